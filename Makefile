@@ -92,7 +92,8 @@ race:
 	@command -v $${CC:-cc} >/dev/null || ./setup.sh check
 	$(GO) test -race -short ./...
 cross:
-	@for p in $(PLATFORMS); do echo "build $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 $(GO) build ./... || exit 1; done
+	@for p in $(PLATFORMS); do echo "build $$p"; \
+		GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 $(GO) build ./... || exit 1; done
 
 # gvisor builds runsc, which Debian does not have, into bakeoff's cache: a few minutes,
 # 30 MB. It needs one of the Go releases whose internals gVisor supports.
@@ -102,7 +103,9 @@ BAKEOFF_CACHE ?= /var/cache/bakeoff
 .PHONY: gvisor
 gvisor:
 	install -d $(BAKEOFF_CACHE)/bin
-	CGO_ENABLED=0 GOFLAGS= GOTOOLCHAIN=$(GVISOR_GO) GOBIN=$(BAKEOFF_CACHE)/bin $(GO) install -trimpath -ldflags '-s -w -X gvisor.dev/gvisor/runsc/version.version=$(GVISOR)' gvisor.dev/gvisor/runsc@$(GVISOR)
+	CGO_ENABLED=0 GOFLAGS= GOTOOLCHAIN=$(GVISOR_GO) GOBIN=$(BAKEOFF_CACHE)/bin $(GO) install -trimpath \
+		-ldflags '-s -w -X gvisor.dev/gvisor/runsc/version.version=$(GVISOR)' \
+		gvisor.dev/gvisor/runsc@$(GVISOR)
 
 docs:
 	$(GO) test ./lab/manifest -run TestDriversAreWritten -count=1 -update

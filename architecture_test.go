@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 // TestArchitectureIsTrue compares ARCHITECTURE.md with the code: its table of
@@ -44,6 +45,32 @@ func TestArchitectureIsTrue(t *testing.T) {
 	}
 }
 
+// TestLinesAreShort holds code to lines of 120 characters; a tab is one.
+func TestLinesAreShort(t *testing.T) {
+	const most = 120
+	out, err := exec.Command("git", "ls-files", "-z", "*.go", "*.sh", "*.js", "*.css", "Makefile").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := strings.FieldsFunc(string(out), func(r rune) bool { return r == 0 })
+	if len(files) == 0 {
+		t.Fatal("git lists no files")
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := 0
+		for line := range strings.SplitSeq(string(text), "\n") {
+			at++
+			if n := utf8.RuneCountInString(line); n > most {
+				t.Errorf("%s:%d has %d characters; wrap it at %d", name, at, n, most)
+			}
+		}
+	}
+}
+
 var (
 	wingRow = regexp.MustCompile("(?m)^\\| `([a-z]+)` \\|[^|]*\\| ([^|]*) \\|$")
 	quoted  = regexp.MustCompile("`([a-z/]+)`")
@@ -63,7 +90,8 @@ func shownWings(text string) map[string][]string {
 
 // imported lists the modules whose packages this one imports, tests included.
 func imported(t *testing.T) []string {
-	out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}{{"\n"}}{{join .TestImports "\n"}}{{"\n"}}{{join .XTestImports "\n"}}`, "./...").Output()
+	out, err := exec.Command("go", "list", "-f", `{{join .Imports "\n"}}{{"\n"}}{{join .TestImports `+
+		`"\n"}}{{"\n"}}{{join .XTestImports "\n"}}`, "./...").Output()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -217,7 +217,8 @@ done
 # Ask for root once, for the whole script.
 if [ "$(id -u)" != 0 ]; then
 	command -v sudo >/dev/null ||
-		die "root is required and sudo is not installed. Run as root: apt-get install --no-install-recommends$(printf ' %s' $missing | tr -d '?')"
+		die "root is required and sudo is not installed. Run as root:" \
+			"apt-get install --no-install-recommends$(printf ' %s' $missing | tr -d '?')"
 	if [ -t 0 ]; then
 		exec sudo sh "$0" "$@"
 	fi

@@ -19,7 +19,8 @@ version) echo "go version $HAVE linux/amd64" ;;
 'env GOHOSTARCH') echo amd64 ;;
 'env GOMODCACHE') echo "$CACHE" ;;
 "mod download $toolchain")
-	mkdir -p "$CACHE/$toolchain/bin" "$CACHE/$toolchain/pkg/tool/linux_amd64" "$CACHE/cache/download/golang.org/toolchain/@v"
+	mkdir -p "$CACHE/$toolchain/bin" "$CACHE/$toolchain/pkg/tool/linux_amd64" \
+	"$CACHE/cache/download/golang.org/toolchain/@v"
 	echo '#!/bin/sh' >"$CACHE/$toolchain/bin/go"
 	echo '#!/bin/sh' >"$CACHE/$toolchain/pkg/tool/linux_amd64/compile"
 	printf '%s' "$SUM" >"$CACHE/cache/download/golang.org/toolchain/@v/v0.0.1-RELEASE.linux-amd64.ziphash" ;;

@@ -7,7 +7,8 @@ import (
 
 // Sizes are written as people and other programs write them, in any case.
 func TestSizesInAnyCase(t *testing.T) {
-	for text, want := range map[string]Bytes{"4k": 4096, "4K": 4096, "4KiB": 4096, "4kiB": 4096, "1g": GiB, "1G": GiB, "2m": 2 * MiB,
+	for text, want := range map[string]Bytes{"4k": 4096, "4K": 4096, "4KiB": 4096, "4kiB": 4096,
+		"1g": GiB, "1G": GiB, "2m": 2 * MiB,
 		"1kB": 1000, "1KB": 1000, "512B": 512, "1tiB": TiB, "1.5gB": 1.5e9} {
 		if got, err := ParseBytes(text); err != nil || got != want {
 			t.Errorf("%s: %d, %v, want %d", text, got, err, want)

@@ -38,7 +38,8 @@ func TestDecode(t *testing.T) {
 	r := &Reporter{File: "r.yaml"}
 	var got record
 	Decode(Parse([]byte(src), plain, r), &got, r)
-	want := record{Text: "0002", On: true, N: 3, X: 1e3, List: []string{"a", "1"}, Map: map[string]half{"h": 0.5}, Items: got.Items}
+	want := record{Text: "0002", On: true, N: 3, X: 1e3, List: []string{"a", "1"}, Map: map[string]half{"h": 0.5},
+		Items: got.Items}
 	if err := r.Err(); err != nil || !reflect.DeepEqual(got, want) || len(got.Items) != 2 || got.Items[0].Name != "b" {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -82,7 +83,8 @@ func TestMeant(t *testing.T) {
 
 // No bytes make Parse or Decode panic, and a tree or an error comes of all.
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"a: &b [1, *b]", "- - - a", "? [a]\n: b", "a: |\n x\n", "<<<<<<< ours", "\t", "%YAML 1.2\n---\na", "a: !!str 1"} {
+	for _, s := range []string{"a: &b [1, *b]", "- - - a", "? [a]\n: b", "a: |\n x\n", "<<<<<<< ours", "\t",
+		"%YAML 1.2\n---\na", "a: !!str 1"} {
 		f.Add([]byte(s), true)
 	}
 	f.Fuzz(func(t *testing.T, src []byte, aliases bool) {

@@ -12,7 +12,8 @@ import (
 
 // Without the nanoseconds, the same bytes give what a host with ticks gives.
 func TestInTicks(t *testing.T) {
-	const host = `{"before":{"cpu":{"user":1},"task_ns":1000,"cpu_source":"cpuacct"},"after":{"cpu":{"user":1.02},"task_ns":13001000,"cpu_source":"cpuacct"}}`
+	const host = `{"before":{"cpu":{"user":1},"task_ns":1000,"cpu_source":"cpuacct"},"after":{"cpu":{"user":1.02},` +
+		`"task_ns":13001000,"cpu_source":"cpuacct"}}`
 	coarse, err := inTicks([]byte(host))
 	if err != nil {
 		t.Fatal(err)

@@ -121,7 +121,8 @@ func calibrate(ctx context.Context, length time.Duration) (int, error) {
 	}
 	per := float64(end-start) / (many - few)
 	if per <= 0 || length <= start {
-		return 0, fault.New(fault.Lab, "the loop takes %v for %d and %v for %d additions: no length can be chosen", start, few,
+		return 0, fault.New(fault.Lab, "the loop takes %v for %d and %v for %d additions: no length can be chosen", start,
+			few,
 			end, many)
 	}
 	return int(float64(length-start) / per), nil
@@ -143,7 +144,8 @@ type measured struct {
 
 // compare lets both programs measure two commands of a length, the second of which takes
 // ratio times as long.
-func (b bench) compare(ctx context.Context, length time.Duration, n int, ratio float64, rounds int, rnd *rand.Rand) error {
+func (b bench) compare(ctx context.Context, length time.Duration, n int, ratio float64,
+	rounds int, rnd *rand.Rand) error {
 	commands := [2][]string{loop(n), loop(int(float64(n) * ratio))}
 	fmt.Printf("mawk, %v, and a second command with %.3g times the work\n\n", length, ratio)
 	fmt.Printf("%6s  %-9s %9s %6s %12s %12s  %s\n", "round", "program", "time", "runs", "first", "second", "answer")
@@ -172,11 +174,13 @@ func (b bench) compare(ctx context.Context, length time.Duration, n int, ratio f
 		medians = append(medians, math.Log(got[1].medians[0]/got[0].medians[0]))
 	}
 	e := stats.HodgesLehmann(medians, 0.95)
-	fmt.Printf("\nmedian of the first command, bakeoff / hyperfine: %.3f%s from %d rounds\n", math.Exp(e.Value), between(e),
+	fmt.Printf("\nmedian of the first command, bakeoff / hyperfine: %.3f%s from %d rounds\n",
+		math.Exp(e.Value), between(e),
 		rounds)
 	fmt.Printf("time to the answer, bakeoff / hyperfine: %.2f (%.1f s and %.1f s a round)\n", took[1]/took[0],
 		took[1]/float64(rounds), took[0]/float64(rounds))
-	fmt.Printf("called different: bakeoff %d, hyperfine with Welch's t-test %d of %d\n\n", different[1], different[0], rounds)
+	fmt.Printf("called different: bakeoff %d, hyperfine with Welch's t-test %d of %d\n\n",
+		different[1], different[0], rounds)
 	return nil
 }
 

@@ -113,8 +113,9 @@ func (a *app) tryFlagSet(c *cobra.Command, f *tryFlags) {
 	fl.StringArrayVarP(&f.Setup, "setup", "s", nil, "run `command` once in each environment, before its first trial")
 	fl.StringArrayVarP(&f.Prepare, "prepare", "p", nil, "run `command` before each trial")
 	fl.StringArrayVar(&f.Cleanup, "cleanup", nil, "run `command` after each trial")
-	fl.StringArrayVar(&f.Files, "file", nil, "place this file or folder `PATH[:TO]` in every environment, at /opt/NAME or "+
-		"at TO; may be repeated")
+	fl.StringArrayVar(&f.Files, "file", nil,
+		"place this file or folder `PATH[:TO]` in every environment, at /opt/NAME or "+
+			"at TO; may be repeated")
 	fl.BoolVarP(&f.IgnoreFailure, "ignore-failure", "i", false, "accept every exit code of the commands")
 	fl.StringArrayVar(&f.Metrics, "metric", nil, "`metric` that decides instead of wall: cpu, memory, or a number in the "+
 		"output by FIND:higher or FIND:lower, where FIND is last-line, regexp:RE or json:PATH; may be repeated")

@@ -16,7 +16,7 @@ const mixed = `{"Action":"start","Package":"bakeoff/a"}
 {"Action":"pass","Package":"bakeoff/a","Test":"TestParent","Elapsed":0}
 {"Action":"run","Package":"bakeoff/a","Test":"TestCrun"}
 {"Action":"output","Package":"bakeoff/a","Test":"TestCrun","Output":"=== RUN   TestCrun\n"}
-{"Action":"output","Package":"bakeoff/a","Test":"TestCrun","Output":"    crun_test.go:12: needs crun: apt-get install crun\n"}
+{"Action":"output","Package":"bakeoff/a","Test":"TestCrun","Output":"    needs crun: apt-get install crun\n"}
 {"Action":"output","Package":"bakeoff/a","Test":"TestCrun","Output":"--- SKIP: TestCrun (0.00s)\n"}
 {"Action":"skip","Package":"bakeoff/a","Test":"TestCrun","Elapsed":0}
 {"Action":"pass","Package":"bakeoff/a","Elapsed":0.2}
@@ -62,13 +62,16 @@ func TestSummary(t *testing.T) {
 		{"a refused skip fails", mixed, "apt-get install", 1, []string{
 			"--- FAIL a.TestCrun skipped, and must not here: needs crun", "2 passed, 1 failed, 0 skipped\n"}, nil},
 		{"waiting is not running", waited, "", 0, []string{"  2.0 s  1 passed, 0 failed"}, nil},
-		{"a failure is reported once", failing, "", 1, []string{"got 1, want 2", "failed: b.TestBad/sub\n0 passed, 1 failed, 0 skipped\n"}, nil},
+		{"a failure is reported once", failing, "", 1, []string{"got 1, want 2", "failed: b.TestBad/sub\n0 " +
+			"passed, 1 failed, 0 skipped\n"}, nil},
 		{"a build that fails counts", broken, "", 1, []string{"syntax error", "0 passed, 1 failed, 0 skipped\n"}, nil},
-		{"a package that never ended failed", killed, "", 1, []string{"--- FAIL d never ended", "2 passed, 1 failed, 1 skipped\n"}, nil},
+		{"a package that never ended failed", killed, "", 1,
+			[]string{"--- FAIL d never ended", "2 passed, 1 failed, 1 skipped\n"}, nil},
 		{"a package that was to be tested and was not failed", mixed + "phase 2\n", "", 1, []string{"phase 2\n",
 			"--- FAIL z was not tested\n", "1 packages failed outside of their tests\n2 passed, 1 failed, 1 skipped\n"},
 			[]string{"bakeoff/a", "bakeoff/z"}},
-		{"other words are passed on", "go: no such module\n", "", 2, []string{"go: no such module\n", "no package was tested"}, nil},
+		{"other words are passed on", "go: no such module\n", "", 2,
+			[]string{"go: no such module\n", "no package was tested"}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out strings.Builder

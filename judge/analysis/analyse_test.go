@@ -21,7 +21,8 @@ var (
 // world makes a run with contenders a (baseline) and others, cells k0, k1, …
 // and value(block, trial, contender, cell), positions in mirrored order.
 func world(blocks int, contenders []string, cells int, value func(b, i int, c, k int) float64) Data {
-	d := Data{Run: "r", Baseline: contenders[0], Margin: 0.02, Looks: looks, Alphas: alphas, Scope: ScopeMachine, Trials: 2}
+	d := Data{Run: "r", Baseline: contenders[0], Margin: 0.02, Looks: looks, Alphas: alphas,
+		Scope: ScopeMachine, Trials: 2}
 	for _, c := range contenders {
 		d.Contenders = append(d.Contenders, Contender{Name: c})
 	}
@@ -45,7 +46,8 @@ func world(blocks int, contenders []string, cells int, value func(b, i int, c, k
 
 // observation is a trial that took v seconds, or failed where v is NaN.
 func observation(block, position int, contender string, cell Cell, v float64) Observation {
-	o := Observation{Block: block, Position: position, Instance: fmt.Sprint(contender, block), Contender: contender, Cell: cell.Name}
+	o := Observation{Block: block, Position: position, Instance: fmt.Sprint(contender, block),
+		Contender: contender, Cell: cell.Name}
 	if math.IsNaN(v) {
 		o.Failed, o.Reason = true, "it fell over"
 	} else {
@@ -215,12 +217,15 @@ func TestAlphaIsPassedOnByRejectionsOfTheSameKind(t *testing.T) {
 		return Analyse(d)
 	}
 	r := family(1.3)
-	if a, b := find(t, r, "b", "k0"), find(t, r, "b", "k1"); a.Verdict != Worse || *a.Alpha != .005 || b.Verdict != Inconclusive || *b.Alpha != .01 {
+	if a, b := find(t, r, "b", "k0"), find(t, r, "b", "k1"); a.Verdict != Worse || *a.Alpha != .005 ||
+		b.Verdict != Inconclusive || *b.Alpha != .01 {
 		t.Errorf("after a difference: %s at %v, %s at %v", a.Verdict, *a.Alpha, b.Verdict, *b.Alpha)
 	}
 	r = family(1)
-	if a, b := find(t, r, "b", "k0"), find(t, r, "b", "k1"); a.Verdict != Equivalent || *a.Alpha != .005 || *b.Alpha != .005 {
-		t.Errorf("an equivalence must not raise the level of differences: %s at %v, %s at %v", a.Verdict, *a.Alpha, b.Verdict, *b.Alpha)
+	if a, b := find(t, r, "b", "k0"), find(t, r, "b", "k1"); a.Verdict != Equivalent ||
+		*a.Alpha != .005 || *b.Alpha != .005 {
+		t.Errorf("an equivalence must not raise the level of differences: %s at %v, %s at %v", a.Verdict,
+			*a.Alpha, b.Verdict, *b.Alpha)
 	}
 }
 
@@ -271,7 +276,8 @@ func TestFailuresAreTheWorstValue(t *testing.T) {
 	if c.Verdict == Better || c.CI[1] != nil {
 		t.Errorf("failing half of the time helped: %+v", c)
 	}
-	if c.Failures != (Failures{Contender: 12, Baseline: 0, Of: 24}) || len(c.Warnings) == 0 || !strings.Contains(c.Warnings[0], "12 of 24 of b") {
+	if c.Failures != (Failures{Contender: 12, Baseline: 0, Of: 24}) || len(c.Warnings) == 0 ||
+		!strings.Contains(c.Warnings[0], "12 of 24 of b") {
 		t.Errorf("failures are not counted: %+v %v", c.Failures, c.Warnings)
 	}
 	// All but one block fail: plainly worse, with no bound above.
@@ -305,7 +311,8 @@ func TestNeverSucceededIsMissing(t *testing.T) {
 		return n()
 	})
 	d.Missing = []Missing{{Contender: "c", Cell: "k0", Reason: "not there"}}
-	d.Observations = slices.DeleteFunc(d.Observations, func(o Observation) bool { return o.Contender == "c" && o.Cell == "k0" })
+	d.Observations = slices.DeleteFunc(d.Observations,
+		func(o Observation) bool { return o.Contender == "c" && o.Cell == "k0" })
 	r := Analyse(d)
 	want := []Missing{{"b", "k0", "none of 16 trials succeeded: it fell over"}, {"c", "k0", "not there"}}
 	if !reflect.DeepEqual(r.Missing, want) {
@@ -345,11 +352,13 @@ func TestBeforeTheFirstLook(t *testing.T) {
 	n := wobble(9)
 	r := Analyse(world(6, []string{"a", "b"}, 1, func(_, _, c, _ int) float64 { return n() * math.Pow(1.2, float64(c)) }))
 	c := find(t, r, "b", "k0")
-	if c.Verdict != Inconclusive || c.Look != 0 || c.CI[0] != nil || c.Ratio == nil || c.Interim[0] == nil || *c.MoreBlocks != 2 || r.AllDecided() {
+	if c.Verdict != Inconclusive || c.Look != 0 || c.CI[0] != nil || c.Ratio == nil || c.Interim[0] == nil ||
+		*c.MoreBlocks != 2 || r.AllDecided() {
 		t.Errorf("%+v", c)
 	}
 	none := Analyse(world(0, []string{"a", "b"}, 1, nil))
-	if c := find(t, none, "b", "k0"); c.Verdict != Inconclusive || c.Ratio != nil || len(none.Missing) != 0 || none.AllDecided() {
+	if c := find(t, none, "b", "k0"); c.Verdict != Inconclusive || c.Ratio != nil ||
+		len(none.Missing) != 0 || none.AllDecided() {
 		t.Errorf("%+v", c)
 	}
 }
@@ -370,7 +379,8 @@ func TestGates(t *testing.T) {
 	if c := make("steal", 10); c.Verdict != Worse || len(c.Gates) != 0 {
 		t.Errorf("one trial in ten with steal: %+v", c)
 	}
-	if c := make("steal", 4); c.Verdict != Inconclusive || len(c.Gates) != 1 || c.Gates[0].Of != 48 || c.CI[0] == nil || !c.Pending() {
+	if c := make("steal", 4); c.Verdict != Inconclusive || len(c.Gates) != 1 || c.Gates[0].Of != 48 ||
+		c.CI[0] == nil || !c.Pending() {
 		t.Errorf("one trial in four with steal: %+v", c)
 	}
 	both = true
@@ -390,7 +400,8 @@ func TestGates(t *testing.T) {
 		t.Errorf("CPU time where every trial was throttled: %+v", c)
 	}
 	both, cpuTime = false, false
-	if c := make("errors", 16); c.Verdict != Inconclusive || c.Gates[0].Name != "errors" || c.Pending() || c.MoreBlocks != nil {
+	if c := make("errors", 16); c.Verdict != Inconclusive || c.Gates[0].Name != "errors" ||
+		c.Pending() || c.MoreBlocks != nil {
 		t.Errorf("errors: %+v", c)
 	}
 }
@@ -398,7 +409,8 @@ func TestGates(t *testing.T) {
 func TestTwinIsAFamilyOfItsOwn(t *testing.T) {
 	n := wobble(11)
 	make := func(effect float64) Results {
-		d := world(12, []string{"a", "b", "a~twin"}, 1, func(_, _, c, _ int) float64 { return n() * []float64{1, 1.1, effect}[c] })
+		d := world(12, []string{"a", "b", "a~twin"}, 1,
+			func(_, _, c, _ int) float64 { return n() * []float64{1, 1.1, effect}[c] })
 		d.Twin = "a~twin"
 		d.Contenders[2].TwinOf = "a"
 		return Analyse(d)
@@ -550,7 +562,8 @@ func TestOneSidedTailsAreTold(t *testing.T) {
 	})
 	d.Looks, d.Alphas = []int{18}, []float64{.05}
 	c := find(t, Analyse(d), "b", "k0")
-	if c.Verdict != Equivalent || len(c.Warnings) != 2 || !strings.Contains(c.Warnings[0], "the tails differ: 9 trials of b and 0 of a") {
+	if c.Verdict != Equivalent || len(c.Warnings) != 2 || !strings.Contains(c.Warnings[0], "the tails differ: "+
+		"9 trials of b and 0 of a") {
 		t.Errorf("%s %v", c.Verdict, c.Warnings)
 	}
 }

@@ -432,7 +432,8 @@ func TestRatioOfFailuresIsNull(t *testing.T) {
 
 func TestEndedText(t *testing.T) {
 	texts := map[string]bool{}
-	for _, e := range []string{EndedDecided, EndedStuck, EndedFailed, EndedBlocks, EndedBudget, EndedInterrupted, EndedVoid, ""} {
+	for _, e := range []string{EndedDecided, EndedStuck, EndedFailed, EndedBlocks, EndedBudget,
+		EndedInterrupted, EndedVoid, ""} {
 		if text := EndedText(e); text == e || texts[text] {
 			t.Errorf("%q: %q", e, text)
 		} else {

@@ -5,7 +5,8 @@ import "testing"
 // What the numbers of a cell do not describe is in each of its comparisons.
 func TestCaveats(t *testing.T) {
 	d := Data{Baseline: "host", Observations: []Observation{
-		{Contender: "host", Cell: "same", Caveat: "fits in memory"}, {Contender: "vm", Cell: "same", Caveat: "fits in memory"},
+		{Contender: "host", Cell: "same", Caveat: "fits in memory"}, {Contender: "vm",
+			Cell: "same", Caveat: "fits in memory"},
 		{Contender: "vm", Cell: "same", Caveat: "fits in memory"},
 		{Contender: "host", Cell: "one"}, {Contender: "vm", Cell: "one", Caveat: "fits in memory"},
 		{Contender: "host", Cell: "two", Caveat: "b"}, {Contender: "host", Cell: "two", Caveat: "a"},

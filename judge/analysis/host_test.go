@@ -15,12 +15,14 @@ func TestAcrossHosts(t *testing.T) {
 		verdict Verdict // of the calibrating contender; "" for none
 		want    string  // "" for no warning
 	}{
-		"on one host":         {Placement{Host: "local", Equals: "local"}, same, "", ""},
-		"not declared":        {Placement{Host: "box", Equals: "box"}, same, Equivalent, "includes the difference between the two machines"},
-		"declared and unlike": {Placement{Host: "box", Equals: "local"}, map[string]string{"cpu.model": "Y", "memory": "1 B"}, Equivalent, "differ in cpu.model"},
-		"declared alone":      {Placement{Host: "box", Equals: "local"}, same, "", "no contender"},
-		"measured unequal":    {Placement{Host: "box", Equals: "local"}, same, Worse, "no contender"},
-		"declared and shown":  {Placement{Host: "box", Equals: "local"}, same, Equivalent, ""},
+		"on one host": {Placement{Host: "local", Equals: "local"}, same, "", ""},
+		"not declared": {Placement{Host: "box", Equals: "box"}, same, Equivalent,
+			"includes the difference between the two machines"},
+		"declared and unlike": {Placement{Host: "box", Equals: "local"}, map[string]string{"cpu.model": "Y", "memory": "1 B"},
+			Equivalent, "differ in cpu.model"},
+		"declared alone":     {Placement{Host: "box", Equals: "local"}, same, "", "no contender"},
+		"measured unequal":   {Placement{Host: "box", Equals: "local"}, same, Worse, "no contender"},
+		"declared and shown": {Placement{Host: "box", Equals: "local"}, same, Equivalent, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Data{Baseline: "base", Facts: map[string]map[string]string{"base": same, "x": c.facts, "cal": c.facts},

@@ -136,7 +136,8 @@ func TestEveryColumnOfARowCounts(t *testing.T) {
 // are ignored.
 func TestFormsOfCSV(t *testing.T) {
 	head := "\ufeffnote,\"block\",position,contender,workload,metric,unit,better,value\n"
-	got := rowsOf(t, "\n"+head[3:]+"\n\n\"x, y\",\"1\", 2 ,\"a \"\"b\"\"\",w,m,,lower,1e3\r\n\n,1,3,c,w,m,,lower,failed\n,1,4,c,w,m,,lower,")
+	got := rowsOf(t, "\n"+head[3:]+"\n\n\"x, y\",\"1\", 2 ,\"a "+
+		"\"\"b\"\"\",w,m,,lower,1e3\r\n\n,1,3,c,w,m,,lower,failed\n,1,4,c,w,m,,lower,")
 	want := []string{`5:1,2,a "b",w,m,,lower,1000,,,ratio,true`, `7:1,3,c,w,m,,lower,NaN,,,ratio,true`,
 		`8:1,4,c,w,m,,lower,NaN,,,ratio,true`}
 	if !slices.Equal(got, want) {
@@ -155,7 +156,8 @@ func TestRefusedTables(t *testing.T) {
 	object := func(name string) string { return strings.Replace(usual, `"`+name+`":`, `"no`+name+`":`, 1) }
 	for _, x := range []struct{ in, want string }{
 		{"block,block,position,contender,workload,metric,unit,better,value\n", `t:1: column "block" occurs twice`},
-		{"position\n", `t:1: no column "block", "contender", "workload", "metric", "unit", "better", "value"; the header needs block, `},
+		{"position\n", `t:1: no column "block", "contender", "workload", "metric", "unit", "better", "value"; ` +
+			`the header needs block, `},
 		{"position\n5\n", `t:1: no column "block"`}, // its rows are not read
 		{"\"block\n", "t:1: the quotes do not match"},
 		{"[{\"block\": 0}]\n", "t:1: this is a JSON array; write one JSON object per line"},
@@ -370,9 +372,12 @@ func TestWhatBecomesOfATable(t *testing.T) {
 		rows string
 		want Scope
 	}{
-		"own":            {"0,0,a,w,m,s,lower,1,,x,\n0,1,b,w,m,s,lower,1,,y,\n1,0,a,w,m,s,lower,1,,z,\n1,1,b,w,m,s,lower,1,,v,\n", ScopeMachine},
-		"reused":         {"0,0,a,w,m,s,lower,1,,x,\n0,1,b,w,m,s,lower,1,,y,\n1,0,a,w,m,s,lower,1,,x,\n1,1,b,w,m,s,lower,1,,v,\n", ScopeInstance},
-		"reused later":   {"0,0,a,w,m,s,lower,1,,x,\n0,1,b,w,m,s,lower,1,,y,\n1,0,a,w,m,s,lower,1,,z,\n2,1,b,w,m,s,lower,1,,y,\n", ScopeInstance},
+		"own": {"0,0,a,w,m,s,lower,1,,x,\n0,1,b,w,m,s,lower,1,,y,\n1,0,a,w,m,s,lower,1,,z,\n1,1,b,w,m,s,lower,1," +
+			",v,\n", ScopeMachine},
+		"reused": {"0,0,a,w,m,s,lower,1,,x,\n0,1,b,w,m,s,lower,1,,y,\n1,0,a,w,m,s,lower,1,,x,\n1,1,b,w,m,s,lower,1," +
+			",v,\n", ScopeInstance},
+		"reused later": {"0,0,a,w,m,s,lower,1,,x,\n0,1,b,w,m,s,lower,1,,y,\n1,0,a,w,m,s,lower,1,,z,\n2,1,b,w,m,s,lower,1," +
+			",y,\n", ScopeInstance},
 		"within a block": {"0,0,a,w,m,s,lower,1,,x,\n0,1,b,w,m,s,lower,1,,y,\n0,2,a,w,m,s,lower,1,,x,\n", ScopeMachine},
 		"unknown":        {"0,0,a,w,m,s,lower,1,,x,\n0,1,b,w,m,s,lower,1,,,\n", ScopeInstance},
 	} {
@@ -382,7 +387,8 @@ func TestWhatBecomesOfATable(t *testing.T) {
 		}
 	}
 	// Two metrics of a trial, and a second workload whose positions begin again.
-	r, err := read("1,0,b,w,m,s,lower,3,,,\n0,1,b,w,m,s,lower,2,,,\n0,0,a,w,n,B,higher,5,,,\n0,0,a,w,m,s,lower,1,,,\n0,0,b,v,m,s,lower,7,,,\n")
+	r, err := read("1,0,b,w,m,s,lower,3,,,\n0,1,b,w,m,s,lower,2,,,\n0,0,a,w,n,B,higher,5,,,\n0,0,a,w,m,s,lower,1,,,\n0," +
+		"0,b,v,m,s,lower,7,,,\n")
 	if err != nil || len(r.Cells) != 2 || r.Cells[0].Name != "w" || r.Cells[0].Workload != "w" ||
 		len(r.Cells[0].Metrics) != 2 || len(r.Cells[1].Metrics) != 1 {
 		t.Fatalf("%v: %+v", err, r.Cells)

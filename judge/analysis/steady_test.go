@@ -99,7 +99,8 @@ func TestAChangeOfBothIsTold(t *testing.T) {
 	})
 	d.Looks, d.Alphas = []int{12, 26}, []float64{.02, .03}
 	c := only(t, d)
-	if !strings.Contains(strings.Join(c.Warnings, "\n"), "values of both sides changed by +") || !strings.Contains(strings.Join(c.Warnings, "\n"), "from block 7 on") {
+	if !strings.Contains(strings.Join(c.Warnings, "\n"), "values of both sides changed by +") ||
+		!strings.Contains(strings.Join(c.Warnings, "\n"), "from block 7 on") {
 		t.Errorf("warnings %q", c.Warnings)
 	}
 }

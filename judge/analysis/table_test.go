@@ -29,7 +29,8 @@ func tableOf(experiments, blocks int, effect float64, seed uint64) []byte {
 				if c == "b" {
 					v *= effect
 				}
-				fmt.Fprintf(&out, `{"experiment":"e%d","block":%d,"position":%d,"instance":"%s%d","contender":"%s","workload":"w","metric":"time","unit":"s","better":"lower","value":%.9g}`+"\n",
+				fmt.Fprintf(&out, `{"experiment":"e%d","block":%d,"position":%d,"instance":"%s%d","contender":"%s",`+
+					`"workload":"w","metric":"time","unit":"s","better":"lower","value":%.9g}`+"\n",
 					e, b, i, c, b, c, v)
 			}
 		}
@@ -46,7 +47,8 @@ func TestReadTable(t *testing.T) {
 	}
 	for i, r := range got {
 		c := r.Comparisons[0]
-		if r.Run != fmt.Sprint("e", i) || c.Verdict != Worse || c.Blocks+c.Unused != 26 || r.Unused != c.Unused || r.Ended != "decided" || c.Scope != ScopeMachine || !c.Primary {
+		if r.Run != fmt.Sprint("e", i) || c.Verdict != Worse || c.Blocks+c.Unused != 26 || r.Unused != c.Unused ||
+			r.Ended != "decided" || c.Scope != ScopeMachine || !c.Primary {
 			t.Errorf("%+v", r)
 		}
 	}
@@ -67,7 +69,8 @@ func TestReadTableForms(t *testing.T) {
 		if err := json.Unmarshal(l, &m); err != nil {
 			t.Fatal(err)
 		}
-		csv = append(csv, fmt.Sprintf(`%v, lower,"s",time,w,%v,"a, b",%v,%v,%v,%v`, m["value"], m["contender"], m["instance"], m["position"], m["block"], m["experiment"]))
+		csv = append(csv, fmt.Sprintf(`%v, lower,"s",time,w,%v,"a, b",%v,%v,%v,%v`, m["value"], m["contender"], m["instance"],
+			m["position"], m["block"], m["experiment"]))
 	}
 	rand.New(rand.NewPCG(2, 2)).Shuffle(len(csv)-1, func(i, j int) { csv[i+1], csv[j+1] = csv[j+1], csv[i+1] })
 	got, err := ReadTable(strings.NewReader("\ufeff"+strings.Join(csv, "\r\n")), "t", plain)
@@ -103,8 +106,10 @@ func TestReadTableSaysWhatIsWrong(t *testing.T) {
 		{head + "x,0,a,w,m,s,lower,1\n", `t:2: block "x" and position "0" must be whole numbers`},
 		{head + "0,0,,w,m,s,lower,1\n", "t:2: the row has no contender"},
 		{head + "0,0,a,w,m,s,lower\n", "t:2: the row has 7 fields, the header 8"},
-		{head + "0,0,a,w,m,s,lower,1\n0,0,a,w,m,s,lower,1\n0,1,b,w,m,s,lower,1\n", "t:3: this is a second value of m in block 0 at position 0 of a"},
-		{head + "0,1,b,w,m,s,lower,1\n0,0,a,w,m,s,lower,1\n0,1,a,w,m,s,lower,1\n", "t:4: a is at position 1 of block 0 for w, and so is b (line 2)"},
+		{head + "0,0,a,w,m,s,lower,1\n0,0,a,w,m,s,lower,1\n0,1,b,w,m,s,lower,1\n",
+			"t:3: this is a second value of m in block 0 at position 0 of a"},
+		{head + "0,1,b,w,m,s,lower,1\n0,0,a,w,m,s,lower,1\n0,1,a,w,m,s,lower,1\n",
+			"t:4: a is at position 1 of block 0 for w, and so is b (line 2)"},
 		{head + "0,0,a,w,m,s,lower,1\n0,1,b,w,m,ms,lower,1\n", "t:3: m of w is in s"},
 		{head + "0,0,a,w,m,s,lower,1\n", `t:2: experiment "" has "a" as its only contender`},
 		{head + "0,0,b,w,m,s,lower,1\n0,1,c,w,m,s,lower,1\n", `t:2: the baseline "a" is not a contender; use one of b, c`},
@@ -119,7 +124,8 @@ func TestReadTableSaysWhatIsWrong(t *testing.T) {
 			t.Errorf("%.60q: %v, want %s", c.in, err, c.want)
 		}
 	}
-	for _, o := range []TableOptions{{Looks: []int{5}, Alphas: []float64{.1, .1}}, {Looks: []int{5, 5}}, {Margin: -1}, {Looks: []int{5}, Alphas: []float64{1}},
+	for _, o := range []TableOptions{{Looks: []int{5}, Alphas: []float64{.1, .1}}, {Looks: []int{5, 5}}, {Margin: -1},
+		{Looks: []int{5}, Alphas: []float64{1}},
 		{Looks: []int{5, 6}, Alphas: []float64{.5, .5}}, {Margin: math.NaN()}} {
 		if _, err := ReadTable(strings.NewReader(head), "t", o); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%+v: %v", o, err)
@@ -169,15 +175,18 @@ func TestReadTableOfFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := got[0].Comparisons[0]
-	if c.Verdict != Worse || c.Failures.Contender != 7 || c.Scope != ScopeInstance || got[0].Run != "t.csv" || got[0].Baseline != "base" {
+	if c.Verdict != Worse || c.Failures.Contender != 7 || c.Scope != ScopeInstance || got[0].Run != "t.csv" ||
+		got[0].Baseline != "base" {
 		t.Errorf("%+v", got[0])
 	}
 }
 
 func FuzzReadTable(f *testing.F) {
 	f.Add(tableOf(1, 2, 1, 3))
-	f.Add([]byte("block,position,contender,workload,metric,unit,better,value\n0,0,a,w,m,s,lower,1\n0,1,b,w,m,s,lower,\"2\"\n"))
-	f.Add([]byte(`{"block":0,"position":0,"contender":"a\u0041","workload":"w","metric":"m","unit":"","better":"lower","value":null}`))
+	f.Add([]byte("block,position,contender,workload,metric,unit,better,value\n0,0,a,w,m,s,lower,1\n0,1,b,w,m,s,lower," +
+		"\"2\"\n"))
+	f.Add([]byte(`{"block":0,"position":0,"contender":"a\u0041","workload":"w","metric":"m","unit":"",` +
+		`"better":"lower","value":null}`))
 	f.Add([]byte("{\"block\":1e2,\"value\":-0}\n[]\n{}"))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		got, err := ReadTable(bytes.NewReader(in), "t", TableOptions{Margin: 0.02})
@@ -239,7 +248,8 @@ func BenchmarkAnalyseMillion(b *testing.B) {
 	d.Looks, d.Alphas = []int{25, 50, 75, 100}, alphas
 	metrics := make([]sample.Metric, 50)
 	for i := range metrics {
-		metrics[i] = sample.Metric{Name: fmt.Sprint("m", i), Unit: "s", Better: sample.Lower, Primary: i == 0, Scale: sample.Ratio}
+		metrics[i] = sample.Metric{Name: fmt.Sprint("m", i), Unit: "s", Better: sample.Lower,
+			Primary: i == 0, Scale: sample.Ratio}
 	}
 	for k := range d.Cells {
 		d.Cells[k].Metrics = metrics

@@ -19,12 +19,14 @@ func TestEnergyThatNobodyCounts(t *testing.T) {
 		NoEnergy:   map[string]string{"a": "no counter", "b": "its grain"},
 		Observations: []Observation{
 			{Contender: "a", Cell: "one", Values: []sample.Value{{Metric: "wall", Unit: "s", Value: 2}}},
-			{Contender: "b", Cell: "one", Position: 1, Values: []sample.Value{{Metric: "wall", Unit: "s", Value: 2}, {Metric: "joules-per-op", Unit: "J/op", Value: 3}}},
+			{Contender: "b", Cell: "one", Position: 1, Values: []sample.Value{{Metric: "wall", Unit: "s", Value: 2},
+				{Metric: "joules-per-op", Unit: "J/op", Value: 3}}},
 			{Contender: "c", Cell: "one", Position: 2, Failed: true},
 		},
 	}
 	r := Analyse(d)
-	if len(r.Unavailable) != 1 || r.Unavailable[0] != (Unavailable{Contender: "a", Cell: "one", Metric: "joules-per-op", Reason: "no counter"}) {
+	if len(r.Unavailable) != 1 || r.Unavailable[0] != (Unavailable{Contender: "a", Cell: "one",
+		Metric: "joules-per-op", Reason: "no counter"}) {
 		t.Errorf("unavailable: %+v", r.Unavailable)
 	}
 	// Of another host that load comes from it is said only where there is one.
@@ -34,7 +36,9 @@ func TestEnergyThatNobodyCounts(t *testing.T) {
 		t.Errorf("without another host: %+v", r.Unavailable)
 	}
 	d.NoGeneratorEnergy = map[string]string{"a": "no meter there"}
-	if r := Analyse(d); len(r.Unavailable) != 1 || r.Unavailable[0] != (Unavailable{Contender: "a", Cell: "one", Metric: "generator-joules-per-op", Reason: "no meter there"}) {
+	if r := Analyse(d); len(r.Unavailable) != 1 ||
+		r.Unavailable[0] != (Unavailable{Contender: "a", Cell: "one", Metric: "generator-joules-per-op",
+			Reason: "no meter there"}) {
 		t.Errorf("of another host: %+v", r.Unavailable)
 	}
 	for _, s := range r.Summaries {

@@ -84,7 +84,8 @@ func TestNamesWhatCarefulReadersFound(t *testing.T) {
 		}
 	}
 	mail := auditFile(t, "../../examples/published/zfs-mail.yaml")
-	for _, want := range []string{"no `wait`", "in 20 of 20 rows", "as a mean of ratios is", "on a machine that served others", "less than one run would be removed"} {
+	for _, want := range []string{"no `wait`", "in 20 of 20 rows", "as a mean of ratios is",
+		"on a machine that served others", "less than one run would be removed"} {
 		if !says(mail, want) {
 			t.Errorf("zfs-mail.yaml: nothing says %q", want)
 		}
@@ -132,7 +133,9 @@ func TestVerdicts(t *testing.T) {
 		{"several runs, unsaid how many", experiment, "experiment: {repetitions: several}", NotSupported, "noise"},
 		{"no spread", experiment, "experiment: {repetitions: 10}", NotSupported, "noise"},
 		{"a wide spread", "cv: 0.01", "cv: 0.3", NotSupported, "noise"},
-		{"a factor of four needs no repetitions", experiment + "\ncolumns: [{name: v, unit: request/s, better: higher}]\nrows:\n  - {name: a, values: {v: 110.0}}", "experiment: {}\ncolumns: [{name: v, unit: request/s, better: higher}]\nrows:\n  - {name: a, values: {v: 400}}", Supported, "noise"},
+		{"a factor of four needs no repetitions", experiment + "\ncolumns: [{name: v, unit: request/s, better: " +
+			"higher}]\nrows:\n  - {name: a, values: {v: 110.0}}", "experiment: {}\ncolumns: [{name: v, unit: request/s, " +
+			"better: higher}]\nrows:\n  - {name: a, values: {v: 400}}", Supported, "noise"},
 		{"the other way round", claim, "{text: T, a: b, b: a, column: v, relation: faster}", Contradicted, "figures"},
 		{"less is better", "better: higher", "better: lower", Contradicted, "figures"},
 		{"slower", claim, "{text: T, a: c, b: b, column: v, relation: slower}", Supported, "figures"},
@@ -142,11 +145,14 @@ func TestVerdicts(t *testing.T) {
 		{"worst", claim, "{text: T, a: c, column: v, relation: worst}", Supported, "figures"},
 		{"not worst", claim, "{text: T, a: a, column: v, relation: worst}", Contradicted, "figures"},
 		{"equal", claim, "{text: T, a: a, b: b, column: v, relation: equal}", Contradicted, "figures"},
-		{"equal within a margin, and known to be", claim + "]\n", "{text: T, a: a, b: b, column: v, relation: equal}]\n", Contradicted, "figures"},
+		{"equal within a margin, and known to be", claim + "]\n", "{text: T, a: a, b: b, column: v, relation: equal}]\n",
+			Contradicted, "figures"},
 		{"a ratio", claim, "{text: T, a: a, b: b, column: v, relation: ratio, ratio: 1.1}", Supported, "figures"},
 		{"another ratio", claim, "{text: T, a: a, b: b, column: v, relation: ratio, ratio: 2}", Contradicted, "figures"},
-		{"at least", claim, "{text: T, a: a, b: b, column: v, relation: ratio, ratio: 1.05, bound: least}", Supported, "figures"},
-		{"at most", claim, "{text: T, a: a, b: b, column: v, relation: ratio, ratio: 1.05, bound: most}", Contradicted, "figures"},
+		{"at least", claim, "{text: T, a: a, b: b, column: v, relation: ratio, ratio: 1.05, bound: least}", Supported,
+			"figures"},
+		{"at most", claim, "{text: T, a: a, b: b, column: v, relation: ratio, ratio: 1.05, bound: most}", Contradicted,
+			"figures"},
 		{"above", claim, "{text: T, a: a, column: v, relation: above, than: 50}", Supported, "figures"},
 		{"not below", claim, "{text: T, a: a, column: v, relation: below, than: 50}", Contradicted, "figures"},
 		{"missing", "{v: 100.0}", "{v: {missing: gone}}", CannotTell, "missing"},
@@ -156,25 +162,37 @@ func TestVerdicts(t *testing.T) {
 		{"cropped", "{v: 110.0}", "{v: {cropped: too long}}", CannotTell, "missing"},
 		{"digits lost", "{v: 110.0}", "{v: {from: 95, to: 125}}", NotSupported, "figures"},
 		{"one order", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], order: sequential", Supported, "order"},
-		{"a live machine", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], order: sequential, live: true", NotSupported, "order"},
+		{"a live machine", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], order: sequential, live: true", NotSupported,
+			"order"},
 		{"a drawn order", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], order: random", Supported, "figures"},
 		{"confounded", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], confounders: [{what: W}]", NotSupported, "confounder"},
-		{"confounded elsewhere", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], confounders: [{what: W, rows: [c]}]", Supported, "figures"},
-		{"chosen", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], selected: [{what: W, rows: [b]}]", NotSupported, "selected"},
+		{"confounded elsewhere", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], confounders: [{what: W, rows: [c]}]",
+			Supported, "figures"},
+		{"chosen", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], selected: [{what: W, rows: [b]}]", NotSupported,
+			"selected"},
 		{"unstable", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], unstable: [{what: W}]", NotSupported, "unstable"},
 		// 100 answers of 1000 bytes and one frame's extra: 872,000 bit/s.
-		{"a link that ties both", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], payload: 1000B, link: 0.96Mbit/s", NotSupported, "ceiling"},
-		{"a link that ties one", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], payload: 1000B, link: 1.02Mbit/s", Supported, "ceiling"},
-		{"a link that cannot carry it", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], payload: 1000B, link: 0.1Mbit/s", NotSupported, "impossible"},
-		{"a link with room", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], payload: 1000B, link: 10Mbit/s", Supported, "figures"},
-		{"more than there are clients", "better: higher}", "better: higher, limits: [{what: clients, value: 50}]}", NotSupported, "impossible"},
-		{"a disk that both fill", "better: higher}", "better: higher, limits: [{what: the disk, value: 111, shared: true}]}", NotSupported, "ceiling"},
+		{"a link that ties both", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], payload: 1000B, link: 0.96Mbit/s",
+			NotSupported, "ceiling"},
+		{"a link that ties one", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], payload: 1000B, link: 1.02Mbit/s", Supported,
+			"ceiling"},
+		{"a link that cannot carry it", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], payload: 1000B, link: 0.1Mbit/s",
+			NotSupported, "impossible"},
+		{"a link with room", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], payload: 1000B, link: 10Mbit/s", Supported,
+			"figures"},
+		{"more than there are clients", "better: higher}", "better: higher, limits: [{what: clients, value: 50}]}",
+			NotSupported, "impossible"},
+		{"a disk that both fill", "better: higher}", "better: higher, limits: [{what: the disk, value: 111, shared: true}]}",
+			NotSupported, "ceiling"},
 		{"a client at its end", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], client: {busy: 0.95}", NotSupported, "tool"},
 		{"a client with room", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], client: {busy: 0.5}", Supported, "figures"},
-		{"CPU time for time", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], tools: [{name: openssl, settings: speed sha256}]", NotSupported, "tool"},
-		{"openssl as it should be", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], tools: [{name: openssl, settings: speed -elapsed sha256}]", Supported, "figures"},
+		{"CPU time for time", "spread: [{cv: 0.01}]",
+			"spread: [{cv: 0.01}], tools: [{name: openssl, settings: speed sha256}]", NotSupported, "tool"},
+		{"openssl as it should be", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], tools: [{name: openssl, " +
+			"settings: speed -elapsed sha256}]", Supported, "figures"},
 		{"errors counted", "spread: [{cv: 0.01}]", "spread: [{cv: 0.01}], tools: [{name: wrk}]", Supported, "tool"},
-		{"no wait", "experiment: {repetitions: 10, spread: [{cv: 0.01}]}", "experiment:\n  repetitions: 10\n  spread: [{cv: 0.01}]\n  timing: [{script: \"date\\nwork &\\ndate\"}]", NotSupported, "timing"},
+		{"no wait", "experiment: {repetitions: 10, spread: [{cv: 0.01}]}", "experiment:\n  repetitions: 10\n  spread: " +
+			"[{cv: 0.01}]\n  timing: [{script: \"date\\nwork &\\ndate\"}]", NotSupported, "timing"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if !strings.Contains(table, c.from) {
@@ -197,7 +215,8 @@ func TestSameness(t *testing.T) {
 	if a := answer(t, strings.Replace(alike, "cv: 0.01", "cv: 0.1", 1)); a.Support != NotSupported {
 		t.Errorf("%+v", a)
 	}
-	if a := answer(t, strings.Replace(alike, "experiment: {repetitions: 10, spread: [{cv: 0.01}]}", "experiment: {}", 1)); a.Support != NotSupported {
+	if a := answer(t, strings.Replace(alike, "experiment: {repetitions: 10, spread: [{cv: 0.01}]}", "experiment: {}",
+		1)); a.Support != NotSupported {
 		t.Errorf("%+v", a)
 	}
 }
@@ -309,7 +328,8 @@ func TestWaitless(t *testing.T) {
 func TestFormula(t *testing.T) {
 	tab := &Table{
 		Columns: []Column{{Name: "a"}, {Name: "b"}},
-		Rows:    []Row{{Name: "x", Values: map[string]Cell{"a": exact(6), "b": exact(3)}}, {Name: "y", Values: map[string]Cell{"a": exact(2), "b": exact(1)}}},
+		Rows: []Row{{Name: "x", Values: map[string]Cell{"a": exact(6), "b": exact(3)}},
+			{Name: "y", Values: map[string]Cell{"a": exact(2), "b": exact(1)}}},
 	}
 	for text, want := range map[string]float64{
 		"a / b": 2, "a - b - 1": 2, "a + b * 2": 12, "(a + b) * 2": 18, "a / b / 2": 1,
@@ -324,7 +344,8 @@ func TestFormula(t *testing.T) {
 			t.Errorf("%s = %v, want %g", text, got, want)
 		}
 	}
-	for _, text := range []string{"", "a +", "(a", "a)", "z", "a @z", "a@z", "1..2", "a b", "-a", strings.Repeat("(", 500)} {
+	for _, text := range []string{"", "a +", "(a", "a)", "z", "a @z", "a@z", "1..2", "a b", "-a",
+		strings.Repeat("(", 500)} {
 		if _, err := parseFormula(text, tab); err == nil {
 			t.Errorf("%q is not a formula", text)
 		}
@@ -363,11 +384,13 @@ func TestParseErrors(t *testing.T) {
 	for _, c := range []struct{ name, from, to, want string }{
 		{"schema", "published/v1", "published/v2", `t.yaml:1:9: the schema is "bakeoff/published/v2"; begin with`},
 		{"unknown field", "title: A", "titel: A", `t.yaml:2:1: unknown key "titel" in the file; did you mean "title"?`},
-		{"unknown row", "b: b,", "b: bb,", `t.yaml:10:29: faster compares two rows, and no row is called "bb"; did you mean "b"?`},
+		{"unknown row", "b: b,", "b: bb,", `t.yaml:10:29: faster compares two rows, and no row is ` +
+			`called "bb"; did you mean "b"?`},
 		{"unknown column", "column: v,", "column: w,", `no column is called "w"`},
 		{"unknown relation", "relation: faster", "relation: fast", `relation is "fast"; did you mean "faster"?`},
 		{"not a number", "v: 100.0", "v: 1,5", "t.yaml:8:"},
-		{"not a decimal number", "relation: faster", "relation: ratio, ratio: 0x1p1", `t.yaml:10:67: ratio is "0x1p1"; write a number`},
+		{"not a decimal number", "relation: faster", "relation: ratio, ratio: 0x1p1",
+			`t.yaml:10:67: ratio is "0x1p1"; write a number`},
 		{"underscores", "relation: faster", "relation: ratio, ratio: 1_0", `t.yaml:10:67: ratio is "1_0"; write a number`},
 		{"value without a column", "{v: 100.0}", "{v: 100.0, w: 1}", `t.yaml:8:34: no column is called "w"`},
 		{"commas", "v: 100.0", `v: "1,000"`, `"1,000" is not a number; write 4005.08 or 46.2k, without commas`},
@@ -381,7 +404,8 @@ func TestParseErrors(t *testing.T) {
 		{"two documents", "title: A", "title: A\n---\nb: c", "a second YAML document"},
 		{"itself", "b: b,", "b: a,", "a row is compared with itself"},
 		{"formula", "better: higher", "better: higher, formula: v +", "a number or a column is missing"},
-		{"no ratio", "relation: faster", "relation: ratio", "ratio is 0 with relation ratio; write relation: ratio with ratio: 2"},
+		{"no ratio", "relation: faster", "relation: ratio", "ratio is 0 with relation ratio; write " +
+			"relation: ratio with ratio: 2"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Parse("t.yaml", []byte(strings.Replace(table, c.from, c.to, 1)))
@@ -393,7 +417,8 @@ func TestParseErrors(t *testing.T) {
 			}
 		})
 	}
-	for _, src := range []string{"", "- a", "a", "\x00", "schema: [", strings.Repeat("- ", 100), strings.Repeat("[", 1000)} {
+	for _, src := range []string{"", "- a", "a", "\x00", "schema: [", strings.Repeat("- ", 100),
+		strings.Repeat("[", 1000)} {
 		if _, err := Parse("t.yaml", []byte(src)); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%.20q: %v", src, err)
 		}
@@ -433,7 +458,10 @@ func FuzzParse(f *testing.F) {
 		if err := Text(&out, r, TextOption{Width: 80}); err != nil {
 			t.Fatal(err)
 		}
-		if i := bytes.IndexFunc(out.Bytes(), func(r rune) bool { return r != '\n' && (r < 0x20 || r >= 0x7f && r < 0xa0) }); i >= 0 {
+		if i := bytes.IndexFunc(out.Bytes(), func(r rune) bool {
+			return r != '\n' &&
+				(r < 0x20 || r >= 0x7f && r < 0xa0)
+		}); i >= 0 {
 			t.Fatalf("control character %q", out.Bytes()[i])
 		}
 	})
@@ -444,8 +472,10 @@ func FuzzParse(f *testing.F) {
 func TestLargest(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("schema: bakeoff/published/v1\ntitle: A\nsource: {title: B}\n")
-	b.WriteString("experiment: {machine: {frequency: 1GHz}, tools: [{name: sysbench, settings: cpu --cpu-max-prime=100000}]}\n")
-	b.WriteString("columns: [{name: v, unit: event/s, better: higher}, {name: w}, {name: f, unit: event/s, better: higher, formula: v * w / 2 + v - w}]\nrows:\n")
+	b.WriteString("experiment: {machine: {frequency: 1GHz}, tools: [{name: sysbench, settings: cpu " +
+		"--cpu-max-prime=100000}]}\n")
+	b.WriteString("columns: [{name: v, unit: event/s, better: higher}, {name: w}, {name: f, unit: event/s, better: " +
+		"higher, formula: v * w / 2 + v - w}]\nrows:\n")
 	for i := range maxRows {
 		fmt.Fprintf(&b, "  - {name: r%d, values: {v: %d, w: {missing: gone}, f: %d}}\n", i, i+1, 3*i)
 	}

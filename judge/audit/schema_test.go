@@ -56,7 +56,8 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 			t.Errorf("%s: %s", f, problem)
 		}
 	}
-	good := `{schema: bakeoff/published/v1, title: t, source: {title: s}, experiment: {repetitions: 5, order: blocks, payload: 4KiB, client: {busy: 0.5}},
+	good := `{schema: bakeoff/published/v1, title: t, source: {title: s},
+		experiment: {repetitions: 5, order: blocks, payload: 4KiB, client: {busy: 0.5}},
 		columns: [{name: c, better: higher}], rows: [{name: a, values: {c: 1}}, {name: b, values: {c: {missing: cut off}}}],
 		claims: [{text: x, a: a, b: b, column: c, relation: faster}]}`
 	at := func(m any, path ...any) any {
@@ -207,7 +208,8 @@ func objectViolated(schema, v map[string]any) string {
 func outside(schema map[string]any, v float64) string {
 	for key, bad := range map[string]func(limit float64) bool{
 		"minimum": func(l float64) bool { return v < l }, "maximum": func(l float64) bool { return v > l },
-		"exclusiveMinimum": func(l float64) bool { return v <= l }, "exclusiveMaximum": func(l float64) bool { return v >= l },
+		"exclusiveMinimum": func(l float64) bool { return v <= l },
+		"exclusiveMaximum": func(l float64) bool { return v >= l },
 	} {
 		if l, ok := schema[key].(float64); ok && bad(l) {
 			return fmt.Sprintf("%v is beyond %s %v", v, key, l)

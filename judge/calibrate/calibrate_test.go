@@ -45,7 +45,8 @@ func noisy(blocks int, r *rand.Rand, looks []int, noise func() float64) analysis
 		for position := range 2 * len(names) {
 			at := min(position, 2*len(names)-1-position)
 			n := names[order[at]]
-			d.Observations = append(d.Observations, analysis.Observation{Block: b, Position: position, Contender: n, Cell: "work",
+			d.Observations = append(d.Observations, analysis.Observation{Block: b, Position: position,
+				Contender: n, Cell: "work",
 				Values: []sample.Value{{Metric: "throughput", Value: 1000 * level / (1 + extra[n]) * math.Exp(noise())}}})
 		}
 	}
@@ -53,7 +54,8 @@ func noisy(blocks int, r *rand.Rand, looks []int, noise func() float64) analysis
 }
 
 func design() Design {
-	return Design{Base: "base", Copies: []string{"copy-1", "copy-2", "copy-3"}, Extra: extra, Cell: "work", Metric: "throughput", Took: 1440 * time.Second}
+	return Design{Base: "base", Copies: []string{"copy-1", "copy-2", "copy-3"}, Extra: extra, Cell: "work",
+		Metric: "throughput", Took: 1440 * time.Second}
 }
 
 func TestMeasure(t *testing.T) {

@@ -31,16 +31,18 @@ var names = []string{"host", "crun", "host~twin"}
 func (w world) run(name string, r *rand.Rand) Run {
 	res := analysis.Results{
 		Schema: analysis.ResultsSchema, Run: name, Baseline: "host", Margin: 0.02, Ended: "blocks", Blocks: w.blocks,
-		Cells: []analysis.Cell{{Name: "sha", Workload: "crypto", Params: param.Values{"block": "16KiB"}, Metrics: []sample.Metric{
-			{Name: "throughput", Unit: "B/s", Better: sample.Higher, Scale: sample.Ratio, Primary: true},
-		}}},
+		Cells: []analysis.Cell{{Name: "sha", Workload: "crypto", Params: param.Values{"block": "16KiB"},
+			Metrics: []sample.Metric{
+				{Name: "throughput", Unit: "B/s", Better: sample.Higher, Scale: sample.Ratio, Primary: true},
+			}}},
 	}
 	for _, c := range names {
 		own := w.level + w.effect[c] + w.between*r.NormFloat64()
 		s := analysis.Summary{Contender: c, Cell: "sha", Metric: "throughput", Unit: "B/s"}
 		for b := range w.blocks {
 			for i := range 2 {
-				s.Samples = append(s.Samples, analysis.Point{Block: b, Position: i, Value: 1e8 * math.Exp(own+w.within*r.NormFloat64())})
+				s.Samples = append(s.Samples, analysis.Point{Block: b, Position: i,
+					Value: 1e8 * math.Exp(own+w.within*r.NormFloat64())})
 			}
 		}
 		m := 1e8
@@ -52,10 +54,12 @@ func (w world) run(name string, r *rand.Rand) Run {
 		}
 		res.Contenders = append(res.Contenders, x)
 		if c != "host" {
-			res.Comparisons = append(res.Comparisons, analysis.Comparison{Contender: c, Baseline: "host", Cell: "sha", Metric: "throughput", Primary: true})
+			res.Comparisons = append(res.Comparisons, analysis.Comparison{Contender: c, Baseline: "host", Cell: "sha",
+				Metric: "throughput", Primary: true})
 		}
 	}
-	return Run{Results: res, Facts: map[string]map[string]string{"": {"bakeoff": "1"}, "host": {"kernel": "6.1", "arch": "amd64"}}}
+	return Run{Results: res, Facts: map[string]map[string]string{"": {"bakeoff": "1"},
+		"host": {"kernel": "6.1", "arch": "amd64"}}}
 }
 
 // row finds a contender's row.
@@ -117,7 +121,8 @@ func TestCoverage(t *testing.T) {
 		t.Errorf("the interval holds the truth in %d of %d", covered, replays)
 	}
 	if within > replays*70/100 {
-		t.Errorf("the noise inside the runs alone holds it in %d of %d: nothing shows that widening is needed", within, replays)
+		t.Errorf("the noise inside the runs alone holds it in %d of %d: nothing shows that widening is needed", within,
+			replays)
 	}
 	if falsely > replays*6/100 {
 		t.Errorf("%d of %d comparisons of nothing got a verdict", falsely, replays)
@@ -207,7 +212,8 @@ func TestVerdictsAreReadAsTheAnalysisReadsThem(t *testing.T) {
 			c := analysis.Analyse(sideBySide(a, b, margin)).Comparisons[0]
 			return c.CI, c.Verdict
 		}
-		for name, verdict := range map[string]func(float64) (analysis.Interval, analysis.Verdict){"compare": compared, "analysis": analysed} {
+		for name, verdict := range map[string]func(float64) (analysis.Interval, analysis.Verdict){"compare": compared,
+			"analysis": analysed} {
 			ci, _ := verdict(analysis.DefaultMargin)
 			// The margins at which one edge of the region is a bound of the interval.
 			for _, edge := range []float64{*ci[1] - 1, 1 / *ci[0] - 1} {
@@ -284,11 +290,19 @@ func TestRefused(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	w := world{within: 0.01, blocks: 6}
 	for want, change := range map[string]func(*analysis.Results){
-		`block is "16KiB" in one and "64KiB" in the other`:       func(x *analysis.Results) { x.Cells[0].Params["block"] = "64KiB" },
-		`time is "" in one and "1s" in the other`:                func(x *analysis.Results) { x.Cells[0].Params["time"] = "1s" },
-		`workload is "crypto" in one and "cpu" in the other`:     func(x *analysis.Results) { x.Cells[0].Workload = "cpu" },
-		`unit of throughput is "B/s" in one and "op/s"`:          func(x *analysis.Results) { x.Cells[0].Metrics[0].Unit = "op/s" },
-		`better throughput is "higher" in one and "lower" in th`: func(x *analysis.Results) { x.Cells[0].Metrics[0].Better = sample.Lower },
+		`block is "16KiB" in one and "64KiB" in the other`: func(x *analysis.Results) {
+			x.Cells[0].Params["block"] = "64KiB"
+		},
+		`time is "" in one and "1s" in the other`: func(x *analysis.Results) {
+			x.Cells[0].Params["time"] = "1s"
+		},
+		`workload is "crypto" in one and "cpu" in the other`: func(x *analysis.Results) { x.Cells[0].Workload = "cpu" },
+		`unit of throughput is "B/s" in one and "op/s"`: func(x *analysis.Results) {
+			x.Cells[0].Metrics[0].Unit = "op/s"
+		},
+		`better throughput is "higher" in one and "lower" in th`: func(x *analysis.Results) {
+			x.Cells[0].Metrics[0].Better = sample.Lower
+		},
 		"no cell in common":      func(x *analysis.Results) { x.Cells[0].Name = "other" },
 		"no contender in common": func(x *analysis.Results) { x.Contenders = x.Contenders[:0] },
 	} {
@@ -319,7 +333,8 @@ func TestDifferencesAndLeftOut(t *testing.T) {
 	if !reflect.DeepEqual(res.Differences, want) {
 		t.Errorf("differences %+v", res.Differences)
 	}
-	if !reflect.DeepEqual(res.OnlyOld, []string{"cell gone"}) || !reflect.DeepEqual(res.OnlyNew, []string{"contender more"}) {
+	if !reflect.DeepEqual(res.OnlyOld, []string{"cell gone"}) ||
+		!reflect.DeepEqual(res.OnlyNew, []string{"contender more"}) {
 		t.Errorf("left out %q and %q", res.OnlyOld, res.OnlyNew)
 	}
 	if m := res.Results().Missing; len(m) != 1 || m[0].Cell != "gone" {

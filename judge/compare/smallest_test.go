@@ -42,13 +42,15 @@ func TestSmallestChange(t *testing.T) {
 			opt := Option{Repeats: runs[:5], Margin: .03}
 			c := row(t, two(t, runs[0], now, opt), "crun").Relative
 			if c.Smallest == nil || c.SmallestBeyond == nil || (*c.Smallest > 1) != (better == sample.Lower) {
-				t.Fatalf("noise %g, better %s: smallest change %v, beyond the margin %v", noise, better, c.Smallest, c.SmallestBeyond)
+				t.Fatalf("noise %g, better %s: smallest change %v, beyond the margin %v", noise, better,
+					c.Smallest, c.SmallestBeyond)
 			}
 			outward := map[sample.Better]float64{sample.Lower: 1 + 1e-6, sample.Higher: 1 - 1e-6}[better]
 			at := func(ratio float64) *Change {
 				return row(t, two(t, runs[0], scaled(now, ratio / *c.Ratio), opt), "crun").Relative
 			}
-			if above, below := at(*c.Smallest*outward), at(*c.Smallest/outward); above.Verdict != analysis.Worse || below.Verdict == analysis.Worse {
+			if above, below := at(*c.Smallest*outward), at(*c.Smallest/outward); above.Verdict != analysis.Worse ||
+				below.Verdict == analysis.Worse {
 				t.Errorf("noise %g, better %s: %q above %g, %q below", noise, better, above.Verdict, *c.Smallest, below.Verdict)
 			}
 			above, below := at(*c.SmallestBeyond*outward), at(*c.SmallestBeyond/outward)
@@ -69,13 +71,15 @@ func TestNoSmallestChange(t *testing.T) {
 	for name, c := range map[string]*Change{
 		"no repeats": row(t, two(t, w.run("old", r), w.run("new", r), Option{}), "crun").Relative,
 		"not judged": row(t, two(t, w.run("old", r), w.run("new", r), Option{Repeats: repeated(w, 3, r)}), "crun").Direct,
-		"few blocks": row(t, two(t, w.run("old", r), short.run("new", r), Option{Repeats: repeated(w, 3, r)}), "crun").Relative,
+		"few blocks": row(t, two(t, w.run("old", r), short.run("new", r), Option{Repeats: repeated(w, 3, r)}),
+			"crun").Relative,
 	} {
 		if c.Smallest != nil || c.SmallestBeyond != nil {
 			t.Errorf("%s: %v, %v", name, c.Smallest, c.SmallestBeyond)
 		}
 	}
-	if lower, beyond := analysis.Region(.03).Smallest(math.Inf(1), math.Inf(1)); !math.IsInf(lower, 1) || !math.IsInf(beyond, 1) {
+	if lower, beyond := analysis.Region(.03).Smallest(math.Inf(1), math.Inf(1)); !math.IsInf(lower, 1) ||
+		!math.IsInf(beyond, 1) {
 		t.Errorf("an interval without ends finds %g and %g", lower, beyond)
 	}
 }

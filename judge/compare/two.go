@@ -164,7 +164,8 @@ func (p *pair) change(r Row, by By, size float64, values func(analysis.Results) 
 	}
 	switch cal := p.opt.Calibrated; {
 	case len(each) >= MinRepeats:
-		spread, c.Runs, c.Source = stats.Deviation(each), len(each), fmt.Sprintf("%d runs in which nothing was changed", len(each))
+		spread, c.Runs, c.Source = stats.Deviation(each), len(each), fmt.Sprintf("%d runs in which nothing was changed",
+			len(each))
 	case cal != nil && cal.Runs >= MinRepeats && r.Scale != sample.Difference:
 		spread, c.Runs, c.Source, c.Calibrated = cal.Relative, cal.Runs, cal.Source, true
 		if by == Direct {

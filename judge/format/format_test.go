@@ -65,7 +65,8 @@ func TestDocumentErrors(t *testing.T) {
 		{"empty", "", "x:1: the JSON ends too early"},
 		{"not JSON", "{\n\"a\": x}", "x:2: this is not JSON (invalid character 'x'"},
 		{"two values", "{}\n{}", "x:2: this is not JSON (invalid character '{' after top-level value)"},
-		{"a number that is too large", "{\"results\":[{\"times\":[1e999]}]}", "x:1: times is a JSON number 1e999 instead of a number"},
+		{"a number that is too large", "{\"results\":[{\"times\":[1e999]}]}",
+			"x:1: times is a JSON number 1e999 instead of a number"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := readDocument(c.text)

@@ -81,7 +81,8 @@ func TestHyperfine(t *testing.T) {
 	if c.Verdict != NotInterleaved || c.Order != Sequence || c.N != [2]int{12, 12} || c.Scale != sample.Ratio {
 		t.Errorf("%+v", c)
 	}
-	if math.Abs(*c.Ratio/medians-1) > 0.1 || !(*c.CI[0] < *c.Ratio && *c.Ratio < *c.CI[1] && *c.CI[0] > 1.5 && *c.CI[1] < 5) {
+	if math.Abs(*c.Ratio/medians-1) > 0.1 || !(*c.CI[0] < *c.Ratio && *c.Ratio < *c.CI[1] &&
+		*c.CI[0] > 1.5 && *c.CI[1] < 5) {
 		t.Errorf("%v [%v, %v], the medians differ by %v", *c.Ratio, *c.CI[0], *c.CI[1], medians)
 	}
 	if !strings.HasPrefix(c.Baseline, "gzip -1") || c.Cell != "" || r.By != "command" {
@@ -198,7 +199,8 @@ func TestRowsThatCannotBeUsed(t *testing.T) {
 		want    string
 	}{
 		{"two files", []Source{full, full}, "who", "common order is unknown"},
-		{"only some", []Source{source("f", in(1, rec("a", 0, 1)), rec("b", 1, 1))}, "who", "Only 1 of 2 results have a block"},
+		{"only some", []Source{source("f", in(1, rec("a", 0, 1)), rec("b", 1, 1))}, "who",
+			"Only 1 of 2 results have a block"},
 		{"one contender", []Source{full}, ByFile, "choose with --contender"},
 	} {
 		rows, why, err := Rows(doc, c.sources, Option{By: c.by})
@@ -227,7 +229,8 @@ func TestFiles(t *testing.T) {
 		}
 		return s
 	}
-	r := compared(t, Option{}, with(source("old", rec("a", 0, 1, 2, 3)), "fast"), with(source("new", rec("a", 0, 2)), "slow"),
+	r := compared(t, Option{}, with(source("old", rec("a", 0, 1, 2, 3)), "fast"),
+		with(source("new", rec("a", 0, 2)), "slow"),
 		with(source("old", rec("a", 0, 4, 5, 6)), "fast"))
 	if r.By != ByFile || !slices.Equal(r.Contenders, []string{"old", "new"}) || len(r.Comparisons) != 1 {
 		t.Fatalf("%+v", r)
@@ -249,7 +252,8 @@ func TestFiles(t *testing.T) {
 // By another label, files of other names are other cells: unlike values are not
 // mixed.
 func TestFilesAreCells(t *testing.T) {
-	r := compared(t, Option{By: "who"}, source("x", rec("a", 0, 1), rec("b", 1, 2)), source("y", rec("a", 0, 3), rec("b", 1, 4)))
+	r := compared(t, Option{By: "who"}, source("x", rec("a", 0, 1), rec("b", 1, 2)),
+		source("y", rec("a", 0, 3), rec("b", 1, 4)))
 	var got []string
 	for _, c := range r.Comparisons {
 		got = append(got, fmt.Sprintf("%s %.0f", c.Cell, *c.Ratio*3))
@@ -289,7 +293,8 @@ func TestFailures(t *testing.T) {
 		return s == "crun" && strings.Contains(a, "MD5")
 	})
 	got, err := Compare(d, sources, Option{})
-	if err != nil || len(got.Missing) != 3 || got.Missing[0].Contender != "crun" || got.Missing[0].Reason != "no file has a value" ||
+	if err != nil || len(got.Missing) != 3 || got.Missing[0].Contender != "crun" ||
+		got.Missing[0].Reason != "no file has a value" ||
 		got.Missing[1].Reason != "The test run did not produce a result." {
 		t.Errorf("%+v, %v", got.Missing, err)
 	}
@@ -334,7 +339,8 @@ func TestMistakes(t *testing.T) {
 			`the baseline "x" is not a contender; use one of "a", "b"`},
 		{"no such label", []Source{source("f", rec("a", 0, 1))}, Option{By: "x"},
 			`f.json:1: this result has no "x" by which contenders could differ; use --contender with one of file, who`},
-		{"two units", []Source{source("f", rec("a", 0, 1), other)}, Option{}, `f.json:2: time is in "B", and in "s" in an earlier result`},
+		{"two units", []Source{source("f", rec("a", 0, 1), other)}, Option{},
+			`f.json:2: time is in "B", and in "s" in an earlier result`},
 	} {
 		_, err := Compare(doc, c.sources, c.opt)
 		if !fault.Is(err, fault.Invalid) || !strings.HasPrefix(err.Error(), c.want) {

@@ -40,7 +40,8 @@ func TestReachIsThatOfTheTest(t *testing.T) {
 		if s := reach.Smallest(k, 0.8); math.Abs(reach.Power(s)[k]-0.8) > 0.01 {
 			t.Errorf("look %d: %v is called in %v", k, s, reach.Power(s))
 		}
-		if k > 0 && (reach.Smallest(k, 0.8) >= reach.Smallest(k-1, 0.8) || reach.Equivalence(k, 0.8) >= reach.Equivalence(k-1, 0.8)) {
+		if k > 0 && (reach.Smallest(k, 0.8) >= reach.Smallest(k-1, 0.8) ||
+			reach.Equivalence(k, 0.8) >= reach.Equivalence(k-1, 0.8)) {
 			t.Error("a later look finds less")
 		}
 	}

@@ -17,7 +17,8 @@ func TestBoundariesPublished(t *testing.T) {
 	}{
 		{"Pocock 2", []float64{2.178, 2.178}},
 		{"Pocock 5", []float64{2.413, 2.413, 2.413, 2.413, 2.413}},
-		{"O'Brien and Fleming 5", []float64{2.040 * math.Sqrt(5), 2.040 * math.Sqrt(5./2), 2.040 * math.Sqrt(5./3), 2.040 * math.Sqrt(5./4), 2.040}},
+		{"O'Brien and Fleming 5", []float64{2.040 * math.Sqrt(5), 2.040 * math.Sqrt(5./2), 2.040 * math.Sqrt(5./3),
+			2.040 * math.Sqrt(5./4), 2.040}},
 	} {
 		looks := make([]int, len(c.z))
 		spend := make([]float64, len(c.z))

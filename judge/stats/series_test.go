@@ -21,7 +21,8 @@ func TestAutocorrelation(t *testing.T) {
 	if want := 5000. / 9; math.Abs(a.Effective/want-1) > 0.25 { // (1+ρ)/(1−ρ) = 9
 		t.Errorf("%v effective values, want about %v", a.Effective, want)
 	}
-	for _, c := range []struct{ x, df, p float64 }{{3.841, 1, 0.05}, {18.307, 10, 0.05}, {2.558, 10, 0.99}, {135.807, 100, 0.01}} {
+	for _, c := range []struct{ x, df, p float64 }{{3.841, 1, 0.05}, {18.307, 10, 0.05},
+		{2.558, 10, 0.99}, {135.807, 100, 0.01}} {
 		if got := chiSquareTail(c.x, c.df); !near(got, c.p, 1e-4) { // tables of χ²
 			t.Errorf("χ² %v with %v: %v, want %v", c.x, c.df, got, c.p)
 		}

@@ -84,7 +84,8 @@ func TestSignedRankEqualsEnumeration(t *testing.T) {
 func TestSignedRankTable(t *testing.T) {
 	for _, c := range []struct {
 		n, at025, at005 int
-	}{{6, 0, -1}, {8, 3, 0}, {10, 8, 3}, {12, 13, 7}, {15, 25, 15}, {18, 40, 27}, {20, 52, 37}, {25, 89, 68}, {30, 137, 109}, {40, 264, 220}, {50, 434, 373}} {
+	}{{6, 0, -1}, {8, 3, 0}, {10, 8, 3}, {12, 13, 7}, {15, 25, 15}, {18, 40, 27}, {20, 52, 37}, {25, 89, 68}, {30, 137,
+		109}, {40, 264, 220}, {50, 434, 373}} {
 		for tail, want := range map[float64]int{0.025: c.at025, 0.005: c.at005} {
 			k, p, exact := walshRank(c.n, tail)
 			if k-1 != want || !exact || p > tail {
@@ -167,7 +168,8 @@ func TestHodgesLehmannPublished(t *testing.T) {
 		z = append(z, y[i]-x[i])
 	}
 	e := HodgesLehmann(z, 0.96)
-	if !near(e.Value, -0.46, 1e-9) || !near(e.Lo, -0.786, 1e-9) || !near(e.Hi, -0.010, 1e-9) || !near(e.Actual, 0.9609375, 1e-9) {
+	if !near(e.Value, -0.46, 1e-9) || !near(e.Lo, -0.786, 1e-9) || !near(e.Hi, -0.010, 1e-9) ||
+		!near(e.Actual, 0.9609375, 1e-9) {
 		t.Errorf("%+v", e)
 	}
 	if s := SignedRankTest(z); s.W != 5 || !near(s.P, 0.0390625, 1e-12) {
@@ -246,7 +248,8 @@ func TestMedianInterval(t *testing.T) {
 }
 
 func FuzzLocation(f *testing.F) {
-	for _, s := range [][]byte{{}, {0}, {1, 2}, {255, 254, 1, 1, 0, 0, 128}, {253, 5}, {7, 7, 7, 7, 7, 7, 7, 7, 200, 201, 255, 254}} {
+	for _, s := range [][]byte{{}, {0}, {1, 2}, {255, 254, 1, 1, 0, 0, 128}, {253, 5},
+		{7, 7, 7, 7, 7, 7, 7, 7, 200, 201, 255, 254}} {
 		f.Add(s, 0.95)
 	}
 	f.Add([]byte{1, 2, 3}, math.NaN())

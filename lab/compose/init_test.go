@@ -89,8 +89,9 @@ func TestInitOfEverything(t *testing.T) {
 // What the comments offer is valid, too: other drivers, options, parameters.
 func TestInitWithItsComments(t *testing.T) {
 	cat := catalogue()
-	f, err := Init(InitRequest{Names: []string{"microvm", "docker", "http"}, Dir: "/x", Here: here(cat, "host", "oci", "bwrap",
-		"podman")}, cat)
+	f, err := Init(InitRequest{Names: []string{"microvm", "docker", "http"}, Dir: "/x",
+		Here: here(cat, "host", "oci", "bwrap",
+			"podman")}, cat)
 	if err != nil {
 		t.Fatal(err)
 	}

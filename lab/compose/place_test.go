@@ -8,7 +8,8 @@ import (
 )
 
 func TestTryPlacesFiles(t *testing.T) {
-	r := Request{Argv: []string{"/opt/server"}, Shell: NoShell, Dir: "/work", Envs: []string{"host", "bwrap:debian:bookworm"},
+	r := Request{Argv: []string{"/opt/server"}, Shell: NoShell, Dir: "/work",
+		Envs:  []string{"host", "bwrap:debian:bookworm"},
 		Files: []string{"./build/server", "odd: name:/srv/data"}, Budget: 1}
 	f, err := Try(r, catalogue())
 	if err != nil {
@@ -19,7 +20,8 @@ func TestTryPlacesFiles(t *testing.T) {
 		t.Errorf("%s", f.Text)
 	}
 	lab, err := f.Load(catalogue())
-	if err != nil || len(lab.Files) != 2 || lab.Files[1].From != "odd: name" || lab.Files[1].Where != `--file "odd: name:/srv/data"` {
+	if err != nil || len(lab.Files) != 2 || lab.Files[1].From != "odd: name" ||
+		lab.Files[1].Where != `--file "odd: name:/srv/data"` {
 		t.Errorf("%+v, %v", lab, err)
 	}
 }
@@ -49,7 +51,8 @@ func TestTryNamesTheFlagForAFile(t *testing.T) {
 	for _, c := range []struct {
 		files []string
 		says  string
-	}{{nil, "add --file ./server, and write /opt/server in the command"}, {[]string{"server"}, "the command finds it at /opt/server"}} {
+	}{{nil, "add --file ./server, and write /opt/server in the command"}, {[]string{"server"},
+		"the command finds it at /opt/server"}} {
 		r.Files = c.files
 		f, err := Try(r, catalogue())
 		if err != nil || len(f.Notes) != 1 || !strings.Contains(f.Notes[0], c.says) {

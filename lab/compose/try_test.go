@@ -30,7 +30,8 @@ func line(args ...string) Request {
 	r := Request{Shell: NoShell, Budget: 2 * time.Minute, Margin: 0.02, Line: append([]string{"bakeoff", "try"}, args...)}
 	for i := 0; i < len(args); i++ {
 		lists := map[string]*[]string{"-c": &r.Commands, "-n": &r.Names, "--in": &r.In, "-L": &r.Lists, "-P": &r.Ranges,
-			"--setup": &r.Setup, "--prepare": &r.Prepare, "--cleanup": &r.Cleanup, "--metric": &r.Metrics, "--package": &r.Packages}
+			"--setup": &r.Setup, "--prepare": &r.Prepare, "--cleanup": &r.Cleanup, "--metric": &r.Metrics,
+			"--package": &r.Packages}
 		texts := map[string]*string{"--shell": &r.Shell, "--cpus": &r.CPUs, "--memory": &r.Memory}
 		switch a := args[i]; {
 		case a == "--":
@@ -69,7 +70,8 @@ func TestTry(t *testing.T) {
 		}),
 		"hooks": line("-c", "make -j{n}", "-c", "ninja -j{n}", "-P", "n=1..2", "--setup", "./configure",
 			"--prepare", "make clean; sync", "--prepare", "ninja -t clean", "--cleanup", "rm -f out/{n}"),
-		"metrics": line("host", "chroot:debian:bookworm", "--metric", "json:$.rps:higher", "--metric", "memory", "-i", "--cpus",
+		"metrics": line("host", "chroot:debian:bookworm", "--metric", "json:$.rps:higher",
+			"--metric", "memory", "-i", "--cpus",
 			"2", "--memory", "1GiB", "--", "server", "--bench"),
 		"shell": line("-c", "sort big | uniq -c > /dev/null", "-c", "sort -u big", "--shell", "bash --norc", "-n", "pipe"),
 		"packages": line("host", "crun:debian:bookworm", "--package", "python3,g++", "--package", "python3", "--",
@@ -121,8 +123,10 @@ func golden(t *testing.T, path string, got []byte) {
 // Whatever the words are, the lab file has exactly them.
 func FuzzWords(f *testing.F) {
 	cat := catalogue()
-	for _, word := range []string{"a", "", "null", "~", "-", "--", "- a", "a: b", "#", "{x}", "[y]", "'", `"`, `\`, "a\tb", "a\nb",
-		"é", "\u2028", "\u202e", "0x10", "1_000", "*x", "&x", "!x", "%", "@", "`", " a ", "a #b", "\ufeff", "true", "=", "-9", "=x",
+	for _, word := range []string{"a", "", "null", "~", "-", "--", "- a", "a: b", "#", "{x}", "[y]",
+		"'", `"`, `\`, "a\tb", "a\nb",
+		"é", "\u2028", "\u202e", "0x10", "1_000", "*x", "&x", "!x", "%", "@", "`", " a ", "a #b", "\ufeff", "true", "=",
+		"-9", "=x",
 		"\x7f", "\u0085", "\xff", "\x1b[2J", "\U0001f600", "...", "---", "?", ": ", ",", "a, b"} {
 		f.Add(word)
 	}
@@ -162,7 +166,8 @@ func TestTryMistakes(t *testing.T) {
 		{line("gzip -9 big", "-c", "zstd big"),
 			`argument "gzip -9 big": there is no driver "gzip -9 big"; write a command after --, or with -c`},
 		{line("crun", "--", "true"), `argument "crun" has no image, and driver oci needs one; write crun:debian:bookworm`},
-		{line("--in", "crun:", "--", "true"), `--in "crun:" has no image, and driver oci needs one; write crun:debian:bookworm`},
+		{line("--in", "crun:", "--", "true"), `--in "crun:" has no image, and driver oci needs one; ` +
+			`write crun:debian:bookworm`},
 		{line("host:debian:bookworm", "--", "true"),
 			`argument "host:debian:bookworm": driver host does not use an image; write host`},
 		{line("crun:debian:bookwrm", "--", "true"),
@@ -171,16 +176,19 @@ func TestTryMistakes(t *testing.T) {
 		{line("host", "host", "--", "true"), `argument "host" is the same environment as argument "host"; remove one; ` +
 			"bakeoff compares the baseline with a twin of itself in any case"},
 		{line("-c", "true", "--", "true"), "there is a command after --, and one of -c; use only one of the two"},
-		{line("-c", "gzip < big"), `-c "gzip < big": only a shell understands the redirection "<", and bakeoff runs commands ` +
-			"without one; quote the character, or add --shell sh"},
+		{line("-c", "gzip < big"),
+			`-c "gzip < big": only a shell understands the redirection "<", and bakeoff runs commands ` +
+				"without one; quote the character, or add --shell sh"},
 		{line("-c", "gzip 'big"), "-c \"gzip 'big\": reached EOF without closing quote `'`; write a command as for a shell"},
 		{line("-c", ""), `-c "": the command is empty; write a command as for a shell`},
 		{line("--", "cat big | wc -l"), `the command after -- is the one word "cat big | wc -l", not a program with ` +
 			"arguments; write it without quotes, or write -c instead of --"},
 		{line("--", ""), "the command after -- names no program; write the program first"},
 		{line("--shell", "sh", "--", "true"), "--shell does not apply to a command after --; write the command with -c"},
-		{line("--shell", "'", "-c", "a"), "--shell: reached EOF without closing quote `'`; write the program of a shell, such as sh"},
-		{line("-c", "true", "-n", "a", "-n", "b"), "there are 2 names (-n) for 1 commands; write at most one for each command"},
+		{line("--shell", "'", "-c", "a"), "--shell: reached EOF without closing quote `'`; write the " +
+			"program of a shell, such as sh"},
+		{line("-c", "true", "-n", "a", "-n", "b"),
+			"there are 2 names (-n) for 1 commands; write at most one for each command"},
 		{line("-c", "a", "--prepare", "b", "--prepare", "c"),
 			"there are 2 values of --prepare for 1 commands; write one for all commands, or one for each"},
 		{line("-c", "a", "--prepare", "b 'c"),
@@ -196,8 +204,10 @@ func TestTryMistakes(t *testing.T) {
 		{line("-c", "if a; then b; fi"), `-c "if a; then b; fi": only a shell understands a compound command, and bakeoff ` +
 			"runs commands without one; add --shell sh"},
 		{line("-L", "level=1,1", "-c", "a {level}"), `-L "level=1,1" has the value "1" twice; remove one of them`},
-		{line("-L", "level=1,5", "-c", "true"), `-L "level=1,5": no command contains {level}; write {level} where its value belongs`},
-		{line("-L", "n=1", "-P", "n=1..2", "-c", "a {n}"), `-P "n=1..2": parameter n has values already; choose another name`},
+		{line("-L", "level=1,5", "-c", "true"), `-L "level=1,5": no command contains {level}; write ` +
+			`{level} where its value belongs`},
+		{line("-L", "n=1", "-P", "n=1..2", "-c", "a {n}"),
+			`-P "n=1..2": parameter n has values already; choose another name`},
 		{line("-P", "n=8..1", "-c", "a {n}"), `-P "n=8..1": the range is empty; write n=1..8`},
 		{line("-P", "n=1-8", "-c", "a {n}"),
 			`-P "n=1-8" is not a range of numbers; write -P threads=1..8 or -P size=0.5..2,step=0.5`},
@@ -224,7 +234,8 @@ func TestTryMistakes(t *testing.T) {
 			"--margin: 7 is not between 0.0001 and 0.5; write a number from 0.0001 to 0.5"},
 		{line("--", "a\xff"), "the command after -- contains bytes that are not UTF-8; a lab file holds only text; " +
 			"write the bytes another way, such as with printf"},
-		{line("--", "a\rb"), "the command after --: an item of argv contains a carriage return; end lines with a line feed only"},
+		{line("--", "a\rb"), "the command after --: an item of argv contains a carriage return; end " +
+			"lines with a line feed only"},
 	} {
 		f, err := Try(c.r, cat)
 		if err == nil {

@@ -20,7 +20,8 @@ func table(busy int, processes map[int]string) fstest.MapFS {
 }
 
 func row(pid int, name string, parent, user, children int) string {
-	return fmt.Sprintf("%d (%s) S %d 1 1 0 -1 4194560 100 0 0 0 %d 0 %d 0 20 0 1 0 100 0 0", pid, name, parent, user, children)
+	return fmt.Sprintf("%d (%s) S %d 1 1 0 -1 4194560 100 0 0 0 %d 0 %d 0 20 0 1 0 100 0 0", pid,
+		name, parent, user, children)
 }
 
 // What others use is what all use without this program and its children, those that
@@ -43,7 +44,8 @@ func TestOthers(t *testing.T) {
 	if want := []string{"a) b (c 0.9", "cc1 0.7", "make 0.1"}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if (*Processes)(nil).Others(before, 10) != nil || before.Others(before, 10) != nil || ReadProcesses(fstest.MapFS{}) != nil {
+	if (*Processes)(nil).Others(before, 10) != nil || before.Others(before, 10) != nil ||
+		ReadProcesses(fstest.MapFS{}) != nil {
 		t.Error("what was not read is known")
 	}
 }

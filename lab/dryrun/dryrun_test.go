@@ -30,7 +30,8 @@ func TestRefusalNamesTheAgent(t *testing.T) {
 		wrong []error
 		want  string
 	}{
-		{nil, nil, "the baseline a cannot run here: "}, {agent, nil, "no agent"}, {agent, []error{wrong}, "a wrong cell"}, {nil, []error{wrong}, "a wrong cell"},
+		{nil, nil, "the baseline a cannot run here: "}, {agent, nil, "no agent"}, {agent, []error{wrong},
+			"a wrong cell"}, {nil, []error{wrong}, "a wrong cell"},
 	} {
 		v := View{Plan: p, Seen: seen, Agent: c.agent}
 		v.Seen.Wrong = c.wrong

@@ -117,7 +117,8 @@ func TestOneRunPerHost(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := open(t.TempDir(), lock); !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "measures on this host") {
+	if _, err := open(t.TempDir(), lock); !fault.Is(err, fault.Unsupported) ||
+		!strings.Contains(err.Error(), "measures on this host") {
 		t.Errorf("a second run on the host: %v", err)
 	}
 	if m, err := open(t.TempDir(), lock+"2"); err != nil {

@@ -257,7 +257,8 @@ func TestDifferences(t *testing.T) {
 	}
 	// Each difference belongs to the contender and the cell around it.
 	d := differ{}
-	stored, _ := decodeAny([]byte(`{"contender":"x","cell":"k","list":[{"contender":"y","v":1},{"contender":"z"}],"n":[1,2,3]}`))
+	stored, _ := decodeAny([]byte(`{"contender":"x","cell":"k","list":[{"contender":"y","v":1},` +
+		`{"contender":"z"}],"n":[1,2,3]}`))
 	now, _ := decodeAny([]byte(`{"contender":"x","cell":"k","list":[{"contender":"y","v":2}],"n":[1,2,4]}`))
 	d.compare("", stored, now, "", "")
 	var got []string
@@ -334,8 +335,12 @@ func TestDeclaredDifferences(t *testing.T) {
 			c.Volumes = []manifest.Volume{base.Volumes[0],
 				volume("/y", "ext4", "")}
 		},
-		"fs./y fs./z host-cache./y host-cache./z volume./y volume./z": func(c *plan.Contender) { c.Volumes = []manifest.Volume{base.Volumes[0], volume("/z", "dir", "")} },
-		"fs./x host-cache./x volume./x volume./x.compression":         func(c *plan.Contender) { c.Volumes = base.Volumes[1:] },
+		"fs./y fs./z host-cache./y host-cache./z volume./y volume./z": func(c *plan.Contender) {
+			c.Volumes = []manifest.Volume{base.Volumes[0], volume("/z", "dir", "")}
+		},
+		"fs./x host-cache./x volume./x volume./x.compression": func(c *plan.Contender) {
+			c.Volumes = base.Volumes[1:]
+		},
 	} {
 		c := base
 		change(&c)

@@ -14,7 +14,8 @@ import (
 func TestNoEnergySaysOfWhichEnd(t *testing.T) {
 	p, _ := encoded(t)
 	trial := func(near, far *probe.Counters) []store.Line {
-		l := store.Line{Type: store.LineTrial, Contender: "crun", Trial: &store.Trial{Before: near, After: near, GeneratorBefore: far, GeneratorAfter: far}}
+		l := store.Line{Type: store.LineTrial, Contender: "crun",
+			Trial: &store.Trial{Before: near, After: near, GeneratorBefore: far, GeneratorAfter: far}}
 		return []store.Line{l}
 	}
 	blind, counts := &probe.Counters{}, &probe.Counters{Joules: f(7)}
@@ -24,13 +25,16 @@ func TestNoEnergySaysOfWhichEnd(t *testing.T) {
 		hosts           map[string]manifest.Host
 		subject, beside string // of crun; "" is nothing
 	}{
-		"one host":             {"", trial(blind, nil), nil, "local has no counter of energy", ""},
-		"neither counts":       {"client", trial(blind, blind), nil, "local has no counter", "client has no counter"},
-		"a meter there fails":  {"client", trial(counts, blind), map[string]manifest.Host{"client": {Meter: []string{"m"}}}, "the grain of the counter on local", "the meter of client gave no reading"},
-		"a meter here fails":   {"client", trial(blind, counts), map[string]manifest.Host{"local": {Meter: []string{"m"}}}, "the meter of local gave no reading", "the grain of the counter on client"},
-		"an older journal":     {"client", trial(counts, nil), nil, "the grain of the counter on local", ""},
-		"nothing was tried":    {"client", nil, nil, "", ""},
-		"only one of the ends": {"client", []store.Line{{Type: store.LineTrial, Contender: "crun", Trial: &store.Trial{GeneratorBefore: blind}}}, nil, "", ""},
+		"one host":       {"", trial(blind, nil), nil, "local has no counter of energy", ""},
+		"neither counts": {"client", trial(blind, blind), nil, "local has no counter", "client has no counter"},
+		"a meter there fails": {"client", trial(counts, blind), map[string]manifest.Host{"client": {Meter: []string{"m"}}},
+			"the grain of the counter on local", "the meter of client gave no reading"},
+		"a meter here fails": {"client", trial(blind, counts), map[string]manifest.Host{"local": {Meter: []string{"m"}}},
+			"the meter of local gave no reading", "the grain of the counter on client"},
+		"an older journal":  {"client", trial(counts, nil), nil, "the grain of the counter on local", ""},
+		"nothing was tried": {"client", nil, nil, "", ""},
+		"only one of the ends": {"client", []store.Line{{Type: store.LineTrial, Contender: "crun",
+			Trial: &store.Trial{GeneratorBefore: blind}}}, nil, "", ""},
 	} {
 		q := *p
 		q.Generator, q.Hosts = c.generator, c.hosts

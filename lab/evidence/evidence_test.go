@@ -84,10 +84,12 @@ func TestFailedSubjectsAreObservations(t *testing.T) {
 
 func TestMissingHasItsReason(t *testing.T) {
 	r := record(t)
-	r.append(store.Line{Type: store.LineEnvironment, Contender: "slow", Status: store.Void, Reason: "crun is not installed"})
+	r.append(store.Line{Type: store.LineEnvironment, Contender: "slow", Status: store.Void,
+		Reason: "crun is not installed"})
 	r.block(0, "slow")
 	d := load(t, r)
-	want := []analysis.Missing{{Contender: "slow", Cell: "fast", Reason: "crun is not installed"}, {Contender: "slow", Cell: "other", Reason: "crun is not installed"}}
+	want := []analysis.Missing{{Contender: "slow", Cell: "fast", Reason: "crun is not installed"},
+		{Contender: "slow", Cell: "other", Reason: "crun is not installed"}}
 	if !reflect.DeepEqual(d.Missing, want) {
 		t.Errorf("missing: %v", d.Missing)
 	}
@@ -109,11 +111,14 @@ func TestMissingHasItsReason(t *testing.T) {
 func TestFactsTellWhatDiffers(t *testing.T) {
 	r := record(t)
 	r.append(store.Line{Type: store.LineEnvironment, Contender: "crun", Instance: "crun-0", Status: store.OK,
-		Facts: map[string]string{"version": "1.8"}, Limits: &probe.Limits{NotEnforced: map[string]string{"memory": "no such controller"}}})
-	r.append(store.Line{Type: store.LineEnvironment, Contender: "host", Instance: "host-0", Status: store.OK, Limits: &probe.Limits{}})
+		Facts:  map[string]string{"version": "1.8"},
+		Limits: &probe.Limits{NotEnforced: map[string]string{"memory": "no such controller"}}})
+	r.append(store.Line{Type: store.LineEnvironment, Contender: "host", Instance: "host-0",
+		Status: store.OK, Limits: &probe.Limits{}})
 	r.block(0)
 	d := load(t, r)
-	want := map[string]string{"kernel": "6.18", "driver.runtime": "oci", "driver.version": "1.8", "enforced.cpus": "yes", "enforced.memory": "no: no such controller"}
+	want := map[string]string{"kernel": "6.18", "driver.runtime": "oci", "driver.version": "1.8", "enforced.cpus": "yes",
+		"enforced.memory": "no: no such controller"}
 	if !reflect.DeepEqual(d.Facts["crun"], want) {
 		t.Errorf("facts: %v", d.Facts["crun"])
 	}
@@ -121,7 +126,8 @@ func TestFactsTellWhatDiffers(t *testing.T) {
 		t.Errorf("the contender's own: %v", own)
 	}
 	// slow has more memory because the lab file says so.
-	if want := []string{"driver.runtime", "driver.version", "limit.cgroup.memory", "memory"}; !reflect.DeepEqual(d.Meant, want) {
+	if want := []string{"driver.runtime", "driver.version", "limit.cgroup.memory", "memory"}; !reflect.DeepEqual(d.Meant,
+		want) {
 		t.Errorf("meant: %v", d.Meant)
 	}
 	var confounders []string
@@ -157,7 +163,8 @@ func TestSourcesOfCPUTimeAreFacts(t *testing.T) {
 		}
 		return got
 	}
-	got := sources(map[string]string{"host": probe.SourceTicks, "host~twin": probe.SourceTicks, "crun": probe.SourceSchedstat, "slow": probe.SourceSchedstat})
+	got := sources(map[string]string{"host": probe.SourceTicks, "host~twin": probe.SourceTicks,
+		"crun": probe.SourceSchedstat, "slow": probe.SourceSchedstat})
 	want := map[string]string{"host": "ticks", "host~twin": "ticks", "crun": "schedstat", "slow": "schedstat and ticks"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, and %v is right", got, want)
@@ -166,7 +173,8 @@ func TestSourcesOfCPUTimeAreFacts(t *testing.T) {
 		t.Errorf("an older journal tells %v", got)
 	}
 	older := tell(&plan.Plan{}, "", []store.Line{
-		{Type: store.LineTrial, Contender: "host", Trial: &store.Trial{Before: &probe.Counters{CPU: &probe.CPU{}}, After: &probe.Counters{CPU: &probe.CPU{}}}},
+		{Type: store.LineTrial, Contender: "host", Trial: &store.Trial{Before: &probe.Counters{CPU: &probe.CPU{}},
+			After: &probe.Counters{CPU: &probe.CPU{}}}},
 		{Type: store.LineBlock, Status: store.OK},
 	})
 	if by, told := older.cpuSources(); told || by["host"] != probe.SourceTicks {

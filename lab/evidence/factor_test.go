@@ -89,8 +89,10 @@ func TestConfoundersOfVariants(t *testing.T) {
 		Contenders: []plan.Contender{contender("a", "host", "md5"), contender("b", "host", "sha1"),
 			contender("c", "chroot", "sha1"), contender("d", "host", "md5"), packaged("e", "host", "", "gcc"),
 			packaged("f", "chroot", "", "gcc"), packaged("g", "host", "debian:trixie", "gcc")}}
-	all := map[string]string{"kernel": "6", "image.digest": "x", "program.openssl.version": "3", "program.fio.version": "3"}
-	other := map[string]string{"kernel": "7", "image.digest": "y", "program.openssl.version": "4", "program.fio.version": "4"}
+	all := map[string]string{"kernel": "6", "image.digest": "x", "program.openssl.version": "3",
+		"program.fio.version": "3"}
+	other := map[string]string{"kernel": "7", "image.digest": "y", "program.openssl.version": "4",
+		"program.fio.version": "4"}
 	d := analysis.Data{Baseline: "a", Facts: map[string]map[string]string{"a": all, "b": other, "c": other, "d": other,
 		"e": other, "f": other, "g": other}}
 	d.MeantFor = followers(p, d.Facts)

@@ -22,7 +22,8 @@ func TestFailures(t *testing.T) {
 		fmt.Fprintf(&long, "line %d\n", i)
 	}
 	exec := func(code int, signal, stdout, stderr string) *wire.ExecResult {
-		return &wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{"job", "a\x1bb"}, Code: code, Signal: signal, ElapsedNS: 1,
+		return &wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{"job", "a\x1bb"}, Code: code,
+			Signal: signal, ElapsedNS: 1,
 			Stdout: []byte(stdout), Stderr: []byte(stderr)}
 	}
 	r := record(t)
@@ -55,7 +56,8 @@ func TestFailures(t *testing.T) {
 	results := analysis.Results{Twin: &analysis.Twin{Name: "host~twin"},
 		Cells:      []analysis.Cell{{Name: "fast", Params: param.Values{"exit": "0"}}, {Name: "other"}},
 		Contenders: []analysis.Contender{{Name: "slow", Params: map[string]param.Values{"other": {"exit": "any"}}}}}
-	for _, m := range []string{"host fast", "crun fast", "host~twin fast", "slow fast", "host other", "crun other", "slow other",
+	for _, m := range []string{"host fast", "crun fast", "host~twin fast", "slow fast", "host other",
+		"crun other", "slow other",
 		"never fast"} {
 		contender, cell, _ := strings.Cut(m, " ")
 		results.Missing = append(results.Missing, analysis.Missing{Contender: contender, Cell: cell})

@@ -35,8 +35,9 @@ type fixture struct {
 
 func (f fixture) Doc() workload.Doc {
 	return workload.Doc{Name: "fixture", Parser: f.version, State: "fresh", Cache: "warm",
-		Metrics: []sample.Metric{{Name: "speed", Unit: "1/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio, Doc: "how fast"}},
-		Params:  []param.Spec{{Name: "time", Kind: param.Duration, Default: "1s"}}}
+		Metrics: []sample.Metric{{Name: "speed", Unit: "1/s", Better: sample.Higher, Primary: true,
+			Scale: sample.Ratio, Doc: "how fast"}},
+		Params: []param.Spec{{Name: "time", Kind: param.Duration, Default: "1s"}}}
 }
 func (f fixture) Parse(raw workload.Raw, _ param.Values) ([]sample.Value, error) {
 	if f.parsed != nil {
@@ -60,14 +61,16 @@ var today = []workload.Parser{fixture{version: 1, factor: 1}}
 func catalogue() manifest.Catalogue {
 	d := fixture{}.Doc()
 	return manifest.Catalogue{
-		Drivers:   []manifest.DriverEntry{{Name: "chroot", Image: true}, {Name: "host"}, {Name: "oci", Image: true, Backings: []string{"dir"}}},
+		Drivers: []manifest.DriverEntry{{Name: "chroot", Image: true}, {Name: "host"},
+			{Name: "oci", Image: true, Backings: []string{"dir"}}},
 		Workloads: []manifest.WorkloadEntry{{Name: d.Name, Metrics: d.Metrics, Params: d.Params}},
 	}
 }
 
 const labText = `schema: bakeoff/lab/v1
 name: fixture
-contenders: [{name: host, driver: host}, {name: crun, driver: oci, image: "debian:bookworm"}, {name: slow, driver: oci, image: "debian:bookworm", memory: 1GiB}]
+contenders: [{name: host, driver: host}, {name: crun, driver: oci, image: "debian:bookworm"},
+  {name: slow, driver: oci, image: "debian:bookworm", memory: 1GiB}]
 baseline: host
 cells: [{name: fast, workload: fixture, primary: true}, {name: other, workload: fixture}]
 design: {looks: [8, 12], alphas: [.02, .03]}
@@ -136,8 +139,10 @@ func (r *recorder) trial(s plan.Slot) {
 	value := r.speed[s.Contender] * math.Exp(.002*r.noise.NormFloat64())
 	work := wire.Result{Schema: wire.WorkSchema, ElapsedNS: 9e8, Check: wire.Check{Verified: true, Scaling: 2},
 		Values: []sample.Value{{Metric: "speed", Unit: "1/s", Value: math.Round(value*1000) / 1000}}}
-	line := store.Line{Type: store.LineTrial, At: r.clock, Block: s.Block, Contender: s.Contender, Instance: fmt.Sprintf("%s-%d", s.Contender, s.Block), Status: store.OK,
-		Trial: &store.Trial{Position: s.Position, Cell: s.Cell, Start: start, End: r.clock, State: "fresh", Cache: "warm", Parser: "fixture/1",
+	line := store.Line{Type: store.LineTrial, At: r.clock, Block: s.Block, Contender: s.Contender,
+		Instance: fmt.Sprintf("%s-%d", s.Contender, s.Block), Status: store.OK,
+		Trial: &store.Trial{Position: s.Position, Cell: s.Cell, Start: start, End: r.clock, State: "fresh",
+			Cache: "warm", Parser: "fixture/1",
 			Before: &probe.Counters{AtNS: start.UnixNano()}, After: &probe.Counters{AtNS: r.clock.UnixNano()}}}
 	if r.change != nil {
 		r.change(s, &line, &work)

@@ -25,7 +25,8 @@ func FuzzPlanned(f *testing.F) {
 	first := line(store.Line{Type: store.LinePlan, Schema: store.JournalSchema, PlanSHA256: plan.Hash(data)})
 	whole := bytes.Clone(first)
 	for _, s := range p.Blocks[0].Slots() {
-		whole = append(whole, line(store.Line{Type: store.LineTrial, Contender: s.Contender, Status: store.OK, Trial: &store.Trial{Position: s.Position, Cell: s.Cell}})...)
+		whole = append(whole, line(store.Line{Type: store.LineTrial, Contender: s.Contender, Status: store.OK,
+			Trial: &store.Trial{Position: s.Position, Cell: s.Cell}})...)
 	}
 	whole = append(whole, line(store.Line{Type: store.LineBlock, Status: store.OK})...)
 	f.Add(whole)
@@ -57,7 +58,8 @@ func FuzzPlanned(f *testing.F) {
 // Whatever a stranger's journal says of the generator's host, a gate says of it
 // what it would say of the subject's.
 func FuzzGatesOfTheGenerator(f *testing.F) {
-	f.Add([]byte(`{"at_ns":0,"wall_ns":5,"cpu":{"user":1},"throttled_seconds":1}`), []byte(`{"at_ns":1000000000,"wall_ns":9,"cpu":{"user":1,"steal":0.5},"throttled_seconds":1.5}`))
+	f.Add([]byte(`{"at_ns":0,"wall_ns":5,"cpu":{"user":1},"throttled_seconds":1}`),
+		[]byte(`{"at_ns":1000000000,"wall_ns":9,"cpu":{"user":1,"steal":0.5},"throttled_seconds":1.5}`))
 	f.Add([]byte(`{"thermal_throttles":1e308}`), []byte(`{"at_ns":-1,"thermal_throttles":-1e308,"cpu":{"idle":-1e308}}`))
 	f.Fuzz(func(t *testing.T, before, after []byte) {
 		var b, a probe.Counters
@@ -83,7 +85,8 @@ func FuzzGatesOfTheGenerator(f *testing.F) {
 // Comparing finds no difference between a value and itself, and at least one
 // between two that are not equal.
 func FuzzDiffer(f *testing.F) {
-	f.Add([]byte(`{"a":[{"contender":"x","cell":"y","block":1,"n":1.5}],"b":null}`), []byte(`{"a":[{"contender":"x","n":2}],"b":"c"}`))
+	f.Add([]byte(`{"a":[{"contender":"x","cell":"y","block":1,"n":1.5}],"b":null}`),
+		[]byte(`{"a":[{"contender":"x","n":2}],"b":"c"}`))
 	f.Add([]byte(`[1,2]`), []byte(`[1]`))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		x, err1 := decodeAny(a)

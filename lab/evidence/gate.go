@@ -285,7 +285,8 @@ func CPUWait(b, a probe.Counters) string {
 	if !(waited > waitShare*passed && waited > waitLeast && used < (1-waitShare)*passed) {
 		return ""
 	}
-	return fmt.Sprintf("the environment waited %.3f of %.3f s for CPUs that other programs had, and got %.3f s of CPU time",
+	return fmt.Sprintf("the environment waited %.3f of %.3f s for CPUs that other programs had, and got %.3f s of "+
+		"CPU time",
 		waited, passed, used)
 }
 

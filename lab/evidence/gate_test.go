@@ -22,18 +22,24 @@ func f(v float64) *float64 { return &v }
 func good() Trial {
 	cpu := func(user, idle float64) *probe.CPU { return &probe.CPU{User: user, Idle: idle} }
 	before := func() *probe.Counters {
-		return &probe.Counters{AtNS: 0, WallNS: ns(5e18), RawNS: ns(7), ClockSource: "tsc", ReadBytes: f(0), WriteBytes: f(0), CPU: cpu(10, 10), SwapIn: f(5), SwapOut: f(5), ThrottledSeconds: f(1), ThermalThrottles: f(3), FrequencyHz: f(3e9), Scope: &probe.Scope{OOMKills: f(0)}}
+		return &probe.Counters{AtNS: 0, WallNS: ns(5e18), RawNS: ns(7), ClockSource: "tsc", ReadBytes: f(0), WriteBytes: f(0),
+			CPU: cpu(10, 10), SwapIn: f(5), SwapOut: f(5), ThrottledSeconds: f(1), ThermalThrottles: f(3),
+			FrequencyHz: f(3e9), Scope: &probe.Scope{OOMKills: f(0)}}
 	}
 	after := func() *probe.Counters {
-		return &probe.Counters{AtNS: 1e9, WallNS: ns(5e18 + 1.001e9), RawNS: ns(999e6 + 7), ClockSource: "tsc", ReadBytes: f(3 << 20), WriteBytes: f(3 << 20), CPU: cpu(10.9, 10.1), SwapIn: f(5), SwapOut: f(5), ThrottledSeconds: f(1), ThermalThrottles: f(3), FrequencyHz: f(3e9), Scope: &probe.Scope{OOMKills: f(0)}}
+		return &probe.Counters{AtNS: 1e9, WallNS: ns(5e18 + 1.001e9), RawNS: ns(999e6 + 7), ClockSource: "tsc",
+			ReadBytes: f(3 << 20), WriteBytes: f(3 << 20), CPU: cpu(10.9, 10.1), SwapIn: f(5), SwapOut: f(5),
+			ThrottledSeconds: f(1), ThermalThrottles: f(3), FrequencyHz: f(3e9), Scope: &probe.Scope{OOMKills: f(0)}}
 	}
 	return Trial{
 		Line: store.Line{Trial: &store.Trial{Start: noon, End: noon.Add(time.Second),
 			Before: before(), After: after(), GeneratorBefore: before(), GeneratorAfter: after()}},
-		Work: &wire.Result{ElapsedNS: 9e8, Check: wire.Check{Verified: true, Scaling: 2.02}, Errors: map[string]int64{"status 404": 0},
-			Work: 9000, WorkUnit: "request", Forced: &wire.Forced{ReadBytes: 3 << 20, WriteBytes: 3 << 20},
+		Work: &wire.Result{ElapsedNS: 9e8, Check: wire.Check{Verified: true, Scaling: 2.02},
+			Errors: map[string]int64{"status 404": 0},
+			Work:   9000, WorkUnit: "request", Forced: &wire.Forced{ReadBytes: 3 << 20, WriteBytes: 3 << 20},
 			Values:   []sample.Value{{Metric: "latency-p50", Value: 2e-3}, {Metric: "latency-p99", Value: 5e-3}},
-			Counters: &wire.Span{After: probe.Counters{AtNS: 95e7}}, Generator: &wire.Generator{Utilisation: .8, LatenessP50: f(2e-5), LatenessP99: f(1e-4)},
+			Counters: &wire.Span{After: probe.Counters{AtNS: 95e7}}, Generator: &wire.Generator{Utilisation: .8,
+				LatenessP50: f(2e-5), LatenessP99: f(1e-4)},
 			Windows: []float64{10, 11, 10, 9, 10, 10, 11, 10, 10, 9, 10, 11, 10, 10, 9, 10}},
 		Path:     &workload.Path{PerSecond: 20000, BytesPerSecond: 8e7, Workers: 1},
 		Reported: &workload.ReportedTime{Seconds: 3, Elapsed: 3.1, CPUSeconds: 3},
@@ -62,31 +68,41 @@ func TestGates(t *testing.T) {
 	}{
 		{"not verified", "answer", "not verified", func(t *Trial) { t.Work.Check.Verified = false }},
 		{"a busy generator", "ceiling", "97 %", func(t *Trial) { t.Work.Generator.Utilisation = .97 }},
-		{"more time inside than outside", "clock", "1.100 s passed inside, 1.000 s outside", func(t *Trial) { t.Work.ElapsedNS = 11e8 }},
+		{"more time inside than outside", "clock", "1.100 s passed inside, 1.000 s outside",
+			func(t *Trial) { t.Work.ElapsedNS = 11e8 }},
 		{"a clock that stood still", "clock", "0.400 s passed inside, 1.000 s outside", func(t *Trial) {
 			t.Line.Clock = &store.Clock{InsideNS: 4e8, OutsideNS: 1e9, UncertaintyNS: 5e6}
 		}},
-		{"a wall clock that was set", "clock", "on the host the wall clock was set by −3600.999 s", func(t *Trial) { *t.Line.After.WallNS -= 3.601e12 }},
-		{"a clock that is corrected", "clock", "on the host the clock was corrected by +0.051 s", func(t *Trial) { *t.Line.After.RawNS -= 5e7 }},
+		{"a wall clock that was set", "clock", "on the host the wall clock was set by −3600.999 s",
+			func(t *Trial) { *t.Line.After.WallNS -= 3.601e12 }},
+		{"a clock that is corrected", "clock", "on the host the clock was corrected by +0.051 s",
+			func(t *Trial) { *t.Line.After.RawNS -= 5e7 }},
 		{"another clock source", "clock", `from "tsc" to "hpet"`, func(t *Trial) { t.Line.After.ClockSource = "hpet" }},
 		{"a wall clock set inside", "clock", "inside the wall clock was set by +60.000 s", func(t *Trial) {
 			t.Work.Counters.Before.WallNS, t.Work.Counters.After.WallNS = ns(0), ns(60.95e9)
 		}},
-		{"CPU time for time", "cpu-time", "the program reports 1.48 s, but 3.02 s passed and its CPU time is 1.50 s", func(t *Trial) {
-			t.Reported = &workload.ReportedTime{Seconds: 1.48, Elapsed: 3.02, CPUSeconds: 1.5}
-		}},
-		{"reads from memory", "disk", "3.0 MiB were read past the page cache, but the host's disks moved 0.5 MiB", func(t *Trial) { *t.Line.After.ReadBytes = 1 << 19 }},
-		{"writes to memory", "disk", "3.0 MiB were written past the page cache", func(t *Trial) { *t.Line.After.WriteBytes = 0 }},
-		{"a late generator", "lateness", "the median of the latency is 2 ms, and the generator sent 1.5 ms late", func(t *Trial) { t.Work.Generator.LatenessP50 = f(1.5e-3) }},
-		{"a full path", "path", "10000 request/s of the 10100 that the network path carries (80 MB/s), with the environment's CPUs 50 % busy", func(t *Trial) {
+		{"CPU time for time", "cpu-time", "the program reports 1.48 s, but 3.02 s passed and its CPU time is 1.50 s",
+			func(t *Trial) {
+				t.Reported = &workload.ReportedTime{Seconds: 1.48, Elapsed: 3.02, CPUSeconds: 1.5}
+			}},
+		{"reads from memory", "disk", "3.0 MiB were read past the page cache, but the host's disks moved 0.5 MiB",
+			func(t *Trial) { *t.Line.After.ReadBytes = 1 << 19 }},
+		{"writes to memory", "disk", "3.0 MiB were written past the page cache",
+			func(t *Trial) { *t.Line.After.WriteBytes = 0 }},
+		{"a late generator", "lateness", "the median of the latency is 2 ms, and the generator sent 1.5 ms late",
+			func(t *Trial) { t.Work.Generator.LatenessP50 = f(1.5e-3) }},
+		{"a full path", "path", "10000 request/s of the 10100 that the network path carries (80 MB/s), with the " +
+			"environment's CPUs 50 % busy", func(t *Trial) {
 			t.Path.PerSecond, t.Line.After.CPU.User, t.Line.After.CPU.Idle = 10100, 10.5, 10.5
 		}},
 		{"a quota inside", "throttled", "0.500 of 0.950 s", func(t *Trial) {
 			t.Work.Counters.Before.ThrottledSeconds, t.Work.Counters.After.ThrottledSeconds = f(0), f(.5)
 		}},
-		{"two kinds of errors", "errors", "short body: 1, status 404: 7", func(t *Trial) { t.Work.Errors = map[string]int64{"status 404": 7, "short body": 1} }},
+		{"two kinds of errors", "errors", "short body: 1, status 404: 7",
+			func(t *Trial) { t.Work.Errors = map[string]int64{"status 404": 7, "short body": 1} }},
 		{"a falling clock", "frequency", "3.00 to 2.00 GHz", func(t *Trial) { t.Line.After.FrequencyHz = f(2e9) }},
-		{"others that have the CPU", "cpu-wait", "waited 0.980 of 1.000 s for CPUs that other programs had, and got 0.007 s of CPU time",
+		{"others that have the CPU", "cpu-wait", "waited 0.980 of 1.000 s for CPUs that other programs had, " +
+			"and got 0.007 s of CPU time",
 			func(t *Trial) { scopes(t, f(0), f(.98), f(.007)) }},
 		{"a killed process", "memory", "1 processes", func(t *Trial) { t.Line.After.Scope.OOMKills = f(1) }},
 		{"an empty loop", "scaling", "1.00 times", func(t *Trial) { t.Work.Check.Scaling = 1 }},
@@ -101,10 +117,14 @@ func TestGates(t *testing.T) {
 		{"swap", "swap", "3 pages were swapped in and 0 out", func(t *Trial) { t.Line.After.SwapIn = f(8) }},
 		{"heat", "throttled", "2 times", func(t *Trial) { t.Line.After.ThermalThrottles = f(5) }},
 		{"a quota", "throttled", "0.100 of 1.000 s", func(t *Trial) { t.Line.After.ThrottledSeconds = f(1.1) }},
-		{"steal from the generator's host", "steal", "9.1 % of the CPU time of the generator's host", func(t *Trial) { t.Line.GeneratorAfter.CPU.Steal = .1 }},
-		{"heat of the generator's host", "throttled", "on the generator's host the hardware throttled 2 times", func(t *Trial) { t.Line.GeneratorAfter.ThermalThrottles = f(5) }},
-		{"a quota on the generator", "throttled", "on the generator's host a quota held it back for 0.100 of 1.000 s", func(t *Trial) { t.Line.GeneratorAfter.ThrottledSeconds = f(1.1) }},
-		{"a clock set on the generator's host", "clock", "on the generator's host the wall clock was set by −3600.999 s", func(t *Trial) { *t.Line.GeneratorAfter.WallNS -= 3.601e12 }},
+		{"steal from the generator's host", "steal", "9.1 % of the CPU time of the generator's host",
+			func(t *Trial) { t.Line.GeneratorAfter.CPU.Steal = .1 }},
+		{"heat of the generator's host", "throttled", "on the generator's host the hardware throttled 2 times",
+			func(t *Trial) { t.Line.GeneratorAfter.ThermalThrottles = f(5) }},
+		{"a quota on the generator", "throttled", "on the generator's host a quota held it back for 0.100 of 1.000 s",
+			func(t *Trial) { t.Line.GeneratorAfter.ThrottledSeconds = f(1.1) }},
+		{"a clock set on the generator's host", "clock", "on the generator's host the wall clock was set by −3600.999 s",
+			func(t *Trial) { *t.Line.GeneratorAfter.WallNS -= 3.601e12 }},
 		{"a step", "trend", "−50 % after 50 %", func(t *Trial) {
 			t.Work.Windows = []float64{20, 20.1, 20.2, 20.3, 20, 20.1, 20.2, 20, 10, 10.1, 10.2, 10, 10.1, 10.3, 10, 10.1}
 		}},
@@ -117,7 +137,11 @@ func TestGates(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(*Trial){
-		"a full path and a busy server":         func(t *Trial) { t.Path.PerSecond = 10100; t.Line.After.CPU.User += .09; t.Line.After.CPU.Idle -= .09 },
+		"a full path and a busy server": func(t *Trial) {
+			t.Path.PerSecond = 10100
+			t.Line.After.CPU.User += .09
+			t.Line.After.CPU.Idle -= .09
+		},
 		"others that have the CPU now and then": func(t *Trial) { scopes(t, f(0), f(.7), f(.2)) },
 		"one CPU of several that is busy":       func(t *Trial) { scopes(t, f(0), f(.8), f(.5)) },
 		"a kernel without pressure":             func(t *Trial) { scopes(t, nil, nil, f(.007)) },
@@ -126,15 +150,27 @@ func TestGates(t *testing.T) {
 			scopes(t, f(0), f(.98), f(.02))
 			t.Line.Before.Scope.Throttled, t.Line.After.Scope.Throttled = f(3), f(3.9)
 		},
-		"memory that was declared":             func(t *Trial) { *t.Line.After.WriteBytes = 0; t.Backing = "tmpfs" },
-		"a short honest claim":                 func(t *Trial) { t.Reported.Seconds, t.Reported.CPUSeconds = 1, .2 },
-		"a closed loop":                        func(t *Trial) { t.Work.Generator.LatenessP50, t.Work.Generator.LatenessP99 = nil, nil },
-		"a generator's host that says nothing": func(t *Trial) { t.Line.GeneratorBefore, t.Line.GeneratorAfter = &probe.Counters{}, &probe.Counters{} },
-		"a little steal from the generator":    func(t *Trial) { t.Line.GeneratorAfter.CPU.Steal = .05 },
-		"steal below a tick there":             func(t *Trial) { *t.Line.GeneratorAfter.CPU = probe.CPU{User: 10.1, Idle: 10.1, Steal: .02} },
-		"a generator that swaps":               func(t *Trial) { t.Line.GeneratorAfter.SwapIn = f(9) },
-		"a rate that is known better":          func(t *Trial) { t.Line.Before.ClockSource = "tsc-early" },
-		"clocks that nobody read":              func(t *Trial) { t.Line.After.WallNS, t.Line.Before.RawNS, t.Line.Before.ClockSource = nil, nil, "" },
+		"memory that was declared": func(t *Trial) { *t.Line.After.WriteBytes = 0; t.Backing = "tmpfs" },
+		"a short honest claim":     func(t *Trial) { t.Reported.Seconds, t.Reported.CPUSeconds = 1, .2 },
+		"a closed loop": func(t *Trial) {
+			t.Work.Generator.LatenessP50,
+				t.Work.Generator.LatenessP99 = nil, nil
+		},
+		"a generator's host that says nothing": func(t *Trial) {
+			t.Line.GeneratorBefore,
+				t.Line.GeneratorAfter = &probe.Counters{}, &probe.Counters{}
+		},
+		"a little steal from the generator": func(t *Trial) { t.Line.GeneratorAfter.CPU.Steal = .05 },
+		"steal below a tick there": func(t *Trial) {
+			*t.Line.GeneratorAfter.CPU = probe.CPU{User: 10.1, Idle: 10.1,
+				Steal: .02}
+		},
+		"a generator that swaps":      func(t *Trial) { t.Line.GeneratorAfter.SwapIn = f(9) },
+		"a rate that is known better": func(t *Trial) { t.Line.Before.ClockSource = "tsc-early" },
+		"clocks that nobody read": func(t *Trial) {
+			t.Line.After.WallNS, t.Line.Before.RawNS,
+				t.Line.Before.ClockSource = nil, nil, ""
+		},
 	} {
 		trial := good()
 		change(&trial)
@@ -197,7 +233,8 @@ func TestRankSumEqualsEnumeration(t *testing.T) {
 		}
 	}
 	// 8 values all below 8 others: 2 of C(16,8).
-	if p := rankSum([]float64{1, 2, 3, 4, 5, 6, 7, 8}, []float64{9, 10, 11, 12, 13, 14, 15, 16}); math.Abs(p-2./12870) > 1e-12 {
+	if p := rankSum([]float64{1, 2, 3, 4, 5, 6, 7, 8},
+		[]float64{9, 10, 11, 12, 13, 14, 15, 16}); math.Abs(p-2./12870) > 1e-12 {
 		t.Errorf("p is %v", p)
 	}
 	if p := rankSum([]float64{1, 1, 1}, []float64{1, 1, 1}); p != 1 {

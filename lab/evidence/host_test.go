@@ -12,8 +12,10 @@ func TestStandings(t *testing.T) {
 		return plan.Contender{Contender: manifest.Contender{Name: name, Host: host, Driver: driver, CPUs: 1}}
 	}
 	p := &plan.Plan{Baseline: "base", Contenders: []plan.Contender{
-		contender("base", "local", "host"), contender("like", "a", "host"), contender("other", "b", "chroot"), contender("round", "c", "host"),
-	}, Hosts: map[string]manifest.Host{"a": {EqualTo: "local"}, "b": {EqualTo: "a"}, "c": {EqualTo: "d"}, "d": {EqualTo: "c"}}}
+		contender("base", "local", "host"), contender("like", "a", "host"), contender("other", "b",
+			"chroot"), contender("round", "c", "host"),
+	}, Hosts: map[string]manifest.Host{"a": {EqualTo: "local"}, "b": {EqualTo: "a"}, "c": {EqualTo: "d"},
+		"d": {EqualTo: "c"}}}
 	got := standings(p)
 	for name, want := range map[string]struct {
 		equals string

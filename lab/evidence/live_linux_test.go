@@ -51,7 +51,8 @@ func real(t *testing.T) {
 }
 
 // measured runs one trial as the runner does and returns what the gates see.
-func measured(t *testing.T, w execution.Runner, target execution.Target, set param.Values, scope func() probe.Scope) evidence.Trial {
+func measured(t *testing.T, w execution.Runner, target execution.Target, set param.Values,
+	scope func() probe.Scope) evidence.Trial {
 	t.Helper()
 	p := param.Defaults(w.Doc().Params)
 	for name, text := range set {
@@ -167,7 +168,8 @@ func TestACacheBelowTheCache(t *testing.T) {
 	}
 	mount(t, at, "-o", "loop", file)
 	eventually(t, "disk", "MiB were read past the page cache, but the host's disks moved", func() evidence.Trial {
-		trial := measured(t, execution.Native(files.New()), on(t, at), param.Values{"op": "seq-read", "cache": "cold", "size": "64MiB", "block": "1MiB", "time": "5s"}, nil)
+		trial := measured(t, execution.Native(files.New()), on(t, at),
+			param.Values{"op": "seq-read", "cache": "cold", "size": "64MiB", "block": "1MiB", "time": "5s"}, nil)
 		if trial.Work == nil {
 			t.Fatalf("the trial failed: %s", trial.Line.Reason)
 		}
@@ -180,8 +182,10 @@ func TestAFullDisk(t *testing.T) {
 	real(t)
 	dir := t.TempDir()
 	mount(t, dir, "-t", "tmpfs", "-o", "size=1m", "none")
-	trial := measured(t, execution.Native(files.New()), on(t, dir), param.Values{"op": "create-stat-delete", "block": "64KiB", "time": "100ms"}, nil)
-	if got := failed(trial); !strings.Contains(got["disk-full"], "1 operations found no space") || trial.Line.Status != store.Subject || got["answer"] != "" {
+	trial := measured(t, execution.Native(files.New()), on(t, dir),
+		param.Values{"op": "create-stat-delete", "block": "64KiB", "time": "100ms"}, nil)
+	if got := failed(trial); !strings.Contains(got["disk-full"], "1 operations found no space") ||
+		trial.Line.Status != store.Subject || got["answer"] != "" {
 		t.Errorf("%q: gates %v", trial.Line.Reason, got)
 	}
 }
@@ -242,7 +246,8 @@ func (q *quota) used(t *testing.T) bool {
 	}
 	for _, pid := range strings.Fields(string(pids)) {
 		stat, err := os.ReadFile("/proc/" + pid + "/schedstat")
-		if spent, _, _ := strings.Cut(string(stat), " "); err == nil && len(spent) > len("99999999") { // nanoseconds: 100 ms and more
+		// nanoseconds: 100 ms and more
+		if spent, _, _ := strings.Cut(string(stat), " "); err == nil && len(spent) > len("99999999") {
 			return true
 		}
 	}
@@ -253,7 +258,8 @@ func (q *quota) used(t *testing.T) bool {
 func (q *quota) inside(t *testing.T) execution.Target {
 	target := workloadtest.Local(t)
 	info := target.Subject.Info()
-	target.Subject = &grouped{conn.Prefix(local.Conn{}, "sh", "-c", `echo $$ >"$0" && exec "$@"`, filepath.Join(q.dir, q.tasks)), info}
+	target.Subject = &grouped{conn.Prefix(local.Conn{}, "sh", "-c", `echo $$ >"$0" && exec "$@"`,
+		filepath.Join(q.dir, q.tasks)), info}
 	return target
 }
 
@@ -311,7 +317,8 @@ func TestMemoryRunsOut(t *testing.T) {
 		t.Fatalf("no count of killed processes: before %+v, after %+v", *before.Scope, *after.Scope)
 	}
 	killed := *after.Scope.OOMKills - *before.Scope.OOMKills
-	if want := fmt.Sprintf("%.0f processes were killed because memory ran out", killed); killed < 1 || got["memory"] != want {
+	if want := fmt.Sprintf("%.0f processes were killed because memory ran out", killed); killed < 1 ||
+		got["memory"] != want {
 		t.Errorf("gates %v, want %q", got, want)
 	}
 }
@@ -432,7 +439,8 @@ func hog(t *testing.T, g *cgroup.Group, size string, killed bool) {
 	argv := append([]string{self, "enter"}, g.EnterArgs()...)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	exit, err := local.Conn{}.Exec(ctx, conn.Command(append(argv, "--", "sh", "-c", "head -c "+size+" /dev/zero | tail -c "+size+" >/dev/null")...))
+	exit, err := local.Conn{}.Exec(ctx, conn.Command(append(argv, "--", "sh", "-c", "head -c "+size+
+		" /dev/zero | tail -c "+size+" >/dev/null")...))
 	if err != nil || !killed && !exit.OK() {
 		t.Fatalf("%s in the group: %v, %v", size, exit, err)
 	}
@@ -461,7 +469,8 @@ func TestMemoryIsSwapped(t *testing.T) {
 	group := limited(t, 16*unit.MiB)
 	// A group of ours may not swap; this one may, as a machine does.
 	for _, dir := range group.Dirs() {
-		for name, value := range map[string]string{"memory.memsw.limit_in_bytes": "134217728", "memory.swap.max": "134217728", "memory.swappiness": "60"} {
+		for name, value := range map[string]string{"memory.memsw.limit_in_bytes": "134217728", "memory.swap.max": "134217728",
+			"memory.swappiness": "60"} {
 			if f := filepath.Join(dir, name); exists(f) {
 				if err := os.WriteFile(f, []byte(value), 0o644); err != nil {
 					t.Skipf("cannot let a group swap: %v", err)

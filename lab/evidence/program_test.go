@@ -57,7 +57,8 @@ func (diagnosing) Parse(workload.Raw, param.Values) ([]sample.Value, error) { re
 // What another program's output says against its trial fails the same gates
 // as a native loop's.
 func TestDiagnosticsFailGates(t *testing.T) {
-	w := diagnosing{says: workload.Diagnostics{Errors: map[string]int64{"status": 3}, Generator: &wire.Generator{Utilisation: 1}}}
+	w := diagnosing{says: workload.Diagnostics{Errors: map[string]int64{"status": 3},
+		Generator: &wire.Generator{Utilisation: 1}}}
 	failed := map[string]bool{}
 	for _, g := range Gates() {
 		if g.Failed(Trial{Work: work(w, plan.Cell{}, workload.Raw{})}) != "" {

@@ -187,11 +187,12 @@ func TestWhyACellIsMissing(t *testing.T) {
 	for _, name := range []string{"absent", "broken", "unlucky", "late", "fine"} {
 		p.Contenders = append(p.Contenders, plan.Contender{Contender: manifest.Contender{Name: name}})
 	}
-	s := &story{plan: p, ended: analysis.EndedInterrupted, void: map[int]string{0: "the disk was full"}, lines: []store.Line{
-		{Type: store.LineEnvironment, Contender: "absent", Status: store.Void, Reason: "it is not installed"},
-		{Type: store.LineEnvironment, Contender: "late", Status: store.OK, Reason: "none"},
-		trial("broken", store.OK, ""), trial("broken", store.Void, "it broke"), trial("broken", store.OK, ""),
-		trial("unlucky", store.OK, "")}}
+	s := &story{plan: p, ended: analysis.EndedInterrupted, void: map[int]string{0: "the disk was full"},
+		lines: []store.Line{
+			{Type: store.LineEnvironment, Contender: "absent", Status: store.Void, Reason: "it is not installed"},
+			{Type: store.LineEnvironment, Contender: "late", Status: store.OK, Reason: "none"},
+			trial("broken", store.OK, ""), trial("broken", store.Void, "it broke"), trial("broken", store.OK, ""),
+			trial("unlucky", store.OK, "")}}
 	want := map[string]string{"absent": "it is not installed", "broken": "it broke",
 		"unlucky": "no block in which it was tried counts: the disk was full",
 		"late":    "the run ended before it was tried: " + analysis.EndedText(analysis.EndedInterrupted)}

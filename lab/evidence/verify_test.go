@@ -78,7 +78,8 @@ func finish(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range results.Comparisons {
-		if want := map[string]analysis.Verdict{"crun": analysis.Equivalent, "slow": analysis.Worse}[c.Contender]; c.Primary && c.Verdict != want {
+		if want := map[string]analysis.Verdict{"crun": analysis.Equivalent, "slow": analysis.Worse}[c.Contender]; c.Primary &&
+			c.Verdict != want {
 			t.Fatalf("%s is %s", c.Contender, c.Verdict)
 		}
 	}
@@ -134,7 +135,8 @@ func TestVerifyNamesTheNumberOfAChangedDigit(t *testing.T) {
 		t.Errorf("first finding: %v", f)
 	}
 	numbers := strings.Join(f.Numbers, "\n")
-	for _, want := range []string{"summaries[crun, fast, speed].samples[block 2, position ", "summaries[crun, fast, speed].median = ", "comparisons[crun, fast, speed].ratio = "} {
+	for _, want := range []string{"summaries[crun, fast, speed].samples[block 2, position ",
+		"summaries[crun, fast, speed].median = ", "comparisons[crun, fast, speed].ratio = "} {
 		if !strings.Contains(numbers, want) {
 			t.Errorf("numbers lack %q: %s", want, numbers)
 		}
@@ -144,7 +146,8 @@ func TestVerifyNamesTheNumberOfAChangedDigit(t *testing.T) {
 		if f.Kind != Tampered {
 			t.Errorf("blames something else: %v", f)
 		}
-		sample = sample || strings.Contains(f.Where, "results.json summaries[crun, fast, speed].samples[block 2") && strings.HasPrefix(f.Recomputed, "7")
+		sample = sample || strings.Contains(f.Where, "results.json summaries[crun, fast, speed].samples[block 2") &&
+			strings.HasPrefix(f.Recomputed, "7")
 	}
 	if !sample {
 		t.Errorf("does not show the sample's two values: %s", findings(report))
@@ -255,23 +258,42 @@ func TestVerifyTellsTheCasesApart(t *testing.T) {
 		kind   Kind
 		want   string
 	}{
-		"a raw file that is gone":   {func(r *recorder) { os.Remove(raw(r) + "/work.json") }, Tampered, "the file is missing"},
-		"a raw file cut short":      {func(r *recorder) { os.Truncate(raw(r)+"/work.json", 10) }, Tampered, "it has 10 bytes"},
-		"a damaged journal":         {func(r *recorder) { r.replace(store.JournalFile, `"type":"trial"`, `"type":"trail"`) }, Tampered, "journal.ndjson:2"},
-		"a lab file changed":        {func(r *recorder) { r.replace(store.LabFile, "name: fixture", "name: other") }, Tampered, "bakeoff.yaml"},
-		"a plan changed":            {func(r *recorder) { r.replace(store.PlanFile, `"margin": 0.02`, `"margin": 0.03`) }, NotAsPlanned, "the journal was begun with"},
-		"a margin picked":           {func(r *recorder) { rewrite(r, func(p *plan.Plan) { p.Design.Margin = .1 }) }, NotAsPlanned, "design.margin"},
-		"a seed picked":             {func(r *recorder) { rewrite(r, func(p *plan.Plan) { p.Seed = 6 }) }, NotAsPlanned, "block 0 is not the one that seed 6 gives"},
-		"a trial left out":          {func(r *recorder) { r.edit(store.JournalFile, withoutLine(3)) }, NotAsPlanned, "is not in the journal"},
-		"trials in another order":   {func(r *recorder) { r.edit(store.JournalFile, swapLines(3, 4)) }, NotAsPlanned, "after a later one"},
-		"a block's end twice":       {func(r *recorder) { r.append(store.Line{Type: store.LineBlock, Status: store.OK}) }, NotAsPlanned, "a second time"},
-		"a verdict changed":         {func(r *recorder) { r.replace(store.ResultsFile, `"verdict": "worse"`, `"verdict": "better"`) }, Results, `comparisons[slow, fast, speed].verdict: stored "better", recomputed "worse"`},
-		"a number changed":          {func(r *recorder) { r.replace(store.ResultsFile, `"n": 16`, `"n": 18`) }, Results, `summaries[host, fast, speed].n: stored 18, recomputed 16`},
-		"verdicts in another order": {func(r *recorder) { r.edit(store.ResultsFile, swapComparisons(t)) }, Results, "results.json comparisons order"},
-		"a field left out":          {func(r *recorder) { r.replace(store.ResultsFile, `"missing": [],`, ``) }, Results, "results.json missing"},
-		"a journal cut short":       {func(r *recorder) { r.edit(store.JournalFile, withoutLastLine) }, Results, `journal.ndjson: it has no line for the end of the run, but results.json says that the run ended ("decided")`},
-		"a plan of another time":    {func(r *recorder) { r.replace(store.PlanFile, plan.Schema, "bakeoff/plan/v9") }, Tampered, "bakeoff/plan/v9"},
-		"results that are no JSON":  {func(r *recorder) { r.edit(store.ResultsFile, func(b []byte) []byte { return b[:30] }) }, Results, "not JSON"},
+		"a raw file that is gone": {func(r *recorder) { os.Remove(raw(r) + "/work.json") },
+			Tampered, "the file is missing"},
+		"a raw file cut short": {func(r *recorder) { os.Truncate(raw(r)+"/work.json", 10) },
+			Tampered, "it has 10 bytes"},
+		"a damaged journal": {func(r *recorder) { r.replace(store.JournalFile, `"type":"trial"`, `"type":"trail"`) },
+			Tampered, "journal.ndjson:2"},
+		"a lab file changed": {func(r *recorder) { r.replace(store.LabFile, "name: fixture", "name: other") },
+			Tampered, "bakeoff.yaml"},
+		"a plan changed": {func(r *recorder) { r.replace(store.PlanFile, `"margin": 0.02`, `"margin": 0.03`) },
+			NotAsPlanned, "the journal was begun with"},
+		"a margin picked": {func(r *recorder) { rewrite(r, func(p *plan.Plan) { p.Design.Margin = .1 }) },
+			NotAsPlanned, "design.margin"},
+		"a seed picked": {func(r *recorder) { rewrite(r, func(p *plan.Plan) { p.Seed = 6 }) }, NotAsPlanned,
+			"block 0 is not the one that seed 6 gives"},
+		"a trial left out": {func(r *recorder) { r.edit(store.JournalFile, withoutLine(3)) },
+			NotAsPlanned, "is not in the journal"},
+		"trials in another order": {func(r *recorder) { r.edit(store.JournalFile, swapLines(3, 4)) },
+			NotAsPlanned, "after a later one"},
+		"a block's end twice": {func(r *recorder) { r.append(store.Line{Type: store.LineBlock, Status: store.OK}) },
+			NotAsPlanned, "a second time"},
+		"a verdict changed": {func(r *recorder) {
+			r.replace(store.ResultsFile, `"verdict": "worse"`,
+				`"verdict": "better"`)
+		}, Results, `comparisons[slow, fast, speed].verdict: stored "better", recomputed "worse"`},
+		"a number changed": {func(r *recorder) { r.replace(store.ResultsFile, `"n": 16`, `"n": 18`) }, Results,
+			`summaries[host, fast, speed].n: stored 18, recomputed 16`},
+		"verdicts in another order": {func(r *recorder) { r.edit(store.ResultsFile, swapComparisons(t)) }, Results,
+			"results.json comparisons order"},
+		"a field left out": {func(r *recorder) { r.replace(store.ResultsFile, `"missing": [],`, ``) },
+			Results, "results.json missing"},
+		"a journal cut short": {func(r *recorder) { r.edit(store.JournalFile, withoutLastLine) }, Results,
+			`journal.ndjson: it has no line for the end of the run, but results.json says that the run ended ("decided")`},
+		"a plan of another time": {func(r *recorder) { r.replace(store.PlanFile, plan.Schema, "bakeoff/plan/v9") },
+			Tampered, "bakeoff/plan/v9"},
+		"results that are no JSON": {func(r *recorder) { r.edit(store.ResultsFile, func(b []byte) []byte { return b[:30] }) },
+			Results, "not JSON"},
 	} {
 		r, _ := decided(t)
 		x.change(r)
@@ -300,7 +322,8 @@ func TestVerifyAccusesNobodyOfALaterProgramsPlan(t *testing.T) {
 	r.edit(store.PlanFile, func([]byte) []byte { return later })
 	r.replace(store.JournalFile, plan.Hash(text), plan.Hash(later))
 	report, err := Verify(r.run, today, nil)
-	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "another version of bakeoff made this run") || len(report.Findings) != 0 {
+	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "another version of bakeoff made this run") ||
+		len(report.Findings) != 0 {
 		t.Errorf("%v, %s", err, findings(report))
 	}
 }
@@ -383,13 +406,15 @@ func TestVerifyFindsWhoLeftEarly(t *testing.T) {
 	}
 	r.block(4, "slow")
 	r.finish("budget")
-	if report := r.verify(today); report.OK() || report.Findings[0].Kind != NotAsPlanned || !strings.Contains(report.Findings[0].Problem, "slow is missing from block 4") {
+	if report := r.verify(today); report.OK() || report.Findings[0].Kind != NotAsPlanned ||
+		!strings.Contains(report.Findings[0].Problem, "slow is missing from block 4") {
 		t.Errorf("left before: %s", findings(report))
 	}
 	r = record(t)
 	r.block(0)
 	r.finish("decided")
-	if report := r.verify(today); report.OK() || !strings.Contains(findings(report), "because everything was decided, but not") {
+	if report := r.verify(today); report.OK() ||
+		!strings.Contains(findings(report), "because everything was decided, but not") {
 		t.Errorf("called decided after one block: %s", findings(report))
 	}
 }
@@ -401,7 +426,8 @@ func TestVerifyByALaterProgram(t *testing.T) {
 	cat := catalogue()
 	w := &cat.Workloads[0]
 	w.Params = append(slices.Clone(w.Params), param.Spec{Name: "threads", Kind: param.Int, Default: "1"})
-	w.Metrics = append(slices.Clone(w.Metrics), sample.Metric{Name: "joules", Unit: "J", Better: sample.Lower, Scale: sample.Ratio})
+	w.Metrics = append(slices.Clone(w.Metrics), sample.Metric{Name: "joules", Unit: "J",
+		Better: sample.Lower, Scale: sample.Ratio})
 	w.Metrics[0].CPUTime = true
 	cat.Drivers = slices.Clone(cat.Drivers)
 	cat.Drivers[2].Options = []param.Spec{{Name: "exec", Kind: param.Text, Default: "init"}}
@@ -410,7 +436,8 @@ func TestVerifyByALaterProgram(t *testing.T) {
 		t.Fatalf("%v: %s", err, findings(report))
 	}
 	notes := strings.Join(report.Notes, "\n")
-	for _, want := range []string{"threads of fast", "metric joules of other", "cpu_time of metric speed", "exec of crun"} {
+	for _, want := range []string{"threads of fast", "metric joules of other",
+		"cpu_time of metric speed", "exec of crun"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("%q is not noted: %s", want, notes)
 		}
@@ -489,7 +516,8 @@ func TestVerifyChecksTheCalibration(t *testing.T) {
 		}
 	}
 	put("{}")
-	if report := r.verify(today); report.OK() || report.Findings[0].Kind != Tampered || !strings.Contains(report.Findings[0].Problem, "does not mention it") {
+	if report := r.verify(today); report.OK() || report.Findings[0].Kind != Tampered ||
+		!strings.Contains(report.Findings[0].Problem, "does not mention it") {
 		t.Errorf("one that the journal does not know: %s", findings(report))
 	}
 	if err := os.Remove(file); err != nil {
@@ -513,7 +541,8 @@ func TestVerifyFormerNames(t *testing.T) {
 	stored, _ := encoded(t)
 	again, _ := encoded(t)
 	cat := catalogue()
-	cat.Drivers[2].Options = []param.Spec{{Name: "exec", Kind: param.Text, Enum: []string{"engine", "init"}, Former: map[string]string{"porter": "init"}}}
+	cat.Drivers[2].Options = []param.Spec{{Name: "exec", Kind: param.Text, Enum: []string{"engine", "init"},
+		Former: map[string]string{"porter": "init"}}}
 	for value, want := range map[string]int{"porter": 0, "init": 0, "engine": 1} {
 		stored.Contenders[2].Options = param.Values{"exec": value}
 		again.Contenders[2].Options = param.Values{"exec": "init"}
@@ -532,7 +561,8 @@ func TestVerifyEarlierDefaults(t *testing.T) {
 	again, _ := encoded(t)
 	cat := catalogue()
 	i := slices.IndexFunc(cat.Workloads, func(w manifest.WorkloadEntry) bool { return w.Name == stored.Cells[0].Workload })
-	cat.Workloads[i].Params = append(cat.Workloads[i].Params, param.Spec{Name: "direct", Default: "auto", Earlier: "false"})
+	cat.Workloads[i].Params = append(cat.Workloads[i].Params,
+		param.Spec{Name: "direct", Default: "auto", Earlier: "false"})
 	for _, c := range []struct {
 		stored, again string
 		findings      int

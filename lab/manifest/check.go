@@ -175,7 +175,10 @@ func (c *checker) object(s *shape, n *yamltree.Node, what string) bool {
 
 // lists reports whether a list that s permits may have text as an item.
 func (s *shape) lists(text string) bool {
-	return slices.ContainsFunc(s.either, func(e *shape) bool { return e.kind == list && slices.Contains(e.of.spec.Enum, text) })
+	return slices.ContainsFunc(s.either, func(e *shape) bool {
+		return e.kind == list &&
+			slices.Contains(e.of.spec.Enum, text)
+	})
 }
 
 // hint writes a field as it could be added.

@@ -20,12 +20,15 @@ func TestImagesThatAreFolders(t *testing.T) {
 		{"driver: jail, image: /usr/local/jails/base", "/usr/local/jails/base", ""},
 		{"driver: jail, image: debian:bookworm", "debian:bookworm", ""},
 		{"driver: jail, root: zfs", "", ""},
-		{"driver: jail, root: zfs, image: /usr/local/jails/base", "", `driver jail does not use an image when its options name a root; remove it`},
+		{"driver: jail, root: zfs, image: /usr/local/jails/base", "", `driver jail does not use an image when its ` +
+			`options name a root; remove it`},
 		{"driver: jail", "", `contender "a" has no image, and driver jail needs one; add image: /path/of/a/root on the host`},
 		{"driver: jail, image: /usr/../etc", "", `the path "/usr/../etc" is not in its shortest form; write /etc`},
-		{"driver: chroot, image: /srv/root", "", `driver chroot does not use a folder as its image; write image: debian:bookworm`},
+		{"driver: chroot, image: /srv/root", "", `driver chroot does not use a folder as its image; ` +
+			`write image: debian:bookworm`},
 	} {
-		src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, " + c.contender + "}\nbaseline: a\ncells:\n  - {name: c, workload: crypto, params: {algorithm: sha256}}\n"
+		src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, " + c.contender +
+			"}\nbaseline: a\ncells:\n  - {name: c, workload: crypto, params: {algorithm: sha256}}\n"
 		lab, err := Parse("lab.yaml", []byte(src), cat, "")
 		switch {
 		case c.wrong != "" && (err == nil || !strings.Contains(err.Error(), c.wrong)):
@@ -90,7 +93,9 @@ func TestNamesOfOtherPrograms(t *testing.T) {
 			cat.Drivers[i].Also = map[string]string{"kvm": "qemu", "microvm": "qemu, machine: microvm"}
 		}
 	}
-	src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: KVM, machin: q35, image: debian:bookworm}\n  - {name: b, driver: microvm}\nbaseline: a\ncells:\n  - {name: c, workload: crypto, params: {time: [1s, 2s]}}\ndefaults: {quota: 50 %}\n"
+	src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: KVM, machin: q35, image: " +
+		"debian:bookworm}\n  - {name: b, driver: microvm}\nbaseline: a\ncells:\n  - {name: c, workload: crypto, params: " +
+		"{time: [1s, 2s]}}\ndefaults: {quota: 50 %}\n"
 	_, err := Parse("lab.yaml", []byte(src), cat, "")
 	for _, want := range []string{
 		`lab.yaml:4:23: driver is "KVM"; write driver: qemu`,
@@ -118,8 +123,10 @@ func TestTuningThatADriverDoesNotTake(t *testing.T) {
 			}
 		}
 	}
-	src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: oci, image: debian:bookworm, tuning: {net.core.somaxconn: \"16\"}}\n" +
-		"  - name: b\n    driver: oci\n    image: debian:bookworm\n    tuning:\n      kernel.sched_child_runs_first: \"1\"\nbaseline: a\ncells:\n  - {name: c, workload: crypto, params: {algorithm: sha256}}\n"
+	src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: oci, image: debian:bookworm, tuning: " +
+		"{net.core.somaxconn: \"16\"}}\n" +
+		"  - name: b\n    driver: oci\n    image: debian:bookworm\n    tuning:\n      kernel.sched_child_runs_first: " +
+		"\"1\"\nbaseline: a\ncells:\n  - {name: c, workload: crypto, params: {algorithm: sha256}}\n"
 	_, err := Parse("lab.yaml", []byte(src), cat, "")
 	want := "lab.yaml:9:7: driver oci: tuning kernel.sched_child_runs_first: the kernel is shared; use net.*"
 	if err == nil || err.Error() != want {
@@ -132,7 +139,8 @@ func TestRemedies(t *testing.T) {
 	for _, c := range []struct{ contender, cell, want string }{
 		{"", ", primary: throughput", `primary is the single value "throughput"; write [throughput], with brackets`},
 		{"", ", primary: luck", `primary: "luck" is neither true nor false; write true or false`},
-		{", volumes: {/data: {backing: \"file:xfs\", size: 1GiB}}", "", `backing is "file:xfs"; write backing: disk, device: /dev/… (`},
+		{", volumes: {/data: {backing: \"file:xfs\", size: 1GiB}}", "", `backing is "file:xfs"; write backing: ` +
+			`disk, device: /dev/… (`},
 		{", volumes: {/data: {backing: \"file:ext3\", size: 1GiB}}", "", `backing is "file:ext3"; did you mean "file:ext4"?`},
 	} {
 		src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: host" + c.contender +
@@ -145,9 +153,11 @@ func TestRemedies(t *testing.T) {
 
 // bakeoff installs packages only in images that it builds.
 func TestPackagesOfOtherImages(t *testing.T) {
-	for image, want := range map[string]string{"debian:bookworm": "", "alpine:3.20": `installs no packages in the image "alpine:3.20"`,
+	for image, want := range map[string]string{"debian:bookworm": "", "alpine:3.20": `installs no packages ` +
+		`in the image "alpine:3.20"`,
 		"rootfs:/srv/root": "installs no packages", "docker.io/library/debian:bookworm": "installs no packages"} {
-		src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: chroot, packages: [python3], image: \"" + image +
+		src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: chroot, packages: [python3], image: \"" +
+			image +
 			"\"}\n  - {name: b, driver: host}\nbaseline: b\ncells:\n" +
 			"  - {name: c, workload: crypto, params: {algorithm: sha256}}\n"
 		_, err := Parse("lab.yaml", []byte(src), catalogue(), "")

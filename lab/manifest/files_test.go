@@ -81,9 +81,10 @@ baseline: old
 cells: [{name: hash, workload: crypto, params: {algorithm: sha256}}]
 `
 	for files, want := range map[string]string{
-		"{from: b, to: opt/b}":                           "write an absolute path like /opt/server",
-		"{from: b, to: /opt/../b}":                       "write /b",
-		"{from: b, to: /usr}":                            "/usr is a folder of the system; write the path that the file itself has there: /usr/b",
+		"{from: b, to: opt/b}":     "write an absolute path like /opt/server",
+		"{from: b, to: /opt/../b}": "write /b",
+		"{from: b, to: /usr}": "/usr is a folder of the system; write the path that the file " +
+			"itself has there: /usr/b",
 		"{from: b, to: /tmp/b}":                          "environments mount something over /tmp/b",
 		"{from: b, to: /dev}":                            "environments mount something over /dev",
 		"{from: b, to: /opt/b, mode: u+x}":               "mode is \"u+x\"; write permissions like 0755",
@@ -108,22 +109,26 @@ cells: [{name: hash, workload: crypto, params: {algorithm: sha256}}]
 		src := strings.Replace(lab, "files: [FILES]", "files: []", 1)
 		cat := fileCatalogue()
 		cat.Drivers[len(cat.Drivers)-1].OwnRoot = []string{"*"}
-		_, err := Parse("lab.yaml", []byte(strings.Replace(src, old, strings.Replace(c[0], ", root: zfs", "", 1), 1)), cat, "")
+		_, err := Parse("lab.yaml", []byte(strings.Replace(src, old, strings.Replace(c[0], ", root: zfs", "", 1), 1)), cat,
+			"")
 		if err == nil || !strings.Contains(err.Error(), c[1]) {
 			t.Errorf("%s: %v", c[0], err)
 		}
 	}
 	src := strings.Replace(lab, "driver: host, files: [FILES]", "driver: cell, image: /srv/root", 1)
 	if _, err := Parse("lab.yaml", []byte(src), fileCatalogue(), ""); err == nil ||
-		!strings.Contains(err.Error(), "bakeoff places no files in /srv/root, a folder of the host; put the files into its root") {
+		!strings.Contains(err.Error(), "bakeoff places no files in /srv/root, a folder of the host; "+
+			"put the files into its root") {
 		t.Errorf("a folder as image: %v", err)
 	}
 	src = strings.Replace(lab, "driver: host, files: [FILES]", "driver: cell, image: \"disk:/srv/a.raw\"", 1)
 	if _, err := Parse("lab.yaml", []byte(src), fileCatalogue(), ""); err == nil ||
-		!strings.Contains(err.Error(), `bakeoff places no files in the image "disk:/srv/a.raw"; write the files to the disk`) {
+		!strings.Contains(err.Error(),
+			`bakeoff places no files in the image "disk:/srv/a.raw"; write the files to the disk`) {
 		t.Errorf("a disk as image: %v", err)
 	}
-	if l, err := Parse("lab.yaml", []byte(strings.Replace(lab, "FILES", "{from: b, to: /opt/a}", 1)), fileCatalogue(), ""); err != nil ||
+	if l, err := Parse("lab.yaml", []byte(strings.Replace(lab, "FILES", "{from: b, to: /opt/a}", 1)),
+		fileCatalogue(), ""); err != nil ||
 		!reflect.DeepEqual(lists.Map(l.FilesOf(l.Contenders[1]), func(f File) string { return f.From }), []string{"b"}) {
 		t.Errorf("a contender cannot replace a file of the lab: %v", err)
 	}

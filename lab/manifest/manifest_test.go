@@ -31,23 +31,30 @@ func catalogue() Catalogue {
 		Drivers: []DriverEntry{
 			{Name: "chroot", Summary: "another root directory", Image: true, Backings: []string{"dir", "tmpfs"}},
 			{Name: "host", Summary: "the bare host", Backings: []string{"dir", "tmpfs", "file:ext4"}},
-			{Name: "oci", Summary: "an OCI container", Image: true, Backings: []string{"dir", "tmpfs", "file:ext4"}, Options: []param.Spec{
-				{Name: "runtime", Kind: param.Text, Default: "crun", Enum: []string{"crun", "runc"}, Doc: "The runtime."},
-				{Name: "caps", Kind: param.List, Doc: "Capabilities to keep."}}},
-			{Name: "qemu", Summary: "a virtual machine", Image: true, Backings: []string{"file:ext4", "disk"}, Options: []param.Spec{
-				{Name: "machine", Kind: param.Text, Default: "microvm", Enum: []string{"microvm", "q35"}, Doc: "The machine."},
-				{Name: "queues", Kind: param.Int, Min: 1, Max: 8, Default: "1", Doc: "Queues of a device."}}},
+			{Name: "oci", Summary: "an OCI container", Image: true, Backings: []string{"dir", "tmpfs", "file:ext4"},
+				Options: []param.Spec{
+					{Name: "runtime", Kind: param.Text, Default: "crun", Enum: []string{"crun", "runc"}, Doc: "The runtime."},
+					{Name: "caps", Kind: param.List, Doc: "Capabilities to keep."}}},
+			{Name: "qemu", Summary: "a virtual machine", Image: true, Backings: []string{"file:ext4", "disk"},
+				Options: []param.Spec{
+					{Name: "machine", Kind: param.Text, Default: "microvm", Enum: []string{"microvm", "q35"}, Doc: "The machine."},
+					{Name: "queues", Kind: param.Int, Min: 1, Max: 8, Default: "1", Doc: "Queues of a device."}}},
 		},
 		Workloads: []WorkloadEntry{
-			{Name: "crypto", Summary: "hashing and encryption", Metrics: []sample.Metric{higher("throughput", "B/s", true)}, Params: []param.Spec{
-				{Name: "algorithm", Kind: param.Text, Enum: []string{"sha256", "aes-256-gcm"}, Required: true, Doc: "The algorithm."},
-				{Name: "block", Kind: param.Size, Default: "16KiB", Doc: "Bytes an operation."},
-				{Name: "time", Kind: param.Duration, Default: "2s", Doc: "How long a trial works."}}},
-			{Name: "files", Summary: "a file system", Volume: "path", FileSize: "size", Metrics: []sample.Metric{higher("write", "B/s", true), higher("read", "B/s", false)}, Params: []param.Spec{
-				{Name: "path", Kind: param.Text, Default: "/data", Doc: "The volume."},
-				{Name: "size", Kind: param.Size, Default: "64MiB", Doc: "Bytes written."}}},
-			{Name: "http", Summary: "a web server", Metrics: []sample.Metric{higher("throughput", "request/s", true), {Name: "cpu-per-request", Unit: "s/request", Better: sample.Lower, Scale: sample.Ratio},
-				{Name: "generator-joules-per-request", Unit: "J/request", Better: sample.Lower, Scale: sample.Ratio, GeneratorHost: true}}, Params: []param.Spec{
+			{Name: "crypto", Summary: "hashing and encryption", Metrics: []sample.Metric{higher("throughput", "B/s", true)},
+				Params: []param.Spec{
+					{Name: "algorithm", Kind: param.Text, Enum: []string{"sha256", "aes-256-gcm"},
+						Required: true, Doc: "The algorithm."},
+					{Name: "block", Kind: param.Size, Default: "16KiB", Doc: "Bytes an operation."},
+					{Name: "time", Kind: param.Duration, Default: "2s", Doc: "How long a trial works."}}},
+			{Name: "files", Summary: "a file system", Volume: "path", FileSize: "size",
+				Metrics: []sample.Metric{higher("write", "B/s", true), higher("read", "B/s", false)}, Params: []param.Spec{
+					{Name: "path", Kind: param.Text, Default: "/data", Doc: "The volume."},
+					{Name: "size", Kind: param.Size, Default: "64MiB", Doc: "Bytes written."}}},
+			{Name: "http", Summary: "a web server", Metrics: []sample.Metric{higher("throughput", "request/s", true),
+				{Name: "cpu-per-request", Unit: "s/request", Better: sample.Lower, Scale: sample.Ratio},
+				{Name: "generator-joules-per-request", Unit: "J/request", Better: sample.Lower, Scale: sample.Ratio,
+					GeneratorHost: true}}, Params: []param.Spec{
 				{Name: "server", Kind: param.Text, Enum: []string{"nginx"}, Default: "nginx", Doc: "The server."},
 				{Name: "connections", Kind: param.Int, Min: 1, Max: 10000, Default: "50", Doc: "Connections."},
 				{Name: "tls", Kind: param.Bool, Default: "false", Doc: "Encrypted."},
@@ -74,22 +81,32 @@ func TestTheExampleIsResolved(t *testing.T) {
 	}
 	defaults := map[string]string{"cpus": "bakeoff.yaml:17:18", "memory": "bakeoff.yaml:17:29"}
 	want := &Lab{
-		Schema: Schema, Name: "static-web", Baseline: "host", Path: "bakeoff.yaml", Source: example(t), Profiles: []string{"ci", "full"},
-		Hosts: map[string]Host{"local": {Meter: []string{"/usr/local/bin/read-meter", "--joules"}}, "box": {SSH: "root@box.example", Switch: map[string][]string{"freebsd": {"efibootmgr", "-n", "-b", "0002"}}}},
+		Schema: Schema, Name: "static-web", Baseline: "host", Path: "bakeoff.yaml", Source: example(t),
+		Profiles: []string{"ci", "full"},
+		Hosts: map[string]Host{"local": {Meter: []string{"/usr/local/bin/read-meter", "--joules"}},
+			"box": {SSH: "root@box.example", Switch: map[string][]string{"freebsd": {"efibootmgr", "-n", "-b", "0002"}}}},
 		Contenders: []Contender{
-			{Name: "host", Driver: "host", Host: "local", CPUs: 1, Memory: 512 * unit.MiB, Options: param.Values{}, Where: defaults},
-			{Name: "crun", Driver: "oci", Host: "local", Image: "debian:bookworm", CPUs: 1, Memory: 512 * unit.MiB, Options: param.Values{"runtime": "crun"},
-				Where: map[string]string{"image": "bakeoff.yaml:8:53", "cpus": defaults["cpus"], "memory": defaults["memory"]}},
+			{Name: "host", Driver: "host", Host: "local", CPUs: 1, Memory: 512 * unit.MiB,
+				Options: param.Values{}, Where: defaults},
+			{Name: "crun", Driver: "oci", Host: "local", Image: "debian:bookworm", CPUs: 1, Memory: 512 * unit.MiB,
+				Options: param.Values{"runtime": "crun"},
+				Where:   map[string]string{"image": "bakeoff.yaml:8:53", "cpus": defaults["cpus"], "memory": defaults["memory"]}},
 			{Name: "microvm", Driver: "qemu", Host: "local", Image: "debian:bookworm", CPUs: 1, Memory: 512 * unit.MiB,
-				Options: param.Values{"machine": "microvm", "queues": "1"}, Volumes: []Volume{{Path: "/data", Backing: "file:ext4", Size: 2 * unit.GiB}},
-				Where: map[string]string{"image": "bakeoff.yaml:12:12", "cpus": "bakeoff.yaml:13:11", "memory": "bakeoff.yaml:14:13", "volumes": "bakeoff.yaml:15:14"}},
+				Options: param.Values{"machine": "microvm",
+					"queues": "1"}, Volumes: []Volume{{Path: "/data", Backing: "file:ext4", Size: 2 * unit.GiB}},
+				Where: map[string]string{"image": "bakeoff.yaml:12:12", "cpus": "bakeoff.yaml:13:11",
+					"memory": "bakeoff.yaml:14:13", "volumes": "bakeoff.yaml:15:14"}},
 		},
 		Cells: []Cell{
-			{Name: "sha256-16k", Workload: "crypto", Params: param.Values{"algorithm": "sha256", "block": "16KiB", "time": "2s"}, Primary: []string{"throughput"}},
-			{Name: "http-50", Workload: "http", Params: param.Values{"server": "nginx", "connections": "50", "tls": "false", "time": "5s"}, Primary: []string{"throughput", "cpu-per-request"}},
-			{Name: "http-open", Workload: "http", Params: param.Values{"server": "nginx", "connections": "50", "tls": "false", "rate": "5000/s", "time": "5s"}, Primary: []string{}},
+			{Name: "sha256-16k", Workload: "crypto", Params: param.Values{"algorithm": "sha256", "block": "16KiB", "time": "2s"},
+				Primary: []string{"throughput"}},
+			{Name: "http-50", Workload: "http", Params: param.Values{"server": "nginx", "connections": "50", "tls": "false",
+				"time": "5s"}, Primary: []string{"throughput", "cpu-per-request"}},
+			{Name: "http-open", Workload: "http", Params: param.Values{"server": "nginx", "connections": "50", "tls": "false",
+				"rate": "5000/s", "time": "5s"}, Primary: []string{}},
 		},
-		Design: Design{Margin: .02, Looks: []int{8, 12, 18, 26}, Alphas: []float64{.01, .01, .015, .015}, Instances: "block", Mirror: true, Budget: 30 * time.Minute},
+		Design: Design{Margin: .02, Looks: []int{8, 12, 18, 26}, Alphas: []float64{.01, .01, .015, .015}, Instances: "block",
+			Mirror: true, Budget: 30 * time.Minute},
 	}
 	if !reflect.DeepEqual(l, want) {
 		got, _ := json.MarshalIndent(l, "", " ")
@@ -132,7 +149,8 @@ profiles:
   full: {params: {time: 10s}, cells: {two: {time: 1m}}, volumes: {/data: 4GiB}}
   ci: {cells: {one: {time: 1s}}}
 `)
-	for profile, want := range map[string][]string{"": {"3s", "4s", "1GiB", "64MiB"}, "full": {"10s", "1m0s", "4GiB", "4GiB"}, "ci": {"1s", "4s", "1GiB", "64MiB"}} {
+	for profile, want := range map[string][]string{"": {"3s", "4s", "1GiB", "64MiB"},
+		"full": {"10s", "1m0s", "4GiB", "4GiB"}, "ci": {"1s", "4s", "1GiB", "64MiB"}} {
 		l, err := Parse("x", src, catalogue(), profile)
 		if err != nil {
 			t.Fatal(err)
@@ -154,7 +172,8 @@ profiles:
 }
 
 func minimal(more string) []byte {
-	return []byte("schema: bakeoff/lab/v1\nname: a\ncontenders: [{name: host, driver: host}]\nbaseline: host\ncells: [{name: c, workload: crypto, params: {algorithm: sha256}}]\n" + more)
+	return []byte("schema: bakeoff/lab/v1\nname: a\ncontenders: [{name: host, driver: host}]\nbaseline: host\ncells: " +
+		"[{name: c, workload: crypto, params: {algorithm: sha256}}]\n" + more)
 }
 
 func TestDefaultsAndAliases(t *testing.T) {
@@ -164,7 +183,8 @@ name: files
 defaults: {cpus: 2, memory: 1GiB, image: debian:bookworm, volumes: {/data: &disk {backing: dir}}}
 contenders:
   - {name: host, driver: host}
-  - {name: runc, driver: oci, runtime: runc, caps: [net_admin, sys_nice], cpus: 1, volumes: {/data: *disk, /tmp/x: {backing: tmpfs, size: 64MiB}}, tuning: {net.core.somaxconn: 4096}}
+  - {name: runc, driver: oci, runtime: runc, caps: [net_admin, sys_nice], cpus: 1,
+     volumes: {/data: *disk, /tmp/x: {backing: tmpfs, size: 64MiB}}, tuning: {net.core.somaxconn: 4096}}
 baseline: host
 cells: [{name: write, workload: files, params: {path: /data/x}, primary: true}]
 design: {looks: [10, 20]}
@@ -178,7 +198,8 @@ design: {looks: [10, 20]}
 	}
 	want := []Volume{{Path: "/data", Backing: "dir"}, {Path: "/tmp/x", Backing: "tmpfs", Size: 64 * unit.MiB}}
 	if runc.CPUs != 1 || runc.Image != "debian:bookworm" || !reflect.DeepEqual(runc.Volumes, want) ||
-		!reflect.DeepEqual(runc.Options.List("caps"), []string{"net_admin", "sys_nice"}) || runc.Tuning["net.core.somaxconn"] != "4096" {
+		!reflect.DeepEqual(runc.Options.List("caps"), []string{"net_admin", "sys_nice"}) ||
+		runc.Tuning["net.core.somaxconn"] != "4096" {
 		t.Errorf("runc: %+v", runc)
 	}
 	if !reflect.DeepEqual(l.Design.Alphas, []float64{.025, .025}) {
@@ -260,7 +281,8 @@ func TestBombsAreRefused(t *testing.T) {
 
 // Shares may be written in percent.
 func TestSharesInPercent(t *testing.T) {
-	src := strings.Replace(string(example(t)), "margin: 0.02, looks: [8, 12, 18, 26], alphas: [.010,", "margin: 5%, looks: [8, 12, 18, 26], alphas: [1%,", 1)
+	src := strings.Replace(string(example(t)), "margin: 0.02, looks: [8, 12, 18, 26], alphas: [.010,",
+		"margin: 5%, looks: [8, 12, 18, 26], alphas: [1%,", 1)
 	l, err := Parse("x", []byte(src), catalogue(), "")
 	if err != nil {
 		t.Fatal(err)
@@ -305,7 +327,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if l.Name == "" || l.Baseline == "" || len(l.Contenders) == 0 || len(l.Cells) == 0 || len(l.Design.Looks) != len(l.Design.Alphas) {
+		if l.Name == "" || l.Baseline == "" || len(l.Contenders) == 0 || len(l.Cells) == 0 ||
+			len(l.Design.Looks) != len(l.Design.Alphas) {
 			t.Fatalf("accepted, but not resolved: %+v", l)
 		}
 		for _, c := range l.Contenders {
@@ -319,7 +342,8 @@ func FuzzParse(f *testing.F) {
 // Rates of I/O are a contender's own, or the defaults'.
 func TestIO(t *testing.T) {
 	text := "schema: bakeoff/lab/v1\nname: io\nbaseline: a\ndefaults: {io: {write: 2MiB/s}}\ncontenders:\n" +
-		"  - {name: a, driver: host, io: {read: 50MB/s}}\n  - {name: b, driver: host}\ncells:\n  - {name: c, workload: idle, primary: [nothing]}\n"
+		"  - {name: a, driver: host, io: {read: 50MB/s}}\n  - {name: b, driver: host}\ncells:\n  - {name: c, workload: " +
+		"idle, primary: [nothing]}\n"
 	l, err := Parse("bakeoff.yaml", []byte(text), catalogue(), "")
 	if l == nil {
 		t.Fatal(err)
@@ -337,7 +361,8 @@ func TestListsOfLines(t *testing.T) {
 	cat := catalogue()
 	cat.Workloads[0].Params = append(cat.Workloads[0].Params, param.Spec{Name: "argv", Kind: param.List})
 	src := "schema: bakeoff/lab/v1\nname: a\ncontenders: [{name: host, driver: host}]\nbaseline: host\ncells:\n" +
-		"  - name: one\n    workload: crypto\n    params:\n      algorithm: sha256\n      argv:\n        - sh\n        - -c\n" +
+		"  - name: one\n    workload: crypto\n    params:\n      algorithm: sha256\n      argv:\n" +
+		"        - sh\n        - -c\n" +
 		"        - |\n          cd /tmp\n          ls\n"
 	l, err := Parse("a.yaml", []byte(src), cat, "")
 	if err != nil {

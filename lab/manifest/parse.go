@@ -304,7 +304,8 @@ func (r *resolver) added(c *Contender, n, v *yamltree.Node) {
 	if at == nil {
 		at = n // from the defaults
 	}
-	r.fail(at, "use an image that has them, or debian:SUITE or ubuntu:SUITE", "bakeoff installs no packages in the image %s",
+	r.fail(at, "use an image that has them, or debian:SUITE or ubuntu:SUITE",
+		"bakeoff installs no packages in the image %s",
 		yamltree.Show(c.Image))
 }
 

@@ -34,16 +34,19 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 	}
 	cell := func(lab map[string]any) map[string]any { return lab["cells"].([]any)[1].(map[string]any) }
 	for name, break_ := range map[string]func(map[string]any){
-		"unknown key":                func(l map[string]any) { l["desing"] = nil },
-		"another driver's option":    func(l map[string]any) { contender(l, 0)["runtime"] = "crun" },
-		"a value an option has not":  func(l map[string]any) { contender(l, 1)["runtime"] = "podman" },
-		"no baseline":                func(l map[string]any) { delete(l, "baseline") },
-		"a name that is none":        func(l map[string]any) { contender(l, 0)["name"] = "A B" },
-		"a parameter that is none":   func(l map[string]any) { cell(l)["params"].(map[string]any)["x"] = 1.0 },
-		"a metric that is none":      func(l map[string]any) { cell(l)["primary"] = []any{"latency"} },
-		"a bound":                    func(l map[string]any) { cell(l)["params"].(map[string]any)["connections"] = 0.0 },
-		"memory that is no size":     func(l map[string]any) { contender(l, 2)["memory"] = "much" },
-		"a volume without a backing": func(l map[string]any) { contender(l, 2)["volumes"] = map[string]any{"/data": map[string]any{}} },
+		"unknown key":               func(l map[string]any) { l["desing"] = nil },
+		"another driver's option":   func(l map[string]any) { contender(l, 0)["runtime"] = "crun" },
+		"a value an option has not": func(l map[string]any) { contender(l, 1)["runtime"] = "podman" },
+		"no baseline":               func(l map[string]any) { delete(l, "baseline") },
+		"a name that is none":       func(l map[string]any) { contender(l, 0)["name"] = "A B" },
+		"a parameter that is none":  func(l map[string]any) { cell(l)["params"].(map[string]any)["x"] = 1.0 },
+		"a metric that is none":     func(l map[string]any) { cell(l)["primary"] = []any{"latency"} },
+		"a bound":                   func(l map[string]any) { cell(l)["params"].(map[string]any)["connections"] = 0.0 },
+		"memory that is no size":    func(l map[string]any) { contender(l, 2)["memory"] = "much" },
+		"a volume without a backing": func(l map[string]any) {
+			contender(l,
+				2)["volumes"] = map[string]any{"/data": map[string]any{}}
+		},
 	} {
 		l := good()
 		break_(l)
@@ -77,7 +80,8 @@ func plain(n *yamltree.Node) any {
 		return out
 	}
 	var v any
-	if text := strings.TrimPrefix(n.Text, "."); !n.Quoted && json.Unmarshal([]byte(strings.Replace(n.Text, text, text, 1)), &v) == nil {
+	if text := strings.TrimPrefix(n.Text, "."); !n.Quoted &&
+		json.Unmarshal([]byte(strings.Replace(n.Text, text, text, 1)), &v) == nil {
 		return v
 	}
 	if !n.Quoted && strings.HasPrefix(n.Text, ".") && json.Unmarshal([]byte("0"+n.Text), &v) == nil {
@@ -88,8 +92,10 @@ func plain(n *yamltree.Node) any {
 
 func TestReferenceNamesEverything(t *testing.T) {
 	page := Reference(catalogue())
-	for _, want := range []string{"## `contenders[]`", "`driver: qemu`", "| `machine` | `microvm` or `q35` | `microvm` | The machine. |",
-		"`workload: http`", "`throughput`, `cpu-per-request`", "## `hosts.NAME`", "## `contenders[].volumes.NAME`", "## `design`", "whole number from 1 to 1000"} {
+	for _, want := range []string{"## `contenders[]`", "`driver: qemu`", "| `machine` | `microvm` or `q35` | " +
+		"`microvm` | The machine. |",
+		"`workload: http`", "`throughput`, `cpu-per-request`", "## `hosts.NAME`", "## `contenders[].volumes.NAME`",
+		"## `design`", "whole number from 1 to 1000"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}
@@ -120,7 +126,8 @@ func TestDefaultsAreTheDocumentedOnes(t *testing.T) {
 			written.WriteString(f.name + ": " + f.def + ", ")
 		}
 	}
-	same, err := Parse("x", minimal("design: {"+written.String()+"}\ndefaults: {cpus: 1, memory: 512MiB}\n"), catalogue(), "")
+	same, err := Parse("x", minimal("design: {"+written.String()+"}\ndefaults: {cpus: 1, memory: 512MiB}\n"), catalogue(),
+		"")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,8 @@ const (
 )
 
 // otherFileSystem is the remedy for a file system that bakeoff does not create.
-const otherFileSystem = "backing: disk, device: /dev/… (a block device on which you created that file system with the label bakeoff)"
+const otherFileSystem = "backing: disk, device: /dev/… (a block device on which you created that file " +
+	"system with the label bakeoff)"
 
 func one(k param.Kind) *shape { return &shape{kind: single, spec: param.Spec{Kind: k}} }
 func lines() *shape           { s := one(param.Text); s.lines = true; return s }
@@ -220,7 +221,8 @@ func resourceFields(cat Catalogue) []field {
 			shape: backing, required: true},
 		field{name: "size", doc: "Size of the volume; tmpfs and file:… need one.", shape: one(param.Size)},
 		field{name: "device", doc: "Block device, for the backing disk. It must have a file system with the label bakeoff " +
-			"(mkfs.ext4 -L bakeoff), which bakeoff mounts as it is; a virtual machine can mount ext4 only. Its contents are lost.",
+			"(mkfs.ext4 -L bakeoff), which bakeoff mounts as it is; a virtual machine can mount ext4 " +
+			"only. Its contents are lost.",
 			shape: text(devicePattern, deviceRule)},
 		field{name: "properties",
 			doc: "Properties of the file system, by name. file:zfs: compression, recordsize, ashift, checksum, logbias, " +
@@ -248,7 +250,8 @@ func resourceFields(cat Catalogue) []field {
 			"the path of a folder on its host.",
 			shape: text(imagePattern, imageRule)},
 		{name: "packages", doc: "Packages that the environments contain in addition to those of the workloads, by their " +
-			"names in Debian or Ubuntu. An image of a distribution gets them when bakeoff builds it. With the driver host they " +
+			"names in Debian or Ubuntu. An image of a distribution gets them when bakeoff builds it. With the driver host " +
+			"they " +
 			"must be installed on the host; bakeoff installs nothing there. If the contender and the baseline have " +
 			"different packages, they are a factor.",
 			shape: listOf(text(packagePattern, packageRule)).eg("[python3]")},
@@ -281,7 +284,8 @@ func contenderShape(cat Catalogue, resources []field) *shape {
 		{name: "sweep", doc: "A name and its values: a list, or {from: 1, to: 9, step: 2}. Each value makes one contender, " +
 			"called CONTENDER-NAME-VALUE, and the page shows a curve. The value replaces {NAME} in env, in packages, in " +
 			"tuning and in the parameters of cells. If NAME is cpus, quota, memory, image, an option of the driver, or a " +
-			"parameter of a cell's workload, that gets the value. The baseline may name the contender: then it is the one with the first value.",
+			"parameter of a cell's workload, that gets the value. The baseline may name the contender: then it is the " +
+			"one with the first value.",
 			shape: sweepShape()},
 		filesField("its environments. A file of a contender replaces that of the lab or of a cell with the same " +
 			"`to`"),

@@ -128,7 +128,10 @@ func (r *resolver) required(l *Lab, cell Cell, at *yamltree.Node, contenders []*
 		}
 		lack := indexes(contenders, func(n *yamltree.Node) bool { return n.Get("params").Get(cell.Name).Get(f.name) == nil })
 		if f.byImage {
-			lack = slices.DeleteFunc(lack, func(i int) bool { return r.cat.Starts == nil || r.cat.Starts(l.Contenders[i].Image) })
+			lack = slices.DeleteFunc(lack, func(i int) bool {
+				return r.cat.Starts == nil ||
+					r.cat.Starts(l.Contenders[i].Image)
+			})
 		}
 		if len(lack) == 0 {
 			continue

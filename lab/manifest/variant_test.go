@@ -130,8 +130,9 @@ cells: [{name: c, workload: crypto, params: {algorithm: sha256}}]
 // A name that no package can have is reported at its place.
 func TestPackagesThatAreWrong(t *testing.T) {
 	for packages, want := range map[string]string{
-		"python3":             `lab.yaml:4:39: packages is a single value; write a list: [python3]`,
-		"[python3, Python3]":  `lab.yaml:4:49: an item of packages is "Python3"; write the name of a Debian package like python3`,
+		"python3": `lab.yaml:4:39: packages is a single value; write a list: [python3]`,
+		"[python3, Python3]": `lab.yaml:4:49: an item of packages is "Python3"; write the name of a ` +
+			`Debian package like python3`,
 		"[python3=3.11]":      `lab.yaml:4:40: an item of packages is "python3=3.11"; write the name of a Debian package`,
 		"[--help]":            `lab.yaml:4:40: an item of packages is "--help"; write the name of a Debian package`,
 		"['a,b']":             `lab.yaml:4:40: an item of packages is "a,b"; write the name of a Debian package`,
@@ -155,9 +156,11 @@ func TestProgramsOfImages(t *testing.T) {
 	cat.Starts = func(ref string) bool { return strings.HasPrefix(ref, "alpine:") }
 	for image, names := range map[string]bool{"alpine:3.20": true, "debian:bookworm": false} {
 		src := "schema: bakeoff/lab/v1\nname: x\ncontenders:\n  - {name: a, driver: chroot, image: \"" + image + "\"}\n" +
-			"  - {name: b, driver: chroot, image: \"alpine:3\"}\nbaseline: b\ncells:\n  - {name: c, workload: command, primary: true}\n"
+			"  - {name: b, driver: chroot, image: \"alpine:3\"}\nbaseline: b\ncells:\n  - {name: c, workload: " +
+			"command, primary: true}\n"
 		_, err := Parse("lab.yaml", []byte(src), cat, "")
-		want := `lab.yaml:4:5: contender "a" has no argv for cell "c", and the cell has none; add params: {c: {argv: …}} to it`
+		want := `lab.yaml:4:5: contender "a" has no argv for cell "c", and the cell has none; add ` +
+			`params: {c: {argv: …}} to it`
 		if names && err != nil || !names && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v", image, err)
 		}

@@ -66,7 +66,10 @@ func TestBlocksOfASwitchedMachine(t *testing.T) {
 		if !reflect.DeepEqual(slots, b.Slots()) {
 			t.Errorf("block %d: the parts have other slots than the block", b.Index)
 		}
-		if slices.ContainsFunc(b.Boots, func(x Boot) bool { return slices.Contains(x.Contenders, "linux~twin") && len(x.Contenders) > 1 }) {
+		if slices.ContainsFunc(b.Boots, func(x Boot) bool {
+			return slices.Contains(x.Contenders, "linux~twin") &&
+				len(x.Contenders) > 1
+		}) {
 			t.Errorf("block %d: the twin shares a boot: %+v", b.Index, b.Boots)
 		}
 	}

@@ -71,7 +71,8 @@ func TestRegisteredDesign(t *testing.T) {
 			}
 		}
 	}
-	if d, planned := registered(manifest.Design{Looks: []int{5, 9}, Alphas: []float64{.02, .03}, Blocks: 30}); planned != 9 ||
+	if d, planned := registered(manifest.Design{Looks: []int{5, 9}, Alphas: []float64{.02, .03},
+		Blocks: 30}); planned != 9 ||
 		len(d.Looks) != 2 {
 		t.Errorf("more blocks than the last look has: %d", planned)
 	}
@@ -418,9 +419,12 @@ func TestReasonsAboutBoots(t *testing.T) {
 		"boot 3 does not visit every cell once":     func(b *Block) { b.Visits = b.Visits[:7] },
 		"boot 1: it does not visit every cell once": func(b *Block) { b.Visits[3].Cell = b.Visits[2].Cell },
 		"it visits or creates more than its boots":  func(b *Block) { b.Visits = append(b.Visits, b.Visits[7]) },
-		"boot 2: cell":                                func(b *Block) { b.Visits[4].Order = b.Visits[4].Order[1:] },
-		"boot 0 does not visit every cell once":       func(b *Block) { b.Visits[1].Boot = 1 },
-		"boot 2 has not the contenders of a system o": func(b *Block) { b.Boots[2].Contenders = append(b.Boots[2].Contenders, "x") },
+		"boot 2: cell":                          func(b *Block) { b.Visits[4].Order = b.Visits[4].Order[1:] },
+		"boot 0 does not visit every cell once": func(b *Block) { b.Visits[1].Boot = 1 },
+		"boot 2 has not the contenders of a system o": func(b *Block) {
+			b.Boots[2].Contenders = append(b.Boots[2].Contenders,
+				"x")
+		},
 	} {
 		p := boxPlan(t, "{}")
 		change(&p.Blocks[1])

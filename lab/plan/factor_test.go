@@ -24,8 +24,9 @@ func TestFactors(t *testing.T) {
 		c.Env, c.Tuning = map[string]string{"LANG": "C"}, map[string]string{"net.core.somaxconn": "128"}
 		c.Volumes = []manifest.Volume{{Path: "/data", Backing: "dir"}}
 	})
-	p := &Plan{Baseline: "base", Cells: []Cell{{Cell: manifest.Cell{Name: "try", Params: param.Values{"timeout": "10m0s"}}},
-		{Cell: manifest.Cell{Name: "other", Params: param.Values{"timeout": "10m0s"}}}},
+	p := &Plan{Baseline: "base",
+		Cells: []Cell{{Cell: manifest.Cell{Name: "try", Params: param.Values{"timeout": "10m0s"}}},
+			{Cell: manifest.Cell{Name: "other", Params: param.Values{"timeout": "10m0s"}}}},
 		Contenders: []Contender{base,
 			with(base.Contender, "same", func(*manifest.Contender) {}),
 			with(base.Contender, "all", func(c *manifest.Contender) {

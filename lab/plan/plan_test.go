@@ -24,7 +24,8 @@ func catalogue() manifest.Catalogue {
 	return manifest.Catalogue{
 		Drivers: []manifest.DriverEntry{{Name: "host"}, {Name: "oci", Image: true}},
 		Workloads: []manifest.WorkloadEntry{
-			{Name: "crypto", Metrics: []sample.Metric{m("throughput", sample.Higher)}, Params: []param.Spec{{Name: "time", Kind: param.Duration, Default: "2s"}}},
+			{Name: "crypto", Metrics: []sample.Metric{m("throughput", sample.Higher)},
+				Params: []param.Spec{{Name: "time", Kind: param.Duration, Default: "2s"}}},
 			{Name: "http", Metrics: []sample.Metric{m("throughput", sample.Higher), m("cpu-per-request", sample.Lower)}},
 		},
 	}
@@ -34,7 +35,8 @@ func lab(t testing.TB, design string) *manifest.Lab {
 	t.Helper()
 	l, err := manifest.Parse("bakeoff.yaml", []byte(`schema: bakeoff/lab/v1
 name: web
-contenders: [{name: host, driver: host}, {name: crun, driver: oci, image: "debian:bookworm"}, {name: runc, driver: oci, image: "debian:bookworm"}]
+contenders: [{name: host, driver: host}, {name: crun, driver: oci, image: "debian:bookworm"}, `+
+		`{name: runc, driver: oci, image: "debian:bookworm"}]
 baseline: host
 cells:
   - {name: sha, workload: crypto, primary: true}
@@ -67,14 +69,17 @@ func encode(t testing.TB, p *Plan) []byte {
 
 func TestPlanRegistersTheExperiment(t *testing.T) {
 	p := expand(t, "{}", 1)
-	if p.Twin != "host~twin" || p.Contenders[3].TwinOf != "host" || p.Contenders[3].Driver != "host" || len(p.Contenders) != 4 {
+	if p.Twin != "host~twin" || p.Contenders[3].TwinOf != "host" || p.Contenders[3].Driver != "host" ||
+		len(p.Contenders) != 4 {
 		t.Errorf("twin: %+v", p.Contenders)
 	}
-	want := []Comparison{{"crun", "sha", "throughput"}, {"crun", "web", "throughput"}, {"runc", "sha", "throughput"}, {"runc", "web", "throughput"}}
+	want := []Comparison{{"crun", "sha", "throughput"}, {"crun", "web", "throughput"}, {"runc", "sha", "throughput"},
+		{"runc", "web", "throughput"}}
 	if !reflect.DeepEqual(p.Family, want) {
 		t.Errorf("family: %v", p.Family)
 	}
-	if want := []Comparison{{"host~twin", "sha", "throughput"}, {"host~twin", "web", "throughput"}}; !reflect.DeepEqual(p.TwinFamily, want) {
+	if want := []Comparison{{"host~twin", "sha", "throughput"},
+		{"host~twin", "web", "throughput"}}; !reflect.DeepEqual(p.TwinFamily, want) {
 		t.Errorf("the twin's family: %v", p.TwinFamily)
 	}
 	if web := p.Cells[1]; !web.Metrics[0].Primary || web.Metrics[1].Primary || p.Cells[2].Metrics[0].Primary {
@@ -313,11 +318,13 @@ func TestNeeds(t *testing.T) {
 		t.Fatalf("%d blocks in the budget", e.Blocks)
 	}
 	big := e.Needs(0.5)
-	if big.Blocks != 12 || !big.Planned || !big.Reached || big.Power < 0.99 || big.Mean != 12 || big.At != 12*24*time.Second {
+	if big.Blocks != 12 || !big.Planned || !big.Reached || big.Power < 0.99 || big.Mean != 12 ||
+		big.At != 12*24*time.Second {
 		t.Errorf("half as much again: %+v", big)
 	}
 	small := e.Needs(0.005)
-	if small.Planned || small.Blocks < 100 || small.Blocks > 1000 || small.Power > 0.1 || small.Mean < 24 || small.Mean > 25 {
+	if small.Planned || small.Blocks < 100 || small.Blocks > 1000 || small.Power > 0.1 ||
+		small.Mean < 24 || small.Mean > 25 {
 		t.Errorf("half a percent: %+v", small)
 	}
 	// What a look finds with 80 % probability needs that look.
@@ -389,7 +396,8 @@ func TestEstimateOfCPUTime(t *testing.T) {
 	of := func(clock, cpu bool, noise Noise) Estimate {
 		p := expand(t, "{looks: [12, 26], alphas: [.02, .03]}", 1)
 		p.Cells = p.Cells[:1]
-		p.Cells[0].Metrics = []sample.Metric{{Name: "throughput", Primary: clock}, {Name: "cpu-per-op", Primary: cpu, CPUTime: true}}
+		p.Cells[0].Metrics = []sample.Metric{{Name: "throughput", Primary: clock},
+			{Name: "cpu-per-op", Primary: cpu, CPUTime: true}}
 		return p.Estimate(Costs{Noise: noise, Settle: time.Second})
 	}
 	both := of(true, true, Noise{SD: .2, CPU: .02})
@@ -398,17 +406,20 @@ func TestEstimateOfCPUTime(t *testing.T) {
 	}
 	for i, l := range both.Looks {
 		by := both.ByCPU.Looks[i]
-		if r := math.Log1p(l.Smallest) / math.Log1p(by.Smallest); math.Abs(r-10) > 1e-9 || by.At != l.At || by.Possible != l.Possible {
+		if r := math.Log1p(l.Smallest) / math.Log1p(by.Smallest); math.Abs(r-10) > 1e-9 || by.At != l.At ||
+			by.Possible != l.Possible {
 			t.Errorf("look %d: %+v, by CPU time %+v", i, l, by)
 		}
 	}
 	if a, b := both.Needs(.02), both.ByCPU.Needs(.02); a.Planned || !b.Planned || b.Blocks != 26 && b.Blocks != 12 {
 		t.Errorf("2 %% need %+v, by CPU time %+v", a, b)
 	}
-	if only := of(false, true, Noise{SD: .2, CPU: .02}); only.ByCPU != nil || only.Noise.SD != .02 || only.Looks[0] != both.ByCPU.Looks[0] {
+	if only := of(false, true, Noise{SD: .2, CPU: .02}); only.ByCPU != nil || only.Noise.SD != .02 ||
+		only.Looks[0] != both.ByCPU.Looks[0] {
 		t.Errorf("CPU time alone: %+v", only)
 	}
-	for _, e := range []Estimate{of(true, false, Noise{SD: .2, CPU: .02}), of(false, false, Noise{SD: .2, CPU: .02}), of(true, true, Noise{SD: .2}), of(false, true, Noise{SD: .2})} {
+	for _, e := range []Estimate{of(true, false, Noise{SD: .2, CPU: .02}), of(false, false, Noise{SD: .2, CPU: .02}),
+		of(true, true, Noise{SD: .2}), of(false, true, Noise{SD: .2})} {
 		if e.ByCPU != nil || e.Noise.SD != .2 || e.Looks[0] != both.Looks[0] {
 			t.Errorf("by the clock, or of unknown noise: %+v", e)
 		}
@@ -463,7 +474,8 @@ design: {looks: [8]}
 // The plan of a lab file without parameters of contenders has the bytes that it
 // had before there were any: old run folders begin with their hash.
 func TestPlansKeepTheirBytes(t *testing.T) {
-	if got := Hash(encode(t, expand(t, "{}", 42))); got != "a6ce01f37d3185b86fdfa7d722be163da07dc53bae5e3557f510fdccdb05f9d8" {
+	const want = "a6ce01f37d3185b86fdfa7d722be163da07dc53bae5e3557f510fdccdb05f9d8"
+	if got := Hash(encode(t, expand(t, "{}", 42))); got != want {
 		t.Errorf("sha256 %s", got)
 	}
 }

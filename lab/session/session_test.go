@@ -78,7 +78,8 @@ func TestResumeRefusesAChangedLab(t *testing.T) {
 // one.
 func TestWords(t *testing.T) {
 	s := registered(t, t.TempDir())
-	x := trial.Absence{File: execution.File{Param: "argv", Path: "gzp"}, Cell: "sha", Contenders: []string{"again"}, Fix: "write argv: …"}
+	x := trial.Absence{File: execution.File{Param: "argv", Path: "gzp"}, Cell: "sha", Contenders: []string{"again"},
+		Fix: "write argv: …"}
 	if got := s.absence(x); !strings.Contains(got, "argv: there is no program gzp in again; write argv: …") {
 		t.Error(got)
 	}

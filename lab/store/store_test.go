@@ -22,7 +22,8 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 func create(t *testing.T) *Run {
 	t.Helper()
-	r, err := Create(filepath.Join(t.TempDir(), "runs", Name(noon, "static-web")), noon, []byte("name: static-web\n"), []byte(`{"schema":"bakeoff/plan/v1"}`))
+	r, err := Create(filepath.Join(t.TempDir(), "runs", Name(noon, "static-web")), noon, []byte("name: static-web\n"),
+		[]byte(`{"schema":"bakeoff/plan/v1"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +33,8 @@ func create(t *testing.T) *Run {
 
 func trial(block, position int, raw []File) Line {
 	return Line{Type: LineTrial, At: noon, Block: block, Contender: "crun", Instance: "crun-1", Status: OK,
-		Trial: &Trial{Position: position, Cell: "sha256-16k", Start: noon, End: noon.Add(2 * time.Second), State: "fresh", Cache: "warm", Raw: raw, Parser: "crypto/1"}}
+		Trial: &Trial{Position: position, Cell: "sha256-16k", Start: noon, End: noon.Add(2 * time.Second), State: "fresh",
+			Cache: "warm", Raw: raw, Parser: "crypto/1"}}
 }
 
 func TestCreateWritesWhatTheRunIs(t *testing.T) {
@@ -72,7 +74,8 @@ func TestJournalComesBackAsWritten(t *testing.T) {
 	line := trial(0, 3, []File{{Name: "0-3-crun-sha256-16k/work.json", SHA256: "00", Bytes: 1}})
 	line.Before = &probe.Counters{AtNS: 5, ContextSwitches: &switches}
 	want := []Line{
-		{Type: LineEnvironment, At: noon, Contender: "crun", Instance: "crun-1", Status: OK, CreateNS: 7, Facts: map[string]string{"runtime": "crun 1.8"}},
+		{Type: LineEnvironment, At: noon, Contender: "crun", Instance: "crun-1", Status: OK, CreateNS: 7,
+			Facts: map[string]string{"runtime": "crun 1.8"}},
 		line,
 		{Type: LineBlock, At: noon, Status: Void, Reason: "the disk is full"},
 		{Type: LineEnd, At: noon, Reason: "budget"},
@@ -181,9 +184,10 @@ func TestDamageInsideNamesItsLine(t *testing.T) {
 	for name, broken := range map[string][]byte{
 		"half a line in the middle": bytes.Replace(whole, rows[2], append(rows[2][:40:40], '\n'), 1),
 		"two lines run together":    bytes.Replace(whole, rows[2], bytes.TrimSpace(rows[2]), 1),
-		"a field nobody knows":      bytes.Replace(whole, rows[2], bytes.Replace(rows[2], []byte(`"cell"`), []byte(`"cel"`), 1), 1),
-		"the plan's line again":     bytes.Replace(whole, rows[2], rows[0], 1),
-		"zeros":                     bytes.Replace(whole, rows[2], append(make([]byte, 300), '\n'), 1),
+		"a field nobody knows": bytes.Replace(whole, rows[2],
+			bytes.Replace(rows[2], []byte(`"cell"`), []byte(`"cel"`), 1), 1),
+		"the plan's line again": bytes.Replace(whole, rows[2], rows[0], 1),
+		"zeros":                 bytes.Replace(whole, rows[2], append(make([]byte, 300), '\n'), 1),
 	} {
 		if err := os.WriteFile(file, broken, 0o666); err != nil {
 			t.Fatal(err)
@@ -220,7 +224,8 @@ func TestTwoControllersNeverWriteOneFolder(t *testing.T) {
 func TestRawComesBackOrIsTampered(t *testing.T) {
 	r := create(t)
 	slot := plan.Slot{Block: 2, Position: 5, Contender: "host~twin", Cell: "http-50"}
-	files, err := r.WriteRaw(slot, map[string][]byte{"work.json": []byte(`{"work":1}`), "host.json": []byte("{}"), "empty": nil})
+	files, err := r.WriteRaw(slot, map[string][]byte{"work.json": []byte(`{"work":1}`),
+		"host.json": []byte("{}"), "empty": nil})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -334,7 +339,8 @@ func TestEvidenceIsNeverReplaced(t *testing.T) {
 
 func TestFingerprintIsNamedForTheJournal(t *testing.T) {
 	r := create(t)
-	want := probe.Fingerprint{Schema: probe.FingerprintSchema, Facts: map[string]string{"kernel": "6.18"}, Unavailable: map[string]string{}}
+	want := probe.Fingerprint{Schema: probe.FingerprintSchema, Facts: map[string]string{"kernel": "6.18"},
+		Unavailable: map[string]string{}}
 	f, err := r.WriteFingerprint("host", want)
 	if err != nil {
 		t.Fatal(err)
@@ -382,8 +388,10 @@ func TestOpenSaysWhatIsNoRun(t *testing.T) {
 }
 
 func FuzzReadJournal(f *testing.F) {
-	f.Add([]byte(`{"type":"plan","schema":"bakeoff/journal/v1","at":"2026-11-21T12:00:00Z","plan_sha256":"00","block":0}` + "\n" +
-		`{"type":"trial","at":"2026-11-21T12:00:00Z","block":0,"contender":"a","status":"ok","position":1,"cell":"c","raw":null}` + "\n" +
+	f.Add([]byte(`{"type":"plan","schema":"bakeoff/journal/v1","at":"2026-11-21T12:00:00Z","plan_sha256":"00","block":0}` +
+		"\n" +
+		`{"type":"trial","at":"2026-11-21T12:00:00Z","block":0,"contender":"a","status":"ok",` +
+		`"position":1,"cell":"c","raw":null}` + "\n" +
 		`{"type":"block","at":"2026-11-21T12:00:00Z","block":0,"status":"ok"}` + "\n" + `{"type":"en`))
 	f.Add([]byte("{}\n"))
 	f.Add([]byte("\n\n"))
@@ -412,7 +420,8 @@ func BenchmarkTrial(b *testing.B) {
 	defer r.Close()
 	blob := bytes.Repeat([]byte("x"), 4096)
 	for i := 0; b.Loop(); i++ {
-		files, err := r.WriteRaw(plan.Slot{Block: i, Contender: "a", Cell: "b"}, map[string][]byte{"work.json": blob, "host.json": blob, "exec.json": blob})
+		files, err := r.WriteRaw(plan.Slot{Block: i, Contender: "a", Cell: "b"},
+			map[string][]byte{"work.json": blob, "host.json": blob, "exec.json": blob})
 		if err != nil {
 			b.Fatal(err)
 		}

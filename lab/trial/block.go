@@ -225,7 +225,8 @@ func (r *runner) prepareCell(ctx context.Context, en *environment, s *side, cell
 		if err != nil {
 			return nil, nil, err
 		}
-		return withEnv(returning{fresh}, environ(s.image, s.Env)), []execution.Mark{{Name: "asked", At: fresh.Asked}, {Name: "up", At: fresh.Up}}, nil
+		return withEnv(returning{fresh}, environ(s.image, s.Env)), []execution.Mark{{Name: "asked", At: fresh.Asked},
+			{Name: "up", At: fresh.Up}}, nil
 	}
 	en.targets[cell] = t
 	pctx, cancel := context.WithTimeout(ctx, prepareLimit)

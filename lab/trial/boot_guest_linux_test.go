@@ -82,7 +82,8 @@ func (w *sshClient) boot(ctx context.Context, system string) {
 	}
 	img := w.img
 	img.Disk = w.disks[system]
-	spec := driver.Spec{Label: fmt.Sprintf("box-%d-%d", os.Getpid(), boxes.Add(1)), Name: "box", Dir: dir, CPUs: 1, CPUSet: w.cpus, Memory: 256 * unit.MiB,
+	spec := driver.Spec{Label: fmt.Sprintf("box-%d-%d", os.Getpid(), boxes.Add(1)), Name: "box", Dir: dir, CPUs: 1,
+		CPUSet: w.cpus, Memory: 256 * unit.MiB,
 		Image: img, Agent: w.agent, Options: param.Values{"accel": "tcg", "machine": "q35", "program": program}}
 	in, err := qemu.New().Create(ctx, local.Conn{}, spec)
 	if err != nil {
@@ -138,7 +139,8 @@ func runOnGuest(t *testing.T, cpu int, uuid func(boot int) string) guestRun {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	for program, pkg := range map[string]string{"qemu-system-x86_64": "qemu-system-x86", "debugfs": "e2fsprogs", "mmdebstrap": "mmdebstrap"} {
+	for program, pkg := range map[string]string{"qemu-system-x86_64": "qemu-system-x86", "debugfs": "e2fsprogs",
+		"mmdebstrap": "mmdebstrap"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("needs %s: apt-get install %s", program, pkg)
 		}
@@ -146,7 +148,8 @@ func runOnGuest(t *testing.T, cpu int, uuid func(boot int) string) guestRun {
 	ctx, cancel := context.WithTimeout(t.Context(), 12*time.Minute)
 	defer cancel()
 	dir := t.TempDir()
-	w := &sshClient{t: t, agent: filepath.Join(dir, "bakeoff-agent"), cpus: []int{cpu % runtime.NumCPU()}, disks: map[string]string{}, uuid: uuid, stop: cancel}
+	w := &sshClient{t: t, agent: filepath.Join(dir, "bakeoff-agent"), cpus: []int{cpu % runtime.NumCPU()},
+		disks: map[string]string{}, uuid: uuid, stop: cancel}
 	build := exec.Command("go", "build", "-trimpath", "-o", w.agent, "bakeoff/cmd/bakeoff-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -158,7 +161,8 @@ func runOnGuest(t *testing.T, cpu int, uuid func(boot int) string) guestRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.img = driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel, Modules: img.Modules}
+	w.img = driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk,
+		Kernel: img.Kernel, Modules: img.Modules}
 	w.disks["one"] = img.Disk
 	w.disks["two"] = filepath.Join(dir, "two.ext4")
 	release := filepath.Join(dir, "release")
@@ -185,7 +189,8 @@ func runOnGuest(t *testing.T, cpu int, uuid func(boot int) string) guestRun {
 		close(ended)
 		<-down
 	}()
-	c, err := ssh.Open(ctx, ssh.Options{Target: "box", Agent: func(string, string) (string, error) { return w.agent, nil }, Local: w, Patience: 4 * time.Minute})
+	c, err := ssh.Open(ctx, ssh.Options{Target: "box", Agent: func(string, string) (string, error) { return w.agent, nil },
+		Local: w, Patience: 4 * time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +214,8 @@ func runOnGuest(t *testing.T, cpu int, uuid func(boot int) string) guestRun {
 	defer done()
 	host := b.plan.Hosts["box"]
 	// What efibootmgr does to firmware: the system of the next boot.
-	host.Switch = map[string][]string{"one": {"sh", "-c", "echo next=one >/dev/console"}, "two": {"sh", "-c", "echo next=two >/dev/console"}}
+	host.Switch = map[string][]string{"one": {"sh", "-c", "echo next=one >/dev/console"},
+		"two": {"sh", "-c", "echo next=two >/dev/console"}}
 	host.Reboot = []string{"sh", "-c", "echo b >/proc/sysrq-trigger"}
 	o.Workloads = []execution.Runner{work}
 	o.Boxes = map[string]*env.Box{"box": {Name: "box", At: c, Host: host, Limit: 6 * time.Minute}}
@@ -295,7 +301,8 @@ func TestGuestThatIsReplaced(t *testing.T) {
 		}
 		return sameUUID
 	})
-	if !fault.Is(r.err, fault.Unsupported) || !strings.Contains(r.err.Error(), other) || !strings.Contains(r.err.Error(), sameUUID) {
+	if !fault.Is(r.err, fault.Unsupported) || !strings.Contains(r.err.Error(), other) ||
+		!strings.Contains(r.err.Error(), sameUUID) {
 		t.Errorf("error %v, want Unsupported with both machines", r.err)
 	}
 }

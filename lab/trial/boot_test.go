@@ -55,7 +55,8 @@ func newRack(t testing.TB) *rack {
 func (r *rack) Machine() channel.Machine {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return channel.Machine{GOOS: "linux", GOARCH: "amd64", Boot: fmt.Sprint("boot ", r.boots), Hardware: probe.Hardware{UUID: r.uuid}}
+	return channel.Machine{GOOS: "linux", GOARCH: "amd64", Boot: fmt.Sprint("boot ", r.boots),
+		Hardware: probe.Hardware{UUID: r.uuid}}
 }
 func (r *rack) Agent() string    { return "/agent-" + r.at() }
 func (r *rack) StateDir() string { return filepath.Join(r.dir, r.at(), "state") }
@@ -235,10 +236,14 @@ func TestAnotherMachineComesUp(t *testing.T) {
 		return next, "u1"
 	}
 	_, lines, err := b.runOn(t.Context(), r)
-	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "uuid u1") || !strings.Contains(err.Error(), "uuid u2") {
+	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "uuid u1") ||
+		!strings.Contains(err.Error(), "uuid u2") {
 		t.Errorf("error %v, want Unsupported with both machines", err)
 	}
-	if n := count(lines, func(l store.Line) bool { return l.Type == store.LineBlock && l.Status == store.Void }); r.boots != 5 || n != 1 {
+	if n := count(lines, func(l store.Line) bool {
+		return l.Type == store.LineBlock &&
+			l.Status == store.Void
+	}); r.boots != 5 || n != 1 {
 		t.Errorf("%d boots and %d void blocks, want 5 and 1", r.boots, n)
 	}
 }
@@ -298,22 +303,31 @@ func TestABootThatFails(t *testing.T) {
 		want   string
 		kind   fault.Kind
 	}{
-		"the switch is refused": {func(_ *rack, h *manifest.Host) { h.Switch = map[string][]string{"two": {"absent"}} }, "switch", fault.Lab},
+		"the switch is refused": {func(_ *rack, h *manifest.Host) { h.Switch = map[string][]string{"two": {"absent"}} },
+			"switch", fault.Lab},
 		"no such system":        {func(_ *rack, h *manifest.Host) { h.Switch = nil }, "no system", fault.Unsupported},
 		"it does not come back": {func(r *rack, _ *manifest.Host) { r.looks = 1 << 30 }, "did not come up again", fault.Lab},
-		"it does not go down":   {func(_ *rack, h *manifest.Host) { h.Reboot = []string{"next", "two"} }, "has not rebooted", fault.Lab},
-		"nothing tells it":      {func(r *rack, _ *manifest.Host) { r.up = func(_ int, next string) (string, string) { return next, "" } }, "neither", fault.Unsupported},
+		"it does not go down": {func(_ *rack, h *manifest.Host) { h.Reboot = []string{"next", "two"} },
+			"has not rebooted", fault.Lab},
+		"nothing tells it": {func(r *rack, _ *manifest.Host) {
+			r.up = func(_ int, next string) (string,
+				string) {
+				return next, ""
+			}
+		}, "neither", fault.Unsupported},
 		"nobody knows the name": {func(_ *rack, h *manifest.Host) { h.Expect = nil }, "cannot identify", fault.Lab},
 	} {
 		r := newRack(t)
-		h := manifest.Host{Switch: map[string][]string{"two": {"next", "two"}}, Expect: map[string]string{"two": "System two"}}
+		h := manifest.Host{Switch: map[string][]string{"two": {"next", "two"}},
+			Expect: map[string]string{"two": "System two"}}
 		c.change(r, &h)
 		limit := time.Minute
 		if c.want == "did not come up again" || c.want == "has not rebooted" { // these it says at its limit
 			limit = 100 * time.Millisecond
 		}
 		box := env.Box{Name: "box", At: r, Host: h, Limit: limit, Pause: time.Millisecond}
-		if _, err := box.Boot(t.Context(), "two"); fault.Of(err) != c.kind || err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := box.Boot(t.Context(), "two"); fault.Of(err) != c.kind || err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %v with %q", name, err, c.kind, c.want)
 		}
 	}

@@ -96,7 +96,8 @@ func TestBothEndsAreCounted(t *testing.T) {
 	if h, g := spent(workload.Host), spent(workload.GeneratorHost); h != 7 || g != 3 {
 		t.Errorf("the raw output has %g J and %g J, and 7 J and 3 J were spent", h, g)
 	}
-	if h, g := *line.After.Joules-*line.Before.Joules, *line.GeneratorAfter.Joules-*line.GeneratorBefore.Joules; h != 7 || g != 3 {
+	if h, g := *line.After.Joules-*line.Before.Joules, *line.GeneratorAfter.Joules-*line.GeneratorBefore.Joules; h != 7 ||
+		g != 3 {
 		t.Errorf("the line has %g J and %g J, and 7 J and 3 J were spent", h, g)
 	}
 
@@ -139,11 +140,13 @@ func TestBothEndsAreReadAtOnce(t *testing.T) {
 func TestAGeneratorsHostThatIsLost(t *testing.T) {
 	r, en, x, _, far := twoEnds(t)
 	x.work.(*dice).run = func(execution.Target, int64) error { far.sessions.Add(1); return nil }
-	if _, err := r.measure(t.Context(), en, x, &store.Trial{}); !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "the connection to client, where load comes from, was lost") {
+	if _, err := r.measure(t.Context(), en, x, &store.Trial{}); !fault.Is(err, fault.Lab) ||
+		!strings.Contains(err.Error(), "the connection to client, where load comes from, was lost") {
 		t.Errorf("another session: %v", err)
 	}
 	far.fail = fault.New(fault.Lab, "the wire broke")
-	if _, err := r.measure(t.Context(), en, x, &store.Trial{}); !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "counters of the load generator's host: the wire broke") {
+	if _, err := r.measure(t.Context(), en, x, &store.Trial{}); !fault.Is(err, fault.Lab) ||
+		!strings.Contains(err.Error(), "counters of the load generator's host: the wire broke") {
 		t.Errorf("no counters: %v", err)
 	}
 }

@@ -9,7 +9,8 @@ import (
 
 // runs is a host of a system.
 func runs(kernel, release string) *systemtest.Machine {
-	m := &systemtest.Machine{Says: map[string]systemtest.Answer{"uname -s": {Stdout: kernel + "\n"}, "uname -v": {Stdout: "1\n"}}, Files: map[string]string{}}
+	m := &systemtest.Machine{Says: map[string]systemtest.Answer{"uname -s": {Stdout: kernel + "\n"},
+		"uname -v": {Stdout: "1\n"}}, Files: map[string]string{}}
 	if release != "" {
 		m.Files["/etc/os-release"] = release
 	}
@@ -21,7 +22,8 @@ func TestInstallerSpeaksAsTheHost(t *testing.T) {
 	programs, packages := []string{"bwrap", "nginx", "bwrap"}, []string{"nginx-light", "bubblewrap"}
 	for _, c := range []struct{ kernel, release, system, line string }{
 		{"Linux", "ID=debian\n", "debian", "apt-get install --no-install-recommends bubblewrap nginx-light"},
-		{"Linux", "ID=linuxmint\nID_LIKE=\"ubuntu debian\"\n", "debian", "apt-get install --no-install-recommends bubblewrap nginx-light"},
+		{"Linux", "ID=linuxmint\nID_LIKE=\"ubuntu debian\"\n", "debian", "apt-get install " +
+			"--no-install-recommends bubblewrap nginx-light"},
 		{"Linux", "ID=alpine\n", "alpine", "apk add bubblewrap nginx"},
 		{"FreeBSD", "", "freebsd", "pkg install -y bwrap nginx"},
 		{"Linux", "ID=arch\n", "arch", "install on arch what Debian has in the packages bubblewrap, nginx-light"},
@@ -35,10 +37,12 @@ func TestInstallerSpeaksAsTheHost(t *testing.T) {
 		}
 	}
 	alpine := InstallerOf(t.Context(), runs("Linux", "ID=alpine\n"))
-	if line := alpine.Line([]string{"systemd-nspawn", "crun"}, nil); line != "apk add crun; alpine has no package of systemd-nspawn" {
+	if line := alpine.Line([]string{"systemd-nspawn", "crun"}, nil); line != "apk add crun; alpine has no "+
+		"package of systemd-nspawn" {
 		t.Errorf("what nobody packages: %q", line)
 	}
-	a := driver.Availability{Reason: "not installed: crun", Programs: []string{"crun"}, Packages: []string{"crun"}, Fix: "apt-get install crun"}
+	a := driver.Availability{Reason: "not installed: crun", Programs: []string{"crun"}, Packages: []string{"crun"},
+		Fix: "apt-get install crun"}
 	if fit := alpine.Fit(a); fit.Fix != "apk add crun" || fit.Reason != a.Reason {
 		t.Errorf("%+v", fit)
 	}

@@ -36,7 +36,8 @@ func debianHas(t *testing.T) *systemtest.Machine {
 
 // A host must have the packages of its contenders before a run: nothing is installed.
 func TestPackagesOfAHost(t *testing.T) {
-	alpine := has("Linux", "ID=alpine\n", map[string]systemtest.Answer{"apk info -e python3": {}, "apk info -e zstd": {Code: 1}})
+	alpine := has("Linux", "ID=alpine\n", map[string]systemtest.Answer{"apk info -e python3": {},
+		"apk info -e zstd": {Code: 1}})
 	for _, tt := range []struct {
 		what     string
 		host     conn.Conn
@@ -51,7 +52,8 @@ func TestPackagesOfAHost(t *testing.T) {
 			"apt-get install --no-install-recommends zstd", "zstd"},
 		{"two missing", debianHas(t), []string{"gcc", "zstd"}, "its host lacks the packages gcc, zstd (lab.yaml:4:7)",
 			"apt-get install --no-install-recommends gcc zstd", "gcc zstd"},
-		{"another system", alpine, []string{"python3", "zstd"}, "its host lacks the package zstd (lab.yaml:4:7)", "apk add zstd", ""},
+		{"another system", alpine, []string{"python3", "zstd"}, "its host lacks the package zstd (lab.yaml:4:7)",
+			"apk add zstd", ""},
 		{"an unknown system", runs("Linux", "ID=arch\n"), []string{"zstd"}, "", "", ""},
 		{"no package manager", runs("Linux", "ID=debian\n"), []string{"zstd"},
 			"look for the package zstd: dpkg-query: not found", "", ""},
@@ -61,7 +63,8 @@ func TestPackagesOfAHost(t *testing.T) {
 		answers := CheckOn(t.Context(), p, []driver.Driver{&shelf{name: "shelf"}},
 			func(string) (conn.Conn, error) { return tt.host, nil })
 		a := answers[0].Answer
-		if a.OK != (tt.reason == "") || a.Reason != tt.reason || a.Fix != tt.fix || strings.Join(a.Packages, " ") != tt.missing {
+		if a.OK != (tt.reason == "") || a.Reason != tt.reason || a.Fix != tt.fix ||
+			strings.Join(a.Packages, " ") != tt.missing {
 			t.Errorf("%s: %+v", tt.what, a)
 		}
 	}
@@ -96,9 +99,11 @@ func TestPackagesThatNobodyChecks(t *testing.T) {
 			"neither install nor check packages there: the options of the driver name what its environments are made from" +
 			install},
 		{x("shelf", "", nil, "python3"), debian, ""},
-		{x("shelf", "", nil, "python3"), arch, "x asks for python3, and bakeoff can neither install nor check packages there: " +
+		{x("shelf", "", nil, "python3"), arch, "x asks for python3, and bakeoff can neither install " +
+			"nor check packages there: " +
 			"it does not know the package manager of arch" + install},
-		{x("shelf", "", nil, "python3"), &systemtest.Machine{}, "x asks for python3, and bakeoff can neither install nor check " +
+		{x("shelf", "", nil, "python3"), &systemtest.Machine{}, "x asks for python3, and bakeoff can " +
+			"neither install nor check " +
 			"packages there: it does not know the package manager of a host that does not tell its system" + install},
 	} {
 		v := viewer{plan: &plan.Plan{Contenders: []plan.Contender{{Contender: tt.contender}}}, known: map[string]string{},
@@ -121,7 +126,8 @@ func TestPackagesOfAnImage(t *testing.T) {
 	if err != nil || !slices.Equal(got, []string{"fio", "python3"}) {
 		t.Errorf("%q (%v)", got, err)
 	}
-	if got, err := Packages(p, []execution.Runner{w}, manifest.Contender{}); err != nil || !slices.Equal(got, []string{"fio"}) {
+	if got, err := Packages(p, []execution.Runner{w}, manifest.Contender{}); err != nil ||
+		!slices.Equal(got, []string{"fio"}) {
 		t.Errorf("without packages of its own: %q (%v)", got, err)
 	}
 	if _, err := Packages(p, nil, own); err == nil {

@@ -87,7 +87,8 @@ func put(t *testing.T, dir, name, text string, mode os.FileMode) {
 
 // elf is the header of a static program for a processor.
 func elf(machine byte) string {
-	return "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 9) + "\x02\x00" + string([]byte{machine, 0}) + "\x01\x00\x00\x00" +
+	return "\x7fELF\x02\x01\x01" + strings.Repeat("\x00", 9) + "\x02\x00" +
+		string([]byte{machine, 0}) + "\x01\x00\x00\x00" +
 		strings.Repeat("\x00", 8) + "\x40" + strings.Repeat("\x00", 7) + strings.Repeat("\x00", 12) +
 		"\x40\x00\x38\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 }
@@ -121,7 +122,8 @@ func TestPlacedPrograms(t *testing.T) {
 		{"{from: plain, to: /opt/plain, mode: 0755}", "/opt/plain", "", ""},
 		{"{from: plain, to: /opt/plain}", "true", "", ""},
 		{"{from: mac, to: /opt/mac}", "/opt/mac", "mac is a program for darwin, and host local runs Linux", ""},
-		{"{from: script, to: /opt/script}", "/opt/script", "script is a script for /no/such/shell, which host local does not have", ""},
+		{"{from: script, to: /opt/script}", "/opt/script", "script is a script for /no/such/shell, which " +
+			"host local does not have", ""},
 		{"{from: half, to: /opt/half}", "/opt/half", "half is damaged", ""},
 		{"{from: good, to: /no-such-folder/good}", "/no-such-folder/good",
 			"no folder above /no-such-folder/good exists on the host but /; write to: /opt/good", ""},
@@ -155,7 +157,8 @@ func TestFilesThatCannotBePacked(t *testing.T) {
 	}
 	_, err := lookAtFiles(t, dir, "files:\n  - {from: none, to: /opt/none}\n  - {from: tree, to: /opt/tree}\ncontenders: "+
 		"[{name: base, driver: bare}]\ncells: [{name: run, workload: command, params: {argv: [\"true\"]}}]\n")
-	for _, want := range []string{"lab.yaml:5:5: there is no file or folder none", "lab.yaml:6:5: read tree: the link etc leads out"} {
+	for _, want := range []string{"lab.yaml:5:5: there is no file or folder none",
+		"lab.yaml:6:5: read tree: the link etc leads out"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %s", err, want)
 		}
@@ -165,7 +168,8 @@ func TestFilesThatCannotBePacked(t *testing.T) {
 // A program that was built against glibc does not start in an image of musl, nor the
 // other way round; that is known of images that are not built yet.
 func TestLoadersByDistribution(t *testing.T) {
-	glibc := map[string]string{"amd64": "/lib64/ld-linux-x86-64.so.2", "arm64": "/lib/ld-linux-aarch64.so.1"}[runtime.GOARCH]
+	glibc := map[string]string{"amd64": "/lib64/ld-linux-x86-64.so.2",
+		"arm64": "/lib/ld-linux-aarch64.so.1"}[runtime.GOARCH]
 	for _, c := range []struct {
 		image, loader string
 		packages      []string
@@ -173,7 +177,8 @@ func TestLoadersByDistribution(t *testing.T) {
 	}{
 		{"debian:bookworm", glibc, nil, there}, {"ubuntu:noble", glibc, nil, there}, {"alpine:3.20", glibc, nil, missing},
 		{"docker.io/library/alpine:3.20", glibc, nil, missing}, {"alpine:3.20", glibc, []string{"gcompat"}, unknown},
-		{"debian:bookworm", "/lib/ld-musl-x86_64.so.1", nil, missing}, {"alpine:3.20", "/lib/ld-musl-x86_64.so.1", nil, there},
+		{"debian:bookworm", "/lib/ld-musl-x86_64.so.1", nil, missing}, {"alpine:3.20", "/lib/ld-musl-x86_64.so.1", nil,
+			there},
 		{"debian:bookworm", "/lib/ld-musl-x86_64.so.1", []string{"musl"}, unknown}, {"other:1", glibc, nil, unknown},
 		{"debian:bookworm", "/lib/ld-linux.so.2", nil, unknown},
 	} {
@@ -200,17 +205,21 @@ func TestLoaderAndLibrariesInARoot(t *testing.T) {
 		return missing
 	}
 	g := ground{what: "image debian:x", arch: "amd64"}.onRoot(root, placed)
-	p := binary.Program{System: "linux", Arch: "amd64", Interpreter: "/lib/ld.so", Needed: []string{"libc.so.6", "libown.so", "libapp.so"},
+	p := binary.Program{System: "linux", Arch: "amd64", Interpreter: "/lib/ld.so",
+		Needed: []string{"libc.so.6", "libown.so", "libapp.so"},
 		Search: []string{"$ORIGIN/../lib"}}
 	if err := g.runs(p, "app", "/opt/app/bin/app"); err != nil {
 		t.Error(err)
 	}
 	for want, err := range map[string]error{
-		"app needs the shared library libapp.so, which image debian:x does not have; build it statically": g.runs(p, "app", "/opt/other/app"),
-		"app needs the loader /lib/ld-musl-x86_64.so.1 (musl), which image debian:x does not have; build it statically (Go: CGO_ENABLED=0, " +
+		"app needs the shared library libapp.so, which image debian:x does not have; build it statically": g.runs(p, "app",
+			"/opt/other/app"),
+		"app needs the loader /lib/ld-musl-x86_64.so.1 (musl), which image debian:x does not have; build it " +
+			"statically (Go: CGO_ENABLED=0, " +
 			"C: -static), or use an image with musl, such as alpine": g.runs(binary.Program{System: "linux", Arch: "amd64",
 			Interpreter: "/lib/ld-musl-x86_64.so.1"}, "app", "/opt/app"),
-		"app is a program for arm64, and image debian:x is amd64": g.runs(binary.Program{System: "linux", Arch: "arm64"}, "app", "/opt/app"),
+		"app is a program for arm64, and image debian:x is amd64": g.runs(binary.Program{System: "linux", Arch: "arm64"},
+			"app", "/opt/app"),
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %s", err, want)
@@ -233,7 +242,8 @@ func TestAProgramOfTheHost(t *testing.T) {
 	}
 	dir := t.TempDir()
 	put(t, dir, "sh", string(text), 0o755)
-	s, err := lookAtFiles(t, dir, "files: [{from: sh, to: /opt/sh}]\ncontenders: [{name: base, driver: bare}, {name: x, driver: imaged, "+
+	s, err := lookAtFiles(t, dir, "files: [{from: sh, to: /opt/sh}]\ncontenders: [{name: base, driver: bare}, "+
+		"{name: x, driver: imaged, "+
 		"image: \"debian:bookworm\"}]\ncells: [{name: run, workload: command, params: {argv: [/opt/sh, -c, exit]}}]\n")
 	if err != nil || whyNot(t, s, "base") != "" || whyNot(t, s, "x") != "" || len(s.Absent) > 0 {
 		t.Errorf("%+v, %v", s, err)

@@ -65,7 +65,8 @@ func TestImagesAreCheckedBeforehand(t *testing.T) {
 		{driver.Doc{}, "", ""},
 	} {
 		err := checkImage(t.Context(), local.Conn{}, c.doc, manifest.Contender{Image: c.image})
-		if c.want == "" && err != nil || c.want != "" && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil || c.want != "" &&
+			(!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("image %q: %v, want %q", c.image, err, c.want)
 		}
 	}

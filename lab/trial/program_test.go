@@ -33,16 +33,19 @@ func (present) Exec(_ context.Context, cmd conn.Cmd) (conn.Exit, error) {
 
 func TestProgramsTheHostLacks(t *testing.T) {
 	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
-	lacks, err := Programs(t.Context(), b.plan, b.drivers, []execution.Runner{needy{b.dice, []string{"sh", "no-such-server"}}}, present{})
+	lacks, err := Programs(t.Context(), b.plan, b.drivers,
+		[]execution.Runner{needy{b.dice, []string{"sh", "no-such-server"}}}, present{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(lacks) != 1 || lacks[0].Program != "no-such-server" || lacks[0].Fix != "apt-get install --no-install-recommends a-package" ||
+	if len(lacks) != 1 || lacks[0].Program != "no-such-server" || lacks[0].Fix != "apt-get install "+
+		"--no-install-recommends a-package" ||
 		len(lacks[0].Contenders) != 2 || lacks[0].Cells[0] != "one" {
 		t.Errorf("lacks %+v", lacks)
 	}
 	var none []driver.Driver
-	if lacks, err = Programs(t.Context(), b.plan, none, []execution.Runner{needy{b.dice, []string{"x"}}}, present{}); err != nil || len(lacks) != 0 {
+	if lacks, err = Programs(t.Context(), b.plan, none, []execution.Runner{needy{b.dice, []string{"x"}}},
+		present{}); err != nil || len(lacks) != 0 {
 		t.Errorf("environments from images need nothing of the host: %+v %v", lacks, err)
 	}
 }

@@ -68,7 +68,8 @@ func look(t *testing.T, contenders, cells string) Survey {
 	t.Helper()
 	drivers := []driver.Driver{&shelf{name: "shelf"}, strict{&shelf{name: "strict"}}, &shelf{name: "absent"},
 		kernels{strict{&shelf{name: "kernels"}}}}
-	workloads := []execution.Runner{&dice{}, paired{&dice{}}, command.New(), compression.New(), external.New(fio.New()), external.New(openssl.New())}
+	workloads := []execution.Runner{&dice{}, paired{&dice{}}, command.New(), compression.New(), external.New(fio.New()),
+		external.New(openssl.New())}
 	cat := CatalogueOf(drivers, workloads)
 	src := "schema: bakeoff/lab/v1\nname: look\ncontenders:\n" + contenders + "baseline: base\ncells:\n" + cells
 	lab, err := manifest.Parse("lab.yaml", []byte(src), cat, "")
@@ -80,8 +81,12 @@ func look(t *testing.T, contenders, cells string) Survey {
 		t.Fatal(err)
 	}
 	state := filepath.Join(t.TempDir(), "not", "there", "yet")
-	s, err := Inspect(t.Context(), p, Site{Drivers: drivers, Workloads: workloads, Way: func(string) (conn.Conn, error) { return local.Conn{}, nil },
-		Size: func(string) (int, unit.Bytes, error) { return 4, 8 * unit.GiB, nil }, State: func(string) string { return state }, Cache: state})
+	s, err := Inspect(t.Context(), p, Site{Drivers: drivers, Workloads: workloads,
+		Way: func(string) (conn.Conn, error) { return local.Conn{}, nil },
+		Size: func(string) (int, unit.Bytes, error) {
+			return 4, 8 * unit.GiB,
+				nil
+		}, State: func(string) string { return state }, Cache: state})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,10 +104,12 @@ func TestLookAtContenders(t *testing.T) {
 	for _, tt := range []struct{ what, contender, want string }{
 		{"nothing wrong", "{name: x, driver: strict, tuning: {own.old: \"1\"}}", ""},
 		{"what the driver itself cannot", "{name: x, driver: strict, cpus: 2}", "2 processors: it gives one; write cpus: 1"},
-		{"too many CPUs", "{name: x, driver: shelf, cpus: 5}", "it asks for 5 CPUs (lab.yaml:5:36), and its host has 4; write cpus: 4 or less"},
+		{"too many CPUs", "{name: x, driver: shelf, cpus: 5}", "it asks for 5 CPUs (lab.yaml:5:36), and its host has " +
+			"4; write cpus: 4 or less"},
 		{"a setting that this host has not", "{name: x, driver: strict, tuning: {own.new: \"1\"}}",
 			"tuning own.new: this kernel is too old; remove it, or take a driver that boots a kernel of its own"},
-		{"a property that no such file system has", "{name: x, driver: strict, volumes: {/d: {backing: \"file:btrfs\", size: 200MiB, properties: {recordsize: 8k}}}}",
+		{"a property that no such file system has", "{name: x, driver: strict, volumes: {/d: {backing: \"file:btrfs\", " +
+			"size: 200MiB, properties: {recordsize: 8k}}}}",
 			"volume /d: file:btrfs has no property \"recordsize\"; there are compression, force"},
 		{"a disk that is not ours", "{name: x, driver: strict, volumes: {/d: {backing: disk, device: /dev/no-such-disk}}}",
 			"volume /d (lab.yaml:5:40): /dev/no-such-disk: there is no such block device; name one that lsblk shows"},
@@ -117,7 +124,8 @@ func TestLookAtContenders(t *testing.T) {
 		}
 	}
 	s := look(t, base+"  - {name: x, driver: strict, volumes: {/d: {backing: \"file:ext4\", size: 9000TiB}}}\n", diceCell)
-	if why := s.gone("x"); !strings.HasPrefix(why, "unavailable: its volumes (lab.yaml:5:40) take 9000TiB below /") || !strings.Contains(why, "are free; write a smaller size:") {
+	if why := s.gone("x"); !strings.HasPrefix(why, "unavailable: its volumes (lab.yaml:5:40) take 9000TiB below /") ||
+		!strings.Contains(why, "are free; write a smaller size:") {
 		t.Errorf("a volume that no disk holds: %q", why)
 	}
 }
@@ -144,15 +152,22 @@ func TestLookRefuses(t *testing.T) {
 				"same time, with another kernel, which would damage its file system; use backing: file:ext4, or a device that " +
 				"no other contender has; the baseline can have none, because of its twin"},
 		{"one of three", base + "  - {name: x, driver: absent}\n  - {name: y, driver: shelf}\n", diceCell, 0, ""},
-		{"a cell that contradicts itself", base + "  - {name: x, driver: shelf}\n", "  - {name: one, workload: command, params: {argv: [\"true\"], exit: \"300\"}}\n", fault.Invalid,
+		{"a cell that contradicts itself", base + "  - {name: x, driver: shelf}\n",
+			"  - {name: one, workload: command, params: {argv: [\"true\"], exit: \"300\"}}\n", fault.Invalid,
 			`cell one: command: exit must be a number from 0 to 255, or any (got "300")`},
-		{"a depth that the engine does not have", strings.ReplaceAll("  - {name: base, driver: strict}\n  - {name: x, driver: strict}\n", "}", onData), "  - {name: one, workload: fio, params: {iodepth: 32}}\n", fault.Invalid,
-			"cell one: fio: iodepth: 32 requires an asynchronous engine, and psync is synchronous; set engine to libaio (Linux) or posixaio"},
-		{"an option in place of an algorithm", base + "  - {name: x, driver: shelf}\n", "  - {name: one, workload: openssl, params: {algorithm: -help}}\n", fault.Invalid,
+		{"a depth that the engine does not have", strings.ReplaceAll("  - {name: base, driver: strict}\n  - "+
+			"{name: x, driver: strict}\n", "}", onData),
+			"  - {name: one, workload: fio, params: {iodepth: 32}}\n", fault.Invalid,
+			"cell one: fio: iodepth: 32 requires an asynchronous engine, and psync is synchronous; set engine to " +
+				"libaio (Linux) or posixaio"},
+		{"an option in place of an algorithm", base + "  - {name: x, driver: shelf}\n",
+			"  - {name: one, workload: openssl, params: {algorithm: -help}}\n", fault.Invalid,
 			`cell one: openssl: algorithm: invalid name "-help"; write for example sha256 or aes-256-gcm`},
-		{"a script that nobody has", base + "  - {name: x, driver: shelf}\n", "  - {name: one, workload: command, params: {argv: [sh, /no/such/script]}}\n", fault.Invalid,
+		{"a script that nobody has", base + "  - {name: x, driver: shelf}\n",
+			"  - {name: one, workload: command, params: {argv: [sh, /no/such/script]}}\n", fault.Invalid,
 			"cell one: argv: there is no file /no/such/script in base, x; write argv: with a path that every contender has"},
-		{"a program that nobody has", base + "  - {name: x, driver: shelf}\n", "  - {name: one, workload: command, params: {argv: [/no/such/program]}}\n", fault.Invalid,
+		{"a program that nobody has", base + "  - {name: x, driver: shelf}\n",
+			"  - {name: one, workload: command, params: {argv: [/no/such/program]}}\n", fault.Invalid,
 			"cell one: argv: there is no file /no/such/program in base, x; write argv: with a path that every contender has"},
 	} {
 		err := look(t, tt.contenders, tt.cells).Refusal()
@@ -173,13 +188,15 @@ func errText(err error) string {
 // volumes: each may fit while all of them do not.
 func TestLookAtWhatIsThereTogether(t *testing.T) {
 	two := func(volume string) string {
-		return "  - {name: base, driver: strict" + volume + "}\n  - {name: x, driver: strict" + volume + ", memory: 4GiB, quota: 0.5}\n"
+		return "  - {name: base, driver: strict" + volume + "}\n  - {name: x, driver: strict" + volume +
+			", memory: 4GiB, quota: 0.5}\n"
 	}
 	s := look(t, two(""), diceCell)
 	if len(s.Unmet) != 0 {
 		t.Errorf("without volumes: %v", s.Unmet)
 	}
-	if len(s.Notes) != 1 || !strings.HasPrefix(s.Notes[0], "x asks for a limit of quota (lab.yaml:5:52), which the driver strict does not hold") {
+	if len(s.Notes) != 1 || !strings.HasPrefix(s.Notes[0], "x asks for a limit of quota (lab.yaml:5:52), which the "+
+		"driver strict does not hold") {
 		t.Errorf("notes: %q", s.Notes)
 	}
 	free, err := volume.Free(t.Context(), local.Conn{}, t.TempDir())
@@ -187,7 +204,8 @@ func TestLookAtWhatIsThereTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = look(t, two(fmt.Sprintf(", volumes: {/d: {backing: \"file:ext4\", size: %dMiB}}", free/unit.MiB*6/10)), diceCell)
-	if able, _ := s.Count(); able != 2 || len(s.Unmet) != 1 || !strings.HasPrefix(s.Unmet[0], "the volumes of all contenders and the twin, which are there at the same time, take ") ||
+	if able, _ := s.Count(); able != 2 || len(s.Unmet) != 1 || !strings.HasPrefix(s.Unmet[0], "the volumes of all "+
+		"contenders and the twin, which are there at the same time, take ") ||
 		!fault.Is(s.Refusal(), fault.Unsupported) {
 		t.Errorf("%d can run, %q, %v", able, s.Unmet, s.Refusal())
 	}
@@ -209,7 +227,8 @@ func TestLookAtCaveats(t *testing.T) {
 	for _, tt := range []struct{ backing, params, want string }{
 		{"file:btrfs", "", ""},
 		{"file:btrfs", ", direct: false", "cell disk in base: direct=false, fits in memory: a file of 64MiB in 512MiB of " +
-			"memory, not storage; set direct to auto and use a volume whose file system supports O_DIRECT, or set size to more " +
+			"memory, not storage; set direct to auto and use a volume whose file system supports O_DIRECT, or set " +
+			"size to more " +
 			"than the memory"},
 	} {
 		s := look(t, two(`"`+tt.backing+`"`), cells(tt.params))
@@ -242,16 +261,20 @@ func TestLookAtCaveatsOfZFS(t *testing.T) {
 		zfs                      bool
 		workload, property, want string
 	}{
-		{false, "fio", "", "direct=true, but the host caches the volume: this may be the host's memory; zfs-fuse, not OpenZFS"},
+		{false, "fio", "",
+			"direct=true, but the host caches the volume: this may be the host's memory; zfs-fuse, not OpenZFS"},
 		{false, "compression", "metadata", "zfs-fuse, not OpenZFS"},
 		{true, "compression", "metadata", ""},
-		{true, "fio", "", "direct=false, fits in memory: a file of 64MiB in 512MiB of memory, not storage; use a volume whose " +
+		{true, "fio", "", "direct=false, fits in memory: a file of 64MiB in 512MiB of memory, not " +
+			"storage; use a volume whose " +
 			"file system supports O_DIRECT, or set size to more than the memory of the host"},
-		{true, "fio", "metadata", "direct=false, and the host caches the file of the pool: this may be the host's memory; use a " +
+		{true, "fio", "metadata", "direct=false, and the host caches the file of the pool: this may be " +
+			"the host's memory; use a " +
 			"volume whose file system supports O_DIRECT, or set size to more than the memory of the host"},
 	} {
 		p := &plan.Plan{Contenders: []plan.Contender{{Contender: manifest.Contender{Name: "base", Memory: 512 * unit.MiB,
-			Volumes: []manifest.Volume{{Path: "/data", Backing: "file:zfs", Properties: map[string]string{"primarycache": tt.property}}}}}}}
+			Volumes: []manifest.Volume{{Path: "/data", Backing: "file:zfs",
+				Properties: map[string]string{"primarycache": tt.property}}}}}}}
 		params := param.Values{"volume": "/data"}
 		v := viewer{plan: p, known: map[string]string{}, Site: Site{
 			Workloads: []execution.Runner{external.New(fio.New()), compression.New()},
@@ -294,7 +317,8 @@ func TestLookAtFewValues(t *testing.T) {
 	p.Cells = []plan.Cell{{Cell: manifest.Cell{Name: "one", Workload: "http", Primary: []string{"latency-p99"},
 		Params: param.Values{"rate": "1000/s", "time": "1s"}}}}
 	p.Contenders[1].Params = map[string]param.Values{"one": {"rate": "500/s"}}
-	want := "cell one in x: a trial sends about 500 requests (rate 500/s, time 1s), and latency-p99 needs at least 1000, " +
+	want := "cell one in x: a trial sends about 500 requests (rate 500/s, time 1s), and latency-p99 needs at " +
+		"least 1000, " +
 		"of which 10 are slower; set time to 2s or more, or rate to 1000/s or more"
 	if got := strings.Join(v.few(), "\n"); got != want {
 		t.Errorf("%q, want %q", got, want)
@@ -368,7 +392,8 @@ func TestLookAtUplinks(t *testing.T) {
 		t.Errorf("no cell needs the other end: %q", s.Unmet)
 	}
 	s := look(t, both, "  - {name: one, workload: paired, primary: true}\n"+hosts)
-	if len(s.Unmet) != 2 || !strings.HasPrefix(s.Unmet[0], "host box: uplink no-such-link: ") || !strings.HasPrefix(s.Unmet[1], "host local: uplink lo has the address 127.") {
+	if len(s.Unmet) != 2 || !strings.HasPrefix(s.Unmet[0], "host box: uplink no-such-link: ") ||
+		!strings.HasPrefix(s.Unmet[1], "host local: uplink lo has the address 127.") {
 		t.Errorf("%q", s.Unmet)
 	}
 	if err := s.Refusal(); !fault.Is(err, fault.Unsupported) {
@@ -384,8 +409,10 @@ func TestLookForFiles(t *testing.T) {
 	contenders := "  - {name: base, driver: strict" + volume + "}\n  - {name: x, driver: strict" + volume + "}\n"
 	for _, tt := range []struct{ cell, want string }{
 		{"workload: compression, params: {volume: /d, folder: " + mail + "}", ""},
-		{"workload: compression, params: {volume: /d, folder: " + mail + "/none}", "folder: there is no folder " + mail + "/none in base, x"},
-		{"workload: compression, params: {volume: /d, folder: /etc/passwd}", "folder: there is no folder /etc/passwd in base, x"},
+		{"workload: compression, params: {volume: /d, folder: " + mail + "/none}", "folder: there is no folder " +
+			mail + "/none in base, x"},
+		{"workload: compression, params: {volume: /d, folder: /etc/passwd}",
+			"folder: there is no folder /etc/passwd in base, x"},
 		{"workload: command, params: {argv: [sh]}", ""},
 		{"workload: command, params: {argv: [no-such-program]}", "argv: there is no program no-such-program in base, x"},
 		{"workload: command, params: {argv: [/d/made-by-another-cell]}", ""},
@@ -462,7 +489,8 @@ func TestRemedyForAnImage(t *testing.T) {
 		if (viewer{plan: p}).ofImages(&got); strings.Contains(got.Fix, "base system") != tt.want || got.Built != tt.want {
 			t.Errorf("%q, absent in %v: %q", tt.image, tt.lacks, got.Fix)
 		}
-		if given := strings.Contains(tt.image, ":") && !strings.HasPrefix(tt.image, "disk:") && !tt.want && slices.Contains(tt.lacks, "x"); given !=
+		if given := strings.Contains(tt.image, ":") && !strings.HasPrefix(tt.image, "disk:") && !tt.want &&
+			slices.Contains(tt.lacks, "x"); given !=
 			strings.Contains(got.Fix, "place it with files: bakeoff installs no packages in "+tt.image) {
 			t.Errorf("%q, absent in %v: %q", tt.image, tt.lacks, got.Fix)
 		}

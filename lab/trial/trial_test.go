@@ -120,9 +120,10 @@ type dice struct {
 
 func (d *dice) Doc() workload.Doc {
 	return workload.Doc{Name: "dice", Summary: "drawn numbers", Parser: 1, State: "carried", Cache: "warm",
-		Metrics: []sample.Metric{{Name: "throughput", Unit: "op/s", Better: sample.Higher, Primary: true, Scale: sample.Ratio}},
-		Params:  []param.Spec{{Name: "time", Kind: param.Duration, Default: "1ms", Doc: "none"}},
-		Time:    func(param.Values) time.Duration { return time.Millisecond }}
+		Metrics: []sample.Metric{{Name: "throughput", Unit: "op/s", Better: sample.Higher,
+			Primary: true, Scale: sample.Ratio}},
+		Params: []param.Spec{{Name: "time", Kind: param.Duration, Default: "1ms", Doc: "none"}},
+		Time:   func(param.Values) time.Duration { return time.Millisecond }}
 }
 func (d *dice) Prepare(context.Context, execution.Target, param.Values) error { return nil }
 func (d *dice) Reset(context.Context, execution.Target, param.Values) error   { return nil }
@@ -170,7 +171,8 @@ func newBench(t testing.TB, contenders, design string) *bench {
 	t.Helper()
 	b := &bench{t: t, base: t.TempDir(), shelf: &shelf{name: "shelf"}, dice: &dice{}}
 	b.drivers = []driver.Driver{b.shelf, &shelf{name: "absent"}, &shelf{name: "second"}}
-	b.lab = []byte(labHead + contenders + "baseline: base\ncells:\n  - {name: one, workload: dice, primary: true}\ndesign: {" + design + "}\n")
+	b.lab = []byte(labHead + contenders + "baseline: base\ncells:\n  - {name: one, workload: dice, " +
+		"primary: true}\ndesign: {" + design + "}\n")
 	cat := CatalogueOf(b.drivers, []execution.Runner{b.dice})
 	lab, err := manifest.Parse("bakeoff.yaml", b.lab, cat, "")
 	if err != nil {
@@ -199,7 +201,8 @@ func (b *bench) options(ctx context.Context) (Options, func()) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	manager, err := env.Open(ctx, env.Config{StateDir: filepath.Join(b.base, "state"), CacheDir: filepath.Join(b.base, "cache"), Host: nowhere{}, Run: "run"}, b.drivers)
+	manager, err := env.Open(ctx, env.Config{StateDir: filepath.Join(b.base, "state"),
+		CacheDir: filepath.Join(b.base, "cache"), Host: nowhere{}, Run: "run"}, b.drivers)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -320,7 +323,8 @@ func TestABaselineThatDoesNotComeUpEndsTheRun(t *testing.T) {
 	o, done := b.options(t.Context())
 	defer done()
 	_, err := Run(t.Context(), o)
-	if !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "cannot run: did not come up in 2 of 2 attempts: Kernel panic") {
+	if !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "cannot run: did not come up in 2 of "+
+		"2 attempts: Kernel panic") {
 		t.Errorf("it ended with: %v", err)
 	}
 }
@@ -355,7 +359,8 @@ func TestSubjectFailuresCountInTheRanks(t *testing.T) {
 	}
 	out, _ := b.run(t.Context())
 	i := slices.IndexFunc(out.Results.Summaries, func(s analysisSummary) bool { return s.Contender == "slow" })
-	if i < 0 || out.Results.Summaries[i].Failures == 0 || out.Results.Summaries[i].N+out.Results.Summaries[i].Failures != 16 {
+	if i < 0 || out.Results.Summaries[i].Failures == 0 || out.Results.Summaries[i].N+
+		out.Results.Summaries[i].Failures != 16 {
 		t.Errorf("summary %+v, want failures counted beside 16 trials", out.Results.Summaries)
 	}
 }
@@ -410,7 +415,8 @@ func TestAFailureWithoutACPUVoidsTheBlock(t *testing.T) {
 	if out.Results.Void != 1 || out.Results.Blocks != 8 {
 		t.Errorf("%d void and %d counting blocks, want 1 and 8", out.Results.Void, out.Results.Blocks)
 	}
-	for _, want := range []string{"for CPUs that other programs had, and got 0.000 s of CPU time: run: the server answered nothing",
+	for _, want := range []string{"for CPUs that other programs had, and got 0.000 s of CPU time: run: " +
+		"the server answered nothing",
 		"out of memory (limit 256 MiB): run: exit code 137"} {
 		if n := count(lines, func(l store.Line) bool { return l.Trial != nil && strings.Contains(l.Reason, want) }); n != 1 {
 			t.Errorf("%d trials say %q, want 1", n, want)
@@ -469,7 +475,8 @@ func TestStopsWhereEverythingFails(t *testing.T) {
 		}
 		out, lines := b.run(t.Context())
 		failed := count(lines, func(l store.Line) bool { return l.Trial != nil && l.Status == store.Subject })
-		if want := 4 * len(strings.Fields(tt.fails)); out.Ended != tt.ended || out.Results.Blocks != tt.blocks || failed != want {
+		if want := 4 * len(strings.Fields(tt.fails)); out.Ended != tt.ended || out.Results.Blocks != tt.blocks ||
+			failed != want {
 			t.Errorf("%s: ended %q after %d blocks with %d failed trials, want %q after %d with %d", tt.fails, out.Ended,
 				out.Results.Blocks, failed, tt.ended, tt.blocks, want)
 		}
@@ -495,7 +502,8 @@ func TestInterruptedRunKeepsWhatItHas(t *testing.T) {
 	}
 	out, _ := b.run(ctx)
 	if out.Ended != analysis.EndedInterrupted || out.Results.Blocks != 2 || out.Results.Void != 1 {
-		t.Errorf("ended %q with %d blocks and %d void; want interrupted, 2, 1", out.Ended, out.Results.Blocks, out.Results.Void)
+		t.Errorf("ended %q with %d blocks and %d void; want interrupted, 2, 1", out.Ended,
+			out.Results.Blocks, out.Results.Void)
 	}
 	b.dice.run = nil
 	out, lines := b.run(t.Context()) // resumes
@@ -556,11 +564,13 @@ func TestResumedWithInstancesOfTheRun(t *testing.T) {
 	b.killAfter(t, "TestResumedWithInstancesOfTheRun", 30)
 	outcome, _ := b.run(t.Context())
 	r := outcome.Results
-	if r.InstanceSets != 2 || !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, "but 2 did, one after another") }) {
+	if r.InstanceSets != 2 || !slices.ContainsFunc(r.Warnings,
+		func(w string) bool { return strings.Contains(w, "but 2 did, one after another") }) {
 		t.Errorf("%d sets of instances, warnings %q", r.InstanceSets, r.Warnings)
 	}
 	text, err := os.ReadFile(filepath.Join(b.base, "run", store.ResultsFile))
-	if err != nil || !bytes.Contains(text, []byte(`"instance_sets": 2`)) && !bytes.Contains(text, []byte(`"instance_sets":2`)) {
+	if err != nil || !bytes.Contains(text, []byte(`"instance_sets": 2`)) &&
+		!bytes.Contains(text, []byte(`"instance_sets":2`)) {
 		t.Errorf("results.json does not say it: %v", err)
 	}
 }

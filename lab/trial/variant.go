@@ -181,7 +181,8 @@ func nameless(p *plan.Plan, cell plan.Cell, workloads []execution.Runner) (out [
 		if c.Image != "" {
 			what = "the image " + c.Image + ", which names none"
 		}
-		out = append(out, fault.WithFix(fault.New(fault.Invalid, "cell %s names no program, and contender %s has %s", cell.Name,
+		out = append(out, fault.WithFix(fault.New(fault.Invalid, "cell %s names no program, and contender %s has %s",
+			cell.Name,
 			c.Name, what), "write argv: [program, argument]"))
 	}
 	return out

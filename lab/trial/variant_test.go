@@ -180,7 +180,8 @@ func TestVariablesKeepWhatAnInstanceCan(t *testing.T) {
 	if u, err := s.SettleVolume(t.Context(), "/data"); err != nil || u.UsedBytes != 7 {
 		t.Errorf("%+v, %v", u, err)
 	}
-	if _, err := in.Exec(t.Context(), conn.Command("true")); err != nil || !slices.Equal((*heard)[0].Env, []string{"A=1"}) {
+	if _, err := in.Exec(t.Context(), conn.Command("true")); err != nil ||
+		!slices.Equal((*heard)[0].Env, []string{"A=1"}) {
 		t.Errorf("%v, %v", *heard, err)
 	}
 }

@@ -63,7 +63,8 @@ func style() string {
 	var b strings.Builder
 	b.WriteString(`:root { color-scheme: light dark; --ink: #1c1c1c; --paper: #fdfcf8; --link: #1b5e8c; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e4de; --paper: #16181a; --link: #8cc4ee; } }
-body { margin: 0 auto; max-width: 42rem; padding: 1rem; color: var(--ink); background: var(--paper); font: 1rem/1.6 Georgia, serif; }
+body { margin: 0 auto; max-width: 42rem; padding: 1rem; color: var(--ink); background: var(--paper);` +
+		` font: 1rem/1.6 Georgia, serif; }
 header { display: flex; flex-wrap: wrap; gap: 1rem; justify-content: space-between; border-bottom: 1px solid; }
 header .name { font-weight: bold; text-decoration: none; }
 nav { display: flex; gap: .8rem; }

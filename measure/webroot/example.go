@@ -123,7 +123,8 @@ func layout(title, description, main string) []byte {
 </nav></header>
 <main>
 %s</main>
-<footer><p>The machine room is an example, made from a seed. <a href="/feed.xml">Feed</a>, <a href="/sitemap.xml">map of the site</a>.</p></footer>
+<footer><p>The machine room is an example, made from a seed. `+
+		`<a href="/feed.xml">Feed</a>, <a href="/sitemap.xml">map of the site</a>.</p></footer>
 </body>
 </html>
 `, title, description, nav.String(), main)

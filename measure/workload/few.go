@@ -38,7 +38,8 @@ func FewOf(values float64, metrics []string, quantiles []Quantile) (metric strin
 
 // FewAtRate implements Counted for an open loop that sends what (requests, transactions)
 // at the parameter rate for the parameter time, which lasts length.
-func FewAtRate(p param.Values, length time.Duration, what string, metrics []string, quantiles []Quantile) (caveat, fix string) {
+func FewAtRate(p param.Values, length time.Duration, what string, metrics []string, quantiles []Quantile) (caveat,
+	fix string) {
 	rate := p.Rate("rate")
 	if rate <= 0 || length <= 0 {
 		return "", ""
@@ -49,7 +50,8 @@ func FewAtRate(p param.Values, length time.Duration, what string, metrics []stri
 		return "", ""
 	}
 	longer := time.Duration(math.Ceil(1e3*needs/rate)) * time.Millisecond
-	return fmt.Sprintf("a trial sends about %.0f %s (rate %s, time %s), and %s needs at least %.0f, of which %d are slower",
+	return fmt.Sprintf("a trial sends about %.0f %s (rate %s, time %s), and %s needs at least %.0f, of which %d "+
+			"are slower",
 			math.Floor(sent), what, p.Text("rate"), p.Text("time"), metric, needs, leastBeyond),
 		fmt.Sprintf("set time to %s or more, or rate to %.0f/s or more", longer, math.Ceil(needs/length.Seconds()))
 }

@@ -41,15 +41,16 @@ func TestRead(t *testing.T) {
 		file []byte
 		want Program
 	}{
-		"static":      {program(62, ""), Program{System: "linux", Arch: "amd64"}},
-		"interpreter": {program(183, "/lib/ld-musl-aarch64.so.1"), Program{System: "linux", Arch: "arm64", Interpreter: "/lib/ld-musl-aarch64.so.1"}},
-		"other":       {program(8, ""), Program{System: "linux"}},
-		"script":      {[]byte("#! /usr/bin/env python3\nprint()"), Program{Script: true, Interpreter: "/usr/bin/env"}},
-		"empty line":  {[]byte("#!\n"), Program{}},
-		"text":        {[]byte("hello"), Program{}},
-		"empty":       {nil, Program{}},
-		"macOS":       {[]byte("\xcf\xfa\xed\xfe........"), Program{System: "darwin"}},
-		"Windows":     {append([]byte("MZ"), make([]byte, 100)...), Program{System: "windows"}},
+		"static": {program(62, ""), Program{System: "linux", Arch: "amd64"}},
+		"interpreter": {program(183, "/lib/ld-musl-aarch64.so.1"),
+			Program{System: "linux", Arch: "arm64", Interpreter: "/lib/ld-musl-aarch64.so.1"}},
+		"other":      {program(8, ""), Program{System: "linux"}},
+		"script":     {[]byte("#! /usr/bin/env python3\nprint()"), Program{Script: true, Interpreter: "/usr/bin/env"}},
+		"empty line": {[]byte("#!\n"), Program{}},
+		"text":       {[]byte("hello"), Program{}},
+		"empty":      {nil, Program{}},
+		"macOS":      {[]byte("\xcf\xfa\xed\xfe........"), Program{System: "darwin"}},
+		"Windows":    {append([]byte("MZ"), make([]byte, 100)...), Program{System: "windows"}},
 	} {
 		got, err := Read(bytes.NewReader(c.file))
 		if err != nil || !reflect.DeepEqual(got, c.want) {

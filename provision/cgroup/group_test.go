@@ -308,12 +308,14 @@ func TestVersion2(t *testing.T) {
 	os.WriteFile(root+"/bakeoff/x/cpu.stat", []byte("usage_usec 2500000\nuser_usec 1\n"), 0o644)
 	os.WriteFile(root+"/bakeoff/x/memory.events", []byte("low 0\noom_kill 3\n"), 0o644)
 	u, err := g.Usage(t.Context())
-	if err != nil || *u.CPUSeconds != 2.5 || *u.OOMKills != 3 || u.MemoryPeak != nil || u.CPUWait != nil || u.Throttled != nil {
+	if err != nil || *u.CPUSeconds != 2.5 || *u.OOMKills != 3 || u.MemoryPeak != nil ||
+		u.CPUWait != nil || u.Throttled != nil {
 		t.Errorf("%+v, %v", u, err)
 	}
 	os.WriteFile(root+"/bakeoff/x/cpu.stat", []byte("usage_usec 2500000\nthrottled_usec 250000\n"), 0o644)
 	os.WriteFile(root+"/bakeoff/x/cpu.pressure",
-		[]byte("some avg10=0.00 avg60=0.00 avg300=0.00 total=9000000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\n"), 0o644)
+		[]byte("some avg10=0.00 avg60=0.00 avg300=0.00 total=9000000\n"+
+			"full avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\n"), 0o644)
 	if u, err = g.Usage(t.Context()); err != nil || *u.CPUWait != 1.5 || *u.Throttled != .25 {
 		t.Errorf("%+v, %v; want 1.5 s of waiting and 0.25 s of throttling", u, err)
 	}

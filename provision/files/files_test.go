@@ -20,7 +20,8 @@ func tree(t *testing.T) string {
 	dir := filepath.Join(t.TempDir(), "build")
 	write(t, filepath.Join(dir, "bin", "server"), "program", 0o755)
 	write(t, filepath.Join(dir, "lib", "a.txt"), "text", 0o640)
-	for link, target := range map[string]string{"now": "bin", "bin/again": "server", "lib/up": "../bin/server", "gone": "nothing"} {
+	for link, target := range map[string]string{"now": "bin", "bin/again": "server",
+		"lib/up": "../bin/server", "gone": "nothing"} {
 		if err := os.Symlink(target, filepath.Join(dir, link)); err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +73,8 @@ func TestDigestsAreReproducible(t *testing.T) {
 	if got := measured(t, dst); got != want {
 		t.Errorf("the copy: %+v, want %+v", got, want)
 	}
-	if at, err := os.Stat(filepath.Join(dst, "bin", "server")); err != nil || at.Mode() != 0o755 || !at.ModTime().Equal(Time) {
+	if at, err := os.Stat(filepath.Join(dst, "bin", "server")); err != nil || at.Mode() != 0o755 ||
+		!at.ModTime().Equal(Time) {
 		t.Errorf("%v, %v", at, err)
 	}
 	for name, change := range map[string]func(dir string) error{
@@ -118,11 +120,15 @@ func TestWhatCannotBePlacedIsRefused(t *testing.T) {
 		make func(dir string) error
 		says string
 	}{
-		"absolute link":         {func(d string) error { return os.Symlink("/etc/passwd", filepath.Join(d, "x")) }, "link x leads out"},
-		"link that leaves":      {func(d string) error { return os.Symlink("../../x", filepath.Join(d, "lib", "x")) }, "leads out"},
-		"link over a link":      {func(d string) error { return os.Symlink("now/../..", filepath.Join(d, "x")) }, "leads out"},
-		"link to a parent link": {func(d string) error { return os.Symlink("bin/../../build", filepath.Join(d, "x")) }, "leads out"},
-		"FIFO":                  {func(d string) error { return syscall.Mkfifo(filepath.Join(d, "lib", "x"), 0o600) }, "lib/x is a FIFO"},
+		"absolute link": {func(d string) error { return os.Symlink("/etc/passwd", filepath.Join(d, "x")) },
+			"link x leads out"},
+		"link that leaves": {func(d string) error { return os.Symlink("../../x", filepath.Join(d, "lib", "x")) },
+			"leads out"},
+		"link over a link": {func(d string) error { return os.Symlink("now/../..", filepath.Join(d, "x")) },
+			"leads out"},
+		"link to a parent link": {func(d string) error { return os.Symlink("bin/../../build", filepath.Join(d, "x")) },
+			"leads out"},
+		"FIFO": {func(d string) error { return syscall.Mkfifo(filepath.Join(d, "lib", "x"), 0o600) }, "lib/x is a FIFO"},
 		"socket": {func(d string) error {
 			fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 			if err != nil {

@@ -26,7 +26,8 @@ func ForMachines(ref string, boots bool) error {
 	if err != nil || r.Kind != reference.Disk || boots {
 		return nil // another error of the reference is for others to report
 	}
-	return fault.WithFix(fault.New(fault.Invalid, "image %s is the disk of a machine, and the driver starts no machine", ref),
+	return fault.WithFix(fault.New(fault.Invalid, "image %s is the disk of a machine, and the driver starts no machine",
+		ref),
 		"use the driver qemu or firecracker, or mount the disk and write rootfs: with its folder")
 }
 
@@ -41,7 +42,8 @@ func (s *Store) diskFile(ctx context.Context, ref reference.Reference) (string, 
 		return "", fault.WithFix(fault.Wrap(fault.Invalid, "image "+ref.Text, err), "name a raw or qcow2 file")
 	}
 	s.say("reading %s", ref.Path)
-	digest, err := hashed(ctx, unpack.Layer{Name: ref.Path, Open: func() (io.ReadCloser, error) { return os.Open(ref.Path) }})
+	digest, err := hashed(ctx, unpack.Layer{Name: ref.Path,
+		Open: func() (io.ReadCloser, error) { return os.Open(ref.Path) }})
 	if err != nil {
 		return "", err
 	}
@@ -121,7 +123,8 @@ func (s *Store) convert(ctx context.Context, file, raw string) error {
 		return err
 	}
 	var log bytes.Buffer
-	exit, err := s.Host.Exec(ctx, conn.Cmd{Argv: []string{"qemu-img", "convert", "-f", "qcow2", "-O", "raw", "file:" + at, raw},
+	exit, err := s.Host.Exec(ctx, conn.Cmd{Argv: []string{"qemu-img", "convert", "-f", "qcow2",
+		"-O", "raw", "file:" + at, raw},
 		Stdout: &log, Stderr: &log})
 	switch {
 	case fault.Is(err, fault.NotFound):

@@ -22,7 +22,8 @@ func diskWith(t *testing.T, dir string) string {
 	if err := os.WriteFile(filepath.Join(root, "word"), []byte("seven"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("/sbin/mke2fs", "-q", "-F", "-t", "ext4", "-d", root, fs, "8M").CombinedOutput(); err != nil {
+	if out, err := exec.Command("/sbin/mke2fs", "-q", "-F", "-t", "ext4", "-d", root, fs,
+		"8M").CombinedOutput(); err != nil {
 		t.Skipf("needs mke2fs: apt-get install e2fsprogs (%v, %s)", err, out)
 	}
 	b, err := os.ReadFile(fs)
@@ -63,7 +64,8 @@ func TestDisks(t *testing.T) {
 		if info, err := os.Stat(filepath.Dir(img.Disk)); err != nil || info.Mode().Perm() != 0o700 {
 			t.Errorf("%v, %v", info, err)
 		}
-		if out, err := exec.Command("/sbin/debugfs", "-R", "cat /word", img.Disk).Output(); err != nil || string(out) != "seven" {
+		if out, err := exec.Command("/sbin/debugfs", "-R", "cat /word", img.Disk).Output(); err != nil ||
+			string(out) != "seven" {
 			t.Errorf("%s has %q, %v", img.Disk, out, err)
 		}
 		if again, err := s.Get(t.Context(), req); err != nil || again.Disk != img.Disk {
@@ -81,7 +83,8 @@ func TestDisks(t *testing.T) {
 		}
 	}
 	s.refused = nil
-	for name, want := range map[string]string{"none": "no such file", "root": "is not a file", "root/word": "neither a partition table"} {
+	for name, want := range map[string]string{"none": "no such file", "root": "is not a file",
+		"root/word": "neither a partition table"} {
 		_, err := s.Get(t.Context(), Request{Ref: "disk:" + filepath.Join(dir, name), Disk: true})
 		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)

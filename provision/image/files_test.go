@@ -157,7 +157,8 @@ func TestKilledPackingIsSwept(t *testing.T) {
 func TestInside(t *testing.T) {
 	root := t.TempDir()
 	write(t, filepath.Join(root, "usr", "bin", "sh"), "")
-	for link, target := range map[string]string{"bin": "usr/bin", "usr/up": "../../../../etc", "abs": "/usr", "loop": "loop"} {
+	for link, target := range map[string]string{"bin": "usr/bin", "usr/up": "../../../../etc",
+		"abs": "/usr", "loop": "loop"} {
 		if err := os.Symlink(target, filepath.Join(root, link)); err != nil {
 			t.Fatal(err)
 		}

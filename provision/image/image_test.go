@@ -34,7 +34,8 @@ func TestACacheThatCannotBeCreatedIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.Get(t.Context(), Request{Ref: "debian:bookworm"})
-	if err == nil || !strings.Contains(err.Error(), filepath.Dir(s.Dir)) || !strings.Contains(fault.Fix(err), "BAKEOFF_CACHE") {
+	if err == nil || !strings.Contains(err.Error(), filepath.Dir(s.Dir)) ||
+		!strings.Contains(fault.Fix(err), "BAKEOFF_CACHE") {
 		t.Errorf("%v; %s", err, fault.Fix(err))
 	}
 }
@@ -205,9 +206,10 @@ func TestUnknownPackages(t *testing.T) {
 		"I: running apt-get update...\nE: Unable to locate package pyhton3\nE: apt-get install failed\n": "pyhton3",
 		"E: Unable to locate package g++-99\nE: Couldn't find any package by glob 'g++-99'\n" +
 			"E: Couldn't find any package by regex 'g++-99'\nE: Unable to locate package aaa\n": "aaa g++-99",
-		"E: Package 'python2' has no installation candidate\r\n":                                                             "python2",
-		"E: Package python2 has no installation candidate\n":                                                                 "python2",
-		"E: The repository 'http://x bookworm' does not have a Release file.\nmmdebstrap: E: Unable to locate package x y\n": "",
+		"E: Package 'python2' has no installation candidate\r\n": "python2",
+		"E: Package python2 has no installation candidate\n":     "python2",
+		"E: The repository 'http://x bookworm' does not have a Release file.\n" +
+			"mmdebstrap: E: Unable to locate package x y\n": "",
 		"": "",
 	} {
 		if got := strings.Join(unknownPackages([]byte(log)), " "); got != want {
@@ -218,7 +220,8 @@ func TestUnknownPackages(t *testing.T) {
 
 // Whatever a builder prints, what is found in it is the name of a package.
 func FuzzUnknownPackages(f *testing.F) {
-	f.Add([]byte("E: Unable to locate package a\nE: Package 'b' has no installation candidate\r\nE: Unable to locate package \x1b"))
+	f.Add([]byte("E: Unable to locate package a\nE: Package 'b' has no installation candidate\r\nE: " +
+		"Unable to locate package \x1b"))
 	f.Fuzz(func(t *testing.T, log []byte) {
 		for _, name := range unknownPackages(log) {
 			if strings.ContainsFunc(name, func(r rune) bool { return r > '~' || r <= ' ' }) || name == "" {

@@ -104,7 +104,8 @@ sh -c 'while :; do date +%N >"$0"; sleep 0.02; done' ` + alive + `
 	if err != nil || len(left) != 1 || !exists(left[0]) {
 		t.Fatalf("Sweep, dry run: %v, %v", left, err)
 	}
-	if next, err := s.partial(filepath.Join(dir, Request{Ref: "debian:bookworm"}.key("root"))); err != nil || next == left[0] {
+	if next, err := s.partial(filepath.Join(dir, Request{Ref: "debian:bookworm"}.key("root"))); err != nil ||
+		next == left[0] {
 		t.Errorf("the next build works in %q, %v", next, err)
 	} else if err := os.RemoveAll(next); err != nil {
 		t.Fatal(err)

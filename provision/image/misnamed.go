@@ -45,7 +45,8 @@ func misnamed(dir, ref string) error {
 // isSaved tells whether a root has the list of docker save. Other programs have files of
 // this name, too.
 func isSaved(root *os.Root) bool {
-	if info, err := root.Lstat("manifest.json"); err != nil || !info.Mode().IsRegular() || info.Size() > layout.MaxDocument {
+	if info, err := root.Lstat("manifest.json"); err != nil || !info.Mode().IsRegular() ||
+		info.Size() > layout.MaxDocument {
 		return false
 	}
 	b, err := root.ReadFile("manifest.json")
@@ -53,7 +54,8 @@ func isSaved(root *os.Root) bool {
 		Config string
 		Layers []string
 	}
-	return errors.Join(err, json.Unmarshal(b, &all)) == nil && len(all) > 0 && all[0].Config != "" && len(all[0].Layers) > 0
+	return errors.Join(err, json.Unmarshal(b, &all)) == nil && len(all) > 0 &&
+		all[0].Config != "" && len(all[0].Layers) > 0
 }
 
 func isFile(root *os.Root, name string) bool {

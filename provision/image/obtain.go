@@ -108,7 +108,8 @@ func (s *Store) obtain(ctx context.Context, req Request) (string, error) {
 		return "", err
 	}
 	if len(req.Packages) > 0 {
-		s.say("image %s: bakeoff installs no packages in it; the workloads need %s", req.Ref, strings.Join(req.Packages, ", "))
+		s.say("image %s: bakeoff installs no packages in it; the workloads need %s", req.Ref,
+			strings.Join(req.Packages, ", "))
 	}
 	switch {
 	case ref.Kind == reference.Rootfs:

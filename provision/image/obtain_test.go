@@ -27,7 +27,8 @@ func needsRoot(t *testing.T) {
 }
 
 // apkDatabase is what apk-tools 2.14 of Alpine 3.20 writes about one package.
-const apkDatabase = "C:Q1qcmEFvTHLRyG2iIcYGmYyzkPRPM=\nP:musl\nV:1.2.5-r0\nA:x86_64\nS:407278\n\nP:busybox\nV:1.36.1-r29\n\n"
+const apkDatabase = "C:Q1qcmEFvTHLRyG2iIcYGmYyzkPRPM=\nP:musl\nV:1.2.5-r0\nA:x86_64\nS:407278\n\n" +
+	"P:busybox\nV:1.36.1-r29\n\n"
 
 // get returns an image and fails the test if it cannot.
 func get(t *testing.T, s *Store, ref string) Image {
@@ -67,7 +68,8 @@ func TestImagesOfARegistry(t *testing.T) {
 	if img.Packages["musl"] != "1.2.5-r0" || img.Packages["busybox"] != "1.36.1-r29" || len(img.Packages) != 2 {
 		t.Errorf("packages %v", img.Packages)
 	}
-	if c := img.Config; c == nil || c.Entrypoint[0] != "/bin/sh" || c.Env[0] != "A=b" || c.User != "7" || c.WorkingDir != "/w" {
+	if c := img.Config; c == nil || c.Entrypoint[0] != "/bin/sh" || c.Env[0] != "A=b" ||
+		c.User != "7" || c.WorkingDir != "/w" {
 		t.Errorf("configuration %+v", c)
 	}
 	if !s.Cached(Request{Ref: ref}) || s.Root(Request{Ref: ref}) != img.Root {
@@ -178,12 +180,16 @@ func TestCacheOfLayers(t *testing.T) {
 	want := []string{"image root complete", "image root superseded", "layers " + ref + " complete",
 		"layers oci-000000000000 partial"}
 	got := entries(t, s)
-	kept := slices.DeleteFunc(slices.Clone(got), func(l string) bool { return strings.HasPrefix(l, "layers oci-") && strings.HasSuffix(l, "superseded") })
+	kept := slices.DeleteFunc(slices.Clone(got), func(l string) bool {
+		return strings.HasPrefix(l, "layers oci-") &&
+			strings.HasSuffix(l, "superseded")
+	})
 	if !slices.Equal(kept, want) || len(got) != len(want)+3 { // manifest, configuration and layer
 		t.Errorf("%q", got)
 	}
 	prune(t, s, func(e Entry) bool { return e.State == Partial || e.State == Superseded })
-	if got := entries(t, s); !slices.Equal(got, []string{"image root complete", "layers " + ref + " complete"}) || exists(half) {
+	if got := entries(t, s); !slices.Equal(got, []string{"image root complete", "layers " + ref + " complete"}) ||
+		exists(half) {
 		t.Errorf("after prune: %q", got)
 	}
 	if again := get(t, s, ref); again.Root != img.Root {
@@ -236,7 +242,8 @@ func TestAHostileImage(t *testing.T) {
 	r.Push("app", "1", registrytest.Build(t, nil, b.Bytes()))
 	s := &Store{Dir: t.TempDir()}
 	_, err := s.Get(t.Context(), Request{Ref: r.Host + "/app:1"})
-	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "layer 1 of 1") || !strings.Contains(err.Error(), "../escaped") {
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "layer 1 of 1") ||
+		!strings.Contains(err.Error(), "../escaped") {
 		t.Errorf("%v", err)
 	}
 	dirs, _ := filepath.Glob(filepath.Join(s.Dir, "root*"))
@@ -249,8 +256,9 @@ func TestRootFileSystems(t *testing.T) {
 	needsRoot(t)
 	src := filepath.Join(t.TempDir(), "src")
 	write(t, filepath.Join(src, "bin", "tool"), "x")
-	write(t, filepath.Join(src, "var/lib/dpkg/status"), "Package: libc6\nStatus: install ok installed\nVersion: 2.36-9\n\n"+
-		"Package: gone\nStatus: deinstall ok config-files\nVersion: 1\n")
+	write(t, filepath.Join(src, "var/lib/dpkg/status"),
+		"Package: libc6\nStatus: install ok installed\nVersion: 2.36-9\n\n"+
+			"Package: gone\nStatus: deinstall ok config-files\nVersion: 1\n")
 	if err := errors.Join(os.Link(filepath.Join(src, "bin/tool"), filepath.Join(src, "bin/same")),
 		os.Symlink("/etc/passwd", filepath.Join(src, "link")), os.Chmod(filepath.Join(src, "bin/tool"), 0o755|fs.ModeSetuid),
 		os.Lchown(filepath.Join(src, "link"), 12, 13)); err != nil {

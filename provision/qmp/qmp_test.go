@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-const greeting = `{"QMP": {"version": {"qemu": {"micro": 22, "minor": 2, "major": 7}, "package": "Debian 1:7.2"}, "capabilities": ["oob"]}}`
+const greeting = `{"QMP": {"version": {"qemu": {"micro": 22, "minor": 2, "major": 7}, "package": "Debian 1:7.2"}, ` +
+	`"capabilities": ["oob"]}}`
 
 // monitor answers each line with what reply says of it.
 func monitor(t testing.TB, reply func(line string, id int) string) net.Conn {
@@ -37,7 +38,8 @@ func monitor(t testing.TB, reply func(line string, id int) string) net.Conn {
 func TestExecute(t *testing.T) {
 	c, err := New(t.Context(), monitor(t, func(line string, id int) string {
 		if strings.Contains(line, "query-status") {
-			return fmt.Sprintf("{\"timestamp\":{\"seconds\":1},\"event\":\"RESUME\"}\r\n\r\n{\"return\":{\"status\":\"running\"},\"id\":%d}\r\n", id)
+			return fmt.Sprintf("{\"timestamp\":{\"seconds\":1},"+
+				"\"event\":\"RESUME\"}\r\n\r\n{\"return\":{\"status\":\"running\"},\"id\":%d}\r\n", id)
 		}
 		return fmt.Sprintf("{\"id\": %d, \"error\": {\"class\": \"CommandNotFound\", \"desc\": \"The command x has not been "+
 			"found\"}}\n", id)

@@ -48,11 +48,13 @@ func TestADiskThatIsNotLabelledIsNotTouched(t *testing.T) {
 		{conn.Exit{}, "\n", "run mkfs.ext4 -L bakeoff " + none, "lsblk"},
 	} {
 		err := CheckDisk(t.Context(), &disks{exit: tt.device, mounted: tt.mounted}, none)
-		if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), tt.mustNotBe) {
+		if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), tt.want) ||
+			strings.Contains(err.Error(), tt.mustNotBe) {
 			t.Errorf("error %v; want Unsupported with %q", err, tt.want)
 		}
 	}
-	if err := CheckDisk(t.Context(), local.Conn{}, none); err == nil || !strings.Contains(err.Error(), "no such block device") {
+	if err := CheckDisk(t.Context(), local.Conn{}, none); err == nil ||
+		!strings.Contains(err.Error(), "no such block device") {
 		t.Errorf("on this machine: %v", err)
 	}
 }

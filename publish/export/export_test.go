@@ -117,7 +117,8 @@ func TestJUnitSaysWorseIsAFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	if u := s.Suites[0]; u.Failures != 1 || u.Tests != len(u.Cases) || u.Cases[0].Failure == nil ||
-		!strings.Contains(u.Cases[0].Failure.Message, "worse by more than 2 %: base 1003 request/s, slow 801 request/s, −20.3 % (CI −21.1 to −18.9 %), 8 blocks") {
+		!strings.Contains(u.Cases[0].Failure.Message, "worse by more than 2 %: base 1003 request/s, slow 801 request/s, "+
+			"−20.3 % (CI −21.1 to −18.9 %), 8 blocks") {
 		t.Errorf("suite %+v", u)
 	}
 }

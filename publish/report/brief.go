@@ -89,7 +89,8 @@ func (t *textWriter) panel(g group) {
 			sign = ascii(sign)
 		}
 		t.paint(colors[r.mark], pad(sign, 1))
-		t.out.WriteString(" " + pad(ends(r.name, name), name) + "  " + strings.Repeat(" ", median-utf8.RuneCountInString(r.median)) +
+		t.out.WriteString(" " + pad(ends(r.name, name), name) + "  " +
+			strings.Repeat(" ", median-utf8.RuneCountInString(r.median)) +
 			r.median + "  ")
 		if room > 0 {
 			bar := strings.Repeat(" ", room)

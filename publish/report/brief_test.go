@@ -108,7 +108,8 @@ func TestBriefOfASweep(t *testing.T) {
 	d, _ := sweepOf(false)
 	out := screen(t, at(analysis.Analyse(d), "try"), TextOption{Width: 80, Sort: ByLab})
 	t.Log("\n" + out)
-	first, fifth, curve := strings.Index(out, "gzip-level-1 "), strings.Index(out, "gzip-level-5 "), strings.Index(out, "■")
+	first, fifth, curve := strings.Index(out, "gzip-level-1 "), strings.Index(out, "gzip-level-5 "), strings.Index(out,
+		"■")
 	if first < 0 || fifth < first || curve < fifth {
 		t.Errorf("no rows in the order of the values, or no curve below them:\n%s", out)
 	}

@@ -648,8 +648,10 @@ func FuzzPage(f *testing.F) {
 	seed, err := json.Marshal(r)
 	must(f, err)
 	f.Add(seed)
-	f.Add([]byte(`{"schema":"bakeoff/results/v1","cells":[{"metrics":[{"primary":true}]}],"comparisons":[{"primary":true,"ci":[null,1e-320],"ratio":1e308}],"contenders":[{}],"twin":{}}`))
-	f.Add([]byte(`{"schema":"bakeoff/results/v1","margin":-1,"cells":[{"metrics":[{}]}],"contenders":[{}],"summaries":[{"median":-1e308,"samples":[{"value":0},{"value":1e308}]}]}`))
+	f.Add([]byte(`{"schema":"bakeoff/results/v1","cells":[{"metrics":[{"primary":true}]}],` +
+		`"comparisons":[{"primary":true,"ci":[null,1e-320],"ratio":1e308}],"contenders":[{}],"twin":{}}`))
+	f.Add([]byte(`{"schema":"bakeoff/results/v1","margin":-1,"cells":[{"metrics":[{}]}],"contenders":[{}],` +
+		`"summaries":[{"median":-1e308,"samples":[{"value":0},{"value":1e308}]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		r, err := decode(data)
 		if err != nil {

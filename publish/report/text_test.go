@@ -25,7 +25,8 @@ func TestText(t *testing.T) {
 	t.Log("\n" + out)
 	flat := strings.Join(strings.Fields(out), " ")
 	for _, want := range []string{
-		"crun is equivalent to host at sha256-16k throughput on this machine: host 1.84 GB/s, crun 1.83 GB/s, 0.01 % slower (95 % CI",
+		"crun is equivalent to host at sha256-16k throughput on this machine: host 1.84 GB/s, crun 1.83 " +
+			"GB/s, 0.01 % slower (95 % CI",
 		"microvm has no result at http-50: the server answered 404",
 		"because a check failed: ceiling",
 		"files, create, lower is better",
@@ -133,7 +134,9 @@ func TestTextAlarm(t *testing.T) {
 }
 
 func FuzzText(f *testing.F) {
-	f.Add([]byte(`{"schema":"bakeoff/results/v1","cells":[{"name":"a","metrics":[{"name":"m","primary":true,"unit":"op/s","better":"higher","scale":"ratio"}]}],"comparisons":[{"cell":"a","metric":"m","primary":true,"ci":[null,1e-320],"ratio":1e308,"verdict":"worse"}],"contenders":[{}],"twin":{"different":true}}`),
+	f.Add([]byte(`{"schema":"bakeoff/results/v1","cells":[{"name":"a","metrics":[{"name":"m","primary":true,`+
+		`"unit":"op/s","better":"higher","scale":"ratio"}]}],"comparisons":[{"cell":"a","metric":"m","primary":true,`+
+		`"ci":[null,1e-320],"ratio":1e308,"verdict":"worse"}],"contenders":[{}],"twin":{"different":true}}`),
 		80)
 	f.Fuzz(func(t *testing.T, data []byte, width int) {
 		r, err := decode(data)

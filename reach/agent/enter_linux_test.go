@@ -246,12 +246,15 @@ func TestEnterPlacesFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(os.Symlink("kept", filepath.Join(dir, "link")), os.WriteFile(filepath.Join(from, "a"), []byte("A"), 0o755),
+	if err := errors.Join(os.Symlink("kept", filepath.Join(dir, "link")),
+		os.WriteFile(filepath.Join(from, "a"), []byte("A"), 0o755),
 		os.MkdirAll(filepath.Join(from, "d", "e"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
-	args := []string{"--private-mounts", "--place", from + "/a:" + dir + "/new/x", "--place", from + "/a:" + dir + "/new/y",
-		"--place", from + "/d:" + dir + "/tree", "--place", from + "/a:" + dir + "/single", "--place", from + "/a:" + dir + "/link/b",
+	args := []string{"--private-mounts", "--place", from + "/a:" + dir + "/new/x", "--place",
+		from + "/a:" + dir + "/new/y",
+		"--place", from + "/d:" + dir + "/tree", "--place", from + "/a:" + dir + "/single", "--place", from + "/a:" + dir +
+			"/link/b",
 		"--place", from + "/a:" + dir + "/deep/er/file2", "--", "sh", "-c", `cd ` + dir + ` || exit
 cat new/x new/y single link/b kept/file deep/er/file deep/er/file2; ls -d tree/e
 for f in new/x x tree/x kept/x; do (: > $f) 2>/dev/null && echo wrote $f; done; : > deep/made && echo made`}
@@ -267,7 +270,8 @@ for f in new/x x tree/x kept/x; do (: > $f) 2>/dev/null && echo wrote $f; done; 
 	if _, err := os.Stat(filepath.Join(dir, "deep", "made")); err != nil {
 		t.Errorf("a folder beside the files is not the host's any more: %v", err)
 	}
-	for _, wrong := range [][2]string{{from + "/d", dir + "/single"}, {from + "/a", dir + "/kept"}, {from + "/none", dir + "/x"},
+	for _, wrong := range [][2]string{{from + "/d", dir + "/single"}, {from + "/a", dir + "/kept"},
+		{from + "/none", dir + "/x"},
 		{from + "/a", "/no-such-folder/x"}, {from + "/a", dir + "/single/x"}} {
 		_, out, err := enterHere(t, "--private-mounts", "--place", wrong[0]+":"+wrong[1], "--", "true")
 		if err == nil || !strings.Contains(err.Error(), "place "+wrong[1]) {

@@ -57,7 +57,8 @@ func TestProxyStaysOutside(t *testing.T) {
 		var said, out bytes.Buffer
 		cmd := conn.Cmd{Argv: []string{os.Args[0], "--proxy", filepath.Join(t.TempDir(), "s"), "--private-mounts",
 			"--bind", filepath.Join(dir, "version") + ":/proc/version", "--dir", dir,
-			"--", "/bin/sh", "-c", "cat /proc/version; pwd; cat /proc/$PPID/root/proc/version; readlink /proc/$PPID/cwd; exit 3"},
+			"--", "/bin/sh", "-c",
+			"cat /proc/version; pwd; cat /proc/$PPID/root/proc/version; readlink /proc/$PPID/cwd; exit 3"},
 			Env: []string{"AGENT_TEST_INIT=proxy"}, Stdout: &out, Stderr: &said}
 		here, err := os.Getwd()
 		if err != nil {

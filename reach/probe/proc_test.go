@@ -121,7 +121,8 @@ func TestMounts(t *testing.T) {
 			t.Errorf("%s lies in %q, want %q", path, got, want)
 		}
 	}
-	odd := parseMounts(`1 0 0:1 / /a\040b\134c rw - overlay overlay rw,lowerdir=/secret,upperdir=/u,workdir=/w,xino=off` + "\n")
+	odd := parseMounts(`1 0 0:1 / /a\040b\134c rw - overlay overlay rw,lowerdir=/secret,upperdir=/u,workdir=/w,xino=off` +
+		"\n")
 	if got := odd.of(`/a b\c/d`); got != "overlay rw,xino=off" {
 		t.Errorf("got %q", got)
 	}

@@ -10,7 +10,8 @@ import (
 // A share is written as a percentage, too, and a misspelled flag gets a suggestion.
 func TestFlagsOfShares(t *testing.T) {
 	margin := 0.02
-	c := &cobra.Command{Use: "x", SilenceErrors: true, SilenceUsage: true, RunE: func(*cobra.Command, []string) error { return nil }}
+	c := &cobra.Command{Use: "x", SilenceErrors: true, SilenceUsage: true,
+		RunE: func(*cobra.Command, []string) error { return nil }}
 	c.Flags().Var((*Share)(&margin), "margin", "")
 	c.SetFlagErrorFunc(FlagError)
 	for _, tt := range []struct{ arg, want string }{
@@ -18,7 +19,8 @@ func TestFlagsOfShares(t *testing.T) {
 	} {
 		c.SetArgs([]string{tt.arg})
 		err := c.Execute()
-		if tt.want == "" && (err != nil || margin != 0.05) || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+		if tt.want == "" && (err != nil || margin != 0.05) || tt.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: %v, margin %v", tt.arg, err, margin)
 		}
 	}

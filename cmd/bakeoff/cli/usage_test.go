@@ -19,7 +19,8 @@ func TestEachNamesWhatIsMissing(t *testing.T) {
 		{"one two three", `unexpected argument "three": the command takes OLD and NEW`},
 	} {
 		err := check(&cobra.Command{Use: "compare"}, strings.Fields(c.args))
-		if c.want == "" && err != nil || c.want != "" && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil || c.want != "" &&
+			(!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%q: %v, want %q", c.args, err, c.want)
 		}
 	}

@@ -27,7 +27,8 @@ func TestLinesHaveMedians(t *testing.T) {
 		60:  {"+1.2 % [+0.5 to +1.9 %] worse"},
 	} {
 		l := LayoutFor(r, []analysis.Comparison{small, large}, columns)
-		lines := strings.Join([]string{l.Head("host"), l.Line(small, .02, cli.Style{}), l.Line(large, .02, cli.Style{})}, "\n")
+		lines := strings.Join([]string{l.Head("host"), l.Line(small, .02, cli.Style{}), l.Line(large, .02, cli.Style{})},
+			"\n")
 		for _, w := range want {
 			if !strings.Contains(lines, w) {
 				t.Errorf("%d columns: no %q in\n%s", columns, w, lines)

@@ -470,7 +470,8 @@ func betweenRuns(rows []compare.Row, of func(compare.Row) *compare.Change) strin
 		}
 		where[from] = append(where[from], cli.Whole(safetext.Line(x.Contender+" "+x.Cell+" "+x.Metric+" "+much)))
 	}
-	return strings.Join(lists.Map(order, func(from string) string { return from + strings.Join(where[from], ", ") + "." }), " ")
+	return strings.Join(lists.Map(order, func(from string) string { return from + strings.Join(where[from], ", ") + "." }),
+		" ")
 }
 
 // changeWord is the verdict on a change, or why there is none.

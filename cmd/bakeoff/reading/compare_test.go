@@ -233,7 +233,8 @@ func TestCompareSaysWhatItCanFind(t *testing.T) {
 		}
 	}
 	md := markdownOf(res)
-	for _, want := range []string{`**6.1\| → 6.2**`, "| crun | sha | throughput | ", "| " + found + " | " + beyond + " |"} {
+	for _, want := range []string{`**6.1\| → 6.2**`, "| crun | sha | throughput | ", "| " +
+		found + " | " + beyond + " |"} {
 		if !strings.Contains(md, want) {
 			t.Errorf("no %q in\n%s", want, md)
 		}

@@ -16,8 +16,10 @@ import (
 func markdownOf(r compare.Result) string {
 	text := func(s string) string { return report.Inline(safetext.Line(s)) }
 	var out strings.Builder
-	fmt.Fprintf(&out, "**%s → %s**: %s change, margin %.4g %%.\n\n", text(r.Old), text(r.New), text(string(r.By)), 100*r.Margin)
-	out.WriteString("| contender | cell | metric | old | new | change | verdict | smallest found | smallest found beyond the margin |\n" +
+	fmt.Fprintf(&out, "**%s → %s**: %s change, margin %.4g %%.\n\n", text(r.Old), text(r.New),
+		text(string(r.By)), 100*r.Margin)
+	out.WriteString("| contender | cell | metric | old | new | change | verdict | smallest found | smallest " +
+		"found beyond the margin |\n" +
 		"|---|---|---|--:|--:|--:|---|--:|--:|\n")
 	rows, yardstick := shownRows(r, false)
 	if r.By == compare.Direct {
@@ -29,7 +31,8 @@ func markdownOf(r compare.Result) string {
 			c = x.Direct
 		}
 		if c == nil {
-			fmt.Fprintf(&out, "| %s | %s | %s | – | – | – | not compared: a run has no values | – | – |\n", text(x.Contender), text(x.Cell),
+			fmt.Fprintf(&out, "| %s | %s | %s | – | – | – | not compared: a run has no values | – | – |\n",
+				text(x.Contender), text(x.Cell),
 				text(x.Metric))
 			continue
 		}
@@ -49,8 +52,10 @@ func markdownOf(r compare.Result) string {
 			}
 			return n.Text(*v)
 		}
-		fmt.Fprintf(&out, "| %s |\n", strings.Join([]string{text(x.Contender), text(x.Cell), text(x.Metric), text(before), text(after),
-			text(Change(x.Scale, x.Unit, c.Ratio, c.CI)), text(word), text(number(c.Smallest)), text(number(c.SmallestBeyond))}, " | "))
+		fmt.Fprintf(&out, "| %s |\n", strings.Join([]string{text(x.Contender), text(x.Cell),
+			text(x.Metric), text(before), text(after),
+			text(Change(x.Scale, x.Unit, c.Ratio,
+				c.CI)), text(word), text(number(c.Smallest)), text(number(c.SmallestBeyond))}, " | "))
 	}
 	if out.WriteString("\n"); len(r.OnlyOld) > 0 {
 		fmt.Fprintf(&out, "Only in the old run: %s.\n", text(strings.Join(r.OnlyOld, ", ")))
@@ -58,6 +63,7 @@ func markdownOf(r compare.Result) string {
 	for _, w := range append([]string{r.Warning}, r.Warnings...) {
 		fmt.Fprintf(&out, "- %s\n", text(w))
 	}
-	fmt.Fprintf(&out, "\nA true change of the size *smallest found* gets the verdict %s in half of such comparisons.\n", analysis.Worse)
+	fmt.Fprintf(&out, "\nA true change of the size *smallest found* gets the verdict %s in half of such comparisons.\n",
+		analysis.Worse)
 	return strings.ReplaceAll(out.String(), "\u00a0", " ")
 }

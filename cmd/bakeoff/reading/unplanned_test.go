@@ -76,7 +76,8 @@ func TestAnUnplannedRunSaysSo(t *testing.T) {
 		if !strings.Contains(stderr, dir+" is not as planned: the journal was begun with a plan of sha256") {
 			t.Errorf("%s says nothing about the plan: %s", args[0], stderr)
 		}
-		if args[0] == "compare" && !strings.Contains(strings.Join(strings.Fields(out), " "), "NEW is not as planned: the journal") {
+		if args[0] == "compare" && !strings.Contains(strings.Join(strings.Fields(out), " "),
+			"NEW is not as planned: the journal") {
 			t.Errorf("compare:\n%s", out)
 		}
 	}
@@ -96,7 +97,8 @@ func TestFailOnWithoutRepeatsIsRefused(t *testing.T) {
 	}{{"worse", cli.ExitInvalid}, {"worse-than-margin", cli.ExitInvalid}, {"missing,better", cli.ExitInvalid},
 		{"inconclusive", cli.ExitAsked}, {"missing", cli.ExitDone}} {
 		out, stderr, code := called(t, "compare", dir, dir, "--fail-on", x.condition)
-		if code != x.want || code == cli.ExitInvalid && (out != "" || !strings.Contains(stderr, "add --repeats with 2 runs")) {
+		if code != x.want || code == cli.ExitInvalid &&
+			(out != "" || !strings.Contains(stderr, "add --repeats with 2 runs")) {
 			t.Errorf("--fail-on %s ends with %d, want %d: %s", x.condition, code, x.want, stderr)
 		}
 	}

@@ -44,10 +44,12 @@ func TestClones(t *testing.T) {
 
 func TestMistakes(t *testing.T) {
 	formattest.Mistakes(t, New(), []formattest.Mistake{
-		{Name: "another program", Text: `{"jobs": [{"jobname": "a", ` + reading + `}]}`, Want: `x:1: the file has no "fio version"`},
+		{Name: "another program", Text: `{"jobs": [{"jobname": "a", ` + reading + `}]}`,
+			Want: `x:1: the file has no "fio version"`},
 		{Name: "no jobs", Text: `{"fio version": "fio-3.40", "jobs": []}`, Want: "x:1: the file has no jobs"},
 		{Name: "no name", Text: "note: x\n" + report("\n{"+reading+"}"), Want: "x:3: the job has no jobname"},
-		{Name: "negative", Text: report(`{"jobname": "a", "write": {"iops": -1}}`), Want: `x:1: job "a" has a negative value`},
+		{Name: "negative", Text: report(`{"jobname": "a", "write": {"iops": -1}}`),
+			Want: `x:1: job "a" has a negative value`},
 		{Name: "a string", Text: report("{\"jobname\": \"a\",\n\"read\": {\"iops\": \"many\"}}"),
 			Want: "x:2: read.iops is a JSON string instead of a number"},
 		{Name: "text", Text: "fio: unrecognized option '--nosuch'\n", Want: "x:1: this is not JSON"},

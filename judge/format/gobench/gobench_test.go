@@ -47,7 +47,8 @@ func TestLongLinesAndUnits(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	formattest.Mistakes(t, New(), []formattest.Mistake{
 		{Name: "nothing", Text: "PASS\n", Want: "x:1: the file has no results of benchmarks"},
-		{Name: "JSON", Text: `{"Action":"output","Output":"BenchmarkA 1 5 ns/op\n"}`, Want: "x:1: this is the output of go test -json"},
+		{Name: "JSON", Text: `{"Action":"output","Output":"BenchmarkA 1 5 ns/op\n"}`,
+			Want: "x:1: this is the output of go test -json"},
 		{Name: "text in the line", Text: "BenchmarkA 1 5 ns/op\nBenchmarkB-8 hello\n",
 			Want: "x:2: parsing iteration count: invalid syntax; if the benchmark printed text into"},
 		{Name: "no block", Text: "block: one\nBenchmarkA 1 5 ns/op\n", Want: `x:2: the line "block: one" before this result`},

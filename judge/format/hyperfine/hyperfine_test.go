@@ -12,7 +12,8 @@ func FuzzRead(f *testing.F) { formattest.Fuzz(f, New()) }
 
 // Fields of other versions are accepted. A run that a signal ended has no exit code.
 func TestOtherVersions(t *testing.T) {
-	out, err := New().Read("x", []byte("\ufeff"+`{"version": 2, "results": [{"command": "a", "mean": 1, "memory_usage_byte": [1, 2, 3],
+	out, err := New().Read("x", []byte("\ufeff"+
+		`{"version": 2, "results": [{"command": "a", "mean": 1, "memory_usage_byte": [1, 2, 3],
 		"times": [1, 2, 3], "exit_codes": [0, null, 3], "parameters": {"n": "1"}}], "more": {}}`))
 	if err != nil || len(out.Records) != 1 || out.Records[0].Failed != 2 || len(out.Records[0].Series[0].Values) != 1 {
 		t.Errorf("%+v, %v", out, err)
@@ -30,7 +31,8 @@ func TestMistakes(t *testing.T) {
 		{Name: "negative", Text: `{"results": [{"command": "a", "times": [1, -1]}]}`, Want: `x:1: "a" has a negative time`},
 		{Name: "exit codes", Text: `{"results": [{"command": "a", "times": [1, 1], "exit_codes": [0]}]}`,
 			Want: `x:1: "a" has 2 times and 1 exit codes`},
-		{Name: "both", Text: "{\"results\": [{},\n{}]}", Want: "x:1: the result has no command; it needs command and times\nx:2: "},
+		{Name: "both", Text: "{\"results\": [{},\n{}]}", Want: "x:1: the result has no command; it needs " +
+			"command and times\nx:2: "},
 		{Name: "nothing", Text: `{"results": []}`, Want: "x:1: the file has no results"},
 		{Name: "cut off", Text: "{\"results\": [\n{\"command\": ", Want: "x:2: the JSON ends too early"},
 	})

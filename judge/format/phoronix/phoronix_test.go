@@ -14,7 +14,8 @@ func FuzzRead(f *testing.F) { formattest.Fuzz(f, New()) }
 
 // file is a result file with one result.
 func file(result string) string {
-	return "<?xml version=\"1.0\"?>\n<PhoronixTestSuite>\n<System><Identifier>a</Identifier><Extra/></System>\n<Result>\n" +
+	return "<?xml version=\"1.0\"?>\n<PhoronixTestSuite>\n<System><Identifier>a</Identifier><Extra/></System>\n" +
+		"<Result>\n" +
 		"<Title>T</Title><Proportion>LIB</Proportion>" + result + "</Result>\n</PhoronixTestSuite>\n"
 }
 
@@ -40,7 +41,8 @@ func TestForms(t *testing.T) {
 	both := strings.Replace(file(strings.Replace(entries, "1:2:3:", "", 1)), "</PhoronixTestSuite>",
 		"<Result><Title>U</Title><DisplayFormat>LINE_GRAPH</DisplayFormat>"+entries+"</Result></PhoronixTestSuite>", 1)
 	out, err := New().Read("x", []byte(both))
-	if err != nil || len(out.Records) != 1 || fmt.Sprint(out.Records[0].Series[0].Values) != "[2]" || len(out.Warnings) != 1 ||
+	if err != nil || len(out.Records) != 1 || fmt.Sprint(out.Records[0].Series[0].Values) != "[2]" ||
+		len(out.Warnings) != 1 ||
 		!strings.Contains(out.Warnings[0], "LINE_GRAPH") {
 		t.Errorf("%+v, %v", out, err)
 	}
@@ -49,13 +51,19 @@ func TestForms(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	formattest.Mistakes(t, New(), []formattest.Mistake{
 		{Name: "another root", Text: "<a>\n</a>", Want: "x:1: the file is <a> instead of <PhoronixTestSuite>"},
-		{Name: "no results", Text: "<PhoronixTestSuite></PhoronixTestSuite>", Want: "x:1: the file has no results with numbers"},
-		{Name: "not a number", Text: file(strings.Replace(entries, "1:2:3:", "1:x", 1)), Want: `x:4: "T" of "a": "x" is not a positive number`},
-		{Name: "negative", Text: file(strings.Replace(entries, "1:2:3:", "-1", 1)), Want: `x:4: "T" of "a": "-1" is not a positive`},
-		{Name: "no identifier", Text: file(strings.Replace(entries, ">a<", "><", 1)), Want: `x:4: "T" has an entry without Identifier`},
-		{Name: "no title", Text: strings.Replace(file(entries), "<Title>T</Title>", "", 1), Want: "x:4: the result has no Title"},
+		{Name: "no results", Text: "<PhoronixTestSuite></PhoronixTestSuite>",
+			Want: "x:1: the file has no results with numbers"},
+		{Name: "not a number", Text: file(strings.Replace(entries, "1:2:3:", "1:x", 1)),
+			Want: `x:4: "T" of "a": "x" is not a positive number`},
+		{Name: "negative", Text: file(strings.Replace(entries, "1:2:3:", "-1", 1)),
+			Want: `x:4: "T" of "a": "-1" is not a positive`},
+		{Name: "no identifier", Text: file(strings.Replace(entries, ">a<", "><", 1)),
+			Want: `x:4: "T" has an entry without Identifier`},
+		{Name: "no title", Text: strings.Replace(file(entries), "<Title>T</Title>", "", 1),
+			Want: "x:4: the result has no Title"},
 		{Name: "cut off", Text: file(entries)[:150], Want: "x:5: this is not XML (unexpected EOF)"},
 		{Name: "empty", Text: "", Want: "x:1: the file has no results"},
-		{Name: "not UTF-8", Text: "<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><PhoronixTestSuite/>", Want: "x:1: the XML is not UTF-8"},
+		{Name: "not UTF-8", Text: "<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><PhoronixTestSuite/>",
+			Want: "x:1: the XML is not UTF-8"},
 	})
 }

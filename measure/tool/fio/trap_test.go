@@ -29,7 +29,8 @@ func TestArgumentsArePinned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"--ioengine=psync", "--end_fsync=1", "--bs=4096", "--iodepth=1", "--direct=0", // At says that no probe succeeded
+	// At says that no probe succeeded
+	for _, want := range []string{"--ioengine=psync", "--end_fsync=1", "--bs=4096", "--iodepth=1", "--direct=0",
 
 		"--output=output.json", "--rw=randrw", "--rwmixread=50"} {
 		if !slices.Contains(cmd.Argv, want) {
@@ -214,14 +215,17 @@ func TestEchoedOptions(t *testing.T) {
 		out := g.Output
 		out.Facts = map[string]string{"direct": "false: set by the lab file"}
 		out.Files = map[string][]byte{output: []byte(text[:i] + "7" + text[i:])}
-		if _, err := New().Parse(out, g.Params); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "with "+name+" ") {
+		if _, err := New().Parse(out, g.Params); !fault.Is(err, fault.Subject) ||
+			!strings.Contains(err.Error(), "with "+name+" ") {
 			t.Errorf("another %s: %v", name, err)
 		}
 	}
 	g.Params["time"] = "1s"
 	short := g.Output
-	short.Files = map[string][]byte{output: []byte(strings.Replace(text, `"runtime" : "300ms"`, `"runtime" : "1000ms"`, 1))}
-	if _, err := New().Parse(short, g.Params); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "ended early") {
+	short.Files = map[string][]byte{output: []byte(strings.Replace(text, `"runtime" : "300ms"`,
+		`"runtime" : "1000ms"`, 1))}
+	if _, err := New().Parse(short, g.Params); !fault.Is(err, fault.Subject) ||
+		!strings.Contains(err.Error(), "ended early") {
 		t.Errorf("a test that ended early: %v", err)
 	}
 }
@@ -233,7 +237,8 @@ func TestRefusals(t *testing.T) {
 	if _, err := New().Parse(g.Output, g.Params); err == nil || !strings.Contains(err.Error(), "instead of") {
 		t.Errorf("another pattern: %v", err)
 	}
-	text := `{"fio version":"fio-3.33","jobs":[{"error":28,"job options":{"rw":"randrw","bs":"4096","ioengine":"psync","iodepth":"1"}}]}`
+	text := `{"fio version":"fio-3.33","jobs":[{"error":28,"job options":{"rw":"randrw","bs":"4096",` +
+		`"ioengine":"psync","iodepth":"1"}}]}`
 	_, err := New().Parse(tool.Output{Files: map[string][]byte{output: []byte(text)}}, with(nil))
 	if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "error 28") {
 		t.Errorf("a job that failed: %v", err)

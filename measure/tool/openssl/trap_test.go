@@ -48,9 +48,11 @@ func TestCPUTimeIsNoElapsedTime(t *testing.T) {
 		{"+R:1000000:sha256:0.500000", "32000000", 1014 * time.Millisecond, "it counts CPU time"},
 		{"+R:1000000:sha256:2.000000", "8000000", 1014 * time.Millisecond, "the whole program took 1.014s"},
 	} {
-		out := tool.Output{Stdout: []byte("+H:16\n+F:25:sha256:" + c.rate + "\n"), Stderr: []byte(c.line + "\n"), Elapsed: c.elapsed}
+		out := tool.Output{Stdout: []byte("+H:16\n+F:25:sha256:" + c.rate + "\n"), Stderr: []byte(c.line + "\n"),
+			Elapsed: c.elapsed}
 		_, err := New().Parse(out, p)
-		if c.want == "" && err != nil || c.want != "" && (!fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil || c.want != "" &&
+			(!fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", c.line, err, c.want)
 		}
 	}
@@ -63,12 +65,14 @@ func TestProcesses(t *testing.T) {
 			continue
 		}
 		g.Params["multi"] = "3"
-		if _, err := New().Parse(g.Output, g.Params); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), `multi "2" instead of 3`) {
+		if _, err := New().Parse(g.Output, g.Params); !fault.Is(err, fault.Subject) ||
+			!strings.Contains(err.Error(), `multi "2" instead of 3`) {
 			t.Errorf("%s with three processes: %v", g.Path, err)
 		}
 		g.Params["multi"] = "2"
 		g.Output.Stderr = bytes.Replace(g.Output.Stderr, []byte("+R"), []byte("+X"), 1)
-		if _, err := New().Parse(g.Output, g.Params); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "1 lines +R instead of 2") {
+		if _, err := New().Parse(g.Output, g.Params); !fault.Is(err, fault.Subject) ||
+			!strings.Contains(err.Error(), "1 lines +R instead of 2") {
 			t.Errorf("%s without a line +R: %v", g.Path, err)
 		}
 	}

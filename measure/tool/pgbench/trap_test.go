@@ -153,7 +153,8 @@ func TestEchoedSettings(t *testing.T) {
 		if g.Params[c.param] = c.value; c.value == "" {
 			delete(g.Params, c.param)
 		}
-		if _, err := New().Parse(g.Output, g.Params); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), c.want) {
+		if _, err := New().Parse(g.Output, g.Params); !fault.Is(err, fault.Subject) ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s with %s=%s: %v, want %q", c.name, c.param, c.value, err, c.want)
 		}
 	}

@@ -12,7 +12,8 @@ import (
 	"bakeoff/measure/tool/tooltest"
 )
 
-const good = `{"transactions":100,"elapsed_time":1.00,"response_time":0.00,"longest_transaction":0.02,"successful_transactions":100,"failed_transactions":0}`
+const good = `{"transactions":100,"elapsed_time":1.00,"response_time":0.00,"longest_transaction":0.02,` +
+	`"successful_transactions":100,"failed_transactions":0}`
 
 func parse(t *testing.T, from, to string) (tool.Result, error) {
 	t.Helper()

@@ -106,7 +106,8 @@ func TestRefusesAnotherTestsOutput(t *testing.T) {
 		for k, v := range change {
 			g.Params[k] = v
 		}
-		if r, err := New().Parse(g.Output, g.Params); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "instead of") {
+		if r, err := New().Parse(g.Output, g.Params); !fault.Is(err, fault.Subject) ||
+			!strings.Contains(err.Error(), "instead of") {
 			t.Errorf("%s with %v gives %v, %v", name, change, r.Values, err)
 		}
 	}
@@ -127,7 +128,8 @@ func TestTimeAndLimits(t *testing.T) {
 			t.Fatalf("%s has no %q", c.name, c.old)
 		}
 		g.Output.Stdout = out
-		if _, err := New().Parse(g.Output, g.Params); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), c.want) {
+		if _, err := New().Parse(g.Output, g.Params); !fault.Is(err, fault.Subject) ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.new, err, c.want)
 		}
 	}

@@ -25,7 +25,8 @@ func with(set param.Values) param.Values {
 func TestErrorsAreNoRequests(t *testing.T) {
 	out := func(status, timeout int) tool.Output {
 		return tool.Output{Stdout: fmt.Appendf(nil, `Requests/sec: 1000
-bakeoff {"duration_us":1000000,"requests":1000,"bytes":1,"errors":{"connect":0,"read":0,"write":0,"status":%d,"timeout":%d},"latency_us":{"50":10}}
+bakeoff {"duration_us":1000000,"requests":1000,"bytes":1,`+
+			`"errors":{"connect":0,"read":0,"write":0,"status":%d,"timeout":%d},"latency_us":{"50":10}}
 `, status, timeout)}
 	}
 	r, err := New().Parse(out(250, 3), with(nil))

@@ -87,9 +87,11 @@ func params() []param.Spec {
 		list("reset", "a command that runs before each trial"),
 		list("cleanup", "a command that runs after each trial"),
 		list("env", "NAME=VALUE, added to the environment variables of all these commands"),
-		{Name: "dir", Kind: param.Text, Doc: "the declared path of a volume to run in; by default the folder that the image names " +
+		{Name: "dir", Kind: param.Text, Doc: "the declared path of a volume to run in; by default the " +
+			"folder that the image names " +
 			"(WORKDIR), or else a private directory"},
-		{Name: "workdir", Kind: param.Text, Doc: "the absolute path of a folder of the environment to run in, instead of dir"},
+		{Name: "workdir", Kind: param.Text,
+			Doc: "the absolute path of a folder of the environment to run in, instead of dir"},
 		{Name: "exit", Kind: param.Text, Default: "0", Doc: "the expected exit code, or any"},
 		{Name: "score", Kind: param.Text, Doc: "how to find the metric score" + finds},
 		{Name: "cost", Kind: param.Text, Doc: "how to find the metric cost" + finds},

@@ -35,11 +35,13 @@ func TestCosts(t *testing.T) {
 	if got, err := costs(on(span(0)), 1000); err != nil || len(got) != 1 {
 		t.Errorf("a host that counts too coarsely has no cost, not 0: %v, %v", got, err)
 	}
-	const fine = `{"before":{"cpu":{"user":1},"task_ns":1000000,"cpu_source":"cpuacct"},"after":{"cpu":{"user":1},"task_ns":5000000,"cpu_source":"cpuacct"}}`
+	const fine = `{"before":{"cpu":{"user":1},"task_ns":1000000,"cpu_source":"cpuacct"},"after":{"cpu":{"user":1},` +
+		`"task_ns":5000000,"cpu_source":"cpuacct"}}`
 	if got, err := costs(on([]byte(fine)), 1000); err != nil || len(got) != 1 || got[0].Value != 4e-6 {
 		t.Errorf("4 ms without a tick: %v, %v", got, err)
 	}
-	const far = `{"before":{"at_ns":1,"joules":40,"context_switches":5},"after":{"at_ns":2,"joules":50,"context_switches":9}}`
+	const far = `{"before":{"at_ns":1,"joules":40,"context_switches":5},"after":{"at_ns":2,` +
+		`"joules":50,"context_switches":9}}`
 	got, err = costs(workload.Raw{workload.GeneratorHost: []byte(far)}, 1000)
 	if want := (sample.Value{Metric: "generator-joules-per-request", Unit: "J/request", Value: .01}); err != nil ||
 		len(got) != 1 || got[0] != want {

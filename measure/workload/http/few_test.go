@@ -11,8 +11,9 @@ func TestFewRequests(t *testing.T) {
 	for _, c := range []struct {
 		rate, time, metric, caveat, fix string
 	}{
-		{"50/s", "200ms", "latency-p99", "a trial sends about 10 requests (rate 50/s, time 200ms), and latency-p99 needs at " +
-			"least 1000, of which 10 are slower", "set time to 20s or more, or rate to 5000/s or more"},
+		{"50/s", "200ms", "latency-p99",
+			"a trial sends about 10 requests (rate 50/s, time 200ms), and latency-p99 needs at " +
+				"least 1000, of which 10 are slower", "set time to 20s or more, or rate to 5000/s or more"},
 		{"999/s", "1s", "latency-p99", "a trial sends about 999 requests (rate 999/s, time 1s), and latency-p99 needs at " +
 			"least 1000, of which 10 are slower", "set time to 1.002s or more, or rate to 1000/s or more"},
 		{"1000/s", "1s", "latency-p99", "", ""},

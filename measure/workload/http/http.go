@@ -49,7 +49,8 @@ const setUpTime = 150 * time.Millisecond
 func (Workload) Doc() workload.Doc {
 	return workload.Doc{
 		Name: "http",
-		Summary: "The environment's web server serves a page or a site to a native load generator outside, in a closed or an " +
+		Summary: "The environment's web server serves a page or a site to a native load generator outside, in a closed " +
+			"or an " +
 			"open loop",
 		Metrics: metrics(),
 		Params: []param.Spec{

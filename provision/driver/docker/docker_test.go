@@ -176,7 +176,8 @@ func TestTheCommandHasItsPackage(t *testing.T) {
 
 func FuzzParseInfo(f *testing.F) {
 	f.Add(`{"ID":"","Driver":"","ServerErrors":["Cannot connect"]}`)
-	f.Add(`{"ServerVersion":"20.10.24","Driver":"overlay2","CgroupDriver":"cgroupfs","OSType":"linux","DefaultRuntime":"runc"}`)
+	f.Add(`{"ServerVersion":"20.10.24","Driver":"overlay2","CgroupDriver":"cgroupfs","OSType":"linux",` +
+		`"DefaultRuntime":"runc"}`)
 	f.Add(`{"ServerVersion":5}`)
 	f.Fuzz(func(t *testing.T, out string) {
 		if i, err := parseInfo(out); err == nil && (i.ServerVersion == "" || i.OSType != "linux") {
@@ -192,7 +193,8 @@ func TestRecall(t *testing.T) {
 	if _, have, err := recall(t.Context(), local.Conn{}, dir); have || err != nil {
 		t.Errorf("of nothing: %v, %v", have, err)
 	}
-	for text, want := range map[string]string{`{"socket":"unix:///run/x"}`: "unix:///run/x", `{"socket":""}`: "", `{"socket":"tcp://x:1"}`: "error", `{`: "error"} {
+	for text, want := range map[string]string{`{"socket":"unix:///run/x"}`: "unix:///run/x", `{"socket":""}`: "",
+		`{"socket":"tcp://x:1"}`: "error", `{`: "error"} {
 		if err := (local.Conn{}).Push(context.Background(), filepath.Join(dir, socketFile), 0o644,
 			strings.NewReader(text)); err != nil {
 			t.Fatal(err)

@@ -353,7 +353,8 @@ func TestPause(t *testing.T) {
 		_ string) (net.Conn, error) {
 		return h.Dial(ctx, "unix", filepath.Join(s.Dir, "a"))
 	}}}
-	req, _ := http.NewRequest("PUT", "http://localhost/machine-config", strings.NewReader(`{"vcpu_count":1,"mem_size_mib":1}`))
+	req, _ := http.NewRequest("PUT", "http://localhost/machine-config",
+		strings.NewReader(`{"vcpu_count":1,"mem_size_mib":1}`))
 	res, err := client.Do(req)
 	if err != nil || res.StatusCode != 400 {
 		t.Fatalf("configured after the start: %v, %v", res, err)
@@ -478,7 +479,8 @@ func TestDrives(t *testing.T) {
 			t.Errorf("the guest is not told of %s by its serial %s: %s", at, serial, told)
 		}
 	}
-	if code, said := put(t, h, s.Dir, "/drives/late", `{"drive_id":"late","path_on_host":"/dev/null","is_root_device":false,"is_read_only":false,"cache_type":"Unsafe","io_engine":"Sync"}`); code != 400 {
+	if code, said := put(t, h, s.Dir, "/drives/late", `{"drive_id":"late","path_on_host":"/dev/null",`+
+		`"is_root_device":false,"is_read_only":false,"cache_type":"Unsafe","io_engine":"Sync"}`); code != 400 {
 		t.Errorf("a drive after the start: %d %s", code, said)
 	}
 	s.Volumes[0].Backing, s.Label = "file:btrfs", "fw"

@@ -457,7 +457,8 @@ func mount(c *fake.Call, m *freebsd) int {
 		return c.Failf("%v: No such file or directory", rest)
 	}
 	kind, opts, from, at := fake.Last(flags['t']), fake.Last(flags['o']), rest[0], rest[1]
-	known := map[string]string{"devfs": `ruleset=\d+`, "nullfs": `ro|rw|`, "tmpfs": `size=\d+|mode=\d+`, "linprocfs": ``, "linsysfs": ``, "fdescfs": `linrdlnk|`}
+	known := map[string]string{"devfs": `ruleset=\d+`, "nullfs": `ro|rw|`, "tmpfs": `size=\d+|mode=\d+`, "linprocfs": ``,
+		"linsysfs": ``, "fdescfs": `linrdlnk|`}
 	form, ok := known[kind]
 	if !ok || !regexp.MustCompile("^("+form+")$").MatchString(opts) {
 		return c.Failf("%s: mount option <%s> is unknown", kind, opts)
@@ -466,7 +467,8 @@ func mount(c *fake.Call, m *freebsd) int {
 	argv := []string{"mount", "--bind", from, at}
 	switch kind {
 	case "devfs":
-		argv = []string{"sh", "-c", `mount -t tmpfs -o mode=0755 bakeoff "$0" && cp -a /dev/null /dev/zero /dev/full /dev/random /dev/urandom "$0" && ln -s /proc/self/fd "$0/fd"`, at}
+		argv = []string{"sh", "-c", `mount -t tmpfs -o mode=0755 bakeoff "$0" && cp -a /dev/null /dev/zero /dev/full ` +
+			`/dev/random /dev/urandom "$0" && ln -s /proc/self/fd "$0/fd"`, at}
 	case "tmpfs":
 		argv = []string{"mount", "-t", "tmpfs", "-o", opts, "bakeoff", at}
 	case "linprocfs":

@@ -76,7 +76,8 @@ func spec(t *testing.T) driver.Spec {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if out, err := exec.Command("sh", "-c", `cp "$0" "$1/bin/busybox" && for n in mkdir ls cat sh; do ln -s busybox "$1/bin/$n"; done`, box, root).CombinedOutput(); err != nil {
+	if out, err := exec.Command("sh", "-c", `cp "$0" "$1/bin/busybox" && for n in mkdir ls cat sh; do ln -s `+
+		`busybox "$1/bin/$n"; done`, box, root).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return driver.Spec{Label: "jt", Name: "jail", CPUs: 1, CPUSet: []int{0}, Memory: 64 * unit.MiB, Agent: agent,

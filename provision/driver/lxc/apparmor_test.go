@@ -2,6 +2,7 @@ package lxc
 
 import (
 	"context"
+	_ "embed"
 	"slices"
 	"strings"
 	"testing"
@@ -47,12 +48,9 @@ func TestAppArmor(t *testing.T) {
 }
 
 // What LXC 5.0.2 wrote when the profile was not loaded.
-const refusal = `lxc-start x 20261122082443.940 ERROR    cgfsng - ../src/lxc/cgroups/cgfsng.c:__cgfsng_delegate_controllers:3341 - Device or resource busy - Could not enable "+cpuset +memory" controllers
-lxc-start x 20261122082444.229 ERROR    apparmor - ../src/lxc/lsm/apparmor.c:apparmor_process_label_set_at:1184 - No such file or directory - Failed to write AppArmor profile "lxc-container-default-cgns" to 14
-lxc-start x 20261122082444.236 ERROR    sync - ../src/lxc/sync.c:sync_wait:34 - An error occurred in another process (expected sequence number 4)
-lxc-start x 20261122082444.245 ERROR    lxccontainer - ../src/lxc/lxccontainer.c:wait_on_daemonized_start:878 - Received container state "ABORTING" instead of "RUNNING"
-lxc-start x 20261122082444.284 ERROR    lxc_start - ../src/lxc/tools/lxc_start.c:main:306 - The container failed to start
-`
+//
+//go:embed testdata/refusal.log
+var refusal string
 
 func TestCauses(t *testing.T) {
 	got := string(causes([]byte(refusal)))

@@ -227,7 +227,9 @@ func create(c *fake.Call, m *smartos, disk string, only bool) int {
 	if why := z.wrong(all, m); why != "" {
 		return c.Failf("bad_values: %s", why)
 	}
-	if _, linux := all["kernel_version"]; !regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`).MatchString(z.UUID) || !z.machine() && string(all["image_uuid"]) != `"`+image+`"` || linux != (z.Brand == "lx") {
+	uuid := regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	if _, linux := all["kernel_version"]; !uuid.MatchString(z.UUID) ||
+		!z.machine() && string(all["image_uuid"]) != `"`+image+`"` || linux != (z.Brand == "lx") {
 		return c.Failf("bad_values: uuid, image_uuid or kernel_version")
 	}
 	if m.Zones[z.UUID] != nil {

@@ -108,7 +108,8 @@ func index(ctx context.Context, f *os.File) (packed, error) {
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return packed{}, err
 	}
-	for magic, program := range map[string]string{"\x1f\x8b": "gzip -d", "\x28\xb5\x2f\xfd": "zstd -d", "\xfd7zXZ\x00": "xz -d"} {
+	for magic, program := range map[string]string{"\x1f\x8b": "gzip -d", "\x28\xb5\x2f\xfd": "zstd -d",
+		"\xfd7zXZ\x00": "xz -d"} {
 		if strings.HasPrefix(string(head[:n]), magic) {
 			return packed{}, fault.WithFix(fault.New(fault.Invalid, "the archive is compressed"), "unpack it with "+program)
 		}
@@ -256,7 +257,8 @@ func choose(all []v1.Descriptor, tag, arch string) (v1.Descriptor, error) {
 		return v1.Descriptor{}, fault.WithFix(fault.New(fault.Invalid, "the layout holds %d images", len(all)),
 			"write oci:DIR:TAG with one of "+strings.Join(tags[:min(len(tags), 10)], ", "))
 	}
-	return v1.Descriptor{}, fault.WithFix(fault.New(fault.Invalid, "the layout has no image with the tag %s", yamltree.Show(tag)),
+	return v1.Descriptor{}, fault.WithFix(fault.New(fault.Invalid, "the layout has no image with the tag %s",
+		yamltree.Show(tag)),
 		"use one of "+strings.Join(tags[:min(len(tags), 10)], ", "))
 }
 

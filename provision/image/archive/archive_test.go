@@ -125,10 +125,12 @@ func TestImport(t *testing.T) {
 	links["manifest.json"] = strings.Replace(links["manifest.json"], "1/layer.tar", "2/layer.tar", 1)
 	links["1/layer.tar"] = string(i.Layers[1])
 	index := inLayout(i, "v1")
-	nested := fmt.Sprintf(`{"schemaVersion":2,"manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":%q,`+
+	nested := fmt.Sprintf(`{"schemaVersion":2,`+
+		`"manifests":[{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":%q,`+
 		`"size":%d,"platform":{"os":"linux","architecture":%q}}]}`, i.Digest(), len(i.Manifest), runtime.GOARCH)
 	index[blob([]byte(nested))] = nested
-	index["index.json"] = fmt.Sprintf(`{"schemaVersion":2,"manifests":[{"mediaType":"application/vnd.oci.image.index.v1+json",`+
+	index["index.json"] = fmt.Sprintf(`{"schemaVersion":2,`+
+		`"manifests":[{"mediaType":"application/vnd.oci.image.index.v1+json",`+
 		`"digest":%q,"size":%d}]}`, registrytest.Digest([]byte(nested)), len(nested))
 	for name, text := range map[string]string{
 		"layout":               "oci:" + folderOf(t, inLayout(i, "v1")),
@@ -214,11 +216,13 @@ func TestRefused(t *testing.T) {
 		"compressed":         {"oci-archive:" + compressed, "gzip -d"},
 		"docker as oci":      {"oci-archive:" + tarOf(t, docker), "use docker-archive:"},
 		"oci as docker":      {"docker-archive:" + tarOf(t, good), "use oci-archive:"},
-		"two saved":          {"docker-archive:" + tarOf(t, change(docker, "manifest.json", `[{"Config":"a"},{"Config":"b"}]`)), "holds 2 images"},
-		"none saved":         {"docker-archive:" + tarOf(t, change(docker, "manifest.json", `[]`)), "holds no image"},
-		"damaged list":       {"docker-archive:" + tarOf(t, change(docker, "manifest.json", `{`)), "damaged"},
-		"missing saved":      {"docker-archive:" + tarOf(t, without(docker, "0/layer.tar")), "has no file"},
-		"path out":           {"docker-archive:" + tarOf(t, change(docker, "manifest.json", `[{"Config":"../../etc/passwd"}]`)), "has no file"},
+		"two saved": {"docker-archive:" + tarOf(t,
+			change(docker, "manifest.json", `[{"Config":"a"},{"Config":"b"}]`)), "holds 2 images"},
+		"none saved":    {"docker-archive:" + tarOf(t, change(docker, "manifest.json", `[]`)), "holds no image"},
+		"damaged list":  {"docker-archive:" + tarOf(t, change(docker, "manifest.json", `{`)), "damaged"},
+		"missing saved": {"docker-archive:" + tarOf(t, without(docker, "0/layer.tar")), "has no file"},
+		"path out": {"docker-archive:" + tarOf(t, change(docker, "manifest.json", `[{"Config":"../../etc/passwd"}]`)),
+			"has no file"},
 		"links in a circle": {"docker-archive:" + tarOf(t, without(docker, "0/layer.tar"), [2]string{"0/layer.tar", "../a"},
 			[2]string{"a", "0/layer.tar"}), "has no file"},
 	} {

@@ -33,7 +33,8 @@ func ParseManifest(b []byte) (v1.Manifest, error) {
 	switch {
 	case m.MediaType == types.DockerManifestSchema1 || m.MediaType == types.DockerManifestSchema1Signed ||
 		m.SchemaVersion == 1:
-		return m, fault.WithFix(fault.New(fault.Invalid, "the image has a manifest of version 1, which registries no longer use"),
+		return m, fault.WithFix(fault.New(fault.Invalid, "the image has a manifest of version 1, which "+
+			"registries no longer use"),
 			"push the image again with a current program")
 	case m.SchemaVersion != 2:
 		return m, fault.New(fault.Invalid, "the manifest has the version %d instead of 2", m.SchemaVersion)
@@ -74,7 +75,8 @@ func ParseIndex(b []byte) (v1.IndexManifest, error) {
 	case x.MediaType != "" && !x.MediaType.IsIndex():
 		return x, fault.New(fault.Invalid, "%q is not an index", x.MediaType)
 	case len(x.Manifests) > maxImages:
-		return x, fault.New(fault.Invalid, "the index has %d images, and at most %d are possible", len(x.Manifests), maxImages)
+		return x, fault.New(fault.Invalid, "the index has %d images, and at most %d are possible",
+			len(x.Manifests), maxImages)
 	}
 	for _, d := range x.Manifests {
 		if err := descriptor(d); err != nil {
@@ -188,7 +190,8 @@ func (c Config) check() error {
 		}
 	}
 	if c.WorkingDir != "" && (!path.IsAbs(c.WorkingDir) || strings.ContainsRune(c.WorkingDir, 0)) {
-		return fault.New(fault.Invalid, "the configuration of the image has the folder %q, which is not absolute", c.WorkingDir)
+		return fault.New(fault.Invalid, "the configuration of the image has the folder %q, which is not absolute",
+			c.WorkingDir)
 	}
 	for _, s := range append(append([]string{c.User}, c.Entrypoint...), c.Cmd...) {
 		if strings.ContainsRune(s, 0) {

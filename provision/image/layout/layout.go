@@ -400,7 +400,8 @@ func syncDir(dir string) error {
 }
 
 func large(d v1.Descriptor) error {
-	return fault.New(fault.Invalid, "%s %s has %d bytes, and at most %d are possible", what(d), d.Digest, d.Size, MaxDocument)
+	return fault.New(fault.Invalid, "%s %s has %d bytes, and at most %d are possible", what(d),
+		d.Digest, d.Size, MaxDocument)
 }
 
 func what(d v1.Descriptor) string {

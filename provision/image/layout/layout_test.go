@@ -135,7 +135,8 @@ func TestPartialBlobs(t *testing.T) {
 	if err := p.Commit(); err != nil || p.Size() != 3 {
 		t.Errorf("%d bytes, %v", p.Size(), err)
 	}
-	if _, err := l.Begin(v1.Descriptor{Digest: v1.Hash{Algorithm: "sha256", Hex: "../../x"}}); !fault.Is(err, fault.Invalid) {
+	if _, err := l.Begin(v1.Descriptor{Digest: v1.Hash{Algorithm: "sha256", Hex: "../../x"}}); !fault.Is(err,
+		fault.Invalid) {
 		t.Errorf("a digest that is a path: %v", err)
 	}
 }
@@ -151,7 +152,8 @@ func image(t *testing.T, l *Layout, name, content string) Image {
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifest := `{"schemaVersion":2,"config":{"digest":"` + config.Digest.String() + `","size":2},"layers":[{"mediaType":"` +
+	manifest := `{"schemaVersion":2,"config":{"digest":"` + config.Digest.String() +
+		`","size":2},"layers":[{"mediaType":"` +
 		string(types.OCILayer) + `","digest":"` + layer.Digest.String() + `","size":` + itoa(layer.Size) + `}]}`
 	d, err := l.PutBytes([]byte(manifest), types.OCIManifestSchema1)
 	if err != nil {
@@ -235,7 +237,8 @@ func TestDocuments(t *testing.T) {
 		"at most 4194304":     strings.Replace(manifest(), `"size":3`, `"size":5000000`, 1),
 	} {
 		_, err := ParseManifest([]byte(text))
-		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), strings.TrimSuffix(strings.TrimSuffix(want, ": cannot"), ": wrong")) {
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(),
+			strings.TrimSuffix(strings.TrimSuffix(want, ": cannot"), ": wrong")) {
 			t.Errorf("%v; want %q", err, want)
 		}
 	}
@@ -248,7 +251,8 @@ func TestPlatforms(t *testing.T) {
 	one := func(os, arch string) v1.Descriptor {
 		return v1.Descriptor{Digest: Digest([]byte(os + arch)), Platform: &v1.Platform{OS: os, Architecture: arch}}
 	}
-	x := v1.IndexManifest{Manifests: []v1.Descriptor{one("windows", "amd64"), one("unknown", "unknown"), one("linux", "arm64"),
+	x := v1.IndexManifest{Manifests: []v1.Descriptor{one("windows", "amd64"),
+		one("unknown", "unknown"), one("linux", "arm64"),
 		one("linux", "amd64")}}
 	for _, arch := range []string{"amd64", "arm64"} {
 		if d, err := For(x, arch); err != nil || d.Digest != one("linux", arch).Digest {

@@ -56,7 +56,8 @@ func Root(disk io.ReaderAt, size int64, arch string) (Range, error) {
 		if s := system(disk, whole); s != "" {
 			return Range{}, unmountable(s)
 		}
-		return Range{}, fault.WithFix(fault.New(fault.Invalid, "the disk has neither a partition table nor a file system that "+
+		return Range{}, fault.WithFix(fault.New(fault.Invalid, "the disk has neither a partition "+
+			"table nor a file system that "+
 			"bakeoff knows"), "name a raw or qcow2 file with an ext4 file system, a GPT or an MBR")
 	}
 	r, err := choose(parts)
@@ -89,7 +90,8 @@ func choose(parts []part) (Range, error) {
 	for _, p := range found {
 		numbers = append(numbers, fmt.Sprint(p.number))
 	}
-	err := fault.New(fault.Invalid, "the disk has %d partitions that can be the root: %s", len(found), strings.Join(numbers, ", "))
+	err := fault.New(fault.Invalid, "the disk has %d partitions that can be the root: %s", len(found),
+		strings.Join(numbers, ", "))
 	if len(found) == 0 {
 		err = fault.New(fault.Invalid, "the disk has no Linux partition")
 	}
@@ -217,7 +219,8 @@ var systems = []struct {
 }{
 	{ext, "\x53\xef", 1024 + 56},
 	{"xfs", "XFSB", 0}, {"btrfs", "_BHRfS_M", 0x10040}, {"f2fs", "\x10\x20\xf5\xf2", 1024}, {"squashfs", "hsqs", 0},
-	{"erofs", "\xe2\xe1\xf5\xe0", 1024}, {"LUKS", "LUKS\xba\xbe", 0}, {"LVM", "LABELONE", 512}, {"ISO 9660", "CD001", 0x8001},
+	{"erofs", "\xe2\xe1\xf5\xe0", 1024}, {"LUKS", "LUKS\xba\xbe", 0}, {"LVM", "LABELONE",
+		512}, {"ISO 9660", "CD001", 0x8001},
 	{"NTFS", "NTFS    ", 3}, {"FAT", "FAT", 54}, {"FAT", "FAT32", 82},
 }
 
@@ -235,7 +238,8 @@ func system(disk io.ReaderAt, r Range) string {
 func unmountable(s string) error {
 	err := fault.New(fault.Invalid, "the root of the disk is %s, and the guests of bakeoff mount ext4", s)
 	if s == "" {
-		err = fault.New(fault.Invalid, "the root of the disk has no file system that bakeoff knows, and its guests mount ext4")
+		err = fault.New(fault.Invalid,
+			"the root of the disk has no file system that bakeoff knows, and its guests mount ext4")
 	}
 	return fault.WithFix(err, "mount it, and write rootfs: with the folder or a tar file of it")
 }
@@ -252,7 +256,8 @@ func checkExt(disk io.ReaderAt, r Range) error {
 		blocks |= uint64(le.Uint32(super[336:])) << 32
 	}
 	if shift > 6 || blocks == 0 || blocks > uint64(r.Size)>>(10+shift) {
-		return fault.WithFix(fault.New(fault.Invalid, "the file system of the disk is larger than its place, which has %d bytes",
+		return fault.WithFix(fault.New(fault.Invalid, "the file system of the disk is larger than its "+
+			"place, which has %d bytes",
 			r.Size), "copy the whole disk again")
 	}
 	return nil
@@ -273,7 +278,8 @@ func QCOW2(head []byte) (bool, error) {
 	version := be.Uint32(head[4:])
 	switch {
 	case len(head) < 104 || version != 2 && version != 3:
-		return true, fault.WithFix(fault.New(fault.Invalid, "the qcow2 file has the version %d or ends in its header", version),
+		return true, fault.WithFix(fault.New(fault.Invalid, "the qcow2 file has the version %d or ends in its header",
+			version),
 			"convert it: qemu-img convert -O raw FILE FILE.raw")
 	case be.Uint64(head[8:]) != 0:
 		return true, fault.WithFix(fault.New(fault.Invalid, "the qcow2 file has a backing file"),

@@ -104,13 +104,17 @@ func TestRoot(t *testing.T) {
 			withGPT(d, sector, entry{amd64, 20, 23})
 			d[2*sector+40]++
 		}, Range{}, "do not have their checksum"},
-		"no header":          {func(d []byte) { mbr(d, 0, protected, 1, 100) }, Range{}, "the header of the GPT is missing"},
-		"beyond the disk":    {func(d []byte) { mbr(d, 0, linuxMBR, 16, 1000) }, Range{}, "partition 1 does not lie on the disk"},
-		"beyond the GPT":     {func(d []byte) { withGPT(d, sector, entry{amd64, 20, 1 << 60}) }, Range{}, "partition 1 does not lie"},
-		"xfs":                {func(d []byte) { copy(d, "XFSB") }, Range{}, "is xfs, and the guests of bakeoff mount ext4; mount it"},
-		"LVM in a partition": {func(d []byte) { mbr(d, 0, linuxMBR, 16, 16); copy(d[17*sector:], "LABELONE") }, Range{}, "is LVM"},
-		"nothing":            {func([]byte) {}, Range{}, "neither a partition table nor a file system"},
-		"cut":                {func(d []byte) { extAt(d, 0, 65) }, Range{}, "larger than its place"},
+		"no header": {func(d []byte) { mbr(d, 0, protected, 1, 100) }, Range{}, "the header of the GPT is missing"},
+		"beyond the disk": {func(d []byte) { mbr(d, 0, linuxMBR, 16, 1000) }, Range{},
+			"partition 1 does not lie on the disk"},
+		"beyond the GPT": {func(d []byte) { withGPT(d, sector, entry{amd64, 20, 1 << 60}) }, Range{},
+			"partition 1 does not lie"},
+		"xfs": {func(d []byte) { copy(d, "XFSB") }, Range{}, "is xfs, and the guests of " +
+			"bakeoff mount ext4; mount it"},
+		"LVM in a partition": {func(d []byte) { mbr(d, 0, linuxMBR, 16, 16); copy(d[17*sector:], "LABELONE") }, Range{},
+			"is LVM"},
+		"nothing": {func([]byte) {}, Range{}, "neither a partition table nor a file system"},
+		"cut":     {func(d []byte) { extAt(d, 0, 65) }, Range{}, "larger than its place"},
 	} {
 		disk := make([]byte, size)
 		c.make(disk)

@@ -79,7 +79,8 @@ var (
 )
 
 // forms lists what can be written.
-const forms = "write debian:SUITE such as debian:bookworm, ubuntu:SUITE, NAME:TAG of a registry such as alpine:3.20, or oci:DIR, " +
+const forms = "write debian:SUITE such as debian:bookworm, ubuntu:SUITE, NAME:TAG of a registry such as " +
+	"alpine:3.20, or oci:DIR, " +
 	"oci-archive:FILE, docker-archive:FILE, rootfs:DIR, disk:FILE"
 
 // Parse reads a reference. Errors are of kind fault.Invalid. They name the part of
@@ -90,7 +91,8 @@ func Parse(text string) (Reference, error) {
 		return r, r.wrong(forms, "byte %d is a space or a character that cannot be printed", i+1)
 	}
 	if len(text) > maxText {
-		return r, fault.New(fault.Invalid, "the name of an image has %d bytes, and at most %d are possible", len(text), maxText)
+		return r, fault.New(fault.Invalid, "the name of an image has %d bytes, and at most %d are possible", len(text),
+			maxText)
 	}
 	word, rest, colon := strings.Cut(text, ":")
 	fix := others[word]
@@ -110,7 +112,8 @@ func Parse(text string) (Reference, error) {
 		}
 		return r, nil
 	case text[0] == '/' || text[0] == '.' || !colon && fileName.MatchString(text):
-		return r, r.wrong("write rootfs:"+text+" for a root file system, or oci:, oci-archive: or docker-archive: and the path",
+		return r, r.wrong("write rootfs:"+text+" for a root file system, or oci:, oci-archive: or "+
+			"docker-archive: and the path",
 			"a path does not say what the file or folder holds")
 	}
 	return r.registry()

@@ -117,7 +117,8 @@ func TestMistakes(t *testing.T) {
 			continue
 		}
 		_, err := Parse(c.text)
-		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.problem) || !strings.Contains(fault.Fix(err), c.fix) {
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.problem) ||
+			!strings.Contains(fault.Fix(err), c.fix) {
 			t.Errorf("%q: %v\nwant %q, with the fix %q", c.text, err, c.problem, c.fix)
 		}
 	}
@@ -125,7 +126,8 @@ func TestMistakes(t *testing.T) {
 
 // Names in registries that resemble no distribution are taken as they are.
 func TestNamesThatResembleNothing(t *testing.T) {
-	for _, text := range []string{"busybox:1.36", "fedora:40", "rust:1", "oracle:1", "python:3.12-slim", "archlinux:base"} {
+	for _, text := range []string{"busybox:1.36", "fedora:40", "rust:1", "oracle:1",
+		"python:3.12-slim", "archlinux:base"} {
 		if r, err := Parse(text); err != nil || r.Kind != Registry {
 			t.Errorf("%q: %+v, %v", text, r, err)
 		}
@@ -133,7 +135,8 @@ func TestNamesThatResembleNothing(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"debian:bookworm", "alpine:3.20", "a/b@" + sum, "oci:/x:y", "rootfs:x.tar", "debain:x", "::@",
+	for _, s := range []string{"debian:bookworm", "alpine:3.20", "a/b@" + sum, "oci:/x:y",
+		"rootfs:x.tar", "debain:x", "::@",
 		"localhost:5000/x:y", "docker://x", "~", "oci:", "a:b:c", "\xff", "@", ":", "x@y@z"} {
 		f.Add(s)
 	}

@@ -183,7 +183,8 @@ func (s *session) document(ctx context.Context, which string) (v1.Descriptor, []
 		return d, nil, err
 	}
 	if strings.HasPrefix(which, "sha256:") && d.Digest.String() != which {
-		return d, nil, fault.New(fault.Invalid, "the registry sent another manifest than %s: its digest is %s", which, d.Digest)
+		return d, nil, fault.New(fault.Invalid, "the registry sent another manifest than %s: its digest is %s", which,
+			d.Digest)
 	}
 	return d, b, nil
 }

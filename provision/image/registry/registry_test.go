@@ -143,7 +143,8 @@ func TestPull(t *testing.T) {
 	if n := len(r.ranges); n != 3 {
 		t.Errorf("%d requests for 3 blobs", n)
 	}
-	if d, b, err := c.Resolve(t.Context(), ref); err != nil || d.Digest.String() != one.Digest() || string(b) != string(one.Manifest) {
+	if d, b, err := c.Resolve(t.Context(), ref); err != nil || d.Digest.String() != one.Digest() ||
+		string(b) != string(one.Manifest) {
 		t.Errorf("Resolve: %v, %v", d, err)
 	}
 
@@ -162,10 +163,12 @@ func TestPull(t *testing.T) {
 
 	// An index names images for several platforms.
 	index := fmt.Sprintf(`{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[`+
-		`{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":%q,"size":%d,"platform":{"os":"linux","architecture":%q}}]}`,
+		`{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":%q,"size":%d,`+
+		`"platform":{"os":"linux","architecture":%q}}]}`,
 		two.Digest(), len(two.Manifest), runtime.GOARCH)
 	s.PushManifest("team/app", "all", "application/vnd.oci.image.index.v1+json", []byte(index))
-	if d, _, err := c.Resolve(t.Context(), parse(t, s.Host+"/team/app:all")); err != nil || d.Digest.String() != two.Digest() {
+	if d, _, err := c.Resolve(t.Context(), parse(t, s.Host+"/team/app:all")); err != nil ||
+		d.Digest.String() != two.Digest() {
 		t.Errorf("an index: %v, %v", d, err)
 	}
 	c.Arch = "pdp11"
@@ -225,7 +228,8 @@ func TestARegistryIsKilled(t *testing.T) {
 				}
 			}
 			complete(t, l, ref.String())
-			if !killed || !slices.ContainsFunc(r.ranges, func(s string) bool { return strings.HasPrefix(s, "bytes=") && s != "bytes=0-" }) {
+			if !killed || !slices.ContainsFunc(r.ranges,
+				func(s string) bool { return strings.HasPrefix(s, "bytes=") && s != "bytes=0-" }) {
 				t.Errorf("killed: %v; ranges: %q", killed, r.ranges)
 			}
 			if r.bytes > size+size/100 {
@@ -250,7 +254,8 @@ func TestATamperedLayerIsRefused(t *testing.T) {
 	}
 	l, ref := cache(t), parse(t, s.Host+"/app:1")
 	_, err = client(nil).Pull(t.Context(), ref, l)
-	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), registrytest.Digest(image.Layers[0])+" was changed") {
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), registrytest.Digest(image.Layers[0])+
+		" was changed") {
 		t.Errorf("%v", err)
 	}
 	if _, ok, err := l.Find(ref.String()); ok || err != nil {
@@ -322,7 +327,8 @@ func TestCredentials(t *testing.T) {
 	if err := pull(); err != nil {
 		t.Errorf("in the file: %v", err)
 	}
-	helper := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = get ] && echo '{\"ServerURL\":\"x\",\"Username\":%q,\"Secret\":%q}'\n", s.User,
+	helper := fmt.Sprintf("#!/bin/sh\n[ \"$1\" = get ] && echo '{\"ServerURL\":\"x\",\"Username\":%q,\"Secret\":%q}'\n",
+		s.User,
 		s.Password)
 	if err := os.WriteFile(filepath.Join(dir, "docker-credential-test"), []byte(helper), 0o700); err != nil {
 		t.Fatal(err)
@@ -416,14 +422,16 @@ func TestPlainHTTP(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	s, err := SettingsOf(func(name string) string {
-		return map[string]string{VarMirrors: "docker.io=https://m.example:5000/hub/, ghcr.io=http://10.0.0.1", VarPlain: "r.example:5000"}[name]
+		return map[string]string{VarMirrors: "docker.io=https://m.example:5000/hub/, ghcr.io=http://10.0.0.1",
+			VarPlain: "r.example:5000"}[name]
 	})
 	want := Settings{Mirrors: []Mirror{{Of: "docker.io", Host: "m.example:5000", Prefix: "hub"},
 		{Of: "ghcr.io", Host: "10.0.0.1", Plain: true}}, Plain: []string{"r.example:5000"}}
 	if err != nil || fmt.Sprint(s) != fmt.Sprint(want) {
 		t.Errorf("%+v, %v", s, err)
 	}
-	for _, host := range []string{"localhost", "localhost:5000", "127.0.0.1:1", "[::1]:5000", "10.0.0.1", "r.example:5000"} {
+	for _, host := range []string{"localhost", "localhost:5000", "127.0.0.1:1", "[::1]:5000",
+		"10.0.0.1", "r.example:5000"} {
 		if !s.plain(host) {
 			t.Errorf("%s needs TLS", host)
 		}
@@ -446,7 +454,8 @@ func TestSettings(t *testing.T) {
 }
 
 // fake is a registry with one image, whose handler for the layer a test replaces.
-func fake(t *testing.T, layer func(w http.ResponseWriter, r *http.Request, b []byte)) (host string, image registrytest.Image) {
+func fake(t *testing.T, layer func(w http.ResponseWriter, r *http.Request, b []byte)) (host string,
+	image registrytest.Image) {
 	t.Helper()
 	image = registrytest.Build(t, nil, registrytest.Tar(t, map[string]string{"f": noise(1 << 20)}))
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -44,7 +44,8 @@ func SettingsOf(getenv func(string) string) (Settings, error) {
 		where, m.Plain = strings.CutPrefix(where, "http://")
 		where = strings.TrimPrefix(where, "https://")
 		m.Host, m.Prefix, _ = strings.Cut(strings.TrimSuffix(where, "/"), "/")
-		if !ok || !hostForm.MatchString(of) || !hostForm.MatchString(m.Host) || m.Prefix != "" && !prefixForm.MatchString(m.Prefix) {
+		if !ok || !hostForm.MatchString(of) || !hostForm.MatchString(m.Host) || m.Prefix != "" &&
+			!prefixForm.MatchString(m.Prefix) {
 			return s, fault.WithFix(fault.New(fault.Invalid, "%s: %s does not name a mirror", VarMirrors, yamltree.Show(word)),
 				"write REGISTRY=https://HOST[:PORT][/PREFIX], such as docker.io=https://mirror.example")
 		}

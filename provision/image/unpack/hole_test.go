@@ -21,7 +21,8 @@ func TestHoles(t *testing.T) {
 	if err := Unpack(t.Context(), dir, []Layer{layer(packed)}, o); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"zeros": strings.Repeat("\x00", 2<<20), "mixed": text, "small": "x", "none": ""} {
+	for name, want := range map[string]string{"zeros": strings.Repeat("\x00", 2<<20), "mixed": text,
+		"small": "x", "none": ""} {
 		got, err := os.ReadFile(filepath.Join(dir, name))
 		if err != nil || !bytes.Equal(got, []byte(want)) {
 			t.Errorf("%s has %d bytes, want %d (%v)", name, len(got), len(want), err)

@@ -72,7 +72,8 @@ func Unpack(ctx context.Context, dir string, layers []Layer, o Options) error {
 		o.Limits = Default
 	}
 	if !o.Anybody && os.Getuid() != 0 {
-		return fault.WithFix(fault.New(fault.Unsupported, "the files of an image belong to several users, which only root can set"),
+		return fault.WithFix(fault.New(fault.Unsupported, "the files of an image belong to several "+
+			"users, which only root can set"),
 			"run bakeoff as root")
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {

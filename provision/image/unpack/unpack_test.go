@@ -41,7 +41,8 @@ func TestLayersLieUponEachOther(t *testing.T) {
 		{"file upon folder", [][]entry{{file("d/a", "x")}, {file("d", "y")}}, []string{`d 644 "y"`}},
 		{"folder upon link", [][]entry{{file("d/a", "x"), symlink("l", "d")}, {folder("l"), file("l/b", "y")}},
 			[]string{"d/", `d/a 644 "x"`, "l/", `l/b 644 "y"`}},
-		{"file upon link", [][]entry{{file("a", "x"), symlink("l", "a")}, {file("l", "y")}}, []string{`a 644 "x"`, `l 644 "y"`}},
+		{"file upon link", [][]entry{{file("a", "x"), symlink("l", "a")}, {file("l", "y")}},
+			[]string{`a 644 "x"`, `l 644 "y"`}},
 		{"file through a link", [][]entry{{folder("usr/lib"), symlink("lib", "usr/lib")}, {file("lib/x", "y")}},
 			[]string{"lib -> usr/lib", "usr/", "usr/lib/", `usr/lib/x 644 "y"`}},
 		{"file through an absolute link", [][]entry{{folder("run"), symlink("var/run", "/run")}, {file("var/run/x", "y")}},
@@ -68,7 +69,8 @@ func TestLayersLieUponEachOther(t *testing.T) {
 			[]string{"d/", `d/b 644 "y"`}},
 		{"whiteout after its replacement", [][]entry{{file("d/a", "x")}, {file("d/b", "y"), file(".wh.d", "")}},
 			[]string{"d/", `d/b 644 "y"`}},
-		{"whiteout of a link of a lower layer", [][]entry{{folder("a"), symlink("l", "a")}, {file(".wh.l", ""), file("l/x", "y")}},
+		{"whiteout of a link of a lower layer", [][]entry{{folder("a"), symlink("l", "a")},
+			{file(".wh.l", ""), file("l/x", "y")}},
 			[]string{"a/", "l/", `l/x 644 "y"`}},
 		{"whiteout in the lowest layer", [][]entry{{file("a", "x"), file(".wh.a", "")}}, []string{`a 644 "x"`}},
 		{"opaque", [][]entry{{file("d/a", "x"), file("d/e/f", "x")}, {folder("d"), file("d/"+opaque, ""), file("d/b", "y")}},
@@ -76,7 +78,8 @@ func TestLayersLieUponEachOther(t *testing.T) {
 		{"opaque last", [][]entry{{file("d/a", "x"), file("d/e/f", "x")}, {file("d/e/g", "y"), file("d/"+opaque, "")}},
 			[]string{"d/", "d/e/", `d/e/g 644 "y"`}},
 		{"opaque root", [][]entry{{file("a", "x")}, {file(opaque, ""), file("b", "y")}}, []string{`b 644 "y"`}},
-		{"files of AUFS", [][]entry{{file("a", "x"), file(".wh..wh.aufs", ""), folder(".wh..wh.plnk")}}, []string{`a 644 "x"`}},
+		{"files of AUFS", [][]entry{{file("a", "x"), file(".wh..wh.aufs", ""), folder(".wh..wh.plnk")}},
+			[]string{`a 644 "x"`}},
 		{"three layers", [][]entry{{file("a", "1")}, {file(".wh.a", "")}, {file("a", "3")}}, []string{`a 644 "3"`}},
 		{"hard link upon a link of a lower layer", [][]entry{{file("a", "x"), symlink("l", "a")}, {hardlink("l", "a")}},
 			[]string{`a 644 "x"`, `l 644 "x"`}},
@@ -163,7 +166,8 @@ func TestMetadata(t *testing.T) {
 			t.Errorf("%s: modified %v, want %v", name, info.ModTime(), then)
 		}
 	}
-	for name, want := range map[string]string{"security.capability": capability, "user.note": "n", "security.selinux": ""} {
+	for name, want := range map[string]string{"security.capability": capability,
+		"user.note": "n", "security.selinux": ""} {
 		b := make([]byte, 100)
 		n, err := syscall.Getxattr(filepath.Join(dir, "bin/ping"), name, b)
 		if err != nil {

@@ -51,7 +51,8 @@ func (Figure) Doc() chart.Doc {
 		Title: "Curve",
 		Read: "A sweep: the value on the horizontal axis, the median on the vertical axis, and the confidence interval as " +
 			"a vertical line through it. The square with the word baseline, or the dashed line, is the baseline. A sign " +
-			"shows the verdict of each value against it. An axis is logarithmic if its largest value is many times its smallest. A " +
+			"shows the verdict of each value against it. An axis is logarithmic if its largest value is " +
+			"many times its smallest. A " +
 			"line between two values is no measurement.",
 	}
 }

@@ -51,7 +51,8 @@ func TestFigures(t *testing.T) {
 	hostile.Level = v(math.MaxFloat64)
 	hostile.Lines = []Line{
 		{Label: charttest.Hostile, Points: []Point{{Value: charttest.Hostile, Median: v(math.NaN()), Lo: v(math.Inf(1))},
-			{Value: "b", Median: v(-math.MaxFloat64), Lo: v(math.Inf(-1)), Hi: v(0), Mark: chart.Open, Note: charttest.Hostile}}},
+			{Value: "b", Median: v(-math.MaxFloat64), Lo: v(math.Inf(-1)), Hi: v(0), Mark: chart.Open,
+				Note: charttest.Hostile}}},
 		{Label: ""},
 	}
 	for name, f := range map[string]Figure{"one": one(), "two": two, "names": names, "level": level, "many": many,

@@ -113,7 +113,8 @@ func Unbusy(start func() error) error {
 
 // again is p before it was started: a Cmd starts once.
 func again(p *exec.Cmd) *exec.Cmd {
-	return &exec.Cmd{Path: p.Path, Args: p.Args, Env: p.Env, Dir: p.Dir, Stdin: p.Stdin, Stdout: p.Stdout, Stderr: p.Stderr,
+	return &exec.Cmd{Path: p.Path, Args: p.Args, Env: p.Env, Dir: p.Dir, Stdin: p.Stdin,
+		Stdout: p.Stdout, Stderr: p.Stderr,
 		ExtraFiles: p.ExtraFiles, SysProcAttr: p.SysProcAttr}
 }
 

@@ -191,7 +191,8 @@ func TestProgramThatIsBeingWritten(t *testing.T) {
 		t.Errorf("error %v after %d tries, want none after it was closed", err, tried)
 	}
 	var out bytes.Buffer
-	if exit, err := (Conn{}).Exec(t.Context(), conn.Cmd{Argv: []string{file}, Stdout: &out}); err != nil || !exit.OK() || out.String() != "ran\n" {
+	if exit, err := (Conn{}).Exec(t.Context(), conn.Cmd{Argv: []string{file}, Stdout: &out}); err != nil ||
+		!exit.OK() || out.String() != "ran\n" {
 		t.Errorf("%v %v %q after it was closed", exit, err, out.String())
 	}
 }

@@ -30,7 +30,8 @@ func TestStaticWebExample(t *testing.T) {
 		switch {
 		case strings.Contains(m.Reason, "apt-get install"):
 			t.Skipf("%s on %s: %s", m.Cell, m.Contender, m.Reason)
-		case m.Cell == "ecdsa-ktls" && strings.Contains(m.Reason, "ktls: "), m.Contender == "gvisor", m.Contender == "microvm":
+		case m.Cell == "ecdsa-ktls" && strings.Contains(m.Reason,
+			"ktls: "), m.Contender == "gvisor", m.Contender == "microvm":
 		default:
 			t.Errorf("missing: %s on %s: %s", m.Cell, m.Contender, m.Reason)
 		}

@@ -61,7 +61,8 @@ contenders:
   - {name: podman, driver: podman}
   - {name: microvm, driver: qemu}
 baseline: host
-cells: [{name: read, workload: command, params: {argv: [/opt/bakeoff-reader], cost: "regexp:read ([0-9]+)"}, primary: [cost]}]
+cells: [{name: read, workload: command, params: {argv: [/opt/bakeoff-reader], cost: "regexp:read ([0-9]+)"},
+         primary: [cost]}]
 design: {blocks: 1, instances: run, mirror: false, budget: 2m}
 `
 	file := filepath.Join(h.Dir, "bakeoff.yaml")
@@ -78,7 +79,8 @@ design: {blocks: 1, instances: run, mirror: false, budget: 2m}
 			seen[s.Contender] = *s.Median
 		}
 	}
-	for _, name := range []string{"host", "chroot", "bwrap", "crun", "runc", "nspawn", "lxc", "docker", "podman", "microvm"} {
+	for _, name := range []string{"host", "chroot", "bwrap", "crun", "runc", "nspawn", "lxc",
+		"docker", "podman", "microvm"} {
 		if seen[name] != 7 {
 			t.Errorf("%s printed %v, want 7", name, seen[name])
 		}
@@ -126,7 +128,8 @@ func TestExampleVersions(t *testing.T) {
 		t.Fatalf("exit code %d, %d blocks, missing %v", code, r.Blocks, r.Missing)
 	}
 	for _, c := range r.Comparisons {
-		if len(c.Factors) != 1 || c.Factors[0].Name != "files./opt/words" || !strings.HasPrefix(c.Factors[0].Contender, "build/v2 sha256:") {
+		if len(c.Factors) != 1 || c.Factors[0].Name != "files./opt/words" ||
+			!strings.HasPrefix(c.Factors[0].Contender, "build/v2 sha256:") {
 			t.Errorf("%s: factors %v", c.Contender, c.Factors)
 		}
 		if len(c.Confounders) > 0 {

@@ -27,7 +27,8 @@ contenders:
   - {name: disk, driver: host, volumes: {/data: {backing: dir, size: 64MiB}}}
 baseline: memory
 cells:
-  - {name: program, workload: command, params: {argv: [sh, PROGRAM], prepare: [sh, PREPARE], dir: /data, estimate: 100ms}, primary: [cpu]}
+  - {name: program, workload: command, params: {argv: [sh, PROGRAM], prepare: [sh, PREPARE],
+     dir: /data, estimate: 100ms}, primary: [cpu]}
 design: {looks: [LOOK], alphas: [0.05], budget: 5m}
 `
 

@@ -19,8 +19,10 @@ name: limits
 hosts: {local: {meter: [awk, "{print $1 * 10}", /proc/uptime]}}
 contenders:
   - {name: bare, driver: host, volumes: {/data: {backing: dir}}}
-  - {name: oci, driver: oci, image: "debian:bookworm", quota: 0.25, io: {write: 8MB/s}, volumes: {/data: {backing: dir}}}
-  - {name: vm, driver: qemu, machine: microvm, disk-cache: none, image: "debian:bookworm", quota: 0.25, io: {write: 8MB/s},
+  - {name: oci, driver: oci, image: "debian:bookworm", quota: 0.25, io: {write: 8MB/s},
+     volumes: {/data: {backing: dir}}}
+  - {name: vm, driver: qemu, machine: microvm, disk-cache: none, image: "debian:bookworm", quota: 0.25,
+     io: {write: 8MB/s},
      volumes: {/data: {backing: "file:ext4", size: 64MiB}}}
 baseline: bare
 defaults: {cpus: 1, memory: 256MiB}

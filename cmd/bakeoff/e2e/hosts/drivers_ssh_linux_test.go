@@ -25,8 +25,10 @@ contenders:
   - {name: oci, driver: oci, image: "debian:bookworm", host: box, volumes: {/data: {backing: "file:ext4", size: 64MiB}}}
   - {name: nspawn, driver: nspawn, image: "debian:bookworm", host: box, volumes: {/data: {backing: dir}}}
   - {name: lxc, driver: lxc, image: "debian:bookworm", host: box, volumes: {/data: {backing: dir}}}
-  - {name: docker, driver: docker, engine: private, image: "debian:bookworm", host: box, volumes: {/data: {backing: dir}}}
-  - {name: qemu, driver: qemu, image: "debian:bookworm", host: box, volumes: {/data: {backing: "file:ext4", size: 64MiB}}}
+  - {name: docker, driver: docker, engine: private, image: "debian:bookworm", host: box,
+     volumes: {/data: {backing: dir}}}
+  - {name: qemu, driver: qemu, image: "debian:bookworm", host: box,
+     volumes: {/data: {backing: "file:ext4", size: 64MiB}}}
 baseline: bare
 defaults: {cpus: 1, memory: 256MiB}
 cells:
@@ -160,7 +162,8 @@ cells:
 		t.Fatalf("plan: exit code %d, %v\n%s%s", code, err, out, errs)
 	}
 	crun := p.Available[1].Answer
-	if os.Getuid() == 0 && (crun.OK || crun.Reason != "not installed: crun" || strings.Join(crun.Programs, " ") != "crun") {
+	if os.Getuid() == 0 && (crun.OK || crun.Reason != "not installed: crun" ||
+		strings.Join(crun.Programs, " ") != "crun") {
 		t.Errorf("crun there: %+v", crun)
 	}
 	many := p.Available[2].Answer

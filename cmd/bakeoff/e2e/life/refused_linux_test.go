@@ -36,12 +36,17 @@ design: {blocks: 1}
 		name, contenders, said string
 		code                   int
 	}{
-		{"all", "  - {name: host, driver: host}\n  - {name: again, driver: host, tuning: {net.core.somaxconn: \"16\"}}\n", "", exitDone},
-		{"third", "  - {name: host, driver: host}\n  - {name: again, driver: host}\n  - {name: third, driver: host, cpus: 1000}\n",
+		{"all", "  - {name: host, driver: host}\n  - {name: again, driver: host, tuning: {net.core.somaxconn: \"16\"}}\n", "",
+			exitDone},
+		{"third", "  - {name: host, driver: host}\n  - {name: again, driver: host}\n  - {name: third, " +
+			"driver: host, cpus: 1000}\n",
 			"it asks for 1000 CPUs (third.yaml:6:39), and its host has", exitMissing},
-		{"nobase", "  - {name: host, driver: host, tuning: {net.core.no_such_setting: \"1\"}}\n  - {name: again, driver: host}\n",
-			"the baseline host cannot run here: unavailable: tuning net.core.no_such_setting: the kernel has no such setting in a network namespace; remove it", exitFailed},
-		{"disk", "  - {name: host, driver: host}\n  - {name: again, driver: host, volumes: {/d: {backing: \"file:ext4\", size: 9000TiB}}}\n",
+		{"nobase", "  - {name: host, driver: host, tuning: {net.core.no_such_setting: \"1\"}}\n  - " +
+			"{name: again, driver: host}\n",
+			"the baseline host cannot run here: unavailable: tuning net.core.no_such_setting: the kernel has no such setting " +
+				"in a network namespace; remove it", exitFailed},
+		{"disk", "  - {name: host, driver: host}\n  - {name: again, driver: host, volumes: {/d: {backing: " +
+			"\"file:ext4\", size: 9000TiB}}}\n",
 			"its volumes (disk.yaml:5:42) take 9000TiB below ", exitFailed},
 	} {
 		lab := filepath.Join(h.Dir, tt.name+".yaml")

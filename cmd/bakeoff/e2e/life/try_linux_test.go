@@ -48,7 +48,10 @@ func TestTryOneCommand(t *testing.T) {
 	}
 	h := e2e.New(t)
 	r := tried(t, h, "host", "--budget", "1s", "--", "true")
-	i := slices.IndexFunc(r.Summaries, func(s analysis.Summary) bool { return s.Contender == "host" && s.Metric == "wall" })
+	i := slices.IndexFunc(r.Summaries, func(s analysis.Summary) bool {
+		return s.Contender == "host" &&
+			s.Metric == "wall"
+	})
 	if i < 0 || r.Summaries[i].N == 0 || r.Summaries[i].Median == nil || len(r.Comparisons) != 0 {
 		t.Errorf("%+v", r)
 	}
@@ -95,7 +98,8 @@ func TestTryCommands(t *testing.T) {
 func TestTryEnvironments(t *testing.T) {
 	e2e.NeedsRoot(t)
 	h := e2e.New(t)
-	r := tried(t, h, "host", "bwrap:debian:bookworm", "crun:debian:bookworm", "--metric", "last-line:lower", "--budget", "4s",
+	r := tried(t, h, "host", "bwrap:debian:bookworm", "crun:debian:bookworm", "--metric", "last-line:lower", "--budget",
+		"4s",
 		"--", "sh", "-c", "echo took 7")
 	for _, name := range []string{"host", "bwrap", "crun"} {
 		if got := median(r, name, "cost"); got != 7 {
@@ -112,7 +116,8 @@ func TestTryPackages(t *testing.T) {
 	e2e.NeedsRoot(t)
 	h := e2e.New(t)
 	lab, errs, code := h.Bakeoff(t, time.Minute, "try", "--print-lab", "--package", "python3",
-		"--metric", "last-line:lower", "host", "crun:debian:bookworm", "bwrap:debian:bookworm", "docker:debian:bookworm", "microvm:debian:bookworm",
+		"--metric", "last-line:lower", "host", "crun:debian:bookworm", "bwrap:debian:bookworm", "docker:debian:bookworm",
+		"microvm:debian:bookworm",
 		"--", "python3", "-c", "import sys; print(sys.version_info[0])")
 	// The machine may have no engine of Docker: the run starts one of its own.
 	lab = strings.Replace(lab, "driver: docker\n", "driver: docker\n    engine: private\n", 1)
@@ -306,7 +311,8 @@ func mirrored(t *testing.T) e2e.Home {
 		t.Fatal(err)
 	}
 	e2e.Build(t, "package main\n\nfunc main() {}\n", filepath.Join(h.Dir, "prog"))
-	if out, err := exec.Command("cp", "-al", filepath.Dir(debian.Root), filepath.Join(own, "image")).CombinedOutput(); err != nil {
+	if out, err := exec.Command("cp", "-al", filepath.Dir(debian.Root),
+		filepath.Join(own, "image")).CombinedOutput(); err != nil {
 		t.Fatalf("cp -al: %v\n%s", err, out)
 	}
 	h.Env = append(h.Env, "BAKEOFF_CACHE="+own, "BAKEOFF_REGISTRY_MIRRORS=docker.io=http://"+server.Host)

@@ -78,8 +78,9 @@ func main() {
 
 // file is an entry of a layer.
 func file(name, text string) tar.Header {
-	return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(text)), PAXRecords: map[string]string{
-		"comment": text}}
+	return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(text)),
+		PAXRecords: map[string]string{
+			"comment": text}}
 }
 
 // packed is a layer. The text of a file is its comment.
@@ -261,7 +262,8 @@ func TestTryPulled(t *testing.T) {
 		Linkname: "busybox"}))
 	server.Push("app", "1", image)
 	at := server.Host + "/app:1"
-	out, errs, code := h.Bakeoff(t, e2e.RunLimit, "try", "--json", "--seed", "7", "--budget", "1s", "--metric", "last-line:lower",
+	out, errs, code := h.Bakeoff(t, e2e.RunLimit, "try", "--json", "--seed", "7", "--budget", "1s",
+		"--metric", "last-line:lower",
 		"host", "crun:"+at, "bwrap:"+at, "--", "busybox", "sh", "-c", "echo took 7")
 	var r e2e.Ran
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
@@ -350,7 +352,8 @@ func TestDiskOfAMachine(t *testing.T) {
 	if err := os.WriteFile(raw, append(disk, system...), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("qemu-img", "convert", "-O", "qcow2", raw, filepath.Join(h.Dir, "disk.qcow2")).CombinedOutput(); err != nil {
+	if out, err := exec.Command("qemu-img", "convert", "-O", "qcow2", raw,
+		filepath.Join(h.Dir, "disk.qcow2")).CombinedOutput(); err != nil {
 		t.Skipf("needs qemu-img: apt-get install qemu-utils (%v, %s)", err, out)
 	}
 	ref := "disk:" + filepath.Join(h.Dir, "disk.qcow2")

@@ -35,7 +35,8 @@ func TestOutside(t *testing.T) {
 		{"it ran all the time", begin, begin, at(104*ms, 7*ms, 44*ms), 100 * ms, 0},
 		{"it waited for a CPU for 3 of 4 ms", begin, begin, at(104*ms, 10*ms, 41*ms), 100 * ms, 3 * ms},
 		{"no more than it was late", begin, begin, at(104*ms, 10*ms, 41*ms), 102 * ms, 2 * ms},
-		{"it ran for 1 of 5 ms without waiting: the rest was stolen", begin, begin, at(105*ms, 7*ms, 41*ms), 100 * ms, 4 * ms},
+		{"it ran for 1 of 5 ms without waiting: the rest was stolen", begin, begin, at(105*ms, 7*ms, 41*ms), 100 * ms,
+			4 * ms},
 		{"it woke up 2 ms too late, and waited for 1.5 of them",
 			at(90*ms, 7*ms-3*ms/2, 40*ms), begin, begin, 98 * ms, 3*ms/2 - wakeLimit},
 		{"it waited for longer before it woke up than it was late",
@@ -63,7 +64,8 @@ func TestAwake(t *testing.T) {
 	began := a.last
 	a.slept = true
 	a.awake()
-	if woke := a.last; a.before != began || woke.at <= began.at || woke.delay < began.delay || woke.spent < began.spent || a.slept {
+	if woke := a.last; a.before != began || woke.at <= began.at || woke.delay < began.delay ||
+		woke.spent < began.spent || a.slept {
 		t.Errorf("began %+v, awake %+v", began, a)
 	}
 	woke := a.last

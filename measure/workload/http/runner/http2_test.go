@@ -73,7 +73,8 @@ func framesOf(b []byte) (out []rawFrame) {
 		if len(b) < n {
 			break
 		}
-		out = append(out, rawFrame{b[3], b[4], uint32(b[5]&0x7f)<<24 + uint32(b[6])<<16 + uint32(b[7])<<8 + uint32(b[8]), b[9:n]})
+		out = append(out, rawFrame{b[3], b[4], uint32(b[5]&0x7f)<<24 + uint32(b[6])<<16 +
+			uint32(b[7])<<8 + uint32(b[8]), b[9:n]})
 		b = b[n:]
 	}
 	return out
@@ -130,7 +131,8 @@ func TestFrames(t *testing.T) {
 		{"no room for padding", settings + okFive + frame(frameData, flagPadded, 1), "malformed response", ack},
 		{"padding and priority", settings + frame(frameHeaders, flagPadded|flagPriority|flagEndHeaders, 1,
 			append(append([]byte{2, 0, 0, 0, 0, 9}, ok...), 0, 0)...) + fiveDone, "", ack},
-		{"HEADERS without room for padding", settings + frame(frameHeaders, flagPadded|flagEndHeaders, 1), "malformed response",
+		{"HEADERS without room for padding", settings + frame(frameHeaders, flagPadded|flagEndHeaders, 1),
+			"malformed response",
 			ack},
 		{"HEADERS with too much padding", settings + frame(frameHeaders, flagPadded|flagEndHeaders, 1, 3, 0x88),
 			"malformed response", ack},
@@ -143,7 +145,8 @@ func TestFrames(t *testing.T) {
 		{"CONTINUATION without end", settings + frame(frameHeaders, 0, 1, make([]byte, maxFrame)...) +
 			frame(frameContinuation, 0, 1, 0), "malformed response", ack},
 		{"trailers", settings + okFive + data(0, 1, "hello") + headers(flagEndStream, 1, "sum", "1"), "", ack},
-		{"trailers with a status", settings + okFive + headers(flagEndStream, 1, ":status", "200"), "malformed response", ack},
+		{"trailers with a status", settings + okFive + headers(flagEndStream, 1, ":status", "200"),
+			"malformed response", ack},
 		{"trailers that do not end", settings + okFive + headers(0, 1, "sum", "1"), "malformed response", ack},
 		{"wrong body", settings + okFive + data(flagEndStream, 1, "hellO"), "wrong body", ack},
 		{"short body", settings + okFive + data(flagEndStream, 1, "hell"), "short body", ack},
@@ -171,7 +174,8 @@ func TestFrames(t *testing.T) {
 		{"Connection", settings + headers(0, 1, ":status", "200", "connection", "close"), "malformed response", ack},
 		{"two lengths", settings + headers(0, 1, ":status", "200", "content-length", "5", "content-length", "5"),
 			"malformed response", ack},
-		{"a length that is none", settings + headers(0, 1, ":status", "200", "content-length", "+5"), "malformed response", ack},
+		{"a length that is none", settings + headers(0, 1, ":status", "200", "content-length", "+5"),
+			"malformed response", ack},
 		{"PING", settings + frame(framePing, 0, 0, []byte("12345678")...) + okFive + frame(framePing, flagAck, 0,
 			[]byte("12345678")...) + fiveDone, "", ack + frameHead + 8},
 		{"PING after the response", settings + okFive + fiveDone + frame(framePing, 0, 0, []byte("12345678")...), "",
@@ -196,15 +200,19 @@ func TestFrames(t *testing.T) {
 		{"RST_STREAM", settings + frame(frameReset, 0, 1, 0, 0, 0, 7), "stream reset: REFUSED_STREAM", ack},
 		{"RST_STREAM in the body", settings + okFive + data(0, 1, "he") + frame(frameReset, 0, 1, 0, 0, 0, 2),
 			"stream reset: INTERNAL_ERROR", ack},
-		{"RST_STREAM without a known code", settings + frame(frameReset, 0, 1, 0xff, 0, 0, 7), "stream reset: unknown code", ack},
+		{"RST_STREAM without a known code", settings + frame(frameReset, 0, 1, 0xff, 0, 0, 7),
+			"stream reset: unknown code", ack},
 		{"RST_STREAM after the response", settings + okFive + fiveDone + frame(frameReset, 0, 1, 0, 0, 0, 0), "", ack},
-		{"RST_STREAM of a stream that was not opened", settings + frame(frameReset, 0, 3, 0, 0, 0, 0), "malformed response", ack},
+		{"RST_STREAM of a stream that was not opened", settings + frame(frameReset, 0, 3, 0, 0, 0, 0),
+			"malformed response", ack},
 		{"a short RST_STREAM", settings + frame(frameReset, 0, 1, 0, 0, 0), "malformed response", ack},
-		{"GOAWAY after this response", settings + frame(frameGoAway, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0) + okFive + fiveDone, "", ack},
+		{"GOAWAY after this response", settings + frame(frameGoAway, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0) +
+			okFive + fiveDone, "", ack},
 		{"GOAWAY before this request", settings + frame(frameGoAway, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0), "connection closed", ack},
 		{"GOAWAY by an error", settings + frame(frameGoAway, 0, 0, append([]byte{0, 0, 0, 1, 0, 0, 0, 11}, "why"...)...),
 			"server sent GOAWAY: ENHANCE_YOUR_CALM", ack},
-		{"GOAWAY after the response", settings + okFive + fiveDone + frame(frameGoAway, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1), "", ack},
+		{"GOAWAY after the response", settings + okFive + fiveDone + frame(frameGoAway, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1), "",
+			ack},
 		{"a short GOAWAY", settings + frame(frameGoAway, 0, 0, 0), "malformed response", ack},
 		{"HEADERS of another stream", settings + headers(0, 3, ":status", "200"), "malformed response", ack},
 		{"HEADERS of no stream", settings + headers(0, 0, ":status", "200"), "malformed response", ack},
@@ -281,7 +289,8 @@ func TestRequestsOverHTTP2(t *testing.T) {
 			got = append(got, fmt.Sprintf("%d %d %x", f.kind, f.stream, f.payload))
 		}
 	}
-	fields := ` [header field ":method" = "GET" header field ":scheme" = "https" header field ":authority" = "example.org" ` +
+	fields := ` [header field ":method" = "GET" header field ":scheme" = "https" header field ` +
+		`":authority" = "example.org" ` +
 		`header field ":path" = "/a?b=c"]`
 	// 7fff0000 is 2^31-1 less the initial 65,535.
 	want := []string{"4 0 0001" + "00000000" + "0002" + "00000000" + "0004" + "7fffffff", "8 0 7fff0000",
@@ -629,7 +638,8 @@ func TestNginxOverHTTP2(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := generate(t, s.addr.String(), "protocol=http/2", "path=/none", "time=20ms", "connections=2", besideOthers)
-			if _, err := parsed(t, r); !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "server answered 404 to ") {
+			if _, err := parsed(t, r); !fault.Is(err, fault.Subject) ||
+				!strings.Contains(err.Error(), "server answered 404 to ") {
 				t.Errorf("%v", err)
 			}
 		})
@@ -642,7 +652,8 @@ func TestConfigurationForHTTP2(t *testing.T) {
 	config := func(p param.Values) string {
 		return (&Server{params: values(p), addr: loopback4, dir: "/d"}).nginx("")
 	}
-	if plain := config(param.Values{"protocol": "http/2"}); !strings.Contains(plain, "listen 127.0.0.1:80 http2 backlog") ||
+	if plain := config(param.Values{"protocol": "http/2"}); !strings.Contains(plain,
+		"listen 127.0.0.1:80 http2 backlog") ||
 		strings.Contains(plain, "ssl") || !strings.Contains(plain, "sendfile off") {
 		t.Errorf("without TLS: %s", plain)
 	}

@@ -102,8 +102,9 @@ func TestParametersOfAServer(t *testing.T) {
 		{param.Values{"server": "nginx", "tcp-nopush": "true"}, ""},
 		{param.Values{"server": "lighttpd", "tcp-nopush": "true"}, "tcp-nopush cannot be set for server lighttpd: lighttpd " +
 			"decides itself when it holds packets back; remove tcp-nopush, or set server: nginx"},
-		{param.Values{"server": "lighttpd", "tls": "true", "ktls": "true"}, "ktls cannot be set for server lighttpd: bakeoff " +
-			"proves kernel TLS with nginx only; remove ktls, or set server: nginx"},
+		{param.Values{"server": "lighttpd", "tls": "true", "ktls": "true"},
+			"ktls cannot be set for server lighttpd: bakeoff " +
+				"proves kernel TLS with nginx only; remove ktls, or set server: nginx"},
 	} {
 		p := param.Defaults(New().Doc().Params)
 		for name, text := range c.set {

@@ -139,7 +139,8 @@ func (s *Server) startResponder(ctx context.Context) (addr netip.AddrPort, stop 
 		said := conn.Tail{Limit: 2048}
 		exit, err := s.target.Subject.Exec(ctx, conn.Cmd{Argv: []string{s.target.Subject.Info().Agent, responderName,
 			"--listen", netip.AddrPortFrom(s.addr.Addr(), 0).String(), "--page", strconv.FormatInt(s.meanBody(), 10),
-			"--workers", s.params.Text("workers"), "--protocol", cmp.Or(s.params.Text("protocol"), http.One), "--for", (2 * readyTime).String()}, Stdout: in, Stderr: &said})
+			"--workers", s.params.Text("workers"), "--protocol", cmp.Or(s.params.Text("protocol"),
+				http.One), "--for", (2 * readyTime).String()}, Stdout: in, Stderr: &said})
 		if err == nil {
 			err = fmt.Errorf("the responder failed with %s: %s", exit, bytes.TrimSpace(said.Bytes()))
 		}

@@ -17,7 +17,8 @@ func fixedFrames(page []byte) []byte {
 	e.SetMaxDynamicTableSize(0)
 	for _, f := range []hpack.HeaderField{{Name: ":status", Value: "200"}, {Name: "server", Value: "nginx/1.22.1"},
 		{Name: "date", Value: "Sat, 21 Nov 2026 12:00:00 GMT"}, {Name: "content-type", Value: "text/html"},
-		{Name: "content-length", Value: fmt.Sprint(len(page))}, {Name: "last-modified", Value: "Sat, 21 Nov 2026 12:00:00 GMT"},
+		{Name: "content-length", Value: fmt.Sprint(len(page))}, {Name: "last-modified",
+			Value: "Sat, 21 Nov 2026 12:00:00 GMT"},
 		{Name: "etag", Value: fmt.Sprintf("\"6740c0c0-%x\"", len(page))}, {Name: "accept-ranges", Value: "bytes"}} {
 		_ = e.WriteField(f) // into memory
 	}

@@ -49,7 +49,8 @@ func paced(t *testing.T) execution.Target {
 	target := across(t, "")
 	inside := target.Subject.(*workloadtest.Instance)
 	sysctl := func(args ...string) (string, error) {
-		out, err := exec.Command("ip", append([]string{"netns", "exec", inside.Conn.Netns, "sysctl"}, args...)...).CombinedOutput()
+		out, err := exec.Command("ip", append([]string{"netns", "exec", inside.Conn.Netns, "sysctl"},
+			args...)...).CombinedOutput()
 		return strings.TrimSpace(string(out)), err
 	}
 	const key = "net.ipv4.tcp_congestion_control"
