@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"os"
 	"os/exec"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 
@@ -40,7 +43,7 @@ func runExec(c call) int {
 		ctx, cancel = context.WithTimeout(ctx, *timeout)
 		defer cancel()
 	}
-	cmd := exec.CommandContext(ctx, f.Arg(0), f.Args()[1:]...)
+	cmd := exec.Command(f.Arg(0), f.Args()[1:]...)
 	cmd.Dir, cmd.Stdin = *dir, c.stdin
 	stdout, stderr := &conn.Head{Limit: execOutput}, &conn.Head{Limit: execOutput}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
@@ -53,7 +56,7 @@ func runExec(c call) int {
 			return c.fail(fault.Op("exec", err))
 		}
 	}
-	res, err := execute(cmd)
+	res, err := execute(ctx, cmd)
 	if err != nil {
 		return c.fail(fault.Op("exec", err))
 	}
@@ -67,41 +70,154 @@ func runExec(c call) int {
 	return res.Code
 }
 
-// execute runs cmd, which isolate prepared, and reads the counters before and after it. When its context
-// ends, the command and its process group are killed; the result has the
-// signal.
-func execute(cmd *exec.Cmd) (wire.ExecResult, error) {
+// execute runs cmd, which isolate prepared, and reads the counters before and after
+// it. When ctx ends, the command and its process group are killed; the result has the
+// signal. The time begins immediately before the fork and ends when the command has
+// been waited for: neither the pipes of its output are opened in it, nor is the rest of
+// its output read.
+func execute(ctx context.Context, cmd *exec.Cmd) (wire.ExecResult, error) {
 	// The parent-death signal depends on the thread, not the process, so
 	// this thread must live until the child has ended.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	cmd.WaitDelay = 2 * time.Second // for pipes that a grandchild holds open
+	if cmd.Err != nil {
+		return wire.ExecResult{}, startError(cmd.Err)
+	}
+	std, err := openStreams(cmd)
+	if err != nil {
+		return wire.ExecResult{}, fault.Wrap(fault.Lab, "", err)
+	}
+	defer std.close()
+	attr := &os.ProcAttr{Dir: cmd.Dir, Env: cmd.Environ(), Files: std.theirs[:], Sys: cmd.SysProcAttr}
+	rehearse(attr)
 	before := probe.ReadHost(nil)
 	start := time.Now()
-	if err := cmd.Start(); err != nil {
+	p, err := os.StartProcess(cmd.Path, cmd.Args, attr)
+	if err != nil {
 		return wire.ExecResult{}, startError(err)
 	}
-	err := cmd.Wait()
+	awake := context.AfterFunc(ctx, func() { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) })
+	std.copy()
+	state, err := p.Wait()
 	elapsed := time.Since(start)
+	awake()
 	after := probe.ReadHost(nil)
-	if err != nil && cmd.ProcessState == nil {
+	if err != nil {
 		return wire.ExecResult{}, fault.Wrap(fault.Lab, "wait", err)
 	}
+	std.wait(outputDelay)
 	res := wire.ExecResult{
 		Schema:    wire.ExecSchema,
 		Argv:      cmd.Args,
 		ElapsedNS: elapsed.Nanoseconds(),
 		Counters:  wire.Span{Before: before, After: after},
 	}
-	if ru, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+	if ru, ok := state.SysUsage().(*syscall.Rusage); ok {
 		res.Usage = probe.UsageOf(ru)
 	}
-	res.Code = cmd.ProcessState.ExitCode()
-	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
+	res.Code = state.ExitCode()
+	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		res.Signal, res.Code = ws.Signal().String(), 128+int(ws.Signal())
 	}
 	return res, nil
+}
+
+// outputDelay is how long the output of a command that has ended is read, if a process
+// that it left behind holds the pipe open.
+const outputDelay = 2 * time.Second
+
+// rehearse starts a program that does not exist. A fork in a new process meets pages
+// that have never been touched, which takes a tenth of a millisecond and more; a
+// command's time is to have none of that.
+func rehearse(attr *os.ProcAttr) {
+	if p, err := os.StartProcess("/dev/null/none", []string{"none"}, attr); err == nil {
+		_, _ = p.Wait() // there is no such program
+	}
+}
+
+// streams are the standard streams of a command. What is no file has a pipe.
+type streams struct {
+	theirs [3]*os.File
+	ours   []*os.File // to be closed: those that were opened here
+	reads  []*os.File // of them, the ends that are read
+	copies []func()
+	done   sync.WaitGroup
+}
+
+// openStreams opens files and pipes for what cmd names.
+func openStreams(cmd *exec.Cmd) (*streams, error) {
+	s := &streams{}
+	if err := s.open(cmd); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *streams) open(cmd *exec.Cmd) error {
+	switch in := cmd.Stdin.(type) {
+	case *os.File:
+		s.theirs[0] = in
+	case nil:
+		null, err := os.Open(os.DevNull)
+		if err != nil {
+			return err
+		}
+		s.theirs[0], s.ours = null, append(s.ours, null)
+	default:
+		r, w, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		s.theirs[0], s.ours = r, append(s.ours, r, w)
+		// Not waited for: the input may never end.
+		s.copies = append(s.copies, func() {
+			go func() {
+				_, _ = io.Copy(w, in) // the command may end before its input
+				w.Close()
+			}()
+		})
+	}
+	for i, out := range []io.Writer{cmd.Stdout, cmd.Stderr} {
+		if f, ok := out.(*os.File); ok {
+			s.theirs[1+i] = f
+			continue
+		}
+		r, w, err := os.Pipe()
+		if err != nil {
+			return err
+		}
+		s.theirs[1+i], s.ours, s.reads = w, append(s.ours, r, w), append(s.reads, r)
+		s.copies = append(s.copies, func() {
+			w.Close()
+			s.done.Go(func() { _, _ = io.Copy(out, r) }) // until the end, or until wait closes it
+		})
+	}
+	return nil
+}
+
+// copy begins to copy, once the command has its ends.
+func (s *streams) copy() {
+	for _, begin := range s.copies {
+		begin()
+	}
+}
+
+// wait waits until all output has been read, but not longer than limit.
+func (s *streams) wait(limit time.Duration) {
+	late := time.AfterFunc(limit, func() {
+		for _, r := range s.reads {
+			r.Close()
+		}
+	})
+	s.done.Wait()
+	late.Stop()
+}
+
+func (s *streams) close() {
+	for _, f := range s.ours {
+		f.Close()
+	}
 }
 
 // startError classifies the error of a program that could not be started.

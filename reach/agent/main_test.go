@@ -168,3 +168,21 @@ func TestListNamesLoops(t *testing.T) {
 		t.Errorf("printed %q", out)
 	}
 }
+
+// What a command left behind holds the pipe of its output open: the command's time has
+// ended, and what it printed is there.
+func TestExecDoesNotTimeWhatACommandLeavesBehind(t *testing.T) {
+	start := time.Now()
+	r := execResult(t, "--", "/bin/sh", "-c", "echo $$; sleep 100 & echo out")
+	took := time.Since(start)
+	pid, said, _ := strings.Cut(string(r.Stdout), "\n")
+	if said != "out\n" || r.Code != 0 {
+		t.Errorf("printed %q, code %d", r.Stdout, r.Code)
+	}
+	if took-time.Duration(r.ElapsedNS) < outputDelay {
+		t.Errorf("%d ns of %v: the rest of the pipe was timed", r.ElapsedNS, took)
+	}
+	if err := exec.Command("/bin/kill", "-KILL", "--", "-"+pid).Run(); err != nil {
+		t.Errorf("the group %s: %v", pid, err)
+	}
+}
