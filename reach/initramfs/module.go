@@ -66,6 +66,54 @@ func OpenTree(fsys fs.FS) (*Tree, error) {
 // equivalent.
 func canonical(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
+// The states of a module.
+const (
+	BuiltIn  = "built in"
+	Loadable = "module"
+	Absent   = "missing"
+	Unclear  = "unknown" // there is no list of what is built in
+)
+
+// State tells how the kernel has the module name.
+func (t *Tree) State(name string) string {
+	name = canonical(name)
+	switch {
+	case t.files[name] != "":
+		return Loadable
+	case t.builtin[name]:
+		return BuiltIn
+	case len(t.builtin) == 0:
+		return Unclear
+	}
+	return Absent
+}
+
+// Parameters returns the names of the parameters of a module that can be loaded.
+func (t *Tree) Parameters(name string) (map[string]bool, error) {
+	file, ok := t.files[canonical(name)]
+	if !ok {
+		return nil, fault.New(fault.NotFound, "there is no module %s", name)
+	}
+	data, err := t.read(file)
+	if err != nil {
+		return nil, fmt.Errorf("module %s: %w", name, err)
+	}
+	info, err := modinfo(data)
+	if err != nil {
+		return nil, fmt.Errorf("module %s: %w", name, err)
+	}
+	names := map[string]bool{}
+	for entry := range bytes.SplitSeq(info, []byte{0}) {
+		for _, key := range []string{"parm=", "parmtype="} {
+			if value, ok := strings.CutPrefix(string(entry), key); ok {
+				name, _, _ := strings.Cut(value, ":")
+				names[name] = true
+			}
+		}
+	}
+	return names, nil
+}
+
 // Order returns the names of the modules to load for wanted, each after its
 // dependencies, without those built into the kernel. A module that the kernel
 // lacks is an error of kind fault.Unsupported.
@@ -160,15 +208,7 @@ func (t *Tree) read(file string) ([]byte, error) {
 // dependencies reads a module's metadata: the modules that it depends on, and
 // those that should be loaded before it ("softdep=pre: a b post: c").
 func dependencies(module []byte) (depends, before []string, err error) {
-	f, err := elf.NewFile(bytes.NewReader(module))
-	if err != nil {
-		return nil, nil, err
-	}
-	section := f.Section(".modinfo")
-	if section == nil {
-		return nil, nil, errors.New("section .modinfo is missing")
-	}
-	info, err := section.Data()
+	info, err := modinfo(module)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -189,4 +229,17 @@ func dependencies(module []byte) (depends, before []string, err error) {
 		}
 	}
 	return slices.Clip(depends), slices.Clip(before), nil
+}
+
+// modinfo returns a module's metadata: entries KEY=VALUE, separated by zeros.
+func modinfo(module []byte) ([]byte, error) {
+	f, err := elf.NewFile(bytes.NewReader(module))
+	if err != nil {
+		return nil, err
+	}
+	section := f.Section(".modinfo")
+	if section == nil {
+		return nil, errors.New("section .modinfo is missing")
+	}
+	return section.Data()
 }
