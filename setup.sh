@@ -69,6 +69,10 @@ packages() {
 	test|lighttpd-mod-openssl|HTTPS of that server
 	test|busybox-static|programs without libraries for the tests of roots and RAM disks
 	test|musl|the loader of musl: a root in which programs for glibc are refused
+	test|bzip2|packs a kernel as Linux does
+	test|lz4|packs a kernel as Linux does
+	test|lzop|packs a kernel as Linux does
+	test|xz-utils|packs a kernel as Linux does
 	test|cpio|reads the RAM disks that the tests write
 	test|docker-registry|pulls of images: a registry that the tests start, never started as a service
 	test|musl-tools|examples/images: the same program with another C library

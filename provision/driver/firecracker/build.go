@@ -20,6 +20,7 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
+	"bakeoff/provision/kernel"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
@@ -188,23 +189,20 @@ func (in *Instance) storage(ctx context.Context) ([]drive, error) {
 	return drives, nil
 }
 
-// maxKernel bounds a kernel image, in bytes.
-const maxKernel = 256 << 20
-
 // kernel writes the unpacked kernel and the initial RAM disk into the
 // directory.
 func (in *Instance) kernel(ctx context.Context, o options, drives []drive) error {
-	kernel, modules := in.Spec.Image.Kernel, in.Spec.Image.Modules
+	file, modules := in.Spec.Image.Kernel, in.Spec.Image.Modules
 	if o.kernel != "" {
-		kernel, modules = o.kernel, o.modules
+		file, modules = o.kernel, o.modules
 	}
 	var image bytes.Buffer
-	if err := in.Host.Pull(ctx, kernel, &limited{w: &image, left: maxKernel}); err != nil {
+	if err := in.Host.Pull(ctx, file, &limited{w: &image, left: kernel.MaxImage}); err != nil {
 		return err
 	}
-	elf, err := vmlinux(image.Bytes())
+	elf, err := kernel.Unpack(image.Bytes())
 	if err != nil {
-		return fault.Wrap(fault.Invalid, "kernel "+kernel, err)
+		return fault.Wrap(fault.Invalid, "kernel "+file, err)
 	}
 	if err := in.Host.Push(ctx, path.Join(in.Spec.Dir, fileKernel), 0o644, bytes.NewReader(elf)); err != nil {
 		return err
@@ -220,7 +218,7 @@ func (in *Instance) kernel(ctx context.Context, o options, drives []drive) error
 			serials[i] = drives[d].serial
 		}
 	}
-	return guest.Initramfs(ctx, in.Host, wire.InitramfsRequest{Kernel: kernel, Modules: modules, Wanted: wanted,
+	return guest.Initramfs(ctx, in.Host, wire.InitramfsRequest{Kernel: file, Modules: modules, Wanted: wanted,
 		Agent:  in.Spec.Agent,
 		Config: guest.InitConfig(in.Spec, fmt.Sprintf("vsock:%d", agentPort), drives[0].serial, serials),
 		Out:    path.Join(in.Spec.Dir, fileInitrd)})
@@ -236,7 +234,7 @@ type limited struct {
 
 func (l *limited) Write(p []byte) (int, error) {
 	if l.left -= len(p); l.left < 0 {
-		return 0, fault.New(fault.Invalid, "longer than %d bytes", maxKernel)
+		return 0, fault.New(fault.Invalid, "longer than %d bytes", kernel.MaxImage)
 	}
 	return l.w.Write(p)
 }
