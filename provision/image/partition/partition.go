@@ -6,19 +6,16 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"io"
 	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/gpt"
 )
 
 // Range is a part of a disk, in bytes.
 type Range struct{ Offset, Size int64 }
-
-// The sizes of the sectors that disks have, in bytes.
-var sectors = []int64{512, 4096}
 
 // The types of partitions, as they are written in a GPT.
 const (
@@ -41,8 +38,9 @@ var roots = map[string]string{
 }
 
 // Root returns the place of the ext4 file system that is the root of a disk of size
-// bytes: the file system of the whole disk, the partition with the type of a root for
-// the architecture arch, or the only Linux partition. Errors are of kind fault.Invalid.
+// bytes: the file system of the whole disk, the Linux partition with the attribute
+// BOOTONCE or BOOTME, the one with the type of a root for the architecture arch, or the
+// only Linux partition. Errors are of kind fault.Invalid.
 func Root(disk io.ReaderAt, size int64, arch string) (Range, error) {
 	whole := Range{0, size}
 	if system(disk, whole) == ext {
@@ -73,12 +71,21 @@ func Root(disk io.ReaderAt, size int64, arch string) (Range, error) {
 // part is a partition with Linux in it.
 type part struct {
 	Range
-	number int
-	root   bool // its type says that it is a root
+	number     int
+	root       bool // its type says that it is a root
+	attributes uint64
 }
 
-// choose returns the root partition, or else the only Linux partition.
+// choose returns the partition that the attributes of the GPT name: BOOTONCE before
+// BOOTME; or the root partition; or else the only Linux partition.
 func choose(parts []part) (Range, error) {
+	for _, bit := range []uint64{gpt.BootOnce, gpt.BootMe} {
+		for _, p := range parts {
+			if p.attributes&bit != 0 && p.attributes&gpt.BootFailed == 0 {
+				return p.Range, nil
+			}
+		}
+	}
 	found := slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return !p.root })
 	if len(found) == 0 {
 		found = parts
@@ -111,7 +118,7 @@ func table(disk io.ReaderAt, size int64, arch string) ([]part, error) {
 		case e[0] != 0 && e[0] != 0x80: // the boot sector of a file system, not a table
 			return nil, nil
 		case e[4] == protected:
-			return gpt(disk, size, arch)
+			return linuxParts(disk, size, arch)
 		case e[4] == linuxMBR:
 			p := part{number: i + 1, Range: Range{int64(binary.LittleEndian.Uint32(e[8:])) * 512,
 				int64(binary.LittleEndian.Uint32(e[12:])) * 512}}
@@ -127,76 +134,25 @@ func table(disk io.ReaderAt, size int64, arch string) ([]part, error) {
 // within refuses a partition that does not lie on its disk.
 func (p part) within(size int64) error {
 	if p.Offset <= 0 || p.Size <= 0 || p.Offset > size || p.Size > size-p.Offset {
-		return damaged("partition %d does not lie on the disk, which has %d bytes", p.number, size)
+		return gpt.Damaged("partition %d does not lie on the disk, which has %d bytes", p.number, size)
 	}
 	return nil
 }
 
-func damaged(format string, args ...any) error {
-	return fault.WithFix(fault.New(fault.Invalid, "the partition table is damaged: "+format, args...),
-		"copy the whole disk again")
-}
-
-// The bounds of a GPT that bakeoff reads.
-const (
-	maxEntries   = 1024
-	maxEntrySize = 4096
-)
-
-// gpt reads the primary table. Its header is in the second sector.
-//
-// Source: UEFI Specification, chapter 5.
-func gpt(disk io.ReaderAt, size int64, arch string) ([]part, error) {
-	for _, sector := range sectors {
-		h := at(disk, sector, 92)
-		if h == nil || string(h[:8]) != "EFI PART" {
-			continue
-		}
-		return gptWith(disk, h, size, sector, arch)
-	}
-	return nil, damaged("the header of the GPT is missing")
-}
-
-func gptWith(disk io.ReaderAt, h []byte, size, sector int64, arch string) ([]part, error) {
-	le := binary.LittleEndian
-	sum := le.Uint32(h[16:])
-	clear(h[16:20])
-	first, count, each := le.Uint64(h[72:]), le.Uint32(h[80:]), le.Uint32(h[84:])
-	switch {
-	case le.Uint32(h[12:]) != 92 || crc32.ChecksumIEEE(h) != sum:
-		return nil, damaged("the header of the GPT does not have its checksum")
-	case count > maxEntries || each < 128 || each > maxEntrySize || first < 2 || first > uint64(size/sector):
-		return nil, damaged("the GPT has %d entries of %d bytes in sector %d", count, each, first)
-	}
-	entries := at(disk, int64(first)*sector, int(count*each))
-	if entries == nil || crc32.ChecksumIEEE(entries) != le.Uint32(h[88:]) {
-		return nil, damaged("the entries of the GPT do not have their checksum")
+// linuxParts returns the Linux partitions of a GPT.
+func linuxParts(disk io.ReaderAt, size int64, arch string) ([]part, error) {
+	all, err := gpt.Read(disk, size)
+	if fault.Is(err, fault.NotFound) {
+		return nil, gpt.Damaged("the header of the GPT is missing")
 	}
 	parts := []part{}
-	for i := range int(count) {
-		e := entries[i*int(each):][:128]
-		id := guid(e[:16])
-		if id != linuxData && id != roots[arch] {
-			continue
+	for _, p := range all {
+		if p.Type == linuxData || p.Type == roots[arch] {
+			parts = append(parts, part{Range: Range{p.Offset, p.Size}, number: p.Number, root: p.Type == roots[arch],
+				attributes: p.Attributes})
 		}
-		from, to, sectors := le.Uint64(e[32:]), le.Uint64(e[40:]), uint64(size/sector)
-		if from > to || to >= sectors {
-			return nil, damaged("partition %d does not lie on the disk, which has %d bytes", i+1, size)
-		}
-		p := part{number: i + 1, root: id == roots[arch],
-			Range: Range{int64(from) * sector, int64(to-from+1) * sector}}
-		if err := p.within(size); err != nil {
-			return nil, err
-		}
-		parts = append(parts, p)
 	}
-	return parts, nil
-}
-
-// guid writes a GUID as people do. Its first three parts are little-endian.
-func guid(b []byte) string {
-	le := binary.LittleEndian
-	return fmt.Sprintf("%08x-%04x-%04x-%x-%x", le.Uint32(b), le.Uint16(b[4:]), le.Uint16(b[6:]), b[8:10], b[10:16])
+	return parts, err
 }
 
 // at reads n bytes; nil if the disk does not have them.

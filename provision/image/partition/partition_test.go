@@ -5,10 +5,12 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"hash/crc32"
+	"reflect"
 	"strings"
 	"testing"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/gpt"
 )
 
 const sector = 512
@@ -33,6 +35,7 @@ func mbr(disk []byte, i int, kind byte, first, count uint32) {
 type entry struct {
 	kind        string
 	first, last uint64
+	attributes  uint64
 }
 
 // withGPT makes a table in sectors of some size.
@@ -53,6 +56,7 @@ func withGPT(disk []byte, size int, parts ...entry) {
 		copy(table[128*i+8:], b[8:])
 		le.PutUint64(table[128*i+32:], p.first)
 		le.PutUint64(table[128*i+40:], p.last)
+		le.PutUint64(table[128*i+48:], p.attributes)
 	}
 	h := disk[size:][:92]
 	copy(h, "EFI PART")
@@ -83,31 +87,43 @@ func TestRoot(t *testing.T) {
 			extAt(d, 16*sector, 16)
 		}, Range{16 * sector, 32 * sector}, ""},
 		"the root of a GPT": {func(d []byte) {
-			withGPT(d, sector, entry{esp, 20, 23}, entry{linuxData, 24, 31}, entry{amd64, 32, 63})
+			withGPT(d, sector, entry{esp, 20, 23, 0}, entry{linuxData, 24, 31, 0}, entry{amd64, 32, 63, 0})
 			extAt(d, 32*sector, 16)
 		}, Range{32 * sector, 32 * sector}, ""},
 		"the only Linux partition of a GPT with large sectors": {func(d []byte) {
-			withGPT(d, 4096, entry{esp, 4, 4}, entry{linuxData, 5, 8})
+			withGPT(d, 4096, entry{esp, 4, 4, 0}, entry{linuxData, 5, 8, 0})
 			extAt(d, 5*4096, 16)
 		}, Range{5 * 4096, 4 * 4096}, ""},
+		"BOOTME before the type of a root": {func(d []byte) {
+			withGPT(d, sector, entry{amd64, 20, 23, 0}, entry{linuxData, 32, 63, gpt.BootMe})
+			extAt(d, 32*sector, 16)
+		}, Range{32 * sector, 32 * sector}, ""},
+		"BOOTONCE before BOOTME": {func(d []byte) {
+			withGPT(d, sector, entry{amd64, 20, 23, gpt.BootMe}, entry{linuxData, 32, 63, gpt.BootOnce})
+			extAt(d, 32*sector, 16)
+		}, Range{32 * sector, 32 * sector}, ""},
+		"BOOTFAILED is left out": {func(d []byte) {
+			withGPT(d, sector, entry{linuxData, 20, 23, gpt.BootMe | gpt.BootFailed}, entry{linuxData, 32, 63, gpt.BootMe})
+			extAt(d, 32*sector, 16)
+		}, Range{32 * sector, 32 * sector}, ""},
 		"two Linux partitions": {func(d []byte) {
-			withGPT(d, sector, entry{linuxData, 20, 23}, entry{linuxData, 24, 31})
+			withGPT(d, sector, entry{linuxData, 20, 23, 0}, entry{linuxData, 24, 31, 0})
 		}, Range{}, "2 partitions that can be the root: 1, 2"},
 		"the root of another architecture": {func(d []byte) {
-			withGPT(d, sector, entry{roots["arm64"], 20, 23})
+			withGPT(d, sector, entry{roots["arm64"], 20, 23, 0})
 		}, Range{}, "no Linux partition"},
 		"a damaged header": {func(d []byte) {
-			withGPT(d, sector, entry{amd64, 20, 23})
+			withGPT(d, sector, entry{amd64, 20, 23, 0})
 			d[sector+40]++
 		}, Range{}, "does not have its checksum"},
 		"damaged entries": {func(d []byte) {
-			withGPT(d, sector, entry{amd64, 20, 23})
+			withGPT(d, sector, entry{amd64, 20, 23, 0})
 			d[2*sector+40]++
 		}, Range{}, "do not have their checksum"},
 		"no header": {func(d []byte) { mbr(d, 0, protected, 1, 100) }, Range{}, "the header of the GPT is missing"},
 		"beyond the disk": {func(d []byte) { mbr(d, 0, linuxMBR, 16, 1000) }, Range{},
 			"partition 1 does not lie on the disk"},
-		"beyond the GPT": {func(d []byte) { withGPT(d, sector, entry{amd64, 20, 1 << 60}) }, Range{},
+		"beyond the GPT": {func(d []byte) { withGPT(d, sector, entry{amd64, 20, 1 << 60, 0}) }, Range{},
 			"partition 1 does not lie"},
 		"xfs": {func(d []byte) { copy(d, "XFSB") }, Range{}, "is xfs, and the guests of " +
 			"bakeoff mount ext4; mount it"},
@@ -125,6 +141,37 @@ func TestRoot(t *testing.T) {
 		if c.says != "" && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.says)) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	two := 2
+	for name, c := range map[string]struct {
+		make func(disk []byte)
+		want Table
+	}{
+		"GPT": {func(d []byte) {
+			withGPT(d, sector, entry{esp, 20, 23, 1}, entry{linuxData, 32, 63, gpt.BootMe})
+			extAt(d, 32*sector, 16)
+		}, Table{Kind: "GPT", Root: &two, Entries: []Entry{
+			{Number: 1, Type: esp, Offset: 20 * sector, Size: 4 * sector, Attributes: []string{"required"}},
+			{Number: 2, Type: linuxData, Offset: 32 * sector, Size: 32 * sector, Attributes: []string{"bootme"},
+				FileSystem: ext}}}},
+		"MBR": {func(d []byte) { mbr(d, 0, 0xa9, 16, 16); d[446] = 0x80 }, Table{Kind: "MBR",
+			RootError: "the disk has no Linux partition; copy the file system of the root into a file of its own and name that file",
+			Entries: []Entry{{Number: 1, Type: "0xa9", Offset: 16 * sector, Size: 16 * sector,
+				Attributes: []string{"active"}}}}},
+		"the whole disk": {func(d []byte) { extAt(d, 0, 64) }, Table{FileSystem: ext, Root: new(int), Entries: []Entry{}}},
+	} {
+		disk := make([]byte, size)
+		c.make(disk)
+		got, err := Describe(bytes.NewReader(disk), size, "amd64")
+		if err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	if _, err := Describe(bytes.NewReader(make([]byte, size)), size, "amd64"); !fault.Is(err, fault.NotFound) {
+		t.Errorf("zeros: %v", err)
 	}
 }
 
@@ -167,12 +214,15 @@ func FuzzRoot(f *testing.F) {
 	}
 	add(func(d []byte) { extAt(d, 0, 32) })
 	add(func(d []byte) { mbr(d, 1, linuxMBR, 16, 32); extAt(d, 16*sector, 16) })
-	add(func(d []byte) { withGPT(d, sector, entry{roots["amd64"], 20, 51}); extAt(d, 20*sector, 16) })
+	add(func(d []byte) { withGPT(d, sector, entry{roots["amd64"], 20, 51, 0}); extAt(d, 20*sector, 16) })
 	f.Add(header(func([]byte) {}))
 	f.Fuzz(func(t *testing.T, disk []byte) {
 		r, err := Root(bytes.NewReader(disk), int64(len(disk)), "amd64")
 		if err == nil && (r.Offset < 0 || r.Size <= 0 || r.Offset+r.Size > int64(len(disk))) {
 			t.Errorf("%v of %d bytes", r, len(disk))
+		}
+		if d, err := Describe(bytes.NewReader(disk), int64(len(disk)), "amd64"); err == nil && d.Kind+d.FileSystem == "" {
+			t.Error("a disk without anything was described")
 		}
 		if is, err := QCOW2(disk); err != nil && !is {
 			t.Errorf("no qcow2 file, but %v", err)

@@ -1,0 +1,104 @@
+package partition
+
+import (
+	"encoding/binary"
+	"fmt"
+	"io"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/gpt"
+)
+
+// Table is what a disk contains, for people.
+type Table struct {
+	// Kind is GPT, MBR or empty.
+	Kind string `json:"kind"`
+	// FileSystem is that of the whole disk, if it has one.
+	FileSystem string  `json:"file_system,omitempty"`
+	Entries    []Entry `json:"partitions"`
+	// Root is the number of the partition that is the root; 0 is the whole disk.
+	Root *int `json:"root"`
+	// RootError says why there is none.
+	RootError string `json:"root_error,omitempty"`
+}
+
+// Entry is a partition; Offset and Size are in bytes.
+type Entry struct {
+	Number     int      `json:"number"`
+	Type       string   `json:"type"` // a GUID, or a number in an MBR
+	Name       string   `json:"name,omitempty"`
+	Offset     int64    `json:"offset_bytes"`
+	Size       int64    `json:"size_bytes"`
+	Attributes []string `json:"attributes"`
+	FileSystem string   `json:"file_system,omitempty"`
+}
+
+// Describe lists the partitions of a disk of size bytes. It returns an error of kind
+// fault.Invalid for a damaged table, and of kind fault.NotFound where there is neither a
+// table nor a file system that bakeoff knows.
+func Describe(disk io.ReaderAt, size int64, arch string) (Table, error) {
+	t := Table{Entries: []Entry{}}
+	if t.FileSystem = system(disk, Range{0, size}); t.FileSystem != ext {
+		all, err := gpt.Read(disk, size)
+		switch {
+		case err == nil:
+			t.Kind = "GPT"
+			for _, p := range all {
+				t.Entries = append(t.Entries, Entry{Number: p.Number, Type: p.Type, Name: p.Name, Offset: p.Offset,
+					Size: p.Size, Attributes: gpt.Attributes(p.Attributes)})
+			}
+		case !fault.Is(err, fault.NotFound):
+			return t, err
+		default:
+			t.Entries = append(t.Entries, mbrEntries(disk, size)...)
+			if len(t.Entries) > 0 {
+				t.Kind = "MBR"
+			}
+		}
+	}
+	if t.Kind == "" && t.FileSystem == "" {
+		return t, fault.New(fault.NotFound, "neither a partition table nor a file system that bakeoff knows")
+	}
+	for i, e := range t.Entries {
+		t.Entries[i].FileSystem = system(disk, Range{e.Offset, e.Size})
+	}
+	r, err := Root(disk, size, arch)
+	if err != nil {
+		t.RootError = err.Error()
+		return t, nil
+	}
+	n := 0
+	for _, e := range t.Entries {
+		if e.Offset == r.Offset {
+			n = e.Number
+		}
+	}
+	t.Root = &n
+	return t, nil
+}
+
+// mbrEntries returns the primary partitions of an MBR.
+func mbrEntries(disk io.ReaderAt, size int64) (all []Entry) {
+	mbr := at(disk, 0, 512)
+	if mbr == nil || mbr[510] != 0x55 || mbr[511] != 0xaa {
+		return nil
+	}
+	for i := range 4 {
+		e := mbr[446+16*i:][:16]
+		if e[0] != 0 && e[0] != 0x80 {
+			return nil // the boot sector of a file system
+		}
+		p := part{number: i + 1, Range: Range{int64(binary.LittleEndian.Uint32(e[8:])) * 512,
+			int64(binary.LittleEndian.Uint32(e[12:])) * 512}}
+		if e[4] == 0 || p.within(size) != nil {
+			continue
+		}
+		attributes := []string{}
+		if e[0] == 0x80 {
+			attributes = append(attributes, "active")
+		}
+		all = append(all, Entry{Number: p.number, Type: fmt.Sprintf("%#02x", e[4]), Offset: p.Offset, Size: p.Size,
+			Attributes: attributes})
+	}
+	return all
+}
