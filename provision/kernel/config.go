@@ -48,7 +48,7 @@ func ikconfig(image []byte) []byte {
 type State string
 
 const (
-	BuiltIn State = "built in"
+	BuiltIn State = "built-in"
 	Module  State = "module"
 	Missing State = "missing"
 	Unknown State = "unknown"
@@ -60,9 +60,18 @@ type Feature struct {
 	Name  string `json:"name"`
 	What  string `json:"what"`
 	State State  `json:"state"`
-	// Source says where the state is from; it is empty if the state is unknown.
+	// Source says where the state is from: one of the sources below, or empty if the
+	// state is unknown.
 	Source string `json:"source,omitempty"`
 }
+
+// The sources of states.
+const (
+	FromConfig   = "configuration" // a file beside the kernel
+	FromIKConfig = "IKCONFIG"      // the configuration in the kernel
+	FromModules  = "modules"
+	FromKernel   = "kernel" // its notes and the names of its parameters
+)
 
 // features are what guests of bakeoff use.
 var features = []struct{ name, module, what string }{
@@ -82,13 +91,10 @@ var features = []struct{ name, module, what string }{
 
 // Beside is what lies beside a kernel and tells about it.
 type Beside struct {
-	// Config is the configuration, as the kernel's build wrote it; ConfigName is
-	// where it is from.
-	Config     []byte
-	ConfigName string
-	// Modules is the folder lib/modules/VERSION; ModulesName is where it is.
-	Modules     fs.FS
-	ModulesName string
+	// Config is the configuration, as the kernel's build wrote it.
+	Config []byte
+	// Modules is the folder lib/modules/VERSION.
+	Modules fs.FS
 }
 
 // Learn sets the features of a Linux kernel: from the configuration beside it, from the
@@ -98,18 +104,18 @@ func (i *Info) Learn(b Beside) error {
 	if i.System != Linux {
 		return nil
 	}
-	text, name := b.Config, b.ConfigName
+	text, source := b.Config, FromConfig
 	if text == nil {
-		text, name = i.config, "IKCONFIG"
+		text, source = i.config, FromIKConfig
 	}
 	config, err := parseConfig(text)
 	if err != nil {
-		return fault.Wrap(fault.Invalid, name, err)
+		return fault.Wrap(fault.Invalid, "the configuration of the kernel", err)
 	}
 	var tree *initramfs.Tree
 	if b.Modules != nil {
 		if tree, err = initramfs.OpenTree(b.Modules); err != nil {
-			return fault.Wrap(fault.Invalid, b.ModulesName, err)
+			return fault.Wrap(fault.Invalid, "the modules of the kernel", err)
 		}
 	}
 	i.Features = nil
@@ -117,18 +123,18 @@ func (i *Info) Learn(b Beside) error {
 		x := Feature{Name: f.name, What: f.what, State: Unknown}
 		switch {
 		case config != nil:
-			x.State, x.Source = cmpState(config[f.name]), name
+			x.State, x.Source = stateOf(config[f.name]), source
 		case f.name == "PVH" && i.ELF != nil && (i.Arch == "amd64" || i.Arch == "386"):
-			x.State, x.Source = Missing, "the notes of the kernel"
+			x.State, x.Source = Missing, FromKernel
 			if i.ELF.PVHEntry != nil {
 				x.State = BuiltIn
 			}
 		case f.module != "" && tree != nil:
 			if x.State = State(tree.State(f.module)); x.State != Unknown {
-				x.Source = b.ModulesName
+				x.Source = FromModules
 			}
 		case f.name == "VIRTIO_MMIO_CMDLINE_DEVICES":
-			x.State, x.Source = i.namedDevices(tree, b.ModulesName)
+			x.State, x.Source = i.namedDevices(tree)
 		}
 		i.Features = append(i.Features, x)
 	}
@@ -137,9 +143,9 @@ func (i *Info) Learn(b Beside) error {
 
 // namedDevices tells whether the kernel reads virtio_mmio.device from its command line:
 // the name of the parameter is in the kernel, or in its module.
-func (i *Info) namedDevices(t *initramfs.Tree, name string) (State, string) {
+func (i *Info) namedDevices(t *initramfs.Tree) (State, string) {
 	if i.params {
-		return BuiltIn, "the parameters of the kernel"
+		return BuiltIn, FromKernel
 	}
 	if t == nil {
 		return Unknown, ""
@@ -149,21 +155,21 @@ func (i *Info) namedDevices(t *initramfs.Tree, name string) (State, string) {
 		if i.ELF == nil {
 			return Unknown, ""
 		}
-		return Missing, "the parameters of the kernel"
+		return Missing, FromKernel
 	case initramfs.Absent:
-		return Missing, name
+		return Missing, FromModules
 	}
 	params, err := t.Parameters("virtio_mmio")
 	switch {
 	case err != nil:
 		return Unknown, ""
 	case params["device"]:
-		return Module, name
+		return Module, FromModules
 	}
-	return Missing, name
+	return Missing, FromModules
 }
 
-func cmpState(value string) State {
+func stateOf(value string) State {
 	switch value {
 	case "y":
 		return BuiltIn

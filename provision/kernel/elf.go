@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"debug/elf"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"regexp"
@@ -76,6 +77,11 @@ func (i *Info) readELF(image []byte) error {
 		i.systemOf(n, f.ByteOrder)
 	}
 	i.identify(image)
+	interpreted := slices.ContainsFunc(f.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP })
+	// Kernels of FreeBSD name an interpreter, too.
+	if f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN || i.System == "" && interpreted {
+		return errors.New("a program, a library or a module, not a kernel")
+	}
 	return nil
 }
 

@@ -108,7 +108,7 @@ func Inspect(image []byte) (Info, error) {
 	case bytes.HasPrefix(image, []byte(elf.ELFMAG)):
 		i.Format = ELF
 		if err := i.readELF(image); err != nil {
-			return i, fault.Wrap(fault.Invalid, "the ELF file is damaged", err)
+			return i, fault.Wrap(fault.Invalid, "ELF file", err)
 		}
 	case at(image, 0x38, "ARM\x64"):
 		i.Format, i.Arch = ARM64, "arm64"
@@ -225,4 +225,24 @@ func archOfPE(machine uint16) string {
 		return name
 	}
 	return fmt.Sprintf("PE machine %#x", machine)
+}
+
+// Recognized reports whether the beginning of a file, 64 KiB of it, is that of a kernel
+// that is not compressed as a whole. A kernel for Multiboot alone has no mark at its
+// beginning: for it, every other meaning of the bytes must be excluded first.
+func Recognized(head []byte) bool {
+	return isBzImage(head) || at(head, 0, elf.ELFMAG) || at(head, 0x38, "ARM\x64") || at(head, 0x38, "RSC\x05") ||
+		peMachine(head) != 0
+}
+
+// Decompress unpacks a file that is compressed as a whole, and names how; data that is
+// not compressed is returned as it is. Errors are of kind fault.Invalid.
+func Decompress(data []byte) (how string, out []byte, err error) {
+	if how = compression(data); how == "" {
+		return "", data, nil
+	}
+	if out, err = decompress(how, data); err != nil {
+		err = fault.New(fault.Invalid, "the file is compressed with %s and cannot be unpacked: %w", how, err)
+	}
+	return how, out, err
 }

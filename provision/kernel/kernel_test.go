@@ -224,6 +224,13 @@ func marked(size, offset int, mark string) []byte {
 	return b
 }
 
+// program is an ELF file with an interpreter.
+func program() []byte {
+	b := kernelOf{64, elf.EM_X86_64, 0, []note{{"GNU", 1, make([]byte, 16)}}, ""}.bytes()
+	binary.LittleEndian.PutUint32(b[64:], uint32(elf.PT_INTERP))
+	return b
+}
+
 func TestInspectOthers(t *testing.T) {
 	le := binary.LittleEndian
 	m1 := le.AppendUint32(le.AppendUint32(le.AppendUint32(nil, 0x1badb002), 3), ^uint32(0x1badb002+3)+1)
@@ -317,13 +324,13 @@ func TestLearn(t *testing.T) {
 		want string
 		say  int // lacks
 	}{
-		"nothing": {Beside{}, "built in, unknown, unknown, unknown, unknown, unknown", 5},
-		"modules": {Beside{Modules: modules, ModulesName: "modules"}, "built in, module, module, missing, built in, unknown", 3},
-		"modules without command line": {Beside{Modules: without, ModulesName: "modules"},
-			"built in, module, missing, missing, built in, unknown", 4},
+		"nothing": {Beside{}, "built-in, unknown, unknown, unknown, unknown, unknown", 5},
+		"modules": {Beside{Modules: modules}, "built-in, module, module, missing, built-in, unknown", 3},
+		"modules without command line": {Beside{Modules: without},
+			"built-in, module, missing, missing, built-in, unknown", 4},
 		"configuration": {Beside{Config: []byte("CONFIG_VIRTIO_MMIO=y\nCONFIG_VIRTIO_MMIO_CMDLINE_DEVICES=y\n" +
-			"CONFIG_PVH=y\nCONFIG_EXT4_FS=m\nCONFIG_ACPI=y\n"), ConfigName: "config"},
-			"built in, built in, built in, missing, module, built in", 3},
+			"CONFIG_PVH=y\nCONFIG_EXT4_FS=m\nCONFIG_ACPI=y\n")},
+			"built-in, built-in, built-in, missing, module, built-in", 3},
 	} {
 		i, err := Inspect(linux())
 		if err == nil {
@@ -339,7 +346,7 @@ func TestLearn(t *testing.T) {
 		}
 	}
 	i, _ := Inspect(linux())
-	if err := i.Learn(Beside{Config: []byte("#!/bin/sh\n"), ConfigName: "script"}); !fault.Is(err, fault.Invalid) {
+	if err := i.Learn(Beside{Config: []byte("#!/bin/sh\n")}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a script as configuration: %v", err)
 	}
 }

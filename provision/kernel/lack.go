@@ -1,19 +1,17 @@
 package kernel
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
-// Lack is something that a microvm of QEMU has no use of, or needs help for, with this
-// kernel.
+// Lack is something that a kernel lacks for a microvm of QEMU, or for which it needs
+// help.
 type Lack struct {
 	// Name is the option of the kernel's configuration, or what is missing.
 	Name string `json:"name"`
-	// Unknown is set if nothing tells whether the kernel has it.
-	Unknown bool   `json:"unknown,omitempty"`
-	Effect  string `json:"effect"`
-	Fix     string `json:"fix"`
+	// State is Missing, Module (an initial RAM disk must load it) or Unknown.
+	State State `json:"state"`
+	// Effect is what that means.
+	Effect string `json:"effect"`
+	Fix    string `json:"fix"`
 }
 
 // Feature returns the state of a feature.
@@ -30,14 +28,18 @@ func (i *Info) Feature(name string) State {
 // must have been called for a Linux kernel.
 func (i *Info) Lacks() []Lack {
 	if i.Arch != "amd64" && i.Arch != "386" {
-		return []Lack{{Name: "x86", Effect: "the machine microvm exists for x86 alone, and this kernel is for " + i.Arch,
+		return []Lack{{Name: "x86", State: Missing, Effect: "the machine microvm exists for x86 alone, and this kernel is for " + i.Arch,
 			Fix: "boot it with the machine virt of qemu-system for " + i.Arch}}
 	}
 	lacks := i.lacksEntry()
 	if i.System != Linux {
 		if !i.params {
-			lacks = append(lacks, Lack{Name: "virtio_mmio.device", Unknown: i.System != NetBSD || i.ELF == nil,
-				Effect: "the kernel does not contain the name of the parameter, so it may find no device of the command line",
+			state := Unknown
+			if i.System == NetBSD && i.ELF != nil {
+				state = Missing
+			}
+			lacks = append(lacks, Lack{Name: MMIOParameter, State: state,
+				Effect: "the kernel does not contain the name of the parameter, so it finds no device that way",
 				Fix:    "use a kernel that is built for microvm (MICROVM of NetBSD), or a machine with PCI"})
 		}
 		return lacks
@@ -50,22 +52,23 @@ func (i *Info) Lacks() []Lack {
 	} {
 		switch i.Feature(f.name) {
 		case Missing:
-			lacks = append(lacks, Lack{Name: f.name, Effect: f.effect, Fix: fmt.Sprintf("use a kernel with CONFIG_%s", f.name)})
+			lacks = append(lacks, Lack{Name: f.name, State: Missing, Effect: f.effect,
+				Fix: "use a kernel with CONFIG_" + f.name})
 		case Module:
-			lacks = append(lacks, Lack{Name: f.name, Effect: "it is a module: without it " + f.effect,
-				Fix: "load it from the initial RAM disk; the driver qemu does so with the option modules"})
+			lacks = append(lacks, Lack{Name: f.name, State: Module, Effect: "without it " + f.effect,
+				Fix: "load the module from the initial RAM disk, as the driver qemu does"})
 		case Unknown:
-			lacks = append(lacks, unknown(f.name, "without it "+f.effect))
+			lacks = append(lacks, unknown(f.name, f.effect))
 		}
 	}
 	const named = "VIRTIO_MMIO_CMDLINE_DEVICES"
 	effect := "the kernel finds virtio devices through ACPI alone"
 	switch i.Feature(named) {
 	case Missing:
-		lacks = append(lacks, Lack{Name: named, Effect: effect,
+		lacks = append(lacks, Lack{Name: named, State: Missing, Effect: effect,
 			Fix: "leave ACPI on (the default), or use a kernel with CONFIG_" + named})
 	case Unknown:
-		lacks = append(lacks, unknown(named, "without it "+effect))
+		lacks = append(lacks, unknown(named, effect))
 	}
 	return lacks
 }
@@ -76,20 +79,20 @@ func (i *Info) lacksEntry() []Lack {
 	case slices.Contains(i.Boots, BootPVH):
 		return nil
 	case i.Format == BzImage && i.ELF == nil:
-		return []Lack{unknown("PVH", "without it only the bzImage can be booted, not the ELF kernel in it")}
+		return []Lack{unknown("PVH", "only the bzImage can be booted, not the ELF kernel in it")}
 	case i.Format == BzImage:
-		return []Lack{{Name: "PVH", Effect: "only the bzImage can be booted, not the ELF kernel in it",
+		return []Lack{{Name: "PVH", State: Missing, Effect: "only the bzImage can be booted, not the ELF kernel in it",
 			Fix: "boot the bzImage, or use a kernel with CONFIG_PVH"}}
 	case i.ELF != nil && i.ELF.Bits == 32 && slices.Contains(i.Boots, BootMultiboot):
 		return nil // QEMU refuses Multiboot for 64-bit files
 	case i.Format == Multiboot && slices.Contains(i.Boots, BootMultiboot):
 		return nil
 	}
-	return []Lack{{Name: "PVH", Effect: "QEMU does not load this kernel: no note names an entry for PVH",
+	return []Lack{{Name: "PVH", State: Missing, Effect: "QEMU does not load this kernel: no note names an entry for PVH",
 		Fix: "use a kernel with the note (CONFIG_PVH of Linux, GENERIC or MICROVM of NetBSD), or boot a disk with a boot loader"}}
 }
 
 func unknown(name, effect string) Lack {
-	return Lack{Name: name, Unknown: true, Effect: effect,
+	return Lack{Name: name, State: Unknown, Effect: "without it " + effect,
 		Fix: "name the configuration (--config) or the modules (--modules) of the kernel"}
 }

@@ -68,7 +68,7 @@ func canonical(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
 // The states of a module.
 const (
-	BuiltIn  = "built in"
+	BuiltIn  = "built-in"
 	Loadable = "module"
 	Absent   = "missing"
 	Unclear  = "unknown" // there is no list of what is built in
