@@ -2,75 +2,46 @@ package gpt
 
 import (
 	"bytes"
-	"encoding/binary"
-	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
-	"unicode/utf16"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/gpt/gpttest"
 )
 
-// diskWith is a disk of 128 sectors of 512 bytes whose table has these partitions, at
-// the beginning and at the end.
-func diskWith(parts ...Partition) []byte {
-	const sector, count = 512, 8
-	le := binary.LittleEndian
-	disk := make([]byte, 128*sector)
-	entries := make([]byte, count*128)
-	for i, p := range parts {
-		e := entries[i*128:]
-		e[0] = 1 // some type
-		le.PutUint64(e[32:], uint64(p.Offset/sector))
-		le.PutUint64(e[40:], uint64((p.Offset+p.Size)/sector-1))
-		le.PutUint64(e[48:], p.Attributes)
-		for k, u := range utf16.Encode([]rune(p.Name)) {
-			le.PutUint16(e[56+2*k:], u)
-		}
-	}
-	for _, at := range [][3]uint64{{1, 127, 2}, {127, 1, 125}} { // header, the other one, entries
-		h := disk[at[0]*sector:][:headerSize]
-		copy(h, "EFI PART")
-		le.PutUint32(h[12:], headerSize)
-		le.PutUint64(h[24:], at[0])
-		le.PutUint64(h[32:], at[1])
-		le.PutUint64(h[72:], at[2])
-		le.PutUint32(h[80:], count)
-		le.PutUint32(h[84:], 128)
-		le.PutUint32(h[88:], crc32.ChecksumIEEE(entries))
-		le.PutUint32(h[16:], crc32.ChecksumIEEE(h))
-		copy(disk[at[2]*sector:], entries)
-	}
-	return disk
-}
+// diskWith is a disk of 128 sectors with these partitions of 4 sectors.
+func diskWith(parts ...gpttest.Part) []byte { return gpttest.Disk(size, parts...) }
 
-func part(name string, first int64, attributes uint64) Partition {
-	return Partition{Name: name, Offset: first * 512, Size: 4 * 512, Attributes: attributes}
+const size = 128 * gpttest.Sector
+
+func part(name string, first int, attributes uint64) gpttest.Part {
+	return gpttest.Part{Name: name, From: first * gpttest.Sector, Content: make([]byte, 4*gpttest.Sector),
+		Attributes: attributes}
 }
 
 func TestBoot(t *testing.T) {
 	plain, me, me2 := part("plain", 20, 0), part("me", 24, BootMe), part("me too", 28, BootMe|1<<60)
 	once, failed := part("once", 32, BootOnce|BootMe), part("failed", 36, BootOnce|BootFailed)
 	for name, c := range map[string]struct {
-		parts []Partition
+		parts []gpttest.Part
 		name  string
 		want  int
 		kind  fault.Kind
 	}{
-		"the first BOOTME":          {[]Partition{plain, me, me2}, "", 2, 0},
-		"BOOTONCE before BOOTME":    {[]Partition{me, once}, "", 2, 0},
-		"BOOTFAILED is left out":    {[]Partition{failed, me}, "", 2, 0},
-		"a name before attributes":  {[]Partition{once, plain}, "plain", 2, 0},
-		"a failed one, by its name": {[]Partition{once, failed}, "failed", 2, 0},
-		"no attribute":              {[]Partition{plain}, "", 0, fault.NotFound},
-		"only a failed one":         {[]Partition{failed}, "", 0, fault.NotFound},
-		"no such name":              {[]Partition{me}, "other", 0, fault.NotFound},
-		"a name twice":              {[]Partition{me, part("me", 40, 0)}, "me", 0, fault.Invalid},
+		"the first BOOTME":          {[]gpttest.Part{plain, me, me2}, "", 2, 0},
+		"BOOTONCE before BOOTME":    {[]gpttest.Part{me, once}, "", 2, 0},
+		"BOOTFAILED is left out":    {[]gpttest.Part{failed, me}, "", 2, 0},
+		"a name before attributes":  {[]gpttest.Part{once, plain}, "plain", 2, 0},
+		"a failed one, by its name": {[]gpttest.Part{once, failed}, "failed", 2, 0},
+		"no attribute":              {[]gpttest.Part{plain}, "", 0, fault.NotFound},
+		"only a failed one":         {[]gpttest.Part{failed}, "", 0, fault.NotFound},
+		"no such name":              {[]gpttest.Part{me}, "other", 0, fault.NotFound},
+		"a name twice":              {[]gpttest.Part{me, part("me", 40, 0)}, "me", 0, fault.Invalid},
 	} {
-		parts, err := Read(bytes.NewReader(diskWith(c.parts...)), 128*512)
+		parts, err := Read(bytes.NewReader(diskWith(c.parts...)), size)
 		if err != nil || len(parts) != len(c.parts) {
 			t.Fatalf("%s: %v, %v", name, parts, err)
 		}
@@ -97,10 +68,10 @@ func TestSetAttributes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := SetAttributes(f, 128*512, 3, 0); !fault.Is(err, fault.NotFound) {
+	if err := SetAttributes(f, size, 3, 0); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a partition that does not exist: %v", err)
 	}
-	if err := SetAttributes(f, 128*512, 2, BootOnce); err != nil {
+	if err := SetAttributes(f, size, 2, BootOnce); err != nil {
 		t.Fatal(err)
 	}
 	disk, err := io.ReadAll(f)

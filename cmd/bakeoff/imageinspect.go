@@ -327,13 +327,16 @@ func (a *app) printDisk(in inspection) {
 		a.Print(t)
 		fmt.Fprintln(a.Out)
 	}
+	if d.Boot != nil {
+		a.Paragraph("", fmt.Sprintf("the attributes choose partition %d", *d.Boot))
+	}
 	switch {
 	case d.Root == nil:
-		a.Paragraph(cli.Red, "no root: "+safetext.Line(d.RootError))
+		a.Paragraph(cli.Red, "no root for Linux: "+safetext.Line(d.RootError))
 	case *d.Root == 0:
-		a.Paragraph(cli.Green, "the root is the whole disk")
+		a.Paragraph(cli.Green, "the root for Linux is the whole disk")
 	default:
-		a.Paragraph(cli.Green, fmt.Sprintf("the root is partition %d", *d.Root))
+		a.Paragraph(cli.Green, fmt.Sprintf("the root for Linux is partition %d", *d.Root))
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/gpt"
+	"bakeoff/base/gpt/gpttest"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/reach/initramfs"
 )
@@ -82,7 +84,9 @@ func TestInspectOthers(t *testing.T) {
 	disk[446+4] = 0x83
 	disk[446+8], disk[446+12] = 16, 32
 	copy(disk[510:], "\x55\xaa")
-	files := map[string]string{"ird": ird.String(), "disk": string(disk), "kernel": setup(), "text": "hello, this is text\n",
+	marked := gpttest.Disk(64<<10, gpttest.Part{Name: "one", From: 8 * gpttest.Sector, Content: make([]byte, 4096)},
+		gpttest.Part{Name: "two", From: 16 * gpttest.Sector, Content: make([]byte, 4096), Attributes: gpt.BootMe})
+	files := map[string]string{"gpt": string(marked), "ird": ird.String(), "disk": string(disk), "kernel": setup(), "text": "hello, this is text\n",
 		"disk.qcow2": "QFI\xfb\x00\x00\x00\x03" + strings.Repeat("\x00", 96), "empty": ""}
 	for _, c := range []struct {
 		args []string
@@ -91,7 +95,9 @@ func TestInspectOthers(t *testing.T) {
 	}{
 		{[]string{"ird"}, 0, "/init is there"},
 		{[]string{"disk"}, 0, "a disk with MBR"},
-		{[]string{"disk"}, 0, "no root: the root of the disk has no file system"},
+		{[]string{"disk"}, 0, "no root for Linux: the root of the disk has no file system"},
+		{[]string{"gpt"}, 0, "the attributes choose partition 2"},
+		{[]string{"gpt", "--json"}, 0, `"attributes":["bootme"]`},
 		{[]string{"text"}, 2, "the file is no kernel that bakeoff knows"},
 		{[]string{"empty"}, 2, "the file is no kernel that bakeoff knows"},
 		{[]string{"disk.qcow2"}, 2, "qemu-img convert"},

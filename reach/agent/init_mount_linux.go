@@ -82,14 +82,14 @@ func loadModule(path string) error {
 // "/": from then on every path of a host's request is a path in the guest. The
 // agent stays visible in it.
 func (in *initProcess) enterRoot() error {
-	if in.config.Root == "" {
+	if in.config.Root == "" && in.config.RootDisk == "" {
 		return mountAll(rootMounts)
 	}
 	const root = "/root"
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return err
 	}
-	device, err := findDisk(in.config.Root)
+	device, err := in.rootDevice()
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"os"
+	"slices"
 
 	"bakeoff/base/fault"
 	"bakeoff/reach/initramfs"
@@ -90,6 +92,11 @@ func addAll(a *initramfs.Archive, q *wire.InitramfsRequest, res *wire.InitramfsR
 	if err := a.File("/init", 0o755, info.Size(), agent); err != nil {
 		return err
 	}
+	if q.Disk != "" {
+		if err := addDisk(a, q); err != nil {
+			return err
+		}
+	}
 	if q.Modules != "" {
 		// With os.Root, a link in an image cannot lead out of it.
 		dir, err := os.OpenRoot(q.Modules)
@@ -118,6 +125,31 @@ func addAll(a *initramfs.Archive, q *wire.InitramfsRequest, res *wire.InitramfsR
 		return err
 	}
 	return a.File(wire.InitConfigPath, 0o600, int64(len(text)), bytes.NewReader(text))
+}
+
+// addDisk adds a disk image, and what the guest needs to mount it.
+func addDisk(a *initramfs.Archive, q *wire.InitramfsRequest) error {
+	if q.Config.Root != "" {
+		return fault.New(fault.Invalid, "the root is the disk %q or the disk image %s, not both", q.Config.Root, q.Disk)
+	}
+	if q.Config.RootDisk == "" {
+		q.Config.RootDisk = wire.GuestDisk
+	}
+	f, err := os.Open(q.Disk)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() || info.Size() > math.MaxUint32 {
+		return fault.WithFix(fault.New(fault.Invalid, "%s is not a file of less than 4 GiB, as a RAM disk can hold", q.Disk),
+			"attach it as a disk")
+	}
+	q.Wanted = append(slices.Clone(q.Wanted), "loop")
+	return a.File(q.Config.RootDisk, 0o600, info.Size(), f)
 }
 
 // checkStatic refuses a program that needs an interpreter: the RAM disk has

@@ -19,6 +19,7 @@ const InitConfigPath = "/bakeoff.json"
 const (
 	GuestAgent   = "/.bakeoff/agent"
 	GuestScratch = "/.bakeoff/scratch"
+	GuestDisk    = "/disk.img" // in the initial RAM disk
 )
 
 // InitConfig is what the agent does as process 1 of a guest.
@@ -33,12 +34,25 @@ type InitConfig struct {
 	Port string `json:"port"`
 	// Root is the serial number of the block device with the root, and
 	// RootType its file system. Without Root the initial RAM disk is the root.
-	Root     string        `json:"root,omitempty"`
-	RootType string        `json:"root_type,omitempty"`
+	Root     string `json:"root,omitempty"`
+	RootType string `json:"root_type,omitempty"`
+	// RootDisk is, instead of Root, the path of a disk image in the initial RAM
+	// disk, whose root is then in memory. GuestDisk is the usual path.
+	RootDisk string `json:"root_disk,omitempty"`
+	// RootPartition is set if the root is a partition of that device or image:
+	// the GPT says which.
+	RootPartition *InitPartition `json:"root_partition,omitempty"`
+
 	Volumes  []InitVolume  `json:"volumes,omitempty"`
 	Network  *InitNetwork  `json:"network,omitempty"`
 	Hostname string        `json:"hostname,omitempty"`
 	Sysctl   []InitSetting `json:"sysctl,omitempty"` // in this order
+}
+
+// InitPartition chooses a partition of a GPT: by Name, or without one by its attribute,
+// BOOTONCE before BOOTME.
+type InitPartition struct {
+	Name string `json:"name,omitempty"`
 }
 
 // InitVolume is a file system that init mounts.
@@ -68,6 +82,8 @@ type BootReport struct {
 	// answer, by the guest's monotonic clock, which starts with its kernel.
 	StartedNS int64 `json:"started_ns"`
 	ReadyNS   int64 `json:"ready_ns"`
+	// Root is the device, the image or the partition of either that is the root.
+	Root string `json:"root,omitempty"`
 	// Error is why the guest could not be set up; "" if it was. A guest
 	// with an error runs no programs.
 	Error string `json:"error,omitempty"`
@@ -84,7 +100,10 @@ type InitramfsRequest struct {
 	Wanted  []string   `json:"wanted"` // modules by name
 	Agent   string     `json:"agent"`  // the program that becomes /init
 	Config  InitConfig `json:"config"` // its Modules are set
-	Out     string     `json:"out"`    // the file to write
+	// Disk is the path of a raw disk image that becomes Config.RootDisk in the
+	// RAM disk. The module for loop devices is added to Wanted.
+	Disk string `json:"disk,omitempty"`
+	Out  string `json:"out"` // the file to write
 }
 
 // InitramfsResult is the output of `bakeoff-agent initramfs`.

@@ -16,7 +16,11 @@ type Table struct {
 	// FileSystem is that of the whole disk, if it has one.
 	FileSystem string  `json:"file_system,omitempty"`
 	Entries    []Entry `json:"partitions"`
-	// Root is the number of the partition that is the root; 0 is the whole disk.
+	// Boot is the number of the partition that the attributes of the GPT choose, of
+	// whatever system it is.
+	Boot *int `json:"boot,omitempty"`
+	// Root is the number of the partition with Linux that guests of bakeoff use as
+	// root; 0 is the whole disk.
 	Root *int `json:"root"`
 	// RootError says why there is none.
 	RootError string `json:"root_error,omitempty"`
@@ -46,6 +50,9 @@ func Describe(disk io.ReaderAt, size int64, arch string) (Table, error) {
 			for _, p := range all {
 				t.Entries = append(t.Entries, Entry{Number: p.Number, Type: p.Type, Name: p.Name, Offset: p.Offset,
 					Size: p.Size, Attributes: gpt.Attributes(p.Attributes)})
+			}
+			if p, err := gpt.Boot(all, ""); err == nil {
+				t.Boot = &p.Number
 			}
 		case !fault.Is(err, fault.NotFound):
 			return t, err

@@ -153,7 +153,7 @@ func TestDescribe(t *testing.T) {
 		"GPT": {func(d []byte) {
 			withGPT(d, sector, entry{esp, 20, 23, 1}, entry{linuxData, 32, 63, gpt.BootMe})
 			extAt(d, 32*sector, 16)
-		}, Table{Kind: "GPT", Root: &two, Entries: []Entry{
+		}, Table{Kind: "GPT", Boot: &two, Root: &two, Entries: []Entry{
 			{Number: 1, Type: esp, Offset: 20 * sector, Size: 4 * sector, Attributes: []string{"required"}},
 			{Number: 2, Type: linuxData, Offset: 32 * sector, Size: 32 * sector, Attributes: []string{"bootme"},
 				FileSystem: ext}}}},
