@@ -202,7 +202,8 @@ func Boot(parts []Partition, name string) (Partition, error) {
 			}
 		}
 	}
-	return Partition{}, fault.WithFix(fault.New(fault.NotFound, "no partition of the disk has the attribute BOOTONCE or BOOTME"),
+	return Partition{}, fault.WithFix(fault.New(fault.NotFound,
+		"no partition of the disk has the attribute BOOTONCE or BOOTME"),
 		"set attribute 59 of the root (sgdisk --attributes=NUMBER:set:59), or name the partition")
 }
 

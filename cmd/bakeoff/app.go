@@ -68,7 +68,8 @@ error rate, and writes a page with the verdicts and their evidence.`,
 	}{
 		{"measure", []*cobra.Command{a.try(), a.initLab(), a.run(), a.plan()}},
 		{"evidence", reading.Commands(a.Streams, versionString())},
-		{"machine", []*cobra.Command{a.doctor(), a.calibrate(), a.compressEstimate(), a.list(), a.clean(), a.cache(), a.image()}},
+		{"machine", []*cobra.Command{a.doctor(), a.calibrate(), a.compressEstimate(), a.list(), a.clean(), a.cache(),
+			a.image()}},
 		{"other", []*cobra.Command{a.schema(), a.completion(), a.version(), a.docs(), a.man()}},
 	} {
 		for _, sub := range g.commands {

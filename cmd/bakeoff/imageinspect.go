@@ -354,6 +354,7 @@ func (a *app) printRAMDisk(in inspection) {
 	if d.Init {
 		a.Paragraph(cli.Green, "/init is there")
 	} else {
-		a.Paragraph(cli.Red, "/init is missing: the kernel mounts a root instead; add /init, or name a root on the command line")
+		a.Paragraph(cli.Red, "/init is missing: the kernel mounts a root instead; add /init, or name a root on the "+
+			"command line")
 	}
 }

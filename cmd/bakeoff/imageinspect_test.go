@@ -49,7 +49,8 @@ func TestInspectKernel(t *testing.T) {
 	files := map[string]string{"boot/vmlinuz": setup(), "boot/config-6.1.0-9": "CONFIG_VIRTIO_MMIO=m\nCONFIG_EXT4_FS=y\n",
 		"lib/modules/6.1.0-9/modules.builtin": "kernel/fs/ext4/ext4.ko\n"}
 	out, errors, code := inspected(t, files, "boot/vmlinuz")
-	for _, want := range []string{"Linux 6.1.0-9 for 386, bzImage", "at most 2047 bytes", "the boot protocol 2.07 does not say",
+	for _, want := range []string{"Linux 6.1.0-9 for 386, bzImage", "at most 2047 bytes",
+		"the boot protocol 2.07 does not say",
 		"configuration ", "boot/config-6.1.0-9", "VIRTIO_MMIO (module): without it", "VIRTIO_BLK (missing):",
 		"use a kernel with CONFIG_VIRTIO_BLK"} {
 		if code != 0 || !strings.Contains(out, want) {
@@ -86,7 +87,8 @@ func TestInspectOthers(t *testing.T) {
 	copy(disk[510:], "\x55\xaa")
 	marked := gpttest.Disk(64<<10, gpttest.Part{Name: "one", From: 8 * gpttest.Sector, Content: make([]byte, 4096)},
 		gpttest.Part{Name: "two", From: 16 * gpttest.Sector, Content: make([]byte, 4096), Attributes: gpt.BootMe})
-	files := map[string]string{"gpt": string(marked), "ird": ird.String(), "disk": string(disk), "kernel": setup(), "text": "hello, this is text\n",
+	files := map[string]string{"gpt": string(marked), "ird": ird.String(), "disk": string(disk),
+		"kernel": setup(), "text": "hello, this is text\n",
 		"disk.qcow2": "QFI\xfb\x00\x00\x00\x03" + strings.Repeat("\x00", 96), "empty": ""}
 	for _, c := range []struct {
 		args []string

@@ -261,8 +261,10 @@ func TestInspectOthers(t *testing.T) {
 		i.Banner != "6.1.9-test (me@here) #1 SMP Debian 6.1.9-1" || !strings.Contains(i.Packed.Error, "unknown compression") {
 		t.Errorf("%+v, %+v, %v", i, i.Packed, err)
 	}
-	for name, bad := range map[string][]byte{"nothing": nil, "a script": []byte("#!/bin/sh\n"), "zeros": make([]byte, 9000),
-		"too late": marked(9000, 8192, string(m1)), "cut gzip": []byte("\x1f\x8b\x08"), "cut ELF": linux()[:30]} {
+	for name, bad := range map[string][]byte{"nothing": nil, "a script": []byte("#!/bin/sh\n"),
+		"zeros":    make([]byte, 9000),
+		"too late": marked(9000, 8192, string(m1)), "cut gzip": []byte("\x1f\x8b\x08"), "cut ELF": linux()[:30],
+		"a program": program(), "a module": moduleWith("depends=\x00")} {
 		if i, err := Inspect(bad); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %+v, %v", name, i, err)
 		}
@@ -283,7 +285,8 @@ func TestBombs(t *testing.T) {
 	if _, err := decompress("gzip", b.Bytes()); err == nil || !strings.Contains(err.Error(), "unpacked") {
 		t.Errorf("gzip: %v", err)
 	}
-	if _, err := decompress("lzma", []byte("\x5d\x00\x00\x00\xf0\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00\x00")); err == nil {
+	large := []byte("\x5d\x00\x00\x00\xf0\xff\xff\xff\xff\xff\xff\xff\xff\x00\x00\x00\x00\x00")
+	if _, err := decompress("lzma", large); err == nil {
 		t.Error("lzma: a dictionary of 4 GiB was taken")
 	}
 }

@@ -28,8 +28,9 @@ func (i *Info) Feature(name string) State {
 // must have been called for a Linux kernel.
 func (i *Info) Lacks() []Lack {
 	if i.Arch != "amd64" && i.Arch != "386" {
-		return []Lack{{Name: "x86", State: Missing, Effect: "the machine microvm exists for x86 alone, and this kernel is for " + i.Arch,
-			Fix: "boot it with the machine virt of qemu-system for " + i.Arch}}
+		return []Lack{{Name: "x86", State: Missing,
+			Effect: "the machine microvm exists for x86 alone, and this kernel is for " + i.Arch,
+			Fix:    "boot it with the machine virt of qemu-system for " + i.Arch}}
 	}
 	lacks := i.lacksEntry()
 	if i.System != Linux {
@@ -89,7 +90,8 @@ func (i *Info) lacksEntry() []Lack {
 		return nil
 	}
 	return []Lack{{Name: "PVH", State: Missing, Effect: "QEMU does not load this kernel: no note names an entry for PVH",
-		Fix: "use a kernel with the note (CONFIG_PVH of Linux, GENERIC or MICROVM of NetBSD), or boot a disk with a boot loader"}}
+		Fix: "use a kernel with the note (CONFIG_PVH of Linux, GENERIC or MICROVM of NetBSD), or boot a disk with " +
+			"a boot loader"}}
 }
 
 func unknown(name, effect string) Lack {

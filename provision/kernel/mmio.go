@@ -74,7 +74,8 @@ func (d MMIODevice) Parameter() string { return MMIOParameter + "=" + d.String()
 // with 0x; the size may have the suffix K, M or G. Errors are of kind fault.Invalid.
 func ParseMMIODevice(s string) (MMIODevice, error) {
 	bad := func(format string, args ...any) (MMIODevice, error) {
-		return MMIODevice{}, fault.WithFix(fault.New(fault.Invalid, "virtio-mmio device %q: "+format, append([]any{s}, args...)...),
+		return MMIODevice{}, fault.WithFix(fault.New(fault.Invalid, "virtio-mmio device %q: "+format,
+			append([]any{s}, args...)...),
 			"write SIZE@BASE:IRQ or SIZE@BASE:IRQ:ID, such as 512@0xfeb00000:5")
 	}
 	var d MMIODevice

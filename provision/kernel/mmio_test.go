@@ -59,7 +59,8 @@ func TestMMIODevices(t *testing.T) {
 	if err != nil || last.String() != "512@0xfeb00e00:12" {
 		t.Fatalf("%s, %v", last, err)
 	}
-	all, err := MMIODevices("console=ttyS0 " + first.Parameter() + " quiet " + last.Parameter() + " -- " + first.Parameter())
+	all, err := MMIODevices("console=ttyS0 " + first.Parameter() + " quiet " + last.Parameter() + " -- " +
+		first.Parameter())
 	if err != nil || len(all) != 2 || all[0] != first || all[1] != last {
 		t.Errorf("%v, %v", all, err)
 	}

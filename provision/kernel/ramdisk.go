@@ -38,7 +38,8 @@ func IsRAMDisk(b []byte) bool { return at(b, 0, "070701") || at(b, 0, "070702") 
 func InspectRAMDisk(data []byte) (RAMDisk, error) {
 	d := RAMDisk{Archives: []Archive{}}
 	if len(data) > MaxImage {
-		return d, fault.New(fault.Invalid, "the file has %d bytes; bakeoff reads RAM disks of at most %d", len(data), MaxImage)
+		return d, fault.New(fault.Invalid, "the file has %d bytes; bakeoff reads RAM disks of at most %d", len(data),
+			MaxImage)
 	}
 	for len(data) > 0 {
 		if IsRAMDisk(data) {

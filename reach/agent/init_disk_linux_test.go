@@ -41,7 +41,8 @@ func TestBootPartition(t *testing.T) {
 			t.Errorf("%q: %s, %v", name, got, err)
 		}
 	}
-	if _, err := bootPartition(disk, "z"); !fault.Is(err, fault.NotFound) || !strings.Contains(err.Error(), `"a", "b", "c"`) {
+	if _, err := bootPartition(disk, "z"); !fault.Is(err, fault.NotFound) ||
+		!strings.Contains(err.Error(), `"a", "b", "c"`) {
 		t.Errorf("%v", err)
 	}
 	if _, err := bootPartition(diskFile(t, 0), ""); !fault.Is(err, fault.NotFound) {

@@ -158,7 +158,8 @@ func TestDescribe(t *testing.T) {
 			{Number: 2, Type: linuxData, Offset: 32 * sector, Size: 32 * sector, Attributes: []string{"bootme"},
 				FileSystem: ext}}}},
 		"MBR": {func(d []byte) { mbr(d, 0, 0xa9, 16, 16); d[446] = 0x80 }, Table{Kind: "MBR",
-			RootError: "the disk has no Linux partition; copy the file system of the root into a file of its own and name that file",
+			RootError: "the disk has no Linux partition; copy the file system of the root into a file of its own " +
+				"and name that file",
 			Entries: []Entry{{Number: 1, Type: "0xa9", Offset: 16 * sector, Size: 16 * sector,
 				Attributes: []string{"active"}}}}},
 		"the whole disk": {func(d []byte) { extAt(d, 0, 64) }, Table{FileSystem: ext, Root: new(int), Entries: []Entry{}}},
