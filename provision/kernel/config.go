@@ -21,17 +21,20 @@ const (
 	configEnd   = "IKCFG_ED"
 )
 
+// maxMarks bounds how many marks are tried: a stranger could write a file of marks.
+const maxMarks = 16
+
 // ikconfig returns the configuration in a kernel, or nil.
 func ikconfig(image []byte) []byte {
-	for {
+	for range maxMarks {
 		at := bytes.Index(image, []byte(configBegin+"\x1f\x8b"))
 		if at < 0 {
 			return nil
 		}
 		image = image[at+len(configBegin):]
-		end := bytes.Index(image, []byte(configEnd))
+		end := bytes.Index(image[:min(len(image), maxConfig)], []byte(configEnd))
 		if end < 0 {
-			return nil
+			continue
 		}
 		z, err := gzip.NewReader(bytes.NewReader(image[:end]))
 		if err != nil {
@@ -42,6 +45,7 @@ func ikconfig(image []byte) []byte {
 			return text
 		}
 	}
+	return nil
 }
 
 // State tells how a kernel has a feature.
