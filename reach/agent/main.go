@@ -66,7 +66,8 @@ func commands() []command {
 		{"get", "print a file", runGet},
 		{"dial", "connect standard input and output to an address", runDial},
 		{"list", "print the native workloads and their parameters", runList},
-		{"serve", "serve one host after another on standard input and output, a device, or a TCP or vsock port", runServe},
+		{"serve", "serve one host after another on standard input and output, a device, or a TCP or vsock port, or dial one",
+			runServe},
 		{"subject", "run a helper of the drivers' test suite in an environment", runSubject},
 	}
 }

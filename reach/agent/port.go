@@ -32,12 +32,24 @@ var serveEnviron = map[string]string{
 //     tcp:ADDR:PORT  a TCP port, one after the other
 //     vsock:PORT     a port of the socket to the hypervisor (Linux)
 //
+// With --dial the agent connects to the host instead; see dialer. This is for
+// guests without a port that the host could open.
+//
 // Whoever reaches the address can do everything in the environment, so only the
 // host may reach it.
 func runServe(c call) int {
 	f, _ := c.flags("serve")
-	if err := f.Parse(c.args); err != nil || f.NArg() != 1 {
-		return c.fail(usageError("serve: give an address: -, /dev/NAME, tcp:ADDR:PORT or vsock:PORT"))
+	at := f.String("dial", "", "connect to a host at HOST:PORT or unix:PATH, again after each conversation")
+	patience := f.Duration("patience", time.Minute, "with --dial: end if no host has answered for this long")
+	switch err := f.Parse(c.args); {
+	case err != nil:
+		return wire.ExitInvalid // Parse has printed it
+	case *at == "" && f.NArg() != 1:
+		return c.fail(usageError("serve: give an address: -, /dev/NAME, tcp:ADDR:PORT, vsock:PORT or --dial ADDR"))
+	case *at != "" && f.NArg() > 0:
+		return c.fail(usageError("serve: unexpected argument %q; --dial takes the only address", f.Arg(0)))
+	case *patience <= 0:
+		return c.fail(usageError("serve: --patience must be positive (got %v)", *patience))
 	}
 	os.Clearenv()
 	for name, value := range serveEnviron {
@@ -48,6 +60,13 @@ func runServe(c call) int {
 	}
 	ctx, stop := interruptible()
 	defer stop()
+	if *at != "" {
+		d, err := newDialer(*at, *patience)
+		if err != nil {
+			return c.fail(err)
+		}
+		return c.done(d.serve(ctx, serveOptions))
+	}
 	if f.Arg(0) == "-" {
 		Serve(ctx, stdio{c.stdin, c.stdout}, serveOptions)
 		return wire.ExitOK

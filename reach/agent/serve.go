@@ -62,6 +62,11 @@ func Serve(ctx context.Context, port io.ReadWriteCloser, o ServeOptions) error {
 	if err != nil {
 		return err
 	}
+	return serveHost(ctx, r, port, o)
+}
+
+// serveHost is Serve after the greeting, which returned r.
+func serveHost(ctx context.Context, r io.Reader, port io.ReadWriteCloser, o ServeOptions) error {
 	session, err := yamux.Server(channel.Link(r, port), channel.Config(maxRequests, time.Minute))
 	if err != nil {
 		return err
