@@ -1,7 +1,9 @@
 package probe
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"time"
 
 	"bakeoff/base/unit"
@@ -30,26 +32,13 @@ func (c Counters) Since(before Counters) Counters {
 			IO:     c.Pressure.IO - before.Pressure.IO,
 		}
 	}
-	for _, f := range []struct {
-		to            **float64
-		before, after *float64
-	}{
-		{&d.ContextSwitches, before.ContextSwitches, c.ContextSwitches},
-		{&d.Interrupts, before.Interrupts, c.Interrupts},
-		{&d.MinorFaults, before.MinorFaults, c.MinorFaults},
-		{&d.MajorFaults, before.MajorFaults, c.MajorFaults},
-		{&d.Forks, before.Forks, c.Forks},
-		{&d.ReadOps, before.ReadOps, c.ReadOps},
-		{&d.WriteOps, before.WriteOps, c.WriteOps},
-		{&d.ReadBytes, before.ReadBytes, c.ReadBytes},
-		{&d.WriteBytes, before.WriteBytes, c.WriteBytes},
-		{&d.SwapIn, before.SwapIn, c.SwapIn},
-		{&d.SwapOut, before.SwapOut, c.SwapOut},
-		{&d.ThrottledSeconds, before.ThrottledSeconds, c.ThrottledSeconds},
-		{&d.ThermalThrottles, before.ThermalThrottles, c.ThermalThrottles},
-		{&d.Joules, before.Joules, c.Joules},
-	} {
-		*f.to = spent(f.before, f.after)
+	earlier, later := before.single(), c.single()
+	for i, f := range d.single() {
+		a, b := *earlier[i].value, *later[i].value
+		if *f.value = spent(a, b); *f.value == nil && a != nil && b != nil {
+			d.Unavailable = maps.Clone(d.Unavailable)
+			d.explain(f.name, "the counter went backwards: it was reset, or it wrapped")
+		}
 	}
 	d.Energy = nil
 	if len(c.Energy) > 0 || len(before.Energy) > 0 {
@@ -66,6 +55,55 @@ func (c Counters) Since(before Counters) Counters {
 		d.Scope = &s
 	}
 	return d
+}
+
+// A counter is one counter of Counters and its name in JSON.
+type counter struct {
+	name  string
+	value **float64
+}
+
+// single lists the counters that are single numbers, always in this order.
+func (c *Counters) single() []counter {
+	return []counter{
+		{"context_switches", &c.ContextSwitches},
+		{"interrupts", &c.Interrupts},
+		{"minor_faults", &c.MinorFaults},
+		{"major_faults", &c.MajorFaults},
+		{"forks", &c.Forks},
+		{"read_ops", &c.ReadOps},
+		{"write_ops", &c.WriteOps},
+		{"read_bytes", &c.ReadBytes},
+		{"write_bytes", &c.WriteBytes},
+		{"swap_in_pages", &c.SwapIn},
+		{"swap_out_pages", &c.SwapOut},
+		{"throttled_seconds", &c.ThrottledSeconds},
+		{"thermal_throttles", &c.ThermalThrottles},
+		{"joules", &c.Joules},
+	}
+}
+
+// explain records why a counter is nil.
+func (c *Counters) explain(name, reason string) {
+	if c.Unavailable == nil {
+		c.Unavailable = map[string]string{}
+	}
+	c.Unavailable[name] = reason
+}
+
+// explainAll gives every counter that is nil a reason: that of reasons, or
+// otherwise.
+func (c *Counters) explainAll(reasons map[string]string, otherwise string) {
+	missing := map[string]bool{"cpu": c.CPU == nil, "pressure": c.Pressure == nil, "scope": c.Scope == nil,
+		"frequency_hz": c.FrequencyHz == nil}
+	for _, f := range c.single() {
+		missing[f.name] = *f.value == nil
+	}
+	for name, is := range missing {
+		if is {
+			c.explain(name, cmp.Or(reasons[name], otherwise))
+		}
+	}
 }
 
 // since returns the time in each state. The kernel may correct idle times

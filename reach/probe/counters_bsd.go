@@ -2,11 +2,15 @@
 
 package probe
 
-import "golang.org/x/sys/unix"
+import (
+	"runtime"
 
-// ReadHost reads the counters of this system: CPU time, and whatever else
-// sysctl provides. kern.cp_times has the time of single CPUs, on FreeBSD only;
-// elsewhere CPU is nil if cpus is not empty.
+	"golang.org/x/sys/unix"
+)
+
+// ReadHost reads the counters of this system: the CPU time of the given CPUs
+// (of all if none are given), and what else sysctl provides, for the whole
+// system. What cannot be read is nil, and Unavailable says why.
 //
 // Source: sysctl(3) of each system; sys/resource.h of FreeBSD and DragonFly,
 // sys/sched.h of NetBSD and OpenBSD for the order of the states.
@@ -15,49 +19,41 @@ func ReadHost(cpus []int) Counters {
 	c.readClocks()
 	c.CPU = cpuTime(cpus)
 	c.setTaskTime(nil, "")
-	if b, err := unix.SysctlRaw("dev.cpu.0.freq"); err == nil { // FreeBSD, in MHz
-		if mhz := decodeCount(b); mhz != nil {
-			hz := *mhz * 1e6
-			c.FrequencyHz = &hz
-		}
-	}
-	for name, to := range map[string]**float64{
-		"vm.stats.sys.v_swtch":     &c.ContextSwitches,
-		"vm.stats.sys.v_intr":      &c.Interrupts,
-		"vm.stats.vm.v_forks":      &c.Forks,
-		"vm.stats.vm.v_vm_faults":  &c.MinorFaults, // all faults; the major ones are subtracted below
-		"vm.stats.vm.v_io_faults":  &c.MajorFaults,
-		"vm.stats.vm.v_swappgsin":  &c.SwapIn,
-		"vm.stats.vm.v_swappgsout": &c.SwapOut,
-	} {
-		if b, err := unix.SysctlRaw(name); err == nil {
-			*to = decodeCount(b)
-		}
-	}
-	c.MinorFaults = spent(c.MajorFaults, c.MinorFaults)
+	reasons := c.readSystem()
+	reasons["cpu"] = "sysctl kern.cp_time has no value for these CPUs"
+	c.explainAll(reasons, "not read on "+runtime.GOOS)
 	return c
 }
 
-// cpuTime is the time of these CPUs, or of all if none are given.
-func cpuTime(cpus []int) *CPU {
+// sysctl returns the value of a sysctl; nil if it does not exist.
+func sysctl(name string) []byte {
+	b, err := unix.SysctlRaw(name)
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// statHz is how many ticks of kern.cp_time are a second; 0 if unknown.
+func statHz() int {
 	clock, err := unix.SysctlClockinfo("kern.clockrate")
 	if err != nil {
-		return nil
+		return 0
 	}
-	hz := clock.Stathz
-	if hz == 0 {
-		hz = clock.Hz
+	if clock.Stathz != 0 {
+		return int(clock.Stathz)
 	}
-	if len(cpus) == 0 {
-		b, err := unix.SysctlRaw("kern.cp_time")
-		if err != nil {
-			return nil
+	return int(clock.Hz)
+}
+
+// readTable reads the counters of a table, and returns why it cannot.
+func (c *Counters) readTable(l layout) map[string]string {
+	reasons := map[string]string{"minor_faults": noMinorFaults}
+	if err := l.decode(sysctl(l.name), c); err != nil {
+		for _, name := range []string{"context_switches", "interrupts", "minor_faults", "major_faults", "forks",
+			"swap_in_pages", "swap_out_pages"} {
+			reasons[name] = err.Error()
 		}
-		return decodeCPTime(b, int(hz), cpStates)
 	}
-	b, err := unix.SysctlRaw("kern.cp_times")
-	if err != nil {
-		return nil
-	}
-	return decodeCPTimes(b, int(hz), cpStates, cpus)
+	return reasons
 }

@@ -24,6 +24,7 @@ func ReadFingerprint(volumes []string) Fingerprint {
 	c.system(volumes)
 	c.limits()
 	c.programs()
+	c.instructions()
 	return c.f
 }
 

@@ -109,7 +109,8 @@ func TestFingerprintTellsOrSaysWhyNot(t *testing.T) {
 	dir := t.TempDir()
 	f := ReadFingerprint([]string{dir})
 	facts := []string{"arch", "system", "kernel", "os", "cmdline", "cpu.model", "cpu.count", "cpu.flags", "cpu.microcode",
-		"clocksource", "governor", "memory", "fs./", "fs." + dir, "libc", "compiler", "openssl", "nginx", "limit.open-files"}
+		"clocksource", "governor", "memory", "fs./", "fs." + dir, "libc", "compiler", "openssl", "nginx", "limit.open-files",
+		"isa.go", "isa.openssl"}
 	for _, name := range facts {
 		value, ok := f.Facts[name]
 		reason, not := f.Unavailable[name]

@@ -56,6 +56,9 @@ type Counters struct {
 	// cgroup of the environment, hypervisor included); nil if it cannot be
 	// separated.
 	Scope *Scope `json:"scope"`
+	// Unavailable says why counters are nil: JSON name → reason. On Linux
+	// only of those that went backwards.
+	Unavailable map[string]string `json:"unavailable,omitempty"`
 }
 
 // CPU is time by state, in seconds.
@@ -112,7 +115,8 @@ type Fingerprint struct {
 	Schema string `json:"schema"` // bakeoff/fingerprint/v1
 	// Facts holds name → value: kernel, cmdline, arch, cpu.model,
 	// cpu.count, cpu.microcode, mitigation.<name>, clocksource, governor,
-	// memory, fs.<mount>, libc, compiler, openssl, limit.<name>, os.
+	// memory, fs.<mount>, libc, compiler, openssl, limit.<name>, os, and the
+	// instruction sets in use, isa.go and isa.openssl.
 	// Missing facts are named in Unavailable.
 	Facts       map[string]string `json:"facts"`
 	Unavailable map[string]string `json:"unavailable"` // name → reason

@@ -1,0 +1,21 @@
+//go:build freebsd || dragonfly
+
+package probe
+
+// readSystem reads what is specific to this system.
+func (c *Counters) readSystem() map[string]string {
+	if mhz := decodeCount(sysctl("dev.cpu.0.freq")); mhz != nil {
+		hz := *mhz * 1e6
+		c.FrequencyHz = &hz
+	}
+	return freeBSDCounters(sysctl, c)
+}
+
+// cpuTime is the time of these CPUs, or of all if none are given. kern.cp_times
+// has the time of single CPUs.
+func cpuTime(cpus []int) *CPU {
+	if len(cpus) == 0 {
+		return decodeCPTime(sysctl("kern.cp_time"), statHz(), cpStates)
+	}
+	return decodeCPTimes(sysctl("kern.cp_times"), statHz(), cpStates, cpus)
+}
