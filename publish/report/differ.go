@@ -98,10 +98,41 @@ func (b *builder) differs() {
 			p.Alike++
 			continue
 		}
+		f.common()
 		f.shorten(len(names))
 		p.Differs = append(p.Differs, f)
 	}
 	p.Differs = cut(b.contents, "facts that differ", p.Differs, maxList)
+}
+
+// common omits from lists of instruction sets what is in all of them: of two
+// dozen sets, a reader needs the few that differ.
+func (f *fact) common() {
+	if !strings.HasPrefix(f.Name, "isa.go") {
+		return
+	}
+	in := map[string]int{}
+	lists := 0
+	for _, h := range f.Values {
+		if !strings.HasPrefix(h.Value, unavailable) {
+			lists++
+			for _, set := range strings.Fields(h.Value) {
+				in[set]++
+			}
+		}
+	}
+	for i, h := range f.Values {
+		if lists < 2 || strings.HasPrefix(h.Value, unavailable) {
+			continue
+		}
+		own := slices.DeleteFunc(strings.Fields(h.Value), func(set string) bool { return in[set] == lists })
+		switch shared := len(strings.Fields(h.Value)) - len(own); {
+		case len(own) == 0:
+			f.Values[i].Value = fmt.Sprintf("only the %d sets that all use", shared)
+		case shared > 0:
+			f.Values[i].Value = fmt.Sprintf("%s, and %d sets that all use", strings.Join(own, " "), shared)
+		}
+	}
 }
 
 // shorten omits that other technologies lack a fact of one technology, and the names

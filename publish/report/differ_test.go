@@ -60,3 +60,54 @@ func TestFactsThatDiffer(t *testing.T) {
 		t.Error("a fact that agrees everywhere is among those that differ")
 	}
 }
+
+// Instruction sets in use: a guest whose kernel saves no AVX registers uses fewer
+// than the host, although the processor is the same. The page shows the difference.
+func TestInstructionSetsThatDiffer(t *testing.T) {
+	const few, more = "aes cx16 popcnt sse2 sse3 sse41 sse42 ssse3", " avx avx2 fma osxsave"
+	f := fact{Name: "isa.go", Values: []holding{{few + more, []string{"host"}}, {few, []string{"noxsave"}},
+		{unavailable + ": old agent", []string{"old"}}}}
+	f.common()
+	want := []holding{{"avx avx2 fma osxsave, and 8 sets that all use", []string{"host"}},
+		{"only the 8 sets that all use", []string{"noxsave"}}, {unavailable + ": old agent", []string{"old"}}}
+	if !reflect.DeepEqual(f.Values, want) {
+		t.Errorf("%v, want %v", f.Values, want)
+	}
+	for _, alone := range []fact{
+		{Name: "isa.go", Values: []holding{{few, []string{"host"}}, {unavailable, []string{"old"}}}},
+		{Name: "isa.go", Values: []holding{{"asimd", []string{"arm"}}, {"sse2", []string{"x86"}}}},
+		{Name: "cmdline", Values: []holding{{"ro quiet", []string{"a"}}, {"ro", []string{"b"}}}},
+	} {
+		before := slices.Clone(alone.Values)
+		if alone.common(); !reflect.DeepEqual(alone.Values, before) {
+			t.Errorf("%s: %v became %v", alone.Name, before, alone.Values)
+		}
+	}
+
+	d, p := example()
+	for name, facts := range d.Facts {
+		facts["isa.go"], facts["isa.openssl"] = few+more, "OPENSSL_ia32cap=0xfffa3203078bffff:0x405fc6f1bf07ab"
+		facts["cpu.flags"] = "0123456789ab (120 flags)"
+		if name == "microvm" {
+			facts["isa.go"], facts["isa.openssl"] = few, "OPENSSL_ia32cap=0xc2da2203078bffff:0x405fc6f1bf0788"
+		}
+	}
+	dir, page := written(t, d, p, analysis.Analyse(d))
+	got := textOf(sound(t, dir, page).ofClass("differs")[0])
+	for _, want := range []string{"isa.go avx avx2 fma osxsave, and 8 sets that all use",
+		"only the 8 sets that all use microvm",
+		"isa.openssl OPENSSL_ia32cap=0xfffa3203078bffff:0x405fc6f1bf07ab", "0xc2da2203078bffff:0x405fc6f1bf0788 microvm"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the table does not say %q:\n%s", want, got)
+		}
+	}
+	for _, c := range analysis.Analyse(d).Comparisons {
+		named := slices.ContainsFunc(c.Confounders, func(c analysis.Confounder) bool { return c.Name == "isa.go" })
+		if named != (c.Contender == "microvm") {
+			t.Errorf("%s: the confounders are %v", c.Contender, c.Confounders)
+		}
+	}
+	if strings.Contains(got, "cpu.flags") {
+		t.Errorf("flags that agree are among those that differ:\n%s", got)
+	}
+}
