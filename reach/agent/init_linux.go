@@ -69,10 +69,7 @@ func (in *initProcess) bringUp() error {
 	if err := useConsole(); err != nil {
 		return err
 	}
-	var u unix.Utsname
-	if unix.Uname(&u) == nil {
-		in.report.Kernel = unix.ByteSliceToString(u.Release[:])
-	}
+	in.report.Kernel = kernelRelease()
 	text, err := os.ReadFile(wire.InitConfigPath)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"bakeoff/base/fault"
@@ -95,8 +96,20 @@ func runServe(c call) int {
 }
 
 var serveOptions = ServeOptions{Functions: map[string]Function{
-	"boot": func(context.Context, json.RawMessage) (any, error) { return wire.BootReport{}, nil },
+	"boot": func(context.Context, json.RawMessage) (any, error) {
+		return wire.BootReport{Kernel: kernelRelease()}, nil
+	},
 }}
+
+// kernelRelease is the release of this system's kernel, as in uname(1); "" if
+// unknown.
+func kernelRelease() string {
+	var u unix.Utsname
+	if unix.Uname(&u) != nil {
+		return ""
+	}
+	return unix.ByteSliceToString(u.Release[:])
+}
 
 // opener returns a function that waits for the next host at an address.
 func opener(place string) (func(context.Context) (io.ReadWriteCloser, error), error) {

@@ -75,6 +75,15 @@ func TestServeStdio(t *testing.T) {
 	if err != nil || strings.Contains(string(env), "SECRET") || !strings.Contains(string(env), "LANG=C.UTF-8") {
 		t.Errorf("%v, environment %q", err, env)
 	}
+	// The kernel's release is known of a guest that has an init of its own, too.
+	var boot wire.BootReport
+	if err := c.Call(t.Context(), "boot", nil, &boot); err != nil {
+		t.Error(err)
+	}
+	if out, err := conn.Output(t.Context(), c, "uname", "-r"); err != nil || boot.Kernel == "" ||
+		strings.TrimSpace(string(out)) != boot.Kernel {
+		t.Errorf("the kernel is %q, and uname prints %q, %v", boot.Kernel, out, err)
+	}
 	if dir, err := conn.Output(t.Context(), c, "pwd"); err != nil || string(dir) != "/\n" {
 		t.Errorf("it works in %q, %v", dir, err)
 	}
