@@ -3,21 +3,19 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
-	"bakeoff/base/fault"
-
-	"bakeoff/reach/wire"
 	"golang.org/x/sys/unix"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/wire"
 )
 
 // runInit is process 1 of a guest. It does not return while the guest runs,
@@ -27,37 +25,8 @@ func runInit(c call) int {
 		return c.fail(fault.New(fault.Invalid, "init: this is not process 1; only a guest's kernel starts init"))
 	}
 	in := &initProcess{report: wire.BootReport{StartedNS: monotonic()}}
-	err := in.bringUp()
-	if err != nil {
-		in.report.Error = err.Error()
-		fmt.Fprintln(os.Stderr, "bakeoff-agent: init:", err)
-	}
-	if in.config.Port == "" {
-		return wire.ExitLab // the error is only on the console
-	}
-	in.report.ReadyNS = monotonic()
-	in.answer()
-	return wire.ExitOK
-}
-
-type initProcess struct {
-	config wire.InitConfig
-	report wire.BootReport
-	reaper *reaper
-	// listener accepts hosts on a vsock port.
-	listener net.Listener
-}
-
-// deviceWait bounds how long a device takes to appear after its driver is
-// loaded.
-const deviceWait = 20 * time.Second
-
-func monotonic() int64 {
-	var ts unix.Timespec
-	if unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) != nil {
-		return 0
-	}
-	return ts.Nano()
+	in.open, in.functions = in.openPort, map[string]Function{"poweroff": powerOff}
+	return in.run(in.bringUp)
 }
 
 // bringUp sets the guest up by its configuration. It reads the port first, so
@@ -69,20 +38,10 @@ func (in *initProcess) bringUp() error {
 	if err := useConsole(); err != nil {
 		return err
 	}
-	in.report.Kernel = kernelRelease()
-	text, err := os.ReadFile(wire.InitConfigPath)
-	if err != nil {
+	if err := in.readConfig(wire.InitConfigPath); err != nil {
 		return err
 	}
-	var config wire.InitConfig
-	if err := json.Unmarshal(text, &config); err != nil {
-		return fmt.Errorf("%s: %w", wire.InitConfigPath, err)
-	}
-	if config.Schema != wire.InitSchema {
-		return fmt.Errorf("%s: schema %q instead of %s", wire.InitConfigPath, config.Schema, wire.InitSchema)
-	}
-	in.config = config
-	for _, m := range config.Modules {
+	for _, m := range in.config.Modules {
 		if err := loadModule(m); err != nil {
 			return err
 		}
@@ -96,7 +55,7 @@ func (in *initProcess) bringUp() error {
 	if err := os.Chdir("/"); err != nil {
 		return err
 	}
-	in.reaper = startReaper(true)
+	in.reaper = startReaper()
 	return in.settle()
 }
 
@@ -132,55 +91,8 @@ func (in *initProcess) settle() error {
 	return nil
 }
 
-// answer serves one host after another on the port.
-func (in *initProcess) answer() {
-	functions := map[string]Function{
-		"boot":     func(context.Context, json.RawMessage) (any, error) { return in.report, nil },
-		"poweroff": powerOff,
-	}
-	wait := 5 * time.Millisecond
-	var said string
-	for {
-		err := in.answerOnce(ServeOptions{Functions: functions, Launch: in.launcher()})
-		switch {
-		case errors.Is(err, io.EOF): // no host is connected
-			wait = min(2*wait, 200*time.Millisecond)
-		default:
-			wait = 5 * time.Millisecond
-			if err != nil && err.Error() != said {
-				said = err.Error()
-				fmt.Fprintln(os.Stderr, "bakeoff-agent: init: channel:", err)
-			}
-		}
-		time.Sleep(wait)
-	}
-}
-
-func (in *initProcess) launcher() Launcher {
-	if in.report.Error != "" {
-		return refusing(in.report.Error)
-	}
-	return in.reaper
-}
-
-// refusing starts no programs, because the guest is not set up.
-type refusing string
-
-func (r refusing) Launch(string, []string, *os.ProcAttr) (Process, error) {
-	return nil, fault.New(fault.Subject, "the guest failed to start: %s", string(r))
-}
-
-func (in *initProcess) answerOnce(o ServeOptions) error {
-	port, err := in.open()
-	if err != nil {
-		return err
-	}
-	defer port.Close()
-	return Serve(context.Background(), port, o)
-}
-
-// open opens the port, or waits for a host on a vsock port.
-func (in *initProcess) open() (io.ReadWriteCloser, error) {
+// openPort opens the port, or waits for a host on a vsock port.
+func (in *initProcess) openPort() (io.ReadWriteCloser, error) {
 	at, ok := strings.CutPrefix(in.config.Port, "vsock:")
 	if !ok {
 		return openPort(in.config.Port)

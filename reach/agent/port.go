@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -61,6 +62,7 @@ func runServe(c call) int {
 	}
 	ctx, stop := interruptible()
 	defer stop()
+	maps.Copy(serveOptions.Functions, systemFunctions())
 	if *at != "" {
 		d, err := newDialer(*at, *patience)
 		if err != nil {

@@ -29,8 +29,9 @@ type InitConfig struct {
 	// load order.
 	Modules []string `json:"modules"`
 	// Port is the name of the virtio port to answer on, the path of a
-	// terminal device ("/dev/ttyS1"), or a port of the socket to the
-	// hypervisor ("vsock:1024").
+	// terminal device ("/dev/ttyS1"), a port of the socket to the
+	// hypervisor ("vsock:1024"), or, on NetBSD and FreeBSD, an address to
+	// connect to ("dial:10.0.2.100:7311") or to listen on ("tcp:ADDR:PORT").
 	Port string `json:"port"`
 	// Root is the serial number of the block device with the root, and
 	// RootType its file system. Without Root the initial RAM disk is the root.
@@ -65,6 +66,7 @@ type InitVolume struct {
 
 // InitNetwork is the address of the guest's one network interface.
 type InitNetwork struct {
+	// MAC selects the interface. On NetBSD and FreeBSD, "" is the only one.
 	MAC  string       `json:"mac"`
 	Addr netip.Prefix `json:"addr"` // IPv4
 }

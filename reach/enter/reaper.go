@@ -1,3 +1,5 @@
+//go:build linux || netbsd || freebsd
+
 package enter
 
 import (

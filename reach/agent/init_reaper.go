@@ -1,3 +1,5 @@
+//go:build linux || netbsd || freebsd
+
 package agent
 
 import (
@@ -27,15 +29,11 @@ type reaper struct {
 // killed with everything that it started.
 const groupRoot = "/sys/fs/cgroup"
 
-// startReaper starts to wait. With groups it creates a cgroup for each program,
-// if the kernel supports them.
-func startReaper(groups bool) *reaper {
-	r := &reaper{all: enter.StartReaper()}
-	if groups {
-		_, err := os.Stat(groupRoot + "/cgroup.procs")
-		r.groups = err == nil
-	}
-	return r
+// startReaper starts to wait. It creates a cgroup for each program if the kernel
+// has them.
+func startReaper() *reaper {
+	_, err := os.Stat(groupRoot + "/cgroup.procs")
+	return &reaper{all: enter.StartReaper(), groups: err == nil}
 }
 
 // Launch starts a program in its own cgroup.
@@ -54,7 +52,7 @@ func (r *reaper) Launch(path string, argv []string, attr *os.ProcAttr) (Process,
 			return nil, err
 		}
 		defer dir.Close()
-		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(dir.Fd())
+		joinGroup(attr.Sys, dir)
 	}
 	var files []uintptr
 	for _, f := range attr.Files {
