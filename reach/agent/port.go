@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"time"
 
@@ -63,6 +64,9 @@ func runServe(c call) int {
 	ctx, stop := interruptible()
 	defer stop()
 	maps.Copy(serveOptions.Functions, systemFunctions())
+	if *at != "" || (isBSD && f.Arg(0) != "-") {
+		leaveSession()
+	}
 	if *at != "" {
 		d, err := newDialer(*at, *patience)
 		if err != nil {
@@ -96,6 +100,17 @@ func runServe(c call) int {
 	}
 	return wire.ExitOK
 }
+
+// leaveSession makes this process survive the program that started it. On a BSD,
+// a process that /etc/rc has started in the background gets SIGHUP when /etc/rc
+// ends, because it is the leader of a session with the console. On Linux, only
+// the agent that dials does this: as the leader of a session it would take the
+// terminal that it serves as its own. Under a shell's job control it fails, and
+// the shell's signals still end the agent.
+func leaveSession() { _, _ = unix.Setsid() }
+
+const isBSD = runtime.GOOS == "freebsd" || runtime.GOOS == "netbsd" || runtime.GOOS == "openbsd" ||
+	runtime.GOOS == "dragonfly"
 
 var serveOptions = ServeOptions{Functions: map[string]Function{
 	"boot": func(context.Context, json.RawMessage) (any, error) {

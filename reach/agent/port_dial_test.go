@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
 	"bakeoff/reach/conn/conntest"
@@ -185,10 +187,12 @@ func TestDialGivesUp(t *testing.T) {
 	}
 }
 
-// The whole program dials a host that comes later, and again.
+// The whole program dials a host that comes later, and again. It leaves the
+// session of the program that started it.
 func TestServeDial(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "s")
-	if err := startServe(t, "--dial=unix:"+at).Start(); err != nil {
+	p := startServe(t, "--dial=unix:"+at)
+	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
 	l, err := net.Listen("unix", at)
@@ -202,6 +206,9 @@ func TestServeDial(t *testing.T) {
 			t.Errorf("%v, environment %q", err, env)
 		}
 		c.Close()
+	}
+	if session, err := unix.Getsid(p.Process.Pid); err != nil || session != p.Process.Pid {
+		t.Errorf("process %d is in session %d, %v", p.Process.Pid, session, err)
 	}
 }
 
