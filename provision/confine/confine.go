@@ -7,10 +7,8 @@
 package confine
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"maps"
 	"path"
 	"slices"
@@ -26,7 +24,6 @@ import (
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
-	"bakeoff/reach/enter"
 	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
@@ -313,34 +310,6 @@ func (e *Env) SettleVolume(ctx context.Context, declared string) (driver.VolumeU
 	return driver.VolumeUsage{}, fault.New(fault.Invalid, "there is no volume %s", declared)
 }
 
-// SetUpThen creates what g describes and continues, in the same process, as
-// `enter` with args, for a program that run executes. Starting another program
-// would take as long as the whole setup.
-func (e *Env) SetUpThen(ctx context.Context, g wire.Setup, run func(conn.Cmd) error, args ...string) error {
-	done := func() error { return nil }
-	var cmd conn.Cmd
-	var err error
-	if _, ok := e.Host.(local.Conn); ok {
-		e.Start(g)
-		done = e.begun
-		cmd = conn.Command(append([]string{e.Spec.Agent, "enter", "--await"}, args...)...)
-		cmd.Stdin = after{done, strings.NewReader(enter.Ready)}
-	} else if cmd, err = agent.SetupCommand(g, e.Spec.Agent, args...); err != nil {
-		return err
-	}
-	if e.Group != nil {
-		cmd.Group = e.Group.StartDir()
-	}
-	err = run(cmd)
-	if serr := done(); serr != nil {
-		return serr // which is why the program could not start
-	}
-	if err != nil {
-		return err
-	}
-	return e.tune(ctx)
-}
-
 // Start begins to create what g describes if the environment is on the
 // controller's own machine; setUp and SetUpThen with the same g wait for the
 // end. The next steps of the creation, and the start of an agent that continues
@@ -353,47 +322,6 @@ func (e *Env) Start(g wire.Setup) {
 	go func() { ended <- agent.SetUp(g) }()
 	e.begun = sync.OnceValue(func() error { return <-ended })
 }
-
-// after reads from a reader once done has returned without an error.
-type after struct {
-	done func() error
-	io.Reader
-}
-
-func (a after) Read(p []byte) (int, error) {
-	if err := a.done(); err != nil {
-		return 0, err
-	}
-	return a.Reader.Read(p)
-}
-
-// SetUpThenRun is SetUpThen for a program that ends when its work is done. If
-// it fails, the error is of kind fault.Lab and has its exit code and the end of
-// its output.
-//
-// When ctx ends, the program has grace to end by itself: a runtime that goes on in the
-// background, as a process without a parent, cannot be found and killed with it, and
-// would create control groups while Close removes them.
-func (e *Env) SetUpThenRun(ctx context.Context, g wire.Setup, args ...string) error {
-	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })()
-	return e.SetUpThen(ctx, g, func(cmd conn.Cmd) error {
-		said := conn.Tail{Limit: 4 << 10}
-		cmd.Stderr = &said
-		exit, err := agent.Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return e.Host.Exec(life, cmd) })
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err == nil && !exit.OK() {
-			err = fault.New(fault.Lab, "%v: %s", exit, bytes.TrimSpace(said.Bytes()))
-		}
-		return err
-	}, args...)
-}
-
-// grace is how long a runtime may take to start a container that is not needed any more.
-const grace = 10 * time.Second
 
 // Setup describes the network namespace and, if there is an image, the root: an
 // overlay over it at Dir/root, in directories that Setup creates. system adds
@@ -481,9 +409,10 @@ func (e *Env) Begin(ctx context.Context, g wire.Setup) error {
 	}
 	done := false
 	_, err := driver.Remember(e.Spec.Memo, "the agent answers in "+e.Spec.Image.Root, func() (bool, error) {
-		in := append(slices.Clone(e.In[2:]), "--clear-env", "--dir", "/", "--", e.info.Agent, "list")
+		first := Program{Flags: append(slices.Clone(e.In[2:]), "--clear-env", "--dir", "/"),
+			Argv: []string{e.info.Agent, "list"}}
 		done = true
-		return true, answered(e.SetUpThenRun(ctx, g, in...))
+		return true, answered(e.SetUpThenRun(ctx, g, first))
 	})
 	if err == nil && !done {
 		err = e.setUp(ctx, g)

@@ -89,14 +89,14 @@ func (e *Env) bundle(ctx context.Context, r Runtime) (g wire.Setup, err error) {
 	return g, e.Host.Push(ctx, e.Dir("bundle/config.json"), 0o644, bytes.NewReader(text))
 }
 
-// run performs the setup and starts the container, from one process.
+// run performs the setup and starts the container.
 func (c *container) run(ctx context.Context, g wire.Setup) error {
 	e := c.env
 	argv := append(slices.Clone(c.runtime.Argv), "run", "--detach", "--bundle", e.Dir("bundle"), e.Spec.Label)
 	if c.runtime.Proxy {
 		return e.proxy(ctx, g, c.runtime.place(), argv)
 	}
-	return e.SetUpThenRun(ctx, g, append(append(c.runtime.place(), "--"), argv...)...)
+	return e.SetUpThenRun(ctx, g, Program{Flags: c.runtime.place(), Argv: argv})
 }
 
 // swapAccounted tells whether swap can be limited. Runtimes fail if they are

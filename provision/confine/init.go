@@ -60,15 +60,14 @@ func (e *Env) InitSetup(ctx context.Context) (g wire.Setup, binds []wire.Bind, e
 	return g, append(e.Binds(volumes), socket), err
 }
 
-// HoldInit performs the setup g and continues, in the same process, as `enter`
-// with args, for a program that starts or becomes the init process and lives as
-// long as the environment. When it returns nil, the init process runs and the
-// agent has answered.
-func (e *Env) HoldInit(ctx context.Context, g wire.Setup, args ...string) error {
+// HoldInit performs the setup g and starts p, which starts or becomes the init
+// process and lives as long as the environment. When it returns nil, the init
+// process runs and the agent has answered.
+func (e *Env) HoldInit(ctx context.Context, g wire.Setup, p Program) error {
 	err := e.SetUpThen(ctx, g, func(cmd conn.Cmd) error {
 		_, _, err := e.Hold(ctx, cmd, initReady)
 		return err
-	}, args...)
+	}, p)
 	e.Resident = err == nil
 	return err
 }
@@ -83,15 +82,15 @@ func proxiedInit() []string { return []string{AgentPath, "container-init", "--si
 // If the controller is killed, the proxy, the init process and the environment
 // end. When proxy returns nil, the init process runs.
 func (e *Env) proxy(ctx context.Context, g wire.Setup, place, argv []string) error {
-	args := append([]string{"--proxy", path.Join(e.Dir(hostSocketDir), initSocket)}, place...)
+	flags := append([]string{"--proxy", path.Join(e.Dir(hostSocketDir), initSocket)}, place...)
 	if e.Group != nil {
-		args = append(args, e.Group.EnterArgs()...)
+		flags = append(flags, e.Group.EnterArgs()...)
 	}
 	return e.SetUpThen(ctx, g, func(cmd conn.Cmd) error {
 		cmd.Group = ""
 		_, _, err := e.Hold(ctx, cmd, initReady)
 		return err
-	}, append(append(args, "--"), argv...)...)
+	}, Program{Flags: flags, Argv: argv})
 }
 
 // initReady tells from the output of a holder whether the init process is

@@ -56,19 +56,19 @@ func build(ctx context.Context, e *confine.Env) error {
 	}); err != nil {
 		return err
 	}
-	if err := e.HoldInit(ctx, g, argv(e, binds)...); err != nil {
+	if err := e.HoldInit(ctx, g, program(e, binds)); err != nil {
 		return fault.Op("bwrap", err)
 	}
 	e.Facts()["version"], e.Facts()["seccomp"] = v, "none"
 	return nil
 }
 
-// argv enters the namespace and the control group and starts the sandbox with
+// program enters the namespace and the control group and starts the sandbox with
 // the init process. It keeps all capabilities, because servers start as root
 // and change their user.
-func argv(e *confine.Env, binds []wire.Bind) []string {
-	out := append([]string{"--netns", e.Netns()}, e.Group.EnterArgs()...)
-	out = append(out, "--", "bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",
+func program(e *confine.Env, binds []wire.Bind) confine.Program {
+	flags := append([]string{"--netns", e.Netns()}, e.Group.EnterArgs()...)
+	out := append([]string{"bwrap"}, "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",
 		"--cap-add", "ALL", "--die-with-parent", "--as-pid-1",
 		"--bind", e.Root, "/", "--proc", "/proc", "--dev", "/dev", "--ro-bind", "/sys", "/sys")
 	for _, b := range binds {
@@ -78,5 +78,5 @@ func argv(e *confine.Env, binds []wire.Bind) []string {
 		}
 		out = append(out, how, b.From, b.To)
 	}
-	return append(append(out, "--chdir", "/", "--"), confine.Init(false)...)
+	return confine.Program{Flags: flags, Argv: append(append(out, "--chdir", "/", "--"), confine.Init(false)...)}
 }

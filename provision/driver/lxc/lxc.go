@@ -151,8 +151,8 @@ func files(ctx context.Context, e *confine.Env, filter bool, more []string) (g w
 // start starts the container, which runs when lxc-start returns, and adopts its
 // control group.
 func start(ctx context.Context, e *confine.Env, g wire.Setup) error {
-	argv := append(append([]string{"--"}, command(e, "lxc-start")...), "--daemon", "--rcfile", e.Dir(file))
-	if err := e.SetUpThenRun(ctx, g, argv...); err != nil {
+	argv := append(command(e, "lxc-start"), "--daemon", "--rcfile", e.Dir(file))
+	if err := e.SetUpThenRun(ctx, g, confine.Program{Argv: argv}); err != nil {
 		if log := causes(tail(ctx, e)); len(log) > 0 {
 			err = fault.New(fault.Lab, "%w; its log says:\n%s", err, log)
 		}

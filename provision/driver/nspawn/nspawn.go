@@ -77,7 +77,7 @@ func build(ctx context.Context, e *confine.Env, filter bool) error {
 	}); err != nil {
 		return err
 	}
-	if err := e.HoldInit(ctx, g, argv(e, binds, filter)...); err != nil {
+	if err := e.HoldInit(ctx, g, program(e, binds, filter)); err != nil {
 		return fault.Op("systemd-nspawn", err)
 	}
 	e.Facts()["version"], e.Facts()["seccomp"] = v, "the filter of systemd-nspawn"
@@ -125,15 +125,15 @@ func withUsr(ctx context.Context, e *confine.Env) error {
 	return files.Mkdir(ctx, upper+"/usr")
 }
 
-// argv starts the container with the init process. It turns off what
+// program starts the container with the init process. It turns off what
 // systemd-nspawn adds for convenience and no other technology has: time zone,
 // name servers, settings files and a /tmp in memory.
-func argv(e *confine.Env, binds []wire.Bind, filter bool) []string {
-	out := append(e.Group.EnterArgs(), "--env", "SYSTEMD_NSPAWN_LOCK=0", "--env", "SYSTEMD_NSPAWN_TMPFS_TMP=0")
+func program(e *confine.Env, binds []wire.Bind, filter bool) confine.Program {
+	flags := append(e.Group.EnterArgs(), "--env", "SYSTEMD_NSPAWN_LOCK=0", "--env", "SYSTEMD_NSPAWN_TMPFS_TMP=0")
 	if !filter {
-		out = append(out, "--env", "SYSTEMD_SECCOMP=0")
+		flags = append(flags, "--env", "SYSTEMD_SECCOMP=0")
 	}
-	out = append(out, "--", "systemd-nspawn", "--quiet", "--machine="+e.Spec.Label, "--directory="+e.Root,
+	out := append([]string{"systemd-nspawn"}, "--quiet", "--machine="+e.Spec.Label, "--directory="+e.Root,
 		"--register=no", "--keep-unit", "--pipe", "--settings=no", "--timezone=off", "--resolv-conf=off", "--link-journal=no",
 		"--network-namespace-path="+e.Netns())
 	for _, b := range binds {
@@ -143,7 +143,7 @@ func argv(e *confine.Env, binds []wire.Bind, filter bool) []string {
 		}
 		out = append(out, how+escape(b.From)+":"+escape(b.To))
 	}
-	return append(append(out, "--"), confine.Init(false)...)
+	return confine.Program{Flags: flags, Argv: append(append(out, "--"), confine.Init(false)...)}
 }
 
 // escape escapes colons and backslashes in a path of --bind
