@@ -27,10 +27,11 @@ type holder struct {
 // maxSaid bounds what is kept of each stream of a holder.
 const maxSaid = 16 << 10
 
-// Hold starts the program that keeps the environment alive, and returns its
-// output once ready accepts it. ready is called whenever there is more output.
+// Hold starts the program that keeps the environment alive, on host, and returns
+// its output once ready accepts it. ready is called whenever there is more output.
 // The program ends with the environment.
-func (e *Env) Hold(ctx context.Context, cmd conn.Cmd, ready func(out, errs []byte) bool) (out, errs []byte, err error) {
+func (e *Env) Hold(ctx context.Context, host conn.Conn, cmd conn.Cmd,
+	ready func(out, errs []byte) bool) (out, errs []byte, err error) {
 	// The program outlives ctx.
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	h := &holder{cancel: cancel, ended: make(chan struct{}), up: make(chan struct{}), ready: ready}
@@ -39,7 +40,7 @@ func (e *Env) Hold(ctx context.Context, cmd conn.Cmd, ready func(out, errs []byt
 	go func() {
 		defer close(h.ended)
 		exit, err := agent.Entered(cmd, func(c conn.Cmd) (conn.Exit, error) {
-			return e.Host.Exec(life, c)
+			return host.Exec(life, c)
 		})
 		if err == nil {
 			_, errs := h.said()

@@ -17,7 +17,7 @@ import (
 func TestHold(t *testing.T) {
 	e := &Env{Host: local.Conn{}, Spec: driver.Spec{Label: "held"}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	out, errs, err := e.Hold(ctx, conn.Command("sh", "-c", "echo one; echo up >&2; exec sleep 1000"),
+	out, errs, err := e.Hold(ctx, e.Host, conn.Command("sh", "-c", "echo one; echo up >&2; exec sleep 1000"),
 		func(out, errs []byte) bool {
 			return len(out) > 0 && bytes.HasSuffix(errs, []byte("up\n"))
 		})
@@ -48,13 +48,13 @@ func TestHoldFails(t *testing.T) {
 	e := &Env{Host: local.Conn{}, Spec: driver.Spec{Label: "held"}}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if _, _, err := e.Hold(ctx, conn.Command("sh", "-c", "echo why >&2; exit 3"), never); err == nil ||
+	if _, _, err := e.Hold(ctx, e.Host, conn.Command("sh", "-c", "echo why >&2; exit 3"), never); err == nil ||
 		!strings.Contains(err.Error(), "why") {
 		t.Errorf("%v", err)
 	}
 	short, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, _, err := e.Hold(short, conn.Command("sh", "-c", "head -c 100000 /dev/zero >&2; exec sleep 1000"),
+	if _, _, err := e.Hold(short, e.Host, conn.Command("sh", "-c", "head -c 100000 /dev/zero >&2; exec sleep 1000"),
 		never); err == nil {
 		t.Error("it was taken for ready")
 	}

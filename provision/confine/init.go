@@ -64,8 +64,8 @@ func (e *Env) InitSetup(ctx context.Context) (g wire.Setup, binds []wire.Bind, e
 // process and lives as long as the environment. When it returns nil, the init
 // process runs and the agent has answered.
 func (e *Env) HoldInit(ctx context.Context, g wire.Setup, p Program) error {
-	err := e.SetUpThen(ctx, g, func(cmd conn.Cmd) error {
-		_, _, err := e.Hold(ctx, cmd, initReady)
+	err := e.SetUpThen(ctx, g, func(host conn.Conn, cmd conn.Cmd) error {
+		_, _, err := e.Hold(ctx, host, cmd, initReady)
 		return err
 	}, p)
 	e.Resident = err == nil
@@ -86,9 +86,9 @@ func (e *Env) proxy(ctx context.Context, g wire.Setup, place, argv []string) err
 	if e.Group != nil {
 		flags = append(flags, e.Group.EnterArgs()...)
 	}
-	return e.SetUpThen(ctx, g, func(cmd conn.Cmd) error {
+	return e.SetUpThen(ctx, g, func(host conn.Conn, cmd conn.Cmd) error {
 		cmd.Group = ""
-		_, _, err := e.Hold(ctx, cmd, initReady)
+		_, _, err := e.Hold(ctx, host, cmd, initReady)
 		return err
 	}, Program{Flags: flags, Argv: argv})
 }

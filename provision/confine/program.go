@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"slices"
+	"os/exec"
 	"strings"
 	"time"
 
@@ -19,30 +19,59 @@ import (
 // Program is a program of the host that creates an environment, or the first
 // program of one.
 type Program struct {
-	// Flags are the flags of `bakeoff-agent enter` that it is started with. A
-	// program without flags starts without `enter` on the controller's own machine.
+	// Netns and Group tell that it starts in the network namespace and in the
+	// control group of the environment.
+	Netns, Group bool
+	Env          []string // variables, as NAME=VALUE, besides those of the host
+	// Flags are flags of `bakeoff-agent enter` for what else it needs.
 	Flags []string
 	Argv  []string
 }
 
-// args are the arguments of `enter`.
-func (p Program) args() []string { return append(append(slices.Clone(p.Flags), "--"), p.Argv...) }
+// flags are all flags of `enter`.
+func (p Program) flags(e *Env) []string {
+	var out []string
+	if p.Netns {
+		out = append(out, "--netns", e.Netns())
+	}
+	if p.Group {
+		out = append(out, e.Group.EnterArgs()...)
+	}
+	for _, v := range p.Env {
+		out = append(out, "--env", v)
+	}
+	return append(out, p.Flags...)
+}
 
-// SetUpThen creates what g describes and then lets run execute a command line
-// that starts p. On another machine one process does both: starting another
-// program would take as long as the whole setup. On the controller's own machine
-// an `enter` starts during the setup and waits for its end. A program that does
-// not need `enter` starts when the setup has ended, which is sooner than `enter`
-// could execute it.
-func (e *Env) SetUpThen(ctx context.Context, g wire.Setup, run func(conn.Cmd) error, p Program) error {
-	cmd, done, err := e.started(g, p)
+// SetUpThen creates what g describes and then lets run execute a command line on
+// a connection to the host, which starts p. On another machine one process does
+// both: starting another program would take as long as the whole setup. On the
+// controller's own machine an `enter` starts during the setup and waits for its
+// end. A program without Flags starts when the setup has ended, which is sooner
+// than `enter` could execute it.
+func (e *Env) SetUpThen(ctx context.Context, g wire.Setup, run func(conn.Conn, conn.Cmd) error, p Program) error {
+	done := func() error { return nil }
+	host, args := e.Host, append(append(p.flags(e), "--"), p.Argv...)
+	var cmd conn.Cmd
+	var err error
+	if l, ok := host.(local.Conn); !ok {
+		cmd, err = agent.SetupCommand(g, e.Spec.Agent, args...)
+	} else if e.Start(g); len(p.Flags) == 0 {
+		if err = e.begun(); err == nil {
+			host, cmd, err = e.direct(l, p)
+		}
+	} else {
+		done = e.begun
+		cmd = conn.Command(append([]string{e.Spec.Agent, "enter", "--await"}, args...)...)
+		cmd.Stdin = after{done, strings.NewReader(enter.Ready)}
+	}
 	if err != nil {
 		return err
 	}
 	if e.Group != nil {
 		cmd.Group = e.Group.StartDir()
 	}
-	err = run(cmd)
+	err = run(host, cmd)
 	if serr := done(); serr != nil {
 		return serr // which is why the program could not start
 	}
@@ -52,22 +81,53 @@ func (e *Env) SetUpThen(ctx context.Context, g wire.Setup, run func(conn.Cmd) er
 	return e.tune(ctx)
 }
 
-// started returns the command line that starts p after the setup g. done waits
-// for a setup that the command line does not do itself.
-func (e *Env) started(g wire.Setup, p Program) (cmd conn.Cmd, done func() error, err error) {
-	done = func() error { return nil }
-	if _, ok := e.Host.(local.Conn); !ok {
-		cmd, err = agent.SetupCommand(g, e.Spec.Agent, p.args()...)
-		return cmd, done, err
+// direct returns how the controller starts p on its own machine without an agent:
+// the thread that starts programs is in the network namespace meanwhile, and a
+// shell joins the control group and becomes the program. A shell starts in a
+// third of an agent's time.
+//
+// The thread does not join the group as well, although that would save the shell.
+// A group of version 1 with one thread of the controller lists the controller as
+// its process. Whoever kills the group at that moment kills the controller: a
+// Close after the creation was canceled, for instance. And a thread that cannot
+// leave the group again could be frozen with it. The child between fork and exec
+// shares the controller's memory, while the group's limit already applies to it.
+func (e *Env) direct(host local.Conn, p Program) (conn.Conn, conn.Cmd, error) {
+	if p.Netns {
+		host.Netns = e.Netns()
 	}
-	e.Start(g)
-	if len(p.Flags) == 0 {
-		return conn.Command(p.Argv...), done, e.begun()
+	cmd := conn.Command(p.Argv...)
+	if p.Group {
+		// The shell would say this in words of its own.
+		if _, err := exec.LookPath(p.Argv[0]); err != nil {
+			return host, cmd, fault.Wrap(fault.NotFound, "", err)
+		}
+		argv := append([]string{"sh", "-c", joinScript, "sh"}, e.Group.Dirs()...)
+		cmd = conn.Command(append(append(argv, "--"), p.Argv...)...)
 	}
-	cmd = conn.Command(append([]string{e.Spec.Agent, "enter", "--await"}, p.args()...)...)
-	cmd.Stdin = after{e.begun, strings.NewReader(enter.Ready)}
-	return cmd, e.begun, nil
+	cmd.Env = p.Env
+	return host, cmd, nil
 }
+
+// joinScript joins the groups whose directories are its arguments before --, and
+// becomes the program after it. It moves to the groups as `enter` does: in version
+// 1 as a thread, which does not wait for other CPUs; in version 2 it may have
+// started in the group. The process that writes 0 moves itself (cgroups(7)), so
+// echo must be a part of the shell, as in every shell.
+const joinScript = `for dir do
+	shift
+	[ "$dir" = -- ] && break
+	if [ -e "$dir/tasks" ]; then
+		file=tasks there=
+	else
+		file=cgroup.procs there=
+		while read -r pid; do
+			[ "$pid" = $$ ] && there=1
+		done <"$dir/cgroup.procs"
+	fi
+	[ "$there" ] || echo 0 >"$dir/$file" || { echo "join cgroup $dir: failed" >&2; exit 125; }
+done
+exec "$@"`
 
 // after reads from a reader once done has returned without an error.
 type after struct {
@@ -93,10 +153,10 @@ func (e *Env) SetUpThenRun(ctx context.Context, g wire.Setup, p Program) error {
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(grace, cancel) })()
-	return e.SetUpThen(ctx, g, func(cmd conn.Cmd) error {
+	return e.SetUpThen(ctx, g, func(host conn.Conn, cmd conn.Cmd) error {
 		said := conn.Tail{Limit: 4 << 10}
 		cmd.Stderr = &said
-		exit, err := agent.Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return e.Host.Exec(life, cmd) })
+		exit, err := agent.Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return host.Exec(life, cmd) })
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

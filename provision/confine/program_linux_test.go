@@ -1,12 +1,18 @@
 package confine
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"bakeoff/base/fault"
+	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/netns"
+	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/wire"
 )
@@ -37,5 +43,145 @@ func TestProgramWithoutAgent(t *testing.T) {
 	if err := run(wire.Setup{}, "sh", "-c", "echo why >&2; exit 3"); !fault.Is(err, fault.Lab) ||
 		err.Error() != "exit code 3: why" {
 		t.Errorf("a program that fails: %v", err)
+	}
+}
+
+// A program without an agent before it starts in the network namespace and in all
+// control groups of the environment, with its variables. The controller stays where
+// it is.
+func TestProgramInPlace(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	spec := driver.Spec{Label: fmt.Sprintf("place-%d", os.Getpid()), Dir: t.TempDir(), Agent: "/nonexistent/agent",
+		CPUSet: []int{0}}
+	e, err := New(t.Context(), local.Conn{}, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := e.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := e.Limit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	before := where(t, "/proc/self/task/*/cgroup")
+	var out strings.Builder
+	p := Program{Netns: true, Group: true, Env: []string{"WORD=two words"},
+		Argv: []string{"sh", "-c", `cat /proc/$$/cgroup; stat -Lc %i /proc/$$/ns/net "$0"; echo "$WORD"`, e.Netns()}}
+	own, err := netns.Describe(nil, spec.Label, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.SetUpThen(t.Context(), wire.Setup{Network: &own}, func(host conn.Conn, cmd conn.Cmd) error {
+		cmd.Stdout = &out
+		exit, err := host.Exec(t.Context(), cmd)
+		if err == nil && !exit.OK() {
+			err = fmt.Errorf("%v", exit)
+		}
+		return err
+	}, p); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
+	last := len(lines) - 1
+	if last < 3 || lines[last] != "two words" || lines[last-1] != lines[last-2] {
+		t.Fatalf("%s", out.String())
+	}
+	in := 0
+	for _, l := range lines[:last-2] {
+		if strings.HasSuffix(l, ":"+cgroup.Path(spec.Label)) {
+			in++
+		}
+	}
+	if in != len(e.Group.Dirs()) {
+		t.Errorf("in %d of %d groups:\n%s", in, len(e.Group.Dirs()), out.String())
+	}
+	if after := where(t, "/proc/self/task/*/cgroup"); after != before {
+		t.Errorf("threads of the controller were in\n%s\nand are in\n%s", before, after)
+	}
+	p.Argv = []string{"no-such-program"}
+	if err := e.SetUpThenRun(t.Context(), wire.Setup{}, p); !fault.Is(err, fault.NotFound) {
+		t.Errorf("a missing program: %v", err)
+	}
+	dirs := e.Group.Dirs()
+	if err := e.Group.Remove(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := join(t, dirs, "echo", "started"); err == nil || strings.Contains(text, "started") {
+		t.Errorf("in a group that does not exist: %v, %s", err, text)
+	}
+}
+
+// where returns the different contents of the files that match a pattern.
+func where(t *testing.T, pattern string) string {
+	files, err := filepath.Glob(pattern)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	all := map[string]bool{}
+	for _, f := range files {
+		if b, err := os.ReadFile(f); err == nil { // a thread may have ended
+			all[string(b)] = true
+		}
+	}
+	return fmt.Sprint(all)
+}
+
+// join runs a program by joinScript.
+func join(t *testing.T, dirs []string, argv ...string) (string, error) {
+	args := append(append([]string{"-c", joinScript, "sh"}, dirs...), "--")
+	out, err := exec.CommandContext(t.Context(), "sh", append(args, argv...)...).CombinedOutput()
+	return string(out), err
+}
+
+// The shell moves itself once to each group that it is not in. If it cannot, the
+// program does not start.
+func TestJoinScript(t *testing.T) {
+	v1, v2 := filepath.Join(t.TempDir(), "a group"), t.TempDir()
+	tasks, procs := filepath.Join(v1, "tasks"), filepath.Join(v2, "cgroup.procs")
+	if err := os.Mkdir(v1, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	write := func(file, text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(file, want string) {
+		t.Helper()
+		if b, err := os.ReadFile(file); err != nil || string(b) != want {
+			t.Errorf("%s: %q, %v; want %q", file, b, err, want)
+		}
+	}
+	write(tasks, "")
+	write(procs, "1\n")
+	if out, err := join(t, []string{v1, v2}, "printf", "<%s>", "a b", "", "--"); err != nil || out != "<a b><><-->" {
+		t.Errorf("%q, %v", out, err)
+	}
+	check(tasks, "0\n")
+	check(procs, "0\n")
+	// The program keeps the process number of the shell, which is in the group.
+	out, err := exec.CommandContext(t.Context(), "sh", "-c", `echo 1 $$ | tr ' ' '\n' >"$1"/cgroup.procs
+exec sh -c "$0" sh "$1" -- cat "$1"/cgroup.procs`, joinScript, v2).CombinedOutput()
+	if err != nil || !strings.HasPrefix(string(out), "1\n") {
+		t.Errorf("%q, %v", out, err)
+	}
+	for _, dirs := range [][]string{{v1, filepath.Join(v2, "none")}, {filepath.Join(v2, "none"), v1}} {
+		if out, err := join(t, dirs, "echo", "started"); err == nil || strings.Contains(out, "started") {
+			t.Errorf("%q: %q, %v", dirs, out, err)
+		}
+	}
+	if err := os.Remove(tasks); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("/dev/full", tasks); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := join(t, []string{v1}, "echo", "started"); err == nil || strings.Contains(out, "started") {
+		t.Errorf("a group that takes no process: %q, %v", out, err)
 	}
 }

@@ -67,10 +67,9 @@ func build(ctx context.Context, e *confine.Env) error {
 // the init process. It keeps all capabilities, because servers start as root
 // and change their user.
 func program(e *confine.Env, binds []wire.Bind) confine.Program {
-	flags := append([]string{"--netns", e.Netns()}, e.Group.EnterArgs()...)
-	out := append([]string{"bwrap"}, "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",
+	out := []string{"bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",
 		"--cap-add", "ALL", "--die-with-parent", "--as-pid-1",
-		"--bind", e.Root, "/", "--proc", "/proc", "--dev", "/dev", "--ro-bind", "/sys", "/sys")
+		"--bind", e.Root, "/", "--proc", "/proc", "--dev", "/dev", "--ro-bind", "/sys", "/sys"}
 	for _, b := range binds {
 		how := "--bind"
 		if b.ReadOnly {
@@ -78,5 +77,6 @@ func program(e *confine.Env, binds []wire.Bind) confine.Program {
 		}
 		out = append(out, how, b.From, b.To)
 	}
-	return confine.Program{Flags: flags, Argv: append(append(out, "--chdir", "/", "--"), confine.Init(false)...)}
+	return confine.Program{Netns: true, Group: true,
+		Argv: append(append(out, "--chdir", "/", "--"), confine.Init(false)...)}
 }

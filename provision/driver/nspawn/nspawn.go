@@ -129,9 +129,9 @@ func withUsr(ctx context.Context, e *confine.Env) error {
 // systemd-nspawn adds for convenience and no other technology has: time zone,
 // name servers, settings files and a /tmp in memory.
 func program(e *confine.Env, binds []wire.Bind, filter bool) confine.Program {
-	flags := append(e.Group.EnterArgs(), "--env", "SYSTEMD_NSPAWN_LOCK=0", "--env", "SYSTEMD_NSPAWN_TMPFS_TMP=0")
+	env := []string{"SYSTEMD_NSPAWN_LOCK=0", "SYSTEMD_NSPAWN_TMPFS_TMP=0"}
 	if !filter {
-		flags = append(flags, "--env", "SYSTEMD_SECCOMP=0")
+		env = append(env, "SYSTEMD_SECCOMP=0")
 	}
 	out := append([]string{"systemd-nspawn"}, "--quiet", "--machine="+e.Spec.Label, "--directory="+e.Root,
 		"--register=no", "--keep-unit", "--pipe", "--settings=no", "--timezone=off", "--resolv-conf=off", "--link-journal=no",
@@ -143,7 +143,7 @@ func program(e *confine.Env, binds []wire.Bind, filter bool) confine.Program {
 		}
 		out = append(out, how+escape(b.From)+":"+escape(b.To))
 	}
-	return confine.Program{Flags: flags, Argv: append(append(out, "--"), confine.Init(false)...)}
+	return confine.Program{Group: true, Env: env, Argv: append(append(out, "--"), confine.Init(false)...)}
 }
 
 // escape escapes colons and backslashes in a path of --bind
