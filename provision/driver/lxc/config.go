@@ -33,7 +33,7 @@ func config(e *confine.Env, binds []wire.Bind, filter bool, more []string) (stri
 	lines := append([]string{
 		"lxc.uts.name = " + e.Spec.Label,
 		"lxc.rootfs.path = dir:" + e.Root,
-		"lxc.init.cmd = " + strings.Join(confine.Init(true), " "),
+		"lxc.init.cmd = " + strings.Join(confine.Init(false), " "),
 		"lxc.namespace.share.net = " + e.Netns(),
 	}, common...)
 	if filter {

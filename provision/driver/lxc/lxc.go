@@ -110,8 +110,7 @@ func build(ctx context.Context, e *confine.Env, filter bool) error {
 	if !filter {
 		e.Facts()["seccomp"] = "none"
 	}
-	e.Resident = true
-	return e.Alive(ctx)
+	return nil
 }
 
 // limit creates the control group. LXC creates those of the container and of
@@ -148,11 +147,12 @@ func files(ctx context.Context, e *confine.Env, filter bool, more []string) (g w
 	return g, e.Host.Push(ctx, e.Dir(file), 0o644, strings.NewReader(text))
 }
 
-// start starts the container, which runs when lxc-start returns, and adopts its
-// control group.
+// start starts the container and adopts its control group. lxc-start stays in the
+// foreground: as a daemon it would start twice more and then wait for the state of
+// the container. If the controller is killed, lxc-start and the container end.
 func start(ctx context.Context, e *confine.Env, g wire.Setup) error {
-	argv := append(command(e, "lxc-start"), "--daemon", "--rcfile", e.Dir(file))
-	if err := e.SetUpThenRun(ctx, g, confine.Program{Argv: argv}); err != nil {
+	argv := append(command(e, "lxc-start"), "--foreground", "--rcfile", e.Dir(file))
+	if err := e.HoldInit(ctx, g, confine.Program{Argv: argv}); err != nil {
 		if log := causes(tail(ctx, e)); len(log) > 0 {
 			err = fault.New(fault.Lab, "%w; its log says:\n%s", err, log)
 		}
