@@ -98,12 +98,13 @@ func (e *Env) direct(host local.Conn, p Program) (conn.Conn, conn.Cmd, error) {
 	}
 	cmd := conn.Command(p.Argv...)
 	if p.Group {
-		// The shell would say this in words of its own.
-		if _, err := exec.LookPath(p.Argv[0]); err != nil {
+		// A shell looks a program up by trying to execute it in each directory.
+		file, err := exec.LookPath(p.Argv[0])
+		if err != nil {
 			return host, cmd, fault.Wrap(fault.NotFound, "", err)
 		}
 		argv := append([]string{"sh", "-c", joinScript, "sh"}, e.Group.Dirs()...)
-		cmd = conn.Command(append(append(argv, "--"), p.Argv...)...)
+		cmd = conn.Command(append(append(argv, "--", file), p.Argv[1:]...)...)
 	}
 	cmd.Env = p.Env
 	return host, cmd, nil
