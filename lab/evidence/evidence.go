@@ -88,6 +88,7 @@ func (r *Reader) data(s *story) (analysis.Data, error) {
 	}
 	r.programs.join(d.Facts)
 	d.MeantFor = followers(s.plan, d.Facts)
+	samePrograms(d.MeantFor, d.Facts, s.plan.Baseline)
 	s.noteCPUSources(d.Facts)
 	d.Missing = s.missing(d.Observations)
 	d.NoEnergy, d.NoGeneratorEnergy = s.noEnergy(), s.noGeneratorEnergy()

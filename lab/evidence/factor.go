@@ -30,7 +30,8 @@ func factors(p *plan.Plan) map[string]map[string][]analysis.Factor {
 // variables, packages or files. These are program.WORKLOAD.NAME, if those of a cell
 // with this workload differ from the baseline's. If anything else differs on purpose
 // too, it is not known from what they follow, and they stay confounders. The digest
-// of an image follows from packages and files if the images have the same name.
+// of an image follows from packages and files if the images have the same name. Which
+// executable a command starts follows from the image, too.
 func followers(p *plan.Plan, facts map[string]map[string]string) map[string][]string {
 	out := map[string][]string{}
 	for _, c := range p.Contenders {
@@ -41,7 +42,7 @@ func followers(p *plan.Plan, facts map[string]map[string]string) map[string][]st
 		if c.Image == base.Image && !slices.Equal(c.Packages, base.Packages) {
 			out[c.Name] = append(out[c.Name], "image.digest")
 		}
-		varied, other := map[string]bool{}, false
+		varied, other, image := map[string]bool{}, false, false
 		for _, cell := range p.Cells {
 			for _, f := range p.Factors(c.Name, cell.Name) {
 				switch kind, _, _ := strings.Cut(f.Name, "."); kind {
@@ -50,10 +51,15 @@ func followers(p *plan.Plan, facts map[string]map[string]string) map[string][]st
 					fallthrough
 				case "params", "env", "packages":
 					varied["program."+cell.Workload+"."] = true
+				case "image":
+					image = true
 				default:
 					other = true
 				}
 			}
+		}
+		if image && !other {
+			varied = map[string]bool{commandFacts: true}
 		}
 		if len(varied) == 0 || other {
 			continue
@@ -68,6 +74,9 @@ func followers(p *plan.Plan, facts map[string]map[string]string) map[string][]st
 	}
 	return out
 }
+
+// commandFacts is the prefix of the facts of the files that commands start.
+const commandFacts = "program.command."
 
 // withoutFactors removes the factors from results that were computed again if the
 // stored results have none: an earlier program, which did not know them, wrote

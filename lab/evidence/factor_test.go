@@ -101,3 +101,28 @@ func TestConfoundersOfVariants(t *testing.T) {
 		t.Errorf("%v, want %v", d.MeantFor, want)
 	}
 }
+
+// Which executable a command starts follows from parameters, packages, files and images.
+// Between two drivers it is a confounder.
+func TestExecutablesFollow(t *testing.T) {
+	contender := func(name, driver, image string) plan.Contender {
+		return plan.Contender{Contender: manifest.Contender{Name: name, Driver: driver, Host: "local", CPUs: 1, Image: image}}
+	}
+	packaged, larger := contender("packaged", "crun", "debian:trixie"), contender("larger", "crun", "debian:trixie")
+	packaged.Packages, larger.Memory = []string{"gcc"}, 1
+	p := &plan.Plan{Baseline: "a",
+		Cells: []plan.Cell{{Cell: manifest.Cell{Name: "pack", Workload: "command"}},
+			{Cell: manifest.Cell{Name: "hash", Workload: "openssl"}}},
+		Contenders: []plan.Contender{contender("a", "crun", "debian:bookworm"), contender("image", "crun", "debian:trixie"),
+			contender("driver", "docker", "debian:trixie"), packaged, larger}}
+	facts := func(build string) map[string]string {
+		return map[string]string{"kernel": build, "program.command.executable": build, "program.openssl.version": build}
+	}
+	d := analysis.Data{Baseline: "a", Facts: map[string]map[string]string{"a": facts("1"), "image": facts("2"),
+		"driver": facts("2"), "packaged": facts("2"), "larger": facts("2")}}
+	d.MeantFor = followers(p, d.Facts)
+	follows := []string{"program.command.executable"}
+	if want := map[string][]string{"image": follows, "packaged": follows}; !reflect.DeepEqual(d.MeantFor, want) {
+		t.Errorf("%v, want %v", d.MeantFor, want)
+	}
+}

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	"bakeoff/base/name"
@@ -17,6 +18,7 @@ const (
 	maxProgramFacts = 64
 	maxProgramValue = 2 << 10 // bytes
 	maxFactName     = 61
+	maxExecutables  = 8 // listed; a program that each environment builds can have any number
 )
 
 // note reads the blob workload.Facts of a trial. One that cannot be read adds
@@ -46,6 +48,20 @@ func (p programs) note(program, contender string, raw workload.Raw) (caveat stri
 	return caveat
 }
 
+// samePrograms adds to meant the paths of files that are the same in a contender and in
+// the baseline: the same file at another path is no confounder.
+func samePrograms(meant map[string][]string, facts map[string]map[string]string, baseline string) {
+	for file, path := range map[string]string{workload.FactExecutable: workload.FactPath,
+		workload.FactInterpreter: workload.FactInterpreterPath} {
+		file, path = commandFacts+file, commandFacts+path
+		for contender, of := range facts {
+			if of[path] != facts[baseline][path] && of[file] == facts[baseline][file] {
+				meant[contender] = append(meant[contender], path)
+			}
+		}
+	}
+}
+
 // join adds them to the facts of the contenders that came up. Cells with
 // other parameters may give other values: then all of them are told.
 func (p programs) join(facts map[string]map[string]string) {
@@ -54,7 +70,11 @@ func (p programs) join(facts map[string]map[string]string) {
 			continue
 		}
 		for fact, values := range of {
-			facts[contender][fact] = strings.Join(sorted(values), " | ")
+			all := sorted(values)
+			if more := len(all) - maxExecutables; more > 0 && strings.HasPrefix(fact, commandFacts) {
+				all = append(all[:maxExecutables], fmt.Sprintf("%d others", more))
+			}
+			facts[contender][fact] = strings.Join(all, " | ")
 		}
 	}
 }

@@ -42,6 +42,32 @@ func TestProgramsJoinTheFacts(t *testing.T) {
 	}
 }
 
+// An environment may build its own program, so there may be any number of them.
+func TestExecutablesAreBounded(t *testing.T) {
+	p, facts := programs{}, map[string]map[string]string{"host": {}}
+	for i := range 2 * maxExecutables {
+		p.note("command", "host", workload.Raw{workload.Facts: fmt.Appendf(nil, `{"executable":"%02d"}`, i)})
+	}
+	p.join(facts)
+	if got, want := facts["host"]["program.command.executable"], "00 | 01 | 02 | 03 | 04 | 05 | 06 | 07 | 8 others"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// The same file at another path is no confounder. If the file is another one, its path
+// is, too.
+func TestPathsOfTheSameProgram(t *testing.T) {
+	facts := func(file, path string) map[string]string {
+		return map[string]string{"program.command.executable": file, "program.command.path": path}
+	}
+	meant := map[string][]string{}
+	samePrograms(meant, map[string]map[string]string{"host": facts("1", "/bin/sh"), "bwrap": facts("1", "/bin/sh"),
+		"crun": facts("1", "/usr/bin/sh"), "docker": facts("2", "/usr/bin/sh"), "gone": nil}, "host")
+	if got, want := fmt.Sprint(meant), "map[crun:[program.command.path]]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 // diagnosing is a workload of another program.
 type diagnosing struct {
 	workload.Parser

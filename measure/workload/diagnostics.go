@@ -17,6 +17,15 @@ const Facts = "facts.json"
 // words: every comparison of the trial's cell shows it.
 const Caveat = "caveat"
 
+// The facts of the files that a command starts: digest and size, and the path, of the
+// program and of the interpreter of a script.
+const (
+	FactExecutable      = "executable"
+	FactPath            = "path"
+	FactInterpreter     = "interpreter"
+	FactInterpreterPath = "interpreter.path"
+)
+
 // Diagnostics are what the output of a trial says about its validity, for the
 // gates.
 type Diagnostics struct {

@@ -47,7 +47,7 @@ func commands() []command {
 		{"about", "print the agent's features and build, as JSON", func(c call) int { return c.print(Self(c.loops)) }},
 		{"work", "run a native workload and print its result", runWork},
 		{"exec", "run a program and print its resource usage", runExec},
-		{"probe", "print the fingerprint or the counters of this system", runProbe},
+		{"probe", "print the fingerprint or the counters of this system, or what a program is", runProbe},
 		{"enter", "execute a program in cgroups, namespaces and a root (Linux)",
 			func(c call) int { return c.fail(Enter(c.args)) }},
 		{"host", "serve this machine to one controller, on standard input and output", runHost},

@@ -76,7 +76,7 @@ func TestCodesTellClasses(t *testing.T) {
 		{"exec --json", wire.ExitInvalid, "no program given"},
 		{"exec --json -- /does/not/exist", wire.ExitNotFound, "exec: /does/not/exist: no such file"},
 		{"exec --json -- /etc", wire.ExitSubject, "permission denied"},
-		{"probe else", wire.ExitInvalid, "fingerprint or counters"},
+		{"probe else", wire.ExitInvalid, "fingerprint, counters or executable"},
 		{"probe counters --cpus a", wire.ExitInvalid, "not a list of CPUs"},
 		{"what", wire.ExitInvalid, "usage: bakeoff-agent"},
 	} {

@@ -8,11 +8,12 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// runProbe is `probe counters [--json] [--cpus 0,1]` and
-// `probe fingerprint [--json] [--volume PATH…]`.
+// runProbe is `probe counters [--json] [--cpus 0,1]`,
+// `probe fingerprint [--json] [--volume PATH…]` and
+// `probe executable [--json] [--dir D] PROGRAM`.
 func runProbe(c call) int {
 	if len(c.args) == 0 {
-		return c.fail(usageError("usage: probe fingerprint, or probe counters"))
+		return c.fail(usageError("usage: probe fingerprint, probe counters, or probe executable PROGRAM"))
 	}
 	f, asJSON := c.flags("probe")
 	cpuList := f.String("cpus", "", "CPUs to count, such as 0,1; default: all")
@@ -21,6 +22,7 @@ func runProbe(c call) int {
 		volumes = append(volumes, s)
 		return nil
 	})
+	dir := f.String("dir", "", "the working directory of the program")
 	if err := f.Parse(c.args[1:]); err != nil {
 		return wire.ExitInvalid
 	}
@@ -43,8 +45,13 @@ func runProbe(c call) int {
 		}
 		c.printFingerprint(fp)
 		return wire.ExitOK
+	case "executable":
+		if f.NArg() != 1 || f.Arg(0) == "" {
+			return c.fail(usageError("usage: probe executable [--dir D] PROGRAM"))
+		}
+		return c.print(identify(*dir, f.Arg(0))) // JSON is its only form
 	}
-	return c.fail(usageError("probe: unknown kind %q; write fingerprint or counters", c.args[0]))
+	return c.fail(usageError("probe: unknown kind %q; write fingerprint, counters or executable", c.args[0]))
 }
 
 func (c call) printFingerprint(fp probe.Fingerprint) {

@@ -60,7 +60,7 @@ func programs(p param.Values) []execution.File {
 var interpreters = []string{"sh", "bash", "dash", "ksh", "zsh", "perl", "python", "python3", "ruby", "lua",
 	"node", "php"}
 
-// Prepare runs the command that the parameter prepare holds.
+// Prepare runs the command that the parameter prepare holds, and identifies the program.
 func (r Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) error {
 	if err := r.Check(p); err != nil {
 		return err
@@ -68,8 +68,10 @@ func (r Runner) Prepare(ctx context.Context, t execution.Target, p param.Values)
 	if !r.Names(p) && len(t.Start.Argv) == 0 {
 		return command.NoProgram()
 	}
-	_, err := aside(ctx, t, p, "prepare")
-	return err
+	if _, err := aside(ctx, t, p, "prepare"); err != nil {
+		return err
+	}
+	return identify(ctx, t, p) // now: prepare may have built the program
 }
 
 // Reset runs the command that the parameter reset holds.
@@ -81,6 +83,9 @@ func (Runner) Reset(ctx context.Context, t execution.Target, p param.Values) err
 // Run runs the command, and the cleanup even when the command failed.
 func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
 	raw := workload.Raw{}
+	if facts := t.State[stateKey]; facts != "" {
+		raw[workload.Facts] = []byte(facts)
+	}
 	out, said, err := run(ctx, t, p, "argv")
 	raw.Keep(workload.ExecBlob, out)
 	raw.Keep(workload.Stderr, said)
@@ -117,13 +122,9 @@ func aside(ctx context.Context, t execution.Target, p param.Values, name string)
 func run(ctx context.Context, t execution.Target, p param.Values, name string) (stdout, stderr []byte, err error) {
 	op := "command: " + name
 	info := t.Subject.Info()
-	dir := cmp.Or(p.Text("workdir"), t.Start.Dir, info.Scratch)
-	if v := p.Text("dir"); v != "" {
-		var ok bool
-		if dir, ok = info.Volumes[v]; !ok {
-			return nil, nil, fault.WithFix(fault.New(fault.Unsupported, "%s: the contender has no volume %s", op, v),
-				fmt.Sprintf("add volumes: {%s: {backing: …, size: …}}", v))
-		}
+	dir, err := folder(t, p)
+	if err != nil {
+		return nil, nil, fault.Op(op, err)
 	}
 	argv := p.List(name)
 	if name == "argv" && len(argv) == 0 {
@@ -133,4 +134,26 @@ func run(ctx context.Context, t execution.Target, p param.Values, name string) (
 		Limit: p.Duration("timeout"), Argv: argv, Env: p.List("env"), Quoted: command.Quoted, User: t.Start.User,
 		Own: p.Text("dir") != "" || dir == info.Scratch}.Exec(ctx)
 	return stdout, stderr, fault.Op(op, err)
+}
+
+// folder is where the commands run.
+func folder(t execution.Target, p param.Values) (string, error) {
+	v := p.Text("dir")
+	if v == "" {
+		return cmp.Or(p.Text("workdir"), t.Start.Dir, t.Subject.Info().Scratch), nil
+	}
+	dir, ok := t.Subject.Info().Volumes[v]
+	if !ok {
+		return "", fault.WithFix(fault.New(fault.Unsupported, "the contender has no volume %s", v),
+			fmt.Sprintf("add volumes: {%s: {backing: …, size: …}}", v))
+	}
+	return dir, nil
+}
+
+// program is what the command starts: the first word of argv, or the program of the image.
+func program(t execution.Target, p param.Values) string {
+	if argv := p.List("argv"); len(argv) > 0 {
+		return argv[0]
+	}
+	return t.Start.Argv[0]
 }

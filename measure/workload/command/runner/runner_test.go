@@ -334,3 +334,47 @@ func TestStartsAsTheUser(t *testing.T) {
 		t.Errorf("a user that does not exist: %v", err)
 	}
 }
+
+// The trial says which files its command starts, or why that is not known. Cells of an
+// environment with the same program hash it once.
+func TestExecutable(t *testing.T) {
+	const builds = "echo '#!/bin/sh' > tool; echo 'exit 0' >> tool; chmod +x tool"
+	target := workloadtest.Local(t)
+	target.Shared = map[string]string{}
+	facts := func(set param.Values) map[string]string {
+		p := param.Defaults(New().Doc().Params)
+		maps.Copy(p, set)
+		if err := New().Prepare(t.Context(), target, p); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := New().Run(t.Context(), target, p)
+		if err != nil && !fault.Is(err, fault.Subject) {
+			t.Fatal(err)
+		}
+		var out map[string]string
+		if err := json.Unmarshal(raw[workload.Facts], &out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	if f := facts(param.Values{"argv": sh("exit 0")}); f["path"] == "" || !strings.HasPrefix(f["executable"], "/bin/sh: sha256:") {
+		t.Errorf("sh: %v", f)
+	}
+	f := facts(param.Values{"argv": "./tool", "prepare": sh(builds)})
+	if f["path"] != "./tool" || !strings.HasSuffix(f["executable"], " (17 B)") ||
+		!strings.HasPrefix(f["interpreter.path"], "/bin/sh") || !strings.HasPrefix(f["interpreter"], "/bin/sh: sha256:") {
+		t.Errorf("a script that prepare wrote: %v", f)
+	}
+	f = facts(param.Values{"argv": "no-such-program"})
+	if want := map[string]string{"executable": "unavailable: no-such-program: PATH has no program of this name"}; !maps.Equal(
+		f, want) {
+		t.Errorf("no program: %v, want %v", f, want)
+	}
+	if n := len(target.Shared); n != 3 {
+		t.Errorf("%d programs were hashed: %v", n, target.Shared)
+	}
+	facts(param.Values{"argv": sh("exit 1")})
+	if n := len(target.Shared); n != 3 {
+		t.Errorf("another cell with the same program: %d were hashed", n)
+	}
+}
