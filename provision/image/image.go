@@ -77,6 +77,9 @@ type Image struct {
 	Config *layout.Config `json:"config,omitempty"`
 	Arch   string         `json:"arch"`
 	Built  time.Time      `json:"built"`
+	// Archive is the size in bytes of the file of rootfs:, -1 of a folder; absent if it is
+	// another image or an earlier program made it.
+	Archive int64 `json:"archive_bytes,omitempty"`
 	// Recipe is the way in which it was built; absent means 1.
 	Recipe int `json:"recipe,omitempty"`
 

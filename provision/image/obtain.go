@@ -11,6 +11,7 @@ import (
 	"path"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,7 +145,7 @@ func (s *Store) obtain(ctx context.Context, req Request) (string, error) {
 	if exists(filepath.Join(dir, description)) {
 		return dir, nil
 	}
-	return dir, s.unpackImage(ctx, ref, l, d, dir)
+	return s.unpackImage(ctx, ref, l, d)
 }
 
 // pull brings an image of a registry into the layout, under a name. If ref has no digest
@@ -217,23 +218,23 @@ func whole(l *layout.Layout, d v1.Descriptor) bool {
 	return err == nil
 }
 
-// unpackImage unpacks an image of the layout into dir.
-func (s *Store) unpackImage(ctx context.Context, ref reference.Reference, l *layout.Layout, d v1.Descriptor,
-	dir string) error {
+// unpackImage unpacks an image of the layout and returns its folder.
+func (s *Store) unpackImage(ctx context.Context, ref reference.Reference, l *layout.Layout,
+	d v1.Descriptor) (string, error) {
 	b, err := l.Read(d)
 	if err != nil {
-		return err
+		return "", err
 	}
 	m, err := layout.ParseManifest(b)
 	if err != nil {
-		return err
+		return "", err
 	}
 	if b, err = l.Read(m.Config); err != nil {
-		return err
+		return "", err
 	}
 	config, ids, err := layout.ParseConfig(b, runtime.GOARCH, len(m.Layers))
 	if err != nil {
-		return err
+		return "", err
 	}
 	var layers []unpack.Layer
 	for i, blob := range m.Layers {
@@ -241,15 +242,17 @@ func (s *Store) unpackImage(ctx context.Context, ref reference.Reference, l *lay
 			Size: blob.Size, Digest: blob.Digest.String(), DiffID: ids[i],
 			Open: func() (io.ReadCloser, error) { return os.Open(l.Blob(blob.Digest)) }})
 	}
-	return s.store(ctx, dir, layers, Image{Ref: ref.String(), Digest: d.Digest.String(), Config: &config})
+	return s.store(ctx, kindImage, layers, Image{Ref: ref.String(), Digest: d.Digest.String(), Config: &config})
 }
 
-// store unpacks layers into the root of an image and describes it.
-func (s *Store) store(ctx context.Context, dir string, layers []unpack.Layer, img Image) (err error) {
+// store unpacks layers into the root of an image, describes it and returns its folder.
+// Without a digest, the image has that of its one layer, which is computed in the same
+// pass.
+func (s *Store) store(ctx context.Context, kind string, layers []unpack.Layer, img Image) (dir string, err error) {
 	s.say("unpacking %s (once)", img.Ref)
-	tmp, err := s.partial(dir)
+	tmp, err := s.partial("root-" + kind)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() {
 		if err != nil {
@@ -257,12 +260,22 @@ func (s *Store) store(ctx context.Context, dir string, layers []unpack.Layer, im
 		}
 	}()
 	if err := shut(tmp); err != nil {
-		return err
+		return "", err
+	}
+	if img.Digest == "" {
+		layers[0].Found = func(digest string) { img.Digest = digest }
 	}
 	root := filepath.Join(tmp, rootDir)
 	if err := unpack.Unpack(ctx, root, layers, unpack.Options{}); err != nil {
-		return err
+		return "", err
 	}
+	dir = filepath.Join(s.Dir, rootOf(kind, img.Digest))
+	return dir, s.complete(tmp, dir, img)
+}
+
+// complete describes an unpacked image in the folder tmp and gives the folder its name.
+func (s *Store) complete(tmp, dir string, img Image) (err error) {
+	root := filepath.Join(tmp, rootDir)
 	if img.Config != nil && img.Config.WorkingDir != "" {
 		if err := makeFolder(root, img.Config.WorkingDir); err != nil {
 			return err
@@ -310,14 +323,29 @@ func (s *Store) tree(ctx context.Context, ref reference.Reference) (string, erro
 		return "", fault.WithFix(fault.New(fault.Invalid, "image %s is neither a file nor a folder", ref.Text),
 			"name a folder or a tar file")
 	}
-	if l.Digest, err = hashed(ctx, l); err != nil {
-		return "", err
+	if s.maybeStored(l.Size) {
+		if l.Digest, err = hashed(ctx, l); err != nil {
+			return "", err
+		}
+		dir := filepath.Join(s.Dir, rootOf(kindTree, l.Digest))
+		if exists(filepath.Join(dir, description)) {
+			return dir, misnamed(filepath.Join(dir, rootDir), ref.Text) // of a release that did not look
+		}
 	}
-	dir := filepath.Join(s.Dir, rootOf(kindTree, l.Digest))
-	if exists(filepath.Join(dir, description)) {
-		return dir, misnamed(filepath.Join(dir, rootDir), ref.Text) // of a release that did not look
+	return s.store(ctx, kindTree, []unpack.Layer{l}, Image{Ref: ref.Text, Archive: l.Size})
+}
+
+// maybeStored tells whether the store may have the root of an archive of this size. If
+// not, the archive has a digest that no root has, and reading it once is enough.
+func (s *Store) maybeStored(size int64) bool {
+	files, err := filepath.Glob(filepath.Join(s.Dir, "root-"+kindTree+"-*", description))
+	if err != nil {
+		return true
 	}
-	return dir, s.store(ctx, dir, []unpack.Layer{l}, Image{Ref: ref.Text, Digest: l.Digest})
+	return slices.ContainsFunc(files, func(file string) bool {
+		img, err := describe(file)
+		return err != nil || img.Archive == 0 || img.Archive == size
+	})
 }
 
 // hashed is the sha256 of a layer.

@@ -4,7 +4,9 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -362,4 +364,38 @@ func FuzzInstalled(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The digest of an archive is computed while it is unpacked. The store has each root once,
+// whatever its archive is called, and two archives of the same size are two images.
+func TestDigestsOfArchives(t *testing.T) {
+	needsRoot(t)
+	dir := t.TempDir()
+	s := &Store{Dir: filepath.Join(dir, "store")}
+	roots := map[string]string{}
+	for _, tt := range []struct{ name, content string }{{"a.tar", "one"}, {"b.tar", "two"}, {"same.tar", "one"},
+		{"longer.tar", strings.Repeat("x", 4096)}, {"longer.tar", strings.Repeat("x", 4096)}} {
+		data := registrytest.Tar(t, map[string]string{"f": tt.content})
+		write(t, filepath.Join(dir, tt.name), string(data))
+		img := get(t, s, "rootfs:"+filepath.Join(dir, tt.name))
+		if want := "sha256:" + fmt.Sprintf("%x", sha256.Sum256(data)); img.Digest != want ||
+			img.Archive != int64(len(data)) || contentOf(t, img, "f") != tt.content {
+			t.Errorf("%s: %+v, want %s", tt.name, img, want)
+		}
+		if old := roots[img.Digest]; old != "" && old != img.Root {
+			t.Errorf("%s is in %s and in %s", tt.name, old, img.Root)
+		}
+		roots[img.Digest] = img.Root
+	}
+	if got := entries(t, s); len(got) != 3 || len(roots) != 3 {
+		t.Errorf("%q, %v", got, roots)
+	}
+	damaged := filepath.Join(dir, "damaged.tar")
+	write(t, damaged, "no archive")
+	if _, err := s.Get(t.Context(), Request{Ref: "rootfs:" + damaged}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("a damaged archive: %v", err)
+	}
+	if left, err := s.left(); err != nil || len(left) > 0 {
+		t.Errorf("left: %q, %v", left, err)
+	}
 }

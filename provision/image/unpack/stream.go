@@ -170,6 +170,9 @@ func (s *stream) finish() error {
 			return refuse("the %s was changed or is damaged: its digest is %s and not %s", c.what, got, c.want)
 		}
 	}
+	if s.layer.Found != nil {
+		s.layer.Found(digest(s.file.sum))
+	}
 	return nil
 }
 

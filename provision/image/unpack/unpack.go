@@ -35,6 +35,8 @@ type Layer struct {
 	// Digest and DiffID are the sha256:… of the file and of the tar file in it. They
 	// are compared with what was read; "" is not compared.
 	Digest, DiffID string
+	// Found receives the digest of the file after all of it was unpacked; nil discards.
+	Found func(digest string)
 	// Plain tells that the archive is a root file system and no layer: names that
 	// begin with .wh. remove nothing.
 	Plain bool
