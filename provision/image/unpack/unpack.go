@@ -93,7 +93,7 @@ func unpack(ctx context.Context, dir string, layers []Layer, o Options) (err err
 	if err != nil {
 		return err
 	}
-	u := &unpacker{root: root, o: o, at: place{path: "", root: root}, times: map[string]time.Time{},
+	u := &unpacker{root: root, o: o, times: map[string]time.Time{},
 		buffer: make([]byte, 256<<10)}
 	defer func() {
 		u.forget()
@@ -121,7 +121,10 @@ type unpacker struct {
 	root *os.Root
 	o    Options
 
-	at place // where the last entry was
+	// open are the folders above the last entry, each in the one before it, by their
+	// names in the archive. If stale, the names may lead elsewhere now.
+	open  []place
+	stale bool
 
 	bytes   int64
 	size    int64 // of the current layer, as it is stored
@@ -297,24 +300,69 @@ func (u *unpacker) mark(real string) {
 // ours tells whether the current layer wrote the path or something below it.
 func (u *unpacker) ours(real string) bool { return u.upper == nil || u.upper[real] }
 
-// in returns the folder that archives call name, and creates it if it is missing.
-func (u *unpacker) in(name string) (place, error) {
-	if name == u.at.name {
-		return u.at, nil
+// maxOpen bounds how many folders are open at the same time.
+const maxOpen = 32
+
+// in returns the folder that archives call name, and creates it if it is missing. Most
+// entries are in the folder of the last one, or near it.
+func (u *unpacker) in(name string) (at place, err error) {
+	if u.stale {
+		u.forget()
 	}
-	at, err := u.resolve(name, true)
-	if err != nil {
-		return place{}, err
+	for at = (place{root: u.root}); len(u.open) > 0; u.open = u.open[:len(u.open)-1] {
+		last := u.open[len(u.open)-1]
+		if name == last.name || strings.HasPrefix(name, last.name+"/") {
+			at = last
+			break
+		}
+		u.leave(last)
 	}
-	u.forget()
-	u.at = at
+	for _, part := range parts(strings.TrimPrefix(name, at.name)) {
+		plain := len(u.open) < maxOpen
+		if plain {
+			if at, plain, err = u.below(at, part); err != nil {
+				return place{}, err
+			}
+		}
+		if !plain {
+			u.forget()
+			if at, err = u.resolve(name, true); err == nil {
+				u.open = append(u.open, at)
+			}
+			return at, err
+		}
+		u.open = append(u.open, at)
+	}
 	return at, nil
 }
 
-// forget closes the folder of the last entry.
+// below opens a folder in a folder, and creates it if it is missing. If it is a link or a
+// file, plain is false.
+func (u *unpacker) below(at place, part string) (below place, plain bool, err error) {
+	next := place{name: path.Join(at.name, part), path: path.Join(at.path, part)}
+	if len(next.path) > maxPath {
+		return place{}, false, nil
+	}
+	info, err := at.root.Lstat(part)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		err = u.missing(at.root, part, next.path)
+	case err == nil && !info.IsDir():
+		return place{}, false, nil
+	}
+	if err != nil {
+		return place{}, false, err
+	}
+	next.root, err = at.root.OpenRoot(part)
+	return next, true, err
+}
+
+// forget closes the folders of the last entry.
 func (u *unpacker) forget() {
-	u.leave(u.at)
-	u.at = place{root: u.root}
+	for _, p := range u.open {
+		u.leave(p)
+	}
+	u.open, u.stale = u.open[:0], false
 }
 
 // leave closes a folder. The root stays open.
@@ -455,12 +503,9 @@ func (u *unpacker) clear(at *os.Root, base, real string, folder bool) (keep bool
 	return false, at.Remove(base)
 }
 
-// unnamed cannot be a path in an archive.
-const unnamed = "\x00"
-
 // removed notes that a folder or a link goes: names may lead elsewhere now.
 func (u *unpacker) removed(real string) {
-	u.at.name = unnamed
+	u.stale = true
 	delete(u.times, real)
 }
 

@@ -54,6 +54,13 @@ func TestLayersLieUponEachOther(t *testing.T) {
 		{"links out that nothing follows", [][]entry{{symlink("a", "../../../etc"), symlink("b", "/etc/passwd")}},
 			[]string{"a -> ../../../etc", "b -> /etc/passwd"}},
 		{"link that replaces itself", [][]entry{{symlink("d/l", "."), file("d/l/l", "x")}}, []string{"d/", `d/l 644 "x"`}},
+		{"link that leads elsewhere later", [][]entry{{symlink("l", "a"), file("l/d/x", "1"), symlink("l", "b"),
+			file("l/d/y", "2"), file("a/d/z", "3")}}, []string{"a/", "a/d/", `a/d/x 644 "1"`, `a/d/z 644 "3"`, "b/", "b/d/",
+			`b/d/y 644 "2"`, "l -> b"}},
+		{"folder that a link replaces", [][]entry{{file("d/e/x", "1")}, {file("f", ""), file("d/.wh.e", ""),
+			symlink("d/e", "/g"), file("d/e/y", "2")}}, []string{"d/", "d/e -> /g", `f 644 ""`, "g/", `g/y 644 "2"`}},
+		{"names that begin alike", [][]entry{{file("a/b/x", "1"), file("a/bc/y", "2"), file("a/z", "3"), file("ab/w", "4")}},
+			[]string{"a/", "a/b/", `a/b/x 644 "1"`, "a/bc/", `a/bc/y 644 "2"`, `a/z 644 "3"`, "ab/", `ab/w 644 "4"`}},
 		{"devices", [][]entry{{folder("dev"), head(tar.TypeChar, "dev/null"), head(tar.TypeBlock, "/dev/disk/sda")}},
 			[]string{"dev/"}},
 		{"header of all entries", [][]entry{{entry{Header: tar.Header{Typeflag: tar.TypeXGlobalHeader,
@@ -89,6 +96,17 @@ func TestLayersLieUponEachOther(t *testing.T) {
 				t.Errorf("got\n%s\nwant\n%s", got, strings.Join(c.want, "\n"))
 			}
 		})
+	}
+}
+
+// Folders that are deeper than unpack keeps open.
+func TestDeepFolders(t *testing.T) {
+	deep := strings.Repeat("d/", 2*maxOpen+1)
+	_, dir := unpacked(t, []entry{file(deep+"a", "1"), file(deep+"e/f/b", "2"), file(deep+"c", "3"), file("d/e", "4")})
+	for name, want := range map[string]string{deep + "a": "1", deep + "e/f/b": "2", deep + "c": "3", "d/e": "4"} {
+		if b, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(b) != want {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
 	}
 }
 
