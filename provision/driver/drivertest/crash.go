@@ -1,10 +1,12 @@
 package drivertest
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,14 +15,31 @@ import (
 
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
 )
 
-// cancelled: a creation that is canceled at any moment leaves nothing.
+// cancelled: a creation that is canceled at any moment leaves nothing, and a program
+// that runs ends with its environment, not by itself.
 func (s *runner) cancelled() {
 	spec := s.spec("cancel-0")
 	start := time.Now()
-	s.close(s.create(spec), spec)
+	in := s.create(spec)
 	whole := time.Since(start)
+	ended := s.sleeper(in)
+	start = time.Now()
+	s.close(in, spec)
+	whole += time.Since(start)
+	s.until("the end of a program of a closed environment", func() bool {
+		select {
+		case exit := <-ended:
+			if exit.OK() {
+				s.Errorf("Close did not end a program, which ended by itself after %v", sleep)
+			}
+			return true
+		default:
+			return false
+		}
+	})
 	for i := range 6 {
 		spec := s.spec(fmt.Sprintf("cancel-%d", i+1))
 		if slices.Contains(s.drv.Doc().Backings, "tmpfs") {
@@ -35,6 +54,31 @@ func (s *runner) cancelled() {
 		}
 		s.nothing(spec)
 	}
+}
+
+// sleep is how long the program of sleeper takes: much longer than Close on a busy
+// machine.
+const sleep = time.Minute
+
+// sleeper starts a program inside that does nothing and then ends well, and returns when
+// it runs. The channel gets how it ended, without an exit code if only the connection did.
+func (s *runner) sleeper(in driver.Instance) <-chan conn.Exit {
+	s.Helper()
+	out, said := io.Pipe()
+	ended := make(chan conn.Exit, 1)
+	go func() {
+		exit, err := in.Exec(context.WithoutCancel(s.Context()), conn.Cmd{Stdout: said,
+			Argv: []string{"sh", "-c", fmt.Sprintf("echo started; exec sleep %d", int(sleep.Seconds()))}})
+		if err != nil {
+			exit = conn.Exit{Code: -1}
+		}
+		ended <- exit
+		said.CloseWithError(err)
+	}()
+	if line, err := bufio.NewReader(out).ReadString('\n'); line != "started\n" {
+		s.Fatalf("a program does not start: %q, %v", line, err)
+	}
+	return ended
 }
 
 // volume is a small volume for an environment that is interrupted; none if the
