@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -54,7 +55,7 @@ type briefRow struct {
 // panel draws the contenders of one cell and metric below each other.
 func (t *textWriter) panel(g group) {
 	t.paint("1", g.Cell+" "+g.Metric)
-	t.out.WriteString(", " + g.Direction + ", " + plural(t.results.Blocks, "block") + "\n")
+	t.out.WriteString(", " + g.Direction + ", " + t.blocksOf(g) + "\n")
 	rows := t.panelRows(g)
 	var bars []percent.Row
 	name, median, change, remark := 0, 0, 0, 0
@@ -106,6 +107,25 @@ func (t *textWriter) panel(g group) {
 		t.paint(colors[r.mark], r.remark)
 		t.out.WriteString("\n")
 	}
+}
+
+// blocksOf is the number of blocks of a run, and how many of them decide: a verdict is that
+// of a look, and blocks after the last one have none.
+func (t *textWriter) blocksOf(g group) string {
+	out := plural(t.results.Blocks, "block")
+	least, most := math.MaxInt, 0
+	for _, c := range t.primary(g.Cell, g.Metric) {
+		if c.Look > 0 {
+			least, most = min(least, c.Look), max(most, c.Look)
+		}
+	}
+	switch {
+	case most == 0, least == most && most >= t.results.Blocks:
+		return out
+	case least == most:
+		return fmt.Sprintf("%s; verdicts from the first %d", out, most)
+	}
+	return fmt.Sprintf("%s; verdicts from the first %d to %d", out, least, most)
 }
 
 // directions writes what the sides of the bars mean above them.

@@ -32,7 +32,7 @@ func TestBrief(t *testing.T) {
 	d, _ := example()
 	all := analysis.Analyse(d)
 	for cell, want := range map[string][]string{
-		"syscall": {`^syscall rate, higher is better, \d+ blocks$`, `← slower +faster →`,
+		"syscall": {`^syscall rate, higher is better, 13 blocks; verdicts from the first 12$`, `← slower +faster →`,
 			`^  host +7\.\d+ Mop/s .* baseline$`, `^▼ crun .*●.* −\d.*\[.* %\] +worse$`,
 			`^▼ microvm .*× \[.*×\] +worse$`, `^The twin \(host under a second name\): 4 equivalent, 1 inconclusive\.$`},
 		"http-50": {`microvm +missing`, `check failed`, `crun: check ceiling failed \(`, `microvm has no result`, `^Ended: `},
@@ -62,6 +62,29 @@ func TestBrief(t *testing.T) {
 		}
 		if !strings.Contains(screen(t, r, TextOption{Color: true}), "\x1b[") {
 			t.Errorf("%s: no color", cell)
+		}
+	}
+}
+
+// A verdict is that of a look. The heading says so if the run has blocks after it.
+func TestBriefNamesTheBlocksOfVerdicts(t *testing.T) {
+	d, _ := example()
+	all := analysis.Analyse(d)
+	for want, looks := range map[string][]int{
+		"better, 40 blocks\n":                                   {40, 40},
+		"better, 40 blocks; verdicts from the first 31\n":       {31, 31},
+		"better, 40 blocks; verdicts from the first 16 to 40\n": {40, 16},
+		"better, 40 blocks \n":                                  nil,
+	} {
+		r := at(copied(t, all), "syscall")
+		r.Blocks = 40
+		for i := range r.Comparisons {
+			if r.Comparisons[i].Look = 0; looks != nil {
+				r.Comparisons[i].Look = looks[min(i, 1)]
+			}
+		}
+		if out := screen(t, r, TextOption{}); !strings.Contains(out, strings.ReplaceAll(want, " \n", "\n")) {
+			t.Errorf("looks %v: no %q in\n%s", looks, want, out)
 		}
 	}
 }

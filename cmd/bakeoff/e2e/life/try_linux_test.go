@@ -83,7 +83,8 @@ func TestTryCommands(t *testing.T) {
 		t.Fatalf("exit code %d\n%s%s", code, out, errs)
 	}
 	_, screen, _ := strings.Cut(out, "\nended: ")
-	for _, pattern := range []string{`^try wall, lower is better, \d+ blocks$`, `^  sleep-0.01 +\d.* ms .* baseline$`,
+	for _, pattern := range []string{`^try wall, lower is better, \d+ blocks(; verdicts .*)?$`,
+		`^  sleep-0.01 +\d.* ms .* baseline$`,
 		`^\S sleep-0.02 +\d.* ms .*●.* [a-z]+$`, `^Full report: `} {
 		if !regexp.MustCompile("(?m)" + pattern).MatchString(screen) {
 			t.Errorf("no line matches %s in\n%s", pattern, out)
