@@ -70,6 +70,9 @@ if no contender can run a cell, 1 if run would refuse to start.`,
 			if err != nil {
 				return err
 			}
+			if err := packing.Examine(c.Context(), a.at.Images(nil), lab, a.noteProgress); err != nil {
+				return err
+			}
 			p, err := plan.Expand(lab, session.Catalogue(), seed, versionString())
 			if err != nil {
 				return err

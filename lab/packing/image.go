@@ -74,3 +74,26 @@ func Pin(ctx context.Context, store *image.Store, lab *manifest.Lab, say func(st
 	}
 	return out, nil
 }
+
+// Examine reads the archives and raw disks that the contenders of a lab have as images,
+// once each, and refuses what a run would refuse when it unpacks them. Pin was called. say
+// gets lines for a person if that takes long; nil discards them. The errors begin with the
+// place in the lab file.
+func Examine(ctx context.Context, store *image.Store, lab *manifest.Lab, say func(string)) error {
+	examining := *store
+	examining.Progress = say
+	var errs []error
+	seen := map[string]bool{}
+	for _, c := range lab.Contenders {
+		if at := lab.Pinned[c.Image].Reference; at != "" && !seen[at] {
+			seen[at] = true
+			if err := examining.Examine(ctx, at); err != nil {
+				if where := c.Where["image"]; where != "" {
+					err = fault.Op(where, err)
+				}
+				errs = append(errs, err)
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -2,7 +2,6 @@ package image
 
 import (
 	"encoding/json"
-	"errors"
 	"io/fs"
 	"os"
 	"strings"
@@ -11,6 +10,13 @@ import (
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
 )
+
+// forms are the other forms of an image that a root or an archive may have by mistake.
+type forms struct {
+	path          string // of the file or folder
+	saved         bool   // what docker save writes
+	layout, index bool   // the files of an OCI image layout
+}
 
 // misnamed refuses a root that holds an image in another form: what docker save wrote, or
 // an OCI image layout. Its programs are in layers, and an environment would have none of
@@ -21,41 +27,50 @@ func misnamed(dir, ref string) error {
 		return err
 	}
 	defer root.Close()
-	path := strings.TrimPrefix(ref, string(reference.Rootfs)+":")
-	info, err := os.Stat(path)
-	folder := err == nil && info.IsDir()
+	f := forms{path: strings.TrimPrefix(ref, string(reference.Rootfs)+":"), saved: isSaved(root),
+		layout: isFile(root, "oci-layout"), index: isFile(root, "index.json")}
+	info, err := os.Stat(f.path)
+	return f.refuse(err == nil && info.IsDir())
+}
+
+// refuse returns the error for another form than a root file system.
+func (f forms) refuse(folder bool) error {
 	switch {
-	case isSaved(root):
-		fix := "write docker-archive:" + path
+	case f.saved:
+		fix := "write docker-archive:" + f.path
 		if folder {
 			fix = "write docker-archive: and the tar file from which it was unpacked"
 		}
 		return fault.WithFix(fault.New(fault.Invalid,
 			"it holds what docker save or podman save wrote, and not a root file system"), fix)
-	case isFile(root, "oci-layout") && isFile(root, "index.json"):
-		fix := "write oci-archive:" + path
+	case f.layout && f.index:
+		fix := "write oci-archive:" + f.path
 		if folder {
-			fix = "write oci:" + path
+			fix = "write oci:" + f.path
 		}
 		return fault.WithFix(fault.New(fault.Invalid, "it holds an OCI image layout, and not a root file system"), fix)
 	}
 	return nil
 }
 
-// isSaved tells whether a root has the list of docker save. Other programs have files of
-// this name, too.
+// isSaved tells whether a root has the list of docker save.
 func isSaved(root *os.Root) bool {
 	if info, err := root.Lstat("manifest.json"); err != nil || !info.Mode().IsRegular() ||
 		info.Size() > layout.MaxDocument {
 		return false
 	}
 	b, err := root.ReadFile("manifest.json")
+	return err == nil && isList(b)
+}
+
+// isList tells whether a document is the list of docker save. Other programs have files of
+// its name, too.
+func isList(b []byte) bool {
 	var all []struct {
 		Config string
 		Layers []string
 	}
-	return errors.Join(err, json.Unmarshal(b, &all)) == nil && len(all) > 0 &&
-		all[0].Config != "" && len(all[0].Layers) > 0
+	return json.Unmarshal(b, &all) == nil && len(all) > 0 && all[0].Config != "" && len(all[0].Layers) > 0
 }
 
 func isFile(root *os.Root, name string) bool {

@@ -3,6 +3,7 @@ package image
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -397,5 +398,54 @@ func TestDigestsOfArchives(t *testing.T) {
 	}
 	if left, err := s.left(); err != nil || len(left) > 0 {
 		t.Errorf("left: %q, %v", left, err)
+	}
+}
+
+// Examine refuses what Get would refuse, and writes nothing.
+func TestExamine(t *testing.T) {
+	needsRoot(t)
+	dir := t.TempDir()
+	whole := registrytest.Tar(t, map[string]string{"bin/tool": strings.Repeat("x", 100_000), "etc/name": "y"})
+	var zipped, escaping bytes.Buffer
+	z, w := gzip.NewWriter(&zipped), tar.NewWriter(&escaping)
+	_, err := z.Write(whole)
+	if err := errors.Join(err, z.Close(), w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: "../escaped"}),
+		w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	half := zipped.Bytes()[:zipped.Len()/2]
+	saved := registrytest.Tar(t, map[string]string{"manifest.json": `[{"Config": "c.json", "Layers": ["l.tar"]}]`})
+	oci := registrytest.Tar(t, map[string]string{"oci-layout": "{}", "index.json": "{}"})
+	for _, tt := range []struct{ kind, name, content, want string }{
+		{"rootfs", "whole.tar", string(whole), ""},
+		{"rootfs", "whole.tar.gz", zipped.String(), ""},
+		{"rootfs", "half.tar", string(whole[:60_000]), "unexpected EOF"},
+		{"rootfs", "half.tar.gz", string(half), "the compressed archive is damaged"},
+		{"rootfs", "text.tar", strings.Repeat("no archive ", 100), "it is not a tar file"},
+		{"rootfs", "empty.tar", "", "the archive holds no file"},
+		{"rootfs", "escaping.tar", escaping.String(), "the path has .."},
+		{"rootfs", "saved.tar", string(saved), "it holds what docker save"},
+		{"rootfs", "oci.tar", string(oci), "it holds an OCI image layout"},
+		{"docker-archive", "saved.tar", string(saved), "the archive has no file"},
+		{"docker-archive", "oci.tar", string(oci), "manifest.json"},
+		{"oci-archive", "oci.tar.gz", zipped.String(), "the archive is compressed"},
+		{"oci-archive", "half.tar", string(whole[:60_000]), "truncated"},
+		{"disk", "zero.raw", strings.Repeat("\x00", 1<<20), "disk"},
+	} {
+		ref := tt.kind + ":" + filepath.Join(dir, tt.name)
+		write(t, filepath.Join(dir, tt.name), tt.content)
+		s := &Store{Dir: filepath.Join(dir, "none")}
+		err := s.Examine(t.Context(), ref)
+		if (err == nil) != (tt.want == "") || err != nil && (!fault.Is(err, fault.Invalid) ||
+			!strings.Contains(err.Error(), tt.want)) {
+			t.Errorf("%s: %v, want %q", ref, err, tt.want)
+		}
+		if exists(s.Dir) {
+			t.Fatalf("%s: it wrote to the cache", ref)
+		}
+		s.Dir = filepath.Join(dir, "cache "+tt.kind+tt.name)
+		if _, got := s.Get(t.Context(), Request{Ref: ref, Disk: tt.kind == "disk"}); (got == nil) != (err == nil) {
+			t.Errorf("%s: Get says %v, Examine %v", ref, got, err)
+		}
 	}
 }

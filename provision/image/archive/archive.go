@@ -38,6 +38,32 @@ func Import(ctx context.Context, r reference.Reference, arch string, into *layou
 	return d, fault.Op("image "+r.Text, err)
 }
 
+// Check reads the index of an archive, which needs all of its headers, and writes nothing.
+// It finds an archive that is truncated, compressed, or of another form. Errors are of kind
+// fault.Invalid.
+func Check(ctx context.Context, r reference.Reference) error {
+	f, err := os.Open(r.Path)
+	if err != nil {
+		return absent(err)
+	}
+	defer f.Close()
+	files, err := index(ctx, f)
+	if err != nil {
+		return err
+	}
+	if r.Kind == reference.OCIArchive {
+		_, err = indexOf(files)
+		return err
+	}
+	image, err := listOf(files)
+	for _, name := range append([]string{image.Config}, image.Layers...) {
+		if err == nil {
+			_, _, err = files.open(name)
+		}
+	}
+	return err
+}
+
 func read(ctx context.Context, r reference.Reference, arch string, into *layout.Layout) (v1.Descriptor, error) {
 	if r.Kind == reference.Layout {
 		root, err := os.OpenRoot(r.Path)
@@ -200,14 +226,19 @@ func verified(s source, d v1.Descriptor) ([]byte, error) {
 // refName is the annotation that names an image of a layout.
 const refName = "org.opencontainers.image.ref.name"
 
-// fromLayout imports an image of a layout: that with the tag, or the only one.
-func fromLayout(ctx context.Context, s source, tag, arch string, into *layout.Layout) (v1.Descriptor, error) {
+// indexOf reads the index of a layout.
+func indexOf(s source) (v1.IndexManifest, error) {
 	b, err := document(s, "index.json")
 	if err != nil {
-		return v1.Descriptor{}, fault.WithFix(fault.Wrap(fault.Invalid, "index.json", err),
+		return v1.IndexManifest{}, fault.WithFix(fault.Wrap(fault.Invalid, "index.json", err),
 			"name an OCI image layout, or use docker-archive: for what docker save or podman save wrote")
 	}
-	all, err := layout.ParseIndex(b)
+	return layout.ParseIndex(b)
+}
+
+// fromLayout imports an image of a layout: that with the tag, or the only one.
+func fromLayout(ctx context.Context, s source, tag, arch string, into *layout.Layout) (v1.Descriptor, error) {
+	all, err := indexOf(s)
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
@@ -216,7 +247,8 @@ func fromLayout(ctx context.Context, s source, tag, arch string, into *layout.La
 		return d, err
 	}
 	for range 3 { // an index may name an index
-		if b, err = verified(s, d); err != nil {
+		b, err := verified(s, d)
+		if err != nil {
 			return d, err
 		}
 		if !d.MediaType.IsIndex() {
@@ -317,19 +349,25 @@ func parseSaved(b []byte) (saved, error) {
 	return all[0], nil
 }
 
+// listOf reads the list of docker save.
+func listOf(s source) (saved, error) {
+	b, err := document(s, "manifest.json")
+	if err != nil {
+		return saved{}, fault.WithFix(fault.Wrap(fault.Invalid, "manifest.json", err),
+			"name what docker save or podman save wrote, or use oci-archive:")
+	}
+	return parseSaved(b)
+}
+
 // fromDocker imports what docker save wrote. Such an archive has no manifest; the new
 // one depends on nothing but the configuration and the layers.
 func fromDocker(ctx context.Context, s source, into *layout.Layout) (v1.Descriptor, error) {
-	b, err := document(s, "manifest.json")
-	if err != nil {
-		return v1.Descriptor{}, fault.WithFix(fault.Wrap(fault.Invalid, "manifest.json", err),
-			"name what docker save or podman save wrote, or use oci-archive:")
-	}
-	image, err := parseSaved(b)
+	image, err := listOf(s)
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
-	if b, err = document(s, image.Config); err != nil {
+	b, err := document(s, image.Config)
+	if err != nil {
 		return v1.Descriptor{}, fault.Op("configuration", err)
 	}
 	m := v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1}
