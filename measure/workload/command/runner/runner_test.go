@@ -357,17 +357,18 @@ func TestExecutable(t *testing.T) {
 		}
 		return out
 	}
-	if f := facts(param.Values{"argv": sh("exit 0")}); f["path"] == "" || !strings.HasPrefix(f["executable"], "/bin/sh: sha256:") {
+	f := facts(param.Values{"argv": sh("exit 0")})
+	if f["path"] == "" || !strings.HasPrefix(f["executable"], "/bin/sh: sha256:") {
 		t.Errorf("sh: %v", f)
 	}
-	f := facts(param.Values{"argv": "./tool", "prepare": sh(builds)})
+	f = facts(param.Values{"argv": "./tool", "prepare": sh(builds)})
 	if f["path"] != "./tool" || !strings.HasSuffix(f["executable"], " (17 B)") ||
 		!strings.HasPrefix(f["interpreter.path"], "/bin/sh") || !strings.HasPrefix(f["interpreter"], "/bin/sh: sha256:") {
 		t.Errorf("a script that prepare wrote: %v", f)
 	}
 	f = facts(param.Values{"argv": "no-such-program"})
-	if want := map[string]string{"executable": "unavailable: no-such-program: PATH has no program of this name"}; !maps.Equal(
-		f, want) {
+	want := map[string]string{"executable": "unavailable: no-such-program: PATH has no program of this name"}
+	if !maps.Equal(f, want) {
 		t.Errorf("no program: %v, want %v", f, want)
 	}
 	if n := len(target.Shared); n != 3 {
