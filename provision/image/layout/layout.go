@@ -18,6 +18,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -253,6 +254,9 @@ func (p *Partial) Discard() error {
 type Image struct {
 	Name     string // docker.io/library/alpine:3.20
 	Manifest v1.Descriptor
+	// Notes are what the index says about the image in addition to its name, by the
+	// names of annotations.
+	Notes map[string]string
 }
 
 // Images lists the images, in the order of names.
@@ -267,7 +271,9 @@ func (l *Layout) Images() ([]Image, error) {
 	}
 	var out []Image
 	for _, m := range index.Manifests {
-		out = append(out, Image{Name: m.Annotations[refName], Manifest: m})
+		i := Image{Name: m.Annotations[refName], Manifest: m, Notes: maps.Clone(m.Annotations)}
+		delete(i.Notes, refName)
+		out = append(out, i)
 	}
 	slices.SortFunc(out, func(a, b Image) int { return strings.Compare(a.Name, b.Name) })
 	return out, nil
@@ -287,13 +293,16 @@ func (l *Layout) Find(name string) (v1.Descriptor, bool, error) {
 }
 
 // Name gives a manifest a name, which another image had before.
-func (l *Layout) Name(name string, d v1.Descriptor) error {
+func (l *Layout) Name(name string, d v1.Descriptor) error { return l.NameWith(name, d, nil) }
+
+// NameWith is Name with notes about the image.
+func (l *Layout) NameWith(name string, d v1.Descriptor, notes map[string]string) error {
 	all, err := l.Images()
 	if err != nil {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(i Image) bool { return i.Name == name })
-	return l.write(append(all, Image{Name: name, Manifest: d}))
+	return l.write(append(all, Image{Name: name, Manifest: d, Notes: notes}))
 }
 
 // Forget removes the names of images for which drop holds. Their blobs stay until
@@ -311,7 +320,9 @@ func (l *Layout) write(all []Image) error {
 	index := v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex, Manifests: []v1.Descriptor{}}
 	for _, i := range all {
 		m := i.Manifest
-		m.Annotations = map[string]string{refName: i.Name}
+		m.Annotations = map[string]string{}
+		maps.Copy(m.Annotations, i.Notes)
+		m.Annotations[refName] = i.Name
 		index.Manifests = append(index.Manifests, m)
 	}
 	b, err := json.MarshalIndent(index, "", "  ")

@@ -31,6 +31,7 @@ const (
 	DockerArchive Kind = "docker-archive" // docker-archive:FILE: what docker save writes
 	Rootfs        Kind = "rootfs"         // rootfs:DIR or rootfs:FILE.tar[.gz|.xz|.zst]: a root file system
 	Disk          Kind = "disk"           // disk:FILE: the disk of a machine, raw or qcow2
+	Stored        Kind = "store"          // store:NAME:VERSION: an image that bakeoff image import or create stored
 )
 
 // Reference is an image as a lab file names it.
@@ -44,6 +45,9 @@ type Reference struct {
 	// Docker has: docker.io, library/alpine, 3.20, "". At least one of Tag and Digest
 	// is set; Digest is sha256:….
 	Host, Repository, Tag, Digest string
+
+	// StoredName and Version are of Kind Stored.
+	StoredName, Version string
 
 	// Path is the file or folder of the other kinds, relative to the working
 	// directory unless it is absolute. Tag is the tag in a layout, or "".
@@ -75,13 +79,15 @@ const maxText = 4096 + 32
 
 var (
 	suiteName = regexp.MustCompile(`^[a-z][a-z0-9.-]{0,40}$`)
-	fileName  = regexp.MustCompile(`\.(tar|tgz|txz|tzst|tar\.[a-z0-9]+)$`)
+	// storedName is the name or the version of an image of the store.
+	storedName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,127}$`)
+	fileName   = regexp.MustCompile(`\.(tar|tgz|txz|tzst|tar\.[a-z0-9]+)$`)
 )
 
 // forms lists what can be written.
 const forms = "write debian:SUITE such as debian:bookworm, ubuntu:SUITE, NAME:TAG of a registry such as " +
 	"alpine:3.20, or oci:DIR, " +
-	"oci-archive:FILE, docker-archive:FILE, rootfs:DIR, disk:FILE"
+	"oci-archive:FILE, docker-archive:FILE, rootfs:DIR, disk:FILE, store:NAME:VERSION"
 
 // Parse reads a reference. Errors are of kind fault.Invalid. They name the part of
 // the reference that is wrong and what to write instead.
@@ -102,6 +108,9 @@ func Parse(text string) (Reference, error) {
 	case colon && slices.Contains(files, Kind(word)):
 		r.Kind = Kind(word)
 		return r.file(rest)
+	case colon && word == string(Stored):
+		r.Kind = Stored
+		return r.stored(rest)
 	case colon && fix != "":
 		return r, r.wrong(fix, "bakeoff does not read %s:", word)
 	case slices.Contains(Distributions, word) && !strings.Contains(text, "@"):
@@ -143,6 +152,22 @@ func (r Reference) file(rest string) (Reference, error) {
 	}
 	r.Path = path.Clean(r.Path)
 	return r, nil
+}
+
+// stored reads NAME:VERSION of an image of the store.
+func (r Reference) stored(rest string) (Reference, error) {
+	var ok bool
+	r.StoredName, r.Version, ok = strings.Cut(rest, ":")
+	if !ok || !storedName.MatchString(r.StoredName) || !storedName.MatchString(r.Version) {
+		return r, r.wrong("write store:NAME:VERSION; bakeoff image list shows both",
+			"%q is not the name and the version of a stored image", rest)
+	}
+	return r, nil
+}
+
+// Store is the reference of a stored image. Errors are of kind fault.Invalid.
+func Store(name, version string) (Reference, error) {
+	return Parse(string(Stored) + ":" + name + ":" + version)
 }
 
 // registry reads NAME:TAG and NAME@DIGEST.

@@ -121,6 +121,7 @@ func (c *Client) say(format string, args ...any) {
 type session struct {
 	*Client
 	place
+	scope string // of the token; "" is the right to pull
 
 	mu   sync.Mutex
 	http *http.Client // with credentials; nil before the first request
@@ -478,8 +479,11 @@ func (s *session) login(ctx context.Context) (*http.Client, string, error) {
 	if next == nil {
 		next = defaultTransport
 	}
-	t, err := transport.NewWithContext(ctx, repo.Registry, auth, guarded{s.Settings, next},
-		[]string{repo.Scope(transport.PullScope)})
+	scope := repo.Scope(cmp.Or(s.scope, transport.PullScope))
+	if strings.Contains(s.scope, ":") {
+		scope = s.scope
+	}
+	t, err := transport.NewWithContext(ctx, repo.Registry, auth, guarded{s.Settings, next}, []string{scope})
 	if err != nil {
 		return nil, "", err
 	}

@@ -3,6 +3,7 @@ package unpack
 import (
 	"bufio"
 	"bytes"
+	"compress/bzip2"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -234,6 +235,10 @@ func (m *measured) Read(p []byte) (int, error) {
 // maxWindow bounds the memory that a compressed archive may ask for.
 const maxWindow = 128 << 20
 
+// Decompress returns the tar file in a file that gzip, xz, zstd or bzip2 may compress. The
+// function releases what the reader holds.
+func Decompress(file io.Reader) (io.Reader, func(), error) { return decompress(file) }
+
 // decompress returns the tar file in a file, which its first bytes describe.
 func decompress(file io.Reader) (io.Reader, func(), error) {
 	b := bufio.NewReaderSize(file, bufferSize)
@@ -256,6 +261,8 @@ func decompress(file io.Reader) (io.Reader, func(), error) {
 	case bytes.HasPrefix(head, []byte("\xfd7zXZ\x00")):
 		r, err := xz.NewReader(b)
 		return r, nothing, err
+	case bytes.HasPrefix(head, []byte("BZh")):
+		return bzip2.NewReader(b), nothing, nil
 	}
 	return b, nothing, nil
 }
