@@ -182,5 +182,10 @@ func size(entries ...image.Entry) string {
 	for _, e := range entries {
 		n += e.Size
 	}
+	return mebibytes(n)
+}
+
+// mebibytes is a number of bytes for a person.
+func mebibytes(n int64) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }

@@ -1,19 +1,102 @@
 package main
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/spf13/cobra"
 
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/provision/image"
+)
+
+// The schemas of what the image commands print with --json.
+const (
+	imageSchema   = "bakeoff/image-list/v1"
+	removedSchema = "bakeoff/image-removed/v1"
 )
 
 func (a *app) image() *cobra.Command {
 	c := &cobra.Command{
-		Use:     "image",
-		Short:   "Show what kernels, disks and RAM disks are",
-		Long:    `image reads the files that machines are started from.`,
-		Example: `  bakeoff image inspect /boot/vmlinuz-6.1.0-56-cloud-amd64`,
+		Use:   "image",
+		Short: "Import, list, export, remove and inspect images",
+		Long: `image manages the images that bakeoff keeps in the cache: what runs pulled from
+registries, and what "image import" and "image create" stored. The key image of a lab
+file names such an image by its registry, or as store:NAME:VERSION.
+
+An IMAGE is named by its reference, its UUID, NAME:VERSION, the name if only one image
+has it, or at least six digits of its digest.
+
+The exit code is 3 if there is no such image or source.`,
+		Example: `  bakeoff image avail name=alpine-minirootfs
+  bakeoff image import --source alpine alpine-minirootfs:3.22.0
+  bakeoff image list -o ref,size
+  bakeoff image export alpine:3.20 alpine.tar
+  bakeoff image inspect /boot/vmlinuz-6.1.0-56-cloud-amd64`,
 	}
-	cli.Group(c, "command", "inspect")
-	c.AddCommand(a.imageInspect())
+	var names []string
+	for _, sub := range []*cobra.Command{
+		a.imageList(),
+		a.imageGet(),
+		a.imageAncestry(),
+		a.imageImport(),
+		a.imageCreate(),
+		a.imageExport(),
+		a.imagePush(),
+		a.imageDelete(),
+		a.imageVacuum(),
+	} {
+		c.AddCommand(absent(sub))
+		names = append(names, sub.Name())
+	}
+	for _, sub := range []*cobra.Command{a.imageInspect()} { // they name files
+		c.AddCommand(sub)
+		names = append(names, sub.Name())
+	}
+	cli.Group(c, "command", list(names))
 	return c
+}
+
+// list is "a, b or c".
+func list(names []string) string {
+	slices.Sort(names)
+	out := ""
+	for i, n := range names {
+		switch {
+		case i > 0 && i == len(names)-1:
+			out += " or "
+		case i > 0:
+			out += ", "
+		}
+		out += n
+	}
+	return out
+}
+
+// absent gives c the exit code 3 if what it names does not exist.
+func absent(c *cobra.Command) *cobra.Command {
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		err := run(c, args)
+		if fault.Is(err, fault.NotFound) {
+			return cli.Exit{Code: cli.ExitAbsent, Text: err.Error()}
+		}
+		return err
+	}
+	return c
+}
+
+// images is the store, which says on standard error what takes long.
+func (a *app) images() *image.Store {
+	return a.at.Images(func(text string) { fmt.Fprintln(a.Err, safetext.Line(text)) })
+}
+
+// held lists the images of the store and chooses one.
+func (a *app) held(name string) (all []image.Held, h image.Held, err error) {
+	if all, err = a.images().Held(); err == nil {
+		h, err = image.Choose(all, name)
+	}
+	return all, h, err
 }

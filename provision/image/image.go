@@ -102,6 +102,9 @@ type Store struct {
 	// distribution's own.
 	Mirror   string
 	Progress func(string) // a line for a person; nil discards
+	// Count receives how many bytes of a download are there, at most ten times per second;
+	// nil discards.
+	Count func(what string, done, all int64)
 
 	// wait waits between two requests to a registry that does not answer; nil waits for
 	// the time.

@@ -44,7 +44,7 @@ func (req Request) built() bool {
 func Starts(ref string) bool {
 	r, err := reference.Parse(ref)
 	return err == nil && (r.Kind == reference.Registry || r.Kind == reference.Layout || r.Kind == reference.OCIArchive ||
-		r.Kind == reference.DockerArchive)
+		r.Kind == reference.DockerArchive || r.Kind == reference.Stored)
 }
 
 // forKernel is the request for the kernel of virtual machines.
@@ -78,11 +78,11 @@ func (s *Store) known(req Request) (dir string, ok bool) {
 		return "", false
 	case ref.Kind == reference.Packages:
 		return filepath.Join(s.Dir, req.key("root")), true
-	case ref.Kind == reference.Registry && req.Digest != "":
+	case (ref.Kind == reference.Registry || ref.Kind == reference.Stored) && req.Digest != "":
 		return filepath.Join(s.Dir, rootOf(kindImage, req.Digest)), digestForm.MatchString(req.Digest)
 	case ref.Kind == reference.Registry && exists(filepath.Join(s.Dir, rootDirOf(ref), description)):
 		return filepath.Join(s.Dir, rootDirOf(ref)), true
-	case ref.Kind != reference.Registry || !layout.Exists(filepath.Join(s.Dir, layoutDir)):
+	case ref.Kind != reference.Registry && ref.Kind != reference.Stored || !layout.Exists(filepath.Join(s.Dir, layoutDir)):
 		return "", false
 	}
 	l := &layout.Layout{Dir: filepath.Join(s.Dir, layoutDir)}
@@ -133,9 +133,12 @@ func (s *Store) obtain(ctx context.Context, req Request) (string, error) {
 		return "", err
 	}
 	var d v1.Descriptor
-	if ref.Kind == reference.Registry {
+	switch ref.Kind {
+	case reference.Stored:
+		d, err = s.stored(ref, req.Digest)
+	case reference.Registry:
 		d, err = s.pull(ctx, at, ref.String(), l)
-	} else {
+	default:
 		d, err = archive.Import(ctx, ref, runtime.GOARCH, l)
 	}
 	if err != nil {

@@ -43,6 +43,9 @@ func (s *Store) Resolve(ctx context.Context, name, dir string) (Resolution, erro
 		return Resolution{}, err
 	case ref.Kind == reference.Packages:
 		return Resolution{}, nil
+	case ref.Kind == reference.Stored:
+		d, err := s.stored(ref, "")
+		return Resolution{Reference: ref.Text, Digest: d.Digest.String()}, err
 	case ref.Kind != reference.Registry:
 		return located(ref, dir)
 	}

@@ -20,6 +20,7 @@ const (
 	ExitFailed   = 1 // the lab or a verification failed
 	ExitInvalid  = 2 // the input is wrong
 	ExitAsked    = 3 // a condition of --fail-on is true
+	ExitAbsent   = 3 // bakeoff image: there is no such image or source, as imgadm says it
 	ExitMissing  = 4 // done, with missing cells
 	ExitNotFound = 5
 	ExitSignal   = 128 // and the number of the signal that ended it, as shells count
@@ -33,7 +34,7 @@ var ExitMeanings = []struct {
 	{ExitDone, "done"},
 	{ExitFailed, "the lab failed, or a run did not verify"},
 	{ExitInvalid, "the input is invalid"},
-	{ExitAsked, "a condition of --fail-on is true"},
+	{ExitAsked, "a condition of --fail-on is true; of bakeoff image: there is no such image or source"},
 	{ExitMissing, "done, with missing cells"},
 	{ExitNotFound, "a file, run, driver or workload does not exist"},
 	{ExitSignal + int(syscall.SIGINT),

@@ -62,6 +62,12 @@ func (s *Streams) Print(t Table) {
 	t.Print(s.Out, s.Style(s.Out), columns)
 }
 
+// PrintRows writes a table without its head.
+func (s *Streams) PrintRows(t Table) {
+	columns, _ := s.Size(s.Out)
+	printRows(s.Out, s.Style(s.Out), t.Rows, columns, false)
+}
+
 // PrintBody writes a table without its head, and without rows whose last cell
 // is empty.
 func (s *Streams) PrintBody(t Table) {

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/provision/image"
+	"bakeoff/provision/image/unpack"
+)
+
+// bar shows how much of a download is there.
+type bar struct {
+	a     *app
+	began time.Time
+	from  int64
+	what  string
+	shown bool
+}
+
+// cells of the bar, and the time between two lines on what is no terminal.
+const (
+	barCells = 30
+	barLine  = 10 * time.Second
+)
+
+// count shows the bar on a terminal; elsewhere it prints a line at times.
+func (b *bar) count(what string, done, all int64) {
+	now := time.Now()
+	if what != b.what {
+		b.end()
+		b.what, b.began, b.from = what, now, done
+	}
+	text := fmt.Sprintf("%s %s of %s", safetext.Line(what), mebibytes(done), mebibytes(all))
+	if !b.a.Terminal(b.a.Err) {
+		if now.Sub(b.began) > barLine {
+			b.began = now
+			fmt.Fprintln(b.a.Err, text)
+		}
+		return
+	}
+	full := 0
+	if all > 0 {
+		full = int(min(done, all) * barCells / all)
+	}
+	rate := ""
+	if passed := now.Sub(b.began).Seconds(); passed > 0.5 {
+		rate = fmt.Sprintf(" %s/s", mebibytes(int64(float64(done-b.from)/passed)))
+	}
+	fmt.Fprintf(b.a.Err, "\r\x1b[K[%s%s] %s%s", strings.Repeat("=", full), strings.Repeat(" ", barCells-full), text, rate)
+	b.shown = true
+}
+
+// end ends the line of the bar.
+func (b *bar) end() {
+	if b.shown {
+		fmt.Fprintln(b.a.Err)
+		b.shown = false
+	}
+}
+
+// busy is the store, which shows what it downloads; end ends what it shows.
+func (a *app) busy() (s *image.Store, end func()) {
+	b := &bar{a: a}
+	s = a.at.Images(func(text string) {
+		b.end()
+		fmt.Fprintln(a.Err, safetext.Line(text))
+	})
+	s.Count = b.count
+	return s, b.end
+}
+
+// longTask calls do until it ends or a signal comes.
+func (a *app) longTask(c *cobra.Command, do func(ctx context.Context, s *image.Store) error) error {
+	ctx, stop := a.Interruptible(c.Context())
+	defer stop()
+	s, end := a.busy()
+	err := do(ctx, s)
+	end()
+	if stopped := cli.Interrupted(ctx, "run the command again: what was downloaded is kept"); stopped != nil {
+		return stopped
+	}
+	return err
+}
+
+// stored prints an image that was stored.
+func (a *app) stored(h image.Held, asJSON bool) error {
+	if asJSON {
+		return a.PrintJSON(map[string]any{"schema": imageSchema, "images": []image.Held{h}})
+	}
+	fmt.Fprintf(a.Out, "stored %s (%s, %s)\n", safetext.Line(h.Ref), h.ID, mebibytes(h.Size))
+	return nil
+}
+
+func (a *app) imagePush() *cobra.Command {
+	return &cobra.Command{
+		Use:   "push IMAGE HOST/NAME:TAG",
+		Short: "Send an image to a registry",
+		Long: `push sends an image with its digest unchanged, and only the layers that the registry
+lacks. Credentials are those of docker login and podman login.`,
+		Example: "  bakeoff image push store:app:1 registry.example/team/app:1",
+		Args:    cli.Between(2, 2, "IMAGE and HOST/NAME:TAG"),
+		RunE: func(c *cobra.Command, args []string) error {
+			_, h, err := a.held(args[0])
+			if err != nil {
+				return err
+			}
+			err = a.longTask(c, func(ctx context.Context, s *image.Store) error { return s.Push(ctx, h, args[1]) })
+			if err == nil {
+				fmt.Fprintf(a.Out, "pushed %s to %s@%s\n", safetext.Line(h.Ref), args[1], h.Digest)
+			}
+			return err
+		},
+	}
+}
+
+func (a *app) imageCreate() *cobra.Command {
+	var m image.Made
+	var origin string
+	var program, env []string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "create FOLDER|FILE NAME:VERSION",
+		Short: "Make an image of a folder or a tar file",
+		Long: `create stores the root file system in a folder or in a tar file, which gzip, xz, zstd or
+bzip2 may compress, as the image store:NAME:VERSION. With --origin it is a layer upon
+another image. Equal files give equal images.`,
+		Example: `  bakeoff image create ./root app:1 --cmd /app
+  bakeoff image create ./changes app:2 --origin store:app:1`,
+		Args: cli.Between(2, 2, "FOLDER|FILE and NAME:VERSION"),
+		RunE: func(c *cobra.Command, args []string) error {
+			var ok bool
+			if m.Name, m.Version, ok = strings.Cut(strings.TrimPrefix(args[1], "store:"), ":"); !ok {
+				return cli.Usage(c, fault.New(fault.Invalid, "%q has no version: write NAME:VERSION", args[1]))
+			}
+			l, err := layerOf(args[0])
+			if err != nil {
+				return err
+			}
+			m.Layers, m.Config = []unpack.Layer{l}, map[string]any{}
+			if origin != "" {
+				_, h, err := a.held(origin)
+				if err != nil {
+					return err
+				}
+				m.Origin, m.OriginName = h.Digest, h.Ref
+			}
+			if len(program) > 0 {
+				m.Config["Cmd"], m.Config["Entrypoint"] = program, nil
+			}
+			if len(env) > 0 {
+				m.Config["Env"] = env
+			}
+			return a.longTask(c, func(ctx context.Context, s *image.Store) error {
+				h, err := s.Make(ctx, m)
+				if err != nil {
+					return err
+				}
+				return a.stored(h, asJSON)
+			})
+		},
+	}
+	fl := c.Flags()
+	fl.StringVarP(&origin, "origin", "i", "", "the IMAGE that the files are added to")
+	fl.StringVar(&m.Description, "description", "", "what the image is, in a sentence")
+	fl.StringVar(&m.OS, "os", "", "the system of the image; linux, or that of the origin, if not given")
+	fl.StringVar(&m.Arch, "arch", "", "the architecture, as Go names it; this machine's if not given")
+	fl.StringArrayVar(&program, "cmd", nil, "the program that starts in the image, and its arguments: one flag for each")
+	fl.StringArrayVar(&env, "env", nil, "a variable NAME=VALUE of the image's programs")
+	fl.BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+// layerOf is a folder or a tar file as a layer.
+func layerOf(name string) (unpack.Layer, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return unpack.Layer{}, fault.Wrap(fault.NotFound, "", err)
+	}
+	l := unpack.Layer{Name: name, Size: info.Size(), Plain: true,
+		Open: func() (io.ReadCloser, error) { return os.Open(name) }}
+	switch {
+	case info.IsDir():
+		l.Size, l.Open = -1, func() (io.ReadCloser, error) { return unpack.Folder(name), nil }
+	case !info.Mode().IsRegular():
+		return l, fault.WithFix(fault.New(fault.Invalid, "%s is neither a file nor a folder", name),
+			"name a folder or a tar file")
+	}
+	return l, nil
+}
+
+func (a *app) imageImport() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "import IMAGE",
+		Short: "Bring an image of a registry or an archive into the store",
+		Long: `import downloads an image, compares every byte with its digest, and unpacks the layers
+once, so that an image that a run would refuse is refused now. A download that ended
+early is continued.
+
+IMAGE is NAME:TAG of a registry, oci:DIR, oci-archive:FILE or docker-archive:FILE.`,
+		Example: "  bakeoff image import alpine:3.20\n  bakeoff image import oci-archive:app.tar",
+		Args:    cli.Between(1, 1, "IMAGE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.longTask(c, func(ctx context.Context, s *image.Store) error {
+				h, err := s.Import(ctx, args[0])
+				if err != nil {
+					return err
+				}
+				return a.stored(h, asJSON)
+			})
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+	"bakeoff/base/yamltree"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/provision/image"
+)
+
+// column is a field of a table that a person can ask for with -o.
+type column[T any] struct {
+	name string
+	of   func(T) string
+}
+
+// chosen is how a list is printed.
+type chosen struct {
+	columns, by           string
+	noHead, parsable, raw bool
+}
+
+// flags adds the flags of lists to c.
+func (l *chosen) flags(c *cobra.Command, columns, names string) {
+	c.Flags().StringVarP(&l.columns, "columns", "o", columns, "columns, in this order: "+names)
+	c.Flags().StringVarP(&l.by, "sort", "s", "", "sort by a column")
+	c.Flags().BoolVarP(&l.noHead, "no-header", "H", false, "print no header")
+	c.Flags().BoolVarP(&l.parsable, "parsable", "p", false,
+		`print fields separated by colons, without a header; \: is a colon in a field`)
+	c.Flags().BoolVar(&l.raw, "json", false, "print one JSON object")
+}
+
+func names[T any](columns []column[T]) string {
+	var out []string
+	for _, c := range columns {
+		out = append(out, c.name)
+	}
+	return strings.Join(out, ",")
+}
+
+// columnOf returns the column with a name.
+func columnOf[T any](columns []column[T], name string) (column[T], error) {
+	i := slices.IndexFunc(columns, func(c column[T]) bool { return c.name == name })
+	if i < 0 {
+		return column[T]{}, fault.WithFix(fault.New(fault.Invalid, "there is no column %q", name),
+			yamltree.Meant(name, strings.Split(names(columns), ",")))
+	}
+	return columns[i], nil
+}
+
+// filter keeps the rows for which every COLUMN=VALUE holds; ~ before the value asks
+// for a part of the text.
+func filter[T any](rows []T, columns []column[T], filters []string) ([]T, error) {
+	out := slices.Clone(rows)
+	for _, f := range filters {
+		name, value, ok := strings.Cut(f, "=")
+		if !ok {
+			return nil, fault.WithFix(fault.New(fault.Invalid, "%q is not a filter", f),
+				"write COLUMN=VALUE, or COLUMN=~PART")
+		}
+		c, err := columnOf(columns, name)
+		if err != nil {
+			return nil, err
+		}
+		part, some := strings.CutPrefix(value, "~")
+		out = slices.DeleteFunc(out, func(r T) bool {
+			if some {
+				return !strings.Contains(c.of(r), part)
+			}
+			return c.of(r) != value
+		})
+	}
+	return out, nil
+}
+
+// sorted checks the columns before anything is asked for.
+func (l *chosen) check(known string) error {
+	for n := range strings.SplitSeq(l.columns+","+cmp.Or(l.by, strings.Split(known, ",")[0]), ",") {
+		if !slices.Contains(strings.Split(known, ","), n) {
+			return fault.WithFix(fault.New(fault.Invalid, "there is no column %q", n),
+				yamltree.Meant(n, strings.Split(known, ",")))
+		}
+	}
+	return nil
+}
+
+// printRows prints rows as l says.
+func printRows[T any](a *app, l *chosen, rows []T, columns []column[T]) error {
+	var use []column[T]
+	for n := range strings.SplitSeq(l.columns, ",") {
+		c, err := columnOf(columns, n)
+		if err != nil {
+			return err
+		}
+		use = append(use, c)
+	}
+	if l.by != "" {
+		c, err := columnOf(columns, l.by)
+		if err != nil {
+			return err
+		}
+		slices.SortStableFunc(rows, func(x, y T) int { return strings.Compare(c.of(x), c.of(y)) })
+	}
+	var t cli.Table
+	if !l.noHead {
+		t.Head = strings.Split(strings.ToUpper(l.columns), ",")
+	}
+	for _, r := range rows {
+		var fields []string
+		for _, c := range use {
+			fields = append(fields, safetext.Line(c.of(r)))
+		}
+		if l.parsable {
+			for i, f := range fields {
+				fields[i] = strings.NewReplacer(`\`, `\\`, ":", `\:`).Replace(f)
+			}
+			fmt.Fprintln(a.Out, strings.Join(fields, ":"))
+			continue
+		}
+		for i, f := range fields {
+			fields[i] = cmp.Or(f, "-")
+		}
+		t.Row(fields...)
+	}
+	switch {
+	case l.parsable:
+	case l.noHead:
+		a.PrintRows(t)
+	default:
+		a.Print(t)
+	}
+	return nil
+}
+
+// date is the day of an RFC 3339 time.
+func date(t string) string {
+	day, _, _ := strings.Cut(t, "T")
+	return day
+}
+
+// heldColumns are the columns of image list and ancestry.
+var heldColumns = []column[image.Held]{
+	{"id", func(h image.Held) string { return h.ID }},
+	{"ref", func(h image.Held) string { return h.Ref }},
+	{"name", func(h image.Held) string { return h.Name }},
+	{"version", func(h image.Held) string { return h.Version }},
+	{"uuid", func(h image.Held) string { return h.UUID }},
+	{"os", func(h image.Held) string { return h.OS }},
+	{"arch", func(h image.Held) string { return h.Arch }},
+	{"type", func(h image.Held) string { return h.Type }},
+	{"size", func(h image.Held) string { return mebibytes(h.Size) }},
+	{"size_bytes", func(h image.Held) string { return fmt.Sprint(h.Size) }},
+	{"created", func(h image.Held) string { return date(h.Created) }},
+	{"used", func(h image.Held) string { return date(h.Used) }},
+	{"source", func(h image.Held) string { return h.Source }},
+	{"origin", func(h image.Held) string { return cmp.Or(h.OriginName, h.Origin) }},
+	{"digest", func(h image.Held) string { return h.Digest }},
+	{"state", func(h image.Held) string { return h.State }},
+}
+
+func (a *app) imageList() *cobra.Command {
+	var l chosen
+	c := &cobra.Command{
+		Use:   "list [COLUMN=VALUE...]",
+		Short: "List the images of the store",
+		Long: `list shows the images that runs pulled and that "image import" and "image create"
+stored. COLUMN=VALUE shows only the images with that value, and COLUMN=~PART those whose
+value contains the part.`,
+		Example: "  bakeoff image list os=linux\n  bakeoff image list -p -o ref,size_bytes name=~alpine",
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := l.check(names(heldColumns)); err != nil {
+				return err
+			}
+			all, err := a.images().Held()
+			if err == nil {
+				all, err = filter(all, heldColumns, args)
+			}
+			if err != nil {
+				return err
+			}
+			if l.raw {
+				return a.PrintJSON(map[string]any{"schema": imageSchema, "images": append([]image.Held{}, all...)})
+			}
+			return printRows(a, &l, all, heldColumns)
+		},
+	}
+	l.flags(c, "id,name,version,os,arch,size,used", names(heldColumns))
+	return c
+}
+
+func (a *app) imageGet() *cobra.Command {
+	var chain bool
+	c := &cobra.Command{
+		Use:     "get IMAGE",
+		Short:   "Print what is known of an image, as JSON",
+		Long:    `get prints one JSON object. With --recursive it has the origins of the image, too.`,
+		Example: "  bakeoff image get alpine:3.20 | jq .images[0].layers",
+		Args:    cli.Between(1, 1, "IMAGE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			all, h, err := a.held(args[0])
+			if err != nil {
+				return err
+			}
+			out := []image.Held{h}
+			if chain {
+				if out, err = image.Ancestry(all, h); err != nil {
+					return err
+				}
+			}
+			return a.PrintJSON(map[string]any{"schema": imageSchema, "images": out})
+		},
+	}
+	c.Flags().BoolVarP(&chain, "recursive", "r", false, "print the origins, too")
+	return c
+}
+
+func (a *app) imageAncestry() *cobra.Command {
+	var l chosen
+	c := &cobra.Command{
+		Use:   "ancestry IMAGE",
+		Short: "List an image and its origins",
+		Long: `ancestry lists an image, then the image that it adds layers to, and so on. An origin
+that is not in the store has the state absent: the layers of the origin are in the image
+itself, so the image can be used without it.`,
+		Example: "  bakeoff image ancestry store:app:2",
+		Args:    cli.Between(1, 1, "IMAGE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := l.check(names(heldColumns)); err != nil {
+				return err
+			}
+			all, h, err := a.held(args[0])
+			if err != nil {
+				return err
+			}
+			chain, err := image.Ancestry(all, h)
+			if err != nil {
+				return err
+			}
+			if l.raw {
+				return a.PrintJSON(map[string]any{"schema": imageSchema, "images": chain})
+			}
+			return printRows(a, &l, chain, heldColumns)
+		},
+	}
+	l.flags(c, "id,ref,created,size,state", names(heldColumns))
+	return c
+}

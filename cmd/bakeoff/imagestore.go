@@ -1,0 +1,204 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/provision/image"
+)
+
+func (a *app) imageExport() *cobra.Command {
+	return &cobra.Command{
+		Use:   "export IMAGE FILE",
+		Short: "Write an image to a tar file",
+		Long: `export writes an image as a tar file with an OCI image layout, which podman, skopeo and
+"image: oci-archive:FILE" of a lab file read. Equal images give equal files. FILE must
+not exist; - is standard output.`,
+		Example: "  bakeoff image export alpine:3.20 alpine.tar",
+		Args:    cli.Between(2, 2, "IMAGE and FILE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			_, h, err := a.held(args[0])
+			if err != nil {
+				return err
+			}
+			to := func(w io.Writer) error { return a.images().Export(c.Context(), h, w) }
+			if args[1] == "-" {
+				if a.Terminal(a.Out) {
+					return fault.WithFix(fault.New(fault.Invalid, "standard output is a terminal"), "write to a file or a pipe")
+				}
+				return to(a.Out)
+			}
+			if err := createFile(args[1], to); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.Out, "exported %s to %s\n", h.Ref, args[1])
+			return nil
+		},
+	}
+}
+
+// createFile writes a file that must not exist, whole or not at all.
+func createFile(name string, write func(io.Writer) error) error {
+	if _, err := os.Lstat(name); err == nil {
+		return fault.WithFix(fault.New(fault.Invalid, "%s exists", name), "remove it or name another file")
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return fault.Wrap(fault.Invalid, "", err)
+	}
+	err = errors.Join(write(f), f.Chmod(0o644), f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// removal are the flags of the commands that remove images.
+type removal struct{ asJSON, dryRun, yes bool }
+
+func (r *removal) flags(c *cobra.Command) {
+	c.Flags().BoolVarP(&r.dryRun, "dry-run", "n", false, "list what would be removed, and remove nothing")
+	c.Flags().BoolVarP(&r.yes, "yes", "f", false, "remove without asking")
+	c.Flags().BoolVar(&r.asJSON, "json", false, "print one JSON object; requires --yes or --dry-run")
+	c.PreRunE = func(c *cobra.Command, _ []string) error {
+		if r.asJSON && !r.yes && !r.dryRun {
+			return cli.Usage(c, fault.New(fault.Invalid, "--json asks nothing: add --yes or --dry-run"))
+		}
+		return nil
+	}
+}
+
+// remove shows entries, asks, and removes them.
+func (a *app) remove(c *cobra.Command, r removal, drop []image.Entry) error {
+	if !r.asJSON && len(drop) == 0 {
+		fmt.Fprintln(a.Out, "nothing to remove")
+		return nil
+	}
+	if !r.asJSON {
+		a.printEntries(drop)
+	}
+	remove := !r.dryRun && len(drop) > 0
+	if remove && !r.yes {
+		if err := a.confirm(fmt.Sprintf("Remove these %d, %s?", len(drop), size(drop...))); err != nil {
+			return err
+		}
+	}
+	if remove {
+		if err := a.at.RemoveCached(c.Context(), drop); err != nil {
+			return err
+		}
+	}
+	if r.asJSON {
+		return a.PrintJSON(map[string]any{"schema": removedSchema, "dry_run": r.dryRun, "removed": remove,
+			"entries": append([]image.Entry{}, drop...)})
+	}
+	word := "removed"
+	if r.dryRun {
+		word = "would remove"
+	}
+	fmt.Fprintf(a.Out, "%s %s\n", word, size(drop...))
+	return nil
+}
+
+func (a *app) imageDelete() *cobra.Command {
+	var r removal
+	c := &cobra.Command{
+		Use:   "delete IMAGE...",
+		Short: "Remove images from the store",
+		Long: `delete removes images, what was unpacked from them, and the layers that no other image
+has. Images that have the image as their origin keep its layers. It first lists what it
+would remove, and then asks. --yes answers the question.`,
+		Example: "  bakeoff image delete --dry-run alpine:3.20\n  sudo bakeoff image delete --yes store:app:1",
+		Args:    cli.Between(1, 1000, "IMAGE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			var drop []image.Entry
+			for _, name := range args {
+				_, h, err := a.held(name)
+				if err != nil {
+					return err
+				}
+				entries, err := a.images().EntriesOf(h)
+				if err != nil {
+					return err
+				}
+				drop = append(drop, entries...)
+			}
+			return a.remove(c, r, distinct(drop))
+		},
+	}
+	r.flags(c)
+	return c
+}
+
+// distinct leaves out entries that are there twice.
+func distinct(all []image.Entry) (out []image.Entry) {
+	for _, e := range all {
+		if !slices.Contains(out, e) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func (a *app) imageVacuum() *cobra.Command {
+	var r removal
+	var days int
+	c := &cobra.Command{
+		Use:   "vacuum",
+		Short: "Remove what no image needs, and images that no run uses",
+		Long: `vacuum removes downloads that did not end, layers that no image has, and roots of images
+whose tag has moved. With --unused it also removes the images that were neither stored
+nor used by a run for this number of days. It first lists what it would remove, and then
+asks. --yes answers the question.`,
+		Example: "  bakeoff image vacuum --dry-run --unused 30\n  sudo bakeoff image vacuum --yes",
+		Args:    cli.Between(0, 0, ""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if c.Flags().Changed("unused") && days < 0 {
+				return cli.Usage(c, fault.New(fault.Invalid, "--unused must be at least 0 days (got %d)", days))
+			}
+			store := a.images()
+			all, err := store.Entries()
+			if err != nil {
+				return err
+			}
+			now := time.Now()
+			drop := slices.DeleteFunc(all, func(e image.Entry) bool {
+				return e.State != image.Partial && e.State != image.Superseded
+			})
+			if !c.Flags().Changed("unused") {
+				return a.remove(c, r, drop)
+			}
+			held, err := store.Held()
+			if err != nil {
+				return err
+			}
+			for _, h := range held {
+				used, err := time.Parse(time.RFC3339, h.Used)
+				if err == nil && now.Sub(used) < time.Duration(days)*24*time.Hour {
+					continue
+				}
+				entries, err := store.EntriesOf(h)
+				if err != nil {
+					return err
+				}
+				drop = append(drop, entries...)
+			}
+			return a.remove(c, r, distinct(drop))
+		},
+	}
+	r.flags(c)
+	c.Flags().IntVar(&days, "unused", 0, "remove images that were not used for this number of days, too")
+	return c
+}

@@ -1,0 +1,286 @@
+package image
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/image/archive"
+	"bakeoff/provision/image/layout"
+	"bakeoff/provision/image/reference"
+)
+
+// The annotations of the images that bakeoff makes. Those of the first group are in the
+// manifest, so they are part of the digest; the source is in the index of the layout,
+// because equal images of two mirrors are the same image.
+const (
+	noteName       = "org.opencontainers.image.title"
+	noteVersion    = "org.opencontainers.image.version"
+	noteCreated    = "org.opencontainers.image.created"
+	noteAbout      = "org.opencontainers.image.description"
+	noteOrigin     = "org.opencontainers.image.base.digest"
+	noteOriginName = "org.opencontainers.image.base.name"
+	noteUUID       = "bakeoff.image.uuid"
+	noteType       = "bakeoff.image.type"
+
+	noteSource = "bakeoff.image.source"
+)
+
+// The states of a Held.
+const (
+	stateComplete = "complete"
+	stateDamaged  = "damaged" // a blob is missing or cannot be read
+)
+
+// Held is an image of the layout, as the commands of bakeoff image show it. Fields that
+// are not known are "".
+type Held struct {
+	ID          string `json:"id"`     // the first 12 digits of Digest
+	Digest      string `json:"digest"` // of the manifest
+	Ref         string `json:"ref"`    // what a lab file writes
+	Name        string `json:"name"`
+	Version     string `json:"version,omitempty"`
+	UUID        string `json:"uuid,omitempty"`
+	OS          string `json:"os,omitempty"`
+	Arch        string `json:"arch,omitempty"`
+	Type        string `json:"type,omitempty"`
+	Description string `json:"description,omitempty"`
+	Created     string `json:"created,omitempty"` // RFC 3339
+	Source      string `json:"source,omitempty"`  // the address that it came from
+	// Origin is the digest of the manifest of the image that this one adds layers to,
+	// OriginName its reference or UUID.
+	Origin     string   `json:"origin,omitempty"`
+	OriginName string   `json:"origin_name,omitempty"`
+	Layers     []string `json:"layers"`         // digests, the lowest first
+	Size       int64    `json:"size_bytes"`     // of all blobs, as they are stored
+	Used       string   `json:"used,omitempty"` // RFC 3339: when it was stored or a run last asked for it
+	State      string   `json:"state"`          // complete or damaged
+	Config     any      `json:"config,omitempty"`
+}
+
+// Held lists the images of the layout, in the order of references.
+func (s *Store) Held() ([]Held, error) {
+	dir := filepath.Join(s.Dir, layoutDir)
+	if !layout.Exists(dir) {
+		return nil, nil
+	}
+	l := &layout.Layout{Dir: dir}
+	all, err := l.Images()
+	if err != nil {
+		return nil, err
+	}
+	var out []Held
+	for _, i := range all {
+		out = append(out, s.held(l, i))
+	}
+	return out, nil
+}
+
+// held describes one image.
+func (s *Store) held(l *layout.Layout, i layout.Image) Held {
+	hex := i.Manifest.Digest.Hex
+	h := Held{ID: hex[:12], Digest: i.Manifest.Digest.String(), Ref: i.Name, Name: i.Name, State: stateDamaged,
+		Source: i.Notes[noteSource], Layers: []string{}}
+	if r, err := reference.Parse(i.Name); err == nil {
+		switch r.Kind {
+		case reference.Registry:
+			h.Name, h.Version, h.Source = r.Name(), cmp.Or(r.Tag, r.Digest), r.Host
+		case reference.Stored:
+			h.Name, h.Version = r.StoredName, r.Version
+		default:
+			h.Source = i.Name
+		}
+	}
+	h.Used = lastUse(l.Blob(i.Manifest.Digest), filepath.Join(s.Dir, rootOf(kindImage, h.Digest), description))
+	b, err := l.Read(i.Manifest)
+	if err != nil {
+		return h
+	}
+	m, err := layout.ParseManifest(b)
+	if err != nil {
+		return h
+	}
+	h.Size = i.Manifest.Size + m.Config.Size
+	for _, d := range m.Layers {
+		h.Size += d.Size
+		h.Layers = append(h.Layers, d.Digest.String())
+	}
+	h.UUID, h.Type, h.Description = m.Annotations[noteUUID], m.Annotations[noteType], m.Annotations[noteAbout]
+	h.Origin, h.OriginName = m.Annotations[noteOrigin], m.Annotations[noteOriginName]
+	h.Created = m.Annotations[noteCreated]
+	if b, err = l.Read(m.Config); err != nil {
+		return h
+	}
+	var c struct {
+		OS, Architecture, Created string
+		Config                    map[string]any
+	}
+	if json.Unmarshal(b, &c) != nil {
+		return h
+	}
+	h.OS, h.Arch, h.Created = c.OS, c.Architecture, cmp.Or(h.Created, c.Created)
+	if len(c.Config) > 0 {
+		h.Config = c.Config
+	}
+	if whole(l, i.Manifest) {
+		h.State = stateComplete
+	}
+	return h
+}
+
+// lastUse is the newest modification time of files.
+func lastUse(files ...string) string {
+	var last time.Time
+	for _, f := range files {
+		if info, err := os.Stat(f); err == nil && info.ModTime().After(last) {
+			last = info.ModTime()
+		}
+	}
+	if last.IsZero() {
+		return ""
+	}
+	return last.UTC().Format(time.RFC3339)
+}
+
+// leastDigits is how many digits of a digest name an image.
+const leastDigits = 6
+
+// Choose returns the image that a person named: by reference, by UUID, by digest or the
+// beginning of one, by name and version, or by name if only one has it. Errors are of
+// kind fault.NotFound, or fault.Invalid if several images have the name.
+func Choose(all []Held, text string) (Held, error) {
+	full := text
+	if r, err := reference.Parse(text); err == nil && r.Kind == reference.Registry {
+		full = r.String()
+	}
+	hex := strings.TrimPrefix(text, "sha256:")
+	for _, is := range []func(Held) bool{
+		func(h Held) bool { return h.Ref == text },
+		func(h Held) bool { return h.UUID != "" && strings.EqualFold(h.UUID, text) },
+		func(h Held) bool { return h.Digest == text },
+		func(h Held) bool { return h.Ref == full || h.Ref == string(reference.Stored)+":"+text },
+		func(h Held) bool { return h.Name == text },
+		func(h Held) bool {
+			return len(hex) >= leastDigits && strings.HasPrefix(strings.TrimPrefix(h.Digest, "sha256:"), hex)
+		},
+	} {
+		var found []Held
+		for _, h := range all {
+			if is(h) {
+				found = append(found, h)
+			}
+		}
+		switch {
+		case len(found) == 0:
+			continue
+		case len(found) == 1 || sameImage(found):
+			return found[0], nil
+		}
+		var refs []string
+		for _, h := range found[:min(len(found), 10)] {
+			refs = append(refs, h.Ref)
+		}
+		return Held{}, fault.WithFix(fault.New(fault.Invalid, "%d images have the name %q", len(found), text),
+			"write one of "+strings.Join(refs, ", "))
+	}
+	return Held{}, fault.WithFix(fault.New(fault.NotFound, "the store has no image %q", text),
+		"bakeoff image list shows what it has; bakeoff image import adds one")
+}
+
+// sameImage tells whether all have the same digest: one image with several names.
+func sameImage(found []Held) bool {
+	return !slices.ContainsFunc(found, func(h Held) bool { return h.Digest != found[0].Digest })
+}
+
+// maxChain bounds a chain of origins.
+const maxChain = 100
+
+// Ancestry returns an image, its origin, the origin of that, and so on. If an origin is
+// not in the store, the last element has only Digest, Ref and State "absent".
+func Ancestry(all []Held, of Held) ([]Held, error) {
+	out := []Held{of}
+	for at := of; at.Origin != ""; {
+		i := slices.IndexFunc(all, func(h Held) bool { return h.Digest == at.Origin })
+		if i < 0 {
+			return append(out, Held{ID: short(at.Origin), Digest: at.Origin, Ref: at.OriginName,
+				Name: at.OriginName, State: StateAbsent, Layers: []string{}}), nil
+		}
+		at = all[i]
+		if out = append(out, at); len(out) > maxChain {
+			return nil, fault.New(fault.Invalid, "%s has more than %d origins", of.Ref, maxChain)
+		}
+	}
+	return out, nil
+}
+
+// short is the beginning of a digest, which a stranger may have written.
+func short(digest string) string {
+	hex := strings.TrimPrefix(digest, "sha256:")
+	return hex[:min(12, len(hex))]
+}
+
+// StateAbsent is that of an origin that is not in the store.
+const StateAbsent = "absent"
+
+// stored is the manifest of a stored image; with a digest, of the one that has it.
+func (s *Store) stored(ref reference.Reference, digest string) (v1.Descriptor, error) {
+	dir := filepath.Join(s.Dir, layoutDir)
+	absent := fault.WithFix(fault.New(fault.Invalid, "image %s: it is not in the store", ref.Text),
+		"run bakeoff image import or bakeoff image create; bakeoff image list shows what is there")
+	if !layout.Exists(dir) {
+		return v1.Descriptor{}, absent
+	}
+	l := &layout.Layout{Dir: dir}
+	ref.Digest = digest
+	name := ref.Text
+	if digest != "" { // whatever has the name now
+		name = ""
+	}
+	d, complete, err := find(l, ref, name)
+	if err == nil && !complete {
+		err = absent
+	}
+	return d, err
+}
+
+// runnable tells whether environments of this machine can be created from an image.
+func (h Held) runnable() bool { return h.OS == "linux" && h.Arch == runtime.GOARCH }
+
+// EntriesOf are the entries of the cache that only h needs: its name in the layout, and
+// the root that was unpacked from it.
+func (s *Store) EntriesOf(h Held) ([]Entry, error) {
+	all, err := s.Entries()
+	if err != nil {
+		return nil, err
+	}
+	held, err := s.Held()
+	if err != nil {
+		return nil, err
+	}
+	shared := slices.ContainsFunc(held, func(o Held) bool { return o.Digest == h.Digest && o.Ref != h.Ref })
+	root := rootOf(kindImage, h.Digest)
+	return slices.DeleteFunc(all, func(e Entry) bool {
+		return !(e.Kind == kindLayers && e.Ref == h.Ref) && (shared || e.Name != root)
+	}), nil
+}
+
+// Export writes an image as a tar file with an OCI image layout.
+func (s *Store) Export(ctx context.Context, h Held, w io.Writer) error {
+	l := &layout.Layout{Dir: filepath.Join(s.Dir, layoutDir)}
+	d, ok, err := l.Find(h.Ref)
+	if err != nil || !ok {
+		return errors.Join(err, fault.New(fault.NotFound, "the store has no image %q", h.Ref))
+	}
+	return fault.Op("export "+h.Ref, archive.Export(ctx, l, layout.Image{Name: h.Ref, Manifest: d}, w))
+}
