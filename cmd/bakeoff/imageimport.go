@@ -199,19 +199,30 @@ func layerOf(name string) (unpack.Layer, error) {
 
 func (a *app) imageImport() *cobra.Command {
 	var asJSON bool
+	var from string
 	c := &cobra.Command{
 		Use:   "import IMAGE",
-		Short: "Bring an image of a registry or an archive into the store",
+		Short: "Bring an image of a registry, a source or an archive into the store",
 		Long: `import downloads an image, compares every byte with its digest, and unpacks the layers
 once, so that an image that a run would refuse is refused now. A download that ended
 early is continued.
 
-IMAGE is NAME:TAG of a registry, oci:DIR, oci-archive:FILE or docker-archive:FILE.`,
-		Example: "  bakeoff image import alpine:3.20\n  bakeoff image import oci-archive:app.tar",
-		Args:    cli.Between(1, 1, "IMAGE"),
+IMAGE is NAME:TAG of a registry, oci:DIR, oci-archive:FILE or docker-archive:FILE. With
+--source it is the ID that "image avail" shows. A UUID needs no --source. The origins of
+an image are imported, too.`,
+		Example: `  bakeoff image import alpine:3.20
+  bakeoff image import --source alpine alpine-minirootfs:3.22.0
+  bakeoff image import oci-archive:app.tar`,
+		Args: cli.Between(1, 1, "IMAGE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.longTask(c, func(ctx context.Context, s *image.Store) error {
-				h, err := s.Import(ctx, args[0])
+				var h image.Held
+				var err error
+				if from != "" || uuidForm.MatchString(args[0]) {
+					h, err = a.importNamed(ctx, s, from, args[0])
+				} else {
+					h, err = s.Import(ctx, args[0])
+				}
 				if err != nil {
 					return err
 				}
@@ -219,6 +230,7 @@ IMAGE is NAME:TAG of a registry, oci:DIR, oci-archive:FILE or docker-archive:FIL
 			})
 		},
 	}
+	c.Flags().StringVarP(&from, "source", "S", "", "the source that has the image")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }

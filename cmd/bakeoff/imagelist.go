@@ -80,7 +80,7 @@ func filter[T any](rows []T, columns []column[T], filters []string) ([]T, error)
 	return out, nil
 }
 
-// sorted checks the columns before anything is asked for.
+// check checks the columns before anything is asked for.
 func (l *chosen) check(known string) error {
 	for n := range strings.SplitSeq(l.columns+","+cmp.Or(l.by, strings.Split(known, ",")[0]), ",") {
 		if !slices.Contains(strings.Split(known, ","), n) {
@@ -129,12 +129,8 @@ func printRows[T any](a *app, l *chosen, rows []T, columns []column[T]) error {
 		}
 		t.Row(fields...)
 	}
-	switch {
-	case l.parsable:
-	case l.noHead:
-		a.PrintRows(t)
-	default:
-		a.Print(t)
+	if !l.parsable {
+		a.PrintWide(t)
 	}
 	return nil
 }

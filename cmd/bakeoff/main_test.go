@@ -28,6 +28,7 @@ const agentHere = "agent-of-this-build"
 // TestScripts runs the scenarios below testdata/script: what a person types,
 // and what must come of it. They need no tool, and root only where they say so.
 func TestScripts(t *testing.T) {
+	images := imageServer(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		RequireExplicitExec: true,
@@ -37,6 +38,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("BAKEOFF_CACHE", e.Cd+"/cache")
 			e.Setenv("BAKEOFF_LOCK", e.Cd+"/lock")
 			e.Setenv("NO_COLOR", "1")
+			e.Setenv("IMAGE_SERVER", images)
 			path, err := exec.LookPath(agentHere)
 			e.Setenv("AGENT_HERE", path)
 			return err

@@ -34,7 +34,7 @@ var ExitMeanings = []struct {
 	{ExitDone, "done"},
 	{ExitFailed, "the lab failed, or a run did not verify"},
 	{ExitInvalid, "the input is invalid"},
-	{ExitAsked, "a condition of --fail-on is true; of bakeoff image: there is no such image or source"},
+	{ExitAsked, "a condition of --fail-on is true"},
 	{ExitMissing, "done, with missing cells"},
 	{ExitNotFound, "a file, run, driver or workload does not exist"},
 	{ExitSignal + int(syscall.SIGINT),

@@ -62,10 +62,17 @@ func (s *Streams) Print(t Table) {
 	t.Print(s.Out, s.Style(s.Out), columns)
 }
 
-// PrintRows writes a table without its head.
-func (s *Streams) PrintRows(t Table) {
-	columns, _ := s.Size(s.Out)
-	printRows(s.Out, s.Style(s.Out), t.Rows, columns, false)
+// unfolded is wider than any table.
+const unfolded = 1 << 20
+
+// PrintWide writes a table, whose head may be absent, without folding it: its fields are
+// copied into command lines.
+func (s *Streams) PrintWide(t Table) {
+	if t.Head == nil {
+		printRows(s.Out, s.Style(s.Out), t.Rows, unfolded, false)
+		return
+	}
+	t.Print(s.Out, s.Style(s.Out), unfolded)
 }
 
 // PrintBody writes a table without its head, and without rows whose last cell

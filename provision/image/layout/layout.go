@@ -365,6 +365,12 @@ func (l *Layout) Unused() ([]string, error) {
 	return l.files(blobDir, func(name string) bool { return !used[name] })
 }
 
+// PartialPath is the file of a download that is no blob, among those that Partials lists.
+// Equal keys give equal files. The caller removes it.
+func (l *Layout) PartialPath(key string) string {
+	return filepath.Join(l.Dir, partialDir, Digest([]byte(key)).Hex)
+}
+
 // Partials lists the files of downloads that have not ended.
 func (l *Layout) Partials() ([]string, error) {
 	return l.files(partialDir, func(string) bool { return true })

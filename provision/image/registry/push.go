@@ -8,10 +8,10 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
-	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -191,7 +191,7 @@ func (c *Client) Repositories(ctx context.Context, host string) ([]string, error
 	base, _, _ = strings.Cut(base, "/v2/")
 	all, err := s.list(ctx, base+"/v2/_catalog", ParseCatalog)
 	if err != nil {
-		return nil, fault.WithFix(err, "add a source for one repository, with --add NAME=registry+HOST/REPOSITORY")
+		return nil, fault.WithFix(err, "add a source for one repository, with --add NAME=HOST/REPOSITORY --type registry")
 	}
 	return all, nil
 }
@@ -245,6 +245,12 @@ func nextPage(at *url.URL, link string) string {
 	return next.String()
 }
 
+// The forms of names in the distribution-spec.
+var (
+	tagForm        = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+	repositoryForm = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
+)
+
 // ParseTags reads a page of the tags of a repository (distribution-spec, "Listing Tags").
 // Errors are of kind fault.Invalid.
 func ParseTags(b []byte) ([]string, error) {
@@ -255,8 +261,7 @@ func ParseTags(b []byte) ([]string, error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(page.Tags, func(t string) bool {
-		_, err := name.NewTag("x.example/x:" + t)
-		return err != nil || t == ""
+		return !tagForm.MatchString(t)
 	}), nil
 }
 
@@ -270,8 +275,7 @@ func ParseCatalog(b []byte) ([]string, error) {
 		return nil, err
 	}
 	return slices.DeleteFunc(page.Repositories, func(r string) bool {
-		_, err := name.NewRepository("x.example/" + r)
-		return err != nil || r == ""
+		return !repositoryForm.MatchString(r)
 	}), nil
 }
 

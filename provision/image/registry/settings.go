@@ -114,6 +114,16 @@ func (s Settings) plain(host string) bool {
 	return name == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// Guard returns a transport that refuses requests without TLS to hosts that do not permit
+// them, and that gives up a server which sends no answer. next makes the requests; nil is
+// the default, with the proxies of the environment.
+func (s Settings) Guard(next http.RoundTripper) http.RoundTripper {
+	if next == nil {
+		next = defaultTransport
+	}
+	return guarded{s, next}
+}
+
 // guarded refuses requests without TLS to registries that do not permit them, whoever
 // asks for them: a name, a redirect or a challenge.
 type guarded struct {

@@ -1,0 +1,259 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/provision/image"
+	"bakeoff/provision/image/source"
+	sourceall "bakeoff/provision/image/source/all"
+)
+
+// availSchema is the schema of what image avail prints with --json.
+const availSchema = "bakeoff/image-avail/v1"
+
+// sourcesFile is the file with the sources.
+func (a *app) sourcesFile() string {
+	state, _ := a.at.Dirs()
+	return filepath.Join(state, "image-sources.json")
+}
+
+var sourceColumns = []column[source.Entry]{
+	{"name", func(e source.Entry) string { return e.Name }},
+	{"kind", func(e source.Entry) string { return e.Kind }},
+	{"address", func(e source.Entry) string { return e.Address }},
+}
+
+// sourceKinds describes the kinds of sources.
+func sourceKinds() string {
+	var out strings.Builder
+	for _, s := range sourceall.All() {
+		d := s.Doc()
+		fmt.Fprintf(&out, "\n  %-9s %s\n            %s", d.Kind, d.Summary, d.Address)
+	}
+	return out.String()
+}
+
+func (a *app) imageSources() *cobra.Command {
+	var l chosen
+	var add, remove, kind string
+	c := &cobra.Command{
+		Use:   "sources",
+		Short: "List, add and remove image sources",
+		Long: `sources lists the servers that "image avail" and "image import --source" ask. --add adds
+one, and --remove removes one.
+
+Kinds of sources:
+` + sourceKinds(),
+		Example: `  bakeoff image sources
+  bakeoff image sources --add netbsd=https://cdn.netbsd.org/pub/NetBSD/NetBSD-10.1/amd64/binary/sets --type netbsd
+  bakeoff image sources --remove netbsd`,
+		Args: cli.Between(0, 0, ""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := l.check(names(sourceColumns)); err != nil {
+				return err
+			}
+			if (add == "") != (kind == "") {
+				return cli.Usage(c, fault.New(fault.Invalid, "--add and --type need each other"))
+			}
+			all, err := source.Load(a.sourcesFile())
+			if err != nil {
+				return err
+			}
+			if remove != "" {
+				if _, err := source.Find(all, remove); err != nil {
+					return err
+				}
+				all = slices.DeleteFunc(all, func(e source.Entry) bool { return e.Name == remove })
+			}
+			if add != "" {
+				if all, err = added(all, add, kind); err != nil {
+					return err
+				}
+			}
+			if add != "" || remove != "" {
+				if err := source.Save(a.sourcesFile(), all); err != nil {
+					return err
+				}
+			}
+			if l.raw {
+				return a.PrintJSON(map[string]any{"schema": source.ListSchema, "sources": append([]source.Entry{}, all...)})
+			}
+			return printRows(a, &l, all, sourceColumns)
+		},
+	}
+	l.flags(c, names(sourceColumns), names(sourceColumns))
+	c.Flags().StringVarP(&add, "add", "a", "", "add NAME=ADDRESS")
+	c.Flags().StringVarP(&kind, "type", "t", "", "the kind of the source that --add adds")
+	c.Flags().StringVarP(&remove, "remove", "d", "", "remove the source with this name")
+	return c
+}
+
+// added is a list of sources with NAME=ADDRESS.
+func added(all []source.Entry, text, kind string) ([]source.Entry, error) {
+	s, err := sourceall.Get(kind)
+	if err != nil {
+		return nil, err
+	}
+	n, address, ok := strings.Cut(text, "=")
+	if !ok {
+		return nil, fault.New(fault.Invalid, "%q has no address; write NAME=ADDRESS", text)
+	}
+	address = strings.TrimSuffix(address, "/")
+	if err := s.Check(address); err != nil {
+		return nil, err
+	}
+	return source.Add(all, source.Entry{Name: n, Kind: kind, Address: address})
+}
+
+// offer is an image of a source.
+type offer struct {
+	source.Image
+	From string `json:"source"`
+}
+
+var offerColumns = []column[offer]{
+	{"id", func(o offer) string { return o.ID }},
+	{"name", func(o offer) string { return o.Name }},
+	{"version", func(o offer) string { return o.Version }},
+	{"uuid", func(o offer) string { return o.UUID }},
+	{"os", func(o offer) string { return o.OS }},
+	{"arch", func(o offer) string { return o.Arch }},
+	{"type", func(o offer) string { return o.Type }},
+	{"size", func(o offer) string {
+		if o.Size == 0 {
+			return ""
+		}
+		return mebibytes(o.Size)
+	}},
+	{"published", func(o offer) string { return date(o.Published) }},
+	{"origin", func(o offer) string { return o.Origin }},
+	{"source", func(o offer) string { return o.From }},
+	{"importable", func(o offer) string {
+		if o.Refused != "" {
+			return "no"
+		}
+		return "yes"
+	}},
+	{"refused", func(o offer) string { return o.Refused }},
+	{"description", func(o offer) string { return o.Description }},
+}
+
+// chosenSources are the sources of the list, or the one with a name.
+func (a *app) chosenSources(only string) ([]source.Entry, error) {
+	all, err := source.Load(a.sourcesFile())
+	if err != nil || only == "" {
+		return all, err
+	}
+	e, err := source.Find(all, only)
+	return []source.Entry{e}, err
+}
+
+func (a *app) imageAvail() *cobra.Command {
+	var l chosen
+	var only string
+	c := &cobra.Command{
+		Use:   "avail [COLUMN=VALUE...]",
+		Short: "List the images of the sources",
+		Long: `avail asks the sources which images they have. COLUMN=VALUE shows only the images with
+that value, and COLUMN=~PART those whose value contains the part. If a source does not
+answer, avail lists the others and ends with exit code 1.
+
+The column refused says why bakeoff cannot import an image.`,
+		Example: "  bakeoff image avail os=linux importable=yes\n  bakeoff image avail --source alpine -H -o id",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := l.check(names(offerColumns)); err != nil {
+				return err
+			}
+			if _, err := filter(nil, offerColumns, args); err != nil {
+				return err
+			}
+			entries, err := a.chosenSources(only)
+			if err != nil {
+				return err
+			}
+			offers, failed := a.offers(c, entries)
+			if offers, err = filter(offers, offerColumns, args); err != nil {
+				return err
+			}
+			if l.raw {
+				err = a.PrintJSON(map[string]any{"schema": availSchema, "images": append([]offer{}, offers...)})
+			} else {
+				err = printRows(a, &l, offers, offerColumns)
+			}
+			return errors.Join(err, failed)
+		},
+	}
+	l.flags(c, "id,os,arch,type,size,published,importable,source", names(offerColumns))
+	c.Flags().StringVarP(&only, "source", "S", "", "ask only the source with this name")
+	return c
+}
+
+// offers asks sources, and returns the errors of those that do not answer.
+func (a *app) offers(c *cobra.Command, entries []source.Entry) (out []offer, failed error) {
+	client, err := a.images().Asking()
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		s, err := sourceall.Get(e.Kind)
+		var images []source.Image
+		if err == nil {
+			images, err = s.Images(c.Context(), client, e.Address)
+		}
+		if err != nil { // no answer is no missing image
+			failed = errors.Join(failed, fault.Wrap(fault.Lab, "source "+e.Name, err))
+		}
+		for _, i := range images {
+			i.Name, i.Version, i.Description = safetext.Line(i.Name), safetext.Line(i.Version), safetext.Line(i.Description)
+			out = append(out, offer{i, e.Name})
+		}
+	}
+	return out, failed
+}
+
+var uuidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$`)
+
+// importNamed imports an image of a source: of the one with a name, or of the first that
+// has a UUID.
+func (a *app) importNamed(ctx context.Context, s *image.Store, only, id string) (image.Held, error) {
+	entries, err := a.chosenSources(only)
+	if err != nil {
+		return image.Held{}, err
+	}
+	var failed error
+	for _, e := range entries {
+		kind, err := sourceall.Get(e.Kind)
+		if err != nil {
+			return image.Held{}, err
+		}
+		if only == "" && !kind.Doc().UUIDs {
+			continue
+		}
+		if kind.Doc().UUIDs {
+			id = strings.ToLower(id)
+		}
+		h, err := s.ImportFrom(ctx, kind, e.Address, id)
+		if err == nil || only != "" || !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Lab) {
+			return h, err
+		}
+		if fault.Is(err, fault.Lab) {
+			failed = errors.Join(failed, fault.Op("source "+e.Name, err))
+		}
+	}
+	if failed != nil {
+		return image.Held{}, failed
+	}
+	return image.Held{}, fault.WithFix(fault.New(fault.NotFound, "no source has the image %s", id),
+		"bakeoff image avail lists what they have")
+}

@@ -1,0 +1,143 @@
+// Package imgapi lists the images of an IMGAPI server, which SmartOS and Triton use: it
+// answers GET /images, /images/UUID and /images/UUID/file with manifests of version 2.
+package imgapi
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/image/source"
+)
+
+// Source is an IMGAPI server.
+type Source struct{}
+
+// Doc implements source.Source.
+func (Source) Doc() source.Doc {
+	return source.Doc{Kind: "imgapi", UUIDs: true,
+		Summary: "images of SmartOS; bakeoff imports those whose file is a tar file, and no ZFS streams",
+		Address: "a server, such as https://images.smartos.org"}
+}
+
+// Check implements source.Source.
+func (Source) Check(address string) error { return source.CheckURL(address) }
+
+// Images implements source.Source.
+func (Source) Images(ctx context.Context, c *source.Client, address string) ([]source.Image, error) {
+	b, err := c.Document(ctx, source.Join(address, "images"))
+	if err != nil {
+		return nil, err
+	}
+	return ParseList(b, address)
+}
+
+// Image implements source.Source.
+func (Source) Image(ctx context.Context, c *source.Client, address, id string) (source.Image, error) {
+	if !uuid.MatchString(id) {
+		return source.Image{}, source.Absent(id)
+	}
+	b, err := c.Document(ctx, source.Join(address, "images/"+id))
+	if fault.Is(err, fault.NotFound) {
+		return source.Image{}, source.Absent(id)
+	}
+	if err != nil {
+		return source.Image{}, err
+	}
+	i, err := Parse(b, address)
+	if err == nil && i.ID != id {
+		err = source.Damaged("the manifest", "it is that of %s and not of %s", i.ID, id)
+	}
+	return i, err
+}
+
+// manifest is a manifest of version 2; unknown fields are ignored.
+type manifest struct {
+	UUID        string `json:"uuid"`
+	Name        string `json:"name"`
+	Version     string `json:"version"`
+	State       string `json:"state"`
+	Disabled    bool   `json:"disabled"`
+	PublishedAt string `json:"published_at"`
+	Type        string `json:"type"`
+	OS          string `json:"os"`
+	Origin      string `json:"origin"`
+	Description string `json:"description"`
+	Files       []struct {
+		SHA1        string `json:"sha1"`
+		Size        int64  `json:"size"`
+		Compression string `json:"compression"`
+	} `json:"files"`
+}
+
+var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+
+// systems are the names of systems, as Go has them.
+var systems = map[string]string{"smartos": "illumos", "linux": "linux", "windows": "windows", "bsd": "freebsd"}
+
+// ParseList reads the answer to GET /images. It leaves out images that are not active.
+// Errors are of kind fault.Invalid.
+func ParseList(b []byte, address string) ([]source.Image, error) {
+	var all []manifest
+	if err := json.Unmarshal(b, &all); err != nil {
+		return nil, source.Damaged("the list of images", "%v", err)
+	}
+	if len(all) > source.MaxImages {
+		return nil, source.Damaged("the list of images", "it has more than %d", source.MaxImages)
+	}
+	out := []source.Image{}
+	for _, m := range all {
+		if m.Disabled || m.State != "" && m.State != "active" {
+			continue
+		}
+		i, err := m.image(address)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, i)
+	}
+	return out, nil
+}
+
+// Parse reads the manifest of an image. Errors are of kind fault.Invalid.
+func Parse(b []byte, address string) (source.Image, error) {
+	var m manifest
+	if err := json.Unmarshal(b, &m); err != nil {
+		return source.Image{}, source.Damaged("the manifest", "%v", err)
+	}
+	return m.image(address)
+}
+
+func (m manifest) image(address string) (source.Image, error) {
+	i := source.Image{ID: m.UUID, UUID: m.UUID, Name: m.Name, Version: m.Version, OS: systems[m.OS], Arch: "amd64",
+		Type: m.Type, Description: m.Description, Origin: m.Origin, Layered: m.Type == "docker"}
+	switch {
+	case !uuid.MatchString(m.UUID):
+		return i, source.Damaged("the manifest", "%q is not a UUID", m.UUID)
+	case m.Origin != "" && !uuid.MatchString(m.Origin):
+		return i, source.Damaged("the manifest of "+m.UUID, "the origin %q is not a UUID", m.Origin)
+	case m.Name == "" || m.Version == "":
+		return i, source.Damaged("the manifest of "+m.UUID, "there is no name or no version")
+	}
+	if t, err := time.Parse(time.RFC3339, m.PublishedAt); err == nil {
+		i.Published = t.UTC().Format(time.RFC3339)
+	}
+	if len(m.Files) != 1 {
+		i.Refused = "it has no file"
+		return i, nil
+	}
+	f := source.File{Name: m.Name + "-" + m.Version, URL: source.Join(address, "images/"+m.UUID+"/file"),
+		Size: m.Files[0].Size, Sum: "sha1:" + strings.ToLower(m.Files[0].SHA1)}
+	if f.Size <= 0 || f.Size > source.MaxFile || !source.ValidSum(f.Sum) {
+		return i, source.Damaged("the manifest of "+m.UUID, "the size or the SHA-1 of the file is missing or wrong")
+	}
+	i.Size, i.Files = f.Size, []source.File{f}
+	switch m.Type {
+	case "zone-dataset", "lx-dataset", "zvol":
+		i.Refused = source.ZFS
+	}
+	return i, nil
+}

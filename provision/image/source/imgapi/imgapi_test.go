@@ -1,0 +1,114 @@
+package imgapi
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/image/source"
+	"bakeoff/provision/image/source/sourcetest"
+)
+
+const (
+	zone  = "01b2c898-945f-11e1-a523-af1afbe22822"
+	lower = "6a1d1c2e-0000-11e5-8557-6b43e0a88b38"
+	upper = "6a1d1c2e-0001-11e5-8557-6b43e0a88b38"
+	file  = "stands for a layer"
+)
+
+func sum(text string) string {
+	s := sha1.Sum([]byte(text))
+	return hex.EncodeToString(s[:])
+}
+
+// dataset is the example of the documentation of IMGAPI.
+var dataset = `{"v":2,"uuid":"` + zone + `","owner":"352971aa-31ba-496c-9ade-a379feaecd52","name":"smartos",
+"version":"1.6.3","state":"active","disabled":false,"public":true,"published_at":"2012-05-02T15:14:45.805Z",
+"type":"zone-dataset","os":"smartos","files":[{"sha1":"97f20b32c2016782257176fb58a35e5044f05840","size":46271847,
+"compression":"bzip2"}],"description":"Base template to build other templates on",
+"requirements":{"networks":[{"name":"net0","description":"public"}]}}`
+
+func layer(uuid, name, origin string) string {
+	return fmt.Sprintf(`{"v":2,"uuid":%q,"name":%q,"version":"1","state":"active","published_at":"2015-08-03T16:49:24Z",
+"type":"docker","os":"linux","origin":%q,"files":[{"sha1":%q,"size":%d,"compression":"gzip"}]}`, uuid, name, origin,
+		sum(file), len(file))
+}
+
+func image(uuid, name, origin string) source.Image {
+	return source.Image{ID: uuid, UUID: uuid, Name: name, Version: "1", OS: "linux", Arch: "amd64", Type: "docker",
+		Published: "2015-08-03T16:49:24Z", Origin: origin, Size: int64(len(file)), Layered: true, Files: []source.File{{
+			Name: name + "-1", URL: "$SERVER/images/" + uuid + "/file", Size: int64(len(file)), Sum: "sha1:" + sum(file)}}}
+}
+
+func Test(t *testing.T) {
+	gone := strings.NewReplacer(lower, "6a1d1c2e-0002-11e5-8557-6b43e0a88b38", "active", "unactivated").
+		Replace(layer(lower, "gone", ""))
+	sourcetest.Run(t, sourcetest.Case{Source: Source{},
+		Documents: map[string]string{
+			"/images":          "[" + strings.Join([]string{dataset, layer(lower, "lower", ""), layer(upper, "upper", lower), gone}, ",") + "]",
+			"/images/" + zone:  dataset,
+			"/images/" + lower: layer(lower, "lower", ""),
+			"/images/" + upper: layer(upper, "upper", lower)},
+		Files: map[string]string{"/images/" + lower + "/file": file, "/images/" + upper + "/file": file},
+		Want: []source.Image{{ID: zone, UUID: zone, Name: "smartos", Version: "1.6.3", OS: "illumos", Arch: "amd64",
+			Type: "zone-dataset", Description: "Base template to build other templates on", Published: "2012-05-02T15:14:45Z",
+			Size: 46271847, Refused: source.ZFS, Files: []source.File{{Name: "smartos-1.6.3", Size: 46271847,
+				URL: "$SERVER/images/" + zone + "/file", Sum: "sha1:97f20b32c2016782257176fb58a35e5044f05840"}}},
+			image(lower, "lower", ""), image(upper, "upper", lower)}})
+}
+
+func TestChains(t *testing.T) {
+	s := sourcetest.Start(t, sourcetest.Case{Source: Source{}, Documents: map[string]string{
+		"/images/" + lower: layer(lower, "lower", ""),
+		"/images/" + upper: layer(upper, "upper", lower),
+		"/images/" + zone:  layer(zone, "round", zone)}})
+	chain, err := source.Chain(t.Context(), Source{}, sourcetest.Client(), s.Address(), upper)
+	if err != nil || len(chain) != 2 || chain[0].ID != lower || chain[1].ID != upper {
+		t.Errorf("%+v, %v", chain, err)
+	}
+	if _, err := source.Chain(t.Context(), Source{}, sourcetest.Client(), s.Address(), zone); !fault.Is(err, fault.Invalid) ||
+		!strings.Contains(err.Error(), "endless") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, change := range [][2]string{{zone, "../../x"}, {"46271847", "-1"}, {"46271847", `"many"`},
+		{"97f20b32", "../"}, {`"smartos"`, `""`}, {`"owner":"352971aa-31ba-496c-9ade-a379feaecd52"`, `"origin":"x"`}} {
+		text := strings.Replace(dataset, change[0], change[1], 1)
+		if i, err := Parse([]byte(text), "x"); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%q: %+v, %v", change[1], i, err)
+		}
+	}
+	i, err := Parse([]byte(strings.Replace(dataset, `"files":[`, `"other":[`, 1)), "x")
+	if err != nil || i.Refused != "it has no file" {
+		t.Errorf("%+v, %v", i, err)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(dataset))
+	f.Add([]byte(layer(upper, "x", lower)))
+	f.Add([]byte(`{"uuid":null}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		i, err := Parse(b, "https://host")
+		all, lerr := ParseList(append(append([]byte("["), b...), ']'), "https://host")
+		for _, err := range []error{err, lerr} {
+			if err != nil && !fault.Is(err, fault.Invalid) {
+				t.Errorf("%v", err)
+			}
+		}
+		if err == nil {
+			all = append(all, i)
+		}
+		for _, i := range all {
+			if !uuid.MatchString(i.ID) || i.Origin != "" && !uuid.MatchString(i.Origin) || i.Refused == "" &&
+				(len(i.Files) != 1 || !source.ValidSum(i.Files[0].Sum) || i.Size <= 0) {
+				t.Errorf("%+v", i)
+			}
+		}
+	})
+}
