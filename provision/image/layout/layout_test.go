@@ -314,3 +314,30 @@ func FuzzDocuments(f *testing.F) {
 		}
 	})
 }
+
+func TestNotesStayWithAnImage(t *testing.T) {
+	l, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := l.PutBytes([]byte("{}"), types.OCIManifestSchema1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.NameWith("a", d, map[string]string{"source": "https://x"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Name("b", d); err != nil { // writes the index again
+		t.Fatal(err)
+	}
+	all, err := l.Images()
+	if err != nil || len(all) != 2 || all[0].Notes["source"] != "https://x" || len(all[1].Notes) > 0 {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if err := l.Name("a", d); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := l.Images(); err != nil || len(all[0].Notes) > 0 {
+		t.Errorf("another image kept the notes: %+v, %v", all, err)
+	}
+}

@@ -38,6 +38,7 @@ func TestReferences(t *testing.T) {
 		"docker-archive:/a/x:y":    {Kind: DockerArchive, Path: "/a/x:y"},
 		"rootfs:/srv/root/":        {Kind: Rootfs, Path: "/srv/root"},
 		"rootfs:../root.tar.zst":   {Kind: Rootfs, Path: "../root.tar.zst"},
+		"store:app:1.0-rc_1":       {Kind: Stored, StoredName: "app", Version: "1.0-rc_1"},
 		"rootfs:/srv/ubuntu:noble": {Kind: Rootfs, Path: "/srv/ubuntu:noble"},
 	} {
 		want.Text = text
@@ -136,7 +137,7 @@ func TestNamesThatResembleNothing(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"debian:bookworm", "alpine:3.20", "a/b@" + sum, "oci:/x:y",
-		"rootfs:x.tar", "debain:x", "::@",
+		"rootfs:x.tar", "store:app:1", "store:a", "debain:x", "::@",
 		"localhost:5000/x:y", "docker://x", "~", "oci:", "a:b:c", "\xff", "@", ":", "x@y@z"} {
 		f.Add(s)
 	}
@@ -151,7 +152,8 @@ func FuzzParse(f *testing.F) {
 		switch {
 		case r.Kind == Packages && (r.Distribution == "" || r.Suite == ""):
 		case r.Kind == Registry && (r.Host == "" || r.Repository == "" || r.Tag == "" && r.Digest == ""):
-		case r.Kind != Packages && r.Kind != Registry && r.Path == "":
+		case r.Kind == Stored && (r.StoredName == "" || r.Version == ""):
+		case r.Kind != Packages && r.Kind != Registry && r.Kind != Stored && r.Path == "":
 		default:
 			again, err := Parse(r.String())
 			if err != nil {
@@ -164,4 +166,16 @@ func FuzzParse(f *testing.F) {
 		}
 		t.Fatalf("%q: %+v lacks a part", text, r)
 	})
+}
+
+func TestStoredImages(t *testing.T) {
+	for _, text := range []string{"store:", "store:app", "store:app:", "store::1", "store:a/b:1", "store:..:1", "store:a:b:c",
+		"store:a:" + strings.Repeat("x", 200)} {
+		if r, err := Parse(text); !fault.Is(err, fault.Invalid) || !strings.Contains(fault.Fix(err), "store:NAME:VERSION") {
+			t.Errorf("%q: %+v, %v", text, r, err)
+		}
+	}
+	if r, err := Store("app", "1"); err != nil || r.Text != "store:app:1" {
+		t.Errorf("%+v, %v", r, err)
+	}
 }

@@ -238,6 +238,16 @@ func testDownload(t *testing.T, c Case) {
 			if r := strings.Join(s.ranges, " "); r != fmt.Sprintf("bytes=%d-", len(want)/2) {
 				t.Errorf("%s: the download asked again for %q", f.Name, r)
 			}
+			// A killed download left the beginning.
+			s.mu.Lock()
+			s.ranges = nil
+			s.mu.Unlock()
+			if err := os.WriteFile(to, []byte(want[:3]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := Client().Download(t.Context(), f, to); err != nil || strings.Join(s.ranges, " ") != "bytes=3-" {
+				t.Errorf("%s after a killed download: %v, asked for %v", f.Name, err, s.ranges)
+			}
 			if err := os.WriteFile(to, []byte(strings.Repeat("x", len(want)/3)), 0o600); err != nil {
 				t.Fatal(err)
 			}
