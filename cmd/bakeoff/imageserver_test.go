@@ -30,7 +30,8 @@ func imageServer(t *testing.T) string {
 	}
 	c.Documents[folder+"/latest-releases.yaml"] = list
 	zone := `{"v":2,"uuid":"01b2c898-945f-11e1-a523-af1afbe22822","name":"smartos","version":"1.6.3","type":"zone-dataset",
-"os":"smartos","published_at":"2012-05-02T15:14:45Z","files":[{"sha1":"97f20b32c2016782257176fb58a35e5044f05840","size":9}]}`
+"os":"smartos","published_at":"2012-05-02T15:14:45Z",
+"files":[{"sha1":"97f20b32c2016782257176fb58a35e5044f05840","size":9}]}`
 	c.Documents["/smartos/images/01b2c898-945f-11e1-a523-af1afbe22822"] = zone
 	c.Documents["/smartos/images"] = "[" + zone + "]"
 	c.Files["/smartos/images/01b2c898-945f-11e1-a523-af1afbe22822/file"] = "no stream"

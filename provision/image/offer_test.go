@@ -66,8 +66,9 @@ func TestImportOfAChain(t *testing.T) {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	chain, err := Ancestry(all, h)
-	if err != nil || len(chain) != 2 || chain[1].UUID != lowerID || len(h.Layers) != 2 || h.Layers[0] != chain[1].Layers[0] ||
-		h.UUID != upperID || h.OriginName != lowerID || h.Source != server.Address() || h.Ref != "store:upper:1" {
+	if err != nil || len(chain) != 2 || chain[1].UUID != lowerID || len(h.Layers) != 2 ||
+		h.Layers[0] != chain[1].Layers[0] || h.UUID != upperID || h.OriginName != lowerID ||
+		h.Source != server.Address() || h.Ref != "store:upper:1" {
 		t.Errorf("%+v, %v", chain, err)
 	}
 	again, err := s.ImportFrom(t.Context(), imgapi.Source{}, server.Address(), upperID)
@@ -90,8 +91,8 @@ func TestImportOfAChain(t *testing.T) {
 func TestImportsThatAreRefused(t *testing.T) {
 	server := imgapiServer(t)
 	s := &Store{Dir: t.TempDir()}
-	if _, err := s.ImportFrom(t.Context(), imgapi.Source{}, server.Address(), streamID); !fault.Is(err, fault.Unsupported) ||
-		!strings.Contains(err.Error(), "ZFS stream") {
+	if _, err := s.ImportFrom(t.Context(), imgapi.Source{}, server.Address(), streamID); !fault.Is(err,
+		fault.Unsupported) || !strings.Contains(err.Error(), "ZFS stream") {
 		t.Errorf("a ZFS stream: %v", err)
 	}
 	if h, err := s.ImportFrom(t.Context(), imgapi.Source{}, server.Address(), tarredID); err != nil ||
@@ -144,8 +145,9 @@ func TestImportOfSets(t *testing.T) {
 	base, etc := setOf(t, "./", "./bin/", "./bin/sh"), setOf(t, "./etc/", "./etc/rc")
 	const path = "/NetBSD-10.1/amd64/binary/sets"
 	server := sourcetest.Start(t, sourcetest.Case{Source: netbsd.Source{}, Path: path,
-		Documents: map[string]string{path + "/MD5": "MD5 (base.tgz) = " + md5Of(base) + "\nMD5 (etc.tgz) = " + md5Of(etc) + "\n"},
-		Files:     map[string]string{path + "/base.tgz": base, path + "/etc.tgz": etc}})
+		Documents: map[string]string{path + "/MD5": "MD5 (base.tgz) = " + md5Of(base) + "\nMD5 (etc.tgz) = " +
+			md5Of(etc) + "\n"},
+		Files: map[string]string{path + "/base.tgz": base, path + "/etc.tgz": etc}})
 	s := &Store{Dir: t.TempDir()}
 	h, err := s.ImportFrom(t.Context(), netbsd.Source{}, server.Address(), "netbsd-base:10.1")
 	if err != nil || h.OS != "netbsd" || h.Arch != "amd64" || len(h.Layers) != 2 {

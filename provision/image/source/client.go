@@ -274,7 +274,8 @@ func (c *Client) copyFile(out io.Writer, in io.Reader, timer *time.Timer, name s
 // verify compares a file with its checksum.
 func verify(ctx context.Context, f File, path string) error {
 	algorithm, want, _ := strings.Cut(f.Sum, ":")
-	h := map[string]func() hash.Hash{"sha512": sha512.New, "sha256": sha256.New, "sha1": sha1.New, "md5": md5.New}[algorithm]()
+	h := map[string]func() hash.Hash{"sha512": sha512.New, "sha256": sha256.New, "sha1": sha1.New,
+		"md5": md5.New}[algorithm]()
 	in, err := os.Open(path)
 	if err != nil {
 		return err

@@ -139,7 +139,8 @@ func Pick(all []Image, id string) (Image, error) {
 
 // Absent is the error for an image that a server lacks.
 func Absent(id string) error {
-	return fault.WithFix(fault.New(fault.NotFound, "the source has no image %q", id), "bakeoff image avail lists what it has")
+	return fault.WithFix(fault.New(fault.NotFound, "the source has no image %q", id),
+		"bakeoff image avail lists what it has")
 }
 
 // maxOrigins bounds a chain of origins.

@@ -16,7 +16,8 @@ type Source struct{}
 
 // Doc implements source.Source.
 func (Source) Doc() source.Doc {
-	return source.Doc{Kind: "alpine", Summary: "the mini root file systems of Alpine Linux, for this machine's architecture",
+	return source.Doc{Kind: "alpine",
+		Summary: "the mini root file systems of Alpine Linux, for this machine's architecture",
 		Address: "a branch of a mirror, such as https://dl-cdn.alpinelinux.org/alpine/latest-stable"}
 }
 
@@ -66,7 +67,8 @@ func Parse(b []byte, folder string) ([]source.Image, error) {
 		f := source.File{Name: file, URL: source.Join(folder, file), Size: size, Sum: "sha256:" + n.Get("sha256").String()}
 		if err != nil || size <= 0 || size > source.MaxFile || !source.ValidFile(file) || !source.ValidFile(version) ||
 			!source.ValidSum(f.Sum) {
-			return nil, source.Damaged("latest-releases.yaml", "line %d: version, file, size or sha256 is missing or wrong", n.Line)
+			return nil, source.Damaged("latest-releases.yaml", "line %d: version, file, size or sha256 is missing or wrong",
+				n.Line)
 		}
 		out = append(out, source.Image{ID: flavor + ":" + version, Name: flavor, Version: version, OS: "linux",
 			Arch: source.Arches[n.Get("arch").String()], Type: "tarball", Description: "Alpine Linux " + version,

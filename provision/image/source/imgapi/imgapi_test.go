@@ -48,7 +48,8 @@ func Test(t *testing.T) {
 		Replace(layer(lower, "gone", ""))
 	sourcetest.Run(t, sourcetest.Case{Source: Source{},
 		Documents: map[string]string{
-			"/images":          "[" + strings.Join([]string{dataset, layer(lower, "lower", ""), layer(upper, "upper", lower), gone}, ",") + "]",
+			"/images": "[" + dataset + "," + layer(lower, "lower", "") + "," +
+				layer(upper, "upper", lower) + "," + gone + "]",
 			"/images/" + zone:  dataset,
 			"/images/" + lower: layer(lower, "lower", ""),
 			"/images/" + upper: layer(upper, "upper", lower)},
@@ -69,8 +70,8 @@ func TestChains(t *testing.T) {
 	if err != nil || len(chain) != 2 || chain[0].ID != lower || chain[1].ID != upper {
 		t.Errorf("%+v, %v", chain, err)
 	}
-	if _, err := source.Chain(t.Context(), Source{}, sourcetest.Client(), s.Address(), zone); !fault.Is(err, fault.Invalid) ||
-		!strings.Contains(err.Error(), "endless") {
+	_, err = source.Chain(t.Context(), Source{}, sourcetest.Client(), s.Address(), zone)
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "endless") {
 		t.Errorf("%v", err)
 	}
 }
