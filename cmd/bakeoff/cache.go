@@ -41,8 +41,9 @@ builds or downloads again what it needs.`,
 				"resumed. It keeps what a build in progress writes.",
 			func(e image.Entry, all bool) bool { return e.Prunable(time.Now(), all) }),
 		a.cacheRemove("clear", "Remove everything in the cache",
-			"clear removes every image, kernel and program in the cache. It refuses while a run\n"+
-				"measures on this machine or a build is in progress.",
+			"clear removes every image, kernel and program in the cache, also the images that image\n"+
+				"create stored, which no run can make again. It refuses while a run measures on this\n"+
+				"machine or a build is in progress.",
 			func(image.Entry, bool) bool { return true }))
 	return c
 }
