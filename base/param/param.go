@@ -240,11 +240,11 @@ func Join(items []string) string {
 }
 
 // Match reports whether one of the patterns matches: NAME=VALUE matches that
-// value, * matches any values.
+// value, NAME=* any value but the empty one, * any values.
 func (v Values) Match(patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool {
 		name, value, _ := strings.Cut(p, "=")
-		return p == "*" || name != "" && v[name] == value
+		return p == "*" || name != "" && (v[name] == value || value == "*" && v[name] != "")
 	})
 }
 

@@ -29,7 +29,8 @@ func (s *runner) prepare() {
 			s.Fatalf("go build bakeoff-agent: %v\n%s", err, b)
 		}
 	}
-	if s.drv.Doc().Image && s.o.Image.Root == "" && s.o.Image.Ref == "" {
+	doc := s.drv.Doc()
+	if doc.Image && s.o.Image.Root == "" && s.o.Image.Ref == "" && !s.o.Options.Match(doc.OwnRoot) {
 		s.o.Image = driver.Image{Ref: "busybox", Digest: "sha256:none", Root: s.busybox()}
 	}
 }

@@ -36,6 +36,7 @@ type disk struct {
 	serial   string
 	path     string // on the host
 	snapshot bool   // changes go to a file without a name
+	boots    bool   // the firmware starts its boot loader
 	// controller, format, cache and aio are values of the options.
 	controller, format, cache, aio string
 }
@@ -50,8 +51,15 @@ type machine struct {
 	cpus    int
 	memory  unit.Bytes
 	dir     string
-	kernel  string
+	kernel  string // "" starts the boot loader of the disk
+	initrd  string
 	append  string
+	// bare tells that append is the whole command line of the kernel.
+	bare bool
+	// noACPI hides ACPI; QEMU then names virtio devices on the kernel's command line.
+	noACPI bool
+	// channel is a value of the option channel.
+	channel string
 	// firmware is passed by its path; without one QEMU chooses its own.
 	firmware firmware
 	tscKHz   int64
@@ -70,14 +78,17 @@ func commandLine(m machine) []string {
 		m.program, "-name", "guest=" + m.label, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-machine", machineArg(m), "-cpu", cpuModel(m.accel),
 		"-smp", strconv.Itoa(m.cpus), "-m", fmt.Sprintf("%dM", m.memory/unit.MiB),
-		"-kernel", m.kernel, "-initrd", path.Join(m.dir, fileInitramfs), "-append", kernelArgs(m),
 		// Console and messages go to standard output, where they are bounded.
 		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
 		"-qmp", "unix:" + escape(path.Join(m.dir, socketMonitor)) + ",server=on,wait=off",
-		"-chardev", "socket,id=channel,path=" + escape(path.Join(m.dir, socketChannel)) + ",server=on,wait=off",
-		"-device", "virtio-serial-" + bus(m.kind),
-		"-device", "virtserialport,chardev=channel,nr=1,name=" + portName,
 	}
+	if m.kernel != "" {
+		argv = append(argv, "-kernel", m.kernel, "-append", kernelArgs(m))
+	}
+	if m.initrd != "" {
+		argv = append(argv, "-initrd", m.initrd)
+	}
+	argv = append(argv, channelArgs(m)...)
 	if m.sandbox {
 		argv = append(argv, "-sandbox", sandbox)
 	}
@@ -100,6 +111,9 @@ func machineArg(m machine) string {
 		// are needed early in the boot.
 		arg += ",acpi=on,pit=on,pic=on,rtc=on,isa-serial=on"
 	}
+	if m.noACPI {
+		arg = strings.Replace(arg, ",acpi=on", "", 1) + ",acpi=off"
+	}
 	return arg
 }
 
@@ -121,6 +135,9 @@ func cpuModel(accel string) string {
 // kernelArgs is the kernel's command line, the same for all guests of one
 // contender.
 func kernelArgs(m machine) string {
+	if m.bare {
+		return m.append
+	}
 	// A panic restarts at once by a triple fault, which works in every state of
 	// the machine. The kernel's self-tests of cryptography are a fifth of an
 	// emulated boot.
@@ -164,9 +181,15 @@ func newMachine(spec driver.Spec, o options) machine {
 		cpus: spec.CPUs, memory: spec.Memory, dir: spec.Dir,
 		kernel: spec.Image.Kernel, append: o.append, network: spec.Network,
 	}
+	if o.own() {
+		m.kernel, m.initrd = "", o.initrd
+	} else {
+		m.initrd = path.Join(spec.Dir, fileInitramfs)
+	}
 	if o.kernel != "" {
 		m.kernel = o.kernel
 	}
+	m.noACPI, m.channel = o.acpi == acpiOff, o.channel
 	m.modules = storageModules(o.controller, spec.Volumes)
 	return m
 }

@@ -29,13 +29,25 @@ func validate(spec driver.Spec, o options) error {
 	if err := guest.Check((Driver{}).Doc(), spec, minMemory); err != nil {
 		return err
 	}
+	for option, name := range o.files() {
+		if name != "" && !path.IsAbs(name) {
+			return invalid("%s must be an absolute path (got %q)", option, name)
+		}
+	}
 	switch {
+	case o.own():
+		if err := o.validateOwn(spec); err != nil {
+			return err
+		}
 	case spec.Image.Disk == "":
-		return invalid("a machine boots from an image; name one, such as image: debian:bookworm")
+		return invalid("a machine boots from an image or a disk; name one, such as image: debian:bookworm")
 	case spec.Image.Kernel == "" && o.kernel == "":
 		return invalid("the image has no kernel; name one with the option %s", optKernel)
-	case o.kernel != "" && !path.IsAbs(o.kernel):
-		return invalid("%s must be an absolute path (got %q)", optKernel, o.kernel)
+	case o.channel == channelDial:
+		return fault.WithFix(fault.New(fault.Invalid, "%s: the agent of an image answers on a virtio port, not by %s",
+			optChannel, channelDial), "remove "+optChannel)
+	}
+	switch {
 	case strings.ContainsFunc(o.append, func(r rune) bool { return r < ' ' || r > '~' }):
 		return invalid("%s: write printable ASCII characters only (got %q)", optAppend, o.append)
 	case len(path.Join(spec.Dir, socketMonitor)) > maxSocketPath:

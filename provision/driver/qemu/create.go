@@ -39,17 +39,22 @@ func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (d
 }
 
 func (in *Instance) create(ctx context.Context, o options) error {
+	o, files, err := resolve(ctx, in.Host, in.Spec.Memo, o)
+	if err != nil {
+		return err
+	}
 	m, err := in.choose(ctx, o)
 	if err != nil {
 		return err
 	}
+	m.bare = o.own() && files.kernel.System != systemLinux
 	if m.disks, err = in.storage(ctx, o); err != nil {
 		return err
 	}
-	err = guest.Initramfs(ctx, in.Host, wire.InitramfsRequest{Kernel: m.kernel, Modules: modulesDir(in.Spec, o),
-		Wanted: wantedModules(m), Agent: in.Spec.Agent, Config: initConfig(in.Spec),
-		Out: path.Join(in.Spec.Dir, fileInitramfs)})
-	if err != nil {
+	if o.own() {
+		m.disks = files.disks(o)
+	} else if err = guest.Initramfs(ctx, in.Host, wire.InitramfsRequest{Kernel: m.kernel, Modules: modulesDir(in.Spec, o),
+		Wanted: wantedModules(m), Agent: in.Spec.Agent, Config: initConfig(in.Spec), Out: m.initrd}); err != nil {
 		return err
 	}
 	stderr := &conn.Tail{Limit: 8 << 10}
@@ -71,7 +76,16 @@ func (in *Instance) create(ctx context.Context, o options) error {
 	if err := in.Meet(ctx, rw, p, o.bootTimeout); err != nil {
 		return err
 	}
-	return in.describe(ctx, m, o)
+	if o.own() {
+		if err := in.Prepare(ctx, []string{"mkdir", "-p", guest.Scratch}); err != nil {
+			return err
+		}
+	}
+	if err := in.describe(ctx, m, o); err != nil {
+		return err
+	}
+	maps.Copy(in.Properties.Facts, files.facts(o))
+	return nil
 }
 
 // dial connects to one of the machine's sockets.

@@ -70,9 +70,9 @@ func accelerator(wanted string, kvm wire.KVMResult) (string, error) {
 		"use accel: auto or tcg, or a machine with hardware virtualization")
 }
 
-// filesThere checks that the host has the kernel and its modules.
+// filesThere checks that the host has the files of the options.
 func filesThere(ctx context.Context, host conn.Conn, o options) driver.Availability {
-	for option, name := range map[string]string{optKernel: o.kernel, optModules: o.modules} {
+	for option, name := range o.files() {
 		if name == "" {
 			continue
 		}
@@ -111,6 +111,10 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 		return a
 	}
 	a := driver.Availability{Facts: map[string]string{"qemu": e.version, "sandbox": fmt.Sprint(e.sandbox)}}
+	if o, _, err = resolve(ctx, host, nil, o); err != nil {
+		a.Reason, a.Fix = reason(err), fault.Fix(err)
+		return a
+	}
 	if !e.machines[o.machine] {
 		a.Reason = fmt.Sprintf("this QEMU (%s) has no machine %s", e.version, o.machine)
 		a.Fix = "use another machine type, or an emulator that has this one"

@@ -338,7 +338,7 @@ func TestMissingThings(t *testing.T) {
 	spec := specOf(t, param.Values{optAccel: accelTCG, optProgram: "qemu-system-nothing"})
 	says(t, failing(t, spec), fault.Unsupported, "apt-get install qemu-system-x86")
 	spec = specOf(t, param.Values{optAccel: accelTCG, optKernel: "/no/such/kernel"})
-	says(t, failing(t, spec), fault.NotFound, "kernel /no/such/kernel does not exist")
+	says(t, failing(t, spec), fault.NotFound, "kernel: /no/such/kernel does not exist")
 }
 
 // A machine that dies while it is used makes its requests fail, with why.

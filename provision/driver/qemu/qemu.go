@@ -29,6 +29,10 @@ const (
 	optMachine     = "machine"
 	optAccel       = "accel"
 	optKernel      = "kernel"
+	optInitrd      = "initrd"
+	optDisk        = "disk"
+	optACPI        = "acpi"
+	optChannel     = "channel"
 	optModules     = "modules"
 	optAppend      = "append"
 	optProgram     = "program"
@@ -52,18 +56,28 @@ var specs = append([]param.Spec{
 	{Name: optAccel, Kind: param.Text, Default: accelAuto, Enum: []string{accelAuto, accelKVM, accelTCG},
 		Doc: "What runs the guest's instructions. auto uses kvm if a test guest runs with it, otherwise emulation (tcg)."},
 	{Name: optKernel, Kind: param.Text,
-		Doc: "Path on the host of a kernel (bzImage or ELF with a PVH note) to boot instead of the image's."},
+		Doc: "Path on the host of a kernel to boot instead of the image's or the disk's: a bzImage, an ELF file with a PVH " +
+			"note, or a multiboot kernel of 32 bits."},
+	{Name: optInitrd, Kind: param.Text,
+		Doc: "Path on the host of an initial RAM disk for that kernel, instead of an image. It must start the agent, as the " +
+			"system of the option disk must."},
+	{Name: optDisk, Kind: param.Text,
+		Doc: "Path on the host of the whole disk of a system, raw or qcow2, instead of an image. Changes go to a temporary " +
+			"file. Without the option kernel it boots by its own boot loader (machine: q35). Its system must start the " +
+			"agent; docs/guests.md describes how."},
 	{Name: optModules, Kind: param.Text,
 		Doc: "Directory on the host with lib/modules/VERSION for that kernel. Not needed if virtio, ext4 and the console " +
 			"are " +
 			"built in."},
 	{Name: optAppend, Kind: param.Text,
-		Doc: "Words to add to the kernel's command line, such as mitigations=off."},
+		Doc: "Words to add to the kernel's command line, such as mitigations=off. The command line of a kernel that is " +
+			"not Linux is these words alone."},
 	{Name: optProgram, Kind: param.Text, Default: defaultProgram,
 		Doc: "The emulator program, a name or a path on the host."},
 	{Name: optBootTimeout, Kind: param.Duration, Default: "1m0s",
 		Doc: "Maximum time until the guest's agent answers."},
 	firmwareOption,
+	acpiOption, channelOption,
 	{Name: optKernelPackage, Kind: param.Text,
 		Doc: "The kernel package of the image's distribution, instead of the one for virtual machines. linux-image-amd64 " +
 			"has " +
@@ -81,6 +95,7 @@ func (Driver) Doc() driver.Doc {
 		Hosts:   []string{"linux"},
 		Root:    true,
 		Image:   true,
+		OwnRoot: []string{optDisk + "=*", optInitrd + "=*"},
 		Kernel:  true,
 		Options: specs,
 		Backings: []string{
@@ -104,6 +119,7 @@ func (Driver) Doc() driver.Doc {
 type options struct {
 	machine, accel, firmware                   string
 	kernel, modules, append, program           string
+	initrd, disk, acpi, channel                string
 	controller, diskFormat, diskCache, diskAIO string
 	bootTimeout                                time.Duration
 }
@@ -112,6 +128,7 @@ func decode(v param.Values) (options, error) {
 	set, err := driver.Options(specs, v)
 	return options{machine: set.Text(optMachine), accel: set.Text(optAccel), firmware: set.Text(optFirmware),
 		kernel: set.Text(optKernel), modules: set.Text(optModules), append: set.Text(optAppend),
+		initrd: set.Text(optInitrd), disk: set.Text(optDisk), acpi: set.Text(optACPI), channel: set.Text(optChannel),
 		program:    set.Text(optProgram),
 		controller: set.Text(optController), diskFormat: set.Text(optFormat), diskCache: set.Text(optCache),
 		diskAIO:     set.Text(optAIO),

@@ -44,7 +44,8 @@ const (
 var storageOptions = []param.Spec{
 	{Name: optController, Kind: param.Text, Default: virtioBlk, Enum: []string{virtioBlk, virtioSCSI, nvme, ahci},
 		Doc: "The controller of volumes with backing file:ext4 and disk. nvme and ahci need machine q35; ahci also needs a " +
-			"kernel with its driver (kernel-package: linux-image-amd64). The root is always on virtio-blk."},
+			"kernel with its driver (kernel-package: linux-image-amd64). The root of an image is always on virtio-blk; the " +
+			"disk of the option disk is on this controller."},
 	{Name: optFormat, Kind: param.Text, Default: formatRaw, Enum: []string{formatRaw, formatQcow2},
 		Doc: "The format of the file of a file:ext4 volume: raw blocks, or qcow2 with all clusters preallocated as in raw."},
 	{Name: optCache, Kind: param.Text, Default: cacheAuto, Earlier: cacheWriteback,
@@ -78,6 +79,9 @@ func (o options) validateStorage() error {
 // storage creates the files of volumes and lists the machine's disks, the root
 // first.
 func (in *Instance) storage(ctx context.Context, o options) ([]disk, error) {
+	if o.own() {
+		return nil, nil
+	}
 	disks := []disk{{serial: rootSerial, path: in.Spec.Image.Disk, snapshot: true, controller: virtioBlk,
 		format: formatRaw, cache: cacheWriteback, aio: aioThreads}}
 	for i, v := range in.Spec.Volumes {
@@ -147,6 +151,9 @@ func attach(m machine) []string {
 			drive += ",cache=" + d.cache + ",aio=" + d.aio
 		}
 		device := ",drive=" + id + ",serial=" + d.serial
+		if d.boots {
+			device += ",bootindex=0"
+		}
 		switch d.controller {
 		case virtioSCSI:
 			device = "scsi-hd,bus=scsi.0" + device

@@ -1,0 +1,157 @@
+package qemu
+
+import (
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn/local"
+)
+
+// userGuest is a specification without an image.
+func userGuest() driver.Spec {
+	s := ordinary()
+	s.Image = driver.Image{}
+	return s
+}
+
+func file(t *testing.T, content []byte) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(name, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// What a guest that the user brings cannot give is refused before anything starts.
+func TestOwnGuestIsRefused(t *testing.T) {
+	boots := param.Values{optDisk: "/d", optMachine: machineQ35}
+	for name, tt := range map[string]struct {
+		change    func(*driver.Spec)
+		options   param.Values
+		says, fix string
+	}{
+		"fine":            {nil, boots, "", ""},
+		"kernel and disk": {nil, param.Values{optDisk: "/d", optKernel: "/k"}, "", ""},
+		"kernel and RAM disk": {nil, param.Values{optInitrd: "/i", optKernel: "/k", optChannel: channelDial}, "",
+			""},
+		"image":    {func(s *driver.Spec) { s.Image.Disk = "/i" }, boots, "disk: the guest has a system", "remove image"},
+		"microvm":  {nil, param.Values{optDisk: "/d"}, "microvm has no firmware that starts the boot loader", "machine: q35"},
+		"RAM disk": {nil, param.Values{optInitrd: "/i"}, "needs a kernel", "kernel"},
+		"append": {nil, param.Values{optDisk: "/d", optMachine: machineQ35, optAppend: "x"}, "append has no effect",
+			"remove append"},
+		"modules":  {nil, param.Values{optDisk: "/d", optKernel: "/k", optModules: "/m"}, "modules", "remove modules"},
+		"relative": {nil, param.Values{optDisk: "d"}, "disk must be an absolute path", ""},
+		"volume": {func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/data", Backing: "tmpfs"}} }, boots,
+			"mounts no volumes", "remove volumes"},
+		"tuning": {func(s *driver.Spec) { s.Tuning = map[string]string{"a.b": "1"} }, boots, "makes no settings",
+			"remove tuning"},
+		"network": {func(s *driver.Spec) { s.Network = &driver.Network{MAC: "02:00:00:00:00:01"} }, boots,
+			"gives no address", "with an image"},
+		"dial of an image": {func(s *driver.Spec) { *s = ordinary() }, param.Values{optChannel: channelDial},
+			"answers on a virtio port", "remove channel"},
+	} {
+		s := userGuest()
+		if tt.change != nil {
+			tt.change(&s)
+		}
+		err := validate(s, settings(tt.options))
+		if tt.says == "" && err != nil || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says) ||
+			!strings.Contains(fault.Fix(err), tt.fix)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The file of the kernel decides ACPI, firmware and channel, unless the lab file does.
+func TestDefaultsFollowFromTheKernel(t *testing.T) {
+	netbsd, linux := file(t, elfKernel(true, 18, netbsdText)), file(t, elfKernel(true, 18, "Linux version 6.1.0-1 (x)"))
+	disk := file(t, []byte("a raw disk"))
+	for name, tt := range map[string]struct {
+		options                 param.Values
+		acpi, firmware, channel string
+	}{
+		"netbsd": {param.Values{optKernel: netbsd, optDisk: disk}, acpiOff, seaBIOS, channelDial},
+		"netbsd on q35": {param.Values{optKernel: netbsd, optDisk: disk, optMachine: machineQ35}, acpiOn, firmwareAuto,
+			channelDial},
+		"netbsd as the user says": {param.Values{optKernel: netbsd, optDisk: disk, optACPI: acpiOn, optFirmware: qboot,
+			optChannel: channelVirtio}, acpiOn, qboot, channelVirtio},
+		"linux": {param.Values{optKernel: linux, optDisk: disk}, acpiOn, firmwareAuto, channelVirtio},
+		"disk":  {param.Values{optDisk: disk, optMachine: machineQ35}, acpiOn, firmwareAuto, channelVirtio},
+		"image": {nil, acpiOn, firmwareAuto, channelVirtio},
+	} {
+		o, _, err := resolve(t.Context(), local.Conn{}, nil, settings(tt.options))
+		if err != nil || o.acpi != tt.acpi || o.firmware != tt.firmware || o.channel != tt.channel {
+			t.Errorf("%s: acpi %s, firmware %s, channel %s, %v", name, o.acpi, o.firmware, o.channel, err)
+		}
+	}
+	_, _, err := resolve(t.Context(), local.Conn{}, nil, settings(param.Values{optKernel: netbsd}))
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "NetBSD 10.99.12") ||
+		!strings.Contains(fault.Fix(err), "disk: FILE") {
+		t.Errorf("a NetBSD kernel with an image: %v", err)
+	}
+}
+
+func TestOwnCommandLine(t *testing.T) {
+	kernel, disk := file(t, elfKernel(true, 18, netbsdText)), file(t, []byte("a raw disk"))
+	argv := ownCommandLine(t, param.Values{optKernel: kernel, optDisk: disk, optAppend: "root=ld0a console=com0 -z"})
+	for _, want := range [][]string{
+		{"-machine", "microvm,accel=tcg,pit=on,pic=on,rtc=on,isa-serial=on,acpi=off"},
+		{"-kernel", kernel, "-append", "root=ld0a console=com0 -z"},
+		{"-drive", "if=none,id=disk0,format=raw,snapshot=on,file=" + disk},
+		{"-device", "virtio-blk-device,drive=disk0,serial=root"},
+		{"-netdev", "user,id=channel,restrict=on,guestfwd=tcp:10.0.2.100:7311-chardev:channel"},
+		{"-device", "virtio-net-device,netdev=channel,mac=" + channelMAC},
+	} {
+		if !has(argv, want...) {
+			t.Errorf("%q lacks %q", argv, want)
+		}
+	}
+	for _, never := range []string{"-initrd", "virtserialport", "tsc_early_khz"} {
+		if strings.Contains(strings.Join(argv, " "), never) {
+			t.Errorf("%q has %s", argv, never)
+		}
+	}
+	// Linux gets bakeoff's words first; the last one counts.
+	linux, ramdisk := file(t, elfKernel(true, 18, "Linux version 6.1.0-1 (x)")), file(t, []byte("cpio"))
+	argv = ownCommandLine(t, param.Values{optKernel: linux, optInitrd: ramdisk, optAppend: "panic=9"})
+	if !has(argv, "-initrd", ramdisk) || !has(argv, "-device", "virtserialport,chardev=channel,nr=1,name=bakeoff") ||
+		!strings.Contains(strings.Join(argv, " "), "-append console=ttyS0 panic=-1") || !has(argv, "-machine",
+		"microvm,accel=tcg,acpi=on,pit=on,pic=on,rtc=on,isa-serial=on") {
+		t.Errorf("got %q", argv)
+	}
+	packed := make([]byte, 512)
+	copy(packed, "QFI\xfb")
+	binary.BigEndian.PutUint32(packed[4:], 3)
+	argv = ownCommandLine(t, param.Values{optDisk: file(t, packed), optMachine: machineQ35, optController: nvme})
+	text := strings.Join(argv, " ")
+	if !strings.Contains(text, "format=qcow2,snapshot=on") || strings.Contains(text, "-kernel") ||
+		strings.Contains(text, "-append") || !has(argv, "-device", "nvme,drive=disk0,serial=root,bootindex=0") {
+		t.Errorf("got %q", argv)
+	}
+	binary.BigEndian.PutUint64(packed[8:], 104) // the offset of a backing file's name
+	_, _, err := resolve(t.Context(), local.Conn{}, nil, settings(param.Values{optDisk: file(t, packed),
+		optMachine: machineQ35}))
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "disk: /") ||
+		!strings.Contains(err.Error(), "backing file") {
+		t.Errorf("a disk that needs another file: %v", err)
+	}
+}
+
+// ownCommandLine is the command line for a guest that the user brings.
+func ownCommandLine(t *testing.T, v param.Values) []string {
+	t.Helper()
+	o, files, err := resolve(t.Context(), local.Conn{}, nil, settings(v))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newMachine(userGuest(), o)
+	m.accel, m.disks, m.bare = accelTCG, files.disks(o), files.kernel.System != systemLinux
+	return commandLine(m)
+}
