@@ -20,6 +20,37 @@ var signs = []struct {
 	{regexp.MustCompile(`Kernel panic - not syncing: (.*)`), "its kernel panicked: "},
 	{regexp.MustCompile(`Out of memory: Killed process .*`), "the guest ran out of memory: "},
 	{regexp.MustCompile(`BUG: .*|Oops: .*`), "its kernel failed: "},
+	// The BSDs. NetBSD puts the time before its messages.
+	{regexp.MustCompile(`(?m)^(?:\[ *[0-9.]+\] )?panic: (.*)`), "its kernel panicked: "},
+	{regexp.MustCompile(`.*timecounter went backwards.*`), "its clock went backwards: "},
+}
+
+// excerptLines is how many lines of a console an error has, and signLines how many of
+// them are from the sign on.
+const (
+	excerptLines = 15
+	signLines    = 4
+)
+
+// Excerpt returns the last lines of a console. If the sign of its end is not among them,
+// because a kernel printed a long trace after it, the excerpt begins with the sign.
+func Excerpt(text []byte) string {
+	last := safetext.LastLines(string(text), excerptLines)
+	for _, s := range signs {
+		at := s.line.FindIndex(text)
+		if at == nil {
+			continue
+		}
+		begin := bytes.LastIndexByte(text[:at[0]], '\n') + 1
+		rest := text[begin:]
+		if len(bytes.Split(bytes.TrimSpace(rest), []byte("\n"))) <= excerptLines {
+			return last
+		}
+		lines := bytes.SplitAfterN(rest, []byte("\n"), signLines+1)
+		return safetext.LastLines(string(bytes.Join(lines[:signLines], nil)), signLines) + "\n…\n" +
+			safetext.LastLines(string(text), excerptLines-signLines)
+	}
+	return last
 }
 
 // Diagnose finds the reason for the end of a guest in the text of its console;

@@ -84,7 +84,7 @@ func (p *Process) explain(op string) error {
 
 // withOutput adds the last lines of the output to an error.
 func (p *Process) withOutput(err error) error {
-	said := safetext.LastLines(string(p.out.Bytes()), 15)
+	said := Excerpt(p.out.Bytes())
 	if said == "" {
 		return fault.New(fault.Of(err), "%w (it printed nothing)", err)
 	}
