@@ -211,9 +211,9 @@ func TestDiagnoseOtherSystems(t *testing.T) {
 	for text, want := range map[string]string{
 		"[   1.0000] panic: a message of this test\n[   1.0000] cpu0: Begin traceback...\n": "its kernel panicked: " +
 			"a message of this test",
-		"panic: another message\ncpuid = 0\n":  "its kernel panicked: another message",
-		"words about panic: nothing\n": "",
-		"timecounter went backwards\n": "its clock went backwards: ",
+		"panic: another message\ncpuid = 0\n": "its kernel panicked: another message",
+		"words about panic: nothing\n":        "",
+		"timecounter went backwards\n":        "its clock went backwards: ",
 	} {
 		if got := guest.Diagnose([]byte(text)); !strings.HasPrefix(got, want) || want == "" && got != "" {
 			t.Errorf("%q: %q", text, got)
