@@ -29,6 +29,9 @@ func (v viewer) answer(ctx context.Context, a driver.Availability, c plan.Conten
 	if err := v.validate(d, c); err != nil {
 		return refused(a, err)
 	}
+	if err := v.agentless(d, c); err != nil {
+		return refused(a, err)
+	}
 	if c.System != "" { // another system's is not this one's to tell
 		return a
 	}
@@ -63,6 +66,22 @@ func (v viewer) validate(d driver.Driver, c plan.Contender) error {
 	}
 	if x, ok := d.(driver.Validator); ok {
 		return x.Validate(v.spec(d.Doc(), c))
+	}
+	return nil
+}
+
+// agentless refuses a contender without an agent if a workload of the plan needs one.
+func (v viewer) agentless(d driver.Driver, c plan.Contender) error {
+	if !c.Options.Match(d.Doc().Agentless) {
+		return nil
+	}
+	for _, cell := range v.plan.Cells {
+		for _, w := range v.Workloads {
+			if doc := w.Doc(); doc.Name == cell.Workload && !doc.Outside {
+				return fault.WithFix(fault.New(fault.Unsupported, "it has no agent, and the workload %s of cell %s starts "+
+					"programs in its environments", doc.Name, cell.Name), "remove the cell, or start the agent in the guest")
+			}
+		}
 	}
 	return nil
 }

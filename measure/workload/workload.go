@@ -101,6 +101,8 @@ type Doc struct {
 	// Peer says that it needs a load generator on the other side, and so a
 	// network.
 	Peer bool `json:"peer"`
+	// Outside says that it starts nothing in an environment, which so needs no agent.
+	Outside bool `json:"outside,omitempty"`
 	// Volume names the parameter with the path of the volume that it needs;
 	// "" if it needs none.
 	Volume string `json:"volume,omitempty"`

@@ -293,6 +293,9 @@ type Doc struct {
 	// OwnRoot lists the options (see param.Values.Match) that provide a root, so
 	// that no image is needed.
 	OwnRoot []string `json:"own_root,omitempty"`
+	// Agentless lists the options (see param.Values.Match) with which environments have
+	// no agent.
+	Agentless []string `json:"agentless,omitempty"`
 	// Files tells that it places files although it is not made from an image.
 	Files  bool `json:"files,omitempty"`
 	Kernel bool `json:"kernel"` // boots a kernel of its own

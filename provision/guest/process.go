@@ -54,6 +54,9 @@ func (e *Env) start(ctx context.Context, name string, cmd conn.Cmd, after func()
 	return p
 }
 
+// Printed is the end of what the process has printed.
+func (p *Process) Printed() []byte { return p.out.Bytes() }
+
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 

@@ -9,6 +9,7 @@ import (
 	tools "bakeoff/measure/tool/all"
 	"bakeoff/measure/workload"
 	workloads "bakeoff/measure/workload/all"
+	boot "bakeoff/measure/workload/boot/runner"
 	cms "bakeoff/measure/workload/cms/runner"
 	command "bakeoff/measure/workload/command/runner"
 	compression "bakeoff/measure/workload/compression/runner"
@@ -21,6 +22,7 @@ import (
 // loop of the agent, one for each tool, and separate ones.
 func Runners() []execution.Runner {
 	all := []execution.Runner{
+		boot.New(),
 		cms.New(),
 		command.New(),
 		compression.New(),

@@ -7,6 +7,7 @@ import (
 
 	tools "bakeoff/measure/tool/all"
 	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/boot"
 	"bakeoff/measure/workload/calibrate"
 	"bakeoff/measure/workload/cms"
 	"bakeoff/measure/workload/command"
@@ -29,6 +30,7 @@ import (
 // here, and one of each tool.
 func Parsers() []workload.Parser {
 	all := []workload.Parser{
+		boot.New(),
 		calibrate.New(),
 		cms.New(),
 		command.New(),

@@ -58,8 +58,10 @@ type machine struct {
 	bare bool
 	// noACPI hides ACPI; QEMU then names virtio devices on the kernel's command line.
 	noACPI bool
-	// channel is a value of the option channel.
+	// channel is a value of the option channel; noAgent leaves it out.
 	channel string
+	noAgent bool
+	ready   readiness
 	// firmware is passed by its path; without one QEMU chooses its own.
 	firmware firmware
 	tscKHz   int64
@@ -88,7 +90,11 @@ func commandLine(m machine) []string {
 	if m.initrd != "" {
 		argv = append(argv, "-initrd", m.initrd)
 	}
-	argv = append(argv, channelArgs(m)...)
+	if m.noAgent {
+		argv = append(argv, readyArgs(m)...)
+	} else {
+		argv = append(argv, channelArgs(m)...)
+	}
 	if m.sandbox {
 		argv = append(argv, "-sandbox", sandbox)
 	}

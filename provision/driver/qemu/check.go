@@ -34,6 +34,9 @@ func validate(spec driver.Spec, o options) error {
 			return invalid("%s must be an absolute path (got %q)", option, name)
 		}
 	}
+	if err := o.validateReady(); err != nil {
+		return err
+	}
 	switch {
 	case o.own():
 		if err := o.validateOwn(spec); err != nil {

@@ -35,6 +35,9 @@ func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (d
 	if err := in.create(ctx, o); err != nil {
 		return nil, in.Abandon(ctx, err)
 	}
+	if o.agent == agentNone {
+		return guest.WithoutAgent(m), nil
+	}
 	return in, nil
 }
 
@@ -46,6 +49,11 @@ func (in *Instance) create(ctx context.Context, o options) error {
 	m, err := in.choose(ctx, o)
 	if err != nil {
 		return err
+	}
+	if m.noAgent = o.agent == agentNone; m.noAgent {
+		if m.ready, err = parseReady(o.ready); err != nil {
+			return err
+		}
 	}
 	m.bare = o.own() && files.kernel.System != systemLinux
 	if m.disks, err = in.storage(ctx, o); err != nil {
@@ -66,6 +74,12 @@ func (in *Instance) create(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	if m.noAgent {
+		if err := in.await(ctx, p, m, o.bootTimeout); err != nil {
+			return err
+		}
+		return in.describeAll(ctx, m, o, files)
+	}
 	var rw net.Conn
 	if err := in.Until(ctx, p, o.bootTimeout, func() (err error) {
 		rw, err = in.dial(ctx, socketChannel)
@@ -81,6 +95,11 @@ func (in *Instance) create(ctx context.Context, o options) error {
 			return err
 		}
 	}
+	return in.describeAll(ctx, m, o, files)
+}
+
+// describeAll sets the facts of the instance.
+func (in *Instance) describeAll(ctx context.Context, m machine, o options, files guestFiles) error {
 	if err := in.describe(ctx, m, o); err != nil {
 		return err
 	}

@@ -188,6 +188,12 @@ func (f guestFiles) disks(o options) []disk {
 // facts says what was booted, and over which channel the agent answers.
 func (f guestFiles) facts(o options) map[string]string {
 	facts := map[string]string{"channel": o.channel}
+	if o.agent == agentNone {
+		facts["channel"], facts["ready"] = "none", o.ready
+		if !strings.HasPrefix(o.ready, viaConsole) {
+			facts["ready.resolution"] = knockStep.String()
+		}
+	}
 	for name, value := range f.kernel.facts() {
 		facts[name] = value
 	}
@@ -213,12 +219,8 @@ func (f guestFiles) facts(o options) map[string]string {
 func channelArgs(m machine) []string {
 	argv := []string{"-chardev", "socket,id=channel,path=" + escape(path.Join(m.dir, socketChannel)) + ",server=on,wait=off"}
 	if m.channel == channelDial {
-		card := "virtio-net-" + bus(m.kind) + ",netdev=channel,mac=" + channelMAC
-		if m.kind == machineQ35 {
-			card += ",romfile=" // it boots nothing
-		}
 		return append(argv, "-netdev", "user,id=channel,restrict=on,guestfwd=tcp:"+DialAddress+"-chardev:channel",
-			"-device", card)
+			"-device", card(m, "channel"))
 	}
 	return append(argv, "-device", "virtio-serial-"+bus(m.kind),
 		"-device", "virtserialport,chardev=channel,nr=1,name="+portName)

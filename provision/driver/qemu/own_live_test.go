@@ -3,13 +3,19 @@
 package qemu
 
 import (
+	"context"
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/qemu/bootdisk"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
 )
 
 // brought is a specification without an image, and what its system is made from.
@@ -69,4 +75,58 @@ func TestWholeDisk(t *testing.T) {
 				"firmware": tt.firmware, "disk.format": formatRaw, "kernel.append": ""})
 		})
 	}
+}
+
+// A guest without an agent is up when its console or its server says so. It can be
+// frozen and metered, and nothing can be started in it.
+func TestWithoutAgent(t *testing.T) {
+	for _, ready := range []string{"http:80/index.html", "console:starting the kernel"} {
+		t.Run(ready, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "disk.raw")
+			spec, k := brought(t, param.Values{optAccel: accelTCG, optMachine: machineQ35, optDisk: file,
+				optAgent: agentNone, optReady: ready, optBootTimeout: "3m0s"})
+			if err := bootdisk.Disk(t.Context(), k, file); err != nil {
+				t.Fatal(err)
+			}
+			start := time.Now()
+			in, err := New().Create(t.Context(), local.Conn{}, spec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("ready after %v", time.Since(start).Round(time.Millisecond))
+			defer func() {
+				if err := in.Close(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}()
+			if _, err := in.Exec(t.Context(), conn.Command("true")); !fault.Is(err, fault.Unsupported) {
+				t.Errorf("a program: %v", err)
+			}
+			f := in.(driver.Freezer)
+			if err := errors.Join(f.Freeze(t.Context()), f.Thaw(t.Context())); err != nil {
+				t.Error(err)
+			}
+			if u, err := in.(driver.Meter).Usage(t.Context()); err != nil || u.CPUSeconds == nil || *u.CPUSeconds <= 0 {
+				t.Errorf("it used %v, %v", u, err)
+			}
+			if facts := in.Info().Facts; facts["channel"] != "none" || facts["ready"] != ready {
+				t.Errorf("facts %v", facts)
+			}
+			if text := string(in.Diagnose(t.Context())); !strings.Contains(text, "starting the kernel") {
+				t.Errorf("the diagnosis has no console:\n%s", text)
+			}
+		})
+	}
+}
+
+// A guest that never gets ready is given up at its deadline.
+func TestNeverReady(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "initrd")
+	spec, k := brought(t, param.Values{optAccel: accelTCG, optInitrd: file, optAppend: "rdinit=/start",
+		optAgent: agentNone, optReady: "tcp:22", optBootTimeout: "4s"})
+	if err := bootdisk.RAMDisk(t.Context(), k, file); err != nil {
+		t.Fatal(err)
+	}
+	spec.Options[optKernel] = k.Image
+	says(t, failing(t, spec), fault.Subject, "did not answer within 4s", "nothing answers at tcp:22")
 }

@@ -77,7 +77,7 @@ var specs = append([]param.Spec{
 	{Name: optBootTimeout, Kind: param.Duration, Default: "1m0s",
 		Doc: "Maximum time until the guest's agent answers."},
 	firmwareOption,
-	acpiOption, channelOption,
+	acpiOption, channelOption, agentOption, readyOption,
 	{Name: optKernelPackage, Kind: param.Text,
 		Doc: "The kernel package of the image's distribution, instead of the one for virtual machines. linux-image-amd64 " +
 			"has " +
@@ -95,7 +95,7 @@ func (Driver) Doc() driver.Doc {
 		Hosts:   []string{"linux"},
 		Root:    true,
 		Image:   true,
-		OwnRoot: []string{optDisk + "=*", optInitrd + "=*"},
+		OwnRoot: []string{optDisk + "=*", optInitrd + "=*"}, Agentless: []string{optAgent + "=" + agentNone},
 		Kernel:  true,
 		Options: specs,
 		Backings: []string{
@@ -119,7 +119,7 @@ func (Driver) Doc() driver.Doc {
 type options struct {
 	machine, accel, firmware                   string
 	kernel, modules, append, program           string
-	initrd, disk, acpi, channel                string
+	initrd, disk, acpi, channel, agent, ready  string
 	controller, diskFormat, diskCache, diskAIO string
 	bootTimeout                                time.Duration
 }
@@ -128,7 +128,7 @@ func decode(v param.Values) (options, error) {
 	set, err := driver.Options(specs, v)
 	return options{machine: set.Text(optMachine), accel: set.Text(optAccel), firmware: set.Text(optFirmware),
 		kernel: set.Text(optKernel), modules: set.Text(optModules), append: set.Text(optAppend),
-		initrd: set.Text(optInitrd), disk: set.Text(optDisk), acpi: set.Text(optACPI), channel: set.Text(optChannel),
+		agent: set.Text(optAgent), ready: set.Text(optReady), initrd: set.Text(optInitrd), disk: set.Text(optDisk), acpi: set.Text(optACPI), channel: set.Text(optChannel),
 		program:    set.Text(optProgram),
 		controller: set.Text(optController), diskFormat: set.Text(optFormat), diskCache: set.Text(optCache),
 		diskAIO:     set.Text(optAIO),

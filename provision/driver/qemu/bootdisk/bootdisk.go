@@ -48,8 +48,8 @@ const (
 	efi = "/usr/lib/grub/x86_64-efi"
 )
 
-// start is the init of the system. With a network card it dials, as a guest without ports
-// of a virtio console has to; otherwise it serves the port.
+// start is the init of the system. With a network card it serves a page, and its agent
+// dials, as in a guest without ports of a virtio console; otherwise it serves the port.
 const start = `#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin
@@ -62,6 +62,7 @@ ip link set lo up
 if [ -d /sys/class/net/eth0 ]; then
 	ip address add 10.0.2.15/24 dev eth0
 	ip link set eth0 up
+	mkdir /www; echo a page >/www/index.html; httpd -h /www
 	while :; do nc 10.0.2.100 7311 -e /.bakeoff/agent serve -; sleep 1; done
 fi
 for p in /sys/class/virtio-ports/*; do
