@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"bakeoff/base/sample"
 	"bakeoff/judge/stats"
@@ -73,7 +74,9 @@ func (c *draft) reach(look, n int) {
 func (c *draft) hold(n int) {
 	if c.gates && n > 0 {
 		last := c.blocks[n-1].index
-		c.held = failedGates(c.us.through(last), c.them.through(last), c.metric)
+		us, them := c.us.through(last), c.them.through(last)
+		c.held = append(failedGates(us, them, c.metric), driftGates(us, them, c.metric)...)
+		slices.SortFunc(c.held, func(a, b Gate) int { return strings.Compare(a.Name, b.Name) })
 	}
 }
 

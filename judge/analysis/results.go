@@ -91,7 +91,8 @@ const ResultsSchema = "bakeoff/results/v1"
 // 3: MoreBlocks decides with a probability of 80 % instead of 50 %. 4: CPU time
 // that no trial could measure is unavailable. 5: new wording of warnings and
 // reasons. 6: BeyondMargin. 7: the gate stall. 8: the gate cpu-wait.
-const Rules = 8
+// 9: the gate clock-drift.
+const Rules = 9
 
 // Scope says for which environments a verdict holds.
 type Scope string
@@ -315,6 +316,8 @@ type Observation struct {
 	Reason          string
 	// Gates that this trial failed, by name, with the reason.
 	Gates map[string]string
+	// Clock is what passed on the environment's own clock.
+	Clock ClockReading
 	// Caveat says what the trial does not describe, in a few words; "" nothing.
 	Caveat string
 }

@@ -14,7 +14,7 @@ func TestGatesAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := []string{analysis.OrderGate, analysis.ChangeGate}
+	names := []string{analysis.OrderGate, analysis.ChangeGate, analysis.DriftGate}
 	for _, g := range Gates() {
 		names = append(names, g.Name)
 	}

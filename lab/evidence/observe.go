@@ -43,6 +43,13 @@ func (r *Reader) observe(p *plan.Plan, line store.Line) (analysis.Observation, e
 	if r.onZFSFuse(p, line.Contender, cell, w) && !strings.Contains(o.Caveat, workload.ZFSFuse) {
 		o.Caveat = strings.TrimPrefix(o.Caveat+"; "+workload.ZFSFuse, "; ")
 	}
+	if c := line.Clock; c != nil {
+		o.Clock = analysis.ClockReading{Inside: float64(c.InsideNS) / 1e9, Outside: float64(c.OutsideNS) / 1e9,
+			Uncertainty: float64(c.UncertaintyNS) / 1e9}
+		if c.Lost() {
+			o.Caveat = strings.TrimPrefix(o.Caveat+"; "+frozenClock, "; ")
+		}
+	}
 	if o.Failed {
 		return o, nil
 	}
@@ -57,6 +64,9 @@ func (r *Reader) observe(p *plan.Plan, line store.Line) (analysis.Observation, e
 	o.Values = values
 	return o, nil
 }
+
+// frozenClock is the caveat of a guest that does not count the time in which it is frozen.
+const frozenClock = "the clock of the guest stands still while it is frozen, so its time of day is late"
 
 // raw reads the blobs of a trial, by their names inside its directory.
 func (r *Reader) raw(line store.Line) (workload.Raw, error) {

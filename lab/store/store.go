@@ -140,4 +140,15 @@ type Clock struct {
 	InsideNS      int64 `json:"inside_ns"`
 	OutsideNS     int64 `json:"outside_ns"`
 	UncertaintyNS int64 `json:"uncertainty_ns"`
+	// PausedNS passed on the host between the end of the previous trial in the
+	// environment and the beginning of this one; LostNS of it did not pass inside.
+	// Most of the time the environment was frozen.
+	PausedNS int64 `json:"paused_ns,omitempty"`
+	LostNS   int64 `json:"lost_ns,omitempty"`
+}
+
+// Lost tells whether the environment's clock stood still for a good part of a pause.
+func (c Clock) Lost() bool {
+	const least = 100e6 // nanoseconds: more than a reading takes on a busy machine
+	return c.LostNS > least && c.LostNS > c.PausedNS/10
 }

@@ -325,6 +325,7 @@ type environment struct {
 	*env.Environment
 	targets map[string]*target // by cell
 	shared  map[string]string  // of all targets
+	ended   *reading           // at the end of the last trial in it
 }
 
 // target is one cell in one environment.

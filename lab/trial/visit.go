@@ -113,7 +113,12 @@ func (r *runner) measure(ctx context.Context, en *environment, t *target, line *
 	line.Start = r.Now().UTC()
 	out, rerr := t.work.Run(tctx, t.Target, t.cell.Params)
 	line.End = r.Now().UTC()
-	line.Clock = clock.since(readClock(tctx, en))
+	ended := readClock(tctx, en)
+	line.Clock = clock.since(ended)
+	if p := en.ended.since(clock); p != nil && line.Clock != nil {
+		line.Clock.PausedNS, line.Clock.LostNS = p.OutsideNS, max(0, p.OutsideNS-p.InsideNS-p.UncertaintyNS)
+	}
+	en.ended = ended
 	after, err := r.ends(context.WithoutCancel(ctx), en, t)
 	if err != nil {
 		return nil, err
