@@ -19,6 +19,7 @@ import (
 	"bakeoff/measure/tool/fio"
 	"bakeoff/measure/tool/openssl"
 	"bakeoff/measure/workload"
+	boot "bakeoff/measure/workload/boot/runner"
 	command "bakeoff/measure/workload/command/runner"
 	compression "bakeoff/measure/workload/compression/runner"
 	external "bakeoff/measure/workload/external/runner"
@@ -54,6 +55,15 @@ func (strict) Validate(spec driver.Spec) error {
 	return nil
 }
 
+// mute is a driver whose environments have no agent.
+type mute struct{ *shelf }
+
+func (m mute) Doc() driver.Doc {
+	d := m.shelf.Doc()
+	d.Agentless = []string{"*"}
+	return d
+}
+
 // paired is a workload that needs the other end.
 type paired struct{ *dice }
 
@@ -67,9 +77,9 @@ func (w paired) Doc() workload.Doc {
 func look(t *testing.T, contenders, cells string) Survey {
 	t.Helper()
 	drivers := []driver.Driver{&shelf{name: "shelf"}, strict{&shelf{name: "strict"}}, &shelf{name: "absent"},
-		kernels{strict{&shelf{name: "kernels"}}}}
+		kernels{strict{&shelf{name: "kernels"}}}, mute{&shelf{name: "mute"}}}
 	workloads := []execution.Runner{&dice{}, paired{&dice{}}, command.New(), compression.New(), external.New(fio.New()),
-		external.New(openssl.New())}
+		external.New(openssl.New()), boot.New()}
 	cat := CatalogueOf(drivers, workloads)
 	src := "schema: bakeoff/lab/v1\nname: look\ncontenders:\n" + contenders + "baseline: base\ncells:\n" + cells
 	lab, err := manifest.Parse("lab.yaml", []byte(src), cat, "")
@@ -151,6 +161,11 @@ func TestLookRefuses(t *testing.T) {
 			"the baseline base cannot run here: unavailable: volume /d (lab.yaml:4:44): its twin mounts /dev/a at the " +
 				"same time, with another kernel, which would damage its file system; use backing: file:ext4, or a device that " +
 				"no other contender has; the baseline can have none, because of its twin"},
+		{"a workload for the agent that an environment does not have", base + "  - {name: x, driver: mute}\n", diceCell,
+			fault.Unsupported, "no contender but the baseline can run here: x: unavailable: it has no agent, and the workload " +
+				"dice of cell one starts programs in its environments; remove the cell, or start the agent in the guest"},
+		{"a workload from outside", base + "  - {name: x, driver: mute}\n",
+			"  - {name: one, workload: boot, primary: true}\n", 0, ""},
 		{"one of three", base + "  - {name: x, driver: absent}\n  - {name: y, driver: shelf}\n", diceCell, 0, ""},
 		{"a cell that contradicts itself", base + "  - {name: x, driver: shelf}\n",
 			"  - {name: one, workload: command, params: {argv: [\"true\"], exit: \"300\"}}\n", fault.Invalid,
