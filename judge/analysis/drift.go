@@ -61,7 +61,8 @@ func (s series) drift() (reason string, most, of int) {
 	if behind > ahead {
 		most, where = behind, "behind"
 	}
-	return fmt.Sprintf("the clock of %s was %s the host's in %d of %d trials, at the median by %s %%", s[0].Contender, where,
+	return fmt.Sprintf("the clock of %s was %s the host's in %d of %d trials, at the median by %s %%",
+		s[0].Contender, where,
 		most, of, strings.TrimPrefix(unit.Signed(100*math.Abs(off), 2), "+")), most, of
 }
 

@@ -39,7 +39,8 @@ func TestDriftOfOneSide(t *testing.T) {
 	for _, sides := range [][2]series{{slow, honest}, {honest, slow}, {slow, slow}} {
 		got := driftGates(sides[0], sides[1], time)
 		if len(got) != 1 || got[0].Name != DriftGate || got[0].Trials != 30 || got[0].Of != 32 ||
-			!strings.HasPrefix(got[0].Reason, "the clock of netbsd was behind the host's in 30 of 32 trials, at the median by 0.") {
+			!strings.HasPrefix(got[0].Reason, "the clock of netbsd was behind the host's in 30 of 32 trials, at the median "+
+				"by 0.") {
 			t.Errorf("got %+v", got)
 		}
 	}
@@ -47,7 +48,8 @@ func TestDriftOfOneSide(t *testing.T) {
 	for i := range fast {
 		fast[i] = -fast[i]
 	}
-	if got := driftGates(clocked(0.004, fast...), nil, time); len(got) != 1 || !strings.Contains(got[0].Reason, "ahead of") {
+	if got := driftGates(clocked(0.004, fast...), nil, time); len(got) != 1 ||
+		!strings.Contains(got[0].Reason, "ahead of") {
 		t.Errorf("a fast clock: %+v", got)
 	}
 	for what, s := range map[string]series{

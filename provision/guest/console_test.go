@@ -19,7 +19,8 @@ func TestExcerptHasTheReason(t *testing.T) {
 	}
 	got := Excerpt([]byte(b.String()))
 	lines := strings.Split(got, "\n")
-	if len(lines) > excerptLines+1 || lines[0] != "[   1.0] panic: a message of this test" || lines[len(lines)-1] != "frame 39" ||
+	if len(lines) > excerptLines+1 || lines[0] != "[   1.0] panic: a message of this test" ||
+		lines[len(lines)-1] != "frame 39" ||
 		!strings.Contains(got, "\n…\n") {
 		t.Errorf("got %d lines:\n%s", len(lines), got)
 	}

@@ -224,8 +224,8 @@ func (k kernelFile) bootable(file string) error {
 	if k.loads != "" {
 		return nil
 	}
-	return fault.WithFix(fault.New(fault.Invalid, "%s: QEMU does not boot %s, which is neither a bzImage, nor an ELF file "+
-		"with a PVH note, nor a multiboot kernel of 32 bits", optKernel, file),
+	return fault.WithFix(fault.New(fault.Invalid, "%s: QEMU does not boot %s, which is neither a bzImage, nor an ELF "+
+		"file with a PVH note, nor a multiboot kernel of 32 bits", optKernel, file),
 		"name another kernel, or the disk of a system with its own boot loader: disk: FILE, machine: q35")
 }
 

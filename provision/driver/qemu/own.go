@@ -36,9 +36,10 @@ var (
 			"the kernel's command line without it, and on otherwise."}
 	channelOption = param.Spec{Name: optChannel, Kind: param.Text, Default: channelAuto,
 		Enum: []string{channelAuto, channelVirtio, channelDial},
-		Doc: "How the agent of a guest with the option disk or initrd is reached. virtio is a port of a virtio console with " +
-			"the name " + portName + ", which the agent serves. With dial the agent connects to " + DialAddress + " over a network " +
-			"card that leads nowhere else. auto is dial for a NetBSD kernel, which has no such ports, and virtio otherwise. " +
+		Doc: "How the agent of a guest with the option disk or initrd is reached. virtio is a port of a virtio console " +
+			"with the name " + portName + ", which the agent serves. With dial the agent connects to " + DialAddress +
+			" over a network card that leads nowhere else. " +
+			"auto is dial for a NetBSD kernel, which has no such ports, and virtio otherwise. " +
 			"The fact channel says which."}
 )
 
@@ -138,8 +139,8 @@ func (k kernelFile) withoutRoot(o options) error {
 	if o.own() || k.System == systemLinux || k.System == "" {
 		return nil
 	}
-	return fault.WithFix(fault.New(fault.Invalid, "%s: %s is a kernel of another system (%s), and cannot start from an image",
-		optKernel, o.kernel, k.Version), "replace image with the disk of that system: "+optDisk+": FILE")
+	return fault.WithFix(fault.New(fault.Invalid, "%s: %s is a kernel of another system (%s), and cannot start from an "+
+		"image", optKernel, o.kernel, k.Version), "replace image with the disk of that system: "+optDisk+": FILE")
 }
 
 // lookAtDisk returns the format and the digest of a disk. It refuses a qcow2 file that
@@ -217,7 +218,8 @@ func (f guestFiles) facts(o options) map[string]string {
 
 // channelArgs is the part of the command line with the way to the agent.
 func channelArgs(m machine) []string {
-	argv := []string{"-chardev", "socket,id=channel,path=" + escape(path.Join(m.dir, socketChannel)) + ",server=on,wait=off"}
+	socket := escape(path.Join(m.dir, socketChannel))
+	argv := []string{"-chardev", "socket,id=channel,path=" + socket + ",server=on,wait=off"}
 	if m.channel == channelDial {
 		return append(argv, "-netdev", "user,id=channel,restrict=on,guestfwd=tcp:"+DialAddress+"-chardev:channel",
 			"-device", card(m, "channel"))

@@ -59,8 +59,8 @@ var specs = append([]param.Spec{
 		Doc: "Path on the host of a kernel to boot instead of the image's or the disk's: a bzImage, an ELF file with a PVH " +
 			"note, or a multiboot kernel of 32 bits."},
 	{Name: optInitrd, Kind: param.Text,
-		Doc: "Path on the host of an initial RAM disk for that kernel, instead of an image. It must start the agent, as the " +
-			"system of the option disk must."},
+		Doc: "Path on the host of an initial RAM disk for that kernel, instead of an image. It must start the agent, as " +
+			"the system of the option disk must."},
 	{Name: optDisk, Kind: param.Text,
 		Doc: "Path on the host of the whole disk of a system, raw or qcow2, instead of an image. Changes go to a temporary " +
 			"file. Without the option kernel it boots by its own boot loader (machine: q35). Its system must start the " +
@@ -128,7 +128,8 @@ func decode(v param.Values) (options, error) {
 	set, err := driver.Options(specs, v)
 	return options{machine: set.Text(optMachine), accel: set.Text(optAccel), firmware: set.Text(optFirmware),
 		kernel: set.Text(optKernel), modules: set.Text(optModules), append: set.Text(optAppend),
-		agent: set.Text(optAgent), ready: set.Text(optReady), initrd: set.Text(optInitrd), disk: set.Text(optDisk), acpi: set.Text(optACPI), channel: set.Text(optChannel),
+		agent: set.Text(optAgent), ready: set.Text(optReady), initrd: set.Text(optInitrd),
+		disk: set.Text(optDisk), acpi: set.Text(optACPI), channel: set.Text(optChannel),
 		program:    set.Text(optProgram),
 		controller: set.Text(optController), diskFormat: set.Text(optFormat), diskCache: set.Text(optCache),
 		diskAIO:     set.Text(optAIO),

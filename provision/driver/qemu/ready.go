@@ -32,9 +32,9 @@ var (
 		Doc: "none is for a guest of the option disk or initrd that starts no agent. It is measured from outside: workload " +
 			"boot. The option ready says when it is up."}
 	readyOption = param.Spec{Name: optReady, Kind: param.Text,
-		Doc: "When a guest without an agent is up: console:TEXT (its serial console has printed TEXT), tcp:PORT (a server on " +
-			"that port has sent something) or http:PORT/PATH (a GET of /PATH has the status 200). For a port the guest gets " +
-			"a network card that leads nowhere else; its address is 10.0.2.15, also by DHCP."}
+		Doc: "When a guest without an agent is up: console:TEXT (its serial console has printed TEXT), tcp:PORT (a server " +
+			"on that port has sent something) or http:PORT/PATH (a GET of /PATH has the status 200). For a port the guest " +
+			"gets a network card that leads nowhere else; its address is 10.0.2.15, also by DHCP."}
 )
 
 // readiness is the option ready.

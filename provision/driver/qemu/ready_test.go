@@ -22,8 +22,8 @@ func TestParseReady(t *testing.T) {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "console:", "console: ", "tcp:", "tcp:0", "tcp:65536", "tcp:022", "tcp:22/", "http:80",
-		"http:/", "http:80/a b", "http:80/a\r\nX: y", "udp:53"} {
+	for _, text := range []string{"", "console:", "console: ", "tcp:", "tcp:0", "tcp:65536", "tcp:022", "tcp:22/",
+		"http:80", "http:/", "http:80/a b", "http:80/a\r\nX: y", "udp:53"} {
 		if got, err := parseReady(text); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}

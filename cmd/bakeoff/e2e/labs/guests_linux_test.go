@@ -59,7 +59,8 @@ func TestOwnGuests(t *testing.T) {
 	for _, tt := range []struct {
 		name, lab, metric string
 		contenders        []string
-	}{{"inside", insideLab, "throughput", []string{"host", "own"}}, {"outside", outsideLab, "ready", []string{"bios", "uefi"}}} {
+	}{{"inside", insideLab, "throughput", []string{"host", "own"}},
+		{"outside", outsideLab, "ready", []string{"bios", "uefi"}}} {
 		t.Run(tt.name, func(t *testing.T) {
 			file := filepath.Join(h.Dir, tt.name+".yaml")
 			if err := os.WriteFile(file, []byte(strings.ReplaceAll(tt.lab, "DISK", disk)), 0o600); err != nil {
