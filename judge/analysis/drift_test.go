@@ -95,7 +95,8 @@ func TestDriftOfHonestClocks(t *testing.T) {
 			late++
 		}
 	}
-	if float64(wrong) > 0.002*tries || late > tries/1000 {
+	t.Logf("of %d: %d honest clocks, %d late readings", tries, wrong, late)
+	if float64(wrong) > 0.002*tries || late > 0 {
 		t.Errorf("%d of %d honest clocks failed, and %d with late readings", wrong, tries, late)
 	}
 }

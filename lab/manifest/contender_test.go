@@ -15,7 +15,9 @@ func TestImagesThatAreFolders(t *testing.T) {
 	cat := catalogue()
 	cat.Drivers = append(cat.Drivers, DriverEntry{Name: "jail", Image: true, Folder: true,
 		Options: []param.Spec{{Name: "root", Kind: param.Text, Default: "copy", Enum: []string{"copy", "zfs"}}},
-		OwnRoot: []string{"root=zfs"}})
+		OwnRoot: []string{"root=zfs"}},
+		DriverEntry{Name: "machine", Image: true, Options: []param.Spec{{Name: "disk", Kind: param.Text}},
+			OwnRoot: []string{"disk=*"}})
 	for _, c := range []struct{ contender, image, wrong string }{
 		{"driver: jail, image: /usr/local/jails/base", "/usr/local/jails/base", ""},
 		{"driver: jail, image: debian:bookworm", "debian:bookworm", ""},
@@ -23,6 +25,10 @@ func TestImagesThatAreFolders(t *testing.T) {
 		{"driver: jail, root: zfs, image: /usr/local/jails/base", "", `driver jail does not use an image when its ` +
 			`options name a root; remove it`},
 		{"driver: jail", "", `contender "a" has no image, and driver jail needs one; add image: /path/of/a/root on the host`},
+		{"driver: machine", "", `contender "a" has no image, and driver machine needs one; add image: debian:bookworm, or ` +
+			`disk: FILE`},
+		{"driver: machine, disk: /srv/disk", "", ""},
+		{"driver: machine, disk: /srv/disk, image: debian:bookworm", "", "options name a root; remove it"},
 		{"driver: jail, image: /usr/../etc", "", `the path "/usr/../etc" is not in its shortest form; write /etc`},
 		{"driver: chroot, image: /srv/root", "", `driver chroot does not use a folder as its image; ` +
 			`write image: debian:bookworm`},

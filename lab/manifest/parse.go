@@ -280,6 +280,11 @@ func (r *resolver) imageOf(c *Contender, d DriverEntry, n, v *yamltree.Node) {
 	}
 	switch {
 	case v == nil:
+		for _, own := range d.OwnRoot {
+			if option, any := strings.CutSuffix(own, "=*"); any {
+				example += ", or " + option + ": FILE"
+			}
+		}
 		r.Add(n.Position, "add "+example, "contender %s has no image, and driver %s needs one", yamltree.Show(c.Name), d.Name)
 	case r.bad[v]:
 	case strings.HasPrefix(v.String(), "/") && !d.Folder:
