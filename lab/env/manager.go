@@ -276,6 +276,9 @@ func (m *Manager) ImageWith(ctx context.Context, d driver.Doc, from Origin, pack
 	if m.cfg.Ship != nil {
 		return m.ship(ctx, out)
 	}
+	if len(req.Files) == 0 {
+		out.Saved = m.images.Saver(img)
+	}
 	return out, nil
 }
 

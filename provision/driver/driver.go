@@ -8,6 +8,7 @@ package driver
 
 import (
 	"context"
+	"io"
 	"net/netip"
 	"time"
 
@@ -193,6 +194,9 @@ type Image struct {
 	// Start is what the image says about the programs that start in it; nil if it says
 	// nothing.
 	Start *Start
+	// Saved writes the image as its registry has it, in the form of docker save and with a
+	// name; nil if the image is bakeoff's own, has placed files, or is on another host.
+	Saved func(ctx context.Context, tag string, w io.Writer) error `json:"-"`
 }
 
 // File is a file or folder of the host that programs see at a path of their own.

@@ -1,12 +1,14 @@
 // Package docker is the driver for containers of Docker's engine, as the docker
 // command creates them.
 //
-// The driver imports bakeoff's own root into the engine once per digest, so that
-// Docker runs the same files as every other technology. The import stays in the
-// engine as bakeoff.invalid/bakeoff, one image for each name in a lab file; a new
-// import replaces the previous one.
+// An image of a registry or an archive is loaded as it is there, so that its ID is the one
+// that a pull gives it. Of every other image, and of one with volumes or placed files, the
+// driver imports bakeoff's own root, so that Docker runs the same files as every other
+// technology. Both happen once per digest. The image stays in the engine as
+// bakeoff.invalid/bakeoff…, one for each name in a lab file; a new one replaces the
+// previous one.
 //
-//	docker image rm $(docker image ls --quiet bakeoff.invalid/bakeoff)
+//	docker image rm $(docker image ls --quiet --filter 'reference=bakeoff.invalid/bakeoff*')
 //
 // removes them all.
 package docker
@@ -14,6 +16,8 @@ package docker
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"maps"
 	"path"
 	"slices"
@@ -261,9 +265,18 @@ func (c *container) flags(i info, volumes map[string]string) []string {
 	return out
 }
 
-// start runs the container and returns its identifier. If the image is missing,
-// start imports it first.
+// start runs the container and returns its identifier. If the image is missing, start
+// loads it first as the registry has it, or else imports its root.
 func (c *container) start(ctx context.Context, tag string, flags []string) (id string, err error) {
+	if image := c.Env.Spec.Image; image.Saved != nil {
+		saved, err := engine.SavedTag(image.Ref, image.Digest)
+		if err != nil {
+			return "", err
+		}
+		if id, err := c.startSaved(ctx, saved, flags); err == nil || !errors.Is(err, errNotLoaded) {
+			return id, err
+		}
+	}
 	run := func() (string, error) {
 		return c.Do(ctx, append(append(slices.Clone(flags), tag), c.First()...)...)
 	}
@@ -296,6 +309,68 @@ func (c *container) load(ctx context.Context, tag string) error {
 		return err
 	}
 	return c.replace(ctx, tag)
+}
+
+// errNotLoaded tells that the engine does not load an image.
+var errNotLoaded = errors.New("the engine does not load the image")
+
+// startSaved runs the container from the image of a registry. Programs start as those of
+// an imported root: bakeoff sets user, folder and variables itself.
+func (c *container) startSaved(ctx context.Context, tag string, flags []string) (string, error) {
+	first := c.First()
+	run := func() (string, error) {
+		return c.Do(ctx, slices.Concat(flags, []string{"--entrypoint", first[0], "--user", "0:0", "--no-healthcheck", tag},
+			first[1:])...)
+	}
+	key := "docker load " + c.options.socket + " " + tag
+	why, err := driver.Remember(c.Env.Spec.Memo, key, func() (string, error) {
+		if have, err := c.Ask(ctx, "image", "ls", "--quiet", tag); err != nil || have != "" {
+			return "", err
+		}
+		if err := c.loadSaved(ctx, tag); err != nil {
+			return err.Error(), ctx.Err()
+		}
+		return "", nil
+	})
+	if err != nil {
+		return "", err
+	}
+	if why != "" {
+		return "", errNotLoaded
+	}
+	id, err := driver.Remember(c.Env.Spec.Memo, key+" id",
+		func() (string, error) { return c.Ask(ctx, "image", "inspect", "--format", "{{.Id}}", tag) })
+	if err != nil {
+		return "", err
+	}
+	c.Env.Facts()["image-id"] = id
+	return run()
+}
+
+// loadSaved brings an image into the engine, as its registry has it.
+func (c *container) loadSaved(ctx context.Context, tag string) error {
+	file := c.Env.Dir("image.tar")
+	out, in := io.Pipe()
+	go func() { in.CloseWithError(c.Env.Spec.Image.Saved(ctx, tag, in)) }()
+	err := c.Host.Push(ctx, file, 0o600, out)
+	out.CloseWithError(err)
+	if err == nil {
+		_, err = c.Do(ctx, "load", "--quiet", "--input", file)
+	}
+	if _, rerr := conn.Output(context.WithoutCancel(ctx), c.Host, "rm", "-f", file); err == nil {
+		err = rerr
+	}
+	if err != nil {
+		return err
+	}
+	repository, _, _ := strings.Cut(tag, ":")
+	all, err := c.Ask(ctx, "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", repository)
+	for _, other := range strings.Fields(all) {
+		if other != tag {
+			c.Do(ctx, "image", "rm", other) // which the name meant before
+		}
+	}
+	return err
 }
 
 // replace removes the previous import of an image with the same name. The

@@ -84,6 +84,11 @@ func file(name, text string) tar.Header {
 			"comment": text}}
 }
 
+// folder is an entry of a layer. Docker has a mode of its own for a folder without one.
+func folder(name string) tar.Header {
+	return tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o755, PAXRecords: map[string]string{}}
+}
+
 // packed is a layer. The text of a file is its comment.
 func packed(t *testing.T, headers ...tar.Header) []byte {
 	t.Helper()
@@ -120,10 +125,13 @@ func lookerImage(t *testing.T) registrytest.Image {
 	first.Mode, first.Uid, first.Gid, first.PAXRecords["SCHILY.xattr.user.note"] = 0o4754, 1234, 4321, "kept"
 	return registrytest.Build(t, map[string]any{"Env": []string{"WORD=of the image"}, "User": "app",
 		"WorkingDir": "/made/for/work", "Entrypoint": []string{"/opt/look", "seven"}, "Cmd": []string{"times one"}},
-		packed(t, look, first, file("etc/passwd", "app:x:1000:1001::/srv:\n"), file("etc/group", "log:x:5:app\n"),
+		packed(t, folder("opt/"), folder("srv/"), folder("srv/opaque/"), look, first,
+			file("etc/passwd", "app:x:1000:1001::/srv:\n"), file("etc/group", "log:x:5:app\n"),
 			file("srv/removed", ""), file("srv/opaque/old", ""),
-			tar.Header{Typeflag: tar.TypeLink, Name: "srv/second", Linkname: "srv/first"}),
-		packed(t, file("srv/.wh.removed", ""), file("srv/opaque/.wh..wh..opq", ""), file("srv/opaque/new", "")))
+			tar.Header{Typeflag: tar.TypeLink, Name: "srv/second", Linkname: "srv/first", Mode: first.Mode, Uid: first.Uid,
+				Gid: first.Gid}), // as tar writes it: Docker takes the last entry of a file
+		packed(t, folder("srv/"), folder("srv/opaque/"), file("srv/.wh.removed", ""), file("srv/opaque/.wh..wh..opq", ""),
+			file("srv/opaque/new", "")))
 }
 
 // ownCache gives h a cache of its own with the kernels and programs of the machine's
@@ -167,6 +175,14 @@ func medians(r e2e.Ran, metric string) map[string]float64 {
 // the registry has it.
 func hasDigest(t *testing.T, h e2e.Home, r e2e.Ran, contender string, image registrytest.Image) {
 	t.Helper()
+	if got := factsOf(t, h, r, contender)["image.digest"]; got != image.Digest() {
+		t.Errorf("the fingerprint of %s has the digest %q, want %s", contender, got, image.Digest())
+	}
+}
+
+// factsOf are those of the fingerprint of a contender.
+func factsOf(t *testing.T, h e2e.Home, r e2e.Ran, contender string) map[string]string {
+	t.Helper()
 	text, err := os.ReadFile(filepath.Join(h.Dir, r.Folder, "fingerprint", contender+".json"))
 	if err != nil {
 		t.Fatal(err)
@@ -175,9 +191,7 @@ func hasDigest(t *testing.T, h e2e.Home, r e2e.Ran, contender string, image regi
 	if err := json.Unmarshal(text, &fp); err != nil {
 		t.Fatal(err)
 	}
-	if fp.Facts["image.digest"] != image.Digest() {
-		t.Errorf("the fingerprint of %s has the digest %q, want %s", contender, fp.Facts["image.digest"], image.Digest())
-	}
+	return fp.Facts
 }
 
 // An image of a registry is the same in every kind of environment: its files, their
@@ -231,6 +245,10 @@ design: {blocks: 1, instances: run, mirror: false, budget: 2m}
 			t.Errorf("%s printed %v, want 7", name, seen[name])
 		}
 		hasDigest(t, h, r, name, image)
+	}
+	// docker has the image under the ID that a pull gives it.
+	if got, want := factsOf(t, h, r, "docker")["driver.image-id"], registrytest.Digest(image.Config); got != want {
+		t.Errorf("docker ran the image %q, want %s", got, want)
 	}
 	if code != 0 {
 		t.Errorf("exit code %d", code)

@@ -1,0 +1,55 @@
+package image
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"path/filepath"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/image/layout"
+)
+
+// Saver returns what writes an image of a registry or an archive, as it is there, in the
+// form of docker save and with a name. It is nil if the cache has no layers of the image,
+// and for an image with volumes, which an engine would create for every container.
+func (s *Store) Saver(img Image) func(ctx context.Context, tag string, w io.Writer) error {
+	dir := filepath.Join(s.Dir, layoutDir)
+	if img.Config == nil || !layout.Exists(dir) {
+		return nil
+	}
+	l := &layout.Layout{Dir: dir}
+	all, err := l.Images()
+	if err != nil {
+		return nil
+	}
+	for _, i := range all {
+		if i.Manifest.Digest.String() == img.Digest && whole(l, i.Manifest) && !hasVolumes(l, i.Manifest) {
+			return func(ctx context.Context, tag string, w io.Writer) error {
+				return fault.Op("image "+img.Ref, l.Save(ctx, i.Manifest, tag, w))
+			}
+		}
+	}
+	return nil
+}
+
+// hasVolumes tells whether an image names volumes, or cannot be read.
+func hasVolumes(l *layout.Layout, d v1.Descriptor) bool {
+	b, err := l.Read(d)
+	if err != nil {
+		return true
+	}
+	m, err := layout.ParseManifest(b)
+	if err != nil {
+		return true
+	}
+	if b, err = l.Read(m.Config); err != nil {
+		return true
+	}
+	var c struct {
+		Config struct{ Volumes map[string]any } `json:"config"`
+	}
+	return json.Unmarshal(b, &c) != nil || len(c.Config.Volumes) > 0
+}
