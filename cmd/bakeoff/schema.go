@@ -10,6 +10,7 @@ import (
 	"bakeoff/judge/audit"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/session"
+	"bakeoff/provision/service"
 )
 
 // schemas are the file formats, in the order in which help names them.
@@ -19,6 +20,7 @@ var schemas = []struct {
 }{
 	{"lab", func() []byte { return manifest.JSONSchema(session.Catalogue()) }},
 	{"published", audit.JSONSchema},
+	{"service", service.JSONSchema},
 }
 
 func (a *app) schema() *cobra.Command {
@@ -27,17 +29,19 @@ func (a *app) schema() *cobra.Command {
 		names = append(names, s.name)
 	}
 	return &cobra.Command{
-		Use:   "schema [lab|published]",
-		Short: "Print the JSON Schema of lab files or published tables, for editors",
+		Use:   "schema [lab|published|service]",
+		Short: "Print the JSON Schema of lab files, published tables or services, for editors",
 		Long: `schema prints a JSON Schema (2020-12). lab, the default, is the schema of lab
 files, with every driver and workload of this program; published is the schema of
-the tables that audit reads. An editor with a YAML language server uses the
-schema if the file begins with a line such as:
+the tables that audit reads, and service that of service.yaml, which image build
+reads. An editor with a YAML language server uses the schema if the file begins
+with a line such as:
 
   # yaml-language-server: $schema=lab.schema.json`,
 		Example: `  bakeoff schema > lab.schema.json
-  bakeoff schema published > published.schema.json`,
-		Args:      cli.Between(0, 1, "lab or published"),
+  bakeoff schema published > published.schema.json
+  bakeoff schema service > service.schema.json`,
+		Args:      cli.Between(0, 1, "lab, published or service"),
 		ValidArgs: names,
 		RunE: func(c *cobra.Command, args []string) error {
 			name := "lab"

@@ -1,0 +1,81 @@
+package service
+
+import (
+	"encoding/json"
+	"reflect"
+)
+
+// described says what the keys of service.yaml mean, by the name of their type and the
+// key.
+var described = map[string]string{
+	"document.schema": "the version of the format: bakeoff/service/v1",
+	"document.name":   "the name of the service; the default is that of the folder",
+	"document.base": "the image to start from, as lab files name it; scratch for an empty root; or " +
+		"unpacked:debian:SUITE for packages that are unpacked and not installed",
+	"document.packages":    "packages of the distribution of base",
+	"document.users":       "users and groups, each with the same name and number",
+	"document.files":       "files and folders to copy, in this order",
+	"document.build":       "commands that run in the root, in this order: lines for /bin/sh, or lists of words",
+	"document.network":     "whether the commands of build have the network of this machine",
+	"document.remove":      "paths to remove after the last command",
+	"document.run":         "the program that starts: a line for /bin/sh, or a list of words",
+	"document.user":        "the user of run, USER or USER:GROUP",
+	"document.folder":      "the folder in which run starts",
+	"document.ports":       "ports that the service listens on: 80, 53/udp",
+	"document.environment": "variables of build and run",
+	"document.labels":      "labels of the image",
+	"document.size":        "size of the root file system on the disk; the default is what its files need and 64 MiB more",
+	"user.name":            "the name",
+	"user.id":              "the number of the user and of the group",
+	"user.home":            "the home folder; the default is /",
+	"user.shell":           "the default is /usr/sbin/nologin",
+	"file.from":            "a file or folder next to service.yaml, or bakeoff:example-site",
+	"file.text":            "the content, instead of from",
+	"file.to":              "an absolute path in the root",
+	"file.mode":            "octal permissions",
+	"file.owner":           "USER or USER:GROUP; the default is root",
+}
+
+// JSONSchema returns the JSON Schema (draft 2020-12) of service.yaml, for editors. It is
+// indented and ends with a newline.
+func JSONSchema() []byte {
+	s := schemaOf(reflect.TypeFor[document]())
+	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
+	s["title"] = "bakeoff service"
+	s["required"] = []string{"schema", "base"}
+	s["properties"].(map[string]any)["schema"].(map[string]any)["const"] = Schema
+	out, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		panic(err) // maps, slices and texts only
+	}
+	return append(out, '\n')
+}
+
+// schemaOf is the schema of a type of the document.
+func schemaOf(t reflect.Type) map[string]any {
+	scalar := map[string]any{"type": []string{"string", "integer", "number", "boolean"}}
+	switch t {
+	case reflect.TypeFor[text]():
+		return scalar
+	case reflect.TypeFor[command]():
+		return map[string]any{"anyOf": []any{map[string]any{"type": "string"},
+			map[string]any{"type": "array", "minItems": 1, "items": scalar}}}
+	}
+	switch t.Kind() {
+	case reflect.Slice:
+		return map[string]any{"type": "array", "items": schemaOf(t.Elem())}
+	case reflect.Map:
+		return map[string]any{"type": "object", "additionalProperties": schemaOf(t.Elem())}
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	}
+	properties := map[string]any{}
+	for i := range t.NumField() {
+		f := t.Field(i)
+		key := f.Tag.Get("yaml")
+		p := schemaOf(f.Type)
+		p["description"] = described[t.Name()+"."+key]
+		properties[key] = p
+	}
+	return map[string]any{"type": "object", "additionalProperties": false, "properties": properties}
+}
