@@ -21,7 +21,7 @@ const (
 func (a *app) image() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "image",
-		Short: "Import, list, export, remove and inspect images",
+		Short: "Import, build, list, export, remove and inspect images",
 		Long: `image manages the images that bakeoff keeps in the cache: what runs pulled from
 registries, and what "image import" and "image create" stored. The key image of a lab
 file names such an image by its registry, or as store:NAME:VERSION.
@@ -34,6 +34,7 @@ The exit code is 3 if there is no such image or source.`,
   bakeoff image import --source alpine alpine-minirootfs:3.22.0
   bakeoff image list -o ref,size
   bakeoff image export alpine:3.20 alpine.tar
+  sudo bakeoff image build services/web
   bakeoff image inspect /boot/vmlinuz-6.1.0-56-cloud-amd64`,
 	}
 	var names []string
@@ -53,7 +54,7 @@ The exit code is 3 if there is no such image or source.`,
 		c.AddCommand(absent(sub))
 		names = append(names, sub.Name())
 	}
-	for _, sub := range []*cobra.Command{a.imageInspect()} { // they name files
+	for _, sub := range []*cobra.Command{a.imageBuild(), a.imageInspect()} { // they name files
 		c.AddCommand(sub)
 		names = append(names, sub.Name())
 	}

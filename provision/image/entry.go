@@ -33,7 +33,7 @@ const (
 type Entry struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
-	Kind string `json:"kind"`           // image, kernel, layers, program, derived (an image with placed files) or files
+	Kind string `json:"kind"`           // image, kernel, layers, program, derived (an image with placed files), files or service
 	Ref  string `json:"ref,omitempty"`  // of an image or a kernel
 	Size int64  `json:"size_bytes"`     // on disk, of what this user may read
 	Used string `json:"used,omitempty"` // RFC 3339: when a run last asked for it
@@ -92,6 +92,8 @@ func (s *Store) entry(name string, building bool) (Entry, error) {
 		e.Kind = KindDerived
 	case strings.HasPrefix(name, filesPrefix):
 		e.Kind = KindFiles
+	case strings.HasPrefix(name, servicePrefix):
+		e.Kind = KindService
 	}
 	var err error
 	if e.Size, err = onDisk(e.Path, e.Kind == KindDerived); err != nil {
@@ -100,14 +102,15 @@ func (s *Store) entry(name string, building bool) (Entry, error) {
 	file := filepath.Join(e.Path, description)
 	img, derr := describe(file)
 	switch shipped := strings.HasPrefix(name, "shipped-"); {
-	case strings.HasSuffix(name, partial) && building:
+	case strings.HasSuffix(name, partial) && (building || worked(e.Path)):
 		e.State = InUse
 	case strings.HasSuffix(name, partial):
 		e.State = Partial
 	case errors.Is(derr, fs.ErrPermission): // only root can read roots; others see that they are there
 	case !shipped && derr != nil:
 		e.State = Partial
-	case !shipped && max(img.Recipe, 1) != recipe, s.orphan(name):
+	case !shipped && max(img.Recipe, 1) != recipe, s.orphan(name),
+		e.Kind == KindService && s.moved(img):
 		e.State = Superseded
 	}
 	e.Ref = img.Ref
@@ -129,6 +132,12 @@ func (s *Store) Remove(ctx context.Context, entries []Entry) error {
 		return fault.Op("image store", err)
 	}
 	defer held.Release()
+	for _, e := range entries {
+		if worked(e.Path) {
+			return fault.WithFix(fault.New(fault.Unsupported, "process %d builds a service in %s",
+				lock.HolderOf(filepath.Join(e.Path, owner)).PID, e.Path), "wait for it to end")
+		}
+	}
 	if err := s.removeLayers(entries); err != nil {
 		return err
 	}

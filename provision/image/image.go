@@ -51,6 +51,9 @@ type Request struct {
 	// Packages are installed in addition to the distribution's minimal base. In an
 	// image that bakeoff does not build, nothing is installed.
 	Packages []string
+	// Unpacked leaves out everything but the packages and what they depend on. They are
+	// unpacked and not installed.
+	Unpacked bool
 	// Disk adds the root as an ext4 image, Kernel a kernel with its modules
 	// from the same distribution.
 	Disk, Kernel bool
@@ -165,6 +168,9 @@ func (req Request) kernelKey() string {
 func (req Request) key(what string) string {
 	p := slices.Clone(req.Packages)
 	slices.Sort(p)
+	if req.Unpacked {
+		what += "-unpacked"
+	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %s %s %v", recipe, runtime.GOARCH, what, req.Ref, slices.Compact(p)))
 	return what + "-" + strings.ReplaceAll(req.Ref, ":", "-") + "-" + hex.EncodeToString(sum[:6])
 }
@@ -357,6 +363,7 @@ func (s *Store) left() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	left = slices.DeleteFunc(left, worked)
 	disks, err := filepath.Glob(filepath.Join(s.Dir, "*", diskFile+partial))
 	return append(left, disks...), err
 }
@@ -407,6 +414,9 @@ func (s *Store) build(ctx context.Context, req Request, dir string) error {
 	}
 	root := filepath.Join(tmp, rootDir)
 	args := []string{"--variant=minbase"}
+	if req.Unpacked {
+		args[0] = "--variant=extract"
+	}
 	if len(req.Packages) > 0 {
 		args = append(args, "--include="+strings.Join(req.Packages, ","))
 	}
@@ -414,8 +424,10 @@ func (s *Store) build(ctx context.Context, req Request, dir string) error {
 		return errors.Join(err, os.RemoveAll(tmp))
 	}
 	img := Image{Schema: Schema, Ref: req.Ref, Arch: runtime.GOARCH, Built: time.Now().UTC().Truncate(time.Second)}
-	if img.Packages, err = s.packages(ctx, root); err != nil {
-		return err
+	if !req.Unpacked {
+		if img.Packages, err = s.packages(ctx, root); err != nil {
+			return err
+		}
 	}
 	if img.Digest, err = digest(root); err != nil {
 		return err

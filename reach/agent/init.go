@@ -35,20 +35,34 @@ type initProcess struct {
 	open func() (io.ReadWriteCloser, error)
 	// functions are those that a host can call in addition to "boot".
 	functions map[string]Function
+	// start starts the program of a service, if there is one, and returns a channel
+	// that is closed when it ends. nil: the system starts none.
+	start func() (<-chan struct{}, error)
+	// restart restarts the guest; it does not return.
+	restart func()
 }
 
 // run sets the guest up by bringUp and then answers hosts; it does not return,
 // because the end of process 1 is a kernel panic. If there is no port to report
-// an error on, it returns, and the error is only on the console.
+// an error on, it returns, and the error is only on the console; without a port the guest
+// ends with the program of its service.
 func (in *initProcess) run(bringUp func() error) int {
 	in.report.Kernel = kernelRelease()
 	err := bringUp()
+	var ended <-chan struct{}
+	if err == nil && in.start != nil {
+		ended, err = in.start()
+	}
 	if err != nil {
 		in.report.Error = err.Error()
 		fmt.Fprintln(os.Stderr, "bakeoff-agent: init:", err)
 	}
 	if in.config.Port == "" {
-		return wire.ExitLab
+		if ended == nil {
+			return wire.ExitLab
+		}
+		<-ended
+		in.restart()
 	}
 	in.report.ReadyNS = monotonic()
 	in.answer()

@@ -26,6 +26,11 @@ func runInit(c call) int {
 	}
 	in := &initProcess{report: wire.BootReport{StartedNS: monotonic()}}
 	in.open, in.functions = in.openPort, map[string]Function{"poweroff": powerOff}
+	in.start = in.startService
+	in.restart = func() {
+		unix.Sync()
+		_ = unix.Reboot(unix.LINUX_REBOOT_CMD_RESTART) // it does not return; see powerOff
+	}
 	return in.run(in.bringUp)
 }
 

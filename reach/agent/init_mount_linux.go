@@ -139,8 +139,12 @@ func showAgent(root string) error {
 	return nil
 }
 
-// findDisk returns the block device with this serial number.
+// findDisk returns the block device with this serial number, or the partition whose name
+// follows partitionRoot.
 func findDisk(serial string) (string, error) {
+	if part, ok := strings.CutPrefix(serial, partitionRoot); ok {
+		return findPartition(part)
+	}
 	name, err := findDevice("/sys/block/*", func(disk string) bool { return serialOf(disk) == serial })
 	if err != nil {
 		return "", fmt.Errorf("there is no disk with the serial number %q", serial)

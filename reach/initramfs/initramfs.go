@@ -54,6 +54,11 @@ func (a *Archive) File(name string, mode uint32, size int64, r io.Reader) error 
 	if err := a.header(name, cpio.TypeReg|cpio.FileMode(mode&0o777), size); err != nil {
 		return err
 	}
+	return a.content(name, size, r)
+}
+
+// content writes the content of the file whose header was written.
+func (a *Archive) content(name string, size int64, r io.Reader) error {
 	n, err := io.Copy(a.w, io.LimitReader(r, size))
 	if err == nil && n < size {
 		err = fmt.Errorf("initramfs: %s: read only %d of %d bytes", name, n, size)
@@ -71,18 +76,24 @@ func (a *Archive) Close() error {
 }
 
 func (a *Archive) header(name string, mode cpio.FileMode, size int64) error {
-	if a.err != nil {
-		return a.err
-	}
-	a.last++
 	links := 1
 	if mode&cpio.TypeDir == cpio.TypeDir {
 		links = 2
 	}
-	a.err = a.w.WriteHeader(&cpio.Header{
-		Name: strings.TrimPrefix(name, "/"), Mode: mode, Size: size, Links: links,
-		Inode: a.last, ModTime: time.Unix(0, 0),
-	})
+	return a.write(&cpio.Header{Name: name, Mode: mode, Size: size, Links: links})
+}
+
+// write writes a header without a time. It numbers entries that have no inode.
+func (a *Archive) write(h *cpio.Header) error {
+	if a.err != nil {
+		return a.err
+	}
+	if h.Inode == 0 {
+		a.last++
+		h.Inode = a.last
+	}
+	h.Name, h.ModTime = strings.TrimPrefix(h.Name, "/"), time.Unix(0, 0)
+	a.err = a.w.WriteHeader(h)
 	return a.err
 }
 

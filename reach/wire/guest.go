@@ -34,7 +34,8 @@ type InitConfig struct {
 	// connect to ("dial:10.0.2.100:7311") or to listen on ("tcp:ADDR:PORT").
 	Port string `json:"port"`
 	// Root is the serial number of the block device with the root, and
-	// RootType its file system. Without Root the initial RAM disk is the root.
+	// RootType its file system. After "partition:" it is the name of a partition.
+	// Without Root the initial RAM disk is the root.
 	Root     string `json:"root,omitempty"`
 	RootType string `json:"root_type,omitempty"`
 	// RootDisk is, instead of Root, the path of a disk image in the initial RAM
@@ -48,6 +49,19 @@ type InitConfig struct {
 	Network  *InitNetwork  `json:"network,omitempty"`
 	Hostname string        `json:"hostname,omitempty"`
 	Sysctl   []InitSetting `json:"sysctl,omitempty"` // in this order
+	// Start is the program of a service. Without Port, the guest ends with it.
+	Start *InitStart `json:"start,omitempty"`
+}
+
+// InitStart is a program that init starts.
+type InitStart struct {
+	Argv []string `json:"argv"`
+	Env  []string `json:"env,omitempty"`  // NAME=VALUE
+	Dir  string   `json:"dir,omitempty"`  // "" is /
+	User string   `json:"user,omitempty"` // USER[:GROUP]; "" is root
+	// Addr is the address of the first network interface, unless the kernel's command
+	// line has bakeoff.addr=ADDRESS/BITS.
+	Addr netip.Prefix `json:"addr,omitzero"`
 }
 
 // InitPartition chooses a partition of a GPT: by Name, or without one by its attribute,

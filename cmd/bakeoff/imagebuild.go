@@ -1,0 +1,222 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/lock"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/measure/webroot"
+	"bakeoff/provision/files"
+	"bakeoff/provision/image"
+	"bakeoff/provision/service"
+	"bakeoff/provision/service/build"
+)
+
+// imageBuildSchema is the schema of what image build prints with --json.
+const imageBuildSchema = "bakeoff/image-build/v1"
+
+// imageBuilder is bakeoff image build.
+type imageBuilder struct {
+	*app
+	arguments []string
+	output    string
+	fresh     bool
+	asJSON    bool
+	telling   sync.Mutex
+}
+
+func (a *app) imageBuild() *cobra.Command {
+	b := &imageBuilder{app: a}
+	c := &cobra.Command{
+		Use:   "build DIR...",
+		Short: "Build an image, a RAM disk and a disk from the definition of a service",
+		Long: `build reads service.yaml or a Containerfile in each folder, and makes from it:
+
+  an OCI image    in the store, with the name store:NAME:latest
+  a RAM disk      with the whole service, for a microVM without a disk
+  a disk          with a GPT, whose root partition has the attribute BOOTME
+  a boot RAM disk that boots this disk
+
+Equal definitions give equal bytes. Several services are built at the same time. The
+store keeps what was built, and returns it until the definition, one of its files, its
+base, the kernel or bakeoff-agent changes. Steps of a build have no network unless the
+definition asks for it.
+
+With --output it copies to a folder: NAME.oci.tar, NAME.ram, NAME.disk, NAME.boot and
+NAME.kernel.`,
+		Example: `  sudo bakeoff image build services/web
+  sudo bakeoff image build services/* --output out
+  skopeo copy oci-archive:out/web.oci.tar docker://registry.example/web:1`,
+		Args: cli.Between(1, 100, "a folder"),
+		RunE: b.run,
+	}
+	c.Flags().StringArrayVar(&b.arguments, "arg", nil, "value for ARG of a Containerfile, as NAME=VALUE; repeatable")
+	c.Flags().StringVarP(&b.output, "output", "o", "", "copy what was built to this folder")
+	c.Flags().BoolVar(&b.fresh, "fresh", false, "build again what the store has")
+	c.Flags().BoolVar(&b.asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+func (b *imageBuilder) run(c *cobra.Command, dirs []string) error {
+	arguments := map[string]string{}
+	for _, text := range b.arguments {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return cli.Usage(c, fault.New(fault.Invalid, "--arg must be NAME=VALUE (got %q)", text))
+		}
+		arguments[name] = value
+	}
+	definitions, err := load(dirs, arguments)
+	if err != nil {
+		return err
+	}
+	agent, err := b.at.Agent()
+	if err != nil {
+		return err
+	}
+	results, took, errs := make([]build.Result, len(dirs)), make([]time.Duration, len(dirs)), make([]error, len(dirs))
+	var wg sync.WaitGroup
+	for i, d := range definitions {
+		wg.Go(func() {
+			start := time.Now()
+			results[i], errs[i] = build.Build(c.Context(), b.at.Images(b.say), d,
+				build.Options{Dir: dirs[i], Agent: agent, Materials: materials(), Fresh: b.fresh, Say: b.say})
+			took[i] = time.Since(start)
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if b.output != "" {
+		for i := range results {
+			if err := b.copyOut(c.Context(), b.at.Images(b.say), &results[i]); err != nil {
+				return fault.Op("copy to "+b.output, err)
+			}
+		}
+	}
+	if b.asJSON {
+		return b.PrintJSON(map[string]any{"schema": imageBuildSchema, "services": results})
+	}
+	b.print(results, took)
+	return nil
+}
+
+// load reads the definitions. Their names are different.
+func load(dirs []string, arguments map[string]string) ([]*service.Definition, error) {
+	var out []*service.Definition
+	var errs []error
+	names := map[string]string{}
+	for _, dir := range dirs {
+		d, err := service.Load(dir, arguments)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		if other, ok := names[d.Name]; ok {
+			errs = append(errs, fault.WithFix(fault.New(fault.Invalid, "%s and %s have the same name %q", other, dir, d.Name),
+				"write another name: in one of them"))
+		}
+		names[d.Name] = dir
+		out = append(out, d)
+	}
+	return out, errors.Join(errs...)
+}
+
+// materials are the folders that bakeoff brings.
+func materials() map[string]map[string][]byte {
+	site := map[string][]byte{}
+	for _, f := range webroot.Example().Files {
+		site[f.Name] = f.Body
+	}
+	return map[string]map[string][]byte{"example-site": site}
+}
+
+// say prints a line of one of the builds.
+func (b *imageBuilder) say(text string) {
+	b.telling.Lock()
+	defer b.telling.Unlock()
+	b.noteProgress(text)
+}
+
+func (b *imageBuilder) print(results []build.Result, took []time.Duration) {
+	for i, r := range results {
+		how := "built in " + took[i].Round(100*time.Millisecond).String()
+		if !r.Built {
+			how = "the store had it"
+		}
+		fmt.Fprintf(b.Out, "%s  %s  (%s)\n", r.Image, r.Digest, how)
+		t := cli.NewTable("  FILE", "SIZE", "DIGEST", "PATH")
+		for _, f := range []struct {
+			name string
+			file build.File
+		}{{"RAM disk", r.RAM}, {"disk", r.Disk}, {"boot", r.Boot}, {"kernel", r.Kernel}} {
+			t.Row("  "+f.name, fileSize(f.file.Size), files.Short(f.file.Digest), f.file.Path)
+		}
+		b.Print(t)
+	}
+}
+
+// copyOut copies what was built to the folder of --output, and names the copies.
+func (b *imageBuilder) copyOut(ctx context.Context, store *image.Store, r *build.Result) error {
+	if err := os.MkdirAll(b.output, 0o755); err != nil {
+		return err
+	}
+	held, err := lock.Wait(ctx, filepath.Join(b.output, ".lock"))
+	if err != nil {
+		return err
+	}
+	defer func() {
+		os.Remove(filepath.Join(b.output, ".lock"))
+		held.Release()
+	}()
+	at := func(suffix string) string { return filepath.Join(b.output, r.Name+"."+suffix) }
+	err = replaceFile(at("oci.tar"), func(w io.Writer) error { return build.Archive(store.Layout(), *r, w) })
+	for _, f := range []struct {
+		suffix string
+		file   *build.File
+	}{{"ram", &r.RAM}, {"disk", &r.Disk}, {"boot", &r.Boot}, {"kernel", &r.Kernel}} {
+		if err != nil {
+			return err
+		}
+		err = replaceFile(at(f.suffix), func(w io.Writer) error {
+			from, err := os.Open(f.file.Path)
+			if err != nil {
+				return err
+			}
+			defer from.Close()
+			_, err = io.Copy(w, from)
+			return err
+		})
+		f.file.Path = at(f.suffix)
+	}
+	return err
+}
+
+// replaceFile writes a file at once: under another name, which it then renames.
+func replaceFile(name string, write func(io.Writer) error) error {
+	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
+	if err != nil {
+		return err
+	}
+	err = errors.Join(write(f), f.Chmod(0o644), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), name)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
+}
+

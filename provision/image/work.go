@@ -1,0 +1,163 @@
+package image
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/lock"
+	"bakeoff/provision/image/layout"
+)
+
+// KindService is the kind of entries that were built from the definition of a service.
+const KindService = "service"
+
+// servicePrefix precedes the names of their folders.
+const servicePrefix = "service-"
+
+// owner is in the folder of Work. The process that works there holds a lock on it.
+const owner = "owner"
+
+// Work is a folder of the store in which this process makes something. Other processes
+// can build at the same time: the store's lock is held only at the beginning and at the
+// end. What a killed process leaves is found like other partial builds.
+type Work struct {
+	Dir   string
+	Lease string // a program that works in Dir holds a lock on this file
+
+	s    *Store
+	to   string
+	held *lock.Lock
+}
+
+// Begin creates the folder of new work. key names the result: SERVICE-DIGEST.
+func (s *Store) Begin(ctx context.Context, key string) (*Work, error) {
+	held, err := s.hold(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer held.Release()
+	w := &Work{s: s, to: filepath.Join(s.Dir, servicePrefix+key)}
+	if w.Dir, err = s.partial(w.to); err != nil {
+		return nil, fault.Op("image store", err)
+	}
+	w.Lease = filepath.Join(w.Dir, lease)
+	if w.held, err = lock.Try(filepath.Join(w.Dir, owner)); err == nil {
+		err = shut(w.Dir)
+	}
+	if err != nil {
+		return nil, errors.Join(fault.Op("image store", err), w.Abandon())
+	}
+	return w, nil
+}
+
+// Scratch is a folder for temporary files.
+func (w *Work) Scratch() string { return filepath.Join(w.Dir, scratch) }
+
+// Finish adds an image to the layout, by put, under the name of img.Ref, and makes the
+// work an entry of the store. It returns its folder.
+func (w *Work) Finish(ctx context.Context, img Image,
+	put func(*layout.Layout) (v1.Descriptor, error)) (dir string, err error) {
+	held, err := w.s.hold(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer held.Release()
+	l, err := layout.Open(filepath.Join(w.s.Dir, layoutDir))
+	if err != nil {
+		return "", err
+	}
+	d, err := put(l)
+	if err == nil {
+		err = l.Name(img.Ref, d)
+	}
+	if err == nil {
+		err = os.RemoveAll(w.to) // of an earlier build of the same definition
+	}
+	if err != nil {
+		return "", fault.Op("image store", err)
+	}
+	if err = remove(filepath.Join(w.Dir, owner)); err == nil {
+		img.Schema, img.Digest, img.Built = Schema, d.Digest.String(), time.Now().UTC().Truncate(time.Second)
+		err = finish(w.Dir, w.to, img)
+	}
+	if err != nil {
+		return "", fault.Op("image store", err)
+	}
+	w.held.Release()
+	w.held = nil
+	return w.to, nil
+}
+
+// Abandon removes the folder. After Finish it does nothing.
+func (w *Work) Abandon() error {
+	if !exists(w.Dir) {
+		return nil
+	}
+	err := os.RemoveAll(w.Dir)
+	w.held.Release()
+	w.held = nil
+	return fault.Op("image store", err)
+}
+
+// Work returns the folder of what was made under a key, and gives its image its name
+// again; false if it was not made, or if the layout lacks its image.
+func (s *Store) Work(ctx context.Context, key string) (dir string, img Image, ok bool, err error) {
+	held, err := s.hold(ctx)
+	if err != nil {
+		return "", img, false, err
+	}
+	defer held.Release()
+	dir = filepath.Join(s.Dir, servicePrefix+key)
+	at := filepath.Join(s.Dir, layoutDir)
+	if !exists(filepath.Join(dir, description)) || !layout.Exists(at) {
+		return "", img, false, nil
+	}
+	if img, err = use(dir); err != nil {
+		return "", img, false, fault.Op("image store", err)
+	}
+	digest, err := v1.NewHash(img.Digest)
+	if err != nil {
+		return "", img, false, fault.Op("image store", err)
+	}
+	l := &layout.Layout{Dir: at}
+	info, err := os.Stat(l.Blob(digest))
+	if err != nil {
+		return "", img, false, nil
+	}
+	d := v1.Descriptor{MediaType: types.OCIManifestSchema1, Digest: digest, Size: info.Size()}
+	if !whole(l, d) || max(img.Recipe, 1) != recipe {
+		return "", img, false, nil
+	}
+	return dir, img, true, fault.Op("image store", l.Name(img.Ref, d))
+}
+
+// Layout is the layout of the store. Its caller must not write to it.
+func (s *Store) Layout() *layout.Layout { return &layout.Layout{Dir: filepath.Join(s.Dir, layoutDir)} }
+
+// Kernel returns the kernel of virtual machines for images that bakeoff did not build.
+func (s *Store) Kernel(ctx context.Context) (Image, error) {
+	held, err := s.hold(ctx)
+	if err != nil {
+		return Image{}, err
+	}
+	defer held.Release()
+	var img Image
+	err = s.kernel(ctx, Request{Ref: kernelRef}, &img)
+	return img, fault.Op("kernel of "+kernelRef, err)
+}
+
+// worked tells whether a process works in a folder.
+func worked(dir string) bool { return lock.Held(filepath.Join(dir, owner)) }
+
+// moved tells whether the name of a service's image names another one now.
+func (s *Store) moved(img Image) bool {
+	d, ok, err := s.Layout().Find(img.Ref)
+	return err == nil && (!ok || d.Digest.String() != img.Digest)
+}

@@ -1,0 +1,112 @@
+package build
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"syscall"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+	"bakeoff/base/unit"
+	"bakeoff/provision/image/partition"
+	"bakeoff/reach/conn"
+)
+
+// disk writes a disk with a GPT whose one partition is the root, marked BOOTME.
+//
+// mke2fs writes the file system without mounting it. It copies the times of the last
+// change of the attributes, which nobody can set, so they are replaced in its result.
+func (b *builder) disk(ctx context.Context, to string) error {
+	size, err := b.rootSize()
+	if err != nil {
+		return err
+	}
+	var log bytes.Buffer
+	exit, err := b.store.Host.Exec(ctx, conn.Cmd{
+		Argv: []string{"mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal,^metadata_csum,^metadata_csum_seed,^orphan_file",
+			"-b", "4096", "-U", b.id("file system"), "-L", "",
+			"-E", fmt.Sprintf("hash_seed=%s,root_owner=0:0,lazy_itable_init=0,nodiscard,offset=%d", b.id("hash"),
+				partition.Start),
+			"-d", b.root, to, fmt.Sprintf("%dk", size>>10)},
+		Env: []string{"PATH=/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin",
+			fmt.Sprintf("E2FSPROGS_FAKE_TIME=%d", epoch.Unix()), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", epoch.Unix())},
+		Stdout: &log, Stderr: &log,
+	})
+	if fault.Is(err, fault.NotFound) {
+		return fault.WithFix(fault.New(fault.Unsupported, "mke2fs is not installed"), "apt-get install e2fsprogs")
+	}
+	if err != nil {
+		return err
+	}
+	if text := safetext.LastLines(log.String(), 3); !exit.OK() {
+		err := fault.New(fault.Lab, "mke2fs: %v: %s", exit, text)
+		if b.def.Size > 0 {
+			err = fault.WithFix(err, "write a larger size, or none")
+		}
+		return err
+	}
+	f, err := os.OpenFile(to, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	if err = f.Truncate(partition.Start + size + partition.End); err == nil {
+		err = sameTimes(f, partition.Start, uint32(epoch.Unix()))
+	}
+	if err == nil {
+		err = partition.WriteRoot(f, size, runtime.GOARCH, PartitionName(b.def.Name), b.id("disk"), b.id("partition"),
+			partition.BootMe)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// rootSize is the size of the file system, a multiple of a MiB: that of the definition, or
+// what the files need and 64 MiB more.
+func (b *builder) rootSize() (int64, error) {
+	const least = 64 * unit.MiB
+	size := int64(0)
+	seen := map[uint64]bool{}
+	err := filepath.WalkDir(b.root, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if st, ok := info.Sys().(*syscall.Stat_t); ok && st.Nlink > 1 && !d.IsDir() {
+			if seen[uint64(st.Ino)] {
+				return nil
+			}
+			seen[uint64(st.Ino)] = true
+		}
+		if size += 4096; info.Mode().IsRegular() {
+			size += (info.Size() + 4095) &^ 4095
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	if b.def.Size > 0 {
+		if int64(b.def.Size) < size {
+			return 0, fault.WithFix(fault.New(fault.Invalid, "the files need %v, and size is %v", unit.Bytes(size),
+				b.def.Size), "write a larger size, or none")
+		}
+		size = int64(b.def.Size)
+	} else {
+		size = size/8*9 + int64(least)
+	}
+	return (size + 1<<20 - 1) &^ (1<<20 - 1), nil
+}
+
+// id is an identifier that depends only on the input of the build.
+func (b *builder) id(what string) string {
+	h := shortSum(b.key + " " + what)
+	return h[0:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:32]
+}

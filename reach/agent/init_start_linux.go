@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/wire"
+)
+
+// startAddr is the word of the kernel's command line that names the address of the
+// guest's network interface: bakeoff.addr=192.0.2.7/24.
+const startAddr = "bakeoff.addr="
+
+// startService starts the program of a service. The channel, which is closed when it ends, is
+// nil if there is no such program.
+func (in *initProcess) startService() (<-chan struct{}, error) {
+	s := in.config.Start
+	if s == nil {
+		return nil, nil
+	}
+	line, err := os.ReadFile("/proc/cmdline")
+	if err != nil {
+		return nil, err
+	}
+	addr, err := addressOf(string(line), s.Addr)
+	if err != nil {
+		return nil, err
+	}
+	if name := firstInterface(); name != "" && addr.IsValid() {
+		if err := linkUp(name, &wire.InitNetwork{Addr: addr}); err != nil {
+			return nil, err
+		}
+	}
+	self := wire.GuestAgent
+	if in.config.Root == "" {
+		self = "/init"
+	}
+	argv := []string{self, "exec"}
+	if s.Dir != "" {
+		argv = append(argv, "--dir", s.Dir)
+	}
+	if s.User != "" {
+		argv = append(argv, "--user", s.User)
+	}
+	argv = append(append(argv, "--"), s.Argv...)
+	env := slices.Concat(os.Environ(), s.Env) // the last one counts
+	fmt.Fprintf(os.Stderr, "bakeoff-agent: init: starting %q\n", s.Argv)
+	p, err := in.reaper.Launch(self, argv, &os.ProcAttr{Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
+		Sys: &syscall.SysProcAttr{Setsid: true}})
+	if err != nil {
+		return nil, fault.Op("start "+s.Argv[0], err)
+	}
+	ended := make(chan struct{})
+	go func() {
+		r, err := p.Wait()
+		fmt.Fprintf(os.Stderr, "bakeoff-agent: init: the program ended: code %d %s %v\n", r.Code, r.Signal, err)
+		close(ended)
+	}()
+	return ended, nil
+}
+
+// addressOf is the address on the kernel's command line, or otherwise.
+func addressOf(line string, otherwise netip.Prefix) (netip.Prefix, error) {
+	for word := range strings.FieldsSeq(line) {
+		if text, ok := strings.CutPrefix(word, startAddr); ok {
+			p, err := netip.ParsePrefix(text)
+			if err != nil || !p.Addr().Is4() {
+				return p, fault.WithFix(fault.New(fault.Invalid, "%s%s on the kernel's command line is not an IPv4 address "+
+					"with a prefix length", startAddr, text), "write "+startAddr+"192.0.2.7/24")
+			}
+			return p, nil
+		}
+	}
+	return otherwise, nil
+}
+
+// firstInterface is the first network interface other than the loopback; "" if there is
+// none. The drivers were loaded before and have created it.
+func firstInterface() string {
+	paths, err := filepath.Glob("/sys/class/net/*")
+	if err != nil {
+		return ""
+	}
+	slices.Sort(paths)
+	for _, p := range paths {
+		if _, err := os.Stat(p + "/device"); err == nil {
+			return filepath.Base(p)
+		}
+	}
+	return ""
+}
+
+// partitionRoot precedes the name of the partition with the root, instead of the serial
+// number of a disk.
+const partitionRoot = "partition:"
+
+// findPartition returns the block device of the partition with this name in its table.
+func findPartition(name string) (string, error) {
+	device, err := findDevice("/sys/class/block/*", func(dir string) bool {
+		text, err := os.ReadFile(dir + "/uevent")
+		return err == nil && slices.Contains(strings.Split(string(text), "\n"), "PARTNAME="+name)
+	})
+	if err != nil {
+		return "", fmt.Errorf("there is no partition with the name %q", name)
+	}
+	return "/dev/" + device, nil
+}
