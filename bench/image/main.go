@@ -23,6 +23,9 @@
 // would take most of the time. So it needs space for all of that, in the folder of
 // TMPDIR, and a second run within five minutes is slower on both sides.
 //
+// The part services runs only if -part names it. It builds the shipped services, and
+// prints the sizes of agent and web and the time of a build of rescue, -blocks times.
+//
 // It needs root. Without tar, zstd, gzip, docker-registry, skopeo or umoci, the parts
 // that need them are left out.
 package main
@@ -61,7 +64,7 @@ type part struct {
 func main() {
 	blocks := flag.Int("blocks", 6, "number of mirrored blocks")
 	root := flag.String("root", "", "folder with the root file system; \"\" is that of debian:bookworm")
-	only := flag.String("part", "", "only import, pull or unpack")
+	only := flag.String("part", "", "only import, pull, unpack or services")
 	seed := flag.Uint64("seed", 1, "seed of the order")
 	profile := flag.String("cpuprofile", "", "write a profile of bakeoff's part to this file")
 	flag.Parse()
@@ -77,12 +80,19 @@ func main() {
 }
 
 func run(ctx context.Context, blocks int, root, only, profile string, rnd *rand.Rand) (err error) {
-	if blocks < 1 || flag.NArg() > 0 || !slices.Contains([]string{"", "import", "pull", "unpack"}, only) {
-		return fault.New(fault.Invalid, "usage: image [-blocks N] [-root DIR] [-part import|pull|unpack], with at least one "+
-			"block")
+	if blocks < 1 || flag.NArg() > 0 || !slices.Contains([]string{"", "import", "pull", "unpack", "services"}, only) {
+		return fault.New(fault.Invalid, "usage: image [-blocks N] [-root DIR] [-part import|pull|unpack|services], "+
+			"with at least one block")
 	}
 	if os.Getuid() != 0 {
 		return fault.WithFix(fault.New(fault.Unsupported, "the files of an image belong to several users"), "run it as root")
+	}
+	if only == "services" {
+		dir, err := os.MkdirTemp("", "bench-image-")
+		if err != nil {
+			return err
+		}
+		return errors.Join(services(ctx, dir, blocks), os.RemoveAll(dir))
 	}
 	if root == "" {
 		store := fleet.Controller{Getenv: os.Getenv}.Images(func(text string) { fmt.Fprintln(os.Stderr, text) })

@@ -219,4 +219,3 @@ func replaceFile(name string, write func(io.Writer) error) error {
 	}
 	return err
 }
-

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"time"
 
 	"bakeoff/base/fault"
@@ -45,13 +46,17 @@ func (b *builder) run(ctx context.Context, s service.Step) error {
 	}
 	if !exit.OK() {
 		err = fault.New(fault.Invalid, "the step failed after %s: %v: %s", since(start), exit, firstLine(s.Text))
-		if text := safetext.LastLines(string(out.Bytes()), shown); text != "" {
+		said := usage.ReplaceAll(out.Bytes(), nil)
+		if text := safetext.LastLines(string(said), shown); text != "" {
 			err = fault.New(fault.Invalid, "%w; its output ends with:\n%s", err, text)
 		}
 		return fault.WithFix(err, "correct the step and build again")
 	}
 	return nil
 }
+
+// usage is the last line of the agent, which says what the program used.
+var usage = regexp.MustCompile(`[0-9.]+ s wall, [0-9.]+ s user, [0-9.]+ s system\n$`)
 
 func installed(program string) bool {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
