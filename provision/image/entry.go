@@ -33,7 +33,9 @@ const (
 type Entry struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
-	Kind string `json:"kind"`           // image, kernel, layers, program, derived (an image with placed files), files or service
+	// Kind is image, kernel, layers, program, derived (an image with placed files), files or
+	// service.
+	Kind string `json:"kind"`
 	Ref  string `json:"ref,omitempty"`  // of an image or a kernel
 	Size int64  `json:"size_bytes"`     // on disk, of what this user may read
 	Used string `json:"used,omitempty"` // RFC 3339: when a run last asked for it

@@ -119,7 +119,8 @@ func TestContainerfile(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	head := "schema: bakeoff/service/v1\n"
 	for _, tt := range []struct{ file, src, want string }{
-		{"service.yaml", head + "base: scratch\nbild: [x]", `service.yaml:3:1: unknown key "bild" in the file; did you mean "build"?`},
+		{"service.yaml", head + "base: scratch\nbild: [x]",
+			`service.yaml:3:1: unknown key "bild" in the file; did you mean "build"?`},
 		{"service.yaml", "base: scratch", "service.yaml:1:1: this is not a service; begin with `schema: bakeoff/service/v1`"},
 		{"service.yaml", head, "1:1: the service has no base"},
 		{"service.yaml", head + "base: /tmp", "2:7: "},

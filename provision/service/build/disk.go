@@ -29,7 +29,8 @@ func (b *builder) disk(ctx context.Context, to string) error {
 	}
 	var log bytes.Buffer
 	exit, err := b.store.Host.Exec(ctx, conn.Cmd{
-		Argv: []string{"mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal,^metadata_csum,^metadata_csum_seed,^orphan_file",
+		Argv: []string{"mke2fs", "-q", "-F", "-t", "ext4", "-O",
+			"^has_journal,^metadata_csum,^metadata_csum_seed,^orphan_file",
 			"-b", "4096", "-U", b.id("file system"), "-L", "",
 			"-E", fmt.Sprintf("hash_seed=%s,root_owner=0:0,lazy_itable_init=0,nodiscard,offset=%d", b.id("hash"),
 				partition.Start),

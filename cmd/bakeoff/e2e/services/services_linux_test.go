@@ -161,9 +161,9 @@ func TestWebIsServed(t *testing.T) {
 	}
 	h, services := start(t, "qemu-system-x86_64", "crun")
 	web := built(t, h, filepath.Join(services, "web"), "--output", "out")["web"]
-	disk := []string{"-drive", "if=none,id=d,format=raw,snapshot=on,file=" + filepath.Join(h.Dir, web.Disk.Path), "-device",
-		"virtio-blk-pci,drive=d"}
 	at := func(file build.File) string { return filepath.Join(h.Dir, file.Path) }
+	disk := []string{"-drive", "if=none,id=d,format=raw,snapshot=on,file=" + at(web.Disk),
+		"-device", "virtio-blk-pci,drive=d"}
 	t.Run("disk", func(t *testing.T) { machine(t, at(web.Kernel), at(web.Boot), disk...) })
 	t.Run("RAM disk", func(t *testing.T) { machine(t, at(web.Kernel), at(web.RAM)) })
 	t.Run("container", func(t *testing.T) { container(t, filepath.Join(h.Dir, "out/web.oci.tar")) })
@@ -256,7 +256,8 @@ printf 'GET / HTTP/1.0\r\n\r\n' >&3 && cat <&3 && kill $!`
 			"user":         map[string]any{"uid": 0, "gid": 0},
 			"capabilities": map[string]any{"bounding": caps, "effective": caps, "permitted": caps}},
 		"mounts": []any{mount("proc", "/proc"), mount("tmpfs", "/dev", "mode=755"), mount("tmpfs", "/run", "mode=755")},
-		"linux": map[string]any{"cgroupsPath": "/" + id, "namespaces": []any{map[string]any{"type": "pid"}, map[string]any{"type": "network"},
+		"linux": map[string]any{"cgroupsPath": "/" + id, "namespaces": []any{map[string]any{"type": "pid"},
+			map[string]any{"type": "network"},
 			map[string]any{"type": "mount"}, map[string]any{"type": "uts"}, map[string]any{"type": "ipc"}}}})
 	if err != nil {
 		t.Fatal(err)
