@@ -37,9 +37,9 @@ func (in *initProcess) startService() (<-chan struct{}, error) {
 			return nil, err
 		}
 	}
-	self := wire.GuestAgent
-	if in.config.Root == "" {
-		self = "/init"
+	self := "/init"
+	if _, err := os.Stat(wire.GuestAgent); err == nil { // the root is on a disk: see showAgent
+		self = wire.GuestAgent
 	}
 	argv := []string{self, "exec"}
 	if s.Dir != "" {
