@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"bakeoff/base/fault"
 	"bakeoff/reach/wire"
 )
@@ -50,6 +52,7 @@ func (in *initProcess) startService() (<-chan struct{}, error) {
 	}
 	argv = append(append(argv, "--"), s.Argv...)
 	env := slices.Concat(os.Environ(), s.Env) // the last one counts
+	_ = unix.SetNonblock(0, false)            // useConsole opened it in another mode, in which a shell sees no input
 	fmt.Fprintf(os.Stderr, "bakeoff-agent: init: starting %q\n", s.Argv)
 	p, err := in.reaper.Launch(self, argv, &os.ProcAttr{Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 		Sys: &syscall.SysProcAttr{Setsid: true}})

@@ -89,6 +89,7 @@ type builder struct {
 	base, kernel image.Image
 	sources      map[int]string // digest of what each step copies from the folder
 	key          string         // sha256 of all that decides on the result, in hexadecimal
+	seed         string         // that of the definition alone, for identifiers
 	work         *image.Work
 	root         string
 }
@@ -231,7 +232,7 @@ func (b *builder) identify(ctx context.Context) error {
 			fmt.Fprintf(sum, "file %d %s\n", i, facts.Digest)
 		}
 	}
-	b.key = hex.EncodeToString(sum.Sum(nil))
+	b.key, b.seed = hex.EncodeToString(sum.Sum(nil)), shortSum(string(def))
 	return nil
 }
 

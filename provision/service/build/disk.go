@@ -106,8 +106,9 @@ func (b *builder) rootSize() (int64, error) {
 	return (size + 1<<20 - 1) &^ (1<<20 - 1), nil
 }
 
-// id is an identifier that depends only on the input of the build.
+// id is an identifier that depends only on the definition. The base may have another
+// digest with the same files in the result, because it has logs.
 func (b *builder) id(what string) string {
-	h := shortSum(b.key + " " + what)
+	h := shortSum(b.seed + " " + what)
 	return h[0:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:32]
 }
