@@ -55,8 +55,8 @@ func (b *builder) run(ctx context.Context, s service.Step) error {
 	return nil
 }
 
-// usage is the last line of the agent, which says what the program used.
-var usage = regexp.MustCompile(`[0-9.]+ s wall, [0-9.]+ s user, [0-9.]+ s system\n$`)
+// usage is the line of the agent, which says what the program used.
+var usage = regexp.MustCompile(`(?m)^[0-9.]+ s wall, [0-9.]+ s user, [0-9.]+ s system$`)
 
 func installed(program string) bool {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
@@ -70,8 +70,10 @@ func installed(program string) bool {
 // sandbox is the command line of a step, and what restores the root after it.
 func (b *builder) sandbox(r *service.Run) (argv []string, restore func(), err error) {
 	restore = func() {}
-	argv = []string{"flock", "--no-fork", b.work.Lease, "bwrap", "--die-with-parent", "--new-session", "--unshare-pid",
-		"--unshare-ipc", "--unshare-uts", "--hostname", b.def.Name, "--cap-drop", "ALL"}
+	// One stream keeps the order of what a step prints.
+	argv = []string{"sh", "-c", `exec "$@" 2>&1`, "sh", "flock", "--no-fork", b.work.Lease, "bwrap",
+		"--die-with-parent", "--new-session", "--unshare-pid", "--unshare-ipc", "--unshare-uts",
+		"--hostname", b.def.Name, "--cap-drop", "ALL"}
 	for _, c := range capabilities {
 		argv = append(argv, "--cap-add", c)
 	}
