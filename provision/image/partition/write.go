@@ -12,15 +12,6 @@ import (
 	"bakeoff/base/fault"
 )
 
-// Attributes of a partition in a GPT.
-//
-// Sources: UEFI specification 2.10, section 5.3; gpt(8) of NetBSD and FreeBSD.
-const (
-	BootMe     uint64 = 1 << 59
-	BootOnce   uint64 = 1 << 58
-	BootFailed uint64 = 1 << 57
-)
-
 // Layout of a disk with one partition, in bytes: Start are in front of it, and End behind
 // it, so that it begins at a whole MiB.
 const (

@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/gpt"
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
 	"bakeoff/provision/image/partition"
@@ -61,7 +62,7 @@ func (b *builder) disk(ctx context.Context, to string) error {
 	}
 	if err == nil {
 		err = partition.WriteRoot(f, size, runtime.GOARCH, PartitionName(b.def.Name), b.id("disk"), b.id("partition"),
-			partition.BootMe)
+			gpt.BootMe)
 	}
 	return errors.Join(err, f.Close())
 }
