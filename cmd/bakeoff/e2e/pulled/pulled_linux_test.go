@@ -84,7 +84,7 @@ func file(name, text string) tar.Header {
 			"comment": text}}
 }
 
-// folder is an entry of a layer. Docker has a mode of its own for a folder without one.
+// folder is an entry of a layer.
 func folder(name string) tar.Header {
 	return tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o755, PAXRecords: map[string]string{}}
 }
