@@ -74,8 +74,8 @@ packages() {
 	test|lzop|packs a kernel as Linux does
 	test|xz-utils|packs a kernel as Linux does
 	test|cpio|reads the RAM disks that the tests write
-	test|grub-pc-bin|driver qemu: a disk with its own boot loader, for a BIOS; never installed as a boot loader
-	test|grub-efi-amd64-bin|driver qemu: the same disk for UEFI
+	test|?grub-pc-bin|driver qemu: a disk with its own boot loader, for a BIOS; never installed as a boot loader
+	test|?grub-efi-amd64-bin|driver qemu: the same disk for UEFI
 	test|mtools|driver qemu: the FAT file system of that disk, without mounting it
 	test|docker-registry|pulls of images: a registry that the tests start, never started as a service
 	test|musl-tools|examples/images: the same program with another C library
