@@ -49,7 +49,7 @@ type Session struct {
 // version is that of the program.
 func New(lab *manifest.Lab, seed uint64, version, out string) (*Session, error) {
 	s := &Session{Drivers: driverall.Drivers(), lab: lab.Source, sources: packing.Folder(lab),
-		Dir: filepath.Join(out, store.Name(time.Now(), lab.Name))}
+		Dir: store.Free(out, time.Now(), lab.Name)}
 	err := packing.Record(context.Background(), lab, nil)
 	if err != nil {
 		return nil, err

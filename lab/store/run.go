@@ -36,6 +36,19 @@ func Name(now time.Time, lab string) string {
 	return now.UTC().Format("20060102T150405Z") + "-" + lab
 }
 
+// Free returns the path of a new run folder in the folder out: Name, and a number after it
+// if a run of the same second has that name.
+func Free(out string, now time.Time, lab string) string {
+	dir := filepath.Join(out, Name(now, lab))
+	free := dir
+	for n := 2; ; n++ {
+		if _, err := os.Lstat(free); err != nil {
+			return free // what is wrong with out, Create says
+		}
+		free = fmt.Sprintf("%s-%d", dir, n)
+	}
+}
+
 // Create makes the run folder dir, which must not exist, with the lab file
 // and the encoded plan, and writes the first line of its journal: the plan's
 // sha256. Everything is on disk when it returns, and the folder is locked.

@@ -442,3 +442,20 @@ func TestCreateWhereNobodyMay(t *testing.T) {
 		t.Errorf("Create in a read-only folder: %v", err)
 	}
 }
+
+// Runs of the same second have folders of their own.
+func TestFree(t *testing.T) {
+	out := t.TempDir()
+	first := filepath.Join(out, Name(noon, "web"))
+	for _, want := range []string{first, first + "-2", first + "-3"} {
+		if got := Free(out, noon, "web"); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+		if err := os.Mkdir(want, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := Free(filepath.Join(out, "none"), noon, "web"); got != filepath.Join(out, "none", Name(noon, "web")) {
+		t.Error(got)
+	}
+}
