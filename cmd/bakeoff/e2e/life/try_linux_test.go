@@ -245,7 +245,7 @@ func TestDocumentedTries(t *testing.T) {
 		}
 	}
 	seen := map[string]bool{}
-	var pulled [][]string // lines with an image of Docker Hub
+	var pulled [][]string // lines with an image of Docker Hub or of the store
 	for _, page := range append(pages, "../../../../README.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
@@ -261,7 +261,7 @@ func TestDocumentedTries(t *testing.T) {
 				continue
 			}
 			seen[strings.Join(args, " ")] = true
-			if strings.Contains(m[1], alpine) {
+			if strings.Contains(m[1], alpine) || strings.Contains(m[1], stored) {
 				pulled = append(pulled, args)
 				continue
 			}
@@ -280,12 +280,17 @@ func TestDocumentedTries(t *testing.T) {
 	})
 }
 
-// alpine is the image of Docker Hub in the pages.
-const alpine = "alpine:3.20"
+// alpine is the image of Docker Hub in the pages, and stored begins those of the store,
+// whose versions are 1 and 2.
+const (
+	alpine = "alpine:3.20"
+	stored = "store:app:"
+)
 
-// mirrored is a home with a static program prog, and with a mirror of Docker Hub that has
-// the image alpine, without any program. Its cache is its own, and has Debian's image from
-// the machine's cache: what was pulled there ends with the test.
+// mirrored is a home with a static program prog, with a mirror of Docker Hub that has the
+// image alpine, without any program, and with the images of the store, which have the
+// program as /app. Its cache is its own, and has Debian's image from the machine's cache:
+// what was pulled there ends with the test.
 func mirrored(t *testing.T) e2e.Home {
 	t.Helper()
 	server := registrytest.Start(t, false)
@@ -317,5 +322,17 @@ func mirrored(t *testing.T) e2e.Home {
 		t.Fatalf("cp -al: %v\n%s", err, out)
 	}
 	h.Env = append(h.Env, "BAKEOFF_CACHE="+own, "BAKEOFF_REGISTRY_MIRRORS=docker.io=http://"+server.Host)
+	for _, version := range []string{"1", "2"} {
+		root := filepath.Join(h.Dir, "root"+version)
+		if err := os.MkdirAll(root, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Link(filepath.Join(h.Dir, "prog"), filepath.Join(root, "app")); err != nil {
+			t.Fatal(err)
+		}
+		if out, errs, code := h.Bakeoff(t, time.Minute, "image", "create", root, "app:"+version, "--cmd", "/app"); code != 0 {
+			t.Fatalf("image create: exit code %d\n%s%s", code, out, errs)
+		}
+	}
 	return h
 }
