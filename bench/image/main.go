@@ -23,8 +23,11 @@
 // would take most of the time. So it needs space for all of that, in the folder of
 // TMPDIR, and a second run within five minutes is slower on both sides.
 //
-// The part services runs only if -part names it. It builds the shipped services, and
-// prints the sizes of agent and web and the time of a build of rescue, -blocks times.
+// The parts services and boot run only if -part names them. services builds the shipped
+// services, and prints the sizes of agent and web and the time of a build of rescue,
+// -blocks times. boot compares the time from the request for a guest until its first
+// program has written something, with that of the shortest QEMU command line that boots
+// the same kernel and RAM disk on the same CPU, under emulation.
 //
 // It needs root. Without tar, zstd, gzip, docker-registry, skopeo or umoci, the parts
 // that need them are left out.
@@ -64,7 +67,7 @@ type part struct {
 func main() {
 	blocks := flag.Int("blocks", 6, "number of mirrored blocks")
 	root := flag.String("root", "", "folder with the root file system; \"\" is that of debian:bookworm")
-	only := flag.String("part", "", "only import, pull, unpack or services")
+	only := flag.String("part", "", "only import, pull, unpack, services or boot")
 	seed := flag.Uint64("seed", 1, "seed of the order")
 	profile := flag.String("cpuprofile", "", "write a profile of bakeoff's part to this file")
 	flag.Parse()
@@ -80,19 +83,25 @@ func main() {
 }
 
 func run(ctx context.Context, blocks int, root, only, profile string, rnd *rand.Rand) (err error) {
-	if blocks < 1 || flag.NArg() > 0 || !slices.Contains([]string{"", "import", "pull", "unpack", "services"}, only) {
-		return fault.New(fault.Invalid, "usage: image [-blocks N] [-root DIR] [-part import|pull|unpack|services], "+
-			"with at least one block")
+	if blocks < 1 || flag.NArg() > 0 || !slices.Contains([]string{"", "import", "pull", "unpack", "services", "boot"},
+		only) {
+		return fault.New(fault.Invalid, "usage: image [-blocks N] [-root DIR] "+
+			"[-part import|pull|unpack|services|boot], with at least one block")
 	}
 	if os.Getuid() != 0 {
 		return fault.WithFix(fault.New(fault.Unsupported, "the files of an image belong to several users"), "run it as root")
 	}
-	if only == "services" {
+	if only == "services" || only == "boot" {
 		dir, err := os.MkdirTemp("", "bench-image-")
 		if err != nil {
 			return err
 		}
-		return errors.Join(services(ctx, dir, blocks), os.RemoveAll(dir))
+		if only == "boot" {
+			err = boot(ctx, dir, blocks, rnd)
+		} else {
+			err = services(ctx, dir, blocks)
+		}
+		return errors.Join(err, os.RemoveAll(dir))
 	}
 	if root == "" {
 		store := fleet.Controller{Getenv: os.Getenv}.Images(func(text string) { fmt.Fprintln(os.Stderr, text) })
@@ -170,6 +179,25 @@ func found(program string) bool {
 func compare(ctx context.Context, p part, m *material, blocks int, rnd *rand.Rand) error {
 	fmt.Printf("%s: bakeoff and %s, %s\n\n%6s  %-8s %8s %8s\n", p.name, p.peer, m.sizes(p.name), "block", "", "time",
 		"CPU time")
+	e, err := mirrored(blocks, rnd, func(ours bool) (time.Duration, string, error) {
+		work := p.theirs
+		if ours {
+			work = p.ours
+		}
+		took, cpu, err := measure(ctx, m, work)
+		return took, fmt.Sprintf("%6.3f s", cpu.Seconds()), err
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\n%s: time of %s / bakeoff: %.2f, interval %.2f to %.2f from %d blocks; goal ≥ %.1f\n\n", p.name, p.peer,
+		math.Exp(e.Value), math.Exp(e.Lo), math.Exp(e.Hi), blocks, p.goal)
+	return nil
+}
+
+// mirrored measures blocks of bakeoff and another program, prints every time with the
+// text that once returns, and estimates the logarithm of the ratio, other / bakeoff.
+func mirrored(blocks int, rnd *rand.Rand, once func(ours bool) (time.Duration, string, error)) (stats.Estimate, error) {
 	var ratios []float64
 	for block := range blocks {
 		order := []bool{true, false, false, true} // ours?
@@ -178,23 +206,20 @@ func compare(ctx context.Context, p part, m *material, blocks int, rnd *rand.Ran
 		}
 		sum := map[bool]float64{}
 		for _, ours := range order {
-			work, name := p.theirs, "other"
+			name := "other"
 			if ours {
-				work, name = p.ours, "bakeoff"
+				name = "bakeoff"
 			}
-			took, cpu, err := measure(ctx, m, work)
+			took, text, err := once(ours)
 			if err != nil {
-				return err
+				return stats.Estimate{}, err
 			}
 			sum[ours] += math.Log(took.Seconds()) / 2
-			fmt.Printf("%6d  %-8s %6.3f s %6.3f s\n", block+1, name, took.Seconds(), cpu.Seconds())
+			fmt.Printf("%6d  %-8s %6.3f s %s\n", block+1, name, took.Seconds(), text)
 		}
 		ratios = append(ratios, sum[false]-sum[true])
 	}
-	e := stats.HodgesLehmann(ratios, 0.95)
-	fmt.Printf("\n%s: time of %s / bakeoff: %.2f, interval %.2f to %.2f from %d blocks; goal ≥ %.1f\n\n", p.name, p.peer,
-		math.Exp(e.Value), math.Exp(e.Lo), math.Exp(e.Hi), len(ratios), p.goal)
-	return nil
+	return stats.HodgesLehmann(ratios, 0.95), nil
 }
 
 // measure does work in a new folder, and returns its time and its CPU time, that of

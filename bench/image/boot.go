@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/unit"
+	"bakeoff/lab/fleet"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/driver/qemu"
+	"bakeoff/provision/image"
+	"bakeoff/reach/conn/local"
+	"bakeoff/reach/initramfs"
+)
+
+// goalBoot is how many times as long a guest may take through bakeoff.
+const goalBoot = 1.02
+
+// firstOutput is what the guest's first program writes, and first is the program.
+const (
+	firstOutput = "the first program runs"
+	first       = `package main
+
+import (
+	"os"
+	"time"
+)
+
+func main() {
+	for {
+		os.Stdout.WriteString("` + firstOutput + `\n")
+		time.Sleep(time.Hour)
+	}
+}
+`
+)
+
+// bootCPU is the CPU of the guest, and bootLimit the longest wait for it.
+const (
+	bootCPU   = 0
+	bootLimit = 2 * time.Minute
+)
+
+// guest is what both sides boot.
+type guest struct {
+	dir, kernel, disk string
+	append            string // as bakeoff wrote it
+	number            int
+}
+
+// boot measures the time from the request for a guest to its first output.
+func boot(ctx context.Context, dir string, blocks int, rnd *rand.Rand) error {
+	for program, pkg := range map[string]string{"qemu-system-x86_64": "qemu-system-x86", "taskset": "util-linux"} {
+		if !found(program) {
+			return fault.WithFix(fault.New(fault.Unsupported, "%s is missing", program), "apt-get install "+pkg)
+		}
+	}
+	g := &guest{dir: dir, disk: filepath.Join(dir, "disk.cpio")}
+	store := fleet.Controller{Getenv: os.Getenv}.Images(func(text string) { fmt.Fprintln(os.Stderr, text) })
+	img, err := store.Get(ctx, image.Request{Ref: "debian:bookworm", Kernel: true})
+	if err != nil {
+		return err
+	}
+	g.kernel = img.Kernel
+	if err := g.pack(ctx); err != nil {
+		return err
+	}
+	if _, err := g.ours(ctx); err != nil { // fills caches, and tells the command line
+		return err
+	}
+	fmt.Printf("boot: bakeoff and a QEMU command line, microvm under emulation, from the request to the first output\n\n"+
+		"command line of the kernel: %s\n\n%6s  %-8s %8s\n", g.append, "block", "", "time")
+	e, err := mirrored(blocks, rnd, func(ours bool) (took time.Duration, text string, err error) {
+		if ours {
+			took, err = g.ours(ctx)
+		} else {
+			took, err = g.theirs(ctx)
+		}
+		return took, "", err
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("\nboot: time of bakeoff / the command line: %.3f, interval %.3f to %.3f from %d blocks; goal ≤ %.2f\n",
+		math.Exp(-e.Value), math.Exp(-e.Hi), math.Exp(-e.Lo), blocks, goalBoot)
+	return nil
+}
+
+// pack writes the RAM disk, which has one program.
+func (g *guest) pack(ctx context.Context) error {
+	source, program := filepath.Join(g.dir, "first.go"), filepath.Join(g.dir, "first")
+	if err := os.WriteFile(source, []byte(first), 0o600); err != nil {
+		return err
+	}
+	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, source)
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		return fault.New(fault.Lab, "go build: %w: %s", err, out)
+	}
+	in, err := os.Open(program)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	info, err := in.Stat()
+	if err != nil {
+		return err
+	}
+	out, err := os.Create(g.disk)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	a := initramfs.New(out)
+	if err := a.File("init", 0o755, info.Size(), in); err != nil {
+		return err
+	}
+	return a.Close()
+}
+
+// ours boots the guest through the driver.
+func (g *guest) ours(ctx context.Context) (took time.Duration, err error) {
+	g.number++
+	label := fmt.Sprintf("bench-boot-%d-%d", os.Getpid(), g.number)
+	spec := driver.Spec{Label: label, Name: "boot", Dir: filepath.Join(g.dir, label), CPUs: 1, CPUSet: []int{bootCPU},
+		Memory: 256 * unit.MiB, Options: param.Values{"machine": "microvm", "accel": "tcg", "kernel": g.kernel,
+			"initrd": g.disk, "agent": "none", "ready": "console:" + firstOutput, "boot-timeout": bootLimit.String()}}
+	if err := os.Mkdir(spec.Dir, 0o700); err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	in, err := qemu.New().Create(ctx, local.Conn{}, spec)
+	if err != nil {
+		return 0, err
+	}
+	took = time.Since(start)
+	g.append = in.Info().Facts["kernel.append"]
+	return took, in.Close(context.WithoutCancel(ctx))
+}
+
+// theirs boots the guest with the shortest command line that does.
+func (g *guest) theirs(ctx context.Context) (took time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, bootLimit)
+	defer cancel()
+	c := exec.CommandContext(ctx, "taskset", "-c", fmt.Sprint(bootCPU), "qemu-system-x86_64", "-M",
+		"microvm", "-accel", "tcg",
+		"-cpu", "max", "-m", "256", "-nodefaults", "-nographic", "-serial", "stdio", "-kernel", g.kernel,
+		"-initrd", g.disk, "-append", g.append)
+	out, err := c.StdoutPipe()
+	if err != nil {
+		return 0, err
+	}
+	start := time.Now()
+	if err := c.Start(); err != nil {
+		return 0, err
+	}
+	lines := bufio.NewScanner(out)
+	for took == 0 && lines.Scan() {
+		if strings.Contains(lines.Text(), firstOutput) {
+			took = time.Since(start)
+		}
+	}
+	cancel()
+	_ = c.Wait() // it was killed
+	if took == 0 {
+		return 0, fault.New(fault.Lab, "the guest printed no %q", firstOutput)
+	}
+	return took, nil
+}
