@@ -3,12 +3,14 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,8 +56,10 @@ const (
 // guest is what both sides boot.
 type guest struct {
 	dir, kernel, disk string
+	agent             string // the driver asks it about the host
 	append            string // as bakeoff wrote it
 	number            int
+	memo              driver.Memo // of what is asked once per run
 }
 
 // boot measures the time from the request for a guest to its first output.
@@ -72,6 +76,9 @@ func boot(ctx context.Context, dir string, blocks int, rnd *rand.Rand) error {
 		return err
 	}
 	g.kernel = img.Kernel
+	if g.agent, err = buildAgent(ctx, dir); err != nil {
+		return err
+	}
 	if err := g.pack(ctx); err != nil {
 		return err
 	}
@@ -102,10 +109,8 @@ func (g *guest) pack(ctx context.Context) error {
 	if err := os.WriteFile(source, []byte(first), 0o600); err != nil {
 		return err
 	}
-	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, source)
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := c.CombinedOutput(); err != nil {
-		return fault.New(fault.Lab, "go build: %w: %s", err, out)
+	if err := goBuild(ctx, program, source); err != nil {
+		return err
 	}
 	in, err := os.Open(program)
 	if err != nil {
@@ -122,7 +127,7 @@ func (g *guest) pack(ctx context.Context) error {
 	}
 	defer out.Close()
 	a := initramfs.New(out)
-	if err := a.File("init", 0o755, info.Size(), in); err != nil {
+	if err := a.File("/init", 0o755, info.Size(), in); err != nil {
 		return err
 	}
 	return a.Close()
@@ -133,7 +138,8 @@ func (g *guest) ours(ctx context.Context) (took time.Duration, err error) {
 	g.number++
 	label := fmt.Sprintf("bench-boot-%d-%d", os.Getpid(), g.number)
 	spec := driver.Spec{Label: label, Name: "boot", Dir: filepath.Join(g.dir, label), CPUs: 1, CPUSet: []int{bootCPU},
-		Memory: 256 * unit.MiB, Options: param.Values{"machine": "microvm", "accel": "tcg", "kernel": g.kernel,
+		Memory: 256 * unit.MiB, Agent: g.agent, Memo: &g.memo, Options: param.Values{"machine": "microvm",
+			"accel": "tcg", "kernel": g.kernel,
 			"initrd": g.disk, "agent": "none", "ready": "console:" + firstOutput, "boot-timeout": bootLimit.String()}}
 	if err := os.Mkdir(spec.Dir, 0o700); err != nil {
 		return 0, err
@@ -144,8 +150,29 @@ func (g *guest) ours(ctx context.Context) (took time.Duration, err error) {
 		return 0, err
 	}
 	took = time.Since(start)
-	g.append = in.Info().Facts["kernel.append"]
-	return took, in.Close(context.WithoutCancel(ctx))
+	if g.append == "" {
+		g.append, err = g.commandLine()
+	}
+	return took, errors.Join(err, in.Close(context.WithoutCancel(ctx)))
+}
+
+// commandLine finds the QEMU that runs with the RAM disk, and returns its option -append.
+func (g *guest) commandLine() (string, error) {
+	found, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil {
+		return "", err
+	}
+	for _, file := range found {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue // it has ended
+		}
+		args := strings.Split(string(text), "\x00")
+		if i := slices.Index(args, "-append"); i > 0 && i+1 < len(args) && slices.Contains(args, g.disk) {
+			return args[i+1], nil
+		}
+	}
+	return "", fault.New(fault.Lab, "no QEMU runs with %s", g.disk)
 }
 
 // theirs boots the guest with the shortest command line that does.

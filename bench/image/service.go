@@ -21,11 +21,9 @@ const goalAgent = 8 << 20
 // services builds the shipped services below services/ in the working folder, and prints
 // the sizes of agent and web, and how long rescue takes when its base is in the cache.
 func services(ctx context.Context, dir string, builds int) error {
-	agent := filepath.Join(dir, "bakeoff-agent")
-	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", agent, "bakeoff/cmd/bakeoff-agent")
-	c.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := c.CombinedOutput(); err != nil {
-		return fault.New(fault.Lab, "go build: %w: %s", err, out)
+	agent, err := buildAgent(ctx, dir)
+	if err != nil {
+		return err
 	}
 	store := fleet.Controller{Getenv: os.Getenv}.Images(func(text string) { fmt.Fprintln(os.Stderr, text) })
 	site := map[string][]byte{}
@@ -62,6 +60,22 @@ func services(ctx context.Context, dir string, builds int) error {
 			return err
 		}
 		fmt.Printf("services: rescue, build %d of %d from a warm cache: %.2f s\n", i+1, builds, time.Since(start).Seconds())
+	}
+	return nil
+}
+
+// buildAgent builds bakeoff-agent into dir and returns its path.
+func buildAgent(ctx context.Context, dir string) (string, error) {
+	agent := filepath.Join(dir, "bakeoff-agent")
+	return agent, goBuild(ctx, agent, "bakeoff/cmd/bakeoff-agent")
+}
+
+// goBuild builds a static program.
+func goBuild(ctx context.Context, program, source string) error {
+	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, source)
+	c.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := c.CombinedOutput(); err != nil {
+		return fault.New(fault.Lab, "go build: %w: %s", err, out)
 	}
 	return nil
 }
