@@ -60,7 +60,7 @@ run:
 # A skip is counted and named at the end. With CI set, a skip for something
 # that a Debian package would bring is a failure.
 SHARED = reach/conn/local|cmd/bakeoff/e2e
-HARMLESS = provision/proof|lab/trial|provision/driver/(bhyve|vmm)
+HARMLESS = provision/proof|lab/trial|provision/driver/(bhyve|firecracker|vmm)
 LOWERED = setpriv --bounding-set=-sys_admin,-net_admin
 TEST = CGO_ENABLED=0 $(GO) test -json -trimpath -vet=off -count=1 -timeout 75m
 test:

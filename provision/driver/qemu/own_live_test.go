@@ -80,11 +80,11 @@ func TestWholeDisk(t *testing.T) {
 // A guest without an agent is up when its console or its server says so. It can be
 // frozen and metered, and nothing can be started in it.
 func TestWithoutAgent(t *testing.T) {
-	for _, ready := range []string{"http:80/index.html", "console:starting the kernel"} {
+	for ready, firmware := range map[string]string{"http:80/index.html": seaBIOS, "console:starting the kernel": ovmf} {
 		t.Run(ready, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "disk.raw")
 			spec, k := brought(t, param.Values{optAccel: accelTCG, optMachine: machineQ35, optDisk: file,
-				optAgent: agentNone, optReady: ready, optBootTimeout: "3m0s"})
+				optFirmware: firmware, optAgent: agentNone, optReady: ready, optBootTimeout: "3m0s"})
 			if err := bootdisk.Disk(t.Context(), k, file); err != nil {
 				t.Fatal(err)
 			}

@@ -25,14 +25,15 @@ cells: [{name: sha256, workload: crypto, params: {time: 100ms}, primary: true}]
 design: {blocks: 1, instances: run, budget: 2m}
 `
 
-// outsideLab compares how fast two guests start whose agent is not used.
+// outsideLab compares how fast two guests start whose agent is not used. The tests of the
+// driver do so under UEFI, too, which takes seven seconds a boot.
 const outsideLab = `schema: bakeoff/lab/v1
 name: outside
 defaults: {memory: 256MiB}
 contenders:
   - {name: bios, driver: qemu, machine: q35, accel: tcg, disk: DISK, agent: none, ready: "console:starting the kernel"}
-  - {name: uefi, driver: qemu, machine: q35, accel: tcg, disk: DISK, firmware: ovmf, agent: none,
-     ready: "console:starting the kernel", boot-timeout: 3m}
+  - {name: large, driver: qemu, machine: q35, accel: tcg, disk: DISK, agent: none, memory: 512MiB,
+     ready: "console:starting the kernel"}
 baseline: bios
 cells: [{name: boot, workload: boot, primary: true}]
 design: {blocks: 1, mirror: false, instances: run, budget: 3m}
@@ -60,7 +61,7 @@ func TestOwnGuests(t *testing.T) {
 		name, lab, metric string
 		contenders        []string
 	}{{"inside", insideLab, "throughput", []string{"host", "own"}},
-		{"outside", outsideLab, "ready", []string{"bios", "uefi"}}} {
+		{"outside", outsideLab, "ready", []string{"bios", "large"}}} {
 		t.Run(tt.name, func(t *testing.T) {
 			file := filepath.Join(h.Dir, tt.name+".yaml")
 			if err := os.WriteFile(file, []byte(strings.ReplaceAll(tt.lab, "DISK", disk)), 0o600); err != nil {
