@@ -261,7 +261,10 @@ func TestATamperedLayerIsRefused(t *testing.T) {
 	if _, ok, err := l.Find(ref.String()); ok || err != nil {
 		t.Errorf("the image has a name: %v", err)
 	}
-	if partial, err := l.Partials(); err != nil || len(partial) > 0 {
+	// The download of the configuration may have been interrupted, and is continued later.
+	partial, err := l.Partials()
+	_, name, _ := strings.Cut(registrytest.Digest(image.Layers[0]), ":")
+	if err != nil || slices.ContainsFunc(partial, func(p string) bool { return filepath.Base(p) == name }) {
 		t.Errorf("left: %v, %v", partial, err)
 	}
 	// The registry is repaired.
