@@ -14,7 +14,7 @@ import (
 
 // Saver returns what writes an image of a registry or an archive, as it is there, in the
 // form of docker save and with a name. It is nil if the cache has no layers of the image,
-// and for an image with volumes, which an engine would create for every container.
+// and for an image with volumes: an engine creates these for every container.
 func (s *Store) Saver(img Image) func(ctx context.Context, tag string, w io.Writer) error {
 	dir := filepath.Join(s.Dir, layoutDir)
 	if img.Config == nil || !layout.Exists(dir) {

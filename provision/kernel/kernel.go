@@ -123,7 +123,8 @@ func Inspect(image []byte) (Info, error) {
 		i.Format = Multiboot
 		i.identify(image)
 	default:
-		return i, fault.WithFix(fault.New(fault.Invalid, "the file is no kernel that bakeoff knows: it begins with % x",
+		return i, fault.WithFix(fault.New(fault.Invalid,
+			"bakeoff does not recognize the file as a kernel: it begins with % x",
 			image[:min(len(image), 8)]), "name a bzImage, an ELF kernel, or an Image of arm64 or RISC-V")
 	}
 	return i, nil

@@ -62,7 +62,7 @@ func InspectRAMDisk(data []byte) (RAMDisk, error) {
 		if err != nil {
 			return d, fault.New(fault.Invalid, "unpack the RAM disk with %s: %w", c, err)
 		}
-		// What follows a compressed archive belongs to it: there is no mark of its end.
+		// A compressed archive has no mark of its end, so all that follows belongs to it.
 		a := Archive{Compression: c, Bytes: int64(len(data)), UnpackedBytes: int64(len(inner))}
 		for len(inner) > 0 {
 			n, err := d.walk(inner, &a)

@@ -42,8 +42,8 @@ type guestSystem interface {
 	// Setting returns the value of a sysctl, and Set changes it.
 	Setting(name string) ([]byte, error)
 	Set(name string, value []byte) error
-	// Reboot writes all file systems to their disks and restarts the guest. A
-	// hypervisor that is told not to restart it ends. A guest without power
+	// Reboot writes all file systems to their disks and restarts the guest; QEMU
+	// ends then, because it runs with -no-reboot. A guest without power
 	// management cannot be switched off.
 	Reboot() error
 	// MakeDir creates a directory and its parents.

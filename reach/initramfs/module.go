@@ -71,7 +71,7 @@ const (
 	BuiltIn  = "built-in"
 	Loadable = "module"
 	Absent   = "missing"
-	Unclear  = "unknown" // there is no list of what is built in
+	Unclear  = "unknown" // the list of built-in modules is missing
 )
 
 // State tells how the kernel has the module name.
