@@ -12,9 +12,10 @@ import (
 	"bakeoff/provision/image/layout"
 )
 
-// Saver returns what writes an image of a registry or an archive, as it is there, in the
-// form of docker save and with a name. It is nil if the cache has no layers of the image,
-// and for an image with volumes: an engine creates these for every container.
+// Saver returns a function that writes an image of a registry or an archive in the form of
+// docker save, with its layers unchanged and with a name. It is nil if the cache does not
+// have the layers of the image. It is also nil if the image has volumes, because an engine
+// creates these in every container.
 func (s *Store) Saver(img Image) func(ctx context.Context, tag string, w io.Writer) error {
 	dir := filepath.Join(s.Dir, layoutDir)
 	if img.Config == nil || !layout.Exists(dir) {
