@@ -105,12 +105,3 @@ func callSysctl(mib []int32, old unsafe.Pointer, length *uintptr, value []byte) 
 	}
 	return nil
 }
-
-// Reboot restarts the guest. The kernel writes all file systems first.
-func (kernel) Reboot() error {
-	const autoboot = 0 // RB_AUTOBOOT
-	if _, _, errno := unix.Syscall(unix.SYS_REBOOT, autoboot, 0, 0); errno != 0 {
-		return errno
-	}
-	return nil
-}
