@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// wings lists what each wing may import, besides itself. "reach/probe" alone
-// stands for its plain data: what a machine said of itself.
+// wings lists what each wing may import, besides itself. "reach/probe" and
+// "measure/boot" alone stand for their plain data: what a machine said of itself, and
+// what happened in a boot.
 var wings = map[string][]string{
 	"base":      {},
 	"reach":     {"base"},
@@ -18,7 +19,7 @@ var wings = map[string][]string{
 	"measure":   {"base", "reach", "provision"},
 	"judge":     {"base", "reach/probe"},
 	"lab":       {"base", "reach", "provision", "measure", "judge"},
-	"publish":   {"base", "reach/probe", "judge", "lab"},
+	"publish":   {"base", "reach/probe", "measure/boot", "judge", "lab"},
 	"cmd":       {"base", "reach", "provision", "measure", "judge", "lab", "publish"},
 	"bench":     {"base", "reach", "provision", "measure", "judge", "lab", "publish"},
 }
