@@ -3,7 +3,8 @@
 #
 #   ./setup.sh run          packages for `bakeoff run examples/quick`
 #   ./setup.sh technologies additional packages for examples/technologies
-#   ./setup.sh run test     packages for run, and additional packages for the tests
+#   ./setup.sh run test     packages for run, and additional packages for the tests; with
+#                           npm also what checks pages, in bakeoff's cache folder
 #   ./setup.sh check        packages for `make check` (the race detector's C compiler)
 #   ./setup.sh go           the Go toolchain that go.mod names, if `go` is missing or older
 #   ./setup.sh -n run       only print what is missing
@@ -82,6 +83,8 @@ packages() {
 	test|gcc|examples/images: compiles that program
 	test|libc6-dev|examples/images: the C headers for it
 	test|strace|shows which system calls a trial makes
+	test|nodejs|runs html-validate, which checks the pages that bakeoff writes
+	test|npm|installs html-validate and axe-core into bakeoff's cache folder
 	golang|golang-go|fetches the Go toolchain that go.mod names (./setup.sh go)
 	golang|ca-certificates|verifies the server that the toolchain comes from
 	check|gcc|the race detector of go test -race
@@ -157,12 +160,41 @@ fetch_go() {
 	say "installed: $root"
 }
 
+# fetch_checkers installs the programs that check pages in tests, in the versions and
+# with the sums of a lock file, for the calling user. Without them those tests are skipped.
+fetch_checkers() {
+	lock=$(cd "$(dirname "$0")" && pwd)/publish/pagetest/npm
+	if [ -n "${BAKEOFF_CACHE:-}" ]; then folder=$BAKEOFF_CACHE/pagetest
+	elif [ "$(id -u)" = 0 ]; then folder=/var/cache/bakeoff/pagetest
+	else folder=${XDG_CACHE_HOME:-$HOME/.cache}/bakeoff/pagetest; fi
+	# npm writes the inner file last.
+	if [ -e "$folder/node_modules/.package-lock.json" ] &&
+		cmp -s "$lock/package-lock.json" "$folder/package-lock.json"; then
+		return 0
+	fi
+	command -v npm >/dev/null || return 0
+	say "installing axe-core and html-validate with npm in $folder"
+	mkdir -p "$folder"
+	cp "$lock/package.json" "$lock/package-lock.json" "$folder"
+	npm ci --ignore-scripts --no-audit --no-fund --no-progress --loglevel=error --prefix "$folder" </dev/null || {
+		rm -f "$folder/package-lock.json"
+		say "npm failed; see above. The tests of pages will be skipped"
+	}
+}
+
 only_say=no
 if [ "${1:-}" = -n ]; then only_say=yes; shift; fi
 [ $# -gt 0 ] || set -- run
 case "$only_say $*" in
 'no print-go') print_go; exit ;;
 'no go') fetch_go; exit ;;
+'no packages '*) shift ;;
+'no '*)
+	case " $* " in *' test '*)
+		sh "$0" packages "$@"
+		fetch_checkers
+		exit ;;
+	esac ;;
 esac
 for group; do
 	packages | grep -q "^$group|" || die "unknown group $group; use run, technologies, test, check or go"
@@ -199,8 +231,14 @@ lists() {
 	return 1
 }
 
-# The go of another source can download the toolchain, too.
-foreign() { [ "$1" = golang-go ] && command -v go >/dev/null; }
+# Go and Node.js of other sources will do, too.
+foreign() {
+	case "$1" in
+	golang-go) command -v go ;;
+	nodejs | npm) command -v node && command -v npm ;;
+	*) return 1 ;;
+	esac >/dev/null
+}
 
 # An optional package that this system does not provide is not missing.
 foregone() {
@@ -227,10 +265,10 @@ if [ "$(id -u)" != 0 ]; then
 		die "root is required and sudo is not installed. Run as root:" \
 			"apt-get install --no-install-recommends$(printf ' %s' $missing | tr -d '?')"
 	if [ -t 0 ]; then
-		exec sudo sh "$0" "$@"
+		exec sudo sh "$0" packages "$@"
 	fi
 	sudo -n true || die "sudo requires a password and there is no terminal; run $0 on a terminal or as root"
-	exec sudo -n sh "$0" "$@"
+	exec sudo -n sh "$0" packages "$@"
 fi
 
 # Debian starts a server when it is installed. A policy forbids this while the
