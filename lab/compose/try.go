@@ -478,11 +478,21 @@ func (r Request) writeParams(w *writer, all []contender, metrics []metric) {
 			shared.put(origin{m.word, m.name}, "      %s: %s", m.name, scalar(m.find))
 		}
 	}
+	if len(r.Prepare) == 0 && len(r.Cleanup) == 0 && !slices.ContainsFunc(metrics, found) {
+		shared.own("      repeat: " + repeat.String())
+	}
 	if shared.line > 0 {
 		w.own("    params:")
 		w.append(shared)
 	}
 }
+
+// repeat is how long a trial executes a short command. It suffices for five executions
+// of a command of 5 ms.
+const repeat = 25 * time.Millisecond
+
+// found reports whether a metric is a number in the output.
+func found(m metric) bool { return m.find != "" }
 
 // append writes the lines of another writer.
 func (w *writer) append(o *writer) {

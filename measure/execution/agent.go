@@ -24,9 +24,11 @@ type Command struct {
 	Where string // " in the environment", for messages; "" elsewhere
 	Dir   string
 	Limit time.Duration
-	Argv  []string
-	Env   []string
-	Name  string // in messages
+	// Repeat is how long the command is executed again and again; 0 is once.
+	Repeat time.Duration
+	Argv   []string
+	Env    []string
+	Name   string // in messages
 	// User is the user of the command, USER[:GROUP] by names or numbers of the
 	// environment; "" is that of the agent. With Own, Dir becomes the folder of
 	// that user.
@@ -45,6 +47,9 @@ func (c Command) Exec(ctx context.Context) (stdout, stderr []byte, err error) {
 	defer cancel()
 	out, said := &conn.Head{Limit: maxExec}, &conn.Head{Limit: maxStderr}
 	argv := []string{c.Agent, "exec", "--json", "--dir", c.Dir, "--timeout", c.Limit.String()}
+	if c.Repeat > 0 {
+		argv = append(argv, "--repeat", c.Repeat.String())
+	}
 	if c.User != "" {
 		argv = append(argv, "--user", c.User)
 		if c.Own {

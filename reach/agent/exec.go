@@ -23,11 +23,12 @@ import (
 // error is kept, in bytes.
 const execOutput = 1 << 20
 
-// runExec is `exec [--json] [--dir D] [--user U[:G] [--own]] [--timeout T] -- CMD…`.
+// runExec is `exec [--json] [--dir D] [--user U[:G] [--own]] [--timeout T] [--repeat T] -- CMD…`.
 func runExec(c call) int {
 	f, asJSON := c.flags("exec")
 	dir := f.String("dir", "", "the working directory")
 	timeout := f.Duration("timeout", 0, "kill the command after this time; 0: never")
+	repeat := f.Duration("repeat", 0, "with --json: execute the command again until this time has passed; 0: once")
 	user := f.String("user", "", "the user to run as, USER[:GROUP] by names or numbers")
 	own := f.Bool("own", false, "give the working directory to the user")
 	if err := f.Parse(c.args); err != nil {
@@ -56,7 +57,10 @@ func runExec(c call) int {
 			return c.fail(fault.Op("exec", err))
 		}
 	}
-	res, err := execute(ctx, cmd)
+	fresh := func() {
+		*stdout, *stderr = conn.Head{Limit: execOutput}, conn.Head{Limit: execOutput}
+	}
+	res, err := execute(ctx, cmd, *repeat, fresh)
 	if err != nil {
 		return c.fail(fault.Op("exec", err))
 	}
@@ -72,10 +76,9 @@ func runExec(c call) int {
 
 // execute runs cmd, which isolate prepared, and reads the counters before and after
 // it. When ctx ends, the command and its process group are killed; the result has the
-// signal. The time begins immediately before the fork and ends when the command has
-// been waited for: neither the pipes of its output are opened in it, nor is the rest of
-// its output read.
-func execute(ctx context.Context, cmd *exec.Cmd) (wire.ExecResult, error) {
+// signal. With repeat, execute runs it again as enough says, or until an execution
+// fails, and calls fresh before each further one.
+func execute(ctx context.Context, cmd *exec.Cmd, repeat time.Duration, fresh func()) (wire.ExecResult, error) {
 	// The parent-death signal depends on the thread, not the process, so
 	// this thread must live until the child has ended.
 	runtime.LockOSThread()
@@ -83,43 +86,87 @@ func execute(ctx context.Context, cmd *exec.Cmd) (wire.ExecResult, error) {
 	if cmd.Err != nil {
 		return wire.ExecResult{}, startError(cmd.Err)
 	}
+	res := wire.ExecResult{Schema: wire.ExecSchema, Argv: cmd.Args}
+	var begin time.Time
+	for {
+		one, err := once(ctx, cmd, begin.IsZero(), &res.Counters.Before)
+		if err != nil {
+			return wire.ExecResult{}, err
+		}
+		if begin.IsZero() {
+			begin, res.Usage = one.start, one.usage
+		} else {
+			res.Usage = res.Usage.Plus(one.usage)
+		}
+		res.ElapsedNS = one.end.Sub(begin).Nanoseconds()
+		res.Code, res.Signal = one.code, one.signal
+		if repeat > 0 {
+			res.RunsNS = append(res.RunsNS, one.end.Sub(one.start).Nanoseconds())
+		}
+		if one.code != 0 || ctx.Err() != nil || enough(res.RunsNS, one.end.Sub(begin), repeat) {
+			break
+		}
+		fresh()
+	}
+	res.Counters.After = probe.ReadHost(nil)
+	return res, nil
+}
+
+// enough reports whether a command needs no further execution: it was executed for the time
+// repeat. It is executed at least twice, unless that takes more than four times as long:
+// the first execution meets colder caches, which matters less the longer it is.
+func enough(runs []int64, passed, repeat time.Duration) bool {
+	return len(runs) == 0 || len(runs) == maxRepeats || passed >= repeat && (len(runs) > 1 || passed >= 4*repeat)
+}
+
+// maxRepeats bounds the executions of a repeated command, and so the size of the result.
+const maxRepeats = 10000
+
+// execution is one execution of a command.
+type execution struct {
+	start, end time.Time
+	usage      probe.Usage
+	code       int
+	signal     string
+}
+
+// once executes cmd. The time begins immediately before the fork and ends when the
+// command has been waited for: neither the pipes of its output are opened in it, nor is
+// the rest of its output read. before a first execution once rehearses, and reads the
+// counters.
+func once(ctx context.Context, cmd *exec.Cmd, first bool, before *probe.Counters) (e execution, err error) {
 	std, err := openStreams(cmd)
 	if err != nil {
-		return wire.ExecResult{}, fault.Wrap(fault.Lab, "", err)
+		return e, fault.Wrap(fault.Lab, "", err)
 	}
 	defer std.close()
 	attr := &os.ProcAttr{Dir: cmd.Dir, Env: cmd.Environ(), Files: std.theirs[:], Sys: cmd.SysProcAttr}
-	rehearse(attr)
-	before := probe.ReadHost(nil)
-	start := time.Now()
+	if first {
+		rehearse(attr)
+		*before = probe.ReadHost(nil)
+	}
+	e.start = time.Now()
 	p, err := os.StartProcess(cmd.Path, cmd.Args, attr)
 	if err != nil {
-		return wire.ExecResult{}, startError(err)
+		return e, startError(err)
 	}
 	awake := context.AfterFunc(ctx, func() { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) })
 	std.copy()
 	state, err := p.Wait()
-	elapsed := time.Since(start)
+	e.end = time.Now()
 	awake()
-	after := probe.ReadHost(nil)
 	if err != nil {
-		return wire.ExecResult{}, fault.Wrap(fault.Lab, "wait", err)
+		return e, fault.Wrap(fault.Lab, "wait", err)
 	}
 	std.wait(outputDelay)
-	res := wire.ExecResult{
-		Schema:    wire.ExecSchema,
-		Argv:      cmd.Args,
-		ElapsedNS: elapsed.Nanoseconds(),
-		Counters:  wire.Span{Before: before, After: after},
-	}
 	if ru, ok := state.SysUsage().(*syscall.Rusage); ok {
-		res.Usage = probe.UsageOf(ru)
+		e.usage = probe.UsageOf(ru)
 	}
-	res.Code = state.ExitCode()
+	e.code = state.ExitCode()
 	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		res.Signal, res.Code = ws.Signal().String(), 128+int(ws.Signal())
+		e.signal, e.code = ws.Signal().String(), 128+int(ws.Signal())
 	}
-	return res, nil
+	return e, nil
 }
 
 // outputDelay is how long the output of a command that has ended is read, if a process

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -152,6 +154,48 @@ func TestExecBoundsOutput(t *testing.T) {
 	r := execResult(t, "--", "/bin/sh", "-c", "head -c 3000000 /dev/zero")
 	if len(r.Stdout) != execOutput || !r.Truncated {
 		t.Errorf("%d bytes, truncated %v", len(r.Stdout), r.Truncated)
+	}
+}
+
+// A repeated command is executed until the time has passed, at least twice if it is short,
+// and the result has the time of each execution and the output of the last.
+func TestExecRepeats(t *testing.T) {
+	count := filepath.Join(t.TempDir(), "count")
+	script := "echo x >> " + count + "; wc -l < " + count
+	r := execResult(t, "--repeat", "50ms", "--", "/bin/sh", "-c", script)
+	var sum int64
+	for _, ns := range r.RunsNS {
+		sum += ns
+	}
+	if n := len(r.RunsNS); n < 2 || strings.TrimSpace(string(r.Stdout)) != fmt.Sprint(n) {
+		t.Errorf("%d executions, the last printed %q", n, r.Stdout)
+	}
+	if r.ElapsedNS < 50e6 || sum > r.ElapsedNS || sum <= 0 {
+		t.Errorf("%d ns in executions of %d ns", sum, r.ElapsedNS)
+	}
+	out, _, _ := run(t, "exec", "--json", "--repeat", "1h", "--", "/bin/sh", "-c", script+"; [ $(wc -l < "+count+") -lt "+
+		fmt.Sprint(len(r.RunsNS)+3)+" ]")
+	if r, err := wire.ParseExec([]byte(out)); err != nil || len(r.RunsNS) != 3 || r.Code != 1 {
+		t.Errorf("a failure ends the repetition: %d executions, code %d, %v", len(r.RunsNS), r.Code, err)
+	}
+	if r := execResult(t, "--", "/bin/true"); r.RunsNS != nil {
+		t.Errorf("one execution has times of several: %v", r.RunsNS)
+	}
+}
+
+func TestEnough(t *testing.T) {
+	ms := time.Millisecond
+	for _, c := range []struct {
+		runs           int
+		passed, repeat time.Duration
+		want           bool
+	}{
+		{0, 0, 0, true}, {1, 24 * ms, 25 * ms, false}, {2, 24 * ms, 25 * ms, false}, {2, 25 * ms, 25 * ms, true},
+		{1, 99 * ms, 25 * ms, false}, {1, 100 * ms, 25 * ms, true}, {maxRepeats, 0, time.Hour, true},
+	} {
+		if got := enough(make([]int64, c.runs), c.passed, c.repeat); got != c.want {
+			t.Errorf("%d executions in %v of %v: %v", c.runs, c.passed, c.repeat, got)
+		}
 	}
 }
 

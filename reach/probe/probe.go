@@ -109,6 +109,27 @@ type Usage struct {
 	OutBlocks           *float64 `json:"out_blocks"`
 }
 
+// Plus is the usage of two programs that ran one after another: their sums, and the
+// larger of their resident sets. What is unknown of one is unknown of both.
+func (u Usage) Plus(v Usage) Usage {
+	join := func(a, b *float64, of func(float64, float64) float64) *float64 {
+		if a == nil || b == nil {
+			return nil
+		}
+		c := of(*a, *b)
+		return &c
+	}
+	add := func(a, b float64) float64 { return a + b }
+	return Usage{
+		UserSeconds: u.UserSeconds + v.UserSeconds, SystemSeconds: u.SystemSeconds + v.SystemSeconds,
+		MaxRSSBytes: join(u.MaxRSSBytes, v.MaxRSSBytes, func(a, b float64) float64 { return max(a, b) }),
+		MinorFaults: join(u.MinorFaults, v.MinorFaults, add), MajorFaults: join(u.MajorFaults, v.MajorFaults, add),
+		VoluntarySwitches:   join(u.VoluntarySwitches, v.VoluntarySwitches, add),
+		InvoluntarySwitches: join(u.InvoluntarySwitches, v.InvoluntarySwitches, add),
+		InBlocks:            join(u.InBlocks, v.InBlocks, add), OutBlocks: join(u.OutBlocks, v.OutBlocks, add),
+	}
+}
+
 // Fingerprint describes an environment, so that differences can be found. An
 // empty string or nil means "unavailable".
 type Fingerprint struct {

@@ -103,14 +103,19 @@ const ExecSchema = "bakeoff/exec/v1"
 
 // ExecResult is the output of `bakeoff-agent exec --json -- CMD…`.
 type ExecResult struct {
-	Schema    string      `json:"schema"`
-	Argv      []string    `json:"argv"`
-	Code      int         `json:"code"`
-	Signal    string      `json:"signal,omitempty"`
-	ElapsedNS int64       `json:"elapsed_ns"`
-	Counters  Span        `json:"counters"`
-	Usage     probe.Usage `json:"usage"`
-	// Stdout and Stderr of the command, each up to 1 MiB; Truncated says
+	Schema string   `json:"schema"`
+	Argv   []string `json:"argv"`
+	Code   int      `json:"code"`
+	Signal string   `json:"signal,omitempty"`
+	// ElapsedNS is from the start of the command to its end; of a repeated command,
+	// from the start of the first execution to the end of the last.
+	ElapsedNS int64 `json:"elapsed_ns"`
+	// RunsNS is how long each execution of a repeated command took, in order.
+	RunsNS   []int64 `json:"runs_ns,omitempty"`
+	Counters Span    `json:"counters"`
+	// Usage is the sum of all executions, with the largest of their resident sets.
+	Usage probe.Usage `json:"usage"`
+	// Stdout and Stderr of the last execution, each up to 1 MiB; Truncated says
 	// that there was more.
 	Stdout    []byte `json:"stdout"`
 	Stderr    []byte `json:"stderr"`
@@ -128,6 +133,13 @@ func ParseExec(b []byte) (ExecResult, error) {
 		return res, fmt.Errorf("schema is %q, expected %q", res.Schema, ExecSchema)
 	case len(res.Argv) == 0 || res.ElapsedNS <= 0:
 		return res, errors.New("no command, or no elapsed time")
+	}
+	var sum int64
+	for _, ns := range res.RunsNS {
+		if ns <= 0 || ns > res.ElapsedNS-sum {
+			return res, errors.New("the executions took no time, or longer than all of them together")
+		}
+		sum += ns
 	}
 	return res, nil
 }

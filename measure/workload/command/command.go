@@ -64,7 +64,7 @@ func (Workload) Doc() workload.Doc {
 		State:  "carried",
 		Cache:  "as the parameter reset leaves it",
 		Time: func(p param.Values) time.Duration {
-			return p.Duration("estimate") + 100*time.Millisecond
+			return max(p.Duration("estimate"), p.Duration("repeat")) + 100*time.Millisecond
 		},
 		Source: []string{
 			"Like hyperfine, for the same command in every environment; usage from wait4(2) and getrusage(2)",
@@ -97,6 +97,10 @@ func params() []param.Spec {
 		{Name: "cost", Kind: param.Text, Doc: "how to find the metric cost" + finds},
 		{Name: "seconds", Kind: param.Text, Doc: "how to find the number of seconds that the command itself reports, on " +
 			"either stream; if this is CPU time instead of elapsed time, the trial fails the gate cpu-time"},
+		{Name: "repeat", Kind: param.Duration, Doc: "for short commands: each trial executes the command " +
+			"again until this time has passed, and at least twice unless one execution takes more than four times as long. " +
+			"wall is then the median of all executions but the first, which meets colder caches, and cpu is the CPU time of " +
+			"one execution. Not with reset, cleanup, score, cost or seconds"},
 		{Name: "timeout", Kind: param.Duration, Default: "10m0s", Doc: "after this time a command is killed and has failed"},
 		{Name: "estimate", Kind: param.Duration, Default: "5s", Doc: "expected duration of the command, for the plan"},
 	}
@@ -115,6 +119,14 @@ func (Workload) Check(p param.Values) error {
 	if at := p.Text("workdir"); at != "" && (!path.IsAbs(at) || p.Text("dir") != "") {
 		return fault.New(fault.Invalid, "command: workdir must be an absolute path, and cannot be combined with dir (got %q)",
 			at)
+	}
+	if p.Duration("repeat") > 0 {
+		for _, name := range []string{"reset", "cleanup", "score", "cost", "seconds"} {
+			if len(p.List(name)) > 0 || p.Text(name) != "" {
+				return fault.WithFix(fault.New(fault.Invalid, "command: repeat cannot be combined with %s, which belongs to one "+
+					"execution", name), "remove repeat")
+			}
+		}
 	}
 	for _, env := range p.List("env") {
 		if name, _, ok := strings.Cut(env, "="); !ok || name == "" {

@@ -36,10 +36,14 @@ func parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 		return nil, fault.New(fault.Subject, "%q ended with %s instead of %s%s", res.Argv[0], Ended(res), want,
 			Quoted(res.Stderr))
 	}
+	wall, runs, err := timed(res, p.Duration("repeat") > 0)
+	if err != nil {
+		return nil, err
+	}
 	var out values
-	out.add("wall", "s", float64(res.ElapsedNS)/1e9)
+	out.add("wall", "s", wall)
 	if !inTicks(res) {
-		out.add("cpu", "s", res.Usage.CPUSeconds())
+		out.add("cpu", "s", res.Usage.CPUSeconds()/runs)
 	}
 	if m := res.Usage.MaxRSSBytes; m != nil {
 		out.add("memory", "B", *m)
@@ -58,10 +62,31 @@ func parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.add(workload.CPUPerOp.Name, workload.CPUPerOp.Unit, cost)
 	// One execution is the unit of work.
-	energy, err := workload.Costs(raw, 1, time.Duration(res.ElapsedNS), workload.JoulesPerOp)
+	out.add(workload.CPUPerOp.Name, workload.CPUPerOp.Unit, cost/runs)
+	energy, err := workload.Costs(raw, runs, time.Duration(res.ElapsedNS), workload.JoulesPerOp)
 	return append(out, energy...), err
+}
+
+// timed is how long an execution took, in seconds, and the number of executions. Of a
+// repeated command it is the median of all but the first, if there are others.
+func timed(res wire.ExecResult, repeated bool) (seconds, runs float64, err error) {
+	if !repeated {
+		if len(res.RunsNS) > 0 {
+			return 0, 0, fmt.Errorf("%s: the command was repeated, but the plan does not say so", workload.ExecBlob)
+		}
+		return float64(res.ElapsedNS) / 1e9, 1, nil
+	}
+	if len(res.RunsNS) == 0 {
+		return 0, 0, fmt.Errorf("%s: the command was not repeated, but the plan says so", workload.ExecBlob)
+	}
+	later := make([]float64, 0, len(res.RunsNS))
+	for _, ns := range res.RunsNS[min(1, len(res.RunsNS)-1):] {
+		later = append(later, float64(ns)/1e9)
+	}
+	slices.Sort(later)
+	n := len(later)
+	return (later[(n-1)/2] + later[n/2]) / 2, float64(len(res.RunsNS)), nil
 }
 
 type values []sample.Value

@@ -8,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
@@ -132,8 +133,16 @@ func run(ctx context.Context, t execution.Target, p param.Values, name string) (
 	}
 	stdout, stderr, err = execution.Command{Conn: t.Subject, Agent: info.Agent, Where: " in the environment", Dir: dir,
 		Limit: p.Duration("timeout"), Argv: argv, Env: p.List("env"), Quoted: command.Quoted, User: t.Start.User,
-		Own: p.Text("dir") != "" || dir == info.Scratch}.Exec(ctx)
+		Own: p.Text("dir") != "" || dir == info.Scratch, Repeat: repeated(p, name)}.Exec(ctx)
 	return stdout, stderr, fault.Op(op, err)
+}
+
+// repeated is how long the command in the parameter name is repeated.
+func repeated(p param.Values, name string) time.Duration {
+	if name != "argv" {
+		return 0
+	}
+	return p.Duration("repeat")
 }
 
 // folder is where the commands run.

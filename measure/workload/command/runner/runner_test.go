@@ -98,6 +98,58 @@ func TestMeasures(t *testing.T) {
 	}
 }
 
+// A repeated command has the median time of all executions but the first, and the CPU time
+// of one.
+func TestRepeated(t *testing.T) {
+	raw := func(runs ...int64) workload.Raw {
+		var all int64
+		for _, ns := range runs {
+			all += ns
+		}
+		b, err := json.Marshal(wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{"a"}, ElapsedNS: all + 1, RunsNS: runs,
+			Usage: probe.Usage{UserSeconds: 0.0123, SystemSeconds: 0.0321}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return workload.Raw{workload.ExecBlob: b}
+	}
+	p := param.Defaults(New().Doc().Params)
+	p["argv"], p["repeat"] = "a", "25ms"
+	for _, c := range []struct {
+		runs []int64
+		wall float64
+	}{{[]int64{9e6, 3e6, 5e6, 4e6}, .004}, {[]int64{9e6, 3e6, 5e6}, .004}, {[]int64{9e6, 3e6}, .003}, {[]int64{9e6}, .009}} {
+		values, err := New().Parse(raw(c.runs...), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]float64{}
+		for _, v := range values {
+			got[v.Metric] = v.Value
+		}
+		if cpu := 0.0444 / float64(len(c.runs)); math.Abs(got["wall"]-c.wall) > 1e-12 || math.Abs(got["cpu"]-cpu) > 1e-12 {
+			t.Errorf("%v: wall %g, cpu %g; want %g, %g", c.runs, got["wall"], got["cpu"], c.wall, cpu)
+		}
+	}
+	if _, err := New().Parse(raw(), p); err == nil || !strings.Contains(err.Error(), "was not repeated") {
+		t.Errorf("one execution passes for several: %v", err)
+	}
+	p["repeat"] = ""
+	if _, err := New().Parse(raw(1e6, 1e6), p); err == nil || !strings.Contains(err.Error(), "was repeated") {
+		t.Errorf("several executions pass for one: %v", err)
+	}
+	for _, name := range []string{"reset", "cleanup", "score", "cost", "seconds"} {
+		_, _, err := trial(t, param.Values{"argv": "true", "repeat": "25ms", name: "last-line"})
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "repeat cannot be combined with "+name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	values, _, err := trial(t, param.Values{"argv": busy, "repeat": "50ms"})
+	if err != nil || !(find(values, "wall") > 0) {
+		t.Errorf("%v, %v", values, err)
+	}
+}
+
 // Prepare, reset, command and cleanup run in their order, in one directory.
 func TestStages(t *testing.T) {
 	add := func(word string) string { return sh("echo " + word + " >> log") }
