@@ -10,8 +10,6 @@ package engine
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"path"
@@ -329,15 +327,6 @@ func Tag(digest string) (string, error) {
 		return "", fault.New(fault.Invalid, "%q is not the digest of an image", digest)
 	}
 	return path.Join("bakeoff.invalid", Label) + ":" + sum[:min(32, len(sum))], nil
-}
-
-// SavedTag is the name in an engine of an image that it loads as the registry has it. All
-// images of one name in a lab file have the same repository.
-func SavedTag(ref, digest string) (string, error) {
-	flat, err := Tag(digest)
-	sum := sha256.Sum256([]byte(ref))
-	repository, tag, _ := strings.Cut(flat, ":")
-	return repository + "-" + hex.EncodeToString(sum[:4]) + ":" + tag, err
 }
 
 // Doc completes the description of an engine's driver.

@@ -17,7 +17,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"maps"
 	"path"
 	"slices"
@@ -258,7 +257,7 @@ func cgroupfs(i info) bool { return i.CgroupDriver == "cgroupfs" }
 // flags are the flags of `docker run`. The container has no network; the link
 // to the experiment's network is added to its namespace.
 func (c *container) flags(i info, volumes map[string]string) []string {
-	out := append([]string{"run", "--pull", "never", "--network", "none"}, c.Flags(volumes)...)
+	out := append([]string{"run", "--network", "none"}, c.Flags(volumes)...)
 	if cgroupfs(i) {
 		out = append(out, "--cgroup-parent", cgroup.Path(c.Env.Spec.Label))
 	}
@@ -268,14 +267,8 @@ func (c *container) flags(i info, volumes map[string]string) []string {
 // start runs the container and returns its identifier. If the image is missing, start
 // loads it first as the registry has it, or else imports its root.
 func (c *container) start(ctx context.Context, tag string, flags []string) (id string, err error) {
-	if image := c.Env.Spec.Image; image.Saved != nil {
-		saved, err := engine.SavedTag(image.Ref, image.Digest)
-		if err != nil {
-			return "", err
-		}
-		if id, err := c.startSaved(ctx, saved, flags); err == nil || !errors.Is(err, errNotLoaded) {
-			return id, err
-		}
+	if id, err := c.RunSaved(ctx, flags); !errors.Is(err, engine.ErrNotLoaded) {
+		return id, err
 	}
 	run := func() (string, error) {
 		return c.Do(ctx, append(append(slices.Clone(flags), tag), c.First()...)...)
@@ -309,68 +302,6 @@ func (c *container) load(ctx context.Context, tag string) error {
 		return err
 	}
 	return c.replace(ctx, tag)
-}
-
-// errNotLoaded tells that the engine does not load an image.
-var errNotLoaded = errors.New("the engine does not load the image")
-
-// startSaved runs the container from the image of a registry. Programs start as those of
-// an imported root: bakeoff sets user, folder and variables itself.
-func (c *container) startSaved(ctx context.Context, tag string, flags []string) (string, error) {
-	first := c.First()
-	run := func() (string, error) {
-		return c.Do(ctx, slices.Concat(flags, []string{"--entrypoint", first[0], "--user", "0:0", "--no-healthcheck", tag},
-			first[1:])...)
-	}
-	key := "docker load " + c.options.socket + " " + tag
-	why, err := driver.Remember(c.Env.Spec.Memo, key, func() (string, error) {
-		if have, err := c.Ask(ctx, "image", "ls", "--quiet", tag); err != nil || have != "" {
-			return "", err
-		}
-		if err := c.loadSaved(ctx, tag); err != nil {
-			return err.Error(), ctx.Err()
-		}
-		return "", nil
-	})
-	if err != nil {
-		return "", err
-	}
-	if why != "" {
-		return "", errNotLoaded
-	}
-	id, err := driver.Remember(c.Env.Spec.Memo, key+" id",
-		func() (string, error) { return c.Ask(ctx, "image", "inspect", "--format", "{{.Id}}", tag) })
-	if err != nil {
-		return "", err
-	}
-	c.Env.Facts()["image-id"] = id
-	return run()
-}
-
-// loadSaved brings an image into the engine, as its registry has it.
-func (c *container) loadSaved(ctx context.Context, tag string) error {
-	file := c.Env.Dir("image.tar")
-	out, in := io.Pipe()
-	go func() { in.CloseWithError(c.Env.Spec.Image.Saved(ctx, tag, in)) }()
-	err := c.Host.Push(ctx, file, 0o600, out)
-	out.CloseWithError(err)
-	if err == nil {
-		_, err = c.Do(ctx, "load", "--quiet", "--input", file)
-	}
-	if _, rerr := conn.Output(context.WithoutCancel(ctx), c.Host, "rm", "-f", file); err == nil {
-		err = rerr
-	}
-	if err != nil {
-		return err
-	}
-	repository, _, _ := strings.Cut(tag, ":")
-	all, err := c.Ask(ctx, "image", "ls", "--format", "{{.Repository}}:{{.Tag}}", repository)
-	for _, other := range strings.Fields(all) {
-		if other != tag {
-			c.Do(ctx, "image", "rm", other) // which the name meant before
-		}
-	}
-	return err
 }
 
 // replace removes the previous import of an image with the same name. The

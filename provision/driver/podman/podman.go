@@ -1,13 +1,16 @@
 // Package podman is the driver for containers by Podman, an engine without a
 // daemon, as the podman command creates them.
 //
-// The image is bakeoff's own unpacked root in the cache, with an overlay over
-// it (--rootfs ROOT:O): nothing is imported, and nothing stays in Podman's
-// storage.
+// An image of a registry or an archive is loaded as it is there, so that its ID is the one
+// that a pull gives it; it stays in Podman's storage as bakeoff.invalid/bakeoff-…, one for
+// each name in a lab file. Every other image, and one with volumes or placed files, is
+// bakeoff's own unpacked root in the cache with an overlay over it (--rootfs ROOT:O):
+// nothing of it is imported, and nothing stays in Podman's storage.
 package podman
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
@@ -142,8 +145,11 @@ func (c *container) build(ctx context.Context) error {
 	argv := append([]string{"run", "--network", "ns:" + e.Netns(), "--cgroup-parent", cgroup.Path(e.Spec.Label)},
 		c.Flags(volumes)...)
 	argv = append(argv, limits...)
-	argv = append(append(argv, "--rootfs", path.Clean(e.Spec.Image.Root)+":O"), c.First()...)
-	id, err := c.Do(ctx, argv...)
+	id, err := c.RunSaved(ctx, argv)
+	if errors.Is(err, engine.ErrNotLoaded) {
+		argv = append(append(argv, "--rootfs", path.Clean(e.Spec.Image.Root)+":O"), c.First()...)
+		id, err = c.Do(ctx, argv...)
+	}
 	if err != nil {
 		return err
 	}

@@ -204,6 +204,12 @@ func TestPulledImage(t *testing.T) {
 	ownCache(t, &h)
 	image := lookerImage(t)
 	server.Push("app", "1", image)
+	t.Cleanup(func() {
+		id := strings.TrimPrefix(registrytest.Digest(image.Config), "sha256:")
+		if out, err := exec.Command("podman", "image", "rm", "--force", id).CombinedOutput(); err != nil {
+			t.Errorf("podman keeps the image: %v\n%s", err, out)
+		}
+	})
 	lab := `schema: bakeoff/lab/v1
 name: pulled
 defaults: {memory: 256MiB, image: "` + server.Host + `/app:1"}
@@ -246,9 +252,11 @@ design: {blocks: 1, instances: run, mirror: false, budget: 2m}
 		}
 		hasDigest(t, h, r, name, image)
 	}
-	// docker has the image under the ID that a pull gives it.
-	if got, want := factsOf(t, h, r, "docker")["driver.image-id"], registrytest.Digest(image.Config); got != want {
-		t.Errorf("docker ran the image %q, want %s", got, want)
+	// The engines have the image under the ID that a pull gives it.
+	for _, engine := range []string{"docker", "podman"} {
+		if got, want := factsOf(t, h, r, engine)["driver.image-id"], registrytest.Digest(image.Config); got != want {
+			t.Errorf("%s ran the image %q, want %s", engine, got, want)
+		}
 	}
 	if code != 0 {
 		t.Errorf("exit code %d", code)
