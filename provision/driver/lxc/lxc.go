@@ -215,7 +215,7 @@ func details(ctx context.Context, e *confine.Env) []byte {
 
 // Reap removes what an environment has left.
 func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	return confine.ReapMore(ctx, host, left, dryRun, remains)
+	return confine.ReapMore(ctx, host, left, dryRun, unfinished)
 }
 
 // locks is where LXC keeps a lock for each container, below the path of the
@@ -229,14 +229,39 @@ func remains(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun b
 		return nil, fault.New(fault.Invalid, "%q is not the directory of an environment", dir)
 	}
 	own := path.Join(locks, dir, ownDir)
-	files := conn.FilesOf(host)
-	names, err := files.ReadDir(ctx, own)
+	names, err := conn.FilesOf(host).ReadDir(ctx, own)
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	return removeLock(ctx, host, own, names, dryRun)
+}
+
+// unfinished removes what remains removes, and the directories that an lxc-start had
+// created when it was killed: it creates them one by one.
+func unfinished(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	found, err := remains(ctx, host, left, dryRun)
+	if err != nil || len(found) > 0 {
+		return found, err
+	}
+	for at := path.Join(locks, left.Dir); at != locks; at = path.Dir(at) {
+		names, err := conn.FilesOf(host).ReadDir(ctx, at)
+		switch {
+		case fault.Is(err, fault.NotFound):
+			continue
+		case err != nil || len(names) > 0: // those of other containers
+			return nil, err
+		}
+		return removeLock(ctx, host, at, nil, dryRun)
+	}
+	return nil, nil
+}
+
+// removeLock removes the files names in the directory own, the directory, and its empty
+// parent directories.
+func removeLock(ctx context.Context, host conn.Conn, own string, names []string, dryRun bool) ([]string, error) {
 	found := []string{"directory " + own}
 	if dryRun {
 		return found, nil
@@ -248,7 +273,7 @@ func remains(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun b
 	}
 	// Two containers that end at the same time may both remove the parents.
 	if _, err := conn.Output(ctx, host, "rmdir", "-p", "--ignore-fail-on-non-empty", "--", own); err != nil {
-		if _, still := files.ReadDir(ctx, own); !fault.Is(still, fault.NotFound) {
+		if _, still := conn.FilesOf(host).ReadDir(ctx, own); !fault.Is(still, fault.NotFound) {
 			return found, err
 		}
 	}

@@ -1,6 +1,10 @@
 package lxc
 
 import (
+	"os"
+	"os/exec"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 
@@ -33,6 +37,52 @@ func TestFilter(t *testing.T) {
 				t.Errorf("the bounds on capabilities are not the container's: %v, %v", exit, err)
 			}
 		})
+	}
+}
+
+// lxc-start creates the directories of its lock one by one. What it had created when it was
+// killed is found and removed; those of other containers stay.
+func TestUnfinishedLock(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root")
+	}
+	base := t.TempDir()
+	lock := path.Join(locks, base)
+	t.Cleanup(func() { exec.Command("rm", "-r", "-f", path.Join(locks, base)).Run() })
+	left := driver.Leftover{Label: "unfinished", Dir: path.Join(base, "env")}
+	clean := func(dryRun bool) []string {
+		t.Helper()
+		found, err := unfinished(t.Context(), local.Conn{}, left, dryRun)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	if found := clean(true); len(found) > 0 {
+		t.Errorf("nothing exists, and %q is found", found)
+	}
+	for _, made := range []string{lock, path.Join(lock, "env"), path.Join(lock, "env", ownDir)} {
+		if err := os.MkdirAll(made, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for _, dryRun := range []bool{true, false} {
+			if found := clean(dryRun); !slices.Equal(found, []string{"directory " + made}) {
+				t.Errorf("%s, dry run %v: found %q", made, dryRun, found)
+			}
+		}
+		if _, err := os.Stat(lock); !os.IsNotExist(err) {
+			t.Errorf("%s stays: %v", lock, err)
+		}
+	}
+	other := path.Join(lock, "other", ownDir)
+	if err := os.MkdirAll(other, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if found := clean(false); len(found) > 0 {
+		t.Errorf("found %q of another container", found)
+	}
+	if _, err := os.Stat(other); err != nil {
+		t.Error(err)
 	}
 }
 
