@@ -118,7 +118,10 @@ func TestRepeated(t *testing.T) {
 	for _, c := range []struct {
 		runs []int64
 		wall float64
-	}{{[]int64{9e6, 3e6, 5e6, 4e6}, .004}, {[]int64{9e6, 3e6, 5e6}, .004}, {[]int64{9e6, 3e6}, .003}, {[]int64{9e6}, .009}} {
+	}{
+		{[]int64{9e6, 3e6, 5e6, 4e6}, .004}, {[]int64{9e6, 3e6, 5e6}, .004}, {[]int64{9e6, 3e6}, .003},
+		{[]int64{9e6}, .009},
+	} {
 		values, err := New().Parse(raw(c.runs...), p)
 		if err != nil {
 			t.Fatal(err)
