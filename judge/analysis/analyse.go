@@ -151,8 +151,8 @@ func (d *Data) missing(t *table) []Missing {
 const noCPUTime = "no trial could measure the CPU time of the timed part: the counters of the host are too coarse, " +
 	"or the system inside counts in ticks"
 
-// unavailable lists the metrics of energy and CPU time without a value, in cells
-// that have other values.
+// unavailable lists the metrics without a value of which a reason is known, in cells that
+// have other values.
 func (d *Data) unavailable(t *table) (out []Unavailable) {
 	for c, name := range d.Contenders {
 		for k, cell := range d.Cells {
@@ -165,6 +165,9 @@ func (d *Data) unavailable(t *table) (out []Unavailable) {
 				known = known && strings.HasPrefix(m.Unit, "J/")
 				if m.CPUTime {
 					reason, known = noCPUTime, true
+				}
+				if why := s.absent(m.Name); why != "" {
+					reason, known = why, true
 				}
 				if !known || s.succeeded(Cell{Metrics: []sample.Metric{m}}) {
 					continue

@@ -320,6 +320,8 @@ type Observation struct {
 	Clock ClockReading
 	// Caveat says what the trial does not describe, in a few words; "" nothing.
 	Caveat string
+	// Absent says by metric why the trial has no value of it.
+	Absent map[string]string
 }
 
 // Data is the input of Analyse.

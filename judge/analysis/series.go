@@ -158,6 +158,16 @@ func pair(us, them series, m sample.Metric, trials int) ([]block, stats.Trials) 
 	return blocks, t
 }
 
+// absent is why the trials have no value of a metric; "" if they do not say.
+func (s series) absent(metric string) string {
+	for _, o := range s {
+		if why := o.Absent[metric]; why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
 // cut splits off the trials of the block at the head of s, if it is block at.
 func (s series) cut(at int) (head, rest series) {
 	n := 0

@@ -363,6 +363,12 @@ type Environment struct {
 // disk before anything is created.
 func (m *Manager) Lease(ctx context.Context, d driver.Driver, c manifest.Contender,
 	img driver.Image) (*Environment, error) {
+	return m.LeaseWatched(ctx, d, c, img, false)
+}
+
+// LeaseWatched is Lease; with watch the driver observes how the environment comes up.
+func (m *Manager) LeaseWatched(ctx context.Context, d driver.Driver, c manifest.Contender, img driver.Image,
+	watch bool) (*Environment, error) {
 	subject := m.layout.Subject(c.CPUs)
 	options, err := m.optionsOf(ctx, d, c.Options, subject)
 	if err != nil {
@@ -390,7 +396,8 @@ func (m *Manager) Lease(ctx context.Context, d driver.Driver, c manifest.Contend
 	}
 	spec := driver.Spec{Label: label, Name: c.Name, Dir: r.Dir, CPUs: c.CPUs, CPUSet: e.CPUSet, Memory: c.Memory,
 		Quota: c.Quota, Read: c.IO.Read, Write: c.IO.Write, Image: img,
-		Agent: m.cfg.Agent, Volumes: Volumes(c.Volumes), Network: network, Options: options, Tuning: c.Tuning, Memo: &m.memo}
+		Agent: m.cfg.Agent, Volumes: Volumes(c.Volumes), Network: network, Options: options, Tuning: c.Tuning, Memo: &m.memo,
+		Watch: watch}
 	e.Asked = time.Now()
 	inst, err := d.Create(ctx, m.cfg.Host, spec)
 	e.Up = time.Now()

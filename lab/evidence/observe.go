@@ -62,6 +62,9 @@ func (r *Reader) observe(p *plan.Plan, line store.Line) (analysis.Observation, e
 		return o, fault.Wrap(fault.Invalid, "evidence: "+at(line), err)
 	}
 	o.Values = values
+	if a, ok := w.(workload.Absenter); ok {
+		o.Absent = a.Absent(raw, cell.Params)
+	}
 	return o, nil
 }
 

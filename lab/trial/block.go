@@ -217,11 +217,11 @@ func (r *runner) prepareCell(ctx context.Context, en *environment, s *side, cell
 	for _, v := range s.Volumes {
 		t.Properties[v.Path] = v.Properties
 	}
-	if w.Doc().Peer {
+	if w.Doc().NeedsPeer(c.Params) {
 		r.peer(t, s, en.CPUSet)
 	}
 	t.Fresh = func(ctx context.Context) (driver.Instance, []execution.Mark, error) {
-		fresh, err := s.env.Lease(ctx, s.driver, s.Contender.Contender, s.image)
+		fresh, err := s.env.LeaseWatched(ctx, s.driver, s.Contender.Contender, s.image, w.Doc().Watch)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -254,6 +254,9 @@ type returning struct{ *env.Environment }
 
 // Close returns the lease, which closes the environment.
 func (r returning) Close(ctx context.Context) error { return r.Environment.Return(ctx) }
+
+// Unwrap returns the instance that the driver created.
+func (r returning) Unwrap() driver.Instance { return r.Instance }
 
 // fingerprint stores what an environment is, once a contender, and says
 // where.

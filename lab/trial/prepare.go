@@ -136,7 +136,7 @@ func (r *runner) needPeer() (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if w.Doc().Peer {
+		if needsPeer(r.Plan, c, w.Doc()) {
 			return true, nil
 		}
 	}

@@ -115,10 +115,14 @@ func (v viewer) ofImages(a *Absence) {
 func peered(p *plan.Plan, workloads []execution.Runner) bool {
 	return slices.ContainsFunc(p.Cells, func(c plan.Cell) bool {
 		return slices.ContainsFunc(workloads, func(w execution.Runner) bool {
-			return w.Doc().Name == c.Workload &&
-				w.Doc().Peer
+			return w.Doc().Name == c.Workload && needsPeer(p, c, w.Doc())
 		})
 	})
+}
+
+// needsPeer tells whether a cell has another end as any contender runs it.
+func needsPeer(p *plan.Plan, cell plan.Cell, doc workload.Doc) bool {
+	return slices.ContainsFunc(variantsOf(p, cell), func(v variant) bool { return doc.NeedsPeer(v.Params) })
 }
 
 // Able tells whether a contender can run, as far as is known.

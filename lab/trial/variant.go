@@ -104,6 +104,9 @@ func withEnv(in driver.Instance, env map[string]string) driver.Instance {
 	return v
 }
 
+// Unwrap returns the instance without the variables.
+func (v variables) Unwrap() driver.Instance { return v.Instance }
+
 // Exec implements conn.Conn.
 func (v variables) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	var own []string

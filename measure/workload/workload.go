@@ -103,6 +103,11 @@ type Doc struct {
 	Peer bool `json:"peer"`
 	// Outside says that it starts nothing in an environment, which so needs no agent.
 	Outside bool `json:"outside,omitempty"`
+	// Watch says that its trials observe how an environment comes up (driver.Watched).
+	Watch bool `json:"watch,omitempty"`
+	// PeerFor reports whether parameters make the workload need what Peer says, which is
+	// then false; nil if none do.
+	PeerFor func(p param.Values) bool `json:"-"`
 	// Volume names the parameter with the path of the volume that it needs;
 	// "" if it needs none.
 	Volume string `json:"volume,omitempty"`
@@ -148,6 +153,9 @@ func (d Doc) Needed(p param.Values) (programs []string, packages map[string][]st
 	return d.Programs, d.Packages
 }
 
+// NeedsPeer reports whether the workload needs a load generator's side for parameters.
+func (d Doc) NeedsPeer(p param.Values) bool { return d.Peer || d.PeerFor != nil && d.PeerFor(p) }
+
 // Metric returns the metric called name.
 func (d Doc) Metric(name string) (sample.Metric, bool) { return sample.Named(d.Metrics, name) }
 
@@ -175,6 +183,12 @@ const ZFSFuse = "zfs-fuse, not OpenZFS"
 
 // OnZFSFuse tells whether a file system, as df or a fingerprint names it, is zfs-fuse.
 func OnZFSFuse(fileSystem string) bool { return strings.HasPrefix(fileSystem, "fuse.zfs") }
+
+// Absenter is a Parser whose trials may lack some metrics.
+type Absenter interface {
+	// Absent says why a trial has no value of a metric, by its name. It is pure.
+	Absent(raw Raw, p param.Values) map[string]string
+}
 
 // Counted is a Parser whose parameters fix how many values a trial has.
 type Counted interface {

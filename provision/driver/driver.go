@@ -107,6 +107,70 @@ type Meter interface {
 	Usage(ctx context.Context) (probe.Scope, error)
 }
 
+// Watched is an Instance whose driver saw how it came up, because Spec.Watch asked for it.
+type Watched interface {
+	// Moments returns what was seen. It may ask the environment, and so is called once,
+	// when nothing is measured.
+	Moments(ctx context.Context) (Moments, error)
+}
+
+// AsWatched returns what in says about how it came up; false if its driver saw nothing.
+// It looks into instances that have a method Unwrap.
+func AsWatched(in Instance) (Watched, bool) {
+	for {
+		if w, ok := in.(Watched); ok {
+			return w, true
+		}
+		u, ok := in.(interface{ Unwrap() Instance })
+		if !ok {
+			return nil, false
+		}
+		in = u.Unwrap()
+	}
+}
+
+// The names of moments. Package measure/boot has the same ones: it may not import this
+// package.
+const (
+	MomentHypervisor = "hypervisor start"
+	MomentVCPU       = "vCPU start"
+	MomentFirmware   = "firmware done"
+	MomentKernel     = "kernel entry"
+	MomentClock      = "guest clock zero"
+	MomentSerial     = "first serial byte"
+	MomentUserland   = "first userland instruction"
+	MomentService    = "service ready"
+)
+
+// Moments are what a driver saw while an environment came up.
+type Moments struct {
+	List []Moment
+	// Absent says why a moment is not known, by its name: a full sentence without its
+	// full stop.
+	Absent map[string]string
+	Log    *HypervisorLog // nil if there is none
+}
+
+// Moment is something that happened while an environment came up.
+type Moment struct {
+	Name string
+	At   time.Time // on the controller's clock
+	// Uncertainty is the largest error of At; negative if it is unknown.
+	Uncertainty time.Duration
+	How         string // how it was seen
+}
+
+// HypervisorLog is what a hypervisor wrote about the guest's first instructions, each
+// line with a reading of the host's clock.
+type HypervisorLog struct {
+	Text []byte // complete lines
+	Lost bool   // the log was longer than what is kept
+	// Stamp is a reading of the host's clock in a line, and At the same moment on the
+	// controller's clock, at most Uncertainty away.
+	Stamp, At   time.Time
+	Uncertainty time.Duration
+}
+
 // FactAccelerator is the fact that names what executes the instructions of a
 // virtual machine; Emulated is its value for emulation, which is ten to a
 // hundred times slower.
@@ -177,6 +241,9 @@ type Spec struct {
 	Tuning map[string]string
 	// Memo caches facts about the host between creations; nil caches nothing.
 	Memo *Memo
+	// Watch asks the driver to observe how the environment comes up, for Watched. It
+	// costs a hypervisor less than a hundredth of the boot.
+	Watch bool
 }
 
 // Image is an image on the host.

@@ -68,13 +68,22 @@ type Env struct {
 	Why func(exit conn.Exit, output []byte) error
 	// Boot is the agent's report of its start.
 	Boot wire.BootReport
+	// Seen is what the driver saw while the environment came up. Console is the process
+	// whose standard output is the console of the environment, and Observe adds to what
+	// was seen; both may be nil.
+	Seen    driver.Moments
+	Console *Process
+	Observe func(ctx context.Context, seen *driver.Moments) error
 
 	mu        sync.Mutex
 	processes []*Process
 	closed    bool
 }
 
-var _ driver.Instance = (*Env)(nil)
+var (
+	_ driver.Instance = (*Env)(nil)
+	_ driver.Watched  = (*Env)(nil)
+)
 
 // New begins an environment of d, whose Reap removes it. The caller must Close
 // it, or call Abandon if the creation fails.
@@ -224,6 +233,9 @@ func (e *Env) Meet(ctx context.Context, rw io.ReadWriteCloser, p *Process, timeo
 	return e.silent(p, boot, timeout, err)
 }
 
+// Poll is the time between two attempts of Until.
+const Poll = 5 * time.Millisecond
+
 // Until tries until try succeeds, p ends or timeout is over. The error then has
 // the end of what p printed.
 func (e *Env) Until(ctx context.Context, p *Process, timeout time.Duration, try func() error) error {
@@ -234,7 +246,7 @@ func (e *Env) Until(ctx context.Context, p *Process, timeout time.Duration, try 
 			return err
 		}
 		select {
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(Poll):
 		case <-p.Ended():
 			return p.explain("")
 		case <-end:

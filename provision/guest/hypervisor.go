@@ -85,6 +85,7 @@ func (m *Hosted) Launch(ctx context.Context, cmd conn.Cmd) (*Process, error) {
 		}
 		enter = append(enter, "--netns", n.Namespace)
 	}
+	m.Saw(driver.MomentHypervisor, "bakeoff started the process of "+string(m.hypervisor), 0)
 	cmd.Argv = append(append(enter, "--dir", m.Spec.Dir, "--"), cmd.Argv...)
 	return m.start(ctx, m.What, cmd, nil), nil
 }

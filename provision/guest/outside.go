@@ -62,5 +62,8 @@ func (o Outside) Freeze(ctx context.Context) error { return o.hosted.pause(ctx, 
 // Thaw lets it run again.
 func (o Outside) Thaw(ctx context.Context) error { return o.hosted.pause(ctx, false) }
 
+// Moments returns what was seen from outside while the guest came up.
+func (o Outside) Moments(ctx context.Context) (driver.Moments, error) { return o.hosted.Moments(ctx) }
+
 // Usage is what the hypervisor has used for the guest and for itself.
 func (o Outside) Usage(ctx context.Context) (probe.Scope, error) { return o.hosted.Usage(ctx) }

@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"bakeoff/base/fault"
@@ -20,6 +21,7 @@ type Process struct {
 	env   *Env
 	name  string
 	out   conn.Tail
+	first atomic.Pointer[time.Time] // when its first output arrived
 	kill  context.CancelFunc
 	ended chan struct{}
 	exit  conn.Exit // valid when ended is closed
@@ -36,7 +38,7 @@ func (e *Env) start(ctx context.Context, name string, cmd conn.Cmd, after func()
 	live, kill := context.WithCancel(context.WithoutCancel(ctx))
 	p := &Process{env: e, name: name, out: conn.Tail{Limit: outputLimit}, kill: kill, ended: make(chan struct{})}
 	if cmd.Stdout == nil {
-		cmd.Stdout = &p.out
+		cmd.Stdout = p
 	}
 	if cmd.Stderr == nil {
 		cmd.Stderr = &p.out
@@ -52,6 +54,24 @@ func (e *Env) start(ctx context.Context, name string, cmd conn.Cmd, after func()
 	e.processes = append(e.processes, p)
 	e.mu.Unlock()
 	return p
+}
+
+// Write keeps the end of the output, and when it began.
+func (p *Process) Write(b []byte) (int, error) {
+	if len(b) > 0 && p.first.Load() == nil {
+		now := time.Now()
+		p.first.CompareAndSwap(nil, &now)
+	}
+	return p.out.Write(b)
+}
+
+// FirstOutput is when the first byte of the standard output arrived; the zero Time if
+// there is none.
+func (p *Process) FirstOutput() time.Time {
+	if at := p.first.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
 }
 
 // Printed is the end of what the process has printed.

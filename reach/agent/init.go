@@ -13,8 +13,6 @@ import (
 	"os"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"bakeoff/base/fault"
 	"bakeoff/reach/wire"
 )
@@ -47,7 +45,7 @@ type initProcess struct {
 // an error on, it returns, and the error is only on the console; without a port the guest
 // ends with the program of its service.
 func (in *initProcess) run(bringUp func() error) int {
-	in.report.Kernel = kernelRelease()
+	in.report.Kernel, in.report.PID = kernelRelease(), os.Getpid()
 	err := bringUp()
 	var ended <-chan struct{}
 	if err == nil && in.start != nil {
@@ -84,14 +82,6 @@ func (in *initProcess) readConfig(path string) error {
 	}
 	in.config = config
 	return nil
-}
-
-func monotonic() int64 {
-	var ts unix.Timespec
-	if unix.ClockGettime(clockMonotonic, &ts) != nil {
-		return 0
-	}
-	return ts.Nano()
 }
 
 // answer serves one host after another on the port.

@@ -58,6 +58,7 @@ func commands() []command {
 			func(c call) int { return c.fail(Via(c.args)) }},
 		{"init", "run as process 1 of a guest", runInit},
 		{"initramfs", "write the initial RAM disk of a guest", runInitramfs},
+		{"boot-log", "print what this system recorded about its boot, as JSON", runBootLog},
 		{"kvm-probe", "check whether KVM runs a guest on this machine", runKVMProbe},
 		{"setup", "create the network namespace and the root of an environment, described on standard input (Linux)",
 			runSetup},

@@ -114,7 +114,9 @@ const isBSD = runtime.GOOS == "freebsd" || runtime.GOOS == "netbsd" || runtime.G
 
 var serveOptions = ServeOptions{Functions: map[string]Function{
 	"boot": func(context.Context, json.RawMessage) (any, error) {
-		return wire.BootReport{Kernel: kernelRelease()}, nil
+		now := monotonic()
+		return wire.BootReport{Kernel: kernelRelease(), PID: os.Getpid(), StartedNS: now - time.Since(started).Nanoseconds(),
+			ReadyNS: now}, nil
 	},
 }}
 

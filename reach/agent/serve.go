@@ -270,7 +270,7 @@ var started = time.Now()
 
 func readClock(context.Context, json.RawMessage) (any, error) {
 	now := time.Now()
-	return channel.Clock{MonotonicNS: int64(now.Sub(started)), WallNS: now.UnixNano()}, nil
+	return channel.Clock{MonotonicNS: int64(now.Sub(started)), WallNS: now.UnixNano(), SystemNS: monotonic()}, nil
 }
 
 // push writes a temporary file and then renames it.

@@ -94,7 +94,9 @@ type InitSetting struct {
 // BootReport is init's answer to the call "boot".
 type BootReport struct {
 	Kernel string `json:"kernel"` // release, as in uname
-	// StartedNS and ReadyNS are when init started and when it was ready to
+	// PID is the agent's process number; 1 if it is init.
+	PID int `json:"pid,omitempty"`
+	// StartedNS and ReadyNS are when the agent started and when it was ready to
 	// answer, by the guest's monotonic clock, which starts with its kernel.
 	StartedNS int64 `json:"started_ns"`
 	ReadyNS   int64 `json:"ready_ns"`

@@ -220,7 +220,16 @@ func build(ctx context.Context, e *guest.Env, o options, n names) error {
 			return err
 		}
 	}
+	e.Saw(driver.MomentHypervisor, "bakeoff started bhyve", 0)
 	p := e.Start(ctx, arguments(e.Spec, o, n, disk)...)
+	e.Console = p
+	e.Lacks("bhyve does not say when it starts the processors", driver.MomentVCPU)
+	if o.loader == loaderUEFI {
+		e.Lacks("bhyve does not say when the firmware starts the kernel", driver.MomentFirmware, driver.MomentKernel)
+	} else {
+		e.Lacks("bhyveload loads the kernel before the machine starts", driver.MomentFirmware)
+		e.Lacks("bhyve does not say when it starts the kernel", driver.MomentKernel)
+	}
 	var rw io.ReadWriteCloser
 	// bhyve creates the socket when it starts.
 	if err := e.Until(ctx, p, o.bootTimeout, func() (err error) {

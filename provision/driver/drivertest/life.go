@@ -21,6 +21,7 @@ import (
 // life: the Info of an environment, and its end.
 func (s *runner) life() {
 	spec := s.spec("life")
+	spec.Watch = true
 	start := time.Now()
 	in := s.create(spec)
 	s.Logf("created in %v", time.Since(start).Round(100*time.Microsecond))
@@ -33,6 +34,7 @@ func (s *runner) life() {
 		s.Error("Doc.Kernel is true, but Info.OwnKernel is false")
 	}
 	s.Logf("%s", text)
+	s.moments(in, start)
 	if exit, out := s.exec(in, info.Agent, "list"); !exit.OK() {
 		s.Errorf("the agent does not run at %s: %v %s", info.Agent, exit, out)
 	}
@@ -58,6 +60,40 @@ func (s *runner) life() {
 	s.exec(in, "sh", "-c", "echo one that failed >&2; exit 3")
 	if d := in.Diagnose(ctx); len(d) == 0 || len(d) > 64<<10 {
 		s.Errorf("the diagnosis has %d bytes", len(d))
+	}
+}
+
+// moments: what a driver saw of the start of an environment happened after start, and
+// what it did not see has a reason.
+func (s *runner) moments(in driver.Instance, start time.Time) {
+	w, ok := driver.AsWatched(in)
+	if !ok {
+		s.Log("the driver does not see how environments come up")
+		return
+	}
+	seen, err := w.Moments(s.Context())
+	if err != nil {
+		s.Errorf("moments: %v", err)
+		return
+	}
+	now, known := time.Now(), map[string]bool{}
+	for _, m := range seen.List {
+		s.Logf("%s %v ± %v: %s", m.Name, m.At.Sub(start), m.Uncertainty, m.How)
+		slack := max(0, m.Uncertainty)
+		late := m.At.After(now.Add(slack))
+		early := m.At.Before(start.Add(-slack)) && m.Name != driver.MomentClock // a fake has the clock of the host
+		if known[m.Name] || m.How == "" || late || early {
+			s.Errorf("the moment %q is impossible: %v after the start, ± %v", m.Name, m.At.Sub(start), m.Uncertainty)
+		}
+		known[m.Name] = true
+	}
+	logged := seen.Log != nil && len(seen.Log.Text) > 0
+	for _, name := range []string{driver.MomentVCPU, driver.MomentFirmware, driver.MomentKernel, driver.MomentClock,
+		driver.MomentUserland} {
+		inLog := logged && (name == driver.MomentVCPU || name == driver.MomentFirmware || name == driver.MomentKernel)
+		if why := seen.Absent[name]; known[name] == (why != "") && !inLog {
+			s.Errorf("the moment %q: seen is %v, and it is absent because of %q", name, known[name], why)
+		}
 	}
 }
 

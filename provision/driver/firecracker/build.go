@@ -94,6 +94,7 @@ func (in *Instance) build(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	in.Console = p
 	var info struct {
 		Version string `json:"vmm_version"`
 		State   string `json:"state"`
@@ -264,10 +265,16 @@ func (in *Instance) configure(ctx context.Context, o options, drives []drive) er
 	steps = append(steps,
 		step{"/vsock", map[string]any{"guest_cid": 3, "uds_path": path.Join(in.Spec.Dir, socketVsock)}},
 		step{"/actions", map[string]any{"action_type": "InstanceStart"}})
+	asked := time.Now()
 	for _, s := range steps {
+		asked = time.Now()
 		if err := in.api.call(ctx, "PUT", s.at, s.body, nil); err != nil {
 			return err
 		}
+	}
+	in.Lacks("Firecracker has no firmware: it starts the kernel itself", driver.MomentFirmware)
+	for _, moment := range []string{driver.MomentVCPU, driver.MomentKernel} {
+		in.Saw(moment, "Firecracker carried out InstanceStart", time.Since(asked))
 	}
 	return nil
 }

@@ -68,6 +68,8 @@ type machine struct {
 	modules  []string // of the disks' controllers
 	disks    []disk
 	network  *driver.Network
+	// watch makes QEMU write the events that tell how far the boot is.
+	watch bool
 }
 
 // commandLine is the argument vector of QEMU for m.
@@ -94,6 +96,9 @@ func commandLine(m machine) []string {
 		argv = append(argv, readyArgs(m)...)
 	} else {
 		argv = append(argv, channelArgs(m)...)
+	}
+	if m.watch {
+		argv = append(argv, watchArgs()...)
 	}
 	if m.sandbox {
 		argv = append(argv, "-sandbox", sandbox)

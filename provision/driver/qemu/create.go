@@ -70,10 +70,12 @@ func (in *Instance) create(ctx context.Context, o options) error {
 	in.Details = func(context.Context) []byte {
 		return fmt.Appendf(nil, "QEMU said:\n%s\n", safetext.Text(string(stderr.Bytes())))
 	}
-	p, err := in.Launch(ctx, conn.Cmd{Argv: commandLine(m), Env: []string{"TMPDIR=" + in.Spec.Dir}, Stderr: stderr})
+	said := in.watch(&m, stderr)
+	p, err := in.Launch(ctx, conn.Cmd{Argv: commandLine(m), Env: []string{"TMPDIR=" + in.Spec.Dir}, Stderr: said})
 	if err != nil {
 		return err
 	}
+	in.Console = p
 	if m.noAgent {
 		if err := in.await(ctx, p, m, o.bootTimeout); err != nil {
 			return err

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -12,6 +11,8 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/provision/answer"
+	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/qmp"
 )
@@ -23,8 +24,6 @@ const (
 	agentYes   = "yes"
 	agentNone  = "none"
 	viaConsole = "console"
-	viaTCP     = "tcp"
-	viaHTTP    = "http"
 )
 
 var (
@@ -33,52 +32,36 @@ var (
 			"boot. The option ready says when it is up."}
 	readyOption = param.Spec{Name: optReady, Kind: param.Text,
 		Doc: "When a guest without an agent is up: console:TEXT (its serial console has printed TEXT), tcp:PORT (a server " +
-			"on that port has sent something) or http:PORT/PATH (a GET of /PATH has the status 200). For a port the guest " +
+			"on that port has sent something), http:PORT/PATH (a GET of /PATH has the status 200) or ssh:PORT (a server on " +
+			"that port has sent the banner of SSH). For a port the guest " +
 			"gets a network card that leads nowhere else; its address is 10.0.2.15, also by DHCP."}
 )
 
-// readiness is the option ready.
+// readiness is the option ready: a text of the console, or a server.
 type readiness struct {
-	via, text string // of the console
-	port      int
-	path      string
+	text   string
+	server answer.Server
 }
 
 // parseReady reads the option ready.
-func parseReady(text string) (readiness, error) {
-	via, rest, _ := strings.Cut(text, ":")
-	r := readiness{via: via, text: rest}
-	number := rest
-	if via == viaHTTP {
-		var found bool
-		if number, r.path, found = strings.Cut(rest, "/"); !found {
-			via = ""
-		}
-		r.path = "/" + r.path
+func parseReady(option string) (readiness, error) {
+	if text, ok := strings.CutPrefix(option, viaConsole+":"); ok && strings.TrimSpace(text) != "" {
+		return readiness{text: text}, nil
 	}
-	switch via {
-	case viaConsole:
-		if strings.TrimSpace(rest) != "" {
-			return r, nil
-		}
-	case viaTCP, viaHTTP:
-		n, err := strconv.Atoi(number)
-		plain := !strings.ContainsFunc(r.path, func(c rune) bool { return c <= ' ' || c > '~' })
-		if r.port = n; err == nil && n > 0 && n < 1<<16 && plain && strconv.Itoa(n) == number {
-			r.text = ""
-			return r, nil
-		}
+	s, err := answer.Parse(option)
+	if err != nil {
+		return readiness{}, fault.New(fault.Invalid, "%s: write console:TEXT, %s (got %q)", optReady, answer.Forms, option)
 	}
-	return readiness{}, fault.New(fault.Invalid, "%s: write console:TEXT, tcp:PORT or http:PORT/PATH (got %q)", optReady,
-		text)
+	return readiness{server: s}, nil
 }
 
 // readyArgs is the part of the command line with the network of a guest without agent.
 func readyArgs(m machine) []string {
-	if m.ready.port == 0 {
+	if m.ready.server.Port == 0 {
 		return nil
 	}
-	return append([]string{"-netdev", fmt.Sprintf("user,id=ready,restrict=on,hostfwd=tcp:127.0.0.1:0-:%d", m.ready.port)},
+	forward := fmt.Sprintf("user,id=ready,restrict=on,hostfwd=tcp:127.0.0.1:0-:%d", m.ready.server.Port)
+	return append([]string{"-netdev", forward},
 		"-device", card(m, "ready"))
 }
 
@@ -93,101 +76,61 @@ func card(m machine, netdev string) string {
 
 // await returns when the guest is ready as the lab file says.
 func (in *Instance) await(ctx context.Context, p *guest.Process, m machine, timeout time.Duration) error {
-	if m.ready.via == viaConsole {
-		return in.Until(ctx, p, timeout, func() error {
+	if m.ready.text != "" {
+		err := in.Until(ctx, p, timeout, func() error {
 			if bytes.Contains(p.Printed(), []byte(m.ready.text)) {
 				return nil
 			}
 			return fault.New(fault.Subject, "its console has not printed %q", m.ready.text)
 		})
+		in.Saw(driver.MomentService, fmt.Sprintf("the console had printed %q", m.ready.text), guest.Poll)
+		return err
 	}
 	var address string
 	if err := in.Until(ctx, p, timeout, func() (err error) {
-		address, err = in.forwarded(ctx, m.ready.port)
+		address, err = in.forwarded(ctx, m.ready.server.Port)
 		return err
 	}); err != nil {
 		return err
 	}
-	return in.knock(ctx, p, m.ready, address, timeout)
+	return in.knock(ctx, p, m.ready.server, address, timeout)
 }
 
 // knockStep is the time between two attempts to reach a server: the resolution of the
 // moment at which the guest is ready. QEMU accepts a connection before the guest has an
-// address, so an attempt may be open for long, and does not hold up the next one. More
-// attempts disturb an emulated guest: with one every 20 ms and 256 at the same time, one
-// was up after 17 s instead of 6.
-const (
-	knockStep  = 100 * time.Millisecond
-	knockLimit = 5 * time.Second
-	knockMost  = 64 // attempts at the same time
-)
+// address. More attempts disturb an emulated guest: with one every 20 ms and 256 at the
+// same time, one was up after 17 s instead of 6.
+const knockStep = 100 * time.Millisecond
 
 // knock returns when one attempt to reach the server was answered.
-func (in *Instance) knock(ctx context.Context, p *guest.Process, r readiness, address string,
+func (in *Instance) knock(ctx context.Context, p *guest.Process, s answer.Server, address string,
 	timeout time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	answered := make(chan struct{}, 1)
-	slots := make(chan struct{}, knockMost)
-	last := fault.New(fault.Subject, "nothing answers at %s:%d%s", r.via, r.port, r.path)
-	next := time.Now()
+	type answered struct {
+		at   time.Time
+		late time.Duration
+		err  error
+	}
+	done := make(chan answered, 1)
+	go func() {
+		k := answer.Knock{Step: knockStep, Forwarded: true, Dial: func(ctx context.Context) (net.Conn, error) {
+			return in.Host.Dial(ctx, "tcp", address)
+		}}
+		at, late, err := k.Wait(ctx, s)
+		done <- answered{at, late, err}
+	}()
+	waiting := fault.New(fault.Subject, "nothing answers at %s", s)
 	return in.Until(ctx, p, timeout, func() error {
 		select {
-		case <-answered:
-			return nil
+		case a := <-done:
+			in.Seen.List = append(in.Seen.List, driver.Moment{Name: driver.MomentService, At: a.at.Add(-a.late / 2),
+				Uncertainty: a.late / 2, How: "the server answered at " + s.String()})
+			return a.err
 		default:
+			return waiting
 		}
-		if time.Now().Before(next) {
-			return last
-		}
-		select {
-		case slots <- struct{}{}:
-			next = time.Now().Add(knockStep)
-			go func() {
-				defer func() { <-slots }()
-				if in.ask(ctx, r, address) == nil {
-					select {
-					case answered <- struct{}{}:
-					default:
-					}
-				}
-			}()
-		default:
-		}
-		return last
 	})
-}
-
-// ask makes one attempt.
-func (in *Instance) ask(ctx context.Context, r readiness, address string) error {
-	ctx, cancel := context.WithTimeout(ctx, knockLimit)
-	defer cancel()
-	c, err := in.Host.Dial(ctx, "tcp", address)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	defer context.AfterFunc(ctx, func() { c.Close() })()
-	return answer(c, r)
-}
-
-// answer reads what the server of a guest says first.
-func answer(c net.Conn, r readiness) error {
-	if r.via == viaHTTP {
-		if _, err := fmt.Fprintf(c, "GET %s HTTP/1.0\r\nHost: guest\r\n\r\n", r.path); err != nil {
-			return err
-		}
-		status := make([]byte, len("HTTP/1.1 200"))
-		if _, err := io.ReadFull(c, status); err != nil {
-			return err
-		}
-		if s := string(status); !strings.HasPrefix(s, "HTTP/1.") || !strings.HasSuffix(s, " 200") {
-			return fault.New(fault.Subject, "the server answers %q", s)
-		}
-		return nil
-	}
-	_, err := io.ReadFull(c, make([]byte, 1))
-	return err
 }
 
 // forwarded asks QEMU for the port of the host that leads to a port of the guest.
@@ -246,7 +189,7 @@ func (o options) validateReady() error {
 			"remove "+optChannel)
 	case o.ready == "":
 		return fault.WithFix(fault.New(fault.Invalid, "%s: %s: nothing says when the guest is up", optAgent, agentNone),
-			"write "+optReady+": console:TEXT, tcp:PORT or http:PORT/PATH")
+			"write "+optReady+": console:TEXT, "+answer.Forms)
 	}
 	_, err := parseReady(o.ready)
 	return err

@@ -1,30 +1,27 @@
 package qemu
 
 import (
-	"bufio"
-	"fmt"
-	"net"
 	"strings"
 	"testing"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/provision/answer"
 )
 
 func TestParseReady(t *testing.T) {
 	for text, want := range map[string]readiness{
-		"console:login: ":    {via: viaConsole, text: "login: "},
-		"tcp:22":             {via: viaTCP, port: 22},
-		"http:80/":           {via: viaHTTP, port: 80, path: "/"},
-		"http:8080/a/b?c=:d": {via: viaHTTP, port: 8080, path: "/a/b?c=:d"},
+		"console:login: ": {text: "login: "},
+		"tcp:22":          {server: answer.Server{Via: answer.TCP, Port: 22}},
+		"ssh:22":          {server: answer.Server{Via: answer.SSH, Port: 22}},
 	} {
 		if got, err := parseReady(text); got != want || err != nil {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"", "console:", "console: ", "tcp:", "tcp:0", "tcp:65536", "tcp:022", "tcp:22/",
-		"http:80", "http:/", "http:80/a b", "http:80/a\r\nX: y", "udp:53"} {
-		if got, err := parseReady(text); !fault.Is(err, fault.Invalid) {
+	for _, text := range []string{"", "console:", "console: ", "tcp:", "udp:53"} {
+		if got, err := parseReady(text); !fault.Is(err, fault.Invalid) ||
+			!strings.HasPrefix(err.Error(), "ready: write console:TEXT, tcp:PORT") {
 			t.Errorf("%q: %+v, %v", text, got, err)
 		}
 	}
@@ -78,40 +75,15 @@ func FuzzParseUsernet(f *testing.F) {
 	})
 }
 
-func TestAnswer(t *testing.T) {
-	for _, tt := range []struct {
-		via, says string
-		ok        bool
-	}{
-		{viaHTTP, "HTTP/1.1 200 OK\r\n\r\n", true}, {viaHTTP, "HTTP/1.0 200 OK\r\n\r\n", true},
-		{viaHTTP, "HTTP/1.1 404 Not Found\r\n\r\n", false}, {viaHTTP, "SSH-2.0-OpenSSH\r\n", false}, {viaHTTP, "", false},
-		{viaTCP, "SSH-2.0-OpenSSH\r\n", true}, {viaTCP, "", false},
-	} {
-		ours, theirs := net.Pipe()
-		go func() {
-			defer theirs.Close()
-			if tt.via == viaHTTP {
-				for in := bufio.NewScanner(theirs); in.Scan() && in.Text() != ""; {
-				}
-			}
-			fmt.Fprint(theirs, tt.says)
-		}()
-		if err := answer(ours, readiness{via: tt.via, port: 80, path: "/"}); (err == nil) != tt.ok {
-			t.Errorf("%s, %q: %v", tt.via, tt.says, err)
-		}
-		ours.Close()
-	}
-}
-
 func TestReadyNetwork(t *testing.T) {
 	m := newMachine(userGuest(), settings(param.Values{optDisk: "/d", optMachine: machineQ35}))
-	m.noAgent, m.ready = true, readiness{via: viaTCP, port: 22}
+	m.noAgent, m.ready = true, readiness{server: answer.Server{Via: answer.TCP, Port: 22}}
 	argv := commandLine(m)
 	if !has(argv, "-netdev", "user,id=ready,restrict=on,hostfwd=tcp:127.0.0.1:0-:22", "-device",
 		"virtio-net-pci,netdev=ready,mac="+channelMAC+",romfile=") {
 		t.Errorf("got %q", argv)
 	}
-	m.ready = readiness{via: viaConsole, text: "x"}
+	m.ready = readiness{text: "x"}
 	for _, never := range []string{"-netdev", "virtio-serial", "id=channel"} {
 		if text := strings.Join(commandLine(m), " "); strings.Contains(text, never) {
 			t.Errorf("%s has %s", text, never)

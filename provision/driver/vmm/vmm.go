@@ -142,10 +142,14 @@ func build(ctx context.Context, e *guest.Env, o options) error {
 	if o.kernel != "" {
 		argv = append(argv, "-b", o.kernel)
 	}
+	asked := time.Now()
 	if err := guest.Run(ctx, e.Host, append(argv, "-d", "qcow2:"+disk, "-m", fmt.Sprintf("%dM", e.Spec.Memory/unit.MiB),
 		"-L", name)...); err != nil {
 		return err
 	}
+	e.Saw(driver.MomentHypervisor, "vmctl start returned", time.Since(asked))
+	e.Lacks("vmd does not say when it starts the processor or the kernel", driver.MomentVCPU, driver.MomentFirmware,
+		driver.MomentKernel)
 	timeout := o.bootTimeout
 	// vmctl returns before the machine runs.
 	end := time.After(timeout)

@@ -278,6 +278,12 @@ func meet(ctx context.Context, e *guest.Env, o options, id, root string) error {
 			return fault.New(fault.Subject, "the zone did not run within %v: %+v", timeout, z)
 		}
 	}
+	if o.machine() {
+		e.Lacks("vmadm does not say when it starts the processor or the kernel", driver.MomentVCPU, driver.MomentFirmware,
+			driver.MomentKernel)
+	} else {
+		e.Lacks("a zone starts processes of its own before the agent", driver.MomentUserland)
+	}
 	argv := []string{"zlogin", "-QS", id, guest.AgentPath, "serve", "-"}
 	if o.machine() {
 		argv = []string{e.Spec.Agent, "dial", "unix", path.Join(root, "tmp/vm.ttyb")}

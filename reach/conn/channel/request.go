@@ -168,6 +168,9 @@ func (c *Conn) Call(ctx context.Context, name string, params, result any) error 
 type Clock struct {
 	MonotonicNS int64 `json:"monotonic_ns"` // since an arbitrary moment
 	WallNS      int64 `json:"wall_ns"`      // Unix time
+	// SystemNS is the monotonic clock of the guest's system, which wire.BootReport has,
+	// too; 0 if the agent does not say.
+	SystemNS int64 `json:"system_ns,omitempty"`
 }
 
 // Clock reads the guest's clocks, between the call and its return.

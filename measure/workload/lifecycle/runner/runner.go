@@ -4,7 +4,6 @@ package runner
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
 
 	"bakeoff/base/fault"
@@ -12,6 +11,7 @@ import (
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/lifecycle"
+	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 )
 
@@ -34,33 +34,20 @@ func (Runner) Reset(context.Context, execution.Target, param.Values) error { ret
 
 // Run creates an environment, runs a process in it and closes it.
 func (Runner) Run(ctx context.Context, t execution.Target, _ param.Values) (workload.Raw, error) {
-	asked := time.Now()
-	inst, made, err := t.Fresh(ctx)
-	if err != nil {
-		return nil, err
-	}
-	m := lifecycle.Marks{Schema: lifecycle.Schema, UpNS: time.Since(asked).Nanoseconds()}
-	for _, mark := range made {
-		switch mark.Name {
-		case "asked":
-			asked = mark.At
-		case "up":
-			m.UpNS = mark.At.Sub(asked).Nanoseconds()
+	var first time.Time
+	l, err := t.Live(ctx, func(in driver.Instance, _ execution.Life) error {
+		exit, err := in.Exec(ctx, conn.Command(in.Info().Agent, "list"))
+		first = time.Now()
+		if err == nil && !exit.OK() {
+			err = fault.New(fault.Subject, "the first process failed: %v", exit)
 		}
-	}
-	exit, err := inst.Exec(ctx, conn.Command(inst.Info().Agent, "list"))
-	m.FirstNS = time.Since(asked).Nanoseconds()
-	if err == nil && !exit.OK() {
-		err = fault.New(fault.Subject, "the first process failed: %v", exit)
-	}
-	// Always close it, even after the trial's deadline.
-	gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	err = errors.Join(err, inst.Close(gone))
-	m.GoneNS = time.Since(asked).Nanoseconds()
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
-	b, err := json.Marshal(m)
+	since := func(at time.Time) int64 { return at.Sub(l.Asked).Nanoseconds() }
+	b, err := json.Marshal(lifecycle.Marks{Schema: lifecycle.Schema, UpNS: since(l.Up), FirstNS: since(first),
+		GoneNS: since(l.Gone)})
 	return workload.Raw{lifecycle.Blob: b}, err
 }

@@ -1,0 +1,174 @@
+package qemu
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
+)
+
+// watchArgs make QEMU write a line with the time of day for each event that tells how far
+// a boot is. The last part of the kernel that the firmware reads over fw_cfg, and the
+// first command to the interrupt controller after it, enclose the kernel's entry. A boot
+// has less than two hundred of these events.
+//
+// Source: hw/nvram/trace-events and hw/intc/trace-events of QEMU.
+func watchArgs() []string {
+	argv := []string{"-msg", "timestamp=on"}
+	for _, event := range []string{"fw_cfg_add_*", "fw_cfg_select", "pic_ioport_write"} {
+		argv = append(argv, "-trace", "enable="+event)
+	}
+	return argv
+}
+
+// maxEvents bounds what is kept of the events, in bytes. A guest with the old interrupt
+// controller writes to it for every interrupt, also after it is up.
+const maxEvents = 256 << 10
+
+// events takes the events out of what QEMU writes on its standard error. Everything else
+// goes to rest, without its time.
+type events struct {
+	rest *conn.Tail
+
+	mu      sync.Mutex
+	partial []byte
+	kept    bytes.Buffer
+	lost    bool
+}
+
+var (
+	event    = regexp.MustCompile(`^[0-9]+@([0-9]{1,12})\.([0-9]{6}):`)
+	wallTime = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z `)
+)
+
+// Write never fails.
+func (e *events) Write(p []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.partial = append(e.partial, p...)
+	for {
+		end := bytes.IndexByte(e.partial, '\n') + 1
+		if end == 0 && len(e.partial) < maxEvents {
+			return len(p), nil
+		}
+		if end == 0 {
+			end = len(e.partial)
+		}
+		e.line(e.partial[:end])
+		e.partial = append(e.partial[:0], e.partial[end:]...)
+	}
+}
+
+func (e *events) line(line []byte) {
+	switch {
+	case !event.Match(line):
+		e.rest.Write(line[len(wallTime.Find(line)):])
+	case e.kept.Len()+len(line) > maxEvents:
+		e.lost = true
+	default:
+		e.kept.Write(line)
+	}
+}
+
+// log is what was kept, nil if there is nothing.
+func (e *events) log() *driver.HypervisorLog {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.kept.Len() == 0 {
+		return nil
+	}
+	return &driver.HypervisorLog{Text: bytes.Clone(e.kept.Bytes()), Lost: e.lost}
+}
+
+// watch observes the boot of m if the specification asks for it, and returns where QEMU's
+// standard error goes.
+func (in *Instance) watch(m *machine, rest *conn.Tail) io.Writer {
+	if !in.Spec.Watch {
+		return rest
+	}
+	m.watch = true
+	e := &events{rest: rest}
+	in.Observe = func(ctx context.Context, seen *driver.Moments) (err error) {
+		log := e.log()
+		if log == nil {
+			return fault.New(fault.Lab, "QEMU wrote none of the events that it was asked for")
+		}
+		log.Stamp, log.At, log.Uncertainty, err = hostNow(ctx, in.Host)
+		seen.Log = log
+		return err
+	}
+	const unseen = "QEMU does not see when the kernel starts: "
+	switch {
+	case m.kernel == "":
+		in.Lacks(unseen+"the boot loader of the disk loads it", driver.MomentFirmware, driver.MomentKernel)
+	case m.firmware.name == ovmf:
+		in.Lacks(unseen+"UEFI still reads files for it when it runs", driver.MomentFirmware, driver.MomentKernel)
+	}
+	return e
+}
+
+// hostNow reads the clock of the host, which QEMU's events have, and how far it may be
+// from the reading of the controller that it returns, too.
+func hostNow(ctx context.Context, host conn.Conn) (there, here time.Time, uncertainty time.Duration, err error) {
+	same, err := sameKernel(ctx, host)
+	if err != nil {
+		return there, here, 0, err
+	}
+	if same {
+		now := time.Now()
+		return now, now, time.Microsecond, nil // events have whole microseconds
+	}
+	uncertainty = -1
+	for range 5 {
+		asked := time.Now()
+		out, err := conn.Output(ctx, host, "date", "+%s.%N")
+		took := time.Since(asked)
+		if err != nil {
+			return there, here, 0, err
+		}
+		at, err := parseDate(strings.TrimSpace(string(out)))
+		if err != nil {
+			return there, here, 0, err
+		}
+		if uncertainty < 0 || took/2 < uncertainty {
+			there, here, uncertainty = at, asked.Add(took/2), took/2
+		}
+	}
+	return there, here, uncertainty, nil
+}
+
+// parseDate reads the output of date +%s.%N.
+func parseDate(text string) (time.Time, error) {
+	whole, part, _ := strings.Cut(text, ".")
+	s, err := strconv.ParseInt(whole, 10, 64)
+	ns, nerr := strconv.ParseInt(part, 10, 64)
+	if err != nil || nerr != nil || len(part) != 9 || ns < 0 {
+		return time.Time{}, fault.New(fault.Lab, "date of the host does not tell nanoseconds (it printed %q)", text)
+	}
+	return time.Unix(s, ns), nil
+}
+
+// bootID is another text for each boot of a Linux kernel.
+const bootID = "/proc/sys/kernel/random/boot_id"
+
+// sameKernel tells whether host runs on the kernel of this process, and so has its clock.
+func sameKernel(ctx context.Context, host conn.Conn) (bool, error) {
+	here, err := os.ReadFile(bootID)
+	if err != nil {
+		return false, nil // another system
+	}
+	there, err := conn.Output(ctx, host, "cat", bootID)
+	if err != nil {
+		return false, err
+	}
+	return bytes.Equal(bytes.TrimSpace(here), bytes.TrimSpace(there)), nil
+}

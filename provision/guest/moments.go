@@ -1,0 +1,95 @@
+package guest
+
+import (
+	"context"
+	"time"
+
+	"bakeoff/provision/driver"
+)
+
+// Saw adds a moment that happened just now, or at most late ago.
+func (e *Env) Saw(name, how string, late time.Duration) {
+	e.Seen.List = append(e.Seen.List, driver.Moment{Name: name, At: time.Now().Add(-late / 2), Uncertainty: late / 2,
+		How: how})
+}
+
+// Lacks says why moments are not known.
+func (e *Env) Lacks(why string, names ...string) {
+	if e.Seen.Absent == nil {
+		e.Seen.Absent = map[string]string{}
+	}
+	for _, name := range names {
+		e.Seen.Absent[name] = why
+	}
+}
+
+// Moments returns what was seen while the environment came up. It compares the clock of
+// the agent with that of the controller.
+func (e *Env) Moments(ctx context.Context) (driver.Moments, error) {
+	if !e.Properties.OwnKernel {
+		e.Lacks("the environment uses the kernel of its host", driver.MomentVCPU, driver.MomentFirmware,
+			driver.MomentKernel, driver.MomentClock)
+	}
+	if e.Console != nil && !e.Console.FirstOutput().IsZero() {
+		e.Seen.List = append(e.Seen.List, driver.Moment{Name: driver.MomentSerial, At: e.Console.FirstOutput(),
+			Uncertainty: -1, How: "the first byte of the console arrived; when it was sent is unknown"})
+	}
+	err := e.inside(ctx)
+	if err == nil && e.Observe != nil {
+		err = e.Observe(ctx, &e.Seen)
+	}
+	return e.Seen, err
+}
+
+// inside adds what the agent says.
+func (e *Env) inside(ctx context.Context) error {
+	if e.Conn == nil {
+		e.Lacks("the guest has no agent that says when it started", driver.MomentClock, driver.MomentUserland)
+		return nil
+	}
+	zero, uncertainty, err := e.zero(ctx)
+	if err != nil {
+		return err
+	}
+	add := func(name, how string, at time.Time) {
+		if e.Seen.Absent[name] == "" {
+			e.Seen.List = append(e.Seen.List, driver.Moment{Name: name, At: at, Uncertainty: uncertainty, How: how})
+		}
+	}
+	if zero.IsZero() {
+		e.Lacks("the agent of this system does not say when it started", driver.MomentClock, driver.MomentUserland)
+		return nil
+	}
+	if e.Properties.OwnKernel && e.Boot.PID != 1 {
+		e.Lacks("the agent is not the first process of the guest", driver.MomentUserland)
+	}
+	add(driver.MomentClock, "the guest's monotonic clock was 0", zero)
+	add(driver.MomentUserland, "the agent, the first process, started", zero.Add(time.Duration(e.Boot.StartedNS)))
+	return nil
+}
+
+// clockReadings is how often the clocks are compared. The comparison with the shortest
+// round trip counts.
+const clockReadings = 20
+
+// zero is when the monotonic clock of the environment's system was 0, and how far off
+// that may be: half a round trip. The zero Time means that the agent does not say.
+func (e *Env) zero(ctx context.Context) (at time.Time, uncertainty time.Duration, err error) {
+	shortest := time.Duration(-1)
+	for range clockReadings {
+		asked := time.Now()
+		c, err := e.Conn.Clock(ctx)
+		if err != nil {
+			return time.Time{}, 0, err
+		}
+		took := time.Since(asked)
+		if c.SystemNS == 0 {
+			return time.Time{}, 0, nil
+		}
+		if shortest < 0 || took < shortest {
+			shortest = took
+			at, uncertainty = asked.Add(took/2-time.Duration(c.SystemNS)), took/2
+		}
+	}
+	return at, uncertainty, nil
+}

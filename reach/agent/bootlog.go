@@ -1,0 +1,53 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+
+	"bakeoff/base/safetext"
+	"bakeoff/reach/wire"
+)
+
+// runBootLog prints what this system recorded about its boot. A record that does not
+// exist or cannot be read is an entry with the reason, not an error.
+func runBootLog(c call) int {
+	if len(c.args) > 0 {
+		return c.fail(usageError("boot-log takes no arguments"))
+	}
+	return c.print(wire.BootLog{Schema: wire.BootLogSchema, System: runtime.GOOS, Logs: bootLogs()})
+}
+
+const (
+	bootLogTime = time.Minute // bounds one program
+	maxBootText = 16 << 20    // of one record, in bytes
+)
+
+// printed is the output of a program of this system as a record.
+func printed(source string, argv ...string) wire.SystemLog {
+	ctx, cancel := context.WithTimeout(context.Background(), bootLogTime)
+	defer cancel()
+	var out, said bytes.Buffer
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Env = append(cmd.Environ(), "LC_ALL=C", "SYSTEMD_PAGER=", "SYSTEMD_COLORS=0")
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err := cmd.Run()
+	l := wire.SystemLog{Source: source}
+	switch {
+	case err != nil:
+		l.Error = argv[0] + ": " + err.Error()
+		if text := safetext.LastLines(said.String(), 1); text != "" {
+			l.Error += ": " + text
+		}
+	case out.Len() > maxBootText:
+		l.Error = argv[0] + " printed more than 16 MiB"
+	case len(bytes.TrimSpace(out.Bytes())) == 0:
+		l.Error = argv[0] + " printed nothing"
+	default:
+		l.Text = strings.ToValidUTF8(out.String(), "\uFFFD")
+	}
+	return l
+}
