@@ -78,6 +78,7 @@ packages() {
 	test|?grub-pc-bin|driver qemu: a disk with its own boot loader, for a BIOS; never installed as a boot loader
 	test|?grub-efi-amd64-bin|driver qemu: the same disk for UEFI
 	test|mtools|driver qemu: the FAT file system of that disk, without mounting it
+	test|skopeo|copies images between the registry of the tests and folders, as another program does
 	test|docker-registry|pulls of images: a registry that the tests start, never started as a service
 	test|musl-tools|examples/images: the same program with another C library
 	test|gcc|examples/images: compiles that program

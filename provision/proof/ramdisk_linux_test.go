@@ -19,33 +19,14 @@ import (
 	"bakeoff/provision/image"
 	"bakeoff/provision/kernel"
 	"bakeoff/reach/conn/channel"
-	"bakeoff/reach/conn/local"
 	"bakeoff/reach/wire"
 )
 
 // debianKernel is the kernel that Debian has for virtual machines, and its modules.
 func debianKernel(t *testing.T) image.Image {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("builds an image and boots machines: not with -short")
-	}
-	if os.Getuid() != 0 {
-		t.Skip("needs root")
-	}
-	for program, pkg := range map[string]string{"qemu-system-x86_64": "qemu-system-x86", "mmdebstrap": "mmdebstrap",
-		"mke2fs": "e2fsprogs"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("needs %s: apt-get install %s", program, pkg)
-		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
-	defer cancel()
-	store := image.Store{Dir: filepath.Join(cacheDir(), "images"), Host: local.Conn{}}
-	img, err := store.Get(ctx, image.Request{Ref: "debian:bookworm", Disk: true, Kernel: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return img
+	needs(t, map[string]string{"qemu-system-x86_64": "qemu-system-x86", "mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs"})
+	return bookworm(t)
 }
 
 // What is known of Debian's kernel is read from it and its modules.

@@ -14,17 +14,19 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/qemu"
-	"bakeoff/provision/image"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 )
+
+// contained are the packages of a machine that proves the host and a container.
+var contained = []string{"busybox-static", "crun", "iproute2", "procps"}
 
 // Most machines have control groups of version 2 alone and a distribution's
 // kernel, and the one that tests run on need not be one of them. So there is one
 // under emulation, with the kernel that Debian has for virtual machines. There
 // the program proves the bare host and a container.
 func TestProveOnVersion2(t *testing.T) {
-	m, modules := version2(t, unit.GiB, "busybox-static", "crun", "iproute2", "procps")
+	m, modules := version2(t, unit.GiB, contained...)
 	// Before there are loop devices one thing fails, and says what would help.
 	out, code := ask(t, m, "bakeoff", "doctor", "--prove", "host")
 	if code != 1 || !strings.Contains(out, "modprobe loop") || !strings.Contains(out, " 1 failed") {
@@ -86,18 +88,8 @@ func nothing(t *testing.T, m driver.Instance) {
 // are. There are no loop devices yet.
 func version2(t *testing.T, memory unit.Bytes, packages ...string) (m driver.Instance, modules string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("boots a machine: not with -short")
-	}
-	if os.Getuid() != 0 {
-		t.Skip("needs root")
-	}
-	for program, pkg := range map[string]string{"qemu-system-x86_64": "qemu-system-x86", "mmdebstrap": "mmdebstrap",
-		"mke2fs": "e2fsprogs", "ip": "iproute2"} {
-		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("needs %s: apt-get install %s", program, pkg)
-		}
-	}
+	needs(t, map[string]string{"qemu-system-x86_64": "qemu-system-x86", "mmdebstrap": "mmdebstrap",
+		"mke2fs": "e2fsprogs", "ip": "iproute2"})
 	dir := t.TempDir()
 	for _, name := range []string{"bakeoff", "bakeoff-agent"} {
 		c := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", filepath.Join(dir, name), "bakeoff/cmd/"+name)
@@ -128,14 +120,10 @@ func cacheDir() string {
 // modules of its kernel are.
 func debian(t *testing.T, memory unit.Bytes, agent string, packages ...string) (m driver.Instance, modules string) {
 	t.Helper()
+	img := bookworm(t, packages...)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	store := image.Store{Dir: filepath.Join(cacheDir(), "images"), Host: local.Conn{}}
-	img, err := store.Get(ctx, image.Request{Ref: "debian:bookworm", Packages: packages, Disk: true, Kernel: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err = qemu.New().Create(ctx, local.Conn{}, driver.Spec{Label: fmt.Sprintf("prove-%d", os.Getpid()),
+	m, err := qemu.New().Create(ctx, local.Conn{}, driver.Spec{Label: fmt.Sprintf("prove-%d", os.Getpid()),
 		Name: "machine", Dir: t.TempDir(), CPUs: 1, CPUSet: []int{0},
 		Memory: memory, Agent: agent,
 		Image: driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel,
