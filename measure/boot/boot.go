@@ -30,6 +30,10 @@ type Recording struct {
 	Spans []Span `json:"spans"`
 	// Marks are in the order of their times on the reference clock.
 	Marks []Mark `json:"marks"`
+	// Root is the index of the span that is the boot: what the boot waited for lies
+	// below it, and the self times of it and of all spans below it add up to its
+	// length. nil if the source knows no such span.
+	Root *int `json:"root,omitempty"`
 	// Notes say what a source lost, cut off or corrected. A page shows them first.
 	Notes []Note `json:"notes,omitempty"`
 }
@@ -89,6 +93,9 @@ type Span struct {
 	Wait bool `json:"wait,omitempty"`
 	// Open tells that the end was not recorded: End is that of the recording.
 	Open bool `json:"open,omitempty"`
+	// Charged tells that the span repeats a part of a span of another track, below
+	// the wait that waited for it. Sums over all spans leave such spans out.
+	Charged bool `json:"charged,omitempty"`
 }
 
 // Label is the name with the argument, as frames of stacks have it.
@@ -105,6 +112,7 @@ const (
 	MarkVCPU       = "vCPU start"                 // the first instruction of the machine
 	MarkFirmware   = "firmware done"              // the firmware gave control away
 	MarkKernel     = "kernel entry"               // the first instruction of the kernel
+	MarkLog        = "first kernel message"       // the clock of the kernel's log runs
 	MarkRoot       = "root mounted"               // the root file system is there
 	MarkUserland   = "first userland instruction" // process 1 runs
 	MarkService    = "service ready"              // what the boot was for answers
@@ -115,6 +123,8 @@ type Mark struct {
 	Name  string `json:"name"`
 	Clock int    `json:"clock"` // index
 	At    int64  `json:"at"`    // ticks of the clock
+	// UncertaintyNS is the greatest error of At, in nanoseconds; nil if it is unknown.
+	UncertaintyNS *float64 `json:"uncertainty_ns"`
 	// How says how the moment was seen: "first byte on the serial line".
 	How string `json:"how,omitempty"`
 }
@@ -177,4 +187,26 @@ func (r Recording) Path(i int) []string {
 		path[n] = r.Spans[at].Label()
 	}
 	return path
+}
+
+// Exact is the uncertainty of what is known to the tick.
+func Exact() *float64 { return new(float64) }
+
+// Advice is what a recording suggests to change.
+type Advice struct {
+	// Name identifies the kind of advice: console, calibration, delay, self-test,
+	// decompression, absent-hardware, initramfs.
+	Name string `json:"name"`
+	// Text says in full sentences what took the time.
+	Text string `json:"text"`
+	// Spans are the indices of the spans that are the evidence, the most expensive
+	// first.
+	Spans []int `json:"spans"`
+	// CostNS is the time that those spans took, in nanoseconds; ticks if their clock
+	// has an unknown frequency. It bounds what the knob can save.
+	CostNS float64 `json:"cost_ns"`
+	// Knob says what to change, Argument what to add to the kernel's command line for
+	// that; "" if the knob is none of the command line.
+	Knob     string `json:"knob"`
+	Argument string `json:"argument,omitempty"`
 }

@@ -1,5 +1,6 @@
 // Package reading holds the commands that need nothing but a run folder or a
-// table: report, serve, verify, export, analyse, compare and audit. They run on
+// table, or the record of a boot: report, serve, verify, export, analyse, compare,
+// audit, boot export. They run on
 // any machine; no driver, connection or agent is linked into them.
 package reading
 
@@ -15,8 +16,10 @@ type reader struct {
 	version string
 }
 
-// Commands returns the commands in the order in which help lists them.
-func Commands(s *cli.Streams, version string) []*cobra.Command {
+// Commands returns the commands in the order in which help lists them. boot are further
+// commands of the command boot: those that boot machines.
+func Commands(s *cli.Streams, version string, boot ...*cobra.Command) []*cobra.Command {
 	r := reader{s, version}
-	return []*cobra.Command{r.report(), r.serve(), r.verify(), r.export(), r.analyse(), r.compare(), r.audit()}
+	return []*cobra.Command{r.report(), r.serve(), r.verify(), r.export(), r.analyse(), r.compare(), r.audit(),
+		r.boot(boot)}
 }

@@ -1,0 +1,101 @@
+package reading
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/lists"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/measure/boot"
+	bootall "bakeoff/measure/boot/all"
+)
+
+// sourceRecording is the name of recordings that bakeoff wrote.
+const sourceRecording = "recording"
+
+// sourceNames are the values of --source.
+func sourceNames() []string {
+	names := lists.Map(bootall.Sources(), func(s boot.Source) string { return s.Doc().Name })
+	return append(names, sourceRecording)
+}
+
+// sourceLines lists the sources for the help.
+func sourceLines() string {
+	lines := lists.Map(bootall.Sources(), func(s boot.Source) string {
+		return fmt.Sprintf("  %-10s %s\n  %-10s   %s", s.Doc().Name, s.Doc().Reads, "", s.Doc().Get)
+	})
+	return strings.Join(append(lines, fmt.Sprintf("  %-10s %s", sourceRecording, "a recording that bakeoff wrote")), "\n")
+}
+
+// SourceFlag gives a command the flag --source.
+func SourceFlag(c *cobra.Command, value *string) {
+	c.Flags().StringVar(value, "source", "", "`name` of the source of FILE: "+strings.Join(sourceNames(), ", ")+
+		" (default: recognize it)")
+	cli.CompleteFlag(c, "source", func([]string) []string { return sourceNames() })
+}
+
+// ReadBoot reads a recording from a file, or from in if path is "-". source is a value
+// of --source, "" to recognize it.
+func ReadBoot(in io.Reader, path, source string) (boot.Recording, error) {
+	name, data, err := readBootFile(in, path)
+	if err != nil {
+		return boot.Recording{}, err
+	}
+	if source == sourceRecording || source == "" && boot.IsRecording(data[:min(len(data), boot.HeadBytes)]) {
+		return boot.Parse(name, data)
+	}
+	s, err := bootSource(name, source, data)
+	if err != nil {
+		return boot.Recording{}, err
+	}
+	return s.Read(name, data)
+}
+
+// bootSource finds the source of a file.
+func bootSource(file, name string, data []byte) (boot.Source, error) {
+	if name != "" {
+		if s, ok := lists.Find(bootall.Sources(), func(s boot.Source) bool { return s.Doc().Name == name }); ok {
+			return s, nil
+		}
+		return nil, fault.New(fault.Invalid, "--source must be one of %s (got %q)", strings.Join(sourceNames(), ", "), name)
+	}
+	found := boot.Recognize(bootall.Sources(), data[:min(len(data), boot.HeadBytes)])
+	if len(found) == 0 {
+		return nil, fault.New(fault.Invalid, "%s:1: this is nothing that bakeoff can read about a boot; --source names "+
+			"what it "+
+			"should be: %s", file, strings.Join(sourceNames(), ", "))
+	}
+	// The sources are listed with the most specific first.
+	return found[0], nil
+}
+
+func readBootFile(in io.Reader, path string) (name string, data []byte, err error) {
+	if path == "-" {
+		data, err = io.ReadAll(io.LimitReader(in, boot.MaxBytes+1))
+		return "standard input", data, fault.Wrap(fault.Lab, "read standard input", err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return path, nil, fault.Wrap(fault.NotFound, "boot", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return path, nil, fault.Wrap(fault.Lab, "boot", err)
+	}
+	if info.IsDir() {
+		return path, nil, fault.WithFix(fault.New(fault.Invalid, "%s is a folder", path), "name a file of it")
+	}
+	if size := info.Size(); size > 0 && size <= boot.MaxBytes {
+		data = make([]byte, size)
+		n, err := io.ReadFull(f, data)
+		return path, data[:n], fault.Wrap(fault.Lab, "read "+path, err)
+	}
+	data, err = io.ReadAll(io.LimitReader(f, boot.MaxBytes+1))
+	return path, data, fault.Wrap(fault.Lab, "read "+path, err)
+}

@@ -1,0 +1,102 @@
+package printk
+
+import (
+	"fmt"
+	"strings"
+
+	"bakeoff/measure/boot"
+)
+
+// sign is a message that tells of a moment.
+type sign struct {
+	prefix, suffix string
+	mark, how      string
+	system         string // whose message it is; "" if more than one has it
+}
+
+var signs = []sign{
+	{prefix: "Linux version ", system: "linux"},
+	{prefix: "NetBSD ", suffix: ")", system: "netbsd"},
+	{prefix: "FreeBSD ", system: "freebsd"},
+	{prefix: "VFS: Mounted root (", mark: boot.MarkRoot, how: "the kernel's message, after it mounted the file system"},
+	{prefix: "root file system type: ", mark: boot.MarkRoot, how: "the kernel's message, when it knew the type of the " +
+		"file system"},
+	{prefix: "Run ", suffix: " as init process", mark: boot.MarkUserland,
+		how: "the kernel's message, before it starts process 1"},
+	{prefix: "start_init: trying ", mark: boot.MarkUserland, how: "the kernel's message, before it starts process 1"},
+}
+
+// Marks returns the moments of which the messages tell, and the system whose messages
+// they are ("" if none says). Of several messages about one moment the last counts: a kernel
+// tries several programs as process 1.
+func (l Log) Marks() (marks []boot.Mark, system string) {
+	marks = append(marks, boot.Mark{Name: boot.MarkLog, At: l.Lines[0].At,
+		How: "the first line of the log; the kernel starts before the clock of its log"})
+	found := map[string]boot.Mark{}
+	for _, line := range l.Lines {
+		for _, s := range signs {
+			if !strings.HasPrefix(line.Text, s.prefix) || !strings.HasSuffix(line.Text, s.suffix) {
+				continue
+			}
+			if system == "" {
+				system = s.system
+			}
+			if s.mark != "" {
+				found[s.mark] = boot.Mark{Name: s.mark, At: line.At, How: s.how}
+			}
+		}
+	}
+	for _, name := range []string{boot.MarkRoot, boot.MarkUserland} {
+		if m, ok := found[name]; ok {
+			marks = append(marks, m)
+		}
+	}
+	return marks, system
+}
+
+// Notes are what a reader must know of the log.
+func (l Log) Notes(source string) (notes []boot.Note) {
+	if l.Unstamped > 0 {
+		notes = append(notes, boot.Note{Source: source,
+			Text: fmt.Sprintf("%s without a time stamp, so they were left out.", count(l.Unstamped, "line is", "lines are"))})
+	}
+	if l.Backward > 0 {
+		notes = append(notes, boot.Note{Source: source, Text: fmt.Sprintf("The time of %s before that of the line "+
+			"above; it was "+
+			"moved there.", count(l.Backward, "line is", "lines is"))})
+	}
+	const linux = 1e6 // NetBSD's clock starts at 1 s, and has more digits
+	if first := l.Lines[0]; l.Hz == linux && float64(first.At) > l.Hz && !strings.HasPrefix(first.Text, "Linux version") {
+		notes = append(notes, boot.Note{Source: source, Lost: true, Text: fmt.Sprintf("The log begins %.6f s after its "+
+			"clock, so its "+
+			"first lines were lost. Make its buffer larger (Linux: log_buf_len=4M).", float64(first.At)/l.Hz)})
+	}
+	return notes
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// maxName bounds names that are made of messages, in bytes.
+const maxName = 160
+
+// Name splits a message into a name and what it says: "pci 0000:00:01.0: [8086:7000]"
+// is "pci 0000:00:01.0" and "[8086:7000]".
+func Name(text string) (name, arg string) {
+	name, arg, _ = strings.Cut(text, ": ")
+	if name = short(strings.TrimSpace(name)); name == "" {
+		name = "message"
+	}
+	return name, short(strings.TrimSpace(arg))
+}
+
+func short(s string) string {
+	if len(s) <= maxName {
+		return s
+	}
+	return strings.ToValidUTF8(s[:maxName], "") + "…"
+}

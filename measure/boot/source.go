@@ -1,0 +1,63 @@
+package boot
+
+import (
+	"bytes"
+	"fmt"
+
+	"bakeoff/base/fault"
+)
+
+// Source reads what one kind of program wrote about a boot.
+type Source interface {
+	Doc() SourceDoc
+	// Recognizes reports whether a file that begins with head may be of this source.
+	// head has at most HeadBytes and may end anywhere.
+	Recognizes(head []byte) bool
+	// Read reads a whole file. It is pure. Errors call the file name; they are of kind
+	// fault.Invalid and list up to 20 problems, one per line, as name:line: what is
+	// wrong; what to do. The recording passes Check. Its names are valid UTF-8, and
+	// otherwise what the file says.
+	Read(name string, data []byte) (Recording, error)
+}
+
+// Bounds on files.
+const (
+	HeadBytes = 64 << 10  // that Recognizes gets
+	MaxBytes  = 512 << 20 // of a file
+	MaxLine   = 64 << 10  // of a line of a text file
+)
+
+// SourceDoc describes a source; help and errors are made from it.
+type SourceDoc struct {
+	Name string // of --source
+	// Reads says what the source reads: "the kernel log of Linux".
+	Reads string
+	// Get is how a user gets such a file: a command.
+	Get string
+	// Says explains, in full sentences, what the times mean and what they leave out.
+	Says string
+}
+
+// Recognize returns the sources that a file with this head may be of.
+func Recognize(all []Source, head []byte) (out []Source) {
+	for _, s := range all {
+		if s.Recognizes(head) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// CheckSize refuses a file that is empty or too large.
+func CheckSize(name string, data []byte) error {
+	switch {
+	case len(bytes.TrimSpace(data)) == 0:
+		return fault.New(fault.Invalid, "%s:1: the file is empty; record a boot first", name)
+	case len(data) > MaxBytes:
+		return fault.New(fault.Invalid, "%s:1: the file has more than %d MiB; cut it to one boot", name, MaxBytes>>20)
+	}
+	return nil
+}
+
+// At is the place of a line in a file, as errors begin.
+func At(name string, line int) string { return fmt.Sprintf("%s:%d: ", name, line) }

@@ -1,0 +1,123 @@
+package tslog
+
+import (
+	"bytes"
+	"strings"
+)
+
+// kind is what an entry says.
+type kind byte
+
+const (
+	enter kind = iota
+	exit
+	newThread
+	event
+)
+
+// entry is a line of debug.tslog.
+type entry struct {
+	thread, tsc uint64
+	kind        kind
+	rest        []byte // a part of the line
+}
+
+// parseEntry reads "0xTHREAD TSC TYPE REST".
+func parseEntry(line []byte) (e entry, ok bool) {
+	if len(line) < 4 || line[0] != '0' || line[1] != 'x' {
+		return e, false
+	}
+	i := 2
+	for ; i < len(line) && line[i] != ' '; i++ {
+		c := line[i]
+		switch {
+		case c >= '0' && c <= '9':
+			c -= '0'
+		case c >= 'a' && c <= 'f':
+			c -= 'a' - 10
+		case c >= 'A' && c <= 'F':
+			c -= 'A' - 10
+		default:
+			return e, false
+		}
+		if e.thread >= 1<<60 {
+			return e, false
+		}
+		e.thread = e.thread<<4 | uint64(c)
+	}
+	from := i + 1
+	if i == 2 || from >= len(line) {
+		return e, false
+	}
+	if e.tsc, i = number(line, from); i == from || i >= len(line) || line[i] != ' ' {
+		return e, false
+	}
+	line = line[i+1:]
+	space := bytes.IndexByte(line, ' ')
+	if space < 0 || space+1 == len(line) {
+		return e, false
+	}
+	switch string(line[:space]) {
+	case "ENTER":
+		e.kind = enter
+	case "EXIT":
+		e.kind = exit
+	case "THREAD":
+		e.kind = newThread
+	case "EVENT":
+		e.kind = event
+	default:
+		return e, false
+	}
+	e.rest = line[space+1:]
+	return e, e.rest[0] != ' '
+}
+
+// number reads decimal digits from i, and returns where they end; i itself if there
+// are none or too many.
+func number(line []byte, i int) (v uint64, end int) {
+	end = i
+	for ; end < len(line) && line[end] >= '0' && line[end] <= '9'; end++ {
+		if end-i == 18 {
+			return 0, i
+		}
+		v = v*10 + uint64(line[end]-'0')
+	}
+	return v, end
+}
+
+// process is a line of debug.tslog_user.
+type process struct {
+	pid, parent, fork, exit uint64
+	exec, namei             string
+}
+
+// parseProcess reads PID PPID FORK EXIT "EXEC" "NAMEI".
+func parseProcess(line []byte) (p process, ok bool) {
+	at := 0
+	for _, v := range []*uint64{&p.pid, &p.parent, &p.fork, &p.exit} {
+		n, end := number(line, at)
+		if end == at || end >= len(line) || line[end] != ' ' {
+			return p, false
+		}
+		*v, at = n, end+1
+	}
+	rest := line[at:]
+	if len(rest) < 5 || rest[0] != '"' || rest[len(rest)-1] != '"' {
+		return p, false
+	}
+	exec, namei, ok := bytes.Cut(rest[1:len(rest)-1], []byte(`" "`))
+	p.exec, p.namei = clean(exec), clean(namei)
+	return p, ok
+}
+
+// parseFrequency reads the value of machdep.tsc_freq, with or without its name: 1 MHz
+// to 100 GHz.
+func parseFrequency(line []byte) (hz float64, ok bool) {
+	line = bytes.TrimPrefix(line, []byte("machdep.tsc_freq"))
+	line = bytes.TrimLeft(line, ":= ")
+	n, end := number(line, 0)
+	return float64(n), end > 0 && end == len(line) && n >= 1e6 && n <= 1e11
+}
+
+func clean(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }

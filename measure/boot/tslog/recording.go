@@ -1,0 +1,99 @@
+package tslog
+
+import (
+	"fmt"
+
+	"bakeoff/base/fault"
+	"bakeoff/measure/boot"
+)
+
+// recording makes a recording of what was read.
+func (l *log) recording() (boot.Recording, error) {
+	r := boot.Recording{
+		Schema: boot.Schema,
+		Clocks: []boot.Clock{{Name: "tsc", Source: name, Hz: l.hz, UncertaintyNS: l.exactly}},
+		Tracks: []boot.Track{}, Spans: []boot.Span{}, Marks: []boot.Mark{},
+	}
+	if !l.started && len(l.processes) == 0 {
+		return boot.Recording{}, fault.New(fault.Invalid, "%sthe file has no entry; record a boot of a kernel with the "+
+			"option "+
+			"TSLOG", boot.At(l.file, l.line))
+	}
+	if l.started {
+		if err := l.boot(&r); err != nil {
+			return boot.Recording{}, err
+		}
+	}
+	l.addProcesses(&r)
+	boot.SortMarks(&r)
+	return r, nil
+}
+
+// boot adds what debug.tslog says.
+func (l *log) boot(r *boot.Recording) error {
+	if l.end < 0 {
+		return fault.New(fault.Invalid, "%sthe log ends here, before the EXIT of %s: it was cut off; record it again "+
+			"with a larger "+
+			"buffer (kernel option TSLOGSIZE)", boot.At(l.file, l.line), last)
+	}
+	main := l.mains[0]
+	r.System = "freebsd"
+	if main < 0 {
+		main, r.System = l.mains[1], "netbsd"
+	}
+	if main < 0 {
+		return fault.New(fault.Invalid, "%s%s exits, but no line above is the ENTER of the main function (FreeBSD: %s, "+
+			"NetBSD: "+
+			"%s); the first lines were lost, so record the boot again", boot.At(l.file, l.line), last, mainFreeBSD,
+			mainNetBSD)
+	}
+	open := l.finish()
+	r.Marks = append(l.marks, boot.Mark{Name: boot.MarkLog, At: l.first, UncertaintyNS: l.exactly, How: "the first " +
+		"line of the log"},
+		boot.Mark{Name: markMain, At: l.spans[main].Start, UncertaintyNS: l.exactly, How: "ENTER of " + l.spans[main].Name},
+		boot.Mark{Name: boot.MarkUserland, At: l.end, UncertaintyNS: l.exactly,
+			How: "EXIT of " + last + ", the last function of the kernel before process 1"})
+	spare := l.charge(main)
+	l.order(r, main)
+	r.Tracks = l.tracks
+	r.Notes = l.notes(open, spare)
+	return nil
+}
+
+// finish closes what is open when the boot ends, and counts it.
+func (l *log) finish() (open int) {
+	for _, t := range l.byThread {
+		for _, i := range t.stack {
+			l.spans[i].End = l.end
+		}
+		open += len(t.stack)
+		for topic, h := range t.holds {
+			h.end = l.end
+			l.holds[topic] = append(l.holds[topic], h)
+		}
+	}
+	return open
+}
+
+func (l *log) notes(open int, spare bool) (notes []boot.Note) {
+	for _, n := range []struct {
+		count int
+		text  string
+	}{
+		{l.counts.backward, "The counter went back %d times; the times after it go on from where it was."},
+		{l.counts.unfinished, "%d functions have no EXIT; they end with the function that called them."},
+		{l.counts.strayExit, "%d lines are the EXIT of a function that was not entered; they were left out."},
+		{l.counts.strayUnwait, "%d lines end a wait that did not begin; they were left out."},
+		{open, "%d functions were open when the boot ended; they end there."},
+		{l.counts.after, "%d lines come after the EXIT of " + last + ", which ends the boot; they were left out."},
+	} {
+		if n.count > 0 {
+			notes = append(notes, boot.Note{Source: name, Text: fmt.Sprintf(n.text, n.count)})
+		}
+	}
+	if spare {
+		notes = append(notes, boot.Note{Source: name, Lost: true, Text: "The log has so many waits that those of threads " +
+			"other than the main thread were not charged to the threads that held their topics."})
+	}
+	return notes
+}

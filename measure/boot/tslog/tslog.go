@@ -1,0 +1,180 @@
+// Package tslog is the source of FreeBSD's and NetBSD's tslog(4).
+//
+// A line of debug.tslog is "0xTHREAD TSC TYPE REST". TYPE and REST are
+//
+//	ENTER FUNCTION[ ARGUMENT]   the thread calls the function
+//	EXIT FUNCTION[ ARGUMENT]    it returns from the nearest open call of the function
+//	THREAD NAME                 it is a new thread, with an empty stack
+//	EVENT WAIT|UNWAIT TOPIC     it waits for a topic
+//	EVENT HOLD|RELEASE TOPIC    others that wait for the topic wait for this thread
+//	EVENT TEXT                  something happened
+//
+// A line of debug.tslog_user is a process: PID PPID FORK EXIT "EXEC" "NAMEI", with FORK
+// and EXIT in the same ticks.
+//
+// Source: sys/kern/kern_tslog.c of FreeBSD, and tslog.sh of its boot profiling scripts
+// (C. Percival, Profiling the FreeBSD kernel boot).
+package tslog
+
+import (
+	"bytes"
+
+	"bakeoff/base/fault"
+	"bakeoff/measure/boot"
+)
+
+// New returns the source.
+func New() boot.Source { return source{} }
+
+type source struct{}
+
+const name = "tslog"
+
+// The functions that begin and end a boot.
+const (
+	mainFreeBSD = "mi_startup"
+	mainNetBSD  = "main"
+	last        = "start_init"
+)
+
+// Marks that other sources do not have.
+const markMain = "main function" // the first call of mi_startup or main
+
+// Doc implements boot.Source.
+func (source) Doc() boot.SourceDoc {
+	return boot.SourceDoc{
+		Name:  name,
+		Reads: "debug.tslog and debug.tslog_user of FreeBSD and NetBSD (kernel option TSLOG)",
+		Get:   "sysctl -n debug.tslog debug.tslog_user machdep.tsc_freq > FILE",
+		Says: "The boot begins with the call of the main function (FreeBSD: mi_startup, NetBSD: main) and ends when " +
+			"start_init exits. While a thread waits for a topic, the stack of the thread that holds it is charged to the " +
+			"wait; " +
+			"if several hold it, that of the one that releases it last. If the main function exits first, the boot goes " +
+			"on in the thread of " +
+			"start_init. A function without an EXIT ends with the function that called it. The times are ticks of the " +
+			"time stamp " +
+			"counter. Their frequency is known only if the file has a line that is just a number, or machdep.tsc_freq and " +
+			"a " +
+			"number.",
+	}
+}
+
+// Recognizes implements boot.Source.
+func (source) Recognizes(head []byte) bool {
+	for line := range bytes.Lines(head) {
+		line = bytes.TrimSpace(line)
+		if len(line) == 0 {
+			continue
+		}
+		if _, ok := parseProcess(line); ok {
+			return true
+		}
+		_, ok := parseEntry(line)
+		return ok
+	}
+	return false
+}
+
+// Read implements boot.Source.
+func (source) Read(file string, data []byte) (boot.Recording, error) {
+	if err := boot.CheckSize(file, data); err != nil {
+		return boot.Recording{}, err
+	}
+	l := newLog(file)
+	if err := l.read(data); err != nil {
+		return boot.Recording{}, err
+	}
+	return l.recording()
+}
+
+// maxProblems is after how many wrong lines reading ends.
+const maxProblems = 20
+
+// read reads the lines.
+func (l *log) read(data []byte) error {
+	for wrong := 0; len(data) > 0 && wrong < maxProblems; {
+		line := data
+		if end := bytes.IndexByte(data, '\n'); end >= 0 {
+			line, data = data[:end], data[end+1:]
+		} else {
+			data = nil
+		}
+		l.line++
+		if n := len(line); n > 0 && line[n-1] == '\r' {
+			line = line[:n-1]
+		}
+		if len(line) == 0 {
+			continue
+		}
+		if problem := l.add(line); problem != "" {
+			wrong++
+			l.problems.Add(boot.At(l.file, l.line), "%s", problem)
+		}
+	}
+	return l.problems.Err()
+}
+
+// add reads a line and returns what is wrong with it, or "".
+func (l *log) add(line []byte) string {
+	if len(line) > boot.MaxLine {
+		return "the line is too long; this is no tslog"
+	}
+	if e, ok := parseEntry(line); ok {
+		return l.entry(e)
+	}
+	if p, ok := parseProcess(line); ok {
+		l.processes = append(l.processes, p)
+		return ""
+	}
+	if hz, ok := parseFrequency(line); ok {
+		l.hz = hz
+		return ""
+	}
+	return "this is neither an entry of debug.tslog (0xTHREAD TSC ENTER|EXIT|THREAD|EVENT NAME) nor a process of " +
+		"debug.tslog_user (PID PPID FORK EXIT \"EXEC\" \"NAMEI\"); remove what is not from these sysctls"
+}
+
+// The longest stack of a thread.
+const maxDepth = 10000
+
+// log is what was read so far.
+type log struct {
+	file     string
+	line     int
+	problems fault.List
+	hz       float64
+
+	names    map[string]int32 // of REST, by its text
+	labels   []label
+	byThread map[uint64]*thread
+	latest   *thread // that of the last entry
+
+	started bool   // an entry was read
+	rawTime uint64 // of the last entry, as it says
+	shift   int64  // from there to the time of the boot
+	time    int64
+	first   int64
+	end     int64 // of the boot; -1 before
+	ended   int   // the span of start_init, or -1
+
+	spans   []boot.Span
+	fns     []int32 // of every span: label.function, or a wait's topic below 0
+	tracks  []boot.Track
+	begins  []int64 // of every track
+	marks   []boot.Mark
+	holds   map[int32][]hold // by topic
+	waits   []wait
+	mains   [2]int // the spans of mi_startup and main, or -1
+	counts  counts
+	exactly *float64
+
+	processes []process
+}
+
+// counts are what a reader must know.
+type counts struct{ backward, unfinished, strayExit, strayUnwait, after int }
+
+func newLog(file string) *log {
+	return &log{file: file, names: map[string]int32{}, byThread: map[uint64]*thread{}, end: -1, ended: -1,
+		holds: map[int32][]hold{}, mains: [2]int{-1, -1}, exactly: boot.Exact()}
+}

@@ -1,0 +1,174 @@
+package tslog
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"bakeoff/measure/boot"
+	"bakeoff/measure/boot/boottest"
+)
+
+func TestTslog(t *testing.T) { boottest.Run(t, New()) }
+
+// The log says how long the boot was in each stack: on the thread of the main function,
+// below a wait on the thread that it waited for, and after the main function on the
+// thread of start_init. All times add up to the boot.
+func TestRandomLogs(t *testing.T) {
+	jumps, charged, handed := 0, 0, 0
+	for seed := range uint64(1000) {
+		main := []string{mainFreeBSD, mainNetBSD}[seed%2]
+		want := generate(seed, main)
+		r, err := New().Read("log", []byte(want.text()))
+		if err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, want.text())
+		}
+		boottest.Check(t, New(), "log", r, nil)
+		got, sum := map[string]int64{}, int64(0)
+		self := r.Self()
+		for i, s := range r.Spans {
+			if inBoot(r, i) {
+				got[strings.Join(fromRoot(r, i), ";")] += self[i]
+				sum += self[i]
+			}
+			if s.Charged {
+				charged++
+			}
+		}
+		maps.DeleteFunc(got, func(_ string, v int64) bool { return v == 0 })
+		if truth := want.boot(); !maps.Equal(got, truth) {
+			t.Fatalf("seed %d: the stacks are\n%v\nand should be\n%v\n%s", seed, got, truth, want.text())
+		}
+		if sum != want.end-want.start {
+			t.Fatalf("seed %d: the self times are %d, the boot took %d", seed, sum, want.end-want.start)
+		}
+		if got := exact(r); !slices.Equal(got, slices.Sorted(slices.Values(want.spans))) {
+			t.Fatalf("seed %d: the spans are\n%s\nand should be\n%s", seed, strings.Join(got, "\n"),
+				strings.Join(slices.Sorted(slices.Values(want.spans)), "\n"))
+		}
+		jumps += want.jumps
+		if want.done < want.end {
+			handed++
+		}
+		lostTail(t, seed, want)
+	}
+	t.Logf("%d jumps of the counter, %d charged spans, %d boots that ended in another thread", jumps, charged, handed)
+	if jumps < 1000 || charged < 1000 || handed < 100 {
+		t.Error("the random logs have too few of what they should test")
+	}
+}
+
+// inBoot reports whether span i is the root or below it.
+func inBoot(r boot.Recording, i int) bool {
+	for ; i >= 0; i = r.Spans[i].Parent {
+		if i == *r.Root {
+			return true
+		}
+	}
+	return false
+}
+
+func fromRoot(r boot.Recording, i int) (path []string) {
+	for ; i != *r.Root; i = r.Spans[i].Parent {
+		path = append([]string{r.Spans[i].Label()}, path...)
+	}
+	return append([]string{r.Spans[i].Label()}, path...)
+}
+
+// exact lists the spans that repeat no others.
+func exact(r boot.Recording) (out []string) {
+	for i, s := range r.Spans {
+		if !s.Charged {
+			out = append(out, fmt.Sprintf("%s %d %d %s", r.Tracks[s.Track].Name, s.Start, s.End, strings.Join(r.Path(i),
+				";")))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// lostTail cuts the log before the last EXIT of start_init.
+func lostTail(t *testing.T, seed uint64, want *truth) {
+	end := len(want.lines) - 2
+	keep := 1 + int(seed)%end
+	for _, line := range want.lines[:keep] {
+		if strings.Contains(line, "EXIT "+last) {
+			return
+		}
+	}
+	_, err := New().Read("log", []byte(strings.Join(want.lines[:keep], "\n")+"\n"))
+	boottest.Check(t, New(), "log", boot.Recording{}, err)
+	if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("log:%d: the log ends here", keep)) {
+		t.Fatalf("seed %d, %d lines: %v", seed, keep, err)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	const begin = "0x0 10 ENTER main\n"
+	boottest.Mistakes(t, New(), map[string]string{
+		"x:1: the file is empty":                " \n",
+		"x:2: this is neither":                  begin + "hello\n",
+		"x:3: this is neither":                  begin + "0x0 11 ENTER f\n0x0 12 LEAVE f\n",
+		"x:1: this is neither":                  "0xg 10 ENTER main\n",
+		"x:2: the log ends here":                begin + "0x0 12 EXIT main\n",
+		"x:2: start_init exits, but no line":    "0x0 10 ENTER f\n0x0 12 EXIT start_init\n",
+		"x:2: the line is too long":             begin + "0x0 10 ENTER " + strings.Repeat("f", boot.MaxLine) + "\n",
+		"x:10002: more than 10000 functions of": begin + strings.Repeat("0x1 10 ENTER f\n", maxDepth+1),
+		"x:1: the file has no entry":            "2400000000\n",
+	})
+}
+
+func TestProcessesAreTracks(t *testing.T) {
+	r, err := New().Read("user", []byte(`0 0 0 0 "" ""
+1 0 100 0 "/sbin/init" ""
+31 123 260 290 "" ""
+123 1 200 900 "/rescue/sh" "/etc/rc"
+124 123 300 310 "" ""
+125 123 320 325 "" "/bin/echo"
+126 1 400 500 "" ""
+127 128 1 2 "a" ""
+128 127 1 2 "b" ""
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i, k := range r.Tracks {
+		s := r.Spans[i]
+		got = append(got, fmt.Sprintf("%s=%s<%d %d-%d %v", k.ID, k.Name, k.Parent, s.Start, s.End, s.Open))
+	}
+	want := []string{"1=/sbin/init<-1 100-900 true", "31=fork of /rescue/sh<2 260-290 false", "123=/rescue/sh<0 " +
+		"200-900 false",
+		"124=fork of /rescue/sh<2 300-310 false", "125=/bin/echo<2 320-325 false", "126=fork of /sbin/init<0 400-500 false",
+		"127=a<-1 1-2 false", "128=b<6 1-2 false"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	boottest.Check(t, New(), "user", r, nil)
+}
+
+func TestBothSysctlsAndTheFrequencyMayBeInOneFile(t *testing.T) {
+	r, err := New().Read("x", []byte("0x0 5 ENTER main\r\n0x0 7 EVENT a b\r\n0x0 9 EXIT start_init\r\n1 0 8 0 "+
+		"\"/sbin/init\" \"\"\r\n"+
+		"machdep.tsc_freq: 2400000000\r\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Clocks[0].Hz != 2.4e9 || len(r.Tracks) != 2 || *r.Root != 0 || r.System != "netbsd" {
+		t.Errorf("%+v", r)
+	}
+	names := []string{}
+	for _, m := range r.Marks {
+		names = append(names, fmt.Sprint(m.Name, " ", m.At))
+	}
+	want := []string{"first kernel message 5", "main function 5", "a b 7", "first userland instruction 9"}
+	if !slices.Equal(names, want) {
+		t.Errorf("marks %q", names)
+	}
+}
+
+func FuzzTslog(f *testing.F) {
+	boottest.Fuzz(f, New(), generate(1, mainNetBSD).text(), generate(2, mainFreeBSD).text())
+}
