@@ -34,6 +34,9 @@ type Metric struct {
 	// CPUTime is true if the value is CPU time used, per trial or unit of its
 	// work, rather than wall time: waiting does not increase it.
 	CPUTime bool `json:"cpu_time,omitempty"`
+	// Exact is true if repeated trials are meant to give the same value, to the last
+	// digit: a count that nothing outside of the trial can change.
+	Exact bool `json:"exact,omitempty"`
 	// GeneratorHost is true if the value is what the load generator's host used,
 	// and that host is not the subject's. The value is shown next to the subject's
 	// own and gets no verdict, because the subject did not use it.

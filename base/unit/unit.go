@@ -140,13 +140,37 @@ func Format(v float64, u string) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "–"
 	}
+	if u == Instruction {
+		return instructions(v)
+	}
 	scale, name := Prefix(v, u)
 	return strings.TrimSpace(digits(v/scale) + " " + name)
+}
+
+// Instruction is the unit of what a processor executes. Counts of it are exact, so Format
+// writes all their digits: "1,421,153,544 instructions".
+const Instruction = "instruction"
+
+func instructions(v float64) string {
+	text := strconv.FormatFloat(math.Abs(v), 'f', 0, 64)
+	for at := len(text) - 3; at > 0; at -= 3 {
+		text = text[:at] + "," + text[at:]
+	}
+	if v < 0 {
+		text = "-" + text
+	}
+	if text == "1" {
+		return text + " " + Instruction
+	}
+	return text + " " + Instruction + "s"
 }
 
 // FormatBoth writes two values that are read next to each other: as Format, but with
 // the prefix of the smaller one if the larger has at most four digits with it.
 func FormatBoth(a, b float64, u string) (string, string) {
+	if u == Instruction {
+		return Format(a, u), Format(b, u)
+	}
 	least, most := min(math.Abs(a), math.Abs(b)), max(math.Abs(a), math.Abs(b))
 	scale, name := Prefix(least, u)
 	if !(least > 0 && most/scale < 10000) {

@@ -75,7 +75,10 @@ func (c *draft) hold(n int) {
 	if c.gates && n > 0 {
 		last := c.blocks[n-1].index
 		us, them := c.us.through(last), c.them.through(last)
-		c.held = append(failedGates(us, them, c.metric), driftGates(us, them, c.metric)...)
+		c.held = failedGates(us, them, c.metric)
+		if !c.metric.Exact {
+			c.held = append(c.held, driftGates(us, them, c.metric)...)
+		}
 		slices.SortFunc(c.held, func(a, b Gate) int { return strings.Compare(a.Name, b.Name) })
 	}
 }
@@ -133,6 +136,10 @@ func (c *draft) try(differ, equal float64) Verdict {
 
 // finish fills in the fields of the Comparison.
 func (c *draft) finish(d *Data) {
+	if c.Exact != nil {
+		c.finishExactly()
+		return
+	}
 	n := len(c.blocks)
 	switch {
 	case c.look < 0:
@@ -152,7 +159,7 @@ func (c *draft) finish(d *Data) {
 	}
 	c.show(c.shown)
 	c.Warnings = append(c.Warnings, c.shown.Warnings...)
-	for _, w := range append([]string{c.lopsided(), c.undrawn()}, c.unrest()...) {
+	for _, w := range append([]string{c.varied(), c.lopsided(), c.undrawn()}, c.unrest()...) {
 		if w != "" {
 			c.Warnings = append(c.Warnings, w)
 		}
@@ -178,6 +185,10 @@ func (c *draft) finish(d *Data) {
 
 // describe fills in a comparison that gets no verdict: an interval at 95 %.
 func (c *draft) describe() {
+	if c.exactly() {
+		c.finishExactly()
+		return
+	}
 	n := len(c.blocks)
 	e := c.contrast.Quick(n, 0.95)
 	c.Blocks = n
@@ -189,6 +200,9 @@ func (c *draft) describe() {
 	}
 	c.show(e)
 	c.Warnings = append(c.Warnings, e.Warnings...)
+	if w := c.varied(); w != "" {
+		c.Warnings = append(c.Warnings, w)
+	}
 }
 
 // lopsided returns a warning if the trials without weight are mostly of one side:

@@ -37,6 +37,9 @@ func (d *Data) decide(family []*draft, size int) {
 		}
 		return memo[share]
 	}
+	for _, c := range family {
+		c.exactly()
+	}
 	for _, now := range slices.Compact(moments) {
 		for _, c := range family {
 			c.advance(looks, now)

@@ -29,7 +29,12 @@ func (g Gate) total() bool { return slices.Contains([]string{"errors", "answer",
 // spares reports that a gate does not apply to a metric. If the load generator or
 // the network reached its limit, the rate of requests does not describe the
 // subject; the CPU time per request still does.
+//
+// What disturbs time does not change an exact count.
 func spares(gate string, m sample.Metric) bool {
+	if m.Exact {
+		return !(Gate{Name: gate}).total()
+	}
 	return m.CPUTime && slices.Contains([]string{"ceiling", "lateness", "path", "stall", "starved"}, gate)
 }
 

@@ -108,7 +108,7 @@ func (r Results) pending() (pending map[string]bool, all bool) {
 			primary = primary || m.Primary
 		}
 	}
-	started := len(r.Looks) > 0 && r.Blocks >= r.Looks[0]
+	started := len(r.Looks) > 0 && r.Blocks >= r.Looks[0] || r.exact()
 	twin := ""
 	if r.Twin != nil {
 		twin = r.Twin.Name
@@ -139,6 +139,19 @@ func (r Results) pending() (pending map[string]bool, all bool) {
 		}
 	}
 	return pending, all
+}
+
+// exact reports whether every primary comparison is decided without error, which takes
+// no look.
+func (r Results) exact() bool {
+	some := false
+	for _, c := range r.Comparisons {
+		if c.Primary && c.Exact == nil {
+			return false
+		}
+		some = some || c.Primary
+	}
+	return some && len(r.Missing) == 0
 }
 
 // fewTrials is the number of trials after which a contender that only failed is given

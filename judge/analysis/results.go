@@ -91,8 +91,8 @@ const ResultsSchema = "bakeoff/results/v1"
 // 3: MoreBlocks decides with a probability of 80 % instead of 50 %. 4: CPU time
 // that no trial could measure is unavailable. 5: new wording of warnings and
 // reasons. 6: BeyondMargin. 7: the gate stall. 8: the gate cpu-wait.
-// 9: the gate clock-drift.
-const Rules = 9
+// 9: the gate clock-drift. 10: exact metrics.
+const Rules = 10
 
 // Scope says for which environments a verdict holds.
 type Scope string
@@ -180,17 +180,20 @@ type Interval [2]*float64
 
 // Summary describes one contender on one cell and metric.
 type Summary struct {
-	Contender string   `json:"contender"`
-	Cell      string   `json:"cell"`
-	Metric    string   `json:"metric"`
-	Unit      string   `json:"unit"`
-	N         int      `json:"n"`        // trials that gave a value
-	Failures  int      `json:"failures"` // trials in which the subject failed
-	Median    *float64 `json:"median"`
-	CI        Interval `json:"ci"`       // of the median, order statistics
-	CILevel   *float64 `json:"ci_level"` // coverage attained
-	Samples   []Point  `json:"samples"`
-	FailedAt  []Place  `json:"failed_at,omitempty"` // where the failures were
+	Contender string `json:"contender"`
+	Cell      string `json:"cell"`
+	Metric    string `json:"metric"`
+	Unit      string `json:"unit"`
+	N         int    `json:"n"`        // trials that gave a value
+	Failures  int    `json:"failures"` // trials in which the subject failed
+	// Deterministic tells that the metric is exact, that there are at least Repeats
+	// trials, and that all of them gave the same value.
+	Deterministic bool     `json:"deterministic,omitempty"`
+	Median        *float64 `json:"median"`
+	CI            Interval `json:"ci"`       // of the median, order statistics
+	CILevel       *float64 `json:"ci_level"` // coverage attained
+	Samples       []Point  `json:"samples"`
+	FailedAt      []Place  `json:"failed_at,omitempty"` // where the failures were
 }
 
 // Place is where in the schedule a trial was.
@@ -233,6 +236,9 @@ type Comparison struct {
 	// difference where Scale is difference.
 	Ratio *float64 `json:"ratio"`
 	CI    Interval `json:"ci"`
+	// Exact is set if all trials of each side agree: the difference then has no error,
+	// and CI no width.
+	Exact *Exact `json:"exact,omitempty"`
 	// Failures counts the failed trials of each side in the blocks that count.
 	Failures Failures `json:"failures"`
 	// Interim is the unadjusted 95 % interval of all blocks so far, for display

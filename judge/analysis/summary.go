@@ -1,6 +1,8 @@
 package analysis
 
 import (
+	"math"
+
 	"bakeoff/base/sample"
 	"bakeoff/judge/stats"
 )
@@ -44,6 +46,8 @@ func summarise(s series, contender, cell string, m sample.Metric) (Summary, bool
 	if out.N == 0 {
 		return out, out.Failures > 0
 	}
+	_, agreed := s.agreed(m, math.MaxInt)
+	out.Deterministic = m.Exact && agreed >= Repeats
 	median := stats.Median(all)
 	e := stats.MedianInterval(medians, 0.95)
 	out.Median = finite(median)

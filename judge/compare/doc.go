@@ -156,6 +156,8 @@ type Change struct {
 	// Calibrated means that Spread comes from calibrations, not from repeated
 	// runs of the same lab file.
 	Calibrated bool `json:"calibrated,omitempty"`
+	// Exact means that the trials of both runs agreed exactly: the change has no error.
+	Exact bool `json:"exact,omitempty"`
 	// Verdict is empty for metrics that are not primary and for the twin.
 	Verdict analysis.Verdict `json:"verdict,omitempty"`
 	// BeyondMargin is as in analysis.Comparison.

@@ -45,6 +45,10 @@ func (r Result) Results() analysis.Results {
 			x.Gates = append([]analysis.Gate{{Name: string(NotInterleaved),
 				Reason: "the change from run to run is unavailable"}}, x.Gates...)
 		}
+		if c.Exact && r.By == Direct {
+			x.Exact = &analysis.Exact{Contender: *c.New, Baseline: *c.Old, Difference: *c.New - *c.Old,
+				Trials: c.Blocks[0] + c.Blocks[1]}
+		}
 		out.Comparisons = append(out.Comparisons, x)
 	}
 	for _, what := range r.OnlyOld {

@@ -149,6 +149,9 @@ func (p *pair) fill(r *Row) {
 
 // change estimates one change; nil if a run has no values.
 func (p *pair) change(r Row, by By, size float64, values func(analysis.Results) []float64) *Change {
+	if c := p.exact(r, by); c != nil {
+		return c
+	}
 	old, now := values(p.a.Results), values(p.b.Results)
 	if len(old) == 0 || len(now) == 0 {
 		return nil

@@ -96,7 +96,7 @@ func (n Notation) Between(lo, hi *float64) string {
 func (n Notation) parts(v float64) (number, mark string) {
 	switch {
 	case n.Plain:
-		return sign(v) + unit.Format(math.Abs(v), n.Unit), ""
+		return Amount(v, n.Unit), ""
 	case math.IsNaN(v) || math.IsInf(v, 0) || v <= 0:
 		return "–", ""
 	case n.Factors:
@@ -109,6 +109,9 @@ func (n Notation) parts(v float64) (number, mark string) {
 	}
 	return sign(p) + number, " %"
 }
+
+// Amount writes a difference in its unit, with its sign: "+1,234 instructions".
+func Amount(v float64, unitName string) string { return sign(v) + unit.Format(math.Abs(v), unitName) }
 
 func sign(v float64) string {
 	switch {

@@ -270,6 +270,8 @@ func estimate(c analysis.Comparison, level string) string {
 	lo, hi := bounds(c)
 	n := difference.Of(c.Scale, c.Unit, v, lo, hi)
 	switch {
+	case c.Exact != nil && v != nil:
+		return exact(c, w.say(n, *v, ""))
 	case v == nil && lo != nil:
 		return w.bound(n, *lo, true) + " (" + ci + ")"
 	case v == nil && hi != nil:
@@ -280,6 +282,15 @@ func estimate(c analysis.Comparison, level string) string {
 		return w.say(n, *v, "")
 	}
 	return w.say(n, *v, "") + " (" + ci + " " + w.between(n, lo, hi, *v) + ")"
+}
+
+// exact says how large a difference without error is, after the ratio in words.
+func exact(c analysis.Comparison, said string) string {
+	agree := fmt.Sprintf("deterministic: all %s of both sides agree", plural(c.Exact.Trials, "trial"))
+	if c.Exact.Difference == 0 {
+		return "exactly the same (" + agree + ")"
+	}
+	return said + ", " + difference.Amount(c.Exact.Difference, c.Unit) + " exactly (" + agree + ")"
 }
 
 // short is the difference in a column of a table: the estimate, or the bound

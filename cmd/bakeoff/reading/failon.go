@@ -80,6 +80,10 @@ func verdictIs(v analysis.Verdict) func(analysis.Results) []string {
 // Conditions explains the conditions of --fail-on, one line each.
 func Conditions() string {
 	lines := lists.Map(conditions, func(c condition) string { return fmt.Sprintf("  %-18s %s", c.name, c.meaning) })
+	lines = append(lines,
+		fmt.Sprintf("  %-18s %s", "METRIC>+N%", "its whole interval is more than N % above the baseline's value"),
+		fmt.Sprintf("  %-18s %s", "METRIC<-N%", "its whole interval is more than N % below it"), "",
+		"METRIC may also be a cell or a workload, whose primary metrics are then meant.")
 	return strings.Join(lines, "\n")
 }
 
@@ -89,7 +93,7 @@ func conditionNames() (names []string) {
 
 // needsVerdict reports whether a condition is never true without a verdict.
 func needsVerdict(condition string) bool {
-	return slices.Contains([]string{"worse", "worse-than-margin", "better"}, condition)
+	return slices.Contains([]string{"worse", "worse-than-margin", "better"}, condition) || isLimit(condition)
 }
 
 // Vain says that conditions that need a verdict can never be true, because a run compares
@@ -109,8 +113,9 @@ type FailOn []string
 
 func (f FailOn) Check() error {
 	for _, name := range f {
-		if !slices.Contains(conditionNames(), name) {
-			return fault.New(fault.Invalid, "--fail-on must be one of %s (got %q)", strings.Join(conditionNames(), ", "), name)
+		if !slices.Contains(conditionNames(), name) && !isLimit(name) {
+			return fault.New(fault.Invalid, "--fail-on must be one of %s, or %s (got %q)", strings.Join(conditionNames(), ", "),
+				limitUsage, name)
 		}
 	}
 	return nil
@@ -124,7 +129,10 @@ func (f FailOn) endAll(all []analysis.Results) error { return f.endWith(all, nil
 
 // endWith is endAll with more lines for conditions, by their names.
 func (f FailOn) endWith(all []analysis.Results, more map[string][]string) error {
-	var lines []string
+	lines, err := f.beyond(all)
+	if err != nil {
+		return err
+	}
 	missing := false
 	for i, r := range all {
 		missing = missing || len(r.Missing) > 0
@@ -153,6 +161,6 @@ func (f FailOn) endWith(all []analysis.Results, more map[string][]string) error 
 // FailOnFlag gives a command the flag --fail-on.
 func FailOnFlag(c *cobra.Command, value *[]string) {
 	c.Flags().StringSliceVar(value, "fail-on", nil,
-		"exit with 3 if one of these `conditions` is true: "+strings.Join(conditionNames(), ", "))
+		"exit with 3 if one of these `conditions` is true: "+strings.Join(conditionNames(), ", ")+", or "+limitUsage)
 	cli.CompleteFlag(c, "fail-on", func([]string) []string { return conditionNames() })
 }

@@ -1,0 +1,103 @@
+package analysis
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"bakeoff/base/sample"
+)
+
+// counted is a run of two contenders that count instructions: a block has two trials of
+// each side, with these values.
+func counted(us, them [][2]float64) Data {
+	m := sample.LowerRatio("instructions", "instruction", "")
+	m.Primary, m.Exact = true, true
+	d := Data{Run: "r", Baseline: "old", Margin: 0.02, Looks: []int{6}, Alphas: []float64{.05}, Scope: ScopeMachine,
+		Trials: 2, Contenders: []Contender{{Name: "old"}, {Name: "new"}},
+		Cells: []Cell{{Name: "boot", Workload: "boot", Metrics: []sample.Metric{m}}}}
+	for b := range us {
+		for i, side := range []struct {
+			name string
+			v    float64
+		}{{"old", them[b][0]}, {"new", us[b][0]}, {"new", us[b][1]}, {"old", them[b][1]}} {
+			d.Observations = append(d.Observations, Observation{Block: b, Position: i, Contender: side.name, Cell: "boot",
+				Values: []sample.Value{m.Of(side.v)}})
+		}
+	}
+	return d
+}
+
+func TestExactIsDecidedByOneBlock(t *testing.T) {
+	const base = 1_421_153_544
+	for _, tt := range []struct {
+		us      float64
+		verdict Verdict
+		beyond  *bool
+	}{
+		{base, Equivalent, nil}, {base + 1, Equivalent, nil}, {base * 1.03, Worse, new(true)}, {base * .9, Better, new(true)},
+	} {
+		r := Analyse(counted([][2]float64{{tt.us, tt.us}}, [][2]float64{{base, base}}))
+		c := r.Comparisons[0]
+		if c.Verdict != tt.verdict || c.Exact == nil || c.Exact.Difference != tt.us-base || c.Exact.Trials != 4 ||
+			c.CI[0] == nil || *c.CI[0] != *c.CI[1] || *c.Ratio != *c.CI[0] || c.Alpha != nil {
+			t.Errorf("%v: got %+v, %+v", tt.us, c, c.Exact)
+		}
+		if math.Abs(*c.Ratio-tt.us/base) > 1e-12 {
+			t.Errorf("%v: ratio %v", tt.us, *c.Ratio)
+		}
+		if (c.BeyondMargin == nil) != (tt.beyond == nil) {
+			t.Errorf("%v: beyond the margin: %v", tt.us, c.BeyondMargin)
+		}
+		if !r.AllDecided() || r.WhyDecided() != EndedDecided {
+			t.Errorf("%v: the run goes on", tt.us)
+		}
+		if !r.Summaries[0].Deterministic {
+			t.Error("the baseline is not deterministic")
+		}
+	}
+}
+
+// Disturbances of time do not change a count; a wrong answer does.
+func TestExactIgnoresNoise(t *testing.T) {
+	d := counted([][2]float64{{5, 5}}, [][2]float64{{4, 4}})
+	for i := range d.Observations {
+		d.Observations[i].Gates = map[string]string{"steal": "7 % stolen", "cpu-wait": "it waited"}
+	}
+	if c := Analyse(d).Comparisons[0]; c.Verdict != Worse || len(c.Gates) != 0 {
+		t.Errorf("got %v, %v", c.Verdict, c.Gates)
+	}
+	d.Observations[0].Gates["answer"] = "wrong"
+	if c := Analyse(d).Comparisons[0]; c.Verdict != Inconclusive || len(c.Gates) != 1 {
+		t.Errorf("got %v, %v", c.Verdict, c.Gates)
+	}
+}
+
+// Without agreement nothing is said to be deterministic, and one block decides nothing.
+func TestExactNeedsAgreement(t *testing.T) {
+	warned := func(c Comparison) bool {
+		return slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.Contains(w, "not deterministic") })
+	}
+	r := Analyse(counted([][2]float64{{5, 5}}, [][2]float64{{4, 4.5}}))
+	if c := r.Comparisons[0]; c.Exact != nil || c.Verdict != Inconclusive || !warned(c) || r.AllDecided() ||
+		r.Summaries[0].Deterministic {
+		t.Errorf("got %+v", c)
+	}
+	// The first block agreed: its verdict stays, and the word goes.
+	c := Analyse(counted([][2]float64{{5, 5}, {5, 6}}, [][2]float64{{4, 4}, {4, 4}})).Comparisons[0]
+	if c.Exact != nil || c.Verdict != Worse || c.Blocks != 1 || !warned(c) {
+		t.Errorf("got %+v", c)
+	}
+	// One trial of each side agrees with nothing.
+	d := counted([][2]float64{{5, 5}}, [][2]float64{{4, 4}})
+	d.Trials, d.Observations = 1, d.Observations[:2]
+	if c := Analyse(d).Comparisons[0]; c.Exact != nil || c.Verdict != Inconclusive {
+		t.Errorf("one trial of each side: %+v", c)
+	}
+	d = counted([][2]float64{{5, 5}}, [][2]float64{{4, 4}})
+	d.Observations[1].Failed = true
+	if c := Analyse(d).Comparisons[0]; c.Exact != nil || c.Verdict != Inconclusive {
+		t.Errorf("a failed trial: %+v", c)
+	}
+}

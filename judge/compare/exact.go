@@ -1,0 +1,73 @@
+package compare
+
+import (
+	"math"
+
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+)
+
+// exactSource is where the difference between runs of an exact metric is known from.
+const exactSource = "an exact metric, whose trials agreed in both runs"
+
+// exact estimates the change of a metric whose trials agreed exactly, in both runs: it has
+// no error, inside of the runs or between them. It is nil if they did not.
+func (p *pair) exact(r Row, by By) *Change {
+	if r.Scale == sample.Difference || r.Failures[0]+r.Failures[1] > 0 {
+		return nil
+	}
+	c := &Change{Source: exactSource, Exact: true}
+	var logs [2]float64
+	for i, run := range []analysis.Results{p.a.Results, p.b.Results} {
+		s, ok := deterministic(run, r.Contender, r.Cell, r.Metric)
+		if !ok {
+			return nil
+		}
+		v := *s.Median
+		if by == Relative {
+			base, ok := deterministic(run, p.baseline(), r.Cell, r.Metric)
+			if !ok {
+				return nil
+			}
+			v /= *base.Median
+		}
+		logs[i] = math.Log(v)
+		blocks := map[int]bool{}
+		for _, at := range s.Samples {
+			blocks[at.Block] = true
+		}
+		c.Blocks[i] = len(blocks)
+		if i == 0 {
+			c.Old = &v
+		} else {
+			c.New = &v
+		}
+	}
+	shift, none := logs[1]-logs[0], 0.0
+	ratio := math.Exp(shift)
+	if *c.Old == *c.New {
+		shift, ratio = 0, 1
+	}
+	c.Ratio, c.Spread = &ratio, &none
+	c.Within = analysis.Interval{&ratio, &ratio}
+	c.CI = c.Within
+	if r.Primary && by == p.opt.By && p.judged(r.Contender) {
+		region := analysis.NewRegion(p.opt.Margin, r.Scale, 0)
+		c.Verdict = region.Verdict(shift, shift, r.Better)
+		if len(r.Gates) > 0 {
+			c.Verdict = analysis.Inconclusive
+		}
+		c.BeyondMargin = region.Beyond(c.Verdict, shift, shift)
+	}
+	return c
+}
+
+// deterministic is the summary of a contender, if its trials agree exactly.
+func deterministic(run analysis.Results, contender, cell, metric string) (analysis.Summary, bool) {
+	for _, s := range run.Summaries {
+		if s.Contender == contender && s.Cell == cell && s.Metric == metric {
+			return s, s.Deterministic && s.Median != nil
+		}
+	}
+	return analysis.Summary{}, false
+}
