@@ -225,8 +225,13 @@ func (r *runner) prepareCell(ctx context.Context, en *environment, s *side, cell
 		if err != nil {
 			return nil, nil, err
 		}
-		return withEnv(returning{fresh}, environ(s.image, s.Env)), []execution.Mark{{Name: "asked", At: fresh.Asked},
-			{Name: "up", At: fresh.Up}}, nil
+		marks := []execution.Mark{{Name: "asked", At: fresh.Asked}, {Name: "up", At: fresh.Up}}
+		if in, ok := fresh.Instance.(driver.Counted); ok {
+			for _, c := range in.Counts() {
+				marks = append(marks, execution.Mark{Name: c.Name, Count: c.At})
+			}
+		}
+		return withEnv(returning{fresh}, environ(s.image, s.Env)), marks, nil
 	}
 	en.targets[cell] = t
 	pctx, cancel := context.WithTimeout(ctx, prepareLimit)

@@ -92,6 +92,9 @@ type Target struct {
 type Mark struct {
 	Name string
 	At   time.Time
+	// Count is the moment on the instruction clock of the environment instead (see
+	// driver.Counted); 0 for a moment on the host's clock.
+	Count int64
 }
 
 // Parsers returns the parsers of the runners.

@@ -179,6 +179,29 @@ const (
 	Emulated        = "tcg"
 )
 
+// FactClock is the fact that names what time is in an environment with a clock of its own
+// kind; ClockInstructions is its value where executed instructions are the time.
+const (
+	FactClock         = "clock"
+	ClockInstructions = "instructions"
+)
+
+// Counted is an Instance on the instruction clock: its boot can be repeated to the
+// instruction.
+type Counted interface {
+	// Counts are the readings of that clock at moments of the boot, in order, the end of
+	// the boot last. The clock starts with the first instruction of the machine.
+	Counts() []Count
+	// Console is the end of what the guest has printed on its serial line, at most 1 MiB.
+	Console(ctx context.Context) ([]byte, error)
+}
+
+// Count is a reading of the instruction clock.
+type Count struct {
+	Name string `json:"name"`
+	At   int64  `json:"at"` // instructions, and those that a sleep of the guest would have taken
+}
+
 // The values of Info.HostCache; a reason may follow CacheUsed.
 const (
 	CacheBypassed = "bypassed"

@@ -115,3 +115,28 @@ func (d *RAMDisk) walk(b []byte, a *Archive) (int, error) {
 		}
 	}
 }
+
+// UnpackRAMDisk returns the archives of an initial RAM disk without compression, and
+// whether any was compressed. Errors are of kind fault.Invalid.
+func UnpackRAMDisk(data []byte) (out []byte, packed bool, err error) {
+	if len(data) > MaxImage {
+		return nil, false, fault.New(fault.Invalid, "the file has %d bytes; bakeoff reads RAM disks of at most %d", len(data),
+			MaxImage)
+	}
+	for len(data) > 0 {
+		if !IsRAMDisk(data) {
+			c, inner, err := Decompress(data)
+			if err == nil && c == "" {
+				err = fault.New(fault.Invalid, "the RAM disk has bytes that are no archive: % x", data[:min(len(data), 6)])
+			}
+			return append(out, inner...), true, err
+		}
+		n, err := (&RAMDisk{}).walk(data, &Archive{})
+		if err != nil {
+			return nil, false, err
+		}
+		out = append(out, data[:n]...)
+		data = bytes.TrimLeft(data[n:], "\x00")
+	}
+	return out, false, nil
+}

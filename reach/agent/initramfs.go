@@ -33,6 +33,9 @@ func runInitramfs(c call) int {
 }
 
 func writeInitramfs(q wire.InitramfsRequest) (res wire.InitramfsResult, err error) {
+	if q.Clock {
+		return writeClock(q)
+	}
 	if res.Kernel, err = kernelVersion(q.Kernel); err != nil {
 		if errors.Is(err, fs.ErrNotExist) {
 			return res, fault.New(fault.NotFound, "kernel %s does not exist", q.Kernel)
@@ -41,34 +44,59 @@ func writeInitramfs(q wire.InitramfsRequest) (res wire.InitramfsResult, err erro
 			return res, fault.New(fault.Invalid, "kernel %s: %w", q.Kernel, err)
 		}
 	}
-	out, err := os.OpenFile(q.Out, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	res.Bytes, err = writeOut(q.Out, func(w io.Writer) error {
+		a := initramfs.New(w)
+		if err := addAll(a, &q, &res); err != nil {
+			return err
+		}
+		return a.Close()
+	})
+	return res, err
+}
+
+// writeClock writes a RAM disk that reports the clock, and after it the RAM disk of the
+// request. The kernel unpacks one after the other.
+func writeClock(q wire.InitramfsRequest) (res wire.InitramfsResult, err error) {
+	res.Bytes, err = writeOut(q.Out, func(w io.Writer) error {
+		a := initramfs.New(w)
+		if err := errors.Join(a.Clock(q.Next), a.Close()); err != nil || q.Before == "" {
+			return err
+		}
+		f, err := os.Open(q.Before)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		_, err = io.Copy(w, f)
+		return err
+	})
+	return res, err
+}
+
+// writeOut writes a file and returns its size. A file that could not be written is
+// removed.
+func writeOut(name string, write func(io.Writer) error) (size int64, err error) {
+	out, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
-		return res, err
+		return 0, err
 	}
 	defer func() {
 		if cerr := out.Close(); err == nil {
 			err = cerr
 		}
 		if err != nil {
-			os.Remove(q.Out)
+			os.Remove(name)
 		}
 	}()
 	buffered := bufio.NewWriterSize(out, 1<<20)
-	a := initramfs.New(buffered)
-	if err := addAll(a, &q, &res); err != nil {
-		return res, err
-	}
-	if err := a.Close(); err != nil {
-		return res, err
-	}
-	if err := buffered.Flush(); err != nil {
-		return res, err
+	if err := errors.Join(write(buffered), buffered.Flush()); err != nil {
+		return 0, err
 	}
 	info, err := out.Stat()
-	if err == nil {
-		res.Bytes = info.Size()
+	if err != nil {
+		return 0, err
 	}
-	return res, err
+	return info.Size(), nil
 }
 
 func addAll(a *initramfs.Archive, q *wire.InitramfsRequest, res *wire.InitramfsResult) error {

@@ -121,7 +121,14 @@ type InitramfsRequest struct {
 	// Disk is the path of a raw disk image that becomes Config.RootDisk in the
 	// RAM disk. The module for loop devices is added to Wanted.
 	Disk string `json:"disk,omitempty"`
-	Out  string `json:"out"` // the file to write
+	// Clock makes a RAM disk of another kind instead: the programs that report the
+	// clock of the machine (package initramfs). They come before the RAM disk in the
+	// file Before, whose init is Next; without Before the machine restarts after the
+	// report. Of the other fields only Out is read.
+	Clock  bool   `json:"clock,omitempty"`
+	Before string `json:"before,omitempty"`
+	Next   string `json:"next,omitempty"`
+	Out    string `json:"out"` // the file to write
 }
 
 // InitramfsResult is the output of `bakeoff-agent initramfs`.

@@ -10,6 +10,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
+	"bakeoff/base/unit"
 	"bakeoff/measure/workload"
 )
 
@@ -28,12 +29,23 @@ type Marks struct {
 	// Left and Gone: its removal began and ended.
 	LeftNS int64 `json:"left_ns"`
 	GoneNS int64 `json:"gone_ns"`
+	// Counts are readings of the instruction clock in the order of the boot, the end of
+	// the boot last; empty on other clocks.
+	Counts []Count `json:"counts,omitempty"`
+}
+
+// Count is a moment on the instruction clock.
+type Count struct {
+	Name string `json:"name"`
+	At   int64  `json:"at"` // instructions since the first one of the machine
 }
 
 const (
 	// Schema is that of Marks, and Blob their name.
 	Schema = "bakeoff/boot/v1"
 	Blob   = "marks.json"
+	// Instructions is the metric of guests on the instruction clock.
+	Instructions = "instructions"
 )
 
 // Doc describes the workload.
@@ -41,12 +53,16 @@ func (Workload) Doc() workload.Doc {
 	ready := sample.LowerRatio("ready", "s", "from the request for an environment until it is ready: until its agent "+
 		"answers, or until what the option ready of the driver names was seen from outside")
 	ready.Primary = true
+	instructions := sample.LowerRatio(Instructions, unit.Instruction, "from the first instruction of the machine until "+
+		"the boot has ended, on the instruction clock (option clock of the driver qemu)")
+	instructions.Exact = true
 	return workload.Doc{
 		Name: "boot", Parser: 1,
 		Summary: "How long it takes until an environment is ready, measured from outside: it may be one without the agent",
 		Metrics: []sample.Metric{
 			ready,
 			sample.LowerRatio("remove", "s", "from the request to remove it until it is removed completely"),
+			instructions,
 		},
 		State: "fresh", Cache: "warm", Outside: true,
 		Time:   func(param.Values) time.Duration { return 100 * time.Millisecond }, // without the environment itself
@@ -71,6 +87,17 @@ func (Workload) Parse(raw workload.Raw, _ param.Values) ([]sample.Value, error) 
 		return nil, fault.New(fault.Invalid, "%s: times are not ascending: %s", Blob, fmt.Sprint(m.ReadyNS, m.LeftNS,
 			m.GoneNS))
 	}
-	return []sample.Value{{Metric: "ready", Unit: "s", Value: float64(m.ReadyNS) / 1e9},
-		{Metric: "remove", Unit: "s", Value: float64(m.GoneNS-m.LeftNS) / 1e9}}, nil
+	values := []sample.Value{{Metric: "ready", Unit: "s", Value: float64(m.ReadyNS) / 1e9},
+		{Metric: "remove", Unit: "s", Value: float64(m.GoneNS-m.LeftNS) / 1e9}}
+	last := int64(0)
+	for _, c := range m.Counts {
+		if c.At <= last {
+			return nil, fault.New(fault.Invalid, "%s: the counts are not ascending at %d", Blob, c.At)
+		}
+		last = c.At
+	}
+	if last > 0 {
+		values = append(values, sample.Value{Metric: Instructions, Unit: unit.Instruction, Value: float64(last)})
+	}
+	return values, nil
 }

@@ -20,7 +20,6 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
-	"bakeoff/provision/kernel"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
@@ -197,15 +196,7 @@ func (in *Instance) kernel(ctx context.Context, o options, drives []drive) error
 	if o.kernel != "" {
 		file, modules = o.kernel, o.modules
 	}
-	var image bytes.Buffer
-	if err := in.Host.Pull(ctx, file, &limited{w: &image, left: kernel.MaxImage}); err != nil {
-		return err
-	}
-	elf, err := kernel.Unpack(image.Bytes())
-	if err != nil {
-		return fault.Wrap(fault.Invalid, "kernel "+file, err)
-	}
-	if err := in.Host.Push(ctx, path.Join(in.Spec.Dir, fileKernel), 0o644, bytes.NewReader(elf)); err != nil {
+	if err := guest.UnpackKernel(ctx, in.Host, file, path.Join(in.Spec.Dir, fileKernel)); err != nil {
 		return err
 	}
 	wanted := []string{"virtio_mmio", "virtio_blk", "ext4", "vmw_vsock_virtio_transport"}
@@ -226,19 +217,6 @@ func (in *Instance) kernel(ctx context.Context, o options, drives []drive) error
 }
 
 func volumeID(i int) string { return "volume" + strconv.Itoa(i) }
-
-// limited refuses data that is too long.
-type limited struct {
-	w    io.Writer
-	left int
-}
-
-func (l *limited) Write(p []byte) (int, error) {
-	if l.left -= len(p); l.left < 0 {
-		return 0, fault.New(fault.Invalid, "longer than %d bytes", kernel.MaxImage)
-	}
-	return l.w.Write(p)
-}
 
 // configure configures the machine through the API and starts it.
 func (in *Instance) configure(ctx context.Context, o options, drives []drive) error {

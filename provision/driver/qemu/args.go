@@ -58,6 +58,8 @@ type machine struct {
 	bare bool
 	// noACPI hides ACPI; QEMU then names virtio devices on the kernel's command line.
 	noACPI bool
+	// instructions tells that executed instructions are the time of the guest.
+	instructions bool
 	// channel is a value of the option channel; noAgent leaves it out.
 	channel string
 	noAgent bool
@@ -65,6 +67,7 @@ type machine struct {
 	// firmware is passed by its path; without one QEMU chooses its own.
 	firmware firmware
 	tscKHz   int64
+	version  string   // of QEMU
 	modules  []string // of the disks' controllers
 	disks    []disk
 	network  *driver.Network
@@ -80,21 +83,23 @@ type machine struct {
 func commandLine(m machine) []string {
 	argv := []string{
 		m.program, "-name", "guest=" + m.label, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-machine", machineArg(m), "-cpu", cpuModel(m.accel),
+		"-machine", machineArg(m), "-cpu", cpuModel(m),
 		"-smp", strconv.Itoa(m.cpus), "-m", fmt.Sprintf("%dM", m.memory/unit.MiB),
-		// Console and messages go to standard output, where they are bounded.
-		"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console",
 		"-qmp", "unix:" + escape(path.Join(m.dir, socketMonitor)) + ",server=on,wait=off",
 	}
+	argv = append(argv, consoleArgs(m)...) // messages go to standard output, where they are bounded
 	if m.kernel != "" {
 		argv = append(argv, "-kernel", m.kernel, "-append", kernelArgs(m))
 	}
 	if m.initrd != "" {
 		argv = append(argv, "-initrd", m.initrd)
 	}
-	if m.noAgent {
+	switch {
+	case m.instructions:
+		argv = append(argv, instructionArgs()...)
+	case m.noAgent:
 		argv = append(argv, readyArgs(m)...)
-	} else {
+	default:
 		argv = append(argv, channelArgs(m)...)
 	}
 	if m.watch {
@@ -116,7 +121,10 @@ func commandLine(m machine) []string {
 }
 
 func machineArg(m machine) string {
-	arg := m.kind + ",accel=" + m.accel
+	arg := m.kind
+	if !m.instructions {
+		arg += ",accel=" + m.accel
+	}
 	if m.kind == machineMicroVM {
 		// ACPI tells the kernel where its virtio devices are; clock and timer
 		// are needed early in the boot.
@@ -136,8 +144,11 @@ func bus(kind string) string {
 	return "pci"
 }
 
-func cpuModel(accel string) string {
-	if accel == accelKVM {
+func cpuModel(m machine) string {
+	switch {
+	case m.instructions:
+		return instructionCPU
+	case m.accel == accelKVM:
 		return "host"
 	}
 	return "max"
@@ -146,8 +157,11 @@ func cpuModel(accel string) string {
 // kernelArgs is the kernel's command line, the same for all guests of one
 // contender.
 func kernelArgs(m machine) string {
-	if m.bare {
+	switch {
+	case m.bare:
 		return m.append
+	case m.instructions:
+		return instructionKernelArgs(m)
 	}
 	// A panic restarts at once by a triple fault, which works in every state of
 	// the machine. The kernel's self-tests of cryptography are a fifth of an
@@ -200,7 +214,7 @@ func newMachine(spec driver.Spec, o options) machine {
 	if o.kernel != "" {
 		m.kernel = o.kernel
 	}
-	m.noACPI, m.channel = o.acpi == acpiOff, o.channel
+	m.noACPI, m.channel, m.instructions = o.acpi == acpiOff, o.channel, o.onInstructions()
 	m.modules = storageModules(o.controller, spec.Volumes)
 	return m
 }

@@ -38,6 +38,10 @@ func validate(spec driver.Spec, o options) error {
 		return err
 	}
 	switch {
+	case o.onInstructions():
+		if err := o.validateClock(spec); err != nil {
+			return err
+		}
 	case o.own():
 		if err := o.validateOwn(spec); err != nil {
 			return err

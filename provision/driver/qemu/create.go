@@ -31,9 +31,12 @@ func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (d
 	if err != nil {
 		return nil, err
 	}
-	in := &Instance{m}
+	in := &Instance{Hosted: m}
 	if err := in.create(ctx, o); err != nil {
 		return nil, in.Abandon(ctx, err)
+	}
+	if o.onInstructions() {
+		return counted{guest.WithoutAgent(m), in}, nil
 	}
 	if o.agent == agentNone {
 		return guest.WithoutAgent(m), nil
@@ -50,20 +53,19 @@ func (in *Instance) create(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if m.noAgent = o.agent == agentNone; m.noAgent {
+	if m.noAgent = o.agent == agentNone; m.noAgent && !m.instructions {
 		if m.ready, err = parseReady(o.ready); err != nil {
 			return err
 		}
 	}
 	m.bare = o.own() && files.kernel.System != systemLinux
-	if m.disks, err = in.storage(ctx, o); err != nil {
+	if err := in.equip(ctx, &m, o, files); err != nil {
 		return err
 	}
-	if o.own() {
-		m.disks = files.disks(o)
-	} else if err = guest.Initramfs(ctx, in.Host, wire.InitramfsRequest{Kernel: m.kernel, Modules: modulesDir(in.Spec, o),
-		Wanted: wantedModules(m), Agent: in.Spec.Agent, Config: initConfig(in.Spec), Out: m.initrd}); err != nil {
-		return err
+	if o.form == formELF {
+		if err := in.unpack(ctx, &m); err != nil {
+			return err
+		}
 	}
 	stderr := &conn.Tail{Limit: 8 << 10}
 	in.Why = func(exit conn.Exit, console []byte) error { return explain(exit, stderr.Bytes(), console) }
@@ -75,13 +77,41 @@ func (in *Instance) create(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	in.Console = p
-	if m.noAgent {
-		if err := in.await(ctx, p, m, o.bootTimeout); err != nil {
-			return err
-		}
-		return in.describeAll(ctx, m, o, files)
+	if !m.instructions { // whose console is a file
+		in.Console = p
 	}
+	switch {
+	case m.instructions:
+		in.counts, err = in.count(ctx, p, o)
+	case m.noAgent:
+		err = in.await(ctx, p, m, o.bootTimeout)
+	default:
+		err = in.meet(ctx, p, o)
+	}
+	if err != nil {
+		return err
+	}
+	return in.describeAll(ctx, m, o, files)
+}
+
+// equip makes the RAM disk and the disks of the machine.
+func (in *Instance) equip(ctx context.Context, m *machine, o options, files guestFiles) (err error) {
+	switch {
+	case m.instructions:
+		return in.clockDisk(ctx, m, o, files)
+	case o.own():
+		m.disks = files.disks(o)
+		return nil
+	}
+	if m.disks, err = in.storage(ctx, o); err != nil {
+		return err
+	}
+	return guest.Initramfs(ctx, in.Host, wire.InitramfsRequest{Kernel: m.kernel, Modules: modulesDir(in.Spec, o),
+		Wanted: wantedModules(*m), Agent: in.Spec.Agent, Config: initConfig(in.Spec), Out: m.initrd})
+}
+
+// meet connects to the agent.
+func (in *Instance) meet(ctx context.Context, p *guest.Process, o options) error {
 	var rw net.Conn
 	if err := in.Until(ctx, p, o.bootTimeout, func() (err error) {
 		rw, err = in.dial(ctx, socketChannel)
@@ -93,11 +123,9 @@ func (in *Instance) create(ctx context.Context, o options) error {
 		return err
 	}
 	if o.own() {
-		if err := in.Prepare(ctx, []string{"mkdir", "-p", guest.Scratch}); err != nil {
-			return err
-		}
+		return in.Prepare(ctx, []string{"mkdir", "-p", guest.Scratch})
 	}
-	return in.describeAll(ctx, m, o, files)
+	return nil
 }
 
 // describeAll sets the facts of the instance.
@@ -106,6 +134,7 @@ func (in *Instance) describeAll(ctx context.Context, m machine, o options, files
 		return err
 	}
 	maps.Copy(in.Properties.Facts, files.facts(o))
+	maps.Copy(in.Properties.Facts, o.clockFacts())
 	return nil
 }
 
@@ -150,7 +179,7 @@ func (in *Instance) choose(ctx context.Context, o options) (machine, error) {
 	if err != nil {
 		return m, err
 	}
-	m.sandbox, m.tscKHz = e.sandbox, kvm.TSCKHz
+	m.sandbox, m.tscKHz, m.version = e.sandbox, kvm.TSCKHz, e.version
 	firmware, err := firmwareOf(m.kind, o.firmware)
 	if err != nil {
 		return m, err
@@ -164,6 +193,21 @@ func (in *Instance) choose(ctx context.Context, o options) (machine, error) {
 
 // describe sets the facts of the instance from QEMU's answers.
 func (in *Instance) describe(ctx context.Context, m machine, o options) error {
+	maps.Copy(in.Properties.Facts, map[string]string{"machine": m.kind, "kernel": safetext.Line(in.Boot.Kernel),
+		"cpu": cpuModel(m), "sandbox": fmt.Sprint(m.sandbox), "kernel.append": strings.TrimSpace(m.append)})
+	maps.Copy(in.Properties.Facts, o.storageFacts(m.disks))
+	maps.Copy(in.Properties.Facts, m.firmware.facts())
+	if m.instructions {
+		// Its command line names the accelerator, and a guest that has restarted has
+		// ended QEMU.
+		maps.Copy(in.Properties.Facts, map[string]string{driver.FactAccelerator: accelTCG, "qemu": m.version})
+		return nil
+	}
+	return in.askMonitor(ctx, m)
+}
+
+// askMonitor reads from QEMU what runs the guest's instructions.
+func (in *Instance) askMonitor(ctx context.Context, m machine) error {
 	ctx, cancel := context.WithTimeout(ctx, monitorTime)
 	defer cancel()
 	rw, err := in.dial(ctx, socketMonitor)
@@ -183,12 +227,7 @@ func (in *Instance) describe(ctx context.Context, m machine, o options) error {
 	if accel != m.accel {
 		return fault.New(fault.Lab, "QEMU runs with %s instead of %s", accel, m.accel)
 	}
-	maps.Copy(in.Properties.Facts, map[string]string{
-		driver.FactAccelerator: accel, "machine": m.kind, "qemu": monitor.Version().String(),
-		"kernel": safetext.Line(in.Boot.Kernel), "cpu": cpuModel(m.accel), "sandbox": fmt.Sprint(m.sandbox),
-		"kernel.append": strings.TrimSpace(m.append),
-	})
-	maps.Copy(in.Properties.Facts, o.storageFacts(m.disks))
-	maps.Copy(in.Properties.Facts, m.firmware.facts())
+	maps.Copy(in.Properties.Facts, map[string]string{driver.FactAccelerator: accel,
+		"qemu": monitor.Version().String()})
 	return nil
 }

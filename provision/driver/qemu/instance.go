@@ -17,7 +17,10 @@ const hypervisor = guest.Hypervisor("qemu")
 
 // Instance is a machine whose agent answers. Freeze freezes QEMU's control
 // group: the guest's clocks continue, so they stay correct.
-type Instance struct{ *guest.Hosted }
+type Instance struct {
+	*guest.Hosted
+	counts []driver.Count // on the instruction clock
+}
 
 // Reap removes what a machine left on host.
 func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {

@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"path"
 	"strings"
 
 	"bakeoff/base/fault"
@@ -40,6 +41,22 @@ const (
 	loadsPVH       = "PVH"
 	loadsMultiboot = "multiboot"
 )
+
+// The values of the option kernel-form.
+const (
+	formFile = "file"
+	formELF  = "elf"
+)
+
+// fileELF is the unpacked kernel in the directory of a machine.
+const fileELF = "vmlinux"
+
+// unpack replaces the kernel of m by the ELF kernel in it.
+func (in *Instance) unpack(ctx context.Context, m *machine) error {
+	file := m.kernel
+	m.kernel = path.Join(in.Spec.Dir, fileELF)
+	return guest.UnpackKernel(ctx, in.Host, file, m.kernel)
+}
 
 // kernelHead is how much of a kernel is read to recognize it, in bytes. All headers
 // are in its first 8 KiB.

@@ -36,6 +36,7 @@ const (
 	optModules     = "modules"
 	optAppend      = "append"
 	optProgram     = "program"
+	optForm        = "kernel-form"
 	optBootTimeout = "boot-timeout"
 	// optKernelPackage is used where images are built.
 	optKernelPackage = driver.OptionKernelPackage
@@ -72,12 +73,15 @@ var specs = append([]param.Spec{
 	{Name: optAppend, Kind: param.Text,
 		Doc: "Words to add to the kernel's command line, such as mitigations=off. The command line of a kernel that is " +
 			"not Linux is these words alone."},
+	{Name: optForm, Kind: param.Text, Default: formFile, Enum: []string{formFile, formELF},
+		Doc: "What QEMU starts: the file of the kernel, or the ELF kernel that is packed in it, by its entry for PVH. The " +
+			"guest then unpacks no kernel."},
 	{Name: optProgram, Kind: param.Text, Default: defaultProgram,
 		Doc: "The emulator program, a name or a path on the host."},
 	{Name: optBootTimeout, Kind: param.Duration, Default: "1m0s",
 		Doc: "Maximum time until the guest's agent answers."},
 	firmwareOption,
-	acpiOption, channelOption, agentOption, readyOption,
+	clockOption, acpiOption, channelOption, agentOption, readyOption,
 	{Name: optKernelPackage, Kind: param.Text,
 		Doc: "The kernel package of the image's distribution, instead of the one for virtual machines. linux-image-amd64 " +
 			"has " +
@@ -95,7 +99,8 @@ func (Driver) Doc() driver.Doc {
 		Hosts:   []string{"linux"},
 		Root:    true,
 		Image:   true,
-		OwnRoot: []string{optDisk + "=*", optInitrd + "=*"}, Agentless: []string{optAgent + "=" + agentNone},
+		OwnRoot: []string{optDisk + "=*", optInitrd + "=*"}, Agentless: []string{optAgent + "=" + agentNone,
+			optClock + "=" + clockInstructions},
 		Kernel:  true,
 		Options: specs,
 		Backings: []string{
@@ -117,21 +122,25 @@ func (Driver) Doc() driver.Doc {
 
 // options are the options of one machine.
 type options struct {
-	machine, accel, firmware                   string
-	kernel, modules, append, program           string
-	initrd, disk, acpi, channel, agent, ready  string
-	controller, diskFormat, diskCache, diskAIO string
-	bootTimeout                                time.Duration
+	machine, accel, firmware, clock                 string
+	kernel, modules, append, program                string
+	form, initrd, disk, acpi, channel, agent, ready string
+	controller, diskFormat, diskCache, diskAIO      string
+	bootTimeout                                     time.Duration
 }
 
 func decode(v param.Values) (options, error) {
 	set, err := driver.Options(specs, v)
-	return options{machine: set.Text(optMachine), accel: set.Text(optAccel), firmware: set.Text(optFirmware),
+	o := options{machine: set.Text(optMachine), accel: set.Text(optAccel), firmware: set.Text(optFirmware),
 		kernel: set.Text(optKernel), modules: set.Text(optModules), append: set.Text(optAppend),
-		agent: set.Text(optAgent), ready: set.Text(optReady), initrd: set.Text(optInitrd),
+		agent: set.Text(optAgent), ready: set.Text(optReady), clock: set.Text(optClock), initrd: set.Text(optInitrd),
 		disk: set.Text(optDisk), acpi: set.Text(optACPI), channel: set.Text(optChannel),
-		program:    set.Text(optProgram),
+		program: set.Text(optProgram), form: set.Text(optForm),
 		controller: set.Text(optController), diskFormat: set.Text(optFormat), diskCache: set.Text(optCache),
 		diskAIO:     set.Text(optAIO),
-		bootTimeout: set.Duration(optBootTimeout)}, err
+		bootTimeout: set.Duration(optBootTimeout)}
+	if o.onInstructions() && o.accel == accelAuto {
+		o.accel = accelTCG
+	}
+	return o, err
 }

@@ -176,6 +176,8 @@ func parseUsernet(text string, port int) int {
 // validateReady refuses an option ready that does not fit.
 func (o options) validateReady() error {
 	switch {
+	case o.onInstructions():
+		return nil // see validateClock
 	case o.agent != agentNone && o.ready == "":
 		return nil
 	case o.agent != agentNone:

@@ -79,9 +79,6 @@ func (o options) validateStorage() error {
 // storage creates the files of volumes and lists the machine's disks, the root
 // first.
 func (in *Instance) storage(ctx context.Context, o options) ([]disk, error) {
-	if o.own() {
-		return nil, nil
-	}
 	disks := []disk{{serial: rootSerial, path: in.Spec.Image.Disk, snapshot: true, controller: virtioBlk,
 		format: formatRaw, cache: cacheWriteback, aio: aioThreads}}
 	for i, v := range in.Spec.Volumes {

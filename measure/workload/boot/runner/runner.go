@@ -38,15 +38,19 @@ func (Runner) Run(ctx context.Context, t execution.Target, _ param.Values) (work
 		return nil, err
 	}
 	up := time.Now()
+	var counts []boot.Count
 	for _, mark := range made {
-		switch mark.Name {
-		case "asked":
+		switch {
+		case mark.Count > 0:
+			counts = append(counts, boot.Count{Name: mark.Name, At: mark.Count})
+		case mark.Name == "asked":
 			asked = mark.At
-		case "up":
+		case mark.Name == "up":
 			up = mark.At
 		}
 	}
-	m := boot.Marks{Schema: boot.Schema, ReadyNS: up.Sub(asked).Nanoseconds(), LeftNS: time.Since(asked).Nanoseconds()}
+	m := boot.Marks{Schema: boot.Schema, Counts: counts, ReadyNS: up.Sub(asked).Nanoseconds(),
+		LeftNS: time.Since(asked).Nanoseconds()}
 	// Always close it, even after the trial's deadline.
 	gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()

@@ -38,7 +38,8 @@ func target(t *testing.T) (execution.Target, *mute) {
 	tg.Fresh = func(context.Context) (driver.Instance, []execution.Mark, error) {
 		asked := time.Now()
 		time.Sleep(3 * time.Millisecond)
-		return m, []execution.Mark{{Name: "asked", At: asked}, {Name: "up", At: time.Now()}}, nil
+		return m, []execution.Mark{{Name: "asked", At: asked}, {Name: "up", At: time.Now()},
+			{Name: "userland", Count: 648_366_412}, {Name: "ready", Count: 700_000_001}}, nil
 	}
 	return tg, m
 }
@@ -57,11 +58,14 @@ func TestNothingIsStartedInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	values, err := New().Parse(raw, nil)
-	if err != nil || m.closed != 1 || len(values) != 2 {
+	if err != nil || m.closed != 1 || len(values) != 3 {
 		t.Fatalf("%v, %v; closed %d times", values, err, m.closed)
 	}
 	if values[0].Metric != "ready" || values[0].Value < 0.003 || values[1].Metric != "remove" || values[1].Value < 0.002 {
 		t.Errorf("got %v", values)
+	}
+	if got := values[2]; got.Metric != boot.Instructions || got.Value != 700_000_001 {
+		t.Errorf("the end of the boot is %v", got)
 	}
 	tg.Fresh = func(context.Context) (driver.Instance, []execution.Mark, error) {
 		return nil, nil, fault.New(fault.Subject, "panic")
@@ -77,6 +81,7 @@ func TestNothingIsStartedInside(t *testing.T) {
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"schema":"bakeoff/boot/v1","ready_ns":1,"left_ns":2,"gone_ns":3}`))
 	f.Add([]byte(`{"schema":"bakeoff/boot/v1","ready_ns":3,"left_ns":2,"gone_ns":1}`))
+	f.Add([]byte(`{"schema":"bakeoff/boot/v1","ready_ns":1,"left_ns":2,"gone_ns":3,"counts":[{"name":"a","at":5}]}`))
 	f.Add([]byte(`{}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		values, err := New().Parse(workload.Raw{boot.Blob: b}, nil)

@@ -1,0 +1,167 @@
+//go:build linux
+
+package qemu
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"os"
+	"path/filepath"
+	"reflect"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn/local"
+	"bakeoff/reach/initramfs"
+)
+
+// counts boots a guest on the instruction clock and returns its reports.
+func counts(t *testing.T, options param.Values, change func(*driver.Spec)) []driver.Count {
+	t.Helper()
+	with := param.Values{optClock: clockInstructions, optBootTimeout: "4m0s"}
+	for k, v := range options {
+		with[k] = v
+	}
+	spec := specOf(t, with)
+	if change != nil {
+		change(&spec)
+	}
+	in, err := New().Create(t.Context(), local.Conn{}, spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := in.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}()
+	facts := in.Info().Facts
+	if facts[driver.FactClock] != clockInstructions || facts[driver.FactAccelerator] != accelTCG {
+		t.Errorf("facts %v", facts)
+	}
+	return in.(driver.Counted).Counts()
+}
+
+// hog keeps a CPU busy until the returned function is called.
+func hog(t *testing.T, cpu int) (stop func()) {
+	var done atomic.Bool
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		runtime.LockOSThread() // and never unlocked, so that the thread ends
+		var set unix.CPUSet
+		set.Set(cpu)
+		if err := unix.SchedSetaffinity(0, &set); err != nil {
+			t.Error(err)
+			return
+		}
+		for !done.Load() {
+		}
+	}()
+	return func() {
+		done.Store(true)
+		<-ended
+	}
+}
+
+// quickly leaves out most of what takes long in a boot.
+const quickly = "cryptomgr.notests quiet"
+
+// Boots agree to the instruction, also while something else uses the CPUs.
+func TestBootsAgreeToTheInstruction(t *testing.T) {
+	for _, machine := range []string{machineMicroVM, machineQ35} {
+		t.Run(machine, func(t *testing.T) {
+			if machine == machineQ35 && os.Getenv("BAKEOFF_TEST_LONG") == "" {
+				t.Skip("takes long under emulation: set BAKEOFF_TEST_LONG=1")
+			}
+			options := param.Values{optMachine: machine, optAppend: quickly}
+			first := counts(t, options, nil)
+			stop := hog(t, runtime.NumCPU()-1)
+			busy := counts(t, options, func(s *driver.Spec) { s.CPUSet = []int{runtime.NumCPU() - 1} })
+			stop()
+			if !reflect.DeepEqual(first, busy) || len(first) != 1 || first[0].Name != initramfs.ClockUserland {
+				t.Errorf("got %v and, on a busy CPU, %v", first, busy)
+			}
+			t.Log(first)
+		})
+	}
+}
+
+// burning is a RAM disk whose init executes 2n instructions and then reports "burnt".
+func burning(t *testing.T, n uint64) string {
+	t.Helper()
+	code := append([]byte{0x48, 0xb9}, binary.LittleEndian.AppendUint64(nil, n)...) // mov rcx, n
+	code = append(code,
+		0x48, 0xff, 0xc9, // again: dec rcx
+		0x75, 0xfb, // jnz again
+		0x48, 0x8d, 0x3d, 0x23, 0x00, 0x00, 0x00, // lea rdi, mark
+		0x6a, 0x00, // push 0
+		0x48, 0x8d, 0x05, 0x29, 0x00, 0x00, 0x00, // lea rax, burnt
+		0x50,             // push rax
+		0x57,             // push rdi
+		0x48, 0x89, 0xe6, // mov rsi, rsp
+		0x31, 0xd2, // xor edx, edx
+		0xb8, 0x3b, 0x00, 0x00, 0x00, // mov eax, 59: execve
+		0x0f, 0x05, // syscall
+		0xbf, 0x01, 0x00, 0x00, 0x00, // mov edi, 1
+		0xb8, 0x3c, 0x00, 0x00, 0x00, // mov eax, 60: exit
+		0x0f, 0x05, // syscall
+	)
+	code = append(append(code, initramfs.Mark...), 0)
+	code = append(code, "burnt\x00"...)
+	var out bytes.Buffer
+	a := initramfs.New(&out)
+	program := initramfs.ELF(code)
+	if err := a.File("/init", 0o755, int64(len(program)), bytes.NewReader(program)); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "initrd")
+	if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// The instructions of a program in the guest are counted: those that it executes, and what
+// the timer interrupt adds.
+func TestInstructionsOfAProgram(t *testing.T) {
+	var ends [2]int64
+	burns := [2]uint64{1, 25_000_000}
+	for i, n := range burns {
+		file := burning(t, n)
+		got := counts(t, param.Values{optAppend: quickly, optInitrd: file, optReady: "mark:burnt"}, func(s *driver.Spec) {
+			s.Options[optKernel], s.Image = s.Image.Kernel, driver.Image{}
+		})
+		if len(got) != 2 || got[0].Name != initramfs.ClockUserland || got[1].Name != "burnt" {
+			t.Fatalf("got %v", got)
+		}
+		ends[i] = got[1].At - got[0].At
+	}
+	want := int64(2 * (burns[1] - burns[0]))
+	if got := ends[1] - ends[0]; got < want || got > want+want/100 {
+		t.Errorf("%d instructions more, of which %d were burnt", got, want)
+	}
+}
+
+// A guest that ends before its report is the subject's failure, with the end of its
+// console.
+func TestInstructionsOfAGuestThatPanics(t *testing.T) {
+	spec := specOf(t, param.Values{optClock: clockInstructions, optAppend: quickly, optReady: "mark:never",
+		optInitrd: burning(t, 1), optBootTimeout: "4m0s"})
+	spec.Options[optKernel], spec.Image = spec.Image.Kernel, driver.Image{}
+	err := failing(t, spec)
+	if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "its kernel panicked: Attempted to kill init!") {
+		t.Errorf("got %v", err)
+	}
+}
