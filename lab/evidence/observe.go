@@ -334,21 +334,3 @@ func declaredVolumes(c, base plan.Contender) []string {
 }
 
 func sorted(set map[string]bool) []string { return slices.Sorted(maps.Keys(set)) }
-
-// GeneratorOf reads what the load generator reported about itself from the raw
-// output f of run, nil where f has no such report.
-func GeneratorOf(run *store.Run, f store.File) (*wire.Generator, error) {
-	data, err := run.ReadRaw(f)
-	if err != nil {
-		return nil, err
-	}
-	var r struct {
-		Generator *wire.Generator `json:"generator"`
-	}
-	// A blob of another form is no error: not every one is an agent's.
-	if json.Unmarshal(data, &r) != nil || r.Generator == nil ||
-		!(r.Generator.Utilisation >= 0 && r.Generator.Utilisation < 1e6) {
-		return nil, nil
-	}
-	return r.Generator, nil
-}

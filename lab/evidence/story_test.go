@@ -14,6 +14,7 @@ import (
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/http"
 	"bakeoff/reach/probe"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -262,27 +263,68 @@ func TestDesignOfAPlan(t *testing.T) {
 	}
 }
 
-// What the generator reported is read from its raw output; a file that was changed is an
-// error, other raw output is none.
-func TestGeneratorOf(t *testing.T) {
+// What a load generator reported is read from its raw output, and the latencies are; a
+// file that was changed is an error, other raw output is none.
+func TestAnswerOf(t *testing.T) {
 	r := record(t)
 	slot := r.plan.Blocks[0].Slots()[0]
-	files, err := r.run.WriteRaw(slot, map[string][]byte{"work.json": []byte(`{"generator":{"utilisation":0.5}}`),
-		"text": []byte("hello"), "none.json": []byte(`{}`), "wrong.json": []byte(`{"generator":{"utilisation":-1}}`),
-		"large.json": []byte(`{"generator":{"utilisation":1e6}}`)})
+	h := http.NewHistogram()
+	for i := range int64(1000) {
+		http.Record(h, (i+1)*1e6)
+	}
+	text, err := http.EncodeHistogram(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := r.run.WriteRaw(slot, map[string][]byte{"text": []byte("hello"), "none.json": []byte(`{}`),
+		"work.json": []byte(`{"generator":{"utilisation":0.5},"values":[{"metric":"latency-floor","unit":"s",` +
+			`"value":0.002}],"histogram":"` + text + `"}`),
+		"wrong.json": []byte(`{"generator":{"utilisation":-1}}`), "large.json": []byte(`{"generator":{"utilisation":1e6}}`)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range files {
-		g, err := GeneratorOf(r.run, f)
-		if err != nil || (g != nil) != strings.HasSuffix(f.Name, "work.json") || g != nil && g.Utilisation != .5 {
-			t.Errorf("%s: %+v, %v", f.Name, g, err)
+		a, err := AnswerOf(r.run, f)
+		is := strings.HasSuffix(f.Name, "work.json")
+		if err != nil || (a.Generator != nil) != is || (a.Latencies != nil) != is || is && a.Generator.Utilisation != .5 {
+			t.Errorf("%s: %+v, %v", f.Name, a, err)
+		}
+		if l := a.Latencies; is {
+			median := l.Seconds(50)
+			if !l.Add(l) || l.Count() != 2000 || l.Trials != 2 || l.Floor != .002 || median < .499 || median > .501 {
+				t.Errorf("latencies: %d, %d trials, floor %g, median %g", l.Count(), l.Trials, l.Floor, l.Seconds(50))
+			}
+			other := &Latencies{histogram: hdrhistogram.New(1, 1000, 2)}
+			if l.Add(other) || l.Count() != 2000 {
+				t.Error("latencies of another range were added")
+			}
 		}
 		f.SHA256 = strings.Repeat("0", 64)
-		if g, err := GeneratorOf(r.run, f); err == nil || g != nil {
-			t.Errorf("%s, changed: %+v, %v", f.Name, g, err)
+		if a, err := AnswerOf(r.run, f); err == nil || a.Generator != nil || a.Latencies != nil {
+			t.Errorf("%s, changed: %+v, %v", f.Name, a, err)
 		}
 	}
+	for _, damaged := range []string{"x", text[:len(text)/2], strings.Repeat("A", maxHistogram+1)} {
+		if l, err := latenciesOf(damaged, nil); err == nil || l != nil {
+			t.Errorf("a damaged histogram: %+v, %v", l, err)
+		}
+	}
+}
+
+func FuzzLatencies(f *testing.F) {
+	h := http.NewHistogram()
+	http.Record(h, 1e6)
+	text, err := http.EncodeHistogram(h)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add("")
+	f.Fuzz(func(t *testing.T, text string) {
+		if l, err := latenciesOf(text, nil); err == nil && l != nil && (l.Count() < 1 || l.Seconds(50) < 0) {
+			t.Errorf("%d operations, median %g", l.Count(), l.Seconds(50))
+		}
+	})
 }
 
 // Samples that depend on a trial are those of its block and position.

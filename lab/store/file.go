@@ -127,12 +127,8 @@ func (r *Run) Calibration() ([]byte, File, error) {
 // evidence itself (lab file, plan, journal, raw outputs).
 func (r *Run) WriteFile(name string, data []byte) error {
 	op := "store: write " + name
-	top, _, _ := strings.Cut(name, "/")
-	switch {
-	case name != path.Clean(name) || !fs.ValidPath(name):
-		return fault.New(fault.Lab, "%s: not a path inside the run folder", op)
-	case top == LabFile, top == PlanFile, top == JournalFile, top == RawDir:
-		return fault.New(fault.Lab, "%s: it is evidence and is never replaced", op)
+	if err := replaceable(op, name); err != nil {
+		return err
 	}
 	if err := r.root.MkdirAll(path.Dir(name), 0o777); err != nil {
 		return fault.Wrap(fault.Lab, op, err)
@@ -150,6 +146,30 @@ func (r *Run) WriteFile(name string, data []byte) error {
 		return fault.Wrap(fault.Lab, op, err)
 	}
 	return fault.Wrap(fault.Lab, op, r.syncDir(path.Dir(name)))
+}
+
+// replaceable refuses names outside of the folder and those of the evidence.
+func replaceable(op, name string) error {
+	top, _, _ := strings.Cut(name, "/")
+	switch {
+	case name != path.Clean(name) || !fs.ValidPath(name):
+		return fault.New(fault.Lab, "%s: not a path inside the run folder", op)
+	case top == LabFile, top == PlanFile, top == JournalFile, top == RawDir:
+		return fault.New(fault.Lab, "%s: it is evidence and is never replaced", op)
+	}
+	return nil
+}
+
+// RemoveFile removes a file that WriteFile wrote, if it is there.
+func (r *Run) RemoveFile(name string) error {
+	op := "store: remove " + name
+	if err := replaceable(op, name); err != nil {
+		return err
+	}
+	if err := r.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fault.Wrap(fault.Lab, op, err)
+	}
+	return nil
 }
 
 // FS returns the folder for reading: to serve a report. It refuses symbolic

@@ -22,7 +22,7 @@ func (b *builder) curves() {
 	for _, k := range b.results.Cells {
 		for _, m := range shown(k) {
 			for _, f := range b.curvesOf(k, m) {
-				b.page.Curves = append(b.page.Curves, b.figure(f, m.Doc))
+				b.page.Curves = append(b.page.Curves, b.figure(f, m.Doc, "curve", k.Name, m.Name, f.Name))
 			}
 		}
 	}

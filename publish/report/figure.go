@@ -24,28 +24,35 @@ import (
 // for a phone; the style sheet shows one of them.
 type figure struct {
 	ID           string
+	Name         string // stable: of the kind, the cell and the metric
+	Cell         string // of a figure about a whole cell
 	Title, About string
 	Wide, Narrow template.HTML
 	Numbers      table
+	Files        []figureFile // in which it can be downloaded
 }
 
-func (b *builder) figure(f chart.Figure, about string) figure {
-	b.figures++
-	id := fmt.Sprintf("figure-%d", b.figures)
+// figure draws f. The words of its name are its kind and what it shows, and stay the same
+// when a page is written again.
+func (b *builder) figure(f chart.Figure, about string, words ...string) figure {
+	name := b.named(words...)
+	id := "figure-" + name
 	t := f.Table()
+	b.drawn = append(b.drawn, drawing{name, about, f})
 	return figure{
-		ID: id, Title: f.Title(), About: about,
+		ID: id, Name: name, Title: f.Title(), About: about,
 		// Draw escapes everything in it; its suite proves that.
 		Wide:    template.HTML(f.Draw(id+"-wide", chart.Wide)),
 		Narrow:  template.HTML(f.Draw(id+"-narrow", chart.Narrow)),
 		Numbers: table{Caption: f.Title(), Head: t.Head, Rows: t.Rows, Note: t.Note},
+		Files:   b.filesOf(name),
 	}
 }
 
 // percents draws the primary comparisons.
 func (b *builder) percents() {
 	primary := lists.Filter(b.results.Comparisons, func(c analysis.Comparison) bool { return c.Primary })
-	b.page.Percent = b.percentFigures(primary)
+	b.page.Percent = b.percentFigures("difference", primary)
 }
 
 // fewCells is the number of cells from which on they are also shown together.
@@ -82,7 +89,7 @@ func (b *builder) summary() {
 	if len(f.Contenders) == 0 || len(f.Rows) < fewCells {
 		return
 	}
-	drawn := b.figure(f, "")
+	drawn := b.figure(f, "", "cells")
 	b.page.Summary = &drawn
 }
 
@@ -134,17 +141,17 @@ func (b *builder) twinFigures(cs []analysis.Comparison) []figure {
 			f.Rows = append(f.Rows, r)
 		}
 	}
-	out := b.percentFigures(others)
+	out := b.percentFigures("twin", others)
 	if len(f.Rows) > 0 {
 		f.Axis = percent.NewAxis(b.results.Margin, f.Rows...)
-		out = append([]figure{b.figure(f, "")}, out...)
+		out = append([]figure{b.figure(f, "", "twin")}, out...)
 	}
 	return out
 }
 
-// percentFigures draws comparisons, one figure for each cell and metric. Ratios
-// share one axis, so that figures can be compared with each other.
-func (b *builder) percentFigures(cs []analysis.Comparison) []figure {
+// percentFigures draws comparisons, one figure for each cell and metric, whose names begin
+// with kind. Ratios share one axis, so that figures can be compared with each other.
+func (b *builder) percentFigures(kind string, cs []analysis.Comparison) []figure {
 	var all []percent.Row
 	for _, c := range cs {
 		if c.Scale != sample.Difference {
@@ -174,7 +181,7 @@ func (b *builder) percentFigures(cs []analysis.Comparison) []figure {
 			if m.Scale == sample.Difference {
 				f.Axis = percent.NewDifferenceAxis(m.Unit, f.Rows...)
 			}
-			out = append(out, b.figure(f, b.about(k)+"; "+direction(m.Better)+doubts(f.Rows)))
+			out = append(out, b.figure(f, b.about(k)+"; "+direction(m.Better)+doubts(f.Rows), kind, k.Name, m.Name))
 		}
 	}
 	return out
@@ -217,11 +224,13 @@ func (b *builder) cells() {
 			}
 			of := k.Name + ", " + m.Name
 			c.Figures = append(c.Figures,
-				b.figure(points.Figure{Of: of, Unit: m.Unit, Better: direction(m.Better), Rows: rows}, m.Doc),
-				b.figure(drift.Figure{Of: of, Rows: trend}, ""))
+				b.figure(points.Figure{Of: of, Unit: m.Unit, Better: direction(m.Better), Rows: rows}, m.Doc,
+					"values", k.Name, m.Name),
+				b.figure(drift.Figure{Of: of, Rows: trend}, "", "drift", k.Name, m.Name))
 		}
+		c.Latency = b.latencies(k)
 		c.Metrics = b.metricTable(k)
-		if len(c.Figures)+len(c.Metrics.Rows) > 0 {
+		if len(c.Figures)+len(c.Metrics.Rows) > 0 || c.Latency != nil {
 			b.page.Cells = append(b.page.Cells, c)
 		}
 	}
@@ -328,7 +337,7 @@ func (b *builder) costs() {
 				f.Rows = append(f.Rows, r)
 			}
 			if some {
-				c.Figures = append(c.Figures, b.figure(f, m.Doc))
+				c.Figures = append(c.Figures, b.figure(f, m.Doc, "cost", k.Name, m.Name))
 			}
 		}
 		if len(c.Figures) > 0 {
@@ -364,7 +373,9 @@ func (b *builder) strips() {
 			about += "; priority of the load generator: " + strings.Join(priorities, ", ")
 		}
 		if len(f.Rows) > 0 {
-			b.page.Strips = append(b.page.Strips, b.figure(f, about))
+			drawn := b.figure(f, about, "bottleneck", k.Name)
+			drawn.Cell = k.Name
+			b.page.Strips = append(b.page.Strips, drawn)
 		}
 	}
 }

@@ -15,8 +15,6 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
-	"bakeoff/judge/analysis"
-	"bakeoff/lab/evidence"
 	"bakeoff/lab/store"
 )
 
@@ -111,45 +109,16 @@ func holdsRun(root *os.Root, name string) bool {
 
 // runOf reads what the index says of one run.
 func runOf(dir, name string) (lab string, row runRow) {
-	row = runRow{Name: safetext.Line(name)}
-	unreadable := func(err error) (string, runRow) {
-		row.Problem = safetext.Clip(safetext.Line(err.Error()), 300)
-		return "Unreadable", row
-	}
-	run, err := store.Open(filepath.Join(dir, name))
-	if err != nil {
-		return unreadable(err)
-	}
-	defer run.Close()
-	if info, err := fs.Stat(run.FS(), store.ReportFile); err == nil && info.Mode().IsRegular() {
+	e := Describe(filepath.Join(dir, name))
+	row = runRow{Name: e.Name, Lead: e.Lead, When: e.When, Ends: e.Ends, Tally: e.Tally, Alarm: e.Alarm,
+		Unplanned: e.Unplanned, Problem: e.Problem}
+	if e.Page {
 		row.Href = (&url.URL{Path: name + "/" + store.ReportFile}).String()
 	}
-	data, err := run.Results()
-	if fault.Is(err, fault.NotFound) {
-		err = errors.New("no results yet")
+	if lab = e.Lab; lab == "" {
+		lab = "Unreadable"
 	}
-	if err != nil {
-		return unreadable(err)
-	}
-	e := &contents{base: row.Name, unplanned: evidence.Unplanned(run)}
-	if e.results, err = decode(data); err != nil {
-		return unreadable(err)
-	}
-	e.readPlan(run)
-	if e.lines, err = run.Journal(); err != nil {
-		row.Problem = "the journal is damaged"
-	}
-	e.tidy()
-	if len(e.unplanned) > 0 {
-		row.Unplanned = safetext.Clip(e.unplanned[0], 300)
-	}
-	b := newBuilder(e)
-	b.head()
-	b.alarm()
-	b.verdicts()
-	row.When, row.Lead, row.Ends = b.when(), b.page.Lead, analysis.EndedText(e.results.Ended)
-	row.Tally, row.Alarm = b.page.Tally, e.results.Twin != nil && e.results.Twin.Different
-	return b.page.Title, row
+	return lab, row
 }
 
 // replace writes a file so that readers see the old one or the new one.

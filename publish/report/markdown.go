@@ -6,10 +6,12 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
+	"bakeoff/lab/store"
 	"bakeoff/publish/difference"
 )
 
@@ -20,6 +22,25 @@ func Markdown(w io.Writer, r analysis.Results) error {
 	e := &contents{results: r}
 	e.own()
 	e.tidy()
+	return markdown(w, e)
+}
+
+// MarkdownOf writes the answer of the run in a folder as Markdown does. Errors are those of
+// Write.
+func MarkdownOf(w io.Writer, runDir string) error {
+	run, err := store.Open(runDir)
+	if err != nil {
+		return fault.Op("report", err)
+	}
+	defer run.Close()
+	e, err := load(run)
+	if err != nil {
+		return fault.Op("report", err)
+	}
+	return markdown(w, e)
+}
+
+func markdown(w io.Writer, e *contents) error {
 	b := newBuilder(e)
 	b.head()
 	b.alarm()
@@ -27,6 +48,9 @@ func Markdown(w io.Writer, r analysis.Results) error {
 	b.twin()
 	var out strings.Builder
 	fmt.Fprintf(&out, "**%s**: %s Ended: %s.\n\n", inline(b.page.Title), inline(b.page.Lead), inline(ending(e.results)))
+	for _, u := range cut(e, "differences from the plan", e.unplanned, maxUnplanned) {
+		fmt.Fprintf(&out, "**Not as planned.** %s\n\n", inline(u))
+	}
 	for _, a := range b.page.Alarm {
 		fmt.Fprintf(&out, "**Do not trust this run: its control failed.** %s\n\n", inline(a))
 	}

@@ -20,6 +20,8 @@ func (b *builder) method() {
 	p.Commands = b.commands()
 	p.Design = b.design()
 	p.Order, p.OrderNote = b.order()
+	p.Prose = b.prose()
+	p.Citation = b.cite()
 	for _, d := range chartall.Docs() {
 		p.Glossary = append(p.Glossary, pair{d.Title, d.Read})
 	}

@@ -35,6 +35,7 @@ type page struct {
 	PercentNote       string
 	Summary           *figure // nil where there are few cells
 	Cells             []cell
+	Apart             bool // each cell has a page of its own
 	Costs             []costs
 	Differs           []fact
 	Alike             int      // facts that are the same everywhere
@@ -54,6 +55,8 @@ type page struct {
 	TwinSays          []sentence
 	TwinFigures       []figure
 	Commands          []command
+	Prose             []string  // the method in paragraphs
+	Citation          *citation // nil without a date
 	Design            []pair
 	Order             table
 	OrderNote         string
@@ -80,6 +83,7 @@ type group struct {
 	Doc              string // what the metric counts, its unit and its direction
 	About, Defaults  string // of the cell
 	Items            []sentence
+	Changes          table // what would change the verdicts
 }
 
 // cell is everything about one cell.
@@ -87,7 +91,9 @@ type cell struct {
 	ID, Name        string
 	About, Defaults string
 	Figures         []figure
+	Latency         *figure // nil where nobody recorded latencies
 	Metrics         table
+	Page            string // of its own, "" if it is on the main page
 }
 
 type costs struct {
@@ -106,11 +112,13 @@ type table struct {
 	Prose   bool // its last column is sentences
 }
 
-// builder makes a page from evidence; it numbers the figures.
+// builder makes a page from evidence; it names the figures.
 type builder struct {
 	*contents
 	page      page
-	figures   int
+	taken     map[string]bool // names of figures
+	drawn     []drawing
+	downloads bool // figures can be downloaded
 	summaries difference.Summaries
 	metrics   map[[2]string]sample.Metric
 	usual     map[string]param.Values // defaults of the parameters, by workload
@@ -131,9 +139,12 @@ func newBuilder(e *contents) *builder {
 // changed plan can make every trial differ.
 const maxUnplanned = 20
 
-func newPage(e *contents, opt Option) page {
+func newPage(e *contents, opt Option) page { return build(e, opt).page }
+
+// build makes the page of a run.
+func build(e *contents, opt Option) *builder {
 	b := newBuilder(e)
-	b.usual = opt.Defaults
+	b.usual, b.downloads = opt.Defaults, opt.Files
 	p := &b.page
 	p.Version = safetext.Line(opt.Version)
 	p.Unplanned = cut(e, "differences from the plan", e.unplanned, maxUnplanned)
@@ -158,7 +169,7 @@ func newPage(e *contents, opt Option) page {
 	b.method()
 	p.Problems = e.problems
 	p.CSP = policy()
-	return *p
+	return b
 }
 
 // twin is the A/A check.

@@ -8,7 +8,7 @@
 package report
 
 import (
-	"bytes"
+	"io"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
@@ -23,26 +23,61 @@ type Option struct {
 	// away a parameter that has its default in all cells; nil shows them all.
 	Defaults map[string]param.Values
 	Sort     Order // of the contenders
+	// Files makes every figure available as SVG, PNG and CSV, next to the page.
+	Files bool
+	// Single makes one page of a report of any size.
+	Single bool
 }
 
-// Write reads the run folder runDir and writes report/index.html in it: one
-// file that needs no network and has no script. The same folder gives the same
-// bytes. A folder without results is an error of kind fault.NotFound. The page
-// lists whatever else is missing or unreadable.
+// Write reads the run folder runDir and writes report/index.html in it, which needs no
+// network and has no script. If that page would be larger than 500 KB, every cell has a
+// page of its own, to which the first links. The same folder gives the same bytes. A
+// folder without results is an error of kind fault.NotFound. The page lists whatever else
+// is missing or unreadable.
 func Write(runDir string, opt Option) error {
 	run, err := store.Open(runDir)
 	if err != nil {
 		return fault.Op("report", err)
 	}
 	defer run.Close()
-	e, err := load(run)
+	b, p, err := compose(run, opt)
+	if err != nil {
+		return err
+	}
+	if err := writeFiles(run, b, p); err != nil {
+		return fault.Op("report", err)
+	}
+	return fault.Op("report", run.WriteFile(store.ReportFile, p.main))
+}
+
+// Page writes the report of a run as one self-contained page, whatever its size, and
+// nothing to the folder. Errors are those of Write.
+func Page(w io.Writer, runDir string, opt Option) error {
+	run, err := store.Open(runDir)
 	if err != nil {
 		return fault.Op("report", err)
 	}
-	e.order = opt.Sort
-	var b bytes.Buffer
-	if err := render(&b, newPage(e, opt)); err != nil {
-		return fault.Wrap(fault.Lab, "report: "+runDir, err)
+	defer run.Close()
+	opt.Single, opt.Files = true, false
+	_, p, err := compose(run, opt)
+	if err != nil {
+		return err
 	}
-	return fault.Op("report", run.WriteFile(store.ReportFile, b.Bytes()))
+	_, err = w.Write(p.main)
+	return fault.Wrap(fault.Lab, "report", err)
+}
+
+// compose makes the pages of a run.
+func compose(run *store.Run, opt Option) (*builder, *pages, error) {
+	e, err := load(run)
+	if err != nil {
+		return nil, nil, fault.Op("report", err)
+	}
+	e.order = opt.Sort
+	if opt.Single {
+		e.files = nil // the page stands alone
+	}
+	b := build(e, opt)
+	p, err := layOut(b, opt)
+	return b, p, fault.Wrap(fault.Lab, "report: "+run.Base(), err)
 }

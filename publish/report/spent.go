@@ -21,6 +21,7 @@ type spent struct {
 	generators int
 	priorities []string // that they had, each once
 	counted    counted
+	latencies  *evidence.Latencies // nil where nobody recorded them
 	// elsewhere has the counters of another host that generated load, or is nil.
 	elsewhere *spent
 }
@@ -60,14 +61,15 @@ func (e *contents) readSpent(run *store.Run) map[cellOf]*spent {
 			if reads++; reads > maxRawReads {
 				break
 			}
-			g, err := evidence.GeneratorOf(run, f)
+			a, err := evidence.AnswerOf(run, f)
 			if err != nil {
 				broken++
 				continue
 			}
-			if g != nil {
-				out[at].generate(g.Utilisation, g.Priority)
+			if a.Generator != nil {
+				out[at].generate(a.Generator.Utilisation, a.Generator.Priority)
 			}
+			out[at].respond(a.Latencies)
 		}
 	}
 	if broken > 0 {
@@ -88,6 +90,17 @@ func (s *spent) generate(utilisation float64, priority string) {
 	p := safetext.Line(safetext.Clip(priority, 200))
 	if p != "" && len(s.priorities) < most && !slices.Contains(s.priorities, p) {
 		s.priorities = append(s.priorities, p)
+	}
+}
+
+// respond adds the latencies of one trial, nil if there are none.
+func (s *spent) respond(l *evidence.Latencies) {
+	switch {
+	case l == nil:
+	case s.latencies == nil:
+		s.latencies = l
+	default:
+		s.latencies.Add(l) // those of another range are of another program
 	}
 }
 

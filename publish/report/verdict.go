@@ -40,6 +40,7 @@ func (b *builder) verdicts() {
 				g.Items = append(g.Items, b.sentence(x))
 			}
 			g.Items = append(g.Items, b.missingAt(c.Name)...)
+			g.Changes = b.changes(c.Name, m.Name)
 			if len(g.Items) > 0 {
 				p.Groups = append(p.Groups, g)
 				p.Compared += len(g.Items)

@@ -1,6 +1,7 @@
 package reading
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,26 +19,36 @@ import (
 )
 
 func (a reader) report() *cobra.Command {
-	var sort string
+	var sort, single, badge string
+	var markdown bool
 	c := &cobra.Command{
 		Use:   "report RUN|FOLDER",
 		Short: "Write the page of a run again",
 		Long: `report writes RUN/report/index.html from the run folder. Use it after an upgrade,
 or for a run from another machine. It measures nothing and needs no driver. If a
-run was killed, report uses the completed blocks.
+run was killed, report uses the completed blocks. If the page would be larger than
+500 KB, every cell has a page of its own, and index.html links to them. Each figure
+is also in RUN/report/figures as SVG, PNG and CSV.
+
+--markdown prints the verdicts as a table for a pull request instead, --single FILE
+writes one page that needs no other file, whatever its size, and --badge FILE
+writes the verdicts as a small SVG picture for a README.
 
 For a folder with several runs it writes FOLDER/index.html, which lists every run
 with the number of its verdicts and a link to its page. If FOLDER contains
 exactly one run, report writes the page of that run.`,
 		Example: `  bakeoff report runs/20260102T030405Z-quick
   bakeoff report --sort lab runs/20260102T030405Z-quick
+  bakeoff report --markdown runs/20260102T030405Z-quick > comment.md
+  bakeoff report --single run.html --badge run.svg runs/20260102T030405Z-quick
   bakeoff report runs                            write an index of all runs`,
 		Args: cli.Between(1, 1, "a run folder, or a folder of runs"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := CheckSort(c, sort); err != nil {
 				return err
 			}
-			if folder := filepath.Clean(args[0]); len(RunsIn(folder)) > 1 {
+			part := markdown || single != "" || badge != ""
+			if folder := filepath.Clean(args[0]); len(RunsIn(folder)) > 1 && !part {
 				if err := report.Index(folder, PageOption(a.version, sort)); err != nil {
 					return err
 				}
@@ -52,6 +63,9 @@ exactly one run, report writes the page of that run.`,
 				return err
 			}
 			a.warnUnplanned(dir)
+			if part {
+				return a.reportParts(dir, sort, single, badge, markdown)
+			}
 			if err := report.Write(dir, PageOption(a.version, sort)); err != nil {
 				return err
 			}
@@ -60,8 +74,50 @@ exactly one run, report writes the page of that run.`,
 		},
 	}
 	SortFlag(c, &sort)
+	c.Flags().BoolVar(&markdown, "markdown", false, "print the verdicts as Markdown and write no page")
+	c.Flags().StringVar(&single, "single", "", "write one self-contained page to `FILE` (- prints it)")
+	c.Flags().StringVar(&badge, "badge", "", "write a badge with the verdicts to `FILE` (- prints it)")
 	c.ValidArgsFunction = completeRuns
 	return c
+}
+
+// reportParts writes what was asked for instead of the page in the run folder.
+func (a reader) reportParts(dir, sort, single, badge string, markdown bool) error {
+	if single != "" {
+		var page bytes.Buffer
+		if err := report.Page(&page, dir, PageOption(a.version, sort)); err != nil {
+			return err
+		}
+		if err := a.writeTo(single, page.Bytes()); err != nil {
+			return err
+		}
+	}
+	if badge != "" {
+		svg, err := report.Badge(dir)
+		if err != nil {
+			return err
+		}
+		if err := a.writeTo(badge, []byte(svg)); err != nil {
+			return err
+		}
+	}
+	if markdown {
+		return report.MarkdownOf(a.Out, dir)
+	}
+	return nil
+}
+
+// writeTo writes a file, or prints it if its name is -.
+func (a reader) writeTo(name string, data []byte) error {
+	if name == "-" {
+		_, err := a.Out.Write(data)
+		return fault.Wrap(fault.Lab, "report", err)
+	}
+	if err := os.WriteFile(name, data, 0o666); err != nil {
+		return fault.Wrap(fault.Invalid, "report", err)
+	}
+	fmt.Fprintln(a.Out, name)
+	return nil
 }
 
 // SortFlag gives a command the flag --sort.
@@ -82,7 +138,8 @@ func CheckSort(c *cobra.Command, value string) error {
 // PageOption is how pages are written: with the defaults of every workload, so
 // that a page can distinguish chosen parameters from defaults.
 func PageOption(version, sort string) report.Option {
-	opt := report.Option{Version: version, Sort: report.Order(sort), Defaults: map[string]param.Values{}}
+	opt := report.Option{Version: version, Sort: report.Order(sort), Files: true,
+		Defaults: map[string]param.Values{}}
 	for _, w := range workloadall.Parsers() {
 		opt.Defaults[w.Doc().Name] = param.Defaults(w.Doc().Params)
 	}

@@ -8,6 +8,7 @@ import (
 	"bakeoff/publish/chart/drift"
 	"bakeoff/publish/chart/percent"
 	"bakeoff/publish/chart/points"
+	"bakeoff/publish/chart/quantile"
 	"bakeoff/publish/chart/strip"
 	"bakeoff/publish/chart/summary"
 )
@@ -20,6 +21,7 @@ func Docs() []chart.Doc {
 		drift.Figure{}.Doc(),
 		percent.Figure{}.Doc(),
 		points.Figure{}.Doc(),
+		quantile.Figure{}.Doc(),
 		strip.Figure{}.Doc(),
 		summary.Figure{}.Doc(),
 	}

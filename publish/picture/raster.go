@@ -1,0 +1,166 @@
+package picture
+
+import (
+	"bytes"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"math"
+	"strconv"
+	"strings"
+
+	"golang.org/x/image/vector"
+)
+
+// canvas is a PNG in the making. scale is the number of pixels of a user unit.
+type canvas struct {
+	image    *image.RGBA
+	scale    float64
+	patterns map[string]*node
+	tiles    map[string]*tile
+}
+
+// PNG returns a drawing of package chart as a PNG with scale pixels for each user unit.
+func PNG(drawing string, scale float64) ([]byte, error) {
+	root, err := parse(drawing)
+	if err != nil {
+		return nil, err
+	}
+	width, height, err := root.size()
+	if err != nil {
+		return nil, err
+	}
+	c := &canvas{scale: scale, patterns: map[string]*node{}, tiles: map[string]*tile{},
+		image: image.NewRGBA(image.Rect(0, 0, int(math.Ceil(width*scale)), int(math.Ceil(height*scale))))}
+	draw.Draw(c.image, c.image.Bounds(), image.White, image.Point{}, draw.Src)
+	c.collect(root)
+	c.draw(root)
+	var b bytes.Buffer
+	encoder := png.Encoder{CompressionLevel: png.BestSpeed}
+	if err := encoder.Encode(&b, c.image); err != nil {
+		return nil, err
+	}
+	return b.Bytes(), nil
+}
+
+// collect finds the patterns.
+func (c *canvas) collect(n *node) {
+	if n.name == "pattern" {
+		c.patterns[n.attrs["id"]] = n
+	}
+	for _, child := range n.children {
+		c.collect(child)
+	}
+}
+
+// draw draws an element and what is in it.
+func (c *canvas) draw(n *node) {
+	switch n.name {
+	case "defs", "title", "desc":
+		return
+	case "rect":
+		x, y, w, h := n.number("x"), n.number("y"), n.number("width"), n.number("height")
+		box := shape{{{x, y}, {x + w, y}, {x + w, y + h}, {x, y + h}, {x, y}}}
+		c.fill(n, box)
+		c.stroke(n, box)
+	case "line":
+		c.stroke(n, shape{{{n.number("x1"), n.number("y1")}, {n.number("x2"), n.number("y2")}}})
+	case "path":
+		s := pathOf(n.attrs["d"])
+		if fill := n.get("fill"); fill != "" && fill != "none" {
+			c.fill(n, s)
+		}
+		c.stroke(n, s)
+	case "text":
+		c.text(n)
+	}
+	for _, child := range n.children {
+		c.draw(child)
+	}
+}
+
+// fill fills a shape with the color or the pattern of an element.
+func (c *canvas) fill(n *node, s shape) {
+	fill := n.get("fill")
+	if id, ok := strings.CutPrefix(fill, "url(#"); ok {
+		c.pattern(strings.TrimSuffix(id, ")"), s)
+		return
+	}
+	if fill == "" {
+		fill = "#000000"
+	}
+	if paint, ok := paintOf(fill, n.get("opacity")); ok {
+		c.paint(image.NewUniform(paint), s)
+	}
+}
+
+// stroke draws the outline of a shape.
+func (c *canvas) stroke(n *node, s shape) {
+	width := 1.0
+	if v, err := strconv.ParseFloat(n.get("stroke-width"), 64); err == nil {
+		width = v
+	}
+	paint, ok := paintOf(n.get("stroke"), n.get("opacity"))
+	if !ok || !(width > 0) {
+		return
+	}
+	lines := dashed(s, n.get("stroke-dasharray"))
+	c.paint(image.NewUniform(paint), outline(lines, width, n.get("stroke-linecap") == "round"))
+}
+
+// paintOf reads a color "#rrggbb" or "#rgb"; false for none.
+func paintOf(text, opacity string) (color.NRGBA, bool) {
+	digits, ok := strings.CutPrefix(text, "#")
+	if len(digits) == 3 {
+		digits = string([]byte{digits[0], digits[0], digits[1], digits[1], digits[2], digits[2]})
+	}
+	v, err := strconv.ParseUint(digits, 16, 32)
+	if !ok || err != nil || len(digits) != 6 {
+		return color.NRGBA{}, false
+	}
+	alpha := 1.0
+	if a, err := strconv.ParseFloat(opacity, 64); err == nil {
+		alpha = min(max(a, 0), 1)
+	}
+	return color.NRGBA{R: uint8(v >> 16), G: uint8(v >> 8), B: uint8(v), A: uint8(math.Round(255 * alpha))}, true
+}
+
+// paint fills polygons, all of the same orientation, with a source of colors.
+func (c *canvas) paint(source image.Image, s shape) {
+	box := c.bounds(s)
+	if box.Empty() {
+		return
+	}
+	r := vector.NewRasterizer(box.Dx(), box.Dy())
+	at := func(p point) (x, y float32) {
+		return float32(p.x*c.scale - float64(box.Min.X)), float32(p.y*c.scale - float64(box.Min.Y))
+	}
+	for _, line := range s {
+		if len(line) < 3 {
+			continue
+		}
+		r.MoveTo(at(line[0]))
+		for _, p := range line[1:] {
+			r.LineTo(at(p))
+		}
+		r.ClosePath()
+	}
+	r.Draw(c.image, box, source, box.Min)
+}
+
+// bounds is the part of the image that a shape touches.
+func (c *canvas) bounds(s shape) image.Rectangle {
+	lo, hi := point{math.Inf(1), math.Inf(1)}, point{math.Inf(-1), math.Inf(-1)}
+	for _, line := range s {
+		for _, p := range line {
+			lo.x, lo.y = min(lo.x, p.x), min(lo.y, p.y)
+			hi.x, hi.y = max(hi.x, p.x), max(hi.y, p.y)
+		}
+	}
+	if lo.x > hi.x {
+		return image.Rectangle{}
+	}
+	return image.Rect(int(math.Floor(lo.x*c.scale)), int(math.Floor(lo.y*c.scale)), int(math.Ceil(hi.x*c.scale))+1,
+		int(math.Ceil(hi.y*c.scale))+1).Intersect(c.image.Bounds())
+}

@@ -1,0 +1,86 @@
+package report
+
+import (
+	"fmt"
+	"html"
+	"math"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/store"
+	"bakeoff/publish/chart"
+)
+
+// Badge returns the verdicts of a run as a small SVG picture for a README: in words, and
+// in a color. A run that is not to be trusted says so instead. Errors are those of Write.
+func Badge(runDir string) (string, error) {
+	run, err := store.Open(runDir)
+	if err != nil {
+		return "", fault.Op("report", err)
+	}
+	defer run.Close()
+	e, err := load(run)
+	if err != nil {
+		return "", fault.Op("report", err)
+	}
+	b := newBuilder(e)
+	b.head()
+	b.checked()
+	b.verdicts()
+	text, color := b.badgeText()
+	return badge("bakeoff", text, color), nil
+}
+
+// The grounds of badges. White text has a contrast of 4.5 to 1 at least on each.
+const (
+	badgeName  = "#3d464e"
+	badgeAlarm = "#a3120a"
+	badgePlain = "#566069"
+)
+
+var badgeColors = map[chart.Mark]string{chart.Better: "#1c5690", chart.Worse: "#9c430f", chart.Same: "#32624a"}
+
+// badgeText is what a badge says, and its color: that of the worst verdict that there is.
+func (b *builder) badgeText() (text, color string) {
+	switch {
+	case len(b.unplanned) > 0:
+		return "not as planned", badgeAlarm
+	case b.results.Twin != nil && b.results.Twin.Different:
+		return "do not trust: the twin differs", badgeAlarm
+	case len(b.page.Tally) == 0:
+		return "no verdict", badgePlain
+	}
+	var words []string
+	color = badgePlain
+	has := map[chart.Mark]bool{}
+	for _, t := range b.page.Tally {
+		words = append(words, fmt.Sprintf("%d %s", t.Count, t.Word))
+		has[t.Mark] = true
+	}
+	for _, m := range []chart.Mark{chart.Better, chart.Same, chart.Worse} {
+		if has[m] {
+			color = badgeColors[m]
+		}
+	}
+	if b.results.Ended == "" || b.results.Ended == analysis.EndedInterrupted {
+		words = append(words, "unfinished")
+	}
+	return strings.Join(words, ", "), color
+}
+
+// badge draws a badge.
+func badge(name, text, color string) string {
+	const height, pad = 20.0, 7.0
+	left := math.Ceil(chart.TextWidth(name)) + 2*pad
+	width := left + math.Ceil(chart.TextWidth(text)) + 2*pad
+	name, text = html.EscapeString(name), html.EscapeString(text)
+	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%g" height="%g" viewBox="0 0 %g %g" role="img" `+
+		`aria-labelledby="bakeoff-badge"><title id="bakeoff-badge">%s: %s</title>`+
+		`<rect width="%g" height="%g" rx="3" fill="%s"/><rect x="%g" width="%g" height="%g" rx="3" fill="%s"/>`+
+		`<rect x="%g" width="6" height="%g" fill="%s"/><g fill="#ffffff" font-family="system-ui, sans-serif" `+
+		`font-size="12.5"><text x="%g" y="14.5">%s</text><text x="%g" y="14.5">%s</text></g></svg>`+"\n",
+		width, height, width, height, name, text,
+		width, height, badgeName, left, width-left, height, color,
+		left, height, color, pad, name, left+pad, text)
+}

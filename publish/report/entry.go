@@ -1,0 +1,124 @@
+package report
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/evidence"
+	"bakeoff/lab/store"
+	"bakeoff/publish/chart"
+)
+
+// Entry is what an index says of a run. Its text is harmless to a terminal, and not
+// escaped for HTML.
+type Entry struct {
+	Name       string   `json:"name"` // of the folder
+	Lab        string   `json:"lab"`  // "" if the results cannot be read
+	Lead       string   `json:"lead"`
+	Machine    string   `json:"machine"` // the model of its CPU; "" if it is not known
+	Baseline   string   `json:"baseline"`
+	Contenders []Side   `json:"contenders"` // the baseline and those that are compared with it
+	Workloads  []string `json:"workloads"`
+	// Begun is when the first trial began, zero without a journal; When says the same, and
+	// until when, in words.
+	Begun     time.Time  `json:"begun"`
+	When      string     `json:"when"`
+	Ends      string     `json:"ends"`
+	Tally     []Tally    `json:"tally"`
+	Decisions []Decision `json:"decisions"`
+	Alarm     bool       `json:"alarm"`     // the twin differs
+	Unplanned string     `json:"unplanned"` // how it differs from what it registered; "" if it does not
+	Problem   string     `json:"problem"`   // why it cannot be read; "" if it can
+	Page      bool       `json:"page"`      // it has a page
+}
+
+// Side is one contender.
+type Side struct{ Name, Driver string }
+
+// Decision is one verdict of a run.
+type Decision struct {
+	Contender, Cell, Workload, Metric string
+	Mark                              chart.Mark
+	Word                              string
+	Short                             string // the difference in a column of a table
+}
+
+// Tally counts the verdicts of one kind.
+type Tally = tally
+
+// Describe reads what an index says of the run in a folder. A run that cannot be read has a
+// Problem.
+func Describe(runDir string) Entry {
+	out := Entry{Name: safetext.Line(filepath.Base(runDir))}
+	unreadable := func(err error) Entry {
+		out.Problem = safetext.Clip(safetext.Line(err.Error()), 300)
+		return out
+	}
+	run, err := store.Open(runDir)
+	if err != nil {
+		return unreadable(err)
+	}
+	defer run.Close()
+	if info, err := fs.Stat(run.FS(), store.ReportFile); err == nil && info.Mode().IsRegular() {
+		out.Page = true
+	}
+	data, err := run.Results()
+	if fault.Is(err, fault.NotFound) {
+		err = errors.New("no results yet")
+	}
+	if err != nil {
+		return unreadable(err)
+	}
+	e := &contents{base: out.Name, unplanned: evidence.Unplanned(run)}
+	if e.results, err = decode(data); err != nil {
+		return unreadable(err)
+	}
+	e.readPlan(run)
+	if e.lines, err = run.Journal(); err != nil {
+		out.Problem = "the journal is damaged"
+	}
+	if fp, err := run.Fingerprint(e.results.Baseline); err == nil {
+		out.Machine = safetext.Clip(safetext.Line(fp.Facts["cpu.model"]), 100)
+	}
+	e.tidy()
+	out.describe(newBuilder(e))
+	return out
+}
+
+// describe fills in what the results say.
+func (out *Entry) describe(b *builder) {
+	b.head()
+	b.alarm()
+	b.verdicts()
+	r := &b.results
+	out.Lab, out.Lead, out.Baseline = b.page.Title, b.page.Lead, r.Baseline
+	out.Begun, out.When, out.Ends = b.begun(), b.when(), analysis.EndedText(r.Ended)
+	out.Tally, out.Alarm = b.page.Tally, r.Twin != nil && r.Twin.Different
+	if len(b.unplanned) > 0 {
+		out.Unplanned = safetext.Clip(b.unplanned[0], 300)
+	}
+	workloads := map[string]string{}
+	for _, k := range r.Cells {
+		workloads[k.Name] = k.Workload
+		if !slices.Contains(out.Workloads, k.Workload) {
+			out.Workloads = append(out.Workloads, k.Workload)
+		}
+	}
+	for _, c := range r.Contenders {
+		if !b.isTwin(c.Name) {
+			out.Contenders = append(out.Contenders, Side{c.Name, c.Driver})
+		}
+	}
+	for _, g := range b.page.Groups {
+		for _, s := range g.Items {
+			out.Decisions = append(out.Decisions, Decision{s.Contender, g.Cell, workloads[g.Cell], g.Metric, s.Mark, s.Word,
+				s.Short})
+		}
+	}
+}

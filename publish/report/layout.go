@@ -1,0 +1,98 @@
+package report
+
+import (
+	"bytes"
+	"path"
+
+	"bakeoff/lab/store"
+)
+
+// pageLimit is the size in bytes above which a page is cut: each cell then has a page of
+// its own, and index.html stays the entry.
+const pageLimit = 500_000
+
+// pages are the pages of a report, by name in the folder of the run.
+type pages struct {
+	main  []byte
+	cells []cellPage
+	// home is the page of each figure that is not on the main one.
+	home map[string]string
+}
+
+// cellPage is the page of one cell.
+type cellPage struct {
+	Name string // of the file
+	Cell string
+	text []byte
+}
+
+// where is the place of a figure, relative to the folder of the run.
+func (p *pages) where(name string) string {
+	file := store.ReportFile
+	if home, ok := p.home[name]; ok {
+		file = path.Join(path.Dir(store.ReportFile), home)
+	}
+	return file + "#figure-" + name
+}
+
+// apart is what the template of a page for one cell shows.
+type apart struct {
+	CSP, Version, Title string
+	Lead                string
+	Cell                cell
+	Costs, Strips       []figure
+}
+
+// layOut writes the pages of a report: one, or several if it would be too large.
+func layOut(b *builder, opt Option) (*pages, error) {
+	p := &b.page
+	var main bytes.Buffer
+	if err := render(&main, *p); err != nil {
+		return nil, err
+	}
+	if main.Len() <= pageLimit || opt.Single || len(p.Cells) < 2 {
+		return &pages{main: main.Bytes()}, nil
+	}
+	out := &pages{home: map[string]string{}}
+	taken := map[string]bool{}
+	for i := range p.Cells {
+		k := &p.Cells[i]
+		k.Page = freeName("cell-"+Slug(k.Name), taken) + ".html"
+		a := apart{CSP: p.CSP, Version: p.Version, Title: k.Name + ", " + p.Title, Lead: p.Lead, Cell: *k}
+		for _, c := range p.Costs {
+			if c.Cell == k.Name {
+				a.Costs = c.Figures
+			}
+		}
+		for _, s := range p.Strips {
+			if s.Cell == k.Name {
+				a.Strips = append(a.Strips, s)
+			}
+		}
+		for _, fs := range [][]figure{k.Figures, a.Costs, a.Strips} {
+			for _, f := range fs {
+				out.home[f.Name] = k.Page
+			}
+		}
+		if k.Latency != nil {
+			out.home[k.Latency.Name] = k.Page
+		}
+		var text bytes.Buffer
+		if err := pageTemplate.ExecuteTemplate(&text, "apart", a); err != nil {
+			return nil, err
+		}
+		out.cells = append(out.cells, cellPage{k.Page, k.Name, text.Bytes()})
+	}
+	p.Apart = true
+	main.Reset()
+	if err := render(&main, *p); err != nil {
+		return nil, err
+	}
+	out.main = main.Bytes()
+	return out, nil
+}
+
+func freeName(name string, taken map[string]bool) string {
+	b := builder{taken: taken}
+	return b.named(name)
+}
