@@ -66,8 +66,10 @@ func commands() []command {
 		{"put", "write standard input to a file, atomically", runPut},
 		{"get", "print a file", runGet},
 		{"dial", "connect standard input and output to an address", runDial},
+		{"boot-events", "print the kernel's log and the processes that it recorded since it booted (Linux)", runBootEvents},
 		{"list", "print the native workloads and their parameters", runList},
-		{"serve", "serve one host after another on standard input and output, a device, or a TCP or vsock port, or dial one",
+		{"serve", "serve one host after another on standard input and output, a device, or a TCP or vsock port, or dial " +
+			"one",
 			runServe},
 		{"subject", "run a helper of the drivers' test suite in an environment", runSubject},
 	}

@@ -4,6 +4,7 @@ package all
 import (
 	"bakeoff/measure/boot"
 	"bakeoff/measure/boot/dmesg"
+	"bakeoff/measure/boot/linux"
 	"bakeoff/measure/boot/tslog"
 )
 
@@ -12,6 +13,7 @@ import (
 func Sources() []boot.Source {
 	return []boot.Source{
 		tslog.New(),
+		linux.New(),
 		dmesg.New(),
 	}
 }

@@ -1,0 +1,205 @@
+package linux
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/measure/boot"
+)
+
+// Lines that bakeoff-agent boot-events writes besides the trace and the kernel log: what
+// was lost, and readings of the clocks of both, each between two readings of
+// CLOCK_MONOTONIC, in nanoseconds.
+const (
+	magic      = "# bakeoff boot events 1"
+	lost       = "# lost: "
+	logClock   = "# clock: "
+	traceClock = "# trace clock: "
+)
+
+// reading is what two clocks showed: the first was between after and before when the
+// second showed at. All are nanoseconds.
+type reading struct{ after, at, before int64 }
+
+// event is a line of the trace about a process.
+type event struct {
+	line  int
+	at    int64 // microseconds
+	comm  string
+	pid   string // that did it
+	kind  string // fork, exec, exit
+	other string // fork: the child; exec: the file
+	child string // fork: the name of the child
+}
+
+// input is a file, taken apart.
+type input struct {
+	log    []byte // the file with the lines of the trace blanked; nil without a kernel log
+	events []event
+	notes  []boot.Note
+	// The clocks of the kernel log and of the trace, against CLOCK_MONOTONIC; nil if
+	// nobody read them.
+	clock, trace *reading
+}
+
+// split takes a file apart into a kernel log and a trace.
+func split(file string, data []byte) (in input, err error) {
+	log := make([]byte, 0, len(data))
+	number, logged := 0, false
+	for line := range bytes.Lines(data) {
+		number++
+		text := bytes.TrimRight(line, "\r\n")
+		switch {
+		case len(text) > boot.MaxLine:
+			return in, fault.New(fault.Invalid, "%sthe line has more than %d bytes; this is no kernel log", boot.At(file,
+				number),
+				boot.MaxLine)
+		case bytes.HasPrefix(text, []byte("#")):
+			if err := in.comment(file, number, string(text)); err != nil {
+				return in, err
+			}
+			log = append(log, '\n')
+			continue
+		}
+		if e, ok, problem := parseEvent(string(text)); problem != "" {
+			return in, fault.New(fault.Invalid, "%s%s", boot.At(file, number), problem)
+		} else if ok {
+			e.line = number
+			in.events = append(in.events, e)
+			log = append(log, '\n')
+			continue
+		}
+		logged = logged || len(bytes.TrimSpace(text)) > 0
+		log = append(log, line...)
+	}
+	if logged {
+		in.log = log
+	} else if len(in.events) == 0 {
+		return in, fault.New(fault.Invalid, "%sthe file has neither kernel messages nor process events; record the boot "+
+			"again",
+			boot.At(file, max(number, 1)))
+	}
+	return in, nil
+}
+
+// comment reads a line that begins with #.
+func (in *input) comment(file string, number int, text string) error {
+	if what, ok := strings.CutPrefix(text, lost); ok {
+		in.notes = append(in.notes, boot.Note{Source: name, Lost: true, Text: strings.ToValidUTF8(what, "\uFFFD")})
+		return nil
+	}
+	for word, to := range map[string]**reading{logClock: &in.clock, traceClock: &in.trace} {
+		if what, ok := strings.CutPrefix(text, word); ok {
+			r, ok := parseReading(what)
+			if !ok {
+				return fault.New(fault.Invalid, "%sthis should be three times in nanoseconds; record the boot again",
+					boot.At(file, number))
+			}
+			*to = &r
+			return nil
+		}
+	}
+	// # entries-in-buffer/entries-written: 140080/250280   #P:4
+	what, ok := strings.CutPrefix(text, "# entries-in-buffer/entries-written: ")
+	if !ok {
+		return nil
+	}
+	counts, _, _ := strings.Cut(what, " ")
+	kept, written, ok := strings.Cut(counts, "/")
+	k, err1 := strconv.ParseUint(kept, 10, 63)
+	w, err2 := strconv.ParseUint(written, 10, 63)
+	if !ok || err1 != nil || err2 != nil || k > w {
+		return fault.New(fault.Invalid, "%sthese are no counts of entries; copy the file trace again", boot.At(file,
+			number))
+	}
+	if k < w {
+		in.notes = append(in.notes, boot.Note{Source: name, Lost: true, Text: fmt.Sprintf("The kernel overwrote %d of "+
+			"%d events, "+
+			"because the buffer of its tracing was full. Make it larger (trace_buf_size=16M).", w-k, w)})
+	}
+	return nil
+}
+
+// parseReading reads "AFTER AT BEFORE".
+func parseReading(s string) (r reading, ok bool) {
+	words := strings.Fields(s)
+	if len(words) != 3 {
+		return r, false
+	}
+	for i, to := range []*int64{&r.after, &r.at, &r.before} {
+		n, err := strconv.ParseInt(words[i], 10, 62)
+		if err != nil || n < 0 {
+			return r, false
+		}
+		*to = n
+	}
+	return r, r.after <= r.before
+}
+
+// parseEvent reads a line such as
+//
+//	sh-45      [000] .....     1.234567: sched_process_fork: comm=sh pid=45 child_comm=sh child_pid=46
+//
+// Older kernels have no flags.
+func parseEvent(line string) (e event, ok bool, problem string) {
+	before, after, found := strings.Cut(line, ": sched_process_")
+	if !found {
+		return e, false, ""
+	}
+	kind, text, found := strings.Cut(after, ": ")
+	if !found || kind != "fork" && kind != "exec" && kind != "exit" {
+		return e, false, ""
+	}
+	i := strings.LastIndexByte(before, ' ')
+	at, ok := micros(before[i+1:])
+	task, _, _ := strings.Cut(before, " [")
+	task = strings.TrimSpace(task)
+	dash := strings.LastIndexByte(task, '-')
+	if !ok || dash < 0 || !digits(task[dash+1:]) {
+		return e, false, "this event has no task or no time in seconds; use the clock local (trace_clock)"
+	}
+	e = event{at: at, comm: clean(task[:dash]), pid: task[dash+1:], kind: kind}
+	switch kind {
+	case "fork":
+		e.child = clean(field(text, "child_comm=", " child_pid="))
+		e.other = field(text, "child_pid=", " ")
+		if !digits(e.other) {
+			return e, false, "this event does not name the new process"
+		}
+	case "exec":
+		e.other = clean(field(text, "filename=", " pid="))
+		if e.other == "" {
+			return e, false, "this event does not name the program"
+		}
+	}
+	return e, true, ""
+}
+
+// field is what lies between two words of s, or after the first.
+func field(s, from, to string) string {
+	_, s, _ = strings.Cut(s, from)
+	if i := strings.LastIndex(s, to); i >= 0 {
+		s = s[:i]
+	}
+	return s
+}
+
+func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+
+func digits(s string) bool {
+	return s != "" && len(s) <= 9 && strings.Trim(s, "0123456789") == ""
+}
+
+// micros reads SECONDS.MICROSECONDS.
+func micros(s string) (int64, bool) {
+	whole, part, ok := strings.Cut(s, ".")
+	if !ok || len(part) != 6 || !digits(whole) || !digits(part) {
+		return 0, false
+	}
+	a, _ := strconv.ParseInt(whole, 10, 64)
+	b, _ := strconv.ParseInt(part, 10, 64)
+	return a*1e6 + b, true
+}

@@ -1,0 +1,260 @@
+package linux
+
+import (
+	"fmt"
+	"strings"
+
+	"bakeoff/measure/boot"
+	"bakeoff/measure/boot/printk"
+)
+
+// consoleTime is the least time, in microseconds, that is shown as the output of a line.
+const consoleTime = 10
+
+// Names of spans that are no functions.
+const (
+	spanKernel    = "kernel"
+	spanPrintk    = "printk"
+	spanProbe     = "probe"
+	spanInitramfs = "unpack initramfs"
+)
+
+// kernelLog builds the trees of the kernel log.
+type kernelLog struct {
+	root     *node
+	userland int64 // when the kernel starts process 1; -1 if the log does not say
+	open     map[string][]*pending
+	threads  map[string]*node // of initcalls of other threads, and of process 1
+	order    []string         // the keys of threads
+	probes   []*node          // that fit nowhere
+	unpack   *node
+	plain    *printk.Line // the line before, if no initcall was open
+	returned *printk.Line // the line before, if it ended an initcall
+	fine     bool         // durations are microseconds, and no longer whole timer ticks
+	lostHead int
+}
+
+// pending is an initcall that was called and has not returned.
+type pending struct {
+	symbol string
+	node   *node
+}
+
+// kernel adds what the kernel log says.
+func (b *builder) kernel(log printk.Log) {
+	lines := log.Lines
+	b.r.Notes = append(b.r.Notes, log.Notes(name)...)
+	marks, _ := log.Marks()
+	b.r.Marks = append(b.r.Marks, marks...)
+	k := kernelLog{root: &node{name: spanKernel, start: lines[0].At}, userland: -1, open: map[string][]*pending{},
+		threads: map[string]*node{}}
+	for _, m := range marks {
+		if m.Name == boot.MarkUserland {
+			k.userland = m.At
+		}
+	}
+	last := lines[len(lines)-1].At
+	if k.root.end = last; k.userland >= 0 {
+		k.root.end = k.userland
+	}
+	for i := range lines {
+		k.line(&lines[i])
+	}
+	k.write(b, last)
+	if k.lostHead > 0 {
+		b.note(true, fmt.Sprintf("%d initcalls return that the log does not call: the kernel overwrote its log. Make it "+
+			"larger "+
+			"(log_buf_len=4M).", k.lostHead))
+	}
+}
+
+// write adds the trees to the recording.
+func (k *kernelLog) write(b *builder, last int64) {
+	main := b.track(boot.Track{Name: "kernel", ID: "1", Parent: -1, Kind: boot.KindKernel})
+	k.root.finish()
+	k.root.write(&b.r, main, -1)
+	for _, pid := range k.order {
+		t := k.threads[pid]
+		t.end = last
+		t.finish()
+		at := b.track(boot.Track{Name: "initcalls of " + pid, ID: pid, Parent: -1, Kind: boot.KindKernel})
+		for _, c := range t.children {
+			c.write(&b.r, at, -1)
+		}
+	}
+	for i, lane := range k.probes {
+		lane.end = last
+		lane.finish()
+		at := b.track(boot.Track{Name: fmt.Sprint("other probes ", i+1), Parent: -1, Kind: boot.KindKernel})
+		for _, c := range lane.children {
+			c.write(&b.r, at, -1)
+		}
+	}
+	if k.unpack != nil {
+		if k.unpack.open {
+			k.unpack.end = last
+		}
+		k.unpack.write(&b.r, b.track(boot.Track{Name: spanInitramfs, Parent: -1, Kind: boot.KindKernel}), -1)
+	}
+}
+
+func (k *kernelLog) line(l *printk.Line) {
+	m, ok := parseMessage(l.Text)
+	if m.pid == "0" && k.early(l) {
+		m.pid = "1" // process 1 goes on where the idle thread began
+	}
+	k.gap(l, m)
+	k.plain, k.returned = nil, nil
+	k.fine = k.fine || ok && m.took%1000 != 0
+	switch {
+	case ok && m.kind == "calling":
+		k.calling(l, m)
+	case ok && m.kind == "initcall":
+		k.initcall(l, m)
+	case ok:
+		k.probe(l, m)
+	default:
+		k.other(l)
+	}
+}
+
+// gap adds what passed since the line before while no initcall was open. Between two
+// initcalls the kernel writes the line of the first, and nothing else.
+func (k *kernelLog) gap(l *printk.Line, m message) {
+	if !k.early(l) {
+		return
+	}
+	switch {
+	case k.plain != nil && l.At > k.plain.At:
+		title, arg := printk.Name(k.plain.Text)
+		k.root.children = append(k.root.children, &node{name: title, arg: arg, start: k.plain.At, end: l.At})
+	case k.returned != nil && m.kind == "calling" && m.pid == "1" && l.At >= k.returned.At+consoleTime:
+		k.root.children = append(k.root.children, &node{name: spanPrintk, start: k.returned.At, end: l.At})
+	}
+}
+
+func (k *kernelLog) early(l *printk.Line) bool { return k.userland < 0 || l.At <= k.userland }
+
+// parent is the tree of a thread at the time of a line.
+func (k *kernelLog) parent(l *printk.Line, pid string) *node {
+	if open := k.open[pid]; len(open) > 0 {
+		return open[len(open)-1].node
+	}
+	if pid == "1" && k.early(l) {
+		return k.root
+	}
+	t := k.threads[pid]
+	if t == nil {
+		t = &node{}
+		k.threads[pid] = t
+		k.order = append(k.order, pid)
+	}
+	return t
+}
+
+func (k *kernelLog) calling(l *printk.Line, m message) {
+	parent := k.parent(l, m.pid)
+	n := &node{name: m.name, arg: m.argument(), start: l.At, end: l.At, open: true}
+	if i := len(parent.children); i > 0 {
+		n.start = max(n.start, parent.children[i-1].end)
+	}
+	parent.children = append(parent.children, n)
+	k.open[m.pid] = append(k.open[m.pid], &pending{m.symbol, n})
+}
+
+func (k *kernelLog) initcall(l *printk.Line, m message) {
+	pid, depth := k.find(m.symbol, l.Caller)
+	if depth < 0 {
+		k.lostHead++
+		k.place(&node{name: m.name, arg: m.argument(), start: l.At - m.took, end: l.At}, k.root)
+		return
+	}
+	for _, p := range k.open[pid][depth:] { // those above have no end
+		p.node.end, p.node.open = l.At, false
+	}
+	n := k.open[pid][depth].node
+	n.arg = m.argument()
+	k.open[pid] = k.open[pid][:depth]
+	if pid == "1" && depth == 0 {
+		k.returned = l
+	}
+	n.finish()
+	wrote := l.At - m.took - n.start
+	if len(n.children) > 0 {
+		wrote = min(wrote, n.children[0].start-n.start)
+	}
+	if k.fine && wrote >= consoleTime {
+		n.children = append([]*node{{name: spanPrintk, start: n.start, end: n.start + wrote}}, n.children...)
+	}
+}
+
+// find finds the open call of a symbol: by the thread that logs, or by the symbol alone.
+func (k *kernelLog) find(symbol, caller string) (pid string, depth int) {
+	look := func(open []*pending) int {
+		for i := len(open) - 1; i >= 0; i-- {
+			if open[i].symbol == symbol {
+				return i
+			}
+		}
+		return -1
+	}
+	if pid, ok := strings.CutPrefix(caller, "T"); ok {
+		if i := look(k.open[pid]); i >= 0 {
+			return pid, i
+		}
+	}
+	for _, pid := range append([]string{"1"}, k.order...) {
+		if i := look(k.open[pid]); i >= 0 {
+			return pid, i
+		}
+	}
+	return "", -1
+}
+
+func (k *kernelLog) probe(l *printk.Line, m message) {
+	n := &node{name: spanProbe, arg: strings.TrimSpace(m.name + " " + m.result), start: l.At - m.took, end: l.At}
+	if pid, ok := strings.CutPrefix(l.Caller, "T"); ok && len(k.open[pid]) > 0 {
+		k.place(n, k.parent(l, pid))
+		return
+	}
+	var only *node
+	for _, pid := range append([]string{"1"}, k.order...) {
+		if open := k.open[pid]; len(open) > 0 && open[len(open)-1].node.start <= n.start+slack {
+			if only != nil {
+				only = nil // several threads may have done it
+				break
+			}
+			only = open[len(open)-1].node
+		}
+	}
+	k.place(n, only)
+}
+
+// place adds n to a tree, or, if it does not fit, to the first of the others where it does.
+func (k *kernelLog) place(n, where *node) {
+	if where != nil && where.add(n) {
+		return
+	}
+	n.start = max(n.start, 0)
+	for _, lane := range k.probes {
+		if lane.add(n) {
+			return
+		}
+	}
+	lane := &node{}
+	k.probes = append(k.probes, lane)
+	lane.add(n)
+}
+
+func (k *kernelLog) other(l *printk.Line) {
+	if len(k.open["1"]) == 0 {
+		k.plain = l
+	}
+	switch {
+	case k.unpack == nil && strings.HasPrefix(l.Text, "Trying to unpack rootfs image as initramfs"):
+		k.unpack = &node{name: spanInitramfs, start: l.At, end: l.At, open: true}
+	case k.unpack != nil && k.unpack.open && strings.HasPrefix(l.Text, "Freeing initrd memory: "):
+		k.unpack.end, k.unpack.open = l.At, false
+		k.unpack.arg = strings.TrimPrefix(l.Text, "Freeing initrd memory: ")
+	}
+}

@@ -1,0 +1,125 @@
+// Package linux is the source of Linux boots: the kernel log with initcall_debug, and
+// the processes that the kernel's tracing recorded.
+//
+// The kernel logs, among other lines,
+//
+//	calling  NAME+OFFSET/SIZE [MODULE] @ PID
+//	probe of DEVICE returned RESULT after N usecs
+//	initcall NAME+OFFSET/SIZE [MODULE] returned RESULT after N usecs
+//
+// and the file trace of tracefs holds
+//
+//	COMM-PID [CPU] FLAGS SECONDS: sched_process_exec: filename=FILE pid=PID old_pid=PID
+//
+// with sched_process_fork and sched_process_exit. The clock of the trace differs from
+// that of the log by a constant, which readings of both tell.
+//
+// Source: init/main.c, drivers/base/dd.c, include/trace/events/sched.h of Linux 6.1.
+package linux
+
+import (
+	"bytes"
+
+	"bakeoff/base/fault"
+	"bakeoff/measure/boot"
+	"bakeoff/measure/boot/printk"
+)
+
+// New returns the source.
+func New() boot.Source { return source{} }
+
+type source struct{}
+
+const name = "linux"
+
+// Doc implements boot.Source.
+func (source) Doc() boot.SourceDoc {
+	return boot.SourceDoc{
+		Name:  name,
+		Reads: "the kernel log of Linux with initcall_debug, and processes from tracefs",
+		Get: "boot with initcall_debug log_buf_len=4M trace_event=sched:sched_process_fork,sched:sched_process_exec," +
+			"sched:sched_process_exit, then bakeoff-agent boot-events > FILE (or: dmesg; cat /sys/kernel/tracing/trace)",
+		Says: "An initcall lies between the line calling and the line initcall. What the kernel did between the line " +
+			"calling and " +
+			"the start of the function is the span printk: it wrote the line to the console. The span kernel runs from " +
+			"the first line to " +
+			"the start of process 1; what no initcall covers is cut at the lines of the log, and each part has the name of " +
+			"the line before it. Only the ends of probes are logged, so a probe begins as long before its line as it " +
+			"says. A probe that fits " +
+			"into the initcall that is open belongs to it. Until the kernel has a clock source, these durations are whole " +
+			"timer ticks. " +
+			"Processes are copies of their parents until they execute a program.",
+	}
+}
+
+var (
+	wordCalling  = []byte("calling  ")
+	wordInitcall = []byte("initcall ")
+	wordSched    = []byte("sched_process_")
+)
+
+// Recognizes implements boot.Source.
+func (source) Recognizes(head []byte) bool {
+	if bytes.HasPrefix(head, []byte(magic)) {
+		return true
+	}
+	if printk.Stamped(head) && bytes.Contains(head, []byte("Linux version ")) {
+		return true
+	}
+	for _, word := range [][]byte{wordCalling, wordInitcall, wordSched} {
+		if bytes.Contains(head, word) {
+			return true
+		}
+	}
+	return false
+}
+
+// Read implements boot.Source.
+func (source) Read(file string, data []byte) (boot.Recording, error) {
+	if err := boot.CheckSize(file, data); err != nil {
+		return boot.Recording{}, err
+	}
+	in, err := split(file, data)
+	if err != nil {
+		return boot.Recording{}, err
+	}
+	b := builder{r: boot.Recording{
+		Schema: boot.Schema, System: "linux", Tracks: []boot.Track{}, Spans: []boot.Span{}, Marks: []boot.Mark{},
+		Notes: in.notes,
+	}}
+	if in.log != nil {
+		log, err := printk.Parse(file, in.log)
+		if err != nil {
+			return boot.Recording{}, err
+		}
+		if log.Hz != 1e6 {
+			return boot.Recording{}, fault.New(fault.Invalid, "%sLinux logs microseconds, and this log does not; name "+
+				"another "+
+				"--source", boot.At(file, log.Lines[0].Number))
+		}
+		b.r.Clocks = append(b.r.Clocks, boot.Clock{Name: "log", Source: name, Hz: 1e6, UncertaintyNS: boot.Exact()})
+		b.kernel(log)
+	}
+	if len(in.events) > 0 {
+		b.placeTrace(in)
+		b.processes(in.events)
+	}
+	b.placeMonotonic(in)
+	boot.SortMarks(&b.r)
+	return b.r, nil
+}
+
+// builder makes a recording.
+type builder struct {
+	r     boot.Recording
+	trace int // the clock of the processes
+}
+
+func (b *builder) track(t boot.Track) int {
+	b.r.Tracks = append(b.r.Tracks, t)
+	return len(b.r.Tracks) - 1
+}
+
+func (b *builder) note(lost bool, text string) {
+	b.r.Notes = append(b.r.Notes, boot.Note{Source: name, Lost: lost, Text: text})
+}

@@ -1,0 +1,173 @@
+package linux
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"bakeoff/measure/boot"
+	"bakeoff/measure/boot/boottest"
+)
+
+func TestLinux(t *testing.T) { boottest.Run(t, New()) }
+
+// tree lists the spans of a recording with their depth.
+func tree(r boot.Recording) string {
+	var b strings.Builder
+	for i, s := range r.Spans {
+		open := ""
+		if s.Open {
+			open = " open"
+		}
+		fmt.Fprintf(&b, "%s%s %d-%d%s on %s\n", strings.Repeat("  ", len(r.Path(i))-1), s.Label(), s.Start, s.End, open,
+			r.Tracks[s.Track].Name)
+	}
+	return b.String()
+}
+
+func read(t *testing.T, text string) boot.Recording {
+	t.Helper()
+	r, err := New().Read("x", []byte(text))
+	boottest.Check(t, New(), "x", r, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func expect(t *testing.T, got, want string) {
+	t.Helper()
+	if want = strings.TrimPrefix(want, "\n"); got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+const log = `[    0.000000] Linux version 6.1.0
+[    0.001000] tsc: Fast TSC calibration failed
+[    0.004000] calling  a_init+0x0/0x10 @ 0
+[    0.009000] initcall a_init+0x0/0x10 returned 0 after 4000 usecs
+[    0.009005] calling  b_init+0x0/0x10 @ 1
+[    0.009100] probe of inner returned 0 after 50 usecs
+[    0.009200] something of b
+[    0.009300] probe of outer:1 returned 19 after 280 usecs
+[    0.009400] initcall b_init+0x0/0x10 returned -19 after 295 usecs
+[    0.012000] calling  c_init+0x0/0x10 @ 1
+[    0.014500] initcall c_init+0x0/0x10 returned 0 after 500 usecs
+[    0.014501] Freeing unused memory: 4K
+[    0.015000] Run /init as init process
+[    0.015500] calling  m_init+0x0/0x1000 [virtio] @ 52
+[    0.015600] initcall m_init+0x0/0x1000 [virtio] returned 0 after 99 usecs
+[    0.016000] calling  n_init+0x0/0x1000 [late] @ 53
+[    0.017000] probe of serio0 returned 0 after 9000 usecs
+`
+
+func TestInitcallsNestProbesAndOutput(t *testing.T) {
+	expect(t, tree(read(t, log)), `
+kernel 0-15000 on kernel
+  Linux version 6.1.0 0-1000 on kernel
+  tsc Fast TSC calibration failed 1000-4000 on kernel
+  a_init 4000-9000 on kernel
+  b_init returned -19 9005-9400 on kernel
+    printk 9005-9020 on kernel
+    probe outer:1 returned 19 9020-9300 on kernel
+      probe inner 9050-9100 on kernel
+  printk 9400-12000 on kernel
+  c_init 12000-14500 on kernel
+    printk 12000-14000 on kernel
+  Freeing unused memory 4K 14501-15000 on kernel
+m_init virtio 15500-15600 on initcalls of 52
+n_init late 16000-17000 open on initcalls of 53
+probe serio0 8000-17000 on other probes 1
+`)
+}
+
+const trace = `# bakeoff boot events 1
+# lost: Something was lost.
+# trace clock: 50000000 60000000 50010000
+# entries-in-buffer/entries-written: 5/9   #P:1
+          <idle>-0       [000] ...1.     0.001000: sched_process_fork: comm=swapper/0 pid=0 child_comm=swapper/0 child_pid=1
+        kthreadd-2       [000] .....     0.002000: sched_process_fork: comm=kthreadd pid=2 child_comm=kthreadd child_pid=3
+            init-1       [000] .....     0.026000: sched_process_exec: filename=/init pid=1 old_pid=1
+            init-1       [000] .....     0.030000: sched_process_fork: comm=init pid=1 child_comm=init child_pid=60
+         my prog-60      [000] .....     0.031000: sched_process_exec: filename=/bin/my prog pid=60 old_pid=60
+         my prog-60      [000] .....     0.040000: sched_process_exit: comm=my prog pid=60 prio=120
+            init-1       [000] .....     0.041000: sched_process_exec: filename=/sbin/init pid=1 old_pid=1
+            init-1       [000] .....     0.050000: sched_process_fork: comm=init pid=1 child_comm=init child_pid=61
+[    0.000000] Linux version 6.1.0
+[    0.015000] Run /init as init process
+# clock: 50020000 50010000 50030000
+`
+
+func TestProcessesAreOnTheClockOfTheTrace(t *testing.T) {
+	r := read(t, trace)
+	expect(t, tree(r), `
+kernel 0-15000 on kernel
+  Linux version 6.1.0 0-15000 on kernel
+/init 26000-41000 on /sbin/init
+fork of /init 30000-31000 on /bin/my prog
+/bin/my prog 31000-40000 on /bin/my prog
+/sbin/init 41000-50000 open on /sbin/init
+fork of /sbin/init 50000-50000 open on fork of /sbin/init
+`)
+	// Monotonic is 9.99 to 20 µs ahead of the log, and 9.990 to 10.001 ms behind the trace.
+	trace, mono := r.Clocks[1], r.Clocks[2]
+	if trace.OffsetNS != -10_010_000 || *trace.UncertaintyNS != 11_000 {
+		t.Errorf("the trace is at %v ± %v", trace.OffsetNS, *trace.UncertaintyNS)
+	}
+	if mono.OffsetNS != -14_500 || *mono.UncertaintyNS != 5_500 {
+		t.Errorf("CLOCK_MONOTONIC is at %v ± %v", mono.OffsetNS, *mono.UncertaintyNS)
+	}
+	if m := r.Marks[1]; m.Name != boot.MarkUserland || m.At != 26000 || m.Clock != 1 || m.How != "process 1 executed "+
+		"/init" {
+		t.Errorf("mark %+v", m)
+	}
+	if len(r.Notes) != 2 || !r.Notes[0].Lost || !r.Notes[1].Lost || !strings.Contains(r.Notes[1].Text, "4 of 9 events") {
+		t.Errorf("notes %+v", r.Notes)
+	}
+	if p := r.Tracks[2]; p.ID != "60" || p.Parent != 1 {
+		t.Errorf("track %+v", p)
+	}
+}
+
+// Without readings of both clocks the offset is a guess, and says so.
+func TestAnUnreadClockIsAGuess(t *testing.T) {
+	var lines []string
+	for line := range strings.Lines(trace) {
+		if !strings.HasPrefix(line, "# clock") {
+			lines = append(lines, line)
+		}
+	}
+	r := read(t, strings.Join(lines, ""))
+	if c := r.Clocks[1]; c.OffsetNS != -11e6 || c.UncertaintyNS != nil || c.Note == "" {
+		t.Errorf("clock %+v", c)
+	}
+}
+
+// What the log lost at its start is said, and not made up.
+func TestALostHeadIsNoted(t *testing.T) {
+	r := read(t, "[    2.000100] initcall a_init+0x0/0x10 returned 0 after 70 usecs\n[    2.000200] Run /init as init "+
+		"process\n")
+	expect(t, tree(r), `
+kernel 2000100-2000200 on kernel
+a_init 2000030-2000100 on other probes 1
+`)
+	if len(r.Notes) != 2 || !r.Notes[0].Lost || !r.Notes[1].Lost {
+		t.Errorf("notes %+v", r.Notes)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	boottest.Mistakes(t, New(), map[string]string{
+		"x:1: the file is empty":           "",
+		"x:1: no line begins with a time":  "hello\n",
+		"x:2: the file has neither":        "# bakeoff boot events 1\n# lost: all\n",
+		"x:1: this event has no task":      "x [000] 1: sched_process_exit: comm=x pid=1\n",
+		"x:1: this event does not name th": "x-1 [000] 1.000000: sched_process_exec: old_pid=1\n",
+		"x:1: these are no counts":         "# entries-in-buffer/entries-written: 9/5 #P:1\n",
+		"x:1: this should be three times":  "# clock: 3 2 1\n",
+		"x:1: Linux logs microseconds":     "[    1.0000000] calling  a @ 1\n",
+		"x:2: the clock starts again":      "[    9.000000] a\n[    0.000000] b\n",
+	})
+}
+
+func FuzzLinux(f *testing.F) { boottest.Fuzz(f, New(), log, trace) }
