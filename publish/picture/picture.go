@@ -11,6 +11,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"bakeoff/publish/chart"
 )
 
 // node is an element of a drawing. Text is what stands in it.
@@ -114,21 +116,38 @@ func (n *node) size() (width, height float64, err error) {
 	return width, height, nil
 }
 
-// SVG returns a drawing of package chart as a file of its own: its style is in attributes,
-// which every program reads, and it has a white ground.
-func SVG(drawing string) (string, error) {
+// captionHeight is the room for a caption above a drawing, in user units.
+const captionHeight = 28.0
+
+// SVG returns a drawing of package chart as a file of its own, with a caption above it: its
+// style is in attributes, which every program reads, and it has a white ground.
+func SVG(drawing, caption string) (string, error) {
 	root, err := parse(drawing)
 	if err != nil {
 		return "", err
 	}
-	if _, _, err := root.size(); err != nil {
+	width, height, err := root.size()
+	if err != nil {
 		return "", err
 	}
+	root.attrs["height"] = strconv.FormatFloat(height+captionHeight, 'f', -1, 64)
+	root.attrs["viewBox"] = fmt.Sprintf("0 %g %g %g", -captionHeight, width, height+captionHeight)
+	ground := &node{name: "rect", parent: root, order: []string{"y", "width", "height", "fill"}, attrs: map[string]string{
+		"y": fmt.Sprint(-captionHeight), "width": "100%", "height": "100%", "fill": "#ffffff"}}
+	root.children = append([]*node{ground, captionOf(root, caption)}, root.children...)
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
 	write(&b, root)
 	b.WriteString("\n")
 	return b.String(), nil
+}
+
+// captionOf is the text above a drawing.
+func captionOf(root *node, caption string) *node {
+	return &node{name: "text", parent: root, text: chart.Fit(caption, 0.8*root.number("width")),
+		order: []string{"x", "y", "fill", "font-size", "font-weight"},
+		attrs: map[string]string{"x": "4", "y": fmt.Sprint(20 - captionHeight), "fill": colorsOf(chart.Colors)["ink"],
+			"font-size": "14", "font-weight": "700"}}
 }
 
 // write writes an element with its style as attributes.
@@ -149,9 +168,6 @@ func write(b *strings.Builder, n *node) {
 		}
 	}
 	b.WriteString(">")
-	if n.name == "svg" {
-		b.WriteString(`<rect width="100%" height="100%" fill="#ffffff"/>`)
-	}
 	if len(n.children) == 0 || n.name == "text" {
 		b.WriteString(html.EscapeString(n.text))
 	}

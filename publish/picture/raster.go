@@ -17,12 +17,14 @@ import (
 type canvas struct {
 	image    *image.RGBA
 	scale    float64
+	down     float64 // user units by which everything is moved down
 	patterns map[string]*node
 	tiles    map[string]*tile
 }
 
-// PNG returns a drawing of package chart as a PNG with scale pixels for each user unit.
-func PNG(drawing string, scale float64) ([]byte, error) {
+// PNG returns a drawing of package chart, with a caption above it, as a PNG with scale
+// pixels for each user unit.
+func PNG(drawing, caption string, scale float64) ([]byte, error) {
 	root, err := parse(drawing)
 	if err != nil {
 		return nil, err
@@ -31,10 +33,12 @@ func PNG(drawing string, scale float64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &canvas{scale: scale, patterns: map[string]*node{}, tiles: map[string]*tile{},
+	height += captionHeight
+	c := &canvas{scale: scale, down: captionHeight, patterns: map[string]*node{}, tiles: map[string]*tile{},
 		image: image.NewRGBA(image.Rect(0, 0, int(math.Ceil(width*scale)), int(math.Ceil(height*scale))))}
 	draw.Draw(c.image, c.image.Bounds(), image.White, image.Point{}, draw.Src)
 	c.collect(root)
+	c.draw(captionOf(root, caption))
 	c.draw(root)
 	var b bytes.Buffer
 	encoder := png.Encoder{CompressionLevel: png.BestSpeed}
@@ -134,7 +138,7 @@ func (c *canvas) paint(source image.Image, s shape) {
 	}
 	r := vector.NewRasterizer(box.Dx(), box.Dy())
 	at := func(p point) (x, y float32) {
-		return float32(p.x*c.scale - float64(box.Min.X)), float32(p.y*c.scale - float64(box.Min.Y))
+		return float32(p.x*c.scale - float64(box.Min.X)), float32((p.y+c.down)*c.scale - float64(box.Min.Y))
 	}
 	for _, line := range s {
 		if len(line) < 3 {
@@ -161,6 +165,6 @@ func (c *canvas) bounds(s shape) image.Rectangle {
 	if lo.x > hi.x {
 		return image.Rectangle{}
 	}
-	return image.Rect(int(math.Floor(lo.x*c.scale)), int(math.Floor(lo.y*c.scale)), int(math.Ceil(hi.x*c.scale))+1,
-		int(math.Ceil(hi.y*c.scale))+1).Intersect(c.image.Bounds())
+	return image.Rect(int(math.Floor(lo.x*c.scale)), int(math.Floor((lo.y+c.down)*c.scale)),
+		int(math.Ceil(hi.x*c.scale))+1, int(math.Ceil((hi.y+c.down)*c.scale))+1).Intersect(c.image.Bounds())
 }

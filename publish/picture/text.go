@@ -52,7 +52,7 @@ func (c *canvas) text(n *node) {
 		s = strings.ToValidUTF8(s[:maxText], "")
 	}
 	s = likeness.Replace(s)
-	x, y := n.number("x")*c.scale, n.number("y")*c.scale
+	x, y := n.number("x")*c.scale, (n.number("y")+c.down)*c.scale
 	width := float64(font.MeasureString(face, s)) / 64
 	switch n.attrs["text-anchor"] {
 	case "middle":

@@ -15,14 +15,12 @@ func TestPagesInABrowser(t *testing.T) {
 	b := pagetest.Open(t)
 	d, p := example()
 	dir, _ := written(t, d, p, analysis.Analyse(d))
-	must(t, Index(filepath.Dir(dir), Option{Version: "0.1.0"}))
 	for name, x := range map[string]struct {
 		page   string
 		budget pagetest.Budget
 	}{
 		"report": {filepath.Join(dir, filepath.FromSlash(store.ReportFile)),
 			pagetest.Budget{Bytes: 500_000, Requests: 1, Shift: .01}},
-		"index": {filepath.Join(filepath.Dir(dir), IndexFile), pagetest.Budget{Bytes: 40_000, Requests: 1, Shift: .01}},
 	} {
 		t.Run(name, func(t *testing.T) { b.Check(t, x.page, x.budget) })
 	}

@@ -51,11 +51,11 @@ func writeFiles(run *store.Run, b *builder, p *pages) error {
 			break
 		}
 		drawing := d.figure.Draw("figure", chart.Wide)
-		svg, err := picture.SVG(drawing)
+		svg, err := picture.SVG(drawing, d.figure.Title())
 		if err != nil {
 			return err
 		}
-		png, err := picture.PNG(drawing, pixels)
+		png, err := picture.PNG(drawing, d.figure.Title(), pixels)
 		if err != nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/export"
-	"bakeoff/publish/report"
+	"bakeoff/publish/runsite"
 )
 
 func (a reader) export() *cobra.Command {
@@ -51,10 +51,11 @@ func (a reader) export() *cobra.Command {
 	return c
 }
 
-// isIndex reports whether name is the index that report writes into a folder of
+// isIndex reports whether name is of the index that report writes into a folder of
 // runs: runs/* matches it too.
 func isIndex(name string) bool {
-	return filepath.Base(name) == report.IndexFile && len(RunsIn(filepath.Dir(name))) > 0
+	base := filepath.Base(name)
+	return (base == runsite.IndexFile || base == runsite.PagesDir) && len(RunsIn(filepath.Dir(name))) > 0
 }
 
 // maxRuns bounds how many runs one command reads.

@@ -16,6 +16,7 @@ import (
 	"bakeoff/lab/store"
 	workloadall "bakeoff/measure/workload/all"
 	"bakeoff/publish/report"
+	"bakeoff/publish/runsite"
 )
 
 func (a reader) report() *cobra.Command {
@@ -35,8 +36,10 @@ writes one page that needs no other file, whatever its size, and --badge FILE
 writes the verdicts as a small SVG picture for a README.
 
 For a folder with several runs it writes FOLDER/index.html, which lists every run
-with the number of its verdicts and a link to its page. If FOLDER contains
-exactly one run, report writes the page of that run.`,
+with its verdicts and has a search, and in FOLDER/index a page for each lab file,
+workload, contender, machine, verdict and month. It writes the pages of runs that
+have none, or have one of another version. Only what changed since the last time is
+read again. If FOLDER contains exactly one run, report writes the page of that run.`,
 		Example: `  bakeoff report runs/20260102T030405Z-quick
   bakeoff report --sort lab runs/20260102T030405Z-quick
   bakeoff report --markdown runs/20260102T030405Z-quick > comment.md
@@ -49,11 +52,7 @@ exactly one run, report writes the page of that run.`,
 			}
 			part := markdown || single != "" || badge != ""
 			if folder := filepath.Clean(args[0]); len(RunsIn(folder)) > 1 && !part {
-				if err := report.Index(folder, PageOption(a.version, sort)); err != nil {
-					return err
-				}
-				fmt.Fprintln(a.Out, filepath.Join(folder, report.IndexFile))
-				return nil
+				return a.reportRuns(folder, sort)
 			}
 			dir, err := RunDir(args[0])
 			if err != nil {
@@ -79,6 +78,18 @@ exactly one run, report writes the page of that run.`,
 	c.Flags().StringVar(&badge, "badge", "", "write a badge with the verdicts to `FILE` (- prints it)")
 	c.ValidArgsFunction = completeRuns
 	return c
+}
+
+// reportRuns writes the site of a folder of runs.
+func (a reader) reportRuns(folder, sort string) error {
+	sum, err := runsite.Build(folder, runsite.Option{Report: PageOption(a.version, sort)})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Err, "%d runs, %d of them read; %d reports and %d of %d other pages written\n", sum.Runs, sum.Read,
+		sum.Reports, sum.Written, sum.Pages)
+	fmt.Fprintln(a.Out, filepath.Join(folder, runsite.IndexFile))
+	return nil
 }
 
 // reportParts writes what was asked for instead of the page in the run folder.
