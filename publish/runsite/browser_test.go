@@ -28,8 +28,8 @@ func TestPagesInABrowser(t *testing.T) {
 		"no word": {set("search", `'nosuchword'`), "0"},
 		"a value": {set("by-lab",
 			`[...document.getElementById('by-lab').options].find(o => o.text == 'failures').value`), "1"},
-		"from":    {set("from", `'2099-01-01'`), "0"},
-		"to":      {set("to", `'2099-01-01'`), "3"},
+		"from": {set("from", `'2099-01-01'`), "0"},
+		"to":   {set("to", `'2099-01-01'`), "3"},
 		"reset": {set("search", `'nosuchword'`) + `; document.getElementById('filters').reset();
 			new Promise(done => setTimeout(() => done(` + shown + `)))`, "3"},
 	} {
