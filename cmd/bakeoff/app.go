@@ -8,6 +8,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/cmd/bakeoff/reading"
+	"bakeoff/cmd/bakeoff/site"
 	"bakeoff/lab/fleet"
 )
 
@@ -59,6 +60,7 @@ error rate, and writes a page with the verdicts and their evidence.`,
 	c.AddGroup(
 		&cobra.Group{ID: "measure", Title: "Measure:"},
 		&cobra.Group{ID: "evidence", Title: "Read the evidence:"},
+		&cobra.Group{ID: "publish", Title: "Publish:"},
 		&cobra.Group{ID: "machine", Title: "This machine:"},
 		&cobra.Group{ID: "other", Title: "Other:"},
 	)
@@ -68,6 +70,7 @@ error rate, and writes a page with the verdicts and their evidence.`,
 	}{
 		{"measure", []*cobra.Command{a.try(), a.initLab(), a.run(), a.plan()}},
 		{"evidence", reading.Commands(a.Streams, versionString())},
+		{"publish", []*cobra.Command{site.Command(a.Streams, versionString())}},
 		{"machine", []*cobra.Command{a.doctor(), a.calibrate(), a.compressEstimate(), a.list(), a.clean(), a.cache(),
 			a.image()}},
 		{"other", []*cobra.Command{a.schema(), a.completion(), a.version(), a.docs(), a.man()}},

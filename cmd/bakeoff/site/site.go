@@ -1,0 +1,122 @@
+// Package site holds the commands of `bakeoff site`: they write and publish posts, and
+// need no driver.
+package site
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/publish/site"
+)
+
+// writer is what every command of this package is given.
+type writer struct {
+	*cli.Streams
+	version string
+}
+
+// Command returns the command and those below it.
+func Command(s *cli.Streams, version string) *cobra.Command {
+	w := writer{s, version}
+	c := &cobra.Command{
+		Use:   "site",
+		Short: "Write and publish a web site of posts",
+		Long: `site builds a web site from a folder of Markdown files. The folder has BSSG's layout:
+src/ for posts, pages/, drafts/, static/, and settings in config.sh.local. A blog
+that BSSG builds is built unchanged, into output/. See docs/site.md.`,
+		Example: `  bakeoff site init blog
+  bakeoff site new --dir blog "Nine systems, one link"
+  bakeoff site build blog
+  bakeoff site serve blog`,
+	}
+	cli.Group(c, "command", "init, new, edit, delete, list, tags, drafts, build, serve, check, themes, backup, "+
+		"restore, deploy or import")
+	c.AddCommand(w.build())
+	return c
+}
+
+// program identifies the program for the cache of a site: a version can be the same for
+// two builds of it, so the file's size and time are added.
+func (w writer) program() string {
+	id := w.version
+	if name, err := os.Executable(); err == nil {
+		if info, err := os.Stat(name); err == nil {
+			id += fmt.Sprint(" ", info.Size(), " ", info.ModTime().UnixNano())
+		}
+	}
+	return id
+}
+
+// folder is the site that a command works on: its argument, or the current folder.
+func folder(args []string) string {
+	if len(args) > 0 {
+		return args[0]
+	}
+	return "."
+}
+
+func (w writer) build() *cobra.Command {
+	var opt site.Option
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "build [SITE]",
+		Short: "Build the site",
+		Long: `build writes the pages, feeds and indexes of a site into its output folder. It makes
+only the files whose inputs changed. It publishes a post that is dated in the future
+when its time has come: build again then, for instance every hour by cron.`,
+		Example: `  bakeoff site build blog
+  bakeoff site build --force blog               make every file again
+  bakeoff site build --drafts --future blog     show what is not published yet
+  bakeoff site build --output /srv/www blog`,
+		Args: cli.Between(0, 1, "a site"),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := site.Open(folder(args))
+			if err != nil {
+				return err
+			}
+			defer s.Close()
+			opt.Program = w.program()
+			began := time.Now()
+			r, err := s.Build(opt)
+			for _, warning := range r.Warnings {
+				fmt.Fprintln(w.Err, "bakeoff: "+warning)
+			}
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return w.PrintJSON(r)
+			}
+			w.say(r, time.Since(began))
+			return nil
+		},
+	}
+	f := c.Flags()
+	f.BoolVar(&opt.Force, "force", false, "make every file again")
+	f.BoolVar(&opt.Drafts, "drafts", false, "publish drafts too")
+	f.BoolVar(&opt.Future, "future", false, "publish posts that are dated in the future too")
+	f.StringVar(&opt.Output, "output", "", "`folder` to write to, instead of OUTPUT_DIR")
+	f.StringVar(&opt.Theme, "theme", "", "`theme` to use, instead of THEME")
+	f.BoolVar(&asJSON, "json", false, "print one line of JSON")
+	return c
+}
+
+// say prints what a build did.
+func (w writer) say(r site.Result, took time.Duration) {
+	fmt.Fprintf(w.Out, "%s: %s, %s; %d files written, %d unchanged, %d removed, in %.2f s\n", r.Output,
+		plural(r.Posts, "post"), plural(r.Pages, "page"), r.Files.Written, r.Files.Kept, r.Files.Removed, took.Seconds())
+	if r.Scheduled > 0 {
+		fmt.Fprintf(w.Out, "%s not published yet: dated in the future\n", plural(r.Scheduled, "post"))
+	}
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

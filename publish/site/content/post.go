@@ -1,0 +1,46 @@
+// Package content reads posts and pages: BSSG's layout and front matter as they are.
+//
+// Files may come from a stranger. Every read is bounded, and text is made harmless once,
+// here (package safetext).
+package content
+
+import (
+	"time"
+)
+
+// Bounds of what a file may hold.
+const (
+	MaxFile  = 16 << 20 // bytes of a post
+	maxFront = 64 << 10 // bytes of front matter
+	maxTags  = 100
+)
+
+// Post is a post or a page without its text.
+type Post struct {
+	File   string // below the site, with slashes
+	Page   bool   // from the folder of pages
+	Digest string // of the file's bytes
+
+	Title, Slug, Description      string
+	Image, Caption, Author, Email string
+	Language                      string    // "" for that of the site
+	Date, Updated                 time.Time // Updated is zero if the file does not say
+	Tags                          []string
+	Secondary, Draft              bool
+
+	// What the text says.
+	Excerpt string // its beginning as plain text
+	Words   int
+	Images  []string `json:",omitempty"` // addresses, without those of other servers
+	Runs    []string `json:",omitempty"` // references to runs: ID or ID/figure
+	Terms   string   `json:",omitempty"` // headings and words that search finds, in lower case
+	RawHTML bool     `json:",omitempty"` // the text has HTML of its own
+}
+
+// Doc is a parsed file: its front matter, and the text after it.
+type Doc struct {
+	Post
+	Body     []byte
+	Line     int // at which Body begins
+	Warnings []string
+}

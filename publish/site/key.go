@@ -1,0 +1,53 @@
+package site
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"io"
+	"os"
+
+	"bakeoff/base/fault"
+)
+
+// key is a digest of its parts, each with its length.
+func key(parts ...string) string {
+	h := sha256.New()
+	var n [8]byte
+	for _, p := range parts {
+		binary.LittleEndian.PutUint64(n[:], uint64(len(p)))
+		h.Write(n[:])
+		io.WriteString(h, p)
+	}
+	return encode(h.Sum(nil))
+}
+
+// digest is that of a file.
+func digest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return encode(sum[:])
+}
+
+// encode shortens a digest to 144 bits: no two of any files of a site will agree.
+func encode(sum []byte) string { return base64.RawURLEncoding.EncodeToString(sum[:18]) }
+
+// readBounded reads a regular file of the site.
+func readBounded(root *os.Root, name string, most int64) ([]byte, error) {
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fault.New(fault.Invalid, "%s is not a file", name)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(text)) > most {
+		return nil, fault.New(fault.Invalid, "%s has more than %d bytes", name, most)
+	}
+	return text, err
+}

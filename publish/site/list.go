@@ -1,0 +1,247 @@
+package site
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+
+	"bakeoff/publish/site/page"
+	"bakeoff/publish/site/search"
+)
+
+// list is posts on one or several pages.
+type list struct {
+	kind, path, title, feed string
+	entries                 []*entry
+}
+
+// planLists plans the home page and the pages of tags, authors and archives.
+func (b *build) planLists(s *section) {
+	home := list{kind: "home", path: s.prefix, title: b.cfg.Title, entries: s.posts}
+	if s.home != nil {
+		home.kind, home.path, home.title = "list", s.prefix+"posts/", s.locale.Say("all_posts")
+	}
+	b.planList(s, home)
+	var all []page.Group
+	for _, t := range s.tags {
+		l := list{kind: "list", path: t.path, title: s.locale.Say("posts_tagged", t.label), entries: t.entries}
+		if b.cfg.TagFeeds {
+			l.feed = t.path + b.cfg.FeedFile
+		}
+		b.planList(s, l)
+		all = append(all, entryGroup(t))
+	}
+	if len(all) > 0 {
+		b.planIndex(s, s.prefix+"tags/", s.locale.Say("tags"), []page.Group{{Entries: groupLinks(all)}})
+	}
+	all = nil
+	for _, a := range s.authors {
+		l := list{kind: "list", path: a.path, title: s.locale.Say("posts_by", a.label), entries: a.entries}
+		if b.cfg.AuthorFeeds {
+			l.feed = a.path + b.cfg.FeedFile
+		}
+		b.planList(s, l)
+		all = append(all, entryGroup(a))
+	}
+	if len(all) > 0 {
+		b.planIndex(s, s.prefix+"authors/", s.locale.Say("authors"), []page.Group{{Entries: groupLinks(all)}})
+	}
+	b.planArchives(s)
+	if len(s.secondary) > 0 {
+		var g page.Group
+		for _, e := range s.secondary {
+			g.Entries = append(g.Entries, page.Link{Label: e.Title, Path: e.path})
+		}
+		b.planIndex(s, s.prefix+"pages.html", s.locale.Say("pages"), []page.Group{g})
+	}
+}
+
+func entryGroup(g *group) page.Group {
+	return page.Group{Label: g.label, Path: g.path, Count: len(g.entries)}
+}
+
+func groupLinks(groups []page.Group) []page.Link {
+	var out []page.Link
+	for _, g := range groups {
+		out = append(out, page.Link{Label: g.Label, Path: g.Path, Count: g.Count})
+	}
+	return out
+}
+
+// planArchives plans the index of years, and a page for each year and month.
+func (b *build) planArchives(s *section) {
+	var years []page.Group
+	for _, y := range s.years {
+		g := entryGroup(y)
+		var months []page.Group
+		for _, m := range y.months {
+			at := entryGroup(m)
+			if b.cfg.ArchivesList {
+				g.Entries = append(g.Entries, b.links(s, m.entries)...)
+			} else {
+				g.Entries = append(g.Entries, groupLinks([]page.Group{at})...)
+			}
+			at.Entries = b.links(s, m.entries)
+			months = append(months, at)
+			b.planIndex(s, m.path, s.locale.Say("posts_in", m.label), []page.Group{{Entries: at.Entries}})
+		}
+		years = append(years, g)
+		b.planIndex(s, y.path, s.locale.Say("posts_in", y.label), months)
+	}
+	if len(years) > 0 {
+		b.planIndex(s, s.prefix+"archives/", s.locale.Say("archives"), years)
+	}
+}
+
+func (b *build) links(s *section, entries []*entry) []page.Link {
+	out := make([]page.Link, len(entries))
+	for i, e := range entries {
+		out[i] = b.link(s, e)
+	}
+	return out
+}
+
+// planIndex plans a page of links.
+func (b *build) planIndex(s *section, path, title string, groups []page.Group) {
+	parts := []string{"index", s.key, path, title}
+	for _, g := range groups {
+		parts = append(parts, g.Label, g.Path, fmt.Sprint(g.Count))
+		for _, l := range g.Entries {
+			parts = append(parts, l.Label, l.Path, l.Date, fmt.Sprint(l.Count))
+		}
+	}
+	b.add(fileOf(path), key(parts...), func(w *bytes.Buffer) error {
+		v := b.view(s, "index", path)
+		v.Title, v.Heading, v.Groups = title, title, groups
+		return v.Write(w)
+	})
+}
+
+// fileOf is the file of a path.
+func fileOf(path string) string {
+	if path == "" || strings.HasSuffix(path, "/") {
+		return path + "index.html"
+	}
+	return path
+}
+
+// planList plans a list, several pages if it is long.
+func (b *build) planList(s *section, l list) {
+	per := b.cfg.PostsPerPage
+	total := max(1, (len(l.entries)+per-1)/per)
+	at := func(n int) string {
+		if n == 1 {
+			return l.path
+		}
+		return fmt.Sprintf("%spage/%d/", l.path, n)
+	}
+	for n := 1; n <= total; n++ {
+		shown := l.entries[min(len(l.entries), (n-1)*per):min(len(l.entries), n*per)]
+		parts := []string{l.kind, s.key, at(n), l.title, l.feed, fmt.Sprint(n, total)}
+		for _, e := range shown {
+			parts = append(parts, e.summary)
+			if b.cfg.IndexFull {
+				parts = append(parts, b.bodyKey(e))
+			}
+		}
+		b.add(fileOf(at(n)), key(parts...), func(w *bytes.Buffer) error {
+			v := b.view(s, l.kind, at(n))
+			if total > 1 {
+				v.Pager = &page.Pager{Number: n, Total: total}
+				if n > 1 {
+					v.Pager.Newer = at(n - 1)
+				}
+				if n < total {
+					v.Pager.Older = at(n + 1)
+				}
+			}
+			return b.writeList(w, v, s, l, shown)
+		})
+	}
+}
+
+func (b *build) writeList(w *bytes.Buffer, v page.View, s *section, l list, shown []*entry) error {
+	v.Title, v.Heading = l.title, l.title
+	if v.Pager != nil && v.Pager.Number > 1 {
+		v.Title += ", " + s.locale.Say("page_of", v.Pager.Number, v.Pager.Total)
+	}
+	if l.kind == "home" {
+		v.Description = b.cfg.Description
+		v.Data = map[string]any{"@context": "https://schema.org", "@type": "WebSite", "name": b.cfg.Title,
+			"description": b.cfg.Description, "url": b.address(s.prefix), "inLanguage": s.language}
+	}
+	if l.feed != "" {
+		v.Feed = l.feed
+		v.Feeds = append(v.Feeds, page.Feed{Type: "application/rss+xml", Title: l.title, Path: l.feed})
+	}
+	var images []string
+	for _, e := range shown {
+		p := b.summary(s, e, v.Root)
+		images = append(images, e.Image)
+		if b.cfg.IndexFull {
+			body, err := b.body(e.Post)
+			if err != nil {
+				return err
+			}
+			p.Body = template.HTML(body.At(v.Root, v.Root+e.path)) // package markdown escapes
+			images = append(images, e.Images...)
+		}
+		v.Posts = append(v.Posts, p)
+	}
+	v.Origins = page.Origins(images)
+	return v.Write(w)
+}
+
+// planSearch plans the search page and its index.
+func (b *build) planSearch(s *section) {
+	if !b.cfg.Search {
+		return
+	}
+	all := append(append([]*entry{}, s.posts...), s.pages...)
+	all = append(all, s.secondary...)
+	titles, terms := []string{"search", s.key}, []string{"terms"}
+	for _, e := range all {
+		titles = append(titles, e.path, e.Title, e.Date.Format(time.RFC3339))
+		terms = append(terms, e.path, e.Title, e.Terms)
+	}
+	path, index := s.prefix+"search/", s.prefix+"search/index.json"
+	b.add(path+"index.html", key(titles...), func(w *bytes.Buffer) error {
+		v := b.view(s, "search", path)
+		v.Title, v.Heading, v.Index = s.locale.Say("search"), s.locale.Say("search"), index
+		v.Groups = []page.Group{{Entries: b.links(s, all)}}
+		return v.Write(w)
+	})
+	b.add(index, key(terms...), func(w *bytes.Buffer) error {
+		var entries []search.Entry
+		for _, e := range all {
+			entries = append(entries, search.Entry{Path: e.path, Title: e.Title, Date: e.Date.Format(time.DateOnly),
+				Terms: e.Terms})
+		}
+		text, err := search.Index(entries)
+		w.Write(text)
+		return err
+	})
+}
+
+// planNotFound plans the page that servers show for wrong addresses. It can stand at any
+// address, so its links are absolute.
+func (b *build) planNotFound() {
+	s := b.sections[0]
+	b.add("404.html", key("404", s.key, b.cfg.URL), func(w *bytes.Buffer) error {
+		v := b.view(s, "notfound", "404.html")
+		v.Title, v.Heading, v.NoIndex = s.locale.Say("not_found"), s.locale.Say("not_found"), true
+		v.Root = b.basePath()
+		return v.Write(w)
+	})
+}
+
+// basePath is the path of the site's root on its server.
+func (b *build) basePath() string {
+	_, rest, _ := strings.Cut(b.cfg.URL, "://")
+	if _, path, ok := strings.Cut(rest, "/"); ok {
+		return "/" + path + "/"
+	}
+	return "/"
+}

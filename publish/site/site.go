@@ -1,0 +1,206 @@
+// Package site builds a web site of posts and runs from a folder that has BSSG's layout:
+// src/, pages/, drafts/, static/ and plain assignments in config.sh.local. The result is
+// plain files in output/.
+//
+// The content may be a stranger's. Everything is read and written through os.Root, so no
+// link leads out of the site; text is made harmless where it is read and escaped where it
+// is shown; every page has a strict Content-Security-Policy.
+//
+// A build makes only what changed: each output file has a digest of what it is made of
+// (package output). The same content gives the same bytes.
+package site
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/publish/site/config"
+	"bakeoff/publish/site/output"
+	"bakeoff/publish/site/page"
+	"bakeoff/publish/site/theme"
+)
+
+// engineVersion is part of every key. Change it when the same inputs give other files.
+const engineVersion = "1"
+
+// Site is an open site.
+type Site struct {
+	Dir      string
+	Config   config.Config
+	Warnings []string // of the settings
+	root     *os.Root
+}
+
+// Open opens the site in dir. A folder that does not exist is an error of kind
+// fault.NotFound, wrong settings are of kind fault.Invalid.
+func Open(dir string) (*Site, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, dir, err)
+	}
+	root, err := os.OpenRoot(abs)
+	if err != nil {
+		return nil, fault.WithFix(fault.Wrap(fault.NotFound, "site", err), "create one with bakeoff site init "+dir)
+	}
+	s := &Site{Dir: dir, root: root}
+	text, err := readBounded(root, config.File, config.MaxBytes)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		s.Config = config.Default()
+		s.Config.Languages = []string{s.Config.Language}
+	case err != nil:
+		root.Close()
+		return nil, err
+	default:
+		if s.Config, s.Warnings, err = config.Parse(text, filepath.ToSlash(abs)); err != nil {
+			root.Close()
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// Close closes the site.
+func (s *Site) Close() error { return s.root.Close() }
+
+// Root is the site's folder.
+func (s *Site) Root() *os.Root { return s.root }
+
+// Option is how a site is built.
+type Option struct {
+	Force   bool      // make every file again
+	Drafts  bool      // publish drafts too, for a preview
+	Future  bool      // publish posts that are dated after Now
+	Now     time.Time // decides which posts are published
+	Program string    // identifies the program that builds
+	Output  string    // folder to write to instead of that of the settings; may lie outside of the site
+	Theme   string    // instead of that of the settings
+}
+
+// Result says what a build did.
+type Result struct {
+	Output    string       `json:"output"`
+	Posts     int          `json:"posts"`
+	Pages     int          `json:"pages"`
+	Scheduled int          `json:"scheduled"` // posts that are dated in the future
+	Files     output.Count `json:"files"`
+	Theme     string       `json:"theme"`
+	Warnings  []string     `json:"warnings"`
+}
+
+// Build builds the site.
+func (s *Site) Build(opt Option) (Result, error) {
+	if opt.Now.IsZero() {
+		opt.Now = time.Now()
+	}
+	b := &build{site: s, opt: opt, cfg: s.Config, result: Result{Warnings: append([]string{}, s.Warnings...)}}
+	if err := b.run(); err != nil {
+		return b.result, fault.Op("site", err)
+	}
+	return b.result, nil
+}
+
+// run reads, plans and writes.
+func (b *build) run() error {
+	if err := b.chooseTheme(); err != nil {
+		return err
+	}
+	engine := b.engine()
+	last := readState(b.site.root, engine)
+	out, err := b.openOutput()
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	if b.opt.Force {
+		last.Files = map[string]fileState{}
+		for name, e := range last.Output {
+			e.Key = ""
+			last.Output[name] = e
+		}
+	}
+	b.last = last.Files
+	if err := b.read(); err != nil {
+		return err
+	}
+	b.folder = output.Open(out, last.Output, b.cfg.Precompress)
+	if err := b.plan(); err != nil {
+		return err
+	}
+	if err := b.make(); err != nil {
+		return err
+	}
+	entries, count, err := b.folder.Finish()
+	if err != nil {
+		return err
+	}
+	b.result.Files = count
+	if count.Written+count.Removed == 0 && !b.changed.Load() && !b.opt.Force {
+		return nil // the state is still true
+	}
+	next := state{Engine: engine, Output: entries, Files: b.files}
+	return fault.Wrap(fault.Lab, "state", next.write(b.site.root))
+}
+
+func (b *build) openOutput() (*os.Root, error) {
+	dir := b.opt.Output
+	if dir == "" {
+		b.result.Output = filepath.Join(b.site.Dir, filepath.FromSlash(b.cfg.Output))
+		if err := b.site.root.MkdirAll(b.cfg.Output, 0o755); err != nil {
+			return nil, fault.Wrap(fault.Lab, "output", err)
+		}
+		root, err := b.site.root.OpenRoot(b.cfg.Output)
+		return root, fault.Wrap(fault.Lab, "output", err)
+	}
+	b.result.Output = dir
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fault.Wrap(fault.Lab, "output", err)
+	}
+	root, err := os.OpenRoot(dir)
+	return root, fault.Wrap(fault.Lab, "output", err)
+}
+
+// chooseTheme finds the theme. A blog may name one that is not here: it is still built.
+func (b *build) chooseTheme() error {
+	name := b.cfg.Theme
+	if b.opt.Theme != "" {
+		name = b.opt.Theme
+	}
+	if name == "random" {
+		names := theme.Names()
+		name = names[rand.IntN(len(names))]
+	}
+	t, err := theme.Find(name)
+	if err != nil && b.opt.Theme != "" {
+		return err
+	}
+	if err != nil {
+		b.result.Warnings = append(b.result.Warnings,
+			fmt.Sprintf("%s: no theme %q; bakeoff uses %s; list themes with bakeoff site themes", config.File, name,
+				theme.Default))
+		if t, err = theme.Find(theme.Default); err != nil {
+			return err
+		}
+	}
+	b.theme, b.result.Theme = t, t.Name
+	return nil
+}
+
+// engine identifies everything that all files depend on: the program, its templates and
+// the settings. The theme is not in it: it is one file.
+func (b *build) engine() string {
+	settings := b.cfg
+	settings.Theme, settings.CSS, settings.Deploy = "", "", nil
+	text, err := json.Marshal(settings)
+	if err != nil {
+		panic(err) // it has only strings, numbers and lists
+	}
+	return key(engineVersion, b.opt.Program, page.Digest(), string(text), fmt.Sprint(b.opt.Output))
+}

@@ -1,0 +1,93 @@
+package site
+
+import (
+	"encoding/json"
+	"io/fs"
+	"os"
+
+	"bakeoff/publish/site/content"
+	"bakeoff/publish/site/output"
+)
+
+// stateFile holds what the last build knew. It is a cache: without it, or with one of
+// another program, everything is built again.
+const stateFile = ".bakeoff-site.json"
+
+// maxState bounds the state that is read, in bytes.
+const maxState = 256 << 20
+
+// state is what a build leaves for the next one.
+type state struct {
+	Engine string                  `json:"engine"` // of the program and the settings
+	Output map[string]output.Entry `json:"output"`
+	Files  map[string]fileState    `json:"files"` // by name below the site
+}
+
+// fileState is a source file as the last build read it.
+type fileState struct {
+	Size  int64         `json:"s"`
+	Nanos int64         `json:"t"`
+	Read  int64         `json:"r"` // when it was read, Unix nanoseconds
+	Post  *content.Post `json:"p,omitempty"`
+	Image *imageState   `json:"i,omitempty"`
+	Sum   string        `json:"d,omitempty"` // digest of a static file
+
+	Warnings []string `json:"w,omitempty"`
+}
+
+type imageState struct{ Width, Height int }
+
+// racy is how close to a reading a file may have changed without another time: file
+// systems store times in steps.
+const racy = int64(2e9)
+
+// fresh reports whether the file is surely the one that was read.
+func (f fileState) fresh(info fs.FileInfo) bool {
+	return f.Size == info.Size() && f.Nanos == info.ModTime().UnixNano() && f.Nanos < f.Read-racy
+}
+
+// readState reads the state of the last build; damaged or foreign ones count as none.
+func readState(root *os.Root, engine string) state {
+	none := state{Engine: engine, Files: map[string]fileState{}}
+	info, err := root.Lstat(stateFile)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxState {
+		return none
+	}
+	text, err := root.ReadFile(stateFile)
+	if err != nil {
+		return none
+	}
+	var s state
+	if json.Unmarshal(text, &s) != nil {
+		return none
+	}
+	if s.Engine != engine {
+		// What was written is still known, so that it can be removed.
+		none.Output = s.Output
+		for name, e := range none.Output {
+			e.Key = ""
+			none.Output[name] = e
+		}
+		return none
+	}
+	if s.Files == nil {
+		s.Files = none.Files
+	}
+	return s
+}
+
+// write replaces the state in one step.
+func (s state) write(root *os.Root) error {
+	text, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	const part = stateFile + ".part"
+	if err := root.RemoveAll(part); err != nil {
+		return err
+	}
+	if err := root.WriteFile(part, text, 0o644); err != nil {
+		return err
+	}
+	return root.Rename(part, stateFile)
+}

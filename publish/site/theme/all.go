@@ -1,0 +1,8 @@
+package theme
+
+// All returns all themes: one line and one folder for each.
+func All() []Theme {
+	return []Theme{
+		read("default", "quiet and readable, with a blue accent"),
+	}
+}
