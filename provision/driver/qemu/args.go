@@ -206,7 +206,7 @@ func newMachine(spec driver.Spec, o options) machine {
 		cpus: spec.CPUs, memory: spec.Memory, dir: spec.Dir,
 		kernel: spec.Image.Kernel, append: o.append, network: spec.Network,
 	}
-	if o.own() {
+	if o.own() && !o.onInstructions() {
 		m.kernel, m.initrd = "", o.initrd
 	} else {
 		m.initrd = path.Join(spec.Dir, fileInitramfs)

@@ -58,7 +58,7 @@ func (in *Instance) create(ctx context.Context, o options) error {
 			return err
 		}
 	}
-	m.bare = o.own() && files.kernel.System != systemLinux
+	m.bare = o.own() && !m.instructions && files.kernel.System != systemLinux
 	if err := in.equip(ctx, &m, o, files); err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path"
 	"strconv"
@@ -187,8 +186,8 @@ func (in *Instance) count(ctx context.Context, p *guest.Process, o options) ([]d
 		return counts, nil
 	}
 	out, cerr := in.console(ctx)
-	if cerr != nil {
-		return nil, errors.Join(err, cerr)
+	if cerr != nil || len(out) == 0 { // QEMU did not start
+		return nil, err
 	}
 	if said := guest.Diagnose(out); said != "" {
 		err = fault.New(fault.Of(err), "%s: %w", said, err)

@@ -3,9 +3,7 @@
 package qemu
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -19,6 +17,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/driver/qemu/bootdisk"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/initramfs"
 )
@@ -98,36 +97,8 @@ func TestBootsAgreeToTheInstruction(t *testing.T) {
 // burning is a RAM disk whose init executes 2n instructions and then reports "burnt".
 func burning(t *testing.T, n uint64) string {
 	t.Helper()
-	code := append([]byte{0x48, 0xb9}, binary.LittleEndian.AppendUint64(nil, n)...) // mov rcx, n
-	code = append(code,
-		0x48, 0xff, 0xc9, // again: dec rcx
-		0x75, 0xfb, // jnz again
-		0x48, 0x8d, 0x3d, 0x23, 0x00, 0x00, 0x00, // lea rdi, mark
-		0x6a, 0x00, // push 0
-		0x48, 0x8d, 0x05, 0x29, 0x00, 0x00, 0x00, // lea rax, burnt
-		0x50,             // push rax
-		0x57,             // push rdi
-		0x48, 0x89, 0xe6, // mov rsi, rsp
-		0x31, 0xd2, // xor edx, edx
-		0xb8, 0x3b, 0x00, 0x00, 0x00, // mov eax, 59: execve
-		0x0f, 0x05, // syscall
-		0xbf, 0x01, 0x00, 0x00, 0x00, // mov edi, 1
-		0xb8, 0x3c, 0x00, 0x00, 0x00, // mov eax, 60: exit
-		0x0f, 0x05, // syscall
-	)
-	code = append(append(code, initramfs.Mark...), 0)
-	code = append(code, "burnt\x00"...)
-	var out bytes.Buffer
-	a := initramfs.New(&out)
-	program := initramfs.ELF(code)
-	if err := a.File("/init", 0o755, int64(len(program)), bytes.NewReader(program)); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
 	file := filepath.Join(t.TempDir(), "initrd")
-	if err := os.WriteFile(file, out.Bytes(), 0o600); err != nil {
+	if err := os.WriteFile(file, bootdisk.Burn(n), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return file
@@ -140,10 +111,11 @@ func TestInstructionsOfAProgram(t *testing.T) {
 	burns := [2]uint64{1, 25_000_000}
 	for i, n := range burns {
 		file := burning(t, n)
-		got := counts(t, param.Values{optAppend: quickly, optInitrd: file, optReady: "mark:burnt"}, func(s *driver.Spec) {
+		options := param.Values{optAppend: quickly, optInitrd: file, optReady: "mark:" + bootdisk.Burnt}
+		got := counts(t, options, func(s *driver.Spec) {
 			s.Options[optKernel], s.Image = s.Image.Kernel, driver.Image{}
 		})
-		if len(got) != 2 || got[0].Name != initramfs.ClockUserland || got[1].Name != "burnt" {
+		if len(got) != 2 || got[0].Name != initramfs.ClockUserland || got[1].Name != bootdisk.Burnt {
 			t.Fatalf("got %v", got)
 		}
 		ends[i] = got[1].At - got[0].At

@@ -1,0 +1,276 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+	"bakeoff/base/unit"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/lab/countboot"
+	"bakeoff/publish/difference"
+	"bakeoff/reach/conn"
+)
+
+// guestFlags are the flags that describe a guest on the instruction clock.
+type guestFlags struct {
+	kernel, initrd, image string
+	machine, ready        string
+	append                []string
+	options               []string
+	memory                string
+}
+
+// set declares the flags. where says what the paths are relative to.
+func (f *guestFlags) set(c *cobra.Command, where string) {
+	fl := c.Flags()
+	fl.StringVar(&f.kernel, "kernel", "", "`file` of the kernel"+where)
+	fl.StringVar(&f.initrd, "initrd", "", "`file` of the initial RAM disk"+where+
+		"; without it the boot ends at the first userland instruction")
+	fl.StringVar(&f.image, "image", "", "boot the kernel of this `image`, such as debian:bookworm, instead of --kernel")
+	fl.StringVar(&f.machine, "machine", "microvm", "`type` of the machine: microvm or q35")
+	fl.StringArrayVar(&f.append, "append", nil, "`words` for the kernel's command line; may be repeated")
+	fl.StringVar(&f.ready, "until", "", "where the boot ends: mark:`NAME` is where the guest runs /.bakeoff/mark NAME")
+	fl.StringArrayVar(&f.options, "option", nil, "`NAME=VALUE` of the driver qemu; may be repeated")
+	fl.StringVar(&f.memory, "memory", countboot.DefaultMemory.String(), "memory of the guest, a `size` such as 256MiB")
+}
+
+// guestTime is the time limit of a boot unless --option names another: counting makes
+// emulation slower, and a busy machine even more.
+const guestTime = "3m0s"
+
+// guest is the guest of the flags, with its files in dir.
+func (f guestFlags) guest(dir string) (countboot.Guest, error) {
+	g := countboot.Guest{Image: f.image, Append: f.append}
+	var err error
+	if g.Memory, err = unit.ParseBytes(f.memory); err != nil {
+		return g, fault.New(fault.Invalid, "--memory: %w", err)
+	}
+	if (f.kernel == "") == (f.image == "") {
+		return g, fault.New(fault.Invalid, "name one of --kernel and --image")
+	}
+	d, err := driverNamed("qemu")
+	if err != nil {
+		return g, err
+	}
+	given := append([]string{"machine=" + f.machine, "boot-timeout=" + guestTime}, f.options...)
+	if f.ready != "" {
+		given = append(given, "ready="+f.ready)
+	}
+	if g.Options, err = optionsOf(d.Doc(), given); err != nil {
+		return g, err
+	}
+	for file, to := range map[string]*string{f.kernel: &g.Kernel, f.initrd: &g.Initrd} {
+		if *to = file; file != "" && !filepath.IsAbs(file) {
+			*to = filepath.Join(dir, file)
+		}
+	}
+	return g, nil
+}
+
+// bisectFlags are the flags of boot bisect.
+type bisectFlags struct {
+	guestFlags
+	threshold float64
+	json      bool
+}
+
+func (a *app) bootBisect() *cobra.Command {
+	var f bisectFlags
+	c := &cobra.Command{
+		Use:   "bisect GOOD BAD [flags] -- BUILD [ARG…]",
+		Short: "Find the commit that made a boot longer",
+		Long: `bisect finds the first commit between GOOD and BAD with which a boot takes more
+instructions. It works in the git repository of the current folder. For each commit
+that it tries, it checks the commit out into a work tree of its own, runs BUILD
+there, and boots the kernel and the RAM disk that BUILD made, once, on the
+instruction clock: a machine in which executed instructions are the time. Repeated
+boots of such a machine agree to the instruction, which bisect checks with GOOD; so
+one boot decides, on a busy machine too. n commits take about log2(n) boots.
+
+The boot ends at the first userland instruction or, with --until mark:NAME, where
+the guest runs /.bakeoff/mark NAME. bakeoff puts that program into the RAM disk.
+
+A commit is bad if its boot is longer than that of GOOD by --threshold; without the
+flag, by half of the difference between GOOD and BAD. bisect skips a commit whose
+build fails or whose guest does not boot.`,
+		Example: `  bakeoff boot bisect v6.1 HEAD --kernel arch/x86/boot/bzImage -- make -j2 bzImage
+  bakeoff boot bisect HEAD~16 HEAD --image debian:bookworm --initrd out.cpio --until mark:ready -- ./build.sh
+  bakeoff boot bisect v1 v2 --kernel bzImage --threshold 0.1% --json -- make`,
+		Args: func(c *cobra.Command, args []string) error {
+			if at := c.ArgsLenAtDash(); at != 2 || len(args) < 3 {
+				return fault.WithFix(fault.New(fault.Invalid, "bisect needs GOOD, BAD and a build command behind --"),
+					"see bakeoff boot bisect --help")
+			}
+			return nil
+		},
+		RunE: func(c *cobra.Command, args []string) error { return a.doBisect(c, f, args) },
+	}
+	f.set(c, ", relative to the work tree")
+	c.Flags().Var((*cli.Share)(&f.threshold), "threshold", "`share` by which the boot of a bad commit is longer than that "+
+		"of GOOD (default: half of the difference)")
+	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object, and progress on standard error")
+	return c
+}
+
+// bisectSchema is that of what boot bisect prints with --json.
+const bisectSchema = "bakeoff/boot-bisect/v1"
+
+// bisected is what boot bisect found.
+type bisected struct {
+	Schema string `json:"schema"`
+	// Commit is the first commit beyond the limit, and Before the last one below it that
+	// could be measured.
+	Commit bisectedStep `json:"commit"`
+	Before bisectedStep `json:"before"`
+	// Added is how many instructions Commit added, Share that of those before.
+	Added   int64          `json:"added"`
+	Share   float64        `json:"share"`
+	Good    bisectedStep   `json:"good"`
+	Bad     bisectedStep   `json:"bad"`
+	Limit   int64          `json:"limit"`
+	Skipped []bisectedStep `json:"skipped"`
+	Commits int            `json:"commits"`
+	Tried   int            `json:"tried"`
+	Boots   int            `json:"boots"`
+	// Parts says in which part of the boot the instructions were added.
+	Parts []countboot.Part `json:"parts"`
+}
+
+type bisectedStep struct {
+	Commit       string `json:"commit"`
+	Subject      string `json:"subject"`
+	Instructions *int64 `json:"instructions"` // null: unknown, see Reason
+	Reason       string `json:"reason,omitempty"`
+}
+
+func (a *app) doBisect(c *cobra.Command, f bisectFlags, args []string) (err error) {
+	ctx, stop := a.Interruptible(c.Context())
+	defer stop()
+	dir, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	if _, err := f.guest(dir); err != nil {
+		return err
+	}
+	history, err := countboot.OpenHistory(ctx, dir, args[0], args[1])
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, history.Close()) }()
+	booter, err := countboot.Open(ctx, a.at, "boot bisect", a.noteProgress)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, booter.Close()) }()
+	fmt.Fprintf(a.Err, "%s from %s to %s\n", history, args[0], args[1])
+	b := bisecting{app: a, flags: f, history: history, booter: booter, build: args[2:], boots: map[string]countboot.Boot{}}
+	search := countboot.Search{Commits: history.Commits, Share: f.threshold, Cost: b.cost, Tell: b.tell}
+	found, err := search.Run(ctx)
+	if err != nil {
+		return err
+	}
+	out := b.result(ctx, found)
+	if f.json {
+		return a.PrintJSON(out)
+	}
+	a.printBisected(out)
+	return nil
+}
+
+// bisecting is a search in progress.
+type bisecting struct {
+	*app
+	flags   bisectFlags
+	history *countboot.History
+	booter  *countboot.Booter
+	build   []string
+	boots   map[string]countboot.Boot // by commit
+}
+
+// buildLog bounds what is kept of the output of a build, in bytes.
+const buildLog = 64 << 10
+
+// cost builds and boots a commit; the first one twice, to check that boots agree.
+func (b *bisecting) cost(ctx context.Context, commit string) (int64, error) {
+	var log conn.Tail
+	log.Limit = buildLog
+	dir, err := b.history.Build(ctx, commit, b.build, &log)
+	if err != nil {
+		if last := safetext.LastLines(string(bytes.TrimSpace(log.Bytes())), 5); last != "" {
+			err = fault.New(fault.Of(err), "%w\nthe end of what it printed:\n%s", err, last)
+		}
+		return 0, err
+	}
+	g, err := b.flags.guest(dir)
+	if err != nil {
+		return 0, err
+	}
+	boot := b.booter.Boot
+	if len(b.boots) == 0 {
+		boot = b.booter.Twice
+	}
+	booted, err := boot(ctx, g)
+	if fault.Is(err, fault.NotFound) {
+		err = fault.New(fault.Subject, "the build has not made it: %w", err)
+	}
+	if err != nil {
+		return 0, err
+	}
+	b.boots[commit] = booted
+	return booted.Instructions(), nil
+}
+
+// tell prints a step.
+func (b *bisecting) tell(s countboot.Step) {
+	what := unit.Format(float64(s.Cost), unit.Instruction)
+	if s.Failed != "" {
+		what = "skipped: " + safetext.LastLines(s.Failed, 1)
+	}
+	fmt.Fprintf(b.Err, "  %-28s %s\n", what, b.history.Subject(context.Background(), s.Commit))
+}
+
+// result describes what was found.
+func (b *bisecting) result(ctx context.Context, f countboot.Found) bisected {
+	step := func(s countboot.Step) bisectedStep {
+		out := bisectedStep{Commit: s.Commit, Subject: b.history.Subject(ctx, s.Commit), Reason: s.Failed}
+		if s.Failed == "" {
+			out.Instructions = &s.Cost
+		}
+		return out
+	}
+	out := bisected{Schema: bisectSchema, Commit: step(f.First), Before: step(f.Before), Good: step(f.Good),
+		Bad: step(f.Bad), Added: f.Added(), Share: float64(f.Added()) / float64(f.Before.Cost), Limit: f.Limit,
+		Skipped: []bisectedStep{}, Commits: len(b.history.Commits), Tried: f.Tried, Boots: b.booter.Boots,
+		Parts: countboot.Parts(b.boots[f.Before.Commit], b.boots[f.First.Commit])}
+	for _, s := range f.Skipped {
+		out.Skipped = append(out.Skipped, step(s))
+	}
+	return out
+}
+
+func (a *app) printBisected(r bisected) {
+	s := a.Style(a.Out)
+	fmt.Fprintf(a.Out, "%s is the first commit with the longer boot\n", s.Paint(cli.Bold, safetext.Line(r.Commit.Subject)))
+	fmt.Fprintf(a.Out, "  commit  %s\n  cost    %s (%s)\n", r.Commit.Commit,
+		difference.Amount(float64(r.Added), unit.Instruction), difference.Ratios().Text(1+r.Share))
+	for _, p := range r.Parts {
+		fmt.Fprintf(a.Out, "  %s\n", p)
+	}
+	if len(r.Skipped) > 0 {
+		fmt.Fprintf(a.Out, "  or one of the %d commits before it, which could not be measured:\n", len(r.Skipped))
+		for _, k := range r.Skipped {
+			fmt.Fprintf(a.Out, "    %s: %s\n", k.Subject, safetext.LastLines(k.Reason, 1))
+		}
+	}
+	fmt.Fprintf(a.Out, "%d of %d commits were built and booted, in %d boots; repeated boots agree exactly\n", r.Tried,
+		r.Commits, r.Boots)
+}
