@@ -113,7 +113,7 @@ func (b *build) run() error {
 		return err
 	}
 	engine := b.engine()
-	last := readState(b.site.root, engine)
+	last := readState(b.site.root, stateName(b.opt.Output), engine)
 	out, err := b.openOutput()
 	if err != nil {
 		return err
@@ -146,7 +146,7 @@ func (b *build) run() error {
 		return nil // the state is still true
 	}
 	next := state{Engine: engine, Output: entries, Files: b.files}
-	return fault.Wrap(fault.Lab, "state", next.write(b.site.root))
+	return fault.Wrap(fault.Lab, "state", next.write(b.site.root, stateName(b.opt.Output)))
 }
 
 func (b *build) openOutput() (*os.Root, error) {
@@ -202,5 +202,5 @@ func (b *build) engine() string {
 	if err != nil {
 		panic(err) // it has only strings, numbers and lists
 	}
-	return key(engineVersion, b.opt.Program, page.Digest(), string(text), fmt.Sprint(b.opt.Output))
+	return key(engineVersion, b.opt.Program, page.Digest(), string(text))
 }

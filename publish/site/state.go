@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"bakeoff/publish/site/content"
 	"bakeoff/publish/site/output"
@@ -12,6 +13,18 @@ import (
 // stateFile holds what the last build knew. It is a cache: without it, or with one of
 // another program, everything is built again.
 const stateFile = ".bakeoff-site.json"
+
+// stateName is the name of the state for an output: another one has a state of its own,
+// because a build removes what the state names.
+func stateName(outside string) string {
+	if outside == "" {
+		return stateFile
+	}
+	if abs, err := filepath.Abs(outside); err == nil {
+		outside = abs
+	}
+	return ".bakeoff-site-" + content.Short(outside) + ".json"
+}
 
 // maxState bounds the state that is read, in bytes.
 const maxState = 256 << 20
@@ -47,13 +60,13 @@ func (f fileState) fresh(info fs.FileInfo) bool {
 }
 
 // readState reads the state of the last build; damaged or foreign ones count as none.
-func readState(root *os.Root, engine string) state {
+func readState(root *os.Root, name, engine string) state {
 	none := state{Engine: engine, Files: map[string]fileState{}}
-	info, err := root.Lstat(stateFile)
+	info, err := root.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxState {
 		return none
 	}
-	text, err := root.ReadFile(stateFile)
+	text, err := root.ReadFile(name)
 	if err != nil {
 		return none
 	}
@@ -77,17 +90,17 @@ func readState(root *os.Root, engine string) state {
 }
 
 // write replaces the state in one step.
-func (s state) write(root *os.Root) error {
+func (s state) write(root *os.Root, name string) error {
 	text, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
-	const part = stateFile + ".part"
+	part := name + ".part"
 	if err := root.RemoveAll(part); err != nil {
 		return err
 	}
 	if err := root.WriteFile(part, text, 0o644); err != nil {
 		return err
 	}
-	return root.Rename(part, stateFile)
+	return root.Rename(part, name)
 }
