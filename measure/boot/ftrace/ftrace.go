@@ -1,0 +1,244 @@
+// Package ftrace is the source of function graphs of Linux.
+//
+// The file trace of tracefs has, with the tracer function_graph and the options
+// funcgraph-abstime and funcgraph-proc, lines such as
+//
+//	18.024566 |   0)   swapper-1    |               |    __sysvec_apic_timer_interrupt() {
+//	18.024570 |   0)   swapper-1    | + 14.591 us   |      handle_softirqs();
+//	18.024589 |   0)   swapper-1    | + 21.787 us   |    }
+//
+// The time of a line with {, and of one with ;, is that of the call, and the time of one with
+// } that of the return.
+//
+// Source: Documentation/trace/ftrace.rst of Linux 6.1.
+package ftrace
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/measure/boot"
+)
+
+// New returns the source.
+func New() boot.Source { return source{} }
+
+type source struct{}
+
+const name = "ftrace"
+
+var header = []byte("# tracer: function_graph")
+
+// Doc implements boot.Source.
+func (source) Doc() boot.SourceDoc {
+	return boot.SourceDoc{
+		Name:  name,
+		Reads: "function graphs that Linux traced, with absolute times",
+		Get: "boot with ftrace=function_graph ftrace_graph_filter=do_one_initcall ftrace_graph_max_depth=3 " +
+			"trace_buf_size=16M " +
+			"trace_options=funcgraph-abstime,funcgraph-proc, then cat /sys/kernel/tracing/trace > FILE",
+		Says: "Every task has a track. Calls are known to the microsecond, and functions that call no other took the " +
+			"time that the " +
+			"trace says, in nanoseconds. Tracing itself takes time in every function, so compare traces with traces only. " +
+			"Functions below the " +
+			"depth of the trace are part of those above.",
+	}
+}
+
+// Recognizes implements boot.Source.
+func (source) Recognizes(head []byte) bool { return bytes.HasPrefix(head, header) }
+
+// Read implements boot.Source.
+func (source) Read(file string, data []byte) (boot.Recording, error) {
+	if err := boot.CheckSize(file, data); err != nil {
+		return boot.Recording{}, err
+	}
+	g := graph{file: file, tasks: map[string]*task{}, on: map[string]string{}, r: boot.Recording{
+		Schema: boot.Schema, System: "linux",
+		Clocks: []boot.Clock{{Name: "trace", Source: name, Hz: 1e9, UncertaintyNS: boot.Exact()}},
+		Tracks: []boot.Track{}, Spans: []boot.Span{}, Marks: []boot.Mark{},
+	}}
+	if !bytes.HasPrefix(data, header) {
+		return boot.Recording{}, fault.New(fault.Invalid, "%sthe first line is not %q; set current_tracer to "+
+			"function_graph",
+			boot.At(file, 1), header)
+	}
+	for line := range bytes.Lines(data) {
+		g.line++
+		if err := g.add(bytes.TrimRight(line, "\r\n")); err != nil {
+			return boot.Recording{}, err
+		}
+	}
+	return g.finish()
+}
+
+// graph is what was read so far. Times are nanoseconds.
+type graph struct {
+	file   string
+	line   int
+	latest int64
+	first  int64
+	seen   bool
+	tasks  map[string]*task
+	order  []*task
+	on     map[string]string // the task of each CPU, as far as switches tell
+	r      boot.Recording
+	strays int // returns from functions that were called before the trace
+}
+
+// task is a thread, or a CPU of which nobody knows what it runs.
+type task struct {
+	track int
+	open  []int // spans
+	free  int64 // when the last function ended that was called from the innermost open one
+}
+
+// maxDepth bounds the stack of a task. The kernel's is 50.
+const maxDepth = 1000
+
+// add adds a line.
+func (g *graph) add(line []byte) error {
+	text := strings.TrimSpace(string(line))
+	switch {
+	case len(line) > boot.MaxLine:
+		return g.wrong("the line is too long")
+	case text == "" || strings.HasPrefix(text, "#") || strings.HasPrefix(text, "-----"):
+		return nil
+	case strings.HasPrefix(text, "CPU:") && strings.Contains(text, "LOST"):
+		g.lost(text)
+		return nil
+	}
+	if cpu, to, ok := parseSwitch(text); ok {
+		g.on[cpu] = to
+		return nil
+	}
+	e, problem := parseLine(text)
+	if problem != "" {
+		return g.wrong(problem)
+	}
+	if !g.seen {
+		g.seen, g.first = true, e.at
+	}
+	g.latest = max(g.latest, e.at)
+	t := g.task(e)
+	switch {
+	case e.comment != "":
+		g.r.Marks = append(g.r.Marks, boot.Mark{Name: e.comment, At: e.at, UncertaintyNS: &resolution,
+			How: "a comment in the trace of " + g.r.Tracks[t.track].Name})
+	case e.kind == enter || e.kind == leaf:
+		if len(t.open) == maxDepth {
+			return g.wrong(fmt.Sprintf("more than %d functions are open", maxDepth))
+		}
+		g.call(t, e)
+	case e.kind == leave:
+		g.leave(t, e)
+	}
+	return nil
+}
+
+// resolution is the error of times: they are cut to microseconds.
+var resolution = 1000.0
+
+func (g *graph) wrong(problem string) error {
+	return fault.New(fault.Invalid, "%s%s; copy the file trace of tracefs, with the options funcgraph-abstime and "+
+		"funcgraph-proc",
+		boot.At(g.file, g.line), problem)
+}
+
+func (g *graph) task(e entry) *task {
+	id := e.task
+	if id == "" {
+		id = g.on[e.cpu]
+	}
+	if id == "" {
+		id = "CPU " + e.cpu
+	}
+	t := g.tasks[id]
+	if t == nil {
+		track := boot.Track{Name: id, Parent: -1, Kind: boot.KindKernel}
+		if i := strings.LastIndexByte(id, '-'); i > 0 {
+			track.Name, track.ID = id[:i], id[i+1:]
+		}
+		t = &task{track: len(g.r.Tracks)}
+		g.tasks[id] = t
+		g.order = append(g.order, t)
+		g.r.Tracks = append(g.r.Tracks, track)
+	}
+	return t
+}
+
+// call adds a call. A function that begins in the microsecond in which the one before
+// it ended begins after it.
+func (g *graph) call(t *task, e entry) {
+	start := max(e.at, t.free)
+	s := boot.Span{Name: e.function, Arg: e.module, Track: t.track, Parent: -1, Start: start, End: start, Open: true}
+	if n := len(t.open); n > 0 {
+		s.Parent = t.open[n-1]
+	}
+	t.free = start
+	if e.kind == leaf {
+		s.Open, s.End = false, start+e.took
+		t.free = s.End
+		g.latest = max(g.latest, s.End)
+	} else {
+		t.open = append(t.open, len(g.r.Spans))
+	}
+	g.r.Spans = append(g.r.Spans, s)
+}
+
+// leave ends the innermost function.
+func (g *graph) leave(t *task, e entry) {
+	n := len(t.open)
+	if n == 0 {
+		g.strays++
+		return
+	}
+	s := &g.r.Spans[t.open[n-1]]
+	s.Open, s.End = false, max(e.at, t.free)
+	t.free, t.open = s.End, t.open[:n-1]
+	g.latest = max(g.latest, s.End)
+}
+
+// lost notes that a CPU lost events: nobody knows what ended meanwhile.
+func (g *graph) lost(text string) {
+	g.r.Notes = append(g.r.Notes, boot.Note{Source: name, Lost: true,
+		Text: fmt.Sprintf("Line %d: the kernel lost events (%s). What was open then is cut there.", g.line, clean(text))})
+	for _, t := range g.order {
+		g.cut(t)
+	}
+}
+
+// cut ends what is open, where the task was seen last.
+func (g *graph) cut(t *task) {
+	for _, i := range t.open {
+		g.r.Spans[i].End = max(g.latest, t.free)
+	}
+	if len(t.open) > 0 {
+		t.free = max(g.latest, t.free)
+	}
+	t.open = nil
+}
+
+func (g *graph) finish() (boot.Recording, error) {
+	if !g.seen {
+		return boot.Recording{}, fault.New(fault.Invalid, "%sthe trace has no entry; record it again", boot.At(g.file,
+			g.line))
+	}
+	for _, t := range g.order {
+		g.latest = max(g.latest, t.free)
+	}
+	for _, t := range g.order {
+		g.cut(t)
+	}
+	if g.strays > 0 {
+		g.r.Notes = append(g.r.Notes, boot.Note{Source: name, Lost: true, Text: fmt.Sprintf("%d functions return that "+
+			"were called "+
+			"before the trace begins; they were left out.", g.strays)})
+	}
+	g.r.Marks = append(g.r.Marks, boot.Mark{Name: boot.MarkLog, At: g.first, UncertaintyNS: &resolution,
+		How: "the first line of the trace"})
+	boot.SortMarks(&g.r)
+	return g.r, nil
+}
