@@ -161,6 +161,27 @@ func TestMergeSaysThatReadingsExcludeEachOther(t *testing.T) {
 	}
 }
 
+// Two sources that read the same clock are tied by it.
+func TestTheSameClockTiesRecordings(t *testing.T) {
+	kernel := guest(1e6)
+	kernel.Clocks = append(kernel.Clocks, Clock{Name: "monotonic", Source: "linux", Hz: 1e9, OffsetNS: -500,
+		UncertaintyNS: u(20)})
+	pair, ok := kernel.Same("monotonic")
+	if !ok {
+		t.Fatal("no pair")
+	}
+	r, err := Merge(kernel, guest(1e6), pair)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := r.Clocks[2]; c.OffsetNS != -500 || *c.UncertaintyNS != 20 {
+		t.Errorf("clock %+v", c)
+	}
+	if _, ok := kernel.Same("host"); ok {
+		t.Error("a pair of a clock that is not there")
+	}
+}
+
 func TestMergeRefusesWhatNothingTies(t *testing.T) {
 	pair := Pair{Before: 1}
 	for name, merge := range map[string]func() (Recording, error){

@@ -60,6 +60,18 @@ func Merge(first, second Recording, pairs ...Pair) (Recording, error) {
 	return join(first, second, p, shared), nil
 }
 
+// Same returns the pair that ties the clock name of r to another recording, whose
+// reference clock is the same clock: CLOCK_MONOTONIC of a guest, which a kernel log and
+// systemd share. ok is false if r has no such clock, or does not know how well it is placed.
+func (r Recording) Same(name string) (p Pair, ok bool) {
+	for _, c := range r.Clocks {
+		if c.Name == name && c.UncertaintyNS != nil {
+			return Pair{After: c.OffsetNS - *c.UncertaintyNS, Before: c.OffsetNS + *c.UncertaintyNS}, true
+		}
+	}
+	return Pair{}, false
+}
+
 // interval is what an offset may be, in nanoseconds.
 type interval struct{ low, high float64 }
 

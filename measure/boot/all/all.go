@@ -4,7 +4,9 @@ package all
 import (
 	"bakeoff/measure/boot"
 	"bakeoff/measure/boot/dmesg"
+	"bakeoff/measure/boot/ftrace"
 	"bakeoff/measure/boot/linux"
+	"bakeoff/measure/boot/systemd"
 	"bakeoff/measure/boot/tslog"
 )
 
@@ -13,6 +15,8 @@ import (
 func Sources() []boot.Source {
 	return []boot.Source{
 		tslog.New(),
+		ftrace.New(),
+		systemd.New(),
 		linux.New(),
 		dmesg.New(),
 	}

@@ -1,0 +1,256 @@
+// Package systemd is the source of what systemd knows of its units.
+//
+// `systemctl show` prints the properties of the manager, and `systemctl show '*'` those of
+// all units that are loaded: blocks of lines KEY=VALUE, with an empty line between them. The
+// properties whose names end in TimestampMonotonic are microseconds of CLOCK_MONOTONIC;
+// 0 means never. `systemd-analyze plot` makes its picture of the same properties; its
+// option --json came with systemd 253 only.
+//
+// Source: org.freedesktop.systemd1(5).
+package systemd
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/measure/boot"
+)
+
+// New returns the source.
+func New() boot.Source { return source{} }
+
+type source struct{}
+
+const name = "systemd"
+
+// Doc implements boot.Source.
+func (source) Doc() boot.SourceDoc {
+	return boot.SourceDoc{
+		Name:  name,
+		Reads: "the properties of systemd and its units",
+		Get:   "(systemctl show; echo; systemctl show '*') > FILE",
+		Says: "The span systemd runs from the start of systemd to the end of the startup, and has its own phases below " +
+			"it. Every " +
+			"unit has a track. Its span runs from when systemd began to start it to when it was active or, if it never " +
+			"was, to when " +
+			"it had ended. A target is a mark; other units whose start took no time are left out, and so are units that " +
+			"began after the end of the startup are " +
+			"left out.",
+	}
+}
+
+// The properties that are read.
+const (
+	suffix    = "TimestampMonotonic"
+	userspace = "Userspace" + suffix
+	finish    = "Finish" + suffix
+	firmware  = "Firmware" + suffix
+	loader    = "Loader" + suffix
+	initrd    = "InitRD" + suffix
+
+	inactiveExit  = "InactiveExit" + suffix
+	activeEnter   = "ActiveEnter" + suffix
+	inactiveEnter = "InactiveEnter" + suffix
+)
+
+// Recognizes implements boot.Source.
+func (source) Recognizes(head []byte) bool {
+	return bytes.Contains(head, []byte(userspace+"=")) || bytes.Contains(head, []byte("\n"+inactiveExit+"="))
+}
+
+// block are the properties of a unit, or of the manager.
+type block struct {
+	line   int // the first
+	id     string
+	micros map[string]int64
+}
+
+// Read implements boot.Source.
+func (source) Read(file string, data []byte) (boot.Recording, error) {
+	if err := boot.CheckSize(file, data); err != nil {
+		return boot.Recording{}, err
+	}
+	blocks, err := parse(file, data)
+	if err != nil {
+		return boot.Recording{}, err
+	}
+	var manager *block
+	var units []block
+	for i, b := range blocks {
+		switch _, ok := b.micros[userspace]; {
+		case ok && manager != nil:
+			return boot.Recording{}, fault.New(fault.Invalid, "%sthese are the properties of a second systemd; cut the "+
+				"file to one",
+				boot.At(file, b.line))
+		case ok:
+			manager = &blocks[i]
+		default:
+			units = append(units, b)
+		}
+	}
+	if manager == nil || manager.micros[userspace] == 0 {
+		return boot.Recording{}, fault.New(fault.Invalid, "%sthe file does not say when systemd started; run systemctl "+
+			"show "+
+			"without a unit first", boot.At(file, 1))
+	}
+	return record(*manager, units), nil
+}
+
+// parse reads blocks. It keeps the identifiers and the times.
+func parse(file string, data []byte) (blocks []block, err error) {
+	b := block{micros: map[string]int64{}}
+	number := 0
+	end := func() {
+		if b.id != "" || len(b.micros) > 0 {
+			blocks = append(blocks, b)
+		}
+		b = block{micros: map[string]int64{}}
+	}
+	for line := range bytes.Lines(data) {
+		number++
+		text := string(bytes.TrimRight(line, "\r\n"))
+		if text == "" {
+			end()
+			continue
+		}
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || len(line) > boot.MaxLine || strings.Trim(key, letters) != "" {
+			return nil, fault.New(fault.Invalid, "%sthe line is not KEY=VALUE; copy what systemctl show prints",
+				boot.At(file, number))
+		}
+		if b.line == 0 {
+			b.line = number
+		}
+		switch {
+		case key == "Id":
+			b.id = strings.ToValidUTF8(value, "\uFFFD")
+		case strings.HasSuffix(key, suffix):
+			n, err := strconv.ParseUint(value, 10, 64)
+			if err != nil {
+				return nil, fault.New(fault.Invalid, "%s%s is %q, which is no number of microseconds; copy what systemctl "+
+					"show prints",
+					boot.At(file, number), key, value)
+			}
+			if n < 1<<60 { // the greatest number means never, too
+				b.micros[key] = int64(n)
+			}
+		}
+	}
+	end()
+	return blocks, nil
+}
+
+const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+
+// phases are what systemd does itself before it starts units.
+var phases = []struct{ title, start, end string }{
+	{"set up security", "SecurityStart", "SecurityFinish"},
+	{"run generators", "GeneratorsStart", "GeneratorsFinish"},
+	{"load units", "UnitsLoadStart", "UnitsLoadFinish"},
+}
+
+func record(m block, units []block) boot.Recording {
+	r := boot.Recording{
+		Schema: boot.Schema, System: "linux",
+		Clocks: []boot.Clock{{Name: "monotonic", Source: name, Hz: 1e6, UncertaintyNS: boot.Exact()}},
+		Tracks: []boot.Track{{Name: name, ID: "1", Parent: -1, Kind: boot.KindProcess}},
+		Spans:  []boot.Span{{Name: name, Parent: -1, Start: m.micros[userspace]}},
+		Marks:  []boot.Mark{},
+	}
+	end := m.micros[finish]
+	open := end < m.micros[userspace]
+	if open {
+		end = m.micros[userspace]
+		for _, u := range units {
+			end = max(end, u.micros[inactiveExit], u.micros[activeEnter])
+		}
+		r.Notes = append(r.Notes, boot.Note{Source: name, Text: "The startup had not finished when the properties were " +
+			"read."})
+	}
+	r.Spans[0].End, r.Spans[0].Open = end, open
+	addPhases(&r, m)
+	addMarks(&r, m, open)
+	slices.SortStableFunc(units, func(a, b block) int {
+		return cmp.Compare(a.micros[inactiveExit],
+			b.micros[inactiveExit])
+	})
+	late := 0
+	for _, u := range units {
+		if u.micros[inactiveExit] > end {
+			late++
+			continue
+		}
+		addUnit(&r, u, end)
+	}
+	if late > 0 {
+		r.Notes = append(r.Notes, boot.Note{Source: name,
+			Text: fmt.Sprintf("%d units began after the end of the startup; they were left out.", late)})
+	}
+	boot.SortMarks(&r)
+	return r
+}
+
+// addPhases adds the phases of systemd that were recorded and follow each other.
+func addPhases(r *boot.Recording, m block) {
+	free := r.Spans[0].Start
+	for _, p := range phases {
+		from, to := m.micros[p.start+suffix], m.micros[p.end+suffix]
+		if from < free || to < from || to > r.Spans[0].End {
+			continue
+		}
+		r.Spans = append(r.Spans, boot.Span{Name: p.title, Start: from, End: to})
+		free = to
+	}
+}
+
+// addMarks adds the moments of the manager. Firmware and loader are as many microseconds
+// before the kernel as their properties say.
+func addMarks(r *boot.Recording, m block, open bool) {
+	mark := func(title string, at int64, how string) {
+		r.Marks = append(r.Marks, boot.Mark{Name: title, At: at, UncertaintyNS: &micro, How: how})
+	}
+	if t := m.micros[firmware]; t > 0 {
+		mark("firmware start", -t, "the firmware's record, as systemd read it")
+	}
+	if t := m.micros[loader]; t > 0 {
+		mark(boot.MarkFirmware, -t, "the boot loader's record, as systemd read it")
+	}
+	if t := m.micros[initrd]; t > 0 {
+		mark("initramfs started", t, "systemd's record")
+	}
+	mark("systemd started", m.micros[userspace], "systemd's record")
+	if !open {
+		mark("startup finished", m.micros[finish], "systemd's record: no job of the startup was left")
+	}
+}
+
+// micro is the error of the times: they are whole microseconds.
+var micro = 1000.0
+
+// addUnit adds a unit that was started before end.
+func addUnit(r *boot.Recording, u block, end int64) {
+	start := u.micros[inactiveExit]
+	if start == 0 || u.id == "" {
+		return
+	}
+	s := boot.Span{Name: u.id, Parent: -1, Track: len(r.Tracks), Start: start}
+	switch active, gone := u.micros[activeEnter], u.micros[inactiveEnter]; {
+	case active == start:
+		r.Marks = append(r.Marks, boot.Mark{Name: u.id, At: start, UncertaintyNS: &micro, How: "the unit was active at " +
+			"once"})
+		return
+	case active > start:
+		s.End = active
+	case gone >= start:
+		s.End = gone
+	default:
+		s.End, s.Open = max(end, start), true
+	}
+	r.Tracks = append(r.Tracks, boot.Track{Name: u.id, Parent: 0, Kind: boot.KindProcess})
+	r.Spans = append(r.Spans, s)
+}

@@ -1,0 +1,93 @@
+package systemd
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"bakeoff/measure/boot/boottest"
+)
+
+func TestSystemd(t *testing.T) { boottest.Run(t, New()) }
+
+const show = `Version=252.39-1~deb12u2
+FirmwareTimestampMonotonic=3000
+LoaderTimestampMonotonic=1000
+UserspaceTimestampMonotonic=100
+FinishTimestampMonotonic=900
+SecurityStartTimestampMonotonic=110
+SecurityFinishTimestampMonotonic=120
+GeneratorsStartTimestampMonotonic=115
+GeneratorsFinishTimestampMonotonic=130
+
+Id=a.service
+InactiveExitTimestampMonotonic=200
+ActiveEnterTimestampMonotonic=300
+InactiveEnterTimestampMonotonic=0
+
+Id=oneshot.service
+InactiveExitTimestampMonotonic=250
+ActiveEnterTimestampMonotonic=0
+InactiveEnterTimestampMonotonic=400
+
+Id=stuck.service
+InactiveExitTimestampMonotonic=500
+ActiveEnterTimestampMonotonic=18446744073709551615
+
+Id=multi-user.target
+InactiveExitTimestampMonotonic=880
+ActiveEnterTimestampMonotonic=880
+
+Id=late.service
+InactiveExitTimestampMonotonic=1880
+ActiveEnterTimestampMonotonic=1900
+
+Id=never.service
+InactiveExitTimestampMonotonic=0
+`
+
+func TestUnitsAreTracks(t *testing.T) {
+	r, err := New().Read("x", []byte(show))
+	boottest.Check(t, New(), "x", r, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for i, s := range r.Spans {
+		got = append(got, fmt.Sprintf("%s %d-%d %v on %s", strings.Join(r.Path(i), ">"), s.Start, s.End, s.Open,
+			r.Tracks[s.Track].Name))
+	}
+	for _, m := range r.Marks {
+		got = append(got, fmt.Sprintf("%d %s", m.At, m.Name))
+	}
+	for _, n := range r.Notes {
+		got = append(got, n.Text)
+	}
+	want := `systemd 100-900 false on systemd
+systemd>set up security 110-120 false on systemd
+a.service 200-300 false on a.service
+oneshot.service 250-400 false on oneshot.service
+stuck.service 500-900 true on stuck.service
+-3000 firmware start
+-1000 firmware done
+100 systemd started
+880 multi-user.target
+900 startup finished
+1 units began after the end of the startup; they were left out.`
+	if strings.Join(got, "\n") != want {
+		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), want)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	boottest.Mistakes(t, New(), map[string]string{
+		"x:1: the file is empty":                    "\n",
+		"x:1: the file does not say when systemd":   "Id=a.service\n",
+		"x:1: the file does not say when systemd s": "UserspaceTimestampMonotonic=0\n",
+		"x:2: the line is not KEY=VALUE":            "Id=a.service\nhello\n",
+		"x:1: UserspaceTimestampMonotonic is \"x\"": "UserspaceTimestampMonotonic=x\n",
+		"x:3: these are the properties of a second": "UserspaceTimestampMonotonic=1\n\nUserspaceTimestampMonotonic=1\n",
+	})
+}
+
+func FuzzSystemd(f *testing.F) { boottest.Fuzz(f, New(), show) }
