@@ -85,8 +85,8 @@ const trace = `# bakeoff boot events 1
 # lost: Something was lost.
 # trace clock: 50000000 60000000 50010000
 # entries-in-buffer/entries-written: 5/9   #P:1
-          <idle>-0       [000] ...1.     0.001000: sched_process_fork: comm=swapper/0 pid=0 child_comm=swapper/0 child_pid=1
-        kthreadd-2       [000] .....     0.002000: sched_process_fork: comm=kthreadd pid=2 child_comm=kthreadd child_pid=3
+          <idle>-0 [000] ...1.     0.001000: sched_process_fork: comm=swapper/0 pid=0 child_comm=swapper/0 child_pid=1
+        kthreadd-2 [000] .....     0.002000: sched_process_fork: comm=kthreadd pid=2 child_comm=kthreadd child_pid=3
             init-1       [000] .....     0.026000: sched_process_exec: filename=/init pid=1 old_pid=1
             init-1       [000] .....     0.030000: sched_process_fork: comm=init pid=1 child_comm=init child_pid=60
          my prog-60      [000] .....     0.031000: sched_process_exec: filename=/bin/my prog pid=60 old_pid=60

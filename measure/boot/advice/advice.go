@@ -1,0 +1,124 @@
+// Package advice says what a recording suggests to change: output on a slow console,
+// calibration loops, fixed delays, self-tests, unpacking, and drivers of absent hardware.
+//
+// Advice follows from spans of the recording alone. It names the time that they took, which
+// bounds what the change can save: work that goes on beside other work, or that another
+// function then does, saves less. `bakeoff boot tune` measures it.
+package advice
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"bakeoff/measure/boot"
+)
+
+// least is the share of the boot that spans must have taken to be worth advice.
+const least = 0.005
+
+// rule is a kind of advice.
+type rule struct {
+	name string
+	// is reports whether a span is evidence.
+	is func(boot.Recording, boot.Span) bool
+	// text says in a sentence what took the time; the cost follows.
+	text string
+	knob string
+	// argument makes an argument for the kernel's command line of the spans that are
+	// evidence; nil if there is none.
+	argument func([]boot.Span) string
+}
+
+// Find returns the advice that follows from r, the most expensive first; nil if there is
+// none.
+func Find(r boot.Recording) (out []boot.Advice) {
+	length := length(r)
+	for _, rule := range rules {
+		if a, ok := rule.apply(r); ok && a.CostNS > 0 && a.CostNS >= least*length {
+			a.Text = fmt.Sprintf("%s It took %.1f %% of the boot.", a.Text, 100*a.CostNS/length)
+			out = append(out, a)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b boot.Advice) int { return cmp.Compare(b.CostNS, a.CostNS) })
+	return out
+}
+
+// length is how long the boot took: that of the root, or, if there is none, from the
+// earliest span to the first userland instruction, or to the last span.
+func length(r boot.Recording) float64 {
+	if r.Root != nil {
+		from, to := r.Times(*r.Root)
+		return to - from
+	}
+	first, last := 0.0, 0.0
+	for i := range r.Spans {
+		from, to := r.Times(i)
+		if i == 0 {
+			first, last = from, to
+		}
+		first, last = min(first, from), max(last, to)
+	}
+	for _, m := range r.Marks {
+		if at := r.NS(m.Clock, m.At); m.Name == boot.MarkUserland && at > first {
+			last = at
+		}
+	}
+	return last - first
+}
+
+// maxSpans bounds the evidence that an advice lists.
+const maxSpans = 50
+
+// apply looks for evidence. A span below another that is evidence is part of it.
+func (x rule) apply(r boot.Recording) (a boot.Advice, ok bool) {
+	within := make([]bool, len(r.Spans))
+	cost := map[int]float64{}
+	for i, s := range r.Spans {
+		if s.Parent >= 0 && within[s.Parent] {
+			within[i] = true
+			continue
+		}
+		if s.Charged || !x.is(r, s) {
+			continue
+		}
+		within[i] = true
+		from, to := r.Times(i)
+		cost[i] = to - from
+		a.CostNS += to - from
+		a.Spans = append(a.Spans, i)
+	}
+	slices.SortStableFunc(a.Spans, func(i, j int) int { return cmp.Compare(cost[j], cost[i]) })
+	n := len(a.Spans)
+	if n == 0 {
+		return a, false
+	}
+	a.Spans = a.Spans[:min(n, maxSpans)]
+	var evidence []boot.Span
+	for _, i := range a.Spans {
+		evidence = append(evidence, r.Spans[i])
+	}
+	a.Name, a.Knob = x.name, x.knob
+	a.Text = fmt.Sprintf("%s: %s.", x.text, names(evidence, n))
+	if x.argument != nil {
+		a.Argument = x.argument(evidence)
+	}
+	return a, true
+}
+
+// names lists the most expensive spans.
+func names(spans []boot.Span, n int) string {
+	const shown = 3
+	var list []string
+	for _, s := range spans {
+		if !slices.Contains(list, s.Label()) && len(list) < shown {
+			list = append(list, s.Label())
+		}
+	}
+	text := strings.Join(list, ", ")
+	if n == 1 {
+		return text
+	}
+	return fmt.Sprintf("%d spans, the longest of %s", n, text)
+}
