@@ -95,9 +95,9 @@ func luminance(t *testing.T, theme, name, color string) float64 {
 
 func TestThemesKeepTheContract(t *testing.T) {
 	forbidden := map[string]*regexp.Regexp{
-		"loads something":         regexp.MustCompile(`(?i)url\(|@import|@font-face|image-set\(`),
-		"uses !important":         regexp.MustCompile(`!important`),
-		"uses physical sides":     regexp.MustCompile(`(margin|padding|border)-(left|right)|\b(left|right)\s*:|` +
+		"loads something": regexp.MustCompile(`(?i)url\(|@import|@font-face|image-set\(`),
+		"uses !important": regexp.MustCompile(`!important`),
+		"uses physical sides": regexp.MustCompile(`(margin|padding|border)-(left|right)|\b(left|right)\s*:|` +
 			`(text-align|float):\s*(left|right)`),
 		"hides the focus":         regexp.MustCompile(`outline:\s*(0|none)`),
 		"sets content for voices": regexp.MustCompile(`content:\s*"[^"]+"\s*;`),
