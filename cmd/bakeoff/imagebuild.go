@@ -85,32 +85,48 @@ func (b *imageBuilder) run(c *cobra.Command, dirs []string) error {
 	if err != nil {
 		return err
 	}
-	results, took, errs := make([]build.Result, len(dirs)), make([]time.Duration, len(dirs)), make([]error, len(dirs))
-	var wg sync.WaitGroup
-	for i, d := range definitions {
-		wg.Go(func() {
-			start := time.Now()
-			results[i], errs[i] = build.Build(c.Context(), b.at.Images(b.say), d,
-				build.Options{Dir: dirs[i], Agent: agent, Materials: materials(), Fresh: b.fresh, Say: b.say})
-			took[i] = time.Since(start)
-		})
+	// A signal ends the builds, which remove what they made, and is reported.
+	ctx, stop := b.Interruptible(c.Context())
+	defer stop()
+	results, took, err := b.buildAll(ctx, dirs, definitions, agent)
+	if stopped := cli.Interrupted(ctx, "run the command again: finished downloads are kept"); stopped != nil {
+		return stopped
 	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	if err != nil {
 		return err
-	}
-	if b.output != "" {
-		for i := range results {
-			if err := b.copyOut(c.Context(), b.at.Images(b.say), &results[i]); err != nil {
-				return fault.Op("copy to "+b.output, err)
-			}
-		}
 	}
 	if b.asJSON {
 		return b.PrintJSON(map[string]any{"schema": imageBuildSchema, "services": results})
 	}
 	b.print(results, took)
 	return nil
+}
+
+// buildAll builds services at the same time, and copies them to the folder of --output.
+func (b *imageBuilder) buildAll(ctx context.Context, dirs []string, definitions []*service.Definition,
+	agent string) ([]build.Result, []time.Duration, error) {
+	results, took, errs := make([]build.Result, len(dirs)), make([]time.Duration, len(dirs)), make([]error, len(dirs))
+	var wg sync.WaitGroup
+	for i, d := range definitions {
+		wg.Go(func() {
+			start := time.Now()
+			results[i], errs[i] = build.Build(ctx, b.at.Images(b.say), d,
+				build.Options{Dir: dirs[i], Agent: agent, Materials: materials(), Fresh: b.fresh, Say: b.say})
+			took[i] = time.Since(start)
+		})
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return nil, nil, err
+	}
+	if b.output != "" {
+		for i := range results {
+			if err := b.copyOut(ctx, b.at.Images(b.say), &results[i]); err != nil {
+				return nil, nil, fault.Op("copy to "+b.output, err)
+			}
+		}
+	}
+	return results, took, nil
 }
 
 // load reads the definitions. Their names are different.

@@ -234,8 +234,8 @@ func (c *containerfile) assignments(in instruction) (out [][2]string) {
 func (c *containerfile) run(in instruction) {
 	flags, rest := c.flags(in, "network")
 	network, asked := flags["network"]
-	if asked && network != "default" && network != "none" {
-		c.Add(in.Position, "write --network=default or --network=none", "the network of RUN is %s", yamltree.Show(network))
+	if asked && !slices.Contains([]string{"default", "host", "none"}, network) {
+		c.Add(in.Position, "write --network=default, host or none", "the network of RUN is %s", yamltree.Show(network))
 	}
 	in.rest = rest
 	argv := c.command(in)
@@ -245,7 +245,7 @@ func (c *containerfile) run(in instruction) {
 			env = append(env, k+"="+c.arguments[k])
 		}
 	}
-	c.step(in, Step{Run: &Run{Argv: argv, Env: env, User: c.user, Dir: c.dir, Network: network == "default"}})
+	c.step(in, Step{Run: &Run{Argv: argv, Env: env, User: c.user, Dir: c.dir, Network: asked && network != "none"}})
 }
 
 func (c *containerfile) step(in instruction, s Step) {

@@ -146,7 +146,7 @@ func TestMistakes(t *testing.T) {
 		{"Containerfile", "FROM scratch\nFROM scratch", "2:1: bakeoff reads one stage"},
 		{"Containerfile", "FROM --platform=x scratch", "bakeoff does not read --platform of FROM"},
 		{"Containerfile", "FROM scratch\nRUN --mount=type=cache x", "does not read --mount of RUN; use --network"},
-		{"Containerfile", "FROM scratch\nRUN --network=host x", `the network of RUN is "host"`},
+		{"Containerfile", "FROM scratch\nRUN --network=mine x", `the network of RUN is "mine"`},
 		{"Containerfile", "FROM scratch\nRUN <<EOF", "bakeoff reads no here-documents"},
 		{"Containerfile", "FROM scratch\nCOPY a* /b", "bakeoff reads no patterns"},
 		{"Containerfile", "FROM scratch\nCOPY a b /c", "is not a folder"},

@@ -236,25 +236,41 @@ func get(client *http.Client, url string) ([]byte, error) {
 // own, from which bash of the image asks for the page.
 func container(t *testing.T, archive string) {
 	t.Helper()
+	img := unpacked(t, archive)
+	program := strings.Join(append(img.Config.Entrypoint, img.Config.Cmd...), "' '")
+	script := "'" + program + `' & until (: 3<>/dev/tcp/127.0.0.1/80) 2>/dev/null; do sleep 0.05; done
+exec 3<>/dev/tcp/127.0.0.1/80
+printf 'GET / HTTP/1.0\r\n\r\n' >&3 && cat <&3 && kill $!`
+	out, err := crun(t, img.Root, map[string]any{"cwd": "/", "env": img.Config.Env, "args": []string{"bash", "-c", script},
+		"user": map[string]any{"uid": 0, "gid": 0}})
+	head, body, _ := bytes.Cut(out, []byte("\r\n\r\n"))
+	if err != nil || !bytes.Contains(head, []byte(" 200 OK")) || !bytes.HasPrefix(body, page()) {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// unpacked is the image in an archive, with its root.
+func unpacked(t *testing.T, archive string) image.Image {
+	t.Helper()
 	store := &image.Store{Dir: t.TempDir(), Host: local.Conn{}}
 	img, err := store.Get(t.Context(), image.Request{Ref: "oci-archive:" + archive})
 	if err != nil {
 		t.Fatal(err)
 	}
-	program := strings.Join(append(img.Config.Entrypoint, img.Config.Cmd...), "' '")
-	script := "'" + program + `' & until (: 3<>/dev/tcp/127.0.0.1/80) 2>/dev/null; do sleep 0.05; done
-exec 3<>/dev/tcp/127.0.0.1/80
-printf 'GET / HTTP/1.0\r\n\r\n' >&3 && cat <&3 && kill $!`
+	return img
+}
+
+// crun runs a process in a container, and returns its output.
+func crun(t *testing.T, root string, process map[string]any) ([]byte, error) {
+	t.Helper()
 	id := fmt.Sprintf("bakeoff-services-%d", os.Getpid())
 	caps := []string{"CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_KILL", "CAP_NET_BIND_SERVICE", "CAP_SETGID", "CAP_SETUID"}
+	process["capabilities"] = map[string]any{"bounding": caps, "effective": caps, "permitted": caps}
 	mount := func(kind, to string, options ...string) map[string]any {
 		return map[string]any{"type": kind, "source": kind, "destination": to, "options": append(options, "nosuid")}
 	}
 	config, err := json.Marshal(map[string]any{"ociVersion": "1.0.0", "hostname": "web",
-		"root": map[string]any{"path": img.Root},
-		"process": map[string]any{"cwd": "/", "env": img.Config.Env, "args": []string{"bash", "-c", script},
-			"user":         map[string]any{"uid": 0, "gid": 0},
-			"capabilities": map[string]any{"bounding": caps, "effective": caps, "permitted": caps}},
+		"root": map[string]any{"path": root}, "process": process,
 		"mounts": []any{mount("proc", "/proc"), mount("tmpfs", "/dev", "mode=755"), mount("tmpfs", "/run", "mode=755")},
 		"linux": map[string]any{"cgroupsPath": "/" + id, "namespaces": []any{map[string]any{"type": "pid"},
 			map[string]any{"type": "network"},
@@ -275,9 +291,5 @@ printf 'GET / HTTP/1.0\r\n\r\n' >&3 && cat <&3 && kill $!`
 	// crun 1.8 fails without a word where both versions of control groups are mounted.
 	argv := append([]string{"--mount", "--propagation", "private", "sh", "-c",
 		`umount /sys/fs/cgroup/unified 2>/dev/null; exec crun "$@"`, "crun"}, append(state, "run", "-b", bundle, id)...)
-	out, err := exec.CommandContext(ctx, "unshare", argv...).CombinedOutput()
-	head, body, _ := bytes.Cut(out, []byte("\r\n\r\n"))
-	if err != nil || !bytes.Contains(head, []byte(" 200 OK")) || !bytes.HasPrefix(body, page()) {
-		t.Errorf("%v\n%s", err, out)
-	}
+	return exec.CommandContext(ctx, "unshare", argv...).CombinedOutput()
 }
