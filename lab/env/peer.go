@@ -2,10 +2,8 @@ package env
 
 import (
 	"context"
-	"io"
 	"net"
 
-	"bakeoff/base/fault"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
@@ -19,16 +17,7 @@ func (m *Manager) inside(c conn.Conn, ns string) conn.Conn {
 	}
 	program := m.cfg.Agent
 	return peer{c, func(ctx context.Context, network, address string) (net.Conn, error) {
-		nc, err := agent.DialThrough(ctx, func(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
-			said := conn.Tail{Limit: 1024}
-			exit, err := c.Exec(ctx, conn.Cmd{Argv: []string{program, "dial", network, address}, Stdin: stdin, Stdout: stdout,
-				Stderr: &said})
-			if err == nil && !exit.OK() {
-				err = fault.New(fault.Lab, "%s: %s", exit, said.Bytes())
-			}
-			return err
-		})
-		return nc, fault.Op("dial "+network+" "+address, err)
+		return agent.DialBy(ctx, c, program, network, address)
 	}}
 }
 

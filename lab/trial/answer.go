@@ -14,6 +14,7 @@ import (
 	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
+	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
@@ -45,7 +46,7 @@ func (v viewer) answer(ctx context.Context, a driver.Availability, c plan.Conten
 		return refused(a, err)
 	}
 	for _, check := range []func(context.Context, driver.Driver, conn.Conn, plan.Contender) error{
-		v.tuning, v.volumes, v.room} {
+		v.possible, v.tuning, v.volumes, v.room} {
 		if err := check(ctx, d, host, c); err != nil {
 			return refused(a, err)
 		}
@@ -70,6 +71,14 @@ func (v viewer) validate(d driver.Driver, c plan.Contender) error {
 	return nil
 }
 
+// possible asks the driver whether this host could make the contender.
+func (v viewer) possible(ctx context.Context, d driver.Driver, host conn.Conn, c plan.Contender) error {
+	if x, ok := d.(driver.HostValidator); ok {
+		return x.ValidateOn(ctx, host, v.spec(d.Doc(), c))
+	}
+	return nil
+}
+
 // agentless refuses a contender without an agent if a workload of the plan needs one.
 func (v viewer) agentless(d driver.Driver, c plan.Contender) error {
 	if !c.Options.Match(d.Doc().Agentless) {
@@ -77,13 +86,35 @@ func (v viewer) agentless(d driver.Driver, c plan.Contender) error {
 	}
 	for _, cell := range v.plan.Cells {
 		for _, w := range v.Workloads {
-			if doc := w.Doc(); doc.Name == cell.Workload && !doc.Outside {
-				return fault.WithFix(fault.New(fault.Unsupported, "it has no agent, and the workload %s of cell %s starts "+
-					"programs in its environments", doc.Name, cell.Name), "remove the cell, or start the agent in the guest")
+			if doc := w.Doc(); doc.Name == cell.Workload {
+				p := c.CellOf(cell.Cell).Params
+				if err := v.unaided(doc, cell, doc.StartsNothing(p), doc.NeedsPeer(p)); err != nil {
+					return err
+				}
 			}
 		}
 	}
 	return nil
+}
+
+// unaided refuses a cell of a contender without an agent. outside tells whether its
+// workload starts nothing in environments, and peer whether it needs a load generator.
+func (v viewer) unaided(doc workload.Doc, cell plan.Cell, outside, peer bool) error {
+	refuse := func(fix, format string, args ...any) error {
+		return fault.WithFix(fault.New(fault.Unsupported, "it has no agent, and "+format, args...), fix)
+	}
+	switch {
+	case outside && peer && v.plan.Generator != "":
+		return refuse("remove the generator, or the cell",
+			"so no address that load from the host %s could reach (cell %s)", v.plan.Generator, cell.Name)
+	case outside:
+		return nil
+	case doc.OutsideWith != nil:
+		return refuse("measure the guest's own server (server: own), or start the agent in the guest",
+			"the workload %s of cell %s starts programs in its environments", doc.Name, cell.Name)
+	}
+	return refuse("remove the cell, or start the agent in the guest",
+		"the workload %s of cell %s starts programs in its environments", doc.Name, cell.Name)
 }
 
 // sampleLabel is as long as those of environments: lengths of paths are checked.

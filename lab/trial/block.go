@@ -213,6 +213,9 @@ func (r *runner) prepareCell(ctx context.Context, en *environment, s *side, cell
 	if s.image.Start != nil {
 		t.Start = *s.image.Start
 	}
+	if f, ok := en.Instance.(driver.Forwarder); ok {
+		t.Forward = f.Forward
+	}
 	t.Shared, t.Properties = en.shared, map[string]map[string]string{}
 	for _, v := range s.Volumes {
 		t.Properties[v.Path] = v.Properties

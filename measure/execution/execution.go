@@ -77,6 +77,9 @@ type Target struct {
 	// Addr is the address of Subject for Peer, over a real network path.
 	// The workload chooses the port.
 	Addr netip.Addr
+	// Forward returns where Peer reaches a port of Subject that has no address of its
+	// own; nil: at Addr.
+	Forward func(ctx context.Context, port uint16) (netip.AddrPort, error)
 	// Fresh creates another environment of this contender and returns marks
 	// on the host's clock, to measure life cycle and boot. The caller
 	// closes it.

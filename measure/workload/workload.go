@@ -108,6 +108,8 @@ type Doc struct {
 	// PeerFor reports whether parameters make the workload need what Peer says, which is
 	// then false; nil if none do.
 	PeerFor func(p param.Values) bool `json:"-"`
+	// OutsideWith says so for parameters that make it so; nil if none do.
+	OutsideWith func(p param.Values) bool `json:"-"`
 	// Volume names the parameter with the path of the volume that it needs;
 	// "" if it needs none.
 	Volume string `json:"volume,omitempty"`
@@ -155,6 +157,11 @@ func (d Doc) Needed(p param.Values) (programs []string, packages map[string][]st
 
 // NeedsPeer reports whether the workload needs a load generator's side for parameters.
 func (d Doc) NeedsPeer(p param.Values) bool { return d.Peer || d.PeerFor != nil && d.PeerFor(p) }
+
+// StartsNothing tells whether the workload starts nothing in an environment.
+func (d Doc) StartsNothing(p param.Values) bool {
+	return d.Outside || d.OutsideWith != nil && d.OutsideWith(p)
+}
 
 // Metric returns the metric called name.
 func (d Doc) Metric(name string) (sample.Metric, bool) { return sample.Named(d.Metrics, name) }

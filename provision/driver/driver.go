@@ -46,6 +46,14 @@ type Validator interface {
 	Validate(spec Spec) error
 }
 
+// HostValidator is a Driver that can reject a Spec by files of its host: what the
+// kernel in an option cannot give, for instance.
+type HostValidator interface {
+	// ValidateOn returns the error that Create would return on host because of such
+	// files, of kind fault.Invalid or fault.Unsupported. It changes nothing.
+	ValidateOn(ctx context.Context, host conn.Conn, spec Spec) error
+}
+
 // ServiceStarter is a Driver whose environments may share a service that lives
 // longer than each of them: a container engine that the run starts for itself.
 type ServiceStarter interface {
@@ -315,6 +323,15 @@ type Volume struct {
 	Device  string     `json:"device,omitempty"`
 	// Properties are the file system's, by name: compression, recordsize.
 	Properties map[string]string `json:"properties,omitempty"`
+}
+
+// Forwarder is an Instance without an address of its own on the experiment's network.
+// Its servers are reached at an address of its host, from that network alone.
+type Forwarder interface {
+	// Forward returns where the load generator reaches a TCP port of the environment. The
+	// same port has the same answer. Without a network, the error is of kind
+	// fault.Unsupported.
+	Forward(ctx context.Context, port uint16) (netip.AddrPort, error)
 }
 
 // Storer is an Instance whose volumes can be looked at from their host.

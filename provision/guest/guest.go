@@ -237,7 +237,7 @@ func (e *Env) Meet(ctx context.Context, rw io.ReadWriteCloser, p *Process, timeo
 const Poll = 5 * time.Millisecond
 
 // Until tries until try succeeds, p ends or timeout is over. The error then has
-// the end of what p printed.
+// the end of what p printed. It tries again every 5 ms, and when p has printed.
 func (e *Env) Until(ctx context.Context, p *Process, timeout time.Duration, try func() error) error {
 	end := time.After(timeout)
 	for {
@@ -247,6 +247,7 @@ func (e *Env) Until(ctx context.Context, p *Process, timeout time.Duration, try 
 		}
 		select {
 		case <-time.After(Poll):
+		case <-p.wrote:
 		case <-p.Ended():
 			return p.explain("")
 		case <-end:

@@ -41,6 +41,9 @@ type Hosted struct {
 	// Pause freezes the guest (true) or lets it run again; nil freezes the
 	// control group of the hypervisor.
 	Pause func(ctx context.Context, frozen bool) error
+	// NoTap leaves out the tap: the hypervisor only runs in the namespace of the
+	// experiment.
+	NoTap bool
 }
 
 var (
@@ -77,11 +80,14 @@ func (m *Hosted) Launch(ctx context.Context, cmd conn.Cmd) (*Process, error) {
 	m.Properties.Limits, m.Properties.OwnKernel = machineLimits(m.Group, m.Spec), true
 	enter := append([]string{m.Spec.Agent, "enter"}, m.Group.EnterArgs()...)
 	if n := m.Spec.Network; n != nil {
-		if err := m.hypervisor.rememberTap(ctx, m.Host, m.Spec); err != nil {
-			return nil, err
-		}
-		if err := netns.AttachTap(ctx, m.Host, *n, m.Spec.Label); err != nil {
-			return nil, err
+		if !m.NoTap {
+			err := m.hypervisor.rememberTap(ctx, m.Host, m.Spec)
+			if err == nil {
+				err = netns.AttachTap(ctx, m.Host, *n, m.Spec.Label)
+			}
+			if err != nil {
+				return nil, err
+			}
 		}
 		enter = append(enter, "--netns", n.Namespace)
 	}

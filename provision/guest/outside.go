@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
+	"net/netip"
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/driver"
@@ -14,16 +15,33 @@ import (
 
 // Outside is a machine without an agent. It can be measured from outside, frozen and
 // removed. Everything that would happen inside is refused.
-type Outside struct{ hosted *Hosted }
+type Outside struct {
+	hosted  *Hosted
+	forward func(ctx context.Context, port uint16) (netip.AddrPort, error)
+}
 
 var (
-	_ driver.Instance = Outside{}
-	_ driver.Freezer  = Outside{}
-	_ driver.Meter    = Outside{}
+	_ driver.Instance  = Outside{}
+	_ driver.Freezer   = Outside{}
+	_ driver.Meter     = Outside{}
+	_ driver.Forwarder = Outside{}
 )
 
-// WithoutAgent is m as a machine without an agent.
-func WithoutAgent(m *Hosted) Outside { return Outside{m} }
+// WithoutAgent is m as a machine without an agent. forward is its Forward; nil if it has
+// no network.
+func WithoutAgent(m *Hosted, forward func(ctx context.Context, port uint16) (netip.AddrPort, error)) Outside {
+	m.Properties.Addr = netip.Addr{}
+	return Outside{m, forward}
+}
+
+// Forward returns where a port of the guest is reached.
+func (o Outside) Forward(ctx context.Context, port uint16) (netip.AddrPort, error) {
+	if o.forward == nil {
+		return netip.AddrPort{}, fault.New(fault.Unsupported, "%s: the guest %s has no network", o.hosted.What,
+			o.hosted.Spec.Name)
+	}
+	return o.forward(ctx, port)
+}
 
 func (o Outside) refuse(what string) error {
 	return fault.New(fault.Unsupported, "%s: %s: the guest %s has no agent", o.hosted.What, what, o.hosted.Spec.Name)

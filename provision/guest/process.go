@@ -22,6 +22,7 @@ type Process struct {
 	name  string
 	out   conn.Tail
 	first atomic.Pointer[time.Time] // when its first output arrived
+	wrote chan struct{}             // has an element after it has printed something
 	kill  context.CancelFunc
 	ended chan struct{}
 	exit  conn.Exit // valid when ended is closed
@@ -36,7 +37,8 @@ func (e *Env) Start(ctx context.Context, argv ...string) *Process {
 
 func (e *Env) start(ctx context.Context, name string, cmd conn.Cmd, after func()) *Process {
 	live, kill := context.WithCancel(context.WithoutCancel(ctx))
-	p := &Process{env: e, name: name, out: conn.Tail{Limit: outputLimit}, kill: kill, ended: make(chan struct{})}
+	p := &Process{env: e, name: name, out: conn.Tail{Limit: outputLimit}, kill: kill,
+		ended: make(chan struct{}), wrote: make(chan struct{}, 1)}
 	if cmd.Stdout == nil {
 		cmd.Stdout = p
 	}
@@ -56,13 +58,18 @@ func (e *Env) start(ctx context.Context, name string, cmd conn.Cmd, after func()
 	return p
 }
 
-// Write keeps the end of the output, and when it began.
+// Write keeps the end of the output, and when it began, and wakes Until.
 func (p *Process) Write(b []byte) (int, error) {
 	if len(b) > 0 && p.first.Load() == nil {
 		now := time.Now()
 		p.first.CompareAndSwap(nil, &now)
 	}
-	return p.out.Write(b)
+	n, err := p.out.Write(b)
+	select {
+	case p.wrote <- struct{}{}:
+	default:
+	}
+	return n, err
 }
 
 // FirstOutput is when the first byte of the standard output arrived; the zero Time if

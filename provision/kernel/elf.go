@@ -64,14 +64,8 @@ func (i *Info) readELF(image []byte) error {
 	if f.OSABI == elf.ELFOSABI_FREEBSD {
 		i.System = FreeBSD
 	}
-	for _, n := range segmentNotes(f) {
-		if n.owner == ownerXen && n.kind == xenPVHEntry && (f.Machine == elf.EM_X86_64 || f.Machine == elf.EM_386) {
-			if v, ok := address(n.desc, f.ByteOrder); ok {
-				e.PVHEntry = &v
-				i.Boots = append(i.Boots, BootPVH)
-				break
-			}
-		}
+	if e.PVHEntry = pvhEntry(f); e.PVHEntry != nil {
+		i.Boots = append(i.Boots, BootPVH)
 	}
 	for _, n := range slices.Concat(segmentNotes(f), sectionNotes(f)) {
 		i.systemOf(n, f.ByteOrder)
@@ -81,6 +75,41 @@ func (i *Info) readELF(image []byte) error {
 	// Kernels of FreeBSD name an interpreter, too.
 	if f.Type != elf.ET_EXEC && f.Type != elf.ET_DYN || i.System == "" && interpreted {
 		return errors.New("a program, a library or a module, not a kernel")
+	}
+	return nil
+}
+
+// Ways lists how a hypervisor can start a kernel, as Info.Boots does, from its headers
+// alone: head is its first 64 KiB, and r reads the rest where they point to. bits is 32 or
+// 64 for an ELF file, and 0 for others.
+func Ways(head []byte, r io.ReaderAt) (boots []string, bits int) {
+	var i Info
+	i.boots(head)
+	if !at(head, 0, elf.ELFMAG) || len(head) <= elf.EI_CLASS {
+		return i.Boots, 0
+	}
+	if bits = 32; elf.Class(head[elf.EI_CLASS]) == elf.ELFCLASS64 {
+		bits = 64
+	}
+	f, err := elf.NewFile(r)
+	if err != nil {
+		return i.Boots, bits
+	}
+	defer f.Close()
+	if pvhEntry(f) != nil {
+		i.Boots = append(i.Boots, BootPVH)
+	}
+	return i.Boots, bits
+}
+
+// pvhEntry returns the entry for PVH in the notes of a file; nil without one.
+func pvhEntry(f *elf.File) *uint64 {
+	for _, n := range segmentNotes(f) {
+		if n.owner == ownerXen && n.kind == xenPVHEntry && (f.Machine == elf.EM_X86_64 || f.Machine == elf.EM_386) {
+			if v, ok := address(n.desc, f.ByteOrder); ok {
+				return &v
+			}
+		}
 	}
 	return nil
 }

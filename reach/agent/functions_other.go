@@ -1,4 +1,4 @@
-//go:build !netbsd && !freebsd
+//go:build !linux && !netbsd && !freebsd
 
 package agent
 

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"runtime"
 	"time"
 
 	"bakeoff/base/fault"
@@ -45,7 +46,7 @@ type initProcess struct {
 // an error on, it returns, and the error is only on the console; without a port the guest
 // ends with the program of its service.
 func (in *initProcess) run(bringUp func() error) int {
-	in.report.Kernel, in.report.PID = kernelRelease(), os.Getpid()
+	in.report.Kernel, in.report.System, in.report.PID = kernelRelease(), runtime.GOOS, os.Getpid()
 	err := bringUp()
 	var ended <-chan struct{}
 	if err == nil && in.start != nil {

@@ -170,23 +170,28 @@ func (g guestInit) set(s wire.InitSetting) error {
 	return g.sys.Set(s.Name, value)
 }
 
-// functions are what a host can call. "setup" has a wire.InitConfig as its
-// parameter, of which the port is ignored: the driver knows the volumes,
-// addresses and settings of an environment only when it creates it, and cannot
-// write them into a file system that its host does not know.
+// setupFunction is what a host calls as "setup" with a wire.InitConfig, of which the
+// port is ignored: the driver knows the volumes, addresses and settings of an
+// environment only when it creates it, and cannot write them into a file system that
+// its host does not know.
+func setupFunction(settle func(wire.InitConfig) error) Function {
+	return func(_ context.Context, params json.RawMessage) (any, error) {
+		var c wire.InitConfig
+		if err := json.Unmarshal(params, &c); err != nil {
+			return nil, fault.New(fault.Invalid, "setup: %w", err)
+		}
+		if c.Schema != wire.InitSchema {
+			return nil, fault.New(fault.Invalid, "setup: schema %q instead of %s", c.Schema, wire.InitSchema)
+		}
+		c.Port = ""
+		return struct{}{}, settle(c)
+	}
+}
+
+// functions are what a host can call.
 func (g guestInit) functions() map[string]Function {
 	return map[string]Function{
-		"setup": func(_ context.Context, params json.RawMessage) (any, error) {
-			var c wire.InitConfig
-			if err := json.Unmarshal(params, &c); err != nil {
-				return nil, fault.New(fault.Invalid, "setup: %w", err)
-			}
-			if c.Schema != wire.InitSchema {
-				return nil, fault.New(fault.Invalid, "setup: schema %q instead of %s", c.Schema, wire.InitSchema)
-			}
-			c.Port = ""
-			return struct{}{}, g.settle(c)
-		},
+		"setup": setupFunction(g.settle),
 		"poweroff": func(context.Context, json.RawMessage) (any, error) {
 			go func() {
 				time.Sleep(50 * time.Millisecond) // the answer goes out first

@@ -25,7 +25,7 @@ func runInit(c call) int {
 		return c.fail(fault.New(fault.Invalid, "init: this is not process 1; only a guest's kernel starts init"))
 	}
 	in := &initProcess{report: wire.BootReport{StartedNS: monotonic()}}
-	in.open, in.functions = in.openPort, map[string]Function{"poweroff": powerOff}
+	in.open, in.functions = in.openPort, map[string]Function{"poweroff": powerOff, "setup": setupFunction(settle)}
 	in.start = in.startService
 	in.restart = func() {
 		unix.Sync()
@@ -61,17 +61,23 @@ func (in *initProcess) bringUp() error {
 		return err
 	}
 	in.reaper = startReaper()
-	return in.settle()
+	return settle(in.config)
+}
+
+// systemFunctions are what a host can call of `serve` in addition: an environment that
+// bakeoff did not make is set up from inside.
+func systemFunctions() map[string]Function {
+	return map[string]Function{"setup": setupFunction(settle)}
 }
 
 // settle sets up what requires the root: volumes, network, settings.
-func (in *initProcess) settle() error {
-	if in.config.Hostname != "" {
-		if err := unix.Sethostname([]byte(in.config.Hostname)); err != nil {
+func settle(c wire.InitConfig) error {
+	if c.Hostname != "" {
+		if err := unix.Sethostname([]byte(c.Hostname)); err != nil {
 			return fmt.Errorf("host name: %w", err)
 		}
 	}
-	for _, v := range in.config.Volumes {
+	for _, v := range c.Volumes {
 		if err := mountVolume(v); err != nil {
 			return fmt.Errorf("volume %s: %w", v.Path, err)
 		}
@@ -79,7 +85,7 @@ func (in *initProcess) settle() error {
 	if err := linkUp("lo", nil); err != nil {
 		return err
 	}
-	if n := in.config.Network; n != nil {
+	if n := c.Network; n != nil {
 		name, err := findInterface(n.MAC)
 		if err != nil {
 			return err
@@ -88,7 +94,7 @@ func (in *initProcess) settle() error {
 			return err
 		}
 	}
-	for _, s := range in.config.Sysctl {
+	for _, s := range c.Sysctl {
 		if err := setSysctl(s); err != nil {
 			return err
 		}

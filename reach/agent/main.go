@@ -4,7 +4,7 @@
 //
 // What the program reads and prints is in package wire, the loops that it runs
 // in package loop. The controller's ends of some subcommands are here, next to
-// the subcommands: Entered, ViaHere, DialThrough, Blocks.
+// the subcommands: Entered, ViaHere, DialThrough, DialBy, Blocks.
 package agent
 
 import (

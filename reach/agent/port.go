@@ -115,8 +115,8 @@ const isBSD = runtime.GOOS == "freebsd" || runtime.GOOS == "netbsd" || runtime.G
 var serveOptions = ServeOptions{Functions: map[string]Function{
 	"boot": func(context.Context, json.RawMessage) (any, error) {
 		now := monotonic()
-		return wire.BootReport{Kernel: kernelRelease(), PID: os.Getpid(), StartedNS: now - time.Since(started).Nanoseconds(),
-			ReadyNS: now}, nil
+		return wire.BootReport{Kernel: kernelRelease(), System: runtime.GOOS, PID: os.Getpid(),
+			StartedNS: now - time.Since(started).Nanoseconds(), ReadyNS: now}, nil
 	},
 }}
 

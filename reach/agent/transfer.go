@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/wire"
 )
@@ -180,6 +181,20 @@ func DialThrough(ctx context.Context, exec func(ctx context.Context, stdin io.Re
 	case <-ctx.Done():
 		return fail(ctx.Err())
 	}
+}
+
+// DialBy opens a connection where c executes, by the agent at the path program there.
+func DialBy(ctx context.Context, c conn.Conn, program, network, address string) (net.Conn, error) {
+	nc, err := DialThrough(ctx, func(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
+		said := conn.Tail{Limit: 1024}
+		exit, err := c.Exec(ctx, conn.Cmd{Argv: []string{program, "dial", network, address}, Stdin: stdin, Stdout: stdout,
+			Stderr: &said})
+		if err == nil && !exit.OK() {
+			err = fault.New(fault.Lab, "%s: %s", exit, said.Bytes())
+		}
+		return err
+	})
+	return nc, fault.Op("dial "+network+" "+address, err)
 }
 
 // relayed stops its relay when it is closed.

@@ -94,6 +94,8 @@ type InitSetting struct {
 // BootReport is init's answer to the call "boot".
 type BootReport struct {
 	Kernel string `json:"kernel"` // release, as in uname
+	// System is the operating system, as in GOOS.
+	System string `json:"system,omitempty"`
 	// PID is the agent's process number; 1 if it is init.
 	PID int `json:"pid,omitempty"`
 	// StartedNS and ReadyNS are when the agent started and when it was ready to

@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// Lacks lists what the init of a guest of a system (as in GOOS) cannot do of c,
-// each as a sentence about a setting; nil if it can do everything. A plan asks
-// before anything is created, and init asks again.
+// Lacks lists what the agent in a guest of a system (as in GOOS) cannot do of c, as
+// init or by the function "setup", each as a sentence about a setting; nil if it can do
+// everything. A plan asks before anything is created, and the agent asks again.
 func Lacks(system string, c InitConfig) []string {
 	switch system {
 	case "linux":
 		return nil
 	case "netbsd", "freebsd":
 	default:
-		return []string{fmt.Sprintf("the agent is not an init on %s: start `bakeoff-agent serve` there", system)}
+		return []string{fmt.Sprintf("the agent sets up no volumes, addresses or settings in a guest of %s", system)}
 	}
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }

@@ -31,7 +31,7 @@ func TestWhatAnInitLacks(t *testing.T) {
 		"IPv6": {"freebsd", InitConfig{Network: &InitNetwork{Addr: netip.MustParsePrefix("fe80::1/64")}},
 			[]string{"fe80::1/64 is not an IPv4 address"}},
 		"no address": {"freebsd", InitConfig{Network: &InitNetwork{}}, []string{"is not an IPv4 address"}},
-		"openbsd":    {"openbsd", InitConfig{}, []string{"not an init on openbsd"}},
+		"openbsd":    {"openbsd", InitConfig{}, []string{"sets up no volumes, addresses or settings in a guest of openbsd"}},
 	} {
 		got := Lacks(tt.system, tt.config)
 		if !slices.EqualFunc(got, tt.want, strings.Contains) {

@@ -30,10 +30,11 @@ const MaxRequests = 1e9
 // Ordinary is the priority of a generator without real-time priority.
 const Ordinary = "normal"
 
-// The server programs.
+// The server programs. Own is the one that the environment's own system has started.
 const (
 	Nginx    = "nginx"
 	Lighttpd = "lighttpd"
+	Own      = "own"
 )
 
 // The protocols of the load generator.
@@ -54,8 +55,9 @@ func (Workload) Doc() workload.Doc {
 			"open loop",
 		Metrics: metrics(),
 		Params: []param.Spec{
-			{Name: "server", Kind: param.Text, Default: Nginx, Enum: []string{Nginx, Lighttpd},
-				Doc: "server program, as packaged by the environment's system"},
+			{Name: "server", Kind: param.Text, Default: Nginx, Enum: []string{Nginx, Lighttpd, Own},
+				Doc: "server program, as packaged by the environment's system; own is the server that this system has " +
+					"started already, at port: it may be in a guest without an agent"},
 			{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 10000, Doc: "number of connections"},
 			{Name: "rate", Kind: param.Rate,
 				Doc: "send at this rate (open loop) and measure latencies from the intended send time; a closed loop when not set"},
@@ -99,15 +101,17 @@ func (Workload) Doc() workload.Doc {
 					"Linux); with BBR congestion control the end of a response may then wait tens of milliseconds"},
 			{Name: "port", Kind: param.Int, Min: 1, Max: 65535, Doc: "port of the server; when not set it is derived from " +
 				"the server's configuration, so that cells with the same configuration share a server"},
+			{Name: "path", Kind: param.Text, Doc: "path of the page of server own, escaped as in a request; / when not set"},
 		},
-		Peer:     true,
-		Packages: map[string][]string{"debian": {"nginx"}},
-		Programs: []string{"nginx"},
-		Needs:    needs,
-		State:    "carried",
-		Cache:    "warm",
-		Time:     func(p param.Values) time.Duration { return p.Duration("time") + p.Duration("warmup") + setUpTime },
-		Parser:   1,
+		Peer:        true,
+		Packages:    map[string][]string{"debian": {"nginx"}},
+		Programs:    []string{"nginx"},
+		Needs:       needs,
+		OutsideWith: func(p param.Values) bool { return p.Text("server") == Own },
+		State:       "carried",
+		Cache:       "warm",
+		Time:        func(p param.Values) time.Duration { return p.Duration("time") + p.Duration("warmup") + setUpTime },
+		Parser:      1,
 		Source: []string{
 			"RFC 9112, HTTP/1.1",
 			"RFC 9113, HTTP/2",
@@ -120,6 +124,9 @@ func (Workload) Doc() workload.Doc {
 // needs are the program of the server and the packages that it needs, which Debian
 // splits for lighttpd.
 func needs(p param.Values) (programs []string, packages map[string][]string) {
+	if p.Text("server") == Own {
+		return nil, nil
+	}
 	if p.Text("server") != Lighttpd {
 		return []string{Nginx}, map[string][]string{"debian": {Nginx}}
 	}
@@ -162,11 +169,18 @@ func metrics() []sample.Metric {
 	)
 }
 
-// ServerParams are the parameters of a Server. In addition it reads
+// ServerParams are the parameters of a Server that bakeoff starts. In addition it reads
 // "connections", the number of connections that it must support.
 func ServerParams() []param.Spec {
-	return slices.DeleteFunc(Workload{}.Doc().Params, func(s param.Spec) bool {
+	all := slices.DeleteFunc(Workload{}.Doc().Params, func(s param.Spec) bool {
 		return !slices.Contains([]string{"server", "page", "site", "workers", "tls", "key", "http2", "ktls",
 			"tcp-nopush", "port"}, s.Name)
 	})
+	for i := range all {
+		if all[i].Name == "server" {
+			all[i].Enum = []string{Nginx, Lighttpd}
+			all[i].Doc = "server program, as packaged by the environment's system"
+		}
+	}
+	return all
 }

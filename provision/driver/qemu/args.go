@@ -3,6 +3,7 @@ package qemu
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -94,6 +95,7 @@ func commandLine(m machine) []string {
 	if m.initrd != "" {
 		argv = append(argv, "-initrd", m.initrd)
 	}
+	// The guest finds cards and disks in this order: the channel's card and the root first.
 	switch {
 	case m.instructions:
 		argv = append(argv, instructionArgs()...)
@@ -111,13 +113,16 @@ func commandLine(m machine) []string {
 	if m.firmware.path != "" {
 		argv = append(argv, "-bios", m.firmware.path)
 	}
-	argv = append(argv, attach(m)...)
-	if n := m.network; n != nil {
-		argv = append(argv,
-			"-netdev", "tap,id=net,script=no,downscript=no,ifname="+netns.Tap(m.label),
-			"-device", "virtio-net-"+bus(m.kind)+",netdev=net,mac="+n.MAC)
+	return slices.Concat(argv, attach(m), networkArgs(m))
+}
+
+// networkArgs is the part of the command line with the experiment's network.
+func networkArgs(m machine) []string {
+	if m.network == nil || m.noAgent { // nothing would give the card an address
+		return nil
 	}
-	return argv
+	return []string{"-netdev", "tap,id=net,script=no,downscript=no,ifname=" + netns.Tap(m.label),
+		"-device", "virtio-net-" + bus(m.kind) + ",netdev=net,mac=" + m.network.MAC}
 }
 
 func machineArg(m machine) string {

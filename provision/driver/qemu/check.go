@@ -1,6 +1,7 @@
 package qemu
 
 import (
+	"context"
 	"path"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
+	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
 
@@ -21,6 +23,19 @@ func (Driver) Validate(spec driver.Spec) error {
 		return err
 	}
 	return validate(spec, o)
+}
+
+// ValidateOn implements driver.HostValidator: the file of a kernel says what its system
+// can be given.
+func (Driver) ValidateOn(ctx context.Context, host conn.Conn, spec driver.Spec) error {
+	o, err := decode(spec.Options)
+	if err == nil {
+		o, _, err = resolve(ctx, host, nil, o)
+	}
+	if err != nil {
+		return err
+	}
+	return o.unable(spec)
 }
 
 // validate refuses what no host could create.
@@ -46,6 +61,8 @@ func validate(spec driver.Spec, o options) error {
 		if err := o.validateOwn(spec); err != nil {
 			return err
 		}
+	case o.system != systemAuto:
+		return fault.WithFix(fault.New(fault.Invalid, "%s: the guest of an image is Linux", optSystem), "remove "+optSystem)
 	case spec.Image.Disk == "":
 		return invalid("a machine boots from an image or a disk; name one, such as image: debian:bookworm")
 	case spec.Image.Kernel == "" && o.kernel == "":

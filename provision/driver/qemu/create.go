@@ -8,6 +8,7 @@ import (
 	"net"
 	"path"
 	"strings"
+	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
@@ -36,16 +37,22 @@ func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (d
 		return nil, in.Abandon(ctx, err)
 	}
 	if o.onInstructions() {
-		return counted{guest.WithoutAgent(m), in}, nil
+		return counted{guest.WithoutAgent(m, nil), in}, nil
 	}
 	if o.agent == agentNone {
-		return guest.WithoutAgent(m), nil
+		if spec.Network == nil {
+			return guest.WithoutAgent(m, nil), nil
+		}
+		return guest.WithoutAgent(m, in.Forward), nil
 	}
 	return in, nil
 }
 
 func (in *Instance) create(ctx context.Context, o options) error {
 	o, files, err := resolve(ctx, in.Host, in.Spec.Memo, o)
+	if err == nil {
+		err = o.unable(in.Spec)
+	}
 	if err != nil {
 		return err
 	}
@@ -54,11 +61,12 @@ func (in *Instance) create(ctx context.Context, o options) error {
 		return err
 	}
 	if m.noAgent = o.agent == agentNone; m.noAgent && !m.instructions {
+		in.NoTap = true
 		if m.ready, err = parseReady(o.ready); err != nil {
 			return err
 		}
 	}
-	m.bare = o.own() && !m.instructions && files.kernel.System != systemLinux
+	m.bare = o.own() && !m.instructions && o.system != systemLinux
 	if err := in.equip(ctx, &m, o, files); err != nil {
 		return err
 	}
@@ -77,40 +85,46 @@ func (in *Instance) create(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	if !m.instructions { // whose console is a file
-		in.Console = p
+	if m.instructions { // its console is a file, and a guest that has restarted has ended QEMU
+		if in.counts, err = in.count(ctx, p, o); err == nil {
+			in.describe(m, o, files, monitored{version: m.version})
+		}
+		return err
 	}
-	switch {
-	case m.instructions:
-		in.counts, err = in.count(ctx, p, o)
-	case m.noAgent:
+	in.Console = p
+	// QEMU answers while the guest boots.
+	asking, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answer := make(chan monitored, 1)
+	go func() { answer <- in.interrogate(asking, p, m, o.bootTimeout) }()
+	if m.noAgent {
 		err = in.await(ctx, p, m, o.bootTimeout)
-	default:
+	} else {
 		err = in.meet(ctx, p, o)
 	}
 	if err != nil {
+		cancel()
+		<-answer
 		return err
 	}
-	return in.describeAll(ctx, m, o, files)
+	q := <-answer
+	in.describe(m, o, files, q)
+	return q.err
 }
 
 // equip makes the RAM disk and the disks of the machine.
 func (in *Instance) equip(ctx context.Context, m *machine, o options, files guestFiles) (err error) {
-	switch {
-	case m.instructions:
+	if m.instructions {
 		return in.clockDisk(ctx, m, o, files)
-	case o.own():
-		m.disks = files.disks(o)
-		return nil
 	}
-	if m.disks, err = in.storage(ctx, o); err != nil {
+	if m.disks, err = in.storage(ctx, o, files); err != nil || o.own() {
 		return err
 	}
 	return guest.Initramfs(ctx, in.Host, wire.InitramfsRequest{Kernel: m.kernel, Modules: modulesDir(in.Spec, o),
 		Wanted: wantedModules(*m), Agent: in.Spec.Agent, Config: initConfig(in.Spec), Out: m.initrd})
 }
 
-// meet connects to the agent.
+// meet connects to the agent, which sets up a guest that the user brings.
 func (in *Instance) meet(ctx context.Context, p *guest.Process, o options) error {
 	var rw net.Conn
 	if err := in.Until(ctx, p, o.bootTimeout, func() (err error) {
@@ -119,23 +133,10 @@ func (in *Instance) meet(ctx context.Context, p *guest.Process, o options) error
 	}); err != nil {
 		return err
 	}
-	if err := in.Meet(ctx, rw, p, o.bootTimeout); err != nil {
+	if err := in.Meet(ctx, rw, p, o.bootTimeout); err != nil || !o.own() {
 		return err
 	}
-	if o.own() {
-		return in.Prepare(ctx, []string{"mkdir", "-p", guest.Scratch})
-	}
-	return nil
-}
-
-// describeAll sets the facts of the instance.
-func (in *Instance) describeAll(ctx context.Context, m machine, o options, files guestFiles) error {
-	if err := in.describe(ctx, m, o); err != nil {
-		return err
-	}
-	maps.Copy(in.Properties.Facts, files.facts(o))
-	maps.Copy(in.Properties.Facts, o.clockFacts())
-	return nil
+	return in.settle(ctx, o)
 }
 
 // dial connects to one of the machine's sockets.
@@ -164,8 +165,12 @@ func explain(exit conn.Exit, stderr, console []byte) error {
 
 // choose determines the parameters of the machine.
 func (in *Instance) choose(ctx context.Context, o options) (machine, error) {
-	m := newMachine(in.Spec, o)
-	e, err := examine(ctx, in.Host, m.program)
+	m, memo := newMachine(in.Spec, o), in.Spec.Memo
+	// Nothing of this changes during a run, and asking takes as long as a twentieth of a
+	// boot.
+	e, err := driver.Remember(memo, "qemu: emulator "+m.program, func() (emulator, error) {
+		return examine(ctx, in.Host, m.program)
+	})
 	if fault.Is(err, fault.NotFound) {
 		return m, fault.WithFix(fault.Wrap(fault.Unsupported, "", err), "apt-get install qemu-system-x86")
 	}
@@ -175,59 +180,66 @@ func (in *Instance) choose(ctx context.Context, o options) (machine, error) {
 	if !e.machines[m.kind] {
 		return m, fault.New(fault.Unsupported, "this QEMU (%s) has no machine %s", e.version, m.kind)
 	}
-	kvm, err := guest.ProbeKVM(ctx, in.Host, in.Spec.Agent)
+	kvm, err := driver.Remember(memo, "qemu: KVM", func() (wire.KVMResult, error) {
+		return guest.ProbeKVM(ctx, in.Host, in.Spec.Agent)
+	})
 	if err != nil {
 		return m, err
 	}
 	m.sandbox, m.tscKHz, m.version = e.sandbox, kvm.TSCKHz, e.version
-	firmware, err := firmwareOf(m.kind, o.firmware)
+	order, err := firmwareOf(m.kind, o.firmware)
 	if err != nil {
 		return m, err
 	}
-	if m.firmware, err = firmware.find(ctx, in.Host, m.program, o.firmware); err != nil {
+	if m.firmware, err = driver.Remember(memo, fmt.Sprint("qemu: firmware ", m.kind, o.firmware, m.program),
+		func() (firmware, error) { return order.find(ctx, in.Host, m.program, o.firmware) }); err != nil {
 		return m, err
 	}
 	m.accel, err = accelerator(o.accel, kvm)
 	return m, err
 }
 
-// describe sets the facts of the instance from QEMU's answers.
-func (in *Instance) describe(ctx context.Context, m machine, o options) error {
-	maps.Copy(in.Properties.Facts, map[string]string{"machine": m.kind, "kernel": safetext.Line(in.Boot.Kernel),
-		"cpu": cpuModel(m), "sandbox": fmt.Sprint(m.sandbox), "kernel.append": strings.TrimSpace(m.append)})
-	maps.Copy(in.Properties.Facts, o.storageFacts(m.disks))
-	maps.Copy(in.Properties.Facts, m.firmware.facts())
-	if m.instructions {
-		// Its command line names the accelerator, and a guest that has restarted has
-		// ended QEMU.
-		maps.Copy(in.Properties.Facts, map[string]string{driver.FactAccelerator: accelTCG, "qemu": m.version})
-		return nil
-	}
-	return in.askMonitor(ctx, m)
+// monitored is what QEMU's monitor says about the machine.
+type monitored struct {
+	version string
+	err     error
 }
 
-// askMonitor reads from QEMU what runs the guest's instructions.
-func (in *Instance) askMonitor(ctx context.Context, m machine) error {
-	ctx, cancel := context.WithTimeout(ctx, monitorTime)
+// interrogate asks QEMU's monitor, as soon as QEMU listens. It is an error if something
+// else than the accelerator of m runs the guest's instructions.
+func (in *Instance) interrogate(ctx context.Context, p *guest.Process, m machine, timeout time.Duration) (q monitored) {
+	ctx, cancel := context.WithTimeout(ctx, timeout+monitorTime)
 	defer cancel()
-	rw, err := in.dial(ctx, socketMonitor)
-	if err != nil {
+	var rw net.Conn
+	if q.err = in.Until(ctx, p, timeout, func() (err error) {
+		rw, err = in.dial(ctx, socketMonitor)
 		return err
+	}); q.err != nil {
+		return q
 	}
 	monitor, err := qmp.New(ctx, rw)
 	if err != nil {
-		return err
+		q.err = err
+		return q
 	}
 	defer monitor.Close()
+	q.version = monitor.Version().String()
 	var kvm struct{ Enabled bool }
-	if err := monitor.Execute(ctx, "query-kvm", nil, &kvm); err != nil {
-		return err
+	q.err = monitor.Execute(ctx, "query-kvm", nil, &kvm)
+	if accel := map[bool]string{true: accelKVM, false: accelTCG}[kvm.Enabled]; q.err == nil && accel != m.accel {
+		q.err = fault.New(fault.Lab, "QEMU runs with %s instead of %s", accel, m.accel)
 	}
-	accel := map[bool]string{true: accelKVM, false: accelTCG}[kvm.Enabled]
-	if accel != m.accel {
-		return fault.New(fault.Lab, "QEMU runs with %s instead of %s", accel, m.accel)
+	return q
+}
+
+// describe sets the facts of the instance.
+func (in *Instance) describe(m machine, o options, files guestFiles, q monitored) {
+	for _, facts := range []map[string]string{
+		{"machine": m.kind, "kernel": safetext.Line(in.Boot.Kernel), "cpu": cpuModel(m),
+			"sandbox": fmt.Sprint(m.sandbox), "kernel.append": strings.TrimSpace(m.append),
+			driver.FactAccelerator: m.accel, "qemu": q.version},
+		o.storageFacts(m.disks), m.firmware.facts(), files.facts(o), o.clockFacts(),
+	} {
+		maps.Copy(in.Properties.Facts, facts)
 	}
-	maps.Copy(in.Properties.Facts, map[string]string{driver.FactAccelerator: accel,
-		"qemu": monitor.Version().String()})
-	return nil
 }

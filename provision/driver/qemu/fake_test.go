@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
@@ -26,10 +27,13 @@ import (
 // fakeHost is this machine with a fake QEMU, whose guest is a NetBSD machine: it boots
 // under the conditions under which the measured one did, its agent dials, and it has no
 // ports of a virtio console.
-func fakeHost(dir string) *fake.Host {
+func fakeHost(dir string) *fake.Host { return fakeHostOf(dir, fakeMachine) }
+
+// fakeHostOf is this machine with a fake QEMU that runs machine.
+func fakeHostOf(dir string, machine fake.Program) *fake.Host {
 	return &fake.Host{Dir: dir,
 		Passed: []string{"uname", "id", "cat", "dd", "mkdir", "rmdir", "ls", "test", "stat", "sh", "kill", "ip"},
-		Programs: map[string]fake.Program{"bakeoff-agent": fakeAgent, defaultProgram: func(c *fake.Call) int {
+		Programs: map[string]fake.Program{"bakeoff-agent": fakeAgent(machine), defaultProgram: func(c *fake.Call) int {
 			switch {
 			case slices.Contains(c.Argv, "-version"):
 				c.Printf("QEMU emulator version 7.2.22 (a fake)\n")
@@ -43,33 +47,40 @@ func fakeHost(dir string) *fake.Host {
 }
 
 // fakeAgent is the agent on the host.
-func fakeAgent(c *fake.Call) int {
-	switch c.Argv[1] {
-	case "kvm-probe":
-		c.Printf(`{"probed":true,"reason":"a fake"}` + "\n")
-		return 0
-	case "enter":
-		inner := *c
-		inner.Argv = c.Argv[slices.Index(c.Argv, "--")+1:]
-		return fakeMachine(&inner)
+func fakeAgent(machine fake.Program) fake.Program {
+	return func(c *fake.Call) int {
+		switch c.Argv[1] {
+		case "kvm-probe":
+			c.Printf(`{"probed":true,"reason":"a fake"}` + "\n")
+			return 0
+		case "enter":
+			inner := *c
+			inner.Argv = c.Argv[slices.Index(c.Argv, "--")+1:]
+			return machine(&inner)
+		}
+		return c.Failf("unknown command %s", c.Argv[1])
 	}
-	return c.Failf("unknown command %s", c.Argv[1])
+}
+
+// valueOf is what follows prefix in the argument of a flag; "" if there is none.
+func valueOf(argv []string, flag, prefix string) string {
+	for i, a := range argv[:len(argv)-1] {
+		if a == flag && strings.HasPrefix(argv[i+1], prefix) {
+			return strings.TrimPrefix(argv[i+1], prefix)
+		}
+	}
+	return ""
+}
+
+// first is the part of an argument before its first comma.
+func first(arg string) string {
+	name, _, _ := strings.Cut(arg, ",")
+	return name
 }
 
 // fakeMachine runs a machine until it is killed.
 func fakeMachine(c *fake.Call) int {
-	value := func(flag, prefix string) string {
-		for i, a := range c.Argv[:len(c.Argv)-1] {
-			if a == flag && strings.HasPrefix(c.Argv[i+1], prefix) {
-				return strings.TrimPrefix(c.Argv[i+1], prefix)
-			}
-		}
-		return ""
-	}
-	path := func(arg string) string {
-		name, _, _ := strings.Cut(arg, ",")
-		return name
-	}
+	value := func(flag, prefix string) string { return valueOf(c.Argv, flag, prefix) }
 	bios, _ := os.ReadFile(value("-bios", ""))
 	_, file, _ := strings.Cut(value("-drive", ""), "file=")
 	switch text := strings.Join(c.Argv, " "); {
@@ -92,9 +103,12 @@ func fakeMachine(c *fake.Call) int {
 	if err != nil {
 		return c.Failf("%v", err)
 	}
-	go fakeMonitor(c.Ctx, path(value("-qmp", "unix:")))
+	go fakeMonitor(c.Ctx, first(value("-qmp", "unix:")))
+	if valueOf(c.Argv, "-trace", "enable=") != "" {
+		fmt.Fprintf(c.Stderr, "1@%d.000001:fw_cfg_add_bytes key 0x0000 'signature', 4 bytes\n", time.Now().Unix())
+	}
 	c.Printf("NetBSD 10.99 (MICROVM)\n")
-	c.Serve(c.Ctx, path(value("-chardev", "socket,id=channel,path=")), fake.Place{Label: label, Root: root,
+	c.Serve(c.Ctx, first(value("-chardev", "socket,id=channel,path=")), fake.Place{Label: label, Root: root,
 		CPUSet: []int{0}}, nil)
 	fake.Empty(label)
 	os.RemoveAll(root)
@@ -151,9 +165,9 @@ func fakeGuest(t *testing.T) (h *fake.Host, options param.Values, agent string) 
 // TestSuiteDial is the contract of drivers over the channel that the guest dials.
 func TestSuiteDial(t *testing.T) {
 	without := map[string]string{
-		"tuning":  "refused: TestOwnGuestIsRefused",
-		"network": "refused: TestOwnGuestIsRefused",
-		"volumes": "refused: TestOwnGuestIsRefused",
+		"tuning":  "the fake's guest shares the kernel of this machine: TestGuestIsSetUp",
+		"network": "the fake's guest shares the kernel of this machine: TestGuestIsSetUp",
+		"volumes": "the fake's guest shares the kernel of this machine: TestGuestIsSetUp",
 		"limits":  "the fake's guest has no memory of its own",
 	}
 	if drivertest.Victim() {

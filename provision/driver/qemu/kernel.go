@@ -4,24 +4,19 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"debug/elf"
 	"encoding/binary"
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
+	"bakeoff/provision/kernel"
 	"bakeoff/reach/conn"
-)
-
-// The systems of kernels that have defaults of their own.
-const (
-	systemLinux  = "linux"
-	systemNetBSD = "netbsd"
 )
 
 // kernelFile is what the file of a kernel says about itself.
@@ -62,8 +57,8 @@ func (in *Instance) unpack(ctx context.Context, m *machine) error {
 // are in its first 8 KiB.
 const kernelHead = 64 << 10
 
-// maxNotes bounds the notes of a kernel that are read, in bytes.
-const maxNotes = 64 << 10
+// maxHeaders bounds what is read of a kernel after that, in bytes.
+const maxHeaders = 4 << 20
 
 // versionPattern finds the version in a kernel that is not compressed, for grep -E.
 const versionPattern = `(Linux version|NetBSD|FreeBSD|OpenBSD) [0-9]+[.][-0-9A-Za-z._~+]*`
@@ -79,7 +74,8 @@ func look(ctx context.Context, host conn.Conn, memo *driver.Memo, file string) (
 		if err != nil {
 			return kernelFile{}, err
 		}
-		k := kernelFile{loads: loads(head, func(off, size int64) ([]byte, error) { return part(ctx, host, file, off, size) })}
+		k := kernelFile{loads: loads(head, &distant{head: head, left: maxHeaders,
+			more: func(off, size int64) ([]byte, error) { return part(ctx, host, file, off, size) }})}
 		if k.loads == loadsBzImage {
 			k.System, k.Version = systemLinux, bzImageVersion(head)
 		} else if err = k.named(ctx, host, file); err != nil {
@@ -102,11 +98,11 @@ func (k *kernelFile) named(ctx context.Context, host conn.Conn, file string) err
 
 // fileKey identifies the content of a file on host without reading it.
 func fileKey(ctx context.Context, host conn.Conn, file string) (string, error) {
-	if _, there, err := guest.Ask(ctx, host, "test", "-r", file); err != nil || !there {
+	out, there, err := guest.Ask(ctx, host, "stat", "-L", "-c", "%n %s %Y %i", "--", file)
+	if err != nil || !there {
 		return "", cmp.Or(err, fault.New(fault.NotFound, "%s does not exist on the host or is not readable", file))
 	}
-	out, err := conn.Output(ctx, host, "stat", "-L", "-c", "%n %s %Y %i", "--", file)
-	return string(out), err
+	return out, nil
 }
 
 // sha256Of is the digest of a file on host.
@@ -122,18 +118,41 @@ func part(ctx context.Context, host conn.Conn, file string, offset, size int64) 
 		fmt.Sprint(size), file)
 }
 
+// distant reads the file of a kernel on another host.
+type distant struct {
+	head []byte
+	more func(offset, size int64) ([]byte, error)
+	left int64 // bytes that may still be read after the head
+}
+
+// ReadAt implements io.ReaderAt.
+func (d *distant) ReadAt(p []byte, off int64) (int, error) {
+	if off >= 0 && off <= int64(len(d.head)) && int64(len(p)) <= int64(len(d.head))-off {
+		return copy(p, d.head[off:]), nil
+	}
+	if d.left -= int64(len(p)); off < 0 || d.left < 0 {
+		return 0, fault.New(fault.Invalid, "the headers have more than %d bytes", maxHeaders)
+	}
+	b, err := d.more(off, int64(len(p)))
+	n := copy(p, b)
+	if err == nil && n < len(p) {
+		err = io.EOF
+	}
+	return n, err
+}
+
 // loads says how QEMU loads the kernel that begins with head, in the order in which
-// QEMU tries. read reads another part of the file.
+// QEMU tries. r reads all of the file.
 //
 // Source: hw/i386/x86.c (x86_load_linux) and hw/i386/multiboot.c of QEMU.
-func loads(head []byte, read func(offset, size int64) ([]byte, error)) string {
-	wide := len(head) > elf.EI_CLASS && string(head[:4]) == elf.ELFMAG && elf.Class(head[elf.EI_CLASS]) == elf.ELFCLASS64
+func loads(head []byte, r io.ReaderAt) string {
+	ways, bits := kernel.Ways(head, r)
 	switch {
 	case len(head) > 0x210 && string(head[0x202:0x206]) == "HdrS":
 		return loadsBzImage
-	case multiboot(head) && !wide:
+	case slices.Contains(ways, kernel.BootMultiboot) && bits != 64:
 		return loadsMultiboot
-	case pvh(head, read):
+	case slices.Contains(ways, kernel.BootPVH):
 		return loadsPVH
 	}
 	return ""
@@ -147,93 +166,6 @@ func bzImageVersion(head []byte) string {
 	}
 	text, _, _ := bytes.Cut(head[at:min(len(head), at+200)], []byte{0})
 	return "Linux version " + safetext.Line(string(text))
-}
-
-// multiboot tells whether a file begins with a header of Multiboot 0.6.96: a magic
-// number, flags, and a checksum that makes their sum 0.
-func multiboot(head []byte) bool {
-	le := binary.LittleEndian
-	for at := 0; at+12 <= min(len(head), 8192); at += 4 {
-		if le.Uint32(head[at:]) == 0x1BADB002 && le.Uint32(head[at:])+le.Uint32(head[at+4:])+le.Uint32(head[at+8:]) == 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// pvh tells whether an ELF file has a note with a 32-bit entry point: owner Xen, type
-// XEN_ELFNOTE_PHYS32_ENTRY.
-func pvh(head []byte, read func(offset, size int64) ([]byte, error)) bool {
-	programs, order := programHeaders(head)
-	for _, p := range programs {
-		if p.Type != elf.PT_NOTE || p.Filesz == 0 || p.Off > 1<<40 {
-			continue
-		}
-		notes, err := read(int64(p.Off), int64(min(p.Filesz, maxNotes)))
-		if err == nil && entryNote(notes, order) {
-			return true
-		}
-	}
-	return false
-}
-
-// programHeaders reads those that are in the head of an ELF file. debug/elf would
-// also want the section headers, which are at the end.
-func programHeaders(head []byte) ([]elf.ProgHeader, binary.ByteOrder) {
-	var order binary.ByteOrder = binary.LittleEndian
-	if len(head) < 64 || string(head[:4]) != elf.ELFMAG || elf.Data(head[elf.EI_DATA]) != elf.ELFDATA2LSB {
-		return nil, order
-	}
-	var out []elf.ProgHeader
-	r := bytes.NewReader(head)
-	switch elf.Class(head[elf.EI_CLASS]) {
-	case elf.ELFCLASS64:
-		var h elf.Header64
-		if binary.Read(r, order, &h) != nil || h.Phoff > uint64(len(head)) {
-			return nil, order
-		}
-		r.Seek(int64(h.Phoff), io.SeekStart)
-		for range h.Phnum {
-			var p elf.Prog64
-			if binary.Read(r, order, &p) != nil {
-				break
-			}
-			out = append(out, elf.ProgHeader{Type: elf.ProgType(p.Type), Off: p.Off, Filesz: p.Filesz})
-		}
-	case elf.ELFCLASS32:
-		var h elf.Header32
-		if binary.Read(r, order, &h) != nil || int64(h.Phoff) > int64(len(head)) {
-			return nil, order
-		}
-		r.Seek(int64(h.Phoff), io.SeekStart)
-		for range h.Phnum {
-			var p elf.Prog32
-			if binary.Read(r, order, &p) != nil {
-				break
-			}
-			out = append(out, elf.ProgHeader{Type: elf.ProgType(p.Type), Off: uint64(p.Off), Filesz: uint64(p.Filesz)})
-		}
-	}
-	return out, order
-}
-
-// entryNote tells whether notes have the 32-bit entry point. A note is three words
-// (length of the owner, length of the value, type), the owner and the value, each
-// padded to 4 bytes.
-func entryNote(notes []byte, order binary.ByteOrder) bool {
-	pad := func(n uint32) uint64 { return (uint64(n) + 3) &^ 3 }
-	for len(notes) >= 12 {
-		owner, value, kind := order.Uint32(notes), order.Uint32(notes[4:]), order.Uint32(notes[8:])
-		all := 12 + pad(owner) + pad(value)
-		if all > uint64(len(notes)) {
-			return false
-		}
-		if kind == 18 && value >= 4 && bytes.Equal(notes[12:12+owner], []byte("Xen\x00")) {
-			return true
-		}
-		notes = notes[all:]
-	}
-	return false
 }
 
 // bootable refuses a kernel that QEMU does not load.

@@ -18,6 +18,7 @@ func elfKernel(wide bool, note uint32, text string) []byte {
 	le := binary.LittleEndian
 	b := make([]byte, 256)
 	copy(b, "\x7fELF\x01\x01\x01")
+	b[16], b[18], b[20] = 2, 62, 1 // an executable for amd64
 	offset := uint32(128)
 	notes := append(le.AppendUint32(le.AppendUint32(le.AppendUint32(nil, 4), 4), note), "Xen\x00\x00\x00\x10\x00"...)
 	if wide {
@@ -89,13 +90,13 @@ func FuzzLoads(f *testing.F) {
 	f.Add(elfKernel(false, 18, ""))
 	f.Add(bytes.Repeat([]byte("HdrS"), 200))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		read := func(off, size int64) ([]byte, error) {
-			if off < 0 || size < 0 || size > maxNotes {
+		more := func(off, size int64) ([]byte, error) {
+			if off < 0 || size < 0 || size > maxHeaders {
 				t.Fatalf("reads %d bytes at %d", size, off)
 			}
 			return b[min(off, int64(len(b))):min(off+size, int64(len(b)))], nil
 		}
-		if loads(b, read) == loadsBzImage {
+		if loads(b, &distant{head: b[:min(len(b), 100)], left: maxHeaders, more: more}) == loadsBzImage {
 			if v := bzImageVersion(b); len(v) > 4*300 {
 				t.Errorf("a version of %d bytes", len(v))
 			}

@@ -39,7 +39,7 @@ var (
 		Doc: "How the agent of a guest with the option disk or initrd is reached. virtio is a port of a virtio console " +
 			"with the name " + portName + ", which the agent serves. With dial the agent connects to " + DialAddress +
 			" over a network card that leads nowhere else. " +
-			"auto is dial for a NetBSD kernel, which has no such ports, and virtio otherwise. " +
+			"auto is dial for NetBSD and OpenBSD, which have no such ports, and virtio otherwise. " +
 			"The fact channel says which."}
 )
 
@@ -74,17 +74,8 @@ func (o options) validateOwn(spec driver.Spec) error {
 			"%s has no firmware that starts the boot loader of a disk", o.machine)
 	case o.modules != "":
 		return refuse(fault.Invalid, "remove "+optModules, "bakeoff makes no initial RAM disk for modules")
-	case len(spec.Volumes) > 0:
-		return refuse(fault.Unsupported, "remove volumes, or make the file systems on the disk",
-			"bakeoff mounts no volumes in a guest that it did not make")
-	case len(spec.Tuning) > 0:
-		return refuse(fault.Unsupported, "remove tuning, or write the settings to the disk",
-			"bakeoff makes no settings in a guest that it did not make")
-	case spec.Network != nil:
-		return refuse(fault.Unsupported, "measure this workload with an image",
-			"bakeoff gives no address to a guest that it did not make, and a workload of the plan needs one")
 	}
-	return nil
+	return o.unable(spec)
 }
 
 // guestFiles are what the files of the options say.
@@ -114,7 +105,10 @@ func resolve(ctx context.Context, host conn.Conn, memo *driver.Memo, o options) 
 	if err != nil {
 		return o, f, err
 	}
-	netbsd := f.kernel.System == systemNetBSD
+	if err := o.named(f.kernel); err != nil {
+		return o, f, err
+	}
+	netbsd := o.system == systemNetBSD
 	if o.acpi == acpiAuto {
 		o.acpi = acpiOn
 		if netbsd && o.machine == machineMicroVM {
@@ -126,7 +120,7 @@ func resolve(ctx context.Context, host conn.Conn, memo *driver.Memo, o options) 
 	}
 	if o.channel == channelAuto {
 		o.channel = channelVirtio
-		if netbsd {
+		if netbsd || o.system == systemOpenBSD {
 			o.channel = channelDial
 		}
 	}
@@ -146,16 +140,22 @@ func (k kernelFile) withoutRoot(o options) error {
 // lookAtDisk returns the format and the digest of a disk. It refuses a qcow2 file that
 // needs other files of the host.
 func lookAtDisk(ctx context.Context, host conn.Conn, memo *driver.Memo, file string) (format, sum string, err error) {
-	head, err := part(ctx, host, file, 0, 512)
+	key, err := fileKey(ctx, host, file)
 	if err != nil {
+		return "", "", fault.Op(optDisk, err)
+	}
+	if format, err = driver.Remember(memo, "qemu: format "+key, func() (string, error) {
+		head, err := part(ctx, host, file, 0, 512)
+		if err != nil {
+			return "", err
+		}
+		packed, err := partition.QCOW2(head)
+		if err != nil {
+			return "", fault.WithFix(fault.New(fault.Of(err), "%s: %s: %s", optDisk, file, reason(err)), fault.Fix(err))
+		}
+		return map[bool]string{false: formatRaw, true: formatQcow2}[packed], nil
+	}); err != nil {
 		return "", "", err
-	}
-	packed, err := partition.QCOW2(head)
-	if err != nil {
-		return "", "", fault.WithFix(fault.New(fault.Of(err), "%s: %s: %s", optDisk, file, reason(err)), fault.Fix(err))
-	}
-	if format = formatRaw; packed {
-		format = formatQcow2
 	}
 	sum, err = remembered(ctx, host, memo, file)
 	return format, sum, err
@@ -177,8 +177,8 @@ func remembered(ctx context.Context, host conn.Conn, memo *driver.Memo, file str
 // reason is the text of an error without its remedy.
 func reason(err error) string { return strings.TrimSuffix(err.Error(), "; "+fault.Fix(err)) }
 
-// disks are those of a guest that the user brings.
-func (f guestFiles) disks(o options) []disk {
+// disk is the one that a guest of the user has its system on; nil if that is a RAM disk.
+func (f guestFiles) disk(o options) []disk {
 	if o.disk == "" {
 		return nil
 	}
@@ -201,7 +201,7 @@ func (f guestFiles) facts(o options) map[string]string {
 	if !o.own() {
 		return facts
 	}
-	facts["acpi"], facts["boot"] = o.acpi, "kernel"
+	facts["acpi"], facts["boot"], facts["system"] = o.acpi, "kernel", cmp.Or(o.system, "unknown")
 	if o.kernel == "" {
 		facts["boot"] = "the boot loader of the disk"
 	}

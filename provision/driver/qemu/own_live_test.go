@@ -5,6 +5,8 @@ package qemu
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,8 +14,11 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/unit"
+	"bakeoff/provision/answer"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/qemu/bootdisk"
+	"bakeoff/provision/netns"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 )
@@ -31,9 +36,63 @@ func brought(t *testing.T, options param.Values) (driver.Spec, bootdisk.Kernel) 
 	return spec, k
 }
 
+// furnish gives a guest volumes, a setting and an address on a network of its own.
+func furnish(t *testing.T, spec *driver.Spec, subnet byte) {
+	t.Helper()
+	connect(t, spec, subnet)
+	spec.Volumes = []driver.Volume{{Path: "/fast", Backing: "tmpfs", Size: 16 * unit.MiB},
+		{Path: "/data", Backing: "file:ext4", Size: 32 * unit.MiB}}
+	spec.Tuning = map[string]string{"vm.swappiness": "3"}
+}
+
+// connect gives a guest a network of its own.
+func connect(t *testing.T, spec *driver.Spec, subnet byte) {
+	t.Helper()
+	gateway := netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, subnet, 1}), 24)
+	ns := "bo-" + spec.Label
+	if err := netns.Create(t.Context(), local.Conn{}, ns, gateway); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := netns.Remove(context.Background(), local.Conn{}, ns); err != nil {
+			t.Error(err)
+		}
+	})
+	spec.Network = &driver.Network{Namespace: ns, Bridge: netns.Bridge, Gateway: gateway.Addr(),
+		Addr: netip.PrefixFrom(gateway.Addr().Next(), 24), MAC: fmt.Sprintf("02:b0:00:00:%02x:02", subnet)}
+}
+
+// furnished checks what furnish asked for.
+func furnished(t *testing.T, in *Instance, spec driver.Spec) {
+	t.Helper()
+	got := output(t, in, "sh", "-c", `for v in /fast /data; do
+		echo x >$v/file && grep " $v " /proc/mounts | cut -d " " -f 2,3
+		done; cat /proc/sys/vm/swappiness`)
+	if got != "/fast tmpfs\n/data ext4\n3" {
+		t.Errorf("the guest is set up as %q", got)
+	}
+	served(t, spec, netip.AddrPortFrom(spec.Network.Addr.Addr(), 80))
+}
+
+// served checks that the guest's own web server answers in its network at an address.
+func served(t *testing.T, spec driver.Spec, address netip.AddrPort) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c, err := local.Conn{Netns: spec.Network.Namespace}.Dial(ctx, "tcp", address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Minute))
+	if err := (answer.Server{Via: answer.HTTP, Path: "/index.html"}).Read(c, true); err != nil {
+		t.Errorf("%s: %v", address, err)
+	}
+}
+
 // answers creates the machine, and checks that programs run in it and that its facts are
 // want.
-func answers(t *testing.T, spec driver.Spec, want map[string]string) {
+func answers(t *testing.T, spec driver.Spec, want map[string]string) *Instance {
 	t.Helper()
 	in := create(t, spec)
 	if got := output(t, in, "sh", "-c", "echo $((6*7)); test -d "+in.Info().Scratch+" && echo scratch"); got !=
@@ -48,6 +107,7 @@ func answers(t *testing.T, spec driver.Spec, want map[string]string) {
 			t.Errorf("fact %s is %q, want %q", name, got, value)
 		}
 	}
+	return in
 }
 
 func TestKernelAndRAMDisk(t *testing.T) {
@@ -61,6 +121,20 @@ func TestKernelAndRAMDisk(t *testing.T) {
 		"root": "the initial RAM disk of the lab file", "acpi": acpiOn})
 }
 
+// The agent in a guest that the user brings sets up volumes, settings and the address on
+// the experiment's network, beside the card of the channel.
+func TestOwnGuestIsSetUp(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "initrd")
+	spec, k := brought(t, param.Values{optAccel: accelTCG, optInitrd: file, optAppend: "rdinit=/start",
+		optChannel: channelDial})
+	if err := bootdisk.RAMDisk(t.Context(), k, file); err != nil {
+		t.Fatal(err)
+	}
+	spec.Options[optKernel] = k.Image
+	furnish(t, &spec, 95)
+	furnished(t, answers(t, spec, map[string]string{"channel": channelDial, "system": systemLinux}), spec)
+}
+
 // A whole disk boots by its own boot loader, under both firmwares and over both channels.
 func TestWholeDisk(t *testing.T) {
 	for _, tt := range []struct{ firmware, channel string }{{seaBIOS, channelDial}, {ovmf, channelVirtio}} {
@@ -71,8 +145,15 @@ func TestWholeDisk(t *testing.T) {
 			if err := bootdisk.Disk(t.Context(), k, file); err != nil {
 				t.Fatal(err)
 			}
-			answers(t, spec, map[string]string{"boot": "the boot loader of the disk", "channel": tt.channel,
-				"firmware": tt.firmware, "disk.format": formatRaw, "kernel.append": ""})
+			want := map[string]string{"boot": "the boot loader of the disk", "channel": tt.channel,
+				"firmware": tt.firmware, "disk.format": formatRaw, "kernel.append": "", "system": "unknown"}
+			if tt.channel == channelDial {
+				furnish(t, &spec, 96)
+				spec.Options[optSystem], want["system"] = systemLinux, systemLinux
+			}
+			if in := answers(t, spec, want); tt.channel == channelDial {
+				furnished(t, in, spec)
+			}
 		})
 	}
 }
@@ -88,6 +169,9 @@ func TestWithoutAgent(t *testing.T) {
 			if err := bootdisk.Disk(t.Context(), k, file); err != nil {
 				t.Fatal(err)
 			}
+			if firmware == seaBIOS {
+				connect(t, &spec, 97)
+			}
 			start := time.Now()
 			in, err := New().Create(t.Context(), local.Conn{}, spec)
 			if err != nil {
@@ -101,6 +185,12 @@ func TestWithoutAgent(t *testing.T) {
 			}()
 			if _, err := in.Exec(t.Context(), conn.Command("true")); !fault.Is(err, fault.Unsupported) {
 				t.Errorf("a program: %v", err)
+			}
+			if f := in.(driver.Forwarder); spec.Network == nil {
+				_, err := f.Forward(t.Context(), 80)
+				says(t, err, fault.Unsupported, "has no network")
+			} else {
+				forwards(t, f, spec)
 			}
 			f := in.(driver.Freezer)
 			if err := errors.Join(f.Freeze(t.Context()), f.Thaw(t.Context())); err != nil {
@@ -116,6 +206,25 @@ func TestWithoutAgent(t *testing.T) {
 				t.Errorf("the diagnosis has no console:\n%s", text)
 			}
 		})
+	}
+}
+
+// forwards checks that the load generator reaches the server of a guest, whose readiness
+// used its port already, and that each port has one address.
+func forwards(t *testing.T, f driver.Forwarder, spec driver.Spec) {
+	t.Helper()
+	seen := map[netip.AddrPort]bool{}
+	for _, port := range []uint16{80, 80, 8080} {
+		at, err := f.Forward(t.Context(), port)
+		if err != nil || at.Addr() != loopback || at.Port() == 0 {
+			t.Errorf("port %d is at %v, %v", port, at, err)
+		}
+		if seen[at] = true; port == 80 {
+			served(t, spec, at)
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("two ports are at %v", seen)
 	}
 }
 

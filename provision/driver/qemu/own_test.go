@@ -2,6 +2,8 @@ package qemu
 
 import (
 	"encoding/binary"
+	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -32,6 +34,18 @@ func file(t *testing.T, content []byte) string {
 // What a guest that the user brings cannot give is refused before anything starts.
 func TestOwnGuestIsRefused(t *testing.T) {
 	boots := param.Values{optDisk: "/d", optMachine: machineQ35}
+	with := func(option, value string) param.Values {
+		v := maps.Clone(boots)
+		v[option] = value
+		return v
+	}
+	network := &driver.Network{MAC: "02:00:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24")}
+	memory := func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/data", Backing: "tmpfs"}} }
+	ext4 := func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/data", Backing: "file:ext4"}} }
+	everything := func(s *driver.Spec) {
+		memory(s)
+		s.Network, s.Tuning = network, map[string]string{"a.b": "1"}
+	}
 	for name, tt := range map[string]struct {
 		change    func(*driver.Spec)
 		options   param.Values
@@ -41,19 +55,33 @@ func TestOwnGuestIsRefused(t *testing.T) {
 		"kernel and disk": {nil, param.Values{optDisk: "/d", optKernel: "/k"}, "", ""},
 		"kernel and RAM disk": {nil, param.Values{optInitrd: "/i", optKernel: "/k", optChannel: channelDial}, "",
 			""},
-		"image":    {func(s *driver.Spec) { s.Image.Disk = "/i" }, boots, "disk: the guest has a system", "remove image"},
-		"microvm":  {nil, param.Values{optDisk: "/d"}, "microvm has no firmware that starts the boot loader", "machine: q35"},
+		"image": {func(s *driver.Spec) { s.Image.Disk = "/i" }, boots, "disk: the guest has a system", "remove image"},
+		"microvm": {nil, param.Values{optDisk: "/d"}, "microvm has no firmware that starts the boot loader",
+			"machine: q35"},
 		"RAM disk": {nil, param.Values{optInitrd: "/i"}, "needs a kernel", "kernel"},
 		"append": {nil, param.Values{optDisk: "/d", optMachine: machineQ35, optAppend: "x"}, "append has no effect",
 			"remove append"},
-		"modules":  {nil, param.Values{optDisk: "/d", optKernel: "/k", optModules: "/m"}, "modules", "remove modules"},
-		"relative": {nil, param.Values{optDisk: "d"}, "disk must be an absolute path", ""},
-		"volume": {func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/data", Backing: "tmpfs"}} }, boots,
-			"mounts no volumes", "remove volumes"},
-		"tuning": {func(s *driver.Spec) { s.Tuning = map[string]string{"a.b": "1"} }, boots, "makes no settings",
-			"remove tuning"},
-		"network": {func(s *driver.Spec) { s.Network = &driver.Network{MAC: "02:00:00:00:00:01"} }, boots,
-			"gives no address", "with an image"},
+		"modules": {nil, param.Values{optDisk: "/d", optKernel: "/k", optModules: "/m"}, "modules",
+			"remove modules"},
+		"relative":                    {nil, param.Values{optDisk: "d"}, "disk must be an absolute path", ""},
+		"volume of an unknown system": {memory, boots, "it can have volumes", "system: linux"},
+		"setting of an unknown system": {func(s *driver.Spec) { s.Tuning = map[string]string{"a.b": "1"} }, boots,
+			"it can have tuning", "system: linux"},
+		"network of an unknown system": {func(s *driver.Spec) { s.Network = network }, boots,
+			"it can have the experiment's network", "system: linux"},
+		"all of Linux":  {everything, with(optSystem, systemLinux), "", ""},
+		"disk of Linux": {ext4, with(optSystem, systemLinux), "", ""},
+		"all of NetBSD": {everything, with(optSystem, systemNetBSD), "", ""},
+		"disk of NetBSD": {ext4, with(optSystem, systemNetBSD), "a netbsd guest mounts tmpfs only (got \"ext4\")",
+			"backing: tmpfs"},
+		"all of FreeBSD": {everything, with(optSystem, systemFreeBSD), "", ""},
+		"setting of OpenBSD": {func(s *driver.Spec) { s.Tuning = map[string]string{"a.b": "1"} },
+			with(optSystem, systemOpenBSD), "no volumes, addresses or settings in a guest of openbsd", "another system"},
+		"kernel of a system that its file names": {ext4, param.Values{optDisk: "/d", optKernel: "/k"}, "", ""},
+		"volume without an agent": {memory, param.Values{optDisk: "/d", optMachine: machineQ35, optAgent: agentNone,
+			optReady: "tcp:22"}, "a guest without an agent cannot get volumes", "start the agent"},
+		"system of an image": {func(s *driver.Spec) { *s = ordinary() }, param.Values{optSystem: systemLinux},
+			"the guest of an image is Linux", "remove system"},
 		"dial of an image": {func(s *driver.Spec) { *s = ordinary() }, param.Values{optChannel: channelDial},
 			"answers on a virtio port", "remove channel"},
 	} {
@@ -72,7 +100,7 @@ func TestOwnGuestIsRefused(t *testing.T) {
 // The file of the kernel decides ACPI, firmware and channel, unless the lab file does.
 func TestDefaultsFollowFromTheKernel(t *testing.T) {
 	netbsd, linux := file(t, elfKernel(true, 18, netbsdText)), file(t, elfKernel(true, 18, "Linux version 6.1.0-1 (x)"))
-	disk := file(t, []byte("a raw disk"))
+	disk, unknown := file(t, []byte("a raw disk")), file(t, elfKernel(true, 18, "some text"))
 	for name, tt := range map[string]struct {
 		options                 param.Values
 		acpi, firmware, channel string
@@ -82,6 +110,10 @@ func TestDefaultsFollowFromTheKernel(t *testing.T) {
 			channelDial},
 		"netbsd as the user says": {param.Values{optKernel: netbsd, optDisk: disk, optACPI: acpiOn, optFirmware: qboot,
 			optChannel: channelVirtio}, acpiOn, qboot, channelVirtio},
+		"netbsd of an unknown kernel": {param.Values{optKernel: unknown, optDisk: disk, optSystem: systemNetBSD}, acpiOff,
+			seaBIOS, channelDial},
+		"disk of openbsd": {param.Values{optDisk: disk, optMachine: machineQ35, optSystem: systemOpenBSD}, acpiOn,
+			firmwareAuto, channelDial},
 		"linux": {param.Values{optKernel: linux, optDisk: disk}, acpiOn, firmwareAuto, channelVirtio},
 		"disk":  {param.Values{optDisk: disk, optMachine: machineQ35}, acpiOn, firmwareAuto, channelVirtio},
 		"image": {nil, acpiOn, firmwareAuto, channelVirtio},
@@ -95,6 +127,31 @@ func TestDefaultsFollowFromTheKernel(t *testing.T) {
 	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "NetBSD 10.99.12") ||
 		!strings.Contains(fault.Fix(err), "disk: FILE") {
 		t.Errorf("a NetBSD kernel with an image: %v", err)
+	}
+}
+
+// What depends on the system of a kernel is refused where its file is.
+func TestKernelSaysWhatItsGuestIsRefused(t *testing.T) {
+	netbsd, disk := file(t, elfKernel(true, 18, netbsdText)), file(t, []byte("a raw disk"))
+	spec := userGuest()
+	spec.Options = param.Values{optKernel: netbsd, optDisk: disk}
+	spec.Volumes = []driver.Volume{{Path: "/data", Backing: "file:ext4", Size: 1 << 20}}
+	if err := New().(driver.Validator).Validate(spec); err != nil {
+		t.Errorf("without a host: %v", err)
+	}
+	on := New().(driver.HostValidator)
+	if err := on.ValidateOn(t.Context(), local.Conn{}, spec); !fault.Is(err, fault.Unsupported) ||
+		!strings.Contains(err.Error(), "a netbsd guest mounts tmpfs only") {
+		t.Errorf("a disk: %v", err)
+	}
+	spec.Volumes[0].Backing = "tmpfs"
+	if err := on.ValidateOn(t.Context(), local.Conn{}, spec); err != nil {
+		t.Errorf("a file system in memory: %v", err)
+	}
+	spec.Options[optSystem] = systemFreeBSD
+	if err := on.ValidateOn(t.Context(), local.Conn{}, spec); !fault.Is(err, fault.Invalid) ||
+		fault.Fix(err) != "remove system" {
+		t.Errorf("a contradiction: %v", err)
 	}
 }
 
@@ -152,6 +209,6 @@ func ownCommandLine(t *testing.T, v param.Values) []string {
 		t.Fatal(err)
 	}
 	m := newMachine(userGuest(), o)
-	m.accel, m.disks, m.bare = accelTCG, files.disks(o), files.kernel.System != systemLinux
+	m.accel, m.disks, m.bare = accelTCG, files.disk(o), o.system != systemLinux
 	return commandLine(m)
 }

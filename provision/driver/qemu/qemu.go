@@ -81,7 +81,7 @@ var specs = append([]param.Spec{
 	{Name: optBootTimeout, Kind: param.Duration, Default: "1m0s",
 		Doc: "Maximum time until the guest's agent answers."},
 	firmwareOption,
-	clockOption, acpiOption, channelOption, agentOption, readyOption,
+	clockOption, systemOption, acpiOption, channelOption, agentOption, readyOption,
 	{Name: optKernelPackage, Kind: param.Text,
 		Doc: "The kernel package of the image's distribution, instead of the one for virtual machines. linux-image-amd64 " +
 			"has " +
@@ -125,6 +125,7 @@ type options struct {
 	machine, accel, firmware, clock                 string
 	kernel, modules, append, program                string
 	form, initrd, disk, acpi, channel, agent, ready string
+	system                                          string // after resolve, "" is unknown
 	controller, diskFormat, diskCache, diskAIO      string
 	bootTimeout                                     time.Duration
 }
@@ -134,7 +135,7 @@ func decode(v param.Values) (options, error) {
 	o := options{machine: set.Text(optMachine), accel: set.Text(optAccel), firmware: set.Text(optFirmware),
 		kernel: set.Text(optKernel), modules: set.Text(optModules), append: set.Text(optAppend),
 		agent: set.Text(optAgent), ready: set.Text(optReady), clock: set.Text(optClock), initrd: set.Text(optInitrd),
-		disk: set.Text(optDisk), acpi: set.Text(optACPI), channel: set.Text(optChannel),
+		disk: set.Text(optDisk), system: set.Text(optSystem), acpi: set.Text(optACPI), channel: set.Text(optChannel),
 		program: set.Text(optProgram), form: set.Text(optForm),
 		controller: set.Text(optController), diskFormat: set.Text(optFormat), diskCache: set.Text(optCache),
 		diskAIO:     set.Text(optAIO),

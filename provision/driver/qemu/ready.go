@@ -5,16 +5,20 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/safetext"
 	"bakeoff/provision/answer"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/qmp"
+	"bakeoff/reach/agent"
+	"bakeoff/reach/conn"
 )
 
 // The options of guests without an agent.
@@ -57,12 +61,33 @@ func parseReady(option string) (readiness, error) {
 
 // readyArgs is the part of the command line with the network of a guest without agent.
 func readyArgs(m machine) []string {
-	if m.ready.server.Port == 0 {
+	if m.ready.server.Port == 0 && m.network == nil {
 		return nil
 	}
-	forward := fmt.Sprintf("user,id=ready,restrict=on,hostfwd=tcp:127.0.0.1:0-:%d", m.ready.server.Port)
-	return append([]string{"-netdev", forward},
-		"-device", card(m, "ready"))
+	netdev := "user,id=" + readyNetdev + ",restrict=on"
+	if m.ready.server.Port > 0 {
+		netdev += fmt.Sprintf(",hostfwd=tcp:%s:0-:%d", loopback, m.ready.server.Port)
+	}
+	return []string{"-netdev", netdev, "-device", card(m, readyNetdev)}
+}
+
+// readyNetdev is QEMU's name for the network of a guest without an agent.
+const readyNetdev = "ready"
+
+// loopback is the address at which ports of such a guest are reached: of the host, or of
+// the experiment's network if there is one, in which QEMU then runs. The guest sees the
+// connections come from the gateway of its own network and so needs no route; those to
+// any other address would come from there.
+var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
+// reach opens a connection to such an address.
+func (in *Instance) reach(ctx context.Context, address netip.AddrPort) (net.Conn, error) {
+	n := in.Spec.Network
+	if n == nil {
+		return in.Host.Dial(ctx, "tcp", address.String())
+	}
+	within := conn.Prefix(in.Host, in.Spec.Agent, "enter", "--netns", n.Namespace, "--")
+	return agent.DialBy(ctx, within, in.Spec.Agent, "tcp", address.String())
 }
 
 // card is a network card that boots nothing.
@@ -86,9 +111,9 @@ func (in *Instance) await(ctx context.Context, p *guest.Process, m machine, time
 		in.Saw(driver.MomentService, fmt.Sprintf("the console had printed %q", m.ready.text), guest.Poll)
 		return err
 	}
-	var address string
+	var address netip.AddrPort
 	if err := in.Until(ctx, p, timeout, func() (err error) {
-		address, err = in.forwarded(ctx, m.ready.server.Port)
+		address, err = in.forwarded(ctx, uint16(m.ready.server.Port))
 		return err
 	}); err != nil {
 		return err
@@ -103,7 +128,7 @@ func (in *Instance) await(ctx context.Context, p *guest.Process, m machine, time
 const knockStep = 100 * time.Millisecond
 
 // knock returns when one attempt to reach the server was answered.
-func (in *Instance) knock(ctx context.Context, p *guest.Process, s answer.Server, address string,
+func (in *Instance) knock(ctx context.Context, p *guest.Process, s answer.Server, address netip.AddrPort,
 	timeout time.Duration) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -115,7 +140,7 @@ func (in *Instance) knock(ctx context.Context, p *guest.Process, s answer.Server
 	done := make(chan answered, 1)
 	go func() {
 		k := answer.Knock{Step: knockStep, Forwarded: true, Dial: func(ctx context.Context) (net.Conn, error) {
-			return in.Host.Dial(ctx, "tcp", address)
+			return in.reach(ctx, address)
 		}}
 		at, late, err := k.Wait(ctx, s)
 		done <- answered{at, late, err}
@@ -134,7 +159,37 @@ func (in *Instance) knock(ctx context.Context, p *guest.Process, s answer.Server
 }
 
 // forwarded asks QEMU for the port of the host that leads to a port of the guest.
-func (in *Instance) forwarded(ctx context.Context, port int) (address string, err error) {
+func (in *Instance) forwarded(ctx context.Context, port uint16) (netip.AddrPort, error) {
+	var n int
+	text, err := in.human(ctx, "info usernet")
+	if err == nil {
+		if n = parseUsernet(text, int(port)); n == 0 {
+			err = fault.New(fault.Lab, "QEMU forwards no port to port %d of the guest", port)
+		}
+	}
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	return netip.AddrPortFrom(loopback, uint16(n)), nil
+}
+
+// Forward implements driver.Forwarder for a guest without an agent.
+func (in *Instance) Forward(ctx context.Context, port uint16) (netip.AddrPort, error) {
+	if at, err := in.forwarded(ctx, port); err == nil {
+		return at, nil
+	}
+	said, err := in.human(ctx, fmt.Sprintf("hostfwd_add %s tcp:%s:0-:%d", readyNetdev, loopback, port))
+	if err == nil && strings.TrimSpace(said) != "" {
+		err = fault.New(fault.Lab, "QEMU forwards no port to port %d of the guest: %s", port, safetext.Line(said))
+	}
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	return in.forwarded(ctx, port)
+}
+
+// human executes a command of QEMU's monitor for people.
+func (in *Instance) human(ctx context.Context, command string) (said string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, monitorTime)
 	defer cancel()
 	rw, err := in.dial(ctx, socketMonitor)
@@ -146,15 +201,8 @@ func (in *Instance) forwarded(ctx context.Context, port int) (address string, er
 		return "", err
 	}
 	defer monitor.Close()
-	var text string
-	err = monitor.Execute(ctx, "human-monitor-command", map[string]string{"command-line": "info usernet"}, &text)
-	if err != nil {
-		return "", err
-	}
-	if n := parseUsernet(text, port); n > 0 {
-		return fmt.Sprintf("127.0.0.1:%d", n), nil
-	}
-	return "", fault.New(fault.Lab, "QEMU forwards no port to port %d of the guest", port)
+	err = monitor.Execute(ctx, "human-monitor-command", map[string]string{"command-line": command}, &said)
+	return said, err
 }
 
 // parseUsernet finds the port of the host in the output of `info usernet`: a line has

@@ -78,9 +78,12 @@ func (o options) validateStorage() error {
 
 // storage creates the files of volumes and lists the machine's disks, the root
 // first.
-func (in *Instance) storage(ctx context.Context, o options) ([]disk, error) {
-	disks := []disk{{serial: rootSerial, path: in.Spec.Image.Disk, snapshot: true, controller: virtioBlk,
-		format: formatRaw, cache: cacheWriteback, aio: aioThreads}}
+func (in *Instance) storage(ctx context.Context, o options, files guestFiles) ([]disk, error) {
+	disks := files.disk(o)
+	if !o.own() {
+		disks = []disk{{serial: rootSerial, path: in.Spec.Image.Disk, snapshot: true, controller: virtioBlk,
+			format: formatRaw, cache: cacheWriteback, aio: aioThreads}}
+	}
 	for i, v := range in.Spec.Volumes {
 		d := disk{serial: volumeSerial(i), path: v.Device, controller: o.controller, format: formatRaw, cache: o.diskCache,
 			aio: o.diskAIO}

@@ -39,6 +39,22 @@ cells: [{name: boot, workload: boot, primary: true}]
 design: {blocks: 1, mirror: false, instances: run, budget: 3m}
 `
 
+// servedLab measures the web servers of guests without the agent over a network.
+const servedLab = `schema: bakeoff/lab/v1
+name: served
+defaults: {memory: 256MiB}
+contenders:
+  - {name: small, driver: qemu, machine: q35, accel: tcg, disk: DISK, agent: none, ready: "http:80/index.html",
+     boot-timeout: 3m}
+  - {name: large, driver: qemu, machine: q35, accel: tcg, disk: DISK, agent: none, memory: 512MiB,
+     ready: "http:80/index.html", boot-timeout: 3m}
+baseline: small
+cells:
+  - {name: page, workload: http, primary: true,
+     params: {server: own, port: 80, path: /index.html, connections: 2, keepalive: false, time: 500ms, timeout: 30s}}
+design: {blocks: 1, mirror: false, instances: run, budget: 3m}
+`
+
 // TestOwnGuests measures guests that bakeoff did not make: inside as a full contender, and
 // from outside.
 func TestOwnGuests(t *testing.T) {
@@ -61,7 +77,8 @@ func TestOwnGuests(t *testing.T) {
 		name, lab, metric string
 		contenders        []string
 	}{{"inside", insideLab, "throughput", []string{"host", "own"}},
-		{"outside", outsideLab, "ready", []string{"bios", "large"}}} {
+		{"outside", outsideLab, "ready", []string{"bios", "large"}},
+		{"served", servedLab, "throughput", []string{"small", "large"}}} {
 		t.Run(tt.name, func(t *testing.T) {
 			file := filepath.Join(h.Dir, tt.name+".yaml")
 			if err := os.WriteFile(file, []byte(strings.ReplaceAll(tt.lab, "DISK", disk)), 0o600); err != nil {

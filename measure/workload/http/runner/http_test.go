@@ -37,6 +37,12 @@ func bare(t *testing.T) execution.Target {
 	if _, err := exec.LookPath("nginx"); err != nil {
 		t.Skip("needs nginx: apt-get install nginx")
 	}
+	return here(t)
+}
+
+// here is bare without the programs of servers.
+func here(t *testing.T) execution.Target {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

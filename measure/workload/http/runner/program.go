@@ -43,6 +43,7 @@ var servers = map[string]program{
 			"tcp-nopush": "lighttpd decides itself when it holds packets back",
 		},
 	},
+	http.Own: {name: http.Own},
 }
 
 // version is the version in what the program prints: nginx/1.22.1, lighttpd/1.4.69.

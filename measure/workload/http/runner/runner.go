@@ -28,6 +28,9 @@ func New() execution.Runner { return Runner{} }
 // Prepare starts the server, waits until the peer gets the page, and measures
 // what the network path between them can carry.
 func (Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) error {
+	if err := forward(ctx, t, p); err != nil {
+		return fault.Op("http: prepare", err)
+	}
 	s, err := NewServer(t, p)
 	if err != nil {
 		return fault.Op("http: prepare", err)
@@ -100,7 +103,10 @@ func (s *Server) listed() bool {
 func (s *Server) loopArgs(ctx context.Context) ([]string, error) {
 	v := param.Values{"addr": s.addr.String()}
 	if u := s.urls[0]; !s.listed() {
-		v["path"], v["length"], v["sha256"] = u.Path, strconv.FormatInt(u.Length, 10), u.Sum
+		v["path"], v["length"] = u.Path, strconv.FormatInt(u.Length, 10)
+		if u.Sum != "" { // otherwise the first response is the reference
+			v["sha256"] = u.Sum
+		}
 	} else {
 		file, err := s.sendList(ctx)
 		if err != nil {
@@ -140,7 +146,7 @@ func NewServer(t execution.Target, p param.Values) (*Server, error) {
 		return nil, fault.New(fault.Lab, "no environment")
 	case t.Peer == nil || t.PeerAgent == "":
 		return nil, fault.New(fault.Lab, "no load generator's side")
-	case !t.Addr.IsValid():
+	case !t.Addr.IsValid() && t.State[forwardKey] == "":
 		return nil, fault.New(fault.Unsupported, "the environment has no address for the load generator")
 	}
 	scratch := t.Subject.Info().Scratch
@@ -155,6 +161,10 @@ func NewServer(t execution.Target, p param.Values) (*Server, error) {
 	s := &Server{program: programOf(p), target: t, params: p, site: site, urls: urls}
 	port := s.port()
 	s.dir = strings.TrimRight(scratch, "/") + "/http-" + strconv.Itoa(int(port))
-	s.addr = netip.AddrPortFrom(t.Addr.Unmap(), port)
-	return s, nil
+	if text := t.State[forwardKey]; text != "" {
+		s.addr, err = netip.ParseAddrPort(text)
+	} else {
+		s.addr = netip.AddrPortFrom(t.Addr.Unmap(), port)
+	}
+	return s, err
 }

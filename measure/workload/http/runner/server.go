@@ -52,6 +52,9 @@ type Server struct {
 
 // start starts the server, unless it runs with the same configuration.
 func (s *Server) start(ctx context.Context) error {
+	if s.own() {
+		return s.meet(ctx)
+	}
 	c := s.target.Subject
 	if err := s.kernelTLS(ctx); err != nil {
 		return err
@@ -264,7 +267,11 @@ func (s *Server) get(ctx context.Context, limit time.Duration) error {
 	if s.params.Bool("tls") {
 		l.tls = &tls.Config{} // for the scheme; dial has its own
 	}
-	home, err := newAsk(urlOf(s.site.Home()), l)
+	page := s.urls[0] // of a server that bakeoff does not know
+	if !s.own() {
+		page = urlOf(s.site.Home())
+	}
+	home, err := newAsk(page, l)
 	if err != nil {
 		return err
 	}
@@ -296,6 +303,9 @@ func (s *Server) dial(ctx context.Context) (net.Conn, error) {
 
 // explain adds the end of the server's error log to err.
 func (s *Server) explain(ctx context.Context, err error) error {
+	if s.own() {
+		return err // its log is its own
+	}
 	// Read the log even if err is an expired deadline.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()

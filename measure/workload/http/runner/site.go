@@ -14,6 +14,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/measure/webroot"
+	"bakeoff/measure/workload/http"
 	"bakeoff/reach/conn"
 )
 
@@ -46,6 +47,14 @@ func (Runner) Check(p param.Values) error { return Check(p) }
 
 // content returns the site, and the URLs that the generator requests.
 func content(p param.Values) (webroot.Site, []URL, error) {
+	if p.Text("server") == http.Own {
+		urls, err := ownURLs(p)
+		return webroot.Site{}, urls, err
+	}
+	if p.Text("path") != "" {
+		return webroot.Site{}, nil, fault.WithFix(fault.New(fault.Invalid, "path is the page of server own"),
+			"remove path, or set server: own")
+	}
 	if (p.Bool("http2") || p.Bool("ktls")) && !p.Bool("tls") {
 		return webroot.Site{}, nil, fault.WithFix(fault.New(fault.Invalid, "http2 and ktls require tls"), "set tls: true")
 	}

@@ -1,0 +1,45 @@
+package trial
+
+import (
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	"bakeoff/measure/execution/all"
+	"bakeoff/provision/driver/qemu"
+)
+
+// A guest without an agent can have the cells that start nothing in it, and no load from
+// another host.
+func TestAgentlessContendersAreRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		workload, generator string
+		params              param.Values
+		says, fix           string
+	}{
+		"boot":       {"boot", "", nil, "", ""},
+		"own server": {"http", "", param.Values{"server": "own", "port": "80"}, "", ""},
+		"nginx": {"http", "", param.Values{"server": "nginx"}, "the workload http of cell c starts programs",
+			"server: own"},
+		"crypto": {"crypto", "", nil, "the workload crypto of cell c starts programs", "start the agent"},
+		"another host": {"http", "far", param.Values{"server": "own", "port": "80"}, "load from the host far could reach",
+			"remove the generator"},
+	} {
+		p := &plan.Plan{Generator: tt.generator, Cells: []plan.Cell{{Cell: manifest.Cell{Name: "c", Workload: tt.workload,
+			Params: tt.params}}}}
+		v := viewer{Site: Site{Workloads: all.Runners()}, plan: p}
+		c := plan.Contender{Contender: manifest.Contender{Name: "g", Driver: "qemu", Options: param.Values{"agent": "none"}}}
+		err := v.agentless(qemu.New(), c)
+		if tt.says == "" && err != nil || tt.says != "" && (!fault.Is(err, fault.Unsupported) ||
+			!strings.Contains(err.Error(), tt.says) || !strings.Contains(fault.Fix(err), tt.fix)) {
+			t.Errorf("%s: %v", name, err)
+		}
+		c.Options = nil
+		if err := v.agentless(qemu.New(), c); err != nil {
+			t.Errorf("%s, with an agent: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,113 @@
+package qemu
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/guest"
+	"bakeoff/provision/volume"
+	"bakeoff/reach/wire"
+)
+
+// The option system and its values, as in GOOS.
+const (
+	optSystem     = "system"
+	systemAuto    = "auto"
+	systemLinux   = "linux"
+	systemNetBSD  = "netbsd"
+	systemFreeBSD = "freebsd"
+	systemOpenBSD = "openbsd"
+)
+
+var systemOption = param.Spec{Name: optSystem, Kind: param.Text, Default: systemAuto,
+	Enum: []string{systemAuto, systemLinux, systemFreeBSD, systemNetBSD, systemOpenBSD},
+	Doc: "The operating system of a guest with the option disk or initrd. auto is what the file of the option kernel " +
+		"says. A disk with its own boot loader does not say it, and bakeoff then refuses volumes, tuning and the " +
+		"experiment's network, because it does not know how the agent could set them up."}
+
+// named sets the option system from the kernel, and refuses a contradiction. "" is a
+// system that nobody named.
+func (o *options) named(k kernelFile) error {
+	switch {
+	case o.system == systemAuto:
+		o.system = k.System
+	case k.System != "" && k.System != o.system:
+		return fault.WithFix(fault.New(fault.Invalid, "%s: %s is a kernel of another system (%s), not of %s", optKernel,
+			o.kernel, k.Version, o.system), "remove "+optSystem)
+	}
+	return nil
+}
+
+// setup is what the agent sets up in a guest that the user brings: volumes, the address
+// on the experiment's network, and settings.
+func setup(spec driver.Spec) wire.InitConfig {
+	c := initConfig(spec)
+	return wire.InitConfig{Schema: c.Schema, Volumes: c.Volumes, Network: c.Network, Sysctl: c.Sysctl}
+}
+
+// settles tells whether there is anything to set up.
+func settles(c wire.InitConfig) bool { return len(c.Volumes)+len(c.Sysctl) > 0 || c.Network != nil }
+
+// unable refuses what the agent cannot set up in the guest. Only the host knows the
+// system of a kernel: before its file was read, nothing is refused that depends on it.
+func (o options) unable(spec driver.Spec) error {
+	c := setup(spec)
+	if !o.own() || !settles(c) {
+		return nil
+	}
+	what := "the experiment's network, which a workload of the plan needs"
+	if len(c.Volumes) > 0 {
+		what = "volumes"
+	} else if len(c.Sysctl) > 0 {
+		what = "tuning"
+	}
+	refuse := func(fix, format string, args ...any) error {
+		return fault.WithFix(fault.New(fault.Unsupported, format, args...), fix)
+	}
+	switch {
+	case o.agent == agentNone && len(c.Volumes)+len(c.Sysctl) == 0:
+		return nil // its ports are forwarded
+	case o.agent == agentNone:
+		return refuse("start the agent in the guest, or prepare this on its disk",
+			"%s: %s: a guest without an agent cannot get %s", optAgent, agentNone, what)
+	case o.system == systemAuto && o.kernel != "":
+		return nil
+	case o.system == systemAuto || o.system == "":
+		return refuse("name it, for instance "+optSystem+": "+systemLinux,
+			"%s: the system of the guest is not known, and so not whether it can have %s", cmp.Or(o.kernel, o.disk), what)
+	}
+	lacks := wire.Lacks(o.system, c)
+	if len(lacks) == 0 {
+		return nil
+	}
+	fix := "measure this with a guest of another system"
+	if o.system != systemOpenBSD && slices.ContainsFunc(spec.Volumes,
+		func(v driver.Volume) bool { return v.Backing != volume.Tmpfs }) {
+		fix = "write backing: " + volume.Tmpfs
+	}
+	return refuse(fix, "%s: %s", optSystem, lacks[0])
+}
+
+// settle has the agent set the guest up, after it has answered.
+func (in *Instance) settle(ctx context.Context, o options) error {
+	if err := in.Prepare(ctx, []string{"mkdir", "-p", guest.Scratch}); err != nil {
+		return err
+	}
+	c := setup(in.Spec)
+	if !settles(c) {
+		return nil
+	}
+	if is := in.Boot.System; is != "" && is != o.system {
+		return fault.WithFix(fault.New(fault.Invalid, "the guest runs %s, not %s", is, o.system), "write "+optSystem+": "+is)
+	}
+	err := in.Conn.Call(ctx, "setup", c, nil)
+	if fault.Is(err, fault.Unsupported) && in.Boot.System == "" {
+		return fault.WithFix(fault.New(fault.Invalid, "the agent in the guest is of an older release, which sets nothing up"),
+			"copy the agent of this release into the guest")
+	}
+	return fault.Wrap(fault.Subject, "set up the guest", err)
+}
