@@ -232,14 +232,14 @@ func (b *build) planNotFound() {
 	b.add("404.html", key("404", s.key, b.cfg.URL), func(w *bytes.Buffer) error {
 		v := b.view(s, "notfound", "404.html")
 		v.Title, v.Heading, v.NoIndex = s.locale.Say("not_found"), s.locale.Say("not_found"), true
-		v.Root = b.basePath()
+		v.Root = basePath(b.cfg.URL)
 		return v.Write(w)
 	})
 }
 
 // basePath is the path of the site's root on its server.
-func (b *build) basePath() string {
-	_, rest, _ := strings.Cut(b.cfg.URL, "://")
+func basePath(address string) string {
+	_, rest, _ := strings.Cut(address, "://")
 	if _, path, ok := strings.Cut(rest, "/"); ok {
 		return "/" + path + "/"
 	}

@@ -35,7 +35,8 @@ that BSSG builds is built unchanged, into output/. See docs/site.md.`,
 	}
 	cli.Group(c, "command", "init, new, edit, delete, list, tags, drafts, build, serve, check, themes, backup, "+
 		"restore, deploy or import")
-	c.AddCommand(w.build())
+	c.AddCommand(w.init(), w.create(), w.edit(), w.remove(), w.list(), w.tags(), w.drafts(), w.build(), w.serve(),
+		w.check(), w.themes(), w.backup(), w.restore(), w.deploy(), w.importPosts())
 	return c
 }
 

@@ -1,0 +1,189 @@
+package site
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/publish/site"
+)
+
+func (w writer) serve() *cobra.Command {
+	var port int
+	var opt site.Option
+	var once bool
+	c := &cobra.Command{
+		Use:   "serve [SITE]",
+		Short: "Build the site and serve it to a browser on this machine",
+		Long: `serve builds the site and serves it on 127.0.0.1 only. It builds again when a file
+changes. Ctrl-C ends it.`,
+		Example: "  bakeoff site serve blog\n  bakeoff site serve --drafts --future --port 8000 blog",
+		Args:    cli.Between(0, 1, "a site"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if port < 0 || port > 65535 {
+				return cli.Usage(c, fmt.Errorf("--port must be between 0 and 65535; 0 selects a free port (got %d)", port))
+			}
+			dir := folder(args)
+			opt.Program = w.program()
+			r, err := w.rebuild(dir, opt)
+			if err != nil {
+				return err
+			}
+			root, err := os.OpenRoot(r.Output)
+			if err != nil {
+				return fault.Wrap(fault.Lab, "serve", err)
+			}
+			defer root.Close()
+			ctx, stop := w.Interruptible(c.Context())
+			defer stop()
+			if !once {
+				go w.follow(ctx, dir, opt)
+			}
+			return w.listen(ctx, root.FS(), port)
+		},
+	}
+	f := c.Flags()
+	f.IntVar(&port, "port", 0, "`port` to listen on; 0 selects a free one")
+	f.BoolVar(&opt.Drafts, "drafts", false, "show drafts too")
+	f.BoolVar(&opt.Future, "future", false, "show posts that are dated in the future too")
+	f.BoolVar(&once, "once", false, "do not build again when a file changes")
+	return c
+}
+
+// rebuild builds and prints what changed.
+func (w writer) rebuild(dir string, opt site.Option) (site.Result, error) {
+	s, err := site.Open(dir)
+	if err != nil {
+		return site.Result{}, err
+	}
+	defer s.Close()
+	began := time.Now()
+	opt.Now = began
+	r, err := s.Build(opt)
+	if err == nil && r.Files.Written+r.Files.Removed > 0 {
+		w.say(r, time.Since(began))
+	}
+	return r, err
+}
+
+// between is the time between two looks at the files. A build without a change costs a
+// status call for each file.
+const between = time.Second
+
+// follow builds again whenever something changed. A mistake is shown and does not end it.
+func (w writer) follow(ctx context.Context, dir string, opt site.Option) {
+	tick := time.NewTicker(between)
+	defer tick.Stop()
+	last := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		message := ""
+		if _, err := w.rebuild(dir, opt); err != nil {
+			message = err.Error()
+		}
+		if message != "" && message != last {
+			fmt.Fprintln(w.Err, "bakeoff: "+message)
+		}
+		last = message
+	}
+}
+
+func (w writer) listen(ctx context.Context, files fs.FS, port int) error {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(port)))
+	if err != nil {
+		return fault.Wrap(fault.Lab, "serve", err)
+	}
+	fmt.Fprintf(w.Out, "http://%s/\n", l.Addr())
+	srv := &http.Server{Handler: handler(files), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
+		MaxHeaderBytes: 16 << 10}
+	done := make(chan error, 1)
+	go func() { done <- srv.Serve(l) }()
+	select {
+	case err := <-done:
+		return fault.Wrap(fault.Lab, "serve", err)
+	case <-ctx.Done():
+	}
+	end, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if srv.Shutdown(end) != nil {
+		srv.Close()
+	}
+	return nil
+}
+
+// handler serves built files to browsers on this machine only.
+func handler(files fs.FS) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// A name that points here from elsewhere (DNS rebinding) is refused.
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = r.Host
+		}
+		if host != "127.0.0.1" && host != "localhost" {
+			http.Error(w, "use 127.0.0.1 or localhost", http.StatusMisdirectedRequest)
+			return
+		}
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			http.Error(w, "use GET or HEAD", http.StatusMethodNotAllowed)
+			return
+		}
+		h := w.Header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "SAMEORIGIN")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		name := strings.TrimPrefix(r.URL.Path, "/")
+		if name == "" || strings.HasSuffix(name, "/") {
+			name += "index.html"
+		}
+		info, err := fs.Stat(files, name)
+		if !fs.ValidPath(name) || err != nil {
+			notFound(w, files)
+			return
+		}
+		if info.IsDir() {
+			http.Redirect(w, r, "/"+name+"/", http.StatusMovedPermanently)
+			return
+		}
+		text, err := fs.ReadFile(files, name)
+		if err != nil || !info.Mode().IsRegular() {
+			notFound(w, files)
+			return
+		}
+		if kind, ok := kinds[path.Ext(name)]; ok {
+			h.Set("Content-Type", kind)
+		}
+		http.ServeContent(w, r, name, info.ModTime(), bytes.NewReader(text))
+	})
+}
+
+func notFound(w http.ResponseWriter, files fs.FS) {
+	text, err := fs.ReadFile(files, "404.html")
+	if err != nil {
+		text = []byte("not found")
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(http.StatusNotFound)
+	w.Write(text)
+}
+
+// kinds are the types of a site's files, whatever the machine's tables say.
+var kinds = map[string]string{".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
+	".js": "text/javascript; charset=utf-8", ".json": "application/json", ".xml": "application/xml",
+	".svg": "image/svg+xml", ".txt": "text/plain; charset=utf-8", ".ndjson": "application/x-ndjson",
+	".yaml": "text/plain; charset=utf-8", ".csv": "text/csv; charset=utf-8"}

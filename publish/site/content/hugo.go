@@ -1,0 +1,156 @@
+package content
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/BurntSushi/toml"
+	"github.com/goccy/go-yaml"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+)
+
+// FromHugo returns a post of Hugo as one of this site: front matter in TOML between lines
+// of +++, or in YAML between lines of ---, becomes plain lines. draft reports whether the
+// post is one. Notes name what has no counterpart. Front matter that cannot be read is an
+// error of kind fault.Invalid.
+func FromHugo(text []byte, file string) (post []byte, draft bool, notes []string, err error) {
+	if len(text) > MaxFile {
+		return nil, false, nil, fault.New(fault.Invalid, "%s has more than %d MiB", file, MaxFile>>20)
+	}
+	s := strings.ReplaceAll(strings.TrimPrefix(string(text), "\ufeff"), "\r\n", "\n")
+	front := map[string]any{}
+	body := s
+	for _, fence := range []string{"---", "+++"} {
+		rest, ok := strings.CutPrefix(s, fence+"\n")
+		if !ok {
+			continue
+		}
+		head, after, ok := strings.Cut("\n"+rest, "\n"+fence+"\n")
+		if !ok {
+			head, ok = strings.CutSuffix("\n"+strings.TrimRight(rest, "\n"), "\n"+fence)
+		}
+		if !ok || len(head) > maxFront {
+			return nil, false, nil, fault.WithFix(fault.New(fault.Invalid, "%s: front matter does not end", file),
+				"end it with a line of "+fence)
+		}
+		body = after
+		if fence == "+++" {
+			err = toml.Unmarshal([]byte(head), &front)
+		} else {
+			err = yaml.Unmarshal([]byte(head), &front)
+		}
+		if err != nil {
+			return nil, false, nil, fault.Wrap(fault.Invalid, file, fmt.Errorf("front matter: %s",
+				safetext.Line(err.Error())))
+		}
+	}
+	h := hugo{front: front}
+	out := h.plain()
+	for _, m := range shortcode.FindAllString(body, 3) {
+		h.notes = append(h.notes, fmt.Sprintf("%s: the shortcode %s stays as text", file, safetext.Clip(safetext.Line(m), 60)))
+	}
+	return []byte(out + body), h.draft, h.notes, nil
+}
+
+var shortcode = regexp.MustCompile(`\{\{[<%].*?[%>]\}\}`)
+
+type hugo struct {
+	front map[string]any
+	draft bool
+	notes []string
+}
+
+// plain writes the front matter as lines of this site.
+func (h *hugo) plain() string {
+	var out strings.Builder
+	field := func(key, value string) {
+		if value = safetext.Line(strings.TrimSpace(value)); value != "" {
+			out.WriteString(key + ": " + value + "\n")
+		}
+	}
+	out.WriteString("---\n")
+	field("title", h.text("title"))
+	field("date", h.date("date", "publishdate"))
+	field("lastmod", h.date("lastmod"))
+	tags := append(h.list("tags"), h.list("categories")...)
+	for i, t := range tags {
+		tags[i] = strings.ReplaceAll(t, ",", " ")
+	}
+	field("tags", strings.Join(tags, ", "))
+	field("slug", h.text("slug"))
+	field("description", firstOf(h.text("description"), h.text("summary")))
+	field("author_name", firstOf(h.text("author"), strings.Join(h.list("authors"), ", ")))
+	image := h.list("images")
+	if cover, ok := h.front["cover"].(map[string]any); ok && len(image) == 0 {
+		image = append(image, fmt.Sprint(cover["image"]))
+	}
+	if len(image) > 0 {
+		field("image", image[0])
+	}
+	out.WriteString("---\n\n")
+	h.draft = truth(h.text("draft"))
+	return out.String()
+}
+
+// value returns a field; Hugo does not distinguish cases.
+func (h *hugo) value(key string) any {
+	for k, v := range h.front {
+		if strings.EqualFold(k, key) {
+			return v
+		}
+	}
+	return nil
+}
+
+func (h *hugo) text(key string) string {
+	switch v := h.value(key).(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case bool, int, int64, uint64, float64:
+		return fmt.Sprint(v)
+	}
+	return ""
+}
+
+func (h *hugo) list(key string) []string {
+	switch v := h.value(key).(type) {
+	case string:
+		return []string{v}
+	case []any:
+		var out []string
+		for _, e := range v {
+			out = append(out, fmt.Sprint(e))
+		}
+		return out
+	}
+	return nil
+}
+
+func (h *hugo) date(keys ...string) string {
+	for _, key := range keys {
+		switch v := h.value(key).(type) {
+		case time.Time:
+			return v.Format("2006-01-02 15:04:05 -0700")
+		case string:
+			if t, err := ParseDate(v, time.UTC); err == nil {
+				return t.Format("2006-01-02 15:04:05 -0700")
+			}
+		}
+	}
+	return ""
+}
+
+func firstOf(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
