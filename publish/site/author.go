@@ -104,7 +104,8 @@ func (s *Site) New(d Draft) (string, error) {
 		slug = content.Slug(d.Title)
 	}
 	if d.Title == "" || slug == "" {
-		return "", fault.WithFix(fault.New(fault.Invalid, "the title %q has no letters", d.Title), "name the post, or use --slug")
+		return "", fault.WithFix(fault.New(fault.Invalid, "the title %q has no letters", d.Title),
+			"name the post, or use --slug")
 	}
 	dir, name := s.Config.Source, d.Date.Format(time.DateOnly)+"-"+slug+".md"
 	switch {

@@ -28,7 +28,8 @@ var previewPage = template.Must(template.New("").Parse(`<!doctype html>
 {{range .Themes}}<section><h2><a href="{{.Name}}/index.html">{{.Name}}</a></h2>
 <p>{{.About}}</p>
 <div><iframe src="{{.Name}}/index.html" title="{{.Name}}: the home page" loading="lazy"></iframe>
-{{if $.Post}}<iframe src="{{.Name}}/{{$.Post}}" title="{{.Name}}: a post" loading="lazy"></iframe>{{end}}</div></section>
+{{if $.Post}}<iframe src="{{.Name}}/{{$.Post}}" title="{{.Name}}: a post" loading="lazy"></iframe>
+{{end}}</div></section>
 {{end}}</main></body></html>
 `))
 

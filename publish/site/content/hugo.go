@@ -51,7 +51,8 @@ func FromHugo(text []byte, file string) (post []byte, draft bool, notes []string
 	h := hugo{front: front}
 	out := h.plain()
 	for _, m := range shortcode.FindAllString(body, 3) {
-		h.notes = append(h.notes, fmt.Sprintf("%s: the shortcode %s stays as text", file, safetext.Clip(safetext.Line(m), 60)))
+		h.notes = append(h.notes, fmt.Sprintf("%s: the shortcode %s stays as text", file,
+			safetext.Clip(safetext.Line(m), 60)))
 	}
 	return []byte(out + body), h.draft, h.notes, nil
 }
