@@ -114,8 +114,8 @@ build fails or whose guest does not boot.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.doBisect(c, f, args) },
 	}
 	f.set(c, ", relative to the work tree")
-	c.Flags().Var((*cli.Share)(&f.threshold), "threshold", "`share` by which the boot of a bad commit is longer than that "+
-		"of GOOD (default: half of the difference)")
+	c.Flags().Var((*cli.Share)(&f.threshold), "threshold",
+		"`share` by which the boot of a bad commit is longer than that of GOOD (default: half of the difference)")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object, and progress on standard error")
 	return c
 }
@@ -140,8 +140,12 @@ type bisected struct {
 	Commits int            `json:"commits"`
 	Tried   int            `json:"tried"`
 	Boots   int            `json:"boots"`
-	// Parts says in which part of the boot the instructions were added.
-	Parts []countboot.Part `json:"parts"`
+	// Parts says in which part of the boot the instructions were added, and Spans in which
+	// initcalls of the kernel; Spans is null if that is unknown, for which SpansReason
+	// says why.
+	Parts       []countboot.Part `json:"parts"`
+	Spans       []countboot.Span `json:"spans"`
+	SpansReason string           `json:"spans_reason,omitempty"`
 }
 
 type bisectedStep struct {
@@ -172,13 +176,22 @@ func (a *app) doBisect(c *cobra.Command, f bisectFlags, args []string) (err erro
 	}
 	defer func() { err = errors.Join(err, booter.Close()) }()
 	fmt.Fprintf(a.Err, "%s from %s to %s\n", history, args[0], args[1])
-	b := bisecting{app: a, flags: f, history: history, booter: booter, build: args[2:], boots: map[string]countboot.Boot{}}
+	kept, err := os.MkdirTemp("", "bakeoff-bisect")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(kept)
+	b := bisecting{app: a, flags: f, history: history, booter: booter, build: args[2:], kept: kept,
+		boots: map[string]countboot.Boot{}}
 	search := countboot.Search{Commits: history.Commits, Share: f.threshold, Cost: b.cost, Tell: b.tell}
 	found, err := search.Run(ctx)
 	if err != nil {
 		return err
 	}
 	out := b.result(ctx, found)
+	if err := b.spans(ctx, &out); err != nil {
+		return err
+	}
 	if f.json {
 		return a.PrintJSON(out)
 	}
@@ -193,6 +206,7 @@ type bisecting struct {
 	history *countboot.History
 	booter  *countboot.Booter
 	build   []string
+	kept    string                    // folder with what was booted of each commit
 	boots   map[string]countboot.Boot // by commit
 }
 
@@ -226,7 +240,72 @@ func (b *bisecting) cost(ctx context.Context, commit string) (int64, error) {
 		return 0, err
 	}
 	b.boots[commit] = booted
-	return booted.Instructions(), nil
+	return booted.Instructions(), b.keep(commit, g)
+}
+
+// keep copies what was booted of a commit: the next build overwrites it.
+func (b *bisecting) keep(commit string, g countboot.Guest) error {
+	for name, file := range map[string]string{keptKernel: g.Kernel, keptInitrd: g.Initrd} {
+		if file == "" {
+			continue
+		}
+		data, err := os.ReadFile(file)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(b.kept, commit+name), data, 0o600)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The ends of the names of kept files.
+const (
+	keptKernel = ".kernel"
+	keptInitrd = ".initrd"
+)
+
+// spans boots both sides of the commit that was found once more, with the messages of
+// initcalls, and says which ones grew by a hundredth of what the commit added to the
+// kernel's part.
+func (b *bisecting) spans(ctx context.Context, r *bisected) error {
+	if len(r.Parts) == 0 || 2*(r.Parts[0].After-r.Parts[0].Before) < r.Added {
+		r.SpansReason = "most of it is not in the kernel's part of the boot"
+		return nil
+	}
+	var boots [2]countboot.Boot
+	for i, commit := range []string{r.Before.Commit, r.Commit.Commit} {
+		g, err := b.flags.guest("")
+		if err != nil {
+			return err
+		}
+		g.Append = append(g.Append, countboot.SpanWords...)
+		if g.Kernel != "" {
+			g.Kernel = filepath.Join(b.kept, commit+keptKernel)
+		}
+		if g.Initrd != "" {
+			g.Initrd = filepath.Join(b.kept, commit+keptInitrd)
+		}
+		if boots[i], err = b.booter.Boot(ctx, g); fault.Is(err, fault.Subject) {
+			r.SpansReason = "it does not boot with initcall_debug"
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	r.Boots = b.booter.Boots
+	grown, err := countboot.Grown(boots[0], boots[1], max(1000, r.Added/100))
+	if err != nil {
+		r.SpansReason = "its messages cannot be read: " + safetext.Line(err.Error())
+		return nil
+	}
+	r.Spans = grown
+	if len(grown) == 0 {
+		r.Spans, r.SpansReason = nil, "no initcall grew by a hundredth of it"
+	}
+	return nil
 }
 
 // tell prints a step.
@@ -264,6 +343,10 @@ func (a *app) printBisected(r bisected) {
 		difference.Amount(float64(r.Added), unit.Instruction), difference.Ratios().Text(1+r.Share))
 	for _, p := range r.Parts {
 		fmt.Fprintf(a.Out, "  %s\n", p)
+	}
+	for _, g := range r.Spans {
+		fmt.Fprintf(a.Out, "    %s: %s\n", safetext.Line(g.Path),
+			difference.Amount(float64(g.After-g.Before), unit.Instruction))
 	}
 	if len(r.Skipped) > 0 {
 		fmt.Fprintf(a.Out, "  or one of the %d commits before it, which could not be measured:\n", len(r.Skipped))

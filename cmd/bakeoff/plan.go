@@ -339,9 +339,25 @@ func (a *app) planEstimate(v dryrun.View, columns int) {
 		a.Paragraph("", "The run gives no verdicts: it has too few blocks for a look.")
 	case len(v.Family) == 0:
 		a.Paragraph(cli.Yellow, noVerdicts(v.Plan))
+	case exactOnly(v.Plan):
+		a.Paragraph("", fmt.Sprintf("Every primary metric repeats itself exactly. The first block in which all trials of "+
+			"each side agree, and each side has %d of them, decides %s, whatever the noise of the machine.", analysis.Repeats,
+			comparisons(len(v.Family))))
 	default:
 		a.planLooks(v, columns)
 	}
+}
+
+// exactOnly reports whether all primary metrics of a plan are exact.
+func exactOnly(p *plan.Plan) bool {
+	for _, c := range p.Cells {
+		for _, m := range c.Metrics {
+			if m.Primary && !m.Exact {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // planImages says what making the images takes.

@@ -53,7 +53,8 @@ func TestSearchThreshold(t *testing.T) {
 	s, _ := line(10, 6, 1000, 0)
 	s.Share = 0.1
 	s.Cost = func(_ context.Context, c string) (int64, error) {
-		return map[string]int64{"c0": 1000, "c1": 1020, "c2": 1040, "c3": 1040, "c4": 1050, "c5": 1060, "c6": 1300, "c7": 1300,
+		return map[string]int64{"c0": 1000, "c1": 1020, "c2": 1040, "c3": 1040, "c4": 1050, "c5": 1060, "c6": 1300,
+			"c7": 1300,
 			"c8": 9000, "c9": 9000}[c], nil
 	}
 	f, err := s.Run(t.Context())

@@ -32,7 +32,8 @@ var Knobs = []Knob{
 		Costs: "a broken implementation of an algorithm is not noticed", Append: []string{"cryptomgr.notests"}},
 	{Name: "PVH", Why: "unpacking the kernel: QEMU starts the ELF kernel by its PVH entry",
 		Options: param.Values{"kernel-form": "elf"}},
-	{Name: "quiet", Why: "messages on the serial line", Costs: "the console shows errors only; dmesg still has all messages",
+	{Name: "quiet", Why: "messages on the serial line",
+		Costs:  "the console shows errors only; dmesg still has all messages",
 		Append: []string{"quiet", "loglevel=2"}},
 	{Name: "tsc", Why: "calibrating the time-stamp counter and the delay loop, whose frequencies are given",
 		Costs:  "the frequency must be that of the machine: on another clock than this one write its own",
@@ -102,6 +103,7 @@ func (t Tuner) Tune(ctx context.Context, g Guest, knobs []Knob) (out Tuning, err
 		return out, err
 	}
 	out.Base, out.End = base.Instructions(), Describe(base.Counts)
+	saves := map[string]int64{}
 	var set []Knob
 	for _, k := range knobs {
 		if !t.applies(k, g) {
@@ -114,8 +116,10 @@ func (t Tuner) Tune(ctx context.Context, g Guest, knobs []Knob) (out Tuning, err
 		}
 		if out.Alone = append(out.Alone, trial); trial.Saved != nil && *trial.Saved > 0 {
 			set = append(set, k)
+			saves[k.Name] = *trial.Saved
 		}
 	}
+	slices.SortStableFunc(set, func(a, b Knob) int { return cmp.Compare(saves[a.Name], saves[b.Name]) })
 	if err := t.reduce(ctx, g, set, &out); err != nil {
 		return out, err
 	}
@@ -135,32 +139,57 @@ func chosen(t Tuning) (set []Knob) {
 	return set
 }
 
-// reduce removes the knobs of a set that save less than Least in it, one after the other,
-// the one that saves least first.
+// reduce removes the knobs of a set that save less than Least in it, beginning with the
+// one that saves least alone, and then measures what each of the others saves in what is
+// left.
 func (t Tuner) reduce(ctx context.Context, g Guest, set []Knob, out *Tuning) error {
-	all, err := t.one(ctx, g, set, "all together", out)
-	if err != nil {
-		return fault.Op("all settings together", err)
-	}
-	now := all.Instructions()
-	kept := []Trial{}
-	for _, k := range set {
-		rest := slices.DeleteFunc(slices.Clone(set), func(o Knob) bool { return o.Name == k.Name })
-		b, err := t.one(ctx, g, rest, "all without "+k.Name, out)
+	known := map[string]int64{} // instructions by the names of the set
+	cost := func(set []Knob, what string) (int64, error) {
+		key := names(set)
+		if n, ok := known[key]; ok {
+			return n, nil
+		}
+		b, err := t.one(ctx, g, set, what, out)
 		if err != nil {
-			return fault.Op("without "+k.Name, err)
+			return 0, fault.Op(what, err)
 		}
-		n := b.Instructions()
-		saved := n - now
-		if float64(saved) < t.Least*float64(out.Base) {
-			set, now = rest, n
-			continue
-		}
-		kept = append(kept, Trial{Knob: k, Instructions: &n, Saved: &saved})
+		known[key] = b.Instructions()
+		return known[key], nil
 	}
-	slices.SortStableFunc(kept, func(a, b Trial) int { return cmp.Compare(*b.Saved, *a.Saved) })
-	out.Chosen = kept
+	now, err := cost(set, "all together")
+	if err != nil {
+		return err
+	}
+	without := func(k Knob) []Knob {
+		return slices.DeleteFunc(slices.Clone(set), func(o Knob) bool { return o.Name == k.Name })
+	}
+	for _, k := range slices.Clone(set) {
+		n, err := cost(without(k), "all without "+k.Name)
+		if err != nil {
+			return err
+		}
+		if float64(n-now) < t.Least*float64(out.Base) {
+			set, now = without(k), n
+		}
+	}
+	for _, k := range set {
+		n, err := cost(without(k), "the set without "+k.Name)
+		if err != nil {
+			return err
+		}
+		saved := n - now
+		out.Chosen = append(out.Chosen, Trial{Knob: k, Instructions: &n, Saved: &saved})
+	}
+	slices.SortStableFunc(out.Chosen, func(a, b Trial) int { return cmp.Compare(*b.Saved, *a.Saved) })
 	return nil
+}
+
+// names identifies a set of knobs.
+func names(set []Knob) (text string) {
+	for _, k := range set {
+		text += k.Name + "\n"
+	}
+	return text
 }
 
 // note keeps the result of a boot. A guest that does not boot with a knob is no error.

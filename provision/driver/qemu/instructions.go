@@ -49,6 +49,9 @@ func (o options) validateClock(spec driver.Spec) error {
 	case spec.CPUs != 1:
 		return refuse(fault.Unsupported, "cpus: 1", "the order of the instructions of several CPUs changes (cpus is %d)",
 			spec.CPUs)
+	case o.firmware == ovmf:
+		return refuse(fault.Unsupported, "measure it on the clock "+clockHost,
+			"%s: with %s a boot does not end there within minutes", optFirmware, ovmf)
 	case o.disk != "":
 		return refuse(fault.Unsupported, "put the files into "+optInitrd, "the host decides when a disk answers")
 	case spec.Image.Disk == "" && o.kernel == "":

@@ -57,6 +57,7 @@ func TestInstructionsAreRefused(t *testing.T) {
 		says    string
 	}{
 		"KVM":       {nil, with(optAccel, accelKVM), "emulated"},
+		"UEFI":      {nil, param.Values{optClock: clockInstructions, optMachine: machineQ35, optFirmware: ovmf}, "minutes"},
 		"two CPUs":  {func(s *driver.Spec) { s.CPUs = 2 }, with(optClock, clockInstructions), "cpus is 2"},
 		"disk":      {nil, with(optDisk, "/d"), "disk"},
 		"no kernel": {func(s *driver.Spec) { s.Image = driver.Image{} }, with(optClock, clockInstructions), "no kernel"},
