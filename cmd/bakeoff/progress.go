@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -139,6 +140,10 @@ func outlook(e trial.Event) string {
 	if e.Done != 1 || e.Status == store.Void || e.Budget <= 0 || e.Results == nil || len(e.Results.Looks) == 0 ||
 		len(e.Results.Comparisons) == 0 {
 		return ""
+	}
+	open := func(c analysis.Comparison) bool { return c.Primary && c.Exact == nil }
+	if !slices.ContainsFunc(e.Results.Comparisons, open) {
+		return "" // exact metrics wait for no look
 	}
 	look := e.Results.FirstLook()
 	if look == 0 {

@@ -91,6 +91,9 @@ func (b *builder) markdownRows(g group) (rows [][]string) {
 				row[3], row[4] = inline(baseline), inline(contender)
 			}
 			row[5], row[6] = comparedText(c)
+			if c.Exact != nil {
+				row[6] = inline("exact: " + difference.Amount(c.Exact.Difference, c.Unit))
+			}
 			if interim(c) && row[6] != unavailable {
 				row[6] += " (interim)"
 			}

@@ -54,6 +54,20 @@ func TestSentences(t *testing.T) {
 			func(c *analysis.Comparison) {
 				c.Verdict, c.Ratio, c.CI = analysis.Better, f(2.5), analysis.Interval{f(2.4), f(2.6)}
 			}},
+		{"vm is worse than host by more than 2 % at boot instructions on this machine: " +
+			"8.8 % more, +56,892,575 instructions exactly (deterministic: all 4 trials of both sides agree), 1 block.",
+			func(c *analysis.Comparison) {
+				c.Verdict, c.Ratio, c.CI = analysis.Worse, f(1.088), analysis.Interval{f(1.088), f(1.088)}
+				c.Cell, c.Metric, c.Unit, c.Better, c.Blocks = "boot", "instructions", "instruction", sample.Lower, 1
+				c.Exact, c.BeyondMargin = &analysis.Exact{Difference: 56_892_575, Trials: 4}, &yes
+			}},
+		{"vm is equivalent to host at boot instructions on this machine: " +
+			"exactly the same (deterministic: all 4 trials of both sides agree), 1 block.",
+			func(c *analysis.Comparison) {
+				c.Verdict, c.Ratio, c.CI = analysis.Equivalent, f(1), analysis.Interval{f(1), f(1)}
+				c.Cell, c.Metric, c.Unit, c.Better, c.Blocks = "boot", "instructions", "instruction", sample.Lower, 1
+				c.Exact = &analysis.Exact{Trials: 4}
+			}},
 		{"vm is worse than host at http latency on this machine: 3.1 % slower (95 % CI 2.5–3.7 %), 26 blocks.",
 			func(c *analysis.Comparison) {
 				c.Verdict, c.Ratio, c.CI = analysis.Worse, f(1.031), analysis.Interval{f(1.025), f(1.037)}
