@@ -34,9 +34,10 @@ func (a *app) bootTune() *cobra.Command {
 		Use:   "tune",
 		Short: "Find the settings that make a boot shorter, and what each saves",
 		Long: `tune boots a Linux guest on the instruction clock: as it is, with each of these
-settings alone, and with all that save something together. Then it leaves out every
-setting that saves less than --least while the others are set, and prints the rest:
-the smallest set, with what each setting saves in it and what it costs.
+settings alone, and with all that save something together. It also tries the kernel
+arguments that the messages of a boot with initcall_debug suggest. Then it leaves out
+every setting that saves less than --least while the others are set, and prints the
+rest: the smallest set, with what each setting saves in it and what it costs.
 
 Executed instructions are the time of that clock, so repeated boots agree to the
 instruction. tune checks this for the first guest and for the last one.
@@ -166,7 +167,11 @@ func (a *app) printTuning(t countboot.Tuning) {
 			alone.Row(k.Name, "unavailable", "-", "does not boot: "+safetext.Clip(safetext.Line(k.Error), 120))
 			continue
 		}
-		alone.Row(k.Name, number(*k.Instructions), number(*k.Saved), k.Why)
+		why := k.Why
+		if k.Evidence != "" {
+			why += ". Seen: " + safetext.Clip(safetext.Line(k.Evidence), 160)
+		}
+		alone.Row(k.Name, number(*k.Instructions), number(*k.Saved), why)
 	}
 	a.Print(alone)
 	fmt.Fprintf(a.Out, "\n%d boots; repeated boots of the first guest and of the last one agree exactly\n", t.Boots)

@@ -16,6 +16,8 @@ type Knob struct {
 	// Why says what the setting leaves out, and Costs what is lost by it; "" is nothing.
 	Why   string `json:"why"`
 	Costs string `json:"costs,omitempty"`
+	// Evidence is what a boot with initcall_debug shows of it; "" is nothing.
+	Evidence string `json:"evidence,omitempty"`
 	// Append are words for the kernel's command line, Options those of the driver qemu.
 	Append  []string     `json:"append,omitempty"`
 	Options param.Values `json:"options,omitempty"`
@@ -93,7 +95,8 @@ type Tuner struct {
 	Tell func(what string, b Boot)
 }
 
-// Tune boots g as it is, with each knob alone, and with sets of them. It begins with all
+// Tune boots g as it is, with each knob alone, and with sets of them. What the messages of
+// a boot advise is tried, too (package measure/boot/advice). It begins with all
 // that save something and removes each that saves less than Least while the others are
 // set.
 func (t Tuner) Tune(ctx context.Context, g Guest, knobs []Knob) (out Tuning, err error) {
@@ -103,6 +106,13 @@ func (t Tuner) Tune(ctx context.Context, g Guest, knobs []Knob) (out Tuning, err
 		return out, err
 	}
 	out.Base, out.End = base.Instructions(), Describe(base.Counts)
+	seen, err := t.one(ctx, g, []Knob{{Append: SpanWords}}, "with initcall_debug, for evidence", &out)
+	switch {
+	case err == nil:
+		knobs = withEvidence(knobs, seen)
+	case !fault.Is(err, fault.Subject): // a guest that does not boot with it gives none
+		return out, err
+	}
 	saves := map[string]int64{}
 	var set []Knob
 	for _, k := range knobs {

@@ -453,7 +453,7 @@ func betweenRuns(rows []compare.Row, of func(compare.Row) *compare.Change) strin
 	where := map[string][]string{}
 	for _, x := range rows {
 		c := of(x)
-		if c == nil || c.Spread == nil {
+		if c == nil || c.Spread == nil || c.Exact {
 			continue
 		}
 		kind := "runs"
@@ -483,6 +483,13 @@ func changeWord(x compare.Row, c *compare.Change, margin float64) (string, cli.C
 	}
 	if x.TwinOf != "" {
 		word = "the twin of the baseline"
+	}
+	if c.Exact {
+		exact := "deterministic in both runs"
+		if c == x.Direct && *c.Old != *c.New {
+			exact += ", " + difference.Amount(*c.New-*c.Old, x.Unit) + " exactly"
+		}
+		word = strings.TrimPrefix(word+"; "+exact, "; ")
 	}
 	if f := x.Failures; f[0]+f[1] > 0 {
 		word = strings.TrimPrefix(fmt.Sprintf("%s; failed trials: %d, %d", word, f[0], f[1]), "; ")
