@@ -247,7 +247,11 @@ func (t *textWriter) lone() {
 			if t.ASCII {
 				line = ascii(line)
 			}
-			t.out.WriteString("  " + line + ", " + plural(s.N, "trial") + "\n")
+			line += ", " + plural(s.N, "trial")
+			if s.Deterministic {
+				line += ", deterministic"
+			}
+			t.out.WriteString("  " + line + "\n")
 		}
 		for _, s := range t.results.Summaries {
 			if s.Contender == t.results.Baseline && s.Cell == k.Name && s.Failures > 0 {

@@ -69,6 +69,9 @@ func (o options) validateOwn(spec driver.Spec) error {
 	case o.append != "" && o.kernel == "":
 		return refuse(fault.Invalid, "remove "+optAppend+", or name a kernel with "+optKernel,
 			"%s has no effect where the boot loader of the disk starts the kernel", optAppend)
+	case o.form == formELF && o.kernel == "":
+		return refuse(fault.Invalid, "remove "+optForm+", or name a kernel with "+optKernel,
+			"%s has no effect where the boot loader of the disk starts the kernel", optForm)
 	case o.kernel == "" && o.machine != machineQ35:
 		return refuse(fault.Unsupported, "machine: "+machineQ35+", or name a kernel with "+optKernel,
 			"%s has no firmware that starts the boot loader of a disk", o.machine)

@@ -59,6 +59,8 @@ func TestOwnGuestIsRefused(t *testing.T) {
 		"microvm": {nil, param.Values{optDisk: "/d"}, "microvm has no firmware that starts the boot loader",
 			"machine: q35"},
 		"RAM disk": {nil, param.Values{optInitrd: "/i"}, "needs a kernel", "kernel"},
+		"form": {nil, param.Values{optDisk: "/d", optMachine: machineQ35, optForm: formELF}, "kernel-form has no effect",
+			"remove kernel-form"},
 		"append": {nil, param.Values{optDisk: "/d", optMachine: machineQ35, optAppend: "x"}, "append has no effect",
 			"remove append"},
 		"modules": {nil, param.Values{optDisk: "/d", optKernel: "/k", optModules: "/m"}, "modules",

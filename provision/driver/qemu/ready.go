@@ -19,6 +19,7 @@ import (
 	"bakeoff/provision/qmp"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/initramfs"
 )
 
 // The options of guests without an agent.
@@ -38,7 +39,9 @@ var (
 		Doc: "When a guest without an agent is up: console:TEXT (its serial console has printed TEXT), tcp:PORT (a server " +
 			"on that port has sent something), http:PORT/PATH (a GET of /PATH has the status 200) or ssh:PORT (a server on " +
 			"that port has sent the banner of SSH). For a port the guest " +
-			"gets a network card that leads nowhere else; its address is 10.0.2.15, also by DHCP."}
+			"gets a network card that leads nowhere else; its address is 10.0.2.15, also by DHCP. With clock: instructions " +
+			"it is mark:NAME (the guest has run " + initramfs.Mark + " NAME); without it the boot ends at the first " +
+			"userland instruction."}
 )
 
 // readiness is the option ready: a text of the console, or a server.
