@@ -2,9 +2,12 @@ package site
 
 import (
 	"bytes"
+	"crypto/rand"
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"bakeoff/publish/site/page"
@@ -115,7 +118,7 @@ func (b *build) planIndex(s *section, path, title string, groups []page.Group) {
 	b.add(fileOf(path), key(parts...), func(w *bytes.Buffer) error {
 		v := b.view(s, "index", path)
 		v.Title, v.Heading, v.Groups = title, title, groups
-		return v.Write(w)
+		return b.write(w, s, v)
 	})
 }
 
@@ -162,6 +165,40 @@ func (b *build) planList(s *section, l list) {
 	}
 }
 
+// rootToken stands for the way to the root in a summary that is kept: nobody can write it
+// into a post.
+var rootToken = "root-" + rand.Text() + "/"
+
+// summaryAt returns a post as a list shows it. A post is in several lists, so its summary
+// is kept.
+func (b *build) summaryAt(s *section, e *entry, root string) (template.HTML, error) {
+	if b.cfg.IndexFull {
+		body, err := b.body(e.Post)
+		if err != nil {
+			return "", err
+		}
+		p := b.summary(s, e, root)
+		p.Body = template.HTML(body.At(root, root+e.path)) // package markdown escapes
+		return page.Summary(p)
+	}
+	e.once.Do(func() { e.html, e.problem = page.Summary(b.summary(s, e, rootToken)) })
+	return template.HTML(strings.ReplaceAll(string(e.html), rootToken, root)), e.problem
+}
+
+// write writes a page, with the parts that it shares with others.
+func (b *build) write(w *bytes.Buffer, s *section, v page.View) error {
+	if v.Kind != "search" && v.Kind != "notfound" && len(v.Alternates) == 0 && len(v.Feeds) == mainFeeds &&
+		!slices.ContainsFunc(s.site.Menu, func(l page.Link) bool { return l.Path == v.Path }) {
+		made, _ := s.shared.LoadOrStore(v.Root, sync.OnceValues(v.Share))
+		shared, err := made.(func() (*page.Shared, error))()
+		if err != nil {
+			return err
+		}
+		v.Shared = shared
+	}
+	return v.Write(w)
+}
+
 func (b *build) writeList(w *bytes.Buffer, v page.View, s *section, l list, shown []*entry) error {
 	v.Title, v.Heading = l.title, l.title
 	if v.Pager != nil && v.Pager.Number > 1 {
@@ -178,20 +215,18 @@ func (b *build) writeList(w *bytes.Buffer, v page.View, s *section, l list, show
 	}
 	var images []string
 	for _, e := range shown {
-		p := b.summary(s, e, v.Root)
 		images = append(images, e.Image)
 		if b.cfg.IndexFull {
-			body, err := b.body(e.Post)
-			if err != nil {
-				return err
-			}
-			p.Body = template.HTML(body.At(v.Root, v.Root+e.path)) // package markdown escapes
 			images = append(images, e.Images...)
 		}
-		v.Posts = append(v.Posts, p)
+		html, err := b.summaryAt(s, e, v.Root)
+		if err != nil {
+			return err
+		}
+		v.Summaries = append(v.Summaries, html)
 	}
 	v.Origins = page.Origins(images)
-	return v.Write(w)
+	return b.write(w, s, v)
 }
 
 // planSearch plans the search page and its index.

@@ -43,7 +43,7 @@ func (b *build) planPost(s *section, e *entry) {
 			return err
 		}
 		b.release(e.Post)
-		return b.postView(s, e, body).Write(w)
+		return b.write(w, s, b.postView(s, e, body))
 	})
 }
 
@@ -87,6 +87,9 @@ func (b *build) postView(s *section, e *entry, body markdown.Rendered) page.View
 	v.Data = b.postData(s, e, v)
 	return v
 }
+
+// mainFeeds is how many feeds every page announces.
+const mainFeeds = 3
 
 // view is a page of a section with what all pages have.
 func (b *build) view(s *section, kind, path string) page.View {

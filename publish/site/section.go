@@ -3,9 +3,11 @@ package site
 import (
 	"cmp"
 	"fmt"
+	"html/template"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"bakeoff/base/fault"
@@ -27,6 +29,10 @@ type entry struct {
 	previous *entry // the older one
 	next     *entry
 	others   []*entry // in other languages
+
+	once    sync.Once
+	html    template.HTML // its summary, with rootToken
+	problem error
 }
 
 // group is the posts of a tag, an author, a year or a month.
@@ -44,6 +50,7 @@ type section struct {
 	locale   *locale.Locale
 	site     *page.Site
 	key      string
+	shared   sync.Map // parts of pages by the way to the root
 
 	posts, pages, secondary []*entry
 	home                    *entry // a page instead of the list of posts

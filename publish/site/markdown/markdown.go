@@ -42,6 +42,7 @@ type Source struct {
 // Option is how texts are rendered.
 type Option struct {
 	RawHTML bool // keep HTML of the text
+	Terms   bool // collect the words of texts for a search
 	// Picture describes an image below the site's root; nil or false: unknown.
 	Picture func(path string) (Picture, bool)
 	// Embed returns the HTML of a reference to a run, such as ID/figure, and its
@@ -117,18 +118,11 @@ func (e *Engine) Render(source []byte) (Rendered, Facts, error) {
 	}
 	doc := e.md.Parser().Parse(text.NewReader(source))
 	var f Facts
-	collect(doc, source, &f)
+	e.collect(doc, source, &f)
 	var out bytes.Buffer
 	out.Grow(len(source) + len(source)/2)
 	err := e.md.Renderer().Render(&out, source, doc)
 	return out.Bytes(), f, err
-}
-
-// Facts returns what a text says about itself, without its HTML.
-func (e *Engine) Facts(source []byte) Facts {
-	var f Facts
-	collect(e.md.Parser().Parse(text.NewReader(source)), source, &f)
-	return f
 }
 
 // transformer prepares the tree: headings below the page's own, and alignment by class.

@@ -19,12 +19,12 @@ const (
 )
 
 // collect walks the tree once.
-func collect(doc ast.Node, source []byte, f *Facts) {
+func (e *Engine) collect(doc ast.Node, source []byte, f *Facts) {
 	var plain strings.Builder
 	terms := map[string]struct{}{}
 	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
-			if n.Type() == ast.TypeBlock {
+			if n.Type() == ast.TypeBlock && plain.Len() < 8*excerptRunes {
 				space(&plain)
 			}
 			return ast.WalkContinue, nil
@@ -51,8 +51,10 @@ func collect(doc ast.Node, source []byte, f *Facts) {
 		case *ast.Text:
 			piece := string(n.Segment.Value(source))
 			f.Words += count(piece)
-			addTerms(terms, piece)
-			if utf8.RuneCountInString(piece)+plain.Len() < 8*excerptRunes && !inHeading(n) {
+			if e.opt.Terms {
+				addTerms(terms, piece)
+			}
+			if plain.Len() < 8*excerptRunes && !inHeading(n) {
 				plain.WriteString(piece)
 				if n.SoftLineBreak() || n.HardLineBreak() {
 					space(&plain)

@@ -91,12 +91,14 @@ type View struct {
 	Origins                                               []string // of images of other servers
 	Data                                                  any      // JSON-LD
 
-	Post   *Post
-	Posts  []Post
-	Pager  *Pager
-	Feed   string
-	Groups []Group
-	Index  string // of the search
+	Post *Post
+	// Summaries are posts as Summary wrote them.
+	Summaries []template.HTML
+	Pager     *Pager
+	Feed      string
+	Groups    []Group
+	Index     string  // of the search
+	Shared    *Shared // parts that were written before; nil: they are written with the page
 }
 
 //go:embed page.html
@@ -171,6 +173,30 @@ func Origins(addresses []string) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// Shared are the parts of a page that are the same on many pages.
+type Shared struct{ Links, Top, Bottom template.HTML }
+
+// Share writes the parts that pages of one root share, if they are not in the menu, have
+// no translations and announce no other feeds.
+func (v View) Share() (*Shared, error) {
+	var parts [3]template.HTML
+	for i, name := range []string{"links", "top", "bottom"} {
+		var out strings.Builder
+		if err := templates.ExecuteTemplate(&out, name, v); err != nil {
+			return nil, err
+		}
+		parts[i] = template.HTML(out.String()) // the template escaped it
+	}
+	return &Shared{parts[0], parts[1], parts[2]}, nil
+}
+
+// Summary writes a post as a list shows it.
+func Summary(p Post) (template.HTML, error) {
+	var out strings.Builder
+	err := templates.ExecuteTemplate(&out, "summary", p)
+	return template.HTML(out.String()), err // the template escaped it
 }
 
 var names = map[string]string{"page": "post", "home": "list"}

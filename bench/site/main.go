@@ -1,0 +1,214 @@
+// Command site measures `bakeoff site build` and Hugo side by side on the same posts:
+// pages, tags, feeds, related posts, pagination and a site map from both. Each pair of
+// builds takes turns, so that a disturbance of the machine meets both.
+//
+//	go build -o /tmp/bakeoff ./cmd/bakeoff
+//	go run ./bench/site --bakeoff /tmp/bakeoff --posts 1000
+//	go run ./bench/site --bakeoff /tmp/bakeoff --posts 10000 --rounds 1
+//
+// Hugo is Debian's: apt-get install hugo. CPU time is that of the process and its
+// threads, memory its largest resident set, as wait4(2) reports them.
+package main
+
+import (
+	"embed"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+//go:embed all:hugo
+var hugoFiles embed.FS
+
+var words = strings.Fields("kernel jail zone network disk latency throughput measure block sample guest host image " +
+	"server thread memory cache packet request interval margin verdict noise median bootstrap system driver queue")
+
+func main() {
+	posts := flag.Int("posts", 1000, "number of posts")
+	rounds := flag.Int("rounds", 3, "pairs of full builds")
+	bakeoff := flag.String("bakeoff", "bakeoff", "the program")
+	hugo := flag.String("hugo", "hugo", "Hugo; \"\" measures bakeoff alone")
+	flag.Parse()
+	if err := run(*posts, *rounds, *bakeoff, *hugo); err != nil {
+		fmt.Fprintln(os.Stderr, "bench/site:", err)
+		os.Exit(1)
+	}
+}
+
+func run(posts, rounds int, bakeoff, hugo string) error {
+	dir, err := os.MkdirTemp("", "bench-site-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	ours, theirs := filepath.Join(dir, "bakeoff"), filepath.Join(dir, "hugo")
+	if err := write(ours, theirs, posts); err != nil {
+		return err
+	}
+	var ourCPU, theirCPU []float64
+	for n := range rounds {
+		o, err := measure(ours, "output", bakeoff, "site", "build", ".")
+		if err != nil {
+			return err
+		}
+		show("bakeoff, full build", o)
+		ourCPU = append(ourCPU, o.cpu)
+		if n == 0 {
+			fmt.Printf("bakeoff writes %s\n", count(filepath.Join(ours, "output")))
+		}
+		if hugo == "" {
+			continue
+		}
+		h, err := measure(theirs, "public", hugo, "--quiet")
+		if err != nil {
+			return err
+		}
+		show("hugo, full build", h)
+		theirCPU = append(theirCPU, h.cpu)
+		if n == 0 {
+			fmt.Printf("hugo writes %s\n", count(filepath.Join(theirs, "public")))
+		}
+	}
+	if len(theirCPU) > 0 {
+		fmt.Printf("%d posts: bakeoff uses %.2f × the CPU seconds of hugo (medians of %d)\n", posts,
+			median(ourCPU)/median(theirCPU), rounds)
+	}
+	return again(ours, bakeoff)
+}
+
+// again measures builds after no change, and after a change of one post.
+func again(ours, bakeoff string) error {
+	// The first of these builds reads files that are too new to trust their times.
+	for _, what := range []string{"second build", "no change", "no change", "no change", "one post", "one post", "one post"} {
+		if what == "one post" {
+			f, err := os.OpenFile(filepath.Join(ours, "src", "post-00007.md"), os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(f, "\nOne more paragraph at %s.\n", time.Now())
+			if err := f.Close(); err != nil {
+				return err
+			}
+		}
+		u, err := measure(ours, "", bakeoff, "site", "build", ".")
+		if err != nil {
+			return err
+		}
+		show("bakeoff, "+what, u)
+	}
+	return nil
+}
+
+// usage is what a process used.
+type usage struct {
+	wall, cpu float64 // seconds
+	rss       int64   // bytes
+}
+
+// measure runs a build; it first removes the folder remove, and the state of bakeoff.
+func measure(dir, remove string, argv ...string) (usage, error) {
+	if remove != "" {
+		os.RemoveAll(filepath.Join(dir, remove))
+		os.Remove(filepath.Join(dir, ".bakeoff-site.json"))
+		os.Remove(filepath.Join(dir, ".hugo_build.lock"))
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Dir = dir
+	began := time.Now()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return usage{}, fmt.Errorf("%s: %w: %s", argv[0], err, out)
+	}
+	u := usage{wall: time.Since(began).Seconds(),
+		cpu: (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()}
+	if r, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		u.rss = int64(r.Maxrss) << 10
+	}
+	return u, nil
+}
+
+func show(what string, u usage) {
+	fmt.Printf("%-24s %7.2f s  %7.2f CPU s  %5d MB\n", what, u.wall, u.cpu, u.rss>>20)
+}
+
+func median(v []float64) float64 {
+	slices.Sort(v)
+	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
+}
+
+// count counts the pages and feeds below a folder.
+func count(dir string) string {
+	kinds := map[string]int{}
+	_ = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() {
+			kinds[filepath.Ext(name)]++
+		}
+		return nil
+	})
+	return fmt.Sprintf("%d pages, %d XML files", kinds[".html"], kinds[".xml"])
+}
+
+// write writes the same posts for both programs.
+func write(ours, theirs string, posts int) error {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, d := range []string{filepath.Join(ours, "src"), filepath.Join(theirs, "content", "posts")} {
+		if err := os.MkdirAll(d, 0o755); err != nil {
+			return err
+		}
+	}
+	files, err := fs.Sub(hugoFiles, "hugo")
+	if err != nil {
+		return err
+	}
+	if err := os.CopyFS(theirs, files); err != nil {
+		return err
+	}
+	settings := "SITE_TITLE=Bench\nSITE_DESCRIPTION=\"Posts to measure with\"\nSITE_URL=https://example.com\n" +
+		"DATE_FORMAT=%Y-%m-%d\nTIMEZONE=UTC\nENABLE_ARCHIVES=false\nENABLE_AUTHOR_PAGES=false\nENABLE_SEARCH=false\n"
+	if err := os.WriteFile(filepath.Join(ours, "config.sh.local"), []byte(settings), 0o644); err != nil {
+		return err
+	}
+	for i := range posts {
+		name := fmt.Sprintf("post-%05d", i)
+		date := time.Date(2010+i%15, time.Month(1+i%12), 1+i%28, 12, 0, i%60, 0, time.UTC)
+		tags := r.Perm(50)[:3]
+		body := text(r, i)
+		our := fmt.Sprintf("---\ntitle: Post number %d\ndate: %s\ntags: tag%02d, tag%02d, tag%02d\nslug: %s\n---\n\n%s", i,
+			date.Format("2006-01-02 15:04:05 -0700"), tags[0], tags[1], tags[2], name, body)
+		their := fmt.Sprintf("---\ntitle: Post number %d\ndate: %s\ntags: [tag%02d, tag%02d, tag%02d]\nslug: %s\n---\n\n%s", i,
+			date.Format(time.RFC3339), tags[0], tags[1], tags[2], name, body)
+		if err := os.WriteFile(filepath.Join(ours, "src", name+".md"), []byte(our), 0o644); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(theirs, "content", "posts", name+".md"), []byte(their), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// text is four paragraphs, a list, a quotation, and code in every tenth post.
+func text(r *rand.Rand, i int) string {
+	paragraph := func() string {
+		var out []string
+		for range 60 {
+			out = append(out, words[r.IntN(len(words))])
+		}
+		return strings.Join(out, " ") + "."
+	}
+	s := paragraph() + fmt.Sprintf("\n\n## Heading %d\n\n", i) + paragraph() +
+		" **Bold** and a [link](https://example.com/).\n\n- one\n- two\n- three\n\n" + paragraph() + "\n\n> " +
+		paragraph() + "\n"
+	if i%10 == 0 {
+		s += "\n```go\nfunc sum(v []int) (t int) {\n\tfor _, x := range v {\n\t\tt += x\n\t}\n\treturn t\n}\n```\n"
+	}
+	return s
+}
