@@ -49,6 +49,9 @@ func validate(spec driver.Spec, o options) error {
 			return invalid("%s must be an absolute path (got %q)", option, name)
 		}
 	}
+	if err := o.validateRAMDisk(); err != nil {
+		return err
+	}
 	if err := o.validateReady(); err != nil {
 		return err
 	}

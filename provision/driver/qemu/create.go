@@ -3,6 +3,7 @@ package qemu
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -109,7 +110,9 @@ func (in *Instance) create(ctx context.Context, o options) error {
 	}
 	q := <-answer
 	in.describe(m, o, files, q)
-	return q.err
+	facts, err := in.ramDiskFacts(ctx, o)
+	maps.Copy(in.Properties.Facts, facts)
+	return errors.Join(q.err, err)
 }
 
 // equip makes the RAM disk and the disks of the machine.
@@ -120,8 +123,11 @@ func (in *Instance) equip(ctx context.Context, m *machine, o options, files gues
 	if m.disks, err = in.storage(ctx, o, files); err != nil || o.own() {
 		return err
 	}
-	return guest.Initramfs(ctx, in.Host, wire.InitramfsRequest{Kernel: m.kernel, Modules: modulesDir(in.Spec, o),
-		Wanted: wantedModules(*m), Agent: in.Spec.Agent, Config: initConfig(in.Spec), Out: m.initrd})
+	q, err := in.initialRAMDisk(ctx, *m, o)
+	if err != nil {
+		return err
+	}
+	return guest.Initramfs(ctx, in.Host, q)
 }
 
 // meet connects to the agent, which sets up a guest that the user brings.

@@ -49,7 +49,8 @@ func (o options) own() bool { return o.disk != "" || o.initrd != "" }
 
 // files are the options that name files or folders of the host.
 func (o options) files() map[string]string {
-	return map[string]string{optKernel: o.kernel, optModules: o.modules, optInitrd: o.initrd, optDisk: o.disk}
+	return map[string]string{optKernel: o.kernel, optModules: o.modules, optInitrd: o.initrd, optDisk: o.disk,
+		optRAMDisk: o.ramDisk}
 }
 
 // validateOwn refuses what a guest that the user brings cannot give.

@@ -80,6 +80,7 @@ var specs = append([]param.Spec{
 		Doc: "The emulator program, a name or a path on the host."},
 	{Name: optBootTimeout, Kind: param.Duration, Default: "1m0s",
 		Doc: "Maximum time until the guest's agent answers."},
+	ramDiskOptions[0], ramDiskOptions[1],
 	firmwareOption,
 	clockOption, systemOption, acpiOption, channelOption, agentOption, readyOption,
 	{Name: optKernelPackage, Kind: param.Text,
@@ -126,6 +127,7 @@ type options struct {
 	kernel, modules, append, program                string
 	form, initrd, disk, acpi, channel, agent, ready string
 	system                                          string // after resolve, "" is unknown
+	ramDisk, partition                              string
 	controller, diskFormat, diskCache, diskAIO      string
 	bootTimeout                                     time.Duration
 }
@@ -135,7 +137,8 @@ func decode(v param.Values) (options, error) {
 	o := options{machine: set.Text(optMachine), accel: set.Text(optAccel), firmware: set.Text(optFirmware),
 		kernel: set.Text(optKernel), modules: set.Text(optModules), append: set.Text(optAppend),
 		agent: set.Text(optAgent), ready: set.Text(optReady), clock: set.Text(optClock), initrd: set.Text(optInitrd),
-		disk: set.Text(optDisk), system: set.Text(optSystem), acpi: set.Text(optACPI), channel: set.Text(optChannel),
+		disk: set.Text(optDisk), system: set.Text(optSystem), ramDisk: set.Text(optRAMDisk),
+		partition: set.Text(optPartition), acpi: set.Text(optACPI), channel: set.Text(optChannel),
 		program: set.Text(optProgram), form: set.Text(optForm),
 		controller: set.Text(optController), diskFormat: set.Text(optFormat), diskCache: set.Text(optCache),
 		diskAIO:     set.Text(optAIO),

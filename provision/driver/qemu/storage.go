@@ -80,7 +80,7 @@ func (o options) validateStorage() error {
 // first.
 func (in *Instance) storage(ctx context.Context, o options, files guestFiles) ([]disk, error) {
 	disks := files.disk(o)
-	if !o.own() {
+	if !o.own() && o.ramDisk == "" {
 		disks = []disk{{serial: rootSerial, path: in.Spec.Image.Disk, snapshot: true, controller: virtioBlk,
 			format: formatRaw, cache: cacheWriteback, aio: aioThreads}}
 	}
