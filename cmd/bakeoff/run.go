@@ -32,6 +32,7 @@ type runFlags struct {
 	resume string
 	seed   uint64
 	failOn []string
+	labels map[string]string
 	json   bool
 	// quiet keeps standard output for what answer prints.
 	quiet bool
@@ -59,6 +60,10 @@ after SIGTERM). A second Ctrl-C kills it at once. Closing the terminal or the
 output pipe also ends the run; nohup survives a closed terminal. run --resume
 continues an interrupted run.
 
+--label commit=SHA records in the run folder what the run is of. bakeoff history
+shows the labels next to a step. The label machine=NAME keeps apart the runs of
+machines that look the same.
+
 With --fail-on the exit code is 3 if one of these conditions is true:
 
 ` + reading.Conditions(),
@@ -66,6 +71,7 @@ With --fail-on the exit code is 3 if one of these conditions is true:
   bakeoff run examples/quick --profile ci
   bakeoff run lab.yaml --only http-50 --budget 20m --out /srv/runs
   bakeoff run lab.yaml --json --fail-on worse,twin
+  bakeoff run lab.yaml --label commit=$(git rev-parse --short HEAD)
   bakeoff run --resume runs/20260102T030405Z-quick`,
 		Args: cli.Between(0, 1, "a lab file"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -80,6 +86,7 @@ With --fail-on the exit code is 3 if one of these conditions is true:
 		"`time` limit instead of the lab file's budget; no block starts that would end later")
 	fl.StringSliceVar(&f.only, "only", nil, "measure only this `cell`; may be repeated")
 	fl.StringVar(&f.profile, "profile", "", "`name` of a profile in the lab file")
+	fl.StringToStringVar(&f.labels, "label", nil, "record this `name=value` of the run; may be repeated")
 	fl.BoolVar(&f.json, "json", false, "print the results as one JSON object, and progress on standard error")
 	reading.SortFlag(c, &f.sort)
 	reading.FailOnFlag(c, &f.failOn)
@@ -116,6 +123,9 @@ func (a *app) doRun(c *cobra.Command, f runFlags, args []string) error {
 	}
 	if err := reading.CheckSort(c, f.sort); err != nil {
 		return err
+	}
+	if err := store.CheckLabels(f.labels); err != nil {
+		return cli.Usage(c, err)
 	}
 	if f.budget < 0 {
 		return cli.Usage(c, fmt.Errorf("--budget must be positive (got %v)", f.budget))
@@ -160,7 +170,7 @@ func (a *app) register(c *cobra.Command, f runFlags, args []string) (*session.Se
 		}
 		return session.New(lab, f.seed, versionString(), f.out)
 	}
-	for _, name := range []string{"seed", "only", "profile", "out"} {
+	for _, name := range []string{"seed", "only", "profile", "out", "label"} {
 		if c.Flags().Changed(name) {
 			return nil, cli.Usage(c, fmt.Errorf("--%s cannot be used with --resume: the run registered it when it began", name))
 		}
@@ -182,7 +192,8 @@ func (a *app) measure(ctx context.Context, s *session.Session, f runFlags) (tria
 	}
 	w := a.watcher(s, f.json || f.quiet)
 	defer w.close()
-	return s.Measure(ctx, session.Options{At: a.at, Budget: f.budget, Calibration: known, Events: w.event})
+	return s.Measure(ctx, session.Options{At: a.at, Budget: f.budget, Calibration: known, Labels: f.labels,
+		Events: w.event})
 }
 
 // broken returns how a run ends that a signal may have interrupted. An

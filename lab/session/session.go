@@ -119,6 +119,8 @@ type Options struct {
 	// Calibration is what is known of this machine, as calibration.Known
 	// returns it; it is kept in the run folder.
 	Calibration []byte
+	// Labels are written into the journal of a run that begins: commit …
+	Labels map[string]string
 	// Events is called between trials only, by one goroutine at a time.
 	Events func(trial.Event)
 }
@@ -173,6 +175,11 @@ func (s *Session) Measure(ctx context.Context, o Options) (out trial.Outcome, er
 		}
 	}
 	defer func() { err = errors.Join(err, s.run.Close()) }()
+	if created && len(o.Labels) > 0 {
+		if err := s.run.Append(store.Line{Type: store.LineLabels, At: time.Now().UTC(), Labels: o.Labels}); err != nil {
+			return out, err
+		}
+	}
 	if err := s.keep(o.Calibration, created); err != nil {
 		return out, err
 	}

@@ -83,7 +83,7 @@ func decodeLine(text []byte) (Line, error) {
 func (l Line) check(first bool) error {
 	switch l.Type {
 	case LinePlan, LineEnvironment, LineTrial, LineBlock, LineResume, LineCalibration, LineOthers, LineBoot,
-		LineEnd:
+		LineLabels, LineEnd:
 	default:
 		return fmt.Errorf("unknown line type %q", l.Type)
 	}
@@ -101,6 +101,12 @@ func (l Line) check(first bool) error {
 	}
 	if (l.Type == LineOthers) != (l.Others != nil) {
 		return fmt.Errorf("the line type %q and the fields of other programs do not match", l.Type)
+	}
+	if (l.Type == LineLabels) != (l.Labels != nil) {
+		return fmt.Errorf("the line type %q and labels do not match", l.Type)
+	}
+	if err := CheckLabels(l.Labels); err != nil {
+		return err
 	}
 	if (l.Type == LineBoot) != (l.Boot != nil) {
 		return fmt.Errorf("the line type %q and the fields of a boot do not match", l.Type)

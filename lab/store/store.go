@@ -36,6 +36,7 @@ const (
 	LineResume      = "resume"
 	LineCalibration = "calibration"    // what was known of the machine was kept
 	LineOthers      = "other-programs" // what other programs used of the CPUs
+	LineLabels      = "labels"         // what the person who started the run says of it
 	LineEnd         = "end"            // the run ended, with its reason
 )
 
@@ -77,6 +78,8 @@ type Line struct {
 	Fingerprint *File `json:"fingerprint,omitempty"`
 	// calibration
 	Calibration *File `json:"calibration,omitempty"`
+	// labels
+	Labels map[string]string `json:"labels,omitempty"`
 	// other-programs
 	Others *Others `json:"other_programs,omitempty"`
 	// boot

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,8 +19,6 @@ import (
 	"bakeoff/judge/calibrate"
 	"bakeoff/judge/compare"
 	"bakeoff/lab/evidence"
-	"bakeoff/lab/plan"
-	"bakeoff/lab/store"
 	"bakeoff/publish/difference"
 	"bakeoff/publish/export"
 )
@@ -277,51 +274,9 @@ func (a reader) readRun(arg string) (out compare.Run, err error) {
 	}
 	defer run.Close()
 	out.Unplanned = evidence.Unplanned(run)
-	text, err := run.Plan()
-	if err != nil {
-		return out, err
-	}
-	p, err := plan.Decode(text)
-	if err != nil {
-		return out, fault.Op(filepath.Join(run.Dir(), store.PlanFile), err)
-	}
 	out.Results.Run = cmp.Or(out.Results.Run, run.Base())
-	out.Facts = map[string]map[string]string{"": {
-		"bakeoff": p.Version, "lab file": p.LabSHA256, "profile": cmp.Or(p.Profile, "none"),
-		"instances": p.Design.Instances, "mirror": fmt.Sprint(p.Design.Mirror), "trials in a block": fmt.Sprint(trialsOf(p)),
-	}}
-	sources, err := evidence.CPUSources(run)
-	if err != nil {
-		return out, err
-	}
-	for _, c := range out.Results.Contenders {
-		facts := map[string]string{"driver": c.Driver, "host": c.Host, analysis.FactCPUTime: sources[c.Name]}
-		for k, v := range c.Facts {
-			facts["driver."+strings.TrimPrefix(k, "driver.")] = v
-		}
-		out.Facts[c.Name] = facts
-		fp, err := run.Fingerprint(c.Name)
-		if fault.Is(err, fault.NotFound) {
-			continue // a contender that never ran left none
-		}
-		if err != nil {
-			return out, err
-		}
-		for k, v := range fp.Facts {
-			// fs./data=/where/it/lies: the place is another in each run.
-			if k, _, _ := strings.Cut(k, "="); facts[k] == "" {
-				facts[k] = v
-			}
-		}
-	}
-	return out, nil
-}
-
-func trialsOf(p *plan.Plan) int {
-	if len(p.Blocks) == 0 {
-		return 0
-	}
-	return len(p.Blocks[0].Slots())
+	out.Facts, err = evidence.Recorded(run, out.Results)
+	return out, err
 }
 
 // printCompare prints the changes for a person, the warning first.

@@ -1,6 +1,6 @@
 // Package reading holds the commands that need nothing but a run folder or a
 // table, or the record of a boot: report, serve, verify, export, analyse, compare,
-// audit, boot export. They run on
+// history, audit, boot export. They run on
 // any machine; no driver, connection or agent is linked into them.
 package reading
 
@@ -20,6 +20,6 @@ type reader struct {
 // commands of the command boot: those that boot machines.
 func Commands(s *cli.Streams, version string, boot ...*cobra.Command) []*cobra.Command {
 	r := reader{s, version}
-	return []*cobra.Command{r.report(), r.serve(), r.verify(), r.export(), r.analyse(), r.compare(), r.audit(),
+	return []*cobra.Command{r.report(), r.serve(), r.verify(), r.export(), r.analyse(), r.compare(), r.history(), r.audit(),
 		r.boot(boot)}
 }

@@ -11,6 +11,7 @@ import (
 	"bakeoff/publish/chart/quantile"
 	"bakeoff/publish/chart/strip"
 	"bakeoff/publish/chart/summary"
+	"bakeoff/publish/chart/trend"
 )
 
 // Docs describes every kind of figure, sorted by name.
@@ -24,5 +25,6 @@ func Docs() []chart.Doc {
 		quantile.Figure{}.Doc(),
 		strip.Figure{}.Doc(),
 		summary.Figure{}.Doc(),
+		trend.Figure{}.Doc(),
 	}
 }

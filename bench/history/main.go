@@ -1,0 +1,258 @@
+// Command history prints how often `bakeoff history` finds a step that is there, and how
+// often one that is not, in many kinds of noise, side by side with other rules. Every
+// number comes from seeded replays and is the same on every machine.
+//
+//	go run ./bench/history -replays 1000
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"text/tabwriter"
+
+	"bakeoff/judge/history"
+	"bakeoff/judge/history/replay"
+	"bakeoff/judge/noise"
+)
+
+// The history of the tables: a step of 3 % at the run with the number 40 of 60.
+const (
+	runs = 60
+	at   = 39 // from 0
+	size = 0.03
+)
+
+func main() {
+	replays := flag.Int("replays", 1000, "replays per cell")
+	seed := flag.Uint64("seed", 1, "seed of the noise")
+	only := flag.String("only", "", "print one table only: rules, noise, between, lengths or nightly")
+	flag.Parse()
+	if *replays < 1 || flag.NArg() > 0 {
+		fmt.Fprintln(os.Stderr, "history: -replays must be positive, and there are no arguments")
+		os.Exit(2)
+	}
+	s := study{replays: *replays, seed: *seed, out: os.Stdout}
+	known := false
+	for _, t := range []struct {
+		name  string
+		print func()
+	}{{"rules", s.rules}, {"noise", s.noise}, {"between", s.between}, {"lengths", s.lengths}, {"nightly", s.nightly}} {
+		if *only == "" || *only == t.name {
+			known = true
+			t.print()
+		}
+	}
+	if !known {
+		fmt.Fprintf(os.Stderr, "history: unknown table %q; use rules, noise, between, lengths or nightly\n", *only)
+		os.Exit(2)
+	}
+}
+
+// study holds what all tables share.
+type study struct {
+	replays int
+	seed    uint64
+	out     io.Writer
+}
+
+// total counts outcomes.
+type total struct{ n, alarm, near, exact, within, covered, width int }
+
+func (t *total) add(o total) {
+	t.n, t.alarm, t.near, t.exact = t.n+o.n, t.alarm+o.alarm, t.near+o.near, t.exact+o.exact
+	t.within, t.covered, t.width = t.within+o.within, t.covered+o.covered, t.width+o.width
+}
+
+func percent(k, n int) string {
+	if n == 0 {
+		return "–"
+	}
+	p := float64(k) / float64(n)
+	return fmt.Sprintf("%.1f ±%.1f", 100*p, 196*math.Sqrt(p*(1-p)/float64(n)))
+}
+
+// replay counts the outcomes of many replays, each with its own stream, on all CPUs.
+func (s study) replay(one func(r *rand.Rand) total) (out total) {
+	var next atomic.Int64
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			var mine total
+			for i := next.Add(1); i <= int64(s.replays); i = next.Add(1) {
+				mine.add(one(rand.New(rand.NewPCG(s.seed, uint64(i)))))
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			out.add(mine)
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+func (s study) table(title string, columns string) *tabwriter.Writer {
+	fmt.Fprintf(s.out, "\n%s (%d replays a cell, seed %d; ± is the 95 %% error of the simulation)\n\n", title, s.replays,
+		s.seed)
+	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, columns)
+	return w
+}
+
+// judged counts what history says of the runs of a world.
+func judged(w replay.World) func(*rand.Rand) total {
+	return func(r *rand.Rand) total {
+		res, err := history.Of(w.Make(r), history.Option{})
+		if err != nil {
+			panic(err)
+		}
+		out := total{n: 1}
+		for _, s := range res.Labs[0].Series {
+			out.alarm = max(out.alarm, min(len(s.Steps), 1))
+			for _, step := range s.Steps {
+				if w.Step == 0 || s.Cell != "cell-1" {
+					continue
+				}
+				if step.At >= w.At-2 && step.At <= w.At+2 {
+					out.near = 1
+					out.width += step.Range[1] - step.Range[0] + 1
+					out.within += count(step.Range[0] <= w.At && w.At <= step.Range[1])
+					truth := math.Exp(w.Step)
+					out.covered += count(step.CI[0] != nil && *step.CI[0] <= truth && truth <= *step.CI[1])
+				}
+				out.exact = max(out.exact, count(step.At == w.At))
+			}
+		}
+		return out
+	}
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// both prints the outcomes without and with a step.
+func (s study) both(w io.Writer, name string, world replay.World) {
+	none := world
+	none.Step = 0
+	without := s.replay(judged(none))
+	with := s.replay(judged(world))
+	width := math.NaN()
+	if with.near > 0 {
+		width = float64(with.width) / float64(with.near)
+	}
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%.1f\t%s\n", name, percent(without.alarm, without.n), percent(with.near, with.n),
+		percent(with.exact, with.n), percent(with.within, with.near), width, percent(with.covered, with.near))
+}
+
+const columns = "\tfalse alarm\tfound ±2 runs\tat the right run\tright run in the range\truns in the range\tsize in its interval"
+
+// world is the usual history: reference noise in 8 blocks, and 0.5 % between runs.
+func world(f noise.Family) replay.World {
+	return replay.World{Noise: f, Runs: runs, Between: 0.005, Step: math.Log1p(size), At: at}
+}
+
+// noise prints the kinds of noise inside runs.
+func (s study) noise() {
+	w := s.table("A step of 3 % at run 40 of 60, by the noise inside runs; 0.5 % between runs; percent", "noise"+columns)
+	for _, f := range noise.Families {
+		s.both(w, f.Name, world(f))
+		w.Flush()
+	}
+}
+
+// between prints the kinds of differences between runs.
+func (s study) between() {
+	w := s.table("The same, by what differs between runs", "between runs"+columns)
+	for _, x := range []struct {
+		name   string
+		change func(*replay.World)
+	}{
+		{"nothing", func(w *replay.World) { w.Between = 0 }},
+		{"0.5 %", func(*replay.World) {}},
+		{"1 %", func(w *replay.World) { w.Between = 0.01 }},
+		{"1 %, correlation 0.3", func(w *replay.World) { w.Between, w.Rho = 0.01, 0.3 }},
+		{"1 %, correlation 0.5", func(w *replay.World) { w.Between, w.Rho = 0.01, 0.5 }},
+		{"1 %, correlation 0.7", func(w *replay.World) { w.Between, w.Rho = 0.01, 0.7 }},
+		{"0.5 %, one bad run in 20, 5 % off", func(w *replay.World) { w.Bad, w.BadSize = 0.05, 0.05 }},
+		{"0.5 %, 6 blocks, from run 31 on 26", func(w *replay.World) { w.Blocks = blocks(6, 26) }},
+		{"0.5 %, 26 blocks, from run 51 on 6", func(w *replay.World) {
+			w.Blocks = func(i int) int { return blocks(26, 6)(i - 20) }
+		}},
+		{"0.5 %, 20 primary cells", func(w *replay.World) { w.Cells = 20 }},
+	} {
+		world := world(noise.Reference)
+		x.change(&world)
+		s.both(w, x.name, world)
+		w.Flush()
+	}
+}
+
+func blocks(first, then int) func(int) int {
+	return func(run int) int {
+		if run < runs/2 {
+			return first
+		}
+		return then
+	}
+}
+
+// lengths prints short and long histories, with a step after two thirds of them.
+func (s study) lengths() {
+	w := s.table("The same after two thirds of the runs, by their number", "runs"+columns)
+	for _, n := range []int{6, 8, 12, 20, 40, 60, 120, 240} {
+		world := world(noise.Reference)
+		world.Runs, world.At = n, n*2/3
+		s.both(w, fmt.Sprint(n), world)
+		w.Flush()
+	}
+}
+
+// nightly prints what happens if the history is read after each run.
+func (s study) nightly() {
+	w := s.table("Read after each of 60 runs: any alarm, and the runs after a step until it is found; percent",
+		"alpha\tany false alarm\tfound after 3 runs\t5 runs\t10 runs\t20 runs")
+	for _, alpha := range []float64{0.05, 0.01, 0.001} {
+		none := world(noise.Reference)
+		none.Step = 0
+		any := s.replay(func(r *rand.Rand) total { return total{n: 1, alarm: count(firstAlarm(none, r, alpha, 0) > 0)} })
+		fmt.Fprintf(w, "%g\t%s", alpha, percent(any.alarm, any.n))
+		for _, within := range []int{3, 5, 10, 20} {
+			found := s.replay(func(r *rand.Rand) total {
+				world := world(noise.Reference)
+				world.Runs = at + within
+				return total{n: 1, alarm: count(firstAlarm(world, r, alpha, world.Runs) > 0)}
+			})
+			fmt.Fprintf(w, "\t%s", percent(found.alarm, found.n))
+		}
+		fmt.Fprintln(w)
+		w.Flush()
+	}
+}
+
+// firstAlarm returns the number of runs after which history first finds a step; from is
+// the smallest number of runs that it reads, 0 for the smallest possible. It is 0 if none
+// is found.
+func firstAlarm(w replay.World, r *rand.Rand, alpha float64, from int) int {
+	all := w.Make(r)
+	for n := max(from, 6); n <= len(all); n++ {
+		res, err := history.Of(all[:n], history.Option{Alpha: alpha})
+		if err != nil {
+			panic(err)
+		}
+		if len(res.Labs[0].Series[0].Steps) > 0 {
+			return n
+		}
+	}
+	return 0
+}

@@ -1,0 +1,192 @@
+// Package history reads runs of one lab over time, such as one for every commit or every
+// night, as series of estimates, and finds the runs at which the level of a series
+// changed. It is pure.
+//
+// # Series
+//
+// Runs belong together if they have the same lab and the same machine. A series is one
+// contender at one cell and metric: the estimate of each run is that of package compare,
+// from all complete blocks of the run. For compare.Relative it is contender / baseline,
+// in which a change of the whole machine cancels out; for compare.Direct it is the value
+// itself. The newest run that has the series says what work it is; runs that did other
+// work under the same name, whose comparison failed a gate, or whose twin differs from
+// the baseline are left out, each with the reason.
+//
+// # Runs are replicates
+//
+// Runs in which nothing changed differ by more than the noise inside them. The estimate
+// xᵢ of run i has the variance vᵢ = τ² + sᵢ²: sᵢ² is the variance by the noise inside the
+// run, and τ² the variance between runs. The level of a segment is the weighted mean of
+// its runs, with the weights 1/vᵢ. Its interval is that of Knapp and Hartung, with
+// Student's t and as many degrees of freedom as there are runs, less the number of
+// levels. The interval of a single run is widened by τ too. So neither a run with many
+// blocks nor one bad day decides alone.
+//
+// sᵢ² is σ²/nᵢ, where nᵢ is the number of blocks of the run, and σ² is the median over the
+// runs of nᵢ·(h/1.96)², with h half of the width of the run's 95 % interval. The width of
+// the run's own interval does not weigh it: where noise is skewed, it goes with the value.
+//
+// # Steps
+//
+// A step is a place at which the level changes. stats.StepTest scans all places that
+// leave three runs on both sides: it compares the weighted means of the normal scores of
+// both sides, and draws random orders of the scores for the p-value. stats.BumpTest does
+// the same for a level that changes and returns. Each has half of the error rate. Each part
+// between steps is tested again, at a share of the error rate that is its share of the
+// runs.
+//
+//   - The probability that any part of a series that has no step is cut is at most the
+//     level of the series. Proof: the first parts without a step that are tested are
+//     disjoint, so their levels add up to at most that of the series.
+//   - The m judged series of one lab and machine share alpha evenly (Bonferroni).
+//   - The p-value is exact if the standardized runs are exchangeable without a step. If
+//     neighbors are correlated, as when a machine is slow for a week, they are not. Where
+//     20 or more runs show a positive correlation ρ of neighbors above 1/√n, the statistic
+//     is divided by (1+ρ)/(1−ρ), by which it inflates the variance of long means. Slow
+//     drifts remain: they are shown as one or more steps.
+//   - The error rate holds for one reading of a series. A series that is read after each
+//     new run gives more alarms over time; docs/history.md says how many.
+//
+// The place of a step is the one that leaves the smallest squares, with runs far off
+// moved in. The range of places is the likelihood set at 95 % (Siegmund 1988).
+package history
+
+import (
+	"time"
+
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/compare"
+)
+
+// Schema is the schema of Result.
+const Schema = "bakeoff/history/v1"
+
+// Run is one run, read from its folder.
+type Run struct {
+	compare.Run
+	Lab    string            // name of the lab file
+	At     time.Time         // when it began
+	Folder string            // where its evidence is
+	Labels map[string]string // given to the run: commit …
+}
+
+// Unread is a run that could not be read.
+type Unread struct {
+	Folder string `json:"folder"`
+	Reason string `json:"reason"`
+}
+
+// Option configures Of.
+type Option struct {
+	Alpha  float64    // error rate of the steps of one lab and machine; 0: analysis.MaxAlpha
+	Margin float64    // largest share that counts as equivalent; 0: that of the newest run
+	By     compare.By // the estimate; "": compare.Relative
+	Unread []Unread   // runs that could not be read
+}
+
+// Result is the history of all runs. An unknown value is null.
+type Result struct {
+	Schema  string     `json:"schema"`
+	By      compare.By `json:"by"`
+	Alpha   float64    `json:"alpha"`
+	Labs    []Lab      `json:"labs"`
+	Unread  []Unread   `json:"unread"`
+	Version string     `json:"version,omitempty"`
+}
+
+// Lab is the history of one lab on one machine.
+type Lab struct {
+	Lab      string            `json:"lab"`
+	Machine  map[string]string `json:"machine"` // facts that all of its runs share
+	Baseline string            `json:"baseline"`
+	Margin   float64           `json:"margin"`
+	Judged   int               `json:"judged"` // series that share Alpha
+	Level    float64           `json:"level"`  // of the intervals of levels and steps
+	Runs     []Point           `json:"runs"`   // the oldest first
+	Series   []Series          `json:"series"`
+	Notes    []string          `json:"notes"` // what is not comparable, and what changed
+}
+
+// Point is one run of a lab.
+type Point struct {
+	Run    string            `json:"run"`
+	At     time.Time         `json:"at"`
+	Folder string            `json:"folder"`
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// Series is a contender at one cell and metric over the runs.
+type Series struct {
+	Contender string        `json:"contender"`
+	Cell      string        `json:"cell"`
+	Workload  string        `json:"workload"`
+	Metric    string        `json:"metric"`
+	Unit      string        `json:"unit"`
+	Better    sample.Better `json:"better"`
+	Scale     sample.Scale  `json:"scale"`
+	Primary   bool          `json:"primary"`
+	Estimates []Estimate    `json:"estimates"` // of runs in order
+	LeftOut   []LeftOut     `json:"left_out"`
+	// Spread is the standard deviation between runs, of the logarithm on the scale
+	// ratio; null with fewer than two runs at one level.
+	Spread   *float64  `json:"spread"`
+	Segments []Segment `json:"segments"` // between steps
+	Steps    []Step    `json:"steps"`
+	// Needs is the number of runs with which the clearest step could be found; 0 if
+	// the series has enough.
+	Needs int `json:"needs"`
+	// Region is the margin on the scale of the estimates: ratios or differences that
+	// count as equivalent to none. Null for values themselves.
+	Region *[2]float64 `json:"region"`
+}
+
+// Estimate is what one run says.
+type Estimate struct {
+	Run    int               `json:"run"` // index in Lab.Runs
+	Value  *float64          `json:"value"`
+	Within analysis.Interval `json:"within"` // 95 %, by the noise inside the run alone
+	CI     analysis.Interval `json:"ci"`     // 95 %, with the spread between runs
+	Blocks int               `json:"blocks"`
+}
+
+// LeftOut is a run that does not count for a series.
+type LeftOut struct {
+	Run    int    `json:"run"`
+	Reason string `json:"reason"`
+}
+
+// Segment is the level between two steps.
+type Segment struct {
+	From  int               `json:"from"` // index in Estimates
+	To    int               `json:"to"`   // the first that is not in it
+	Value *float64          `json:"value"`
+	CI    analysis.Interval `json:"ci"`
+}
+
+// Step is a change of the level.
+type Step struct {
+	At    int               `json:"at"`    // index in Estimates of the first run after it
+	Range [2]int            `json:"range"` // of places that are as likely, both ends included
+	Run   int               `json:"run"`   // that of At, index in Lab.Runs
+	Ratio *float64          `json:"ratio"` // level after / before, or the difference
+	CI    analysis.Interval `json:"ci"`
+	P     float64           `json:"p"`
+	// Verdict is better or worse if the interval of the step excludes none,
+	// otherwise inconclusive: the place is known then, and the size is not.
+	Verdict      analysis.Verdict `json:"verdict"`
+	BeyondMargin *bool            `json:"beyond_margin"`
+	// Coincides lists what else changed, the most telling first.
+	Coincides []Coincidence `json:"coincides"`
+}
+
+// Coincidence is a fact that changed at a step or within its range.
+type Coincidence struct {
+	Fact  string   `json:"fact"`
+	Where []string `json:"where"` // contenders; empty for the whole run
+	Old   string   `json:"old"`   // "unavailable" if unknown
+	New   string   `json:"new"`
+	Run   int      `json:"run"`   // the first with New, index in Lab.Runs
+	Times int      `json:"times"` // changes of this fact in the whole series
+	Exact bool     `json:"exact"` // at the place of the step itself
+}

@@ -1,0 +1,217 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/lists"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/compare"
+)
+
+// Of makes the histories of runs in any order: one for each lab on each machine, the one
+// with the newest run first. Errors are of kind fault.Invalid.
+func Of(runs []Run, opt Option) (Result, error) {
+	opt.Alpha = cmp.Or(opt.Alpha, analysis.MaxAlpha)
+	opt.By = cmp.Or(opt.By, compare.Relative)
+	if !(opt.Alpha > 0 && opt.Alpha < 1) || !(opt.Margin >= 0 && opt.Margin <= analysis.MaxMargin) ||
+		opt.By != compare.Relative && opt.By != compare.Direct {
+		return Result{}, fault.New(fault.Invalid, "alpha must be between 0 and 1 (got %v), margin from 0 to 0.5 (got %v), "+
+			"and the estimate relative or direct (got %q)", opt.Alpha, opt.Margin, opt.By)
+	}
+	out := Result{Schema: Schema, By: opt.By, Alpha: opt.Alpha, Labs: []Lab{},
+		Unread: append([]Unread{}, opt.Unread...)}
+	for _, g := range groups(runs) {
+		out.Labs = append(out.Labs, g.lab(opt))
+	}
+	return out, nil
+}
+
+// group is the runs of one lab on one machine, the oldest first.
+type group struct {
+	runs    []Run
+	copies  int // runs that were given more than once
+	machine map[string]string
+}
+
+// groups puts runs of one lab and machine together, the newest first.
+func groups(runs []Run) (out []group) {
+	at := map[string]int{}
+	sorted := slices.SortedStableFunc(slices.Values(runs), func(a, b Run) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Results.Run, b.Results.Run))
+	})
+	for _, r := range sorted {
+		machine := Machine(r)
+		key := r.Lab
+		for _, k := range slices.Sorted(maps.Keys(machine)) {
+			key += fmt.Sprintf("\x00%q %q", k, machine[k])
+		}
+		i, ok := at[key]
+		if !ok {
+			i = len(out)
+			at[key] = i
+			out = append(out, group{machine: machine})
+		}
+		if slices.ContainsFunc(out[i].runs, func(o Run) bool { return same(o, r) }) {
+			out[i].copies++
+			continue
+		}
+		out[i].runs = append(out[i].runs, r)
+	}
+	slices.SortStableFunc(out, func(a, b group) int { return b.last().At.Compare(a.last().At) })
+	return out
+}
+
+func (g group) last() Run { return g.runs[len(g.runs)-1] }
+
+// same reports whether two folders hold the same run.
+func same(a, b Run) bool {
+	return a.Folder == b.Folder && a.Folder != "" ||
+		a.Results.PlanSHA256 == b.Results.PlanSHA256 && a.At.Equal(b.At) && a.Results.Run == b.Results.Run
+}
+
+// MachineLabel is the label that names the machine of a run, for machines whose
+// fingerprints are the same.
+const MachineLabel = "machine"
+
+// Machine returns the facts that say on which machine a run was made: those of the
+// baseline's host that a new kernel does not change, and the label MachineLabel.
+func Machine(r Run) map[string]string {
+	out := map[string]string{}
+	facts := r.Facts[r.Results.Baseline]
+	for _, name := range []string{"arch", "cpu.model", "host"} {
+		if facts[name] != "" {
+			out[name] = facts[name]
+		}
+	}
+	if label := r.Labels[MachineLabel]; label != "" {
+		out[MachineLabel] = label
+	}
+	return out
+}
+
+// lab makes the history of a group.
+func (g group) lab(opt Option) Lab {
+	newest := g.last().Results
+	out := Lab{Lab: g.last().Lab, Machine: g.machine, Baseline: newest.Baseline,
+		Margin: cmp.Or(opt.Margin, newest.Margin), Series: []Series{}, Notes: g.notes(opt)}
+	for _, r := range g.runs {
+		out.Runs = append(out.Runs, Point{Run: r.Results.Run, At: r.At, Folder: r.Folder, Labels: r.Labels})
+	}
+	keys := g.keys(opt.By)
+	for _, k := range keys {
+		if k.primary {
+			out.Judged++
+		}
+	}
+	out.Level = 1 - opt.Alpha/float64(max(1, out.Judged))
+	for _, k := range keys {
+		out.Series = append(out.Series, g.series(k, opt.By, out))
+	}
+	return out
+}
+
+// key is a series, as the newest run that has it describes it.
+type key struct {
+	contender string
+	cell      analysis.Cell
+	metric    int // index in cell.Metrics
+	primary   bool
+	reference int // index of that run
+}
+
+// keys lists the series, in the order of the newest run, and then those that only
+// older runs have.
+func (g group) keys(by compare.By) (out []key) {
+	seen := map[[3]string]bool{}
+	for i := len(g.runs) - 1; i >= 0; i-- {
+		r := g.runs[i].Results
+		for _, cell := range r.Cells {
+			for m, metric := range cell.Metrics {
+				for _, c := range r.Contenders {
+					name := [3]string{c.Name, cell.Name, metric.Name}
+					if seen[name] || c.TwinOf != "" || by == compare.Relative && c.Name == r.Baseline ||
+						len(compare.Values(r, by, c.Name, cell.Name, metric.Name, metric.Scale)) == 0 {
+						continue
+					}
+					seen[name] = true
+					out = append(out, key{c.Name, cell, m, metric.Primary, i})
+				}
+			}
+		}
+	}
+	return out
+}
+
+// notes says what changed in the plan from run to run, and what is not in the newest.
+func (g group) notes(opt Option) []string {
+	out := []string{}
+	if g.copies > 0 {
+		out = append(out, fmt.Sprintf("%d runs were given more than once and count once.", g.copies))
+	}
+	margins, baselines := map[string]int{}, map[string]int{}
+	for _, r := range g.runs {
+		margins[fmt.Sprintf("%.4g %%", 100*r.Results.Margin)]++
+		baselines[r.Results.Baseline]++
+	}
+	if len(margins) > 1 && opt.Margin == 0 {
+		out = append(out, "The margin changed: "+counted(margins)+". The newest run's counts here.")
+	}
+	if len(baselines) > 1 {
+		out = append(out, "The baseline changed: "+counted(baselines)+
+			". Estimates against another baseline are not comparable.")
+	}
+	if g.machine["cpu.model"] == "" && g.machine[MachineLabel] == "" {
+		out = append(out, "No run says on which machine it was made: they may come from several.")
+	}
+	return append(out, g.gone(opt.By)...)
+}
+
+// counted lists names with the number of runs that have each.
+func counted(runs map[string]int) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(runs)) {
+		unit := "runs"
+		if runs[name] == 1 {
+			unit = "run"
+		}
+		parts = append(parts, fmt.Sprintf("%s in %d %s", name, runs[name], unit))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// gone names the contenders and cells that the newest run does not have.
+func (g group) gone(by compare.By) (out []string) {
+	newest := g.last().Results
+	told := map[string]bool{}
+	for _, k := range g.keys(by) {
+		last := g.runs[k.reference].Results.Run
+		for _, x := range []struct {
+			what string
+			has  bool
+		}{
+			{"contender " + k.contender, slices.ContainsFunc(newest.Contenders,
+				func(c analysis.Contender) bool { return c.Name == k.contender })},
+			{"cell " + k.cell.Name, slices.ContainsFunc(newest.Cells,
+				func(c analysis.Cell) bool { return c.Name == k.cell.Name })},
+		} {
+			if !x.has && !told[x.what] {
+				told[x.what] = true
+				out = append(out, fmt.Sprintf("The newest run has no %s; %s is the last that has it.", x.what, last))
+			}
+		}
+	}
+	return out
+}
+
+// Primary returns the series of primary metrics, or all if none is primary.
+func (l Lab) Primary() []Series {
+	if out := lists.Filter(l.Series, func(s Series) bool { return s.Primary }); len(out) > 0 {
+		return out
+	}
+	return l.Series
+}

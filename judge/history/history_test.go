@@ -1,0 +1,429 @@
+package history_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/compare"
+	"bakeoff/judge/history"
+	"bakeoff/judge/history/replay"
+	"bakeoff/judge/noise"
+)
+
+// nightly is the history of the issue: 60 runs, a step of 3 % at run 40.
+func nightly() replay.World {
+	return replay.World{Noise: noise.Reference, Runs: 60, Between: 0.005, Step: math.Log(1.03), At: 39}
+}
+
+func of(t *testing.T, runs []history.Run, opt history.Option) history.Result {
+	t.Helper()
+	r, err := history.Of(runs, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func stream(n uint64) *rand.Rand { return rand.New(rand.NewPCG(11, n)) }
+
+// In histories without a step, at most 5 % show one.
+func TestFalseAlarms(t *testing.T) {
+	const replays = 1000
+	for name, change := range map[string]func(*replay.World){
+		"independent": func(*replay.World) {},
+		"bad runs":    func(w *replay.World) { w.Bad, w.BadSize = 0.05, 0.05 },
+	} {
+		w := nightly()
+		w.Step = 0
+		change(&w)
+		alarms := 0
+		for i := range uint64(replays) {
+			if len(of(t, w.Make(stream(i)), history.Option{}).Labs[0].Series[0].Steps) > 0 {
+				alarms++
+			}
+		}
+		t.Logf("%s: %d of %d histories without a step show one", name, alarms, replays)
+		if alarms > replays*5/100 {
+			t.Errorf("%s: %d false alarms in %d", name, alarms, replays)
+		}
+	}
+}
+
+// A step of 3 % at run 40 of 60 is found, at the right commit, and the range contains it.
+func TestAStepIsFoundAtTheRightCommit(t *testing.T) {
+	const replays = 200
+	w := nightly()
+	found, exact, within, covered := 0, 0, 0, 0
+	for i := range uint64(replays) {
+		runs := w.Make(stream(i))
+		s := of(t, runs, history.Option{}).Labs[0].Series[0]
+		for _, step := range s.Steps {
+			if step.At < w.At-2 || step.At > w.At+2 {
+				continue
+			}
+			found++
+			if step.Verdict != analysis.Worse {
+				t.Errorf("replay %d: a step of 3 %% in time per operation is %s", i, step.Verdict)
+			}
+			if step.Range[0] <= w.At && w.At <= step.Range[1] {
+				within++
+			}
+			if *step.CI[0] <= 1.03 && 1.03 <= *step.CI[1] {
+				covered++
+			}
+			if step.At == w.At {
+				exact++
+				c := step.Coincides
+				if c[0].Fact != "label.commit" || c[0].New != runs[w.At].Labels["commit"] || c[1].Fact != "kernel" ||
+					c[1].Times != 1 || !slices.Equal(c[1].Where, []string{replay.Contender, replay.Baseline}) {
+					t.Errorf("replay %d: coincides with %+v", i, c)
+				}
+			}
+		}
+	}
+	t.Logf("of %d: found %d, at the right run %d, range contains it %d, interval of the size %d", replays, found, exact,
+		within, covered)
+	if found < replays*95/100 || exact < replays*70/100 || within < found*95/100 || covered < found*93/100 {
+		t.Error("too few")
+	}
+}
+
+// One bad run in the middle of a quiet history, or at its end, is no step, and the level
+// still covers the truth.
+func TestOneBadRunIsNoStep(t *testing.T) {
+	for _, bad := range []int{12, 29} {
+		w := replay.World{Noise: noise.Reference, Runs: 30, Between: 0.003}
+		alarms, covered := 0, 0
+		const replays = 60
+		for i := range uint64(replays) {
+			runs := w.Make(stream(i))
+			for k, s := range runs[bad].Results.Summaries {
+				if s.Contender == replay.Contender {
+					for j := range s.Samples {
+						runs[bad].Results.Summaries[k].Samples[j].Value *= 1.2
+					}
+				}
+			}
+			s := of(t, runs, history.Option{}).Labs[0].Series[0]
+			if len(s.Steps) > 0 {
+				alarms++
+			}
+			if ci := s.Segments[len(s.Segments)-1].CI; *ci[0] <= 1 && 1 <= *ci[1] {
+				covered++
+			}
+		}
+		if alarms > 6 || covered < 55 {
+			t.Errorf("a bad run %d: %d alarms, the level covers the truth in %d of %d", bad, alarms, covered, replays)
+		}
+	}
+}
+
+// Runs are replicates: where they differ by 1 %, the interval of a level covers the truth
+// as promised, and the noise inside the runs alone would not.
+func TestLevelsCoverWithTheSpreadBetweenRuns(t *testing.T) {
+	const replays = 400
+	for _, n := range []int{4, 20} {
+		w := replay.World{Noise: noise.Families[2], Runs: n, Between: 0.03}
+		covered, runs, inside := 0, 0, 0
+		for i := range uint64(replays) {
+			s := of(t, w.Make(stream(i)), history.Option{}).Labs[0].Series[0]
+			l := s.Segments[0]
+			if *l.CI[0] <= 1 && 1 <= *l.CI[1] {
+				covered++
+			}
+			e := s.Estimates[0]
+			if *e.CI[0] <= 1 && 1 <= *e.CI[1] {
+				runs++
+			}
+			if *e.Within[0] <= 1 && 1 <= *e.Within[1] {
+				inside++
+			}
+			if *e.CI[0] > *e.Within[0] || *e.CI[1] < *e.Within[1] {
+				t.Fatal("the interval with the spread is narrower")
+			}
+		}
+		t.Logf("%d runs: level %d, run %d, inside only %d of %d", n, covered, runs, inside, replays)
+		if covered < replays*92/100 || runs < replays*90/100 || inside > replays*80/100 {
+			t.Errorf("%d runs: level covers in %d, a run in %d, by its inside in %d of %d", n, covered, runs, inside, replays)
+		}
+	}
+}
+
+// The input order, copies of runs and a constant factor change nothing.
+func TestInvariance(t *testing.T) {
+	w := nightly()
+	runs := w.Make(stream(1))
+	want := of(t, runs, history.Option{})
+	mixed := slices.Clone(runs)
+	stream(9).Shuffle(len(mixed), func(i, j int) { mixed[i], mixed[j] = mixed[j], mixed[i] })
+	got := of(t, append(mixed, runs[3], runs[3]), history.Option{})
+	if note := got.Labs[0].Notes; len(note) != 1 || note[0] != "2 runs were given more than once and count once." {
+		t.Errorf("notes %q", note)
+	}
+	got.Labs[0].Notes = want.Labs[0].Notes
+	if !reflect.DeepEqual(got, want) {
+		t.Error("the order of the runs, or a copy, changes the history")
+	}
+	for _, r := range runs { // a baseline that is half as fast in all runs
+		for i, s := range r.Results.Summaries {
+			for j := range s.Samples {
+				if s.Contender == replay.Baseline {
+					r.Results.Summaries[i].Samples[j].Value *= 2
+				}
+			}
+		}
+	}
+	half := of(t, runs, history.Option{}).Labs[0].Series[0]
+	a, b := want.Labs[0].Series[0], half
+	if len(a.Steps) != 1 || len(b.Steps) != 1 || a.Steps[0].At != b.Steps[0].At || a.Steps[0].P != b.Steps[0].P ||
+		math.Abs(*a.Steps[0].Ratio-*b.Steps[0].Ratio) > 1e-9 || math.Abs(*a.Segments[0].Value-2**b.Segments[0].Value) > 1e-9 {
+		t.Errorf("a constant factor: %+v, %+v", a.Steps, b.Steps)
+	}
+}
+
+// Runs of other machines and labs have histories of their own.
+func TestMachinesStayApart(t *testing.T) {
+	w := nightly()
+	runs := w.Make(stream(2))
+	for i := range runs {
+		switch {
+		case i%4 == 1:
+			runs[i].Facts = map[string]map[string]string{"host": {"cpu.model": "another", "arch": "amd64"}}
+		case i%4 == 2:
+			runs[i].Labels[history.MachineLabel] = "rack-7"
+		case i%4 == 3:
+			runs[i].Lab = "weekly"
+		}
+	}
+	r := of(t, runs, history.Option{})
+	var got []string
+	for _, l := range r.Labs {
+		got = append(got, l.Lab+" "+l.Machine["cpu.model"]+" "+l.Machine[history.MachineLabel])
+		if len(l.Runs) != 15 {
+			t.Errorf("%s has %d runs", l.Lab, len(l.Runs))
+		}
+	}
+	want := []string{"weekly simulated ", "nightly simulated rack-7", "nightly another ", "nightly simulated "}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	// A new kernel is no other machine.
+	kernels := w.Make(stream(2))
+	if r := of(t, kernels, history.Option{}); len(r.Labs) != 1 || len(r.Labs[0].Runs) != 60 {
+		t.Errorf("%d histories", len(r.Labs))
+	}
+}
+
+// A run that did other work, or that was disturbed, does not count, and says why.
+func TestLeftOut(t *testing.T) {
+	for name, x := range map[string]struct {
+		change func(*history.Run)
+		reason string
+	}{
+		"parameter": {func(r *history.Run) { r.Results.Cells[0].Params = param.Values{"block": "1KiB"} },
+			`other work: cell cell-1: block is "1KiB" in one and "" in the other`},
+		"variable": {func(r *history.Run) { r.Results.Contenders[1].Env = map[string]string{"LANG": "C"} },
+			`other work: contender crun: the variable LANG is "C"`},
+		"baseline": {func(r *history.Run) { r.Results.Baseline = replay.Contender }, "other work: the baseline is crun"},
+		"unit":     {func(r *history.Run) { r.Results.Cells[0].Metrics[0].Unit = "s" }, "unit of time-per-op"},
+		"twin":     {func(r *history.Run) { r.Results.Twin = &analysis.Twin{Different: true} }, "the twin differs"},
+		"gate": {func(r *history.Run) {
+			r.Results.Comparisons[0].Gates = []analysis.Gate{{Name: "swap", Reason: "it swapped"}}
+		}, "check swap failed: it swapped"},
+		"failure":   {func(r *history.Run) { r.Results.Summaries[1].Failures = 2 }, "2 trials failed"},
+		"unplanned": {func(r *history.Run) { r.Unplanned = []string{"another plan"} }, "the run is not as planned: another plan"},
+		"empty":     {func(r *history.Run) { r.Results.Summaries[1].Samples = nil }, "no complete block"},
+	} {
+		w := nightly()
+		w.Runs = 12
+		runs := w.Make(stream(3))
+		x.change(&runs[5])
+		if name == "baseline" {
+			for k := range runs[5].Facts { // it stays on its machine
+				runs[5].Facts[k] = runs[4].Facts[k]
+			}
+		}
+		i := slices.IndexFunc(of(t, runs, history.Option{}).Labs[0].Series, func(s history.Series) bool {
+			return s.Contender == replay.Contender
+		})
+		s := of(t, runs, history.Option{}).Labs[0].Series[i]
+		if len(s.LeftOut) != 1 || s.LeftOut[0].Run != 5 || !strings.Contains(s.LeftOut[0].Reason, x.reason) ||
+			len(s.Estimates) != 11 || s.Estimates[5].Run != 6 {
+			t.Errorf("%s: left out %+v of %d", name, s.LeftOut, len(s.Estimates)+len(s.LeftOut))
+		}
+	}
+	// A contender that some runs do not have is not left out of them.
+	w := nightly()
+	w.Runs = 12
+	runs := w.Make(stream(3))
+	runs[11].Results.Contenders = runs[11].Results.Contenders[:1]
+	l := of(t, runs, history.Option{}).Labs[0]
+	if s := l.Series[0]; len(s.LeftOut) != 0 || len(s.Estimates) != 11 {
+		t.Errorf("%+v", s.LeftOut)
+	}
+	if len(l.Notes) != 1 || !strings.Contains(l.Notes[0], "The newest run has no contender crun; "+runs[10].Results.Run) {
+		t.Errorf("notes %q", l.Notes)
+	}
+}
+
+func TestChangedPlan(t *testing.T) {
+	w := nightly()
+	runs := w.Make(stream(4))
+	for i := range runs {
+		if i >= 50 {
+			runs[i].Results.Margin = 0.05
+		}
+	}
+	l := of(t, runs, history.Option{}).Labs[0]
+	if l.Margin != 0.05 || len(l.Notes) != 1 || !strings.Contains(l.Notes[0], "2 % in 50 runs, 5 % in 10 runs") {
+		t.Errorf("margin %v, notes %q", l.Margin, l.Notes)
+	}
+	if s := l.Series[0]; len(s.Steps) != 1 || s.Steps[0].BeyondMargin == nil || *s.Steps[0].BeyondMargin ||
+		math.Abs(s.Region[1]-1.05) > 1e-12 || math.Abs(s.Region[0]*1.05-1) > 1e-12 {
+		t.Errorf("%+v", s.Steps)
+	}
+	l = of(t, runs, history.Option{Margin: 0.001}).Labs[0]
+	if s := l.Series[0]; l.Margin != 0.001 || len(l.Notes) != 0 || !*s.Steps[0].BeyondMargin {
+		t.Errorf("margin %v, notes %q, %+v", l.Margin, l.Notes, s.Steps)
+	}
+}
+
+// By the values themselves the baseline has a history too.
+func TestDirect(t *testing.T) {
+	w := replay.World{Noise: noise.Families[2], Runs: 20, Between: 0.002, Step: 0.1, At: 12}
+	runs := w.Make(stream(5))
+	r := of(t, runs, history.Option{By: compare.Direct})
+	var names []string
+	for _, s := range r.Labs[0].Series {
+		names = append(names, s.Contender)
+		if s.Region != nil {
+			t.Error("a margin around a value")
+		}
+	}
+	if !slices.Equal(names, []string{replay.Baseline, replay.Contender}) || r.Labs[0].Judged != 2 ||
+		r.Labs[0].Level != 0.975 {
+		t.Fatalf("%q, %d judged, level %v", names, r.Labs[0].Judged, r.Labs[0].Level)
+	}
+	host, crun := r.Labs[0].Series[0], r.Labs[0].Series[1]
+	if len(host.Steps) != 0 || len(crun.Steps) != 1 || crun.Steps[0].At != 12 ||
+		math.Abs(*host.Segments[0].Value-1e-3) > 1e-5 {
+		t.Errorf("host %+v, crun %+v, level of host %v", host.Steps, crun.Steps, *host.Segments[0].Value)
+	}
+}
+
+// Better and worse respect the direction of the metric.
+func TestDirection(t *testing.T) {
+	for _, x := range []struct {
+		better sample.Better
+		step   float64
+		want   analysis.Verdict
+	}{{sample.Lower, 0.1, analysis.Worse}, {sample.Lower, -0.1, analysis.Better}, {sample.Higher, 0.1, analysis.Better},
+		{sample.Higher, -0.1, analysis.Worse}} {
+		w := replay.World{Noise: noise.Families[2], Runs: 20, Between: 0.002, Step: x.step, At: 12}
+		runs := w.Make(stream(6))
+		for _, r := range runs {
+			r.Results.Cells[0].Metrics[0].Better = x.better
+		}
+		s := of(t, runs, history.Option{}).Labs[0].Series[0]
+		if len(s.Steps) != 1 || s.Steps[0].Verdict != x.want || !*s.Steps[0].BeyondMargin {
+			t.Errorf("%+v: %+v", x, s.Steps)
+		}
+	}
+}
+
+// Up and down again are two steps, each with its own facts.
+func TestTwoSteps(t *testing.T) {
+	w := replay.World{Noise: noise.Families[2], Runs: 40, Between: 0.002, Step: 0.05, At: 15}
+	runs := w.Make(stream(7))
+	for i := 27; i < 40; i++ {
+		for k, s := range runs[i].Results.Summaries {
+			for j := range s.Samples {
+				if s.Contender == replay.Contender {
+					runs[i].Results.Summaries[k].Samples[j].Value *= math.Exp(-0.05)
+				}
+			}
+		}
+		runs[i].Facts[replay.Contender]["libc"] = "2.40"
+	}
+	s := of(t, runs, history.Option{}).Labs[0].Series[0]
+	if len(s.Steps) != 2 || s.Steps[0].At != 15 || s.Steps[1].At != 27 || len(s.Segments) != 3 {
+		t.Fatalf("%+v", s.Steps)
+	}
+	facts := func(i int) (out []string) {
+		for _, c := range s.Steps[i].Coincides {
+			if c.Exact {
+				out = append(out, c.Fact)
+			}
+		}
+		return out
+	}
+	if !slices.Equal(facts(0), []string{"label.commit", "kernel"}) || !slices.Equal(facts(1), []string{"label.commit", "libc"}) {
+		t.Errorf("%q, %q", facts(0), facts(1))
+	}
+	if c := s.Steps[1].Coincides[1]; c.Old != "unavailable" || c.New != "2.40" {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestFewRuns(t *testing.T) {
+	w := replay.World{Noise: noise.Reference, Between: 0.005, Cells: 1, Step: 0.5, At: 2}
+	for _, x := range []struct{ runs, needs int }{{1, 9}, {2, 9}, {5, 9}, {8, 9}, {9, 0}} {
+		w.Runs = x.runs
+		s := of(t, w.Make(stream(8)), history.Option{}).Labs[0].Series[0]
+		if s.Needs != x.needs || len(s.Estimates) != x.runs || len(s.Segments) != 1 || len(s.Steps) != 0 {
+			t.Errorf("%d runs: needs %d, want %d, %+v", x.runs, s.Needs, x.needs, s.Steps)
+		}
+		if known := s.Spread != nil; known != (x.runs > 1) || known != (s.Segments[0].CI[0] != nil) {
+			t.Errorf("%d runs: spread %v, interval %v", x.runs, s.Spread, s.Segments[0].CI)
+		}
+	}
+	if r := of(t, nil, history.Option{}); len(r.Labs) != 0 {
+		t.Error("histories without runs")
+	}
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	for _, o := range []history.Option{{Alpha: -1}, {Alpha: 1}, {Alpha: math.NaN()}, {Margin: -0.1}, {Margin: 0.6},
+		{By: "both"}} {
+		if _, err := history.Of(nil, o); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	runs := nightly().Make(stream(1))
+	if l := of(t, runs, history.Option{Alpha: 0.2}).Labs[0]; math.Abs(l.Level-0.8) > 1e-12 {
+		t.Errorf("level %v", l.Level)
+	}
+}
+
+// Whatever the numbers of a stranger's runs are, nothing panics.
+func TestStrangeNumbers(t *testing.T) {
+	for _, v := range []float64{0, -1, 1e-320, math.MaxFloat64, 1} {
+		for _, scale := range []sample.Scale{sample.Ratio, sample.Difference, ""} {
+			w := replay.World{Noise: noise.Reference, Runs: 12}
+			runs := w.Make(stream(9))
+			for i, r := range runs {
+				r.Results.Cells[0].Metrics[0].Scale = scale
+				for k, s := range r.Results.Summaries {
+					for j := range s.Samples {
+						if i%3 == 0 || v == 1 {
+							r.Results.Summaries[k].Samples[j].Value = v
+						}
+					}
+				}
+				runs[i].At = time.Time{}
+			}
+			for _, by := range []compare.By{compare.Relative, compare.Direct} {
+				of(t, runs, history.Option{By: by})
+			}
+		}
+	}
+}

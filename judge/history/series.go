@@ -1,0 +1,248 @@
+package history
+
+import (
+	"cmp"
+	"hash/fnv"
+	"math"
+
+	"bakeoff/base/lists"
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/compare"
+	"bakeoff/judge/stats"
+)
+
+// The level of the intervals of single runs, and the normal deviate of it.
+const (
+	runLevel   = 0.95
+	runDeviate = 1.959964
+)
+
+// maker makes one series.
+type maker struct {
+	group
+	key
+	by     compare.By
+	lab    Lab
+	metric sample.Metric
+	out    Series
+	raw    []stats.Serial // of the runs that count
+}
+
+// series makes a series of the runs of a group.
+func (g group) series(k key, by compare.By, lab Lab) Series {
+	m := maker{group: g, key: k, by: by, lab: lab, metric: k.cell.Metrics[k.metric]}
+	m.out = Series{Contender: k.contender, Cell: k.cell.Name, Workload: k.cell.Workload, Metric: m.metric.Name,
+		Unit: m.metric.Unit, Better: m.metric.Better, Scale: cmp.Or(m.metric.Scale, sample.Ratio), Primary: k.primary,
+		Estimates: []Estimate{}, LeftOut: []LeftOut{}, Segments: []Segment{}, Steps: []Step{}}
+	m.collect()
+	if len(m.raw) > 0 {
+		m.judge()
+	}
+	return m.out
+}
+
+// collect takes the estimate of each run that did the same work.
+func (m *maker) collect() {
+	for i, r := range m.runs {
+		values := compare.Values(r.Results, m.by, m.contender, m.cell.Name, m.metric.Name, m.metric.Scale)
+		reason := m.unusable(r, len(values))
+		if reason == absent {
+			continue
+		}
+		if reason != "" {
+			m.out.LeftOut = append(m.out.LeftOut, LeftOut{Run: i, Reason: reason})
+			continue
+		}
+		s := stats.SerialCenter(values, runLevel)
+		if math.IsInf(s.Below, 0) || math.IsInf(s.Above, 0) {
+			s.Below, s.Above = fewValues(values), fewValues(values)
+		}
+		m.raw = append(m.raw, s)
+		m.out.Estimates = append(m.out.Estimates, Estimate{Run: i, Blocks: s.N, Value: m.show(s.Center),
+			Within: m.around(s.Center, s.Below, s.Above)})
+	}
+}
+
+// fewValues is half of Student's interval, for runs with too few blocks for ranks.
+func fewValues(values []float64) float64 {
+	if len(values) < 2 {
+		return math.Inf(1)
+	}
+	n := float64(len(values))
+	return stats.StudentQuantile(runLevel, n-1) * stats.Deviation(values) / math.Sqrt(n)
+}
+
+// absent is the reason of a run that does not have the series at all.
+const absent = "absent"
+
+// unusable says why a run does not count; "" if it does.
+func (m *maker) unusable(r Run, values int) string {
+	if !has(r.Results, m.contender, m.cell.Name) {
+		return absent
+	}
+	reference := m.runs[m.reference].Results
+	if other := compare.OtherWork(r.Results, reference, m.by, m.contender, m.cell.Name, m.metric.Name); len(other) > 0 {
+		return "other work: " + other[0]
+	}
+	if len(r.Unplanned) > 0 {
+		return "the run is not as planned: " + r.Unplanned[0]
+	}
+	if r.Results.Twin != nil && r.Results.Twin.Different {
+		return "the twin differs from the baseline: the run was disturbed"
+	}
+	if n := compare.Failures(r.Results, m.contender, m.cell.Name, m.metric.Name); n > 0 {
+		return plural(n, "trial failed", "trials failed")
+	}
+	for _, c := range r.Results.Comparisons {
+		if c.Contender == m.contender && c.Cell == m.cell.Name && c.Metric == m.metric.Name && len(c.Gates) > 0 {
+			return "check " + c.Gates[0].Name + " failed: " + c.Gates[0].Reason
+		}
+	}
+	if values == 0 {
+		return "no complete block"
+	}
+	return ""
+}
+
+func has(r analysis.Results, contender, cell string) bool {
+	_, one := lists.Find(r.Contenders, func(c analysis.Contender) bool { return c.Name == contender })
+	_, both := lists.Find(r.Cells, func(c analysis.Cell) bool { return c.Name == cell })
+	return one && both
+}
+
+// judge finds the steps and the levels between them.
+func (m *maker) judge() {
+	s := series{seed: m.seed()}
+	for _, r := range m.raw {
+		s.xs = append(s.xs, r.Center)
+	}
+	s.within = variances(m.raw)
+	level := 1 - m.lab.Level
+	cuts := s.cuts(level)
+	if len(cuts) == 0 {
+		m.out.Needs = needs(len(s.xs), level)
+	}
+	fit := s.fit(cuts)
+	if fit.df > 0 {
+		m.out.Spread = pointer(math.Sqrt(fit.between))
+	}
+	m.estimates(fit)
+	for _, l := range fit.segments {
+		half := fit.interval(l.variance, m.lab.Level)
+		m.out.Segments = append(m.out.Segments, Segment{From: l.from, To: l.to, Value: m.show(l.mean),
+			CI: m.around(l.mean, half, half)})
+	}
+	region := m.region()
+	if m.by == compare.Relative {
+		m.out.Region = &[2]float64{*m.show(-float64(region)), *m.show(float64(region))}
+	}
+	for i, c := range cuts {
+		m.out.Steps = append(m.out.Steps, m.step(c, fit.segments[i], fit.segments[i+1], fit, region))
+	}
+}
+
+// estimates widens the interval of each run by the spread between runs.
+func (m *maker) estimates(fit levels) {
+	between := 0.0
+	if fit.df > 0 {
+		between = stats.StudentQuantile(runLevel, float64(fit.df)) * math.Sqrt(fit.between)
+	}
+	for i, r := range m.raw {
+		e := &m.out.Estimates[i]
+		e.CI = m.around(r.Center, math.Hypot(r.Below, between), math.Hypot(r.Above, between))
+	}
+}
+
+// step describes a cut.
+func (m *maker) step(c cut, before, after level, fit levels, region analysis.Region) Step {
+	shift, half := after.mean-before.mean, fit.interval(before.variance+after.variance, m.lab.Level)
+	out := Step{At: c.at, Range: [2]int{c.lo, c.hi}, Run: m.out.Estimates[c.at].Run, P: c.p, Ratio: m.show(shift),
+		CI: m.around(shift, half, half), Verdict: analysis.Inconclusive}
+	lo, hi := shift-half, shift+half
+	if lo > 0 || hi < 0 {
+		out.Verdict = analysis.Region(0).Verdict(lo, hi, m.metric.Better)
+		out.BeyondMargin = region.Beyond(out.Verdict, lo, hi)
+	}
+	out.Coincides = m.coincidences(c)
+	return out
+}
+
+// region is the margin on the scale of the estimates.
+func (m *maker) region() analysis.Region {
+	size := compare.Size(m.runs[m.reference].Results, m.by, m.contender, m.cell.Name, m.metric.Name)
+	return analysis.NewRegion(m.lab.Margin, m.metric.Scale, size)
+}
+
+// seed makes the random orders of a series the same in each reading.
+func (m *maker) seed() uint64 {
+	h := fnv.New64a()
+	for _, s := range []string{m.contender, m.cell.Name, m.metric.Name, string(m.by)} {
+		h.Write([]byte(s + "\x00"))
+	}
+	return h.Sum64()
+}
+
+func (m *maker) show(v float64) *float64 { return analysis.Shown(v, m.metric.Scale) }
+
+// around is the interval around a center; a bound that is not finite is null.
+func (m *maker) around(center, below, above float64) analysis.Interval {
+	var out analysis.Interval
+	if lo := center - below; !math.IsInf(lo, 0) {
+		out[0] = m.show(lo)
+	}
+	if hi := center + above; !math.IsInf(hi, 0) {
+		out[1] = m.show(hi)
+	}
+	return out
+}
+
+// variances returns the variance of each run by the noise inside of it: that of a typical
+// block over the number of blocks. It does not use the width of the run's own interval,
+// because that goes with its value where noise is skewed: a weight that goes with the
+// value would raise false alarms.
+func variances(raw []stats.Serial) []float64 {
+	var perBlock []float64
+	for _, r := range raw {
+		if d := (r.Below + r.Above) / 2 / runDeviate; !math.IsInf(d, 0) && !math.IsNaN(d) {
+			perBlock = append(perBlock, d*d*float64(r.N))
+		}
+	}
+	out := make([]float64, len(raw))
+	for i, r := range raw {
+		if len(perBlock) > 0 {
+			out[i] = stats.Median(perBlock) / float64(r.N)
+		}
+	}
+	return out
+}
+
+// mostNeeds bounds the search for the number of runs that a step needs.
+const mostNeeds = 40
+
+// needs returns the number of runs with which the clearest step could be found at a
+// level: one whose runs before are all below those after. It is 0 if n suffice.
+func needs(n int, level float64) int {
+	if n >= mostNeeds {
+		return 0
+	}
+	for k := 2 * leastRuns; k <= mostNeeds; k++ {
+		xs, ones := make([]float64, k), make([]float64, k)
+		for i := range xs {
+			xs[i], ones[i] = float64(i), 1
+			if i >= k/2 {
+				xs[i] += float64(10 * k)
+			}
+		}
+		if stats.StepTest(xs, ones, stats.StepOption{Least: leastRuns, Level: level / 2, Inflation: 1, Seed: 1}).P > level/2 {
+			continue
+		}
+		if k <= n {
+			return 0
+		}
+		return k
+	}
+	return mostNeeds
+}
+
+func pointer(v float64) *float64 { return &v }

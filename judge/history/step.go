@@ -1,0 +1,247 @@
+package history
+
+import (
+	"math"
+	"slices"
+
+	"bakeoff/judge/stats"
+)
+
+// leastRuns are on each side of a step; with fewer than leastSerial the autocorrelation
+// cannot be estimated.
+const (
+	leastRuns     = 3
+	leastSerial   = 30
+	mostInflation = 9
+	// The residuals of two levels, and of the most likely step, have smaller correlations.
+	biasOfSerial   = 3.0
+	chanceOfSerial = 0.5
+	farOff         = 3.0   // deviations from the median of a segment, beyond which a run is moved in to locate a step
+	widthOfSet     = 7.35  // of the difference of squares, in variances: see locate
+	medianOfSquare = 0.455 // of a squared standard normal value
+)
+
+// series are the estimates of runs in order, on the scale on which differences are
+// taken, with the variances that the noise inside each run gives them.
+type series struct {
+	xs, within []float64
+	seed       uint64
+}
+
+// cut is a step in a series.
+type cut struct {
+	at     int // the first run after it
+	lo, hi int // the first runs after it that the set of places contains
+	p      float64
+}
+
+// cuts finds the steps of a series with an error rate of level: the probability that a
+// part of the series without a step is cut is at most level.
+func (s series) cuts(level float64) []cut {
+	var out []cut
+	s.cut(0, len(s.xs), level, s.variances(), &out)
+	slices.SortFunc(out, func(a, b cut) int { return a.at - b.at })
+	s.refine(out)
+	return out
+}
+
+// cut tests the runs [from, to) at their share of the level, and then the parts around
+// the steps. The first parts without a step that it tests are disjoint, so their shares
+// add up to no more than the level. Half of a share is for a step, and half for a bump.
+func (s series) cut(from, to int, level float64, variances []float64, out *[]cut) {
+	n := to - from
+	share := level * float64(n) / float64(len(s.xs)) / 2
+	part, v := s.xs[from:to], variances[from:to]
+	o := stats.StepOption{Least: leastRuns, Level: share, Inflation: 1, Seed: s.seed}
+	ends := []int{from}
+	if step := stats.StepTest(part, v, o); step.P <= share {
+		o.Inflation = inflation(residuals(part, v, step.At))
+		if p := stats.StepTest(part, v, o).P; p <= share {
+			at, _, _ := locate(part, v, step.At, o.Inflation)
+			ends = append(ends, from+at)
+			*out = append(*out, cut{at: from + at, p: 2 * p})
+		}
+	}
+	if len(ends) == 1 {
+		o.Inflation = 1
+		if bump := stats.BumpTest(part, v, o); bump.P <= share {
+			o.Inflation = inflation(residuals(part, v, bump.From, bump.To))
+			if p := stats.BumpTest(part, v, o).P; p <= share {
+				ends = append(ends, from+bump.From, from+bump.To)
+				*out = append(*out, cut{at: from + bump.From, p: 2 * p}, cut{at: from + bump.To, p: 2 * p})
+			}
+		}
+	}
+	for i, end := range ends[1:] {
+		s.cut(ends[i], end, level, variances, out)
+	}
+	if len(ends) > 1 {
+		s.cut(ends[len(ends)-1], to, level, variances, out)
+	}
+}
+
+// refine locates each step again between its neighbors, because the first steps were
+// located before those next to them were known.
+func (s series) refine(cuts []cut) {
+	variances := s.variances()
+	for i := range cuts {
+		from, to := 0, len(s.xs)
+		if i > 0 {
+			from = cuts[i-1].at
+		}
+		if i+1 < len(cuts) {
+			to = cuts[i+1].at
+		}
+		part, v := s.xs[from:to], variances[from:to]
+		at, lo, hi := locate(part, v, cuts[i].at-from, inflation(residuals(part, v, cuts[i].at-from)))
+		cuts[i].at, cuts[i].lo, cuts[i].hi = from+at, from+lo, from+hi
+	}
+}
+
+// variances returns the variance of each run: the noise inside of it and the spread
+// between runs, which neighbors show. Steps between them are few and do not move the
+// median.
+func (s series) variances() []float64 {
+	var squares []float64
+	for i := 1; i < len(s.xs); i++ {
+		d := s.xs[i] - s.xs[i-1]
+		squares = append(squares, d*d/2)
+	}
+	between := 0.0
+	if len(squares) > 0 {
+		between = max(0, stats.Median(squares)/medianOfSquare-stats.Median(s.within))
+	}
+	out := make([]float64, len(s.xs))
+	for i, w := range s.within {
+		if out[i] = between + w; !(out[i] > 0) {
+			return slices.Repeat([]float64{1}, len(s.xs)) // all runs gave the same value
+		}
+	}
+	return out
+}
+
+// weighted returns the weighted mean of xs.
+func weighted(xs, variances []float64) float64 {
+	var sum, weights float64
+	for i, x := range xs {
+		sum += x / variances[i]
+		weights += 1 / variances[i]
+	}
+	return sum / weights
+}
+
+// residuals returns the standardized distances of runs from the level of their part
+// between steps; those far off are moved in.
+func residuals(xs, variances []float64, at ...int) []float64 {
+	clean := moveIn(xs, variances, at...)
+	out := make([]float64, len(xs))
+	parts(len(xs), at, func(from, to int) {
+		level := weighted(clean[from:to], variances[from:to])
+		for i := from; i < to; i++ {
+			out[i] = (clean[i] - level) / math.Sqrt(variances[i])
+		}
+	})
+	return out
+}
+
+// parts calls f for each part of n runs between steps.
+func parts(n int, at []int, f func(from, to int)) {
+	from := 0
+	for _, to := range at {
+		f(from, to)
+		from = to
+	}
+	f(from, n)
+}
+
+// moveIn moves runs that are far from the median of their part between steps to the
+// distance that is not far.
+func moveIn(xs, variances []float64, at ...int) []float64 {
+	out := slices.Clone(xs)
+	parts(len(xs), at, func(from, to int) {
+		part, v := out[from:to], variances[from:to]
+		median := stats.Median(part)
+		var squares []float64
+		for i, x := range part {
+			squares = append(squares, (x-median)*(x-median)/v[i])
+		}
+		scale := max(1, stats.Median(squares)/medianOfSquare)
+		for i, x := range part {
+			far := farOff * math.Sqrt(scale*v[i])
+			part[i] = min(max(x, median-far), median+far)
+		}
+	})
+	return out
+}
+
+// inflation is by how much the dependence of runs on those before inflates the variance of
+// a mean of many: 1 + 2·Σρₖ. It is the larger of two estimates from the residuals around
+// the levels: that of an autoregression of first order, by ρ₁, and the sum of pairs of
+// correlations until one is not positive (Geyer, Statist. Sci. 7 (1992) 473), which also
+// sees a slow part under the noise inside runs. It is 1 where ρ₁ and ρ₂ may be chance.
+func inflation(residuals []float64) float64 {
+	n := float64(len(residuals))
+	if len(residuals) < leastSerial {
+		return 1
+	}
+	a := stats.AutocorrelationTest(residuals, len(residuals)/4)
+	if len(a.R) < 2 {
+		return 1
+	}
+	bias := biasOfSerial / n
+	rho := a.R[0] + bias
+	if rho+a.R[1]+bias < chanceOfSerial/math.Sqrt(n) {
+		return 1
+	}
+	first := (1 + rho) / (1 - min(rho, 0.9))
+	pairs := 1.0
+	for k := 0; k+1 < len(a.R); k += 2 {
+		pair := a.R[k] + a.R[k+1] + 2*bias
+		if pair <= 0 {
+			break
+		}
+		pairs += 2 * pair
+	}
+	return min(max(first, pairs, 1), mostInflation)
+}
+
+// locate returns the place of a step that leaves the smallest weighted squares, and the
+// range of places whose squares are not much larger: in normal noise it contains the
+// true place with a probability of 95 %. near is where the scan found it.
+//
+// Source: Siegmund, Ann. Statist. 16 (1988) 487 (the set of places by the likelihood
+// ratio): P(2·log ratio > c) ≈ 1 − (1 − exp(−c/2))².
+func locate(xs, variances []float64, near int, inflation float64) (at, lo, hi int) {
+	n := len(xs)
+	clean := moveIn(xs, variances, near)
+	squares := make([]float64, n)
+	at = near
+	squares[near] = cutSquares(clean, variances, near)
+	for m := leastRuns; m <= n-leastRuns; m++ {
+		squares[m] = cutSquares(clean, variances, m)
+		if squares[m] < squares[at] {
+			at = m
+		}
+	}
+	limit := squares[at] + widthOfSet*inflation*squares[at]/float64(max(n-2, 1))
+	lo, hi = at, at
+	for m := leastRuns; m <= n-leastRuns; m++ {
+		if squares[m] <= limit {
+			lo, hi = min(lo, m), max(hi, m)
+		}
+	}
+	return at, lo, hi
+}
+
+// cutSquares returns the sum of weighted squares that a step leaves.
+func cutSquares(xs, variances []float64, at int) (sum float64) {
+	before, after := weighted(xs[:at], variances[:at]), weighted(xs[at:], variances[at:])
+	for i, x := range xs {
+		d := x - before
+		if i >= at {
+			d = x - after
+		}
+		sum += d * d / variances[i]
+	}
+	return sum
+}

@@ -1,0 +1,307 @@
+// Package trend draws the estimates of runs over time: the interval of each run, the
+// level between steps, and the steps.
+package trend
+
+import (
+	"fmt"
+	"strings"
+
+	"bakeoff/base/sample"
+	"bakeoff/base/unit"
+	"bakeoff/publish/chart"
+	"bakeoff/publish/difference"
+)
+
+// Point is the estimate of one run.
+type Point struct {
+	Run            int // its place, from 0
+	Name           string
+	Value          *float64
+	Lo, Hi         *float64 // with the spread between runs
+	Inner0, Inner1 *float64 // by the noise inside the run alone
+	Blocks         int
+}
+
+// Level is the level of the runs [From, To).
+type Level struct {
+	From, To      int
+	Value, Lo, Hi *float64
+}
+
+// Step is a change of the level.
+type Step struct {
+	Run      int // the first after it
+	From, To int // the runs that may be the first after it
+	Mark     chart.Mark
+	Text     string // what changed, in words
+}
+
+// Left is a run that does not count.
+type Left struct {
+	Run    int
+	Name   string
+	Reason string
+}
+
+// Figure is one contender at one cell and metric over the runs.
+type Figure struct {
+	Of       string
+	Baseline string // "" if the values themselves are drawn
+	Scale    sample.Scale
+	Unit     string
+	Better   string   // "lower is better"
+	Names    []string // of all runs in order: their dates
+	Points   []Point
+	Levels   []Level
+	Steps    []Step
+	Left     []Left
+	Band     *[2]float64 // the margin
+}
+
+// Doc describes the kind.
+func (Figure) Doc() chart.Doc {
+	return chart.Doc{
+		Name:  "trend",
+		Title: "Trend",
+		Read: "Runs over time, the oldest on the left. A dot is the estimate of one run. Its thick line is the interval by " +
+			"the noise inside the run, its thin line adds the differences between runs. A horizontal line is the level of " +
+			"the runs between two steps, with its interval as a box. A vertical line with a sign is a step; the shade next to " +
+			"it covers the runs at which it may have been. The band is the margin around no difference. A circle with a " +
+			"bar at the bottom is a run that does not count.",
+	}
+}
+
+// Title names the figure.
+func (f Figure) Title() string { return f.Of + ", run by run" }
+
+// Desc says the levels and the steps in words.
+func (f Figure) Desc() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s. ", count(len(f.Points), "run", "runs"))
+	for i, l := range f.Levels {
+		fmt.Fprintf(&b, "Level of %s: %s, interval %s. ", count(l.To-l.From, "run", "runs"), f.Text(l.Value),
+			f.Between(l.Lo, l.Hi))
+		if i < len(f.Steps) {
+			b.WriteString("Then " + f.Steps[i].Text + " at " + f.name(f.Steps[i].Run) + ". ")
+		}
+	}
+	if len(f.Steps) == 0 {
+		b.WriteString("No step was found. ")
+	}
+	return b.String() + f.Better + "."
+}
+
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+func (f Figure) name(run int) string {
+	if run < 0 || run >= len(f.Names) {
+		return "an unknown run"
+	}
+	return f.Names[run]
+}
+
+// values reports whether the values themselves are drawn.
+func (f Figure) values() bool { return f.Baseline == "" }
+
+// Text writes an estimate.
+func (f Figure) Text(v *float64) string {
+	switch {
+	case !chart.Known(v):
+		return difference.Unavailable
+	case f.values():
+		return unit.Format(*v, f.Unit)
+	}
+	return difference.Of(f.Scale, f.Unit, v).Text(*v)
+}
+
+// Between writes an interval.
+func (f Figure) Between(lo, hi *float64) string {
+	switch {
+	case !f.values():
+		return difference.Of(f.Scale, f.Unit, lo, hi).Between(lo, hi)
+	case chart.Known(lo) && chart.Known(hi):
+		return f.Text(lo) + " to " + f.Text(hi)
+	}
+	return difference.Unavailable
+}
+
+// Table has a row for each run, the newest first, and those that do not count.
+func (f Figure) Table() chart.Table {
+	t := chart.Table{Head: []string{"run", "estimate", "interval", "inside the run", "blocks", "step"}}
+	step := map[int]string{}
+	for _, s := range f.Steps {
+		step[s.Run] = s.Text
+	}
+	rows := map[int][]string{}
+	for _, p := range f.Points {
+		rows[p.Run] = []string{p.Name, f.Text(p.Value), f.Between(p.Lo, p.Hi), f.Between(p.Inner0, p.Inner1),
+			fmt.Sprint(p.Blocks), step[p.Run]}
+	}
+	for _, l := range f.Left {
+		rows[l.Run] = []string{l.Name, "does not count", l.Reason, "", "", ""}
+	}
+	for run := len(f.Names) - 1; run >= 0; run-- {
+		if row, ok := rows[run]; ok {
+			t.Rows = append(t.Rows, row)
+		}
+	}
+	return t
+}
+
+const (
+	headH = 36.0
+	plotH = 210.0
+	footH = 42.0
+	left  = 66.0
+	right = 18.0
+	few   = 130 // runs up to which every interval has caps
+)
+
+// plot is where things are.
+type plot struct {
+	Axis
+	chart.Rows
+	x0, x1, top, bottom float64
+	runs                int
+	caps                bool
+}
+
+func (p plot) x(run int) float64 {
+	inner := p.x1 - p.x0 - 20
+	return p.x0 + 10 + inner*(float64(min(max(run, 0), max(p.runs-1, 0)))+0.5)/float64(max(p.runs, 1))
+}
+
+func (p plot) y(v float64) float64 { return p.bottom - p.Up(v)*(p.bottom-p.top) }
+
+// half is half of the distance between two runs.
+func (p plot) half() float64 { return (p.x1 - p.x0 - 20) / 2 / float64(max(p.runs, 1)) }
+
+// Draw draws the figure.
+func (f Figure) Draw(id string, width float64) string {
+	c := chart.NewRows(id, width, left, right, f.Points, func(p Point) string { return p.Name })
+	p := plot{Axis: NewAxis(f), Rows: c, x0: left, x1: c.Width() - right, top: headH, bottom: headH + plotH,
+		runs: len(f.Names), caps: len(f.Points) <= few}
+	if f.Band != nil {
+		lo, hi := p.y(f.Band[0]), p.y(f.Band[1])
+		c.Rect(p.x0, hi, p.x1-p.x0, lo-hi, "band")
+	}
+	labels, up := p.Ticks(6)
+	for i, label := range labels {
+		at := p.bottom - up[i]*plotH
+		c.Line(p.x0, at, p.x1, at, "grid")
+		c.Label(p.x0-8, at+4, left-12, chart.End, "tick", label)
+	}
+	if none, ok := f.none(); ok && p.Has(none) {
+		c.Line(p.x0, p.y(none), p.x1, p.y(none), "zero")
+	}
+	for _, s := range f.Steps {
+		c.Rect(p.x(s.From)-p.half(), p.top, p.x(s.To)-p.x(s.From), plotH, "panel")
+	}
+	f.levels(p)
+	f.points(p)
+	f.steps(p)
+	f.names(p)
+	c.Line(p.x0, p.bottom, p.x1, p.bottom, "axis")
+	c.Label(p.x0, 13, p.x1-p.x0, chart.Start, "direction", "↑ "+f.measure()+", "+f.Better)
+	return c.SVG(p.bottom+footH, f.Title(), f.Desc())
+}
+
+// none is the estimate of no difference.
+func (f Figure) none() (float64, bool) {
+	if f.Scale == sample.Difference {
+		return 0, !f.values()
+	}
+	return 1, !f.values()
+}
+
+// measure says what is drawn upward.
+func (f Figure) measure() string {
+	if f.values() {
+		return "value"
+	}
+	return "against " + f.Baseline
+}
+
+// levels draws the level between steps.
+func (f Figure) levels(p plot) {
+	for _, l := range f.Levels {
+		if !chart.Known(l.Value) || l.From < 0 || l.To > len(f.Points) || l.From >= l.To {
+			continue
+		}
+		from, to := p.x(f.Points[l.From].Run)-p.half(), p.x(f.Points[l.To-1].Run)+p.half()
+		p.Begin("row", "level of "+count(l.To-l.From, "run", "runs")+": "+f.Text(l.Value)+", interval "+
+			f.Between(l.Lo, l.Hi))
+		if chart.Known(l.Lo) && chart.Known(l.Hi) {
+			lo, hi := p.y(*l.Lo), p.y(*l.Hi)
+			p.Rect(from, hi, to-from, lo-hi, "track")
+		}
+		p.Line(from, p.y(*l.Value), to, p.y(*l.Value), "median")
+		p.End()
+	}
+}
+
+// points draws the runs.
+func (f Figure) points(p plot) {
+	for _, e := range f.Points {
+		if !chart.Known(e.Value) {
+			continue
+		}
+		x := p.x(e.Run)
+		p.Begin("row", e.Name+": "+f.Text(e.Value)+", interval "+f.Between(e.Lo, e.Hi))
+		if chart.Known(e.Lo) && chart.Known(e.Hi) {
+			p.Line(x, p.y(*e.Lo), x, p.y(*e.Hi), "interval")
+			if p.caps {
+				p.Line(x-2, p.y(*e.Lo), x+2, p.y(*e.Lo), "interval")
+				p.Line(x-2, p.y(*e.Hi), x+2, p.y(*e.Hi), "interval")
+			}
+		}
+		if chart.Known(e.Inner0) && chart.Known(e.Inner1) {
+			p.Line(x, p.y(*e.Inner0), x, p.y(*e.Inner1), "median")
+		}
+		p.Points([]float64{x}, []float64{p.y(*e.Value)}, true)
+		p.End()
+	}
+	for _, l := range f.Left {
+		p.Begin("row", l.Name+" does not count: "+l.Reason)
+		p.Text(p.x(l.Run), p.bottom-5, chart.Middle, "small", "⊖")
+		p.End()
+	}
+}
+
+// steps draws the steps.
+func (f Figure) steps(p plot) {
+	for _, s := range f.Steps {
+		x := p.x(s.Run) - p.half()
+		p.Begin("row", s.Text+" at "+f.name(s.Run))
+		p.Line(x, p.top, x, p.bottom, "level")
+		mark := s.Mark
+		if mark == "" {
+			mark = chart.Open
+		}
+		p.Text(x, p.top-6, chart.Middle, "sign mark-"+string(mark), mark.Sign())
+		p.End()
+	}
+}
+
+// names labels the axis of time, the ends and the steps first.
+func (f Figure) names(p plot) {
+	label := func(run int) {
+		if run >= 0 && run < len(f.Names) {
+			p.Tick(p.x(run), p.bottom+16, p.bottom, p.bottom+4, chart.Ends(f.Names[run], 110))
+		}
+	}
+	for _, s := range f.Steps {
+		label(s.Run)
+	}
+	label(0)
+	label(len(f.Names) - 1)
+	for i := range 7 {
+		label((i + 1) * len(f.Names) / 8)
+	}
+	p.Label(p.x1, p.bottom+34, p.x1-p.x0, chart.End, "direction", count(len(f.Names), "run", "runs")+", in order →")
+}

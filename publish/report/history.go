@@ -1,0 +1,464 @@
+package report
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/lists"
+	"bakeoff/base/safetext"
+	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/compare"
+	"bakeoff/judge/history"
+	"bakeoff/lab/evidence"
+	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
+	"bakeoff/publish/chart"
+	"bakeoff/publish/chart/trend"
+	"bakeoff/publish/difference"
+)
+
+//go:embed history.html
+var historyHTML string
+
+var historyTemplate = template.Must(template.Must(pageTemplate.Clone()).New("history").Parse(historyHTML))
+
+// ReadHistory reads what package history needs of a run folder. A folder without
+// results is an error of kind fault.NotFound.
+func ReadHistory(dir string) (out history.Run, err error) {
+	run, err := store.Open(dir)
+	if err != nil {
+		return out, err
+	}
+	defer run.Close()
+	data, err := run.Results()
+	if err != nil {
+		return out, err
+	}
+	if out.Results, err = decode(data); err != nil {
+		return out, err
+	}
+	text, err := run.Plan()
+	if err != nil {
+		return out, err
+	}
+	p, err := plan.Decode(text)
+	if err != nil {
+		return out, err
+	}
+	lines, err := run.Journal()
+	if err != nil {
+		return out, err
+	}
+	out.Lab, out.At, out.Folder, out.Results.Run = p.Lab, lines[0].At, dir, run.Base()
+	for _, l := range lines {
+		if l.Type == store.LineLabels {
+			out.Labels = l.Labels
+		}
+	}
+	out.Unplanned = evidence.Unplanned(run)
+	out.Facts, err = evidence.Recorded(run, out.Results)
+	return out, err
+}
+
+// HistoryOption is how the page of a history is written.
+type HistoryOption struct {
+	Version string // of the program; "" leaves it out
+	All     bool   // show series that are not primary too
+	// Link returns the address of the page of a run in a folder; "" for none. Nil
+	// links nothing.
+	Link func(folder string) string
+}
+
+// History renders the page of a history: one file without script.
+func History(r history.Result, opt HistoryOption) ([]byte, error) {
+	p := newHistoryPage(r, opt)
+	var b bytes.Buffer
+	if err := historyTemplate.Execute(&b, p); err != nil {
+		return nil, fault.Wrap(fault.Lab, "report: history", err)
+	}
+	return b.Bytes(), nil
+}
+
+// historyPage is what the template shows.
+type historyPage struct {
+	CSP, Version, Title, Lead string
+	Labs                      []historyLab
+	Unread                    []history.Unread
+	Alpha                     string
+	Method                    []pair
+}
+
+// historyLab is one lab on one machine.
+type historyLab struct {
+	ID, Name, Machine, About string
+	Notes                    []string
+	Steps                    []historyStep
+	Series                   []historySeries
+	Hidden                   int // series that are not shown
+	Runs                     []historyRun
+	LeftOut                  table
+}
+
+// historyStep is a step in words.
+type historyStep struct {
+	Mark      chart.Mark
+	Claim     string // "crun, sha256 latency: worse by 3.0 %"
+	Where     string // "at run …, commit c0ffee"
+	Href      string // of the first run after the step
+	Evidence  string // interval and range
+	Coincides []string
+	Figure    string // anchor of the series
+}
+
+type historySeries struct {
+	ID, Title, Level string
+	Figure           figure
+	Levels           table
+}
+
+type historyRun struct{ Name, Href, When, Labels string }
+
+// maxCoincides bounds the coincidences that a page and a terminal show of a step.
+const maxCoincides = 8
+
+func newHistoryPage(r history.Result, opt HistoryOption) historyPage {
+	links := historyLinks(r, opt.Link)
+	r = harmless(r)
+	p := historyPage{CSP: policy(), Version: safetext.Line(opt.Version), Title: historyTitle(r), Lead: historyLead(r),
+		Alpha: fmt.Sprintf("%.3g %%", 100*r.Alpha), Unread: r.Unread}
+	b := &builder{contents: &contents{}}
+	for i, l := range r.Labs {
+		p.Labs = append(p.Labs, historyLabOf(b, r.By, l, fmt.Sprintf("lab-%d", i+1), links[i], opt))
+	}
+	doc := trend.Figure{}.Doc()
+	p.Method = []pair{{doc.Title, doc.Read}, {"Method", historyMethod}}
+	return p
+}
+
+// historyMethod says how steps are found.
+const historyMethod = "Runs are replicates. The level of several runs is their weighted mean; its interval includes the " +
+	"spread between runs. A step is found by a scan of normal scores over all places with three runs on both sides, " +
+	"against random orders of the runs. Parts between steps are tested again at their share of the error rate. A " +
+	"positive correlation of neighboring runs widens the test. A slow drift is shown as one or more steps. What " +
+	"coincides with a step need not be its cause. The error rate holds for one reading: a history that is read after " +
+	"each new run gives more false alarms over time."
+
+// historyLinks are the addresses of the runs, by lab.
+func historyLinks(r history.Result, link func(string) string) [][]string {
+	return lists.Map(r.Labs, func(l history.Lab) []string {
+		return lists.Map(l.Runs, func(p history.Point) string {
+			if link == nil {
+				return ""
+			}
+			return link(p.Folder)
+		})
+	})
+}
+
+// harmless returns a copy in which no text is dangerous.
+func harmless(r history.Result) (out history.Result) {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return history.Result{} // a number that is not finite: Of gives none
+	}
+	if err := json.Unmarshal(data, &out); err != nil {
+		return history.Result{}
+	}
+	clean(reflect.ValueOf(&out).Elem())
+	return out
+}
+
+// clean makes every string in v harmless.
+func clean(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(safetext.Line(v.String()))
+	case reflect.Pointer:
+		if !v.IsNil() {
+			clean(v.Elem())
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			clean(v.Index(i))
+		}
+	case reflect.Map:
+		for _, k := range v.MapKeys() {
+			x := reflect.New(v.Type().Elem()).Elem()
+			x.Set(v.MapIndex(k))
+			clean(x)
+			name := reflect.New(v.Type().Key()).Elem()
+			name.Set(k)
+			clean(name)
+			v.SetMapIndex(k, reflect.Value{})
+			v.SetMapIndex(name, x)
+		}
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			return
+		}
+		for i := range v.NumField() {
+			clean(v.Field(i))
+		}
+	}
+}
+
+func historyTitle(r history.Result) string {
+	names := lists.Map(r.Labs, func(l history.Lab) string { return l.Lab })
+	slices.Sort(names)
+	if names = slices.Compact(names); len(names) == 1 {
+		return "History of " + names[0]
+	}
+	return "History"
+}
+
+// historyLead says how much there is and how many steps were found.
+func historyLead(r history.Result) string {
+	runs, steps, judged := 0, 0, 0
+	for _, l := range r.Labs {
+		runs += len(l.Runs)
+		judged += l.Judged
+		for _, s := range l.Series {
+			if s.Primary {
+				steps += len(s.Steps)
+			}
+		}
+	}
+	lead := fmt.Sprintf("%s, %s: ", plural(runs, "run"), plural(judged, "primary series"))
+	if judged != 1 {
+		lead = strings.Replace(lead, "seriess", "series", 1)
+	}
+	if steps == 0 {
+		return lead + "no step was found."
+	}
+	return lead + plural(steps, "step") + " found."
+}
+
+func historyLabOf(b *builder, by compare.By, l history.Lab, id string, links []string,
+	opt HistoryOption) historyLab {
+	out := historyLab{ID: id, Name: l.Lab, Machine: machineText(l.Machine), Notes: l.Notes,
+		About: historyAbout(by, l), LeftOut: table{Caption: "Runs that do not count", Prose: true,
+			Head: []string{"run", "series", "reason"}}}
+	shown := l.Primary()
+	if opt.All {
+		shown = l.Series
+	}
+	out.Hidden = len(l.Series) - len(shown)
+	names := runNames(l.Runs)
+	for _, s := range shown {
+		f := b.figure(TrendFigure(by, l, s), "")
+		out.Series = append(out.Series, historySeries{ID: f.ID, Title: seriesName(s), Level: levelText(by, l, s),
+			Figure: f, Levels: levelTable(by, l, s)})
+		for _, step := range s.Steps {
+			h := stepWords(l, s, step)
+			h.Href, h.Figure = links[step.Run], f.ID
+			out.Steps = append(out.Steps, h)
+		}
+		for _, x := range s.LeftOut {
+			out.LeftOut.Rows = append(out.LeftOut.Rows, []string{l.Runs[x.Run].Run, seriesName(s), x.Reason})
+		}
+	}
+	for i := len(l.Runs) - 1; i >= 0; i-- {
+		out.Runs = append(out.Runs, historyRun{Name: l.Runs[i].Run, Href: links[i], When: names[i],
+			Labels: labelText(l.Runs[i].Labels)})
+	}
+	return out
+}
+
+// historyAbout says what is compared, and with which error rate.
+func historyAbout(by compare.By, l history.Lab) string {
+	what := "Estimates are contender / " + l.Baseline + "."
+	if by == compare.Direct {
+		what = "Estimates are the values themselves, so a change of the machine is in them."
+	}
+	share := fmt.Sprintf("%d primary series share the error rate", l.Judged)
+	if l.Judged == 1 {
+		share = "The one primary series has the error rate"
+	}
+	return fmt.Sprintf("%s %s. Margin %.3g %%. Levels and steps have %.4g %% intervals.", what, share, 100*l.Margin,
+		100*l.Level)
+}
+
+func machineText(facts map[string]string) string {
+	var parts []string
+	for _, name := range []string{history.MachineLabel, "cpu.model", "arch", "host"} {
+		if v := facts[name]; v != "" {
+			parts = append(parts, v)
+		}
+	}
+	if len(parts) == 0 {
+		return "unknown machine"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func labelText(labels map[string]string) string {
+	var parts []string
+	for _, name := range analysis.Names(labels, nil) {
+		parts = append(parts, name+" "+labels[name])
+	}
+	return strings.Join(parts, ", ")
+}
+
+// runNames are short names of runs for an axis: dates, with the time where several runs
+// have one date.
+func runNames(runs []history.Point) []string {
+	days := map[string]int{}
+	for _, r := range runs {
+		days[r.At.UTC().Format(time.DateOnly)]++
+	}
+	return lists.Map(runs, func(r history.Point) string {
+		if day := r.At.UTC().Format(time.DateOnly); days[day] == 1 {
+			return day
+		}
+		return r.At.UTC().Format("2006-01-02 15:04")
+	})
+}
+
+func seriesName(s history.Series) string { return s.Contender + ", " + s.Cell + " " + s.Metric }
+
+// TrendFigure is the figure of a series.
+func TrendFigure(by compare.By, l history.Lab, s history.Series) trend.Figure {
+	f := trend.Figure{Of: seriesName(s), Baseline: l.Baseline, Scale: s.Scale, Unit: s.Unit,
+		Better: string(s.Better) + " is better", Names: runNames(l.Runs), Band: s.Region}
+	if by == compare.Direct {
+		f.Baseline = ""
+	}
+	for _, e := range s.Estimates {
+		f.Points = append(f.Points, trend.Point{Run: e.Run, Name: l.Runs[e.Run].Run, Value: e.Value, Lo: e.CI[0],
+			Hi: e.CI[1], Inner0: e.Within[0], Inner1: e.Within[1], Blocks: e.Blocks})
+	}
+	for _, x := range s.Segments {
+		f.Levels = append(f.Levels, trend.Level{From: x.From, To: x.To, Value: x.Value, Lo: x.CI[0], Hi: x.CI[1]})
+	}
+	for _, x := range s.Steps {
+		f.Steps = append(f.Steps, trend.Step{Run: x.Run, From: s.Estimates[x.Range[0]].Run,
+			To: s.Estimates[x.Range[1]].Run, Mark: stepMark(x), Text: stepClaim(s, x)})
+	}
+	for _, x := range s.LeftOut {
+		f.Left = append(f.Left, trend.Left{Run: x.Run, Name: l.Runs[x.Run].Run, Reason: x.Reason})
+	}
+	return f
+}
+
+func stepMark(x history.Step) chart.Mark {
+	switch x.Verdict {
+	case analysis.Better:
+		return chart.Better
+	case analysis.Worse:
+		return chart.Worse
+	}
+	return chart.Open
+}
+
+// stepClaim says what a step is: "worse: +3.0 %".
+func stepClaim(s history.Series, x history.Step) string {
+	word := string(x.Verdict)
+	if x.Verdict == analysis.Inconclusive {
+		word = "changed"
+	}
+	if x.Ratio == nil {
+		return word
+	}
+	return word + ": " + difference.Of(s.Scale, s.Unit, x.Ratio, x.CI[0], x.CI[1]).Text(*x.Ratio)
+}
+
+// stepWords says a step in words.
+func stepWords(l history.Lab, s history.Series, x history.Step) historyStep {
+	out := historyStep{Mark: stepMark(x), Claim: seriesName(s) + ": " + stepClaim(s, x),
+		Where: "from " + l.Runs[x.Run].Run + " on"}
+	if labels := labelText(l.Runs[x.Run].Labels); labels != "" {
+		out.Where += " (" + labels + ")"
+	}
+	n := difference.Of(s.Scale, s.Unit, x.Ratio, x.CI[0], x.CI[1])
+	out.Evidence = fmt.Sprintf("%.4g %% interval %s%s, p %s", 100*l.Level, n.Between(x.CI[0], x.CI[1]),
+		analysis.Amount(x.BeyondMargin, l.Margin), pText(x.P))
+	from, to := s.Estimates[x.Range[0]].Run, s.Estimates[x.Range[1]].Run
+	if from != to {
+		out.Evidence += fmt.Sprintf("; it may have begun at any of %s from %s to %s",
+			plural(x.Range[1]-x.Range[0]+1, "run"), l.Runs[from].Run, l.Runs[to].Run)
+	}
+	for i, c := range x.Coincides {
+		if i == maxCoincides {
+			out.Coincides = append(out.Coincides, fmt.Sprintf("and %d more", len(x.Coincides)-i))
+			break
+		}
+		out.Coincides = append(out.Coincides, coincidenceText(l, c))
+	}
+	return out
+}
+
+// maxFactText bounds a fact in words; --json has the whole of it.
+const maxFactText = 60
+
+func coincidenceText(l history.Lab, c history.Coincidence) string {
+	text := strings.TrimPrefix(c.Fact, "label.")
+	if len(c.Where) == 1 {
+		text += " of " + c.Where[0]
+	}
+	text += ": " + safetext.Clip(c.Old, maxFactText) + " → " + safetext.Clip(c.New, maxFactText)
+	if !c.Exact {
+		text += " at " + l.Runs[c.Run].Run
+	}
+	if c.Times > 1 && !strings.HasPrefix(c.Fact, "label.") {
+		text += fmt.Sprintf(" (changed %d times in all)", c.Times)
+	}
+	return text
+}
+
+func pText(p float64) string {
+	if p < 0.001 {
+		return "< 0.001"
+	}
+	return fmt.Sprintf("%.2g", p)
+}
+
+// levelText says the newest level of a series, or why it has none.
+func levelText(by compare.By, l history.Lab, s history.Series) string {
+	if len(s.Segments) == 0 {
+		return "No run counts."
+	}
+	last := s.Segments[len(s.Segments)-1]
+	f := trend.Figure{Baseline: l.Baseline, Scale: s.Scale, Unit: s.Unit}
+	if by == compare.Direct {
+		f.Baseline = ""
+	}
+	text := fmt.Sprintf("Now %s (%s), %s", f.Text(last.Value), f.Between(last.CI[0], last.CI[1]),
+		plural(last.To-last.From, "run"))
+	if s.Spread != nil {
+		text += "; spread between runs " + spreadText(s)
+	}
+	if s.Needs > 0 {
+		text += fmt.Sprintf("; a step can be found with %d runs or more", s.Needs)
+	}
+	return text + "."
+}
+
+func spreadText(s history.Series) string {
+	if s.Scale == sample.Difference {
+		return fmt.Sprintf("%.3g %s", *s.Spread, s.Unit)
+	}
+	return fmt.Sprintf("%.2f %%", 100**s.Spread)
+}
+
+// levelTable has the levels between steps.
+func levelTable(by compare.By, l history.Lab, s history.Series) table {
+	t := table{Caption: "Levels of " + seriesName(s), Head: []string{"from", "to", "runs", "level", "interval"}}
+	f := trend.Figure{Baseline: l.Baseline, Scale: s.Scale, Unit: s.Unit}
+	if by == compare.Direct {
+		f.Baseline = ""
+	}
+	for _, x := range s.Segments {
+		t.Rows = append(t.Rows, []string{l.Runs[s.Estimates[x.From].Run].Run, l.Runs[s.Estimates[x.To-1].Run].Run,
+			fmt.Sprint(x.To - x.From), f.Text(x.Value), f.Between(x.CI[0], x.CI[1])})
+	}
+	return t
+}
