@@ -70,7 +70,8 @@ func ranks(s history.Series) []int {
 
 // rules compares rules in the same histories.
 func (s study) rules() {
-	w := s.table("A step of 3 % at run 40 of 60, reference noise, percent", "between runs\trule\tfalse alarm\tat the right run\tonly there")
+	w := s.table("A step of 3 % at run 40 of 60, reference noise, percent", "between runs\trule\tfalse alarm"+
+		"\tat the right run\tonly there")
 	for _, b := range []struct {
 		name         string
 		between, rho float64

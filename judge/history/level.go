@@ -3,7 +3,6 @@ package history
 import (
 	"math"
 
-	"bakeoff/base/lists"
 	"bakeoff/judge/stats"
 )
 
@@ -112,7 +111,7 @@ func (s series) scatter(cuts []cut) float64 {
 
 // each calls f for each segment between cuts.
 func each(n int, cuts []cut, f func(from, to int)) {
-	parts(n, lists.Map(cuts, func(c cut) int { return c.at }), f)
+	parts(n, places(cuts), f)
 }
 
 // interval returns half of the interval of an estimate with this variance; +Inf where

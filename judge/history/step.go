@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"bakeoff/base/lists"
 	"bakeoff/judge/stats"
 )
 
@@ -18,6 +19,7 @@ const (
 	chanceOfSerial = 0.5
 	farOff         = 3.0   // deviations from the median of a segment, beyond which a run is moved in to locate a step
 	widthOfSet     = 7.35  // of the difference of squares, in variances: see locate
+	chancePlace    = 10.0  // squares that the best of many places saves by chance, in variances
 	medianOfSquare = 0.455 // of a squared standard normal value
 )
 
@@ -41,9 +43,39 @@ func (s series) cuts(level float64) []cut {
 	var out []cut
 	s.cut(0, len(s.xs), level, s.variances(), &out)
 	slices.SortFunc(out, func(a, b cut) int { return a.at - b.at })
+	out = s.prune(out)
 	s.refine(out)
 	return out
 }
+
+// prune removes the weakest edge, of a bump or of a step that a later one explains, as
+// long as the levels next to it may be one: it saves fewer squares than a place that was
+// chosen by chance. It only removes steps, so it adds no false one.
+func (s series) prune(cuts []cut) []cut {
+	variances := s.variances()
+	square := func(cuts []cut) (sum float64) {
+		for _, r := range residuals(s.xs, variances, places(cuts)...) {
+			sum += r * r
+		}
+		return sum
+	}
+	for len(cuts) > 1 {
+		all := square(cuts)
+		weakest, least := 0, math.Inf(1)
+		for i := range cuts {
+			if gain := square(slices.Delete(slices.Clone(cuts), i, i+1)) - all; gain < least {
+				weakest, least = i, gain
+			}
+		}
+		if least > chancePlace*max(1, all/float64(len(s.xs))) {
+			break
+		}
+		cuts = slices.Delete(cuts, weakest, weakest+1)
+	}
+	return cuts
+}
+
+func places(cuts []cut) []int { return lists.Map(cuts, func(c cut) int { return c.at }) }
 
 // cut tests the runs [from, to) at their share of the level, and then the parts around
 // the steps. The first parts without a step that it tests are disjoint, so their shares
@@ -53,23 +85,22 @@ func (s series) cut(from, to int, level float64, variances []float64, out *[]cut
 	share := level * float64(n) / float64(len(s.xs)) / 2
 	part, v := s.xs[from:to], variances[from:to]
 	o := stats.StepOption{Least: leastRuns, Level: share, Inflation: 1, Seed: s.seed}
+	step, bump := stats.StepTest(part, v, o), stats.BumpTest(part, v, o)
 	ends := []int{from}
-	if step := stats.StepTest(part, v, o); step.P <= share {
+	switch {
+	case step.P > share && bump.P > share:
+	case bump.P <= share && (step.P > share || clearer(part, v, bump, step.At)):
+		o.Inflation = inflation(residuals(part, v, bump.From, bump.To))
+		if p := stats.BumpTest(part, v, o).P; p <= share {
+			ends = append(ends, from+bump.From, from+bump.To)
+			*out = append(*out, cut{at: from + bump.From, p: 2 * p}, cut{at: from + bump.To, p: 2 * p})
+		}
+	default:
 		o.Inflation = inflation(residuals(part, v, step.At))
 		if p := stats.StepTest(part, v, o).P; p <= share {
 			at, _, _ := locate(part, v, step.At, o.Inflation)
 			ends = append(ends, from+at)
 			*out = append(*out, cut{at: from + at, p: 2 * p})
-		}
-	}
-	if len(ends) == 1 {
-		o.Inflation = 1
-		if bump := stats.BumpTest(part, v, o); bump.P <= share {
-			o.Inflation = inflation(residuals(part, v, bump.From, bump.To))
-			if p := stats.BumpTest(part, v, o).P; p <= share {
-				ends = append(ends, from+bump.From, from+bump.To)
-				*out = append(*out, cut{at: from + bump.From, p: 2 * p}, cut{at: from + bump.To, p: 2 * p})
-			}
 		}
 	}
 	for i, end := range ends[1:] {
@@ -78,6 +109,19 @@ func (s series) cut(from, to int, level float64, variances []float64, out *[]cut
 	if len(ends) > 1 {
 		s.cut(ends[len(ends)-1], to, level, variances, out)
 	}
+}
+
+// clearer reports whether a bump leaves much smaller squares than a step: two places more
+// than explain themselves by chance.
+func clearer(xs, variances []float64, bump stats.Bump, at int) bool {
+	square := func(at ...int) (sum float64) {
+		for _, r := range residuals(xs, variances, at...) {
+			sum += r * r
+		}
+		return sum
+	}
+	with := square(bump.From, bump.To)
+	return square(at)-with > widthOfSet*max(1, with/float64(len(xs)))
 }
 
 // refine locates each step again between its neighbors, because the first steps were
@@ -184,7 +228,7 @@ func inflation(residuals []float64) float64 {
 	if len(residuals) < leastSerial {
 		return 1
 	}
-	a := stats.AutocorrelationTest(residuals, len(residuals)/4)
+	a := stats.AutocorrelationTest(residuals, len(residuals)/6)
 	if len(a.R) < 2 {
 		return 1
 	}

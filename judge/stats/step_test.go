@@ -161,7 +161,8 @@ func TestBumpTest(t *testing.T) {
 		if BumpTest(xs, ones(30), o).P <= 0.05 {
 			alarms++
 		}
-		if got := BumpTest(bump, ones(30), o); got.P <= 0.05 && max(got.From-12, 12-got.From) <= 2 && max(got.To-17, 17-got.To) <= 2 {
+		got := BumpTest(bump, ones(30), o)
+		if got.P <= 0.05 && max(got.From-12, 12-got.From) <= 2 && max(got.To-17, 17-got.To) <= 2 {
 			found++
 		}
 	}

@@ -133,8 +133,8 @@ const maxCoincides = 8
 func newHistoryPage(r history.Result, opt HistoryOption) historyPage {
 	links := historyLinks(r, opt.Link)
 	r = harmless(r)
-	p := historyPage{CSP: policy(), Version: safetext.Line(opt.Version), Title: historyTitle(r), Lead: historyLead(r),
-		Alpha: fmt.Sprintf("%.3g %%", 100*r.Alpha), Unread: r.Unread}
+	p := historyPage{CSP: policy(), Version: safetext.Line(opt.Version), Title: historyTitle(r),
+		Lead: historyLead(r), Alpha: fmt.Sprintf("%.3g %%", 100*r.Alpha), Unread: r.Unread}
 	b := &builder{contents: &contents{}}
 	for i, l := range r.Labs {
 		p.Labs = append(p.Labs, historyLabOf(b, r.By, l, fmt.Sprintf("lab-%d", i+1), links[i], opt))
@@ -145,9 +145,9 @@ func newHistoryPage(r history.Result, opt HistoryOption) historyPage {
 }
 
 // historyMethod says how steps are found.
-const historyMethod = "Runs are replicates. The level of several runs is their weighted mean; its interval includes the " +
-	"spread between runs. A step is found by a scan of normal scores over all places with three runs on both sides, " +
-	"against random orders of the runs. Parts between steps are tested again at their share of the error rate. A " +
+const historyMethod = "Runs are replicates. The level of several runs is their weighted mean; its interval includes " +
+	"the spread between runs. A step is found by a scan of normal scores over all places with three runs on both " +
+	"sides, against random orders of the runs; so is a change that returns. Parts between steps are tested again at their share of the error rate. A " +
 	"positive correlation of neighboring runs widens the test. A slow drift is shown as one or more steps. What " +
 	"coincides with a step need not be its cause. The error rate holds for one reading: a history that is read after " +
 	"each new run gives more false alarms over time."

@@ -38,7 +38,7 @@ func NewAxis(f Figure) Axis {
 	}
 	span := a.hi - a.lo
 	near := func(v *float64) {
-		if chart.Known(v) && *v >= a.lo-2*span && *v <= a.hi+2*span {
+		if chart.Known(v) && *v >= a.lo-span/3 && *v <= a.hi+span/3 {
 			take(v)
 		}
 	}
