@@ -155,7 +155,8 @@ func (s study) both(w io.Writer, name string, world replay.World) {
 		percent(with.exact, with.n), percent(with.within, with.near), width, percent(with.covered, with.near))
 }
 
-const columns = "\tfalse alarm\tfound ±2 runs\tat the right run\tright run in the range\truns in the range\tsize in its interval"
+const columns = "\tfalse alarm\tfound ±2 runs\tat the right run\tright run in the range\truns in the range" +
+	"\tsize in its interval"
 
 // world is the usual history: reference noise in 8 blocks, and 0.5 % between runs.
 func world(f noise.Family) replay.World {

@@ -20,8 +20,8 @@ const labelPrefix = "label."
 type place struct{ contender, fact string }
 
 // coincidences lists what changed at a step or within its range. A fact that changed
-// once in all runs is more telling than one that changes in every run; a label is
-// always telling, because somebody gave it.
+// once in all runs is more telling than one that changes in every run. Of those that change often, only what
+// changed at the step itself is listed.
 func (m *maker) coincidences(c cut) []Coincidence {
 	var facts []map[place]string // of each run that counts
 	for _, e := range m.out.Estimates {
@@ -50,7 +50,7 @@ func (m *maker) coincidences(c cut) []Coincidence {
 		}
 		for i := c.lo; i <= c.hi; i++ {
 			old, now := facts[i-1][name], facts[i][name]
-			if old == now || i != c.at && times > 1 && !isLabel(name.fact) {
+			if old == now || i != c.at && times > 1 {
 				continue
 			}
 			key := change{name.fact, old, now, i}

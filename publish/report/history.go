@@ -145,12 +145,12 @@ func newHistoryPage(r history.Result, opt HistoryOption) historyPage {
 }
 
 // historyMethod says how steps are found.
-const historyMethod = "Runs are replicates. The level of several runs is their weighted mean; its interval includes " +
-	"the spread between runs. A step is found by a scan of normal scores over all places with three runs on both " +
-	"sides, against random orders of the runs; so is a change that returns. Parts between steps are tested again at their share of the error rate. A " +
-	"positive correlation of neighboring runs widens the test. A slow drift is shown as one or more steps. What " +
-	"coincides with a step need not be its cause. The error rate holds for one reading: a history that is read after " +
-	"each new run gives more false alarms over time."
+const historyMethod = "Runs are replicates. The level of several runs is their weighted mean; its interval " +
+	"includes the spread between runs. A step is found by a scan of normal scores over all places with three runs on " +
+	"both sides, against random orders of the runs; so is a change that returns. Parts between steps are tested again " +
+	"at their share of the error rate. A positive correlation of neighboring runs widens the test. A slow drift is " +
+	"shown as one or more steps. What coincides with a step need not be its cause. The error rate holds for one " +
+	"reading: a history that is read after each new run gives more false alarms over time."
 
 // historyLinks are the addresses of the runs, by lab.
 func historyLinks(r history.Result, link func(string) string) [][]string {

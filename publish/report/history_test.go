@@ -52,7 +52,8 @@ func TestHistoryPage(t *testing.T) {
 	must(t, err)
 	doc := parse(t, string(page))
 	policed(t, doc)
-	for _, want := range []string{"History of nightly", "60 runs, 1 primary series: 1 step found.", "nightly on simulated, amd64",
+	for _, want := range []string{"History of nightly", "60 runs, 1 primary series: 1 step found.",
+		"nightly on simulated, amd64",
 		"crun, cell-1 time-per-op: worse: +", "from 20260209T020000Z-nightly on (commit c0fff07)",
 		"commit: c0fff06 → c0fff07", "kernel: Linux 6.1.0 → Linux 6.2.0",
 		"the twin differs from the baseline", "runs/torn no results", "Now +2."} {
