@@ -63,8 +63,8 @@ func (Figure) Doc() chart.Doc {
 	return chart.Doc{
 		Name:  "trend",
 		Title: "Trend",
-		Read: "Runs over time, the oldest on the left. A dot is the estimate of one run. Its thick line is the interval by " +
-			"the noise inside the run, its thin line adds the differences between runs. A horizontal line is the level of " +
+		Read: "Runs over time, the oldest on the left. A dot is the estimate of one run. Its dark line is the interval by " +
+			"the noise inside the run, its light line adds the differences between runs. A horizontal line is the level of " +
 			"the runs between two steps, with its interval as a box. A vertical line with a sign is a step; the shade next to " +
 			"it covers the runs at which it may have been. The band is the margin around no difference. A circle with a " +
 			"bar at the bottom is a run that does not count.",
@@ -254,14 +254,14 @@ func (f Figure) points(p plot) {
 		x := p.x(e.Run)
 		p.Begin("row", e.Name+": "+f.Text(e.Value)+", interval "+f.Between(e.Lo, e.Hi))
 		if chart.Known(e.Lo) && chart.Known(e.Hi) {
-			p.Line(x, p.y(*e.Lo), x, p.y(*e.Hi), "interval")
+			p.Line(x, p.y(*e.Lo), x, p.y(*e.Hi), "curve")
 			if p.caps {
-				p.Line(x-2, p.y(*e.Lo), x+2, p.y(*e.Lo), "interval")
-				p.Line(x-2, p.y(*e.Hi), x+2, p.y(*e.Hi), "interval")
+				p.Line(x-2, p.y(*e.Lo), x+2, p.y(*e.Lo), "curve")
+				p.Line(x-2, p.y(*e.Hi), x+2, p.y(*e.Hi), "curve")
 			}
 		}
 		if chart.Known(e.Inner0) && chart.Known(e.Inner1) {
-			p.Line(x, p.y(*e.Inner0), x, p.y(*e.Inner1), "median")
+			p.Line(x, p.y(*e.Inner0), x, p.y(*e.Inner1), "interval")
 		}
 		p.Points([]float64{x}, []float64{p.y(*e.Value)}, true)
 		p.End()
