@@ -58,6 +58,7 @@ func (b *build) plan() error {
 		b.planFeeds(s)
 		b.planSearch(s)
 	}
+	b.planRuns()
 	b.planNotFound()
 	b.planSitemap()
 	b.planAssets()
@@ -156,7 +157,7 @@ func (b *build) describe(s *section) {
 func (b *build) makeEngines() {
 	b.engines = map[string]*markdown.Engine{}
 	for _, code := range append([]string{""}, b.cfg.Languages...) {
-		b.engines[code] = markdown.New(markdown.Option{RawHTML: b.cfg.RawHTML, Picture: b.picture, Terms: b.cfg.Search,
+		b.engines[code] = markdown.New(markdown.Option{RawHTML: b.cfg.RawHTML, Picture: b.picture, Terms: b.cfg.Search, Embed: b.embed,
 			Done: b.words(code).Say("task_done"), Open: b.words(code).Say("task_open")})
 	}
 }
@@ -249,6 +250,9 @@ func (b *build) scale(w *bytes.Buffer, name string, width int) error {
 // planAssets adds the style sheet and the script of the search.
 func (b *build) planAssets() {
 	style := theme.Style(b.theme)
+	if b.hasRuns {
+		style = append(style, runStyle()...)
+	}
 	if b.cfg.CSS != "" {
 		name := b.cfg.Static + "/" + strings.TrimLeft(b.cfg.CSS, "/")
 		if text, err := readBounded(b.site.root, name, maxStyle); err == nil {

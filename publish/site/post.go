@@ -53,6 +53,9 @@ func (b *build) bodyKey(e *entry) string {
 	for _, i := range e.Images {
 		parts = append(parts, b.pictureKey(i))
 	}
+	for _, ref := range e.Runs {
+		parts = append(parts, b.runOf(ref).key)
+	}
 	return key(parts...)
 }
 

@@ -59,6 +59,8 @@ type build struct {
 	bodies map[string]markdown.Rendered
 	held   int
 
+	runs      sync.Map // by ID
+	hasRuns   bool
 	sections  []*section
 	artifacts []artifact
 }

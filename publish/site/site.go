@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/publish/report"
 	"bakeoff/publish/site/config"
 	"bakeoff/publish/site/output"
 	"bakeoff/publish/site/page"
@@ -75,13 +76,14 @@ func (s *Site) Root() *os.Root { return s.root }
 
 // Option is how a site is built.
 type Option struct {
-	Force   bool      // make every file again
-	Drafts  bool      // publish drafts too, for a preview
-	Future  bool      // publish posts that are dated after Now
-	Now     time.Time // decides which posts are published
-	Program string    // identifies the program that builds
-	Output  string    // folder to write to instead of that of the settings; may lie outside of the site
-	Theme   string    // instead of that of the settings
+	Force   bool          // make every file again
+	Drafts  bool          // publish drafts too, for a preview
+	Future  bool          // publish posts that are dated after Now
+	Now     time.Time     // decides which posts are published
+	Program string        // identifies the program that builds
+	Output  string        // folder to write to instead of that of the settings; may lie outside of the site
+	Theme   string        // instead of that of the settings
+	Report  report.Option // of the pages of runs
 }
 
 // Result says what a build did.

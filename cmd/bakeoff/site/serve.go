@@ -16,6 +16,8 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/cmd/bakeoff/reading"
+	"bakeoff/publish/report"
 	"bakeoff/publish/site"
 )
 
@@ -35,7 +37,7 @@ changes. Ctrl-C ends it.`,
 				return cli.Usage(c, fmt.Errorf("--port must be between 0 and 65535; 0 selects a free port (got %d)", port))
 			}
 			dir := folder(args)
-			opt.Program = w.program()
+			opt.Program, opt.Report = w.program(), reading.PageOption(w.version, string(report.ByEstimate))
 			r, err := w.rebuild(dir, opt)
 			if err != nil {
 				return err

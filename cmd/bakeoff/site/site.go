@@ -11,6 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/cmd/bakeoff/reading"
+	"bakeoff/publish/report"
 	"bakeoff/publish/site"
 )
 
@@ -81,7 +83,7 @@ when its time has come: build again then, for instance every hour by cron.`,
 				return err
 			}
 			defer s.Close()
-			opt.Program = w.program()
+			opt.Program, opt.Report = w.program(), reading.PageOption(w.version, string(report.ByEstimate))
 			began := time.Now()
 			tuneMemory()
 			r, err := s.Build(opt)

@@ -1,0 +1,176 @@
+package site
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"bakeoff/base/safetext"
+	"bakeoff/lab/store"
+	"bakeoff/publish/chart"
+	"bakeoff/publish/report"
+	"bakeoff/publish/site/content"
+)
+
+// run is a run that a post refers to.
+type run struct {
+	id, dir string
+	key     string // of its files; "" if there is no such run
+	parts   func() ([]report.Part, error)
+}
+
+// evidence are the files of a run that stand beside the copy of its page. Raw output is
+// not among them: a web server could send a program's output as a page.
+var evidence = []string{store.ResultsFile, store.PlanFile, store.JournalFile, store.LabFile}
+
+// maxEvidence bounds each of them, in bytes.
+const maxEvidence = 256 << 20
+
+// runOf returns the run of a reference such as ID/figure.
+func (b *build) runOf(ref string) *run {
+	id, _, _ := strings.Cut(ref, "/")
+	made, _ := b.runs.LoadOrStore(id, sync.OnceValue(func() *run { return b.openRun(id) }))
+	return made.(func() *run)()
+}
+
+func (b *build) openRun(id string) *run {
+	r := &run{id: id}
+	at := b.cfg.Runs + "/" + id
+	if id == "" || strings.HasPrefix(id, ".") || strings.ContainsAny(id, `/\`) || !fs.ValidPath(at) {
+		return r
+	}
+	// A link could lead to a folder outside of the site.
+	if info, err := b.site.root.Lstat(at); err != nil || !info.IsDir() {
+		return r
+	}
+	parts := []string{"run", id}
+	for _, f := range evidence {
+		info, err := b.site.root.Lstat(at + "/" + f)
+		if err != nil || !info.Mode().IsRegular() {
+			if f == store.ResultsFile || f == store.JournalFile {
+				return r
+			}
+			continue
+		}
+		parts = append(parts, f, fmt.Sprint(info.Size(), info.ModTime().UnixNano()))
+	}
+	r.key, r.dir = key(parts...), filepath.Join(b.site.Dir, filepath.FromSlash(at))
+	r.parts = sync.OnceValues(func() ([]report.Part, error) { return report.Parts(r.dir, b.opt.Report) })
+	return r
+}
+
+// embed returns the HTML of a reference, for package markdown.
+func (b *build) embed(ref, alt string) (html []byte, problem string) {
+	defer func() {
+		if problem != "" {
+			b.warn(fmt.Sprintf("run:%s: %s", safetext.Line(ref), problem))
+		}
+	}()
+	r := b.runOf(ref)
+	if r.key == "" {
+		return nil, fmt.Sprintf("%s has no such run with results", b.cfg.Runs)
+	}
+	parts, err := r.parts()
+	if err != nil {
+		return nil, safetext.Line(err.Error())
+	}
+	_, part, _ := strings.Cut(ref, "/")
+	part, asTable := strings.CutSuffix(part, "/table")
+	if part == "" {
+		part = "verdicts"
+	}
+	at := slices.IndexFunc(parts, func(p report.Part) bool { return p.Name == part })
+	if at < 0 {
+		var names []string
+		for _, p := range parts {
+			names = append(names, p.Name)
+		}
+		return nil, "the run has no such figure; use " + strings.Join(names[:min(len(names), 20)], ", ")
+	}
+	p := parts[at]
+	_, anchor, _ := strings.Cut(p.Href, "#")
+	v := runView{ID: r.id, Alt: alt, Part: p, Table: asTable || p.Figure == nil && len(p.Claims) == 0,
+		Href: rootToken + "runs/" + r.id + "/report/index.html#" + anchor}
+	if p.Figure != nil && !asTable {
+		// Draw escapes everything in it; its suite proves that.
+		v.Drawing = template.HTML(p.Figure.Draw("run-"+content.Short(ref), chart.Wide))
+	}
+	var out bytes.Buffer
+	if err := runTemplate.Execute(&out, v); err != nil {
+		return nil, safetext.Line(err.Error())
+	}
+	return bytes.ReplaceAll(out.Bytes(), []byte(rootToken), []byte{0}), ""
+}
+
+type runView struct {
+	ID, Alt, Href string
+	Part          report.Part
+	Drawing       template.HTML
+	Table         bool
+}
+
+var runTemplate = template.Must(template.New("").Parse(`<figure class="run-figure">
+{{- with .Drawing}}<div class="run-drawing scroll" tabindex="0">{{.}}</div>{{end}}
+{{- with .Part.Claims}}<ul class="run-claims">{{range .}}<li>{{.Text}}</li>{{end}}</ul>{{end}}
+{{- define "table"}}<div class="scroll" tabindex="0"><table><thead><tr>
+{{- range .Head}}<th scope="col">{{.}}</th>{{end}}</tr></thead><tbody>
+{{- range .Rows}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>{{end}}</tbody></table></div>
+{{- with .Note}}<p>{{.}}</p>{{end}}{{end}}
+{{- if .Table}}{{template "table" .Part.Table}}{{else if .Drawing}}<details><summary>{{.Part.Title}}</summary>
+{{- template "table" .Part.Table}}</details>{{end}}
+<figcaption>{{if .Alt}}{{.Alt}}{{else}}{{.Part.Title}}{{end}} <a class="evidence" href="{{.Href}}">run {{.ID}}</a>
+</figcaption></figure>
+`))
+
+// planRuns copies the pages of the runs that posts refer to. Each page is written again
+// from the run's results: a page of a stranger could hold anything.
+func (b *build) planRuns() {
+	var ids []string
+	for _, s := range b.sections {
+		for _, list := range [][]*entry{s.posts, s.pages, s.secondary, {s.home}} {
+			for _, e := range list {
+				if e != nil {
+					ids = append(ids, e.Runs...)
+				}
+			}
+		}
+	}
+	for i := range ids {
+		ids[i], _, _ = strings.Cut(ids[i], "/")
+	}
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		r := b.runOf(id)
+		if r.key == "" {
+			continue
+		}
+		b.add("runs/"+id+"/report/index.html", r.key, func(w *bytes.Buffer) error {
+			return report.Page(w, r.dir, b.opt.Report)
+		})
+		for _, f := range evidence {
+			from := b.cfg.Runs + "/" + id + "/" + f
+			if _, err := b.site.root.Lstat(from); err == nil {
+				b.add("runs/"+id+"/"+f, key(r.key, f), func(w *bytes.Buffer) error {
+					text, err := readBounded(b.site.root, from, maxEvidence)
+					w.Write(text)
+					return err
+				})
+			}
+		}
+		b.hasRuns = true
+	}
+}
+
+// runStyle is what figures of runs need. Their colors hold inside of them only.
+func runStyle() string {
+	return "\n/* figures of runs */\n" + strings.ReplaceAll(chart.Colors, ":root {", ".run-figure {") + chart.Style +
+		".run-figure { background: var(--paper); color: var(--ink); padding: .8rem 1rem; border: 1px solid var(--rule); }\n" +
+		".run-figure a, .run-figure summary { color: var(--link); }\n" +
+		".run-figure figcaption { color: var(--soft); }\n.run-figure th { background: var(--panel); }\n" +
+		".run-figure svg { min-width: 30rem; width: 100%; }\n"
+}

@@ -1,0 +1,86 @@
+package site
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const quickRun = "20261123T030217Z-quick"
+
+// unpackRun puts a run that bakeoff made into a folder.
+func unpackRun(t *testing.T, to string) {
+	t.Helper()
+	f, err := os.Open("../../lab/evidence/testdata/" + quickRun + ".tar.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := tar.NewReader(z)
+	for {
+		h, err := r.Next()
+		if err == io.EOF {
+			return
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Typeflag != tar.TypeReg {
+			continue
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, to, h.Name, string(text))
+	}
+}
+
+func TestAPostEmbedsARun(t *testing.T) {
+	dir := blog(t, map[string]string{"src/a.md": "---\ntitle: A\ndate: 2025-01-01\n---\nSee [it](run:" + quickRun +
+		").\n\n![Verdicts](run:" + quickRun + ")\n\n![Speed](run:" + quickRun + "/difference-http-50-throughput)\n\n" +
+		"![Numbers](run:" + quickRun + "/difference-http-50-throughput/table)\n\n![None](run:missing/x)\n"})
+	unpackRun(t, filepath.Join(dir, "runs"))
+	// The page of a stranger's run may hold anything; it is written again.
+	write(t, dir, "runs/"+quickRun+"/report/index.html", "<script>alert(1)</script>")
+	r := buildSite(t, dir, Option{})
+	got := tree(t, filepath.Join(dir, "output"))
+	post := got["2025/01/01/a/index.html"]
+	for _, want := range []string{`<a href="../../../../runs/` + quickRun + `/report/">it</a>`, `<ul class="run-claims"><li>`,
+		`<svg`, "<th scope=\"col\">", `report/index.html#`, "None (run:missing/x)"} {
+		if !strings.Contains(post, want) {
+			t.Errorf("the post lacks %s:\n%s", want, post)
+		}
+	}
+	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "run:missing/x") {
+		t.Errorf("warnings %q", r.Warnings)
+	}
+	page := got["runs/"+quickRun+"/report/index.html"]
+	if !strings.Contains(page, "Verdicts") || strings.Contains(page, "alert(1)") {
+		t.Error("the copy of the run's page is not the one that bakeoff writes")
+	}
+	if got["runs/"+quickRun+"/results.json"] == "" || !strings.Contains(got["css/style.css"], ".run-figure") {
+		t.Error("the evidence or the style of figures is missing")
+	}
+	for name := range got {
+		if strings.Contains(name, "/raw/") {
+			t.Errorf("raw output is published: %s", name)
+		}
+	}
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if broken, checked, err := s.Check(); err != nil || len(broken) > 0 || checked < 50 {
+		t.Errorf("%d links checked, broken: %+v, %v", checked, broken, err)
+	}
+}
