@@ -16,7 +16,8 @@ func TestFeedsAreReadBack(t *testing.T) {
 		files[name] = text
 	}
 	files["config.sh.local"] += "RSS_INCLUDE_FULL_CONTENT=true\n"
-	files["src/evil.md"] = "---\ntitle: ]]> & <b>" + evil + "\ndate: 2025-06-01\ntags: <x>, bsd\n---\n]]> text\x01\x0b [a](/about/)\n"
+	files["src/evil.md"] = "---\ntitle: ]]> & <b>" + evil + "\ndate: 2025-06-01\ntags: <x>, bsd\n" +
+		"---\n]]> text\x01\x0b [a](/about/)\n"
 	dir := blog(t, files)
 	buildSite(t, dir, Option{})
 	got := tree(t, filepath.Join(dir, "output"))

@@ -157,7 +157,8 @@ func (b *build) describe(s *section) {
 func (b *build) makeEngines() {
 	b.engines = map[string]*markdown.Engine{}
 	for _, code := range append([]string{""}, b.cfg.Languages...) {
-		b.engines[code] = markdown.New(markdown.Option{RawHTML: b.cfg.RawHTML, Picture: b.picture, Terms: b.cfg.Search, Embed: b.embed,
+		b.engines[code] = markdown.New(markdown.Option{RawHTML: b.cfg.RawHTML, Picture: b.picture,
+			Terms: b.cfg.Search, Embed: b.embed,
 			Done: b.words(code).Say("task_done"), Open: b.words(code).Say("task_open")})
 	}
 }

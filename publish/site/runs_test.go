@@ -54,7 +54,8 @@ func TestAPostEmbedsARun(t *testing.T) {
 	r := buildSite(t, dir, Option{})
 	got := tree(t, filepath.Join(dir, "output"))
 	post := got["2025/01/01/a/index.html"]
-	for _, want := range []string{`<a href="../../../../runs/` + quickRun + `/report/">it</a>`, `<ul class="run-claims"><li>`,
+	for _, want := range []string{`<a href="../../../../runs/` + quickRun + `/report/">it</a>`,
+		`<ul class="run-claims"><li>`,
 		`<svg`, "<th scope=\"col\">", `report/index.html#`, "None (run:missing/x)"} {
 		if !strings.Contains(post, want) {
 			t.Errorf("the post lacks %s:\n%s", want, post)
