@@ -60,7 +60,7 @@
     loading.then(show);
   };
 
-  form.hidden = false;
+  form.inert = false;
   form.addEventListener("submit", (event) => event.preventDefault());
   field.addEventListener("input", search);
   field.value = new URLSearchParams(location.search).get("q") || "";
