@@ -36,7 +36,8 @@ POSTS_PER_PAGES=7
 func TestNothingIsExecuted(t *testing.T) {
 	for _, text := range []string{"rm -rf /", "A=$(id)", "A=`id`", "A=\"$HOME\"", "A=${X:-y}", "A=1 id", "source x", ". x",
 		"if true; then A=1; fi", "A=1 | id", "A=1 > x", "A=1 &", "f() { id; }", "A+=1", "A[0]=1", "declare A=1", "export A",
-		"A=<(id)", "A=$((1+1))", "A=$'x'", "! A=1", "(A=1)", "SITE_URL=javascript:x", "SITE_URL=https://", "RSS_FILENAME=../x",
+		"A=<(id)", "A=$((1+1))", "A=$'x'", "! A=1", "(A=1)", "SITE_URL=javascript:x", "SITE_URL=https://",
+		"RSS_FILENAME=../x",
 		"OUTPUT_DIR=/etc", "SRC_DIR=..", "URL_SLUG_FORMAT=../slug", "POSTS_PER_PAGE=0", "ENABLE_SEARCH=maybe"} {
 		if _, _, err := Parse([]byte("SITE_TITLE=x\n"+text+"\n"), "/srv/blog"); err == nil || !fault.Is(err, fault.Invalid) ||
 			!strings.Contains(err.Error(), "config.sh.local:2") {

@@ -36,7 +36,8 @@ func TestParseDate(t *testing.T) {
 func TestFromHugo(t *testing.T) {
 	for _, text := range []string{
 		"+++\ntitle = \"T: x\"\ndate = 2024-01-02T03:04:05Z\ntags = [\"a\", \"b\"]\ndraft = true\n+++\nBody {{< x >}}\n",
-		"---\ntitle: \"T: x\"\ndate: 2024-01-02T03:04:05Z\ntags: [a]\ncategories:\n  - b\ndraft: true\n---\nBody {{< x >}}\n",
+		"---\ntitle: \"T: x\"\ndate: 2024-01-02T03:04:05Z\ntags: [a]\ncategories:\n  - b\ndraft: true\n---\n" +
+			"Body {{< x >}}\n",
 	} {
 		out, draft, notes, err := FromHugo([]byte(text), "t.md")
 		if err != nil || !draft || len(notes) != 1 {

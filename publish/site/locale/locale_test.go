@@ -43,7 +43,11 @@ func TestLanguagesAreComplete(t *testing.T) {
 func TestFormat(t *testing.T) {
 	at := time.Date(2026, 3, 5, 7, 8, 9, 0, time.FixedZone("", 3600))
 	de, _ := Of("de")
-	for format, want := range map[string]string{"%Y-%m-%d %H:%M:%S": "2026-03-05 07:08:09", "%A, %-d. %B %Y": "Donnerstag, 5. März 2026", "%e|%j|%z|%%|%q|%": " 5|064|+0100|%|%q|%"} {
+	for format, want := range map[string]string{
+		"%Y-%m-%d %H:%M:%S": "2026-03-05 07:08:09",
+		"%A, %-d. %B %Y":    "Donnerstag, 5. März 2026",
+		"%e|%j|%z|%%|%q|%":  " 5|064|+0100|%|%q|%",
+	} {
 		if got := de.Format(format, at); got != want {
 			t.Errorf("%q: %q, want %q", format, got, want)
 		}

@@ -36,7 +36,8 @@ func TestRender(t *testing.T) {
 func FuzzRender(f *testing.F) {
 	for _, s := range []string{"[a](javascript:x)", "<script>x</script>", "![a](data:text/html,x \"y\")", "<javascript:x>",
 		"[a]: vbscript:x\n\n[a]", "```html\"><script>\nx\n```", "|a|\n|:-:|\n|<b onclick=x>|", "[a](java\tscript:x)",
-		"# a {onclick=x}", "\x00\x01[x](\x01javascript:y)", "[a](&#x6a;avascript:x)", "<a@b.c>", "![](run:x/y)", "[^1]\n\n[^1]: x"} {
+		"# a {onclick=x}", "\x00\x01[x](\x01javascript:y)", "[a](&#x6a;avascript:x)", "<a@b.c>", "![](run:x/y)",
+		"[^1]\n\n[^1]: x"} {
 		f.Add(s)
 	}
 	e := New(Option{Terms: true})

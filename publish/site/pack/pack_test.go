@@ -60,9 +60,11 @@ func TestABackupIsRestored(t *testing.T) {
 
 func TestHostileArchives(t *testing.T) {
 	for _, h := range []tar.Header{
-		{Name: "../x", Typeflag: tar.TypeReg}, {Name: "/etc/x", Typeflag: tar.TypeReg}, {Name: "src/../../x", Typeflag: tar.TypeReg},
+		{Name: "../x", Typeflag: tar.TypeReg}, {Name: "/etc/x", Typeflag: tar.TypeReg},
+		{Name: "src/../../x", Typeflag: tar.TypeReg},
 		{Name: "src/x", Typeflag: tar.TypeSymlink, Linkname: "/etc"}, {Name: "src/x", Typeflag: tar.TypeLink, Linkname: "y"},
-		{Name: "src/x", Typeflag: tar.TypeFifo}, {Name: "output/x", Typeflag: tar.TypeReg}, {Name: "src", Typeflag: tar.TypeChar},
+		{Name: "src/x", Typeflag: tar.TypeFifo}, {Name: "output/x", Typeflag: tar.TypeReg},
+		{Name: "src", Typeflag: tar.TypeChar},
 		{Name: `src\..\x`, Typeflag: tar.TypeReg},
 	} {
 		base := t.TempDir()
