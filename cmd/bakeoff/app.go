@@ -69,7 +69,7 @@ error rate, and writes a page with the verdicts and their evidence.`,
 		commands []*cobra.Command
 	}{
 		{"measure", []*cobra.Command{a.try(), a.initLab(), a.run(), a.plan()}},
-		{"evidence", reading.Commands(a.Streams, versionString(), a.bootBisect(), a.bootTune())},
+		{"evidence", reading.Commands(a.Streams, versionString(), a.bootRecord(), a.bootBisect(), a.bootTune())},
 		{"publish", []*cobra.Command{site.Command(a.Streams, versionString())}},
 		{"machine", []*cobra.Command{a.doctor(), a.calibrate(), a.compressEstimate(), a.list(), a.clean(), a.cache(),
 			a.image()}},

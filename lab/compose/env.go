@@ -2,6 +2,7 @@ package compose
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -27,6 +28,11 @@ type Env struct {
 // people know it by, such as crun for the driver oci. word is the argument or flag in
 // errors, which are of kind fault.Invalid.
 func ParseEnv(text, word string, cat manifest.Catalogue) (Env, error) {
+	return parseEnv(text, word, cat, nil)
+}
+
+// parseEnv is ParseEnv with options of the driver that have values.
+func parseEnv(text, word string, cat manifest.Catalogue, set param.Values) (Env, error) {
 	e := Env{word: word, text: text}
 	e.name, e.image, _ = strings.Cut(text, ":")
 	if err := e.find(cat); err != nil {
@@ -36,6 +42,7 @@ func ParseEnv(text, word string, cat manifest.Catalogue) (Env, error) {
 	for _, kv := range e.keys[1:] {
 		options[kv[0]] = kv[1]
 	}
+	maps.Copy(options, set)
 	own := options.Match(e.driver.OwnRoot)
 	switch {
 	case (!e.driver.Image || own) && e.image != "":

@@ -14,6 +14,7 @@ type Life struct {
 	Up    time.Time // it answered
 	Left  time.Time // its removal was requested
 	Gone  time.Time // it was removed completely
+	Made  []Mark    // of its creation, as Fresh returned them
 }
 
 // Live creates an environment, calls use, and removes the environment, also after the
@@ -24,7 +25,7 @@ func (t Target) Live(ctx context.Context, use func(in driver.Instance, l Life) e
 	if err != nil {
 		return l, err
 	}
-	l.Up = time.Now()
+	l.Up, l.Made = time.Now(), made
 	for _, mark := range made {
 		switch mark.Name {
 		case "asked":

@@ -64,7 +64,8 @@ func (e *Env) inside(ctx context.Context) error {
 		e.Lacks("the agent is not the first process of the guest", driver.MomentUserland)
 	}
 	add(driver.MomentClock, "the guest's monotonic clock was 0", zero)
-	add(driver.MomentUserland, "the agent, the first process, started", zero.Add(time.Duration(e.Boot.StartedNS)))
+	add(driver.MomentUserland, "the agent, the first process, read its clock for the first time",
+		zero.Add(time.Duration(e.Boot.StartedNS)))
 	return nil
 }
 

@@ -2,18 +2,13 @@ package agent
 
 import (
 	"bytes"
-	"fmt"
 	"os"
-	"regexp"
-	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"bakeoff/reach/wire"
 )
 
-// bootLogs are the messages of the kernel, and what systemd knows if it is process 1.
+// bootLogs are what the kernel recorded, and what systemd knows if it is process 1.
 func bootLogs() []wire.SystemLog {
 	logs := []wire.SystemLog{kernelLog()}
 	if name, err := os.ReadFile("/proc/1/comm"); err == nil && strings.TrimSpace(string(name)) == "systemd" {
@@ -22,78 +17,29 @@ func bootLogs() []wire.SystemLog {
 	return logs
 }
 
+// systemdLog is the properties of the manager, an empty line, and those of all units.
 func systemdLog() wire.SystemLog {
-	return printed("systemd", "systemctl", "show", "--all", "--no-pager", "*")
-}
-
-// kernelLog reads the ring buffer of the kernel, with a line of our own in it that ties
-// its clock to the monotonic clock.
-func kernelLog() wire.SystemLog {
-	l := wire.SystemLog{Source: "linux"}
-	mark := fmt.Sprintf("bakeoff-agent: clock %d.%d", os.Getpid(), monotonic())
-	after := monotonic()
-	said := writeKernelLog(mark)
-	before := monotonic()
-	text, err := readKernelLog()
-	if err != nil {
-		l.Error = "the ring buffer of the kernel: " + err.Error()
+	l := printed("systemd", "systemctl", "show")
+	if l.Error != "" {
 		return l
 	}
-	if said == nil {
-		if at, rest, ok := takeLine(text, mark); ok {
-			text, l.Clock = rest, &wire.ClockPair{LogNS: at, AfterNS: after, BeforeNS: before}
-		}
-	}
-	l.Text = strings.ToValidUTF8(string(text), "\uFFFD")
+	units := printed("systemd", "systemctl", "show", "*")
+	l.Text, l.Error = l.Text+"\n"+units.Text, units.Error
 	return l
 }
 
-func writeKernelLog(line string) error {
-	f, err := os.OpenFile("/dev/kmsg", os.O_WRONLY, 0)
-	if err != nil {
-		return err
+// kernelLog is what boot-events prints.
+func kernelLog() wire.SystemLog {
+	l := wire.SystemLog{Source: "linux"}
+	var text bytes.Buffer
+	if err := writeBootEvents(&text); err != nil {
+		l.Error = err.Error()
+		return l
 	}
-	_, err = f.WriteString("<7>" + line + "\n")
-	if cerr := f.Close(); err == nil {
-		err = cerr
+	if text.Len() > maxBootText {
+		l.Error = "the record of the kernel has more than 16 MiB"
+		return l
 	}
-	return err
-}
-
-// readKernelLog returns what the kernel's ring buffer holds, each line with its level
-// and its time.
-func readKernelLog() ([]byte, error) {
-	size, err := unix.Klogctl(unix.SYSLOG_ACTION_SIZE_BUFFER, nil)
-	if err != nil {
-		return nil, err
-	}
-	// The lines are longer as text, and the buffer may grow meanwhile.
-	text := make([]byte, min(4*size+1<<16, maxBootText))
-	n, err := unix.Klogctl(unix.SYSLOG_ACTION_READ_ALL, text)
-	if err != nil {
-		return nil, err
-	}
-	return text[:n], nil
-}
-
-var kernelTime = regexp.MustCompile(`^(?:<[0-9]+>)?\[ *([0-9]{1,9})\.([0-9]{6})\]`)
-
-// takeLine takes the line with mark out of a log, and returns its time in nanoseconds.
-func takeLine(text []byte, mark string) (at int64, rest []byte, ok bool) {
-	found := bytes.LastIndex(text, []byte(mark))
-	if found < 0 {
-		return 0, text, false
-	}
-	begin := bytes.LastIndexByte(text[:found], '\n') + 1
-	end := len(text)
-	if n := bytes.IndexByte(text[found:], '\n'); n >= 0 {
-		end = found + n + 1
-	}
-	m := kernelTime.FindSubmatch(text[begin:end])
-	if m == nil {
-		return 0, text, false
-	}
-	s, _ := strconv.ParseInt(string(m[1]), 10, 64) // bounded by the pattern
-	us, _ := strconv.ParseInt(string(m[2]), 10, 64)
-	return (s*1e6 + us) * 1000, append(bytes.Clone(text[:begin]), text[end:]...), true
+	l.Text = strings.ToValidUTF8(text.String(), "\uFFFD")
+	return l
 }

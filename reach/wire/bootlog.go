@@ -18,20 +18,9 @@ type BootLog struct {
 
 // SystemLog is one record of a system.
 type SystemLog struct {
-	// Source names the reader of Text: a source of package measure/boot.
+	// Source names what Text is: linux, systemd, tslog, dmesg.
 	Source string `json:"source"`
 	Text   string `json:"text,omitempty"`
 	// Error says why there is no Text.
 	Error string `json:"error,omitempty"`
-	// Clock ties the clock of the log to the system's monotonic clock; nil if they are
-	// the same, or if nothing ties them.
-	Clock *ClockPair `json:"clock,omitempty"`
-}
-
-// ClockPair says that a log's clock was LogNS while the monotonic clock was between
-// AfterNS and BeforeNS.
-type ClockPair struct {
-	LogNS    int64 `json:"log_ns"`
-	AfterNS  int64 `json:"after_ns"`
-	BeforeNS int64 `json:"before_ns"`
 }

@@ -39,9 +39,15 @@ func SourceFlag(c *cobra.Command, value *string) {
 	cli.CompleteFlag(c, "source", func([]string) []string { return sourceNames() })
 }
 
-// ReadBoot reads a recording from a file, or from in if path is "-". source is a value
-// of --source, "" to recognize it.
-func ReadBoot(in io.Reader, path, source string) (boot.Recording, error) {
+// ReadBoot reads a recording from a file, from in if path is "-", or from a run folder.
+func ReadBoot(in io.Reader, path string, choice BootChoice) (boot.Recording, error) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return choice.ofRun(path)
+	}
+	if choice.Contender != "" || choice.Number != 0 {
+		return boot.Recording{}, fault.New(fault.Invalid, "--contender and --boot are for runs, and %s is a file", path)
+	}
+	source := choice.Source
 	name, data, err := readBootFile(in, path)
 	if err != nil {
 		return boot.Recording{}, err
@@ -87,9 +93,6 @@ func readBootFile(in io.Reader, path string) (name string, data []byte, err erro
 	info, err := f.Stat()
 	if err != nil {
 		return path, nil, fault.Wrap(fault.Lab, "boot", err)
-	}
-	if info.IsDir() {
-		return path, nil, fault.WithFix(fault.New(fault.Invalid, "%s is a folder", path), "name a file of it")
 	}
 	if size := info.Size(); size > 0 && size <= boot.MaxBytes {
 		data = make([]byte, size)

@@ -6,6 +6,7 @@ import (
 	"bakeoff/measure/boot/dmesg"
 	"bakeoff/measure/boot/ftrace"
 	"bakeoff/measure/boot/linux"
+	"bakeoff/measure/boot/qemu"
 	"bakeoff/measure/boot/systemd"
 	"bakeoff/measure/boot/tslog"
 )
@@ -18,6 +19,7 @@ func Sources() []boot.Source {
 		ftrace.New(),
 		systemd.New(),
 		linux.New(),
+		qemu.New(),
 		dmesg.New(),
 	}
 }

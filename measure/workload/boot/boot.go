@@ -1,16 +1,15 @@
-// Package boot measures how long an environment takes until it is ready, and until it is
-// removed, from outside: nothing is started in it, so it needs no agent.
+// Package boot measures from outside how an environment comes up: when its firmware,
+// its kernel and its first process start, when it is ready, when its service answers,
+// and how long its removal takes. Nothing has to run in it, so it needs no agent.
 package boot
 
 import (
-	"fmt"
 	"time"
 
-	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
-	"bakeoff/base/strictjson"
 	"bakeoff/base/unit"
+	model "bakeoff/measure/boot"
 	"bakeoff/measure/workload"
 )
 
@@ -20,37 +19,39 @@ func New() workload.Parser { return Workload{} }
 // Workload describes the workload and reads its trials.
 type Workload struct{}
 
-// Marks is the blob of a trial: nanoseconds on the host's clock since the request for the
-// environment.
-type Marks struct {
-	Schema string `json:"schema"`
-	// Ready: its driver says that it is ready.
-	ReadyNS int64 `json:"ready_ns"`
-	// Left and Gone: its removal began and ended.
-	LeftNS int64 `json:"left_ns"`
-	GoneNS int64 `json:"gone_ns"`
-	// Counts are readings of the instruction clock in the order of the boot, the end of
-	// the boot last; empty on other clocks.
-	Counts []Count `json:"counts,omitempty"`
-}
-
-// Count is a moment on the instruction clock.
-type Count struct {
-	Name string `json:"name"`
-	At   int64  `json:"at"` // instructions since the first one of the machine
-}
-
+// The parameters.
 const (
-	// Schema is that of Marks, and Blob their name.
-	Schema = "bakeoff/boot/v1"
-	Blob   = "marks.json"
+	ParamAnswer = "answer"
+	ParamArgv   = "argv"
+	ParamRecord = "record"
+)
+
+// The metrics.
+const (
+	Ready     = "ready"
+	Firmware  = "firmware"
+	Kernel    = "kernel"
+	Userland  = "userland"
+	Service   = "service"
+	BootReady = "boot-ready"
+	Remove    = "remove"
 	// Instructions is the metric of guests on the instruction clock.
 	Instructions = "instructions"
 )
 
+// phases are the metrics that are the time between two marks.
+var phases = []struct{ metric, from, to string }{
+	{Ready, MarkAsked, MarkReady},
+	{Firmware, model.MarkVCPU, model.MarkFirmware},
+	{Kernel, model.MarkKernel, model.MarkUserland},
+	{Userland, model.MarkUserland, MarkReady},
+	{Service, model.MarkUserland, model.MarkService},
+	{BootReady, MarkAsked, model.MarkService},
+}
+
 // Doc describes the workload.
 func (Workload) Doc() workload.Doc {
-	ready := sample.LowerRatio("ready", "s", "from the request for an environment until it is ready: until its agent "+
+	ready := sample.LowerRatio(Ready, "s", "from the request for an environment until it is ready: until its agent "+
 		"answers, or until what the option ready of the driver names was seen from outside")
 	ready.Primary = true
 	instructions := sample.LowerRatio(Instructions, unit.Instruction, "from the first instruction of the machine until "+
@@ -58,46 +59,72 @@ func (Workload) Doc() workload.Doc {
 	instructions.Exact = true
 	return workload.Doc{
 		Name: "boot", Parser: 1,
-		Summary: "How long it takes until an environment is ready, measured from outside: it may be one without the agent",
+		Summary: "How long the firmware, the kernel and the first processes of an environment take until it is ready and " +
+			"its service answers, measured from outside: it may be one without the agent",
 		Metrics: []sample.Metric{
 			ready,
-			sample.LowerRatio("remove", "s", "from the request to remove it until it is removed completely"),
+			sample.LowerRatio(Firmware, "s", "from the first instruction of the machine until the firmware gives control to "+
+				"the kernel; absent without firmware, and where the hypervisor does not show it"),
+			sample.LowerRatio(Kernel, "s", "from the first instruction of the kernel to that of its first process; absent "+
+				"without a kernel of its own, and without an agent that is the first process"),
+			sample.LowerRatio(Userland, "s", "from the first instruction of the first process until the environment is ready"),
+			sample.LowerRatio(Service, "s", "from the first instruction of the first process until the service answers from "+
+				"outside, as the parameter answer or the option ready of the driver says"),
+			sample.LowerRatio(BootReady, "s", "from the request for an environment until its service answers from outside"),
+			sample.LowerRatio(Remove, "s", "from the request to remove it until it is removed completely"),
 			instructions,
 		},
-		State: "fresh", Cache: "warm", Outside: true,
-		Time:   func(param.Values) time.Duration { return 100 * time.Millisecond }, // without the environment itself
-		Source: []string{"the controller takes the times on the host's monotonic clock"},
+		Params: []param.Spec{
+			{Name: ParamAnswer, Kind: param.Text, Doc: "What answers from outside when the service of the environment is " +
+				"ready: tcp:PORT (it accepts a connection), http:PORT/PATH (a GET of /PATH has the status 200) or ssh:PORT (it " +
+				"sends the banner of SSH)."},
+			{Name: ParamArgv, Kind: param.List, Doc: "The service as [program, argument], started when the environment is " +
+				"ready. Without it the environment starts the service itself."},
+			{Name: ParamRecord, Kind: param.Bool, Default: "false", Doc: "Whether each trial keeps what the kernel and the " +
+				"system inside recorded of the boot, for `bakeoff boot`."},
+		},
+		State: "fresh", Cache: "warm", Outside: true, Watch: true,
+		PeerFor: func(p param.Values) bool { return p.Text(ParamAnswer) != "" },
+		Time:    func(param.Values) time.Duration { return 100 * time.Millisecond }, // without the environment itself
+		Source: []string{"the controller takes the times on its monotonic clock",
+			"what QEMU traces of fw_cfg: https://www.qemu.org/docs/master/specs/fw_cfg.html",
+			"the clock of the guest is compared with the controller's when the environment is ready"},
 	}
 }
 
 // Parse reads the samples of a trial.
 func (Workload) Parse(raw workload.Raw, _ param.Values) ([]sample.Value, error) {
-	b, ok := raw[Blob]
-	if !ok {
-		return nil, fault.New(fault.Invalid, "%s: %w", Blob, workload.ErrNoBlob)
+	t, err := read(raw)
+	if err != nil {
+		return nil, err
 	}
-	var m Marks
-	if err := strictjson.Decode(b, &m); err != nil {
-		return nil, fault.New(fault.Invalid, "%s: %w", Blob, err)
-	}
-	if m.Schema != Schema {
-		return nil, fault.New(fault.Invalid, "%s: schema is %q, but this program reads %q", Blob, m.Schema, Schema)
-	}
-	if !(0 < m.ReadyNS && m.ReadyNS <= m.LeftNS && m.LeftNS < m.GoneNS) {
-		return nil, fault.New(fault.Invalid, "%s: times are not ascending: %s", Blob, fmt.Sprint(m.ReadyNS, m.LeftNS,
-			m.GoneNS))
-	}
-	values := []sample.Value{{Metric: "ready", Unit: "s", Value: float64(m.ReadyNS) / 1e9},
-		{Metric: "remove", Unit: "s", Value: float64(m.GoneNS-m.LeftNS) / 1e9}}
-	last := int64(0)
-	for _, c := range m.Counts {
-		if c.At <= last {
-			return nil, fault.New(fault.Invalid, "%s: the counts are not ascending at %d", Blob, c.At)
+	var out []sample.Value
+	for _, p := range phases {
+		if seconds, why := t.between(p.from, p.to); why == "" {
+			out = append(out, sample.Value{Metric: p.metric, Unit: "s", Value: seconds})
 		}
-		last = c.At
 	}
-	if last > 0 {
-		values = append(values, sample.Value{Metric: Instructions, Unit: unit.Instruction, Value: float64(last)})
+	out = append(out, sample.Value{Metric: Remove, Unit: "s", Value: float64(t.marks.GoneNS-t.marks.LeftNS) / 1e9})
+	if n := t.marks.instructions(); n > 0 {
+		out = append(out, sample.Value{Metric: Instructions, Unit: unit.Instruction, Value: float64(n)})
 	}
-	return values, nil
+	return out, nil
+}
+
+// Absent implements workload.Absenter.
+func (Workload) Absent(raw workload.Raw, _ param.Values) map[string]string {
+	t, err := read(raw)
+	if err != nil {
+		return nil
+	}
+	out := map[string]string{}
+	if t.marks.instructions() == 0 {
+		out[Instructions] = "the environment is not on the instruction clock: set clock: instructions of the driver qemu"
+	}
+	for _, p := range phases {
+		if _, why := t.between(p.from, p.to); why != "" {
+			out[p.metric] = why
+		}
+	}
+	return out
 }

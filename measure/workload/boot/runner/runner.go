@@ -4,13 +4,21 @@ package runner
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"net"
+	"strconv"
 	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/safetext"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/boot"
+	"bakeoff/provision/answer"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/wire"
 )
 
 // Runner runs the workload.
@@ -18,6 +26,20 @@ type Runner struct{ boot.Workload }
 
 // New returns the runner.
 func New() execution.Runner { return Runner{} }
+
+// Check refuses parameters that say nothing.
+func (Runner) Check(p param.Values) error {
+	text := p.Text(boot.ParamAnswer)
+	if text == "" && len(p.List(boot.ParamArgv)) > 0 {
+		return fault.WithFix(fault.New(fault.Invalid, "%s: nothing says when the service is ready", boot.ParamArgv),
+			"write "+boot.ParamAnswer+": "+answer.Forms)
+	}
+	if text == "" {
+		return nil
+	}
+	_, err := answer.Parse(text)
+	return fault.Op(boot.ParamAnswer, err)
+}
 
 // Prepare sees that environments can be created.
 func (Runner) Prepare(_ context.Context, t execution.Target, _ param.Values) error {
@@ -30,34 +52,162 @@ func (Runner) Prepare(_ context.Context, t execution.Target, _ param.Values) err
 // Reset does nothing: every trial has a fresh environment.
 func (Runner) Reset(context.Context, execution.Target, param.Values) error { return nil }
 
-// Run creates an environment and removes it.
-func (Runner) Run(ctx context.Context, t execution.Target, _ param.Values) (workload.Raw, error) {
-	asked := time.Now()
-	inst, made, err := t.Fresh(ctx)
+// Run creates an environment, waits for its service if there is one, asks what was seen
+// of the boot, and removes the environment.
+func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
+	m, raw := boot.Marks{Schema: boot.Schema, Absent: map[string]string{}}, workload.Raw{}
+	l, err := t.Live(ctx, func(in driver.Instance, l execution.Life) error {
+		return errors.Join(service(ctx, t, in, p, l, &m), observe(ctx, in, l, &m, raw), record(ctx, in, p, &m, raw))
+	})
 	if err != nil {
 		return nil, err
 	}
-	up := time.Now()
-	var counts []boot.Count
-	for _, mark := range made {
-		switch {
-		case mark.Count > 0:
-			counts = append(counts, boot.Count{Name: mark.Name, At: mark.Count})
-		case mark.Name == "asked":
-			asked = mark.At
-		case mark.Name == "up":
-			up = mark.At
+	for _, mark := range l.Made {
+		if mark.Count > 0 {
+			m.Counts = append(m.Counts, boot.Count{Name: mark.Name, At: mark.Count})
 		}
 	}
-	m := boot.Marks{Schema: boot.Schema, Counts: counts, ReadyNS: up.Sub(asked).Nanoseconds(),
-		LeftNS: time.Since(asked).Nanoseconds()}
-	// Always close it, even after the trial's deadline.
-	gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
-	defer cancel()
-	if err := inst.Close(gone); err != nil {
-		return nil, err
+	since := func(at time.Time) int64 { return at.Sub(l.Asked).Nanoseconds() }
+	m.ReadyNS, m.LeftNS, m.GoneNS = since(l.Up), since(l.Left), since(l.Gone)
+	raw[boot.Blob], err = json.Marshal(m)
+	return raw, err
+}
+
+// knockStep is the time between two attempts to reach the service: the resolution of the
+// moment at which it answers.
+const knockStep = 5 * time.Millisecond
+
+// service starts the service, if the environment does not, and waits until it answers.
+func service(ctx context.Context, t execution.Target, in driver.Instance, p param.Values, l execution.Life,
+	m *boot.Marks) error {
+	if p.Text(boot.ParamAnswer) == "" {
+		m.Absent[driver.MomentService] = "nothing says when the service is ready: set the parameter " + boot.ParamAnswer +
+			", or the option ready of a guest without agent"
+		return nil
 	}
-	m.GoneNS = time.Since(asked).Nanoseconds()
-	b, err := json.Marshal(m)
-	return workload.Raw{boot.Blob: b}, err
+	s, err := answer.Parse(p.Text(boot.ParamAnswer))
+	if err != nil {
+		return err
+	}
+	addr := in.Info().Addr
+	if t.Peer == nil || !addr.IsValid() {
+		return fault.New(fault.Unsupported, "%s: the environment has no address", boot.ParamAnswer)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if argv := p.List(boot.ParamArgv); len(argv) > 0 {
+		ended := start(ctx, in, argv, cancel)
+		defer func() { cancel(nil); <-ended }()
+	}
+	k := answer.Knock{Step: knockStep, Dial: func(ctx context.Context) (net.Conn, error) {
+		return t.Peer.Dial(ctx, "tcp", net.JoinHostPort(addr.String(), strconv.Itoa(s.Port)))
+	}}
+	at, late, err := k.Wait(ctx, s)
+	if gone, ok := errors.AsType[ended](context.Cause(ctx)); ok {
+		return fault.New(fault.Subject, "%s", gone)
+	}
+	if err != nil {
+		return err
+	}
+	m.Moments = append(m.Moments, moment(driver.Moment{Name: driver.MomentService, At: at.Add(-late / 2),
+		Uncertainty: late / 2, How: "the service answered at " + s.String()}, l))
+	return nil
+}
+
+// ended is the cause of the end of the wait for a service that does not run any more.
+type ended string
+
+func (e ended) Error() string { return string(e) }
+
+// start starts the service and calls end when it ends. The channel is closed then.
+func start(ctx context.Context, in driver.Instance, argv []string, end context.CancelCauseFunc) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		said := &conn.Tail{Limit: 1 << 10}
+		exit, err := in.Exec(ctx, conn.Cmd{Argv: argv, Stdout: said, Stderr: said})
+		why := "the service ended before it answered: " + exit.String()
+		if err != nil {
+			why = "the service cannot be started: " + err.Error()
+		}
+		end(ended(why + ": " + string(said.Bytes())))
+	}()
+	return done
+}
+
+// observe adds what the driver saw.
+func observe(ctx context.Context, in driver.Instance, l execution.Life, m *boot.Marks, raw workload.Raw) error {
+	w, ok := driver.AsWatched(in)
+	if !ok {
+		why := "the driver does not see it"
+		if !in.Info().OwnKernel {
+			why = "the environment uses the kernel of its host"
+		}
+		for _, name := range []string{driver.MomentVCPU, driver.MomentFirmware, driver.MomentKernel} {
+			m.Absent[name] = why
+		}
+		m.Absent[driver.MomentUserland] = "the driver does not see when the first process starts"
+		return nil
+	}
+	seen, err := w.Moments(ctx)
+	if err != nil {
+		return fault.Op("what was seen of the boot", err)
+	}
+	for _, x := range seen.List {
+		m.Moments = append(m.Moments, moment(x, l))
+		delete(m.Absent, x.Name)
+	}
+	for name, why := range seen.Absent {
+		m.Absent[name] = why
+	}
+	if log := seen.Log; log != nil {
+		raw[boot.Log] = log.Text
+		m.Log = &boot.LogClock{UnixNS: log.Stamp.Add(l.Asked.Sub(log.At)).UnixNano(),
+			UncertaintyNS: log.Uncertainty.Nanoseconds(), Lost: log.Lost}
+	}
+	return nil
+}
+
+// record keeps what the system inside recorded of its boot.
+func record(ctx context.Context, in driver.Instance, p param.Values, m *boot.Marks, raw workload.Raw) error {
+	if !p.Bool(boot.ParamRecord) {
+		return nil
+	}
+	if !in.Info().OwnKernel {
+		m.Unrecorded = "The environment uses the kernel of its host, which booted before."
+		return nil
+	}
+	log, err := ReadSystem(ctx, in, in.Info().Agent)
+	if fault.Is(err, fault.Unsupported) {
+		m.Unrecorded = "The guest has no agent that could read what its system recorded."
+		return nil
+	}
+	raw.Keep(boot.System, log)
+	return err
+}
+
+// ReadSystem asks the agent at a path what the system that it runs in recorded about its
+// boot: a wire.BootLog.
+func ReadSystem(ctx context.Context, c conn.Conn, agent string) ([]byte, error) {
+	out, said := &conn.Head{Limit: wire.MaxBootLog}, &conn.Tail{Limit: 4 << 10}
+	exit, err := c.Exec(ctx, conn.Cmd{Argv: []string{agent, "boot-log"}, Stdout: out, Stderr: said})
+	switch {
+	case err != nil:
+		return nil, fault.Op("boot-log", err)
+	case out.Cut:
+		return nil, fault.New(fault.Lab, "boot-log: the record is longer than %d MiB", wire.MaxBootLog>>20)
+	case !exit.OK():
+		return nil, fault.New(fault.Lab, "boot-log: %v: %s", exit, safetext.LastLines(string(said.Bytes()), 1))
+	}
+	return out.Bytes(), nil
+}
+
+// moment is a moment of a driver in the life of an environment.
+func moment(x driver.Moment, l execution.Life) boot.Moment {
+	out := boot.Moment{Name: x.Name, AtNS: x.At.Sub(l.Asked).Nanoseconds(), How: x.How}
+	if x.Uncertainty >= 0 {
+		ns := x.Uncertainty.Nanoseconds()
+		out.UncertaintyNS = &ns
+	}
+	return out
 }

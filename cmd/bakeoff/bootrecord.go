@@ -1,0 +1,275 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/lists"
+	"bakeoff/base/param"
+	"bakeoff/base/safetext"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/cmd/bakeoff/reading"
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/compose"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/recording"
+	"bakeoff/lab/session"
+	model "bakeoff/measure/boot"
+	"bakeoff/measure/workload/boot"
+	bootrunner "bakeoff/measure/workload/boot/runner"
+	"bakeoff/publish/report"
+)
+
+// recordFlags are the flags of boot record.
+type recordFlags struct {
+	runFlags
+	compose.RecordRequest
+	printLab bool
+	host     string
+	port     int
+	to       string
+	choice   reading.BootChoice
+	plan     bool
+}
+
+func (a *app) bootRecord() *cobra.Command {
+	var f recordFlags
+	c := &cobra.Command{
+		Use:   "record [ENV…|FILE…] [flags] [-- SERVICE [ARG…]]",
+		Short: "Boot environments and record where the time goes, or read the record of a machine",
+		Long: `record boots every environment ENV --boots times, interleaved, in a run that it
+writes to a run folder. ENV is DRIVER[:IMAGE], as in microvm:debian:bookworm or
+firecracker:debian:bookworm. Every trial boots a fresh environment and keeps what was
+seen from outside (the start of the hypervisor and of the processor, the end of the
+firmware, the first byte on the serial line), what the kernel inside logged, and what
+systemd knows. The clocks are compared at the end of every boot, and the recording
+says how exactly it can place each of them.
+
+A Linux kernel gets initcall_debug, which makes it log every function that it calls
+during the boot. This takes some time itself: use --plain to time a boot as it is, and
+for kernels that are not Linux.
+
+--option sets an option of the driver for every environment. --variant adds every
+environment once more with another value, for boot compare. --answer says when the
+service of the environment is ready, and a command after -- starts it.
+
+With --host, record reads what a running machine recorded about its last boot, over
+SSH. It changes nothing there and leaves only bakeoff-agent, in its cache.
+
+With FILE, record makes one recording of the files of one boot. It recognizes what
+they are, or --source says it.`,
+		Example: `  bakeoff boot record microvm:debian:bookworm
+  bakeoff boot record microvm:debian:bookworm q35:debian:bookworm --boots 10
+  bakeoff boot record microvm --option kernel=/srv/vmlinuz --option initrd=/srv/initrd.img
+  bakeoff boot record microvm:debian:bookworm --variant selftests:append=cryptomgr.notests=0
+  bakeoff boot record crun:debian:bookworm --answer tcp:8080 -- python3 -m http.server 8080
+  bakeoff boot record --host root@build7 --to build7.boot.json
+  bakeoff boot record dmesg.txt --to boot.json`,
+		Args: func(*cobra.Command, []string) error { return nil },
+		RunE: func(c *cobra.Command, args []string) error { return a.doRecord(c, f, args) },
+	}
+	fl := c.Flags()
+	fl.IntVar(&f.Boots, "boots", 5, "`number` of boots of each environment")
+	fl.StringArrayVar(&f.Options, "option", nil, "set an option of the driver, as `NAME=VALUE`; may be repeated")
+	fl.StringArrayVar(&f.Variants, "variant", nil,
+		"boot every environment also with this `NAME:OPTION=VALUE`; may be repeated")
+	fl.StringVar(&f.Answer, "answer", "", "what answers when the service is ready: `tcp:PORT`, http:PORT/PATH or ssh:PORT")
+	fl.BoolVar(&f.Plain, "plain", false, "do not make the kernel log what it calls")
+	fl.StringVar(&f.CPUs, "cpus", "", "`number` of CPUs of each environment (default 1)")
+	fl.StringVar(&f.Memory, "memory", "", "memory of each environment, a `size` such as 2GiB (default 512MiB)")
+	fl.DurationVar(&f.budget, "budget", 0, "`time` limit; no block starts that would end later")
+	fl.StringVar(&f.out, "out", "runs", "`folder` in which to create the run folder")
+	fl.Uint64Var(&f.seed, "seed", 0, "`number` from which record derives the random schedule; 0 chooses and records one")
+	fl.BoolVar(&f.printLab, "print-lab", false, "print the lab file and start nothing")
+	fl.StringVar(&f.host, "host", "", "read the record of the machine that ssh reaches as `USER@HOST`")
+	fl.IntVar(&f.port, "port", 0, "`port` of --host")
+	fl.BoolVar(&f.plan, "plan", false, "with --host: print what would be read and connect to nothing")
+	fl.StringVar(&f.to, "to", "", "with --host or FILE: write the recording to this new `FILE` (default: standard output)")
+	fl.BoolVar(&f.json, "json", false, "print the results as one JSON object, and progress on standard error")
+	reading.SourceFlag(c, &f.choice.Source)
+	return c
+}
+
+func (a *app) doRecord(c *cobra.Command, f recordFlags, args []string) error {
+	f.Envs = args
+	if at := c.ArgsLenAtDash(); at >= 0 {
+		f.Envs, f.Argv = args[:at], args[at:]
+	}
+	files := lists.Filter(f.Envs, isFile)
+	switch {
+	case f.host != "" && len(args) > 0:
+		return cli.Usage(c, errors.New("--host reads a machine; remove the other arguments"))
+	case f.host != "":
+		return a.recordHost(c.Context(), f)
+	case len(files) > 0 && len(files) < len(f.Envs):
+		return cli.Usage(c, fmt.Errorf("%s is a file, and the other arguments are environments; name only one kind",
+			safetext.Line(files[0])))
+	case len(files) > 0:
+		return a.recordFiles(f, files)
+	case f.to != "" || f.choice.Source != "" || f.plan:
+		return cli.Usage(c, errors.New("--to, --source and --plan are for --host and FILE; name one"))
+	}
+	return a.recordBoots(c, f)
+}
+
+func isFile(name string) bool {
+	info, err := os.Stat(name)
+	return err == nil && !info.IsDir()
+}
+
+// recordBoots boots environments in a run.
+func (a *app) recordBoots(c *cobra.Command, f recordFlags) error {
+	switch {
+	case f.Boots < 1:
+		return cli.Usage(c, fmt.Errorf("--boots must be at least 1 (got %d)", f.Boots))
+	case f.budget < 0:
+		return cli.Usage(c, fmt.Errorf("--budget must be positive (got %v)", f.budget))
+	}
+	params := param.Values{boot.ParamAnswer: f.Answer, boot.ParamArgv: param.Join(f.Argv)}
+	if err := (bootrunner.Runner{}).Check(params); err != nil {
+		return cli.Usage(c, err)
+	}
+	f.Line = slices.DeleteFunc(slices.Clone(a.line), func(w string) bool { return w == "--print-lab" })
+	file, err := compose.Record(f.RecordRequest, session.Catalogue())
+	if err != nil {
+		return cli.Usage(c, err)
+	}
+	lab, err := file.Load(session.Catalogue())
+	if err != nil {
+		return usages(c, err)
+	}
+	if f.printLab {
+		_, err := a.Out.Write(file.Text)
+		return err
+	}
+	if f.seed == 0 {
+		f.seed = session.DrawSeed()
+	}
+	if _, err := a.record(c.Context(), lab); err != nil {
+		return err
+	}
+	s, err := session.New(lab, f.seed, versionString(), f.out)
+	if err != nil {
+		return err
+	}
+	s.Words = file.Explain
+	f.answer = func(r analysis.Results, page string) error {
+		err := report.Brief(a.Out, r, report.TextOption{Width: a.TextWidth(), Color: a.Style(a.Out).Colored,
+			ASCII: a.ASCII(), Page: page, Sort: report.Order(f.sort)})
+		if err != nil {
+			return err
+		}
+		return a.printRecorded(s.Dir)
+	}
+	return a.carryOut(c, s, f.runFlags)
+}
+
+// printRecorded says what the boots of a run recorded.
+func (a *app) printRecorded(dir string) error {
+	boots, err := reading.BootsOf(dir)
+	if err != nil {
+		return err
+	}
+	a.Heading("Recordings")
+	t := cli.NewTable("  contender", "boots", "spans", "marks", "notes")
+	for _, name := range recording.Contenders(boots) {
+		of := lists.Filter(boots, func(b recording.Boot) bool { return b.Contender == name })
+		first := of[0].Recording
+		t.Add(cli.Plain("  "+name), cli.Plain(fmt.Sprint(len(of))), cli.Plain(fmt.Sprint(len(first.Spans))),
+			cli.Plain(fmt.Sprint(len(first.Marks))), cli.Plain(cmp.Or(lostNotes(first), "–")))
+	}
+	a.Print(t)
+	fmt.Fprintf(a.Out, "\nbakeoff boot show %s shows where the time goes.\n", dir)
+	return nil
+}
+
+// lostNotes are those of a recording that say what is missing.
+func lostNotes(r model.Recording) string {
+	lost := lists.Filter(r.Notes, func(n model.Note) bool { return n.Lost })
+	return strings.Join(lists.Map(lost, func(n model.Note) string { return n.Source + ": " + safetext.Line(n.Text) }), " ")
+}
+
+// recordFiles makes one recording of the files of one boot.
+func (a *app) recordFiles(f recordFlags, files []string) error {
+	var r model.Recording
+	for i, name := range files {
+		next, err := reading.ReadBoot(a.In, name, f.choice)
+		if err == nil && i > 0 {
+			next, err = model.Merge(r, next)
+			err = fault.Op(name, err)
+		}
+		if err != nil {
+			return err
+		}
+		r = next
+	}
+	return a.keepRecording(f, r)
+}
+
+// keepRecording writes a recording to a new file or to standard output.
+func (a *app) keepRecording(f recordFlags, r model.Recording) error {
+	var text bytes.Buffer
+	if err := model.Write(&text, r); err != nil {
+		return err
+	}
+	if f.to == "" {
+		_, err := a.Out.Write(text.Bytes())
+		return err
+	}
+	out, err := os.OpenFile(f.to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if errors.Is(err, os.ErrExist) {
+		return fault.WithFix(fault.New(fault.Invalid, "--to: %s exists already", f.to), "name a new file")
+	}
+	if err != nil {
+		return fault.Wrap(fault.Invalid, "--to", err)
+	}
+	_, err = out.Write(text.Bytes())
+	if err = errors.Join(err, out.Close()); err != nil {
+		return errors.Join(fault.Wrap(fault.Lab, "--to", err), os.Remove(f.to))
+	}
+	said := fmt.Sprintf("%d spans, %d marks", len(r.Spans), len(r.Marks))
+	if lost := lostNotes(r); lost != "" {
+		said += ". " + lost
+	}
+	fmt.Fprintf(a.Err, "wrote %s: %s\n", f.to, said)
+	return nil
+}
+
+// recordHost reads what a machine recorded about its last boot.
+func (a *app) recordHost(ctx context.Context, f recordFlags) error {
+	fmt.Fprintf(a.Err, "%s: copies bakeoff-agent to its cache if it is not there, and reads the log of the kernel, what "+
+		"systemd knows, and debug.tslog; changes nothing else\n", safetext.Line(f.host))
+	if f.plan {
+		return nil
+	}
+	ctx, stop := a.Interruptible(ctx)
+	defer stop()
+	progress := func(text string) { fmt.Fprintln(a.Err, safetext.Line(text)) }
+	to, err := a.at.Dial(ctx, f.host, manifest.Host{SSH: f.host, Port: f.port}, progress)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	out, err := bootrunner.ReadSystem(ctx, to, to.Agent())
+	if err != nil {
+		return fault.Op(f.host, err)
+	}
+	logs, err := boot.ParseSystem(out)
+	if err != nil {
+		return fault.Op(f.host, err)
+	}
+	r, err := boot.OfSystem(logs)
+	if err != nil {
+		return fault.Op(f.host, err)
+	}
+	return a.keepRecording(f, r)
+}

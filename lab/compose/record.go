@@ -1,0 +1,190 @@
+package compose
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/lists"
+	"bakeoff/base/param"
+	"bakeoff/base/yamltree"
+	"bakeoff/lab/manifest"
+)
+
+// RecordRequest is what a person types after bakeoff boot record.
+type RecordRequest struct {
+	Line []string // the whole command line, for the first comment; may be empty
+	Envs []string // DRIVER[:IMAGE]
+	// Options are values of --option, NAME=VALUE: options of the driver of every
+	// environment.
+	Options []string
+	// Variants are values of --variant, NAME:OPTION=VALUE: every environment once more
+	// for each NAME, with its options.
+	Variants []string
+	Boots    int // of each environment
+	// Answer and Argv are the parameters of the workload boot; may be empty.
+	Answer string
+	Argv   []string
+	// Plain leaves the command line of the kernel as it is.
+	Plain        bool
+	CPUs, Memory string // "": the default
+}
+
+// RecordCell is the name of the one cell of the lab file that Record writes.
+const RecordCell = "boot"
+
+// initcalls makes Linux log every function that it calls while it boots, into a buffer
+// that holds all of them, and record the processes.
+const initcalls = "initcall_debug log_buf_len=4M " +
+	"trace_event=sched:sched_process_fork,sched:sched_process_exec,sched:sched_process_exit"
+
+// optAppend is the option of drivers that adds words to the command line of a kernel.
+const optAppend = "append"
+
+// booted is a contender of Record.
+type booted struct {
+	name    string
+	env     Env
+	options param.Values
+	words   map[string]string // option → the flag that it comes from
+}
+
+// Record writes the lab file for recording boots. The first environment is the baseline.
+// An error is of kind fault.Invalid and names the argument or flag.
+func Record(r RecordRequest, cat manifest.Catalogue) (File, error) {
+	all, err := r.contenders(cat)
+	if err != nil {
+		return File{}, err
+	}
+	f := File{words: map[string]string{"cpus": "--cpus", "memory": "--memory", "answer": "--answer",
+		"argv": "the command"}}
+	w := &writer{}
+	w.quote(r.Line)
+	w.own("schema: "+manifest.Schema, "name: boot", "", "contenders:")
+	for _, c := range all {
+		w.put(origin{c.env.word, "name"}, "  - name: %s", c.name)
+		c.env.put(w)
+		for _, key := range slices.Sorted(maps.Keys(c.options)) {
+			w.put(origin{c.words[key], key}, "    %s: %s", key, scalar(c.options[key]))
+		}
+	}
+	w.own("baseline: " + all[0].name)
+	Request{CPUs: r.CPUs, Memory: r.Memory}.writeDefaults(w)
+	w.own("", "cells:", "  - name: "+RecordCell, "    workload: boot", "    params:", "      record: true")
+	if r.Answer != "" {
+		w.put(origin{"--answer", "answer"}, "      answer: %s", scalar(r.Answer))
+	}
+	if len(r.Argv) > 0 {
+		w.put(origin{"the command after --", argvKey}, "      argv: %s", sequence(r.Argv))
+	}
+	w.own("    primary: [ready]", "")
+	w.comment("", "Every trial boots an environment of its own. The one that a run creates in addition only waits.")
+	w.own("design:", "  instances: run", "  mirror: false", fmt.Sprintf("  looks: [%d]", r.Boots))
+	f.Text, f.lines = []byte(w.text.String()), w.lines
+	return f, nil
+}
+
+// variant is what --variant says of one name.
+type variant struct {
+	name    string
+	options param.Values
+	words   map[string]string // as in booted
+}
+
+// variants reads --variant. The first variant is the environment as it is.
+func (r RecordRequest) variants() ([]variant, error) {
+	all := []variant{{}}
+	for _, text := range r.Variants {
+		name, rest, ok := strings.Cut(text, ":")
+		if name = slug(name); !ok || name == "" {
+			return nil, fault.WithFix(fault.New(fault.Invalid, "--variant %s has no name and no option", yamltree.Show(text)),
+				"write NAME:OPTION=VALUE")
+		}
+		options, words, err := optionsOf("--variant", []string{rest})
+		if err != nil {
+			return nil, err
+		}
+		i := slices.IndexFunc(all, func(v variant) bool { return v.name == name })
+		if i < 0 {
+			i, all = len(all), append(all, variant{name, param.Values{}, map[string]string{}})
+		}
+		maps.Copy(all[i].options, options)
+		maps.Copy(all[i].words, words)
+	}
+	return all, nil
+}
+
+// contenders are every environment as it is, and with every variant.
+func (r RecordRequest) contenders(cat manifest.Catalogue) ([]booted, error) {
+	shared, words, err := optionsOf("--option", r.Options)
+	if err != nil {
+		return nil, err
+	}
+	variants, err := r.variants()
+	if err != nil {
+		return nil, err
+	}
+	var envs []Env
+	for _, text := range r.Envs {
+		e, err := parseEnv(text, argument(text), cat, shared)
+		if err != nil {
+			return nil, err
+		}
+		envs = append(envs, e)
+	}
+	if len(envs) == 0 {
+		return nil, fault.WithFix(fault.New(fault.Invalid, "nothing to boot is named"), "write an environment, such as "+
+			"microvm:"+DefaultImage)
+	}
+	names, err := envNames(envs)
+	if err != nil {
+		return nil, err
+	}
+	var out []booted
+	for i, e := range envs {
+		for _, v := range variants {
+			b := booted{name: names[i], env: e, options: param.Values{}, words: maps.Clone(words)}
+			maps.Copy(b.options, shared)
+			maps.Copy(b.options, v.options)
+			maps.Copy(b.words, v.words)
+			if v.name != "" {
+				b.name += "-" + v.name
+			}
+			b.log(r.Plain)
+			out = append(out, b)
+		}
+	}
+	for i, called := range distinct(lists.Map(out, func(b booted) string { return b.name })) {
+		out[i].name = called
+	}
+	return out, nil
+}
+
+// log makes the kernel of a contender log what it calls, if its driver can add words to
+// its command line.
+func (b *booted) log(plain bool) {
+	can := slices.ContainsFunc(b.env.driver.Options, func(s param.Spec) bool { return s.Name == optAppend })
+	if plain || !can {
+		return
+	}
+	b.options[optAppend] = strings.TrimSpace(b.options[optAppend] + " " + initcalls)
+	if b.words[optAppend] == "" {
+		b.words[optAppend] = "the recording of initcalls (see --plain)"
+	}
+}
+
+// optionsOf reads NAME=VALUE.
+func optionsOf(flag string, texts []string) (param.Values, map[string]string, error) {
+	out, words := param.Values{}, map[string]string{}
+	for _, text := range texts {
+		name, value, ok := strings.Cut(text, "=")
+		if !ok || name == "" {
+			return nil, nil, fault.WithFix(fault.New(fault.Invalid, "%s %s is not an option with a value", flag,
+				yamltree.Show(text)), "write NAME=VALUE; see bakeoff list drivers")
+		}
+		out[name], words[name] = value, flag+" "+yamltree.Show(text)
+	}
+	return out, words, nil
+}

@@ -1,0 +1,69 @@
+package compose
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/lab/plan"
+)
+
+// Each request stands for a lab file below testdata/record, which is valid and can be
+// planned.
+func TestRecord(t *testing.T) {
+	cat := catalogue()
+	for name, r := range map[string]RecordRequest{
+		"one": {Line: []string{"bakeoff", "boot", "record", "microvm:debian:bookworm"},
+			Envs: []string{"microvm:debian:bookworm"}, Boots: 5},
+		"variants": {Envs: []string{"microvm:debian:bookworm", "firecracker:debian:bookworm"}, Boots: 3,
+			CPUs: "2", Memory: "1GiB",
+			Variants: []string{"Self Tests:append=cryptomgr.notests=0", "self-tests:boot-timeout=3m0s"},
+			Options:  []string{"boot-timeout=2m0s"}, Answer: "http:80/", Argv: []string{"server", "-p 80"}},
+		"own": {Envs: []string{"microvm"}, Options: []string{"kernel=/k", "initrd=/i", "append=a=b"}, Boots: 1, Plain: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f, err := Record(r, cat)
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, filepath.Join("testdata", "record", name+".yaml"), f.Text)
+			lab, err := f.Load(cat)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := plan.Expand(lab, cat, 1, "test"); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestRecordMistakes(t *testing.T) {
+	cat := catalogue()
+	for says, r := range map[string]RecordRequest{
+		"nothing to boot is named":                      {},
+		`argument "microvm" has no image`:               {Envs: []string{"microvm"}},
+		"--option kernel is not an option with a value": {Envs: []string{"microvm"}, Options: []string{"kernel"}},
+		`--variant "x" has no name and no option`:       {Envs: []string{"host"}, Variants: []string{"x"}},
+		`--variant y is not an option with a value`:     {Envs: []string{"host"}, Variants: []string{"x:y"}},
+		"is the same environment as":                    {Envs: []string{"host", "host"}},
+		`there is no driver "no-such"`:                  {Envs: []string{"no-such"}},
+	} {
+		r.Boots = 1
+		_, err := Record(r, cat)
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(strings.ReplaceAll(err.Error(), `"`, ""),
+			strings.ReplaceAll(says, `"`, "")) {
+			t.Errorf("%s: %v", says, err)
+		}
+	}
+	// A wrong option is named as it was typed.
+	r := RecordRequest{Envs: []string{"microvm:debian:bookworm"}, Options: []string{"machin=q35"}, Boots: 1}
+	f, err := Record(r, cat)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.Load(cat); err == nil || !strings.Contains(err.Error(), "--option") {
+		t.Errorf("got %v", err)
+	}
+}

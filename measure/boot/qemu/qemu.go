@@ -1,0 +1,188 @@
+// Package qemu is the source of what QEMU writes when it traces how the firmware reads
+// the kernel: when the processor started, and when the firmware gave control away.
+package qemu
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strconv"
+
+	"bakeoff/base/fault"
+	"bakeoff/measure/boot"
+)
+
+// New returns the source.
+func New() boot.Source { return source{} }
+
+type source struct{}
+
+const name = "qemu"
+
+// Doc implements boot.Source.
+func (source) Doc() boot.SourceDoc {
+	return boot.SourceDoc{
+		Name:  name,
+		Reads: "the trace of QEMU with times",
+		Get:   "qemu-system-x86_64 -msg timestamp=on -trace 'fw_cfg_*' -trace pic_ioport_write … 2> FILE",
+		Says: "The start of the processor is between the last event of the thread that prepares the machine and the first " +
+			"of a processor. The firmware gives control to the kernel right after it has read the last part of the " +
+			"kernel, its command line or its RAM disk, and before the next event of the processor. A kernel that " +
+			"a boot loader reads from a disk is not seen.",
+	}
+}
+
+// event is the beginning of a line: thread, seconds and microseconds of Unix time, name.
+var event = regexp.MustCompile(`^([0-9]{1,10})@([0-9]{1,11})\.([0-9]{6}):([a-z0-9_]+)(.*)$`)
+
+var recognized = regexp.MustCompile(`(?m)^[0-9]{1,10}@[0-9]{1,11}\.[0-9]{6}:(fw_cfg|pic_ioport)_`)
+
+// Recognizes implements boot.Source.
+func (source) Recognizes(head []byte) bool { return recognized.Match(head) }
+
+// Read implements boot.Source.
+func (source) Read(file string, data []byte) (boot.Recording, error) {
+	r, _, err := Read(file, data)
+	return r, err
+}
+
+// entry is one event.
+type entry struct {
+	thread string
+	at     int64 // microseconds since the first event
+	name   string
+	key    int64 // of fw_cfg_select; -1 for other events
+}
+
+// Read reads a log. startNS is the time of its first event on the host's clock, in
+// nanoseconds of Unix time: the recording's clock is 0 then.
+func Read(file string, data []byte) (r boot.Recording, startNS int64, err error) {
+	if err := boot.CheckSize(file, data); err != nil {
+		return boot.Recording{}, 0, err
+	}
+	events, start, back, err := parse(file, data)
+	if err != nil {
+		return boot.Recording{}, 0, err
+	}
+	r = boot.Recording{
+		Schema: boot.Schema,
+		Clocks: []boot.Clock{{Name: "host", Source: name, Hz: 1e6, UncertaintyNS: boot.Exact()}},
+		Tracks: []boot.Track{{Name: "firmware", Parent: -1, Kind: boot.KindFirmware}},
+		Spans:  []boot.Span{}, Marks: []boot.Mark{},
+	}
+	if back {
+		r.Notes = append(r.Notes, boot.Note{Source: name, Text: "The clock of the host was set back while QEMU started. " +
+			"The marks may be wrong by that."})
+	}
+	vcpu, ok := processor(events)
+	if ok {
+		r.Marks = append(r.Marks, vcpu)
+	}
+	done, found := entered(events)
+	if found {
+		kernel := done
+		kernel.Name = boot.MarkKernel
+		r.Marks = append(r.Marks, done, kernel)
+	}
+	if ok && found && done.At >= vcpu.At {
+		r.Spans = append(r.Spans, boot.Span{Name: "firmware", Parent: -1, Start: vcpu.At, End: done.At})
+	}
+	if len(r.Marks) == 0 {
+		return boot.Recording{}, 0, fault.New(fault.Invalid, "%s:1: no processor read anything over fw_cfg; "+
+			"trace fw_cfg_select, or the machine did not start", file)
+	}
+	boot.SortMarks(&r)
+	return r, start * 1000, nil
+}
+
+// parse reads the events. Lines that are none are messages of QEMU. start is the time of
+// the first in microseconds.
+func parse(file string, data []byte) (events []entry, start int64, back bool, err error) {
+	line := 0
+	for text := range bytes.Lines(data) {
+		line++
+		if len(text) > boot.MaxLine {
+			return nil, 0, false, fault.New(fault.Invalid, "%sthe line has more than %d bytes; it is not a trace of QEMU",
+				boot.At(file, line), boot.MaxLine)
+		}
+		m := event.FindSubmatch(bytes.TrimRight(text, "\r\n"))
+		if m == nil {
+			continue
+		}
+		s, _ := strconv.ParseInt(string(m[2]), 10, 64) // bounded by the pattern
+		us, _ := strconv.ParseInt(string(m[3]), 10, 64)
+		e := entry{thread: string(m[1]), at: s*1e6 + us, name: string(m[4]), key: key(m[5])}
+		if len(events) == 0 {
+			start = e.at
+		}
+		e.at -= start
+		if n := len(events); n > 0 && e.at < events[n-1].at {
+			back, e.at = true, events[n-1].at
+		}
+		events = append(events, e)
+	}
+	if len(events) == 0 {
+		return nil, 0, false, fault.New(fault.Invalid, "%s:1: no line has the form THREAD@SECONDS.MICROSECONDS:EVENT; "+
+			"start QEMU with -msg timestamp=on -trace 'fw_cfg_*'", file)
+	}
+	return events, start, back, nil
+}
+
+var keyed = regexp.MustCompile(`\bkey 0x([0-9a-f]{1,4})\b`)
+
+// key is the number of what is selected.
+func key(rest []byte) int64 {
+	m := keyed.FindSubmatch(rest)
+	if m == nil {
+		return -1
+	}
+	n, _ := strconv.ParseInt(string(m[1]), 16, 64)
+	return n
+}
+
+// processor is the start of the processor: after the last event of the first thread and
+// before the first event of another one.
+func processor(events []entry) (boot.Mark, bool) {
+	for i, e := range events {
+		if e.thread == events[0].thread {
+			continue
+		}
+		half := float64(e.at-events[i-1].at) / 2 * 1000
+		return boot.Mark{Name: boot.MarkVCPU, At: (e.at + events[i-1].at) / 2, UncertaintyNS: &half,
+			How: "between QEMU's last preparation and the first request of the firmware"}, true
+	}
+	return boot.Mark{}, false
+}
+
+// kernelKeys are those of fw_cfg under which QEMU offers a kernel, its command line and
+// its RAM disk.
+//
+// Source: include/standard-headers/linux/qemu_fw_cfg.h of QEMU.
+func kernelKey(k int64) bool {
+	return k == 0x07 || k == 0x08 || k >= 0x0a && k <= 0x0b || k >= 0x10 && k <= 0x18
+}
+
+// entered is when the firmware gave control away: right after it had selected the last
+// part of the kernel, and before the next event of a processor.
+func entered(events []entry) (boot.Mark, bool) {
+	last := -1
+	for i, e := range events {
+		if e.thread != events[0].thread && e.name == "fw_cfg_select" && kernelKey(e.key) {
+			last = i
+		}
+	}
+	if last < 0 {
+		return boot.Mark{}, false
+	}
+	m := boot.Mark{Name: boot.MarkFirmware, At: events[last].at,
+		How: "the firmware read the last part of the kernel, and gave control away"}
+	for _, e := range events[last+1:] {
+		if e.thread != events[0].thread {
+			late := float64(e.at-events[last].at) * 1000
+			m.UncertaintyNS = &late
+			m.How += fmt.Sprintf(" before %s", e.name)
+			break
+		}
+	}
+	return m, true
+}

@@ -1,0 +1,210 @@
+package boot
+
+import (
+	"fmt"
+	"slices"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/strictjson"
+	model "bakeoff/measure/boot"
+	"bakeoff/measure/boot/qemu"
+	"bakeoff/measure/workload"
+)
+
+// Marks is the blob of a trial: nanoseconds on the controller's clock since the request
+// for the environment.
+type Marks struct {
+	Schema string `json:"schema"`
+	// Ready: its driver says that it is ready.
+	ReadyNS int64 `json:"ready_ns"`
+	// Left and Gone: its removal began and ended.
+	LeftNS int64 `json:"left_ns"`
+	GoneNS int64 `json:"gone_ns"`
+	// Counts are readings of the instruction clock in the order of the boot, the end of
+	// the boot last; empty on other clocks.
+	Counts []Count `json:"counts,omitempty"`
+	// Moments are what was seen of the boot. Absent says of a moment by its name why it
+	// is not known.
+	Moments []Moment          `json:"moments,omitempty"`
+	Absent  map[string]string `json:"absent,omitempty"`
+	// Unrecorded says in a sentence why nothing of the system inside was recorded although
+	// the parameter record asked for it.
+	Unrecorded string `json:"unrecorded,omitempty"`
+	// Log places the blob Log on the controller's clock.
+	Log *LogClock `json:"log,omitempty"`
+}
+
+// Count is a moment on the instruction clock.
+type Count struct {
+	Name string `json:"name"`
+	At   int64  `json:"at"` // instructions since the first one of the machine
+}
+
+// instructions is the length of the boot on the instruction clock; 0 on other clocks.
+func (m Marks) instructions() int64 {
+	if len(m.Counts) == 0 {
+		return 0
+	}
+	return m.Counts[len(m.Counts)-1].At
+}
+
+// Moment is something that happened while the environment came up.
+type Moment struct {
+	Name string `json:"name"` // as marks of package measure/boot
+	AtNS int64  `json:"at_ns"`
+	// UncertaintyNS is the greatest error of AtNS; null if it is unknown.
+	UncertaintyNS *int64 `json:"uncertainty_ns"`
+	How           string `json:"how,omitempty"`
+}
+
+// LogClock is a reading of the clock of the log.
+type LogClock struct {
+	// UnixNS was the clock of the host when the environment was requested, at most
+	// UncertaintyNS off.
+	UnixNS        int64 `json:"unix_ns"`
+	UncertaintyNS int64 `json:"uncertainty_ns"`
+	// Lost tells that the end of the log is missing.
+	Lost bool `json:"lost,omitempty"`
+}
+
+const (
+	// Schema is that of Marks, and Blob their name. Earlier programs wrote SchemaV1,
+	// which has no moments.
+	Schema   = "bakeoff/boot/v2"
+	SchemaV1 = "bakeoff/boot/v1"
+	Blob     = "marks.json"
+	// Log is the blob with what the hypervisor wrote, System that with what the system
+	// inside recorded, a wire.BootLog.
+	Log    = "hypervisor.log"
+	System = "boot-log.json"
+)
+
+// Marks of this workload, besides those of package measure/boot.
+const (
+	MarkAsked = "environment requested"
+	MarkReady = "environment ready"
+	// MarkClock is when the monotonic clock of the guest was 0: when its kernel begins to
+	// keep time.
+	MarkClock  = "guest clock zero"
+	MarkSerial = "first serial byte"
+)
+
+// Bounds of the blobs.
+const (
+	maxMoments = 64
+	maxText    = 1000 // bytes of a name or a reason
+)
+
+// trial is what a trial says of the boot.
+type trial struct {
+	marks Marks
+	host  model.Recording // its marks, on the controller's clock
+}
+
+// read reads the blobs of a trial.
+func read(raw workload.Raw) (trial, error) {
+	b, ok := raw[Blob]
+	if !ok {
+		return trial{}, fault.New(fault.Invalid, "%s: %w", Blob, workload.ErrNoBlob)
+	}
+	var t trial
+	if err := strictjson.Decode(b, &t.marks); err != nil {
+		return trial{}, fault.New(fault.Invalid, "%s: %w", Blob, err)
+	}
+	if err := t.marks.check(); err != nil {
+		return trial{}, fault.New(fault.Invalid, "%s: %w", Blob, err)
+	}
+	var err error
+	t.host, err = t.marks.recording(raw[Log])
+	return t, err
+}
+
+func (m Marks) check() error {
+	switch {
+	case m.Schema != Schema && m.Schema != SchemaV1:
+		return fmt.Errorf("schema is %q, but this program reads %q", m.Schema, Schema)
+	case !(0 < m.ReadyNS && m.ReadyNS <= m.LeftNS && m.LeftNS < m.GoneNS):
+		return fmt.Errorf("times are not ascending: %d %d %d", m.ReadyNS, m.LeftNS, m.GoneNS)
+	case len(m.Moments) > maxMoments || len(m.Absent) > maxMoments:
+		return fmt.Errorf("more than %d moments", maxMoments)
+	case m.Log != nil && m.Log.UncertaintyNS < 0:
+		return fmt.Errorf("the uncertainty of the log is negative")
+	}
+	last := int64(0)
+	for _, c := range m.Counts {
+		if c.At <= last {
+			return fmt.Errorf("the counts are not ascending at %d", c.At)
+		}
+		last = c.At
+	}
+	for _, x := range m.Moments {
+		if x.Name == "" || len(x.Name) > maxText || len(x.How) > maxText || x.UncertaintyNS != nil && *x.UncertaintyNS < 0 {
+			return fmt.Errorf("moment %.40q is impossible", x.Name)
+		}
+	}
+	return nil
+}
+
+// recording is the marks on the controller's clock, with those of the log.
+func (m Marks) recording(log []byte) (model.Recording, error) {
+	r := model.Recording{Schema: model.Schema, Tracks: []model.Track{}, Spans: []model.Span{},
+		Clocks: []model.Clock{{Name: "host", Source: "bakeoff", Hz: 1e9, UncertaintyNS: model.Exact()}},
+		Marks: []model.Mark{{Name: MarkAsked, UncertaintyNS: model.Exact(), How: "bakeoff asked for the environment"},
+			{Name: MarkReady, At: m.ReadyNS, UncertaintyNS: model.Exact(), How: "its driver said that it is ready"}}}
+	for _, x := range m.Moments {
+		mark := model.Mark{Name: x.Name, At: x.AtNS, How: x.How}
+		if x.UncertaintyNS != nil {
+			u := float64(*x.UncertaintyNS)
+			mark.UncertaintyNS = &u
+		}
+		r.Marks = append(r.Marks, mark)
+	}
+	if m.Log != nil && len(log) > 0 {
+		of, start, err := qemu.Read(Log, log)
+		if err != nil {
+			return r, err
+		}
+		of.Marks = slices.DeleteFunc(of.Marks, func(k model.Mark) bool { return m.Absent[k.Name] != "" })
+		at := float64(start - m.Log.UnixNS)
+		off := float64(m.Log.UncertaintyNS)
+		if r, err = model.Merge(r, of, model.Pair{After: at - off, Before: at + off, At: 0}); err != nil {
+			return r, fault.Op(Log, err)
+		}
+		if m.Log.Lost {
+			r.Notes = append(r.Notes, model.Note{Source: "qemu", Lost: true, Text: "QEMU wrote more events than are kept."})
+		}
+	}
+	model.SortMarks(&r)
+	return r, nil
+}
+
+// between is the time between two marks in seconds, or why it is not known.
+func (t trial) between(from, to string) (seconds float64, why string) {
+	a, why := t.mark(from)
+	if why != "" {
+		return 0, why
+	}
+	b, why := t.mark(to)
+	if why != "" {
+		return 0, why
+	}
+	took := t.host.NS(b.Clock, b.At) - t.host.NS(a.Clock, a.At)
+	if took <= 0 {
+		return 0, "the marks are less apart than their uncertainty: " + from + ", " + to
+	}
+	return took / 1e9, ""
+}
+
+// mark is the mark called name, or why there is none.
+func (t trial) mark(name string) (model.Mark, string) {
+	i := slices.IndexFunc(t.host.Marks, func(m model.Mark) bool { return m.Name == name })
+	switch why := t.marks.Absent[name]; {
+	case i >= 0:
+		return t.host.Marks[i], ""
+	case why != "":
+		return model.Mark{}, why
+	case t.marks.Schema == SchemaV1:
+		return model.Mark{}, "the program that made this run did not look for it"
+	}
+	return model.Mark{}, "nothing was seen of the mark: " + name
+}

@@ -1,0 +1,160 @@
+package boot
+
+import (
+	"fmt"
+	"slices"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/lists"
+	"bakeoff/base/safetext"
+	"bakeoff/base/strictjson"
+	model "bakeoff/measure/boot"
+	sources "bakeoff/measure/boot/all"
+	"bakeoff/measure/workload"
+	"bakeoff/reach/wire"
+)
+
+// Blobs are the names of the blobs that Recording reads.
+func Blobs() []string { return []string{Blob, Log, System} }
+
+// Recording is all that a trial says of the boot, on the controller's clock: what was
+// seen from outside, and what the system inside recorded. A record that cannot be read
+// or placed is a note.
+func Recording(raw workload.Raw) (model.Recording, error) {
+	t, err := read(raw)
+	if err != nil {
+		return model.Recording{}, err
+	}
+	r := t.host
+	if why := t.marks.Unrecorded; why != "" {
+		r.Notes = append(r.Notes, model.Note{Source: "bakeoff", Lost: true, Text: why})
+	}
+	b, ok := raw[System]
+	if !ok {
+		return r, nil
+	}
+	logs, err := ParseSystem(b)
+	if err != nil {
+		return r, err
+	}
+	clock, why := t.mark(MarkClock)
+	for _, l := range logs.Logs {
+		of, err := Read(l)
+		if err == nil {
+			r, err = add(r, of, clock, why)
+		}
+		if err != nil {
+			r.Notes = append(r.Notes, unusable(l, err))
+		}
+	}
+	return r, model.Check(System, r)
+}
+
+// unusable is the note about a record that is not in the recording.
+func unusable(l wire.SystemLog, err error) model.Note {
+	return model.Note{Source: l.Source, Lost: true, Text: "The record of the system cannot be used: " +
+		safetext.Clip(safetext.Line(err.Error()), 400) + "."}
+}
+
+// OfSystem is what a running machine recorded about its last boot, on its monotonic
+// clock. If nothing can be placed on that clock, it is the first record on its own.
+func OfSystem(logs wire.BootLog) (model.Recording, error) {
+	var out, alone *model.Recording
+	var lost []model.Note
+	var last error
+	base := model.Recording{Schema: model.Schema, Tracks: []model.Track{}, Spans: []model.Span{}, Marks: []model.Mark{},
+		Clocks: []model.Clock{{Name: "monotonic", Source: "bakeoff", Hz: 1e9, UncertaintyNS: model.Exact()}}}
+	for _, l := range logs.Logs {
+		of, err := Read(l)
+		if err == nil {
+			on := base
+			if out != nil {
+				on = *out
+			}
+			var merged model.Recording
+			if merged, err = add(on, of, model.Mark{UncertaintyNS: model.Exact()}, ""); err == nil {
+				out = &merged
+				continue
+			}
+			if alone == nil {
+				alone = &of
+			}
+		}
+		lost, last = append(lost, unusable(l, err)), err
+	}
+	switch {
+	case out != nil:
+		out.Notes = append(out.Notes, lost...)
+	case alone != nil:
+		out = alone
+	case last != nil:
+		return model.Recording{}, fault.WithFix(fault.New(fault.NotFound, "the machine has no record of its boot: %w", last),
+			"as root, the log of the kernel can be read")
+	default:
+		return model.Recording{}, fault.New(fault.NotFound, "the machine has no record of its boot")
+	}
+	return *out, model.Check(System, *out)
+}
+
+// ParseSystem reads the output of `bakeoff-agent boot-log`.
+func ParseSystem(b []byte) (wire.BootLog, error) {
+	var l wire.BootLog
+	if len(b) > wire.MaxBootLog {
+		return l, fault.New(fault.Invalid, "%s: longer than %d bytes", System, wire.MaxBootLog)
+	}
+	if err := strictjson.Decode(b, &l); err != nil {
+		return l, fault.New(fault.Invalid, "%s: %w", System, err)
+	}
+	if l.Schema != wire.BootLogSchema {
+		return l, fault.New(fault.Invalid, "%s: schema is %q, but this program reads %q", System, l.Schema,
+			wire.BootLogSchema)
+	}
+	return l, nil
+}
+
+// Read reads one record of a system on its own clock.
+func Read(l wire.SystemLog) (model.Recording, error) {
+	if l.Error != "" {
+		return model.Recording{}, fault.New(fault.NotFound, "%s", l.Error)
+	}
+	text := []byte(l.Text)
+	found := model.Recognize(sources.Sources(), text[:min(len(text), model.HeadBytes)])
+	if len(found) == 0 {
+		return model.Recording{}, fault.New(fault.Unsupported, "this program cannot read the record %q", l.Source)
+	}
+	return found[0].Read(l.Source, text) // the source that reads most of it
+}
+
+// add merges a record of a system into r. clock is when the system's monotonic clock was
+// 0; why says why that is not known.
+func add(r, of model.Recording, clock model.Mark, why string) (model.Recording, error) {
+	var pairs []model.Pair
+	on := r
+	if k, ok := monotonic(of); ok && why == "" && clock.UncertaintyNS != nil && k.UncertaintyNS != nil {
+		zero, off := r.NS(clock.Clock, clock.At), *clock.UncertaintyNS+*k.UncertaintyNS
+		pairs = append(pairs, model.Pair{At: k.OffsetNS, After: zero - off, Before: zero + off})
+		// The agent reads its clock some time after the kernel has started it.
+		on.Marks = slices.Clone(r.Marks)
+		on.Marks = slices.DeleteFunc(on.Marks, func(m model.Mark) bool {
+			return m.Name == model.MarkUserland && has(of, m.Name)
+		})
+	}
+	merged, err := model.Merge(on, of, pairs...)
+	if err == nil {
+		return merged, nil
+	}
+	if why != "" {
+		err = fmt.Errorf("%w (the clock of the guest cannot be placed: %s)", err, why)
+	}
+	return r, err
+}
+
+// monotonic is the monotonic clock of the system in a record. Its offset is the reading
+// of the record's own clock when it was 0.
+func monotonic(r model.Recording) (model.Clock, bool) {
+	return lists.Find(r.Clocks, func(c model.Clock) bool { return c.Name == "monotonic" })
+}
+
+func has(r model.Recording, mark string) bool {
+	return slices.ContainsFunc(r.Marks, func(m model.Mark) bool { return m.Name == mark })
+}
