@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"bakeoff/lab/manifest"
@@ -64,5 +65,21 @@ func TestWrittenCatalogue(t *testing.T) {
 	other, _ := json.Marshal(b)
 	if string(one) != string(other) {
 		t.Errorf("the written catalogue gives %s, the drivers %s", one, other)
+	}
+}
+
+// Options of drivers are keys of a contender, so none has the name of a key that all
+// contenders have: a lab file could not set it.
+func TestOptionsAreNoKeysOfContenders(t *testing.T) {
+	cat := trial.CatalogueOf(drivers.Drivers(), workloads.Parsers())
+	for _, d := range cat.Drivers {
+		for _, o := range d.Options {
+			// The driver host has no options.
+			text := "schema: bakeoff/lab/v1\nname: a\ncontenders: [{name: a, driver: host, " + o.Name + ": x}]\n"
+			_, err := manifest.Parse("bakeoff.yaml", []byte(text), cat, "")
+			if err == nil || !strings.Contains(err.Error(), "unknown key \""+o.Name+"\" in contenders") {
+				t.Errorf("driver %s: its option %s is a key that all contenders have: %v", d.Name, o.Name, err)
+			}
+		}
 	}
 }

@@ -55,6 +55,7 @@ func TestGuestRecordsItsBoot(t *testing.T) {
 	if began := p.Before + float64(in.Boot.StartedNS); began < userland {
 		t.Errorf("init began at %v, and the kernel started it at %v", began, userland)
 	}
-	t.Logf("%d spans on %d tracks; userland after %.3f s; clocks known to %.0f µs", len(r.Spans), len(r.Tracks), userland/1e9,
+	t.Logf("%d spans on %d tracks; userland after %.3f s; clocks known to %.0f µs", len(r.Spans), len(r.Tracks),
+		userland/1e9,
 		(p.Before-p.After)/2e3)
 }

@@ -66,11 +66,11 @@ func TestOwnGuestIsRefused(t *testing.T) {
 		"modules": {nil, param.Values{optDisk: "/d", optKernel: "/k", optModules: "/m"}, "modules",
 			"remove modules"},
 		"relative":                    {nil, param.Values{optDisk: "d"}, "disk must be an absolute path", ""},
-		"volume of an unknown system": {memory, boots, "it can have volumes", "system: linux"},
+		"volume of an unknown system": {memory, boots, "it can have volumes", "guest-system: linux"},
 		"setting of an unknown system": {func(s *driver.Spec) { s.Tuning = map[string]string{"a.b": "1"} }, boots,
-			"it can have tuning", "system: linux"},
+			"it can have tuning", "guest-system: linux"},
 		"network of an unknown system": {func(s *driver.Spec) { s.Network = network }, boots,
-			"it can have the experiment's network", "system: linux"},
+			"it can have the experiment's network", "guest-system: linux"},
 		"all of Linux":  {everything, with(optSystem, systemLinux), "", ""},
 		"disk of Linux": {ext4, with(optSystem, systemLinux), "", ""},
 		"all of NetBSD": {everything, with(optSystem, systemNetBSD), "", ""},
@@ -91,7 +91,7 @@ func TestOwnGuestIsRefused(t *testing.T) {
 		"a long name": {func(s *driver.Spec) { *s = ordinary() }, param.Values{optRAMDisk: "/d",
 			optPartition: strings.Repeat("a", 37)}, "not a name in a GPT", "36"},
 		"system of an image": {func(s *driver.Spec) { *s = ordinary() }, param.Values{optSystem: systemLinux},
-			"the guest of an image is Linux", "remove system"},
+			"the guest of an image is Linux", "remove guest-system"},
 		"dial of an image": {func(s *driver.Spec) { *s = ordinary() }, param.Values{optChannel: channelDial},
 			"answers on a virtio port", "remove channel"},
 	} {
@@ -160,7 +160,7 @@ func TestKernelSaysWhatItsGuestIsRefused(t *testing.T) {
 	}
 	spec.Options[optSystem] = systemFreeBSD
 	if err := on.ValidateOn(t.Context(), local.Conn{}, spec); !fault.Is(err, fault.Invalid) ||
-		fault.Fix(err) != "remove system" {
+		fault.Fix(err) != "remove guest-system" {
 		t.Errorf("a contradiction: %v", err)
 	}
 }

@@ -67,7 +67,8 @@ func (in *Instance) initialRAMDisk(ctx context.Context, m machine, o options) (w
 	// The kernel has the RAM disk twice while it unpacks it.
 	if need := unit.Bytes(2*size) + minMemory; need > in.Spec.Memory {
 		mib := (need + unit.MiB - 1) / unit.MiB * unit.MiB
-		return q, fault.WithFix(fault.New(fault.Invalid, "%s: the guest has %v of memory, and needs %v to load %s", optRAMDisk,
+		return q, fault.WithFix(fault.New(fault.Invalid, "%s: the guest has %v of memory, and needs %v to load %s",
+			optRAMDisk,
 			in.Spec.Memory, mib, o.ramDisk), "write memory: "+mib.String())
 	}
 	return q, nil

@@ -149,7 +149,7 @@ func TestGuestIsNotSetUp(t *testing.T) {
 		says   []string
 	}{
 		"another system": {&recorder{system: systemFreeBSD}, nil, fault.Invalid,
-			[]string{"the guest runs freebsd, not netbsd", "write system: freebsd"}},
+			[]string{"the guest runs freebsd, not netbsd", "write guest-system: freebsd"}},
 		"an older agent": {&recorder{older: true}, nil, fault.Invalid, []string{"of an older release", "copy the agent"}},
 		"its kernel refuses": {&recorder{system: systemNetBSD, fails: fault.New(fault.NotFound,
 			"setting kern.maxfiles = 4096: no such file")}, nil, fault.Subject, []string{"setting kern.maxfiles = 4096"}},

@@ -15,7 +15,7 @@ import (
 
 // The option system and its values, as in GOOS.
 const (
-	optSystem     = "system"
+	optSystem     = "guest-system"
 	systemAuto    = "auto"
 	systemLinux   = "linux"
 	systemNetBSD  = "netbsd"
