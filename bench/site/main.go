@@ -87,8 +87,7 @@ func run(posts, rounds int, bakeoff, hugo string) error {
 // again measures builds after no change, and after a change of one post.
 func again(ours, bakeoff string) error {
 	// The first of these builds reads files that are too new to trust their times.
-	for _, what := range []string{"second build", "no change", "no change", "no change", "one post", "one post",
-		"one post"} {
+	for _, what := range []string{"second build", "no change", "no change", "no change", "one post", "one post", "one post"} {
 		if what == "one post" {
 			f, err := os.OpenFile(filepath.Join(ours, "src", "post-00007.md"), os.O_APPEND|os.O_WRONLY, 0)
 			if err != nil {
@@ -185,12 +184,7 @@ func write(ours, theirs string, posts int) error {
 		our := fmt.Sprintf("---\ntitle: Post number %d\ndate: %s\ntags: tag%02d, tag%02d, tag%02d\nslug: %s\n---\n\n%s", i,
 			date.Format("2006-01-02 15:04:05 -0700"), tags[0], tags[1], tags[2], name, body)
 		their := fmt.Sprintf("---\ntitle: Post number %d\ndate: %s\ntags: [tag%02d, tag%02d, tag%02d]\nslug: %s\n---\n\n%s",
-<<<<<<< HEAD
 			i, date.Format(time.RFC3339), tags[0], tags[1], tags[2], name, body)
-=======
-			i,
-			date.Format(time.RFC3339), tags[0], tags[1], tags[2], name, body)
->>>>>>> dd4aabc9 (qemu: call the option of a guest's system guest-system; wrap lines)
 		if err := os.WriteFile(filepath.Join(ours, "src", name+".md"), []byte(our), 0o644); err != nil {
 			return err
 		}
