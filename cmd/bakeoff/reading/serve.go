@@ -8,12 +8,14 @@ import (
 	"net"
 	"net/http"
 	"path"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lock"
 	"bakeoff/base/shell"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/store"
@@ -22,32 +24,38 @@ import (
 func (a reader) serve() *cobra.Command {
 	var port int
 	c := &cobra.Command{
-		Use:   "serve RUN",
-		Short: "Serve the page of a run to a browser on this machine",
+		Use:   "serve RUN|FOLDER",
+		Short: "Serve runs to a browser on this machine, also while they go on",
 		Long: `serve serves the page of a run and the files that it links to, on 127.0.0.1
-only. Ctrl-C ends it. The page is also a plain file: RUN/report/index.html works
+only. Ctrl-C ends it. While the run goes on it shows the progress and the estimates so
+far; verdicts come at the planned numbers of blocks only. For a folder with several
+runs it lists them. The page is also a plain file: RUN/report/index.html works
 without a server.`,
 		Example: `  bakeoff serve runs/20260102T030405Z-quick
+  bakeoff serve runs
   bakeoff serve --port 8080 runs/20260102T030405Z-quick`,
-		Args: cli.Between(1, 1, "a run folder"),
+		Args: cli.Between(1, 1, "a run folder, or a folder of runs"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if port < 0 || port > 65535 {
 				return cli.Usage(c, fmt.Errorf("--port must be between 0 and 65535; 0 selects a free port (got %d)", port))
+			}
+			if folder := filepath.Clean(args[0]); len(RunsIn(folder)) > 1 {
+				return a.serveHere(c, &folderHandler{dir: folder, runs: map[string]http.Handler{}}, "", port)
 			}
 			run, err := openRun(args[0])
 			if err != nil {
 				return err
 			}
 			defer run.Close()
-			dir := run.Dir()
+			dir, start := run.Dir(), strings.TrimSuffix(store.ReportFile, "index.html")
 			if _, err := fs.Stat(run.FS(), store.ReportFile); err != nil {
-				return fault.WithFix(fault.New(fault.NotFound, "%s has no page", dir),
-					"run bakeoff report "+shell.Quote(dir)+" to write it")
+				if start = ""; !lock.Held(filepath.Join(dir, store.JournalFile)) {
+					return fault.WithFix(fault.New(fault.NotFound, "%s has no page", dir),
+						"run bakeoff report "+shell.Quote(dir)+" to write it")
+				}
 			}
 			a.warnUnplanned(dir)
-			ctx, stop := a.Interruptible(c.Context())
-			defer stop()
-			return a.serveRun(ctx, run.FS(), port)
+			return a.serveHere(c, liveHandler(run), start, port)
 		},
 	}
 	c.Flags().IntVar(&port, "port", 0, "`port` to listen on; 0 selects a free one")
@@ -55,13 +63,20 @@ without a server.`,
 	return c
 }
 
-func (a reader) serveRun(ctx context.Context, run fs.FS, port int) error {
+// serveHere serves a handler until a signal; start is the path to print.
+func (a reader) serveHere(c *cobra.Command, h http.Handler, start string, port int) error {
+	ctx, stop := a.Interruptible(c.Context())
+	defer stop()
+	return a.serveAt(ctx, h, start, port)
+}
+
+func (a reader) serveAt(ctx context.Context, h http.Handler, start string, port int) error {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(port)))
 	if err != nil {
 		return fault.Wrap(fault.Lab, "serve", err)
 	}
-	fmt.Fprintf(a.Out, "http://%s/%s\n", l.Addr(), strings.TrimSuffix(store.ReportFile, "index.html"))
-	srv := &http.Server{Handler: runHandler(run), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
+	fmt.Fprintf(a.Out, "http://%s/%s\n", l.Addr(), start)
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 16 << 10}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()
@@ -82,17 +97,7 @@ func (a reader) serveRun(ctx context.Context, run fs.FS, port int) error {
 // browsers on this machine, and only the page as HTML.
 func runHandler(run fs.FS) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A name that points here from elsewhere (DNS rebinding) is refused.
-		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			host = r.Host
-		}
-		if host != "127.0.0.1" && host != "localhost" {
-			http.Error(w, "use 127.0.0.1 or localhost", http.StatusMisdirectedRequest)
-			return
-		}
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			http.Error(w, "use GET or HEAD", http.StatusMethodNotAllowed)
+		if !permitted(w, r) {
 			return
 		}
 		name := strings.TrimPrefix(r.URL.Path, "/")
@@ -102,13 +107,33 @@ func runHandler(run fs.FS) http.Handler {
 			http.Redirect(w, r, "/"+report+"/", http.StatusFound)
 			return
 		case report:
-			http.Redirect(w, r, "/"+report+"/", http.StatusMovedPermanently)
+			w.Header().Set("Location", report+"/") // relative: the run may be one of several
+			w.WriteHeader(http.StatusMovedPermanently)
 			return
 		case report + "/":
 			name = store.ReportFile
 		}
 		serveFile(w, r, run, name)
 	})
+}
+
+// permitted refuses requests for another host than this machine, and methods that
+// change something.
+func permitted(w http.ResponseWriter, r *http.Request) bool {
+	// A name that points here from elsewhere (DNS rebinding) is refused.
+	host, _, err := net.SplitHostPort(r.Host)
+	if err != nil {
+		host = r.Host
+	}
+	if host != "127.0.0.1" && host != "localhost" {
+		http.Error(w, "use 127.0.0.1 or localhost", http.StatusMisdirectedRequest)
+		return false
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		http.Error(w, "use GET or HEAD", http.StatusMethodNotAllowed)
+		return false
+	}
+	return true
 }
 
 func serveFile(w http.ResponseWriter, r *http.Request, run fs.FS, name string) {
