@@ -62,7 +62,8 @@ func TestServeARunThatGoesOn(t *testing.T) {
 	}
 	writer.Close() // as kill -9 does: the lock goes, the journal has no end
 	wait(t, func() bool { return strings.Contains(get(t, h, "/live").Body.String(), "The run was interrupted") })
-	if page := get(t, h, "/live").Body.String(); strings.Contains(page, "refresh") || strings.Contains(page, "EventSource") {
+	page = get(t, h, "/live").Body.String()
+	if strings.Contains(page, "refresh") || strings.Contains(page, "EventSource") {
 		t.Error("the page of a run that does not go on refreshes itself")
 	}
 	// Resumed, it goes on for the same server.
