@@ -47,3 +47,15 @@ func TestFormatBoth(t *testing.T) {
 		}
 	}
 }
+
+func TestInstructionsHaveAllDigits(t *testing.T) {
+	for v, want := range map[float64]string{0: "0 instructions", 1: "1 instruction", 999: "999 instructions",
+		1421153544: "1,421,153,544 instructions", -1000: "-1,000 instructions"} {
+		if got := Format(v, Instruction); got != want {
+			t.Errorf("%v: got %q, want %q", v, got, want)
+		}
+	}
+	if a, b := FormatBoth(1000, 2000000, Instruction); a != "1,000 instructions" || b != "2,000,000 instructions" {
+		t.Errorf("got %q and %q", a, b)
+	}
+}
