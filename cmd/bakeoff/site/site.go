@@ -5,6 +5,7 @@ package site
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"time"
 
@@ -13,7 +14,9 @@ import (
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/cmd/bakeoff/reading"
 	"bakeoff/publish/report"
+	"bakeoff/publish/runsite"
 	"bakeoff/publish/site"
+	"bakeoff/publish/site/config"
 )
 
 // writer is what every command of this package is given.
@@ -71,13 +74,20 @@ func (w writer) build() *cobra.Command {
 		Short: "Build the site",
 		Long: `build writes the pages, feeds and indexes of a site into its output folder. It makes
 only the files whose inputs changed. It publishes a post that is dated in the future
-when its time has come: build again then, for instance every hour by cron.`,
+when its time has come: build again then, for instance every hour by cron.
+
+A folder of runs, such as runs, becomes a site of these runs: an index with a search and
+filters, and a page for each workload, contender and machine.`,
 		Example: `  bakeoff site build blog
   bakeoff site build --force blog               make every file again
   bakeoff site build --drafts --future blog     show what is not published yet
-  bakeoff site build --output /srv/www blog`,
+  bakeoff site build --output /srv/www blog
+  bakeoff site build runs                       make a site of runs`,
 		Args: cli.Between(0, 1, "a site"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if dir := folder(args); onlyRuns(dir) {
+				return w.buildRuns(dir, opt.Force, asJSON)
+			}
 			s, err := site.Open(folder(args))
 			if err != nil {
 				return err
@@ -108,6 +118,30 @@ when its time has come: build again then, for instance every hour by cron.`,
 	f.StringVar(&opt.Theme, "theme", "", "`theme` to use, instead of THEME")
 	f.BoolVar(&asJSON, "json", false, "print one line of JSON")
 	return c
+}
+
+// onlyRuns reports whether a folder holds runs, and nothing that makes it a site of posts.
+func onlyRuns(dir string) bool {
+	for _, name := range []string{config.File, config.Default().Source} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			return false
+		}
+	}
+	return runsite.Holds(dir)
+}
+
+func (w writer) buildRuns(dir string, force, asJSON bool) error {
+	sum, err := runsite.Build(dir, runsite.Option{Force: force,
+		Report: reading.PageOption(w.version, string(report.ByEstimate))})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return w.PrintJSON(sum)
+	}
+	fmt.Fprintf(w.Out, "%s: %s, %d of them read; %d files written\n", filepath.Join(dir, runsite.IndexFile),
+		plural(sum.Runs, "run"), sum.Read, sum.Written)
+	return nil
 }
 
 // tuneMemory lets the garbage collector wait while the heap is small: a build is short, and

@@ -36,7 +36,8 @@ func TestParseDate(t *testing.T) {
 func TestFromHugo(t *testing.T) {
 	for _, text := range []string{
 		"+++\ntitle = \"T: x\"\ndate = 2024-01-02T03:04:05Z\ntags = [\"a\", \"b\"]\ndraft = true\n+++\nBody {{< x >}}\n",
-		"---\ntitle: \"T: x\"\ndate: 2024-01-02T03:04:05Z\ntags: [a]\ncategories:\n  - b\ndraft: true\n---\n" +
+		"---\ntitle: \"T: x\"\ndate: 2024-01-02T03:04:05Z\ntags: [a]\n" +
+			"categories:\n  - b\ndraft: true\n---\n" +
 			"Body {{< x >}}\n",
 	} {
 		out, draft, notes, err := FromHugo([]byte(text), "t.md")
@@ -52,7 +53,8 @@ func TestFromHugo(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{"---\ntitle: a\ndate: 2025-01-01\n---\nx", "---\n", "---\ntags: [a, 'b']\nslug: ../x\n---\n",
+	for _, s := range []string{"---\ntitle: a\ndate: 2025-01-01\n---\nx", "---\n",
+		"---\ntags: [a, 'b']\nslug: ../x\n---\n",
 		"\ufeff---\r\ntitle: x\r\n---\r\n", "---\ndate: 0000-00-00\n---\n"} {
 		f.Add(s)
 	}

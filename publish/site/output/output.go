@@ -25,7 +25,11 @@ type Entry struct {
 }
 
 // Count says what a build did with its files.
-type Count struct{ Written, Kept, Removed int }
+type Count struct {
+	Written int `json:"written"`
+	Kept    int `json:"kept"`
+	Removed int `json:"removed"`
+}
 
 // Folder is the output of a site. It is safe for concurrent use.
 type Folder struct {
