@@ -17,7 +17,7 @@ var wings = map[string][]string{
 	"reach":     {"base"},
 	"provision": {"base", "reach"},
 	"measure":   {"base", "reach", "provision"},
-	"judge":     {"base", "reach/probe"},
+	"judge":     {"base", "reach/probe", "measure/boot"},
 	"lab":       {"base", "reach", "provision", "measure", "judge"},
 	"publish":   {"base", "reach/probe", "measure/boot", "judge", "lab"},
 	"cmd":       {"base", "reach", "provision", "measure", "judge", "lab", "publish"},

@@ -165,14 +165,19 @@ func (r Recording) Self() []int64 {
 		if s.Parent < 0 {
 			continue
 		}
-		mine, its := r.Clocks[s.Clock].Hz, r.Clocks[r.Spans[s.Parent].Clock].Hz
-		took := s.End - s.Start
-		if mine != its && mine > 0 && its > 0 {
-			took = int64(float64(took)*its/mine + 0.5)
-		}
-		self[s.Parent] -= took
+		self[s.Parent] -= r.Ticks(s.End-s.Start, s.Clock, r.Spans[s.Parent].Clock)
 	}
 	return self
+}
+
+// Ticks converts a duration from ticks of one clock into whole ticks of another. It stays
+// as it is if the frequency of one is unknown.
+func (r Recording) Ticks(took int64, from, to int) int64 {
+	mine, its := r.Clocks[from].Hz, r.Clocks[to].Hz
+	if mine != its && mine > 0 && its > 0 {
+		return int64(float64(took)*its/mine + 0.5)
+	}
+	return took
 }
 
 // Path is the labels of span i and of all that enclose it, the outermost first.

@@ -18,8 +18,8 @@ type Canvas struct {
 	ticks [][2]float64 // where labels of the axis stand
 }
 
-// newCanvas begins an element of the given width.
-func newCanvas(id string, width float64) *Canvas {
+// NewCanvas begins an element of the given width.
+func NewCanvas(id string, width float64) *Canvas {
 	return &Canvas{id: id, width: max(width, MinWidth), used: map[Mark]bool{}}
 }
 
@@ -164,6 +164,32 @@ func (c *Canvas) Points(xs, ys []float64, baseline bool) {
 // pointer; End closes it.
 func (c *Canvas) Begin(class, title string) {
 	c.open("g", class)
+	c.title(title)
+}
+
+// Box is a rectangle with a title and a name.
+type Box struct {
+	X, Y, W, H   float64
+	Class, Title string
+	// Data is for the script of a page: it becomes the attribute data-t.
+	Data string
+	// Name is written into the rectangle, and is short enough for it; "" for none.
+	Name string
+}
+
+// Box draws a group of a rectangle and its name.
+func (c *Canvas) Box(b Box) {
+	c.BeginData(b.Class, b.Data, b.Title)
+	c.Rect(b.X, b.Y, b.W, b.H, "")
+	if b.Name != "" {
+		c.Text(b.X+3, b.Y+b.H-5, Start, "", b.Name)
+	}
+	c.End()
+}
+
+// BeginData is Begin with the attribute data-t, for the script of a page.
+func (c *Canvas) BeginData(class, data, title string) {
+	c.open("g", class, "data-t", data)
 	c.title(title)
 }
 

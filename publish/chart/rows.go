@@ -27,7 +27,7 @@ type Rows struct {
 // NewRows begins a figure. edge is the room on each side of a narrow plot;
 // value is the room behind a wide one.
 func NewRows[R any](id string, width, edge, value float64, rows []R, label func(R) string) Rows {
-	r := Rows{Canvas: newCanvas(id, width)}
+	r := Rows{Canvas: NewCanvas(id, width)}
 	r.Narrow = r.width < phone
 	r.X0, r.X1 = edge, r.width-edge
 	if !r.Narrow {

@@ -10,7 +10,8 @@ import (
 )
 
 // textJS is what a page shows, with one space where there are several. Text that only
-// readers with JavaScript need is marked with data-script.
+// readers with JavaScript need, and a drawing that a script adapts to the width, are
+// marked with data-script.
 const textJS = `(() => {
   const copy = document.body.cloneNode(true);
   for (const e of copy.querySelectorAll('script, style, noscript, [data-script]')) e.remove();

@@ -20,11 +20,14 @@ reads recordings of its own, and the following sources, which --source names:
 ` + sourceLines() + `
 
 docs/boot.md describes each source, and how to record a boot.`,
-		Example: `  bakeoff boot export --format folded dmesg.txt | flamegraph.pl > boot.svg
+		Example: `  dmesg | bakeoff boot show -
+  bakeoff boot show dmesg.txt --html boot.html
+  bakeoff boot compare before.txt after.txt
+  bakeoff boot export --format folded dmesg.txt | flamegraph.pl > boot.svg
   bakeoff boot export --format perfetto dmesg.txt > boot.json`,
 	}
 	names := []string{}
-	for _, sub := range append([]*cobra.Command{a.bootExport()}, more...) {
+	for _, sub := range append([]*cobra.Command{a.bootShow(), a.bootCompare(), a.bootExport()}, more...) {
 		c.AddCommand(sub)
 		names = append(names, sub.Name())
 	}

@@ -19,7 +19,11 @@ func (l *log) order(r *boot.Recording, main int) {
 		r.Spans, r.Root = l.spans, &main
 		return
 	}
-	o := orderer{log: l, to: make([]boot.Span, 0, len(l.spans)), mark: main}
+	room := len(l.spans)
+	if !whole {
+		room = 2*room + 1 // with the repetition
+	}
+	o := orderer{log: l, to: make([]boot.Span, 0, room), mark: main}
 	o.link()
 	for i, s := range l.spans {
 		if s.Parent < 0 {

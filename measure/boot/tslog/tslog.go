@@ -92,7 +92,7 @@ const maxProblems = 20
 
 // read reads the lines.
 func (l *log) read(data []byte) error {
-	const perSpan = 120 // bytes of its two lines, about
+	const perSpan = 80 // bytes of its two lines, about
 	l.spans, l.fns = make([]boot.Span, 0, len(data)/perSpan), make([]int32, 0, len(data)/perSpan)
 	for wrong := 0; len(data) > 0 && wrong < maxProblems; {
 		line := data

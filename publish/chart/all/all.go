@@ -4,13 +4,16 @@ package all
 import (
 	"bakeoff/publish/chart"
 	"bakeoff/publish/chart/bar"
+	"bakeoff/publish/chart/change"
 	"bakeoff/publish/chart/curve"
 	"bakeoff/publish/chart/drift"
+	"bakeoff/publish/chart/flame"
 	"bakeoff/publish/chart/percent"
 	"bakeoff/publish/chart/points"
 	"bakeoff/publish/chart/quantile"
 	"bakeoff/publish/chart/strip"
 	"bakeoff/publish/chart/summary"
+	"bakeoff/publish/chart/timeline"
 	"bakeoff/publish/chart/trend"
 )
 
@@ -18,13 +21,16 @@ import (
 func Docs() []chart.Doc {
 	return []chart.Doc{
 		bar.Figure{}.Doc(),
+		change.Figure{}.Doc(),
 		curve.Figure{}.Doc(),
 		drift.Figure{}.Doc(),
+		flame.Figure{}.Doc(),
 		percent.Figure{}.Doc(),
 		points.Figure{}.Doc(),
 		quantile.Figure{}.Doc(),
 		strip.Figure{}.Doc(),
 		summary.Figure{}.Doc(),
+		timeline.Figure{}.Doc(),
 		trend.Figure{}.Doc(),
 	}
 }

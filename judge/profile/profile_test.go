@@ -1,0 +1,151 @@
+package profile
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/measure/boot"
+)
+
+// made is a boot of a kernel that starts drivers and an init, whose times vary by noise.
+// delay is what the driver net takes longer, in nanoseconds.
+func made(rnd *rand.Rand, noise float64, delay int64, more ...string) boot.Recording {
+	r := boot.Recording{Schema: boot.Schema, Clocks: []boot.Clock{{Name: "guest", Hz: 1e9}},
+		Tracks: []boot.Track{{Name: "kernel", Parent: -1, Kind: boot.KindKernel}}}
+	took := func(ns int64) int64 { return ns + int64(noise*rnd.NormFloat64()*float64(ns)) }
+	at := int64(0)
+	add := func(parent int, name string, ns int64) {
+		r.Spans = append(r.Spans, boot.Span{Name: name, Parent: parent, Start: at, End: at + ns})
+		at += ns
+	}
+	r.Spans = append(r.Spans, boot.Span{Name: "start_kernel", Parent: -1})
+	r.Spans = append(r.Spans, boot.Span{Name: "do_initcalls", Parent: 0})
+	for _, name := range append([]string{"acpi", "pci", "net", "disk"}, more...) {
+		ns := took(20e6)
+		if name == "net" {
+			ns += delay
+		}
+		add(1, name, ns)
+	}
+	r.Spans[1].End = at
+	at += took(5e6)
+	r.Spans[0].End = at
+	root := 0
+	r.Root = &root
+	return r
+}
+
+func boots(seed uint64, n int, noise float64, delay int64, more ...string) (out []boot.Recording) {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	for range n {
+		out = append(out, made(rnd, noise, delay, more...))
+	}
+	return out
+}
+
+// An injected delay is found by name, sized, and is the only difference that is clear, with
+// boots that took turns and with those that did not.
+func TestAnInjectedDelayIsFound(t *testing.T) {
+	for _, order := range []Order{Paired, Apart} {
+		c, err := Compare(boots(1, 12, 0.002, 0), boots(2, 12, 0.002, 10e6), order)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := c.Rows[0]
+		if path := strings.Join(c.Tree.Path(r.Node), " "); path != "start_kernel do_initcalls net" {
+			t.Errorf("%s: the largest difference is in %s", order, path)
+		}
+		if math.Abs(r.Diff-10e6) > 1e5 || !r.Clear() || r.Lo > 10e6 || r.Hi < 10e6 || r.Exact {
+			t.Errorf("%s: %+v, want 10 ms within 1 %%", order, r)
+		}
+		if d := c.Length; math.Abs(d.Diff-10e6) > 3e5 || !d.Clear() {
+			t.Errorf("%s: the boots differ by %+v", order, d)
+		}
+	}
+}
+
+// On a clock without noise a difference is exact, down to a tick, from two boots on.
+func TestExactDifferences(t *testing.T) {
+	c, err := Compare(boots(1, 2, 0, 0), boots(1, 2, 0, 1), Paired)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.Deterministic || len(c.Rows) != 1 || !c.Rows[0].Exact || c.Rows[0].Diff != 1 || c.Length.Diff != 1 {
+		t.Errorf("%+v", c)
+	}
+	if c.Same != 6-1 {
+		t.Errorf("%d paths are the same, want 5", c.Same)
+	}
+	one, err := Compare(boots(1, 1, 0, 0), boots(1, 1, 0, 1), Apart)
+	if err != nil || one.Deterministic || one.Rows[0].Clear() || !math.IsInf(one.Rows[0].Hi, 1) {
+		t.Errorf("one boot of each side shows nothing about repetition: %+v, %v", one, err)
+	}
+}
+
+// A path that only one side has says so.
+func TestPathsOfOneSide(t *testing.T) {
+	c, err := Compare(boots(1, 2, 0, 0), boots(1, 2, 0, 0, "usb"), Paired)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(c.Rows, func(r Change) bool { return c.Tree.Nodes[r.Node].Name == "usb" })
+	if i < 0 || c.Rows[i].Only != 1 || c.Rows[i].A != 0 || c.Rows[i].B != 20e6 || c.Rows[i].Spans != [2]float64{0, 1} {
+		t.Errorf("%+v", c.Rows)
+	}
+}
+
+// Of boots that are the same, about one interval of twenty does not cover zero.
+func TestIntervalsCoverNoDifference(t *testing.T) {
+	for _, order := range []Order{Paired, Apart} {
+		wrong, all := 0, 0
+		for seed := range uint64(200) {
+			c, err := Compare(boots(3*seed, 8, 0.01, 0), boots(3*seed+1, 8, 0.01, 0), order)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range c.Rows {
+				all++
+				if r.Clear() {
+					wrong++
+				}
+			}
+		}
+		if share := float64(wrong) / float64(all); share < 0.02 || share > 0.07 {
+			t.Errorf("%s: %d of %d intervals do not cover zero", order, wrong, all)
+		}
+	}
+}
+
+func TestCompareRefuses(t *testing.T) {
+	ticks := boots(1, 1, 0, 0)
+	ticks[0].Clocks = []boot.Clock{{Name: "tsc"}}
+	for name, sides := range map[string][2][]boot.Recording{
+		"a side without boots":       {nil, boots(1, 1, 0, 0)},
+		"pairs of different numbers": {boots(1, 1, 0, 0), boots(1, 2, 0, 0)},
+		"seconds and ticks":          {boots(1, 1, 0, 0), ticks},
+	} {
+		if _, err := Compare(sides[0], sides[1], Paired); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The sum of all own times is the time of the boot, whatever the tree.
+func TestOwnTimesAddUp(t *testing.T) {
+	for seed := range uint64(20) {
+		r := boots(seed, 1, 0.1, 0)[0]
+		tree := NewTree()
+		costs, left := tree.Add(&r)
+		sum := 0.0
+		for _, c := range costs {
+			sum += c.Self
+		}
+		if left != 0 || math.Abs(sum-Length(r)) > 1 {
+			t.Errorf("seed %d: %.0f ns of %.0f, %d left", seed, sum, Length(r), left)
+		}
+	}
+}

@@ -1,0 +1,232 @@
+package bootpage
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"io"
+	"math"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+	"bakeoff/judge/profile"
+	"bakeoff/publish/chart"
+	"bakeoff/publish/chart/change"
+	"bakeoff/publish/chart/flame"
+	"bakeoff/publish/report"
+)
+
+//go:embed compare.html
+var compareHTML string
+
+var compareTemplate = template.Must(template.New("compare").Funcs(functions).Parse(compareHTML))
+
+// Sides is a comparison with the names of its sides.
+type Sides struct {
+	A, B       string
+	Comparison profile.Comparison
+	Version    string // of the program that writes the page; "" leaves it out
+}
+
+// The bounds of a comparison that is shown.
+const (
+	drawn  = 20  // rows of the figure
+	listed = 500 // rows of the table
+)
+
+type comparePage struct {
+	CSP, Version, Title, Lead, Read, A, B, More string
+	Notes                                       []string
+	Figure                                      *figure
+	Rows                                        []changeRow
+}
+
+type changeRow struct{ Path, A, B, Diff, Spans string }
+
+// WriteCompare writes the page of a comparison.
+func WriteCompare(w io.Writer, s Sides) error {
+	p := comparePage{CSP: report.Policy(css(), ""), Version: safetext.Line(s.Version), Title: s.title(), Lead: s.lead(),
+		A: clean(s.A), B: clean(s.B), Notes: s.notes()}
+	c := s.Comparison
+	if len(c.Rows) > 0 {
+		f := s.figure(drawn)
+		p.Read = f.Doc().Read
+		p.Figure = &figure{Title: f.Title(), Wide: template.HTML(f.Draw("changes-wide", chart.Wide)),
+			Narrow: template.HTML(f.Draw("changes-narrow", chart.Narrow))}
+	}
+	for _, r := range c.Rows[:min(listed, len(c.Rows))] {
+		p.Rows = append(p.Rows, s.row(r))
+	}
+	p.More = s.more(listed)
+	return fault.Wrap(fault.Lab, "comparison of boots", compareTemplate.Execute(w, p))
+}
+
+func (s Sides) title() string { return "Boots compared: " + clean(s.A) + " and " + clean(s.B) }
+
+func (s Sides) scale() flame.Scale { return flame.Scale{Ticks: s.Comparison.Tree.Ticks} }
+
+// value writes a difference with its interval.
+func (s Sides) value(c profile.Change) string { return s.figure(0).Value(s.drawable(c)) }
+
+// lead says how the whole differs, and which span most.
+func (s Sides) lead() string {
+	c := s.Comparison
+	text := fmt.Sprintf("%s: %s. %s: %s. Difference: %s.", clean(s.A), s.scale().Took(c.Length.A), clean(s.B),
+		s.scale().Took(c.Length.B), s.value(c.Length))
+	if len(c.Rows) > 0 {
+		r := c.Rows[0]
+		text += fmt.Sprintf(" The largest difference is in %s: %s.", clean(c.Tree.Nodes[r.Node].Label()), s.value(r))
+	}
+	return text
+}
+
+// notes say what the order of measurement permits.
+func (s Sides) notes() []string {
+	c := s.Comparison
+	boots := fmt.Sprintf("%d and %d boots.", c.Boots[0], c.Boots[1])
+	switch {
+	case c.Deterministic:
+		return []string{boots + " All boots of a side took exactly the same time in every span, so the differences are exact."}
+	case c.Order == profile.Paired:
+		return []string{fmt.Sprintf("%s They took turns, so boot i of one side is compared with boot i of the other. The "+
+			"intervals have %.0f %% each and are not adjusted for the number of spans.", boots, 100*profile.Level)}
+	}
+	return []string{fmt.Sprintf("%s Nothing says that they took turns. Whatever else changed between the two sides is part "+
+		"of the differences, so there is no verdict. The intervals have %.0f %% each and are not adjusted for the number "+
+		"of spans.", boots, 100*profile.Level)}
+}
+
+// drawable is a row of the figure. Its times are in seconds, or in ticks.
+func (s Sides) drawable(c profile.Change) change.Row {
+	r := change.Row{Label: "all", Diff: s.scale().Value(c.Diff), Lo: s.scale().Value(c.Lo), Hi: s.scale().Value(c.Hi),
+		Mark: chart.Open}
+	if c.Node >= 0 {
+		r.Label = clean(s.Comparison.Tree.Nodes[c.Node].Label())
+	}
+	switch {
+	case c.Clear() && c.Diff > 0:
+		r.Mark = chart.Worse
+	case c.Clear():
+		r.Mark = chart.Better
+	}
+	return r
+}
+
+func (s Sides) figure(rows int) change.Figure {
+	scale := s.scale()
+	f := change.Figure{Of: clean(s.A) + " and " + clean(s.B), Unit: scale.Unit(), Write: func(v float64) string {
+		if scale.Ticks {
+			return scale.Took(v)
+		}
+		return scale.Took(v * 1e9)
+	}}
+	for _, r := range s.Comparison.Rows[:min(rows, len(s.Comparison.Rows))] {
+		f.Rows = append(f.Rows, s.drawable(r))
+	}
+	return f
+}
+
+func (s Sides) row(r profile.Change) changeRow {
+	path := strings.Join(s.Comparison.Tree.Path(r.Node), " › ")
+	return changeRow{Path: safetext.Clip(safetext.Line(path), 1000), A: s.side(r, 0), B: s.side(r, 1), Diff: s.value(r),
+		Spans: fmt.Sprintf("%g, %g", r.Spans[0], r.Spans[1])}
+}
+
+// side is the time of a path on one side.
+func (s Sides) side(r profile.Change, side int) string {
+	if r.Only >= 0 && r.Only != side {
+		return "–"
+	}
+	return s.scale().Took([]float64{r.A, r.B}[side])
+}
+
+// more counts what is not listed.
+func (s Sides) more(listed int) string {
+	c := s.Comparison
+	text := fmt.Sprintf("%d paths took the same time on both sides.", c.Same)
+	if n := len(c.Rows) - listed; n > 0 {
+		text = fmt.Sprintf("%d smaller differences are not listed. ", n) + text
+	}
+	return text
+}
+
+// CompareText writes a comparison for a terminal.
+func CompareText(w io.Writer, s Sides, width int) error {
+	const rows = 20
+	c := s.Comparison
+	var out strings.Builder
+	fmt.Fprintf(&out, "%s\n%s\n", s.title(), s.lead())
+	for _, n := range s.notes() {
+		fmt.Fprintf(&out, "%s\n", n)
+	}
+	fmt.Fprintln(&out)
+	for _, r := range c.Rows[:min(rows, len(c.Rows))] {
+		x := s.row(r)
+		fmt.Fprintf(&out, "  %s %s\n", s.drawable(r).Mark.Sign(), x.Diff)
+		fmt.Fprintf(&out, "      %s\n", safetext.Clip(x.Path, max(width-6, 40)))
+		fmt.Fprintf(&out, "      %s, then %s\n", x.A, x.B)
+	}
+	fmt.Fprintln(&out, s.more(rows))
+	_, err := io.WriteString(w, out.String())
+	return fault.Wrap(fault.Lab, "boot compare", err)
+}
+
+// CompareSchema is that of the JSON of a comparison.
+const CompareSchema = "bakeoff/boot-comparison/v1"
+
+type changeJSON struct {
+	Path  []string   `json:"path,omitempty"`
+	A     float64    `json:"a"`
+	B     float64    `json:"b"`
+	Diff  float64    `json:"difference"`
+	Lo    *float64   `json:"low"`
+	Hi    *float64   `json:"high"`
+	Exact bool       `json:"exact"`
+	Spans [2]float64 `json:"spans"`
+}
+
+// CompareJSON writes a comparison for programs. Times are nanoseconds, or ticks; an
+// interval that is unknown is null.
+func CompareJSON(w io.Writer, s Sides) error {
+	c := s.Comparison
+	unit := "ns"
+	if c.Tree.Ticks {
+		unit = "tick"
+	}
+	one := func(r profile.Change) changeJSON {
+		x := changeJSON{A: r.A, B: r.B, Diff: r.Diff, Lo: finite(r.Lo), Hi: finite(r.Hi), Exact: r.Exact, Spans: r.Spans}
+		if r.Node >= 0 {
+			x.Path = c.Tree.Path(r.Node)
+		}
+		return x
+	}
+	doc := struct {
+		Schema        string        `json:"schema"`
+		A             string        `json:"a"`
+		B             string        `json:"b"`
+		Boots         [2]int        `json:"boots"`
+		Order         profile.Order `json:"order"`
+		Deterministic bool          `json:"deterministic"`
+		Level         float64       `json:"level"`
+		Unit          string        `json:"unit"`
+		Length        changeJSON    `json:"length"`
+		Same          int           `json:"same"`
+		Spans         []changeJSON  `json:"spans"`
+	}{CompareSchema, s.A, s.B, c.Boots, c.Order, c.Deterministic, profile.Level, unit, one(c.Length), c.Same,
+		[]changeJSON{}}
+	for _, r := range c.Rows {
+		doc.Spans = append(doc.Spans, one(r))
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return fault.Wrap(fault.Lab, "boot compare", e.Encode(doc))
+}
+
+func finite(v float64) *float64 {
+	if math.IsInf(v, 0) || math.IsNaN(v) {
+		return nil
+	}
+	return &v
+}

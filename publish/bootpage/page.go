@@ -1,0 +1,275 @@
+// Package bootpage writes pages about boots: where the time of one goes, and how two
+// differ. It writes the same as text for a terminal.
+//
+// A page is one file that loads nothing. It is complete without its script, which only
+// searches and zooms. Recordings may come from strangers: text is made harmless where it
+// is shown (package safetext), and escaped.
+package bootpage
+
+import (
+	_ "embed"
+	"fmt"
+	"html/template"
+	"io"
+	"strconv"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+	"bakeoff/base/unit"
+	"bakeoff/judge/profile"
+	"bakeoff/measure/boot"
+	"bakeoff/publish/chart"
+	"bakeoff/publish/chart/flame"
+	"bakeoff/publish/chart/timeline"
+	"bakeoff/publish/report"
+)
+
+var (
+	//go:embed page.html
+	pageHTML string
+	//go:embed page.css
+	layoutCSS string
+	//go:embed flame.js
+	script string
+)
+
+func css() string { return report.Style() + layoutCSS }
+
+// element inserts a style sheet or a script as it is: the policy of the page names its hash.
+func element(name, text string) template.HTML {
+	return template.HTML("<" + name + ">" + text + "</" + name + ">")
+}
+
+var functions = template.FuncMap{
+	"style":  func() template.HTML { return element("style", css()) },
+	"script": func() template.HTML { return element("script", script) },
+}
+
+var pageTemplate = template.Must(template.New("page").Funcs(functions).Parse(pageHTML))
+
+// Boot is what is shown of one boot.
+type Boot struct {
+	Name      string // that of the file, or which boot of a run it is
+	Recording boot.Recording
+	Advice    []boot.Advice
+	Version   string // of the program that writes the page; "" leaves it out
+}
+
+// The bounds of a page. What they cut off is counted in it.
+const (
+	maxRows   = 400  // of the table of labels
+	maxBranch = 24   // children of a line of the tree
+	leastTree = 0.01 // share of the boot of a line of the tree
+	openTree  = 0.2  // share above which a line is unfolded
+)
+
+type page struct {
+	CSP, Version, Title, Lead, Read, Merged, Unit, Length, Least string
+	Notes                                                        []string
+	Timeline                                                     *figure
+	Flame                                                        template.HTML
+	Advice                                                       []tip
+	Rows                                                         []costRow
+	Rest                                                         *costRow
+	Tree                                                         []branch
+	Clocks                                                       [][]string
+}
+
+type figure struct {
+	Title        string
+	Wide, Narrow template.HTML
+	Numbers      chart.Table
+}
+
+type tip struct{ Cost, Text, Knob, Argument string }
+
+type costRow struct {
+	Label, Self, Share, Total string
+	Count                     int
+	SelfRaw                   string
+	Wait                      bool
+}
+
+type branch struct {
+	Label, Took string
+	Open        bool
+	Below       []branch
+}
+
+// Write writes the page of a boot.
+func Write(w io.Writer, b Boot) error {
+	f := flame.New(title(b), &b.Recording, flame.Boxes)
+	s := f.Scale()
+	p := page{CSP: report.Policy(css(), script), Version: safetext.Line(b.Version), Title: title(b), Lead: lead(b, f),
+		Read: f.Doc().Read, Merged: f.Merged(), Unit: s.Unit(), Length: strconv.FormatFloat(f.Length(), 'f', 0, 64),
+		Least: fmt.Sprintf("%.0f %%", 100*leastTree), Notes: notes(b.Recording), Timeline: marks(b, s),
+		Flame: template.HTML(f.Draw("flame-chart", 1180)), Clocks: clocks(b.Recording)}
+	for _, a := range b.Advice {
+		p.Advice = append(p.Advice, tip{s.Took(a.CostNS), clean(a.Text), clean(a.Knob), clean(a.Argument)})
+	}
+	p.rows(f)
+	tree, costs := f.Tree()
+	p.Tree = branches(tree, costs, f)
+	return fault.Wrap(fault.Lab, "boot page", pageTemplate.Execute(w, p))
+}
+
+// SVG writes the flame chart of a boot as a file of its own.
+func SVG(w io.Writer, b Boot) error {
+	f := flame.New(title(b), &b.Recording, flame.Boxes)
+	svg := f.Draw("flame-chart", 1180)
+	const open = "<title "
+	at := 0
+	for at+len(open) < len(svg) && svg[at:at+len(open)] != open {
+		at++
+	}
+	_, err := io.WriteString(w, svg[:at]+"<style>"+chart.Colors+chart.Style+"</style>"+svg[at:]+"\n")
+	return fault.Wrap(fault.Lab, "boot chart", err)
+}
+
+func title(b Boot) string { return "Boot: " + clean(b.Name) }
+
+func clean(text string) string { return safetext.Clip(safetext.Line(text), 600) }
+
+// lead says how long the boot took, and between which marks.
+func lead(b Boot, f flame.Figure) string {
+	r, s := b.Recording, f.Scale()
+	text := fmt.Sprintf("%d spans and %d marks in %s.", len(r.Spans), len(r.Marks), s.Took(f.Length()))
+	placed := []boot.Mark{}
+	for _, m := range r.Marks {
+		if m.Clock == 0 || r.Clocks[m.Clock].Known() && r.Clocks[0].Known() {
+			placed = append(placed, m)
+		}
+	}
+	if len(placed) > 1 {
+		first, last := placed[0], placed[len(placed)-1]
+		text = fmt.Sprintf("%s from “%s” to “%s”, with %d spans.", s.Took(r.NS(last.Clock, last.At)-r.NS(first.Clock, first.At)),
+			clean(first.Name), clean(last.Name), len(r.Spans))
+	}
+	for _, row := range f.Rows() {
+		if row.Self <= f.Length() { // several processes side by side took longer than the boot
+			return text + fmt.Sprintf(" The largest part: %s took %s itself (%s).", clean(row.Label), s.Took(row.Self),
+				flame.Share(row.Self, f.Length()))
+		}
+	}
+	return text
+}
+
+// notes are those of the sources, what is lost first.
+func notes(r boot.Recording) (out []string) {
+	for _, lost := range []bool{true, false} {
+		for _, n := range r.Notes {
+			if n.Lost == lost {
+				out = append(out, clean(n.Source+": "+n.Text))
+			}
+		}
+	}
+	return out
+}
+
+// marks draws the marks that have a place on the reference clock.
+func marks(b Boot, s flame.Scale) *figure {
+	r := b.Recording
+	f := timeline.Figure{Of: clean(b.Name), Unit: s.Unit(), Write: timeline.Seconds, Moment: timeline.Moment}
+	factor := 1e-9
+	if s.Ticks {
+		f.Write, f.Moment, factor = s.Took, func(v float64) string { return s.Took(v) }, 1
+	}
+	for _, m := range r.Marks {
+		if m.Clock != 0 && !(r.Clocks[m.Clock].Known() && r.Clocks[0].Known()) {
+			continue
+		}
+		row := timeline.Row{Label: clean(m.Name), At: (r.NS(m.Clock, m.At) - s.Zero) * factor, How: clean(m.How)}
+		if e := uncertainty(r, m); e != nil {
+			scaled := *e * factor
+			row.Error = &scaled
+		}
+		f.Rows = append(f.Rows, row)
+	}
+	if len(f.Rows) == 0 {
+		return nil
+	}
+	return &figure{Title: f.Title(), Wide: template.HTML(f.Draw("marks-wide", chart.Wide)),
+		Narrow: template.HTML(f.Draw("marks-narrow", chart.Narrow)), Numbers: f.Table()}
+}
+
+// uncertainty is that of a mark with that of its clock; nil if one is unknown.
+func uncertainty(r boot.Recording, m boot.Mark) *float64 {
+	sum := 0.0
+	if m.UncertaintyNS == nil {
+		return nil
+	}
+	sum += *m.UncertaintyNS
+	if m.Clock != 0 {
+		of := r.Clocks[m.Clock].UncertaintyNS
+		if of == nil {
+			return nil
+		}
+		sum += *of
+	}
+	return &sum
+}
+
+func (p *page) rows(f flame.Figure) {
+	s, all, rows := f.Scale(), f.Length(), f.Rows()
+	for _, r := range rows[:min(maxRows, len(rows))] {
+		p.Rows = append(p.Rows, costRow{Label: clean(r.Label), Self: s.Took(r.Self), Share: flame.Share(r.Self, all),
+			Total: s.Took(r.Total), Count: r.Count, SelfRaw: strconv.FormatFloat(r.Self, 'f', 0, 64), Wait: r.Wait})
+	}
+	if len(rows) <= maxRows {
+		return
+	}
+	rest := costRow{Label: fmt.Sprintf("%d further labels", len(rows)-maxRows)}
+	self := 0.0
+	for _, r := range rows[maxRows:] {
+		self += r.Self
+		rest.Count += r.Count
+	}
+	rest.Self, rest.Share = s.Took(self), flame.Share(self, all)
+	p.Rest = &rest
+}
+
+// branches are the lines of the tree.
+func branches(t *profile.Tree, costs []profile.Cost, f flame.Figure) []branch {
+	first, next := t.Links()
+	return below(t, costs, f, first, next, first[0])
+}
+
+func below(t *profile.Tree, costs []profile.Cost, f flame.Figure, first, next []int32, at int32) (out []branch) {
+	s, all, left, sum := f.Scale(), f.Length(), 0, 0.0
+	for ; at >= 0; at = next[at] {
+		c := costs[at]
+		if c.Total < leastTree*all || len(out) == maxBranch {
+			left++
+			sum += c.Total
+			continue
+		}
+		label := clean(t.Nodes[at].Label())
+		if c.Count > 1 {
+			label += fmt.Sprintf(" ×%d", c.Count)
+		}
+		out = append(out, branch{Label: label, Took: s.Took(c.Total) + ", " + flame.Share(c.Total, all),
+			Open: c.Total > openTree*all, Below: below(t, costs, f, first, next, first[at+1])})
+	}
+	if left > 0 && len(out) > 0 {
+		out = append(out, branch{Label: fmt.Sprintf("%d shorter", left), Took: s.Took(sum)})
+	}
+	return out
+}
+
+// clocks are the rows of the table of clocks.
+func clocks(r boot.Recording) (out [][]string) {
+	for i, c := range r.Clocks {
+		row := []string{clean(c.Name), clean(c.Source), "unknown", "unavailable", clean(c.Note)}
+		if c.Known() {
+			row[2] = unit.Format(c.Hz, "Hz")
+		}
+		if c.UncertaintyNS != nil {
+			row[3] = "± " + unit.Format(*c.UncertaintyNS/1e9, "s")
+		}
+		if i == 0 {
+			row[3] = "none: reference clock"
+		}
+		out = append(out, row)
+	}
+	return out
+}

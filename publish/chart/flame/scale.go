@@ -1,0 +1,82 @@
+package flame
+
+import (
+	"fmt"
+	"strconv"
+
+	"bakeoff/base/unit"
+	"bakeoff/measure/boot"
+)
+
+// Scale writes the times of a recording, which are nanoseconds, or ticks of a clock
+// whose frequency is unknown.
+type Scale struct {
+	Ticks bool
+	// Zero is the time from which moments count.
+	Zero float64
+}
+
+// ScaleOf returns the scale of a recording. Moments count from its first span or mark.
+func ScaleOf(rec *boot.Recording) Scale { return newLayout(rec).scale() }
+
+func (l *layout) scale() Scale {
+	return Scale{Ticks: len(l.rec.Clocks) == 0 || !l.rec.Clocks[0].Known(), Zero: l.lo}
+}
+
+// Unit is what durations are drawn in: s or tick.
+func (s Scale) Unit() string {
+	if s.Ticks {
+		return "tick"
+	}
+	return "s"
+}
+
+// Value returns a duration in the unit.
+func (s Scale) Value(v float64) float64 {
+	if s.Ticks {
+		return v
+	}
+	return v / 1e9
+}
+
+// Took writes a duration with three or four digits.
+func (s Scale) Took(v float64) string {
+	if s.Ticks {
+		return grouped(v) + " ticks"
+	}
+	return unit.Format(v/1e9, "s")
+}
+
+// At writes a moment, to the microsecond.
+func (s Scale) At(v float64) string {
+	v -= s.Zero
+	if s.Ticks {
+		return "tick " + grouped(v)
+	}
+	return strconv.FormatFloat(v/1e9, 'f', 6, 64) + " s"
+}
+
+// Share writes how much v is of a whole.
+func Share(v, whole float64) string {
+	p := 100 * v / whole
+	switch {
+	case !(whole > 0):
+		return "–"
+	case p > 0 && p < 0.05:
+		return "<0.1 %"
+	}
+	return fmt.Sprintf("%.1f %%", p)
+}
+
+// grouped writes a whole number with commas.
+func grouped(v float64) string {
+	s := strconv.FormatFloat(v, 'f', 0, 64)
+	from := 0
+	if v < 0 {
+		from = 1
+	}
+	for i := len(s) - 3; i > from; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
