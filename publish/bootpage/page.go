@@ -29,11 +29,15 @@ var (
 	pageHTML string
 	//go:embed page.css
 	layoutCSS string
+	// chartCSS is what a browser knows about the boxes of a flame chart, and package
+	// picture does not draw.
+	//go:embed chart.css
+	chartCSS string
 	//go:embed flame.js
 	script string
 )
 
-func css() string { return report.Style() + layoutCSS }
+func css() string { return report.Style() + chartCSS + layoutCSS }
 
 // element inserts a style sheet or a script as it is: the policy of the page names its hash.
 func element(name, text string) template.HTML {
@@ -122,7 +126,7 @@ func SVG(w io.Writer, b Boot) error {
 	for at+len(open) < len(svg) && svg[at:at+len(open)] != open {
 		at++
 	}
-	_, err := io.WriteString(w, svg[:at]+"<style>"+chart.Colors+chart.Style+"</style>"+svg[at:]+"\n")
+	_, err := io.WriteString(w, svg[:at]+"<style>"+chart.Colors+chart.Style+chartCSS+"</style>"+svg[at:]+"\n")
 	return fault.Wrap(fault.Lab, "boot chart", err)
 }
 
