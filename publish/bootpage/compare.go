@@ -88,13 +88,14 @@ func (s Sides) notes() []string {
 	boots := fmt.Sprintf("%d and %d boots.", c.Boots[0], c.Boots[1])
 	switch {
 	case c.Deterministic:
-		return []string{boots + " All boots of a side took exactly the same time in every span, so the differences are exact."}
+		return []string{boots + " All boots of a side took exactly the same time in every span, so the differences are " +
+			"exact."}
 	case c.Order == profile.Paired:
 		return []string{fmt.Sprintf("%s They took turns, so boot i of one side is compared with boot i of the other. The "+
 			"intervals have %.0f %% each and are not adjusted for the number of spans.", boots, 100*profile.Level)}
 	}
-	return []string{fmt.Sprintf("%s Nothing says that they took turns. Whatever else changed between the two sides is part "+
-		"of the differences, so there is no verdict. The intervals have %.0f %% each and are not adjusted for the number "+
+	return []string{fmt.Sprintf("%s Nothing says that they took turns. Whatever else changed between the two sides is "+
+		"part of the differences, so there is no verdict. The intervals have %.0f %% each and are not adjusted for the number "+
 		"of spans.", boots, 100*profile.Level)}
 }
 

@@ -274,13 +274,13 @@
     found.textContent = wrong || (m === null ? "" : report(spans, self, within));
   }
   function report(spans, self, within) {
-    if (spans === 0) return "No span matches." + (unlisted ? " Labels that the table leaves out are not searched." : "");
+    const rest = unlisted ? " Labels that the table leaves out are not searched." : "";
+    if (spans === 0) return "No span matches." + rest;
     let text = plural(spans, "span matches", "spans match") + ": " + took(self) + " (" + share(self) + ") in " +
       (spans === 1 ? "itself, " : "themselves, ") + (hits.length < spans ? "at least " : "") + took(within) + " (" +
       share(within) + ") with all below " + (spans === 1 ? "it." : "them.");
     if (hits.length < spans) text += " " + plural(spans - hits.length, "is in a dotted box.", "are in dotted boxes.");
-    if (unlisted) text += " Labels that the table leaves out are not searched.";
-    return text;
+    return text + rest;
   }
   query.addEventListener("input", search);
   byID("regexp").addEventListener("change", search);

@@ -146,8 +146,9 @@ func lead(b Boot, f flame.Figure) string {
 	}
 	if len(placed) > 1 {
 		first, last := placed[0], placed[len(placed)-1]
-		text = fmt.Sprintf("%s from “%s” to “%s”, with %d spans.", s.Took(r.NS(last.Clock, last.At)-r.NS(first.Clock, first.At)),
-			clean(first.Name), clean(last.Name), len(r.Spans))
+		took := r.NS(last.Clock, last.At) - r.NS(first.Clock, first.At)
+		text = fmt.Sprintf("%s from “%s” to “%s”, with %d spans.", s.Took(took), clean(first.Name), clean(last.Name),
+			len(r.Spans))
 	}
 	for _, row := range f.Rows() {
 		if row.Self <= f.Length() { // several processes side by side took longer than the boot

@@ -14,8 +14,8 @@ func TestFigures(t *testing.T) {
 	inf := math.Inf(1)
 	for name, rows := range map[string][]Row{
 		"none": nil,
-		"some": {{Label: "init", Diff: .2, Lo: .1, Hi: .3, Mark: chart.Worse}, {Label: "probe", Diff: -.01, Lo: -.01, Hi: -.01,
-			Mark: chart.Better}},
+		"some": {{Label: "init", Diff: .2, Lo: .1, Hi: .3, Mark: chart.Worse},
+			{Label: "probe", Diff: -.01, Lo: -.01, Hi: -.01, Mark: chart.Better}},
 		"hostile":   {{Label: charttest.Hostile, Diff: 1, Lo: -inf, Hi: inf, Mark: chart.Open}},
 		"wild":      {{Label: "a", Diff: math.NaN(), Lo: math.NaN(), Hi: inf, Mark: chart.Open}},
 		"no length": {{Label: "a", Mark: chart.Same}},
