@@ -125,7 +125,13 @@ func (r *Run) Calibration() ([]byte, File, error) {
 // WriteFile replaces a file that is made from the evidence: results, reports.
 // Readers see the old one or the new one. WriteFile refuses to replace the
 // evidence itself (lab file, plan, journal, raw outputs).
-func (r *Run) WriteFile(name string, data []byte) error {
+func (r *Run) WriteFile(name string, data []byte) error { return r.replace(name, data, true) }
+
+// WriteUnsynced does as WriteFile, but does not wait for the disk: for many files that can
+// be made again at any time.
+func (r *Run) WriteUnsynced(name string, data []byte) error { return r.replace(name, data, false) }
+
+func (r *Run) replace(name string, data []byte, sync bool) error {
 	op := "store: write " + name
 	if err := replaceable(op, name); err != nil {
 		return err
@@ -139,10 +145,10 @@ func (r *Run) WriteFile(name string, data []byte) error {
 	if err := r.root.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fault.Wrap(fault.Lab, op, err)
 	}
-	if err := r.writeNew(part, data); err != nil {
+	if err := r.writeNew(part, data, sync); err != nil {
 		return fault.Wrap(fault.Lab, op, err)
 	}
-	if err := r.root.Rename(part, name); err != nil {
+	if err := r.root.Rename(part, name); err != nil || !sync {
 		return fault.Wrap(fault.Lab, op, err)
 	}
 	return fault.Wrap(fault.Lab, op, r.syncDir(path.Dir(name)))
@@ -176,14 +182,14 @@ func (r *Run) RemoveFile(name string) error {
 // links that lead out of the folder.
 func (r *Run) FS() fs.FS { return r.root.FS() }
 
-// writeNew writes and syncs a file that does not exist.
-func (r *Run) writeNew(name string, data []byte) error {
+// writeNew writes a file that does not exist, and waits for the disk if sync is set.
+func (r *Run) writeNew(name string, data []byte, sync bool) error {
 	f, err := r.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	if err == nil {
+	if err == nil && sync {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())

@@ -79,10 +79,10 @@ func Create(dir string, at time.Time, lab, plan []byte) (_ *Run, err error) {
 			return nil, err
 		}
 	}
-	if err := r.writeNew(LabFile, lab); err != nil {
+	if err := r.writeNew(LabFile, lab, true); err != nil {
 		return nil, err
 	}
-	if err := r.writeNew(PlanFile, plan); err != nil {
+	if err := r.writeNew(PlanFile, plan, true); err != nil {
 		return nil, err
 	}
 	if err := r.openJournal(os.O_CREATE | os.O_EXCL); err != nil {

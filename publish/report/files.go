@@ -39,7 +39,7 @@ func writeFiles(run *store.Run, b *builder, p *pages) error {
 	put := func(name string, data []byte) error {
 		name = path.Join(report, name)
 		keep[name] = true
-		return run.WriteFile(name, data)
+		return run.WriteUnsynced(name, data)
 	}
 	for _, c := range p.cells {
 		if err := put(c.Name, c.text); err != nil {

@@ -203,6 +203,7 @@ func TestBuildAgain(t *testing.T) {
 // Runs of strangers say what they like, and bring reports of their own.
 func TestHostileRuns(t *testing.T) {
 	dir, names := folder(t)
+	must(t, report.Write(filepath.Join(dir, names[0]), report.Option{}))
 	nasty := charttest.Hostile
 	results := filepath.Join(dir, names[0], store.ResultsFile)
 	data, err := os.ReadFile(results)
@@ -230,7 +231,9 @@ func TestHostileRuns(t *testing.T) {
 	must(t, os.WriteFile(foreign, []byte("<!doctype html><script>alert(1)</script>"), 0o666))
 	refresh := filepath.Join(dir, names[1], filepath.FromSlash(store.ReportFile))
 	must(t, os.MkdirAll(filepath.Dir(refresh), 0o777))
-	elsewhere := report.Head() + `<meta HTTP-equiv=refresh content="0;url=https://example.com">`
+	written, err := os.ReadFile(filepath.Join(dir, names[0], filepath.FromSlash(store.ReportFile)))
+	must(t, err)
+	elsewhere := string(written) + `<meta HTTP-equiv=refresh content="0;url=https://example.com">`
 	must(t, os.WriteFile(refresh, []byte(elsewhere), 0o666))
 	must(t, os.Symlink("/etc", filepath.Join(dir, "20261126T000000Z-etc")))
 	build(t, dir)
