@@ -2,6 +2,7 @@
 # make test     install what is missing, run every test with the real tools
 # make check    what every commit must pass: format, vet, staticcheck, wings, race tests, cross-builds
 # make gvisor   build gVisor's runsc, which Debian does not have, for the driver gvisor
+# make demo-site  measure three examples and publish them as a site in DEMO (half an hour)
 # make docs     generate docs/reference from the program's own descriptions
 # make install  install programs, manual pages and completions below PREFIX
 # make uninstall  remove what make install installed below PREFIX
@@ -114,6 +115,15 @@ gvisor:
 docs:
 	$(GO) test ./lab/manifest -run TestDriversAreWritten -count=1 -update
 	$(GO) run ./cmd/bakeoff docs docs/reference
+
+# demo-site publishes runs of three examples with a post about each.
+# FLAGS='--profile ci' takes minutes, and decides nothing.
+.PHONY: demo-site
+DEMO ?= demo-site
+demo-site:
+	./setup.sh run technologies
+	@$(MAKE) --no-print-directory build
+	examples/site/build.sh $(DEMO) $(FLAGS)
 
 install: build
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1 \

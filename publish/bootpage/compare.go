@@ -95,8 +95,8 @@ func (s Sides) notes() []string {
 			"intervals have %.0f %% each and are not adjusted for the number of spans.", boots, 100*profile.Level)}
 	}
 	return []string{fmt.Sprintf("%s Nothing says that they took turns. Whatever else changed between the two sides is "+
-		"part of the differences, so there is no verdict. The intervals have %.0f %% each and are not adjusted for the number "+
-		"of spans.", boots, 100*profile.Level)}
+		"part of the differences, so there is no verdict. The intervals have %.0f %% each and are not adjusted for the "+
+		"number of spans.", boots, 100*profile.Level)}
 }
 
 // drawable is a row of the figure. Its times are in seconds, or in ticks.
