@@ -18,6 +18,10 @@ import (
 // least is the share of the boot that spans must have taken to be worth advice.
 const least = 0.005
 
+// most is the share of the cost that an argument for the command line covers: many
+// functions that took no time would make it long.
+const most = 0.9
+
 // rule is a kind of advice.
 type rule struct {
 	name string
@@ -95,9 +99,14 @@ func (x rule) apply(r boot.Recording) (a boot.Advice, ok bool) {
 		return a, false
 	}
 	a.Spans = a.Spans[:min(n, maxSpans)]
-	var evidence []boot.Span
+	var evidence []boot.Span // what took most of the time
+	sum := 0.0
 	for _, i := range a.Spans {
+		if len(evidence) > 0 && sum >= most*a.CostNS {
+			break
+		}
 		evidence = append(evidence, r.Spans[i])
+		sum += cost[i]
 	}
 	a.Name, a.Knob = x.name, x.knob
 	a.Text = fmt.Sprintf("%s: %s.", x.text, names(evidence, n))

@@ -65,7 +65,7 @@ func TestNoAdviceOnWhatIsOff(t *testing.T) {
 	a := boottest.Load(t, "../linux/testdata/debian-systemd.txtar.gz")
 	r := read(t, linux.New(), string(a.Files[0].Data))
 	for _, x := range Find(r) {
-		if x.Name == "absent-hardware" || x.Name == "decompression" || x.Name == "calibration" {
+		if x.Name == "console" || x.Name == "absent-hardware" || x.Name == "decompression" || x.Name == "calibration" {
 			t.Errorf("advice without evidence: %+v", x)
 		}
 	}
@@ -73,6 +73,7 @@ func TestNoAdviceOnWhatIsOff(t *testing.T) {
 
 func TestEveryKindOfEvidence(t *testing.T) {
 	const log = `[    0.000000] Linux version 6.1.0
+[    0.000000] Command line: initcall_debug loglevel=8
 [    0.100000] Calibrating delay loop... 4589.33 BogoMIPS (lpj=9178660)
 [    0.200000] calling  floppy_init+0x0/0x10 @ 1
 [    0.300000] probe of fd0 returned 19 after 50001 usecs

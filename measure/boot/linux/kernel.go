@@ -2,6 +2,7 @@ package linux
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"bakeoff/measure/boot"
@@ -31,6 +32,7 @@ type kernelLog struct {
 	plain    *printk.Line // the line before, if no initcall was open
 	returned *printk.Line // the line before, if it ended an initcall
 	fine     bool         // durations are microseconds, and no longer whole timer ticks
+	loud     bool         // the console shows the lines of initcall_debug
 	lostHead int
 }
 
@@ -53,6 +55,7 @@ func (b *builder) kernel(log printk.Log) {
 			k.userland = m.At
 		}
 	}
+	k.loud = loud(lines)
 	last := lines[len(lines)-1].At
 	if k.root.end = last; k.userland >= 0 {
 		k.root.end = k.userland
@@ -66,6 +69,28 @@ func (b *builder) kernel(log printk.Log) {
 			"larger "+
 			"(log_buf_len=4M).", k.lostHead))
 	}
+}
+
+// loud reports whether the kernel writes messages of its lowest priority, such as those of
+// initcall_debug, to its console: if its command line says so.
+func loud(lines []printk.Line) (yes bool) {
+	i := slices.IndexFunc(lines, func(l printk.Line) bool { return strings.HasPrefix(l.Text, "Command line: ") })
+	if i < 0 {
+		return false
+	}
+	for word := range strings.FieldsSeq(lines[i].Text) {
+		switch level, ok := strings.CutPrefix(word, "loglevel="); {
+		case ok:
+			yes = len(level) == 1 && level >= "8" // KERN_DEBUG is 7
+		case word == "ignore_loglevel":
+			return true
+		case word == "debug":
+			yes = true
+		case word == "quiet":
+			yes = false
+		}
+	}
+	return yes
 }
 
 // write adds the trees to the recording.
@@ -128,7 +153,7 @@ func (k *kernelLog) gap(l *printk.Line, m message) {
 	case k.plain != nil && l.At > k.plain.At:
 		title, arg := printk.Name(k.plain.Text)
 		k.root.children = append(k.root.children, &node{name: title, arg: arg, start: k.plain.At, end: l.At})
-	case k.returned != nil && m.kind == "calling" && m.pid == "1" && l.At >= k.returned.At+consoleTime:
+	case k.loud && k.returned != nil && m.kind == "calling" && m.pid == "1" && l.At >= k.returned.At+consoleTime:
 		k.root.children = append(k.root.children, &node{name: spanPrintk, start: k.returned.At, end: l.At})
 	}
 }
@@ -183,7 +208,7 @@ func (k *kernelLog) initcall(l *printk.Line, m message) {
 	if len(n.children) > 0 {
 		wrote = min(wrote, n.children[0].start-n.start)
 	}
-	if k.fine && wrote >= consoleTime {
+	if k.loud && k.fine && wrote >= consoleTime {
 		n.children = append([]*node{{name: spanPrintk, start: n.start, end: n.start + wrote}}, n.children...)
 	}
 }

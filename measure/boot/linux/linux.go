@@ -39,9 +39,9 @@ func (source) Doc() boot.SourceDoc {
 		Reads: "the kernel log of Linux with initcall_debug, and processes from tracefs",
 		Get: "boot with initcall_debug log_buf_len=4M trace_event=sched:sched_process_fork,sched:sched_process_exec," +
 			"sched:sched_process_exit, then bakeoff-agent boot-events > FILE (or: dmesg; cat /sys/kernel/tracing/trace)",
-		Says: "An initcall lies between the line calling and the line initcall. What the kernel did between the line " +
-			"calling and " +
-			"the start of the function is the span printk: it wrote the line to the console. The span kernel runs from " +
+		Says: "An initcall lies between the line calling and the line initcall. If the kernel writes those lines to its " +
+			"console " +
+			"(loglevel=8), the span printk is the time until it went on. The span kernel runs from " +
 			"the first line to " +
 			"the start of process 1; what no initcall covers is cut at the lines of the log, and each part has the name of " +
 			"the line before it. Only the ends of probes are logged, so a probe begins as long before its line as it " +
@@ -103,6 +103,11 @@ func (source) Read(file string, data []byte) (boot.Recording, error) {
 	if len(in.events) > 0 {
 		b.placeTrace(in)
 		b.processes(in.events)
+	}
+	if len(b.r.Spans) == 0 {
+		return boot.Recording{}, fault.New(fault.Invalid, "%sthe file has events of kernel threads only; record them "+
+			"from the "+
+			"start of the boot", boot.At(file, 1))
 	}
 	b.placeMonotonic(in)
 	boot.SortMarks(&b.r)

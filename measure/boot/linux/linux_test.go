@@ -43,6 +43,7 @@ func expect(t *testing.T, got, want string) {
 }
 
 const log = `[    0.000000] Linux version 6.1.0
+[    0.000000] Command line: console=ttyS0 quiet loglevel=8 initcall_debug
 [    0.001000] tsc: Fast TSC calibration failed
 [    0.004000] calling  a_init+0x0/0x10 @ 0
 [    0.009000] initcall a_init+0x0/0x10 returned 0 after 4000 usecs
@@ -64,7 +65,7 @@ const log = `[    0.000000] Linux version 6.1.0
 func TestInitcallsNestProbesAndOutput(t *testing.T) {
 	expect(t, tree(read(t, log)), `
 kernel 0-15000 on kernel
-  Linux version 6.1.0 0-1000 on kernel
+  Command line console=ttyS0 quiet loglevel=8 initcall_debug 0-1000 on kernel
   tsc Fast TSC calibration failed 1000-4000 on kernel
   a_init 4000-9000 on kernel
   b_init returned -19 9005-9400 on kernel
@@ -79,6 +80,20 @@ m_init virtio 15500-15600 on initcalls of 52
 n_init late 16000-17000 open on initcalls of 53
 probe serio0 8000-17000 on other probes 1
 `)
+}
+
+// A kernel that does not write those lines to its console does not wait for it.
+func TestAQuietKernelWritesNothing(t *testing.T) {
+	for _, words := range []string{"quiet", "loglevel=7", "debug quiet", ""} {
+		if got := tree(read(t, strings.Replace(log, "quiet loglevel=8", words, 1))); strings.Contains(got, "printk") {
+			t.Errorf("%q: %s", words, got)
+		}
+	}
+	for _, words := range []string{"ignore_loglevel quiet", "debug", "loglevel=9"} {
+		if got := tree(read(t, strings.Replace(log, "quiet loglevel=8", words, 1))); !strings.Contains(got, "printk") {
+			t.Errorf("%q: %s", words, got)
+		}
+	}
 }
 
 const trace = `# bakeoff boot events 1
@@ -158,9 +173,11 @@ a_init 2000030-2000100 on other probes 1
 
 func TestMistakes(t *testing.T) {
 	boottest.Mistakes(t, New(), map[string]string{
-		"x:1: the file is empty":           "",
-		"x:1: no line begins with a time":  "hello\n",
-		"x:2: the file has neither":        "# bakeoff boot events 1\n# lost: all\n",
+		"x:1: the file is empty":          "",
+		"x:1: no line begins with a time": "hello\n",
+		"x:2: the file has neither":       "# bakeoff boot events 1\n# lost: all\n",
+		"x:1: the file has events of kernel": "k-2 [0] 1.000000: sched_process_fork: comm=k pid=2 child_comm=k " +
+			"child_pid=3\n",
 		"x:1: this event has no task":      "x [000] 1: sched_process_exit: comm=x pid=1\n",
 		"x:1: this event does not name th": "x-1 [000] 1.000000: sched_process_exec: old_pid=1\n",
 		"x:1: these are no counts":         "# entries-in-buffer/entries-written: 9/5 #P:1\n",

@@ -2,15 +2,13 @@ package tslog
 
 import (
 	"fmt"
-	"slices"
 
 	"bakeoff/measure/boot"
 )
 
-// addProcesses adds a track with a span for each process of debug.tslog_user. Unused
-// lines of that sysctl have no fork.
+// addProcesses adds a track with a span for each process of debug.tslog_user.
 func (l *log) addProcesses(r *boot.Recording) {
-	used := slices.DeleteFunc(l.processes, func(p process) bool { return p.fork == 0 })
+	used := l.processes
 	end := l.end
 	at := map[uint64]int{} // of each process in used
 	for i, p := range used {

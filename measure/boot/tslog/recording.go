@@ -2,6 +2,7 @@ package tslog
 
 import (
 	"fmt"
+	"slices"
 
 	"bakeoff/base/fault"
 	"bakeoff/measure/boot"
@@ -14,6 +15,7 @@ func (l *log) recording() (boot.Recording, error) {
 		Clocks: []boot.Clock{{Name: "tsc", Source: name, Hz: l.hz, UncertaintyNS: l.exactly}},
 		Tracks: []boot.Track{}, Spans: []boot.Span{}, Marks: []boot.Mark{},
 	}
+	l.processes = slices.DeleteFunc(l.processes, func(p process) bool { return p.fork == 0 }) // unused lines of the sysctl
 	if !l.started && len(l.processes) == 0 {
 		return boot.Recording{}, fault.New(fault.Invalid, "%sthe file has no entry; record a boot of a kernel with the "+
 			"option "+

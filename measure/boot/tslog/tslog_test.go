@@ -117,6 +117,7 @@ func TestMistakes(t *testing.T) {
 		"x:2: the line is too long":             begin + "0x0 10 ENTER " + strings.Repeat("f", boot.MaxLine) + "\n",
 		"x:10002: more than 10000 functions of": begin + strings.Repeat("0x1 10 ENTER f\n", maxDepth+1),
 		"x:1: the file has no entry":            "2400000000\n",
+		"x:1: the file has no entry; record":    "0 0 0 0 \"\" \"\"\n",
 	})
 }
 
