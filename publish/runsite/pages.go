@@ -103,7 +103,7 @@ func facetsOf(entries []entry) map[string][]*facet {
 // writePages writes the pages whose runs changed, removes those without runs, and keeps
 // what the next Build needs.
 func writePages(root *os.Root, entries []entry, old cache, opt Option, sum *Summary) error {
-	s := &site{entries: entries, facets: facetsOf(entries), opt: opt}
+	s := &site{dir: root.Name(), entries: entries, facets: facetsOf(entries), opt: opt}
 	s.keys()
 	kept := cache{Schema: cacheSchema, Runs: map[string]entry{}, Pages: map[string]string{}}
 	for _, e := range entries {
@@ -146,6 +146,7 @@ func writePages(root *os.Root, entries []entry, old cache, opt Option, sum *Summ
 
 // site is what the pages are made of.
 type site struct {
+	dir     string // of the runs
 	entries []entry
 	facets  map[string][]*facet
 	opt     Option
@@ -180,7 +181,7 @@ const (
 	maxDecisions = 400
 )
 
-// pages are the index and one page for each facet. If there are more runs than a page
+// pages are the index, one page for each facet, and the histories of lab files. If there are more runs than a page
 // holds, more pages of the index follow.
 func (s *site) pages() (out []sitePage) {
 	all := make([]int, len(s.entries))
@@ -198,6 +199,10 @@ func (s *site) pages() (out []sitePage) {
 		for _, f := range s.facets[k.name] {
 			out = append(out, sitePage{f.File, identity(s.opt, append(s.states(f.runs, false), k.name, f.Value)),
 				func(b *bytes.Buffer) error { return s.facet(b, k, f) }})
+			if file := s.historyFile(k, f); file != "" {
+				out = append(out, sitePage{file, identity(s.opt, append(s.states(f.runs, false), "history", f.Value)),
+					func(b *bytes.Buffer) error { return s.history(b, f) }})
+			}
 		}
 	}
 	return out

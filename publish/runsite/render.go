@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"html/template"
+	"path"
 	"strings"
 
 	"bakeoff/base/safetext"
@@ -43,6 +44,7 @@ type view struct {
 	Decisions                 []decisionRow
 	Left                      string // what is not on the page
 	More                      []link // further pages of the index
+	History                   string // link to the history of a lab file; "" for none
 	Problems                  int
 }
 
@@ -148,6 +150,9 @@ func (s *site) facet(b *bytes.Buffer, k kind, f *facet) error {
 	const up = "../"
 	v := view{CSP: policy, Version: safetext.Line(s.opt.Report.Version), Title: f.Value, Home: up + IndexFile}
 	v.Lead = capital(k.one) + " of " + plural(f.Count(), "run") + ", the newest first."
+	if file := s.historyFile(k, f); file != "" {
+		v.History = path.Base(file)
+	}
 	shown := f.runs[:min(len(f.runs), maxRows)]
 	v.Rows = s.rows(shown, up)
 	all := 0
