@@ -277,8 +277,12 @@ func (a *app) conclude(s *session.Session, f runFlags, r analysis.Results) error
 	if r.Blocks == 0 && r.Void > 0 && r.Ended != analysis.EndedInterrupted {
 		return fault.New(fault.Lab, "no result: all %d blocks are void because of failures of the lab", r.Void)
 	}
-	if text := reading.FailOn(f.failOn).Vain(r); text != "" {
-		fmt.Fprintln(a.Err, "bakeoff: note: "+text)
+	failOn := reading.FailOn(f.failOn)
+	open := failOn.Open(r, "more blocks and a quieter machine narrow the intervals")
+	for _, text := range []string{failOn.Vain(r), open} {
+		if text != "" {
+			fmt.Fprintln(a.Err, "bakeoff: note: "+text)
+		}
 	}
-	return reading.FailOn(f.failOn).End(r)
+	return failOn.End(r)
 }

@@ -175,7 +175,10 @@ func (a reader) canJudge(c *cobra.Command, res compare.Result, failOn []string) 
 
 // gate returns how compare ends with --fail-on.
 func (a reader) gate(res compare.Result, failOn []string) error {
-	a.passed(res, failOn)
+	remedy := "more runs in --repeats and a quieter machine narrow the intervals"
+	if text := FailOn(failOn).Open(res.Results(), remedy); text != "" {
+		fmt.Fprintln(a.Err, "bakeoff: note: "+text)
+	}
 	return FailOn(failOn).endWith([]analysis.Results{res.Results()}, map[string][]string{"failed": res.Failed(),
 		"twin": lists.Map(res.Disturbed, func(run string) string { return "the twin differs from the baseline in " + run })})
 }
@@ -188,21 +191,6 @@ func uncompared(r compare.Result, failOn []string) error {
 		return fault.WithFix(err, "add --by direct: only the baseline is in both runs, and it has no relative change")
 	}
 	return fault.WithFix(err, "write primary: true into a cell of the lab file, and measure again")
-}
-
-// passed notes the comparisons without a verdict, which conditions that need one let
-// pass.
-func (a reader) passed(r compare.Result, failOn []string) {
-	if !slices.ContainsFunc(failOn, needsVerdict) || slices.Contains(failOn, string(analysis.Inconclusive)) {
-		return
-	}
-	all := r.Results().Comparisons
-	open := lists.Filter(all, func(c analysis.Comparison) bool { return c.Verdict == analysis.Inconclusive })
-	if len(open) > 0 {
-		fmt.Fprintf(a.Err, "bakeoff: note: %d of %s inconclusive, which --fail-on %s lets pass; more runs in --repeats and "+
-			"a quieter machine narrow the intervals, and --fail-on inconclusive fails\n", len(open),
-			plural(len(all), "comparison is", "comparisons are"), strings.Join(lists.Filter(failOn, needsVerdict), ","))
-	}
 }
 
 func plural(n int, one, many string) string {

@@ -108,6 +108,22 @@ func (f FailOn) Vain(r analysis.Results) string {
 		"add a contender or primary: true, or compare two runs by bakeoff compare --by direct"
 }
 
+// Open says that comparisons of r are inconclusive, which conditions that need a verdict
+// let pass, and how to change that; "" if there are none, or if inconclusive ones fail.
+func (f FailOn) Open(r analysis.Results, remedy string) string {
+	asked := lists.Filter(f, needsVerdict)
+	if len(asked) == 0 || slices.Contains(f, string(analysis.Inconclusive)) {
+		return ""
+	}
+	all := lists.Filter(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary })
+	open := lists.Filter(all, func(c analysis.Comparison) bool { return c.Verdict == analysis.Inconclusive })
+	if len(open) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d of %s inconclusive, which --fail-on %s lets pass; %s, and --fail-on inconclusive fails",
+		len(open), plural(len(all), "comparison is", "comparisons are"), strings.Join(asked, ","), remedy)
+}
+
 // FailOn is the value of --fail-on: names of conditions.
 type FailOn []string
 

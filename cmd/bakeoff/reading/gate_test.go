@@ -133,3 +133,32 @@ func TestVainConditionsAreNoted(t *testing.T) {
 		}
 	}
 }
+
+// A gate that passes because nothing is decided says so: 0 does not mean equal.
+func TestInconclusiveComparisonsThatPassAreNoted(t *testing.T) {
+	of := func(verdicts ...analysis.Verdict) (r analysis.Results) {
+		for _, v := range verdicts {
+			r.Comparisons = append(r.Comparisons, analysis.Comparison{Primary: true, Verdict: v})
+		}
+		r.Comparisons = append(r.Comparisons, analysis.Comparison{Verdict: analysis.Inconclusive}) // not primary
+		return r
+	}
+	for name, x := range map[string]struct {
+		failOn FailOn
+		r      analysis.Results
+		want   string
+	}{
+		"one of one": {FailOn{"worse-than-margin", "failed"}, of(analysis.Inconclusive),
+			"1 of 1 comparison is inconclusive, which --fail-on worse-than-margin lets pass; measure longer, and"},
+		"one of two": {FailOn{"wall>+3%"}, of(analysis.Inconclusive, analysis.Equivalent),
+			"1 of 2 comparisons are"},
+		"all decided":          {FailOn{"worse"}, of(analysis.Equivalent, analysis.Worse), ""},
+		"they fail":            {FailOn{"worse", "inconclusive"}, of(analysis.Inconclusive), ""},
+		"no verdict is needed": {FailOn{"failed", "twin"}, of(analysis.Inconclusive), ""},
+		"no gate":              {nil, of(analysis.Inconclusive), ""},
+	} {
+		if got := x.failOn.Open(x.r, "measure longer"); !strings.HasPrefix(got, x.want) || (got == "") != (x.want == "") {
+			t.Errorf("%s: %q, want %q", name, got, x.want)
+		}
+	}
+}
