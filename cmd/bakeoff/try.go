@@ -266,5 +266,8 @@ func (a *app) tryLab(c *cobra.Command, f tryFlags, file compose.File, lab *manif
 	}
 	f.budget = f.Budget
 	f.anyway = "If this exit code is not a failure, add --ignore-failure."
+	if len(file.Notes) > 0 { // a file that is not there is the likely cause, and not to be ignored
+		f.anyway = "The cause may be that " + safetext.Line(strings.Join(file.Notes, "; ")) + "."
+	}
 	return file.Explain(a.carryOut(c, s, f.runFlags))
 }

@@ -179,6 +179,22 @@ func TestTryAProgramThatDoesNotExist(t *testing.T) {
 	}
 }
 
+// A script of the current folder is in no environment. If the command fails, the last line
+// names the file, and does not suggest to accept the exit code.
+func TestTryAScriptThatIsNotPlaced(t *testing.T) {
+	e2e.NeedsRoot(t)
+	h := e2e.New(t)
+	if err := os.WriteFile(filepath.Join(h.Dir, "job.sh"), []byte("true\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, errs, code := h.Bakeoff(t, 5*time.Minute, "try", "host", "bwrap:debian:bookworm", "--", "sh", "job.sh")
+	want := "  The cause may be that job.sh is in the current folder, and environments start without it: " +
+		"add --file job.sh, and write /opt/job.sh in the command.\n"
+	if code != 4 || !strings.HasSuffix(errs, want) || strings.Contains(errs, "--ignore-failure") {
+		t.Errorf("exit code %d\n%s%s", code, out, errs)
+	}
+}
+
 // A command that always fails ends the run after two blocks, with its exit code and what
 // it printed last. --ignore-failure measures it.
 func TestTryACommandThatFails(t *testing.T) {
