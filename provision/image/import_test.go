@@ -152,6 +152,11 @@ func TestStoredImagesOfAPlan(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	dir := t.TempDir()
+	_, err := s.Make(t.Context(), Made{Name: "team/app", Version: "1", Layers: folderLayers(dir)})
+	if !fault.Is(err, fault.Invalid) || strings.Contains(err.Error()+fault.Fix(err), "store:") ||
+		!strings.Contains(fault.Fix(err), "write NAME:VERSION, such as app:1") {
+		t.Errorf("%v", err)
+	}
 	var made []Held
 	for _, text := range []string{"one", "two"} {
 		if err := os.WriteFile(filepath.Join(dir, "f"), []byte(text), 0o600); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
+	"bakeoff/base/yamltree"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
 	"bakeoff/provision/image/unpack"
@@ -86,7 +87,8 @@ type configuration struct {
 func (s *Store) make(ctx context.Context, l *layout.Layout, m Made) (Held, error) {
 	ref, err := reference.Store(m.Name, m.Version)
 	if err != nil {
-		return Held{}, err
+		return Held{}, fault.WithFix(fault.New(fault.Invalid, "%s cannot be the name and the version of a stored image",
+			yamltree.Show(m.Name+":"+m.Version)), "write NAME:VERSION, such as app:1, of letters, digits and . _ + -")
 	}
 	c := configuration{OS: "linux", Architecture: runtime.GOARCH}
 	c.RootFS.Type, c.RootFS.DiffIDs = "layers", []string{}

@@ -407,7 +407,8 @@ func explain(err error, host string) error {
 			return err
 		}
 		return fault.WithFix(fault.New(fault.Lab, "registry %s: %s", host, safetext.Line(err.Error())),
-			"check the name and the network, and run the command again: what was downloaded is kept")
+			"check the name and the network, or name a mirror in "+VarMirrors+", and run the command again: "+
+				"what was downloaded is kept")
 	}
 	said := safetext.Line(e.Error())
 	if len(e.Errors) > 0 {

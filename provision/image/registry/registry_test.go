@@ -398,7 +398,8 @@ func TestARegistryWithoutAnAddress(t *testing.T) {
 		return nil, &net.DNSError{Err: "no such host", Name: "registry.example", IsNotFound: true}
 	}})
 	_, err := c.Pull(t.Context(), parse(t, "registry.example/app:1"), cache(t))
-	if !fault.Is(err, fault.Lab) || asked != 1 || !strings.Contains(fault.Fix(err), "check the name and the network") {
+	if !fault.Is(err, fault.Lab) || asked != 1 ||
+		!strings.Contains(fault.Fix(err), "check the name and the network, or name a mirror in "+VarMirrors) {
 		t.Errorf("asked %d times: %v", asked, err)
 	}
 }
