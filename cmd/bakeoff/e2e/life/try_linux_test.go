@@ -277,7 +277,8 @@ func TestDocumentedTries(t *testing.T) {
 				continue
 			}
 			seen[strings.Join(args, " ")] = true
-			if strings.Contains(m[1], alpine) || strings.Contains(m[1], stored) {
+			of := func(image string) bool { return strings.Contains(m[1], image) }
+			if of(alpine) || of(stored) || of(archive) {
 				pulled = append(pulled, args)
 				continue
 			}
@@ -299,8 +300,9 @@ func TestDocumentedTries(t *testing.T) {
 // alpine is the image of Docker Hub in the pages, and stored begins those of the store,
 // whose versions are 1 and 2.
 const (
-	alpine = "alpine:3.20"
-	stored = "store:app:"
+	alpine  = "alpine:3.20"
+	stored  = "store:app:"
+	archive = "alpine.tar.gz" // a root without any program, which the store has as alpine, too
 )
 
 // mirrored is a home with a static program prog, with a mirror of Docker Hub that has the
@@ -338,6 +340,17 @@ func mirrored(t *testing.T) e2e.Home {
 		t.Fatalf("cp -al: %v\n%s", err, out)
 	}
 	h.Env = append(h.Env, "BAKEOFF_CACHE="+own, "BAKEOFF_REGISTRY_MIRRORS=docker.io=http://"+server.Host)
+	small := filepath.Join(h.Dir, "small")
+	if err := os.MkdirAll(filepath.Join(small, "etc"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tar := exec.Command("tar", "-C", small, "-czf", filepath.Join(h.Dir, archive), ".")
+	if out, err := tar.CombinedOutput(); err != nil {
+		t.Fatalf("tar: %v\n%s", err, out)
+	}
+	if out, errs, code := h.Bakeoff(t, time.Minute, "image", "create", archive, alpine); code != 0 {
+		t.Fatalf("image create: exit code %d\n%s%s", code, out, errs)
+	}
 	for _, version := range []string{"1", "2"} {
 		root := filepath.Join(h.Dir, "root"+version)
 		if err := os.MkdirAll(root, 0o755); err != nil {
