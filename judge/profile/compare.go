@@ -169,8 +169,8 @@ func welch(a, b []float64) (diff, lo, hi float64) {
 	mb, vb := moments(b)
 	diff = mb - ma
 	sa, sb := va/float64(len(a)), vb/float64(len(b))
-	if sa+sb == 0 {
-		return diff, diff, diff
+	if sa+sb == 0 { // a few boots that agree do not show how much others would vary
+		return diff, math.Inf(-1), math.Inf(1)
 	}
 	df := (sa + sb) * (sa + sb) / (sa*sa/float64(len(a)-1) + sb*sb/float64(len(b)-1))
 	half := stats.StudentQuantile(Level, df) * math.Sqrt(sa+sb)

@@ -86,6 +86,26 @@ func TestExactDifferences(t *testing.T) {
 	}
 }
 
+// Two boots of a side may agree in one path by chance, while others vary. Such a difference
+// is neither exact nor known to be one.
+func TestAgreementByChanceIsNotExact(t *testing.T) {
+	a, b := boots(1, 2, 0, 0), boots(1, 2, 0, 1e6)
+	last := len(a[1].Spans) - 1
+	a[1].Spans[last].Start++ // one boot varies by a tick, in another path
+	c, err := Compare(a, b, Apart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Deterministic {
+		t.Fatal("the boots of a side differ")
+	}
+	for _, r := range c.Rows {
+		if r.Exact || r.Lo == r.Hi {
+			t.Errorf("%v: %+v", c.Tree.Path(r.Node), r)
+		}
+	}
+}
+
 // A path that only one side has says so.
 func TestPathsOfOneSide(t *testing.T) {
 	c, err := Compare(boots(1, 2, 0, 0), boots(1, 2, 0, 0, "usb"), Paired)

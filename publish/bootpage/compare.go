@@ -102,7 +102,7 @@ func (s Sides) notes() []string {
 // drawable is a row of the figure. Its times are in seconds, or in ticks.
 func (s Sides) drawable(c profile.Change) change.Row {
 	r := change.Row{Label: "all", Diff: s.scale().Value(c.Diff), Lo: s.scale().Value(c.Lo), Hi: s.scale().Value(c.Hi),
-		Mark: chart.Open}
+		Exact: c.Exact, Mark: chart.Open}
 	if c.Node >= 0 {
 		r.Label = clean(s.Comparison.Tree.Nodes[c.Node].Label())
 	}

@@ -72,6 +72,7 @@
       b.rect.setAttribute("width", w.toFixed(2));
       name(b, from, Math.floor((w - 6) / CHAR));
     }
+    const named = []; // where names of marks stand; one that would touch another is left out
     for (const m of marks) {
       const at = x(m.t);
       m.g.classList.toggle("off", m.t < lo || m.t > hi);
@@ -81,6 +82,10 @@
       const end = at + 8 + 7 * m.text.textContent.length > width;
       m.text.setAttribute("text-anchor", end ? "end" : "start");
       m.text.setAttribute("x", (end ? at - 4 : at + 4).toFixed(1));
+      const size = 8 + 7 * m.text.textContent.length, from = end ? at - size : at, y = m.text.getAttribute("y");
+      const touches = named.some((n) => n.y === y && from < n.to && n.from < from + size);
+      m.text.classList.toggle("off", touches || end && from < 0);
+      if (!touches && m.t >= lo && m.t <= hi) named.push({ y, from, to: from + size });
     }
     axis(x);
     byID("reset").disabled = byID("out").disabled = lo === 0 && hi === length;

@@ -137,7 +137,7 @@ func clean(text string) string { return safetext.Clip(safetext.Line(text), 600) 
 // lead says how long the boot took, and between which marks.
 func lead(b Boot, f flame.Figure) string {
 	r, s := b.Recording, f.Scale()
-	text := fmt.Sprintf("%d spans and %d marks in %s.", len(r.Spans), len(r.Marks), s.Took(f.Length()))
+	text, of := fmt.Sprintf("%d spans and %d marks in %s.", len(r.Spans), len(r.Marks), s.Took(f.Length())), ""
 	placed := []boot.Mark{}
 	for _, m := range r.Marks {
 		if m.Clock == 0 || r.Clocks[m.Clock].Known() && r.Clocks[0].Known() {
@@ -149,11 +149,12 @@ func lead(b Boot, f flame.Figure) string {
 		took := r.NS(last.Clock, last.At) - r.NS(first.Clock, first.At)
 		text = fmt.Sprintf("%s from “%s” to “%s”, with %d spans.", s.Took(took), clean(first.Name), clean(last.Name),
 			len(r.Spans))
+		of = " of the " + s.Took(f.Length()) + " that were recorded" // a boot goes on after its last mark
 	}
 	for _, row := range f.Rows() {
 		if row.Self <= f.Length() { // several processes side by side took longer than the boot
-			return text + fmt.Sprintf(" The largest part: %s took %s itself (%s).", clean(row.Label), s.Took(row.Self),
-				flame.Share(row.Self, f.Length()))
+			return text + fmt.Sprintf(" The largest part: %s took %s itself (%s%s).", clean(row.Label), s.Took(row.Self),
+				flame.Share(row.Self, f.Length()), of)
 		}
 	}
 	return text

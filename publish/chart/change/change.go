@@ -12,9 +12,11 @@ import (
 type Row struct {
 	Label string
 	// Diff is the difference in the unit of the figure. Lo and Hi are its interval; they
-	// are infinite if it is unknown, and equal to Diff if the difference is exact.
+	// are infinite if it is unknown.
 	Diff, Lo, Hi float64
-	Mark         chart.Mark
+	// Exact tells that the difference needs no interval.
+	Exact bool
+	Mark  chart.Mark
 }
 
 // Figure is the differences of a comparison.
@@ -54,7 +56,7 @@ func (f Figure) Value(r Row) string {
 	switch {
 	case math.IsInf(r.Lo, 0) || math.IsInf(r.Hi, 0) || math.IsNaN(r.Lo) || math.IsNaN(r.Hi):
 		return text + ", too few boots for an interval"
-	case r.Lo == r.Hi:
+	case r.Exact:
 		return text + ", exact"
 	}
 	return text + " (" + f.signed(r.Lo) + " to " + f.signed(r.Hi) + ")"
