@@ -32,8 +32,8 @@ type Comparison struct {
 	Tree  *Tree
 	Order Order
 	Boots [2]int
-	// Deterministic: all boots of each side took exactly the same time in every path, and
-	// at least one side has several. The differences then are exact.
+	// Deterministic: each side has several boots, which took exactly the same time in every
+	// path. The differences then are exact.
 	Deterministic bool
 	// Length is that of the boots, as Length says; Rows are the paths whose time differs,
 	// the largest difference first.
@@ -85,7 +85,7 @@ func Compare(a, b []boot.Recording, order Order) (Comparison, error) {
 	}
 	c.Length = row(lengths, order)
 	c.Length.Node, c.Length.Only = -1, -1
-	c.Deterministic = len(a)+len(b) > 2 && constant(lengths)
+	c.Deterministic = len(a) > 1 && len(b) > 1 && constant(lengths)
 	for n := range c.Tree.Nodes {
 		var self, spans [2][]float64
 		for side := range costs {
