@@ -104,10 +104,6 @@ func instructionArgs() []string {
 // instructionCPU is the processor: all that is emulated but random numbers.
 const instructionCPU = "max,-rdrand,-rdseed"
 
-// clockKHz is the frequency of the time-stamp counter on that clock: a tick is an
-// instruction, which takes a nanosecond.
-const clockKHz = 1_000_000
-
 // fileConsole is the console of a machine on that clock, in its directory. A pipe that is
 // full would hold the guest up.
 const fileConsole = "console"

@@ -14,7 +14,6 @@ type box struct {
 	spans      int     // in this row
 	below      int     // spans below those that are in no box of their own
 	total      float64 // time of the spans in this row
-	self       float64 // unknown if the box has several spans
 	last       int32   // the last span of several
 }
 
