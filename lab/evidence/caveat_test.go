@@ -69,7 +69,7 @@ func TestPathsAreRead(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"schema":"` + workload.PathSchema + `","responses_per_second":5}`: true,
 		`{"schema":"other","responses_per_second":5}`:                       false,
-		`{`:                                                       false,
+		`{`: false,
 	} {
 		got := TrialOf(fixture{}, cell, store.Line{}, workload.Raw{workload.PathBlob: []byte(text)})
 		if (got.Path != nil) != want || want && got.Path.PerSecond != 5 {
