@@ -83,7 +83,7 @@ func (c *draft) finishExactly() {
 		}
 		c.BeyondMargin = c.region.Beyond(c.Verdict, c.shown.Lo, c.shown.Hi)
 	}
-	// Later blocks do not change a verdict, but what was said of it.
+	// Later blocks do not change a verdict, but they change the words about it.
 	last := c.blocks[len(c.blocks)-1].index
 	_, n := c.us.agreed(c.metric, last)
 	_, k := c.them.agreed(c.metric, last)

@@ -74,7 +74,7 @@ func TestExactIgnoresNoise(t *testing.T) {
 	}
 }
 
-// Without agreement nothing is said to be deterministic, and one block decides nothing.
+// Without agreement no comparison is called deterministic, and one block decides nothing.
 func TestExactNeedsAgreement(t *testing.T) {
 	warned := func(c Comparison) bool {
 		return slices.ContainsFunc(c.Warnings, func(w string) bool { return strings.Contains(w, "not deterministic") })

@@ -21,7 +21,7 @@ import (
 //go:embed compare.html
 var compareHTML string
 
-var compareTemplate = template.Must(template.New("compare").Funcs(functions).Parse(compareHTML))
+var compareTemplate = template.Must(template.New("compare").Funcs(functions).Parse(headHTML + compareHTML))
 
 // Sides is a comparison with the names of its sides.
 type Sides struct {

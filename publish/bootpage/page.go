@@ -25,6 +25,9 @@ import (
 )
 
 var (
+	// headHTML begins both pages.
+	//go:embed head.html
+	headHTML string
 	//go:embed page.html
 	pageHTML string
 	//go:embed page.css
@@ -49,7 +52,7 @@ var functions = template.FuncMap{
 	"script": func() template.HTML { return element("script", script) },
 }
 
-var pageTemplate = template.Must(template.New("page").Funcs(functions).Parse(pageHTML))
+var pageTemplate = template.Must(template.New("page").Funcs(functions).Parse(headHTML + pageHTML))
 
 // Boot is what is shown of one boot.
 type Boot struct {
