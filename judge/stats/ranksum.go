@@ -68,7 +68,9 @@ func RankSum(xs, ys []float64) RankSumResult {
 	return r
 }
 
-// midranks returns twice the midrank of each value.
+// midranks returns twice the midrank of each value. Callers refuse NaN before, because no
+// order has a place for it. NaNs rank below all numbers and tie with each other here, as
+// slices.Sort orders them, so that a caller that forgets gets numbers and not an endless loop.
 func midranks(xs []float64) []int {
 	order := make([]int, len(xs))
 	for i := range order {
@@ -78,7 +80,7 @@ func midranks(xs []float64) []int {
 	ranks := make([]int, len(xs))
 	for i := 0; i < len(order); {
 		j := i
-		for j < len(order) && xs[order[j]] == xs[order[i]] {
+		for j < len(order) && cmp.Compare(xs[order[j]], xs[order[i]]) == 0 {
 			j++
 		}
 		for _, o := range order[i:j] {
