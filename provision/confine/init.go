@@ -60,6 +60,25 @@ func (e *Env) InitSetup(ctx context.Context) (g wire.Setup, binds []wire.Bind, e
 	return g, append(e.Binds(volumes), socket), err
 }
 
+// InitRoot is InitSetup for a technology to which the root is a tree of mounts: the
+// setup binds everything in it, and makes its /dev.
+func (e *Env) InitRoot(ctx context.Context) (g wire.Setup, err error) {
+	volumes, err := e.Volumes(ctx)
+	if err != nil {
+		return g, err
+	}
+	socket, err := e.InitSocket(ctx)
+	if err != nil {
+		return g, err
+	}
+	if g, err = e.Setup(ctx, false, true, volumes); err != nil {
+		return g, err
+	}
+	g.Root.Dev, g.Root.Binds = true, append(g.Root.Binds, socket)
+	e.Start(g)
+	return g, nil
+}
+
 // HoldInit performs the setup g and starts p, which starts or becomes the init
 // process and lives as long as the environment. When it returns nil, the init
 // process runs and the agent has answered.

@@ -45,7 +45,15 @@ func makeRoot(r wire.Root) (err error) {
 	defer root.Close()
 	in := inside{root: root}
 	if r.System {
-		if err := in.system(); err != nil {
+		if err := in.mountAll(kernelFiles); err != nil {
+			return err
+		}
+	}
+	if r.System || r.Dev {
+		if err := in.mountAll(devFiles); err != nil {
+			return err
+		}
+		if err := in.devices(); err != nil {
 			return err
 		}
 	}
@@ -149,20 +157,28 @@ func (in inside) bind(b wire.Bind) error {
 	return in.mount("", b.To, "", unix.MS_BIND|unix.MS_REMOUNT|unix.MS_RDONLY, "")
 }
 
-// system mounts what programs expect on a Linux system.
-func (in inside) system() error {
-	const quiet = unix.MS_NOSUID | unix.MS_NOEXEC
-	for _, m := range []struct {
-		at, kind string
-		flags    uintptr
-		data     string
-	}{
-		{"proc", "proc", quiet | unix.MS_NODEV, ""},
-		{"sys", "sysfs", quiet | unix.MS_NODEV | unix.MS_RDONLY, ""},
-		{"dev", "tmpfs", quiet, "mode=755,size=64k"},
-		{"dev/pts", "devpts", quiet, "newinstance,ptmxmode=0666,mode=620"},
-		{"dev/shm", "tmpfs", quiet | unix.MS_NODEV, "mode=1777"},
-	} {
+// fileSystem is one that the kernel makes.
+type fileSystem struct {
+	at, kind string
+	flags    uintptr
+	data     string
+}
+
+// What programs expect on a Linux system: in mount order, without the devices.
+var (
+	kernelFiles = []fileSystem{
+		{"proc", "proc", unix.MS_NOSUID | unix.MS_NOEXEC | unix.MS_NODEV, ""},
+		{"sys", "sysfs", unix.MS_NOSUID | unix.MS_NOEXEC | unix.MS_NODEV | unix.MS_RDONLY, ""},
+	}
+	devFiles = []fileSystem{
+		{"dev", "tmpfs", unix.MS_NOSUID | unix.MS_NOEXEC, "mode=755,size=64k"},
+		{"dev/pts", "devpts", unix.MS_NOSUID | unix.MS_NOEXEC, "newinstance,ptmxmode=0666,mode=620"},
+		{"dev/shm", "tmpfs", unix.MS_NOSUID | unix.MS_NOEXEC | unix.MS_NODEV, "mode=1777"},
+	}
+)
+
+func (in inside) mountAll(all []fileSystem) error {
+	for _, m := range all {
 		if err := in.root.MkdirAll(m.at, 0o755); err != nil {
 			return fmt.Errorf("create %s in the root: %w", m.at, err)
 		}
@@ -170,7 +186,7 @@ func (in inside) system() error {
 			return err
 		}
 	}
-	return in.devices()
+	return nil
 }
 
 // devices creates the harmless devices of the Linux annex of the Filesystem

@@ -44,6 +44,8 @@ type Root struct {
 	Work  string `json:"work"`
 	// System adds /proc, /sys (read-only) and a minimal /dev.
 	System bool `json:"system"`
+	// Dev adds the minimal /dev alone.
+	Dev bool `json:"dev,omitempty"`
 	// Dirs are created inside, with mode 1777.
 	Dirs []string `json:"dirs"`
 	// Binds are mounted inside.

@@ -7,6 +7,7 @@ package bwrap
 
 import (
 	"context"
+	"path"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
@@ -49,14 +50,13 @@ func build(ctx context.Context, e *confine.Env) error {
 		return err
 	}
 	var g wire.Setup
-	var binds []wire.Bind
 	if err := e.LimitWhile(func() error { return e.Limit(ctx) }, func() (err error) {
-		g, binds, err = e.InitSetup(ctx)
+		g, err = e.InitRoot(ctx)
 		return err
 	}); err != nil {
 		return err
 	}
-	if err := e.HoldInit(ctx, g, program(e, binds)); err != nil {
+	if err := e.HoldInit(ctx, g, program(e)); err != nil {
 		return fault.Op("bwrap", err)
 	}
 	e.Facts()["version"], e.Facts()["seccomp"] = v, "none"
@@ -66,17 +66,15 @@ func build(ctx context.Context, e *confine.Env) error {
 // program enters the namespace and the control group and starts the sandbox with
 // the init process. It keeps all capabilities, because servers start as root
 // and change their user.
-func program(e *confine.Env, binds []wire.Bind) confine.Program {
-	out := []string{"bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",
+//
+// The root comes with its /dev, the agent, the volumes and the socket. bubblewrap
+// binds a tree with one look at the list of all mounts, and needs another look and a
+// remount for each further bind and for each device of its own /dev. --bind forbids
+// devices in the whole tree, so /dev is bound again with them.
+func program(e *confine.Env) confine.Program {
+	return confine.Program{Netns: true, Group: true, Argv: append([]string{"bwrap",
+		"--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",
 		"--cap-add", "ALL", "--die-with-parent", "--as-pid-1",
-		"--bind", e.Root, "/", "--proc", "/proc", "--dev", "/dev", "--ro-bind", "/sys", "/sys"}
-	for _, b := range binds {
-		how := "--bind"
-		if b.ReadOnly {
-			how = "--ro-bind"
-		}
-		out = append(out, how, b.From, b.To)
-	}
-	return confine.Program{Netns: true, Group: true,
-		Argv: append(append(out, "--chdir", "/", "--"), confine.Init(false)...)}
+		"--bind", e.Root, "/", "--proc", "/proc", "--dev-bind", path.Join(e.Root, "dev"), "/dev",
+		"--ro-bind", "/sys", "/sys", "--chdir", "/", "--"}, confine.Init(false)...)}
 }
