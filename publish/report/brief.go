@@ -220,6 +220,9 @@ func (t *textWriter) open(g group) {
 	for _, s := range t.missingAt(g.Cell) {
 		lines = append(lines, s.String())
 	}
+	if g.Contrary != "" {
+		lines = append(lines, g.Contrary)
+	}
 	for i, line := range lines {
 		if i == maxOpen {
 			t.wrapped("  ", fmt.Sprintf("… and %d more; see the page.", len(lines)-i))

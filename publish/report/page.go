@@ -83,7 +83,8 @@ type group struct {
 	Doc              string // what the metric counts, its unit and its direction
 	About, Defaults  string // of the cell
 	Items            []sentence
-	Changes          table // what would change the verdicts
+	Contrary         string // why medians contradict differences; "" if none does
+	Changes          table  // what would change the verdicts
 }
 
 // cell is everything about one cell.

@@ -1,6 +1,9 @@
 package report
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -160,6 +163,39 @@ func TestMediansThatContradict(t *testing.T) {
 			Scale: sample.Ratio, Ratio: &x.ratio}
 		if got := strings.ReplaceAll(b.medians(c), "\u00a0", " "); got != x.want {
 			t.Errorf("%v: %q, want %q", x.ratio, got, x.want)
+		}
+	}
+}
+
+// Where medians contradict a difference, the page and both texts of the terminal say once
+// why, and which counts. Elsewhere nobody reads about it.
+func TestContraryMediansAreExplained(t *testing.T) {
+	d, p := example()
+	agreed := at(copied(t, analysis.Analyse(d)), "syscall")
+	contrary := copied(t, agreed)
+	for i, s := range contrary.Summaries {
+		if s.Contender == "crun" && s.Cell == "syscall" && s.Metric == "rate" {
+			more := 1.5 * *s.Median // crun is slower within blocks
+			contrary.Summaries[i].Median = &more
+		}
+	}
+	const note = "crun: the medians differ in the other direction than the difference."
+	for _, x := range []struct {
+		r    analysis.Results
+		want int
+	}{{agreed, 0}, {contrary, 1}} {
+		var text bytes.Buffer
+		must(t, Text(&text, x.r, TextOption{Width: 400}))
+		dir := folder(t, d, p, x.r)
+		must(t, Write(dir, Option{}))
+		html, err := os.ReadFile(filepath.Join(dir, "report", "index.html"))
+		must(t, err)
+		for how, out := range map[string]string{"brief": screen(t, x.r, TextOption{Width: 400}), "text": text.String(),
+			"page": string(html)} {
+			out = strings.Join(strings.Fields(strings.ReplaceAll(out, "\u00a0", " ")), " ")
+			if n := strings.Count(out, note); n != x.want {
+				t.Errorf("%s: said %d times, want %d", how, n, x.want)
+			}
 		}
 	}
 }

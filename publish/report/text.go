@@ -108,6 +108,9 @@ func (t *textWriter) write() {
 		for _, s := range g.Items {
 			t.sentence(s)
 		}
+		if g.Contrary != "" {
+			t.wrapped("  ", g.Contrary)
+		}
 		t.bars(g)
 		t.curves(g)
 	}

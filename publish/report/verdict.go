@@ -40,6 +40,7 @@ func (b *builder) verdicts() {
 				g.Items = append(g.Items, b.sentence(x))
 			}
 			g.Items = append(g.Items, b.missingAt(c.Name)...)
+			g.Contrary = b.contraryNote(c.Name, m.Name)
 			g.Changes = b.changes(c.Name, m.Name)
 			if len(g.Items) > 0 {
 				p.Groups = append(p.Groups, g)
@@ -119,26 +120,51 @@ func (b *builder) missingAt(cell string) []sentence {
 }
 
 // medians introduces a difference with the values of both sides in their unit, the
-// baseline's first: "host 23.8 ms, crun 24.1 ms, "; "" unless both have one. Medians
-// are of all trials and the difference is one within blocks. If they have opposite
-// signs and the medians that are shown differ, the text says so.
+// baseline's first: "host 23.8 ms, crun 24.1 ms, "; "" unless both have one.
 func (b *builder) medians(c analysis.Comparison) string {
 	baseline, contender := b.summaries.Sides(c)
 	if baseline == "" {
 		return ""
 	}
 	text := c.Baseline + " " + baseline + ", " + c.Contender + " " + contender + ", "
-	us, them := b.summaries[[3]string{c.Contender, c.Cell, c.Metric}], b.summaries[[3]string{c.Baseline, c.Cell, c.Metric}]
-	if v := usable(c.Ratio, c.Scale); v != nil && us.Median != nil && them.Median != nil {
-		none := 1.0 // no difference
-		if c.Scale == sample.Difference {
-			none = 0
-		}
-		if baseline != contender && (*us.Median-*them.Median)*(*v-none) < 0 {
-			text += "but within blocks "
-		}
+	if b.contrary(c) {
+		text += "but within blocks "
 	}
 	return text
+}
+
+// contrary tells whether the medians of both sides, as they are shown, differ in the
+// other direction than the estimate: medians are of all trials, and the difference is
+// one within blocks.
+func (b *builder) contrary(c analysis.Comparison) bool {
+	us, them := b.summaries[[3]string{c.Contender, c.Cell, c.Metric}], b.summaries[[3]string{c.Baseline, c.Cell, c.Metric}]
+	v := usable(c.Ratio, c.Scale)
+	if v == nil || us == nil || them == nil || us.Median == nil || them.Median == nil {
+		return false
+	}
+	none := 1.0 // no difference
+	if c.Scale == sample.Difference {
+		none = 0
+	}
+	baseline, contender := b.summaries.Sides(c)
+	return baseline != contender && (*us.Median-*them.Median)*(*v-none) < 0
+}
+
+// contraryNote explains medians that contradict the differences beside them; "" where
+// none does.
+func (b *builder) contraryNote(cell, metric string) string {
+	var who []string
+	for _, c := range b.primary(cell, metric) {
+		if b.contrary(c) {
+			who = append(who, c.Contender)
+		}
+	}
+	if len(who) == 0 {
+		return ""
+	}
+	return and(who) + ": the medians differ in the other direction than the difference. Medians are of all trials; the " +
+		"difference is estimated within blocks, so that a change of the machine between blocks hardly counts. The verdict " +
+		"is about the difference."
 }
 
 // failures says how often a contender, or the baseline, failed at what is
