@@ -225,4 +225,3 @@ func TestLatenciesAtTheirBounds(t *testing.T) {
 		}
 	}
 }
-
