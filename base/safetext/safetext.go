@@ -27,11 +27,14 @@ const ellipsis = "…"
 // Line returns s as one line of at most MaxLine bytes. Line breaks and tabs
 // become spaces; "…" marks a cut.
 func Line(s string) string {
+	if len(s) <= MaxLine && plain(s) {
+		return s
+	}
 	cut := len(s) > MaxLine
 	if cut {
 		s = strings.ToValidUTF8(s[:MaxLine], "")
 	}
-	s = strings.NewReplacer("\n", " ", "\t", " ").Replace(Text(s))
+	s = spaces.Replace(Text(s))
 	// A replacement may be longer than the byte that it replaces.
 	if cut || len(s) > MaxLine {
 		s = s[:min(len(s), MaxLine-len(ellipsis))]
@@ -43,6 +46,9 @@ func Line(s string) string {
 // Text returns s with its lines and tabs, of any length. A carriage return
 // ends a line.
 func Text(s string) string {
+	if plain(s) {
+		return s
+	}
 	replaced := false // the character before
 	return strings.Map(func(r rune) rune {
 		if safe(r) {
@@ -78,7 +84,20 @@ func Clip(s string, n int) string {
 	return string([]rune(s)[:n-1]) + ellipsis
 }
 
-var breaks = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+var (
+	breaks = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+	spaces = strings.NewReplacer("\n", " ", "\t", " ")
+)
+
+// plain reports whether s is printable ASCII only: nearly all text is, and needs no copy.
+func plain(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
 
 func safe(r rune) bool {
 	const nonJoiner, joiner = '\u200c', '\u200d'

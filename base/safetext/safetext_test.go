@@ -69,6 +69,26 @@ func TestClip(t *testing.T) {
 	}
 }
 
+// Types that contain themselves, unexported fields and nil pointers.
+func TestScrub(t *testing.T) {
+	type node struct {
+		Name  string
+		Count int
+		Next  *node
+		Kids  []node
+		Facts map[string]node
+		List  [2]string
+		note  string
+	}
+	v := node{Name: "a\x1b", Next: &node{Name: "b\x00"}, Kids: []node{{Name: "c\u202e"}}, List: [2]string{"d\x7f", "e"},
+		Facts: map[string]node{"f\x1b": {Name: "g\x1b"}}, note: "h\x1b", Count: 1}
+	Scrub(&v, Line)
+	if v.Name != "a�" || v.Next.Name != "b�" || v.Kids[0].Name != "c�" || v.List != [2]string{"d�", "e"} ||
+		v.Facts["f�"].Name != "g�" || len(v.Facts) != 1 || v.note != "h\x1b" {
+		t.Errorf("%+v, next %+v", v, v.Next)
+	}
+}
+
 func Fuzz(f *testing.F) {
 	for _, s := range []string{"", "a\tb\r\nc", "\x1b]0;title\x07", "\u202e\U000e0020", "\xff\xfe",
 		strings.Repeat("\xff", 5000)} {

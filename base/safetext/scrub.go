@@ -1,6 +1,9 @@
 package safetext
 
-import "reflect"
+import (
+	"reflect"
+	"sync"
+)
 
 // Scrub replaces every string that v, a pointer, leads to by what clean returns, keys
 // of maps included, so that no later place can forget to. clean is Line or Text.
@@ -17,14 +20,11 @@ func scrubValue(v reflect.Value, clean func(string) string) {
 			scrubValue(v.Elem(), clean)
 		}
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				scrubValue(v.Field(i), clean)
-			}
+		for _, i := range fieldsOf(v.Type()) {
+			scrubValue(v.Field(i), clean)
 		}
 	case reflect.Slice, reflect.Array:
-		switch v.Type().Elem().Kind() {
-		case reflect.String, reflect.Struct, reflect.Slice, reflect.Map, reflect.Pointer:
+		if leads(v.Type()) {
 			for i := range v.Len() {
 				scrubValue(v.Index(i), clean)
 			}
@@ -32,6 +32,40 @@ func scrubValue(v reflect.Value, clean func(string) string) {
 	case reflect.Map:
 		scrubMap(v, clean)
 	}
+}
+
+// fields are those that fieldsOf found, by type: reflection allocates for each.
+var fields sync.Map
+
+// fieldsOf are the exported fields of a struct type that may lead to a string.
+func fieldsOf(t reflect.Type) []int {
+	if known, ok := fields.Load(t); ok {
+		return known.([]int)
+	}
+	var out []int
+	for i := range t.NumField() {
+		if f := t.Field(i); f.IsExported() && leads(f.Type) {
+			out = append(out, i)
+		}
+	}
+	fields.Store(t, out)
+	return out
+}
+
+// leads reports whether a value of a type may lead to a string.
+func leads(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.String, reflect.Map:
+		return true
+	case reflect.Struct:
+		return len(fieldsOf(t)) > 0
+	case reflect.Slice, reflect.Array, reflect.Pointer:
+		switch t.Elem().Kind() { // no further: a type may contain itself
+		case reflect.String, reflect.Struct, reflect.Slice, reflect.Array, reflect.Map, reflect.Pointer:
+			return true
+		}
+	}
+	return false
 }
 
 // scrubMap replaces the entries of a map by clean ones: they cannot be
