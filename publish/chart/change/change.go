@@ -81,41 +81,23 @@ func (f Figure) Table() chart.Table {
 	return t
 }
 
-const (
-	head   = 24.0
-	step   = 26.0
-	tall   = 42.0
-	barH   = 11.0
-	valueW = 260.0
-)
+const valueRoom = 260.0
 
 // Draw draws the figure.
 func (f Figure) Draw(id string, width float64) string {
-	c := chart.NewRows(id, width, 10, valueW, f.Rows, func(r Row) string { return r.Label })
-	row, line := step, step/2
-	if c.Narrow {
-		row, line = tall, 27
-	}
-	bottom := head + row*float64(len(f.Rows)) + 6
 	lo, hi := f.ends()
-	at := func(v float64) float64 { return c.X0 + min(max((v-lo)/(hi-lo), 0), 1)*(c.X1-c.X0) }
-	values, size := chart.Ticks(lo, hi, int((c.X1-c.X0)/100))
-	labels, name := chart.Labels(values, size, f.Unit)
-	for i, v := range values {
-		c.Tick(at(v), 14, head-4, bottom, labels[i]+" "+name)
-	}
-	c.Line(at(0), head-4, at(0), bottom, "zero")
+	c := chart.NewLinear(id, width, valueRoom, f.Rows, func(r Row) string { return r.Label }, lo, hi)
+	c.Axis(f.Unit, 100)
+	c.Upright(0, "zero")
 	for i, r := range f.Rows {
-		y := head + row*float64(i) + 2
-		c.Begin("row", r.Label+": "+f.Value(r))
-		c.Name(y, row, r.Label, f.Value(r))
-		c.Bar(at(0), y+line-barH/2, at(r.Diff)-at(0), barH, r.Mark)
-		if known(r.Lo) && known(r.Hi) && r.Lo < r.Hi {
-			c.Whisker(at(r.Lo), at(r.Hi), y+line, r.Lo < lo, r.Hi > hi)
-		}
-		c.End()
+		c.Row(i, r.Label, f.Value(r), func(y float64) {
+			c.Span(0, r.Diff, y, r.Mark)
+			if known(r.Lo) && known(r.Hi) && r.Lo < r.Hi {
+				c.Whisker(c.At(r.Lo), c.At(r.Hi), y, r.Lo < lo, r.Hi > hi)
+			}
+		})
 	}
-	return c.SVG(bottom+4, f.Title(), f.Desc())
+	return c.SVG(c.Bottom+4, f.Title(), f.Desc())
 }
 
 func known(v float64) bool { return !math.IsInf(v, 0) && !math.IsNaN(v) }

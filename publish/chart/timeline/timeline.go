@@ -93,50 +93,30 @@ func (f Figure) Table() chart.Table {
 	return t
 }
 
-const (
-	head   = 24.0
-	step   = 26.0
-	tall   = 42.0
-	barH   = 11.0
-	valueW = 210.0
-)
+const valueRoom = 210.0
 
 // Draw draws the figure.
 func (f Figure) Draw(id string, width float64) string {
-	c := chart.NewRows(id, width, 10, valueW, f.Rows, func(r Row) string { return r.Label })
-	row, line := step, step/2
-	if c.Narrow {
-		row, line = tall, 27
-	}
-	bottom := head + row*float64(len(f.Rows)) + 6
 	lo, hi := f.ends()
-	at := func(v float64) float64 { return c.X0 + min(max((v-lo)/(hi-lo), 0), 1)*(c.X1-c.X0) }
-	values, size := chart.Ticks(lo, hi, int((c.X1-c.X0)/90))
-	labels, name := chart.Labels(values, size, f.Unit)
-	for i, v := range values {
-		c.Tick(at(v), 14, head-4, bottom, labels[i]+" "+name)
-	}
+	c := chart.NewLinear(id, width, valueRoom, f.Rows, func(r Row) string { return r.Label }, lo, hi)
+	c.Axis(f.Unit, 90)
+	from := lo
 	for i, r := range f.Rows {
-		y := head + row*float64(i) + 2
-		c.Begin("row", r.Label+": "+f.value(i))
-		c.Name(y, row, r.Label, f.value(i))
-		from := lo
-		if i > 0 {
-			from = f.Rows[i-1].At
-		}
-		f.bar(c, at, r, from, y+line)
-		c.End()
+		c.Row(i, r.Label, f.value(i), func(y float64) { mark(c, r, from, y) })
+		from = r.At
 	}
-	return c.SVG(bottom+4, f.Title(), f.Desc())
+	return c.SVG(c.Bottom+4, f.Title(), f.Desc())
 }
 
-func (f Figure) bar(c chart.Rows, at func(float64) float64, r Row, from, y float64) {
-	c.Bar(at(from), y-barH/2, at(r.At)-at(from), barH, chart.Baseline)
-	c.Line(at(r.At), y-barH/2-3, at(r.At), y+barH/2+3, "estimate")
+// mark draws the bar of a mark from the one before it.
+func mark(c chart.Linear, r Row, from, y float64) {
+	at := c.At(r.At)
+	c.Span(from, r.At, y, chart.Baseline)
+	c.Line(at, y-chart.BarHeight/2-3, at, y+chart.BarHeight/2+3, "estimate")
 	if r.Error == nil {
-		c.Text(min(at(r.At)+4, c.X1-8), y+4, chart.Start, "small", "?")
+		c.Text(min(at+4, c.X1-8), y+4, chart.Start, "small", "?")
 	} else if e := *r.Error; e > 0 {
-		c.Whisker(at(r.At-e), at(r.At+e), y, false, false)
+		c.Whisker(c.At(r.At-e), c.At(r.At+e), y, false, false)
 	}
 }
 
