@@ -6,17 +6,12 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"io"
 	"math"
 	"math/rand/v2"
-	"os"
-	"runtime"
-	"sync"
-	"sync/atomic"
-	"text/tabwriter"
 
+	"bakeoff/bench/study"
 	"bakeoff/judge/history"
 	"bakeoff/judge/history/replay"
 	"bakeoff/judge/noise"
@@ -29,37 +24,13 @@ const (
 	size = 0.03
 )
 
-func main() {
-	replays := flag.Int("replays", 1000, "replays per cell")
-	seed := flag.Uint64("seed", 1, "seed of the noise")
-	only := flag.String("only", "", "print one table only: rules, noise, between, lengths or nightly")
-	flag.Parse()
-	if *replays < 1 || flag.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "history: -replays must be positive, and there are no arguments")
-		os.Exit(2)
-	}
-	s := study{replays: *replays, seed: *seed, out: os.Stdout}
-	known := false
-	for _, t := range []struct {
-		name  string
-		print func()
-	}{{"rules", s.rules}, {"noise", s.noise}, {"between", s.between}, {"lengths", s.lengths}, {"nightly", s.nightly}} {
-		if *only == "" || *only == t.name {
-			known = true
-			t.print()
-		}
-	}
-	if !known {
-		fmt.Fprintf(os.Stderr, "history: unknown table %q; use rules, noise, between, lengths or nightly\n", *only)
-		os.Exit(2)
-	}
-}
+var percent = study.Percent
 
-// study holds what all tables share.
-type study struct {
-	replays int
-	seed    uint64
-	out     io.Writer
+func main() {
+	study.Main("history", 1000, study.Table{Name: "rules", Print: rulesTable},
+		study.Table{Name: "noise", Print: noiseTable}, study.Table{Name: "between", Print: betweenTable},
+		study.Table{Name: "lengths", Print: lengthsTable},
+		study.Table{Name: "nightly", Print: nightlyTable})
 }
 
 // total counts outcomes.
@@ -70,40 +41,9 @@ func (t *total) add(o total) {
 	t.within, t.covered, t.width = t.within+o.within, t.covered+o.covered, t.width+o.width
 }
 
-func percent(k, n int) string {
-	if n == 0 {
-		return "–"
-	}
-	p := float64(k) / float64(n)
-	return fmt.Sprintf("%.1f ±%.1f", 100*p, 196*math.Sqrt(p*(1-p)/float64(n)))
-}
-
-// replay counts the outcomes of many replays, each with its own stream, on all CPUs.
-func (s study) replay(one func(r *rand.Rand) total) (out total) {
-	var next atomic.Int64
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			var mine total
-			for i := next.Add(1); i <= int64(s.replays); i = next.Add(1) {
-				mine.add(one(rand.New(rand.NewPCG(s.seed, uint64(i)))))
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			out.add(mine)
-		})
-	}
-	wg.Wait()
-	return out
-}
-
-func (s study) table(title string, columns string) *tabwriter.Writer {
-	fmt.Fprintf(s.out, "\n%s (%d replays a cell, seed %d; ± is the 95 %% error of the simulation)\n\n", title, s.replays,
-		s.seed)
-	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, columns)
-	return w
+// replayed counts the outcomes of many replays.
+func replayed(s study.Study, one func(*rand.Rand) total) total {
+	return study.Sum(s, one, (*total).add, (*total).add)
 }
 
 // judged counts what history says of the runs of a world.
@@ -142,17 +82,18 @@ func count(b bool) int {
 }
 
 // both prints the outcomes without and with a step.
-func (s study) both(w io.Writer, name string, world replay.World) {
+func both(s study.Study, w io.Writer, name string, world replay.World) {
 	none := world
 	none.Step = 0
-	without := s.replay(judged(none))
-	with := s.replay(judged(world))
+	without := replayed(s, judged(none))
+	with := replayed(s, judged(world))
 	width := math.NaN()
 	if with.near > 0 {
 		width = float64(with.width) / float64(with.near)
 	}
-	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%.1f\t%s\n", name, percent(without.alarm, without.n), percent(with.near, with.n),
-		percent(with.exact, with.n), percent(with.within, with.near), width, percent(with.covered, with.near))
+	fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%.1f\t%s\n", name, percent(without.alarm, without.n),
+		percent(with.near, with.n), percent(with.exact, with.n), percent(with.within, with.near), width,
+		percent(with.covered, with.near))
 }
 
 const columns = "\tfalse alarm\tfound ±2 runs\tat the right run\tright run in the range\truns in the range" +
@@ -163,18 +104,18 @@ func world(f noise.Family) replay.World {
 	return replay.World{Noise: f, Runs: runs, Between: 0.005, Step: math.Log1p(size), At: at}
 }
 
-// noise prints the kinds of noise inside runs.
-func (s study) noise() {
-	w := s.table("A step of 3 % at run 40 of 60, by the noise inside runs; 0.5 % between runs; percent", "noise"+columns)
+// noiseTable prints the kinds of noise inside runs.
+func noiseTable(s study.Study) {
+	w := s.Table("A step of 3 % at run 40 of 60, by the noise inside runs; 0.5 % between runs; percent", "noise"+columns)
 	for _, f := range noise.Families {
-		s.both(w, f.Name, world(f))
+		both(s, w, f.Name, world(f))
 		w.Flush()
 	}
 }
 
-// between prints the kinds of differences between runs.
-func (s study) between() {
-	w := s.table("The same, by what differs between runs", "between runs"+columns)
+// betweenTable prints the kinds of differences between runs.
+func betweenTable(s study.Study) {
+	w := s.Table("The same, by what differs between runs", "between runs"+columns)
 	for _, x := range []struct {
 		name   string
 		change func(*replay.World)
@@ -194,7 +135,7 @@ func (s study) between() {
 	} {
 		world := world(noise.Reference)
 		x.change(&world)
-		s.both(w, x.name, world)
+		both(s, w, x.name, world)
 		w.Flush()
 	}
 }
@@ -208,28 +149,28 @@ func blocks(first, then int) func(int) int {
 	}
 }
 
-// lengths prints short and long histories, with a step after two thirds of them.
-func (s study) lengths() {
-	w := s.table("The same after two thirds of the runs, by their number", "runs"+columns)
+// lengthsTable prints short and long histories, with a step after two thirds of them.
+func lengthsTable(s study.Study) {
+	w := s.Table("The same after two thirds of the runs, by their number", "runs"+columns)
 	for _, n := range []int{6, 8, 12, 20, 40, 60, 120, 240} {
 		world := world(noise.Reference)
 		world.Runs, world.At = n, n*2/3
-		s.both(w, fmt.Sprint(n), world)
+		both(s, w, fmt.Sprint(n), world)
 		w.Flush()
 	}
 }
 
-// nightly prints what happens if the history is read after each run.
-func (s study) nightly() {
-	w := s.table("Read after each of 60 runs: any alarm, and the runs after a step until it is found; percent",
+// nightlyTable prints what happens if the history is read after each run.
+func nightlyTable(s study.Study) {
+	w := s.Table("Read after each of 60 runs: any alarm, and the runs after a step until it is found; percent",
 		"alpha\tany false alarm\tfound after 3 runs\t5 runs\t10 runs\t20 runs")
 	for _, alpha := range []float64{0.05, 0.01, 0.001} {
 		none := world(noise.Reference)
 		none.Step = 0
-		any := s.replay(func(r *rand.Rand) total { return total{n: 1, alarm: count(firstAlarm(none, r, alpha, 0) > 0)} })
+		any := replayed(s, func(r *rand.Rand) total { return total{n: 1, alarm: count(firstAlarm(none, r, alpha, 0) > 0)} })
 		fmt.Fprintf(w, "%g\t%s", alpha, percent(any.alarm, any.n))
 		for _, within := range []int{3, 5, 10, 20} {
-			found := s.replay(func(r *rand.Rand) total {
+			found := replayed(s, func(r *rand.Rand) total {
 				world := world(noise.Reference)
 				world.Runs = at + within
 				return total{n: 1, alarm: count(firstAlarm(world, r, alpha, world.Runs) > 0)}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"bakeoff/bench/study"
 	"bakeoff/judge/history"
 	"bakeoff/judge/history/replay"
 	"bakeoff/judge/noise"
@@ -68,9 +69,9 @@ func ranks(s history.Series) []int {
 	return []int{stats.StepTest(xs, ones, stats.StepOption{Least: 1, Level: 1}).At}
 }
 
-// rules compares rules in the same histories.
-func (s study) rules() {
-	w := s.table("A step of 3 % at run 40 of 60, reference noise, percent", "between runs\trule\tfalse alarm"+
+// rulesTable compares rules in the same histories.
+func rulesTable(s study.Study) {
+	w := s.Table("A step of 3 % at run 40 of 60, reference noise, percent", "between runs\trule\tfalse alarm"+
 		"\tat the right run\tonly there")
 	for _, b := range []struct {
 		name         string
@@ -81,9 +82,9 @@ func (s study) rules() {
 		for _, x := range rules {
 			world := world(noise.Reference)
 			world.Between, world.Rho, world.Bad, world.BadSize = b.between, b.rho, b.bad, 0.05
-			with := s.replay(by(x, world))
+			with := replayed(s, by(x, world))
 			world.Step = 0
-			without := s.replay(by(x, world))
+			without := replayed(s, by(x, world))
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", b.name, x.name, percent(without.alarm, without.n),
 				percent(with.exact, with.n), percent(with.within, with.n))
 		}

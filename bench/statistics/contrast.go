@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"bakeoff/bench/study"
 	"bakeoff/judge/noise"
 	"bakeoff/judge/stats"
 )
@@ -107,10 +108,10 @@ func (c contrast) smooth(y, w, level []float64) {
 	}
 }
 
-// contrasts compares the contrasts in one fixed look of twelve blocks at 5 %, under the
+// contrastsTable compares the contrasts in one fixed look of twelve blocks at 5 %, under the
 // signed-rank test and under the randomization test of the sum of the scores.
-func (s study) contrasts() {
-	w := s.table("Contrasts and tests at 12 blocks and 5 %: called different, percent", "contrast", "test", "A/A", "2 %")
+func contrastsTable(s study.Study) {
+	w := s.Table("Contrasts and tests at 12 blocks and 5 %: called different, percent", "contrast", "test", "A/A", "2 %")
 	for _, c := range contrastsTried {
 		for _, test := range []struct {
 			name string
@@ -121,7 +122,7 @@ func (s study) contrasts() {
 		} {
 			var cells [2]total
 			for i, effect := range []float64{0, math.Log(1.02)} {
-				cells[i] = s.replay(func(r *rand.Rand) outcome {
+				cells[i] = replayed(s, func(r *rand.Rand) outcome {
 					y, side := drawn(noise.Reference.Start(r), r, 12, effect)
 					u := make([]float64, 12)
 					for j, x := range c.residuals(y) {

@@ -6,53 +6,20 @@
 package main
 
 import (
-	"flag"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
-	"os"
-	"runtime"
-	"strings"
-	"sync"
-	"sync/atomic"
-	"text/tabwriter"
 
+	"bakeoff/bench/study"
 	"bakeoff/judge/noise"
 )
 
-func main() {
-	replays := flag.Int("replays", 20000, "replays per cell")
-	seed := flag.Uint64("seed", 1, "seed of the noise")
-	only := flag.String("only", "", "print one table only: rules, power, families, designs or contrasts")
-	flag.Parse()
-	if *replays < 1 || flag.NArg() > 0 {
-		fmt.Fprintln(os.Stderr, "statistics: -replays must be positive, and there are no arguments")
-		os.Exit(2)
-	}
-	s := study{replays: *replays, seed: *seed, out: os.Stdout}
-	tables := []struct {
-		name  string
-		print func()
-	}{{"rules", s.rules}, {"power", s.power}, {"families", s.families}, {"designs", s.designs}, {"contrasts", s.contrasts}}
-	known := *only == ""
-	for _, t := range tables {
-		if *only == "" || *only == t.name {
-			known = true
-			t.print()
-		}
-	}
-	if !known {
-		fmt.Fprintf(os.Stderr, "statistics: unknown table %q; use rules, power, families, designs or contrasts\n", *only)
-		os.Exit(2)
-	}
-}
+var percent = study.Percent
 
-// study holds what all tables share.
-type study struct {
-	replays int
-	seed    uint64
-	out     io.Writer
+func main() {
+	study.Main("statistics", 20000, study.Table{Name: "rules", Print: rulesTable},
+		study.Table{Name: "power", Print: powerTable}, study.Table{Name: "families", Print: familiesTable},
+		study.Table{Name: "designs", Print: designsTable}, study.Table{Name: "contrasts", Print: contrastsTable})
 }
 
 // outcome is the outcome of one replay.
@@ -80,51 +47,23 @@ func (t *total) add(o outcome) {
 	t.trials += o.trials
 }
 
-func percent(k, n int) string {
-	p := float64(k) / float64(n)
-	return fmt.Sprintf("%.1f ±%.1f", 100*p, 196*math.Sqrt(p*(1-p)/float64(n)))
-}
-
 func (t total) mean() float64 { return float64(t.trials) / float64(t.n) }
 
-// replay runs one replay many times, each with its own stream, on all CPUs.
-func (s study) replay(one func(r *rand.Rand) outcome) total {
-	var next atomic.Int64
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	var out total
-	for range runtime.GOMAXPROCS(0) {
-		wg.Go(func() {
-			var mine total
-			for i := next.Add(1); i <= int64(s.replays); i = next.Add(1) {
-				mine.add(one(rand.New(rand.NewPCG(s.seed, uint64(i)))))
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			out.n += mine.n
-			out.different += mine.different
-			out.equivalent += mine.equivalent
-			out.wrong += mine.wrong
-			out.uncovered += mine.uncovered
-			out.trials += mine.trials
-		})
-	}
-	wg.Wait()
-	return out
+// join adds the outcomes of other replays.
+func (t *total) join(o total) {
+	t.n, t.different, t.equivalent, t.wrong = t.n+o.n, t.different+o.different, t.equivalent+o.equivalent, t.wrong+o.wrong
+	t.uncovered, t.trials = t.uncovered+o.uncovered, t.trials+o.trials
 }
 
-func (s study) table(title string, columns ...string) *tabwriter.Writer {
-	fmt.Fprintf(s.out, "\n%s (%d replays a cell, seed %d; ± is the 95 %% error of the simulation)\n\n", title, s.replays,
-		s.seed)
-	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, strings.Join(columns, "\t"))
-	return w
+// replayed sums the outcomes of many replays.
+func replayed(s study.Study, one func(*rand.Rand) outcome) total {
+	return study.Sum(s, one, (*total).add, (*total).join)
 }
 
-// rules compares decision rules: the percentage called different at a true difference of
+// rulesTable compares decision rules: the percentage called different at a true difference of
 // 0, 2 and 5 %.
-func (s study) rules() {
-	w := s.table("Called different, percent", "noise", "rule", "A/A", "2 %", "trials", "5 %", "trials")
+func rulesTable(s study.Study) {
+	w := s.Table("Called different, percent", "noise", "rule", "A/A", "2 %", "trials", "5 %", "trials")
 	for _, f := range noise.Families {
 		for _, r := range rules {
 			if !r.everywhere && f.Name != noise.Reference.Name && f.Name != noise.First.Name {
@@ -132,7 +71,7 @@ func (s study) rules() {
 			}
 			var cells [3]total
 			for i, effect := range []float64{0, math.Log(1.02), math.Log(1.05)} {
-				cells[i] = s.replay(func(rnd *rand.Rand) outcome { return r.decide(f, rnd, effect) })
+				cells[i] = replayed(s, func(rnd *rand.Rand) outcome { return r.decide(f, rnd, effect) })
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.1f\t%s\t%.1f\n", f.Name, r.name,
 				percent(cells[0].different, cells[0].n), percent(cells[1].different, cells[1].n), cells[1].mean(),
@@ -142,12 +81,12 @@ func (s study) rules() {
 	}
 }
 
-// power prints bakeoff's verdicts by the size of the true difference.
-func (s study) power() {
-	w := s.table("bakeoff in the reference noise, percent", "true difference", "different", "equivalent", "wrong",
+// powerTable prints bakeoff's verdicts by the size of the true difference.
+func powerTable(s study.Study) {
+	w := s.Table("bakeoff in the reference noise, percent", "true difference", "different", "equivalent", "wrong",
 		"not covered", "trials")
 	for _, e := range []float64{0, 0.005, 0.01, 0.015, 0.02, 0.0201, 0.03, 0.05, 0.10} {
-		t := s.replay(func(r *rand.Rand) outcome {
+		t := replayed(s, func(r *rand.Rand) outcome {
 			return analysed(noise.Reference, r, standard, [][]float64{{math.Log1p(e)}})
 		})
 		fmt.Fprintf(w, "%.2f %%\t%s\t%s\t%s\t%s\t%.1f\n", 100*e, percent(t.different, t.n), percent(t.equivalent, t.n),
@@ -156,9 +95,9 @@ func (s study) power() {
 	w.Flush()
 }
 
-// families prints the family-wise rates by contenders and primary cells.
-func (s study) families() {
-	w := s.table("Families: any false alarm, percent", "contenders", "primary cells", "truth", "false alarm",
+// familiesTable prints the family-wise rates by contenders and primary cells.
+func familiesTable(s study.Study) {
+	w := s.Table("Families: any false alarm, percent", "contenders", "primary cells", "truth", "false alarm",
 		"any wrong statement", "blocks")
 	for _, k := range []int{2, 3, 6} {
 		for _, cells := range []int{1, 4} {
@@ -175,7 +114,7 @@ func (s study) families() {
 						}
 					}
 				}
-				t := s.replay(func(r *rand.Rand) outcome { return analysed(noise.Reference, r, standard, effects) })
+				t := replayed(s, func(r *rand.Rand) outcome { return analysed(noise.Reference, r, standard, effects) })
 				fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%.1f\n", k, cells, truth, percent(t.different, t.n), percent(t.wrong, t.n),
 					t.mean()/float64(2*k))
 			}
@@ -184,14 +123,14 @@ func (s study) families() {
 	w.Flush()
 }
 
-// designs compares designs: looks and alphas.
-func (s study) designs() {
-	w := s.table("Looks and alphas in the reference noise, percent", "looks", "alphas", "A/A", "2 %", "trials", "5 %",
+// designsTable compares designs: looks and alphas.
+func designsTable(s study.Study) {
+	w := s.Table("Looks and alphas in the reference noise, percent", "looks", "alphas", "A/A", "2 %", "trials", "5 %",
 		"trials", "A/A trials")
 	for _, d := range designs {
 		var cells [3]total
 		for i, effect := range []float64{0, math.Log(1.02), math.Log(1.05)} {
-			cells[i] = s.replay(func(r *rand.Rand) outcome { return analysed(noise.Reference, r, d, [][]float64{{effect}}) })
+			cells[i] = replayed(s, func(r *rand.Rand) outcome { return analysed(noise.Reference, r, d, [][]float64{{effect}}) })
 		}
 		fmt.Fprintf(w, "%v\t%v\t%s\t%s\t%.1f\t%s\t%.1f\t%.1f\n", d.looks, d.alphas, percent(cells[0].different, cells[0].n),
 			percent(cells[1].different, cells[1].n), cells[1].mean(), percent(cells[2].different, cells[2].n), cells[2].mean(),

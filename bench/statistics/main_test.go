@@ -7,19 +7,20 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/bench/study"
 	"bakeoff/judge/noise"
 )
 
 // A small seeded part of the tables stays within four standard errors of the promised
 // values.
 func TestDesignKeepsItsPromises(t *testing.T) {
-	s := study{replays: 600, seed: 3}
+	s := study.Study{Replays: 600, Seed: 3}
 	if testing.Short() {
-		s.replays = 150
+		s.Replays = 150
 	}
-	margin := 4 * math.Sqrt(0.05*0.95/float64(s.replays))
+	margin := 4 * math.Sqrt(0.05*0.95/float64(s.Replays))
 	run := func(e float64) total {
-		return s.replay(func(r *rand.Rand) outcome {
+		return replayed(s, func(r *rand.Rand) outcome {
 			return analysed(noise.Reference, r, standard, [][]float64{{math.Log1p(e)}})
 		})
 	}
@@ -30,7 +31,7 @@ func TestDesignKeepsItsPromises(t *testing.T) {
 	if p := float64(a.different) / float64(a.n); p < 0.85-4*math.Sqrt(0.85*0.15/float64(a.n)) || a.mean() > 50+2 {
 		t.Errorf("2 %% is called in %v with %v trials", p, a.mean())
 	}
-	b := s.replay(func(r *rand.Rand) outcome { return baseline(noise.Reference, r, math.Log(1.02)) })
+	b := replayed(s, func(r *rand.Rand) outcome { return baseline(noise.Reference, r, math.Log(1.02)) })
 	if b.mean() < a.mean()+10 {
 		t.Errorf("the baseline needs %v trials, the design %v", b.mean(), a.mean())
 	}
@@ -39,7 +40,7 @@ func TestDesignKeepsItsPromises(t *testing.T) {
 func TestTablesAreReproducible(t *testing.T) {
 	var out [2]bytes.Buffer
 	for i := range out {
-		study{replays: 3, seed: 1, out: &out[i]}.rules()
+		rulesTable(study.Study{Replays: 3, Seed: 1, Out: &out[i]})
 	}
 	if out[0].String() != out[1].String() || strings.Count(out[0].String(), "bakeoff") != 2*len(noise.Families) {
 		t.Errorf("two runs differ, or a row is missing:\n%s", out[0].String())

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"bakeoff/bench/study"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/calibrate"
 	"bakeoff/judge/noise"
@@ -15,10 +16,10 @@ import (
 // A plan predicts, from the noise of a calibration, the number of blocks until a difference
 // is called and how often it is called. Replays of the same noise agree.
 func TestPlanPredictsReplays(t *testing.T) {
-	s := study{replays: 800, seed: 11}
+	s := study.Study{Replays: 800, Seed: 11}
 	calibrations := 40
 	if testing.Short() {
-		s.replays, calibrations = 200, 15
+		s.Replays, calibrations = 200, 15
 	}
 	for _, f := range noise.Families {
 		switch f.Name {
@@ -34,7 +35,7 @@ func TestPlanPredictsReplays(t *testing.T) {
 		e := planned(standard).Estimate(plan.Costs{Noise: plan.Noise{SD: sd}})
 		for _, difference := range []float64{0.02, 0.03} {
 			need := e.Needs(difference)
-			got := s.replay(func(r *rand.Rand) outcome {
+			got := replayed(s, func(r *rand.Rand) outcome {
 				return analysed(f, r, standard, [][]float64{{math.Log1p(difference)}})
 			})
 			blocks, power := got.mean()/4, float64(got.different)/float64(got.n)
