@@ -8,43 +8,127 @@ import (
 // relate gives each post those that share the most tags with it, the newest first among
 // equals.
 func relate(s *section, most int) {
-	place := make(map[*entry]int32, len(s.posts))
+	r := newRelation(s)
+	pairs := r.pairs()
 	for i, e := range s.posts {
-		place[e] = int32(i)
-	}
-	// Places instead of pointers: a tag with all posts is counted a hundred million times
-	// on a site with ten thousand.
-	members := make(map[*group][]int32, len(s.tags))
-	for _, t := range s.tags {
-		list := make([]int32, len(t.entries))
-		for i, e := range t.entries {
-			list[i] = place[e]
+		var best []int32
+		if pairs == nil {
+			best = r.byTags(int32(i), most)
+		} else {
+			best = r.byPairs(pairs, int32(i), most)
 		}
-		members[t] = list
-	}
-	shared := make([]int32, len(s.posts))
-	var touched []int32
-	for i, e := range s.posts {
-		touched = touched[:0]
-		for _, t := range e.tags {
-			for _, j := range members[t] {
-				if shared[j]++; shared[j] == 1 {
-					touched = append(touched, j)
-				}
-			}
-		}
-		e.related = pick(s.posts, touched, shared, int32(i), most)
-		for _, j := range touched {
-			shared[j] = 0
+		e.related = make([]*entry, len(best))
+		for k, j := range best {
+			e.related[k] = s.posts[j]
 		}
 	}
 }
 
-// pick returns the best of the touched posts, without self.
-func pick(posts []*entry, touched, shared []int32, self int32, most int) []*entry {
-	before := func(x, y int32) int { return cmp.Or(cmp.Compare(shared[y], shared[x]), cmp.Compare(x, y)) }
+// relation is posts by their tags. Posts are places in the list, the newest first, and tags
+// are numbers: a tag with many posts is read often.
+type relation struct {
+	tags    [][]int32 // of each post, in order
+	members [][]int32 // of each tag, the newest first
+	shared  []int32   // with the post that is looked at: tags, or pairs of tags
+	touched []int32   // posts that share something
+}
+
+func newRelation(s *section) *relation {
+	r := &relation{tags: make([][]int32, len(s.posts)), shared: make([]int32, len(s.posts)),
+		members: make([][]int32, len(s.tags))}
+	number := make(map[*group]int32, len(s.tags))
+	for i, t := range s.tags {
+		number[t] = int32(i)
+	}
+	for i, e := range s.posts {
+		for _, t := range e.tags {
+			r.tags[i] = append(r.tags[i], number[t])
+		}
+		slices.Sort(r.tags[i])
+		r.tags[i] = slices.Compact(r.tags[i])
+		for _, t := range r.tags[i] {
+			r.members[t] = append(r.members[t], int32(i))
+		}
+	}
+	return r
+}
+
+// mostPairs bounds the pairs of tags of all posts. Where there are more, tags are counted.
+const mostPairs = 4 << 20
+
+// pairs returns the posts of each pair of tags; nil if there are too many. A pair has far
+// fewer posts than a tag: on a site with ten thousand posts, all of one tag would be
+// counted a hundred million times.
+func (r *relation) pairs() map[[2]int32][]int32 {
+	n := 0
+	for _, tags := range r.tags {
+		n += len(tags) * (len(tags) - 1) / 2
+	}
+	if n > mostPairs {
+		return nil
+	}
+	out := map[[2]int32][]int32{}
+	for i, tags := range r.tags {
+		for k, a := range tags {
+			for _, b := range tags[k+1:] {
+				out[[2]int32{a, b}] = append(out[[2]int32{a, b}], int32(i))
+			}
+		}
+	}
+	return out
+}
+
+// byPairs returns the posts that share the most pairs of tags with a post, and then the
+// newest that share one tag. Who shares more pairs shares more tags.
+func (r *relation) byPairs(pairs map[[2]int32][]int32, self int32, most int) []int32 {
+	tags := r.tags[self]
+	for k, a := range tags {
+		for _, b := range tags[k+1:] {
+			r.touch(pairs[[2]int32{a, b}])
+		}
+	}
+	best := r.pick(self, most)
+	heads := make([]int, len(tags))
+	for len(best) < most {
+		next := int32(-1)
+		for k, t := range tags {
+			list := r.members[t]
+			for heads[k] < len(list) && (list[heads[k]] == self || slices.Contains(best, list[heads[k]])) {
+				heads[k]++
+			}
+			if heads[k] < len(list) && (next < 0 || list[heads[k]] < next) {
+				next = list[heads[k]]
+			}
+		}
+		if next < 0 {
+			break
+		}
+		best = append(best, next)
+	}
+	return best
+}
+
+// byTags returns the posts that share the most tags with a post.
+func (r *relation) byTags(self int32, most int) []int32 {
+	for _, t := range r.tags[self] {
+		r.touch(r.members[t])
+	}
+	return r.pick(self, most)
+}
+
+func (r *relation) touch(list []int32) {
+	for _, j := range list {
+		if r.shared[j]++; r.shared[j] == 1 {
+			r.touched = append(r.touched, j)
+		}
+	}
+}
+
+// pick returns the best of the touched posts, without self, and forgets all of them.
+func (r *relation) pick(self int32, most int) []int32 {
+	before := func(x, y int32) int { return cmp.Or(cmp.Compare(r.shared[y], r.shared[x]), cmp.Compare(x, y)) }
 	best := make([]int32, 0, most+1)
-	for _, j := range touched {
+	for _, j := range r.touched {
 		if j == self || len(best) == most && before(j, best[most-1]) > 0 {
 			continue
 		}
@@ -52,9 +136,9 @@ func pick(posts []*entry, touched, shared []int32, self int32, most int) []*entr
 		best = slices.Insert(best, at, j)
 		best = best[:min(len(best), most)]
 	}
-	out := make([]*entry, len(best))
-	for i, j := range best {
-		out[i] = posts[j]
+	for _, j := range r.touched {
+		r.shared[j] = 0
 	}
-	return out
+	r.touched = r.touched[:0]
+	return best
 }

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"sync"
 
 	"bakeoff/base/fault"
@@ -41,14 +42,13 @@ type Folder struct {
 	now   map[string]Entry
 	count Count
 
-	making sync.Mutex
-	dirs   map[string]bool // that exist
+	free []*chain // nobody uses them
 }
 
 // Open opens the folder, which must exist. last is the state of the last build; nil
 // makes every file again. pack adds compressed versions of files.
 func Open(root *os.Root, last map[string]Entry, pack bool) *Folder {
-	return &Folder{root: root, pack: pack, last: last, now: make(map[string]Entry, len(last)), dirs: map[string]bool{}}
+	return &Folder{root: root, pack: pack, last: last, now: make(map[string]Entry, len(last))}
 }
 
 // Fresh reports whether the file is as the last build left it and has this key; it then
@@ -58,12 +58,15 @@ func (f *Folder) Fresh(name, key string) bool {
 	if !ok || e.Key != f.key(key) {
 		return false
 	}
-	info, err := f.root.Lstat(name)
+	// By its path and not through the root, which would open every folder of the name. What
+	// a link could show here is only that a file is as it should be.
+	file := filepath.Join(f.root.Name(), filepath.FromSlash(name))
+	info, err := os.Lstat(file)
 	if err != nil || !info.Mode().IsRegular() || info.Size() != e.Size || info.ModTime().UnixNano() != e.Nanos {
 		return false
 	}
 	for _, suffix := range e.packs() {
-		if _, err := f.root.Lstat(name + suffix); err != nil {
+		if _, err := os.Lstat(file + suffix); err != nil {
 			return false
 		}
 	}
@@ -88,14 +91,12 @@ func (f *Folder) Write(name, key string, content []byte) error {
 	if !fs.ValidPath(name) || name == "." {
 		return fault.New(fault.Invalid, "%q is not a name of a file in the output folder", name)
 	}
-	if err := f.mkdir(path.Dir(name)); err != nil {
-		return err
-	}
-	dir, err := f.root.OpenRoot(path.Dir(name)) // once: a root walks every part of a name
+	c := f.take()
+	defer f.give(c)
+	dir, err := c.reach(path.Dir(name))
 	if err != nil {
 		return fault.Wrap(fault.Lab, "output", err)
 	}
-	defer dir.Close()
 	base := path.Base(name)
 	info, err := put(dir, base, content)
 	if err != nil {
@@ -138,26 +139,29 @@ func put(dir *os.Root, name string, content []byte) (fs.FileInfo, error) {
 	return info, errors.Join(err, w.Close())
 }
 
-func (f *Folder) mkdir(dir string) error {
-	f.making.Lock()
-	defer f.making.Unlock()
-	if f.dirs[dir] || dir == "." {
-		return nil
+// take returns a chain that nobody else uses.
+func (f *Folder) take() *chain {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if last := len(f.free) - 1; last >= 0 {
+		c := f.free[last]
+		f.free = f.free[:last]
+		return c
 	}
-	f.dirs[dir] = true
-	// A file where a folder must be is from an earlier build.
-	for at := dir; at != "."; at = path.Dir(at) {
-		if info, err := f.root.Lstat(at); err == nil && !info.IsDir() {
-			if err := f.root.Remove(at); err != nil {
-				return fault.Wrap(fault.Lab, "output", err)
-			}
-		}
-	}
-	return fault.Wrap(fault.Lab, "output", f.root.MkdirAll(dir, 0o755))
+	return &chain{roots: []*os.Root{f.root}}
+}
+
+func (f *Folder) give(c *chain) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.free = append(f.free, c)
 }
 
 // Finish removes what the last build made and this one did not, and returns the state.
 func (f *Folder) Finish() (map[string]Entry, Count, error) {
+	for _, c := range f.free {
+		c.leave(0)
+	}
 	var problems []error
 	for name, e := range f.last {
 		now, kept := f.now[name]
