@@ -4,8 +4,7 @@
 #   examples/site/build.sh FOLDER [FLAG…]     FLAGs are those of bakeoff run
 #
 # Without flags it takes about half an hour. With --profile ci it takes minutes, and
-# decides nothing. FOLDER/output is the site of posts, FOLDER/runs/index.html that of the
-# runs.
+# decides nothing. FOLDER/output is the site, FOLDER/output/runs/ its index of runs.
 set -eu
 [ $# -gt 0 ] || { echo "usage: $0 FOLDER [FLAG…]" >&2; exit 2; }
 here=$(cd "$(dirname "$0")" && pwd)
@@ -21,6 +20,5 @@ for lab in quick technologies static-web; do
 	run=$(find "$to/runs" -maxdepth 1 -name "*-$lab" | sort | tail -n 1)
 	sed -e "s/@RUN@/$(basename "$run")/g" -e "s/@DATE@/$(date '+%Y-%m-%d %H:%M:%S %z')/" "$here/$lab.md" >"$to/src/$lab.md"
 done
-"$bakeoff" site build "$to/runs"
 "$bakeoff" site build "$to"
-echo "posts: $to/output/index.html; runs: $to/runs/index.html"
+echo "posts: $to/output/index.html; runs: $to/output/runs/index.html"

@@ -52,8 +52,10 @@
 package history
 
 import (
+	"slices"
 	"time"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/compare"
@@ -71,6 +73,39 @@ type Run struct {
 	Labels map[string]string // given to the run: commit …
 }
 
+// Primary returns the run with the numbers of its primary metrics only, if it has any: all
+// that a history of primary series needs. It shares memory with r.
+func (r Run) Primary() Run {
+	primary := map[[2]string]bool{}
+	for _, c := range r.Results.Cells {
+		for _, m := range c.Metrics {
+			if m.Primary {
+				primary[[2]string{c.Name, m.Name}] = true
+			}
+		}
+	}
+	if len(primary) == 0 {
+		return r
+	}
+	full := r.Results
+	r.Results = analysis.Results{Schema: full.Schema, Rules: full.Rules, Run: full.Run, Seed: full.Seed,
+		PlanSHA256: full.PlanSHA256, Baseline: full.Baseline, Margin: full.Margin, Blocks: full.Blocks,
+		Contenders: full.Contenders, Cells: slices.Clone(full.Cells)}
+	if full.Twin != nil {
+		r.Results.Twin = &analysis.Twin{Name: full.Twin.Name, Different: full.Twin.Different}
+	}
+	for i, c := range full.Cells {
+		r.Results.Cells[i].Metrics = lists.Filter(c.Metrics, func(m sample.Metric) bool { return m.Primary })
+	}
+	r.Results.Summaries = lists.Filter(full.Summaries, func(s analysis.Summary) bool {
+		return primary[[2]string{s.Cell, s.Metric}]
+	})
+	r.Results.Comparisons = lists.Filter(full.Comparisons, func(c analysis.Comparison) bool {
+		return primary[[2]string{c.Cell, c.Metric}] && len(c.Gates) > 0
+	})
+	return r
+}
+
 // Unread is a run that could not be read.
 type Unread struct {
 	Folder string `json:"folder"`
@@ -82,7 +117,9 @@ type Option struct {
 	Alpha  float64    // error rate of the steps of one lab and machine; 0: analysis.MaxAlpha
 	Margin float64    // largest share that counts as equivalent; 0: that of the newest run
 	By     compare.By // the estimate; "": compare.Relative
-	Unread []Unread   // runs that could not be read
+	// Primary leaves out the series of metrics that are not primary, if any is.
+	Primary bool
+	Unread  []Unread // runs that could not be read
 }
 
 // Result is the history of all runs. An unknown value is null.

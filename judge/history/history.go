@@ -108,6 +108,9 @@ func (g group) lab(opt Option) Lab {
 			out.Judged++
 		}
 	}
+	if opt.Primary && out.Judged > 0 {
+		keys = lists.Filter(keys, func(k key) bool { return k.primary })
+	}
 	out.Level = 1 - opt.Alpha/float64(max(1, out.Judged))
 	for _, k := range keys {
 		out.Series = append(out.Series, g.series(k, opt.By, out))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"hash/fnv"
 	"math"
+	"sync"
 
 	"bakeoff/base/lists"
 	"bakeoff/base/sample"
@@ -221,12 +222,25 @@ func variances(raw []stats.Serial) []float64 {
 const mostNeeds = 40
 
 // needs returns the number of runs with which the clearest step could be found at a
-// level: one whose runs before are all below those after. It is 0 if n suffice.
+// level; it is 0 if n suffice.
 func needs(n int, level float64) int {
 	if n >= mostNeeds {
 		return 0
 	}
-	for k := 2 * leastRuns; k <= mostNeeds; k++ {
+	known, _ := fewest.LoadOrStore(level, sync.OnceValue(func() int { return clearest(level) }))
+	if k := known.(func() int)(); k > n {
+		return k
+	}
+	return 0
+}
+
+// fewest is what clearest found, by level: the series of a lab have one level.
+var fewest sync.Map
+
+// clearest returns the number of runs with which a step is found whose runs before are all
+// below those after.
+func clearest(level float64) int {
+	for k := 2 * leastRuns; k < mostNeeds; k++ {
 		xs, ones := make([]float64, k), make([]float64, k)
 		for i := range xs {
 			xs[i], ones[i] = float64(i), 1
@@ -234,13 +248,10 @@ func needs(n int, level float64) int {
 				xs[i] += float64(10 * k)
 			}
 		}
-		if stats.StepTest(xs, ones, stats.StepOption{Least: leastRuns, Level: level / 2, Inflation: 1, Seed: 1}).P > level/2 {
-			continue
+		o := stats.StepOption{Least: leastRuns, Level: level / 2, Inflation: 1, Seed: 1}
+		if stats.StepTest(xs, ones, o).P <= level/2 {
+			return k
 		}
-		if k <= n {
-			return 0
-		}
-		return k
 	}
 	return mostNeeds
 }

@@ -4,20 +4,7 @@ import (
 	"strings"
 
 	"bakeoff/judge/analysis"
-	"bakeoff/lab/store"
 )
-
-// CPUSources says for each contender of a run what told for how long its CPUs
-// were busy in the trials that count: the names of probe.Source…, joined by
-// "and" where there were several. Contenders of which nothing did are absent.
-func CPUSources(run *store.Run) (map[string]string, error) {
-	s, err := open(run)
-	if err != nil {
-		return nil, err
-	}
-	sources, _ := s.cpuSources()
-	return sources, nil
-}
 
 // noteCPUSources adds them to the facts of each contender: two sources do not
 // count the same. Within a run whose journal is of before there was more than
@@ -31,7 +18,10 @@ func (s *story) noteCPUSources(facts map[string]map[string]string) {
 	}
 }
 
-// cpuSources is as CPUSources; told is whether the journal says any.
+// cpuSources says for each contender of a run what told for how long its CPUs
+// were busy in the trials that count: the names of probe.Source…, joined by
+// "and" where there were several. Contenders of which nothing did are absent.
+// told is whether the journal says any.
 func (s *story) cpuSources() (sources map[string]string, told bool) {
 	seen := map[string]map[string]bool{}
 	for _, l := range s.trials {

@@ -5,22 +5,49 @@ import (
 	"maps"
 	"slices"
 
+	"bakeoff/base/fault"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 )
 
-// Unplanned lists how a run differs from what it registered, as far as the plan, the
-// lab file and the journal show it. It reads no raw output; Verify finds the rest.
-// What cannot be read is not in the list.
-func Unplanned(run *store.Run) []string {
-	s, err := open(run)
+// Outline is what a run registered, and what happened in which order.
+type Outline struct {
+	Plan    *plan.Plan // nil if it cannot be read
+	PlanErr error      // why
+	Lines   []store.Line
+	Damage  error // why Lines end early; nil if they do not
+	// Unplanned lists how the run differs from what it registered, as far as the plan, the
+	// lab file and the journal show it; Verify finds the rest. What cannot be read is not
+	// in the list.
+	Unplanned []string
+}
+
+// ReadOutline reads the outline of a run: each file once, and no raw output.
+func ReadOutline(run *store.Run) (o Outline) {
+	o.Lines, o.Damage = run.Journal()
+	text, err := run.Plan()
 	if err != nil {
-		text, err := run.Plan()
-		if lines, _ := run.Journal(); err == nil && len(lines) > 0 {
-			return otherPlan(lines[0], plan.Hash(text))
-		}
-		return nil
+		o.PlanErr = err
+		return o
 	}
+	if o.Plan, o.PlanErr = plan.Decode(text); o.PlanErr != nil {
+		o.PlanErr = fault.Op("evidence: "+store.PlanFile, o.PlanErr)
+	}
+	switch hash := plan.Hash(text); {
+	case len(o.Lines) == 0:
+	case o.PlanErr != nil || o.Damage != nil:
+		o.Unplanned = otherPlan(o.Lines[0], hash)
+	default:
+		o.Unplanned = tell(o.Plan, hash, o.Lines).unplanned(run)
+	}
+	return o
+}
+
+// Unplanned lists how a run differs from what it registered, as Outline has it.
+func Unplanned(run *store.Run) []string { return ReadOutline(run).Unplanned }
+
+// unplanned compares plan, lab file and journal.
+func (s *story) unplanned(run *store.Run) []string {
 	out := s.planned()
 	if err := s.plan.Drawn(); err != nil {
 		out = append(out, err.Error())

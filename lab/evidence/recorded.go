@@ -3,7 +3,6 @@ package evidence
 import (
 	"cmp"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"bakeoff/base/fault"
@@ -17,22 +16,20 @@ import (
 // the fingerprints and, of the contenders in r, of the results. A contender without a
 // fingerprint never ran.
 func Recorded(run *store.Run, r analysis.Results) (map[string]map[string]string, error) {
-	text, err := run.Plan()
-	if err != nil {
-		return nil, err
+	return ReadOutline(run).Recorded(run, r)
+}
+
+// Recorded is as the function Recorded.
+func (o Outline) Recorded(run *store.Run, r analysis.Results) (map[string]map[string]string, error) {
+	if err := cmp.Or(o.PlanErr, o.Damage); err != nil {
+		return nil, fault.Op(run.Dir(), err)
 	}
-	p, err := plan.Decode(text)
-	if err != nil {
-		return nil, fault.Op(filepath.Join(run.Dir(), store.PlanFile), err)
-	}
+	p := o.Plan
 	out := map[string]map[string]string{"": {
 		"bakeoff": p.Version, "lab file": p.LabSHA256, "profile": cmp.Or(p.Profile, "none"),
 		"instances": p.Design.Instances, "mirror": fmt.Sprint(p.Design.Mirror), "trials in a block": fmt.Sprint(trialsOf(p)),
 	}}
-	sources, err := CPUSources(run)
-	if err != nil {
-		return nil, err
-	}
+	sources, _ := tell(p, "", o.Lines).cpuSources()
 	for _, c := range r.Contenders {
 		facts := map[string]string{"driver": c.Driver, "host": c.Host, analysis.FactCPUTime: sources[c.Name]}
 		for k, v := range c.Facts {

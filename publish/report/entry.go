@@ -10,6 +10,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 	"bakeoff/judge/analysis"
+	"bakeoff/judge/history"
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/store"
 	"bakeoff/publish/chart"
@@ -52,17 +53,15 @@ type Decision struct {
 // Tally counts the verdicts of one kind.
 type Tally = tally
 
-// Describe reads what an index says of the run in a folder. A run that cannot be read has a
-// Problem.
-func Describe(runDir string) Entry {
-	out := Entry{Name: safetext.Line(filepath.Base(runDir))}
-	unreadable := func(err error) Entry {
-		out.Problem = safetext.Clip(safetext.Line(err.Error()), 300)
-		return out
-	}
+// Describe reads what an index says of the run in a folder, and what package history needs
+// of it. It reads each file once. A run that cannot be read has a Problem; one without a
+// history has the reason in err.
+func Describe(runDir string) (out Entry, past history.Run, err error) {
+	out.Name = safetext.Line(filepath.Base(runDir))
 	run, err := store.Open(runDir)
 	if err != nil {
-		return unreadable(err)
+		out.problem(err)
+		return out, past, err
 	}
 	defer run.Close()
 	if info, err := fs.Stat(run.FS(), store.ReportFile); err == nil && info.Mode().IsRegular() {
@@ -72,15 +71,20 @@ func Describe(runDir string) Entry {
 	if fault.Is(err, fault.NotFound) {
 		err = errors.New("no results yet")
 	}
+	e := &contents{base: out.Name}
+	if err == nil {
+		e.results, err = decode(data)
+	}
 	if err != nil {
-		return unreadable(err)
+		out.problem(err)
+		return out, past, err
 	}
-	e := &contents{base: out.Name, unplanned: evidence.Unplanned(run)}
-	if e.results, err = decode(data); err != nil {
-		return unreadable(err)
+	o := evidence.ReadOutline(run)
+	if past, err = pastOf(run, runDir, e.results, o); err == nil {
+		past = past.Primary()
+		past.Results.Contenders = slices.Clone(past.Results.Contenders) // tidy changes those of e
 	}
-	e.readPlan(run)
-	if e.lines, err = run.Journal(); err != nil {
+	if e.outline(o); o.Damage != nil {
 		out.Problem = "the journal is damaged"
 	}
 	if fp, err := run.Fingerprint(e.results.Baseline); err == nil {
@@ -88,7 +92,32 @@ func Describe(runDir string) Entry {
 	}
 	e.tidy()
 	out.describe(newBuilder(e))
-	return out
+	return out, past, err
+}
+
+// problem notes why a run cannot be read.
+func (out *Entry) problem(err error) { out.Problem = safetext.Clip(safetext.Line(err.Error()), 300) }
+
+// outline keeps what an index shows of a run's plan and journal: names, and when it began
+// and ended.
+func (e *contents) outline(o evidence.Outline) {
+	e.unplanned = o.Unplanned
+	if e.hasPlan = o.Plan != nil; e.hasPlan {
+		e.plan.Lab, e.plan.Profile = o.Plan.Lab, o.Plan.Profile
+	}
+	var first, last time.Time
+	for _, l := range o.Lines {
+		if l.At.IsZero() {
+			continue
+		}
+		if first.IsZero() || l.At.Before(first) {
+			first = l.At
+		}
+		if l.At.After(last) {
+			last = l.At
+		}
+	}
+	e.lines = []store.Line{{At: first}, {At: last}}
 }
 
 // describe fills in what the results say.

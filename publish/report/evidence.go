@@ -59,13 +59,13 @@ func load(run *store.Run) (*contents, error) {
 	if e.results, err = decode(data); err != nil {
 		return nil, err
 	}
-	e.unplanned = evidence.Unplanned(run)
 	e.readPlan(run)
 	e.readLab(run)
 	// The names of raw outputs are checked against the journal before tidy
 	// changes it.
-	if e.lines, err = run.Journal(); err != nil {
-		e.problem("The journal cannot be read to its end: %v", err)
+	o := evidence.ReadOutline(run)
+	if e.unplanned, e.lines = o.Unplanned, o.Lines; o.Damage != nil {
+		e.problem("The journal cannot be read to its end: %v", o.Damage)
 	}
 	e.readPrints(run)
 	e.readMachine(run)
@@ -81,11 +81,16 @@ func decode(data []byte) (analysis.Results, error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, fault.Wrap(fault.Invalid, store.ResultsFile, err)
 	}
+	return r, expected(r)
+}
+
+// expected refuses results of another schema.
+func expected(r analysis.Results) error {
 	if s := r.Schema; s != analysis.ResultsSchema {
-		return r, fault.New(fault.Invalid, "%s: schema is %q, but this program reads %q",
+		return fault.New(fault.Invalid, "%s: schema is %q, but this program reads %q",
 			store.ResultsFile, safetext.Clip(s, 60), analysis.ResultsSchema)
 	}
-	return r, nil
+	return nil
 }
 
 // tidy makes everything that was read harmless, and bounds it.

@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -19,7 +20,6 @@ import (
 	"bakeoff/judge/compare"
 	"bakeoff/judge/history"
 	"bakeoff/lab/evidence"
-	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/publish/chart"
 	"bakeoff/publish/chart/trend"
@@ -46,26 +46,22 @@ func ReadHistory(dir string) (out history.Run, err error) {
 	if out.Results, err = decode(data); err != nil {
 		return out, err
 	}
-	text, err := run.Plan()
-	if err != nil {
+	return pastOf(run, dir, out.Results, evidence.ReadOutline(run))
+}
+
+// pastOf makes what package history needs of what was read.
+func pastOf(run *store.Run, dir string, r analysis.Results, o evidence.Outline) (out history.Run, err error) {
+	if err := cmp.Or(o.PlanErr, o.Damage); err != nil {
 		return out, err
 	}
-	p, err := plan.Decode(text)
-	if err != nil {
-		return out, err
-	}
-	lines, err := run.Journal()
-	if err != nil {
-		return out, err
-	}
-	out.Lab, out.At, out.Folder, out.Results.Run = p.Lab, lines[0].At, dir, run.Base()
-	for _, l := range lines {
+	out.Results, out.Unplanned = r, o.Unplanned
+	out.Lab, out.At, out.Folder, out.Results.Run = o.Plan.Lab, o.Lines[0].At, dir, run.Base()
+	for _, l := range o.Lines {
 		if l.Type == store.LineLabels {
 			out.Labels = l.Labels
 		}
 	}
-	out.Unplanned = evidence.Unplanned(run)
-	out.Facts, err = evidence.Recorded(run, out.Results)
+	out.Facts, err = o.Recorded(run, out.Results)
 	return out, err
 }
 

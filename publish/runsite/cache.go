@@ -2,21 +2,19 @@ package runsite
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
+	"strconv"
 
 	"bakeoff/base/safetext"
 	"bakeoff/lab/store"
-	"bakeoff/publish/report"
 )
 
 // cacheFile keeps what the last Build read, so that the next one reads only what changed.
 const cacheFile = ".bakeoff-site.json"
 
-const cacheSchema = "bakeoff/runsite/v1"
+const cacheSchema = "bakeoff/runsite/v2"
 
 // maxCache bounds the cache, in bytes.
 const maxCache = 256 << 20
@@ -24,17 +22,9 @@ const maxCache = 256 << 20
 // cache is what the last Build knew.
 type cache struct {
 	Schema string           `json:"schema"`
-	Runs   map[string]entry `json:"runs"` // by folder
+	Runs   map[string]Entry `json:"runs"` // by folder
 	// Pages are those of the index, relative to the folder, with their identities.
 	Pages map[string]string `json:"pages"`
-}
-
-// entry is a run of the site.
-type entry struct {
-	report.Entry
-	Folder  string `json:"folder"`
-	State   string `json:"state"`   // of the files that Entry was read from
-	Version string `json:"version"` // of the program that read them
 }
 
 // readCache reads the cache. One that is missing or damaged is empty; it may come from a
@@ -59,16 +49,26 @@ func readCache(root *os.Root) (c cache) {
 }
 
 // stateOf identifies the content of the files that an entry is read from, as make does: by
-// size and time.
+// size and time. It is "" if the folder is not that of a run.
 func stateOf(root *os.Root, name string) string {
-	var b strings.Builder
-	for _, file := range []string{store.JournalFile, store.ResultsFile, store.PlanFile, store.LabFile, store.ReportFile} {
-		info, err := root.Lstat(filepath.Join(name, filepath.FromSlash(file)))
-		if err != nil || !info.Mode().IsRegular() {
-			b.WriteString("-;")
-			continue
-		}
-		fmt.Fprintf(&b, "%d@%d;", info.Size(), info.ModTime().UnixNano())
+	dir, err := root.OpenRoot(name) // once: a root walks every part of a name
+	if err != nil {
+		return ""
 	}
-	return b.String()
+	defer dir.Close()
+	state := make([]byte, 0, 160)
+	for _, file := range []string{store.JournalFile, store.ResultsFile, store.PlanFile, store.LabFile, store.ReportFile} {
+		info, err := dir.Lstat(filepath.FromSlash(file))
+		switch {
+		case err == nil && info.Mode().IsRegular():
+			state = strconv.AppendInt(state, info.Size(), 10)
+			state = strconv.AppendInt(append(state, '@'), info.ModTime().UnixNano(), 10)
+		case file == store.JournalFile:
+			return ""
+		default:
+			state = append(state, '-')
+		}
+		state = append(state, ';')
+	}
+	return string(state)
 }

@@ -5,15 +5,15 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
+	"html/template"
+	"io"
 	"net/url"
 	"os"
-	"path"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 
 	"bakeoff/lab/store"
 	"bakeoff/publish/report"
@@ -24,22 +24,22 @@ const PagesDir = "index"
 
 // kinds are the ways to browse runs, in the order in which the index shows them.
 var kinds = []kind{
-	{"lab", "lab file", "lab files", func(e entry) []string { return []string{e.Lab} }},
-	{"workload", "workload", "workloads", func(e entry) []string { return e.Workloads }},
-	{"contender", "contender", "contenders", func(e entry) (out []string) {
+	{"lab", "lab file", "lab files", func(e *Entry) []string { return []string{e.Lab} }},
+	{"workload", "workload", "workloads", func(e *Entry) []string { return e.Workloads }},
+	{"contender", "contender", "contenders", func(e *Entry) (out []string) {
 		for _, c := range e.Contenders {
 			out = append(out, c.Name)
 		}
 		return out
 	}},
-	{"machine", "machine", "machines", func(e entry) []string { return []string{e.Machine} }},
-	{"verdict", "verdict", "verdicts", func(e entry) (out []string) {
+	{"machine", "machine", "machines", func(e *Entry) []string { return []string{e.Machine} }},
+	{"verdict", "verdict", "verdicts", func(e *Entry) (out []string) {
 		for _, t := range e.Tally {
 			out = append(out, t.Word)
 		}
 		return out
 	}},
-	{"month", "month", "months", func(e entry) []string {
+	{"month", "month", "months", func(e *Entry) []string {
 		if e.Begun.IsZero() {
 			return nil
 		}
@@ -50,7 +50,7 @@ var kinds = []kind{
 // kind is one way to browse runs: a page for each of its values.
 type kind struct {
 	name, one, many string
-	of              func(entry) []string
+	of              func(*Entry) []string
 }
 
 // facet is the runs with one value of a kind. The page of a workload, for instance.
@@ -68,12 +68,12 @@ func (f *facet) Count() int { return len(f.runs) }
 const maxFacets = 2000
 
 // facetsOf finds the values of every kind, each sorted, with its runs.
-func facetsOf(entries []entry) map[string][]*facet {
+func facetsOf(entries []Entry) map[string][]*facet {
 	out := map[string][]*facet{}
 	for n, k := range kinds {
 		byValue := map[string]*facet{}
-		for i, e := range entries {
-			for _, v := range k.of(e) {
+		for i := range entries {
+			for _, v := range k.of(&entries[i]) {
 				f := byValue[v]
 				if f == nil && v != "" && len(out[k.name]) < maxFacets {
 					f = &facet{Kind: k.name, Value: v}
@@ -100,79 +100,57 @@ func facetsOf(entries []entry) map[string][]*facet {
 	return out
 }
 
-// writePages writes the pages whose runs changed, removes those without runs, and keeps
-// what the next Build needs.
-func writePages(root *os.Root, entries []entry, old cache, opt Option, sum *Summary) error {
-	s := &site{dir: root.Name(), entries: entries, facets: facetsOf(entries), opt: opt}
-	s.keys()
-	kept := cache{Schema: cacheSchema, Runs: map[string]entry{}, Pages: map[string]string{}}
-	for _, e := range entries {
-		kept.Runs[e.Folder] = e
-	}
-	if err := root.MkdirAll(PagesDir, 0o777); err != nil {
-		return err
-	}
-	for _, p := range s.pages() {
-		sum.Pages++
-		kept.Pages[p.file] = p.identity
-		if info, err := root.Lstat(p.file); old.Pages[p.file] == p.identity && err == nil && info.Mode().IsRegular() {
-			continue
-		}
-		var b bytes.Buffer
-		if err := p.render(&b); err != nil {
-			return err
-		}
-		if err := replace(root, p.file, b.Bytes()); err != nil {
-			return err
-		}
-		sum.Written++
-	}
-	for file := range old.Pages {
-		if _, ok := kept.Pages[file]; !ok && strings.HasPrefix(file, PagesDir+"/") && fs.ValidPath(file) {
-			if err := root.Remove(file); err == nil {
-				sum.Removed++
-			}
-		}
-	}
-	if sum.Read == 0 && sum.Written == 0 && sum.Removed == 0 {
-		return nil
-	}
-	data, err := json.Marshal(kept)
-	if err != nil {
-		return err
-	}
-	return replace(root, cacheFile, data)
-}
-
-// site is what the pages are made of.
-type site struct {
-	dir     string // of the runs
-	entries []entry
+// Index is the pages about a set of runs.
+type Index struct {
+	root    *os.Root // of the run folders
+	entries []Entry
 	facets  map[string][]*facet
-	opt     Option
-	of      []string // the keys of each entry's facets, with spaces around them
+	look    Look
+	of      []string                        // the keys of each entry's facets, with spaces around them
+	rows    []func() (template.HTML, error) // of each entry, on pages in PagesDir
 }
 
-// keys notes for each run which facets it has.
-func (s *site) keys() {
-	each := make([][]string, len(s.entries))
+// Look is how an index stands in its site.
+type Look struct {
+	Title   string // of the index; "" is "Runs"
+	Version string // of the program, for readers
+	Program string // identifies the program: another one makes other pages
+	// Site is a link to the site that the index is a part of, below the folder of the index;
+	// none if Text is "".
+	Site Link
+	// Feed is the address of a feed of runs, below the folder of the index; "" for none.
+	Feed string
+	// Posts are what was written about runs, by folder. Addresses are below the folder of
+	// the index.
+	Posts map[string][]Link
+}
+
+// Link is a link to a page.
+type Link struct{ Text, Href string }
+
+// New makes the index of the runs in a folder, the newest first.
+func New(root *os.Root, entries []Entry, look Look) *Index {
+	x := &Index{root: root, entries: entries, facets: facetsOf(entries), look: look}
+	each := make([][]string, len(x.entries))
 	for _, k := range kinds {
-		for _, f := range s.facets[k.name] {
+		for _, f := range x.facets[k.name] {
 			for _, i := range f.runs {
 				each[i] = append(each[i], f.Key)
 			}
 		}
 	}
-	for _, keys := range each {
-		s.of = append(s.of, strings.Join(keys, " "))
+	for i, keys := range each {
+		x.of = append(x.of, strings.Join(keys, " "))
+		x.rows = append(x.rows, sync.OnceValues(func() (template.HTML, error) { return x.row(i, "../") }))
 	}
+	return x
 }
 
-// sitePage is one page of the site.
-type sitePage struct {
-	file     string
-	identity string // of all that is on it
-	render   func(*bytes.Buffer) error
+// Page is one page of an index.
+type Page struct {
+	File     string // below the folder of the index, with slashes
+	Identity string // of all that is on it
+	Render   func(*bytes.Buffer) error
 }
 
 // maxRows bounds the runs on one page, and maxDecisions the verdicts.
@@ -181,27 +159,29 @@ const (
 	maxDecisions = 400
 )
 
-// pages are the index, one page for each facet, and the histories of lab files. If there are more runs than a page
-// holds, more pages of the index follow.
-func (s *site) pages() (out []sitePage) {
-	all := make([]int, len(s.entries))
+// Pages are the index, one page for each facet, and the histories of lab files. If there
+// are more runs than a page holds, more pages of the index follow. They can be rendered
+// concurrently.
+func (x *Index) Pages() (out []Page) {
+	all := make([]int, len(x.entries))
 	for i := range all {
 		all[i] = i
 	}
-	links := identity(s.opt, s.facetLines())
+	links := x.facetLines()
 	for n := 0; n == 0 || n*maxRows < len(all); n++ {
 		part := all[min(n*maxRows, len(all)):min((n+1)*maxRows, len(all))]
 		file := indexFile(n)
-		out = append(out, sitePage{file, identity(s.opt, append(s.states(part, true), links, fmt.Sprint(len(all)))),
-			func(b *bytes.Buffer) error { return s.index(b, n, part) }})
+		out = append(out, Page{file, x.identity(x.states(part, true), links, []string{fmt.Sprint(len(all))}),
+			func(b *bytes.Buffer) error { return x.index(b, n, part) }})
 	}
 	for _, k := range kinds {
-		for _, f := range s.facets[k.name] {
-			out = append(out, sitePage{f.File, identity(s.opt, append(s.states(f.runs, false), k.name, f.Value)),
-				func(b *bytes.Buffer) error { return s.facet(b, k, f) }})
-			if file := s.historyFile(k, f); file != "" {
-				out = append(out, sitePage{file, identity(s.opt, append(s.states(f.runs, false), "history", f.Value)),
-					func(b *bytes.Buffer) error { return s.history(b, f) }})
+		for _, f := range x.facets[k.name] {
+			states := x.states(f.runs, false)
+			out = append(out, Page{f.File, x.identity(states, []string{k.name, f.Value}),
+				func(b *bytes.Buffer) error { return x.facet(b, k, f) }})
+			if file := x.historyFile(k, f); file != "" {
+				out = append(out, Page{file, x.identity(states, []string{"history", f.Value}),
+					func(b *bytes.Buffer) error { return x.history(b, f) }})
 			}
 		}
 	}
@@ -217,55 +197,47 @@ func indexFile(n int) string {
 }
 
 // facetLines identify the links of the index.
-func (s *site) facetLines() (out []string) {
+func (x *Index) facetLines() (out []string) {
 	for _, k := range kinds {
-		for _, f := range s.facets[k.name] {
-			out = append(out, fmt.Sprint(f.File, f.Value, f.Count()))
+		for _, f := range x.facets[k.name] {
+			out = append(out, f.File, f.Value, fmt.Sprint(f.Count()))
 		}
 	}
 	return out
 }
 
 // states identify what pages say of runs, with their keys if the page has filters.
-func (s *site) states(runs []int, keys bool) []string {
-	out := make([]string, 0, len(runs)+4)
+func (x *Index) states(runs []int, keys bool) []string {
+	out := make([]string, 0, 3*len(runs))
 	for _, i := range runs {
-		e := s.entries[i]
+		e := &x.entries[i]
 		if out = append(out, e.Folder, e.State); keys {
-			out = append(out, s.of[i])
+			out = append(out, x.of[i])
+		}
+		for _, l := range x.look.Posts[e.Folder] {
+			out = append(out, l.Text, l.Href)
 		}
 	}
 	return out
 }
 
 // identity is a hash of what a page is made of, the program included.
-func identity(opt Option, parts []string) string {
+func (x *Index) identity(parts ...[]string) string {
 	h := sha256.New()
-	for _, p := range append([]string{opt.Report.Version, opt.Title, policy, pageHTML}, parts...) {
-		fmt.Fprintf(h, "%d %s\n", len(p), p)
+	l := x.look
+	own := []string{l.Version, l.Program, l.Title, l.Site.Text, l.Site.Href, l.Feed, policy, pageHTML}
+	for _, list := range append([][]string{own}, parts...) {
+		for _, p := range list {
+			h.Write(strconv.AppendInt(nil, int64(len(p)), 10))
+			h.Write([]byte{' '})
+			io.WriteString(h, p)
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// replace writes a file so that readers see the old one or the new one.
-func replace(root *os.Root, name string, data []byte) error {
-	part := path.Join(path.Dir(name), "."+path.Base(name)+".part")
-	if err := root.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return root.Rename(part, name)
-}
-
 // reportOf is the link from a page to the report of a run.
-func reportOf(up string, e entry) string {
+func reportOf(up string, e *Entry) string {
 	if !e.Page {
 		return ""
 	}

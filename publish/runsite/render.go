@@ -2,6 +2,7 @@ package runsite
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html/template"
@@ -37,18 +38,18 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 type view struct {
 	CSP, Version, Title, Lead string
 	Home                      string // link to the index; "" on it
+	Site                      Link   // to the site that the index is a part of
+	Feed                      string
 	Browse                    []browse
 	Rows                      []row
 	Filters                   bool
 	From, To                  string // dates of the oldest and of the newest run
 	Decisions                 []decisionRow
 	Left                      string // what is not on the page
-	More                      []link // further pages of the index
+	More                      []Link // further pages of the index
 	History                   string // link to the history of a lab file; "" for none
 	Problems                  int
 }
-
-type link struct{ Text, Href string }
 
 // browse is the values of one kind, as links.
 type browse struct {
@@ -61,12 +62,18 @@ type value struct {
 	Count           int
 }
 
-// row is one run.
+// row is one run. HTML is what a page says of it.
 type row struct {
-	entry
 	Keys, Date string // Keys are those of its facets, for the filters
-	Href       string
+	HTML       template.HTML
+}
+
+// rowView is what a page says of a run.
+type rowView struct {
+	*Entry
+	Date, Href string
 	With       []string // the contenders, without the baseline
+	Posts      []Link
 }
 
 // decisionRow is one verdict of a run.
@@ -82,62 +89,81 @@ func plural(n int, word string) string {
 	return fmt.Sprintf("%d %ss", n, word)
 }
 
-// rows are what a page shows of runs; up leads from the page to the folder.
-func (s *site) rows(runs []int, up string) (out []row) {
-	for _, i := range runs {
-		e := s.entries[i]
-		r := row{entry: e, Keys: s.of[i], Href: reportOf(up, e)}
-		if !e.Begun.IsZero() {
-			r.Date = e.Begun.UTC().Format("2006-01-02 15:04")
+// row writes what a page says of a run; up leads from the page to the folder.
+func (x *Index) row(i int, up string) (template.HTML, error) {
+	e := &x.entries[i]
+	v := rowView{Entry: e, Date: date(e), Href: reportOf(up, e)}
+	for _, c := range e.Contenders {
+		if c.Name != e.Baseline {
+			v.With = append(v.With, c.Name)
 		}
-		for _, c := range e.Contenders {
-			if c.Name != e.Baseline {
-				r.With = append(r.With, c.Name)
-			}
-		}
-		out = append(out, r)
 	}
-	return out
+	for _, l := range x.look.Posts[e.Folder] {
+		v.Posts = append(v.Posts, Link{l.Text, up + l.Href})
+	}
+	var out strings.Builder
+	err := pageTemplate.ExecuteTemplate(&out, "row", v)
+	return template.HTML(out.String()), err // the template escaped it
+}
+
+// date is when a run began; "" if it is not known.
+func date(e *Entry) string {
+	if e.Begun.IsZero() {
+		return ""
+	}
+	return e.Begun.UTC().Format("2006-01-02 15:04")
+}
+
+// view is a page of the index; up leads from it to the folder of the index.
+func (x *Index) view(title, up string) view {
+	v := view{CSP: policy, Version: safetext.Line(x.look.Version), Title: title}
+	if x.look.Site.Text != "" {
+		v.Site = Link{x.look.Site.Text, up + x.look.Site.Href}
+	}
+	return v
 }
 
 // index writes page n of the index.
-func (s *site) index(b *bytes.Buffer, n int, runs []int) error {
+func (x *Index) index(b *bytes.Buffer, n int, runs []int) error {
 	up := ""
 	if n > 0 {
 		up = "../"
 	}
-	v := view{CSP: policy, Version: safetext.Line(s.opt.Report.Version), Title: s.opt.Title, Filters: true}
-	if v.Title == "" {
-		v.Title = "Runs"
+	v := x.view(cmp.Or(x.look.Title, "Runs"), up)
+	v.Filters, v.Lead = true, plural(len(x.entries), "run")+", the newest first."
+	if x.look.Feed != "" {
+		v.Feed = up + x.look.Feed
 	}
-	v.Lead = plural(len(s.entries), "run") + ", the newest first."
 	if n > 0 {
 		v.Home, v.Title = up+IndexFile, fmt.Sprintf("%s, page %d", v.Title, n+1)
 	}
-	v.Rows = s.rows(runs, up)
+	for _, i := range runs {
+		html, err := x.row(i, up)
+		if err != nil {
+			return err
+		}
+		e := &x.entries[i]
+		r := row{Keys: x.of[i], Date: date(e), HTML: html}
+		if v.Rows = append(v.Rows, r); r.Date != "" {
+			v.To = cmp.Or(v.To, r.Date[:10])
+			v.From = r.Date[:10]
+		}
+		if e.Problem != "" {
+			v.Problems++
+		}
+	}
 	for _, k := range kinds {
 		k := browse{Name: k.name, One: k.one, Many: k.many}
-		for _, f := range s.facets[k.Name] {
+		for _, f := range x.facets[k.Name] {
 			k.Values = append(k.Values, value{f.Value, f.Key, up + f.File, f.Count()})
 		}
 		if len(k.Values) > 0 {
 			v.Browse = append(v.Browse, k)
 		}
 	}
-	for i := 0; i*maxRows < len(s.entries) && len(s.entries) > maxRows; i++ {
+	for i := 0; i*maxRows < len(x.entries) && len(x.entries) > maxRows; i++ {
 		if i != n {
-			v.More = append(v.More, link{fmt.Sprintf("Page %d", i+1), up + indexFile(i)})
-		}
-	}
-	for _, r := range v.Rows {
-		if r.Date != "" {
-			if v.To == "" {
-				v.To = r.Date[:10]
-			}
-			v.From = r.Date[:10]
-		}
-		if r.Problem != "" {
-			v.Problems++
+			v.More = append(v.More, Link{fmt.Sprintf("Page %d", i+1), up + indexFile(i)})
 		}
 	}
 	return pageTemplate.Execute(b, v)
@@ -146,18 +172,25 @@ func (s *site) index(b *bytes.Buffer, n int, runs []int) error {
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // facet writes the page of one workload, contender, machine, lab file, verdict or month.
-func (s *site) facet(b *bytes.Buffer, k kind, f *facet) error {
+func (x *Index) facet(b *bytes.Buffer, k kind, f *facet) error {
 	const up = "../"
-	v := view{CSP: policy, Version: safetext.Line(s.opt.Report.Version), Title: f.Value, Home: up + IndexFile}
+	v := x.view(f.Value, up)
+	v.Home = up + IndexFile
 	v.Lead = capital(k.one) + " of " + plural(f.Count(), "run") + ", the newest first."
-	if file := s.historyFile(k, f); file != "" {
+	if file := x.historyFile(k, f); file != "" {
 		v.History = path.Base(file)
 	}
 	shown := f.runs[:min(len(f.runs), maxRows)]
-	v.Rows = s.rows(shown, up)
+	for _, i := range shown {
+		html, err := x.rows[i]()
+		if err != nil {
+			return err
+		}
+		v.Rows = append(v.Rows, row{HTML: html})
+	}
 	all := 0
 	for _, i := range f.runs {
-		e := s.entries[i]
+		e := &x.entries[i]
 		for _, d := range e.Decisions {
 			if k.name == "workload" && d.Workload != f.Value || k.name == "contender" && d.Contender != f.Value ||
 				k.name != "workload" && k.name != "contender" {
@@ -167,9 +200,7 @@ func (s *site) facet(b *bytes.Buffer, k kind, f *facet) error {
 				continue
 			}
 			r := decisionRow{Decision: d, Baseline: e.Baseline, Lab: e.Lab, Href: reportOf(up, e)}
-			if !e.Begun.IsZero() {
-				r.Date = e.Begun.UTC().Format("2006-01-02")
-			}
+			r.Date, _, _ = strings.Cut(date(e), " ")
 			v.Decisions = append(v.Decisions, r)
 		}
 	}

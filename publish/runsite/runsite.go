@@ -1,6 +1,8 @@
-// Package runsite makes a site of a folder of runs: an index with a search and filters, a
-// page for each workload, contender, machine, lab file and verdict, and the report of each
-// run. It needs no server, and no script: with JavaScript the index can also be searched.
+// Package runsite makes pages about a folder of runs: an index with a search and filters, a
+// page for each workload, contender, machine, lab file and verdict, and the history of each
+// lab file. Build writes them into the folder itself, with the report of each run; package
+// site makes them a part of a site of posts. They need no server, and no script: with
+// JavaScript the index can also be searched.
 //
 // The folders may come from strangers. Their text passes package safetext when it is read,
 // and html/template when it is written; a report that this program did not write is written
@@ -8,18 +10,14 @@
 package runsite
 
 import (
-	"bytes"
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
-	"strings"
-	"sync"
+	"sync/atomic"
 
 	"bakeoff/base/fault"
-	"bakeoff/lab/store"
 	"bakeoff/publish/report"
 )
 
@@ -29,10 +27,11 @@ const IndexFile = "index.html"
 // Option is how a site is written.
 type Option struct {
 	Report report.Option // of the pages of the runs
+	// Program identifies the program: what another one read or wrote is read and written
+	// again. "" is the version of Report.
+	Program string
 	// Force reads every run again and writes every report again.
 	Force bool
-	// Title is that of the index; "" is "Runs".
-	Title string
 }
 
 // Summary is what Build did.
@@ -58,7 +57,7 @@ func Build(runsDir string, opt Option) (Summary, error) {
 		return Summary{}, fault.Wrap(fault.Lab, op, err)
 	}
 	defer root.Close()
-	names, err := runsIn(root)
+	names, err := Folders(root)
 	if err != nil {
 		return Summary{}, fault.Wrap(fault.Lab, op, err)
 	}
@@ -66,11 +65,21 @@ func Build(runsDir string, opt Option) (Summary, error) {
 		return Summary{}, fault.WithFix(fault.New(fault.NotFound, "%s: no run found", op),
 			"name a folder that contains run folders, such as runs")
 	}
+	opt.Program = cmp.Or(opt.Program, opt.Report.Version)
 	old := readCache(root)
 	if opt.Force {
 		old = cache{}
 	}
-	entries, sum, err := describeAll(root, runsDir, names, old, opt)
+	sum := Summary{Runs: len(names)}
+	var reports atomic.Int64
+	entries, read, err := Read(root, names, old.Runs, opt.Program, func(e *Entry) error {
+		wrote, err := ensureReport(root, e, opt)
+		if wrote {
+			reports.Add(1)
+		}
+		return err
+	})
+	sum.Read, sum.Reports = read, int(reports.Load())
 	if err != nil {
 		return sum, fault.Op(op, err)
 	}
@@ -87,102 +96,23 @@ func Holds(dir string) bool {
 		return false
 	}
 	defer root.Close()
-	names, err := runsIn(root)
+	names, err := Folders(root)
 	return err == nil && len(names) > 0
 }
 
-// maxRuns bounds the runs of one site.
-const maxRuns = 20_000
-
-// runsIn are the names of the run folders, the newest first: names begin with the time.
-func runsIn(root *os.Root) (names []string, err error) {
-	entries, err := fs.ReadDir(root.FS(), ".")
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range slices.Backward(entries) {
-		if !e.IsDir() || strings.HasPrefix(e.Name(), ".") || len(names) == maxRuns {
-			continue
-		}
-		if info, err := root.Lstat(filepath.Join(e.Name(), store.JournalFile)); err == nil && info.Mode().IsRegular() {
-			names = append(names, e.Name())
-		}
-	}
-	return names, nil
-}
-
-// describeAll reads the runs that changed since the last time, and writes the reports
-// that are missing or were not written by this program.
-func describeAll(root *os.Root, dir string, names []string, old cache, opt Option) ([]entry, Summary, error) {
-	sum := Summary{Runs: len(names)}
-	out := make([]entry, len(names))
-	var mutex sync.Mutex
-	var failed error
-	var workers sync.WaitGroup
-	next := make(chan int)
-	for range min(runtime.GOMAXPROCS(0), 8) {
-		workers.Go(func() {
-			for i := range next {
-				e, read, wrote, err := describe(root, dir, names[i], old, opt)
-				mutex.Lock()
-				out[i] = e
-				if read {
-					sum.Read++
-				}
-				if wrote {
-					sum.Reports++
-				}
-				failed = errors.Join(failed, err)
-				mutex.Unlock()
-			}
-		})
-	}
-	for i := range names {
-		next <- i
-	}
-	close(next)
-	workers.Wait()
-	return out, sum, failed
-}
-
-// describe reads one run, unless the cache knows it.
-func describe(root *os.Root, dir, name string, old cache, opt Option) (e entry, read, wrote bool, err error) {
-	state := stateOf(root, name)
-	if known, ok := old.Runs[name]; ok && known.State == state && known.Version == opt.Report.Version {
-		return known, false, false, nil
-	}
-	runDir := filepath.Join(dir, name)
-	e = entry{Entry: report.Describe(runDir), Folder: name, Version: opt.Report.Version}
-	if e.Lab != "" && (opt.Force || !ours(root, name)) {
-		if err := report.Write(runDir, opt.Report); err != nil {
-			return e, true, false, err
-		}
-		wrote, e.Page = true, true
-	}
+// ensureReport writes the report of a run if it is missing or was not written by this
+// program.
+func ensureReport(root *os.Root, e *Entry, opt Option) (wrote bool, err error) {
 	if e.Lab == "" {
 		e.Page = false // nobody knows who wrote it
+		return false, nil
 	}
-	e.State = stateOf(root, name)
-	return e, true, wrote, nil
-}
-
-// maxHead bounds what ours reads of a report.
-const maxHead = 64 << 20
-
-// ours reports whether the report of a run is one that this program or another version of
-// it could have written: with the policy that permits no script.
-func ours(root *os.Root, name string) bool {
-	f, err := root.Open(filepath.Join(name, filepath.FromSlash(store.ReportFile)))
-	if err != nil {
-		return false
+	if e.Page = true; !opt.Force && ours(root, e.Folder) {
+		return false, nil
 	}
-	defer f.Close()
-	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() > maxHead {
-		return false
+	if err := report.Write(filepath.Join(root.Name(), e.Folder), opt.Report); err != nil {
+		return false, err
 	}
-	var page bytes.Buffer
-	if _, err := page.ReadFrom(f); err != nil {
-		return false
-	}
-	return report.Harmless(page.Bytes())
+	e.State = stateOf(root, e.Folder)
+	return true, nil
 }

@@ -166,7 +166,8 @@ func TestBuild(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	e := report.Describe(filepath.Join(dir, names[0]))
+	e, _, err := report.Describe(filepath.Join(dir, names[0]))
+	must(t, err)
 	_, text = page(t, dir, PagesDir+"/contender-"+report.Slug(e.Decisions[0].Contender)+".html")
 	if d := e.Decisions[0]; !strings.Contains(text, d.Cell+" "+d.Metric+" "+d.Contender+" "+e.Baseline) {
 		t.Errorf("the page of a contender lacks the verdict %+v:\n%s", d, text)

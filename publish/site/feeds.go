@@ -84,6 +84,7 @@ func (b *build) planSitemap() {
 			}
 		}
 	}
+	pages = append(pages, b.mappedRuns()...)
 	if len(pages) <= feed.MaxPages {
 		b.addBytes("sitemap.xml", feed.Sitemap(pages))
 		return

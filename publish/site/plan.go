@@ -59,6 +59,7 @@ func (b *build) plan() error {
 		b.planSearch(s)
 	}
 	b.planRuns()
+	b.planRunIndex()
 	b.planNotFound()
 	b.planSitemap()
 	b.planAssets()
@@ -141,6 +142,9 @@ func (b *build) describe(s *section) {
 	}
 	if len(s.years) > 0 {
 		menu(at.Say("archives"), "archives/")
+	}
+	if len(b.indexed) > 0 {
+		at.Menu = append(at.Menu, page.Link{Label: at.Say("runs"), Path: runsPath})
 	}
 	if b.cfg.Search {
 		menu(at.Say("search"), "search/")

@@ -9,6 +9,7 @@ import (
 	_ "image/jpeg"
 	_ "image/png"
 	"io/fs"
+	"os"
 	"path"
 	"runtime"
 	"slices"
@@ -21,6 +22,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
+	"bakeoff/publish/runsite"
 	"bakeoff/publish/site/config"
 	"bakeoff/publish/site/content"
 	"bakeoff/publish/site/markdown"
@@ -60,7 +62,10 @@ type build struct {
 	held   int
 
 	runs      sync.Map // by ID
-	hasRuns   bool
+	hasRuns   bool     // a post shows one
+	runRoot   *os.Root // of the folder of runs; nil without an index
+	indexed   []runsite.Entry
+	index     *runsite.Index // of indexed
 	sections  []*section
 	artifacts []artifact
 }

@@ -95,7 +95,7 @@ func (b *build) embed(ref, alt string) (html []byte, problem string) {
 	p := parts[at]
 	_, anchor, _ := strings.Cut(p.Href, "#")
 	v := runView{ID: r.id, Alt: alt, Part: p, Table: asTable || p.Figure == nil && len(p.Claims) == 0,
-		Href: rootToken + "runs/" + r.id + "/report/index.html#" + anchor}
+		Href: rootToken + runsPath + r.id + "/report/index.html#" + anchor}
 	if p.Figure != nil && !asTable {
 		// Draw escapes everything in it; its suite proves that.
 		v.Drawing = template.HTML(p.Figure.Draw("run-"+content.Short(ref), chart.Wide))
@@ -127,21 +127,20 @@ var runTemplate = template.Must(template.New("").Parse(`<figure class="run-figur
 </figcaption></figure>
 `))
 
-// planRuns copies the pages of the runs that posts refer to. Each page is written again
-// from the run's results: a page of a stranger could hold anything.
+// planRuns copies the pages of the runs that posts refer to, and of those of the index.
+// Each page is written again from the run's results: a page of a stranger could hold
+// anything.
 func (b *build) planRuns() {
 	var ids []string
-	for _, s := range b.sections {
-		for _, list := range [][]*entry{s.posts, s.pages, s.secondary, {s.home}} {
-			for _, e := range list {
-				if e != nil {
-					ids = append(ids, e.Runs...)
-				}
-			}
-		}
-	}
+	b.everyEntry(func(e *entry) { ids = append(ids, e.Runs...) })
+	b.hasRuns = len(ids) > 0
 	for i := range ids {
 		ids[i], _, _ = strings.Cut(ids[i], "/")
+	}
+	for _, e := range b.indexed {
+		if e.Page {
+			ids = append(ids, e.Folder)
+		}
 	}
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
@@ -149,20 +148,32 @@ func (b *build) planRuns() {
 		if r.key == "" {
 			continue
 		}
-		b.add("runs/"+id+"/report/index.html", r.key, func(w *bytes.Buffer) error {
+		b.add(runsPath+id+"/report/index.html", r.key, func(w *bytes.Buffer) error {
 			return report.Page(w, r.dir, b.opt.Report)
 		})
 		for _, f := range evidence {
 			from := b.cfg.Runs + "/" + id + "/" + f
 			if _, err := b.site.root.Lstat(from); err == nil {
-				b.add("runs/"+id+"/"+f, key(r.key, f), func(w *bytes.Buffer) error {
+				b.add(runsPath+id+"/"+f, key(r.key, f), func(w *bytes.Buffer) error {
 					text, err := readBounded(b.site.root, from, maxEvidence)
 					w.Write(text)
 					return err
 				})
 			}
 		}
-		b.hasRuns = true
+	}
+}
+
+// everyEntry calls each for every post and page of the site.
+func (b *build) everyEntry(each func(*entry)) {
+	for _, s := range b.sections {
+		for _, list := range [][]*entry{s.posts, s.pages, s.secondary, {s.home}} {
+			for _, e := range list {
+				if e != nil {
+					each(e)
+				}
+			}
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/publish/report"
+	"bakeoff/publish/runsite"
 	"bakeoff/publish/site/config"
 	"bakeoff/publish/site/output"
 	"bakeoff/publish/site/page"
@@ -91,6 +92,7 @@ type Result struct {
 	Output    string       `json:"output"`
 	Posts     int          `json:"posts"`
 	Pages     int          `json:"pages"`
+	Runs      int          `json:"runs"`      // of the index
 	Scheduled int          `json:"scheduled"` // posts that are dated in the future
 	Files     output.Count `json:"files"`
 	Theme     string       `json:"theme"`
@@ -122,7 +124,7 @@ func (b *build) run() error {
 	}
 	defer out.Close()
 	if b.opt.Force {
-		last.Files = map[string]fileState{}
+		last.Files, last.Runs = map[string]fileState{}, nil
 		for name, e := range last.Output {
 			e.Key = ""
 			last.Output[name] = e
@@ -131,6 +133,12 @@ func (b *build) run() error {
 	b.last = last.Files
 	if err := b.read(); err != nil {
 		return err
+	}
+	if err := b.readRuns(last.Runs); err != nil {
+		return err
+	}
+	if b.runRoot != nil {
+		defer b.runRoot.Close()
 	}
 	b.folder = output.Open(out, last.Output, b.cfg.Precompress)
 	if err := b.plan(); err != nil {
@@ -147,7 +155,13 @@ func (b *build) run() error {
 	if count.Written+count.Removed == 0 && !b.changed.Load() && !b.opt.Force {
 		return nil // the state is still true
 	}
-	next := state{Engine: engine, Output: entries, Files: b.files}
+	if b.index != nil {
+		b.index.Tidy()
+	}
+	next := state{Engine: engine, Output: entries, Files: b.files, Runs: map[string]runsite.Entry{}}
+	for _, e := range b.indexed {
+		next.Runs[e.Folder] = e
+	}
 	return fault.Wrap(fault.Lab, "state", next.write(b.site.root, stateName(b.opt.Output)))
 }
 

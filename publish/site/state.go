@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"bakeoff/publish/runsite"
 	"bakeoff/publish/site/content"
 	"bakeoff/publish/site/output"
 )
@@ -34,6 +35,8 @@ type state struct {
 	Engine string                  `json:"engine"` // of the program and the settings
 	Output map[string]output.Entry `json:"output"`
 	Files  map[string]fileState    `json:"files"` // by name below the site
+	// Runs are those of the index, by folder.
+	Runs map[string]runsite.Entry `json:"runs,omitempty"`
 }
 
 // fileState is a source file as the last build read it.

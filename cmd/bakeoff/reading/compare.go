@@ -261,9 +261,9 @@ func (a reader) readRun(arg string) (out compare.Run, err error) {
 		return out, err
 	}
 	defer run.Close()
-	out.Unplanned = evidence.Unplanned(run)
-	out.Results.Run = cmp.Or(out.Results.Run, run.Base())
-	out.Facts, err = evidence.Recorded(run, out.Results)
+	o := evidence.ReadOutline(run)
+	out.Unplanned, out.Results.Run = o.Unplanned, cmp.Or(out.Results.Run, run.Base())
+	out.Facts, err = o.Recorded(run, out.Results)
 	return out, err
 }
 

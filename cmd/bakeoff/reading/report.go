@@ -82,7 +82,8 @@ read again. If FOLDER contains exactly one run, report writes the page of that r
 
 // reportRuns writes the site of a folder of runs.
 func (a reader) reportRuns(folder, sort string) error {
-	sum, err := runsite.Build(folder, runsite.Option{Report: PageOption(a.version, sort)})
+	sum, err := runsite.Build(folder, runsite.Option{Report: PageOption(a.version, sort),
+		Program: cli.Program(a.version)})
 	if err != nil {
 		return err
 	}

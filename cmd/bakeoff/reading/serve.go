@@ -1,16 +1,12 @@
 package reading
 
 import (
-	"context"
-	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"path"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,8 +32,8 @@ without a server.`,
   bakeoff serve --port 8080 runs/20260102T030405Z-quick`,
 		Args: cli.Between(1, 1, "a run folder, or a folder of runs"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if port < 0 || port > 65535 {
-				return cli.Usage(c, fmt.Errorf("--port must be between 0 and 65535; 0 selects a free port (got %d)", port))
+			if err := cli.CheckPort(c, port); err != nil {
+				return err
 			}
 			if folder := filepath.Clean(args[0]); len(RunsIn(folder)) > 1 {
 				return a.serveHere(c, &folderHandler{dir: folder, runs: map[string]http.Handler{}}, "", port)
@@ -67,39 +63,13 @@ without a server.`,
 func (a reader) serveHere(c *cobra.Command, h http.Handler, start string, port int) error {
 	ctx, stop := a.Interruptible(c.Context())
 	defer stop()
-	return a.serveAt(ctx, h, start, port)
+	return a.Serve(ctx, h, start, port)
 }
 
-func (a reader) serveAt(ctx context.Context, h http.Handler, start string, port int) error {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(port)))
-	if err != nil {
-		return fault.Wrap(fault.Lab, "serve", err)
-	}
-	fmt.Fprintf(a.Out, "http://%s/%s\n", l.Addr(), start)
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 16 << 10}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(l) }()
-	select {
-	case err := <-done:
-		return fault.Wrap(fault.Lab, "serve", err)
-	case <-ctx.Done():
-	}
-	end, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	if srv.Shutdown(end) != nil {
-		srv.Close()
-	}
-	return nil
-}
-
-// runHandler serves a run folder that may be a stranger's: only files, only to
-// browsers on this machine, and only the page as HTML.
+// runHandler serves a run folder that may be a stranger's: only files, and only the page
+// as HTML.
 func runHandler(run fs.FS) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !permitted(w, r) {
-			return
-		}
 		name := strings.TrimPrefix(r.URL.Path, "/")
 		report := path.Dir(store.ReportFile)
 		switch name {
@@ -115,25 +85,6 @@ func runHandler(run fs.FS) http.Handler {
 		}
 		serveFile(w, r, run, name)
 	})
-}
-
-// permitted refuses requests for another host than this machine, and methods that
-// change something.
-func permitted(w http.ResponseWriter, r *http.Request) bool {
-	// A name that points here from elsewhere (DNS rebinding) is refused.
-	host, _, err := net.SplitHostPort(r.Host)
-	if err != nil {
-		host = r.Host
-	}
-	if host != "127.0.0.1" && host != "localhost" {
-		http.Error(w, "use 127.0.0.1 or localhost", http.StatusMisdirectedRequest)
-		return false
-	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		http.Error(w, "use GET or HEAD", http.StatusMethodNotAllowed)
-		return false
-	}
-	return true
 }
 
 func serveFile(w http.ResponseWriter, r *http.Request, run fs.FS, name string) {

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"bakeoff/cmd/bakeoff/cli"
 )
 
 func TestServeGivesOutTheRunAndNothingElse(t *testing.T) {
@@ -34,7 +36,7 @@ func TestServeGivesOutTheRunAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	h := runHandler(root.FS())
+	h := cli.Local(runHandler(root.FS()))
 	for _, c := range []struct {
 		method, host, path string
 		code               int

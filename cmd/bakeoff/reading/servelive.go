@@ -246,9 +246,6 @@ type folderHandler struct {
 }
 
 func (f *folderHandler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	if !permitted(rw, r) {
-		return
-	}
 	if r.URL.Path == "/" {
 		f.list(rw)
 		return
@@ -306,9 +303,6 @@ func (f *folderHandler) list(rw http.ResponseWriter) {
 func liveHandler(run *store.Run) http.Handler {
 	w, files := newWatched(run), runHandler(run.FS())
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if !permitted(rw, r) {
-			return
-		}
 		switch r.URL.Path {
 		case "/":
 			to := "live"

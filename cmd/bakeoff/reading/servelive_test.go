@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/store"
 )
 
@@ -151,7 +152,7 @@ func TestServeAFolder(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, "secret"), []byte("not yours"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := &folderHandler{dir: folder, runs: map[string]http.Handler{}}
+	h := cli.Local(&folderHandler{dir: folder, runs: map[string]http.Handler{}})
 	page := get(t, h, "/").Body.String()
 	if !strings.Contains(page, `href="/20260101T000000Z-a/"`) || !strings.Contains(page, "goes on") ||
 		strings.Contains(page, "<script>alert") || strings.Index(page, "20260102") > strings.Index(page, "20260101") {

@@ -165,7 +165,7 @@ and DIR/index.html shows all of them. Without a site, it uses a sample.`,
 				if len(args) > 0 {
 					dir = args[0]
 				}
-				name, err := site.Preview(preview, dir, time.Now(), w.program())
+				name, err := site.Preview(preview, dir, time.Now(), cli.Program(w.version))
 				if err == nil {
 					fmt.Fprintln(w.Out, name)
 				}

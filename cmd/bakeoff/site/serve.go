@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"path"
@@ -33,11 +32,11 @@ changes. Ctrl-C ends it.`,
 		Example: "  bakeoff site serve blog\n  bakeoff site serve --drafts --future --port 8000 blog",
 		Args:    cli.Between(0, 1, "a site"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if port < 0 || port > 65535 {
-				return cli.Usage(c, fmt.Errorf("--port must be between 0 and 65535; 0 selects a free port (got %d)", port))
+			if err := cli.CheckPort(c, port); err != nil {
+				return err
 			}
 			dir := folder(args)
-			opt.Program, opt.Report = w.program(), reading.PageOption(w.version, string(report.ByEstimate))
+			opt.Program, opt.Report = cli.Program(w.version), reading.PageOption(w.version, string(report.ByEstimate))
 			r, err := w.rebuild(dir, opt)
 			if err != nil {
 				return err
@@ -52,7 +51,7 @@ changes. Ctrl-C ends it.`,
 			if !once {
 				go w.follow(ctx, dir, opt)
 			}
-			return w.listen(ctx, root.FS(), port)
+			return w.Serve(ctx, handler(root.FS()), "", port)
 		},
 	}
 	f := c.Flags()
@@ -105,45 +104,9 @@ func (w writer) follow(ctx context.Context, dir string, opt site.Option) {
 	}
 }
 
-func (w writer) listen(ctx context.Context, files fs.FS, port int) error {
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(port)))
-	if err != nil {
-		return fault.Wrap(fault.Lab, "serve", err)
-	}
-	fmt.Fprintf(w.Out, "http://%s/\n", l.Addr())
-	srv := &http.Server{Handler: handler(files), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
-		MaxHeaderBytes: 16 << 10}
-	done := make(chan error, 1)
-	go func() { done <- srv.Serve(l) }()
-	select {
-	case err := <-done:
-		return fault.Wrap(fault.Lab, "serve", err)
-	case <-ctx.Done():
-	}
-	end, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	if srv.Shutdown(end) != nil {
-		srv.Close()
-	}
-	return nil
-}
-
-// handler serves built files to browsers on this machine only.
+// handler serves built files.
 func handler(files fs.FS) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// A name that points here from elsewhere (DNS rebinding) is refused.
-		host, _, err := net.SplitHostPort(r.Host)
-		if err != nil {
-			host = r.Host
-		}
-		if host != "127.0.0.1" && host != "localhost" {
-			http.Error(w, "use 127.0.0.1 or localhost", http.StatusMisdirectedRequest)
-			return
-		}
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			http.Error(w, "use GET or HEAD", http.StatusMethodNotAllowed)
-			return
-		}
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "SAMEORIGIN")

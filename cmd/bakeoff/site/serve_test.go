@@ -5,11 +5,13 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"bakeoff/cmd/bakeoff/cli"
 )
 
 func TestServeGivesOutTheSiteToThisMachineOnly(t *testing.T) {
-	h := handler(fstest.MapFS{"index.html": {Data: []byte("home")}, "a/index.html": {Data: []byte("page a")},
-		"404.html": {Data: []byte("none")}, "css/style.css": {Data: []byte("x{}")}})
+	h := cli.Local(handler(fstest.MapFS{"index.html": {Data: []byte("home")}, "a/index.html": {Data: []byte("page a")},
+		"404.html": {Data: []byte("none")}, "css/style.css": {Data: []byte("x{}")}}))
 	for _, c := range []struct {
 		method, host, path string
 		code               int

@@ -30,10 +30,11 @@ func Command(s *cli.Streams, version string) *cobra.Command {
 	w := writer{s, version}
 	c := &cobra.Command{
 		Use:   "site",
-		Short: "Write and publish a web site of posts",
-		Long: `site builds a web site from a folder of Markdown files. The folder has BSSG's layout:
-src/ for posts, pages/, drafts/, static/, and settings in config.sh.local. A blog
-that BSSG builds is built unchanged, into output/. See docs/site.md.`,
+		Short: "Write and publish a web site of posts and runs",
+		Long: `site builds a web site from a folder of Markdown files and runs. The folder has BSSG's
+layout: src/ for posts, pages/, drafts/, static/, and settings in config.sh.local. A
+blog that BSSG builds is built unchanged, into output/. Runs are in runs/. See
+docs/site.md.`,
 		Example: `  bakeoff site init blog
   bakeoff site new --dir blog "Nine systems, one link"
   bakeoff site build blog
@@ -44,18 +45,6 @@ that BSSG builds is built unchanged, into output/. See docs/site.md.`,
 	c.AddCommand(w.init(), w.create(), w.edit(), w.remove(), w.list(), w.tags(), w.drafts(), w.build(), w.serve(),
 		w.check(), w.themes(), w.backup(), w.restore(), w.deploy(), w.importPosts())
 	return c
-}
-
-// program identifies the program for the cache of a site: a version can be the same for
-// two builds of it, so the file's size and time are added.
-func (w writer) program() string {
-	id := w.version
-	if name, err := os.Executable(); err == nil {
-		if info, err := os.Stat(name); err == nil {
-			id += fmt.Sprint(" ", info.Size(), " ", info.ModTime().UnixNano())
-		}
-	}
-	return id
 }
 
 // folder is the site that a command works on: its argument, or the current folder.
@@ -76,8 +65,9 @@ func (w writer) build() *cobra.Command {
 only the files whose inputs changed. It publishes a post that is dated in the future
 when its time has come: build again then, for instance every hour by cron.
 
-A folder of runs, such as runs, becomes a site of these runs: an index with a search and
-filters, and a page for each workload, contender and machine.`,
+The runs in the folder runs/ of the site become an index with a search and filters, and a
+page for each workload, contender and machine. A folder that holds nothing but runs
+becomes a site of these runs, in that folder.`,
 		Example: `  bakeoff site build blog
   bakeoff site build --force blog               make every file again
   bakeoff site build --drafts --future blog     show what is not published yet
@@ -93,7 +83,7 @@ filters, and a page for each workload, contender and machine.`,
 				return err
 			}
 			defer s.Close()
-			opt.Program, opt.Report = w.program(), reading.PageOption(w.version, string(report.ByEstimate))
+			opt.Program, opt.Report = cli.Program(w.version), reading.PageOption(w.version, string(report.ByEstimate))
 			began := time.Now()
 			tuneMemory()
 			r, err := s.Build(opt)
@@ -131,7 +121,8 @@ func onlyRuns(dir string) bool {
 }
 
 func (w writer) buildRuns(dir string, force, asJSON bool) error {
-	sum, err := runsite.Build(dir, runsite.Option{Force: force,
+	tuneMemory()
+	sum, err := runsite.Build(dir, runsite.Option{Force: force, Program: cli.Program(w.version),
 		Report: reading.PageOption(w.version, string(report.ByEstimate))})
 	if err != nil {
 		return err
@@ -154,8 +145,13 @@ func tuneMemory() {
 
 // say prints what a build did.
 func (w writer) say(r site.Result, took time.Duration) {
-	fmt.Fprintf(w.Out, "%s: %s, %s; %d files written, %d unchanged, %d removed, in %.2f s\n", r.Output,
-		plural(r.Posts, "post"), plural(r.Pages, "page"), r.Files.Written, r.Files.Kept, r.Files.Removed, took.Seconds())
+	runs := ""
+	if r.Runs > 0 {
+		runs = ", " + plural(r.Runs, "run")
+	}
+	fmt.Fprintf(w.Out, "%s: %s, %s%s; %d files written, %d unchanged, %d removed, in %.2f s\n", r.Output,
+		plural(r.Posts, "post"), plural(r.Pages, "page"), runs, r.Files.Written, r.Files.Kept, r.Files.Removed,
+		took.Seconds())
 	if r.Scheduled > 0 {
 		fmt.Fprintf(w.Out, "%s not published yet: dated in the future\n", plural(r.Scheduled, "post"))
 	}

@@ -29,6 +29,7 @@ type Config struct {
 	FeedFull, IndexFull                                            bool
 	Archives, ArchivesList, Tags, TagFeeds, Authors, AuthorFeeds   bool
 	Related, Search, Precompress, Responsive, RawHTML, ShowUpdated bool
+	RunIndex                                                       bool // publish all runs of Runs, with an index
 
 	FeedFile, SlugFormat, PageFormat, Theme, CSS string
 
@@ -43,8 +44,8 @@ func Default() Config {
 		Language: "en", DateFormat: "%Y-%m-%d %H:%M:%S", Zone: "local",
 		PostsPerPage: 10, FeedItems: 15, RelatedCount: 3, AuthorsMenu: 2,
 		Archives: true, Tags: true, TagFeeds: true, Authors: true, Related: true, Search: true, Responsive: true,
-		ShowUpdated: true,
-		FeedFile:    "rss.xml", SlugFormat: "Year/Month/Day/slug", PageFormat: "slug", Theme: "default",
+		ShowUpdated: true, RunIndex: true,
+		FeedFile: "rss.xml", SlugFormat: "Year/Month/Day/slug", PageFormat: "slug", Theme: "default",
 	}
 }
 

@@ -34,6 +34,7 @@ func (c *Config) settings(site string) map[string]func([]string) error {
 		"ENABLE_AUTHOR_PAGES":         boolean(&c.Authors),
 		"ENABLE_AUTHOR_RSS":           boolean(&c.AuthorFeeds),
 		"ENABLE_RELATED_POSTS":        boolean(&c.Related),
+		"ENABLE_RUN_INDEX":            boolean(&c.RunIndex),
 		"ENABLE_SEARCH":               boolean(&c.Search),
 		"ENABLE_RESPONSIVE_IMAGES":    boolean(&c.Responsive),
 		"PRECOMPRESS_ASSETS":          boolean(&c.Precompress),
