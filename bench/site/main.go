@@ -5,6 +5,10 @@
 //	go build -o /tmp/bakeoff ./cmd/bakeoff
 //	go run ./bench/site --bakeoff /tmp/bakeoff --posts 1000
 //	go run ./bench/site --bakeoff /tmp/bakeoff --posts 10000 --rounds 1
+//	go run ./bench/site --bakeoff /tmp/bakeoff --part runs --runs 1000
+//
+// The part "runs" measures the site of a folder of runs. They are made of a real run, with
+// other dates, seeds, names and values.
 //
 // Hugo is Debian's: apt-get install hugo. CPU time is that of the process and its
 // threads, memory its largest resident set, as wait4(2) reports them.
@@ -36,8 +40,20 @@ func main() {
 	rounds := flag.Int("rounds", 3, "pairs of full builds")
 	bakeoff := flag.String("bakeoff", "bakeoff", "the program")
 	hugo := flag.String("hugo", "hugo", "Hugo; \"\" measures bakeoff alone")
+	part := flag.String("part", "posts", "what to measure: posts or runs")
+	runs := flag.Int("runs", 1000, "number of runs")
+	archive := flag.String("run", "lab/evidence/testdata/20261123T030217Z-quick.tar.gz", "archive of the real run")
 	flag.Parse()
-	if err := run(*posts, *rounds, *bakeoff, *hugo); err != nil {
+	var err error
+	switch *part {
+	case "posts":
+		err = run(*posts, *rounds, *bakeoff, *hugo)
+	case "runs":
+		err = indexed(*runs, *archive, *bakeoff)
+	default:
+		err = fmt.Errorf("--part must be posts or runs (got %q)", *part)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench/site:", err)
 		os.Exit(1)
 	}
