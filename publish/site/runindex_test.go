@@ -35,7 +35,8 @@ func TestRunsAndPostsInOneSite(t *testing.T) {
 		"sitemap.xml": {"<loc>https://example.com/blog/runs/</loc>",
 			"<loc>https://example.com/blog/runs/" + failuresRun + "/report/</loc>"},
 		"runs/" + failuresRun + "/report/index.html": {"Verdicts"},
-		"runs/index/lab-quick.html":                  {`<a href="../../2025/01/01/quick-and-easy/">Quick &amp; easy</a>`, `<a href="../../">My Journal</a>`},
+		"runs/index/lab-quick.html": {`<a href="../../2025/01/01/quick-and-easy/">Quick &amp; easy</a>`,
+			`<a href="../../">My Journal</a>`},
 	} {
 		for _, want := range wants {
 			if !strings.Contains(got[name], want) {
@@ -87,8 +88,8 @@ func TestRunsAreBuiltIncrementally(t *testing.T) {
 
 // A run whose results cannot be read, and one that says what it likes, do no harm.
 func TestHostileRunsInASite(t *testing.T) {
-	dir := blog(t, map[string]string{"src/a.md": "---\ntitle: <script>alert(1)</script>\ndate: 2025-01-01\n---\n[Run](run:" +
-		quickRun + ")\n"})
+	dir := blog(t, map[string]string{"src/a.md": "---\ntitle: <script>alert(1)</script>\ndate: 2025-01-01\n---\n" +
+		"[Run](run:" + quickRun + ")\n"})
 	for _, id := range []string{quickRun, failuresRun} {
 		unpackRun(t, filepath.Join(dir, "runs"), id)
 	}
