@@ -180,7 +180,7 @@ func (f *Folder) Finish() (map[string]Entry, Count, error) {
 
 // remove removes a file, and the folders that it leaves empty.
 func (f *Folder) remove(name string) error {
-	if !fs.ValidPath(name) {
+	if !fs.ValidPath(name) || name == "." {
 		return nil // the state is damaged
 	}
 	if err := f.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
