@@ -26,9 +26,8 @@ const patience = 3 * time.Minute
 
 // Browser is a running Chromium.
 type Browser struct {
-	ctx     context.Context
-	axe     string // its source
-	modules string // the folder node_modules
+	ctx context.Context
+	axe string // its source
 }
 
 // Open starts a browser for a test and its subtests. It skips the test if the browser or
@@ -39,12 +38,11 @@ func Open(t *testing.T) *Browser {
 		t.Skip("starts a browser: run without -short")
 	}
 	program := Program(t)
-	b := &Browser{modules: modules(t)}
-	axe, err := os.ReadFile(filepath.Join(b.modules, "axe-core", "axe.min.js"))
+	axe, err := os.ReadFile(filepath.Join(modules(t), "axe-core", "axe.min.js"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.axe = string(axe)
+	b := &Browser{axe: string(axe)}
 	// The profile folder is not t.TempDir: a browser that ends late may still write to it.
 	profile, err := os.MkdirTemp("", "pagetest")
 	if err != nil {
@@ -102,8 +100,8 @@ type measured struct {
 	Text     string   `json:"text"`
 }
 
-// open shows a page in one view, first without JavaScript, then with it.
-func (b *Browser) open(t *testing.T, address *url.URL, v view) *seen {
+// open shows a page in one view; plain: first without JavaScript, then with it.
+func (b *Browser) open(t *testing.T, address *url.URL, v View, plain bool) *seen {
 	t.Helper()
 	tab, cancel := chromedp.NewContext(b.ctx)
 	defer cancel()
@@ -118,11 +116,13 @@ func (b *Browser) open(t *testing.T, address *url.URL, v view) *seen {
 	}
 	s := &seen{}
 	var err error
-	if err = chromedp.Do(ctx, scripts(false), chromedp.Navigate(address.String())); err != nil {
-		t.Fatalf("open %s without JavaScript: %v", address, err)
-	}
-	if s.plain, err = chromedp.Run(ctx, chromedp.Evaluate[string](textJS)); err != nil {
-		t.Fatal(err)
+	if plain {
+		if err = chromedp.Do(ctx, scripts(false), chromedp.Navigate(address.String())); err != nil {
+			t.Fatalf("open %s without JavaScript: %v", address, err)
+		}
+		if s.plain, err = chromedp.Run(ctx, chromedp.Evaluate[string](textJS)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if err := chromedp.Listen(ctx, func(event any) { s.note(address, event) }); err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func (b *Browser) open(t *testing.T, address *url.URL, v view) *seen {
 }
 
 // prepare makes a tab report what it does, and sets the view.
-func (b *Browser) prepare(v view) chromedp.Action[chromedp.Void] {
+func (b *Browser) prepare(v View) chromedp.Action[chromedp.Void] {
 	return chromedp.Steps(
 		chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 			if _, err := cdp.Call(ctx, t, network.Enable, network.EnableParams{}); err != nil {
@@ -154,10 +154,10 @@ func (b *Browser) prepare(v view) chromedp.Action[chromedp.Void] {
 				return err
 			}
 			_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: v.scheme}}})
+				Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: v.Scheme}}})
 			return err
 		}),
-		chromedp.EmulateViewport(v.width, 900),
+		chromedp.EmulateViewport(v.Width, 900),
 	)
 }
 
@@ -211,7 +211,7 @@ func (s *seen) note(page *url.URL, event any) {
 }
 
 // shoot writes a screenshot of the whole page.
-func shoot(ctx context.Context, t *testing.T, folder string, v view) {
+func shoot(ctx context.Context, t *testing.T, folder string, v View) {
 	t.Helper()
 	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 	if err != nil {

@@ -32,30 +32,47 @@ type Budget struct {
 	Shift float64
 }
 
-// view is how a reader looks at a page.
-type view struct {
-	width  int64
-	scheme string // prefers-color-scheme
+// View is how a reader looks at a page.
+type View struct {
+	Width  int64  // of the window, in CSS pixels
+	Scheme string // light or dark
 }
 
-func (v view) String() string { return fmt.Sprintf("%d-%s", v.width, v.scheme) }
+func (v View) String() string { return fmt.Sprintf("%d-%s", v.Width, v.Scheme) }
 
-var views = []view{{360, "light"}, {360, "dark"}, {1440, "light"}, {1440, "dark"}}
+var views = []View{{360, "light"}, {360, "dark"}, {1440, "light"}, {1440, "dark"}}
 
 // Check fails the test t unless page passes every check in every view. page is the path
 // of a file, or an http URL of this machine. The test logs what the page costs. With
 // BAKEOFF_PAGES=FOLDER, Check also writes a screenshot of every view to that folder.
 func (b *Browser) Check(t *testing.T, page string, budget Budget) {
 	t.Helper()
-	address := addressOf(t, page)
-	found := mistakes(t, b.modules, address)
+	Valid(t, page)
+	b.look(t, page, budget, views, true)
+}
+
+// Look does a part of Check in these views, in all if there are none: it neither checks
+// the rules of HTML, nor compares the page with that without JavaScript. It is for pages
+// whose markup is that of a page that Check saw, with another style sheet.
+func (b *Browser) Look(t *testing.T, page string, budget Budget, in ...View) {
+	t.Helper()
+	if len(in) == 0 {
+		in = views
+	}
+	b.look(t, page, budget, in, false)
+}
+
+// Valid fails the test t unless the pages follow the HTML standard. It checks all of them
+// in one process.
+func Valid(t *testing.T, pages ...string) {
+	t.Helper()
+	var addresses []*url.URL
+	for _, page := range pages {
+		addresses = append(addresses, addressOf(t, page))
+	}
+	found := mistakes(t, modules(t), addresses...)
 	for _, m := range found[:min(len(found), 20)] {
 		t.Error(m)
-	}
-	for _, v := range views {
-		if !t.Run(v.String(), func(t *testing.T) { b.look(t, address, v, budget) }) {
-			return // the other views repeat most of it
-		}
 	}
 }
 
@@ -79,10 +96,21 @@ func addressOf(t *testing.T, page string) *url.URL {
 	return &url.URL{Scheme: "file", Path: path}
 }
 
-// look checks a page in one view.
-func (b *Browser) look(t *testing.T, address *url.URL, v view, budget Budget) {
+// look checks a page in views; plain compares it with the page without JavaScript.
+func (b *Browser) look(t *testing.T, page string, budget Budget, in []View, plain bool) {
 	t.Helper()
-	seen := b.open(t, address, v)
+	address := addressOf(t, page)
+	for _, v := range in {
+		if !t.Run(v.String(), func(t *testing.T) { b.check(t, address, v, budget, plain) }) {
+			return // the other views repeat most of it
+		}
+	}
+}
+
+// check checks a page in one view.
+func (b *Browser) check(t *testing.T, address *url.URL, v View, budget Budget, plain bool) {
+	t.Helper()
+	seen := b.open(t, address, v, plain)
 	m := seen.measured
 	t.Logf("%s: %d bytes, %d requests, layout shift %.3f, %d elements", address.Path, seen.bytes, len(seen.requests),
 		m.Shift, m.Elements)
@@ -104,7 +132,7 @@ func (b *Browser) look(t *testing.T, address *url.URL, v view, budget Budget) {
 	if m.Policy == "" && seen.policy == "" {
 		t.Error("no Content-Security-Policy")
 	}
-	if seen.plain != m.Text {
+	if plain && seen.plain != m.Text {
 		t.Errorf("without JavaScript the page shows other text:\n%s\nand with it:\n%s", excerpt(seen.plain, m.Text),
 			excerpt(m.Text, seen.plain))
 	}

@@ -24,7 +24,7 @@ func TestMistakesAreFound(t *testing.T) {
 	if err := os.WriteFile(file, []byte(bad), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := b.open(t, addressOf(t, file), view{360, "light"})
+	s := b.open(t, addressOf(t, file), View{360, "light"}, true)
 	found := strings.Join(append(s.problems, s.violations...), "\n")
 	for _, want := range []string{"external request: http://192.0.2.1/", "console.error: ", "color-contrast", "landmark"} {
 		if !strings.Contains(found, want) {
@@ -38,14 +38,14 @@ func TestMistakesAreFound(t *testing.T) {
 	if s.plain == m.Text || !strings.Contains(m.Text, "needs a script") || strings.Contains(s.plain, "needs a script") {
 		t.Errorf("text without JavaScript %q, with it %q", s.plain, m.Text)
 	}
-	problems := mistakes(t, b.modules, addressOf(t, file))
+	problems := mistakes(t, modules(t), addressOf(t, file))
 	if len(problems) != 0 {
 		t.Errorf("valid HTML has %q", problems)
 	}
 	if err := os.WriteFile(file, []byte(strings.Replace(bad, "<p id", "<p><div></p><p id", 1)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if problems := mistakes(t, b.modules, addressOf(t, file)); len(problems) == 0 {
+	if problems := mistakes(t, modules(t), addressOf(t, file)); len(problems) == 0 {
 		t.Error("an unclosed element is valid")
 	}
 }

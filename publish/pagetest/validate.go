@@ -53,6 +53,7 @@ func cache() string {
 
 // report is what html-validate says of one file.
 type report struct {
+	File     string `json:"filePath"`
 	Messages []struct {
 		Rule    string `json:"ruleId"`
 		Message string `json:"message"`
@@ -61,20 +62,26 @@ type report struct {
 	} `json:"messages"`
 }
 
-// mistakes are those of a page against the rules of HTML, with their places.
-func mistakes(t *testing.T, modules string, page *url.URL) (problems []string) {
+// mistakes are those of pages against the rules of HTML, with their places.
+func mistakes(t *testing.T, modules string, pages ...*url.URL) (problems []string) {
 	t.Helper()
 	dir := t.TempDir()
-	config, file := filepath.Join(dir, "rules.json"), filepath.Join(dir, "page.html")
-	for path, text := range map[string][]byte{config: []byte(rules), file: source(t, page)} {
-		if err := os.WriteFile(path, text, 0o600); err != nil {
+	config := filepath.Join(dir, "rules.json")
+	if err := os.WriteFile(config, []byte(rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := []string{filepath.Join(modules, "html-validate", "bin", "html-validate.mjs"), "--config", config,
+		"--formatter", "json"}
+	for i, page := range pages {
+		file := filepath.Join(dir, fmt.Sprintf("%d.html", i))
+		if err := os.WriteFile(file, source(t, page), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		command = append(command, file)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c := exec.CommandContext(ctx, "node", filepath.Join(modules, "html-validate", "bin", "html-validate.mjs"),
-		"--config", config, "--formatter", "json", file)
+	c := exec.CommandContext(ctx, "node", command...)
 	c.WaitDelay = 10 * time.Second
 	var stderr bytes.Buffer
 	c.Stderr = &stderr
@@ -84,8 +91,12 @@ func mistakes(t *testing.T, modules string, page *url.URL) (problems []string) {
 		t.Fatalf("html-validate: %v\n%s%s", err, out, stderr.Bytes())
 	}
 	for _, r := range reports {
+		var at int
+		if _, err := fmt.Sscanf(filepath.Base(r.File), "%d.html", &at); err != nil || at < 0 || at >= len(pages) {
+			t.Fatalf("html-validate names the file %q", r.File)
+		}
 		for _, m := range r.Messages {
-			problems = append(problems, fmt.Sprintf("%s:%d:%d: %s (%s)", page.Path, m.Line, m.Column, m.Message, m.Rule))
+			problems = append(problems, fmt.Sprintf("%s:%d:%d: %s (%s)", pages[at].Path, m.Line, m.Column, m.Message, m.Rule))
 		}
 	}
 	return problems
