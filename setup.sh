@@ -86,6 +86,7 @@ packages() {
 	test|strace|shows which system calls a trial makes
 	test|nodejs|runs html-validate, which checks the pages that bakeoff writes
 	test|npm|installs html-validate and axe-core into bakeoff's cache folder
+	test|libxml2-utils|xmllint: checks feeds and site maps against their schemas
 	golang|golang-go|fetches the Go toolchain that go.mod names (./setup.sh go)
 	golang|ca-certificates|verifies the server that the toolchain comes from
 	check|gcc|the race detector of go test -race

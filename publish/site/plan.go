@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"runtime"
 	"strings"
 	"sync"
@@ -259,12 +260,11 @@ func (b *build) planAssets() {
 		style = append(style, runStyle()...)
 	}
 	if b.cfg.CSS != "" {
-		name := b.cfg.Static + "/" + strings.TrimLeft(b.cfg.CSS, "/")
-		if text, err := readBounded(b.site.root, name, maxStyle); err == nil {
-			style = append(append(style, '\n'), text...)
-		} else {
-			b.warn(fmt.Sprintf("CUSTOM_CSS: bakeoff cannot read %s: %s", safetext.Line(name), safetext.Line(err.Error())))
+		own, err := b.ownStyle()
+		if err != nil {
+			b.warn("CUSTOM_CSS: " + safetext.Line(err.Error()))
 		}
+		style = append(append(style, '\n'), own...)
 	}
 	b.addBytes("css/style.css", style)
 	if b.cfg.Search {
@@ -273,6 +273,16 @@ func (b *build) planAssets() {
 	if _, ok := b.files[b.cfg.Static+"/robots.txt"]; !ok {
 		b.addBytes("robots.txt", []byte("User-agent: *\nAllow: /\nSitemap: "+b.address("sitemap.xml")+"\n"))
 	}
+}
+
+// ownStyle returns the site's own style sheet, which is a static file.
+func (b *build) ownStyle() ([]byte, error) {
+	name := b.cfg.Static + "/" + strings.TrimLeft(b.cfg.CSS, "/")
+	if !fs.ValidPath(name) { // it could lead to the settings
+		return nil, fault.New(fault.Invalid, "%s is not a file below %s", b.cfg.CSS, b.cfg.Static)
+	}
+	text, err := readBounded(b.site.root, name, maxStyle)
+	return text, fault.Wrap(fault.Invalid, "bakeoff cannot read "+name, err)
 }
 
 // maxStyle bounds the site's own style sheet, in bytes.

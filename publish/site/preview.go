@@ -34,7 +34,8 @@ var previewPage = template.Must(template.New("").Parse(`<!doctype html>
 `))
 
 const previewStyle = `:root { color-scheme: light dark; }
-body { font: 1rem/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 80rem; padding-inline: 1rem; }
+body { background: Canvas; color: CanvasText; font: 1rem/1.5 system-ui, sans-serif; margin: 2rem auto;
+  max-width: 80rem; padding-inline: 1rem; }
 h2 { margin-block: 2rem 0; }
 p { margin-block: .2rem .6rem; }
 div { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 1rem; }

@@ -44,10 +44,14 @@ func unpackRun(t *testing.T, to, id string) {
 	}
 }
 
+// embedding is a site whose post shows a run.
+var embedding = map[string]string{"src/a.md": "---\ntitle: A\ndate: 2025-01-01\n---\nSee [it](run:" + quickRun +
+	").\n\n![Verdicts](run:" + quickRun + ")\n\n![Speed](run:" + quickRun + "/difference-http-50-throughput)\n\n" +
+	"![Numbers](run:" + quickRun + "/difference-http-50-throughput/table)\n\n"}
+
 func TestAPostEmbedsARun(t *testing.T) {
-	dir := blog(t, map[string]string{"src/a.md": "---\ntitle: A\ndate: 2025-01-01\n---\nSee [it](run:" + quickRun +
-		").\n\n![Verdicts](run:" + quickRun + ")\n\n![Speed](run:" + quickRun + "/difference-http-50-throughput)\n\n" +
-		"![Numbers](run:" + quickRun + "/difference-http-50-throughput/table)\n\n![None](run:missing/x)\n"})
+	dir := blog(t, embedding)
+	write(t, dir, "src/a.md", embedding["src/a.md"]+"![None](run:missing/x)\n")
 	unpackRun(t, filepath.Join(dir, "runs"), quickRun)
 	// The page of a stranger's run may hold anything; it is written again.
 	write(t, dir, "runs/"+quickRun+"/report/index.html", "<script>alert(1)</script>")

@@ -14,6 +14,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -190,8 +191,7 @@ func (b *build) chooseTheme() error {
 		name = b.opt.Theme
 	}
 	if name == "random" {
-		names := theme.Names()
-		name = names[rand.IntN(len(names))]
+		name = randomTheme(b.cfg.URL, b.opt.Now)
 	}
 	t, err := theme.Find(name)
 	if err != nil && b.opt.Theme != "" {
@@ -207,6 +207,16 @@ func (b *build) chooseTheme() error {
 	}
 	b.theme, b.result.Theme = t, t.Name
 	return nil
+}
+
+// randomTheme draws a theme for a day: other builds of the site on this day draw the same
+// one, so that those without a change write nothing.
+func randomTheme(address string, now time.Time) string {
+	names := theme.Names()
+	day := uint64(now.UTC().Unix() / (24 * 60 * 60))
+	h := fnv.New64a()
+	h.Write([]byte(address)) // a hash does not fail
+	return names[rand.New(rand.NewPCG(h.Sum64(), day)).IntN(len(names))]
 }
 
 // engine identifies everything that all files depend on: the program, its templates and

@@ -175,7 +175,7 @@ and DIR/index.html shows all of them. Without a site, it uses a sample.`,
 			for _, th := range theme.All() {
 				t.Row(th.Name, th.About)
 			}
-			t.Row("random", "another one at each build")
+			t.Row("random", "a theme that is drawn each day")
 			w.Print(t)
 			return nil
 		},
