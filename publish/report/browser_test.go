@@ -9,19 +9,37 @@ import (
 	"bakeoff/publish/pagetest"
 )
 
+// narrow and wide are views of pages that share their style with another one.
+var (
+	narrow = pagetest.View{Width: 360, Scheme: "dark"}
+	wide   = pagetest.View{Width: 1440, Scheme: "light"}
+)
+
 // The pages as a browser shows them. What they may cost is what they cost, and a third
 // more.
 func TestPagesInABrowser(t *testing.T) {
 	b := pagetest.Open(t)
 	d, p := example()
 	dir, _ := written(t, d, p, analysis.Analyse(d))
-	for name, x := range map[string]struct {
-		page   string
-		budget pagetest.Budget
-	}{
-		"report": {filepath.Join(dir, filepath.FromSlash(store.ReportFile)),
-			pagetest.Budget{Bytes: 500_000, Requests: 1, Shift: .01}},
-	} {
-		t.Run(name, func(t *testing.T) { b.Check(t, x.page, x.budget) })
+	t.Run("report", func(t *testing.T) {
+		b.Check(t, filepath.Join(dir, filepath.FromSlash(store.ReportFile)),
+			pagetest.Budget{Bytes: 500_000, Requests: 1, Shift: .01})
+	})
+	// A large report has pages of cells.
+	d, p = simulated(shape{contenders: append([]string{"host"}, numbered("c", 8)...), cells: numbered("cell", 6),
+		blocks: 8, judged: 6})
+	dir = folder(t, d, p, analysis.Analyse(d))
+	must(t, Write(dir, Option{Files: true}))
+	pages, err := filepath.Glob(filepath.Join(dir, filepath.Dir(filepath.FromSlash(store.ReportFile)), "*.html"))
+	must(t, err)
+	if len(pages) != 7 {
+		t.Fatalf("pages %q", pages)
+	}
+	pagetest.Valid(t, pages...)
+	for name, page := range map[string]string{"large": filepath.Join(dir, filepath.FromSlash(store.ReportFile)),
+		"cell": pages[0]} {
+		t.Run(name, func(t *testing.T) {
+			b.Look(t, page, pagetest.Budget{Bytes: 500_000, Requests: 1, Shift: .02}, narrow, wide)
+		})
 	}
 }

@@ -17,6 +17,17 @@ func TestPagesInABrowser(t *testing.T) {
 		"contender": first(t, dir, "contender")} {
 		t.Run(name, func(t *testing.T) { b.Check(t, x, pagetest.Budget{Bytes: 60_000, Requests: 1, Shift: .02}) })
 	}
+	var all []string
+	for _, name := range pagesIn(t, dir) {
+		all = append(all, filepath.Join(dir, name))
+	}
+	pagetest.Valid(t, all...)
+	for _, kind := range []string{"machine", "lab", "verdict", "month"} {
+		t.Run(kind, func(t *testing.T) {
+			b.Look(t, first(t, dir, kind), pagetest.Budget{Bytes: 60_000, Requests: 1, Shift: .02},
+				pagetest.View{Width: 360, Scheme: "dark"})
+		})
+	}
 	const shown = `String([...document.querySelectorAll('.list > li')].filter(r => !r.hidden).length)`
 	set := func(id, value string) string {
 		return `document.getElementById('` + id + `').value = ` + value + `;
