@@ -30,8 +30,8 @@ import (
 )
 
 const (
-	liveStyle = `body{font:1rem/1.5 system-ui,sans-serif;max-width:60rem;margin:0 auto;padding:1.5rem 1rem;` +
-		`overflow-wrap:anywhere}pre{overflow-x:auto;overflow-wrap:normal;line-height:1.35}`
+	liveStyle = `body{background:Canvas;color:CanvasText;font:1rem/1.5 system-ui,sans-serif;max-width:60rem;` +
+		`margin:0 auto;padding:1.5rem 1rem;overflow-wrap:anywhere}pre{overflow-x:auto;overflow-wrap:normal;line-height:1.35}`
 	// liveScript asks for the page again when the run has got further.
 	liveScript = `const e=new EventSource("events");` +
 		`async function show(){const r=await fetch("live");if(!r.ok)return;` +
