@@ -49,7 +49,7 @@ func TestScripts(t *testing.T) {
 			}
 			return os.Getuid() == 0, nil
 		},
-		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"code": code},
+		Cmds:          map[string]func(*testscript.TestScript, bool, []string){"code": code, "nights": nights},
 		UpdateScripts: os.Getenv("UPDATE_SCRIPTS") != "",
 	})
 }

@@ -63,6 +63,9 @@ time has come.`,
   bakeoff site new --date "2030-01-01 08:00:00 +0100" --stdin "Happy new year" < text.md`,
 		Args: cli.Each("the title"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if d.Page && d.Draft {
+				return cli.Usage(c, fmt.Errorf("--page and --draft cannot be used together"))
+			}
 			s, err := site.Open(dir)
 			if err != nil {
 				return err
@@ -101,7 +104,6 @@ time has come.`,
 	f.BoolVar(&d.Draft, "draft", false, "write a draft, which is not published")
 	f.BoolVar(&edit, "edit", false, "open the file in $EDITOR")
 	f.BoolVar(&stdin, "stdin", false, "read the text from standard input")
-	c.MarkFlagsMutuallyExclusive("page", "draft")
 	return c
 }
 
