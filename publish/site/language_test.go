@@ -41,9 +41,10 @@ func TestASiteInTwoLanguages(t *testing.T) {
 			`<a href="../../../../../2025/01/01/harbor/" lang="en" hreflang="en">`},
 		// A post without a translation leads to the other language's home page.
 		"2025/03/03/only-in-english/index.html": {`<a href="../../../../it/" lang="it" hreflang="it">`},
-		"it/rss.xml":                            {"<language>it</language>", "Il porto", "https://example.com/blog/it/rss.xml"},
-		"it/search/index.json":                  {"barche"},
-		"it/tags/mare/index.html":               {"Solo in italiano"},
+		"it/rss.xml": {"<language>it</language>", "Il porto",
+			"https://example.com/blog/it/rss.xml"},
+		"it/search/index.json":    {"barche"},
+		"it/tags/mare/index.html": {"Solo in italiano"},
 		"sitemap.xml": {`<loc>https://example.com/blog/it/2025/01/01/harbor/</loc>`,
 			`<xhtml:link rel="alternate" hreflang="it" href="https://example.com/blog/it/about/"/>`},
 	} {
