@@ -278,8 +278,8 @@ func (a *app) conclude(s *session.Session, f runFlags, r analysis.Results) error
 		return fault.New(fault.Lab, "no result: all %d blocks are void because of failures of the lab", r.Void)
 	}
 	failOn := reading.FailOn(f.failOn)
-	open := failOn.Open(r, "more blocks and a quieter machine narrow the intervals")
-	for _, text := range []string{failOn.Vain(r), open} {
+	const remedy = "more blocks and a quieter machine narrow the intervals"
+	for _, text := range []string{failOn.Vain(r), failOn.Open(r, remedy), failOn.Perhaps(r, remedy)} {
 		if text != "" {
 			fmt.Fprintln(a.Err, "bakeoff: note: "+text)
 		}

@@ -175,11 +175,14 @@ func (a reader) canJudge(c *cobra.Command, res compare.Result, failOn []string) 
 
 // gate returns how compare ends with --fail-on.
 func (a reader) gate(res compare.Result, failOn []string) error {
-	remedy := "more runs in --repeats and a quieter machine narrow the intervals"
-	if text := FailOn(failOn).Open(res.Results(), remedy); text != "" {
-		fmt.Fprintln(a.Err, "bakeoff: note: "+text)
+	const remedy = "more runs in --repeats and a quieter machine narrow the intervals"
+	r := res.Results()
+	for _, text := range []string{FailOn(failOn).Open(r, remedy), FailOn(failOn).Perhaps(r, remedy)} {
+		if text != "" {
+			fmt.Fprintln(a.Err, "bakeoff: note: "+text)
+		}
 	}
-	return FailOn(failOn).endWith([]analysis.Results{res.Results()}, map[string][]string{"failed": res.Failed(),
+	return FailOn(failOn).endWith([]analysis.Results{r}, map[string][]string{"failed": res.Failed(),
 		"twin": lists.Map(res.Disturbed, func(run string) string { return "the twin differs from the baseline in " + run })})
 }
 

@@ -124,6 +124,24 @@ func (f FailOn) Open(r analysis.Results, remedy string) string {
 		len(open), plural(len(all), "comparison is", "comparisons are"), strings.Join(asked, ","), remedy)
 }
 
+// Perhaps says that comparisons of r are worse by an interval that reaches into the
+// margin, which worse-than-margin lets pass, and how to change that; "" if there are
+// none, or if worse comparisons fail.
+func (f FailOn) Perhaps(r analysis.Results, remedy string) string {
+	if !slices.Contains(f, "worse-than-margin") || slices.Contains(f, "worse") {
+		return ""
+	}
+	n := len(lists.Filter(r.Comparisons, func(c analysis.Comparison) bool {
+		return c.Primary && c.Verdict == analysis.Worse && c.BeyondMargin != nil && !*c.BeyondMargin
+	}))
+	if n == 0 {
+		return ""
+	}
+	no := false
+	return fmt.Sprintf("%s worse%s, which --fail-on worse-than-margin lets pass; %s, and --fail-on worse fails",
+		plural(n, "comparison is", "comparisons are"), analysis.Amount(&no, r.Margin), remedy)
+}
+
 // FailOn is the value of --fail-on: names of conditions.
 type FailOn []string
 

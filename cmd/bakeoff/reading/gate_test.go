@@ -162,3 +162,33 @@ func TestInconclusiveComparisonsThatPassAreNoted(t *testing.T) {
 		}
 	}
 }
+
+// A gate with a tolerance says which slowdowns it let pass, because a wide interval reaches
+// into the margin however large the slowdown is.
+func TestSlowdownsThatPassAreNoted(t *testing.T) {
+	yes, no := true, false
+	r := analysis.Results{Margin: .03, Comparisons: []analysis.Comparison{
+		{Primary: true, Verdict: analysis.Worse, BeyondMargin: &no},
+		{Primary: true, Verdict: analysis.Worse, BeyondMargin: &yes},
+		{Primary: true, Verdict: analysis.Worse}, // of an earlier version
+		{Primary: true, Verdict: analysis.Better, BeyondMargin: &no},
+		{Verdict: analysis.Worse, BeyondMargin: &no},
+	}}
+	want := "1 comparison is worse, by less than 3 % perhaps, which --fail-on worse-than-margin lets pass; measure longer, " +
+		"and --fail-on worse fails"
+	for _, x := range []struct {
+		failOn FailOn
+		want   string
+	}{
+		{FailOn{"worse-than-margin", "twin"}, want}, {FailOn{"worse", "worse-than-margin"}, ""},
+		{FailOn{"worse"}, ""}, {nil, ""},
+	} {
+		if got := x.failOn.Perhaps(r, "measure longer"); got != x.want {
+			t.Errorf("%v: %q, want %q", x.failOn, got, x.want)
+		}
+	}
+	r.Comparisons = r.Comparisons[1:4]
+	if got := (FailOn{"worse-than-margin"}).Perhaps(r, "measure longer"); got != "" {
+		t.Errorf("all beyond: %q", got)
+	}
+}
