@@ -471,7 +471,7 @@ func (v *verifier) numbers() error {
 	}
 	text, err := v.run.Results()
 	stored, bad := v.stored(text, err)
-	if len(v.tampered)+len(v.parsers) == 0 && !v.earlier {
+	if len(v.tampered) == 0 && len(v.parsers) == 0 && !v.earlier {
 		v.leaving(data) // numbers and rules that changed since decide otherwise
 	}
 	if fault.Is(err, fault.NotFound) {
