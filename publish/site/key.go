@@ -6,21 +6,26 @@ import (
 	"encoding/binary"
 	"io"
 	"os"
+	"sync"
 
 	"bakeoff/base/fault"
 )
 
 // key is a digest of its parts, each with its length.
 func key(parts ...string) string {
-	h := sha256.New()
-	var n [8]byte
+	buffer := buffers.Get().(*[]byte)
+	text := (*buffer)[:0]
 	for _, p := range parts {
-		binary.LittleEndian.PutUint64(n[:], uint64(len(p)))
-		h.Write(n[:])
-		io.WriteString(h, p)
+		text = append(binary.LittleEndian.AppendUint64(text, uint64(len(p))), p...)
 	}
-	return encode(h.Sum(nil))
+	out := digest(text)
+	*buffer = text
+	buffers.Put(buffer)
+	return out
 }
+
+// buffers hold what key hashes: a hash that is written to copies every string.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // digest is that of a file.
 func digest(content []byte) string {

@@ -23,12 +23,13 @@ import (
 // artifact is a file of the output. make is called only if the file is not fresh.
 type artifact struct {
 	name, key string
+	later     func() string // the key of one that has none yet: all processors compute them
 	make      func(*bytes.Buffer) error
 }
 
 // add plans a file.
 func (b *build) add(name, key string, make func(*bytes.Buffer) error) {
-	b.artifacts = append(b.artifacts, artifact{name, key, make})
+	b.artifacts = append(b.artifacts, artifact{name: name, key: key, make: make})
 }
 
 // addBytes plans a file whose content is cheap.
@@ -91,32 +92,42 @@ func (b *build) unique() error {
 
 // make makes the files that are not fresh.
 func (b *build) make() error {
+	problems := make([]error, len(b.artifacts))
+	var failed atomic.Bool
+	buffers := sync.Pool{New: func() any { return new(bytes.Buffer) }}
+	parallel(len(b.artifacts), func(i int) {
+		a := b.artifacts[i]
+		if a.later != nil {
+			a.key = a.later()
+		}
+		if failed.Load() || b.folder.Fresh(a.name, a.key) {
+			return
+		}
+		w := buffers.Get().(*bytes.Buffer)
+		defer buffers.Put(w)
+		w.Reset()
+		if problems[i] = a.make(w); problems[i] == nil {
+			problems[i] = b.folder.Write(a.name, a.key, w.Bytes())
+		}
+		if problems[i] != nil {
+			failed.Store(true)
+		}
+	})
+	return errors.Join(problems...)
+}
+
+// parallel calls f for 0 to n-1, on all processors.
+func parallel(n int, f func(i int)) {
 	var next atomic.Int64
 	var group sync.WaitGroup
-	problems := make([]error, max(1, min(runtime.GOMAXPROCS(0), 8)))
-	for at := range problems {
+	for range max(1, min(runtime.GOMAXPROCS(0), 8)) {
 		group.Go(func() {
-			var w bytes.Buffer
-			for i := int(next.Add(1)) - 1; i < len(b.artifacts); i = int(next.Add(1)) - 1 {
-				a := b.artifacts[i]
-				if b.folder.Fresh(a.name, a.key) {
-					continue
-				}
-				w.Reset()
-				err := a.make(&w)
-				if err == nil {
-					err = b.folder.Write(a.name, a.key, w.Bytes())
-				}
-				if err != nil {
-					problems[at] = err
-					next.Store(int64(len(b.artifacts)))
-					return
-				}
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+				f(i)
 			}
 		})
 	}
 	group.Wait()
-	return errors.Join(problems...)
 }
 
 // describe fills in what all pages of a section show.

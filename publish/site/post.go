@@ -28,23 +28,26 @@ func (b *build) dateText(l *locale.Locale, t time.Time) string {
 
 // planPost plans the page of a post.
 func (b *build) planPost(s *section, e *entry) {
-	parts := []string{"post", s.key, e.summary, b.bodyKey(e)}
-	for _, list := range [][]*entry{e.related, {e.previous, e.next}, e.others} {
-		for _, r := range list {
-			if r != nil {
-				parts = append(parts, r.path, r.Title, r.Language, r.Date.Format(time.RFC3339))
+	key := func() string {
+		parts := []string{"post", s.key, e.summary, b.bodyKey(e)}
+		for _, list := range [][]*entry{e.related, {e.previous, e.next}, e.others} {
+			for _, r := range list {
+				if r != nil {
+					parts = append(parts, r.path, r.Title, r.Language, r.Date.Format(time.RFC3339))
+				}
+				parts = append(parts, "|")
 			}
-			parts = append(parts, "|")
 		}
+		return key(parts...)
 	}
-	b.add(e.path+"index.html", key(parts...), func(w *bytes.Buffer) error {
+	b.artifacts = append(b.artifacts, artifact{name: e.path + "index.html", later: key, make: func(w *bytes.Buffer) error {
 		body, err := b.body(e.Post)
 		if err != nil {
 			return err
 		}
 		b.release(e.Post)
 		return b.write(w, s, b.postView(s, e, body))
-	})
+	}})
 }
 
 // bodyKey is a digest of all that a post's text is rendered from.

@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -105,16 +104,7 @@ func (b *build) read() error {
 	b.findPictures()
 	b.makeEngines()
 	posts, problems := make([]*content.Post, len(sources)), make([]error, len(sources))
-	var next atomic.Int64
-	var group sync.WaitGroup
-	for range min(runtime.GOMAXPROCS(0), 8) {
-		group.Go(func() {
-			for i := int(next.Add(1)) - 1; i < len(sources); i = int(next.Add(1)) - 1 {
-				posts[i], problems[i] = b.readPost(sources[i].name, sources[i].info)
-			}
-		})
-	}
-	group.Wait()
+	parallel(len(sources), func(i int) { posts[i], problems[i] = b.readPost(sources[i].name, sources[i].info) })
 	b.posts = posts
 	return errors.Join(problems...)
 }

@@ -158,11 +158,11 @@ func (b *build) order(s *section) {
 		s.archive()
 	}
 	for _, list := range [][]*entry{s.posts, s.pages, s.secondary, {s.home}} {
-		for _, e := range list {
-			if e != nil {
-				e.summarize(b)
+		parallel(len(list), func(i int) {
+			if list[i] != nil {
+				list[i].summarize(b)
 			}
-		}
+		})
 	}
 	if b.cfg.Related && b.cfg.Tags && b.cfg.RelatedCount > 0 {
 		relate(s, b.cfg.RelatedCount)

@@ -1,7 +1,9 @@
 package site
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -30,11 +32,12 @@ func stateName(outside string) string {
 // maxState bounds the state that is read, in bytes.
 const maxState = 256 << 20
 
-// state is what a build leaves for the next one.
+// state is what a build leaves for the next one. Its file has two lines, so that both can
+// be read at once: Files, and the rest.
 type state struct {
 	Engine string                  `json:"engine"` // of the program and the settings
 	Output map[string]output.Entry `json:"output"`
-	Files  map[string]fileState    `json:"files"` // by name below the site
+	Files  map[string]fileState    `json:"-"` // by name below the site
 	// Runs are those of the index, by folder.
 	Runs map[string]runsite.Entry `json:"runs,omitempty"`
 }
@@ -73,8 +76,17 @@ func readState(root *os.Root, name, engine string) state {
 	if err != nil {
 		return none
 	}
+	files, rest, _ := bytes.Cut(text, []byte("\n"))
 	var s state
-	if json.Unmarshal(text, &s) != nil {
+	var problems [2]error
+	parallel(2, func(i int) {
+		if i == 0 {
+			problems[i] = json.Unmarshal(files, &s.Files)
+		} else {
+			problems[i] = json.Unmarshal(rest, &s)
+		}
+	})
+	if errors.Join(problems[:]...) != nil {
 		return none
 	}
 	if s.Engine != engine {
@@ -94,10 +106,15 @@ func readState(root *os.Root, name, engine string) state {
 
 // write replaces the state in one step.
 func (s state) write(root *os.Root, name string) error {
-	text, err := json.Marshal(s)
+	files, err := json.Marshal(s.Files)
 	if err != nil {
 		return err
 	}
+	rest, err := json.Marshal(s)
+	if err != nil {
+		return err
+	}
+	text := append(append(files, '\n'), rest...)
 	part := name + ".part"
 	if err := root.RemoveAll(part); err != nil {
 		return err
