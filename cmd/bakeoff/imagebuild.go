@@ -184,19 +184,21 @@ func (b *imageBuilder) print(results []build.Result, took []time.Duration) {
 	}
 }
 
+// outputLock is the lock of the commands that copy to a folder.
+const outputLock = "output.lock"
+
 // copyOut copies what was built to the folder of --output, and names the copies.
 func (b *imageBuilder) copyOut(ctx context.Context, store *image.Store, r *build.Result) error {
 	if err := os.MkdirAll(b.output, 0o755); err != nil {
 		return err
 	}
-	held, err := lock.Wait(ctx, filepath.Join(b.output, ".lock"))
+	// Two builds at the same time do not mix their files. The lock is in the store, because
+	// its file stays.
+	held, err := lock.Wait(ctx, filepath.Join(store.Dir, outputLock))
 	if err != nil {
 		return err
 	}
-	defer func() {
-		os.Remove(filepath.Join(b.output, ".lock"))
-		held.Release()
-	}()
+	defer held.Release()
 	at := func(suffix string) string { return filepath.Join(b.output, r.Name+"."+suffix) }
 	err = replaceFile(at("oci.tar"), func(w io.Writer) error { return build.Archive(store.Layout(), *r, w) })
 	for _, f := range []struct {
@@ -216,22 +218,6 @@ func (b *imageBuilder) copyOut(ctx context.Context, store *image.Store, r *build
 			return err
 		})
 		f.file.Path = at(f.suffix)
-	}
-	return err
-}
-
-// replaceFile writes a file at once: under another name, which it then renames.
-func replaceFile(name string, write func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return err
-	}
-	err = errors.Join(write(f), f.Chmod(0o644), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		os.Remove(f.Name())
 	}
 	return err
 }

@@ -1,11 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -44,25 +41,6 @@ not exist; - is standard output.`,
 			return nil
 		},
 	}
-}
-
-// createFile writes a file that must not exist, whole or not at all.
-func createFile(name string, write func(io.Writer) error) error {
-	if _, err := os.Lstat(name); err == nil {
-		return fault.WithFix(fault.New(fault.Invalid, "%s exists", name), "remove it or name another file")
-	}
-	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+".*")
-	if err != nil {
-		return fault.Wrap(fault.Invalid, "", err)
-	}
-	err = errors.Join(write(f), f.Chmod(0o644), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
 }
 
 // removal are the flags of the commands that remove images.

@@ -2,8 +2,10 @@ package services
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -92,10 +94,51 @@ func TestABuildIsKilled(t *testing.T) {
 	if r := built(t, h, service, "--arg", "BASE="+from, "--arg", "WAIT=0")["waiting"]; !r.Built {
 		t.Errorf("the next build says %+v", r)
 	}
+	killedWhileItCopies(t, h, service, "--arg", "BASE="+from, "--arg", "WAIT=0")
 	if out, errs, code := h.Bakeoff(t, patience, "clean"); code != 0 {
 		t.Errorf("clean: exit code %d\n%s%s", code, out, errs)
 	}
 	h.LeavesNothing(t)
+}
+
+// killedWhileItCopies kills a build as soon as it writes to the folder of --output. The
+// folder then has whole files only.
+func killedWhileItCopies(t *testing.T, h e2e.Home, args ...string) {
+	t.Helper()
+	whole := built(t, h, append(args[:len(args):len(args)], "--output", "whole")...)["waiting"]
+	c := h.Command(append([]string{"image", "build", "--output", "killed"}, args...)...)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(h.Dir, "killed")
+	until(t, "the build to write", func() bool {
+		files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", c.Process.Pid))
+		writes := slices.ContainsFunc(files, func(f string) bool {
+			to, err := os.Readlink(f)
+			return err == nil && strings.HasPrefix(to, out+"/")
+		})
+		names, _ := filepath.Glob(filepath.Join(out, "*"))
+		return writes || len(names) > 0
+	})
+	_ = c.Process.Kill()
+	_ = c.Wait() // it was killed
+	entries, err := os.ReadDir(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		want, err := os.Stat(filepath.Join(h.Dir, "whole", e.Name()))
+		if err != nil {
+			t.Errorf("a killed build left %s", e.Name())
+			continue
+		}
+		if info, err := e.Info(); err != nil || info.Size() != want.Size() {
+			t.Errorf("a killed build left %s with %d bytes of %d, %v", e.Name(), info.Size(), want.Size(), err)
+		}
+	}
+	if len(entries) == 5 {
+		t.Logf("all files of %s were there before the build was killed", whole.Image)
+	}
 }
 
 // A build that is asked to end says so, with the exit code of the signal, and removes
