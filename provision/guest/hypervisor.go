@@ -93,6 +93,7 @@ func (m *Hosted) Launch(ctx context.Context, cmd conn.Cmd) (*Process, error) {
 	}
 	m.Saw(driver.MomentHypervisor, "bakeoff started the process of "+string(m.hypervisor), 0)
 	cmd.Argv = append(append(enter, "--dir", m.Spec.Dir, "--"), cmd.Argv...)
+	cmd.Group = m.Group.StartDir()
 	return m.start(ctx, m.What, cmd, nil), nil
 }
 
