@@ -22,6 +22,10 @@ var signs = []struct {
 	{regexp.MustCompile(`BUG: .*|Oops: .*`), "its kernel failed: "},
 	// The BSDs. NetBSD puts the time before its messages.
 	{regexp.MustCompile(`(?m)^(?:\[ *[0-9.]+\] )?panic: (.*)`), "its kernel panicked: "},
+	{regexp.MustCompile(`(?m)^Mounting from .* failed with error .*`), "its kernel could not mount the root: "},
+	{regexp.MustCompile(`(?m)^(?:\[ *[0-9.]+\] )?(root device(?: \(default [^)]*\))?:|mountroot>) *$`),
+		"its kernel asks on the console for the root: "},
+	{regexp.MustCompile(`(?m)^d?db(?:\{[0-9]+\})?> *$`), "its kernel stopped in the debugger: "},
 	{regexp.MustCompile(`.*timecounter went backwards.*`), "its clock went backwards: "},
 }
 

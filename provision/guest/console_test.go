@@ -32,3 +32,30 @@ func TestExcerptHasTheReason(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// Messages of kernels that are not Linux. A console ends at a prompt without a newline.
+func TestDiagnoseOtherSystems(t *testing.T) {
+	for text, want := range map[string]string{
+		"[   1.0000] panic: a message of this test\n[   1.0000] cpu0: Begin traceback...\n": "its kernel panicked: " +
+			"a message of this test",
+		"panic: another message\ncpuid = 0\n":      "its kernel panicked: another message",
+		"panic: a third one\nStopped at\nddb{0}> ": "its kernel panicked: a third one",
+		"words about panic: nothing\n":             "",
+		"timecounter went backwards\n":             "its clock went backwards: timecounter went backwards",
+		"[ 1.0] boot device: <unknown>\n[ 1.0] root device: ": "its kernel asks on the console for the root: " +
+			"root device:",
+		"[ 1.0] root device (default ld0a): ": "its kernel asks on the console for the root: root device (default ld0a):",
+		"Mounting from ufs:/dev/x failed with error 19.\n\nmountroot> ": "its kernel could not mount the root: " +
+			"Mounting from ufs:/dev/x failed with error 19.",
+		"mountroot> ":                     "its kernel asks on the console for the root: mountroot>",
+		"[ 1.0] root device type: x\n":    "",
+		"Stopped in pid 0.1\ndb{0}> ":     "its kernel stopped in the debugger: db{0}>",
+		"KDB: enter: Break\ndb> ":         "its kernel stopped in the debugger: db>",
+		"the db> of something else\n":     "",
+		"[ 1.0] kernel boot time: 14ms\n": "",
+	} {
+		if got := Diagnose([]byte(text)); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

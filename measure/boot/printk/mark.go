@@ -9,19 +9,21 @@ import (
 
 // sign is a message that tells of a moment.
 type sign struct {
-	prefix, suffix string
-	mark, how      string
-	system         string // whose message it is; "" if more than one has it
+	prefix, part string
+	mark, how    string
+	system       string // whose message it is; "" if more than one has it
 }
 
 var signs = []sign{
 	{prefix: "Linux version ", system: "linux"},
-	{prefix: "NetBSD ", suffix: ")", system: "netbsd"},
+	{prefix: "NetBSD ", part: " (", system: "netbsd"},
 	{prefix: "FreeBSD ", system: "freebsd"},
 	{prefix: "VFS: Mounted root (", mark: boot.MarkRoot, how: "the kernel's message, after it mounted the file system"},
 	{prefix: "root file system type: ", mark: boot.MarkRoot, how: "the kernel's message, when it knew the type of the " +
 		"file system"},
-	{prefix: "Run ", suffix: " as init process", mark: boot.MarkUserland,
+	{prefix: "kernel boot time: ", system: "netbsd", mark: boot.MarkUserland,
+		how: "the kernel's message about its own time, before process 1 prints anything"},
+	{prefix: "Run ", part: " as init process", mark: boot.MarkUserland,
 		how: "the kernel's message, before it starts process 1"},
 	{prefix: "start_init: trying ", mark: boot.MarkUserland, how: "the kernel's message, before it starts process 1"},
 }
@@ -35,7 +37,7 @@ func (l Log) Marks() (marks []boot.Mark, system string) {
 	found := map[string]boot.Mark{}
 	for _, line := range l.Lines {
 		for _, s := range signs {
-			if !strings.HasPrefix(line.Text, s.prefix) || !strings.HasSuffix(line.Text, s.suffix) {
+			if !strings.HasPrefix(line.Text, s.prefix) || !strings.Contains(line.Text, s.part) {
 				continue
 			}
 			if system == "" {

@@ -20,14 +20,19 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/drivertest"
 	"bakeoff/provision/driver/fake"
-	"bakeoff/provision/guest"
 	"bakeoff/reach/conn/local"
 )
 
-// fakeHost is this machine with a fake QEMU, whose guest is a NetBSD machine: it boots
-// under the conditions under which the measured one did, its agent dials, and it has no
-// ports of a virtio console.
-func fakeHost(dir string) *fake.Host { return fakeHostOf(dir, fakeMachine) }
+// fakeHost is this machine with a fake QEMU. Without a kernel its guest is a disk with
+// FreeBSD, with one it is a NetBSD machine.
+func fakeHost(dir string) *fake.Host {
+	return fakeHostOf(dir, func(c *fake.Call) int {
+		if slices.Contains(c.Argv, "-kernel") {
+			return fakeNetBSD(c)
+		}
+		return fakeFreeBSD(c)
+	})
+}
 
 // fakeHostOf is this machine with a fake QEMU that runs machine.
 func fakeHostOf(dir string, machine fake.Program) *fake.Host {
@@ -78,11 +83,14 @@ func first(arg string) string {
 	return name
 }
 
-// fakeMachine runs a machine until it is killed.
-func fakeMachine(c *fake.Call) int {
+// dialled is the network over which the agent of a guest dials.
+const dialled = "user,id=channel,restrict=on,guestfwd=tcp:10.0.2.100:7311-chardev:channel"
+
+// fakeNetBSD boots under the conditions under which the measured machine did. Its agent
+// dials, and it has no ports of a virtio console.
+func fakeNetBSD(c *fake.Call) int {
 	value := func(flag, prefix string) string { return valueOf(c.Argv, flag, prefix) }
 	bios, _ := os.ReadFile(value("-bios", ""))
-	_, file, _ := strings.Cut(value("-drive", ""), "file=")
 	switch text := strings.Join(c.Argv, " "); {
 	case !strings.Contains(value("-machine", ""), ",acpi=off"):
 		c.Printf("panic: a message of this test\n") // QEMU names no virtio device
@@ -95,9 +103,33 @@ func fakeMachine(c *fake.Call) int {
 		return c.Failf("this guest has no such devices: %s", text)
 	case value("-append", "") != "root=ld0a":
 		return c.Failf("the command line is changed: %s", text)
-	case value("-netdev", "") != "user,id=channel,restrict=on,guestfwd=tcp:10.0.2.100:7311-chardev:channel":
+	case value("-netdev", "") != dialled:
 		return c.Failf("the agent finds nobody: %s", text)
 	}
+	return fakeGuestOf(c, "netbsd-microvm.txt")
+}
+
+// fakeFreeBSD is a whole disk on a PC, with the system's own boot loader.
+func fakeFreeBSD(c *fake.Call) int {
+	switch text := strings.Join(c.Argv, " "); {
+	case !strings.HasPrefix(valueOf(c.Argv, "-machine", ""), machineQ35) || !strings.Contains(text, ",bootindex=0"):
+		return c.Failf("nothing starts the boot loader: %s", text)
+	case strings.Contains(text, "-append") || strings.Contains(text, "acpi=off"):
+		return c.Failf("a boot loader takes no command line, and this one needs ACPI: %s", text)
+	case valueOf(c.Argv, "-netdev", "") != dialled:
+		return c.Failf("the agent finds nobody: %s", text)
+	}
+	return fakeGuestOf(c, "freebsd.txt")
+}
+
+// fakeGuestOf runs a machine that prints a console of testdata, until it is killed.
+func fakeGuestOf(c *fake.Call, console string) int {
+	value := func(flag, prefix string) string { return valueOf(c.Argv, flag, prefix) }
+	text, err := os.ReadFile(filepath.Join("testdata", console))
+	if err != nil {
+		return c.Failf("%v", err)
+	}
+	_, file, _ := strings.Cut(value("-drive", ""), "file=")
 	label := value("-name", "guest=")
 	root, err := c.Host.Install(file, label)
 	if err != nil {
@@ -107,7 +139,7 @@ func fakeMachine(c *fake.Call) int {
 	if valueOf(c.Argv, "-trace", "enable=") != "" {
 		fmt.Fprintf(c.Stderr, "1@%d.000001:fw_cfg_add_bytes key 0x0000 'signature', 4 bytes\n", time.Now().Unix())
 	}
-	c.Printf("NetBSD 10.99 (MICROVM)\n")
+	c.Printf("%s", text)
 	c.Serve(c.Ctx, first(value("-chardev", "socket,id=channel,path=")), fake.Place{Label: label, Root: root,
 		CPUSet: []int{0}}, nil)
 	fake.Empty(label)
@@ -162,8 +194,15 @@ func fakeGuest(t *testing.T) (h *fake.Host, options param.Values, agent string) 
 		optBootTimeout: "1m0s"}, agent
 }
 
-// TestSuiteDial is the contract of drivers over the channel that the guest dials.
-func TestSuiteDial(t *testing.T) {
+// fakeDisk returns the options for the fake disk with FreeBSD, and the agent.
+func fakeDisk(t *testing.T) (h *fake.Host, options param.Values, agent string) {
+	disk, agent := fake.Root(t)
+	return fakeHost(t.TempDir()), param.Values{optMachine: machineQ35, optDisk: disk, optSystem: systemFreeBSD,
+		optChannel: channelDial, optBootTimeout: "1m0s"}, agent
+}
+
+// suiteDial runs the contract of drivers over the channel that the guest dials.
+func suiteDial(t *testing.T, name string, guest func(*testing.T) (*fake.Host, param.Values, string)) {
 	without := map[string]string{
 		"tuning":  "the fake's guest shares the kernel of this machine: TestGuestIsSetUp",
 		"network": "the fake's guest shares the kernel of this machine: TestGuestIsSetUp",
@@ -174,11 +213,15 @@ func TestSuiteDial(t *testing.T) {
 		drivertest.Run(t, New(), drivertest.Options{Host: fakeHost(os.Getenv("QEMU_TEST_FAKE"))})
 		return
 	}
-	h, options, agent := fakeGuest(t)
+	h, options, agent := guest(t)
 	t.Setenv("QEMU_TEST_FAKE", h.Dir)
-	drivertest.Run(t, New(), drivertest.Options{Name: "dial", Host: h, Options: options, Agent: agent, NoVolume: true,
+	drivertest.Run(t, New(), drivertest.Options{Name: name, Host: h, Options: options, Agent: agent, NoVolume: true,
 		Without: without})
 }
+
+func TestSuiteDial(t *testing.T) { suiteDial(t, "netbsd", fakeGuest) }
+
+func TestSuiteDialFreeBSD(t *testing.T) { suiteDial(t, "freebsd", fakeDisk) }
 
 func TestDialledGuestSaysWhatItIs(t *testing.T) {
 	h, options, agent := fakeGuest(t)
@@ -221,16 +264,25 @@ func TestDialledGuestPanics(t *testing.T) {
 	}
 }
 
-func TestDiagnoseOtherSystems(t *testing.T) {
-	for text, want := range map[string]string{
-		"[   1.0000] panic: a message of this test\n[   1.0000] cpu0: Begin traceback...\n": "its kernel panicked: " +
-			"a message of this test",
-		"panic: another message\ncpuid = 0\n": "its kernel panicked: another message",
-		"words about panic: nothing\n":        "",
-		"timecounter went backwards\n":        "its clock went backwards: ",
-	} {
-		if got := guest.Diagnose([]byte(text)); !strings.HasPrefix(got, want) || want == "" && got != "" {
-			t.Errorf("%q: %q", text, got)
+// A guest whose agent does not answer: the error has what the console says about it.
+func TestDialledGuestHangs(t *testing.T) {
+	const why = "Mounting from ufs:/dev/vtbd0p2 failed with error 19."
+	_, options, agent := fakeDisk(t)
+	options[optBootTimeout] = "2s"
+	h := fakeHostOf(t.TempDir(), func(c *fake.Call) int {
+		l, err := net.Listen("unix", first(valueOf(c.Argv, "-chardev", "socket,id=channel,path=")))
+		if err != nil {
+			return c.Failf("%v", err)
 		}
+		defer l.Close() // nobody dials from the guest
+		c.Printf("Trying to mount root from ufs:/dev/vtbd0p2 [rw]...\n%s\n\nmountroot> ", why)
+		<-c.Ctx.Done()
+		return 0
+	})
+	spec := driver.Spec{Label: fmt.Sprintf("qm%d", os.Getpid()), Name: "freebsd", Dir: t.TempDir(), CPUs: 1,
+		CPUSet: []int{0}, Memory: minMemory, Agent: agent, Options: options}
+	_, err := New().Create(t.Context(), h, spec)
+	if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "its kernel could not mount the root: "+why) {
+		t.Errorf("got %v", err)
 	}
 }
