@@ -174,7 +174,7 @@ func (b *build) makeEngines() {
 	b.engines = map[string]*markdown.Engine{}
 	for _, code := range append([]string{""}, b.cfg.Languages...) {
 		b.engines[code] = markdown.New(markdown.Option{RawHTML: b.cfg.RawHTML, Picture: b.picture,
-			Terms: b.cfg.Search, Embed: b.embed,
+			Terms: b.cfg.Search, Embed: b.embed, RunLink: b.runLink,
 			Done: b.words(code).Say("task_done"), Open: b.words(code).Say("task_open")})
 	}
 }

@@ -2,6 +2,7 @@ package site
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -66,36 +67,14 @@ func (b *build) openRun(id string) *run {
 
 // embed returns the HTML of a reference, for package markdown.
 func (b *build) embed(ref, alt string) (html []byte, problem string) {
-	defer func() {
-		if problem != "" {
-			b.warn(fmt.Sprintf("run:%s: %s", safetext.Line(ref), problem))
-		}
-	}()
-	r := b.runOf(ref)
-	if r.key == "" {
-		return nil, fmt.Sprintf("%s has no such run with results", b.cfg.Runs)
+	name, asTable := strings.CutSuffix(ref, "/table")
+	r, p, problem := b.partOf(name)
+	if problem != "" {
+		b.warn(fmt.Sprintf("run:%s: %s", safetext.Line(ref), problem))
+		return nil, problem
 	}
-	parts, err := r.parts()
-	if err != nil {
-		return nil, safetext.Line(err.Error())
-	}
-	_, part, _ := strings.Cut(ref, "/")
-	part, asTable := strings.CutSuffix(part, "/table")
-	if part == "" {
-		part = "verdicts"
-	}
-	at := slices.IndexFunc(parts, func(p report.Part) bool { return p.Name == part })
-	if at < 0 {
-		var names []string
-		for _, p := range parts {
-			names = append(names, p.Name)
-		}
-		return nil, "the run has no such figure; use " + strings.Join(names[:min(len(names), 20)], ", ")
-	}
-	p := parts[at]
-	_, anchor, _ := strings.Cut(p.Href, "#")
 	v := runView{ID: r.id, Alt: alt, Part: p, Table: asTable || p.Figure == nil && len(p.Claims) == 0,
-		Href: rootToken + runsPath + r.id + "/report/index.html#" + anchor}
+		Href: rootToken + r.address(p)}
 	if p.Figure != nil && !asTable {
 		// Draw escapes everything in it; its suite proves that.
 		v.Drawing = template.HTML(p.Figure.Draw("run-"+content.Short(ref), chart.Wide))
@@ -105,6 +84,48 @@ func (b *build) embed(ref, alt string) (html []byte, problem string) {
 		return nil, safetext.Line(err.Error())
 	}
 	return bytes.ReplaceAll(out.Bytes(), []byte(rootToken), []byte{0}), ""
+}
+
+// runLink returns the address below the root to which a link in a text leads, for package
+// markdown; "" if there is nothing.
+func (b *build) runLink(ref string) string {
+	r, p, problem := b.partOf(ref)
+	switch {
+	case problem != "":
+		b.warn(fmt.Sprintf("run:%s: %s", safetext.Line(ref), problem))
+		return ""
+	case ref == r.id:
+		return runsPath + r.id + "/report/"
+	}
+	return r.address(p)
+}
+
+// address is where the copy of the run's page shows a part, below the site's root.
+func (r *run) address(p report.Part) string {
+	_, anchor, _ := strings.Cut(p.Href, "#")
+	return runsPath + r.id + "/report/index.html#" + anchor
+}
+
+// partOf returns the part of a run that a reference such as ID/figure names; ID alone is
+// that of the verdicts.
+func (b *build) partOf(ref string) (r *run, p report.Part, problem string) {
+	if r = b.runOf(ref); r.key == "" {
+		return r, p, fmt.Sprintf("%s has no such run with results", b.cfg.Runs)
+	}
+	parts, err := r.parts()
+	if err != nil {
+		return r, p, safetext.Line(err.Error())
+	}
+	_, name, _ := strings.Cut(ref, "/")
+	name = cmp.Or(name, "verdicts")
+	if at := slices.IndexFunc(parts, func(p report.Part) bool { return p.Name == name }); at >= 0 {
+		return r, parts[at], ""
+	}
+	var names []string
+	for _, p := range parts {
+		names = append(names, p.Name)
+	}
+	return r, p, "the run has no such figure; use " + strings.Join(names[:min(len(names), 20)], ", ")
 }
 
 type runView struct {

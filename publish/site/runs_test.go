@@ -51,7 +51,8 @@ var embedding = map[string]string{"src/a.md": "---\ntitle: A\ndate: 2025-01-01\n
 
 func TestAPostEmbedsARun(t *testing.T) {
 	dir := blog(t, embedding)
-	write(t, dir, "src/a.md", embedding["src/a.md"]+"![None](run:missing/x)\n")
+	write(t, dir, "src/a.md", embedding["src/a.md"]+"![None](run:missing/x)\n[nothing](run:"+quickRun+
+		"/nothing) [figure](run:"+quickRun+"/difference-http-50-throughput)\n")
 	unpackRun(t, filepath.Join(dir, "runs"), quickRun)
 	// The page of a stranger's run may hold anything; it is written again.
 	write(t, dir, "runs/"+quickRun+"/report/index.html", "<script>alert(1)</script>")
@@ -60,12 +61,14 @@ func TestAPostEmbedsARun(t *testing.T) {
 	post := got["2025/01/01/a/index.html"]
 	for _, want := range []string{`<a href="../../../../runs/` + quickRun + `/report/">it</a>`,
 		`<ul class="run-claims"><li>`,
-		`<svg`, "<th scope=\"col\">", `report/index.html#`, "None (run:missing/x)"} {
+		`<svg`, "<th scope=\"col\">", `report/index.html#`, "None (run:missing/x)", "<a>nothing</a>",
+		`report/index.html#figure-difference-http-50-throughput">figure</a>`} {
 		if !strings.Contains(post, want) {
 			t.Errorf("the post lacks %s:\n%s", want, post)
 		}
 	}
-	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "run:missing/x") {
+	if all := strings.Join(r.Warnings, "\n"); len(r.Warnings) != 2 || !strings.Contains(all, "run:missing/x") ||
+		!strings.Contains(all, "the run has no such figure") {
 		t.Errorf("warnings %q", r.Warnings)
 	}
 	page := got["runs/"+quickRun+"/report/index.html"]

@@ -48,6 +48,9 @@ type Option struct {
 	// Embed returns the HTML of a reference to a run, such as ID/figure, and its
 	// problem if there is none; nil: references are links that lead nowhere.
 	Embed func(ref, alt string) (html []byte, problem string)
+	// RunLink returns the address below the root of a reference to a run; "" or nil: the
+	// link leads nowhere.
+	RunLink func(ref string) string
 	// Done and Open are the words for a checked and an unchecked box.
 	Done, Open string
 }

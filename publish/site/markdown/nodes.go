@@ -57,10 +57,15 @@ func (n *nodes) link(w util.BufWriter, _ []byte, node ast.Node, entering bool) (
 	w.WriteString("<a")
 	switch ref, ok := strings.CutPrefix(string(l.Destination), "run:"); {
 	case ok:
-		w.WriteString(` href="`)
-		w.WriteByte(rootMark)
-		w.Write(util.EscapeHTML(util.URLEscape([]byte(RunPage(ref)), true)))
-		w.WriteByte('"')
+		if n.opt.RunLink == nil {
+			break
+		}
+		if address := n.opt.RunLink(ref); address != "" {
+			w.WriteString(` href="`)
+			w.WriteByte(rootMark)
+			w.Write(util.EscapeHTML(util.URLEscape([]byte(address), true)))
+			w.WriteByte('"')
+		}
 	case allowed[scheme(string(l.Destination))]:
 		w.WriteString(` href="`)
 		writeAddress(w, l.Destination)
@@ -91,16 +96,6 @@ func (n *nodes) autoLink(w util.BufWriter, source []byte, node ast.Node, enterin
 	w.Write(label)
 	w.WriteString("</a>")
 	return ast.WalkContinue, nil
-}
-
-// RunPage is where the copy of a run's page stands below the site's root.
-func RunPage(ref string) string {
-	id, figure, _ := strings.Cut(ref, "/")
-	page := "runs/" + id + "/report/"
-	if figure != "" {
-		page += "#" + figure
-	}
-	return page
 }
 
 func title(w util.BufWriter, t []byte) {
