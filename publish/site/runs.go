@@ -77,7 +77,9 @@ func (b *build) embed(ref, alt string) (html []byte, problem string) {
 		Href: rootToken + r.address(p)}
 	if p.Figure != nil && !asTable {
 		// Draw escapes everything in it; its suite proves that.
-		v.Drawing = template.HTML(p.Figure.Draw("run-"+content.Short(ref), chart.Wide))
+		id := "run-" + content.Short(ref)
+		v.Wide, v.Narrow = template.HTML(p.Figure.Draw(id+"-wide", columnWidth)),
+			template.HTML(p.Figure.Draw(id+"-narrow", chart.Narrow))
 	}
 	var out bytes.Buffer
 	if err := runTemplate.Execute(&out, v); err != nil {
@@ -131,18 +133,22 @@ func (b *build) partOf(ref string) (r *run, p report.Part, problem string) {
 type runView struct {
 	ID, Alt, Href string
 	Part          report.Part
-	Drawing       template.HTML
+	Wide, Narrow  template.HTML // one of them is shown
 	Table         bool
 }
 
+// columnWidth is the room that a figure has in the text of a post, in CSS pixels.
+const columnWidth = 640
+
 var runTemplate = template.Must(template.New("").Parse(`<figure class="run-figure">
-{{- with .Drawing}}<div class="run-drawing scroll" tabindex="0">{{.}}</div>{{end}}
+{{- if .Wide}}<div class="run-drawing run-wide">{{.Wide}}</div>
+<div class="run-drawing run-narrow">{{.Narrow}}</div>{{end}}
 {{- with .Part.Claims}}<ul class="run-claims">{{range .}}<li>{{.Text}}</li>{{end}}</ul>{{end}}
 {{- define "table"}}<div class="scroll" tabindex="0"><table><thead><tr>
 {{- range .Head}}<th scope="col">{{.}}</th>{{end}}</tr></thead><tbody>
 {{- range .Rows}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>{{end}}</tbody></table></div>
 {{- with .Note}}<p>{{.}}</p>{{end}}{{end}}
-{{- if .Table}}{{template "table" .Part.Table}}{{else if .Drawing}}<details><summary>{{.Part.Title}}</summary>
+{{- if .Table}}{{template "table" .Part.Table}}{{else if .Wide}}<details><summary>{{.Part.Title}}</summary>
 {{- template "table" .Part.Table}}</details>{{end}}
 <figcaption>{{if .Alt}}{{.Alt}}{{else}}{{.Part.Title}}{{end}} <a class="evidence" href="{{.Href}}">run {{.ID}}</a>
 </figcaption></figure>
@@ -204,5 +210,6 @@ func runStyle() string {
 		".run-figure { background: var(--paper); color: var(--ink); padding: .8rem 1rem; border: 1px solid var(--rule); }\n" +
 		".run-figure a, .run-figure summary { color: var(--link); }\n" +
 		".run-figure figcaption { color: var(--soft); }\n.run-figure th { background: var(--panel); }\n" +
-		".run-figure svg { min-width: 30rem; width: 100%; }\n"
+		".run-figure svg { width: 100%; }\n.run-narrow { display: none; max-width: 26rem; }\n" +
+		"@media screen and (max-width: 40rem) { .run-wide { display: none; } .run-narrow { display: block; } }\n"
 }
