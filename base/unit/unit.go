@@ -3,6 +3,7 @@
 package unit
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -97,12 +98,15 @@ var tooLong = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`)
 })
 
+// ErrTooLong is why ParseDuration refuses what is a duration, and no time.Duration.
+var ErrTooLong = errors.New("is longer than 290 years")
+
 // ParseDuration reads a positive duration: 200ms, 5s, 30m, 1h30m.
 func ParseDuration(s string) (time.Duration, error) {
 	d, err := time.ParseDuration(strings.TrimSpace(s))
 	switch {
 	case err != nil && tooLong().MatchString(strings.TrimSpace(s)):
-		return 0, fmt.Errorf("%q is longer than 290 years; write a shorter duration like 30m", s)
+		return 0, fmt.Errorf("%q %w; write a shorter duration like 30m", s, ErrTooLong)
 	case err != nil:
 		return 0, fmt.Errorf("%q is not a duration; write 200ms, 5s, 30m or 1h30m", s)
 	case d <= 0:

@@ -63,6 +63,9 @@ func FlagError(c *cobra.Command, err error) error {
 		want = "a number such as 0.02"
 	case "duration":
 		want = "a time such as 90s, 20m or 1h30m"
+		if _, err := unit.ParseDuration(wrong.GetValue()); errors.Is(err, unit.ErrTooLong) {
+			want = "a time of at most 290 years, such as 30m"
+		}
 	case "bool":
 		want = "true or false"
 	default:
