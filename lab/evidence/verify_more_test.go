@@ -30,7 +30,8 @@ func TestVerifyCountsWhatItDoesNotList(t *testing.T) {
 			t.Errorf("%d differences: %d findings, want %d", n, len(v.Findings), want)
 		}
 		last := v.Findings[len(v.Findings)-1]
-		if got := last.Where == store.ResultsFile && last.Kind == Results; got != (more != "") || got && last.Problem != more {
+		got := last.Where == store.ResultsFile && last.Kind == Results
+		if got != (more != "") || got && last.Problem != more {
 			t.Errorf("%d differences: the last finding is %v", n, last)
 		}
 	}
@@ -56,7 +57,8 @@ func TestVerifyCountsWhatItDoesNotList(t *testing.T) {
 	for _, f := range v.Findings[200:] {
 		got = append(got, f.String())
 	}
-	want := []string{"tampered: results.json: 2 more values differ", "parser has changed: results.json: 3 more values differ",
+	want := []string{"tampered: results.json: 2 more values differ",
+		"parser has changed: results.json: 3 more values differ",
 		"results differ: results.json: 9 more values differ"}
 	if !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)

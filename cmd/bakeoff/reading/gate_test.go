@@ -174,8 +174,8 @@ func TestSlowdownsThatPassAreNoted(t *testing.T) {
 		{Primary: true, Verdict: analysis.Better, BeyondMargin: &no},
 		{Verdict: analysis.Worse, BeyondMargin: &no},
 	}}
-	want := "1 comparison is worse, by less than 3 % perhaps, which --fail-on worse-than-margin lets pass; measure longer, " +
-		"and --fail-on worse fails"
+	want := "1 comparison is worse, by less than 3 % perhaps, which --fail-on worse-than-margin lets pass; " +
+		"measure longer, and --fail-on worse fails"
 	for _, x := range []struct {
 		failOn FailOn
 		want   string
