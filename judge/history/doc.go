@@ -41,7 +41,7 @@
 //   - The m judged series of one lab and machine share alpha evenly (Bonferroni).
 //   - The p-value is exact if the standardized runs are exchangeable without a step. If
 //     neighbors are correlated, as when a machine is slow for a week, they are not. Where
-//     20 or more runs show a positive correlation ρ of neighbors above 1/√n, the statistic
+//     30 or more runs show a positive correlation ρ of neighbors above 1/√n, the statistic
 //     is divided by (1+ρ)/(1−ρ), by which it inflates the variance of long means. Slow
 //     drifts remain: they are shown as one or more steps.
 //   - The error rate holds for one reading of a series. A series that is read after each
