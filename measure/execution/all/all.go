@@ -13,6 +13,7 @@ import (
 	cms "bakeoff/measure/workload/cms/runner"
 	command "bakeoff/measure/workload/command/runner"
 	compression "bakeoff/measure/workload/compression/runner"
+	connect "bakeoff/measure/workload/connect/runner"
 	external "bakeoff/measure/workload/external/runner"
 	http "bakeoff/measure/workload/http/runner"
 	lifecycle "bakeoff/measure/workload/lifecycle/runner"
@@ -26,6 +27,7 @@ func Runners() []execution.Runner {
 		cms.New(),
 		command.New(),
 		compression.New(),
+		connect.New(),
 		http.New(),
 		lifecycle.New(),
 	}

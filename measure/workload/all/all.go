@@ -12,6 +12,7 @@ import (
 	"bakeoff/measure/workload/cms"
 	"bakeoff/measure/workload/command"
 	"bakeoff/measure/workload/compression"
+	"bakeoff/measure/workload/connect"
 	"bakeoff/measure/workload/contextswitch"
 	"bakeoff/measure/workload/cpu"
 	"bakeoff/measure/workload/crypto"
@@ -35,6 +36,7 @@ func Parsers() []workload.Parser {
 		cms.New(),
 		command.New(),
 		compression.New(),
+		connect.New(),
 		cpu.New(),
 		crypto.New(),
 		files.New(),

@@ -3,6 +3,7 @@ package http
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"bakeoff/base/sample"
 	"bakeoff/measure/workload"
@@ -67,6 +68,9 @@ var quantiles = []workload.Quantile{
 	{Metric: "latency-p50", Percent: 50}, {Metric: "latency-p90", Percent: 90}, {Metric: "latency-p99", Percent: 99},
 	{Metric: "latency-p999", Percent: 99.9}, {Metric: "latency-max", Percent: 100},
 }
+
+// Quantiles are what Latencies returns.
+func Quantiles() []workload.Quantile { return slices.Clone(quantiles) }
 
 // Latencies returns the quantiles of h, in seconds, that are above floor (in
 // nanoseconds): values below the generator's own lateness say nothing about the

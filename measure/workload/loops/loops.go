@@ -6,6 +6,7 @@ package loops
 import (
 	"bakeoff/measure/workload/calibrate"
 	"bakeoff/measure/workload/compression"
+	"bakeoff/measure/workload/connect"
 	"bakeoff/measure/workload/contextswitch"
 	"bakeoff/measure/workload/cpu"
 	"bakeoff/measure/workload/crypto"
@@ -24,6 +25,7 @@ func All() []loop.Loop {
 	return []loop.Loop{
 		calibrate.Loop(),
 		compression.Loop(),
+		connect.Loop(),
 		cpu.Loop(),
 		crypto.Loop(),
 		files.Loop(),
