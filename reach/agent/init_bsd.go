@@ -53,8 +53,6 @@ func (kernel) MakeDir(path string) error {
 	return os.MkdirAll(path, mode)
 }
 
-func (kernel) Interfaces() ([]net.Interface, error) { return net.Interfaces() }
-
 func (kernel) Setting(name string) ([]byte, error) { return unix.SysctlRaw(name) }
 
 // Console makes the console standard input, output and error.

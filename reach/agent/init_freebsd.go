@@ -2,6 +2,7 @@ package agent
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"unsafe"
 
@@ -18,6 +19,8 @@ const (
 	addAddress = 0x8044692b
 	ifreqSize  = unix.SIOCGIFFLAGS >> 16 & 0x1fff
 )
+
+func (kernel) Interfaces() ([]net.Interface, error) { return net.Interfaces() }
 
 // Writable remounts the root. Its options say "ro" until they say "rw".
 func (kernel) Writable() error {

@@ -375,3 +375,50 @@ func TestArgumentsOfNetBSD(t *testing.T) {
 		t.Errorf("%#x", got)
 	}
 }
+
+func TestInterfacesOfNetBSD(t *testing.T) {
+	const size = 144 // struct ifreq of NetBSD
+	request := func(name string, address ...byte) []byte {
+		b := make([]byte, size)
+		copy(b, name)
+		copy(b[ifNameSize:], address)
+		return b
+	}
+	// A link address has its length, AF_LINK, the index of the interface, its type,
+	// and the lengths of its name, address and selector, then name and address.
+	card := append([]byte{14 + 6, 18, 1, 0, 6, 6, 6, 0}, "vioif0\x02\xb1\x00\x00\x00\x01"...)
+	loop := append([]byte{11, 18, 2, 0, 24, 3, 0, 0}, "lo0"...)
+	list := slices.Concat(request("vioif0", card...), request("lo0", loop...), request("lo0", 16, 2, 0, 0, 127, 0, 0, 1),
+		request("vioif0", 16, 2, 0, 0, 10, 0, 2, 15))
+	got := fmt.Sprintf("%+v", names(interfacesOf(list, size)))
+	if want := "[vioif0 02:b1:00:00:00:01 lo0 ]"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	for cut := range len(list) {
+		if n := len(interfacesOf(list[:cut], size)); n > 2 {
+			t.Errorf("%d interfaces in %d bytes", n, cut)
+		}
+	}
+	long := request("vioif0", 20, 18, 1, 0, 6, 255, 255, 0)
+	if found := interfacesOf(long, size); len(found) != 1 || found[0].HardwareAddr != nil {
+		t.Errorf("an address outside of its request: %+v", found)
+	}
+}
+
+func names(all []net.Interface) []string {
+	var out []string
+	for _, i := range all {
+		out = append(out, i.Name, i.HardwareAddr.String())
+	}
+	return out
+}
+
+func FuzzInterfacesOf(f *testing.F) {
+	f.Add(make([]byte, 288), 144)
+	f.Add([]byte("lo0"), 32)
+	f.Fuzz(func(t *testing.T, list []byte, size int) {
+		if n := len(interfacesOf(list, size)); n > len(list)/24 {
+			t.Errorf("%d interfaces in %d bytes", n, len(list))
+		}
+	})
+}
