@@ -43,7 +43,20 @@ type summary struct {
 	ended          map[string]bool      // packages that ended
 	running        map[string]bool      // packages that started and have not ended
 	began          map[string]time.Time // first sign of life of a package's tests
+	slow           []slow               // top-level tests that took at least slowFrom
 }
+
+// slow is a test and the seconds that it took.
+type slow struct {
+	name    string
+	seconds float64
+}
+
+// slowFrom is in seconds. At the end the slowestShown slowest of these tests are named.
+const (
+	slowFrom     = 10
+	slowestShown = 10
+)
 
 type count struct{ passed, failed, skipped int }
 
@@ -95,6 +108,9 @@ func (s *summary) testEnds(e event, out io.Writer) {
 	k := key{e.Package, e.Test}
 	c := s.of(e.Package)
 	name := short(e.Package) + "." + e.Test
+	if e.Elapsed >= slowFrom && !strings.Contains(e.Test, "/") {
+		s.slow = append(s.slow, slow{name, e.Elapsed})
+	}
 	switch {
 	case e.Action == "fail":
 		// A parent that failed only because of its subtests has nothing to say.
@@ -157,8 +173,8 @@ func (s *summary) rest(pkg string) string {
 	return strings.Join(parts, "")
 }
 
-// end prints the skipped tests under their reasons and the counts. packages
-// are those that must have been tested.
+// end prints the skipped tests under their reasons, the slowest tests and the counts.
+// packages are those that must have been tested.
 func (s *summary) end(out io.Writer, packages []string) int {
 	if len(s.ended) == 0 {
 		fmt.Fprintln(out, "testsummary: no package was tested")
@@ -182,6 +198,12 @@ func (s *summary) end(out io.Writer, packages []string) int {
 		for _, t := range tests {
 			fmt.Fprintf(out, "    %s\n", t)
 		}
+	}
+	slices.SortFunc(s.slow, func(a, b slow) int {
+		return cmp.Or(cmp.Compare(b.seconds, a.seconds), cmp.Compare(a.name, b.name))
+	})
+	for _, t := range s.slow[:min(len(s.slow), slowestShown)] {
+		fmt.Fprintf(out, "slow: %s, %.0f s\n", t.name, t.seconds)
 	}
 	for _, name := range s.failures {
 		fmt.Fprintf(out, "failed: %s\n", name)

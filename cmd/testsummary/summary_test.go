@@ -49,6 +49,14 @@ const waited = `{"Time":"2026-01-01T00:00:00Z","Action":"start","Package":"bakeo
 {"Time":"2026-01-01T00:01:02Z","Action":"pass","Package":"bakeoff/e","Elapsed":62}
 `
 
+// Two slow tests. A subtest's time is part of its parent's.
+const slowTests = `{"Action":"pass","Package":"bakeoff/f","Test":"TestSlow","Elapsed":10}
+{"Action":"pass","Package":"bakeoff/f","Test":"TestSlower/sub","Elapsed":11}
+{"Action":"fail","Package":"bakeoff/f","Test":"TestSlower","Elapsed":11.2}
+{"Action":"pass","Package":"bakeoff/f","Test":"TestFast","Elapsed":9.9}
+{"Action":"fail","Package":"bakeoff/f","Elapsed":32}
+`
+
 func TestSummary(t *testing.T) {
 	for _, c := range []struct {
 		name, in, refuse string
@@ -62,6 +70,8 @@ func TestSummary(t *testing.T) {
 		{"a refused skip fails", mixed, "apt-get install", 1, []string{
 			"--- FAIL a.TestCrun skipped, and must not here: needs crun", "2 passed, 1 failed, 0 skipped\n"}, nil},
 		{"waiting is not running", waited, "", 0, []string{"  2.0 s  1 passed, 0 failed"}, nil},
+		{"slow tests are named, the slowest first", slowTests, "", 1, []string{
+			"slow: f.TestSlower, 11 s\nslow: f.TestSlow, 10 s\nfailed: "}, nil},
 		{"a failure is reported once", failing, "", 1, []string{"got 1, want 2", "failed: b.TestBad/sub\n0 " +
 			"passed, 1 failed, 0 skipped\n"}, nil},
 		{"a build that fails counts", broken, "", 1, []string{"syntax error", "0 passed, 1 failed, 0 skipped\n"}, nil},
