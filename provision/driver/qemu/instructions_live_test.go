@@ -107,6 +107,7 @@ func burning(t *testing.T, n uint64) string {
 // The instructions of a program in the guest are counted: those that it executes, and what
 // the timer interrupt adds.
 func TestInstructionsOfAProgram(t *testing.T) {
+	t.Parallel() // other machines on the CPU change no count
 	var ends [2]int64
 	burns := [2]uint64{1, 25_000_000}
 	for i, n := range burns {
@@ -129,7 +130,7 @@ func TestInstructionsOfAProgram(t *testing.T) {
 // A guest that ends before its report is the subject's failure, with the end of its
 // console.
 func TestInstructionsOfAGuestThatPanics(t *testing.T) {
-	spec := specOf(t, param.Values{optClock: clockInstructions, optAppend: quickly, optReady: "mark:never",
+	spec := parallel(t, param.Values{optClock: clockInstructions, optAppend: quickly, optReady: "mark:never",
 		optInitrd: burning(t, 1), optBootTimeout: "4m0s"})
 	spec.Options[optKernel], spec.Image = spec.Image.Kernel, driver.Image{}
 	err := failing(t, spec)

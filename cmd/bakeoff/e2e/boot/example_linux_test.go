@@ -13,7 +13,7 @@ import (
 
 // short are the contenders of the example that run without BAKEOFF_TEST_LONG: each takes
 // two boots.
-var short = []string{"microvm", "no-acpi", "q35"}
+var short = []string{"microvm", "no-acpi"}
 
 // example is the lab file of the example, in a folder of its own, with the contenders of
 // short only.
