@@ -50,3 +50,39 @@ func TestHistoryOfALabFile(t *testing.T) {
 		t.Errorf("the history stays: %v", err)
 	}
 }
+
+// What is kept of runs gives the same page as the runs themselves, and goes with the page.
+func TestHistoryFromWhatIsKept(t *testing.T) {
+	dir, names := folder(t)
+	again := filepath.Join(dir, "20261124T000001Z-again")
+	must(t, os.CopyFS(again, os.DirFS(filepath.Join(dir, names[0]))))
+	page := func() string {
+		t.Helper()
+		build(t, dir)
+		pages, err := filepath.Glob(filepath.Join(dir, PagesDir, "history-*.html"))
+		must(t, err)
+		if len(pages) != 1 {
+			t.Fatalf("histories: %q", pages)
+		}
+		text, err := os.ReadFile(pages[0])
+		must(t, err)
+		must(t, os.Remove(pages[0]))
+		return string(text)
+	}
+	read := page()
+	if kept, err := os.ReadDir(filepath.Join(dir, pastDir)); err != nil || len(kept) != 1 {
+		t.Fatalf("kept: %v, %v", kept, err)
+	}
+	if page() != read {
+		t.Error("what is kept gives another page")
+	}
+	must(t, os.RemoveAll(filepath.Join(dir, pastDir)))
+	if page() != read {
+		t.Error("runs that are read again give another page")
+	}
+	must(t, os.RemoveAll(again))
+	build(t, dir)
+	if _, err := os.Stat(filepath.Join(dir, pastDir)); !os.IsNotExist(err) {
+		t.Errorf("without a history, its numbers are kept: %v", err)
+	}
+}
