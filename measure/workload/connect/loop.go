@@ -13,7 +13,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/measure/workload/http"
-	"bakeoff/provision/answer"
+	"bakeoff/reach/answer"
 	"bakeoff/reach/loop"
 	"bakeoff/reach/wire"
 )

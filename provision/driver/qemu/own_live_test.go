@@ -15,10 +15,10 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
-	"bakeoff/provision/answer"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/qemu/bootdisk"
 	"bakeoff/provision/netns"
+	"bakeoff/reach/answer"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 )

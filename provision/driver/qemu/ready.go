@@ -13,11 +13,11 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
-	"bakeoff/provision/answer"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/qmp"
 	"bakeoff/reach/agent"
+	"bakeoff/reach/answer"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/initramfs"
 )

@@ -6,7 +6,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
-	"bakeoff/provision/answer"
+	"bakeoff/reach/answer"
 )
 
 func TestParseReady(t *testing.T) {

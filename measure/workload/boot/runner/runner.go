@@ -15,8 +15,8 @@ import (
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/boot"
-	"bakeoff/provision/answer"
 	"bakeoff/provision/driver"
+	"bakeoff/reach/answer"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )

@@ -14,7 +14,7 @@ import (
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/connect"
-	"bakeoff/provision/answer"
+	"bakeoff/reach/answer"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
