@@ -60,7 +60,7 @@ func (l Log) Marks() (marks []boot.Mark, system string) {
 func (l Log) Notes(source string) (notes []boot.Note) {
 	if l.Unstamped > 0 {
 		notes = append(notes, boot.Note{Source: source,
-			Text: fmt.Sprintf("%s without a time stamp, so they were left out.", count(l.Unstamped, "line is", "lines are"))})
+			Text: fmt.Sprintf("%s without a time stamp and left out.", count(l.Unstamped, "line is", "lines are"))})
 	}
 	if l.Backward > 0 {
 		notes = append(notes, boot.Note{Source: source, Text: fmt.Sprintf("The time of %s before that of the line "+
