@@ -87,6 +87,8 @@ func TestPagesInABrowser(t *testing.T) {
 	t.Run("compare", func(t *testing.T) {
 		browser.Check(t, compare, pagetest.Budget{Bytes: 200_000, Requests: 1, Shift: .02})
 	})
+	t.Run("show on paper", func(t *testing.T) { browser.Print(t, show) })
+	t.Run("compare on paper", func(t *testing.T) { browser.Print(t, compare) })
 	said := browser.Evaluate(t, show, `(() => {
 		const q = document.getElementById("query"), out = [];
 		q.value = "crypto";
