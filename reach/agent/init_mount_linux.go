@@ -83,6 +83,9 @@ func loadModule(path string) error {
 // agent stays visible in it.
 func (in *initProcess) enterRoot() error {
 	if in.config.Root == "" && in.config.RootDisk == "" {
+		if err := os.MkdirAll(wire.GuestScratch, 0o777); err != nil {
+			return err
+		}
 		return mountAll(rootMounts)
 	}
 	const root = "/root"

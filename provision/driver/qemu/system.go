@@ -94,9 +94,7 @@ func (o options) unable(spec driver.Spec) error {
 
 // settle has the agent set the guest up, after it has answered.
 func (in *Instance) settle(ctx context.Context, o options) error {
-	// As init of NetBSD and FreeBSD, the agent has made the folder; the root may have
-	// no program but the agent.
-	if in.Boot.PID != 1 || in.Boot.System != systemNetBSD && in.Boot.System != systemFreeBSD {
+	if in.Boot.PID != 1 { // as init, the agent has made the folder; the root may have no program but the agent
 		if err := in.Prepare(ctx, []string{"mkdir", "-p", guest.Scratch}); err != nil {
 			return err
 		}
