@@ -35,7 +35,7 @@ type Comparison struct {
 	// Deterministic: each side has several boots, which took exactly the same time in every
 	// path. The differences then are exact.
 	Deterministic bool
-	// Length is that of the boots, as Length says; Rows are the paths whose time differs,
+	// Length is that of the boots, as boot.Recording.Length says; Rows are the paths whose time differs,
 	// the largest difference first.
 	Length Change
 	Rows   []Change
@@ -48,9 +48,13 @@ type Change struct {
 	A, B  float64
 	Spans [2]float64 // median number of spans in a boot
 	// Diff is B − A: the estimate of the difference, and Lo and Hi its interval. They
-	// are infinite where there are too few boots for one.
+	// are infinite where there are too few boots for one, and where all differences are
+	// equal although the boots are not deterministic.
 	Diff, Lo, Hi float64
 	Exact        bool // the difference is exact, and needs no interval
+	// Agree: several boots of each side gave the same difference, which is no interval: it
+	// does not show how much further boots would vary.
+	Agree bool
 	// Only names the side whose boots alone have the path: 0 is A, 1 is B; -1 is both.
 	Only int
 }
@@ -59,7 +63,7 @@ type Change struct {
 func (r Change) Clear() bool { return r.Exact && r.Diff != 0 || r.Lo > 0 || r.Hi < 0 }
 
 // Compare compares the boots b with the boots a. With Paired both have the same number. All
-// must have clocks of known frequency, or none: anything else is an error of kind
+// must have clocks of known frequency, or none, and all or none count instructions: anything else is an error of kind
 // fault.Invalid.
 func Compare(a, b []boot.Recording, order Order) (Comparison, error) {
 	c := Comparison{Tree: NewTree(), Order: order, Boots: [2]int{len(a), len(b)}}
@@ -74,13 +78,14 @@ func Compare(a, b []boot.Recording, order Order) (Comparison, error) {
 	known := inSeconds(a[0])
 	for side, boots := range [][]boot.Recording{a, b} {
 		for i := range boots {
-			if inSeconds(boots[i]) != known {
-				return c, fault.New(fault.Invalid, "some boots have times in seconds, and others in ticks of a clock whose "+
-					"frequency is unknown; compare boots of one source")
+			if inSeconds(boots[i]) != known || boots[i].CountsInstructions() != a[0].CountsInstructions() {
+				return c, fault.New(fault.Invalid, "some boots have times in seconds, and others in instructions or in ticks "+
+					"of a clock whose frequency is unknown; compare boots of one clock")
 			}
 			cost, _ := c.Tree.Add(&boots[i])
 			costs[side] = append(costs[side], cost)
-			lengths[side] = append(lengths[side], Length(boots[i]))
+			length, _ := boots[i].Length()
+			lengths[side] = append(lengths[side], length)
 		}
 	}
 	c.Length = row(lengths, order)
@@ -118,30 +123,6 @@ func Compare(a, b []boot.Recording, order Order) (Comparison, error) {
 // inSeconds reports whether the times of a boot are known in seconds.
 func inSeconds(r boot.Recording) bool { return len(r.Clocks) > 0 && r.Clocks[0].Known() }
 
-// Length is how long a boot took, in nanoseconds or ticks of the reference clock: that of
-// its root, or else from its first mark to the first userland instruction, or else from its
-// first span to the end of its last.
-func Length(r boot.Recording) float64 {
-	if r.Root != nil {
-		start, end := r.Times(*r.Root)
-		return end - start
-	}
-	if n := len(r.Marks); n > 1 {
-		first := r.NS(r.Marks[0].Clock, r.Marks[0].At)
-		for _, m := range r.Marks {
-			if at := r.NS(m.Clock, m.At); m.Name == boot.MarkUserland && at > first {
-				return at - first
-			}
-		}
-	}
-	from, to := math.Inf(1), math.Inf(-1)
-	for i := range r.Spans {
-		start, end := r.Times(i)
-		from, to = min(from, start), max(to, end)
-	}
-	return max(to-from, 0)
-}
-
 // row estimates the difference of two sides.
 func row(v [2][]float64, order Order) Change {
 	r := Change{A: stats.Median(v[0]), B: stats.Median(v[1]), Lo: math.Inf(-1), Hi: math.Inf(1)}
@@ -152,11 +133,15 @@ func row(v [2][]float64, order Order) Change {
 			diffs[i] = v[1][i] - v[0][i]
 		}
 		e := stats.HodgesLehmann(diffs, Level)
-		r.Diff, r.Lo, r.Hi = e.Value, e.Lo, e.Hi
+		if r.Diff = e.Value; e.Lo < e.Hi {
+			r.Lo, r.Hi = e.Lo, e.Hi
+		}
+		r.Agree = len(diffs) > 1 && slices.Min(diffs) == slices.Max(diffs)
 		return r
 	}
 	if len(v[0]) > 1 && len(v[1]) > 1 {
 		r.Diff, r.Lo, r.Hi = welch(v[0], v[1])
+		r.Agree = constant(v)
 	}
 	return r
 }
@@ -169,7 +154,7 @@ func welch(a, b []float64) (diff, lo, hi float64) {
 	mb, vb := moments(b)
 	diff = mb - ma
 	sa, sb := va/float64(len(a)), vb/float64(len(b))
-	if sa+sb == 0 { // a few boots that agree do not show how much others would vary
+	if sa+sb == 0 { // see Change.Agree
 		return diff, math.Inf(-1), math.Inf(1)
 	}
 	df := (sa + sb) * (sa + sb) / (sa*sa/float64(len(a)-1) + sb*sb/float64(len(b)-1))
@@ -191,7 +176,7 @@ func moments(xs []float64) (mean, variance float64) {
 // exactly replaces the interval of a difference between sides that do not vary.
 func (r Change) exactly(deterministic bool) Change {
 	if deterministic {
-		r.Diff, r.Exact = r.B-r.A, true
+		r.Diff, r.Exact, r.Agree = r.B-r.A, true, false
 		r.Lo, r.Hi = r.Diff, r.Diff
 	}
 	return r

@@ -106,6 +106,21 @@ func TestAgreementByChanceIsNotExact(t *testing.T) {
 	}
 }
 
+// Pairs that agree by chance give no interval without a width, whatever their number.
+func TestPairsThatAgreeHaveNoInterval(t *testing.T) {
+	a, b := boots(1, 8, 0, 0), boots(1, 8, 0, 1e6)
+	last := len(a[1].Spans) - 1
+	a[1].Spans[last].Start++ // one boot varies by a tick, in another path
+	c, err := Compare(a, b, Paired)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := c.Rows[0]
+	if c.Deterministic || r.Exact || !r.Agree || r.Clear() || r.Diff != 1e6 || !math.IsInf(r.Lo, -1) || !math.IsInf(r.Hi, 1) {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A path that only one side has says so.
 func TestPathsOfOneSide(t *testing.T) {
 	c, err := Compare(boots(1, 2, 0, 0), boots(1, 2, 0, 0, "usb"), Paired)
@@ -143,10 +158,13 @@ func TestIntervalsCoverNoDifference(t *testing.T) {
 func TestCompareRefuses(t *testing.T) {
 	ticks := boots(1, 1, 0, 0)
 	ticks[0].Clocks = []boot.Clock{{Name: "tsc"}}
+	counted := boots(1, 1, 0, 0)
+	counted[0].Clocks = []boot.Clock{{Name: boot.ClockInstructions, Hz: 1e9}}
 	for name, sides := range map[string][2][]boot.Recording{
 		"a side without boots":       {nil, boots(1, 1, 0, 0)},
 		"pairs of different numbers": {boots(1, 1, 0, 0), boots(1, 2, 0, 0)},
 		"seconds and ticks":          {boots(1, 1, 0, 0), ticks},
+		"seconds and instructions":   {boots(1, 1, 0, 0), counted},
 	} {
 		if _, err := Compare(sides[0], sides[1], Paired); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v", name, err)
@@ -164,8 +182,8 @@ func TestOwnTimesAddUp(t *testing.T) {
 		for _, c := range costs {
 			sum += c.Self
 		}
-		if left != 0 || math.Abs(sum-Length(r)) > 1 {
-			t.Errorf("seed %d: %.0f ns of %.0f, %d left", seed, sum, Length(r), left)
+		if length, _ := r.Length(); left != 0 || math.Abs(sum-length) > 1 {
+			t.Errorf("seed %d: %.0f ns of %.0f, %d left", seed, sum, length, left)
 		}
 	}
 }

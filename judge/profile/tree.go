@@ -16,9 +16,10 @@ import (
 type Tree struct {
 	// Nodes are in an order in which parents come before their children.
 	Nodes []Node
-	// Ticks tells that times are ticks of a clock whose frequency is unknown. Otherwise
-	// they are nanoseconds.
-	Ticks  bool
+	// Ticks tells that times are ticks of a clock whose frequency is unknown, Instructions
+	// that they are instructions of the instruction clock. Otherwise they are nanoseconds.
+	Ticks, Instructions bool
+
 	nodes  map[key]int32
 	labels map[label]int32
 	boots  int
@@ -62,7 +63,7 @@ func (t *Tree) Add(rec *boot.Recording) (costs []Cost, left int) {
 	if len(rec.Clocks) == 0 {
 		return nil, 0
 	}
-	t.Ticks = !rec.Clocks[0].Known()
+	t.Ticks, t.Instructions = !rec.Clocks[0].Known(), rec.CountsInstructions()
 	t.boots++
 	self := selfTimes(rec)
 	at := make([]int32, len(rec.Spans)) // the node of each span

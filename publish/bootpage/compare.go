@@ -65,7 +65,9 @@ func WriteCompare(w io.Writer, s Sides) error {
 
 func (s Sides) title() string { return "Boots compared: " + clean(s.A) + " and " + clean(s.B) }
 
-func (s Sides) scale() flame.Scale { return flame.Scale{Ticks: s.Comparison.Tree.Ticks} }
+func (s Sides) scale() flame.Scale {
+	return flame.Scale{Ticks: s.Comparison.Tree.Ticks, Instructions: s.Comparison.Tree.Instructions}
+}
 
 // value writes a difference with its interval.
 func (s Sides) value(c profile.Change) string { return s.figure(0).Value(s.drawable(c)) }
@@ -102,7 +104,7 @@ func (s Sides) notes() []string {
 // drawable is a row of the figure. Its times are in seconds, or in ticks.
 func (s Sides) drawable(c profile.Change) change.Row {
 	r := change.Row{Label: "all", Diff: s.scale().Value(c.Diff), Lo: s.scale().Value(c.Lo), Hi: s.scale().Value(c.Hi),
-		Exact: c.Exact, Mark: chart.Open}
+		Exact: c.Exact, Agree: c.Agree, Mark: chart.Open}
 	if c.Node >= 0 {
 		r.Label = clean(s.Comparison.Tree.Nodes[c.Node].Label())
 	}
@@ -118,10 +120,7 @@ func (s Sides) drawable(c profile.Change) change.Row {
 func (s Sides) figure(rows int) change.Figure {
 	scale := s.scale()
 	f := change.Figure{Of: clean(s.A) + " and " + clean(s.B), Unit: scale.Unit(), Write: func(v float64) string {
-		if scale.Ticks {
-			return scale.Took(v)
-		}
-		return scale.Took(v * 1e9)
+		return scale.Took(v / scale.Value(1))
 	}}
 	for _, r := range s.Comparison.Rows[:min(rows, len(s.Comparison.Rows))] {
 		f.Rows = append(f.Rows, s.drawable(r))
@@ -178,26 +177,29 @@ func CompareText(w io.Writer, s Sides, width int) error {
 const CompareSchema = "bakeoff/boot-comparison/v1"
 
 type changeJSON struct {
-	Path  []string   `json:"path,omitempty"`
-	A     float64    `json:"a"`
-	B     float64    `json:"b"`
-	Diff  float64    `json:"difference"`
-	Lo    *float64   `json:"low"`
-	Hi    *float64   `json:"high"`
-	Exact bool       `json:"exact"`
+	Path  []string `json:"path,omitempty"`
+	A     float64  `json:"a"`
+	B     float64  `json:"b"`
+	Diff  float64  `json:"difference"`
+	Lo    *float64 `json:"low"`
+	Hi    *float64 `json:"high"`
+	Exact bool     `json:"exact"`
+	// Agree: there is no interval, because all boots gave the same difference.
+	Agree bool       `json:"agree,omitempty"`
 	Spans [2]float64 `json:"spans"`
 }
 
-// CompareJSON writes a comparison for programs. Times are nanoseconds, or ticks; an
-// interval that is unknown is null.
+// CompareJSON writes a comparison for programs. Times are nanoseconds, instructions or ticks;
+// an interval that is unknown is null.
 func CompareJSON(w io.Writer, s Sides) error {
 	c := s.Comparison
 	unit := "ns"
-	if c.Tree.Ticks {
-		unit = "tick"
+	if c.Tree.Ticks || c.Tree.Instructions {
+		unit = s.scale().Unit()
 	}
 	one := func(r profile.Change) changeJSON {
-		x := changeJSON{A: r.A, B: r.B, Diff: r.Diff, Lo: finite(r.Lo), Hi: finite(r.Hi), Exact: r.Exact, Spans: r.Spans}
+		x := changeJSON{A: r.A, B: r.B, Diff: r.Diff, Lo: finite(r.Lo), Hi: finite(r.Hi), Exact: r.Exact, Agree: r.Agree,
+			Spans: r.Spans}
 		if r.Node >= 0 {
 			x.Path = c.Tree.Path(r.Node)
 		}

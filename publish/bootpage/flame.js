@@ -8,7 +8,9 @@
   const EDGE = 6, CHAR = 6.63, ROOM = 3;
   const byID = (id) => document.getElementById(id);
   const chart = byID("flame"), what = byID("what"), found = byID("found"), query = byID("query");
-  const ticksUnit = chart.dataset.unit === "tick";
+  // Ticks and instructions are whole numbers; other times are nanoseconds.
+  const counted = { tick: " ticks", instruction: " instructions" }[chart.dataset.unit];
+  const whole = Number(chart.dataset.whole); // what shares are shares of
   const length = Number(chart.dataset.length);
   const height = svg.viewBox.baseVal.height;
   let width = svg.viewBox.baseVal.width;
@@ -42,13 +44,13 @@
   const digits = (v) => v === 0 ? "0" : v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) :
     v >= 0.01 ? v.toFixed(2) : v.toPrecision(3);
   function took(v) {
-    if (ticksUnit) return Math.round(v).toLocaleString("en-US") + " ticks";
+    if (counted) return Math.round(v).toLocaleString("en-US") + counted;
     for (const [scale, name] of [[1e9, "s"], [1e6, "ms"], [1e3, "µs"]]) {
       if (v >= scale) return digits(v / scale) + " " + name;
     }
     return digits(v) + " ns";
   }
-  const share = (v) => (100 * v / length).toFixed(1) + " %";
+  const share = (v) => (100 * v / whole).toFixed(1) + " %";
   const plural = (n, one, many) => n.toLocaleString("en-US") + " " + (n === 1 ? one : many);
 
   function element(name, attributes, text) {
@@ -114,7 +116,7 @@
     const least = (hi - lo) / Math.max(1, Math.floor(width / 110));
     const power = Math.pow(10, Math.floor(Math.log10(least)));
     const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= least * (1 - 1e-9));
-    const [scale, unit] = ticksUnit ? [1, " ticks"] : hi >= 1e9 ? [1e9, " s"] : hi >= 1e6 ? [1e6, " ms"] :
+    const [scale, unit] = counted ? [hi >= 1e6 ? 1e6 : 1, hi >= 1e6 ? " M" : ""] : hi >= 1e9 ? [1e9, " s"] : hi >= 1e6 ? [1e6, " ms"] :
       hi >= 1e3 ? [1e3, " µs"] : [1, " ns"];
     const decimals = Math.min(9, Math.max(0, Math.ceil(-Math.log10(step / scale) - 1e-9)));
     let free = 0;
@@ -130,7 +132,7 @@
 
   // show changes the times that are shown, within the boot.
   function show(from, to) {
-    const least = Math.max(length * 1e-9, ticksUnit ? 10 : 1);
+    const least = Math.max(length * 1e-9, counted ? 10 : 1);
     const span = Math.min(Math.max(to - from, least), length);
     lo = Math.min(Math.max(from, 0), length - span);
     hi = lo + span;

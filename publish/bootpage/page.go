@@ -42,6 +42,9 @@ var (
 
 func css() string { return report.Style() + chartCSS + layoutCSS }
 
+// ScriptSource is what the policy of a server calls the script of the page.
+func ScriptSource() string { return report.HashSource(script) }
+
 // element inserts a style sheet or a script as it is: the policy of the page names its hash.
 func element(name, text string) template.HTML {
 	return template.HTML("<" + name + ">" + text + "</" + name + ">")
@@ -71,15 +74,15 @@ const (
 )
 
 type page struct {
-	CSP, Version, Title, Lead, Read, Merged, Unit, Length, Least string
-	Notes                                                        []string
-	Timeline                                                     *figure
-	Flame                                                        template.HTML
-	Advice                                                       []tip
-	Rows                                                         []costRow
-	Rest                                                         *costRow
-	Tree                                                         []branch
-	Clocks                                                       [][]string
+	CSP, Version, Title, Lead, Read, Merged, Unit, Extent, Length, Whole, Least string
+	Notes                                                                       []string
+	Timeline                                                                    *figure
+	Flame                                                                       template.HTML
+	Advice                                                                      []tip
+	Rows                                                                        []costRow
+	Rest                                                                        *costRow
+	Tree                                                                        []branch
+	Clocks                                                                      [][]string
 }
 
 type figure struct {
@@ -108,7 +111,8 @@ func Write(w io.Writer, b Boot) error {
 	f := flame.New(title(b), &b.Recording, flame.Boxes)
 	s := f.Scale()
 	p := page{CSP: report.Policy(css(), script), Version: safetext.Line(b.Version), Title: title(b), Lead: lead(b, f),
-		Read: f.Doc().Read, Merged: f.Merged(), Unit: s.Unit(), Length: strconv.FormatFloat(f.Length(), 'f', 0, 64),
+		Read: f.Doc().Read, Merged: f.Merged(), Unit: s.Unit(), Extent: whole(f.Extent()), Length: whole(f.Length()),
+		Whole: f.Whole(),
 		Least: fmt.Sprintf("%.0f %%", 100*leastTree), Notes: notes(b.Recording), Timeline: marks(b, s),
 		Flame: template.HTML(f.Draw("flame-chart", 1180)), Clocks: clocks(b.Recording)}
 	for _, a := range b.Advice {
@@ -133,6 +137,9 @@ func SVG(w io.Writer, b Boot) error {
 	return fault.Wrap(fault.Lab, "boot chart", err)
 }
 
+// whole writes a time for the script.
+func whole(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
+
 func title(b Boot) string { return "Boot: " + clean(b.Name) }
 
 func clean(text string) string { return safetext.Clip(safetext.Line(text), 600) }
@@ -140,7 +147,7 @@ func clean(text string) string { return safetext.Clip(safetext.Line(text), 600) 
 // lead says how long the boot took, and between which marks.
 func lead(b Boot, f flame.Figure) string {
 	r, s := b.Recording, f.Scale()
-	text, of := fmt.Sprintf("%d spans and %d marks in %s.", len(r.Spans), len(r.Marks), s.Took(f.Length())), ""
+	text := fmt.Sprintf("%d spans and %d marks in %s.", len(r.Spans), len(r.Marks), s.Took(f.Extent()))
 	placed := []boot.Mark{}
 	for _, m := range r.Marks {
 		if m.Clock == 0 || r.Clocks[m.Clock].Known() && r.Clocks[0].Known() {
@@ -152,12 +159,11 @@ func lead(b Boot, f flame.Figure) string {
 		took := r.NS(last.Clock, last.At) - r.NS(first.Clock, first.At)
 		text = fmt.Sprintf("%s from “%s” to “%s”, with %d spans.", s.Took(took), clean(first.Name), clean(last.Name),
 			len(r.Spans))
-		of = " of the " + s.Took(f.Length()) + " that were recorded" // a boot goes on after its last mark
 	}
 	for _, row := range f.Rows() {
 		if row.Self <= f.Length() { // several processes side by side took longer than the boot
-			return text + fmt.Sprintf(" The largest part: %s took %s itself (%s%s).", clean(row.Label), s.Took(row.Self),
-				flame.Share(row.Self, f.Length()), of)
+			return text + fmt.Sprintf(" The largest part: %s took %s itself (%s of the %s of the boot).", clean(row.Label),
+				s.Took(row.Self), flame.Share(row.Self, f.Length()), s.Took(f.Length()))
 		}
 	}
 	return text
@@ -180,7 +186,7 @@ func marks(b Boot, s flame.Scale) *figure {
 	r := b.Recording
 	f := timeline.Figure{Of: clean(b.Name), Unit: s.Unit(), Write: timeline.Seconds, Moment: timeline.Moment}
 	factor := 1e-9
-	if s.Ticks {
+	if s.Unit() != "s" {
 		f.Write, f.Moment, factor = s.Took, func(v float64) string { return s.Took(v) }, 1
 	}
 	for _, m := range r.Marks {
@@ -222,7 +228,7 @@ func (p *page) rows(f flame.Figure) {
 	s, all, rows := f.Scale(), f.Length(), f.Rows()
 	for _, r := range rows[:min(maxRows, len(rows))] {
 		p.Rows = append(p.Rows, costRow{Label: clean(r.Label), Self: s.Took(r.Self), Share: flame.Share(r.Self, all),
-			Total: s.Took(r.Total), Count: r.Count, SelfRaw: strconv.FormatFloat(r.Self, 'f', 0, 64), Wait: r.Wait})
+			Total: s.Took(r.Total), Count: r.Count, SelfRaw: whole(r.Self), Wait: r.Wait})
 	}
 	if len(rows) <= maxRows {
 		return

@@ -36,11 +36,14 @@ func Text(w io.Writer, b Boot, width int) error {
 		}
 	}
 	rows := f.Rows()
+	if len(rows) > 0 || len(b.Advice) > 0 {
+		fmt.Fprintf(&out, "\n%s\n", f.Whole())
+	}
 	if len(rows) > 0 {
 		line("\n  %9s %7s  %-*s %6s  span", "own time", "share", textBar, "", "spans")
 	}
 	for _, r := range rows[:min(textRows, len(rows))] {
-		bar := strings.Repeat("█", int(textBar*r.Self/max(all, 1)+0.5))
+		bar := strings.Repeat("█", int(textBar*min(r.Self/max(all, 1), 1)+0.5))
 		line("  %9s %7s  %-*s %6d  %s", s.Took(r.Self), flame.Share(r.Self, all), textBar, bar, r.Count, clean(r.Label))
 	}
 	if n := len(rows) - textRows; n > 0 {

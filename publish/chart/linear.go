@@ -33,9 +33,9 @@ func (l Linear) At(v float64) float64 {
 // Axis draws the ticks, each with room for its label.
 func (l Linear) Axis(unit string, room float64) {
 	values, size := Ticks(l.lo, l.hi, int((l.X1-l.X0)/room))
-	labels, name := Labels(values, size, unit)
+	labels := TickLabels(values, size, unit)
 	for i, v := range values {
-		l.Tick(l.At(v), 14, axisRoom-4, l.Bottom, labels[i]+" "+name)
+		l.Tick(l.At(v), 14, axisRoom-4, l.Bottom, labels[i])
 	}
 }
 

@@ -3,6 +3,7 @@ package chart
 import (
 	"math"
 	"strconv"
+	"strings"
 
 	"bakeoff/base/unit"
 )
@@ -57,4 +58,15 @@ func Labels(values []float64, step float64, u string) (labels []string, name str
 		labels = append(labels, strconv.FormatFloat(v/scale, 'f', decimals, 64))
 	}
 	return labels, name
+}
+
+// TickLabels is Labels for axes that repeat the unit at every tick. Instructions have their
+// prefix alone there, because the word is longer than the space between two ticks.
+func TickLabels(values []float64, step float64, u string) []string {
+	labels, name := Labels(values, step, u)
+	name = strings.TrimSuffix(name, unit.Instruction)
+	for i := range labels {
+		labels[i] = strings.TrimSpace(labels[i] + " " + name)
+	}
+	return labels
 }

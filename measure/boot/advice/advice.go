@@ -38,7 +38,7 @@ type rule struct {
 // Find returns the advice that follows from r, the most expensive first; nil if there is
 // none.
 func Find(r boot.Recording) (out []boot.Advice) {
-	length := length(r)
+	length, _ := r.Length()
 	for _, rule := range rules {
 		if a, ok := rule.apply(r); ok && a.CostNS > 0 && a.CostNS >= least*length {
 			a.Text = fmt.Sprintf("%s It took %.1f %% of the boot.", a.Text, 100*a.CostNS/length)
@@ -47,29 +47,6 @@ func Find(r boot.Recording) (out []boot.Advice) {
 	}
 	slices.SortStableFunc(out, func(a, b boot.Advice) int { return cmp.Compare(b.CostNS, a.CostNS) })
 	return out
-}
-
-// length is how long the boot took: that of the root, or, if there is none, from the
-// earliest span to the first userland instruction, or to the last span.
-func length(r boot.Recording) float64 {
-	if r.Root != nil {
-		from, to := r.Times(*r.Root)
-		return to - from
-	}
-	first, last := 0.0, 0.0
-	for i := range r.Spans {
-		from, to := r.Times(i)
-		if i == 0 {
-			first, last = from, to
-		}
-		first, last = min(first, from), max(last, to)
-	}
-	for _, m := range r.Marks {
-		if at := r.NS(m.Clock, m.At); m.Name == boot.MarkUserland && at > first {
-			last = at
-		}
-	}
-	return last - first
 }
 
 // maxSpans bounds the evidence that an advice lists.

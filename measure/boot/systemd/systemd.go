@@ -225,7 +225,7 @@ func addMarks(r *boot.Recording, m block, open bool) {
 	}
 	mark("systemd started", m.micros[userspace], "systemd's record")
 	if !open {
-		mark("startup finished", m.micros[finish], "systemd's record: no job of the startup was left")
+		mark(boot.MarkFinished, m.micros[finish], "systemd's record: no job of the startup was left")
 	}
 }
 

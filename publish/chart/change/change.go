@@ -14,16 +14,17 @@ type Row struct {
 	// Diff is the difference in the unit of the figure. Lo and Hi are its interval; they
 	// are infinite if it is unknown.
 	Diff, Lo, Hi float64
-	// Exact tells that the difference needs no interval.
-	Exact bool
-	Mark  chart.Mark
+	// Exact tells that the difference needs no interval, Agree that there is none although
+	// there were several boots, because all of them gave the same difference.
+	Exact, Agree bool
+	Mark         chart.Mark
 }
 
 // Figure is the differences of a comparison.
 type Figure struct {
 	Of   string
 	Rows []Row
-	Unit string // s or tick
+	Unit string // s, tick or instruction
 	// Write writes a duration in the unit.
 	Write func(float64) string
 }
@@ -34,8 +35,8 @@ func (Figure) Doc() chart.Doc {
 		Name:  "change",
 		Title: "Differences in time",
 		Read: "Each bar is the difference of the second side from the first: to the right it takes longer. The whisker " +
-			"spans the 95 % interval. A row without a whisker is exact, or has too few boots for an interval; its text " +
-			"says which.",
+			"spans the 95 % interval. A row without a whisker is exact, has too few boots for an interval, or the " +
+			"same value in all boots; its text says which.",
 	}
 }
 
@@ -54,6 +55,8 @@ func (f Figure) Desc() string {
 func (f Figure) Value(r Row) string {
 	text := f.signed(r.Diff)
 	switch {
+	case r.Agree:
+		return text + ", the same in all boots: no interval"
 	case math.IsInf(r.Lo, 0) || math.IsInf(r.Hi, 0) || math.IsNaN(r.Lo) || math.IsNaN(r.Hi):
 		return text + ", too few boots for an interval"
 	case r.Exact:

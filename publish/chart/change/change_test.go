@@ -30,11 +30,12 @@ func TestFigures(t *testing.T) {
 func TestValue(t *testing.T) {
 	f := Figure{Write: timeline.Seconds}
 	for want, r := range map[string]Row{
-		"+200 ms (+100 ms to +300 ms)":           {Diff: .2, Lo: .1, Hi: .3},
-		"−10.0 ms, exact":                        {Diff: -.01, Lo: -.01, Hi: -.01, Exact: true},
-		"−20.0 ms (−20.0 ms to −20.0 ms)":        {Diff: -.02, Lo: -.02, Hi: -.02},
-		"+1.00 s, too few boots for an interval": {Diff: 1, Lo: math.Inf(-1), Hi: math.Inf(1)},
-		"+5.00 ms (−1.00 ms to +11.0 ms)":        {Diff: .005, Lo: -.001, Hi: .011},
+		"+200 ms (+100 ms to +300 ms)":                {Diff: .2, Lo: .1, Hi: .3},
+		"−10.0 ms, exact":                             {Diff: -.01, Lo: -.01, Hi: -.01, Exact: true},
+		"−20.0 ms (−20.0 ms to −20.0 ms)":             {Diff: -.02, Lo: -.02, Hi: -.02},
+		"+3.00 s, the same in all boots: no interval": {Diff: 3, Lo: math.Inf(-1), Hi: math.Inf(1), Agree: true},
+		"+1.00 s, too few boots for an interval":      {Diff: 1, Lo: math.Inf(-1), Hi: math.Inf(1)},
+		"+5.00 ms (−1.00 ms to +11.0 ms)":             {Diff: .005, Lo: -.001, Hi: .011},
 	} {
 		if got := f.Value(r); got != want {
 			t.Errorf("%q, want %q", got, want)

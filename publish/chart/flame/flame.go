@@ -57,7 +57,7 @@ func (f Figure) Title() string { return f.of + ": flame chart" }
 // Desc says what took most of the time.
 func (f Figure) Desc() string {
 	s, spans := f.Scale(), len(f.l.rec.Spans)
-	text := fmt.Sprintf("%d spans and %d marks in %s. ", spans, len(f.l.rec.Marks), s.Took(f.Length()))
+	text := fmt.Sprintf("%d spans and %d marks in %s. ", spans, len(f.l.rec.Marks), s.Took(f.Extent()))
 	for _, r := range f.Rows()[:min(3, len(f.Rows()))] {
 		text += fmt.Sprintf("%s took %s itself. ", clip(r.Label), s.Took(r.Self))
 	}
@@ -73,8 +73,24 @@ func (f Figure) Tree() (*profile.Tree, []profile.Cost) { return f.tree, f.cost }
 // Scale writes the times of the figure.
 func (f Figure) Scale() Scale { return f.l.scale() }
 
-// Length is the time from the first span or mark to the last.
-func (f Figure) Length() float64 { return f.l.hi - f.l.lo }
+// Extent is the time from the first span or mark to the last: the width of the chart.
+func (f Figure) Extent() float64 { return f.l.hi - f.l.lo }
+
+// Length is how long the boot took, as boot.Recording.Length says: what shares of the boot
+// are shares of.
+func (f Figure) Length() float64 { return f.l.length }
+
+// Whole says in a sentence what shares of the boot are shares of.
+func (f Figure) Whole() string {
+	took, mark := f.Scale().Took(f.l.length), f.l.mark
+	switch {
+	case f.l.rec.Root != nil:
+		return "The boot is the span that encloses all that it waited for, and took " + took + "."
+	case mark != "":
+		return fmt.Sprintf("The boot lasts from the first span or mark to the mark “%s”, and took %s.", mark, took)
+	}
+	return "The boot lasts from the first span or mark to the last, and took " + took + "."
+}
 
 // tableRows is the number of rows in the table of the figure.
 const tableRows = 100
@@ -127,7 +143,7 @@ const (
 // Draw draws the figure.
 func (f Figure) Draw(id string, width float64) string {
 	c := chart.NewCanvas(id, width)
-	v := view{Canvas: c, l: f.l, s: f.Scale(), scale: (c.Width() - 2*edge) / f.Length()}
+	v := view{Canvas: c, l: f.l, s: f.Scale(), scale: (c.Width() - 2*edge) / f.Extent()}
 	bands, _, _ := f.l.boxes(f.most)
 	top := v.names()
 	height := top
@@ -166,9 +182,9 @@ func (v *view) axis(top, bottom float64) {
 	v.Begin("ticks", "")
 	length := v.s.Value(v.l.hi - v.l.lo)
 	values, step := chart.Ticks(0, length, int(v.Width()/110))
-	labels, name := chart.Labels(values, step, v.s.Unit())
+	labels := chart.TickLabels(values, step, v.s.Unit())
 	for i, at := range values {
-		v.Tick(edge+at/length*(v.Width()-2*edge), 12, top-4, bottom, labels[i]+" "+name)
+		v.Tick(edge+at/length*(v.Width()-2*edge), 12, top-4, bottom, labels[i])
 	}
 	v.End()
 }
@@ -215,7 +231,7 @@ func (v *view) class(b box) string {
 // title is what a box says under the pointer. Its first line is its name.
 func (v *view) title(b box) string {
 	s := v.l.rec.Spans[b.span]
-	name, length := clip(s.Label()), v.l.hi-v.l.lo
+	name, length := clip(s.Label()), v.l.length
 	if b.merged() {
 		return v.several(b, name)
 	}

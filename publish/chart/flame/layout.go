@@ -32,7 +32,9 @@ type layout struct {
 	crowd       map[int32]bool
 	bands       []band
 	lo, hi      float64 // of everything
-	left        int     // spans whose clock cannot be placed
+	length      float64 // of the boot, which ends at mark; see boot.Recording.Length
+	mark        string
+	left        int // spans whose clock cannot be placed
 }
 
 // band is a part of the chart with a label: a track, or tracks that share it.
@@ -49,6 +51,7 @@ func newLayout(rec *boot.Recording) *layout {
 	l := &layout{rec: rec, start: make([]float64, n), end: make([]float64, n), first: make([]int32, n),
 		next: make([]int32, n), offset: make([]int32, n), height: make([]int32, n), below: make([]int32, n)}
 	l.times()
+	l.length, l.mark = rec.Length()
 	roots := l.link()
 	for i := n - 1; i >= 0; i-- { // children come after their parents
 		if l.height[i] >= 0 {

@@ -8,10 +8,10 @@ import (
 	"bakeoff/measure/boot"
 )
 
-// Scale writes the times of a recording, which are nanoseconds, or ticks of a clock
-// whose frequency is unknown.
+// Scale writes the times of a recording, which are nanoseconds, instructions of the
+// instruction clock, or ticks of a clock whose frequency is unknown.
 type Scale struct {
-	Ticks bool
+	Ticks, Instructions bool
 	// Zero is the time from which moments count.
 	Zero float64
 }
@@ -20,29 +20,36 @@ type Scale struct {
 func ScaleOf(rec *boot.Recording) Scale { return newLayout(rec).scale() }
 
 func (l *layout) scale() Scale {
-	return Scale{Ticks: len(l.rec.Clocks) == 0 || !l.rec.Clocks[0].Known(), Zero: l.lo}
+	return Scale{Ticks: len(l.rec.Clocks) == 0 || !l.rec.Clocks[0].Known(), Instructions: l.rec.CountsInstructions(),
+		Zero: l.lo}
 }
 
-// Unit is what durations are drawn in: s or tick.
+// Unit is what durations are drawn in: s, instruction or tick.
 func (s Scale) Unit() string {
-	if s.Ticks {
+	switch {
+	case s.Ticks:
 		return "tick"
+	case s.Instructions:
+		return unit.Instruction
 	}
 	return "s"
 }
 
 // Value returns a duration in the unit.
 func (s Scale) Value(v float64) float64 {
-	if s.Ticks {
+	if s.Ticks || s.Instructions {
 		return v
 	}
 	return v / 1e9
 }
 
-// Took writes a duration with three or four digits.
+// Took writes a duration with three or four digits, and instructions with all of them.
 func (s Scale) Took(v float64) string {
-	if s.Ticks {
+	switch {
+	case s.Ticks:
 		return grouped(v) + " ticks"
+	case s.Instructions:
+		return unit.Format(v, unit.Instruction)
 	}
 	return unit.Format(v/1e9, "s")
 }
@@ -50,8 +57,11 @@ func (s Scale) Took(v float64) string {
 // At writes a moment, to the microsecond.
 func (s Scale) At(v float64) string {
 	v -= s.Zero
-	if s.Ticks {
+	switch {
+	case s.Ticks:
 		return "tick " + grouped(v)
+	case s.Instructions:
+		return "instruction " + grouped(v)
 	}
 	return strconv.FormatFloat(v/1e9, 'f', 6, 64) + " s"
 }

@@ -24,7 +24,7 @@ type Row struct {
 type Figure struct {
 	Of   string
 	Rows []Row // in the order of their times
-	// Unit is s or tick.
+	// Unit is s, instruction or tick.
 	Unit string
 	// Write writes a duration in the unit, and Moment a time.
 	Write, Moment func(float64) string
