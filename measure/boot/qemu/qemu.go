@@ -1,5 +1,6 @@
 // Package qemu is the source of what QEMU writes when it traces how the firmware reads
-// the kernel: when the processor started, and when the firmware gave control away.
+// the kernel: when the processor started, and when the firmware gave control away. bakeoff
+// adds what the guest writes to a debug port.
 package qemu
 
 import (
@@ -17,7 +18,10 @@ func New() boot.Source { return source{} }
 
 type source struct{}
 
-const name = "qemu"
+const (
+	name         = "qemu"
+	spanFirmware = "firmware"
+)
 
 // Doc implements boot.Source.
 func (source) Doc() boot.SourceDoc {
@@ -28,7 +32,8 @@ func (source) Doc() boot.SourceDoc {
 		Says: "The start of the processor is between the last event of the thread that prepares the machine and the first " +
 			"of a processor. The firmware gives control to the kernel right after it has read the last part of the " +
 			"kernel, its command line or its RAM disk, and before the next event of the processor. A kernel that " +
-			"a boot loader reads from a disk is not seen.",
+			"a boot loader reads from a disk is not seen. A line that the guest writes to a debug port (option debug-port " +
+			"of the driver qemu) is a span up to the next one.",
 	}
 }
 
@@ -60,17 +65,18 @@ func Read(file string, data []byte) (r boot.Recording, startNS int64, err error)
 	if err := boot.CheckSize(file, data); err != nil {
 		return boot.Recording{}, 0, err
 	}
-	events, start, back, err := parse(file, data)
+	in, err := parse(file, data)
 	if err != nil {
 		return boot.Recording{}, 0, err
 	}
+	events := in.events
 	r = boot.Recording{
 		Schema: boot.Schema,
 		Clocks: []boot.Clock{{Name: "host", Source: name, Hz: 1e6, UncertaintyNS: boot.Exact()}},
 		Tracks: []boot.Track{{Name: "firmware", Parent: -1, Kind: boot.KindFirmware}},
 		Spans:  []boot.Span{}, Marks: []boot.Mark{},
 	}
-	if back {
+	if in.back {
 		r.Notes = append(r.Notes, boot.Note{Source: name, Text: "The clock of the host was set back while QEMU started. " +
 			"The marks may be wrong by that."})
 	}
@@ -85,24 +91,32 @@ func Read(file string, data []byte) (r boot.Recording, startNS int64, err error)
 		r.Marks = append(r.Marks, done, kernel)
 	}
 	if ok && found && done.At >= vcpu.At {
-		r.Spans = append(r.Spans, boot.Span{Name: "firmware", Parent: -1, Start: vcpu.At, End: done.At})
+		r.Spans = append(r.Spans, boot.Span{Name: spanFirmware, Parent: -1, Start: vcpu.At, End: done.At})
 	}
+	in.port(&r)
 	if len(r.Marks) == 0 {
 		return boot.Recording{}, 0, fault.New(fault.Invalid, "%s:1: no processor read anything over fw_cfg; "+
 			"trace fw_cfg_select, or the machine did not start", file)
 	}
 	boot.SortMarks(&r)
-	return r, start * 1000, nil
+	return r, in.start * 1000, nil
 }
 
-// parse reads the events. Lines that are none are messages of QEMU. start is the time of
-// the first in microseconds.
-func parse(file string, data []byte) (events []entry, start int64, back bool, err error) {
-	line := 0
+// input is a log, taken apart.
+type input struct {
+	events []entry
+	writes []write // to the debug port
+	start  int64   // the time of the first of both, in microseconds
+	back   bool    // the clock went back
+}
+
+// parse reads the events. Lines that are none are messages of QEMU.
+func parse(file string, data []byte) (in input, err error) {
+	line, last, any := 0, int64(0), false
 	for text := range bytes.Lines(data) {
 		line++
 		if len(text) > boot.MaxLine {
-			return nil, 0, false, fault.New(fault.Invalid, "%sthe line has more than %d bytes; it is not a trace of QEMU",
+			return in, fault.New(fault.Invalid, "%sthe line has more than %d bytes; it is not a trace of QEMU",
 				boot.At(file, line), boot.MaxLine)
 		}
 		m := event.FindSubmatch(bytes.TrimRight(text, "\r\n"))
@@ -112,20 +126,28 @@ func parse(file string, data []byte) (events []entry, start int64, back bool, er
 		s, _ := strconv.ParseInt(string(m[2]), 10, 64) // bounded by the pattern
 		us, _ := strconv.ParseInt(string(m[3]), 10, 64)
 		e := entry{thread: string(m[1]), at: s*1e6 + us, name: string(m[4]), key: key(m[5])}
-		if len(events) == 0 {
-			start = e.at
+		if !any {
+			in.start, any = e.at, true
 		}
-		e.at -= start
-		if n := len(events); n > 0 && e.at < events[n-1].at {
-			back, e.at = true, events[n-1].at
+		e.at -= in.start
+		if e.at < last {
+			in.back, e.at = true, last
 		}
-		events = append(events, e)
+		last = e.at
+		if e.name == debugWrite {
+			if w, ok := parseWrite(m[5]); ok {
+				w.at = e.at
+				in.writes = append(in.writes, w)
+			}
+			continue
+		}
+		in.events = append(in.events, e)
 	}
-	if len(events) == 0 {
-		return nil, 0, false, fault.New(fault.Invalid, "%s:1: no line has the form THREAD@SECONDS.MICROSECONDS:EVENT; "+
+	if len(in.events) == 0 {
+		return in, fault.New(fault.Invalid, "%s:1: no line has the form THREAD@SECONDS.MICROSECONDS:EVENT; "+
 			"start QEMU with -msg timestamp=on -trace 'fw_cfg_*'", file)
 	}
-	return events, start, back, nil
+	return in, nil
 }
 
 var keyed = regexp.MustCompile(`\bkey 0x([0-9a-f]{1,4})\b`)

@@ -1,6 +1,8 @@
 package qemu
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -36,7 +38,37 @@ func TestMarks(t *testing.T) {
 	}
 }
 
+// A line of the debug port is a span up to the next one: below the firmware while it runs,
+// and on a track of its own afterwards.
+func TestDebugPort(t *testing.T) {
+	const log = "1@5.000001:fw_cfg_add_file 1\n2@5.000021:fw_cfg_select 0 key 0x0019 'file_dir', ret: 1\n" +
+		"0@5.000030:debug_port_write port 0x402 within 7 us: SeaBIOS (version 1)\n" +
+		"0@5.000050:debug_port_write port 0x402 within ? us: Booting: ROM\n" +
+		"0@5.000060:debug_port_write port 0x402 within soon\n" +
+		"2@5.000101:fw_cfg_select 0 key 0x0011 'kernel_data'\n2@5.000103:pic_ioport_write\n" +
+		"0@5.000120:debug_port_write port 0x402 within 1 us: 0x80\n0@5.000150:debug_port_write port 0x402 within 1 us: end\n"
+	r, err := New().Read("x", []byte(log))
+	boottest.Check(t, New(), "x", r, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, s := range r.Spans {
+		got = append(got, fmt.Sprintf("%d %d-%d %s %s", s.Parent, s.Start, s.End, r.Tracks[s.Track].Name, s.Name))
+	}
+	want := []string{"-1 10-100 firmware firmware", "0 29-49 firmware SeaBIOS (version 1)", "0 49-100 firmware Booting: ROM",
+		"-1 119-149 debug port 0x402 0x80", "-1 149-149 debug port 0x402 end"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	i := slices.IndexFunc(r.Marks, func(m boot.Mark) bool { return m.Name == MarkDebug })
+	if i < 0 || r.Marks[i].At != 29 || *r.Marks[i].UncertaintyNS != 7000 {
+		t.Errorf("marks %+v", r.Marks)
+	}
+}
+
 func FuzzQEMU(f *testing.F) {
 	boottest.Fuzz(f, New(), "1@5.000001:fw_cfg_add_file 1\n2@5.000021:fw_cfg_select 0 key 0x0015\n",
-		"1@1.1:pic_ioport_write\n")
+		"1@1.1:pic_ioport_write\n", "1@5.000001:fw_cfg_add_file 1\n2@5.000021:fw_cfg_select 0 key 0x0015\n"+
+			"0@5.000030:debug_port_write port 0x402 within 7 us: SeaBIOS\n0@5.00004:debug_port_write port 80\n")
 }

@@ -74,6 +74,8 @@ type machine struct {
 	network  *driver.Network
 	// watch makes QEMU write the events that tell how far the boot is.
 	watch bool
+	// debugPort is an I/O port whose writes are read; "" is none.
+	debugPort string
 }
 
 // commandLine is the argument vector of QEMU for m.
@@ -107,6 +109,7 @@ func commandLine(m machine) []string {
 	if m.watch {
 		argv = append(argv, watchArgs()...)
 	}
+	argv = append(argv, debugArgs(m)...)
 	if m.sandbox {
 		argv = append(argv, "-sandbox", sandbox)
 	}
@@ -220,6 +223,7 @@ func newMachine(spec driver.Spec, o options) machine {
 		m.kernel = o.kernel
 	}
 	m.noACPI, m.channel, m.instructions = o.acpi == acpiOff, o.channel, o.onInstructions()
+	m.debugPort = o.port()
 	m.modules = storageModules(o.controller, spec.Volumes)
 	return m
 }

@@ -55,6 +55,9 @@ func validate(spec driver.Spec, o options) error {
 	if err := o.validateReady(); err != nil {
 		return err
 	}
+	if err := o.validateDebugPort(); err != nil {
+		return err
+	}
 	switch {
 	case o.onInstructions():
 		if err := o.validateClock(spec); err != nil {

@@ -86,6 +86,9 @@ func (in *Instance) create(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	if err := in.listen(ctx, p, m, o.bootTimeout); err != nil {
+		return err
+	}
 	if m.instructions { // its console is a file, and a guest that has restarted has ended QEMU
 		if in.counts, err = in.count(ctx, p, o); err == nil {
 			in.describe(m, o, files, monitored{version: m.version})

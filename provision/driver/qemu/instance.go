@@ -20,6 +20,7 @@ const hypervisor = guest.Hypervisor("qemu")
 type Instance struct {
 	*guest.Hosted
 	counts []driver.Count // on the instruction clock
+	writes *writes        // to the debug port; nil without
 }
 
 // Reap removes what a machine left on host.

@@ -83,6 +83,7 @@ var specs = append([]param.Spec{
 	ramDiskOptions[0], ramDiskOptions[1],
 	firmwareOption,
 	clockOption, systemOption, acpiOption, channelOption, agentOption, readyOption,
+	debugPortOption,
 	{Name: optKernelPackage, Kind: param.Text,
 		Doc: "The kernel package of the image's distribution, instead of the one for virtual machines. linux-image-amd64 " +
 			"has " +
@@ -127,7 +128,7 @@ type options struct {
 	kernel, modules, append, program                string
 	form, initrd, disk, acpi, channel, agent, ready string
 	system                                          string // after resolve, "" is unknown
-	ramDisk, partition                              string
+	ramDisk, partition, debugPort                   string
 	controller, diskFormat, diskCache, diskAIO      string
 	bootTimeout                                     time.Duration
 }
@@ -141,7 +142,7 @@ func decode(v param.Values) (options, error) {
 		partition: set.Text(optPartition), acpi: set.Text(optACPI), channel: set.Text(optChannel),
 		program: set.Text(optProgram), form: set.Text(optForm),
 		controller: set.Text(optController), diskFormat: set.Text(optFormat), diskCache: set.Text(optCache),
-		diskAIO:     set.Text(optAIO),
+		diskAIO: set.Text(optAIO), debugPort: set.Text(optDebugPort),
 		bootTimeout: set.Duration(optBootTimeout)}
 	if o.onInstructions() && o.accel == accelAuto {
 		o.accel = accelTCG

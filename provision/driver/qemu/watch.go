@@ -102,9 +102,14 @@ func (in *Instance) watch(m *machine, rest *conn.Tail) io.Writer {
 		if log == nil {
 			return fault.New(fault.Lab, "QEMU wrote none of the events that it was asked for")
 		}
-		log.Stamp, log.At, log.Uncertainty, err = hostNow(ctx, in.Host)
+		if log.Stamp, log.At, log.Uncertainty, err = hostNow(ctx, in.Host); err != nil {
+			return err
+		}
+		if in.writes != nil {
+			in.writes.into(log)
+		}
 		seen.Log = log
-		return err
+		return nil
 	}
 	const unseen = "QEMU does not see when the kernel starts: "
 	switch {

@@ -3,12 +3,59 @@
 package qemu
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"bakeoff/base/param"
+	"bakeoff/measure/boot"
+	"bakeoff/measure/boot/qemu"
 	"bakeoff/provision/driver"
 )
+
+// SeaBIOS writes its messages to port 0x402, and a program in the guest writes to any port.
+// Both arrive with their time, in the order of the boot.
+func TestDebugPortOfAMachine(t *testing.T) {
+	spec := parallel(t, param.Values{optMachine: machineQ35, optDebugPort: "0x402"})
+	spec.Watch = true
+	in := create(t, spec)
+	output(t, in, "sh", "-c", "for c in h e r e; do printf $c | dd of=/dev/port bs=1 seek=1026 conv=notrunc; done 2>&1")
+	seen, err := in.Moments(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if seen.Log == nil {
+		t.Fatal("no log")
+	}
+	r, _, err := qemu.Read("log", seen.Log.Text)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, seen.Log.Text)
+	}
+	if err := boot.Check("log", r); err != nil {
+		t.Error(err)
+	}
+	firmware := 0
+	for i, s := range r.Spans {
+		if s.Parent == 0 {
+			firmware++
+			t.Logf("%8d µs %6d µs %s", s.Start, s.End-s.Start, s.Name)
+		}
+		if i == 1 && !strings.HasPrefix(s.Name, "SeaBIOS (version ") {
+			t.Errorf("the first message is %q", s.Name)
+		}
+	}
+	last := r.Spans[len(r.Spans)-1]
+	if firmware < 5 || last.Parent >= 0 || last.Name != "here" {
+		t.Errorf("%d messages of the firmware; the last write is %+v", firmware, last)
+	}
+	for _, m := range r.Marks {
+		t.Logf("%8d µs %s", m.At, m.Name)
+		if m.Name == qemu.MarkDebug && (m.UncertaintyNS == nil || *m.UncertaintyNS > 60e9) {
+			t.Errorf("uncertainty %v", m.UncertaintyNS)
+		}
+	}
+	t.Logf("%s", seen.Log.Text)
+}
 
 // A real machine tells when it started, and its agent when its first process did. What
 // QEMU writes is on the clock of this machine.

@@ -1,0 +1,220 @@
+package qemu
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/safetext"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/guest"
+)
+
+// optDebugPort is the option with the debug port.
+const optDebugPort = "debug-port"
+
+var debugPortOption = param.Spec{Name: optDebugPort, Kind: param.Text,
+	Doc: "An I/O port of the guest, such as 0x402 (messages of SeaBIOS and OVMF), 0xe9 (the debug console of Bochs) or " +
+		"0x80 (POST codes). A recording of the workload boot then has what the guest writes to it, each line or code " +
+		"with its time. The machine starts when bakeoff reads the port. Writing takes the guest time."}
+
+// socketDebug is the name of the socket of the debug port in a machine's directory.
+const socketDebug = "d"
+
+// validateDebugPort refuses what is no port that a guest could write to.
+func (o options) validateDebugPort() error {
+	if o.debugPort == "" {
+		return nil
+	}
+	if n, err := strconv.ParseUint(o.debugPort, 0, 16); err != nil || n == 0 {
+		return fault.WithFix(fault.New(fault.Invalid, "%s: %q is not an I/O port", optDebugPort, o.debugPort),
+			"write a number from 0x1 to 0xffff, such as 0x402")
+	}
+	if o.onInstructions() {
+		return fault.WithFix(fault.New(fault.Unsupported, "%s: reading a port would change the instructions of the "+
+			"clock %s", optDebugPort, clockInstructions), "remove "+optDebugPort+"; a guest reports moments with ready: "+
+			"mark:NAME")
+	}
+	return nil
+}
+
+// port is the debug port as QEMU and the log of a boot write it; "" is none.
+func (o options) port() string {
+	n, err := strconv.ParseUint(o.debugPort, 0, 16)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%#x", n)
+}
+
+// debugArgs is the part of the command line with the debug port. QEMU waits until bakeoff
+// reads it, so that nothing is lost.
+func debugArgs(m machine) []string {
+	if m.debugPort == "" {
+		return nil
+	}
+	return []string{"-chardev", "socket,id=debug,path=" + escape(path.Join(m.dir, socketDebug)) + ",server=on,wait=on",
+		"-device", "isa-debugcon,iobase=" + m.debugPort + ",chardev=debug"}
+}
+
+// maxWrites bounds what is kept of a debug port, in bytes, and maxWrite one line of it.
+const (
+	maxWrites = 128 << 10
+	maxWrite  = 200
+)
+
+// writes is what a guest wrote to its debug port.
+type writes struct {
+	port string
+
+	mu    sync.Mutex
+	list  []write
+	bytes int
+	lost  bool
+	line  []byte // not ended yet
+	began write  // its first byte
+}
+
+// write is a line of text, or a byte that is no text.
+type write struct {
+	// at is when it arrived, and late by how much that may be after the write; negative
+	// means that nobody knows.
+	at   time.Time
+	late time.Duration
+	text string
+}
+
+// read keeps what arrives until the port is closed, which is when QEMU ends. On the
+// controller's own machine a write arrives at once, so it lies between two looks at the
+// socket.
+func (w *writes) read(from net.Conn, near bool) {
+	defer from.Close()
+	buf := make([]byte, 4096)
+	looked := time.Now()
+	for {
+		began := time.Now()
+		err := from.SetReadDeadline(began.Add(time.Millisecond))
+		near = near && err == nil
+		n, err := from.Read(buf)
+		now := time.Now()
+		late := now.Sub(looked)
+		if !near {
+			late = -1
+		}
+		if looked = began; n > 0 {
+			w.add(buf[:n], now, late)
+		}
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return
+		}
+	}
+}
+
+// add takes bytes apart into lines and codes.
+func (w *writes) add(b []byte, at time.Time, late time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range b {
+		text := c == '\t' || c >= ' ' && c <= '~'
+		if !text || len(w.line) == maxWrite {
+			w.end()
+		}
+		switch {
+		case text && len(w.line) == 0:
+			w.began = write{at: at, late: late}
+			w.line = append(w.line, c)
+		case text:
+			w.line = append(w.line, c)
+		case c != '\n' && c != '\r':
+			w.keep(write{at, late, fmt.Sprintf("%#02x", c)})
+		}
+	}
+}
+
+// end keeps the line so far.
+func (w *writes) end() {
+	if text := strings.TrimSpace(string(w.line)); text != "" {
+		w.keep(write{w.began.at, w.began.late, text})
+	}
+	w.line = w.line[:0]
+}
+
+func (w *writes) keep(one write) {
+	if w.bytes += len(one.text); w.bytes > maxWrites {
+		w.lost = true
+		return
+	}
+	w.list = append(w.list, one)
+}
+
+// into adds the writes to a log of QEMU, in the form and on the clock of its own events.
+func (w *writes) into(log *driver.HypervisorLog) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.end()
+	log.Lost = log.Lost || w.lost
+	type line struct {
+		at   int64 // microseconds
+		text []byte
+	}
+	var all []line
+	for text := range bytes.Lines(log.Text) {
+		m := event.FindSubmatch(text)
+		if m == nil {
+			continue
+		}
+		s, _ := strconv.ParseInt(string(m[1]), 10, 64) // bounded by the pattern
+		us, _ := strconv.ParseInt(string(m[2]), 10, 64)
+		all = append(all, line{s*1e6 + us, text})
+	}
+	for _, x := range w.list {
+		within := "?"
+		at := x.at
+		if x.late >= 0 {
+			at = at.Add(-x.late / 2)
+			within = strconv.FormatInt((x.late/2).Microseconds()+1, 10)
+		}
+		us := log.Stamp.Add(at.Sub(log.At)).UnixMicro()
+		all = append(all, line{us, fmt.Appendf(nil, "0@%d.%06d:debug_port_write port %s within %s us: %s\n", us/1e6, us%1e6,
+			w.port, within, safetext.Line(x.text))})
+	}
+	slices.SortStableFunc(all, func(a, b line) int { return cmp.Compare(a.at, b.at) })
+	log.Text = nil
+	for _, l := range all {
+		log.Text = append(log.Text, l.text...)
+	}
+}
+
+// listen connects to the debug port, which lets the machine start, and reads it.
+func (in *Instance) listen(ctx context.Context, p *guest.Process, m machine, timeout time.Duration) error {
+	if m.debugPort == "" {
+		return nil
+	}
+	var rw net.Conn
+	if err := in.Until(ctx, p, timeout, func() (err error) {
+		rw, err = in.dial(ctx, socketDebug)
+		return err
+	}); err != nil {
+		return fault.Op(optDebugPort, err)
+	}
+	near, err := sameKernel(ctx, in.Host)
+	if err != nil {
+		rw.Close()
+		return err
+	}
+	in.writes = &writes{port: m.debugPort}
+	go in.writes.read(rw, near)
+	return nil
+}
