@@ -11,6 +11,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/yamltree"
 	"bakeoff/lab/manifest"
+	"bakeoff/measure/boot"
 )
 
 // RecordRequest is what a person types after bakeoff boot record.
@@ -39,6 +40,11 @@ const RecordCell = "boot"
 // that holds all of them, and record the processes.
 const initcalls = "initcall_debug log_buf_len=4M " +
 	"trace_event=sched:sched_process_fork,sched:sched_process_exec,sched:sched_process_exit"
+
+// printed is for a guest on the instruction clock, which has no agent that could read the
+// buffers: the kernel prints the functions on its console. With trace_event, such a boot does
+// not end.
+const printed = "initcall_debug ignore_loglevel"
 
 // optAppend is the option of drivers that adds words to the command line of a kernel.
 const optAppend = "append"
@@ -70,6 +76,10 @@ func Record(r RecordRequest, cat manifest.Catalogue) (File, error) {
 			w.put(origin{c.words[key], key}, "    %s: %s", key, scalar(c.options[key]))
 		}
 	}
+	primary := "ready"
+	if !slices.ContainsFunc(all, func(b booted) bool { return !b.counted() }) {
+		primary = "instructions"
+	}
 	w.own("baseline: " + all[0].name)
 	Request{CPUs: r.CPUs, Memory: r.Memory}.writeDefaults(w)
 	w.own("", "cells:", "  - name: "+RecordCell, "    workload: boot", "    params:", "      record: true")
@@ -79,7 +89,7 @@ func Record(r RecordRequest, cat manifest.Catalogue) (File, error) {
 	if len(r.Argv) > 0 {
 		w.put(origin{"the command after --", argvKey}, "      argv: %s", sequence(r.Argv))
 	}
-	w.own("    primary: [ready]", "")
+	w.own("    primary: ["+primary+"]", "")
 	w.comment("", "Every trial boots an environment of its own. The one that a run creates in addition only waits.")
 	w.own("design:", "  instances: run", "  mirror: false", fmt.Sprintf("  looks: [%d]", r.Boots))
 	f.Text, f.lines = []byte(w.text.String()), w.lines
@@ -162,6 +172,9 @@ func (r RecordRequest) contenders(cat manifest.Catalogue) ([]booted, error) {
 	return out, nil
 }
 
+// counted reports whether a contender is on the instruction clock.
+func (b *booted) counted() bool { return b.options["clock"] == boot.ClockInstructions }
+
 // log makes the kernel of a contender log what it calls, if its driver can add words to
 // its command line.
 func (b *booted) log(plain bool) {
@@ -169,7 +182,11 @@ func (b *booted) log(plain bool) {
 	if plain || !can {
 		return
 	}
-	b.options[optAppend] = strings.TrimSpace(b.options[optAppend] + " " + initcalls)
+	words := initcalls
+	if b.counted() {
+		words = printed
+	}
+	b.options[optAppend] = strings.TrimSpace(b.options[optAppend] + " " + words)
 	if b.words[optAppend] == "" {
 		b.words[optAppend] = "the recording of initcalls (see --plain)"
 	}

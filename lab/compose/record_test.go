@@ -20,6 +20,8 @@ func TestRecord(t *testing.T) {
 			CPUs: "2", Memory: "1GiB",
 			Variants: []string{"Self Tests:append=cryptomgr.notests=0", "self-tests:boot-timeout=3m0s"},
 			Options:  []string{"boot-timeout=2m0s"}, Answer: "http:80/", Argv: []string{"server", "-p 80"}},
+		"instructions": {Envs: []string{"microvm:debian:bookworm"}, Boots: 2, Options: []string{"clock=instructions"},
+			Variants: []string{"tests-off:append=cryptomgr.notests"}},
 		"own": {Envs: []string{"microvm"}, Options: []string{"kernel=/k", "initrd=/i", "append=a=b"}, Boots: 1, Plain: true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,11 @@ import (
 type Boot struct {
 	Block, Position int
 	Contender, Cell string
-	Recording       model.Recording
+	Baseline        bool // Contender is the baseline
+	// Recorded tells that the system inside was recorded, too, and not only what was seen
+	// from outside.
+	Recorded  bool
+	Recording model.Recording
 }
 
 // Name says which boot it is: block 3, position 1, microvm.
@@ -57,7 +61,8 @@ func Load(run *store.Run) ([]Boot, error) {
 		if !ok || cell.Workload != (boot.Workload{}).Doc().Name {
 			continue
 		}
-		b := Boot{Block: l.Block, Position: l.Position, Contender: l.Contender, Cell: l.Cell}
+		b := Boot{Block: l.Block, Position: l.Position, Contender: l.Contender, Cell: l.Cell,
+			Baseline: l.Contender == p.Baseline, Recorded: cell.Params.Bool(boot.ParamRecord)}
 		if b.Recording, err = read(run, l); err != nil {
 			return nil, fault.Op(b.Name(), err)
 		}
@@ -75,6 +80,16 @@ func Contenders(boots []Boot) (out []string) {
 	for _, b := range boots {
 		if !slices.Contains(out, b.Contender) {
 			out = append(out, b.Contender)
+		}
+	}
+	return out
+}
+
+// Cells are those of boots, in the order of their first boot.
+func Cells(boots []Boot) (out []string) {
+	for _, b := range boots {
+		if !slices.Contains(out, b.Cell) {
+			out = append(out, b.Cell)
 		}
 	}
 	return out

@@ -231,7 +231,7 @@ func (r *runner) prepareCell(ctx context.Context, en *environment, s *side, cell
 		marks := []execution.Mark{{Name: "asked", At: fresh.Asked}, {Name: "up", At: fresh.Up}}
 		if in, ok := fresh.Instance.(driver.Counted); ok {
 			for _, c := range in.Counts() {
-				marks = append(marks, execution.Mark{Name: c.Name, Count: c.At})
+				marks = append(marks, execution.Mark{Name: c.Name, Count: c.At, Program: c.Program})
 			}
 		}
 		return withEnv(returning{fresh}, environ(s.image, s.Env)), marks, nil

@@ -98,6 +98,8 @@ type Mark struct {
 	// Count is the moment on the instruction clock of the environment instead (see
 	// driver.Counted); 0 for a moment on the host's clock.
 	Count int64
+	// Program is that of the count, see driver.Count.
+	Program string
 }
 
 // Parsers returns the parsers of the runners.

@@ -124,14 +124,17 @@ type Watched interface {
 
 // AsWatched returns what in says about how it came up; false if its driver saw nothing.
 // It looks into instances that have a method Unwrap.
-func AsWatched(in Instance) (Watched, bool) {
+func AsWatched(in Instance) (Watched, bool) { return as[Watched](in) }
+
+// as finds an optional interface of an instance, or of one that it wraps.
+func as[T any](in Instance) (found T, ok bool) {
 	for {
-		if w, ok := in.(Watched); ok {
-			return w, true
+		if found, ok = in.(T); ok {
+			return found, true
 		}
 		u, ok := in.(interface{ Unwrap() Instance })
 		if !ok {
-			return nil, false
+			return found, false
 		}
 		in = u.Unwrap()
 	}
@@ -204,10 +207,16 @@ type Counted interface {
 	Console(ctx context.Context) ([]byte, error)
 }
 
+// AsCounted returns the instruction clock of in; false if it is on another one. It looks
+// into instances that have a method Unwrap.
+func AsCounted(in Instance) (Counted, bool) { return as[Counted](in) }
+
 // Count is a reading of the instruction clock.
 type Count struct {
 	Name string `json:"name"`
 	At   int64  `json:"at"` // instructions, and those that a sleep of the guest would have taken
+	// Program is what process 1 executed after the first report; "" for that report.
+	Program string `json:"program,omitempty"`
 }
 
 // The values of Info.HostCache; a reason may follow CacheUsed.

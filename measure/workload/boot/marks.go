@@ -38,6 +38,8 @@ type Marks struct {
 type Count struct {
 	Name string `json:"name"`
 	At   int64  `json:"at"` // instructions since the first one of the machine
+	// Program is what process 1 executed after the first userland instruction; "" before.
+	Program string `json:"program,omitempty"`
 }
 
 // instructions is the length of the boot on the instruction clock; 0 on other clocks.
@@ -82,7 +84,7 @@ const (
 // Marks of this workload, besides those of package measure/boot.
 const (
 	MarkAsked = "environment requested"
-	MarkReady = "environment ready"
+	MarkReady = model.MarkReady
 	// MarkClock is when the monotonic clock of the guest was 0: when its kernel begins to
 	// keep time.
 	MarkClock  = "guest clock zero"
@@ -134,6 +136,9 @@ func (m Marks) check() error {
 	for _, c := range m.Counts {
 		if c.At <= last {
 			return fmt.Errorf("the counts are not ascending at %d", c.At)
+		}
+		if len(c.Name) > maxText || len(c.Program) > maxText {
+			return fmt.Errorf("the name of a count is too long: %.40q", c.Name)
 		}
 		last = c.At
 	}

@@ -15,15 +15,19 @@ import (
 )
 
 // Blobs are the names of the blobs that Recording reads.
-func Blobs() []string { return []string{Blob, Log, System} }
+func Blobs() []string { return []string{Blob, Log, System, Console} }
 
 // Recording is all that a trial says of the boot, on the controller's clock: what was
 // seen from outside, and what the system inside recorded. A record that cannot be read
-// or placed is a note.
+// or placed is a note. A boot on the instruction clock is on that clock alone.
 func Recording(raw workload.Raw) (model.Recording, error) {
 	t, err := read(raw)
 	if err != nil {
 		return model.Recording{}, err
+	}
+	if t.marks.instructions() > 0 {
+		r := t.counted(raw[Console])
+		return r, model.Check(Blob, r)
 	}
 	r := t.host
 	if why := t.marks.Unrecorded; why != "" {

@@ -169,6 +169,9 @@ func (in *Instance) count(ctx context.Context, p *guest.Process, o options) ([]d
 	var counts []driver.Count
 	reported := func() error {
 		counts = parseCounts(p.Printed())
+		for i := 1; i < len(counts) && o.initrd != ""; i++ {
+			counts[i].Program = ownInit(o.append)
+		}
 		for i, c := range counts {
 			if c.Name == name {
 				counts = counts[:i+1]

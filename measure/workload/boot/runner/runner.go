@@ -64,7 +64,7 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 	}
 	for _, mark := range l.Made {
 		if mark.Count > 0 {
-			m.Counts = append(m.Counts, boot.Count{Name: mark.Name, At: mark.Count})
+			m.Counts = append(m.Counts, boot.Count{Name: mark.Name, At: mark.Count, Program: mark.Program})
 		}
 	}
 	since := func(at time.Time) int64 { return at.Sub(l.Asked).Nanoseconds() }
@@ -172,6 +172,11 @@ func observe(ctx context.Context, in driver.Instance, l execution.Life, m *boot.
 func record(ctx context.Context, in driver.Instance, p param.Values, m *boot.Marks, raw workload.Raw) error {
 	if !p.Bool(boot.ParamRecord) {
 		return nil
+	}
+	if counted, ok := driver.AsCounted(in); ok {
+		printed, err := counted.Console(ctx)
+		raw.Keep(boot.Console, printed)
+		return fault.Op("console", err)
 	}
 	if !in.Info().OwnKernel {
 		m.Unrecorded = "The environment uses the kernel of its host, which booted before."
