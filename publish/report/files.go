@@ -46,6 +46,9 @@ func writeFiles(run *store.Run, b *builder, p *pages) error {
 			return err
 		}
 	}
+	if err := b.writeBoots(put); err != nil {
+		return err
+	}
 	for _, d := range b.drawn {
 		if !b.downloads {
 			break
@@ -70,8 +73,8 @@ func writeFiles(run *store.Run, b *builder, p *pages) error {
 
 // removeStale removes the files that an earlier report has and this one has not.
 func removeStale(run *store.Run, report string, keep map[string]bool) error {
-	for _, pattern := range []string{report + "/cell-*.html", report + "/" + figuresDir + "/*.svg",
-		report + "/" + figuresDir + "/*.png", report + "/" + figuresDir + "/*.csv"} {
+	for _, pattern := range []string{report + "/cell-*.html", report + "/boot-*.html",
+		report + "/" + figuresDir + "/*.svg", report + "/" + figuresDir + "/*.png", report + "/" + figuresDir + "/*.csv"} {
 		names, err := fs.Glob(run.FS(), pattern)
 		if err != nil {
 			return err

@@ -47,6 +47,7 @@ type page struct {
 	GeneratorCounters table  // of another host that generated load
 	GeneratorHost     string // its name
 	Missing, Void     table
+	Boots             []link // pages about boots
 	Checks            []check
 	Unavailable       table
 	Warnings          []warning
@@ -120,6 +121,7 @@ type builder struct {
 	taken     map[string]bool // names of figures
 	drawn     []drawing
 	downloads bool // figures can be downloaded
+	bootPages []BootPage
 	summaries difference.Summaries
 	metrics   map[[2]string]sample.Metric
 	usual     map[string]param.Values // defaults of the parameters, by workload

@@ -42,6 +42,7 @@ func Parts(runDir string, opt Option) ([]Part, error) {
 		return nil, fault.Op("report", err)
 	}
 	defer run.Close()
+	opt.Boots = nil
 	b, pages, err := compose(run, opt)
 	if err != nil {
 		return nil, err

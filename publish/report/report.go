@@ -25,6 +25,9 @@ type Option struct {
 	Sort     Order // of the contenders
 	// Files makes every figure available as SVG, PNG and CSV, next to the page.
 	Files bool
+	// Boots makes pages about the boots of a run, which Write puts next to the page of the
+	// run, with links; nil makes none.
+	Boots func(*store.Run) ([]BootPage, error)
 	// Single makes one page of a report of any size.
 	Single bool
 }
@@ -78,6 +81,7 @@ func compose(run *store.Run, opt Option) (*builder, *pages, error) {
 		e.files = nil // the page stands alone
 	}
 	b := build(e, opt)
+	b.boots(run, opt)
 	p, err := layOut(b, opt)
 	return b, p, fault.Wrap(fault.Lab, "report: "+run.Base(), err)
 }

@@ -29,7 +29,8 @@ func (a reader) report() *cobra.Command {
 or for a run from another machine. It measures nothing and needs no driver. If a
 run was killed, report uses the completed blocks. If the page would be larger than
 500 KB, every cell has a page of its own, and index.html links to them. Each figure
-is also in RUN/report/figures as SVG, PNG and CSV.
+is also in RUN/report/figures as SVG, PNG and CSV. If the run recorded boots, the page
+links to their flame charts, RUN/report/boot-*.html.
 
 --markdown prints the verdicts as a table for a pull request instead, --single FILE
 writes one page that needs no other file, whatever its size, and --badge FILE
@@ -152,6 +153,7 @@ func CheckSort(c *cobra.Command, value string) error {
 func PageOption(version, sort string) report.Option {
 	opt := report.Option{Version: version, Sort: report.Order(sort), Files: true,
 		Defaults: map[string]param.Values{}}
+	opt.Boots = func(run *store.Run) ([]report.BootPage, error) { return bootPages(run, version) }
 	for _, w := range workloadall.Parsers() {
 		opt.Defaults[w.Doc().Name] = param.Defaults(w.Doc().Params)
 	}

@@ -15,6 +15,8 @@ import (
 	"bakeoff/base/shell"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/store"
+	"bakeoff/publish/bootpage"
+	"bakeoff/publish/report"
 )
 
 func (a reader) serve() *cobra.Command {
@@ -102,8 +104,11 @@ func serveFile(w http.ResponseWriter, r *http.Request, run fs.FS, name string) {
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("Cache-Control", "no-store")
 	if path.Dir(name) == path.Dir(store.ReportFile) && path.Ext(name) == ".html" {
-		h.Set("Content-Security-Policy",
-			"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		policy := "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+		if report.IsBootPage(name) {
+			policy += "; script-src " + bootpage.ScriptSource() // search and zoom, of this program and no other script
+		}
+		h.Set("Content-Security-Policy", policy)
 	} else {
 		// Serve raw output of foreign programs as text, whatever its type.
 		h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
