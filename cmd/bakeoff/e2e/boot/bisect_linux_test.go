@@ -31,7 +31,7 @@ func needs(t *testing.T) {
 }
 
 // Of 16 commits of a RAM disk, one has an init that executes 20 million instructions more:
-// bisect names it, and says how many, within 1 %.
+// bisect names it, says how many, within 1 %, and names the program.
 func TestBisectNamesTheCommit(t *testing.T) {
 	needs(t)
 	h := e2e.New(t)
@@ -71,6 +71,10 @@ func TestBisectNamesTheCommit(t *testing.T) {
 		Added  int64
 		Boots  int
 		Tried  int
+		Parts  []struct {
+			Program       string
+			Before, After int64
+		}
 	}
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != 0 {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, errs)
@@ -83,7 +87,12 @@ func TestBisectNamesTheCommit(t *testing.T) {
 	if got.Added < burnt || got.Added > burnt+burnt/100 {
 		t.Errorf("it added %d instructions, and burnt %d", got.Added, burnt)
 	}
+	if len(got.Parts) != 2 || got.Parts[1].Program != "/init" ||
+		!within(float64(got.Parts[1].After-got.Parts[1].Before), burnt) {
+		t.Errorf("what grew is %+v", got.Parts)
+	}
 	if got.Tried != 6 || got.Boots != 7 {
+
 		t.Errorf("%d commits in %d boots", got.Tried, got.Boots)
 	}
 	if left := git("worktree", "list"); strings.Count(left, "\n") != 0 {
