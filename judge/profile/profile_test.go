@@ -116,7 +116,8 @@ func TestPairsThatAgreeHaveNoInterval(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := c.Rows[0]
-	if c.Deterministic || r.Exact || !r.Agree || r.Clear() || r.Diff != 1e6 || !math.IsInf(r.Lo, -1) || !math.IsInf(r.Hi, 1) {
+	if c.Deterministic || r.Exact || !r.Agree || r.Clear() ||
+		r.Diff != 1e6 || !math.IsInf(r.Lo, -1) || !math.IsInf(r.Hi, 1) {
 		t.Errorf("%+v", r)
 	}
 }

@@ -44,7 +44,8 @@ func TestGrown(t *testing.T) {
 
 func TestParts(t *testing.T) {
 	a := Boot{Counts: []driver.Count{{Name: "userland", At: 100}, {Name: "up", At: 150, Program: "/init"}}}
-	b := Boot{Counts: []driver.Count{{Name: "userland", At: 120}, {Name: "extra", At: 130}, {Name: "up", At: 190, Program: "/init"}}}
+	b := Boot{Counts: []driver.Count{{Name: "userland", At: 120}, {Name: "extra", At: 130},
+		{Name: "up", At: 190, Program: "/init"}}}
 	want := []Part{{"userland", "", 100, 120}, {"up", "/init", 50, 70}}
 	if got := Parts(a, b); !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v", got)

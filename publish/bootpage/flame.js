@@ -116,7 +116,8 @@
     const least = (hi - lo) / Math.max(1, Math.floor(width / 110));
     const power = Math.pow(10, Math.floor(Math.log10(least)));
     const step = [1, 2, 5, 10].map((m) => m * power).find((s) => s >= least * (1 - 1e-9));
-    const [scale, unit] = counted ? [hi >= 1e6 ? 1e6 : 1, hi >= 1e6 ? " M" : ""] : hi >= 1e9 ? [1e9, " s"] : hi >= 1e6 ? [1e6, " ms"] :
+    const [scale, unit] = counted ?
+      [hi >= 1e6 ? 1e6 : 1, hi >= 1e6 ? " M" : ""] : hi >= 1e9 ? [1e9, " s"] : hi >= 1e6 ? [1e6, " ms"] :
       hi >= 1e3 ? [1e3, " µs"] : [1, " ns"];
     const decimals = Math.min(9, Math.max(0, Math.ceil(-Math.log10(step / scale) - 1e-9)));
     let free = 0;

@@ -46,7 +46,8 @@ func TestDebugPort(t *testing.T) {
 		"0@5.000050:debug_port_write port 0x402 within ? us: Booting: ROM\n" +
 		"0@5.000060:debug_port_write port 0x402 within soon\n" +
 		"2@5.000101:fw_cfg_select 0 key 0x0011 'kernel_data'\n2@5.000103:pic_ioport_write\n" +
-		"0@5.000120:debug_port_write port 0x402 within 1 us: 0x80\n0@5.000150:debug_port_write port 0x402 within 1 us: end\n"
+		"0@5.000120:debug_port_write port 0x402 within 1 us: 0x80\n" +
+		"0@5.000150:debug_port_write port 0x402 within 1 us: end\n"
 	r, err := New().Read("x", []byte(log))
 	boottest.Check(t, New(), "x", r, err)
 	if err != nil {
@@ -56,7 +57,8 @@ func TestDebugPort(t *testing.T) {
 	for _, s := range r.Spans {
 		got = append(got, fmt.Sprintf("%d %d-%d %s %s", s.Parent, s.Start, s.End, r.Tracks[s.Track].Name, s.Name))
 	}
-	want := []string{"-1 10-100 firmware firmware", "0 29-49 firmware SeaBIOS (version 1)", "0 49-100 firmware Booting: ROM",
+	want := []string{"-1 10-100 firmware firmware", "0 29-49 firmware SeaBIOS (version 1)",
+		"0 49-100 firmware Booting: ROM",
 		"-1 119-149 debug port 0x402 0x80", "-1 149-149 debug port 0x402 end"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

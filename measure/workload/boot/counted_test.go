@@ -11,7 +11,8 @@ import (
 )
 
 const countedMarks = `{"schema":"bakeoff/boot/v2","ready_ns":9,"left_ns":10,"gone_ns":11,"counts":[` +
-	`{"name":"userland","at":50000000},{"name":"burnt","at":71000123,"program":"/init"}],"moments":[{"name":"x","at_ns":1,"uncertainty_ns":1}]}`
+	`{"name":"userland","at":50000000},{"name":"burnt","at":71000123,"program":"/init"}],` +
+	`"moments":[{"name":"x","at_ns":1,"uncertainty_ns":1}]}`
 
 // A boot on the instruction clock is on that clock alone. Its parts end at the reports.
 func TestBootsOnTheInstructionClock(t *testing.T) {
@@ -23,7 +24,8 @@ func TestBootsOnTheInstructionClock(t *testing.T) {
 	if !r.CountsInstructions() || len(r.Clocks) != 1 || length != 71000123 || len(r.Notes) != 0 {
 		t.Errorf("%+v", r)
 	}
-	want := []string{"-1 boot 0-71000123", "0 firmware and kernel 0-50000000", "0 /init up to the report burnt 50000000-71000123"}
+	want := []string{"-1 boot 0-71000123", "0 firmware and kernel 0-50000000",
+		"0 /init up to the report burnt 50000000-71000123"}
 	if got := spans(r); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -48,7 +50,8 @@ func spans(r model.Recording) (out []string) {
 // starts where the first program reported.
 func TestConsoleOfABootOnTheInstructionClock(t *testing.T) {
 	const console = "SeaBIOS\r\n[    0.000000] Linux version 6.1.0\r\n[    0.010000] calling  a_init+0x0/0x10 @ 1\r\n" +
-		"[    0.030000] initcall a_init+0x0/0x10 returned 0 after 20000 usecs\r\n[    0.041000] Run /first as init process\r\n"
+		"[    0.030000] initcall a_init+0x0/0x10 returned 0 after 20000 usecs\r\n" +
+		"[    0.041000] Run /first as init process\r\n"
 	r, err := Recording(workload.Raw{Blob: []byte(countedMarks), Console: []byte(console)})
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ import (
 const optDebugPort = "debug-port"
 
 var debugPortOption = param.Spec{Name: optDebugPort, Kind: param.Text,
-	Doc: "An I/O port of the guest, such as 0x402 (messages of SeaBIOS and OVMF), 0xe9 (the debug console of Bochs) or " +
+	Doc: "An I/O port of the guest, such as 0x402 (messages of SeaBIOS), 0xe9 (the debug console of Bochs) or " +
 		"0x80 (POST codes). A recording of the workload boot then has what the guest writes to it, each line or code " +
 		"with its time. The machine starts when bakeoff reads the port. Writing takes the guest time."}
 

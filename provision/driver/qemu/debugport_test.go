@@ -65,13 +65,15 @@ func TestADebugPortIsBounded(t *testing.T) {
 }
 
 func TestDebugPortOption(t *testing.T) {
-	for port, says := range map[string]string{"0x402": "", "128": "", "0": "is not an I/O port", "0x10000": "is not an I/O",
-		"-1": "is not an I/O port", "0x402,x": "is not an I/O port"} {
+	for port, says := range map[string]string{"0x402": "", "128": "", "0": "is not an I/O port",
+		"0x10000": "is not an I/O",
+		"-1":      "is not an I/O port", "0x402,x": "is not an I/O port"} {
 		o, err := decode(param.Values{optDebugPort: port})
 		if err == nil {
 			err = o.validateDebugPort()
 		}
-		if says == "" && err != nil || says != "" && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says)) {
+		if says == "" && err != nil ||
+			says != "" && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says)) {
 			t.Errorf("%s: %v", port, err)
 		}
 	}

@@ -91,7 +91,8 @@ func TestCompareNamesAProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := recorded(t, h, "microvm", "microvm-after", append(quick, "microvm", "--option", "kernel="+img.Kernel, "--option", "append=cryptomgr.notests acpi=off",
+	c := recorded(t, h, "microvm", "microvm-after", append(quick, "microvm", "--option", "kernel="+img.Kernel,
+		"--option", "append=cryptomgr.notests acpi=off",
 		"--option", "ready=mark:"+bootdisk.Burnt, "--option", "initrd="+filepath.Join(h.Dir, "before"),
 		"--variant", "after:initrd="+filepath.Join(h.Dir, "after"))...)
 	if len(c.Spans) == 0 || c.Spans[0].name() != "/init up to the report burnt" || !within(c.Spans[0].Difference, burnt) {
