@@ -21,8 +21,9 @@ import (
 )
 
 // guestSystem is what init asks of the kernel of a guest whose kernel has
-// mounted the root. NetBSD and FreeBSD implement it by system calls, so that a
-// root with nothing but the agent is enough.
+// mounted the root. NetBSD and FreeBSD implement it by system calls, so that the
+// root needs no other program. On NetBSD it needs /dev/null, without which the
+// agent ends before it can make devices.
 type guestSystem interface {
 	// Writable makes the root writable if it is not.
 	Writable() error

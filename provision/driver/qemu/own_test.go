@@ -167,10 +167,10 @@ func TestKernelSaysWhatItsGuestIsRefused(t *testing.T) {
 
 func TestOwnCommandLine(t *testing.T) {
 	kernel, disk := file(t, elfKernel(true, 18, netbsdText)), file(t, []byte("a raw disk"))
-	argv := ownCommandLine(t, param.Values{optKernel: kernel, optDisk: disk, optAppend: "root=ld0a console=com0 -z"})
+	argv := ownCommandLine(t, param.Values{optKernel: kernel, optDisk: disk, optAppend: "root=ld0a console=com -z"})
 	for _, want := range [][]string{
 		{"-machine", "microvm,accel=tcg,pit=on,pic=on,rtc=on,isa-serial=on,acpi=off"},
-		{"-kernel", kernel, "-append", "root=ld0a console=com0 -z"},
+		{"-kernel", kernel, "-append", "root=ld0a console=com -z"},
 		{"-drive", "if=none,id=disk0,format=raw,snapshot=on,file=" + disk},
 		{"-device", "virtio-blk-device,drive=disk0,serial=root"},
 		{"-netdev", "user,id=channel,restrict=on,guestfwd=tcp:10.0.2.100:7311-chardev:channel"},
