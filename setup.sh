@@ -51,6 +51,7 @@ packages() {
 	test|ovmf|driver qemu: machines that boot by UEFI
 	test|seabios|driver qemu: machines that boot by a BIOS
 	test|?chromium|renders the page as a browser does: without JavaScript, narrow, dark, printed
+	test|poppler-utils|reads printed pages (pdftotext)
 	test|zfs-fuse|volumes with ZFS where the kernel has no ZFS (backing file:zfs)
 	test|btrfs-progs|volumes with btrfs (backing file:btrfs)
 	test|zstd|compress-estimate: every level of zstd, as ZFS and btrfs compress
