@@ -41,7 +41,7 @@ func TestBoundsOfCPUWait(t *testing.T) {
 			t.Errorf("%s: %q", x.what, why)
 		}
 	}
-	// Without the other readings, or without time between them, nothing is said.
+	// The gate says nothing if other readings are missing or no time lies between them.
 	for what, change := range map[string]func(*Trial){
 		"no scope before":    func(t *Trial) { t.Line.Before.Scope = nil },
 		"no scope after":     func(t *Trial) { t.Line.After.Scope = nil },

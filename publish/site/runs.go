@@ -191,7 +191,7 @@ func (b *build) planRuns() {
 	}
 }
 
-// everyEntry calls each for every post and page of the site.
+// everyEntry calls the function each with every post and every page of the site.
 func (b *build) everyEntry(each func(*entry)) {
 	for _, s := range b.sections {
 		for _, list := range [][]*entry{s.posts, s.pages, s.secondary, {s.home}} {

@@ -33,7 +33,8 @@ var debugPortOption = param.Spec{Name: optDebugPort, Kind: param.Text,
 // socketDebug is the name of the socket of the debug port in a machine's directory.
 const socketDebug = "d"
 
-// validateDebugPort refuses what is no port that a guest could write to.
+// validateDebugPort returns an error if the option is not an I/O port to which a guest
+// can write.
 func (o options) validateDebugPort() error {
 	if o.debugPort == "" {
 		return nil

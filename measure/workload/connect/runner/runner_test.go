@@ -22,7 +22,8 @@ import (
 
 func TestMain(m *testing.M) { workloadtest.Main(m, connect.Loop()) }
 
-// serve is a server that calls each for every connection, and its address.
+// serve starts a server that handles every connection by the function each. It returns
+// the address of the server.
 func serve(t *testing.T, each func(net.Conn)) netip.AddrPort {
 	t.Helper()
 	l, err := net.Listen("tcp", netip.AddrPortFrom(workloadtest.Loopback(), 0).String())
