@@ -340,7 +340,11 @@ func (b *builder) costs() {
 				c.Figures = append(c.Figures, b.figure(f, m.Doc, "cost", k.Name, m.Name))
 			}
 		}
-		if len(c.Figures) > 0 {
+		c.Work, c.NoWork = b.perWork(k)
+		if len(c.Work.Rows) > 0 {
+			c.Name, c.About = b.named("counters", k.Name), workAbout
+		}
+		if len(c.Figures) > 0 || c.Name != "" {
 			b.page.Costs = append(b.page.Costs, c)
 		}
 	}

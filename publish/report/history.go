@@ -72,6 +72,8 @@ type HistoryOption struct {
 	// Link returns the address of the page of a run in a folder; "" for none. Nil
 	// links nothing.
 	Link func(folder string) string
+	// Index is the address of an index of runs, relative to the page; "" for none.
+	Index string
 }
 
 // History renders the page of a history: one file without script.
@@ -87,6 +89,7 @@ func History(r history.Result, opt HistoryOption) ([]byte, error) {
 // historyPage is what the template shows.
 type historyPage struct {
 	CSP, Version, Title, Lead string
+	Index                     string // address of an index of runs, or ""
 	Labs                      []historyLab
 	Unread                    []history.Unread
 	Alpha                     string
@@ -130,7 +133,7 @@ func newHistoryPage(r history.Result, opt HistoryOption) historyPage {
 	links := historyLinks(r, opt.Link)
 	r = harmless(r)
 	p := historyPage{CSP: policy(), Version: safetext.Line(opt.Version), Title: historyTitle(r),
-		Lead: historyLead(r), Alpha: fmt.Sprintf("%.3g %%", 100*r.Alpha), Unread: r.Unread}
+		Lead: historyLead(r), Index: opt.Index, Alpha: fmt.Sprintf("%.3g %%", 100*r.Alpha), Unread: r.Unread}
 	b := &builder{contents: &contents{}}
 	for i, l := range r.Labs {
 		p.Labs = append(p.Labs, historyLabOf(b, r.By, l, fmt.Sprintf("lab-%d", i+1), links[i], opt))
@@ -447,7 +450,8 @@ func spreadText(s history.Series) string {
 
 // levelTable has the levels between steps.
 func levelTable(by compare.By, l history.Lab, s history.Series) table {
-	t := table{Caption: "Levels of " + seriesName(s), Head: []string{"from", "to", "runs", "level", "interval"}}
+	t := table{Caption: "Levels of " + seriesName(s), Whole: true,
+		Head: []string{"from", "to", "runs", "level", "interval"}}
 	f := trend.Figure{Baseline: l.Baseline, Scale: s.Scale, Unit: s.Unit}
 	if by == compare.Direct {
 		f.Baseline = ""

@@ -15,7 +15,7 @@ const pageLimit = 500_000
 type pages struct {
 	main  []byte
 	cells []cellPage
-	// home is the page of each figure that is not on the main one.
+	// home is the page of each figure and table that is not on the main one.
 	home map[string]string
 }
 
@@ -27,12 +27,14 @@ type cellPage struct {
 }
 
 // where is the place of a figure, relative to the folder of the run.
-func (p *pages) where(name string) string {
-	file := store.ReportFile
+func (p *pages) where(name string) string { return p.file(name) + "#figure-" + name }
+
+// file is the page that a figure or a table is on.
+func (p *pages) file(name string) string {
 	if home, ok := p.home[name]; ok {
-		file = path.Join(path.Dir(store.ReportFile), home)
+		return path.Join(path.Dir(store.ReportFile), home)
 	}
-	return file + "#figure-" + name
+	return store.ReportFile
 }
 
 // apart is what the template of a page for one cell shows.
@@ -40,7 +42,8 @@ type apart struct {
 	CSP, Version, Title string
 	Lead                string
 	Cell                cell
-	Costs, Strips       []figure
+	Costs               costs
+	Strips              []figure
 }
 
 // layOut writes the pages of a report: one, or several if it would be too large.
@@ -61,7 +64,7 @@ func layOut(b *builder, opt Option) (*pages, error) {
 		a := apart{CSP: p.CSP, Version: p.Version, Title: k.Name + ", " + p.Title, Lead: p.Lead, Cell: *k}
 		for _, c := range p.Costs {
 			if c.Cell == k.Name {
-				a.Costs = c.Figures
+				a.Costs = c
 			}
 		}
 		for _, s := range p.Strips {
@@ -69,10 +72,13 @@ func layOut(b *builder, opt Option) (*pages, error) {
 				a.Strips = append(a.Strips, s)
 			}
 		}
-		for _, fs := range [][]figure{k.Figures, a.Costs, a.Strips} {
+		for _, fs := range [][]figure{k.Figures, a.Costs.Figures, a.Strips} {
 			for _, f := range fs {
 				out.home[f.Name] = k.Page
 			}
+		}
+		if a.Costs.Name != "" {
+			out.home[a.Costs.Name] = k.Page
 		}
 		if k.Latency != nil {
 			out.home[k.Latency.Name] = k.Page

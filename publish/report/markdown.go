@@ -75,6 +75,7 @@ func markdown(w io.Writer, e *contents) error {
 		out.WriteString("\n")
 	}
 	out.WriteString("\n" + inline(b.markdownNote()) + "\n")
+	b.markdownWork(&out)
 	_, err := io.WriteString(w, strings.ReplaceAll(out.String(), "\u00a0", " "))
 	return err
 }
@@ -143,6 +144,34 @@ func (b *builder) markdownLone(out *strings.Builder) {
 	fmt.Fprintf(out, "\n| cell | metric | %s median | CI | trials |\n|---|---|--:|--:|--:|\n", inline(b.results.Baseline))
 	for _, row := range rows {
 		fmt.Fprintf(out, "| %s |\n", strings.Join(row, " | "))
+	}
+}
+
+// maxMarkdownWork bounds the rows of counters: a comment on GitHub has at most 65,536
+// characters.
+const maxMarkdownWork = 150
+
+// markdownWork writes the counters for each unit of work, folded.
+func (b *builder) markdownWork(out *strings.Builder) {
+	rows, about := 0, "\n"+inline(workAbout)+"\n"
+	for _, k := range b.results.Cells {
+		t, _ := b.perWork(k)
+		if rows += len(t.Rows); len(t.Rows) == 0 {
+			continue
+		}
+		if rows > maxMarkdownWork {
+			fmt.Fprintf(out, "\nThe page has the counters of further cells.\n")
+			return
+		}
+		out.WriteString(about)
+		about = ""
+		cells := func(row []string) string { return strings.Join(lists.Map(row, inline), " | ") }
+		fmt.Fprintf(out, "\n<details><summary>%s</summary>\n\n| %s |\n|---|---|--:|--:|--:|--:|\n", inline(t.Caption),
+			cells(t.Head))
+		for _, row := range t.Rows {
+			fmt.Fprintf(out, "| %s |\n", cells(row))
+		}
+		fmt.Fprintf(out, "\n%s\n\n</details>\n", inline(t.Note))
 	}
 }
 

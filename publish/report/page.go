@@ -16,6 +16,7 @@ import (
 // page is what the template shows.
 type page struct {
 	CSP, Version      string
+	Index             string // address of an index of runs, or ""
 	Title, Lead       string
 	Unplanned         []string // how the run differs from what it registered
 	Alarm, Problems   []string
@@ -98,9 +99,14 @@ type cell struct {
 	Page            string // of its own, "" if it is on the main page
 }
 
+// costs are what a unit of work costs at a cell.
 type costs struct {
 	Cell    string
 	Figures []figure
+	Name    string // of the table, stable: a part of the report
+	About   string // of the table
+	Work    table  // counters of the host for each unit of work
+	NoWork  string // why there is no such table; "" if the cell has no cost in CPU time
 }
 
 type command struct{ About, Line string }
@@ -112,6 +118,7 @@ type table struct {
 	Rows    [][]string
 	Note    string
 	Prose   bool // its last column is sentences
+	Whole   bool // its values stay on one line each, such as names of runs
 }
 
 // builder makes a page from evidence; it names the figures.
@@ -149,7 +156,7 @@ func build(e *contents, opt Option) *builder {
 	b := newBuilder(e)
 	b.usual, b.downloads = opt.Defaults, opt.Files
 	p := &b.page
-	p.Version = safetext.Line(opt.Version)
+	p.Version, p.Index = safetext.Line(opt.Version), opt.Index
 	p.Unplanned = cut(e, "differences from the plan", e.unplanned, maxUnplanned)
 	b.head()
 	b.alarm()

@@ -17,7 +17,7 @@ type Part struct {
 	Name  string
 	Title string
 	About string
-	// Figure draws the part; nil for verdicts.
+	// Figure draws the part; nil for verdicts, and for a table alone.
 	Figure chart.Figure
 	Table  chart.Table // the numbers of the figure
 	// Claims are verdicts in words; only verdicts have them.
@@ -35,7 +35,7 @@ type Claim struct {
 
 // Parts returns the pieces of the report of a run: "verdicts" are all of them,
 // "verdict-CELL-METRIC" those of one cell and metric, and each figure has a name of its
-// own. Errors are those of Write.
+// own. "counters-CELL" is a table. Errors are those of Write.
 func Parts(runDir string, opt Option) ([]Part, error) {
 	run, err := store.Open(runDir)
 	if err != nil {
@@ -61,6 +61,12 @@ func Parts(runDir string, opt Option) ([]Part, error) {
 	for _, d := range b.drawn {
 		out = append(out, Part{Name: d.name, Title: d.figure.Title(), About: d.about, Figure: d.figure,
 			Table: d.figure.Table(), Href: pages.where(d.name)})
+	}
+	for _, c := range b.page.Costs {
+		if w := c.Work; c.Name != "" {
+			out = append(out, Part{Name: c.Name, Title: w.Caption, Table: chart.Table{Head: w.Head, Rows: w.Rows, Note: w.Note},
+				Href: pages.file(c.Name) + "#" + c.Name})
+		}
 	}
 	return out, nil
 }

@@ -42,8 +42,9 @@ func TestParts(t *testing.T) {
 			t.Errorf("the name %q", x.Name)
 		}
 		seen[x.Name] = true
-		if (x.Figure == nil) == (len(x.Claims) == 0) {
-			t.Errorf("%s has a figure: %v, and %d claims", x.Name, x.Figure != nil, len(x.Claims))
+		alone := strings.HasPrefix(x.Name, "counters-") && len(x.Table.Rows) > 0
+		if n := len(x.Claims); x.Figure == nil && n == 0 && !alone || x.Figure != nil && n > 0 {
+			t.Errorf("%s has a figure: %v, and %d claims", x.Name, x.Figure != nil, n)
 		}
 		file, id, _ := strings.Cut(x.Href, "#")
 		if file != store.ReportFile || !strings.Contains(string(page), `id="`+id+`"`) {

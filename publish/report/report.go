@@ -30,6 +30,8 @@ type Option struct {
 	Boots func(*store.Run) ([]BootPage, error)
 	// Single makes one page of a report of any size.
 	Single bool
+	// Index is the address of an index of runs, relative to the page; "" for none.
+	Index string
 }
 
 // Write reads the run folder runDir and writes report/index.html in it, which needs no
