@@ -1,16 +1,12 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
-	"path"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -20,6 +16,7 @@ import (
 
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/store"
+	"bakeoff/lab/store/storetest"
 )
 
 // nightlyRun is a run that the program made; its files are the template of those of a
@@ -44,13 +41,16 @@ func nights(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	step, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	files, err := unpacked(nightlyRun)
+	_, files, err := storetest.Files(nightlyRun)
 	ts.Check(err)
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range runs {
 		at := time.Date(2026, 1, 1+i, 2, 0, 0, 0, time.UTC)
 		dir := filepath.Join(ts.MkAbs(args[2]), at.Format("20060102T150405Z")+"-quick")
 		for name, text := range files {
+			if strings.HasPrefix(name, store.RawDir+"/") {
+				continue
+			}
 			switch name {
 			case store.ResultsFile:
 				text, err = changed(text, rng, i >= step)
@@ -62,36 +62,6 @@ func nights(ts *testscript.TestScript, neg bool, args []string) {
 			file := filepath.Join(dir, filepath.FromSlash(name))
 			ts.Check(os.MkdirAll(filepath.Dir(file), 0o777))
 			ts.Check(os.WriteFile(file, text, 0o666))
-		}
-	}
-}
-
-// unpacked returns the files of an archived run without raw output, by their names in it.
-func unpacked(archive string) (map[string][]byte, error) {
-	f, err := os.Open(archive)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string][]byte{}
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		_, name, _ := strings.Cut(path.Clean(h.Name), "/")
-		if h.Typeflag != tar.TypeReg || strings.HasPrefix(name, "raw/") {
-			continue
-		}
-		if out[name], err = io.ReadAll(r); err != nil {
-			return nil, err
 		}
 	}
 }

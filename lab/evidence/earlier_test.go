@@ -1,10 +1,6 @@
 package evidence_test
 
 import (
-	"archive/tar"
-	"compress/gzip"
-	"errors"
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,6 +9,7 @@ import (
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/store"
+	"bakeoff/lab/store/storetest"
 	workloads "bakeoff/measure/workload/all"
 	"bakeoff/publish/report"
 )
@@ -32,7 +29,7 @@ func TestEarlierRuns(t *testing.T) {
 		opt.Defaults[w.Doc().Name] = param.Defaults(w.Doc().Params)
 	}
 	for _, archive := range archives {
-		dir := unpack(t, archive)
+		dir := storetest.Unpack(t, archive, t.TempDir())
 		t.Run(filepath.Base(dir), func(t *testing.T) {
 			run, err := store.Open(dir)
 			if err != nil {
@@ -50,44 +47,5 @@ func TestEarlierRuns(t *testing.T) {
 				t.Errorf("a page of %d bytes, %v", len(page), err)
 			}
 		})
-	}
-}
-
-// unpack returns the one folder of an archive.
-func unpack(t *testing.T, archive string) string {
-	t.Helper()
-	f, err := os.Open(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	into, first := t.TempDir(), ""
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return filepath.Join(into, first)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if first == "" {
-			first = h.Name
-		}
-		at := filepath.Join(into, filepath.Clean(h.Name))
-		if h.Typeflag == tar.TypeDir {
-			err = os.Mkdir(at, 0o755)
-		} else {
-			var text []byte
-			if text, err = io.ReadAll(r); err == nil {
-				err = os.WriteFile(at, text, 0o644)
-			}
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
 	}
 }

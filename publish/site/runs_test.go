@@ -1,13 +1,11 @@
 package site
 
 import (
-	"archive/tar"
-	"compress/gzip"
-	"io"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"bakeoff/lab/store/storetest"
 )
 
 const quickRun = "20261123T030217Z-quick"
@@ -15,33 +13,7 @@ const quickRun = "20261123T030217Z-quick"
 // unpackRun puts a run that bakeoff made into a folder.
 func unpackRun(t *testing.T, to, id string) {
 	t.Helper()
-	f, err := os.Open("../../lab/evidence/testdata/" + id + ".tar.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := tar.NewReader(z)
-	for {
-		h, err := r.Next()
-		if err == io.EOF {
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if h.Typeflag != tar.TypeReg {
-			continue
-		}
-		text, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		write(t, to, h.Name, string(text))
-	}
+	storetest.Unpack(t, "../../lab/evidence/testdata/"+id+".tar.gz", to)
 }
 
 // embedding is a site whose post shows a run.

@@ -3,25 +3,19 @@ package reading
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/store"
+	"bakeoff/lab/store/storetest"
 )
 
 // earlier unpacks a copy of the run that an earlier program made.
 func earlier(t *testing.T) string {
 	t.Helper()
-	dir := t.TempDir()
-	const name = "20261123T030217Z-quick"
-	archive := "../../../lab/evidence/testdata/" + name + ".tar.gz"
-	if out, err := exec.Command("tar", "-xzf", archive, "-C", dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	return filepath.Join(dir, name)
+	return storetest.Unpack(t, "../../../lab/evidence/testdata/20261123T030217Z-quick.tar.gz", t.TempDir())
 }
 
 // called runs a command, and returns what it wrote and its exit code.
