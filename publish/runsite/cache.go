@@ -36,7 +36,14 @@ func readCache(root *os.Root) (c cache) {
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxCache))
-	if err != nil || json.Unmarshal(data, &c) != nil || c.Schema != cacheSchema {
+	if err != nil {
+		return cache{}
+	}
+	return decodeCache(data)
+}
+
+func decodeCache(data []byte) (c cache) {
+	if json.Unmarshal(data, &c) != nil || c.Schema != cacheSchema {
 		return cache{}
 	}
 	safetext.Scrub(&c, safetext.Line)

@@ -52,9 +52,8 @@ func (x *Index) history(b *bytes.Buffer, f *facet) error {
 	if err != nil {
 		return err
 	}
-	page, err := report.History(res, report.HistoryOption{Version: x.look.Version, Link: func(folder string) string {
-		return "../" + folder + "/" + store.ReportFile
-	}})
+	page, err := report.History(res, report.HistoryOption{Version: x.look.Version, Index: "../" + IndexFile,
+		Link: func(folder string) string { return "../" + folder + "/" + store.ReportFile }})
 	b.Write(page)
 	return err
 }
@@ -119,7 +118,14 @@ func (x *Index) keptPast(name string) (out past) {
 	}
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, maxCache))
-	if err != nil || json.Unmarshal(data, &out) != nil || out.Schema != pastSchema {
+	if err != nil {
+		return past{}
+	}
+	return decodePast(data)
+}
+
+func decodePast(data []byte) (out past) {
+	if json.Unmarshal(data, &out) != nil || out.Schema != pastSchema {
 		return past{}
 	}
 	return out

@@ -10,6 +10,7 @@
 package runsite
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"io/fs"
@@ -18,11 +19,15 @@ import (
 	"sync/atomic"
 
 	"bakeoff/base/fault"
+	"bakeoff/lab/store"
 	"bakeoff/publish/report"
 )
 
 // IndexFile is the name of the index.
 const IndexFile = "index.html"
+
+// IndexOfReport is the address of the index, relative to the report of a run in its folder.
+const IndexOfReport = "../../" + IndexFile
 
 // Option is how a site is written.
 type Option struct {
@@ -65,7 +70,7 @@ func Build(runsDir string, opt Option) (Summary, error) {
 		return Summary{}, fault.WithFix(fault.New(fault.NotFound, "%s: no run found", op),
 			"name a folder that contains run folders, such as runs")
 	}
-	opt.Program = cmp.Or(opt.Program, opt.Report.Version)
+	opt.Program, opt.Report.Index = cmp.Or(opt.Program, opt.Report.Version), IndexOfReport
 	old := readCache(root)
 	if opt.Force {
 		old = cache{}
@@ -101,13 +106,19 @@ func Holds(dir string) bool {
 }
 
 // ensureReport writes the report of a run if it is missing or was not written by this
-// program.
+// program. A report has a link to the index.
 func ensureReport(root *os.Root, e *Entry, opt Option) (wrote bool, err error) {
 	if e.Lab == "" {
 		e.Page = false // nobody knows who wrote it
 		return false, nil
 	}
-	if e.Page = true; !opt.Force && ours(root, e.Folder) {
+	e.Page = true
+	if page := ours(root, e.Folder); page != nil && !opt.Force {
+		if linked := report.Linked(page, IndexOfReport); !bytes.Equal(linked, page) {
+			// Without it, the page only lacks a link.
+			_ = replace(root, e.Folder+"/"+store.ReportFile, linked)
+			e.State = stateOf(root, e.Folder)
+		}
 		return false, nil
 	}
 	if err := report.Write(filepath.Join(root.Name(), e.Folder), opt.Report); err != nil {

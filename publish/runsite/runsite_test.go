@@ -1,11 +1,7 @@
 package runsite
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"encoding/json"
-	"errors"
-	"io"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -18,6 +14,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/store"
+	"bakeoff/lab/store/storetest"
 	"bakeoff/publish/chart/charttest"
 	"bakeoff/publish/report"
 )
@@ -36,7 +33,7 @@ func folder(t testing.TB) (dir string, names []string) {
 	archives, err := filepath.Glob("../../lab/evidence/testdata/*.tar.gz")
 	must(t, err)
 	for _, a := range archives {
-		unpack(t, a, dir)
+		storetest.Unpack(t, a, dir)
 		names = append(names, strings.TrimSuffix(filepath.Base(a), ".tar.gz"))
 	}
 	if len(names) < 2 {
@@ -44,31 +41,6 @@ func folder(t testing.TB) (dir string, names []string) {
 	}
 	must(t, os.CopyFS(filepath.Join(dir, "20261124T000000Z-again"), os.DirFS(filepath.Join(dir, names[0]))))
 	return dir, append(names, "20261124T000000Z-again")
-}
-
-func unpack(t testing.TB, archive, dir string) {
-	t.Helper()
-	f, err := os.Open(archive)
-	must(t, err)
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	must(t, err)
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		must(t, err)
-		name := filepath.Join(dir, filepath.Clean("/"+h.Name))
-		if h.FileInfo().IsDir() {
-			must(t, os.MkdirAll(name, 0o777))
-			continue
-		}
-		must(t, os.MkdirAll(filepath.Dir(name), 0o777))
-		data, err := io.ReadAll(io.LimitReader(r, 1<<26))
-		must(t, err)
-		must(t, os.WriteFile(name, data, 0o666))
-	}
 }
 
 // page reads a page and checks what holds of every page: one script at most, ours; the
@@ -199,6 +171,27 @@ func TestBuildAgain(t *testing.T) {
 	if _, err := Build(t.TempDir(), Option{}); !fault.Is(err, fault.NotFound) || fault.Fix(err) == "" {
 		t.Errorf("a folder without runs: %v", err)
 	}
+}
+
+// Every report has a link to the index, also one that was written before there was one.
+func TestReportsLinkToTheIndex(t *testing.T) {
+	dir, names := folder(t)
+	must(t, report.Write(filepath.Join(dir, names[0]), report.Option{}))
+	for range 2 {
+		build(t, dir)
+		for _, name := range names {
+			text, err := os.ReadFile(filepath.Join(dir, name, filepath.FromSlash(store.ReportFile)))
+			must(t, err)
+			if n := strings.Count(string(text), `<a href="../../index.html">All runs</a>`); n != 1 {
+				t.Errorf("%s: %d links to the index", name, n)
+			}
+		}
+	}
+	must(t, report.Write(filepath.Join(dir, names[0]), report.Option{}))
+	if sum := build(t, dir); sum.Read != 1 || sum.Reports != 0 {
+		t.Errorf("one report was written without the link, and %+v", sum)
+	}
+	leads(t, dir, names[0]+"/"+store.ReportFile, IndexOfReport)
 }
 
 // Runs of strangers say what they like, and bring reports of their own.

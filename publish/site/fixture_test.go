@@ -12,7 +12,7 @@ import (
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // blog writes files into a new folder. A name that ends in a slash is a folder.
-func blog(t *testing.T, files map[string]string) string {
+func blog(t testing.TB, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
@@ -21,7 +21,7 @@ func blog(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func write(t *testing.T, dir, name, text string) {
+func write(t testing.TB, dir, name, text string) {
 	t.Helper()
 	path := filepath.Join(dir, filepath.FromSlash(name))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -33,7 +33,7 @@ func write(t *testing.T, dir, name, text string) {
 }
 
 // build builds a site as one program would, in the year 2026.
-func buildSite(t *testing.T, dir string, opt Option) Result {
+func buildSite(t testing.TB, dir string, opt Option) Result {
 	t.Helper()
 	r, err := tryBuild(dir, opt)
 	if err != nil {

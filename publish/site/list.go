@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"bakeoff/base/lists"
 	"bakeoff/publish/site/page"
 	"bakeoff/publish/site/search"
 )
@@ -241,11 +242,18 @@ func (b *build) planSearch(s *section) {
 		titles = append(titles, e.path, e.Title, e.Date.Format(time.RFC3339))
 		terms = append(terms, e.path, e.Title, e.Terms)
 	}
+	runs := b.foundRuns()
+	for _, r := range runs {
+		titles, terms = append(titles, r.Path, r.Title), append(terms, r.Path, r.Title, r.Terms)
+	}
 	path, index := s.prefix+"search/", s.prefix+"search/index.json"
 	b.add(path+"index.html", key(titles...), func(w *bytes.Buffer) error {
 		v := b.view(s, "search", path)
 		v.Title, v.Heading, v.Index = s.locale.Say("search"), s.locale.Say("search"), index
-		v.Groups = []page.Group{{Entries: b.links(s, all)}}
+		v.Groups = []page.Group{{Label: s.locale.Say("all_posts"), Entries: b.links(s, all)}}
+		if len(runs) > 0 {
+			v.Groups = append(v.Groups, page.Group{Label: s.locale.Say("runs"), Entries: lists.Map(runs, foundLink)})
+		}
 		return v.Write(w)
 	})
 	b.add(index, key(terms...), func(w *bytes.Buffer) error {
@@ -254,6 +262,7 @@ func (b *build) planSearch(s *section) {
 			entries = append(entries, search.Entry{Path: e.path, Title: e.Title, Date: e.Date.Format(time.DateOnly),
 				Terms: e.Terms})
 		}
+		entries = append(entries, runs...)
 		text, err := search.Index(entries)
 		w.Write(text)
 		return err

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/url"
 	"strings"
+	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
@@ -15,6 +16,8 @@ import (
 	"bakeoff/publish/report"
 	"bakeoff/publish/runsite"
 	"bakeoff/publish/site/feed"
+	"bakeoff/publish/site/page"
+	"bakeoff/publish/site/search"
 )
 
 // runsPath is where runs are below the root.
@@ -112,6 +115,36 @@ func summaryOf(e runsite.Entry) string {
 // runAddress is the absolute address of the report of a run.
 func (b *build) runAddress(e runsite.Entry) string {
 	return b.address(runsPath + e.Folder + "/" + strings.TrimSuffix(store.ReportFile, "index.html"))
+}
+
+// foundRuns are the runs that the search of the site finds, by what the index says of them.
+func (b *build) foundRuns() (out []search.Entry) {
+	for _, e := range b.indexed {
+		if !e.Page {
+			continue
+		}
+		words := search.Terms{}
+		for _, text := range append([]string{e.Lab, e.Name, e.Machine, e.Baseline}, e.Workloads...) {
+			words.Add(text)
+		}
+		for _, c := range e.Contenders {
+			words.Add(c.Name + " " + c.Driver)
+		}
+		for _, t := range e.Tally {
+			words.Add(t.Word)
+		}
+		found := search.Entry{Path: runsPath + e.Folder + "/" + store.ReportFile, Title: e.Lab, Terms: words.String()}
+		if !e.Begun.IsZero() {
+			found.Date = e.Begun.UTC().Format(time.DateOnly)
+		}
+		out = append(out, found)
+	}
+	return out
+}
+
+// foundLink is a run in the list of the search page.
+func foundLink(e search.Entry) page.Link {
+	return page.Link{Label: e.Title, Path: e.Path, Date: e.Date, DateText: e.Date}
 }
 
 // mappedRuns are the index and the runs for the site map.

@@ -34,7 +34,10 @@ func TestRunsAndPostsInOneSite(t *testing.T) {
 		"2025/01/01/quick-and-easy/index.html": {`href="../../../../runs/` + quickRun + `/report/index.html#verdicts"`},
 		"sitemap.xml": {"<loc>https://example.com/blog/runs/</loc>",
 			"<loc>https://example.com/blog/runs/" + failuresRun + "/report/</loc>"},
-		"runs/" + failuresRun + "/report/index.html": {"Verdicts"},
+		"runs/" + failuresRun + "/report/index.html": {"Verdicts", `<a href="../../index.html">All runs</a>`},
+		"search/index.html": {"All posts, Runs",
+			`href="../runs/` + quickRun + `/report/index.html">quick</a>`},
+		"search/index.json": {`"runs/` + failuresRun + `/report/index.html","failures"`, "crypto"},
 		"runs/index/lab-quick.html": {`<a href="../../2025/01/01/quick-and-easy/">Quick &amp; easy</a>`,
 			`<a href="../../">My Journal</a>`},
 	} {
@@ -80,9 +83,10 @@ func TestRunsAreBuiltIncrementally(t *testing.T) {
 	write(t, dir, "config.sh.local", "ENABLE_RUN_INDEX=false\n")
 	buildSite(t, dir, Option{})
 	got := tree(t, filepath.Join(dir, "output"))
-	if got["runs/index.html"] != "" || got["runs/"+quickRun+"/report/index.html"] == "" ||
-		strings.Contains(got["index.html"], `href="runs/"`) {
-		t.Error("without an index, it is there, or the run of a post is not")
+	if page := got["runs/"+quickRun+"/report/index.html"]; got["runs/index.html"] != "" || page == "" ||
+		strings.Contains(got["index.html"], `href="runs/"`) || strings.Contains(page, "All runs") ||
+		strings.Contains(got["search/index.html"], quickRun) {
+		t.Error("without an index, something links to it, or the run of a post is not there")
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"bakeoff/lab/store"
 	"bakeoff/publish/chart"
 	"bakeoff/publish/report"
+	"bakeoff/publish/runsite"
 	"bakeoff/publish/site/content"
 )
 
@@ -175,8 +176,12 @@ func (b *build) planRuns() {
 		if r.key == "" {
 			continue
 		}
-		b.add(runsPath+id+"/report/index.html", r.key, func(w *bytes.Buffer) error {
-			return report.Page(w, r.dir, b.opt.Report)
+		opt := b.opt.Report
+		if len(b.indexed) > 0 {
+			opt.Index = runsite.IndexOfReport
+		}
+		b.add(runsPath+id+"/report/index.html", key(r.key, opt.Index), func(w *bytes.Buffer) error {
+			return report.Page(w, r.dir, opt)
 		})
 		for _, f := range evidence {
 			from := b.cfg.Runs + "/" + id + "/" + f

@@ -76,6 +76,11 @@ func readState(root *os.Root, name, engine string) state {
 	if err != nil {
 		return none
 	}
+	return decodeState(text, engine)
+}
+
+func decodeState(text []byte, engine string) state {
+	none := state{Engine: engine, Files: map[string]fileState{}}
 	files, rest, _ := bytes.Cut(text, []byte("\n"))
 	var s state
 	var problems [2]error

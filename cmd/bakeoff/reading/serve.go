@@ -1,6 +1,7 @@
 package reading
 
 import (
+	"bytes"
 	"io"
 	"io/fs"
 	"net/http"
@@ -53,7 +54,7 @@ without a server.`,
 				}
 			}
 			a.warnUnplanned(dir)
-			return a.serveHere(c, liveHandler(run), start, port)
+			return a.serveHere(c, liveHandler(run, ""), start, port)
 		},
 	}
 	c.Flags().IntVar(&port, "port", 0, "`port` to listen on; 0 selects a free one")
@@ -69,8 +70,8 @@ func (a reader) serveHere(c *cobra.Command, h http.Handler, start string, port i
 }
 
 // runHandler serves a run folder that may be a stranger's: only files, and only the page
-// as HTML.
-func runHandler(run fs.FS) http.Handler {
+// as HTML. The page has a link to the address index, relative to it; "" is without.
+func runHandler(run fs.FS, index string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		name := strings.TrimPrefix(r.URL.Path, "/")
 		report := path.Dir(store.ReportFile)
@@ -85,11 +86,11 @@ func runHandler(run fs.FS) http.Handler {
 		case report + "/":
 			name = store.ReportFile
 		}
-		serveFile(w, r, run, name)
+		serveFile(w, r, run, name, index)
 	})
 }
 
-func serveFile(w http.ResponseWriter, r *http.Request, run fs.FS, name string) {
+func serveFile(w http.ResponseWriter, r *http.Request, run fs.FS, name, index string) {
 	if !fs.ValidPath(name) {
 		http.NotFound(w, r)
 		return
@@ -125,7 +126,25 @@ func serveFile(w http.ResponseWriter, r *http.Request, run fs.FS, name string) {
 		http.NotFound(w, r)
 		return
 	}
+	if name == store.ReportFile {
+		if content, err = linked(f, info.Size(), index); err != nil {
+			http.NotFound(w, r)
+			return
+		}
+	}
 	http.ServeContent(w, r, name, info.ModTime(), content)
+}
+
+// maxPage bounds the page of a run that is served, in bytes.
+const maxPage = 256 << 20
+
+// linked reads the page of a run, which it gives a link to the index of runs.
+func linked(f io.Reader, size int64, index string) (io.ReadSeeker, error) {
+	if size > maxPage {
+		return nil, fault.New(fault.Invalid, "the page has %d bytes", size)
+	}
+	page, err := io.ReadAll(io.LimitReader(f, maxPage))
+	return bytes.NewReader(report.Linked(page, index)), err
 }
 
 func contentType(name string) string {

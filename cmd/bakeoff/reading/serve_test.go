@@ -36,7 +36,7 @@ func TestServeGivesOutTheRunAndNothingElse(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	h := cli.Local(runHandler(root.FS()))
+	h := cli.Local(runHandler(root.FS(), ""))
 	for _, c := range []struct {
 		method, host, path string
 		code               int

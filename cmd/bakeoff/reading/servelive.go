@@ -27,6 +27,7 @@ import (
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/store"
 	workloadall "bakeoff/measure/workload/all"
+	"bakeoff/publish/runsite"
 )
 
 const (
@@ -246,7 +247,7 @@ type folderHandler struct {
 }
 
 func (f *folderHandler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	if r.URL.Path == "/" {
+	if r.URL.Path == "/" || r.URL.Path == "/"+runsite.IndexFile {
 		f.list(rw)
 		return
 	}
@@ -278,7 +279,7 @@ func (f *folderHandler) run(name string) (http.Handler, error) {
 		if err != nil {
 			return nil, err
 		}
-		f.runs[name] = liveHandler(run)
+		f.runs[name] = liveHandler(run, runsite.IndexOfReport)
 		return f.runs[name], nil
 	}
 	return nil, fault.New(fault.NotFound, "no run %s", name)
@@ -299,9 +300,9 @@ func (f *folderHandler) list(rw http.ResponseWriter) {
 }
 
 // liveHandler serves a run folder: its files, and while the run goes on, or has no page,
-// its progress.
-func liveHandler(run *store.Run) http.Handler {
-	w, files := newWatched(run), runHandler(run.FS())
+// its progress. index is the address of a list of runs, as runHandler wants it.
+func liveHandler(run *store.Run, index string) http.Handler {
+	w, files := newWatched(run), runHandler(run.FS(), index)
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/":

@@ -13,6 +13,8 @@ import (
 
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/store"
+	"bakeoff/publish/report"
+	"bakeoff/publish/runsite"
 )
 
 const hostileRun = `20260102T030405Z-<script>alert(1)<`
@@ -46,7 +48,7 @@ func TestServeARunThatGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer run.Close()
-	h := liveHandler(run)
+	h := liveHandler(run, "")
 	if w := get(t, h, "/"); w.Code != http.StatusFound || w.Header().Get("Location") != "live" {
 		t.Errorf("/: %d to %q", w.Code, w.Header().Get("Location"))
 	}
@@ -85,6 +87,34 @@ func wait(t *testing.T, done func() bool) {
 	}
 }
 
+// The report of one of several runs links to their list; that of a run that is served alone
+// has no such link.
+func TestServeLinksToTheList(t *testing.T) {
+	dir := earlier(t)
+	for _, index := range []string{"", runsite.IndexOfReport} { // before and after an index was made
+		if err := report.Write(dir, report.Option{Index: index}); err != nil {
+			t.Fatal(err)
+		}
+		run, err := store.Open(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer run.Close()
+		const link = `<a href="../../index.html">All runs</a>`
+		if got := get(t, liveHandler(run, ""), "/report/").Body.String(); strings.Contains(got, "All runs") ||
+			!strings.Contains(got, "Verdicts") {
+			t.Errorf("a run alone links to a list, or has no page: %d bytes", len(got))
+		}
+		folder := &folderHandler{dir: filepath.Dir(dir), runs: map[string]http.Handler{}}
+		if got := get(t, folder, "/"+filepath.Base(dir)+"/report/").Body.String(); strings.Count(got, link) != 1 {
+			t.Errorf("%d links to the list", strings.Count(got, link))
+		}
+		if got := get(t, folder, "/index.html").Body.String(); !strings.Contains(got, "the newest first") {
+			t.Errorf("the link leads to %q", got)
+		}
+	}
+}
+
 // Many browsers get an event for each step and one at the end; those beyond the bound are
 // refused, and those that go away make room.
 func TestServeEvents(t *testing.T) {
@@ -95,7 +125,7 @@ func TestServeEvents(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer run.Close()
-	srv := httptest.NewServer(liveHandler(run))
+	srv := httptest.NewServer(liveHandler(run, ""))
 	defer srv.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

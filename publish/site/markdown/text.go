@@ -1,7 +1,6 @@
 package markdown
 
 import (
-	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -9,19 +8,16 @@ import (
 	"github.com/yuin/goldmark/ast"
 
 	"bakeoff/base/safetext"
+	"bakeoff/publish/site/search"
 )
 
-// Bounds of what is kept of a text.
-const (
-	excerptRunes = 200
-	maxTerms     = 400 // words of a text that search finds
-	longestTerm  = 40  // bytes
-)
+// excerptRunes bounds the excerpt of a text.
+const excerptRunes = 200
 
 // collect walks the tree once.
 func (e *Engine) collect(doc ast.Node, source []byte, f *Facts) {
 	var plain strings.Builder
-	terms := map[string]struct{}{}
+	terms := search.Terms{}
 	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
 			if n.Type() == ast.TypeBlock && plain.Len() < 8*excerptRunes {
@@ -52,7 +48,7 @@ func (e *Engine) collect(doc ast.Node, source []byte, f *Facts) {
 			piece := string(n.Segment.Value(source))
 			f.Words += count(piece)
 			if e.opt.Terms {
-				addTerms(terms, piece)
+				terms.Add(piece)
 			}
 			if plain.Len() < 8*excerptRunes && !inHeading(n) {
 				plain.WriteString(piece)
@@ -68,12 +64,7 @@ func (e *Engine) collect(doc ast.Node, source []byte, f *Facts) {
 		return ast.WalkContinue, nil
 	})
 	f.Excerpt = shorten(safetext.Line(strings.Join(strings.Fields(plain.String()), " ")))
-	list := make([]string, 0, len(terms))
-	for t := range terms {
-		list = append(list, t)
-	}
-	slices.Sort(list)
-	f.Terms = strings.Join(list, " ")
+	f.Terms = terms.String()
 }
 
 // comment reports whether a piece of HTML is only a comment, such as <!--more-->.
@@ -120,18 +111,6 @@ func count(s string) int {
 		}
 	}
 	return words + (dense+1)/2
-}
-
-// addTerms adds the words of s in lower case.
-func addTerms(terms map[string]struct{}, s string) {
-	for _, w := range strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }) {
-		if len(terms) >= maxTerms {
-			return
-		}
-		if len(w) >= 3 && len(w) <= longestTerm {
-			terms[strings.ToLower(w)] = struct{}{}
-		}
-	}
 }
 
 // shorten cuts plain text at a word.
