@@ -1,18 +1,14 @@
 package main
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -22,6 +18,7 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
+	"bakeoff/lab/store/storetest"
 	workloads "bakeoff/measure/workload/all"
 )
 
@@ -51,7 +48,7 @@ func indexed(count int, archive, bakeoff string) error {
 				return err
 			}
 		}
-		u, err := measure(dir, "", bakeoff, "site", "build", "runs")
+		u, err := measure(dir, bakeoff, "site", "build", "runs")
 		if err != nil {
 			return err
 		}
@@ -77,7 +74,7 @@ type maker struct {
 
 // newMaker reads an archive of a run folder, and has bakeoff write its report.
 func newMaker(dir, archive, bakeoff string) (*maker, error) {
-	files, err := unpack(archive)
+	_, files, err := storetest.Files(archive)
 	if err != nil {
 		return nil, err
 	}
@@ -97,6 +94,9 @@ func newMaker(dir, archive, bakeoff string) (*maker, error) {
 	}
 	run := filepath.Join(dir, "real")
 	for name, data := range files {
+		if strings.HasPrefix(name, store.RawDir+"/") { // an index does not read it
+			continue
+		}
 		if err := put(filepath.Join(run, name), data); err != nil {
 			return nil, err
 		}
@@ -106,37 +106,6 @@ func newMaker(dir, archive, bakeoff string) (*maker, error) {
 	}
 	m.page, err = os.ReadFile(filepath.Join(run, filepath.FromSlash(store.ReportFile)))
 	return m, err
-}
-
-// unpack reads the files of an archive with one folder, without raw output: an index does
-// not read it.
-func unpack(archive string) (map[string][]byte, error) {
-	f, err := os.Open(archive)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		return nil, err
-	}
-	out := map[string][]byte{}
-	for r := tar.NewReader(z); ; {
-		h, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return out, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		_, name, _ := strings.Cut(path.Clean(h.Name), "/")
-		if h.Typeflag != tar.TypeReg || strings.HasPrefix(name, store.RawDir+"/") {
-			continue
-		}
-		if out[name], err = io.ReadAll(r); err != nil {
-			return nil, err
-		}
-	}
 }
 
 func put(name string, data []byte) error {
