@@ -167,7 +167,8 @@ func TestCountersPerRequestAreShown(t *testing.T) {
 	var page bytes.Buffer
 	must(t, render(&page, newPage(e, Option{})))
 	doc := sound(t, "", page.String())
-	for _, want := range []string{"Counters per request at http-50", "Counters per op at syscall", "context switches crun 20.0 26 2.00×",
+	for _, want := range []string{"Counters per request at http-50", "Counters per op at syscall",
+		"context switches crun 20.0 26 2.00×",
 		"this kernel <b>hides</b> them"} {
 		if !strings.Contains(doc.text, want) {
 			t.Errorf("the page lacks %q", want)

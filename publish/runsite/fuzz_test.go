@@ -41,8 +41,9 @@ func harmful(page []byte) bool {
 func FuzzCache(f *testing.F) {
 	index, _ := kept(f)
 	f.Add(index)
-	f.Add([]byte(`{"schema":"` + cacheSchema + `","runs":{"../x":{"folder":"../x"},"a":{"folder":"a","lab":"<script>alert(1)",` +
-		`"contenders":[{"Name":"\u001b[2J"}],"workloads":["../../w"],"decisions":[{"Word":"\u0000"}],"page":true}}}`))
+	f.Add([]byte(`{"schema":"` + cacheSchema + `","runs":{"../x":{"folder":"../x"},"a":{"folder":"a",` +
+		`"lab":"<script>alert(1)","contenders":[{"Name":"\u001b[2J"}],"workloads":["../../w"],` +
+		`"decisions":[{"Word":"\u0000"}],"page":true}}}`))
 	root, err := os.OpenRoot(f.TempDir())
 	must(f, err)
 	f.Cleanup(func() { root.Close() })
@@ -72,8 +73,8 @@ func FuzzCache(f *testing.F) {
 func FuzzPast(f *testing.F) {
 	_, past := kept(f)
 	f.Add(past)
-	f.Add([]byte(`{"schema":"` + pastSchema + `","runs":{"a":{"run":{}},"b":{"run":{"results":{"baseline":"<script>alert(1)",` +
-		`"cells":[{"name":"\u001b","metrics":[{"name":"m","primary":true}]}]}}}}}`))
+	f.Add([]byte(`{"schema":"` + pastSchema + `","runs":{"a":{"run":{}},"b":{"run":{"results":` +
+		`{"baseline":"<script>alert(1)","cells":[{"name":"\u001b","metrics":[{"name":"m","primary":true}]}]}}}}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var runs []history.Run
 		for _, r := range decodePast(data).Runs {
