@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"slices"
-	"strings"
 )
 
 // Sizes of network interface requests of the BSDs.
@@ -48,36 +46,6 @@ func aliasRequest(system, name string, addr netip.Prefix) ([]byte, error) {
 		b = binary.LittleEndian.AppendUint32(b, 0) // ifra_vhid
 	}
 	return b, nil
-}
-
-// interfacesOf reads what SIOCGIFCONF of NetBSD reports: for each address of an
-// interface, of the link too, a struct ifreq of size bytes with the interface's
-// name and a sockaddr.
-//
-// Source: struct ifreq in sys/net/if.h, struct sockaddr_dl in sys/net/if_dl.h of
-// NetBSD.
-func interfacesOf(list []byte, size int) []net.Interface {
-	const (
-		family  = ifNameSize + 1
-		nameLen = ifNameSize + 5
-		addrLen = ifNameSize + 6
-		data    = ifNameSize + 8
-		link    = 18 // AF_LINK
-	)
-	var found []net.Interface
-	for ; size >= data && len(list) >= size; list = list[size:] {
-		name, _, _ := strings.Cut(string(list[:ifNameSize]), "\x00")
-		at := slices.IndexFunc(found, func(i net.Interface) bool { return i.Name == name })
-		if at < 0 {
-			at, found = len(found), append(found, net.Interface{Name: name})
-		}
-		from := data + int(list[nameLen])
-		to := from + int(list[addrLen])
-		if list[family] == link && to > from && to <= size {
-			found[at].HardwareAddr = net.HardwareAddr(slices.Clone(list[from:to]))
-		}
-	}
-	return found
 }
 
 // tmpfsArgs encodes the argument of mount(2) of NetBSD for a tmpfs: version,

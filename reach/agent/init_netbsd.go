@@ -27,27 +27,7 @@ const (
 	ifreqSize = unix.SIOCGIFFLAGS >> 16 & 0x1fff
 )
 
-// Interfaces lists the network interfaces. net.Interfaces asks the kernel for the
-// list of NetBSD 7, which a kernel without COMPAT_70 does not have.
-//
-// Source: NET_RT_OIFLIST in sys/sys/socket.h, SIOCGIFCONF in sys/net/if.c of NetBSD.
-func (kernel) Interfaces() ([]net.Interface, error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	list := make([]byte, 256*ifreqSize)
-	request := struct {
-		size int32
-		list *byte
-	}{int32(len(list)), &list[0]}
-	_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCGIFCONF, uintptr(unsafe.Pointer(&request)))
-	if errno != 0 {
-		return nil, fmt.Errorf("SIOCGIFCONF: %w", errno)
-	}
-	return interfacesOf(list[:min(len(list), int(max(request.size, 0)))], ifreqSize), nil
-}
+func (kernel) Interfaces() ([]net.Interface, error) { return probe.Interfaces() }
 
 // Writable remounts the root. Without the name of a device the kernel keeps the
 // one it has.

@@ -89,14 +89,18 @@ func (h Hardware) Same(o Hardware) (by, why string) {
 	return "", "neither UUID, serial number nor network cards are known for both"
 }
 
-// cards lists the addresses of network interfaces that keep accepts. It leaves
-// out locally administered addresses (IEEE 802), which belong to bridges and
-// virtual links, unless there are no others, as in virtual machines.
+// cards lists the addresses of network interfaces that keep accepts.
 func cards(keep func(name string) bool) []string {
-	interfaces, err := net.Interfaces()
+	all, err := Interfaces()
 	if err != nil {
 		return nil
 	}
+	return cardsOf(all, keep)
+}
+
+// cardsOf leaves out locally administered addresses (IEEE 802), which belong to
+// bridges and virtual links, unless there are no others, as in virtual machines.
+func cardsOf(interfaces []net.Interface, keep func(name string) bool) []string {
 	var burnt, made []string
 	for _, i := range interfaces {
 		if len(i.HardwareAddr) != 6 || i.Flags&net.FlagLoopback != 0 || !keep(i.Name) {
