@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -92,43 +91,16 @@ func (e *Env) SetUpThen(ctx context.Context, g wire.Setup, run func(conn.Conn, c
 // Close after the creation was canceled, for instance. And a thread that cannot
 // leave the group again could be frozen with it. The child between fork and exec
 // shares the controller's memory, while the group's limit already applies to it.
-func (e *Env) direct(host local.Conn, p Program) (conn.Conn, conn.Cmd, error) {
+func (e *Env) direct(host local.Conn, p Program) (_ conn.Conn, cmd conn.Cmd, err error) {
 	if p.Netns {
 		host.Netns = e.Netns()
 	}
-	cmd := conn.Command(p.Argv...)
+	cmd = conn.Cmd{Argv: p.Argv, Env: p.Env}
 	if p.Group {
-		// A shell looks a program up by trying to execute it in each directory.
-		file, err := exec.LookPath(p.Argv[0])
-		if err != nil {
-			return host, cmd, fault.Wrap(fault.NotFound, "", err)
-		}
-		argv := append([]string{"sh", "-c", joinScript, "sh"}, e.Group.Dirs()...)
-		cmd = conn.Command(append(append(argv, "--", file), p.Argv[1:]...)...)
+		cmd.Argv, err = e.Group.Join(p.Argv)
 	}
-	cmd.Env = p.Env
-	return host, cmd, nil
+	return host, cmd, err
 }
-
-// joinScript joins the groups whose directories are its arguments before --, and
-// becomes the program after it. It moves to the groups as `enter` does: in version
-// 1 as a thread, which does not wait for other CPUs; in version 2 it may have
-// started in the group. The process that writes 0 moves itself (cgroups(7)), so
-// echo must be a part of the shell, as in every shell.
-const joinScript = `for dir do
-	shift
-	[ "$dir" = -- ] && break
-	if [ -e "$dir/tasks" ]; then
-		file=tasks there=
-	else
-		file=cgroup.procs there=
-		while read -r pid; do
-			[ "$pid" = $$ ] && there=1
-		done <"$dir/cgroup.procs"
-	fi
-	[ "$there" ] || echo 0 >"$dir/$file" || { echo "join cgroup $dir: failed" >&2; exit 125; }
-done
-exec "$@"`
 
 // after reads from a reader once done has returned without an error.
 type after struct {

@@ -17,6 +17,7 @@ import (
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
 	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
@@ -78,23 +79,41 @@ func (m *Hosted) Launch(ctx context.Context, cmd conn.Cmd) (*Process, error) {
 		return nil, err
 	}
 	m.Properties.Limits, m.Properties.OwnKernel = machineLimits(m.Group, m.Spec), true
-	enter := append([]string{m.Spec.Agent, "enter"}, m.Group.EnterArgs()...)
-	if n := m.Spec.Network; n != nil {
-		if !m.NoTap {
-			err := m.hypervisor.rememberTap(ctx, m.Host, m.Spec)
-			if err == nil {
-				err = netns.AttachTap(ctx, m.Host, *n, m.Spec.Label)
-			}
-			if err != nil {
-				return nil, err
-			}
+	if n := m.Spec.Network; n != nil && !m.NoTap {
+		err := m.hypervisor.rememberTap(ctx, m.Host, m.Spec)
+		if err == nil {
+			err = netns.AttachTap(ctx, m.Host, *n, m.Spec.Label)
 		}
-		enter = append(enter, "--netns", n.Namespace)
+		if err != nil {
+			return nil, err
+		}
+	}
+	host, cmd, err := m.inside(cmd)
+	if err != nil {
+		return nil, err
 	}
 	m.Saw(driver.MomentHypervisor, "bakeoff started the process of "+string(m.hypervisor), 0)
-	cmd.Argv = append(append(enter, "--dir", m.Spec.Dir, "--"), cmd.Argv...)
+	return m.startOn(ctx, host, m.What, cmd, nil), nil
+}
+
+// inside is cmd in the control group, the network namespace and the directory of the
+// machine. On the controller's own machine no agent starts for that.
+func (m *Hosted) inside(cmd conn.Cmd) (host conn.Conn, _ conn.Cmd, err error) {
 	cmd.Group = m.Group.StartDir()
-	return m.start(ctx, m.What, cmd, nil), nil
+	if l, ok := m.Host.(local.Conn); ok {
+		if n := m.Spec.Network; n != nil {
+			l.Netns = n.Namespace
+		}
+		cmd.Dir = m.Spec.Dir
+		cmd.Argv, err = m.Group.Join(cmd.Argv)
+		return l, cmd, err
+	}
+	enter := append([]string{m.Spec.Agent, "enter"}, m.Group.EnterArgs()...)
+	if n := m.Spec.Network; n != nil {
+		enter = append(enter, "--netns", n.Namespace)
+	}
+	cmd.Argv = append(append(enter, "--dir", m.Spec.Dir, "--"), cmd.Argv...)
+	return m.Host, cmd, nil
 }
 
 // Freeze stops the guest.

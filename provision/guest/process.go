@@ -36,6 +36,10 @@ func (e *Env) Start(ctx context.Context, argv ...string) *Process {
 }
 
 func (e *Env) start(ctx context.Context, name string, cmd conn.Cmd, after func()) *Process {
+	return e.startOn(ctx, e.Host, name, cmd, after)
+}
+
+func (e *Env) startOn(ctx context.Context, host conn.Conn, name string, cmd conn.Cmd, after func()) *Process {
 	live, kill := context.WithCancel(context.WithoutCancel(ctx))
 	p := &Process{env: e, name: name, out: conn.Tail{Limit: outputLimit}, kill: kill,
 		ended: make(chan struct{}), wrote: make(chan struct{}, 1)}
@@ -47,7 +51,7 @@ func (e *Env) start(ctx context.Context, name string, cmd conn.Cmd, after func()
 	}
 	go func() {
 		defer close(p.ended)
-		p.exit, p.err = e.Host.Exec(live, cmd)
+		p.exit, p.err = host.Exec(live, cmd)
 		if after != nil {
 			after()
 		}

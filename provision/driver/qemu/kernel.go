@@ -7,9 +7,11 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"slices"
 	"strings"
+	"syscall"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
@@ -17,6 +19,7 @@ import (
 	"bakeoff/provision/guest"
 	"bakeoff/provision/kernel"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
 )
 
 // kernelFile is what the file of a kernel says about itself.
@@ -96,8 +99,16 @@ func (k *kernelFile) named(ctx context.Context, host conn.Conn, file string) err
 	return err
 }
 
-// fileKey identifies the content of a file on host without reading it.
+// fileKey identifies the content of a file on host without reading it. On this machine it
+// starts no program.
 func fileKey(ctx context.Context, host conn.Conn, file string) (string, error) {
+	if _, ok := host.(local.Conn); ok {
+		if info, err := os.Stat(file); err == nil {
+			if st, ok := info.Sys().(*syscall.Stat_t); ok {
+				return fmt.Sprintf("%s %d %d %d", file, info.Size(), info.ModTime().UnixNano(), st.Ino), nil
+			}
+		}
+	}
 	out, there, err := guest.Ask(ctx, host, "stat", "-L", "-c", "%n %s %Y %i", "--", file)
 	if err != nil || !there {
 		return "", cmp.Or(err, fault.New(fault.NotFound, "%s does not exist on the host or is not readable", file))
