@@ -20,9 +20,14 @@ var signs = []struct {
 	{regexp.MustCompile(`Kernel panic - not syncing: (.*)`), "its kernel panicked: "},
 	{regexp.MustCompile(`Out of memory: Killed process .*`), "the guest ran out of memory: "},
 	{regexp.MustCompile(`BUG: .*|Oops: .*`), "its kernel failed: "},
-	// The BSDs. NetBSD puts the time before its messages.
+	// The BSDs. NetBSD puts the time before its messages. Sources: panic in
+	// sys/kern/subr_prf.c of NetBSD and OpenBSD and vpanic in sys/kern/kern_shutdown.c of
+	// FreeBSD; parse_mount and parse_dir_ask in sys/kern/vfs_mountroot.c of FreeBSD, which
+	// also says that it tries again ("; retrying for"); setroot in sys/kern of NetBSD and
+	// OpenBSD; db_command_loop in sys/ddb/db_command.c of all three.
 	{regexp.MustCompile(`(?m)^(?:\[ *[0-9.]+\] )?panic: (.*)`), "its kernel panicked: "},
-	{regexp.MustCompile(`(?m)^Mounting from .* failed with error .*`), "its kernel could not mount the root: "},
+	{regexp.MustCompile(`(?m)^Mounting from .* failed with error -?[0-9]+[.:].*`),
+		"its kernel could not mount the root: "},
 	{regexp.MustCompile(`(?m)^(?:\[ *[0-9.]+\] )?(root device(?: \(default [^)]*\))?:|mountroot>) *$`),
 		"its kernel asks on the console for the root: "},
 	{regexp.MustCompile(`(?m)^d?db(?:\{[0-9]+\})?> *$`), "its kernel stopped in the debugger: "},

@@ -47,6 +47,9 @@ func TestDiagnoseOtherSystems(t *testing.T) {
 		"[ 1.0] root device (default ld0a): ": "its kernel asks on the console for the root: root device (default ld0a):",
 		"Mounting from ufs:/dev/x failed with error 19.\n\nmountroot> ": "its kernel could not mount the root: " +
 			"Mounting from ufs:/dev/x failed with error 19.",
+		"Mounting from ufs:/dev/x failed with error 2: unknown file system.\r\n": "its kernel could not mount the root: " +
+			"Mounting from ufs:/dev/x failed with error 2: unknown file system.",
+		"Mounting from ufs:/dev/x failed with error 16; retrying for 3 more seconds\n": "",
 		"mountroot> ":                     "its kernel asks on the console for the root: mountroot>",
 		"[ 1.0] root device type: x\n":    "",
 		"Stopped in pid 0.1\ndb{0}> ":     "its kernel stopped in the debugger: db{0}>",

@@ -198,7 +198,7 @@ func fakeGuest(t *testing.T) (h *fake.Host, options param.Values, agent string) 
 func fakeDisk(t *testing.T) (h *fake.Host, options param.Values, agent string) {
 	disk, agent := fake.Root(t)
 	return fakeHost(t.TempDir()), param.Values{optMachine: machineQ35, optDisk: disk, optSystem: systemFreeBSD,
-		optChannel: channelDial, optBootTimeout: "1m0s"}, agent
+		optBootTimeout: "1m0s"}, agent
 }
 
 // suiteDial runs the contract of drivers over the channel that the guest dials.

@@ -39,7 +39,8 @@ var (
 		Doc: "How the agent of a guest with the option disk or initrd is reached. virtio is a port of a virtio console " +
 			"with the name " + portName + ", which the agent serves. With dial the agent connects to " + DialAddress +
 			" over a network card that leads nowhere else. " +
-			"auto is dial for NetBSD and OpenBSD, which have no such ports, and virtio otherwise. " +
+			"auto is dial for NetBSD and OpenBSD, which have no such ports, and for FreeBSD, whose ports lose input; it is " +
+			"virtio otherwise. " +
 			"The fact channel says which."}
 )
 
@@ -123,12 +124,24 @@ func resolve(ctx context.Context, host conn.Conn, memo *driver.Memo, o options) 
 		o.firmware = seaBIOS // it needs the MP table, which qboot does not make
 	}
 	if o.channel == channelAuto {
-		o.channel = channelVirtio
-		if netbsd || o.system == systemOpenBSD {
-			o.channel = channelDial
-		}
+		o.channel = channelOf(o.system)
 	}
 	return o, f, nil
+}
+
+// channelOf is the channel of a guest with a system; "" is one that nobody named. NetBSD
+// and OpenBSD have no ports of a virtio console with names. A port of FreeBSD is a
+// terminal that drops input when its queue is full: a file that bakeoff pushes would
+// arrive with holes.
+//
+// Source: vtcon_port_in in sys/dev/virtio/console/virtio_console.c of FreeBSD, which
+// ignores that ttydisc_rint took nothing.
+func channelOf(system string) string {
+	switch system {
+	case systemFreeBSD, systemNetBSD, systemOpenBSD:
+		return channelDial
+	}
+	return channelVirtio
 }
 
 // withoutRoot refuses a kernel of another system with the root of an image: only Linux
