@@ -59,7 +59,8 @@ type guest struct {
 	agent             string // the driver asks it about the host
 	append            string // as bakeoff wrote it
 	number            int
-	memo              driver.Memo // of what is asked once per run
+	memo              driver.Memo     // of what is asked once per run
+	before            []time.Duration // from each request until bakeoff started QEMU
 }
 
 // boot measures the time from the request for a guest to its first output.
@@ -85,6 +86,7 @@ func boot(ctx context.Context, dir string, blocks int, rnd *rand.Rand) error {
 	if _, err := g.ours(ctx); err != nil { // fills caches, and tells the command line
 		return err
 	}
+	g.before = nil
 	fmt.Printf("boot: bakeoff and a QEMU command line, microvm under emulation, from the request to the first output\n\n"+
 		"command line of the kernel: %s\n\n%6s  %-8s %8s\n", g.append, "block", "", "time")
 	e, err := mirrored(blocks, rnd, func(ours bool) (took time.Duration, text string, err error) {
@@ -100,6 +102,9 @@ func boot(ctx context.Context, dir string, blocks int, rnd *rand.Rand) error {
 	}
 	fmt.Printf("\nboot: time of bakeoff / the command line: %.3f, interval %.3f to %.3f from %d blocks; goal ≤ %.2f\n",
 		math.Exp(-e.Value), math.Exp(-e.Hi), math.Exp(-e.Lo), blocks, goalBoot)
+	slices.Sort(g.before)
+	fmt.Printf("boot: bakeoff started QEMU %.1f ms after the request (median of %d)\n",
+		g.before[len(g.before)/2].Seconds()*1000, len(g.before))
 	return nil
 }
 
@@ -153,7 +158,25 @@ func (g *guest) ours(ctx context.Context) (took time.Duration, err error) {
 	if g.append == "" {
 		g.append, err = g.commandLine()
 	}
+	if err == nil {
+		err = g.started(ctx, start, in)
+	}
 	return took, errors.Join(err, in.Close(context.WithoutCancel(ctx)))
+}
+
+// started adds how long after start QEMU was started for in.
+func (g *guest) started(ctx context.Context, start time.Time, in driver.Instance) error {
+	watched, ok := in.(driver.Watched)
+	if !ok {
+		return fault.New(fault.Lab, "the driver does not say when it started QEMU")
+	}
+	seen, err := watched.Moments(ctx)
+	for _, m := range seen.List {
+		if m.Name == driver.MomentHypervisor {
+			g.before = append(g.before, m.At.Sub(start))
+		}
+	}
+	return err
 }
 
 // commandLine finds the QEMU that runs with the RAM disk, and returns its option -append.
