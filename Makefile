@@ -43,31 +43,29 @@ run:
 	else sudo ./bakeoff run $(LAB) $(FLAGS); code=$$?; [ ! -d runs ] || sudo chown -R "$$(id -u):$$(id -g)" runs; fi; \
 	case $$code in 0) ;; 4) echo "Some cells are missing: the page says which, and why." ;; *) exit $$code ;; esac
 
-# The tests run in two phases. Packages whose tests can change what the whole
-# machine shares (control groups, network namespaces, mounts, loop devices,
-# engines) run one after another in the second phase: each waits for a lock, and
-# the next one is linked meanwhile. Those are the packages
-# whose tests link one of SHARED: through the first, bakeoff changes the machine
-# that it runs on; by the second, tests start the whole program. So the list is
-# computed, and no package can be missing from it. All others run without the
-# capabilities to change the machine: a test that does so by other means fails
-# there every time. That is why HARMLESS is the first phase: these packages link the
-# first of SHARED, and all that their tests start is servers, emulated machines and
-# fakes, in control groups of their own if at all. They take longest, so they start in
-# the reverse order of their names, which begins with the longest. What is left
-# touches nothing but its own files and processes, and runs beside the second phase,
-# which alone would leave CPUs idle. Its output is held back until then, as lines of
-# two writers may mix.
+# The tests run in two lanes, side by side. Packages whose tests can change what the
+# whole machine shares (control groups, network namespaces, mounts, loop devices,
+# engines) run one after another in lane 1: each waits for a lock, and the next one is
+# linked meanwhile. Those are the packages whose tests link one of SHARED: through the
+# first, bakeoff changes the machine that it runs on; by the second, tests start the
+# whole program. So the list is computed, and no package can be missing from it.
+# All others run in lane 2, without the capabilities to change the machine: a test
+# that does so by other means fails there every time. HARMLESS link the first of
+# SHARED, but all that their tests start is servers, emulated machines and fakes, in
+# control groups of their own if at all. They take longest, so lane 2 begins with them,
+# in the reverse order of their names, which begins with the longest. The rest touches
+# nothing but its own files and processes. Lane 1 mostly waits, and leaves a CPU to
+# lane 2. The output of lane 2 is held back, as lines of two writers may mix.
 # Building an image changes the machine while it is built, so IMAGES, with these
-# capabilities, first makes those that phase 1 uses.
-# In phase 1 one package more than there are processors runs at a time, as some
-# also wait. The flags are those of build, so that every package is compiled once;
+# capabilities, first makes those that lane 2 uses.
+# The flags are those of build, so that every package is compiled once;
 # without DWARF, tests are linked faster. check looks for what vet would find. No
 # result of an earlier run is used.
 # A skip is counted and named at the end. With CI set, a skip for something
 # that a Debian package would bring is a failure.
 SHARED = reach/conn/local|cmd/bakeoff/e2e
-HARMLESS = provision/proof|lab/trial|provision/driver/(bhyve|firecracker|vmm)|measure/workload/(cms|external)/runner
+HARMLESS = provision/proof|lab/trial|provision/driver/(bhyve|firecracker|vmm)|reach/conn/ssh|$(RUNNERS)
+RUNNERS = measure/workload/(cms|external)/runner
 IMAGES = ./provision/proof
 LOWERED = setpriv --bounding-set=-sys_admin,-net_admin
 TEST = CGO_ENABLED=0 $(GO) test -json -trimpath -ldflags=-w -vet=off -count=1 -timeout 75m
@@ -77,19 +75,17 @@ test:
 	@links=$$($(GO) list -test -f '{{.ImportPath}} {{join .Deps " "}}' ./...) || exit 1; \
 	links=$$(echo "$$links" | sed -n 's/^\([^ ]*\)\.test /\1 /p'); \
 	all=$$(echo "$$links" | cut -d' ' -f1); \
-	one=$$(echo "$$all" | grep -E '^bakeoff/($(HARMLESS))$$' | sort -r); \
-	two=$$(echo "$$links" | grep -E ' bakeoff/($(SHARED))( |$$)' | cut -d' ' -f1 | grep -vxF "$$one"); \
-	beside=$$(echo "$$all" | grep -vxF "$$one" | grep -vxF "$$two"); \
+	harmless=$$(echo "$$all" | grep -E '^bakeoff/($(HARMLESS))$$' | sort -r); \
+	shared=$$(echo "$$links" | grep -E ' bakeoff/($(SHARED))( |$$)' | cut -d' ' -f1 | grep -vxF "$$harmless"); \
+	rest=$$(echo "$$all" | grep -vxF "$$harmless" | grep -vxF "$$shared"); \
 	lowered=$$($(LOWERED) true 2>/dev/null && echo $(LOWERED)); \
 	$(GO) test -trimpath -ldflags=-w -vet=off -count=1 -timeout 30m -run '^TestImages$$' $(IMAGES); \
 	{ held=$$(mktemp) || exit 1; trap 'rm -f "$$held"' EXIT; trap 'kill $$! 2>/dev/null; exit 130' INT TERM; \
-	  echo 'phase 1: packages that leave the machine as it is, side by side'; \
-	  $$lowered env $(TEST) -p "$$(($$(nproc) + 1))" $$one; \
-	  echo 'phase 2: packages that change the machine, one after another'; \
-	  $$lowered env $(TEST) -p 1 $$beside >"$$held" 2>&1 & \
-	  BAKEOFF_TEST_PROGRAMS='$(CURDIR)' $(TEST) -p 2 -exec "flock -o '$(CURDIR)/Makefile'" $$two; \
-	  wait; echo 'beside phase 2: packages that touch only what is theirs'; cat "$$held"; \
-	} 2>&1 | $(GO) run ./cmd/testsummary $${CI:+-refuse 'apt-get install'} $$one $$two $$beside
+	  $$lowered env $(TEST) -p 1 $$harmless $$rest >"$$held" 2>&1 & \
+	  echo 'lane 1: packages that change the machine, one after another'; \
+	  BAKEOFF_TEST_PROGRAMS='$(CURDIR)' $(TEST) -p 2 -exec "flock -o '$(CURDIR)/Makefile'" $$shared; \
+	  wait; echo 'lane 2: packages that leave the machine as it is'; cat "$$held"; \
+	} 2>&1 | $(GO) run ./cmd/testsummary $${CI:+-refuse 'apt-get install'} $$harmless $$shared $$rest
 
 check: static race cross
 static: fmt vet staticcheck wings

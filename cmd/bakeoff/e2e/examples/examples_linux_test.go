@@ -39,37 +39,6 @@ func TestQuickExample(t *testing.T) {
 	h.LeavesNothing(t)
 }
 
-// Programs as the platform ships them beside native loops, everything once:
-// every cell of every contender gives figures, and what ran is recorded.
-func TestCPUMemoryExample(t *testing.T) {
-	e2e.NeedsRoot(t)
-	h := e2e.New(t)
-	lab, err := filepath.Abs("../../../../examples/cpu-memory")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, code := h.Example(t, lab, "--profile", "ci", "--seed", "7")
-	for _, m := range r.Missing {
-		if strings.Contains(m.Reason, "apt-get install") {
-			t.Skipf("%s on %s: %s", m.Cell, m.Contender, m.Reason)
-		}
-		t.Errorf("missing: %s on %s: %s", m.Cell, m.Contender, m.Reason)
-	}
-	if code != 0 || r.Blocks == 0 || len(r.Comparisons) == 0 {
-		t.Errorf("exit code %d, %d blocks, %d comparisons", code, r.Blocks, len(r.Comparisons))
-	}
-	for _, cell := range []string{"sysbench-cpu", "sysbench-memory", "sysbench-memory-1k", "cpu", "memory"} {
-		i := slices.IndexFunc(r.Summaries, func(s analysis.Summary) bool {
-			return s.Contender == "crun" && s.Cell == cell && s.Metric == "throughput"
-		})
-		if i < 0 || r.Summaries[i].N == 0 {
-			t.Errorf("%s in a container has no figure", cell)
-		}
-	}
-	h.Holds(t, r.Folder)
-	h.LeavesNothing(t)
-}
-
 // A program that does not exist, a disk that is full, a kernel that panics:
 // each is a failed or missing cell with its reason, and the rest is intact.
 func TestWhatGoesWrongIsTold(t *testing.T) {

@@ -15,9 +15,9 @@ import (
 // cell gives figures on every contender, except where mayLack allows it to be
 // missing; nothing is decided by one block, and the folder holds.
 //
-// Emulated machines take most of the time, so one disk controller runs once, and the
-// whole system runs in containers only. The tests of the driver write to a disk of each
-// controller and format. The site of cms is made on the host and in one container.
+// Emulated machines take most of the time, so the whole system runs in containers only.
+// The tests of the driver qemu write to a disk of each controller and format, and those
+// of the workload cms make the same site.
 // BAKEOFF_TEST_LONG runs the whole files.
 func TestLabs(t *testing.T) {
 	e2e.NeedsRoot(t)
@@ -36,14 +36,14 @@ func TestLabs(t *testing.T) {
 		{"technologies", "technologies", nil, func(m analysis.Missing) bool {
 			return m.Contender == "gvisor" || strings.Contains(m.Reason, "twice the work")
 		}},
-		{"storage", "storage-compute", []string{"virtio-qcow2", "nvme-raw", "nvme-qcow2", "ahci-raw", "ahci-qcow2"}, nil},
-		// zfs-fuse has not all properties of OpenZFS.
-		{"zfs", "storage-compute/zfs.yaml", nil, func(m analysis.Missing) bool { return m.Contender == "sync-disabled" }},
+		{"storage", "storage-compute", all, nil},
+		{"cpu", "cpu-memory", []string{"nspawn", "microvm"}, nil},
+		// zfs-fuse has not all properties of OpenZFS. The example compression runs on it, too.
+		{"zfs", "storage-compute/zfs.yaml", all, func(m analysis.Missing) bool { return m.Contender == "sync-disabled" }},
 		{"system", "whole-system", nil, tooFastForBonnie},
-		// storage-compute runs in emulated machines, too, and the tests of each tool
-		// run in containers.
+		// The tests of each tool run in containers.
 		{"machine", "whole-system/machine.yaml", all, tooFastForBonnie},
-		{"cms", "cms", []string{"chroot", "nspawn"}, nil},
+		{"cms", "cms", all, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := e2e.New(t)
@@ -53,7 +53,7 @@ func TestLabs(t *testing.T) {
 			}
 			long := os.Getenv("BAKEOFF_TEST_LONG") != ""
 			if slices.Equal(tt.without, all) && !long {
-				t.Skip("takes a minute or more under emulation: set BAKEOFF_TEST_LONG=1")
+				t.Skip("takes most of a minute: set BAKEOFF_TEST_LONG=1")
 			}
 			if len(tt.without) > 0 && !long {
 				lab = without(t, lab, tt.without)
