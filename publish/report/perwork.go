@@ -55,8 +55,8 @@ func stateTime(c probe.Counters, of func(*probe.CPU) float64) *float64 {
 
 // workAbout says what the table is.
 const workAbout = "What the host counted during each trial, divided by the work of the trial. CPU times are those of " +
-	"the environment’s CPUs. The other counters cover the whole host, with the load generator if it runs there. Differences " +
-	"are estimated within blocks, with 95 % intervals, and get no verdict."
+	"the environment’s CPUs. The other counters cover the whole host, with the load generator if it runs there. " +
+	"Differences are estimated within blocks, with 95 % intervals, and get no verdict."
 
 // notCounted are counters that a reader may look for, and that no run has.
 const notCounted = "bakeoff does not count instructions, cycles or system calls."
