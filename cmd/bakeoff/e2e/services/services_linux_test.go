@@ -199,10 +199,12 @@ func machine(t *testing.T, words, kernel, initrd string, more ...string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	var console bytes.Buffer
-	c := exec.CommandContext(ctx, "qemu-system-x86_64", append([]string{"-M", "microvm", "-accel", "tcg", "-cpu", "max", "-m",
-		"768", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio", "-kernel", kernel,
-		"-initrd", initrd, "-append", "console=ttyS0 panic=-1 reboot=t quiet cryptomgr.notests" + words, "-netdev",
-		"user,id=n,restrict=on,hostfwd=tcp:" + addr + "-:80", "-device", "virtio-net-device,netdev=n"}, more...)...)
+	c := exec.CommandContext(ctx, "qemu-system-x86_64", append([]string{"-M", "microvm", "-accel", "tcg", "-cpu", "max",
+		"-m", "768", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio",
+		"-kernel", kernel, "-initrd", initrd,
+		"-append", "console=ttyS0 panic=-1 reboot=t quiet cryptomgr.notests" + words,
+		"-netdev", "user,id=n,restrict=on,hostfwd=tcp:" + addr + "-:80",
+		"-device", "virtio-net-device,netdev=n"}, more...)...)
 	c.Stdout, c.Stderr = &console, &console
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
