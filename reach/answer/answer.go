@@ -99,8 +99,22 @@ type Knock struct {
 
 const (
 	patience = 5 * time.Second // of one attempt
-	most     = 64              // attempts at the same time
+	mostOpen = 64              // attempts at the same time
+	// mostSSH is the same for sshd, which by default drops connections when ten have not
+	// logged in (MaxStartups).
+	mostSSH = 8
 )
+
+// atOnce is how many attempts may be open at the same time. A network that swallows them
+// would soon have most, and nobody would knock until the first of them end: beyond few, they
+// are slow apart.
+func (s Server) atOnce() (few, most int, slow time.Duration) {
+	most = mostOpen
+	if s.Via == SSH {
+		most = mostSSH
+	}
+	return most / 2, most, patience / time.Duration(most/2)
+}
 
 // Wait returns when the server answered. It was ready at most late before: the time
 // between two attempts. If ctx ends first, the error says what the last attempt saw.
@@ -108,29 +122,34 @@ func (k Knock) Wait(ctx context.Context, s Server) (at time.Time, late time.Dura
 	attempts, cancel := context.WithCancel(ctx)
 	defer cancel()
 	results := make(chan result)
-	slots := make(chan struct{}, most)
 	tick := time.NewTicker(k.Step)
 	defer tick.Stop()
 	last := fault.New(fault.Subject, "nothing answers at %s", s)
+	few, most, slow := s.atOnce()
+	open, began := 0, time.Time{}
 	for {
-		select {
-		case slots <- struct{}{}:
+		if now := time.Now(); open < few || open < most && now.Sub(began) >= slow {
+			gap := k.Step
+			if !began.IsZero() {
+				gap = max(gap, now.Sub(began))
+			}
+			began = now
+			open++
 			go func() {
-				defer func() { <-slots }()
 				err := k.once(attempts, s)
 				select {
-				case results <- result{time.Now(), err}:
+				case results <- result{time.Now(), gap, err}:
 				case <-attempts.Done():
 				}
 			}()
-		default:
 		}
 		for waiting := true; waiting; {
 			select {
 			case r := <-results:
 				if r.err == nil {
-					return r.at, k.Step, nil
+					return r.at, r.gap, nil
 				}
+				open--
 				last = fault.New(fault.Subject, "nothing answers at %s: %w", s, r.err)
 			case <-tick.C:
 				waiting = false
@@ -141,9 +160,31 @@ func (k Knock) Wait(ctx context.Context, s Server) (at time.Time, late time.Dura
 	}
 }
 
+// Each calls seen for answers of the server until ctx ends. After each it waits for rest, so
+// as not to disturb a server that answers. The server was ready at most late before at.
+func (k Knock) Each(ctx context.Context, s Server, rest time.Duration, seen func(at time.Time, late time.Duration)) {
+	for slack := k.Step; ; slack = rest {
+		began := time.Now()
+		at, late, err := k.Wait(ctx, s)
+		if err != nil {
+			return
+		}
+		if at.Sub(began) <= slack { // perhaps the first attempt after the rest
+			late = max(late, slack)
+		}
+		seen(at, late)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(rest):
+		}
+	}
+}
+
 // result is that of one attempt.
 type result struct {
 	at  time.Time
+	gap time.Duration // since the attempt before began
 	err error
 }
 
