@@ -58,7 +58,8 @@ func New(lab *manifest.Lab, seed uint64, version, out string) (*Session, error) 
 		return nil, err
 	}
 	// An error in the lab file is not a failure of a contender, and not a result.
-	if err := errors.Join(trial.CheckCells(s.Plan, executionall.Runners())...); err != nil {
+	if err := errors.Join(append(trial.CheckCells(s.Plan, executionall.Runners()),
+		trial.CheckMachines(s.Plan, driverall.Drivers(), executionall.Runners())...)...); err != nil {
 		return nil, err
 	}
 	s.text, err = plan.Encode(s.Plan)

@@ -46,7 +46,7 @@ func (v viewer) answer(ctx context.Context, a driver.Availability, c plan.Conten
 		return refused(a, err)
 	}
 	for _, check := range []func(context.Context, driver.Driver, conn.Conn, plan.Contender) error{
-		v.possible, v.tuning, v.volumes, v.room} {
+		v.possible, v.alone, v.tuning, v.volumes, v.room} {
 		if err := check(ctx, d, host, c); err != nil {
 			return refused(a, err)
 		}

@@ -220,7 +220,7 @@ func (r *runner) prepareCell(ctx context.Context, en *environment, s *side, cell
 	for _, v := range s.Volumes {
 		t.Properties[v.Path] = v.Properties
 	}
-	if w.Doc().NeedsPeer(c.Params) {
+	if w.Doc().NeedsPeer(c.Params) && !s.driver.Doc().Whole {
 		r.peer(t, s, en.CPUSet)
 	}
 	t.Fresh = func(ctx context.Context) (driver.Instance, []execution.Mark, error) {

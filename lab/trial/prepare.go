@@ -70,7 +70,13 @@ func (r *runner) answers(ctx context.Context) []Availability {
 // networks makes the experiment's network on every host that takes part, the
 // generator's included.
 func (r *runner) networks(ctx context.Context) error {
-	hosts := r.managers()
+	var hosts []*env.Manager
+	for _, s := range r.sides {
+		// The network of a machine would not outlive its first reboot.
+		if s.gone == "" && s.env != nil && !s.driver.Doc().Whole && !slices.Contains(hosts, s.env) {
+			hosts = append(hosts, s.env)
+		}
+	}
 	if r.Plan.Generator != "" {
 		l := r.manager(r.Plan.Generator)
 		if l == nil {
@@ -132,15 +138,11 @@ func rounded(b unit.Bytes) unit.Bytes { return b - b%unit.MiB }
 // needPeer tells whether a workload of the plan has another end.
 func (r *runner) needPeer() (bool, error) {
 	for _, c := range r.Plan.Cells {
-		w, err := r.workload(c.Workload)
-		if err != nil {
+		if _, err := r.workload(c.Workload); err != nil {
 			return false, err
 		}
-		if needsPeer(r.Plan, c, w.Doc()) {
-			return true, nil
-		}
 	}
-	return false, nil
+	return peered(r.Plan, r.Drivers, r.Workloads), nil
 }
 
 // settle moves the controller, on every host, to the CPUs that no subject

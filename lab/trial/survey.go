@@ -61,8 +61,9 @@ type Survey struct {
 // Inspect collects what can be known about p before anything is created. It
 // changes nothing on any host.
 func Inspect(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
-	s := Survey{plan: p, Wrong: CheckCells(p, site.Workloads)}
-	v := viewer{Site: site, plan: p, peer: peered(p, site.Workloads), known: map[string]string{}}
+	s := Survey{plan: p, Wrong: append(CheckCells(p, site.Workloads),
+		CheckMachines(p, site.Drivers, site.Workloads)...)}
+	v := viewer{Site: site, plan: p, peer: peered(p, site.Drivers, site.Workloads), known: map[string]string{}}
 	for _, a := range CheckOn(ctx, p, site.Drivers, site.Way) {
 		c, _ := p.Contender(a.Contender)
 		a.Answer = v.fits(ctx, v.answer(ctx, a.Answer, c), c)
@@ -112,7 +113,10 @@ func (v viewer) ofImages(a *Absence) {
 }
 
 // peered tells whether a workload of the plan has another end.
-func peered(p *plan.Plan, workloads []execution.Runner) bool {
+func peered(p *plan.Plan, drivers []driver.Driver, workloads []execution.Runner) bool {
+	if !slices.ContainsFunc(p.Contenders, func(c plan.Contender) bool { return !isWhole(drivers, c) }) {
+		return false
+	}
 	return slices.ContainsFunc(p.Cells, func(c plan.Cell) bool {
 		return slices.ContainsFunc(workloads, func(w execution.Runner) bool {
 			return w.Doc().Name == c.Workload && needsPeer(p, c, w.Doc())
@@ -280,7 +284,7 @@ func (v viewer) notes(ctx context.Context, able func(string) bool) []string {
 		}
 	}
 	slices.Sort(out)
-	return slices.Concat(v.caveats(ctx, able), v.few(), v.together(able), out, v.unchecked(ctx, able),
+	return slices.Concat(v.reboots(able), v.caveats(ctx, able), v.few(), v.together(able), out, v.unchecked(ctx, able),
 		v.unseen(ctx, able), v.memory(able))
 }
 

@@ -41,7 +41,8 @@ func (r *runner) visit(ctx context.Context, slot plan.Slot, s *side, en *environ
 	} else {
 		line.Instance = en.ID
 		raw, err = r.measure(ctx, en, en.targets[slot.Cell], line.Trial)
-		if serr := en.Stale(); serr != nil {
+		_, reboots := driver.AsRebooted(en.Instance) // which ends the connection
+		if serr := en.Stale(); serr != nil && !reboots {
 			// Whatever was seen, it was not what was to be measured.
 			err = fault.Wrap(fault.Lab, serr.Error(), err)
 			if err == nil {
@@ -101,6 +102,9 @@ func (r *runner) measure(ctx context.Context, en *environment, t *target, line *
 	defer cancel()
 	if err := t.work.Reset(tctx, t.Target, t.cell.Params); err != nil {
 		return nil, fault.Op("reset", late(tctx, ctx, err))
+	}
+	if _, ok := driver.AsRebooted(en.Instance); ok {
+		return r.rebooting(tctx, ctx, t, line)
 	}
 	settle(tctx, en)
 
@@ -175,6 +179,9 @@ func limit(t *target) time.Duration {
 	d, slow := time.Second, time.Minute
 	if t.work.Doc().Time != nil {
 		d = t.work.Doc().Time(t.cell.Params)
+	}
+	if m, ok := driver.AsRebooted(t.Subject); ok {
+		slow += m.Patience()
 	}
 	if t.Subject.Info().Facts[driver.FactAccelerator] == driver.Emulated {
 		slow = 3 * time.Minute

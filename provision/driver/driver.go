@@ -9,6 +9,7 @@ package driver
 import (
 	"context"
 	"io"
+	"net"
 	"net/netip"
 	"time"
 
@@ -151,6 +152,9 @@ const (
 	MomentSerial     = "first serial byte"
 	MomentUserland   = "first userland instruction"
 	MomentService    = "service ready"
+	// MomentDown and MomentSSH are of machines that are rebooted.
+	MomentDown = "machine down"
+	MomentSSH  = "SSH answers"
 )
 
 // Moments are what a driver saw while an environment came up.
@@ -181,6 +185,24 @@ type HypervisorLog struct {
 	Stamp, At   time.Time
 	Uncertainty time.Duration
 }
+
+// Rebooted is an Instance that is a whole machine. With Spec.Watch, Create reboots the
+// machine: that ends the connection to it, and all else that runs there.
+type Rebooted interface {
+	// Boots are the boots of the machine before and after the reboot, each a text that
+	// changes with every boot. Without Spec.Watch they are the same.
+	Boots() (before, after string)
+	// Connect opens a connection from the controller's machine to a TCP port of the
+	// machine. If SSH leads there over other machines, the error is of kind
+	// fault.Unsupported.
+	Connect(ctx context.Context, port int) (net.Conn, error)
+	// Patience bounds a reboot.
+	Patience() time.Duration
+}
+
+// AsRebooted returns in as a machine that is rebooted. It looks into instances that have a
+// method Unwrap.
+func AsRebooted(in Instance) (Rebooted, bool) { return as[Rebooted](in) }
 
 // FactAccelerator is the fact that names what executes the instructions of a
 // virtual machine; Emulated is its value for emulation, which is ten to a
@@ -419,6 +441,10 @@ type Doc struct {
 	// Files tells that it places files although it is not made from an image.
 	Files  bool `json:"files,omitempty"`
 	Kernel bool `json:"kernel"` // boots a kernel of its own
+	// Whole tells that an environment is the machine itself: nothing is limited, it has no
+	// place on the experiment's network, and a fresh environment is the machine after a
+	// reboot.
+	Whole bool `json:"whole,omitempty"`
 	// EndsOfMemory tells that exceeding the memory limit ends the whole
 	// environment, not only the program.
 	EndsOfMemory bool         `json:"ends_of_memory,omitempty"`

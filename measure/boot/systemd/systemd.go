@@ -215,7 +215,7 @@ func addMarks(r *boot.Recording, m block, open bool) {
 		r.Marks = append(r.Marks, boot.Mark{Name: title, At: at, UncertaintyNS: &micro, How: how})
 	}
 	if t := m.micros[firmware]; t > 0 {
-		mark("firmware start", -t, "the firmware's record, as systemd read it")
+		mark(MarkFirmwareStart, -t, "the firmware's record, as systemd read it")
 	}
 	if t := m.micros[loader]; t > 0 {
 		mark(boot.MarkFirmware, -t, "the boot loader's record, as systemd read it")
@@ -228,6 +228,9 @@ func addMarks(r *boot.Recording, m block, open bool) {
 		mark(boot.MarkFinished, m.micros[finish], "systemd's record: no job of the startup was left")
 	}
 }
+
+// MarkFirmwareStart is when the firmware began to keep time.
+const MarkFirmwareStart = "firmware start"
 
 // micro is the error of the times: they are whole microseconds.
 var micro = 1000.0

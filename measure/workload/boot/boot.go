@@ -35,6 +35,7 @@ const (
 	Service   = "service"
 	BootReady = "boot-ready"
 	Remove    = "remove"
+	Shutdown  = "shutdown"
 	// Instructions is the metric of guests on the instruction clock.
 	Instructions = "instructions"
 )
@@ -47,6 +48,7 @@ var phases = []struct{ metric, from, to string }{
 	{Userland, model.MarkUserland, MarkReady},
 	{Service, model.MarkUserland, model.MarkService},
 	{BootReady, MarkAsked, model.MarkService},
+	{Shutdown, MarkAsked, MarkDown},
 }
 
 // Doc describes the workload.
@@ -72,6 +74,8 @@ func (Workload) Doc() workload.Doc {
 				"outside, as the parameter answer or the option ready of the driver says"),
 			sample.LowerRatio(BootReady, "s", "from the request for an environment until its service answers from outside"),
 			sample.LowerRatio(Remove, "s", "from the request to remove it until it is removed completely"),
+			sample.LowerRatio(Shutdown, "s", "from the command that reboots a machine until the system that ran before no "+
+				"longer answers; absent in environments, which are created instead (driver machine)"),
 			instructions,
 		},
 		Params: []param.Spec{

@@ -32,6 +32,15 @@ type Marks struct {
 	Unrecorded string `json:"unrecorded,omitempty"`
 	// Log places the blob Log on the controller's clock.
 	Log *LogClock `json:"log,omitempty"`
+	// Reboot is set if the environment is a machine that was rebooted. What System says of
+	// its boot then belongs to the marks.
+	Reboot *Reboot `json:"reboot,omitempty"`
+}
+
+// Reboot is the proof that a machine was rebooted: its boots before and after.
+type Reboot struct {
+	Before string `json:"before"`
+	After  string `json:"after"`
 }
 
 // Count is a moment on the instruction clock.
@@ -89,6 +98,9 @@ const (
 	// keep time.
 	MarkClock  = "guest clock zero"
 	MarkSerial = "first serial byte"
+	// MarkDown and MarkSSH are of machines that are rebooted.
+	MarkDown = "machine down"
+	MarkSSH  = "SSH answers"
 )
 
 // Bounds of the blobs.
@@ -118,6 +130,9 @@ func read(raw workload.Raw) (trial, error) {
 	}
 	var err error
 	t.host, err = t.marks.recording(raw[Log])
+	if err == nil && t.marks.Reboot != nil {
+		err = t.recorded(raw[System])
+	}
 	return t, err
 }
 
@@ -129,6 +144,8 @@ func (m Marks) check() error {
 		return fmt.Errorf("times are not ascending: %d %d %d", m.ReadyNS, m.LeftNS, m.GoneNS)
 	case len(m.Moments) > maxMoments || len(m.Absent) > maxMoments:
 		return fmt.Errorf("more than %d moments", maxMoments)
+	case m.Reboot != nil && (m.Reboot.Before == "" || m.Reboot.After == "" || m.Reboot.Before == m.Reboot.After):
+		return fmt.Errorf("the machine was not rebooted: its boot was %.100q and is %.100q", m.Reboot.Before, m.Reboot.After)
 	case m.Log != nil && m.Log.UncertaintyNS < 0:
 		return fmt.Errorf("the uncertainty of the log is negative")
 	}

@@ -10,6 +10,7 @@ import (
 	"bakeoff/base/strictjson"
 	model "bakeoff/measure/boot"
 	sources "bakeoff/measure/boot/all"
+	"bakeoff/measure/boot/systemd"
 	"bakeoff/measure/workload"
 	"bakeoff/reach/wire"
 )
@@ -34,10 +35,15 @@ func Recording(raw workload.Raw) (model.Recording, error) {
 		r.Notes = append(r.Notes, model.Note{Source: "bakeoff", Lost: true, Text: why})
 	}
 	b, ok := raw[System]
-	if !ok {
+	if !ok || t.marks.Reboot != nil { // which has it already
 		return r, nil
 	}
-	logs, err := ParseSystem(b)
+	return t.with(r, b)
+}
+
+// with is r with what the system inside recorded.
+func (t trial) with(r model.Recording, system []byte) (model.Recording, error) {
+	logs, err := ParseSystem(system)
 	if err != nil {
 		return r, err
 	}
@@ -52,6 +58,28 @@ func Recording(raw workload.Raw) (model.Recording, error) {
 		}
 	}
 	return r, model.Check(System, r)
+}
+
+// recorded adds to the marks of a machine what its system recorded. Only that says when the
+// firmware started and the first process ran.
+func (t *trial) recorded(system []byte) error {
+	if system == nil {
+		return nil
+	}
+	r, err := t.with(t.host, system)
+	if err != nil {
+		return err
+	}
+	for _, m := range r.Marks {
+		switch m.Name {
+		case systemd.MarkFirmwareStart:
+			m.Name, m.How = model.MarkVCPU, m.How+": the firmware started"
+			r.Marks = append(r.Marks, m)
+		}
+	}
+	model.SortMarks(&r)
+	t.host = r
+	return nil
 }
 
 // unusable is the note about a record that is not in the recording.

@@ -12,6 +12,7 @@ import (
 	"bakeoff/provision/driver/host"
 	"bakeoff/provision/driver/jail"
 	"bakeoff/provision/driver/lxc"
+	"bakeoff/provision/driver/machine"
 	"bakeoff/provision/driver/nspawn"
 	"bakeoff/provision/driver/oci"
 	"bakeoff/provision/driver/podman"
@@ -32,6 +33,7 @@ func Drivers() []driver.Driver {
 		host.Driver{},
 		jail.Driver{},
 		lxc.Driver{},
+		machine.Driver{},
 		nspawn.Driver{},
 		oci.Driver{},
 		podman.Driver{},

@@ -131,8 +131,8 @@ func On(t suite.T, drv driver.Driver, o Options) {
 
 func checkDoc(t suite.T, d driver.Doc) {
 	for what, empty := range map[string]bool{"Name": d.Name == "", "Summary": d.Summary == "", "Status": d.Status == "",
-		"Hosts": len(d.Hosts) == 0, "Backings": len(d.Backings) == 0, "Enforces": len(d.Enforces) == 0,
-		"Source": len(d.Source) == 0} {
+		"Hosts": len(d.Hosts) == 0, "Backings": len(d.Backings) == 0 && !d.Whole,
+		"Enforces": len(d.Enforces) == 0 && !d.Whole, "Source": len(d.Source) == 0} {
 		if empty {
 			t.Errorf("Doc has no %s", what)
 		}

@@ -56,9 +56,20 @@ func (Runner) Reset(context.Context, execution.Target, param.Values) error { ret
 // of the boot, and removes the environment.
 func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
 	m, raw := boot.Marks{Schema: boot.Schema, Absent: map[string]string{}}, workload.Raw{}
-	l, err := t.Live(ctx, func(in driver.Instance, l execution.Life) error {
+	use := func(in driver.Instance, l execution.Life) error {
 		return errors.Join(service(ctx, t, in, p, l, &m), observe(ctx, in, l, &m, raw), record(ctx, in, p, &m, raw))
-	})
+	}
+	if machine, ok := driver.AsRebooted(t.Subject); ok {
+		answers, err := follow(ctx, machine, p)
+		if err != nil {
+			return nil, err
+		}
+		defer answers.stop()
+		use = func(in driver.Instance, l execution.Life) error {
+			return errors.Join(observe(ctx, in, l, &m, raw), rebooted(ctx, in, &m, raw), answers.first(ctx, in, p, l, &m))
+		}
+	}
+	l, err := t.Live(ctx, use)
 	if err != nil {
 		return nil, err
 	}
@@ -77,12 +88,14 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 // moment at which it answers.
 const knockStep = 5 * time.Millisecond
 
+// unasked is why it is not known when the service is ready.
+const unasked = "nothing says when the service is ready: set the parameter " + boot.ParamAnswer
+
 // service starts the service, if the environment does not, and waits until it answers.
 func service(ctx context.Context, t execution.Target, in driver.Instance, p param.Values, l execution.Life,
 	m *boot.Marks) error {
 	if p.Text(boot.ParamAnswer) == "" {
-		m.Absent[driver.MomentService] = "nothing says when the service is ready: set the parameter " + boot.ParamAnswer +
-			", or the option ready of a guest without agent"
+		m.Absent[driver.MomentService] = unasked + ", or the option ready of a guest without agent"
 		return nil
 	}
 	s, err := answer.Parse(p.Text(boot.ParamAnswer))
@@ -135,6 +148,9 @@ func start(ctx context.Context, in driver.Instance, argv []string, end context.C
 	return done
 }
 
+// notMachine is why an environment has no moment at which the system before it was down.
+const notMachine = "only a machine that is rebooted shuts a system down first"
+
 // observe adds what the driver saw.
 func observe(ctx context.Context, in driver.Instance, l execution.Life, m *boot.Marks, raw workload.Raw) error {
 	w, ok := driver.AsWatched(in)
@@ -147,11 +163,15 @@ func observe(ctx context.Context, in driver.Instance, l execution.Life, m *boot.
 			m.Absent[name] = why
 		}
 		m.Absent[driver.MomentUserland] = "the driver does not see when the first process starts"
+		m.Absent[driver.MomentDown] = notMachine
 		return nil
 	}
 	seen, err := w.Moments(ctx)
 	if err != nil {
 		return fault.Op("what was seen of the boot", err)
+	}
+	if _, machine := driver.AsRebooted(in); !machine {
+		m.Absent[driver.MomentDown] = notMachine
 	}
 	for _, x := range seen.List {
 		m.Moments = append(m.Moments, moment(x, l))

@@ -273,7 +273,7 @@ func TestNames(t *testing.T) {
 	for moment, mark := range map[string]string{driver.MomentHypervisor: model.MarkHypervisor,
 		driver.MomentVCPU: model.MarkVCPU, driver.MomentFirmware: model.MarkFirmware, driver.MomentKernel: model.MarkKernel,
 		driver.MomentUserland: model.MarkUserland, driver.MomentService: model.MarkService,
-		driver.MomentClock:  boot.MarkClock,
+		driver.MomentClock: boot.MarkClock, driver.MomentDown: boot.MarkDown, driver.MomentSSH: boot.MarkSSH,
 		driver.MomentSerial: boot.MarkSerial} {
 		if moment != mark {
 			t.Errorf("the moment %q is the mark %q", moment, mark)

@@ -1,0 +1,283 @@
+package machine
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/driver/drivertest"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/channel"
+	"bakeoff/reach/conn/local"
+	"bakeoff/reach/probe"
+)
+
+// scripted is a machine that reboots as the test says. Everything but its reboots is this
+// machine.
+type scripted struct {
+	local.Conn
+	sshd net.Listener
+	// comes tells whether the machine comes back after its reboot number n, and as what.
+	comes func(n int) (channel.Machine, error)
+
+	mu      sync.Mutex
+	now     channel.Machine
+	boots   int
+	down    bool
+	started time.Time
+}
+
+const rebootCommand = "reboot-the-scripted-machine"
+
+func script(t *testing.T) *scripted {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			fmt.Fprint(c, "SSH-2.0-scripted\r\n")
+			c.Close()
+		}
+	}()
+	m := channel.Machine{GOOS: "linux", Boot: "boot-0", Hardware: probe.Hardware{UUID: "scripted", CPU: "scripted CPU"}}
+	return &scripted{sshd: l, now: m, started: time.Now().Add(-time.Hour), comes: func(n int) (channel.Machine, error) {
+		m.Boot = fmt.Sprint("boot-", n)
+		return m, nil
+	}}
+}
+
+func (s *scripted) Exec(ctx context.Context, c conn.Cmd) (conn.Exit, error) {
+	if c.Argv[0] != rebootCommand {
+		return s.Conn.Exec(ctx, c)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.boots++
+	s.down = true
+	return conn.Exit{}, fault.New(fault.Lab, "lost the connection")
+}
+
+func (s *scripted) Machine() channel.Machine {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.now
+}
+
+func (s *scripted) Alive(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.down {
+		return fault.New(fault.Lab, "no answer")
+	}
+	return nil
+}
+
+func (s *scripted) Reconnect(context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m, err := s.comes(s.boots)
+	if err == nil {
+		if m.Boot != s.now.Boot {
+			s.started = time.Now()
+		}
+		s.now, s.down = m, false
+	}
+	return err
+}
+
+func (s *scripted) Clock(context.Context) (channel.Clock, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return channel.Clock{SystemNS: max(1, time.Since(s.started).Nanoseconds())}, nil
+}
+
+func (s *scripted) Direct(context.Context) (netip.AddrPort, error) {
+	return netip.ParseAddrPort(s.sshd.Addr().String())
+}
+
+func (s *scripted) Agent() string { return "/agent" }
+
+var allowed = param.Values{optReboot: "true", optCommand: param.Join([]string{rebootCommand}), optTimeout: "1m"}
+
+func spec(t *testing.T, watch bool) driver.Spec {
+	return driver.Spec{Label: "machine-test", Dir: t.TempDir(), Agent: "/agent", Options: allowed, Watch: watch}
+}
+
+// suited gives a machine the agent that the suite builds.
+type suited struct{ Driver }
+
+func (d suited) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
+	in, err := d.Driver.Create(ctx, host, spec)
+	if err != nil {
+		return nil, err
+	}
+	return agented{in.(*Instance), spec.Agent}, nil
+}
+
+type agented struct {
+	*Instance
+	agent string
+}
+
+func (a agented) Info() driver.Info {
+	i := a.Instance.Info()
+	i.Agent = a.agent
+	return i
+}
+
+// A machine passes the suite, but for what makes an environment: it is not created, and its
+// programs end with the session, which the suite does not have.
+func TestDriver(t *testing.T) {
+	drivertest.Run(t, suited{}, drivertest.Options{Host: script(t), Options: allowed, Without: map[string]string{
+		"life":             "a machine has no label; see TestReboot",
+		"network":          "a machine has no place on the experiment's network",
+		"crashed":          "a machine has nothing that could be left behind",
+		"crashed creating": "a machine has nothing that could be left behind",
+	}})
+}
+
+// A machine is rebooted if that is asked for, and what was seen of it is in order.
+func TestReboot(t *testing.T) {
+	s := script(t)
+	for _, watch := range []bool{false, true} {
+		in, err := Driver{}.Create(t.Context(), s, spec(t, watch))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, after := in.(driver.Rebooted).Boots()
+		if before != "boot-0" || (after == "boot-1") != watch || (after == before) == watch {
+			t.Errorf("watch %v: boots %q, %q", watch, before, after)
+		}
+		seen, err := in.(driver.Watched).Moments(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for i, m := range seen.List {
+			names = append(names, m.Name)
+			if m.How == "" || m.Uncertainty < 0 || i > 0 && m.Name == driver.MomentSSH && m.At.Before(seen.List[i-1].At) {
+				t.Errorf("moment %+v", m)
+			}
+		}
+		want := []string{driver.MomentClock, driver.MomentKernel}
+		if watch {
+			want = append([]string{driver.MomentDown, driver.MomentSSH}, want...)
+		}
+		if !slices.Equal(names, want) {
+			t.Errorf("moments %q, want %q", names, want)
+		}
+		if err := in.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A session that was lost for another reason is no reboot, and neither is a boot ID that
+// changed because the clock was set. The driver waits for the reboot.
+func TestOnlyARebootCounts(t *testing.T) {
+	s := script(t)
+	n := 0
+	s.comes = func(int) (channel.Machine, error) {
+		n++
+		m := s.now
+		switch n {
+		case 1, 2: // the same boot, after a lost session
+		case 3:
+			return m, fault.New(fault.Lab, "connection refused")
+		default:
+			m.Boot = "boot-1"
+		}
+		if n < 4 {
+			time.AfterFunc(10*time.Millisecond, func() {
+				s.mu.Lock()
+				s.down = true
+				s.mu.Unlock()
+			})
+		}
+		return m, nil
+	}
+	in, err := Driver{}.Create(t.Context(), s, spec(t, true))
+	if err != nil || n != 4 {
+		t.Fatalf("%v after %d attempts", err, n)
+	}
+	if _, after := in.(driver.Rebooted).Boots(); after != "boot-1" {
+		t.Errorf("boot %s", after)
+	}
+	seen, err := in.(driver.Watched).Moments(t.Context())
+	if err != nil || len(seen.List) != 4 {
+		t.Errorf("%+v, %v", seen.List, err)
+	}
+}
+
+// Another machine in its place ends the wait at once, and so does the time limit.
+func TestNotBack(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err   error
+		limit string
+		kind  fault.Kind
+		says  string
+	}{
+		"other": {fault.New(fault.Unsupported, "a different machine answers"), "1m", fault.Unsupported, "different machine"},
+		"never": {fault.New(fault.Lab, "connection refused"), "300ms", fault.Subject, "did not come back in 300ms"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := script(t)
+			s.comes = func(int) (channel.Machine, error) { return channel.Machine{}, tt.err }
+			of := spec(t, true)
+			of.Options = param.Values{optReboot: "true", optCommand: allowed[optCommand], optTimeout: tt.limit}
+			in, err := Driver{}.Create(t.Context(), s, of)
+			if in != nil || !fault.Is(err, tt.kind) || !strings.Contains(fmt.Sprint(err), tt.says) {
+				t.Errorf("%v, %v", in, err)
+			}
+		})
+	}
+}
+
+// Nothing is rebooted without permission, and never the machine that bakeoff runs on.
+func TestMayReboot(t *testing.T) {
+	own := probe.Hardware{UUID: "own"}
+	other := channel.Machine{Boot: "b", Hardware: probe.Hardware{UUID: "other"}}
+	may := options{allowed: true}
+	for name, tt := range map[string]struct {
+		m    channel.Machine
+		o    options
+		says string
+	}{
+		"other":      {other, may, ""},
+		"forbidden":  {other, options{}, "reboot: true"},
+		"same boot":  {channel.Machine{Boot: "a", Hardware: other.Hardware}, may, "same boot ID"},
+		"same UUID":  {channel.Machine{Boot: "b", Hardware: own}, may, "uuid own"},
+		"no boot ID": {channel.Machine{Hardware: other.Hardware}, may, "one boot from another"},
+		"user":       {channel.Machine{Boot: "b", UID: 1000}, may, "sudo"},
+		"user with a command": {channel.Machine{Boot: "b", UID: 1000}, options{allowed: true, command: []string{"sudo"}},
+			""},
+	} {
+		err := mayReboot(tt.m, tt.o, "a", own)
+		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: %v, want %q", name, err, tt.says)
+		}
+	}
+	if a := (Driver{}).Check(t.Context(), local.Conn{}, allowed); a.OK || !strings.Contains(a.Fix, "host:") {
+		t.Errorf("this machine: %+v", a)
+	}
+	s := script(t)
+	if _, err := (Driver{}).Create(t.Context(), s, driver.Spec{Dir: t.TempDir(), Watch: true}); err == nil || s.boots > 0 {
+		t.Errorf("%v, %d reboots without permission", err, s.boots)
+	}
+}
