@@ -9,10 +9,7 @@ import (
 	"reflect"
 	"runtime"
 	"strings"
-	"sync/atomic"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
@@ -49,28 +46,6 @@ func counts(t *testing.T, options param.Values, change func(*driver.Spec)) []dri
 	return in.(driver.Counted).Counts()
 }
 
-// hog keeps a CPU busy until the returned function is called.
-func hog(t *testing.T, cpu int) (stop func()) {
-	var done atomic.Bool
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		runtime.LockOSThread() // and never unlocked, so that the thread ends
-		var set unix.CPUSet
-		set.Set(cpu)
-		if err := unix.SchedSetaffinity(0, &set); err != nil {
-			t.Error(err)
-			return
-		}
-		for !done.Load() {
-		}
-	}()
-	return func() {
-		done.Store(true)
-		<-ended
-	}
-}
-
 // quickly leaves out most of what takes long in a boot.
 const quickly = "cryptomgr.notests quiet"
 
@@ -83,7 +58,7 @@ func TestBootsAgreeToTheInstruction(t *testing.T) {
 			}
 			options := param.Values{optMachine: machine, optAppend: quickly}
 			first := counts(t, options, nil)
-			stop := hog(t, runtime.NumCPU()-1)
+			stop := bootdisk.Hog(t, runtime.NumCPU()-1)
 			busy := counts(t, options, func(s *driver.Spec) { s.CPUSet = []int{runtime.NumCPU() - 1} })
 			stop()
 			if !reflect.DeepEqual(first, busy) || len(first) != 1 || first[0].Name != initramfs.ClockUserland {

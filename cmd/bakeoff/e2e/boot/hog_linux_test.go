@@ -7,36 +7,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"bakeoff/cmd/bakeoff/e2e"
+	"bakeoff/provision/driver/qemu/bootdisk"
 )
-
-// hog keeps a CPU busy until the returned function is called.
-func hog(t *testing.T, cpu int) (stop func()) {
-	var done atomic.Bool
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		runtime.LockOSThread() // and never unlocked, so that the thread ends
-		var set unix.CPUSet
-		set.Set(cpu)
-		if err := unix.SchedSetaffinity(0, &set); err != nil {
-			t.Error(err)
-			return
-		}
-		for !done.Load() {
-		}
-	}()
-	return func() {
-		done.Store(true)
-		<-ended
-	}
-}
 
 // The example gives the same number of instructions in six boots of each contender, of
 // which about half have a busy program on a CPU next to them: the figures of its README.
@@ -55,7 +31,8 @@ func TestExampleRepeatsExactly(t *testing.T) {
 	if !bytes.Contains(text, []byte(design)) {
 		t.Fatal("the example has another design")
 	}
-	text = bytes.Replace(text, []byte(design), fmt.Appendf(nil, "design: {margin: 0.001, looks: [%d]}", blocks), 1)
+	text = bytes.Replace(text, []byte(design), fmt.Appendf(nil, "design: {margin: 0.001, looks: [%d, 6], blocks: %[1]d}",
+		blocks), 1)
 	lab := filepath.Join(h.Dir, "bakeoff.yaml")
 	if err := os.WriteFile(lab, text, 0o600); err != nil {
 		t.Fatal(err)
@@ -69,7 +46,7 @@ func TestExampleRepeatsExactly(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
 	journal, quiet := halfWay(t, h.Dir, blocks, ended)
-	stop := hog(t, runtime.NumCPU()-1)
+	stop := bootdisk.Hog(t, runtime.NumCPU()-1)
 	defer stop()
 	err = <-ended
 	var r e2e.Ran
