@@ -48,8 +48,9 @@ func (r Rows) Name(y, height float64, label, value string) {
 		return
 	}
 	room := r.width - 4
+	// A tenth more for the value: digits are wider in some fonts than TextWidth says.
 	taken := min(TextWidth(value), 0.6*room)
-	r.Label(2, y+12, room-taken-8, Start, "label", label)
+	r.Label(2, y+12, room-1.1*taken-8, Start, "label", label)
 	r.Label(r.width-2, y+12, taken, End, "value", value)
 }
 

@@ -93,7 +93,7 @@ func (f Figure) Table() chart.Table {
 	return t
 }
 
-const valueRoom = 210.0
+const valueRoom = 270.0
 
 // Draw draws the figure.
 func (f Figure) Draw(id string, width float64) string {
