@@ -108,8 +108,8 @@ func (v viewer) reboots(able func(string) bool) (out []string) {
 	}
 	slices.Sort(hosts)
 	for _, h := range hosts {
-		out = append(out, fmt.Sprintf("a run reboots %s (%s) %s, and at most %s if blocks are void: everything that runs there "+
-			"ends each time", h, v.plan.Hosts[h].SSH, times(planned[h]), times(most[h])))
+		out = append(out, fmt.Sprintf("a run reboots %s (%s) %s, and at most %s if blocks are void: everything that runs "+
+			"there ends each time", h, v.plan.Hosts[h].SSH, times(planned[h]), times(most[h])))
 	}
 	return out
 }

@@ -33,9 +33,10 @@ func rebootPlan(change func(*plan.Plan)) *plan.Plan {
 	}
 	twin := of("a~twin", "whole", "box")
 	twin.TwinOf = "a"
-	p := &plan.Plan{Contenders: []plan.Contender{of("a", "whole", "box"), of("b", "whole", "box"), of("c", "shelf", ""), twin},
-		Cells: []plan.Cell{{Cell: manifest.Cell{Name: "boot", Workload: "boot"}}},
-		Hosts: map[string]manifest.Host{"box": {SSH: "root@box.example"}}}
+	p := &plan.Plan{
+		Contenders: []plan.Contender{of("a", "whole", "box"), of("b", "whole", "box"), of("c", "shelf", ""), twin},
+		Cells:      []plan.Cell{{Cell: manifest.Cell{Name: "boot", Workload: "boot"}}},
+		Hosts:      map[string]manifest.Host{"box": {SSH: "root@box.example"}}}
 	order := []string{"a", "c", "b", "a~twin"}
 	for i := range 4 {
 		p.Blocks = append(p.Blocks, plan.Block{Index: i, Spare: i > 1, Create: order,
@@ -63,7 +64,10 @@ func TestCheckMachines(t *testing.T) {
 		},
 	} {
 		err := errors.Join(CheckMachines(rebootPlan(change), drivers, workloads)...)
-		if (err == nil) != (says == "") || err != nil && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) ||
+		if (err == nil) != (says == "") {
+			t.Errorf("%v, want %q", err, says)
+		}
+		if err != nil && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) ||
 			!strings.HasPrefix(err.Error(), "contender a: ") || strings.Contains(err.Error(), "twin")) {
 			t.Errorf("%v, want %q", err, says)
 		}
@@ -87,8 +91,8 @@ func TestLookAtReboots(t *testing.T) {
 		Site: Site{Drivers: []driver.Driver{&shelf{name: "shelf"}, d},
 			Way: func(name string) (conn.Conn, error) { return boxed{boot: boots[name]}, nil }}}
 	got := v.reboots(func(string) bool { return true })
-	want := "a run reboots box (root@box.example) 6 times, and at most 12 times if blocks are void: everything that runs " +
-		"there ends each time"
+	want := "a run reboots box (root@box.example) 6 times, and at most 12 times if blocks are void: everything that " +
+		"runs there ends each time"
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -30,10 +30,10 @@ const (
 )
 
 var specs = []param.Spec{
-	{Name: optReboot, Kind: param.Bool, Default: "false", Doc: "Whether bakeoff may reboot the machine. Each trial of the " +
-		"workload boot does so once, which ends everything that runs on the machine."},
-	{Name: optCommand, Kind: param.List, Doc: "The command that reboots, as [program, argument]. Without it, that is reboot " +
-		"on Linux, init 6 on illumos, and shutdown -r now elsewhere."},
+	{Name: optReboot, Kind: param.Bool, Default: "false", Doc: "Whether bakeoff may reboot the machine. Each trial of " +
+		"the workload boot does so once, which ends everything that runs on the machine."},
+	{Name: optCommand, Kind: param.List, Doc: "The command that reboots, as [program, argument]. Without it, that is " +
+		"reboot on Linux, init 6 on illumos, and shutdown -r now elsewhere."},
 	{Name: optTimeout, Kind: param.Duration, Default: "10m0s", Doc: "Maximum time from the command until " +
 		"bakeoff-agent answers in the new boot. The firmware of servers alone takes minutes."},
 }
@@ -159,8 +159,8 @@ func (d Driver) Validate(spec driver.Spec) error {
 func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
 	m, ok := host.(Machine)
 	if !ok {
-		return nil, fault.WithFix(fault.New(fault.Unsupported, "machine: bakeoff does not reboot the machine that it runs on"),
-			notThis)
+		return nil, fault.WithFix(fault.New(fault.Unsupported,
+			"machine: bakeoff does not reboot the machine that it runs on"), notThis)
 	}
 	if err := d.Validate(spec); err != nil {
 		return nil, fault.Op("machine", err)

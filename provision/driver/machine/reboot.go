@@ -62,8 +62,8 @@ func (in *Instance) late(ctx context.Context, began time.Time, err error) error 
 	if time.Since(began) < in.options.timeout {
 		return fault.Op("reboot", err)
 	}
-	return fault.WithFix(fault.Wrap(fault.Subject, fmt.Sprintf("the machine did not come back in %v after the command to reboot",
-		in.options.timeout), err), "look at its console, or raise boot-timeout")
+	return fault.WithFix(fault.Wrap(fault.Subject, fmt.Sprintf("the machine did not come back in %v after the command to "+
+		"reboot", in.options.timeout), err), "look at its console, or raise boot-timeout")
 }
 
 // order starts the command that reboots. The channel has its error. The answer may be lost

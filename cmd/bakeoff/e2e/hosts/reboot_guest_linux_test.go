@@ -97,8 +97,9 @@ echo "box $(cut -d' ' -f1,2 $r/etc/ssh/key.pub)" >known`
 			t.Fatal(err)
 		}
 	}
-	text := fmt.Sprintf("Host box\n  HostName 127.0.0.1\n  Port %d\n  User root\n  HostKeyAlias box\n  IdentityFile %s/user\n"+
-		"  IdentitiesOnly yes\n  UserKnownHostsFile %s/known\n  GlobalKnownHostsFile none\n", g.ssh, dir, dir)
+	text := fmt.Sprintf("Host box\n  HostName 127.0.0.1\n  Port %d\n  User root\n  HostKeyAlias box\n"+
+		"  IdentityFile %s/user\n  IdentitiesOnly yes\n"+
+		"  UserKnownHostsFile %s/known\n  GlobalKnownHostsFile none\n", g.ssh, dir, dir)
 	if err := os.WriteFile(g.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +115,8 @@ func (g rebootGuest) start(t *testing.T, dir, kernel string) error {
 		"-append", "rdinit=/start console=ttyS0 panic=-1 cryptomgr.notests loglevel=6 "+
 			"initcall_blacklist=crypto_kdf108_init,jent_mod_init",
 		"-drive", "file="+filepath.Join(dir, "disk")+",format=raw,if=virtio",
-		"-netdev", fmt.Sprintf("user,id=n,restrict=on,hostfwd=tcp:127.0.0.1:%d-:22,hostfwd=tcp:127.0.0.1:%d-:80", g.ssh, g.http),
+		"-netdev", fmt.Sprintf("user,id=n,restrict=on,hostfwd=tcp:127.0.0.1:%d-:22,hostfwd=tcp:127.0.0.1:%d-:80",
+			g.ssh, g.http),
 		"-device", "virtio-net-pci,netdev=n,romfile=")
 	said := &strings.Builder{}
 	c.Stderr = said

@@ -60,7 +60,8 @@ func follow(ctx context.Context, m driver.Rebooted, p param.Values) (*answers, e
 
 // first adds the first answer of the new boot, and waits for it. What answered before the
 // clock of the new boot was 0 is the system that was shut down.
-func (a *answers) first(ctx context.Context, in driver.Instance, p param.Values, l execution.Life, m *boot.Marks) error {
+func (a *answers) first(ctx context.Context, in driver.Instance, p param.Values, l execution.Life,
+	m *boot.Marks) error {
 	if p.Text(boot.ParamAnswer) == "" {
 		m.Absent[driver.MomentService] = unasked
 		return nil
