@@ -210,7 +210,7 @@ func (b *builder) workTable(w *worked) table {
 	for _, s := range r.Summaries {
 		medians[[2]string{s.Contender, s.Metric}] = s
 	}
-	t := table{Caption: "Counters per " + w.of + " at " + w.cell.Name,
+	t := table{Caption: "Counters per " + w.of + " at " + w.cell.Name, Whole: true,
 		Head: []string{"counter", "contender", "median per " + w.of, "trials", "against " + b.results.Baseline, "interval"}}
 	for _, m := range metrics {
 		for _, name := range b.names() {

@@ -20,7 +20,11 @@ func kept(t testing.TB) (index, past []byte) {
 	dir, names := folder(t)
 	must(t, os.CopyFS(filepath.Join(dir, "20261124T000001Z-again"), os.DirFS(filepath.Join(dir, names[0]))))
 	build(t, dir)
-	index, err := os.ReadFile(filepath.Join(dir, cacheFile))
+	text, err := os.ReadFile(filepath.Join(dir, cacheFile))
+	must(t, err)
+	few := decodeCache(text)
+	few.Runs, few.Pages = map[string]Entry{names[0]: few.Runs[names[0]]}, nil // small, so that many variants are tried
+	index, err = json.Marshal(few)
 	must(t, err)
 	files, err := filepath.Glob(filepath.Join(dir, pastDir, "*.json"))
 	must(t, err)

@@ -90,21 +90,21 @@ func Read(root *os.Root, names []string, old map[string]Entry, program string,
 // maxHead bounds what ours reads of a report.
 const maxHead = 64 << 20
 
-// ours returns the report of a run if it is one that this program or another version of it
-// could have written: with the policy that permits no script. Otherwise it is nil.
-func ours(root *os.Root, name string) []byte {
+// ours reports whether the report of a run is one that this program or another version of
+// it could have written: with the policy that permits no script.
+func ours(root *os.Root, name string) bool {
 	f, err := root.Open(filepath.Join(name, filepath.FromSlash(store.ReportFile)))
 	if err != nil {
-		return nil
+		return false
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxHead {
-		return nil
+		return false
 	}
 	page := bytes.NewBuffer(make([]byte, 0, info.Size()+bytes.MinRead))
-	if _, err := page.ReadFrom(f); err != nil || !report.Harmless(page.Bytes()) {
-		return nil
+	if _, err := page.ReadFrom(f); err != nil {
+		return false
 	}
-	return page.Bytes()
+	return report.Harmless(page.Bytes())
 }

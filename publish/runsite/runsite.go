@@ -10,7 +10,6 @@
 package runsite
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"io/fs"
@@ -19,7 +18,6 @@ import (
 	"sync/atomic"
 
 	"bakeoff/base/fault"
-	"bakeoff/lab/store"
 	"bakeoff/publish/report"
 )
 
@@ -70,7 +68,7 @@ func Build(runsDir string, opt Option) (Summary, error) {
 		return Summary{}, fault.WithFix(fault.New(fault.NotFound, "%s: no run found", op),
 			"name a folder that contains run folders, such as runs")
 	}
-	opt.Program, opt.Report.Index = cmp.Or(opt.Program, opt.Report.Version), IndexOfReport
+	opt.Program = cmp.Or(opt.Program, opt.Report.Version)
 	old := readCache(root)
 	if opt.Force {
 		old = cache{}
@@ -106,19 +104,13 @@ func Holds(dir string) bool {
 }
 
 // ensureReport writes the report of a run if it is missing or was not written by this
-// program. A report has a link to the index.
+// program. It has no link to the index: a run folder may be moved or sent alone.
 func ensureReport(root *os.Root, e *Entry, opt Option) (wrote bool, err error) {
 	if e.Lab == "" {
 		e.Page = false // nobody knows who wrote it
 		return false, nil
 	}
-	e.Page = true
-	if page := ours(root, e.Folder); page != nil && !opt.Force {
-		if linked := report.Linked(page, IndexOfReport); !bytes.Equal(linked, page) {
-			// Without it, the page only lacks a link.
-			_ = replace(root, e.Folder+"/"+store.ReportFile, linked)
-			e.State = stateOf(root, e.Folder)
-		}
+	if e.Page = true; !opt.Force && ours(root, e.Folder) {
 		return false, nil
 	}
 	if err := report.Write(filepath.Join(root.Name(), e.Folder), opt.Report); err != nil {

@@ -173,27 +173,6 @@ func TestBuildAgain(t *testing.T) {
 	}
 }
 
-// Every report has a link to the index, also one that was written before there was one.
-func TestReportsLinkToTheIndex(t *testing.T) {
-	dir, names := folder(t)
-	must(t, report.Write(filepath.Join(dir, names[0]), report.Option{}))
-	for range 2 {
-		build(t, dir)
-		for _, name := range names {
-			text, err := os.ReadFile(filepath.Join(dir, name, filepath.FromSlash(store.ReportFile)))
-			must(t, err)
-			if n := strings.Count(string(text), `<a href="../../index.html">All runs</a>`); n != 1 {
-				t.Errorf("%s: %d links to the index", name, n)
-			}
-		}
-	}
-	must(t, report.Write(filepath.Join(dir, names[0]), report.Option{}))
-	if sum := build(t, dir); sum.Read != 1 || sum.Reports != 0 {
-		t.Errorf("one report was written without the link, and %+v", sum)
-	}
-	leads(t, dir, names[0]+"/"+store.ReportFile, IndexOfReport)
-}
-
 // Runs of strangers say what they like, and bring reports of their own.
 func TestHostileRuns(t *testing.T) {
 	dir, names := folder(t)

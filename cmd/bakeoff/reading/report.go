@@ -40,9 +40,8 @@ picture for a README.
 For a folder with several runs it writes FOLDER/index.html, which lists every run
 with its verdicts and has a search, and in FOLDER/index a page for each lab file,
 workload, contender, machine, verdict and month. It writes the pages of runs that
-have none, or whose page another program wrote, and gives every page a link to the
-index. Only what changed since the last time is read again. If FOLDER contains exactly
-one run, report writes the page of that run.`,
+have none, or whose page another program wrote. Only what changed since the last time is
+read again. If FOLDER contains exactly one run, report writes the page of that run.`,
 		Example: `  bakeoff report runs/20260102T030405Z-quick
   bakeoff report --sort lab runs/20260102T030405Z-quick
   bakeoff report --markdown runs/20260102T030405Z-quick > comment.md
