@@ -500,3 +500,16 @@ func TestTimersOfTCP(t *testing.T) {
 		}
 	}
 }
+
+// Numbers are the same if they differ by no more than rounding, however they are written.
+func TestSame(t *testing.T) {
+	for _, tt := range []struct {
+		a, b json.Number
+		want bool
+	}{{"1", "1.0", true}, {"0", "0.0", true}, {"0", "-0", true}, {"1", "-1", false}, {"0", "1e-300", false},
+		{"1", "1.001", false}, {"x", "1", false}, {"1", "x", false}, {"x", "x", true}} {
+		if got := same(tt.a, tt.b); got != tt.want {
+			t.Errorf("%s and %s are the same: %t", tt.a, tt.b, got)
+		}
+	}
+}

@@ -279,3 +279,11 @@ func TestTrendFindsChangesAndNotNoise(t *testing.T) {
 		t.Error("no data has a trend")
 	}
 }
+
+// Of two splits that are equally unlikely, the trend gate names the first.
+func TestTrendNamesTheFirstSplit(t *testing.T) {
+	w := slices.Concat(slices.Repeat([]float64{1}, 7), []float64{1.5}, slices.Repeat([]float64{2}, 7))
+	if got := trend(w); !strings.Contains(got, "+94 % after 47 % of the time") {
+		t.Error(got)
+	}
+}
