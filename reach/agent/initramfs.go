@@ -3,7 +3,6 @@ package agent
 import (
 	"bufio"
 	"bytes"
-	"debug/elf"
 	"encoding/json"
 	"errors"
 	"io"
@@ -105,19 +104,7 @@ func addAll(a *initramfs.Archive, q *wire.InitramfsRequest, res *wire.InitramfsR
 			return err
 		}
 	}
-	agent, err := os.Open(q.Agent)
-	if err != nil {
-		return err
-	}
-	defer agent.Close()
-	info, err := agent.Stat()
-	if err != nil {
-		return err
-	}
-	if err := checkStatic(agent); err != nil {
-		return fault.Op(q.Agent, err)
-	}
-	if err := a.File("/init", 0o755, info.Size(), agent); err != nil {
+	if err := a.Init(q.Agent); err != nil {
 		return err
 	}
 	if q.Disk != "" {
@@ -178,22 +165,6 @@ func addDisk(a *initramfs.Archive, q *wire.InitramfsRequest) error {
 	}
 	q.Wanted = append(slices.Clone(q.Wanted), "loop")
 	return a.File(q.Config.RootDisk, 0o600, info.Size(), f)
-}
-
-// checkStatic refuses a program that needs an interpreter: the RAM disk has
-// none, and the kernel would only report that /init is missing.
-func checkStatic(r io.ReaderAt) error {
-	f, err := elf.NewFile(r)
-	if err != nil {
-		return fault.New(fault.Invalid, "not a program for a Linux guest: %w", err)
-	}
-	for _, p := range f.Progs {
-		if p.Type == elf.PT_INTERP {
-			return fault.WithFix(fault.New(fault.Invalid, "dynamically linked, so it cannot be the init of a guest"),
-				"build it with CGO_ENABLED=0")
-		}
-	}
-	return nil
 }
 
 func kernelVersion(path string) (string, error) {

@@ -208,16 +208,7 @@ func (b *builder) archive(a *initramfs.Archive, whole bool) error {
 			return err
 		}
 	}
-	agent, err := os.Open(b.Agent)
-	if err != nil {
-		return err
-	}
-	defer agent.Close()
-	info, err := agent.Stat()
-	if err == nil {
-		err = a.File("/init", 0o755, info.Size(), agent)
-	}
-	if err != nil {
+	if err := a.Init(b.Agent); err != nil {
 		return err
 	}
 	tree, err := initramfs.OpenTree(os.DirFS(filepath.Join(b.kernel.Modules, "lib/modules", b.kernel.KernelVersion)))
