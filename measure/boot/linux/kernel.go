@@ -18,6 +18,7 @@ const (
 	spanPrintk    = "printk"
 	spanProbe     = "probe"
 	spanInitramfs = "unpack initramfs"
+	spanClock     = "clock correction"
 )
 
 // kernelLog builds the trees of the kernel log.
@@ -38,8 +39,9 @@ type kernelLog struct {
 
 // pending is an initcall that was called and has not returned.
 type pending struct {
-	symbol string
-	node   *node
+	symbol    string
+	node      *node
+	corrected bool // the clock of the log was corrected meanwhile
 }
 
 // kernel adds what the kernel log says.
@@ -184,7 +186,7 @@ func (k *kernelLog) calling(l *printk.Line, m message) {
 		n.start = max(n.start, parent.children[i-1].end)
 	}
 	parent.children = append(parent.children, n)
-	k.open[m.pid] = append(k.open[m.pid], &pending{m.symbol, n})
+	k.open[m.pid] = append(k.open[m.pid], &pending{symbol: m.symbol, node: n})
 }
 
 func (k *kernelLog) initcall(l *printk.Line, m message) {
@@ -197,7 +199,8 @@ func (k *kernelLog) initcall(l *printk.Line, m message) {
 	for _, p := range k.open[pid][depth:] { // those above have no end
 		p.node.end, p.node.open = l.At, false
 	}
-	n := k.open[pid][depth].node
+	call := k.open[pid][depth]
+	n := call.node
 	n.arg = m.argument()
 	k.open[pid] = k.open[pid][:depth]
 	if pid == "1" && depth == 0 {
@@ -208,8 +211,12 @@ func (k *kernelLog) initcall(l *printk.Line, m message) {
 	if len(n.children) > 0 {
 		wrote = min(wrote, n.children[0].start-n.start)
 	}
-	if k.loud && k.fine && wrote >= consoleTime {
-		n.children = append([]*node{{name: spanPrintk, start: n.start, end: n.start + wrote}}, n.children...)
+	before := spanPrintk
+	if call.corrected {
+		before = spanClock
+	}
+	if (k.loud || call.corrected) && k.fine && wrote >= consoleTime {
+		n.children = append([]*node{{name: before, start: n.start, end: n.start + wrote}}, n.children...)
 	}
 }
 
@@ -276,6 +283,12 @@ func (k *kernelLog) other(l *printk.Line) {
 		k.plain = l
 	}
 	switch {
+	case strings.HasPrefix(l.Text, "sched_clock: Marking stable"):
+		// Until then the clock of the log follows the timer's ticks and falls behind if
+		// they are late (kernel/sched/clock.c). All that it lost appears now.
+		for _, call := range k.open["1"] {
+			call.corrected = true
+		}
 	case k.unpack == nil && strings.HasPrefix(l.Text, "Trying to unpack rootfs image as initramfs"):
 		k.unpack = &node{name: spanInitramfs, start: l.At, end: l.At, open: true}
 	case k.unpack != nil && k.unpack.open && strings.HasPrefix(l.Text, "Freeing initrd memory: "):

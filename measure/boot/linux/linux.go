@@ -40,9 +40,8 @@ func (source) Doc() boot.SourceDoc {
 		Get: "boot with initcall_debug log_buf_len=4M trace_event=sched:sched_process_fork,sched:sched_process_exec," +
 			"sched:sched_process_exit, then bakeoff-agent boot-events > FILE (or: dmesg; cat /sys/kernel/tracing/trace)",
 		Says: "An initcall lies between the line calling and the line initcall. If the kernel writes those lines to its " +
-			"console " +
-			"(loglevel=8), the span printk is the time until it went on. The span kernel runs from " +
-			"the first line to " +
+			"console (loglevel=8), the span printk is the time until it went on. The span clock correction is what the " +
+			"clock of the log had lost until Linux found a stable one. The span kernel runs from the first line to " +
 			"the start of process 1; what no initcall covers is cut at the lines of the log, and each part has the name of " +
 			"the line before it. Only the ends of probes are logged, so a probe begins as long before its line as it " +
 			"says. A probe that fits " +

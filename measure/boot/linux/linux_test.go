@@ -96,6 +96,18 @@ func TestAQuietKernelWritesNothing(t *testing.T) {
 	}
 }
 
+// What the clock of the log had lost until it was corrected is no output.
+func TestACorrectedClockIsNoOutput(t *testing.T) {
+	const stable = "sched_clock: Marking stable (4864091479, -55426604)->(7010154453, -2201489578)"
+	for _, words := range []string{"quiet loglevel=8", "quiet"} {
+		log := strings.Replace(strings.Replace(log, "something of b", stable, 1), "quiet loglevel=8", words, 1)
+		got := tree(read(t, log))
+		if !strings.Contains(got, "b_init returned -19 9005-9400 on kernel\n    clock correction 9005-9020 on kernel\n") {
+			t.Errorf("%q: %s", words, got)
+		}
+	}
+}
+
 const trace = `# bakeoff boot events 1
 # lost: Something was lost.
 # trace clock: 50000000 60000000 50010000
