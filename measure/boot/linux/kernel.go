@@ -12,6 +12,10 @@ import (
 // consoleTime is the least time, in microseconds, that is shown as the output of a line.
 const consoleTime = 10
 
+// clockBehind is the least time, in microseconds, that is shown as a correction of the clock.
+// Less may be the output of lines.
+const clockBehind = 10_000
+
 // Names of spans that are no functions.
 const (
 	spanKernel    = "kernel"
@@ -34,6 +38,7 @@ type kernelLog struct {
 	returned *printk.Line // the line before, if it ended an initcall
 	fine     bool         // durations are microseconds, and no longer whole timer ticks
 	loud     bool         // the console shows the lines of initcall_debug
+	behind   bool         // the clock of the log fell behind until it was corrected
 	lostHead int
 }
 
@@ -66,6 +71,10 @@ func (b *builder) kernel(log printk.Log) {
 		k.line(&lines[i])
 	}
 	k.write(b, last)
+	if k.behind {
+		b.note(false, "The clock of the log fell behind until Linux corrected it: spans before the span "+spanClock+
+			" are too short.")
+	}
 	if k.lostHead > 0 {
 		b.note(true, fmt.Sprintf("%d initcalls return that the log does not call: the kernel overwrote its log. Make it "+
 			"larger "+
@@ -211,11 +220,15 @@ func (k *kernelLog) initcall(l *printk.Line, m message) {
 	if len(n.children) > 0 {
 		wrote = min(wrote, n.children[0].start-n.start)
 	}
-	before := spanPrintk
-	if call.corrected {
-		before = spanClock
+	before := ""
+	switch {
+	case !k.fine || wrote < consoleTime:
+	case call.corrected && wrote >= clockBehind:
+		before, k.behind = spanClock, true
+	case k.loud:
+		before = spanPrintk
 	}
-	if (k.loud || call.corrected) && k.fine && wrote >= consoleTime {
+	if before != "" {
 		n.children = append([]*node{{name: before, start: n.start, end: n.start + wrote}}, n.children...)
 	}
 }
