@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,10 +47,13 @@ changes. Ctrl-C ends it.`,
 				return fault.Wrap(fault.Lab, "serve", err)
 			}
 			defer root.Close()
+			// A build that has begun ends before serve does.
+			var builds sync.WaitGroup
+			defer builds.Wait()
 			ctx, stop := w.Interruptible(c.Context())
 			defer stop()
 			if !once {
-				go w.follow(ctx, dir, opt)
+				builds.Go(func() { w.follow(ctx, dir, opt) })
 			}
 			return w.Serve(ctx, handler(root.FS()), "", port)
 		},
