@@ -114,8 +114,8 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// A network that swallows attempts does not end the knocking, and the time between two
-// attempts is what is said.
+// A network that swallows attempts does not end the knocking, and Wait reports the time
+// between two attempts.
 func TestWaitInASilentNetwork(t *testing.T) {
 	var attempts atomic.Int64
 	server := Server{Via: SSH, Port: 22}

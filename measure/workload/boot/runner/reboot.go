@@ -110,7 +110,7 @@ func (a *answers) after(zero time.Time) (driver.Moment, bool) {
 func rebooted(ctx context.Context, in driver.Instance, m *boot.Marks, raw workload.Raw) error {
 	machine, ok := driver.AsRebooted(in)
 	if !ok {
-		return fault.New(fault.Lab, "the environment is no machine that can be rebooted")
+		return fault.New(fault.Lab, "the environment cannot be rebooted")
 	}
 	before, after := machine.Boots()
 	m.Reboot = &boot.Reboot{Before: before, After: after}
