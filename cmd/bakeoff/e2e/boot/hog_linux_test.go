@@ -31,8 +31,8 @@ func TestExampleRepeatsExactly(t *testing.T) {
 	if !bytes.Contains(text, []byte(design)) {
 		t.Fatal("the example has another design")
 	}
-	text = bytes.Replace(text, []byte(design), fmt.Appendf(nil, "design: {margin: 0.001, looks: [%d, 6], blocks: %[1]d}",
-		blocks), 1)
+	const repeats = "design: {margin: 0.001, budget: 15m, looks: [%d, 6], blocks: %[1]d}"
+	text = bytes.Replace(text, []byte(design), fmt.Appendf(nil, repeats, blocks), 1)
 	lab := filepath.Join(h.Dir, "bakeoff.yaml")
 	if err := os.WriteFile(lab, text, 0o600); err != nil {
 		t.Fatal(err)
