@@ -14,25 +14,19 @@ import (
 	"bakeoff/provision/driver/qemu/bootdisk"
 )
 
-// The example gives the same number of instructions in six boots of each contender, of
-// which about half have a busy program on a CPU next to them: the figures of its README.
+// The example gives the same number of instructions in both boots of each contender, of
+// which one has a busy program on a CPU next to them: the figures of its README.
 func TestExampleRepeatsExactly(t *testing.T) {
 	needs(t)
-	const blocks = 3 // of two boots of each contender
+	const blocks = 1 // of two boots of each contender; exact values are decided after it
 	h := e2e.New(t)
 	text, err := os.ReadFile("../../../../examples/boot/bakeoff.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if os.Getenv("BAKEOFF_TEST_LONG") == "" {
-		t.Skip("boots 70 machines under emulation: set BAKEOFF_TEST_LONG=1")
+		t.Skip("boots 20 machines under emulation: set BAKEOFF_TEST_LONG=1")
 	}
-	const design = "design: {margin: 0.001, budget: 15m}"
-	if !bytes.Contains(text, []byte(design)) {
-		t.Fatal("the example has another design")
-	}
-	const repeats = "design: {margin: 0.001, budget: 15m, looks: [%d, 6], blocks: %[1]d}"
-	text = bytes.Replace(text, []byte(design), fmt.Appendf(nil, repeats, blocks), 1)
 	lab := filepath.Join(h.Dir, "bakeoff.yaml")
 	if err := os.WriteFile(lab, text, 0o600); err != nil {
 		t.Fatal(err)
