@@ -14,13 +14,49 @@ import (
 // Decode decodes data, which holds exactly one JSON value, into v. A field that
 // v does not have and anything but white space after the value are errors.
 func Decode(data []byte, v any) error {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(v); err != nil {
-		return fmt.Errorf("not the expected JSON: %w", err)
+	var d Decoder
+	return d.Decode(data, v)
+}
+
+// A Decoder decodes one value after the other and uses its buffer again, which many
+// short values need. Its zero value is ready.
+type Decoder struct {
+	in  bytes.Reader
+	dec *json.Decoder
+}
+
+// Decode does what the function Decode does.
+func (d *Decoder) Decode(data []byte, v any) error {
+	if d.dec == nil {
+		d.dec = json.NewDecoder(&d.in)
+		d.dec.DisallowUnknownFields()
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+	d.in.Reset(data)
+	err := d.dec.Decode(v)
+	if err == nil && d.in.Len() == 0 && blank(d.dec.Buffered()) {
+		return nil
+	}
+	rest := err == nil && (!blank(d.dec.Buffered()) || !blank(&d.in))
+	d.dec = nil // it may still hold what followed the value
+	switch {
+	case err != nil:
+		return fmt.Errorf("not the expected JSON: %w", err)
+	case rest:
 		return errors.New("more text follows the JSON value")
 	}
 	return nil
+}
+
+// blank reports whether r has only the white space of JSON.
+func blank(r io.Reader) bool {
+	var buf [64]byte
+	for {
+		n, err := r.Read(buf[:])
+		if len(bytes.Trim(buf[:n], " \t\r\n")) > 0 {
+			return false
+		}
+		if err != nil {
+			return errors.Is(err, io.EOF)
+		}
+	}
 }

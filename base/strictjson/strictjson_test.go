@@ -29,3 +29,20 @@ func TestDecode(t *testing.T) {
 		}
 	}
 }
+
+// A decoder that is used again decodes each text as a new one does, also after an error.
+func TestDecoderIsUsedAgain(t *testing.T) {
+	texts := []string{"{\"n\": 1}\n", `{"n": 2} {"n": 3}`, `{"n": 4}`, "", `{"n": 5`, " {\"n\": 6} \n\t", `{"n": "7"}`,
+		`{"n": 8}` + strings.Repeat(" ", 5000), `{"n": 9}` + strings.Repeat(" ", 5000) + "x", `{"n": 10, "m": 2}`, `{"n": 11}}`,
+		`{"n": 12}`}
+	var d Decoder
+	for range 2 {
+		for _, text := range texts {
+			var again, fresh struct{ N int }
+			err, want := d.Decode([]byte(text), &again), Decode([]byte(text), &fresh)
+			if again != fresh || (err == nil) != (want == nil) || err != nil && err.Error() != want.Error() {
+				t.Errorf("%.20q: %v, %v; a new decoder: %v, %v", text, again, err, fresh, want)
+			}
+		}
+	}
+}

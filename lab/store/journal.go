@@ -41,6 +41,7 @@ func (d *Damage) Unwrap() error { return d.Err }
 // before the damage are returned with it.
 func ReadJournal(r io.Reader) (lines []Line, end int64, err error) {
 	in := bufio.NewReaderSize(r, maxLine)
+	var dec strictjson.Decoder
 	for {
 		text, err := in.ReadSlice('\n')
 		if errors.Is(err, io.EOF) {
@@ -56,7 +57,8 @@ func ReadJournal(r io.Reader) (lines []Line, end int64, err error) {
 		if n > maxLines {
 			return lines, end, damaged(n, fmt.Errorf("more than %d lines", maxLines))
 		}
-		line, err := decodeLine(text)
+		var line Line
+		err = dec.Decode(text, &line)
 		if err == nil {
 			err = line.check(n == 1)
 		}
@@ -71,12 +73,6 @@ func ReadJournal(r io.Reader) (lines []Line, end int64, err error) {
 func damaged(n int, err error) error {
 	return fault.WithFix(&fault.Error{Kind: fault.Invalid, Err: &Damage{Line: n, Err: err}},
 		"restore the run folder from a backup; bakeoff cannot use a damaged journal")
-}
-
-func decodeLine(text []byte) (Line, error) {
-	var l Line
-	err := strictjson.Decode(text, &l)
-	return l, err
 }
 
 // check reports whether a line is valid at its place.
