@@ -33,8 +33,8 @@ func TestDecode(t *testing.T) {
 // A decoder that is used again decodes each text as a new one does, also after an error.
 func TestDecoderIsUsedAgain(t *testing.T) {
 	texts := []string{"{\"n\": 1}\n", `{"n": 2} {"n": 3}`, `{"n": 4}`, "", `{"n": 5`, " {\"n\": 6} \n\t", `{"n": "7"}`,
-		`{"n": 8}` + strings.Repeat(" ", 5000), `{"n": 9}` + strings.Repeat(" ", 5000) + "x", `{"n": 10, "m": 2}`, `{"n": 11}}`,
-		`{"n": 12}`}
+		`{"n": 8}` + strings.Repeat(" ", 5000), `{"n": 9}` + strings.Repeat(" ", 5000) + "x", `{"n": 10, "m": 2}`,
+		`{"n": 11}}`, `{"n": 12}`}
 	var d Decoder
 	for range 2 {
 		for _, text := range texts {
