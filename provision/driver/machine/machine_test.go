@@ -13,6 +13,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/suite"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/drivertest"
 	"bakeoff/reach/conn"
@@ -44,17 +45,7 @@ func script(t *testing.T) *scripted {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			fmt.Fprint(c, "SSH-2.0-scripted\r\n")
-			c.Close()
-		}
-	}()
+	suite.Accept(t, l, func(c net.Conn) { fmt.Fprint(c, "SSH-2.0-scripted\r\n") })
 	m := channel.Machine{GOOS: "linux", Boot: "boot-0", Hardware: probe.Hardware{UUID: "scripted", CPU: "scripted CPU"}}
 	return &scripted{sshd: l, now: m, started: time.Now().Add(-time.Hour), comes: func(n int) (channel.Machine, error) {
 		m.Boot = fmt.Sprint("boot-", n)

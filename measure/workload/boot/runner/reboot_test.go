@@ -10,6 +10,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/suite"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload/boot"
 	"bakeoff/provision/driver"
@@ -45,16 +46,7 @@ func rebootTarget(t *testing.T, before, after string) execution.Target {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			c.Close()
-		}
-	}()
+	suite.Accept(t, l, func(net.Conn) {})
 	r := rebootable{watched{mute: m, info: driver.Info{OwnKernel: true, Agent: "/agent"}}, before, after, l}
 	tg.Subject = inside{r}
 	tg.Fresh = func(context.Context) (driver.Instance, []execution.Mark, error) {

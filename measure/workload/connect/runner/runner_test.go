@@ -13,6 +13,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/suite"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/connect"
@@ -30,20 +31,10 @@ func serve(t *testing.T, each func(net.Conn)) netip.AddrPort {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				each(c)
-				io.Copy(io.Discard, c) // the client ends it
-			}()
-		}
-	}()
+	suite.Accept(t, l, func(c net.Conn) {
+		each(c)
+		io.Copy(io.Discard, c) // the client ends it
+	})
 	return l.Addr().(*net.TCPAddr).AddrPort()
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/suite"
 	"bakeoff/measure/workload/http"
 )
 
@@ -603,16 +604,7 @@ func TestServersWithoutHTTP2(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { l.Close() })
-			go func() {
-				for {
-					c, err := l.Accept()
-					if err != nil {
-						return
-					}
-					go io.Copy(io.Discard, c)
-				}
-			}()
+			suite.Accept(t, l, func(c net.Conn) { io.Copy(io.Discard, c) })
 			r := generate(t, l.Addr().String(), "protocol=http/2", "tls=true", "certificate="+pair.Sum, "time=50ms",
 				"connections=2", "engine="+engine)
 			if r.Errors[string(errNotNegotiated)] == 0 || len(r.Errors) > 1 || r.Work > 0 {
