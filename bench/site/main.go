@@ -115,7 +115,8 @@ func run(posts, rounds int, bakeoff, hugo string) error {
 
 // again measures builds after no change, and after a change of one post.
 func again(ours, bakeoff string) error {
-	// The first of these builds reads files that are too new to trust their times.
+	// The first of these builds reads the files whose times the full build could not trust,
+	// because they were less than two seconds old.
 	builds := []string{"second build", "no change", "no change", "no change", "one post", "one post", "one post"}
 	for _, what := range builds {
 		if what == "one post" {

@@ -49,7 +49,7 @@ type build struct {
 
 	last     map[string]fileState
 	files    map[string]fileState
-	changed  atomic.Bool // a source file changed
+	changed  atomic.Bool // a source file was read: the state has to be written
 	pictures map[string]markdown.Picture
 	posts    []*content.Post
 	static   []string
@@ -193,6 +193,7 @@ func (b *build) readPost(name string, info fs.FileInfo) (*content.Post, error) {
 	if old, ok := b.last[name]; ok && old.Post != nil && old.Post.Digest == sum && old.Nanos == state.Nanos {
 		state.Post, state.Warnings = old.Post, old.Warnings
 		b.keep(name, state)
+		b.changed.Store(true) // the next build can trust the time, which this one could not
 		return old.Post, nil
 	}
 	zone, err := b.cfg.Location()
