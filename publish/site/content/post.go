@@ -15,22 +15,30 @@ const (
 	maxTags  = 100
 )
 
-// Post is a post or a page without its text.
+// Post is a post or a page without its text. Its JSON, which a site keeps of every post for
+// the next build, leaves out what is empty.
 type Post struct {
 	File   string // below the site, with slashes
-	Page   bool   // from the folder of pages
+	Page   bool   `json:",omitempty"` // from the folder of pages
 	Digest string // of the file's bytes
 
-	Title, Slug, Description      string
-	Image, Caption, Author, Email string
-	Language                      string    // "" for that of the site
-	Date, Updated                 time.Time // Updated is zero if the file does not say
-	Tags                          []string
-	Secondary, Draft              bool
+	Title       string    `json:",omitempty"`
+	Slug        string    `json:",omitempty"`
+	Description string    `json:",omitempty"`
+	Image       string    `json:",omitempty"`
+	Caption     string    `json:",omitempty"`
+	Author      string    `json:",omitempty"`
+	Email       string    `json:",omitempty"`
+	Language    string    `json:",omitempty"` // "" for that of the site
+	Date        time.Time `json:",omitzero"`
+	Updated     time.Time `json:",omitzero"` // zero if the file does not say
+	Tags        []string  `json:",omitempty"`
+	Secondary   bool      `json:",omitempty"`
+	Draft       bool      `json:",omitempty"`
 
 	// What the text says.
-	Excerpt string // its beginning as plain text
-	Words   int
+	Excerpt string   `json:",omitempty"` // its beginning as plain text
+	Words   int      `json:",omitempty"`
 	Images  []string `json:",omitempty"` // addresses, without those of other servers
 	Runs    []string `json:",omitempty"` // references to runs: ID or ID/figure
 	Terms   string   `json:",omitempty"` // headings and words that search finds, in lower case
