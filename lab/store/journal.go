@@ -2,6 +2,7 @@ package store
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -40,25 +41,17 @@ func (d *Damage) Unwrap() error { return d.Err }
 // The error is a *Damage of kind fault.Invalid, or what r returned. The lines
 // before the damage are returned with it.
 func ReadJournal(r io.Reader) (lines []Line, end int64, err error) {
-	in := bufio.NewReaderSize(r, maxLine)
+	in := bufio.NewScanner(r)
+	in.Buffer(nil, maxLine)
+	in.Split(wholeLine)
 	var dec strictjson.Decoder
-	for {
-		text, err := in.ReadSlice('\n')
-		if errors.Is(err, io.EOF) {
-			return lines, end, nil
-		}
-		n := len(lines) + 1
-		if errors.Is(err, bufio.ErrBufferFull) {
-			return lines, end, damaged(n, fmt.Errorf("longer than %d bytes", maxLine))
-		}
-		if err != nil {
-			return lines, end, fault.Wrap(fault.Lab, fmt.Sprintf("%s:%d", JournalFile, n), err)
-		}
+	for in.Scan() {
+		text, n := in.Bytes(), len(lines)+1
 		if n > maxLines {
 			return lines, end, damaged(n, fmt.Errorf("more than %d lines", maxLines))
 		}
 		var line Line
-		err = dec.Decode(text, &line)
+		err := dec.Decode(text, &line)
 		if err == nil {
 			err = line.check(n == 1)
 		}
@@ -68,6 +61,21 @@ func ReadJournal(r io.Reader) (lines []Line, end int64, err error) {
 		lines = append(lines, line)
 		end += int64(len(text))
 	}
+	switch n := len(lines) + 1; {
+	case errors.Is(in.Err(), bufio.ErrTooLong):
+		return lines, end, damaged(n, fmt.Errorf("longer than %d bytes", maxLine))
+	case in.Err() != nil:
+		return lines, end, fault.Wrap(fault.Lab, fmt.Sprintf("%s:%d", JournalFile, n), in.Err())
+	}
+	return lines, end, nil
+}
+
+// wholeLine splits into lines with their newline. A last line without one is left out.
+func wholeLine(data []byte, _ bool) (advance int, token []byte, err error) {
+	if i := bytes.IndexByte(data, '\n'); i >= 0 {
+		return i + 1, data[:i+1], nil
+	}
+	return 0, nil, nil
 }
 
 func damaged(n int, err error) error {
