@@ -98,7 +98,11 @@ func StudentQuantile(level, df float64) float64 {
 		hi *= 2
 	}
 	for range 200 {
-		if mid := (lo + hi) / 2; StudentP(mid, df) > 1-level {
+		mid := (lo + hi) / 2
+		if mid == lo || mid == hi {
+			break // no number lies between them
+		}
+		if StudentP(mid, df) > 1-level {
 			lo = mid
 		} else {
 			hi = mid
