@@ -53,21 +53,24 @@ run:
 # that does so by other means fails there every time. HARMLESS link the first of
 # SHARED, but all that their tests start is servers, emulated machines and fakes, in
 # control groups of their own if at all. They take longest, so lane 2 begins with them,
-# in the reverse order of their names, which begins with the longest. The rest touches
-# nothing but its own files and processes. Lane 1 mostly waits, and leaves a CPU to
-# lane 2. The output of lane 2 is held back, as lines of two writers may mix.
-# Building an image changes the machine while it is built, so IMAGES, with these
-# capabilities, first makes those that lane 2 uses.
+# in the reverse order of their names, which begins with the longest. APART change
+# networks and mounts, and nothing else that is shared but control groups of their own:
+# lane 2 runs each in a network and a mount namespace of its own. The rest touches nothing
+# but its own files and processes. Lane 1 mostly waits, and leaves a CPU to lane 2. The
+# output of lane 2 is held back, as lines of two writers may mix.
+# Building an image changes the machine while it is built, and downloads packages. So the
+# tests of IMAGES, with all capabilities and the network, first make those that lane 2 uses.
 # The flags are those of build, so that every package is compiled once;
 # without DWARF, tests are linked faster. check looks for what vet would find. No
 # result of an earlier run is used.
 # A skip is counted and named at the end. With CI set, a skip for something
 # that a Debian package would bring is a failure.
 SHARED = reach/conn/local|cmd/bakeoff/e2e
-HARMLESS = provision/proof|lab/trial|provision/driver/(bhyve|firecracker|vmm)|reach/conn/ssh|$(RUNNERS)
-RUNNERS = measure/workload/(cms|external)/runner
-IMAGES = ./provision/proof
-LOWERED = setpriv --bounding-set=-sys_admin,-net_admin
+HARMLESS = provision/proof|lab/trial|$(FAKED)|reach/conn/ssh|$(RUNNERS)|$(APART)
+FAKED = provision/driver/(bhyve|firecracker|vmm)
+RUNNERS = measure/execution/all|measure/workload/(cms|external)/runner
+APART = measure/workload/http/runner|provision/driver/qemu
+IMAGES = ./provision/proof ./provision/driver/qemu
 TEST = CGO_ENABLED=0 $(GO) test -json -trimpath -ldflags=-w -vet=off -count=1 -timeout 75m
 test:
 	./setup.sh run test
@@ -78,10 +81,10 @@ test:
 	harmless=$$(echo "$$all" | grep -E '^bakeoff/($(HARMLESS))$$' | sort -r); \
 	shared=$$(echo "$$links" | grep -E ' bakeoff/($(SHARED))( |$$)' | cut -d' ' -f1 | grep -vxF "$$harmless"); \
 	rest=$$(echo "$$all" | grep -vxF "$$harmless" | grep -vxF "$$shared"); \
-	lowered=$$($(LOWERED) true 2>/dev/null && echo $(LOWERED)); \
 	$(GO) test -trimpath -ldflags=-w -vet=off -count=1 -timeout 30m -run '^TestImages$$' $(IMAGES); \
 	{ held=$$(mktemp) || exit 1; trap 'rm -f "$$held"' EXIT; trap 'kill $$! 2>/dev/null; exit 130' INT TERM; \
-	  $$lowered env $(TEST) -p 1 $$harmless $$rest >"$$held" 2>&1 & \
+	  BAKEOFF_TEST_APART='$(subst |, ,$(APART))' $(TEST) -p 1 -exec "'$(CURDIR)/base/suite/apart.sh'" \
+	    $$harmless $$rest >"$$held" 2>&1 & \
 	  echo 'lane 1: packages that change the machine, one after another'; \
 	  BAKEOFF_TEST_PROGRAMS='$(CURDIR)' $(TEST) -p 2 -exec "flock -o '$(CURDIR)/Makefile'" $$shared; \
 	  wait; echo 'lane 2: packages that leave the machine as it is'; cat "$$held"; \

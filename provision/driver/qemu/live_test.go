@@ -89,6 +89,13 @@ func prepare() error {
 	return nil
 }
 
+// TestImages builds the images of the other tests, which make test runs where they cannot
+// download packages.
+func TestImages(t *testing.T) {
+	bench(t)
+	withKernel(t, ahciKernel)
+}
+
 func TestMain(m *testing.M) {
 	code := m.Run()
 	if live.agent != "" {

@@ -22,6 +22,9 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
+// ahciKernel is a kernel with a driver for AHCI, which that for virtual machines lacks.
+const ahciKernel = "linux-image-amd64"
+
 // Each controller, format and mode makes a volume that a guest can write to
 // and read from, and each firmware boots. A boot under emulation takes some
 // seconds, so each machine tries several things at once.
@@ -37,7 +40,7 @@ func TestStorageAndFirmware(t *testing.T) {
 			optCache: cacheWritethrough}},
 		"qboot": {device: "/dev/vdb", options: param.Values{optFirmware: qboot, optCache: cacheUnsafe}},
 		"AHCI": {device: "/dev/sda", options: param.Values{optMachine: machineQ35, optController: ahci,
-			optKernelPackage: "linux-image-amd64",
+			optKernelPackage: ahciKernel,
 			optCache:         cacheDirectsync, optAIO: aioNative}},
 		"OVMF": {device: "/dev/vdb", options: param.Values{optMachine: machineQ35, optFirmware: ovmf,
 			optFormat: formatQcow2}},
