@@ -335,17 +335,30 @@ func (a *app) planEstimate(v dryrun.View, columns int) {
 	a.Paragraph("", text)
 	a.planImages(v)
 	switch {
+	case len(v.Family) > 0 && exactOnly(v.Plan):
+		a.Paragraph("", exactPlan(v))
 	case len(e.Looks) == 0:
 		a.Paragraph("", "The run gives no verdicts: it has too few blocks for a look.")
 	case len(v.Family) == 0:
 		a.Paragraph(cli.Yellow, noVerdicts(v.Plan))
-	case exactOnly(v.Plan):
-		a.Paragraph("", fmt.Sprintf("Every primary metric repeats itself exactly. The first block in which all trials of "+
-			"each side agree, and each side has %d of them, decides %s, whatever the noise of the machine.", analysis.Repeats,
-			comparisons(len(v.Family))))
 	default:
 		a.planLooks(v, columns)
 	}
+}
+
+// exactPlan says when a run whose primary metrics are exact is decided.
+func exactPlan(v dryrun.View) string {
+	needed, trials := max(analysis.Repeats, v.Plan.Design.ExactTrials), v.Plan.Planned()
+	if v.Plan.Design.Mirror {
+		trials *= 2
+	}
+	if trials < needed {
+		return fmt.Sprintf("The run gives no verdicts: %d trials of each side must agree, and it has at most %d.", needed,
+			trials)
+	}
+	return fmt.Sprintf("Every primary metric repeats itself exactly. The first block in which all trials of each side "+
+		"agree, and each side has %d of them, decides %s, whatever the noise of the machine.", needed,
+		comparisons(len(v.Family)))
 }
 
 // exactOnly reports whether all primary metrics of a plan are exact.

@@ -43,7 +43,7 @@ func Analyse(d Data) Results {
 	each(len(wanted), func(i int) {
 		w := wanted[i]
 		contender, cell := d.Contenders[w.contender].Name, d.Cells[w.cell].Name
-		if s, ok := summarise(t.series[w.contender][w.cell], contender, cell, w.metric); ok {
+		if s, ok := summarise(t.series[w.contender][w.cell], contender, cell, w.metric, d.repeats()); ok {
 			summaries[i] = &s
 		}
 	})

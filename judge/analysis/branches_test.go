@@ -278,7 +278,7 @@ func TestSummary(t *testing.T) {
 	}
 	s = append(s, &Observation{Block: 8, Position: 0, Instance: "y", Failed: true}, &Observation{Block: 8, Position: 1},
 		&Observation{Block: 8, Position: 2, Values: []sample.Value{{Metric: "m", Value: -1}}})
-	got, ok := summarise(s, "a", "k", m)
+	got, ok := summarise(s, "a", "k", m, Repeats)
 	if !ok || got.N != 24 || got.Failures != 2 || *got.Median != 6.5 || *got.CI[0] != 1 || *got.CI[1] != 8 ||
 		len(got.Samples) != 24 {
 		t.Errorf("%+v, median %v", got, *got.Median)
@@ -293,15 +293,15 @@ func TestSummary(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	// Few blocks have no interval, and failures alone no median.
-	if got, ok := summarise(s[:3], "a", "k", m); !ok || got.CI[0] != nil || got.CI[1] != nil || got.CILevel != nil ||
-		*got.Median != 1 {
+	if got, ok := summarise(s[:3], "a", "k", m, Repeats); !ok || got.CI[0] != nil || got.CI[1] != nil ||
+		got.CILevel != nil || *got.Median != 1 {
 		t.Errorf("%+v", got)
 	}
-	if got, ok := summarise(s[24:25], "a", "k", m); !ok || got.N != 0 || got.Median != nil || got.Failures != 1 ||
+	if got, ok := summarise(s[24:25], "a", "k", m, Repeats); !ok || got.N != 0 || got.Median != nil || got.Failures != 1 ||
 		got.Samples == nil {
 		t.Errorf("%+v", got)
 	}
-	if _, ok := summarise(s[25:26], "a", "k", m); ok {
+	if _, ok := summarise(s[25:26], "a", "k", m, Repeats); ok {
 		t.Error("a trial without the metric has a summary")
 	}
 	// The median of all points lies above those of the blocks: the interval contains it.
@@ -312,7 +312,7 @@ func TestSummary(t *testing.T) {
 		}
 	}
 	far = append(far, far[len(far)-4:]...)
-	if got, _ := summarise(far, "a", "k", m); *got.CI[0] > *got.Median || *got.CI[1] < *got.Median {
+	if got, _ := summarise(far, "a", "k", m, Repeats); *got.CI[0] > *got.Median || *got.CI[1] < *got.Median {
 		t.Errorf("the median %v lies outside of [%v, %v]", *got.Median, *got.CI[0], *got.CI[1])
 	}
 }

@@ -25,6 +25,7 @@ type draft struct {
 	left     int    // blocks until the last look; −1 if nobody knows how many will come
 	// elsewhere: nobody knows whether orders were random.
 	elsewhere bool
+	repeats   int // trials of a side that must agree, for an exact metric
 
 	look    int                // index of the last look reached, −1 before the first
 	marks   [3]*stats.Standing // of −region, 0 and region at this look, once asked for
@@ -39,7 +40,7 @@ type draft struct {
 
 func (d *Data) newDraft(t *table, contender, baseline, cell int, m sample.Metric) *draft {
 	c := &draft{metric: m, us: t.series[contender][cell], them: t.series[baseline][cell], gates: t.gates, look: -1,
-		family: 1, elsewhere: d.Elsewhere}
+		family: 1, elsewhere: d.Elsewhere, repeats: d.repeats()}
 	c.left = -1
 	if l := d.looks(); len(l) > 0 && !d.Elsewhere {
 		c.left = max(0, l[len(l)-1]-len(t.blocks))

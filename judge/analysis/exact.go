@@ -39,9 +39,12 @@ func (s series) agreed(m sample.Metric, last int) (value float64, n int) {
 // Repeats is the least number of trials of a side that can agree.
 const Repeats = 2
 
+// repeats is the number of trials of a side that must agree in this run.
+func (d *Data) repeats() int { return max(d.ExactTrials, Repeats) }
+
 // exactly decides a comparison without error if its metric is exact and the trials of
-// each side agree, at the first block with which each side has Repeats. It reports
-// whether it did.
+// each side agree, at the first block with which each side has Data.ExactTrials. It
+// reports whether it did.
 //
 // The verdict is from an interval without width. There is nothing to test, so the
 // comparison spends none of the error of its family, and waits for no look.
@@ -55,7 +58,7 @@ func (c *draft) exactly() bool {
 		if n == 0 || k == 0 {
 			return false // the trials do not agree, and more of them cannot change that
 		}
-		if min(n, k) < Repeats {
+		if min(n, k) < c.repeats {
 			continue
 		}
 		c.Blocks, c.Look = i+1, i+1

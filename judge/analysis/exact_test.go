@@ -59,6 +59,24 @@ func TestExactIsDecidedByOneBlock(t *testing.T) {
 	}
 }
 
+// A run may demand more trials: it goes on until each side has them.
+func TestExactTrials(t *testing.T) {
+	values := [][2]float64{{110, 110}, {110, 110}, {110, 110}, {110, 110}}
+	base := [][2]float64{{100, 100}, {100, 100}, {100, 100}, {100, 100}}
+	for _, tt := range []struct{ demanded, blocks, trials int }{{0, 1, 4}, {2, 1, 4}, {3, 1, 0}, {3, 2, 8}, {5, 2, 0},
+		{5, 3, 12}, {6, 3, 12}, {7, 3, 0}, {7, 4, 16}} {
+		d := counted(values[:tt.blocks], base[:tt.blocks])
+		d.ExactTrials = tt.demanded
+		r := Analyse(d)
+		c := r.Comparisons[0]
+		if exact := c.Exact != nil; exact != (tt.trials > 0) || exact && c.Exact.Trials != tt.trials ||
+			exact != (c.Verdict == Worse) || r.AllDecided() != exact || r.Summaries[0].Deterministic != exact {
+			t.Errorf("%d trials must agree, %d blocks: %s, %+v, the run is decided: %v", tt.demanded, tt.blocks, c.Verdict,
+				c.Exact, r.AllDecided())
+		}
+	}
+}
+
 // Disturbances of time do not change a count; a wrong answer does.
 func TestExactIgnoresNoise(t *testing.T) {
 	d := counted([][2]float64{{5, 5}}, [][2]float64{{4, 4}})

@@ -186,8 +186,8 @@ type Summary struct {
 	Unit      string `json:"unit"`
 	N         int    `json:"n"`        // trials that gave a value
 	Failures  int    `json:"failures"` // trials in which the subject failed
-	// Deterministic tells that the metric is exact, that there are at least Repeats
-	// trials, and that all of them gave the same value.
+	// Deterministic tells that the metric is exact, that there are enough trials
+	// (Data.ExactTrials), and that all of them gave the same value.
 	Deterministic bool     `json:"deterministic,omitempty"`
 	Median        *float64 `json:"median"`
 	CI            Interval `json:"ci"`       // of the median, order statistics
@@ -340,6 +340,7 @@ type Data struct {
 	Margin          float64
 	Looks           []int
 	Alphas          []float64
+	ExactTrials     int // trials of each side that must agree before a metric counts as exact; below Repeats: Repeats
 	Scope           Scope
 	Observations    []Observation // of blocks that count, in any order
 	// Trials is the planned number of trials of a cell per contender and block;

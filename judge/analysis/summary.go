@@ -13,7 +13,9 @@ import (
 // The interval is that of the medians of the blocks: trials of one block share
 // their environment and are not replicates. It is widened to contain the median of
 // all points if necessary.
-func summarise(s series, contender, cell string, m sample.Metric) (Summary, bool) {
+//
+// An exact metric is deterministic if at least the given number of trials agree.
+func summarise(s series, contender, cell string, m sample.Metric, repeats int) (Summary, bool) {
 	out := Summary{Contender: contender, Cell: cell, Metric: m.Name, Unit: m.Unit, Samples: []Point{}}
 	var all, block, medians []float64
 	flush := func() {
@@ -47,7 +49,7 @@ func summarise(s series, contender, cell string, m sample.Metric) (Summary, bool
 		return out, out.Failures > 0
 	}
 	_, agreed := s.agreed(m, math.MaxInt)
-	out.Deterministic = m.Exact && agreed >= Repeats
+	out.Deterministic = m.Exact && agreed >= repeats
 	median := stats.Median(all)
 	e := stats.MedianInterval(medians, 0.95)
 	out.Median = finite(median)

@@ -162,7 +162,7 @@ func (s *story) design() analysis.Data {
 	p := s.plan
 	d := analysis.Data{
 		PlanSHA256: s.hash, Seed: p.Seed, Baseline: p.Baseline, Twin: p.Twin,
-		Margin: p.Design.Margin, Looks: p.Design.Looks, Alphas: p.Design.Alphas,
+		Margin: p.Design.Margin, Looks: p.Design.Looks, Alphas: p.Design.Alphas, ExactTrials: p.Design.ExactTrials,
 		Scope: analysis.ScopeMachine, Trials: 1, Void: len(s.void), Ended: s.ended,
 	}
 	if p.Design.Instances == "run" {

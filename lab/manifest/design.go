@@ -74,6 +74,9 @@ func (r *resolver) design(from sources) Design {
 				d.Blocks, last)
 		}
 	}
+	if n, _ := strconv.Atoi(value("exact-trials")); n > analysis.Repeats {
+		d.ExactTrials = n
+	}
 	return d
 }
 

@@ -139,6 +139,9 @@ type Design struct {
 	Budget    time.Duration `json:"budget_ns"` // 0: none
 	// Blocks caps the number of blocks below the last look; 0: the last look.
 	Blocks int `json:"blocks"`
+	// ExactTrials is the number of trials of each side that must agree before a metric
+	// counts as exact; 0: analysis.Repeats, the least.
+	ExactTrials int `json:"exact_trials,omitempty"`
 }
 
 // Catalogue lists the drivers and workloads that lab files can name. It is made

@@ -340,6 +340,10 @@ func designShape() *shape {
 		field{name: "blocks", doc: "Largest number of blocks; later looks are dropped. Below the first look, no verdict is " +
 			"possible.",
 			shape: bounded(param.Int, 1, maxBlocks)},
+		field{name: "exact-trials", doc: "Number of trials of each side that must agree before bakeoff calls a metric " +
+			"that can repeat itself exactly, such as instructions, deterministic, and gives the verdict without a look. " +
+			"With mirror, a block has two trials of each side.",
+			shape: bounded(param.Int, analysis.Repeats, 2*maxBlocks), def: fmt.Sprint(analysis.Repeats)},
 	)
 }
 

@@ -183,8 +183,8 @@ func checkDesign(d manifest.Design) error {
 		return fmt.Errorf("there are %d looks and %d alphas", len(d.Looks), len(d.Alphas))
 	case d.Instances != "block" && d.Instances != "run":
 		return fmt.Errorf("instances is %.60q", d.Instances)
-	case d.Budget < 0 || d.Blocks < 0:
-		return errors.New("budget or blocks is negative")
+	case d.Budget < 0 || d.Blocks < 0 || d.ExactTrials < 0:
+		return errors.New("budget, blocks or exact_trials is negative")
 	}
 	sum := 0.0
 	for i, a := range d.Alphas {

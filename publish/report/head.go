@@ -132,10 +132,10 @@ func span(d time.Duration) string {
 func ending(r analysis.Results) string {
 	text := analysis.EndedText(r.Ended)
 	switch {
-	case len(r.Looks) == 0 && slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary }):
-		text += "; the design has too few blocks for a look, so nothing is decided"
 	case slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary && c.Exact != nil }):
 		// exact metrics wait for no look
+	case len(r.Looks) == 0 && slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary }):
+		text += "; the design has too few blocks for a look, so nothing is decided"
 	case len(r.Looks) > 0 && r.Blocks < r.Looks[0]:
 		text += fmt.Sprintf("; nothing is decided before the first look, after %s", plural(r.Looks[0], "block"))
 	}

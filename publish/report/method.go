@@ -60,6 +60,10 @@ func (b *builder) design() []pair {
 		pair{"Order", orderOf(b.plan)},
 		pair{"Family", fmt.Sprintf("%s share alpha; the %d of the twin have their own",
 			plural(len(b.plan.Family), "primary comparison"), len(b.plan.TwinFamily))})
+	if d.ExactTrials > 0 {
+		out = append(out, pair{"Exact metrics",
+			fmt.Sprintf("deterministic once %d trials of each side agree", d.ExactTrials)})
+	}
 	if d.Budget > 0 {
 		out = append(out, pair{"Budget", d.Budget.String()})
 	}
