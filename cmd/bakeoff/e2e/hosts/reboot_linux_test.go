@@ -76,7 +76,12 @@ func TestRebootsOfAMachine(t *testing.T) {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, errs)
 	}
 	checkReboots(t, h, r, first, 2*blocks)
-	killedInAReboot(t, h, g, lab)
+	t.Run("killed", func(t *testing.T) {
+		if os.Getenv("BAKEOFF_TEST_LONG") == "" {
+			t.Skip("takes most of a minute, and TestKilledAndResumed kills a controller: set BAKEOFF_TEST_LONG=1")
+		}
+		killedInAReboot(t, h, g, lab)
+	})
 
 	// It goes down, and does not come back in time.
 	lab = rebootHome(t, h, g, true, `[sh, -c, "sleep 1000"]`, "3s", 1)

@@ -18,32 +18,31 @@ import (
 // Emulated machines take most of the time, so the whole system runs in containers only.
 // The tests of the driver qemu write to a disk of each controller and format, and those
 // of the workload cms make the same site.
-// BAKEOFF_TEST_LONG runs the whole files.
+// BAKEOFF_TEST_LONG runs the others, too.
 func TestLabs(t *testing.T) {
 	e2e.NeedsRoot(t)
-	all := []string{"all"}
 	for _, tt := range []struct {
 		// The names are short, as sockets lie below a folder that bears them.
 		name, lab string
-		// without are the contenders and cells that only BAKEOFF_TEST_LONG runs, or all.
-		without []string
+		long      bool // only BAKEOFF_TEST_LONG runs it
 		// mayLack tells whether a cell may be missing here, because what it
 		// needs is not to be had everywhere.
 		mayLack func(m analysis.Missing) bool
 	}{
 		// gVisor is built by hand and not packaged; on a busy host a trial of
 		// some milliseconds may not be long enough to verify itself.
-		{"technologies", "technologies", nil, func(m analysis.Missing) bool {
+		{"technologies", "technologies", false, func(m analysis.Missing) bool {
 			return m.Contender == "gvisor" || strings.Contains(m.Reason, "twice the work")
 		}},
-		{"storage", "storage-compute", all, nil},
-		{"cpu", "cpu-memory", []string{"nspawn", "microvm"}, nil},
+		{"storage", "storage-compute", true, nil},
+		// The tests of each workload and tool measure CPU and memory in containers.
+		{"cpu", "cpu-memory", true, nil},
 		// zfs-fuse has not all properties of OpenZFS. The example compression runs on it, too.
-		{"zfs", "storage-compute/zfs.yaml", all, func(m analysis.Missing) bool { return m.Contender == "sync-disabled" }},
-		{"system", "whole-system", nil, tooFastForBonnie},
+		{"zfs", "storage-compute/zfs.yaml", true, func(m analysis.Missing) bool { return m.Contender == "sync-disabled" }},
+		{"system", "whole-system", false, tooFastForBonnie},
 		// The tests of each tool run in containers.
-		{"machine", "whole-system/machine.yaml", all, tooFastForBonnie},
-		{"cms", "cms", all, nil},
+		{"machine", "whole-system/machine.yaml", true, tooFastForBonnie},
+		{"cms", "cms", true, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			h := e2e.New(t)
@@ -51,15 +50,8 @@ func TestLabs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			long := os.Getenv("BAKEOFF_TEST_LONG") != ""
-			if slices.Equal(tt.without, all) && !long {
+			if tt.long && os.Getenv("BAKEOFF_TEST_LONG") == "" {
 				t.Skip("takes most of a minute: set BAKEOFF_TEST_LONG=1")
-			}
-			if len(tt.without) > 0 && !long {
-				lab = without(t, lab, tt.without)
-				t.Run("whole", func(t *testing.T) {
-					t.Skipf("%s take long: set BAKEOFF_TEST_LONG=1", strings.Join(tt.without, ", "))
-				})
 			}
 			r, code := h.Example(t, lab, "--profile", "ci", "--seed", "3")
 			for _, m := range r.Missing {
@@ -102,37 +94,4 @@ func TestLabs(t *testing.T) {
 // less than half a second, the least that it measures. A fast disk does that.
 func tooFastForBonnie(m analysis.Missing) bool {
 	return m.Cell == "bonnie" && strings.Contains(m.Reason, "did not measure")
-}
-
-// without returns the file of a lab without the named contenders and cells, each of
-// which has a line of its own in the file of lab. It also lacks the last profile,
-// full, which may have parameters that only those cells have.
-func without(t *testing.T, lab string, names []string) string {
-	t.Helper()
-	if filepath.Ext(lab) == "" {
-		lab = filepath.Join(lab, "bakeoff.yaml")
-	}
-	text, err := os.ReadFile(lab)
-	if err != nil {
-		t.Fatal(err)
-	}
-	short, _, ok := strings.Cut(string(text), "\n  full:")
-	if !ok {
-		t.Fatalf("%s has no profile full", lab)
-	}
-	lines := strings.Split(short+"\n", "\n")
-	before := len(lines)
-	lines = slices.DeleteFunc(lines, func(line string) bool {
-		return slices.ContainsFunc(names, func(name string) bool {
-			return strings.HasPrefix(strings.TrimSpace(line), "- {name: "+name+",")
-		})
-	})
-	if before-len(lines) != len(names) {
-		t.Fatalf("%s has %d lines for %q", lab, before-len(lines), names)
-	}
-	to := filepath.Join(t.TempDir(), "bakeoff.yaml")
-	if err := os.WriteFile(to, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return to
 }
