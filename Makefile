@@ -67,10 +67,10 @@ run:
 # A skip is counted and named at the end. With CI set, a skip for something
 # that a Debian package would bring is a failure.
 SHARED = reach/conn/local|cmd/bakeoff/e2e
-HARMLESS = provision/proof|lab/trial|$(FAKED)|reach/conn/ssh|$(RUNNERS)|$(APART)
-FAKED = provision/driver/(bhyve|firecracker|vmm)
+HARMLESS = provision/proof|lab/trial|$(FAKED)|$(RUNNERS)|$(APART)
+FAKED = provision/driver/(bhyve|vmm)
 RUNNERS = measure/execution/all|measure/workload/(cms|external)/runner
-APART = provision/driver/(chroot|bwrap|oci|nspawn|lxc|jail|zone|qemu)
+APART = provision/driver/(chroot|bwrap|oci|nspawn|lxc|jail|zone|qemu|firecracker)|reach/conn/ssh
 IMAGES = ./provision/proof ./provision/driver/qemu
 TEST = CGO_ENABLED=0 $(GO) test -json -trimpath -ldflags=-w -vet=off -count=1 -timeout 75m
 test:
