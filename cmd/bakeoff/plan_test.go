@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"bakeoff/lab/dryrun"
+	"bakeoff/lab/plan"
 )
 
 func TestPowerIsExplainedInShortSentences(t *testing.T) {
@@ -60,6 +61,29 @@ func TestPlanOffersOneLookWhereThatCanDecide(t *testing.T) {
 		p := math.Exp2(float64(1-x.blocks)) * float64(x.comparisons)
 		if got != x.want || got != (p <= 0.05) {
 			t.Errorf("%d blocks for %d comparisons: offered %v, want %v", x.blocks, x.comparisons, got, x.want)
+		}
+	}
+}
+
+// A run whose primary metrics are exact needs no look, but each side the trials that must
+// agree.
+func TestPlanOfExactMetrics(t *testing.T) {
+	for _, tt := range []struct {
+		blocks, demanded int
+		mirror           bool
+		want             string
+	}{
+		{1, 0, true, "each side has 2 of them"},
+		{1, 0, false, "no verdicts: 2 trials of each side must agree, and it has at most 1."},
+		{3, 5, true, "each side has 5 of them"},
+		{2, 5, true, "no verdicts: 5 trials of each side must agree, and it has at most 4."},
+		{5, 5, false, "each side has 5 of them"},
+	} {
+		p := &plan.Plan{Blocks: make([]plan.Block, tt.blocks+1), Family: make([]plan.Comparison, 1)}
+		p.Design.Mirror, p.Design.ExactTrials = tt.mirror, tt.demanded
+		p.Blocks[tt.blocks].Spare = true
+		if got := exactPlan(dryrun.View{Plan: p}); !strings.Contains(got, tt.want) {
+			t.Errorf("%+v: %q", tt, got)
 		}
 	}
 }

@@ -458,6 +458,11 @@ func TestARunBeforeItsFirstLookSaysSo(t *testing.T) {
 		"the design has too few blocks for a look, so nothing is decided") {
 		t.Errorf("without a look the text is\n%s", out)
 	}
+	r.Comparisons[0].Primary, r.Comparisons[0].Exact = true, &analysis.Exact{Trials: 4}
+	if out := text(t, r, TextOption{}); strings.Contains(out, "nothing is decided") {
+		t.Errorf("with a metric that is exact the text is\n%s", out)
+	}
+	r.Comparisons[0].Exact = nil
 	r.Blocks, r.Looks = 8, []int{8, 12}
 	if out := text(t, r, TextOption{}); strings.Contains(out, "nothing is decided") {
 		t.Errorf("after a look the text is\n%s", out)
