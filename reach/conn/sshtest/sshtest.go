@@ -176,8 +176,14 @@ func (s *Server) Environ(assignment string) {
 // Cut kills every connection and returns their number; the server keeps
 // running.
 func (s *Server) Cut() int {
-	n := 0
-	for _, pid := range children(s.proc.Process.Pid) {
+	return cut(s.proc.Process.Pid)
+}
+
+// cut kills the processes of sshd below one. Since OpenSSH 9.8 a connection can have
+// several, one below the other; what runs in it is not among them.
+func cut(parent int) (n int) {
+	for _, pid := range children(parent) {
+		n += cut(pid)
 		if syscall.Kill(pid, syscall.SIGKILL) == nil {
 			n++
 		}
@@ -278,16 +284,16 @@ func freePort(t testing.TB) int {
 	return 0
 }
 
-// children lists the processes that pid started.
+// children lists the processes of sshd that pid started.
 func children(pid int) []int {
-	out, err := exec.Command("ps", "-A", "-o", "pid=,ppid=").Output()
+	out, err := exec.Command("ps", "-A", "-o", "pid=,ppid=,comm=").Output()
 	if err != nil {
 		return nil
 	}
 	var all []int
 	for line := range strings.Lines(string(out)) {
 		f := strings.Fields(line)
-		if len(f) == 2 && f[1] == strconv.Itoa(pid) {
+		if len(f) >= 3 && f[1] == strconv.Itoa(pid) && strings.HasPrefix(filepath.Base(f[2]), "sshd") {
 			if n, err := strconv.Atoi(f[0]); err == nil {
 				all = append(all, n)
 			}
