@@ -56,6 +56,7 @@ func (*plain) close() {}
 type reported struct {
 	failures map[string]bool
 	down     map[string]string // contender: why it did not start, as printed
+	gone     map[string]string // why contenders cannot run, as printed: the first of them
 	again    int
 	blamed   int    // 1 + the last block whose void trial was printed
 	void     string // the reason of the last void block without such a trial
@@ -64,6 +65,13 @@ type reported struct {
 func (t *reported) remark(e trial.Event) (string, cli.Color) {
 	line, c := remark(e)
 	switch {
+	case e.Kind == trial.Unavailable && t.gone[e.Text] != "":
+		line = fmt.Sprintf("%s cannot run either, for the reason of %s", e.Contender, t.gone[e.Text])
+	case e.Kind == trial.Unavailable:
+		if t.gone == nil {
+			t.gone = map[string]string{}
+		}
+		t.gone[e.Text] = e.Contender
 	case e.Status == store.Void && e.Kind != trial.BlockEnd:
 		t.blamed = e.Block + 1
 	case e.Status == store.Void && e.Text == analysis.EndedInterrupted:

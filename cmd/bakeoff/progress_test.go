@@ -19,6 +19,7 @@ func TestPlainLines(t *testing.T) {
 	for _, e := range []trial.Event{
 		{Kind: trial.Preparing, Text: "preparing the image debian:bookworm"},
 		{Kind: trial.Unavailable, Contender: "crun", Text: "crun is not installed; apt-get install crun"},
+		{Kind: trial.Unavailable, Contender: "crun2", Text: "crun is not installed; apt-get install crun"},
 		{Kind: trial.Environment, Contender: "host", Status: store.OK},
 		{Kind: trial.Environment, Contender: "microvm", Status: store.Subject, Text: "kernel panic\x1b[31m"},
 		{Kind: trial.TrialEnd, Contender: "microvm", Cell: "sha", Status: store.Subject,
@@ -48,6 +49,7 @@ func TestPlainLines(t *testing.T) {
 	const want = `seed 7, runs/a
 preparing the image debian:bookworm
 crun cannot run: crun is not installed; apt-get install crun
+crun2 cannot run either, for the reason of crun
 block 1: microvm did not start: kernel panic` + "\uFFFD" + `[31m
 block 1: chroot failed at http: status 404
 block 1: chroot failed at http: status 500

@@ -1,12 +1,15 @@
 package env
 
 import (
+	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"testing"
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/image"
 	"bakeoff/reach/conn/channel"
 	"bakeoff/reach/conn/local"
 )
@@ -35,5 +38,26 @@ func TestNoImageForAnotherArchitecture(t *testing.T) {
 	m.at = elsewhere{Here{local.Conn{}}, runtime.GOARCH}
 	if err := m.alike(); err != nil {
 		t.Error(err)
+	}
+}
+
+// An image that cannot be built is built once, whatever number of contenders has it.
+func TestAFailedImageIsNotTriedAgain(t *testing.T) {
+	dir := t.TempDir()
+	m := &Manager{cfg: Config{Name: "local"}, at: Here{local.Conn{}}, images: &image.Store{Dir: dir, Host: local.Conn{}}}
+	root := filepath.Join(t.TempDir(), "root")
+	get := func(path string) error {
+		_, err := m.Image(t.Context(), driver.Doc{Image: true}, "rootfs:"+path, nil, nil)
+		return err
+	}
+	first := get(root)
+	if err := os.MkdirAll(filepath.Join(root, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if again := get(root); first == nil || again != first {
+		t.Errorf("first %v, then %v: want the first error, without another attempt", first, again)
+	}
+	if err := get(root + "/."); err != nil {
+		t.Errorf("the control, another name of the root: %v", err)
 	}
 }

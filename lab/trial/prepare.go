@@ -203,12 +203,13 @@ func (r *runner) host(name string) (conn.Conn, error) {
 	return nil, fault.New(fault.Unsupported, "host %q is not reached", name)
 }
 
-// mayStart refuses a run in which nothing could be compared.
+// mayStart refuses a run in which nothing could be compared. The progress has told
+// the reasons: the error does not repeat them.
 func (r *runner) mayStart() error {
 	return mayCompare(r.Plan, func(contender string) string {
 		for _, s := range r.sides {
-			if s.Name == contender {
-				return s.gone
+			if s.Name == contender && s.gone != "" {
+				return "see above"
 			}
 		}
 		return ""

@@ -195,18 +195,26 @@ func mayCompare(p *plan.Plan, gone func(contender string) string) error {
 	}
 	alive, all := 0, 0
 	var whys []string
+	names := map[string]string{} // why: the contenders
 	for _, c := range p.Contenders {
 		if c.TwinOf != "" {
 			continue
 		}
 		all++
-		if why := gone(c.Name); why != "" {
-			whys = append(whys, c.Name+": "+why)
-		} else {
+		switch why := gone(c.Name); {
+		case why == "":
 			alive++
+		case names[why] != "":
+			names[why] += ", " + c.Name
+		default:
+			names[why] = c.Name
+			whys = append(whys, why)
 		}
 	}
 	if alive < 2 && all > 1 {
+		for i, why := range whys {
+			whys[i] = names[why] + ": " + why
+		}
 		return fault.New(fault.Unsupported, "no contender but the baseline can run here: %s", strings.Join(whys, "; "))
 	}
 	return nil

@@ -156,6 +156,9 @@ func TestLookRefuses(t *testing.T) {
 			"the baseline base cannot run here: unavailable: absent is not installed; apt-get install absent"},
 		{"nobody beside it", base + "  - {name: x, driver: absent}\n", diceCell, fault.Unsupported,
 			"no contender but the baseline can run here: x: unavailable: absent is not installed; apt-get install absent"},
+		{"two with one reason", base + "  - {name: x, driver: absent}\n  - {name: y, driver: absent}\n", diceCell,
+			fault.Unsupported, "no contender but the baseline can run here: x, y: unavailable: absent is not installed; " +
+				"apt-get install absent"},
 		{"a device that the twin mounts too", "  - {name: base, driver: kernels, volumes: {/d: {backing: disk, " +
 			"device: /dev/a}}}\n  - {name: x, driver: shelf}\n", diceCell, fault.Unsupported,
 			"the baseline base cannot run here: unavailable: volume /d (lab.yaml:4:44): its twin mounts /dev/a at the " +

@@ -287,8 +287,18 @@ func TestABaselineThatCannotRunIsRefused(t *testing.T) {
 	b.plan.Contenders[0].Driver = "absent"
 	o, done := b.options(t.Context())
 	defer done()
-	if _, err := Run(t.Context(), o); !fault.Is(err, fault.Unsupported) {
+	var reason string
+	o.Events = func(e Event) {
+		if e.Kind == Unavailable {
+			reason = e.Text
+		}
+	}
+	_, err := Run(t.Context(), o)
+	if !fault.Is(err, fault.Unsupported) {
 		t.Errorf("error %v, want Unsupported", err)
+	}
+	if !strings.Contains(reason, "apt-get install absent") || strings.Contains(err.Error(), reason) {
+		t.Errorf("the progress says %q, the error %q: the reason belongs in the first alone", reason, err)
 	}
 }
 
