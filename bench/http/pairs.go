@@ -3,12 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 
-	"bakeoff/judge/stats"
+	"bakeoff/bench/mirror"
 )
 
 // againstOthers compares the generator with wrk and, over HTTP/2, with h2load on the
@@ -66,43 +65,35 @@ func (l *lab) pairs(ctx context.Context, to server) error {
 	if l.against != "" {
 		other = "against"
 	}
-	var ratios []float64
-	for block := range l.blocks {
-		order := []bool{true, false, false, true} // native?
-		if rng.IntN(2) == 1 {
-			order = []bool{false, true, true, false}
+	e, err := mirror.Blocks(l.blocks, rng, func(block int, native bool) (float64, error) {
+		m, name, err := measured{}, other, error(nil)
+		args := append([]string{"path=/index.html", "length=4096", fmt.Sprint("time=", l.length),
+			fmt.Sprint("connections=", connections)}, to.args...)
+		switch {
+		case native:
+			name = "native"
+			m, err = l.native(ctx, to.addr,
+				append(args, "priority=normal")...) // as its peer: neither generator is protected from delays
+		case l.against != "":
+			b := *l
+			b.self = l.against
+			m, err = b.native(ctx, to.addr, args...)
+		default:
+			m, err = to.run(l, ctx, to.scheme+to.addr, connections)
 		}
-		sum := map[bool]float64{}
-		for _, native := range order {
-			m, name, err := measured{}, other, error(nil)
-			args := append([]string{"path=/index.html", "length=4096", fmt.Sprint("time=", l.length),
-				fmt.Sprint("connections=", connections)}, to.args...)
-			switch {
-			case native:
-				name = "native"
-				m, err = l.native(ctx, to.addr,
-					append(args, "priority=normal")...) // as its peer: neither generator is protected from delays
-			case l.against != "":
-				b := *l
-				b.self = l.against
-				m, err = b.native(ctx, to.addr, args...)
-			default:
-				m, err = to.run(l, ctx, to.scheme+to.addr, connections)
-			}
-			if err != nil {
-				return err
-			}
-			sum[native] += math.Log(m.perCPU()) / 2
-			fmt.Printf("%6d  %-7s %12.0f %12.0f %11.0f%% %9.2f µs %9.2f µs %12.3f\n", block+1, name,
-				m.requests/l.length.Seconds(), m.perCPU(), 100*m.utilisation,
-				1e6*m.user/m.requests, 1e6*(m.cpu-m.user)/m.requests, m.sleeps/m.requests)
+		if err != nil {
+			return 0, err
 		}
-		ratios = append(ratios, sum[true]-sum[false])
+		fmt.Printf("%6d  %-7s %12.0f %12.0f %11.0f%% %9.2f µs %9.2f µs %12.3f\n", block, name,
+			m.requests/l.length.Seconds(), m.perCPU(), 100*m.utilisation,
+			1e6*m.user/m.requests, 1e6*(m.cpu-m.user)/m.requests, m.sleeps/m.requests)
+		return m.perCPU(), nil
+	})
+	if err != nil {
+		return err
 	}
-	e := stats.HodgesLehmann(ratios, 0.95)
-	fmt.Printf("\nrequests per generator CPU second, native / %s: %.3f, interval %.3f to %.3f from %d blocks; goal "+
-		"against %s ≥ %.2f\n\n", other,
-		math.Exp(e.Value), math.Exp(e.Lo), math.Exp(e.Hi), len(ratios), to.peer, to.goal)
+	fmt.Printf("\nrequests per generator CPU second, native / %s: %s blocks; goal against %s ≥ %.2f\n\n", other,
+		mirror.Text(e, 3, l.blocks), to.peer, to.goal)
 	return nil
 }
 

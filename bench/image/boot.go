@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -17,6 +16,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
+	"bakeoff/bench/mirror"
 	"bakeoff/lab/fleet"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/qemu"
@@ -100,8 +100,8 @@ func boot(ctx context.Context, dir string, blocks int, rnd *rand.Rand) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\nboot: time of bakeoff / the command line: %.3f, interval %.3f to %.3f from %d blocks; goal ≤ %.2f\n",
-		math.Exp(-e.Value), math.Exp(-e.Hi), math.Exp(-e.Lo), blocks, goalBoot)
+	fmt.Printf("\nboot: time of bakeoff / the command line: %s blocks; goal ≤ %.2f\n",
+		mirror.Text(mirror.Inverse(e), 3, blocks), goalBoot)
 	slices.Sort(g.before)
 	fmt.Printf("boot: bakeoff started QEMU %.1f ms after the request (median of %d)\n",
 		g.before[len(g.before)/2].Seconds()*1000, len(g.before))

@@ -38,7 +38,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -50,6 +49,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/bench/mirror"
 	"bakeoff/judge/stats"
 	"bakeoff/lab/fleet"
 	"bakeoff/provision/image"
@@ -190,36 +190,26 @@ func compare(ctx context.Context, p part, m *material, blocks int, rnd *rand.Ran
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\n%s: time of %s / bakeoff: %.2f, interval %.2f to %.2f from %d blocks; goal ≥ %.1f\n\n", p.name, p.peer,
-		math.Exp(e.Value), math.Exp(e.Lo), math.Exp(e.Hi), blocks, p.goal)
+	fmt.Printf("\n%s: time of %s / bakeoff: %s blocks; goal ≥ %.1f\n\n", p.name, p.peer,
+		mirror.Text(e, 2, blocks), p.goal)
 	return nil
 }
 
 // mirrored measures blocks of bakeoff and another program, prints every time with the
 // text that once returns, and estimates the logarithm of the ratio, other / bakeoff.
 func mirrored(blocks int, rnd *rand.Rand, once func(ours bool) (time.Duration, string, error)) (stats.Estimate, error) {
-	var ratios []float64
-	for block := range blocks {
-		order := []bool{true, false, false, true} // ours?
-		if rnd.IntN(2) == 1 {
-			order = []bool{false, true, true, false}
+	e, err := mirror.Blocks(blocks, rnd, func(block int, ours bool) (float64, error) {
+		name := "other"
+		if ours {
+			name = "bakeoff"
 		}
-		sum := map[bool]float64{}
-		for _, ours := range order {
-			name := "other"
-			if ours {
-				name = "bakeoff"
-			}
-			took, text, err := once(ours)
-			if err != nil {
-				return stats.Estimate{}, err
-			}
-			sum[ours] += math.Log(took.Seconds()) / 2
-			fmt.Printf("%6d  %-8s %6.3f s %s\n", block+1, name, took.Seconds(), text)
+		took, text, err := once(ours)
+		if err == nil {
+			fmt.Printf("%6d  %-8s %6.3f s %s\n", block, name, took.Seconds(), text)
 		}
-		ratios = append(ratios, sum[false]-sum[true])
-	}
-	return stats.HodgesLehmann(ratios, 0.95), nil
+		return took.Seconds(), err
+	})
+	return mirror.Inverse(e), err
 }
 
 // measure does work in a new folder, and returns its time and its CPU time, that of

@@ -16,6 +16,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/bench/mirror"
 	"bakeoff/judge/stats"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/tool/fio"
@@ -250,7 +251,7 @@ func cpuTime(name string, blob []byte) (float64, error) {
 // print writes the results, and the explanation of a difference.
 func (c comparison) print(w io.Writer, m measured) {
 	e := stats.HodgesLehmann(m.ratios, 0.95)
-	fmt.Fprintf(w, "\n%s: native / %s %.3f, %s\n", c.name, c.program, math.Exp(e.Value), interval(e))
+	fmt.Fprintf(w, "\n%s: native / %s %s pairs\n", c.name, c.program, mirror.Text(e, 3, len(m.ratios)))
 	for i, name := range []string{"native", c.program} {
 		took, cpu := c.operation(m.trials[i])
 		fmt.Fprintf(w, "  %-9s %9s per operation, %9s of CPU time%s\n", name, brief(took), brief(cpu),
@@ -296,12 +297,4 @@ func brief(s float64) string {
 		return fmt.Sprintf("%.3g µs", s*1e6)
 	}
 	return strings.TrimSpace(fmt.Sprintf("%.3g ms", s*1e3))
-}
-
-// interval formats the interval of a logarithm. Too few values give an unbounded one.
-func interval(e stats.Estimate) string {
-	if math.IsInf(e.Lo, 0) || math.IsInf(e.Hi, 0) || math.IsNaN(e.Lo) {
-		return "unbounded: too few pairs"
-	}
-	return fmt.Sprintf("%.3f to %.3f", math.Exp(e.Lo), math.Exp(e.Hi))
 }

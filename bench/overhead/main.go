@@ -29,8 +29,8 @@ import (
 
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
+	"bakeoff/bench/mirror"
 	"bakeoff/judge/analysis"
-	"bakeoff/judge/stats"
 	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/store"
@@ -146,31 +146,16 @@ func byHand(ctx context.Context, program, dir string, pairs int) error {
 		}
 		return throughput(out)
 	}
-	var d []float64
-	rng := rand.New(rand.NewPCG(3, 4))
-	for range pairs {
-		order := [4]bool{true, false, false, true}
-		if rng.IntN(2) == 0 {
-			order = [4]bool{false, true, true, false}
+	e, err := mirror.Blocks(pairs, rand.New(rand.NewPCG(3, 4)), func(_ int, bakeoff bool) (float64, error) {
+		if bakeoff {
+			return through()
 		}
-		sum := map[bool]float64{}
-		for _, t := range order {
-			run := alone
-			if t {
-				run = through
-			}
-			v, err := run()
-			if err != nil {
-				return err
-			}
-			sum[t] += math.Log(v) / 2
-		}
-		d = append(d, sum[true]-sum[false])
+		return alone()
+	})
+	if err != nil {
+		return err
 	}
-	e := stats.HodgesLehmann(d, 0.95)
-	fmt.Printf("sha256 through bakeoff / by hand: %.4f, 95 %% interval %.4f to %.4f "+
-		"(%d blocks; target: within ±0.5 %%)\n",
-		math.Exp(e.Value), math.Exp(e.Lo), math.Exp(e.Hi), len(d))
+	fmt.Printf("sha256 through bakeoff / by hand: %s blocks (target: within ±0.5 %%)\n", mirror.Text(e, 4, pairs))
 	return nil
 }
 

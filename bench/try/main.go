@@ -33,6 +33,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/bench/mirror"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/stats"
 )
@@ -174,22 +175,12 @@ func (b bench) compare(ctx context.Context, length time.Duration, n int, ratio f
 		medians = append(medians, math.Log(got[1].medians[0]/got[0].medians[0]))
 	}
 	e := stats.HodgesLehmann(medians, 0.95)
-	fmt.Printf("\nmedian of the first command, bakeoff / hyperfine: %.3f%s from %d rounds\n",
-		math.Exp(e.Value), between(e),
-		rounds)
+	fmt.Printf("\nmedian of the first command, bakeoff / hyperfine: %s rounds\n", mirror.Text(e, 3, rounds))
 	fmt.Printf("time to the answer, bakeoff / hyperfine: %.2f (%.1f s and %.1f s a round)\n", took[1]/took[0],
 		took[1]/float64(rounds), took[0]/float64(rounds))
 	fmt.Printf("called different: bakeoff %d, hyperfine with Welch's t-test %d of %d\n\n",
 		different[1], different[0], rounds)
 	return nil
-}
-
-// between is the interval of a logarithm of a ratio.
-func between(e stats.Estimate) string {
-	if math.IsInf(e.Lo, 0) || math.IsInf(e.Hi, 0) || math.IsNaN(e.Lo) || math.IsNaN(e.Hi) {
-		return ", no interval"
-	}
-	return fmt.Sprintf(", interval %.3f to %.3f", math.Exp(e.Lo), math.Exp(e.Hi))
 }
 
 // hyperfine measures the commands with hyperfine.
