@@ -180,4 +180,6 @@ type WorkloadEntry struct {
 	Metrics       []sample.Metric
 	Volume        string // parameter with the path of the volume it needs
 	FileSize      string // parameter with the size of the file that it writes there; "" if there is none
+	FileMemory    int    // how many times as large as the memory that file must be at least; 0: any size
+	Memory        string // parameter with that memory, if it is not the environment's; "" if there is none
 }

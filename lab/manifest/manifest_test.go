@@ -51,6 +51,11 @@ func catalogue() Catalogue {
 				Metrics: []sample.Metric{higher("write", "B/s", true), higher("read", "B/s", false)}, Params: []param.Spec{
 					{Name: "path", Kind: param.Text, Default: "/data", Doc: "The volume."},
 					{Name: "size", Kind: param.Size, Default: "64MiB", Doc: "Bytes written."}}},
+			{Name: "cold", Summary: "a file that memory does not hold", Volume: "path", FileSize: "size", FileMemory: 2,
+				Memory: "ram", Metrics: []sample.Metric{higher("write", "B/s", true)}, Params: []param.Spec{
+					{Name: "path", Kind: param.Text, Default: "/data", Doc: "The volume."},
+					{Name: "size", Kind: param.Size, Default: "1GiB", Doc: "Bytes written."},
+					{Name: "ram", Kind: param.Size, Doc: "Memory that the file exceeds."}}},
 			{Name: "http", Summary: "a web server", Metrics: []sample.Metric{higher("throughput", "request/s", true),
 				{Name: "cpu-per-request", Unit: "s/request", Better: sample.Lower, Scale: sample.Ratio},
 				{Name: "generator-joules-per-request", Unit: "J/request", Better: sample.Lower, Scale: sample.Ratio,

@@ -541,7 +541,7 @@ func (r *resolver) volumes(l *Lab, root *yamltree.Node) {
 }
 
 // fits reports files of workloads that are larger than the volume that they are to
-// lie in.
+// lie in, or too small for the memory beside them.
 func (r *resolver) fits(l *Lab, root *yamltree.Node) {
 	cells := mappings(r.sub(root, "cells", yamltree.Sequence))
 	contenders := mappings(r.sub(root, "contenders", yamltree.Sequence))
@@ -562,6 +562,15 @@ func (r *resolver) fits(l *Lab, root *yamltree.Node) {
 						"cell %s writes a file of %s, and the volume %s of contender %s has %s", yamltree.Show(cell.Name), size,
 						v.Path, yamltree.Show(c.Name), v.Size)
 				}
+			}
+			memory, what := c.Memory, "the memory of contender "+yamltree.Show(c.Name)
+			if w.Memory != "" && params[w.Memory] != "" {
+				memory, what = unit.Bytes(params.Bytes(w.Memory)), w.Memory
+			}
+			if least := unit.Bytes(w.FileMemory) * memory; size < least {
+				r.fail(at, fmt.Sprintf("write %s: %s or more, or less memory", w.FileSize, least),
+					"cell %s writes a file of %s, less than %d times %s (%s), so memory would hold it",
+					yamltree.Show(cell.Name), size, w.FileMemory, what, memory)
 			}
 		}
 	}

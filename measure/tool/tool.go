@@ -111,6 +111,11 @@ type Doc struct {
 	Volume string `json:"volume,omitempty"`
 	// FileSize names the parameter with the size of the file in the volume.
 	FileSize string `json:"file_size,omitempty"`
+	// FileMemory is how many times as large as the memory the file must be at least; 0
+	// permits any size. Memory names the parameter with the size of that memory, if
+	// it is not the environment's; "" if there is none.
+	FileMemory int    `json:"file_memory,omitempty"`
+	Memory     string `json:"memory,omitempty"`
 	// State and Cache are as in workload.Doc.
 	State string `json:"state"`
 	Cache string `json:"cache"`

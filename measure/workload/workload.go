@@ -116,6 +116,11 @@ type Doc struct {
 	// FileSize names the parameter with the size of the file that it writes to the
 	// volume; "" if there is none.
 	FileSize string `json:"file_size,omitempty"`
+	// FileMemory is how many times as large as the memory the file must be at least; 0
+	// permits any size. Memory names the parameter with the size of that memory, if
+	// it is not the environment's; "" if there is none.
+	FileMemory int    `json:"file_memory,omitempty"`
+	Memory     string `json:"memory,omitempty"`
 	// Within names the parameter that may contain the path of a volume to
 	// work in.
 	Within string `json:"within,omitempty"`

@@ -86,7 +86,8 @@ func (bonnie) Doc() tool.Doc {
 			{Name: "sync", Kind: param.Bool, Default: "false", Doc: "no write buffering: fsync after every write"},
 			{Name: "seed", Kind: param.Int, Default: "1", Min: 1, Max: 1 << 31, Doc: "seed of the random seeks"},
 		},
-		Volume: "volume", FileSize: "size", State: "carried", Cache: "as bonnie++ leaves it; the file is larger than memory",
+		Volume: "volume", FileSize: "size", FileMemory: fileMemory, Memory: "ram",
+		State: "carried", Cache: "as bonnie++ leaves it; the file is larger than memory",
 		Time: func(p param.Values) time.Duration {
 			// The disk is unknown: assume 400 MB/s in each of four
 			// passes, and 100 MB/s in the two byte-by-byte passes.
@@ -110,6 +111,10 @@ func (bonnie) Doc() tool.Doc {
 
 const mib = 1 << 20
 
+// fileMemory is how many times as large as the memory the file is at least: bonnie++
+// itself warns below that.
+const fileMemory = 2
+
 // ram returns the memory size that the file must exceed, in bytes.
 func ram(p param.Values, at tool.Place) int64 {
 	if p.Text("ram") != "" {
@@ -126,11 +131,11 @@ func (bonnie) Command(p param.Values, at tool.Place) (tool.Command, error) {
 			"ram: the memory limit of the environment is unknown; set it, for example ram: 512MiB")
 	case p.Bytes("size")%mib != 0:
 		return tool.Command{}, fault.New(fault.Invalid, "size must be a whole number of MiB (got %s)", p.Text("size"))
-	case p.Bytes("size") < 2*memory:
+	case p.Bytes("size") < fileMemory*memory:
 		return tool.Command{}, fault.WithFix(
 			fault.New(fault.Invalid, "size: a file of %s fits in %s of memory, so the test would measure memory",
 				p.Text("size"), unit.Bytes(memory)),
-			fmt.Sprintf("set size to %s or more, or give the environment less memory", unit.Bytes(2*memory)))
+			fmt.Sprintf("set size to %s or more, or give the environment less memory", unit.Bytes(fileMemory*memory)))
 	}
 	argv := []string{"bonnie++", "-q", "-d", at.Data, "-m", "bakeoff",
 		"-s", strconv.FormatInt(p.Bytes("size")/mib, 10), "-r", strconv.FormatInt(max(1, memory/mib), 10),
