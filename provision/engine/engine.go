@@ -36,6 +36,7 @@ type CLI struct {
 	Host conn.Conn
 	Name string   // for messages: docker
 	Argv []string // what stands before a subcommand: docker --host unix:///…
+	Vars []string // NAME=VALUE, of the engine's own process
 	// Dir is the working directory of commands that change something; "" is
 	// any. Podman's monitor keeps it as its own, and writes a file there when
 	// memory runs out.
@@ -54,13 +55,13 @@ func (c CLI) Do(ctx context.Context, args ...string) (string, error) {
 	}
 	whole, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	out, err := conn.OutputOf(whole, c.Host, conn.Cmd{Argv: c.command(args), Dir: c.Dir})
+	out, err := conn.OutputOf(whole, c.Host, conn.Cmd{Argv: c.command(args), Env: c.Vars, Dir: c.Dir})
 	return strings.TrimSpace(string(out)), errors.Join(fault.Op(c.Name+" "+args[0], err), ctx.Err())
 }
 
 // Ask runs a subcommand that changes nothing and returns its output.
 func (c CLI) Ask(ctx context.Context, args ...string) (string, error) {
-	out, err := conn.Output(ctx, c.Host, c.command(args)...)
+	out, err := conn.OutputOf(ctx, c.Host, conn.Cmd{Argv: c.command(args), Env: c.Vars})
 	return strings.TrimSpace(string(out)), fault.Op(c.Name+" "+args[0], err)
 }
 
@@ -274,7 +275,7 @@ func (c *Container) settled(ctx context.Context) error {
 // logs is the end of the init process's output.
 func (c *Container) logs(ctx context.Context) string {
 	said := conn.Tail{Limit: 2048}
-	if _, err := c.Host.Exec(ctx, conn.Cmd{Argv: c.command([]string{"logs", "--tail", "20", c.Env.Spec.Label}),
+	if _, err := c.Host.Exec(ctx, conn.Cmd{Argv: c.command([]string{"logs", "--tail", "20", c.Env.Spec.Label}), Env: c.Vars,
 		Stdout: &said, Stderr: nil}); err != nil {
 		return err.Error()
 	}

@@ -25,6 +25,7 @@ func (c *Container) run(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	}
 	mark := rand.Text()
 	cmd.Argv = slices.Insert(slices.Clone(cmd.Argv), len(c.Env.In), "--mark", mark)
+	cmd.Env = slices.Concat(cmd.Env, c.Vars)
 	cmd.Dir = c.Dir
 	whole, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()

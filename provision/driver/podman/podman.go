@@ -54,8 +54,13 @@ func decode(v param.Values) (options, error) {
 	return options{engine.Decode(set), set.Text("runtime")}, err
 }
 
+// quiet keeps a warning of Podman 5 about control groups of version 1 out of the error
+// output of each program that is started in a container.
+const quiet = "PODMAN_IGNORE_CGROUPSV1_WARNING=1"
+
 func cli(host conn.Conn, runtime string) engine.CLI {
-	return engine.CLI{Host: host, Name: name, Argv: []string{name, "--cgroup-manager=cgroupfs", "--runtime=" + runtime}}
+	return engine.CLI{Host: host, Name: name, Argv: []string{name, "--cgroup-manager=cgroupfs", "--runtime=" + runtime},
+		Vars: []string{quiet}}
 }
 
 // Check tells whether host can be used.
