@@ -73,7 +73,13 @@ func startGuest(t *testing.T, h e2e.Home) rebootGuest {
 printf %s "$2" | "$3" initramfs >made
 r=root; mkdir -p $r/bin $r/etc/ssh $r/root/.ssh $r/usr/sbin $r/lib $r/lib64
 cp "$4" $r/bin/busybox; cp "$5" $r/usr/sbin/sshd
-for l in $(ldd "$5" | grep -o '/[^ ]*'); do mkdir -p $r/$(dirname $l); cp -L $l $r/$l; done
+parts= # of OpenSSH 9.8 and later, and of 10
+for f in /usr/lib*/openssh /usr/lib*/ssh /usr/libexec; do
+	for f in $f/sshd-session $f/sshd-auth; do
+		if [ -x $f ]; then mkdir -p $r/$(dirname $f); cp $f $r/$f; parts="$parts $f"; fi
+	done
+done
+for l in $(ldd "$5" $parts | grep -o '/[^ :]*[^ :]'); do mkdir -p $r/$(dirname $l); cp -L $l $r/$l; done
 ssh-keygen -q -t ed25519 -N '' -f user; ssh-keygen -q -t ed25519 -N '' -f $r/etc/ssh/key
 cp user.pub $r/root/.ssh/authorized_keys
 printf 'HostKey /etc/ssh/key\nUsePAM no\nStrictModes no\nPermitRootLogin yes\nUseDNS no\n' >$r/etc/ssh/sshd_config
