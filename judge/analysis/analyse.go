@@ -127,10 +127,10 @@ func (d *Data) missing(t *table) []Missing {
 			if len(s) > 0 && s.succeeded(cell) {
 				continue
 			}
-			reason, known := "", false
+			reason, known, gone := "", false, false
 			for _, m := range d.Missing {
 				if m.Contender == name.Name && m.Cell == cell.Name {
-					reason, known = m.Reason, true
+					reason, known, gone = m.Reason, true, m.Gone
 				}
 			}
 			if len(s) > 0 && !known {
@@ -140,7 +140,7 @@ func (d *Data) missing(t *table) []Missing {
 				}
 			}
 			if known {
-				out = append(out, Missing{Contender: name.Name, Cell: cell.Name, Reason: reason})
+				out = append(out, Missing{Contender: name.Name, Cell: cell.Name, Reason: reason, Gone: gone})
 			}
 		}
 	}

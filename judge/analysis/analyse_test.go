@@ -310,11 +310,11 @@ func TestNeverSucceededIsMissing(t *testing.T) {
 		}
 		return n()
 	})
-	d.Missing = []Missing{{Contender: "c", Cell: "k0", Reason: "not there"}}
+	d.Missing = []Missing{{Contender: "c", Cell: "k0", Reason: "not there", Gone: true}}
 	d.Observations = slices.DeleteFunc(d.Observations,
 		func(o Observation) bool { return o.Contender == "c" && o.Cell == "k0" })
 	r := Analyse(d)
-	want := []Missing{{"b", "k0", "none of 16 trials succeeded: it fell over"}, {"c", "k0", "not there"}}
+	want := []Missing{{"b", "k0", "none of 16 trials succeeded: it fell over", false}, {"c", "k0", "not there", true}}
 	if !reflect.DeepEqual(r.Missing, want) {
 		t.Errorf("missing: %+v", r.Missing)
 	}

@@ -119,3 +119,16 @@ func TestExactNeedsAgreement(t *testing.T) {
 		t.Errorf("a failed trial: %+v", c)
 	}
 }
+
+// A contender that takes part no longer does not keep a run going whose other comparisons
+// are exact; one that may still come does.
+func TestExactWithoutAContenderThatIsGone(t *testing.T) {
+	for _, gone := range []bool{true, false} {
+		d := counted([][2]float64{{5, 5}}, [][2]float64{{4, 4}})
+		d.Contenders = append(d.Contenders, Contender{Name: "absent"})
+		d.Missing = []Missing{{Contender: "absent", Cell: "boot", Reason: "not installed", Gone: gone}}
+		if r := Analyse(d); r.AllDecided() != gone || gone && r.WhyDecided() != EndedStuck {
+			t.Errorf("gone %v: decided %v, %s", gone, r.AllDecided(), r.WhyDecided())
+		}
+	}
+}

@@ -310,6 +310,8 @@ type Missing struct {
 	Contender string `json:"contender"`
 	Cell      string `json:"cell"`
 	Reason    string `json:"reason"`
+	// Gone says that the contender takes part no longer: no block will bring a value.
+	Gone bool `json:"gone,omitempty"`
 }
 
 // Observation is one trial, as the input of the analysis.

@@ -192,7 +192,9 @@ func (s *story) missing(observations []analysis.Observation) []analysis.Missing 
 		seen[key{o.Contender, o.Cell}] = true
 	}
 	why := map[key]string{}
+	gone := map[string]bool{}
 	for _, l := range s.lines {
+		gone[l.Contender] = gone[l.Contender] || l.Gone
 		switch {
 		case l.Type == store.LineEnvironment && l.Status != store.OK:
 			for _, c := range s.plan.Cells {
@@ -213,7 +215,7 @@ func (s *story) missing(observations []analysis.Observation) []analysis.Missing 
 				reason = "the run ended before it was tried: " + analysis.EndedText(s.ended)
 			}
 			if !seen[k] && reason != "" {
-				out = append(out, analysis.Missing{Contender: k.contender, Cell: k.cell, Reason: reason})
+				out = append(out, analysis.Missing{Contender: k.contender, Cell: k.cell, Reason: reason, Gone: gone[k.contender]})
 			}
 		}
 	}

@@ -66,6 +66,8 @@ type Line struct {
 	Status    Status `json:"status,omitempty"`
 	Reason    string `json:"reason,omitempty"`
 	// environment
+	// Gone says that the contender takes part no longer.
+	Gone     bool  `json:"gone,omitempty"`
 	CreateNS int64 `json:"create_ns,omitempty"`
 	// PrepareNS is how long it took after creation to prepare all cells for
 	// trials.

@@ -149,7 +149,7 @@ func (r *runner) create(ctx context.Context, b plan.Block, s *side) (*environmen
 		s.failed++
 	case fault.Unsupported, fault.NotFound, fault.Invalid:
 		// It will not be otherwise in the next block.
-		s.gone = line.Reason
+		s.gone, line.Gone = line.Reason, true
 	}
 	r.emit(Event{Kind: Environment, Block: block, Contender: s.Name, Status: line.Status, Text: line.Reason})
 	if aerr := r.Run.Append(line); aerr != nil {

@@ -253,7 +253,7 @@ func (r *runner) dismiss(s *side, reason string) error {
 	s.gone = reason
 	r.emit(Event{Kind: Unavailable, Contender: s.Name, Text: reason})
 	return r.Run.Append(store.Line{Type: store.LineEnvironment, At: r.Now().UTC(), Contender: s.Name, Status: store.Void,
-		Reason: reason})
+		Reason: reason, Gone: true})
 }
 
 // Packages returns the Debian packages of a contender's image, sorted: those that
