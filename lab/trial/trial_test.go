@@ -276,7 +276,8 @@ func TestWhatCannotRunIsMissingAndTheRestRuns(t *testing.T) {
 		t.Errorf("ended %q", out.Ended)
 	}
 	i := slices.IndexFunc(out.Results.Missing, func(m analysisMissing) bool { return m.Contender == "gone" })
-	if i < 0 || !strings.Contains(out.Results.Missing[i].Reason, "apt-get install absent") || !out.Results.Missing[i].Gone {
+	if i < 0 || !strings.Contains(out.Results.Missing[i].Reason, "apt-get install absent") ||
+		!out.Results.Missing[i].Gone {
 		t.Errorf("missing %+v, want gone for good with its remedy", out.Results.Missing)
 	}
 }

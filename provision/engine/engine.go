@@ -275,8 +275,8 @@ func (c *Container) settled(ctx context.Context) error {
 // logs is the end of the init process's output.
 func (c *Container) logs(ctx context.Context) string {
 	said := conn.Tail{Limit: 2048}
-	if _, err := c.Host.Exec(ctx, conn.Cmd{Argv: c.command([]string{"logs", "--tail", "20", c.Env.Spec.Label}), Env: c.Vars,
-		Stdout: &said, Stderr: nil}); err != nil {
+	if _, err := c.Host.Exec(ctx, conn.Cmd{Argv: c.command([]string{"logs", "--tail", "20", c.Env.Spec.Label}),
+		Env: c.Vars, Stdout: &said}); err != nil {
 		return err.Error()
 	}
 	return strings.TrimSpace(string(said.Bytes()))
