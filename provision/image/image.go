@@ -122,13 +122,21 @@ type Store struct {
 type distribution struct {
 	kernel map[string]string // by GOARCH
 	extra  []string          // arguments of the builder
+	// keyring verifies its packages. apt trusts that of its own distribution only, and
+	// mmdebstrap finds others only where gpg is installed.
+	keyring string
+	// trust says how to get that file.
+	trust string
 }
 
 var distributions = map[string]distribution{
-	"debian": {kernel: map[string]string{"amd64": "linux-image-cloud-amd64", "arm64": "linux-image-cloud-arm64"}},
+	"debian": {kernel: map[string]string{"amd64": "linux-image-cloud-amd64", "arm64": "linux-image-cloud-arm64"},
+		keyring: "/usr/share/keyrings/debian-archive-keyring.gpg", trust: "apt-get install debian-archive-keyring"},
 	"ubuntu": {
 		kernel: map[string]string{"amd64": "linux-image-kvm", "arm64": "linux-image-virtual"},
-		extra:  []string{"--components=main,universe"},
+		extra:  []string{"--components=main,universe"}, keyring: "/usr/share/keyrings/ubuntu-archive-keyring.gpg",
+		trust: "get that file from Ubuntu's package ubuntu-keyring, or use an image of a registry, " +
+			"such as docker.io/library/ubuntu:24.04",
 	},
 }
 
@@ -538,7 +546,11 @@ func (s *Store) mmdebstrap(ctx context.Context, ref, target string, args []strin
 	dir := filepath.Dir(target)
 	argv := append([]string{"flock", "--no-fork", filepath.Join(dir, lease),
 		"unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "mmdebstrap", "--mode=root"}, args...)
-	argv = append(argv, distributions[distro].extra...)
+	of := distributions[distro]
+	argv = append(argv, of.extra...)
+	if exists(of.keyring) {
+		argv = append(argv, "--keyring="+of.keyring)
+	}
 	argv = append(argv, suite, target)
 	if s.Mirror != "" {
 		argv = append(argv, s.Mirror)
@@ -558,6 +570,10 @@ func (s *Store) mmdebstrap(ctx context.Context, ref, target string, args []strin
 		if unknown := unknownPackages(log.Bytes()); len(unknown) > 0 {
 			return fault.WithFix(fault.New(fault.Invalid, "%s has no package %s", ref, strings.Join(unknown, ", ")),
 				"correct the name, or use an image of a release that has it")
+		}
+		if !exists(of.keyring) && strings.Contains(why, "is not signed") {
+			return fault.WithFix(fault.New(fault.Unsupported, "mmdebstrap cannot verify the packages of %s without %s",
+				distro, of.keyring), of.trust)
 		}
 		if strings.Contains(why, "does not have a Release file") {
 			fix = fmt.Sprintf("check that the mirror is reachable and has the suite %q", suite)

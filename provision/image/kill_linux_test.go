@@ -141,3 +141,41 @@ func TestWithoutABuilder(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// The builder gets the keyring of the distribution, whatever this machine trusts; without
+// it the error says how to get it.
+func TestKeyringOfAnotherDistribution(t *testing.T) {
+	bin := t.TempDir()
+	flock := "#!/bin/sh\nshift; echo \"$@\" >" + filepath.Join(bin, "args") + "\n" +
+		"echo \"E: The repository 'http://archive.ubuntu.com/ubuntu noble InRelease' is not signed.\" >&2\nexit 25\n"
+	if err := os.WriteFile(filepath.Join(bin, "flock"), []byte(flock), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
+	was := distributions["ubuntu"]
+	t.Cleanup(func() { distributions["ubuntu"] = was })
+	of := was
+	of.keyring = filepath.Join(t.TempDir(), "ubuntu.gpg")
+	distributions["ubuntu"] = of
+	build := func() (args string, err error) {
+		s := &Store{Dir: t.TempDir(), Host: local.Conn{}}
+		err = s.build(t.Context(), Request{Ref: "ubuntu:noble"}, filepath.Join(s.Dir, "root"))
+		text, rerr := os.ReadFile(filepath.Join(bin, "args"))
+		if rerr != nil {
+			t.Fatal(rerr)
+		}
+		return string(text), err
+	}
+	args, err := build()
+	if strings.Contains(args, "--keyring") || !fault.Is(err, fault.Unsupported) || fault.Fix(err) != of.trust ||
+		!strings.Contains(err.Error(), of.keyring) {
+		t.Errorf("without the keyring: %s%v", args, err)
+	}
+	if err := os.WriteFile(of.keyring, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	args, err = build()
+	if !strings.Contains(args, "--keyring="+of.keyring+" ") || !fault.Is(err, fault.Lab) {
+		t.Errorf("with the keyring: %s%v", args, err)
+	}
+}
