@@ -56,6 +56,7 @@ func (*plain) close() {}
 type reported struct {
 	failures map[string]bool
 	down     map[string]string // contender: why it did not start, as printed
+	making   string            // the last preparation that was printed
 	gone     map[string]string // why contenders cannot run, as printed: the first of them
 	again    int
 	blamed   int    // 1 + the last block whose void trial was printed
@@ -65,6 +66,10 @@ type reported struct {
 func (t *reported) remark(e trial.Event) (string, cli.Color) {
 	line, c := remark(e)
 	switch {
+	case e.Kind == trial.Preparing && t.making == e.Text:
+		return "", ""
+	case e.Kind == trial.Preparing:
+		t.making = e.Text
 	case e.Kind == trial.Unavailable && t.gone[e.Text] != "":
 		line = fmt.Sprintf("%s cannot run either, for the reason of %s", e.Contender, t.gone[e.Text])
 	case e.Kind == trial.Unavailable:

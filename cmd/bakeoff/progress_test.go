@@ -19,6 +19,7 @@ func TestPlainLines(t *testing.T) {
 	for _, e := range []trial.Event{
 		{Kind: trial.Preparing, Text: "preparing the image debian:bookworm"},
 		{Kind: trial.Unavailable, Contender: "crun", Text: "crun is not installed; apt-get install crun"},
+		{Kind: trial.Preparing, Text: "preparing the image debian:bookworm"},
 		{Kind: trial.Unavailable, Contender: "crun2", Text: "crun is not installed; apt-get install crun"},
 		{Kind: trial.Environment, Contender: "host", Status: store.OK},
 		{Kind: trial.Environment, Contender: "microvm", Status: store.Subject, Text: "kernel panic\x1b[31m"},
