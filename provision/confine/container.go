@@ -67,7 +67,7 @@ func (e *Env) Contain(ctx context.Context, r Runtime) error {
 // bundle creates the volumes and the container's configuration, and describes
 // the setup.
 func (e *Env) bundle(ctx context.Context, r Runtime) (g wire.Setup, err error) {
-	g, binds, err := e.InitSetup(ctx)
+	g, binds, err := e.InitSetup(ctx, nil)
 	if err != nil {
 		return g, err
 	}

@@ -46,8 +46,9 @@ func Init(silent bool, flags ...string) []string {
 }
 
 // InitSetup creates the volumes and the directory of the init socket, and starts
-// the setup. It returns the setup and the bind mounts: the agent, the volumes and the socket.
-func (e *Env) InitSetup(ctx context.Context) (g wire.Setup, binds []wire.Bind, err error) {
+// the setup. It returns the setup and the bind mounts: the agent, the volumes and the
+// socket. The setup itself mounts those for which early returns true; nil is none.
+func (e *Env) InitSetup(ctx context.Context, early func(wire.Bind) bool) (g wire.Setup, binds []wire.Bind, err error) {
 	volumes, err := e.Volumes(ctx)
 	if err != nil {
 		return g, nil, err
@@ -55,9 +56,16 @@ func (e *Env) InitSetup(ctx context.Context) (g wire.Setup, binds []wire.Bind, e
 	if g, err = e.Setup(ctx, false, false, volumes); err != nil {
 		return g, nil, err
 	}
-	e.Start(g)
 	socket, err := e.InitSocket(ctx)
-	return g, append(e.Binds(volumes), socket), err
+	for _, b := range append(e.Binds(volumes), socket) {
+		if early != nil && early(b) {
+			g.Root.Binds = append(g.Root.Binds, b)
+		} else {
+			binds = append(binds, b)
+		}
+	}
+	e.Start(g)
+	return g, binds, err
 }
 
 // InitRoot is InitSetup for a technology to which the root is a tree of mounts: the

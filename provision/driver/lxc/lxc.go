@@ -133,7 +133,7 @@ func limit(ctx context.Context, e *confine.Env) error {
 
 // files creates the volumes and the configuration, and describes the setup.
 func files(ctx context.Context, e *confine.Env, filter bool, more []string) (g wire.Setup, err error) {
-	g, binds, err := e.InitSetup(ctx)
+	g, binds, err := e.InitSetup(ctx, nil)
 	if err != nil {
 		return g, err
 	}

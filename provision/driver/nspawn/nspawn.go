@@ -72,7 +72,7 @@ func build(ctx context.Context, e *confine.Env, filter bool) error {
 		if err := withUsr(ctx, e); err != nil {
 			return err
 		}
-		g, binds, err = e.InitSetup(ctx)
+		g, binds, err = e.InitSetup(ctx, hidden)
 		return err
 	}); err != nil {
 		return err
@@ -124,6 +124,11 @@ func withUsr(ctx context.Context, e *confine.Env) error {
 	}
 	return files.Mkdir(ctx, upper+"/usr")
 }
+
+// hidden tells whether the first part of a path inside begins with a dot. The
+// systemd-nspawn of systemd 255 (Ubuntu 24.04) binds /.x/y at /x/y. It keeps what is
+// already mounted in the root.
+func hidden(b wire.Bind) bool { return strings.HasPrefix(b.To, "/.") }
 
 // program starts the container with the init process. It turns off what
 // systemd-nspawn adds for convenience and no other technology has: time zone,
