@@ -150,6 +150,12 @@ func (r *runner) create(ctx context.Context, b plan.Block, s *side) (*environmen
 	case fault.Unsupported, fault.NotFound, fault.Invalid:
 		// It will not be otherwise in the next block.
 		s.gone, line.Gone = line.Reason, true
+	default:
+		// Each attempt voids its block. Without the baseline there is no run: that is tried
+		// as long as blocks are left.
+		if !s.ever && s.Name != r.Plan.Baseline && s.Name != r.Plan.Twin {
+			s.failed++
+		}
 	}
 	r.emit(Event{Kind: Environment, Block: block, Contender: s.Name, Status: line.Status, Text: line.Reason})
 	if aerr := r.Run.Append(line); aerr != nil {

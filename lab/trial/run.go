@@ -60,7 +60,8 @@ const maxFallenBoots = 3
 // maxFailedCreations is how many environments of a contender may fail to come
 // up before it is left out, as long as none ever did. Every attempt is in
 // the journal; without the rule a kernel that panics at boot would spend the
-// whole budget on waiting for it.
+// whole budget on waiting for it, and a technology that does not work here would void
+// every block of the others.
 const maxFailedCreations = 2
 
 // Run runs o.Plan into o.Run, or continues where an earlier process stopped.

@@ -324,6 +324,25 @@ func TestASubjectThatDoesNotComeUp(t *testing.T) {
 	}
 }
 
+// A contender that the laboratory cannot create voids two blocks, and the others go on.
+func TestATechnologyThatDoesNotWorkHere(t *testing.T) {
+	b := newBench(t, "  - {name: slow, driver: shelf}\n  - {name: broken, driver: second}\n", "looks: [8], alphas: [.05]")
+	tries := 0
+	b.drivers[2].(*shelf).fail = func(driver.Spec) error {
+		tries++
+		return fault.New(fault.Lab, "its program ended with exit code 1")
+	}
+	out, _ := b.run(t.Context())
+	i := slices.IndexFunc(out.Results.Missing, func(m analysisMissing) bool { return m.Contender == "broken" })
+	if tries != maxFailedCreations || i < 0 || !out.Results.Missing[i].Gone ||
+		!strings.Contains(out.Results.Missing[i].Reason, "exit code 1") {
+		t.Errorf("%d attempts, want %d; missing %+v, want the reason", tries, maxFailedCreations, out.Results.Missing)
+	}
+	if out.Results.Blocks != 8 || out.Results.Void != maxFailedCreations {
+		t.Errorf("%d blocks count and %d are void, want 8 and %d", out.Results.Blocks, out.Results.Void, maxFailedCreations)
+	}
+}
+
 // A baseline that never comes up ends the run, with the reason: a block without
 // it compares nothing.
 func TestABaselineThatDoesNotComeUpEndsTheRun(t *testing.T) {
