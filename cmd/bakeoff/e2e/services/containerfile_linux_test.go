@@ -144,6 +144,6 @@ func configOf(t *testing.T, archive string) map[string]any {
 func waiting(t *testing.T, dir string, n int) (service, seconds string) {
 	t.Helper()
 	service, seconds = filepath.Join(dir, "waiting"), fmt.Sprint(10_000_000*n+os.Getpid())
-	write(t, service, map[string]string{"Containerfile": "ARG BASE\nFROM $BASE\nARG WAIT\nRUN sleep $WAIT\n"})
+	write(t, service, map[string]string{"Containerfile": "ARG BASE\nFROM $BASE\nARG WAIT\nRUN /bin/sleep $WAIT\n"})
 	return service, seconds
 }

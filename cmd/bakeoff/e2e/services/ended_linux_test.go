@@ -17,7 +17,8 @@ import (
 // patience bounds a wait for something that is fast on an idle machine.
 const patience = time.Minute
 
-// waits tells whether a program sleeps for these seconds.
+// waits tells whether a program sleeps for these seconds. It is not one that a shell has
+// built in.
 func waits(seconds string) bool {
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, f := range files {
