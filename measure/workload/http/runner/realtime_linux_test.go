@@ -74,7 +74,7 @@ func on(ctx context.Context, t *testing.T, cpu int, name string, before []string
 }
 
 // generator runs one on one CPU and returns what it printed. Threads that wait for
-// each other do so for ever: the limit is far above what a busy machine needs.
+// each other never end, so the limit is far above what a busy machine needs.
 func generator(t *testing.T, cpu int, before []string, args ...string) (r wire.Result, said string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
