@@ -428,7 +428,7 @@ func TestExamine(t *testing.T) {
 		{"rootfs", "oci.tar", string(oci), "it holds an OCI image layout"},
 		{"docker-archive", "saved.tar", string(saved), "the archive has no file"},
 		{"docker-archive", "oci.tar", string(oci), "manifest.json"},
-		{"oci-archive", "oci.tar.gz", zipped.String(), "the archive is compressed"},
+		{"oci-archive", "oci.tar.gz", zipped.String(), "index.json: the archive has no file"},
 		{"oci-archive", "half.tar", string(whole[:60_000]), "truncated"},
 		{"disk", "zero.raw", strings.Repeat("\x00", 1<<20), "disk"},
 	} {

@@ -26,6 +26,7 @@ import (
 	"bakeoff/base/yamltree"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
+	"bakeoff/provision/image/unpack"
 )
 
 // Import brings the image of a file or folder into a layout and gives it the name of the
@@ -39,7 +40,7 @@ func Import(ctx context.Context, r reference.Reference, arch string, into *layou
 }
 
 // Check reads the index of an archive, which needs all of its headers, and writes nothing.
-// It finds an archive that is truncated, compressed, or of another form. Errors are of kind
+// It finds an archive that is truncated or of another form. Errors are of kind
 // fault.Invalid.
 func Check(ctx context.Context, r reference.Reference) error {
 	f, err := os.Open(r.Path)
@@ -47,7 +48,7 @@ func Check(ctx context.Context, r reference.Reference) error {
 		return absent(err)
 	}
 	defer f.Close()
-	files, err := index(ctx, f)
+	files, err := headers(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -78,10 +79,16 @@ func read(ctx context.Context, r reference.Reference, arch string, into *layout.
 		return v1.Descriptor{}, absent(err)
 	}
 	defer f.Close()
-	files, err := index(ctx, f)
+	unpacked, err := plain(ctx, f, into)
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
+	defer unpacked.Close()
+	files, err := index(ctx, tar.NewReader(unpacked), inFile(unpacked))
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	files.file = unpacked
 	if r.Kind == reference.OCIArchive {
 		return fromLayout(ctx, files, "", arch, into)
 	}
@@ -127,32 +134,21 @@ type part struct{ at, size int64 }
 // maxFiles bounds the files of an archive.
 const maxFiles = 100_000
 
-// index notes where the files of an archive are.
-func index(ctx context.Context, f *os.File) (packed, error) {
-	head := make([]byte, 6)
-	n, err := io.ReadFull(f, head)
-	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return packed{}, err
-	}
-	for magic, program := range map[string]string{"\x1f\x8b": "gzip -d", "\x28\xb5\x2f\xfd": "zstd -d",
-		"\xfd7zXZ\x00": "xz -d"} {
-		if strings.HasPrefix(string(head[:n]), magic) {
-			return packed{}, fault.WithFix(fault.New(fault.Invalid, "the archive is compressed"), "unpack it with "+program)
-		}
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return packed{}, err
-	}
-	p := packed{file: f, parts: map[string]part{}, links: map[string]string{}}
-	for t := tar.NewReader(f); ctx.Err() == nil; {
+// index notes where the files of an archive are. place tells where the bytes of the
+// file are whose header t has read.
+func index(ctx context.Context, t *tar.Reader, place func(name string, size int64) (int64, error)) (packed, error) {
+	p := packed{parts: map[string]part{}, links: map[string]string{}}
+	for ctx.Err() == nil {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {
 			return p, nil
 		}
+		if ctx.Err() != nil {
+			return p, ctx.Err()
+		}
 		if err != nil {
 			if errors.Is(err, io.ErrUnexpectedEOF) && len(p.parts)+len(p.links) > 0 {
-				return p, fault.WithFix(fault.New(fault.Invalid, "the archive is truncated: it ends in the middle of a file"),
-					"write or copy it again")
+				return p, truncated()
 			}
 			return p, fault.New(fault.Invalid, "it is not a tar file: %w", err)
 		}
@@ -162,7 +158,7 @@ func index(ctx context.Context, f *os.File) (packed, error) {
 		name := strings.TrimPrefix(path.Clean("/"+h.Name), "/")
 		switch h.Typeflag {
 		case tar.TypeReg:
-			at, err := f.Seek(0, io.SeekCurrent)
+			at, err := place(name, h.Size)
 			if err != nil {
 				return p, err
 			}
@@ -397,17 +393,31 @@ func measure(ctx context.Context, s source, name string) (v1.Descriptor, error) 
 		return v1.Descriptor{}, err
 	}
 	defer r.Close()
-	h, buffer := sha256.New(), make([]byte, 1<<20)
+	h, buffer, kind := sha256.New(), make([]byte, 1<<20), types.OCIUncompressedLayer
 	for n := int64(0); n < size; {
 		if err := ctx.Err(); err != nil {
 			return v1.Descriptor{}, err
 		}
 		m, err := r.Read(buffer)
+		if n == 0 { // some builders compress each layer, although docker save does not
+			kind = layerType(buffer[:m])
+		}
 		h.Write(buffer[:m])
 		if n += int64(m); err != nil && n < size {
 			return v1.Descriptor{}, fault.New(fault.Invalid, "the archive ends in %s", yamltree.Show(name))
 		}
 	}
-	return v1.Descriptor{MediaType: types.OCIUncompressedLayer, Size: size,
+	return v1.Descriptor{MediaType: kind, Size: size,
 		Digest: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(h.Sum(nil))}}, nil
+}
+
+// layerType is the type of a layer that begins with head.
+func layerType(head []byte) types.MediaType {
+	switch unpack.Compression(head) {
+	case "gzip":
+		return types.OCILayer
+	case "zstd":
+		return types.OCILayerZStd
+	}
+	return types.OCIUncompressedLayer
 }

@@ -2,9 +2,11 @@ package archive
 
 import (
 	"archive/tar"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,6 +14,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/image/layout"
@@ -103,6 +109,51 @@ func tarOf(t *testing.T, files map[string]string, links ...[2]string) string {
 	return f.Name()
 }
 
+// compressed compresses a file as the program does.
+func compressed(t *testing.T, program, file string) string {
+	t.Helper()
+	out, err := os.Create(filepath.Join(t.TempDir(), "image."+program))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var w io.WriteCloser
+	switch program {
+	case "gzip":
+		w = gzip.NewWriter(out)
+	case "zstd":
+		w, err = zstd.NewWriter(out)
+	case "xz":
+		w, err = xz.NewWriter(out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(w.Close(), out.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Name()
+}
+
+// flip changes one byte of a file.
+func flip(t *testing.T, file string, at int) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[at] ^= 0xff
+	if err := os.WriteFile(file, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // imported imports an image into a new layout.
 func imported(t *testing.T, text string) (*layout.Layout, string, error) {
 	t.Helper()
@@ -139,6 +190,11 @@ func TestImport(t *testing.T) {
 		"index in the index":   "oci:" + folderOf(t, index),
 		"archive":              "oci-archive:" + tarOf(t, inLayout(i, "v1")),
 		"archive of docker":    "docker-archive:" + tarOf(t, inDocker(t, i)),
+		"gzip":                 "docker-archive:" + compressed(t, "gzip", tarOf(t, inDocker(t, i))),
+		"xz":                   "docker-archive:" + compressed(t, "xz", tarOf(t, inDocker(t, i))),
+		"zstd":                 "docker-archive:" + compressed(t, "zstd", tarOf(t, inDocker(t, i))),
+		"archive in gzip":      "oci-archive:" + compressed(t, "gzip", tarOf(t, inLayout(i, "v1"))),
+		"archive in zstd":      "oci-archive:" + compressed(t, "zstd", tarOf(t, inLayout(i, "v1"))),
 		"links between layers": "docker-archive:" + tarOf(t, links, [2]string{"2/layer.tar", "../1/layer.tar"}),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -161,6 +217,15 @@ func TestImport(t *testing.T) {
 				if !l.Has(b) {
 					t.Errorf("blob %s is not there", b.Digest)
 				}
+				if b.MediaType == types.OCIUncompressedLayer {
+					t.Errorf("layer %s is compressed, and its type is %s", b.Digest, b.MediaType)
+				}
+			}
+			if left, err := l.Partials(); err != nil || len(left) > 0 {
+				t.Errorf("left behind: %v, %v", left, err)
+			}
+			if ref, err := reference.Parse(text); err != nil || ref.Kind != reference.Layout && Check(t.Context(), ref) != nil {
+				t.Errorf("Check refuses what Import takes: %v, %v", err, Check(t.Context(), ref))
 			}
 		})
 	}
@@ -191,10 +256,12 @@ func TestRefused(t *testing.T) {
 	if err := os.Truncate(short, 1000); err != nil {
 		t.Fatal(err)
 	}
-	compressed := filepath.Join(t.TempDir(), "x.tar.gz")
-	if err := os.WriteFile(compressed, i.Layers[0], 0o600); err != nil {
+	cut := compressed(t, "gzip", tarOf(t, docker))
+	if err := os.Truncate(cut, 400); err != nil {
 		t.Fatal(err)
 	}
+	changed := compressed(t, "gzip", tarOf(t, docker))
+	flip(t, changed, 200)
 	half := tarOf(t, map[string]string{"a": "1", "b": strings.Repeat("x", 10000)})
 	if err := os.Truncate(half, 5000); err != nil {
 		t.Fatal(err)
@@ -213,7 +280,9 @@ func TestRefused(t *testing.T) {
 		"link out":           {"oci:" + linked, "escapes"},
 		"missing in archive": {"oci-archive:" + tarOf(t, without(good, blob(i.Layers[0]))), "has no file"},
 		"end of archive":     {"oci-archive:" + short, "has no file"},
-		"compressed":         {"oci-archive:" + compressed, "gzip -d"},
+		"cut":                {"docker-archive:" + cut, "the archive is truncated"},
+		"changed":            {"docker-archive:" + changed, "the compressed archive is damaged"},
+		"compressed layer":   {"oci-archive:" + compressed(t, "xz", tarOf(t, map[string]string{"f": "1"})), "name an OCI image layout"},
 		"docker as oci":      {"oci-archive:" + tarOf(t, docker), "use docker-archive:"},
 		"oci as docker":      {"docker-archive:" + tarOf(t, good), "use oci-archive:"},
 		"two saved": {"docker-archive:" + tarOf(t,

@@ -242,27 +242,46 @@ func Decompress(file io.Reader) (io.Reader, func(), error) { return decompress(f
 // decompress returns the tar file in a file, which its first bytes describe.
 func decompress(file io.Reader) (io.Reader, func(), error) {
 	b := bufio.NewReaderSize(file, bufferSize)
-	head, err := b.Peek(6)
+	head, err := b.Peek(MagicBytes)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return nil, nil, err
 	}
 	nothing := func() {}
-	switch {
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+	switch Compression(head) {
+	case "gzip":
 		r, err := fastgzip.NewReader(b)
 		return r, nothing, err
-	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}), len(head) >= 4 && head[0]&0xf0 == 0x50 &&
-		bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18}):
+	case "zstd":
 		r, err := zstd.NewReader(b, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
 		if err != nil {
 			return nil, nil, err
 		}
 		return r, r.Close, nil
-	case bytes.HasPrefix(head, []byte("\xfd7zXZ\x00")):
+	case "xz":
 		r, err := xz.NewReader(b)
 		return r, nothing, err
-	case bytes.HasPrefix(head, []byte("BZh")):
+	case "bzip2":
 		return bzip2.NewReader(b), nothing, nil
 	}
 	return b, nothing, nil
+}
+
+// MagicBytes is how many bytes of a file Compression needs.
+const MagicBytes = 6
+
+// Compression names how a file is compressed that begins with head: gzip, zstd, xz or
+// bzip2; "" if it is not compressed with one of them.
+func Compression(head []byte) string {
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		return "gzip"
+	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}), len(head) >= 4 && head[0]&0xf0 == 0x50 &&
+		bytes.Equal(head[1:4], []byte{0x2a, 0x4d, 0x18}):
+		return "zstd"
+	case bytes.HasPrefix(head, []byte("\xfd7zXZ\x00")):
+		return "xz"
+	case bytes.HasPrefix(head, []byte("BZh")):
+		return "bzip2"
+	}
+	return ""
 }
