@@ -167,7 +167,8 @@ func (a *app) imageAvail() *cobra.Command {
 		Short: "List the images of the sources",
 		Long: `avail asks the sources which images they have. COLUMN=VALUE shows only the images with
 that value, and COLUMN=~PART those whose value contains the part. If a source does not
-answer, avail lists the others and ends with exit code 1.
+answer, avail lists the others and ends with exit code 1. It warns of an entry that it
+cannot read, and lists the others.
 
 The column refused says why bakeoff cannot import an image.`,
 		Example: "  bakeoff image avail os=linux importable=yes\n  bakeoff image avail --source alpine -H -o id",
@@ -182,6 +183,12 @@ The column refused says why bakeoff cannot import an image.`,
 			if err != nil {
 				return err
 			}
+			entries = slices.DeleteFunc(entries, func(e source.Entry) bool {
+				return slices.ContainsFunc(args, func(w string) bool {
+					name, ok := strings.CutPrefix(w, "source=")
+					return ok && name != e.Name // its images are not shown
+				})
+			})
 			offers, failed := a.offers(c, entries)
 			if offers, err = filter(offers, offerColumns, args); err != nil {
 				return err
@@ -208,6 +215,9 @@ func (a *app) offers(c *cobra.Command, entries []source.Entry) (out []offer, fai
 	for _, e := range entries {
 		s, err := sourceall.Get(e.Kind)
 		var images []source.Image
+		client.Warn = func(text string) {
+			fmt.Fprintln(a.Err, "bakeoff: warning: source "+e.Name+": "+safetext.Line(text))
+		}
 		if err == nil {
 			images, err = s.Images(c.Context(), client, e.Address)
 		}

@@ -63,25 +63,42 @@ func ParseManifest(b []byte) (v1.Manifest, error) {
 }
 
 // ParseIndex reads an index: the images of a layout, or one image for several
-// platforms. Errors are of kind fault.Invalid.
+// platforms. It leaves out entries that it cannot read, such as one with a digest other
+// than sha256, as long as others are left: each entry stands for itself. Errors are of
+// kind fault.Invalid.
 func ParseIndex(b []byte) (v1.IndexManifest, error) {
-	var x v1.IndexManifest
-	if err := document(b, &x); err != nil {
-		return x, fault.New(fault.Invalid, "the index is damaged: %w", err)
+	var read struct {
+		v1.IndexManifest
+		Manifests []json.RawMessage `json:"manifests"`
 	}
+	if err := document(b, &read); err != nil {
+		return v1.IndexManifest{}, fault.New(fault.Invalid, "the index is damaged: %w", err)
+	}
+	x := read.IndexManifest
 	switch {
 	case x.SchemaVersion != 2:
 		return x, fault.New(fault.Invalid, "the index has the version %d instead of 2", x.SchemaVersion)
 	case x.MediaType != "" && !x.MediaType.IsIndex():
 		return x, fault.New(fault.Invalid, "%q is not an index", x.MediaType)
-	case len(x.Manifests) > maxImages:
+	case len(read.Manifests) > maxImages:
 		return x, fault.New(fault.Invalid, "the index has %d images, and at most %d are possible",
-			len(x.Manifests), maxImages)
+			len(read.Manifests), maxImages)
 	}
-	for _, d := range x.Manifests {
-		if err := descriptor(d); err != nil {
-			return x, err
+	var damaged error
+	for _, text := range read.Manifests {
+		var d v1.Descriptor
+		err := json.Unmarshal(text, &d)
+		if err == nil {
+			err = descriptor(d)
 		}
+		if err != nil {
+			damaged = fault.New(fault.Invalid, "the index is damaged: %w", err)
+			continue
+		}
+		x.Manifests = append(x.Manifests, d)
+	}
+	if len(x.Manifests) == 0 {
+		return x, damaged
 	}
 	return x, nil
 }
@@ -110,6 +127,7 @@ func For(x v1.IndexManifest, arch string) (v1.Descriptor, error) {
 	var have []string
 	for _, m := range x.Manifests {
 		switch p := m.Platform; {
+		case m.MediaType != "" && !m.MediaType.IsImage() && !m.MediaType.IsIndex(): // an artifact of another kind
 		case p == nil && len(x.Manifests) == 1:
 			return m, nil
 		case p == nil || p.OS == "unknown": // an attestation

@@ -341,3 +341,32 @@ func TestNotesStayWithAnImage(t *testing.T) {
 		t.Errorf("another image kept the notes: %+v, %v", all, err)
 	}
 }
+
+// An entry that cannot be read does not hide the others of an index.
+func TestIndexWithOneOddEntry(t *testing.T) {
+	good := `{"mediaType":"application/vnd.oci.image.manifest.v1+json","digest":"sha256:` + strings.Repeat("1", 64) +
+		`","size":7,"platform":{"os":"linux","architecture":"amd64"}}`
+	for name, odd := range map[string]string{
+		"digest":    strings.Replace(good, "sha256:", "sha512:", 1),
+		"size":      strings.Replace(good, `"size":7`, `"size":"7"`, 1),
+		"no object": `"x"`,
+		"kind":      strings.Replace(good, "image.manifest", "sbom", 1),
+	} {
+		x, err := ParseIndex([]byte(`{"schemaVersion":2,"manifests":[` + odd + "," + good + `]}`))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		d, err := For(x, "amd64")
+		if err != nil || d.Size != 7 || !d.MediaType.IsImage() {
+			t.Errorf("%s: %+v, %v", name, d, err)
+		}
+		x, err = ParseIndex([]byte(`{"schemaVersion":2,"manifests":[` + odd + `]}`))
+		if err == nil {
+			_, err = For(x, "amd64")
+		}
+		if err == nil {
+			t.Errorf("%s, alone: no error", name)
+		}
+	}
+}

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -255,28 +254,35 @@ var (
 // Errors are of kind fault.Invalid.
 func ParseTags(b []byte) ([]string, error) {
 	var page struct {
-		Tags []string `json:"tags"`
+		Tags []any `json:"tags"`
 	}
 	if err := parsePage(b, &page); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(page.Tags, func(t string) bool {
-		return !tagForm.MatchString(t)
-	}), nil
+	return namesIn(page.Tags, tagForm), nil
 }
 
 // ParseCatalog reads a page of the repositories of a registry. Errors are of kind
 // fault.Invalid.
 func ParseCatalog(b []byte) ([]string, error) {
 	var page struct {
-		Repositories []string `json:"repositories"`
+		Repositories []any `json:"repositories"`
 	}
 	if err := parsePage(b, &page); err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(page.Repositories, func(r string) bool {
-		return !repositoryForm.MatchString(r)
-	}), nil
+	return namesIn(page.Repositories, repositoryForm), nil
+}
+
+// namesIn returns the entries of a list that have a form. The others name nothing that
+// could be asked for.
+func namesIn(all []any, form *regexp.Regexp) (out []string) {
+	for _, one := range all {
+		if name, ok := one.(string); ok && form.MatchString(name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 func parsePage(b []byte, into any) error {

@@ -25,6 +25,8 @@ import (
 type Client struct {
 	// Registry asks registries. Its settings say which servers may be asked without TLS.
 	Registry *registry.Client
+	// Warn receives a warning; nil discards.
+	Warn func(text string)
 	// Count receives how many bytes of a file are there; nil discards.
 	Count func(what string, done, all int64)
 	// Wait waits between two tries; nil waits for the time.

@@ -166,6 +166,27 @@ func Chain(ctx context.Context, s Source, c *Client, address, id string) ([]Imag
 	return out, nil
 }
 
+// maxWarnings bounds how many damaged records of one document are named.
+const maxWarnings = 5
+
+// Skip warns of the records of a source that cannot be read, and were left out. If
+// nothing else is left, it returns the first as an error.
+func (c *Client) Skip(damaged []error, left int) error {
+	if len(damaged) > 0 && left == 0 {
+		return damaged[0]
+	}
+	for i, err := range damaged {
+		switch {
+		case c.Warn == nil:
+		case i < maxWarnings:
+			c.Warn(err.Error() + "; it was left out")
+		case i == maxWarnings:
+			c.Warn(fmt.Sprintf("%d more records cannot be read and were left out", len(damaged)-i))
+		}
+	}
+	return nil
+}
+
 // Damaged is the error for a document that cannot be read.
 func Damaged(what, format string, args ...any) error {
 	return fault.New(fault.Invalid, "%s is damaged: %s", what, fmt.Sprintf(format, args...))

@@ -35,7 +35,11 @@ func (Source) Images(ctx context.Context, c *source.Client, address string) ([]s
 	if err != nil {
 		return nil, err
 	}
-	return Parse(b, folder)
+	all, damaged, err := Parse(b, folder)
+	if err == nil {
+		err = c.Skip(damaged, len(all))
+	}
+	return all, err
 }
 
 // Image implements source.Source.
@@ -47,17 +51,18 @@ func (s Source) Image(ctx context.Context, c *source.Client, address, id string)
 	return source.Pick(all, id)
 }
 
-// Parse reads latest-releases.yaml of a folder. Errors are of kind fault.Invalid.
-func Parse(b []byte, folder string) ([]source.Image, error) {
+// Parse reads latest-releases.yaml of a folder, and returns an error for each entry that
+// cannot be read. Errors are of kind fault.Invalid.
+func Parse(b []byte, folder string) (out []source.Image, damaged []error, err error) {
 	r := &yamltree.Reporter{File: "latest-releases.yaml"}
 	root := yamltree.Parse(b, yamltree.Format{Name: "list of releases"}, r)
 	if err := r.Err(); err != nil {
-		return nil, fault.Wrap(fault.Invalid, "", err)
+		return nil, nil, fault.Wrap(fault.Invalid, "", err)
 	}
 	if root == nil || root.Kind != yamltree.Sequence {
-		return nil, source.Damaged("latest-releases.yaml", "it is not a list")
+		return nil, nil, source.Damaged("latest-releases.yaml", "it is not a list")
 	}
-	out := []source.Image{}
+	out = []source.Image{}
 	for _, n := range root.Items {
 		if n.Get("flavor").String() != flavor {
 			continue
@@ -67,12 +72,13 @@ func Parse(b []byte, folder string) ([]source.Image, error) {
 		f := source.File{Name: file, URL: source.Join(folder, file), Size: size, Sum: "sha256:" + n.Get("sha256").String()}
 		if err != nil || size <= 0 || size > source.MaxFile || !source.ValidFile(file) || !source.ValidFile(version) ||
 			!source.ValidSum(f.Sum) {
-			return nil, source.Damaged("latest-releases.yaml", "line %d: version, file, size or sha256 is missing or wrong",
-				n.Line)
+			damaged = append(damaged, source.Damaged("latest-releases.yaml",
+				"line %d: version, file, size or sha256 is missing or wrong", n.Line))
+			continue
 		}
 		out = append(out, source.Image{ID: flavor + ":" + version, Name: flavor, Version: version, OS: "linux",
 			Arch: source.Arches[n.Get("arch").String()], Type: "tarball", Description: "Alpine Linux " + version,
 			Published: n.Get("date").String(), Size: size, Files: []source.File{f}})
 	}
-	return out, nil
+	return out, damaged, nil
 }

@@ -3,6 +3,7 @@ package alpine
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"strings"
 	"testing"
 
@@ -73,7 +74,8 @@ func TestParse(t *testing.T) {
 		if text == document("x86_64") {
 			t.Fatalf("%q is not in the list", change[0])
 		}
-		if all, err := Parse([]byte(text), "x"); !fault.Is(err, fault.Invalid) {
+		all, damaged, err := Parse([]byte(text), "x")
+		if !fault.Is(errors.Join(append(damaged, err)...), fault.Invalid) {
 			t.Errorf("%q: %v, %v", change[1], all, err)
 		}
 	}
@@ -84,8 +86,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("- flavor: alpine-minirootfs"))
 	f.Add([]byte("a: b"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		all, err := Parse(b, "https://host/x")
-		if err != nil && !fault.Is(err, fault.Invalid) {
+		all, damaged, err := Parse(b, "https://host/x")
+		if err := errors.Join(append(damaged, err)...); err != nil && !fault.Is(err, fault.Invalid) {
 			t.Errorf("%v", err)
 		}
 		for _, i := range all {

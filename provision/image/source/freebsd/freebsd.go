@@ -51,7 +51,10 @@ func (Source) Images(ctx context.Context, c *source.Client, address string) ([]s
 	if err != nil {
 		return nil, err
 	}
-	sets, err := Parse(b)
+	sets, damaged, err := Parse(b)
+	if err == nil {
+		err = c.Skip(damaged, len(sets))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -84,18 +87,19 @@ type Set struct{ File, SHA256, Name, Description string }
 const maxSets = 1000
 
 // Parse reads MANIFEST: file, SHA-256, number of files, name, description and whether the
-// installer selects it, with tabs between them. Errors are of kind fault.Invalid.
-func Parse(b []byte) ([]Set, error) {
-	var out []Set
+// installer selects it, with tabs between them. It returns an error for each line that
+// cannot be read. Errors are of kind fault.Invalid.
+func Parse(b []byte) (out []Set, damaged []error, err error) {
 	for n, line := range strings.Split(strings.TrimRight(string(b), "\n"), "\n") {
 		f := strings.Split(line, "\t")
 		if n >= maxSets {
-			return nil, source.Damaged("MANIFEST", "it has more than %d lines", maxSets)
+			return nil, nil, source.Damaged("MANIFEST", "it has more than %d lines", maxSets)
 		}
 		if len(f) < 5 || !source.ValidFile(f[0]) || !source.ValidSum("sha256:"+f[1]) || f[3] == "" {
-			return nil, source.Damaged("MANIFEST", "line %d does not have a file, its SHA-256 and its name", n+1)
+			damaged = append(damaged, source.Damaged("MANIFEST", "line %d does not have a file, its SHA-256 and its name", n+1))
+			continue
 		}
 		out = append(out, Set{File: f[0], SHA256: f[1], Name: f[3], Description: strings.Trim(f[4], `"`)})
 	}
-	return out, nil
+	return out, damaged, nil
 }

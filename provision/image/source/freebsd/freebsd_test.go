@@ -3,6 +3,7 @@ package freebsd
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"strings"
 	"testing"
 
@@ -37,7 +38,8 @@ func Test(t *testing.T) {
 func TestParse(t *testing.T) {
 	for _, text := range []string{"", "base.txz", "../base.txz\t" + strings.Repeat("1", 64) + "\t1\tbase\t\"x\"\ton",
 		"base.txz\t11\t1\tbase\t\"x\"\ton", strings.Repeat(manifest(), 1000)} {
-		if sets, err := Parse([]byte(text)); !fault.Is(err, fault.Invalid) {
+		sets, damaged, err := Parse([]byte(text))
+		if !fault.Is(errors.Join(append(damaged, err)...), fault.Invalid) {
 			t.Errorf("%.40q: %v, %v", text, sets, err)
 		}
 	}
@@ -47,8 +49,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(manifest()))
 	f.Add([]byte("\t\t\t\t\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		sets, err := Parse(b)
-		if err != nil && !fault.Is(err, fault.Invalid) {
+		sets, damaged, err := Parse(b)
+		if err := errors.Join(append(damaged, err)...); err != nil && !fault.Is(err, fault.Invalid) {
 			t.Errorf("%v", err)
 		}
 		for _, s := range sets {

@@ -5,6 +5,7 @@ package imgapi
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -32,7 +33,11 @@ func (Source) Images(ctx context.Context, c *source.Client, address string) ([]s
 	if err != nil {
 		return nil, err
 	}
-	return ParseList(b, address)
+	all, damaged, err := ParseList(b, address)
+	if err == nil {
+		err = c.Skip(damaged, len(all))
+	}
+	return all, err
 }
 
 // Image implements source.Source.
@@ -78,28 +83,47 @@ var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-
 // systems are the names of systems, as Go has them.
 var systems = map[string]string{"smartos": "illumos", "linux": "linux", "windows": "windows", "bsd": "freebsd"}
 
-// ParseList reads the answer to GET /images. It leaves out images that are not active.
-// Errors are of kind fault.Invalid.
-func ParseList(b []byte, address string) ([]source.Image, error) {
-	var all []manifest
+// ParseList reads the answer to GET /images. It leaves out images that are not active,
+// and returns an error for each manifest that cannot be read. Errors are of kind
+// fault.Invalid.
+func ParseList(b []byte, address string) (out []source.Image, damaged []error, err error) {
+	var all []json.RawMessage
 	if err := json.Unmarshal(b, &all); err != nil {
-		return nil, source.Damaged("the list of images", "%v", err)
+		return nil, nil, source.Damaged("the list of images", "%v", err)
 	}
 	if len(all) > source.MaxImages {
-		return nil, source.Damaged("the list of images", "it has more than %d", source.MaxImages)
+		return nil, nil, source.Damaged("the list of images", "it has more than %d", source.MaxImages)
 	}
-	out := []source.Image{}
-	for _, m := range all {
-		if m.Disabled || m.State != "" && m.State != "active" {
+	out = []source.Image{}
+	for n, text := range all {
+		var m manifest
+		err := json.Unmarshal(text, &m)
+		switch {
+		case m.Disabled || m.State != "" && m.State != "active":
+			continue
+		case err != nil:
+			damaged = append(damaged, source.Damaged(m.title(n), "%v", err))
 			continue
 		}
 		i, err := m.image(address)
 		if err != nil {
-			return nil, err
+			damaged = append(damaged, err)
+			continue
 		}
 		out = append(out, i)
 	}
-	return out, nil
+	return out, damaged, nil
+}
+
+// title names a manifest whose image cannot be read: entry n of the list.
+func (m manifest) title(n int) string {
+	switch {
+	case uuid.MatchString(m.UUID):
+		return "the manifest of " + m.UUID
+	case m.Name != "":
+		return fmt.Sprintf("the manifest of %q", m.Name)
+	}
+	return fmt.Sprintf("manifest %d of the list of images", n+1)
 }
 
 // Parse reads the manifest of an image. Errors are of kind fault.Invalid.

@@ -90,14 +90,41 @@ func TestParse(t *testing.T) {
 	}
 }
 
+// One manifest that cannot be read does not hide the others.
+func TestOneDamaged(t *testing.T) {
+	for name, bad := range map[string]string{
+		"the manifest of " + upper: strings.Replace(layer(upper, "upper", lower), fmt.Sprint(`"size":`, len(file)),
+			`"size":"many"`, 1),
+		`the manifest of "nameless"`:     strings.Replace(layer(upper, "nameless", ""), `"`+upper+`"`, "7", 1),
+		"manifest 1":                     `[]`,
+		"the size or the SHA-1":          strings.Replace(layer(upper, "upper", ""), sum(file), "", 1),
+		`"` + upper[1:] + `" is not a`:   layer(upper[1:], "upper", ""),
+		"there is no name or no version": layer(upper, "", ""),
+	} {
+		s := sourcetest.Start(t, sourcetest.Case{Source: Source{}, Documents: map[string]string{
+			"/images": "[" + bad + "," + layer(lower, "lower", "") + "]"}})
+		var warnings []string
+		c := sourcetest.Client()
+		c.Warn = func(text string) { warnings = append(warnings, text) }
+		all, err := Source{}.Images(t.Context(), c, s.Address())
+		if err != nil || len(all) != 1 || all[0].ID != lower || len(warnings) != 1 || !strings.Contains(warnings[0], name) {
+			t.Errorf("%s: %+v, %q, %v", name, all, warnings, err)
+		}
+		alone := sourcetest.Start(t, sourcetest.Case{Source: Source{}, Documents: map[string]string{"/images": "[" + bad + "]"}})
+		if _, err := (Source{}).Images(t.Context(), c, alone.Address()); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s, alone: %v", name, err)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(dataset))
 	f.Add([]byte(layer(upper, "x", lower)))
 	f.Add([]byte(`{"uuid":null}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		i, err := Parse(b, "https://host")
-		all, lerr := ParseList(append(append([]byte("["), b...), ']'), "https://host")
-		for _, err := range []error{err, lerr} {
+		all, damaged, lerr := ParseList(append(append([]byte("["), b...), ']'), "https://host")
+		for _, err := range append(damaged, err, lerr) {
 			if err != nil && !fault.Is(err, fault.Invalid) {
 				t.Errorf("%v", err)
 			}

@@ -56,7 +56,10 @@ func (Source) Images(ctx context.Context, c *source.Client, address string) ([]s
 	if err != nil {
 		return nil, err
 	}
-	sums, err := Parse(b)
+	sums, damaged, err := Parse(b)
+	if err == nil {
+		err = c.Skip(damaged, len(sums))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -100,21 +103,30 @@ var line = regexp.MustCompile(`^(SHA512|SHA256|SHA1|MD5) \(([^()\s]+)\) = ([0-9a
 const maxLines = 10_000
 
 // Parse reads a list of checksums. It returns them by the names of files, in the form of
-// source.File. Errors are of kind fault.Invalid.
-func Parse(b []byte) (map[string]string, error) {
-	out := map[string]string{}
+// source.File, and an error for each line that cannot be read. A file that has two
+// checksums is left out. Errors are of kind fault.Invalid.
+func Parse(b []byte) (out map[string]string, damaged []error, err error) {
+	out = map[string]string{}
+	var twice []string
 	for n, text := range strings.Split(strings.TrimRight(string(b), "\n"), "\n") {
 		m := line.FindStringSubmatch(text)
 		if n >= maxLines {
-			return nil, source.Damaged("the list of checksums", "it has more than %d lines", maxLines)
+			return nil, nil, source.Damaged("the list of checksums", "it has more than %d lines", maxLines)
 		}
 		if m == nil || !source.ValidFile(m[2]) || !source.ValidSum(strings.ToLower(m[1])+":"+m[3]) {
-			return nil, source.Damaged("the list of checksums", "line %d is not ALGORITHM (FILE) = HEX", n+1)
+			damaged = append(damaged, source.Damaged("the list of checksums", "line %d is not ALGORITHM (FILE) = HEX", n+1))
+			continue
 		}
-		if _, twice := out[m[2]]; twice {
-			return nil, source.Damaged("the list of checksums", "line %d names %s again", n+1, m[2])
+		sum := strings.ToLower(m[1]) + ":" + m[3]
+		if had, ok := out[m[2]]; ok && had != sum {
+			damaged = append(damaged, source.Damaged("the list of checksums", "line %d names %s again, with another sum", n+1,
+				m[2]))
+			twice = append(twice, m[2])
 		}
-		out[m[2]] = strings.ToLower(m[1]) + ":" + m[3]
+		out[m[2]] = sum
 	}
-	return out, nil
+	for _, file := range twice {
+		delete(out, file)
+	}
+	return out, damaged, nil
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/md5"
 	"crypto/sha512"
 	"encoding/hex"
+	"errors"
 	"strings"
 	"testing"
 
@@ -56,9 +57,10 @@ func TestOldRelease(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	good := "SHA512 (base.tgz) = " + sum(base) + "\n"
-	for _, text := range []string{"", "base.tgz", good + good, strings.Replace(good, "base", "../base", 1),
+	for _, text := range []string{"", "base.tgz", good + strings.Replace(good, sum(base), sum(etc), 1), strings.Replace(good, "base", "../base", 1),
 		strings.Replace(good, "SHA512", "MD5", 1), strings.Repeat("x\n", 20_000)} {
-		if sums, err := Parse([]byte(text)); !fault.Is(err, fault.Invalid) {
+		sums, damaged, err := Parse([]byte(text))
+		if !fault.Is(errors.Join(append(damaged, err)...), fault.Invalid) {
 			t.Errorf("%.40q: %v, %v", text, sums, err)
 		}
 	}
@@ -68,8 +70,8 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("SHA512 (base.tgz) = " + sum(base) + "\n"))
 	f.Add([]byte("MD5 (base.tgz) = " + old(base)))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		sums, err := Parse(b)
-		if err != nil && !fault.Is(err, fault.Invalid) {
+		sums, damaged, err := Parse(b)
+		if err := errors.Join(append(damaged, err)...); err != nil && !fault.Is(err, fault.Invalid) {
 			t.Errorf("%v", err)
 		}
 		for name, s := range sums {

@@ -63,11 +63,15 @@ func (Source) Images(ctx context.Context, c *source.Client, address string) ([]s
 		return nil, fault.WithFix(fault.New(fault.Unsupported, "%s has %d repositories, and bakeoff asks at most %d for "+
 			"their tags", host, len(repositories), maxRepositories), "add a source for one repository")
 	}
-	out := []source.Image{}
+	out, refused := []source.Image{}, []error(nil)
 	for _, r := range repositories {
 		tags, err := c.Registry.Tags(ctx, host, r)
 		if fault.Is(err, fault.NotFound) && repository == "" {
 			continue // all of its tags were deleted
+		}
+		if fault.Is(err, fault.Invalid) || fault.Is(err, fault.Unsupported) {
+			refused = append(refused, fault.Op("repository "+r, err))
+			continue
 		}
 		if err != nil {
 			return nil, err
@@ -76,7 +80,7 @@ func (Source) Images(ctx context.Context, c *source.Client, address string) ([]s
 			out = append(out, image(host, r, t))
 		}
 	}
-	return out, nil
+	return out, c.Skip(refused, len(out))
 }
 
 func image(host, repository, tag string) source.Image {
