@@ -1,6 +1,7 @@
 package analysis
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -92,6 +93,40 @@ func ReadTable(r io.Reader, name string, opt TableOptions) ([]Results, error) {
 	}
 	return t.results(opt)
 }
+
+// tableColumns is how many known columns make a file a table, if perhaps one with
+// mistakes.
+const tableColumns = 3
+
+// LooksLikeTable reports whether a file that begins with head is a table for ReadTable,
+// or was meant as one: its header or its first object has at least three of the columns.
+// An empty file is one.
+func LooksLikeTable(head []byte) bool {
+	head = bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\ufeff")))
+	first, _, _ := bytes.Cut(head, []byte{'\n'})
+	if len(head) == 0 {
+		return true
+	}
+	n := 0
+	if first[0] == '{' || first[0] == '[' {
+		for _, name := range columnNames {
+			if bytes.Contains(head[:min(len(head), maxObject)], []byte(`"`+name+`"`)) {
+				n++
+			}
+		}
+		return n >= tableColumns
+	}
+	names, err := splitLine(bytes.TrimSpace(first))
+	for _, name := range names {
+		if column(bytes.TrimSpace(name)) >= 0 {
+			n++
+		}
+	}
+	return err == nil && n >= tableColumns
+}
+
+// maxObject bounds the part of a file in which the columns of a first object are.
+const maxObject = 1 << 10
 
 // Row is one value of a table that another package read.
 type Row struct {

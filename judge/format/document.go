@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -20,12 +21,19 @@ type Document struct {
 	line   int
 }
 
-// OpenDocument checks that data is exactly one JSON value.
+// OpenDocument checks that data is exactly one JSON value. Numbers that JSON does not
+// have, such as NaN, which Python and C programs write all the same, become null.
 func OpenDocument(data []byte) (*Document, error) {
-	d := &Document{data: data, dec: json.NewDecoder(bytes.NewReader(data)), line: 1}
 	var all json.RawMessage
 	var wrong *json.SyntaxError
 	err := json.Unmarshal(data, &all)
+	if err != nil {
+		if text := nullNotNumbers(data); text != nil {
+			data = text
+			err = json.Unmarshal(data, &all)
+		}
+	}
+	d := &Document{data: data, dec: json.NewDecoder(bytes.NewReader(data)), line: 1}
 	switch {
 	case errors.As(err, &wrong) && wrong.Offset >= int64(len(data)):
 		return nil, AtLine(d.lineAt(int64(len(data))), "the JSON ends too early; the file may be incomplete")
@@ -35,6 +43,27 @@ func OpenDocument(data []byte) (*Document, error) {
 		return nil, AtLine(1, "this is not JSON (%v)", err)
 	}
 	return d, nil
+}
+
+// notNumber is a string, which stays as it is, or what C and Python print for a number
+// that is not finite.
+var notNumber = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|(?i:[-+]?\b(?:nan|inf|infinity)\b)`)
+
+// nullNotNumbers returns data with null in place of numbers that are not finite; nil if
+// there are none.
+func nullNotNumbers(data []byte) []byte {
+	found := false
+	out := notNumber.ReplaceAllFunc(data, func(token []byte) []byte {
+		if token[0] == '"' {
+			return token
+		}
+		found = true
+		return []byte("null")
+	})
+	if !found {
+		return nil
+	}
+	return out
 }
 
 // lineAt is the line of a byte that is not before those asked for earlier.

@@ -6,13 +6,24 @@
 // that every one of them passes.
 //
 // A file may have fields that its format does not know, because new versions of a
-// program add some. A field that the format needs must be there, with a value that
-// makes sense.
+// program add some. A field that the format needs is a pointer while it is read: a
+// missing one is not zero. A record without it, and one that cannot be read, is left
+// out with a warning that has its line (Problems.LeaveOut). A file is refused only if
+// it is damaged as a whole, or if nothing is left.
+//
+// Records of one file with equal labels count as repetitions of one measurement. A
+// reader marks those of which the file proves that (Record.Repeats) and gives all
+// others different labels (Distinguish).
 package format
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
+	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 )
 
@@ -22,9 +33,9 @@ type Format interface {
 	// Recognizes reports whether a file that begins with head is in this format.
 	// head has at most HeadBytes and may end anywhere.
 	Recognizes(head []byte) bool
-	// Read reads a whole file. Errors call it name. They are of kind fault.Invalid
-	// and list up to 20 problems, one per line, as name:line: what is wrong; what to
-	// do.
+	// Read reads a whole file. Errors and warnings call it name. Errors are of kind
+	// fault.Invalid and list up to 20 problems, one per line, as name:line: what is
+	// wrong; what to do.
 	Read(name string, data []byte) (File, error)
 }
 
@@ -47,6 +58,8 @@ type Doc struct {
 	Complete bool
 	// Labels are those of every record, in order.
 	Labels []LabelDoc
+	// Parts says which further labels a file may have, such as parameters; "" for none.
+	Parts string
 	// Order says in full sentences in which order the program measures, and what a
 	// repetition is.
 	Order string
@@ -63,6 +76,9 @@ type File struct {
 	Program  string // with its version, as far as the file names it: "fio-3.33"
 	Records  []Record
 	Warnings []string // full sentences
+	// LeftOut is how many parts of the file were left out because they cannot be used;
+	// Warnings has the lines of the first ones.
+	LeftOut int
 }
 
 // Record is what the program measured at one place of its schedule: one or more
@@ -80,8 +96,11 @@ type Record struct {
 	When time.Time
 	// Turn is the place of the record among those of its file. Records with the same
 	// turn were measured at the same time.
-	Turn   int
-	Series []Series
+	Turn int
+	// Repeats means that the file proves that the record repeats the work of an earlier
+	// one with the same labels.
+	Repeats bool
+	Series  []Series
 	// Failed counts repetitions that failed, for Reason.
 	Failed int
 	Reason string
@@ -90,29 +109,131 @@ type Record struct {
 // Label is a part of the name of what was measured.
 type Label struct {
 	Name, Value string
-	// Shown is the text in names of cells; "" for Value.
+	// Short stands for Value where no other value of the label has the same Short; ""
+	// for Value. Two values with one Short remain different labels.
+	Short string
+	// Shown is the text in names of cells; "" for Short or Value.
 	Shown string
 	// Setting means that the label is left out of names if all records have the
 	// same value.
 	Setting bool
+	// Place means that the label is a Setting that says where or on how many CPUs the
+	// work ran, not which work. If each contender has one value, contenders are
+	// compared although their values differ.
+	Place bool
+	// Parts are the labels of which the program made the value, such as the parameters
+	// in a command line. They take the place of the label where contenders or groups
+	// differ by one of them.
+	Parts []Label
 }
 
-// Series are the values of one metric, in the order of measurement. They are finite
-// and not negative.
+// Series are the values of one metric, in the order of measurement. They are finite.
 type Series struct {
 	Metric sample.Metric // Better is "" if the file does not say
 	Values []float64
+	// Stats describe values that the file does not list. Values is empty then.
+	Stats *Stats
 }
 
-// Label returns the value of a label or fact, and whether the record has it.
-func (r Record) Label(name string) (string, bool) {
-	for _, l := range r.Labels {
-		if l.Name == name {
-			return l.Value, true
-		}
+// Stats are statistics of repetitions, in the unit of the metric. One that the file
+// does not give is nil. Median or Mean is there.
+type Stats struct {
+	N      *int     `json:"n"`
+	Mean   *float64 `json:"mean"`
+	Median *float64 `json:"median"`
+	Stddev *float64 `json:"stddev"`
+	Min    *float64 `json:"min"`
+	Max    *float64 `json:"max"`
+}
+
+// Label returns the label, part of a label or fact with this name.
+func (r Record) Label(name string) (Label, bool) {
+	if l, ok := find(r.Labels, name); ok {
+		return l, true
 	}
 	v, ok := r.Facts[name]
-	return v, ok
+	return Label{Name: name, Value: v}, ok
+}
+
+func find(labels []Label, name string) (Label, bool) {
+	for _, l := range labels {
+		if l.Name == name {
+			return l, true
+		}
+		if part, ok := find(l.Parts, name); ok {
+			return part, true
+		}
+	}
+	return Label{}, false
+}
+
+// key is equal for records with the same labels and block.
+func (r Record) key() string {
+	var b strings.Builder
+	for _, l := range r.Labels {
+		fmt.Fprintf(&b, "%q=%q ", l.Name, l.Value)
+	}
+	if r.Block != nil {
+		fmt.Fprintf(&b, "block %d", *r.Block)
+	}
+	return b.String()
+}
+
+// SameLabels returns the first record whose labels are those of an earlier record
+// although it is not marked as a repetition; nil if there is none.
+func (f File) SameLabels() *Record {
+	seen := map[string]bool{}
+	for i, r := range f.Records {
+		if k := r.key(); !r.Repeats && seen[k] {
+			return &f.Records[i]
+		} else {
+			seen[k] = true
+		}
+	}
+	return nil
+}
+
+// Distinguish numbers the values of the label name in records that have the labels of
+// an earlier record and are no repetition of it, and warns: "sort" and "sort #2".
+func (p *Problems) Distinguish(f *File, name string) {
+	count := map[string]int{}
+	warned := map[string]bool{}
+	for i := range f.Records {
+		r := &f.Records[i]
+		k := r.key()
+		if count[k] > 0 && !r.Repeats {
+			r.Labels = slices.Clone(r.Labels)
+			for j := range r.Labels {
+				l := &r.Labels[j]
+				if l.Name != name {
+					continue
+				}
+				if !warned[k] {
+					warned[k] = true
+					f.Warnings = append(f.Warnings, safetext.Line(fmt.Sprintf("%s:%d: Another result has the %s %q too. "+
+						"Nothing shows that they are repetitions, so they are numbered and not pooled.", p.name, r.Line, name,
+						cmp.Or(l.Short, l.Value))))
+				}
+				number(l, count[k]+1)
+			}
+		}
+		if !r.Repeats {
+			count[k]++
+		}
+	}
+}
+
+// number adds a number to the value of a label, and to its other texts.
+func number(l *Label, n int) {
+	for _, text := range []*string{&l.Value, &l.Short, &l.Shown} {
+		if *text != "" {
+			*text += fmt.Sprintf(" #%d", n)
+		}
+	}
+	l.Parts = slices.Clone(l.Parts)
+	if len(l.Parts) > 0 {
+		number(&l.Parts[0], n)
+	}
 }
 
 // Blocks reports how many records have the number of a block.

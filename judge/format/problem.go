@@ -8,12 +8,20 @@ import (
 	"bakeoff/base/safetext"
 )
 
-// Problems collects what is wrong in a file.
+// Problems collects what is wrong in a file: problems for which the file is refused,
+// and parts of it that are left out.
 type Problems struct {
 	name    string
 	list    fault.List
 	skipped int
+
+	leftOut fault.List
+	count   int
+	lines   []string // of the first parts that are left out
 }
+
+// warnedParts bounds the warnings about parts that are left out.
+const warnedParts = 5
 
 // NewProblems returns the problems of the file called name.
 func NewProblems(name string) *Problems { return &Problems{name: name} }
@@ -35,6 +43,47 @@ func (p *Problems) AddError(err error) {
 		return
 	}
 	p.Add(1, "%v", err)
+}
+
+// LeaveOut notes a part of the file that is not used, such as a record without a
+// number. format and args say what is wrong with it.
+func (p *Problems) LeaveOut(line int, format string, args ...any) {
+	text := safetext.Line(fmt.Sprintf("%s:%d: %s", p.name, line+p.skipped, fmt.Sprintf(format, args...)))
+	p.leftOut.Add("", "%s", text)
+	if p.count++; p.count <= warnedParts {
+		p.lines = append(p.lines, text)
+	}
+}
+
+// LeaveOutError notes a part of the file that a Document could not read.
+func (p *Problems) LeaveOutError(err error) {
+	if at, ok := errors.AsType[*atLine](err); ok {
+		p.LeaveOut(at.line, "%s", at.text)
+		return
+	}
+	p.LeaveOut(1, "%v", err)
+}
+
+// AnyLeftOut reports whether something was left out.
+func (p *Problems) AnyLeftOut() bool { return p.count > 0 }
+
+// Finish returns what was read, with warnings about what was left out. It returns an
+// error if there is a problem, or if something was left out and nothing is left.
+func (p *Problems) Finish(f File) (File, error) {
+	if err := p.Err(); err != nil {
+		return f, err
+	}
+	if len(f.Records) == 0 {
+		return f, p.leftOut.Err()
+	}
+	f.LeftOut = p.count
+	for _, text := range p.lines {
+		f.Warnings = append(f.Warnings, text+" (left out)")
+	}
+	if more := p.count - len(p.lines); more > 0 {
+		f.Warnings = append(f.Warnings, fmt.Sprintf("%s: %d more such parts are left out.", p.name, more))
+	}
+	return f, nil
 }
 
 // Err returns an error of kind fault.Invalid with the problems, or nil if there are

@@ -3,6 +3,7 @@ package series
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
@@ -35,9 +36,14 @@ func Rows(doc format.Doc, sources []Source, opt Option) (rows []analysis.Row, wh
 	case len(t.contenders) < 2:
 		return nil, []string{"The file names blocks; choose with --contender what to compare in them."}, nil
 	}
-	why = t.leftOut()
+	why = t.notes()
 	for _, key := range t.keys {
 		m, sides := t.metrics[key], t.sides[key]
+		if slices.ContainsFunc(t.contenders, func(who string) bool { return sides[who] != nil && sides[who].ofStats }) {
+			why = append(why, fmt.Sprintf("%s of %s gets no verdict: the file has statistics instead of its values.", m.Name,
+				key.cell))
+			continue
+		}
 		if m.Better == "" {
 			why = append(why, fmt.Sprintf("%s of %s gets no verdict: the file does not say which direction is better. Add a "+
 				"line such as \"Unit %s better=lower\".", m.Name, key.cell, m.Name))

@@ -23,6 +23,7 @@ package series
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -59,6 +60,9 @@ type Option struct {
 	By string
 	// Baseline is a contender; "" for the first one with values in each cell.
 	Baseline string
+	// Group is a label or fact, or ByFile; each of its values gets geometric means of
+	// its own. "" for one group.
+	Group string
 }
 
 // Order is what is known about the order in which two sides were measured.
@@ -84,6 +88,7 @@ type Result struct {
 	Contenders  []string           `json:"contenders"`
 	Summaries   []Summary          `json:"summaries"`
 	Comparisons []Comparison       `json:"comparisons"`
+	Geomeans    []Geomean          `json:"geomeans"`
 	Missing     []analysis.Missing `json:"missing"`
 	Differences []Difference       `json:"differences"`
 	Warnings    []string           `json:"warnings"`
@@ -95,18 +100,25 @@ type SourceInfo struct {
 	Name    string `json:"name"`
 	Program string `json:"program"`
 	Values  int    `json:"values"`
+	// LeftOut is how many parts of the file could not be used.
+	LeftOut int `json:"left_out"`
 }
 
 // Summary describes one contender on one cell and metric.
 type Summary struct {
 	Contender string        `json:"contender"`
 	Cell      string        `json:"cell"` // "" if only the contender distinguishes records
+	Group     string        `json:"group,omitempty"`
 	Metric    string        `json:"metric"`
 	Unit      string        `json:"unit"`
 	Better    sample.Better `json:"better"` // "" if the file does not say
-	N         int           `json:"n"`
-	Failures  int           `json:"failures"`
-	Median    *float64      `json:"median"`
+	// N is the number of values; a record with statistics instead of values counts as
+	// one.
+	N        int      `json:"n"`
+	Failures int      `json:"failures"`
+	Median   *float64 `json:"median"`
+	// Stats are what the file gives instead of values.
+	Stats *format.Stats `json:"stats,omitempty"`
 	// CI is the interval of the median from order statistics. It assumes that the
 	// values are independent.
 	CI Interval `json:"ci"`
@@ -120,6 +132,7 @@ type Comparison struct {
 	Contender string        `json:"contender"`
 	Baseline  string        `json:"baseline"`
 	Cell      string        `json:"cell"`
+	Group     string        `json:"group,omitempty"`
 	Metric    string        `json:"metric"`
 	Unit      string        `json:"unit"`
 	Better    sample.Better `json:"better"`
@@ -158,8 +171,12 @@ type placed struct {
 
 // side are the records of one contender in one cell, with the values of one metric.
 type side struct {
-	values  []float64
+	series  []format.Series // of records, one each
 	records []placed
+	values  []float64
+	// ofStats means that each value stands for a record, because some records have
+	// statistics only; mean that it is the mean of the record instead of the median.
+	ofStats, mean bool
 }
 
 // cell is what was measured of every contender.
@@ -171,17 +188,26 @@ type cell struct {
 // outcome counts the repetitions of a contender in a cell.
 type outcome struct {
 	values, failed int
-	reason         string // of the failures
+	reason         string     // of the failures
+	counted        []position // of the records in failed
 }
 
-// cellMetric is a metric of a cell.
-type cellMetric struct{ cell, metric string }
+// position is the place of a record in the sources.
+type position struct{ source, line, turn int }
+
+// cellMetric is a metric of a cell. Its unit and direction are part of it: two results
+// that differ in them measured different things.
+type cellMetric struct {
+	cell, metric, unit string
+	better             sample.Better
+}
 
 // table holds all values by cell, metric and contender.
 type table struct {
 	doc        format.Doc
-	by         string
-	contenders []string // in the order of their first records
+	by, group  string
+	groups     map[string]string // cell → value of the label group
+	contenders []string          // in the order of their first records
 	cells      map[string]*cell
 	order      []*cell // in the order of their first records
 	keys       []cellMetric
@@ -202,7 +228,8 @@ func Compare(doc format.Doc, sources []Source, opt Option) (Result, error) {
 		return Result{}, noContender(opt.Baseline, t.contenders)
 	}
 	r := Result{Schema: Schema, From: doc.Name, Measured: doc.Order, By: t.by, Level: Level, Contenders: t.contenders,
-		Sources: []SourceInfo{}, Summaries: []Summary{}, Comparisons: []Comparison{}, Missing: []analysis.Missing{},
+		Sources: []SourceInfo{}, Summaries: []Summary{}, Comparisons: []Comparison{},
+		Geomeans: []Geomean{}, Missing: []analysis.Missing{},
 		Differences: []Difference{}, Warnings: []string{}}
 	for _, s := range sources {
 		n := 0
@@ -211,28 +238,68 @@ func Compare(doc format.Doc, sources []Source, opt Option) (Result, error) {
 				n += len(x.Values)
 			}
 		}
-		r.Sources = append(r.Sources, SourceInfo{s.Path, s.Name, s.Program, n})
+		r.Sources = append(r.Sources, SourceInfo{s.Path, s.Name, s.Program, n, s.LeftOut})
 		for _, w := range s.Warnings {
 			if !slices.Contains(r.Warnings, w) {
 				r.Warnings = append(r.Warnings, w)
 			}
 		}
 	}
-	r.Warnings = append(r.Warnings, t.leftOut()...)
+	r.Warnings = append(r.Warnings, t.notes()...)
 	for _, key := range t.keys {
 		t.compare(&r, key, opt.Baseline)
+	}
+	r.Geomeans = geomeans(r)
+	if hint := t.apart(sources); hint != "" && len(r.Comparisons) == 0 && len(t.contenders) > 1 {
+		r.Warnings = append(r.Warnings, hint)
 	}
 	t.missing(&r)
 	t.differences(&r)
 	return r, nil
 }
 
-// leftOut says how many records have no contender.
-func (t *table) leftOut() []string {
-	if t.without == 0 {
-		return nil
+// notes say how many records have no contender, and which facts differ among
+// repetitions.
+func (t *table) notes() (out []string) {
+	if t.without > 0 {
+		out = append(out, fmt.Sprintf("%d results have no %q and are left out.", t.without, t.by))
 	}
-	return []string{fmt.Sprintf("%d results have no %q and are left out.", t.without, t.by)}
+	return append(out, t.mixed()...)
+}
+
+// mixed warns about values that are pooled although a fact of theirs differs.
+func (t *table) mixed() (out []string) {
+	differ := map[string][]string{}
+	for _, key := range t.keys {
+		for _, s := range t.sides[key] {
+			seen := map[string]string{}
+			for _, rec := range s.records {
+				for k, v := range rec.Facts {
+					was, ok := seen[k]
+					seen[k] = v
+					if !ok || was == v || k == t.by {
+						continue
+					}
+					for _, x := range []string{was, v} {
+						if !slices.Contains(differ[k], x) {
+							differ[k] = append(differ[k], x)
+						}
+					}
+				}
+			}
+		}
+	}
+	const shown = 3
+	for _, k := range slices.Sorted(maps.Keys(differ)) {
+		vs := slices.Sorted(slices.Values(differ[k]))
+		text := quoted(vs[:min(shown, len(vs))])
+		if more := len(vs) - shown; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		out = append(out, fmt.Sprintf("Values that differ in %q (%s) count as repetitions. If they are not, use "+
+			"--contender %q.", k, text, k))
+	}
+	return out
 }
 
 func noContender(name string, there []string) error {

@@ -290,7 +290,7 @@ func TestFailures(t *testing.T) {
 	sources[0].Records = slices.DeleteFunc(sources[0].Records, func(x format.Record) bool {
 		a, _ := x.Label("arguments")
 		s, _ := x.Label("system")
-		return s == "crun" && strings.Contains(a, "MD5")
+		return s.Value == "crun" && strings.Contains(a.Value, "MD5")
 	})
 	got, err := Compare(d, sources, Option{})
 	if err != nil || len(got.Missing) != 3 || got.Missing[0].Contender != "crun" ||
@@ -327,8 +327,6 @@ func TestSubBenchmarks(t *testing.T) {
 
 // Each mistake of the user is refused, with what could be used.
 func TestMistakes(t *testing.T) {
-	other := rec("b", 1, 1)
-	other.Series[0].Metric.Unit = "B"
 	for _, c := range []struct {
 		name    string
 		sources []Source
@@ -339,8 +337,8 @@ func TestMistakes(t *testing.T) {
 			`the baseline "x" is not a contender; use one of "a", "b"`},
 		{"no such label", []Source{source("f", rec("a", 0, 1))}, Option{By: "x"},
 			`f.json:1: this result has no "x" by which contenders could differ; use --contender with one of file, who`},
-		{"two units", []Source{source("f", rec("a", 0, 1), other)}, Option{},
-			`f.json:2: time is in "B", and in "s" in an earlier result`},
+		{"no such group", []Source{source("f", rec("a", 0, 1))}, Option{Group: "x"},
+			`f.json:1: this result has no "x" by which groups could differ; use --group with one of file, who`},
 	} {
 		_, err := Compare(doc, c.sources, c.opt)
 		if !fault.Is(err, fault.Invalid) || !strings.HasPrefix(err.Error(), c.want) {
@@ -362,3 +360,129 @@ func TestBaselineOfEachCell(t *testing.T) {
 		t.Errorf("%+v\n%+v", a, b)
 	}
 }
+
+// The unit and the direction are parts of what was measured: a cell with two of them
+// becomes two, and no contender without one of them is compared in it.
+func TestUnitsAreCells(t *testing.T) {
+	in := func(who, unit string, better sample.Better, turn int) format.Record {
+		r := rec(who, turn, 1, 2, 3)
+		r.Labels = append(r.Labels, format.Label{Name: "test", Value: "ssl"})
+		r.Series[0].Metric.Unit, r.Series[0].Metric.Better = unit, better
+		return r
+	}
+	r := compared(t, Option{}, source("f", in("a", "sign/s", sample.Higher, 0), in("b", "sign/s", "", 1),
+		in("a", "verify/s", sample.Higher, 2), in("b", "verify/s", sample.Higher, 3), in("b", "s", sample.Lower, 4)))
+	var got []string
+	for _, s := range r.Summaries {
+		got = append(got, s.Contender+" "+s.Cell+" "+string(s.Better))
+	}
+	want := []string{"a ssl [sign/s] higher", "b ssl [sign/s] higher", "a ssl [verify/s] higher",
+		"b ssl [verify/s] higher", "b ssl [s] lower"}
+	if !slices.Equal(got, want) || len(r.Comparisons) != 2 {
+		t.Errorf("%q, %+v", got, r.Comparisons)
+	}
+}
+
+// Labels that say where the work was done do not keep contenders apart. Those that say
+// which work do.
+func TestPlaces(t *testing.T) {
+	on := func(place string, turn int, values ...float64) format.Record {
+		return format.Record{Line: turn + 1, Turn: turn, Labels: []format.Label{{Name: "test", Value: "build"},
+			{Name: "system", Value: place, Setting: true, Place: true}},
+			Series: []format.Series{{Metric: latency, Values: values}}}
+	}
+	old, now := source("old", on("A", 0, 1)), source("new", on("B", 0, 2))
+	r := compared(t, Option{}, old, now)
+	if len(r.Comparisons) != 1 || !near(r.Comparisons[0].Ratio, 2) || r.Comparisons[0].Cell != "build" ||
+		len(r.Differences) != 1 || r.Differences[0].Fact != "system" || len(r.Missing) != 0 {
+		t.Errorf("%+v", r)
+	}
+	r = compared(t, Option{By: "system"}, old, now)
+	if len(r.Comparisons) != 1 || r.Comparisons[0].Contender != "B" || r.Comparisons[0].Cell != "build" {
+		t.Errorf("by system: %+v", r)
+	}
+	both := source("both", on("A", 0, 1), on("B", 1, 2))
+	r = compared(t, Option{}, both, source("again", on("A", 0, 3), on("B", 1, 2)))
+	if len(r.Comparisons) != 2 || r.Comparisons[0].Cell != "build/A" || r.Comparisons[1].Cell != "build/B" {
+		t.Errorf("two systems in each file: %+v", r.Comparisons)
+	}
+	old.Records[0].Labels[1].Place, now.Records[0].Labels[1].Place = false, false
+	r = compared(t, Option{}, old, now)
+	if len(r.Comparisons) != 0 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], `Use --contender "system"`) {
+		t.Errorf("other work: %+v", r)
+	}
+}
+
+// Records with equal labels that differ in a fact are pooled with a warning.
+func TestMixedRepetitions(t *testing.T) {
+	a, b := rec("a", 0, 1), rec("a", 1, 2)
+	a.Facts, b.Facts = map[string]string{"commit": "one"}, map[string]string{"commit": "two"}
+	r := compared(t, Option{}, source("f", a, b))
+	if len(r.Warnings) != 1 ||
+		!strings.HasPrefix(r.Warnings[0], `Values that differ in "commit" ("one", "two") count as`) {
+		t.Errorf("%q", r.Warnings)
+	}
+	if r = compared(t, Option{By: "commit"}, source("f", a, b)); len(r.Comparisons) != 1 || len(r.Warnings) != 0 {
+		t.Errorf("by commit: %+v", r)
+	}
+}
+
+// Statistics instead of values give a difference without an interval; six files of them
+// give one.
+func TestStatistics(t *testing.T) {
+	number := func(v float64) *float64 { return &v }
+	stats := func(who string, turn int, mean float64, median *float64) format.Record {
+		r := rec(who, turn)
+		r.Series[0].Stats = &format.Stats{Mean: number(mean), Median: median}
+		return r
+	}
+	r := compared(t, Option{}, source("f", stats("a", 0, 1, number(2)), stats("b", 1, 3, number(8))))
+	c := r.Comparisons
+	if len(c) != 1 || !near(c[0].Ratio, 4) || c[0].CI[0] != nil || *r.Summaries[0].Median != 2 ||
+		*r.Summaries[0].Stats.Mean != 1 || !strings.Contains(c[0].Warnings[0], "that of the medians") {
+		t.Errorf("medians: %+v", r)
+	}
+	r = compared(t, Option{}, source("f", stats("a", 0, 1, number(2)), stats("b", 1, 3, nil)))
+	if c = r.Comparisons; len(c) != 1 || !near(c[0].Ratio, 3) || r.Summaries[0].Median != nil ||
+		!strings.Contains(c[0].Warnings[0], "that of the means") {
+		t.Errorf("means: %+v", r)
+	}
+	r = compared(t, Option{}, source("f", rec("a", 0, 1, 2, 6), stats("b", 1, 6, nil)))
+	if c = r.Comparisons; len(c) != 1 || !near(c[0].Ratio, 2) {
+		t.Errorf("a mean against values: %+v", r)
+	}
+	var many []format.Record
+	for i := range 12 {
+		many = append(many, stats([]string{"a", "b"}[i%2], i, 1, number(1+float64(i%2)+float64(i)/100)))
+		many[i].Repeats = i > 1
+	}
+	if c = compared(t, Option{}, source("f", many...)).Comparisons; len(c) != 1 || c[0].CI[0] == nil || c[0].N[0] != 6 {
+		t.Errorf("six statistics: %+v", c)
+	}
+}
+
+// The geometric mean is over the cells that both sides have, for each group.
+func TestGeomeans(t *testing.T) {
+	in := func(who, cell, size string, turn int, v float64) format.Record {
+		var values []float64
+		for i := range 8 {
+			values = append(values, v*(1+float64(i%3)/1000))
+		}
+		r := rec(who, turn, values...)
+		r.Labels = append(r.Labels, format.Label{Name: "cell", Value: cell}, format.Label{Name: "size", Value: size})
+		return r
+	}
+	s := source("f", in("a", "x", "1", 0, 1), in("b", "x", "1", 1, 2), in("a", "y", "1", 2, 1), in("b", "y", "1", 3, 8),
+		in("a", "z", "2", 4, 1), in("b", "z", "2", 5, 1), in("a", "only", "2", 6, 1))
+	r := compared(t, Option{}, s)
+	if g := r.Geomeans; len(g) != 1 || g[0].Cells != 3 || math.Abs(*g[0].Ratio-math.Cbrt(16)) > .01 ||
+		!(*g[0].CI[0] < *g[0].Ratio && *g[0].Ratio < *g[0].CI[1]) {
+		t.Errorf("%+v", g)
+	}
+	r = compared(t, Option{Group: "size"}, s)
+	if g := r.Geomeans; len(g) != 1 || g[0].Group != "1" || g[0].Cells != 2 || math.Abs(*g[0].Ratio-4) > .01 {
+		t.Errorf("groups: %+v", g)
+	}
+}
+
+func near(v *float64, want float64) bool { return v != nil && math.Abs(*v/want-1) < 1e-9 }

@@ -22,17 +22,47 @@ const maxKinds = 1000
 // unavailable stands for what is not known.
 const unavailable = "unavailable"
 
+// entry is a record with its place in the table.
+type entry struct {
+	who, cell string
+	placed
+}
+
 // tabulate sorts all records by cell, metric and contender.
 func tabulate(doc format.Doc, sources []Source, opt Option) (*table, error) {
-	t := &table{doc: doc, by: opt.By, cells: map[string]*cell{}, metrics: map[cellMetric]sample.Metric{},
-		sides: map[cellMetric]map[string]*side{}, facts: map[string]map[string]map[string]bool{}}
+	t := &table{doc: doc, by: opt.By, group: opt.Group, cells: map[string]*cell{}, metrics: map[cellMetric]sample.Metric{},
+		sides: map[cellMetric]map[string]*side{}, facts: map[string]map[string]map[string]bool{},
+		groups: map[string]string{}}
 	if t.by == "" {
 		t.by = cmp.Or(doc.By, ByFile)
 		if slices.ContainsFunc(sources, func(s Source) bool { return s.Name != sources[0].Name }) {
 			t.by = ByFile
 		}
 	}
-	shown := t.shown(sources)
+	entries, err := t.entries(sources)
+	if err != nil {
+		return nil, err
+	}
+	better, units := metricsByCell(entries)
+	for _, e := range entries {
+		for i := range e.Series {
+			m := &e.Series[i].Metric
+			key := cellMetric{cell: e.cell, metric: m.Name, unit: m.Unit}
+			if m.Better == "" && len(better[key]) == 1 {
+				m.Better = better[key][0]
+			}
+		}
+		if err := t.add(e, sources[e.source].Path, units); err != nil {
+			return nil, err
+		}
+	}
+	t.pool()
+	return t, nil
+}
+
+// entries names the contender and the cell of every record.
+func (t *table) entries(sources []Source) (out []entry, err error) {
+	n := &naming{by: t.by, group: t.group, clash: clashes(sources), shown: map[string]bool{}}
 	var first error
 	for i, s := range sources {
 		for _, rec := range s.Records {
@@ -40,126 +70,200 @@ func tabulate(doc format.Doc, sources []Source, opt Option) (*table, error) {
 			if !ok {
 				t.without++
 				if first == nil {
-					first = t.noLabel(s, rec)
+					first = t.noLabel(s, rec, t.by, "--contender")
 				}
 				continue
 			}
-			if err := t.add(who, cellName(rec, s, t.by, shown), placed{rec, i}, s.Path); err != nil {
-				return nil, err
+			rec.Series = slices.Clone(rec.Series)
+			out = append(out, entry{who: n.value(who), placed: placed{rec, i}})
+		}
+	}
+	if len(out) == 0 {
+		return nil, first
+	}
+	t.showLabels(n, sources, out)
+	grouped := false
+	for i := range out {
+		e := &out[i]
+		e.cell = n.cellName(e, sources[e.source])
+		if t.group == "" {
+			continue
+		}
+		if l, ok := labelOf(e.Record, sources[e.source], t.group); ok && l.Value != "" {
+			t.groups[e.cell] = n.value(l)
+			grouped = true
+		}
+	}
+	if t.group != "" && !grouped {
+		return nil, t.noLabel(sources[out[0].source], out[0].Record, t.group, "--group")
+	}
+	return out, nil
+}
+
+// metricsByCell returns the known directions of each metric of a cell with its unit,
+// and the units and directions of each metric of a cell.
+func metricsByCell(entries []entry) (better map[cellMetric][]sample.Better, units map[cellMetric][]string) {
+	better, units = map[cellMetric][]sample.Better{}, map[cellMetric][]string{}
+	for _, e := range entries {
+		for _, x := range e.Series {
+			key := cellMetric{cell: e.cell, metric: x.Metric.Name}
+			if !slices.Contains(units[key], x.Metric.Unit) {
+				units[key] = append(units[key], x.Metric.Unit)
+			}
+			key.unit = x.Metric.Unit
+			if b := x.Metric.Better; b != "" && !slices.Contains(better[key], b) {
+				better[key] = append(better[key], b)
 			}
 		}
 	}
-	if len(t.contenders) == 0 {
-		return nil, first
-	}
-	return t, nil
+	return better, units
 }
 
-func contender(rec format.Record, s Source, by string) (string, bool) {
-	if by == ByFile {
-		return s.Name, true
+func contender(rec format.Record, s Source, by string) (format.Label, bool) {
+	l, ok := labelOf(rec, s, by)
+	return l, ok && l.Value != ""
+}
+
+// labelOf is a label of a record; the file is one, too.
+func labelOf(rec format.Record, s Source, name string) (format.Label, bool) {
+	if name == ByFile {
+		return format.Label{Name: ByFile, Value: s.Name, Shown: ByFile + "=" + s.Name, Setting: true, Place: true}, true
 	}
-	v, ok := rec.Label(by)
-	return v, ok && v != ""
+	return rec.Label(name)
 }
 
 // noLabel says which labels the records have.
-func (t *table) noLabel(s Source, rec format.Record) error {
+func (t *table) noLabel(s Source, rec format.Record, name, flag string) error {
 	names := []string{ByFile}
-	for _, l := range rec.Labels {
-		if l.Value != "" {
-			names = append(names, l.Name)
-		}
-	}
-	names = append(names, slices.Sorted(maps.Keys(rec.Facts))...)
-	return fault.New(fault.Invalid, "%s:%d: this result has no %q by which contenders could differ; use --contender "+
-		"with one of %s", s.Path, rec.Line, t.by, strings.Join(names, ", "))
-}
-
-// shown returns the labels that are part of the names of cells: all but settings
-// with the same value everywhere.
-func (t *table) shown(sources []Source) map[string]bool {
-	values := map[string]map[string]bool{ByFile: {}}
-	always := map[string]bool{}
-	for _, s := range sources {
-		values[ByFile][s.Name] = true
-		for _, rec := range s.Records {
-			for _, l := range rec.Labels {
-				if values[l.Name] == nil {
-					values[l.Name] = map[string]bool{}
-				}
-				values[l.Name][l.Value] = true
-				always[l.Name] = always[l.Name] || !l.Setting
+	var add func(labels []format.Label)
+	add = func(labels []format.Label) {
+		for _, l := range labels {
+			if l.Value != "" {
+				names = append(names, l.Name)
 			}
+			add(l.Parts)
 		}
 	}
-	out := map[string]bool{}
-	for name, vs := range values {
-		out[name] = always[name] || len(vs) > 1
+	add(rec.Labels)
+	names = append(names, slices.Sorted(maps.Keys(rec.Facts))...)
+	what := "contenders"
+	if flag == "--group" {
+		what = "groups"
 	}
-	return out
+	return fault.New(fault.Invalid, "%s:%d: this result has no %q by which %s could differ; use %s with one of %s",
+		s.Path, rec.Line, name, what, flag, strings.Join(names, ", "))
 }
 
-// cellName joins the labels of a record other than that of the contender:
-// "Sum/size=64".
-func cellName(rec format.Record, s Source, by string, shown map[string]bool) string {
-	var parts []string
-	for _, l := range rec.Labels {
-		if l.Name != by && l.Value != "" && shown[l.Name] {
-			parts = append(parts, cmp.Or(l.Shown, l.Value))
+// add keeps the values of one record. The unit is a part of the name of a cell that
+// has one metric in several units.
+func (t *table) add(e entry, path string, units map[cellMetric][]string) error {
+	if !slices.Contains(t.contenders, e.who) {
+		t.contenders = append(t.contenders, e.who)
+	}
+	if len(e.Series) == 0 {
+		t.outcome(e.cell, e)
+	}
+	for _, x := range e.Series {
+		m := x.Metric
+		name := e.cell
+		if len(units[cellMetric{cell: name, metric: m.Name}]) > 1 {
+			name = strings.TrimSpace(name + " [" + m.Unit + "]")
 		}
+		if group, ok := t.groups[e.cell]; ok {
+			t.groups[name] = group
+		}
+		t.outcome(name, e).values += len(x.Values)
+		if x.Stats != nil {
+			t.outcome(name, e).values++
+		}
+		key := cellMetric{name, m.Name, m.Unit, m.Better}
+		if _, known := t.metrics[key]; !known {
+			t.keys = append(t.keys, key)
+			t.metrics[key], t.sides[key] = m, map[string]*side{}
+		}
+		s := t.sides[key][e.who]
+		if s == nil {
+			s = &side{}
+			t.sides[key][e.who] = s
+		}
+		s.series = append(s.series, x)
+		s.records = append(s.records, e.placed)
 	}
-	if by != ByFile && shown[ByFile] {
-		parts = append(parts, ByFile+"="+s.Name)
+	t.note(e.who, e.Facts)
+	if len(t.contenders) > maxKinds || len(t.keys) > maxKinds || len(t.cells) > maxKinds {
+		return fault.New(fault.Invalid, "%s:%d: more than %d contenders or metrics; compare fewer results at once, or "+
+			"choose another label with --contender", path, e.Line, maxKinds)
 	}
-	return strings.Join(parts, "/")
+	return nil
 }
 
-// add keeps the values of one record.
-func (t *table) add(who, name string, rec placed, path string) error {
-	if !slices.Contains(t.contenders, who) {
-		t.contenders = append(t.contenders, who)
-	}
+// outcome returns the outcome of a record's contender in a cell, to which it adds the
+// record's failures once.
+func (t *table) outcome(name string, e entry) *outcome {
 	c := t.cells[name]
 	if c == nil {
 		c = &cell{name: name, sides: map[string]*outcome{}}
 		t.cells[name] = c
 		t.order = append(t.order, c)
 	}
-	o := c.sides[who]
+	o := c.sides[e.who]
 	if o == nil {
 		o = &outcome{}
-		c.sides[who] = o
+		c.sides[e.who] = o
 	}
-	o.failed += rec.Failed
-	o.reason = cmp.Or(rec.Reason, o.reason)
-	for _, x := range rec.Series {
-		key := cellMetric{name, x.Metric.Name}
-		m, known := t.metrics[key]
-		if !known {
-			m = x.Metric
-			t.keys = append(t.keys, key)
-			t.metrics[key], t.sides[key] = m, map[string]*side{}
-		}
-		if m.Unit != x.Metric.Unit || m.Better != x.Metric.Better {
-			return fault.New(fault.Invalid, "%s:%d: %s is in %q, and in %q in an earlier result; compare results with "+
-				"the same units", path, rec.Line, m.Name, x.Metric.Unit, m.Unit)
-		}
-		s := t.sides[key][who]
-		if s == nil {
-			s = &side{}
-			t.sides[key][who] = s
-		}
-		s.values = append(s.values, x.Values...)
-		s.records = append(s.records, rec)
-		o.values += len(x.Values)
+	if at := (position{e.source, e.Line, e.Turn}); !slices.Contains(o.counted, at) && e.Failed > 0 {
+		o.counted = append(o.counted, at)
+		o.failed += e.Failed
+		o.reason = cmp.Or(e.Reason, o.reason)
 	}
-	t.note(who, rec.Facts)
-	if len(t.contenders) > maxKinds || len(t.keys) > maxKinds || len(t.cells) > maxKinds {
-		return fault.New(fault.Invalid, "%s:%d: more than %d contenders or metrics; compare fewer results at once, or "+
-			"choose another label with --contender", path, rec.Line, maxKinds)
+	return o
+}
+
+// pool puts the values of each side together. If a record of a metric has statistics
+// instead of values, every record of the metric counts as one value.
+func (t *table) pool() {
+	for _, key := range t.keys {
+		stats := false
+		median := true
+		for _, s := range t.sides[key] {
+			for _, x := range s.series {
+				if x.Stats != nil {
+					stats = true
+					median = median && x.Stats.Median != nil
+				}
+			}
+		}
+		for _, s := range t.sides[key] {
+			s.ofStats, s.mean = stats, stats && !median
+			for _, x := range s.series {
+				switch {
+				case !stats:
+					s.values = append(s.values, x.Values...)
+				case len(x.Values) > 0 || x.Stats != nil:
+					if v := center(x, median); v != nil {
+						s.values = append(s.values, *v)
+					}
+				}
+			}
+		}
 	}
-	return nil
+}
+
+// center is the median or the mean of a series; nil if it is unknown.
+func center(x format.Series, median bool) *float64 {
+	switch {
+	case x.Stats != nil && median:
+		return x.Stats.Median
+	case x.Stats != nil:
+		return cmp.Or(x.Stats.Mean, x.Stats.Median)
+	case median:
+		return finite(stats.Median(slices.Sorted(slices.Values(x.Values))))
+	}
+	sum := 0.0
+	for _, v := range x.Values {
+		sum += v
+	}
+	return finite(sum / float64(len(x.Values)))
 }
 
 // note keeps facts that may differ between contenders.
@@ -198,10 +302,15 @@ func (t *table) compare(r *Result, key cellMetric, baseline string) {
 		if len(s.values) > 0 {
 			there = append(there, who)
 		}
-		sum := Summary{Contender: who, Cell: key.cell, Metric: m.Name, Unit: m.Unit, Better: m.Better, N: len(s.values),
-			Failures: t.failures(key.cell, who)}
-		e := stats.MedianInterval(s.values, Level)
-		sum.Median, sum.CI = finite(e.Value), Interval{finite(e.Lo), finite(e.Hi)}
+		sum := Summary{Contender: who, Cell: key.cell, Group: t.groups[key.cell], Metric: m.Name, Unit: m.Unit,
+			Better: m.Better, N: len(s.values), Failures: t.failures(key.cell, who)}
+		if s.ofStats && len(s.series) == 1 {
+			sum.Stats = s.series[0].Stats
+		}
+		if !s.mean || len(s.values) > 1 {
+			e := stats.MedianInterval(s.values, Level)
+			sum.Median, sum.CI = finite(e.Value), Interval{finite(e.Lo), finite(e.Hi)}
+		}
 		r.Summaries = append(r.Summaries, sum)
 	}
 	if baseline == "" && len(there) > 0 {
@@ -228,8 +337,8 @@ func finite(v float64) *float64 {
 func (t *table) pair(key cellMetric, who, baseline string) Comparison {
 	m := t.metrics[key]
 	a, b := t.sides[key][baseline], t.sides[key][who]
-	c := Comparison{Contender: who, Baseline: baseline, Cell: key.cell, Metric: m.Name, Unit: m.Unit, Better: m.Better,
-		Scale: m.Scale, N: [2]int{len(b.values), len(a.values)},
+	c := Comparison{Contender: who, Baseline: baseline, Cell: key.cell, Group: t.groups[key.cell], Metric: m.Name,
+		Unit: m.Unit, Better: m.Better, Scale: m.Scale, N: [2]int{len(b.values), len(a.values)},
 		Failures: [2]int{t.failures(key.cell, who), t.failures(key.cell, baseline)},
 		Order:    t.sequence(a.records, b.records), Verdict: NotInterleaved}
 	if hasZero(a.values) || hasZero(b.values) {
@@ -241,7 +350,12 @@ func (t *table) pair(key cellMetric, who, baseline string) Comparison {
 	c.Effective = [2]float64{own.Effective, base.Effective}
 	c.Ratio = analysis.Shown(shift, c.Scale)
 	c.CI = Interval{analysis.Shown(shift-below, c.Scale), analysis.Shown(shift+above, c.Scale)}
-	if few := min(len(a.values), len(b.values)); len(base.Warnings)+len(own.Warnings) > 0 {
+	few := min(len(a.values), len(b.values))
+	switch noInterval := len(base.Warnings)+len(own.Warnings) > 0; {
+	case noInterval && a.ofStats:
+		c.Warnings = append(c.Warnings, fmt.Sprintf("No interval: a file gives statistics instead of single values, so the "+
+			"difference is that of the %s.", map[bool]string{true: "means", false: "medians"}[a.mean]))
+	case noInterval:
 		c.Warnings = append(c.Warnings, fmt.Sprintf("No interval: each side needs at least %d values, and one has %s.",
 			stats.SignedRankNeeds(1-Level), strconv.Itoa(few)))
 	}

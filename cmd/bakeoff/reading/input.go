@@ -11,6 +11,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
+	"bakeoff/judge/analysis"
 	"bakeoff/judge/format"
 	formatall "bakeoff/judge/format/all"
 	"bakeoff/judge/series"
@@ -187,9 +188,7 @@ func recognize(path string, head []byte) (format.Format, error) {
 		return nil, fault.New(fault.Invalid, "%s may have the format %s; name it with --from", path,
 			strings.Join(names, " or "))
 	}
-	text := strings.TrimSpace(string(format.TrimMark(head)))
-	first, _, _ := strings.Cut(text, "\n")
-	if strings.HasPrefix(text, "<") || strings.TrimSpace(first) == "{" {
+	if !analysis.LooksLikeTable(head) {
 		return nil, fault.New(fault.Invalid, "%s:1: the format is unknown; analyse reads %s (--from names one)", path,
 			strings.Join(formatNames(), ", "))
 	}

@@ -3,9 +3,12 @@ package fio
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"bakeoff/base/sample"
@@ -23,6 +26,7 @@ func (fio) Doc() format.Doc {
 		Program: "fio --output-format=json --output=FILE",
 		By:      "job",
 		Labels:  []format.LabelDoc{{Name: "job", Doc: "name of the job"}},
+		Parts:   "host (of fio --client), and options of fio, as \"option bs\"",
 		Order: "fio runs all jobs of a file at the same time, unless a job has stonewall, and reports one value of each. " +
 			"A repetition is another file. A file has the time at which fio ended.",
 		InOrder: true,
@@ -55,53 +59,120 @@ func (fio) Recognizes(head []byte) bool {
 
 // job is the part of a job that is read.
 type job struct {
-	Name    string            `json:"jobname"`
-	Group   int               `json:"groupid"`
-	Start   float64           `json:"job_start"` // ms; newer versions of fio
-	Error   int               `json:"error"`
-	Options map[string]string `json:"job options"`
-	Read    side              `json:"read"`
-	Write   side              `json:"write"`
-	Trim    side              `json:"trim"`
-	Sync    struct {
-		Latency latency `json:"lat_ns"`
+	Name    string         `json:"jobname"`
+	Group   int            `json:"groupid"`
+	Start   *float64       `json:"job_start"` // ms; newer versions of fio
+	Error   int            `json:"error"`
+	Options map[string]any `json:"job options"`
+	Host    string         `json:"hostname"` // with --client
+	Port    int            `json:"port"`
+	Read    *side          `json:"read"`
+	Write   *side          `json:"write"`
+	Trim    *side          `json:"trim"`
+	Sync    *struct {
+		Latency *latency `json:"lat_ns"`
 	} `json:"sync"`
 }
 
 // side is one direction.
 type side struct {
-	Bandwidth   float64 `json:"bw_bytes"`
-	IOPS        float64 `json:"iops"`
-	Total       float64 `json:"total_ios"`
-	Runtime     float64 `json:"runtime"` // ms
-	Latency     latency `json:"lat_ns"`
-	Completion  latency `json:"clat_ns"`
-	latencyless bool    // of several processes, whose latencies cannot be combined
+	BytesPerSecond *float64 `json:"bw_bytes"` // since fio 3
+	KiBPerSecond   *float64 `json:"bw"`
+	IOPS           *float64 `json:"iops"`
+	Total          *float64 `json:"total_ios"` // since fio 2.2
+	Bytes          *float64 `json:"io_bytes"`  // KiB before fio 3
+	Runtime        *float64 `json:"runtime"`   // ms
+	Latency        *latency `json:"lat_ns"`
+	Completion     *latency `json:"clat_ns"`
+	// Before fio 3, latencies are in microseconds.
+	MicroLatency    *latency `json:"lat"`
+	MicroCompletion *latency `json:"clat"`
 }
 
 type latency struct {
-	Mean        float64            `json:"mean"`
-	N           float64            `json:"N"`
-	Percentiles map[string]float64 `json:"percentile"` // "99.000000" → ns
+	Mean        *float64            `json:"mean"`
+	N           *float64            `json:"N"`          // newer versions of fio 3
+	Percentiles map[string]*float64 `json:"percentile"` // "99.000000" → latency
 }
 
-// p99 returns the 99th percentile in nanoseconds; 0 if there is none.
-func (l latency) p99() float64 {
-	for name, ns := range l.Percentiles {
-		if v, err := strconv.ParseFloat(name, 64); err == nil && v == 99 && l.N > 0 {
-			return ns
-		}
+// mean returns the mean; nil if nothing was measured.
+func (l *latency) mean() *float64 {
+	if l == nil || l.Mean == nil || *l.Mean == 0 || l.N != nil && *l.N == 0 {
+		return nil
 	}
-	return 0
+	return l.Mean
 }
 
-func (s side) negative() bool {
-	for _, v := range []float64{s.Bandwidth, s.IOPS, s.Total, s.Latency.Mean, s.Completion.p99(), s.Latency.p99()} {
-		if v < 0 {
-			return true
+// p99 returns the 99th percentile; nil if there is none.
+func (l *latency) p99() *float64 {
+	if l == nil || l.N != nil && *l.N == 0 {
+		return nil
+	}
+	for name, v := range l.Percentiles {
+		if at, err := strconv.ParseFloat(name, 64); err == nil && at == 99 && v != nil && *v != 0 {
+			return v
 		}
 	}
-	return false
+	return nil
+}
+
+// bandwidth is in bytes per second; nil if the file does not give it.
+func (s *side) bandwidth() *float64 {
+	if s.BytesPerSecond != nil || s.KiBPerSecond == nil {
+		return s.BytesPerSecond
+	}
+	v := *s.KiBPerSecond * 1024
+	return &v
+}
+
+// meanLatency and p99 are in seconds; nil if the file does not give them.
+func (s *side) meanLatency() *float64 {
+	return cmp.Or(scaled(s.Latency.mean(), 1e-9), scaled(s.MicroLatency.mean(), 1e-6))
+}
+
+func (s *side) p99() *float64 {
+	for _, x := range []struct {
+		a, b *latency
+		unit float64
+	}{{s.Completion, s.Latency, 1e-9}, {s.MicroCompletion, s.MicroLatency, 1e-6}} {
+		a, b := x.a.p99(), x.b.p99()
+		if a == nil || b != nil && *b > *a {
+			a = b
+		}
+		if a != nil {
+			return scaled(a, x.unit)
+		}
+	}
+	return nil
+}
+
+func scaled(v *float64, by float64) *float64 {
+	if v == nil {
+		return nil
+	}
+	x := *v * by
+	return &x
+}
+
+// used reports whether the job did something in this direction.
+func (s *side) used() bool {
+	if s == nil {
+		return false
+	}
+	if s.Total != nil {
+		return *s.Total != 0
+	}
+	return slices.ContainsFunc([]*float64{s.Bytes, s.IOPS, s.KiBPerSecond, s.BytesPerSecond}, func(v *float64) bool {
+		return v != nil && *v != 0
+	})
+}
+
+func (s *side) negative() bool {
+	if s == nil {
+		return false
+	}
+	return slices.ContainsFunc([]*float64{s.bandwidth(), s.IOPS, s.Total, s.meanLatency(), s.p99()},
+		func(v *float64) bool { return v != nil && *v < 0 })
 }
 
 // reader reads one file.
@@ -112,9 +183,17 @@ type reader struct {
 	version string
 	millis  float64
 	seconds float64
-	global  map[string]string
-	last    job
+	global  map[string]any
+	last    job // the newest one that is no process of an earlier one
+	jobs    []process
 	any     bool // there was a job
+}
+
+// process is a job of a record, with the sums of its processes.
+type process struct {
+	job
+	line, record int
+	processes    int
 }
 
 func (fio) Read(name string, data []byte) (format.File, error) {
@@ -140,9 +219,20 @@ func (fio) Read(name string, data []byte) (format.File, error) {
 		case "timestamp":
 			return d.Value(&r.seconds)
 		case "global options":
+			r.global = map[string]any{}
 			return d.Value(&r.global)
-		case "jobs":
-			return d.Array(key, func() error { return r.job(d) })
+		case "jobs", "client_stats":
+			return d.Array(key, func() error {
+				r.any = true
+				line := d.Line()
+				var j job
+				if err := d.Value(&j); err != nil {
+					r.p.LeaveOutError(err)
+					return nil
+				}
+				r.add(line, j)
+				return nil
+			})
 		}
 		return d.Skip()
 	})
@@ -154,127 +244,143 @@ func (fio) Read(name string, data []byte) (format.File, error) {
 	case !r.any:
 		r.p.Add(1, "the file has no jobs")
 	}
-	r.fill()
-	return r.out, r.p.Err()
+	r.records()
+	r.p.Distinguish(&r.out, "job")
+	return r.p.Finish(r.out)
 }
 
-func (r *reader) job(d *format.Document) error {
-	line := d.Line()
-	var j job
-	if err := d.Value(&j); err != nil {
-		return err
-	}
+// add keeps a job, or adds it to the job of which it is another process.
+func (r *reader) add(line int, j job) {
 	switch {
 	case j.Name == "":
-		r.p.Add(line, "the job has no jobname")
-		return nil
-	case j.Read.negative() || j.Write.negative() || j.Trim.negative() || j.Sync.Latency.Mean < 0:
-		r.p.Add(line, "job %q has a negative value", j.Name)
-		return nil
+		r.p.LeaveOut(line, "the job has no jobname")
+		return
+	case j.Read == nil && j.Write == nil && j.Trim == nil:
+		r.p.LeaveOut(line, "job %q has no read, no write and no trim", j.Name)
+		return
+	case j.Read.negative() || j.Write.negative() || j.Trim.negative():
+		r.p.LeaveOut(line, "job %q has a negative value", j.Name)
+		return
 	}
-	if r.any && j.cloneOf(r.last) {
-		r.merge(j)
-		return nil
+	if j.Name == allClients {
+		j.Host = ""
+	}
+	for i := len(r.jobs) - 1; i >= 0; i-- {
+		if p := &r.jobs[i]; p.Name == j.Name && p.Group == j.Group && p.Host == j.Host && p.Port == j.Port {
+			if n := r.processes(p.job); n != 0 && p.processes >= n || r.processes(j) != r.processes(p.job) {
+				break
+			}
+			p.merge(j)
+			return
+		}
 	}
 	turn := 0
-	if n := len(r.out.Records); n > 0 {
+	if n := len(r.jobs); n > 0 {
 		turn = r.out.Records[n-1].Turn
 		if j.waits(r.last) {
 			turn++
 		}
 	}
-	r.last, r.any = j, true
-	r.out.Records = append(r.out.Records, format.Record{Line: line + r.skipped, Turn: turn,
-		Labels: []format.Label{{Name: "job", Value: j.Name}}, Facts: j.Options})
-	r.put()
-	return nil
+	r.last = j
+	r.jobs = append(r.jobs, process{job: j, line: line, record: len(r.out.Records), processes: 1})
+	labels := []format.Label{{Name: "job", Value: j.Name}}
+	if j.Host != "" {
+		labels = append(labels, format.Label{Name: "host", Value: j.host(), Setting: true, Place: true})
+	}
+	r.out.Records = append(r.out.Records, format.Record{Line: line + r.skipped, Turn: turn, Labels: labels})
+}
+
+// allClients is the name of the sum that fio --client writes after the jobs.
+const allClients = "All clients"
+
+// defaultPort is that of fio --server.
+const defaultPort = 8765
+
+// host is the server of a job, with its port if it is not the usual one.
+func (j job) host() string {
+	if j.Port != 0 && j.Port != defaultPort {
+		return net.JoinHostPort(j.Host, strconv.Itoa(j.Port))
+	}
+	return j.Host
 }
 
 // waits reports whether a job started when the one before had ended. Jobs of one group
 // run at the same time. Older versions do not say when a job started; there,
 // a new group counts as the effect of stonewall.
 func (j job) waits(before job) bool {
-	if j.Start > 0 && before.Start > 0 {
-		return j.Start >= before.Start+before.runtime()
+	if j.Start != nil && *j.Start > 0 && before.Start != nil && *before.Start > 0 {
+		return *j.Start >= *before.Start+before.runtime()
 	}
 	return j.Group != before.Group
 }
 
 // runtime is how long a job ran, in milliseconds.
-func (j job) runtime() float64 { return max(j.Read.Runtime, j.Write.Runtime, j.Trim.Runtime) }
-
-// cloneOf reports whether j is another process of the job before: fio lists each
-// process of a job with numjobs, unless it has group_reporting.
-func (j job) cloneOf(before job) bool {
-	n := j.Options["numjobs"]
-	return j.Name == before.Name && j.Group == before.Group && n == before.Options["numjobs"] && n != "1" && n != ""
+func (j job) runtime() (ms float64) {
+	for _, s := range []*side{j.Read, j.Write, j.Trim} {
+		if s != nil && s.Runtime != nil {
+			ms = max(ms, *s.Runtime)
+		}
+	}
+	return ms
 }
 
-// merge adds another process of the last job to it.
-func (r *reader) merge(j job) {
-	if !r.last.Read.latencyless {
-		r.out.Warnings = append(r.out.Warnings, fmt.Sprintf("Job %q ran as several processes without group_reporting, so "+
-			"its rates are sums and its latencies are left out.", j.Name))
+// processes is the number of processes of a job, which fio lists one by one unless it
+// has group_reporting; 0 if it is unknown. A job has the options that are before the
+// first job, unless it has its own. Before version 3, fio may not write them.
+func (r *reader) processes(j job) int {
+	n, ok := j.Options["numjobs"]
+	if !ok {
+		n, ok = r.global["numjobs"]
 	}
-	for _, s := range []struct{ sum, more *side }{{&r.last.Read, &j.Read}, {&r.last.Write, &j.Write},
-		{&r.last.Trim, &j.Trim}} {
-		s.sum.Bandwidth += s.more.Bandwidth
-		s.sum.IOPS += s.more.IOPS
-		s.sum.Total += s.more.Total
-		s.sum.latencyless = true
+	switch v, err := strconv.Atoi(fmt.Sprint(n)); {
+	case ok && err == nil && v > 0:
+		return v
+	case ok || r.global == nil && r.beforeVersion3():
+		return 0
 	}
-	r.last.Sync.Latency.N = 0
-	if j.Error != 0 {
-		r.last.Error = j.Error
-	}
-	r.put()
+	return 1
 }
 
-// put writes the last job into the last record.
-func (r *reader) put() {
-	rec, j := &r.out.Records[len(r.out.Records)-1], r.last
-	rec.Series, rec.Failed, rec.Reason = nil, 0, ""
-	if j.Error != 0 {
-		rec.Failed, rec.Reason = 1, fmt.Sprintf("fio ended the job with error %d", j.Error)
-		return
-	}
-	add := func(m sample.Metric, v float64) {
-		rec.Series = append(rec.Series, format.Series{Metric: m, Values: []float64{v}})
-	}
-	for _, s := range []struct {
-		name string
-		side
-	}{{"read", j.Read}, {"write", j.Write}, {"trim", j.Trim}} {
+func (r *reader) beforeVersion3() bool {
+	return strings.HasPrefix(r.version, "fio-2.") || strings.HasPrefix(r.version, "fio 2.")
+}
+
+// merge adds another process.
+func (p *process) merge(j job) {
+	p.processes++
+	for _, s := range []struct{ sum, more **side }{{&p.Read, &j.Read}, {&p.Write, &j.Write}, {&p.Trim, &j.Trim}} {
 		switch {
-		case s.Total == 0:
-			continue
-		case s.IOPS == 0:
-			rec.Series, rec.Failed = nil, 1
-			rec.Reason = "fio measured no rate: the job was killed, or ended within a millisecond"
-			return
-		}
-		add(sample.HigherRatio(s.name+"-throughput", "op/s", "operations per second"), s.IOPS)
-		add(sample.HigherRatio(s.name+"-bandwidth", "B/s", "bytes per second"), s.Bandwidth)
-		if s.latencyless {
-			continue
-		}
-		if s.Latency.N > 0 {
-			add(sample.LowerRatio(s.name+"-latency-mean", "s", "mean latency of an operation"), s.Latency.Mean/1e9)
-		}
-		if ns := max(s.Completion.p99(), s.Latency.p99()); ns > 0 {
-			add(sample.LowerRatio(s.name+"-latency-p99", "s", "99th percentile of the latency"), ns/1e9)
+		case *s.more == nil:
+		case *s.sum == nil:
+			*s.sum = *s.more
+		default:
+			a, b := *s.sum, *s.more
+			*s.sum = &side{BytesPerSecond: plus(a.bandwidth(), b.bandwidth(), a, b), IOPS: plus(a.IOPS, b.IOPS, a, b),
+				Total: plus(a.Total, b.Total, a, b), Bytes: plus(a.Bytes, b.Bytes, a, b)}
 		}
 	}
-	if l := j.Sync.Latency; l.N > 0 {
-		add(sample.LowerRatio("sync-latency-mean", "s", "mean latency of a sync"), l.Mean/1e9)
-	}
-	if len(rec.Series) == 0 {
-		rec.Failed, rec.Reason = 1, "fio counted no operation"
+	if j.Error != 0 {
+		p.Error = j.Error
 	}
 }
 
-// fill gives the records what holds for the whole file.
-func (r *reader) fill() {
+// plus adds what two sides have; a side that was not used may lack it.
+func plus(x, y *float64, a, b *side) *float64 {
+	switch {
+	case !a.used():
+		return y
+	case !b.used():
+		return x
+	case x == nil || y == nil:
+		return nil
+	}
+	sum := *x + *y
+	return &sum
+}
+
+// records fills the records with the values of their jobs, and with what holds for the
+// whole file.
+func (r *reader) records() {
 	r.out.Program = r.version
 	var when time.Time
 	switch {
@@ -283,18 +389,79 @@ func (r *reader) fill() {
 	case r.seconds > 0 && r.seconds < 1e12:
 		when = time.Unix(int64(r.seconds), 0).UTC()
 	}
-	for i := range r.out.Records {
-		rec := &r.out.Records[i]
+	var out []format.Record
+	for _, j := range r.jobs {
+		rec := r.out.Records[j.record]
 		rec.When = when
-		facts := map[string]string{"program": r.version}
+		rec.Facts = map[string]string{"program": r.version}
 		for k, v := range r.global {
-			facts["option "+k] = v
+			rec.Facts["option "+k] = fmt.Sprint(v)
 		}
-		for k, v := range rec.Facts {
+		for k, v := range j.Options {
 			if k != "name" { // it is the label
-				facts["option "+k] = v
+				rec.Facts["option "+k] = fmt.Sprint(v)
 			}
 		}
-		rec.Facts = facts
+		if r.values(&rec, j) {
+			out = append(out, rec)
+		}
 	}
+	r.out.Records = out
+}
+
+// values puts the values of a job into its record; false if the file lacks one that is
+// needed.
+func (r *reader) values(rec *format.Record, j process) bool {
+	switch {
+	case j.processes > 1 && r.processes(j.job) == 0:
+		r.out.Warnings = append(r.out.Warnings, fmt.Sprintf("The file has %d results of the job %q and does not say whether "+
+			"they are processes of one job. They count as such: rates are sums, and latencies are left out.", j.processes,
+			j.Name))
+	case j.processes > 1:
+		r.out.Warnings = append(r.out.Warnings, fmt.Sprintf("Job %q ran as several processes without group_reporting, so "+
+			"its rates are sums and its latencies are left out.", j.Name))
+	}
+	if j.Error != 0 {
+		rec.Failed, rec.Reason = 1, fmt.Sprintf("fio ended the job with error %d", j.Error)
+		return true
+	}
+	add := func(m sample.Metric, v *float64) {
+		if v != nil {
+			rec.Series = append(rec.Series, format.Series{Metric: m, Values: []float64{*v}})
+		}
+	}
+	for _, s := range []struct {
+		name string
+		*side
+	}{{"read", j.Read}, {"write", j.Write}, {"trim", j.Trim}} {
+		switch bandwidth := (*float64)(nil); {
+		case !s.used():
+			continue
+		case s.IOPS == nil:
+			r.p.LeaveOut(j.line, "%s of job %q has no iops in this version (%s); analyse reads fio from version 2.1", s.name,
+				j.Name, r.version)
+			return false
+		case *s.IOPS == 0:
+			rec.Series, rec.Failed = nil, 1
+			rec.Reason = "fio measured no rate: the job was killed, or ended within a millisecond"
+			return true
+		default:
+			if bandwidth = s.bandwidth(); bandwidth == nil {
+				r.p.LeaveOut(j.line, "%s of job %q has no bandwidth, neither bw_bytes nor bw (%s)", s.name, j.Name, r.version)
+			}
+			add(sample.HigherRatio(s.name+"-throughput", "op/s", "operations per second"), s.IOPS)
+			add(sample.HigherRatio(s.name+"-bandwidth", "B/s", "bytes per second"), bandwidth)
+		}
+		if j.processes == 1 {
+			add(sample.LowerRatio(s.name+"-latency-mean", "s", "mean latency of an operation"), s.meanLatency())
+			add(sample.LowerRatio(s.name+"-latency-p99", "s", "99th percentile of the latency"), s.p99())
+		}
+	}
+	if j.Sync != nil && j.processes == 1 {
+		add(sample.LowerRatio("sync-latency-mean", "s", "mean latency of a sync"), scaled(j.Sync.Latency.mean(), 1e-9))
+	}
+	if len(rec.Series) == 0 {
+		rec.Failed, rec.Reason = 1, "fio counted no operation"
+	}
+	return true
 }

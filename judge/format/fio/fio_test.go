@@ -1,6 +1,7 @@
 package fio
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -30,16 +31,54 @@ func TestStart(t *testing.T) {
 }
 
 // The same name in another job is another job: only processes of one job with numjobs
-// are added up.
+// are added up. A job has the options of the report unless it has its own.
 func TestClones(t *testing.T) {
 	two := `{"jobname": "a", "job options": {"numjobs": "2"}, ` + reading + `}`
-	one := `{"jobname": "a", ` + reading + `}`
-	for text, want := range map[string]float64{report(two, two): 20, report(one, one): 10} {
-		out, err := New().Read("x", []byte(text))
-		if err != nil || out.Records[0].Series[0].Values[0] != want || (len(out.Records) == 1) != (want == 20) {
-			t.Errorf("%s: %+v, %v", text, out.Records, err)
+	one := `{"jobname": "a", "job options": {"numjobs": "1"}, ` + reading + `}`
+	none := `{"jobname": "a", ` + reading + `}`
+	for _, c := range []struct{ text, want string }{
+		{report(two, two), "a 20"},
+		{report(one, one), "a 10, a #2 10"},
+		{report(none, none), "a 10, a #2 10"},
+		{report(two, two, two, two), "a 20, a #2 20"},
+		{global(report(none, none), "2"), "a 20"},
+		{global(report(none, none, none), "2"), "a 20, a #2 10"},
+		{global(report(one, none, none), "2"), "a 10, a #2 20"},
+		{global(report(none, none, none), "1+2"), "a 30"},
+		{strings.Replace(report(none, none), "fio-3.40", "fio-2.1.9", 1), "a 20"},
+	} {
+		out, err := New().Read("x", []byte(c.text))
+		var got []string
+		for _, r := range out.Records {
+			got = append(got, fmt.Sprint(r.Labels[0].Value, " ", r.Series[0].Values[0]))
+		}
+		if text := strings.Join(got, ", "); err != nil || text != c.want {
+			t.Errorf("%s: %s, want %s, %v", c.text, text, c.want, err)
 		}
 	}
+}
+
+// global gives a report an option for all jobs.
+func global(report, numjobs string) string {
+	return strings.Replace(report, `"jobs"`, `"global options": {"numjobs": "`+numjobs+`"}, "jobs"`, 1)
+}
+
+// What a version does not write is missing, not zero.
+func TestMissing(t *testing.T) {
+	out, err := New().Read("x", []byte(report(`{"jobname": "a", "read": {"iops": 10, "total_ios": 3}}`)))
+	if err != nil || len(out.Records[0].Series) != 1 ||
+		out.Warnings[0] != `x:1: read of job "a" has no bandwidth, neither bw_bytes nor bw (fio-3.40) (left out)` {
+		t.Errorf("%+v, %v", out, err)
+	}
+	formattest.LeftOut(t, New(), []formattest.Mistake{
+		{Name: "no iops", Text: report(`{"jobname": "a", `+reading+`}`, `{"jobname": "b", "read": {"total_ios": 3}}`),
+			Want: `x:2: read of job "b" has no iops in this version (fio-3.40)`},
+		{Name: "negative", Text: report(`{"jobname": "a", `+reading+`}`,
+			`{"jobname": "b", "read": {"iops": -nan, "bw": -3}}`),
+			Want: `x:2: job "b" has a negative value`},
+		{Name: "another form", Text: report(`{"jobname": "a", `+reading+`}`, `{"jobname": "b", "read": 7}`),
+			Want: "x:2: read is a JSON number instead of an object"},
+	})
 }
 
 func TestMistakes(t *testing.T) {

@@ -162,6 +162,9 @@ func Check(t testing.TB, file string, out format.File, err error) {
 	if len(out.Records) == 0 {
 		t.Error("neither a record nor an error")
 	}
+	if r := out.SameLabels(); r != nil {
+		t.Errorf("line %d has the labels of an earlier record, and is not marked as a repetition: %+v", r.Line, r.Labels)
+	}
 	for _, r := range out.Records {
 		if r.Line < 1 || r.Failed < 0 || len(r.Labels) == 0 || r.Failed == 0 && len(r.Series) == 0 ||
 			(r.Failed > 0) != (r.Reason != "") {
@@ -172,13 +175,32 @@ func Check(t testing.TB, file string, out format.File, err error) {
 				slices.ContainsFunc(r.Series[:i], func(o format.Series) bool { return o.Metric.Name == s.Metric.Name }) {
 				t.Errorf("line %d: metric %+v", r.Line, s.Metric)
 			}
-			for _, v := range s.Values {
-				if math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
+			if x := s.Stats; x != nil && (len(s.Values) > 0 || x.Mean == nil && x.Median == nil) {
+				t.Errorf("line %d: %s has both values and statistics, or no center", r.Line, s.Metric.Name)
+			}
+			if s.Stats == nil && len(s.Values) == 0 && r.Failed == 0 {
+				t.Errorf("line %d: %s has neither values nor statistics", r.Line, s.Metric.Name)
+			}
+			for _, v := range slices.Concat(s.Values, present(s.Stats)) {
+				if math.IsNaN(v) || math.IsInf(v, 0) {
 					t.Errorf("line %d: %s is %v", r.Line, s.Metric.Name, v)
 				}
 			}
 		}
 	}
+}
+
+// present are the statistics that are there.
+func present(s *format.Stats) (out []float64) {
+	if s == nil {
+		return nil
+	}
+	for _, v := range []*float64{s.Mean, s.Median, s.Stddev, s.Min, s.Max} {
+		if v != nil {
+			out = append(out, *v)
+		}
+	}
+	return out
 }
 
 // render writes what Read gives.
@@ -195,6 +217,12 @@ func render(out format.File, err error) string {
 		fmt.Fprintf(&b, "%d: turn %d", r.Line, r.Turn)
 		for _, l := range r.Labels {
 			fmt.Fprintf(&b, " %s=%q", l.Name, l.Value)
+			for _, part := range l.Parts {
+				fmt.Fprintf(&b, " %s.%s=%q", l.Name, part.Name, part.Value)
+			}
+		}
+		if r.Repeats {
+			b.WriteString(" again")
 		}
 		if r.Block != nil {
 			fmt.Fprintf(&b, " block %d", *r.Block)
@@ -207,11 +235,32 @@ func render(out format.File, err error) string {
 		}
 		b.WriteString("\n")
 		for _, s := range r.Series {
+			if s.Stats != nil {
+				fmt.Fprintf(&b, "  %s [%s, %s] statistics: %s\n", s.Metric.Name, s.Metric.Unit, s.Metric.Better, statsText(s.Stats))
+				continue
+			}
 			fmt.Fprintf(&b, "  %s [%s, %s] %d values, %s\n", s.Metric.Name, s.Metric.Unit, s.Metric.Better, len(s.Values),
 				ends(s.Values))
 		}
 	}
 	return b.String()
+}
+
+// statsText writes the statistics that are there.
+func statsText(s *format.Stats) string {
+	var parts []string
+	if s.N != nil {
+		parts = append(parts, fmt.Sprintf("n %d", *s.N))
+	}
+	for _, x := range []struct {
+		name  string
+		value *float64
+	}{{"mean", s.Mean}, {"median", s.Median}, {"stddev", s.Stddev}, {"min", s.Min}, {"max", s.Max}} {
+		if x.value != nil {
+			parts = append(parts, fmt.Sprintf("%s %.6g", x.name, *x.value))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // ends are the first and the last values, and the sum of all.
@@ -256,6 +305,22 @@ func Mistakes(t *testing.T, x format.Format, all []Mistake) {
 			Check(t, "x", out, err)
 			if err == nil || !strings.HasPrefix(err.Error(), m.Want) {
 				t.Errorf("%v, want %s", err, m.Want)
+			}
+		})
+	}
+}
+
+// LeftOut checks that x reads each file, called "x", and warns with Want about the part
+// that it cannot use.
+func LeftOut(t *testing.T, x format.Format, all []Mistake) {
+	for _, m := range all {
+		t.Run(m.Name, func(t *testing.T) {
+			out, err := x.Read("x", []byte(m.Text))
+			Check(t, "x", out, err)
+			if err != nil || out.LeftOut == 0 || !slices.ContainsFunc(out.Warnings, func(w string) bool {
+				return strings.HasPrefix(w, m.Want)
+			}) {
+				t.Errorf("%d left out, %q, %v; want %s", out.LeftOut, out.Warnings, err, m.Want)
 			}
 		})
 	}

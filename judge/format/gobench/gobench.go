@@ -31,6 +31,7 @@ func (gobench) Doc() format.Doc {
 			{Name: "benchmark", Doc: "name of the benchmark, without its sub-benchmarks"},
 			{Name: "procs", Doc: "GOMAXPROCS"},
 		},
+		Parts: "parts of the names of sub-benchmarks, and lines of the form name: value",
 		Order: "go test runs the repetitions of -count one after another, in one process, before it starts the next " +
 			"benchmark; -shuffle changes the order of benchmarks, but not that of sub-benchmarks. The output has no times, " +
 			"so the order of two files is unknown.",
@@ -39,21 +40,22 @@ func (gobench) Doc() format.Doc {
 	}
 }
 
-var resultLine = regexp.MustCompile(`(?m)^Benchmark\S*[ \t]+[0-9]+[ \t]+[0-9.e+-]+[ \t]+\S`)
+var resultLine = regexp.MustCompile(`(?m)^Benchmark\S*[ \t]+[0-9]+[ \t]+(?i:[0-9.e+-]+|[+-]?inf|nan)[ \t]+\S`)
 
 // headerLine begins the output of every package that has benchmarks. A file may
 // begin with a long log.
 var headerLine = regexp.MustCompile(`(?m)^goos: \S+\r?\ngoarch: `)
 
 func (gobench) Recognizes(head []byte) bool {
-	return resultLine.Match(head) || headerLine.Match(head)
+	return resultLine.Match(head) || headerLine.Match(head) || eventLine.Match(head)
 }
 
 // maxLine is the longest line that benchfmt gets; it reads at most 64 KiB.
 const maxLine = 60 << 10
 
-// benchmarkName begins a line that is a result. Other lines that begin with
-// "Benchmark" are text: the name of a benchmark has no lower case letter there.
+// benchmarkName begins a line that go test prints for a benchmark. Other lines that
+// begin with "Benchmark" are text, unless they have the form of a result: other programs
+// write names that go on with a lower case letter.
 var benchmarkName = regexp.MustCompile(`^Benchmark[^\sa-z]`)
 
 // clean replaces the lines that benchfmt must not read by empty ones: long lines, as
@@ -61,12 +63,12 @@ var benchmarkName = regexp.MustCompile(`^Benchmark[^\sa-z]`)
 func (r *reader) clean(data []byte) []byte {
 	var out bytes.Buffer
 	number := 0
-	for line := range bytes.Lines(format.TrimMark(data)) {
+	for line := range bytes.Lines(data) {
 		number++
-		result := benchmarkName.Match(line)
+		result := benchmarkName.Match(line) || resultLine.Match(line)
 		switch {
 		case result && len(line) > maxLine:
-			r.p.Add(number, "the result has more than %d bytes; remove the line", maxLine)
+			r.p.LeaveOut(r.line(number), "the result has more than %d bytes", maxLine)
 			fallthrough
 		case len(line) > maxLine, !result && bytes.HasPrefix(line, []byte("Benchmark")):
 			line = []byte{'\n'}
@@ -78,16 +80,31 @@ func (r *reader) clean(data []byte) []byte {
 
 // reader reads one file.
 type reader struct {
-	out  format.File
-	p    *format.Problems
-	name string
+	out format.File
+	p   *format.Problems
+	// lines are the lines of the file from which the lines of the text come; nil if they
+	// are the same.
+	lines []int
+	seen  map[string]bool // labels of records
 	// directions is unit → +1 if higher values are better, −1 if lower ones are.
 	directions func(unit string) int
 }
 
+// line is the line of the file of a line of the text.
+func (r *reader) line(n int) int {
+	if r.lines != nil && n >= 1 && n <= len(r.lines) {
+		return r.lines[n-1]
+	}
+	return n
+}
+
 func (gobench) Read(name string, data []byte) (format.File, error) {
-	r := reader{p: format.NewProblems(name), name: name}
+	r := reader{p: format.NewProblems(name), seen: map[string]bool{}}
 	r.out.Program = "go test"
+	data = format.TrimMark(data)
+	if eventLine.Match(data) {
+		data, r.lines = textOfEvents(data)
+	}
 	failures(&r, data)
 	in := benchfmt.NewReader(bytes.NewReader(r.clean(data)), name)
 	r.directions = func(unit string) int { return in.Units().GetBetter(unit) }
@@ -97,19 +114,18 @@ func (gobench) Read(name string, data []byte) (format.File, error) {
 			r.result(x)
 		case *benchfmt.SyntaxError:
 			_, line := x.Pos()
-			r.p.Add(line, "%s; if the benchmark printed text into its own line, remove that text", x.Msg)
+			r.p.LeaveOut(r.line(line), "%s; if the benchmark printed text into its own line, remove that text", x.Msg)
 		}
 	}
 	switch {
 	case in.Err() != nil:
 		r.p.Add(1, "%v", in.Err())
-	case len(r.out.Records) == 0 && bytes.Contains(data, []byte(`"Action":"`)):
-		r.p.Add(1, "this is the output of go test -json; run go test without -json")
-	case len(r.out.Records) == 0 && r.p.Err() == nil:
+	case len(r.out.Records) == 0 && !r.p.AnyLeftOut():
 		r.p.Add(1, "the file has no results of benchmarks; write it with go test -bench . > FILE")
 	}
 	r.direct()
-	return r.out, r.p.Err()
+	r.nameOneProc()
+	return r.p.Finish(r.out)
 }
 
 var failLine = regexp.MustCompile(`^\s*--- FAIL: (Benchmark\S*)`)
@@ -127,9 +143,11 @@ func failures(r *reader, data []byte) {
 	}
 }
 
-// result keeps one line.
+// result keeps one line. Lines of one package and name are repetitions: the format
+// says so, and go test numbers sub-benchmarks of one name.
 func (r *reader) result(x *benchfmt.Result) {
 	_, line := x.Pos()
+	line = r.line(line)
 	rec := format.Record{Line: line, Turn: len(r.out.Records), Facts: map[string]string{}}
 	pkg := format.Label{Name: "pkg", Setting: true}
 	for _, c := range x.Config {
@@ -140,7 +158,7 @@ func (r *reader) result(x *benchfmt.Result) {
 		case "block":
 			n, err := strconv.Atoi(value)
 			if err != nil {
-				r.p.Add(line, "the line \"block: %s\" before this result names no block; write a whole number", value)
+				r.p.LeaveOut(line, "the line \"block: %s\" before this result names no block; write a whole number", value)
 				return
 			}
 			rec.Block = &n
@@ -151,26 +169,41 @@ func (r *reader) result(x *benchfmt.Result) {
 	rec.Labels = append([]format.Label{pkg}, labels(x.Name)...)
 	for _, v := range x.Values {
 		_, v.Unit = benchunit.Tidy(1, v.Unit) // benchfmt leaves the unit of 0 ns as it is
-		if math.IsNaN(v.Value) || math.IsInf(v.Value, 0) || v.Value < 0 {
-			r.p.Add(line, "%v %s is not a positive number", v.Value, v.Unit)
+		switch {
+		case (math.IsNaN(v.Value) || math.IsInf(v.Value, 0)) && x.Iters == 0:
+			r.p.LeaveOut(line, "%s ran 0 times, so its %s is %v", x.Name, v.Unit, v.Value)
 			return
-		}
-		if slices.ContainsFunc(rec.Series, func(s format.Series) bool { return s.Metric.Name == v.Unit }) {
-			r.p.Add(line, "the line has two values in %s", v.Unit)
-			return
+		case math.IsNaN(v.Value) || math.IsInf(v.Value, 0):
+			r.p.LeaveOut(line, "%v %s of %s is not a number", v.Value, v.Unit, x.Name)
+			continue
+		case v.Value < 0 && measured(v.Unit):
+			r.p.LeaveOut(line, "%v %s of %s is negative", v.Value, v.Unit, x.Name)
+			continue
+		case slices.ContainsFunc(rec.Series, func(s format.Series) bool { return s.Metric.Name == v.Unit }):
+			r.p.LeaveOut(line, "the line of %s has a second value in %s", x.Name, v.Unit)
+			continue
 		}
 		rec.Series = append(rec.Series, format.Series{Values: []float64{v.Value},
 			Metric: sample.Metric{Name: v.Unit, Unit: plainUnit(v.Unit), Scale: sample.Ratio}})
 	}
-	rec.Series = withoutRate(rec.Series)
+	if rec.Series = withoutRate(rec.Series); len(rec.Series) == 0 {
+		return
+	}
+	key := fmt.Sprint(rec.Labels)
+	rec.Repeats, r.seen[key] = r.seen[key], true
 	r.out.Records = append(r.out.Records, rec)
+}
+
+// measured reports whether testing itself measures a metric, which is never negative.
+func measured(unit string) bool {
+	return slices.Contains([]string{"sec/op", "B/s", "B/op", "allocs/op"}, unit)
 }
 
 // labels splits a name such as "Sum/algo=md5/size=64-8".
 func labels(name benchfmt.Name) (out []format.Label) {
 	base, parts := name.Parts()
 	out = append(out, format.Label{Name: "benchmark", Value: string(base)})
-	procs := format.Label{Name: "procs", Setting: true}
+	procs := format.Label{Name: "procs", Setting: true, Place: true}
 	for i, part := range parts {
 		if part[0] == '-' {
 			procs.Value = string(part[1:])
@@ -201,6 +234,20 @@ func withoutRate(all []format.Series) []format.Series {
 		return all
 	}
 	return slices.DeleteFunc(all, func(s format.Series) bool { return s.Metric.Name == "B/s" })
+}
+
+// nameOneProc gives records without a number of processors the number 1, for which
+// testing writes none, if other records of the file have one.
+func (r *reader) nameOneProc() {
+	procs := func(rec format.Record) *format.Label { return &rec.Labels[len(rec.Labels)-1] }
+	if !slices.ContainsFunc(r.out.Records, func(rec format.Record) bool { return procs(rec).Value != "" }) {
+		return
+	}
+	for _, rec := range r.out.Records {
+		if l := procs(rec); l.Value == "" {
+			l.Value, l.Shown = "1", "procs=1"
+		}
+	}
 }
 
 // direct gives metrics their direction, which a file may give after its results.

@@ -1,6 +1,8 @@
 package gobench
 
 import (
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -39,7 +41,7 @@ func TestLongLinesAndUnits(t *testing.T) {
 	if err != nil || out.Records[0].Series[0].Metric.Unit != "s/op" {
 		t.Errorf("a time of 0: %+v, %v", out, err)
 	}
-	if v, ok := r.Label("goos"); !ok || v != "linux" || r.Block != nil {
+	if v, ok := r.Label("goos"); !ok || v.Value != "linux" || r.Block != nil {
 		t.Errorf("%+v", r)
 	}
 }
@@ -47,16 +49,86 @@ func TestLongLinesAndUnits(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	formattest.Mistakes(t, New(), []formattest.Mistake{
 		{Name: "nothing", Text: "PASS\n", Want: "x:1: the file has no results of benchmarks"},
-		{Name: "JSON", Text: `{"Action":"output","Output":"BenchmarkA 1 5 ns/op\n"}`,
-			Want: "x:1: this is the output of go test -json"},
+		{Name: "events without results", Text: `{"Action":"output","Output":"PASS\n"}`,
+			Want: "x:1: the file has no results of benchmarks"},
+		{Name: "negative", Text: "BenchmarkA 1 -5 ns/op\n", Want: "x:1: -5e-09 sec/op of A is negative"},
+		{Name: "not finite", Text: "BenchmarkA 1 Inf ns/op\n", Want: "x:1: +Inf sec/op of A is not a number"},
+	})
+}
+
+// A line that cannot be read does not take the others with it.
+func TestLeftOut(t *testing.T) {
+	formattest.LeftOut(t, New(), []formattest.Mistake{
 		{Name: "text in the line", Text: "BenchmarkA 1 5 ns/op\nBenchmarkB-8 hello\n",
 			Want: "x:2: parsing iteration count: invalid syntax; if the benchmark printed text into"},
-		{Name: "no block", Text: "block: one\nBenchmarkA 1 5 ns/op\n", Want: `x:2: the line "block: one" before this result`},
-		{Name: "negative", Text: "BenchmarkA 1 -5 ns/op\n", Want: "x:1: -5e-09 sec/op is not a positive number"},
-		{Name: "not finite", Text: "BenchmarkA 1 Inf ns/op\n", Want: "x:1: +Inf sec/op is not a positive number"},
-		{Name: "twice", Text: "BenchmarkA 1 5 ns/op 6 ns/op\n", Want: "x:1: the line has two values in sec/op"},
+		{Name: "no block", Text: "block: 1\nBenchmarkA 1 5 ns/op\nblock: one\nBenchmarkA 1 5 ns/op\n",
+			Want: `x:4: the line "block: one" before this result`},
+		{Name: "negative", Text: "BenchmarkA 1 -5 ns/op 7 B/op\n", Want: "x:1: -5e-09 sec/op of A is negative"},
+		{Name: "no iterations", Text: "BenchmarkA 1 5 ns/op\nBenchmarkB 0 NaN ns/op 0 B/op\n",
+			Want: "x:2: B ran 0 times, so its sec/op is NaN"},
+		{Name: "twice", Text: "BenchmarkA 1 5 ns/op 6 ns/op\n", Want: "x:1: the line of A has a second value in sec/op"},
 		{Name: "a long result",
 			Text: "BenchmarkB 1 5 ns/op\nBenchmarkA 1 5 ns/op" + strings.Repeat(" ", 70<<10) + "\n",
 			Want: "x:2: the result has more than 61440 bytes"},
+		{Name: "an event", Text: `{"Action":"output","Package":"p","Output":"BenchmarkA \t"}
+{"Action":"output","Package":"p","Output":"1 5 ns/op\nBenchmarkB x\n"}`, Want: "x:2: parsing iteration count"},
 	})
+}
+
+// A metric of the benchmark itself may be negative.
+func TestNegativeMetric(t *testing.T) {
+	out, err := New().Read("x", []byte("BenchmarkA 1 5 ns/op -2 heap-change-kB\n"))
+	if err != nil || out.LeftOut != 0 || out.Records[0].Series[1].Values[0] != -2 {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// Names that go on with a lower case letter are results if their lines have the form of
+// one.
+func TestLowerCaseNames(t *testing.T) {
+	out, err := New().Read("x", []byte("Benchmarking 3 programs\nBenchmarklogger_total 1 10149055 total-bytes\n"))
+	if err != nil || len(out.Records) != 1 || out.Records[0].Line != 2 || out.LeftOut != 0 ||
+		!New().Recognizes([]byte("Benchmarklogger_total 1 10149055 total-bytes\n")) {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// Equal names in two packages are two benchmarks; in one package they are repetitions.
+// testing writes no number of processors if it is 1.
+func TestRepetitions(t *testing.T) {
+	out, err := New().Read("x", []byte("pkg: a\nBenchmarkA 1 5 ns/op\nBenchmarkA 1 5 ns/op\nBenchmarkA-4 1 5 ns/op\n"+
+		"pkg: b\nBenchmarkA 1 5 ns/op\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range out.Records {
+		got = append(got, fmt.Sprint(r.Labels[0].Value, r.Labels[2].Value, r.Repeats))
+	}
+	if text := strings.Join(got, " "); text != "a1false a1true a4false b1false" {
+		t.Error(text)
+	}
+}
+
+// The events of go test -json have the package of each part of a line.
+func TestEvents(t *testing.T) {
+	text := `{"Action":"start","Package":"a"}
+{"Time":"2026-11-27T06:00:00Z","Action":"output","Package":"a","Output":"BenchmarkA-8   \t"}
+{"Action":"output","Package":"b","Output":"BenchmarkA-8   \t"}
+version: new
+{"Action":"output","Package":"a","Output":"     100\t     5 ns/op\n"}
+{"Action":"output","Package":"b","Output":"     100\t     6 ns/op\n"}
+{"Action":"pass","Package":"a"}
+`
+	out, err := New().Read("x", []byte(text))
+	if err != nil || len(out.Records) != 2 || !New().Recognizes([]byte(text)) {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	for i, want := range []string{"a 2 new 5", "b 3 new 6"} {
+		r := out.Records[i]
+		ns := math.Round(r.Series[0].Values[0] * 1e9)
+		if got := fmt.Sprint(r.Labels[0].Value, " ", r.Line, " ", r.Facts["version"], " ", ns); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
 }

@@ -3,7 +3,9 @@ package hyperfine
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
@@ -20,6 +22,7 @@ func (hyperfine) Doc() format.Doc {
 		Program: "hyperfine --export-json FILE",
 		By:      "command",
 		Labels:  []format.LabelDoc{{Name: "command", Doc: "command line, or its name from --command-name"}},
+		Parts:   "parameters of --parameter-scan and --parameter-list",
 		Order: "hyperfine runs one command until all of its runs are done, and then the next one. Each run is a new " +
 			"process.",
 		InOrder: true,
@@ -29,14 +32,21 @@ func (hyperfine) Doc() format.Doc {
 
 func (hyperfine) Recognizes(head []byte) bool {
 	paths := format.Paths(format.TrimMark(head))
-	return slices.Contains(paths, "results.command") && slices.Contains(paths, "results.mean")
+	return slices.Contains(paths, "results.command") &&
+		(slices.Contains(paths, "results.mean") || slices.Contains(paths, "results.times"))
 }
 
 // result is the part of a result that is read.
 type result struct {
-	Command   *string   `json:"command"`
-	Times     []float64 `json:"times"`
-	ExitCodes []*int    `json:"exit_codes"` // null: ended by a signal
+	Command    *string        `json:"command"`
+	Mean       *float64       `json:"mean"`
+	Stddev     *float64       `json:"stddev"` // null for one run
+	Median     *float64       `json:"median"`
+	Min        *float64       `json:"min"`
+	Max        *float64       `json:"max"`
+	Times      []*float64     `json:"times"`
+	ExitCodes  []*int         `json:"exit_codes"` // null: ended by a signal
+	Parameters map[string]any `json:"parameters"`
 }
 
 var seconds = sample.LowerRatio("time", "s", "wall time of a run")
@@ -57,7 +67,8 @@ func (hyperfine) Read(name string, data []byte) (format.File, error) {
 			line := d.Line()
 			var r result
 			if err := d.Value(&r); err != nil {
-				return err
+				p.LeaveOutError(err)
+				return nil
 			}
 			add(&out, p, line, r)
 			return nil
@@ -65,42 +76,47 @@ func (hyperfine) Read(name string, data []byte) (format.File, error) {
 	})
 	if err != nil {
 		p.AddError(err)
-	} else if len(out.Records) == 0 {
+	} else if len(out.Records) == 0 && !p.AnyLeftOut() {
 		p.Add(1, "the file has no results; write it with hyperfine --export-json")
 	}
-	return out, p.Err()
+	nameTemplates(out.Records)
+	p.Distinguish(&out, "command")
+	return p.Finish(out)
 }
 
 // add keeps one result.
 func add(out *format.File, p *format.Problems, line int, r result) {
 	switch {
 	case r.Command == nil || *r.Command == "":
-		p.Add(line, "the result has no command; it needs command and times")
+		p.LeaveOut(line, "the result has no command; it needs command and times")
 		return
-	case len(r.Times) == 0:
-		p.Add(line, "%q has no times; hyperfine writes the time of each run since version 1.4", *r.Command)
+	case len(r.Times) == 0 && r.Mean == nil && r.Median == nil:
+		p.LeaveOut(line, "%q has no times, no mean and no median; hyperfine writes the time of each run since version 1.4",
+			*r.Command)
 		return
 	case len(r.ExitCodes) > 0 && len(r.ExitCodes) != len(r.Times):
-		p.Add(line, "%q has %d times and %d exit codes; each run has one of both", *r.Command, len(r.Times),
+		p.LeaveOut(line, "%q has %d times and %d exit codes; each run has one of both", *r.Command, len(r.Times),
 			len(r.ExitCodes))
 		return
-	case slices.ContainsFunc(r.Times, func(t float64) bool { return t < 0 }):
-		p.Add(line, "%q has a negative time", *r.Command)
-		return
 	}
-	rec := format.Record{Line: line, Turn: len(out.Records),
-		Labels: []format.Label{{Name: "command", Value: *r.Command}}}
+	rec := format.Record{Line: line, Turn: len(out.Records), Labels: []format.Label{command(*r.Command, r.Parameters)}}
 	var times []float64
-	zero := 0
+	zero, bad := 0, 0
 	for i, t := range r.Times {
-		if len(r.ExitCodes) > 0 && (r.ExitCodes[i] == nil || *r.ExitCodes[i] != 0) {
+		switch {
+		case len(r.ExitCodes) > 0 && (r.ExitCodes[i] == nil || *r.ExitCodes[i] != 0):
 			rec.Failed++
 			continue
-		}
-		if t == 0 {
+		case t == nil || *t < 0:
+			bad++
+			continue
+		case *t == 0:
 			zero++
 		}
-		times = append(times, t)
+		times = append(times, *t)
+	}
+	if bad > 0 {
+		p.LeaveOut(line, "%q: %d of %d times are negative or no number", *r.Command, bad, len(r.Times))
 	}
 	if rec.Failed > 0 {
 		rec.Reason = "the exit code is not 0"
@@ -109,6 +125,70 @@ func add(out *format.File, p *format.Problems, line int, r result) {
 		out.Warnings = append(out.Warnings, fmt.Sprintf("%q: %d of %d times are 0 s, because hyperfine subtracts the time "+
 			"that a shell takes to start. Measure so short a command with hyperfine -N.", *r.Command, zero, len(times)))
 	}
-	rec.Series = []format.Series{{Metric: seconds, Values: times}}
+	series := format.Series{Metric: seconds, Values: times}
+	if len(r.Times) == 0 {
+		series.Stats = &format.Stats{Mean: r.Mean, Median: r.Median, Stddev: r.Stddev, Min: r.Min, Max: r.Max}
+	} else if len(times) == 0 && rec.Failed == 0 {
+		return
+	}
+	rec.Series = []format.Series{series}
 	out.Records = append(out.Records, rec)
+}
+
+// command is the label of a command, with the parameters of which hyperfine made it.
+// Results with other parameters are other work, even if --command-name gives them one
+// name.
+func command(line string, parameters map[string]any) format.Label {
+	l := format.Label{Name: "command", Value: line}
+	if len(parameters) == 0 {
+		return l
+	}
+	l.Parts = []format.Label{{Name: templateLabel, Value: line, Setting: true}}
+	template := &l.Parts[0].Value
+	var values []string
+	for _, name := range slices.Sorted(maps.Keys(parameters)) {
+		v := fmt.Sprint(parameters[name])
+		if v != "" {
+			*template = strings.ReplaceAll(*template, v, "{"+name+"}")
+		}
+		values = append(values, name+"="+v)
+		l.Parts = append(l.Parts, format.Label{Name: name, Value: v, Shown: name + "=" + v})
+	}
+	l.Short, l.Value = line, fmt.Sprintf("%s (%s)", line, strings.Join(values, ", "))
+	return l
+}
+
+// templateLabel is the label of a command line without its parameters.
+const templateLabel = "template"
+
+// nameTemplates gives the results of one command line with different parameters the
+// same template. The file has the command lines with the parameters filled in, and the
+// value of one parameter may also be elsewhere in a line. But hyperfine runs each
+// command line once with each set of parameters, so the nth result with one set
+// belongs to the nth command line.
+func nameTemplates(records []format.Record) {
+	count := map[string]int{}
+	var commands [][]*string
+	for i := range records {
+		parts := records[i].Labels[0].Parts
+		if len(parts) == 0 {
+			continue
+		}
+		key := fmt.Sprint(parts[1:])
+		n := count[key]
+		if count[key]++; n == len(commands) {
+			commands = append(commands, nil)
+		}
+		commands[n] = append(commands[n], &parts[0].Value)
+	}
+	for i, templates := range commands {
+		for _, t := range templates {
+			if *t != *templates[0] {
+				for _, t := range templates {
+					*t = fmt.Sprintf("command %d", i+1)
+				}
+				break
+			}
+		}
+	}
 }

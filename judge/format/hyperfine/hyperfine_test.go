@@ -1,6 +1,7 @@
 package hyperfine
 
 import (
+	"strings"
 	"testing"
 
 	"bakeoff/judge/format/formattest"
@@ -27,8 +28,9 @@ func TestOtherVersions(t *testing.T) {
 func TestMistakes(t *testing.T) {
 	formattest.Mistakes(t, New(), []formattest.Mistake{
 		{Name: "no command", Text: "{\"results\": [\n{\"times\": [1]}]}", Want: "x:2: the result has no command"},
-		{Name: "no times", Text: `{"results": [{"command": "a", "mean": 1}]}`, Want: `x:1: "a" has no times`},
-		{Name: "negative", Text: `{"results": [{"command": "a", "times": [1, -1]}]}`, Want: `x:1: "a" has a negative time`},
+		{Name: "no times", Text: `{"results": [{"command": "a"}]}`, Want: `x:1: "a" has no times, no mean and`},
+		{Name: "negative", Text: `{"results": [{"command": "a", "times": [-1]}]}`,
+			Want: `x:1: "a": 1 of 1 times are negative`},
 		{Name: "exit codes", Text: `{"results": [{"command": "a", "times": [1, 1], "exit_codes": [0]}]}`,
 			Want: `x:1: "a" has 2 times and 1 exit codes`},
 		{Name: "both", Text: "{\"results\": [{},\n{}]}", Want: "x:1: the result has no command; it needs " +
@@ -36,4 +38,56 @@ func TestMistakes(t *testing.T) {
 		{Name: "nothing", Text: `{"results": []}`, Want: "x:1: the file has no results"},
 		{Name: "cut off", Text: "{\"results\": [\n{\"command\": ", Want: "x:2: the JSON ends too early"},
 	})
+}
+
+func TestLeftOut(t *testing.T) {
+	good := `{"results": [{"command": "a", "times": [1, 2]},` + "\n"
+	formattest.LeftOut(t, New(), []formattest.Mistake{
+		{Name: "no command", Text: good + `{"times": [1]}]}`, Want: "x:2: the result has no command"},
+		{Name: "a string", Text: good + `{"command": "b", "times": ["x"]}]}`,
+			Want: "x:2: times is a JSON string instead of a number"},
+		{Name: "NaN", Text: good + `{"command": "b", "times": [1, NaN]}]}`,
+			Want: `x:2: "b": 1 of 2 times are negative or no number`},
+		{Name: "null", Text: good + `{"command": "b", "times": [null]}]}`, Want: `x:2: "b": 1 of 1 times`},
+		{Name: "exit codes", Text: good + `{"command": "b", "times": [1, 1], "exit_codes": [0]}]}`,
+			Want: `x:2: "b" has 2 times and 1 exit codes`},
+	})
+}
+
+// Results of one command are no repetitions: something else may differ, as preparation
+// does. Parameters are the difference of which hyperfine knows.
+func TestEqualCommands(t *testing.T) {
+	out, err := New().Read("x", []byte(`{"results": [{"command": "a", "times": [1]},
+		{"command": "a", "times": [2]}, {"command": "n", "parameters": {"x": "1"}, "times": [3]},
+		{"command": "n", "parameters": {"x": "2"}, "times": [4]}]}`))
+	if err != nil || len(out.Warnings) != 1 ||
+		!strings.HasPrefix(out.Warnings[0], `x:2: Another result has the command "a"`) {
+		t.Fatalf("%q, %v", out.Warnings, err)
+	}
+	var names []string
+	for _, r := range out.Records {
+		names = append(names, r.Labels[0].Value)
+	}
+	if got := strings.Join(names, ", "); got != "a, a #2, n (x=1), n (x=2)" {
+		t.Error(got)
+	}
+}
+
+// Two command lines with the same parameters are two templates.
+func TestTemplates(t *testing.T) {
+	out, err := New().Read("x", []byte(`{"results": [
+		{"command": "gcc -O1 f1.c", "parameters": {"opt": "1"}, "times": [1]},
+		{"command": "gcc -O2 f1.c", "parameters": {"opt": "2"}, "times": [1]},
+		{"command": "tcc 1", "parameters": {"opt": "1"}, "times": [1]},
+		{"command": "tcc 2", "parameters": {"opt": "2"}, "times": [1]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, r := range out.Records {
+		names = append(names, r.Labels[0].Parts[0].Value)
+	}
+	if got := strings.Join(names, ", "); got != "command 1, command 1, tcc {opt}, tcc {opt}" {
+		t.Error(got)
+	}
 }

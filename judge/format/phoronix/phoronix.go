@@ -89,11 +89,12 @@ func (phoronix) Read(name string, data []byte) (format.File, error) {
 	r := reader{p: format.NewProblems(name), systems: map[string]system{}, skipped: map[string]bool{}}
 	if err := r.read(decoder(data)); err != nil {
 		r.p.AddError(err)
-	} else if len(r.out.Records) == 0 && r.p.Err() == nil {
+	} else if len(r.out.Records) == 0 && !r.p.AnyLeftOut() {
 		r.p.Add(1, "the file has no results with numbers; take composite.xml of a folder of test-results")
 	}
 	r.fill()
-	return r.out, r.p.Err()
+	r.p.Distinguish(&r.out, "test")
+	return r.p.Finish(r.out)
 }
 
 // read reads the children of the root element.
@@ -183,7 +184,7 @@ func (r *reader) result(line int, x result) {
 		title = x.Identifier
 	}
 	if title == "" {
-		r.p.Add(line, "the result has no Title")
+		r.p.LeaveOut(line, "the result has no Title")
 		return
 	}
 	m, factor := metric(x)
@@ -191,47 +192,62 @@ func (r *reader) result(line int, x result) {
 		rec := format.Record{Line: line, Labels: []format.Label{
 			{Name: "test", Value: strings.TrimSpace(title + " " + x.AppVersion)},
 			{Name: "arguments", Value: strings.TrimSpace(x.Description), Setting: true},
-			{Name: "system", Value: strings.TrimSpace(e.Identifier), Setting: true},
+			{Name: "system", Value: strings.TrimSpace(e.Identifier), Setting: true, Place: true},
 		}}
 		if rec.Labels[2].Value == "" {
-			r.p.Add(line, "%q has an entry without Identifier", title)
-			return
+			r.p.LeaveOut(line, "%q has an entry without Identifier", title)
+			continue
 		}
-		values, err := values(e)
+		values, mean, err := values(e)
 		if err != nil {
-			r.p.Add(line, "%q of %q: %v", title, e.Identifier, err)
-			return
+			r.p.LeaveOut(line, "%q of %q: %v", title, e.Identifier, err)
+		}
+		if err != nil && len(values) == 0 && mean == nil {
+			continue
 		}
 		for i := range values {
 			values[i] *= factor
 		}
-		if len(values) == 0 {
-			rec.Failed, rec.Reason = 1, reason(e)
-		} else {
+		switch {
+		case mean != nil:
+			*mean *= factor
+			rec.Series = []format.Series{{Metric: m, Stats: &format.Stats{Mean: mean}}}
+		case len(values) > 0:
 			rec.Series = []format.Series{{Metric: m, Values: values}}
+		default:
+			rec.Failed, rec.Reason = 1, reason(e)
 		}
 		r.out.Records = append(r.out.Records, rec)
 	}
 }
 
-// values returns the values of the repetitions; none if the test gave no result.
-func values(e entry) ([]float64, error) {
-	raw := strings.Trim(strings.TrimSpace(e.RawString), ":")
-	if raw == "" {
-		raw = strings.TrimSpace(e.Value)
-	}
-	if raw == "" {
-		return nil, nil
-	}
-	var out []float64
-	for _, s := range strings.Split(raw, ":") {
-		v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
-		if err != nil || math.IsNaN(v) || math.IsInf(v, 0) || v < 0 {
-			return nil, fmt.Errorf("%q is not a positive number", s)
+// values returns the values of the repetitions, or their mean if the file has no more.
+// There are none if the test gave no result. The error names those that are no numbers,
+// if there are some.
+func values(e entry) (out []float64, mean *float64, err error) {
+	number := func(s string) (v float64, ok bool) {
+		v, wrong := strconv.ParseFloat(strings.TrimSpace(s), 64)
+		if wrong != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+			err = fmt.Errorf("%q is not a number", s)
+			return 0, false
 		}
-		out = append(out, v)
+		return v, true
 	}
-	return out, nil
+	if raw := strings.Trim(strings.TrimSpace(e.RawString), ":"); raw != "" {
+		for _, s := range strings.Split(raw, ":") {
+			if v, ok := number(s); ok {
+				out = append(out, v)
+			}
+		}
+		return out, nil, err
+	}
+	if strings.TrimSpace(e.Value) == "" {
+		return nil, nil, nil
+	}
+	if v, ok := number(e.Value); ok {
+		mean = &v
+	}
+	return nil, mean, err
 }
 
 // reason is what the file says about an entry without a result.

@@ -36,12 +36,12 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// Results without repetitions have their value. Graphs over time are no repetitions.
+// Results without the values of repetitions have their mean. Graphs over time are no repetitions.
 func TestForms(t *testing.T) {
 	both := strings.Replace(file(strings.Replace(entries, "1:2:3:", "", 1)), "</PhoronixTestSuite>",
 		"<Result><Title>U</Title><DisplayFormat>LINE_GRAPH</DisplayFormat>"+entries+"</Result></PhoronixTestSuite>", 1)
 	out, err := New().Read("x", []byte(both))
-	if err != nil || len(out.Records) != 1 || fmt.Sprint(out.Records[0].Series[0].Values) != "[2]" ||
+	if err != nil || len(out.Records) != 1 || *out.Records[0].Series[0].Stats.Mean != 2 ||
 		len(out.Warnings) != 1 ||
 		!strings.Contains(out.Warnings[0], "LINE_GRAPH") {
 		t.Errorf("%+v, %v", out, err)
@@ -53,10 +53,8 @@ func TestMistakes(t *testing.T) {
 		{Name: "another root", Text: "<a>\n</a>", Want: "x:1: the file is <a> instead of <PhoronixTestSuite>"},
 		{Name: "no results", Text: "<PhoronixTestSuite></PhoronixTestSuite>",
 			Want: "x:1: the file has no results with numbers"},
-		{Name: "not a number", Text: file(strings.Replace(entries, "1:2:3:", "1:x", 1)),
-			Want: `x:4: "T" of "a": "x" is not a positive number`},
-		{Name: "negative", Text: file(strings.Replace(entries, "1:2:3:", "-1", 1)),
-			Want: `x:4: "T" of "a": "-1" is not a positive`},
+		{Name: "not a number", Text: file(strings.Replace(entries, "1:2:3:", "x:nan", 1)),
+			Want: `x:4: "T" of "a": "nan" is not a number`},
 		{Name: "no identifier", Text: file(strings.Replace(entries, ">a<", "><", 1)),
 			Want: `x:4: "T" has an entry without Identifier`},
 		{Name: "no title", Text: strings.Replace(file(entries), "<Title>T</Title>", "", 1),
@@ -66,4 +64,24 @@ func TestMistakes(t *testing.T) {
 		{Name: "not UTF-8", Text: "<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><PhoronixTestSuite/>",
 			Want: "x:1: the XML is not UTF-8"},
 	})
+}
+
+func TestLeftOut(t *testing.T) {
+	more := strings.Replace(file(entries), "</PhoronixTestSuite>", "%s</PhoronixTestSuite>", 1)
+	formattest.LeftOut(t, New(), []formattest.Mistake{
+		{Name: "one repetition", Text: file(strings.Replace(entries, "1:2:3:", "1:x", 1)),
+			Want: `x:4: "T" of "a": "x" is not a number`},
+		{Name: "no title", Text: fmt.Sprintf(more, "\n<Result>"+entries+"</Result>"), Want: "x:7: the result has no Title"},
+		{Name: "no identifier", Text: fmt.Sprintf(more, "<Result><Title>U</Title>"+
+			strings.Replace(entries, ">a<", "><", 1)+"</Result>"), Want: `x:6: "U" has an entry without Identifier`},
+	})
+}
+
+// Two results of one name, arguments and scale are not repetitions.
+func TestEqualResults(t *testing.T) {
+	again := "<Result><Title>T</Title><Proportion>LIB</Proportion>" + entries + "</Result></PhoronixTestSuite>"
+	out, err := New().Read("x", []byte(strings.Replace(file(entries), "</PhoronixTestSuite>", again, 1)))
+	if err != nil || len(out.Records) != 2 || out.Records[1].Labels[0].Value != "T #2" || len(out.Warnings) != 1 {
+		t.Errorf("%+v, %v", out, err)
+	}
 }

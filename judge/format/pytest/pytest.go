@@ -2,7 +2,10 @@
 package pytest
 
 import (
+	"cmp"
 	"encoding/json"
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +28,7 @@ func (pytest) Doc() format.Doc {
 			{Name: "group", Doc: "group of the test, from pytest.mark.benchmark"},
 			{Name: "test", Doc: "name of the test, with its parameters"},
 		},
+		Parts: "function, parameters of pytest.mark.parametrize, and values of extra_info",
 		Order: "pytest-benchmark runs all rounds of a test before it starts the next test, and all tests in one process. " +
 			"The time of a round is the mean of its iterations.",
 		InOrder: true,
@@ -40,12 +44,19 @@ func (pytest) Recognizes(head []byte) bool {
 
 // benchmark is the part of a benchmark that is read.
 type benchmark struct {
-	Group    *string `json:"group"`
-	Name     string  `json:"name"`
-	FullName string  `json:"fullname"`
+	Group    *string        `json:"group"`
+	Name     string         `json:"name"`
+	FullName string         `json:"fullname"`
+	Params   map[string]any `json:"params"`
+	Extra    map[string]any `json:"extra_info"`
 	Stats    *struct {
-		Data   []float64 `json:"data"`
-		Rounds float64   `json:"rounds"`
+		Data   []*float64 `json:"data"`
+		Rounds *float64   `json:"rounds"`
+		Mean   *float64   `json:"mean"`
+		Median *float64   `json:"median"`
+		Stddev *float64   `json:"stddev"`
+		Min    *float64   `json:"min"`
+		Max    *float64   `json:"max"`
 	} `json:"stats"`
 }
 
@@ -95,7 +106,8 @@ func (pytest) Read(name string, data []byte) (format.File, error) {
 			line := d.Line()
 			var b benchmark
 			if err := d.Value(&b); err != nil {
-				return err
+				p.LeaveOutError(err)
+				return nil
 			}
 			add(&out, p, line, b)
 			return nil
@@ -104,11 +116,12 @@ func (pytest) Read(name string, data []byte) (format.File, error) {
 	switch {
 	case err != nil:
 		p.AddError(err)
-	case !found || len(out.Records) == 0 && p.Err() == nil:
+	case !found || len(out.Records) == 0 && !p.AnyLeftOut():
 		p.Add(1, "the file has no benchmarks; write it with pytest --benchmark-json")
 	}
 	r.fill(&out)
-	return out, p.Err()
+	p.Distinguish(&out, "test")
+	return p.Finish(out)
 }
 
 // read reads a member other than the benchmarks. It forgets one that has another
@@ -149,35 +162,82 @@ func (r *report) fill(out *format.File) {
 		}
 	}
 	for i := range out.Records {
-		out.Records[i].Facts, out.Records[i].When = facts, r.when
+		rec := &out.Records[i]
+		rec.When = r.when
+		if rec.Facts == nil {
+			rec.Facts = map[string]string{}
+		}
+		maps.Copy(rec.Facts, facts)
 	}
 }
 
 // add keeps one benchmark.
 func add(out *format.File, p *format.Problems, line int, b benchmark) {
+	name := cmp.Or(b.FullName, b.Name)
 	switch {
-	case b.Name == "" && b.FullName == "" || b.Stats == nil:
-		p.Add(line, "the benchmark has no name or no stats; it needs both")
+	case name == "" || b.Stats == nil:
+		p.LeaveOut(line, "the benchmark has no name or no stats; it needs both")
 		return
-	case len(b.Stats.Data) == 0:
-		p.Add(line, "%q has no times of its %g rounds; add --benchmark-save-data to --benchmark-save, or use "+
-			"--benchmark-json", b.Name, b.Stats.Rounds)
-		return
-	case slices.ContainsFunc(b.Stats.Data, func(t float64) bool { return t < 0 }):
-		p.Add(line, "%q has a negative time", b.Name)
+	case len(b.Stats.Data) == 0 && b.Stats.Mean == nil && b.Stats.Median == nil:
+		p.LeaveOut(line, "%q has no times, no mean and no median; write it with --benchmark-json", name)
 		return
 	}
-	group, test := "", b.Name
+	series := format.Series{Metric: seconds}
+	bad := 0
+	for _, t := range b.Stats.Data {
+		if t == nil || *t < 0 {
+			bad++
+			continue
+		}
+		series.Values = append(series.Values, *t)
+	}
+	switch {
+	case bad > 0:
+		p.LeaveOut(line, "%q: %d of %d times are negative or no number", name, bad, len(b.Stats.Data))
+		if len(series.Values) == 0 {
+			return
+		}
+	case len(b.Stats.Data) == 0:
+		series.Stats = &format.Stats{Mean: b.Stats.Mean, Median: b.Stats.Median, Stddev: b.Stats.Stddev, Min: b.Stats.Min,
+			Max: b.Stats.Max}
+		if n := b.Stats.Rounds; n != nil && *n >= 1 && *n < 1e15 {
+			rounds := int(*n)
+			series.Stats.N = &rounds
+		}
+	}
+	group := ""
 	if b.Group != nil {
 		group = *b.Group
 	}
-	if test == "" {
-		test = b.FullName
+	rec := format.Record{Line: line, Turn: len(out.Records), Series: []format.Series{series},
+		Labels: []format.Label{{Name: "group", Value: group, Shown: "group=" + group, Setting: true}, test(name, b)}}
+	for k, v := range b.Extra {
+		switch v.(type) {
+		case string, float64, bool:
+			if rec.Facts == nil {
+				rec.Facts = map[string]string{}
+			}
+			rec.Facts[k] = fmt.Sprint(v)
+		}
 	}
-	out.Records = append(out.Records, format.Record{Line: line, Turn: len(out.Records),
-		Labels: []format.Label{
-			{Name: "group", Value: group, Shown: "group=" + group, Setting: true},
-			{Name: "test", Value: test},
-		},
-		Series: []format.Series{{Metric: seconds, Values: b.Stats.Data}}})
+	out.Records = append(out.Records, rec)
+}
+
+// test is the label of a test: its full name, because tests of two files may have the
+// same name.
+func test(full string, b benchmark) format.Label {
+	l := format.Label{Name: "test", Value: full, Short: b.Name}
+	if len(b.Params) == 0 {
+		return l
+	}
+	function := func(name string) string {
+		before, _, _ := strings.Cut(name, "[")
+		return before
+	}
+	l.Parts = []format.Label{{Name: "function", Value: function(full), Short: function(b.Name)}}
+	for _, k := range slices.Sorted(maps.Keys(b.Params)) {
+		v := fmt.Sprint(b.Params[k])
+		l.Parts = append(l.Parts, format.Label{Name: k, Value: v, Shown: k + "=" + v})
+	}
+	return l
 }

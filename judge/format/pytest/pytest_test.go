@@ -28,8 +28,41 @@ func TestMistakes(t *testing.T) {
 		{Name: "no name", Text: "{\"benchmarks\": [\n{\"stats\": {}}]}", Want: "x:2: the benchmark has no name or no stats"},
 		{Name: "no stats", Text: "{\"benchmarks\": [{\"name\": \"a\"}]}", Want: "x:1: the benchmark has no name or no stats"},
 		{Name: "negative", Text: `{"benchmarks": [{"name": "a", "stats": {"data": [-1]}}]}`,
-			Want: `x:1: "a" has a negative time`},
+			Want: `x:1: "a": 1 of 1 times are negative`},
 		{Name: "NaN", Text: "{\"benchmarks\": [{\"name\": \"a\",\n\"stats\": {\"data\": [NaN]}}]}",
-			Want: "x:2: this is not JSON"},
+			Want: `x:1: "a": 1 of 1 times are negative or no number`},
 	})
+}
+
+func TestLeftOut(t *testing.T) {
+	good := `{"version": NaN, "benchmarks": [{"name": "a", "stats": {"data": [1]}},` + "\n"
+	formattest.LeftOut(t, New(), []formattest.Mistake{
+		{Name: "no stats", Text: good + `{"name": "b"}]}`, Want: "x:2: the benchmark has no name or no stats"},
+		{Name: "one time", Text: good + `{"name": "b", "stats": {"data": [1, Infinity]}}]}`,
+			Want: `x:2: "b": 1 of 2 times are negative or no number`},
+		{Name: "no times", Text: good + `{"name": "b", "stats": {"rounds": 3, "mean": NaN}}]}`,
+			Want: `x:2: "b" has no times, no mean and no median`},
+	})
+}
+
+// A test is known by its file, too. Parameters and values of extra_info distinguish
+// results.
+func TestLabels(t *testing.T) {
+	out, err := New().Read("x", []byte(`{"benchmarks": [
+		{"name": "t[a-1]", "fullname": "f.py::t[a-1]", "params": {"lib": "a", "n": 1}, "extra_info": {"branch": "main"},
+		 "stats": {"data": [1]}},
+		{"name": "t[a-1]", "fullname": "g.py::t[a-1]", "stats": {"data": [1]}},
+		{"name": "t[a-1]", "fullname": "g.py::t[a-1]", "stats": {"data": [1]}}]}`))
+	if err != nil || len(out.Records) != 3 || len(out.Warnings) != 1 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	for name, want := range map[string]string{"test": "f.py::t[a-1]", "lib": "a", "n": "1", "function": "f.py::t",
+		"branch": "main"} {
+		if l, ok := out.Records[0].Label(name); !ok || l.Value != want {
+			t.Errorf("%s is %+v, want %s", name, l, want)
+		}
+	}
+	if l, _ := out.Records[2].Label("test"); l.Value != "g.py::t[a-1] #2" || l.Short != "t[a-1] #2" {
+		t.Errorf("%+v", l)
+	}
 }

@@ -1,0 +1,159 @@
+package series
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"bakeoff/judge/format"
+)
+
+// naming decides which labels are in the names of cells, and how their values are
+// written.
+type naming struct {
+	by, group string
+	shown     map[string]bool            // by name
+	clash     map[string]map[string]bool // name → short texts that stand for several values
+}
+
+// clashes returns the short texts of each label that stand for several values.
+func clashes(sources []Source) map[string]map[string]bool {
+	values := map[string]map[string]string{} // name → short text → value
+	out := map[string]map[string]bool{}
+	var note func(labels []format.Label)
+	note = func(labels []format.Label) {
+		for _, l := range labels {
+			note(l.Parts)
+			if values[l.Name] == nil {
+				values[l.Name], out[l.Name] = map[string]string{}, map[string]bool{}
+			}
+			short := cmp.Or(l.Short, l.Value)
+			if was, ok := values[l.Name][short]; ok && was != l.Value {
+				out[l.Name][short] = true
+			}
+			values[l.Name][short] = l.Value
+		}
+	}
+	for _, s := range sources {
+		for _, rec := range s.Records {
+			note(rec.Labels)
+		}
+	}
+	return out
+}
+
+// value writes the value of a label.
+func (n *naming) value(l format.Label) string {
+	if l.Short != "" && !n.clash[l.Name][l.Short] {
+		return l.Short
+	}
+	return l.Value
+}
+
+// labels are those that may be in the name of the cell of a record: all but that by
+// which contenders differ. Where that is a part of a label, the other parts are in its
+// place. Where the group is a part of it, this part remains.
+func (n *naming) labels(rec format.Record, s Source) (out []format.Label) {
+	for _, l := range rec.Labels {
+		of := func(name string) func(format.Label) bool {
+			return func(part format.Label) bool { return part.Name == name }
+		}
+		switch {
+		case l.Name == n.by:
+			if i := slices.IndexFunc(l.Parts, of(n.group)); i >= 0 {
+				out = append(out, l.Parts[i])
+			}
+		case slices.ContainsFunc(l.Parts, of(n.by)):
+			out = append(out, slices.DeleteFunc(slices.Clone(l.Parts), of(n.by))...)
+		default:
+			out = append(out, l)
+		}
+	}
+	if n.by != ByFile {
+		file, _ := labelOf(rec, s, ByFile)
+		out = append(out, file)
+	}
+	return out
+}
+
+// showLabels finds the labels that are in names: all but settings with the same value
+// everywhere, and places with one value for each contender. It notes such places as
+// facts.
+func (t *table) showLabels(n *naming, sources []Source, entries []entry) {
+	all := map[string]map[string]bool{}            // name → values
+	own := map[string]map[string]map[string]bool{} // name → contender → values
+	for _, e := range entries {
+		for _, l := range n.labels(e.Record, sources[e.source]) {
+			if all[l.Name] == nil {
+				all[l.Name], own[l.Name] = map[string]bool{}, map[string]map[string]bool{}
+			}
+			if own[l.Name][e.who] == nil {
+				own[l.Name][e.who] = map[string]bool{}
+			}
+			all[l.Name][l.Value] = true
+			own[l.Name][e.who][l.Value] = true
+			several := len(all[l.Name]) > 1
+			if l.Place {
+				several = len(own[l.Name][e.who]) > 1
+			}
+			n.shown[l.Name] = n.shown[l.Name] || several || !l.Setting || l.Name == t.group
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(own)) {
+		if n.shown[name] || len(all[name]) < 2 || name == ByFile {
+			continue
+		}
+		for who, values := range own[name] {
+			for v := range values {
+				t.note(who, map[string]string{name: v})
+			}
+		}
+	}
+}
+
+// cellName joins the labels of a record other than that of the contender:
+// "Sum/size=64".
+func (n *naming) cellName(e *entry, s Source) string {
+	var parts []string
+	for _, l := range n.labels(e.Record, s) {
+		if l.Value != "" && n.shown[l.Name] {
+			parts = append(parts, cmp.Or(l.Shown, n.value(l)))
+		}
+	}
+	return strings.Join(parts, "/")
+}
+
+// apart says which label has other values for each contender, so that no cell has
+// two contenders; "" if there is none.
+func (t *table) apart(sources []Source) string {
+	values := map[string]map[string]map[string]bool{} // name → value → contenders
+	for _, s := range sources {
+		for _, rec := range s.Records {
+			who, ok := contender(rec, s, t.by)
+			if !ok {
+				continue
+			}
+			for _, l := range rec.Labels {
+				if values[l.Name] == nil {
+					values[l.Name] = map[string]map[string]bool{}
+				}
+				if values[l.Name][l.Value] == nil {
+					values[l.Name][l.Value] = map[string]bool{}
+				}
+				values[l.Name][l.Value][who.Value] = true
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		shared := slices.ContainsFunc(slices.Collect(maps.Values(values[name])), func(who map[string]bool) bool {
+			return len(who) > 1
+		})
+		if !shared && name != t.by && len(values[name]) > 1 {
+			return fmt.Sprintf("No cell has values of two contenders, because no two share a value of %q. Use --contender %q "+
+				"to compare by it.", name, name)
+		}
+	}
+	return ""
+}
