@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
+	"bakeoff/base/safetext"
 	"bakeoff/base/shell"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/cmd/bakeoff/reading"
@@ -148,7 +150,7 @@ func (a *app) carryOut(c *cobra.Command, s *session.Session, f runFlags) error {
 	if err := report.Write(s.Dir, reading.PageOption(versionString(), f.sort)); err != nil {
 		return howToGoOn(s, err)
 	}
-	err = a.conclude(s, f, outcome.Results)
+	err = a.conclude(s, f, outcome)
 	if outcome.Ended == analysis.EndedInterrupted {
 		return broken(ctx, s, err)
 	}
@@ -253,7 +255,8 @@ type ran struct {
 }
 
 // conclude prints the answer, and returns how the command ends.
-func (a *app) conclude(s *session.Session, f runFlags, r analysis.Results) error {
+func (a *app) conclude(s *session.Session, f runFlags, o trial.Outcome) error {
+	r := o.Results
 	page := filepath.Join(s.Dir, filepath.FromSlash(store.ReportFile))
 	if f.json {
 		if err := a.PrintJSON(ran{Results: r, Folder: s.Dir, Report: page, OtherPrograms: s.Others()}); err != nil {
@@ -275,7 +278,11 @@ func (a *app) conclude(s *session.Session, f runFlags, r analysis.Results) error
 		return err
 	}
 	if r.Blocks == 0 && r.Void > 0 && r.Ended != analysis.EndedInterrupted {
-		return fault.New(fault.Lab, "no result: all %d blocks are void because of failures of the lab", r.Void)
+		why := cmp.Or(o.Cause, "all of them because of failures of the lab")
+		return fault.New(fault.Lab, "no result: no block counts and %d are void: %s", r.Void, safetext.Line(why))
+	}
+	if o.Cause != "" {
+		fmt.Fprintln(a.Err, "bakeoff: note: the run ended early: "+safetext.Line(o.Cause))
 	}
 	failOn := reading.FailOn(f.failOn)
 	const remedy = "more blocks and a quieter machine narrow the intervals"

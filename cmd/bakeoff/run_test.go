@@ -9,6 +9,7 @@ import (
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/fleet"
 	"bakeoff/lab/session"
+	"bakeoff/lab/trial"
 )
 
 // A laboratory in which every block was void has measured nothing: that is its
@@ -28,7 +29,7 @@ func TestNothingWasMeasured(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := newApp(io.Discard, "")
-			err := a.conclude(&session.Session{}, runFlags{json: true}, c.r)
+			err := a.conclude(&session.Session{}, runFlags{json: true}, trial.Outcome{Results: c.r})
 			if got := cli.ExitCode(err); got != c.want {
 				t.Errorf("exit code %d, want %d: %v", got, c.want, err)
 			}

@@ -11,7 +11,7 @@ const (
 	EndedBlocks      = "blocks"      // every planned block was run
 	EndedBudget      = "budget"      // another block did not fit into the time
 	EndedInterrupted = "interrupted" // a person or a signal stopped it
-	EndedVoid        = "void"        // too many blocks failed: no spare block is left, or a machine does not boot
+	EndedVoid        = "void"        // too many blocks failed: for one cause, until no spare block was left, or at boot
 )
 
 // EndedText says for people why a run ended: "the run ended because …".
@@ -28,5 +28,5 @@ var endedTexts = map[string]string{
 	EndedBlocks:      "all planned blocks are done",
 	EndedBudget:      "the time budget has no room for another block",
 	EndedInterrupted: "it was interrupted",
-	EndedVoid:        "too many blocks were void: no spare block is left, or a machine does not boot",
+	EndedVoid:        "too many blocks were void: each for the same cause, no spare block is left, or a machine does not boot",
 }

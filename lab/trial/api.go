@@ -83,7 +83,8 @@ type Event struct {
 
 // Outcome is how a run ended.
 type Outcome struct {
-	Ended   string // decided, blocks, budget, interrupted
+	Ended   string // as in analysis.Results
+	Cause   string // why no block counted any more, if Ended is analysis.EndedVoid; may be empty
 	Results analysis.Results
 }
 

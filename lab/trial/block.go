@@ -50,7 +50,11 @@ func (r *runner) block(ctx context.Context, b plan.Block) error {
 	}
 	r.emit(Event{Kind: BlockEnd, Block: b.Index, Status: status, Text: reason, Took: r.lasted[len(r.lasted)-1],
 		Results: &r.results})
-	return r.refused
+	if err == nil || ctx.Err() != nil {
+		r.alike = alike{}
+		return r.refused
+	}
+	return errors.Join(r.refused, r.endAlike(err, reason))
 }
 
 // part runs what of a block passes in one boot. An error voids the block.

@@ -36,6 +36,8 @@ type runner struct {
 	reader    *evidence.Reader // keeps what it has parsed
 	fallen    int              // boots in a row that failed
 	refused   error            // a boot brought what ends the run
+	alike     alike            // of the last blocks
+	hopeless  string           // why no further block can count; "" if one may
 }
 
 // side is a contender with what it takes to run it.
@@ -174,7 +176,7 @@ func (r *runner) blocks(ctx context.Context) (ended string, err error) {
 				why = analysis.EndedBlocks
 			}
 			return why, nil
-		case !ok && r.valid < r.planned, r.fallen >= maxFallenBoots:
+		case !ok && r.valid < r.planned, r.fallen >= maxFallenBoots, r.hopeless != "":
 			return analysis.EndedVoid, nil
 		case !ok:
 			return analysis.EndedBlocks, nil
@@ -279,7 +281,7 @@ func (r *runner) finish(ended string) (Outcome, error) {
 		return Outcome{}, err
 	}
 	r.emit(Event{Kind: End, Text: ended, Results: &r.results})
-	return Outcome{Ended: ended, Results: r.results}, nil
+	return Outcome{Ended: ended, Cause: r.hopeless, Results: r.results}, nil
 }
 
 // emit hands an event to whoever watches.

@@ -3,7 +3,6 @@ package trial
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"strings"
 	"time"
@@ -74,7 +73,7 @@ func (r *runner) visit(ctx context.Context, slot plan.Slot, s *side, en *environ
 	r.emit(Event{Kind: TrialEnd, Block: slot.Block, Position: slot.Position, Contender: slot.Contender, Cell: slot.Cell,
 		Status: line.Status, Text: line.Reason})
 	if line.Status == store.Void {
-		return fmt.Errorf("%s on %s: %w", slot.Cell, slot.Contender, err)
+		return voided{slot.Cell, slot.Contender, err}
 	}
 	return nil
 }
@@ -142,7 +141,7 @@ func (r *runner) measure(ctx context.Context, en *environment, t *target, line *
 	// What the subject answered is judged now, so that a wrong answer is in
 	// the journal; reading the folder back judges it again.
 	if _, err := t.work.Parse(raw, t.cell.Params); err != nil {
-		return raw, attributed(en, before, after, fault.Op("answer", err))
+		return raw, attributed(en, before, after, fault.Op("answer", unread{err}))
 	}
 	return raw, nil
 }
