@@ -29,11 +29,13 @@ func slug(text string) string {
 	return strings.TrimLeft(b.String(), "._-")
 }
 
-// commandNames names commands by their programs, and where several have the same
-// program also by the words that not all of them have. given names some of them, in
-// order.
+// commandNames names commands by their programs. Where programs of one name are in
+// several folders, the folders that not all of them have come before it, and the words
+// that not all of them have come after it: old-sort-r for ./old/sort -r. given names
+// some of the commands, in order.
 func commandNames(commands [][]string, given []string) []string {
 	program := func(words []string) string { return path.Base(words[0]) }
+	folders := func(words []string) []string { return strings.Split(path.Dir(path.Clean(words[0])), "/") }
 	var out []string
 	for i, words := range commands {
 		if i < len(given) {
@@ -41,7 +43,13 @@ func commandNames(commands [][]string, given []string) []string {
 			continue
 		}
 		same := lists.Filter(commands, func(o []string) bool { return program(o) == program(words) })
-		parts := []string{program(words)}
+		var parts []string
+		for _, f := range folders(words) {
+			if slices.ContainsFunc(same, func(o []string) bool { return !slices.Contains(folders(o), f) }) {
+				parts = append(parts, f)
+			}
+		}
+		parts = append(parts, program(words))
 		for _, w := range words[1:] {
 			if slices.ContainsFunc(same, func(o []string) bool { return !slices.Contains(o, w) }) {
 				parts = append(parts, w)
@@ -50,6 +58,16 @@ func commandNames(commands [][]string, given []string) []string {
 		out = append(out, slug(strings.Join(parts, "-")))
 	}
 	return out
+}
+
+// labName names a run after what it measures: its command, or the programs of several.
+func labName(commands [][]string, titles []string) string {
+	if len(commands) > 1 {
+		return slug(strings.Join(titles, "-vs-"))
+	}
+	words := slices.Clone(commands[0])
+	words[0] = path.Base(words[0])
+	return slug(strings.Join(words, "-"))
 }
 
 // settingName names one value of each parameter: level-5-threads-2.

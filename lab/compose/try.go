@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path"
@@ -23,6 +24,8 @@ type Request struct {
 	// Envs are arguments and In values of --in: DRIVER[:IMAGE]. Without any, the
 	// commands run on the host.
 	Envs, In []string
+	// Name is the name of the lab; "" names it after the commands.
+	Name string
 	// Argv is what follows --. Commands are values of -c, and Names those of -n. Shell is
 	// the shell that runs Commands, or NoShell.
 	Argv, Commands, Names []string
@@ -114,7 +117,7 @@ func (r Request) encoded() error {
 		{"an environment", slices.Concat(r.Envs, r.In)}, {"the command after --", r.Argv}, {"-c", r.Commands},
 		{"--shell", []string{r.Shell}}, {"-L", r.Lists}, {"-P", r.Ranges}, {"--setup", r.Setup}, {"--prepare", r.Prepare},
 		{"--cleanup", r.Cleanup}, {"--metric", r.Metrics}, {"--file", r.Files}, {"--cpus", []string{r.CPUs}},
-		{"--memory", []string{r.Memory}}, {"--package", r.Packages},
+		{"--memory", []string{r.Memory}}, {"--package", r.Packages}, {"--name", []string{r.Name}},
 		{"the current folder", []string{r.Dir}},
 	} {
 		if slices.ContainsFunc(of.words, func(w string) bool { return !utf8.ValidString(w) }) {
@@ -242,14 +245,17 @@ func (r Request) contenders(envs []Env, sweeps []sweep) ([]contender, error) {
 		return nil, err
 	}
 	titles := commandNames(lists.Map(texts, wordsOf), r.Names)
+	// The environment alone names the sides of a comparison of environments. A command
+	// that is swept is named, so that the values belong to something.
+	named := len(texts) > 1 || len(r.Names) > 0 || len(envs) == 1 && len(own[0]) > 0
 	var out []contender
 	for e, env := range envs {
 		for i := range texts {
 			var parts []string
-			if len(envs) > 1 || len(texts) == 1 && len(r.Names) == 0 {
+			if len(envs) > 1 || !named {
 				parts = append(parts, places[e])
 			}
-			if len(texts) > 1 || len(r.Names) > 0 {
+			if named && !r.sweptProgram(i, own[i]) {
 				parts = append(parts, titles[i])
 			}
 			base := contender{name: strings.Join(parts, "-"), env: env}
@@ -264,6 +270,15 @@ func (r Request) contenders(envs []Env, sweeps []sweep) ([]contender, error) {
 		out[i].name = called
 	}
 	return out, nil
+}
+
+// sweptProgram tells whether the program of command i is a value of a parameter. Then the
+// value names the contender.
+func (r Request) sweptProgram(i int, sweeps []sweep) bool {
+	texts, _, err := r.commands()
+	return err == nil && i >= len(r.Names) && slices.ContainsFunc(sweeps, func(s sweep) bool {
+		return wordsOf(texts[i])[0] == s.marker()
+	})
 }
 
 // used are the parameters that command i and what runs beside it contain.
@@ -291,11 +306,11 @@ func (r Request) swept(base contender, i int, word string, sweeps []sweep) ([]co
 			return nil, err
 		}
 		if len(sweeps) > 0 {
-			c.name += "-" + settingName(sweeps, at)
+			c.name = strings.TrimPrefix(c.name+"-"+settingName(sweeps, at), "-")
 		}
 		out = append(out, c)
 	}
-	if len(sweeps) != 1 || !sweeps[0].free([]Env{base.env}) {
+	if len(sweeps) != 1 || !sweeps[0].free([]Env{base.env}) || base.name == "" {
 		return out, nil
 	}
 	var err error
@@ -374,10 +389,25 @@ func (r Request) params(i int, word string, sweeps []sweep, at setting) (map[str
 	return params, words, nil
 }
 
+// labName is the name of the lab that Try writes.
+func (r Request) labName() string {
+	if r.Name != "" {
+		return r.Name
+	}
+	texts := r.Commands
+	if len(r.Argv) > 0 {
+		texts = []string{shell.Quote(r.Argv...)}
+	}
+	words := lists.Map(texts, wordsOf)
+	return distinct([]string{cmp.Or(labName(words, commandNames(words, r.Names)), "try")})[0]
+}
+
 // write writes the lab file.
 func (r Request) write(w *writer, all []contender, placed []file, metrics []metric) {
 	w.quote(r.Line)
-	w.own("schema: "+manifest.Schema, "name: try", "")
+	w.own("schema: " + manifest.Schema)
+	w.put(origin{"--name", "name"}, "name: %s", scalar(r.labName()))
+	w.own("")
 	w.comment("", "The first contender is the baseline. bakeoff compares the others with it.")
 	w.own("contenders:")
 	for _, c := range all {
