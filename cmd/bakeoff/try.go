@@ -101,7 +101,8 @@ func (a *app) behindDash() bool {
 func (a *app) tryFlagSet(c *cobra.Command, f *tryFlags) {
 	fl := c.Flags()
 	fl.StringArrayVarP(&f.Commands, "command", "c", nil, "measure this `command`; may be repeated")
-	fl.StringVar(&f.Name, "name", "", "`name` of the run in its folder, on its page and in the index (default: the command)")
+	fl.StringVar(&f.Name, "name", "",
+		"`name` of the run in its folder, on its page and in the index (default: the command)")
 	fl.StringArrayVarP(&f.Names, "command-name", "n", nil,
 		"`name` of a command in the results; may be repeated, once for each command")
 	fl.StringArrayVar(&f.In, "in", nil, "measure in this environment `ENV`, like an argument; may be repeated")

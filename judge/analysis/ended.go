@@ -28,5 +28,6 @@ var endedTexts = map[string]string{
 	EndedBlocks:      "all planned blocks are done",
 	EndedBudget:      "the time budget has no room for another block",
 	EndedInterrupted: "it was interrupted",
-	EndedVoid:        "too many blocks were void: each for the same cause, no spare block is left, or a machine does not boot",
+	EndedVoid: "too many blocks were void: each for the same cause, no spare block is left, or a machine does not " +
+		"boot",
 }

@@ -40,7 +40,8 @@ func TestUnreadableContenderLeaves(t *testing.T) {
 		t.Errorf("ended %q after %d counting and %d void blocks: %q", out.Ended, out.Results.Blocks, out.Results.Void,
 			out.Cause)
 	}
-	if m := out.Results.Missing; len(m) != 1 || m[0].Contender != "odd" || !strings.Contains(m[0].Reason, "the same cause") {
+	if m := out.Results.Missing; len(m) != 1 || m[0].Contender != "odd" ||
+		!strings.Contains(m[0].Reason, "the same cause") {
 		t.Errorf("missing: %+v", m)
 	}
 }

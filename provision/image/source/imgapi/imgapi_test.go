@@ -110,7 +110,8 @@ func TestOneDamaged(t *testing.T) {
 		if err != nil || len(all) != 1 || all[0].ID != lower || len(warnings) != 1 || !strings.Contains(warnings[0], name) {
 			t.Errorf("%s: %+v, %q, %v", name, all, warnings, err)
 		}
-		alone := sourcetest.Start(t, sourcetest.Case{Source: Source{}, Documents: map[string]string{"/images": "[" + bad + "]"}})
+		alone := sourcetest.Start(t, sourcetest.Case{Source: Source{}, Documents: map[string]string{
+			"/images": "[" + bad + "]"}})
 		if _, err := (Source{}).Images(t.Context(), c, alone.Address()); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s, alone: %v", name, err)
 		}

@@ -57,7 +57,8 @@ func TestOldRelease(t *testing.T) {
 
 func TestParse(t *testing.T) {
 	good := "SHA512 (base.tgz) = " + sum(base) + "\n"
-	for _, text := range []string{"", "base.tgz", good + strings.Replace(good, sum(base), sum(etc), 1), strings.Replace(good, "base", "../base", 1),
+	for _, text := range []string{"", "base.tgz", good + strings.Replace(good, sum(base), sum(etc), 1),
+		strings.Replace(good, "base", "../base", 1),
 		strings.Replace(good, "SHA512", "MD5", 1), strings.Repeat("x\n", 20_000)} {
 		sums, damaged, err := Parse([]byte(text))
 		if !fault.Is(errors.Join(append(damaged, err)...), fault.Invalid) {
