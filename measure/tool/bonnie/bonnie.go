@@ -11,14 +11,13 @@
 package bonnie
 
 import (
-	"bytes"
-	"encoding/csv"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
 
+	"bakeoff/base/bonniecsv"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
@@ -31,42 +30,6 @@ import (
 func New() tool.Tool { return bonnie{tool.VersionBy(`(?m)^Version: (\d+\.\d+\S*)`)} }
 
 type bonnie struct{ tool.Versioned }
-
-// measure is one test of bonnie++, and its fields in format 1.98.
-type measure struct {
-	name, doc string
-	rate      int // the field of its rate; its CPU share follows
-	latency   int // the field of its worst latency
-	files     bool
-}
-
-var measures = []measure{
-	{name: "char-write", doc: "written byte by byte", rate: 9, latency: 38},
-	{name: "write", doc: "written in blocks", rate: 11, latency: 39},
-	{name: "rewrite", doc: "read, changed and written in blocks", rate: 13, latency: 40},
-	{name: "char-read", doc: "read byte by byte", rate: 15, latency: 41},
-	{name: "read", doc: "read in blocks", rate: 17, latency: 42},
-	{name: "seek", doc: "random seeks with a read, 10 % also with a write", rate: 19, latency: 43},
-	{name: "create", doc: "files created in order of their names", rate: 26, latency: 44, files: true},
-	{name: "stat", doc: "files looked up (stat) in order of their names", rate: 28, latency: 45, files: true},
-	{name: "delete", doc: "files deleted in order of their names", rate: 30, latency: 46, files: true},
-	{name: "random-create", doc: "files created in random order", rate: 32, latency: 47, files: true},
-	{name: "random-stat", doc: "files looked up (stat) in random order", rate: 34, latency: 48, files: true},
-	{name: "random-delete", doc: "files deleted in random order", rate: 36, latency: 49, files: true},
-}
-
-// fields is the number of fields in format 1.98.
-const fields = 50
-
-// operations reports whether a rate counts operations and not KiB.
-func (m measure) operations() bool { return m.files || m.name == "seek" }
-
-func (m measure) unit() string {
-	if m.operations() {
-		return "op/s"
-	}
-	return "B/s"
-}
 
 func (bonnie) Doc() tool.Doc {
 	d := tool.Doc{
@@ -100,11 +63,11 @@ func (bonnie) Doc() tool.Doc {
 		Parser: 1,
 		Source: []string{"bonnie++(8), bon_csv2txt(1)"},
 	}
-	for _, m := range measures {
+	for _, m := range bonniecsv.Tests {
 		d.Metrics = append(d.Metrics,
-			sample.Metric{Name: m.name, Unit: m.unit(), Better: sample.Higher, Primary: m.name == "write", Scale: sample.Ratio,
-				Doc: m.doc + ", per second; absent if too fast to measure"},
-			sample.LowerRatio(m.name+"-latency-max", "s", "longest single operation of "+m.name))
+			sample.Metric{Name: m.Name, Unit: m.Unit(), Better: sample.Higher, Primary: m.Name == "write", Scale: sample.Ratio,
+				Doc: m.Doc + ", per second; absent if too fast to measure"},
+			sample.LowerRatio(m.Name+"-latency-max", "s", "longest single operation of "+m.Name))
 	}
 	return d
 }
@@ -171,7 +134,7 @@ func (bonnie) Notes(p param.Values, at tool.Place) map[string]string {
 
 func (b bonnie) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	var r tool.Result
-	row, err := read(out.Stdout)
+	row, err := bonniecsv.Read(out.Stdout)
 	if err != nil {
 		return r, err
 	}
@@ -179,40 +142,22 @@ func (b bonnie) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 		return r, fmt.Errorf("the output is for a file of %.20q instead of %s", row[5], want)
 	}
 	d := b.Doc()
-	for _, m := range measures {
-		rate, err := figure(row[m.rate])
+	for _, m := range bonniecsv.Tests {
+		rate, err := bonniecsv.Figure(row[m.Rate])
 		if err != nil {
-			return r, fmt.Errorf("%s: %w", m.name, err)
+			return r, fmt.Errorf("%s: %w", m.Name, err)
 		}
-		if !m.operations() {
+		if !m.Operations() {
 			rate *= 1024 // KiB
 		}
-		r.AddKnown(d, m.name, rate)
-		worst, err := duration(row[m.latency])
+		r.AddKnown(d, m.Name, rate)
+		worst, err := bonniecsv.Duration(row[m.Latency])
 		if err != nil {
-			return r, fmt.Errorf("%s: %w", m.name, err)
+			return r, fmt.Errorf("%s: %w", m.Name, err)
 		}
-		r.AddKnown(d, m.name+"-latency-max", worst)
+		r.AddKnown(d, m.Name+"-latency-max", worst)
 	}
 	return r, nil
-}
-
-// read returns the only line of CSV in format 1.98.
-func read(out []byte) ([]string, error) {
-	reader := csv.NewReader(bytes.NewReader(out))
-	reader.FieldsPerRecord = -1
-	rows, err := reader.ReadAll()
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("not CSV of bonnie++: %w", err)
-	case len(rows) != 1:
-		return nil, fmt.Errorf("%d lines of CSV instead of one", len(rows))
-	case rows[0][0] != "1.98":
-		return nil, fmt.Errorf("unsupported format %.20q (expected 1.98)", rows[0][0])
-	case len(rows[0]) != fields:
-		return nil, fmt.Errorf("%d fields instead of the %d of format 1.98", len(rows[0]), fields)
-	}
-	return rows[0], nil
 }
 
 // sameSize compares a size as bonnie++ prints it: 2000M, 16G, or plain MiB.
@@ -226,36 +171,4 @@ func sameSize(text string, size int64) bool {
 	}
 	n, err := strconv.ParseInt(strings.TrimRight(text, "GMKk"), 10, 64)
 	return err == nil && n > 0 && n < math.MaxInt64/scale && n*scale == size
-}
-
-// figure parses a rate; 0 if the test was too fast, or was not run.
-func figure(text string) (float64, error) {
-	if strings.Trim(text, "+") == "" {
-		return 0, nil
-	}
-	v, err := tool.Decimal(text)
-	if err != nil || v < 0 {
-		return 0, fmt.Errorf("%.20q is not a rate", text)
-	}
-	return v, nil
-}
-
-// duration parses a latency into seconds: 22us, 116ms, 3s.
-func duration(text string) (float64, error) {
-	if strings.Trim(text, "+") == "" {
-		return 0, nil
-	}
-	for _, u := range []struct {
-		suffix string
-		scale  float64
-	}{{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}} {
-		if number, found := strings.CutSuffix(text, u.suffix); found {
-			v, err := tool.Decimal(number)
-			if err != nil || v < 0 {
-				break
-			}
-			return v * u.scale, nil
-		}
-	}
-	return 0, fmt.Errorf("%.20q is not a latency", text)
 }

@@ -24,6 +24,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/printed"
 	"bakeoff/base/sample"
 	"bakeoff/measure/tool"
 )
@@ -87,7 +88,7 @@ func (openssl) Version(out []byte) (map[string]string, error) {
 	}
 	for fact, label := range map[string]string{"built": "built on:", "platform": "platform:", "compiler": "compiler:",
 		"cpu": "CPUINFO:"} {
-		if v, err := tool.Text(out).Line(label); err == nil && v != "" {
+		if v, err := printed.Text(out).Line(label); err == nil && v != "" {
 			facts[fact] = v
 		}
 	}
@@ -159,7 +160,7 @@ func rated(out []byte, algorithm string) (rate float64, err error) {
 		if plain(fields[2]) != plain(algorithm) && !(fields[2] == "evp" && children(out, algorithm)) {
 			return 0, fault.New(fault.Subject, "the result is for %.40q instead of %s", fields[2], algorithm)
 		}
-		if rate, err = tool.Decimal(fields[3]); err != nil {
+		if rate, err = printed.Decimal(fields[3]); err != nil {
 			return 0, err
 		}
 		found = true
@@ -197,8 +198,8 @@ func counted(out tool.Output, p param.Values) (blocks, rate float64, err error) 
 		if fields[0] != "+R" || len(fields) < 3 {
 			continue
 		}
-		n, err1 := tool.Decimal(fields[1])
-		took, err2 := tool.Decimal(fields[len(fields)-1])
+		n, err1 := printed.Decimal(fields[1])
+		took, err2 := printed.Decimal(fields[len(fields)-1])
 		if err1 != nil || err2 != nil || !(n > 0) || !(took > 0) {
 			return 0, 0, fmt.Errorf("unexpected line %.60q", line)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/printed"
 	"bakeoff/measure/tool"
 	"bakeoff/measure/tool/tooltest"
 )
@@ -130,7 +131,7 @@ func TestManyProcesses(t *testing.T) {
 		sum := 0.0
 		for line := range bytes.Lines(g.Output.Stdout) {
 			if rest, ok := strings.CutPrefix(string(line), "Got: +F:"); ok {
-				v, err := tool.Decimal(strings.Split(strings.Fields(rest)[0], ":")[2])
+				v, err := printed.Decimal(strings.Split(strings.Fields(rest)[0], ":")[2])
 				if err != nil {
 					t.Fatal(err)
 				}

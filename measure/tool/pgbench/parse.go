@@ -11,13 +11,14 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/printed"
 	"bakeoff/base/sample"
 	"bakeoff/measure/tool"
 )
 
 func (b pgbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	var r tool.Result
-	text := tool.Text(out.Stdout)
+	text := printed.Text(out.Stdout)
 	if err := echoed(text, p); err != nil {
 		return r, err
 	}
@@ -43,7 +44,7 @@ func (b pgbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	failed := 0.0
 	if line, err := text.Line("number of failed transactions:"); err == nil {
 		word, _, _ := strings.Cut(line, " ")
-		if failed, err = tool.Decimal(word); err != nil || failed < 0 || failed > 1<<50 {
+		if failed, err = printed.Decimal(word); err != nil || failed < 0 || failed > 1<<50 {
 			return r, fmt.Errorf("number of failed transactions: %.40q", line)
 		}
 	}
@@ -63,7 +64,7 @@ var types = map[string]string{"tpcb-like": "TPC-B (sort of)", "simple-update": "
 	"select-only": "select only"}
 
 // echoed checks that the output has the requested parameters.
-func echoed(text tool.Text, p param.Values) error {
+func echoed(text printed.Text, p param.Values) error {
 	want := map[string]string{
 		"transaction type:": "<builtin: " + types[p.Text("script")] + ">", "query mode:": "simple",
 		"scaling factor:": p.Text("scale"), "number of clients:": p.Text("clients"), "number of threads:": p.Text("threads"),
@@ -73,7 +74,7 @@ func echoed(text tool.Text, p param.Values) error {
 	} else {
 		want["duration:"] = tool.Seconds(p, "time") + " s"
 	}
-	if err := text.Echoes(want, false); err != nil {
+	if err := tool.Echoes(text, want, false); err != nil {
 		return err
 	}
 	// The number is not in the output, only that there was one.
@@ -103,13 +104,13 @@ func bounded(done float64, p param.Values) error {
 
 // processed is the number of completed transactions: "459", or "30/30" if a
 // number was requested.
-func processed(text tool.Text) (float64, error) {
+func processed(text printed.Text) (float64, error) {
 	line, err := text.Line("number of transactions actually processed:")
 	if err != nil {
 		return 0, err
 	}
 	word, _, _ := strings.Cut(line, "/")
-	n, err := tool.Decimal(strings.TrimSpace(word))
+	n, err := printed.Decimal(strings.TrimSpace(word))
 	if err != nil || n < 0 || n > 1<<50 {
 		return 0, fmt.Errorf("transactions actually processed: %.40q", line)
 	}
@@ -124,7 +125,7 @@ var (
 )
 
 // rate reads the tps line with or without the time to connect.
-func rate(text tool.Text, connect bool) (float64, error) {
+func rate(text printed.Text, connect bool) (float64, error) {
 	meant := excluding
 	if connect {
 		meant = including
@@ -139,7 +140,7 @@ func rate(text tool.Text, connect bool) (float64, error) {
 		if !slices.Contains(meant, strings.Trim(kind, "()")) {
 			continue
 		}
-		v, err := tool.Decimal(number)
+		v, err := printed.Decimal(number)
 		if err != nil || found {
 			return 0, fmt.Errorf("invalid or second line tps: %.60q", rest)
 		}

@@ -8,8 +8,8 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/printed"
 	"bakeoff/base/sample"
-	"bakeoff/measure/tool"
 	"bakeoff/measure/tool/tooltest"
 )
 
@@ -172,7 +172,7 @@ func TestEchoedSettings(t *testing.T) {
 
 func number(t *testing.T, s string) float64 {
 	t.Helper()
-	v, err := tool.Decimal(s)
+	v, err := printed.Decimal(s)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/printed"
 	"bakeoff/base/sample"
 	"bakeoff/measure/tool"
 )
@@ -83,7 +84,7 @@ func (sysbench) Command(p param.Values, _ tool.Place) (tool.Command, error) {
 
 func (s sysbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	var r tool.Result
-	text := tool.Text(out.Stdout)
+	text := printed.Text(out.Stdout)
 	if err := echoed(text, p); err != nil {
 		return r, err
 	}
@@ -118,7 +119,7 @@ func (s sysbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 }
 
 // echoed checks that the output has the requested parameters.
-func echoed(text tool.Text, p param.Values) error {
+func echoed(text printed.Text, p param.Values) error {
 	want := map[string]string{"Number of threads:": p.Text("threads")}
 	if p.Text("test") == "cpu" {
 		want["Prime numbers limit:"] = p.Text("max-prime")
@@ -132,7 +133,7 @@ func echoed(text tool.Text, p param.Values) error {
 	if rate, err := text.Line("Target transaction rate:"); err == nil {
 		return tool.Differs("rate", rate, "no limit")
 	}
-	return text.Echoes(want, true)
+	return tool.Echoes(text, want, true)
 }
 
 // divisionsPerSecond is more than one thread of any processor achieves: one

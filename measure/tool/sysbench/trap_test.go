@@ -9,7 +9,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
-	"bakeoff/measure/tool"
+	"bakeoff/base/printed"
 	"bakeoff/measure/tool/tooltest"
 )
 
@@ -49,7 +49,7 @@ func TestAnEmptyLoopIsNoFigure(t *testing.T) {
 
 func mustLine(t *testing.T, out []byte, label string) string {
 	t.Helper()
-	s, err := tool.Text(out).Line(label)
+	s, err := printed.Text(out).Line(label)
 	if err != nil {
 		t.Fatal(err)
 	}

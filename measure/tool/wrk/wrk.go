@@ -19,6 +19,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/printed"
 	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
 	"bakeoff/measure/tool"
@@ -105,7 +106,7 @@ type report struct {
 
 func (w wrk) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	var r tool.Result
-	line, err := tool.Text(out.Stdout).Line("bakeoff {")
+	line, err := printed.Text(out.Stdout).Line("bakeoff {")
 	if err != nil {
 		return r, err
 	}

@@ -15,6 +15,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/printed"
 	"bakeoff/base/sample"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/tool"
@@ -262,7 +263,7 @@ func (example) Notes(p param.Values, at tool.Place) map[string]string {
 
 func (e example) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	var r tool.Result
-	v, err := tool.Text(out.Stdout).Number("rate", "")
+	v, err := printed.Text(out.Stdout).Number("rate", "")
 	if err == nil && v > 0 {
 		r.Add(e.Doc(), "throughput", v)
 	}
