@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -34,12 +35,19 @@ func Usage(c *cobra.Command, err error) error {
 	return fault.WithFix(fault.Wrap(fault.Invalid, c.Name(), err), "see "+c.CommandPath()+" --help")
 }
 
+// ports are flags of other servers that name an address. Servers of bakeoff listen on
+// 127.0.0.1 only, so their flag is the port.
+var ports = []string{"listen", "bind", "addr", "address", "http"}
+
 // FlagError returns a usage error for a flag. The library's text about a wrong
 // value names a Go function; FlagError names the values that the flag takes.
 func FlagError(c *cobra.Command, err error) error {
 	var wrong *pflag.InvalidValueError
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
+		if slices.Contains(ports, unknown.GetSpecifiedName()) && c.Name() == "serve" {
+			return Usage(c, fmt.Errorf("%w; use --port NUMBER: %s listens on 127.0.0.1 only", err, c.Name()))
+		}
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		if fix := yamltree.Meant(unknown.GetSpecifiedName(), names); strings.HasPrefix(fix, "did you mean") {

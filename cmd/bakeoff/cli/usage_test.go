@@ -25,3 +25,16 @@ func TestEachNamesWhatIsMissing(t *testing.T) {
 		}
 	}
 }
+
+// A flag of another server that names an address leads to --port.
+func TestListenSuggestsPort(t *testing.T) {
+	for name, want := range map[string]string{"serve": "use --port NUMBER", "run": "unknown flag"} {
+		c := &cobra.Command{Use: name}
+		c.Flags().Int("port", 0, "")
+		err := FlagError(c, c.ParseFlags([]string{"--listen", ":80"}))
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "--port") != (name == "serve") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
