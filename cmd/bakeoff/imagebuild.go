@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
+	"bakeoff/base/yamltree"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/measure/webroot"
 	"bakeoff/provision/files"
@@ -31,6 +33,7 @@ type imageBuilder struct {
 	*app
 	arguments []string
 	output    string
+	only      string
 	fresh     bool
 	asJSON    bool
 	telling   sync.Mutex
@@ -54,15 +57,22 @@ base, the kernel or bakeoff-agent changes. Steps of a build have no network unle
 definition asks for it.
 
 With --output it copies to a folder: NAME.oci.tar, NAME.ram, NAME.disk, NAME.boot and
-NAME.kernel.`,
+NAME.kernel.
+
+With --only it makes and copies one product: image is NAME.oci.tar, ram is NAME.ram with
+NAME.kernel, and disk is NAME.disk. An image or a disk alone needs no kernel. The store
+has the image in each case.`,
 		Example: `  sudo bakeoff image build services/web
   sudo bakeoff image build services/* --output out
+  sudo bakeoff image build services/web --only image
   skopeo copy oci-archive:out/web.oci.tar docker://registry.example/web:1`,
 		Args: cli.Between(1, 100, "a folder"),
 		RunE: b.run,
 	}
 	c.Flags().StringArrayVar(&b.arguments, "arg", nil, "value for ARG of a Containerfile, as NAME=VALUE; repeatable")
 	c.Flags().StringVarP(&b.output, "output", "o", "", "copy what was built to this folder")
+	c.Flags().StringVar(&b.only, "only", "", "make only this `product`: "+strings.Join(build.Products, ", "))
+	cli.CompleteFlag(c, "only", func([]string) []string { return build.Products })
 	c.Flags().BoolVar(&b.fresh, "fresh", false, "build again what the store has")
 	c.Flags().BoolVar(&b.asJSON, "json", false, "print one JSON object")
 	return c
@@ -76,6 +86,9 @@ func (b *imageBuilder) run(c *cobra.Command, dirs []string) error {
 			return cli.Usage(c, fault.New(fault.Invalid, "--arg must be NAME=VALUE (got %q)", text))
 		}
 		arguments[name] = value
+	}
+	if b.only != "" && !slices.Contains(build.Products, b.only) {
+		return cli.Usage(c, fmt.Errorf("--only must be %s (got %q)", yamltree.OneOf(build.Products), b.only))
 	}
 	definitions, err := load(dirs, arguments)
 	if err != nil {
@@ -111,7 +124,8 @@ func (b *imageBuilder) buildAll(ctx context.Context, dirs []string, definitions 
 		wg.Go(func() {
 			start := time.Now()
 			results[i], errs[i] = build.Build(ctx, b.at.Images(b.say), d,
-				build.Options{Dir: dirs[i], Agent: agent, Materials: materials(), Fresh: b.fresh, Say: b.say})
+				build.Options{Dir: dirs[i], Agent: agent, Materials: materials(), Only: b.only, Fresh: b.fresh,
+					Say: b.say})
 			took[i] = time.Since(start)
 		})
 	}
@@ -174,13 +188,19 @@ func (b *imageBuilder) print(results []build.Result, took []time.Duration) {
 		}
 		fmt.Fprintf(b.Out, "%s  %s  (%s)\n", r.Image, r.Digest, how)
 		t := cli.NewTable("  FILE", "SIZE", "DIGEST", "PATH")
+		filled := false
 		for _, f := range []struct {
 			name string
 			file build.File
 		}{{"RAM disk", r.RAM}, {"disk", r.Disk}, {"boot", r.Boot}, {"kernel", r.Kernel}} {
-			t.Row("  "+f.name, fileSize(f.file.Size), files.Short(f.file.Digest), f.file.Path)
+			if f.file.Path != "" {
+				t.Row("  "+f.name, fileSize(f.file.Size), files.Short(f.file.Digest), f.file.Path)
+				filled = true
+			}
 		}
-		b.Print(t)
+		if filled {
+			b.Print(t)
+		}
 	}
 }
 
@@ -200,13 +220,18 @@ func (b *imageBuilder) copyOut(ctx context.Context, store *image.Store, r *build
 	}
 	defer held.Release()
 	at := func(suffix string) string { return filepath.Join(b.output, r.Name+"."+suffix) }
-	err = replaceFile(at("oci.tar"), func(w io.Writer) error { return build.Archive(store.Layout(), *r, w) })
+	if b.only == "" || b.only == build.Image {
+		err = replaceFile(at("oci.tar"), func(w io.Writer) error { return build.Archive(store.Layout(), *r, w) })
+	}
 	for _, f := range []struct {
 		suffix string
 		file   *build.File
 	}{{"ram", &r.RAM}, {"disk", &r.Disk}, {"boot", &r.Boot}, {"kernel", &r.Kernel}} {
 		if err != nil {
 			return err
+		}
+		if f.file.Path == "" {
+			continue
 		}
 		err = replaceFile(at(f.suffix), func(w io.Writer) error {
 			from, err := os.Open(f.file.Path)

@@ -42,10 +42,26 @@ type Options struct {
 	Agent string // bakeoff-agent for this architecture: the init process of a guest
 	// Materials are the folders that service.Material names: the content of files by path.
 	Materials map[string]map[string][]byte
+	// Only is the one product to build: Image, RAM or Disk; "" builds all. The image is
+	// always built, because the store knows what was built by it.
+	Only string
 	// Fresh builds also what the store has already.
 	Fresh bool
 	Say   func(string) // a line for a person; nil discards
 }
+
+// The products of a build.
+const (
+	Image = "image"
+	RAM   = "ram"
+	Disk  = "disk"
+)
+
+// Products are the values of Options.Only.
+var Products = []string{Image, RAM, Disk}
+
+// guest tells whether a build makes RAM disks, which need a kernel and the agent.
+func (o Options) guest() bool { return o.Only == "" || o.Only == RAM }
 
 // Result is what was built. The paths are files in the store.
 type Result struct {
@@ -56,11 +72,11 @@ type Result struct {
 	Built  bool   `json:"built"` // false: the store had it
 	// RAM is a RAM disk with the whole service, Disk a disk whose root has the attribute
 	// BOOTME, Boot a RAM disk that boots it, and Kernel the kernel for which they have
-	// modules.
-	RAM    File `json:"ram"`
-	Disk   File `json:"disk"`
-	Boot   File `json:"boot"`
-	Kernel File `json:"kernel"`
+	// modules. A build of one product has no others.
+	RAM    File `json:"ram,omitzero"`
+	Disk   File `json:"disk,omitzero"`
+	Boot   File `json:"boot,omitzero"`
+	Kernel File `json:"kernel,omitzero"`
 }
 
 // File is a file that was built.
@@ -142,8 +158,13 @@ func (b *builder) build(ctx context.Context) (r Result, err error) {
 
 // obtain gets base and kernel.
 func (b *builder) obtain(ctx context.Context) (err error) {
-	if b.kernel, err = b.store.Kernel(ctx); err != nil || b.def.Base == service.Scratch {
-		return err
+	if b.guest() {
+		if b.kernel, err = b.store.Kernel(ctx); err != nil {
+			return err
+		}
+	}
+	if b.def.Base == service.Scratch {
+		return nil
 	}
 	ref, unpacked := strings.CutPrefix(b.def.Base, service.Unpacked)
 	at, err := reference.Parse(ref)
@@ -204,13 +225,17 @@ func (b *builder) identify(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(sum, "%d %s\n%s\nbase %s\nkernel %s %s\n", recipe, runtime.GOARCH, def, b.base.Digest,
-		b.kernel.KernelVersion, b.kernel.KernelDigest)
-	agent, err := files.Measure(ctx, files.Source{Path: b.Agent}, nil)
-	if err != nil {
-		return err
+	fmt.Fprintf(sum, "%d %s\n%s\nbase %s\n", recipe, runtime.GOARCH, def, b.base.Digest)
+	if b.Only != "" {
+		fmt.Fprintf(sum, "only %s\n", b.Only)
 	}
-	fmt.Fprintf(sum, "agent %s\n", agent.Digest)
+	if b.guest() {
+		agent, err := files.Measure(ctx, files.Source{Path: b.Agent}, nil)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(sum, "kernel %s %s\nagent %s\n", b.kernel.KernelVersion, b.kernel.KernelDigest, agent.Digest)
+	}
 	b.sources = map[int]string{}
 	for i, s := range b.def.Steps {
 		switch {
@@ -277,35 +302,41 @@ func (b *builder) fill(ctx context.Context) error {
 	return b.clean(ctx)
 }
 
-// output makes all files from the root at the same time.
+// output makes the files from the root at the same time.
 func (b *builder) output(ctx context.Context) (Result, error) {
 	b.say("packing")
-	var wg sync.WaitGroup
-	errs := make([]error, 4)
-	var blob layer
-	for i, make := range []func() error{
-		func() (err error) { blob, err = b.pack(ctx, filepath.Join(b.work.Dir, fileLayer)); return err },
-		func() error { return b.ramDisk(filepath.Join(b.work.Dir, fileRAM), true) },
-		func() error { return b.ramDisk(filepath.Join(b.work.Dir, fileBoot), false) },
-		func() error { return b.disk(ctx, filepath.Join(b.work.Dir, fileDisk)) },
-	} {
-		wg.Go(func() { errs[i] = make() })
-	}
-	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
-		return Result{}, err
-	}
 	r := Result{Name: b.def.Name, Image: "store:" + b.def.Name + ":latest", Built: true}
-	for _, f := range []struct {
+	at := func(name string) string { return filepath.Join(b.work.Dir, name) }
+	products := []struct {
+		only string // the value of Only that makes it; "" is none but that of all
 		path string
 		to   *File
-	}{{fileRAM, &r.RAM}, {fileBoot, &r.Boot}, {fileDisk, &r.Disk}} {
-		if err := f.to.measure(ctx, filepath.Join(b.work.Dir, f.path)); err != nil {
-			return Result{}, err
-		}
-		f.to.Path = f.path
+		make func() error
+	}{
+		{RAM, fileRAM, &r.RAM, func() error { return b.ramDisk(at(fileRAM), true) }},
+		{"", fileBoot, &r.Boot, func() error { return b.ramDisk(at(fileBoot), false) }},
+		{Disk, fileDisk, &r.Disk, func() error { return b.disk(ctx, at(fileDisk)) }},
 	}
-	if err := r.Kernel.measure(ctx, b.kernel.Kernel); err != nil {
+	var wg sync.WaitGroup
+	errs := make([]error, len(products)+1)
+	var blob layer
+	wg.Go(func() { blob, errs[len(products)] = b.pack(ctx, at(fileLayer)) })
+	for i, p := range products {
+		if b.Only == "" || b.Only == p.only {
+			wg.Go(func() {
+				if errs[i] = p.make(); errs[i] == nil {
+					errs[i] = p.to.measure(ctx, at(p.path))
+				}
+				p.to.Path = p.path
+			})
+		}
+	}
+	wg.Wait()
+	err := errors.Join(errs...)
+	if err == nil && b.guest() {
+		err = r.Kernel.measure(ctx, b.kernel.Kernel)
+	}
+	if err != nil {
 		return Result{}, err
 	}
 	return b.finish(ctx, r, blob)
@@ -373,7 +404,9 @@ func read(dir string) (r Result, err error) {
 	}
 	r.Built = false
 	for _, f := range []*File{&r.RAM, &r.Boot, &r.Disk} {
-		f.Path = filepath.Join(dir, f.Path)
+		if f.Path != "" {
+			f.Path = filepath.Join(dir, f.Path)
+		}
 	}
 	return r, nil
 }

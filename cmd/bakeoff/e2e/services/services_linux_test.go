@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -67,6 +68,41 @@ func built(t *testing.T, h e2e.Home, args ...string) map[string]build.Result {
 // digests are those of all that was built.
 func digests(r build.Result) string {
 	return strings.Join([]string{r.Digest, r.RAM.Digest, r.Boot.Digest, r.Disk.Digest}, "\n")
+}
+
+// An image or a disk alone is built without a kernel: here bakeoff could not even get one,
+// because mmdebstrap is not there.
+func TestOnlyOneProduct(t *testing.T) {
+	h, _ := start(t)
+	dir, out := filepath.Join(h.Dir, "tiny"), filepath.Join(h.Dir, "out")
+	write(t, dir, map[string]string{"hello": "hello\n", "service.yaml": "schema: bakeoff/service/v1\nname: tiny\n" +
+		"base: scratch\nfiles: [{from: hello, to: /hello}]\nrun: [/hello]\n"})
+	mke2fs, err := exec.LookPath("mke2fs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := filepath.Join(h.Dir, "bin")
+	if err := errors.Join(os.Mkdir(bin, 0o755), os.Symlink(mke2fs, filepath.Join(bin, "mke2fs"))); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", bin)
+	for only, file := range map[string]string{build.Image: "tiny.oci.tar", build.Disk: "tiny.disk"} {
+		r := built(t, h, "--only", only, "--output", out, dir)["tiny"]
+		none := build.File{}
+		if r.Digest == "" || r.RAM != none || r.Boot != none || r.Kernel != none || (r.Disk == none) != (only != build.Disk) {
+			t.Errorf("%s: %+v", only, r)
+		}
+		entries, err := os.ReadDir(out)
+		if err != nil || len(entries) != 1 || entries[0].Name() != file {
+			t.Errorf("%s: %v, %v", only, entries, err)
+		}
+		if err := os.RemoveAll(out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, errs, code := h.Bakeoff(t, limit, "image", "build", "--only", "kernel", dir); code != 2 {
+		t.Errorf("--only kernel: exit code %d: %s", code, errs)
+	}
 }
 
 // Two builds of one definition give the same bytes, also if the second one has a busy
