@@ -154,7 +154,7 @@ func (s *Site) List(now time.Time) ([]Listed, error) {
 	out := []Listed{}
 	for _, p := range b.posts {
 		l := Listed{File: p.File, Kind: "post", Title: p.Title, Date: p.Date, Tags: append([]string{}, p.Tags...),
-			Published: !p.Draft && (p.Page || !p.Date.After(now))}
+			Published: !p.Draft && p.Due(now)}
 		format := s.Config.SlugFormat
 		if p.Page {
 			l.Kind, format = "page", s.Config.PageFormat

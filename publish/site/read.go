@@ -86,8 +86,8 @@ func (b *build) read() error {
 			switch path.Ext(name) {
 			case ".md", ".markdown":
 				sources = append(sources, source{name, info})
-			case ".html", ".htm":
-				b.warn(safetext.Line(name) + ": bakeoff does not read HTML posts; convert the file to Markdown")
+			case ".html", ".htm", ".org", ".adoc", ".asciidoc", ".rst", ".mdx", ".txt":
+				b.warn(safetext.Line(name) + ": bakeoff reads Markdown only; convert the file to Markdown")
 			}
 		})
 		if err != nil {

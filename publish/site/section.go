@@ -75,7 +75,11 @@ func (b *build) sort() error {
 		if p.Draft && !b.opt.Drafts {
 			continue
 		}
-		if !p.Page && p.Date.After(b.opt.Now) && !b.opt.Future {
+		if !p.Until.IsZero() && !p.Until.After(b.opt.Now) {
+			b.result.Expired++
+			continue
+		}
+		if !p.Due(b.opt.Now) && !b.opt.Future {
 			b.result.Scheduled++
 			continue
 		}

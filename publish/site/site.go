@@ -95,6 +95,7 @@ type Result struct {
 	Pages     int          `json:"pages"`
 	Runs      int          `json:"runs"`      // of the index
 	Scheduled int          `json:"scheduled"` // posts that are dated in the future
+	Expired   int          `json:"expired"`   // posts and pages whose expirydate is over
 	Files     output.Count `json:"files"`
 	Theme     string       `json:"theme"`
 	Warnings  []string     `json:"warnings"`

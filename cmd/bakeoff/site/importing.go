@@ -15,7 +15,7 @@ func (w writer) importPosts() *cobra.Command {
 		Use:   "import FOLDER SITE",
 		Short: "Import the posts of a Hugo site",
 		Long: `import reads Hugo's Markdown files below FOLDER, such as content, with front matter in
-TOML or YAML, and writes them into the site. Drafts become drafts; files directly in
+TOML, YAML or JSON, and writes them into the site. Drafts become drafts; files directly in
 FOLDER or in pages/ become pages. It replaces no file. Copy images into static/.`,
 		Example: "  bakeoff site import hugo/content blog",
 		Args:    cli.Each("the folder", "the site"),

@@ -155,6 +155,9 @@ func (w writer) say(r site.Result, took time.Duration) {
 	if r.Scheduled > 0 {
 		fmt.Fprintf(w.Out, "%s not published yet: dated in the future\n", plural(r.Scheduled, "post"))
 	}
+	if r.Expired > 0 {
+		fmt.Fprintf(w.Out, "%s not published any more: expirydate is over\n", plural(r.Expired, "file"))
+	}
 }
 
 func plural(n int, what string) string {

@@ -39,6 +39,11 @@ func TestFromHugo(t *testing.T) {
 		"---\ntitle: \"T: x\"\ndate: 2024-01-02T03:04:05Z\ntags: [a]\n" +
 			"categories:\n  - b\ndraft: true\n---\n" +
 			"Body {{< x >}}\n",
+		"{\"title\": \"T: x\", \"date\": \"2024-01-02T03:04:05Z\", \"tags\": [\"a\", \"b\"], \"draft\": true}\n" +
+			"Body {{< x >}}\n",
+		"\ufeff+++\r\ntitle = \"T: x\"\r\ndate = 2024-01-02\r\ntags = [\"a\", \"b\"]\r\ndraft = true\r\n+++\r\n" +
+			"Body {{< x >}}\r\n",
+		"---\ntitle: \"T: x\"\ndate: 2024-01-02\ntags: [a, b]\npublished: false\n...\nBody {{< x >}}\n",
 	} {
 		out, draft, notes, err := FromHugo([]byte(text), "t.md")
 		if err != nil || !draft || len(notes) != 1 {
@@ -52,10 +57,98 @@ func TestFromHugo(t *testing.T) {
 	}
 }
 
+// Front matter of other programs, and values of YAML, never become the text of a post, and a
+// draft stays one.
+func TestFrontMatterOfOthersIsRefused(t *testing.T) {
+	for name, text := range map[string]string{
+		"TOML":                    "+++\ntitle = \"Secret\"\ndraft = true\n+++\n\nNot finished.\n",
+		"TOML with BOM and CRLF":  "\ufeff+++\r\ntitle = \"Secret\"\r\n+++\r\nText\r\n",
+		"TOML after blank lines":  "\n \n+++\ntitle = 'x'\n+++\n",
+		"JSON":                    "{\n  \"title\": \"Secret\",\n  \"draft\": true\n}\n\nText\n",
+		"org-mode":                "#+TITLE: Secret\n#+DRAFT: true\n\nText\n",
+		"MultiMarkdown, Pelican":  "Title: Secret\nStatus: draft\n\nText\n",
+		"one line of Pelican":     "Status: draft\n\nText\n",
+		"Pandoc":                  "% Secret\n% Ada\n\nText\n",
+		"a fence with a name":     "---json\n{\"draft\": true}\n---\n",
+		"YAML after a blank":      "\n---\ntitle: Secret\ndraft: true\n---\n",
+		"YAML that does not end":  "---\ntitle: Secret\ndraft: true\n\nText\n",
+		"a draft of another word": "---\ntitle: Secret\ndraft: maybe\n---\n",
+		"broken YAML":             "---\ntags:\n  - [a\n---\n",
+	} {
+		_, err := Parse([]byte(text), source)
+		if err == nil || !strings.Contains(err.Error(), "src/a.md") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	for name, text := range map[string]string{
+		"no front matter":     "A text.\n",
+		"a shortcode":         "{{< x >}}\n",
+		"a brace":             "{} is empty\n",
+		"a colon in a text":   "Status: all is well here\n\nmore\n",
+		"a heading after gap": "\n# Title\n",
+	} {
+		if d, err := Parse([]byte(text), source); err != nil || len(d.Body) == 0 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestDraftsOfOtherPrograms(t *testing.T) {
+	for _, front := range []string{"draft: true", "draft: True # not yet", "draft: \"yes\"", "published: false",
+		"Published: no", "status: draft", "headless: true", "draft: true\ndraft: false", "draft:\n  true",
+		"\"draft\": true"} {
+		d, err := Parse([]byte("---\ntitle: x\n"+front+"\n---\n"), source)
+		if err != nil || !d.Draft {
+			t.Errorf("%q is published (%v)", front, err)
+		}
+	}
+	for _, front := range []string{"draft: false # ready", "published: true", "status: published", "draft:",
+		"params:\n  draft: true"} {
+		d, err := Parse([]byte("---\ntitle: x\n"+front+"\n---\n"), source)
+		if err != nil || d.Draft {
+			t.Errorf("%q is a draft (%v)", front, err)
+		}
+	}
+}
+
+func TestValuesOfYAML(t *testing.T) {
+	d, err := Parse([]byte("---\ntitle: Lists: all of them\ndate: 2026-01-17\ntags:\n  - netbsd # one\n  - 'zfs, 2'\n"+
+		"description: >\n  two lines\n\n  of text\ncover:\n  image: x.png\n  title: Other\ncategories: [a,\n  b]\n"+
+		"author: |\n  Ada\n...\nHello\n"), source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Title != "Lists: all of them" || strings.Join(d.Tags, "|") != "netbsd|zfs 2" || d.Author != "Ada" ||
+		!strings.HasPrefix(d.Description, "two lines") || !strings.HasSuffix(d.Description, "of text") || d.Image != "" ||
+		d.Line != 19 || string(d.Body) != "Hello\n" {
+		t.Errorf("%+v", d)
+	}
+	if len(d.Warnings) != 1 || !strings.Contains(d.Warnings[0], "categories") {
+		t.Errorf("warnings %q", d.Warnings)
+	}
+}
+
+func TestDue(t *testing.T) {
+	at := func(day int) time.Time { return time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC) }
+	for _, c := range []struct {
+		front string
+		due   bool
+	}{{"date: 2026-01-01", true}, {"date: 2026-01-20", false}, {"publishDate: 2026-01-20\ndate: 2026-01-01", false},
+		{"publishDate: 2026-01-20", false}, {"date: 2026-01-01\nexpiryDate: 2026-01-05", false},
+		{"date: 2026-01-01\nexpiryDate: 2026-01-20", true}} {
+		d, err := Parse([]byte("---\ntitle: x\n"+c.front+"\n---\n"), source)
+		if err != nil || d.Due(at(10)) != c.due {
+			t.Errorf("%q: due %v (%v)", c.front, d.Due(at(10)), err)
+		}
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"---\ntitle: a\ndate: 2025-01-01\n---\nx", "---\n",
 		"---\ntags: [a, 'b']\nslug: ../x\n---\n",
-		"\ufeff---\r\ntitle: x\r\n---\r\n", "---\ndate: 0000-00-00\n---\n"} {
+		"\ufeff---\r\ntitle: x\r\n---\r\n", "---\ndate: 0000-00-00\n---\n",
+		"---\ntags:\n- a\n- {b: c}\n---\n", "---\ndescription: >\n  x\nslug: [a,\n b]\n---\n", "{\"draft\": true}\n",
+		"+++\n+++\n", "\n---\na: b\n---\n"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -72,6 +165,8 @@ func FuzzParse(f *testing.F) {
 func FuzzFromHugo(f *testing.F) {
 	f.Add("+++\ntitle = 'x'\n+++\n")
 	f.Add("---\ntitle: &a [*a]\n---\n")
+	f.Add("{\"title\": \"x\", \"draft\": 1}\ntext")
+	f.Add("#+title: x\n")
 	f.Fuzz(func(t *testing.T, s string) {
 		out, _, _, err := FromHugo([]byte(s), "t.md")
 		if err != nil {

@@ -21,14 +21,22 @@ type Source struct {
 }
 
 // Parse reads a file: front matter between two lines of three dashes, one "key: value"
-// in each line, as BSSG reads it. Unknown keys are allowed. A missing title or date is a
-// warning; a date that cannot be read, or front matter that does not end, is an error of
-// kind fault.Invalid that names the line.
+// in each line, as BSSG reads it. A value of several lines is read as YAML: lists, blocks of
+// text. Unknown keys are allowed. A missing title or date is a warning. A value that cannot
+// be read, front matter that does not end, and the front matter of another program are
+// errors of kind fault.Invalid that name the line: published as text, they would show a
+// draft.
 func Parse(text []byte, src Source) (Doc, error) {
 	d := Doc{Post: Post{File: src.File, Page: src.Page}, Line: 1}
 	if len(text) > MaxFile {
 		return d, fault.WithFix(fault.New(fault.Invalid, "%s has more than %d MiB", src.File, MaxFile>>20),
 			"split the post")
+	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if kind, line := foreign(text); kind != "" {
+		return d, fault.WithFix(fault.New(fault.Invalid, "%s: this front matter is %s; bakeoff reads lines such as "+
+			"\"title: …\" between two lines of ---, the first of which begins the file", place(src.File, line), kind),
+			"run bakeoff site import FOLDER SITE, which reads Hugo's YAML, TOML and JSON, or rewrite the front matter")
 	}
 	front, body, lines, err := split(text, src.File)
 	if err != nil {
@@ -36,13 +44,9 @@ func Parse(text []byte, src Source) (Doc, error) {
 	}
 	d.Body, d.Line = body, lines+1
 	d.Language = languageOf(src.File)
-	for i, l := range front {
-		key, value, ok := strings.Cut(l, ":")
-		if !ok || strings.HasPrefix(strings.TrimSpace(l), "#") {
-			continue
-		}
-		if err := d.set(strings.ToLower(strings.TrimSpace(key)), unquote(value), src.Location); err != nil {
-			return d, fault.Wrap(fault.Invalid, place(src.File, i+2), err)
+	for _, f := range fieldsOf(front) {
+		if err := d.read(f, src.Location); err != nil {
+			return d, fault.Wrap(fault.Invalid, place(src.File, f.line), err)
 		}
 	}
 	d.complete(src)
@@ -52,7 +56,6 @@ func Parse(text []byte, src Source) (Doc, error) {
 // split returns the lines of the front matter, the text after it, and the number of
 // lines before the text.
 func split(text []byte, file string) (front []string, body []byte, lines int, err error) {
-	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	first, rest, _ := bytes.Cut(text, []byte("\n"))
 	if strings.TrimRight(string(first), "\r \t") != "---" {
 		return nil, text, 0, nil
@@ -62,7 +65,8 @@ func split(text []byte, file string) (front []string, body []byte, lines int, er
 		var l []byte
 		l, rest, _ = bytes.Cut(rest, []byte("\n"))
 		lines++
-		if strings.TrimRight(string(l), "\r \t") == "---" {
+		switch strings.TrimRight(string(l), "\r \t") {
+		case "---", "...": // YAML's two ends of a document
 			return front, rest, lines, nil
 		}
 		if size += len(l); size > maxFront {
@@ -74,6 +78,7 @@ func split(text []byte, file string) (front []string, body []byte, lines int, er
 		"end it with a line of three dashes (---)")
 }
 
+// set takes a value in one line.
 func (d *Doc) set(key, value string, zone *time.Location) (err error) {
 	value = safetext.Line(value)
 	switch key {
@@ -96,17 +101,40 @@ func (d *Doc) set(key, value string, zone *time.Location) (err error) {
 	case "tags":
 		d.Tags = tagList(value)
 	case "secondary":
-		d.Secondary = truth(value)
+		d.Secondary, err = truth(value)
 	case "draft":
-		d.Draft = truth(value)
+		var draft bool
+		draft, err = truth(value)
+		d.Draft = d.Draft || draft
+	case "published": // Jekyll, Hexo
+		var published bool
+		published, err = truth(value)
+		d.Draft = d.Draft || value != "" && !published
+	case "headless": // Hugo: a page that is not published
+		var headless bool
+		headless, err = truth(value)
+		d.Draft = d.Draft || headless
+	case "status": // Pelican
+		switch strings.ToLower(value) {
+		case "draft", "hidden", "private", "pending", "skip":
+			d.Draft = true
+		}
 	case "date":
 		d.Date, err = ParseDate(value, zone)
-	case "lastmod":
+	case "lastmod", "publishdate", "expirydate":
 		if value != "" {
-			d.Updated, err = ParseDate(value, zone)
+			at := map[string]*time.Time{"lastmod": &d.Updated, "publishdate": &d.From, "expirydate": &d.Until}[key]
+			*at, err = ParseDate(value, zone)
+		}
+	case "categories", "category", "taxonomies":
+		if value != "" {
+			d.warn(key+" mean nothing here", "add them to tags; bakeoff site import does")
 		}
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return nil
 }
 
 // complete fills in what the front matter left out, and says so.
@@ -114,6 +142,9 @@ func (d *Doc) complete(src Source) {
 	if d.Title == "" {
 		d.Title = strings.TrimSuffix(path.Base(src.File), path.Ext(src.File))
 		d.warn("no title; bakeoff uses the file name", "add a line title: … to its front matter")
+	}
+	if d.Date.IsZero() {
+		d.Date = d.From
 	}
 	if d.Date.IsZero() {
 		d.Date = fixed(src.Modified.In(src.Location).Truncate(time.Second))
@@ -175,12 +206,18 @@ func unquote(s string) string {
 	return s
 }
 
-func truth(s string) bool {
-	switch strings.ToLower(s) {
-	case "true", "yes", "1":
-		return true
+// truth reads YAML's words for true and false, with a comment after them. Another word is
+// an error: nobody knows whether it keeps a draft from being published.
+func truth(s string) (bool, error) {
+	word, _, _ := strings.Cut(s, " #")
+	switch strings.ToLower(unquote(word)) {
+	case "true", "yes", "1", "on", "y":
+		return true, nil
+	case "", "false", "no", "0", "off", "n", "null", "~":
+		return false, nil
 	}
-	return false
+	return false, fault.WithFix(fault.New(fault.Invalid, "%q is neither true nor false", safetext.Clip(s, 40)),
+		"write true or false")
 }
 
 // languageOf reads the language from a name such as post.it.md.

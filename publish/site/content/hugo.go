@@ -14,47 +14,67 @@ import (
 )
 
 // FromHugo returns a post of Hugo as one of this site: front matter in TOML between lines
-// of +++, or in YAML between lines of ---, becomes plain lines. draft reports whether the
-// post is one. Notes name what has no counterpart. Front matter that cannot be read is an
-// error of kind fault.Invalid.
+// of +++, in YAML between lines of ---, or as an object of JSON becomes plain lines. draft
+// reports whether the post is one. Notes name what has no counterpart. Front matter that
+// cannot be read is an error of kind fault.Invalid.
 func FromHugo(text []byte, file string) (post []byte, draft bool, notes []string, err error) {
 	if len(text) > MaxFile {
 		return nil, false, nil, fault.New(fault.Invalid, "%s has more than %d MiB", file, MaxFile>>20)
 	}
 	s := strings.ReplaceAll(strings.TrimPrefix(string(text), "\ufeff"), "\r\n", "\n")
-	front := map[string]any{}
-	body := s
-	for _, fence := range []string{"---", "+++"} {
-		rest, ok := strings.CutPrefix(s, fence+"\n")
-		if !ok {
-			continue
-		}
-		head, after, ok := strings.Cut("\n"+rest, "\n"+fence+"\n")
-		if !ok {
-			head, ok = strings.CutSuffix("\n"+strings.TrimRight(rest, "\n"), "\n"+fence)
-		}
-		if !ok || len(head) > maxFront {
-			return nil, false, nil, fault.WithFix(fault.New(fault.Invalid, "%s: front matter does not end", file),
-				"end it with a line of "+fence)
-		}
-		body = after
-		if fence == "+++" {
-			err = toml.Unmarshal([]byte(head), &front)
-		} else {
-			err = yaml.Unmarshal([]byte(head), &front)
-		}
-		if err != nil {
-			return nil, false, nil, fault.Wrap(fault.Invalid, file, fmt.Errorf("front matter: %s",
-				safetext.Line(err.Error())))
-		}
+	front, body, err := hugoFront(s, file)
+	if err != nil {
+		return nil, false, nil, err
 	}
 	h := hugo{front: front}
 	out := h.plain()
+	if h.problem != nil {
+		return nil, false, nil, fault.Wrap(fault.Invalid, file, h.problem)
+	}
 	for _, m := range shortcode.FindAllString(body, 3) {
 		h.notes = append(h.notes, fmt.Sprintf("%s: the shortcode %s stays as text", file,
 			safetext.Clip(safetext.Line(m), 60)))
 	}
 	return []byte(out + body), h.draft, h.notes, nil
+}
+
+// hugoFront reads the front matter of a file, and returns the text after it.
+func hugoFront(s, file string) (front map[string]any, body string, err error) {
+	front = map[string]any{}
+	trimmed := strings.TrimLeft(s, " \t\n")
+	if object, n := jsonFront(trimmed); n > 0 {
+		return object, strings.TrimPrefix(trimmed[n:], "\n"), nil
+	}
+	fence, rest, _ := strings.Cut(trimmed, "\n")
+	fence = strings.TrimRight(fence, " \t")
+	if fence != "---" && fence != "+++" {
+		if kind, line := foreign([]byte(s)); kind != "" {
+			return nil, "", fault.WithFix(fault.New(fault.Invalid, "%s: this front matter is %s", place(file, line), kind),
+				"rewrite it as YAML between two lines of ---")
+		}
+		return front, s, nil
+	}
+	var head strings.Builder
+	for {
+		line, after, more := strings.Cut(rest, "\n")
+		end := strings.TrimRight(line, " \t")
+		if rest = after; end == fence || fence == "---" && end == "..." {
+			break
+		}
+		if head.WriteString(line + "\n"); !more || head.Len() > maxFront {
+			return nil, "", fault.WithFix(fault.New(fault.Invalid, "%s: front matter does not end", file),
+				"end it with a line of "+fence)
+		}
+	}
+	if fence == "+++" {
+		err = toml.Unmarshal([]byte(head.String()), &front)
+	} else {
+		err = yaml.Unmarshal([]byte(head.String()), &front)
+	}
+	if err != nil {
+		return nil, "", fault.Wrap(fault.Invalid, file, fmt.Errorf("front matter: %s", safetext.Line(err.Error())))
+	}
+	return front, rest, nil
 }
 
 var shortcode = regexp.MustCompile(`\{\{[<%].*?[%>]\}\}`)
@@ -63,6 +83,8 @@ type hugo struct {
 	front map[string]any
 	draft bool
 	notes []string
+
+	problem error
 }
 
 // plain writes the front matter as lines of this site.
@@ -76,6 +98,8 @@ func (h *hugo) plain() string {
 	out.WriteString("---\n")
 	field("title", h.text("title"))
 	field("date", h.date("date", "publishdate"))
+	field("publishdate", h.date("publishdate"))
+	field("expirydate", h.date("expirydate"))
 	field("lastmod", h.date("lastmod"))
 	tags := append(h.list("tags"), h.list("categories")...)
 	for i, t := range tags {
@@ -93,7 +117,14 @@ func (h *hugo) plain() string {
 		field("image", image[0])
 	}
 	out.WriteString("---\n\n")
-	h.draft = truth(h.text("draft"))
+	for _, key := range []string{"draft", "headless", "published"} {
+		value := h.text(key)
+		set, err := truth(value)
+		if err != nil && h.problem == nil {
+			h.problem = fmt.Errorf("%s: %w", key, err)
+		}
+		h.draft = h.draft || value != "" && set == (key != "published")
+	}
 	return out.String()
 }
 

@@ -32,6 +32,8 @@ type Post struct {
 	Language    string    `json:",omitempty"` // "" for that of the site
 	Date        time.Time `json:",omitzero"`
 	Updated     time.Time `json:",omitzero"` // zero if the file does not say
+	From        time.Time `json:",omitzero"` // not published before; zero: Date
+	Until       time.Time `json:",omitzero"` // not published from then on; zero: always
 	Tags        []string  `json:",omitempty"`
 	Secondary   bool      `json:",omitempty"`
 	Draft       bool      `json:",omitempty"`
@@ -43,6 +45,16 @@ type Post struct {
 	Runs    []string `json:",omitempty"` // references to runs: ID or ID/figure
 	Terms   string   `json:",omitempty"` // headings and words that search finds, in lower case
 	RawHTML bool     `json:",omitempty"` // the text has HTML of its own
+}
+
+// Due reports whether a post is published at a time. A page has no date to wait for, but may
+// have its own bounds.
+func (p Post) Due(now time.Time) bool {
+	from := p.From
+	if !p.Page && p.Date.After(from) {
+		from = p.Date
+	}
+	return !from.After(now) && (p.Until.IsZero() || now.Before(p.Until))
 }
 
 // Doc is a parsed file: its front matter, and the text after it.

@@ -1,0 +1,95 @@
+package content
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+)
+
+// field is a key of front matter, with the lines that belong to its value.
+type field struct {
+	key, value string
+	more       []string // lines after the first
+	line       int      // in the file
+}
+
+// fieldsOf groups the lines of front matter: one that is indented, or an item of a list,
+// belongs to the key before it.
+func fieldsOf(front []string) (out []field) {
+	open := 0 // brackets of a value that has not ended
+	for i, l := range front {
+		text := strings.TrimSpace(l)
+		key, value, ok := strings.Cut(l, ":")
+		inner := l != strings.TrimLeft(l, " \t") || text == "" || text == "-" || strings.HasPrefix(text, "- ")
+		if len(out) > 0 && (open > 0 || inner) {
+			last := &out[len(out)-1]
+			last.more, open = append(last.more, l), open+brackets(l)
+			continue
+		}
+		if !ok || strings.HasPrefix(text, "#") {
+			continue
+		}
+		f := field{key: strings.ToLower(unquote(key)), value: strings.TrimSpace(value), line: i + 2}
+		if open = 0; strings.HasPrefix(f.value, "[") || strings.HasPrefix(f.value, "{") {
+			open = brackets(f.value)
+		}
+		out = append(out, f)
+	}
+	for i := range out {
+		for more := out[i].more; len(more) > 0 && strings.TrimSpace(more[len(more)-1]) == ""; {
+			more = more[:len(more)-1]
+			out[i].more = more
+		}
+	}
+	return out
+}
+
+// brackets counts those that a line opens and does not close.
+func brackets(l string) int {
+	return strings.Count(l, "[") + strings.Count(l, "{") - strings.Count(l, "]") - strings.Count(l, "}")
+}
+
+// read takes a field: a value in one line as it is, one in several lines as YAML.
+func (d *Doc) read(f field, zone *time.Location) error {
+	value := unquote(f.value)
+	if strings.HasPrefix(f.value, "#") {
+		value = "" // a comment
+	}
+	if len(f.more) > 0 {
+		var err error
+		if value, err = f.yaml(); err != nil {
+			return err
+		}
+	}
+	return d.set(f.key, value, zone)
+}
+
+// yaml reads a value of several lines. That of a list has commas between its items; a map has
+// no meaning here and is "".
+func (f field) yaml() (string, error) {
+	var out map[string]any
+	text := "value: " + f.value + "\n" + strings.Join(f.more, "\n") + "\n"
+	if err := yaml.Unmarshal([]byte(text), &out); err != nil {
+		return "", fault.WithFix(fault.New(fault.Invalid, "%s: bakeoff cannot read these lines as YAML: %s", f.key,
+			safetext.Clip(safetext.Line(err.Error()), 200)), "write the value in one line")
+	}
+	switch v := out["value"].(type) {
+	case nil, map[string]any:
+		return "", nil
+	case []any:
+		items := make([]string, len(v))
+		for i, item := range v {
+			items[i] = strings.ReplaceAll(fmt.Sprint(item), ",", " ")
+		}
+		return strings.Join(items, ", "), nil
+	case time.Time:
+		return v.Format(time.RFC3339), nil
+	default:
+		return strings.TrimSpace(fmt.Sprint(v)), nil
+	}
+}

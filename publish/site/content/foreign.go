@@ -1,0 +1,74 @@
+package content
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strings"
+)
+
+// fenced is the line that begins the front matter of another program: TOML, a fence that names
+// a format, and the fences of JSON.
+var fenced = regexp.MustCompile(`^(\+\+\+|---[a-z]+|;;;|;;; *json)$`)
+
+// Lines of front matter without a fence: of org-mode, of MultiMarkdown and Pelican, of Pandoc.
+var (
+	orgLine   = regexp.MustCompile(`^#\+[A-Za-z_]+(\[\])?:`)
+	metaLine  = regexp.MustCompile(`^[A-Za-z][A-Za-z _-]{0,30}:( |$)`)
+	metaBegin = regexp.MustCompile(`(?i)^(title|date|status|draft|slug|author|tags|category|layout|published):( |$)`)
+	hidden    = regexp.MustCompile(`(?i)^(status|draft|published): *\S+$`)
+)
+
+// foreign says which front matter a text begins with that Parse does not read, and in which
+// line; "" if it begins with none.
+func foreign(text []byte) (kind string, line int) {
+	line = 1
+	for {
+		first, rest, more := bytes.Cut(text, []byte("\n"))
+		if len(bytes.TrimSpace(first)) > 0 || !more {
+			break
+		}
+		text, line = rest, line+1
+	}
+	lines := strings.SplitN(string(text[:min(len(text), maxFront)]), "\n", 4)
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], "\r \t")
+	}
+	second := ""
+	if len(lines) > 1 {
+		second = lines[1]
+	}
+	first := strings.TrimLeft(lines[0], " \t")
+	switch {
+	case first == "+++":
+		return "TOML", line
+	case fenced.MatchString(first):
+		return "fenced by " + first, line
+	case first == "---" && (line > 1 || first != lines[0]) && metaLine.MatchString(strings.TrimSpace(second)):
+		return "not at the beginning of the file", line
+	case strings.HasPrefix(first, "{"):
+		if _, n := jsonFront(string(text)); n > 0 {
+			return "JSON", line
+		}
+	case orgLine.MatchString(first):
+		return "that of org-mode", line
+	case strings.HasPrefix(first, "% ") && strings.HasPrefix(second, "%"):
+		return "Pandoc's title block", line
+	case metaBegin.MatchString(first) && metaLine.MatchString(second), second == "" && hidden.MatchString(first):
+		return "without its two lines of ---", line
+	}
+	return "", 0
+}
+
+// jsonFront reads an object at the beginning of a text, and returns its length; 0 if there is
+// none. An object without a key is no front matter.
+func jsonFront(text string) (object map[string]any, n int) {
+	if !strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") {
+		return nil, 0
+	}
+	dec := json.NewDecoder(strings.NewReader(text[:min(len(text), maxFront)]))
+	if err := dec.Decode(&object); err != nil || len(object) == 0 {
+		return nil, 0
+	}
+	return object, int(dec.InputOffset())
+}
