@@ -128,8 +128,10 @@ type Results struct {
 	Cells        []Cell       `json:"cells"`
 	Summaries    []Summary    `json:"summaries"`
 	Comparisons  []Comparison `json:"comparisons"`
-	Twin         *Twin        `json:"twin"`
-	Missing      []Missing    `json:"missing"`
+	// Geomeans are only in the results of analyse.
+	Geomeans []Geomean `json:"geomeans,omitempty"`
+	Twin     *Twin     `json:"twin"`
+	Missing  []Missing `json:"missing"`
 	// Unavailable lists metrics for which no trial of a contender had a value,
 	// although other metrics of the cell have values.
 	Unavailable []Unavailable `json:"unavailable,omitempty"`

@@ -177,6 +177,7 @@ func (t *reader) results(opt TableOptions) ([]Results, error) {
 		problems[i] = bad
 		if len(bad) == 0 {
 			out[i] = Analyse(d)
+			out[i].Geomeans = geomeans(&d)
 			out[i].Ended = EndedBlocks
 			if out[i].AllDecided() && out[i].WhyDecided() != EndedFailed {
 				out[i].Ended = EndedDecided

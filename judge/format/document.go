@@ -176,6 +176,16 @@ func wanted(t reflect.Type) string {
 	return "a number"
 }
 
+// Text writes a JSON value as a label: a string without its quotes, and all others as
+// they are in the file.
+func Text(raw json.RawMessage) string {
+	var s string
+	if len(raw) > 0 && raw[0] == '"' && json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	return string(raw)
+}
+
 // Skip reads a value and forgets it.
 func (d *Document) Skip() error {
 	var all json.RawMessage

@@ -167,14 +167,18 @@ func find(labels []Label, name string) (Label, bool) {
 	return Label{}, false
 }
 
-// key is equal for records with the same labels and block.
+// key is equal for records with the same labels and block. Results in two units are
+// two, even if they have one name.
 func (r Record) key() string {
 	var b strings.Builder
 	for _, l := range r.Labels {
 		fmt.Fprintf(&b, "%q=%q ", l.Name, l.Value)
 	}
 	if r.Block != nil {
-		fmt.Fprintf(&b, "block %d", *r.Block)
+		fmt.Fprintf(&b, "block %d ", *r.Block)
+	}
+	if len(r.Series) == 1 {
+		fmt.Fprintf(&b, "%q", r.Series[0].Metric.Unit)
 	}
 	return b.String()
 }

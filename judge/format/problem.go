@@ -3,6 +3,7 @@ package format
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
@@ -15,13 +16,15 @@ type Problems struct {
 	list    fault.List
 	skipped int
 
-	leftOut fault.List
 	count   int
-	lines   []string // of the first parts that are left out
+	leftOut []string // the first parts that are left out
 }
 
-// warnedParts bounds the warnings about parts that are left out.
-const warnedParts = 5
+// Bounds on the messages about parts that are left out: warnings, and lines of an error.
+const (
+	warnedParts = 5
+	listedParts = 20
+)
 
 // NewProblems returns the problems of the file called name.
 func NewProblems(name string) *Problems { return &Problems{name: name} }
@@ -49,9 +52,8 @@ func (p *Problems) AddError(err error) {
 // number. format and args say what is wrong with it.
 func (p *Problems) LeaveOut(line int, format string, args ...any) {
 	text := safetext.Line(fmt.Sprintf("%s:%d: %s", p.name, line+p.skipped, fmt.Sprintf(format, args...)))
-	p.leftOut.Add("", "%s", text)
-	if p.count++; p.count <= warnedParts {
-		p.lines = append(p.lines, text)
+	if p.count++; p.count <= listedParts {
+		p.leftOut = append(p.leftOut, text)
 	}
 }
 
@@ -68,19 +70,35 @@ func (p *Problems) LeaveOutError(err error) {
 func (p *Problems) AnyLeftOut() bool { return p.count > 0 }
 
 // Finish returns what was read, with warnings about what was left out. It returns an
-// error if there is a problem, or if something was left out and nothing is left.
+// error if there is a problem, or if something was left out and nothing is left. Both
+// name the version of the program, if the file has it: another version may be why.
 func (p *Problems) Finish(f File) (File, error) {
 	if err := p.Err(); err != nil {
 		return f, err
 	}
+	version := ""
+	if strings.ContainsAny(f.Program, "0123456789") {
+		version = safetext.Line(f.Program)
+	}
 	if len(f.Records) == 0 {
-		return f, p.leftOut.Err()
+		var all fault.List
+		for _, text := range p.leftOut {
+			if version != "" {
+				text += " (" + version + ")"
+			}
+			all.Add("", "%s", text)
+		}
+		return f, all.Err()
 	}
 	f.LeftOut = p.count
-	for _, text := range p.lines {
+	warned := p.leftOut[:min(len(p.leftOut), warnedParts)]
+	for _, text := range warned {
+		if version != "" {
+			text += "; " + version
+		}
 		f.Warnings = append(f.Warnings, text+" (left out)")
 	}
-	if more := p.count - len(p.lines); more > 0 {
+	if more := p.count - len(warned); more > 0 {
 		f.Warnings = append(f.Warnings, fmt.Sprintf("%s: %d more such parts are left out.", p.name, more))
 	}
 	return f, nil

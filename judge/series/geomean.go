@@ -5,26 +5,14 @@ import (
 	"slices"
 
 	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
 )
 
-// Geomean is the geometric mean of the ratios of a contender to the baseline over the
-// cells that both sides have.
-type Geomean struct {
-	Contender string        `json:"contender"`
-	Baseline  string        `json:"baseline"`
-	Group     string        `json:"group,omitempty"`
-	Metric    string        `json:"metric"`
-	Better    sample.Better `json:"better"`
-	// Cells is how many cells have a ratio. LeftOut is how many others both sides have:
-	// a cell with a value of 0 or less has no ratio.
-	Cells   int      `json:"cells"`
-	LeftOut int      `json:"left_out"`
-	Ratio   *float64 `json:"ratio"`
-	// CI has the level of the intervals of the cells, and covers what they cover. It
-	// assumes that the noise of one cell is independent of that of another. It is null
-	// if a cell has no interval.
-	CI Interval `json:"ci"`
-}
+// Geomean is the geometric mean of the ratios of a contender over the cells that both
+// sides have. Its interval has the level of those of the cells, covers what they cover,
+// and assumes that the noise of one cell is independent of that of another. It is null
+// if a cell has no interval.
+type Geomean = analysis.Geomean
 
 // geomeans returns the means of all contenders and metrics with two cells or more, in
 // the order of the comparisons.

@@ -11,17 +11,20 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
+	"bakeoff/publish/report"
 )
 
 // analyseFlags are the flags of analyse.
 type analyseFlags struct {
 	from, contender, baseline string
+	group                     string
 	looks                     []int
 	alphas                    []string
 	margin                    float64
-	json                      bool
+	json, markdown            bool
 	failOn                    []string
 	sort                      string
 }
@@ -48,7 +51,12 @@ Several files are contenders with the names of the files. NAME=FILE gives anothe
 name, and files with the same name are repetitions. FILE may be a pattern in
 quotes: 'old=old-*.json'. In a single file, the format says what the contenders
 are: the commands of hyperfine, the systems of Phoronix. --contender names another
-label, such as a part of the names of Go benchmarks.
+label: a part of the names of Go benchmarks, a parameter of hyperfine or pytest.
+--group names a label, too; each of its values gets geometric means of its own. The
+geometric mean of a metric is over the cells that both sides have.
+
+Parts of a file that cannot be used are left out, with a warning that has their
+line. Statistics instead of single values give differences without intervals.
 
 A table is CSV with a header, or NDJSON. Its columns:
 
@@ -73,6 +81,7 @@ prints their number.`,
   bakeoff analyse hyperfine.json
   bakeoff analyse old.txt new.txt                      # go test -bench . -count 10
   bakeoff analyse bench.txt --contender algo           # BenchmarkSum/algo=md5
+  bakeoff analyse sweep.json --contender cc --group opt  # hyperfine -L cc … -L opt …
   bakeoff analyse 'ext4=ext4-*.json' 'xfs=xfs-*.json'  # fio, several files of each
   bakeoff analyse composite.xml --from phoronix --json | jq .comparisons`,
 		Args: cli.Between(1, math.MaxInt, "a file of numbers"),
@@ -83,6 +92,8 @@ prints their number.`,
 		" (default: recognize it)")
 	fl.StringVar(&f.contender, "contender", "",
 		"`label` that distinguishes contenders: file, or one that the format has")
+	fl.StringVar(&f.group, "group", "",
+		"`label` whose values get geometric means of their own: file, or one that the format has")
 	fl.StringVar(&f.baseline, "baseline", "", "`contender` to compare the others with (default: the first in FILE)")
 	fl.IntSliceVar(&f.looks, "looks", nil,
 		"numbers of `blocks` after which to look (default "+commas(analysis.DefaultLooks)+")")
@@ -91,10 +102,13 @@ prints their number.`,
 			"; with --looks alone, 5 % shared evenly)")
 	fl.Var((*cli.Share)(&f.margin), "margin", "largest difference, as a `share`, that counts as equivalent")
 	fl.BoolVar(&f.json, "json", false, "print one JSON object for each experiment, one per line")
+	fl.BoolVar(&f.markdown, "markdown", false, "print tables for an issue or a pull request")
+	c.MarkFlagsMutuallyExclusive("json", "markdown")
 	SortFlag(c, &f.sort)
 	FailOnFlag(c, &f.failOn)
 	cli.CompleteFlag(c, "from", func([]string) []string { return formatNames() })
 	cli.CompleteFlag(c, "contender", func([]string) []string { return labelNames() })
+	cli.CompleteFlag(c, "group", func([]string) []string { return labelNames() })
 	return c
 }
 
@@ -130,6 +144,8 @@ func (a reader) doAnalyse(c *cobra.Command, f analyseFlags, args []string) error
 	case f.contender != "":
 		return fault.New(fault.Invalid, "--contender is for the output of benchmark programs; a table names its contenders "+
 			"in the column contender")
+	case f.group != "":
+		return errGroup
 	}
 	results, err := analysis.ReadTable(files[0].in, files[0].path, opt)
 	if err != nil {
@@ -137,6 +153,9 @@ func (a reader) doAnalyse(c *cobra.Command, f analyseFlags, args []string) error
 	}
 	return a.printTable(results, f)
 }
+
+// errGroup refuses --group for values in blocks, whose cells have no labels.
+var errGroup = fault.New(fault.Invalid, "--group is for the output of benchmark programs without blocks; remove it")
 
 // printTable prints results of values in blocks.
 func (a reader) printTable(results []analysis.Results, f analyseFlags) error {
@@ -150,8 +169,23 @@ func (a reader) printTable(results []analysis.Results, f analyseFlags) error {
 		if i > 0 {
 			fmt.Fprintln(a.Out)
 		}
+		if f.markdown {
+			if err := report.Markdown(a.Out, r); err != nil {
+				return err
+			}
+			fmt.Fprint(a.Out, markdownGeomeans(r.Geomeans))
+			continue
+		}
 		if err := PrintAnswer(a.Streams, r, "", f.sort); err != nil {
 			return err
+		}
+		if len(r.Geomeans) > 0 {
+			fmt.Fprintln(a.Out)
+		}
+		for _, g := range r.Geomeans {
+			for _, line := range cli.Wrap(safetext.Line(geomeanSentence(g)), a.TextWidth()) {
+				fmt.Fprintln(a.Out, line)
+			}
 		}
 		if r.Unused > 0 {
 			fmt.Fprintln(a.Out, unusedText(r))

@@ -3,6 +3,7 @@ package reading
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -28,12 +29,15 @@ func (a reader) analyseFormat(c *cobra.Command, f analyseFlags, x format.Format,
 	if err != nil {
 		return err
 	}
-	opt := series.Option{By: f.contender, Baseline: f.baseline}
+	opt := series.Option{By: f.contender, Baseline: f.baseline, Group: f.group}
 	rows, why, err := series.Rows(x.Doc(), sources, opt)
 	if err != nil {
 		return err
 	}
 	if len(rows) > 0 {
+		if f.group != "" {
+			return errGroup
+		}
 		results, err := analysis.AnalyseRows(rows, sources[0].Path, table)
 		if err != nil {
 			return err
@@ -57,9 +61,12 @@ func (a reader) analyseFormat(c *cobra.Command, f analyseFlags, x format.Format,
 		return err
 	}
 	r.Warnings = append(r.Warnings, why...)
-	if f.json {
+	switch {
+	case f.json:
 		err = a.PrintJSON(r)
-	} else {
+	case f.markdown:
+		_, err = io.WriteString(a.Out, markdownSeries(r, f.sort))
+	default:
 		a.printSeries(r, f.sort)
 	}
 	if err != nil {
@@ -93,13 +100,8 @@ func (a reader) printSeries(r series.Result, sort string) {
 			fmt.Fprintln(a.Out, s.Paint(col, line))
 		}
 	}
-	byTurns := func(c series.Comparison) bool { return c.Order == series.Turns }
-	switch n := len(lists.Filter(r.Comparisons, byTurns)); {
-	case len(r.Comparisons) == 0:
-	case n == len(r.Comparisons):
-		say(cli.Yellow, noBlocks)
-	default:
-		say(cli.Yellow, notInterleaved)
+	if len(r.Comparisons) > 0 {
+		say(cli.Yellow, firstWarning(r))
 	}
 	say("", r.Measured)
 	for _, text := range orderTexts(r) {
@@ -112,14 +114,32 @@ func (a reader) printSeries(r series.Result, sort string) {
 		say("", fmt.Sprintf("There is one contender, %s. Add files, or choose with --contender what to compare.",
 			r.Contenders[0]))
 	}
-	for _, metric := range metricsOf(r) {
+	for _, metric := range tablesOf(r) {
 		a.printMetric(r, metric, sort, width)
 	}
 	for _, m := range r.Missing {
 		say(cli.Yellow, strings.TrimSuffix(fmt.Sprintf("missing: %s at %s", m.Contender, m.Cell), " at ")+": "+m.Reason)
 	}
 	a.printDifferences(r, width)
-	fmt.Fprintf(a.Out, "\nIntervals of %g %% for each comparison alone; they cover the noise among repetitions only.\n",
+	a.Out.Write([]byte("\n"))
+	say("", lastNote(r))
+}
+
+// firstWarning is the warning of all comparisons.
+func firstWarning(r series.Result) string {
+	if slices.ContainsFunc(r.Comparisons, func(c series.Comparison) bool { return c.Order != series.Turns }) {
+		return notInterleaved
+	}
+	return noBlocks
+}
+
+// lastNote says what the intervals cover.
+func lastNote(r series.Result) string {
+	if !slices.ContainsFunc(r.Summaries, func(s series.Summary) bool { return s.CI[0] != nil }) &&
+		!slices.ContainsFunc(r.Comparisons, func(c series.Comparison) bool { return c.CI[0] != nil }) {
+		return "No intervals: there are too few single values."
+	}
+	return fmt.Sprintf("Intervals of %g %% for each comparison alone; they cover the noise among repetitions only.",
 		100*r.Level)
 }
 
@@ -162,36 +182,74 @@ func orderTexts(r series.Result) (out []string) {
 	return out
 }
 
-func metricsOf(r series.Result) (out []string) {
+// seriesTable is a metric with its direction. Each has a table of its own.
+type seriesTable struct {
+	metric string
+	better sample.Better
+}
+
+func tablesOf(r series.Result) (out []seriesTable) {
 	for _, s := range r.Summaries {
-		if !slices.Contains(out, s.Metric) {
-			out = append(out, s.Metric)
+		if t := (seriesTable{s.Metric, s.Better}); !slices.Contains(out, t) {
+			out = append(out, t)
 		}
 	}
 	return out
 }
 
+func (t seriesTable) title() string {
+	if t.better == "" {
+		return t.metric
+	}
+	return t.metric + ", " + string(t.better) + " is better"
+}
+
+// rows are the summaries of a table.
+func (t seriesTable) rows(r series.Result) []series.Summary {
+	return lists.Filter(r.Summaries, func(s series.Summary) bool { return s.Metric == t.metric && s.Better == t.better })
+}
+
+// geomeans are the geometric means of a table.
+func (t seriesTable) geomeans(r series.Result) []analysis.Geomean {
+	return lists.Filter(r.Geomeans, func(g analysis.Geomean) bool { return g.Metric == t.metric && g.Better == t.better })
+}
+
 // printMetric prints a table of one metric.
-func (a reader) printMetric(r series.Result, metric, sort string, width int) {
-	rows := lists.Filter(r.Summaries, func(s series.Summary) bool { return s.Metric == metric })
+func (a reader) printMetric(r series.Result, metric seriesTable, sort string, width int) {
+	head, rows, notes := seriesRows(r, metric, sort)
+	head[0] = "  " + head[0]
+	t := cli.NewTable(head...)
+	for _, row := range rows {
+		row[0] = "  " + row[0]
+		t.Row(lists.Map(row, safetext.Line)...)
+	}
+	a.Heading(safetext.Line(metric.title()))
+	t.Print(a.Out, a.Style(a.Out), width)
+	for _, n := range notes {
+		for _, line := range cli.Wrap("  "+safetext.Line(n), width) {
+			fmt.Fprintln(a.Out, a.Style(a.Out).Paint(cli.Yellow, line))
+		}
+	}
+}
+
+// seriesRows are the head and the rows of a table, and the warnings of its comparisons.
+func seriesRows(r series.Result, metric seriesTable, sort string) (head []string, out [][]string, notes []string) {
+	rows := metric.rows(r)
 	cells := slices.ContainsFunc(rows, func(s series.Summary) bool { return s.Cell != "" })
 	compared := len(r.Comparisons) > 0
-	head := []string{"CONTENDER", "MEDIAN", "VALUES"}
+	head = []string{"CONTENDER", "MEDIAN", "VALUES"}
+	if slices.ContainsFunc(rows, func(s series.Summary) bool { return s.Median == nil && s.Stats != nil }) {
+		head[1] = "CENTER"
+	}
 	if cells {
 		head = append([]string{"CELL"}, head...)
 	}
 	if compared {
 		head = append(head, "AGAINST THE BASELINE")
 	}
-	head[0] = "  " + head[0]
-	t := cli.NewTable(head...)
-	var notes []string
 	before := ""
 	for i, x := range arranged(r, rows, sort) {
-		row := []string{x.Contender, medianText(x), fmt.Sprint(x.N)}
-		if x.Failures > 0 {
-			row[2] += fmt.Sprintf(", %d failed", x.Failures)
-		}
+		row := []string{x.Contender, medianText(x), valuesText(x)}
 		if cells {
 			name := cmp.Or(x.Cell, "–")
 			if i > 0 && name == before {
@@ -202,22 +260,56 @@ func (a reader) printMetric(r series.Result, metric, sort string, width int) {
 		}
 		if compared {
 			text, more := changeText(r, x)
-			row, notes = append(row, text), append(notes, more...)
+			row = append(row, text)
+			for _, n := range more {
+				if !slices.Contains(notes, n) {
+					notes = append(notes, n)
+				}
+			}
 		}
-		row[0] = "  " + row[0]
-		t.Row(lists.Map(row, safetext.Line)...)
+		out = append(out, row)
 	}
-	title := metric
-	if b := rows[0].Better; b != "" {
-		title += ", " + string(b) + " is better"
+	for _, g := range metric.geomeans(r) {
+		out = append(out, []string{geomeanName(g), g.Contender, "", "", geomeanText(g)})
 	}
-	a.Heading(safetext.Line(title))
-	t.Print(a.Out, a.Style(a.Out), width)
-	for _, n := range slices.Compact(notes) {
-		for _, line := range cli.Wrap("  "+safetext.Line(n), width) {
-			fmt.Fprintln(a.Out, a.Style(a.Out).Paint(cli.Yellow, line))
+	return head, out, notes
+}
+
+// valuesText says of how many values a center is.
+func valuesText(x series.Summary) string {
+	text := fmt.Sprint(x.N)
+	if x.Stats != nil {
+		text = "statistics"
+		if x.Stats.N != nil {
+			text = fmt.Sprintf("statistics of %d", *x.Stats.N)
 		}
 	}
+	if x.Failures > 0 {
+		text += fmt.Sprintf(", %d failed", x.Failures)
+	}
+	return text
+}
+
+// geomeanName says what a geometric mean is of: "geometric mean of 3 cells".
+func geomeanName(g analysis.Geomean) string {
+	text := fmt.Sprintf("geometric mean of %d cells", g.Cells)
+	if g.LeftOut > 0 {
+		text = fmt.Sprintf("geometric mean of %d of %d cells", g.Cells, g.Cells+g.LeftOut)
+	}
+	if g.Group != "" {
+		text += ", " + g.Group
+	}
+	return text
+}
+
+func geomeanText(g analysis.Geomean) string {
+	return cli.Whole(Change(sample.Ratio, "", g.Ratio, g.CI))
+}
+
+// geomeanSentence is a geometric mean of values in blocks.
+func geomeanSentence(g analysis.Geomean) string {
+	return fmt.Sprintf("%s, %s (%s is better): %s %s against %s in %d blocks, without a verdict",
+		geomeanName(g), g.Metric, g.Better, g.Contender, geomeanText(g), g.Baseline, g.Blocks)
 }
 
 // arranged returns the summaries of a metric: those of a cell together, and in it the
@@ -252,17 +344,29 @@ func arranged(r series.Result, rows []series.Summary, sort string) []series.Summ
 
 func comparisonOf(r series.Result, x series.Summary) (series.Comparison, bool) {
 	return lists.Find(r.Comparisons, func(c series.Comparison) bool {
-		return c.Contender == x.Contender && c.Cell == x.Cell && c.Metric == x.Metric
+		return c.Contender == x.Contender && sameCell(c, x)
 	})
+}
+
+// sameCell reports whether a comparison is of the cell and metric of a summary.
+func sameCell(c series.Comparison, x series.Summary) bool {
+	return c.Cell == x.Cell && c.Metric == x.Metric && c.Unit == x.Unit && c.Better == x.Better
 }
 
 // medianText writes a median with its interval: "29.5 ms [26.1 ms to 32.0 ms]". All
 // values may be the same.
 func medianText(x series.Summary) string {
-	if x.Median == nil {
+	spread := ""
+	if x.Stats != nil && x.Stats.Stddev != nil {
+		spread = ", standard deviation " + measure(*x.Stats.Stddev, x.Unit)
+	}
+	switch {
+	case x.Median == nil && x.Stats != nil && x.Stats.Mean != nil:
+		return "mean " + cli.Whole(measure(*x.Stats.Mean, x.Unit)) + spread
+	case x.Median == nil:
 		return "–"
 	}
-	text := measure(*x.Median, x.Unit)
+	text := measure(*x.Median, x.Unit) + spread
 	if x.CI[0] != nil && x.CI[1] != nil && *x.CI[0] != *x.CI[1] {
 		text += " [" + measure(*x.CI[0], x.Unit) + " to " + measure(*x.CI[1], x.Unit) + "]"
 	}
@@ -285,7 +389,7 @@ func changeText(r series.Result, x series.Summary) (text string, notes []string)
 	c, ok := comparisonOf(r, x)
 	if !ok {
 		if slices.ContainsFunc(r.Comparisons, func(c series.Comparison) bool {
-			return c.Baseline == x.Contender && c.Cell == x.Cell && c.Metric == x.Metric
+			return c.Baseline == x.Contender && sameCell(c, x)
 		}) {
 			return "baseline", nil
 		}

@@ -412,14 +412,19 @@ func (r *reader) records() {
 // values puts the values of a job into its record; false if the file lacks one that is
 // needed.
 func (r *reader) values(rec *format.Record, j process) bool {
+	warn := func(text string, args ...any) {
+		if w := fmt.Sprintf(text, args...); !slices.Contains(r.out.Warnings, w) {
+			r.out.Warnings = append(r.out.Warnings, w)
+		}
+	}
 	switch {
 	case j.processes > 1 && r.processes(j.job) == 0:
-		r.out.Warnings = append(r.out.Warnings, fmt.Sprintf("The file has %d results of the job %q and does not say whether "+
+		warn("The file has %d results of the job %q and does not say whether "+
 			"they are processes of one job. They count as such: rates are sums, and latencies are left out.", j.processes,
-			j.Name))
+			j.Name)
 	case j.processes > 1:
-		r.out.Warnings = append(r.out.Warnings, fmt.Sprintf("Job %q ran as several processes without group_reporting, so "+
-			"its rates are sums and its latencies are left out.", j.Name))
+		warn("Job %q ran as several processes without group_reporting, so its rates are sums and its latencies are "+
+			"left out.", j.Name)
 	}
 	if j.Error != 0 {
 		rec.Failed, rec.Reason = 1, fmt.Sprintf("fio ended the job with error %d", j.Error)
@@ -438,8 +443,7 @@ func (r *reader) values(rec *format.Record, j process) bool {
 		case !s.used():
 			continue
 		case s.IOPS == nil:
-			r.p.LeaveOut(j.line, "%s of job %q has no iops in this version (%s); analyse reads fio from version 2.1", s.name,
-				j.Name, r.version)
+			r.p.LeaveOut(j.line, "%s of job %q has no iops; analyse reads fio from version 2.1", s.name, j.Name)
 			return false
 		case *s.IOPS == 0:
 			rec.Series, rec.Failed = nil, 1
@@ -447,7 +451,7 @@ func (r *reader) values(rec *format.Record, j process) bool {
 			return true
 		default:
 			if bandwidth = s.bandwidth(); bandwidth == nil {
-				r.p.LeaveOut(j.line, "%s of job %q has no bandwidth, neither bw_bytes nor bw (%s)", s.name, j.Name, r.version)
+				r.p.LeaveOut(j.line, "%s of job %q has no bandwidth, neither bw_bytes nor bw", s.name, j.Name)
 			}
 			add(sample.HigherRatio(s.name+"-throughput", "op/s", "operations per second"), s.IOPS)
 			add(sample.HigherRatio(s.name+"-bandwidth", "B/s", "bytes per second"), bandwidth)

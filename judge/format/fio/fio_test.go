@@ -67,12 +67,12 @@ func global(report, numjobs string) string {
 func TestMissing(t *testing.T) {
 	out, err := New().Read("x", []byte(report(`{"jobname": "a", "read": {"iops": 10, "total_ios": 3}}`)))
 	if err != nil || len(out.Records[0].Series) != 1 ||
-		out.Warnings[0] != `x:1: read of job "a" has no bandwidth, neither bw_bytes nor bw (fio-3.40) (left out)` {
+		out.Warnings[0] != `x:1: read of job "a" has no bandwidth, neither bw_bytes nor bw; fio-3.40 (left out)` {
 		t.Errorf("%+v, %v", out, err)
 	}
 	formattest.LeftOut(t, New(), []formattest.Mistake{
 		{Name: "no iops", Text: report(`{"jobname": "a", `+reading+`}`, `{"jobname": "b", "read": {"total_ios": 3}}`),
-			Want: `x:2: read of job "b" has no iops in this version (fio-3.40)`},
+			Want: `x:2: read of job "b" has no iops; analyse reads fio from version 2.1; fio-3.40`},
 		{Name: "negative", Text: report(`{"jobname": "a", `+reading+`}`,
 			`{"jobname": "b", "read": {"iops": -nan, "bw": -3}}`),
 			Want: `x:2: job "b" has a negative value`},

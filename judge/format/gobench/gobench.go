@@ -58,24 +58,38 @@ const maxLine = 60 << 10
 // write names that go on with a lower case letter.
 var benchmarkName = regexp.MustCompile(`^Benchmark[^\sa-z]`)
 
+// restLine is what go test prints after the name of a benchmark that printed text into
+// the line in between.
+var restLine = regexp.MustCompile(`^ *[0-9]+\t +[0-9.e+]+ ns/op`)
+
 // clean replaces the lines that benchfmt must not read by empty ones: long lines, as
-// logs have them, and text that is not a result.
+// logs have them, and text that is not a result. A result that text divides becomes
+// one line again.
 func (r *reader) clean(data []byte) []byte {
-	var out bytes.Buffer
-	number := 0
-	for line := range bytes.Lines(data) {
-		number++
-		result := benchmarkName.Match(line) || resultLine.Match(line)
+	lines := slices.Collect(bytes.Lines(data))
+	divided := -1 // the last line with a name and text
+	for i, line := range lines {
+		name := benchmarkName.Match(line)
+		result := resultLine.Match(line)
 		switch {
-		case result && len(line) > maxLine:
-			r.p.LeaveOut(r.line(number), "the result has more than %d bytes", maxLine)
-			fallthrough
-		case len(line) > maxLine, !result && bytes.HasPrefix(line, []byte("Benchmark")):
-			line = []byte{'\n'}
+		case len(line) > maxLine:
+			if name || result {
+				r.p.LeaveOut(r.line(i+1), "the result has more than %d bytes", maxLine)
+			}
+			lines[i] = []byte{'\n'}
+		case result:
+			divided = -1
+		case name:
+			divided = i
+		case bytes.HasPrefix(line, []byte("Benchmark")):
+			lines[i] = []byte{'\n'}
+		case divided >= 0 && restLine.Match(line):
+			lines[i] = slices.Concat(bytes.Fields(lines[divided])[0], []byte{'\t'}, line)
+			lines[divided] = []byte{'\n'}
+			divided = -1
 		}
-		out.Write(line)
 	}
-	return out.Bytes()
+	return bytes.Join(lines, nil)
 }
 
 // reader reads one file.

@@ -132,3 +132,13 @@ version: new
 		}
 	}
 }
+
+// A benchmark that prints to standard error divides its line.
+func TestDividedLine(t *testing.T) {
+	out, err := New().Read("x", []byte("BenchmarkA-2 \tstarted\nready\n 8852102\t         0.3591 ns/op\n"+
+		"BenchmarkB-2 \tstarted\nBenchmarkB-2 5 7 ns/op\n 1\t 3 ns/op\n"))
+	if err != nil || len(out.Records) != 2 || out.LeftOut != 1 || out.Records[0].Labels[1].Value != "A" ||
+		out.Records[0].Line != 3 || out.Records[1].Labels[1].Value != "B" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}

@@ -2,6 +2,7 @@
 package hyperfine
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,15 +39,15 @@ func (hyperfine) Recognizes(head []byte) bool {
 
 // result is the part of a result that is read.
 type result struct {
-	Command    *string        `json:"command"`
-	Mean       *float64       `json:"mean"`
-	Stddev     *float64       `json:"stddev"` // null for one run
-	Median     *float64       `json:"median"`
-	Min        *float64       `json:"min"`
-	Max        *float64       `json:"max"`
-	Times      []*float64     `json:"times"`
-	ExitCodes  []*int         `json:"exit_codes"` // null: ended by a signal
-	Parameters map[string]any `json:"parameters"`
+	Command    *string                    `json:"command"`
+	Mean       *float64                   `json:"mean"`
+	Stddev     *float64                   `json:"stddev"` // null for one run
+	Median     *float64                   `json:"median"`
+	Min        *float64                   `json:"min"`
+	Max        *float64                   `json:"max"`
+	Times      []*float64                 `json:"times"`
+	ExitCodes  []*int                     `json:"exit_codes"` // null: ended by a signal
+	Parameters map[string]json.RawMessage `json:"parameters"`
 }
 
 var seconds = sample.LowerRatio("time", "s", "wall time of a run")
@@ -138,22 +139,27 @@ func add(out *format.File, p *format.Problems, line int, r result) {
 // command is the label of a command, with the parameters of which hyperfine made it.
 // Results with other parameters are other work, even if --command-name gives them one
 // name.
-func command(line string, parameters map[string]any) format.Label {
+func command(line string, parameters map[string]json.RawMessage) format.Label {
 	l := format.Label{Name: "command", Value: line}
 	if len(parameters) == 0 {
 		return l
 	}
-	l.Parts = []format.Label{{Name: templateLabel, Value: line, Setting: true}}
-	template := &l.Parts[0].Value
 	var values []string
 	for _, name := range slices.Sorted(maps.Keys(parameters)) {
-		v := fmt.Sprint(parameters[name])
-		if v != "" {
-			*template = strings.ReplaceAll(*template, v, "{"+name+"}")
-		}
+		v := format.Text(parameters[name])
 		values = append(values, name+"="+v)
 		l.Parts = append(l.Parts, format.Label{Name: name, Value: v, Shown: name + "=" + v})
 	}
+	template := line
+	longest := slices.SortedStableFunc(slices.Values(l.Parts), func(a, b format.Label) int {
+		return len(b.Value) - len(a.Value)
+	})
+	for _, p := range longest {
+		if p.Value != "" {
+			template = strings.ReplaceAll(template, p.Value, "{"+p.Name+"}")
+		}
+	}
+	l.Parts = slices.Insert(l.Parts, 0, format.Label{Name: templateLabel, Value: template, Setting: true})
 	l.Short, l.Value = line, fmt.Sprintf("%s (%s)", line, strings.Join(values, ", "))
 	return l
 }

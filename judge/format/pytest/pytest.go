@@ -4,7 +4,6 @@ package pytest
 import (
 	"cmp"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -44,11 +43,11 @@ func (pytest) Recognizes(head []byte) bool {
 
 // benchmark is the part of a benchmark that is read.
 type benchmark struct {
-	Group    *string        `json:"group"`
-	Name     string         `json:"name"`
-	FullName string         `json:"fullname"`
-	Params   map[string]any `json:"params"`
-	Extra    map[string]any `json:"extra_info"`
+	Group    *string                    `json:"group"`
+	Name     string                     `json:"name"`
+	FullName string                     `json:"fullname"`
+	Params   map[string]json.RawMessage `json:"params"`
+	Extra    map[string]json.RawMessage `json:"extra_info"`
 	Stats    *struct {
 		Data   []*float64 `json:"data"`
 		Rounds *float64   `json:"rounds"`
@@ -212,13 +211,13 @@ func add(out *format.File, p *format.Problems, line int, b benchmark) {
 	rec := format.Record{Line: line, Turn: len(out.Records), Series: []format.Series{series},
 		Labels: []format.Label{{Name: "group", Value: group, Shown: "group=" + group, Setting: true}, test(name, b)}}
 	for k, v := range b.Extra {
-		switch v.(type) {
-		case string, float64, bool:
-			if rec.Facts == nil {
-				rec.Facts = map[string]string{}
-			}
-			rec.Facts[k] = fmt.Sprint(v)
+		if strings.IndexByte("{[n", v[0]) >= 0 {
+			continue // nothing that can be compared
 		}
+		if rec.Facts == nil {
+			rec.Facts = map[string]string{}
+		}
+		rec.Facts[k] = format.Text(v)
 	}
 	out.Records = append(out.Records, rec)
 }
@@ -236,7 +235,10 @@ func test(full string, b benchmark) format.Label {
 	}
 	l.Parts = []format.Label{{Name: "function", Value: function(full), Short: function(b.Name)}}
 	for _, k := range slices.Sorted(maps.Keys(b.Params)) {
-		v := fmt.Sprint(b.Params[k])
+		v := format.Text(b.Params[k])
+		if string(b.Params[k]) == "null" {
+			v = "None"
+		}
 		l.Parts = append(l.Parts, format.Label{Name: k, Value: v, Shown: k + "=" + v})
 	}
 	return l
