@@ -20,6 +20,8 @@ type Recording struct {
 	// System is the operating system that booted: linux, freebsd, netbsd; "" if no
 	// source says.
 	System string `json:"system,omitempty"`
+	// Command is the command line of the kernel; "" if no source says it.
+	Command string `json:"command_line,omitempty"`
 	// Clocks are those of the sources. The first is the reference clock: that of
 	// every time that is shown.
 	Clocks []Clock `json:"clocks"`

@@ -145,6 +145,9 @@ func join(first, second Recording, p placement, shared []string) Recording {
 	if r.System == "" {
 		r.System = second.System
 	}
+	if r.Command == "" {
+		r.Command = second.Command
+	}
 	clocks, tracks, spans := len(r.Clocks), len(r.Tracks), len(r.Spans)
 	for _, c := range second.Clocks {
 		r.Clocks = append(r.Clocks, p.moved(c))

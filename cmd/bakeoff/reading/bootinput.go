@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,8 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/judge/format"
+	formats "bakeoff/judge/format/all"
 	"bakeoff/measure/boot"
 	bootall "bakeoff/measure/boot/all"
 )
@@ -52,6 +55,7 @@ func ReadBoot(in io.Reader, path string, choice BootChoice) (boot.Recording, err
 	if err != nil {
 		return boot.Recording{}, err
 	}
+	data = boot.Clean(data)
 	if source == sourceRecording || source == "" && boot.IsRecording(data[:min(len(data), boot.HeadBytes)]) {
 		return boot.Parse(name, data)
 	}
@@ -70,14 +74,54 @@ func bootSource(file, name string, data []byte) (boot.Source, error) {
 		}
 		return nil, fault.New(fault.Invalid, "--source must be one of %s (got %q)", strings.Join(sourceNames(), ", "), name)
 	}
-	found := boot.Recognize(bootall.Sources(), data[:min(len(data), boot.HeadBytes)])
-	if len(found) == 0 {
-		return nil, fault.New(fault.Invalid, "%s:1: this is nothing that bakeoff can read about a boot; --source names "+
-			"what it "+
-			"should be: %s", file, strings.Join(sourceNames(), ", "))
+	if found := bootall.Recognize(data); len(found) > 0 {
+		return found[0], nil // the most specific one
 	}
-	// The sources are listed with the most specific first.
-	return found[0], nil
+	if kind, fix := otherKind(data); kind != "" {
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%s:1: this is %s, not a record of a boot", file, kind), fix)
+	}
+	return nil, fault.New(fault.Invalid, "%s:1: this is nothing that bakeoff can read about a boot; --source names "+
+		"what it should be: %s", file, strings.Join(sourceNames(), ", "))
+}
+
+// otherKinds are files that people take for records of a boot, by what they begin with.
+var otherKinds = []struct {
+	is        string // a regular expression
+	kind, fix string
+}{
+	// Bytes that are not UTF-8 match U+FFFD.
+	{`^(\x1f\x{FFFD}\x08|\x{FFFD}7zXZ|\(\x{FFFD}/\x{FFFD}|BZh[1-9]1AY|PK\x03\x04)`,
+		"a compressed file", "unpack it"},
+	{`^\x7fELF|^MZ`, "a program or a kernel", "boot it: bakeoff boot record microvm --option kernel=FILE"},
+	{`^(<\?xml[^>]*>\s*)?(<!DOCTYPE svg[^>]*>\s*)?<svg[\s\S]*systemd`,
+		"the picture of systemd-analyze plot", propertiesOfSystemd},
+	{`^\s*\[\s*\{\s*"name"\s*:\s*"[^"]+"\s*,\s*"activat(ed|ing)"`, "the JSON of systemd-analyze plot",
+		propertiesOfSystemd},
+	{`^(Startup finished in |The time when unit became active |\s*([0-9]+min )?[0-9.]+m?s [^ ]+\.(service|device|mount|` +
+		`socket|target|swap)\n)`, "an output of systemd-analyze", propertiesOfSystemd},
+	{`^# tracer: `, "a trace of another tracer", "boot with ftrace=function_graph; see docs/boot.md"},
+	{`^(CPU +ID|dtrace: )`, "an output of DTrace", "record debug.tslog; see docs/boot.md"},
+	{`^version *= *bootchart|^#? ?[0-9]+\ncpu +[0-9]`, "a log of bootchart", "record the log of the " +
+		"kernel; see docs/boot.md"},
+	{`^\s*schema: *bakeoff/lab/`, "a lab file", "run it: bakeoff run FILE"},
+	{`^\s*\{\s*"schema" *: *"bakeoff/`, "a file of bakeoff that holds no boot", "name the run folder"},
+}
+
+const propertiesOfSystemd = "read the properties that it is made of: (systemctl show; echo; systemctl show '*') > FILE"
+
+// otherKind says what a file is that no source recognizes, and what to do; "" if nobody
+// knows.
+func otherKind(data []byte) (kind, fix string) {
+	head := data[:min(len(data), boot.HeadBytes)]
+	for _, o := range otherKinds {
+		if regexp.MustCompile(o.is).Match(head) {
+			return o.kind, o.fix
+		}
+	}
+	if found := format.Recognize(formats.Formats(), head); len(found) > 0 {
+		return "an output of " + found[0].Doc().Program, "use bakeoff analyse"
+	}
+	return "", ""
 }
 
 func readBootFile(in io.Reader, path string) (name string, data []byte, err error) {

@@ -23,3 +23,8 @@ func Sources() []boot.Source {
 		dmesg.New(),
 	}
 }
+
+// Recognize returns the sources that a file may be of, the one that reads most of it first.
+func Recognize(data []byte) []boot.Source {
+	return boot.Recognize(Sources(), data[:min(len(data), boot.HeadBytes)])
+}

@@ -13,7 +13,7 @@ func TestMistakes(t *testing.T) {
 		"x:1: the file is empty":    "\n\n",
 		"x:1: no line begins with":  "hello\n",
 		"x:3: the clock starts":     "[    9.000000] a\n\n[    0.000000] b\n",
-		"x:2: the time has 7":       "[    9.000000] a\n[    9.0000000] b\n",
+		"x:1: the times are whole":  "[Fri Nov 27 06:50:23 2026] Linux version 6.12\n",
 		"x:1: no line begins with ": "[1234567890.000000] too large\n",
 	})
 }

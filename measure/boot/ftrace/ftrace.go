@@ -48,7 +48,9 @@ func (source) Doc() boot.SourceDoc {
 }
 
 // Recognizes implements boot.Source.
-func (source) Recognizes(head []byte) bool { return bytes.HasPrefix(head, header) }
+func (source) Recognizes(head []byte) bool {
+	return bytes.HasPrefix(head, header) || bytes.Contains(head, append([]byte("\n"), header...))
+}
 
 // Read implements boot.Source.
 func (source) Read(file string, data []byte) (boot.Recording, error) {
@@ -60,8 +62,8 @@ func (source) Read(file string, data []byte) (boot.Recording, error) {
 		Clocks: []boot.Clock{{Name: "trace", Source: name, Hz: 1e9, UncertaintyNS: boot.Exact()}},
 		Tracks: []boot.Track{}, Spans: []boot.Span{}, Marks: []boot.Mark{},
 	}}
-	if !bytes.HasPrefix(data, header) {
-		return boot.Recording{}, fault.New(fault.Invalid, "%sthe first line is not %q; set current_tracer to "+
+	if !bytes.Contains(data, header) {
+		return boot.Recording{}, fault.New(fault.Invalid, "%sno line is %q; set current_tracer to "+
 			"function_graph",
 			boot.At(file, 1), header)
 	}
@@ -76,16 +78,17 @@ func (source) Read(file string, data []byte) (boot.Recording, error) {
 
 // graph is what was read so far. Times are nanoseconds.
 type graph struct {
-	file   string
-	line   int
-	latest int64
-	first  int64
-	seen   bool
-	tasks  map[string]*task
-	order  []*task
-	on     map[string]string // the task of each CPU, as far as switches tell
-	r      boot.Recording
-	strays int // returns from functions that were called before the trace
+	file    string
+	line    int
+	latest  int64
+	first   int64
+	seen    bool
+	tasks   map[string]*task
+	order   []*task
+	on      map[string]string // the task of each CPU, as far as switches tell
+	r       boot.Recording
+	skipped boot.Skipped
+	strays  int // returns from functions that were called before the trace
 }
 
 // task is a thread, or a CPU of which nobody knows what it runs.
@@ -103,7 +106,8 @@ func (g *graph) add(line []byte) error {
 	text := strings.TrimSpace(string(line))
 	switch {
 	case len(line) > boot.MaxLine:
-		return g.wrong("the line is too long")
+		g.skipped.Add(g.line, "the line is too long")
+		return nil
 	case text == "" || strings.HasPrefix(text, "#") || strings.HasPrefix(text, "-----"):
 		return nil
 	case strings.HasPrefix(text, "CPU:") && strings.Contains(text, "LOST"):
@@ -116,7 +120,8 @@ func (g *graph) add(line []byte) error {
 	}
 	e, problem := parseLine(text)
 	if problem != "" {
-		return g.wrong(problem)
+		g.skipped.Add(g.line, problem)
+		return nil
 	}
 	if !g.seen {
 		g.seen, g.first = true, e.at
@@ -222,6 +227,10 @@ func (g *graph) cut(t *task) {
 }
 
 func (g *graph) finish() (boot.Recording, error) {
+	if !g.seen && g.skipped.Count > 0 {
+		g.line = g.skipped.Line
+		return boot.Recording{}, g.wrong(g.skipped.Why)
+	}
 	if !g.seen {
 		return boot.Recording{}, fault.New(fault.Invalid, "%sthe trace has no entry; record it again", boot.At(g.file,
 			g.line))
@@ -232,6 +241,7 @@ func (g *graph) finish() (boot.Recording, error) {
 	for _, t := range g.order {
 		g.cut(t)
 	}
+	g.r.Notes = append(g.r.Notes, g.skipped.Notes(name)...)
 	if g.strays > 0 {
 		g.r.Notes = append(g.r.Notes, boot.Note{Source: name, Lost: true, Text: fmt.Sprintf("%d functions return that "+
 			"were called "+

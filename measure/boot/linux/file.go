@@ -40,6 +40,8 @@ type input struct {
 	log    []byte // the file with the lines of the trace blanked; nil without a kernel log
 	events []event
 	notes  []boot.Note
+	// skipped are lines that cannot be read.
+	skipped boot.Skipped
 	// The clocks of the kernel log and of the trace, against CLOCK_MONOTONIC; nil if
 	// nobody read them.
 	clock, trace *reading
@@ -54,18 +56,20 @@ func split(file string, data []byte) (in input, err error) {
 		text := bytes.TrimRight(line, "\r\n")
 		switch {
 		case len(text) > boot.MaxLine:
-			return in, fault.New(fault.Invalid, "%sthe line has more than %d bytes; this is no kernel log", boot.At(file,
-				number),
-				boot.MaxLine)
+			in.skipped.Add(number, "it is too long for a line of a kernel log")
+			log = append(log, '\n')
+			continue
 		case bytes.HasPrefix(text, []byte("#")):
-			if err := in.comment(file, number, string(text)); err != nil {
-				return in, err
+			if problem := in.comment(string(text)); problem != "" {
+				in.skipped.Add(number, problem)
 			}
 			log = append(log, '\n')
 			continue
 		}
 		if e, ok, problem := parseEvent(string(text)); problem != "" {
-			return in, fault.New(fault.Invalid, "%s%s", boot.At(file, number), problem)
+			in.skipped.Add(number, problem)
+			log = append(log, '\n')
+			continue
 		} else if ok {
 			e.line = number
 			in.events = append(in.events, e)
@@ -77,6 +81,8 @@ func split(file string, data []byte) (in input, err error) {
 	}
 	if logged {
 		in.log = log
+	} else if len(in.events) == 0 && in.skipped.Count > 0 {
+		return in, fault.New(fault.Invalid, "%s%s", boot.At(file, in.skipped.Line), in.skipped.Why)
 	} else if len(in.events) == 0 {
 		return in, fault.New(fault.Invalid, "%sthe file has neither kernel messages nor process events; record the boot "+
 			"again",
@@ -85,42 +91,40 @@ func split(file string, data []byte) (in input, err error) {
 	return in, nil
 }
 
-// comment reads a line that begins with #.
-func (in *input) comment(file string, number int, text string) error {
+// comment reads a line that begins with #, and returns what is wrong with it, or "".
+func (in *input) comment(text string) (problem string) {
 	if what, ok := strings.CutPrefix(text, lost); ok {
 		in.notes = append(in.notes, boot.Note{Source: name, Lost: true, Text: strings.ToValidUTF8(what, "\uFFFD")})
-		return nil
+		return ""
 	}
 	for word, to := range map[string]**reading{logClock: &in.clock, traceClock: &in.trace} {
 		if what, ok := strings.CutPrefix(text, word); ok {
 			r, ok := parseReading(what)
 			if !ok {
-				return fault.New(fault.Invalid, "%sthis should be three times in nanoseconds; record the boot again",
-					boot.At(file, number))
+				return "this should be three times in nanoseconds; record the boot again"
 			}
 			*to = &r
-			return nil
+			return ""
 		}
 	}
 	// # entries-in-buffer/entries-written: 140080/250280   #P:4
 	what, ok := strings.CutPrefix(text, "# entries-in-buffer/entries-written: ")
 	if !ok {
-		return nil
+		return ""
 	}
 	counts, _, _ := strings.Cut(what, " ")
 	kept, written, ok := strings.Cut(counts, "/")
 	k, err1 := strconv.ParseUint(kept, 10, 63)
 	w, err2 := strconv.ParseUint(written, 10, 63)
 	if !ok || err1 != nil || err2 != nil || k > w {
-		return fault.New(fault.Invalid, "%sthese are no counts of entries; copy the file trace again", boot.At(file,
-			number))
+		return "these are no counts of entries; copy the file trace again"
 	}
 	if k < w {
 		in.notes = append(in.notes, boot.Note{Source: name, Lost: true, Text: fmt.Sprintf("The kernel overwrote %d of "+
 			"%d events, "+
 			"because the buffer of its tracing was full. Make it larger (trace_buf_size=16M).", w-k, w)})
 	}
-	return nil
+	return ""
 }
 
 // parseReading reads "AFTER AT BEFORE".

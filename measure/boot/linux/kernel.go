@@ -40,6 +40,7 @@ type kernelLog struct {
 	loud     bool         // the console shows the lines of initcall_debug
 	behind   bool         // the clock of the log fell behind until it was corrected
 	lostHead int
+	called   int // lines of initcalls
 }
 
 // pending is an initcall that was called and has not returned.
@@ -62,7 +63,8 @@ func (b *builder) kernel(log printk.Log) {
 			k.userland = m.At
 		}
 	}
-	k.loud = loud(lines)
+	b.r.Command = commandLine(lines)
+	k.loud = loud(b.r.Command)
 	last := lines[len(lines)-1].At
 	if k.root.end = last; k.userland >= 0 {
 		k.root.end = k.userland
@@ -75,6 +77,10 @@ func (b *builder) kernel(log printk.Log) {
 		b.note(false, "The clock of the log fell behind until Linux corrected it: spans before the span "+spanClock+
 			" are too short.")
 	}
+	if k.called == 0 && promised(b.r.Command) {
+		b.note(true, "The command line has initcall_debug, but the log has no line of an initcall. The kernel logs them "+
+			"with the lowest priority: copy what dmesg prints without -l, or add loglevel=8 if this is a console.")
+	}
 	if k.lostHead > 0 {
 		b.note(true, fmt.Sprintf("%d initcalls return that the log does not call: the kernel overwrote its log. Make it "+
 			"larger "+
@@ -82,14 +88,36 @@ func (b *builder) kernel(log printk.Log) {
 	}
 }
 
+// commandLine is what the log says was given to the kernel; "" if it does not.
+func commandLine(lines []printk.Line) string {
+	for _, prefix := range []string{"Command line: ", "Kernel command line: "} {
+		for _, l := range lines {
+			if words, ok := strings.CutPrefix(l.Text, prefix); ok {
+				return words
+			}
+		}
+	}
+	return ""
+}
+
+// promised reports whether a command line makes the kernel log its initcalls.
+func promised(words string) bool {
+	yes := false
+	for word := range strings.FieldsSeq(words) {
+		switch name, value, _ := strings.Cut(word, "="); {
+		case word == "--": // what follows is for process 1
+			return yes
+		case name == "initcall_debug":
+			yes = !slices.Contains([]string{"0", "n", "N", "off"}, value)
+		}
+	}
+	return yes
+}
+
 // loud reports whether the kernel writes messages of its lowest priority, such as those of
 // initcall_debug, to its console: if its command line says so.
-func loud(lines []printk.Line) (yes bool) {
-	i := slices.IndexFunc(lines, func(l printk.Line) bool { return strings.HasPrefix(l.Text, "Command line: ") })
-	if i < 0 {
-		return false
-	}
-	for word := range strings.FieldsSeq(lines[i].Text) {
+func loud(words string) (yes bool) {
+	for word := range strings.FieldsSeq(words) {
 		switch level, ok := strings.CutPrefix(word, "loglevel="); {
 		case ok:
 			yes = len(level) == 1 && level >= "8" // KERN_DEBUG is 7
@@ -142,6 +170,9 @@ func (k *kernelLog) line(l *printk.Line) {
 	k.gap(l, m)
 	k.plain, k.returned = nil, nil
 	k.fine = k.fine || ok && m.took%1000 != 0
+	if ok && m.kind != "probe" {
+		k.called++
+	}
 	switch {
 	case ok && m.kind == "calling":
 		k.calling(l, m)

@@ -84,20 +84,24 @@ func (source) Read(file string, data []byte) (boot.Recording, error) {
 	}
 	b := builder{r: boot.Recording{
 		Schema: boot.Schema, System: "linux", Tracks: []boot.Track{}, Spans: []boot.Span{}, Marks: []boot.Mark{},
-		Notes: in.notes,
+		Notes: append(in.notes, in.skipped.Notes(name)...),
 	}}
 	if in.log != nil {
 		log, err := printk.Parse(file, in.log)
-		if err != nil {
+		switch {
+		case err != nil && len(in.events) == 0:
 			return boot.Recording{}, err
-		}
-		if log.Hz != 1e6 {
+		case err != nil:
+			b.note(true, "The kernel log cannot be read: "+clean(err.Error())+".")
+			in.log = nil
+		case log.Hz != 1e6:
 			return boot.Recording{}, fault.New(fault.Invalid, "%sLinux logs microseconds, and this log does not; name "+
 				"another "+
 				"--source", boot.At(file, log.Lines[0].Number))
+		default:
+			b.r.Clocks = append(b.r.Clocks, boot.Clock{Name: "log", Source: name, Hz: 1e6, UncertaintyNS: boot.Exact()})
+			b.kernel(log)
 		}
-		b.r.Clocks = append(b.r.Clocks, boot.Clock{Name: "log", Source: name, Hz: 1e6, UncertaintyNS: boot.Exact()})
-		b.kernel(log)
 	}
 	if len(in.events) > 0 {
 		b.placeTrace(in)

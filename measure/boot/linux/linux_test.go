@@ -190,6 +190,37 @@ a_init 2000030-2000100 on other probes 1
 	}
 }
 
+// A log whose command line promises initcalls, and that has none, says so.
+func TestPromisedInitcallsAreMissed(t *testing.T) {
+	for words, want := range map[string]bool{"quiet initcall_debug": true, "initcall_debug=1": true, "quiet": false,
+		"initcall_debug=0": false, "quiet -- initcall_debug": false} {
+		for _, prefix := range []string{"Command line: ", "Kernel command line: "} {
+			r := read(t, "[    0.000000] Linux version 6\n[    0.000000] "+prefix+words+"\n[    0.500000] Run /init as init "+
+				"process\n")
+			got := slices.ContainsFunc(r.Notes, func(n boot.Note) bool {
+				return n.Lost && strings.Contains(n.Text, "the log has no line of an initcall")
+			})
+			if got != want || r.Command != words {
+				t.Errorf("%s%s: %q, notes %+v", prefix, words, r.Command, r.Notes)
+			}
+		}
+	}
+	if r := read(t, log); len(r.Notes) > 0 {
+		t.Errorf("notes %+v", r.Notes)
+	}
+}
+
+// An event that cannot be read is left out and counted.
+func TestADamagedEventIsLeftOut(t *testing.T) {
+	const event, wrong = "pid=60 prio=120\n", "x [000] 1: sched_process_exit: comm=x pid=1\n"
+	r := read(t, strings.Replace(trace, event, event+wrong, 1))
+	want := "1 line was left out: line 11: this event has no task"
+	if !slices.ContainsFunc(r.Notes, func(n boot.Note) bool { return n.Lost && strings.HasPrefix(n.Text, want) }) ||
+		len(r.Spans) != len(read(t, trace).Spans) {
+		t.Errorf("notes %+v", r.Notes)
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	boottest.Mistakes(t, New(), map[string]string{
 		"x:1: the file is empty":          "",

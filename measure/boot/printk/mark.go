@@ -62,10 +62,19 @@ func (l Log) Notes(source string) (notes []boot.Note) {
 		notes = append(notes, boot.Note{Source: source,
 			Text: fmt.Sprintf("%s without a time stamp and left out.", count(l.Unstamped, "line is", "lines are"))})
 	}
+	if l.Programs > 0 {
+		notes = append(notes, boot.Note{Source: source, Text: fmt.Sprintf("%s written by programs, not by the kernel, and "+
+			"left out.", count(l.Programs, "line was", "lines were"))})
+	}
+	notes = append(notes, l.Skipped.Notes(source)...)
+	if l.Unknown != "" {
+		notes = append(notes, boot.Note{Source: source, Lost: true, Text: fmt.Sprintf("Line %d has %q between the time and "+
+			"the message. bakeoff does not know this prefix, so it finds no initcalls and no marks. Remove it, for example "+
+			"with sed, or copy what dmesg prints.", l.UnknownLine, strings.TrimSpace(l.Unknown))})
+	}
 	if l.Backward > 0 {
 		notes = append(notes, boot.Note{Source: source, Text: fmt.Sprintf("The time of %s before that of the line "+
-			"above; it was "+
-			"moved there.", count(l.Backward, "line is", "lines is"))})
+			"above; it was moved there.", count(l.Backward, "line is", "lines is"))})
 	}
 	const linux = 1e6 // NetBSD's clock starts at 1 s, and has more digits
 	if first := l.Lines[0]; l.Hz == linux && float64(first.At) > l.Hz && !strings.HasPrefix(first.Text, "Linux version") {

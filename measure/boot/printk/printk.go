@@ -1,5 +1,5 @@
 // Package printk reads kernel logs whose lines have time stamps: those of Linux,
-// NetBSD and FreeBSD, as dmesg, the journal and serial consoles give them.
+// NetBSD and FreeBSD, as dmesg, the journal, syslog and serial consoles give them.
 package printk
 
 import (
@@ -27,58 +27,118 @@ type Log struct {
 	// Unstamped counts lines without a time stamp: output of firmware and programs on
 	// the same console. They are left out.
 	Unstamped int
+	// Programs counts lines of the journal that programs wrote. They are left out.
+	Programs int
 	// Backward counts lines whose time was before that of the line above. They have
 	// the time of that line.
 	Backward int
+	// Skipped are lines that could not be read.
+	Skipped boot.Skipped
+	// Unknown is what stands between the time stamp and the message of the first line that
+	// shows it, if nobody knows what it is; "" otherwise. UnknownLine is that line.
+	Unknown     string
+	UnknownLine int
 }
 
 // restart is the time, in seconds, by which a clock must go back to have been started
 // again. Processors of one machine differ by less.
 const restart = 1
 
+// stampedLine is a line with the number of digits of its time.
+type stampedLine struct {
+	Line
+	digits int
+}
+
 // Parse reads a kernel log. Errors are of kind fault.Invalid, and each line of them
 // begins with name:line.
 func Parse(name string, data []byte) (Log, error) {
 	var log Log
-	digits, number, latest := -1, 0, int64(0)
+	var all []stampedLine
+	number := 0
 	for line := range bytes.Lines(data) {
 		number++
 		if len(line) > boot.MaxLine {
-			return Log{}, fault.New(fault.Invalid, "%sthe line has more than %d bytes; this is no kernel log",
-				boot.At(name, number), boot.MaxLine)
-		}
-		stamp, ok := parseStamp(bytes.TrimRight(line, "\r\n"))
-		if !ok {
-			if len(bytes.TrimSpace(line)) > 0 {
-				log.Unstamped++
-			}
+			log.Skipped.Add(number, "it is too long for a line of a kernel log")
 			continue
 		}
-		if digits < 0 {
-			digits, log.Hz = stamp.digits, float64(pow10(stamp.digits))
+		line = printable(line)
+		s, ok := parseStamp(line)
+		switch {
+		case ok:
+			all = append(all, stampedLine{Line{Number: number, At: s.at, Caller: s.caller, Text: text(s.rest)}, s.digits})
+		case len(bytes.TrimSpace(line)) > 0:
+			log.Unstamped++
 		}
-		if stamp.digits != digits {
-			return Log{}, fault.New(fault.Invalid, "%sthe time has %d digits after the point, and those above have %d; "+
-				"read the "+
-				"logs of one system at a time", boot.At(name, number), stamp.digits, digits)
-		}
-		if stamp.at < latest {
-			if latest-stamp.at >= restart*pow10(digits) {
-				return Log{}, fault.New(fault.Invalid, "%sthe clock starts again, so this is a second boot; cut the file to "+
-					"one boot",
-					boot.At(name, number))
-			}
-			stamp.at = latest
-			log.Backward++
-		}
-		latest = stamp.at
-		log.Lines = append(log.Lines, Line{Number: number, At: stamp.at, Caller: stamp.caller, Text: text(stamp.rest)})
 	}
-	if len(log.Lines) == 0 {
-		return Log{}, fault.New(fault.Invalid, "%sno line begins with a time such as [    1.234567]; turn time stamps on "+
-			"(Linux: printk.time=1, FreeBSD: kern.msgbuf_show_timestamp=2)", boot.At(name, 1))
+	if len(all) == 0 {
+		line, problem := notStamped(data)
+		return Log{}, fault.New(fault.Invalid, "%s%s", boot.At(name, line), problem)
 	}
+	all = log.oneClock(all)
+	if again := log.order(all); again > 0 {
+		return Log{}, fault.New(fault.Invalid, "%sthe clock starts again, so this is a second boot; cut the file to one boot",
+			boot.At(name, again))
+	}
+	log.journal()
+	log.prefix()
 	return log, nil
+}
+
+// oneClock returns the lines whose times have as many digits as most have.
+func (l *Log) oneClock(all []stampedLine) []stampedLine {
+	var count [10]int
+	digits := all[0].digits
+	for _, line := range all {
+		if count[line.digits]++; count[line.digits] > count[digits] {
+			digits = line.digits
+		}
+	}
+	l.Hz = float64(pow10(digits))
+	if count[digits] == len(all) {
+		return all
+	}
+	kept := all[:0]
+	for _, line := range all {
+		if line.digits != digits {
+			l.Skipped.Add(line.Number, "its time has another number of digits after the point than the others")
+			continue
+		}
+		kept = append(kept, line)
+	}
+	return kept
+}
+
+// order adds the lines in the order of their times. A single line that is far from its
+// neighbors was damaged. If the clock starts again, order returns the number of that line.
+func (l *Log) order(all []stampedLine) (again int) {
+	const damaged = "its time is far from that of the lines around it"
+	back := int64(restart * l.Hz)
+	var latest, before int64 // of the last line, and of the one before
+	for i, line := range all {
+		if latest-line.At >= back {
+			last := len(l.Lines) - 1
+			switch {
+			case strings.HasPrefix(line.Text, "Linux version "):
+				return line.Number
+			case i+1 < len(all) && latest-all[i+1].At < back: // the next line goes on
+				l.Skipped.Add(line.Number, damaged)
+				continue
+			case last > 0 && before-line.At < back && line.At > 0:
+				l.Skipped.Add(l.Lines[last].Number, damaged)
+				l.Lines, latest = l.Lines[:last], before
+			default:
+				return line.Number
+			}
+		}
+		if line.At < latest {
+			line.At = latest
+			l.Backward++
+		}
+		before, latest = latest, line.At
+		l.Lines = append(l.Lines, line.Line)
+	}
+	return 0
 }
 
 func text(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
@@ -91,84 +151,14 @@ func pow10(n int) int64 {
 	return p
 }
 
-type stamp struct {
-	at     int64
-	digits int // after the point
-	caller string
-	rest   []byte
-}
-
-// parseStamp reads what a line begins with: a priority (<6>, or "kern  :info  : "),
-// the time in brackets, and the caller in brackets.
-func parseStamp(line []byte) (stamp, bool) {
-	if len(line) > 2 && line[0] == '<' {
-		if i := bytes.IndexByte(line[:min(len(line), 8)], '>'); i > 0 {
-			line = line[i+1:]
-		}
-	}
-	if len(line) > 0 && line[0] >= 'a' && line[0] <= 'z' { // dmesg --decode
-		i := bytes.Index(line, []byte(": ["))
-		if i < 0 || i > 20 || bytes.Count(line[:i], []byte(":")) != 1 {
-			return stamp{}, false
-		}
-		line = line[i+2:]
-	}
-	if len(line) < 3 || line[0] != '[' {
-		return stamp{}, false
-	}
-	end := bytes.IndexByte(line[:min(len(line), 32)], ']')
-	if end < 0 {
-		return stamp{}, false
-	}
-	s, ok := parseTime(bytes.TrimLeft(line[1:end], " "))
-	if !ok {
-		return stamp{}, false
-	}
-	s.rest = line[end+1:]
-	if len(s.rest) > 2 && s.rest[0] == '[' {
-		if end := bytes.IndexByte(s.rest[:min(len(s.rest), 16)], ']'); end > 0 {
-			who := string(bytes.TrimLeft(s.rest[1:end], " "))
-			if isCaller(who) {
-				s.caller, s.rest = who, s.rest[end+1:]
-			}
-		}
-	}
-	s.rest = bytes.TrimPrefix(s.rest, []byte(" "))
-	return s, true
-}
-
-// parseTime reads SECONDS or SECONDS.FRACTION, each of at most nine digits.
-func parseTime(b []byte) (s stamp, ok bool) {
-	whole, fraction, point := bytes.Cut(b, []byte("."))
-	if len(whole) == 0 || len(whole) > 9 || len(fraction) > 9 || point && len(fraction) == 0 {
-		return s, false
-	}
-	for _, part := range [][]byte{whole, fraction} {
-		for _, c := range part {
-			if c < '0' || c > '9' {
-				return s, false
-			}
-			s.at = s.at*10 + int64(c-'0')
-		}
-	}
-	s.digits = len(fraction)
-	return s, true
-}
-
-func isCaller(s string) bool {
-	if len(s) < 2 || s[0] != 'T' && s[0] != 'C' {
-		return false
-	}
-	return strings.Trim(s[1:], "0123456789") == ""
-}
-
-// Stamped reports whether a line of head has a time stamp: whether a file that begins
-// with head may be a kernel log.
+// Stamped reports whether a line of head has a time stamp, or a time that Parse refuses
+// with a reason: whether a file that begins with head may be a kernel log.
 func Stamped(head []byte) bool {
 	for line := range bytes.Lines(head) {
-		if _, ok := parseStamp(bytes.TrimRight(line, "\r\n")); ok {
+		if _, ok := parseStamp(printable(line)); ok {
 			return true
 		}
 	}
-	return false
+	_, problem := notStamped(head)
+	return problem != noTime
 }

@@ -74,7 +74,7 @@ func Read(file string, data []byte) (r boot.Recording, startNS int64, err error)
 		Schema: boot.Schema,
 		Clocks: []boot.Clock{{Name: "host", Source: name, Hz: 1e6, UncertaintyNS: boot.Exact()}},
 		Tracks: []boot.Track{{Name: "firmware", Parent: -1, Kind: boot.KindFirmware}},
-		Spans:  []boot.Span{}, Marks: []boot.Mark{},
+		Spans:  []boot.Span{}, Marks: []boot.Mark{}, Notes: in.skipped.Notes(name),
 	}
 	if in.back {
 		r.Notes = append(r.Notes, boot.Note{Source: name, Text: "The clock of the host was set back while QEMU started. " +
@@ -104,10 +104,11 @@ func Read(file string, data []byte) (r boot.Recording, startNS int64, err error)
 
 // input is a log, taken apart.
 type input struct {
-	events []entry
-	writes []write // to the debug port
-	start  int64   // the time of the first of both, in microseconds
-	back   bool    // the clock went back
+	events  []entry
+	writes  []write // to the debug port
+	start   int64   // the time of the first of both, in microseconds
+	back    bool    // the clock went back
+	skipped boot.Skipped
 }
 
 // parse reads the events. Lines that are none are messages of QEMU.
@@ -116,8 +117,8 @@ func parse(file string, data []byte) (in input, err error) {
 	for text := range bytes.Lines(data) {
 		line++
 		if len(text) > boot.MaxLine {
-			return in, fault.New(fault.Invalid, "%sthe line has more than %d bytes; it is not a trace of QEMU",
-				boot.At(file, line), boot.MaxLine)
+			in.skipped.Add(line, "it is too long for a line of QEMU's trace")
+			continue
 		}
 		m := event.FindSubmatch(bytes.TrimRight(text, "\r\n"))
 		if m == nil {
@@ -142,6 +143,9 @@ func parse(file string, data []byte) (in input, err error) {
 			continue
 		}
 		in.events = append(in.events, e)
+	}
+	if len(in.events) == 0 && in.skipped.Count > 0 {
+		return in, fault.New(fault.Invalid, "%s%s", boot.At(file, in.skipped.Line), in.skipped.Why)
 	}
 	if len(in.events) == 0 {
 		return in, fault.New(fault.Invalid, "%s:1: no line has the form THREAD@SECONDS.MICROSECONDS:EVENT; "+

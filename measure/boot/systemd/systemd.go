@@ -18,6 +18,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 	"bakeoff/measure/boot"
 )
 
@@ -75,10 +76,7 @@ func (source) Read(file string, data []byte) (boot.Recording, error) {
 	if err := boot.CheckSize(file, data); err != nil {
 		return boot.Recording{}, err
 	}
-	blocks, err := parse(file, data)
-	if err != nil {
-		return boot.Recording{}, err
-	}
+	blocks, skipped := parse(data)
 	var manager *block
 	var units []block
 	for i, b := range blocks {
@@ -93,16 +91,21 @@ func (source) Read(file string, data []byte) (boot.Recording, error) {
 			units = append(units, b)
 		}
 	}
+	if len(blocks) == 0 && skipped.Count > 0 {
+		return boot.Recording{}, fault.New(fault.Invalid, "%s%s", boot.At(file, skipped.Line), skipped.Why)
+	}
 	if manager == nil || manager.micros[userspace] == 0 {
 		return boot.Recording{}, fault.New(fault.Invalid, "%sthe file does not say when systemd started; run systemctl "+
 			"show "+
 			"without a unit first", boot.At(file, 1))
 	}
-	return record(*manager, units), nil
+	r := record(*manager, units)
+	r.Notes = append(r.Notes, skipped.Notes(name)...)
+	return r, nil
 }
 
 // parse reads blocks. It keeps the identifiers and the times.
-func parse(file string, data []byte) (blocks []block, err error) {
+func parse(data []byte) (blocks []block, skipped boot.Skipped) {
 	b := block{micros: map[string]int64{}}
 	number := 0
 	end := func() {
@@ -120,8 +123,8 @@ func parse(file string, data []byte) (blocks []block, err error) {
 		}
 		key, value, ok := strings.Cut(text, "=")
 		if !ok || len(line) > boot.MaxLine || strings.Trim(key, letters) != "" {
-			return nil, fault.New(fault.Invalid, "%sthe line is not KEY=VALUE; copy what systemctl show prints",
-				boot.At(file, number))
+			skipped.Add(number, "the line is not KEY=VALUE; copy what systemctl show prints")
+			continue
 		}
 		if b.line == 0 {
 			b.line = number
@@ -132,17 +135,18 @@ func parse(file string, data []byte) (blocks []block, err error) {
 		case strings.HasSuffix(key, suffix):
 			n, err := strconv.ParseUint(value, 10, 64)
 			if err != nil {
-				return nil, fault.New(fault.Invalid, "%s%s is %q, which is no number of microseconds; copy what systemctl "+
-					"show prints",
-					boot.At(file, number), key, value)
+				skipped.Add(number, fmt.Sprintf("%s is %q, which is no number of microseconds; copy what systemctl show "+
+					"prints", key, safetext.Clip(strings.ToValidUTF8(value, "\uFFFD"), 40)))
+				continue
 			}
-			if n < 1<<60 { // the greatest number means never, too
-				b.micros[key] = int64(n)
+			if n >= 1<<60 { // the greatest number means never, too
+				n = 0
 			}
+			b.micros[key] = int64(n)
 		}
 	}
 	end()
-	return blocks, nil
+	return blocks, skipped
 }
 
 const letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
@@ -169,8 +173,11 @@ func record(m block, units []block) boot.Recording {
 		for _, u := range units {
 			end = max(end, u.micros[inactiveExit], u.micros[activeEnter])
 		}
-		r.Notes = append(r.Notes, boot.Note{Source: name, Text: "The startup had not finished when the properties were " +
-			"read."})
+		note := boot.Note{Source: name, Text: "The startup had not finished when the properties were read."}
+		if _, ok := m.micros[finish]; !ok {
+			note = boot.Note{Source: name, Lost: true, Text: "The file does not say when the startup finished."}
+		}
+		r.Notes = append(r.Notes, note)
 	}
 	r.Spans[0].End, r.Spans[0].Open = end, open
 	addPhases(&r, m)
@@ -179,13 +186,21 @@ func record(m block, units []block) boot.Recording {
 		return cmp.Compare(a.micros[inactiveExit],
 			b.micros[inactiveExit])
 	})
-	late := 0
+	late, unknown := 0, 0
 	for _, u := range units {
 		if u.micros[inactiveExit] > end {
 			late++
 			continue
 		}
+		if _, ok := u.micros[activeEnter]; !ok && u.micros[inactiveExit] > 0 {
+			unknown++
+			continue
+		}
 		addUnit(&r, u, end)
+	}
+	if unknown > 0 {
+		r.Notes = append(r.Notes, boot.Note{Source: name, Lost: true, Text: fmt.Sprintf("The file does not say when %d of "+
+			"the units were active; they were left out.", unknown)})
 	}
 	if late > 0 {
 		r.Notes = append(r.Notes, boot.Note{Source: name,

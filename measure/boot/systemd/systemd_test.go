@@ -84,10 +84,32 @@ func TestMistakes(t *testing.T) {
 		"x:1: the file is empty":                    "\n",
 		"x:1: the file does not say when systemd":   "Id=a.service\n",
 		"x:1: the file does not say when systemd s": "UserspaceTimestampMonotonic=0\n",
-		"x:2: the line is not KEY=VALUE":            "Id=a.service\nhello\n",
+		"x:1: the line is not KEY=VALUE":            "hello\n",
 		"x:1: UserspaceTimestampMonotonic is \"x\"": "UserspaceTimestampMonotonic=x\n",
 		"x:3: these are the properties of a second": "UserspaceTimestampMonotonic=1\n\nUserspaceTimestampMonotonic=1\n",
 	})
+}
+
+// What cannot be read is left out and counted. A time that is not there is not never.
+func TestDamagedPropertiesAreLeftOut(t *testing.T) {
+	text := strings.Replace(show, "Id=oneshot.service\n", "Id=oneshot.service\nhello\n", 1)
+	text = strings.Replace(text, "ActiveEnterTimestampMonotonic=300", "ActiveEnterTimestampMonotonic=3OO", 1)
+	r, err := New().Read("x", []byte(text))
+	boottest.Check(t, New(), "x", r, err)
+	var names, notes []string
+	for _, s := range r.Spans {
+		names = append(names, s.Name)
+	}
+	for _, n := range r.Notes {
+		if n.Lost {
+			notes = append(notes, n.Text)
+		}
+	}
+	if err != nil || strings.Join(names, " ") != "systemd set up security oneshot.service stuck.service" ||
+		len(notes) != 2 || !strings.Contains(notes[0], "when 1 of the units") ||
+		!strings.Contains(notes[1], "2 lines were left out. The first is line 13: ActiveEnterTimestampMonotonic is \"3OO\"") {
+		t.Errorf("%v, %q, %q", err, names, notes)
+	}
 }
 
 func FuzzSystemd(f *testing.F) { boottest.Fuzz(f, New(), show) }

@@ -2,6 +2,8 @@ package tslog
 
 import (
 	"bytes"
+	"encoding/binary"
+	"slices"
 	"strings"
 )
 
@@ -111,13 +113,50 @@ func parseProcess(line []byte) (p process, ok bool) {
 	return p, ok
 }
 
-// parseFrequency reads the value of machdep.tsc_freq, with or without its name: 1 MHz
-// to 100 GHz.
+// withoutName removes the name that sysctl writes without -n: "debug.tslog: ".
+func withoutName(line []byte) []byte {
+	for _, name := range []string{"debug.tslog_user", "debug.tslog"} {
+		rest, ok := bytes.CutPrefix(line, []byte(name))
+		if rest = bytes.TrimLeft(rest, " "); ok && len(rest) > 0 && (rest[0] == ':' || rest[0] == '=') {
+			return bytes.TrimLeft(rest[1:], " ")
+		}
+	}
+	return line
+}
+
+// frequencies end the names of the sysctls that hold the frequency of the counter:
+// machdep.tsc_freq of amd64, and
+// kern.timecounter.tc.ARM MPCore Timecounter.frequency of arm64.
+var frequencies = []string{"tsc_freq", ".frequency"}
+
+// parseFrequency reads the frequency of the counter, with or without the name of its sysctl:
+// 1 MHz to 100 GHz.
 func parseFrequency(line []byte) (hz float64, ok bool) {
-	line = bytes.TrimPrefix(line, []byte("machdep.tsc_freq"))
-	line = bytes.TrimLeft(line, ":= ")
+	line = bytes.TrimRight(line, " ")
+	if i := bytes.LastIndexAny(line, ":="); i >= 0 {
+		of := string(bytes.TrimRight(line[:i], " :="))
+		if !slices.ContainsFunc(frequencies, func(end string) bool { return strings.HasSuffix(of, end) }) {
+			return 0, false
+		}
+		line = bytes.TrimLeft(line[i+1:], " ")
+	}
 	n, end := number(line, 0)
-	return float64(n), end > 0 && end == len(line) && n >= 1e6 && n <= 1e11
+	return float64(n), end > 0 && end == len(line) && n >= leastHz && n <= mostHz
+}
+
+const leastHz, mostHz = 1e6, 1e11
+
+// binaryFrequency reads what sysctl -b writes of a frequency: eight bytes, the lowest first,
+// after the zero byte that ends the text before.
+func binaryFrequency(line []byte) (hz float64, ok bool) {
+	if len(line) > 8 && line[0] == 0 {
+		line = line[1:]
+	}
+	if len(line) != 8 || bytes.IndexByte(line, 0) < 0 {
+		return 0, false
+	}
+	n := binary.LittleEndian.Uint64(line)
+	return float64(n), n >= leastHz && n <= mostHz
 }
 
 func clean(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }

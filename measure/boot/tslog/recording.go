@@ -16,6 +16,9 @@ func (l *log) recording() (boot.Recording, error) {
 		Tracks: []boot.Track{}, Spans: []boot.Span{}, Marks: []boot.Mark{},
 	}
 	l.processes = slices.DeleteFunc(l.processes, func(p process) bool { return p.fork == 0 }) // unused lines of the sysctl
+	if !l.started && len(l.processes) == 0 && l.skipped.Count > 0 {
+		return boot.Recording{}, fault.New(fault.Invalid, "%s%s", boot.At(l.file, l.skipped.Line), l.skipped.Why)
+	}
 	if !l.started && len(l.processes) == 0 {
 		return boot.Recording{}, fault.New(fault.Invalid, "%sthe file has no entry; record a boot of a kernel with the "+
 			"option "+
@@ -27,6 +30,7 @@ func (l *log) recording() (boot.Recording, error) {
 		}
 	}
 	l.addProcesses(&r)
+	r.Notes = append(r.Notes, l.skipped.Notes(name)...)
 	boot.SortMarks(&r)
 	return r, nil
 }
@@ -36,7 +40,7 @@ func (l *log) boot(r *boot.Recording) error {
 	if l.end < 0 {
 		return fault.New(fault.Invalid, "%sthe log ends here, before the EXIT of %s: it was cut off; record it again "+
 			"with a larger "+
-			"buffer (kernel option TSLOGSIZE)", boot.At(l.file, l.line), last)
+			"buffer (kernel option TSLOGSIZE)", boot.At(l.file, l.lastLine), last)
 	}
 	main := l.mains[0]
 	r.System = "freebsd"
@@ -46,7 +50,7 @@ func (l *log) boot(r *boot.Recording) error {
 	if main < 0 {
 		return fault.New(fault.Invalid, "%s%s exits, but no line above is the ENTER of the main function (FreeBSD: %s, "+
 			"NetBSD: "+
-			"%s); the first lines were lost, so record the boot again", boot.At(l.file, l.line), last, mainFreeBSD,
+			"%s); the first lines were lost, so record the boot again", boot.At(l.file, l.lastLine), last, mainFreeBSD,
 			mainNetBSD)
 	}
 	open := l.finish()

@@ -45,7 +45,8 @@ func (source) Doc() boot.SourceDoc {
 	return boot.SourceDoc{
 		Name:  name,
 		Reads: "debug.tslog and debug.tslog_user of FreeBSD and NetBSD (kernel option TSLOG)",
-		Get:   "sysctl -n debug.tslog debug.tslog_user machdep.tsc_freq > FILE",
+		Get: "sysctl -n debug.tslog debug.tslog_user machdep.tsc_freq > FILE (arm64: 'kern.timecounter.tc.ARM MPCore " +
+			"Timecounter.frequency' instead of machdep.tsc_freq)",
 		Says: "The boot begins with the call of the main function (FreeBSD: mi_startup, NetBSD: main) and ends when " +
 			"start_init exits. While a thread waits for a topic, the stack of the thread that holds it is charged to the " +
 			"wait; " +
@@ -53,24 +54,22 @@ func (source) Doc() boot.SourceDoc {
 			"on in the thread of " +
 			"start_init. A function without an EXIT ends with the function that called it. The times are ticks of the " +
 			"time stamp " +
-			"counter. Their frequency is known only if the file has a line that is just a number, or machdep.tsc_freq and " +
-			"a " +
-			"number.",
+			"counter. Their frequency is known only if the file has a line that is just a number, or the name of the sysctl " +
+			"and a number.",
 	}
 }
 
-// Recognizes implements boot.Source.
+// Recognizes implements boot.Source. Other lines may be around the entries: a serial console
+// has them.
 func (source) Recognizes(head []byte) bool {
 	for line := range bytes.Lines(head) {
-		line = bytes.TrimSpace(line)
-		if len(line) == 0 {
-			continue
+		line = withoutName(bytes.Trim(line, "\r\n\x00"))
+		if _, ok := parseEntry(line); ok {
+			return true
 		}
 		if _, ok := parseProcess(line); ok {
 			return true
 		}
-		_, ok := parseEntry(line)
-		return ok
 	}
 	return false
 }
@@ -87,7 +86,7 @@ func (source) Read(file string, data []byte) (boot.Recording, error) {
 	return l.recording()
 }
 
-// maxProblems is after how many wrong lines reading ends.
+// maxProblems is after how many wrong entries reading ends.
 const maxProblems = 20
 
 // read reads the lines.
@@ -102,12 +101,6 @@ func (l *log) read(data []byte) error {
 			data = nil
 		}
 		l.line++
-		if n := len(line); n > 0 && line[n-1] == '\r' {
-			line = line[:n-1]
-		}
-		if len(line) == 0 {
-			continue
-		}
 		if problem := l.add(line); problem != "" {
 			wrong++
 			l.problems.Add(boot.At(l.file, l.line), "%s", problem)
@@ -116,24 +109,36 @@ func (l *log) read(data []byte) error {
 	return l.problems.Err()
 }
 
-// add reads a line and returns what is wrong with it, or "".
+// add reads a line. It returns what is wrong with an entry that cannot belong to a boot,
+// or "". Lines that are nothing of the sysctls are left out.
 func (l *log) add(line []byte) string {
 	if len(line) > boot.MaxLine {
-		return "the line is too long; this is no tslog"
-	}
-	if e, ok := parseEntry(line); ok {
-		return l.entry(e)
-	}
-	if p, ok := parseProcess(line); ok {
-		l.processes = append(l.processes, p)
+		l.skipped.Add(l.line, "the line is too long; this is no tslog")
 		return ""
 	}
-	if hz, ok := parseFrequency(line); ok {
+	if hz, ok := binaryFrequency(line); ok {
 		l.hz = hz
 		return ""
 	}
-	return "this is neither an entry of debug.tslog (0xTHREAD TSC ENTER|EXIT|THREAD|EVENT NAME) nor a process of " +
-		"debug.tslog_user (PID PPID FORK EXIT \"EXEC\" \"NAMEI\"); remove what is not from these sysctls"
+	line = withoutName(bytes.Trim(line, "\r\x00"))
+	if e, ok := parseEntry(line); ok {
+		l.lastLine = l.line
+		return l.entry(e)
+	}
+	switch p, ok := parseProcess(line); {
+	case ok:
+		l.processes = append(l.processes, p)
+	case len(bytes.TrimSpace(line)) == 0:
+	default:
+		hz, ok := parseFrequency(line)
+		if ok {
+			l.hz = hz
+			return ""
+		}
+		l.skipped.Add(l.line, "this is neither an entry of debug.tslog (0xTHREAD TSC ENTER|EXIT|THREAD|EVENT NAME) nor a "+
+			"process of debug.tslog_user (PID PPID FORK EXIT \"EXEC\" \"NAMEI\"); remove what is not from these sysctls")
+	}
+	return ""
 }
 
 // The longest stack of a thread.
@@ -143,7 +148,9 @@ const maxDepth = 10000
 type log struct {
 	file     string
 	line     int
+	lastLine int // that of the last entry
 	problems fault.List
+	skipped  boot.Skipped
 	hz       float64
 
 	names    map[string]int32 // of REST, by its text

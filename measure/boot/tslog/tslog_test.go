@@ -109,12 +109,11 @@ func TestMistakes(t *testing.T) {
 	const begin = "0x0 10 ENTER main\n"
 	boottest.Mistakes(t, New(), map[string]string{
 		"x:1: the file is empty":                " \n",
-		"x:2: this is neither":                  begin + "hello\n",
-		"x:3: this is neither":                  begin + "0x0 11 ENTER f\n0x0 12 LEAVE f\n",
+		"x:1: this is neither an entry":         "hello\n0x0 12 LEAVE f\n",
 		"x:1: this is neither":                  "0xg 10 ENTER main\n",
 		"x:2: the log ends here":                begin + "0x0 12 EXIT main\n",
 		"x:2: start_init exits, but no line":    "0x0 10 ENTER f\n0x0 12 EXIT start_init\n",
-		"x:2: the line is too long":             begin + "0x0 10 ENTER " + strings.Repeat("f", boot.MaxLine) + "\n",
+		"x:1: the line is too long":             "0x0 10 ENTER " + strings.Repeat("f", boot.MaxLine) + "\n",
 		"x:10002: more than 10000 functions of": begin + strings.Repeat("0x1 10 ENTER f\n", maxDepth+1),
 		"x:1: the file has no entry":            "2400000000\n",
 		"x:1: the file has no entry; record":    "0 0 0 0 \"\" \"\"\n",
@@ -167,6 +166,39 @@ func TestBothSysctlsAndTheFrequencyMayBeInOneFile(t *testing.T) {
 	want := []string{"first kernel message 5", "main function 5", "a b 7", "first userland instruction 9"}
 	if !slices.Equal(names, want) {
 		t.Errorf("marks %q", names)
+	}
+}
+
+// People save the sysctls in several ways. All of them are the same boot, and lines that are
+// not of the sysctls are counted.
+func TestTheWaysToSaveATslog(t *testing.T) {
+	const entries = "0x1 1000001 ENTER mi_startup\n0x1 2002001 ENTER DELAY\n0x1 242002001 EXIT DELAY\n" +
+		"0x1 342003001 EXIT start_init\n"
+	user := "1 0 8 0 \"/sbin/init\" \"\"\n"
+	for file, want := range map[string]struct {
+		hz    float64
+		notes int
+	}{
+		"\n" + entries + "2400000000\n": {2.4e9, 0},
+		"\n" + entries + "\x00":         {0, 0},
+		"\n" + entries + "\x00" + user + "\x00\x00\x18\x0d\x8f\x00\x00\x00\x00":                    {2.4e9, 0},
+		"debug.tslog: \n" + entries + "machdep.tsc_freq: 2400000000\n":                             {2.4e9, 0},
+		"debug.tslog = " + entries + "machdep.tsc_freq = 2400000000\n":                             {2.4e9, 0},
+		entries + "kern.timecounter.tc.ARM MPCore Timecounter.frequency: 24000000\n":               {24e6, 0},
+		"login: root\nLOG BEGIN\n" + entries + "LOG END\n# ":                                       {0, 1},
+		strings.Replace(entries, "0x1 2", "lo0: link state changed to UP\n0x1 2", 1) + "0x1 34200": {0, 1},
+		strings.ReplaceAll(entries, "\n", "\r\n") + "2400000000\r\n":                               {2.4e9, 0},
+	} {
+		if !New().Recognizes([]byte(file)) {
+			t.Errorf("%q is not recognized", file)
+		}
+		r, err := New().Read("x", []byte(file))
+		boottest.Check(t, New(), "x", r, err)
+		lost := slices.DeleteFunc(r.Notes, func(n boot.Note) bool { return !n.Lost })
+		if err != nil || r.Clocks[0].Hz != want.hz || len(lost) != want.notes || r.Spans[1].Label() != "DELAY" ||
+			r.Spans[1].End-r.Spans[1].Start != 240_000_000 {
+			t.Errorf("%q: %v, %+v", file, err, r)
+		}
 	}
 }
 

@@ -1,0 +1,82 @@
+package printk
+
+import (
+	"regexp"
+	"strings"
+)
+
+// journalLine begins a message in journalctl -o short-monotonic: the host and the program.
+var journalLine = regexp.MustCompile(`^([^ ]{1,255}) kernel: `)
+
+// journal removes the host and the program that the journal writes before each message.
+func (l *Log) journal() {
+	m := journalLine.FindStringSubmatch(l.Lines[0].Text)
+	if m == nil {
+		return
+	}
+	kept := l.Lines[:0]
+	for _, line := range l.Lines {
+		rest, ok := strings.CutPrefix(line.Text, m[0])
+		if !ok && strings.HasPrefix(line.Text, m[1]+" ") {
+			l.Programs++
+			continue
+		}
+		line.Text = rest
+		if !ok {
+			kept = append(kept, line)
+			continue
+		}
+		if who, after, ok := parseCaller([]byte(rest)); ok {
+			line.Caller, line.Text = who, strings.TrimPrefix(string(after), " ")
+		}
+		kept = append(kept, line)
+	}
+	l.Lines = kept
+}
+
+var (
+	// known finds a message that shows what stands before it.
+	known = regexp.MustCompile(`(?:Linux version [0-9]|Command line: |calling  [^ ]+\+0x[0-9a-f]+/0x|` +
+		`initcall [^ ]+\+0x[0-9a-f]+/0x[0-9a-f]+ (?:\[[^ ]+\] )?returned )`)
+	// tokens are what kernels of vendors print before a message: [cpu 0], (0), <6>, and a
+	// point, colon or blank behind it.
+	tokens = regexp.MustCompile(`^(?:\[[^\]]{1,48}\]|\([^)]{1,48}\)|<[^>]{1,24}>)[-.:,]? *`)
+)
+
+// maxUnknown bounds what can be a prefix, in bytes.
+const maxUnknown = 60
+
+// prefix removes what stands between the time stamp and each message, if it is in brackets.
+// The first message of a known form shows it.
+func (l *Log) prefix() {
+	for _, line := range l.Lines {
+		at := known.FindStringIndex(line.Text)
+		if at == nil || at[0] > maxUnknown {
+			continue
+		}
+		before := line.Text[:at[0]]
+		if before == "" || before == "Kernel " { // Kernel command line:
+			return
+		}
+		n, rest := 0, before
+		for token := tokens.FindString(rest); token != ""; token = tokens.FindString(rest) {
+			n, rest = n+1, rest[len(token):]
+		}
+		if rest != "" {
+			l.Unknown, l.UnknownLine = before, line.Number
+			return
+		}
+		l.cut(n)
+		return
+	}
+}
+
+// cut removes up to n tokens from each message.
+func (l *Log) cut(n int) {
+	for i := range l.Lines {
+		for range n {
+			text := l.Lines[i].Text
+			l.Lines[i].Text = text[len(tokens.FindString(text)):]
+		}
+	}
+}

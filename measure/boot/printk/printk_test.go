@@ -1,0 +1,176 @@
+package printk
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+)
+
+// prefixes are ways in which programs show the same log: what they write before each line, and
+// between the time stamp and the message.
+var prefixes = map[string]struct{ before, after string }{
+	"plain":                              {"", " "},
+	"priority":                           {"<6>", " "},
+	"dmesg --decode":                     {"kern  :info  : ", " "},
+	"caller on the console":              {"", "[    T1] "},
+	"caller of dmesg":                    {"", " [    T1] "},
+	"decoded with a caller":              {"kern  :info  : ", " [     T1] "},
+	"caller in an interrupt":             {"", "[    C0] "},
+	"caller with a name":                 {"", "[   T1/idle] "},
+	"caller, thread and CPU":             {"", "[     T1:swapper/0:C1] "},
+	"syslog":                             {"Nov 27 06:50:23 host kernel: ", " "},
+	"RFC 5424":                           {"2026-11-27T06:50:23.123456+00:00 host kernel: ", " "},
+	"journal":                            {"", " host kernel: "},
+	"ts":                                 {"Nov 27 06:50:23 ", " "},
+	"ts -s %.s":                          {"12.345678 ", " "},
+	"minicom":                            {"[2026-11-27 06:50:23] ", " "},
+	"grabserial":                         {"[12.345678 0.000123] ", " "},
+	"a console with times of its own":    {"[   12.345678] ", " "},
+	"both":                               {"[   12.345678] ", "[    T1] "},
+	"colors":                             {"\x1b[32m", "\x1b[0m \x1b[33m"},
+	"firmware without an end of line":    {"Booting from ROM...", " "},
+	"a vendor's kernel":                  {"", " <6>.(0)[1:swapper/0]"},
+	"a CPU in brackets":                  {"", " [cpu 0] "},
+	"zero bytes":                         {"\x00\x00", " "},
+	"the container's name before a line": {"console | ", " "},
+}
+
+var messages = []struct{ time, text string }{
+	{"    0.000000", "Linux version 6.12.0 (b@h) #1 SMP"},
+	{"    0.000000", "Command line: root=/dev/vda initcall_debug"},
+	{"    0.100000", "calling  acpi_init+0x0/0x120 @ 1"},
+	{"    0.150000", "initcall acpi_init+0x0/0x120 returned 0 after 49990 usecs"},
+	{"    0.600000", "Run /init as init process"},
+}
+
+func TestEveryPrefixIsRead(t *testing.T) {
+	for name, p := range prefixes {
+		for _, end := range []string{"\n", "\r\n", "\r\r\n"} {
+			var file strings.Builder
+			for _, m := range messages {
+				file.WriteString(p.before + "[" + m.time + "]" + p.after + m.text + end)
+			}
+			log, err := Parse("x", []byte(file.String()))
+			if err != nil || len(log.Lines) != len(messages) || log.Unstamped+log.Skipped.Count+log.Backward > 0 ||
+				log.Unknown != "" {
+				t.Errorf("%s: %v, %+v", name, err, log)
+				continue
+			}
+			for i, m := range messages {
+				if line := log.Lines[i]; line.Text != m.text {
+					t.Errorf("%s: line %d is %q, want %q", name, i, line.Text, m.text)
+				}
+			}
+			if caller := log.Lines[0].Caller; strings.Contains(p.after, "T1") != (caller == "T1") {
+				t.Errorf("%s: the caller is %q", name, caller)
+			}
+			if !Stamped([]byte(file.String())) {
+				t.Errorf("%s is not recognized", name)
+			}
+		}
+	}
+}
+
+// What is between the time and the message and is not known is said.
+func TestAnUnknownPrefixIsReported(t *testing.T) {
+	log, err := Parse("x", []byte("[    0.000000] board7> Linux version 6.12.0\n[    0.100000] board7> Run /init\n"))
+	if err != nil || log.Unknown != "board7> " || log.UnknownLine != 1 {
+		t.Fatalf("%v, %+v", err, log)
+	}
+	if notes := log.Notes("x"); len(notes) != 1 || !notes[0].Lost || !strings.Contains(notes[0].Text, `"board7>"`) {
+		t.Errorf("%+v", notes)
+	}
+}
+
+// The journal has the lines of programs, too.
+func TestLinesOfProgramsInTheJournal(t *testing.T) {
+	log, err := Parse("x", []byte("-- Boot 7 --\n[    0.000000] host kernel: Linux version 6\n[    0.500000] host "+
+		"systemd[1]: Started a.\n[    0.600000] host kernel: b\n"))
+	if err != nil || len(log.Lines) != 2 || log.Programs != 1 || log.Unstamped != 1 || log.Lines[1].Text != "b" {
+		t.Errorf("%v, %+v", err, log)
+	}
+}
+
+// Times that cannot be read are refused with the command that gives better ones.
+func TestOtherTimesAreRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"[Fri Nov 27 06:50:23 2026] Linux version 6.12.0\n":                            "x:1: the times are whole seconds",
+		"[Nov27 06:50] Linux version 6.12.0\n[  +0.000012] Command line: \n":           "x:1: the times are differences",
+		"[<    0.000000>] Linux version 6.12.0\n":                                      "x:1: the times are differences",
+		"2026-11-27T06:50:23,123456+00:00 Linux version 6.12.0\n":                      "x:1: the times are those of the wall",
+		"-- Boot --\nNov 27 06:50:23 host kernel: Linux version 6.12.0\n":              "x:2: the times are those of syslog",
+		"Nov 27 06:50:23.123456 host kernel: Linux version 6.12.0\n":                   "x:1: the times are those of syslog",
+		"2026-11-27T06:50:23+0000 host kernel: Linux version 6.12.0\n":                 "x:1: the times are those of syslog",
+		"{\n   \"dmesg\": [\n      {\n         \"pri\": 5,\n":                          "x:2: this is JSON of dmesg or jour",
+		"{\"MESSAGE\":\"Linux version\",\"__MONOTONIC_TIMESTAMP\":\"1\"}\n":            "x:1: this is JSON of dmesg or jour",
+		"{ \"dmesg\": [ {\"pri\":5,\"time\":0.000000,\"msg\":\"Linux version 6\"} ]\n": "x:1: this is JSON of dmesg or jour",
+	} {
+		_, err := Parse("x", []byte(text))
+		if !fault.Is(err, fault.Invalid) || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+}
+
+// A damaged line is left out and counted; the rest of the log is read.
+func TestADamagedLineIsLeftOut(t *testing.T) {
+	const before, after = "[    0.000000] a\n[    0.100000] b\n[    0.150000] c\n", "[    0.200000] d\n[    0.300000] e\n"
+	for name, wrong := range map[string]string{
+		"digits":          "[    0.1] x\n",
+		"far ahead":       "[99999.100000] x\n",
+		"far behind":      "[    0.000001] x\n",
+		"long":            "[    0.150000] " + strings.Repeat("x", 70_000) + "\n",
+		"without a stamp": "[    0.15\n",
+	} {
+		file := before + wrong + after
+		if name == "far behind" {
+			file = strings.ReplaceAll(file, "[    0.", "[    7.")
+			file = strings.Replace(file, "[    7.000001] x", "[    0.000001] x", 1)
+		}
+		log, err := Parse("x", []byte(file))
+		var got []string
+		for _, l := range log.Lines {
+			got = append(got, l.Text)
+		}
+		if err != nil || !slices.Equal(got, []string{"a", "b", "c", "d", "e"}) ||
+			log.Skipped.Count+log.Unstamped != 1 || log.Skipped.Count == 1 && log.Skipped.Line != 4 {
+			t.Errorf("%s: %v, %q, %+v", name, err, got, log.Skipped)
+		}
+	}
+	for _, file := range []string{"[    9.000000] a\n[    9.100000] b\n[    0.000000] c\n[    0.100000] d\n",
+		"[    9.000000] a\n[    0.000000] Linux version 6\n[    9.100000] b\n"} {
+		if _, err := Parse("x", []byte(file)); err == nil || !strings.Contains(err.Error(), "a second boot") {
+			t.Errorf("two boots are one log: %v", err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, p := range prefixes {
+		f.Add([]byte(p.before + "[" + messages[0].time + "]" + p.after + messages[0].text + "\n"))
+	}
+	f.Add([]byte("[    9.000000 <    0.1>] a\n[    0.000000] host kernel: b\n[99999.0] c\n"))
+	f.Add([]byte("[Fri Nov 27 06:50:23 2026] Linux version 6.12.0\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		log, err := Parse("x", data)
+		if err != nil {
+			if !fault.Is(err, fault.Invalid) {
+				t.Error(err)
+			}
+			return
+		}
+		latest := int64(0)
+		for _, line := range log.Lines {
+			if line.At < latest {
+				t.Fatalf("%+v", log)
+			}
+			latest = line.At
+		}
+		if len(log.Lines) > 0 {
+			log.Marks()
+			log.Notes("x")
+		}
+	})
+}

@@ -1,0 +1,161 @@
+package printk
+
+import (
+	"bytes"
+	"regexp"
+)
+
+// colors are escape sequences of terminals.
+var colors = regexp.MustCompile("\x1b(\\[[0-9;?]*[ -/]*[@-~]|[()][0-9A-Za-z]|[=>78cDEHM])")
+
+// printable is a line without its end, escape sequences and zero bytes.
+func printable(line []byte) []byte {
+	line = bytes.TrimRight(line, "\r\n")
+	if bytes.IndexByte(line, 0x1b) >= 0 {
+		line = colors.ReplaceAll(line, nil)
+	}
+	if bytes.IndexByte(line, 0) >= 0 {
+		line = bytes.ReplaceAll(line, []byte{0}, nil)
+	}
+	return line
+}
+
+type stamp struct {
+	at     int64
+	digits int // after the point
+	caller string
+	rest   []byte
+}
+
+// maxPrefix is how many bytes may stand before the time stamp of the kernel.
+const maxPrefix = 120
+
+// parseStamp reads what a line begins with: a priority (<6>), the time in brackets, and the
+// caller in brackets. Before the time, syslog, dmesg --decode, terminals and programs such as
+// ts write what they like. There, the time must have the width that kernels give it.
+func parseStamp(line []byte) (stamp, bool) {
+	if len(line) > 2 && line[0] == '<' {
+		if i := bytes.IndexByte(line[:min(len(line), 8)], '>'); i > 0 {
+			line = line[i+1:]
+		}
+	}
+	s, ok := stampAt(line, false)
+	for from := 0; !ok; from++ {
+		i := bytes.IndexByte(line[from:min(len(line), maxPrefix)], '[')
+		if i < 0 {
+			return stamp{}, false
+		}
+		from += i
+		s, ok = stampAt(line[from:], true)
+		if from >= min(len(line), maxPrefix) {
+			break
+		}
+	}
+	if !ok {
+		return stamp{}, false
+	}
+	// The time of a console stands before that of the kernel.
+	if inner, ok := stampAt(bytes.TrimLeft(s.rest, " "), true); ok {
+		s = inner
+	}
+	if caller, rest, ok := parseCaller(s.rest); ok {
+		s.caller, s.rest = caller, rest
+	}
+	s.rest = bytes.TrimPrefix(s.rest, []byte(" "))
+	return s, true
+}
+
+// kernelWidth is the least width of a time in brackets, as kernels write it: [%5lu.%06lu].
+const kernelWidth = 12
+
+// stampAt reads a time in brackets. wide tells that it must have the width of a kernel's.
+func stampAt(line []byte, wide bool) (stamp, bool) {
+	if len(line) < 3 || line[0] != '[' {
+		return stamp{}, false
+	}
+	end := bytes.IndexByte(line[:min(len(line), 40)], ']')
+	if end < 0 {
+		return stamp{}, false
+	}
+	inside, _, delta := bytes.Cut(line[1:end], []byte(" <")) // dmesg --show-delta
+	if delta && line[end-1] != '>' {
+		return stamp{}, false
+	}
+	s, ok := parseTime(bytes.TrimLeft(inside, " "))
+	if !ok || wide && (len(inside) < kernelWidth || s.digits < 6) {
+		return stamp{}, false
+	}
+	s.rest = line[end+1:]
+	return s, true
+}
+
+// parseTime reads SECONDS or SECONDS.FRACTION, each of at most nine digits.
+func parseTime(b []byte) (s stamp, ok bool) {
+	whole, fraction, point := bytes.Cut(b, []byte("."))
+	if len(whole) == 0 || len(whole) > 9 || len(fraction) > 9 || point && len(fraction) == 0 {
+		return s, false
+	}
+	for _, part := range [][]byte{whole, fraction} {
+		for _, c := range part {
+			if c < '0' || c > '9' {
+				return s, false
+			}
+			s.at = s.at*10 + int64(c-'0')
+		}
+	}
+	s.digits = len(fraction)
+	return s, true
+}
+
+// caller is what Linux prints with CONFIG_PRINTK_CALLER: [    T1] on its console, with a
+// blank before it in dmesg. Some kernels add the name of the thread.
+var caller = regexp.MustCompile(`^ ?\[ *([TC][0-9]+)([^0-9\]][^\]]{0,40})?\]:?`)
+
+func parseCaller(rest []byte) (who string, after []byte, ok bool) {
+	m := caller.FindSubmatch(rest)
+	if m == nil {
+		return "", rest, false
+	}
+	return string(m[1]), rest[len(m[0]):], true
+}
+
+// noTime is the problem of a file that has no times at all.
+const noTime = "no line begins with a time such as [    1.234567]; turn time stamps on (Linux: printk.time=1, " +
+	"FreeBSD: kern.msgbuf_show_timestamp=2)"
+
+// otherTimes are times of which the moments of a boot cannot be told, and what to do.
+var otherTimes = []struct {
+	is      *regexp.Regexp
+	problem string
+}{
+	{regexp.MustCompile(`^\[(Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ 0-9]{2} [0-9:]{8} [0-9]{4}\]`),
+		"the times are whole seconds of the wall clock (dmesg --ctime); use dmesg without -T"},
+	{regexp.MustCompile(`^\[([A-Z][a-z]{2}[ 0-9]{2} [0-9:]{5}| *\+[0-9]+\.[0-9]+)\]`),
+		"the times are differences from line to line (dmesg --reltime or --human); use dmesg without -e and -H"},
+	{regexp.MustCompile(`^\[ *<? *[0-9]+\.[0-9]+>\]`),
+		"the times are differences from line to line; use dmesg without --notime and -d"},
+	{regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}[,.][0-9]{6}[-+][0-9]{2}:[0-9]{2} [^ ]*[^k ][: ]`),
+		"the times are those of the wall clock (dmesg --time-format=iso), which can be set during a boot; use dmesg " +
+			"without it, or journalctl -k -o short-monotonic"},
+	{regexp.MustCompile(`^([A-Z][a-z]{2} [ 0-9]{2}|[0-9]{4}-[0-9-]{5}[T ])[-+:.,0-9ZA-Z ]* [^ ]+ kernel: `),
+		"the times are those of syslog, which the kernel did not write; use dmesg, or journalctl -k -o short-monotonic"},
+	{regexp.MustCompile(`^ *(\{ *)?"dmesg" *: *\[|^ *\{.*"__MONOTONIC_TIMESTAMP"`),
+		"this is JSON of dmesg or journalctl; use dmesg without --json, or journalctl -k -o short-monotonic"},
+}
+
+// notStamped says why a file without time stamps cannot be read, and in which line that
+// shows.
+func notStamped(data []byte) (line int, problem string) {
+	const most = 1000 // lines
+	for text := range bytes.Lines(data) {
+		if line++; line > most {
+			break
+		}
+		for _, other := range otherTimes {
+			if len(text) <= 64<<10 && other.is.Match(printable(text)) {
+				return line, other.problem
+			}
+		}
+	}
+	return 1, noTime
+}
