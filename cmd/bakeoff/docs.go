@@ -229,6 +229,9 @@ func workloadsPage() []byte {
 		if d.Volume != "" {
 			fmt.Fprintf(&b, " It needs a declared volume; the parameter `%s` is its path.", d.Volume)
 		}
+		if d.Versions != "" {
+			fmt.Fprintf(&b, " Versions: %s.", d.Versions)
+		}
 		if len(d.Source) > 0 {
 			fmt.Fprintf(&b, " Source: %s.", strings.Join(d.Source, "; "))
 		}

@@ -281,6 +281,7 @@ func (a *app) describeWorkload(d workload.Doc) {
 	facts.Row("volume", d.Volume)
 	facts.Row("load", map[bool]string{true: "from a load generator outside the environment"}[d.Peer])
 	facts.Row("programs", strings.Join(d.Programs, ", "))
+	facts.Row("versions", d.Versions)
 	facts.Row("programs of the load generator", strings.Join(d.PeerPrograms, ", "))
 	facts.Row("state", d.State+", cache "+d.Cache)
 	facts.Row("source", strings.Join(d.Source, "; "))

@@ -68,6 +68,7 @@ func (a *app) describeTool(l listedTool) {
 	a.Nameplate(l.Name, l.Summary)
 	t := cli.NewTable("", "")
 	t.Row("program", l.Program)
+	t.Row("versions", l.Versions())
 	t.Row("here", l.Here)
 	t.Row("to install", l.Install)
 	for _, s := range systemDocs() {

@@ -233,6 +233,13 @@ func (r *runner) prepareCell(ctx context.Context, en *environment, s *side, cell
 	if w.Doc().NeedsPeer(c.Params) && !s.driver.Doc().Whole {
 		r.peer(t, s, en.CPUSet)
 	}
+	t.Warn = func(text string) {
+		if !r.warned[cell+": "+text] {
+			r.warned[cell+": "+text] = true
+			r.emit(Event{Kind: Preparing, Contender: s.Name, Cell: cell,
+				Text: cell + " on " + s.Name + ": " + text})
+		}
+	}
 	t.Fresh = func(ctx context.Context) (driver.Instance, []execution.Mark, error) {
 		fresh, err := s.env.LeaseWatched(ctx, s.driver, s.Contender.Contender, s.image, w.Doc().Watch)
 		if err != nil {

@@ -33,6 +33,7 @@ type runner struct {
 	results   analysis.Results // as of the last block
 	kept      map[string]*environment
 	described map[string]bool  // contenders whose fingerprint is stored
+	warned    map[string]bool  // warnings of workloads that were told
 	reader    *evidence.Reader // keeps what it has parsed
 	fallen    int              // boots in a row that failed
 	refused   error            // a boot brought what ends the run
@@ -81,7 +82,8 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 		o.Budget = o.Plan.Design.Budget
 	}
 	r := &runner{Options: o, reader: evidence.NewReader(o.Run, execution.Parsers(o.Workloads)), began: o.Now(),
-		planned: o.Plan.Planned(), done: map[int]bool{}, kept: map[string]*environment{}, described: map[string]bool{}}
+		planned: o.Plan.Planned(), done: map[int]bool{}, kept: map[string]*environment{}, described: map[string]bool{},
+		warned: map[string]bool{}}
 	if err := r.resume(); err != nil {
 		return Outcome{}, err
 	}

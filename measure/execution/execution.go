@@ -84,6 +84,9 @@ type Target struct {
 	// on the host's clock, to measure life cycle and boot. The caller
 	// closes it.
 	Fresh func(ctx context.Context) (driver.Instance, []Mark, error)
+	// Warn tells the person who runs this something about the cell in this environment
+	// before its first trial; nil discards.
+	Warn func(text string)
 	// State persists between the calls for one environment and cell: a
 	// workload may store there what Prepare found.
 	State map[string]string

@@ -100,6 +100,11 @@ type Doc struct {
 	Program     string   `json:"program"`
 	Dirs        []string `json:"dirs,omitempty"`
 	VersionArgs []string `json:"version_args"`
+	// Tried are the series of versions whose output Parse was tried with, the oldest
+	// first: "1.0" stands for 1.0.20. Least is the oldest version whose output it can
+	// read, by the program's history; "" is unknown.
+	Tried []string `json:"tried"`
+	Least string   `json:"least,omitempty"`
 	// Packages are the packages to install, by system (debian, freebsd, …
 	// as in package system). A system without an entry has no package.
 	Packages map[string][]string `json:"packages"`

@@ -130,6 +130,8 @@ type Doc struct {
 	// Programs are the executables of those packages, checked before
 	// anything starts.
 	Programs []string `json:"programs,omitempty"`
+	// Versions says of an external program which versions are known, for people.
+	Versions string `json:"versions,omitempty"`
 	// Needs returns both for parameters that change them; nil if none do.
 	Needs func(p param.Values) (programs []string, packages map[string][]string) `json:"-"`
 	// PeerPrograms are the programs that the load generator's side needs,

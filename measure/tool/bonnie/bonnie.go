@@ -34,6 +34,7 @@ type bonnie struct{ tool.Versioned }
 func (bonnie) Doc() tool.Doc {
 	d := tool.Doc{
 		Name: "bonnie", Program: "bonnie++", VersionArgs: []string{"-h"}, Dirs: []string{"/usr/sbin"},
+		Tried:    []string{"2.00"},
 		Summary:  "bonnie++ as the platform ships it: one pass over a file larger than memory, and over small files",
 		Packages: tool.Everywhere("bonnie++"),
 		Params: []param.Spec{

@@ -42,6 +42,7 @@ var quantiles = []struct{ name, percent string }{
 func (fio) Doc() tool.Doc {
 	d := tool.Doc{
 		Name: "fio", Program: "fio", VersionArgs: []string{"--version"},
+		Tried: []string{"3.25", "3.33", "3.39"}, Least: "3.0",
 		Summary:  "fio as the platform ships it: random and sequential reads and writes of one file in a volume",
 		Packages: tool.Everywhere("fio"),
 		Metrics: []sample.Metric{

@@ -23,28 +23,28 @@ type report struct {
 
 type job struct {
 	Name    string            `json:"jobname"`
-	Error   int               `json:"error"`
+	Error   *int              `json:"error"`
 	Options map[string]string `json:"job options"`
 	Read    side              `json:"read"`
 	Write   side              `json:"write"`
 	Sync    struct {
-		Latency latency `json:"lat_ns"`
+		Latency *latency `json:"lat_ns"`
 	} `json:"sync"`
-	Errors int64 `json:"total_err"`
+	Errors int64 `json:"total_err"` // only with continue_on_error
 }
 
 // side is one direction.
 type side struct {
-	Bytes     float64 `json:"io_bytes"`
-	RuntimeMS float64 `json:"runtime"` // final fsync included
-	Total     float64 `json:"total_ios"`
-	Short     int64   `json:"short_ios"`
-	Dropped   int64   `json:"drop_ios"`
-	Latency   latency `json:"clat_ns"`
+	Bytes     *float64 `json:"io_bytes"`
+	RuntimeMS *float64 `json:"runtime"` // final fsync included
+	Total     *float64 `json:"total_ios"`
+	Short     *int64   `json:"short_ios"`
+	Dropped   *int64   `json:"drop_ios"`
+	Latency   *latency `json:"clat_ns"`
 }
 
 type latency struct {
-	N           float64            `json:"N"`
+	N           *float64           `json:"N"`
 	Percentiles map[string]float64 `json:"percentile"` // "99.000000" → ns
 }
 
@@ -58,32 +58,32 @@ func (f fio) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", output, err)
 	}
-	if j.Error != 0 {
-		return r, fault.New(fault.Subject, "fio's job failed with error %d", j.Error)
+	if *j.Error != 0 {
+		return r, fault.New(fault.Subject, "fio's job failed with error %d", *j.Error)
 	}
 	if err := echoed(j.Options, out.Facts, p); err != nil {
 		return r, err
 	}
-	r.Work = j.Read.Total + j.Write.Total
-	took := max(j.Read.RuntimeMS, j.Write.RuntimeMS) / 1e3
+	r.Work = *j.Read.Total + *j.Write.Total
+	took := max(*j.Read.RuntimeMS, *j.Write.RuntimeMS) / 1e3
 	if !(took > 0) || !(r.Work > 0) {
 		return r, fault.New(fault.Subject, "nothing was measured: %g operations in %g s", r.Work, took)
 	}
 	if err := tool.Lasted(took, p.Duration("time"), out.Elapsed); err != nil {
 		return r, err
 	}
-	r.Count("short", j.Read.Short+j.Write.Short)
-	r.Count("dropped", j.Read.Dropped+j.Write.Dropped)
+	r.Count("short", *j.Read.Short+*j.Write.Short)
+	r.Count("dropped", *j.Read.Dropped+*j.Write.Dropped)
 	r.Count("failed", j.Errors)
 	d := f.Doc()
 	r.Add(d, "throughput", r.Work/took)
-	r.Add(d, "bandwidth", (j.Read.Bytes+j.Write.Bytes)/took)
+	r.Add(d, "bandwidth", (*j.Read.Bytes+*j.Write.Bytes)/took)
 	for _, s := range []struct {
 		name string
-		latency
+		*latency
 	}{{"read", j.Read.Latency}, {"write", j.Write.Latency}, {"sync", j.Sync.Latency}} {
 		// With end_fsync only, "sync" has N = 0: unknown, not 0 s.
-		if s.N == 0 {
+		if s.latency == nil || *s.N == 0 {
 			continue
 		}
 		for _, q := range quantiles {
@@ -144,14 +144,42 @@ func read(text []byte) (job, error) {
 		return job{}, fmt.Errorf("%d jobs instead of one", len(r.Jobs))
 	}
 	j := r.Jobs[0]
-	for _, v := range []float64{j.Read.Bytes, j.Write.Bytes, j.Read.Total, j.Write.Total, j.Read.RuntimeMS,
-		j.Write.RuntimeMS} {
-		if v < 0 {
+	if j.Error == nil {
+		return job{}, fmt.Errorf("the job of %s has no error", r.Version)
+	}
+	if *j.Error != 0 {
+		return j, nil // it measured nothing
+	}
+	if s := j.Sync.Latency; s != nil && s.N == nil {
+		return job{}, fmt.Errorf("the sync of %s has no lat_ns.N", r.Version)
+	}
+	for name, s := range map[string]side{"read": j.Read, "write": j.Write} {
+		if missing := s.missing(); missing != "" {
+			return job{}, fmt.Errorf("the %s of %s has no %s", name, r.Version, missing)
+		}
+		if *s.Bytes < 0 || *s.Total < 0 || *s.RuntimeMS < 0 || *s.Short < 0 || *s.Dropped < 0 || j.Errors < 0 {
 			return job{}, errors.New("negative count")
 		}
 	}
-	if j.Read.Short < 0 || j.Write.Short < 0 || j.Read.Dropped < 0 || j.Write.Dropped < 0 || j.Errors < 0 {
-		return job{}, errors.New("negative count of errors")
-	}
 	return j, nil
+}
+
+// missing names a member that is not there; "" if all are. Versions before 3 have no
+// clat_ns, and their io_bytes are KiB.
+func (s side) missing() string {
+	switch {
+	case s.Bytes == nil:
+		return "io_bytes"
+	case s.RuntimeMS == nil:
+		return "runtime"
+	case s.Total == nil:
+		return "total_ios"
+	case s.Short == nil:
+		return "short_ios"
+	case s.Dropped == nil:
+		return "drop_ios"
+	case s.Latency == nil || s.Latency.N == nil:
+		return "clat_ns.N"
+	}
+	return ""
 }

@@ -166,7 +166,7 @@ func TestPercentilesAreOfTheHistogram(t *testing.T) {
 			for _, q := range quantiles {
 				percent, _ := strconv.ParseFloat(q.percent, 64)
 				printed := s.Latency.at(q.percent)
-				if s.Latency.N == 0 || printed == 0 {
+				if *s.Latency.N == 0 || printed == 0 {
 					continue
 				}
 				if own := quantile(s.Latency.Bins, percent/100); math.Abs(own/printed-1) > 0.02 {
@@ -265,5 +265,20 @@ func TestAPoolWithoutDataInItsCache(t *testing.T) {
 		if notes[tool.Caveat] != c.caveat || strings.Contains(notes[tool.CaveatFix], "primarycache") != c.advised {
 			t.Errorf("%+v: %q; %q", c, notes[tool.Caveat], notes[tool.CaveatFix])
 		}
+	}
+}
+
+// fio 2 has no clat_ns, and its io_bytes are KiB. A member that is missing is no zero: it
+// is named, with the version.
+func TestOldReportIsNamed(t *testing.T) {
+	old := `{"fio version":"fio-2.21","jobs":[{"jobname":"bakeoff","error":0,
+"read":{"io_bytes":1024,"bw":1024,"iops":256.0,"runtime":1000,"total_ios":256,"short_ios":0,"drop_ios":0,
+"clat":{"min":1,"max":2,"mean":1.5,"percentile":{"50.000000":1}}},"write":{"io_bytes":0}}]}`
+	_, err := read([]byte(old))
+	if err == nil || !strings.Contains(err.Error(), "fio-2.21 has no ") {
+		t.Errorf("%v", err)
+	}
+	if warning, err := (fio{}).Doc().Check("2.21"); err == nil || warning != "" {
+		t.Errorf("version 2.21: %q, %v", warning, err)
 	}
 }

@@ -37,6 +37,7 @@ type openssl struct{}
 func (openssl) Doc() tool.Doc {
 	return tool.Doc{
 		Name: "openssl", Program: "openssl", VersionArgs: []string{"version", "-a"},
+		Tried:   []string{"1.1.1", "3.0", "3.5"},
 		Summary: "openssl speed as the platform ships it: a hash or a cipher over blocks of one size",
 		Packages: map[string][]string{
 			"debian": {"openssl"}, "alpine": {"openssl"}, "freebsd": {"openssl"}, "openbsd": {"openssl%3.0"},

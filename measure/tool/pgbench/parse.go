@@ -39,24 +39,44 @@ func (b pgbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	d := b.Doc()
 	r.Work = done
 	r.Add(d, "throughput", tps)
-	// Only from version 15 on; before, a failed transaction ended its
-	// client.
-	failed := 0.0
-	if line, err := text.Line("number of failed transactions:"); err == nil {
-		word, _, _ := strings.Cut(line, " ")
-		if failed, err = printed.Decimal(word); err != nil || failed < 0 || failed > 1<<50 {
-			return r, fmt.Errorf("number of failed transactions: %.40q", line)
-		}
+	failed, err := failures(text, out.Facts["version"])
+	if err != nil {
+		return r, err
 	}
 	r.Count("failed", int64(failed))
 	r.Add(d, "failed-share", failed/(failed+done))
 	for metric, label := range map[string]string{"latency-mean": "latency average =",
 		"connection-mean": "average connection time ="} {
-		ms, _ := text.Number(label, "") // 0 if it is missing
+		if _, err := text.Line(label); err != nil {
+			continue // not every version prints each
+		}
+		ms, err := text.Number(label, "")
+		if err != nil {
+			return r, err
+		}
 		r.AddKnown(d, metric, ms/1e3)
 	}
 	slices.SortFunc(r.Values, func(x, y sample.Value) int { return strings.Compare(x.Metric, y.Metric) })
 	return r, b.latencies(&r, out.Files[logName], done+failed)
+}
+
+// failures is the number of failed transactions. Versions before 15 do not print it:
+// there a failed transaction ended its client.
+func failures(text printed.Text, version string) (float64, error) {
+	line, err := text.Line("number of failed transactions:")
+	if err != nil {
+		major, _, _ := strings.Cut(version, ".")
+		if n, aerr := strconv.Atoi(major); aerr == nil && n >= 15 {
+			return 0, err
+		}
+		return 0, nil
+	}
+	word, _, _ := strings.Cut(line, " ")
+	failed, err := printed.Decimal(word)
+	if err != nil || failed < 0 || failed > 1<<50 {
+		return 0, fmt.Errorf("number of failed transactions: %.40q", line)
+	}
+	return failed, nil
 }
 
 // types are the names of the built-in scripts in the output.

@@ -38,6 +38,7 @@ var quantiles = []struct {
 func (pgbench) Doc() tool.Doc {
 	d := tool.Doc{
 		Name: "pgbench", Program: "pgbench", VersionArgs: []string{"--version"},
+		Tried: []string{"13", "15", "17"},
 		Dirs: []string{"/usr/lib/postgresql/*/bin", "/usr/local/pgsql/bin", "/opt/local/lib/postgresql*/bin",
 			"/usr/libexec/postgresql*"},
 		Summary: "pgbench against the environment's own PostgreSQL, with its durability settings recorded",

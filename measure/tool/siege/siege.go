@@ -41,6 +41,7 @@ type siege struct{ tool.Versioned }
 func (siege) Doc() tool.Doc {
 	return tool.Doc{
 		Name: "siege", Program: "siege", VersionArgs: []string{"--version"},
+		Tried:    []string{"4.0", "4.1"},
 		Summary:  "siege as the platform ships it: users that request pages from the environment's nginx",
 		Packages: tool.Everywhere("siege"),
 		Metrics: []sample.Metric{
@@ -111,7 +112,7 @@ func (siege) Command(p param.Values, at tool.Place) (tool.Command, error) {
 
 // report is the part of siege's JSON that is read.
 type report struct {
-	Transactions float64  `json:"transactions"` // error pages included
+	Transactions *float64 `json:"transactions"` // error pages included
 	Elapsed      *float64 `json:"elapsed_time"`
 	Mean         float64  `json:"response_time"`
 	Longest      float64  `json:"longest_transaction"`
@@ -125,7 +126,7 @@ func (s siege) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	if err != nil {
 		return r, err
 	}
-	status := max(0, rep.Transactions-*rep.Succeeded)
+	status := max(0, *rep.Transactions-*rep.Succeeded)
 	failed := *rep.Failed + status
 	r.Count("status", int64(status))
 	r.Count("failed", int64(*rep.Failed))
@@ -158,11 +159,14 @@ func decode(out []byte) (report, error) {
 	if err := json.Unmarshal(out[at:], &r); err != nil {
 		return r, fmt.Errorf("not JSON of siege: %w", err)
 	}
-	if r.Elapsed == nil || r.Succeeded == nil || r.Failed == nil {
-		return r, errors.New("siege's JSON lacks the time or a count")
+	for name, member := range map[string]*float64{"transactions": r.Transactions, "elapsed_time": r.Elapsed,
+		"successful_transactions": r.Succeeded, "failed_transactions": r.Failed} {
+		if member == nil {
+			return r, fmt.Errorf("siege's JSON has no %q", name)
+		}
 	}
 	const most = 1 << 50
-	for _, v := range []float64{r.Transactions, *r.Succeeded, *r.Failed, *r.Elapsed, r.Mean, r.Longest} {
+	for _, v := range []float64{*r.Transactions, *r.Succeeded, *r.Failed, *r.Elapsed, r.Mean, r.Longest} {
 		if v < 0 || v > most {
 			return r, fmt.Errorf("siege's JSON contains the number %g", v)
 		}

@@ -32,6 +32,7 @@ type sysbench struct{ tool.Versioned }
 func (sysbench) Doc() tool.Doc {
 	return tool.Doc{
 		Name: "sysbench", Program: "sysbench", VersionArgs: []string{"--version"},
+		Tried: []string{"1.0", "1.1"}, Least: "1.0",
 		Summary: "sysbench as the platform ships it: its CPU test (primes) and its memory test",
 		Packages: map[string][]string{
 			"debian": {"sysbench"}, "alpine": {"sysbench"}, "freebsd": {"sysbench"},
@@ -89,8 +90,11 @@ func (s sysbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 		return r, err
 	}
 	took, err := text.Number("total time:", "s")
-	if err != nil {
-		return r, err
+	if err != nil { // version 1.1 prints it below "Throughput:", with another name
+		var newer error
+		if took, newer = text.Number("time elapsed:", "s"); newer != nil {
+			return r, fmt.Errorf("%w, nor with \"time elapsed:\"", err)
+		}
 	}
 	if r.Work, err = text.Number("total number of events:", ""); err != nil {
 		return r, err

@@ -18,6 +18,7 @@
 package tooltest
 
 import (
+	"encoding/json"
 	"flag"
 	"fmt"
 	"maps"
@@ -108,10 +109,24 @@ func golden(t testing.TB, x tool.Tool, path string, a *txtar.Archive) Golden {
 			g.Output.Files[f.Name] = f.Data
 		}
 	}
+	if seriesOf(x, g) == "" {
+		t.Errorf("%s: the tool does not say that version %s was tried", path, g.Head["version"])
+	}
 	if v := g.Output.Facts["version"]; v != g.Head["version"] {
 		t.Errorf("%s is of version %q, and its output says %q", path, g.Head["version"], v)
 	}
 	return g
+}
+
+// seriesOf is the series in Doc.Tried of a stored output; "" if there is none.
+func seriesOf(x tool.Tool, g Golden) string {
+	for _, series := range x.Doc().Tried {
+		rest, ok := strings.CutPrefix(g.Head["version"], series)
+		if ok && strings.Trim(rest[:min(1, len(rest))], "0123456789") == rest[:min(1, len(rest))] {
+			return series
+		}
+	}
+	return ""
 }
 
 // Run checks x against its description and its stored outputs.
@@ -121,10 +136,16 @@ func Run(t *testing.T, x tool.Tool) {
 	if len(all) == 0 {
 		t.Error("there is no stored output")
 	}
+	for _, series := range x.Doc().Tried {
+		if !slices.ContainsFunc(all, func(g Golden) bool { return seriesOf(x, g) == series }) {
+			t.Errorf("version %s is said to be tried, and there is no output of it", series)
+		}
+	}
 	for _, g := range all {
 		t.Run(filepath.Base(g.Path), func(t *testing.T) {
 			checkGolden(t, x, g)
 			checkDamage(t, x, g)
+			checkMissing(t, x, g)
 		})
 	}
 	for _, junk := range []string{"", "\n", "not found\n", "\x00\xff"} {
@@ -391,6 +412,90 @@ func checkDamage(t *testing.T, x tool.Tool, g Golden) {
 		r, err := x.Parse(o, g.Params)
 		Check(t, x, r, err)
 	}
+}
+
+// checkMissing removes single lines of the output, which are members of JSON in a file
+// that is one. What is missing is not zero: Parse must return an error, or leave out what
+// it cannot know; a value of another size would be wrong.
+func checkMissing(t *testing.T, x tool.Tool, g Golden) {
+	whole, err := x.Parse(g.Output, g.Params)
+	if err != nil {
+		return
+	}
+	check := func(where string, o tool.Output) {
+		r, err := x.Parse(o, g.Params)
+		if err != nil {
+			return
+		}
+		for _, v := range r.Values {
+			if !slices.Contains(whole.Values, v) {
+				t.Errorf("without %s: %s is %g, which the whole output does not have", where, v.Metric, v.Value)
+			}
+		}
+		if r.Work != whole.Work || !maps.Equal(r.Errors, whole.Errors) {
+			t.Errorf("without %s: work %g, errors %v", where, r.Work, r.Errors)
+		}
+	}
+	lines := strings.SplitAfter(string(g.Output.Stdout), "\n")
+	for i := range lines[:min(len(lines), mostRemoved)] {
+		o := clone(g.Output)
+		o.Stdout = []byte(strings.Join(slices.Delete(slices.Clone(lines), i, i+1), ""))
+		check(fmt.Sprintf("%.60q", lines[i]), o)
+	}
+	for name, b := range g.Output.Files {
+		var doc any
+		if json.Unmarshal(b, &doc) != nil {
+			continue
+		}
+		for n := 0; n < mostRemoved; n++ {
+			member := ""
+			left := n
+			less := without(doc, "", &left, &member)
+			if member == "" {
+				break
+			}
+			text, err := json.Marshal(less)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := clone(g.Output)
+			o.Files[name] = text
+			check(member, o)
+		}
+	}
+}
+
+// mostRemoved bounds the lines and members that checkMissing removes.
+const mostRemoved = 400
+
+// without is a JSON document without member n, in the order of names, whose path it notes.
+func without(doc any, path string, n *int, removed *string) any {
+	switch d := doc.(type) {
+	case map[string]any:
+		out := map[string]any{}
+		for _, name := range slices.Sorted(maps.Keys(d)) {
+			at := path + "." + name
+			if name == "bins" { // hundreds, and read by nobody
+				continue
+			}
+			if *removed == "" {
+				if *n == 0 {
+					*removed = at
+					continue
+				}
+				*n--
+			}
+			out[name] = without(d[name], at, n, removed)
+		}
+		return out
+	case []any:
+		out := []any{}
+		for _, e := range d {
+			out = append(out, without(e, path+"[]", n, removed))
+		}
+		return out
+	}
+	return doc
 }
 
 // Fuzz is the fuzz target of x: it passes any output to Parse and Version. The

@@ -14,6 +14,7 @@ package wrk
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"time"
 
@@ -41,6 +42,7 @@ var quantiles = []struct{ metric, percent string }{
 func (wrk) Doc() tool.Doc {
 	d := tool.Doc{
 		Name: "wrk", Program: "wrk", VersionArgs: []string{"-v"},
+		Tried:    []string{"4.1"},
 		Summary:  "wrk as the platform ships it: a closed loop of HTTP requests from outside to the environment's nginx",
 		Packages: tool.Everywhere("wrk"),
 		Metrics: []sample.Metric{
@@ -98,8 +100,8 @@ func (wrk) Notes(p param.Values, _ tool.Place) map[string]string {
 // report is the line that the script prints.
 type report struct {
 	DurationUS float64          `json:"duration_us"`
-	Requests   int64            `json:"requests"` // responses, whatever their status
-	Bytes      float64          `json:"bytes"`
+	Requests   *int64           `json:"requests"` // responses, whatever their status
+	Bytes      *float64         `json:"bytes"`
 	Errors     map[string]int64 `json:"errors"`
 	LatencyUS  map[string]int64 `json:"latency_us"`
 }
@@ -119,15 +121,15 @@ func (w wrk) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 		r.Count(class, n)
 		failed += n
 	}
-	good := rep.Requests - rep.Errors["status"]
+	good := *rep.Requests - rep.Errors["status"]
 	if good <= 0 {
 		return r, fault.New(fault.Subject, "no successful response: %d of %d with an error status, %d other errors",
-			rep.Errors["status"], rep.Requests, failed-rep.Errors["status"])
+			rep.Errors["status"], *rep.Requests, failed-rep.Errors["status"])
 	}
 	d, took := w.Doc(), rep.DurationUS/1e6
 	r.Work, r.Threads = float64(good), int(p.Int("threads"))
 	r.Add(d, "throughput", float64(good)/took)
-	r.AddKnown(d, "bandwidth", rep.Bytes/took)
+	r.AddKnown(d, "bandwidth", *rep.Bytes/took)
 	r.Add(d, "failed-share", float64(failed)/float64(good+failed))
 	for _, q := range quantiles {
 		r.AddKnown(d, q.metric, float64(rep.LatencyUS[q.percent])/1e6)
@@ -140,14 +142,22 @@ func decode(line []byte) (report, error) {
 	if err := strictjson.Decode(line, &r); err != nil {
 		return r, fmt.Errorf("the line of the script: %w", err)
 	}
+	if r.Requests == nil || r.Bytes == nil {
+		return r, errors.New("the line of the script lacks the number of requests or of bytes")
+	}
+	for _, class := range []string{"connect", "read", "write", "status", "timeout"} {
+		if _, ok := r.Errors[class]; !ok {
+			return r, fmt.Errorf("the line of the script lacks the errors of class %s", class)
+		}
+	}
 	const most = 1 << 50
 	for class, n := range r.Errors {
 		if n < 0 || n > most || class == "" {
 			return r, fmt.Errorf("%d errors of class %.40q", n, class)
 		}
 	}
-	if !(r.DurationUS > 0) || r.Requests < 0 || r.Requests > most {
-		return r, fmt.Errorf("%d requests in %g µs", r.Requests, r.DurationUS)
+	if !(r.DurationUS > 0) || *r.Requests < 0 || *r.Requests > most {
+		return r, fmt.Errorf("%d requests in %g µs", *r.Requests, r.DurationUS)
 	}
 	return r, nil
 }

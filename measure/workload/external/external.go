@@ -38,7 +38,7 @@ func (e Workload) Doc() workload.Doc {
 		Metrics: slices.Concat(d.Metrics, e.costs()),
 		Volume:  d.Volume, FileSize: d.FileSize, FileMemory: d.FileMemory, Memory: d.Memory,
 		State: d.State, Cache: d.Cache, Time: d.Time, Parser: d.Parser, Source: d.Source,
-		Packages: d.Packages, Programs: []string{d.Program},
+		Packages: d.Packages, Programs: []string{d.Program}, Versions: d.Versions(),
 	}
 	if d.Server == tool.Database {
 		out.Params = append(out.Params, tool.DatabaseParams()...)
@@ -96,7 +96,14 @@ func (e Workload) Limit(p param.Values) time.Duration {
 // Parse reads the samples of a trial.
 func (e Workload) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 	values, err := e.parse(raw, p)
-	return values, fault.Op(e.tool.Doc().Name, err)
+	if err == nil {
+		return values, nil
+	}
+	var facts map[string]string
+	if json.Unmarshal(raw[workload.Facts], &facts) != nil {
+		facts = nil // read says so
+	}
+	return values, e.tool.Doc().Unread(facts["version"], err)
 }
 
 func (e Workload) parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {

@@ -308,6 +308,45 @@ func TestAToolIsFoundOnceInAnEnvironment(t *testing.T) {
 	}
 }
 
+// versioned is the example with a version and what is known of versions.
+type versioned struct {
+	example
+	doc     tool.Doc
+	version string
+}
+
+func (v versioned) Doc() tool.Doc {
+	d := v.example.Doc()
+	d.Tried, d.Least = v.doc.Tried, v.doc.Least
+	return d
+}
+
+func (v versioned) Version([]byte) (map[string]string, error) {
+	return map[string]string{"version": v.version}, nil
+}
+
+// Before the first trial, a version that cannot be read is refused, and one that was not
+// tried is told.
+func TestVersionsAreCheckedBeforeTheFirstTrial(t *testing.T) {
+	known := tool.Doc{Tried: []string{"1.0", "1.2"}, Least: "0.9"}
+	for version, want := range map[string]string{"1.1.5": "", "2.0.1": "warning: ", "0.9.1": "warning: ",
+		"0.8": "refused"} {
+		var warnings []string
+		target := workloadtest.Local(t)
+		target.Warn = func(text string) { warnings = append(warnings, text) }
+		err := New(versioned{doc: known, version: version}).Prepare(t.Context(), target, param.Values{"n": "1"})
+		switch said := strings.Join(warnings, ""); {
+		case want == "refused":
+			if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "0.8 is too old") {
+				t.Errorf("%s: %v", version, err)
+			}
+		case err != nil, want == "" && said != "", !strings.HasPrefix(said, want),
+			want != "" && !strings.Contains(said, version):
+			t.Errorf("%s: %q, %v", version, said, err)
+		}
+	}
+}
+
 // trial does what the runner does with one trial.
 func trial(t *testing.T, x tool.Tool, set param.Values) (workload.Raw, []sample.Value, error) {
 	t.Helper()

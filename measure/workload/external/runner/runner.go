@@ -39,6 +39,13 @@ func (r Runner) prepare(ctx context.Context, t execution.Target, p param.Values)
 	if err := s.find(ctx); err != nil {
 		return err
 	}
+	warning, err := r.Tool().Doc().Check(s.known.Facts["version"])
+	if err != nil {
+		return err
+	}
+	if warning != "" && t.Warn != nil {
+		t.Warn(warning)
+	}
 	at, err := s.place(ctx)
 	if err != nil {
 		return err
