@@ -116,13 +116,12 @@ func LooksLikeTable(head []byte) bool {
 		}
 		return n >= tableColumns
 	}
-	names, err := splitLine(bytes.TrimSpace(first))
-	for _, name := range names {
-		if column(bytes.TrimSpace(name)) >= 0 {
+	for _, name := range bytes.FieldsFunc(first, func(r rune) bool { return strings.ContainsRune(",;|\t \r\"", r) }) {
+		if column(name) >= 0 {
 			n++
 		}
 	}
-	return err == nil && n >= tableColumns
+	return n >= tableColumns
 }
 
 // maxObject bounds the part of a file in which the columns of a first object are.

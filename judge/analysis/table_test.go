@@ -319,3 +319,20 @@ func TestAnalyseRows(t *testing.T) {
 		t.Errorf("no rows: %v", err)
 	}
 }
+
+// A table with mistakes is still known as one, and the output of other programs is not.
+func TestLooksLikeTable(t *testing.T) {
+	for text, want := range map[string]bool{
+		"": true, "\ufeff\n block,position,contender\n": true, "position;contender;value": true,
+		`{"block": 1, "contender": "a", "value": 2}`:   true,
+		`[{"block": 1, "contender": "a", "value": 2}]`: true,
+		"block,x,contender":                            false, "join/10   time:   [1.01 us 1.02 us]": false,
+		`{"Action":"start","Package":"x"}`:              false,
+		`[{"jmhVersion": "1.37", "benchmark": "x"}]`:    false,
+		"Benchmark    Mode  Cnt   Score   Error  Units": false,
+	} {
+		if got := LooksLikeTable([]byte(text)); got != want {
+			t.Errorf("%q: %v", text, got)
+		}
+	}
+}

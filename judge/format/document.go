@@ -207,6 +207,9 @@ func Paths(head []byte) (out []string) {
 		key           string
 	}
 	var stack []level
+	if text := nullNotNumbers(head); text != nil {
+		head = text
+	}
 	dec := json.NewDecoder(bytes.NewReader(head))
 	for {
 		token, err := dec.Token()

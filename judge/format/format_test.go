@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/sample"
 )
 
 const document = `{
@@ -112,6 +113,7 @@ func TestPaths(t *testing.T) {
 		`{"a": {"b": {"c": {"d":1}}}}`: "a a.b a.b.c",
 		`{"a": 1}` + "\n" + `{"b": 2}`: "a",
 		`[{"a": 1}, {"a": 2}]`:         "a",
+		`{"a": -nan, "b": Infinity`:    "a b",
 		``:                             "",
 		`]`:                            "",
 		`"a"`:                          "",
@@ -119,5 +121,64 @@ func TestPaths(t *testing.T) {
 		if got := strings.Join(Paths([]byte(text)), " "); got != want {
 			t.Errorf("%.30q: %q, want %q", text, got, want)
 		}
+	}
+}
+
+// Numbers that JSON does not have become null, and nothing in a string changes.
+func TestNotNumbers(t *testing.T) {
+	text := `{"a": NaN, "b": [-nan, Infinity, -inf, 1], "nan": "NaN, \"-inf\"", "c": 7}`
+	d, err := OpenDocument([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v struct {
+		A   *float64
+		B   []*float64
+		Nan string
+		C   float64
+	}
+	if err := d.Value(&v); err != nil || v.A != nil || len(v.B) != 4 || v.B[0] != nil || *v.B[3] != 1 ||
+		v.Nan != `NaN, "-inf"` || v.C != 7 {
+		t.Errorf("%+v, %v", v, err)
+	}
+}
+
+// Records with equal labels are numbered, unless one is marked as a repetition or has
+// another unit.
+func TestDistinguish(t *testing.T) {
+	rec := func(unit string, repeats bool) Record {
+		return Record{Line: 1, Repeats: repeats, Labels: []Label{{Name: "a", Value: "x/y", Short: "y",
+			Parts: []Label{{Name: "p", Value: "1"}}}}, Series: []Series{{Metric: sample.Metric{Unit: unit}}}}
+	}
+	f := File{Records: []Record{rec("s", false), rec("s", true), rec("B", false), rec("s", false), rec("s", false)}}
+	if f.SameLabels() == nil {
+		t.Error("two records have the same labels")
+	}
+	NewProblems("f").Distinguish(&f, "a")
+	var got []string
+	for _, r := range f.Records {
+		got = append(got, r.Labels[0].Value+" "+r.Labels[0].Short+" "+r.Labels[0].Parts[0].Value)
+	}
+	want := []string{"x/y y 1", "x/y y 1", "x/y y 1", "x/y #2 y #2 1 #2", "x/y #3 y #3 1 #3"}
+	if !slices.Equal(got, want) || f.SameLabels() != nil || len(f.Warnings) != 1 {
+		t.Errorf("%q, %q", got, f.Warnings)
+	}
+}
+
+// The first parts that are left out have a warning each, and their number is known. If
+// nothing is left, they are the error.
+func TestLeftOut(t *testing.T) {
+	p := NewProblems("f")
+	for i := range warnedParts + 2 {
+		p.LeaveOut(i+1, "bad")
+	}
+	f, err := p.Finish(File{Program: "tool 1.2", Records: []Record{{}}})
+	if err != nil || f.LeftOut != warnedParts+2 || len(f.Warnings) != warnedParts+1 ||
+		f.Warnings[0] != "f:1: bad; tool 1.2 (left out)" || f.Warnings[warnedParts] != "f: 2 more such parts are left out." {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if _, err = p.Finish(File{Program: "tool 1.2"}); !fault.Is(err, fault.Invalid) ||
+		!strings.HasPrefix(err.Error(), "f:1: bad (tool 1.2)\nf:2: bad") {
+		t.Error(err)
 	}
 }

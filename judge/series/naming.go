@@ -81,11 +81,11 @@ func (n *naming) labels(rec format.Record, s Source) (out []format.Label) {
 // showLabels finds the labels that are in names: all but settings with the same value
 // everywhere, and places with one value for each contender. It notes such places as
 // facts.
-func (t *table) showLabels(n *naming, sources []Source, entries []entry) {
+func (t *table) showLabels(n *naming, entries []entry) {
 	all := map[string]map[string]bool{}            // name → values
 	own := map[string]map[string]map[string]bool{} // name → contender → values
 	for _, e := range entries {
-		for _, l := range n.labels(e.Record, sources[e.source]) {
+		for _, l := range e.labels {
 			if all[l.Name] == nil {
 				all[l.Name], own[l.Name] = map[string]bool{}, map[string]map[string]bool{}
 			}
@@ -115,9 +115,9 @@ func (t *table) showLabels(n *naming, sources []Source, entries []entry) {
 
 // cellName joins the labels of a record other than that of the contender:
 // "Sum/size=64".
-func (n *naming) cellName(e *entry, s Source) string {
+func (n *naming) cellName(e *entry) string {
 	var parts []string
-	for _, l := range n.labels(e.Record, s) {
+	for _, l := range e.labels {
 		if l.Value != "" && n.shown[l.Name] {
 			parts = append(parts, cmp.Or(l.Shown, n.value(l)))
 		}

@@ -25,6 +25,7 @@ const unavailable = "unavailable"
 // entry is a record with its place in the table.
 type entry struct {
 	who, cell string
+	labels    []format.Label // that may be in the name of the cell
 	placed
 }
 
@@ -75,17 +76,17 @@ func (t *table) entries(sources []Source) (out []entry, err error) {
 				continue
 			}
 			rec.Series = slices.Clone(rec.Series)
-			out = append(out, entry{who: n.value(who), placed: placed{rec, i}})
+			out = append(out, entry{who: n.value(who), labels: n.labels(rec, s), placed: placed{rec, i}})
 		}
 	}
 	if len(out) == 0 {
 		return nil, first
 	}
-	t.showLabels(n, sources, out)
+	t.showLabels(n, out)
 	grouped := false
 	for i := range out {
 		e := &out[i]
-		e.cell = n.cellName(e, sources[e.source])
+		e.cell = n.cellName(e)
 		if t.group == "" {
 			continue
 		}
@@ -211,7 +212,7 @@ func (t *table) outcome(name string, e entry) *outcome {
 		o = &outcome{}
 		c.sides[e.who] = o
 	}
-	if at := (position{e.source, e.Line, e.Turn}); !slices.Contains(o.counted, at) && e.Failed > 0 {
+	if at := (position{e.source, e.Line, e.Turn}); e.Failed > 0 && !slices.Contains(o.counted, at) {
 		o.counted = append(o.counted, at)
 		o.failed += e.Failed
 		o.reason = cmp.Or(e.Reason, o.reason)

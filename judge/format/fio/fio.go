@@ -1,4 +1,9 @@
-// Package fio reads what fio --output-format=json writes.
+// Package fio reads what fio --output-format=json writes, since version 2.1.
+//
+// What the versions write is in their stat.c: total_ios since 2.1.14, options since
+// 2.3, latencies in ns (lat_ns instead of lat) since 2.99, bw_bytes since 3.2, the
+// number of samples of a latency since 3.18. Before that, bw is in KiB/s and latencies
+// are in µs.
 package fio
 
 import (
@@ -6,9 +11,9 @@ import (
 	"cmp"
 	"fmt"
 	"net"
+	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"bakeoff/base/sample"
@@ -61,7 +66,7 @@ func (fio) Recognizes(head []byte) bool {
 type job struct {
 	Name    string         `json:"jobname"`
 	Group   int            `json:"groupid"`
-	Start   *float64       `json:"job_start"` // ms; newer versions of fio
+	Start   *float64       `json:"job_start"` // ms; since 3.36
 	Error   int            `json:"error"`
 	Options map[string]any `json:"job options"`
 	Host    string         `json:"hostname"` // with --client
@@ -76,22 +81,22 @@ type job struct {
 
 // side is one direction.
 type side struct {
-	BytesPerSecond *float64 `json:"bw_bytes"` // since fio 3
+	BytesPerSecond *float64 `json:"bw_bytes"` // since 3.2
 	KiBPerSecond   *float64 `json:"bw"`
 	IOPS           *float64 `json:"iops"`
-	Total          *float64 `json:"total_ios"` // since fio 2.2
-	Bytes          *float64 `json:"io_bytes"`  // KiB before fio 3
+	Total          *float64 `json:"total_ios"` // since 2.1.14
+	Bytes          *float64 `json:"io_bytes"`  // KiB before 2.99
 	Runtime        *float64 `json:"runtime"`   // ms
 	Latency        *latency `json:"lat_ns"`
 	Completion     *latency `json:"clat_ns"`
-	// Before fio 3, latencies are in microseconds.
+	// Before 2.99, latencies are in microseconds.
 	MicroLatency    *latency `json:"lat"`
 	MicroCompletion *latency `json:"clat"`
 }
 
 type latency struct {
 	Mean        *float64            `json:"mean"`
-	N           *float64            `json:"N"`          // newer versions of fio 3
+	N           *float64            `json:"N"`          // since 3.18
 	Percentiles map[string]*float64 `json:"percentile"` // "99.000000" → latency
 }
 
@@ -326,7 +331,7 @@ func (j job) runtime() (ms float64) {
 
 // processes is the number of processes of a job, which fio lists one by one unless it
 // has group_reporting; 0 if it is unknown. A job has the options that are before the
-// first job, unless it has its own. Before version 3, fio may not write them.
+// first job, unless it has its own. Before version 2.3, fio does not write them.
 func (r *reader) processes(j job) int {
 	n, ok := j.Options["numjobs"]
 	if !ok {
@@ -335,15 +340,16 @@ func (r *reader) processes(j job) int {
 	switch v, err := strconv.Atoi(fmt.Sprint(n)); {
 	case ok && err == nil && v > 0:
 		return v
-	case ok || r.global == nil && r.beforeVersion3():
+	case ok || r.withoutOptions():
 		return 0
 	}
 	return 1
 }
 
-func (r *reader) beforeVersion3() bool {
-	return strings.HasPrefix(r.version, "fio-2.") || strings.HasPrefix(r.version, "fio 2.")
-}
+// oldVersion is a version that does not write options.
+var oldVersion = regexp.MustCompile(`^fio[- ]2\.[0-2]\b`)
+
+func (r *reader) withoutOptions() bool { return oldVersion.MatchString(r.version) }
 
 // merge adds another process.
 func (p *process) merge(j job) {

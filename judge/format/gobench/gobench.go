@@ -99,7 +99,7 @@ type reader struct {
 	// lines are the lines of the file from which the lines of the text come; nil if they
 	// are the same.
 	lines []int
-	seen  map[string]bool // labels of records
+	seen  map[string]bool // packages and names of records
 	// directions is unit → +1 if higher values are better, −1 if lower ones are.
 	directions func(unit string) int
 }
@@ -203,7 +203,7 @@ func (r *reader) result(x *benchfmt.Result) {
 	if rec.Series = withoutRate(rec.Series); len(rec.Series) == 0 {
 		return
 	}
-	key := fmt.Sprint(rec.Labels)
+	key := pkg.Value + " " + string(x.Name)
 	rec.Repeats, r.seen[key] = r.seen[key], true
 	r.out.Records = append(r.out.Records, rec)
 }
