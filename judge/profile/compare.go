@@ -99,7 +99,7 @@ func Compare(a, b []boot.Recording, order Order) (Comparison, error) {
 				if n < len(cost) {
 					x = cost[n]
 				}
-				self[side], spans[side] = append(self[side], x.Self), append(spans[side], float64(x.Count))
+				self[side], spans[side] = append(self[side], x.Self+x.Wait), append(spans[side], float64(x.Count))
 			}
 		}
 		c.Deterministic = c.Deterministic && constant(self)

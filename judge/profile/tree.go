@@ -20,6 +20,7 @@ type Tree struct {
 	// that they are instructions of the instruction clock. Otherwise they are nanoseconds.
 	Ticks, Instructions bool
 
+	at     []int32 // the node of each span of the last boot, or -1
 	nodes  map[key]int32
 	labels map[label]int32
 	boots  int
@@ -39,11 +40,16 @@ type Node struct {
 // Label is the name with the argument.
 func (n Node) Label() string { return boot.Span{Name: n.Name, Arg: n.Arg}.Label() }
 
-// Cost is what a path took in one boot, in nanoseconds or ticks.
+// Cost is what a path took in one boot, in nanoseconds or ticks. Spans that run at the same
+// time count once.
 type Cost struct {
 	Count int // spans
-	// Total is the time of the spans, Self that without what they enclose.
-	Self, Total float64
+	// Total is the time of the spans, Self that without what they enclose. Wait and Open are
+	// what would be self times of spans that waited, and of spans that did not end. Self does
+	// not have them.
+	Self, Total, Wait, Open float64
+	// Within is the part of Self within the boot, as boot.Recording.Window says.
+	Within float64
 }
 
 type label struct{ name, arg string }
@@ -65,54 +71,23 @@ func (t *Tree) Add(rec *boot.Recording) (costs []Cost, left int) {
 	}
 	t.Ticks, t.Instructions = !rec.Clocks[0].Known(), rec.CountsInstructions()
 	t.boots++
-	self := selfTimes(rec)
-	at := make([]int32, len(rec.Spans)) // the node of each span
-	costs = make([]Cost, len(t.Nodes))
+	t.at = make([]int32, len(rec.Spans))
 	for i, s := range rec.Spans {
-		at[i] = -1
+		t.at[i] = -1
 		if s.Charged {
 			continue
 		}
-		factor, ok := t.factor(rec.Clocks, s.Clock)
-		if !ok {
+		if s.Clock != 0 && (t.Ticks || !rec.Clocks[s.Clock].Known()) {
 			left++
 			continue
 		}
 		parent := int32(-1)
 		if s.Parent >= 0 {
-			parent = at[s.Parent]
+			parent = t.at[s.Parent]
 		}
-		n := t.node(parent, s)
-		at[i] = n
-		if int(n) == len(costs) {
-			costs = append(costs, Cost{})
-		}
-		costs[n].Count++
-		costs[n].Self += float64(self[i]) * factor
-		costs[n].Total += float64(s.End-s.Start) * factor
+		t.at[i] = t.node(parent, s)
 	}
-	return costs, left
-}
-
-// selfTimes are those of the spans, if the charged ones are not there: a thread that waits
-// then has the whole time of its wait as its own, and the work of the thread that it waited
-// for counts once, where it was done.
-func selfTimes(rec *boot.Recording) []int64 {
-	self := rec.Self()
-	for _, s := range rec.Spans {
-		if s.Charged && s.Parent >= 0 && !rec.Spans[s.Parent].Charged {
-			self[s.Parent] += rec.Ticks(s.End-s.Start, s.Clock, rec.Spans[s.Parent].Clock)
-		}
-	}
-	return self
-}
-
-// factor converts ticks of a clock.
-func (t *Tree) factor(clocks []boot.Clock, i int) (float64, bool) {
-	if t.Ticks || !clocks[i].Known() {
-		return 1, i == 0
-	}
-	return 1e9 / clocks[i].Hz, true
+	return sweep(rec, t.at, len(t.Nodes)), left
 }
 
 func (t *Tree) node(parent int32, s boot.Span) int32 {
@@ -157,56 +132,26 @@ func (t *Tree) Links() (first, next []int32) {
 // Row is all spans of one label, wherever they are.
 type Row struct {
 	Label string
-	// Example is a node with this label: the one with the greatest self time.
-	Example int
-	Wait    bool
-	// Cost has in Total the time of the spans that no span of the same label encloses:
-	// recursion does not count twice.
 	Cost
 }
 
-// Rows sums a boot by label, the greatest self time first.
-func (t *Tree) Rows(costs []Cost) []Row {
+// Rows sums the boot that was added last by label, the greatest self time first. What waited
+// and what did not end come last.
+func (t *Tree) Rows(rec *boot.Recording) []Row {
+	of := make([]int32, len(t.at))
 	rows := make([]Row, len(t.labels))
-	most := make([]float64, len(t.labels))
-	within := t.recursive()
-	for i, c := range costs {
-		n := t.Nodes[i]
-		r := &rows[n.label]
-		if r.Count == 0 || c.Self > most[n.label] {
-			r.Label, r.Example, r.Wait, most[n.label] = n.Label(), i, n.Wait, c.Self
+	for i, n := range t.at {
+		if of[i] = n; n >= 0 {
+			of[i] = t.Nodes[n].label
+			rows[of[i]].Label = t.Nodes[n].Label()
 		}
-		r.Count += c.Count
-		r.Self += c.Self
-		if !within[i] {
-			r.Total += c.Total
-		}
+	}
+	for i, c := range sweep(rec, of, len(rows)) {
+		rows[i].Cost = c
 	}
 	rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Count == 0 })
-	slices.SortFunc(rows, func(a, b Row) int { return cmp.Or(cmp.Compare(b.Self, a.Self), cmp.Compare(a.Label, b.Label)) })
+	slices.SortFunc(rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(b.Self, a.Self), cmp.Compare(b.Wait+b.Open, a.Wait+a.Open), cmp.Compare(a.Label, b.Label))
+	})
 	return rows
-}
-
-// recursive reports for every node whether another one of the same label encloses it.
-func (t *Tree) recursive() []bool {
-	first, next := t.Links()
-	out := make([]bool, len(t.Nodes))
-	open := make([]int32, len(t.labels))
-	// The walk needs no stack: a node knows its parent.
-	at := first[0]
-	for at >= 0 {
-		n := t.Nodes[at]
-		out[at] = open[n.label] > 0
-		if first[at+1] >= 0 {
-			open[n.label]++
-			at = first[at+1]
-			continue
-		}
-		for next[at] < 0 && t.Nodes[at].Parent >= 0 {
-			at = t.Nodes[at].Parent
-			open[t.Nodes[at].label]--
-		}
-		at = next[at]
-	}
-	return out
 }

@@ -109,5 +109,6 @@ func read(run *store.Run, l store.Line) (model.Recording, error) {
 			raw[blob] = data
 		}
 	}
-	return boot.Recording(raw)
+	r, err := boot.Recording(raw)
+	return model.Clip(r), err
 }

@@ -1,6 +1,9 @@
 package boot
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // The names of marks that end a boot, besides those that all sources share.
 const (
@@ -45,17 +48,23 @@ func (r Recording) Extent() (from, to float64) {
 }
 
 // Length is how long the boot took, on the reference clock: what shares of the boot are
-// shares of. It is the length of the root if there is one. Otherwise it is the time from
-// the first span or mark to the last of the marks that end a boot, or, without such a mark,
-// to the last span or mark. What a recording has after its end does not make the boot
-// longer: a kernel writes to its log for as long as it runs. end names the mark; "" if it
-// is none.
+// shares of. end names the mark that ends it; "" if none does. See Window.
 func (r Recording) Length() (length float64, end string) {
+	from, to, end := r.Window()
+	return to - from, end
+}
+
+// Window is when the boot began and ended, on the reference clock: the start and the end of
+// the root if there is one. Otherwise it is the time from the first span or mark to the last
+// of the marks that end a boot, or, without such a mark, to the last span or mark. What a
+// recording has after its end does not make the boot longer: a kernel writes to its log for as
+// long as it runs. end names the mark; "" if it is none.
+func (r Recording) Window() (from, to float64, end string) {
 	if r.Root != nil {
-		from, to := r.Times(*r.Root)
-		return to - from, ""
+		from, to = r.Times(*r.Root)
+		return from, to, ""
 	}
-	from, to := r.Extent()
+	from, to = r.Extent()
 	last := from
 	for _, m := range r.Marks {
 		for _, name := range ends {
@@ -64,10 +73,42 @@ func (r Recording) Length() (length float64, end string) {
 			}
 		}
 	}
-	if end == "" {
-		last = to
+	if end != "" {
+		to = last
 	}
-	return last - from, end
+	return from, to, end
+}
+
+// Clip returns r with the spans that wait or did not end cut at the last mark. Their ends are
+// those of the recording, which goes on for as long as somebody takes to read it. Spans that
+// begin after the last mark stay as they are. Clip does not change r.
+func Clip(r Recording) Recording {
+	last := math.Inf(-1)
+	for _, m := range r.Marks {
+		if r.placed(m.Clock) {
+			last = max(last, r.NS(m.Clock, m.At))
+		}
+	}
+	spans := slices.Clone(r.Spans)
+	least := make([]int64, len(spans)) // the latest end of what a span encloses
+	for i := len(spans) - 1; i >= 0; i-- {
+		s := &spans[i]
+		if start := r.NS(s.Clock, s.Start); (s.Open || s.Wait) && r.placed(s.Clock) && start < last &&
+			r.NS(s.Clock, s.End) > last {
+			at := s.Start + int64(last-start)
+			if hz := r.Clocks[s.Clock].Hz; hz > 0 {
+				at = s.Start + int64((last-start)*hz/1e9)
+			}
+			s.End = min(s.End, max(at, least[i], s.Start))
+		}
+		if p := s.Parent; p >= 0 && spans[p].Clock == s.Clock {
+			least[p] = max(least[p], s.End)
+		} else if p >= 0 {
+			least[p] = spans[p].End
+		}
+	}
+	r.Spans = spans
+	return r
 }
 
 // placed reports whether the readings of a clock have a place on the reference clock.

@@ -123,7 +123,7 @@ func delayed(r boot.Recording) boot.Recording {
 	out := r
 	out.Spans = append([]boot.Span(nil), r.Spans...)
 	last := len(out.Spans) - 1
-	for last > 0 && out.Spans[last].Parent >= 0 {
+	for last > 0 && (out.Spans[last].Parent >= 0 || out.Spans[last].Open) {
 		last--
 	}
 	out.Spans[last].End += int64(out.Clocks[out.Spans[last].Clock].Hz / 10)

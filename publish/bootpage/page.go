@@ -94,10 +94,9 @@ type figure struct {
 type tip struct{ Cost, Text, Knob, Argument string }
 
 type costRow struct {
-	Label, Self, Share, Total string
-	Count                     int
-	SelfRaw                   string
-	Wait                      bool
+	Label, Self, Share, Total, Idle string
+	Count                           int
+	SelfRaw                         string
 }
 
 type branch struct {
@@ -160,13 +159,17 @@ func lead(b Boot, f flame.Figure) string {
 		text = fmt.Sprintf("%s from “%s” to “%s”, with %d spans.", s.Took(took), clean(first.Name), clean(last.Name),
 			len(r.Spans))
 	}
+	var most profile.Row
 	for _, row := range f.Rows() {
-		if row.Self <= f.Length() { // several processes side by side took longer than the boot
-			return text + fmt.Sprintf(" The largest part: %s took %s itself (%s of the %s of the boot).", clean(row.Label),
-				s.Took(row.Self), flame.Share(row.Self, f.Length()), s.Took(f.Length()))
+		if row.Within > most.Within {
+			most = row
 		}
 	}
-	return text
+	if most.Within == 0 {
+		return text
+	}
+	return text + fmt.Sprintf(" The largest part: %s took %s itself (%s of the %s of the boot).", clean(most.Label),
+		s.Took(most.Within), flame.Share(most.Within, f.Length()), s.Took(f.Length()))
 }
 
 // notes are those of the sources, what is lost first.
@@ -227,19 +230,17 @@ func uncertainty(r boot.Recording, m boot.Mark) *float64 {
 func (p *page) rows(f flame.Figure) {
 	s, all, rows := f.Scale(), f.Length(), f.Rows()
 	for _, r := range rows[:min(maxRows, len(rows))] {
-		p.Rows = append(p.Rows, costRow{Label: clean(r.Label), Self: s.Took(r.Self), Share: flame.Share(r.Self, all),
-			Total: s.Took(r.Total), Count: r.Count, SelfRaw: whole(r.Self), Wait: r.Wait})
+		p.Rows = append(p.Rows, costRow{Label: clean(r.Label), Self: s.Took(r.Self), Share: flame.Share(r.Within, all),
+			Total: s.Took(r.Total), Idle: f.Idle(r), Count: r.Count, SelfRaw: whole(r.Self)})
 	}
 	if len(rows) <= maxRows {
 		return
 	}
 	rest := costRow{Label: fmt.Sprintf("%d further labels", len(rows)-maxRows)}
-	self := 0.0
 	for _, r := range rows[maxRows:] {
-		self += r.Self
 		rest.Count += r.Count
 	}
-	rest.Self, rest.Share = s.Took(self), flame.Share(self, all)
+	rest.Self = "up to " + s.Took(rows[maxRows].Self) + " each"
 	p.Rest = &rest
 }
 

@@ -1,18 +1,22 @@
 package bootpage
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
+	"bakeoff/judge/profile"
 	"bakeoff/publish/chart/flame"
 )
 
 // The bounds of the text view.
 const (
 	textRows = 12
+	idleRows = 4
 	textBar  = 24 // characters
 )
 
@@ -43,11 +47,19 @@ func Text(w io.Writer, b Boot, width int) error {
 		line("\n  %9s %7s  %-*s %6s  span", "own time", "share", textBar, "", "spans")
 	}
 	for _, r := range rows[:min(textRows, len(rows))] {
-		bar := strings.Repeat("█", int(textBar*min(r.Self/max(all, 1), 1)+0.5))
-		line("  %9s %7s  %-*s %6d  %s", s.Took(r.Self), flame.Share(r.Self, all), textBar, bar, r.Count, clean(r.Label))
+		bar := strings.Repeat("█", int(textBar*r.Within/max(all, 1)+0.5))
+		line("  %9s %7s  %-*s %6d  %s", s.Took(r.Self), flame.Share(r.Within, all), textBar, bar, r.Count, clean(r.Label))
 	}
 	if n := len(rows) - textRows; n > 0 {
 		line("  and %d further labels; --html FILE writes all of them, with a chart", n)
+	}
+	idle := slices.DeleteFunc(slices.Clone(rows), func(r profile.Row) bool { return r.Wait+r.Open == 0 })
+	slices.SortStableFunc(idle, func(a, b profile.Row) int { return cmp.Compare(b.Wait+b.Open, a.Wait+a.Open) })
+	for i, r := range idle[:min(idleRows, len(idle))] {
+		if i == 0 {
+			line("\nWaited, or did not end (no part of any own time):")
+		}
+		line("  %9s  %s", f.Idle(r), clean(r.Label))
 	}
 	for i, a := range b.Advice {
 		if i == 0 {

@@ -57,13 +57,15 @@ func ReadBoot(in io.Reader, path string, choice BootChoice) (boot.Recording, err
 	}
 	data = boot.Clean(data)
 	if source == sourceRecording || source == "" && boot.IsRecording(data[:min(len(data), boot.HeadBytes)]) {
-		return boot.Parse(name, data)
+		r, err := boot.Parse(name, data)
+		return boot.Clip(r), err
 	}
 	s, err := bootSource(name, source, data)
 	if err != nil {
 		return boot.Recording{}, err
 	}
-	return s.Read(name, data)
+	r, err := s.Read(name, data)
+	return boot.Clip(r), err
 }
 
 // bootSource finds the source of a file.

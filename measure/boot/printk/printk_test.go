@@ -99,7 +99,7 @@ func TestOtherTimesAreRefused(t *testing.T) {
 		"[Fri Nov 27 06:50:23 2026] Linux version 6.12.0\n":                            "x:1: the times are whole seconds",
 		"[Nov27 06:50] Linux version 6.12.0\n[  +0.000012] Command line: \n":           "x:1: the times are differences",
 		"[<    0.000000>] Linux version 6.12.0\n":                                      "x:1: the times are differences",
-		"2026-11-27T06:50:23,123456+00:00 Linux version 6.12.0\n":                      "x:1: the times are those of the wall",
+		"2026-11-27T06:50:23,123456+00:00 Linux version 6.12.0\n":                      "x:1: the times are those of the",
 		"-- Boot --\nNov 27 06:50:23 host kernel: Linux version 6.12.0\n":              "x:2: the times are those of syslog",
 		"Nov 27 06:50:23.123456 host kernel: Linux version 6.12.0\n":                   "x:1: the times are those of syslog",
 		"2026-11-27T06:50:23+0000 host kernel: Linux version 6.12.0\n":                 "x:1: the times are those of syslog",

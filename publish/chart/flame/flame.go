@@ -29,6 +29,7 @@ type Figure struct {
 	l    *layout
 	tree *profile.Tree
 	cost []profile.Cost
+	rows []profile.Row
 }
 
 // New returns the chart of a recording whose indices are valid. of names the recording,
@@ -36,6 +37,7 @@ type Figure struct {
 func New(of string, rec *boot.Recording, boxes int) Figure {
 	f := Figure{of: of, most: max(boxes, 1), l: newLayout(rec), tree: profile.NewTree()}
 	f.cost, _ = f.tree.Add(rec)
+	f.rows = f.tree.Rows(rec)
 	return f
 }
 
@@ -65,10 +67,19 @@ func (f Figure) Desc() string {
 }
 
 // Rows are all spans by label, the greatest self time first.
-func (f Figure) Rows() []profile.Row { return f.tree.Rows(f.cost) }
+func (f Figure) Rows() []profile.Row { return f.rows }
 
 // Tree is the call tree of the recording with what each node cost.
 func (f Figure) Tree() (*profile.Tree, []profile.Cost) { return f.tree, f.cost }
+
+// Idle is how long the spans of a row waited or did not end; "" if they do not. It is no part
+// of their self time.
+func (f Figure) Idle(r profile.Row) string {
+	if r.Wait+r.Open > 0 {
+		return f.Scale().Took(r.Wait + r.Open)
+	}
+	return ""
+}
 
 // Scale writes the times of the figure.
 func (f Figure) Scale() Scale { return f.l.scale() }
@@ -98,10 +109,10 @@ const tableRows = 100
 // Table holds the labels with the greatest self times.
 func (f Figure) Table() chart.Table {
 	s, all, rows := f.Scale(), f.Length(), f.Rows()
-	t := chart.Table{Head: []string{"span", "self", "of the boot", "total", "spans"}}
+	t := chart.Table{Head: []string{"span", "self", "of the boot", "total", "waits or no end", "spans"}}
 	for _, r := range rows[:min(tableRows, len(rows))] {
-		t.Rows = append(t.Rows, []string{clip(r.Label), s.Took(r.Self), Share(r.Self, all), s.Took(r.Total),
-			strconv.Itoa(r.Count)})
+		t.Rows = append(t.Rows, []string{clip(r.Label), s.Took(r.Self), Share(r.Within, all), s.Took(r.Total),
+			f.Idle(r), strconv.Itoa(r.Count)})
 	}
 	if n := len(rows) - tableRows; n > 0 {
 		rest := 0.0
@@ -236,6 +247,9 @@ func (v *view) title(b box) string {
 		return v.several(b, name)
 	}
 	text := fmt.Sprintf("%s\n%s (%s) from %s", name, v.s.Took(b.total), Share(b.total, length), v.s.At(b.start))
+	if s.Open {
+		text = fmt.Sprintf("%s\nfrom %s", name, v.s.At(b.start))
+	}
 	if self := v.l.self(b.span); v.l.first[b.span] >= 0 {
 		text += ", self " + v.s.Took(self)
 	}
