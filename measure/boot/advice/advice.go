@@ -30,6 +30,8 @@ type rule struct {
 	// text says in a sentence what took the time; the cost follows.
 	text string
 	knob string
+	// adapt, if not nil, changes the knob for a command line that has some of it.
+	adapt func(commandLine) string
 	// argument makes an argument for the kernel's command line of the spans that are
 	// evidence; nil if there is none.
 	argument func([]boot.Span) string
@@ -39,8 +41,9 @@ type rule struct {
 // none.
 func Find(r boot.Recording) (out []boot.Advice) {
 	length, _ := r.Length()
+	words := parseCommandLine(r.Command)
 	for _, rule := range rules {
-		if a, ok := rule.apply(r); ok && a.CostNS > 0 && a.CostNS >= least*length {
+		if a, ok := rule.apply(r, words); ok && a.CostNS > 0 && a.CostNS >= least*length {
 			a.Text = fmt.Sprintf("%s It took %.1f %% of the boot.", a.Text, 100*a.CostNS/length)
 			out = append(out, a)
 		}
@@ -53,7 +56,7 @@ func Find(r boot.Recording) (out []boot.Advice) {
 const maxSpans = 50
 
 // apply looks for evidence. A span below another that is evidence is part of it.
-func (x rule) apply(r boot.Recording) (a boot.Advice, ok bool) {
+func (x rule) apply(r boot.Recording, set commandLine) (a boot.Advice, ok bool) {
 	within := make([]bool, len(r.Spans))
 	cost := map[int]float64{}
 	for i, s := range r.Spans {
@@ -87,10 +90,21 @@ func (x rule) apply(r boot.Recording) (a boot.Advice, ok bool) {
 	}
 	a.Name, a.Knob = x.name, x.knob
 	a.Text = fmt.Sprintf("%s: %s.", x.text, names(evidence, n))
-	if x.argument != nil {
-		a.Argument = x.argument(evidence)
+	if x.adapt != nil {
+		a.Knob = x.adapt(set)
 	}
-	return a, true
+	if x.argument == nil {
+		return a, a.Knob != ""
+	}
+	// What is set already is no advice.
+	switch a.Argument = x.argument(evidence); {
+	case a.Argument == "" || !set.has(a.Argument):
+		return a, true
+	case x.adapt != nil && a.Knob != "":
+		a.Argument = ""
+		return a, true
+	}
+	return a, false
 }
 
 // names lists the most expensive spans.

@@ -94,6 +94,42 @@ func TestEveryKindOfEvidence(t *testing.T) {
 	}
 }
 
+// What the command line of the recording has is not advised.
+func TestNothingIsAdvisedThatIsSet(t *testing.T) {
+	const log = `[    0.000000] Linux version 6.1.0
+[    0.000000] Command line: initcall_debug WORDS
+[    0.100000] Calibrating delay loop... 4589.33 BogoMIPS (lpj=9178660)
+[    0.200000] calling  floppy_init+0x0/0x10 @ 1
+[    0.400000] initcall floppy_init+0x0/0x10 returned -19 after 150001 usecs
+[    0.410000] calling  crypto_algapi_init+0x0/0x10 @ 1
+[    0.500000] initcall crypto_algapi_init+0x0/0x10 returned 0 after 90000 usecs
+[    0.510000] Run /init as init process
+`
+	for words, want := range map[string]string{
+		"loglevel=8": "absent-hardware initcall_blacklist=floppy_init; calibration ; self-test cryptomgr.notests; " +
+			"console quiet",
+		"loglevel=8 cryptomgr.notests":                                    "absent-hardware initcall_blacklist=floppy_init; calibration ; console quiet",
+		"loglevel=8 cryptomgr.notests=1 initcall_blacklist=a,floppy_init": "calibration ; console quiet",
+		"quiet loglevel=8 cryptomgr.notests=0": "absent-hardware initcall_blacklist=floppy_init; calibration ; " +
+			"self-test cryptomgr.notests; console ",
+	} {
+		var got []string
+		for _, a := range Find(read(t, linux.New(), strings.Replace(log, "WORDS", words, 1))) {
+			got = append(got, a.Name+" "+a.Argument)
+			if a.Name == "console" && strings.Contains(words, "quiet") && !strings.Contains(a.Knob, "remove loglevel") {
+				t.Errorf("%s: %s", words, a.Knob)
+			}
+		}
+		if text := strings.Join(got, "; "); text != want {
+			t.Errorf("%s: %s, want %s", words, text, want)
+		}
+	}
+	r := read(t, linux.New(), strings.Replace(log, "WORDS", "lpj=9178660 tsc-early-khz=2400000", 1))
+	if c := find(t, Find(r), "calibration"); strings.Contains(c.Knob, "lpj") || strings.Contains(c.Knob, "khz") {
+		t.Error(c.Knob)
+	}
+}
+
 // NetBSD's calibration and delays, as the article found them.
 func TestAdviceOnNetBSD(t *testing.T) {
 	const log = `0x0 1000 ENTER main

@@ -23,17 +23,33 @@ var rules = []rule{
 	{
 		name: "console", is: func(_ boot.Recording, s boot.Span) bool { return s.Name == "printk" },
 		text: "The kernel wrote messages to its console, and waited for it",
-		knob: "Write less to the console, or use a faster one: 115200 baud are 11.5 characters in a millisecond. The " +
-			"lines of " +
-			"initcall_debug are among those messages.",
+		adapt: func(set commandLine) string {
+			for _, word := range []string{"ignore_loglevel", "loglevel", "debug"} {
+				if set.has("quiet") && set.named(word) {
+					return "The kernel's command line has quiet, but " + word + " takes it back: remove " + word + "."
+				}
+			}
+			if set.has("quiet") {
+				return "Use a faster console, or none: the kernel's command line has quiet already."
+			}
+			return "Write less to the console, or use a faster one: 115200 baud are 11.5 characters in a millisecond. The " +
+				"lines of initcall_debug are among those messages."
+		},
 		argument: func([]boot.Span) string { return "quiet" },
 	},
 	{
 		name: "calibration", is: isCalibration,
 		text: "The system measured how fast its clock is",
-		knob: "Tell it: the hypervisor's clock (kvm-clock), tsc_early_khz= and lpj= on Linux; a kernel that asks the " +
-			"hypervisor " +
-			"for the frequency (NetBSD 11).",
+		adapt: func(set commandLine) string {
+			how := []string{"the hypervisor's clock (kvm-clock)"}
+			for _, name := range []string{"tsc_early_khz", "lpj"} {
+				if !set.named(name) {
+					how = append(how, name+"=")
+				}
+			}
+			return "Tell it: " + strings.Join(how, ", ") + " on Linux; a kernel that asks the hypervisor for the frequency " +
+				"(NetBSD 11)."
+		},
 	},
 	{
 		name: "delay", is: isDelay,
