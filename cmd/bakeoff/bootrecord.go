@@ -162,6 +162,14 @@ func (a *app) recordBoots(c *cobra.Command, f recordFlags) error {
 		return err
 	}
 	s.Words = file.Explain
+	out := a.Out
+	if f.json {
+		out = a.Err
+	}
+	for _, line := range f.CommandLines(session.Catalogue()) {
+		fmt.Fprintln(out, safetext.Line(line))
+	}
+	f.boots, f.words = len(s.Plan.Contenders)*f.Boots, recordWords
 	f.answer = func(r analysis.Results, page string) error {
 		err := report.Brief(a.Out, r, report.TextOption{Width: a.TextWidth(), Color: a.Style(a.Out).Colored,
 			ASCII: a.ASCII(), Page: page, Sort: report.Order(f.sort)})
@@ -172,6 +180,9 @@ func (a *app) recordBoots(c *cobra.Command, f recordFlags) error {
 	}
 	return a.carryOut(c, s, f.runFlags)
 }
+
+// recordWords says the advice of lab files in the flags of boot record.
+var recordWords = strings.NewReplacer("increase design.looks or design.blocks", "increase --boots")
 
 // printRecorded says what the boots of a run recorded.
 func (a *app) printRecorded(dir string) error {

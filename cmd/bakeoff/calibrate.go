@@ -87,7 +87,7 @@ func (a *app) doCalibrate(ctx context.Context, quick bool, budget time.Duration,
 	// Before the run: while it lasts this program keeps off the contenders'
 	// CPUs, and would count only those that are left to it.
 	machine := probe.ReadFingerprint(nil)
-	w := a.watcher(s, asJSON)
+	w := a.watcher(s, runFlags{json: asJSON})
 	measured, ended, err := calibration.Measure(ctx, design, s, session.Options{At: a.at, Budget: budget, Events: w.event})
 	w.close()
 	if s.Started() && ended != "" {

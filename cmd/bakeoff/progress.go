@@ -31,12 +31,19 @@ type plain struct {
 	// title is written before the first event; a refused run has no events.
 	title    string
 	reported reported
+	// boots is the number of boots of boot record, of which booted have ended; the last began
+	// at began.
+	boots, booted int
+	began         time.Time
 }
 
 func (p *plain) event(e trial.Event) {
 	if p.title != "" {
 		fmt.Fprintln(p.out, p.title)
 		p.title = ""
+	}
+	if p.boots > 0 {
+		p.boot(e)
 	}
 	if e.Kind == trial.BlockEnd {
 		fmt.Fprintln(p.out, blockLine(e))
@@ -51,6 +58,22 @@ func (p *plain) event(e trial.Event) {
 
 func (*plain) close() {}
 
+// boot writes a line when a boot has ended.
+func (p *plain) boot(e trial.Event) {
+	switch e.Kind {
+	case trial.TrialStart:
+		p.began = e.At
+	case trial.TrialEnd:
+		p.booted++
+		state := "recorded"
+		if e.Status != store.OK {
+			state = "failed"
+		}
+		fmt.Fprintf(p.out, "boot %d of %d: %s %s after %.1f s\n", p.booted, max(p.boots, p.booted), e.Contender, state,
+			e.At.Sub(p.began).Seconds())
+	}
+}
+
 // reported remembers the failures that were printed: a contender that fails in each
 // of a hundred trials is reported once, and counted at the end.
 type reported struct {
@@ -61,6 +84,8 @@ type reported struct {
 	again    int
 	blamed   int    // 1 + the last block whose void trial was printed
 	void     string // the reason of the last void block without such a trial
+	// words replaces names of the lab file in advice; nil keeps them.
+	words *strings.Replacer
 }
 
 func (t *reported) remark(e trial.Event) (string, cli.Color) {
@@ -108,6 +133,9 @@ func (t *reported) remark(e trial.Event) (string, cli.Color) {
 			trials = "trial"
 		}
 		line += fmt.Sprintf("; %d more %s failed for the same reasons", t.again, trials)
+	}
+	if t.words != nil {
+		line = t.words.Replace(line)
 	}
 	return safetext.Clip(line, maxRemark), c
 }

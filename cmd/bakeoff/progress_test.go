@@ -119,3 +119,25 @@ func TestShortBudgetIsReportedEarly(t *testing.T) {
 		}
 	}
 }
+
+// boot record says when each boot has ended, and advises its own flags.
+func TestEveryBootIsALine(t *testing.T) {
+	var out strings.Builder
+	p := plain{out: &out, boots: 3, reported: reported{words: recordWords}}
+	at := time.Unix(1_700_000_000, 0)
+	for i, name := range []string{"microvm", "microvm-tests"} {
+		p.event(trial.Event{Kind: trial.TrialStart, Contender: name, At: at})
+		status := []store.Status{store.OK, store.Void}[i]
+		p.event(trial.Event{Kind: trial.TrialEnd, Contender: name, At: at.Add(2400 * time.Millisecond), Status: status,
+			Text: "no boot"})
+	}
+	r := results(1)
+	r.Looks = []int{1}
+	p.event(trial.Event{Kind: trial.BlockEnd, Done: 1, Planned: 1, Budget: time.Minute, Results: r})
+	for _, want := range []string{"boot 1 of 3: microvm recorded after 2.4 s\n",
+		"boot 2 of 3: microvm-tests failed after 2.4 s\n", "; increase --boots\n"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in\n%s", want, out.String())
+		}
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -43,6 +44,11 @@ type runFlags struct {
 	// anyway says how to measure a program in spite of its exit code; "" is the way of
 	// lab files.
 	anyway string
+	// boots is the number of boots of boot record, which says when each has ended; 0 for
+	// other runs.
+	boots int
+	// words replaces the names of the lab file in what the run advises; nil keeps them.
+	words *strings.Replacer
 }
 
 func (a *app) run() *cobra.Command {
@@ -192,7 +198,7 @@ func (a *app) measure(ctx context.Context, s *session.Session, f runFlags) (tria
 	if err != nil {
 		return trial.Outcome{}, err
 	}
-	w := a.watcher(s, f.json || f.quiet)
+	w := a.watcher(s, f)
 	defer w.close()
 	return s.Measure(ctx, session.Options{At: a.at, Budget: f.budget, Calibration: known, Labels: f.labels,
 		Events: w.event})
@@ -231,17 +237,20 @@ func howToGoOn(s *session.Session, err error) error {
 }
 
 // watcher shows the progress of a run: live on a terminal, else by lines.
-func (a *app) watcher(s *session.Session, quiet bool) watcher {
+func (a *app) watcher(s *session.Session, f runFlags) watcher {
 	title := fmt.Sprintf("seed %d, %s", s.Plan.Seed, s.Dir)
-	if quiet {
-		return &plain{out: a.Err, style: a.Style(a.Err), title: title}
+	told := reported{words: f.words}
+	if f.json || f.quiet {
+		return &plain{out: a.Err, style: a.Style(a.Err), title: title, boots: f.boots, reported: told}
 	}
 	if a.Terminal(a.Out) && a.Env("TERM") != "dumb" && !a.ASCII() {
 		title := fmt.Sprintf("bakeoff %s  seed %d  %s", s.Plan.Lab, s.Plan.Seed, s.Dir)
 		size := func() (int, int) { return a.Size(a.Out) }
-		return newLive(a.Out, a.Style(a.Out), size, liveState{title: title})
+		l := newLive(a.Out, a.Style(a.Out), size, liveState{title: title})
+		l.reported = told
+		return l
 	}
-	return &plain{out: a.Out, style: a.Style(a.Out), title: title}
+	return &plain{out: a.Out, style: a.Style(a.Out), title: title, boots: f.boots, reported: told}
 }
 
 // ran is what run --json prints: the results, and where they are.

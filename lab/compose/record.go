@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -161,6 +162,10 @@ func (r RecordRequest) contenders(cat manifest.Catalogue) ([]booted, error) {
 			maps.Copy(b.words, v.words)
 			if v.name != "" {
 				b.name += "-" + v.name
+				if why := e.same(shared, b.options, v.options); why != "" {
+					return nil, fault.WithFix(fault.New(fault.Invalid, "%s: this is already set: %s", v.given(), why),
+						"name another value")
+				}
 			}
 			b.log(r.Plain)
 			out = append(out, b)
@@ -170,6 +175,86 @@ func (r RecordRequest) contenders(cat manifest.Catalogue) ([]booted, error) {
 		out[i].name = called
 	}
 	return out, nil
+}
+
+// given is a variant as it was written.
+func (v variant) given() string {
+	return strings.Join(lists.Map(slices.Sorted(maps.Keys(v.options)), func(name string) string {
+		return "--variant " + yamltree.Show(v.name+":"+name+"="+v.options[name])
+	}), ", ")
+}
+
+// commandLine is what the kernel of an environment gets, as far as it is the same on all
+// hosts; "" if the driver gives it nothing.
+func (e Env) commandLine(options param.Values) string {
+	if e.driver.CommandLine == nil {
+		return ""
+	}
+	return strings.TrimSpace(e.driver.CommandLine(options) + " " + options[optAppend])
+}
+
+// same says why an environment with the options of a variant is the one without; "" if it is
+// another one.
+func (e Env) same(without, with, variant param.Values) string {
+	var why []string
+	for _, name := range slices.Sorted(maps.Keys(variant)) {
+		i := slices.IndexFunc(e.driver.Options, func(s param.Spec) bool { return s.Name == name })
+		if i < 0 {
+			return "" // the lab file refuses it
+		}
+		before := cmp.Or(without[name], e.driver.Options[i].Default)
+		if name == optAppend {
+			line := e.commandLine(without)
+			if !sameWords(line, e.commandLine(with)) {
+				return ""
+			}
+			why = append(why, fmt.Sprintf("the command line of the kernel is %q", line))
+			continue
+		}
+		if with[name] != before {
+			return ""
+		}
+		why = append(why, fmt.Sprintf("%s is %s", name, yamltree.Show(before)))
+	}
+	return strings.Join(why, ", ")
+}
+
+// sameWords reports whether two command lines of Linux have the same words. Of a word that
+// stands there several times with the same value, one counts.
+func sameWords(a, b string) bool {
+	set := func(line string) []string {
+		words := lists.Map(strings.Fields(line), func(word string) string {
+			name, value, _ := strings.Cut(word, "=")
+			return strings.ReplaceAll(name, "-", "_") + "=" + value
+		})
+		var last []string
+		for i, w := range words {
+			name, _, _ := strings.Cut(w, "=")
+			later := slices.ContainsFunc(words[i+1:], func(o string) bool { return o == w })
+			if !later {
+				last = append(last, name+w[len(name):])
+			}
+		}
+		slices.Sort(last)
+		return last
+	}
+	return slices.Equal(set(a), set(b))
+}
+
+// CommandLines says what bakeoff gives to the kernel of each environment, a line for each
+// command line.
+func (r RecordRequest) CommandLines(cat manifest.Catalogue) []string {
+	all, err := r.contenders(cat)
+	if err != nil {
+		return nil
+	}
+	var lines []string
+	for _, b := range all {
+		if line := b.env.commandLine(b.options); line != "" {
+			lines = append(lines, fmt.Sprintf("kernel command line of %s: %s", b.name, line))
+		}
+	}
+	return lines
 }
 
 // counted reports whether a contender is on the instruction clock.

@@ -41,6 +41,35 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// A variant that changes nothing is refused, and the command line of every kernel is said.
+func TestAVariantThatChangesNothingIsRefused(t *testing.T) {
+	cat := catalogue()
+	r := RecordRequest{Envs: []string{"microvm:debian:bookworm"}, Boots: 1}
+	for text, want := range map[string]string{
+		"a:append=cryptomgr.notests":             "already set: the command line of the kernel is",
+		"a:append=quiet panic=-1":                "already set",
+		"a:append=cryptomgr-notests":             "",
+		"a:append=cryptomgr.notests=0":           "",
+		"a:append=quiet mitigations=off":         "",
+		"a:clock=host":                           "clock is",
+		"a:boot-timeout=3m0s":                    "",
+		"selftests:append=cryptomgr.notests = 0": "",
+	} {
+		r.Variants = []string{text}
+		_, err := Record(r, cat)
+		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) ||
+			!strings.Contains(err.Error(), "--variant") || !fault.Is(err, fault.Invalid)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	r.Variants = []string{"off:append=mitigations=off"}
+	lines := r.CommandLines(cat)
+	if len(lines) != 2 || !strings.HasPrefix(lines[0], "kernel command line of microvm: console=ttyS0 panic=-1 ") ||
+		!strings.Contains(lines[0], " initcall_debug ") || !strings.Contains(lines[1], " mitigations=off initcall_debug ") {
+		t.Errorf("%q", lines)
+	}
+}
+
 func TestRecordMistakes(t *testing.T) {
 	cat := catalogue()
 	for says, r := range map[string]RecordRequest{

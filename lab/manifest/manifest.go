@@ -171,6 +171,9 @@ type DriverEntry struct {
 	// Tunes returns an error, with a fix, for a setting that its environments
 	// cannot have separately from the host; nil accepts any setting.
 	Tunes func(name string) error `json:"-"`
+	// CommandLine returns the words that the driver itself gives to a kernel; nil if it
+	// gives none.
+	CommandLine func(param.Values) string `json:"-"`
 }
 
 // WorkloadEntry is what the lab file must know of a workload.

@@ -105,6 +105,7 @@ func CatalogueOf[P workload.Parser](drivers []driver.Driver, workloads []P) mani
 		c.Drivers = append(c.Drivers, manifest.DriverEntry{
 			Name: doc.Name, Summary: doc.Summary, Also: doc.Also, Options: doc.Options, Image: doc.Image, Folder: doc.Folder,
 			OwnRoot: doc.OwnRoot, Files: doc.Files, Backings: doc.Backings, Tunes: doc.Tuning.Takes,
+			CommandLine: doc.CommandLine,
 		})
 	}
 	return c

@@ -449,6 +449,9 @@ type Doc struct {
 	// environment, not only the program.
 	EndsOfMemory bool         `json:"ends_of_memory,omitempty"`
 	Options      []param.Spec `json:"options"`
+	// CommandLine returns the words that the driver itself gives to a kernel on every host,
+	// with these options; "" if it gives none. nil is the same.
+	CommandLine func(param.Values) string `json:"-"`
 	// Backings lists the supported volume backings.
 	Backings []string `json:"backings"`
 	// Enforces maps the name of a limit (cpus, memory, quota, io, network) to

@@ -105,13 +105,14 @@ func TestNothingIsAdvisedThatIsSet(t *testing.T) {
 [    0.500000] initcall crypto_algapi_init+0x0/0x10 returned 0 after 90000 usecs
 [    0.510000] Run /init as init process
 `
+	const absent, tests = "absent-hardware initcall_blacklist=floppy_init; ", "self-test cryptomgr.notests; "
 	for words, want := range map[string]string{
-		"loglevel=8": "absent-hardware initcall_blacklist=floppy_init; calibration ; self-test cryptomgr.notests; " +
-			"console quiet",
-		"loglevel=8 cryptomgr.notests":                                    "absent-hardware initcall_blacklist=floppy_init; calibration ; console quiet",
-		"loglevel=8 cryptomgr.notests=1 initcall_blacklist=a,floppy_init": "calibration ; console quiet",
-		"quiet loglevel=8 cryptomgr.notests=0": "absent-hardware initcall_blacklist=floppy_init; calibration ; " +
-			"self-test cryptomgr.notests; console ",
+		"loglevel=8":                   absent + "calibration ; " + tests + "console quiet",
+		"loglevel=8 cryptomgr.notests": absent + "calibration ; console quiet",
+		"loglevel=8 cryptomgr.notests=1 initcall_blacklist=a,floppy_init":   "calibration ; console quiet",
+		"quiet loglevel=8 cryptomgr.notests=0":                              absent + "calibration ; " + tests + "console ",
+		"quiet cryptomgr.notests loglevel=8 cryptomgr.notests=0":            absent + "calibration ; " + tests + "console ",
+		"loglevel=8 initcall-blacklist=floppy_init cryptomgr.notests quiet": "calibration ",
 	} {
 		var got []string
 		for _, a := range Find(read(t, linux.New(), strings.Replace(log, "WORDS", words, 1))) {

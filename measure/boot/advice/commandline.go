@@ -1,6 +1,9 @@
 package advice
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // commandLine is the command line of a kernel: the values of each parameter. Linux takes - and
 // _ for the same in names.
@@ -24,16 +27,17 @@ func parameter(name string) string { return strings.ReplaceAll(name, "-", "_") }
 // named reports whether a parameter is there, whatever its value is.
 func (c commandLine) named(name string) bool { return len(c[parameter(name)]) > 0 }
 
-// has reports whether the command line says what an argument says: the same value or, of a
-// list, all its members. A switch is on without a value, and with 1, y or on.
+// has reports whether the command line says what an argument says. A switch has no value, or
+// 1, y or on, where it stands last. A list may stand in several parameters.
 func (c commandLine) has(argument string) bool {
-	name, value, _ := strings.Cut(argument, "=")
+	name, value, isList := strings.Cut(argument, "=")
+	values := c[parameter(name)]
+	if !isList {
+		return len(values) > 0 && slices.Contains([]string{"", "1", "y", "Y", "on"}, values[len(values)-1])
+	}
 	there := map[string]bool{}
-	for _, v := range c[parameter(name)] {
+	for _, v := range values {
 		for member := range strings.SplitSeq(v, ",") {
-			if member == "1" || member == "y" || member == "Y" || member == "on" {
-				member = ""
-			}
 			there[member] = true
 		}
 	}

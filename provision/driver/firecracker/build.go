@@ -224,7 +224,7 @@ func (in *Instance) configure(ctx context.Context, o options, drives []drive) er
 		at   string
 		body map[string]any
 	}
-	args := strings.TrimSpace("console=ttyS0 reboot=k panic=-1 quiet loglevel=4 cryptomgr.notests " + o.append)
+	args := strings.TrimSpace(kernelWords + " " + o.append)
 	steps := []step{
 		{"/machine-config", map[string]any{"vcpu_count": in.Spec.CPUs, "mem_size_mib": int64(in.Spec.Memory / unit.MiB),
 			"smt": false}},
@@ -268,3 +268,6 @@ func (in *Instance) describe(o options, version string) {
 		}
 	}
 }
+
+// kernelWords is what bakeoff gives to every kernel.
+const kernelWords = "console=ttyS0 reboot=k panic=-1 quiet loglevel=4 cryptomgr.notests"

@@ -48,15 +48,16 @@ var specs = []param.Spec{
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
 	return driver.Doc{
-		Name:     "firecracker",
-		Summary:  "a Firecracker microVM with hardware virtualization, without the jailer",
-		Status:   driver.Unproven,
-		Hosts:    []string{"linux"},
-		Root:     true,
-		Image:    true,
-		Kernel:   true,
-		Options:  specs,
-		Backings: []string{volume.Disk, volume.Ext4, volume.Tmpfs},
+		Name:        "firecracker",
+		Summary:     "a Firecracker microVM with hardware virtualization, without the jailer",
+		Status:      driver.Unproven,
+		Hosts:       []string{"linux"},
+		Root:        true,
+		Image:       true,
+		Kernel:      true,
+		Options:     specs,
+		CommandLine: func(param.Values) string { return kernelWords },
+		Backings:    []string{volume.Disk, volume.Ext4, volume.Tmpfs},
 		Enforces: cgroup.Enforces(map[string]string{
 			"cpus":   "the same number of virtual processors, and control group cpuset for the Firecracker process",
 			"memory": "the memory size of the guest; Firecracker's own memory is additional, and metered",

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/netns"
@@ -162,6 +163,25 @@ func cpuModel(m machine) string {
 	return "max"
 }
 
+// hostClockWords are those of every kernel on the clock of the host. A panic restarts at once
+// by a triple fault, which works in every state of the machine. The kernel's self-tests of
+// cryptography are a fifth of an emulated boot.
+const hostClockWords = "console=ttyS0 panic=-1 reboot=t quiet loglevel=4 cryptomgr.notests"
+
+// wordsOf is what bakeoff itself gives to a kernel with these options, as far as it is the
+// same on all hosts. What system the files of a user hold is not known here unless an option
+// says it.
+func wordsOf(options param.Values) string {
+	own := options[optDisk] != "" || options[optInitrd] != ""
+	switch {
+	case options[optClock] == clockInstructions:
+		return instructionWords
+	case own && options[optSystem] != systemLinux:
+		return ""
+	}
+	return hostClockWords
+}
+
 // kernelArgs is the kernel's command line, the same for all guests of one
 // contender.
 func kernelArgs(m machine) string {
@@ -171,10 +191,7 @@ func kernelArgs(m machine) string {
 	case m.instructions:
 		return instructionKernelArgs(m)
 	}
-	// A panic restarts at once by a triple fault, which works in every state of
-	// the machine. The kernel's self-tests of cryptography are a fifth of an
-	// emulated boot.
-	words := []string{"console=ttyS0", "panic=-1", "reboot=t", "quiet", "loglevel=4", "cryptomgr.notests"}
+	words := []string{hostClockWords}
 	if m.accel == accelTCG && m.tscKHz > 0 {
 		// An emulated processor shows the host's time stamp counter. A microvm
 		// cannot measure its frequency well, and most boots hang without

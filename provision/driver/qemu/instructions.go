@@ -119,12 +119,15 @@ func consoleArgs(m machine) []string {
 		"-device", fmt.Sprintf("isa-debugcon,iobase=%#x,chardev=clock", initramfs.ClockPort)}
 }
 
+// instructionWords are those of every kernel on the instruction clock.
+const instructionWords = "console=ttyS0 panic=-1 reboot=t nokaslr"
+
 // instructionKernelArgs is the kernel's command line on the instruction clock. Unlike
 // kernelArgs it has no word that makes the boot shorter: the boot is what is measured.
 // Only what makes boots differ is off: nokaslr keeps the kernel at one address. The last
 // word is the program that reports the first userland instruction.
 func instructionKernelArgs(m machine) string {
-	words := []string{"console=ttyS0", "panic=-1", "reboot=t", "nokaslr"}
+	words := []string{instructionWords}
 	if m.append != "" {
 		words = append(words, m.append)
 	}

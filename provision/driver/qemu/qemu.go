@@ -103,8 +103,9 @@ func (Driver) Doc() driver.Doc {
 		Image:   true,
 		OwnRoot: []string{optDisk + "=*", optInitrd + "=*"}, Agentless: []string{optAgent + "=" + agentNone,
 			optClock + "=" + clockInstructions},
-		Kernel:  true,
-		Options: specs,
+		Kernel:      true,
+		Options:     specs,
+		CommandLine: wordsOf,
 		Backings: []string{
 			"disk", "file:ext4", "tmpfs",
 		},
