@@ -449,7 +449,7 @@ func (r *reader) values(rec *format.Record, j process) bool {
 		case !s.used():
 			continue
 		case s.IOPS == nil:
-			r.p.LeaveOut(j.line, "%s of job %q has no iops; analyse reads fio from version 2.1", s.name, j.Name)
+			r.p.LeaveOut(j.line, "%s of job %q has no iops, or no number there", s.name, j.Name)
 			return false
 		case *s.IOPS == 0:
 			rec.Series, rec.Failed = nil, 1

@@ -68,7 +68,7 @@ type system struct {
 }
 
 type result struct {
-	Identifier, Title, AppVersion, Description, Scale, Proportion, DisplayFormat string
+	Identifier, Title, AppVersion, Arguments, Description, Scale, Proportion, DisplayFormat string
 
 	Entries []entry `xml:"Data>Entry"`
 }
@@ -83,6 +83,8 @@ type reader struct {
 	p       *format.Problems
 	systems map[string]system
 	skipped map[string]bool // display formats that hold no comparable number
+	// arguments are those of the records. Two results may have one description.
+	arguments []string
 }
 
 func (phoronix) Read(name string, data []byte) (format.File, error) {
@@ -93,6 +95,7 @@ func (phoronix) Read(name string, data []byte) (format.File, error) {
 		r.p.Add(1, "the file has no results with numbers; take composite.xml of a folder of test-results")
 	}
 	r.fill()
+	r.addArguments()
 	r.p.Distinguish(&r.out, "test")
 	return r.p.Finish(r.out)
 }
@@ -218,6 +221,7 @@ func (r *reader) result(line int, x result) {
 			rec.Failed, rec.Reason = 1, reason(e)
 		}
 		r.out.Records = append(r.out.Records, rec)
+		r.arguments = append(r.arguments, strings.TrimSpace(x.Arguments))
 	}
 }
 
@@ -288,6 +292,31 @@ var units = map[string]struct {
 	"bytes/s": {"B/s", 1}, "kb/s": {"B/s", 1e3}, "mb/s": {"B/s", 1e6}, "gb/s": {"B/s", 1e9},
 	"kib/s": {"B/s", 1 << 10}, "mib/s": {"B/s", 1 << 20}, "gib/s": {"B/s", 1 << 30},
 	"requests per second": {"request/s", 1}, "frames per second": {"frame/s", 1}, "iops": {"op/s", 1},
+}
+
+// addArguments adds the arguments to the descriptions of results that have the same
+// description and other arguments.
+func (r *reader) addArguments() {
+	type place struct{ test, description, system, unit string }
+	at := func(rec format.Record) place {
+		x := place{rec.Labels[0].Value, rec.Labels[1].Value, rec.Labels[2].Value, ""}
+		if len(rec.Series) > 0 {
+			x.unit = rec.Series[0].Metric.Unit
+		}
+		return x
+	}
+	all := map[place]map[string]bool{}
+	for i, rec := range r.out.Records {
+		if all[at(rec)] == nil {
+			all[at(rec)] = map[string]bool{}
+		}
+		all[at(rec)][r.arguments[i]] = true
+	}
+	for i, rec := range r.out.Records {
+		if len(all[at(rec)]) > 1 {
+			rec.Labels[1].Value = strings.TrimSpace(rec.Labels[1].Value + " " + r.arguments[i])
+		}
+	}
 }
 
 // fill gives the records what their systems say.

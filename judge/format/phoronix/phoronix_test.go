@@ -85,3 +85,14 @@ func TestEqualResults(t *testing.T) {
 		t.Errorf("%+v, %v", out, err)
 	}
 }
+
+// Two results of one description and other arguments are two results.
+func TestArguments(t *testing.T) {
+	again := "<Result><Title>T</Title><Arguments>-t 8</Arguments>" + entries + "</Result></PhoronixTestSuite>"
+	out, err := New().Read("x", []byte(strings.Replace(file("<Arguments>-t 1</Arguments>"+entries),
+		"</PhoronixTestSuite>", again, 1)))
+	if err != nil || len(out.Records) != 2 || out.Records[0].Labels[1].Value != "-t 1" ||
+		out.Records[1].Labels[1].Value != "-t 8" || len(out.Warnings) != 0 {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
