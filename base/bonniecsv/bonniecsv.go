@@ -84,17 +84,8 @@ func Duration(text string) (float64, error) {
 	if strings.Trim(text, "+") == "" {
 		return 0, nil
 	}
-	for _, u := range []struct {
-		suffix string
-		scale  float64
-	}{{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}} {
-		if number, found := strings.CutSuffix(text, u.suffix); found {
-			v, err := printed.Decimal(number)
-			if err != nil || v < 0 {
-				break
-			}
-			return v * u.scale, nil
-		}
+	if v, err := printed.Quantity(text, map[string]float64{"us": 1e-6, "ms": 1e-3, "s": 1}); err == nil && v >= 0 {
+		return v, nil
 	}
 	return 0, fmt.Errorf("%.20q is not a latency", text)
 }

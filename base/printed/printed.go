@@ -57,3 +57,15 @@ func Decimal(s string) (float64, error) {
 	}
 	return v, nil
 }
+
+// Quantity parses a number that is followed at once by one of units, such as "1.5ms". It
+// returns the number times the factor of the unit.
+func Quantity(word string, units map[string]float64) (float64, error) {
+	i := strings.LastIndexAny(word, "0123456789.") + 1
+	factor, ok := units[word[i:]]
+	v, err := Decimal(word[:i])
+	if err != nil || !ok {
+		return 0, fmt.Errorf("%.40q is not a number with a unit", word)
+	}
+	return v * factor, nil
+}

@@ -167,32 +167,59 @@ func find(labels []Label, name string) (Label, bool) {
 	return Label{}, false
 }
 
-// key is equal for records with the same labels and block. Results in two units are
-// two, even if they have one name.
-func (r Record) key() string {
+// taken counts records by their labels and block, and then by metric and unit. Records
+// without values have the metric "".
+type taken map[string]map[metricUnit]int
+
+type metricUnit struct{ metric, unit string }
+
+// place returns what is equal for records with the same labels and block.
+func place(r Record) string {
 	var b strings.Builder
 	for _, l := range r.Labels {
 		fmt.Fprintf(&b, "%q=%q ", l.Name, l.Value)
 	}
 	if r.Block != nil {
-		fmt.Fprintf(&b, "block %d ", *r.Block)
-	}
-	if len(r.Series) == 1 {
-		fmt.Fprintf(&b, "%q", r.Series[0].Metric.Unit)
+		fmt.Fprintf(&b, "block %d", *r.Block)
 	}
 	return b.String()
+}
+
+// earlier is how many records with the place of r were added. Values of one metric in
+// two units are two results, even if they have one name.
+func (t taken) earlier(r Record) (n int) {
+	for k, m := range t[place(r)] {
+		i := slices.IndexFunc(r.Series, func(s Series) bool { return s.Metric.Name == k.metric })
+		if i < 0 || r.Series[i].Metric.Unit == k.unit {
+			n = max(n, m)
+		}
+	}
+	return n
+}
+
+func (t taken) add(r Record) {
+	all := t[place(r)]
+	if all == nil {
+		all = map[metricUnit]int{}
+		t[place(r)] = all
+	}
+	for _, s := range r.Series {
+		all[metricUnit{s.Metric.Name, s.Metric.Unit}]++
+	}
+	if len(r.Series) == 0 {
+		all[metricUnit{}]++
+	}
 }
 
 // SameLabels returns the first record whose labels are those of an earlier record
 // although it is not marked as a repetition; nil if there is none.
 func (f File) SameLabels() *Record {
-	seen := map[string]bool{}
+	t := taken{}
 	for i, r := range f.Records {
-		if k := r.key(); !r.Repeats && seen[k] {
+		if !r.Repeats && t.earlier(r) > 0 {
 			return &f.Records[i]
-		} else {
-			seen[k] = true
 		}
+		t.add(r)
 	}
 	return nil
 }
@@ -200,29 +227,32 @@ func (f File) SameLabels() *Record {
 // Distinguish numbers the values of the label name in records that have the labels of
 // an earlier record and are no repetition of it, and warns: "sort" and "sort #2".
 func (p *Problems) Distinguish(f *File, name string) {
-	count := map[string]int{}
+	t := taken{}
 	warned := map[string]bool{}
 	for i := range f.Records {
 		r := &f.Records[i]
-		k := r.key()
-		if count[k] > 0 && !r.Repeats {
-			r.Labels = slices.Clone(r.Labels)
-			for j := range r.Labels {
-				l := &r.Labels[j]
-				if l.Name != name {
-					continue
-				}
-				if !warned[k] {
-					warned[k] = true
-					f.Warnings = append(f.Warnings, safetext.Line(fmt.Sprintf("%s:%d: Another result has the %s %q too. "+
-						"Nothing shows that they are repetitions, so they are numbered and not pooled.", p.name, r.Line, name,
-						cmp.Or(l.Short, l.Value))))
-				}
-				number(l, count[k]+1)
-			}
+		if r.Repeats {
+			continue
 		}
-		if !r.Repeats {
-			count[k]++
+		n := t.earlier(*r)
+		t.add(*r)
+		if n == 0 {
+			continue
+		}
+		labels := place(*r)
+		r.Labels = slices.Clone(r.Labels)
+		for j := range r.Labels {
+			l := &r.Labels[j]
+			if l.Name != name {
+				continue
+			}
+			if !warned[labels] {
+				warned[labels] = true
+				f.Warnings = append(f.Warnings, safetext.Line(fmt.Sprintf("%s:%d: Another result has the %s %q too. "+
+					"Nothing shows that they are repetitions, so they are numbered and not pooled.", p.name, r.Line, name,
+					cmp.Or(l.Short, l.Value))))
+			}
+			number(l, n+1)
 		}
 	}
 }

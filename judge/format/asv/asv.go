@@ -1,0 +1,283 @@
+// Package asv reads the result files of asv (airspeed velocity):
+// results/MACHINE/COMMIT-ENVIRONMENT.json, versions 1 and 2.
+package asv
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"bakeoff/base/sample"
+	"bakeoff/judge/format"
+)
+
+type asv struct{}
+
+// New returns the format.
+func New() format.Format { return asv{} }
+
+func (asv) Doc() format.Doc {
+	return format.Doc{
+		Name:    "asv",
+		Program: "asv run --record-samples; results/MACHINE/COMMIT-ENVIRONMENT.json",
+		Labels:  []format.LabelDoc{{Name: "benchmark", Doc: "name of the benchmark, with its module and class"}},
+		Parts:   "param1, param2 … for parameters: the file has no names of them",
+		Order: "asv runs a benchmark with all of its parameters in one or more rounds of processes before it starts " +
+			"the next one. A file is one commit in one environment. Without --record-samples it has statistics and no single " +
+			"values.",
+		Source: []string{"https://asv.readthedocs.io/en/stable/dev.html (results files)"},
+	}
+}
+
+func (asv) Recognizes(head []byte) bool {
+	paths := format.Paths(format.TrimMark(head))
+	has := func(path string) bool { return slices.Contains(paths, path) }
+	return has("commit_hash") && (has("result_columns") || has("env_name") || has("requirements"))
+}
+
+// versions of the format that are read.
+const newest = 2
+
+// report is what is read of a file.
+type report struct {
+	Commit  string            `json:"commit_hash"`
+	Env     string            `json:"env_name"`
+	Python  string            `json:"python"`
+	Params  map[string]any    `json:"params"`
+	Vars    map[string]string `json:"env_vars"`
+	Columns []string          `json:"result_columns"`
+	Version *float64          `json:"version"`
+}
+
+// entry is a benchmark that was not taken apart yet.
+type entry struct {
+	name  string
+	line  int
+	value json.RawMessage
+}
+
+func (asv) Read(name string, data []byte) (format.File, error) {
+	out := format.File{Program: "asv"}
+	p := format.NewProblems(name)
+	d, err := format.OpenDocument(format.TrimMark(data))
+	if err != nil {
+		p.AddError(err)
+		return out, p.Err()
+	}
+	var r report
+	var entries []entry
+	err = d.Object("the file", func(key string) error {
+		switch key {
+		case "results":
+			return d.Object(key, func(name string) error {
+				e := entry{name: name, line: d.Line()}
+				err := d.Value(&e.value)
+				entries = append(entries, e)
+				return err
+			})
+		case "commit_hash", "env_name", "python", "params", "env_vars", "result_columns", "version":
+			line := d.Line()
+			var raw json.RawMessage
+			if err := d.Value(&raw); err != nil {
+				return err
+			}
+			if err := json.Unmarshal(fmt.Appendf(nil, "{%q:%s}", key, raw), &r); err != nil {
+				return format.AtLine(line, "%s has an unexpected kind (%v)", key, err)
+			}
+			return nil
+		}
+		return d.Skip()
+	})
+	switch {
+	case err != nil:
+		p.AddError(err)
+		return out, p.Err()
+	case r.Version == nil || *r.Version != 1 && *r.Version != newest:
+		found := "no version"
+		if r.Version != nil {
+			found = fmt.Sprintf("version %g", *r.Version)
+		}
+		p.Add(1, "the file has %s of asv's results; bakeoff reads versions 1 and %d", found, newest)
+		return out, p.Err()
+	case len(entries) == 0:
+		p.Add(1, "the file has no results; write it with asv run --record-samples")
+	}
+	for _, e := range entries {
+		b, err := r.benchmark(e.value)
+		if err != nil {
+			p.LeaveOut(e.line, "%q: %v", e.name, err)
+			continue
+		}
+		r.add(&out, p, e, b)
+	}
+	return p.Finish(out)
+}
+
+// benchmark is a benchmark with the columns that are read, one value per combination
+// of parameters. Values that do not exist are null.
+type benchmark struct {
+	Result  []*float64       `json:"result"`
+	Params  [][]string       `json:"params"`
+	Started *float64         `json:"started_at"` // ms
+	Samples [][]*float64     `json:"samples"`
+	Repeat  []*float64       `json:"stats_repeat"`
+	Stats   []*statsVersion1 `json:"stats"`
+}
+
+// statsVersion1 are statistics in version 1 of the format.
+type statsVersion1 struct {
+	Repeat *float64 `json:"repeat"`
+}
+
+// benchmark takes a result apart. Version 2 has a row of columns, which ends after the
+// last one with a value; version 1 has an object, or a number alone.
+func (r report) benchmark(value json.RawMessage) (b benchmark, err error) {
+	if *r.Version == 1 {
+		var one *float64
+		if json.Unmarshal(value, &one) == nil {
+			return benchmark{Result: []*float64{one}}, nil
+		}
+		return b, json.Unmarshal(value, &b)
+	}
+	var row []json.RawMessage
+	if err := json.Unmarshal(value, &row); err != nil {
+		return b, err
+	}
+	if len(row) > len(r.Columns) {
+		return b, fmt.Errorf("%d columns, and result_columns names %d", len(row), len(r.Columns))
+	}
+	object := map[string]json.RawMessage{}
+	for i, x := range row {
+		object[r.Columns[i]] = x
+	}
+	text, err := json.Marshal(object)
+	if err != nil {
+		return b, err
+	}
+	return b, json.Unmarshal(text, &b)
+}
+
+// maxCombinations bounds the combinations of parameters of a benchmark.
+const maxCombinations = 100_000
+
+// add keeps a benchmark: one record for each combination of parameters.
+func (r report) add(out *format.File, p *format.Problems, e entry, b benchmark) {
+	n := 1
+	for _, values := range b.Params {
+		if n *= len(values); n > maxCombinations {
+			break
+		}
+	}
+	switch {
+	case b.Result == nil:
+		p.LeaveOut(e.line, "%q has no result: the benchmark failed, or was skipped", e.name)
+		return
+	case n != len(b.Result):
+		p.LeaveOut(e.line, "%q has %d results for %d combinations of parameters", e.name, len(b.Result), n)
+		return
+	}
+	m := metric(e.name)
+	facts := r.facts()
+	for i, result := range b.Result {
+		rec := format.Record{Line: e.line, Turn: len(out.Records), Facts: facts,
+			Labels: append([]format.Label{{Name: "benchmark", Value: e.name}}, combination(b.Params, i)...)}
+		if b.Started != nil {
+			rec.When = time.UnixMilli(int64(*b.Started))
+		}
+		s := format.Series{Metric: m}
+		if i < len(b.Samples) {
+			bad := 0
+			for _, v := range b.Samples[i] {
+				if v == nil {
+					bad++
+					continue
+				}
+				s.Values = append(s.Values, *v)
+			}
+			if bad > 0 {
+				p.LeaveOut(e.line, "%d samples of %q are no number", bad, e.name)
+			}
+		}
+		switch {
+		case result == nil && len(s.Values) == 0:
+			rec.Failed, rec.Reason = 1, "the benchmark failed, or was skipped"
+		case len(s.Values) > 0:
+			rec.Series = []format.Series{s}
+		case at(b.Repeat, i) == nil && at(b.Stats, i) == nil:
+			s.Values = []float64{*result} // one value, such as that of track_
+			rec.Series = []format.Series{s}
+		default:
+			s.Stats = &format.Stats{Median: result, N: b.repeats(i)}
+			rec.Series = []format.Series{s}
+		}
+		out.Records = append(out.Records, rec)
+	}
+}
+
+// at returns element i, or nil.
+func at[T any](all []*T, i int) *T {
+	if i < len(all) {
+		return all[i]
+	}
+	return nil
+}
+
+// repeats is the number of samples of which a result is the median.
+func (b benchmark) repeats(i int) *int {
+	v := at(b.Repeat, i)
+	if s := at(b.Stats, i); v == nil && s != nil {
+		v = s.Repeat
+	}
+	if v == nil || *v < 1 || *v > 1e9 {
+		return nil
+	}
+	n := int(*v)
+	return &n
+}
+
+// combination are the labels of combination i of the product of all parameters; the
+// last one changes first.
+func combination(params [][]string, i int) []format.Label {
+	out := make([]format.Label, len(params))
+	for k := len(params) - 1; k >= 0; k-- {
+		values := params[k]
+		out[k] = format.Label{Name: "param" + strconv.Itoa(k+1), Value: values[i%len(values)]}
+		i /= len(values)
+	}
+	return out
+}
+
+// metric is what a benchmark measures, by the beginning of its name.
+func metric(name string) sample.Metric {
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	kind, _, _ := strings.Cut(strings.ToLower(last), "_")
+	switch {
+	case strings.HasPrefix(kind, "timeraw"), strings.HasPrefix(kind, "time"):
+		return sample.LowerRatio("time", "s", "time of a call")
+	case strings.HasPrefix(kind, "peakmem"):
+		return sample.LowerRatio("peak-memory", "B", "highest resident memory of the process")
+	case strings.HasPrefix(kind, "mem"):
+		return sample.LowerRatio("memory", "B", "size of the object that the benchmark returns")
+	}
+	return sample.Metric{Name: "result", Scale: sample.Ratio} // its unit is in benchmarks.json
+}
+
+// facts are what the file says about the machine and the commit.
+func (r report) facts() map[string]string {
+	facts := map[string]string{}
+	for k, v := range r.Params {
+		facts[k] = fmt.Sprint(v)
+	}
+	for k, v := range r.Vars {
+		facts["env "+k] = v
+	}
+	for k, v := range map[string]string{"commit": r.Commit, "environment": r.Env, "python": r.Python} {
+		if v != "" {
+			facts[k] = v
+		}
+	}
+	return facts
+}

@@ -1,0 +1,240 @@
+// Package bonnie reads what bonnie++ writes: its CSV in formats 1.96 to 1.98, and the
+// table for people.
+package bonnie
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"bakeoff/base/bonniecsv"
+	"bakeoff/base/printed"
+	"bakeoff/base/sample"
+	"bakeoff/judge/format"
+)
+
+type bonnie struct{}
+
+// New returns the format.
+func New() format.Format { return bonnie{} }
+
+func (bonnie) Doc() format.Doc {
+	return format.Doc{
+		Name:    "bonnie",
+		Program: "bonnie++ > FILE: the CSV (also alone, with -q), or the table",
+		Labels: []format.LabelDoc{
+			{Name: "machine", Doc: "name of the machine (-m)"},
+			{Name: "size", Doc: "size of the file, and of a chunk"},
+			{Name: "files", Doc: "number and sizes of the small files"},
+			{Name: "processes", Doc: "number of processes"},
+		},
+		Order: "bonnie++ runs its tests one after another, once. With -x it repeats all of them, and writes a line of " +
+			"CSV for each pass.",
+		InOrder: true,
+		Source:  []string{"bonnie++(8), bon_csv2txt(1)"},
+	}
+}
+
+var (
+	row      = regexp.MustCompile(`^\d\.\d\d[a-z]?,\d\.\d\d[a-z]?,`)
+	tableTop = regexp.MustCompile(`^Version\s+(\d\.\d\S*)\s+-+Sequential Output-+ `)
+	columns  = regexp.MustCompile(`K?/sec %CP`)
+	csvTitle = []byte("format_version,bonnie_version,name,concurrency,seed,file_size,")
+)
+
+func (bonnie) Recognizes(head []byte) bool {
+	head = format.TrimMark(head)
+	if bytes.HasPrefix(head, csvTitle) {
+		return true
+	}
+	for line := range bytes.Lines(head) {
+		if tableTop.Match(line) || row.Match(line) && bytes.Count(line, []byte(",")) >= 20 {
+			return true
+		}
+	}
+	return false
+}
+
+func (bonnie) Read(name string, data []byte) (format.File, error) {
+	out := format.File{Program: "bonnie++"}
+	p := format.NewProblems(name)
+	r := reader{out: &out, p: p}
+	number := 0
+	for line := range bytes.Lines(format.TrimMark(data)) {
+		if number++; row.Match(line) {
+			r.csv(number, line)
+		}
+	}
+	if len(out.Records) == 0 && !p.AnyLeftOut() {
+		parts := format.Parts(data, tableTop.Match)
+		if len(parts) == 0 {
+			p.Add(1, "the file has neither a line of CSV nor a table of bonnie++")
+		}
+		for _, part := range parts {
+			r.table(part)
+		}
+	}
+	p.Distinguish(&out, "machine")
+	return p.Finish(out)
+}
+
+// reader reads one file.
+type reader struct {
+	out  *format.File
+	p    *format.Problems
+	seen map[string]bool
+}
+
+// oldFields and fields are the numbers of fields of formats 1.96 and 1.97, and of 1.98,
+// which has the numbers of seeks and of their processes after the size of a chunk.
+const (
+	oldFields = 48
+	fields    = 50
+	added     = 7 // the first of both new fields
+)
+
+// csv reads a line of CSV.
+func (r *reader) csv(number int, line []byte) {
+	reader := csv.NewReader(bytes.NewReader(line))
+	f, err := reader.Read()
+	if err != nil {
+		r.p.LeaveOut(number, "the line is not CSV (%v)", err)
+		return
+	}
+	switch want := map[string]int{"1.96": oldFields, "1.97": oldFields, "1.98": fields}[f[0]]; {
+	case want == 0:
+		r.p.LeaveOut(number, "format %s of bonnie++ %s is not supported; bakeoff reads formats 1.96, 1.97 and 1.98",
+			f[0], f[1])
+		return
+	case len(f) != want:
+		r.p.LeaveOut(number, "the line has %d fields; format %s has %d", len(f), f[0], want)
+		return
+	case want == oldFields:
+		f = slices.Insert(f, added, "", "")
+	}
+	r.out.Program = "bonnie++ " + f[1]
+	rec := format.Record{Line: number, Turn: len(r.out.Records), Facts: map[string]string{"version": f[1]},
+		Labels: []format.Label{
+			{Name: "machine", Value: f[2], Setting: true, Place: true},
+			{Name: "size", Value: strings.Trim(f[5]+":"+f[6], ":"), Setting: true},
+			{Name: "files", Value: strings.Trim(strings.Join(f[21:26], ":"), ":"), Setting: true},
+			{Name: "processes", Value: f[3], Shown: "processes=" + f[3], Setting: true},
+		}}
+	for _, test := range bonniecsv.Tests {
+		rate, err := bonniecsv.Figure(f[test.Rate])
+		if err != nil {
+			r.p.LeaveOut(number, "%s: %v", test.Name, err)
+		}
+		if !test.Operations() {
+			rate *= 1024 // KiB
+		}
+		rec.AddSingle(metric(test), rate, rate > 0)
+		worst, err := bonniecsv.Duration(f[test.Latency])
+		if err != nil {
+			r.p.LeaveOut(number, "latency of %s: %v", test.Name, err)
+		}
+		rec.AddSingle(latency(test), worst, worst > 0)
+	}
+	// Passes of -x have the same seed; so have other invocations with -z.
+	key := strings.Join(slices.Concat(f[:9], f[21:26]), ",")
+	rec.Repeats = r.seen[key] && f[4] != ""
+	r.add(rec)
+	if r.seen == nil {
+		r.seen = map[string]bool{}
+	}
+	r.seen[key] = true
+}
+
+// add keeps a record that has a value.
+func (r *reader) add(rec format.Record) {
+	if len(rec.Series) == 0 {
+		r.p.LeaveOut(rec.Line, "no test took long enough to be measured; use a larger file")
+		return
+	}
+	r.out.Records = append(r.out.Records, rec)
+}
+
+func metric(test bonniecsv.Test) sample.Metric {
+	return sample.HigherRatio(test.Name, test.Unit(), test.Doc+", per second")
+}
+
+func latency(test bonniecsv.Test) sample.Metric {
+	return sample.LowerRatio(test.Name+"-latency-max", "s", "longest single operation of "+test.Name)
+}
+
+// table reads a table for people: the tests of the large file. Its figures stand in
+// columns, which are empty if a test was skipped. The rates of small files are not
+// read, because version 2.00 prints the number of files in their place.
+func (r *reader) table(part format.Part) {
+	lines := bytes.Split(part.Text, []byte("\n"))
+	version := string(tableTop.FindSubmatch(lines[0])[1])
+	r.out.Program = "bonnie++ " + version
+	head := slices.IndexFunc(lines, func(l []byte) bool { return columns.Match(l) })
+	if head < 0 || head+1 >= len(lines) {
+		r.p.LeaveOut(part.Line, "the table ends too early")
+		return
+	}
+	at := columns.FindAllIndex(lines[head], 6)
+	values := lines[head+1]
+	if len(at) < 6 || len(values) < at[0][0]-1 {
+		r.p.LeaveOut(part.Line+head+1, "the line has no columns of bonnie++")
+		return
+	}
+	rec := format.Record{Line: part.Line + head + 1, Turn: len(r.out.Records),
+		Facts: map[string]string{"version": version}}
+	machine, size := "", ""
+	if words := strings.Fields(string(values[:at[0][0]-1])); len(words) > 0 {
+		machine = words[0]
+		size = strings.Join(words[1:], " ")
+	}
+	rec.Labels = []format.Label{
+		{Name: "machine", Value: machine, Setting: true, Place: true}, {Name: "size", Value: size, Setting: true}}
+	var latencies []byte
+	if head+2 < len(lines) && bytes.HasPrefix(lines[head+2], []byte("Latency")) {
+		latencies = lines[head+2]
+	}
+	for i, test := range bonniecsv.Tests[:len(at)] {
+		end := at[i][1] - len(" %CP")
+		start := end - len("12345")
+		if i > 0 {
+			start = at[i-1][1]
+		}
+		plain := 1.0
+		if lines[head][at[i][0]] == 'K' {
+			plain = 1024
+		}
+		rate, err := figure(cut(values, start, end), plain)
+		if err != nil {
+			r.p.LeaveOut(rec.Line, "%s: %v", test.Name, err)
+		}
+		rec.AddSingle(metric(test), rate, rate > 0)
+		worst, err := bonniecsv.Duration(cut(latencies, end-7, end+3))
+		if err != nil {
+			r.p.LeaveOut(rec.Line+1, "latency of %s: %v", test.Name, err)
+		}
+		rec.AddSingle(latency(test), worst, worst > 0)
+	}
+	if bytes.Contains(part.Text, []byte("-Sequential Create-")) {
+		r.out.Warnings = append(r.out.Warnings, fmt.Sprintf("line %d: the tests of small files are left out, because the "+
+			"table of bonnie++ 2.00 has the number of files in place of rates. Use the line of CSV at its end.", part.Line))
+	}
+	r.add(rec)
+}
+
+// cut is a column of a line, without blanks; the line may be shorter.
+func cut(line []byte, start, end int) string {
+	return string(bytes.TrimSpace(line[min(max(0, start), len(line)):min(end, len(line))]))
+}
+
+// figure parses a rate of the table: "97.2m", or plain in KiB or operations; 0 if the
+// test was too fast, or was not run.
+func figure(text string, plain float64) (float64, error) {
+	if strings.Trim(text, "+") == "" {
+		return 0, nil
+	}
+	v, err := printed.Quantity(text, map[string]float64{"": plain, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30})
+	return v, err
+}

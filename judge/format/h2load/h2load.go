@@ -1,0 +1,124 @@
+// Package h2load reads the reports of h2load, the load generator of nghttp2.
+package h2load
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+
+	"bakeoff/base/printed"
+	"bakeoff/base/sample"
+	"bakeoff/judge/format"
+)
+
+type h2load struct{}
+
+// New returns the format.
+func New() format.Format { return h2load{} }
+
+func (h2load) Doc() format.Doc {
+	return format.Doc{
+		Name:    "h2load",
+		Program: "h2load > FILE",
+		Labels: []format.LabelDoc{
+			{Name: "protocol", Doc: "application protocol: h2, http/1.1, h3"},
+			{Name: "load", Doc: "clients, and requests or length of the test"},
+		},
+		Order: "A report is one run with one value of each metric. It does not name the URL and the streams per client, so " +
+			"two reports in one file are no repetitions: use a file for each run.",
+		InOrder: true,
+		Source:  []string{"https://nghttp2.org/documentation/h2load.1.html"},
+	}
+}
+
+var (
+	begin   = regexp.MustCompile(`^starting benchmark\.\.\.`)
+	started = regexp.MustCompile(`(?m)^spawning thread #\d+: (.*?)\s*$`)
+	ended   = regexp.MustCompile(`(?m)^finished in (\S+), (\S+) req/s, (\S+)/s\s*$`)
+	done    = regexp.MustCompile(`(?m)^requests: (\d+) total, \d+ started, (\d+) done, (\d+) succeeded, (\d+) failed, ` +
+		`(\d+) errored, (\d+) timeout`)
+	times = regexp.MustCompile(`(?m)^time (for request|for connect|to 1st byte):\s+\S+\s+(\S+)\s+(\S+)\s`)
+)
+
+func (h2load) Recognizes(head []byte) bool {
+	return len(format.Parts(head, begin.Match)) > 0 && started.Match(head) || ended.Match(head)
+}
+
+var (
+	durations = map[string]float64{"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
+	sizes     = map[string]float64{"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
+	requests  = sample.Throughput("request/s", "requests that succeeded (status below 400), per second")
+	bandwidth = sample.HigherRatio("bandwidth", "B/s", "bytes received per second")
+	failed    = sample.LowerShare("failed-share", "share of requests that failed, had an error or timed out")
+	names     = map[string]string{"for request": "latency", "for connect": "connect", "to 1st byte": "first-byte"}
+)
+
+func (h2load) Read(name string, data []byte) (format.File, error) {
+	out := format.File{Program: "h2load"}
+	p := format.NewProblems(name)
+	parts := format.Parts(data, begin.Match)
+	if len(parts) == 0 {
+		p.Add(1, "no line is \"starting benchmark...\"; write the file with h2load … > FILE")
+	}
+	for _, part := range parts {
+		if rec := read(p, part, &out); rec != nil {
+			rec.Turn = len(out.Records)
+			out.Records = append(out.Records, *rec)
+		}
+	}
+	p.Distinguish(&out, "load")
+	return p.Finish(out)
+}
+
+func read(p *format.Problems, part format.Part, out *format.File) *format.Record {
+	end, counts := ended.FindSubmatch(part.Text), done.FindSubmatch(part.Text)
+	if end == nil || counts == nil {
+		p.LeaveOut(part.Line, "the report lacks the line \"finished in …\" or \"requests: …\"; the run may have been "+
+			"interrupted")
+		return nil
+	}
+	var n [6]float64 // total, done, succeeded, failed, errored, timeout
+	for i := range n {
+		n[i], _ = printed.Decimal(string(counts[i+1])) // digits
+	}
+	took, err1 := printed.Quantity(string(end[1]), durations)
+	rate, err2 := printed.Quantity(string(end[3]), sizes)
+	if err1 != nil || err2 != nil || !(took > 0) {
+		p.LeaveOut(part.Line, "%q cannot be read", end[0])
+		return nil
+	}
+	protocol, _ := part.Text.Line("Application protocol:")
+	load := ""
+	if m := started.FindSubmatch(part.Text); m != nil {
+		load = string(m[1])
+	}
+	rec := &format.Record{Line: part.Line, Facts: map[string]string{}, Labels: []format.Label{
+		{Name: "protocol", Value: protocol, Setting: true},
+		{Name: "load", Value: load, Setting: true},
+	}}
+	for _, fact := range []string{"TLS Protocol", "Cipher"} {
+		if v, err := part.Text.Line(fact + ":"); err == nil {
+			rec.Facts[fact] = v
+		}
+	}
+	bad := n[3] + n[5] // h2load counts requests with errors as failed
+	if n[2] <= 0 {
+		rec.Failed, rec.Reason = 1, fmt.Sprintf("none of %g requests succeeded", n[0])
+		return rec
+	}
+	if bad > 0 {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("line %d: %g of %g requests failed. The throughput counts "+
+			"the others; the latencies include failed requests.", part.Line, bad, n[2]+bad))
+	}
+	rec.AddSingle(requests, n[2]/took, true)
+	rec.AddSingle(bandwidth, rate, true)
+	rec.AddSingle(failed, bad/(n[2]+bad), true)
+	for _, m := range times.FindAllSubmatch(part.Text, 3) {
+		what := names[string(m[1])]
+		v, err := printed.Quantity(string(bytes.TrimSpace(m[3])), durations)
+		rec.AddSingle(sample.LowerRatio(what+"-mean", "s", "mean time "+string(m[1])), v, err == nil)
+		v, err = printed.Quantity(string(m[2]), durations)
+		rec.AddSingle(sample.LowerRatio(what+"-max", "s", "longest time "+string(m[1])), v, err == nil)
+	}
+	return rec
+}

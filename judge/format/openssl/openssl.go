@@ -1,0 +1,236 @@
+// Package openssl reads what openssl speed writes: the table, and the lines of -mr.
+package openssl
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"bakeoff/base/printed"
+	"bakeoff/base/sample"
+	"bakeoff/judge/format"
+)
+
+type openssl struct{}
+
+// New returns the format.
+func New() format.Format { return openssl{} }
+
+func (openssl) Doc() format.Doc {
+	return format.Doc{
+		Name:    "openssl",
+		Program: "openssl speed -elapsed > FILE, also with -mr and -multi",
+		Labels: []format.LabelDoc{
+			{Name: "algorithm", Doc: "algorithm, with the length of a key"},
+			{Name: "size", Doc: "size of a block in bytes"},
+		},
+		Order: "openssl speed measures one algorithm after another, each with one size after another, once. It does not " +
+			"say how long: use -elapsed, because it counts CPU time otherwise.",
+		InOrder: true,
+		Source:  []string{"openssl-speed(1)"},
+	}
+}
+
+var (
+	machine  = regexp.MustCompile(`(?m)^(?:Got: )?\+F[2-9]?:\d+:`)
+	symbols  = regexp.MustCompile(`(?m)^type +\d+ bytes`)
+	pairs    = regexp.MustCompile(`(?m)^ +[a-z]+ .*[a-z.]+/s *\r?$`)
+	about    = regexp.MustCompile(`(?m)^(?:CPUINFO: OPENSSL_|The 'numbers' are in 1000s of bytes per second)`)
+	sizes    = regexp.MustCompile(`(\d+) bytes`)
+	symRow   = regexp.MustCompile(`^(\S.*?)((?:\s+\d+\.\d+k)+)\s*$`)
+	versions = regexp.MustCompile(`(?m)^(?:version: |OpenSSL )(\d\S*)`)
+)
+
+func (openssl) Recognizes(head []byte) bool {
+	return machine.Match(head) || symbols.Match(head) || about.Match(head)
+}
+
+var throughput = sample.Throughput("B/s", "bytes per second, all processes together")
+
+func (openssl) Read(name string, data []byte) (format.File, error) {
+	out := format.File{Program: "openssl speed"}
+	r := reader{out: &out, p: format.NewProblems(name)}
+	if m := versions.FindSubmatch(data); m != nil {
+		r.version = string(m[1])
+		out.Program += " " + r.version
+	}
+	for line := range bytes.Lines(format.TrimMark(data)) {
+		r.line++
+		text := strings.TrimRight(string(line), "\r\n")
+		switch {
+		case strings.HasPrefix(text, "+H:"), strings.HasPrefix(text, "Got: +H:"):
+			rest, _, _ := strings.Cut(text[strings.Index(text, "H:")+2:], " from ")
+			r.sizes = strings.Split(rest, ":")
+		case strings.HasPrefix(text, "Got: +F:"):
+			if f := strings.Split(text, ":"); len(f) > 3 {
+				r.child = f[3]
+			}
+		case strings.HasPrefix(text, "+F"):
+			r.machine(strings.Split(strings.TrimSpace(text), ":"))
+		case symbols.MatchString(text):
+			r.sizes = nil
+			for _, m := range sizes.FindAllStringSubmatch(text, 64) {
+				r.sizes = append(r.sizes, m[1])
+			}
+		case pairs.MatchString(text):
+			r.operations = operations(strings.Fields(text))
+		case symRow.MatchString(text):
+			m := symRow.FindStringSubmatch(text)
+			r.rates(m[1], strings.Fields(strings.ReplaceAll(m[2], "k", "")), 1e3)
+		case len(r.operations) > 0:
+			r.row(strings.Fields(text))
+		}
+	}
+	if len(out.Records) == 0 && !r.p.AnyLeftOut() {
+		r.p.Add(1, "the file has no results of openssl speed; its table is at the end of the output")
+	}
+	r.p.Distinguish(&out, "algorithm")
+	return r.p.Finish(out)
+}
+
+// reader reads one file.
+type reader struct {
+	out        *format.File
+	p          *format.Problems
+	version    string
+	line       int
+	sizes      []string // of the columns, in bytes
+	operations []string // of the columns
+	child      string   // the last algorithm that a process of -multi named
+}
+
+// record returns an empty record.
+func (r *reader) record(algorithm, size string) format.Record {
+	rec := format.Record{Line: r.line, Turn: len(r.out.Records), Facts: map[string]string{},
+		Labels: []format.Label{{Name: "algorithm", Value: algorithm}}}
+	if size != "" {
+		rec.Labels = append(rec.Labels, format.Label{Name: "size", Value: size, Shown: size + " bytes"})
+	}
+	if r.version != "" {
+		rec.Facts["version"] = r.version
+	}
+	return rec
+}
+
+// rates keeps the rates of an algorithm, one for each size of a block.
+func (r *reader) rates(algorithm string, words []string, factor float64) {
+	if len(words) != len(r.sizes) {
+		r.p.LeaveOut(r.line, "%q has %d rates for %d sizes of blocks; the line with the sizes may be missing", algorithm,
+			len(words), len(r.sizes))
+		return
+	}
+	for i, word := range words {
+		v, err := printed.Decimal(word)
+		if err != nil || !(v > 0) {
+			r.p.LeaveOut(r.line, "%q with %s bytes has no rate (%.20q)", algorithm, r.sizes[i], word)
+			continue
+		}
+		rec := r.record(algorithm, r.sizes[i])
+		if rec.AddSingle(throughput, v*factor, true); len(rec.Series) > 0 {
+			r.out.Records = append(r.out.Records, rec)
+		}
+	}
+}
+
+// operations are the columns of a table such as "sign verify sign/s verify/s": the
+// first half has times, the second half rates.
+func operations(words []string) (out []string) {
+	for _, w := range words[len(words)/2:] {
+		name, ok := strings.CutSuffix(w, "/s")
+		if !ok || len(words)%2 == 1 {
+			return nil
+		}
+		out = append(out, name)
+	}
+	return out
+}
+
+// row keeps a row of such a table, if the line is one.
+func (r *reader) row(words []string) {
+	n := len(r.operations)
+	if len(words) <= 2*n {
+		return
+	}
+	name := strings.Join(words[:len(words)-2*n], " ")
+	for _, w := range words[len(words)-2*n : len(words)-n] {
+		if _, err := printed.Quantity(w, map[string]float64{"s": 1}); err != nil {
+			return
+		}
+	}
+	r.counts(name, r.operations, words[len(words)-n:])
+}
+
+// counts keeps numbers of operations per second.
+func (r *reader) counts(algorithm string, operations, words []string) {
+	rec := r.record(algorithm, "")
+	for i, word := range words {
+		v, err := printed.Decimal(word)
+		switch {
+		case err != nil || !(v > 0):
+			r.p.LeaveOut(r.line, "%q has no rate of %s (%.20q)", algorithm, operations[i], word)
+		default:
+			rec.AddSingle(sample.HigherRatio(operations[i], "op/s", "operations per second"), v, true)
+		}
+	}
+	if len(rec.Series) > 0 {
+		r.out.Records = append(r.out.Records, rec)
+	}
+}
+
+// kinds are the lines of -mr for operations with keys: +F2:INDEX:BITS:SIGN:VERIFY. Those
+// with named true have a name after the bits.
+var kinds = map[string]struct {
+	name       string
+	named      bool
+	operations []string
+}{
+	"+F2": {"rsa", false, []string{"sign", "verify"}},
+	"+F3": {"dsa", false, []string{"sign", "verify"}},
+	"+F4": {"ecdsa", false, []string{"sign", "verify"}},
+	"+F5": {"ecdh", false, []string{"op"}}, // and its time
+	"+F6": {"EdDSA", true, []string{"sign", "verify"}},
+	"+F7": {"SM2", true, []string{"sign", "verify"}},
+}
+
+// machine keeps a line of -mr.
+func (r *reader) machine(f []string) {
+	if f[0] == "+F" {
+		if len(f) < 4 {
+			r.p.LeaveOut(r.line, "the line +F needs an index, a name and a rate")
+			return
+		}
+		if f[2] == "evp" { // OpenSSL 1.1.1 calls the sum of many processes so
+			f[2] = cmp.Or(r.child, f[2])
+		}
+		r.rates(f[2], f[3:], 1)
+		return
+	}
+	k, known := kinds[f[0]]
+	first := 3
+	if k.named {
+		first = 4
+	}
+	switch {
+	case !known:
+		r.p.LeaveOut(r.line, "%.10q is a line of an algorithm that bakeoff does not know; use the table, without -mr", f[0])
+		return
+	case len(f) < first+len(k.operations):
+		r.p.LeaveOut(r.line, "the line %s needs at least %d parts", f[0], first+len(k.operations))
+		return
+	}
+	// Curves of one length differ by their index only.
+	name := fmt.Sprintf("%s %s bits (%s)", k.name, f[2], f[1])
+	if k.named {
+		name = fmt.Sprintf("%s %s bits (%s)", k.name, f[2], f[3])
+	}
+	rates := f[first : first+len(k.operations)]
+	for _, text := range rates {
+		if v, err := printed.Decimal(text); err == nil && v < 1 {
+			r.p.LeaveOut(r.line, "%s: %s per second is too slow for a rate; OpenSSL 1.0 wrote seconds here", name, text)
+			return
+		}
+	}
+	r.counts(name, k.operations, rates)
+}

@@ -1,0 +1,210 @@
+// Package pgbench reads the reports of pgbench.
+package pgbench
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"bakeoff/base/printed"
+	"bakeoff/base/sample"
+	"bakeoff/judge/format"
+)
+
+type pgbench struct{}
+
+// New returns the format.
+func New() format.Format { return pgbench{} }
+
+func (pgbench) Doc() format.Doc {
+	return format.Doc{
+		Name:    "pgbench",
+		Program: "pgbench > FILE",
+		Labels: []format.LabelDoc{
+			{Name: "script", Doc: "transaction type, or one of several scripts"},
+			{Name: "scale", Doc: "scaling factor"},
+			{Name: "mode", Doc: "query mode, and whether there was a limit of the rate or each transaction connected anew"},
+			{Name: "clients", Doc: "number of clients"},
+			{Name: "threads", Doc: "number of threads"},
+		},
+		Order: "A report is one run with one value of each metric. It does not name all options, such as the rate, so two " +
+			"reports in one file are no repetitions: use a file for each run.",
+		InOrder: true,
+		Source:  []string{"https://www.postgresql.org/docs/current/pgbench.html"},
+	}
+}
+
+var (
+	begin   = regexp.MustCompile(`^transaction type: `)
+	header  = regexp.MustCompile(`(?m)^pgbench \((?:PostgreSQL )?(\S+?)[ )]`)
+	clients = regexp.MustCompile(`(?m)^number of clients: `)
+)
+
+func (pgbench) Recognizes(head []byte) bool {
+	return len(format.Parts(head, begin.Match)) > 0 && clients.Match(head)
+}
+
+var (
+	rate      = sample.Throughput("op/s", "transactions per second, without the time to connect unless each one connects")
+	mean      = sample.LowerRatio("latency-mean", "s", "mean time of a transaction")
+	deviation = sample.LowerRatio("latency-stddev", "s", "standard deviation of the times of transactions")
+	connect   = sample.LowerRatio("connection-mean", "s", "mean time to connect")
+	failed    = sample.LowerShare("failed-share", "share of transactions that failed")
+)
+
+func (pgbench) Read(name string, data []byte) (format.File, error) {
+	out := format.File{Program: "pgbench"}
+	p := format.NewProblems(name)
+	parts := format.Parts(data, begin.Match)
+	if len(parts) == 0 {
+		p.Add(1, "no line begins with \"transaction type:\"; write the file with pgbench > FILE")
+	}
+	version := ""
+	if m := header.FindSubmatch(data); m != nil { // since version 14
+		version = string(m[1])
+		out.Program += " " + version
+	}
+	for turn, part := range parts {
+		for _, rec := range read(p, part) {
+			rec.Turn = turn
+			if rec.Facts = map[string]string{}; version != "" {
+				rec.Facts["version"] = version
+			}
+			out.Records = append(out.Records, rec)
+		}
+	}
+	p.Distinguish(&out, "script")
+	return p.Finish(out)
+}
+
+// read reads a report: the whole, and then each of several scripts, which ran at the
+// same time.
+func read(p *format.Problems, part format.Part) []format.Record {
+	text := part.Text
+	scripts := printed.Text(nil)
+	if i := bytes.Index(text, []byte("\nSQL script 1:")); i >= 0 {
+		text, scripts = text[:i+1], text[i+1:]
+	}
+	done, failures, err := transactions(text)
+	if err != nil {
+		p.LeaveOut(part.Line, "the report is incomplete: %v", err)
+		return nil
+	}
+	tps, anew, err := perSecond(text)
+	if err != nil && done > 0 {
+		p.LeaveOut(part.Line, "the report is incomplete: %v", err)
+		return nil
+	}
+	var labels []format.Label
+	for _, l := range []struct{ name, line string }{{"script", "transaction type:"}, {"scale", "scaling factor:"},
+		{"mode", "query mode:"}, {"clients", "number of clients:"}, {"threads", "number of threads:"}} {
+		if v, err := text.Line(l.line); err == nil {
+			label := format.Label{Name: l.name, Value: v, Setting: true, Place: l.name == "threads"}
+			switch l.name {
+			case "mode":
+				label.Value += mode(text, anew)
+			case "script":
+			default:
+				label.Shown = l.name + "=" + v
+			}
+			labels = append(labels, label)
+		}
+	}
+	rec := format.Record{Line: part.Line, Labels: labels}
+	if done <= 0 {
+		rec.Failed, rec.Reason = 1, "no transaction was processed"
+		return []format.Record{rec}
+	}
+	rec.AddSingle(rate, tps, true)
+	latencies(&rec, text, "")
+	ms, err := text.Number("average connection time =", "")
+	rec.AddSingle(connect, ms/1e3, err == nil && ms > 0)
+	rec.AddSingle(failed, failures/(done+failures), true)
+	return append([]format.Record{rec}, perScript(p, part.Line+bytes.Count(text, []byte("\n")), rec, scripts)...)
+}
+
+// mode says what else changes the work.
+func mode(text printed.Text, anew bool) (out string) {
+	if _, err := text.Line("rate limit schedule lag:"); err == nil {
+		out += ", with a limit of the rate"
+	}
+	if anew {
+		out += ", connecting for each transaction"
+	}
+	return out
+}
+
+// transactions are the numbers that were processed ("459", or "30/30" if a number was
+// requested) and that failed, which pgbench counts since version 15.
+func transactions(text printed.Text) (done, failures float64, err error) {
+	line, err := text.Line("number of transactions actually processed:")
+	if err != nil {
+		return 0, 0, err
+	}
+	word, _, _ := strings.Cut(line, "/")
+	if done, err = printed.Decimal(strings.TrimSpace(word)); err != nil || done < 0 {
+		return 0, 0, fmt.Errorf("%.40q is no number of transactions", line)
+	}
+	if line, err := text.Line("number of failed transactions:"); err == nil {
+		word, _, _ := strings.Cut(line, " ")
+		if failures, err = printed.Decimal(word); err != nil || failures < 0 {
+			return 0, 0, fmt.Errorf("%.40q is no number of failed transactions", line)
+		}
+	}
+	return done, failures, nil
+}
+
+var tpsLine = regexp.MustCompile(`(?m)^tps = (\S+)(?: \((.*)\))?\s*$`)
+
+// perSecond reads the line tps: the only one, or without the time to connect. anew means
+// that each transaction connected, so that the time belongs to it.
+func perSecond(text printed.Text) (tps float64, anew bool, err error) {
+	all := tpsLine.FindAllSubmatch(text, 3)
+	i := slices.IndexFunc(all, func(m [][]byte) bool {
+		return len(all) == 1 || bytes.HasPrefix(m[2], []byte("excluding"))
+	})
+	if i < 0 {
+		return 0, false, fmt.Errorf("no line tps, or several")
+	}
+	v, err := printed.Decimal(string(all[i][1]))
+	return v, string(all[i][2]) == "including reconnection times", err
+}
+
+// latencies adds the lines "latency average" and "latency stddev".
+func latencies(rec *format.Record, text printed.Text, prefix string) {
+	ms, err := text.Number(prefix+"latency average =", "")
+	rec.AddSingle(mean, ms/1e3, err == nil && ms > 0)
+	ms, err = text.Number(prefix+"latency stddev =", "")
+	rec.AddSingle(deviation, ms/1e3, err == nil && ms > 0)
+}
+
+var (
+	scriptLine = regexp.MustCompile(`^SQL script \d+: `)
+	countLine  = regexp.MustCompile(`(?m)^ - (\d+) transactions \(.*tps = (\S+)\)\s*$`)
+)
+
+// perScript reads the statistics of the scripts of a run. whole is the record of the run.
+func perScript(p *format.Problems, before int, whole format.Record, text printed.Text) (out []format.Record) {
+	for _, part := range format.Parts(text, scriptLine.Match) {
+		rec := format.Record{Line: before + part.Line, Labels: slices.Clone(whole.Labels)}
+		first, _, _ := strings.Cut(string(part.Text), "\n")
+		_, name, _ := strings.Cut(first, ": ")
+		rec.Labels[0].Value = strings.TrimSpace(first[:strings.Index(first, ":")] + ": " + name)
+		m := countLine.FindSubmatch(part.Text)
+		if m == nil {
+			p.LeaveOut(rec.Line, "the script has no line \"… transactions (…, tps = …)\"")
+			continue
+		}
+		tps, err := printed.Decimal(string(m[2]))
+		if err != nil {
+			p.LeaveOut(rec.Line, "tps: %v", err)
+			continue
+		}
+		rec.AddSingle(rate, tps, true)
+		latencies(&rec, part.Text, "- ")
+		out = append(out, rec)
+	}
+	return out
+}

@@ -1,0 +1,202 @@
+// Package sysbench reads the reports of sysbench 1.0 and 1.1.
+package sysbench
+
+import (
+	"bytes"
+	"cmp"
+	"regexp"
+	"strings"
+
+	"bakeoff/base/printed"
+	"bakeoff/base/sample"
+	"bakeoff/judge/format"
+)
+
+type sysbench struct{}
+
+// New returns the format.
+func New() format.Format { return sysbench{} }
+
+func (sysbench) Doc() format.Doc {
+	return format.Doc{
+		Name:    "sysbench",
+		Program: "sysbench TEST run > FILE",
+		Labels: []format.LabelDoc{
+			{Name: "test", Doc: "cpu, memory, fileio, sql or other: what the report shows of the test"},
+			{Name: "options", Doc: "options of the test that the report repeats"},
+			{Name: "threads", Doc: "number of threads"},
+		},
+		Order:   "A report is one run with one value of each metric. Reports in one file are in the order of the file.",
+		InOrder: true,
+		Source:  []string{"https://github.com/akopytov/sysbench"},
+	}
+}
+
+var begin = regexp.MustCompile(`^sysbench (\d+\.\d+)\S*`)
+
+func (sysbench) Recognizes(head []byte) bool {
+	return len(format.Parts(head, begin.Match)) > 0 &&
+		(bytes.Contains(head, []byte("Running the test with following options")) ||
+			bytes.Contains(head, []byte("Number of threads:")))
+}
+
+func (sysbench) Read(name string, data []byte) (format.File, error) {
+	out := format.File{Program: "sysbench"}
+	p := format.NewProblems(name)
+	parts := format.Parts(data, begin.Match)
+	if len(parts) == 0 {
+		p.Add(1, "no line begins with \"sysbench VERSION\"; write the file with sysbench TEST run > FILE")
+	}
+	seen := map[string]bool{}
+	for _, part := range parts {
+		first, _, _ := bytes.Cut(part.Text, []byte("\n"))
+		version := string(bytes.TrimPrefix(begin.Find(first), []byte("sysbench ")))
+		out.Program = "sysbench " + version
+		rec := report{Part: part, version: version, p: p}.read()
+		if rec == nil {
+			continue
+		}
+		rec.Turn = len(out.Records)
+		if key := rec.Labels[0].Value + rec.Labels[1].Value + rec.Labels[2].Value; complete[rec.Labels[0].Value] {
+			rec.Repeats = seen[key]
+			seen[key] = true
+		}
+		out.Records = append(out.Records, *rec)
+	}
+	p.Distinguish(&out, "test")
+	return p.Finish(out)
+}
+
+// complete are the tests whose reports repeat all options that say which work was done.
+// That of memory lacks the access mode, those of fileio, sql and scripts much more.
+var complete = map[string]bool{"cpu": true}
+
+// report is one report.
+type report struct {
+	format.Part
+	version string
+	p       *format.Problems
+}
+
+var (
+	rate      = sample.Throughput("op/s", "events per second")
+	mean      = sample.LowerRatio("latency-mean", "s", "mean time of an event")
+	highest   = sample.LowerRatio("latency-max", "s", "longest event")
+	bandwidth = sample.HigherRatio("bandwidth", "B/s", "bytes of memory blocks transferred per second")
+)
+
+func (r report) read() *format.Record {
+	threads, err := r.Text.Line("Number of threads:")
+	if err != nil {
+		r.p.LeaveOut(r.Line, "the report of sysbench %s has %v", r.version, err)
+		return nil
+	}
+	events, err := r.Text.Number("total number of events:", "")
+	if err != nil {
+		r.p.LeaveOut(r.Line, "the report of sysbench %s is incomplete: %v", r.version, err)
+		return nil
+	}
+	took, err := r.Text.Number("total time:", "s") // 1.0
+	if err != nil {
+		if took, err = r.Text.Number("time elapsed:", "s"); err != nil { // 1.1
+			r.p.LeaveOut(r.Line, "the report of sysbench %s has neither \"total time:\" (version 1.0) nor \"time elapsed:\" "+
+				"(version 1.1)", r.version)
+			return nil
+		}
+	}
+	test, options := r.test()
+	rec := &format.Record{Line: r.Line, Facts: map[string]string{"version": r.version}, Labels: []format.Label{
+		{Name: "test", Value: test},
+		{Name: "options", Value: options, Setting: true},
+		{Name: "threads", Value: threads, Shown: "threads=" + threads, Setting: true, Place: true},
+	}}
+	if events <= 0 || took <= 0 {
+		rec.Failed, rec.Reason = 1, "no event finished"
+		return rec
+	}
+	rec.AddSingle(rate, events/took, true)
+	r.latencies(rec)
+	r.special(rec)
+	return rec
+}
+
+// test is the kind of a test, and the options that the report repeats.
+func (r report) test() (kind, options string) {
+	kind = "other"
+	var all []string
+	for _, o := range []struct{ label, kind string }{
+		{"Prime numbers limit:", "cpu"}, {"block size:", "memory"}, {"total size:", "memory"}, {"operation:", "memory"},
+		{"scope:", "memory"}, {"Target transaction rate:", ""}, {"Block size", "fileio"}, {"Doing", "fileio"},
+		{"Using", "fileio"}, {"Read/Write ratio for combined random IO test:", "fileio"},
+		{"Periodic FSYNC enabled,", "fileio"},
+	} {
+		if v, err := r.Text.Line(o.label); err == nil {
+			kind = cmp.Or(o.kind, kind)
+			all = append(all, strings.TrimSpace(o.label+" "+v))
+		}
+	}
+	if bytes.Contains(r.Text, []byte("\nSQL statistics:")) {
+		kind = "sql"
+	}
+	return kind, strings.Join(all, ", ")
+}
+
+var percentile = regexp.MustCompile(`(?m)^\s+(\d+)th percentile:\s+(\S+)\s*$`)
+
+// latencies adds what the report says of latencies, in ms with two decimals: 0.00 is
+// below its resolution.
+func (r report) latencies(rec *format.Record) {
+	v, err := r.Text.Number("avg:", "")
+	rec.AddSingle(mean, v/1e3, err == nil && v > 0)
+	v, err = r.Text.Number("max:", "")
+	rec.AddSingle(highest, v/1e3, err == nil && v > 0)
+	if m := percentile.FindSubmatch(r.Text); m != nil {
+		v, err := printed.Decimal(string(m[2]))
+		rec.AddSingle(sample.LowerRatio("latency-p"+string(m[1]), "s", "percentile of the time of an event"), v/1e3,
+			err == nil && v > 0)
+	}
+}
+
+var (
+	transferred = regexp.MustCompile(`(?m)^\S+ MiB transferred \((\S+) MiB/sec\)`)
+	perSecond   = regexp.MustCompile(`(?m)^\s+(transactions|queries|ignored errors|reconnects):\s+\d+\s+` +
+		`\((\S+) per sec\.\)`)
+	// Version 1.1: "read:  IOPS=12.30 0.19 MiB/s (0.20 MB/s)".
+	iops = regexp.MustCompile(`(?m)^\s+(read|write|fsync):\s+IOPS=(\d\S*)(?: (\S+) MiB/s)?`)
+)
+
+// special adds the metrics of some tests.
+func (r report) special(rec *format.Record) {
+	add := func(name, unit, text string, factor float64) {
+		v, err := printed.Decimal(text)
+		m := sample.HigherRatio(name, unit, "")
+		if name == "ignored-errors" || name == "reconnects" {
+			m = sample.Metric{Name: name, Unit: unit, Better: sample.Lower, Scale: sample.Difference}
+		}
+		rec.AddSingle(m, v*factor, err == nil)
+	}
+	if m := transferred.FindSubmatch(r.Text); m != nil {
+		v, err := printed.Decimal(string(m[1]))
+		rec.AddSingle(bandwidth, v*(1<<20), err == nil)
+	}
+	for _, m := range perSecond.FindAllSubmatch(r.Text, 4) {
+		add(strings.ReplaceAll(string(m[1]), " ", "-"), "op/s", string(m[2]), 1)
+	}
+	for _, x := range []struct {
+		label, name, unit string
+		factor            float64
+	}{
+		{"reads/s:", "reads", "op/s", 1}, {"writes/s:", "writes", "op/s", 1}, {"fsyncs/s:", "fsyncs", "op/s", 1},
+		{"read, MiB/s:", "read-bandwidth", "B/s", 1 << 20}, {"written, MiB/s:", "write-bandwidth", "B/s", 1 << 20},
+	} {
+		if v, err := r.Text.Line(x.label); err == nil {
+			add(x.name, x.unit, v, x.factor)
+		}
+	}
+	for _, m := range iops.FindAllSubmatch(r.Text, 3) {
+		add(string(m[1])+"s", "op/s", string(m[2]), 1)
+		if len(m[3]) > 0 {
+			add(string(m[1])+"-bandwidth", "B/s", string(m[3]), 1<<20)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+// Package wrk reads the reports of wrk and of wrk2.
+package wrk
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"bakeoff/base/printed"
+	"bakeoff/base/sample"
+	"bakeoff/judge/format"
+)
+
+type wrk struct{}
+
+// New returns the format.
+func New() format.Format { return wrk{} }
+
+func (wrk) Doc() format.Doc {
+	return format.Doc{
+		Name:    "wrk",
+		Program: "wrk or wrk2 (with --latency) > FILE",
+		Labels: []format.LabelDoc{
+			{Name: "url", Doc: "URL"},
+			{Name: "load", Doc: "length of the test, threads and connections"},
+		},
+		Order: "A report is one run with one value of each metric. It does not name the script, headers and rate, so two " +
+			"reports in one file are no repetitions: use a file for each run.",
+		InOrder: true,
+		Source:  []string{"https://github.com/wg/wrk", "https://github.com/giltene/wrk2"},
+	}
+}
+
+var begin = regexp.MustCompile(`^Running (\S+) test @ (\S+)`)
+
+func (wrk) Recognizes(head []byte) bool { return len(format.Parts(head, begin.Match)) > 0 }
+
+// Units of wrk. It writes multiples of 1024 bytes as KB.
+var (
+	durations = map[string]float64{"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600}
+	sizes     = map[string]float64{"B": 1, "KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40, "PB": 1 << 50}
+)
+
+var (
+	requests  = sample.Throughput("request/s", "responses with a status below 400, per second")
+	bandwidth = sample.HigherRatio("bandwidth", "B/s", "bytes received per second, headers included")
+	mean      = sample.LowerRatio("latency-mean", "s", "mean latency of a response")
+	highest   = sample.LowerRatio("latency-max", "s", "longest latency of a response")
+	failed    = sample.LowerShare("failed-share", "share of requests that failed: status, connect, read, write, timeout")
+)
+
+func (wrk) Read(name string, data []byte) (format.File, error) {
+	out := format.File{Program: "wrk"}
+	p := format.NewProblems(name)
+	parts := format.Parts(data, begin.Match)
+	if len(parts) == 0 {
+		p.Add(1, "no line begins with \"Running … test @\"; write the file with wrk URL > FILE")
+	}
+	for _, part := range parts {
+		if bytes.Contains(part.Text, []byte("Thread calibration:")) ||
+			bytes.Contains(part.Text, []byte("HdrHistogram - Recorded Latency")) {
+			out.Program = "wrk2"
+		}
+		if rec := read(p, part, &out); rec != nil {
+			rec.Turn = len(out.Records)
+			out.Records = append(out.Records, *rec)
+		}
+	}
+	p.Distinguish(&out, "url")
+	return p.Finish(out)
+}
+
+var (
+	total     = regexp.MustCompile(`(?m)^\s+(\d+) requests in (\S+), (\S+) read\s*$`)
+	threads   = regexp.MustCompile(`(?m)^\s+(\d+ threads and \d+ connections)\s*$`)
+	latency   = regexp.MustCompile(`(?m)^\s+Latency\s+(\S+)\s+\S+\s+(\S+)\s+\S+%\s*$`)
+	quantile  = regexp.MustCompile(`(?m)^\s+(50|75|90|99|99\.9|99\.99)(?:\.0*|0*)?%\s+(\S+)\s*$`)
+	sockets   = regexp.MustCompile(`(?m)^\s+Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)\s*$`)
+	bad       = regexp.MustCompile(`(?m)^\s+Non-2xx or 3xx responses: (\d+)\s*$`)
+	recording = []byte("Uncorrected Latency")
+)
+
+// number parses digits that a pattern found.
+func number(text []byte) float64 {
+	v, _ := printed.Decimal(string(text))
+	return v
+}
+
+func read(p *format.Problems, part format.Part, out *format.File) *format.Record {
+	first := begin.FindSubmatch(part.Text)
+	m := total.FindSubmatch(part.Text)
+	if m == nil {
+		p.LeaveOut(part.Line, "the report has no line \"… requests in …, … read\"; the run may have been interrupted")
+		return nil
+	}
+	took, err1 := printed.Quantity(string(m[2]), durations)
+	bytesRead, err2 := printed.Quantity(string(m[3]), sizes)
+	if err1 != nil || err2 != nil || !(took > 0) {
+		p.LeaveOut(part.Line, "\"%s\" cannot be read", bytes.TrimSpace(m[0]))
+		return nil
+	}
+	load := string(first[1])
+	if t := threads.FindSubmatch(part.Text); t != nil {
+		load += ", " + string(t[1])
+	}
+	rec := &format.Record{Line: part.Line, Facts: map[string]string{"program": out.Program}, Labels: []format.Label{
+		{Name: "url", Value: string(first[2]), Setting: true, Place: true},
+		{Name: "load", Value: load, Setting: true},
+	}}
+	done := number(m[1])
+	wrong := 0.0
+	if b := bad.FindSubmatch(part.Text); b != nil {
+		wrong = min(number(b[1]), done)
+	}
+	lost := 0.0
+	if s := sockets.FindSubmatch(part.Text); s != nil {
+		for _, n := range s[1:] {
+			lost += number(n)
+		}
+	}
+	if done-wrong <= 0 {
+		rec.Failed, rec.Reason = 1, fmt.Sprintf("no response had a status below 400 (%g requests)", done)
+		return rec
+	}
+	if wrong+lost > 0 {
+		out.Warnings = append(out.Warnings, fmt.Sprintf("line %d: %g of %g responses had a status of 400 or more, and %g "+
+			"requests had socket errors. The throughput counts the others; the latencies include error pages.", part.Line,
+			wrong, done, lost))
+	}
+	rec.AddSingle(requests, (done-wrong)/took, true)
+	rec.AddSingle(bandwidth, bytesRead/took, true)
+	rec.AddSingle(failed, (wrong+lost)/(done+lost), true)
+	latencies(rec, part.Text)
+	return rec
+}
+
+// latencies adds what the report says of latencies. wrk2 prints further tables of them,
+// which are not read: one by percentiles, and one without its correction for
+// coordinated omission.
+func latencies(rec *format.Record, text []byte) {
+	text, _, _ = bytes.Cut(text, recording)
+	add := func(m sample.Metric, word []byte) {
+		v, err := printed.Quantity(string(word), durations)
+		rec.AddSingle(m, v, err == nil && v > 0)
+	}
+	if m := latency.FindSubmatch(text); m != nil {
+		add(mean, m[1])
+		add(highest, m[2])
+	}
+	for _, m := range quantile.FindAllSubmatch(text, 10) {
+		q := "latency-p" + strings.ReplaceAll(string(m[1]), ".", "")
+		add(sample.LowerRatio(q, "s", "percentile of the latency of a response"), m[2])
+	}
+}
