@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bakeoff/base/safetext"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/dryrun"
@@ -30,14 +31,19 @@ func (a *app) plan() *cobra.Command {
 		seed   uint64
 		asJSON bool
 		blocks int
+		noTime bool
 		wanted string
 	)
 	c := &cobra.Command{
 		Use:   "plan [LAB]",
 		Short: "Show what would run, how long it takes, what it can decide and what is missing",
-		Long: `plan is a dry run: it draws the schedule of a lab file and starts nothing. It
+		Long: `plan is a dry run: it draws the schedule of a lab file and creates nothing. It
 shows the order of the trials, how long they take, which differences they can
 detect, and what is missing on this machine with the command that installs it.
+
+A command without the parameter estimate that would run on this machine itself
+is executed once, with its preparation and its cleanup, to know how long it takes;
+plan says so, and kills it after 10 seconds. With --no-time, plan starts nothing.
 
 The exit code predicts that of run: 4 if contenders or cells would be missing, 2
 if no contender can run a cell, 1 if run would refuse to start.`,
@@ -78,7 +84,7 @@ if no contender can run a cell, 1 if run would refuse to start.`,
 				return err
 			}
 			v, err := dryrun.Of(c.Context(), a.at, p, dryrun.Options{Budget: budget, Difference: difference,
-				Sources: packing.Folder(lab), Images: images})
+				Sources: packing.Folder(lab), Images: images, Time: !noTime})
 			if err != nil {
 				return err
 			}
@@ -99,6 +105,7 @@ if no contender can run a cell, 1 if run would refuse to start.`,
 	fl.StringVar(&f.profile, "profile", "", "`name` of a profile in the lab file")
 	fl.StringVar(&wanted, "difference", "",
 		"show the blocks and time needed to detect this difference, a `share` such as 1% or 0.01")
+	fl.BoolVar(&noTime, "no-time", false, "do not execute any command to time it")
 	fl.IntVar(&blocks, "blocks", 1, "`number` of blocks whose schedule to show")
 	fl.BoolVar(&asJSON, "json", false, "print the plan as one JSON object, with estimate and availability")
 	completeLabFlags(c)
@@ -333,6 +340,7 @@ func (a *app) planEstimate(v dryrun.View, columns int) {
 			e.Blocks))
 	}
 	a.Paragraph("", text)
+	a.planTimed(v)
 	a.planImages(v)
 	switch {
 	case len(v.Family) > 0 && exactOnly(v.Plan):
@@ -343,6 +351,30 @@ func (a *app) planEstimate(v dryrun.View, columns int) {
 		a.Paragraph(cli.Yellow, noVerdicts(v.Plan))
 	default:
 		a.planLooks(v, columns)
+	}
+}
+
+// planTimed says which commands plan executed, and what it assumes of others.
+func (a *app) planTimed(v dryrun.View) {
+	var took []string
+	for _, t := range v.Timed {
+		if t.NS == nil {
+			a.Paragraph(cli.Yellow, fmt.Sprintf("The command of %s at %s could not be timed: %s.", t.Contender, t.Cell,
+				safetext.Line(t.Why)))
+			continue
+		}
+		length := round(time.Duration(*t.NS))
+		if t.AtLeast {
+			length = "more than " + length
+		}
+		took = append(took, cli.Whole(t.Contender+" "+length))
+	}
+	const most = 8
+	if n := len(took); n > most {
+		took = append(took[:most], fmt.Sprintf("and %d more", n-most))
+	}
+	if len(took) > 0 {
+		a.Paragraph("", "To know the time, plan executed commands without estimate once: "+strings.Join(took, ", ")+".")
 	}
 }
 

@@ -37,6 +37,8 @@ type View struct {
 	Energy []diagnosis.Energy `json:"energy"`
 	// Notes say where a run will differ from what the lab file asks for.
 	Notes []string `json:"notes"`
+	// Timed are the commands without an estimate that were executed once.
+	Timed []Timing `json:"timed"`
 	// Images are those that bakeoff does not build.
 	Images []packing.Source `json:"images"`
 	// Install is the command for this machine, InstallOn that of other hosts.
@@ -116,8 +118,12 @@ type Look struct {
 type Options struct {
 	Budget     time.Duration // 0: the plan's
 	Difference float64       // a share that is to be found; 0: none
-	Sources    string        // folder that the files of the plan are relative to
-	Images     []packing.Source
+	// Time executes commands of this machine once that have no estimate. Timed are what
+	// that gave.
+	Time    bool
+	Timed   []Timing
+	Sources string // folder that the files of the plan are relative to
+	Images  []packing.Source
 }
 
 // Of looks at what p asks of its hosts. The error of a run that would be
@@ -130,7 +136,8 @@ func Of(ctx context.Context, at fleet.Controller, p *plan.Plan, o Options) (View
 	}
 	v := View{Plan: p, SHA256: plan.Hash(text), Estimate: EstimateOf(p, o, calibration.Noise(at)),
 		Missing: []diagnosis.Finding{}, Factors: FactorsOf(p), Notes: []string{},
-		Images: append([]packing.Source{}, o.Images...)}
+		Images: append([]packing.Source{}, o.Images...), Timed: []Timing{}}
+	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, diagnosis.CheckTime*time.Duration(len(p.Contenders)+1))
 	defer cancel()
 	hosts := at.Reach(ctx, p, 0, nil)
@@ -180,7 +187,17 @@ func Of(ctx context.Context, at fleet.Controller, p *plan.Plan, o Options) (View
 	wants.Add(env.LocalHost, nil, more)
 	v.Install, v.InstallOn = wants.Lines(ctx, hosts.Conn)
 	v.Energy = diagnosis.EnergyEnds(ctx, hosts, p)
+	if o.Time && v.Refusal() == nil {
+		v.Timed = append(v.Timed, timeCommands(whole, at.Conn(), p, v.able)...)
+		o.Timed = v.Timed
+		v.Estimate = EstimateOf(p, o, calibration.Noise(at))
+	}
 	return v, nil
+}
+
+// able tells whether a contender can run, as far as its host answered.
+func (v View) able(contender string) bool {
+	return slices.ContainsFunc(v.Here, func(a trial.Availability) bool { return a.Contender == contender && a.Answer.OK })
 }
 
 // FactorsOf returns the factors of every contender of a plan, without the baseline
@@ -242,24 +259,26 @@ const (
 	settle       = 40 * time.Millisecond
 )
 
-func costs(p *plan.Plan, noise plan.Noise) plan.Costs {
+func costs(p *plan.Plan, noise plan.Noise, timed []Timing) plan.Costs {
 	c := plan.Costs{Trial: map[string]time.Duration{}, Create: map[string]time.Duration{}, Fresh: map[string]bool{},
 		Own: map[string]map[string]time.Duration{}, Settle: settle, Boot: bootTime, Noise: noise}
 	for _, d := range driverall.Drivers() {
 		c.Create[d.Doc().Name] = createTime(d.Doc())
 	}
+	took := estimates(p, timed)
 	for _, cell := range p.Cells {
 		for _, w := range workloadall.Parsers() {
 			if doc := w.Doc(); doc.Name == cell.Workload && doc.Time != nil {
 				c.Trial[cell.Name], c.Fresh[cell.Name] = doc.Time(cell.Params), doc.State == "fresh"
 				for _, x := range p.Contenders {
-					if len(x.Params[cell.Name]) == 0 {
+					if len(x.Params[cell.Name]) == 0 && took[x.Name][cell.Name] == 0 {
 						continue
 					}
 					if c.Own[x.Name] == nil {
 						c.Own[x.Name] = map[string]time.Duration{}
 					}
-					c.Own[x.Name][cell.Name] = doc.Time(x.CellOf(cell.Cell).Params)
+					c.Own[x.Name][cell.Name] = doc.Time(withEstimate(x.CellOf(cell.Cell).Params,
+						took[x.Name][cell.Name]))
 				}
 			}
 		}
@@ -284,7 +303,7 @@ func EstimateOf(p *plan.Plan, o Options, noise plan.Noise) Estimate {
 	if o.Budget > 0 {
 		q.Design.Budget = o.Budget
 	}
-	e := q.Estimate(costs(p, noise))
+	e := q.Estimate(costs(p, noise, o.Timed))
 	v := viewEstimate(e, o.Difference)
 	if e.ByCPU != nil {
 		by := viewEstimate(*e.ByCPU, o.Difference)
