@@ -261,7 +261,7 @@ func (a *app) tryLab(c *cobra.Command, f tryFlags, file compose.File, lab *manif
 	f.quiet = f.export != ""
 	f.answer = func(r analysis.Results, page string) error {
 		if f.export != "" {
-			return export.Write(a.Out, f.export, []analysis.Results{r})
+			return export.Write(a.Out, f.export, []export.Run{{Results: r}})
 		}
 		return report.Brief(a.Out, r, report.TextOption{Width: a.TextWidth(), Color: a.Style(a.Out).Colored,
 			ASCII: a.ASCII(), Page: page, Sort: report.Order(f.sort)})

@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
@@ -26,7 +27,20 @@ import (
 type Format struct {
 	Name  string
 	Doc   string // one sentence without its full stop
-	write func(w io.Writer, runs []analysis.Results) error
+	write func(w io.Writer, runs []run) error
+}
+
+// Run is a run to write.
+type Run struct {
+	analysis.Results
+	Unplanned []string // how it differs from what it registered (evidence.Unplanned)
+}
+
+// run is a run with what a reader must know about it.
+type run struct {
+	analysis.Results
+	Notice    report.Notice `json:"notice"`
+	unplanned []string
 }
 
 // Formats returns all formats, in order of their names.
@@ -42,12 +56,16 @@ func Formats() []Format {
 	}
 }
 
-// Write writes runs to w in the format called name. It first makes their texts
+// Write writes runs to w in the format called name, each with its notice: what a reader must
+// know about it. It first makes their texts
 // harmless, in place: control characters in the names of a stranger's run must reach
 // neither a terminal nor the program that reads the export. A format that does not
 // exist is an error of kind fault.Invalid.
-func Write(w io.Writer, name string, runs []analysis.Results) error {
-	safetext.Scrub(&runs, safetext.Text)
+func Write(w io.Writer, name string, all []Run) error {
+	safetext.Scrub(&all, safetext.Text)
+	runs := lists.Map(all, func(r Run) run {
+		return run{r.Results, report.NoticeOf(r.Results, r.Unplanned), r.Unplanned}
+	})
 	var names []string
 	for _, f := range Formats() {
 		if f.Name == name {
@@ -64,8 +82,13 @@ func Write(w io.Writer, name string, runs []analysis.Results) error {
 
 // benchfmt writes the format of golang.org/design/14313-benchmark-format: a
 // contender is a file-level key, so that benchstat -col contender compares.
-func benchfmt(w io.Writer, runs []analysis.Results) error {
+func benchfmt(w io.Writer, runs []run) error {
 	for _, r := range runs {
+		// A key holds until it is set again; without a value it is removed.
+		for _, key := range [][2]string{{"warning", strings.Join(r.Notice.Cautions(), " ")}, {"twin", r.Notice.Twin},
+			{"scope", r.Notice.Scope}} {
+			fmt.Fprintf(w, "%s: %s\n", key[0], safetext.Line(key[1]))
+		}
 		seen := map[string]bool{}
 		for _, c := range r.Cells {
 			for _, m := range c.Metrics {
@@ -109,13 +132,26 @@ func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
 // table writes a line for each trial that gave a value, and one of the value
 // "failed" for each that failed: it counts as the worst there is.
-func table(w io.Writer, runs []analysis.Results) error {
+//
+// Each parameter that was swept has a column with its value; the last columns say what a
+// reader must know about the run.
+func table(w io.Writer, runs []run) error {
 	out := csv.NewWriter(w)
-	if err := out.Write([]string{"experiment", "block", "position", "instance", "contender", "workload", "metric", "unit",
-		"better", "scale", "value"}); err != nil {
+	head := []string{"experiment", "block", "position", "instance", "contender", "workload", "metric", "unit", "better",
+		"scale", "value"}
+	swept, titles := sweptNames(runs), []string{}
+	for _, name := range swept {
+		title := name
+		for slices.Contains(head, title) || slices.Contains(noticeColumns, title) {
+			title = "sweep " + title
+		}
+		titles = append(titles, title)
+	}
+	if err := out.Write(slices.Concat(head, titles, noticeColumns)); err != nil {
 		return err
 	}
 	for _, r := range runs {
+		about := []string{strings.Join(r.Notice.Cautions(), " "), r.Notice.Twin, r.Notice.Scope}
 		metrics := metricsOf(r)
 		for _, s := range r.Summaries {
 			m := metrics[[2]string{s.Cell, s.Metric}]
@@ -123,9 +159,10 @@ func table(w io.Writer, runs []analysis.Results) error {
 			if scale == "" {
 				scale = sample.Ratio
 			}
+			values := sweptValues(r, s.Contender, swept)
 			line := func(block, position int, instance, value string) error {
-				return out.Write([]string{r.Run, strconv.Itoa(block), strconv.Itoa(position), instance, s.Contender, s.Cell,
-					s.Metric, s.Unit, string(m.Better), string(scale), value})
+				return out.Write(slices.Concat([]string{r.Run, strconv.Itoa(block), strconv.Itoa(position), instance,
+					s.Contender, s.Cell, s.Metric, s.Unit, string(m.Better), string(scale), value}, values, about))
 			}
 			for _, p := range s.Samples {
 				if err := line(p.Block, p.Position, p.Instance, number(p.Value)); err != nil {
@@ -144,7 +181,7 @@ func table(w io.Writer, runs []analysis.Results) error {
 }
 
 // metricsOf are the metrics of r by cell and name.
-func metricsOf(r analysis.Results) map[[2]string]sample.Metric {
+func metricsOf(r run) map[[2]string]sample.Metric {
 	out := map[[2]string]sample.Metric{}
 	for _, c := range r.Cells {
 		for _, m := range c.Metrics {
@@ -154,7 +191,7 @@ func metricsOf(r analysis.Results) map[[2]string]sample.Metric {
 	return out
 }
 
-func objects(w io.Writer, runs []analysis.Results) error {
+func objects(w io.Writer, runs []run) error {
 	enc := json.NewEncoder(w)
 	for _, r := range runs {
 		if err := enc.Encode(r); err != nil {
@@ -164,16 +201,54 @@ func objects(w io.Writer, runs []analysis.Results) error {
 	return nil
 }
 
-func markdown(w io.Writer, runs []analysis.Results) error {
+func markdown(w io.Writer, runs []run) error {
 	for i, r := range runs {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		if err := report.Markdown(w, r); err != nil {
+		if err := report.Markdown(w, r.Results, r.unplanned); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// noticeColumns are the last columns of a table.
+var noticeColumns = []string{"warning", "twin", "scope"}
+
+// maxSwept bounds the columns of parameters.
+const maxSwept = 100
+
+// sweptNames are the names of what was swept, in the order of the runs.
+func sweptNames(runs []run) (out []string) {
+	for _, r := range runs {
+		for _, c := range r.Contenders {
+			if c.Sweep != nil && len(out) < maxSwept && !slices.Contains(out, c.Sweep.Name) {
+				out = append(out, c.Sweep.Name)
+			}
+		}
+	}
+	return out
+}
+
+// sweptValues are the values of a contender, "" for what it does not sweep. A twin has those
+// of its contender.
+func sweptValues(r run, contender string, names []string) []string {
+	out := make([]string, len(names))
+	for _, c := range r.Contenders {
+		if c.Name != contender {
+			continue
+		}
+		if c.Sweep == nil && c.TwinOf != "" && c.TwinOf != contender {
+			return sweptValues(r, c.TwinOf, names)
+		}
+		if c.Sweep != nil {
+			if i := slices.Index(names, c.Sweep.Name); i >= 0 {
+				out[i] = c.Sweep.Value
+			}
+		}
+	}
+	return out
 }
 
 // JUnit's elements, as build servers read them.
@@ -188,7 +263,14 @@ type (
 		Failures int    `xml:"failures,attr"`
 		Errors   int    `xml:"errors,attr"`
 		Skipped  int    `xml:"skipped,attr"`
-		Cases    []kase `xml:"testcase"`
+
+		Properties []property `xml:"properties>property"`
+		Cases      []kase     `xml:"testcase"`
+		Errs       string     `xml:"system-err,omitempty"` // why not to trust it
+	}
+	property struct {
+		Name  string `xml:"name,attr"`
+		Value string `xml:"value,attr"`
 	}
 	kase struct {
 		Class   string   `xml:"classname,attr"`
@@ -203,10 +285,14 @@ type (
 	}
 )
 
-func junit(w io.Writer, runs []analysis.Results) error {
+func junit(w io.Writer, runs []run) error {
 	var all suites
 	for _, r := range runs {
-		s, summaries := suite{Name: r.Run}, difference.Index(r.Summaries)
+		s, summaries := suite{Name: r.Run, Errs: strings.Join(r.Notice.Cautions(), "\n")}, difference.Index(r.Summaries)
+		for _, w := range r.Notice.Cautions() {
+			s.Properties = append(s.Properties, property{"warning", w})
+		}
+		s.Properties = append(s.Properties, property{"twin", r.Notice.Twin}, property{"scope", r.Notice.Scope})
 		for _, c := range r.Comparisons {
 			if !c.Primary {
 				continue
@@ -281,8 +367,21 @@ func sentence(c analysis.Comparison, margin float64, of difference.Summaries) st
 }
 
 // openmetrics writes the text format 1.0.0 of OpenMetrics.
-func openmetrics(w io.Writer, runs []analysis.Results) error {
+func openmetrics(w io.Writer, runs []run) error {
 	gauge := func(name, help string) { fmt.Fprintf(w, "# TYPE %s gauge\n# HELP %s %s\n", name, name, help) }
+	fmt.Fprint(w, "# TYPE bakeoff_run info\n# HELP bakeoff_run What a reader must know about a run.\n")
+	for _, r := range runs {
+		fmt.Fprintf(w, "bakeoff_run_info{%s} 1\n", labels("run", r.Run, "warning", strings.Join(r.Notice.Cautions(), " "),
+			"twin", r.Notice.Twin, "scope", r.Notice.Scope))
+	}
+	gauge("bakeoff_trusted", "1 unless the twin of a run differs, or the run is not the registered one.")
+	for _, r := range runs {
+		trusted := "1"
+		if len(r.Notice.Alarms) > 0 {
+			trusted = "0"
+		}
+		fmt.Fprintf(w, "bakeoff_trusted{%s} %s\n", labels("run", r.Run), trusted)
+	}
 	gauge("bakeoff_median", "Median of a contender's samples, in the metric's own unit.")
 	for _, r := range runs {
 		for _, s := range r.Summaries {
@@ -337,7 +436,7 @@ func openmetrics(w io.Writer, runs []analysis.Results) error {
 	return err
 }
 
-func key(r analysis.Results, c analysis.Comparison) []string {
+func key(r run, c analysis.Comparison) []string {
 	return []string{"run", r.Run, "contender", c.Contender, "baseline", c.Baseline, "cell", c.Cell, "metric", c.Metric}
 }
 

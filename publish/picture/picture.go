@@ -116,12 +116,71 @@ func (n *node) size() (width, height float64, err error) {
 	return width, height, nil
 }
 
-// captionHeight is the room for a caption above a drawing, in user units.
-const captionHeight = 28.0
+// Text is what stands above and below a drawing.
+type Text struct {
+	Caption string
+	Alarms  []string // why not to trust the numbers, above the drawing
+	Notes   []string // what else a reader must know, below it
+}
 
-// SVG returns a drawing of package chart as a file of its own, with a caption above it: its
-// style is in attributes, which every program reads, and it has a white ground.
-func SVG(drawing, caption string) (string, error) {
+// Heights in user units: of a caption, and of a line of other text.
+const (
+	captionHeight = 28.0
+	lineHeight    = 16.0
+	maxLines      = 12 // of alarms, and of notes
+)
+
+// words are the elements of a text around a drawing, with the room that they need above
+// and below it.
+func (t Text) words(root *node, width, height float64) (out []*node, above, below float64) {
+	colors := colorsOf(chart.Colors)
+	add := func(y float64, text, color, size, weight string) {
+		out = append(out, &node{name: "text", parent: root, text: text,
+			order: []string{"x", "y", "fill", "font-size", "font-weight"},
+			attrs: map[string]string{"x": "4", "y": strconv.FormatFloat(y, 'f', -1, 64), "fill": color, "font-size": size,
+				"font-weight": weight}})
+	}
+	alarms, notes := lines(t.Alarms, width), lines(t.Notes, width)
+	above, below = captionHeight+lineHeight*float64(len(alarms)), lineHeight*float64(len(notes))
+	if below > 0 {
+		below += lineHeight / 2
+	}
+	add(20-above, chart.Fit(t.Caption, 0.8*width), colors["ink"], "14", "700")
+	for i, l := range alarms {
+		add(20-above+lineHeight*float64(i+1), l, alarmColor, "12", "700")
+	}
+	for i, l := range notes {
+		add(height+lineHeight*float64(i+1), l, colors["soft"], "11", "400")
+	}
+	return out, above, below
+}
+
+// alarmColor has a contrast of 8 to 1 on white.
+const alarmColor = "#a3120a"
+
+// lines breaks texts into lines of a width; each begins a line of its own.
+func lines(texts []string, width float64) (out []string) {
+	for _, text := range texts {
+		line := ""
+		for _, word := range strings.Fields(text) {
+			if line != "" && 1.05*chart.TextWidth(line+" "+word) > width-8 {
+				out, line = append(out, line), ""
+			}
+			line = strings.TrimPrefix(line+" "+word, " ")
+		}
+		if line != "" {
+			out = append(out, chart.Fit(line, width-8))
+		}
+	}
+	if len(out) > maxLines {
+		out = append(out[:maxLines-1], "…")
+	}
+	return out
+}
+
+// SVG returns a drawing of package chart as a file of its own, with its text: its style is in
+// attributes, which every program reads, and it has a white ground.
+func SVG(drawing string, text Text) (string, error) {
 	root, err := parse(drawing)
 	if err != nil {
 		return "", err
@@ -130,24 +189,17 @@ func SVG(drawing, caption string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	root.attrs["height"] = strconv.FormatFloat(height+captionHeight, 'f', -1, 64)
-	root.attrs["viewBox"] = fmt.Sprintf("0 %g %g %g", -captionHeight, width, height+captionHeight)
+	words, above, below := text.words(root, width, height)
+	root.attrs["height"] = strconv.FormatFloat(height+above+below, 'f', -1, 64)
+	root.attrs["viewBox"] = fmt.Sprintf("0 %g %g %g", -above, width, height+above+below)
 	ground := &node{name: "rect", parent: root, order: []string{"y", "width", "height", "fill"}, attrs: map[string]string{
-		"y": fmt.Sprint(-captionHeight), "width": "100%", "height": "100%", "fill": "#ffffff"}}
-	root.children = append([]*node{ground, captionOf(root, caption)}, root.children...)
+		"y": fmt.Sprint(-above), "width": "100%", "height": "100%", "fill": "#ffffff"}}
+	root.children = append(append([]*node{ground}, words...), root.children...)
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
 	write(&b, root)
 	b.WriteString("\n")
 	return b.String(), nil
-}
-
-// captionOf is the text above a drawing.
-func captionOf(root *node, caption string) *node {
-	return &node{name: "text", parent: root, text: chart.Fit(caption, 0.8*root.number("width")),
-		order: []string{"x", "y", "fill", "font-size", "font-weight"},
-		attrs: map[string]string{"x": "4", "y": fmt.Sprint(20 - captionHeight), "fill": colorsOf(chart.Colors)["ink"],
-			"font-size": "14", "font-weight": "700"}}
 }
 
 // write writes an element with its style as attributes.

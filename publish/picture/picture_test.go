@@ -44,7 +44,7 @@ func figures() map[string]chart.Figure {
 // A file needs no style sheet, and is well formed.
 func TestSVG(t *testing.T) {
 	for name, f := range figures() {
-		svg, err := SVG(f.Draw("figure", chart.Wide), f.Title())
+		svg, err := SVG(f.Draw("figure", chart.Wide), Text{Caption: f.Title()})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -76,7 +76,7 @@ func TestSVG(t *testing.T) {
 func TestPNG(t *testing.T) {
 	colors := colorsOf(chart.Colors)
 	for name, f := range figures() {
-		data, err := PNG(f.Draw("figure", chart.Wide), f.Title(), 2)
+		data, err := PNG(f.Draw("figure", chart.Wide), Text{Caption: f.Title()}, 2)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -150,10 +150,10 @@ func TestRefusals(t *testing.T) {
 		"huge": `<svg width="1e9" height="1e9"></svg>`,
 		"deep": `<svg width="9" height="9">` + strings.Repeat("<g>", 100) + strings.Repeat("</g>", 100) + "</svg>",
 	} {
-		if _, err := PNG(s, "", 1); err == nil {
+		if _, err := PNG(s, Text{}, 1); err == nil {
 			t.Errorf("%s: a picture", name)
 		}
-		if _, err := SVG(s, ""); err == nil {
+		if _, err := SVG(s, Text{}); err == nil {
 			t.Errorf("%s: a file", name)
 		}
 	}
@@ -168,7 +168,7 @@ func FuzzPicture(f *testing.F) {
 		if root, err := parse(drawing); err != nil || root.number("width")*root.number("height") > 1e6 {
 			return
 		}
-		if data, err := PNG(drawing, "x", 1); err == nil {
+		if data, err := PNG(drawing, Text{Caption: "x"}, 1); err == nil {
 			if _, err := png.Decode(bytes.NewReader(data)); err != nil {
 				t.Error(err)
 			}

@@ -22,9 +22,9 @@ type canvas struct {
 	tiles    map[string]*tile
 }
 
-// PNG returns a drawing of package chart, with a caption above it, as a PNG with scale
-// pixels for each user unit.
-func PNG(drawing, caption string, scale float64) ([]byte, error) {
+// PNG returns a drawing of package chart, with its text, as a PNG with scale pixels for each
+// user unit.
+func PNG(drawing string, text Text, scale float64) ([]byte, error) {
 	root, err := parse(drawing)
 	if err != nil {
 		return nil, err
@@ -33,12 +33,15 @@ func PNG(drawing, caption string, scale float64) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	height += captionHeight
-	c := &canvas{scale: scale, down: captionHeight, patterns: map[string]*node{}, tiles: map[string]*tile{},
+	words, above, below := text.words(root, width, height)
+	height += above + below
+	c := &canvas{scale: scale, down: above, patterns: map[string]*node{}, tiles: map[string]*tile{},
 		image: image.NewRGBA(image.Rect(0, 0, int(math.Ceil(width*scale)), int(math.Ceil(height*scale))))}
 	draw.Draw(c.image, c.image.Bounds(), image.White, image.Point{}, draw.Src)
 	c.collect(root)
-	c.draw(captionOf(root, caption))
+	for _, w := range words {
+		c.draw(w)
+	}
 	c.draw(root)
 	var b bytes.Buffer
 	encoder := png.Encoder{CompressionLevel: png.BestSpeed}

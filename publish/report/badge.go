@@ -25,11 +25,9 @@ func Badge(runDir string) (string, error) {
 		return "", fault.Op("report", err)
 	}
 	b := newBuilder(e)
-	b.head()
-	b.checked()
-	b.verdicts()
+	b.answer()
 	text, color := b.badgeText()
-	return badge("bakeoff", text, color), nil
+	return badge("bakeoff", text, color, b.page.Notice), nil
 }
 
 // The grounds of badges. White text has a contrast of 4.5 to 1 at least on each.
@@ -44,10 +42,10 @@ var badgeColors = map[chart.Mark]string{chart.Better: "#1c5690", chart.Worse: "#
 // badgeText is what a badge says, and its color: that of the worst verdict that there is.
 func (b *builder) badgeText() (text, color string) {
 	switch {
-	case len(b.unplanned) > 0:
-		return "not as planned", badgeAlarm
 	case b.results.Twin != nil && b.results.Twin.Different:
 		return "do not trust: the twin differs", badgeAlarm
+	case len(b.unplanned) > 0:
+		return "not as planned", badgeAlarm
 	case len(b.page.Tally) == 0:
 		return "no verdict", badgePlain
 	}
@@ -66,21 +64,26 @@ func (b *builder) badgeText() (text, color string) {
 	if b.results.Ended == "" || b.results.Ended == analysis.EndedInterrupted {
 		words = append(words, "unfinished")
 	}
+	if n := len(b.page.Notice.Warnings); n > 0 {
+		words = append(words, plural(n, "warning"))
+	}
 	return strings.Join(words, ", "), color
 }
 
 // badge draws a badge.
-func badge(name, text, color string) string {
+func badge(name, text, color string, notice Notice) string {
 	const height, pad = 20.0, 7.0
 	left := math.Ceil(chart.TextWidth(name)) + 2*pad
 	width := left + math.Ceil(chart.TextWidth(text)) + 2*pad
 	name, text = html.EscapeString(name), html.EscapeString(text)
+	about := html.EscapeString(strings.Join(notice.Lines(), " "))
 	return fmt.Sprintf(`<svg xmlns="http://www.w3.org/2000/svg" width="%g" height="%g" viewBox="0 0 %g %g" role="img" `+
 		`aria-labelledby="bakeoff-badge"><title id="bakeoff-badge">%s: %s</title>`+
+		`<desc>%s</desc>`+
 		`<rect width="%g" height="%g" rx="3" fill="%s"/><rect x="%g" width="%g" height="%g" rx="3" fill="%s"/>`+
 		`<rect x="%g" width="6" height="%g" fill="%s"/><g fill="#ffffff" font-family="system-ui, sans-serif" `+
 		`font-size="12.5"><text x="%g" y="14.5">%s</text><text x="%g" y="14.5">%s</text></g></svg>`+"\n",
-		width, height, width, height, name, text,
+		width, height, width, height, name, text, about,
 		width, height, badgeName, left, width-left, height, color,
 		left, height, color, pad, name, left+pad, text)
 }

@@ -21,11 +21,8 @@ import (
 // a comparison from being decided, and the curve of a sweep. Text writes whole sentences.
 func Brief(w io.Writer, r analysis.Results, opt TextOption) error {
 	t := newTextWriter(r, opt)
-	t.head()
-	t.alarm()
-	t.verdicts()
-	t.twin()
-	t.control()
+	t.answer()
+	t.warn()
 	if len(t.page.Groups) == 0 {
 		t.lone()
 	}

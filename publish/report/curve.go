@@ -40,6 +40,9 @@ func (b *builder) curvesOf(k analysis.Cell, m sample.Metric) (out []curve.Figure
 		if i < 0 {
 			i, out = len(out), append(out, curve.Figure{Of: k.Name + ", " + m.Name, Name: name, Unit: m.Unit,
 				Better: direction(m.Better), Baseline: b.results.Baseline})
+			if m.Scale == sample.Difference {
+				out[i].AgainstUnit = m.Unit
+			}
 		}
 		f := &out[i]
 		at := slices.IndexFunc(f.Lines, func(l curve.Line) bool { return l.Label == of })
@@ -70,6 +73,8 @@ func (b *builder) curvePoint(c analysis.Contender, cell string, m sample.Metric)
 		if x.Contender == c.Name && x.Cell == cell && x.Metric == m.Name {
 			p.Mark, p.Note = judged(x)
 			p.Against, p.Between = comparedText(x)
+			p.Ratio = usable(x.Ratio, x.Scale)
+			p.RatioLo, p.RatioHi = bounds(x)
 		}
 	}
 	if p.Median == nil {

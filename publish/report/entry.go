@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"bakeoff/base/fault"
@@ -33,10 +34,10 @@ type Entry struct {
 	Ends      string     `json:"ends"`
 	Tally     []Tally    `json:"tally"`
 	Decisions []Decision `json:"decisions"`
-	Alarm     bool       `json:"alarm"`     // the twin differs
-	Unplanned string     `json:"unplanned"` // how it differs from what it registered; "" if it does not
-	Problem   string     `json:"problem"`   // why it cannot be read; "" if it can
-	Page      bool       `json:"page"`      // it has a page
+	Notice    Notice     `json:"notice"`
+	Command   string     `json:"command"` // that it measured, of workload command; "" for other work
+	Problem   string     `json:"problem"` // why it cannot be read; "" if it can
+	Page      bool       `json:"page"`    // it has a page
 }
 
 // Side is one contender.
@@ -120,18 +121,38 @@ func (e *contents) outline(o evidence.Outline) {
 	e.lines = []store.Line{{At: first}, {At: last}}
 }
 
+// The length of a command line in an index, and of each of its commands, in bytes.
+const (
+	maxCommands = 240
+	maxCommand  = 120
+)
+
+// commandLine is what the cells of workload command ran: "gzip -1 big; zstd -1 big".
+func (b *builder) commandLine() string {
+	var out []string
+	for _, k := range b.results.Cells {
+		for _, c := range b.results.Contenders {
+			line := c.Params[k.Name]["argv"]
+			if line == "" {
+				line = k.Params["argv"]
+			}
+			line = safetext.Clip(safetext.Line(line), maxCommand)
+			if k.Workload == "command" && line != "" && !b.isTwin(c.Name) && !slices.Contains(out, line) {
+				out = append(out, line)
+			}
+		}
+	}
+	return safetext.Clip(strings.Join(out, "; "), maxCommands)
+}
+
 // describe fills in what the results say.
 func (out *Entry) describe(b *builder) {
-	b.head()
-	b.alarm()
-	b.verdicts()
+	b.answer()
 	r := &b.results
+	out.Notice, out.Command = b.page.Notice, b.commandLine()
 	out.Lab, out.Lead, out.Baseline = b.page.Title, b.page.Lead, r.Baseline
 	out.Begun, out.When, out.Ends = b.begun(), b.when(), analysis.EndedText(r.Ended)
-	out.Tally, out.Alarm = b.page.Tally, r.Twin != nil && r.Twin.Different
-	if len(b.unplanned) > 0 {
-		out.Unplanned = safetext.Clip(b.unplanned[0], 300)
-	}
+	out.Tally = b.page.Tally
 	workloads := map[string]string{}
 	for _, k := range r.Cells {
 		workloads[k.Name] = k.Workload

@@ -34,7 +34,7 @@ type figure struct {
 
 // figure draws f. The words of its name are its kind and what it shows, and stay the same
 // when a page is written again.
-func (b *builder) figure(f chart.Figure, about string, words ...string) figure {
+func (b *builder) figure(f chart.Measured, about string, words ...string) figure {
 	name := b.named(words...)
 	id := "figure-" + name
 	t := f.Table()

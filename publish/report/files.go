@@ -1,10 +1,9 @@
 package report
 
 import (
-	"bytes"
-	"encoding/csv"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 
 	"bakeoff/lab/store"
@@ -54,15 +53,18 @@ func writeFiles(run *store.Run, b *builder, p *pages) error {
 			break
 		}
 		drawing := d.figure.Draw("figure", chart.Wide)
-		svg, err := picture.SVG(drawing, d.figure.Title())
+		text := picture.Text{Caption: d.figure.Title(), Alarms: b.page.Notice.Alarms,
+			Notes: slices.DeleteFunc(append(slices.Clone(b.page.Notice.Warnings), b.page.Notice.Twin, b.page.Notice.Scope),
+				func(s string) bool { return s == "" })}
+		svg, err := picture.SVG(drawing, text)
 		if err != nil {
 			return err
 		}
-		png, err := picture.PNG(drawing, d.figure.Title(), pixels)
+		png, err := picture.PNG(drawing, text, pixels)
 		if err != nil {
 			return err
 		}
-		for extension, data := range map[string][]byte{"svg": []byte(svg), "png": png, "csv": tableCSV(d.figure.Table())} {
+		for extension, data := range map[string][]byte{"svg": []byte(svg), "png": png, "csv": d.csv(b.page.Notice)} {
 			if err := put(figuresDir+"/"+d.name+"."+extension, data); err != nil {
 				return err
 			}
@@ -91,30 +93,8 @@ func removeStale(run *store.Run, report string, keep map[string]bool) error {
 	return nil
 }
 
-// tableCSV writes a table for spreadsheets. A name that a spreadsheet would take for a
-// formula gets an apostrophe.
-func tableCSV(t chart.Table) []byte {
-	var b bytes.Buffer
-	w := csv.NewWriter(&b)
-	for _, row := range append([][]string{t.Head}, t.Rows...) {
-		out := make([]string, len(row))
-		for i, cell := range row {
-			out[i] = plainCell(cell)
-		}
-		w.Write(out)
-	}
-	w.Flush()
-	return b.Bytes() // writing to memory cannot fail
-}
-
-// plainCell makes a cell that is no formula: https://owasp.org/www-community/attacks/CSV_Injection
-func plainCell(s string) string {
-	if s == "" {
-		return s
-	}
-	sign := strings.ContainsRune("+-", rune(s[0])) && (len(s) < 2 || !strings.ContainsRune("0123456789.", rune(s[1])))
-	if sign || strings.ContainsRune("=@\t\r", rune(s[0])) {
-		return "'" + s
-	}
-	return s
+// csv are the numbers of a figure for programs, with what a reader must know about the run.
+func (d drawing) csv(n Notice) []byte {
+	return d.figure.Data().CSV([2]string{"warning", strings.Join(n.Cautions(), " ")}, [2]string{"twin", n.Twin},
+		[2]string{"scope", n.Scope})
 }

@@ -44,6 +44,7 @@ type apart struct {
 	Cell                cell
 	Costs               costs
 	Strips              []figure
+	Notice              Notice
 }
 
 // layOut writes the pages of a report: one, or several if it would be too large.
@@ -61,7 +62,8 @@ func layOut(b *builder, opt Option) (*pages, error) {
 	for i := range p.Cells {
 		k := &p.Cells[i]
 		k.Page = freeName("cell-"+Slug(k.Name), taken) + ".html"
-		a := apart{CSP: p.CSP, Version: p.Version, Title: k.Name + ", " + p.Title, Lead: p.Lead, Cell: *k}
+		a := apart{CSP: p.CSP, Version: p.Version, Title: k.Name + ", " + p.Title, Lead: p.Lead, Cell: *k,
+			Notice: p.Notice}
 		for _, c := range p.Costs {
 			if c.Cell == k.Name {
 				a.Costs = c

@@ -17,9 +17,9 @@ import (
 
 // Markdown writes the answer of a run as a table for an issue or a pull request: the
 // medians of both sides, the difference with its interval, the verdict, and which run it
-// is. It makes foreign text harmless.
-func Markdown(w io.Writer, r analysis.Results) error {
-	e := &contents{results: r}
+// is. unplanned is how it differs from what it registered. It makes foreign text harmless.
+func Markdown(w io.Writer, r analysis.Results, unplanned []string) error {
+	e := &contents{results: r, unplanned: unplanned}
 	e.own()
 	e.tidy()
 	return markdown(w, e)
@@ -42,25 +42,27 @@ func MarkdownOf(w io.Writer, runDir string) error {
 
 func markdown(w io.Writer, e *contents) error {
 	b := newBuilder(e)
-	b.head()
-	b.alarm()
-	b.verdicts()
-	b.twin()
+	b.answer()
 	var out strings.Builder
 	fmt.Fprintf(&out, "**%s**: %s Ended: %s.\n\n", inline(b.page.Title), inline(b.page.Lead), inline(ending(e.results)))
 	for _, u := range cut(e, "differences from the plan", e.unplanned, maxUnplanned) {
-		fmt.Fprintf(&out, "**Not as planned.** %s\n\n", inline(u))
+		fmt.Fprintf(&out, "**"+notAsPlanned+"** %s\n\n", inline(u))
 	}
 	for _, a := range b.page.Alarm {
-		fmt.Fprintf(&out, "**Do not trust this run: its control failed.** %s\n\n", inline(a))
+		fmt.Fprintf(&out, "**%s** %s\n\n", distrust, inline(a))
+	}
+	for _, w := range b.page.Notice.Warnings {
+		fmt.Fprintf(&out, "- **Warning:** %s\n", inline(w))
+	}
+	if len(b.page.Notice.Warnings) > 0 {
+		out.WriteString("\n")
 	}
 	if len(b.page.Groups) > 0 {
-		fmt.Fprintf(&out, "| cell | metric | contender | %s median | median | difference | %sCI | blocks | verdict |\n",
-			inline(e.results.Baseline), b.level())
+		fmt.Fprintf(&out, "| %s |\n", strings.Join(lists.Map(b.verdictHead(), inline), " | "))
 		out.WriteString("|---|---|---|--:|--:|--:|--:|--:|---|\n")
 	}
 	for _, g := range b.page.Groups {
-		for _, row := range b.markdownRows(g) {
+		for _, row := range b.verdictRows(g, inline) {
 			fmt.Fprintf(&out, "| %s |\n", strings.Join(row, " | "))
 		}
 	}
@@ -80,8 +82,14 @@ func markdown(w io.Writer, e *contents) error {
 	return err
 }
 
-// markdownRows are the comparisons of a group, and its missing results.
-func (b *builder) markdownRows(g group) (rows [][]string) {
+// verdictHead names the columns of verdictRows.
+func (b *builder) verdictHead() []string {
+	return []string{"cell", "metric", "contender", b.results.Baseline + " median", "median", "difference",
+		b.level() + "CI", "blocks", "verdict"}
+}
+
+// verdictRows are the comparisons of a group, and its missing results. inline escapes text.
+func (b *builder) verdictRows(g group, inline func(string) string) (rows [][]string) {
 	cs := b.primary(g.Cell, g.Metric)
 	for _, s := range g.Items {
 		row := []string{inline(g.Cell), inline(g.Metric), inline(s.Contender), "–", "–", unavailable, unavailable, "–",
@@ -184,11 +192,8 @@ func (b *builder) markdownAbsent() []string {
 func (b *builder) markdownNote() string {
 	r := &b.results
 	note := b.promise() + "."
-	if b.page.TwinName != "" && len(b.page.TwinSays) > 0 {
-		note += fmt.Sprintf(" Twin (%s under a second name): %s.", r.Baseline, tallied(b.page.TwinSays))
-	}
-	for _, w := range b.page.ReadFirst {
-		note += " Warning: " + strings.TrimSuffix(w, ".") + "."
+	for _, s := range []string{b.page.Notice.Twin, b.page.Notice.Scope} {
+		note += strings.TrimSuffix(" "+s, " ")
 	}
 	note += " " + difference.Rule + fmt.Sprintf(" Run %s, seed %d", r.Run, r.Seed)
 	if r.PlanSHA256 != "" {

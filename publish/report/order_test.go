@@ -59,7 +59,7 @@ func TestMarkdown(t *testing.T) {
 	r.PlanSHA256 = "abc123"
 	r.Missing[0].Reason = "a|b `c` @everyone <img> \x1b[2J"
 	var out strings.Builder
-	must(t, Markdown(&out, r))
+	must(t, Markdown(&out, r, nil))
 	for _, want := range []string{
 		"| cell | metric | contender | host median | median | difference | 95 % CI | blocks | verdict |\n|---|",
 		"| sha256-16k | throughput | microvm | 1841 MB/s | 95.5 MB/s | 0.0519× | 0.0515–0.0524× | 12 | " +
@@ -67,7 +67,7 @@ func TestMarkdown(t *testing.T) {
 		"| sha256-16k | throughput | crun | 1.84 GB/s | 1.83 GB/s | −0.01 % | −0.5 to +0.5 % | 12 | = equivalent |",
 		"? inconclusive (check failed): ceiling |",
 		"∅ missing: a\\|b \\`c\\` &#64;everyone &lt;img&gt; \uFFFD\\[2J |",
-		"Twin (host under a second name): 4 equivalent, 1 inconclusive.",
+		"The twin (host under a second name): 4 equivalent, 1 inconclusive.",
 		"Run 20261121T200000Z-static-web, seed 42, plan sha256 abc123.",
 	} {
 		if !strings.Contains(out.String(), want) {
@@ -105,7 +105,7 @@ func TestMarkdownOfFailures(t *testing.T) {
 			"| cell | metric | host median | CI | trials |\n|---|---|--:|--:|--:|\n| cpu | throughput | "}, []string{"∅"}},
 	} {
 		var out strings.Builder
-		must(t, Markdown(&out, x.r))
+		must(t, Markdown(&out, x.r, nil))
 		for _, want := range x.want {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%s: lacks %q:\n%s", name, want, out.String())

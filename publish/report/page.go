@@ -30,6 +30,7 @@ type page struct {
 	Groups            []group
 	Absent            []sentence // missing results at cells without verdicts
 	ScopeNote         string
+	Notice            Notice
 	Purposes          []fact // what differs on purpose
 	Curves            []figure
 	Percent           []figure
@@ -54,6 +55,7 @@ type page struct {
 	Warnings          []warning
 	Known             machineNote
 	TwinName          string
+	TwinNote          string // what the twin found, and whether that is good
 	TwinSays          []sentence
 	TwinFigures       []figure
 	Commands          []command
@@ -158,10 +160,7 @@ func build(e *contents, opt Option) *builder {
 	p := &b.page
 	p.Version, p.Index = safetext.Line(opt.Version), opt.Index
 	p.Unplanned = cut(e, "differences from the plan", e.unplanned, maxUnplanned)
-	b.head()
-	b.alarm()
-	b.checked()
-	b.verdicts()
+	b.answer()
 	b.glance()
 	b.purposes()
 	b.curves()
@@ -182,19 +181,11 @@ func build(e *contents, opt Option) *builder {
 	return b
 }
 
-// twin is the A/A check.
+// twin draws the A/A check.
 func (b *builder) twin() {
-	t := b.results.Twin
-	if t == nil {
-		return
+	if t := b.results.Twin; t != nil {
+		b.page.TwinFigures = b.twinFigures(t.Comparisons)
 	}
-	b.page.TwinName = t.Name
-	for _, c := range t.Comparisons {
-		if c.Primary {
-			b.page.TwinSays = append(b.page.TwinSays, b.sentence(c))
-		}
-	}
-	b.page.TwinFigures = b.twinFigures(t.Comparisons)
 }
 
 // unavailable lists the metrics without a value, those with the same reason in one

@@ -20,8 +20,9 @@ type Part struct {
 	// Figure draws the part; nil for verdicts, and for a table alone.
 	Figure chart.Figure
 	Table  chart.Table // the numbers of the figure
-	// Claims are verdicts in words; only verdicts have them.
+	// Claims are verdicts in words; only verdicts have them. Their Table has a row for each.
 	Claims []Claim
+	Notice Notice // of the run
 	// Href is the place of the part in the report, relative to the folder of the run.
 	Href string
 }
@@ -51,12 +52,12 @@ func Parts(runDir string, opt Option) ([]Part, error) {
 	var out []Part
 	for _, g := range b.page.Groups {
 		p := Part{Name: b.named("verdict", g.Cell, g.Metric), Title: g.Cell + ", " + g.Metric, About: g.Doc,
-			Claims: claimsOf(g.Items), Href: store.ReportFile + "#" + g.ID}
+			Claims: claimsOf(g.Items), Table: b.verdictTable(g), Href: store.ReportFile + "#" + g.ID}
 		out, all = append(out, p), append(all, p.Claims...)
 	}
 	all = append(all, claimsOf(b.page.Absent)...)
 	first := Part{Name: "verdicts", Title: "Verdicts of " + b.page.Title, About: b.page.Lead, Claims: all,
-		Href: store.ReportFile + "#verdicts"}
+		Table: b.verdictTable(b.page.Groups...), Href: store.ReportFile + "#verdicts"}
 	out = append([]Part{first}, out...)
 	for _, d := range b.drawn {
 		out = append(out, Part{Name: d.name, Title: d.figure.Title(), About: d.about, Figure: d.figure,
@@ -68,7 +69,26 @@ func Parts(runDir string, opt Option) ([]Part, error) {
 				Href: pages.file(c.Name) + "#" + c.Name})
 		}
 	}
+	for i := range out {
+		out[i].Notice = b.page.Notice
+	}
 	return out, nil
+}
+
+// verdictTable has a row for each comparison of some groups: those of a sweep differ in a
+// number.
+func (b *builder) verdictTable(groups ...group) chart.Table {
+	t := chart.Table{Head: b.verdictHead()}
+	for _, g := range groups {
+		t.Rows = append(t.Rows, b.verdictRows(g, func(s string) string { return s })...)
+	}
+	if len(groups) == 1 { // the title has its cell and its metric
+		t.Head = t.Head[2:]
+		for i := range t.Rows {
+			t.Rows[i] = t.Rows[i][2:]
+		}
+	}
+	return t
 }
 
 func claimsOf(items []sentence) (out []Claim) {
@@ -81,7 +101,7 @@ func claimsOf(items []sentence) (out []Claim) {
 // drawing is a figure of a page with its name.
 type drawing struct {
 	name, about string
-	figure      chart.Figure
+	figure      chart.Measured
 }
 
 // maxName bounds the name of a part, in bytes.

@@ -156,17 +156,6 @@ func TestFilesOfFigures(t *testing.T) {
 	}
 }
 
-// No cell of a table is a formula for a spreadsheet, and numbers stay numbers.
-func TestPlainCell(t *testing.T) {
-	for in, want := range map[string]string{"": "", "=1+1": "'=1+1", "@x": "'@x", "+cmd": "'+cmd", "-": "'-",
-		"-3.5": "-3.5",
-		"+6 %": "+6 %", "1 ms": "1 ms", "\tx": "'\tx"} {
-		if got := plainCell(in); got != want {
-			t.Errorf("%q becomes %q, want %q", in, got, want)
-		}
-	}
-}
-
 // What would change a verdict is computed from its interval: the margin that is named is
 // the one at which the verdict changes.
 func TestWhatWouldChange(t *testing.T) {
@@ -293,7 +282,8 @@ func TestBadge(t *testing.T) {
 			}
 		}
 	}
-	if svg := badge("a", charttest.Hostile, badgePlain); strings.Contains(svg, "<script") {
+	svg := badge("a", charttest.Hostile, badgePlain, Notice{Twin: charttest.Hostile})
+	if strings.Contains(svg, "<script") {
 		t.Errorf("unescaped: %s", svg)
 	}
 	for _, color := range append(slices.Collect(maps.Values(badgeColors)), badgeName, badgeAlarm, badgePlain) {

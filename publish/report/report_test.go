@@ -397,8 +397,8 @@ func TestUnplannedComesFirst(t *testing.T) {
 	if first < 0 || alarm < first || !strings.Contains(doc.text, "the journal was begun with a plan of sha256") {
 		t.Errorf("not as planned at %d, alarm at %d", first, alarm)
 	}
-	if e, _, _ := Describe(dir); !strings.Contains(e.Unplanned, "the journal was begun") {
-		t.Errorf("the entry says %q", e.Unplanned)
+	if e, _, _ := Describe(dir); !strings.Contains(strings.Join(e.Notice.Alarms, " "), "the journal was begun") {
+		t.Errorf("the entry says %q", e.Notice.Alarms)
 	}
 }
 

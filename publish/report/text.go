@@ -91,12 +91,9 @@ type textWriter struct {
 }
 
 func (t *textWriter) write() {
-	t.head()
-	t.alarm()
-	t.verdicts()
-	t.twin()
+	t.answer()
 	p := &t.page
-	t.control()
+	t.warn()
 	t.paint("1", p.Title)
 	t.out.WriteString("\n")
 	t.wrapped("", p.Lead+" Ended: "+ending(t.results)+".")
@@ -117,12 +114,12 @@ func (t *textWriter) write() {
 	t.rest()
 }
 
-// control warns first if the twin differs from the baseline.
-func (t *textWriter) control() {
+// warn warns first if the twin differs from the baseline.
+func (t *textWriter) warn() {
 	if len(t.page.Alarm) == 0 {
 		return
 	}
-	t.paint("31;1", "Do not trust this run: its control failed.\n")
+	t.paint("31;1", distrust+"\n")
 	for _, a := range t.page.Alarm {
 		t.wrapped("  ", a)
 	}
@@ -163,8 +160,7 @@ func (t *textWriter) closing() {
 	p := &t.page
 	if p.TwinName != "" && len(p.TwinSays) > 0 && len(p.Alarm) == 0 {
 		t.out.WriteString("\n")
-		// An inconclusive twin proves nothing, so every word is counted.
-		t.wrapped("", fmt.Sprintf("The twin (%s under a second name): %s.", t.results.Baseline, tallied(p.TwinSays)))
+		t.wrapped("", p.TwinNote)
 	}
 	for _, s := range p.Absent {
 		t.sentence(s)

@@ -117,7 +117,8 @@ type Look struct {
 	Program string // identifies the program: another one makes other pages
 	// Site is a link to the site that the index is a part of, below the folder of the index;
 	// none if Text is "".
-	Site Link
+	Site  Link
+	Alone bool // there is no index of runs
 	// Feed is the address of a feed of runs, below the folder of the index; "" for none.
 	Feed string
 	// Posts are what was written about runs, by folder. Addresses are below the folder of
@@ -173,6 +174,13 @@ func (x *Index) Pages() (out []Page) {
 		file := indexFile(n)
 		out = append(out, Page{file, x.identity(x.states(part, true), links, []string{fmt.Sprint(len(all))}),
 			func(b *bytes.Buffer) error { return x.index(b, n, part) }})
+	}
+	out = append(out, Page{PagesDir + "/" + IndexFile, x.identity(links, []string{"browse"}), x.browsePage})
+	for i := range x.entries {
+		if x.entries[i].Page {
+			out = append(out, Page{x.entries[i].Folder + "/" + IndexFile, x.identity(x.states([]int{i}, false), []string{"run"}),
+				func(b *bytes.Buffer) error { return x.runPage(b, i) }})
+		}
 	}
 	for _, k := range kinds {
 		for _, f := range x.facets[k.name] {

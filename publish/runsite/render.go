@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"bakeoff/base/safetext"
+	"bakeoff/lab/store"
 	"bakeoff/publish/report"
 )
 
@@ -48,6 +49,7 @@ type view struct {
 	Left                      string // what is not on the page
 	More                      []Link // further pages of the index
 	History                   string // link to the history of a lab file; "" for none
+	Files                     []Link // of a run
 	Problems                  int
 }
 
@@ -80,6 +82,7 @@ type rowView struct {
 type decisionRow struct {
 	report.Decision
 	Baseline, Date, Lab, Href string
+	Alarm                     string // why not to trust it
 }
 
 func plural(n int, word string) string {
@@ -152,18 +155,61 @@ func (x *Index) index(b *bytes.Buffer, n int, runs []int) error {
 			v.Problems++
 		}
 	}
+	v.Browse = x.browse(up)
+	for i := 0; i*maxRows < len(x.entries) && len(x.entries) > maxRows; i++ {
+		if i != n {
+			v.More = append(v.More, Link{fmt.Sprintf("Page %d", i+1), up + indexFile(i)})
+		}
+	}
+	return pageTemplate.Execute(b, v)
+}
+
+// browse is the values of all kinds.
+func (x *Index) browse(up string) (out []browse) {
 	for _, k := range kinds {
 		k := browse{Name: k.name, One: k.one, Many: k.many}
 		for _, f := range x.facets[k.Name] {
 			k.Values = append(k.Values, value{f.Value, f.Key, up + f.File, f.Count()})
 		}
 		if len(k.Values) > 0 {
-			v.Browse = append(v.Browse, k)
+			out = append(out, k)
 		}
 	}
-	for i := 0; i*maxRows < len(x.entries) && len(x.entries) > maxRows; i++ {
-		if i != n {
-			v.More = append(v.More, Link{fmt.Sprintf("Page %d", i+1), up + indexFile(i)})
+	return out
+}
+
+// browsePage writes the page of the folder of the other pages, which a web server would list.
+func (x *Index) browsePage(b *bytes.Buffer) error {
+	v := x.view("Browse the runs", "../")
+	v.Home, v.Browse = "../"+IndexFile, x.browse("../")
+	v.Lead = plural(len(x.entries), "run") + "."
+	return pageTemplate.Execute(b, v)
+}
+
+// files are those of a run that its page names. A site has no others.
+var files = []Link{{"Results", store.ResultsFile}, {"Plan", store.PlanFile}, {"Journal", store.JournalFile},
+	{"Lab file", store.LabFile}}
+
+// RunPage writes the page of the folder of the only run.
+func (x *Index) RunPage(b *bytes.Buffer) error { return x.runPage(b, 0) }
+
+// runPage writes the page of the folder of a run, which a web server would list.
+func (x *Index) runPage(b *bytes.Buffer, i int) error {
+	const up = "../"
+	e := &x.entries[i]
+	v := x.view(cmp.Or(e.Lab, e.Name)+", "+cmp.Or(date(e), e.Name), up)
+	if v.Lead = e.Lead; !x.look.Alone {
+		v.Home = up + IndexFile
+	}
+	html, err := x.row(i, up)
+	if err != nil {
+		return err
+	}
+	v.Rows = []row{{HTML: html}}
+	v.Files = []Link{{"Report", store.ReportFile}}
+	for _, f := range files {
+		if info, err := x.root.Lstat(e.Folder + "/" + f.Href); err == nil && info.Mode().IsRegular() {
+			v.Files = append(v.Files, f)
 		}
 	}
 	return pageTemplate.Execute(b, v)
@@ -201,6 +247,9 @@ func (x *Index) facet(b *bytes.Buffer, k kind, f *facet) error {
 			}
 			r := decisionRow{Decision: d, Baseline: e.Baseline, Lab: e.Lab, Href: reportOf(up, e)}
 			r.Date, _, _ = strings.Cut(date(e), " ")
+			if len(e.Notice.Alarms) > 0 {
+				r.Alarm = "(" + strings.SplitAfter(e.Notice.Alarms[0], ".")[0] + ")"
+			}
 			v.Decisions = append(v.Decisions, r)
 		}
 	}

@@ -52,7 +52,7 @@ func hostile(raw string) map[string]string {
 
 [r]: javascript:alert(25)
 
-x[^1] ![](run:../../../etc/passwd/x) [i](run:../../../../etc)
+x[^1]
 `,
 		"src/image.md": "---\ntitle: I\ndate: 2025-01-02\nimage: https://evil.example\";script-src 'unsafe-inline'/x.png\n" +
 			"---\n![](https://a.example;script-src/x.png) ![](https://ok.example/x.png)\n",

@@ -61,6 +61,7 @@ type build struct {
 	held   int
 
 	runs      sync.Map // by ID
+	broken    sync.Map // references to runs that lead nowhere, with the reason
 	hasRuns   bool     // a post shows one
 	runRoot   *os.Root // of the folder of runs; nil without an index
 	indexed   []runsite.Entry

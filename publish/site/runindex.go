@@ -105,11 +105,12 @@ func (b *build) planRunFeed() {
 
 // summaryOf says what a run found: "3 contenders against host …: 2 better, 1 worse."
 func summaryOf(e runsite.Entry) string {
+	about := strings.Join(e.Notice.Lines(), " ")
 	if e.Problem != "" || len(e.Tally) == 0 {
-		return cmp.Or(e.Problem, e.Lead)
+		return strings.TrimSpace(cmp.Or(e.Problem, e.Lead) + " " + about)
 	}
 	counts := lists.Map(e.Tally, func(t report.Tally) string { return fmt.Sprintf("%d %s", t.Count, t.Word) })
-	return strings.TrimSuffix(e.Lead, ".") + ": " + strings.Join(counts, ", ") + "."
+	return strings.TrimSuffix(e.Lead, ".") + ": " + strings.Join(counts, ", ") + ". " + about
 }
 
 // runAddress is the absolute address of the report of a run.

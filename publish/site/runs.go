@@ -3,6 +3,7 @@ package site
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
@@ -10,7 +11,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"unicode"
 
+	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 	"bakeoff/lab/store"
 	"bakeoff/publish/chart"
@@ -71,11 +74,12 @@ func (b *build) embed(ref, alt string) (html []byte, problem string) {
 	name, asTable := strings.CutSuffix(ref, "/table")
 	r, p, problem := b.partOf(name)
 	if problem != "" {
-		b.warn(fmt.Sprintf("run:%s: %s", safetext.Line(ref), problem))
+		b.broken.Store(ref, problem)
 		return nil, problem
 	}
-	v := runView{ID: r.id, Alt: alt, Part: p, Table: asTable || p.Figure == nil && len(p.Claims) == 0,
-		Href: rootToken + r.address(p)}
+	v := runView{ID: r.id, Alt: alt, Part: p, Href: rootToken + r.address(p),
+		Table: asTable || p.Figure == nil && (len(p.Claims) == 0 || len(p.Claims) > fewClaims)}
+	v.Claims = len(p.Claims) > 0 && !v.Table
 	if p.Figure != nil && !asTable {
 		// Draw escapes everything in it; its suite proves that.
 		id := "run-" + content.Short(ref)
@@ -95,12 +99,54 @@ func (b *build) runLink(ref string) string {
 	r, p, problem := b.partOf(ref)
 	switch {
 	case problem != "":
-		b.warn(fmt.Sprintf("run:%s: %s", safetext.Line(ref), problem))
+		b.broken.Store(ref, problem)
 		return ""
 	case ref == r.id:
 		return runsPath + r.id + "/report/"
 	}
 	return r.address(p)
+}
+
+// missing is an error that names each reference to what no run has, with its place in the
+// texts that are published: a page without its figure would not show that anything is lacking.
+func (b *build) missing() error {
+	var problems []error
+	b.broken.Range(func(ref, problem any) bool {
+		for _, p := range b.posts {
+			if p == nil || p.Draft && !b.opt.Drafts {
+				continue
+			}
+			text, err := readBounded(b.site.root, p.File, content.MaxFile)
+			if err != nil {
+				problems = append(problems, fault.Wrap(fault.Invalid, p.File, err))
+				continue
+			}
+			for i, line := range bytes.Split(text, []byte("\n")) {
+				if refersTo(line, ref.(string)) {
+					problems = append(problems, fault.New(fault.Invalid, "%s:%d: run:%s: %s", safetext.Line(p.File), i+1,
+						safetext.Line(ref.(string)), problem))
+				}
+			}
+		}
+		return true
+	})
+	slices.SortFunc(problems, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(problems...)
+}
+
+// refersTo reports whether a line has a reference: the name does not go on behind it.
+func refersTo(line []byte, ref string) bool {
+	for {
+		_, after, ok := bytes.Cut(line, []byte("run:"+ref))
+		if !ok {
+			return false
+		}
+		if len(after) == 0 || !strings.ContainsRune("/-_.", rune(after[0])) && !unicode.IsLetter(rune(after[0])) &&
+			!unicode.IsDigit(rune(after[0])) {
+			return true
+		}
+		line = after
+	}
 }
 
 // address is where the copy of the run's page shows a part, below the site's root.
@@ -128,29 +174,39 @@ func (b *build) partOf(ref string) (r *run, p report.Part, problem string) {
 	for _, p := range parts {
 		names = append(names, p.Name)
 	}
-	return r, p, "the run has no such figure; use " + strings.Join(names[:min(len(names), 20)], ", ")
+	return r, p, "the run has no such figure; use " + strings.Join(names[:min(len(names), maxNames)], ", ")
 }
+
+// maxNames bounds the figures that an error lists: a run of many cells has hundreds.
+const maxNames = 200
 
 type runView struct {
 	ID, Alt, Href string
 	Part          report.Part
 	Wide, Narrow  template.HTML // one of them is shown
-	Table         bool
+	Claims, Table bool
 }
+
+// fewClaims is the number of verdicts up to which sentences are read; more are a table.
+const fewClaims = 3
 
 // columnWidth is the room that a figure has in the text of a post, in CSS pixels.
 const columnWidth = 640
 
 var runTemplate = template.Must(template.New("").Parse(`<figure class="run-figure">
+{{- with .Part.Notice.Alarms}}<div class="run-alarm">{{range .}}<p><strong>{{.}}</strong></p>{{end}}</div>{{end}}
+{{- with .Part.Notice.Warnings}}<ul class="run-cautions">{{range .}}<li>{{.}}</li>{{end}}</ul>{{end}}
 {{- if .Wide}}<div class="run-drawing run-wide">{{.Wide}}</div>
 <div class="run-drawing run-narrow">{{.Narrow}}</div>{{end}}
-{{- with .Part.Claims}}<ul class="run-claims">{{range .}}<li>{{.Text}}</li>{{end}}</ul>{{end}}
+{{- if .Claims}}<ul class="run-claims">{{range .Part.Claims}}<li>{{.Text}}</li>{{end}}</ul>{{end}}
 {{- define "table"}}<div class="scroll" tabindex="0"><table><thead><tr>
 {{- range .Head}}<th scope="col">{{.}}</th>{{end}}</tr></thead><tbody>
 {{- range .Rows}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>{{end}}</tbody></table></div>
 {{- with .Note}}<p>{{.}}</p>{{end}}{{end}}
 {{- if .Table}}{{template "table" .Part.Table}}{{else if .Wide}}<details><summary>{{.Part.Title}}</summary>
 {{- template "table" .Part.Table}}</details>{{end}}
+{{- with .Part.Notice}}<details class="run-about"><summary>Twin and scope</summary><p>{{.Twin}}</p>
+{{- with .Scope}}<p>{{.}}</p>{{end}}</details>{{end}}
 <figcaption>{{if .Alt}}{{.Alt}}{{else}}{{.Part.Title}}{{end}} <a class="evidence" href="{{.Href}}">run {{.ID}}</a>
 </figcaption></figure>
 `))
@@ -183,6 +239,9 @@ func (b *build) planRuns() {
 		b.add(runsPath+id+"/report/index.html", key(r.key, opt.Index), func(w *bytes.Buffer) error {
 			return report.Page(w, r.dir, opt)
 		})
+		if len(b.indexed) == 0 {
+			b.add(runsPath+id+"/index.html", key(r.key, "folder"), func(w *bytes.Buffer) error { return b.runFolder(w, r) })
+		}
 		for _, f := range evidence {
 			from := b.cfg.Runs + "/" + id + "/" + f
 			if _, err := b.site.root.Lstat(from); err == nil {
@@ -194,6 +253,22 @@ func (b *build) planRuns() {
 			}
 		}
 	}
+}
+
+// runFolder writes the page of the folder of a run, for a site without an index of runs.
+func (b *build) runFolder(w *bytes.Buffer, r *run) error {
+	root, err := b.site.root.OpenRoot(b.cfg.Runs)
+	if err != nil {
+		return fault.Wrap(fault.Invalid, b.cfg.Runs, err)
+	}
+	defer root.Close()
+	e := runsite.Entry{Folder: r.id}
+	if e.Entry, _, err = report.Describe(r.dir); e.Problem != "" {
+		return fault.Wrap(fault.Invalid, r.id, err)
+	}
+	e.Page = true
+	return runsite.New(root, []runsite.Entry{e}, runsite.Look{Version: b.opt.Report.Version,
+		Site: runsite.Link{Text: b.cfg.Title, Href: "../"}, Alone: true}).RunPage(w)
 }
 
 // everyEntry calls the function each with every post and every page of the site.
@@ -214,6 +289,9 @@ func runStyle() string {
 	return "\n/* figures of runs */\n" + strings.ReplaceAll(chart.Colors, ":root {", ".run-figure {") + chart.Style +
 		".run-figure { background: var(--paper); color: var(--ink); padding: .8rem 1rem; border: 1px solid var(--rule); }\n" +
 		".run-figure a, .run-figure summary { color: var(--link); }\n" +
+		".run-figure .run-alarm { border-left: 4px solid var(--alarm); padding-left: .7rem; color: var(--alarm); }\n" +
+		".run-figure .run-alarm p { margin: .3rem 0; }\n" +
+		".run-figure .run-cautions, .run-figure .run-about { color: var(--soft); font-size: .88em; }\n" +
 		".run-figure figcaption { color: var(--soft); }\n.run-figure th { background: var(--panel); }\n" +
 		".run-figure svg { width: 100%; }\n.run-narrow { display: none; max-width: 26rem; }\n" +
 		"@media screen and (max-width: 40rem) { .run-wide { display: none; } .run-narrow { display: block; } }\n"

@@ -136,6 +136,9 @@ func (b *build) run() error {
 	if err := b.read(); err != nil {
 		return err
 	}
+	if err := b.missing(); err != nil {
+		return err
+	}
 	if err := b.readRuns(last.Runs); err != nil {
 		return err
 	}
@@ -147,6 +150,9 @@ func (b *build) run() error {
 		return err
 	}
 	if err := b.make(); err != nil {
+		return err
+	}
+	if err := b.missing(); err != nil {
 		return err
 	}
 	entries, count, err := b.folder.Finish()

@@ -170,7 +170,7 @@ func (a reader) printTable(results []analysis.Results, f analyseFlags) error {
 			fmt.Fprintln(a.Out)
 		}
 		if f.markdown {
-			if err := report.Markdown(a.Out, r); err != nil {
+			if err := report.Markdown(a.Out, r, nil); err != nil {
 				return err
 			}
 			fmt.Fprint(a.Out, markdownGeomeans(r.Geomeans))

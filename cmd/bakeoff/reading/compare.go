@@ -142,7 +142,7 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 	case f.format == markdownFormat:
 		_, err = io.WriteString(a.Out, markdownOf(res))
 	case f.format != "":
-		err = export.Write(a.Out, f.format, []analysis.Results{res.Results()})
+		err = export.Write(a.Out, f.format, []export.Run{{Results: res.Results()}})
 	default:
 		a.printCompare(res, f.all, a.TextWidth())
 	}

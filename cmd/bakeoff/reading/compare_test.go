@@ -81,7 +81,7 @@ func TestCompareSaysTheWarningFirst(t *testing.T) {
 			t.Errorf("--fail-on worse ends with %v", end)
 		}
 		out.Reset()
-		if err := export.Write(&out, "junit", []analysis.Results{res.Results()}); err != nil {
+		if err := export.Write(&out, "junit", []export.Run{{Results: res.Results()}}); err != nil {
 			t.Fatal(err)
 		}
 		if strings.Contains(out.String(), `failures="1"`) != x.fails {
@@ -113,7 +113,7 @@ func TestFailOnWorseThanTheMargin(t *testing.T) {
 			t.Errorf("%v: no %q in\n%s", x.now, x.words, &out)
 		}
 		var junit bytes.Buffer
-		if err := export.Write(&junit, "junit", []analysis.Results{res.Results()}); err != nil ||
+		if err := export.Write(&junit, "junit", []export.Run{{Results: res.Results()}}); err != nil ||
 			!strings.Contains(junit.String(), x.words) {
 			t.Errorf("%v: no %q in %v\n%s", x.now, x.words, err, &junit)
 		}

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/cmd/bakeoff/cli"
-	"bakeoff/judge/analysis"
 	"bakeoff/publish/export"
 	"bakeoff/publish/runsite"
 )
@@ -24,19 +23,21 @@ func (a reader) export() *cobra.Command {
 		Use:   "export RUN…",
 		Short: "Write results in formats of other programs",
 		Long: "export writes the results of one or more runs to standard output. The formats are\n\n" +
-			strings.Join(meanings, "\n"),
+			strings.Join(meanings, "\n") +
+			"\n\nEvery format also has what a reader must know about each run: why not to trust it, warnings, what the\n" +
+			"twin found, and the scope. csv has a column for each parameter that was swept.",
 		Example: `  bakeoff export runs/20260102T030405Z-quick > numbers.csv
   bakeoff export --format benchfmt runs/* | benchstat -col contender -
   bakeoff export --format markdown runs/20260102T030405Z-quick | gh pr comment --body-file -
   bakeoff export --format junit runs/20260102T030405Z-quick > junit.xml`,
 		Args: cli.Between(1, maxRuns, "a run folder"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			var runs []analysis.Results
+			var runs []export.Run
 			for _, arg := range args {
 				if len(args) > 1 && isIndex(arg) {
 					continue
 				}
-				r, err := a.readResults(arg)
+				r, err := a.readRunOf(arg)
 				if err != nil {
 					return err
 				}

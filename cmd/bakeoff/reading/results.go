@@ -13,11 +13,18 @@ import (
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/store"
 	workloadall "bakeoff/measure/workload/all"
+	"bakeoff/publish/export"
 )
 
 // readResults reads results.json of a run, and warns about a run that is not the one
 // that it registered.
 func (a reader) readResults(arg string) (r analysis.Results, err error) {
+	one, err := a.readRunOf(arg)
+	return one.Results, err
+}
+
+// readRunOf is readResults with how the run differs from what it registered.
+func (a reader) readRunOf(arg string) (r export.Run, err error) {
 	run, err := openRun(arg)
 	if err != nil {
 		return r, err
@@ -29,28 +36,31 @@ func (a reader) readResults(arg string) (r analysis.Results, err error) {
 		return r, fault.WithFix(fault.Op(dir, err), "the run has not ended: run bakeoff report "+shell.Quote(dir)+
 			" for the completed blocks, or bakeoff run --resume "+shell.Quote(dir)+" to continue")
 	}
-	if err := json.Unmarshal(text, &r); err != nil {
+	if err := json.Unmarshal(text, &r.Results); err != nil {
 		return r, fault.Wrap(fault.Invalid, dir+"/"+store.ResultsFile, err)
 	}
 	if r.Schema != analysis.ResultsSchema {
 		return r, fault.New(fault.Invalid, "%s/%s has schema %q, but this program reads %q", dir, store.ResultsFile,
 			r.Schema, analysis.ResultsSchema)
 	}
-	a.warnUnplanned(dir)
+	r.Unplanned = a.warnUnplanned(dir)
 	return r, nil
 }
 
-// warnUnplanned says on standard error that a run is not the one that it registered.
-func (a reader) warnUnplanned(dir string) {
+// warnUnplanned says on standard error that a run is not the one that it registered, and
+// returns how it differs.
+func (a reader) warnUnplanned(dir string) []string {
 	run, err := store.Open(dir)
 	if err != nil {
-		return // the command itself says so
+		return nil // the command itself says so
 	}
 	defer run.Close()
-	if problems := evidence.Unplanned(run); len(problems) > 0 {
+	problems := evidence.Unplanned(run)
+	if len(problems) > 0 {
 		fmt.Fprintf(a.Err, "bakeoff: %s is not as planned: %s; run bakeoff verify %s for details\n", safetext.Line(dir),
 			safetext.Line(problems[0]), shell.Quote(dir))
 	}
+	return problems
 }
 
 // sumUp writes the results of a run that was killed before its end. A run that

@@ -53,6 +53,15 @@ func (f Figure) value(r Row) string {
 // unavailable stands where a value is not known.
 const unavailable = difference.Unavailable
 
+// Data holds the rows.
+func (f Figure) Data() chart.Data {
+	d := chart.Data{Columns: append(chart.Texts("contender"), chart.Numbers(f.Unit, "median", "from", "to")...)}
+	for _, r := range f.Rows {
+		d.Rows = append(d.Rows, []chart.Cell{chart.Word(r.Label), chart.Num(r.Value), chart.Num(r.Lo), chart.Num(r.Hi)})
+	}
+	return d
+}
+
 // Table holds the rows.
 func (f Figure) Table() chart.Table {
 	t := chart.Table{Head: []string{"contender", "median", "from", "to"}}

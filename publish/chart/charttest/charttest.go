@@ -2,6 +2,8 @@
 package charttest
 
 import (
+	"bytes"
+	"encoding/csv"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -36,6 +38,9 @@ func Run(t *testing.T, f chart.Figure) {
 			t.Errorf("row %d of the table has %d columns, its head has %d", i, len(r), len(table.Head))
 		}
 	}
+	if m, ok := f.(chart.Measured); ok {
+		numbers(t, m.Data())
+	}
 	for _, w := range []float64{chart.Wide, chart.Narrow, 10} {
 		svg := f.Draw("fig-1", w)
 		if svg != f.Draw("fig-1", w) {
@@ -43,6 +48,28 @@ func Run(t *testing.T, f chart.Figure) {
 		}
 		element(t, svg, max(w, chart.MinWidth))
 		apart(t, svg)
+	}
+}
+
+// numbers reads the file of a figure's numbers as a program does: every cell of a column of
+// numbers is a number, or empty where nothing is known.
+func numbers(t *testing.T, d chart.Data) {
+	t.Helper()
+	rows, err := csv.NewReader(bytes.NewReader(d.CSV([2]string{"warning", "w"}))).ReadAll()
+	if err != nil || len(rows) != len(d.Rows)+1 {
+		t.Fatalf("%d rows of %d, %v", len(rows)-1, len(d.Rows), err)
+	}
+	for i, row := range rows[1:] {
+		for k, cell := range row[:len(d.Columns)] {
+			if c := d.Columns[k]; c.Number && cell != "" {
+				if _, err := strconv.ParseFloat(cell, 64); err != nil {
+					t.Errorf("row %d has %q in the column %q of numbers", i, cell, c.Head())
+				}
+			}
+		}
+		if row[len(d.Columns)] != "w" {
+			t.Errorf("row %d lacks the last column", i)
+		}
 	}
 }
 

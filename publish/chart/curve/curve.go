@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"bakeoff/base/lists"
@@ -23,6 +24,8 @@ type Point struct {
 	// Against is the difference from the baseline, Between its interval; "–"
 	// where there is none.
 	Against, Between string
+	// Ratio is the same as a number, or a difference; nil where there is none.
+	Ratio, RatioLo, RatioHi *float64
 }
 
 // Line is one contender of the lab file with its values.
@@ -39,6 +42,8 @@ type Figure struct {
 	// Better says which way is better: "higher is better".
 	Better   string
 	Baseline string
+	// AgainstUnit is that of differences from the baseline, "" for ratios.
+	AgainstUnit string
 	// Level is the median of a baseline that is not swept; nil if it is.
 	Level *float64
 	Lines []Line
@@ -89,6 +94,40 @@ func (f Figure) text(v *float64) string {
 		return "unavailable"
 	}
 	return unit.Format(*v, f.Unit)
+}
+
+// Data holds every value of the sweep with its median and its verdict.
+func (f Figure) Data() chart.Data {
+	swept := chart.Column{Name: f.Name, Number: true}
+	for _, l := range f.Lines {
+		for _, p := range l.Points {
+			if _, err := strconv.ParseFloat(p.Value, 64); err != nil {
+				swept.Number = false
+			}
+		}
+	}
+	d := chart.Data{Columns: slices.Concat(chart.Texts("contender"), []chart.Column{swept},
+		chart.Numbers(f.Unit, "median", "from", "to"), chart.Numbers(f.AgainstUnit, f.against(), "at least", "at most"),
+		chart.Texts("verdict"))}
+	for _, l := range f.Lines {
+		for _, p := range l.Points {
+			value := chart.Word(p.Value)
+			if v, err := strconv.ParseFloat(p.Value, 64); err == nil && swept.Number {
+				value = chart.Num(&v)
+			}
+			d.Rows = append(d.Rows, []chart.Cell{chart.Word(l.Label), value, chart.Num(p.Median), chart.Num(p.Lo),
+				chart.Num(p.Hi), chart.Num(p.Ratio), chart.Num(p.RatioLo), chart.Num(p.RatioHi), chart.Word(p.word())})
+		}
+	}
+	return d
+}
+
+// against is what Ratio is: a ratio, or a difference in AgainstUnit.
+func (f Figure) against() string {
+	if f.AgainstUnit != "" {
+		return "difference from " + f.Baseline
+	}
+	return "ratio to " + f.Baseline
 }
 
 // Table holds every value with its comparison.

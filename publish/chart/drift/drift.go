@@ -94,6 +94,23 @@ func percent(share float64) string {
 // tableRows bounds the table; the rest is in the results.
 const tableRows = 120
 
+// Data has a row for each value, as a deviation from the median of its contender.
+func (f Figure) Data() chart.Data {
+	d := chart.Data{Columns: slices.Concat(chart.Numbers("", "block", "position"), chart.Texts("contender"),
+		chart.Numbers("%", "deviation from the median"))}
+	for _, r := range f.Rows {
+		for _, v := range r.sorted() {
+			row := []chart.Cell{chart.Count(v.Block), chart.Count(v.Position), chart.Word(r.Label), chart.Num(nil)}
+			if share, ok := r.deviation(v.Value); ok {
+				share *= 100
+				row[3] = chart.Num(&share)
+			}
+			d.Rows = append(d.Rows, row)
+		}
+	}
+	return d
+}
+
 // Table has a row a block: the values of each contender, as deviations.
 func (f Figure) Table() chart.Table {
 	t := chart.Table{Head: []string{"block"}}

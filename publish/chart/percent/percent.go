@@ -4,6 +4,7 @@ package percent
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"bakeoff/base/sample"
@@ -93,6 +94,21 @@ func (f Figure) value(r Row, long bool) string {
 		}
 	}
 	return s
+}
+
+// Data holds the rows: ratios, or differences in their unit.
+func (f Figure) Data() chart.Data {
+	what, unitName := "ratio to ", ""
+	if f.Axis.Difference {
+		what, unitName = "difference from ", f.Axis.Unit
+	}
+	d := chart.Data{Columns: slices.Concat(chart.Texts("contender"),
+		chart.Numbers(unitName, what+f.Baseline, "from", "to"), chart.Texts("verdict"))}
+	for _, r := range f.Rows {
+		d.Rows = append(d.Rows, []chart.Cell{chart.Word(r.Label), chart.Num(r.Value), chart.Num(r.Lo), chart.Num(r.Hi),
+			chart.Word(r.Note)})
+	}
+	return d
 }
 
 // Table holds the rows.

@@ -69,6 +69,22 @@ func (r Row) count() string {
 	return fmt.Sprintf("n = %d", r.N)
 }
 
+// Data holds medians, intervals, extremes and counts.
+func (f Figure) Data() chart.Data {
+	d := chart.Data{Columns: slices.Concat(chart.Texts("contender"),
+		chart.Numbers(f.Unit, "median", "from", "to", "lowest", "highest"), chart.Numbers("", "trials", "failed"))}
+	for _, r := range f.Rows {
+		var lowest, highest *float64
+		if vs := finite(r.Values); len(vs) > 0 {
+			lo, hi := slices.Min(vs), slices.Max(vs)
+			lowest, highest = &lo, &hi
+		}
+		d.Rows = append(d.Rows, []chart.Cell{chart.Word(r.Label), chart.Num(r.Median), chart.Num(r.Lo), chart.Num(r.Hi),
+			chart.Num(lowest), chart.Num(highest), chart.Count(r.N), chart.Count(r.Failures)})
+	}
+	return d
+}
+
 // Table holds medians, intervals, extremes and counts.
 func (f Figure) Table() chart.Table {
 	t := chart.Table{Head: []string{"contender", "median", "from", "to", "lowest", "highest", "trials", "failed"}}

@@ -122,6 +122,26 @@ func (f Figure) Desc() string {
 	}) + "Lower is better."
 }
 
+// Data holds the marks.
+func (f Figure) Data() chart.Data {
+	d := chart.Data{Columns: append(chart.Texts("contender"), chart.Numbers("", "trials", "operations")...)}
+	for _, m := range Marks {
+		d.Columns = append(d.Columns, chart.Numbers("s", percentText(m)+" within")...)
+	}
+	for _, l := range f.Lines {
+		row := []chart.Cell{chart.Word(l.Label), chart.Count(l.Trials), chart.Count(l.Count)}
+		for _, m := range Marks {
+			if v, ok := l.at(m); ok {
+				row = append(row, chart.Num(&v))
+			} else {
+				row = append(row, chart.Num(nil))
+			}
+		}
+		d.Rows = append(d.Rows, row)
+	}
+	return d
+}
+
 // Table holds the marks.
 func (f Figure) Table() chart.Table {
 	t := chart.Table{Head: []string{"contender", "trials", "operations"}}

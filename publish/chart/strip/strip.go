@@ -69,6 +69,17 @@ func share(v *float64) string {
 	return fmt.Sprintf("%.0f %%", 100**v)
 }
 
+// Data holds the rows, as shares of 1.
+func (f Figure) Data() chart.Data {
+	d := chart.Data{Columns: append(chart.Texts("contender"), chart.Numbers("share", "CPUs busy", "stolen",
+		"waiting for disks", "idle", "generator")...)}
+	for _, r := range f.Rows {
+		d.Rows = append(d.Rows, []chart.Cell{chart.Word(r.Label), chart.Num(r.Busy), chart.Num(r.Steal), chart.Num(r.IOWait),
+			chart.Num(r.Idle), chart.Num(r.Generator)})
+	}
+	return d
+}
+
 // Table holds the rows.
 func (f Figure) Table() chart.Table {
 	t := chart.Table{Head: []string{"contender", "CPUs busy", "stolen", "waiting for disks", "idle", "generator"}}

@@ -5,6 +5,7 @@ package summary
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -123,6 +124,19 @@ func (f Figure) say(p Point) string {
 		return f.name(p.Contender) + " has no estimate"
 	}
 	return f.name(p.Contender) + " " + text(p.Value)
+}
+
+// Data holds the cells, without the mean.
+func (f Figure) Data() chart.Data {
+	d := chart.Data{Columns: slices.Concat(chart.Texts("cell", "contender"),
+		chart.Numbers("", "times as good as "+f.Baseline, "from", "to"), chart.Texts("verdict"))}
+	for _, r := range f.Rows {
+		for _, p := range r.Points {
+			d.Rows = append(d.Rows, []chart.Cell{chart.Word(r.Label), chart.Word(f.name(p.Contender)), chart.Num(p.Value),
+				chart.Num(p.Lo), chart.Num(p.Hi), chart.Word(p.Note)})
+		}
+	}
+	return d
 }
 
 // Table holds the cells, and below them the mean of those that have all.

@@ -4,6 +4,7 @@ package trend
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"bakeoff/base/sample"
@@ -128,6 +129,22 @@ func (f Figure) Between(lo, hi *float64) string {
 		return f.Text(lo) + " to " + f.Text(hi)
 	}
 	return difference.Unavailable
+}
+
+// Data has a row for each run that counts, the oldest first.
+func (f Figure) Data() chart.Data {
+	unitName := f.Unit
+	if f.Baseline != "" && f.Scale != sample.Difference {
+		unitName = ""
+	}
+	d := chart.Data{Columns: slices.Concat(chart.Texts("run"),
+		chart.Numbers(unitName, "estimate", "from", "to", "from inside the run", "to inside the run"),
+		chart.Numbers("", "blocks"))}
+	for _, p := range f.Points {
+		d.Rows = append(d.Rows, []chart.Cell{chart.Word(p.Name), chart.Num(p.Value), chart.Num(p.Lo), chart.Num(p.Hi),
+			chart.Num(p.Inner0), chart.Num(p.Inner1), chart.Count(p.Blocks)})
+	}
+	return d
 }
 
 // Table has a row for each run, the newest first, and those that do not count.

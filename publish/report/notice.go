@@ -1,0 +1,160 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"bakeoff/judge/analysis"
+)
+
+// Notice is what a reader must know about a run before its numbers. Everything that shows
+// numbers or verdicts of a run carries it: pages, files of figures, parts in posts, badges,
+// exports and indexes. A text is one or more sentences, harmless to a terminal, and not
+// escaped for HTML.
+type Notice struct {
+	Alarms   []string `json:"alarms"`   // why not to trust the verdicts; empty if nothing is known
+	Warnings []string `json:"warnings"` // what changes what the numbers mean, and what is missing
+	Twin     string   `json:"twin"`     // what the control found
+	Scope    string   `json:"scope"`    // for what the verdicts hold; "" without comparisons
+}
+
+// Beginnings of alarms.
+const (
+	distrust     = "Do not trust this run: its control failed."
+	notAsPlanned = "Not as planned."
+)
+
+// maxNotice bounds the things that a sentence of a notice lists.
+const maxNotice = 5
+
+// NoticeOf returns the notice of results. unplanned is how the run differs from what it
+// registered (evidence.Unplanned).
+func NoticeOf(r analysis.Results, unplanned []string) Notice {
+	e := &contents{results: r, unplanned: unplanned}
+	e.own()
+	e.tidy()
+	b := newBuilder(e)
+	b.answer()
+	return b.page.Notice
+}
+
+// Cautions are the alarms and the warnings.
+func (n Notice) Cautions() []string { return slices.Concat(n.Alarms, n.Warnings) }
+
+// Lines are all sentences of a notice.
+func (n Notice) Lines() []string {
+	return slices.DeleteFunc(append(n.Cautions(), n.Twin, n.Scope), func(s string) bool { return s == "" })
+}
+
+// answer judges a run: its head, its verdicts and what a reader must know about them.
+func (b *builder) answer() {
+	b.head()
+	b.alarm()
+	b.checked()
+	b.verdicts()
+	b.control()
+	p := &b.page
+	n := Notice{Alarms: []string{}, Warnings: []string{}, Twin: p.TwinNote, Scope: p.ScopeNote}
+	if len(p.Alarm) > 0 {
+		n.Alarms = append(n.Alarms, distrust+" "+andMore(p.Alarm, 1, " "))
+	}
+	if len(b.unplanned) > 0 {
+		n.Alarms = append(n.Alarms, notAsPlanned+" "+closed(andMore(b.unplanned, 1, "; ")))
+	}
+	for _, w := range p.ReadFirst {
+		n.Warnings = append(n.Warnings, closed(w))
+	}
+	n.Warnings = append(n.Warnings, b.withheld()...)
+	n.Warnings = append(n.Warnings, b.lacking()...)
+	switch b.results.Ended {
+	case "", analysis.EndedInterrupted, analysis.EndedVoid:
+		n.Warnings = append(n.Warnings, "Unfinished: "+closed(analysis.EndedText(b.results.Ended)))
+	}
+	p.Notice = n
+}
+
+// andMore joins the first of some texts, and counts the others.
+func andMore(texts []string, most int, by string) string {
+	out := strings.Join(texts[:min(most, len(texts))], by)
+	if n := len(texts) - most; n > 0 {
+		out += fmt.Sprintf(" (and %d more)", n)
+	}
+	return out
+}
+
+// closed ends a sentence.
+func closed(s string) string { return strings.TrimSuffix(s, ".") + "." }
+
+// withheld says how many verdicts a failed check withheld.
+func (b *builder) withheld() []string {
+	var names []string
+	failed, all := 0, 0
+	for _, c := range b.results.Comparisons {
+		if !c.Primary {
+			continue
+		}
+		if all++; len(c.Gates) > 0 {
+			failed++
+		}
+		for _, g := range c.Gates {
+			if !slices.Contains(names, g.Name) {
+				names = append(names, g.Name)
+			}
+		}
+	}
+	if failed == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("Failed checks withhold %d of %s: %s.", failed, plural(all, "verdict"),
+		andMore(names, maxNotice, ", "))}
+}
+
+// lacking says what has no result, and which trials failed.
+func (b *builder) lacking() (out []string) {
+	var gone, failed []string
+	for _, m := range b.results.Missing {
+		gone = append(gone, m.Contender+" at "+m.Cell)
+	}
+	if len(gone) > 0 {
+		out = append(out, "No result: "+andMore(gone, maxNotice, ", ")+".")
+	}
+	seen := map[[2]string]bool{}
+	for _, s := range b.results.Summaries {
+		if k := [2]string{s.Contender, s.Cell}; s.Failures > 0 && s.N > 0 && !seen[k] {
+			seen[k] = true
+			failed = append(failed, fmt.Sprintf("%d of %s of %s at %s", s.Failures, plural(s.N+s.Failures, "trial"),
+				s.Contender, s.Cell))
+		}
+	}
+	if len(failed) > 0 {
+		out = append(out, "Failed: "+andMore(failed, maxNotice, ", ")+".")
+	}
+	return out
+}
+
+// control says what the twin found, and whether that is good.
+func (b *builder) control() {
+	p, t := &b.page, b.results.Twin
+	if t == nil {
+		p.TwinNote = "No twin: nothing shows that the run finds no difference where there is none."
+		return
+	}
+	p.TwinName = t.Name
+	for _, c := range t.Comparisons {
+		if c.Primary {
+			p.TwinSays = append(p.TwinSays, b.sentence(c))
+		}
+	}
+	p.TwinNote = fmt.Sprintf("The twin (%s under a second name): ", b.results.Baseline)
+	if len(p.TwinSays) == 0 {
+		p.TwinNote += "no verdict, because no comparison is primary."
+		return
+	}
+	p.TwinNote += tallied(p.TwinSays) + ". "
+	if t.Different {
+		p.TwinNote += "It differs from the baseline, which it must not."
+	} else {
+		p.TwinNote += "No difference found, which is good."
+	}
+}
