@@ -67,13 +67,13 @@ func (l *lab) pairs(ctx context.Context, to server) error {
 	}
 	e, err := mirror.Blocks(l.blocks, rng, func(block int, native bool) (float64, error) {
 		m, name, err := measured{}, other, error(nil)
+		// Neither generator is protected from delays, as wrk and h2load are not.
 		args := append([]string{"path=/index.html", "length=4096", fmt.Sprint("time=", l.length),
-			fmt.Sprint("connections=", connections)}, to.args...)
+			fmt.Sprint("connections=", connections), "priority=normal"}, to.args...)
 		switch {
 		case native:
 			name = "native"
-			m, err = l.native(ctx, to.addr,
-				append(args, "priority=normal")...) // as its peer: neither generator is protected from delays
+			m, err = l.native(ctx, to.addr, args...)
 		case l.against != "":
 			b := *l
 			b.self = l.against

@@ -60,6 +60,8 @@ type worker struct {
 	rests    int // sockets that rest
 	sweepAt  int64
 	touched  bool // a server has answered
+	yields   bool // it shares its CPU with the server, and does not interrupt it
+	failures bool // a response was not as expected: report each byte from now on
 }
 
 // bestEngine is the engine for this system.
@@ -158,6 +160,9 @@ func (c *crew) work(stop *atomic.Bool) (o outcome, err error) {
 	o = outcome{tally: newTally(int64(c.load.time)), elapsed: time.Duration(now() - began), cpu: processCPU() - cpu,
 		engine: "epoll", priority: s.words}
 	_ = s.giveUp()
+	if slices.ContainsFunc(c.workers, func(w *worker) bool { return w.yields }) {
+		o.priority += "; SCHED_BATCH, because the server has the same CPU"
+	}
 	o.add(c.workers, before)
 	o.verified, o.sum = verified(c.load.asks)
 	return o, nil
@@ -175,6 +180,9 @@ func (c *crew) run(w *worker) {
 	w.warmUp()
 	c.warm.pass()
 	if at, ok := <-c.start; ok {
+		if c.load.rate == 0 && c.class == nil && w.serverIsHere() {
+			w.yields = yieldToServer()
+		}
 		w.account.start(c.load.rate > 0)
 		w.run(at)
 		w.tally.starved = w.account.starved()
@@ -390,6 +398,8 @@ func (w *worker) sweep(t int64) {
 		switch {
 		case (s.state == busy || s.state == opening) && t-s.began > int64(w.load.timeout):
 			w.fail(i, "timeout", t)
+		case s.state == busy && (w.failures || t-s.began > sweepEvery):
+			s.setLowWater(1) // something shorter than the body may have arrived
 		case s.state == resting && t-s.began > restFor:
 			w.rests--
 			w.next(i, t)
@@ -430,6 +440,9 @@ func (w *worker) begin(i int, due, t int64) {
 	w.flight++
 	if s.fd >= 0 {
 		s.state = busy
+		if !w.failures {
+			s.setLowWater(s.in.wholeBody())
+		}
 		w.write(i, s)
 		return
 	}
@@ -450,6 +463,7 @@ func (w *worker) complete(i int, s *socket, t int64) {
 		w.tally.response(done, t-s.due)
 	} else {
 		w.tally.failed(v)
+		w.failures = true
 	}
 	if s.in.closing() || !w.load.keepalive {
 		w.hangUp(s)
@@ -590,6 +604,6 @@ func (w *worker) connect(i int, s *socket) unix.Errno {
 	if errno != 0 {
 		return errno
 	}
-	s.fd = fd
+	s.fd, s.lowWater = fd, 1
 	return w.poll.add(fd, i)
 }

@@ -213,6 +213,20 @@ func (r *reader) begin(e *expectation, fresh bool) {
 	r.rest = e.request
 }
 
+// maxLowWater bounds the result of wholeBody. It is far below the usual receive buffer,
+// so waiting for that many bytes does not change the window that a server sees.
+const maxLowWater = 64 << 10
+
+// wholeBody returns how many bytes, at least 1, every correct response to the current
+// request has. Its head is not counted, as heads may differ.
+func (r *reader) wholeBody() int {
+	known := r.body.expect.known.Load()
+	if known == nil || len(known.body) > maxLowWater {
+		return 1
+	}
+	return max(1, len(known.body))
+}
+
 // closing reports whether the connection cannot be used for another request.
 func (r *reader) closing() bool {
 	if s := r.session; s != nil {

@@ -23,6 +23,8 @@ type socket struct {
 	life  int   // counts its connections: descriptors are used again
 	try   int   // counts the attempts to open one
 	in    reader
+	// lowWater is how many bytes must have arrived before the kernel reports them.
+	lowWater int
 	// secure speaks TLS over fd; nil for plain HTTP.
 	secure *secure
 }
@@ -59,6 +61,19 @@ func (s *socket) receive(b []byte) (n int, why string) {
 		default:
 			return n, ""
 		}
+	}
+}
+
+// setLowWater lets the kernel report s only when n bytes have arrived, or when the
+// connection ends (SO_RCVLOWAT in socket(7)). A server that sends the head and the body
+// in two segments then wakes the generator once for a response, not twice. If n bytes
+// are there already, the kernel reports them at once.
+func (s *socket) setLowWater(n int) {
+	if n == s.lowWater || s.secure != nil || s.in.session != nil {
+		return
+	}
+	if unix.SetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_RCVLOWAT, n) == nil {
+		s.lowWater = n
 	}
 }
 

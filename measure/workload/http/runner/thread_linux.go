@@ -104,6 +104,41 @@ func hasten(class *unix.SchedAttr, open bool) (undo func()) {
 	return func() { _ = unix.SchedSetAttr(0, old, 0) }
 }
 
+// yieldToServer keeps the calling thread from interrupting the server on its CPU when a
+// response arrives (SCHED_BATCH in sched(7)); hasten's undo restores its class. A server
+// that is interrupted for every response makes both sides switch for each request. It
+// reports whether the thread is in that class now.
+func yieldToServer() bool {
+	a, err := unix.SchedGetAttr(0, 0)
+	if err != nil || a.Policy != unix.SCHED_NORMAL {
+		return false
+	}
+	a.Policy = unix.SCHED_BATCH
+	return unix.SchedSetAttr(0, a, 0) == nil
+}
+
+// serverIsHere reports whether this thread may use only one CPU, and the responses came
+// from that CPU: on the loopback interface and between network namespaces, a packet is
+// received on the CPU that sent it.
+func (w *worker) serverIsHere() bool {
+	var own unix.CPUSet
+	if unix.SchedGetaffinity(0, &own) != nil || own.Count() != 1 {
+		return false
+	}
+	open := 0
+	for _, s := range w.sockets {
+		if s.fd < 0 {
+			continue
+		}
+		open++
+		cpu, err := unix.GetsockoptInt(s.fd, unix.SOL_SOCKET, unix.SO_INCOMING_CPU)
+		if err != nil || cpu < 0 || !own.IsSet(cpu) {
+			return false
+		}
+	}
+	return open > 0
+}
+
 // first reports whether the generator's threads should have real-time priority.
 // Their time slices are long, so each needs a CPU.
 func (l *load) first() bool { return !l.ordinary && l.threads <= runtime.NumCPU() }
