@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -72,7 +73,8 @@ func (all inputs) close() {
 	}
 }
 
-// openInputs opens the files that args name: FILE, NAME=FILE or NAME=PATTERN.
+// openInputs opens the files that args name: FILE, NAME=FILE or NAME=PATTERN, where FILE
+// may be a folder of Criterion.rs.
 func (a reader) openInputs(args []string) (all inputs, err error) {
 	for _, arg := range args {
 		name, paths, err := expand(arg)
@@ -99,11 +101,17 @@ func (a reader) openInputs(args []string) (all inputs, err error) {
 // and paths.
 func expand(arg string) (name string, paths []string, err error) {
 	if _, err := os.Stat(arg); err == nil || arg == "-" {
+		if samples := criterionSamples(arg); len(samples) > 0 {
+			return arg, samples, nil
+		}
 		return "", []string{arg}, nil
 	}
 	name, pattern, ok := strings.Cut(arg, "=")
 	if !ok || name == "" {
 		return "", nil, fault.New(fault.NotFound, "%s does not exist", arg)
+	}
+	if samples := criterionSamples(pattern); len(samples) > 0 {
+		return name, samples, nil
 	}
 	if _, err := os.Stat(pattern); err == nil || pattern == "-" {
 		return name, []string{pattern}, nil
@@ -113,6 +121,34 @@ func expand(arg string) (name string, paths []string, err error) {
 		return "", nil, fault.New(fault.NotFound, "%s: no file matches %s", arg, pattern)
 	}
 	return name, paths, nil
+}
+
+// criterionSamples returns the files of a folder in which Criterion.rs keeps the samples
+// of its benchmarks: a folder called criterion, alone, in a folder target, or in a folder
+// with that. Their paths name the benchmarks. After each run, base is a copy of new; it is
+// left out.
+func criterionSamples(folder string) (out []string) {
+	for _, dir := range []string{folder, filepath.Join(folder, "criterion"), filepath.Join(folder, "target", "criterion")} {
+		if filepath.Base(dir) != "criterion" {
+			continue
+		}
+		// What cannot be read is left out, as in a pattern.
+		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() && d.Name() == "sample.json" {
+				out = append(out, path)
+			}
+			if err == nil && d.Name() == "base" {
+				if _, err := os.Stat(filepath.Join(filepath.Dir(path), "new", "sample.json")); err == nil {
+					return filepath.SkipDir
+				}
+			}
+			return nil
+		})
+		if len(out) > 0 {
+			return out
+		}
+	}
+	return nil
 }
 
 func (a reader) openInput(path string) (input, error) {
@@ -126,7 +162,7 @@ func (a reader) openInput(path string) (input, error) {
 	if info, err := f.Stat(); err == nil && info.IsDir() {
 		f.Close()
 		return input{}, fault.WithFix(fault.New(fault.Invalid, "%s is a folder", path),
-			"use bakeoff verify or bakeoff report for run folders")
+			"use bakeoff verify or bakeoff report for run folders; analyse reads only folders called criterion")
 	}
 	return input{path: path, file: f, in: bufio.NewReaderSize(f, format.HeadBytes)}, nil
 }

@@ -162,9 +162,22 @@ func TestRecognizesNothingElse(t *testing.T) {
 		`{"block": 0, "position": 0, "contender": "a", "workload": "w", "metric": "m", "unit": "s", "value": 1}` + "\n",
 		`{"results": []}`, `{"results": {"command": 1}}`, `{"benchmarks": [{"name": "BM_x"}], "context": {}}`,
 		"Benchmarking is fun\n", "goos: linux\n",
+		"sysbench is a program\n", "bonnie++ 2.00a\n", "OpenSSL 3.0.19 27 Jan 2026\n", "transaction type: card\n",
+		"starting benchmark...\n", "Running a test @ home, perhaps\n", "total time: [1 s]\n", "a.service failed\n",
+		"time:   [-1.5% +0.2% +1.9%]\n", "Startup finished\n", "1.98 seconds\n", "+F is a key\n",
+		`[{"benchmark": "x", "primaryMetric": {"score": 1}}]`, `{"mean": 1, "median": 2}`, `{"iters": [1], "times": [1]}`,
+		`{"commit_hash": "x", "date": 1}`, `{"version": 1, "params": [], "results": {"x": 1}}`,
+		`{"reason":"compiler-artifact","package_id":"x"}` + "\n",
+		" Performance counter stats for 'true' (5 runs):\n\n  0.5 msec task-clock\n",
+		"This is ApacheBench, Version 2.3\nRequests per second:    100.00 [#/sec] (mean)\n",
+		"command,mean,stddev,median,user,system,min,max\nsleep 1,1,0,1,0,0,1,1\n",
+		"name,iterations,real_time,cpu_time,time_unit,bytes_per_second,items_per_second,label,error_occurred\n",
+		"\"Benchmark\",\"Mode\",\"Threads\",\"Samples\",\"Score\",\"Score Error (99.9%)\",\"Unit\"\n",
+		"Benchmark         (size)   Mode  Cnt    Score     Error   Units\nMyBenchmark.sum       64  thrpt    6  0.4  ops/us\n",
+		"[    0.000000] Linux version 6.1.0\n[    1.5] systemd[1]: Startup finished in 1.5s (kernel).\n",
 	} {
 		if got := format.Recognize(Formats(), []byte(text)); len(got) > 0 {
-			t.Errorf("%.40q is recognized as %s", text, got[0].Doc().Name)
+			t.Errorf("%.60q is recognized as %s", text, got[0].Doc().Name)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func (wrk) Doc() format.Doc {
 	}
 }
 
-var begin = regexp.MustCompile(`^Running (\S+) test @ (\S+)`)
+var begin = regexp.MustCompile(`^Running (\d\S*) test @ (\S+://\S+)`)
 
 func (wrk) Recognizes(head []byte) bool { return len(format.Parts(head, begin.Match)) > 0 }
 

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"bakeoff/base/bonniecsv"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/measure/tool"
@@ -22,21 +21,6 @@ func with(set param.Values) param.Values {
 
 // What was too fast to be measured is missing, and never zero.
 func TestTooFastIsMissing(t *testing.T) {
-	for text, want := range map[string]float64{"+++++": 0, "+++": 0, "": 0, "0": 0, "12.5": 12.5} {
-		if v, err := bonniecsv.Figure(text); err != nil || v != want {
-			t.Errorf("%q is %g, %v", text, v, err)
-		}
-	}
-	for text, want := range map[string]float64{"22us": 22e-6, "116ms": 0.116, "3s": 3} {
-		if v, err := bonniecsv.Duration(text); err != nil || v < want*0.999 || v > want*1.001 {
-			t.Errorf("%q is %g s, %v", text, v, err)
-		}
-	}
-	for _, text := range []string{"-1us", "x", "1m", "us"} {
-		if v, err := bonniecsv.Duration(text); err == nil {
-			t.Errorf("%q is %g s", text, v)
-		}
-	}
 	seen := false
 	for _, g := range tooltest.Load(t, New()) {
 		if !strings.Contains(g.Path, "too-fast") {

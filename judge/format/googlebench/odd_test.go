@@ -1,0 +1,36 @@
+package googlebench
+
+import (
+	"testing"
+
+	"bakeoff/judge/format/formattest"
+)
+
+func TestMistakes(t *testing.T) {
+	formattest.Mistakes(t, New(), []formattest.Mistake{
+		{Name: "another schema", Text: `{"context": {"json_schema_version": 2}, "benchmarks": []}`,
+			Want: "x:1: json_schema_version 2 is not supported; bakeoff reads version 1"},
+		{Name: "nothing", Text: `{"context": {}, "benchmarks": []}`, Want: "x:1: the file has no benchmarks"},
+		{Name: "no time", Text: "{\"benchmarks\": [\n{\"name\": \"a\", \"iterations\": 1}]}",
+			Want: `x:2: "a" has neither a real_time nor a cpu_time that is a number`},
+		{Name: "skipped", Text: `{"benchmarks": [{"name": "a", "skipped": true, "skip_message": "no GPU"}]}`,
+			Want: `x:1: "a" was skipped: no GPU`},
+	})
+}
+
+// Two benchmarks with one name are two, although their repetitions have the same indices.
+func TestEqualNames(t *testing.T) {
+	out, err := New().Read("x", []byte(`{"benchmarks": [
+{"name": "a", "family_index": 0, "repetition_index": 0, "real_time": 1, "cpu_time": 1},
+{"name": "a", "family_index": 0, "repetition_index": 1, "real_time": 2, "cpu_time": 2},
+{"name": "a", "family_index": 1, "repetition_index": 0, "real_time": 7, "cpu_time": 7},
+{"name": "a", "family_index": 1, "repetition_index": 1, "real_time": 8, "cpu_time": 8}]}`))
+	if err != nil || len(out.Records) != 4 || len(out.Warnings) != 1 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	for i, want := range []string{"a", "a", "a #2", "a #2"} {
+		if r := out.Records[i]; r.Labels[0].Value != want || r.Repeats != (i%2 == 1) {
+			t.Errorf("record %d: %+v", i, r)
+		}
+	}
+}

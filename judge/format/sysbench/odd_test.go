@@ -1,0 +1,38 @@
+package sysbench
+
+import (
+	"testing"
+
+	"bakeoff/judge/format/formattest"
+)
+
+func TestMistakes(t *testing.T) {
+	const head = "sysbench 2.7.0\nNumber of threads: 1\n"
+	formattest.Mistakes(t, New(), []formattest.Mistake{
+		{Name: "nothing", Text: "hello\n", Want: "x:1: no line begins with"},
+		{Name: "cut off", Text: head, Want: "x:1: the report of sysbench 2.7.0 is incomplete"},
+		{Name: "another version", Text: head + "total number of events: 5\nelapsed: 1s\n",
+			Want: "x:1: the report of sysbench 2.7.0 has neither \"total time:\" (version 1.0) nor"},
+	})
+}
+
+// Reports of one test with other options, and of tests that do not repeat all options,
+// are not pooled.
+func TestRepetitions(t *testing.T) {
+	report := func(lines string) string {
+		return "sysbench 1.0.20\nNumber of threads: 1\n" + lines + "total time: 1s\ntotal number of events: 5\n"
+	}
+	cpu, other := report("Prime numbers limit: 10\n"), report("")
+	out, err := New().Read("x", []byte(cpu+cpu+report("Prime numbers limit: 20\n")+other+other))
+	if err != nil || len(out.Records) != 5 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	for i, want := range []bool{false, true, false, false, false} {
+		if out.Records[i].Repeats != want {
+			t.Errorf("record %d: %+v", i, out.Records[i])
+		}
+	}
+	if got := out.Records[4].Labels[0].Value; got != "other #2" {
+		t.Errorf("the second report has the test %q", got)
+	}
+}
