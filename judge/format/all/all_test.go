@@ -7,12 +7,14 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"bakeoff/base/lists"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/format"
 )
@@ -126,6 +128,24 @@ func TestRecognizesOne(t *testing.T) {
 		}
 	}
 	matrix(t, rows, counts)
+}
+
+// A byte order mark and line ends of Windows change nothing that is read.
+func TestReadsFilesOfWindows(t *testing.T) {
+	for _, f := range storedFiles(t) {
+		x, ok := lists.Find(Formats(), func(x format.Format) bool { return x.Doc().Name == f.want })
+		if !ok {
+			continue
+		}
+		want, err := x.Read("x", f.data)
+		for name, data := range map[string][]byte{"mark": append([]byte("\ufeff"), f.data...),
+			"CRLF": bytes.ReplaceAll(f.data, []byte("\n"), []byte("\r\n"))} {
+			got, err2 := x.Read("x", data)
+			if (err == nil) != (err2 == nil) || err == nil && !reflect.DeepEqual(got, want) {
+				t.Errorf("%s, %s: differs: %v\n%+v\n%+v", f.path, name, err2, got.Warnings, want.Warnings)
+			}
+		}
+	}
 }
 
 // matrix prints how many files of each row each format recognizes.

@@ -44,19 +44,21 @@ var (
 )
 
 func (openssl) Recognizes(head []byte) bool {
+	head = format.TrimMark(head)
 	return machine.Match(head) || symbols.Match(head) || about.Match(head)
 }
 
 var throughput = sample.Throughput("B/s", "bytes per second, all processes together")
 
 func (openssl) Read(name string, data []byte) (format.File, error) {
+	data = format.TrimMark(data)
 	out := format.File{Program: "openssl speed"}
 	r := reader{out: &out, p: format.NewProblems(name)}
 	if m := versions.FindSubmatch(data); m != nil {
 		r.version = string(m[1])
 		out.Program += " " + r.version
 	}
-	for line := range bytes.Lines(format.TrimMark(data)) {
+	for line := range bytes.Lines(data) {
 		r.line++
 		text := strings.TrimRight(string(line), "\r\n")
 		switch {

@@ -55,6 +55,7 @@ var (
 )
 
 func (pgbench) Read(name string, data []byte) (format.File, error) {
+	data = format.TrimMark(data)
 	out := format.File{Program: "pgbench"}
 	p := format.NewProblems(name)
 	parts := format.Parts(data, begin.Match)
