@@ -56,7 +56,9 @@ func (w Speech) Direction(ratio float64) string {
 func (w Speech) Say(n Notation, v float64) string { return w.say(n, v, "") }
 
 // Bound puts the only bound of an interval into words. below means that it is the lower one.
-func (w Speech) Bound(n Notation, v float64, below bool) string { return w.say(n, v, w.limit(n, v, below)) }
+func (w Speech) Bound(n Notation, v float64, below bool) string {
+	return w.say(n, v, w.limit(n, v, below))
+}
 
 func (w Speech) say(n Notation, v float64, limit string) string {
 	switch {

@@ -346,7 +346,12 @@ func sentence(c analysis.Comparison, margin float64, of difference.Summaries) st
 		parts = append(parts, c.Baseline+" "+baseline, c.Contender+" "+contender)
 	}
 	n := difference.Of(c.Scale, c.Unit, c.Ratio, c.CI[0], c.CI[1])
+	w := difference.Speak(c.Metric, c.Unit, c.Better)
 	switch {
+	case n.Factors && c.Ratio != nil && (c.CI[0] != nil || c.CI[1] != nil):
+		parts = append(parts, w.Column(n, *c.Ratio)+" (CI "+w.Between(n, c.CI[0], c.CI[1], *c.Ratio)+")")
+	case n.Factors && c.Ratio != nil:
+		parts = append(parts, w.Column(n, *c.Ratio))
 	case c.Ratio != nil && (c.CI[0] != nil || c.CI[1] != nil):
 		parts = append(parts, n.Text(*c.Ratio)+" (CI "+n.Between(c.CI[0], c.CI[1])+")")
 	case c.Ratio != nil:

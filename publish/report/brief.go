@@ -128,8 +128,8 @@ func (t *textWriter) blocksOf(g group) string {
 // directions writes what the sides of the bars mean above them.
 func (t *textWriter) directions(g group, indent, room int) {
 	c := t.primary(g.Cell, g.Metric)[0]
-	w := speak(c.Metric, c.Unit, c.Better)
-	left, right := "← "+w.less, w.more+" →"
+	w := difference.Speak(c.Metric, c.Unit, c.Better)
+	left, right := "← "+w.Less, w.More+" →"
 	if t.ASCII {
 		left, right = ascii(left), ascii(right)
 	}
@@ -185,6 +185,10 @@ func change(c analysis.Comparison) string {
 		return short(c)
 	case v == nil:
 		return n.Between(lo, hi)
+	}
+	if n.Factors {
+		w := difference.Speak(c.Metric, c.Unit, c.Better)
+		return w.Column(n, *v) + " [" + w.Between(n, lo, hi, *v) + "]"
 	}
 	return n.Text(*v) + " [" + n.Between(lo, hi) + "]"
 }

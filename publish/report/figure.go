@@ -164,8 +164,8 @@ func (b *builder) percentFigures(kind string, cs []analysis.Comparison) []figure
 		for _, m := range k.Metrics {
 			f := percent.Figure{Of: k.Name + ", " + m.Name, Baseline: b.results.Baseline,
 				MoreIsBetter: m.Better == sample.Higher, Axis: shared}
-			w := speak(m.Name, m.Unit, m.Better)
-			f.Less, f.More = w.less, w.more
+			w := difference.Speak(m.Name, m.Unit, m.Better)
+			f.Less, f.More = w.Less, w.More
 			at := lists.Filter(cs, func(c analysis.Comparison) bool { return c.Cell == k.Name && c.Metric == m.Name })
 			for _, c := range b.ranked(at) {
 				f.Rows = append(f.Rows, percentRow(c))
@@ -311,6 +311,17 @@ func comparedText(c analysis.Comparison) (estimate, between string) {
 	return estimate, n.Between(lo, hi)
 }
 
+// comparedWords is comparedText with factors in words.
+func comparedWords(c analysis.Comparison) (estimate, between string) {
+	lo, hi := bounds(c)
+	v := usable(c.Ratio, c.Scale)
+	if n := difference.Of(c.Scale, c.Unit, v, lo, hi); n.Factors && v != nil {
+		w := difference.Speak(c.Metric, c.Unit, c.Better)
+		return w.Column(n, *v), w.Between(n, lo, hi, *v)
+	}
+	return comparedText(c)
+}
+
 func amount(v *float64, u string) string {
 	if v == nil {
 		return unavailable
@@ -323,7 +334,7 @@ func (b *builder) costs() {
 	for _, k := range b.results.Cells {
 		c := costs{Cell: k.Name}
 		for _, m := range k.Metrics {
-			if !isCost(m.Name) {
+			if !difference.IsCost(m.Name) {
 				continue
 			}
 			f := bar.Figure{Of: k.Name + ", " + m.Name, Unit: m.Unit, Better: direction(m.Better)}

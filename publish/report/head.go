@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"bakeoff/judge/analysis"
+	"bakeoff/publish/difference"
 )
 
 // head is what, where and when.
@@ -43,7 +44,7 @@ func (b *builder) alpha() float64 {
 // proves that each covers its true value with a probability of 1 − alpha at least.
 func (b *builder) level() string {
 	if a := b.alpha(); a > 0 && a < 1 {
-		return significant(100*(1-a), 4) + " % "
+		return difference.Level(a) + " "
 	}
 	return ""
 }

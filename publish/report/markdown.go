@@ -99,7 +99,7 @@ func (b *builder) verdictRows(g group, inline func(string) string) (rows [][]str
 			if baseline, contender := b.summaries.Sides(c); baseline != "" {
 				row[3], row[4] = inline(baseline), inline(contender)
 			}
-			row[5], row[6] = comparedText(c)
+			row[5], row[6] = comparedWords(c)
 			if c.Exact != nil {
 				row[6] = inline("exact: " + difference.Amount(c.Exact.Difference, c.Unit))
 			}

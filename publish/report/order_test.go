@@ -62,7 +62,7 @@ func TestMarkdown(t *testing.T) {
 	must(t, Markdown(&out, r, nil))
 	for _, want := range []string{
 		"| cell | metric | contender | host median | median | difference | 95 % CI | blocks | verdict |\n|---|",
-		"| sha256-16k | throughput | microvm | 1841 MB/s | 95.5 MB/s | 0.0519× | 0.0515–0.0524× | 12 | " +
+		"| sha256-16k | throughput | microvm | 1841 MB/s | 95.5 MB/s | 5.19 % of the throughput | 5.15–5.24 % | 12 | " +
 			"▼ worse by more than 2 % |",
 		"| sha256-16k | throughput | crun | 1.84 GB/s | 1.83 GB/s | −0.01 % | −0.5 to +0.5 % | 12 | = equivalent |",
 		"? inconclusive (check failed): ceiling |",

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -51,104 +50,6 @@ func (s sentence) String() string {
 		return s.Claim + s.Where + "."
 	}
 	return s.Claim + s.Where + ": " + strings.Join(parts, "; ") + "."
-}
-
-// speech is how differences of a metric are spoken of.
-type speech struct {
-	less, more string // words for a ratio below and above 1: "slower", "faster"
-	verb       string // before a percentage: "costs ", or ""
-	factor     string // around a factor: "takes %s as long"
-}
-
-// speak chooses words by what a metric counts: rates and times are fast or
-// slow, costs of a unit of work are high or low.
-func speak(name, unitName string, better sample.Better) speech {
-	switch {
-	case isCost(name):
-		return speech{less: "less", more: "more", verb: "costs ", factor: "costs %s as much"}
-	case strings.HasSuffix(unitName, "/s") && better == sample.Higher:
-		noun := "rate"
-		if slices.Contains([]string{"throughput", "bandwidth", "speed"}, name) {
-			noun = name
-		}
-		return speech{less: "slower", more: "faster", factor: "%s the " + noun}
-	case (unitName == "s" || strings.HasPrefix(unitName, "s/")) && better == sample.Lower:
-		return speech{less: "faster", more: "slower", factor: "takes %s as long"}
-	}
-	return speech{less: "less", more: "more", factor: "%s as much"}
-}
-
-// isCost reports whether a metric is spent on a unit of work: CPU time,
-// context switches, joules.
-func isCost(name string) bool {
-	return strings.Contains(name, "-per-") || strings.HasPrefix(name, "cpu-") || strings.Contains(name, "joule")
-}
-
-// direction is the word for a ratio.
-func (w speech) direction(ratio float64) string {
-	if ratio > 1 {
-		return w.more
-	}
-	return w.less
-}
-
-// say puts a value into words: "3.1 % slower", "takes 1.66× as long". limit stands
-// before the number: "at least ", or "".
-func (w speech) say(n difference.Notation, v float64, limit string) string {
-	switch {
-	case n.Plain:
-		return "a difference of " + limit + n.Text(v)
-	case n.Factors:
-		return fmt.Sprintf(w.factor, limit+n.Text(v))
-	}
-	return w.verb + limit + w.percent(v)
-}
-
-func (w speech) percent(ratio float64) string {
-	return difference.Percentage(100*(ratio-1)) + " % " + w.direction(ratio)
-}
-
-// bound puts the only bound of an interval into words. below means that it is the
-// lower one.
-func (w speech) bound(n difference.Notation, v float64, below bool) string {
-	return w.say(n, v, limit(n, v, below))
-}
-
-// limit is "at least " or "at most ": of the size of a percentage, which has a
-// direction, and of a factor or a difference itself.
-func limit(n difference.Notation, v float64, below bool) string {
-	if !n.Factors && !n.Plain && v < 1 {
-		below = !below
-	}
-	if below {
-		return "at least "
-	}
-	return "at most "
-}
-
-// between writes an interval after its estimate: "1.05–1.93×", "0.5–5.3 %" where the
-// direction is that of the estimate, "0.5 % slower to 1.2 % faster" where it is not.
-func (w speech) between(n difference.Notation, lo, hi *float64, v float64) string {
-	if n.Factors || n.Plain {
-		return n.Between(lo, hi)
-	}
-	switch {
-	case lo == nil:
-		return limit(n, *hi, false) + w.percent(*hi)
-	case hi == nil:
-		return limit(n, *lo, true) + w.percent(*lo)
-	case w.direction(*lo) != w.direction(*hi):
-		return w.percent(*lo) + " to " + w.percent(*hi)
-	}
-	a, b := *lo, *hi
-	if b <= 1 { // the smaller ratio is the larger difference
-		a, b = b, a
-	}
-	unit := " %"
-	if w.direction(a) != w.direction(v) {
-		unit += " " + w.direction(a)
-	}
-	return difference.Percentage(100*(a-1)) + "–" + difference.Percentage(100*(b-1)) + unit
 }
 
 func significant(v float64, n int) string {
@@ -258,7 +159,7 @@ func say(c analysis.Comparison, margin float64, level, medians, failed string) s
 // estimate says how large a difference is, with its interval: "3.1 % slower
 // (95 % CI 2.5–3.7 %)".
 func estimate(c analysis.Comparison, level string) string {
-	w := speak(c.Metric, c.Unit, c.Better)
+	w := difference.Speak(c.Metric, c.Unit, c.Better)
 	ci := level + "CI"
 	if interim(c) {
 		ci = "95 % CI" // unadjusted
@@ -271,17 +172,17 @@ func estimate(c analysis.Comparison, level string) string {
 	n := difference.Of(c.Scale, c.Unit, v, lo, hi)
 	switch {
 	case c.Exact != nil && v != nil:
-		return exact(c, w.say(n, *v, ""))
+		return exact(c, w.Say(n, *v))
 	case v == nil && lo != nil:
-		return w.bound(n, *lo, true) + " (" + ci + ")"
+		return w.Bound(n, *lo, true) + " (" + ci + ")"
 	case v == nil && hi != nil:
-		return w.bound(n, *hi, false) + " (" + ci + ")"
+		return w.Bound(n, *hi, false) + " (" + ci + ")"
 	case v == nil:
 		return "no estimate yet"
 	case lo == nil && hi == nil:
-		return w.say(n, *v, "")
+		return w.Say(n, *v)
 	}
-	return w.say(n, *v, "") + " (" + ci + " " + w.between(n, lo, hi, *v) + ")"
+	return w.Say(n, *v) + " (" + ci + " " + w.Between(n, lo, hi, *v) + ")"
 }
 
 // exact says how large a difference without error is, after the ratio in words.
@@ -300,7 +201,7 @@ func short(c analysis.Comparison) string {
 	v := usable(c.Ratio, c.Scale)
 	switch n := difference.Of(c.Scale, c.Unit, v, lo, hi); {
 	case v != nil:
-		return n.Text(*v)
+		return difference.Speak(c.Metric, c.Unit, c.Better).Column(n, *v)
 	case lo != nil && hi == nil:
 		return "≥ " + n.Text(*lo)
 	case hi != nil && lo == nil:

@@ -33,7 +33,7 @@ func TestSentences(t *testing.T) {
 				c.Verdict, c.Ratio, c.CI = analysis.Equivalent, f(1.001), analysis.Interval{f(.994), f(1.009)}
 				c.Caveat = "direct=false, fits in memory"
 			}},
-		{"vm is worse than host at http throughput on this machine: 0.123× the throughput (95 % CI 0.121–0.126×), 26 blocks.",
+		{"vm is worse than host at http throughput on this machine: 12.3 % of the throughput (95 % CI 12.1–12.6 %), 26 blocks.",
 			func(c *analysis.Comparison) {
 				c.Verdict, c.Ratio, c.CI = analysis.Worse, f(1/8.1), analysis.Interval{f(.121), f(.126)}
 			}},
@@ -53,7 +53,7 @@ func TestSentences(t *testing.T) {
 			func(c *analysis.Comparison) {
 				c.Verdict, c.Ratio, c.CI = analysis.Better, f(1.031), analysis.Interval{f(1.025), f(1.037)}
 			}},
-		{"vm is better than host at http throughput on this machine: 2.50× the throughput (95 % CI 2.40–2.60×), 26 blocks.",
+		{"vm is better than host at http throughput on this machine: 2.50 times the throughput (95 % CI 2.40–2.60 times), 26 blocks.",
 			func(c *analysis.Comparison) {
 				c.Verdict, c.Ratio, c.CI = analysis.Better, f(2.5), analysis.Interval{f(2.4), f(2.6)}
 			}},
@@ -77,13 +77,13 @@ func TestSentences(t *testing.T) {
 				c.Metric, c.Unit, c.Better = "latency", "s", sample.Lower
 			}},
 		{"vm is worse than host at http cpu-per-request on this machine: " +
-			"costs 1.80× as much (95 % CI 1.75–1.85×), 26 blocks.",
+			"costs 1.80 times as much (95 % CI 1.75–1.85 times), 26 blocks.",
 			func(c *analysis.Comparison) {
 				c.Verdict, c.Ratio, c.CI = analysis.Worse, f(1.8), analysis.Interval{f(1.75), f(1.85)}
 				c.Metric, c.Unit, c.Better = "cpu-per-request", "s/request", sample.Lower
 			}},
-		{"vm is better than host at http cpu-per-request on this machine: costs 0.400× as much " +
-			"(95 % CI 0.390–0.410×), 26 blocks.",
+		{"vm is better than host at http cpu-per-request on this machine: costs 40 % as much " +
+			"(95 % CI 39–41 %), 26 blocks.",
 			func(c *analysis.Comparison) {
 				c.Verdict, c.Ratio, c.CI = analysis.Better, f(.4), analysis.Interval{f(.39), f(.41)}
 				c.Metric, c.Unit, c.Better = "cpu-per-request", "s/request", sample.Lower
@@ -95,8 +95,8 @@ func TestSentences(t *testing.T) {
 				c.Verdict, c.Ratio, c.CI, c.MoreBlocks, c.Scope = analysis.Inconclusive, f(.989), analysis.Interval{f(.95),
 					f(1.02)}, &n, analysis.ScopeInstance
 			}},
-		{"vm against host is inconclusive at http throughput on this machine: 3.00× the throughput " +
-			"(interim 95 % CI 0.500–5.00×), 26 blocks; no verdict before the first look.",
+		{"vm against host is inconclusive at http throughput on this machine: 3.00 times the throughput " +
+			"(interim 95 % CI 0.500–5.00 times), 26 blocks; no verdict before the first look.",
 			func(c *analysis.Comparison) {
 				c.Verdict, c.Ratio, c.Interim = analysis.Inconclusive, f(3), analysis.Interval{f(.5), f(5)}
 			}},

@@ -12,6 +12,7 @@ import (
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/chart"
 	"bakeoff/publish/chart/percent"
+	"bakeoff/publish/difference"
 )
 
 // TextOption is how the answer is written for a terminal.
@@ -296,8 +297,8 @@ func (t *textWriter) bars(g group) {
 		return
 	}
 	axis := percent.NewAxis(t.results.Margin, rows...)
-	w := speak(cs[0].Metric, cs[0].Unit, cs[0].Better)
-	left, right := "← "+w.less, w.more+" →"
+	w := difference.Speak(cs[0].Metric, cs[0].Unit, cs[0].Better)
+	left, right := "← "+w.Less, w.More+" →"
 	if t.ASCII {
 		left, right = ascii(left), ascii(right)
 	}
