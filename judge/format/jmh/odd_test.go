@@ -9,7 +9,8 @@ import (
 // One odd result, or one odd number, costs nothing else. What is missing is not zero.
 func TestOddResults(t *testing.T) {
 	out, err := New().Read("x", []byte(`[
-{"benchmark": "a.B.c", "mode": "avgt", "primaryMetric": {"score": 1, "scoreUnit": "ns/op", "rawData": [[1, "NaN"], [3]]},
+{"benchmark": "a.B.c", "mode": "avgt",
+ "primaryMetric": {"score": 1, "scoreUnit": "ns/op", "rawData": [[1, "NaN"], [3]]},
  "secondaryMetrics": {"·gc.time": {"score": "NaN", "scoreUnit": "ms"}}},
 {"benchmark": "a.B.c", "mode": "avgt", "primaryMetric": {"score": 2, "scoreUnit": "ns/op"}},
 {"benchmark": "a.B.d", "mode": "avgt"},
