@@ -5,12 +5,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	clock "time"
 
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/noise"
 	"bakeoff/judge/stats"
-	"bakeoff/lab/compose"
+	"bakeoff/lab/manifest"
 )
 
 // rule is a rule that decides whether two things differ.
@@ -233,11 +234,17 @@ func sum(res analysis.Results, effects [][]float64) outcome {
 	return o
 }
 
+// tried is the design of bakeoff try for two commands and a budget of so many blocks.
+func tried(blocks int) design {
+	looks, alphas := manifest.Looks(1, 2, clock.Duration(blocks))
+	return design{looks, alphas}
+}
+
 // designs holds the designs that were compared.
 var designs = []design{
 	standard,
 	labs,
-	{compose.Looks(1), compose.Alphas}, // bakeoff try
+	tried(60), tried(400), // bakeoff try, without and with looks beyond 60
 	{[]int{8, 12, 16, 20}, []float64{.010, .010, .015, .015}},
 	{[]int{8, 10, 12, 14, 16, 18}, []float64{.008, .008, .008, .008, .008, .008}},
 	{[]int{8, 10, 12, 14, 16, 18, 22, 26}, []float64{.016, .007, .006, .005, .005, .005, .002, .002}},

@@ -79,6 +79,7 @@ if no contender can run a cell, 1 if run would refuse to start.`,
 			if err := packing.Examine(c.Context(), a.at.Images(nil), lab, a.noteProgress); err != nil {
 				return err
 			}
+			lab.FollowBudget(budget)
 			p, err := plan.Expand(lab, session.Catalogue(), seed, versionString())
 			if err != nil {
 				return err

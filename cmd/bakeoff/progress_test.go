@@ -63,7 +63,7 @@ block 4 is void: 1 of at most 26 done, 3 void, 1m31s
 block 4: write: no space left on device
 block 5 is void: 1 of at most 26 done, 4 void, 1m32s
 block 6 was interrupted and does not count: 1 of at most 26 done, 5 void, 1m33s
-ended: the time budget has no room for another block; 3 more trials failed for the same reasons
+ended: the time limit is reached: the budget has no room for another block; 3 more trials failed for the same reasons
 `
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,13 +67,16 @@ it prints a line for each block.
 Ctrl-C ends the run with a report of the blocks so far and exit code 130 (143
 after SIGTERM). A second Ctrl-C kills it at once. Closing the terminal or the
 output pipe also ends the run; nohup survives a closed terminal. run --resume
-continues an interrupted run.
+continues an interrupted run, or one whose budget was too small.
+
+If the lab file has a budget and names no looks, the looks follow from the budget.
 
 --label commit=SHA records in the run folder what the run is of. bakeoff history
 shows the labels next to a step. The label machine=NAME keeps apart the runs of
 machines that look the same.
 
-With --fail-on the exit code is 3 if one of these conditions is true:
+With --fail-on the exit code is 3 if one of these conditions is true. A condition
+with a tolerance is registered: the run goes on until it is decided.
 
 ` + reading.Conditions(),
 		Example: `  bakeoff run examples/quick
@@ -142,21 +146,42 @@ func (a *app) doRun(c *cobra.Command, f runFlags, args []string) error {
 	if err != nil {
 		return err
 	}
+	if f.failOn, err = conditionsOf(c, s, f.failOn); err != nil {
+		return err
+	}
 	return a.carryOut(c, s, f)
+}
+
+// conditionsOf are the conditions that a run registered, and those that were asked for. A
+// condition with a tolerance decides when the run ends, so it must be registered.
+func conditionsOf(c *cobra.Command, s *session.Session, asked []string) ([]string, error) {
+	for _, condition := range reading.FailOn(asked).Limits() {
+		if !slices.Contains(s.Plan.FailOn, condition) {
+			return nil, cli.Usage(c, fmt.Errorf("--fail-on %s cannot be used with --resume: the run did not register it when "+
+				"it began; start a new run", condition))
+		}
+	}
+	out := slices.Clone(s.Plan.FailOn)
+	for _, condition := range asked {
+		if !slices.Contains(out, condition) {
+			out = append(out, condition)
+		}
+	}
+	return out, nil
 }
 
 // carryOut measures, writes the page, and prints the answer.
 func (a *app) carryOut(c *cobra.Command, s *session.Session, f runFlags) error {
 	ctx, stop := a.Interruptible(c.Context())
 	defer stop()
-	outcome, err := a.measure(ctx, s, f)
+	outcome, block, err := a.measure(ctx, s, f)
 	if err != nil {
 		return broken(ctx, s, err)
 	}
 	if err := report.Write(s.Dir, reading.PageOption(versionString(), f.sort)); err != nil {
 		return howToGoOn(s, err)
 	}
-	err = a.conclude(s, f, outcome)
+	err = a.conclude(s, f, outcome, block)
 	if outcome.Ended == analysis.EndedInterrupted {
 		return broken(ctx, s, err)
 	}
@@ -176,6 +201,8 @@ func (a *app) register(c *cobra.Command, f runFlags, args []string) (*session.Se
 		if _, err := a.record(c.Context(), lab); err != nil {
 			return nil, err
 		}
+		lab.FailOn = f.failOn
+		lab.FollowBudget(f.budget)
 		return session.New(lab, f.seed, versionString(), f.out)
 	}
 	for _, name := range []string{"seed", "only", "profile", "out", "label"} {
@@ -193,15 +220,58 @@ func (a *app) register(c *cobra.Command, f runFlags, args []string) (*session.Se
 	return session.Resume(dir)
 }
 
-func (a *app) measure(ctx context.Context, s *session.Session, f runFlags) (trial.Outcome, error) {
+// measure also returns how long a block took on average; 0 if there was none.
+func (a *app) measure(ctx context.Context, s *session.Session, f runFlags) (_ trial.Outcome, block time.Duration,
+	err error) {
 	known, err := calibration.Known(a.at)
 	if err != nil {
-		return trial.Outcome{}, err
+		return trial.Outcome{}, 0, err
 	}
 	w := a.watcher(s, f)
 	defer w.close()
-	return s.Measure(ctx, session.Options{At: a.at, Budget: f.budget, Calibration: known, Labels: f.labels,
-		Events: w.event})
+	var took time.Duration
+	blocks := 0
+	out, err := s.Measure(ctx, session.Options{At: a.at, Budget: f.budget, Calibration: known, Labels: f.labels,
+		Events: func(e trial.Event) {
+			if e.Kind == trial.BlockEnd {
+				took, blocks = took+e.Took, blocks+1
+			}
+			w.event(e)
+		}})
+	return out, took / time.Duration(max(blocks, 1)), err
+}
+
+// howToDecide is the command that goes on with a run whose limits are not decided. block
+// is what a block takes.
+func howToDecide(s *session.Session, r analysis.Results, block time.Duration) string {
+	if len(r.Limits) == 0 {
+		return ""
+	}
+	left := s.Plan.Planned() - r.Blocks
+	more, pending := 0, false
+	for _, l := range r.Limits {
+		if pending = pending || l.Pending(); l.Pending() && l.MoreBlocks != nil {
+			more = max(more, *l.MoreBlocks)
+		}
+	}
+	if left <= 0 || !pending {
+		return "no block that is left in this run can decide it: start a new run, with a larger --budget or a quieter machine"
+	}
+	if more == 0 {
+		more = r.Blocks
+		for _, look := range r.Looks {
+			if more = max(look-r.Blocks, 1); look > r.Blocks {
+				break
+			}
+		}
+	}
+	text := "to go on"
+	if more > left {
+		text, more = fmt.Sprintf("the run has %d more blocks, which are unlikely to decide it; to go on", left), left
+	}
+	// A quarter more, because blocks differ.
+	budget := max(time.Duration(more)*block*5/4, 10*time.Second).Round(time.Second)
+	return text + ": bakeoff run --resume " + shell.Quote(s.Dir) + " --budget " + budget.String()
 }
 
 // broken returns how a run ends that a signal may have interrupted. An
@@ -264,7 +334,8 @@ type ran struct {
 }
 
 // conclude prints the answer, and returns how the command ends.
-func (a *app) conclude(s *session.Session, f runFlags, o trial.Outcome) error {
+// block is what a block took.
+func (a *app) conclude(s *session.Session, f runFlags, o trial.Outcome, block time.Duration) error {
 	r := o.Results
 	page := filepath.Join(s.Dir, filepath.FromSlash(store.ReportFile))
 	if f.json {
@@ -295,10 +366,10 @@ func (a *app) conclude(s *session.Session, f runFlags, o trial.Outcome) error {
 	}
 	failOn := reading.FailOn(f.failOn)
 	const remedy = "more blocks and a quieter machine narrow the intervals"
-	for _, text := range []string{failOn.Vain(r), failOn.Open(r, remedy), failOn.Perhaps(r, remedy)} {
+	for _, text := range []string{failOn.Vain(r), failOn.Open(r, remedy)} {
 		if text != "" {
 			fmt.Fprintln(a.Err, "bakeoff: note: "+text)
 		}
 	}
-	return failOn.End(r)
+	return failOn.End(r, howToDecide(s, r, block))
 }

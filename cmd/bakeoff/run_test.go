@@ -29,7 +29,7 @@ func TestNothingWasMeasured(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := newApp(io.Discard, "")
-			err := a.conclude(&session.Session{}, runFlags{json: true}, trial.Outcome{Results: c.r})
+			err := a.conclude(&session.Session{}, runFlags{json: true}, trial.Outcome{Results: c.r}, 0)
 			if got := cli.ExitCode(err); got != c.want {
 				t.Errorf("exit code %d, want %d: %v", got, c.want, err)
 			}

@@ -249,6 +249,7 @@ func (a *app) tryLab(c *cobra.Command, f tryFlags, file compose.File, lab *manif
 	if _, err := a.record(c.Context(), lab); err != nil {
 		return err
 	}
+	lab.FailOn = f.failOn
 	s, err := session.New(lab, f.seed, versionString(), f.out)
 	if err != nil {
 		return err

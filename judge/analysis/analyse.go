@@ -58,6 +58,12 @@ func Analyse(d Data) Results {
 	for _, c := range run.main {
 		r.Comparisons = append(r.Comparisons, c.Comparison)
 	}
+	if r.asked = HasLimit(d.FailOn); r.asked {
+		r.Limits = d.limits(run.main, r.Missing)
+		r.limitsOnly = !slices.ContainsFunc([]Verdict{Worse, Better, Inconclusive}, func(v Verdict) bool {
+			return slices.Contains(d.FailOn, string(v))
+		})
+	}
 	d.across(r.Comparisons)
 	d.caveats(r.Comparisons)
 	if d.Twin != "" {

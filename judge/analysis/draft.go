@@ -298,20 +298,29 @@ func finite(v float64) *float64 {
 // probability stats.Likely if the estimate is true. The plan says the same for a
 // wanted difference.
 func (c *draft) moreBlocks(d *Data) *int {
-	n := len(c.blocks)
-	looks, alphas := d.looks(), d.Alphas
-	if n < 4 || len(looks) == 0 || c.stuck() {
+	if len(d.looks()) == 0 {
 		return nil
 	}
-	alpha := alphas[min(max(c.look, 0), len(looks)-1)]
+	alpha := d.Alphas[min(max(c.look, 0), len(d.looks())-1)]
 	if c.Alpha != nil {
 		alpha = *c.Alpha
+	}
+	return c.blocksUntil(d, 0, c.region, alpha)
+}
+
+// blocksUntil is moreBlocks for an interval with the error alpha that must exclude the
+// difference from, or lie within the region around it.
+func (c *draft) blocksUntil(d *Data, from float64, around Region, alpha float64) *int {
+	n := len(c.blocks)
+	looks := d.looks()
+	if n < 4 || len(looks) == 0 || c.stuck() {
+		return nil
 	}
 	// The width at a level that n blocks can reach gives the standard error.
 	level := max(alpha, math.Ldexp(2, -n))
 	e := c.contrast.Quick(n, 1-level)
 	se := (e.Hi - e.Lo) / 2 / stats.NormalTail(level/2)
-	growth := stats.Growth(e.Value, se, float64(c.region), alpha)
+	growth := stats.Growth(e.Value-from, se, float64(around), alpha)
 	if math.IsInf(se, 0) || growth != growth || math.IsInf(growth, 0) {
 		return nil
 	}

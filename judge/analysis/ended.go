@@ -6,6 +6,7 @@ import "cmp"
 // has "".
 const (
 	EndedDecided     = "decided"     // every primary comparison has a verdict
+	EndedLimits      = "limits"      // every tolerance of --fail-on is decided
 	EndedStuck       = "stuck"       // no comparison can get a verdict any more, and some have none
 	EndedFailed      = "failed"      // the trials of one side of every comparison only failed
 	EndedBlocks      = "blocks"      // every planned block was run
@@ -23,10 +24,11 @@ func EndedText(ended string) string {
 var endedTexts = map[string]string{
 	"":               "it has not ended; this is its state so far",
 	EndedDecided:     "every primary comparison has a verdict",
+	EndedLimits:      "every tolerance of --fail-on is decided",
 	EndedStuck:       "no further block can bring another verdict: every comparison has one or cannot get one any more",
 	EndedFailed:      "the trials failed every time, so there is nothing to compare",
 	EndedBlocks:      "all planned blocks are done",
-	EndedBudget:      "the time budget has no room for another block",
+	EndedBudget:      "the time limit is reached: the budget has no room for another block",
 	EndedInterrupted: "it was interrupted",
 	EndedVoid: "too many blocks were void: each for the same cause, no spare block is left, or a machine does not " +
 		"boot",

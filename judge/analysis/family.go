@@ -33,7 +33,7 @@ func (d *Data) decide(family []*draft, size int) {
 	memo := map[int][]float64{}
 	levels := func(share int) []float64 {
 		if memo[share] == nil {
-			memo[share] = d.levels(looks, share)
+			memo[share] = d.levels(looks, float64(share))
 		}
 		return memo[share]
 	}
@@ -75,11 +75,11 @@ func (d *Data) decide(family []*draft, size int) {
 var boundaries sync.Map
 
 // levels returns the nominal level of each look if share comparisons divide the
-// alphas.
-func (d *Data) levels(looks []int, share int) []float64 {
+// alphas. Half a share doubles them: then each bound of an interval errs with alpha.
+func (d *Data) levels(looks []int, share float64) []float64 {
 	spend := make([]float64, len(looks))
 	for k := range looks {
-		spend[k] = d.Alphas[k] / float64(share)
+		spend[k] = d.Alphas[k] / share
 	}
 	key := fmt.Sprint(looks, spend)
 	if l, ok := boundaries.Load(key); ok {

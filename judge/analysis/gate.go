@@ -35,7 +35,7 @@ func spares(gate string, m sample.Metric) bool {
 	if m.Exact {
 		return !(Gate{Name: gate}).total()
 	}
-	return m.CPUTime && slices.Contains([]string{"ceiling", "lateness", "path", "stall", "starved"}, gate)
+	return m.CPUTime && slices.Contains([]string{"ceiling", "cpu-wait", "lateness", "path", "stall", "starved"}, gate)
 }
 
 // failedGates returns the gates that the trials of two sides failed for metric m,

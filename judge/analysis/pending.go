@@ -43,8 +43,15 @@ func (r Results) AllDecided() bool {
 // WhyDecided says why a run ends that is AllDecided: EndedDecided if every comparison
 // has a verdict, EndedFailed if the trials of too many contenders failed for any
 // comparison, and EndedStuck if some can never get one. A contender, or a baseline, that
-// has no value at a cell has no comparison there, and no verdict either.
+// has no value at a cell has no comparison there, and no verdict either. Where conditions
+// of --fail-on with a tolerance are all that decides, EndedLimits says that all are.
 func (r Results) WhyDecided() string {
+	if slices.ContainsFunc(r.Limits, func(l Limited) bool { return l.Outcome == Undecided }) {
+		return EndedStuck
+	}
+	if r.limitsOnly && len(r.Limits) > 0 {
+		return EndedLimits
+	}
 	all := r.Comparisons
 	if r.Twin != nil && len(r.Contenders) == 2 {
 		all = r.Twin.Comparisons
@@ -108,6 +115,7 @@ func (r Results) pending() (pending map[string]bool, all bool) {
 			primary = primary || m.Primary
 		}
 	}
+	primary = primary || r.limitsOnly
 	started := len(r.Looks) > 0 && r.Blocks >= r.Looks[0] || r.exact()
 	twin := ""
 	if r.Twin != nil {
@@ -122,7 +130,10 @@ func (r Results) pending() (pending map[string]bool, all bool) {
 		pending[c.Name] = (!primary || !started) && !failed[c.Name] && !failed[r.Baseline]
 	}
 	for _, c := range r.Comparisons {
-		pending[c.Contender] = pending[c.Contender] || c.Pending()
+		pending[c.Contender] = pending[c.Contender] || !r.limitsOnly && c.Pending()
+	}
+	for _, l := range r.Limits {
+		pending[l.Contender] = pending[l.Contender] || l.Pending()
 	}
 	all = primary && started || others > 0 || r.Twin != nil || failed[r.Baseline]
 	if r.Twin != nil {
@@ -141,12 +152,21 @@ func (r Results) pending() (pending map[string]bool, all bool) {
 	return pending, all
 }
 
-// exact reports whether every primary comparison is decided without error, which takes
+// exact reports whether everything that is asked is decided without error, which takes
 // no look, and none will be added: what is missing is so for good.
 func (r Results) exact() bool {
 	some := false
+	if r.limitsOnly && len(r.Limits) == 0 {
+		return false
+	}
+	for _, l := range r.Limits {
+		if l.Outcome == Undecided {
+			return false
+		}
+		some = true
+	}
 	for _, c := range r.Comparisons {
-		if c.Primary && c.Exact == nil {
+		if !r.limitsOnly && c.Primary && c.Exact == nil {
 			return false
 		}
 		some = some || c.Primary

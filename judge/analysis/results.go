@@ -65,6 +65,22 @@
 //     at most α/2 for each comparison. For all comparisons of a family together
 //     this is proved under independence only (Shaffer 1980).
 //
+// # Limits
+//
+// A condition with a tolerance asks for each comparison that it concerns whether the
+// difference exceeds a limit. The looks and their alphas are those of the verdicts, and
+// the errors are the questions' own: with m questions, of which X were answered
+// exceeded so far, look k calls a limit exceeded if the test of the limit rejects it
+// from above at the one-sided level cₖ(2α/(m−X))/2, and kept if it rejects it from below
+// at cₖ(2α)/2.
+//
+//   - The probability that any limit that holds is called exceeded is at most α, by the
+//     argument above.
+//   - The probability that all limits are called kept although one does not hold is at
+//     most α: that one must be called kept, so the others need no share.
+//
+// A question is answered once; the gates withhold answers as they withhold verdicts.
+//
 // The test of each look is exact. The levels assume that the statistics of the
 // looks are jointly normal, which the simulations in docs/statistics.md check.
 //
@@ -91,8 +107,8 @@ const ResultsSchema = "bakeoff/results/v1"
 // 3: MoreBlocks decides with a probability of 80 % instead of 50 %. 4: CPU time
 // that no trial could measure is unavailable. 5: new wording of warnings and
 // reasons. 6: BeyondMargin. 7: the gate stall. 8: the gate cpu-wait.
-// 9: the gate clock-drift. 10: exact metrics.
-const Rules = 10
+// 9: the gate clock-drift. 10: exact metrics. 11: cpu-wait does not apply to CPU time.
+const Rules = 11
 
 // Scope says for which environments a verdict holds.
 type Scope string
@@ -132,10 +148,16 @@ type Results struct {
 	Geomeans []Geomean `json:"geomeans,omitempty"`
 	Twin     *Twin     `json:"twin"`
 	Missing  []Missing `json:"missing"`
+	// Limits are the answers to the conditions of --fail-on that have a tolerance, which
+	// the plan registered, or analyse was given.
+	Limits []Limited `json:"limits,omitempty"`
 	// Unavailable lists metrics for which no trial of a contender had a value,
 	// although other metrics of the cell have values.
 	Unavailable []Unavailable `json:"unavailable,omitempty"`
 	Warnings    []string      `json:"warnings"`
+
+	asked      bool // a condition has a tolerance
+	limitsOnly bool // and none needs the verdicts
 }
 
 // Unavailable is a metric without values, and the reason.
@@ -344,7 +366,8 @@ type Data struct {
 	Margin          float64
 	Looks           []int
 	Alphas          []float64
-	ExactTrials     int // trials of each side that must agree before a metric counts as exact; below Repeats: Repeats
+	FailOn          []string // registered conditions; those with a tolerance are questions of their own
+	ExactTrials     int      // trials of each side that must agree before a metric counts as exact; below Repeats: Repeats
 	Scope           Scope
 	Observations    []Observation // of blocks that count, in any order
 	// Trials is the planned number of trials of a cell per contender and block;

@@ -34,6 +34,7 @@ type TableOptions struct {
 	// Without Looks the defaults apply; Looks without Alphas share MaxAlpha evenly.
 	Looks  []int
 	Alphas []float64
+	FailOn []string // conditions; those with a tolerance are questions of their own
 }
 
 // check fills in defaults and refuses an invalid design.
@@ -232,7 +233,7 @@ type builder struct {
 
 func (b *builder) build(e *experiment, baseline int32) (Data, []string) {
 	d := Data{Run: e.name, Baseline: b.words.names[baseline], Margin: b.opt.Margin, Looks: b.opt.Looks,
-		Alphas: b.opt.Alphas, Elsewhere: true}
+		Alphas: b.opt.Alphas, FailOn: b.opt.FailOn, Elsewhere: true}
 	if d.Run == "" {
 		d.Run = path.Base(b.name)
 	}

@@ -3,7 +3,6 @@ package compose
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"path"
 	"slices"
 	"strings"
@@ -435,7 +434,7 @@ func (r Request) write(w *writer, all []contender, placed []file, metrics []metr
 			contenders += len(c.curve.values) - 1
 		}
 	}
-	r.writeDesign(w, (contenders-1)*len(metrics))
+	r.writeDesign(w, contenders, (contenders-1)*len(metrics))
 }
 
 // differing are the parameters that not all contenders have alike.
@@ -536,45 +535,25 @@ func (w *writer) append(o *writer) {
 	w.text.WriteString(o.text.String())
 }
 
-// Alphas are the error rates of the looks of Try. A lab file has fewer looks by default;
-// a command may take milliseconds, and then many blocks fit into the budget. The first
-// look has the largest part, because most differences that people try are large. The
-// sum leaves room for what the simulations in docs/statistics.md show above it.
-var Alphas = []float64{.016, .007, .006, .005, .005, .004, .004}
-
-const (
-	fewest = 8  // blocks at the first look
-	most   = 60 // at the last: up to here the tests are exact
-	alone  = 10 // of a run without comparisons
-)
-
-// Looks returns the numbers of blocks after which a run of Try with n comparisons may
-// stop. The first is the smallest with which the signed-rank test can decide all of
-// them: its smallest p value with k blocks is 2^(1−k). The others grow by a constant
-// factor.
-func Looks(n int) []int {
-	first := max(fewest, int(math.Ceil(1-math.Log2(Alphas[0]/float64(max(n, 1))))))
-	var out []int
-	for i := range Alphas {
-		grown := float64(first) * math.Pow(float64(most)/float64(first), float64(i)/float64(len(Alphas)-1))
-		out = append(out, int(math.Round(grown)))
-	}
-	return out
-}
+// alone is the number of blocks of a run without comparisons.
+const alone = 10
 
 // numbers writes numbers as a YAML list in one line.
 func numbers[T any](ns []T) string {
 	return sequence(lists.Map(ns, func(n T) string { return fmt.Sprint(n) }))
 }
 
-func (r Request) writeDesign(w *writer, comparisons int) {
+func (r Request) writeDesign(w *writer, contenders, comparisons int) {
 	w.own("")
 	w.comment("", "The run stops at the first look at which every comparison is decided, or when the budget is spent.")
 	w.own("design:")
 	if comparisons == 0 {
 		w.own(fmt.Sprintf("  looks: [%d]", alone))
 	} else {
-		w.own("  looks: "+numbers(Looks(comparisons)), "  alphas: "+numbers(Alphas))
+		// Each contender and the twin have two trials in a block.
+		block := time.Duration(2*(contenders+1)) * manifest.ShortestTrial
+		looks, alphas := manifest.Looks(comparisons, block, r.Budget)
+		w.own("  looks: "+numbers(looks), "  alphas: "+numbers(alphas))
 	}
 	if r.Margin != 0 {
 		w.put(origin{"--margin", "margin"}, "  margin: %v", r.Margin)

@@ -358,25 +358,6 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// The first look can decide every comparison, later ones are within the exact test, and
-// the error rates add up to that of a run.
-func TestLooks(t *testing.T) {
-	for n := 1; n < maxContenders*5; n++ {
-		all := Looks(n)
-		p := 1.0
-		for range all[0] - 1 {
-			p /= 2
-		}
-		if p > Alphas[0]/float64(n) || all[len(all)-1] != most || !slices.IsSorted(all) ||
-			len(slices.Compact(slices.Clone(all))) != len(Alphas) {
-			t.Errorf("%d comparisons: looks %v", n, all)
-		}
-	}
-	if got := Looks(1); !slices.Equal(got, []int{8, 11, 16, 22, 31, 43, 60}) {
-		t.Errorf("one comparison: looks %v", got)
-	}
-}
-
 // Words that are files of the current folder are named if an environment lacks them.
 func TestUnseen(t *testing.T) {
 	for _, c := range []struct {

@@ -163,7 +163,8 @@ func (s *story) design() analysis.Data {
 	d := analysis.Data{
 		PlanSHA256: s.hash, Seed: p.Seed, Baseline: p.Baseline, Twin: p.Twin,
 		Margin: p.Design.Margin, Looks: p.Design.Looks, Alphas: p.Design.Alphas, ExactTrials: p.Design.ExactTrials,
-		Scope: analysis.ScopeMachine, Trials: 1, Void: len(s.void), Ended: s.ended,
+		FailOn: p.FailOn,
+		Scope:  analysis.ScopeMachine, Trials: 1, Void: len(s.void), Ended: s.ended,
 	}
 	if p.Design.Instances == "run" {
 		d.Scope = analysis.ScopeInstance

@@ -1,8 +1,12 @@
 package manifest
 
 import (
+	"cmp"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
+	"time"
 
 	"bakeoff/base/unit"
 	"bakeoff/base/yamltree"
@@ -43,9 +47,69 @@ func defaultAlphas(looks int) []float64 {
 	return out
 }
 
+// The looks of a run with a time limit.
+const (
+	firstLook = 8   // blocks at the first look, at least
+	exactLook = 60  // up to here the test is exact
+	lastLook  = 960 // at most
+)
+
+// ShortestTrial is less than any trial takes.
+const ShortestTrial = 50 * time.Millisecond
+
+// alphas are the error rates of the looks of a run with a time limit, up to exactLook.
+// The first look has the largest part, because most differences that people look for are
+// large. The sum leaves room for what the simulations in docs/statistics.md show above it.
+var alphas = []float64{.016, .007, .006, .005, .005, .004, .004}
+
+// Looks returns the numbers of blocks after which a run of n comparisons with a time limit
+// may stop, and the error rate of each. block is less than any of its blocks takes.
+//
+// The first look is the smallest with which the signed-rank test can decide all
+// comparisons: its smallest p value with k blocks is 2^(1−k). The others grow by a
+// constant factor up to 60 blocks, and by √2 from there until the blocks cannot fit into
+// twice the limit, so that a run that is resumed has looks left. They share a part of the
+// error rates of the others.
+func Looks(n int, block, limit time.Duration) (looks []int, rates []float64) {
+	first := max(firstLook, int(math.Ceil(1-math.Log2(alphas[0]/float64(max(n, 1))))))
+	for i := range alphas {
+		grown := float64(first) * math.Pow(exactLook/float64(first), float64(i)/float64(len(alphas)-1))
+		looks = append(looks, int(math.Round(grown)))
+	}
+	fit := 2 * float64(limit) / float64(max(block, 1))
+	for next := exactLook * math.Sqrt2; fit > float64(looks[len(looks)-1]) && next < lastLook*1.01; next *= math.Sqrt2 {
+		looks = append(looks, int(math.Round(next)))
+	}
+	rates = slices.Clone(alphas)
+	if more := len(looks) - len(alphas); more > 0 {
+		for i := range alphas[1:] {
+			rates[i+1] -= .001
+		}
+		for range more {
+			rates = append(rates, math.Floor(60/float64(more))/1e4) // in digits that a lab file shows
+		}
+	}
+	return looks, rates
+}
+
+// FollowBudget lets the looks of the run follow from a time limit, 0 for the design's,
+// where the lab file does not name them. Without a limit, they do if a condition of
+// FailOn has a tolerance: the run goes on until that is decided.
+func (l *Lab) FollowBudget(limit time.Duration) {
+	if limit = cmp.Or(limit, l.Design.Budget); limit == 0 && analysis.HasLimit(l.FailOn) {
+		limit = time.Hour
+	}
+	if !l.Design.Written {
+		l.LooksFor = limit
+	}
+}
+
 // design reads a design and reports what its fields cannot say alone.
 func (r *resolver) design(from sources) Design {
 	d := DefaultDesign()
+	for _, key := range []string{"looks", "alphas", "blocks"} {
+		d.Written = d.Written || from.get(key) != nil
+	}
 	value := func(key string) string {
 		if v := from.get(key); v != nil && !r.bad[v] {
 			return v.String()

@@ -38,6 +38,10 @@ type Lab struct {
 	// Pinned holds, by Contender.Image, which images those are. A name that is missing
 	// needs no more than itself.
 	Pinned map[string]Pinned `json:"-"`
+	// LooksFor is the time limit from which the looks follow; 0: those of Design.
+	LooksFor time.Duration `json:"-"`
+	// FailOn are the conditions of --fail-on that the plan registers.
+	FailOn []string `json:"-"`
 }
 
 // Host is a machine that bakeoff drives.
@@ -142,6 +146,8 @@ type Design struct {
 	// ExactTrials is the number of trials of each side that must agree before a metric
 	// counts as exact; 0: analysis.Repeats, the least.
 	ExactTrials int `json:"exact_trials,omitempty"`
+	// Written tells that the lab file has looks, alphas or blocks.
+	Written bool `json:"-"`
 }
 
 // Catalogue lists the drivers and workloads that lab files can name. It is made

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -111,7 +112,7 @@ func TestTheExampleIsResolved(t *testing.T) {
 				"rate": "5000/s", "time": "5s"}, Primary: []string{}},
 		},
 		Design: Design{Margin: .02, Looks: []int{8, 12, 18, 26}, Alphas: []float64{.01, .01, .015, .015}, Instances: "block",
-			Mirror: true, Budget: 30 * time.Minute},
+			Mirror: true, Budget: 30 * time.Minute, Written: true},
 	}
 	if !reflect.DeepEqual(l, want) {
 		got, _ := json.MarshalIndent(l, "", " ")
@@ -376,5 +377,33 @@ func TestListsOfLines(t *testing.T) {
 	want := []string{"sh", "-c", "cd /tmp\nls\n"}
 	if got := l.Cells[0].Params.List("argv"); !reflect.DeepEqual(got, want) {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// The first look can decide every comparison, the looks follow from the budget, and the
+// error rates add up to that of a run.
+func TestLooks(t *testing.T) {
+	for _, limit := range []time.Duration{0, time.Second, time.Minute, time.Hour} {
+		for n := 1; n < 64*5; n++ {
+			looks, rates := Looks(n, 300*time.Millisecond, limit)
+			sum, p := 0.0, math.Exp2(float64(1-looks[0]))
+			for _, a := range rates {
+				sum += a
+			}
+			last := looks[len(looks)-1]
+			if p > rates[0]/float64(n) || !slices.IsSorted(looks) || len(slices.Compact(slices.Clone(looks))) != len(rates) ||
+				len(looks) > maxLooks || sum > .047+1e-9 || sum < .046 || last < 960 && last < int(2*limit/(300*time.Millisecond)) {
+				t.Errorf("%d comparisons: looks %v, alphas %v", n, looks, rates)
+			}
+		}
+	}
+	for limit, want := range map[time.Duration][]int{
+		10 * time.Second: {8, 11, 16, 22, 31, 43, 60, 85},
+		time.Minute:      {8, 11, 16, 22, 31, 43, 60, 85, 120, 170, 240, 339, 480},
+		time.Hour:        {8, 11, 16, 22, 31, 43, 60, 85, 120, 170, 240, 339, 480, 679, 960},
+	} {
+		if got, _ := Looks(1, 300*time.Millisecond, limit); !slices.Equal(got, want) {
+			t.Errorf("%v: looks %v", limit, got)
+		}
 	}
 }

@@ -322,7 +322,8 @@ func designShape() *shape {
 		field{name: "margin", doc: "A contender is equivalent if the interval of its ratio lies inside [1/(1+margin), " +
 			"1+margin]: 0.02 or 2%.",
 			shape: share(0.0001, analysis.MaxMargin), def: fmt.Sprint(analysis.DefaultMargin)},
-		field{name: "looks", doc: "Interim analyses: numbers of blocks, ascending, after which the run may stop.",
+		field{name: "looks", doc: "Interim analyses: numbers of blocks, ascending, after which the run may stop. If the " +
+			"file has a budget and neither looks, alphas nor blocks, the looks follow from the budget.",
 			shape: listOf(bounded(param.Int, 1, maxBlocks)), def: "[8, 12, 18, 26]"},
 		field{name: "alphas", doc: "Error rate of each look; the sum is at most 0.05. Without them, every look gets an " +
 			"equal share of 0.05; " +

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
@@ -23,6 +24,7 @@ const (
 	maxBytes      = 64 << 20
 	maxContenders = 65
 	maxCells      = 256
+	maxConditions = 100
 	maxBlocks     = 1000 + maxSpare
 )
 
@@ -98,6 +100,9 @@ func (p *Plan) check() error {
 	if err := errors.Join(p.checkFiles(), p.checkPinned()); err != nil {
 		return err
 	}
+	if err := p.checkLimits(); err != nil {
+		return err
+	}
 	family, twins := families(p)
 	if !slices.Equal(family, p.Family) || !slices.Equal(twins, p.TwinFamily) {
 		return errors.New("the families are not those of the primary metrics")
@@ -170,6 +175,42 @@ func checkSet(names []string, most int, what string) error {
 		}
 		if i > 0 && names[i-1] == s {
 			return fmt.Errorf("%s %q is there twice", what, s)
+		}
+	}
+	return nil
+}
+
+// checkLimits reports a condition with a tolerance that concerns no comparison: it would
+// let everything pass.
+func (p *Plan) checkLimits() error {
+	if len(p.FailOn) > 0 && !analysis.HasLimit(p.FailOn) || len(p.FailOn) > maxConditions || p.LooksFor < 0 {
+		return errors.New("fail_on or looks_for_ns is invalid")
+	}
+	for _, text := range p.FailOn {
+		l, ok := analysis.ParseLimit(text, p.Design.Margin)
+		if !ok {
+			continue
+		}
+		known := false
+		var names []string
+		for _, c := range p.Cells {
+			for _, m := range c.Metrics {
+				known = known || l.Concerns(c.Name, c.Workload, m)
+				names = append(names, c.Name, m.Name)
+			}
+		}
+		slices.Sort(names)
+		names = slices.Compact(names)
+		switch {
+		case len(p.Contenders) <= 2:
+			return fault.WithFix(fault.New(fault.Invalid, "--fail-on %s: the run has no contender to compare with the baseline",
+				text), "add a contender, or compare two runs with bakeoff compare --by direct")
+		case !known && l.Name == "":
+			return fault.WithFix(fault.New(fault.Invalid, "--fail-on %s: no cell has a primary metric", text),
+				"write primary: true into a cell")
+		case !known:
+			return fault.New(fault.Invalid, "--fail-on %s: no comparison has the metric, cell or workload %q; there are %s",
+				text, l.Name, strings.Join(names[:min(len(names), 20)], ", "))
 		}
 	}
 	return nil

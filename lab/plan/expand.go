@@ -8,11 +8,13 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/base/name"
 	"bakeoff/base/sample"
+	"bakeoff/judge/analysis"
 	"bakeoff/lab/manifest"
 )
 
@@ -24,8 +26,8 @@ const (
 	maxSpare = 8
 )
 
-// Expand draws the plan of a lab from a seed. The same lab, seed and version
-// give the same plan, byte for byte, in every version of this program; each
+// Expand draws the plan of a lab from a seed. The same lab (with what
+// Record gives it), seed and version give the same plan, byte for byte, in every version of this program; each
 // block's order depends on the seed, the block's index and the names of
 // contenders and cells only.
 //
@@ -71,8 +73,15 @@ func Expand(lab *manifest.Lab, cat manifest.Catalogue, seed uint64, version stri
 		p.Cells = append(p.Cells, cell)
 	}
 	p.Family, p.TwinFamily = families(p)
+	if analysis.HasLimit(lab.FailOn) {
+		p.FailOn = lab.FailOn
+	}
+	design := lab.Design
+	if p.LooksFor = lab.LooksFor; p.LooksFor > 0 {
+		design.Looks, design.Alphas = manifest.Looks(len(p.Family), p.shortest(design), p.LooksFor)
+	}
 	planned := 0
-	p.Design, planned = registered(lab.Design)
+	p.Design, planned = registered(design)
 	if p.switched() && p.Design.Instances == "run" {
 		return nil, fault.WithFix(fault.New(fault.Invalid,
 			"plan: environments cannot outlive the boots of a machine that is switched between systems"),
@@ -83,6 +92,19 @@ func Expand(lab *manifest.Lab, cat manifest.Catalogue, seed uint64, version stri
 		p.Blocks = append(p.Blocks, p.draw(i, i >= planned))
 	}
 	return p, p.check()
+}
+
+// shortest is less than any block takes.
+func (p *Plan) shortest(d manifest.Design) time.Duration {
+	visits := 1
+	if d.Mirror {
+		visits = 2
+	}
+	var all time.Duration
+	for _, c := range p.Cells {
+		all += max(c.Params.Duration("time"), manifest.ShortestTrial) * time.Duration(visits*len(p.Contenders))
+	}
+	return all
 }
 
 func expandCell(c manifest.Cell, cat manifest.Catalogue) (Cell, error) {

@@ -35,9 +35,10 @@ func sameContent(a, b string) bool {
 	return x >= 0 && y >= 0 && a[x:] == b[y:]
 }
 
-// Record gives lab what the plan knows of the contents of its files, and of its images.
-// The plan follows from the lab file only together with them.
+// Record gives lab what the plan knows of the contents of its files, of its images and of
+// the command line. The plan follows from the lab file only together with them.
 func (p *Plan) Record(lab *manifest.Lab) {
+	lab.LooksFor, lab.FailOn = p.LooksFor, p.FailOn
 	for _, c := range p.Contenders {
 		if c.Pinned != nil {
 			if lab.Pinned == nil {

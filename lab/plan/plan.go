@@ -3,6 +3,8 @@
 package plan
 
 import (
+	"time"
+
 	"bakeoff/base/sample"
 	"bakeoff/lab/manifest"
 )
@@ -30,6 +32,12 @@ type Plan struct {
 	Generator string          `json:"generator,omitempty"`
 	Cells     []Cell          `json:"cells"`
 	Design    manifest.Design `json:"design"`
+	// LooksFor is the time limit that the looks follow from; 0 if they are the lab file's
+	// or the default ones.
+	LooksFor time.Duration `json:"looks_for_ns,omitempty"`
+	// FailOn are the conditions of --fail-on, where one of them has a tolerance and so
+	// says when the run ends (analysis.Limits).
+	FailOn []string `json:"fail_on,omitempty"`
 	// Family is the preregistered primary comparisons; TwinFamily those of
 	// the twin, with an error budget of their own.
 	Family     []Comparison `json:"family"`

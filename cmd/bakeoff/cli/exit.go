@@ -23,7 +23,9 @@ const (
 	ExitAbsent   = 3 // bakeoff image: there is no such image or source, as imgadm says it
 	ExitMissing  = 4 // done, with missing cells
 	ExitNotFound = 5
-	ExitSignal   = 128 // and the number of the signal that ended it, as shells count
+	// a condition of --fail-on with a tolerance is neither true nor false
+	ExitUndecided = 6
+	ExitSignal    = 128 // and the number of the signal that ended it, as shells count
 )
 
 // ExitMeanings are the exit codes as help and manual explain them.
@@ -37,6 +39,7 @@ var ExitMeanings = []struct {
 	{ExitAsked, "a condition of --fail-on is true"},
 	{ExitMissing, "done, with missing cells"},
 	{ExitNotFound, "a file, run, driver or workload does not exist"},
+	{ExitUndecided, "a condition of --fail-on with a tolerance is not decided; run --resume continues the run"},
 	{ExitSignal + int(syscall.SIGINT),
 		"interrupted by Ctrl-C; the report covers the completed blocks; run --resume continues the run"},
 	{ExitSignal + int(syscall.SIGTERM), "interrupted by SIGTERM"},

@@ -116,7 +116,7 @@ func (a reader) doAnalyse(c *cobra.Command, f analyseFlags, args []string) error
 	if err := errors.Join(FailOn(f.failOn).Check(), CheckSort(c, f.sort)); err != nil {
 		return err
 	}
-	opt := analysis.TableOptions{Baseline: f.baseline, Margin: f.margin, Looks: f.looks}
+	opt := analysis.TableOptions{Baseline: f.baseline, Margin: f.margin, Looks: f.looks, FailOn: f.failOn}
 	for _, s := range f.alphas {
 		v, err := strconv.ParseFloat(s, 64)
 		if err != nil {
@@ -191,7 +191,7 @@ func (a reader) printTable(results []analysis.Results, f analyseFlags) error {
 			fmt.Fprintln(a.Out, unusedText(r))
 		}
 	}
-	return FailOn(f.failOn).endAll(results)
+	return FailOn(f.failOn).endAll(results, "measure more blocks, or on a quieter machine")
 }
 
 // unusedText says which blocks no verdict uses: those after everything was

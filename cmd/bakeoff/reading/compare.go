@@ -177,13 +177,12 @@ func (a reader) canJudge(c *cobra.Command, res compare.Result, failOn []string) 
 func (a reader) gate(res compare.Result, failOn []string) error {
 	const remedy = "more runs in --repeats and a quieter machine narrow the intervals"
 	r := res.Results()
-	for _, text := range []string{FailOn(failOn).Open(r, remedy), FailOn(failOn).Perhaps(r, remedy)} {
-		if text != "" {
-			fmt.Fprintln(a.Err, "bakeoff: note: "+text)
-		}
+	if text := FailOn(failOn).Open(r, remedy); text != "" {
+		fmt.Fprintln(a.Err, "bakeoff: note: "+text)
 	}
 	return FailOn(failOn).endWith([]analysis.Results{r}, map[string][]string{"failed": res.Failed(),
-		"twin": lists.Map(res.Disturbed, func(run string) string { return "the twin differs from the baseline in " + run })})
+		"twin": lists.Map(res.Disturbed, func(run string) string { return "the twin differs from the baseline in " + run })},
+		remedy)
 }
 
 // uncompared says why no comparison can have the verdict that --fail-on asks for.

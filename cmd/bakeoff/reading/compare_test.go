@@ -77,7 +77,7 @@ func TestCompareSaysTheWarningFirst(t *testing.T) {
 		if all, some := unjudged(res); all == x.fails || some == x.fails {
 			t.Errorf("all are unjudged: %v, some: %v, with %d repeats", all, some, len(x.repeats))
 		}
-		if end := (FailOn{"worse"}).End(res.Results()); (cli.ExitCode(end) == cli.ExitAsked) != x.fails {
+		if end := (FailOn{"worse"}).End(res.Results(), ""); (cli.ExitCode(end) == cli.ExitAsked) != x.fails {
 			t.Errorf("--fail-on worse ends with %v", end)
 		}
 		out.Reset()
@@ -118,7 +118,7 @@ func TestFailOnWorseThanTheMargin(t *testing.T) {
 			t.Errorf("%v: no %q in %v\n%s", x.now, x.words, err, &junit)
 		}
 		for _, condition := range []string{"worse", "worse-than-margin"} {
-			end := (FailOn{condition}).End(res.Results())
+			end := (FailOn{condition}).End(res.Results(), "")
 			if got, want := cli.ExitCode(end) == cli.ExitAsked, slices.Contains(x.fails, condition); got != want {
 				t.Errorf("%v: --fail-on %s ends with %v", x.now, condition, end)
 			}

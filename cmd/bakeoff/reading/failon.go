@@ -16,13 +16,13 @@ import (
 // condition is something that --fail-on can ask for.
 type condition struct {
 	name, meaning string
-	// found lists what is true, one line each.
+	// found lists what is true, one line each; nil of a condition with a tolerance.
 	found func(analysis.Results) []string
 }
 
 var conditions = []condition{
 	{"worse", "a contender is worse than the baseline", verdictIs(analysis.Worse)},
-	{"worse-than-margin", "a contender is worse than the baseline by more than the margin", worseThanMargin},
+	{analysis.WorseThanMargin, "a contender is worse than the baseline by more than the margin", nil},
 	{"better", "a contender is better than the baseline", verdictIs(analysis.Better)},
 	{"inconclusive", "a primary comparison is inconclusive", verdictIs(analysis.Inconclusive)},
 	{"missing", "a contender has no results in a cell", func(r analysis.Results) (out []string) {
@@ -57,15 +57,6 @@ var conditions = []condition{
 	}},
 }
 
-func worseThanMargin(r analysis.Results) (out []string) {
-	for _, c := range r.Comparisons {
-		if c.Primary && c.Verdict == analysis.Worse && c.BeyondMargin != nil && *c.BeyondMargin {
-			out = append(out, comparisonName(c)+" is worse"+analysis.Amount(c.BeyondMargin, r.Margin))
-		}
-	}
-	return out
-}
-
 func verdictIs(v analysis.Verdict) func(analysis.Results) []string {
 	return func(r analysis.Results) (out []string) {
 		for _, c := range r.Comparisons {
@@ -83,7 +74,9 @@ func Conditions() string {
 	lines = append(lines,
 		fmt.Sprintf("  %-18s %s", "METRIC>+N%", "its whole interval is more than N % above the baseline's value"),
 		fmt.Sprintf("  %-18s %s", "METRIC<-N%", "its whole interval is more than N % below it"), "",
-		"METRIC may also be a cell or a workload, whose primary metrics are then meant.")
+		"METRIC may also be a cell or a workload, whose primary metrics are then meant.",
+		"worse-than-margin, METRIC>+N% and METRIC<-N% have a tolerance: the exit code is 6",
+		"as long as the interval contains the limit.")
 	return strings.Join(lines, "\n")
 }
 
@@ -93,7 +86,7 @@ func conditionNames() (names []string) {
 
 // needsVerdict reports whether a condition is never true without a verdict.
 func needsVerdict(condition string) bool {
-	return slices.Contains([]string{"worse", "worse-than-margin", "better"}, condition) || isLimit(condition)
+	return slices.Contains([]string{"worse", "better"}, condition) || isLimit(condition)
 }
 
 // Vain says that conditions that need a verdict can never be true, because a run compares
@@ -108,10 +101,10 @@ func (f FailOn) Vain(r analysis.Results) string {
 		"add a contender or primary: true, or compare two runs by bakeoff compare --by direct"
 }
 
-// Open says that comparisons of r are inconclusive, which conditions that need a verdict
+// Open says that comparisons of r are inconclusive, which conditions without a tolerance
 // let pass, and how to change that; "" if there are none, or if inconclusive ones fail.
 func (f FailOn) Open(r analysis.Results, remedy string) string {
-	asked := lists.Filter(f, needsVerdict)
+	asked := lists.Filter(f, func(c string) bool { return needsVerdict(c) && !isLimit(c) })
 	if len(asked) == 0 || slices.Contains(f, string(analysis.Inconclusive)) {
 		return ""
 	}
@@ -122,24 +115,6 @@ func (f FailOn) Open(r analysis.Results, remedy string) string {
 	}
 	return fmt.Sprintf("%d of %s inconclusive, which --fail-on %s lets pass; %s, and --fail-on inconclusive fails",
 		len(open), plural(len(all), "comparison is", "comparisons are"), strings.Join(asked, ","), remedy)
-}
-
-// Perhaps says that comparisons of r are worse by an interval that reaches into the
-// margin, which worse-than-margin lets pass, and how to change that; "" if there are
-// none, or if worse comparisons fail.
-func (f FailOn) Perhaps(r analysis.Results, remedy string) string {
-	if !slices.Contains(f, "worse-than-margin") || slices.Contains(f, "worse") {
-		return ""
-	}
-	n := len(lists.Filter(r.Comparisons, func(c analysis.Comparison) bool {
-		return c.Primary && c.Verdict == analysis.Worse && c.BeyondMargin != nil && !*c.BeyondMargin
-	}))
-	if n == 0 {
-		return ""
-	}
-	no := false
-	return fmt.Sprintf("%s worse%s, which --fail-on worse-than-margin lets pass; %s, and --fail-on worse fails",
-		plural(n, "comparison is", "comparisons are"), analysis.Amount(&no, r.Margin), remedy)
 }
 
 // FailOn is the value of --fail-on: names of conditions.
@@ -155,15 +130,18 @@ func (f FailOn) Check() error {
 	return nil
 }
 
-// end is how a command with these results ends: what was asked for comes
-// before missing cells, and those before a plain end.
-func (f FailOn) End(r analysis.Results) error { return f.endAll([]analysis.Results{r}) }
+// End is how a command with these results ends. What was asked for comes first, then a
+// tolerance that is not decided, and missing cells before a plain end: who accepts
+// missing cells does not accept what is not decided. next says how to decide it.
+func (f FailOn) End(r analysis.Results, next string) error {
+	return f.endAll([]analysis.Results{r}, next)
+}
 
-func (f FailOn) endAll(all []analysis.Results) error { return f.endWith(all, nil) }
+func (f FailOn) endAll(all []analysis.Results, next string) error { return f.endWith(all, nil, next) }
 
 // endWith is endAll with more lines for conditions, by their names.
-func (f FailOn) endWith(all []analysis.Results, more map[string][]string) error {
-	lines, err := f.beyond(all)
+func (f FailOn) endWith(all []analysis.Results, more map[string][]string, next string) error {
+	lines, open, err := f.judged(all)
 	if err != nil {
 		return err
 	}
@@ -171,7 +149,7 @@ func (f FailOn) endWith(all []analysis.Results, more map[string][]string) error 
 	for i, r := range all {
 		missing = missing || len(r.Missing) > 0
 		for _, c := range conditions {
-			if !slices.Contains(f, c.name) {
+			if c.found == nil || !slices.Contains(f, c.name) {
 				continue
 			}
 			found := c.found(r)
@@ -183,9 +161,14 @@ func (f FailOn) endWith(all []analysis.Results, more map[string][]string) error 
 			}
 		}
 	}
+	if len(open) > 0 && next != "" {
+		open = append(open, next)
+	}
 	switch {
 	case len(lines) > 0:
-		return cli.Exit{Code: cli.ExitAsked, Text: strings.Join(lines, "\n")}
+		return cli.Exit{Code: cli.ExitAsked, Text: strings.Join(append(lines, open...), "\n")}
+	case len(open) > 0:
+		return cli.Exit{Code: cli.ExitUndecided, Text: strings.Join(open, "\n")}
 	case missing:
 		return cli.Exit{Code: cli.ExitMissing}
 	}
@@ -195,6 +178,7 @@ func (f FailOn) endWith(all []analysis.Results, more map[string][]string) error 
 // FailOnFlag gives a command the flag --fail-on.
 func FailOnFlag(c *cobra.Command, value *[]string) {
 	c.Flags().StringSliceVar(value, "fail-on", nil,
-		"exit with 3 if one of these `conditions` is true: "+strings.Join(conditionNames(), ", ")+", or "+limitUsage)
+		"exit with 3 if one of these `conditions` is true: "+strings.Join(conditionNames(), ", ")+", or "+limitUsage+
+			"; with 6 if one with a tolerance is not decided")
 	cli.CompleteFlag(c, "fail-on", func([]string) []string { return conditionNames() })
 }

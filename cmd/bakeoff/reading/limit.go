@@ -2,115 +2,142 @@ package reading
 
 import (
 	"fmt"
-	"regexp"
+	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
+	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/difference"
 )
 
-// limit is a condition of --fail-on that names a metric and a difference: boot>+0.1%.
-type limit struct {
-	text string
-	// name is a metric, or a cell or workload, whose primary metrics are meant.
-	name string
-	// more tells that values above the baseline's are refused, by more than share.
-	more  bool
-	share float64
-}
-
-var limitForm = regexp.MustCompile(`^([a-zA-Z0-9._-]+)(>\+?|<[-−])([0-9]+(?:\.[0-9]+)?) ?%$`)
-
-// limitUsage says how a limit is written.
+// limitUsage says how a limit with a number is written.
 const limitUsage = "METRIC>+N% or METRIC<-N%"
 
-// parseLimit reads a limit; false if text is none.
-func parseLimit(text string) (limit, bool) {
-	m := limitForm.FindStringSubmatch(text)
-	if m == nil {
-		return limit{}, false
+// isLimit tells whether a condition has a tolerance.
+func isLimit(condition string) bool { return analysis.HasLimit([]string{condition}) }
+
+// Limits lists the conditions with a tolerance.
+func (f FailOn) Limits() FailOn { return lists.Filter(f, isLimit) }
+
+// answers are those of r to a condition with a tolerance. Results that were not asked, such
+// as those of two runs, have intervals to read them from. known is false if no comparison
+// has the name of the condition.
+func answers(condition string, r analysis.Results) (out []analysis.Limited, known bool) {
+	for _, l := range r.Limits {
+		if l.Condition == condition {
+			out = append(out, l)
+		}
 	}
-	share, err := strconv.ParseFloat(m[3], 64)
-	l := limit{text: text, name: m[1], more: strings.HasPrefix(m[2], ">"), share: share / 100}
-	return l, err == nil && (l.more || l.share < 1)
-}
-
-// isLimit tells whether a condition is a limit.
-func isLimit(text string) bool {
-	_, ok := parseLimit(text)
-	return ok
-}
-
-// concerns tells whether the limit is for a comparison.
-func (l limit) concerns(c analysis.Comparison) bool {
-	return c.Metric == l.name || c.Primary && (c.Cell == l.name || c.Workload == l.name)
-}
-
-// found lists the comparisons beyond the limit: those whose whole interval is. known is
-// false if no comparison has the name of the limit.
-func (l limit) found(r analysis.Results) (out []string, known bool) {
+	if len(out) > 0 {
+		return out, true
+	}
+	limit, _ := analysis.ParseLimit(condition, r.Margin)
 	for _, c := range r.Comparisons {
-		if !l.concerns(c) {
+		m := sample.Metric{Name: c.Metric, Better: c.Better, Scale: c.Scale, Primary: c.Primary}
+		if !limit.Concerns(c.Cell, c.Workload, m) {
 			continue
 		}
-		known = true
-		if text := l.exceeded(c); text != "" {
-			out = append(out, comparisonName(c)+text)
+		a := analysis.Limited{Condition: condition, Contender: c.Contender, Cell: c.Cell, Metric: c.Metric, CI: c.CI,
+			Blocks: c.Blocks, MoreBlocks: c.MoreBlocks, Outcome: analysis.Undecided, Reason: "the interval contains the limit"}
+		if len(c.Gates) > 0 {
+			a.Reason = "check " + c.Gates[0].Name + " failed: " + c.Gates[0].Reason
+		} else if c.Scale == sample.Difference {
+			a.Reason = "a share of a difference is unknown here"
+		} else {
+			a.Outcome = limit.Outcome(logOf(c.CI[0], math.Inf(-1)), logOf(c.CI[1], math.Inf(1)), m, math.NaN())
 		}
+		out = append(out, a)
 	}
-	return out, known
+	return out, len(out) > 0 || len(r.Missing) > 0
 }
 
-// exceeded says by how much a comparison is beyond the limit; "" if it is not.
-func (l limit) exceeded(c analysis.Comparison) string {
-	if c.Scale == "difference" || len(c.Gates) > 0 {
-		return ""
+// logOf is the logarithm of a bound, and otherwise where there is none.
+func logOf(bound *float64, otherwise float64) float64 {
+	if bound == nil {
+		return otherwise
 	}
-	bound := c.CI[0]
-	if !l.more {
-		bound = c.CI[1]
+	return math.Log(*bound)
+}
+
+// judged are the lines of the limits of all results: of those that are exceeded, and of
+// those that are not decided. A limit that no comparison has is an error: it would let
+// everything pass.
+func (f FailOn) judged(all []analysis.Results) (exceeded, open []string, err error) {
+	for _, condition := range f.Limits() {
+		known := false
+		for _, r := range all {
+			found, there := answers(condition, r)
+			known = known || there
+			for _, l := range found {
+				switch l.Outcome {
+				case analysis.Exceeded:
+					exceeded = append(exceeded, "--fail-on "+condition+": "+exceededText(l, r))
+				case analysis.Undecided:
+					open = append(open, "--fail-on "+condition+" is not decided: "+undecidedText(l, r))
+				}
+			}
+		}
+		if known {
+			continue
+		}
+		limit, _ := analysis.ParseLimit(condition, 0)
+		if limit.Name == "" {
+			return nil, nil, fault.New(fault.Invalid, "--fail-on %s: no primary metric is compared", condition)
+		}
+		return nil, nil, fault.New(fault.Invalid, "--fail-on %s: no comparison has the metric, cell or workload %q; there "+
+			"are %s", condition, limit.Name, namesIn(all))
 	}
-	if bound == nil || l.more && *bound <= 1+l.share || !l.more && *bound >= 1-l.share {
-		return ""
+	return exceeded, open, nil
+}
+
+// compared finds the comparison of a limit.
+func compared(l analysis.Limited, r analysis.Results) analysis.Comparison {
+	c, _ := lists.Find(r.Comparisons, func(c analysis.Comparison) bool {
+		return c.Contender == l.Contender && c.Cell == l.Cell && c.Metric == l.Metric
+	})
+	c.Contender, c.Cell, c.Metric = l.Contender, l.Cell, l.Metric
+	return c
+}
+
+// exceededText says by how much a limit is exceeded.
+func exceededText(l analysis.Limited, r analysis.Results) string {
+	c := compared(l, r)
+	text := comparisonName(c) + " is "
+	bound := l.CI[0]
+	if limit, _ := analysis.ParseLimit(l.Condition, r.Margin); limit.Name == "" {
+		yes := true
+		text += "worse" + analysis.Amount(&yes, r.Margin) + ": "
+		if c.Better != sample.Lower {
+			bound = l.CI[1]
+		}
+	} else if !limit.More {
+		bound = l.CI[1]
 	}
-	text := " is " + difference.Of(c.Scale, c.Unit, bound).Text(*bound)
+	if bound == nil {
+		return strings.TrimSuffix(text, ": ")
+	}
+	text += difference.Of(c.Scale, c.Unit, bound).Text(*bound)
 	if c.Exact != nil {
 		return text + fmt.Sprintf(" (%s exactly)", difference.Amount(c.Exact.Difference, c.Unit))
 	}
 	return text + " or further from the baseline"
 }
 
-// limits lists the limits among conditions.
-func (f FailOn) limits() (out []limit) {
-	for _, text := range f {
-		if l, ok := parseLimit(text); ok {
-			out = append(out, l)
-		}
+// undecidedText says what is known of a limit that is not decided, and what decides it.
+func undecidedText(l analysis.Limited, r analysis.Results) string {
+	c := compared(l, r)
+	text := comparisonName(c)
+	if l.CI[0] != nil || l.CI[1] != nil {
+		text += " is " + difference.Of(c.Scale, c.Unit, l.CI[0], l.CI[1]).Between(l.CI[0], l.CI[1])
 	}
-	return out
-}
-
-// beyond lists the lines of all limits. A limit whose name no comparison has is an error:
-// it would let everything pass.
-func (f FailOn) beyond(all []analysis.Results) (lines []string, err error) {
-	for _, l := range f.limits() {
-		known := false
-		for _, r := range all {
-			found, there := l.found(r)
-			known = known || there || len(r.Missing) > 0
-			for _, text := range found {
-				lines = append(lines, "--fail-on "+l.text+": "+text)
-			}
-		}
-		if !known {
-			return nil, fault.New(fault.Invalid, "--fail-on %s: no comparison has the metric, cell or workload %q; there are %s",
-				l.text, l.name, namesIn(all))
-		}
+	text += fmt.Sprintf(" after %s: %s", plural(l.Blocks, "block", "blocks"), l.Reason)
+	if l.MoreBlocks != nil && *l.MoreBlocks > 0 {
+		text += fmt.Sprintf("; about %s would decide it", plural(*l.MoreBlocks, "more block", "more blocks"))
 	}
-	return lines, nil
+	return text
 }
 
 // namesIn lists what limits could name.

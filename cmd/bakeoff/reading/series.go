@@ -72,7 +72,7 @@ func (a reader) analyseFormat(c *cobra.Command, f analyseFlags, x format.Format,
 	if err != nil {
 		return err
 	}
-	return FailOn(f.failOn).End(r.Results())
+	return FailOn(f.failOn).End(r.Results(), "")
 }
 
 // The first warning of every comparison of series is one of these.
