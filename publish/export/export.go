@@ -50,7 +50,7 @@ func Formats() []Format {
 		{"csv", "one line per sample, with the value failed for a failed trial, as `bakeoff analyse` reads it", table},
 		{"json", "one results object per run, one per line", objects},
 		{"junit", "one test case per comparison, for build servers: worse is reported as failure, a missing cell or a " +
-			"differing twin as error, inconclusive as skipped", junit},
+			"differing twin as error, inconclusive as skipped; a tolerance is a test case of its own", junit},
 		{"markdown", "a table of medians, differences, intervals and verdicts, for an issue or a pull request", markdown},
 		{"openmetrics", "medians, ratios and verdicts, for Prometheus and similar systems", openmetrics},
 	}
@@ -300,12 +300,29 @@ func junit(w io.Writer, runs []run) error {
 			says := sentence(c, r.Margin, summaries)
 			k := kase{Class: c.Cell, Name: c.Contender + " against " + c.Baseline + ", " + c.Metric, Output: says}
 			switch {
+			case slices.ContainsFunc(r.Limits, func(l analysis.Limited) bool {
+				return l.Contender == c.Contender && l.Cell == c.Cell && l.Metric == c.Metric
+			}): // its tolerance is a case of its own
 			case c.Verdict == analysis.Worse:
 				k.Failure = &message{says}
 				s.Failures++
 			case c.Verdict == analysis.Inconclusive:
 				k.Skipped = &message{says}
 				s.Skipped++
+			}
+			s.Cases = append(s.Cases, k)
+		}
+		for _, l := range r.Limits {
+			says := limitSays(l, r)
+			k := kase{Class: l.Cell, Name: l.Contender + " against " + r.Baseline + ", " + l.Metric + ", tolerance " +
+				l.Condition, Output: says}
+			switch l.Outcome {
+			case analysis.Exceeded:
+				k.Failure = &message{says}
+				s.Failures++
+			case analysis.Undecided:
+				k.Error = &message{says}
+				s.Errors++
 			}
 			s.Cases = append(s.Cases, k)
 		}
@@ -336,6 +353,20 @@ func junit(w io.Writer, runs []run) error {
 	}
 	_, err := io.WriteString(w, "\n")
 	return err
+}
+
+// limitSays is the answer to a tolerance, with its interval.
+func limitSays(l analysis.Limited, r run) string {
+	out := "tolerance " + l.Condition + " " + string(l.Outcome)
+	m := metricsOf(r)[[2]string{l.Cell, l.Metric}]
+	if l.CI[0] != nil || l.CI[1] != nil {
+		out += ": CI " + difference.Of(m.Scale, m.Unit, l.CI[0], l.CI[1]).Between(l.CI[0], l.CI[1])
+	}
+	out += fmt.Sprintf(", %d blocks", l.Blocks)
+	if l.Reason != "" {
+		out += "; " + l.Reason
+	}
+	return strings.ReplaceAll(out, "\u00a0", " ")
 }
 
 // sentence is a comparison's verdict with the medians of both sides, the difference and

@@ -242,3 +242,28 @@ func FuzzWrite(f *testing.F) {
 		}
 	})
 }
+
+// A tolerance is a test case of its own: the comparison that it concerns is no failure.
+func TestJUnitOfTolerances(t *testing.T) {
+	lo, hi := 1.02, 1.04
+	r := analysis.Results{Run: "r", Baseline: "old", Cells: []analysis.Cell{{Name: "job"}}}
+	for _, o := range []analysis.Outcome{analysis.Exceeded, analysis.Kept, analysis.Undecided} {
+		name := string(o)
+		r.Comparisons = append(r.Comparisons, analysis.Comparison{Contender: name, Baseline: "old", Cell: "job", Metric: "cpu",
+			Primary: true, Verdict: analysis.Worse, CI: analysis.Interval{&lo, &hi}})
+		r.Limits = append(r.Limits, analysis.Limited{Condition: "cpu>+5%", Contender: name, Cell: "job", Metric: "cpu",
+			Outcome: o, CI: analysis.Interval{&lo, &hi}, Blocks: 8})
+	}
+	var out bytes.Buffer
+	if err := Write(&out, "junit", []Run{{Results: r}}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`tests="6" failures="1" errors="1" skipped="0"`,
+		`<failure message="tolerance cpu&gt;+5% exceeded: CI +2.0 to +4.0 %, 8 blocks"></failure>`,
+		`<error message="tolerance cpu&gt;+5% inconclusive: CI +2.0 to +4.0 %, 8 blocks"></error>`,
+		`<system-out>tolerance cpu&gt;+5% kept: CI +2.0 to +4.0 %, 8 blocks</system-out>`} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %s in\n%s", want, &out)
+		}
+	}
+}

@@ -70,6 +70,13 @@ func markdown(w io.Writer, e *contents) error {
 		out.WriteString(inline(b.page.NoVerdict) + "\n")
 		b.markdownLone(&out)
 	}
+	for _, l := range e.results.Limits {
+		fmt.Fprintf(&out, "\n- Tolerance %s, %s at %s, %s: %s%s", inline(l.Condition), inline(l.Contender), inline(l.Cell),
+			inline(l.Metric), inline(string(l.Outcome)), inline(limitInterval(e.results, l)))
+	}
+	if len(e.results.Limits) > 0 {
+		out.WriteString("\n")
+	}
 	for _, line := range b.markdownAbsent() {
 		fmt.Fprintf(&out, "\n- %s", line)
 	}
@@ -212,3 +219,19 @@ var inlineEscapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "`", "\\`", "*", `
 func Inline(s string) string { return inline(s) }
 
 func inline(s string) string { return inlineEscapes.Replace(s) }
+
+// limitInterval is the interval from which the answer to a tolerance is read, and why it is
+// not decided.
+func limitInterval(r analysis.Results, l analysis.Limited) (out string) {
+	for _, k := range r.Cells {
+		for _, m := range k.Metrics {
+			if k.Name == l.Cell && m.Name == l.Metric && (l.CI[0] != nil || l.CI[1] != nil) {
+				out = " (" + difference.Of(m.Scale, m.Unit, l.CI[0], l.CI[1]).Between(l.CI[0], l.CI[1]) + ")"
+			}
+		}
+	}
+	if l.Reason != "" {
+		out += "; " + l.Reason
+	}
+	return out
+}
