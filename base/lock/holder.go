@@ -76,9 +76,17 @@ func Me(run string) Owner {
 
 // Holder is the content of a lock file: the process that last took the lock. PID is 0
 // if it is unknown. Owner is zero if the process did not say for whom it took the lock.
+// Place is zero if an older program wrote the file.
 type Holder struct {
 	PID   int   `json:"pid"`
 	Owner Owner `json:"owner,omitzero"`
+	Place Place `json:"place,omitzero"`
+}
+
+// line is the second line of a lock file.
+type line struct {
+	Owner
+	Place Place `json:"place,omitzero"`
 }
 
 // String describes the owner: "run r, started by ann on ctl as process 9 at
@@ -118,8 +126,8 @@ func (h Holder) String() string {
 func (h Holder) encode() []byte {
 	text := strconv.AppendInt(nil, int64(h.PID), 10)
 	text = append(text, '\n')
-	if line, err := json.Marshal(h.Owner); err == nil && h.Owner != (Owner{}) {
-		text = append(append(text, line...), '\n')
+	if b, err := json.Marshal(line{h.Owner, h.Place}); err == nil && (line{h.Owner, h.Place}) != (line{}) {
+		text = append(append(text, b...), '\n')
 	}
 	return text
 }
@@ -138,18 +146,20 @@ func HolderOf(path string) Holder {
 	if err != nil || len(b) > maxFile {
 		return Holder{}
 	}
-	return parseHolder(b)
+	return ParseHolder(b)
 }
 
-// parseHolder reads the content of a lock file. The process ID is in the first line, its
-// owner, which older programs do not write, in the second. What is damaged is unknown.
-func parseHolder(b []byte) (h Holder) {
+// ParseHolder reads the content of a lock file. The process ID is in the first line, its
+// owner and place, which older programs do not write, in the second. What is damaged is
+// unknown.
+func ParseHolder(b []byte) (h Holder) {
 	lines := strings.Split(string(b), "\n")
 	if pid, err := strconv.Atoi(lines[0]); err == nil {
 		h.PID = pid
 	}
-	if len(lines) > 1 && json.Unmarshal([]byte(lines[1]), &h.Owner) != nil {
-		h.Owner = Owner{}
+	var second line
+	if len(lines) > 1 && json.Unmarshal([]byte(lines[1]), &second) == nil {
+		h.Owner, h.Place = second.Owner, second.Place
 	}
 	return h
 }

@@ -26,7 +26,7 @@ func TestHolderIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := Holder{PID: os.Getpid(), Owner: ann}
+	want := Holder{os.Getpid(), ann, placeOf(l.f)}
 	if by := HeldBy(path); by == nil || *by != want {
 		t.Errorf("held by %+v, want %+v", by, want)
 	}
@@ -73,7 +73,7 @@ func TestHolderInWords(t *testing.T) {
 	}{
 		{Holder{PID: 7}, "process 7 measures on this host",
 			"wait for it to end: two runs at the same time disturb each other"},
-		{Holder{7, ann}, "process 7 measures on this host (run r1, started by ann on ctl as process 9 at " +
+		{Holder{PID: 7, Owner: ann}, "process 7 measures on this host (run r1, started by ann on ctl as process 9 at " +
 			"2026-01-02 03:04:05 UTC)",
 			"wait for it to end, or stop process 9 on ctl: two runs at the same time disturb each other"},
 	} {
@@ -125,13 +125,14 @@ func TestOfMachine(t *testing.T) {
 // The file may be anybody's: what it says is read as a holder that can be written again
 // and printed on one line, or not at all.
 func FuzzHolder(f *testing.F) {
-	for _, text := range []string{"", "7", "7\n", "x\n{}", "99999999999999999999\n", string(Holder{7, ann}.encode()),
+	for _, text := range []string{"", "7", "7\n", "x\n{}", "99999999999999999999\n",
+		string(Holder{PID: 7, Owner: ann}.encode()),
 		"7\n" + `{"token":"t","run":"\u001b[2J\n","since":"0000-01-01T00:00:00+23:59"}`} {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		h := parseHolder(b)
-		if again := parseHolder(h.encode()); again.String() != h.String() {
+		h := ParseHolder(b)
+		if again := ParseHolder(h.encode()); again.String() != h.String() {
 			t.Errorf("%q: %v is written and read as %v", b, h, again)
 		}
 		if strings.ContainsAny(h.String()+h.Owner.Remedy(), "\x1b\a\n\r") {

@@ -29,7 +29,7 @@ func TryFor(path string, owner Owner) (*Lock, error) {
 		f.Close()
 		return nil, err
 	}
-	text := Holder{os.Getpid(), owner}.encode() // only for messages
+	text := Holder{os.Getpid(), owner, placeOf(f)}.encode()
 	if _, err := f.WriteAt(text, 0); err == nil {
 		_ = f.Truncate(int64(len(text)))
 	}

@@ -19,7 +19,7 @@ func TestHeldAndReleased(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h := HolderOf(path); h != (Holder{PID: os.Getpid()}) {
+	if h := HolderOf(path); h != (Holder{PID: os.Getpid(), Place: placeOf(l.f)}) {
 		t.Errorf("holder is %+v, want this process %d", h, os.Getpid())
 	}
 	if _, err := Try(path); !errors.Is(err, ErrHeld) {

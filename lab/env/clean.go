@@ -53,13 +53,15 @@ func (c Cleaner) Clean(ctx context.Context, dryRun bool) ([]Found, error) {
 		if err != nil {
 			return nil, fault.Op("clean", err)
 		}
-		return c.clean(ctx, true, inUse)
+		here := placeOn(ctx, m, c.StateDir)
+		here.Holder, here.PIDNamespace = 0, "" // they are the holder's
+		return c.clean(ctx, true, here, inUse)
 	}
 	if err != nil {
 		return nil, fault.Op("clean", err)
 	}
 	defer unlock()
-	return c.clean(ctx, dryRun, func(Lease) bool { return false })
+	return c.clean(ctx, dryRun, placeOn(ctx, m, c.StateDir), func(Lease) bool { return false })
 }
 
 // held reports of a lease whether the run that has the lock of StateDir took it. If that
@@ -112,8 +114,8 @@ func ownerFor(run, host string) lock.Owner {
 	return o
 }
 
-// clean is Clean with the host's lock held, except for the leases in use.
-func (c Cleaner) clean(ctx context.Context, dryRun bool, inUse func(Lease) bool) ([]Found, error) {
+// clean is Clean with the host's lock held at a place, except for the leases in use.
+func (c Cleaner) clean(ctx context.Context, dryRun bool, here lock.Place, inUse func(Lease) bool) ([]Found, error) {
 	leases, err := LeasesOn(ctx, of(c.Host), c.StateDir)
 	if err != nil {
 		return nil, err
@@ -123,10 +125,17 @@ func (c Cleaner) clean(ctx context.Context, dryRun bool, inUse func(Lease) bool)
 	var found []Found
 	for _, r := range leases {
 		f := Found{Lease: r, InUse: inUse(r)}
-		f.Left, err = c.reap(ctx, r, dryRun)
-		if err != nil {
+		var unknown error
+		if !f.InUse {
+			f.InUse, unknown = c.live(ctx, here, r)
+		}
+		if r.Boot != here.Boot {
+			r.Settings = nil // they ended with that boot
+		}
+		f.Left, err = c.reap(ctx, r, dryRun || f.InUse)
+		if err = errors.Join(err, unknown); err != nil {
 			f.Err = err.Error()
-		} else if !dryRun {
+		} else if !dryRun && !f.InUse {
 			f.Removed = true
 		}
 		found = append(found, f)
@@ -166,13 +175,18 @@ func (c Cleaner) reap(ctx context.Context, r Lease, dryRun bool) ([]string, erro
 			left = append(left, "directory "+r.Dir)
 		}
 	}
+	changes, kept := r.restore(ctx, m, dryRun)
+	left = append(left, changes...)
 	if dryRun {
-		return left, nil
+		return left, kept
 	}
 	if r.Dir != "" {
 		if err := m.Remove(ctx, r.Dir); err != nil {
 			return left, fault.Op("clean", err)
 		}
+	}
+	if kept != nil {
+		return left, fault.Op("clean", kept)
 	}
 	return left, fault.Op("clean", m.Remove(ctx, filepath.Join(c.StateDir, leaseDir, r.Label+".json")))
 }
@@ -242,6 +256,9 @@ func decode(b []byte, stateDir string) (Lease, error) {
 	}
 	if r.Label == "" || strings.ContainsAny(r.Label, "/ \n") || strings.HasPrefix(r.Label, ".") {
 		return r, fmt.Errorf("label %q is not valid", r.Label)
+	}
+	if err := checkSettings(r.Settings); err != nil {
+		return r, err
 	}
 	if r.Network == "" && r.Dir != filepath.Join(stateDir, envDir, r.Label) {
 		return r, fmt.Errorf("directory %q does not belong to the lease", r.Dir)

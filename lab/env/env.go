@@ -10,6 +10,7 @@ package env
 import (
 	"time"
 
+	"bakeoff/base/lock"
 	"bakeoff/reach/conn"
 )
 
@@ -69,9 +70,16 @@ type Lease struct {
 	Run     string    `json:"run"`
 	PID     int       `json:"pid"` // of the controller
 	Started time.Time `json:"started"`
+	// Place says who holds the lock of the lease, which lies beside the folder of leases:
+	// see Cleaner. It is empty in a lease of an older program.
+	lock.Place
 	// Network is the namespace of the experiment's network; "" in the lease of
 	// an environment.
 	Network string `json:"network,omitempty"`
+	// Settings are in the lease of a service: the kernel settings of the host that it may
+	// change. Interfaces are the network interfaces that the host had before.
+	Settings   map[string]Setting `json:"settings,omitempty"`
+	Interfaces []string           `json:"interfaces,omitempty"`
 }
 
 // Found is what a lease left behind.
@@ -81,6 +89,7 @@ type Found struct {
 	Left    []string `json:"left"`
 	Removed bool     `json:"removed"`
 	// InUse means that a run that measures now holds the lease: nothing of it is left over.
+	// With Err, that is not known, and nothing was removed.
 	InUse bool   `json:"in_use,omitempty"`
 	Err   string `json:"error,omitempty"`
 }

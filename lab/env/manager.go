@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lock"
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/lab/manifest"
@@ -34,6 +35,7 @@ type Manager struct {
 	at     Machine
 	unlock func() error
 	tag    string // in the labels of this manager's leases
+	place  lock.Place
 	layout Layout
 	images *image.Store
 	memo   driver.Memo // of the host, for drivers
@@ -88,12 +90,19 @@ func noState(cfg Config, err error) error {
 
 func (m *Manager) open(ctx context.Context, drivers []driver.Driver) error {
 	c := Cleaner{StateDir: m.cfg.StateDir, Host: m.cfg.Host, Drivers: drivers}
-	left, err := c.clean(ctx, false, func(Lease) bool { return false })
+	m.place = placeOn(ctx, m.at, m.cfg.StateDir)
+	left, err := c.clean(ctx, false, m.place, func(Lease) bool { return false })
 	if err != nil {
 		return err
 	}
 	for _, f := range left {
-		if len(f.Left) > 0 {
+		switch {
+		case f.Err != "":
+			m.say("%s (%s): %s", f.Lease.Name, f.Lease.Driver, f.Err)
+		case f.InUse:
+			return fault.WithFix(fault.New(fault.Unsupported, "run %s measures on this host as process %d", f.Lease.Run,
+				f.Lease.PID), "wait for it to end: two runs at the same time disturb each other")
+		case len(f.Left) > 0:
 			m.say("removed the leftovers of %s (%s) from an earlier run", f.Lease.Name, f.Lease.Driver)
 		}
 	}
@@ -502,8 +511,9 @@ func (m *Manager) say(format string, args ...any) {
 	}
 }
 
-// remember writes a lease atomically and syncs it.
+// remember writes a lease atomically and syncs it, with the place of the lock.
 func (m *Manager) remember(ctx context.Context, r Lease) error {
+	r.Place = m.place
 	b, err := json.Marshal(r)
 	if err != nil {
 		return fault.Op("env: lease", err)

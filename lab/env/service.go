@@ -48,6 +48,7 @@ func (m *Manager) optionsOf(ctx context.Context, d driver.Driver, options param.
 	label := m.label()
 	lease := Lease{Schema: LeaseSchema, Label: label, Driver: d.Doc().Name, Name: "the service of " + d.Doc().Name,
 		Host: m.cfg.Name, Dir: Place(m.cfg.StateDir, label), Run: m.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC()}
+	lease.note(ctx, m.at, false)
 	if err := m.remember(ctx, lease); err != nil {
 		return nil, err
 	}
@@ -61,6 +62,11 @@ func (m *Manager) optionsOf(ctx context.Context, d driver.Driver, options param.
 		s.Service = nil
 		if rerr := m.removeService(ctx, s); err != nil || rerr != nil {
 			return nil, errors.Join(err, rerr)
+		}
+	} else {
+		s.lease.note(ctx, m.at, true)
+		if err := m.remember(ctx, s.lease); err != nil {
+			return nil, errors.Join(err, m.stop(ctx, s))
 		}
 	}
 	if m.services == nil {
@@ -77,8 +83,16 @@ func (s service) options(otherwise param.Values) param.Values {
 	return s.Options()
 }
 
-// removeService removes the directory and the lease of a stopped service.
+// removeService restores the settings that a stopped service changed, and removes its
+// directory and its lease.
 func (m *Manager) removeService(ctx context.Context, s service) error {
+	changes, kept := s.lease.restore(ctx, m.at, false)
+	for _, change := range changes {
+		m.say("undid the %s by %s", change, s.lease.Name)
+	}
+	if kept != nil {
+		m.say("%v", kept)
+	}
 	if err := m.at.Remove(ctx, s.lease.Dir); err != nil {
 		return fault.Op("env: service", err)
 	}

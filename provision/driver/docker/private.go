@@ -29,7 +29,7 @@ const (
 
 // StartService starts a private engine if the options ask for one. The engine
 // has its own storage, sockets and configuration in spec.Dir, creates no bridge
-// and changes no packet filter. It does not affect an engine of the machine. It
+// and changes neither packet filter nor forwarding. It does not affect an engine of the machine. It
 // runs on spec.CPUSet in a control group, by which Reap finds it.
 func (Driver) StartService(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Service, error) {
 	if o, err := decode(spec.Options); err != nil || !o.private {
@@ -105,7 +105,7 @@ func (d *daemon) start(ctx context.Context) error {
 	argv := append(append([]string{d.spec.Agent, "enter"}, d.group.EnterArgs()...), "--", "dockerd",
 		"--config-file", d.dir("daemon.json"), "--data-root", d.dir("data"), "--exec-root", d.dir("exec"), "--pidfile",
 		d.dir("pid"),
-		"--host", d.socket(), "--bridge", "none", "--iptables=false", "--ip6tables=false", "--exec-opt",
+		"--host", d.socket(), "--bridge", "none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--exec-opt",
 		"native.cgroupdriver=cgroupfs")
 	var life context.Context
 	life, d.cancel = context.WithCancel(context.WithoutCancel(ctx))

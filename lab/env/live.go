@@ -1,0 +1,78 @@
+package env
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/lock"
+)
+
+// placeOn reads the place of the process that took the lock of stateDir last. The fields
+// that cannot be read are empty.
+func placeOn(ctx context.Context, m Machine, stateDir string) lock.Place {
+	b, err := m.ReadFile(ctx, filepath.Join(stateDir, lockFile))
+	if err != nil {
+		return lock.Place{}
+	}
+	return lock.ParseHolder(b).Place
+}
+
+// live reports whether a run may still use a lease, although this process holds the lock
+// of the state folder, at here. That lock is the run's unless the two see different files
+// at its path, for example in an overlay. The error says why that is not known; a lease is
+// then in use.
+func (c Cleaner) live(ctx context.Context, here lock.Place, l Lease) (bool, error) {
+	_, local := of(c.Host).(Here)
+	switch {
+	case here.Boot == "", l.Boot == "" && !local: // the lock is all that there is
+		return false, nil
+	case l.Boot == "": // of an older program
+		return here.Holder != 0 && c.startedBefore(ctx, l.PID, l.Started), nil
+	case l.Boot != here.Boot, l.File == here.File:
+		return false, nil
+	case l.PIDNamespace == here.PIDNamespace && l.Holder != 0 && here.Holder != 0:
+		return c.start(ctx, l.Holder) == l.HolderStart, nil
+	case local && l.Ended():
+		return false, nil
+	}
+	return true, fault.New(fault.Lab, "cannot find out whether run %s is alive: its PID namespace is %s, and its lock is "+
+		"another file (%s) than %s here (%s). Run `bakeoff clean` where the run was started, or after a reboot",
+		l.Run, l.PIDNamespace, l.File, filepath.Join(c.StateDir, lockFile), here.File)
+}
+
+// start is the start of a process on the host in clock ticks since the boot; 0 if there
+// is no such process.
+func (c Cleaner) start(ctx context.Context, pid int) uint64 {
+	stat, err := of(c.Host).ReadFile(ctx, fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0
+	}
+	return lock.StartOf(stat)
+}
+
+// clockTicks is the unit of /proc in ticks per second: USER_HZ, which is the same in all
+// architectures that bakeoff runs on.
+const clockTicks = 100
+
+// startedBefore reports whether a process on the host started before a time: whether it can
+// be the one that had its ID then.
+func (c Cleaner) startedBefore(ctx context.Context, pid int, at time.Time) bool {
+	ticks := c.start(ctx, pid)
+	stat, err := of(c.Host).ReadFile(ctx, "/proc/stat")
+	if ticks == 0 || err != nil {
+		return false
+	}
+	for text := range strings.Lines(string(stat)) {
+		if boot, ok := strings.CutPrefix(text, "btime "); ok {
+			s, err := strconv.ParseInt(strings.TrimSpace(boot), 10, 64)
+			start := time.Unix(s, 0).Add(time.Duration(ticks) * time.Second / clockTicks)
+			return err == nil && start.Before(at.Add(time.Second)) // btime is whole seconds
+		}
+	}
+	return false
+}
