@@ -54,9 +54,11 @@ func text(path string) string {
 // stacked on others (loop, dm, md, zram) have no device link.
 var disks = sync.OnceValue(func() map[string]bool {
 	out := map[string]bool{}
-	links, _ := filepath.Glob("/sys/block/*/device")
-	for _, l := range links {
-		out[filepath.Base(filepath.Dir(l))] = true
+	all, _ := os.ReadDir("/sys/block")
+	for _, d := range all {
+		if _, err := os.Lstat("/sys/block/" + d.Name() + "/device"); err == nil {
+			out[d.Name()] = true
+		}
 	}
 	return out
 })
@@ -103,14 +105,24 @@ const sampled = 16
 // if none are given.
 func each(cpus []int, f func(dir string)) {
 	if len(cpus) == 0 {
-		for i := range sampled {
-			cpus = append(cpus, i)
-		}
+		cpus = first()
 	}
 	for _, n := range cpus {
-		f(fmt.Sprintf("/sys/devices/system/cpu/cpu%d", n))
+		f(cpuDir(n))
 	}
 }
+
+// first lists the first CPUs that the machine has, found once.
+var first = sync.OnceValue(func() (cpus []int) {
+	for n := range sampled {
+		if _, err := os.Stat(cpuDir(n)); err == nil {
+			cpus = append(cpus, n)
+		}
+	}
+	return cpus
+})
+
+func cpuDir(n int) string { return fmt.Sprintf("/sys/devices/system/cpu/cpu%d", n) }
 
 // readThermal returns how often the given CPUs, and their packages, were
 // throttled because of heat.
