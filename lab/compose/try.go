@@ -516,9 +516,10 @@ func (r Request) writeParams(w *writer, all []contender, metrics []metric) {
 	}
 }
 
-// repeat is how long a trial executes a short command. It suffices for five executions
-// of a command of 5 ms.
-const repeat = 25 * time.Millisecond
+// repeat is how long a trial executes a short command. It suffices for twelve executions
+// of a command of 5 ms. The first four or five find colder caches than the others, which
+// the median of fewer would contain.
+const repeat = 60 * time.Millisecond
 
 // found reports whether a metric is a number in the output.
 func found(m metric) bool { return m.find != "" }
