@@ -34,7 +34,8 @@ func TestBrief(t *testing.T) {
 	for cell, want := range map[string][]string{
 		"syscall": {`^syscall rate, higher is better, 13 blocks; verdicts from the first 12$`, `← slower +faster →`,
 			`^  host +7\.\d+ Mop/s .* baseline$`, `^▼ crun .*●.* −\d.*\[.* %\] +worse$`,
-			`^▼ microvm .*% of the rate \[.* %\] +worse$`, `^The twin \(host under a second name\): 4 equivalent, 1 inconclusive\. No`},
+			`^▼ microvm .*% of the rate \[.* %\] +worse$`,
+			`^The twin \(host under a second name\): 4 equivalent, 1 inconclusive\. No`},
 		"http-50": {`microvm +missing`, `check failed`, `crun: check ceiling failed \(`, `microvm has no result`, `^Ended: `},
 		"files":   {`^  \d+ of 24 trials of microvm failed\.$`},
 	} {

@@ -33,7 +33,8 @@ func TestSentences(t *testing.T) {
 				c.Verdict, c.Ratio, c.CI = analysis.Equivalent, f(1.001), analysis.Interval{f(.994), f(1.009)}
 				c.Caveat = "direct=false, fits in memory"
 			}},
-		{"vm is worse than host at http throughput on this machine: 12.3 % of the throughput (95 % CI 12.1–12.6 %), 26 blocks.",
+		{"vm is worse than host at http throughput on this machine: 12.3 % of the throughput " +
+			"(95 % CI 12.1–12.6 %), 26 blocks.",
 			func(c *analysis.Comparison) {
 				c.Verdict, c.Ratio, c.CI = analysis.Worse, f(1/8.1), analysis.Interval{f(.121), f(.126)}
 			}},
@@ -53,7 +54,8 @@ func TestSentences(t *testing.T) {
 			func(c *analysis.Comparison) {
 				c.Verdict, c.Ratio, c.CI = analysis.Better, f(1.031), analysis.Interval{f(1.025), f(1.037)}
 			}},
-		{"vm is better than host at http throughput on this machine: 2.50 times the throughput (95 % CI 2.40–2.60 times), 26 blocks.",
+		{"vm is better than host at http throughput on this machine: 2.50 times the throughput " +
+			"(95 % CI 2.40–2.60 times), 26 blocks.",
 			func(c *analysis.Comparison) {
 				c.Verdict, c.Ratio, c.CI = analysis.Better, f(2.5), analysis.Interval{f(2.4), f(2.6)}
 			}},

@@ -294,7 +294,8 @@ func (a reader) printCompare(r compare.Result, all bool, width int) {
 	if r.Judged == 1 {
 		share = "1 primary comparison has"
 	}
-	fmt.Fprintf(a.Out, "\nIntervals of %s; %s an error rate of %g; margin %g %%.\n", difference.Level(1-levelOf(r)), share, r.Alpha,
+	fmt.Fprintf(a.Out, "\nIntervals of %s; %s an error rate of %g; margin %g %%.\n",
+		difference.Level(1-levelOf(r)), share, r.Alpha,
 		100*r.Margin)
 }
 
