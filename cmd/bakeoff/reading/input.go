@@ -128,7 +128,8 @@ func expand(arg string) (name string, paths []string, err error) {
 // with that. Their paths name the benchmarks. After each run, base is a copy of new; it is
 // left out.
 func criterionSamples(folder string) (out []string) {
-	for _, dir := range []string{folder, filepath.Join(folder, "criterion"), filepath.Join(folder, "target", "criterion")} {
+	for _, dir := range []string{folder, filepath.Join(folder, "criterion"),
+		filepath.Join(folder, "target", "criterion")} {
 		if filepath.Base(dir) != "criterion" {
 			continue
 		}

@@ -193,7 +193,8 @@ func TestRecognizesNothingElse(t *testing.T) {
 		"command,mean,stddev,median,user,system,min,max\nsleep 1,1,0,1,0,0,1,1\n",
 		"name,iterations,real_time,cpu_time,time_unit,bytes_per_second,items_per_second,label,error_occurred\n",
 		"\"Benchmark\",\"Mode\",\"Threads\",\"Samples\",\"Score\",\"Score Error (99.9%)\",\"Unit\"\n",
-		"Benchmark         (size)   Mode  Cnt    Score     Error   Units\nMyBenchmark.sum       64  thrpt    6  0.4  ops/us\n",
+		"Benchmark         (size)   Mode  Cnt    Score     Error   Units\n" +
+			"MyBenchmark.sum       64  thrpt    6  0.4  ops/us\n",
 		"[    0.000000] Linux version 6.1.0\n[    1.5] systemd[1]: Startup finished in 1.5s (kernel).\n",
 	} {
 		if got := format.Recognize(Formats(), []byte(text)); len(got) > 0 {
