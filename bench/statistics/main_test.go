@@ -46,3 +46,21 @@ func TestTablesAreReproducible(t *testing.T) {
 		t.Errorf("two runs differ, or a row is missing:\n%s", out[0].String())
 	}
 }
+
+// Looks that follow from a budget keep the error rate, beyond the blocks for which the
+// test is exact, too.
+func TestFalseAlarmsWithABudget(t *testing.T) {
+	n := 300
+	if testing.Short() {
+		n = 100
+	}
+	different := 0
+	for i := range n {
+		if analysed(noise.Reference, rand.New(rand.NewPCG(uint64(i), 9)), tried(400), [][]float64{{0}}).different {
+			different++
+		}
+	}
+	if share := float64(different) / float64(n); share > .05+4*math.Sqrt(.05*.95/float64(n)) {
+		t.Errorf("%d of %d equal pairs were called different", different, n)
+	}
+}

@@ -70,12 +70,12 @@ func asked(f noise.Family, seed uint64, looks []int, alphas []float64, condition
 // at most that share.
 func TestErrorRatesOfLimits(t *testing.T) {
 	looks, alphas := []int{8, 11, 16, 22, 31, 43, 60}, []float64{.016, .007, .006, .005, .005, .004, .004}
-	runs := 400
+	runs, families := 400, noise.Families
 	if testing.Short() {
-		runs = 60
+		runs, families = 60, families[:2]
 	}
 	at, beyond := math.Log(1.05), math.Log(1.05)+1e-6
-	for _, f := range noise.Families {
+	for _, f := range families {
 		for name, x := range map[string]struct {
 			effects []float64
 			errs    Outcome
@@ -109,5 +109,31 @@ func TestErrorRatesOfLimits(t *testing.T) {
 				t.Logf("%s, %s: wrong in %.3f", f.Name, name, share)
 			}
 		}
+	}
+}
+
+// A limit of a metric that is not primary keeps a run going until it is decided, and ends
+// it whatever the verdicts lack. Before the first look nothing is decided.
+func TestLimitsSayWhenARunEnds(t *testing.T) {
+	looks, alphas := []int{8, 16}, []float64{.02, .02}
+	few := asked(noise.Reference, 1, []int{3}, []float64{.04}, "cpu>+5%", math.Log(1.5))
+	few.Looks = looks
+	if l := few.Limits[0]; l.Outcome == Kept || few.AllDecided() && l.Pending() {
+		t.Errorf("3 blocks: %+v", l)
+	}
+	for effect, want := range map[float64]Outcome{.5: Exceeded, 0: Kept, -.5: Kept} {
+		r := asked(noise.Reference, 1, looks, alphas, "cpu>+5%", effect)
+		l := r.Limits[0]
+		if l.Outcome != want || l.Blocks != 8 || !r.AllDecided() || !r.Decided()["new0"] || r.WhyDecided() != EndedLimits {
+			t.Errorf("a difference of %v: %+v, ended %s", effect, l, r.WhyDecided())
+		}
+	}
+	open := asked(noise.Reference, 1, []int{8}, []float64{1e-9}, "cpu>+5%", math.Log(1.05))
+	if l := open.Limits[0]; l.Outcome != Undecided || l.Pending() || open.WhyDecided() != EndedStuck || l.MoreBlocks == nil {
+		t.Errorf("at the last look: %+v, ended %s", l, open.WhyDecided())
+	}
+	none := asked(noise.Reference, 1, looks, alphas, "wall>+5%", 0)
+	if l := none.Limits[0]; l.Outcome != Undecided || l.Reason == "" {
+		t.Errorf("without a value: %+v", l)
 	}
 }

@@ -479,3 +479,38 @@ func TestPlansKeepTheirBytes(t *testing.T) {
 		t.Errorf("sha256 %s", got)
 	}
 }
+
+// A condition with a tolerance is registered, together with the time limit that the looks
+// follow from; without them a plan keeps its bytes.
+func TestConditionsAreRegistered(t *testing.T) {
+	_, plain := decoded(t, lab(t, "{}"))
+	other := lab(t, "{}")
+	other.FailOn = []string{"worse", "failed"} // nothing of it says when the run ends
+	if _, text := decoded(t, other); !bytes.Equal(text, plain) {
+		t.Errorf("conditions without a tolerance changed the plan")
+	}
+	asked := lab(t, "{}")
+	asked.FailOn = []string{"worse-than-margin", "failed"}
+	asked.FollowBudget(time.Minute)
+	p, text := decoded(t, asked)
+	if !slices.Equal(p.FailOn, asked.FailOn) || p.LooksFor != time.Minute || p.Design.Looks[0] < 8 ||
+		p.Planned() != p.Design.Looks[len(p.Design.Looks)-1] || p.Planned() < 60 {
+		t.Errorf("fail_on %v, looks %v for %v", p.FailOn, p.Design.Looks, p.LooksFor)
+	}
+	again := lab(t, "{}")
+	p.Record(again)
+	if _, other := decoded(t, again); !bytes.Equal(other, text) {
+		t.Errorf("the plan does not follow from what it records")
+	}
+	written := lab(t, "{looks: [8, 12]}")
+	written.FollowBudget(time.Minute)
+	if q, _ := decoded(t, written); !slices.Equal(q.Design.Looks, []int{8, 12}) || q.LooksFor != 0 {
+		t.Errorf("looks of the lab file: %v", q.Design.Looks)
+	}
+	wrong := lab(t, "{}")
+	wrong.FailOn = []string{"nothing>+5%"}
+	if _, err := Expand(wrong, catalogue(), 7, "v"); !fault.Is(err, fault.Invalid) ||
+		!strings.Contains(err.Error(), `cell or workload "nothing"; there are`) {
+		t.Errorf("a metric that does not exist: %v", err)
+	}
+}
