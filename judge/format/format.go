@@ -224,14 +224,29 @@ func (f File) SameLabels() *Record {
 	return nil
 }
 
+// RepeatEqual marks all records with the labels of an earlier one as repetitions. It is
+// for formats that define equal names so.
+func (f *File) RepeatEqual() {
+	t := taken{}
+	for i := range f.Records {
+		r := &f.Records[i]
+		r.Repeats = t.earlier(*r) > 0
+		t.add(*r)
+	}
+}
+
 // Distinguish numbers the values of the label name in records that have the labels of
 // an earlier record and are no repetition of it, and warns: "sort" and "sort #2".
 func (p *Problems) Distinguish(f *File, name string) {
-	t := taken{}
+	all, t := taken{}, taken{}
+	for _, r := range f.Records {
+		all.add(r)
+	}
 	warned := map[string]bool{}
 	for i := range f.Records {
 		r := &f.Records[i]
-		if r.Repeats {
+		at := slices.IndexFunc(r.Labels, func(l Label) bool { return l.Name == name })
+		if r.Repeats || at < 0 {
 			continue
 		}
 		n := t.earlier(*r)
@@ -239,21 +254,20 @@ func (p *Problems) Distinguish(f *File, name string) {
 		if n == 0 {
 			continue
 		}
-		labels := place(*r)
-		r.Labels = slices.Clone(r.Labels)
-		for j := range r.Labels {
-			l := &r.Labels[j]
-			if l.Name != name {
-				continue
-			}
-			if !warned[labels] {
-				warned[labels] = true
-				f.Warnings = append(f.Warnings, safetext.Line(fmt.Sprintf("%s:%d: Another result has the %s %q too. "+
-					"Nothing shows that they are repetitions, so they are numbered and not pooled.", p.name, r.Line, name,
-					cmp.Or(l.Short, l.Value))))
-			}
-			number(l, n+1)
+		labels, was := place(*r), r.Labels[at]
+		if !warned[labels] {
+			warned[labels] = true
+			f.Warnings = append(f.Warnings, safetext.Line(fmt.Sprintf("%s:%d: Another result has the %s %q too. "+
+				"Nothing shows that they are repetitions, so they are numbered and not pooled.", p.name, r.Line, name,
+				cmp.Or(was.Short, was.Value))))
 		}
+		r.Labels = slices.Clone(r.Labels)
+		for free := false; !free; free = all.earlier(*r) == 0 {
+			n++
+			r.Labels[at] = was
+			number(&r.Labels[at], n)
+		}
+		all.add(*r)
 	}
 }
 

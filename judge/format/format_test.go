@@ -163,6 +163,13 @@ func TestDistinguish(t *testing.T) {
 	if !slices.Equal(got, want) || f.SameLabels() != nil || len(f.Warnings) != 1 {
 		t.Errorf("%q, %q", got, f.Warnings)
 	}
+	taken := rec("s", false)
+	taken.Labels = []Label{{Name: "a", Value: "x/y #2", Short: "y", Parts: taken.Labels[0].Parts}}
+	f = File{Records: []Record{rec("s", false), taken, rec("s", false)}}
+	NewProblems("f").Distinguish(&f, "a")
+	if v := f.Records[2].Labels[0].Value; v != "x/y #3" || f.SameLabels() != nil {
+		t.Errorf("a number that is taken: %q", v)
+	}
 }
 
 // The first parts that are left out have a warning each, and their number is known. If

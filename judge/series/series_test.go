@@ -3,6 +3,7 @@ package series
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -486,3 +487,39 @@ func TestGeomeans(t *testing.T) {
 }
 
 func near(v *float64, want float64) bool { return v != nil && math.Abs(*v/want-1) < 1e-9 }
+
+// The interval of a geometric mean contains the true ratio as often as it says, if the
+// values are independent.
+func TestGeomeanCoverage(t *testing.T) {
+	const rounds, cells, n, truth = 400, 4, 10, 1.1
+	rng := rand.New(rand.NewPCG(1, 2))
+	hits := 0
+	for range rounds {
+		var records []format.Record
+		for i := range 2 * cells {
+			var values []float64
+			for range n {
+				v := math.Exp(rng.NormFloat64()/20) * float64(1+i/2)
+				if i%2 == 1 {
+					v *= truth
+				}
+				values = append(values, v)
+			}
+			r := rec([]string{"a", "b"}[i%2], i, values...)
+			r.Labels = append(r.Labels, format.Label{Name: "cell", Value: fmt.Sprint(i / 2)})
+			records = append(records, r)
+		}
+		g := compared(t, Option{}, source("f", records...)).Geomeans
+		if len(g) != 1 || g[0].Cells != cells {
+			t.Fatalf("%+v", g)
+		}
+		if *g[0].CI[0] <= truth && truth <= *g[0].CI[1] {
+			hits++
+		}
+	}
+	if share := float64(hits) / rounds; share < .93 {
+		t.Errorf("%.3f of the intervals contain the ratio, want %.2f", share, Level)
+	} else {
+		t.Logf("%.3f of the intervals contain the ratio", share)
+	}
+}

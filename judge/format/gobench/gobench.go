@@ -99,7 +99,6 @@ type reader struct {
 	// lines are the lines of the file from which the lines of the text come; nil if they
 	// are the same.
 	lines []int
-	seen  map[string]bool // packages and names of records
 	// directions is unit → +1 if higher values are better, −1 if lower ones are.
 	directions func(unit string) int
 }
@@ -113,7 +112,7 @@ func (r *reader) line(n int) int {
 }
 
 func (gobench) Read(name string, data []byte) (format.File, error) {
-	r := reader{p: format.NewProblems(name), seen: map[string]bool{}}
+	r := reader{p: format.NewProblems(name)}
 	r.out.Program = "go test"
 	data = format.TrimMark(data)
 	if eventLine.Match(data) {
@@ -138,7 +137,10 @@ func (gobench) Read(name string, data []byte) (format.File, error) {
 		r.p.Add(1, "the file has no results of benchmarks; write it with go test -bench . > FILE")
 	}
 	r.direct()
+	// Lines of one package and name are repetitions: the format says so, and go test
+	// numbers sub-benchmarks of one name.
 	r.nameOneProc()
+	r.out.RepeatEqual()
 	return r.p.Finish(r.out)
 }
 
@@ -157,8 +159,7 @@ func failures(r *reader, data []byte) {
 	}
 }
 
-// result keeps one line. Lines of one package and name are repetitions: the format
-// says so, and go test numbers sub-benchmarks of one name.
+// result keeps one line.
 func (r *reader) result(x *benchfmt.Result) {
 	_, line := x.Pos()
 	line = r.line(line)
@@ -203,8 +204,6 @@ func (r *reader) result(x *benchfmt.Result) {
 	if rec.Series = withoutRate(rec.Series); len(rec.Series) == 0 {
 		return
 	}
-	key := pkg.Value + " " + string(x.Name)
-	rec.Repeats, r.seen[key] = r.seen[key], true
 	r.out.Records = append(r.out.Records, rec)
 }
 
