@@ -124,12 +124,14 @@ func TestLimitsSayWhenARunEnds(t *testing.T) {
 	for effect, want := range map[float64]Outcome{.5: Exceeded, 0: Kept, -.5: Kept} {
 		r := asked(noise.Reference, 1, looks, alphas, "cpu>+5%", effect)
 		l := r.Limits[0]
-		if l.Outcome != want || l.Blocks != 8 || !r.AllDecided() || !r.Decided()["new0"] || r.WhyDecided() != EndedLimits {
+		if l.Outcome != want || l.Blocks != 8 || !r.AllDecided() || !r.Decided()["new0"] ||
+			r.WhyDecided() != EndedLimits {
 			t.Errorf("a difference of %v: %+v, ended %s", effect, l, r.WhyDecided())
 		}
 	}
 	open := asked(noise.Reference, 1, []int{8}, []float64{1e-9}, "cpu>+5%", math.Log(1.05))
-	if l := open.Limits[0]; l.Outcome != Undecided || l.Pending() || open.WhyDecided() != EndedStuck || l.MoreBlocks == nil {
+	if l := open.Limits[0]; l.Outcome != Undecided || l.Pending() || open.WhyDecided() != EndedStuck ||
+		l.MoreBlocks == nil {
 		t.Errorf("at the last look: %+v, ended %s", l, open.WhyDecided())
 	}
 	none := asked(noise.Reference, 1, looks, alphas, "wall>+5%", 0)
