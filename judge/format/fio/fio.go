@@ -74,12 +74,23 @@ type job struct {
 	Read    *side          `json:"read"`
 	Write   *side          `json:"write"`
 	Trim    *side          `json:"trim"`
+	Mixed   *side          `json:"mixed"` // with unified_rw_reporting
 	Sync    *struct {
 		Latency *latency `json:"lat_ns"`
 	} `json:"sync"`
 }
 
-// side is one direction.
+// direction is one direction of a job, or all of them together.
+type direction struct {
+	name string
+	*side
+}
+
+func (j job) directions() []direction {
+	return []direction{{"read", j.Read}, {"write", j.Write}, {"trim", j.Trim}, {"mixed", j.Mixed}}
+}
+
+// side is what fio reports of one direction.
 type side struct {
 	BytesPerSecond *float64 `json:"bw_bytes"` // since 3.2
 	KiBPerSecond   *float64 `json:"bw"`
@@ -260,10 +271,10 @@ func (r *reader) add(line int, j job) {
 	case j.Name == "":
 		r.p.LeaveOut(line, "the job has no jobname")
 		return
-	case j.Read == nil && j.Write == nil && j.Trim == nil:
-		r.p.LeaveOut(line, "job %q has no read, no write and no trim", j.Name)
+	case !slices.ContainsFunc(j.directions(), func(d direction) bool { return d.side != nil }):
+		r.p.LeaveOut(line, "job %q has no read, no write, no trim and no mixed", j.Name)
 		return
-	case j.Read.negative() || j.Write.negative() || j.Trim.negative():
+	case slices.ContainsFunc(j.directions(), func(d direction) bool { return d.negative() }):
 		r.p.LeaveOut(line, "job %q has a negative value", j.Name)
 		return
 	}
@@ -321,8 +332,8 @@ func (j job) waits(before job) bool {
 
 // runtime is how long a job ran, in milliseconds.
 func (j job) runtime() (ms float64) {
-	for _, s := range []*side{j.Read, j.Write, j.Trim} {
-		if s != nil && s.Runtime != nil {
+	for _, s := range j.directions() {
+		if s.side != nil && s.Runtime != nil {
 			ms = max(ms, *s.Runtime)
 		}
 	}
@@ -354,7 +365,8 @@ func (r *reader) withoutOptions() bool { return oldVersion.MatchString(r.version
 // merge adds another process.
 func (p *process) merge(j job) {
 	p.processes++
-	for _, s := range []struct{ sum, more **side }{{&p.Read, &j.Read}, {&p.Write, &j.Write}, {&p.Trim, &j.Trim}} {
+	for _, s := range []struct{ sum, more **side }{{&p.Read, &j.Read}, {&p.Write, &j.Write}, {&p.Trim, &j.Trim},
+		{&p.Mixed, &j.Mixed}} {
 		switch {
 		case *s.more == nil:
 		case *s.sum == nil:
@@ -441,10 +453,7 @@ func (r *reader) values(rec *format.Record, j process) bool {
 			rec.Series = append(rec.Series, format.Series{Metric: m, Values: []float64{*v}})
 		}
 	}
-	for _, s := range []struct {
-		name string
-		*side
-	}{{"read", j.Read}, {"write", j.Write}, {"trim", j.Trim}} {
+	for _, s := range j.directions() {
 		switch bandwidth := (*float64)(nil); {
 		case !s.used():
 			continue

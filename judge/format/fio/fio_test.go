@@ -63,6 +63,18 @@ func global(report, numjobs string) string {
 	return strings.Replace(report, `"jobs"`, `"global options": {"numjobs": "`+numjobs+`"}, "jobs"`, 1)
 }
 
+// With unified_rw_reporting=1, fio reports all directions together, as mixed.
+func TestUnified(t *testing.T) {
+	mixed := `{"jobname": "a", ` + strings.Replace(reading, "read", "mixed", 1) + `}`
+	for text, want := range map[string]float64{report(mixed): 10, global(report(mixed, mixed), "2"): 20} {
+		out, err := New().Read("x", []byte(text))
+		if err != nil || len(out.Records) != 1 || out.Records[0].Failed != 0 ||
+			out.Records[0].Series[0].Metric.Name != "mixed-throughput" || out.Records[0].Series[0].Values[0] != want {
+			t.Errorf("%s: %+v, %v", text, out, err)
+		}
+	}
+}
+
 // What a version does not write is missing, not zero.
 func TestMissing(t *testing.T) {
 	out, err := New().Read("x", []byte(report(`{"jobname": "a", "read": {"iops": 10, "total_ios": 3}}`)))

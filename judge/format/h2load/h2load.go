@@ -2,9 +2,10 @@
 package h2load
 
 import (
-	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 
 	"bakeoff/base/printed"
 	"bakeoff/base/sample"
@@ -37,7 +38,9 @@ var (
 	ended   = regexp.MustCompile(`(?m)^finished in (\S+), (\S+) req/s, (\S+)/s\s*$`)
 	done    = regexp.MustCompile(`(?m)^requests: (\d+) total, \d+ started, (\d+) done, (\d+) succeeded, (\d+) failed, ` +
 		`(\d+) errored, (\d+) timeout`)
-	times = regexp.MustCompile(`(?m)^time (for request|for connect|to 1st byte):\s+\S+\s+(\S+)\s+(\S+)\s`)
+	// Version 1.68 has min, max, mean; later ones also have quantiles, and shorter names.
+	columns = regexp.MustCompile(`(?m)^ +(min +max .*?) +sd +\+/- sd\s*$`)
+	times   = regexp.MustCompile(`(?m)^(time for request|time for connect|time to 1st byte|request|connect|TTFB) *:(.*)$`)
 )
 
 func (h2load) Recognizes(head []byte) bool {
@@ -50,7 +53,11 @@ var (
 	requests  = sample.Throughput("request/s", "requests that succeeded (status below 400), per second")
 	bandwidth = sample.HigherRatio("bandwidth", "B/s", "bytes received per second")
 	failed    = sample.LowerShare("failed-share", "share of requests that failed, had an error or timed out")
-	names     = map[string]string{"for request": "latency", "for connect": "connect", "to 1st byte": "first-byte"}
+	names     = map[string]string{"time for request": "latency", "request": "latency", "time for connect": "connect",
+		"connect": "connect", "time to 1st byte": "first-byte", "TTFB": "first-byte"}
+	// Columns that are read, and what they are of the times.
+	statistics = []struct{ column, doc string }{{"mean", "mean"}, {"max", "longest"}, {"median", "median"},
+		{"p95", "95th percentile"}, {"p99", "99th percentile"}}
 )
 
 func (h2load) Read(name string, data []byte) (format.File, error) {
@@ -113,12 +120,25 @@ func read(p *format.Problems, part format.Part, out *format.File) *format.Record
 	rec.AddSingle(requests, n[2]/took, true)
 	rec.AddSingle(bandwidth, rate, true)
 	rec.AddSingle(failed, bad/(n[2]+bad), true)
-	for _, m := range times.FindAllSubmatch(part.Text, 3) {
-		what := names[string(m[1])]
-		v, err := printed.Quantity(string(bytes.TrimSpace(m[3])), durations)
-		rec.AddSingle(sample.LowerRatio(what+"-mean", "s", "mean time "+string(m[1])), v, err == nil)
-		v, err = printed.Quantity(string(m[2]), durations)
-		rec.AddSingle(sample.LowerRatio(what+"-max", "s", "longest time "+string(m[1])), v, err == nil)
-	}
+	rec.Series = append(rec.Series, latencies(part.Text)...)
 	return rec
+}
+
+// latencies reads the table of times. Its first line names the columns.
+func latencies(text []byte) []format.Series {
+	var rec format.Record
+	head := columns.FindSubmatch(text)
+	if head == nil {
+		return nil
+	}
+	for _, m := range times.FindAllSubmatch(text, 3) {
+		words, what := strings.Fields(string(m[2])), names[string(m[1])]
+		for _, s := range statistics {
+			if i := slices.Index(strings.Fields(string(head[1])), s.column); i >= 0 && i < len(words) {
+				v, err := printed.Quantity(words[i], durations)
+				rec.AddSingle(sample.LowerRatio(what+"-"+s.column, "s", s.doc+" of the times of "+what), v, err == nil)
+			}
+		}
+	}
+	return rec.Series
 }

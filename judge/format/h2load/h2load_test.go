@@ -1,6 +1,7 @@
 package h2load
 
 import (
+	"math"
 	"testing"
 
 	"bakeoff/judge/format/formattest"
@@ -9,3 +10,32 @@ import (
 func TestSuite(t *testing.T) { formattest.Run(t, New()) }
 
 func FuzzRead(f *testing.F) { formattest.Fuzz(f, New()) }
+
+// Version 1.70 has shorter names and more columns, so the mean is not the third one.
+func TestQuantiles(t *testing.T) {
+	out, err := New().Read("x", []byte(`starting benchmark...
+spawning thread #0: 4 total client(s). 200 total requests
+Application protocol: h2
+
+finished in 100.00ms, 2000.00 req/s, 192.00KB/s
+requests: 200 total, 200 started, 200 done, 200 succeeded, 0 failed, 0 errored, 0 timeout
+                 min         max         median      p95         p99         mean        sd         +/- sd
+request     :        1us         6ms         2ms         4ms         5ms         3ms         1us    93.62%
+connect     :       78us        97us        88us        97us        97us        88us         7us    50.00%
+TTFB        :      258us       292us       275us       292us       292us       276us        16us    50.00%
+req/s       :      63.60       86.79       78.39       86.79       86.79       77.54        11.74    75.00%
+`))
+	if err != nil || len(out.Records) != 1 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	got := map[string]float64{}
+	for _, s := range out.Records[0].Series {
+		got[s.Metric.Name] = s.Values[0]
+	}
+	for name, want := range map[string]float64{"latency-mean": .003, "latency-max": .006, "latency-median": .002,
+		"latency-p95": .004, "latency-p99": .005, "connect-mean": 88e-6, "first-byte-mean": 276e-6} {
+		if v, ok := got[name]; !ok || math.Abs(v-want) > 1e-12 {
+			t.Errorf("%s is %v, want %v", name, v, want)
+		}
+	}
+}

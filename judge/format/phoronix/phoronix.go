@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -92,7 +93,12 @@ func (phoronix) Read(name string, data []byte) (format.File, error) {
 	if err := r.read(decoder(data)); err != nil {
 		r.p.AddError(err)
 	} else if len(r.out.Records) == 0 && !r.p.AnyLeftOut() {
-		r.p.Add(1, "the file has no results with numbers; take composite.xml of a folder of test-results")
+		if len(r.skipped) > 0 {
+			r.p.Add(1, "all results have the form %s, which holds no repeated measurements",
+				strings.Join(slices.Sorted(maps.Keys(r.skipped)), " or "))
+		} else {
+			r.p.Add(1, "the file has no results with numbers; take composite.xml of a folder of test-results")
+		}
 	}
 	r.fill()
 	r.addArguments()
@@ -134,6 +140,8 @@ func (r *reader) read(d *xml.Decoder) error {
 func located(err error, line int) error {
 	var wrong *xml.SyntaxError
 	switch {
+	case errors.As(err, &wrong) && wrong.Msg == "unexpected EOF":
+		return format.AtLine(wrong.Line, "the XML ends too early; the file may be incomplete")
 	case errors.As(err, &wrong):
 		return format.AtLine(wrong.Line, "this is not XML (%s)", wrong.Msg)
 	case errors.Is(err, io.EOF):
@@ -274,7 +282,7 @@ func metric(x result) (sample.Metric, float64) {
 	case "LIB":
 		m.Better = sample.Lower
 	}
-	if u, ok := units[strings.ToLower(m.Unit)]; ok {
+	if u, ok := units[strings.ToLower(m.Unit)]; ok && !strings.HasSuffix(m.Unit, "b/s") { // Mb/s are bits
 		m.Unit = u.name
 		return m, u.factor
 	}

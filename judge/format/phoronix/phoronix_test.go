@@ -24,7 +24,7 @@ const entries = "<Data><Entry><Identifier>a</Identifier><Value>2</Value><RawStri
 // Units in words and with prefixes become those of bakeoff; others stay.
 func TestUnits(t *testing.T) {
 	for scale, want := range map[string]string{"Seconds": "s 2 lower", "ms": "s 0.002 lower", "MB/s": "B/s 2e+06 lower",
-		"MiB/s": "B/s 2.097152e+06 lower", "Mflops": "Mflops 2 lower"} {
+		"MiB/s": "B/s 2.097152e+06 lower", "Mflops": "Mflops 2 lower", "Mb/s": "Mb/s 2 lower"} {
 		out, err := New().Read("x", []byte(file("<Scale>"+scale+"</Scale>"+entries)))
 		if err != nil || len(out.Records) != 1 {
 			t.Fatalf("%+v, %v", out, err)
@@ -59,7 +59,9 @@ func TestMistakes(t *testing.T) {
 			Want: `x:4: "T" has an entry without Identifier`},
 		{Name: "no title", Text: strings.Replace(file(entries), "<Title>T</Title>", "", 1),
 			Want: "x:4: the result has no Title"},
-		{Name: "cut off", Text: file(entries)[:150], Want: "x:5: this is not XML (unexpected EOF)"},
+		{Name: "cut off", Text: file(entries)[:150], Want: "x:5: the XML ends too early; the file may be incomplete"},
+		{Name: "other forms", Text: file("<DisplayFormat>LINE_GRAPH</DisplayFormat>" + entries),
+			Want: "x:1: all results have the form LINE_GRAPH, which holds no repeated measurements"},
 		{Name: "empty", Text: "", Want: "x:1: the file has no results"},
 		{Name: "not UTF-8", Text: "<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><PhoronixTestSuite/>",
 			Want: "x:1: the XML is not UTF-8"},
