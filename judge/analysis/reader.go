@@ -222,7 +222,9 @@ func (t *reader) header(line int32, b []byte) []int {
 			absent = append(absent, strconv.Quote(columnNames[c]))
 		}
 	}
-	if len(absent) > 0 {
+	if found := bytes.IndexAny(b, ";\t|"); found >= 0 && len(names) == 1 {
+		t.problem(line, "the columns are separated by %q; write commas between columns, and points in numbers", b[found])
+	} else if len(absent) > 0 {
 		t.problem(line, "no column %s; the header needs %s and may have %s", strings.Join(absent, ", "),
 			strings.Join(columnNames[:required], ", "), strings.Join(columnNames[required:], ", "))
 	}

@@ -159,6 +159,8 @@ func TestRefusedTables(t *testing.T) {
 		{"position\n", `t:1: no column "block", "contender", "workload", "metric", "unit", "better", "value"; ` +
 			`the header needs block, `},
 		{"position\n5\n", `t:1: no column "block"`}, // its rows are not read
+		{"block;position;contender;workload\n", `t:1: the columns are separated by ';'; write commas`},
+		{"block\tposition\tcontender\n", `t:1: the columns are separated by '\t'; write commas`},
 		{"\"block\n", "t:1: the quotes do not match"},
 		{"[{\"block\": 0}]\n", "t:1: this is a JSON array; write one JSON object per line"},
 		{"[\n  {\"block\": 0}\n]\n", "t:1: this is a JSON array; write one JSON object per line"},

@@ -11,6 +11,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
+	"bakeoff/base/printed"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/format"
 	formats "bakeoff/judge/format/all"
@@ -55,7 +56,7 @@ func ReadBoot(in io.Reader, path string, choice BootChoice) (boot.Recording, err
 	if err != nil {
 		return boot.Recording{}, err
 	}
-	data = boot.Clean(data)
+	data = printed.Clean(data)
 	if source == sourceRecording || source == "" && boot.IsRecording(data[:min(len(data), boot.HeadBytes)]) {
 		r, err := boot.Parse(name, data)
 		return boot.Clip(r), err
@@ -86,14 +87,16 @@ func bootSource(file, name string, data []byte) (boot.Source, error) {
 		"what it should be: %s", file, strings.Join(sourceNames(), ", "))
 }
 
+// compressedFile is what a file of gzip, xz, zstd, bzip2 or zip begins with. Bytes that are
+// not UTF-8 match U+FFFD.
+const compressedFile = `^(\x1f\x{FFFD}\x08|\x{FFFD}7zXZ|\(\x{FFFD}/\x{FFFD}|BZh[1-9]1AY|PK\x03\x04)`
+
 // otherKinds are files that people take for records of a boot, by what they begin with.
 var otherKinds = []struct {
 	is        string // a regular expression
 	kind, fix string
 }{
-	// Bytes that are not UTF-8 match U+FFFD.
-	{`^(\x1f\x{FFFD}\x08|\x{FFFD}7zXZ|\(\x{FFFD}/\x{FFFD}|BZh[1-9]1AY|PK\x03\x04)`,
-		"a compressed file", "unpack it"},
+	{compressedFile, "a compressed file", "unpack it"},
 	{`^\x7fELF|^MZ`, "a program or a kernel", "boot it: bakeoff boot record microvm --option kernel=FILE"},
 	{`^(<\?xml[^>]*>\s*)?(<!DOCTYPE svg[^>]*>\s*)?<svg[\s\S]*systemd`,
 		"the picture of systemd-analyze plot", propertiesOfSystemd},

@@ -2,16 +2,19 @@ package reading
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
+	"bakeoff/base/printed"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/format"
 	formatall "bakeoff/judge/format/all"
@@ -154,7 +157,8 @@ func criterionSamples(folder string) (out []string) {
 
 func (a reader) openInput(path string) (input, error) {
 	if path == "-" {
-		return input{path: "standard input", in: bufio.NewReaderSize(a.In, format.HeadBytes)}, nil
+		in, err := utf8Reader(a.In, "standard input")
+		return input{path: "standard input", in: in}, err
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -165,7 +169,29 @@ func (a reader) openInput(path string) (input, error) {
 		return input{}, fault.WithFix(fault.New(fault.Invalid, "%s is a folder", path),
 			"use bakeoff verify or bakeoff report for run folders; analyse reads only folders called criterion")
 	}
-	return input{path: path, file: f, in: bufio.NewReaderSize(f, format.HeadBytes)}, nil
+	in, err := utf8Reader(f, path)
+	if err != nil {
+		f.Close()
+		return input{}, err
+	}
+	return input{path: path, file: f, in: in}, nil
+}
+
+// utf8Reader reads a file. Text in UTF-16, as PowerShell writes it, becomes UTF-8.
+func utf8Reader(file io.Reader, path string) (*bufio.Reader, error) {
+	in := bufio.NewReaderSize(file, format.HeadBytes)
+	if head, _ := in.Peek(2); !printed.IsUTF16(head) { // what reads on finds an error again
+		return in, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(in, format.MaxBytes+1))
+	switch {
+	case err != nil:
+		return nil, fault.Wrap(fault.Lab, "read "+path, err)
+	case len(data) > format.MaxBytes:
+		return nil, fault.New(fault.Invalid, "%s has more than %d MiB of UTF-16; save it as UTF-8", path,
+			format.MaxBytes>>20)
+	}
+	return bufio.NewReaderSize(bytes.NewReader(printed.Clean(data)), format.HeadBytes), nil
 }
 
 // nameByFile names the contenders that have no name after their files: without
@@ -224,6 +250,9 @@ func recognize(path string, head []byte) (format.Format, error) {
 		names := lists.Map(fs, func(f format.Format) string { return f.Doc().Name })
 		return nil, fault.New(fault.Invalid, "%s may have the format %s; name it with --from", path,
 			strings.Join(names, " or "))
+	}
+	if regexp.MustCompile(compressedFile).Match(head) {
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%s:1: this is a compressed file", path), "unpack it")
 	}
 	if !analysis.LooksLikeTable(head) {
 		return nil, fault.New(fault.Invalid, "%s:1: the format is unknown; analyse reads %s (--from names one)", path,
