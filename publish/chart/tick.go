@@ -70,3 +70,12 @@ func TickLabels(values []float64, step float64, u string) []string {
 	}
 	return labels
 }
+
+// AxisText names the unit of an axis and what else there is to say of it: "ms, lower is
+// better". A metric without a unit is a plain number.
+func AxisText(unitName, better string) string {
+	if unitName == "" {
+		unitName = "plain number"
+	}
+	return unitName + ", " + better
+}

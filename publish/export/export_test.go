@@ -250,7 +250,7 @@ func TestJUnitOfTolerances(t *testing.T) {
 	for _, o := range []analysis.Outcome{analysis.Exceeded, analysis.Kept, analysis.Undecided} {
 		name := string(o)
 		r.Comparisons = append(r.Comparisons, analysis.Comparison{Contender: name, Baseline: "old", Cell: "job",
-			Metric: "cpu",
+			Metric:  "cpu",
 			Primary: true, Verdict: analysis.Worse, CI: analysis.Interval{&lo, &hi}})
 		r.Limits = append(r.Limits, analysis.Limited{Condition: "cpu>+5%", Contender: name, Cell: "job", Metric: "cpu",
 			Outcome: o, CI: analysis.Interval{&lo, &hi}, Blocks: 8})

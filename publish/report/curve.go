@@ -12,6 +12,7 @@ import (
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/chart"
 	"bakeoff/publish/chart/curve"
+	"bakeoff/publish/chart/tradeoff"
 )
 
 // sweepText bounds the texts of a sweep, which may be a stranger's.
@@ -25,7 +26,65 @@ func (b *builder) curves() {
 				b.page.Curves = append(b.page.Curves, b.figure(f, m.Doc, "curve", k.Name, m.Name, f.Name))
 			}
 		}
+		for _, m := range tradedOff(k) {
+			for _, f := range b.tradeoffsOf(k, m[0], m[1]) {
+				b.page.Curves = append(b.page.Curves,
+					b.figure(f, "", "tradeoff", k.Name, m[0].Name, m[1].Name, f.Name))
+			}
+		}
 	}
+}
+
+// results are metrics that say what a contender achieved or used, as wall and time say how
+// long it took: a trade-off may be between them although a run does not decide by both.
+var results = []string{"wall", "time", "score", "cost", "ratio", "memory"}
+
+// tradedOff returns the pairs of metrics of a cell that are drawn against each other: the first
+// primary one with each other primary one, or else with the first of results.
+func tradedOff(k analysis.Cell) (pairs [][2]sample.Metric) {
+	directed := func(m sample.Metric) bool { return m.Better == sample.Lower || m.Better == sample.Higher }
+	drawn := lists.Filter(shown(k), directed)
+	if len(drawn) == 1 {
+		drawn = append(drawn, lists.Filter(k.Metrics, func(m sample.Metric) bool {
+			return m.Name != drawn[0].Name && directed(m) && !m.GeneratorHost && slices.Contains(results, m.Name)
+		})...)
+		drawn = drawn[:min(2, len(drawn))]
+	}
+	for i := 1; i < len(drawn); i++ {
+		pairs = append(pairs, [2]sample.Metric{drawn[0], drawn[i]})
+	}
+	return pairs
+}
+
+// tradeoffsOf returns a figure of two metrics for each name that is swept at a cell, if at
+// least two of its values have both.
+func (b *builder) tradeoffsOf(k analysis.Cell, x, y sample.Metric) (out []tradeoff.Figure) {
+	ups := b.curvesOf(k, y)
+	for i, across := range b.curvesOf(k, x) {
+		f := tradeoff.Figure{Of: k.Name, Name: across.Name,
+			X: tradeoff.Side{Metric: x.Name, Unit: x.Unit, Higher: x.Better == sample.Higher},
+			Y: tradeoff.Side{Metric: y.Name, Unit: y.Unit, Higher: y.Better == sample.Higher}}
+		both := 0
+		for j, l := range across.Lines {
+			for n, p := range l.Points {
+				up := ups[i].Lines[j].Points[n] // of the same contender
+				label := p.Value
+				if len(across.Lines) > 1 {
+					label = l.Label + " " + p.Value
+				}
+				f.Points = append(f.Points, tradeoff.Point{Label: label, Baseline: p.Baseline,
+					X: tradeoff.Estimate{Median: p.Median, Lo: p.Lo, Hi: p.Hi},
+					Y: tradeoff.Estimate{Median: up.Median, Lo: up.Lo, Hi: up.Hi}})
+				if p.Median != nil && up.Median != nil {
+					both++
+				}
+			}
+		}
+		if both > 1 {
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 // curvesOf returns a figure for each name that is swept at a cell, with a line for

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,6 +102,47 @@ func TestCurves(t *testing.T) {
 	if head := textOf(doc.ofClass("facts")[0]); !strings.Contains(head,
 		"Differs on purpose level of gzip: 1, 5, 7, 9") {
 		t.Errorf("the head does not state the factor: %s", head)
+	}
+}
+
+// Two metrics of a sweep are drawn against each other: two primary ones, or the primary one
+// and what else the workload knows. A run with one metric has no such figure.
+func TestTradeoffs(t *testing.T) {
+	for name, cost := range map[string]sample.Metric{
+		"primary": {Name: "bytes", Unit: "B", Better: sample.Lower, Primary: true, Scale: sample.Ratio},
+		"known":   sample.LowerRatio("cost", "1", "size of the output"),
+		"unknown": sample.LowerRatio("faults", "1", "page faults"),
+	} {
+		d, p := sweepOf(false)
+		d.Cells[0].Metrics = append(d.Cells[0].Metrics, cost)
+		for i, o := range d.Observations {
+			if len(o.Values) > 0 && o.Cell == "try" {
+				v := sample.Value{Metric: cost.Name, Unit: cost.Unit, Value: 1e5 / o.Values[0].Value}
+				d.Observations[i].Values = append(o.Values, v)
+			}
+		}
+		dir, page := written(t, d, p, analysis.Analyse(d))
+		sound(t, dir, page)
+		id := `id="figure-tradeoff-try-wall-` + cost.Name + `-level"`
+		if got, want := strings.Contains(page, id), name != "unknown"; got != want {
+			t.Errorf("%s: the page has a trade-off: %v, want %v", name, got, want)
+			continue
+		} else if !want {
+			continue
+		}
+		section := page[strings.Index(page, id):]
+		for _, want := range []string{"try, wall against " + cost.Name + " over level", "1 (baseline)",
+			cost.Name + ",", "wall, ms, lower is better →", "on the front", "not shown", "1 without values"} {
+			if !strings.Contains(section, want) {
+				t.Errorf("%s: the trade-off does not say %q", name, want)
+			}
+		}
+		parts, err := Parts(dir, Option{})
+		if err != nil || !slices.ContainsFunc(parts, func(x Part) bool {
+			return x.Name == "tradeoff-try-wall-"+cost.Name+"-level"
+		}) {
+			t.Errorf("%s: a page cannot embed the trade-off: %v", name, err)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"bakeoff/publish/chart/strip"
 	"bakeoff/publish/chart/summary"
 	"bakeoff/publish/chart/timeline"
+	"bakeoff/publish/chart/tradeoff"
 	"bakeoff/publish/chart/trend"
 )
 
@@ -31,6 +32,7 @@ func Docs() []chart.Doc {
 		strip.Figure{}.Doc(),
 		summary.Figure{}.Doc(),
 		timeline.Figure{}.Doc(),
+		tradeoff.Figure{}.Doc(),
 		trend.Figure{}.Doc(),
 	}
 }

@@ -3,7 +3,6 @@ package bar
 
 import (
 	"math"
-	"strings"
 
 	"bakeoff/base/unit"
 	"bakeoff/publish/chart"
@@ -123,7 +122,7 @@ func (f Figure) axis(c chart.Rows, at func(float64) float64, lo, hi, bottom floa
 		c.Tick(at(v), bottom+13, head-4, bottom, labels[i])
 	}
 	c.Line(at(0), head-4, at(0), bottom+2, "zero")
-	c.Text(at(lo), bottom+28, chart.Start, "direction", strings.TrimPrefix(name+", ", ", ")+f.Better)
+	c.Text(at(lo), bottom+28, chart.Start, "direction", chart.AxisText(name, f.Better))
 }
 
 // ends returns an axis that has zero and every value in it.

@@ -156,7 +156,7 @@ type Plot struct {
 	f      Figure
 	values []string
 	across []float64 // place of each value
-	y      axis
+	y      chart.Axis
 }
 
 // NewPlot lays out the points.
@@ -178,7 +178,7 @@ func NewPlot(f Figure) Plot {
 	if chart.Known(f.Level) {
 		heights = append(heights, *f.Level)
 	}
-	p.y = newAxis(heights, 0.06)
+	p.y = chart.NewAxis(heights, 0.06)
 	at := numbers(p.values)
 	if at == nil { // names: one after the other
 		for i := range p.values {
@@ -194,8 +194,8 @@ func NewPlot(f Figure) Plot {
 		p.values = lists.Map(order, func(i int) string { return values[i] })
 		at = lists.Map(order, func(i int) float64 { return places[i] })
 	}
-	x := newAxis(at, 0)
-	p.across = lists.Map(at, x.at)
+	x := chart.NewAxis(at, 0)
+	p.across = lists.Map(at, x.At)
 	return p
 }
 
@@ -212,12 +212,12 @@ func (p Plot) Across(value string) float64 {
 }
 
 // Up is the place of a median or a bound: 0 is at the bottom, 1 at the top.
-func (p Plot) Up(v float64) float64 { return p.y.at(v) }
+func (p Plot) Up(v float64) float64 { return p.y.At(v) }
 
 // Ticks are labels of the vertical axis with their places, and the unit that they
 // share.
 func (p Plot) Ticks(n int) (labels []string, up []float64, unitName string) {
-	values, step := p.y.ticks(n)
+	values, step := p.y.Ticks(n)
 	labels, unitName = chart.Labels(values, step, p.f.Unit)
 	return labels, lists.Map(values, p.Up), unitName
 }
@@ -274,7 +274,7 @@ func (f Figure) Draw(id string, width float64) string {
 	for i, l := range f.Lines {
 		f.line(c, i, l, x, y, bottom)
 	}
-	c.Label(x0, top-14, x1-x0, chart.Start, "direction", "↑ "+strings.TrimPrefix(name+", ", ", ")+f.Better)
+	c.Label(x0, top-14, x1-x0, chart.Start, "direction", "↑ "+chart.AxisText(name, f.Better))
 	c.Label(x1, bottom+33, x1-x0, chart.End, "direction", f.Name+" →")
 	return c.SVG(bottom+footH, f.Title(), f.Desc())
 }
@@ -363,4 +363,29 @@ func (f Figure) point(c chart.Rows, p Point, x float64, y func(float64) float64,
 	case mark != chart.Plain:
 		c.Text(x+7, at-6, chart.Start, "sign letter mark-"+string(p.Mark), p.Mark.Sign())
 	}
+}
+
+// numbers returns the values of a sweep as numbers of one kind: plain numbers,
+// sizes, durations or rates. It returns nil if they are not, or not all of the same
+// kind.
+func numbers(values []string) []float64 {
+	for _, read := range []func(string) (float64, error){
+		func(s string) (float64, error) { return strconv.ParseFloat(s, 64) },
+		func(s string) (float64, error) { b, err := unit.ParseBytes(s); return float64(b), err },
+		func(s string) (float64, error) { d, err := unit.ParseDuration(s); return d.Seconds(), err },
+		unit.ParseRate,
+	} {
+		out := make([]float64, 0, len(values))
+		for _, s := range values {
+			v, err := read(s)
+			if err != nil || !chart.Known(&v) {
+				break
+			}
+			out = append(out, v)
+		}
+		if len(out) == len(values) && len(out) > 0 {
+			return out
+		}
+	}
+	return nil
 }

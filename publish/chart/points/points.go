@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"bakeoff/base/lists"
 	"bakeoff/base/unit"
@@ -118,7 +117,7 @@ func (f Figure) Draw(id string, width float64) string {
 	bottom := head + row*float64(len(f.Rows))
 	panels := pieces(f.Rows, c.X0, c.X1)
 	unitName := axes(c, panels, f.Unit, bottom)
-	c.Text(c.X0, bottom+31, chart.Start, "direction", strings.TrimPrefix(unitName+", ", ", ")+f.Better)
+	c.Text(c.X0, bottom+31, chart.Start, "direction", axisText(panels, f.Unit, unitName, f.Better))
 	for i, r := range f.Rows {
 		y := head + row*float64(i)
 		c.Begin("row", r.Label+": median "+f.text(r.Median)+", "+r.count())
@@ -193,6 +192,14 @@ func axes(c chart.Rows, panels []piece, u string, bottom float64) string {
 		}
 	}
 	return name
+}
+
+// axisText names the unit, unless each piece has its own prefix.
+func axisText(panels []piece, u, unitName, better string) string {
+	if unitName == "" && u != "" && u != "1" && len(panels) > 1 {
+		return better
+	}
+	return chart.AxisText(unitName, better)
 }
 
 // common is the unit with the prefix that all pieces have; "" where they are of

@@ -111,9 +111,9 @@ func (f Figure) Draw(id string, width float64) string {
 	split := c.X1
 	if slices.ContainsFunc(f.Rows, func(r Row) bool { return r.HasPeer }) {
 		split = c.X0 + (c.X1-c.X0)*0.64
-		c.Label(split+16, 14, c.X1-split-16, chart.Start, "direction", "load generator")
+		c.Label(split+16, 14, c.X1-split-16, chart.Start, "direction", "load generator, 0 to 100 %")
 	}
-	c.Label(c.X0, 14, split-c.X0, chart.Start, "direction", "CPUs of the environment")
+	c.Label(c.X0, 14, split-c.X0, chart.Start, "direction", "CPUs of the environment, 0 to 100 % of the time")
 	for i, r := range f.Rows {
 		y := head + row*float64(i)
 		c.Begin("row", r.Label+": "+r.text())
