@@ -124,7 +124,8 @@ func read(p *format.Problems, part format.Part, out *format.File) *format.Record
 	return rec
 }
 
-// latencies reads the table of times. Its first line names the columns.
+// latencies reads the table of times. Its first line names the columns. 0us stands for
+// times that h2load did not measure.
 func latencies(text []byte) []format.Series {
 	var rec format.Record
 	head := columns.FindSubmatch(text)
@@ -136,7 +137,7 @@ func latencies(text []byte) []format.Series {
 		for _, s := range statistics {
 			if i := slices.Index(strings.Fields(string(head[1])), s.column); i >= 0 && i < len(words) {
 				v, err := printed.Quantity(words[i], durations)
-				rec.AddSingle(sample.LowerRatio(what+"-"+s.column, "s", s.doc+" of the times of "+what), v, err == nil)
+				rec.AddSingle(sample.LowerRatio(what+"-"+s.column, "s", s.doc+" of the times of "+what), v, err == nil && v > 0)
 			}
 		}
 	}

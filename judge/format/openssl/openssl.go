@@ -34,12 +34,14 @@ func (openssl) Doc() format.Doc {
 }
 
 var (
-	machine  = regexp.MustCompile(`(?m)^(?:Got: )?\+F[2-9]?:\d+:`)
-	symbols  = regexp.MustCompile(`(?m)^type +\d+ bytes`)
-	pairs    = regexp.MustCompile(`(?m)^ +[a-z]+ .*[a-z.]+/s *\r?$`)
-	about    = regexp.MustCompile(`(?m)^(?:CPUINFO: OPENSSL_|The 'numbers' are in 1000s of bytes per second)`)
-	sizes    = regexp.MustCompile(`(\d+) bytes`)
-	symRow   = regexp.MustCompile(`^(\S.*?)((?:\s+\d+\.\d+k)+)\s*$`)
+	machine = regexp.MustCompile(`(?m)^(?:Got: )?\+F[2-9]?:\d+:`)
+	symbols = regexp.MustCompile(`(?m)^type +\d+ bytes`)
+	pairs   = regexp.MustCompile(`(?m)^ +[a-z]+ .*[a-z.]+/s *\r?$`)
+	about   = regexp.MustCompile(`(?m)^(?:CPUINFO: OPENSSL_|The 'numbers' are in 1000s of bytes per second|` +
+		`options: ?bn\(| +sign +verify +sign/s +verify/s| +op +op/s)`)
+	sizes = regexp.MustCompile(`(\d+) bytes`)
+	// openssl prints rates up to 10 kB/s in B/s, without the k.
+	symRow   = regexp.MustCompile(`^(\S.*?)((?:\s+\d+\.\d+k?)*\s+\d+\.\d+k(?:\s+\d+\.\d+k?)*)\s*$`)
 	versions = regexp.MustCompile(`(?m)^(?:version: |OpenSSL )(\d\S*)`)
 )
 
@@ -80,7 +82,7 @@ func (openssl) Read(name string, data []byte) (format.File, error) {
 			r.operations = operations(strings.Fields(text))
 		case symRow.MatchString(text):
 			m := symRow.FindStringSubmatch(text)
-			r.rates(m[1], strings.Fields(strings.ReplaceAll(m[2], "k", "")), 1e3)
+			r.rates(m[1], strings.Fields(m[2]))
 		case len(r.operations) > 0:
 			r.row(strings.Fields(text))
 		}
@@ -117,20 +119,20 @@ func (r *reader) record(algorithm, size string) format.Record {
 }
 
 // rates keeps the rates of an algorithm, one for each size of a block.
-func (r *reader) rates(algorithm string, words []string, factor float64) {
+func (r *reader) rates(algorithm string, words []string) {
 	if len(words) != len(r.sizes) {
 		r.p.LeaveOut(r.line, "%q has %d rates for %d sizes of blocks; the line with the sizes may be missing", algorithm,
 			len(words), len(r.sizes))
 		return
 	}
 	for i, word := range words {
-		v, err := printed.Decimal(word)
+		v, err := printed.Quantity(word, map[string]float64{"": 1, "k": 1e3})
 		if err != nil || !(v > 0) {
 			r.p.LeaveOut(r.line, "%q with %s bytes has no rate (%.20q)", algorithm, r.sizes[i], word)
 			continue
 		}
 		rec := r.record(algorithm, r.sizes[i])
-		if rec.AddSingle(throughput, v*factor, true); len(rec.Series) > 0 {
+		if rec.AddSingle(throughput, v, true); len(rec.Series) > 0 {
 			r.out.Records = append(r.out.Records, rec)
 		}
 	}
@@ -206,7 +208,7 @@ func (r *reader) machine(f []string) {
 		if f[2] == "evp" { // OpenSSL 1.1.1 calls the sum of many processes so
 			f[2] = cmp.Or(r.child, f[2])
 		}
-		r.rates(f[2], f[3:], 1)
+		r.rates(f[2], f[3:])
 		return
 	}
 	k, known := kinds[f[0]]

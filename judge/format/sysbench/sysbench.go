@@ -50,7 +50,7 @@ func (sysbench) Read(name string, data []byte) (format.File, error) {
 	seen := map[string]bool{}
 	for _, part := range parts {
 		first, _, _ := bytes.Cut(part.Text, []byte("\n"))
-		version := string(bytes.TrimPrefix(begin.Find(first), []byte("sysbench ")))
+		version := strings.Trim(strings.TrimPrefix(string(begin.Find(first)), "sysbench "), ":")
 		out.Program = "sysbench " + version
 		rec := report{Part: part, version: version, p: p}.read()
 		if rec == nil {
@@ -86,6 +86,10 @@ var (
 )
 
 func (r report) read() *format.Record {
+	if strings.HasPrefix(r.version, "0.") {
+		r.p.LeaveOut(r.Line, "reports of sysbench %s are not supported; use sysbench 1.0 or 1.1", r.version)
+		return nil
+	}
 	threads, err := r.Text.Line("Number of threads:")
 	if err != nil {
 		r.p.LeaveOut(r.Line, "the report of sysbench %s has %v", r.version, err)
