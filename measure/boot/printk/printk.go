@@ -116,11 +116,12 @@ func (l *Log) order(all []stampedLine) (again int) {
 	back := int64(restart * l.Hz)
 	var latest, before int64 // of the last line, and of the one before
 	for i, line := range all {
+		if line.At < latest && strings.HasPrefix(line.Text, "Linux version ") {
+			return line.Number // also after a boot that was shorter than restart
+		}
 		if latest-line.At >= back {
 			last := len(l.Lines) - 1
 			switch {
-			case strings.HasPrefix(line.Text, "Linux version "):
-				return line.Number
 			case i+1 < len(all) && latest-all[i+1].At < back: // the next line goes on
 				l.Skipped.Add(line.Number, damaged)
 				continue

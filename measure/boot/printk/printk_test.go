@@ -140,7 +140,8 @@ func TestADamagedLineIsLeftOut(t *testing.T) {
 		}
 	}
 	for _, file := range []string{"[    9.000000] a\n[    9.100000] b\n[    0.000000] c\n[    0.100000] d\n",
-		"[    9.000000] a\n[    0.000000] Linux version 6\n[    9.100000] b\n"} {
+		"[    9.000000] a\n[    0.000000] Linux version 6\n[    9.100000] b\n",
+		"[    0.000000] Linux version 6\n[    0.200000] a\n[    0.000000] Linux version 6\n[    0.200000] a\n"} {
 		if _, err := Parse("x", []byte(file)); err == nil || !strings.Contains(err.Error(), "a second boot") {
 			t.Errorf("two boots are one log: %v", err)
 		}
