@@ -125,8 +125,8 @@ func (n *naming) cellName(e *entry) string {
 	return strings.Join(parts, "/")
 }
 
-// apart says which label has other values for each contender, so that no cell has
-// two contenders; "" if there is none.
+// apart says which label in the names of cells has other values for each contender, so
+// that no cell has two contenders, or that the units differ; "" if neither is true.
 func (t *table) apart(sources []Source) string {
 	values := map[string]map[string]map[string]bool{} // name → value → contenders
 	for _, s := range sources {
@@ -150,10 +150,21 @@ func (t *table) apart(sources []Source) string {
 		shared := slices.ContainsFunc(slices.Collect(maps.Values(values[name])), func(who map[string]bool) bool {
 			return len(who) > 1
 		})
-		if !shared && name != t.by && len(values[name]) > 1 {
+		if !shared && name != t.by && t.shown[name] && len(values[name]) > 1 {
 			return fmt.Sprintf("No cell has values of two contenders, because no two share a value of %q. Use --contender %q "+
 				"to compare by it.", name, name)
 		}
 	}
-	return ""
+	var differ []string
+	for _, units := range t.units {
+		if len(units) > 1 {
+			differ = append(differ, units...)
+		}
+	}
+	if len(differ) == 0 {
+		return ""
+	}
+	slices.Sort(differ)
+	return fmt.Sprintf("No cell has values of two contenders, because their units differ: %s.",
+		quoted(slices.Compact(differ)))
 }

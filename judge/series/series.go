@@ -215,6 +215,8 @@ type table struct {
 	sides      map[cellMetric]map[string]*side
 	facts      map[string]map[string]map[string]bool // fact → contender → values
 	without    int                                   // records without the label by
+	shown      map[string]bool                       // labels in the names of cells
+	units      map[cellMetric][]string               // of each metric of a cell, before it got a unit in its name
 }
 
 // Compare compares the contenders in sources, which are all of the format doc. An
@@ -264,7 +266,23 @@ func (t *table) notes() (out []string) {
 	if t.without > 0 {
 		out = append(out, fmt.Sprintf("%d results have no %q and are left out.", t.without, t.by))
 	}
-	return append(out, t.mixed()...)
+	return append(out, append(t.opposed(), t.mixed()...)...)
+}
+
+// opposed warns about values that are not compared because files give one metric two
+// directions.
+func (t *table) opposed() (out []string) {
+	seen := map[cellMetric]bool{}
+	for _, key := range t.keys {
+		undirected := key
+		undirected.better = ""
+		if seen[undirected] {
+			out = append(out, fmt.Sprintf("The results do not agree whether a higher or a lower %s is better at %q. bakeoff "+
+				"does not compare those that differ.", key.metric, key.cell))
+		}
+		seen[undirected] = true
+	}
+	return slices.Compact(out)
 }
 
 // mixed warns about values that are pooled although a fact of theirs differs.

@@ -384,6 +384,31 @@ func TestUnitsAreCells(t *testing.T) {
 	}
 }
 
+// Results that differ in unit or direction, or in the name of the test, are not compared.
+// The warning names the cause, not a label that differs without harm.
+func TestWarningsNameWhatKeepsContendersApart(t *testing.T) {
+	on := func(place, test, unit string, better sample.Better) format.Record {
+		m := latency
+		m.Unit, m.Better = unit, better
+		return format.Record{Line: 1, Labels: []format.Label{{Name: "test", Value: test},
+			{Name: "system", Value: place, Setting: true, Place: true}},
+			Series: []format.Series{{Metric: m, Values: []float64{1}}}}
+	}
+	for _, x := range []struct {
+		now  format.Record
+		want string
+	}{
+		{on("B", "build 1", "min", sample.Lower), `because their units differ: "min", "s".`},
+		{on("B", "build 2", "s", sample.Lower), `no two share a value of "test". Use --contender "test"`},
+		{on("B", "build 1", "s", sample.Higher), `whether a higher or a lower time is better at "build 1"`},
+	} {
+		r := compared(t, Option{}, source("old", on("A", "build 1", "s", sample.Lower)), source("new", x.now))
+		if len(r.Comparisons) != 0 || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], x.want) {
+			t.Errorf("%q, want %q", r.Warnings, x.want)
+		}
+	}
+}
+
 // Labels that say where the work was done do not keep contenders apart. Those that say
 // which work do.
 func TestPlaces(t *testing.T) {

@@ -45,6 +45,7 @@ func tabulate(doc format.Doc, sources []Source, opt Option) (*table, error) {
 		return nil, err
 	}
 	better, units := metricsByCell(entries)
+	t.units = units
 	for _, e := range entries {
 		for i := range e.Series {
 			m := &e.Series[i].Metric
@@ -53,7 +54,7 @@ func tabulate(doc format.Doc, sources []Source, opt Option) (*table, error) {
 				m.Better = better[key][0]
 			}
 		}
-		if err := t.add(e, sources[e.source].Path, units); err != nil {
+		if err := t.add(e, sources[e.source].Path); err != nil {
 			return nil, err
 		}
 	}
@@ -83,6 +84,7 @@ func (t *table) entries(sources []Source) (out []entry, err error) {
 		return nil, first
 	}
 	t.showLabels(n, out)
+	t.shown = n.shown
 	grouped := false
 	for i := range out {
 		e := &out[i]
@@ -157,7 +159,7 @@ func (t *table) noLabel(s Source, rec format.Record, name, flag string) error {
 
 // add keeps the values of one record. The unit is a part of the name of a cell that
 // has one metric in several units.
-func (t *table) add(e entry, path string, units map[cellMetric][]string) error {
+func (t *table) add(e entry, path string) error {
 	if !slices.Contains(t.contenders, e.who) {
 		t.contenders = append(t.contenders, e.who)
 	}
@@ -167,7 +169,7 @@ func (t *table) add(e entry, path string, units map[cellMetric][]string) error {
 	for _, x := range e.Series {
 		m := x.Metric
 		name := e.cell
-		if len(units[cellMetric{cell: name, metric: m.Name}]) > 1 {
+		if len(t.units[cellMetric{cell: name, metric: m.Name}]) > 1 {
 			name = strings.TrimSpace(name + " [" + m.Unit + "]")
 		}
 		if group, ok := t.groups[e.cell]; ok {
