@@ -30,7 +30,7 @@ func main() {
 	study.Main("history", 1000, study.Table{Name: "rules", Print: rulesTable},
 		study.Table{Name: "noise", Print: noiseTable}, study.Table{Name: "between", Print: betweenTable},
 		study.Table{Name: "lengths", Print: lengthsTable},
-		study.Table{Name: "nightly", Print: nightlyTable})
+		study.Table{Name: "nightly", Print: nightlyTable}, study.Table{Name: "detectors", Print: detectorsTable})
 }
 
 // total counts outcomes.
@@ -43,7 +43,7 @@ func (t *total) add(o total) {
 
 // replayed counts the outcomes of many replays.
 func replayed(s study.Study, one func(*rand.Rand) total) total {
-	return study.Sum(s, one, (*total).add, (*total).add)
+	return study.Sum(s, one, (*total).add)
 }
 
 // judged counts what history says of the runs of a world.

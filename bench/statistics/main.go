@@ -49,15 +49,9 @@ func (t *total) add(o outcome) {
 
 func (t total) mean() float64 { return float64(t.trials) / float64(t.n) }
 
-// join adds the outcomes of other replays.
-func (t *total) join(o total) {
-	t.n, t.different, t.equivalent, t.wrong = t.n+o.n, t.different+o.different, t.equivalent+o.equivalent, t.wrong+o.wrong
-	t.uncovered, t.trials = t.uncovered+o.uncovered, t.trials+o.trials
-}
-
 // replayed sums the outcomes of many replays.
 func replayed(s study.Study, one func(*rand.Rand) outcome) total {
-	return study.Sum(s, one, (*total).add, (*total).join)
+	return study.Sum(s, one, (*total).add)
 }
 
 // rulesTable compares decision rules: the percentage called different at a true difference of

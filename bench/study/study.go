@@ -71,23 +71,29 @@ func (s Study) Table(title string, columns ...string) *tabwriter.Writer {
 
 // Sum runs one replay many times, each with a stream of its own, on all CPUs. add sums
 // outcomes, in any order.
-func Sum[T, O any](s Study, one func(*rand.Rand) O, add func(*T, O), join func(*T, T)) (out T) {
-	var next atomic.Int64
+func Sum[T, O any](s Study, one func(*rand.Rand) O, add func(*T, O)) (out T) {
 	var mu sync.Mutex
+	Each(s.Replays, func(i int) {
+		x := one(rand.New(rand.NewPCG(s.Seed, uint64(i+1))))
+		mu.Lock()
+		defer mu.Unlock()
+		add(&out, x)
+	})
+	return out
+}
+
+// Each calls f with the numbers below n, on all CPUs.
+func Each(n int, f func(i int)) {
+	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
-			var mine T
-			for i := next.Add(1); i <= int64(s.Replays); i = next.Add(1) {
-				add(&mine, one(rand.New(rand.NewPCG(s.Seed, uint64(i)))))
+			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
+				f(int(i - 1))
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			join(&out, mine)
 		})
 	}
 	workers.Wait()
-	return out
 }
 
 // Percent is a share with the 95 % error of the simulation, in percent.

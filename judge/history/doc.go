@@ -28,19 +28,25 @@
 //
 // # Steps
 //
-// A step is a place at which the level changes. stats.StepTest scans all places that
-// leave three runs on both sides: it compares the weighted means of the normal scores of
-// both sides, and draws random orders of the scores for the p-value. stats.BumpTest does
-// the same for a level that changes and returns. Each has half of the error rate. Each part
-// between steps is tested again, at a share of the error rate that is its share of the
-// runs.
+// A step is a place at which the level changes. Three tests share the error rate. The first
+// compares the means of both sides by Student's t at each place that leaves two runs on both
+// sides (Worsley 1979), with the bound of Bonferroni over the places. It has 70 %, and finds
+// a step by its size, in short series too. The runs of the shorter side must agree, their
+// number must be more than one order in ten gives by chance (two runs beside five, three
+// beside three), and a step that only two runs show needs a p-value 1,000 times smaller.
+// stats.StepTest scans all places that leave three runs on both sides: it compares the
+// weighted means of the normal scores, and draws random orders for the p-value.
+// stats.BumpTest does the same for a level that changes and returns. Each has 15 %. Each
+// part between steps is tested again, at a share of the error rate that is its share of
+// the runs.
 //
 //   - The probability that any part of a series that has no step is cut is at most the
 //     level of the series. Proof: the first parts without a step that are tested are
 //     disjoint, so their levels add up to at most that of the series.
 //   - The m judged series of one lab and machine share alpha evenly (Bonferroni).
-//   - The p-value is exact if the standardized runs are exchangeable without a step. If
-//     neighbors are correlated, as when a machine is slow for a week, they are not. Where
+//   - The p-values of the ranks are exact if the standardized runs are exchangeable without
+//     a step, that of Student's t if they are normal; bench/history says what other noise
+//     does. If neighbors are correlated, as when a machine is slow for a week, they are not. Where
 //     30 or more runs show a positive correlation ρ of neighbors above 1/√n, the statistic
 //     is divided by (1+ρ)/(1−ρ), by which it inflates the variance of long means. Slow
 //     drifts remain: they are shown as one or more steps.
@@ -173,9 +179,29 @@ type Series struct {
 	// Needs is the number of runs with which the clearest step could be found; 0 if
 	// the series has enough.
 	Needs int `json:"needs"`
+	// Outlook says which steps could be found after more runs, the fewest runs first;
+	// empty with fewer than three runs at the newest level.
+	Outlook []Outlook `json:"outlook"`
+	// Suspect is what the newest runs may be; null if they are like those before.
+	Suspect *Suspect `json:"suspect"`
 	// Region is the margin on the scale of the estimates: ratios or differences that
 	// count as equivalent to none. Null for values themselves.
 	Region *[2]float64 `json:"region"`
+}
+
+// Outlook is the smallest step that is found with a probability of about 80 % if it begins
+// with the next run and stays for this number of runs.
+type Outlook struct {
+	Runs int      `json:"runs"`
+	Size *float64 `json:"size"` // a ratio, or a difference
+}
+
+// Suspect is a change that is not decidable yet.
+type Suspect struct {
+	At    int      `json:"at"`    // index in Estimates of the first run of it
+	Run   int      `json:"run"`   // that of At, index in Lab.Runs
+	Ratio *float64 `json:"ratio"` // level after / before, or the difference
+	Runs  int      `json:"runs"`  // more runs like these that would be a step
 }
 
 // Estimate is what one run says.

@@ -377,10 +377,10 @@ func TestTwoSteps(t *testing.T) {
 
 func TestFewRuns(t *testing.T) {
 	w := replay.World{Noise: noise.Reference, Between: 0.005, Cells: 1, Step: 0.5, At: 2}
-	for _, x := range []struct{ runs, needs int }{{1, 9}, {2, 9}, {5, 9}, {8, 9}, {9, 0}} {
+	for _, x := range []struct{ runs, needs, steps int }{{1, 6, 0}, {2, 6, 0}, {5, 6, 0}, {6, 0, 0}, {8, 0, 1}, {9, 0, 1}} {
 		w.Runs = x.runs
 		s := of(t, w.Make(stream(8)), history.Option{}).Labs[0].Series[0]
-		if s.Needs != x.needs || len(s.Estimates) != x.runs || len(s.Segments) != 1 || len(s.Steps) != 0 {
+		if s.Needs != x.needs || len(s.Estimates) != x.runs || len(s.Segments) != x.steps+1 || len(s.Steps) != x.steps {
 			t.Errorf("%d runs: needs %d, want %d, %+v", x.runs, s.Needs, x.needs, s.Steps)
 		}
 		if known := s.Spread != nil; known != (x.runs > 1) || known != (s.Segments[0].CI[0] != nil) {
@@ -389,6 +389,95 @@ func TestFewRuns(t *testing.T) {
 	}
 	if r := of(t, nil, history.Option{}); len(r.Labs) != 0 {
 		t.Error("histories without runs")
+	}
+}
+
+// Of ten nights four are 30 % slower: the second of them shows the step, also if six series
+// share the error rate. After the first, the history says what it takes.
+func TestTenNights(t *testing.T) {
+	const replays = 40
+	for _, cells := range []int{1, 6} {
+		w := replay.World{Noise: noise.Reference, Runs: 10, Between: 0.005, Step: math.Log(1.3), At: 6, Cells: cells}
+		found, early, suspected := 0, 0, 0
+		for i := range uint64(replays) {
+			runs := w.Make(stream(i))
+			right := func(n int) bool {
+				s := of(t, runs[:n], history.Option{}).Labs[0].Series[0]
+				return len(s.Steps) == 1 && s.Steps[0].At == w.At && s.Steps[0].Verdict == analysis.Worse
+			}
+			found, early = found+count(right(10)), early+count(right(8))
+			s := of(t, runs[:7], history.Option{}).Labs[0].Series[0]
+			suspected += count(len(s.Steps) == 0 && s.Suspect != nil && s.Suspect.Run == w.At && s.Suspect.Runs <= 2 &&
+				math.Abs(*s.Suspect.Ratio-1.3) < 0.06)
+		}
+		t.Logf("%d series: found %d, after two nights %d, suspected after one %d of %d", cells, found, early, suspected,
+			replays)
+		if found < replays*95/100 || early < replays*80/100 || suspected < replays*90/100 {
+			t.Errorf("%d series: too few", cells)
+		}
+	}
+}
+
+func count(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// A step of the size of the outlook is found about four times of five.
+func TestOutlook(t *testing.T) {
+	const replays = 200
+	for _, k := range []int{3, 6} {
+		found := 0
+		for i := range uint64(replays) {
+			w := replay.World{Noise: noise.Reference, Runs: 12, Between: 0.005, At: 12}
+			s := of(t, w.Make(stream(i)), history.Option{}).Labs[0].Series[0]
+			if len(s.Steps) > 0 {
+				continue
+			}
+			for _, o := range s.Outlook {
+				if o.Runs == k {
+					w.Step = math.Log(*o.Size)
+				}
+			}
+			w.Runs += k
+			found += count(len(of(t, w.Make(stream(i)), history.Option{}).Labs[0].Series[0].Steps) > 0)
+		}
+		t.Logf("after %d more runs: found %d of %d", k, found, replays)
+		if found < replays*65/100 || found > replays*97/100 {
+			t.Errorf("after %d more runs: found %d of %d", k, found, replays)
+		}
+	}
+}
+
+// In other noise than normal, histories without a step show one no more often than
+// promised: values far off, two levels at random, and a lab of six series.
+func TestFalseAlarmsInOtherNoise(t *testing.T) {
+	if testing.Short() {
+		t.Skip("reads 4,800 series")
+	}
+	const replays = 100
+	for _, f := range noise.Families {
+		if f.Name != "heavy" && f.Name != "bimodal" && f.Name != "skewed" && f.Name != "random walk" {
+			continue
+		}
+		for _, runs := range []int{8, 20} {
+			alarms := 0
+			for i := range uint64(replays) {
+				w := replay.World{Noise: f, Runs: runs, Between: 0.005, Cells: 6, Bad: 0.05, BadSize: 0.05}
+				any := 0
+				for _, s := range of(t, w.Make(stream(i)), history.Option{}).Labs[0].Series {
+					any = max(any, min(len(s.Steps), 1))
+				}
+				alarms += any
+			}
+			// 5 % of 100 are 5, with a standard deviation of 2.2.
+			t.Logf("%s, %d runs: %d of %d", f.Name, runs, alarms, replays)
+			if alarms > 11 {
+				t.Errorf("%s, %d runs: %d of %d histories without a step show one", f.Name, runs, alarms, replays)
+			}
+		}
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"hash/fnv"
 	"math"
-	"sync"
 
 	"bakeoff/base/lists"
 	"bakeoff/base/sample"
@@ -35,7 +34,8 @@ func (g group) series(k key, by compare.By, lab Lab) Series {
 	m := maker{group: g, key: k, by: by, lab: lab, metric: k.cell.Metrics[k.metric]}
 	m.out = Series{Contender: k.contender, Cell: k.cell.Name, Workload: k.cell.Workload, Metric: m.metric.Name,
 		Unit: m.metric.Unit, Better: m.metric.Better, Scale: cmp.Or(m.metric.Scale, sample.Ratio), Primary: k.primary,
-		Estimates: []Estimate{}, LeftOut: []LeftOut{}, Segments: []Segment{}, Steps: []Step{}}
+		Estimates: []Estimate{}, LeftOut: []LeftOut{}, Segments: []Segment{}, Steps: []Step{},
+		Outlook: []Outlook{}}
 	m.collect()
 	if len(m.raw) > 0 {
 		m.judge()
@@ -121,8 +121,8 @@ func (m *maker) judge() {
 	s.within = variances(m.raw)
 	level := 1 - m.lab.Level
 	cuts := s.cuts(level)
-	if len(cuts) == 0 {
-		m.out.Needs = needs(len(s.xs), level)
+	if len(cuts) == 0 && len(s.xs) < leastRuns {
+		m.out.Needs = leastRuns
 	}
 	fit := s.fit(cuts)
 	if fit.df > 0 {
@@ -141,6 +141,7 @@ func (m *maker) judge() {
 	for i, c := range cuts {
 		m.out.Steps = append(m.out.Steps, m.step(c, fit.segments[i], fit.segments[i+1], fit, region))
 	}
+	m.outlook(s, fit.segments[len(cuts)].from, level)
 }
 
 // estimates widens the interval of each run by the spread between runs.
@@ -218,42 +219,8 @@ func variances(raw []stats.Serial) []float64 {
 	return out
 }
 
-// mostNeeds bounds the search for the number of runs that a step needs.
-const mostNeeds = 40
-
-// needs returns the number of runs with which the clearest step could be found at a
-// level; it is 0 if n suffice.
-func needs(n int, level float64) int {
-	if n >= mostNeeds {
-		return 0
-	}
-	known, _ := fewest.LoadOrStore(level, sync.OnceValue(func() int { return clearest(level) }))
-	if k := known.(func() int)(); k > n {
-		return k
-	}
-	return 0
-}
-
-// fewest is what clearest found, by level: the series of a lab have one level.
-var fewest sync.Map
-
-// clearest returns the number of runs with which a step is found whose runs before are all
-// below those after.
-func clearest(level float64) int {
-	for k := 2 * leastRuns; k < mostNeeds; k++ {
-		xs, ones := make([]float64, k), make([]float64, k)
-		for i := range xs {
-			xs[i], ones[i] = float64(i), 1
-			if i >= k/2 {
-				xs[i] += float64(10 * k)
-			}
-		}
-		o := stats.StepOption{Least: leastRuns, Level: level / 2, Inflation: 1, Seed: 1}
-		if stats.StepTest(xs, ones, o).P <= level/2 {
-			return k
-		}
-	}
-	return mostNeeds
-}
+// leastRuns is the number of runs with which the clearest step can be found: three on both
+// sides of it, or two and five.
+const leastRuns = 6
 
 func pointer(v float64) *float64 { return &v }

@@ -8,10 +8,10 @@ import (
 	"bakeoff/judge/stats"
 )
 
-// leastRuns are on each side of a step; with fewer than leastSerial the autocorrelation
-// cannot be estimated.
+// leastRanks are on each side of a step that is found by ranks; with fewer than leastSerial
+// runs the autocorrelation cannot be estimated.
 const (
-	leastRuns     = 3
+	leastRanks    = 3
 	leastSerial   = 30
 	mostInflation = 9
 	// The residuals of two levels, and of the most likely step, have smaller correlations.
@@ -21,6 +21,10 @@ const (
 	widthOfSet     = 7.35  // of the difference of squares, in variances: see locate
 	chancePlace    = 10.0  // squares that the best of many places saves by chance, in variances
 	medianOfSquare = 0.455 // of a squared standard normal value
+	// The parts of the error rate: of a step and of a bump that are found by ranks, and of a
+	// step that is found by its size.
+	shareOfRanks = 0.15
+	shareOfShift = 0.7
 )
 
 // series are the estimates of runs in order, on the scale on which differences are
@@ -79,29 +83,13 @@ func places(cuts []cut) []int { return lists.Map(cuts, func(c cut) int { return 
 
 // cut tests the runs [from, to) at their share of the level, and then the parts around
 // the steps. The first parts without a step that it tests are disjoint, so their shares
-// add up to no more than the level. Half of a share is for a step, and half for a bump.
+// add up to no more than the level. A part of each share is for each test.
 func (s series) cut(from, to int, level float64, variances []float64, out *[]cut) {
-	n := to - from
-	share := level * float64(n) / float64(len(s.xs)) / 2
-	part, v := s.xs[from:to], variances[from:to]
-	o := stats.StepOption{Least: leastRuns, Level: share, Inflation: 1, Seed: s.seed}
-	step, bump := stats.StepTest(part, v, o), stats.BumpTest(part, v, o)
+	share := level * float64(to-from) / float64(len(s.xs))
 	ends := []int{from}
-	switch {
-	case step.P > share && bump.P > share:
-	case bump.P <= share && (step.P > share || clearer(part, v, bump, step.At)):
-		o.Inflation = inflation(residuals(part, v, bump.From, bump.To))
-		if p := stats.BumpTest(part, v, o).P; p <= share {
-			ends = append(ends, from+bump.From, from+bump.To)
-			*out = append(*out, cut{at: from + bump.From, p: 2 * p}, cut{at: from + bump.To, p: 2 * p})
-		}
-	default:
-		o.Inflation = inflation(residuals(part, v, step.At))
-		if p := stats.StepTest(part, v, o).P; p <= share {
-			at, _, _ := locate(part, v, step.At, o.Inflation)
-			ends = append(ends, from+at)
-			*out = append(*out, cut{at: from + at, p: 2 * p})
-		}
+	for _, c := range s.test(from, to, share, variances) {
+		ends = append(ends, c.at)
+		*out = append(*out, c)
 	}
 	for i, end := range ends[1:] {
 		s.cut(ends[i], end, level, variances, out)
@@ -109,6 +97,41 @@ func (s series) cut(from, to int, level float64, variances []float64, out *[]cut
 	if len(ends) > 1 {
 		s.cut(ends[len(ends)-1], to, level, variances, out)
 	}
+}
+
+// test returns the most likely step or bump in the runs [from, to), if there is any.
+func (s series) test(from, to int, share float64, variances []float64) []cut {
+	part, v := s.xs[from:to], variances[from:to]
+	ranks := share * shareOfRanks
+	o := stats.StepOption{Least: leastRanks, Level: ranks, Inflation: 1, Seed: s.seed}
+	step, bump := stats.StepTest(part, v, o), stats.BumpTest(part, v, o)
+	shift, at := s.shift(from, to, variances, 1), 0
+	switch {
+	case shift.p <= share*shareOfShift:
+		at = shift.at
+	case step.P <= ranks:
+		at = step.At
+	}
+	if bump.P <= ranks && (at == 0 || clearer(part, v, bump, at)) {
+		o.Inflation = inflation(residuals(part, v, bump.From, bump.To))
+		if p := stats.BumpTest(part, v, o).P; p <= ranks {
+			p /= shareOfRanks
+			return []cut{{at: from + bump.From, p: p}, {at: from + bump.To, p: p}}
+		}
+		return nil
+	}
+	if at == 0 {
+		return nil
+	}
+	o.Inflation = inflation(residuals(part, v, at))
+	at, _, _ = locate(part, v, at, o.Inflation)
+	if shift = s.shift(from, to, variances, o.Inflation); shift.p <= share*shareOfShift {
+		return []cut{{at: from + at, p: shift.p / shareOfShift}}
+	}
+	if p := stats.StepTest(part, v, o).P; p <= ranks {
+		return []cut{{at: from + at, p: p / shareOfRanks}}
+	}
+	return nil
 }
 
 // clearer reports whether a bump leaves much smaller squares than a step: two places more
@@ -261,7 +284,7 @@ func locate(xs, variances []float64, near int, inflation float64) (at, lo, hi in
 	squares := make([]float64, n)
 	at = near
 	squares[near] = cutSquares(clean, variances, near)
-	for m := leastRuns; m <= n-leastRuns; m++ {
+	for m := leastShift; m <= n-leastShift; m++ {
 		squares[m] = cutSquares(clean, variances, m)
 		if squares[m] < squares[at] {
 			at = m
@@ -269,7 +292,7 @@ func locate(xs, variances []float64, near int, inflation float64) (at, lo, hi in
 	}
 	limit := squares[at] + widthOfSet*inflation*squares[at]/float64(max(n-2, 1))
 	lo, hi = at, at
-	for m := leastRuns; m <= n-leastRuns; m++ {
+	for m := leastShift; m <= n-leastShift; m++ {
 		if squares[m] <= limit {
 			lo, hi = min(lo, m), max(hi, m)
 		}

@@ -145,8 +145,8 @@ func newHistoryPage(r history.Result, opt HistoryOption) historyPage {
 
 // historyMethod says how steps are found.
 const historyMethod = "Runs are replicates. The level of several runs is their weighted mean; its interval " +
-	"includes the spread between runs. A step is found by a scan of normal scores over all places with three runs on " +
-	"both sides, against random orders of the runs; so is a change that returns. Parts between steps are tested again " +
+	"includes the spread between runs. A step is found by Student's t over all places with two runs on both sides, or by " +
+	"a scan of normal scores, with three, against random orders of the runs; so is a change that returns. Parts between steps are tested again " +
 	"at their share of the error rate. A positive correlation of neighboring runs widens the test. A slow drift is " +
 	"shown as one or more steps. What coincides with a step need not be its cause. The error rate holds for one " +
 	"reading: a history that is read after each new run gives more false alarms over time."
@@ -438,8 +438,31 @@ func levelText(by compare.By, l history.Lab, s history.Series) string {
 	if s.Needs > 0 {
 		text += fmt.Sprintf("; a step can be found with %d runs or more", s.Needs)
 	}
-	return text + "."
+	return text + "." + outlookText(l, s)
 }
+
+// outlookText says what more runs could show.
+func outlookText(l history.Lab, s history.Series) (text string) {
+	say := func(v *float64) string { return difference.Of(s.Scale, s.Unit, v, nil, nil).Text(*v) }
+	if x := s.Suspect; x != nil && x.Ratio != nil {
+		text = fmt.Sprintf(" Not decidable yet: %s from %s on; with %s like it, it is a step.", say(x.Ratio),
+			l.Runs[x.Run].Run, plural(x.Runs, "more run"))
+	}
+	var parts []string
+	for i, x := range s.Outlook {
+		if i > 2 && x.Runs != farOutlook || x.Size == nil {
+			continue
+		}
+		parts = append(parts, fmt.Sprintf("of %s after %s", say(x.Size), plural(x.Runs, "more run")))
+	}
+	if len(parts) > 0 {
+		text += " A step from the next run on could be found: " + strings.Join(parts, ", ") + "."
+	}
+	return text
+}
+
+// farOutlook is the last number of runs of an outlook in words.
+const farOutlook = 10
 
 func spreadText(s history.Series) string {
 	if s.Scale == sample.Difference {
