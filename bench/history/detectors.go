@@ -82,7 +82,7 @@ func geometric(first, last, factor float64) (out []float64) {
 }
 
 func detectors() []detector {
-	levels, limits := geometric(0.3, 1e-5, 0.85), geometric(2, 1e4, 1.03)
+	levels, limits := geometric(0.3, 1e-4, 0.9), geometric(2, 1e4, 1.03)
 	out := []detector{
 		{"bakeoff history", levels, reading(func(p path, n int, alpha float64) bool {
 			res, err := history.Of(p.runs[:n], history.Option{Alpha: alpha})
@@ -91,7 +91,7 @@ func detectors() []detector {
 			}
 			return len(res.Labs[0].Series[0].Steps) > 0
 		})},
-		{"ranks alone (bakeoff history at b220924a)", levels, reading(ranksAlone)},
+		{"ranks alone", levels, reading(ranksAlone)},
 		{"CUSUM, k 0.5, mean and deviation of the first 6 runs", limits, reading(cusum(6))},
 		{"CUSUM, k 0.5, mean and deviation of the first 20 runs", limits, reading(cusum(20))},
 		{"CUSUM, k 0.5, self-starting", limits, reading(selfStarting)},
@@ -233,14 +233,16 @@ func detectorsTable(s study.Study) {
 			x.change(w)
 		}
 		without := paths(s, none)
+		steps := []struct {
+			name  string
+			at    int
+			paths []path
+		}{{"3 % at run 40 of 60", late.At, paths(s, late)}, {"30 % at run 7 of 10", early.At, paths(s, early)}}
 		for _, d := range detectors() {
 			threshold, share := d.calibrated(without)
-			for _, step := range []struct {
-				name string
-				replay.World
-			}{{"3 % at run 40 of 60", late}, {"30 % at run 7 of 10", early}} {
+			for _, step := range steps {
 				fmt.Fprintf(w, "%s\t%s\t%.3g\t%.1f\t%s\t%s\n", x.name, d.name, threshold, 100*share, step.name,
-					d.delays(paths(s, step.World), threshold, step.At))
+					d.delays(step.paths, threshold, step.at))
 			}
 			w.Flush()
 		}

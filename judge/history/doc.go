@@ -23,20 +23,23 @@
 // blocks nor one bad day decides alone.
 //
 // sᵢ² is σ²/nᵢ, where nᵢ is the number of blocks of the run, and σ² is the median over the
-// runs of nᵢ·(h/1.96)², with h half of the width of the run's 95 % interval. The width of
+// runs of nᵢ·(h/t)², with h half of the width of the run's 95 % interval, and t the quantile
+// of Student's distribution with nᵢ−1 degrees of freedom. The width of
 // the run's own interval does not weigh it: where noise is skewed, it goes with the value.
 //
 // # Steps
 //
 // A step is a place at which the level changes. Three tests share the error rate. The first
 // compares the means of both sides by Student's t at each place that leaves two runs on both
-// sides (Worsley 1979), with the bound of Bonferroni over the places. It has 70 %, and finds
-// a step by its size, in short series too. The runs of the shorter side must agree, their
-// number must be more than one order in ten gives by chance (two runs beside five, three
-// beside three), and a step that only two runs show needs a p-value 1,000 times smaller.
+// sides (Worsley 1979), with the bound of Bonferroni over the places: the eight newest places
+// share one half of its level, because a history is mostly read to see what changed lately.
+// It has 90 %, and finds a step by its size, in short series too. The runs of the shorter
+// side must agree, and their number must be more than one order in ten gives by chance (two
+// runs beside five, three beside three). If only two runs show a step, both must be farther
+// away than any other run, and the p-value must be 1,000 times smaller.
 // stats.StepTest scans all places that leave three runs on both sides: it compares the
 // weighted means of the normal scores, and draws random orders for the p-value.
-// stats.BumpTest does the same for a level that changes and returns. Each has 15 %. Each
+// stats.BumpTest does the same for a level that changes and returns. Each has 5 %. Each
 // part between steps is tested again, at a share of the error rate that is its share of
 // the runs.
 //
@@ -47,9 +50,10 @@
 //   - The p-values of the ranks are exact if the standardized runs are exchangeable without
 //     a step, that of Student's t if they are normal; bench/history says what other noise
 //     does. If neighbors are correlated, as when a machine is slow for a week, they are not. Where
-//     30 or more runs show a positive correlation ρ of neighbors above 1/√n, the statistic
-//     is divided by (1+ρ)/(1−ρ), by which it inflates the variance of long means. Slow
-//     drifts remain: they are shown as one or more steps.
+//     30 or more runs show a positive correlation of neighbors that is hardly chance, the
+//     tests by ranks are divided by the factor by which it inflates the variance of long
+//     means, and Student's t uses that of means of as many runs. Slow drifts remain: they are
+//     shown as one or more steps.
 //   - The error rate holds for one reading of a series. A series that is read after each
 //     new run gives more alarms over time; docs/history.md says how many.
 //

@@ -12,11 +12,8 @@ import (
 	"bakeoff/judge/stats"
 )
 
-// The level of the intervals of single runs, and the normal deviate of it.
-const (
-	runLevel   = 0.95
-	runDeviate = 1.959964
-)
+// runLevel is the level of the intervals of single runs.
+const runLevel = 0.95
 
 // maker makes one series.
 type maker struct {
@@ -206,7 +203,8 @@ func (m *maker) around(center, below, above float64) analysis.Interval {
 func variances(raw []stats.Serial) []float64 {
 	var perBlock []float64
 	for _, r := range raw {
-		if d := (r.Below + r.Above) / 2 / runDeviate; !math.IsInf(d, 0) && !math.IsNaN(d) {
+		if d := (r.Below + r.Above) / 2; r.N > 1 && !math.IsInf(d, 0) && !math.IsNaN(d) {
+			d /= stats.StudentQuantile(runLevel, float64(r.N-1))
 			perBlock = append(perBlock, d*d*float64(r.N))
 		}
 	}

@@ -13,6 +13,10 @@ const leastShift = 2
 // onlyTwo is the factor of the p-value of a step with only two runs on a side.
 const onlyTwo = 1000
 
+// newest are the last places of a part, which share half of the error rate of its step: a
+// history is mostly read to see whether something changed lately.
+const newest = 8
+
 // chanceOfOrder is the largest probability that runs in random order have the runs of
 // one side of a step above or below all others: two runs suffice beside five, three beside
 // three.
@@ -37,7 +41,10 @@ type shift struct {
 // step. p is the bound of Bonferroni over the places.
 //
 // Source: Worsley, J. Amer. Statist. Assoc. 74 (1979) 365.
-func (s series) shift(from, to int, variances []float64, inflation float64) shift {
+//
+// inflation returns by how much dependence inflates the variance of a mean of m runs; nil
+// for independent runs.
+func (s series) shift(from, to int, variances []float64, inflation func(m int) float64) shift {
 	xs, v := s.xs[from:to], variances[from:to]
 	n := len(xs)
 	// The noise inside runs is known: runs that agree better than it do so by chance.
@@ -45,14 +52,20 @@ func (s series) shift(from, to int, variances []float64, inflation float64) shif
 	for i, x := range v {
 		known = append(known, s.within[from+i]/x)
 	}
+	of := func(variances []float64) float64 {
+		if inflation == nil {
+			return 1 / weights(variances)
+		}
+		return inflation(len(variances)) / weights(variances)
+	}
 	out := shift{p: 1}
 	for m := leastShift; m <= n-leastShift; m++ {
 		if !ordered(m, n-m) {
 			continue
 		}
 		size := weighted(xs[m:], v[m:]) - weighted(xs[:m], v[:m])
-		scale := max(stats.Median(known), cutSquares(xs, v, m)/float64(n-2)) * inflation
-		t := math.Abs(size) / math.Sqrt(scale*(1/weights(v[:m])+1/weights(v[m:])))
+		scale := max(stats.Median(known), cutSquares(xs, v, m)/float64(n-2))
+		t := math.Abs(size) / math.Sqrt(scale*(of(v[:m])+of(v[m:])))
 		if p := shiftPlaces(n, m) * stats.StudentP(t, float64(n-2)); p < out.p && agree(xs, m, size) {
 			out = shift{at: m, p: p}
 		}
@@ -60,11 +73,18 @@ func (s series) shift(from, to int, variances []float64, inflation float64) shif
 	return out
 }
 
-// shiftPlaces is the factor of the p-value of a place m in n runs: the number of places, by
-// Bonferroni. Two bad runs in a row are not rare, so a step that only two runs show needs
+// shiftPlaces is the factor of the p-value of a place m in n runs, by Bonferroni: the newest
+// places share one half of the error rate, and the others the other half. Two bad runs in a row are not rare, so a step that only two runs show needs
 // much clearer evidence.
 func shiftPlaces(n, m int) float64 {
 	places := float64(n - 2*leastShift + 1)
+	switch {
+	case places <= 2*newest:
+	case n-m < leastShift+newest:
+		places = 2 * newest
+	default:
+		places = 2 * (places - newest)
+	}
 	if min(m, n-m) == leastShift {
 		return places * onlyTwo
 	}
@@ -82,13 +102,21 @@ func ordered(a, b int) bool {
 }
 
 // agree reports whether the runs of the shorter side of a step of this size are away from
-// the level of the longer.
+// the level of the longer. If they are only two, each must be farther away than any run of
+// the longer side: where bad runs occur, two in a row are no step.
 func agree(xs []float64, at int, size float64) bool {
 	short, long := xs[at:], xs[:at]
 	if len(long) < len(short) {
 		short, long, size = long, short, -size
 	}
 	level := stats.Median(long)
+	if len(short) == leastShift {
+		for _, x := range long {
+			if math.Abs(x-level) >= min(math.Abs(short[0]-level), math.Abs(short[1]-level)) {
+				return false
+			}
+		}
+	}
 	near := lists.Filter(short, func(x float64) bool { return (x-level)*size < nearest*size*size })
 	return len(near)*manyRuns <= len(short)
 }

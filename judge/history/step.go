@@ -23,8 +23,8 @@ const (
 	medianOfSquare = 0.455 // of a squared standard normal value
 	// The parts of the error rate: of a step and of a bump that are found by ranks, and of a
 	// step that is found by its size.
-	shareOfRanks = 0.15
-	shareOfShift = 0.7
+	shareOfRanks = 0.05
+	shareOfShift = 0.9
 )
 
 // series are the estimates of runs in order, on the scale on which differences are
@@ -47,6 +47,7 @@ func (s series) cuts(level float64) []cut {
 	var out []cut
 	s.cut(0, len(s.xs), level, s.variances(), &out)
 	slices.SortFunc(out, func(a, b cut) int { return a.at - b.at })
+	s.refine(out)
 	out = s.prune(out)
 	s.refine(out)
 	return out
@@ -54,7 +55,8 @@ func (s series) cuts(level float64) []cut {
 
 // prune removes the weakest edge, of a bump or of a step that a later one explains, as
 // long as the levels next to it may be one: it saves fewer squares than a place that was
-// chosen by chance. It only removes steps, so it adds no false one.
+// chosen by chance. An edge next to only two runs must save more. It only removes steps, so
+// it adds no false one.
 func (s series) prune(cuts []cut) []cut {
 	variances := s.variances()
 	square := func(cuts []cut) (sum float64) {
@@ -67,7 +69,11 @@ func (s series) prune(cuts []cut) []cut {
 		all := square(cuts)
 		weakest, least := 0, math.Inf(1)
 		for i := range cuts {
-			if gain := square(slices.Delete(slices.Clone(cuts), i, i+1)) - all; gain < least {
+			gain := square(slices.Delete(slices.Clone(cuts), i, i+1)) - all
+			if s.runsBeside(cuts, i) < leastRanks {
+				gain -= 2 * math.Log(onlyTwo)
+			}
+			if gain < least {
 				weakest, least = i, gain
 			}
 		}
@@ -77,6 +83,12 @@ func (s series) prune(cuts []cut) []cut {
 		cuts = slices.Delete(cuts, weakest, weakest+1)
 	}
 	return cuts
+}
+
+// runsBeside returns the number of runs of the shorter level next to a cut.
+func (s series) runsBeside(cuts []cut, i int) int {
+	ends := append(append([]int{0}, places(cuts)...), len(s.xs))
+	return min(ends[i+1]-ends[i], ends[i+2]-ends[i+1])
 }
 
 func places(cuts []cut) []int { return lists.Map(cuts, func(c cut) int { return c.at }) }
@@ -105,7 +117,7 @@ func (s series) test(from, to int, share float64, variances []float64) []cut {
 	ranks := share * shareOfRanks
 	o := stats.StepOption{Least: leastRanks, Level: ranks, Inflation: 1, Seed: s.seed}
 	step, bump := stats.StepTest(part, v, o), stats.BumpTest(part, v, o)
-	shift, at := s.shift(from, to, variances, 1), 0
+	shift, at := s.shift(from, to, variances, nil), 0
 	switch {
 	case shift.p <= share*shareOfShift:
 		at = shift.at
@@ -123,9 +135,10 @@ func (s series) test(from, to int, share float64, variances []float64) []cut {
 	if at == 0 {
 		return nil
 	}
-	o.Inflation = inflation(residuals(part, v, at))
+	dependence := inflationOf(residuals(part, v, at))
+	o.Inflation = dependence(math.MaxInt)
 	at, _, _ = locate(part, v, at, o.Inflation)
-	if shift = s.shift(from, to, variances, o.Inflation); shift.p <= share*shareOfShift {
+	if shift = s.shift(from, to, variances, dependence); shift.p <= share*shareOfShift {
 		return []cut{{at: from + at, p: shift.p / shareOfShift}}
 	}
 	if p := stats.StepTest(part, v, o).P; p <= ranks {
@@ -242,34 +255,46 @@ func moveIn(xs, variances []float64, at ...int) []float64 {
 }
 
 // inflation is by how much the dependence of runs on those before inflates the variance of
-// a mean of many: 1 + 2·Σρₖ. It is the larger of two estimates from the residuals around
-// the levels: that of an autoregression of first order, by ρ₁, and the sum of pairs of
-// correlations until one is not positive (Geyer, Statist. Sci. 7 (1992) 473), which also
-// sees a slow part under the noise inside runs. It is 1 where ρ₁ and ρ₂ may be chance.
-func inflation(residuals []float64) float64 {
+// a mean of many.
+func inflation(residuals []float64) float64 { return inflationOf(residuals)(math.MaxInt) }
+
+// inflationOf returns by how much the dependence of runs on those before inflates the
+// variance of a mean of m: 1 + 2·Σ(1−k/m)·ρₖ. It is the larger of two estimates from the
+// residuals around the levels: that of an autoregression of first order, by ρ₁, and the sum
+// of pairs of correlations until one is not positive (Geyer, Statist. Sci. 7 (1992) 473),
+// which also sees a slow part under the noise inside runs. It is 1 where ρ₁ and ρ₂ may be
+// chance.
+func inflationOf(residuals []float64) func(m int) float64 {
+	none := func(int) float64 { return 1 }
 	n := float64(len(residuals))
 	if len(residuals) < leastSerial {
-		return 1
+		return none
 	}
 	a := stats.AutocorrelationTest(residuals, len(residuals)/6)
 	if len(a.R) < 2 {
-		return 1
+		return none
 	}
 	bias := biasOfSerial / n
-	rho := a.R[0] + bias
+	rho := min(a.R[0]+bias, 0.9)
 	if rho+a.R[1]+bias < chanceOfSerial/math.Sqrt(n) {
-		return 1
+		return none
 	}
-	first := (1 + rho) / (1 - min(rho, 0.9))
-	pairs := 1.0
-	for k := 0; k+1 < len(a.R); k += 2 {
-		pair := a.R[k] + a.R[k+1] + 2*bias
-		if pair <= 0 {
-			break
+	last := 0 // correlation of the pairs
+	for last+1 < len(a.R) && a.R[last]+a.R[last+1]+2*bias > 0 {
+		last += 2
+	}
+	return func(m int) float64 {
+		first, pairs, power := 1.0, 1.0, 2.0
+		for k := 1; k < m && (power > 1e-9 || k <= last); k++ {
+			power *= rho
+			share := 1 - float64(k)/float64(m)
+			first += share * power
+			if k <= last {
+				pairs += 2 * share * (a.R[k-1] + bias)
+			}
 		}
-		pairs += 2 * pair
+		return min(max(first, pairs, 1), mostInflation)
 	}
-	return min(max(first, pairs, 1), mostInflation)
 }
 
 // locate returns the place of a step that leaves the smallest weighted squares, and the
