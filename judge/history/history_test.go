@@ -377,7 +377,8 @@ func TestTwoSteps(t *testing.T) {
 
 func TestFewRuns(t *testing.T) {
 	w := replay.World{Noise: noise.Reference, Between: 0.005, Cells: 1, Step: 0.5, At: 2}
-	for _, x := range []struct{ runs, needs, steps int }{{1, 6, 0}, {2, 6, 0}, {5, 6, 0}, {6, 0, 0}, {8, 0, 1}, {9, 0, 1}} {
+	for _, x := range []struct{ runs, needs, steps int }{{1, 6, 0}, {2, 6, 0}, {5, 6, 0}, {6, 0, 0}, {8, 0, 1},
+		{9, 0, 1}} {
 		w.Runs = x.runs
 		s := of(t, w.Make(stream(8)), history.Option{}).Labs[0].Series[0]
 		if s.Needs != x.needs || len(s.Estimates) != x.runs || len(s.Segments) != x.steps+1 || len(s.Steps) != x.steps {

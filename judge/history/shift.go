@@ -74,7 +74,8 @@ func (s series) shift(from, to int, variances []float64, inflation func(m int) f
 }
 
 // shiftPlaces is the factor of the p-value of a place m in n runs, by Bonferroni: the newest
-// places share one half of the error rate, and the others the other half. Two bad runs in a row are not rare, so a step that only two runs show needs
+// places share one half of the error rate, and the others the other half. Two bad runs in a
+// row are not rare, so a step that only two runs show needs
 // much clearer evidence.
 func shiftPlaces(n, m int) float64 {
 	places := float64(n - 2*leastShift + 1)

@@ -145,8 +145,9 @@ func newHistoryPage(r history.Result, opt HistoryOption) historyPage {
 
 // historyMethod says how steps are found.
 const historyMethod = "Runs are replicates. The level of several runs is their weighted mean; its interval " +
-	"includes the spread between runs. A step is found by Student's t over all places with two runs on both sides, or by " +
-	"a scan of normal scores, with three, against random orders of the runs; so is a change that returns. Parts between steps are tested again " +
+	"includes the spread between runs. A step is found by Student's t over all places with two runs on both " +
+	"sides, or by a scan of normal scores, with three, against random orders of the runs; so is a change that " +
+	"returns. Parts between steps are tested again " +
 	"at their share of the error rate. A positive correlation of neighboring runs widens the test. A slow drift is " +
 	"shown as one or more steps. What coincides with a step need not be its cause. The error rate holds for one " +
 	"reading: a history that is read after each new run gives more false alarms over time."
