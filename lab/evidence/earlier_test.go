@@ -12,6 +12,7 @@ import (
 	"bakeoff/lab/store/storetest"
 	workloads "bakeoff/measure/workload/all"
 	"bakeoff/publish/report"
+	"bakeoff/publish/runsite"
 )
 
 // A run folder that an earlier program made verifies, and a page is made of it.
@@ -45,6 +46,17 @@ func TestEarlierRuns(t *testing.T) {
 			}
 			if page, err := os.ReadFile(filepath.Join(dir, store.ReportFile)); err != nil || len(page) < 10_000 {
 				t.Errorf("a page of %d bytes, %v", len(page), err)
+			}
+			// The index writes a page into the run folder too, which is no evidence.
+			if _, err := runsite.Build(filepath.Dir(dir), runsite.Option{Report: opt}); err != nil {
+				t.Error(err)
+			}
+			if page, err := os.ReadFile(filepath.Join(dir, runsite.IndexFile)); err != nil || len(page) == 0 {
+				t.Errorf("a page of %d bytes in the run folder, %v", len(page), err)
+			}
+			again, err := evidence.Verify(run, workloads.Parsers(), &cat)
+			if err != nil || !again.OK() || again.Numbers != r.Numbers {
+				t.Errorf("with its pages: %v: %d numbers, findings %v", err, again.Numbers, again.Findings)
 			}
 		})
 	}
