@@ -292,6 +292,7 @@ func runStyle() string {
 		".run-figure .run-alarm { border-left: 4px solid var(--alarm); padding-left: .7rem; color: var(--alarm); }\n" +
 		".run-figure .run-alarm p { margin: .3rem 0; }\n" +
 		".run-figure .run-cautions, .run-figure .run-about { color: var(--soft); font-size: .88em; }\n" +
+		".run-figure table { font-size: .76em; }\n.run-figure :is(th, td) { padding: .25rem .3rem; }\n" +
 		".run-figure figcaption { color: var(--soft); }\n.run-figure th { background: var(--panel); }\n" +
 		".run-figure svg { width: 100%; }\n.run-narrow { display: none; max-width: 26rem; }\n" +
 		"@media screen and (max-width: 40rem) { .run-wide { display: none; } .run-narrow { display: block; } }\n"

@@ -244,7 +244,7 @@ func (p *plot) axes() {
 		p.Line(p.x0, p.up(v), p.x1, p.up(v), "grid")
 		p.Label(p.x0-8, p.up(v)+4, left-12, chart.End, "tick", labels[i])
 	}
-	values, step = p.x.Ticks(int((p.x1 - p.x0) / 70))
+	values, step = p.x.Ticks(int((p.x1 - p.x0) / 50))
 	labels, unitX := chart.Labels(values, step, p.f.X.Unit)
 	for i, v := range values {
 		p.Tick(p.across(v), p.bottom+15, p.top, p.bottom+4, labels[i])
