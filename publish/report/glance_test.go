@@ -235,3 +235,22 @@ func TestDefaultsAreFolded(t *testing.T) {
 		}
 	}
 }
+
+// A twin without a difference is good news only if a difference could have been found.
+func TestTheTwinSaysWhetherItWasTested(t *testing.T) {
+	d, _ := example()
+	r := analysis.Analyse(d)
+	if r.Twin == nil || r.Twin.Different {
+		t.Fatalf("the example has no quiet twin: %+v", r.Twin)
+	}
+	says := func() string { return NoticeOf(r, nil).Twin }
+	if got := says(); !strings.HasSuffix(got, "No difference found, which is good.") {
+		t.Errorf("a quiet twin: %q", got)
+	}
+	for i := range r.Twin.Comparisons {
+		r.Twin.Comparisons[i].Gates = []analysis.Gate{{Name: "cpu-wait"}}
+	}
+	if got := says(); !strings.HasSuffix(got, "It was not tested: a check failed, or no look was reached.") {
+		t.Errorf("a twin whose checks failed: %q", got)
+	}
+}

@@ -141,8 +141,10 @@ func (b *builder) control() {
 		return
 	}
 	p.TwinName = t.Name
+	tested := false
 	for _, c := range t.Comparisons {
 		if c.Primary {
+			tested = tested || len(c.Gates) == 0 && (c.Look > 0 || c.Exact != nil)
 			p.TwinSays = append(p.TwinSays, b.sentence(c))
 		}
 	}
@@ -152,9 +154,12 @@ func (b *builder) control() {
 		return
 	}
 	p.TwinNote += tallied(p.TwinSays) + ". "
-	if t.Different {
+	switch {
+	case t.Different:
 		p.TwinNote += "It differs from the baseline, which it must not."
-	} else {
+	case tested:
 		p.TwinNote += "No difference found, which is good."
+	default:
+		p.TwinNote += "It was not tested: a check failed, or no look was reached."
 	}
 }
