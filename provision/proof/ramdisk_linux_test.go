@@ -170,7 +170,7 @@ func boot(t *testing.T, agent string, img image.Image, q wire.InitramfsRequest, 
 	machine := exec.Command("qemu-system-x86_64", append([]string{"-machine", "q35,accel=tcg", "-cpu", "max", "-m", "256M",
 		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio",
 		"-kernel", q.Kernel, "-initrd", q.Out, "-append",
-		"console=ttyS0 panic=-1 reboot=t quiet loglevel=4 cryptomgr.notests",
+		"console=ttyS0 panic=-1 reboot=t quiet loglevel=4 cryptomgr.notests no_timer_check",
 		"-chardev", "socket,id=channel,path=" + socket + ",server=on,wait=off", "-device", "virtio-serial-pci",
 		"-device", "virtserialport,chardev=channel,nr=1,name=bakeoff"}, more...)...)
 	machine.Stdout, machine.Stderr = &console, &console
