@@ -241,7 +241,7 @@ func (a *app) measure(ctx context.Context, s *session.Session, f runFlags) (_ tr
 	return out, took / time.Duration(max(blocks, 1)), err
 }
 
-// howToDecide is the command that goes on with a run whose limits are not decided. block
+// howToDecide is the command that continues a run whose limits are not decided. block
 // is what a block takes.
 func howToDecide(s *session.Session, r analysis.Results, block time.Duration) string {
 	if len(r.Limits) == 0 {

@@ -200,7 +200,7 @@ type reader struct {
 	millis  float64
 	seconds float64
 	global  map[string]any
-	last    job // the newest one that is no process of an earlier one
+	last    job // the newest one that is not a process of an earlier one
 	jobs    []process
 	any     bool // there was a job
 }

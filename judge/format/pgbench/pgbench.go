@@ -25,7 +25,7 @@ func (pgbench) Doc() format.Doc {
 		Labels: []format.LabelDoc{
 			{Name: "script", Doc: "transaction type, or one of several scripts"},
 			{Name: "scale", Doc: "scaling factor"},
-			{Name: "mode", Doc: "query mode, and whether there was a limit of the rate or each transaction connected anew"},
+			{Name: "mode", Doc: "query mode, with or without a limit of the rate or a new connection for each transaction"},
 			{Name: "clients", Doc: "number of clients"},
 			{Name: "threads", Doc: "number of threads"},
 		},
@@ -146,12 +146,12 @@ func transactions(text printed.Text) (done, failures float64, err error) {
 	}
 	word, _, _ := strings.Cut(line, "/")
 	if done, err = printed.Decimal(strings.TrimSpace(word)); err != nil || done < 0 {
-		return 0, 0, fmt.Errorf("%.40q is no number of transactions", line)
+		return 0, 0, fmt.Errorf("%.40q is not a number of transactions", line)
 	}
 	if line, err := text.Line("number of failed transactions:"); err == nil {
 		word, _, _ := strings.Cut(line, " ")
 		if failures, err = printed.Decimal(word); err != nil || failures < 0 {
-			return 0, 0, fmt.Errorf("%.40q is no number of failed transactions", line)
+			return 0, 0, fmt.Errorf("%.40q is not a number of failed transactions", line)
 		}
 	}
 	return done, failures, nil
