@@ -41,7 +41,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A variant that changes nothing is refused, and the command line of every kernel is said.
+// boot record refuses a variant that changes nothing, and prints the command line of every kernel.
 func TestAVariantThatChangesNothingIsRefused(t *testing.T) {
 	cat := catalogue()
 	r := RecordRequest{Envs: []string{"microvm:debian:bookworm"}, Boots: 1}

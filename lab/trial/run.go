@@ -33,7 +33,7 @@ type runner struct {
 	results   analysis.Results // as of the last block
 	kept      map[string]*environment
 	described map[string]bool  // contenders whose fingerprint is stored
-	warned    map[string]bool  // warnings of workloads that were told
+	warned    map[string]bool  // warnings of workloads that were printed
 	reader    *evidence.Reader // keeps what it has parsed
 	fallen    int              // boots in a row that failed
 	refused   error            // a boot brought what ends the run

@@ -93,7 +93,7 @@ func read(p *format.Problems, part format.Part) []format.Record {
 		p.LeaveOut(part.Line, "the report is incomplete: %v", err)
 		return nil
 	}
-	tps, anew, err := perSecond(text)
+	tps, reconnects, err := perSecond(text)
 	if err != nil && done > 0 {
 		p.LeaveOut(part.Line, "the report is incomplete: %v", err)
 		return nil
@@ -105,7 +105,7 @@ func read(p *format.Problems, part format.Part) []format.Record {
 			label := format.Label{Name: l.name, Value: v, Setting: true, Place: l.name == "threads"}
 			switch l.name {
 			case "mode":
-				label.Value += mode(text, anew)
+				label.Value += mode(text, reconnects)
 			case "script":
 			default:
 				label.Shown = l.name + "=" + v
@@ -127,11 +127,11 @@ func read(p *format.Problems, part format.Part) []format.Record {
 }
 
 // mode says what else changes the work.
-func mode(text printed.Text, anew bool) (out string) {
+func mode(text printed.Text, reconnects bool) (out string) {
 	if _, err := text.Line("rate limit schedule lag:"); err == nil {
 		out += ", with a limit of the rate"
 	}
-	if anew {
+	if reconnects {
 		out += ", connecting for each transaction"
 	}
 	return out
@@ -159,9 +159,9 @@ func transactions(text printed.Text) (done, failures float64, err error) {
 
 var tpsLine = regexp.MustCompile(`(?m)^tps = (\S+)(?: \((.*)\))?\s*$`)
 
-// perSecond reads the line tps: the only one, or without the time to connect. anew means
+// perSecond reads the line tps: the only one, or without the time to connect. reconnects means
 // that each transaction connected, so that the time belongs to it.
-func perSecond(text printed.Text) (tps float64, anew bool, err error) {
+func perSecond(text printed.Text) (tps float64, reconnects bool, err error) {
 	all := tpsLine.FindAllSubmatch(text, 3)
 	i := slices.IndexFunc(all, func(m [][]byte) bool {
 		return len(all) == 1 || bytes.HasPrefix(m[2], []byte("excluding"))

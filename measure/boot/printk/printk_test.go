@@ -73,7 +73,7 @@ func TestEveryPrefixIsRead(t *testing.T) {
 	}
 }
 
-// What is between the time and the message and is not known is said.
+// A note shows unknown text between the time and the message.
 func TestAnUnknownPrefixIsReported(t *testing.T) {
 	log, err := Parse("x", []byte("[    0.000000] board7> Linux version 6.12.0\n[    0.100000] board7> Run /init\n"))
 	if err != nil || log.Unknown != "board7> " || log.UnknownLine != 1 {

@@ -135,7 +135,7 @@ func parse(data []byte) (blocks []block, skipped boot.Skipped) {
 		case strings.HasSuffix(key, suffix):
 			n, err := strconv.ParseUint(value, 10, 64)
 			if err != nil {
-				skipped.Add(number, fmt.Sprintf("%s is %q, which is no number of microseconds; copy what systemctl show "+
+				skipped.Add(number, fmt.Sprintf("%s is %q, which is not a number of microseconds; copy what systemctl show "+
 					"prints", key, safetext.Clip(strings.ToValidUTF8(value, "\uFFFD"), 40)))
 				continue
 			}
