@@ -134,7 +134,7 @@ func TestSchemaRulesAreOfKeys(t *testing.T) {
 	}
 	for name, keys := range needed {
 		for _, key := range keys {
-			if !known[name+"."+key.(string)] {
+			if !known[name+"."+key] {
 				t.Errorf("%s.%s is needed, and does not exist", name, key)
 			}
 		}

@@ -3,6 +3,7 @@ package manifest
 import (
 	"encoding/json"
 
+	"bakeoff/base/jsonschema"
 	"bakeoff/base/lists"
 	"bakeoff/base/param"
 )
@@ -13,24 +14,17 @@ import (
 // Parse also checks what a schema cannot express: that a baseline is a contender,
 // and that looks ascend.
 func JSONSchema(cat Catalogue) []byte {
-	s := lab(cat).schema()
-	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	s["title"] = "bakeoff lab file"
-	out, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		panic(err) // maps, slices, texts and numbers only
-	}
-	return append(out, '\n')
+	return jsonschema.Document(lab(cat).schema(), "bakeoff lab file")
 }
 
-type jsonObject = map[string]any
+type jsonObject = jsonschema.Object
 
 func (s *shape) schema() jsonObject {
 	switch s.kind {
 	case list:
-		return jsonObject{"type": "array", "items": s.of.schema()}
+		return jsonschema.ArrayOf(s.of.schema())
 	case dict:
-		out := jsonObject{"type": "object", "additionalProperties": s.of.schema()}
+		out := jsonschema.MapOf(s.of.schema())
 		if s.key.pattern != "" {
 			out["propertyNames"] = s.key.schema()
 		}
@@ -90,14 +84,11 @@ func (s *shape) singleSchema() jsonObject {
 // additionalProperties does not.
 func (s *shape) objectSchema() jsonObject {
 	properties, required := propertiesOf(s.fields)
-	out := jsonObject{"type": "object", "properties": properties}
-	if len(required) > 0 {
-		out["required"] = required
-	}
+	out := jsonschema.Closed(properties, required)
 	if s.by == "" {
-		out["additionalProperties"] = false
 		return out
 	}
+	delete(out, "additionalProperties")
 	var all []any
 	for _, v := range s.variants {
 		then, required := propertiesOf(v.fields)

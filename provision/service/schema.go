@@ -1,8 +1,9 @@
 package service
 
 import (
-	"encoding/json"
 	"reflect"
+
+	"bakeoff/base/jsonschema"
 )
 
 // described says what the keys of service.yaml mean, by the name of their type and the
@@ -39,43 +40,21 @@ var described = map[string]string{
 // JSONSchema returns the JSON Schema (draft 2020-12) of service.yaml, for editors. It is
 // indented and ends with a newline.
 func JSONSchema() []byte {
-	s := schemaOf(reflect.TypeFor[document]())
-	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
-	s["title"] = "bakeoff service"
-	s["required"] = []string{"schema", "base"}
-	s["properties"].(map[string]any)["schema"].(map[string]any)["const"] = Schema
-	out, err := json.MarshalIndent(s, "", "  ")
-	if err != nil {
-		panic(err) // maps, slices and texts only
-	}
-	return append(out, '\n')
+	t := jsonschema.Types{Scalar: scalarSchema, Docs: described,
+		Rules:    map[string]jsonschema.Object{"document.schema": {"const": Schema}},
+		Required: map[string][]string{"document": {"schema", "base"}}}
+	return jsonschema.Document(t.SchemaOf(reflect.TypeFor[document]()), "bakeoff service")
 }
 
-// schemaOf is the schema of a type of the document.
-func schemaOf(t reflect.Type) map[string]any {
-	scalar := map[string]any{"type": []string{"string", "integer", "number", "boolean"}}
+// scalarSchema is the schema of a text, and of a command: a line or a list of words.
+func scalarSchema(t reflect.Type) jsonschema.Object {
+	scalar := jsonschema.Object{"type": []string{"string", "integer", "number", "boolean"}}
 	switch t {
 	case reflect.TypeFor[text]():
 		return scalar
 	case reflect.TypeFor[command]():
-		return map[string]any{"anyOf": []any{map[string]any{"type": "string"},
-			map[string]any{"type": "array", "minItems": 1, "items": scalar}}}
+		return jsonschema.Object{"anyOf": []any{jsonschema.Object{"type": "string"},
+			jsonschema.Object{"type": "array", "minItems": 1, "items": scalar}}}
 	}
-	switch t.Kind() {
-	case reflect.Slice:
-		return map[string]any{"type": "array", "items": schemaOf(t.Elem())}
-	case reflect.Map:
-		return map[string]any{"type": "object", "additionalProperties": schemaOf(t.Elem())}
-	case reflect.Bool:
-		return map[string]any{"type": "boolean"}
-	}
-	properties := map[string]any{}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		key := f.Tag.Get("yaml")
-		p := schemaOf(f.Type)
-		p["description"] = described[t.Name()+"."+key]
-		properties[key] = p
-	}
-	return map[string]any{"type": "object", "additionalProperties": false, "properties": properties}
+	return nil
 }
