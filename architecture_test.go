@@ -11,38 +11,67 @@ import (
 	"unicode/utf8"
 )
 
-// TestArchitectureIsTrue compares ARCHITECTURE.md with the code: its table of
-// wings is the one that the imports are checked against, its table of packages
-// has every package of every wing, and its table of dependencies has every
-// module that is imported.
+// TestArchitectureIsTrue compares ARCHITECTURE.md with the code: its table of wings is
+// the one that the imports are checked against, and every function and type that it names
+// exists. What every import of a module is for is in docs/method/libraries.md.
 func TestArchitectureIsTrue(t *testing.T) {
-	text, err := os.ReadFile("ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
+	text := readText(t, "ARCHITECTURE.md")
+	const most = 12_000
+	if len(text) > most {
+		t.Errorf("ARCHITECTURE.md has %d bytes; keep it below %d and move details into docs", len(text), most)
 	}
-	shown := shownWings(string(text))
-	if !reflect.DeepEqual(shown, wings) {
+	if shown := shownWings(text); !reflect.DeepEqual(shown, wings) {
 		t.Errorf("ARCHITECTURE.md shows the wings %v, the test checks %v", shown, wings)
 	}
-	packages, err := filepath.Glob("*/*")
+	names := codeName.FindAllStringSubmatch(text, -1)
+	if len(names) < 20 {
+		t.Fatalf("found %d names of code in ARCHITECTURE.md: the test saw nothing", len(names))
+	}
+	for _, n := range names {
+		if !declared(t, n[1], n[2], n[3]) {
+			t.Errorf("ARCHITECTURE.md names %s, which no package %s declares", strings.Trim(n[0], "`"), n[1])
+		}
+	}
+	libraries := readText(t, "docs/method/libraries.md")
+	for _, module := range imported(t) {
+		if !strings.Contains(libraries, "`"+module+"`") {
+			t.Errorf("docs/method/libraries.md does not say what %s is for; add a row", module)
+		}
+	}
+}
+
+func readText(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range packages {
-		wing, name := filepath.Dir(p), filepath.Base(p)
-		if _, ok := wings[wing]; !ok || wing == "bench" {
-			continue
+	return string(text)
+}
+
+// codeName is `package.Name` or `package.Type.Method`.
+var codeName = regexp.MustCompile("`([a-z]+)\\.([A-Z][A-Za-z]*)(?:\\.([A-Z][A-Za-z]*))?`")
+
+// declared reports whether a package with this last element of its path declares a name
+// and, if one is given, that method of it.
+func declared(t *testing.T, pkg, name, method string) bool {
+	want := "(?m)^(func|type|var|const) " + name + `\b`
+	if method != "" { // of a type, or in the body of an interface
+		want = `(?m)^func \(\w+ \*?` + name + `\) ` + method + `\(` +
+			`|^type ` + name + ` interface \{\n((\t.*)?\n)*\t` + method + `\(`
+	}
+	for _, pattern := range []string{"*/" + pkg + "/*.go", "*/*/" + pkg + "/*.go"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
 		}
-		row := regexp.MustCompile("(?m)^\\| `" + wing + "` \\| .*`" + name + "`.* \\|$")
-		if !row.Match(text) {
-			t.Errorf("ARCHITECTURE.md does not name the package %s in the row of its wing", p)
+		for _, f := range files {
+			if regexp.MustCompile(want).MatchString(readText(t, f)) {
+				return true
+			}
 		}
 	}
-	for _, module := range imported(t) {
-		if !strings.Contains(string(text), "`"+module+"`") {
-			t.Errorf("ARCHITECTURE.md does not say what %s is for", module)
-		}
-	}
+	return false
 }
 
 // TestLinesAreShort holds code to lines of 120 characters; a tab is one.

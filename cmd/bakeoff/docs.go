@@ -70,12 +70,13 @@ func (a *app) man() *cobra.Command {
 
 func referencePages(root *cobra.Command) pages {
 	p := pages{
-		"commands.md":  commandsPage(root),
-		"drivers.md":   driversPage(),
-		"workloads.md": workloadsPage(),
-		"tools.md":     toolsPage(),
-		"systems.md":   systemsPage(),
-		"lab.md":       []byte(manifest.Reference(session.Catalogue())),
+		"commands.md":   commandsPage(root),
+		"exit-codes.md": exitCodesPage(),
+		"drivers.md":    driversPage(),
+		"workloads.md":  workloadsPage(),
+		"tools.md":      toolsPage(),
+		"systems.md":    systemsPage(),
+		"lab.md":        []byte(manifest.Reference(session.Catalogue())),
 	}
 	for _, s := range schemas {
 		p[s.name+".schema.json"] = s.text()
@@ -103,11 +104,7 @@ func visible(c *cobra.Command) []*cobra.Command {
 
 func commandsPage(root *cobra.Command) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Commands\n\n%s\n", generated)
-	fmt.Fprintln(&b, "| exit code | meaning |\n|---|---|")
-	for _, e := range cli.ExitMeanings {
-		fmt.Fprintf(&b, "| %d | %s |\n", e.Code, e.Meaning)
-	}
+	fmt.Fprintf(&b, "# Commands\n\n%s\n[exit-codes.md](exit-codes.md) lists the exit codes.\n", generated)
 	for _, c := range visible(root) {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n```\n%s\n```\n", c.CommandPath(), sentence(long(c)), c.UseLine())
 		if c.Example != "" {
@@ -121,6 +118,34 @@ func commandsPage(root *cobra.Command) []byte {
 			})
 		}
 	}
+	return b.Bytes()
+}
+
+const exitCodesText = `
+Of 3, 6 and 4, the first in this order counts: a run with missing cells in which a
+condition is true ends with 3.
+
+- **3** also ends a run in which nothing went wrong: the results are complete, and a
+  condition that you named is true. The lines on standard error say which, and where.
+  run, try, analyse, compare, history and audit have --fail-on.
+- **4**: some cells have no value. The page says which, and why. plan ends with 4 if a
+  run would.
+- **6** is neither good nor bad: the interval does not yet say whether the difference
+  exceeds the tolerance. Treat it as a failure where a change must be proven harmless.
+
+A script that accepts missing cells:
+
+    bakeoff run lab.yaml --fail-on worse
+    case $? in 0|4) ;; *) exit 1 ;; esac
+`
+
+func exitCodesPage() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "# Exit codes\n\n%s\n| exit code | meaning |\n|---|---|\n", generated)
+	for _, e := range cli.ExitMeanings {
+		fmt.Fprintf(&b, "| %d | %s |\n", e.Code, e.Meaning)
+	}
+	b.WriteString(exitCodesText)
 	return b.Bytes()
 }
 

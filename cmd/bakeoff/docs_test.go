@@ -20,7 +20,7 @@ import (
 )
 
 // TestReferenceIsFresh fails when docs/reference is not what `make docs`
-// would write.
+// would write, beside the pages that people write.
 func TestReferenceIsFresh(t *testing.T) {
 	want := referencePages(newApp(io.Discard, "").root())
 	dir := filepath.Join("..", "..", "docs", "reference")
@@ -37,7 +37,8 @@ func TestReferenceIsFresh(t *testing.T) {
 			return err
 		}
 		name, err := filepath.Rel(dir, path)
-		if _, ok := want[filepath.ToSlash(name)]; err == nil && !ok {
+		written := name == "gates.md" || name == "results.md"
+		if _, ok := want[filepath.ToSlash(name)]; err == nil && !ok && !written {
 			t.Errorf("%s is of nothing that exists: remove it", name)
 		}
 		return err
@@ -101,7 +102,7 @@ func TestDocsAnalyseOutput(t *testing.T) {
 func TestDocsLinksResolve(t *testing.T) {
 	root := filepath.Join("..", "..")
 	var pages []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "examples/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*/*.md", "bench/*/*.md"} {
 		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
 		if err != nil {
 			t.Fatal(err)

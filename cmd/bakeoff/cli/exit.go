@@ -36,7 +36,7 @@ var ExitMeanings = []struct {
 	{ExitDone, "done"},
 	{ExitFailed, "the lab failed, or a run did not verify"},
 	{ExitInvalid, "the input is invalid"},
-	{ExitAsked, "a condition of --fail-on is true"},
+	{ExitAsked, "a condition of --fail-on is true; bakeoff image: there is no such image or source"},
 	{ExitMissing, "done, with missing cells"},
 	{ExitNotFound, "a file, run, driver or workload does not exist"},
 	{ExitUndecided, "a condition of --fail-on with a tolerance is not decided; run --resume continues the run"},
