@@ -71,111 +71,51 @@ const (
 // Read returns the partitions of a disk of size bytes, from its primary table. A disk
 // without one is an error of kind fault.NotFound, a damaged table of kind fault.Invalid.
 func Read(disk io.ReaderAt, size int64) ([]Partition, error) {
-	t, err := read(disk, size)
-	return t.parts, err
-}
-
-// table is what read found: the partitions, and where they are written.
-type table struct {
-	parts          []Partition
-	sector         int64
-	header         []byte
-	entries        []byte
-	entry, entryAt int64 // bytes of one, and where the first is
-}
-
-func read(disk io.ReaderAt, size int64) (table, error) {
 	for _, sector := range sectors {
 		h := at(disk, sector, headerSize)
 		if h != nil && string(h[:8]) == "EFI PART" {
-			t := table{sector: sector, header: h}
-			return t, t.read(disk, size)
+			return readTable(disk, h, sector, size)
 		}
 	}
-	return table{}, fault.New(fault.NotFound, "the disk has no GPT")
+	return nil, fault.New(fault.NotFound, "the disk has no GPT")
 }
 
-func (t *table) read(disk io.ReaderAt, size int64) error {
-	le, h := binary.LittleEndian, bytes.Clone(t.header)
+// readTable returns the partitions of the table with the header h.
+func readTable(disk io.ReaderAt, h []byte, sector, size int64) ([]Partition, error) {
+	le := binary.LittleEndian
 	sum := le.Uint32(h[16:])
 	clear(h[16:20])
 	first, count, each := le.Uint64(h[72:]), le.Uint32(h[80:]), le.Uint32(h[84:])
 	switch {
 	case le.Uint32(h[12:]) != headerSize || crc32.ChecksumIEEE(h) != sum:
-		return Damaged("the header of the GPT does not have its checksum")
-	case count > maxEntries || each < 128 || each > maxEntrySize || first < 2 || first > uint64(size/t.sector):
-		return Damaged("the GPT has %d entries of %d bytes in sector %d", count, each, first)
+		return nil, Damaged("the header of the GPT does not have its checksum")
+	case count > maxEntries || each < 128 || each > maxEntrySize || first < 2 || first > uint64(size/sector):
+		return nil, Damaged("the GPT has %d entries of %d bytes in sector %d", count, each, first)
 	}
-	t.entry, t.entryAt = int64(each), int64(first)*t.sector
-	t.entries = at(disk, t.entryAt, int(count*each))
-	if t.entries == nil || crc32.ChecksumIEEE(t.entries) != le.Uint32(h[88:]) {
-		return Damaged("the entries of the GPT do not have their checksum")
+	entries := at(disk, int64(first)*sector, int(count*each))
+	if entries == nil || crc32.ChecksumIEEE(entries) != le.Uint32(h[88:]) {
+		return nil, Damaged("the entries of the GPT do not have their checksum")
 	}
 	parts := []Partition{}
 	for i := range int(count) {
-		e := t.entries[i*int(each):][:128]
+		e := entries[i*int(each):][:128]
 		if bytes.Count(e[:16], []byte{0}) == 16 {
 			continue // not used
 		}
-		from, to, sectors := le.Uint64(e[32:]), le.Uint64(e[40:]), uint64(size/t.sector)
+		from, to, sectors := le.Uint64(e[32:]), le.Uint64(e[40:]), uint64(size/sector)
 		if from == 0 || from > to || to >= sectors {
-			return Damaged("partition %d does not lie on the disk, which has %d bytes", i+1, size)
+			return nil, Damaged("partition %d does not lie on the disk, which has %d bytes", i+1, size)
 		}
 		parts = append(parts, Partition{Number: i + 1, Type: guid(e[:16]), ID: guid(e[16:32]), Name: name(e[56:128]),
-			Offset: int64(from) * t.sector, Size: int64(to-from+1) * t.sector, Attributes: le.Uint64(e[48:])})
+			Offset: int64(from) * sector, Size: int64(to-from+1) * sector, Attributes: le.Uint64(e[48:])})
 	}
-	t.parts = parts
-	return nil
+	return parts, nil
 }
 
 // Damaged is the error for a damaged partition table.
 func Damaged(format string, args ...any) error {
 	return fault.WithFix(fault.New(fault.Invalid, "the partition table is damaged: "+format, args...),
 		"copy the whole disk again")
-}
-
-// SetAttributes replaces the attributes of a partition in the table at the beginning of a
-// disk and in its copy at the end. Errors are of the kinds of Read, and fault.NotFound if
-// there is no such partition.
-func SetAttributes(disk interface {
-	io.ReaderAt
-	io.WriterAt
-}, size int64, number int, bits uint64) error {
-	t, err := read(disk, size)
-	if err != nil {
-		return err
-	}
-	if !slices.ContainsFunc(t.parts, func(p Partition) bool { return p.Number == number }) {
-		return fault.New(fault.NotFound, "the GPT has no partition %d", number)
-	}
-	le := binary.LittleEndian
-	le.PutUint64(t.entries[int64(number-1)*t.entry+48:], bits)
-	headers := []int64{t.sector}
-	// The copy is where the header says, and it need not be there.
-	if copyAt := le.Uint64(t.header[32:]); copyAt > 1 && copyAt < uint64(size/t.sector) {
-		headers = append(headers, int64(copyAt)*t.sector)
-	}
-	for _, headerAt := range slices.Backward(headers) { // the copy first, so that one is whole at any time
-		h := at(disk, headerAt, headerSize)
-		if h == nil || string(h[:8]) != "EFI PART" || le.Uint32(h[80:]) != le.Uint32(t.header[80:]) ||
-			int64(le.Uint32(h[84:])) != t.entry {
-			continue
-		}
-		entriesAt := le.Uint64(h[72:])
-		if entriesAt < 2 || entriesAt > uint64(size/t.sector) {
-			continue
-		}
-		if _, err := disk.WriteAt(t.entries, int64(entriesAt)*t.sector); err != nil {
-			return err
-		}
-		le.PutUint32(h[88:], crc32.ChecksumIEEE(t.entries))
-		le.PutUint32(h[16:], 0)
-		le.PutUint32(h[16:], crc32.ChecksumIEEE(h))
-		if _, err := disk.WriteAt(h, headerAt); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Boot chooses the partition to boot from: the one called name, or without a name the

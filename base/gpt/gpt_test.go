@@ -2,9 +2,6 @@ package gpt
 
 import (
 	"bytes"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -55,32 +52,6 @@ func TestBoot(t *testing.T) {
 func TestAttributes(t *testing.T) {
 	if got := Attributes(1<<2 | BootMe | 1<<60); !slices.Equal(got, []string{"legacy-boot", "bootme", "bit-60"}) {
 		t.Errorf("%q", got)
-	}
-}
-
-func TestSetAttributes(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "disk")
-	if err := os.WriteFile(path, diskWith(part("a", 20, BootMe), part("b", 24, 0)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := SetAttributes(f, size, 3, 0); !fault.Is(err, fault.NotFound) {
-		t.Errorf("a partition that does not exist: %v", err)
-	}
-	if err := SetAttributes(f, size, 2, BootOnce); err != nil {
-		t.Fatal(err)
-	}
-	disk, err := io.ReadAll(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Both tables are the ones that a disk with these attributes has from the start.
-	if want := diskWith(part("a", 20, BootMe), part("b", 24, BootOnce)); !bytes.Equal(disk, want) {
-		t.Error("the disk differs from one that was made with the attribute")
 	}
 }
 

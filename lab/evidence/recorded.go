@@ -15,11 +15,6 @@ import (
 // "" is the run itself: bakeoff's version and the design. They are those of the plan, of
 // the fingerprints and, of the contenders in r, of the results. A contender without a
 // fingerprint never ran.
-func Recorded(run *store.Run, r analysis.Results) (map[string]map[string]string, error) {
-	return ReadOutline(run).Recorded(run, r)
-}
-
-// Recorded is as the function Recorded.
 func (o Outline) Recorded(run *store.Run, r analysis.Results) (map[string]map[string]string, error) {
 	if err := cmp.Or(o.PlanErr, o.Damage); err != nil {
 		return nil, fault.Op(run.Dir(), err)

@@ -241,5 +241,5 @@ func (i *Info) identify(image []byte) {
 		}
 	}
 	i.config = ikconfig(image)
-	i.params = bytes.Contains(image, []byte("virtio_mmio.device"))
+	i.params = bytes.Contains(image, []byte(mmioParameter))
 }

@@ -14,6 +14,11 @@ type Lack struct {
 	Fix    string `json:"fix"`
 }
 
+// mmioParameter is the parameter of the command line that names a virtio device. Linux
+// reads it with CONFIG_VIRTIO_MMIO_CMDLINE_DEVICES, NetBSD in kernels of the kind
+// MICROVM.
+const mmioParameter = "virtio_mmio.device"
+
 // Feature returns the state of a feature.
 func (i *Info) Feature(name string) State {
 	for _, f := range i.Features {
@@ -39,7 +44,7 @@ func (i *Info) Lacks() []Lack {
 			if i.System == NetBSD && i.ELF != nil {
 				state = Missing
 			}
-			lacks = append(lacks, Lack{Name: MMIOParameter, State: state,
+			lacks = append(lacks, Lack{Name: mmioParameter, State: state,
 				Effect: "the kernel does not contain the name of the parameter, so it finds no device that way",
 				Fix:    "use a kernel that is built for microvm (MICROVM of NetBSD), or a machine with PCI"})
 		}

@@ -78,7 +78,7 @@ func TestCountersOfTheGeneratorsHost(t *testing.T) {
 		e.strips = e.readSpent(nil)
 		e.tidy()
 		var b bytes.Buffer
-		must(t, render(&b, newPage(e, Option{})))
+		must(t, render(&b, build(e, Option{}).page))
 		sound(t, "", b.String())
 		return b.String()
 	}

@@ -151,8 +151,6 @@ func newBuilder(e *contents) *builder {
 // changed plan can make every trial differ.
 const maxUnplanned = 20
 
-func newPage(e *contents, opt Option) page { return build(e, opt).page }
-
 // build makes the page of a run.
 func build(e *contents, opt Option) *builder {
 	b := newBuilder(e)

@@ -165,7 +165,7 @@ func TestCountersPerRequestAreShown(t *testing.T) {
 	e.strips = map[cellOf]*spent{}
 	e.tidy()
 	var page bytes.Buffer
-	must(t, render(&page, newPage(e, Option{})))
+	must(t, render(&page, build(e, Option{}).page))
 	doc := sound(t, "", page.String())
 	for _, want := range []string{"Counters per request at http-50", "Counters per op at syscall",
 		"context switches crun 20.0 26 2.00×",

@@ -666,7 +666,7 @@ func FuzzPage(f *testing.F) {
 		e := &contents{base: "run", results: r}
 		e.tidy()
 		var b bytes.Buffer
-		must(t, render(&b, newPage(e, Option{})))
+		must(t, render(&b, build(e, Option{}).page))
 		sound(t, "", b.String())
 		if out := b.String(); strings.Contains(out, "NaN") && !bytes.Contains(data, []byte("NaN")) {
 			t.Error("NaN on the page")

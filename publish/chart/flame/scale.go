@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"bakeoff/base/unit"
-	"bakeoff/measure/boot"
 )
 
 // Scale writes the times of a recording, which are nanoseconds, instructions of the
@@ -15,9 +14,6 @@ type Scale struct {
 	// Zero is the time from which moments count.
 	Zero float64
 }
-
-// ScaleOf returns the scale of a recording. Moments count from its first span or mark.
-func ScaleOf(rec *boot.Recording) Scale { return newLayout(rec).scale() }
 
 func (l *layout) scale() Scale {
 	return Scale{Ticks: len(l.rec.Clocks) == 0 || !l.rec.Clocks[0].Known(), Instructions: l.rec.CountsInstructions(),

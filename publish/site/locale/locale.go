@@ -48,16 +48,6 @@ func read() map[string]*Locale {
 	return out
 }
 
-// Codes returns the languages that have words, in order.
-func Codes() []string {
-	var out []string
-	for code := range locales {
-		out = append(out, code)
-	}
-	slices.Sort(out)
-	return out
-}
-
 // Of returns the words of a language: those of pt for pt-BR, and English for a language
 // that has none, which ok reports. Its Code and Name are then those of the language.
 func Of(code string) (l *Locale, ok bool) {
