@@ -13,8 +13,8 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/lab/manifest"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/reboot"
 	"bakeoff/reach/conn"
-	"bakeoff/reach/conn/channel"
 	"bakeoff/reach/probe"
 	"bakeoff/reach/system"
 )
@@ -24,8 +24,7 @@ import (
 // finds.
 type Bootable interface {
 	Machine
-	// Machine is what the agent reported at the last connection.
-	Machine() channel.Machine
+	reboot.Machine
 	// Agent is the path of bakeoff-agent, StateDir and CacheDir are bakeoff's
 	// folders, all in the running system of the machine.
 	Agent() string
@@ -55,11 +54,8 @@ type Box struct {
 // BootLimit bounds one boot. The firmware of servers alone takes minutes.
 const BootLimit = 15 * time.Minute
 
-// The bounds of the parts of a boot.
-const (
-	commandLimit = 2 * time.Minute  // of the command that switches
-	refusalTime  = 30 * time.Second // after a reboot that failed, for the machine to go down all the same
-)
+// commandLimit bounds the command that switches.
+const commandLimit = 2 * time.Minute
 
 // Booted describes the system that came up.
 type Booted struct {
@@ -104,8 +100,8 @@ func (b *Box) boot(ctx context.Context, to string) (out Booted, err error) {
 	if b.hardware == nil {
 		b.hardware = &before.Hardware
 	}
-	if before.Boot == "" {
-		return out, fault.New(fault.Unsupported, "the system on %s does not tell one boot from another", b.Name)
+	if err := reboot.Check(before); err != nil {
+		return out, err
 	}
 	if file := b.At.HostLock(); file != "" { // the connection takes it again after the boot
 		release, held := b.At.Lock(ctx, file, ownerFor(b.Run, b.Name))
@@ -120,7 +116,7 @@ func (b *Box) boot(ctx context.Context, to string) (out Booted, err error) {
 	if err != nil {
 		return out, fault.Op("switch", err)
 	}
-	if err := b.restart(ctx, before); err != nil {
+	if err := b.restart(ctx); err != nil {
 		return out, err
 	}
 	now := b.At.Machine()
@@ -180,52 +176,16 @@ func (b *Box) reach(ctx context.Context) error {
 	return err
 }
 
-// restart reboots the machine and waits until it answers in a new boot. While
-// it shuts down it may still answer in the old one.
-func (b *Box) restart(ctx context.Context, before channel.Machine) error {
-	argv := b.Host.Reboot
-	if len(argv) == 0 {
-		argv = rebooting(before.GOOS)
-	}
+// restart reboots the machine and waits until it answers in another boot.
+func (b *Box) restart(ctx context.Context) error {
 	b.say("rebooting %s", b.Name)
-	began, session := time.Now(), b.At.Session()
-	rctx, cancel := context.WithTimeout(ctx, commandLimit)
-	// The answer may be lost with the machine. What counts is whether it
-	// reboots.
-	_, refused := conn.Output(rctx, b.At, argv...)
-	cancel()
-	for {
-		gone := b.At.Session() != session
-		err := b.reach(ctx)
-		switch {
-		case err == nil && b.At.Machine().Boot != before.Boot:
-			return nil
-		case fault.Is(err, fault.Unsupported):
-			return err
-		case refused != nil && !gone && time.Since(began) > refusalTime:
-			return fault.Op("reboot", refused)
-		}
-		select {
-		case <-ctx.Done():
-			if err == nil {
-				err = fault.New(fault.Lab, "it answers but has not rebooted")
-			}
-			return fault.Wrap(fault.Lab, fmt.Sprintf("it did not come up again within %v",
-				time.Since(began).Round(time.Second)), err)
-		case <-time.After(b.pause()):
-		}
+	began := time.Now()
+	err := reboot.AndWait(ctx, b.At, reboot.Options{Command: b.Host.Reboot, Pause: b.pause()})
+	if ctx.Err() != nil {
+		return fault.Wrap(fault.Lab, fmt.Sprintf("it did not come up again within %v",
+			time.Since(began).Round(time.Second)), err)
 	}
-}
-
-// rebooting is the command that reboots a system in an orderly way.
-func rebooting(goos string) []string {
-	switch goos {
-	case "linux": // shutdown is not everywhere
-		return []string{"reboot"}
-	case "illumos":
-		return []string{"init", "6"}
-	}
-	return []string{"shutdown", "-r", "now"}
+	return fault.Op("reboot", err)
 }
 
 // identify checks that the system that came up is the one that was asked for.

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,6 +46,7 @@ type rack struct {
 	boots, looks int // so far; and how often it is asked in vain after a boot
 	down         int // looks left until it answers
 	said         []string
+	boot         string // instead of the one that counts boots; or ""
 }
 
 func newRack(t testing.TB) *rack {
@@ -55,8 +57,26 @@ func newRack(t testing.TB) *rack {
 func (r *rack) Machine() channel.Machine {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return channel.Machine{GOOS: "linux", GOARCH: "amd64", Boot: fmt.Sprint("boot ", r.boots),
+	return channel.Machine{GOOS: "linux", GOARCH: "amd64", Boot: cmp.Or(r.boot, fmt.Sprint("boot ", r.boots)),
 		Hardware: probe.Hardware{UUID: r.uuid}}
+}
+
+func (*rack) Clock(context.Context) (channel.Clock, error) { return channel.Clock{SystemNS: 1}, nil }
+
+// Alive fails after a boot until the machine was reached again.
+func (r *rack) Alive(context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.down > 0 {
+		return fault.New(fault.Lab, "nobody answers")
+	}
+	return nil
+}
+
+// Reconnect is one look at the machine.
+func (r *rack) Reconnect(ctx context.Context) error {
+	_, err := r.ReadDir(ctx, "/")
+	return err
 }
 func (r *rack) Agent() string    { return "/agent-" + r.at() }
 func (r *rack) StateDir() string { return filepath.Join(r.dir, r.at(), "state") }
@@ -330,6 +350,73 @@ func TestABootThatFails(t *testing.T) {
 			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: error %v, want %v with %q", name, err, c.kind, c.want)
 		}
+	}
+}
+
+// clocked is a BSD whose clock is set while it shuts down, which changes its boot ID.
+type clocked struct {
+	*rack
+	set, seen bool // whether the clock was set before the reboot, and whether somebody connected since
+}
+
+func (c *clocked) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
+	if cmd.Argv[0] == "reboot" {
+		c.set, c.boot = true, "clock was set"
+		return conn.Exit{}, nil
+	}
+	return c.rack.Exec(ctx, cmd)
+}
+
+func (c *clocked) Clock(ctx context.Context) (channel.Clock, error) {
+	if c.set {
+		return channel.Clock{SystemNS: time.Hour.Nanoseconds()}, nil
+	}
+	return c.rack.Clock(ctx)
+}
+
+// Alive fails once while the machine shuts down; the next time it has gone down.
+func (c *clocked) Alive(ctx context.Context) error {
+	switch {
+	case c.set && c.seen:
+		c.set, c.boot = false, ""
+		_, err := c.rack.Exec(ctx, conn.Cmd{Argv: []string{"reboot"}})
+		return err
+	case c.set:
+		return fault.New(fault.Lab, "the session is lost")
+	}
+	return c.rack.Alive(ctx)
+}
+
+func (c *clocked) Reconnect(ctx context.Context) error {
+	c.seen = c.set
+	return c.rack.Reconnect(ctx)
+}
+
+// A boot ID that changed because the clock was set is no reboot.
+func TestASetClockIsNoBoot(t *testing.T) {
+	r := newRack(t)
+	h := manifest.Host{Switch: map[string][]string{"one": {"next", "one"}}, Expect: map[string]string{"one": "System one"}}
+	box := env.Box{Name: "box", At: &clocked{rack: r}, Host: h, Limit: time.Minute, Pause: time.Millisecond}
+	up, err := box.Boot(t.Context(), "one")
+	if err != nil || r.boots != 1 || up.ID != "boot 1" {
+		t.Errorf("%v: boot %q after %d reboots, want boot 1 after one", err, up.ID, r.boots)
+	}
+}
+
+// The machine that bakeoff runs on is neither switched nor rebooted.
+func TestTheControllerIsNotBooted(t *testing.T) {
+	r := newRack(t)
+	if r.boot = probe.Boot(); r.boot == "" {
+		t.Skip("this system does not tell one boot from another")
+	}
+	h := manifest.Host{Switch: map[string][]string{"one": {"next", "one"}}}
+	box := env.Box{Name: "box", At: r, Host: h, Limit: time.Minute, Pause: time.Millisecond}
+	_, err := box.Boot(t.Context(), "one")
+	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "the machine that bakeoff runs on") {
+		t.Errorf("error %v, want Unsupported", err)
+	}
+	if r.boots != 0 || r.next != "" {
+		t.Errorf("it was rebooted %d times, and %q was chosen", r.boots, r.next)
 	}
 }
 

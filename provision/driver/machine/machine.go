@@ -14,6 +14,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/reboot"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
 	"bakeoff/reach/probe"
@@ -55,19 +56,10 @@ func (Driver) Doc() driver.Doc {
 
 // Machine is a connection to a whole machine that outlives its reboots. *ssh.Conn is one.
 type Machine interface {
-	conn.Conn
+	reboot.Machine
 	conn.Files
-	// Machine is what the agent reported at the last connection.
-	Machine() channel.Machine
 	// Agent is the path of bakeoff-agent there.
 	Agent() string
-	// Clock reads the clocks of the machine.
-	Clock(ctx context.Context) (channel.Clock, error)
-	// Alive asks the current session for an answer, without connecting again.
-	Alive(ctx context.Context) error
-	// Reconnect makes one attempt to connect again. An error of kind fault.Unsupported is
-	// final, except for a lock that the session before still holds.
-	Reconnect(ctx context.Context) error
 	// Direct is where the controller reaches sshd of the machine without a detour.
 	Direct(ctx context.Context) (netip.AddrPort, error)
 }
@@ -84,19 +76,16 @@ func decode(v param.Values) (options, error) {
 	return options{set.Bool(optReboot), set.List(optCommand), set.Duration(optTimeout)}, err
 }
 
-// notThis is the fix for a machine that bakeoff does not reboot.
-const notThis = "write host: with a machine of hosts: that bakeoff reaches over SSH"
-
 // Check tells whether bakeoff can and may reboot the host.
 func (Driver) Check(_ context.Context, host conn.Conn, values param.Values) driver.Availability {
 	m, ok := host.(Machine)
 	if !ok {
 		return driver.Availability{Reason: "this is the machine that bakeoff runs on, and bakeoff does not reboot it",
-			Fix: notThis}
+			Fix: reboot.UseAnother}
 	}
 	o, err := decode(values)
 	if err == nil {
-		err = mayReboot(m.Machine(), o, probe.Boot(), probe.ReadHardware())
+		err = mayReboot(m.Machine(), o)
 	}
 	if err != nil {
 		return refused(err)
@@ -109,20 +98,12 @@ func refused(err error) driver.Availability {
 	return driver.Availability{Reason: err.Error(), Fix: fault.Fix(err)}
 }
 
-// mayReboot refuses a reboot without permission, one of the controller's own machine, whose
-// boot and hardware are given, and one that could not be proven.
-func mayReboot(m channel.Machine, o options, boot string, own probe.Hardware) error {
-	by, _ := own.Same(m.Hardware)
-	switch {
-	case boot != "" && boot == m.Boot:
-		return fault.WithFix(fault.New(fault.Unsupported, "it is the machine that bakeoff runs on, or a container there: "+
-			"both have the same boot ID"), notThis)
-	case by != "":
-		return fault.WithFix(fault.New(fault.Unsupported, "it is the machine that bakeoff runs on: both have the %s", by),
-			notThis)
-	case m.Boot == "":
-		return fault.New(fault.Unsupported, "its system does not tell one boot from another")
-	case m.UID != 0 && len(o.command) == 0:
+// mayReboot refuses a reboot without permission, and what reboot.Check refuses.
+func mayReboot(m channel.Machine, o options) error {
+	if err := reboot.Check(m); err != nil {
+		return err
+	}
+	if m.UID != 0 && len(o.command) == 0 {
 		return fault.WithFix(fault.New(fault.Unsupported, "the user with the number %d may not reboot it", m.UID),
 			"reach it as root, or write reboot-command: [sudo, -n, reboot]")
 	}
@@ -160,7 +141,7 @@ func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (d
 	m, ok := host.(Machine)
 	if !ok {
 		return nil, fault.WithFix(fault.New(fault.Unsupported,
-			"machine: bakeoff does not reboot the machine that it runs on"), notThis)
+			"machine: bakeoff does not reboot the machine that it runs on"), reboot.UseAnother)
 	}
 	if err := d.Validate(spec); err != nil {
 		return nil, fault.Op("machine", err)

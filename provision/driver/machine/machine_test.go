@@ -179,43 +179,6 @@ func TestReboot(t *testing.T) {
 	}
 }
 
-// A session that was lost for another reason is no reboot, and neither is a boot ID that
-// changed because the clock was set. The driver waits for the reboot.
-func TestOnlyARebootCounts(t *testing.T) {
-	s := script(t)
-	n := 0
-	s.comes = func(int) (channel.Machine, error) {
-		n++
-		m := s.now
-		switch n {
-		case 1, 2: // the same boot, after a lost session
-		case 3:
-			return m, fault.New(fault.Lab, "connection refused")
-		default:
-			m.Boot = "boot-1"
-		}
-		if n < 4 {
-			time.AfterFunc(10*time.Millisecond, func() {
-				s.mu.Lock()
-				s.down = true
-				s.mu.Unlock()
-			})
-		}
-		return m, nil
-	}
-	in, err := Driver{}.Create(t.Context(), s, spec(t, true))
-	if err != nil || n != 4 {
-		t.Fatalf("%v after %d attempts", err, n)
-	}
-	if _, after := in.(driver.Rebooted).Boots(); after != "boot-1" {
-		t.Errorf("boot %s", after)
-	}
-	seen, err := in.(driver.Watched).Moments(t.Context())
-	if err != nil || len(seen.List) != 4 {
-		t.Errorf("%+v, %v", seen.List, err)
-	}
-}
-
 // Another machine in its place ends the wait at once, and so does the time limit.
 func TestNotBack(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -242,24 +205,21 @@ func TestNotBack(t *testing.T) {
 
 // Nothing is rebooted without permission, and never the machine that bakeoff runs on.
 func TestMayReboot(t *testing.T) {
-	own := probe.Hardware{UUID: "own"}
 	other := channel.Machine{Boot: "b", Hardware: probe.Hardware{UUID: "other"}}
+	user := channel.Machine{Boot: "b", UID: 1000}
 	may := options{allowed: true}
 	for name, tt := range map[string]struct {
 		m    channel.Machine
 		o    options
 		says string
 	}{
-		"other":      {other, may, ""},
-		"forbidden":  {other, options{}, "reboot: true"},
-		"same boot":  {channel.Machine{Boot: "a", Hardware: other.Hardware}, may, "same boot ID"},
-		"same UUID":  {channel.Machine{Boot: "b", Hardware: own}, may, "uuid own"},
-		"no boot ID": {channel.Machine{Hardware: other.Hardware}, may, "one boot from another"},
-		"user":       {channel.Machine{Boot: "b", UID: 1000}, may, "sudo"},
-		"user with a command": {channel.Machine{Boot: "b", UID: 1000}, options{allowed: true, command: []string{"sudo"}},
-			""},
+		"other":               {other, may, ""},
+		"forbidden":           {other, options{}, "reboot: true"},
+		"its own":             {channel.Machine{Boot: probe.Boot()}, may, "the machine that bakeoff runs on"},
+		"user":                {user, may, "sudo"},
+		"user with a command": {user, options{allowed: true, command: []string{"sudo"}}, ""},
 	} {
-		err := mayReboot(tt.m, tt.o, "a", own)
+		err := mayReboot(tt.m, tt.o)
 		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v, want %q", name, err, tt.says)
 		}
