@@ -8,6 +8,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 
@@ -19,6 +20,10 @@ import (
 var version = "devel"
 
 func main() {
+	if leaveFIFO() {
+		fmt.Fprintln(os.Stderr, "bakeoff: uses SCHED_RR with the same priority instead of SCHED_FIFO, "+
+			"with which a program in Go can stop for good (use chrt -r)")
+	}
 	os.Exit(Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
 }
 
