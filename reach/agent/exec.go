@@ -37,6 +37,9 @@ func runExec(c call) int {
 	if f.NArg() == 0 {
 		return c.fail(usageError("exec: no program given; usage: exec [--json] -- CMD…"))
 	}
+	// With one thread that runs Go, none is woken to look for work on the CPU on which
+	// the command runs.
+	runtime.GOMAXPROCS(1)
 	ctx, stop := interruptible()
 	defer stop()
 	if *timeout > 0 {
