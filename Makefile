@@ -143,7 +143,7 @@ install: build
 	./bakeoff completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_bakeoff
 	./bakeoff completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/bakeoff.fish
 
-# uninstall leaves images, leases and run folders: see docs/install.md.
+# uninstall leaves images, leases and run folders: see docs/start/install.md.
 uninstall:
 	cd $(DESTDIR)$(PREFIX) && rm -f bin/bakeoff bin/bakeoff-agent share/man/man1/bakeoff.1 share/man/man1/bakeoff-*.1 \
 		share/bash-completion/completions/bakeoff share/zsh/site-functions/_bakeoff \

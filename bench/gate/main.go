@@ -1,4 +1,4 @@
-// Command gate measures how often the recipe for CI of docs/regression.md fails a build that
+// Command gate measures how often the recipe for CI of docs/guides/ci.md fails a build that
 // it must pass, and passes one that it must fail.
 //
 //	go build -o bakeoff ./cmd/bakeoff && go build -o bakeoff-agent ./cmd/bakeoff-agent
@@ -31,7 +31,7 @@ import (
 	"bakeoff/base/fault"
 )
 
-// The exit codes of the recipe, as docs/regression.md has them.
+// The exit codes of the recipe, as docs/guides/ci.md has them.
 const (
 	passes    = 0
 	fails     = 3
@@ -121,7 +121,7 @@ func build(ctx context.Context, out string, units int) error {
 	return fault.Op("build the subject", c.Run())
 }
 
-// gate runs the recipe of docs/regression.md once.
+// gate runs the recipe of docs/guides/ci.md once.
 func gate(ctx context.Context, program, dir, build string, budget time.Duration) (code int, took time.Duration,
 	err error) {
 	c := exec.CommandContext(ctx, program, "try", "-c", "./old", "-c", build, "--metric", "cpu", "--margin", "5%",

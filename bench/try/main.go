@@ -9,7 +9,7 @@
 // with its defaults, but without a shell. It compares nothing itself: as in
 // bench/statistics, its two commands are called different if Welch's t-test at 5 % says
 // so. The few rounds here show how long a decision takes. How often a decision is wrong
-// is in docs/statistics.md, from thousands of replays.
+// is in docs/method/statistics.md, from thousands of replays.
 //
 // It needs root, hyperfine and mawk. Six rounds take about eight minutes; fewer give no
 // interval.

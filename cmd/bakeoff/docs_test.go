@@ -48,9 +48,9 @@ func TestReferenceIsFresh(t *testing.T) {
 	}
 }
 
-// TestDocsStatusNames fails when docs/status.md does not name every driver,
-// workload, tool, system and format, or docs/analyse.md not every format.
-func TestDocsStatusNames(t *testing.T) {
+// TestDocsDriversNames fails when docs/guides/drivers.md does not name every driver,
+// workload, tool, system and format, or docs/special/analyse.md not every format.
+func TestDocsDriversNames(t *testing.T) {
 	names := func(page string) func(kind, name string) {
 		text, err := os.ReadFile(filepath.Join("..", "..", "docs", page))
 		if err != nil {
@@ -62,7 +62,7 @@ func TestDocsStatusNames(t *testing.T) {
 			}
 		}
 	}
-	named := names("status.md")
+	named := names("guides/drivers.md")
 	for _, d := range driverall.Drivers() {
 		named("driver", d.Doc().Name)
 	}
@@ -76,14 +76,14 @@ func TestDocsStatusNames(t *testing.T) {
 	}
 	for _, f := range formatall.Formats() {
 		named("format", f.Doc().Name)
-		names("analyse.md")("format", f.Doc().Name)
+		names("special/analyse.md")("format", f.Doc().Name)
 	}
 }
 
-// TestDocsAnalyseOutput fails when docs/analyse.md shows another output than the one
+// TestDocsAnalyseOutput fails when docs/special/analyse.md shows another output than the one
 // that a script compares.
 func TestDocsAnalyseOutput(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "analyse.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "special", "analyse.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func TestDocsAnalyseOutput(t *testing.T) {
 	}
 	i := slices.IndexFunc(script.Files, func(f txtar.File) bool { return f.Name == "two.out" })
 	if i < 0 || !bytes.Contains(page, script.Files[i].Data) {
-		t.Errorf("docs/analyse.md does not show two.out of the script")
+		t.Errorf("docs/special/analyse.md does not show two.out of the script")
 	}
 }
 
@@ -140,9 +140,13 @@ func TestDocsLinksResolve(t *testing.T) {
 // not exist.
 func TestDocsCommandsExist(t *testing.T) {
 	root := filepath.Join("..", "..")
-	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("%d pages, %v", len(pages), err)
+	var pages []string
+	for _, pattern := range []string{"docs/*/*.md", "bench/*/*.md"} {
+		found, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("%s: %d pages, %v", pattern, len(found), err)
+		}
+		pages = append(pages, found...)
 	}
 	tests, programs := 0, 0
 	for _, page := range pages {

@@ -33,7 +33,7 @@
 // Most gates check single trials; Observation names them. Two gates check a
 // comparison as a whole when it would get a verdict: order (the difference
 // depends on the visit, or the orders were not random) and change (the difference
-// was another one in earlier blocks). See docs/gates.md.
+// was another one in earlier blocks). See docs/reference/gates.md.
 //
 // # The error rate of a family
 //
@@ -82,7 +82,7 @@
 // A question is answered once; the gates withhold answers as they withhold verdicts.
 //
 // The test of each look is exact. The levels assume that the statistics of the
-// looks are jointly normal, which the simulations in docs/statistics.md check.
+// looks are jointly normal, which the simulations in docs/method/statistics.md check.
 //
 // Equivalences must not pass alpha on to differences, or the first claim would
 // fail: of two comparisons without a difference, the first could be called

@@ -16,7 +16,7 @@ import (
 )
 
 // The default design of ReadTable, chosen with bench/statistics
-// (docs/statistics.md): in the reference noise it calls a true difference of 2 % in
+// (docs/method/statistics.md): in the reference noise it calls a true difference of 2 % in
 // 86 % of runs, with 49 trials on average. The first alpha is what eight blocks can
 // spend when two outcomes on either side reject, 4/256 = .0156. The sum is .047,
 // which leaves room for the assumption that the looks are jointly normal.

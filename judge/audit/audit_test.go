@@ -223,7 +223,7 @@ func TestSameness(t *testing.T) {
 
 // Every check has a name of its own and says what it is for.
 func TestChecksAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/audit.md")
+	text, err := os.ReadFile("../../docs/special/audit.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -235,12 +235,12 @@ func TestChecksAreDocumented(t *testing.T) {
 		}
 		seen[c.Name] = true
 		if !strings.Contains(docs, "**"+c.Name+"**: "+c.Doc) {
-			t.Errorf("docs/audit.md does not say of %s: %s", c.Name, c.Doc)
+			t.Errorf("docs/special/audit.md does not say of %s: %s", c.Name, c.Doc)
 		}
 	}
 	for _, r := range relations {
 		if !strings.Contains(docs, "`"+r+"`") {
-			t.Errorf("docs/audit.md does not name the relation %s", r)
+			t.Errorf("docs/special/audit.md does not name the relation %s", r)
 		}
 	}
 }
@@ -271,16 +271,16 @@ func fieldNames(t reflect.Type, names []string) []string {
 // The example in the docs is a table, and every key of the format stands in
 // the docs.
 func TestDocsShowTheFormat(t *testing.T) {
-	docs, err := os.ReadFile("../../docs/audit.md")
+	docs, err := os.ReadFile("../../docs/special/audit.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, ok := strings.Cut(string(docs), "```yaml\n")
 	example, _, ok2 := strings.Cut(rest, "```")
 	if !ok || !ok2 {
-		t.Fatal("docs/audit.md has no example")
+		t.Fatal("docs/special/audit.md has no example")
 	}
-	tab, err := Parse("docs/audit.md", []byte(example))
+	tab, err := Parse("docs/special/audit.md", []byte(example))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +289,7 @@ func TestDocsShowTheFormat(t *testing.T) {
 	}
 	for _, f := range fields {
 		if !strings.Contains(string(docs), f+":") && !strings.Contains(string(docs), "`"+f+"`") {
-			t.Errorf("docs/audit.md does not show %s", f)
+			t.Errorf("docs/special/audit.md does not show %s", f)
 		}
 	}
 }

@@ -55,7 +55,7 @@
 //     means, and Student's t uses that of means of as many runs. Slow drifts remain: they are
 //     shown as one or more steps.
 //   - The error rate holds for one reading of a series. A series that is read after each
-//     new run gives more alarms over time; docs/history.md says how many.
+//     new run gives more alarms over time; docs/guides/history.md says how many.
 //
 // The place of a step is the one that leaves the smallest squares, with runs far off
 // moved in. The range of places is the likelihood set at 95 % (Siegmund 1988).

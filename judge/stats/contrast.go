@@ -19,7 +19,7 @@ type Trials struct {
 }
 
 // The smoother's and the weights' constants were chosen on simulated noise
-// (docs/statistics.md). They affect only the power: the test is exact for any
+// (docs/method/statistics.md). They affect only the power: the test is exact for any
 // values.
 const (
 	stiffInside  = 5.0  // penalty on steps of the level inside a block, in variances of a trial

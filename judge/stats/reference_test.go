@@ -214,7 +214,7 @@ func TestScoresAreThoseOfTheDefinition(t *testing.T) {
 }
 
 // Results are recomputed from run folders years later: the estimates must stay what they
-// are. Computed with this package when its verdicts were calibrated (docs/statistics.md).
+// are. Computed with this package when its verdicts were calibrated (docs/method/statistics.md).
 func TestEstimatesStay(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 2))
 	for _, x := range []struct {

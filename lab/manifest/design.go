@@ -59,7 +59,7 @@ const ShortestTrial = 50 * time.Millisecond
 
 // alphas are the error rates of the looks of a run with a time limit, up to exactLook.
 // The first look has the largest part, because most differences that people look for are
-// large. The sum leaves room for what the simulations in docs/statistics.md show above it.
+// large. The sum leaves room for what the simulations in docs/method/statistics.md show above it.
 var alphas = []float64{.016, .007, .006, .005, .005, .004, .004}
 
 // Looks returns the numbers of blocks after which a run of n comparisons with a time limit

@@ -56,7 +56,7 @@ func TestEveryExampleParses(t *testing.T) {
 // Every whole lab file that README.md and the pages under docs show is valid.
 func TestDocumentedLabsParse(t *testing.T) {
 	cat := trial.CatalogueOf(drivers.Drivers(), workloads.Parsers())
-	pages, err := filepath.Glob("../../docs/*.md")
+	pages, err := filepath.Glob("../../docs/*/*.md")
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("%d pages, %v", len(pages), err)
 	}

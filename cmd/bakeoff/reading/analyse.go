@@ -44,7 +44,7 @@ If the numbers were measured in blocks, with the sides in random order in each
 block, they get verdicts, with the statistics of a run. Benchmark programs measure
 one side after the other. Anything that changed meanwhile then looks like a
 difference, so analyse prints an interval for each difference, what is known about
-the order, and no verdict. docs/analyse.md describes each format, and how to make
+the order, and no verdict. docs/special/analyse.md describes each format, and how to make
 blocks with go test.
 
 Several files are contenders with the names of the files. NAME=FILE gives another

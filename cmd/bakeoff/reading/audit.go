@@ -26,7 +26,7 @@ func (a reader) audit() *cobra.Command {
 claim: supported, not supported, contradicted, or cannot be told. It looks for
 differences that noise can explain, limits of links and processors, impossible
 rates, wrong derived columns, missing and cropped cells, and defaults of tools
-that distort a figure without showing in it. docs/audit.md shows the format of a
+that distort a figure without showing in it. docs/special/audit.md shows the format of a
 table by example, and explains every check.
 
 Whatever the answers, the exit code is 0, unless --fail-on names one of them.`,

@@ -19,7 +19,7 @@ reads recordings of its own, and the following sources, which --source names:
 
 ` + sourceLines() + `
 
-docs/boot.md describes each source, and how to record a boot.`,
+docs/special/boot.md describes each source, and how to record a boot.`,
 		Example: `  dmesg | bakeoff boot show -
   bakeoff boot show dmesg.txt --html boot.html
   bakeoff boot compare before.txt after.txt

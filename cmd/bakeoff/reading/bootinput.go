@@ -104,10 +104,10 @@ var otherKinds = []struct {
 		propertiesOfSystemd},
 	{`^(Startup finished in |The time when unit became active |\s*([0-9]+min )?[0-9.]+m?s [^ ]+\.(service|device|mount|` +
 		`socket|target|swap)\n)`, "an output of systemd-analyze", propertiesOfSystemd},
-	{`^# tracer: `, "a trace of another tracer", "boot with ftrace=function_graph; see docs/boot.md"},
-	{`^(CPU +ID|dtrace: )`, "an output of DTrace", "record debug.tslog; see docs/boot.md"},
+	{`^# tracer: `, "a trace of another tracer", "boot with ftrace=function_graph; see docs/special/boot.md"},
+	{`^(CPU +ID|dtrace: )`, "an output of DTrace", "record debug.tslog; see docs/special/boot.md"},
 	{`^version *= *bootchart|^#? ?[0-9]+\ncpu +[0-9]`, "a log of bootchart", "record the log of the " +
-		"kernel; see docs/boot.md"},
+		"kernel; see docs/special/boot.md"},
 	{`^\s*schema: *bakeoff/lab/`, "a lab file", "run it: bakeoff run FILE"},
 	{`^\s*\{\s*"schema" *: *"bakeoff/`, "a file of bakeoff that holds no boot", "name the run folder"},
 }

@@ -14,7 +14,7 @@ import (
 	"bakeoff/lab/store"
 )
 
-// The gates of compare that docs/regression.md recommends: a condition that can never be
+// The gates of compare that docs/guides/ci.md recommends: a condition that can never be
 // true would be a gate that passes always.
 func TestGatesOfCompareCanFail(t *testing.T) {
 	run := func(name string, crun float64, change func(*analysis.Results)) compare.Run {

@@ -34,7 +34,7 @@ func Command(s *cli.Streams, version string) *cobra.Command {
 		Long: `site builds a web site from a folder of Markdown files and runs. The folder has BSSG's
 layout: src/ for posts, pages/, drafts/, static/, and settings in config.sh.local. A
 blog that BSSG builds is built unchanged, into output/. Runs are in runs/. See
-docs/site.md.`,
+docs/guides/publishing.md.`,
 		Example: `  bakeoff site init blog
   bakeoff site new --dir blog "Nine systems, one link"
   bakeoff site build blog

@@ -65,7 +65,7 @@ var specs = append([]param.Spec{
 	{Name: optDisk, Kind: param.Text,
 		Doc: "Path on the host of the whole disk of a system, raw or qcow2, instead of an image. Changes go to a temporary " +
 			"file. Without the option kernel it boots by its own boot loader (machine: q35). Its system must start the " +
-			"agent; docs/guests.md describes how."},
+			"agent; docs/special/guests.md describes how."},
 	{Name: optModules, Kind: param.Text,
 		Doc: "Directory on the host with lib/modules/VERSION for that kernel. Not needed if virtio, ext4 and the console " +
 			"are " +

@@ -11,21 +11,21 @@ import (
 	"bakeoff/cmd/bakeoff/e2e"
 )
 
-// The lab file that docs/command.md shows runs as it stands there: one block of
+// The lab file that docs/guides/commands.md shows runs as it stands there: one block of
 // it gives every figure.
 func TestTheCommandOfTheDocs(t *testing.T) {
 	e2e.NeedsRoot(t)
 	if _, err := exec.LookPath("crun"); err != nil {
 		t.Skip("needs crun: apt-get install crun")
 	}
-	text, err := os.ReadFile("../../../../docs/command.md")
+	text, err := os.ReadFile("../../../../docs/guides/commands.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, lab, _ := strings.Cut(string(text), "```yaml\n")
 	lab, _, ok := strings.Cut(lab, "```\n")
 	if !ok {
-		t.Fatal("docs/command.md shows no lab file")
+		t.Fatal("docs/guides/commands.md shows no lab file")
 	}
 	h := e2e.New(t)
 	path := filepath.Join(h.Dir, "bakeoff.yaml")

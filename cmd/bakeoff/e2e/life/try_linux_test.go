@@ -243,7 +243,7 @@ func TestDocumentedTries(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	pages, err := filepath.Glob("../../../../docs/*.md")
+	pages, err := filepath.Glob("../../../../docs/*/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestDocumentedTries(t *testing.T) {
 			t.Fatal(err)
 		}
 		whole := regexp.MustCompile(`\\\n\s*`).ReplaceAllString(string(text), "")
-		for _, m := range regexp.MustCompile(`(?m)^(?:\./)?bakeoff try (.*)$`).FindAllStringSubmatch(whole, -1) {
+		for _, m := range regexp.MustCompile(`(?m)^(?:sudo )?(?:\./)?bakeoff try (.*)$`).FindAllStringSubmatch(whole, -1) {
 			args, err := compose.Split(m[1])
 			if err != nil {
 				t.Errorf("%s: %s: %v", page, m[0], err)

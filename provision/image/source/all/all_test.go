@@ -10,14 +10,14 @@ import (
 )
 
 func TestKinds(t *testing.T) {
-	doc, err := os.ReadFile("../../../../docs/images.md")
+	doc, err := os.ReadFile("../../../../docs/special/images.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range All() {
 		kind := s.Doc().Kind
 		if !strings.Contains(string(doc), "\n| `"+kind+"` |") {
-			t.Errorf("docs/images.md has no row for the source %s", kind)
+			t.Errorf("docs/special/images.md has no row for the source %s", kind)
 		}
 		if got, err := Get(kind); err != nil || got != s {
 			t.Errorf("%s: %v, %v", kind, got, err)
