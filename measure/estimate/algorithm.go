@@ -28,6 +28,9 @@ type Algorithm struct {
 	Name       string `json:"algorithm"` // as the file system spells it
 	// Match says how close the result is to the file system's.
 	Match string `json:"match"`
+	// CodecError bounds by what share the compressed bytes differ from those of the file
+	// system's own compressor; 0 if they are the same or if nothing was measured.
+	CodecError float64 `json:"codec_error,omitempty"`
 	// encoder makes an encoder for a worker. Its batch is nil unless level
 	// is set; then the program zstd compresses.
 	encoder func(b *batch) codec.Encoder
@@ -65,7 +68,7 @@ func Algorithms(p *Program) []Algorithm {
 	}
 	for level := 1; level <= 9; level++ {
 		all = append(all, Algorithm{FileSystem: ZFS, Name: fmt.Sprintf("gzip-%d", level), Match: Same,
-			encoder: func(*batch) codec.Encoder { return codec.NewDeflate(level) }})
+			CodecError: codec.DeflateError, encoder: func(*batch) codec.Encoder { return codec.NewDeflate(level) }})
 	}
 	for _, level := range levels(p, zfsZstd) {
 		a := reference(p, level, true)
@@ -79,7 +82,7 @@ func Algorithms(p *Program) []Algorithm {
 		Algorithm{FileSystem: Btrfs, Name: "lzo", Match: Same, encoder: func(*batch) codec.Encoder { return &lzoSegments{} }})
 	for level := 1; level <= 9; level++ {
 		all = append(all, Algorithm{FileSystem: Btrfs, Name: fmt.Sprintf("zlib:%d", level), Match: Same,
-			encoder: func(*batch) codec.Encoder { return codec.NewPagedDeflate(level) }})
+			CodecError: codec.DeflateError, encoder: func(*batch) codec.Encoder { return codec.NewPagedDeflate(level) }})
 	}
 	for _, level := range levels(p, btrfsZstd) {
 		a := reference(p, level, false)
