@@ -10,8 +10,8 @@ import (
 
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
+	"bakeoff/lab/preflight"
 	"bakeoff/lab/store"
-	runner "bakeoff/lab/trial"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/all"
 	"bakeoff/reach/probe"
@@ -30,7 +30,7 @@ design: {blocks: 1, mirror: false}
 // The trials of a run that fail are counted, and separately those that fail by the
 // generator's host alone.
 func TestFolder(t *testing.T) {
-	cat := runner.CatalogueOf(driverall.Drivers(), all.Parsers())
+	cat := preflight.CatalogueOf(driverall.Drivers(), all.Parsers())
 	lab, err := manifest.Parse("bakeoff.yaml", []byte(labText), cat, "")
 	if err != nil {
 		t.Fatal(err)

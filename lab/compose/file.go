@@ -20,7 +20,7 @@ import (
 	"bakeoff/base/shell"
 	"bakeoff/base/yamltree"
 	"bakeoff/lab/manifest"
-	"bakeoff/lab/trial"
+	"bakeoff/lab/preflight"
 )
 
 // File is a lab file that was written from words.
@@ -109,7 +109,7 @@ func (f File) Explain(err error) error {
 		}
 		return errors.Join(out...)
 	}
-	a, ok := errors.AsType[trial.Absence](err)
+	a, ok := errors.AsType[preflight.Absence](err)
 	if !ok || f.words[a.Param] == "" {
 		return err
 	}

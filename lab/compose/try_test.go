@@ -13,7 +13,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
-	"bakeoff/lab/trial"
+	"bakeoff/lab/preflight"
 	"bakeoff/measure/execution"
 	workloads "bakeoff/measure/workload/all"
 	drivers "bakeoff/provision/driver/all"
@@ -22,7 +22,7 @@ import (
 var update = flag.Bool("update", false, "write the lab files that are expected")
 
 func catalogue() manifest.Catalogue {
-	return trial.CatalogueOf(drivers.Drivers(), workloads.Parsers())
+	return preflight.CatalogueOf(drivers.Drivers(), workloads.Parsers())
 }
 
 // line is what bakeoff try makes of a command line; names are flags as they are typed.
@@ -384,7 +384,7 @@ func TestExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	absent := trial.Absence{File: execution.File{Param: "argv", Path: "gzp"}, Cell: Cell, Contenders: []string{"host"}}
+	absent := preflight.Absence{File: execution.File{Param: "argv", Path: "gzp"}, Cell: Cell, Contenders: []string{"host"}}
 	other := fault.New(fault.Lab, "no disk")
 	got := f.Explain(errors.Join(fault.WithFix(fault.New(fault.Invalid, "cell try: %w", absent), "write argv: …"), other))
 	want := "the command: there is no program gzp in host; install it, or name one that every environment has\nno disk"

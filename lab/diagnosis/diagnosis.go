@@ -16,10 +16,11 @@ import (
 	"bakeoff/lab/env"
 	"bakeoff/lab/fleet"
 	"bakeoff/lab/manifest"
-	"bakeoff/lab/trial"
 	driverall "bakeoff/provision/driver/all"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/ssh"
+	"bakeoff/reach/system"
+	systemall "bakeoff/reach/system/all"
 )
 
 // Diagnosis is what doctor reports.
@@ -129,7 +130,7 @@ func hostOf(ctx context.Context, at fleet.Controller, name string, l *manifest.L
 		return d
 	}
 	defer c.Close()
-	by := trial.InstallerOf(ctx, c)
+	by := system.InstallerOf(ctx, systemall.Systems(), c)
 	d.System, d.Machine = by.System, append(reached(c), energyFinding(ctx, name, c, l))
 	if holder, err := env.Measuring(ctx, c, c.StateDir(), c.HostLock()); err == nil && holder != nil {
 		d.Machine = append(d.Machine,

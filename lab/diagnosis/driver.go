@@ -10,11 +10,13 @@ import (
 
 	"bakeoff/base/param"
 	"bakeoff/lab/fleet"
-	"bakeoff/lab/trial"
+	"bakeoff/lab/preflight"
 	"bakeoff/provision/driver"
 	driverall "bakeoff/provision/driver/all"
 	"bakeoff/provision/proof"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/system"
+	systemall "bakeoff/reach/system/all"
 )
 
 // CheckTime bounds how long one driver may take to look at a machine.
@@ -53,7 +55,7 @@ func newDriver(doc driver.Doc, check driver.Availability, proven *time.Time) Dri
 func Drivers(ctx context.Context, at fleet.Controller, all []driver.Driver) []Driver {
 	host := at.Conn()
 	proofs := Proofs(ctx, at)
-	by := trial.InstallerOf(ctx, host)
+	by := system.InstallerOf(ctx, systemall.Systems(), host)
 	var out []Driver
 	for _, d := range all {
 		doc := d.Doc()
@@ -69,14 +71,14 @@ func Drivers(ctx context.Context, at fleet.Controller, all []driver.Driver) []Dr
 
 // CheckDriver checks whether a driver works on a host that runs goos.
 func CheckDriver(ctx context.Context, d driver.Driver, host conn.Conn, goos string,
-	by trial.Installer) driver.Availability {
+	by system.Installer) driver.Availability {
 	doc := d.Doc()
 	if len(doc.Hosts) > 0 && !slices.Contains(doc.Hosts, goos) {
 		return driver.Availability{Reason: "runs on " + strings.Join(doc.Hosts, ", ") + " hosts, not on " + goos}
 	}
 	ctx, cancel := context.WithTimeout(ctx, CheckTime)
 	defer cancel()
-	return by.Fit(d.Check(ctx, host, param.Defaults(doc.Options)))
+	return preflight.Translate(by, d.Check(ctx, host, param.Defaults(doc.Options)))
 }
 
 // Proofs are the proofs that hold on this machine, by driver.

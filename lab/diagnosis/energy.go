@@ -12,7 +12,7 @@ import (
 	"bakeoff/lab/fleet"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
-	"bakeoff/lab/trial"
+	"bakeoff/lab/preflight"
 	"bakeoff/reach/probe"
 )
 
@@ -73,7 +73,7 @@ func energyOf(ctx context.Context, f *fleet.Fleet, name string, h manifest.Host)
 func energySource(ctx context.Context, m env.Machine, h *manifest.Host) (source *string, text string) {
 	by := func(name, text string) (*string, string) { return &name, text }
 	if h != nil && len(h.Meter) > 0 {
-		switch have, err := trial.Has(ctx, m, h.Meter[0]); {
+		switch have, err := preflight.Has(ctx, m, h.Meter[0]); {
 		case err != nil:
 			return nil, "unavailable: " + err.Error()
 		case !have:

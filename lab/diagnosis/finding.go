@@ -13,12 +13,13 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/lab/env"
 	"bakeoff/lab/fleet"
-	"bakeoff/lab/trial"
+	"bakeoff/lab/preflight"
 	"bakeoff/measure/workload"
 	workloadall "bakeoff/measure/workload/all"
 	driverall "bakeoff/provision/driver/all"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
+	"bakeoff/reach/system"
 )
 
 // The states of a Finding.
@@ -47,7 +48,7 @@ func (f Finding) Line() string {
 }
 
 // Lack is the finding of a program that a host lacks.
-func Lack(l trial.Lack) Finding {
+func Lack(l preflight.Lack) Finding {
 	f := Finding{Name: l.Program, State: Missing, Fix: l.Fix,
 		Text: strings.Join(l.Contenders, ", ") + " needs it at " + strings.Join(l.Cells, ", ")}
 	if l.Host != env.LocalHost {
@@ -57,7 +58,7 @@ func Lack(l trial.Lack) Finding {
 }
 
 // Absence is the finding of a file that contenders do not have.
-func Absence(x trial.Absence) Finding {
+func Absence(x preflight.Absence) Finding {
 	return Finding{Name: "cell " + x.Cell, State: Missing, Text: x.String() + "; " + x.Fix}
 }
 
@@ -215,7 +216,7 @@ type lacking struct {
 
 // missingThere looks for the programs of workloads on another machine, each
 // once: for the bare host, and for the load generator.
-func missingThere(ctx context.Context, host conn.Conn, by trial.Installer) (out []lacking) {
+func missingThere(ctx context.Context, host conn.Conn, by system.Installer) (out []lacking) {
 	ctx, cancel := context.WithTimeout(ctx, CheckTime)
 	defer cancel()
 	seen := map[string]bool{}
@@ -225,7 +226,7 @@ func missingThere(ctx context.Context, host conn.Conn, by trial.Installer) (out 
 				continue
 			}
 			seen[p] = true
-			if have, err := trial.Has(ctx, host, p); err == nil && !have {
+			if have, err := preflight.Has(ctx, host, p); err == nil && !have {
 				out = append(out, lacking{Finding{Name: p, State: Missing, Text: what, Fix: by.Line([]string{p}, packages)},
 					packages})
 			}

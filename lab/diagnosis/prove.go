@@ -16,11 +16,11 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/lab/env"
 	"bakeoff/lab/fleet"
-	"bakeoff/lab/trial"
 	"bakeoff/provision/driver"
 	driverall "bakeoff/provision/driver/all"
 	"bakeoff/provision/driver/drivertest"
 	"bakeoff/provision/proof"
+	"bakeoff/reach/system"
 )
 
 // ProveOptions says what Prove proves, and how.
@@ -43,7 +43,7 @@ type ProveOptions struct {
 // creates an environment, waits, and returns victim true.
 func Prove(ctx context.Context, at fleet.Controller, o ProveOptions) (p proof.Proof, victim bool, err error) {
 	doc := o.Driver.Doc()
-	if c := CheckDriver(ctx, o.Driver, at.Conn(), runtime.GOOS, trial.Installer{}); !c.OK &&
+	if c := CheckDriver(ctx, o.Driver, at.Conn(), runtime.GOOS, system.Installer{}); !c.OK &&
 		!slices.Contains(doc.Hosts, runtime.GOOS) {
 		return p, false, fault.New(fault.Unsupported, "driver %s cannot be proven on this machine: it %s", doc.Name, c.Reason)
 	}

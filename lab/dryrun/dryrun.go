@@ -16,7 +16,7 @@ import (
 	"bakeoff/lab/fleet"
 	"bakeoff/lab/packing"
 	"bakeoff/lab/plan"
-	"bakeoff/lab/trial"
+	"bakeoff/lab/preflight"
 	workloadall "bakeoff/measure/workload/all"
 	"bakeoff/provision/driver"
 	driverall "bakeoff/provision/driver/all"
@@ -25,10 +25,10 @@ import (
 // View is a plan with its estimates, and with what is missing for it.
 type View struct {
 	*plan.Plan
-	SHA256   string               `json:"plan_sha256"`
-	Ready    Ready                `json:"ready"`
-	Estimate Estimate             `json:"estimate"`
-	Here     []trial.Availability `json:"available"`
+	SHA256   string                   `json:"plan_sha256"`
+	Ready    Ready                    `json:"ready"`
+	Estimate Estimate                 `json:"estimate"`
+	Here     []preflight.Availability `json:"available"`
 	// Missing are programs that a host lacks, other than those of drivers.
 	Missing []diagnosis.Finding `json:"missing"`
 	// Factors are what differs on purpose from the baseline.
@@ -45,7 +45,7 @@ type View struct {
 	Install   string            `json:"install"`
 	InstallOn map[string]string `json:"install_on"`
 	// Seen is what the hosts answered.
-	Seen trial.Survey `json:"-"`
+	Seen preflight.Survey `json:"-"`
 	// Agent is why bakeoff-agent cannot be used on this machine; nil if it can.
 	Agent error `json:"-"`
 }
@@ -144,7 +144,7 @@ func Of(ctx context.Context, at fleet.Controller, p *plan.Plan, o Options) (View
 	defer hosts.Close()
 	site := hosts.Site(driverall.Drivers())
 	site.Sources = o.Sources
-	seen, err := trial.Inspect(ctx, p, site)
+	seen, err := preflight.Inspect(ctx, p, site)
 	if err != nil {
 		return v, err
 	}
@@ -197,7 +197,9 @@ func Of(ctx context.Context, at fleet.Controller, p *plan.Plan, o Options) (View
 
 // able tells whether a contender can run, as far as its host answered.
 func (v View) able(contender string) bool {
-	return slices.ContainsFunc(v.Here, func(a trial.Availability) bool { return a.Contender == contender && a.Answer.OK })
+	return slices.ContainsFunc(v.Here, func(a preflight.Availability) bool {
+		return a.Contender == contender && a.Answer.OK
+	})
 }
 
 // FactorsOf returns the factors of every contender of a plan, without the baseline

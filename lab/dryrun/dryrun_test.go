@@ -9,7 +9,7 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
-	"bakeoff/lab/trial"
+	"bakeoff/lab/preflight"
 	"bakeoff/reach/conn"
 )
 
@@ -18,7 +18,7 @@ func TestRefusalNamesTheAgent(t *testing.T) {
 	agent := fault.New(fault.Unsupported, "no agent")
 	wrong := fault.New(fault.Invalid, "a wrong cell")
 	p := &plan.Plan{Baseline: "a", Contenders: []plan.Contender{{Contender: manifest.Contender{Name: "a"}}}}
-	seen, err := trial.Inspect(t.Context(), p, trial.Site{
+	seen, err := preflight.Inspect(t.Context(), p, preflight.Site{
 		Way:  func(string) (conn.Conn, error) { return nil, errors.New("no host") },
 		Size: func(string) (int, unit.Bytes, error) { return 0, 0, errors.New("no host") },
 	})

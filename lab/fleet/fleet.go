@@ -21,7 +21,7 @@ import (
 	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
-	"bakeoff/lab/trial"
+	"bakeoff/lab/preflight"
 	executionall "bakeoff/measure/execution/all"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
@@ -158,10 +158,10 @@ func (f *Fleet) state(name string) string {
 	return state
 }
 
-// Site is what trial.Look reads before anything is created.
-func (f *Fleet) Site(drivers []driver.Driver) trial.Site {
+// Site is what preflight.Inspect reads before anything is created.
+func (f *Fleet) Site(drivers []driver.Driver) preflight.Site {
 	_, cache := f.controller.Dirs()
-	return trial.Site{Drivers: drivers, Workloads: executionall.Runners(), Way: f.Conn, Size: f.size, State: f.state,
+	return preflight.Site{Drivers: drivers, Workloads: executionall.Runners(), Way: f.Conn, Size: f.size, State: f.state,
 		Cache: cache}
 }
 

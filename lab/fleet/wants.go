@@ -7,8 +7,9 @@ import (
 	"runtime"
 
 	"bakeoff/lab/env"
-	"bakeoff/lab/trial"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/system"
+	systemall "bakeoff/reach/system/all"
 )
 
 // Wants is what each host lacks, by the host's name: programs, and the Debian
@@ -35,7 +36,7 @@ func (w Wants) Lines(ctx context.Context, connect func(string) (conn.Conn, error
 		if err != nil {
 			continue // what is missing there is not known
 		}
-		line := trial.InstallerOf(ctx, host).Line(want.programs, want.packages)
+		line := system.InstallerOf(ctx, systemall.Systems(), host).Line(want.programs, want.packages)
 		switch {
 		case line == "":
 		case name != env.LocalHost:

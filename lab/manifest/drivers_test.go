@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"bakeoff/lab/manifest"
-	"bakeoff/lab/trial"
+	"bakeoff/lab/preflight"
 	"bakeoff/measure/workload"
 	workloads "bakeoff/measure/workload/all"
 	drivers "bakeoff/provision/driver/all"
@@ -19,7 +19,7 @@ import (
 // them. `make docs` writes it.
 func TestDriversAreWritten(t *testing.T) {
 	const file = "drivers.json"
-	entries := trial.CatalogueOf(drivers.Drivers(), []workload.Parser{}).Drivers
+	entries := preflight.CatalogueOf(drivers.Drivers(), []workload.Parser{}).Drivers
 	for i := range entries {
 		e := &entries[i]
 		e.Summary, e.Also, e.Options = "", nil, slices.Clone(e.Options)
@@ -57,7 +57,7 @@ func TestWrittenCatalogue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := manifest.Parse("bakeoff.yaml", src, trial.CatalogueOf(drivers.Drivers(), workloads.Parsers()), "ci")
+	b, err := manifest.Parse("bakeoff.yaml", src, preflight.CatalogueOf(drivers.Drivers(), workloads.Parsers()), "ci")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestWrittenCatalogue(t *testing.T) {
 // Options of drivers are keys of a contender, so none has the name of a key that all
 // contenders have: a lab file could not set it.
 func TestOptionsAreNoKeysOfContenders(t *testing.T) {
-	cat := trial.CatalogueOf(drivers.Drivers(), workloads.Parsers())
+	cat := preflight.CatalogueOf(drivers.Drivers(), workloads.Parsers())
 	for _, d := range cat.Drivers {
 		for _, o := range d.Options {
 			// The driver host has no options.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"bakeoff/lab/manifest"
-	"bakeoff/lab/trial"
+	"bakeoff/lab/preflight"
 	workloads "bakeoff/measure/workload/all"
 	drivers "bakeoff/provision/driver/all"
 )
@@ -17,7 +17,7 @@ import (
 // Every example is a lab file for the drivers and workloads that there are,
 // under each of its profiles.
 func TestEveryExampleParses(t *testing.T) {
-	cat := trial.CatalogueOf(drivers.Drivers(), workloads.Parsers())
+	cat := preflight.CatalogueOf(drivers.Drivers(), workloads.Parsers())
 	for _, name := range []string{"host", "chroot", "oci", "qemu"} {
 		if !slices.ContainsFunc(cat.Drivers, func(d manifest.DriverEntry) bool { return d.Name == name }) {
 			t.Skipf("this build has no driver %s, which the examples compare", name)
@@ -55,7 +55,7 @@ func TestEveryExampleParses(t *testing.T) {
 
 // Every whole lab file that README.md and the pages under docs show is valid.
 func TestDocumentedLabsParse(t *testing.T) {
-	cat := trial.CatalogueOf(drivers.Drivers(), workloads.Parsers())
+	cat := preflight.CatalogueOf(drivers.Drivers(), workloads.Parsers())
 	pages, err := filepath.Glob("../../docs/*/*.md")
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("%d pages, %v", len(pages), err)

@@ -21,6 +21,7 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/packing"
 	"bakeoff/lab/plan"
+	"bakeoff/lab/preflight"
 	"bakeoff/lab/store"
 	"bakeoff/lab/trial"
 	executionall "bakeoff/measure/execution/all"
@@ -58,8 +59,8 @@ func New(lab *manifest.Lab, seed uint64, version, out string) (*Session, error) 
 		return nil, err
 	}
 	// An error in the lab file is not a failure of a contender, and not a result.
-	if err := errors.Join(append(trial.CheckCells(s.Plan, executionall.Runners()),
-		trial.CheckMachines(s.Plan, driverall.Drivers(), executionall.Runners())...)...); err != nil {
+	if err := errors.Join(append(preflight.CheckCells(s.Plan, executionall.Runners()),
+		preflight.CheckMachines(s.Plan, driverall.Drivers(), executionall.Runners())...)...); err != nil {
 		return nil, err
 	}
 	s.text, err = plan.Encode(s.Plan)
@@ -99,7 +100,7 @@ func Resume(dir string) (s *Session, err error) {
 
 // Catalogue returns the drivers and workloads that lab files can name.
 func Catalogue() manifest.Catalogue {
-	return trial.CatalogueOf(driverall.Drivers(), executionall.Runners())
+	return preflight.CatalogueOf(driverall.Drivers(), executionall.Runners())
 }
 
 // DrawSeed draws a seed that is not 0 and that every JSON reader represents exactly.
@@ -230,10 +231,11 @@ func (s *Session) Others() *store.Others { return s.others }
 // survey checks what the plan asks of its hosts before anything is created,
 // reports once what is missing, and refuses a run in which nothing could be
 // compared.
-func (s *Session) survey(ctx context.Context, hosts *fleet.Fleet, progress func(string)) ([]trial.Availability, error) {
+func (s *Session) survey(ctx context.Context, hosts *fleet.Fleet,
+	progress func(string)) ([]preflight.Availability, error) {
 	site := hosts.Site(s.Drivers)
 	site.Sources = s.sources
-	seen, err := trial.Inspect(ctx, s.Plan, site)
+	seen, err := preflight.Inspect(ctx, s.Plan, site)
 	if err == nil {
 		err = seen.Refusal()
 	}
@@ -253,7 +255,7 @@ func (s *Session) survey(ctx context.Context, hosts *fleet.Fleet, progress func(
 }
 
 // absence is a line about a file that contenders do not have.
-func (s *Session) absence(x trial.Absence) string {
+func (s *Session) absence(x preflight.Absence) string {
 	if s.Words != nil {
 		return s.Words(x).Error()
 	}

@@ -10,8 +10,8 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/lab/manifest"
+	"bakeoff/lab/preflight"
 	"bakeoff/lab/store"
-	"bakeoff/lab/trial"
 	"bakeoff/measure/execution"
 )
 
@@ -78,13 +78,13 @@ func TestResumeRefusesAChangedLab(t *testing.T) {
 // one.
 func TestWords(t *testing.T) {
 	s := registered(t, t.TempDir())
-	x := trial.Absence{File: execution.File{Param: "argv", Path: "gzp"}, Cell: "sha", Contenders: []string{"again"},
+	x := preflight.Absence{File: execution.File{Param: "argv", Path: "gzp"}, Cell: "sha", Contenders: []string{"again"},
 		Fix: "write argv: …"}
 	if got := s.absence(x); !strings.Contains(got, "argv: there is no program gzp in again; write argv: …") {
 		t.Error(got)
 	}
 	s.Words = func(err error) error {
-		if _, ok := errors.AsType[trial.Absence](err); !ok {
+		if _, ok := errors.AsType[preflight.Absence](err); !ok {
 			t.Errorf("%T", err)
 		}
 		return errors.New("the command: add --package")

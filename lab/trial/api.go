@@ -8,13 +8,11 @@ import (
 
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/env"
-	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
+	"bakeoff/lab/preflight"
 	"bakeoff/lab/store"
 	"bakeoff/measure/execution"
-	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
-	"bakeoff/provision/image"
 )
 
 // Options is what Run needs. The caller provides everything that has effects.
@@ -29,8 +27,8 @@ type Options struct {
 	Hosts map[string]*env.Manager
 	// Boxes are the hosts that are switched between systems.
 	Boxes map[string]*env.Box
-	// Answers are those of Look, so that no driver is asked twice; nil asks now.
-	Answers []Availability
+	// Answers are those of preflight.Inspect, so that no driver is asked twice; nil asks now.
+	Answers []preflight.Availability
 	// Unreached says why a host of the plan is not among them.
 	Unreached map[string]error
 	// Proofs gives, by name, the proof on this machine for drivers that are
@@ -86,27 +84,4 @@ type Outcome struct {
 	Ended   string // as in analysis.Results
 	Cause   string // why no block counted any more, if Ended is analysis.EndedVoid; may be empty
 	Results analysis.Results
-}
-
-// Availability is the answer for one contender before anything starts.
-type Availability struct {
-	Contender string              `json:"contender"`
-	Driver    string              `json:"driver"`
-	Answer    driver.Availability `json:"answer"`
-}
-
-// CatalogueOf makes what lab files can name from the drivers and workloads.
-func CatalogueOf[P workload.Parser](drivers []driver.Driver, workloads []P) manifest.Catalogue {
-	c := manifest.Catalogue{Workloads: manifest.Workloads(workloads),
-		Image:  func(ref string) error { return image.Request{Ref: ref}.Check() },
-		Starts: image.Starts}
-	for _, d := range drivers {
-		doc := d.Doc()
-		c.Drivers = append(c.Drivers, manifest.DriverEntry{
-			Name: doc.Name, Summary: doc.Summary, Also: doc.Also, Options: doc.Options, Image: doc.Image, Folder: doc.Folder,
-			OwnRoot: doc.OwnRoot, Files: doc.Files, Backings: doc.Backings, Tunes: doc.Tuning.Takes,
-			CommandLine: doc.CommandLine,
-		})
-	}
-	return c
 }

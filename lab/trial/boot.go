@@ -7,6 +7,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/lab/env"
 	"bakeoff/lab/plan"
+	"bakeoff/lab/preflight"
 	"bakeoff/lab/store"
 )
 
@@ -88,19 +89,13 @@ func (r *runner) arrive(ctx context.Context, l *env.Manager, sides []*side) erro
 		if s.asked {
 			continue
 		}
-		a := s.driver.Check(ctx, l.Host(), s.Options)
-		if len(a.Programs) > 0 {
-			a = InstallerOf(ctx, l.Host()).Fit(a)
-		}
-		if a.OK && onHostsRoot(s.driver.Doc(), s.Contender.Contender) {
-			a = provided(ctx, a, s.Contender.Contender, l.Host(), func() Installer { return InstallerOf(ctx, l.Host()) })
-		}
-		a = Enough(a, s.Contender.Contender, len(l.Layout().CPUs), l.Memory())
+		a := preflight.CheckDriver(ctx, l.Host(), s.driver, s.Contender.Contender)
+		a = preflight.Enough(a, s.Contender.Contender, len(l.Layout().CPUs), l.Memory())
 		if !a.OK {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if err := r.dismiss(s, "unavailable: "+sentence(a)); err != nil {
+			if err := r.dismiss(s, "unavailable: "+a.String()); err != nil {
 				return err
 			}
 			continue

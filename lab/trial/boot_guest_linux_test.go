@@ -21,6 +21,7 @@ import (
 	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
+	"bakeoff/lab/preflight"
 	"bakeoff/lab/store"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload/systemcall"
@@ -201,7 +202,7 @@ func runOnGuest(t *testing.T, cpu int, uuid func(boot int) string) guestRun {
 	lab := strings.NewReplacer("driver: shelf", "driver: through, memory: 64MiB", "dice", "syscall, params: {time: 50ms}",
 		"looks: [8], alphas: [.05]", "looks: [8], alphas: [.05], blocks: 1",
 		"{one: System one, two: System two}", "{one: Debian, two: System two}").Replace(rackLab)
-	cat := CatalogueOf(b.drivers, []execution.Runner{work})
+	cat := preflight.CatalogueOf(b.drivers, []execution.Runner{work})
 	parsed, err := manifest.Parse("bakeoff.yaml", []byte(lab), cat, "")
 	if err != nil {
 		t.Fatal(err)

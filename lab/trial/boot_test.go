@@ -22,6 +22,7 @@ import (
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
+	"bakeoff/lab/preflight"
 	"bakeoff/lab/store"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
@@ -158,7 +159,7 @@ func rackBench(t testing.TB) (*bench, *rack) {
 	t.Helper()
 	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
 	b.lab = []byte(rackLab)
-	cat := CatalogueOf(b.drivers, []execution.Runner{b.dice})
+	cat := preflight.CatalogueOf(b.drivers, []execution.Runner{b.dice})
 	lab, err := manifest.Parse("bakeoff.yaml", b.lab, cat, "")
 	if err != nil {
 		t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
+	"bakeoff/lab/preflight"
 	"bakeoff/measure/execution"
 	command "bakeoff/measure/workload/command/runner"
 	"bakeoff/measure/workload/workloadtest"
@@ -56,7 +57,7 @@ func TestExamplesOfVariants(t *testing.T) {
 			b := &bench{t: t, base: t.TempDir(), shelf: &shelf{name: "shelf"}, dice: &dice{}, lab: src}
 			b.drivers = []driver.Driver{&bare{t: t}}
 			workloads := []execution.Runner{command.New()}
-			cat := CatalogueOf(b.drivers, workloads)
+			cat := preflight.CatalogueOf(b.drivers, workloads)
 			lab, err := manifest.Parse("bakeoff.yaml", src, cat, "ci")
 			if err != nil {
 				t.Fatal(err)

@@ -1,19 +1,13 @@
 package trial
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"path"
 	"slices"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/unit"
 	"bakeoff/lab/env"
-	"bakeoff/lab/manifest"
-	"bakeoff/lab/plan"
+	"bakeoff/lab/preflight"
 	"bakeoff/lab/store"
-	"bakeoff/measure/execution"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 )
@@ -27,16 +21,13 @@ func (r *runner) prepare(ctx context.Context) error {
 	}
 	for _, a := range r.answers(ctx) {
 		c, _ := r.Plan.Contender(a.Contender) // Check answers for those of the plan
-		s := &side{Contender: c, env: r.manager(c.Host)}
-		if d := slices.IndexFunc(r.Drivers, func(d driver.Driver) bool { return d.Doc().Name == s.Driver }); d >= 0 {
-			s.driver = r.Drivers[d]
-		}
+		s := &side{Contender: c, env: r.manager(c.Host), driver: driver.Named(r.Drivers, c.Driver)}
 		r.sides = append(r.sides, s)
 		if s.env != nil {
-			a.Answer = Enough(a.Answer, s.Contender.Contender, len(s.env.Layout().CPUs), s.env.Memory())
+			a.Answer = preflight.Enough(a.Answer, s.Contender.Contender, len(s.env.Layout().CPUs), s.env.Memory())
 		}
 		if !a.Answer.OK {
-			if err := r.dismiss(s, "unavailable: "+sentence(a.Answer)); err != nil {
+			if err := r.dismiss(s, "unavailable: "+a.Answer.String()); err != nil {
 				return err
 			}
 		}
@@ -60,11 +51,11 @@ func (r *runner) prepare(ctx context.Context) error {
 }
 
 // answers says of every contender whether it can run.
-func (r *runner) answers(ctx context.Context) []Availability {
+func (r *runner) answers(ctx context.Context) []preflight.Availability {
 	if r.Answers != nil {
 		return r.Answers
 	}
-	return CheckOn(ctx, r.Plan, r.Drivers, r.host)
+	return preflight.CheckOn(ctx, r.Plan, r.Drivers, r.host)
 }
 
 // networks makes the experiment's network on every host that takes part, the
@@ -111,30 +102,6 @@ func (r *runner) peer(t *target, s *side, subject []int) {
 	t.PeerShares = s.env.Layout().Shared(len(subject))
 }
 
-// Enough turns a driver's answer into a refusal if a contender asks for more than
-// its host has. With too few CPUs, the contender would silently get fewer than the
-// lab file says. With too little memory, no limit would apply, and a VM would see
-// more memory than exists. Memory of 0 bytes means unknown and refuses nothing.
-func Enough(a driver.Availability, c manifest.Contender, cpus int, memory unit.Bytes) driver.Availability {
-	if !a.OK {
-		return a
-	}
-	switch {
-	case c.CPUs > cpus:
-		return driver.Availability{Reason: fmt.Sprintf("it asks for %d CPUs%s, and its host has %d", c.CPUs,
-			place(c, "cpus"), cpus),
-			Fix: fmt.Sprintf("write cpus: %d or less", cpus), Facts: a.Facts}
-	case memory > 0 && c.Memory > memory:
-		return driver.Availability{Reason: fmt.Sprintf("it asks for %s of memory%s, and its host has %s", c.Memory,
-			place(c, "memory"), rounded(memory)),
-			Fix: fmt.Sprintf("write memory: %s or less", rounded(memory)), Facts: a.Facts}
-	}
-	return a
-}
-
-// rounded is b in whole MiB, as people write memory; never more than b.
-func rounded(b unit.Bytes) unit.Bytes { return b - b%unit.MiB }
-
 // needPeer tells whether a workload of the plan has another end.
 func (r *runner) needPeer() (bool, error) {
 	for _, c := range r.Plan.Cells {
@@ -142,7 +109,7 @@ func (r *runner) needPeer() (bool, error) {
 			return false, err
 		}
 	}
-	return peered(r.Plan, r.Drivers, r.Workloads), nil
+	return preflight.HasPeer(r.Plan, r.Drivers, r.Workloads), nil
 }
 
 // settle moves the controller, on every host, to the CPUs that no subject
@@ -206,7 +173,7 @@ func (r *runner) host(name string) (conn.Conn, error) {
 // mayStart refuses a run in which nothing could be compared. The progress has told
 // the reasons: the error does not repeat them.
 func (r *runner) mayStart() error {
-	return mayCompare(r.Plan, func(contender string) string {
+	return preflight.MayCompare(r.Plan, func(contender string) string {
 		for _, s := range r.sides {
 			if s.Name == contender && s.gone != "" {
 				return "see above"
@@ -232,7 +199,7 @@ func (r *runner) images(ctx context.Context) error {
 
 // imageOf gets what a contender is made from to its host.
 func (r *runner) imageOf(ctx context.Context, s *side) error {
-	packages, err := Packages(r.Plan, r.Workloads, s.Contender.Contender)
+	packages, err := preflight.Packages(r.Plan, r.Workloads, s.Contender.Contender)
 	if err != nil {
 		return err
 	}
@@ -254,112 +221,4 @@ func (r *runner) dismiss(s *side, reason string) error {
 	r.emit(Event{Kind: Unavailable, Contender: s.Name, Text: reason})
 	return r.Run.Append(store.Line{Type: store.LineEnvironment, At: r.Now().UTC(), Contender: s.Name, Status: store.Void,
 		Reason: reason, Gone: true})
-}
-
-// Packages returns the Debian packages of a contender's image, sorted: those that
-// the plan's workloads need inside an environment, and the contender's own. All
-// contenders get those of all workloads, so that images differ only where intended.
-func Packages(p *plan.Plan, workloads []execution.Runner, c manifest.Contender) ([]string, error) {
-	out := slices.Clone(c.Packages)
-	for _, cell := range p.Cells {
-		i := slices.IndexFunc(workloads, func(w execution.Runner) bool { return w.Doc().Name == cell.Workload })
-		if i < 0 {
-			return nil, fault.New(fault.Unsupported, "there is no workload %q", cell.Workload)
-		}
-		for _, form := range variantsOf(p, cell) {
-			_, packages := workloads[i].Doc().Needed(form.Params)
-			out = append(out, packages["debian"]...)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out), nil
-}
-
-// CheckCells returns an error for each cell that can have no trial, as far as
-// its workload knows before anything is created. The errors are of kind
-// fault.Invalid and name the cell, and the contender if it has parameters or
-// variables of its own.
-func CheckCells(p *plan.Plan, workloads []execution.Runner) (out []error) {
-	for _, cell := range p.Cells {
-		for _, v := range variantsOf(p, cell) {
-			op := "cell " + cell.Name
-			if v.own {
-				op += ", contender " + v.contenders[0]
-			}
-			for _, w := range workloads {
-				checker, ok := w.(execution.Checker)
-				if !ok || w.Doc().Name != cell.Workload {
-					continue
-				}
-				if err := checker.Check(v.Params); err != nil {
-					out = append(out, fault.Op(op, err))
-				}
-			}
-		}
-		out = append(out, twice(p, cell)...)
-		out = append(out, nameless(p, cell, workloads)...)
-	}
-	return out
-}
-
-// CheckOn asks the driver of every contender whether it can run on its host, in
-// the plan's order, and changes nothing. hosts returns a host by its name. If a
-// contender needs another system on its host, CheckOn leaves the question until
-// that system is booted.
-func CheckOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver,
-	hosts func(name string) (conn.Conn, error)) []Availability {
-	var out []Availability
-	installers := map[string]Installer{}
-	for _, c := range p.Contenders {
-		a := Availability{Contender: c.Name, Driver: c.Driver}
-		i := slices.IndexFunc(drivers, func(d driver.Driver) bool { return d.Doc().Name == c.Driver })
-		host, err := hosts(cmp.Or(c.Host, env.LocalHost))
-		switch {
-		case i < 0:
-			a.Answer = driver.Availability{Reason: fmt.Sprintf("there is no driver %q", c.Driver)}
-		case err != nil:
-			a.Answer = driver.Availability{Reason: err.Error()}
-		case c.System != "":
-			// Asked in another system, the answer would be about that.
-			a.Answer = driver.Availability{OK: true, Facts: map[string]string{"checked": "when " + c.Host + " is booted into " +
-				c.System}}
-		default:
-			if err := checkImage(ctx, host, drivers[i].Doc(), c.Contender); err != nil {
-				a.Answer = driver.Availability{Reason: err.Error()}
-				break
-			}
-			by := func() Installer {
-				if _, ok := installers[c.Host]; !ok {
-					installers[c.Host] = InstallerOf(ctx, host)
-				}
-				return installers[c.Host]
-			}
-			if a.Answer = drivers[i].Check(ctx, host, c.Options); len(a.Answer.Programs) > 0 {
-				a.Answer = by().Fit(a.Answer)
-			}
-			if onHostsRoot(drivers[i].Doc(), c.Contender) {
-				a.Answer = provided(ctx, a.Answer, c.Contender, host, by)
-			}
-		}
-		out = append(out, a)
-	}
-	return out
-}
-
-// checkImage tells whether there can be what a contender is made from.
-func checkImage(ctx context.Context, host conn.Conn, d driver.Doc, c manifest.Contender) error {
-	if d.Folder && path.IsAbs(c.Image) {
-		_, err := conn.FilesOf(host).ReadDir(ctx, c.Image)
-		return fault.WithFix(fault.Wrap(fault.Invalid, "image "+c.Image, err), "name a folder on the host with a root in it")
-	}
-	return env.CheckImage(d, c.Image, c.Options)
-}
-
-// sentence writes why something is not available and what would help.
-func sentence(a driver.Availability) string {
-	s := a.Reason
-	if a.Fix != "" {
-		s += "; " + a.Fix
-	}
-	return s
 }

@@ -299,11 +299,10 @@ func (r *runner) emit(e Event) {
 
 // workload returns the workload called name; the plan was checked.
 func (r *runner) workload(name string) (execution.Runner, error) {
-	i := slices.IndexFunc(r.Workloads, func(w execution.Runner) bool { return w.Doc().Name == name })
-	if i < 0 {
-		return nil, fault.New(fault.Unsupported, "the plan names the workload %q, which this program does not have", name)
+	if w := execution.Named(r.Workloads, name); w != nil {
+		return w, nil
 	}
-	return r.Workloads[i], nil
+	return nil, fault.New(fault.Unsupported, "the plan names the workload %q, which this program does not have", name)
 }
 
 // cell returns the plan's cell called name as a contender runs it.

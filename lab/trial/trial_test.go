@@ -27,6 +27,7 @@ import (
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
+	"bakeoff/lab/preflight"
 	"bakeoff/lab/store"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
@@ -178,7 +179,7 @@ func newBench(t testing.TB, contenders, design string) *bench {
 	b.drivers = []driver.Driver{b.shelf, &shelf{name: "absent"}, &shelf{name: "second"}}
 	b.lab = []byte(labHead + contenders + "baseline: base\ncells:\n  - {name: one, workload: dice, " +
 		"primary: true}\ndesign: {" + design + "}\n")
-	cat := CatalogueOf(b.drivers, []execution.Runner{b.dice})
+	cat := preflight.CatalogueOf(b.drivers, []execution.Runner{b.dice})
 	lab, err := manifest.Parse("bakeoff.yaml", b.lab, cat, "")
 	if err != nil {
 		t.Fatal(err)

@@ -56,6 +56,12 @@ type Starter interface {
 	Names(p param.Values) bool
 }
 
+// StartsImage reports whether r starts the program that the image names.
+func StartsImage(r Runner, p param.Values) bool {
+	s, ok := r.(Starter)
+	return ok && !s.Names(p)
+}
+
 // Target is where a trial runs.
 type Target struct {
 	// Subject is what is measured.
@@ -112,4 +118,14 @@ func Parsers(runners []Runner) []workload.Parser {
 		out[i] = r
 	}
 	return out
+}
+
+// Named returns the runner of the workload called name; nil if there is none.
+func Named(runners []Runner, name string) Runner {
+	for _, r := range runners {
+		if r.Doc().Name == name {
+			return r
+		}
+	}
+	return nil
 }

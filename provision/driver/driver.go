@@ -37,6 +37,16 @@ type Driver interface {
 	Reap(ctx context.Context, host conn.Conn, left Leftover, dryRun bool) (found []string, err error)
 }
 
+// Named returns the driver called name; nil if there is none.
+func Named(drivers []Driver, name string) Driver {
+	for _, d := range drivers {
+		if d.Doc().Name == name {
+			return d
+		}
+	}
+	return nil
+}
+
 // Validator is a Driver that can reject a Spec without a host, such as a
 // machine with half a MiB of memory or contradictory options. Plans are
 // validated before anything is created.
@@ -406,6 +416,14 @@ type Availability struct {
 	Fix string `json:"fix,omitempty"`
 	// Facts is what was found: version, accelerator.
 	Facts map[string]string `json:"facts,omitempty"`
+}
+
+// String says what is missing and what would help.
+func (a Availability) String() string {
+	if a.Fix == "" {
+		return a.Reason
+	}
+	return a.Reason + "; " + a.Fix
 }
 
 // Status says how far a driver can be believed.

@@ -1,9 +1,10 @@
-package trial
+package system_test
 
 import (
 	"testing"
 
-	"bakeoff/provision/driver"
+	"bakeoff/reach/system"
+	systemall "bakeoff/reach/system/all"
 	"bakeoff/reach/system/systemtest"
 )
 
@@ -28,7 +29,7 @@ func TestInstallerSpeaksAsTheHost(t *testing.T) {
 		{"FreeBSD", "", "freebsd", "pkg install -y bwrap nginx"},
 		{"Linux", "ID=arch\n", "arch", "install on arch what Debian has in the packages bubblewrap, nginx-light"},
 	} {
-		i := InstallerOf(t.Context(), runs(c.kernel, c.release))
+		i := system.InstallerOf(t.Context(), systemall.Systems(), runs(c.kernel, c.release))
 		if line := i.Line(programs, packages); i.System != c.system || line != c.line {
 			t.Errorf("%s %q is %q: %q, want %q", c.kernel, c.release, i.System, line, c.line)
 		}
@@ -36,21 +37,9 @@ func TestInstallerSpeaksAsTheHost(t *testing.T) {
 			t.Errorf("on %s nothing is installed by %q", c.system, line)
 		}
 	}
-	alpine := InstallerOf(t.Context(), runs("Linux", "ID=alpine\n"))
+	alpine := system.InstallerOf(t.Context(), systemall.Systems(), runs("Linux", "ID=alpine\n"))
 	if line := alpine.Line([]string{"systemd-nspawn", "crun"}, nil); line != "apk add crun; alpine has no "+
 		"package of systemd-nspawn" {
 		t.Errorf("what nobody packages: %q", line)
-	}
-	a := driver.Availability{Reason: "not installed: crun", Programs: []string{"crun"}, Packages: []string{"crun"},
-		Fix: "apt-get install crun"}
-	if fit := alpine.Fit(a); fit.Fix != "apk add crun" || fit.Reason != a.Reason {
-		t.Errorf("%+v", fit)
-	}
-	if fit := (Installer{}).Fit(a); fit.Fix != a.Fix {
-		t.Errorf("of a host that says nothing: %+v", fit)
-	}
-	kernel := driver.Availability{Reason: "the kernel has no overlay file system", Fix: "modprobe overlay"}
-	if fit := alpine.Fit(kernel); fit.Fix != kernel.Fix {
-		t.Errorf("what no package brings: %+v", fit)
 	}
 }

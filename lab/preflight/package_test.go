@@ -1,4 +1,4 @@
-package trial
+package preflight
 
 import (
 	"slices"
@@ -17,7 +17,7 @@ import (
 	"bakeoff/reach/system/systemtest"
 )
 
-// has is a host of a system whose package manager answers so.
+// hasFile is a host of a system whose package manager answers so.
 func has(kernel, release string, says map[string]systemtest.Answer) *systemtest.Machine {
 	m := runs(kernel, release)
 	for line, answer := range says {
@@ -106,11 +106,11 @@ func TestPackagesThatNobodyChecks(t *testing.T) {
 			"neither install nor check " +
 			"packages there: it does not know the package manager of a host that does not tell its system" + install},
 	} {
-		v := viewer{plan: &plan.Plan{Contenders: []plan.Contender{{Contender: tt.contender}}}, known: map[string]string{},
+		v := inspector{plan: &plan.Plan{Contenders: []plan.Contender{{Contender: tt.contender}}}, known: map[string]string{},
 			Site: Site{Drivers: []driver.Driver{images{&shelf{name: "images"}}, &shelf{name: "shelf"}},
 				Way:  func(string) (conn.Conn, error) { return tt.host, nil },
 				Size: func(string) (int, unit.Bytes, error) { return 4, unit.GiB, nil }}}
-		if got := strings.Join(v.unchecked(t.Context(), func(string) bool { return true }), "\n"); got != tt.want {
+		if got := strings.Join(v.uncheckedPackages(t.Context(), func(string) bool { return true }), "\n"); got != tt.want {
 			t.Errorf("%+v: %q, want %q", tt.contender, got, tt.want)
 		}
 	}

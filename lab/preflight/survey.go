@@ -1,4 +1,7 @@
-package trial
+// Package preflight checks a plan before a run: whether drivers, programs, files,
+// packages, volumes and CPUs exist where contenders need them. It changes nothing on any
+// host.
+package preflight
 
 import (
 	"cmp"
@@ -25,7 +28,7 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// Site is what Look inspects. The caller provides everything that has effects.
+// Site is what Inspect reads. The caller provides everything that has effects.
 type Site struct {
 	Drivers   []driver.Driver
 	Workloads []execution.Runner
@@ -63,28 +66,28 @@ type Survey struct {
 func Inspect(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
 	s := Survey{plan: p, Wrong: append(CheckCells(p, site.Workloads),
 		CheckMachines(p, site.Drivers, site.Workloads)...)}
-	v := viewer{Site: site, plan: p, peer: peered(p, site.Drivers, site.Workloads), known: map[string]string{}}
+	v := inspector{Site: site, plan: p, peer: HasPeer(p, site.Drivers, site.Workloads), known: map[string]string{}}
 	for _, a := range CheckOn(ctx, p, site.Drivers, site.Way) {
 		c, _ := p.Contender(a.Contender)
-		a.Answer = v.fits(ctx, v.answer(ctx, a.Answer, c), c)
+		a.Answer = v.checkFiles(ctx, v.checkContender(ctx, a.Answer, c), c)
 		s.Answers = append(s.Answers, a)
 	}
 	var err error
 	if s.Lacks, err = ProgramsOn(ctx, p, site.Drivers, site.Workloads, site.Way); err != nil {
 		return s, err
 	}
-	s.Absent = v.absent(ctx, s.Able)
+	s.Absent = v.absentFiles(ctx, s.Able)
 	for i := range s.Absent {
-		v.ofImages(&s.Absent[i])
+		v.addImageRemedy(&s.Absent[i])
 	}
-	s.Unmet = append(v.crowded(ctx, s.Able), v.uplinks(ctx)...)
-	s.Notes = v.notes(ctx, s.Able)
+	s.Unmet = append(v.crowdedDisks(ctx, s.Able), v.checkUplinks(ctx)...)
+	s.Notes = v.allNotes(ctx, s.Able)
 	return s, nil
 }
 
-// ofImages adds to the remedy what an image contains, if a lacks its file in one that
+// addImageRemedy adds to the remedy what an image contains, if a lacks its file in one that
 // bakeoff builds, and which images must have it if bakeoff does not build them.
-func (v viewer) ofImages(a *Absence) {
+func (v inspector) addImageRemedy(a *Absence) {
 	var given []string
 	for _, c := range v.plan.Contenders {
 		if c.Image == "" || path.IsAbs(c.Image) || !slices.Contains(a.Contenders, c.Name) {
@@ -112,15 +115,14 @@ func (v viewer) ofImages(a *Absence) {
 		"distribution (sh, perl), the packages that the workloads of the lab file need, and those of packages"
 }
 
-// peered tells whether a workload of the plan has another end.
-func peered(p *plan.Plan, drivers []driver.Driver, workloads []execution.Runner) bool {
+// HasPeer reports whether a workload of the plan needs a load generator.
+func HasPeer(p *plan.Plan, drivers []driver.Driver, workloads []execution.Runner) bool {
 	if !slices.ContainsFunc(p.Contenders, func(c plan.Contender) bool { return !isWhole(drivers, c) }) {
 		return false
 	}
 	return slices.ContainsFunc(p.Cells, func(c plan.Cell) bool {
-		return slices.ContainsFunc(workloads, func(w execution.Runner) bool {
-			return w.Doc().Name == c.Workload && needsPeer(p, c, w.Doc())
-		})
+		w := execution.Named(workloads, c.Workload)
+		return w != nil && needsPeer(p, c, w.Doc())
 	})
 }
 
@@ -156,7 +158,7 @@ func (s Survey) Refusal() error {
 	if len(s.Wrong) > 0 {
 		return errors.Join(s.Wrong...)
 	}
-	if err := mayCompare(s.plan, s.gone); err != nil {
+	if err := MayCompare(s.plan, s.gone); err != nil {
 		return err
 	}
 	var errs []error
@@ -181,15 +183,15 @@ func (s Survey) Short() bool {
 func (s Survey) gone(contender string) string {
 	for _, a := range s.Answers {
 		if a.Contender == contender && !a.Answer.OK {
-			return "unavailable: " + sentence(a.Answer)
+			return "unavailable: " + a.Answer.String()
 		}
 	}
 	return ""
 }
 
-// mayCompare refuses a run in which no comparison is possible: without its
+// MayCompare refuses a run in which no comparison is possible: without its
 // baseline, or with no other contender. gone returns why a contender takes no part.
-func mayCompare(p *plan.Plan, gone func(contender string) string) error {
+func MayCompare(p *plan.Plan, gone func(contender string) string) error {
 	if why := gone(p.Baseline); why != "" {
 		return fault.New(fault.Unsupported, "the baseline %s cannot run here: %s", p.Baseline, why)
 	}
@@ -220,9 +222,9 @@ func mayCompare(p *plan.Plan, gone func(contender string) string) error {
 	return nil
 }
 
-// uplinks reports where load cannot come from another host: bakeoff cannot reach
+// checkUplinks reports where load cannot come from another host: bakeoff cannot reach
 // that host, or cannot use an interface on the route.
-func (v viewer) uplinks(ctx context.Context) []string {
+func (v inspector) checkUplinks(ctx context.Context) []string {
 	var out []string
 	if !v.peer || v.plan.Generator == "" {
 		return nil
@@ -243,39 +245,32 @@ func (v viewer) uplinks(ctx context.Context) []string {
 	return out
 }
 
-// viewer looks at one plan.
-type viewer struct {
+// inspector inspects one plan.
+type inspector struct {
 	Site
 	plan  *plan.Plan
 	peer  bool
 	known map[string]string // what was found out already, by what was asked
 }
 
-// once returns what ask says to a question, which is asked once.
-func (v viewer) once(question string, ask func() string) string {
+// askOnce returns what ask says to a question, which is asked once.
+func (v inspector) askOnce(question string, ask func() string) string {
 	if _, ok := v.known[question]; !ok {
 		v.known[question] = ask()
 	}
 	return v.known[question]
 }
 
-// driver is that of a contender, nil where there is none.
-func (v viewer) driver(c plan.Contender) driver.Driver {
-	for _, d := range v.Drivers {
-		if d.Doc().Name == c.Driver {
-			return d
-		}
-	}
-	return nil
-}
+// driver is that of a contender, nil if there is none.
+func (v inspector) driver(c plan.Contender) driver.Driver { return driver.Named(v.Drivers, c.Driver) }
 
 func hostOf(c plan.Contender) string { return cmp.Or(c.Host, env.LocalHost) }
 
-// asked names the place of the lab file at which a contender asks for key.
-func asked(c plan.Contender, key string) string { return place(c.Contender, key) }
+// askedAt names the place of the lab file at which a contender asks for key.
+func askedAt(c plan.Contender, key string) string { return locationOf(c.Contender, key) }
 
-// notes says which limits are asked for that nothing holds.
-func (v viewer) notes(ctx context.Context, able func(string) bool) []string {
+// allNotes says which limits are asked for that nothing holds.
+func (v inspector) allNotes(ctx context.Context, able func(string) bool) []string {
 	var out []string
 	for _, c := range v.plan.Contenders {
 		d := v.driver(c)
@@ -287,24 +282,21 @@ func (v viewer) notes(ctx context.Context, able func(string) bool) []string {
 			if wanted && holds[key] == "" {
 				out = append(out, fmt.Sprintf("%s asks for a limit of %s%s, which the driver %s does not hold: it will run "+
 					"without; leave it out everywhere, or take a driver that holds it",
-					c.Name, key, asked(c, key), c.Driver))
+					c.Name, key, askedAt(c, key), c.Driver))
 			}
 		}
 	}
 	slices.Sort(out)
-	return slices.Concat(v.reboots(able), v.caveats(ctx, able), v.few(), v.together(able), out, v.unchecked(ctx, able),
-		v.unseen(ctx, able), v.memory(able))
+	return slices.Concat(v.rebootNotes(able), v.cellCaveats(ctx, able), v.fewValues(), v.sharedDevices(able), out,
+		v.uncheckedPackages(ctx, able),
+		v.uncertainFiles(ctx, able), v.memoryNotes(able))
 }
 
-// few says which cells have too few values for a percentile that gets a verdict.
-func (v viewer) few() []string {
+// fewValues says which cells have too few values for a percentile that gets a verdict.
+func (v inspector) fewValues() []string {
 	var out []string
 	for _, cell := range v.plan.Cells {
-		i := slices.IndexFunc(v.Workloads, func(w execution.Runner) bool { return w.Doc().Name == cell.Workload })
-		if i < 0 {
-			continue
-		}
-		if w, ok := v.Workloads[i].(workload.Counted); ok {
+		if w, ok := execution.Named(v.Workloads, cell.Workload).(workload.Counted); ok {
 			for _, form := range variantsOf(v.plan, cell) {
 				if caveat, fix := w.Few(form.Params, cell.Primary); caveat != "" {
 					where := cell.Name
@@ -319,16 +311,16 @@ func (v viewer) few() []string {
 	return out
 }
 
-// caveats says which cells will not measure what one may expect of them, and in
+// cellCaveats says which cells will not measure what one may expect of them, and in
 // which contenders.
-func (v viewer) caveats(ctx context.Context, able func(string) bool) []string {
+func (v inspector) cellCaveats(ctx context.Context, able func(string) bool) []string {
 	var out []string
 	for _, cell := range v.plan.Cells {
-		i := slices.IndexFunc(v.Workloads, func(w execution.Runner) bool { return w.Doc().Name == cell.Workload })
-		if i < 0 {
+		runner := execution.Named(v.Workloads, cell.Workload)
+		if runner == nil {
 			continue
 		}
-		w, cautious := v.Workloads[i].(workload.Cautious)
+		w, cautious := runner.(workload.Cautious)
 		var texts []string
 		where := map[string][]string{}
 		for _, c := range v.plan.Contenders {
@@ -336,7 +328,7 @@ func (v viewer) caveats(ctx context.Context, able func(string) bool) []string {
 				continue
 			}
 			params := c.CellOf(cell.Cell).Params
-			on := v.storage(ctx, c, v.Workloads[i].Doc().Volume, params)
+			on := v.storageOf(ctx, c, runner.Doc().Volume, params)
 			caveat, fix := "", ""
 			if cautious {
 				caveat, fix = w.Caveat(params, on)
@@ -361,8 +353,8 @@ func (v viewer) caveats(ctx context.Context, able func(string) bool) []string {
 	return out
 }
 
-// storage is the volume of a contender that the parameter names.
-func (v viewer) storage(ctx context.Context, c plan.Contender, name string, params param.Values) workload.Storage {
+// storageOf is the volume of a contender that the parameter names.
+func (v inspector) storageOf(ctx context.Context, c plan.Contender, name string, params param.Values) workload.Storage {
 	on := workload.Storage{Memory: int64(c.Memory)}
 	i := slices.IndexFunc(c.Volumes, func(vol manifest.Volume) bool { return name != "" && vol.Path == params.Text(name) })
 	if i < 0 {
@@ -370,7 +362,7 @@ func (v viewer) storage(ctx context.Context, c plan.Contender, name string, para
 	}
 	on.Properties = c.Volumes[i].Properties
 	backing := c.Volumes[i].Backing
-	on.FileSystem = v.once("file system of "+hostOf(c)+" "+backing, func() string {
+	on.FileSystem = v.askOnce("file system of "+hostOf(c)+" "+backing, func() string {
 		if host, err := v.Way(hostOf(c)); err == nil {
 			kind, cached := volume.FileSystem(ctx, host, backing)
 			return fmt.Sprintf("%s %v", kind, cached)
@@ -382,9 +374,9 @@ func (v viewer) storage(ctx context.Context, c plan.Contender, name string, para
 	return on
 }
 
-// memory says where the environments of a block ask together for more than
+// memoryNotes says where the environments of a block ask together for more than
 // their host has: they are all there at the same time, at rest or not.
-func (v viewer) memory(able func(string) bool) []string {
+func (v inspector) memoryNotes(able func(string) bool) []string {
 	sum := map[string]unit.Bytes{}
 	var hosts, out []string
 	for _, c := range v.plan.Contenders {
@@ -400,7 +392,7 @@ func (v viewer) memory(able func(string) bool) []string {
 		if _, memory, err := v.Size(h); err == nil && memory > 0 && sum[h] > memory {
 			out = append(out, fmt.Sprintf("the environments of a block, the twin's included, may use %s of memory together, "+
 				"and %s has %s: what they use at the same time decides whether it swaps; write less memory:",
-				rounded(sum[h]), h, rounded(memory)))
+				wholeMiB(sum[h]), h, wholeMiB(memory)))
 		}
 	}
 	return out

@@ -1,4 +1,4 @@
-package trial
+package preflight
 
 import (
 	"context"
@@ -24,6 +24,7 @@ import (
 	compression "bakeoff/measure/workload/compression/runner"
 	external "bakeoff/measure/workload/external/runner"
 	http "bakeoff/measure/workload/http/runner"
+	"bakeoff/provision/binary"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
@@ -126,8 +127,8 @@ func TestLookAtContenders(t *testing.T) {
 	} {
 		s := look(t, base+"  - "+tt.contender+"\n", diceCell)
 		a := s.Answers[slices.IndexFunc(s.Answers, func(a Availability) bool { return a.Contender == "x" })].Answer
-		if a.OK != (tt.want == "") || !a.OK && sentence(a) != tt.want {
-			t.Errorf("%s: %v, %q, want %q", tt.what, a.OK, sentence(a), tt.want)
+		if a.OK != (tt.want == "") || !a.OK && a.String() != tt.want {
+			t.Errorf("%s: %v, %q, want %q", tt.what, a.OK, a.String(), tt.want)
 		}
 		if able, all := s.Count(); all != 2 || able != map[bool]int{true: 2, false: 1}[a.OK] || s.Short() == a.OK {
 			t.Errorf("%s: %d of %d can run, cells missing: %v", tt.what, able, all, s.Short())
@@ -294,7 +295,7 @@ func TestLookAtCaveatsOfZFS(t *testing.T) {
 			Volumes: []manifest.Volume{{Path: "/data", Backing: "file:zfs",
 				Properties: map[string]string{"primarycache": tt.property}}}}}}}
 		params := param.Values{"volume": "/data"}
-		v := viewer{plan: p, known: map[string]string{}, Site: Site{
+		v := inspector{plan: p, known: map[string]string{}, Site: Site{
 			Workloads: []execution.Runner{external.New(fio.New()), compression.New()},
 			Way:       func(string) (conn.Conn, error) { return modules{zfs: tt.zfs}, nil }}}
 		for _, s := range v.Workloads[0].Doc().Params {
@@ -307,7 +308,7 @@ func TestLookAtCaveatsOfZFS(t *testing.T) {
 		if tt.want != "" {
 			want = "cell disk in base: " + tt.want
 		}
-		if got := strings.Join(v.caveats(t.Context(), func(string) bool { return true }), "\n"); got != want {
+		if got := strings.Join(v.cellCaveats(t.Context(), func(string) bool { return true }), "\n"); got != want {
 			t.Errorf("%s, OpenZFS %v, primarycache %q:\n%q, want\n%q", tt.workload, tt.zfs, tt.property, got, want)
 		}
 	}
@@ -317,7 +318,7 @@ func TestLookAtCaveatsOfZFS(t *testing.T) {
 func TestLookAtFewValues(t *testing.T) {
 	p := &plan.Plan{Contenders: []plan.Contender{{Contender: manifest.Contender{Name: "base"}},
 		{Contender: manifest.Contender{Name: "x"}}}}
-	v := viewer{Site: Site{Workloads: []execution.Runner{&dice{}, http.New()}}, plan: p}
+	v := inspector{Site: Site{Workloads: []execution.Runner{&dice{}, http.New()}}, plan: p}
 	for _, tt := range []struct{ workload, time, primary, want string }{
 		{"http", "200ms", "latency-p99", "cell one: a trial sends about 10 requests (rate 50/s, time 200ms), and " +
 			"latency-p99 needs at least 1000, of which 10 are slower; set time to 20s or more, or rate to 5000/s or more"},
@@ -327,7 +328,7 @@ func TestLookAtFewValues(t *testing.T) {
 	} {
 		p.Cells = []plan.Cell{{Cell: manifest.Cell{Name: "one", Workload: tt.workload, Primary: []string{tt.primary},
 			Params: param.Values{"rate": "50/s", "time": tt.time}}}}
-		if got := strings.Join(v.few(), "\n"); got != tt.want {
+		if got := strings.Join(v.fewValues(), "\n"); got != tt.want {
 			t.Errorf("%s for %s, %s: %q, want %q", tt.workload, tt.time, tt.primary, got, tt.want)
 		}
 	}
@@ -338,7 +339,7 @@ func TestLookAtFewValues(t *testing.T) {
 	want := "cell one in x: a trial sends about 500 requests (rate 500/s, time 1s), and latency-p99 needs at " +
 		"least 1000, " +
 		"of which 10 are slower; set time to 2s or more, or rate to 1000/s or more"
-	if got := strings.Join(v.few(), "\n"); got != want {
+	if got := strings.Join(v.fewValues(), "\n"); got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -385,16 +386,16 @@ func TestLookAtSharedDevices(t *testing.T) {
 		{"two hosts", []plan.Contender{x("b", "strict", "/dev/a", ""), away}, "", ""},
 		{"no volume", []plan.Contender{x("b", "strict", "", ""), x("b-twin", "strict", "", "b")}, "", ""},
 	} {
-		v := viewer{Site: Site{Drivers: []driver.Driver{strict{&shelf{name: "strict"}},
+		v := inspector{Site: Site{Drivers: []driver.Driver{strict{&shelf{name: "strict"}},
 			kernels{strict{&shelf{name: "kernels"}}}}}, plan: &plan.Plan{Contenders: tt.contenders}}
 		first := tt.contenders[0]
-		notes := v.together(func(name string) bool { return name == first.Name })
+		notes := v.sharedDevices(func(name string) bool { return name == first.Name })
 		if got := strings.Join(notes, "\n"); !strings.HasPrefix(got, tt.note) || (got == "") != (tt.note == "") {
 			t.Errorf("%s: notes %q, want %q", tt.what, got, tt.note)
 		}
 		why := ""
 		for _, vol := range env.Volumes(first.Volumes) {
-			why += errText(v.corrupted(first, vol))
+			why += errText(v.checkSharing(first, vol))
 		}
 		if !strings.HasPrefix(why, tt.why) || (why == "") != (tt.why == "") {
 			t.Errorf("%s: refused by %q, want %q", tt.what, why, tt.why)
@@ -468,7 +469,7 @@ func TestFilesOfAnImage(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		file execution.File
-		want presence
+		want binary.Presence
 	}{
 		{execution.File{Path: "/srv/mail", Folder: true}, there},
 		{execution.File{Path: "/", Folder: true}, there},
@@ -480,11 +481,11 @@ func TestFilesOfAnImage(t *testing.T) {
 		{execution.File{Path: "tool"}, there},
 		{execution.File{Path: "none"}, missing},
 	} {
-		if got := inRoot(root, tt.file); got != tt.want {
+		if got := presenceInRoot(root, tt.file); got != tt.want {
 			t.Errorf("%+v: %v, want %v", tt.file, got, tt.want)
 		}
 	}
-	if got := inRoot("", execution.File{Path: "/srv/mail"}); got != unknown {
+	if got := presenceInRoot("", execution.File{Path: "/srv/mail"}); got != unknown {
 		t.Errorf("an image that was not built: %v", got)
 	}
 }
@@ -504,7 +505,8 @@ func TestRemedyForAnImage(t *testing.T) {
 		p := &plan.Plan{Contenders: []plan.Contender{{Contender: manifest.Contender{Name: "base"}},
 			{Contender: manifest.Contender{Name: "x", Image: tt.image}}}}
 		got := Absence{Contenders: tt.lacks}
-		if (viewer{plan: p}).ofImages(&got); strings.Contains(got.Fix, "base system") != tt.want || got.Built != tt.want {
+		inspector{plan: p}.addImageRemedy(&got)
+		if strings.Contains(got.Fix, "base system") != tt.want || got.Built != tt.want {
 			t.Errorf("%q, absent in %v: %q", tt.image, tt.lacks, got.Fix)
 		}
 		if given := strings.Contains(tt.image, ":") && !strings.HasPrefix(tt.image, "disk:") && !tt.want &&

@@ -1,4 +1,4 @@
-package trial
+package preflight
 
 import (
 	"cmp"
@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
@@ -15,6 +16,7 @@ import (
 	"bakeoff/measure/execution"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/system"
 )
 
 // Lack is a program that a workload needs and that a host does not have.
@@ -72,11 +74,11 @@ const LoadGenerator = "the load generator"
 func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, workloads []execution.Runner,
 	host conn.Conn) ([]Lack, error) {
 	bare := lists.Filter(p.Contenders, func(c plan.Contender) bool {
-		i := slices.IndexFunc(drivers, func(d driver.Driver) bool { return d.Doc().Name == c.Driver })
-		return i >= 0 && onHostsRoot(drivers[i].Doc(), c.Contender) && c.TwinOf == ""
+		d := driver.Named(drivers, c.Driver)
+		return d != nil && onHostsRoot(d.Doc(), c.Contender) && c.TwinOf == ""
 	})
 	var out []Lack
-	var by *Installer
+	installer := sync.OnceValue(func() system.Installer { return installerOf(ctx, host) })
 	present := map[string]bool{}
 	need := func(who, cell, program string, packages []string) error {
 		if k := slices.IndexFunc(out, func(l Lack) bool { return l.Program == program }); k >= 0 {
@@ -90,21 +92,17 @@ func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, worklo
 		if err == nil && have {
 			present[program] = true
 		} else if err == nil {
-			if by == nil {
-				i := InstallerOf(ctx, host)
-				by = &i
-			}
 			out = append(out, Lack{Program: program, Contenders: []string{who}, Cells: []string{cell}, Packages: packages,
-				Fix: by.Line([]string{program}, packages)})
+				Fix: installer().Line([]string{program}, packages)})
 		}
 		return err
 	}
 	for _, cell := range p.Cells {
-		i := slices.IndexFunc(workloads, func(w execution.Runner) bool { return w.Doc().Name == cell.Workload })
-		if i < 0 {
+		w := execution.Named(workloads, cell.Workload)
+		if w == nil {
 			continue // the plan was checked against another catalogue
 		}
-		doc := workloads[i].Doc()
+		doc := w.Doc()
 		for _, c := range bare {
 			programs, packages := doc.Needed(c.CellOf(cell.Cell).Params)
 			for _, program := range programs {

@@ -1,4 +1,4 @@
-package trial
+package preflight
 
 import (
 	"cmp"
@@ -20,18 +20,18 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// answer adds to what a driver says of its host what the contender asks of
+// checkContender adds to what a driver says of its host what the contender asks of
 // both.
-func (v viewer) answer(ctx context.Context, a driver.Availability, c plan.Contender) driver.Availability {
+func (v inspector) checkContender(ctx context.Context, a driver.Availability, c plan.Contender) driver.Availability {
 	d := v.driver(c)
 	if !a.OK || d == nil {
 		return a
 	}
-	if err := v.validate(d, c); err != nil {
-		return refused(a, err)
+	if err := v.validateSpec(d, c); err != nil {
+		return refusal(a, err)
 	}
-	if err := v.agentless(d, c); err != nil {
-		return refused(a, err)
+	if err := v.checkAgent(d, c); err != nil {
+		return refusal(a, err)
 	}
 	if c.System != "" { // another system's is not this one's to tell
 		return a
@@ -43,44 +43,44 @@ func (v viewer) answer(ctx context.Context, a driver.Availability, c plan.Conten
 	}
 	host, err := v.Way(hostOf(c))
 	if err != nil {
-		return refused(a, err)
+		return refusal(a, err)
 	}
 	for _, check := range []func(context.Context, driver.Driver, conn.Conn, plan.Contender) error{
-		v.possible, v.alone, v.tuning, v.volumes, v.room} {
+		v.validateOnHost, v.checkSameMachine, v.checkTuning, v.checkVolumes, v.checkRoom} {
 		if err := check(ctx, d, host, c); err != nil {
-			return refused(a, err)
+			return refusal(a, err)
 		}
 	}
 	return a
 }
 
-// refused is an answer that err turns into a refusal.
-func refused(a driver.Availability, err error) driver.Availability {
+// refusal is an answer that err turns into a refusal.
+func refusal(a driver.Availability, err error) driver.Availability {
 	fix := fault.Fix(err)
 	return driver.Availability{Reason: strings.TrimSuffix(err.Error(), "; "+fix), Fix: fix, Facts: a.Facts}
 }
 
-// validate asks the driver whether any host could make the contender.
-func (v viewer) validate(d driver.Driver, c plan.Contender) error {
+// validateSpec asks the driver whether any host could make the contender.
+func (v inspector) validateSpec(d driver.Driver, c plan.Contender) error {
 	if err := d.Doc().Tuning.Check(c.Tuning); err != nil {
 		return err
 	}
 	if x, ok := d.(driver.Validator); ok {
-		return x.Validate(v.spec(d.Doc(), c))
+		return x.Validate(v.specOf(d.Doc(), c))
 	}
 	return nil
 }
 
-// possible asks the driver whether this host could make the contender.
-func (v viewer) possible(ctx context.Context, d driver.Driver, host conn.Conn, c plan.Contender) error {
+// validateOnHost asks the driver whether this host could make the contender.
+func (v inspector) validateOnHost(ctx context.Context, d driver.Driver, host conn.Conn, c plan.Contender) error {
 	if x, ok := d.(driver.HostValidator); ok {
-		return x.ValidateOn(ctx, host, v.spec(d.Doc(), c))
+		return x.ValidateOn(ctx, host, v.specOf(d.Doc(), c))
 	}
 	return nil
 }
 
-// agentless refuses a contender without an agent if a workload of the plan needs one.
-func (v viewer) agentless(d driver.Driver, c plan.Contender) error {
+// checkAgent refuses a contender without an agent if a workload of the plan needs one.
+func (v inspector) checkAgent(d driver.Driver, c plan.Contender) error {
 	if !c.Options.Match(d.Doc().Agentless) {
 		return nil
 	}
@@ -88,7 +88,7 @@ func (v viewer) agentless(d driver.Driver, c plan.Contender) error {
 		for _, w := range v.Workloads {
 			if doc := w.Doc(); doc.Name == cell.Workload {
 				p := c.CellOf(cell.Cell).Params
-				if err := v.unaided(doc, cell, doc.StartsNothing(p), doc.NeedsPeer(p)); err != nil {
+				if err := v.checkWithoutAgent(doc, cell, doc.StartsNothing(p), doc.NeedsPeer(p)); err != nil {
 					return err
 				}
 			}
@@ -97,9 +97,9 @@ func (v viewer) agentless(d driver.Driver, c plan.Contender) error {
 	return nil
 }
 
-// unaided refuses a cell of a contender without an agent. outside tells whether its
+// checkWithoutAgent refuses a cell of a contender without an agent. outside tells whether its
 // workload starts nothing in environments, and peer whether it needs a load generator.
-func (v viewer) unaided(doc workload.Doc, cell plan.Cell, outside, peer bool) error {
+func (v inspector) checkWithoutAgent(doc workload.Doc, cell plan.Cell, outside, peer bool) error {
 	refuse := func(fix, format string, args ...any) error {
 		return fault.WithFix(fault.New(fault.Unsupported, "it has no agent, and "+format, args...), fix)
 	}
@@ -120,9 +120,9 @@ func (v viewer) unaided(doc workload.Doc, cell plan.Cell, outside, peer bool) er
 // sampleLabel is as long as those of environments: lengths of paths are checked.
 const sampleLabel = "000000-1000"
 
-// spec is the specification of a contender's environment, with names in place of
+// specOf is the specification of a contender's environment, with names in place of
 // objects that do not exist yet.
-func (v viewer) spec(d driver.Doc, c plan.Contender) driver.Spec {
+func (v inspector) specOf(d driver.Doc, c plan.Contender) driver.Spec {
 	s := driver.Spec{Label: sampleLabel, Name: c.Name, Dir: env.Place(v.State(hostOf(c)), sampleLabel), CPUs: c.CPUs,
 		Memory: c.Memory,
 		Quota:  c.Quota, Read: c.IO.Read, Write: c.IO.Write, Agent: "/bakeoff-agent", Volumes: env.Volumes(c.Volumes),
@@ -142,8 +142,8 @@ func (v viewer) spec(d driver.Doc, c plan.Contender) driver.Spec {
 	return s
 }
 
-// tuning asks the host for settings that its environments will not have.
-func (v viewer) tuning(ctx context.Context, d driver.Driver, host conn.Conn, c plan.Contender) error {
+// checkTuning asks the host for settings that its environments will not have.
+func (v inspector) checkTuning(ctx context.Context, d driver.Driver, host conn.Conn, c plan.Contender) error {
 	lacks := d.Doc().Tuning.Lacks
 	if lacks == nil || len(c.Tuning) == 0 {
 		return nil
@@ -162,14 +162,14 @@ func (v viewer) tuning(ctx context.Context, d driver.Driver, host conn.Conn, c p
 	return nil
 }
 
-// volumes looks whether the host has what makes them, and whether the block
+// checkVolumes looks whether the host has what makes them, and whether the block
 // devices that they name may be written to.
-func (v viewer) volumes(ctx context.Context, _ driver.Driver, host conn.Conn, c plan.Contender) error {
+func (v inspector) checkVolumes(ctx context.Context, _ driver.Driver, host conn.Conn, c plan.Contender) error {
 	for _, vol := range env.Volumes(c.Volumes) {
 		if err := volume.Check(vol); err != nil {
 			return err
 		}
-		err := v.corrupted(c, vol)
+		err := v.checkSharing(c, vol)
 		if err == nil {
 			err = volume.Lacks(ctx, host, vol.Backing)
 		}
@@ -177,16 +177,16 @@ func (v viewer) volumes(ctx context.Context, _ driver.Driver, host conn.Conn, c 
 			err = volume.CheckDisk(ctx, host, vol.Device)
 		}
 		if err != nil {
-			return fault.Op("volume "+vol.Path+asked(c, "volumes"), err)
+			return fault.Op("volume "+vol.Path+askedAt(c, "volumes"), err)
 		}
 	}
 	return nil
 }
 
-// sharing returns another contender of the plan that mounts the same block device, and
+// contenderSharing returns another contender of the plan that mounts the same block device, and
 // whether the kernel of a guest has it mounted meanwhile. All environments of a block
 // exist at the same time.
-func (v viewer) sharing(c plan.Contender, vol driver.Volume) (other plan.Contender, guest, shared bool) {
+func (v inspector) contenderSharing(c plan.Contender, vol driver.Volume) (other plan.Contender, guest, shared bool) {
 	if vol.Backing != volume.Disk {
 		return other, false, false
 	}
@@ -208,49 +208,49 @@ func (v viewer) sharing(c plan.Contender, vol driver.Volume) (other plan.Contend
 	return other, false, shared
 }
 
-// corrupted refuses a block device that two kernels would mount at the same time: each
+// checkSharing refuses a block device that two kernels would mount at the same time: each
 // would overwrite what the other one wrote.
-func (v viewer) corrupted(c plan.Contender, vol driver.Volume) error {
-	other, guest, _ := v.sharing(c, vol)
+func (v inspector) checkSharing(c plan.Contender, vol driver.Volume) error {
+	other, guest, _ := v.contenderSharing(c, vol)
 	if !guest {
 		return nil
 	}
 	return fault.WithFix(fault.New(fault.Unsupported, "%s mounts %s at the same time, with another kernel, which would "+
-		"damage its file system", mounter(other, c), vol.Device), "use backing: file:ext4, or a device that no other "+
+		"damage its file system", mounterName(other, c), vol.Device), "use backing: file:ext4, or a device that no other "+
 		"contender has; the baseline can have none, because of its twin")
 }
 
-// mounter names a contender for another one that shares a device with it.
-func mounter(other, c plan.Contender) string {
+// mounterName names a contender for another one that shares a device with it.
+func mounterName(other, c plan.Contender) string {
 	if other.TwinOf == c.Name {
 		return "its twin"
 	}
 	return cmp.Or(other.TwinOf, other.Name)
 }
 
-// together says which contenders mount one block device: they work on the same files.
-func (v viewer) together(able func(string) bool) []string {
+// sharedDevices says which contenders mount one block device: they work on the same files.
+func (v inspector) sharedDevices(able func(string) bool) []string {
 	var out []string
 	for _, c := range v.plan.Contenders {
 		if c.TwinOf != "" || !able(c.Name) {
 			continue
 		}
 		for _, vol := range env.Volumes(c.Volumes) {
-			other, guest, shared := v.sharing(c, vol)
+			other, guest, shared := v.contenderSharing(c, vol)
 			if !shared || guest {
 				continue
 			}
 			out = append(out, fmt.Sprintf("volume %s of %s%s: %s mounts the same device %s and works on the same files, so "+
 				"that what one writes changes what the other measures; use backing: file:ext4, or a device that no other "+
-				"contender has", vol.Path, c.Name, asked(c, "volumes"), mounter(other, c), vol.Device))
+				"contender has", vol.Path, c.Name, askedAt(c, "volumes"), mounterName(other, c), vol.Device))
 		}
 	}
 	return out
 }
 
-// room refuses a contender whose volumes alone do not fit on its host's disk.
-func (v viewer) room(ctx context.Context, _ driver.Driver, host conn.Conn, c plan.Contender) error {
-	wants := reserved(c)
+// checkRoom refuses a contender whose volumes alone do not fit on its host's disk.
+func (v inspector) checkRoom(ctx context.Context, _ driver.Driver, host conn.Conn, c plan.Contender) error {
+	wants := reservedBytes(c)
 	if wants == 0 {
 		return nil
 	}
@@ -260,13 +260,13 @@ func (v viewer) room(ctx context.Context, _ driver.Driver, host conn.Conn, c pla
 		return nil // what cannot be looked at is told when it is made
 	}
 	return fault.WithFix(fault.New(fault.Unsupported, "its volumes%s take %s below %s, where %s are free",
-		asked(c, "volumes"), wants, state, rounded(free)),
+		askedAt(c, "volumes"), wants, state, wholeMiB(free)),
 		"write a smaller size:, or set BAKEOFF_STATE to a folder on a larger disk")
 }
 
-// reserved is what a contender's volumes take of its host's disk from their
+// reservedBytes is what a contender's volumes take of its host's disk from their
 // beginning.
-func reserved(c plan.Contender) (sum unit.Bytes) {
+func reservedBytes(c plan.Contender) (sum unit.Bytes) {
 	for _, vol := range c.Volumes {
 		if strings.HasPrefix(vol.Backing, "file:") {
 			sum += vol.Size
@@ -275,13 +275,13 @@ func reserved(c plan.Contender) (sum unit.Bytes) {
 	return sum
 }
 
-// crowded says where the volumes of all environments of a block together do
+// crowdedDisks says where the volumes of all environments of a block together do
 // not fit on their host's disk, on which they are at the same time.
-func (v viewer) crowded(ctx context.Context, able func(string) bool) []string {
+func (v inspector) crowdedDisks(ctx context.Context, able func(string) bool) []string {
 	sum := map[string]unit.Bytes{}
 	var hosts, out []string
 	for _, c := range v.plan.Contenders {
-		if wants := reserved(c); wants > 0 && c.System == "" && able(c.Name) {
+		if wants := reservedBytes(c); wants > 0 && c.System == "" && able(c.Name) {
 			if sum[hostOf(c)] == 0 {
 				hosts = append(hosts, hostOf(c))
 			}
@@ -297,7 +297,7 @@ func (v viewer) crowded(ctx context.Context, able func(string) bool) []string {
 		if free, err := volume.Free(ctx, host, state); err == nil && sum[name] > free {
 			out = append(out, fmt.Sprintf("the volumes of all contenders and the twin, which are there at the same time, take "+
 				"%s below %s on %s, where %s are free; write a smaller size:, or set BAKEOFF_STATE to a folder on a larger disk",
-				sum[name], state, name, rounded(free)))
+				sum[name], state, name, wholeMiB(free)))
 		}
 	}
 	return out

@@ -1,4 +1,4 @@
-package trial
+package preflight
 
 import (
 	"context"
@@ -87,24 +87,24 @@ func (b boxed) Machine() channel.Machine { return channel.Machine{Boot: b.boot} 
 func TestLookAtReboots(t *testing.T) {
 	d := whole{&shelf{name: "whole"}}
 	boots := map[string]string{"box": "1", "other": "2"}
-	v := viewer{plan: rebootPlan(func(p *plan.Plan) { p.Hosts["other"] = manifest.Host{SSH: "other"} }),
+	v := inspector{plan: rebootPlan(func(p *plan.Plan) { p.Hosts["other"] = manifest.Host{SSH: "other"} }),
 		Site: Site{Drivers: []driver.Driver{&shelf{name: "shelf"}, d},
 			Way: func(name string) (conn.Conn, error) { return boxed{boot: boots[name]}, nil }}}
-	got := v.reboots(func(string) bool { return true })
+	got := v.rebootNotes(func(string) bool { return true })
 	want := "a run reboots box (root@box.example) 6 times, and at most 12 times if blocks are void: everything that " +
 		"runs there ends each time"
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := v.reboots(func(name string) bool { return name == "c" }); len(got) != 0 {
+	if got := v.rebootNotes(func(name string) bool { return name == "c" }); len(got) != 0 {
 		t.Errorf("machines that cannot run are rebooted: %q", got)
 	}
 	c := v.plan.Contenders[0]
-	if err := v.alone(context.Background(), d, boxed{boot: "1"}, c); err != nil {
+	if err := v.checkSameMachine(context.Background(), d, boxed{boot: "1"}, c); err != nil {
 		t.Error(err)
 	}
 	boots["other"] = "1"
-	if err := v.alone(context.Background(), d, boxed{boot: "1"}, c); !fault.Is(err, fault.Unsupported) {
+	if err := v.checkSameMachine(context.Background(), d, boxed{boot: "1"}, c); !fault.Is(err, fault.Unsupported) {
 		t.Errorf("the same machine twice: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package trial
+package preflight
 
 import (
 	"strings"
@@ -30,15 +30,15 @@ func TestAgentlessContendersAreRefused(t *testing.T) {
 	} {
 		p := &plan.Plan{Generator: tt.generator, Cells: []plan.Cell{{Cell: manifest.Cell{Name: "c", Workload: tt.workload,
 			Params: tt.params}}}}
-		v := viewer{Site: Site{Workloads: all.Runners()}, plan: p}
+		v := inspector{Site: Site{Workloads: all.Runners()}, plan: p}
 		c := plan.Contender{Contender: manifest.Contender{Name: "g", Driver: "qemu", Options: param.Values{"agent": "none"}}}
-		err := v.agentless(qemu.New(), c)
+		err := v.checkAgent(qemu.New(), c)
 		if tt.says == "" && err != nil || tt.says != "" && (!fault.Is(err, fault.Unsupported) ||
 			!strings.Contains(err.Error(), tt.says) || !strings.Contains(fault.Fix(err), tt.fix)) {
 			t.Errorf("%s: %v", name, err)
 		}
 		c.Options = nil
-		if err := v.agentless(qemu.New(), c); err != nil {
+		if err := v.checkAgent(qemu.New(), c); err != nil {
 			t.Errorf("%s, with an agent: %v", name, err)
 		}
 	}

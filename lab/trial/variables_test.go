@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"bakeoff/base/fault"
@@ -14,6 +13,7 @@ import (
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
+	"bakeoff/lab/preflight"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
@@ -114,7 +114,7 @@ func TestVariants(t *testing.T) {
 	h := hearing{b.shelf, map[string]*[]conn.Cmd{}}
 	b.drivers = []driver.Driver{h}
 	workloads := []execution.Runner{scaled{b.dice, t}}
-	cat := CatalogueOf(b.drivers, workloads)
+	cat := preflight.CatalogueOf(b.drivers, workloads)
 	lab, err := manifest.Parse("bakeoff.yaml", b.lab, cat, "")
 	if err != nil {
 		t.Fatal(err)
@@ -186,42 +186,6 @@ func TestVariablesKeepWhatAnInstanceCan(t *testing.T) {
 	}
 }
 
-// A program that only one contender names is missing there alone, and a cell in
-// which each contender lacks its own can only fail.
-func TestProgramsOfVariants(t *testing.T) {
-	const contenders = "  - {name: base, driver: shelf, params: {try: {argv: [%s]}}}\n" +
-		"  - {name: other, driver: shelf, params: {try: {argv: [/no/such/tool, -9]}}}\n"
-	const cells = "  - {name: try, workload: command, primary: true}\n"
-	s := look(t, strings.Replace(contenders, "%s", "sh", 1), cells)
-	if len(s.Absent) != 1 || s.Absent[0].Everywhere || !slices.Equal(s.Absent[0].Contenders, []string{"other"}) ||
-		!strings.Contains(s.Absent[0].Fix, "params: {try: {argv: …}}") || s.Refusal() != nil || !s.Short() {
-		t.Errorf("absent %+v, refused %v", s.Absent, s.Refusal())
-	}
-	s = look(t, strings.Replace(contenders, "%s", "/none", 1), cells)
-	if len(s.Absent) != 2 || !s.Absent[0].Everywhere || s.Refusal() == nil {
-		t.Errorf("absent %+v, refused %v", s.Absent, s.Refusal())
-	}
-}
-
-// A mistake in the parameters of one contender is reported with its name, and so
-// is a variable that has two values.
-func TestMistakesOfVariants(t *testing.T) {
-	s := look(t, "  - {name: base, driver: shelf, env: {LANG: C}, params: {try: {argv: [sh]}}}\n"+
-		"  - {name: other, driver: shelf, params: {try: {argv: [sh], score: first-line, env: [LANG=en]}}}\n"+
-		"  - {name: third, driver: shelf, env: {LANG: de}, params: {try: {argv: [sh], env: [LANG=en]}}}\n",
-		"  - {name: try, workload: command, primary: true}\n")
-	var all []string
-	for _, err := range s.Wrong {
-		all = append(all, err.Error())
-	}
-	want := []string{`cell try, contender other: command: score: invalid "first-line"; ` +
-		"write last-line, regexp:RE or json:PATH",
-		"cell try and contender third both set the variable LANG; remove it from env of one of them"}
-	if !slices.Equal(all, want) {
-		t.Errorf("%q, want %q", all, want)
-	}
-}
-
 // The variables of an image reach its programs, unless the contender sets them.
 func TestVariablesOfImages(t *testing.T) {
 	own := map[string]string{"A": "contender", "B": "contender"}
@@ -235,35 +199,6 @@ func TestVariablesOfImages(t *testing.T) {
 	}
 	if got := environ(driver.Image{}, own); !maps.Equal(got, own) {
 		t.Errorf("an image without variables: %v", got)
-	}
-}
-
-// A cell without a program starts that of the image, so every contender needs an image
-// that names one.
-func TestProgramsOfImages(t *testing.T) {
-	dice := named{&dice{}}
-	contender := func(name, image string, params map[string]param.Values) plan.Contender {
-		return plan.Contender{Contender: manifest.Contender{Name: name, Image: image, Params: params}}
-	}
-	cell := plan.Cell{Cell: manifest.Cell{Name: "try", Workload: dice.Doc().Name}}
-	p := &plan.Plan{Cells: []plan.Cell{cell}, Contenders: []plan.Contender{
-		contender("pulled", "example.org/app:1", nil), contender("built", "debian:bookworm", nil), contender("bare", "", nil),
-		contender("own", "", map[string]param.Values{"try": {"argv": "sh"}})}}
-	var all []string
-	for _, err := range nameless(p, cell, []execution.Runner{dice}) {
-		if !fault.Is(err, fault.Invalid) {
-			t.Errorf("%v is not invalid", err)
-		}
-		all = append(all, err.Error())
-	}
-	want := []string{"cell try names no program, and contender built has the image debian:bookworm, which names none; " +
-		"write argv: [program, argument]", "cell try names no program, and contender bare has no image that " +
-		"names one; write argv: [program, argument]"}
-	if !slices.Equal(all, want) {
-		t.Errorf("%q, want %q", all, want)
-	}
-	if errs := nameless(p, cell, []execution.Runner{dice.dice}); len(errs) > 0 {
-		t.Errorf("a workload that starts no program of an image: %v", errs)
 	}
 }
 

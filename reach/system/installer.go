@@ -1,14 +1,11 @@
-package trial
+package system
 
 import (
 	"context"
 	"slices"
 	"strings"
 
-	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
-	"bakeoff/reach/system"
-	systemall "bakeoff/reach/system/all"
 )
 
 // Installer gives the commands that install programs on a host, for its system.
@@ -18,16 +15,16 @@ type Installer struct {
 	// be asked. A system without a page in the project has the name that it gives
 	// itself.
 	System string
-	doc    *system.Doc // nil where it is none that is known
+	doc    *Doc // nil if it is unknown
 }
 
-// InstallerOf asks the host what it runs. It changes nothing.
-func InstallerOf(ctx context.Context, host conn.Conn) Installer {
-	id, err := system.Identify(ctx, host)
+// InstallerOf asks the host which of all the systems it runs. It changes nothing.
+func InstallerOf(ctx context.Context, all []System, host conn.Conn) Installer {
+	id, err := Identify(ctx, host)
 	if err != nil {
 		return Installer{}
 	}
-	s, ok := system.Of(systemall.Systems(), id)
+	s, ok := Of(all, id)
 	if !ok {
 		name := id.Release["ID"]
 		if name == "" {
@@ -39,17 +36,25 @@ func InstallerOf(ctx context.Context, host conn.Conn) Installer {
 	return Installer{System: doc.Name, doc: &doc}
 }
 
-// debian tells whether packages are called as on Debian.
-func (i Installer) debian() bool { return i.System == "" || i.System == "debian" }
+// Doc returns the system's description; ok is false if the project has none.
+func (i Installer) Doc() (doc Doc, ok bool) {
+	if i.doc == nil {
+		return Doc{}, false
+	}
+	return *i.doc, true
+}
+
+// IsDebian reports whether packages have the names of Debian.
+func (i Installer) IsDebian() bool { return i.System == "" || i.System == "debian" }
 
 // Line returns the command, or the action, that installs the programs of the
 // given Debian packages; "" for none.
 func (i Installer) Line(programs, packages []string) string {
-	programs, packages = sorted(programs), sorted(packages)
+	programs, packages = sortedOnce(programs), sortedOnce(packages)
 	switch {
-	case len(packages) == 0 && (i.debian() || len(programs) == 0):
+	case len(packages) == 0 && (i.IsDebian() || len(programs) == 0):
 		return ""
-	case i.debian():
+	case i.IsDebian():
 		return "apt-get install --no-install-recommends " + strings.Join(packages, " ")
 	case i.doc == nil:
 		return "install on " + i.System + " what Debian has in the packages " + strings.Join(packages, ", ")
@@ -72,18 +77,8 @@ func (i Installer) Line(programs, packages []string) string {
 	return line
 }
 
-// Fit adapts a driver's answer to the host's system: drivers name the commands
-// of Debian.
-func (i Installer) Fit(a driver.Availability) driver.Availability {
-	if a.OK || i.debian() || len(a.Programs) == 0 {
-		return a
-	}
-	a.Fix = i.Line(a.Programs, a.Packages)
-	return a
-}
-
-// sorted is each of texts once, in order.
-func sorted(texts []string) []string {
+// sortedOnce returns each of texts once, in order.
+func sortedOnce(texts []string) []string {
 	out := slices.Clone(texts)
 	slices.Sort(out)
 	return slices.Compact(out)

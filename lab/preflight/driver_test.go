@@ -1,10 +1,12 @@
-package trial
+package preflight
 
 import (
 	"strings"
 	"testing"
 
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/system"
+	"bakeoff/reach/system/systemtest"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/unit"
@@ -38,8 +40,8 @@ func TestEnough(t *testing.T) {
 			"crun is not installed"},
 	} {
 		got := Enough(tt.driver, tt.asks, 2, tt.memory)
-		if got.OK != (tt.want == "") || !got.OK && sentence(got) != tt.want {
-			t.Errorf("%s: %v, %q, want %q", tt.what, got.OK, sentence(got), tt.want)
+		if got.OK != (tt.want == "") || !got.OK && got.String() != tt.want {
+			t.Errorf("%s: %v, %q, want %q", tt.what, got.OK, got.String(), tt.want)
 		}
 	}
 }
@@ -70,4 +72,31 @@ func TestImagesAreCheckedBeforehand(t *testing.T) {
 			t.Errorf("image %q: %v, want %q", c.image, err, c.want)
 		}
 	}
+}
+
+// The remedy of a driver has the commands of the host's system.
+func TestTranslate(t *testing.T) {
+	alpine := installerOf(t.Context(), runs("Linux", "ID=alpine\n"))
+	a := driver.Availability{Reason: "not installed: crun", Programs: []string{"crun"}, Packages: []string{"crun"},
+		Fix: "apt-get install crun"}
+	if fit := Translate(alpine, a); fit.Fix != "apk add crun" || fit.Reason != a.Reason {
+		t.Errorf("%+v", fit)
+	}
+	if fit := Translate(system.Installer{}, a); fit.Fix != a.Fix {
+		t.Errorf("of a host that says nothing: %+v", fit)
+	}
+	kernel := driver.Availability{Reason: "the kernel has no overlay file system", Fix: "modprobe overlay"}
+	if fit := Translate(alpine, kernel); fit.Fix != kernel.Fix {
+		t.Errorf("what no package brings: %+v", fit)
+	}
+}
+
+// runs is a host of a system.
+func runs(kernel, release string) *systemtest.Machine {
+	m := &systemtest.Machine{Says: map[string]systemtest.Answer{"uname -s": {Stdout: kernel + "\n"},
+		"uname -v": {Stdout: "1\n"}}, Files: map[string]string{}}
+	if release != "" {
+		m.Files["/etc/os-release"] = release
+	}
+	return m
 }

@@ -1,4 +1,4 @@
-package trial
+package preflight
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"bakeoff/lab/env"
 	"bakeoff/lab/plan"
 	"bakeoff/measure/execution"
+	"bakeoff/provision/binary"
 	"bakeoff/reach/conn"
 )
 
@@ -45,38 +46,36 @@ func (a Absence) String() string {
 // Error makes an Absence an error, so that a caller can find it in one.
 func (a Absence) Error() string { return a.String() }
 
-// presence is what is known of a file in a contender's environments.
-type presence int
-
+// What is known of a file in a contender's environments.
 const (
-	unknown presence = iota
-	there
-	missing
+	unknown = binary.Unknown
+	there   = binary.Present
+	missing = binary.Missing
 )
 
-// absent looks for the files that cells name, in every contender that can run.
+// absentFiles looks for the files that cells name, in every contender that can run.
 // If an image was not built yet, a host cannot be reached or the path is in a
 // volume, the answer is unknown until the environment exists.
-func (v viewer) absent(ctx context.Context, able func(string) bool) (out []Absence) {
+func (v inspector) absentFiles(ctx context.Context, able func(string) bool) (out []Absence) {
 	for _, cell := range v.plan.Cells {
-		found := v.absentFrom(ctx, cell, able)
+		found := v.absentFilesOf(ctx, cell, able)
 		out = append(out, found...)
 	}
 	return out
 }
 
-// absentFrom looks for the files of one cell. Contenders with parameters of
+// absentFilesOf looks for the files of one cell. Contenders with parameters of
 // their own may need other files: a cell can only fail if every contender lacks
 // the file that it needs first, or all lack the same file.
-func (v viewer) absentFrom(ctx context.Context, cell plan.Cell, able func(string) bool) (out []Absence) {
+func (v inspector) absentFilesOf(ctx context.Context, cell plan.Cell, able func(string) bool) (out []Absence) {
 	all, first := 0, 0 // contenders that can run, and those of them without their first file
 	for _, c := range v.plan.Contenders {
 		if !able(c.Name) || c.TwinOf != "" {
 			continue
 		}
 		all++
-		for i, f := range v.files(cell, c) {
-			if v.presence(ctx, c, f) != missing {
+		for i, f := range v.filesOf(cell, c) {
+			if v.presenceOf(ctx, c, f) != missing {
 				continue
 			}
 			if i == 0 {
@@ -100,20 +99,20 @@ func (v viewer) absentFrom(ctx context.Context, cell plan.Cell, able func(string
 	return out
 }
 
-// unseen names the files of cells that may be absent from contenders whose images
+// uncertainFiles names the files of cells that may be absent from contenders whose images
 // are not built yet.
-func (v viewer) unseen(ctx context.Context, able func(string) bool) (out []string) {
+func (v inspector) uncertainFiles(ctx context.Context, able func(string) bool) (out []string) {
 	for _, cell := range v.plan.Cells {
 		var paths []string
 		names := map[string][]string{}
 		for _, c := range v.plan.Contenders {
 			d := v.driver(c)
 			if c.TwinOf != "" || !able(c.Name) || !d.Doc().Image || c.Image == "" || path.IsAbs(c.Image) ||
-				v.root(c) != "" {
+				v.rootOf(c) != "" {
 				continue
 			}
-			for _, f := range v.files(cell, c) {
-				if v.presence(ctx, c, f) == unknown {
+			for _, f := range v.filesOf(cell, c) {
+				if v.presenceOf(ctx, c, f) == unknown {
 					if names[f.Path] == nil {
 						paths = append(paths, f.Path)
 					}
@@ -129,19 +128,17 @@ func (v viewer) unseen(ctx context.Context, able func(string) bool) (out []strin
 	return out
 }
 
-// files are those that a cell names in a contender. If the contender sets PATH,
+// filesOf are those that a cell names in a contender. If the contender sets PATH,
 // it is not known where its programs are.
-func (v viewer) files(cell plan.Cell, c plan.Contender) []execution.File {
-	for _, w := range v.Workloads {
-		if finder, ok := w.(execution.Finder); ok && w.Doc().Name == cell.Workload && c.Env["PATH"] == "" {
-			return finder.Files(c.CellOf(cell.Cell).Params)
-		}
+func (v inspector) filesOf(cell plan.Cell, c plan.Contender) []execution.File {
+	if finder, ok := execution.Named(v.Workloads, cell.Workload).(execution.Finder); ok && c.Env["PATH"] == "" {
+		return finder.Files(c.CellOf(cell.Cell).Params)
 	}
 	return nil
 }
 
-// presence tells whether a contender's environments will have f.
-func (v viewer) presence(ctx context.Context, c plan.Contender, f execution.File) presence {
+// presenceOf tells whether a contender's environments will have f.
+func (v inspector) presenceOf(ctx context.Context, c plan.Contender, f execution.File) binary.Presence {
 	d := v.driver(c)
 	if d == nil || c.System != "" {
 		return unknown
@@ -151,27 +148,27 @@ func (v viewer) presence(ctx context.Context, c plan.Contender, f execution.File
 			return unknown
 		}
 	}
-	if p := v.inPlaced(c, f); p != missing {
+	if p := v.presenceInPlaced(c, f); p != missing {
 		return p
 	}
 	doc := d.Doc()
 	switch {
 	case onHostsRoot(doc, c.Contender):
-		return v.onHost(ctx, c, f, f.Path)
+		return v.presenceOnHost(ctx, c, f, f.Path)
 	case !doc.Image || c.Image == "":
 		return unknown
 	case doc.Folder && path.IsAbs(c.Image):
 		if !path.IsAbs(f.Path) {
 			return unknown
 		}
-		return v.onHost(ctx, c, f, path.Join(c.Image, f.Path))
+		return v.presenceOnHost(ctx, c, f, path.Join(c.Image, f.Path))
 	}
-	return inRoot(v.root(c), f)
+	return presenceInRoot(v.rootOf(c), f)
 }
 
-// root is the path of the unpacked root of a contender's image; "" before it was
+// rootOf is the path of the unpacked root of a contender's image; "" before it was
 // built.
-func (v viewer) root(c plan.Contender) string {
+func (v inspector) rootOf(c plan.Contender) string {
 	packages, err := Packages(v.plan, v.Workloads, c.Contender)
 	if err != nil {
 		return "" // the plan was checked against another catalogue
@@ -179,23 +176,23 @@ func (v viewer) root(c plan.Contender) string {
 	return env.Root(v.Cache, v.driver(c).Doc(), env.OriginOf(c.Contender), packages, c.Options)
 }
 
-// onHost looks for at on the contender's host, once for all contenders there.
-func (v viewer) onHost(ctx context.Context, c plan.Contender, f execution.File, at string) presence {
-	answer := v.once("file "+hostOf(c)+" "+at, func() string {
+// presenceOnHost looks for at on the contender's host, once for all contenders there.
+func (v inspector) presenceOnHost(ctx context.Context, c plan.Contender, f execution.File, at string) binary.Presence {
+	answer := v.askOnce("file "+hostOf(c)+" "+at, func() string {
 		host, err := v.Way(hostOf(c))
 		if err != nil {
 			return ""
 		}
-		have, err := v.has(ctx, host, f, at)
+		have, err := v.hasFile(ctx, host, f, at)
 		if err != nil {
 			return ""
 		}
 		return fmt.Sprint(have)
 	})
-	return map[string]presence{"true": there, "false": missing}[answer]
+	return map[string]binary.Presence{"true": there, "false": missing}[answer]
 }
 
-func (v viewer) has(ctx context.Context, host conn.Conn, f execution.File, at string) (bool, error) {
+func (v inspector) hasFile(ctx context.Context, host conn.Conn, f execution.File, at string) (bool, error) {
 	if !path.IsAbs(at) {
 		return Has(ctx, host, at)
 	}
@@ -210,8 +207,8 @@ func (v viewer) has(ctx context.Context, host conn.Conn, f execution.File, at st
 // programDirs are where programs of an image are.
 var programDirs = []string{"usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin"}
 
-// inRoot looks for f in an unpacked root; "" is one that was not built yet.
-func inRoot(dir string, f execution.File) presence {
+// presenceInRoot looks for f in an unpacked root; "" is one that was not built yet.
+func presenceInRoot(dir string, f execution.File) binary.Presence {
 	if dir == "" {
 		return unknown
 	}
@@ -221,11 +218,11 @@ func inRoot(dir string, f execution.File) presence {
 	}
 	defer root.Close()
 	if path.IsAbs(f.Path) {
-		return inTree(root, strings.TrimPrefix(path.Clean(f.Path), "/"), f.Folder)
+		return presenceInTree(root, strings.TrimPrefix(path.Clean(f.Path), "/"), f.Folder)
 	}
 	found := missing
 	for _, d := range programDirs {
-		switch inTree(root, d+"/"+f.Path, false) {
+		switch presenceInTree(root, d+"/"+f.Path, false) {
 		case there:
 			return there
 		case unknown:
@@ -235,9 +232,9 @@ func inRoot(dir string, f execution.File) presence {
 	return found
 }
 
-// inTree looks for one name. What a link to an absolute path leads to is not
+// presenceInTree looks for one name. What a link to an absolute path leads to is not
 // looked at from outside of the root.
-func inTree(root *os.Root, name string, folder bool) presence {
+func presenceInTree(root *os.Root, name string, folder bool) binary.Presence {
 	if name == "" {
 		return there
 	}

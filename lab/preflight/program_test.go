@@ -1,9 +1,11 @@
-package trial
+package preflight
 
 import (
 	"context"
 	"testing"
 
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
@@ -22,7 +24,7 @@ func (n needy) Doc() workload.Doc {
 }
 
 // present is a host that has the program sh and no other.
-type present struct{ nowhere }
+type present struct{ conn.Conn }
 
 func (present) Exec(_ context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	if cmd.Argv[len(cmd.Argv)-1] == "sh" {
@@ -31,10 +33,19 @@ func (present) Exec(_ context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	return conn.Exit{Code: 127}, nil
 }
 
+// twoShelves is a plan with two contenders and one cell.
+func twoShelves() (*plan.Plan, []driver.Driver) {
+	p := &plan.Plan{Cells: []plan.Cell{{Cell: manifest.Cell{Name: "one", Workload: "dice"}}}}
+	for _, name := range []string{"base", "slow"} {
+		p.Contenders = append(p.Contenders, plan.Contender{Contender: manifest.Contender{Name: name, Driver: "shelf"}})
+	}
+	return p, []driver.Driver{&shelf{name: "shelf"}}
+}
+
 func TestProgramsTheHostLacks(t *testing.T) {
-	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
-	lacks, err := Programs(t.Context(), b.plan, b.drivers,
-		[]execution.Runner{needy{b.dice, []string{"sh", "no-such-server"}}}, present{})
+	p, drivers := twoShelves()
+	lacks, err := Programs(t.Context(), p, drivers,
+		[]execution.Runner{needy{&dice{}, []string{"sh", "no-such-server"}}}, present{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +55,7 @@ func TestProgramsTheHostLacks(t *testing.T) {
 		t.Errorf("lacks %+v", lacks)
 	}
 	var none []driver.Driver
-	if lacks, err = Programs(t.Context(), b.plan, none, []execution.Runner{needy{b.dice, []string{"x"}}},
+	if lacks, err = Programs(t.Context(), p, none, []execution.Runner{needy{&dice{}, []string{"x"}}},
 		present{}); err != nil || len(lacks) != 0 {
 		t.Errorf("environments from images need nothing of the host: %+v %v", lacks, err)
 	}
@@ -60,8 +71,8 @@ func (n distant) Doc() workload.Doc {
 
 // The other end is on the host, whatever the contenders are.
 func TestProgramsTheOtherEndLacks(t *testing.T) {
-	b := newBench(t, "  - {name: slow, driver: shelf}\n", "looks: [8], alphas: [.05]")
-	lacks, err := Programs(t.Context(), b.plan, nil, []execution.Runner{distant{b.dice}}, present{})
+	p, _ := twoShelves()
+	lacks, err := Programs(t.Context(), p, nil, []execution.Runner{distant{&dice{}}}, present{})
 	if err != nil || len(lacks) != 1 || lacks[0].Contenders[0] != LoadGenerator || lacks[0].Packages[0] != "a-generator" {
 		t.Errorf("lacks %+v, %v", lacks, err)
 	}

@@ -1,6 +1,7 @@
-package trial
+package preflight
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path"
@@ -11,24 +12,26 @@ import (
 	"bakeoff/lab/plan"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/system"
 )
 
-// provided turns an answer into a refusal if a contender's environments have the
+// checkPackages turns an answer into a refusal if a contender's environments have the
 // files of host, and host lacks packages that the contender asks for. bakeoff
 // installs nothing on a host. If the host's package manager is unknown, it cannot be
-// asked, and the answer stays: viewer.unchecked says so.
-func provided(ctx context.Context, a driver.Availability, c manifest.Contender, host conn.Conn,
-	by func() Installer) driver.Availability {
+// asked, and the answer stays: uncheckedPackages says so.
+func checkPackages(ctx context.Context, a driver.Availability, c manifest.Contender, host conn.Conn,
+	installer func() system.Installer) driver.Availability {
 	if !a.OK || len(c.Packages) == 0 {
 		return a
 	}
-	i := by()
-	if i.doc == nil {
+	i := installer()
+	doc, ok := i.Doc()
+	if !ok {
 		return a
 	}
-	lacks, err := i.doc.Lacks(ctx, host, c.Packages)
+	lacks, err := doc.Lacks(ctx, host, c.Packages)
 	if err != nil {
-		return refused(a, err)
+		return refusal(a, err)
 	}
 	if len(lacks) == 0 {
 		return a
@@ -37,25 +40,26 @@ func provided(ctx context.Context, a driver.Availability, c manifest.Contender, 
 	if len(lacks) > 1 {
 		what = "packages "
 	}
-	out := driver.Availability{Reason: "its host lacks the " + what + strings.Join(lacks, ", ") + place(c, "packages"),
-		Fix: i.doc.InstallLine(lacks...), Facts: a.Facts}
-	if i.debian() {
+	out := driver.Availability{
+		Reason: "its host lacks the " + what + strings.Join(lacks, ", ") + locationOf(c, "packages"),
+		Fix:    doc.InstallLine(lacks...), Facts: a.Facts}
+	if i.IsDebian() {
 		out.Packages, out.Fix = lacks, i.Line(nil, lacks)
 	}
 	return out
 }
 
-// place names the place of the lab file at which a contender asks for key.
-func place(c manifest.Contender, key string) string {
+// locationOf names the place of the lab file at which a contender asks for key.
+func locationOf(c manifest.Contender, key string) string {
 	if at := c.Where[key]; at != "" {
 		return " (" + at + ")"
 	}
 	return ""
 }
 
-// unchecked says which contenders ask for packages that nobody can look for before a
+// uncheckedPackages says which contenders ask for packages that nobody can look for before a
 // run.
-func (v viewer) unchecked(ctx context.Context, able func(string) bool) (out []string) {
+func (v inspector) uncheckedPackages(ctx context.Context, able func(string) bool) (out []string) {
 	for _, c := range v.plan.Contenders {
 		d := v.driver(c)
 		if d == nil || len(c.Packages) == 0 || c.TwinOf != "" || c.System != "" || !able(c.Name) {
@@ -74,7 +78,7 @@ func (v viewer) unchecked(ctx context.Context, able func(string) bool) (out []st
 		}
 		if why != "" {
 			out = append(out, fmt.Sprintf("%s asks for %s%s, and bakeoff can neither install nor check packages there: %s; "+
-				"install them before the run", c.Name, strings.Join(c.Packages, ", "), asked(c, "packages"), why))
+				"install them before the run", c.Name, strings.Join(c.Packages, ", "), askedAt(c, "packages"), why))
 		}
 	}
 	slices.Sort(out)
@@ -83,19 +87,16 @@ func (v viewer) unchecked(ctx context.Context, able func(string) bool) (out []st
 
 // unknownSystem names the system of a contender's host if bakeoff cannot ask it for
 // packages; otherwise "".
-func (v viewer) unknownSystem(ctx context.Context, c plan.Contender) string {
-	return v.once("system of "+hostOf(c), func() string {
+func (v inspector) unknownSystem(ctx context.Context, c plan.Contender) string {
+	return v.askOnce("system of "+hostOf(c), func() string {
 		host, err := v.Way(hostOf(c))
 		if err != nil {
 			return ""
 		}
-		switch i := InstallerOf(ctx, host); {
-		case i.doc != nil:
+		i := installerOf(ctx, host)
+		if _, known := i.Doc(); known {
 			return ""
-		case i.System == "":
-			return "a host that does not tell its system"
-		default:
-			return i.System
 		}
+		return cmp.Or(i.System, "a host that does not tell its system")
 	})
 }

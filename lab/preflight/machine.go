@@ -1,0 +1,117 @@
+package preflight
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/lab/plan"
+	"bakeoff/measure/execution"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/channel"
+)
+
+// isWhole reports whether a contender is a whole machine, which each of its trials reboots.
+func isWhole(drivers []driver.Driver, c plan.Contender) bool {
+	d := driver.Named(drivers, c.Driver)
+	return d != nil && d.Doc().Whole
+}
+
+// CheckMachines returns why contenders that are whole machines cannot take part in p: a
+// reboot ends everything else on the machine. The errors are of kind fault.Invalid.
+func CheckMachines(p *plan.Plan, drivers []driver.Driver, workloads []execution.Runner) (out []error) {
+	for _, c := range p.Contenders {
+		if c.TwinOf != "" || !isWhole(drivers, c) {
+			continue
+		}
+		refuse := func(fix, format string, args ...any) {
+			out = append(out, fault.WithFix(fault.New(fault.Invalid, "contender %s: "+format,
+				append([]any{c.Name}, args...)...), fix))
+		}
+		for _, cell := range p.Cells {
+			if w := execution.Named(workloads, cell.Workload); w != nil && !w.Doc().Watch {
+				refuse("write workload: boot", "the driver %s reboots its machine for each trial, and cell %s has the workload %s",
+					c.Driver, cell.Name, cell.Workload)
+			}
+		}
+		for _, o := range p.Contenders {
+			if o.TwinOf == "" && hostOf(o) == hostOf(c) && !isWhole(drivers, o) {
+				refuse("move one of the two to another host", "it reboots host %s, which ends the contender %s there", hostOf(c),
+					o.Name)
+			}
+		}
+		if p.Generator != "" {
+			refuse("remove generator: bakeoff connects to a machine from where it runs", "no load can come from host %s",
+				p.Generator)
+		}
+		if len(p.Hosts[c.Host].Switch) > 0 {
+			refuse("remove switch, or compare the systems with drivers that boot nothing", "host %s is switched between systems",
+				c.Host)
+		}
+	}
+	return out
+}
+
+// checkSameMachine refuses a whole machine that the plan also reaches under the name of another host.
+func (v inspector) checkSameMachine(_ context.Context, d driver.Driver, host conn.Conn, c plan.Contender) error {
+	if !d.Doc().Whole {
+		return nil
+	}
+	of, ok := bootOf(host)
+	for name := range v.plan.Hosts {
+		if name == c.Host || !ok {
+			continue
+		}
+		other, err := v.Way(name)
+		if err != nil {
+			continue // what stands there cannot run
+		}
+		if boot, ok := bootOf(other); ok && boot == of {
+			return fault.WithFix(fault.New(fault.Unsupported, "hosts %s and %s are the same machine", c.Host, name),
+				"give the machine one name: a reboot ends everything on it")
+		}
+	}
+	return nil
+}
+
+func bootOf(c conn.Conn) (string, bool) {
+	m, ok := c.(interface{ Machine() channel.Machine })
+	if !ok || m.Machine().Boot == "" {
+		return "", false
+	}
+	return m.Machine().Boot, true
+}
+
+// rebootNotes says which machines a run reboots, and how often.
+func (v inspector) rebootNotes(able func(string) bool) (out []string) {
+	var hosts []string
+	planned, most := map[string]int{}, map[string]int{}
+	for _, b := range v.plan.Blocks {
+		for _, s := range b.Slots() {
+			c, _ := v.plan.Contender(s.Contender)
+			if !isWhole(v.Drivers, c) || !able(c.Name) {
+				continue
+			}
+			h := hostOf(c)
+			if !slices.Contains(hosts, h) {
+				hosts = append(hosts, h)
+			}
+			if most[h]++; !b.Spare {
+				planned[h]++
+			}
+		}
+	}
+	slices.Sort(hosts)
+	for _, h := range hosts {
+		out = append(out, fmt.Sprintf("a run reboots %s (%s) %s, and at most %s if blocks are void: everything that runs "+
+			"there ends each time", h, v.plan.Hosts[h].SSH, countTimes(planned[h]), countTimes(most[h])))
+	}
+	return out
+}
+
+func countTimes(n int) string {
+	return strings.TrimSuffix(fmt.Sprintf("%d times", n), map[bool]string{true: "s"}[n == 1])
+}
