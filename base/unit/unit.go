@@ -234,3 +234,14 @@ func Signed(v float64, decimals int) string {
 	}
 	return strings.ReplaceAll(s, "-", "−")
 }
+
+// Count writes a number of things: "1 block", "3 blocks", "2 entries".
+func Count(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	if strings.HasSuffix(word, "y") {
+		word = strings.TrimSuffix(word, "y") + "ie"
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}

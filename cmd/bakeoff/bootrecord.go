@@ -171,9 +171,7 @@ func (a *app) recordBoots(c *cobra.Command, f recordFlags) error {
 	}
 	f.boots, f.words = len(s.Plan.Contenders)*f.Boots, recordWords
 	f.answer = func(r analysis.Results, page string) error {
-		err := report.Brief(a.Out, r, report.TextOption{Width: a.TextWidth(), Color: a.Style(a.Out).Colored,
-			ASCII: a.ASCII(), Page: page, Sort: report.Order(f.sort)})
-		if err != nil {
+		if err := reading.PrintAnswer(a.Streams, report.Brief, r, page, f.sort); err != nil {
 			return err
 		}
 		return a.printRecorded(s.Dir)

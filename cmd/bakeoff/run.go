@@ -348,7 +348,9 @@ func (a *app) conclude(s *session.Session, f runFlags, o trial.Outcome, block ti
 		}
 		answer := f.answer
 		if answer == nil {
-			answer = func(r analysis.Results, page string) error { return reading.PrintAnswer(a.Streams, r, page, f.sort) }
+			answer = func(r analysis.Results, page string) error {
+				return reading.PrintAnswer(a.Streams, report.Text, r, page, f.sort)
+			}
 		}
 		if err := answer(r, page); err != nil {
 			return err

@@ -264,8 +264,7 @@ func (a *app) tryLab(c *cobra.Command, f tryFlags, file compose.File, lab *manif
 		if f.export != "" {
 			return export.Write(a.Out, f.export, []export.Run{{Results: r}})
 		}
-		return report.Brief(a.Out, r, report.TextOption{Width: a.TextWidth(), Color: a.Style(a.Out).Colored,
-			ASCII: a.ASCII(), Page: page, Sort: report.Order(f.sort)})
+		return reading.PrintAnswer(a.Streams, report.Brief, r, page, f.sort)
 	}
 	f.budget = f.Budget
 	f.anyway = "If this exit code is not a failure, add --ignore-failure."

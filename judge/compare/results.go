@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 )
 
@@ -68,11 +69,8 @@ func (r Result) Results() analysis.Results {
 func (r Result) Failed() (out []string) {
 	for _, row := range slices.Concat(r.Yardstick, r.Rows) {
 		for i, n := range row.Failures {
-			trials := "trials"
-			if n == 1 {
-				trials = "trial"
-			}
-			line := fmt.Sprintf("%s at %s failed in %d %s of %s", row.Contender, row.Cell, n, trials, []string{"OLD", "NEW"}[i])
+			line := fmt.Sprintf("%s at %s failed in %s of %s", row.Contender, row.Cell, unit.Count(n, "trial"),
+				[]string{"OLD", "NEW"}[i])
 			if n > 0 && !slices.Contains(out, line) {
 				out = append(out, line)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"bakeoff/base/lists"
 	"bakeoff/base/sample"
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/compare"
 	"bakeoff/judge/stats"
@@ -90,7 +91,7 @@ func (m *maker) unusable(r Run, values int) string {
 		return "the twin differs from the baseline: the run was disturbed"
 	}
 	if n := compare.Failures(r.Results, m.contender, m.cell.Name, m.metric.Name); n > 0 {
-		return plural(n, "trial failed", "trials failed")
+		return unit.Count(n, "trial") + " failed"
 	}
 	for _, c := range r.Results.Comparisons {
 		if c.Contender == m.contender && c.Cell == m.cell.Name && c.Metric == m.metric.Name && len(c.Gates) > 0 {

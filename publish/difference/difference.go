@@ -92,6 +92,19 @@ func (n Notation) Between(lo, hi *float64) string {
 	return a + " to " + n.Text(*hi)
 }
 
+// Change writes an estimate with its interval: "+1.2 % [+0.5 to +1.9 %]". Too few blocks
+// give no interval.
+func Change(scale sample.Scale, unitName string, estimate, lo, hi *float64) string {
+	if estimate == nil {
+		return "–"
+	}
+	n := Of(scale, unitName, estimate, lo, hi)
+	if lo == nil && hi == nil {
+		return n.Text(*estimate)
+	}
+	return n.Text(*estimate) + " [" + n.Between(lo, hi) + "]"
+}
+
 // parts returns the number and what stands behind it.
 func (n Notation) parts(v float64) (number, mark string) {
 	switch {

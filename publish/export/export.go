@@ -18,6 +18,7 @@ import (
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/difference"
 	"bakeoff/publish/report"
@@ -206,7 +207,7 @@ func markdown(w io.Writer, runs []run) error {
 		if i > 0 {
 			fmt.Fprintln(w)
 		}
-		if err := report.Markdown(w, r.Results, r.unplanned); err != nil {
+		if err := report.Markdown.Results(w, r.Results, r.unplanned, report.Option{}); err != nil {
 			return err
 		}
 	}
@@ -313,7 +314,7 @@ func junit(w io.Writer, runs []run) error {
 			s.Cases = append(s.Cases, k)
 		}
 		for _, l := range r.Limits {
-			says := limitSays(l, r)
+			says := "tolerance " + l.Condition + " " + string(l.Outcome) + ": " + report.ToleranceEvidence(r.Results, l)
 			k := kase{Class: l.Cell, Name: l.Contender + " against " + r.Baseline + ", " + l.Metric + ", tolerance " +
 				l.Condition, Output: says}
 			switch l.Outcome {
@@ -355,20 +356,6 @@ func junit(w io.Writer, runs []run) error {
 	return err
 }
 
-// limitSays is the answer to a tolerance, with its interval.
-func limitSays(l analysis.Limited, r run) string {
-	out := "tolerance " + l.Condition + " " + string(l.Outcome)
-	m := metricsOf(r)[[2]string{l.Cell, l.Metric}]
-	if l.CI[0] != nil || l.CI[1] != nil {
-		out += ": CI " + difference.Of(m.Scale, m.Unit, l.CI[0], l.CI[1]).Between(l.CI[0], l.CI[1])
-	}
-	out += fmt.Sprintf(", %d blocks", l.Blocks)
-	if l.Reason != "" {
-		out += "; " + l.Reason
-	}
-	return strings.ReplaceAll(out, "\u00a0", " ")
-}
-
 // sentence is a comparison's verdict with the medians of both sides, the difference and
 // its interval. margin is that of the run.
 func sentence(c analysis.Comparison, margin float64, of difference.Summaries) string {
@@ -390,12 +377,8 @@ func sentence(c analysis.Comparison, margin float64, of difference.Summaries) st
 	case c.CI[0] != nil || c.CI[1] != nil:
 		parts = append(parts, "CI "+n.Between(c.CI[0], c.CI[1]))
 	}
-	blocks := "blocks"
-	if c.Blocks == 1 {
-		blocks = "block"
-	}
 	s := string(c.Verdict) + analysis.Amount(c.BeyondMargin, margin) + ": " +
-		strings.Join(append(parts, fmt.Sprintf("%d %s", c.Blocks, blocks)), ", ")
+		strings.Join(append(parts, unit.Count(c.Blocks, "block")), ", ")
 	for _, g := range c.Gates {
 		s += fmt.Sprintf("; %s: %s", g.Name, g.Reason)
 	}

@@ -3,31 +3,20 @@ package report
 import (
 	"fmt"
 	"html"
+	"io"
 	"math"
 	"strings"
 
-	"bakeoff/base/fault"
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
-	"bakeoff/lab/store"
 	"bakeoff/publish/chart"
 )
 
-// Badge returns the verdicts of a run as a small SVG picture for a README: in words, and
-// in a color. A run that is not to be trusted says so instead. Errors are those of Write.
-func Badge(runDir string) (string, error) {
-	run, err := store.Open(runDir)
-	if err != nil {
-		return "", fault.Op("report", err)
-	}
-	defer run.Close()
-	e, err := load(run)
-	if err != nil {
-		return "", fault.Op("report", err)
-	}
-	b := newBuilder(e)
-	b.answer()
+func writeBadge(w io.Writer, e *contents, _ Option) error {
+	b := answered(e)
 	text, color := b.badgeText()
-	return badge("bakeoff", text, color, b.page.Notice), nil
+	_, err := io.WriteString(w, badge("bakeoff", text, color, b.page.Notice))
+	return err
 }
 
 // The grounds of badges. White text has a contrast of 4.5 to 1 at least on each.
@@ -65,7 +54,7 @@ func (b *builder) badgeText() (text, color string) {
 		words = append(words, "unfinished")
 	}
 	if n := len(b.page.Notice.Warnings); n > 0 {
-		words = append(words, plural(n, "warning"))
+		words = append(words, unit.Count(n, "warning"))
 	}
 	return strings.Join(words, ", "), color
 }

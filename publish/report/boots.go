@@ -22,7 +22,7 @@ type link struct{ Href, Title, About string }
 
 // boots makes the pages about boots. Without them the page of the run says why.
 func (b *builder) boots(run *store.Run, opt Option) {
-	if opt.Boots == nil || opt.Single {
+	if opt.Boots == nil || opt.Single || run == nil {
 		return
 	}
 	all, err := opt.Boots(run)

@@ -16,11 +16,8 @@ import (
 	"bakeoff/publish/difference"
 )
 
-// Brief writes the answer of a run on one screen of a terminal: a row for each
-// contender with its median, its interval as a bar and its verdict, below it what keeps
-// a comparison from being decided, and the curve of a sweep. Text writes whole sentences.
-func Brief(w io.Writer, r analysis.Results, opt TextOption) error {
-	t := newTextWriter(r, opt)
+func writeBrief(w io.Writer, e *contents, opt Option) error {
+	t := newTextWriter(newBuilder(e), opt.Terminal)
 	t.answer()
 	t.warn()
 	if len(t.page.Groups) == 0 {
@@ -34,6 +31,7 @@ func Brief(w io.Writer, r analysis.Results, opt TextOption) error {
 		t.open(g)
 		t.curves(g)
 	}
+	t.listed(t.page.Tolerances)
 	if t.results.Ended != analysis.EndedDecided {
 		t.wrapped("", "Ended: "+ending(t.results)+".")
 	}
@@ -109,7 +107,7 @@ func (t *textWriter) panel(g group) {
 // blocksOf is the number of blocks of a run, and how many of them decide: a verdict is that
 // of a look, and blocks after the last one have none.
 func (t *textWriter) blocksOf(g group) string {
-	out := plural(t.results.Blocks, "block")
+	out := unit.Count(t.results.Blocks, "block")
 	least, most := math.MaxInt, 0
 	for _, c := range t.primary(g.Cell, g.Metric) {
 		if c.Look > 0 {
@@ -209,7 +207,7 @@ func (t *textWriter) open(g group) {
 		}
 		if word == "inconclusive" && c.MoreBlocks != nil && *c.MoreBlocks > 0 {
 			parts = append(parts, fmt.Sprintf("about %s would decide it with %.0f %% probability",
-				plural(*c.MoreBlocks, "more block"), 100*stats.Likely))
+				unit.Count(*c.MoreBlocks, "more block"), 100*stats.Likely))
 		}
 		if len(parts) > 0 {
 			lines = append(lines, c.Contender+": "+strings.Join(parts, "; ")+".")
@@ -237,7 +235,7 @@ func (t *textWriter) open(g group) {
 func (t *textWriter) lone() {
 	for _, k := range t.results.Cells {
 		t.paint("1", t.results.Baseline+" at "+k.Name)
-		t.out.WriteString(", " + plural(t.results.Blocks, "block") + "; there is no other contender to compare it with\n")
+		t.out.WriteString(", " + unit.Count(t.results.Blocks, "block") + "; there is no other contender to compare it with\n")
 		for _, m := range k.Metrics {
 			s := t.summaries[[3]string{t.results.Baseline, k.Name, m.Name}]
 			if s == nil || s.Median == nil {
@@ -251,7 +249,7 @@ func (t *textWriter) lone() {
 			if t.ASCII {
 				line = ascii(line)
 			}
-			line += ", " + plural(s.N, "trial")
+			line += ", " + unit.Count(s.N, "trial")
 			if s.Deterministic {
 				line += ", deterministic"
 			}
@@ -259,7 +257,7 @@ func (t *textWriter) lone() {
 		}
 		for _, s := range t.results.Summaries {
 			if s.Contender == t.results.Baseline && s.Cell == k.Name && s.Failures > 0 {
-				t.wrapped("  ", fmt.Sprintf("%d of %s failed.", s.Failures, plural(s.N+s.Failures, "trial")))
+				t.wrapped("  ", fmt.Sprintf("%d of %s failed.", s.Failures, unit.Count(s.N+s.Failures, "trial")))
 				break
 			}
 		}

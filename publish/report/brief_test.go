@@ -11,10 +11,10 @@ import (
 	"bakeoff/judge/analysis"
 )
 
-func screen(t testing.TB, r analysis.Results, opt TextOption) string {
+func screen(t testing.TB, r analysis.Results, to Terminal, sort ...Order) string {
 	t.Helper()
 	var b bytes.Buffer
-	must(t, Brief(&b, r, opt))
+	must(t, Brief.Results(&b, r, nil, Option{Terminal: to, Sort: append(sort, "")[0]}))
 	return b.String()
 }
 
@@ -40,7 +40,7 @@ func TestBrief(t *testing.T) {
 		"files":   {`^  \d+ of 24 trials of microvm failed\.$`},
 	} {
 		r := at(copied(t, all), cell)
-		out := screen(t, r, TextOption{Width: 80, Page: "runs/x/report/index.html"})
+		out := screen(t, r, Terminal{Width: 80, Page: "runs/x/report/index.html"})
 		t.Log("\n" + out)
 		for _, pattern := range append(want, `^Full report: runs/x/report/index.html$`) {
 			if !regexp.MustCompile("(?m)" + pattern).MatchString(out) {
@@ -56,12 +56,12 @@ func TestBrief(t *testing.T) {
 				t.Errorf("%s: %d columns: %s", cell, n, line)
 			}
 		}
-		for _, c := range screen(t, r, TextOption{ASCII: true}) {
+		for _, c := range screen(t, r, Terminal{ASCII: true}) {
 			if c > 126 {
 				t.Fatalf("%s: %q is not ASCII", cell, c)
 			}
 		}
-		if !strings.Contains(screen(t, r, TextOption{Color: true}), "\x1b[") {
+		if !strings.Contains(screen(t, r, Terminal{Color: true}), "\x1b[") {
 			t.Errorf("%s: no color", cell)
 		}
 	}
@@ -84,7 +84,7 @@ func TestBriefNamesTheBlocksOfVerdicts(t *testing.T) {
 				r.Comparisons[i].Look = looks[min(i, 1)]
 			}
 		}
-		if out := screen(t, r, TextOption{}); !strings.Contains(out, strings.ReplaceAll(want, " \n", "\n")) {
+		if out := screen(t, r, Terminal{}); !strings.Contains(out, strings.ReplaceAll(want, " \n", "\n")) {
 			t.Errorf("looks %v: no %q in\n%s", looks, want, out)
 		}
 	}
@@ -95,7 +95,7 @@ func TestBriefOfOne(t *testing.T) {
 	d, _ := example()
 	r := at(copied(t, analysis.Analyse(d)), "syscall")
 	r.Comparisons, r.Missing = nil, nil
-	out := screen(t, r, TextOption{Width: 80})
+	out := screen(t, r, Terminal{Width: 80})
 	for _, pattern := range []string{`^host at syscall, \d+ blocks; there is no other contender`,
 		`^  rate +7\.\d+ Mop/s +\[7\.\d+ Mop/s to 7\.\d+ Mop/s\], \d+ trials$`, `^  cpu-per-op `} {
 		if !regexp.MustCompile("(?m)" + pattern).MatchString(out) {
@@ -110,7 +110,7 @@ func TestBriefAlarm(t *testing.T) {
 	r := copied(t, analysis.Analyse(d))
 	r.Twin.Different = true
 	r.Twin.Comparisons[0].Verdict = analysis.Worse
-	if out := screen(t, r, TextOption{}); !strings.HasPrefix(out, "Do not trust this run") {
+	if out := screen(t, r, Terminal{}); !strings.HasPrefix(out, "Do not trust this run") {
 		t.Errorf("the text begins with %q", out[:80])
 	}
 }
@@ -121,7 +121,7 @@ func TestBriefIsInert(t *testing.T) {
 	r := copied(t, analysis.Analyse(d))
 	r.Comparisons[0].Contender = "\x1b[2J" + strings.Repeat("w", 1<<20)
 	r.Baseline = "host\u202e\n"
-	out := screen(t, r, TextOption{Width: 60})
+	out := screen(t, r, Terminal{Width: 60})
 	if strings.ContainsAny(out, "\x1b\r\u202e") || len(out) > 1<<16 {
 		t.Errorf("%d bytes, or control characters", len(out))
 	}
@@ -130,7 +130,7 @@ func TestBriefIsInert(t *testing.T) {
 // A sweep has its curve below the rows.
 func TestBriefOfASweep(t *testing.T) {
 	d, _ := sweepOf(false)
-	out := screen(t, at(analysis.Analyse(d), "try"), TextOption{Width: 80, Sort: ByLab})
+	out := screen(t, at(analysis.Analyse(d), "try"), Terminal{Width: 80}, ByLab)
 	t.Log("\n" + out)
 	first, fifth, curve := strings.Index(out, "gzip-level-1 "), strings.Index(out, "gzip-level-5 "), strings.Index(out,
 		"■")

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"bakeoff/base/sample"
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/stats"
 )
@@ -106,10 +107,10 @@ func (b *builder) directed(c analysis.Comparison) string {
 func (b *builder) otherBlocks(c analysis.Comparison, word string) string {
 	switch {
 	case c.MoreBlocks != nil && *c.MoreBlocks > 0:
-		return fmt.Sprintf("about %s would decide it with %.0f %% probability", plural(*c.MoreBlocks, "more block"),
+		return fmt.Sprintf("about %s would decide it with %.0f %% probability", unit.Count(*c.MoreBlocks, "more block"),
 			100*stats.Likely)
 	case word == "better" || word == "worse" || word == "equivalent":
-		return fmt.Sprintf("none: decided at the look after %s", plural(c.Look, "block"))
+		return fmt.Sprintf("none: decided at the look after %s", unit.Count(c.Look, "block"))
 	case len(c.Gates) > 0:
 		return "none: more blocks do not remove what failed the check"
 	case c.Look == 0 && len(b.results.Looks) > 0:

@@ -166,7 +166,7 @@ func TestCurveInATerminal(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		d, _ := sweepOf(own)
 		r := analysis.Analyse(d)
-		out := text(t, r, TextOption{Width: 72})
+		out := text(t, r, Terminal{Width: 72})
 		t.Log("\n" + out)
 		mark := "■ baseline"
 		if own {
@@ -180,7 +180,7 @@ func TestCurveInATerminal(t *testing.T) {
 		if strings.Contains(out, "hash, wall (ms) over level") {
 			t.Error("a curve at a cell where nothing was swept")
 		}
-		for _, opt := range []TextOption{{Width: 72, ASCII: true}, {Width: 50}, {Width: 200}} {
+		for _, opt := range []Terminal{{Width: 72, ASCII: true}, {Width: 50}, {Width: 200}} {
 			for _, line := range strings.Split(text(t, r, opt), "\n") {
 				for _, c := range line {
 					if opt.ASCII && c > 126 {

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
-	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
@@ -233,13 +232,3 @@ func (e *contents) isTwin(name string) bool { return name != "" && name == e.twi
 // compares reports whether a contender has comparisons of the first family: it is
 // neither the baseline nor its twin.
 func (e *contents) compares(name string) bool { return name != e.results.Baseline && !e.isTwin(name) }
-
-func plural(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	if strings.HasSuffix(word, "y") {
-		word = strings.TrimSuffix(word, "y") + "ie"
-	}
-	return fmt.Sprintf("%d %ss", n, word)
-}

@@ -113,7 +113,7 @@ func TestUnusualRuns(t *testing.T) {
 			dir, page := written(t, d, p, r)
 			doc := sound(t, dir, page)
 			t.Logf("%d bytes", len(page))
-			out := text(t, r, TextOption{})
+			out := text(t, r, Terminal{})
 			t.Log("\n" + out)
 			for _, line := range strings.Split(out, "\n") {
 				if n := utf8.RuneCountInString(line); n > 80 {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"bakeoff/base/lists"
+	"bakeoff/base/unit"
 	"bakeoff/publish/chart"
 )
 
@@ -105,7 +106,7 @@ func (b *builder) unjudged() string {
 	case 0:
 		return ""
 	case 1:
-		return fmt.Sprintf("1 of %s has no primary metric and no verdict", plural(len(b.results.Cells), "cell"))
+		return fmt.Sprintf("1 of %s has no primary metric and no verdict", unit.Count(len(b.results.Cells), "cell"))
 	}
-	return fmt.Sprintf("%d of %s have no primary metric and no verdict", n, plural(len(b.results.Cells), "cell"))
+	return fmt.Sprintf("%d of %s have no primary metric and no verdict", n, unit.Count(len(b.results.Cells), "cell"))
 }

@@ -49,7 +49,7 @@ func TestTheBaselineIsNotCountedAgainstItself(t *testing.T) {
 		d.Missing = append(d.Missing, analysis.Missing{Contender: c.Name, Cell: d.Cells[0].Name, Reason: "no disk"})
 	}
 	var out strings.Builder
-	if err := Text(&out, analysis.Analyse(d), TextOption{}); err != nil {
+	if err := Text.Results(&out, analysis.Analyse(d), nil, Option{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"3 comparisons: 3 missing.", "host, host~twin have no result at sha256-16k: no disk."} {
@@ -78,7 +78,7 @@ func TestTheHeaderCountsTheVerdicts(t *testing.T) {
 	if strings.Index(page, `class="tally"`) > strings.Index(page, "<main") {
 		t.Error("the counts are not in the header")
 	}
-	flat := strings.Join(strings.Fields(text(t, r, TextOption{})), " ")
+	flat := strings.Join(strings.Fields(text(t, r, Terminal{})), " ")
 	want = "15 comparisons: 1 better, 4 worse, 5 equivalent, 1 inconclusive, 2 inconclusive (check failed), 2 missing."
 	if !strings.Contains(flat, want) {
 		t.Errorf("the text does not say %q", want)
@@ -166,7 +166,7 @@ func TestCellsWithoutAVerdictAreCounted(t *testing.T) {
 		t.Errorf("the raw values of %d of 6 cells are led to", jumps)
 	}
 	want = "4 of 6 cells have no primary metric and no verdict; see the page"
-	if !strings.Contains(strings.Join(strings.Fields(text(t, r, TextOption{})), " "), want) {
+	if !strings.Contains(strings.Join(strings.Fields(text(t, r, Terminal{})), " "), want) {
 		t.Errorf("the text does not say %q", want)
 	}
 }

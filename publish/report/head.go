@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/difference"
 )
@@ -17,12 +18,11 @@ func (b *builder) head() {
 	if b.hasPlan && b.plan.Lab != "" {
 		p.Title = b.plan.Lab
 	}
-	p.ReadFirst = append(emulated(*r), r.Warnings...)
-	against := plural(b.others(), "contender") + " against "
+	against := unit.Count(b.others(), "contender") + " against "
 	if b.others() == 0 {
 		against = "Only "
 	}
-	p.Lead = fmt.Sprintf("%s%s on %s, %s.", against, r.Baseline, plural(len(r.Cells), "cell"), plural(r.Blocks, "block"))
+	p.Lead = fmt.Sprintf("%s%s on %s, %s.", against, r.Baseline, unit.Count(len(r.Cells), "cell"), unit.Count(r.Blocks, "block"))
 	p.Head = append(p.Head, pair{"Machine", b.machine()}, pair{"Measured", b.when()}, pair{"Ended", ending(*r)})
 	p.Head = append(p.Head, pair{"Margin", b.promise()})
 	if b.hasPlan && b.plan.Profile != "" {
@@ -138,7 +138,7 @@ func ending(r analysis.Results) string {
 	case len(r.Looks) == 0 && slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary }):
 		text += "; the design has too few blocks for a look, so nothing is decided"
 	case len(r.Looks) > 0 && r.Blocks < r.Looks[0]:
-		text += fmt.Sprintf("; nothing is decided before the first look, after %s", plural(r.Looks[0], "block"))
+		text += fmt.Sprintf("; nothing is decided before the first look, after %s", unit.Count(r.Looks[0], "block"))
 	}
 	return text
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"html/template"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/compare"
 	"bakeoff/judge/history"
@@ -173,42 +173,8 @@ func harmless(r history.Result) (out history.Result) {
 	if err := json.Unmarshal(data, &out); err != nil {
 		return history.Result{}
 	}
-	clean(reflect.ValueOf(&out).Elem())
+	safetext.Scrub(&out, safetext.Line)
 	return out
-}
-
-// clean makes every string in v harmless.
-func clean(v reflect.Value) {
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString(safetext.Line(v.String()))
-	case reflect.Pointer:
-		if !v.IsNil() {
-			clean(v.Elem())
-		}
-	case reflect.Slice, reflect.Array:
-		for i := range v.Len() {
-			clean(v.Index(i))
-		}
-	case reflect.Map:
-		for _, k := range v.MapKeys() {
-			x := reflect.New(v.Type().Elem()).Elem()
-			x.Set(v.MapIndex(k))
-			clean(x)
-			name := reflect.New(v.Type().Key()).Elem()
-			name.Set(k)
-			clean(name)
-			v.SetMapIndex(k, reflect.Value{})
-			v.SetMapIndex(name, x)
-		}
-	case reflect.Struct:
-		if v.Type() == reflect.TypeFor[time.Time]() {
-			return
-		}
-		for i := range v.NumField() {
-			clean(v.Field(i))
-		}
-	}
 }
 
 func historyTitle(r history.Result) string {
@@ -232,14 +198,14 @@ func historyLead(r history.Result) string {
 			}
 		}
 	}
-	lead := fmt.Sprintf("%s, %s: ", plural(runs, "run"), plural(judged, "primary series"))
+	lead := fmt.Sprintf("%s, %s: ", unit.Count(runs, "run"), unit.Count(judged, "primary series"))
 	if judged != 1 {
 		lead = strings.Replace(lead, "seriess", "series", 1)
 	}
 	if steps == 0 {
 		return lead + "no step was found."
 	}
-	return lead + plural(steps, "step") + " found."
+	return lead + unit.Count(steps, "step") + " found."
 }
 
 func historyLabOf(b *builder, by compare.By, l history.Lab, id string, links []string,
@@ -384,7 +350,7 @@ func stepWords(l history.Lab, s history.Series, x history.Step) historyStep {
 	from, to := s.Estimates[x.Range[0]].Run, s.Estimates[x.Range[1]].Run
 	if from != to {
 		out.Evidence += fmt.Sprintf("; it may have begun at any of %s from %s to %s",
-			plural(x.Range[1]-x.Range[0]+1, "run"), l.Runs[from].Run, l.Runs[to].Run)
+			unit.Count(x.Range[1]-x.Range[0]+1, "run"), l.Runs[from].Run, l.Runs[to].Run)
 	}
 	for i, c := range x.Coincides {
 		if i == maxCoincides {
@@ -432,7 +398,7 @@ func levelText(by compare.By, l history.Lab, s history.Series) string {
 		f.Baseline = ""
 	}
 	text := fmt.Sprintf("Now %s (%s), %s", f.Text(last.Value), f.Between(last.CI[0], last.CI[1]),
-		plural(last.To-last.From, "run"))
+		unit.Count(last.To-last.From, "run"))
 	if s.Spread != nil {
 		text += "; spread between runs " + spreadText(s)
 	}
@@ -447,14 +413,14 @@ func outlookText(l history.Lab, s history.Series) (text string) {
 	say := func(v *float64) string { return difference.Of(s.Scale, s.Unit, v, nil, nil).Text(*v) }
 	if x := s.Suspect; x != nil && x.Ratio != nil {
 		text = fmt.Sprintf(" Not decidable yet: %s from %s on; with %s like it, it is a step.", say(x.Ratio),
-			l.Runs[x.Run].Run, plural(x.Runs, "more run"))
+			l.Runs[x.Run].Run, unit.Count(x.Runs, "more run"))
 	}
 	var parts []string
 	for i, x := range s.Outlook {
 		if i > 2 && x.Runs != farOutlook || x.Size == nil {
 			continue
 		}
-		parts = append(parts, fmt.Sprintf("of %s after %s", say(x.Size), plural(x.Runs, "more run")))
+		parts = append(parts, fmt.Sprintf("of %s after %s", say(x.Size), unit.Count(x.Runs, "more run")))
 	}
 	if len(parts) > 0 {
 		text += " A step from the next run on could be found: " + strings.Join(parts, ", ") + "."

@@ -103,7 +103,7 @@ func TestHostileHistory(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	must(t, HistoryText(&out, r, true, TextOption{Width: 100}))
+	must(t, HistoryText(&out, r, true, Terminal{Width: 100}))
 	if strings.ContainsAny(out.String(), "\x1b\u202e") || strings.Contains(string(page), "\x1b") {
 		t.Error("a control character came through")
 	}
@@ -113,8 +113,8 @@ func TestHistoryText(t *testing.T) {
 	r := past(t, nil)
 	before, _ := json.Marshal(r)
 	var out, plain strings.Builder
-	must(t, HistoryText(&out, r, false, TextOption{Width: 100}))
-	must(t, HistoryText(&plain, r, false, TextOption{Width: 100, ASCII: true}))
+	must(t, HistoryText(&out, r, false, Terminal{Width: 100}))
+	must(t, HistoryText(&plain, r, false, Terminal{Width: 100, ASCII: true}))
 	flat := strings.Join(strings.Fields(out.String()), " ")
 	for _, want := range []string{"▼ worse: +", "from 20260209T020000Z-nightly on (commit c0fff07)",
 		"evidence: runs/20260209T020000Z-nightly", "1 run not counted", "● run, │ step, · margin",

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"bakeoff/base/unit"
 	"bakeoff/judge/compare"
 	"bakeoff/judge/history"
 	"bakeoff/publish/chart"
@@ -15,11 +16,8 @@ import (
 
 // HistoryText writes a history for a terminal: for each lab on each machine the steps in
 // sentences, and each series as a curve. all shows series that are not primary too.
-func HistoryText(w io.Writer, r history.Result, all bool, opt TextOption) error {
-	if opt.Width < 40 {
-		opt.Width = 80
-	}
-	t := &textWriter{TextOption: opt}
+func HistoryText(w io.Writer, r history.Result, all bool, to Terminal) error {
+	t := newTextWriter(nil, to)
 	t.history(harmless(r), all)
 	_, err := io.WriteString(w, t.out.String())
 	return err
@@ -46,7 +44,7 @@ func (t *textWriter) history(r history.Result, all bool) {
 		}
 		if hidden := len(l.Series) - len(shown); hidden > 0 {
 			t.out.WriteString("\n")
-			t.wrapped("", plural(hidden, "other metric")+" not shown; --all shows all.")
+			t.wrapped("", unit.Count(hidden, "other metric")+" not shown; --all shows all.")
 		}
 	}
 	for _, x := range r.Unread {
@@ -72,7 +70,7 @@ func (t *textWriter) historySeries(by compare.By, l history.Lab, s history.Serie
 	t.wrapped("  ", levelText(by, l, s))
 	if n := len(s.LeftOut); n > 0 {
 		x := s.LeftOut[n-1]
-		t.wrapped("  ", plural(n, "run")+" not counted; the newest is "+l.Runs[x.Run].Run+": "+x.Reason)
+		t.wrapped("  ", unit.Count(n, "run")+" not counted; the newest is "+l.Runs[x.Run].Run+": "+x.Reason)
 	}
 	t.trend(TrendFigure(by, l, s))
 }

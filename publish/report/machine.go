@@ -8,6 +8,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
+	"bakeoff/base/unit"
 	"bakeoff/judge/calibrate"
 	"bakeoff/lab/store"
 )
@@ -64,8 +65,8 @@ func (b *builder) calibrated() {
 	n.Lines = append(n.Lines,
 		fmt.Sprintf("%s, the last on %s. Of %s of identical contenders, %s called different: a false alarm rate of %s "+
 			"(95 %% CI %s to %s). The nominal rate of the test is %s.",
-			plural(len(c.Runs), "calibration"), last.At.UTC().Format("2 January 2006, 15:04 UTC"),
-			plural(of, "comparison"), were(alarms),
+			unit.Count(len(c.Runs), "calibration"), last.At.UTC().Format("2 January 2006, 15:04 UTC"),
+			unit.Count(of, "comparison"), were(alarms),
 			inPercent(float64(alarms)/float64(max(1, of))), inPercent(lo), inPercent(hi), inPercent(calibrate.Nominal)),
 		smallest(c))
 	for _, in := range last.Injected {
@@ -81,11 +82,11 @@ func (b *builder) calibrated() {
 			found = "was found"
 		}
 		n.Lines = append(n.Lines, fmt.Sprintf("An injected slowdown of %s %s by %s in %s: it was measured as %s%s.",
-			inPercent(1-in.True), found, by, plural(in.Blocks, "block"), inPercent(1-*in.Ratio), slowdowns(in)))
+			inPercent(1-in.True), found, by, unit.Count(in.Blocks, "block"), inPercent(1-*in.Ratio), slowdowns(in)))
 	}
 	if _, relative, ok := c.Spread(); ok {
 		n.Lines = append(n.Lines, fmt.Sprintf("Between runs, with nothing changed, a ratio varies by %s "+
-			"(standard deviation over %s).", inPercent(math.Expm1(relative)), plural(len(c.Runs), "run")))
+			"(standard deviation over %s).", inPercent(math.Expm1(relative)), unit.Count(len(c.Runs), "run")))
 	}
 	b.page.Known = n
 }

@@ -6,43 +6,15 @@ import (
 	"slices"
 	"strings"
 
-	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
-	"bakeoff/lab/store"
 	"bakeoff/publish/difference"
 )
 
-// Markdown writes the answer of a run as a table for an issue or a pull request: the
-// medians of both sides, the difference with its interval, the verdict, and which run it
-// is. unplanned is how it differs from what it registered. It makes foreign text harmless.
-func Markdown(w io.Writer, r analysis.Results, unplanned []string) error {
-	e := &contents{results: r, unplanned: unplanned}
-	e.own()
-	e.tidy()
-	return markdown(w, e)
-}
-
-// MarkdownOf writes the answer of the run in a folder as Markdown does. Errors are those of
-// Write.
-func MarkdownOf(w io.Writer, runDir string) error {
-	run, err := store.Open(runDir)
-	if err != nil {
-		return fault.Op("report", err)
-	}
-	defer run.Close()
-	e, err := load(run)
-	if err != nil {
-		return fault.Op("report", err)
-	}
-	return markdown(w, e)
-}
-
-func markdown(w io.Writer, e *contents) error {
-	b := newBuilder(e)
-	b.answer()
+func writeMarkdown(w io.Writer, e *contents, _ Option) error {
+	b := answered(e)
 	var out strings.Builder
 	fmt.Fprintf(&out, "**%s**: %s Ended: %s.\n\n", inline(b.page.Title), inline(b.page.Lead), inline(ending(e.results)))
 	for _, u := range cut(e, "differences from the plan", e.unplanned, maxUnplanned) {
@@ -70,18 +42,19 @@ func markdown(w io.Writer, e *contents) error {
 		out.WriteString(inline(b.page.NoVerdict) + "\n")
 		b.markdownLone(&out)
 	}
-	for _, l := range e.results.Limits {
-		fmt.Fprintf(&out, "\n- Tolerance %s, %s at %s, %s: %s%s", inline(l.Condition), inline(l.Contender), inline(l.Cell),
-			inline(l.Metric), inline(string(l.Outcome)), inline(limitInterval(e.results, l)))
+	for _, items := range [][]sentence{b.page.Tolerances, b.page.Absent} {
+		for _, s := range items {
+			fmt.Fprintf(&out, "\n- %s %s", s.Mark.Sign(), inline(s.String()))
+		}
+		if len(items) > 0 {
+			out.WriteString("\n")
+		}
 	}
-	if len(e.results.Limits) > 0 {
-		out.WriteString("\n")
-	}
-	for _, line := range b.markdownAbsent() {
-		fmt.Fprintf(&out, "\n- %s", line)
-	}
-	if len(b.page.Absent) > 0 {
-		out.WriteString("\n")
+	for i, line := range b.results.Geomeans {
+		if i == 0 {
+			out.WriteString("\n")
+		}
+		fmt.Fprintf(&out, "- %s\n", inline(geomeanSentence(line)))
 	}
 	out.WriteString("\n" + inline(b.markdownNote()) + "\n")
 	b.markdownWork(&out)
@@ -190,11 +163,6 @@ func (b *builder) markdownWork(out *strings.Builder) {
 	}
 }
 
-// markdownAbsent are the results that are missing outside of the table.
-func (b *builder) markdownAbsent() []string {
-	return lists.Map(b.page.Absent, func(s sentence) string { return s.Mark.Sign() + " " + inline(s.String()) })
-}
-
 // markdownNote is what the verdicts mean, what the twin says, and which run this is.
 func (b *builder) markdownNote() string {
 	r := &b.results
@@ -219,19 +187,3 @@ var inlineEscapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "`", "\\`", "*", `
 func Inline(s string) string { return inline(s) }
 
 func inline(s string) string { return inlineEscapes.Replace(s) }
-
-// limitInterval is the interval from which the answer to a tolerance is read, and why it is
-// not decided.
-func limitInterval(r analysis.Results, l analysis.Limited) (out string) {
-	for _, k := range r.Cells {
-		for _, m := range k.Metrics {
-			if k.Name == l.Cell && m.Name == l.Metric && (l.CI[0] != nil || l.CI[1] != nil) {
-				out = " (" + difference.Of(m.Scale, m.Unit, l.CI[0], l.CI[1]).Between(l.CI[0], l.CI[1]) + ")"
-			}
-		}
-	}
-	if l.Reason != "" {
-		out += "; " + l.Reason
-	}
-	return out
-}

@@ -6,6 +6,7 @@ import (
 
 	"bakeoff/base/safetext"
 	"bakeoff/base/shell"
+	"bakeoff/base/unit"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
@@ -59,7 +60,7 @@ func (b *builder) design() []pair {
 		pair{"Environments", map[string]string{"block": "new for each block", "run": "the same for all blocks"}[d.Instances]},
 		pair{"Order", orderOf(b.plan)},
 		pair{"Family", fmt.Sprintf("%s share alpha; the %d of the twin have their own",
-			plural(len(b.plan.Family), "primary comparison"), len(b.plan.TwinFamily))})
+			unit.Count(len(b.plan.Family), "primary comparison"), len(b.plan.TwinFamily))})
 	if d.ExactTrials > 0 {
 		out = append(out, pair{"Exact metrics",
 			fmt.Sprintf("deterministic once %d trials of each side agree", d.ExactTrials)})

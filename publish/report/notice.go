@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 )
 
@@ -31,12 +32,7 @@ const maxNotice = 5
 // NoticeOf returns the notice of results. unplanned is how the run differs from what it
 // registered (evidence.Unplanned).
 func NoticeOf(r analysis.Results, unplanned []string) Notice {
-	e := &contents{results: r, unplanned: unplanned}
-	e.own()
-	e.tidy()
-	b := newBuilder(e)
-	b.answer()
-	return b.page.Notice
+	return answered(contentsOf(r, unplanned, "")).page.Notice
 }
 
 // Cautions are the alarms and the warnings.
@@ -53,6 +49,7 @@ func (b *builder) answer() {
 	b.alarm()
 	b.checked()
 	b.verdicts()
+	b.tolerances()
 	b.control()
 	p := &b.page
 	n := Notice{Alarms: []string{}, Warnings: []string{}, Twin: p.TwinNote, Scope: p.ScopeNote}
@@ -62,9 +59,10 @@ func (b *builder) answer() {
 	if len(b.unplanned) > 0 {
 		n.Alarms = append(n.Alarms, notAsPlanned+" "+closed(andMore(b.unplanned, 1, "; ")))
 	}
-	for _, w := range p.ReadFirst {
+	for _, w := range slices.Concat(emulated(b.results), b.results.Warnings) {
 		n.Warnings = append(n.Warnings, closed(w))
 	}
+	b.general = len(n.Warnings)
 	n.Warnings = append(n.Warnings, b.withheld()...)
 	n.Warnings = append(n.Warnings, b.lacking()...)
 	switch b.results.Ended {
@@ -106,7 +104,7 @@ func (b *builder) withheld() []string {
 	if failed == 0 {
 		return nil
 	}
-	return []string{fmt.Sprintf("Failed checks withhold %d of %s: %s.", failed, plural(all, "verdict"),
+	return []string{fmt.Sprintf("Failed checks withhold %d of %s: %s.", failed, unit.Count(all, "verdict"),
 		andMore(names, maxNotice, ", "))}
 }
 
@@ -123,7 +121,7 @@ func (b *builder) lacking() (out []string) {
 	for _, s := range b.results.Summaries {
 		if k := [2]string{s.Contender, s.Cell}; s.Failures > 0 && s.N > 0 && !seen[k] {
 			seen[k] = true
-			failed = append(failed, fmt.Sprintf("%d of %s of %s at %s", s.Failures, plural(s.N+s.Failures, "trial"),
+			failed = append(failed, fmt.Sprintf("%d of %s of %s at %s", s.Failures, unit.Count(s.N+s.Failures, "trial"),
 				s.Contender, s.Cell))
 		}
 	}

@@ -43,7 +43,7 @@ func TestOrderOfContenders(t *testing.T) {
 				t.Errorf("%q: %s has rows %q, want %q", order, f.Title, rows, want)
 			}
 		}
-		out := text(t, r, TextOption{Sort: order})
+		out := text(t, r, Terminal{}, order)
 		files := out[strings.Index(out, "files, create"):]
 		if first := strings.Index(files, "crun") < strings.Index(files, "chroot"); first != (want[0] == "crun") {
 			t.Errorf("%q:\n%s", order, files)
@@ -59,7 +59,7 @@ func TestMarkdown(t *testing.T) {
 	r.PlanSHA256 = "abc123"
 	r.Missing[0].Reason = "a|b `c` @everyone <img> \x1b[2J"
 	var out strings.Builder
-	must(t, Markdown(&out, r, nil))
+	must(t, Markdown.Results(&out, r, nil, Option{}))
 	for _, want := range []string{
 		"| cell | metric | contender | host median | median | difference | 95 % CI | blocks | verdict |\n|---|",
 		"| sha256-16k | throughput | microvm | 1841 MB/s | 95.5 MB/s | 5.19 % of the throughput | 5.15–5.24 % | 12 | " +
@@ -105,7 +105,7 @@ func TestMarkdownOfFailures(t *testing.T) {
 			"| cell | metric | host median | CI | trials |\n|---|---|--:|--:|--:|\n| cpu | throughput | "}, []string{"∅"}},
 	} {
 		var out strings.Builder
-		must(t, Markdown(&out, x.r, nil))
+		must(t, Markdown.Results(&out, x.r, nil, Option{}))
 		for _, want := range x.want {
 			if !strings.Contains(out.String(), want) {
 				t.Errorf("%s: lacks %q:\n%s", name, want, out.String())

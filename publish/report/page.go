@@ -20,7 +20,6 @@ type page struct {
 	Title, Lead       string
 	Unplanned         []string // how the run differs from what it registered
 	Alarm, Problems   []string
-	ReadFirst         []string // warnings about the whole run
 	Head              []pair
 	Tally             []tally
 	Compared          int // sentences in Groups
@@ -31,7 +30,8 @@ type page struct {
 	Absent            []sentence // missing results at cells without verdicts
 	ScopeNote         string
 	Notice            Notice
-	Purposes          []fact // what differs on purpose
+	Tolerances        []sentence // answers to the conditions of --fail-on that have one
+	Purposes          []fact     // what differs on purpose
 	Curves            []figure
 	Percent           []figure
 	PercentNote       string
@@ -131,6 +131,9 @@ type builder struct {
 	drawn     []drawing
 	downloads bool // figures can be downloaded
 	bootPages []BootPage
+	// general is the number of warnings of the notice, the first ones, that the sentences of
+	// the answer do not give.
+	general   int
 	summaries difference.Summaries
 	metrics   map[[2]string]sample.Metric
 	usual     map[string]param.Values // defaults of the parameters, by workload

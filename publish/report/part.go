@@ -44,7 +44,7 @@ func Parts(runDir string, opt Option) ([]Part, error) {
 	}
 	defer run.Close()
 	opt.Boots = nil
-	b, pages, err := compose(run, opt)
+	b, pages, err := composeRun(run, opt)
 	if err != nil {
 		return nil, err
 	}

@@ -82,7 +82,7 @@ func TestLargeReportsHavePagesOfCells(t *testing.T) {
 		t.Fatalf("pages %q", pages)
 	}
 	var single bytes.Buffer
-	must(t, Page(&single, dir, Option{}))
+	must(t, Page.Folder(&single, dir, Option{}))
 	if single.Len() < pageLimit || strings.Contains(single.String(), `href="../`) {
 		t.Errorf("a single page of %d bytes, or with links to other files", single.Len())
 	}
@@ -273,8 +273,9 @@ func TestBadge(t *testing.T) {
 	} {
 		r = copied(t, analysis.Analyse(d))
 		x.change()
-		svg, err := Badge(folder(t, d, p, r))
-		must(t, err)
+		var out strings.Builder
+		must(t, Badge.Folder(&out, folder(t, d, p, r), Option{}))
+		svg := out.String()
 		must(t, xml.Unmarshal([]byte(svg), new(struct{ XMLName xml.Name })))
 		for _, want := range x.want {
 			if !strings.Contains(svg, want) {
@@ -298,7 +299,7 @@ func TestMarkdownOf(t *testing.T) {
 	d, p := example()
 	dir := folder(t, d, p, analysis.Analyse(d))
 	var out strings.Builder
-	must(t, MarkdownOf(&out, dir))
+	must(t, Markdown.Folder(&out, dir, Option{}))
 	if !strings.HasPrefix(out.String(), "**static-web**: 3 contenders against host") ||
 		strings.Count(out.String(), "\n| ") < 15 {
 		t.Errorf("%s", out.String())
@@ -307,7 +308,7 @@ func TestMarkdownOf(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(filepath.Join(dir, store.PlanFile), append(text, '\n'), 0o666))
 	out.Reset()
-	must(t, MarkdownOf(&out, dir))
+	must(t, Markdown.Folder(&out, dir, Option{}))
 	if !strings.Contains(out.String(), "**Not as planned.**") {
 		t.Errorf("%s", out.String())
 	}

@@ -8,6 +8,7 @@ import (
 
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/store"
 	"bakeoff/reach/probe"
@@ -103,8 +104,8 @@ func (b *builder) perWork(k analysis.Cell) (table, string) {
 	case !known:
 		return table{}, b.noCost(k.Name, cost.Name)
 	case len(w.trials) > maxWorkTrials || len(b.results.Contenders)*len(workCounters) > maxWorkComparisons:
-		return table{}, fmt.Sprintf("%s of %s are too many for a page", plural(len(w.trials), "trial"),
-			plural(len(b.results.Contenders), "contender"))
+		return table{}, fmt.Sprintf("%s of %s are too many for a page", unit.Count(len(w.trials), "trial"),
+			unit.Count(len(b.results.Contenders), "contender"))
 	}
 	return b.workTable(&w), ""
 }

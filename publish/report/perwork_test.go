@@ -175,7 +175,7 @@ func TestCountersPerRequestAreShown(t *testing.T) {
 		}
 	}
 	var text bytes.Buffer
-	must(t, markdown(&text, e))
+	must(t, writeMarkdown(&text, e, Option{}))
 	for _, want := range []string{"<details><summary>Counters per request at http-50</summary>\n\n| counter |",
 		"| context switches | crun | 20.0 | 26 | 2.00× |", "&lt;b&gt;hides", "</details>"} {
 		if !strings.Contains(text.String(), want) {

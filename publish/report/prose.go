@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"bakeoff/base/lists"
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	checks "bakeoff/lab/evidence"
 	"bakeoff/lab/plan"
@@ -45,7 +46,7 @@ func (b *builder) proseSubjects() []string {
 	}
 	out := []string{first + " on " + b.machine() + ".", "The run lasted from " + b.when() + "."}
 	if len(cells) > 0 {
-		out = append(out, fmt.Sprintf("The work was %s: %s.", plural(len(cells), "cell"), and(cells)))
+		out = append(out, fmt.Sprintf("The work was %s: %s.", unit.Count(len(cells), "cell"), and(cells)))
 	}
 	return append(out, resources(p)...)
 }
@@ -72,7 +73,7 @@ func resources(p plan.Plan) (out []string) {
 		}
 		return text
 	}
-	cpus := same(func(c plan.Contender) string { return plural(c.CPUs, "CPU") })
+	cpus := same(func(c plan.Contender) string { return unit.Count(c.CPUs, "CPU") })
 	memory := same(func(c plan.Contender) string {
 		if c.Memory == 0 {
 			return ""
@@ -126,11 +127,11 @@ func (b *builder) proseTrials() []string {
 			failed++
 		}
 	}
-	out := []string{fmt.Sprintf("The journal has %s in %s that count and %s.", plural(trials, "trial"),
-		plural(r.Blocks, "block"), plural(r.Void, "void block"))}
+	out := []string{fmt.Sprintf("The journal has %s in %s that count and %s.", unit.Count(trials, "trial"),
+		unit.Count(r.Blocks, "block"), unit.Count(r.Void, "void block"))}
 	if failed > 0 {
 		out = append(out, fmt.Sprintf("In %d of the %s of blocks that count, the contender itself failed; such a trial "+
-			"counts as the worst possible value.", failed, plural(counting, "trial")))
+			"counts as the worst possible value.", failed, unit.Count(counting, "trial")))
 	} else {
 		out = append(out, "No contender failed in a trial that counts.")
 	}
@@ -145,7 +146,7 @@ func (b *builder) proseAnalysis() []string {
 	if len(r.Looks) > 0 {
 		out = append(out, fmt.Sprintf("Verdicts were possible at the looks after %s blocks, which spend alphas of %s; the "+
 			"%s share them (Holm 1979; Lan and DeMets 1983).", list(r.Looks), list(r.Alphas),
-			plural(len(b.plan.Family), "primary comparison")))
+			unit.Count(len(b.plan.Family), "primary comparison")))
 	}
 	out = append(out, fmt.Sprintf("The margin of equivalence, fixed in advance, is ±%s %%.", significant(100*r.Margin, 3)))
 	withheld := 0
@@ -155,7 +156,7 @@ func (b *builder) proseAnalysis() []string {
 		}
 	}
 	out = append(out, fmt.Sprintf("%d checks examined every trial (rules %d); failed checks withheld the verdicts on %s.",
-		len(checks.Gates()), r.Rules, plural(withheld, "comparison")))
+		len(checks.Gates()), r.Rules, unit.Count(withheld, "comparison")))
 	if t := r.Twin; t != nil && len(b.page.TwinSays) > 0 {
 		out = append(out, fmt.Sprintf("Of the comparisons of the twin, %s.", tallied(b.page.TwinSays)))
 	}

@@ -27,7 +27,7 @@ var pageCSS = chart.Colors + layoutCSS + chart.Style
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	// The style sheet is inserted as it is: the page's policy names its hash.
 	"style":  func() template.HTML { return template.HTML("<style>" + pageCSS + "</style>") },
-	"plural": plural,
+	"plural": unit.Count,
 	"bytes":  func(n int64) string { return unit.Format(float64(n), "B") },
 	"joined": joined,
 }).Parse(pageHTML))

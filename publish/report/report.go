@@ -30,6 +30,8 @@ type Option struct {
 	Boots func(*store.Run) ([]BootPage, error)
 	// Single makes one page of a report of any size.
 	Single bool
+	// Terminal is what Text and Brief are written for.
+	Terminal Terminal
 	// Index is the address of an index of runs, relative to the page; "" for none.
 	Index string
 }
@@ -45,7 +47,7 @@ func Write(runDir string, opt Option) error {
 		return fault.Op("report", err)
 	}
 	defer run.Close()
-	b, p, err := compose(run, opt)
+	b, p, err := composeRun(run, opt)
 	if err != nil {
 		return err
 	}
@@ -55,35 +57,34 @@ func Write(runDir string, opt Option) error {
 	return fault.Op("report", run.WriteFile(store.ReportFile, p.main))
 }
 
-// Page writes the report of a run as one self-contained page, whatever its size, and
-// nothing to the folder. Errors are those of Write.
-func Page(w io.Writer, runDir string, opt Option) error {
-	run, err := store.Open(runDir)
-	if err != nil {
-		return fault.Op("report", err)
-	}
-	defer run.Close()
+// writePage writes the one page, and nothing to the folder.
+func writePage(w io.Writer, e *contents, opt Option) error {
 	opt.Single, opt.Files = true, false
-	_, p, err := compose(run, opt)
+	_, p, err := compose(nil, e, opt)
 	if err != nil {
 		return err
 	}
 	_, err = w.Write(p.main)
-	return fault.Wrap(fault.Lab, "report", err)
+	return err
 }
 
-// compose makes the pages of a run.
-func compose(run *store.Run, opt Option) (*builder, *pages, error) {
-	e, err := load(run)
-	if err != nil {
-		return nil, nil, fault.Op("report", err)
-	}
-	e.order = opt.Sort
+// compose makes the pages of a run. Without run there are no pages about boots.
+func compose(run *store.Run, e *contents, opt Option) (*builder, *pages, error) {
 	if opt.Single {
 		e.files = nil // the page stands alone
 	}
 	b := build(e, opt)
 	b.boots(run, opt)
 	p, err := layOut(b, opt)
-	return b, p, fault.Wrap(fault.Lab, "report: "+run.Base(), err)
+	return b, p, fault.Wrap(fault.Lab, "report: "+e.base, err)
+}
+
+// composeRun makes the pages of a run from its folder.
+func composeRun(run *store.Run, opt Option) (*builder, *pages, error) {
+	e, err := load(run)
+	if err != nil {
+		return nil, nil, fault.Op("report", err)
+	}
+	e.order = opt.Sort
+	return compose(run, e, opt)
 }

@@ -437,7 +437,7 @@ func TestEmulationIsToldBeforeTheVerdicts(t *testing.T) {
 		if told != (at >= 0) || at > verdicts {
 			t.Errorf("accelerator %s: told at %d, verdicts end at %d", accelerator, at, verdicts)
 		}
-		if said := strings.Contains(text(t, r, TextOption{}), "warning: microvm: the CPU was emulated"); said != told {
+		if said := strings.Contains(text(t, r, Terminal{}), "warning: microvm: the CPU was emulated"); said != told {
 			t.Errorf("accelerator %s: the text says so: %v", accelerator, said)
 		}
 	}
@@ -450,21 +450,21 @@ func TestARunBeforeItsFirstLookSaysSo(t *testing.T) {
 	r := analysis.Analyse(d)
 	r.Ended, r.Blocks, r.Looks = "budget", 3, []int{8, 12}
 	const want = "no room for another block; nothing is decided before the first look, after 8 blocks"
-	if out := strings.Join(strings.Fields(text(t, r, TextOption{})), " "); !strings.Contains(out, want) {
+	if out := strings.Join(strings.Fields(text(t, r, Terminal{})), " "); !strings.Contains(out, want) {
 		t.Errorf("the text is\n%s", out)
 	}
 	r.Looks = nil
-	if out := strings.Join(strings.Fields(text(t, r, TextOption{})), " "); !strings.Contains(out,
+	if out := strings.Join(strings.Fields(text(t, r, Terminal{})), " "); !strings.Contains(out,
 		"the design has too few blocks for a look, so nothing is decided") {
 		t.Errorf("without a look the text is\n%s", out)
 	}
 	r.Comparisons[0].Primary, r.Comparisons[0].Exact = true, &analysis.Exact{Trials: 4}
-	if out := text(t, r, TextOption{}); strings.Contains(out, "nothing is decided") {
+	if out := text(t, r, Terminal{}); strings.Contains(out, "nothing is decided") {
 		t.Errorf("with a metric that is exact the text is\n%s", out)
 	}
 	r.Comparisons[0].Exact = nil
 	r.Blocks, r.Looks = 8, []int{8, 12}
-	if out := text(t, r, TextOption{}); strings.Contains(out, "nothing is decided") {
+	if out := text(t, r, Terminal{}); strings.Contains(out, "nothing is decided") {
 		t.Errorf("after a look the text is\n%s", out)
 	}
 }
@@ -612,7 +612,7 @@ func TestNulls(t *testing.T) {
 	dir, page := written(t, d, p, r)
 	doc := sound(t, dir, page)
 	if strings.Contains(doc.text, "0 B/s") || !strings.Contains(doc.text, "no estimate yet") ||
-		!strings.Contains(doc.text, "This run has no twin") {
+		!strings.Contains(doc.text, "No twin: nothing shows") {
 		t.Error("unknown values are not said to be so")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/stats"
 	"bakeoff/publish/chart"
@@ -138,7 +139,7 @@ func say(c analysis.Comparison, margin float64, level, medians, failed string) s
 	for _, g := range c.Gates {
 		s.Failed = append(s.Failed, failedCheck{Name: g.Name, Why: why(g)})
 	}
-	evidence := []string{medians + estimate(c, level) + ", " + plural(c.Blocks, "block")}
+	evidence := []string{medians + estimate(c, level) + ", " + unit.Count(c.Blocks, "block")}
 	if interim(c) && c.Primary && c.Blocks > 0 {
 		evidence = append(evidence, "no verdict before the first look")
 	}
@@ -147,7 +148,7 @@ func say(c analysis.Comparison, margin float64, level, medians, failed string) s
 	}
 	if c.MoreBlocks != nil && *c.MoreBlocks > 0 && len(c.Gates) == 0 {
 		evidence = append(evidence, fmt.Sprintf("about %s would decide it with %.0f %% probability",
-			plural(*c.MoreBlocks, "more block"), 100*stats.Likely))
+			unit.Count(*c.MoreBlocks, "more block"), 100*stats.Likely))
 	}
 	if c.Caveat != "" {
 		evidence = append(evidence, c.Caveat)
@@ -187,7 +188,7 @@ func estimate(c analysis.Comparison, level string) string {
 
 // exact says how large a difference without error is, after the ratio in words.
 func exact(c analysis.Comparison, said string) string {
-	agree := fmt.Sprintf("deterministic: all %s of both sides agree", plural(c.Exact.Trials, "trial"))
+	agree := fmt.Sprintf("deterministic: all %s of both sides agree", unit.Count(c.Exact.Trials, "trial"))
 	if c.Exact.Difference == 0 {
 		return "exactly the same (" + agree + ")"
 	}
@@ -226,7 +227,7 @@ func why(g analysis.Gate) string {
 		parts = append(parts, brief(g.Reason))
 	}
 	if g.Of > 0 {
-		parts = append(parts, fmt.Sprintf("%d of %s", g.Trials, plural(g.Of, "trial")))
+		parts = append(parts, fmt.Sprintf("%d of %s", g.Trials, unit.Count(g.Of, "trial")))
 	}
 	if len(parts) == 0 {
 		return ""

@@ -187,12 +187,12 @@ func TestContraryMediansAreExplained(t *testing.T) {
 		want int
 	}{{agreed, 0}, {contrary, 1}} {
 		var text bytes.Buffer
-		must(t, Text(&text, x.r, TextOption{Width: 400}))
+		must(t, Text.Results(&text, x.r, nil, Option{Terminal: Terminal{Width: 400}}))
 		dir := folder(t, d, p, x.r)
 		must(t, Write(dir, Option{}))
 		html, err := os.ReadFile(filepath.Join(dir, "report", "index.html"))
 		must(t, err)
-		for how, out := range map[string]string{"brief": screen(t, x.r, TextOption{Width: 400}), "text": text.String(),
+		for how, out := range map[string]string{"brief": screen(t, x.r, Terminal{Width: 400}), "text": text.String(),
 			"page": string(html)} {
 			out = strings.Join(strings.Fields(strings.ReplaceAll(out, "\u00a0", " ")), " ")
 			if n := strings.Count(out, note); n != x.want {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"bakeoff/base/safetext"
+	"bakeoff/base/unit"
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/store"
 	"bakeoff/reach/probe"
@@ -74,7 +75,7 @@ func (e *contents) readSpent(run *store.Run) map[cellOf]*spent {
 	}
 	if broken > 0 {
 		e.problem("%s cannot be read or differ from the journal. Run `bakeoff verify` to list them.",
-			plural(broken, "raw output"))
+			unit.Count(broken, "raw output"))
 	}
 	if reads > maxRawReads {
 		e.problem("The utilization of the load generator covers only the first %d raw outputs.", maxRawReads)

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -9,85 +10,56 @@ import (
 
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/chart"
 	"bakeoff/publish/chart/percent"
 	"bakeoff/publish/difference"
 )
 
-// TextOption is how the answer is written for a terminal.
-type TextOption struct {
+// Terminal is what the answer is written for.
+type Terminal struct {
 	Width int    // columns; 80 if less than 40
 	Color bool   // ANSI colors; words and signs say the same without
 	ASCII bool   // plain characters only, for terminals without UTF-8
-	Sort  Order  // of the contenders
 	Page  string // where the page is; "" leaves it out
 }
 
-// Text writes the answer of a run for a terminal: first the twin's alarm, then
-// the verdicts in sentences, the intervals as bars, and what is missing. It
-// makes foreign text harmless (package safetext).
-func Text(w io.Writer, r analysis.Results, opt TextOption) error {
-	t := newTextWriter(r, opt)
+func writeText(w io.Writer, e *contents, opt Option) error {
+	t := newTextWriter(newBuilder(e), opt.Terminal)
 	t.write()
 	_, err := io.WriteString(w, t.out.String())
 	return err
 }
 
-// newTextWriter returns a writer of results, whose text it has made harmless.
-func newTextWriter(r analysis.Results, opt TextOption) *textWriter {
-	e := &contents{results: r, order: opt.Sort}
-	e.own()
-	e.tidy()
-	if opt.Width < 40 {
-		opt.Width = 80
+func newTextWriter(b *builder, to Terminal) *textWriter {
+	if to.Width < 40 {
+		to.Width = 80
 	}
-	return &textWriter{builder: newBuilder(e), TextOption: opt}
+	return &textWriter{builder: b, Terminal: to}
 }
 
-// own makes copies of what tidy would change in place: the results belong to
-// the caller.
+// own copies what tidy would change in place: the results belong to the caller. Samples
+// are not shown.
 func (e *contents) own() {
-	r := &e.results
-	r.Contenders = append([]analysis.Contender(nil), r.Contenders...)
-	for i, c := range r.Contenders {
-		if c.Sweep != nil {
-			sweep := *c.Sweep
-			r.Contenders[i].Sweep = &sweep
-		}
-	}
-	r.Cells = append([]analysis.Cell(nil), r.Cells...)
-	for i := range r.Cells {
-		r.Cells[i].Metrics = append([]sample.Metric(nil), r.Cells[i].Metrics...)
-	}
-	r.Summaries = append([]analysis.Summary(nil), r.Summaries...)
+	r := e.results
+	r.Summaries = slices.Clone(r.Summaries)
 	for i := range r.Summaries {
-		r.Summaries[i].Samples = nil // not shown here
+		r.Summaries[i].Samples = nil
 	}
-	r.Comparisons = ownComparisons(r.Comparisons)
-	if r.Twin != nil {
-		t := *r.Twin
-		t.Comparisons = ownComparisons(t.Comparisons)
-		r.Twin = &t
+	e.results = analysis.Results{}
+	data, err := json.Marshal(r)
+	if err == nil {
+		err = json.Unmarshal(data, &e.results)
 	}
-	r.Missing = append([]analysis.Missing(nil), r.Missing...)
-	r.Warnings = append([]string(nil), r.Warnings...)
-}
-
-func ownComparisons(cs []analysis.Comparison) []analysis.Comparison {
-	cs = append([]analysis.Comparison(nil), cs...)
-	for i := range cs {
-		cs[i].Factors = append([]analysis.Factor(nil), cs[i].Factors...)
-		cs[i].Gates = append([]analysis.Gate(nil), cs[i].Gates...)
-		cs[i].Confounders = append([]analysis.Confounder(nil), cs[i].Confounders...)
-		cs[i].Warnings = append([]string(nil), cs[i].Warnings...)
+	if err != nil {
+		panic(err) // results are written as JSON, and have no other values
 	}
-	return cs
 }
 
 type textWriter struct {
 	*builder
-	TextOption
+	Terminal
 	out strings.Builder
 }
 
@@ -103,28 +75,35 @@ func (t *textWriter) write() {
 		t.out.WriteString("\n")
 		t.paint("1", g.Cell+", "+g.Metric)
 		t.out.WriteString(", " + g.Direction + "\n")
-		for _, s := range g.Items {
-			t.sentence(s)
-		}
+		t.listed(g.Items)
 		if g.Contrary != "" {
 			t.wrapped("  ", g.Contrary)
 		}
 		t.bars(g)
 		t.curves(g)
 	}
+	if len(p.Tolerances) > 0 {
+		t.out.WriteString("\n")
+		t.listed(p.Tolerances)
+	}
 	t.rest()
 }
 
-// warn warns first if the twin differs from the baseline.
+// warn writes the alarms, each with all that it is about.
 func (t *textWriter) warn() {
-	if len(t.page.Alarm) == 0 {
-		return
+	for _, x := range []struct {
+		alarm string
+		about []string
+	}{{distrust, t.page.Alarm}, {notAsPlanned, t.unplanned}} {
+		if len(x.about) == 0 {
+			continue
+		}
+		t.paint("31;1", x.alarm+"\n")
+		for _, a := range x.about {
+			t.wrapped("  ", a)
+		}
+		t.out.WriteString("\n")
 	}
-	t.paint("31;1", distrust+"\n")
-	for _, a := range t.page.Alarm {
-		t.wrapped("  ", a)
-	}
-	t.out.WriteString("\n")
 }
 
 // counts tallies the verdicts, and says which cells have none.
@@ -135,7 +114,7 @@ func (t *textWriter) counts() {
 		for _, g := range p.Groups {
 			all = append(all, g.Items...)
 		}
-		t.wrapped("", fmt.Sprintf("%s: %s.", plural(p.Compared, "comparison"), tallied(all)))
+		t.wrapped("", fmt.Sprintf("%s: %s.", unit.Count(p.Compared, "comparison"), tallied(all)))
 	}
 	if p.Unjudged != "" && len(p.Groups) > 0 {
 		t.wrapped("", p.Unjudged+"; see the page.")
@@ -163,14 +142,18 @@ func (t *textWriter) closing() {
 		t.out.WriteString("\n")
 		t.wrapped("", p.TwinNote)
 	}
-	for _, s := range p.Absent {
-		t.sentence(s)
-	}
-	for _, w := range p.ReadFirst {
+	t.listed(p.Absent)
+	for _, w := range p.Notice.Warnings[:t.general] {
 		t.wrapped("  ", "warning: "+w)
 	}
 	for _, m := range t.problems {
 		t.wrapped("  ", m)
+	}
+	for i, g := range t.results.Geomeans {
+		if i == 0 {
+			t.out.WriteString("\n")
+		}
+		t.wrapped("", geomeanSentence(g))
 	}
 	if t.Page != "" {
 		t.out.WriteString("\nFull report: " + safetext.Text(t.Page) + "\n")
@@ -203,6 +186,12 @@ func (t *textWriter) paint(code, s string) {
 		s = "\x1b[" + code + "m" + s + "\x1b[0m"
 	}
 	t.out.WriteString(s)
+}
+
+func (t *textWriter) listed(items []sentence) {
+	for _, s := range items {
+		t.sentence(s)
+	}
 }
 
 func (t *textWriter) sentence(s sentence) {

@@ -10,10 +10,10 @@ import (
 	"bakeoff/judge/analysis"
 )
 
-func text(t testing.TB, r analysis.Results, opt TextOption) string {
+func text(t testing.TB, r analysis.Results, to Terminal, sort ...Order) string {
 	t.Helper()
 	var b bytes.Buffer
-	must(t, Text(&b, r, opt))
+	must(t, Text.Results(&b, r, nil, Option{Terminal: to, Sort: append(sort, "")[0]}))
 	return b.String()
 }
 
@@ -21,7 +21,7 @@ func TestText(t *testing.T) {
 	d, _ := example()
 	r := analysis.Analyse(d)
 	before := copied(t, r)
-	out := text(t, r, TextOption{Width: 80, Page: "runs/x/report/index.html"})
+	out := text(t, r, Terminal{Width: 80, Page: "runs/x/report/index.html"})
 	t.Log("\n" + out)
 	flat := strings.Join(strings.Fields(out), " ")
 	for _, want := range []string{
@@ -42,10 +42,10 @@ func TestText(t *testing.T) {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
-	if strings.Contains(out, "\x1b") || !strings.Contains(text(t, r, TextOption{Color: true}), "\x1b[33m") {
+	if strings.Contains(out, "\x1b") || !strings.Contains(text(t, r, Terminal{Color: true}), "\x1b[33m") {
 		t.Error("color where none was asked for, or the reverse")
 	}
-	for _, c := range text(t, r, TextOption{ASCII: true, Width: 100}) {
+	for _, c := range text(t, r, Terminal{ASCII: true, Width: 100}) {
 		if c > 126 {
 			t.Fatalf("%q is not ASCII", c)
 		}
@@ -58,7 +58,7 @@ func TestText(t *testing.T) {
 // A run of the baseline alone, as regression checks keep it, has values and no verdict.
 func TestTextOfOne(t *testing.T) {
 	d, _ := simulated(shape{contenders: []string{"host"}, cells: []string{"cpu"}, blocks: 12, judged: 1})
-	out := text(t, analysis.Analyse(d), TextOption{Width: 80})
+	out := text(t, analysis.Analyse(d), Terminal{Width: 80})
 	for _, want := range []string{"Only host on 1 cell, 12 blocks.", "host at cpu, 12 blocks; there is no other contender",
 		"\n  throughput     ", "The twin (host under a second name): 1 "} {
 		if !strings.Contains(out, want) {
@@ -100,7 +100,7 @@ func TestTextIsInert(t *testing.T) {
 	r.Missing = append(r.Missing, analysis.Missing{Contender: "\x1b]0;title\a", Cell: "nowhere",
 		Reason: "\r\nforged line"})
 	r.Comparisons[0].Contender = strings.Repeat("w", 1<<20)
-	out := text(t, r, TextOption{})
+	out := text(t, r, Terminal{})
 	if strings.ContainsAny(out, "\x1b\a\r\u009b\u202e") || strings.Contains(out, "\nforged") {
 		t.Error("control characters came through")
 	}
@@ -115,7 +115,7 @@ func TestLongWordsAreBroken(t *testing.T) {
 	d, _ := example()
 	r := copied(t, analysis.Analyse(d))
 	r.Missing[0].Reason = "open " + strings.Repeat("/a-folder", 20) + ": no such file"
-	for _, line := range strings.Split(text(t, r, TextOption{Width: 60}), "\n") {
+	for _, line := range strings.Split(text(t, r, Terminal{Width: 60}), "\n") {
 		if n := utf8.RuneCountInString(line); n > 60 {
 			t.Errorf("%d columns: %s", n, line)
 		}
@@ -128,7 +128,7 @@ func TestTextAlarm(t *testing.T) {
 	r := copied(t, analysis.Analyse(d))
 	r.Twin.Different = true
 	r.Twin.Comparisons[0].Verdict = analysis.Worse
-	if out := text(t, r, TextOption{}); !strings.HasPrefix(out, "Do not trust this run") {
+	if out := text(t, r, Terminal{}); !strings.HasPrefix(out, "Do not trust this run") {
 		t.Errorf("the text begins with %q", out[:80])
 	}
 }
@@ -143,7 +143,7 @@ func FuzzText(f *testing.F) {
 		if err != nil {
 			return
 		}
-		text(t, r, TextOption{Width: min(width, 1000)})
-		screen(t, r, TextOption{Width: min(width, 1000)})
+		text(t, r, Terminal{Width: min(width, 1000)})
+		screen(t, r, Terminal{Width: min(width, 1000)})
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/chart"
 )
@@ -177,14 +178,14 @@ func (b *builder) failures(c analysis.Comparison) string {
 			k    int
 		}{{c.Contender, f.Contender}, {c.Baseline, f.Baseline}} {
 			if side.k > 0 {
-				out = append(out, fmt.Sprintf("%d of %s of %s failed", side.k, plural(f.Of, "trial"), side.name))
+				out = append(out, fmt.Sprintf("%d of %s of %s failed", side.k, unit.Count(f.Of, "trial"), side.name))
 			}
 		}
 		return strings.Join(out, ", ")
 	}
 	for _, name := range []string{c.Contender, c.Baseline} {
 		if s := b.summaries[[3]string{name, c.Cell, c.Metric}]; s != nil && s.Failures > 0 {
-			out = append(out, fmt.Sprintf("%d of %s of %s failed", s.Failures, plural(s.N+s.Failures, "trial"), name))
+			out = append(out, fmt.Sprintf("%d of %s of %s failed", s.Failures, unit.Count(s.N+s.Failures, "trial"), name))
 		}
 	}
 	return strings.Join(out, ", ")

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"bakeoff/base/safetext"
+	"bakeoff/base/unit"
 	"bakeoff/lab/store"
 	"bakeoff/publish/report"
 )
@@ -32,7 +33,7 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	// Both are inserted as they are: the page's policy names their hashes.
 	"style":  func() template.HTML { return template.HTML("<style>" + styleSheet + "</style>") },
 	"script": func() template.HTML { return template.HTML("<script>" + filterJS + "</script>") },
-	"plural": plural, "capital": capital,
+	"plural": unit.Count, "capital": capital,
 }).Parse(pageHTML))
 
 // view is what the template shows.
@@ -85,13 +86,6 @@ type decisionRow struct {
 	Alarm                     string // why not to trust it
 }
 
-func plural(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
-}
-
 // row writes what a page says of a run; up leads from the page to the folder.
 func (x *Index) row(i int, up string) (template.HTML, error) {
 	e := &x.entries[i]
@@ -133,7 +127,7 @@ func (x *Index) index(b *bytes.Buffer, n int, runs []int) error {
 		up = "../"
 	}
 	v := x.view(cmp.Or(x.look.Title, "Runs"), up)
-	v.Filters, v.Lead = true, plural(len(x.entries), "run")+", the newest first."
+	v.Filters, v.Lead = true, unit.Count(len(x.entries), "run")+", the newest first."
 	if x.look.Feed != "" {
 		v.Feed = up + x.look.Feed
 	}
@@ -182,7 +176,7 @@ func (x *Index) browse(up string) (out []browse) {
 func (x *Index) browsePage(b *bytes.Buffer) error {
 	v := x.view("Browse the runs", "../")
 	v.Home, v.Browse = "../"+IndexFile, x.browse("../")
-	v.Lead = plural(len(x.entries), "run") + "."
+	v.Lead = unit.Count(len(x.entries), "run") + "."
 	return pageTemplate.Execute(b, v)
 }
 
@@ -222,7 +216,7 @@ func (x *Index) facet(b *bytes.Buffer, k kind, f *facet) error {
 	const up = "../"
 	v := x.view(f.Value, up)
 	v.Home = up + IndexFile
-	v.Lead = capital(k.one) + " of " + plural(f.Count(), "run") + ", the newest first."
+	v.Lead = capital(k.one) + " of " + unit.Count(f.Count(), "run") + ", the newest first."
 	if file := x.historyFile(k, f); file != "" {
 		v.History = path.Base(file)
 	}
@@ -255,10 +249,10 @@ func (x *Index) facet(b *bytes.Buffer, k kind, f *facet) error {
 	}
 	var left []string
 	if n := len(f.runs) - len(shown); n > 0 {
-		left = append(left, plural(n, "older run"))
+		left = append(left, unit.Count(n, "older run"))
 	}
 	if all > maxDecisions {
-		left = append(left, plural(all-maxDecisions, "older verdict"))
+		left = append(left, unit.Count(all-maxDecisions, "older verdict"))
 	}
 	if len(left) > 0 {
 		v.Left = strings.Join(left, " and ") + " not listed here; the index has all runs."

@@ -86,22 +86,16 @@ func TestNothingIsPublishedWithoutItsWarning(t *testing.T) {
 	for _, p := range parts {
 		warned("part "+p.Name, strings.Join(p.Notice.Lines(), " "))
 	}
-	badge, err := report.Badge(run)
-	if err != nil || !strings.Contains(badge, "do not trust") {
-		t.Errorf("badge %s, %v", badge, err)
-	}
-	warned("badge", badge)
-	for name, print := range map[string]func(*bytes.Buffer) error{
-		"markdown": func(b *bytes.Buffer) error { return report.MarkdownOf(b, run) },
-		"single":   func(b *bytes.Buffer) error { return report.Page(b, run, report.Option{}) },
-		"text":     func(b *bytes.Buffer) error { return report.Text(b, r, report.TextOption{}) },
-		"brief":    func(b *bytes.Buffer) error { return report.Brief(b, r, report.TextOption{}) },
-	} {
-		var out bytes.Buffer
-		if err := print(&out); err != nil {
+	for _, form := range report.Renderers() {
+		var fromFolder, fromResults bytes.Buffer
+		if err := form.Folder(&fromFolder, run, report.Option{}); err != nil {
 			t.Fatal(err)
 		}
-		warned(name, out.String())
+		if err := form.Results(&fromResults, r, nil, report.Option{}); err != nil {
+			t.Fatal(err)
+		}
+		warned(form.Name, fromFolder.String())
+		warned(form.Name+" of results", fromResults.String())
 	}
 	buildSite(t, dir, Option{})
 	published := 0

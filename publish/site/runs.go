@@ -237,7 +237,7 @@ func (b *build) planRuns() {
 			opt.Index = runsite.IndexOfReport
 		}
 		b.add(runsPath+id+"/report/index.html", key(r.key, opt.Index), func(w *bytes.Buffer) error {
-			return report.Page(w, r.dir, opt)
+			return report.Page.Folder(w, r.dir, opt)
 		})
 		if len(b.indexed) == 0 {
 			b.add(runsPath+id+"/index.html", key(r.key, "folder"), func(w *bytes.Buffer) error { return b.runFolder(w, r) })

@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/safetext"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/report"
@@ -170,22 +169,13 @@ func (a reader) printTable(results []analysis.Results, f analyseFlags) error {
 			fmt.Fprintln(a.Out)
 		}
 		if f.markdown {
-			if err := report.Markdown(a.Out, r, nil); err != nil {
+			if err := report.Markdown.Results(a.Out, r, nil, report.Option{Sort: report.Order(f.sort)}); err != nil {
 				return err
 			}
-			fmt.Fprint(a.Out, markdownGeomeans(r.Geomeans))
 			continue
 		}
-		if err := PrintAnswer(a.Streams, r, "", f.sort); err != nil {
+		if err := PrintAnswer(a.Streams, report.Text, r, "", f.sort); err != nil {
 			return err
-		}
-		if len(r.Geomeans) > 0 {
-			fmt.Fprintln(a.Out)
-		}
-		for _, g := range r.Geomeans {
-			for _, line := range cli.Wrap(safetext.Line(geomeanSentence(g)), a.TextWidth()) {
-				fmt.Fprintln(a.Out, line)
-			}
 		}
 		if r.Unused > 0 {
 			fmt.Fprintln(a.Out, unusedText(r))

@@ -10,6 +10,7 @@ import (
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/compare"
+	"bakeoff/publish/difference"
 )
 
 // The live view has the medians of both sides where there is room, and no interval
@@ -51,7 +52,7 @@ func TestCompareHasTheValues(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, out.String())
 		}
 	}
-	if got := Change(sample.Difference, "s", &[]float64{.003}[0], analysis.Interval{}); got != "+3.00 ms" {
+	if got := difference.Change(sample.Difference, "s", &[]float64{.003}[0], nil, nil); got != "+3.00 ms" {
 		t.Errorf("%q", got)
 	}
 }

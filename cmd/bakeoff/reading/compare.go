@@ -195,13 +195,6 @@ func uncompared(r compare.Result, failOn []string) error {
 	return fault.WithFix(err, "write primary: true into a cell of the lab file, and measure again")
 }
 
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
-}
-
 // unjudged reports whether all and whether some comparisons could not get a verdict,
 // because it is unknown how much runs differ.
 func unjudged(r compare.Result) (all, some bool) {
@@ -336,7 +329,7 @@ func (a reader) changes(title string, values bool, margin float64, rows []compar
 			continue
 		}
 		word, col := changeWord(x, c, margin)
-		change := Change(x.Scale, x.Unit, c.Ratio, c.CI)
+		change := difference.Change(x.Scale, x.Unit, c.Ratio, c.CI[0], c.CI[1])
 		cells := []cli.Cell{cli.Plain("  " + safetext.Line(x.Contender)), cli.Plain(safetext.Line(x.Cell)),
 			cli.Plain(safetext.Line(x.Metric))}
 		if values {

@@ -54,8 +54,7 @@ func markdownOf(r compare.Result) string {
 		}
 		fmt.Fprintf(&out, "| %s |\n", strings.Join([]string{text(x.Contender), text(x.Cell),
 			text(x.Metric), text(before), text(after),
-			text(Change(x.Scale, x.Unit, c.Ratio,
-				c.CI)), text(word), text(number(c.Smallest)), text(number(c.SmallestBeyond))}, " | "))
+			text(difference.Change(x.Scale, x.Unit, c.Ratio, c.CI[0], c.CI[1])), text(word), text(number(c.Smallest)), text(number(c.SmallestBeyond))}, " | "))
 	}
 	if out.WriteString("\n"); len(r.OnlyOld) > 0 {
 		fmt.Fprintf(&out, "Only in the old run: %s.\n", text(strings.Join(r.OnlyOld, ", ")))

@@ -9,6 +9,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
+	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
 )
@@ -113,8 +114,12 @@ func (f FailOn) Open(r analysis.Results, remedy string) string {
 	if len(open) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d of %s inconclusive, which --fail-on %s lets pass; %s, and --fail-on inconclusive fails",
-		len(open), plural(len(all), "comparison is", "comparisons are"), strings.Join(asked, ","), remedy)
+	is := "are"
+	if len(all) == 1 {
+		is = "is"
+	}
+	return fmt.Sprintf("%d of %s %s inconclusive, which --fail-on %s lets pass; %s, and --fail-on inconclusive fails",
+		len(open), unit.Count(len(all), "comparison"), is, strings.Join(asked, ","), remedy)
 }
 
 // FailOn is the value of --fail-on: names of conditions.

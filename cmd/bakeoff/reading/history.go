@@ -160,8 +160,7 @@ func (a reader) showHistory(res history.Result, f historyFlags) error {
 	if f.json {
 		return a.PrintJSON(res)
 	}
-	err := report.HistoryText(a.Out, res, f.all, report.TextOption{Width: a.TextWidth(), Color: a.Style(a.Out).Colored,
-		ASCII: a.ASCII()})
+	err := report.HistoryText(a.Out, res, f.all, terminal(a.Streams))
 	if f.html != "" {
 		fmt.Fprintln(a.Out, "\nPage: "+f.html)
 	}

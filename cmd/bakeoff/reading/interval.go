@@ -93,7 +93,8 @@ func (l Layout) Line(c analysis.Comparison, margin float64, st cli.Style) string
 		s += " " + intervalBar(c, margin, l.bar)
 	}
 	word, col := verdictText(c)
-	s += " " + Change(c.Scale, c.Unit, c.Ratio, shown(c))
+	ci := shown(c)
+	s += " " + difference.Change(c.Scale, c.Unit, c.Ratio, ci[0], ci[1])
 	for _, text := range []string{word + analysis.Amount(c.BeyondMargin, margin), word} {
 		if utf8.RuneCountInString(s)+1+utf8.RuneCountInString(text) <= l.width {
 			return s + " " + st.Paint(col, text)
@@ -114,19 +115,6 @@ func verdictText(c analysis.Comparison) (string, cli.Color) {
 		return "inconclusive", cli.Dim
 	}
 	return "inconclusive", cli.Yellow
-}
-
-// Change writes an estimate with its interval: "+1.2 % [+0.5 to +1.9 %]". Too few
-// blocks give no interval.
-func Change(scale sample.Scale, unit string, estimate *float64, ci analysis.Interval) string {
-	if estimate == nil {
-		return "–"
-	}
-	n := difference.Of(scale, unit, estimate, ci[0], ci[1])
-	if ci[0] == nil && ci[1] == nil {
-		return n.Text(*estimate)
-	}
-	return n.Text(*estimate) + " [" + n.Between(ci[0], ci[1]) + "]"
 }
 
 // far is the change, as a logarithm of the ratio, at the ends of the bar: ten

@@ -1,7 +1,6 @@
 package reading
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -10,7 +9,7 @@ import (
 	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
-	"bakeoff/publish/difference"
+	"bakeoff/publish/report"
 )
 
 // limitUsage says how a limit with a number is written.
@@ -72,11 +71,12 @@ func (f FailOn) judged(all []analysis.Results) (exceeded, open []string, err err
 			found, there := answers(condition, r)
 			known = known || there
 			for _, l := range found {
+				named, says := l.Contender+" "+l.Cell+" "+l.Metric, report.ToleranceEvidence(r, l)
 				switch l.Outcome {
 				case analysis.Exceeded:
-					exceeded = append(exceeded, "--fail-on "+condition+": "+exceededText(l, r))
+					exceeded = append(exceeded, "--fail-on "+condition+": "+named+" is "+says)
 				case analysis.Undecided:
-					open = append(open, "--fail-on "+condition+" is not decided: "+undecidedText(l, r))
+					open = append(open, "--fail-on "+condition+" is not decided: "+named+" is "+says)
 				}
 			}
 		}
@@ -91,53 +91,6 @@ func (f FailOn) judged(all []analysis.Results) (exceeded, open []string, err err
 			"are %s", condition, limit.Name, namesIn(all))
 	}
 	return exceeded, open, nil
-}
-
-// compared finds the comparison of a limit.
-func compared(l analysis.Limited, r analysis.Results) analysis.Comparison {
-	c, _ := lists.Find(r.Comparisons, func(c analysis.Comparison) bool {
-		return c.Contender == l.Contender && c.Cell == l.Cell && c.Metric == l.Metric
-	})
-	c.Contender, c.Cell, c.Metric = l.Contender, l.Cell, l.Metric
-	return c
-}
-
-// exceededText says by how much a limit is exceeded.
-func exceededText(l analysis.Limited, r analysis.Results) string {
-	c := compared(l, r)
-	text := comparisonName(c) + " is "
-	bound := l.CI[0]
-	if limit, _ := analysis.ParseLimit(l.Condition, r.Margin); limit.Name == "" {
-		yes := true
-		text += "worse" + analysis.Amount(&yes, r.Margin) + ": "
-		if c.Better != sample.Lower {
-			bound = l.CI[1]
-		}
-	} else if !limit.More {
-		bound = l.CI[1]
-	}
-	if bound == nil {
-		return strings.TrimSuffix(text, ": ")
-	}
-	text += difference.Of(c.Scale, c.Unit, bound).Text(*bound)
-	if c.Exact != nil {
-		return text + fmt.Sprintf(" (%s exactly)", difference.Amount(c.Exact.Difference, c.Unit))
-	}
-	return text + " or further from the baseline"
-}
-
-// undecidedText says what is known of a limit that is not decided, and what decides it.
-func undecidedText(l analysis.Limited, r analysis.Results) string {
-	c := compared(l, r)
-	text := comparisonName(c)
-	if l.CI[0] != nil || l.CI[1] != nil {
-		text += " is " + difference.Of(c.Scale, c.Unit, l.CI[0], l.CI[1]).Between(l.CI[0], l.CI[1])
-	}
-	text += fmt.Sprintf(" after %s: %s", plural(l.Blocks, "block", "blocks"), l.Reason)
-	if l.MoreBlocks != nil && *l.MoreBlocks > 0 {
-		text += fmt.Sprintf("; about %s would decide it", plural(*l.MoreBlocks, "more block", "more blocks"))
-	}
-	return text
 }
 
 // namesIn lists what limits could name.

@@ -97,26 +97,24 @@ func (a reader) reportRuns(folder, sort string) error {
 
 // reportParts writes what was asked for instead of the page in the run folder.
 func (a reader) reportParts(dir, sort, single, badge string, markdown bool) error {
-	if single != "" {
-		var page bytes.Buffer
-		if err := report.Page(&page, dir, PageOption(a.version, sort)); err != nil {
-			return err
-		}
-		if err := a.writeTo(single, page.Bytes()); err != nil {
-			return err
-		}
+	to := "-"
+	if !markdown {
+		to = ""
 	}
-	if badge != "" {
-		svg, err := report.Badge(dir)
-		if err != nil {
+	for _, x := range []struct {
+		form report.Renderer
+		file string
+	}{{report.Page, single}, {report.Badge, badge}, {report.Markdown, to}} {
+		if x.file == "" {
+			continue
+		}
+		var text bytes.Buffer
+		if err := x.form.Folder(&text, dir, PageOption(a.version, sort)); err != nil {
 			return err
 		}
-		if err := a.writeTo(badge, []byte(svg)); err != nil {
+		if err := a.writeTo(x.file, text.Bytes()); err != nil {
 			return err
 		}
-	}
-	if markdown {
-		return report.MarkdownOf(a.Out, dir)
 	}
 	return nil
 }

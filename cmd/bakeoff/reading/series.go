@@ -18,6 +18,7 @@ import (
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/format"
 	"bakeoff/judge/series"
+	"bakeoff/publish/difference"
 	"bakeoff/publish/report"
 )
 
@@ -270,7 +271,7 @@ func seriesRows(r series.Result, metric seriesTable, sort string) (head []string
 		out = append(out, row)
 	}
 	for _, g := range metric.geomeans(r) {
-		out = append(out, []string{geomeanName(g), g.Contender, "", "", geomeanText(g)})
+		out = append(out, []string{report.GeomeanName(g), g.Contender, "", "", geomeanText(g)})
 	}
 	return head, out, notes
 }
@@ -290,26 +291,8 @@ func valuesText(x series.Summary) string {
 	return text
 }
 
-// geomeanName says what a geometric mean is of: "geometric mean of 3 cells".
-func geomeanName(g analysis.Geomean) string {
-	text := fmt.Sprintf("geometric mean of %d cells", g.Cells)
-	if g.LeftOut > 0 {
-		text = fmt.Sprintf("geometric mean of %d of %d cells", g.Cells, g.Cells+g.LeftOut)
-	}
-	if g.Group != "" {
-		text += ", " + g.Group
-	}
-	return text
-}
-
 func geomeanText(g analysis.Geomean) string {
-	return cli.Whole(Change(sample.Ratio, "", g.Ratio, g.CI))
-}
-
-// geomeanSentence is a geometric mean of values in blocks.
-func geomeanSentence(g analysis.Geomean) string {
-	return fmt.Sprintf("%s, %s (%s is better): %s %s against %s in %d blocks, without a verdict",
-		geomeanName(g), g.Metric, g.Better, g.Contender, geomeanText(g), g.Baseline, g.Blocks)
+	return cli.Whole(difference.Change(sample.Ratio, "", g.Ratio, g.CI[0], g.CI[1]))
 }
 
 // arranged returns the summaries of a metric: those of a cell together, and in it the
@@ -395,7 +378,7 @@ func changeText(r series.Result, x series.Summary) (text string, notes []string)
 		}
 		return "–", nil
 	}
-	return cli.Whole(Change(c.Scale, c.Unit, c.Ratio, c.CI)), c.Warnings
+	return cli.Whole(difference.Change(c.Scale, c.Unit, c.Ratio, c.CI[0], c.CI[1])), c.Warnings
 }
 
 // printDifferences lists the facts that the contenders do not share.

@@ -6,7 +6,6 @@ import (
 
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
-	"bakeoff/judge/analysis"
 	"bakeoff/judge/series"
 	"bakeoff/publish/report"
 )
@@ -51,17 +50,5 @@ func markdownSeries(r series.Result, sort string) string {
 		fmt.Fprintf(&out, "- %s\n", inlineText(text))
 	}
 	fmt.Fprintf(&out, "\n%s\n", inlineText(lastNote(r)))
-	return strings.ReplaceAll(out.String(), "\u00a0", " ")
-}
-
-// markdownGeomeans is a list of geometric means of values in blocks.
-func markdownGeomeans(all []analysis.Geomean) string {
-	var out strings.Builder
-	for i, g := range all {
-		if i == 0 {
-			out.WriteString("\n")
-		}
-		fmt.Fprintf(&out, "- %s\n", inlineText(geomeanSentence(g)))
-	}
 	return strings.ReplaceAll(out.String(), "\u00a0", " ")
 }

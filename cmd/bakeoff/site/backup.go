@@ -13,6 +13,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 	"bakeoff/base/shell"
+	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/publish/site"
 	"bakeoff/publish/site/config"
@@ -54,7 +55,7 @@ archive. The output is left out, because a build makes it again. Runs are left o
 				os.Remove(to)
 				return err
 			}
-			fmt.Fprintf(w.Out, "%s: %s\n", to, plural(n, "file"))
+			fmt.Fprintf(w.Out, "%s: %s\n", to, unit.Count(n, "file"))
 			return nil
 		},
 	}
@@ -85,7 +86,7 @@ archive first, and extracts nothing if a file exists or does not belong to a sit
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(w.Out, "%s: %s\n", args[1], plural(len(names), "file"))
+			fmt.Fprintf(w.Out, "%s: %s\n", args[1], unit.Count(len(names), "file"))
 			return nil
 		},
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/publish/site"
 )
@@ -41,10 +42,10 @@ give exit code 2.`,
 				for _, b := range broken {
 					fmt.Fprintf(w.Out, "%s: %s: %s\n", b.Page, b.Link, b.Reason)
 				}
-				fmt.Fprintf(w.Out, "%s checked, %d broken\n", plural(checked, "link"), len(broken))
+				fmt.Fprintf(w.Out, "%s checked, %d broken\n", unit.Count(checked, "link"), len(broken))
 			}
 			if len(broken) > 0 {
-				return fault.WithFix(fault.New(fault.Invalid, "%s broken", plural(len(broken), "link")),
+				return fault.WithFix(fault.New(fault.Invalid, "%s broken", unit.Count(len(broken), "link")),
 					"correct the posts that contain them, and build again")
 			}
 			return nil

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/publish/site"
 )
@@ -35,7 +36,7 @@ FOLDER or in pages/ become pages. It replaces no file. Copy images into static/.
 			for _, n := range done.Notes {
 				fmt.Fprintln(w.Err, "bakeoff: "+n)
 			}
-			fmt.Fprintf(w.Out, "%s: %s imported, %d exist already\n", args[1], plural(len(done.Files), "file"),
+			fmt.Fprintf(w.Out, "%s: %s imported, %d exist already\n", args[1], unit.Count(len(done.Files), "file"),
 				len(done.Skipped))
 			return nil
 		},

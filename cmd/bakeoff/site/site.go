@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/cmd/bakeoff/reading"
 	"bakeoff/publish/report"
@@ -131,7 +132,7 @@ func (w writer) buildRuns(dir string, force, asJSON bool) error {
 		return w.PrintJSON(sum)
 	}
 	fmt.Fprintf(w.Out, "%s: %s, %d of them read; %d files written\n", filepath.Join(dir, runsite.IndexFile),
-		plural(sum.Runs, "run"), sum.Read, sum.Written)
+		unit.Count(sum.Runs, "run"), sum.Read, sum.Written)
 	return nil
 }
 
@@ -147,22 +148,15 @@ func tuneMemory() {
 func (w writer) say(r site.Result, took time.Duration) {
 	runs := ""
 	if r.Runs > 0 {
-		runs = ", " + plural(r.Runs, "run")
+		runs = ", " + unit.Count(r.Runs, "run")
 	}
 	fmt.Fprintf(w.Out, "%s: %s, %s%s; %d files written, %d unchanged, %d removed, in %.2f s\n", r.Output,
-		plural(r.Posts, "post"), plural(r.Pages, "page"), runs, r.Files.Written, r.Files.Kept, r.Files.Removed,
+		unit.Count(r.Posts, "post"), unit.Count(r.Pages, "page"), runs, r.Files.Written, r.Files.Kept, r.Files.Removed,
 		took.Seconds())
 	if r.Scheduled > 0 {
-		fmt.Fprintf(w.Out, "%s not published yet: dated in the future\n", plural(r.Scheduled, "post"))
+		fmt.Fprintf(w.Out, "%s not published yet: dated in the future\n", unit.Count(r.Scheduled, "post"))
 	}
 	if r.Expired > 0 {
-		fmt.Fprintf(w.Out, "%s not published any more: expirydate is over\n", plural(r.Expired, "file"))
+		fmt.Fprintf(w.Out, "%s not published any more: expirydate is over\n", unit.Count(r.Expired, "file"))
 	}
-}
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
