@@ -174,7 +174,8 @@ func (a *app) printInjected(m calibrate.Measured) {
 			by = "CPU time"
 		}
 		t.Add(cli.Plain(fmt.Sprintf("  %.0f %%", 100*in.Extra)), cli.Plain(by),
-			cli.Plain(difference.Ratios().Text(in.True)), cli.Plain(difference.Change(sample.Ratio, "", in.Ratio, in.CI[0], in.CI[1])),
+			cli.Plain(difference.Ratios().Text(in.True)),
+			cli.Plain(difference.Change(sample.Ratio, "", in.Ratio, in.CI[0], in.CI[1])),
 			cli.Plain(share(in.Level)), cli.Plain(fmt.Sprint(in.Blocks)), word)
 	}
 	t.Print(a.Out, a.Style(a.Out), cli.LogWidth)

@@ -22,7 +22,8 @@ func (b *builder) head() {
 	if b.others() == 0 {
 		against = "Only "
 	}
-	p.Lead = fmt.Sprintf("%s%s on %s, %s.", against, r.Baseline, unit.Count(len(r.Cells), "cell"), unit.Count(r.Blocks, "block"))
+	p.Lead = fmt.Sprintf("%s%s on %s, %s.", against, r.Baseline, unit.Count(len(r.Cells), "cell"),
+		unit.Count(r.Blocks, "block"))
 	p.Head = append(p.Head, pair{"Machine", b.machine()}, pair{"Measured", b.when()}, pair{"Ended", ending(*r)})
 	p.Head = append(p.Head, pair{"Margin", b.promise()})
 	if b.hasPlan && b.plan.Profile != "" {

@@ -98,6 +98,7 @@ func GeomeanName(g analysis.Geomean) string {
 
 // geomeanSentence is a geometric mean of values in blocks.
 func geomeanSentence(g analysis.Geomean) string {
-	return fmt.Sprintf("%s, %s (%s is better): %s %s against %s in %s, without a verdict", GeomeanName(g), g.Metric, g.Better,
-		g.Contender, difference.Change(sample.Ratio, "", g.Ratio, g.CI[0], g.CI[1]), g.Baseline, unit.Count(g.Blocks, "block"))
+	return fmt.Sprintf("%s, %s (%s is better): %s %s against %s in %s, without a verdict", GeomeanName(g), g.Metric,
+		g.Better, g.Contender, difference.Change(sample.Ratio, "", g.Ratio, g.CI[0], g.CI[1]), g.Baseline,
+		unit.Count(g.Blocks, "block"))
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/compare"
@@ -52,9 +53,9 @@ func markdownOf(r compare.Result) string {
 			}
 			return n.Text(*v)
 		}
-		fmt.Fprintf(&out, "| %s |\n", strings.Join([]string{text(x.Contender), text(x.Cell),
-			text(x.Metric), text(before), text(after),
-			text(difference.Change(x.Scale, x.Unit, c.Ratio, c.CI[0], c.CI[1])), text(word), text(number(c.Smallest)), text(number(c.SmallestBeyond))}, " | "))
+		fmt.Fprintf(&out, "| %s |\n", strings.Join(lists.Map([]string{x.Contender, x.Cell, x.Metric, before, after,
+			difference.Change(x.Scale, x.Unit, c.Ratio, c.CI[0], c.CI[1]), word, number(c.Smallest), number(c.SmallestBeyond)},
+			text), " | "))
 	}
 	if out.WriteString("\n"); len(r.OnlyOld) > 0 {
 		fmt.Fprintf(&out, "Only in the old run: %s.\n", text(strings.Join(r.OnlyOld, ", ")))
