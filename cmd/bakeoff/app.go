@@ -41,9 +41,11 @@ error rate, and writes a page with the verdicts and their evidence.`,
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		Version:           versionString(),
 		Args:              a.unknownCommand,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
+	c.SetVersionTemplate(versionLine())
 	c.SuggestionsMinimumDistance = 2
 	cli.AlignFlags(c)
 	help := c.HelpFunc()

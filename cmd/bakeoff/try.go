@@ -55,6 +55,7 @@ lab file.
 
 A command after -- is executed as it is. The text of -c is split into words as a
 shell splits it, and executed without a shell, so that its start is not measured.
+try 'COMMAND 1' 'COMMAND 2' is the same as -c for each.
 If it contains what only a shell understands (|, >, *, $HOME), try refuses it;
 --shell sh runs it with a shell, whose start is then part of the time on all
 sides. --setup, --prepare and --cleanup are not timed, and run with sh if they

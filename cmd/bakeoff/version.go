@@ -22,6 +22,11 @@ func versionString() string {
 	return version
 }
 
+// versionLine is what bakeoff version prints, and bakeoff --version.
+func versionLine() string {
+	return fmt.Sprintf("bakeoff %s %s %s/%s\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
 func (a *app) version() *cobra.Command {
 	return &cobra.Command{
 		Use:     "version",
@@ -29,8 +34,7 @@ func (a *app) version() *cobra.Command {
 		Example: "  bakeoff version",
 		Args:    cli.Between(0, 0, ""),
 		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintf(a.Out, "bakeoff %s %s %s/%s\n", versionString(), runtime.Version(), runtime.GOOS,
-				runtime.GOARCH)
+			_, err := fmt.Fprint(a.Out, versionLine())
 			return err
 		},
 	}

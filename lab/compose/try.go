@@ -74,6 +74,7 @@ func Try(r Request, cat manifest.Catalogue) (File, error) {
 	if err := r.encoded(); err != nil {
 		return File{}, err
 	}
+	r = r.withQuotedCommands(cat)
 	if _, _, err := r.commands(); err != nil { // before a command that stands for an environment
 		return File{}, err
 	}
@@ -184,6 +185,20 @@ func (r Request) sweeps() ([]sweep, error) {
 	return out, nil
 }
 
+// withQuotedCommands takes quoted command lines that stand where environments do as
+// commands, as hyperfine does: try 'sleep 1' 'sleep 2'. No environment has a space in the
+// name of its driver.
+func (r Request) withQuotedCommands(cat manifest.Catalogue) Request {
+	isOther := func(text string) bool {
+		_, err := ParseEnv(text, "", cat)
+		return err == nil || !strings.Contains(strings.TrimSpace(text), " ")
+	}
+	if len(r.Argv) == 0 && len(r.Commands) == 0 && len(r.Envs) > 1 && !slices.ContainsFunc(r.Envs, isOther) {
+		r.Envs, r.Commands = nil, r.Envs
+	}
+	return r
+}
+
 // commands returns the commands as texts, and how messages call each.
 func (r Request) commands() (texts, words []string, err error) {
 	switch {
@@ -199,9 +214,19 @@ func (r Request) commands() (texts, words []string, err error) {
 	case len(r.Argv) > 0:
 		return []string{shell.Quote(r.Argv...)}, []string{"the command after --"}, nil
 	case len(r.Commands) == 0:
-		return nil, nil, fault.WithFix(fault.New(fault.Invalid, "the command is missing"), "write it after --, or with -c")
+		return nil, nil, fault.WithFix(fault.New(fault.Invalid, "the command is missing"), r.howToWriteCommand())
 	}
 	return r.Commands, lists.Map(r.Commands, func(c string) string { return "-c " + yamltree.Show(c) }), nil
+}
+
+// howToWriteCommand is the remedy for a line without a command. Arguments that look like
+// programs are shown as commands.
+func (r Request) howToWriteCommand() string {
+	fix := "write it after --, or with -c"
+	if len(r.Envs) > 1 && !slices.ContainsFunc(r.Envs, func(e string) bool { return strings.Contains(e, ":") }) {
+		fix += "; two programs are compared by bakeoff try -c " + shell.Quote(r.Envs[0]) + " -c " + shell.Quote(r.Envs[1])
+	}
+	return fix
 }
 
 // severalWords reports whether a word looks like a command line: it has spaces, and

@@ -31,8 +31,9 @@ type analyseFlags struct {
 func (a reader) analyse() *cobra.Command {
 	f := analyseFlags{margin: analysis.DefaultMargin}
 	c := &cobra.Command{
-		Use:   "analyse FILE...",
-		Short: "Compare numbers measured by other programs",
+		Use:     "analyse FILE...",
+		Aliases: []string{"analyze"},
+		Short:   "Compare numbers measured by other programs",
 		Long: `analyse compares the numbers of any program. FILE is a table of your own or the
 output of a benchmark program; - reads standard input. analyse recognizes the
 format, or takes it from --from:
