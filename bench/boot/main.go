@@ -15,7 +15,7 @@ import (
 	"strconv"
 	"time"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 	"bakeoff/measure/boot/advice"
 	"bakeoff/measure/boot/tslog"
 	"bakeoff/publish/bootpage"
@@ -69,7 +69,7 @@ func run(mb int, profile, keep string) error {
 		return err
 	}
 	step("read")
-	if err := boot.Check("log", r); err != nil {
+	if err := bootmodel.Check("log", r); err != nil {
 		return err
 	}
 	step("check")

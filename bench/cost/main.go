@@ -25,6 +25,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
@@ -33,7 +34,6 @@ import (
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/all"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -58,7 +58,7 @@ func report(w io.Writer, dir string) error {
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(rows, func(r *row) bool { return r.source != probe.SourceTicks }) {
+	if !slices.ContainsFunc(rows, func(r *row) bool { return r.source != facts.SourceTicks }) {
 		return fault.New(fault.Unsupported, "%s has no cost from a source finer than ticks", dir)
 	}
 	return write(w, rows)
@@ -145,7 +145,7 @@ func valueOf(values []sample.Value, m sample.Metric) float64 {
 }
 
 // spent records what the host counted in a trial.
-func (r *row) spent(d probe.Counters) {
+func (r *row) spent(d facts.Counters) {
 	if d.TaskNS != nil && d.CPU != nil {
 		r.off = append(r.off, d.CPU.Busy()-float64(*d.TaskNS)/1e9)
 	}
@@ -179,8 +179,8 @@ func inTicks(host []byte) ([]byte, error) {
 	if err := json.Unmarshal(host, &span); err != nil {
 		return nil, err
 	}
-	for _, c := range []*probe.Counters{&span.Before, &span.After} {
-		c.TaskNS, c.CPUSource = nil, probe.SourceTicks
+	for _, c := range []*facts.Counters{&span.Before, &span.After} {
+		c.TaskNS, c.CPUSource = nil, facts.SourceTicks
 	}
 	return json.Marshal(span)
 }
@@ -198,7 +198,7 @@ func write(out io.Writer, rows []*row) error {
 		for _, side := range []struct {
 			source string
 			values []float64
-		}{{r.source, r.fine}, {probe.SourceTicks, r.ticks}} {
+		}{{r.source, r.fine}, {facts.SourceTicks, r.ticks}} {
 			known := slices.DeleteFunc(slices.Clone(side.values), math.IsNaN)
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d of %d\t%s\t%s\t%s\n", r.cell, r.contender, r.metric.Name, side.source,
 				len(known), len(side.values), unit.Format(stats.Median(known), r.metric.Unit),

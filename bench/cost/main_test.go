@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/sample"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/probe"
 )
 
 // Without the nanoseconds, the same bytes give what a host with ticks gives.
@@ -34,7 +34,7 @@ func TestTable(t *testing.T) {
 		fine:   []float64{1e-4, 3e-4}, ticks: []float64{math.NaN(), 6e-4}}
 	for _, ticks := range []float64{0, 0.01} {
 		ns, own := int64(4e6), 0.003
-		r.spent(probe.Counters{CPU: &probe.CPU{User: ticks}, TaskNS: &ns, Scope: &probe.Scope{CPUSeconds: &own}})
+		r.spent(facts.Counters{CPU: &facts.CPU{User: ticks}, TaskNS: &ns, Scope: &facts.Scope{CPUSeconds: &own}})
 	}
 	var out strings.Builder
 	if err := write(&out, []*row{r}); err != nil {

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/preflight"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/all"
-	"bakeoff/reach/probe"
 
 	driverall "bakeoff/provision/driver/all"
 )
@@ -49,7 +49,7 @@ func TestFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer run.Close()
-	heat := func(events float64) *probe.Counters { return &probe.Counters{ThermalThrottles: &events} }
+	heat := func(events float64) *facts.Counters { return &facts.Counters{ThermalThrottles: &events} }
 	ends := []*store.Trial{{Before: heat(0), After: heat(1)}, {GeneratorBefore: heat(0), GeneratorAfter: heat(2)},
 		{GeneratorBefore: heat(0), GeneratorAfter: heat(0)}}
 	for i, s := range p.Blocks[0].Slots() {

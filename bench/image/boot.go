@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
@@ -172,7 +173,7 @@ func (g *guest) started(ctx context.Context, start time.Time, in driver.Instance
 	}
 	seen, err := watched.Moments(ctx)
 	for _, m := range seen.List {
-		if m.Name == driver.MomentHypervisor {
+		if m.Name == bootmodel.MarkHypervisor {
 			g.before = append(g.before, m.At.Sub(start))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/base/param"
@@ -202,18 +203,19 @@ func (a *app) printRecorded(dir string) error {
 }
 
 // lostNotes are those of a recording that say what is missing.
-func lostNotes(r model.Recording) string {
-	lost := lists.Filter(r.Notes, func(n model.Note) bool { return n.Lost })
-	return strings.Join(lists.Map(lost, func(n model.Note) string { return n.Source + ": " + safetext.Line(n.Text) }), " ")
+func lostNotes(r bootmodel.Recording) string {
+	lost := lists.Filter(r.Notes, func(n bootmodel.Note) bool { return n.Lost })
+	return strings.Join(lists.Map(lost, func(n bootmodel.Note) string { return n.Source + ": " + safetext.Line(n.Text) }),
+		" ")
 }
 
 // recordFiles makes one recording of the files of one boot.
 func (a *app) recordFiles(f recordFlags, files []string) error {
-	var r model.Recording
+	var r bootmodel.Recording
 	for i, name := range files {
 		next, err := reading.ReadBoot(a.In, name, f.choice)
 		if err == nil && i > 0 {
-			next, err = model.Merge(r, next)
+			next, err = bootmodel.Merge(r, next)
 			err = fault.Op(name, err)
 		}
 		if err != nil {
@@ -225,7 +227,7 @@ func (a *app) recordFiles(f recordFlags, files []string) error {
 }
 
 // keepRecording writes a recording to a new file or to standard output.
-func (a *app) keepRecording(f recordFlags, r model.Recording) error {
+func (a *app) keepRecording(f recordFlags, r bootmodel.Recording) error {
 	var text bytes.Buffer
 	if err := model.Write(&text, r); err != nil {
 		return err

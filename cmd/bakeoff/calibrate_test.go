@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/judge/calibrate"
 	"bakeoff/lab/calibration"
 	"bakeoff/lab/dryrun"
@@ -81,7 +82,7 @@ func TestPlanTakesTheCalibration(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	old := calibrate.Calibration{}.Add(probe.Fingerprint{Facts: map[string]string{"kernel": "of another time"}}, m)
+	old := calibrate.Calibration{}.Add(facts.Fingerprint{Facts: map[string]string{"kernel": "of another time"}}, m)
 	if err := calibrate.Save(root, old); err != nil {
 		t.Fatal(err)
 	}

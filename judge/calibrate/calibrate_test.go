@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
-	"bakeoff/reach/probe"
 )
 
 var extra = map[string]float64{"slow-2": 0.02, "slow-5": 0.05}
@@ -109,7 +109,7 @@ func TestRates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c = c.Add(probe.Fingerprint{}, m)
+		c = c.Add(facts.Fingerprint{}, m)
 		alarms, of = alarms+m.Alarms, of+m.Of
 		for _, in := range m.Injected {
 			all++
@@ -232,17 +232,17 @@ func TestInjectedIsTheVerdict(t *testing.T) {
 }
 
 func TestMachineOutdates(t *testing.T) {
-	fp := probe.Fingerprint{Facts: map[string]string{"kernel": "6.1", "cpu.model": "x", "agent": "1", "fs./": "ext4"}}
+	fp := facts.Fingerprint{Facts: map[string]string{"kernel": "6.1", "cpu.model": "x", "agent": "1", "fs./": "ext4"}}
 	c := Calibration{}.Add(fp, Measured{Run: "a"})
 	c = c.Add(fp, Measured{Run: "b"})
 	if c.Outdated(fp) != nil || len(c.Runs) != 2 {
 		t.Errorf("%v, %d runs", c.Outdated(fp), len(c.Runs))
 	}
-	same := probe.Fingerprint{Facts: map[string]string{"kernel": "6.1", "cpu.model": "x", "agent": "2", "fs./": "xfs"}}
+	same := facts.Fingerprint{Facts: map[string]string{"kernel": "6.1", "cpu.model": "x", "agent": "2", "fs./": "xfs"}}
 	if c.Outdated(same) != nil {
 		t.Errorf("outdated by %v", c.Outdated(same))
 	}
-	other := probe.Fingerprint{Facts: map[string]string{"kernel": "6.2", "cpu.model": "x", "governor": "powersave"}}
+	other := facts.Fingerprint{Facts: map[string]string{"kernel": "6.2", "cpu.model": "x", "governor": "powersave"}}
 	if got := c.Outdated(other); !reflect.DeepEqual(got, []string{"governor", "kernel"}) {
 		t.Errorf("outdated by %v", got)
 	}
@@ -276,7 +276,7 @@ func TestSaveAndLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.At = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	want := Calibration{}.Add(probe.Fingerprint{Facts: map[string]string{"kernel": "6.1"}}, m)
+	want := Calibration{}.Add(facts.Fingerprint{Facts: map[string]string{"kernel": "6.1"}}, m)
 	for range 2 {
 		if err := Save(root, want); err != nil {
 			t.Fatal(err)

@@ -17,10 +17,10 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/stats"
-	"bakeoff/reach/probe"
 )
 
 // File is the name of the calibration in the state directory.
@@ -45,7 +45,7 @@ type Calibration struct {
 
 // Kept encodes the calibration as it was when a run began on a machine, for the
 // run folder, which may be read on another machine.
-func (c Calibration) Kept(fp probe.Fingerprint) ([]byte, error) {
+func (c Calibration) Kept(fp facts.Fingerprint) ([]byte, error) {
 	c.Changed = c.Outdated(fp)
 	return c.encode()
 }
@@ -61,7 +61,7 @@ func (c Calibration) encode() ([]byte, error) {
 // Machine returns the facts of a fingerprint that identify a machine (hardware,
 // kernel and its settings), and their hash. A change of one makes it another
 // machine.
-func Machine(fp probe.Fingerprint) (string, map[string]string) {
+func Machine(fp facts.Fingerprint) (string, map[string]string) {
 	facts := map[string]string{}
 	h := sha256.New()
 	for _, k := range slices.Sorted(maps.Keys(fp.Facts)) {
@@ -77,7 +77,7 @@ func Machine(fp probe.Fingerprint) (string, map[string]string) {
 
 // Add returns the calibration with one more run. Runs of another machine are
 // outdated and left out; so are the oldest beyond 50.
-func (c Calibration) Add(fp probe.Fingerprint, m Measured) Calibration {
+func (c Calibration) Add(fp facts.Fingerprint, m Measured) Calibration {
 	id, facts := Machine(fp)
 	out := Calibration{Schema: Schema, Machine: id, Facts: facts}
 	if c.Machine == id {
@@ -90,7 +90,7 @@ func (c Calibration) Add(fp probe.Fingerprint, m Measured) Calibration {
 
 // Outdated returns the facts that changed since the calibration; nil if none
 // did.
-func (c Calibration) Outdated(fp probe.Fingerprint) (changed []string) {
+func (c Calibration) Outdated(fp facts.Fingerprint) (changed []string) {
 	id, facts := Machine(fp)
 	if id == c.Machine {
 		return nil

@@ -5,9 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/judge/stats"
-	"bakeoff/measure/boot"
 )
 
 // Level is the confidence of the interval of each difference. The intervals are not
@@ -65,7 +65,7 @@ func (r Change) Clear() bool { return r.Exact && r.Diff != 0 || r.Lo > 0 || r.Hi
 // Compare compares the boots b with the boots a. With Paired both have the same number. All
 // must have clocks of known frequency, or none, and all or none count instructions: anything else is an error of kind
 // fault.Invalid.
-func Compare(a, b []boot.Recording, order Order) (Comparison, error) {
+func Compare(a, b []bootmodel.Recording, order Order) (Comparison, error) {
 	c := Comparison{Tree: NewTree(), Order: order, Boots: [2]int{len(a), len(b)}}
 	if len(a) == 0 || len(b) == 0 {
 		return c, fault.New(fault.Invalid, "a side has no boots")
@@ -76,7 +76,7 @@ func Compare(a, b []boot.Recording, order Order) (Comparison, error) {
 	var costs [2][][]Cost
 	var lengths [2][]float64
 	known := inSeconds(a[0])
-	for side, boots := range [][]boot.Recording{a, b} {
+	for side, boots := range [][]bootmodel.Recording{a, b} {
 		for i := range boots {
 			if inSeconds(boots[i]) != known || boots[i].CountsInstructions() != a[0].CountsInstructions() {
 				return c, fault.New(fault.Invalid, "some boots have times in seconds, and others in instructions or in ticks "+
@@ -121,7 +121,7 @@ func Compare(a, b []boot.Recording, order Order) (Comparison, error) {
 }
 
 // inSeconds reports whether the times of a boot are known in seconds.
-func inSeconds(r boot.Recording) bool { return len(r.Clocks) > 0 && r.Clocks[0].Known() }
+func inSeconds(r bootmodel.Recording) bool { return len(r.Clocks) > 0 && r.Clocks[0].Known() }
 
 // row estimates the difference of two sides.
 func row(v [2][]float64, order Order) Change {

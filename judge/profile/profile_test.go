@@ -7,23 +7,23 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
-	"bakeoff/measure/boot"
 )
 
 // made is a boot of a kernel that starts drivers and an init, whose times vary by noise.
 // delay is what the driver net takes longer, in nanoseconds.
-func made(rnd *rand.Rand, noise float64, delay int64, more ...string) boot.Recording {
-	r := boot.Recording{Schema: boot.Schema, Clocks: []boot.Clock{{Name: "guest", Hz: 1e9}},
-		Tracks: []boot.Track{{Name: "kernel", Parent: -1, Kind: boot.KindKernel}}}
+func made(rnd *rand.Rand, noise float64, delay int64, more ...string) bootmodel.Recording {
+	r := bootmodel.Recording{Schema: bootmodel.Schema, Clocks: []bootmodel.Clock{{Name: "guest", Hz: 1e9}},
+		Tracks: []bootmodel.Track{{Name: "kernel", Parent: -1, Kind: bootmodel.KindKernel}}}
 	took := func(ns int64) int64 { return ns + int64(noise*rnd.NormFloat64()*float64(ns)) }
 	at := int64(0)
 	add := func(parent int, name string, ns int64) {
-		r.Spans = append(r.Spans, boot.Span{Name: name, Parent: parent, Start: at, End: at + ns})
+		r.Spans = append(r.Spans, bootmodel.Span{Name: name, Parent: parent, Start: at, End: at + ns})
 		at += ns
 	}
-	r.Spans = append(r.Spans, boot.Span{Name: "start_kernel", Parent: -1})
-	r.Spans = append(r.Spans, boot.Span{Name: "do_initcalls", Parent: 0})
+	r.Spans = append(r.Spans, bootmodel.Span{Name: "start_kernel", Parent: -1})
+	r.Spans = append(r.Spans, bootmodel.Span{Name: "do_initcalls", Parent: 0})
 	for _, name := range append([]string{"acpi", "pci", "net", "disk"}, more...) {
 		ns := took(20e6)
 		if name == "net" {
@@ -39,7 +39,7 @@ func made(rnd *rand.Rand, noise float64, delay int64, more ...string) boot.Recor
 	return r
 }
 
-func boots(seed uint64, n int, noise float64, delay int64, more ...string) (out []boot.Recording) {
+func boots(seed uint64, n int, noise float64, delay int64, more ...string) (out []bootmodel.Recording) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	for range n {
 		out = append(out, made(rnd, noise, delay, more...))
@@ -158,10 +158,10 @@ func TestIntervalsCoverNoDifference(t *testing.T) {
 
 func TestCompareRefuses(t *testing.T) {
 	ticks := boots(1, 1, 0, 0)
-	ticks[0].Clocks = []boot.Clock{{Name: "tsc"}}
+	ticks[0].Clocks = []bootmodel.Clock{{Name: "tsc"}}
 	counted := boots(1, 1, 0, 0)
-	counted[0].Clocks = []boot.Clock{{Name: boot.ClockInstructions, Hz: 1e9}}
-	for name, sides := range map[string][2][]boot.Recording{
+	counted[0].Clocks = []bootmodel.Clock{{Name: bootmodel.ClockInstructions, Hz: 1e9}}
+	for name, sides := range map[string][2][]bootmodel.Recording{
 		"a side without boots":       {nil, boots(1, 1, 0, 0)},
 		"pairs of different numbers": {boots(1, 1, 0, 0), boots(1, 2, 0, 0)},
 		"seconds and ticks":          {boots(1, 1, 0, 0), ticks},

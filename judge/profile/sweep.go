@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 )
 
 // The kinds of times of a span.
@@ -35,7 +35,7 @@ type running struct {
 
 // sweeper goes through a boot in the order of time.
 type sweeper struct {
-	rec      *boot.Recording
+	rec      *bootmodel.Recording
 	group    []int32
 	kind     []byte  // of each span: self, wait or open
 	within   []int32 // how many spans are running that each span encloses
@@ -46,7 +46,7 @@ type sweeper struct {
 // sweep adds up the times of the spans of each of n groups. group has the group of each span;
 // spans with group -1 are left out. At any moment, a group counts once, however many of its
 // spans run. So no sum is longer than the time from the first span to the last.
-func sweep(rec *boot.Recording, group []int32, n int) []Cost {
+func sweep(rec *bootmodel.Recording, group []int32, n int) []Cost {
 	w := sweeper{rec: rec, group: group, kind: kindsOf(rec), within: make([]int32, len(group)),
 		groups: make([][kinds]running, n)}
 	w.from, w.to, _ = rec.Window()
@@ -73,7 +73,7 @@ func round(v float64) float64 { return math.Round(v*1000) / 1000 }
 
 // kindsOf says what the time of each span is that no other one below it has. A function that
 // goes on until the boot ends because it is the boot did not miss its end.
-func kindsOf(rec *boot.Recording) []byte {
+func kindsOf(rec *bootmodel.Recording) []byte {
 	kind := make([]byte, len(rec.Spans))
 	for i, s := range rec.Spans {
 		switch {

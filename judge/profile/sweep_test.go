@@ -5,14 +5,15 @@ import (
 	"slices"
 	"testing"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 )
 
 // anything is a random recording that passes Check: several clocks, threads side by side, and
 // spans that wait, did not end, or repeat others.
-func anything(rnd *rand.Rand) boot.Recording {
-	zero := boot.Exact()
-	r := boot.Recording{Schema: boot.Schema, Clocks: []boot.Clock{{Name: "a", Source: "x", Hz: 1e9, UncertaintyNS: zero},
+func anything(rnd *rand.Rand) bootmodel.Recording {
+	zero := bootmodel.Exact()
+	r := bootmodel.Recording{Schema: bootmodel.Schema, Clocks: []bootmodel.Clock{{Name: "a", Source: "x", Hz: 1e9,
+		UncertaintyNS: zero},
 		{Name: "b", Source: "x", Hz: 1e6, OffsetNS: float64(rnd.IntN(2000)) * 1000, UncertaintyNS: zero}}}
 	var grow func(track, clock, parent, depth int, from, to int64)
 	grow = func(track, clock, parent, depth int, from, to int64) {
@@ -20,7 +21,7 @@ func anything(rnd *rand.Rand) boot.Recording {
 			start := at + rnd.Int64N(to-at+1)
 			end := start + rnd.Int64N(to-start+1)
 			i := len(r.Spans)
-			r.Spans = append(r.Spans, boot.Span{Name: string(rune('a' + rnd.IntN(4))), Track: track, Clock: clock,
+			r.Spans = append(r.Spans, bootmodel.Span{Name: string(rune('a' + rnd.IntN(4))), Track: track, Clock: clock,
 				Parent: parent, Start: start, End: end, Wait: rnd.IntN(6) == 0, Open: rnd.IntN(6) == 0,
 				Charged: parent >= 0 && (r.Spans[parent].Charged || rnd.IntN(9) == 0)})
 			if depth < 4 {
@@ -32,17 +33,17 @@ func anything(rnd *rand.Rand) boot.Recording {
 		}
 	}
 	for track := range 1 + rnd.IntN(4) {
-		r.Tracks = append(r.Tracks, boot.Track{Name: "t", Parent: -1, Kind: boot.KindKernel})
+		r.Tracks = append(r.Tracks, bootmodel.Track{Name: "t", Parent: -1, Kind: bootmodel.KindKernel})
 		if rnd.IntN(2) == 0 {
 			grow(track, 0, -1, 0, 0, 10_000_000)
 		} else {
 			grow(track, 1, -1, 0, 0, 10_000)
 		}
 	}
-	for _, name := range []string{boot.MarkKernel, boot.MarkUserland, boot.MarkReady}[:rnd.IntN(4)] {
-		r.Marks = append(r.Marks, boot.Mark{Name: name, At: rnd.Int64N(12_000_000)})
+	for _, name := range []string{bootmodel.MarkKernel, bootmodel.MarkUserland, bootmodel.MarkReady}[:rnd.IntN(4)] {
+		r.Marks = append(r.Marks, bootmodel.Mark{Name: name, At: rnd.Int64N(12_000_000)})
 	}
-	boot.SortMarks(&r)
+	bootmodel.SortMarks(&r)
 	return r
 }
 
@@ -51,8 +52,8 @@ func TestOwnTimesAreTimesOfTheBoot(t *testing.T) {
 	for seed := range uint64(1000) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
 		raw := anything(rnd)
-		r := boot.Clip(raw)
-		if err := boot.Check("x", r); err != nil {
+		r := bootmodel.Clip(raw)
+		if err := bootmodel.Check("x", r); err != nil {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		from, to := r.Extent()
@@ -119,12 +120,12 @@ func TestOwnTimesAreTimesOfTheBoot(t *testing.T) {
 
 // Three copies of a process that did not end are no work of the boot, and end at its last mark.
 func TestSpansWithoutAnEndAreLeftOut(t *testing.T) {
-	r := boot.Recording{Clocks: []boot.Clock{{Name: "a", Hz: 1e9}}, Tracks: make([]boot.Track, 4),
-		Marks: []boot.Mark{{Name: boot.MarkReady, At: 7_730}},
-		Spans: []boot.Span{{Name: "kernel", Parent: -1, End: 6_030}, {Name: "fork of /init", Track: 1, Parent: -1,
+	r := bootmodel.Recording{Clocks: []bootmodel.Clock{{Name: "a", Hz: 1e9}}, Tracks: make([]bootmodel.Track, 4),
+		Marks: []bootmodel.Mark{{Name: bootmodel.MarkReady, At: 7_730}},
+		Spans: []bootmodel.Span{{Name: "kernel", Parent: -1, End: 6_030}, {Name: "fork of /init", Track: 1, Parent: -1,
 			Start: 6_030, End: 9_000, Open: true}, {Name: "fork of /init", Track: 2, Parent: -1, Start: 6_040, End: 9_000,
 			Open: true}, {Name: "fork of /init", Track: 3, Parent: -1, Start: 6_050, End: 9_000, Open: true}}}
-	r = boot.Clip(r)
+	r = bootmodel.Clip(r)
 	tree := NewTree()
 	tree.Add(&r)
 	rows := tree.Rows(&r)

@@ -9,7 +9,7 @@ import (
 	"cmp"
 	"slices"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 )
 
 // Tree is the call tree of boots.
@@ -38,7 +38,7 @@ type Node struct {
 }
 
 // Label is the name with the argument.
-func (n Node) Label() string { return boot.Span{Name: n.Name, Arg: n.Arg}.Label() }
+func (n Node) Label() string { return bootmodel.Span{Name: n.Name, Arg: n.Arg}.Label() }
 
 // Cost is what a path took in one boot, in nanoseconds or ticks. Spans that run at the same
 // time count once.
@@ -65,7 +65,7 @@ func NewTree() *Tree { return &Tree{nodes: map[key]int32{}, labels: map[label]in
 //
 // All boots of a tree have times of the same kind: the caller does not mix ticks and
 // nanoseconds.
-func (t *Tree) Add(rec *boot.Recording) (costs []Cost, left int) {
+func (t *Tree) Add(rec *bootmodel.Recording) (costs []Cost, left int) {
 	if len(rec.Clocks) == 0 {
 		return nil, 0
 	}
@@ -90,7 +90,7 @@ func (t *Tree) Add(rec *boot.Recording) (costs []Cost, left int) {
 	return sweep(rec, t.at, len(t.Nodes)), left
 }
 
-func (t *Tree) node(parent int32, s boot.Span) int32 {
+func (t *Tree) node(parent int32, s bootmodel.Span) int32 {
 	l, ok := t.labels[label{s.Name, s.Arg}]
 	if !ok {
 		l = int32(len(t.labels))
@@ -137,7 +137,7 @@ type Row struct {
 
 // Rows sums the boot that was added last by label, the greatest self time first. What waited
 // and what did not end come last.
-func (t *Tree) Rows(rec *boot.Recording) []Row {
+func (t *Tree) Rows(rec *bootmodel.Recording) []Row {
 	of := make([]int32, len(t.at))
 	rows := make([]Row, len(t.labels))
 	for i, n := range t.at {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/judge/calibrate"
 	"bakeoff/lab/fleet"
@@ -191,7 +192,7 @@ func open(at fleet.Controller) (*os.Root, string, error) {
 }
 
 // Keep adds a measurement to what is stored of a machine.
-func Keep(at fleet.Controller, machine probe.Fingerprint, m calibrate.Measured) (calibrate.Calibration, error) {
+func Keep(at fleet.Controller, machine facts.Fingerprint, m calibrate.Measured) (calibrate.Calibration, error) {
 	root, state, err := open(at)
 	if err != nil {
 		return calibrate.Calibration{}, err

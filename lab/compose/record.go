@@ -7,12 +7,12 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/base/param"
 	"bakeoff/base/yamltree"
 	"bakeoff/lab/manifest"
-	"bakeoff/measure/boot"
 )
 
 // RecordRequest is what a person types after bakeoff boot record.
@@ -258,7 +258,7 @@ func (r RecordRequest) CommandLines(cat manifest.Catalogue) []string {
 }
 
 // counted reports whether a contender is on the instruction clock.
-func (b *booted) counted() bool { return b.options["clock"] == boot.ClockInstructions }
+func (b *booted) counted() bool { return b.options["clock"] == bootmodel.ClockInstructions }
 
 // log makes the kernel of a contender log what it calls, if its driver can add words to
 // its command line.

@@ -3,7 +3,7 @@ package countboot
 import (
 	"slices"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 	"bakeoff/measure/boot/advice"
 	"bakeoff/measure/boot/linux"
 )
@@ -20,7 +20,7 @@ func withEvidence(knobs []Knob, b Boot) []Knob {
 }
 
 // advised is withEvidence for this advice.
-func advised(knobs []Knob, all []boot.Advice) []Knob {
+func advised(knobs []Knob, all []bootmodel.Advice) []Knob {
 	out := slices.Clone(knobs)
 	for _, a := range all {
 		if a.Argument == "" {

@@ -4,12 +4,12 @@ import (
 	"reflect"
 	"testing"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 )
 
 func TestAdvised(t *testing.T) {
 	knobs := []Knob{{Name: "tests", Append: []string{"cryptomgr.notests"}}, {Name: "other", Append: []string{"x=1"}}}
-	got := advised(knobs, []boot.Advice{{Name: "self-test", Text: "57 %.", Argument: "cryptomgr.notests"},
+	got := advised(knobs, []bootmodel.Advice{{Name: "self-test", Text: "57 %.", Argument: "cryptomgr.notests"},
 		{Name: "delay", Text: "No argument."},
 		{Name: "absent-hardware", Text: "3 %.", Knob: "Leave them out.", Argument: "initcall_blacklist=a,b"}})
 	want := []Knob{{Name: "tests", Append: []string{"cryptomgr.notests"}, Evidence: "57 %."}, knobs[1],

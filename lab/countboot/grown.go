@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 	"bakeoff/measure/boot/linux"
 )
 
@@ -47,7 +47,7 @@ func Grown(before, after Boot, least int64) ([]Span, error) {
 
 // selfTimes is the time of each path without what it encloses, in nanoseconds: the
 // instructions of the instruction clock.
-func selfTimes(r boot.Recording) map[string]int64 {
+func selfTimes(r bootmodel.Recording) map[string]int64 {
 	out := map[string]int64{}
 	for i, self := range r.Self() {
 		hz := r.Clocks[r.Spans[i].Clock].Hz

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/facts"
 	"bakeoff/lab/env"
 	"bakeoff/lab/fleet"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/preflight"
-	"bakeoff/reach/probe"
 )
 
 // What measures energy on a host.
@@ -94,7 +94,7 @@ func energySource(ctx context.Context, m env.Machine, h *manifest.Host) (source 
 }
 
 // packages is the number of CPU packages that count.
-func packages(c probe.Counters) string {
+func packages(c facts.Counters) string {
 	if len(c.Energy) == 1 {
 		return "one package"
 	}

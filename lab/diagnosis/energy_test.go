@@ -5,24 +5,24 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/lab/env"
 	"bakeoff/lab/fleet"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/reach/conn/local"
-	"bakeoff/reach/probe"
 )
 
 // counting is this machine with other counters of energy.
 type counting struct {
 	env.Here
-	energy []probe.Energy
+	energy []facts.Energy
 	fail   error
 }
 
-func (c counting) Counters(context.Context, []int) (probe.Counters, error) {
-	out := probe.Counters{Energy: c.energy}
+func (c counting) Counters(context.Context, []int) (facts.Counters, error) {
+	out := facts.Counters{Energy: c.energy}
 	if len(c.energy) > 0 {
 		out.Joules = &c.energy[0].Joules
 	}
@@ -32,7 +32,7 @@ func (c counting) Counters(context.Context, []int) (probe.Counters, error) {
 // A meter comes before RAPL; it is looked for but not executed. Without a source
 // the text gives the reason.
 func TestEnergySource(t *testing.T) {
-	rapl := []probe.Energy{{Zone: "intel-rapl:0", Joules: 7}, {Zone: "intel-rapl:1"}}
+	rapl := []facts.Energy{{Zone: "intel-rapl:0", Joules: 7}, {Zone: "intel-rapl:1"}}
 	meter := func(argv ...string) *manifest.Host { return &manifest.Host{Meter: argv} }
 	for name, c := range map[string]struct {
 		m      counting

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/unit"
 	"bakeoff/lab/env"
 	"bakeoff/lab/fleet"
@@ -101,7 +102,7 @@ func cpuTimeFinding(source, system string) Finding {
 	switch source {
 	case "":
 		f.State, f.Text = Fact, "unavailable: CPU time cannot be measured"
-	case probe.SourceTicks:
+	case facts.SourceTicks:
 		f.State, f.Text = Warning,
 			"in ticks: inexact below half a second of CPU time per trial, useless below some milliseconds"
 		if system == "linux" {

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"bakeoff/reach/probe"
+	"bakeoff/base/facts"
 )
 
 // With ticks only, the finding states the precision, and on Linux the remedy.
@@ -13,9 +13,9 @@ func TestCPUTimeFinding(t *testing.T) {
 		source, system, state, says string
 		fix                         bool
 	}{
-		{probe.SourceSchedstat, "linux", Good, "schedstat, in nanoseconds", false},
-		{probe.SourceTicks, "linux", Warning, "in ticks", true},
-		{probe.SourceTicks, "freebsd", Warning, "in ticks", false},
+		{facts.SourceSchedstat, "linux", Good, "schedstat, in nanoseconds", false},
+		{facts.SourceTicks, "linux", Warning, "in ticks", true},
+		{facts.SourceTicks, "freebsd", Warning, "in ticks", false},
 		{"", "openbsd", Fact, "unavailable", false},
 	} {
 		f := cpuTimeFinding(c.source, c.system)

@@ -10,12 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/lab/manifest"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/reboot"
 	"bakeoff/reach/conn"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/system"
 )
 
@@ -48,7 +48,7 @@ type Box struct {
 	// 0 is BootLimit. Pause is the time between two checks; 0 is a second.
 	Limit, Pause time.Duration
 
-	hardware *probe.Hardware // as it was first seen
+	hardware *facts.Hardware // as it was first seen
 }
 
 // BootLimit bounds one boot. The firmware of servers alone takes minutes.
@@ -141,7 +141,7 @@ func (b *Box) boot(ctx context.Context, to string) (out Booted, err error) {
 }
 
 // identity is the text of what identifies a machine.
-func identity(h probe.Hardware) string {
+func identity(h facts.Hardware) string {
 	var out []string
 	for name, value := range map[string]string{"uuid": h.UUID, "serial number": h.Serial,
 		"network cards": strings.Join(h.MACs, " ")} {
@@ -221,8 +221,8 @@ func (b *Box) identify(ctx context.Context, to string) (known system.System, nam
 }
 
 // fingerprint asks the agent for the facts of the system.
-func (b *Box) fingerprint(ctx context.Context) (probe.Fingerprint, error) {
-	var fp probe.Fingerprint
+func (b *Box) fingerprint(ctx context.Context) (facts.Fingerprint, error) {
+	var fp facts.Fingerprint
 	out, err := conn.Output(ctx, b.At, b.At.Agent(), "probe", "fingerprint", "--json")
 	if err == nil {
 		err = json.Unmarshal(bytes.TrimSpace(out), &fp)

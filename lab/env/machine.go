@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
 	"bakeoff/base/unit"
@@ -29,7 +30,7 @@ type Machine interface {
 	Memory() unit.Bytes
 	// Counters reads the machine's counters for these CPUs; for all of them if
 	// cpus is empty.
-	Counters(ctx context.Context, cpus []int) (probe.Counters, error)
+	Counters(ctx context.Context, cpus []int) (facts.Counters, error)
 	// Settle moves the controller's own process there to cpus.
 	Settle(ctx context.Context, cpus []int) error
 	// Keep writes a small file atomically and syncs it.
@@ -92,7 +93,7 @@ func (Here) CPUs() ([]int, error) { return probe.CPUs() }
 func (Here) Memory() unit.Bytes { return probe.Memory() }
 
 // Counters reads this machine's.
-func (Here) Counters(_ context.Context, cpus []int) (probe.Counters, error) {
+func (Here) Counters(_ context.Context, cpus []int) (facts.Counters, error) {
 	return probe.ReadHost(cpus), nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
 	"bakeoff/base/param"
@@ -25,7 +26,6 @@ import (
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/netns"
 	"bakeoff/reach/conn"
-	"bakeoff/reach/probe"
 )
 
 // Manager creates environments on one host and keeps their leases. It holds the
@@ -157,7 +157,7 @@ func (m *Manager) Session() int { return m.at.Session() }
 // Counters reads the host's counters for these CPUs, and its energy meter. A
 // meter that does not answer does not void a trial: the energy is unavailable,
 // which is reported once.
-func (m *Manager) Counters(ctx context.Context, cpus []int) (probe.Counters, error) {
+func (m *Manager) Counters(ctx context.Context, cpus []int) (facts.Counters, error) {
 	c, err := m.at.Counters(ctx, cpus)
 	if err != nil || len(m.cfg.Meter) == 0 {
 		return c, err
@@ -362,7 +362,7 @@ func (m *Manager) Cached(d driver.Doc, from Origin, packages []string, options p
 }
 
 // Counters reads the counters of the environment's host for its CPUs.
-func (e *Environment) Counters(ctx context.Context) (probe.Counters, error) {
+func (e *Environment) Counters(ctx context.Context) (facts.Counters, error) {
 	return e.manager.Counters(ctx, e.CPUSet)
 }
 

@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -43,7 +43,7 @@ func TestBoundsOfGates(t *testing.T) {
 		}},
 		{"stolen", "steal", .052, .053, func(t *Trial, v float64) { t.Line.After.CPU.Steal = v }}, // of 1 s and itself
 		{"two ticks", "steal", .02, .021, func(t *Trial, v float64) {
-			*t.Line.After.CPU = probe.CPU{User: 10.1, Idle: 10.1,
+			*t.Line.After.CPU = facts.CPU{User: 10.1, Idle: 10.1,
 				Steal: v}
 		}},
 		{"stolen beside waiting", "steal", .099, .11, func(t *Trial, v float64) {
@@ -365,18 +365,18 @@ func TestHeldLimits(t *testing.T) {
 		manifest.IO{})}}); quota || !io {
 		t.Errorf("asked: %v, %v", quota, io)
 	}
-	if got := held(with(.5, manifest.IO{Read: 1, Write: 1}), probe.Limits{}, true, true); len(got) != 2 ||
+	if got := held(with(.5, manifest.IO{Read: 1, Write: 1}), facts.Limits{}, true, true); len(got) != 2 ||
 		got["enforced.quota"] != "no: the driver d holds none" || got["enforced.io"] != "no: the driver d holds none" {
 		t.Errorf("%v", got)
 	}
-	if got := held(with(0, manifest.IO{}), probe.Limits{}, true, true); got["enforced.quota"] != "yes" ||
+	if got := held(with(0, manifest.IO{}), facts.Limits{}, true, true); got["enforced.quota"] != "yes" ||
 		got["enforced.io"] != "yes" {
 		t.Errorf("%v", got)
 	}
-	if got := held(with(0, manifest.IO{}), probe.Limits{}, false, false); len(got) != 0 {
+	if got := held(with(0, manifest.IO{}), facts.Limits{}, false, false); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
-	if got := held(with(0, manifest.IO{Write: 1}), probe.Limits{}, false, true); got["enforced.io"] == "yes" {
+	if got := held(with(0, manifest.IO{Write: 1}), facts.Limits{}, false, true); got["enforced.io"] == "yes" {
 		t.Errorf("%v", got)
 	}
 }
@@ -423,7 +423,7 @@ func TestFactsOfProgramsAreBounded(t *testing.T) {
 func TestNoEnergy(t *testing.T) {
 	line := func(contender string, before, after *float64) store.Line {
 		return store.Line{Type: store.LineTrial, Contender: contender, Trial: &store.Trial{
-			Before: &probe.Counters{Joules: before}, After: &probe.Counters{Joules: after}}}
+			Before: &facts.Counters{Joules: before}, After: &facts.Counters{Joules: after}}}
 	}
 	c := func(name, host string) plan.Contender {
 		return plan.Contender{Contender: manifest.Contender{Name: name, Host: host}}
@@ -433,7 +433,7 @@ func TestNoEnergy(t *testing.T) {
 		Hosts: map[string]manifest.Host{"box": {Meter: []string{"read"}}}}}
 	s.lines = []store.Line{line("a", f(1), f(2)), line("b", nil, f(2)), line("d", f(1), nil), {Type: store.LineBlock,
 		Contender: "e"},
-		{Type: store.LineTrial, Contender: "g", Trial: &store.Trial{Before: &probe.Counters{}}}}
+		{Type: store.LineTrial, Contender: "g", Trial: &store.Trial{Before: &facts.Counters{}}}}
 	got := s.noEnergy()
 	if len(got) != 3 || !strings.Contains(got["a"], "less energy than the grain of the counter on local") ||
 		got["b"] != "the meter of box gave no reading" || !strings.HasPrefix(got["d"], "local has no counter of energy") {

@@ -4,12 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/param"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/probe"
 )
 
 // A trial has every caveat that applies: that of its program, and that of a guest whose
@@ -41,9 +41,9 @@ func TestCaveatsAddUp(t *testing.T) {
 
 // At the bound of 5 % nothing was stolen too much; above it, it was.
 func TestStolenAtTheBound(t *testing.T) {
-	before := probe.Counters{CPU: &probe.CPU{}}
+	before := facts.Counters{CPU: &facts.CPU{}}
 	for steal, want := range map[float64]float64{.05: 0, .0500001: .0500001} {
-		after := probe.Counters{CPU: &probe.CPU{User: .45, Idle: 1 - .45 - steal, Steal: steal}}
+		after := facts.Counters{CPU: &facts.CPU{User: .45, Idle: 1 - .45 - steal, Steal: steal}}
 		if got := stolen(before, after); got < want*(1-1e-9) || got > want*(1+1e-9) {
 			t.Errorf("%v of a second stolen: %v, want %v", steal, got, want)
 		}
@@ -56,7 +56,7 @@ func TestAFullPathOfStolenCPUs(t *testing.T) {
 	trial := good()
 	trial.Path.PerSecond, trial.Path.Workers = 10100, 0
 	trial.Line.Before.CPU.Steal, trial.Line.Before.CPU.IOWait = .3, .2
-	*trial.Line.After.CPU = probe.CPU{User: 11.2, Idle: 10.1, IOWait: .3, Steal: .9} // two CPUs, for a second
+	*trial.Line.After.CPU = facts.CPU{User: 11.2, Idle: 10.1, IOWait: .3, Steal: .9} // two CPUs, for a second
 	if got := pathGate(trial); !strings.Contains(got, "with the environment's CPUs 60 % busy") {
 		t.Errorf("%q", got)
 	}

@@ -5,8 +5,8 @@ import (
 	"math"
 	"strings"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/unit"
-	"bakeoff/reach/probe"
 )
 
 // clockGate holds every clock of a trial against the others.
@@ -67,7 +67,7 @@ func disagree(inside, outside float64) string {
 func counter(source string) string { return strings.TrimSuffix(source, "-early") }
 
 // jumped says which clock of a system went its own way between two readings.
-func jumped(b, a probe.Counters) string {
+func jumped(b, a facts.Counters) string {
 	if b.ClockSource != "" && a.ClockSource != "" && counter(b.ClockSource) != counter(a.ClockSource) {
 		return fmt.Sprintf("the clock source changed from %.40q to %.40q", b.ClockSource, a.ClockSource)
 	}

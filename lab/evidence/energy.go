@@ -3,14 +3,14 @@ package evidence
 import (
 	"cmp"
 
+	"bakeoff/base/facts"
 	"bakeoff/lab/store"
-	"bakeoff/reach/probe"
 )
 
 // meteredEnd is one end of the trials: how its counters stand in a line of the
 // journal, and on which host a contender has it.
 type meteredEnd struct {
-	counters func(store.Line) (before, after *probe.Counters)
+	counters func(store.Line) (before, after *facts.Counters)
 	host     func(contenderHost string) string
 }
 
@@ -18,7 +18,7 @@ type meteredEnd struct {
 // value, as far as the counters in the journal tell.
 func (s *story) noEnergy() map[string]string {
 	return s.uncounted(meteredEnd{
-		counters: func(l store.Line) (_, _ *probe.Counters) { return l.Before, l.After },
+		counters: func(l store.Line) (_, _ *facts.Counters) { return l.Before, l.After },
 		host:     func(h string) string { return cmp.Or(h, "local") },
 	})
 }
@@ -27,7 +27,7 @@ func (s *story) noEnergy() map[string]string {
 // a contender whose load comes from its own.
 func (s *story) noGeneratorEnergy() map[string]string {
 	return s.uncounted(meteredEnd{
-		counters: func(l store.Line) (_, _ *probe.Counters) { return l.GeneratorBefore, l.GeneratorAfter },
+		counters: func(l store.Line) (_, _ *facts.Counters) { return l.GeneratorBefore, l.GeneratorAfter },
 		host:     func(string) string { return s.plan.Generator },
 	})
 }

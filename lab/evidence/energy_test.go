@@ -4,21 +4,21 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/facts"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/store"
-	"bakeoff/reach/probe"
 )
 
 // Why energy is not known is said of each end by itself, with its host; of a
 // generator only where it has one of its own.
 func TestNoEnergySaysOfWhichEnd(t *testing.T) {
 	p, _ := encoded(t)
-	trial := func(near, far *probe.Counters) []store.Line {
+	trial := func(near, far *facts.Counters) []store.Line {
 		l := store.Line{Type: store.LineTrial, Contender: "crun",
 			Trial: &store.Trial{Before: near, After: near, GeneratorBefore: far, GeneratorAfter: far}}
 		return []store.Line{l}
 	}
-	blind, counts := &probe.Counters{}, &probe.Counters{Joules: f(7)}
+	blind, counts := &facts.Counters{}, &facts.Counters{Joules: f(7)}
 	for name, c := range map[string]struct {
 		generator       string
 		lines           []store.Line

@@ -5,12 +5,12 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -112,9 +112,9 @@ func TestFactsTellWhatDiffers(t *testing.T) {
 	r := record(t)
 	r.append(store.Line{Type: store.LineEnvironment, Contender: "crun", Instance: "crun-0", Status: store.OK,
 		Facts:  map[string]string{"version": "1.8"},
-		Limits: &probe.Limits{NotEnforced: map[string]string{"memory": "no such controller"}}})
+		Limits: &facts.Limits{NotEnforced: map[string]string{"memory": "no such controller"}}})
 	r.append(store.Line{Type: store.LineEnvironment, Contender: "host", Instance: "host-0",
-		Status: store.OK, Limits: &probe.Limits{}})
+		Status: store.OK, Limits: &facts.Limits{}})
 	r.block(0)
 	d := load(t, r)
 	want := map[string]string{"kernel": "6.18", "driver.runtime": "oci", "driver.version": "1.8", "enforced.cpus": "yes",
@@ -144,9 +144,9 @@ func TestSourcesOfCPUTimeAreFacts(t *testing.T) {
 	sources := func(of map[string]string) map[string]string {
 		r := record(t)
 		r.change = func(s plan.Slot, l *store.Line, _ *wire.Result) {
-			for i, c := range []*probe.Counters{l.Before, l.After} {
-				c.CPU, c.CPUSource = &probe.CPU{User: float64(i)}, of[s.Contender]
-				if ns := int64(i+1) * 1e9; c.CPUSource != "" && c.CPUSource != probe.SourceTicks {
+			for i, c := range []*facts.Counters{l.Before, l.After} {
+				c.CPU, c.CPUSource = &facts.CPU{User: float64(i)}, of[s.Contender]
+				if ns := int64(i+1) * 1e9; c.CPUSource != "" && c.CPUSource != facts.SourceTicks {
 					c.TaskNS = &ns
 				}
 			}
@@ -163,8 +163,8 @@ func TestSourcesOfCPUTimeAreFacts(t *testing.T) {
 		}
 		return got
 	}
-	got := sources(map[string]string{"host": probe.SourceTicks, "host~twin": probe.SourceTicks,
-		"crun": probe.SourceSchedstat, "slow": probe.SourceSchedstat})
+	got := sources(map[string]string{"host": facts.SourceTicks, "host~twin": facts.SourceTicks,
+		"crun": facts.SourceSchedstat, "slow": facts.SourceSchedstat})
 	want := map[string]string{"host": "ticks", "host~twin": "ticks", "crun": "schedstat", "slow": "schedstat and ticks"}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, and %v is right", got, want)
@@ -173,11 +173,11 @@ func TestSourcesOfCPUTimeAreFacts(t *testing.T) {
 		t.Errorf("an older journal tells %v", got)
 	}
 	older := tell(&plan.Plan{}, "", []store.Line{
-		{Type: store.LineTrial, Contender: "host", Trial: &store.Trial{Before: &probe.Counters{CPU: &probe.CPU{}},
-			After: &probe.Counters{CPU: &probe.CPU{}}}},
+		{Type: store.LineTrial, Contender: "host", Trial: &store.Trial{Before: &facts.Counters{CPU: &facts.CPU{}},
+			After: &facts.Counters{CPU: &facts.CPU{}}}},
 		{Type: store.LineBlock, Status: store.OK},
 	})
-	if by, told := older.cpuSources(); told || by["host"] != probe.SourceTicks {
+	if by, told := older.cpuSources(); told || by["host"] != facts.SourceTicks {
 		t.Errorf("an older journal, compared with a newer one: %v, %v", by, told)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
@@ -20,7 +21,6 @@ import (
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -116,7 +116,7 @@ func record(t testing.TB) *recorder {
 	r := &recorder{t: t, plan: p, run: run, clock: noon, noise: rand.New(rand.NewPCG(1, 2)),
 		speed: map[string]float64{"host": 1000, "host~twin": 1000, "crun": 1000, "slow": 500}}
 	for _, c := range p.Contenders {
-		if _, err := run.WriteFingerprint(c.Name, probe.Fingerprint{Schema: probe.FingerprintSchema,
+		if _, err := run.WriteFingerprint(c.Name, facts.Fingerprint{Schema: facts.FingerprintSchema,
 			Facts: map[string]string{"kernel": "6.18", "driver.runtime": c.Driver}}); err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func (r *recorder) trial(s plan.Slot) {
 		Instance: fmt.Sprintf("%s-%d", s.Contender, s.Block), Status: store.OK,
 		Trial: &store.Trial{Position: s.Position, Cell: s.Cell, Start: start, End: r.clock, State: "fresh",
 			Cache: "warm", Parser: "fixture/1",
-			Before: &probe.Counters{AtNS: start.UnixNano()}, After: &probe.Counters{AtNS: r.clock.UnixNano()}}}
+			Before: &facts.Counters{AtNS: start.UnixNano()}, After: &facts.Counters{AtNS: r.clock.UnixNano()}}}
 	if r.change != nil {
 		r.change(s, &line, &work)
 	}

@@ -6,9 +6,9 @@ import (
 	"reflect"
 	"testing"
 
+	"bakeoff/base/facts"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
-	"bakeoff/reach/probe"
 )
 
 // However a stranger's journal goes, holding it against the plan ends, and a
@@ -62,7 +62,7 @@ func FuzzGatesOfTheGenerator(f *testing.F) {
 		[]byte(`{"at_ns":1000000000,"wall_ns":9,"cpu":{"user":1,"steal":0.5},"throttled_seconds":1.5}`))
 	f.Add([]byte(`{"thermal_throttles":1e308}`), []byte(`{"at_ns":-1,"thermal_throttles":-1e308,"cpu":{"idle":-1e308}}`))
 	f.Fuzz(func(t *testing.T, before, after []byte) {
-		var b, a probe.Counters
+		var b, a facts.Counters
 		if json.Unmarshal(before, &b) != nil || json.Unmarshal(after, &a) != nil {
 			return
 		}

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/facts"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -207,7 +207,7 @@ func stealGate(t Trial) string {
 
 // stolen is the share of the CPU time between two readings that was stolen; 0
 // where it is within the bound, or below the grain of the kernel's count.
-func stolen(b, a probe.Counters) float64 {
+func stolen(b, a facts.Counters) float64 {
 	if b.CPU == nil || a.CPU == nil {
 		return 0
 	}
@@ -250,7 +250,7 @@ func throttledGate(t Trial) string {
 	return throttled(t.Work.Counters.Before, t.Work.Counters.After)
 }
 
-func throttled(b, a probe.Counters) string {
+func throttled(b, a facts.Counters) string {
 	if n := grown(b.ThermalThrottles, a.ThermalThrottles); n > 0 {
 		return fmt.Sprintf("the hardware throttled %.0f times", n)
 	}
@@ -275,7 +275,7 @@ func cpuWaitGate(t Trial) string {
 // CPUWait says that the processes of an environment waited most of the time between two
 // readings for CPUs that other programs had; "" if they did not, or if the host does not
 // count it. Time in which the quota of the environment held it back does not count.
-func CPUWait(b, a probe.Counters) string {
+func CPUWait(b, a facts.Counters) string {
 	if b.Scope == nil || a.Scope == nil || a.AtNS <= b.AtNS || b.Scope.CPUSeconds == nil || a.Scope.CPUSeconds == nil {
 		return ""
 	}
@@ -298,7 +298,7 @@ func trendGate(t Trial) string {
 }
 
 // bracket returns the host's counters before and after a trial.
-func bracket(t Trial) (before, after probe.Counters, ok bool) {
+func bracket(t Trial) (before, after facts.Counters, ok bool) {
 	if t.Line.Trial == nil || t.Line.Before == nil || t.Line.After == nil {
 		return before, after, false
 	}
@@ -307,7 +307,7 @@ func bracket(t Trial) (before, after probe.Counters, ok bool) {
 
 // generatorBracket returns the counters of another host that load comes from,
 // before and after a trial.
-func generatorBracket(t Trial) (before, after probe.Counters, ok bool) {
+func generatorBracket(t Trial) (before, after facts.Counters, ok bool) {
 	if t.Line.Trial == nil || t.Line.GeneratorBefore == nil || t.Line.GeneratorAfter == nil {
 		return before, after, false
 	}

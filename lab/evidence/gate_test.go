@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/sample"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -20,16 +20,16 @@ func f(v float64) *float64 { return &v }
 // good is a trial that passes every gate: one second on the host, with load
 // from another.
 func good() Trial {
-	cpu := func(user, idle float64) *probe.CPU { return &probe.CPU{User: user, Idle: idle} }
-	before := func() *probe.Counters {
-		return &probe.Counters{AtNS: 0, WallNS: ns(5e18), RawNS: ns(7), ClockSource: "tsc", ReadBytes: f(0), WriteBytes: f(0),
+	cpu := func(user, idle float64) *facts.CPU { return &facts.CPU{User: user, Idle: idle} }
+	before := func() *facts.Counters {
+		return &facts.Counters{AtNS: 0, WallNS: ns(5e18), RawNS: ns(7), ClockSource: "tsc", ReadBytes: f(0), WriteBytes: f(0),
 			CPU: cpu(10, 10), SwapIn: f(5), SwapOut: f(5), ThrottledSeconds: f(1), ThermalThrottles: f(3),
-			FrequencyHz: f(3e9), Scope: &probe.Scope{OOMKills: f(0)}}
+			FrequencyHz: f(3e9), Scope: &facts.Scope{OOMKills: f(0)}}
 	}
-	after := func() *probe.Counters {
-		return &probe.Counters{AtNS: 1e9, WallNS: ns(5e18 + 1.001e9), RawNS: ns(999e6 + 7), ClockSource: "tsc",
+	after := func() *facts.Counters {
+		return &facts.Counters{AtNS: 1e9, WallNS: ns(5e18 + 1.001e9), RawNS: ns(999e6 + 7), ClockSource: "tsc",
 			ReadBytes: f(3 << 20), WriteBytes: f(3 << 20), CPU: cpu(10.9, 10.1), SwapIn: f(5), SwapOut: f(5),
-			ThrottledSeconds: f(1), ThermalThrottles: f(3), FrequencyHz: f(3e9), Scope: &probe.Scope{OOMKills: f(0)}}
+			ThrottledSeconds: f(1), ThermalThrottles: f(3), FrequencyHz: f(3e9), Scope: &facts.Scope{OOMKills: f(0)}}
 	}
 	return Trial{
 		Line: store.Line{Trial: &store.Trial{Start: noon, End: noon.Add(time.Second),
@@ -38,7 +38,7 @@ func good() Trial {
 			Errors: map[string]int64{"status 404": 0},
 			Work:   9000, WorkUnit: "request", Forced: &wire.Forced{ReadBytes: 3 << 20, WriteBytes: 3 << 20},
 			Values:   []sample.Value{{Metric: "latency-p50", Value: 2e-3}, {Metric: "latency-p99", Value: 5e-3}},
-			Counters: &wire.Span{After: probe.Counters{AtNS: 95e7}}, Generator: &wire.Generator{Utilisation: .8,
+			Counters: &wire.Span{After: facts.Counters{AtNS: 95e7}}, Generator: &wire.Generator{Utilisation: .8,
 				LatenessP50: f(2e-5), LatenessP99: f(1e-4)},
 			Windows: []float64{10, 11, 10, 9, 10, 10, 11, 10, 10, 9, 10, 11, 10, 10, 9, 10}},
 		Path:     &workload.Path{PerSecond: 20000, BytesPerSecond: 8e7, Workers: 1},
@@ -158,11 +158,11 @@ func TestGates(t *testing.T) {
 		},
 		"a generator's host that says nothing": func(t *Trial) {
 			t.Line.GeneratorBefore,
-				t.Line.GeneratorAfter = &probe.Counters{}, &probe.Counters{}
+				t.Line.GeneratorAfter = &facts.Counters{}, &facts.Counters{}
 		},
 		"a little steal from the generator": func(t *Trial) { t.Line.GeneratorAfter.CPU.Steal = .05 },
 		"steal below a tick there": func(t *Trial) {
-			*t.Line.GeneratorAfter.CPU = probe.CPU{User: 10.1, Idle: 10.1,
+			*t.Line.GeneratorAfter.CPU = facts.CPU{User: 10.1, Idle: 10.1,
 				Steal: .02}
 		},
 		"a generator that swaps":      func(t *Trial) { t.Line.GeneratorAfter.SwapIn = f(9) },

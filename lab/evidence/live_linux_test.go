@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/lab/evidence"
@@ -53,7 +54,7 @@ func real(t *testing.T) {
 
 // measured runs one trial as the runner does and returns what the gates see.
 func measured(t *testing.T, w execution.Runner, target execution.Target, set param.Values,
-	scope func() probe.Scope) evidence.Trial {
+	scope func() facts.Scope) evidence.Trial {
 	t.Helper()
 	p := param.Defaults(w.Doc().Params)
 	for name, text := range set {
@@ -64,7 +65,7 @@ func measured(t *testing.T, w execution.Runner, target execution.Target, set par
 	if err := errors.Join(w.Prepare(ctx, target, p), w.Reset(ctx, target, p)); err != nil {
 		t.Fatal(err)
 	}
-	read := func() *probe.Counters {
+	read := func() *facts.Counters {
 		c := probe.ReadHost(nil)
 		if scope != nil {
 			s := scope()
@@ -313,16 +314,16 @@ func TestAQuotaHoldsItBack(t *testing.T) {
 func TestMemoryRunsOut(t *testing.T) {
 	real(t)
 	group := limited(t, 32*unit.MiB)
-	scope := func() probe.Scope {
+	scope := func() facts.Scope {
 		s, err := group.Usage(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
-	before := probe.Counters{Scope: new(scope())}
+	before := facts.Counters{Scope: new(scope())}
 	hog(t, group, "256M", true)
-	after := probe.Counters{Scope: new(scope())}
+	after := facts.Counters{Scope: new(scope())}
 	got := failed(evidence.Trial{Line: store.Line{Trial: &store.Trial{Before: &before, After: &after}}})
 	if before.Scope.OOMKills == nil || after.Scope.OOMKills == nil {
 		t.Fatalf("no count of killed processes: before %+v, after %+v", *before.Scope, *after.Scope)
@@ -421,7 +422,7 @@ func TestAnEnvironmentThatWaits(t *testing.T) {
 			}
 		})
 	}
-	read := func() *probe.Counters {
+	read := func() *facts.Counters {
 		c := probe.ReadHost([]int{cpu})
 		s, err := g.Usage(ctx)
 		if err != nil {

@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -266,7 +266,7 @@ func asked(p *plan.Plan) (quota, io bool) {
 
 // held says whether a contender's quota and limits of I/O are enforced, of
 // those that the run asks for.
-func held(c plan.Contender, l probe.Limits, quota, io bool) map[string]string {
+func held(c plan.Contender, l facts.Limits, quota, io bool) map[string]string {
 	out := map[string]string{}
 	for name, x := range map[string]struct{ asked, lost bool }{
 		"quota": {quota, c.Quota > 0 && l.Quota == nil},

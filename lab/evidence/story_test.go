@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/param"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/manifest"
@@ -15,7 +16,6 @@ import (
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/http"
-	"bakeoff/reach/probe"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -80,17 +80,17 @@ func TestBackingOfACell(t *testing.T) {
 
 // Only trials that count, with both readings, say what told the time of CPUs.
 func TestCPUSourcesOfTrialsThatCount(t *testing.T) {
-	trial := func(block int, contender string, before, after *probe.Counters) store.Line {
+	trial := func(block int, contender string, before, after *facts.Counters) store.Line {
 		return store.Line{Type: store.LineTrial, Block: block, Contender: contender,
 			Trial: &store.Trial{Before: before, After: after}}
 	}
-	read := func(at float64) *probe.Counters {
-		return &probe.Counters{CPU: &probe.CPU{User: at}, CPUSource: probe.SourceTicks}
+	read := func(at float64) *facts.Counters {
+		return &facts.Counters{CPU: &facts.CPU{User: at}, CPUSource: facts.SourceTicks}
 	}
 	none := store.Line{Type: store.LineTrial, Contender: "none"}
 	s := &story{counts: map[int]bool{0: true}, trials: []store.Line{trial(1, "void", read(1), read(2)), none,
 		trial(0, "begun", read(1), nil), trial(0, "ended", nil, read(2)), trial(0, "host", read(1), read(2))}}
-	if got, told := s.cpuSources(); !told || len(got) != 1 || got["host"] != probe.SourceTicks {
+	if got, told := s.cpuSources(); !told || len(got) != 1 || got["host"] != facts.SourceTicks {
 		t.Errorf("%v, %v", got, told)
 	}
 	s.trials = s.trials[:4]
@@ -348,7 +348,7 @@ func TestCaveatOfZFSFuse(t *testing.T) {
 	p := &plan.Plan{Contenders: []plan.Contender{{Contender: manifest.Contender{Name: "crun", Volumes: []manifest.Volume{
 		{Path: "/a", Backing: "file:zfs"}, {Path: "/b", Backing: "file:zfs"}}}}},
 		Cells: []plan.Cell{{Cell: manifest.Cell{Name: "fast", Workload: "fixture"}}}}
-	if _, err := r.run.WriteFingerprint("crun", probe.Fingerprint{Schema: probe.FingerprintSchema,
+	if _, err := r.run.WriteFingerprint("crun", facts.Fingerprint{Schema: facts.FingerprintSchema,
 		Facts: map[string]string{"fs./a": "fuse.zfs rw,nosuid", "fs./b": "zfs rw"}}); err != nil {
 		t.Fatal(err)
 	}

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
-	model "bakeoff/measure/boot"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/boot"
 )
@@ -22,7 +22,7 @@ type Boot struct {
 	// Recorded tells that the system inside was recorded, too, and not only what was seen
 	// from outside.
 	Recorded  bool
-	Recording model.Recording
+	Recording bootmodel.Recording
 }
 
 // Name says which boot it is: block 3, position 1, microvm.
@@ -95,7 +95,7 @@ func Cells(boots []Boot) (out []string) {
 	return out
 }
 
-func read(run *store.Run, l store.Line) (model.Recording, error) {
+func read(run *store.Run, l store.Line) (bootmodel.Recording, error) {
 	raw := workload.Raw{}
 	for _, f := range l.Raw {
 		for _, blob := range boot.Blobs() {
@@ -104,11 +104,11 @@ func read(run *store.Run, l store.Line) (model.Recording, error) {
 			}
 			data, err := run.ReadRaw(f)
 			if err != nil {
-				return model.Recording{}, err
+				return bootmodel.Recording{}, err
 			}
 			raw[blob] = data
 		}
 	}
 	r, err := boot.Recording(raw)
-	return model.Clip(r), err
+	return bootmodel.Clip(r), err
 }

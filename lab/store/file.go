@@ -14,10 +14,10 @@ import (
 	"syscall"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/name"
 	"bakeoff/base/yamltree"
-	"bakeoff/reach/probe"
 )
 
 // Bounds on the files of a run folder, in bytes. A stranger's folder is read
@@ -54,7 +54,7 @@ func (r *Run) RemoveResults() error {
 
 // WriteFingerprint replaces the fingerprint of a contender and returns its entry
 // for the journal.
-func (r *Run) WriteFingerprint(contender string, fp probe.Fingerprint) (File, error) {
+func (r *Run) WriteFingerprint(contender string, fp facts.Fingerprint) (File, error) {
 	data, err := json.MarshalIndent(fp, "", "  ")
 	if err != nil {
 		return File{}, fault.Wrap(fault.Lab, "store: fingerprint of "+contender, err)
@@ -69,8 +69,8 @@ func (r *Run) WriteFingerprint(contender string, fp probe.Fingerprint) (File, er
 
 // Fingerprint reads the fingerprint of a contender; an error of kind
 // fault.NotFound if there is none.
-func (r *Run) Fingerprint(contender string) (probe.Fingerprint, error) {
-	var fp probe.Fingerprint
+func (r *Run) Fingerprint(contender string) (facts.Fingerprint, error) {
+	var fp facts.Fingerprint
 	if err := checkName(contender); err != nil {
 		return fp, err
 	}
@@ -82,9 +82,9 @@ func (r *Run) Fingerprint(contender string) (probe.Fingerprint, error) {
 	if err := json.Unmarshal(data, &fp); err != nil {
 		return fp, fault.Wrap(fault.Invalid, "store: "+name, err)
 	}
-	if fp.Schema != probe.FingerprintSchema {
+	if fp.Schema != facts.FingerprintSchema {
 		return fp, fault.New(fault.Invalid, "store: %s: schema is %q, but this program reads %q", name, fp.Schema,
-			probe.FingerprintSchema)
+			facts.FingerprintSchema)
 	}
 	return fp, nil
 }

@@ -6,8 +6,8 @@ package store
 import (
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/lab/plan"
-	"bakeoff/reach/probe"
 )
 
 // The names in a run folder.
@@ -72,7 +72,7 @@ type Line struct {
 	// PrepareNS is how long it took after creation to prepare all cells for
 	// trials.
 	PrepareNS int64         `json:"prepare_ns,omitempty"`
-	Limits    *probe.Limits `json:"limits,omitempty"`
+	Limits    *facts.Limits `json:"limits,omitempty"`
 	// Facts are what the driver knows of what ran (driver.Info.Facts).
 	Facts map[string]string `json:"facts,omitempty"`
 	// Fingerprint is the contender's, as it was on disk when this line was
@@ -117,12 +117,12 @@ type Trial struct {
 	State    string    `json:"state"` // fresh, restored, carried
 	Cache    string    `json:"cache"` // warm, cold
 	// Counters before and after, of the host on the environment's CPUs.
-	Before *probe.Counters `json:"counters_before"`
-	After  *probe.Counters `json:"counters_after"`
+	Before *facts.Counters `json:"counters_before"`
+	After  *facts.Counters `json:"counters_after"`
 	// GeneratorBefore and GeneratorAfter are the counters of a separate load
 	// generator's host, on the generator's CPUs; nil if there is none.
-	GeneratorBefore *probe.Counters `json:"generator_counters_before,omitempty"`
-	GeneratorAfter  *probe.Counters `json:"generator_counters_after,omitempty"`
+	GeneratorBefore *facts.Counters `json:"generator_counters_before,omitempty"`
+	GeneratorAfter  *facts.Counters `json:"generator_counters_after,omitempty"`
 	// Clock is what passed inside and outside, nil where there is one clock.
 	Clock  *Clock `json:"clock,omitempty"`
 	Raw    []File `json:"raw"`

@@ -13,9 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/lab/plan"
-	"bakeoff/reach/probe"
 )
 
 var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -72,7 +72,7 @@ func TestJournalComesBackAsWritten(t *testing.T) {
 	r := create(t)
 	switches := 12.0
 	line := trial(0, 3, []File{{Name: "0-3-crun-sha256-16k/work.json", SHA256: "00", Bytes: 1}})
-	line.Before = &probe.Counters{AtNS: 5, ContextSwitches: &switches}
+	line.Before = &facts.Counters{AtNS: 5, ContextSwitches: &switches}
 	want := []Line{
 		{Type: LineEnvironment, At: noon, Contender: "crun", Instance: "crun-1", Status: OK, CreateNS: 7,
 			Facts: map[string]string{"runtime": "crun 1.8"}},
@@ -339,7 +339,7 @@ func TestEvidenceIsNeverReplaced(t *testing.T) {
 
 func TestFingerprintIsNamedForTheJournal(t *testing.T) {
 	r := create(t)
-	want := probe.Fingerprint{Schema: probe.FingerprintSchema, Facts: map[string]string{"kernel": "6.18"},
+	want := facts.Fingerprint{Schema: facts.FingerprintSchema, Facts: map[string]string{"kernel": "6.18"},
 		Unavailable: map[string]string{}}
 	f, err := r.WriteFingerprint("host", want)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/env"
@@ -19,7 +20,6 @@ import (
 	"bakeoff/measure/execution"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
-	"bakeoff/reach/probe"
 )
 
 // block runs one block to its line in the journal. An error is one that ends
@@ -289,7 +289,7 @@ func (r *runner) fingerprint(ctx context.Context, s *side, en *environment) (*st
 	if r.described[s.Name] {
 		return nil, nil
 	}
-	fp := probe.Fingerprint{Schema: probe.FingerprintSchema, Facts: map[string]string{}, Unavailable: map[string]string{}}
+	fp := facts.Fingerprint{Schema: facts.FingerprintSchema, Facts: map[string]string{}, Unavailable: map[string]string{}}
 	var out, errb conn.Tail
 	out.Limit, errb.Limit = 1<<20, 1024
 	argv := []string{en.Info().Agent, "probe", "fingerprint", "--json"}

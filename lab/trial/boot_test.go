@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
 	"bakeoff/judge/analysis"
@@ -59,7 +60,7 @@ func (r *rack) Machine() channel.Machine {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return channel.Machine{GOOS: "linux", GOARCH: "amd64", Boot: cmp.Or(r.boot, fmt.Sprint("boot ", r.boots)),
-		Hardware: probe.Hardware{UUID: r.uuid}}
+		Hardware: facts.Hardware{UUID: r.uuid}}
 }
 
 func (*rack) Clock(context.Context) (channel.Clock, error) { return channel.Clock{SystemNS: 1}, nil }
@@ -126,7 +127,7 @@ func (r *rack) Exec(_ context.Context, cmd conn.Cmd) (conn.Exit, error) {
 		if cmd.Argv[0] != "/agent-"+r.system {
 			return conn.Exit{}, fault.New(fault.NotFound, "no %s in %s", cmd.Argv[0], r.system)
 		}
-		b, err := json.Marshal(probe.Fingerprint{Schema: probe.FingerprintSchema,
+		b, err := json.Marshal(facts.Fingerprint{Schema: facts.FingerprintSchema,
 			Facts: map[string]string{"os": "System " + r.system, "kernel": "Linux 6"}})
 		if err != nil {
 			return conn.Exit{}, err

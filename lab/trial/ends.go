@@ -6,19 +6,19 @@ import (
 	"errors"
 	"sync"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
 // ends are counters of both ends of a trial: of the environment's host, and of
 // the one that its load comes from where that is another.
 type ends struct {
-	host      probe.Counters
-	generator *probe.Counters
+	host      facts.Counters
+	generator *facts.Counters
 }
 
 // ends reads the counters of both ends at the same time, so that both together
@@ -27,7 +27,7 @@ func (r *runner) ends(ctx context.Context, en *environment, t *target) (e ends, 
 	var far error
 	var reading sync.WaitGroup
 	if g := t.generator; g != nil {
-		e.generator = new(probe.Counters)
+		e.generator = new(facts.Counters)
 		reading.Go(func() { *e.generator, far = g.Counters(ctx, g.Layout().Others(nil)) })
 	}
 	e.host, err = r.counters(ctx, en)
@@ -37,7 +37,7 @@ func (r *runner) ends(ctx context.Context, en *environment, t *target) (e ends, 
 
 // counters reads the host's counters on the environment's CPUs, with what the
 // environment was charged as a whole.
-func (r *runner) counters(ctx context.Context, en *environment) (probe.Counters, error) {
+func (r *runner) counters(ctx context.Context, en *environment) (facts.Counters, error) {
 	c, err := en.Counters(ctx)
 	if err != nil {
 		return c, fault.Op("counters of the host", err)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
@@ -18,7 +19,6 @@ import (
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -38,16 +38,16 @@ type end struct {
 func (e *end) Session() int         { return int(e.sessions.Load()) }
 func (e *end) CPUs() ([]int, error) { return []int{4, 5, 6}, nil }
 
-func (e *end) Counters(_ context.Context, cpus []int) (probe.Counters, error) {
+func (e *end) Counters(_ context.Context, cpus []int) (facts.Counters, error) {
 	e.cpus = cpus
 	if e.met != nil {
 		if err := e.met(); err != nil {
-			return probe.Counters{}, err
+			return facts.Counters{}, err
 		}
 	}
 	n := e.read.Add(1)
 	joules, switches := 100+e.step*float64(n), float64(n)
-	return probe.Counters{AtNS: n, Joules: &joules, ContextSwitches: &switches, CPUSet: cpus}, e.fail
+	return facts.Counters{AtNS: n, Joules: &joules, ContextSwitches: &switches, CPUSet: cpus}, e.fail
 }
 
 // twoEnds is an environment on one host with its load from another.

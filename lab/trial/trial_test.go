@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
@@ -33,7 +34,6 @@ import (
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
-	"bakeoff/reach/probe"
 )
 
 // shelf is a driver without isolation: what it makes is a value in memory.
@@ -80,10 +80,10 @@ type book struct {
 }
 
 func (b *book) Info() driver.Info {
-	return driver.Info{Agent: "/agent", Scratch: "/tmp", Limits: probe.Limits{Memory: &b.spec.Memory}}
+	return driver.Info{Agent: "/agent", Scratch: "/tmp", Limits: facts.Limits{Memory: &b.spec.Memory}}
 }
-func (b *book) Usage(context.Context) (probe.Scope, error) {
-	return probe.Scope{OOMKills: new(b.killed), CPUWait: new(b.waited), CPUSeconds: new(.007)}, nil
+func (b *book) Usage(context.Context) (facts.Scope, error) {
+	return facts.Scope{OOMKills: new(b.killed), CPUWait: new(b.waited), CPUSeconds: new(.007)}, nil
 }
 func (b *book) Diagnose(context.Context) []byte { return nil }
 func (b *book) Close(context.Context) error {

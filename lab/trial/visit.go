@@ -7,13 +7,13 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
-	"bakeoff/reach/probe"
 )
 
 // visit runs one trial: thaw, reset, settle, measure, freeze, keep. The line
@@ -150,7 +150,7 @@ func (r *runner) measure(ctx context.Context, en *environment, t *target, line *
 // of an environment that got no CPU is not the contender's: the block is void.
 func attributed(en *environment, before, after ends, err error) error {
 	if err = outOfMemory(en, before, after, err); !fault.Is(err, fault.Subject) ||
-		probe.OutOfMemory(before.host.Scope, after.host.Scope, nil) != "" {
+		facts.OutOfMemory(before.host.Scope, after.host.Scope, nil) != "" {
 		return err
 	}
 	if why := evidence.CPUWait(before.host, after.host); why != "" {
@@ -162,7 +162,7 @@ func attributed(en *environment, before, after ends, err error) error {
 // outOfMemory names the cause of a failure where the kernel killed processes of the
 // environment in the trial: a program that was killed cannot say why.
 func outOfMemory(en *environment, before, after ends, err error) error {
-	killed := probe.OutOfMemory(before.host.Scope, after.host.Scope, en.Info().Limits.Memory)
+	killed := facts.OutOfMemory(before.host.Scope, after.host.Scope, en.Info().Limits.Memory)
 	if killed == "" || strings.Contains(err.Error(), killed) {
 		return err
 	}

@@ -5,21 +5,22 @@ import (
 	"encoding/json"
 	"io"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/strictjson"
 )
 
 // Write writes a recording as JSON, in one line.
-func Write(w io.Writer, r Recording) error {
-	r.Schema = Schema
+func Write(w io.Writer, r bootmodel.Recording) error {
+	r.Schema = bootmodel.Schema
 	if r.Tracks == nil {
-		r.Tracks = []Track{}
+		r.Tracks = []bootmodel.Track{}
 	}
 	if r.Spans == nil {
-		r.Spans = []Span{}
+		r.Spans = []bootmodel.Span{}
 	}
 	if r.Marks == nil {
-		r.Marks = []Mark{}
+		r.Marks = []bootmodel.Mark{}
 	}
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
@@ -35,16 +36,16 @@ func IsRecording(head []byte) bool {
 
 // Parse reads a recording that Write wrote. Errors call it name and are of kind
 // fault.Invalid.
-func Parse(name string, data []byte) (Recording, error) {
+func Parse(name string, data []byte) (bootmodel.Recording, error) {
 	if err := CheckSize(name, data); err != nil {
-		return Recording{}, err
+		return bootmodel.Recording{}, err
 	}
-	var r Recording
+	var r bootmodel.Recording
 	if err := strictjson.Decode(data, &r); err != nil {
-		return Recording{}, fault.Wrap(fault.Invalid, name, err)
+		return bootmodel.Recording{}, fault.Wrap(fault.Invalid, name, err)
 	}
-	if err := Check(name, r); err != nil {
-		return Recording{}, err
+	if err := bootmodel.Check(name, r); err != nil {
+		return bootmodel.Recording{}, err
 	}
 	return r, nil
 }

@@ -2,6 +2,8 @@ package boot
 
 import "fmt"
 
+import "bakeoff/base/bootmodel"
+
 // A file with a wrong line is read without it. Skipped counts such lines and remembers the
 // first.
 type Skipped struct {
@@ -17,7 +19,7 @@ func (s *Skipped) Add(line int, why string) {
 }
 
 // Notes returns a note about the lines, or nothing if there are none.
-func (s Skipped) Notes(source string) []Note {
+func (s Skipped) Notes(source string) []bootmodel.Note {
 	if s.Count == 0 {
 		return nil
 	}
@@ -25,5 +27,5 @@ func (s Skipped) Notes(source string) []Note {
 	if s.Count > 1 {
 		text = fmt.Sprintf("%d lines were left out. The first is line %d: %s.", s.Count, s.Line, s.Why)
 	}
-	return []Note{{Source: source, Lost: true, Text: text}}
+	return []bootmodel.Note{{Source: source, Lost: true, Text: text}}
 }

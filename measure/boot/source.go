@@ -1,9 +1,16 @@
+// Package boot reads recordings of boots: those that bakeoff wrote, and by its child
+// packages, one for each kind of source, what other programs wrote. Package bootmodel
+// is the model. Package all lists the sources, and package boottest is the suite that
+// all of them pass.
+//
+// The package starts nothing, and links nothing that acts on a machine.
 package boot
 
 import (
 	"bytes"
 	"fmt"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 )
 
@@ -17,7 +24,7 @@ type Source interface {
 	// fault.Invalid and list up to 20 problems, one per line, as name:line: what is
 	// wrong; what to do. The recording passes Check. Its names are valid UTF-8, and
 	// otherwise what the file says.
-	Read(name string, data []byte) (Recording, error)
+	Read(name string, data []byte) (bootmodel.Recording, error)
 }
 
 // Bounds on files.

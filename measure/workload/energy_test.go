@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"bakeoff/reach/probe"
+	"bakeoff/base/facts"
 	"bakeoff/reach/wire"
 )
 
@@ -15,8 +15,8 @@ import (
 // to another within some seconds; nil is a host without one.
 func counted(t *testing.T, before, after *float64, seconds float64) Raw {
 	t.Helper()
-	b, err := json.Marshal(wire.Span{Before: probe.Counters{AtNS: 5, Joules: before},
-		After: probe.Counters{AtNS: 5 + int64(seconds*1e9), Joules: after}})
+	b, err := json.Marshal(wire.Span{Before: facts.Counters{AtNS: 5, Joules: before},
+		After: facts.Counters{AtNS: 5 + int64(seconds*1e9), Joules: after}})
 	if err != nil {
 		t.Fatal(err)
 	}

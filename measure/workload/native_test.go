@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/reach/loop"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -45,7 +45,7 @@ func result() wire.Result {
 		Values: []sample.Value{{Metric: "throughput", Unit: "op/s", Value: 100}},
 		Work:   50, WorkUnit: "op", ElapsedNS: 5e8, WorkerCPUSeconds: &cpu,
 		Check: wire.Check{Verified: true, Answer: "42"},
-		Usage: &probe.Usage{UserSeconds: 0.900001, SystemSeconds: 0.099999},
+		Usage: &facts.Usage{UserSeconds: 0.900001, SystemSeconds: 0.099999},
 		Agent: strings.Repeat("a", 64),
 	}
 }
@@ -60,8 +60,8 @@ func encoded(t testing.TB, v any) []byte {
 }
 
 func span(busy float64) wire.Span {
-	return wire.Span{Before: probe.Counters{CPU: &probe.CPU{}},
-		After: probe.Counters{CPU: &probe.CPU{User: busy / 2, System: busy / 4, Interrupt: busy / 4, Idle: 7}}}
+	return wire.Span{Before: facts.Counters{CPU: &facts.CPU{}},
+		After: facts.Counters{CPU: &facts.CPU{User: busy / 2, System: busy / 4, Interrupt: busy / 4, Idle: 7}}}
 }
 
 var values = param.Values{"n": "1", "volume": "/data"}

@@ -13,11 +13,11 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -55,7 +55,7 @@ func (r Raw) Exec(name string) (wire.ExecResult, error) {
 
 // spent returns what the counters in a blob that is a wire.Span counted; ok is
 // false without the blob.
-func (r Raw) spent(name string) (c probe.Counters, ok bool, err error) {
+func (r Raw) spent(name string) (c facts.Counters, ok bool, err error) {
 	b, ok := r[name]
 	if !ok {
 		return c, false, nil

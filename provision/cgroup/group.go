@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/name"
 	"bakeoff/base/unit"
@@ -35,7 +36,7 @@ type Group struct {
 	label  string
 	name   string   // path in every hierarchy: bakeoff/<label> unless adopted from a process
 	dirs   []string // existing directories, one a hierarchy
-	limits probe.Limits
+	limits facts.Limits
 }
 
 // Create creates the group bakeoff/<label> and sets its limits. It fails if the
@@ -332,7 +333,7 @@ func (g *Group) inherit(ctx context.Context, parent, dir string) error {
 
 // note records the limits that are enforced.
 func (g *Group) note(limits Limits) {
-	g.limits = probe.Limits{}
+	g.limits = facts.Limits{}
 	lacks := g.layout.Lacks()
 	if n := len(limits.CPUSet); n > 0 && lacks["cpus"] == "" {
 		g.limits.CPUs, g.limits.CPUSet = &n, slices.Clone(limits.CPUSet)
@@ -412,7 +413,7 @@ func Path(label string) string { return "/" + parent + "/" + label }
 func (g *Group) Dirs() []string { return slices.Clone(g.dirs) }
 
 // Limits returns the limits that are enforced.
-func (g *Group) Limits() probe.Limits { return g.limits }
+func (g *Group) Limits() facts.Limits { return g.limits }
 
 // EnterArgs are the arguments with which `bakeoff-agent enter` joins the group.
 func (g *Group) EnterArgs() []string {

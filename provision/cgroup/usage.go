@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
@@ -13,9 +14,9 @@ import (
 
 // Usage is what the group has used since it was created. Values that the host
 // does not report are nil.
-func (g *Group) Usage(ctx context.Context) (probe.Scope, error) {
+func (g *Group) Usage(ctx context.Context) (facts.Scope, error) {
 	r := reading{files: g.files}
-	var s probe.Scope
+	var s facts.Scope
 	v2 := g.v2Dir()
 	if d := g.v1Dir("cpuacct"); d != "" {
 		s.CPUSeconds = r.number(ctx, d, "cpuacct.usage", 1e-9)

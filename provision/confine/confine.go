@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
@@ -24,7 +25,6 @@ import (
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -440,7 +440,7 @@ func (e *Env) Freeze(ctx context.Context) error { return e.Group.Freeze(ctx) }
 func (e *Env) Thaw(ctx context.Context) error { return e.Group.Thaw(ctx) }
 
 // Usage is what the environment has used since it was created.
-func (e *Env) Usage(ctx context.Context) (probe.Scope, error) { return e.Group.Usage(ctx) }
+func (e *Env) Usage(ctx context.Context) (facts.Scope, error) { return e.Group.Usage(ctx) }
 
 // Close removes everything. A second Close does nothing; after an error Close
 // can be called again.

@@ -10,10 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -96,7 +96,7 @@ func (e *Env) dead(ctx context.Context, exit conn.Exit, err error) error {
 	}
 	why := ""
 	if u, uerr := e.Group.Usage(ctx); uerr == nil {
-		if killed := probe.OutOfMemory(nil, &u, e.Group.Limits().Memory); killed != "" {
+		if killed := facts.OutOfMemory(nil, &u, e.Group.Limits().Memory); killed != "" {
 			why = "; " + killed
 		}
 	}

@@ -13,11 +13,11 @@ import (
 	"net/netip"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/reach/conn"
-	"bakeoff/reach/probe"
 )
 
 // Driver creates environments of one technology.
@@ -123,7 +123,7 @@ type Clocked interface {
 // Meter is an Instance whose resource usage can be measured on the host: the
 // control group of a container, the hypervisor process of a machine.
 type Meter interface {
-	Usage(ctx context.Context) (probe.Scope, error)
+	Usage(ctx context.Context) (facts.Scope, error)
 }
 
 // Watched is an Instance whose driver saw how it came up, because Spec.Watch asked for it.
@@ -151,22 +151,6 @@ func as[T any](in Instance) (found T, ok bool) {
 	}
 }
 
-// The names of moments. Package measure/boot has the same ones: it may not import this
-// package.
-const (
-	MomentHypervisor = "hypervisor start"
-	MomentVCPU       = "vCPU start"
-	MomentFirmware   = "firmware done"
-	MomentKernel     = "kernel entry"
-	MomentClock      = "guest clock zero"
-	MomentSerial     = "first serial byte"
-	MomentUserland   = "first userland instruction"
-	MomentService    = "service ready"
-	// MomentDown and MomentSSH are of machines that are rebooted.
-	MomentDown = "machine down"
-	MomentSSH  = "SSH answers"
-)
-
 // Moments are what a driver saw while an environment came up.
 type Moments struct {
 	List []Moment
@@ -178,7 +162,7 @@ type Moments struct {
 
 // Moment is something that happened while an environment came up.
 type Moment struct {
-	Name string
+	Name string    // a mark of package bootmodel
 	At   time.Time // on the controller's clock
 	// Uncertainty is the largest error of At; negative if it is unknown.
 	Uncertainty time.Duration
@@ -270,7 +254,7 @@ type Info struct {
 	// Addr if it has none.
 	Addr netip.Addr `json:"addr"`
 	// Limits are the limits that are enforced.
-	Limits probe.Limits `json:"limits"`
+	Limits facts.Limits `json:"limits"`
 	// Facts are the driver's facts: FactAccelerator, machine, version of the
 	// runtime. They are in the fingerprint as driver.<name>.
 	Facts map[string]string `json:"facts"`

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/bootmodel"
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 	"bakeoff/provision/cgroup"
@@ -18,7 +20,6 @@ import (
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -92,7 +93,7 @@ func (m *Hosted) Launch(ctx context.Context, cmd conn.Cmd) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.Saw(driver.MomentHypervisor, "bakeoff started the process of "+string(m.hypervisor), 0)
+	m.Saw(bootmodel.MarkHypervisor, "bakeoff started the process of "+string(m.hypervisor), 0)
 	return m.startOn(ctx, host, m.What, cmd, nil), nil
 }
 
@@ -146,7 +147,7 @@ func (m *Hosted) pause(ctx context.Context, frozen bool) error {
 }
 
 // Usage is what the hypervisor has used for the guest and for itself.
-func (m *Hosted) Usage(ctx context.Context) (probe.Scope, error) { return m.Group.Usage(ctx) }
+func (m *Hosted) Usage(ctx context.Context) (facts.Scope, error) { return m.Group.Usage(ctx) }
 
 // rememberTap writes down, before the tap is created, what Reap will need.
 func (h Hypervisor) rememberTap(ctx context.Context, host conn.Conn, spec driver.Spec) error {
@@ -242,7 +243,7 @@ func groupLimits(spec driver.Spec) cgroup.Limits {
 }
 
 // machineLimits are what a machine in group enforces.
-func machineLimits(group *cgroup.Group, spec driver.Spec) probe.Limits {
+func machineLimits(group *cgroup.Group, spec driver.Spec) facts.Limits {
 	limits := group.Limits()
 	limits.Memory = &spec.Memory
 	delete(limits.NotEnforced, "memory")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/provision/driver"
 )
 
@@ -27,11 +28,11 @@ func (e *Env) Lacks(why string, names ...string) {
 // the agent with that of the controller.
 func (e *Env) Moments(ctx context.Context) (driver.Moments, error) {
 	if !e.Properties.OwnKernel {
-		e.Lacks("the environment uses the kernel of its host", driver.MomentVCPU, driver.MomentFirmware,
-			driver.MomentKernel, driver.MomentClock)
+		e.Lacks("the environment uses the kernel of its host", bootmodel.MarkVCPU, bootmodel.MarkFirmware,
+			bootmodel.MarkKernel, bootmodel.MarkClock)
 	}
 	if e.Console != nil && !e.Console.FirstOutput().IsZero() {
-		e.Seen.List = append(e.Seen.List, driver.Moment{Name: driver.MomentSerial, At: e.Console.FirstOutput(),
+		e.Seen.List = append(e.Seen.List, driver.Moment{Name: bootmodel.MarkSerial, At: e.Console.FirstOutput(),
 			Uncertainty: -1, How: "the first byte of the console arrived; when it was sent is unknown"})
 	}
 	err := e.inside(ctx)
@@ -44,7 +45,7 @@ func (e *Env) Moments(ctx context.Context) (driver.Moments, error) {
 // inside adds what the agent says.
 func (e *Env) inside(ctx context.Context) error {
 	if e.Conn == nil {
-		e.Lacks("the guest has no agent that says when it started", driver.MomentClock, driver.MomentUserland)
+		e.Lacks("the guest has no agent that says when it started", bootmodel.MarkClock, bootmodel.MarkUserland)
 		return nil
 	}
 	zero, uncertainty, err := e.zero(ctx)
@@ -57,14 +58,14 @@ func (e *Env) inside(ctx context.Context) error {
 		}
 	}
 	if zero.IsZero() {
-		e.Lacks("the agent of this system does not say when it started", driver.MomentClock, driver.MomentUserland)
+		e.Lacks("the agent of this system does not say when it started", bootmodel.MarkClock, bootmodel.MarkUserland)
 		return nil
 	}
 	if e.Properties.OwnKernel && e.Boot.PID != 1 {
-		e.Lacks("the agent is not the first process of the guest", driver.MomentUserland)
+		e.Lacks("the agent is not the first process of the guest", bootmodel.MarkUserland)
 	}
-	add(driver.MomentClock, "the guest's monotonic clock was 0", zero)
-	add(driver.MomentUserland, "the agent, the first process, read its clock for the first time",
+	add(bootmodel.MarkClock, "the guest's monotonic clock was 0", zero)
+	add(bootmodel.MarkUserland, "the agent, the first process, read its clock for the first time",
 		zero.Add(time.Duration(e.Boot.StartedNS)))
 	return nil
 }

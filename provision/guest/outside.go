@@ -7,10 +7,10 @@ import (
 	"net"
 	"net/netip"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
-	"bakeoff/reach/probe"
 )
 
 // Outside is a machine without an agent. It can be measured from outside, frozen and
@@ -84,4 +84,4 @@ func (o Outside) Thaw(ctx context.Context) error { return o.hosted.pause(ctx, fa
 func (o Outside) Moments(ctx context.Context) (driver.Moments, error) { return o.hosted.Moments(ctx) }
 
 // Usage is what the hypervisor has used for the guest and for itself.
-func (o Outside) Usage(ctx context.Context) (probe.Scope, error) { return o.hosted.Usage(ctx) }
+func (o Outside) Usage(ctx context.Context) (facts.Scope, error) { return o.hosted.Usage(ctx) }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
 	"bakeoff/reach/conn"
@@ -35,7 +36,7 @@ const UseAnother = "write host: with a machine of hosts: that bakeoff reaches ov
 func Check(m channel.Machine) error { return checkOther(m, probe.Boot(), probe.ReadHardware()) }
 
 // checkOther is Check on a controller in this boot, with this hardware.
-func checkOther(m channel.Machine, boot string, own probe.Hardware) error {
+func checkOther(m channel.Machine, boot string, own facts.Hardware) error {
 	by, _ := own.Same(m.Hardware)
 	switch {
 	case boot != "" && boot == m.Boot:

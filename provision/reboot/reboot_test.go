@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
@@ -42,7 +43,7 @@ func (s *scripted) Exec(_ context.Context, c conn.Cmd) (conn.Exit, error) {
 }
 
 func (s *scripted) Machine() channel.Machine {
-	return channel.Machine{GOOS: "freebsd", Boot: s.now.boot, Hardware: probe.Hardware{UUID: "scripted"}}
+	return channel.Machine{GOOS: "freebsd", Boot: s.now.boot, Hardware: facts.Hardware{UUID: "scripted"}}
 }
 
 func (s *scripted) Clock(context.Context) (channel.Clock, error) {
@@ -106,7 +107,7 @@ func TestNotBack(t *testing.T) {
 
 // The machine that bakeoff runs on is never rebooted, nor one whose reboot nothing proves.
 func TestCheck(t *testing.T) {
-	own, other := probe.Hardware{UUID: "own"}, probe.Hardware{UUID: "other"}
+	own, other := facts.Hardware{UUID: "own"}, facts.Hardware{UUID: "other"}
 	for name, tt := range map[string]struct {
 		m    channel.Machine
 		says string

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/judge/profile"
-	"bakeoff/measure/boot"
 	"bakeoff/measure/boot/advice"
 	"bakeoff/measure/boot/linux"
 	"bakeoff/publish/chart/charttest"
@@ -22,7 +22,7 @@ import (
 
 // debian is a real boot of Debian under emulation, which the source linux keeps for its
 // tests.
-func debian(t *testing.T) boot.Recording {
+func debian(t *testing.T) bootmodel.Recording {
 	t.Helper()
 	f, err := os.Open("../../measure/boot/linux/testdata/debian.txtar.gz")
 	if err != nil {
@@ -74,7 +74,7 @@ func TestPagesInABrowser(t *testing.T) {
 	show := written(t, "show.html", func(w io.Writer) error {
 		return Write(w, Boot{Name: "debian", Recording: r, Advice: advice.Find(r), Version: "test"})
 	})
-	comparison, err := profile.Compare([]boot.Recording{r}, []boot.Recording{delayed(r)}, profile.Apart)
+	comparison, err := profile.Compare([]bootmodel.Recording{r}, []bootmodel.Recording{delayed(r)}, profile.Apart)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,9 +119,9 @@ func TestPagesInABrowser(t *testing.T) {
 }
 
 // delayed is a boot whose longest initcall takes a tenth of a second longer.
-func delayed(r boot.Recording) boot.Recording {
+func delayed(r bootmodel.Recording) bootmodel.Recording {
 	out := r
-	out.Spans = append([]boot.Span(nil), r.Spans...)
+	out.Spans = append([]bootmodel.Span(nil), r.Spans...)
 	last := len(out.Spans) - 1
 	for last > 0 && (out.Spans[last].Parent >= 0 || out.Spans[last].Open) {
 		last--
@@ -133,12 +133,14 @@ func delayed(r boot.Recording) boot.Recording {
 // Nothing of a recording gets into a page unescaped, and the chart alone is well formed.
 func TestHostileRecording(t *testing.T) {
 	h := charttest.Hostile
-	r := boot.Recording{Schema: boot.Schema, System: h, Clocks: []boot.Clock{{Name: h, Source: h, Note: h, Hz: 1e9}},
-		Tracks: []boot.Track{{Name: h, ID: h, Parent: -1, Kind: boot.KindKernel}},
-		Spans:  []boot.Span{{Name: h, Arg: h, Parent: -1, End: 1e9}, {Name: "\x1b[31m\u202e", Parent: 0, End: 5e8}},
-		Marks:  []boot.Mark{{Name: h, How: h}, {Name: h, At: 1e9}}, Notes: []boot.Note{{Source: h, Text: h, Lost: true}}}
-	b := Boot{Name: h, Recording: r, Advice: []boot.Advice{{Name: h, Text: h, Knob: h, Argument: h}}, Version: h}
-	c, err := profile.Compare([]boot.Recording{r}, []boot.Recording{delayed(r)}, profile.Apart)
+	r := bootmodel.Recording{Schema: bootmodel.Schema, System: h, Clocks: []bootmodel.Clock{{Name: h, Source: h, Note: h,
+		Hz: 1e9}},
+		Tracks: []bootmodel.Track{{Name: h, ID: h, Parent: -1, Kind: bootmodel.KindKernel}},
+		Spans:  []bootmodel.Span{{Name: h, Arg: h, Parent: -1, End: 1e9}, {Name: "\x1b[31m\u202e", Parent: 0, End: 5e8}},
+		Marks:  []bootmodel.Mark{{Name: h, How: h}, {Name: h, At: 1e9}}, Notes: []bootmodel.Note{{Source: h, Text: h,
+			Lost: true}}}
+	b := Boot{Name: h, Recording: r, Advice: []bootmodel.Advice{{Name: h, Text: h, Knob: h, Argument: h}}, Version: h}
+	c, err := profile.Compare([]bootmodel.Recording{r}, []bootmodel.Recording{delayed(r)}, profile.Apart)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +187,7 @@ func TestText(t *testing.T) {
 			t.Errorf("%q is missing in\n%s", want, out.String())
 		}
 	}
-	c, err := profile.Compare([]boot.Recording{r, r}, []boot.Recording{delayed(r), delayed(r)}, profile.Paired)
+	c, err := profile.Compare([]bootmodel.Recording{r, r}, []bootmodel.Recording{delayed(r), delayed(r)}, profile.Paired)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,11 +13,11 @@ import (
 	"io"
 	"strconv"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
 	"bakeoff/judge/profile"
-	"bakeoff/measure/boot"
 	"bakeoff/publish/chart"
 	"bakeoff/publish/chart/flame"
 	"bakeoff/publish/chart/timeline"
@@ -60,8 +60,8 @@ var pageTemplate = template.Must(template.New("page").Funcs(functions).Parse(hea
 // Boot is what is shown of one boot.
 type Boot struct {
 	Name      string // that of the file, or which boot of a run it is
-	Recording boot.Recording
-	Advice    []boot.Advice
+	Recording bootmodel.Recording
+	Advice    []bootmodel.Advice
 	Version   string // of the program that writes the page; "" leaves it out
 }
 
@@ -147,7 +147,7 @@ func clean(text string) string { return safetext.Clip(safetext.Line(text), 600) 
 func lead(b Boot, f flame.Figure) string {
 	r, s := b.Recording, f.Scale()
 	text := fmt.Sprintf("%d spans and %d marks in %s.", len(r.Spans), len(r.Marks), s.Took(f.Extent()))
-	placed := []boot.Mark{}
+	placed := []bootmodel.Mark{}
 	for _, m := range r.Marks {
 		if m.Clock == 0 || r.Clocks[m.Clock].Known() && r.Clocks[0].Known() {
 			placed = append(placed, m)
@@ -173,7 +173,7 @@ func lead(b Boot, f flame.Figure) string {
 }
 
 // notes are those of the sources, what is lost first.
-func notes(r boot.Recording) (out []string) {
+func notes(r bootmodel.Recording) (out []string) {
 	for _, lost := range []bool{true, false} {
 		for _, n := range r.Notes {
 			if n.Lost == lost {
@@ -211,7 +211,7 @@ func marks(b Boot, s flame.Scale) *figure {
 }
 
 // uncertainty is that of a mark with that of its clock; nil if one is unknown.
-func uncertainty(r boot.Recording, m boot.Mark) *float64 {
+func uncertainty(r bootmodel.Recording, m bootmodel.Mark) *float64 {
 	sum := 0.0
 	if m.UncertaintyNS == nil {
 		return nil
@@ -273,7 +273,7 @@ func below(t *profile.Tree, costs []profile.Cost, f flame.Figure, first, next []
 }
 
 // clocks are the rows of the table of clocks.
-func clocks(r boot.Recording) (out [][]string) {
+func clocks(r bootmodel.Recording) (out [][]string) {
 	for i, c := range r.Clocks {
 		row := []string{clean(c.Name), clean(c.Source), "unknown", "unavailable", clean(c.Note)}
 		if c.Known() {

@@ -4,31 +4,31 @@ import (
 	"fmt"
 	"strings"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/unit"
-	"bakeoff/reach/probe"
 )
 
 // A rate is one counter as a column of the page: what the host counted during
 // the trials of a contender at a cell, for each second of them.
 type rate struct {
 	name, key, unit string // key is the name in the journal
-	of              func(probe.Counters) *float64
+	of              func(facts.Counters) *float64
 }
 
 // rates are the columns after the states of the CPUs.
 var rates = []rate{
-	{"context switches", "context_switches", "1/s", func(c probe.Counters) *float64 { return c.ContextSwitches }},
-	{"interrupts", "interrupts", "1/s", func(c probe.Counters) *float64 { return c.Interrupts }},
-	{"new processes", "forks", "1/s", func(c probe.Counters) *float64 { return c.Forks }},
-	{"minor faults", "minor_faults", "1/s", func(c probe.Counters) *float64 { return c.MinorFaults }},
-	{"major faults", "major_faults", "1/s", func(c probe.Counters) *float64 { return c.MajorFaults }},
-	{"disk reads", "read_ops", "1/s", func(c probe.Counters) *float64 { return c.ReadOps }},
-	{"disk writes", "write_ops", "1/s", func(c probe.Counters) *float64 { return c.WriteOps }},
-	{"read", "read_bytes", "B/s", func(c probe.Counters) *float64 { return c.ReadBytes }},
-	{"written", "write_bytes", "B/s", func(c probe.Counters) *float64 { return c.WriteBytes }},
-	{"throttled by quota", "throttled_seconds", "s/s", func(c probe.Counters) *float64 { return c.ThrottledSeconds }},
-	{"thermal throttling", "thermal_throttles", "1/s", func(c probe.Counters) *float64 { return c.ThermalThrottles }},
-	{"power", "joules", "W", func(c probe.Counters) *float64 { return c.Joules }},
+	{"context switches", "context_switches", "1/s", func(c facts.Counters) *float64 { return c.ContextSwitches }},
+	{"interrupts", "interrupts", "1/s", func(c facts.Counters) *float64 { return c.Interrupts }},
+	{"new processes", "forks", "1/s", func(c facts.Counters) *float64 { return c.Forks }},
+	{"minor faults", "minor_faults", "1/s", func(c facts.Counters) *float64 { return c.MinorFaults }},
+	{"major faults", "major_faults", "1/s", func(c facts.Counters) *float64 { return c.MajorFaults }},
+	{"disk reads", "read_ops", "1/s", func(c facts.Counters) *float64 { return c.ReadOps }},
+	{"disk writes", "write_ops", "1/s", func(c facts.Counters) *float64 { return c.WriteOps }},
+	{"read", "read_bytes", "B/s", func(c facts.Counters) *float64 { return c.ReadBytes }},
+	{"written", "write_bytes", "B/s", func(c facts.Counters) *float64 { return c.WriteBytes }},
+	{"throttled by quota", "throttled_seconds", "s/s", func(c facts.Counters) *float64 { return c.ThrottledSeconds }},
+	{"thermal throttling", "thermal_throttles", "1/s", func(c facts.Counters) *float64 { return c.ThermalThrottles }},
+	{"power", "joules", "W", func(c facts.Counters) *float64 { return c.Joules }},
 }
 
 // counted sums the counters of some trials. A counter that a trial lacks is
@@ -38,7 +38,7 @@ type counted struct {
 }
 
 // add adds one trial.
-func (c *counted) add(before, after *probe.Counters) {
+func (c *counted) add(before, after *facts.Counters) {
 	if before == nil || after == nil || after.AtNS <= before.AtNS {
 		return
 	}

@@ -6,9 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/facts"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/store"
-	"bakeoff/reach/probe"
 )
 
 // TestCounters: rates are sums over sums of the time of those trials that had
@@ -16,13 +16,13 @@ import (
 func TestCounters(t *testing.T) {
 	v := func(f float64) *float64 { return &f }
 	var c counted
-	c.add(&probe.Counters{AtNS: 0, ContextSwitches: v(10), Joules: v(1)},
-		&probe.Counters{AtNS: 1e9, ContextSwitches: v(110), Joules: v(41)})
-	c.add(&probe.Counters{AtNS: 5e9, ContextSwitches: v(200)}, &probe.Counters{AtNS: 8e9, ContextSwitches: v(500)})
+	c.add(&facts.Counters{AtNS: 0, ContextSwitches: v(10), Joules: v(1)},
+		&facts.Counters{AtNS: 1e9, ContextSwitches: v(110), Joules: v(41)})
+	c.add(&facts.Counters{AtNS: 5e9, ContextSwitches: v(200)}, &facts.Counters{AtNS: 8e9, ContextSwitches: v(500)})
 	// None of these may count: without an end, backwards in time, a counter reset.
-	c.add(&probe.Counters{AtNS: 9e9}, nil)
-	c.add(&probe.Counters{AtNS: 9e9, ContextSwitches: v(1)}, &probe.Counters{AtNS: 8e9, ContextSwitches: v(900)})
-	c.add(&probe.Counters{AtNS: 9e9, ContextSwitches: v(700)}, &probe.Counters{AtNS: 10e9, ContextSwitches: v(3)})
+	c.add(&facts.Counters{AtNS: 9e9}, nil)
+	c.add(&facts.Counters{AtNS: 9e9, ContextSwitches: v(1)}, &facts.Counters{AtNS: 8e9, ContextSwitches: v(900)})
+	c.add(&facts.Counters{AtNS: 9e9, ContextSwitches: v(700)}, &facts.Counters{AtNS: 10e9, ContextSwitches: v(3)})
 	at := func(name string) *float64 {
 		return c.at(slices.IndexFunc(rates, func(r rate) bool { return r.name == name }))
 	}
@@ -62,11 +62,11 @@ func TestCountersOfTheGeneratorsHost(t *testing.T) {
 	v := func(f float64) *float64 { return &f }
 	trial := func(generator string) store.Line {
 		l := store.Line{Type: store.LineTrial, Contender: "crun", Status: store.OK, Trial: &store.Trial{Cell: "http-50",
-			Before: &probe.Counters{CPU: &probe.CPU{}, Joules: v(1)},
-			After:  &probe.Counters{AtNS: 2e9, CPU: &probe.CPU{User: 1, Idle: 1}, Joules: v(21)}}}
+			Before: &facts.Counters{CPU: &facts.CPU{}, Joules: v(1)},
+			After:  &facts.Counters{AtNS: 2e9, CPU: &facts.CPU{User: 1, Idle: 1}, Joules: v(21)}}}
 		if generator != "" {
-			l.GeneratorBefore = &probe.Counters{CPU: &probe.CPU{}, Joules: v(1), ThrottledSeconds: v(0)}
-			l.GeneratorAfter = &probe.Counters{AtNS: 2e9, CPU: &probe.CPU{User: 3, Steal: 1}, Joules: v(51),
+			l.GeneratorBefore = &facts.Counters{CPU: &facts.CPU{}, Joules: v(1), ThrottledSeconds: v(0)}
+			l.GeneratorAfter = &facts.Counters{AtNS: 2e9, CPU: &facts.CPU{User: 3, Steal: 1}, Joules: v(51),
 				ThrottledSeconds: v(.1)}
 		}
 		return l

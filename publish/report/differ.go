@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
 	"bakeoff/lab/store"
 	"bakeoff/publish/difference"
-	"bakeoff/reach/probe"
 )
 
 // fact is one in which environments differ, with its values.
@@ -161,11 +161,11 @@ func (f *fact) add(value, name string) {
 // rations are the columns of limits that few runs have, of CPU time and I/O.
 type rations struct {
 	head []string
-	of   []func(*probe.Limits) string
+	of   []func(*facts.Limits) string
 }
 
 // rationsOf returns the columns that any environment of the run needs.
-func rationsOf(all map[string]*probe.Limits) rations {
+func rationsOf(all map[string]*facts.Limits) rations {
 	var s rations
 	rate := func(b *unit.Bytes) string {
 		if b == nil {
@@ -175,16 +175,16 @@ func rationsOf(all map[string]*probe.Limits) rations {
 	}
 	for _, c := range []struct {
 		head string
-		of   func(*probe.Limits) string
+		of   func(*facts.Limits) string
 	}{
-		{"CPU time", func(l *probe.Limits) string {
+		{"CPU time", func(l *facts.Limits) string {
 			if l.Quota == nil {
 				return ""
 			}
 			return fmt.Sprintf("%g CPUs", *l.Quota)
 		}},
-		{"reads", func(l *probe.Limits) string { return rate(l.Read) }},
-		{"writes", func(l *probe.Limits) string { return rate(l.Write) }},
+		{"reads", func(l *facts.Limits) string { return rate(l.Read) }},
+		{"writes", func(l *facts.Limits) string { return rate(l.Write) }},
 	} {
 		for _, l := range all {
 			if c.of(l) != "" {
@@ -197,7 +197,7 @@ func rationsOf(all map[string]*probe.Limits) rations {
 }
 
 // row returns the columns of one environment; nil means that nothing is known.
-func (s rations) row(l *probe.Limits) []string {
+func (s rations) row(l *facts.Limits) []string {
 	var out []string
 	for _, of := range s.of {
 		text := "no limit"
@@ -223,7 +223,7 @@ func known(v string) string {
 func (b *builder) limits() {
 	t := table{Caption: "Limits in force",
 		Head: []string{"contender", "CPUs", "host CPUs", "memory", "environments created", "median creation time"}}
-	last, took, made := map[string]*probe.Limits{}, map[string][]time.Duration{}, map[string]int{}
+	last, took, made := map[string]*facts.Limits{}, map[string][]time.Duration{}, map[string]int{}
 	for _, l := range b.lines {
 		if l.Type != store.LineEnvironment {
 			continue

@@ -6,15 +6,15 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
-	"bakeoff/reach/probe"
 )
 
 // Limits of CPU time and of I/O have columns if a contender has such limits.
 func TestRations(t *testing.T) {
 	quota, write := 0.5, unit.Bytes(8_000_000)
-	all := map[string]*probe.Limits{"a": {}, "b": {Quota: &quota, Write: &write}}
+	all := map[string]*facts.Limits{"a": {}, "b": {Quota: &quota, Write: &write}}
 	s := rationsOf(all)
 	if !slices.Equal(s.head, []string{"CPU time", "writes"}) {
 		t.Errorf("columns %q", s.head)
@@ -25,7 +25,7 @@ func TestRations(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, row, want)
 		}
 	}
-	if s := rationsOf(map[string]*probe.Limits{"a": {}}); len(s.head) != 0 {
+	if s := rationsOf(map[string]*facts.Limits{"a": {}}); len(s.head) != 0 {
 		t.Errorf("no contender has the limit %q", s.head)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 	"bakeoff/judge/analysis"
@@ -12,7 +13,6 @@ import (
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
-	"bakeoff/reach/probe"
 )
 
 // contents is what a run folder holds, made harmless. problems lists what could
@@ -24,7 +24,7 @@ type contents struct {
 	hasPlan bool
 	lab     string
 	lines   []store.Line
-	prints  map[string]probe.Fingerprint
+	prints  map[string]facts.Fingerprint
 	machine *calibrate.Calibration // nil: the machine was not calibrated
 	strips  map[cellOf]*spent
 	// unplanned says how the run differs from what it registered.
@@ -47,7 +47,7 @@ const (
 )
 
 func load(run *store.Run) (*contents, error) {
-	e := &contents{base: safetext.Line(run.Base()), prints: map[string]probe.Fingerprint{}}
+	e := &contents{base: safetext.Line(run.Base()), prints: map[string]facts.Fingerprint{}}
 	data, err := run.Results()
 	if fault.Is(err, fault.NotFound) {
 		return nil, fault.WithFix(err, "run `bakeoff run --resume` until the first block is done")

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/name"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
@@ -19,7 +20,6 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -94,7 +94,7 @@ func example() (analysis.Data, plan.Plan) {
 	d := analysis.Data{Run: "20261121T200000Z-static-web", Seed: 42, Baseline: "host", Twin: twin, Cells: cells,
 		Margin: 0.02,
 		Looks:  looks, Alphas: alphas, Scope: analysis.ScopeMachine, Trials: 2, Void: 1, Ended: "blocks",
-		Meant: []string{"driver"}, Facts: facts(),
+		Meant: []string{"driver"}, Facts: sampleFacts(),
 		Missing: []analysis.Missing{{Contender: "microvm", Cell: "http-50",
 			Reason: "the server answered 404 to the first request: /index.html is not in the image"}}}
 	drivers := map[string]string{"host": "host", "chroot": "chroot", "crun": "oci", "microvm": "qemu", twin: "host"}
@@ -179,7 +179,7 @@ func observe(rng *rand.Rand, c analysis.Cell, name string, block, position int, 
 	return o
 }
 
-func facts() map[string]map[string]string {
+func sampleFacts() map[string]map[string]string {
 	out := map[string]map[string]string{}
 	for _, n := range append(append([]string{}, contenders...), twin) {
 		f := map[string]string{"kernel": "Linux 6.18.3", "arch": "amd64", "cpu.model": "AMD EPYC 9654", "cpu.count": "1",
@@ -229,7 +229,7 @@ func folder(t testing.TB, d analysis.Data, p plan.Plan, r analysis.Results) stri
 	must(t, err)
 	defer run.Close()
 	for name, f := range d.Facts {
-		_, err := run.WriteFingerprint(name, probe.Fingerprint{Schema: probe.FingerprintSchema, Facts: f})
+		_, err := run.WriteFingerprint(name, facts.Fingerprint{Schema: facts.FingerprintSchema, Facts: f})
 		must(t, err)
 	}
 	journal(t, run, at, d)
@@ -246,7 +246,7 @@ func journal(t testing.TB, run *store.Run, at time.Time, d analysis.Data) {
 	t.Helper()
 	memory, one := 512*unit.MiB, 1
 	for i, c := range d.Contenders {
-		l := probe.Limits{CPUs: &one, CPUSet: []int{1}, Memory: &memory}
+		l := facts.Limits{CPUs: &one, CPUSet: []int{1}, Memory: &memory}
 		if c.Driver == "host" {
 			l.NotEnforced = map[string]string{"memory": "a bare host has no group of its own"}
 		}
@@ -268,8 +268,8 @@ func journal(t testing.TB, run *store.Run, at time.Time, d analysis.Data) {
 		}
 		busy := map[string]float64{"sha256-16k": .99, "syscall": .98, "files": .41, "http-50": .62}[o.Cell]
 		counter := func(v float64) *float64 { return &v }
-		line.Before = &probe.Counters{CPU: &probe.CPU{}, AtNS: 1, ContextSwitches: counter(1000), MajorFaults: counter(3)}
-		line.After = &probe.Counters{CPU: &probe.CPU{User: busy * .7, System: busy * .3, Steal: .006,
+		line.Before = &facts.Counters{CPU: &facts.CPU{}, AtNS: 1, ContextSwitches: counter(1000), MajorFaults: counter(3)}
+		line.After = &facts.Counters{CPU: &facts.CPU{User: busy * .7, System: busy * .3, Steal: .006,
 			IOWait: map[bool]float64{true: .3}[o.Cell == "files"], Idle: max(0, .694-busy)},
 			AtNS: 2_000_000_001, ContextSwitches: counter(25000), MajorFaults: counter(3)}
 		if o.Contender == "microvm" && o.Cell == "syscall" {

@@ -6,19 +6,19 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/store"
-	"bakeoff/reach/probe"
 )
 
 // workCounter is a counter of the host that can be charged to the work of a trial.
 type workCounter struct {
 	name, key string // key is the name in the journal
 	unit      string // "s", "B", or "" for events
-	of        func(probe.Counters) *float64
+	of        func(facts.Counters) *float64
 }
 
 // workCounters are the times of the CPUs by state, then the rates that count events or
@@ -26,13 +26,13 @@ type workCounter struct {
 var workCounters = func() (out []workCounter) {
 	for _, s := range []struct {
 		name string
-		of   func(*probe.CPU) float64
+		of   func(*facts.CPU) float64
 	}{
-		{"user time", func(c *probe.CPU) float64 { return c.User }},
-		{"system time", func(c *probe.CPU) float64 { return c.System }},
-		{"interrupt time", func(c *probe.CPU) float64 { return c.Interrupt }},
+		{"user time", func(c *facts.CPU) float64 { return c.User }},
+		{"system time", func(c *facts.CPU) float64 { return c.System }},
+		{"interrupt time", func(c *facts.CPU) float64 { return c.Interrupt }},
 	} {
-		out = append(out, workCounter{s.name, "cpu", "s", func(c probe.Counters) *float64 { return stateTime(c, s.of) }})
+		out = append(out, workCounter{s.name, "cpu", "s", func(c facts.Counters) *float64 { return stateTime(c, s.of) }})
 	}
 	for _, r := range rates {
 		if u, ok := map[string]string{"1/s": "", "B/s": "B"}[r.unit]; ok && r.key != "thermal_throttles" {
@@ -45,7 +45,7 @@ var workCounters = func() (out []workCounter) {
 // stateTime is the time that the CPUs spent in one state. The states are counted in ticks,
 // and the busy time may be more precise: a state is its share of that. c is a difference
 // that Since returned.
-func stateTime(c probe.Counters, of func(*probe.CPU) float64) *float64 {
+func stateTime(c facts.Counters, of func(*facts.CPU) float64) *float64 {
 	busy, _, ok := c.Busy()
 	if !ok || c.CPU == nil || !(c.CPU.Busy() > 0) {
 		return nil
@@ -149,7 +149,7 @@ func (b *builder) charge(w *worked) {
 
 // values are the counters of a trial for each unit of work; spent is a difference that
 // Since returned. There are none without a cost.
-func (w *worked) values(spent probe.Counters, cost float64) (out []sample.Value) {
+func (w *worked) values(spent facts.Counters, cost float64) (out []sample.Value) {
 	busy, _, ok := spent.Busy()
 	units := busy / cost
 	if !ok || !(units > 0) || math.IsInf(units, 0) {

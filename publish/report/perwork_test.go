@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/facts"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/store"
-	"bakeoff/reach/probe"
 )
 
 // charged is the example with counters in every trial: a request takes ten context
@@ -30,8 +30,8 @@ func charged() (*contents, analysis.Data) {
 		}
 		l := store.Line{Type: store.LineTrial, Block: o.Block, Contender: o.Contender, Instance: o.Instance, Status: store.OK,
 			Trial: &store.Trial{Position: o.Position, Cell: o.Cell,
-				Before: &probe.Counters{CPU: &probe.CPU{}, ContextSwitches: v(7), ReadOps: v(3)},
-				After: &probe.Counters{AtNS: 1e9, CPU: &probe.CPU{User: .3 * busy, System: .7 * busy},
+				Before: &facts.Counters{CPU: &facts.CPU{}, ContextSwitches: v(7), ReadOps: v(3)},
+				After: &facts.Counters{AtNS: 1e9, CPU: &facts.CPU{User: .3 * busy, System: .7 * busy},
 					ContextSwitches: v(7 + switches), ReadOps: v(3),
 					Unavailable: map[string]string{"interrupts": "this kernel <b>hides</b> them"}}}}
 		e.lines = append(e.lines, l)

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
@@ -26,7 +27,6 @@ import (
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/publish/chart/charttest"
-	"bakeoff/reach/probe"
 )
 
 // written is the page of a run.
@@ -294,7 +294,7 @@ func TestMachineIsOnThePage(t *testing.T) {
 		t.Errorf("the page does not say %q", want)
 	}
 	ratio, lo, hi := 0.953, 0.948, 0.958
-	fp := probe.Fingerprint{Facts: map[string]string{"kernel": "6.18"}}
+	fp := facts.Fingerprint{Facts: map[string]string{"kernel": "6.18"}}
 	m := calibrate.Measured{Run: "c", At: time.Date(2026, 11, 20, 8, 0, 0, 0, time.UTC), Noise: 0.02, CPUNoise: 0.01,
 		Visits: 2, Of: 24, Alarms: 1,
 		Length: 50 * time.Millisecond, PerTrial: 200 * time.Millisecond,
@@ -302,7 +302,7 @@ func TestMachineIsOnThePage(t *testing.T) {
 			Blocks: 144, Found: true}}}
 	c := calibrate.Calibration{}.Add(fp, m)
 	for _, x := range []struct {
-		now      probe.Fingerprint
+		now      facts.Fingerprint
 		wants    []string
 		outdated bool
 	}{
@@ -312,7 +312,7 @@ func TestMachineIsOnThePage(t *testing.T) {
 			"0.15 % in 20 minutes (0.074 % of CPU time)",
 			"An injected slowdown of 4.8 % was found by wall time in 144 blocks: it was measured as 4.7 % (CI 4.2 % to 5.2 %)",
 			"trials of 50 ms"}, false},
-		{probe.Fingerprint{Facts: map[string]string{"kernel": "6.19"}},
+		{facts.Fingerprint{Facts: map[string]string{"kernel": "6.19"}},
 			[]string{"Outdated: since the calibration, the machine changed in kernel"}, true},
 	} {
 		dir, _ = written(t, d, p, analysis.Analyse(d))

@@ -4,17 +4,17 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/store"
-	"bakeoff/reach/probe"
 )
 
 // spent is where the time of a contender's trials at one cell went, summed
 // over the trials that count.
 type spent struct {
-	cpu    probe.CPU
+	cpu    facts.CPU
 	busy   float64 // seconds, precise to nanoseconds where the host counts them
 	trials int     // that had CPU times before and after
 	// generator is the sum of the load generator's utilisation.
@@ -106,18 +106,18 @@ func (s *spent) respond(l *evidence.Latencies) {
 }
 
 // count adds one trial: what the CPUs did, and the rates.
-func (s *spent) count(before, after *probe.Counters) {
+func (s *spent) count(before, after *facts.Counters) {
 	s.add(before, after)
 	s.counted.add(before, after)
 }
 
 // add adds one trial. It ignores counters that run backwards.
-func (s *spent) add(before, after *probe.Counters) {
+func (s *spent) add(before, after *facts.Counters) {
 	if before == nil || after == nil || before.CPU == nil || after.CPU == nil {
 		return
 	}
 	b, a := before.CPU, after.CPU
-	d := probe.CPU{User: a.User - b.User, System: a.System - b.System, Interrupt: a.Interrupt - b.Interrupt,
+	d := facts.CPU{User: a.User - b.User, System: a.System - b.System, Interrupt: a.Interrupt - b.Interrupt,
 		Steal: a.Steal - b.Steal, IOWait: a.IOWait - b.IOWait, Idle: a.Idle - b.Idle}
 	for _, v := range []*float64{&d.User, &d.System, &d.Interrupt, &d.Steal, &d.IOWait, &d.Idle} {
 		// Idle and waiting time may step back by a tick (proc(5)).

@@ -4,21 +4,21 @@ import (
 	"math"
 	"testing"
 
-	"bakeoff/reach/probe"
+	"bakeoff/base/facts"
 )
 
 // A trial in which no tick fell was not idle, where the host tells it finer;
 // the states of what was spent add up to the whole.
 func TestSharesBelowATick(t *testing.T) {
-	at := func(user, idle float64, ns int64) *probe.Counters {
-		c := &probe.Counters{CPU: &probe.CPU{User: user, Idle: idle}}
+	at := func(user, idle float64, ns int64) *facts.Counters {
+		c := &facts.Counters{CPU: &facts.CPU{User: user, Idle: idle}}
 		if ns > 0 {
-			c.TaskNS, c.CPUSource = &ns, probe.SourceSchedstat
+			c.TaskNS, c.CPUSource = &ns, facts.SourceSchedstat
 		}
 		return c
 	}
 	for what, c := range map[string]struct {
-		before, after *probe.Counters
+		before, after *facts.Counters
 		busy          float64
 	}{
 		"ticks":            {at(1, 1, 0), at(1.5, 2.5, 0), 0.25},

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 )
 
 // traceEvent is an event of the Trace Event Format. Times are microseconds.
@@ -27,7 +27,7 @@ type traceEvent struct {
 // writePerfetto writes one event for each span, mark and track. Times count from the
 // earliest. The ticks of a clock with an unknown frequency are written as nanoseconds. Spans that
 // repeat others are on the track of the span that waited.
-func writePerfetto(w io.Writer, r boot.Recording) error {
+func writePerfetto(w io.Writer, r bootmodel.Recording) error {
 	b := bufio.NewWriter(w)
 	fmt.Fprint(b, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")
 	sep := "\n"
@@ -68,7 +68,7 @@ func writePerfetto(w io.Writer, r boot.Recording) error {
 	return b.Flush()
 }
 
-func spanEvent(r boot.Recording, i, track int, zero float64) traceEvent {
+func spanEvent(r bootmodel.Recording, i, track int, zero float64) traceEvent {
 	s := r.Spans[i]
 	from, to := r.Times(i)
 	took := (to - from) / 1e3

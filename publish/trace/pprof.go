@@ -5,12 +5,12 @@ import (
 
 	"github.com/google/pprof/profile"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 )
 
 // writePprof writes a profile with a sample for each stack: how often it appeared, and
 // its self time.
-func writePprof(w io.Writer, r boot.Recording) error {
+func writePprof(w io.Writer, r bootmodel.Recording) error {
 	p := &profile.Profile{
 		SampleType:        []*profile.ValueType{{Type: "calls", Unit: "count"}, {Type: "time", Unit: unit(r)}},
 		DefaultSampleType: "time",

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"io"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 )
 
 // The file format of speedscope: https://www.speedscope.app/file-format-schema.json
@@ -42,7 +42,7 @@ type speedscopeEvent struct {
 
 // writeSpeedscope writes a profile for the root and for every track. Times count from
 // the earliest span.
-func writeSpeedscope(w io.Writer, r boot.Recording) error {
+func writeSpeedscope(w io.Writer, r bootmodel.Recording) error {
 	out := speedscope{Schema: "https://www.speedscope.app/file-format-schema.json", Name: "boot", Exporter: "bakeoff",
 		Shared: speedscopeShared{Frames: []speedscopeFrame{}}, Profiles: []speedscopeProfile{}}
 	b := speedscopeBuilder{r: r, frames: map[string]int{}, out: &out, zero: earliest(r), children: childrenOf(r)}
@@ -66,7 +66,7 @@ func writeSpeedscope(w io.Writer, r boot.Recording) error {
 	return json.NewEncoder(w).Encode(out)
 }
 
-func trackName(t boot.Track) string {
+func trackName(t bootmodel.Track) string {
 	if t.ID == "" {
 		return t.Name
 	}
@@ -75,7 +75,7 @@ func trackName(t boot.Track) string {
 
 // earliest is the least time on the reference clock of all spans and marks, in
 // nanoseconds.
-func earliest(r boot.Recording) (zero float64) {
+func earliest(r bootmodel.Recording) (zero float64) {
 	first := true
 	for i := range r.Spans {
 		if from, _ := r.Times(i); first || from < zero {
@@ -90,7 +90,7 @@ func earliest(r boot.Recording) (zero float64) {
 	return zero
 }
 
-func childrenOf(r boot.Recording) [][]int32 {
+func childrenOf(r bootmodel.Recording) [][]int32 {
 	out := make([][]int32, len(r.Spans))
 	for i, s := range r.Spans {
 		if s.Parent >= 0 {
@@ -101,7 +101,7 @@ func childrenOf(r boot.Recording) [][]int32 {
 }
 
 type speedscopeBuilder struct {
-	r        boot.Recording
+	r        bootmodel.Recording
 	zero     float64
 	frames   map[string]int
 	children [][]int32

@@ -8,16 +8,16 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
-	"bakeoff/measure/boot"
 )
 
 // Format is a format that Write writes.
 type Format struct {
 	Name  string // of --format
 	Doc   string
-	write func(io.Writer, boot.Recording) error
+	write func(io.Writer, bootmodel.Recording) error
 }
 
 // Formats returns the formats in the order in which help lists them.
@@ -31,7 +31,7 @@ func Formats() []Format {
 }
 
 // Write writes a recording in the format name.
-func Write(w io.Writer, name string, r boot.Recording) error {
+func Write(w io.Writer, name string, r bootmodel.Recording) error {
 	f, ok := lists.Find(Formats(), func(f Format) bool { return f.Name == name })
 	if !ok {
 		names := lists.Map(Formats(), func(f Format) string { return f.Name })
@@ -42,7 +42,7 @@ func Write(w io.Writer, name string, r boot.Recording) error {
 
 // ticks reports whether times are written in ticks: those of the one clock of the
 // spans. Otherwise they are nanoseconds of the reference clock.
-func ticks(r boot.Recording) (clock int, ok bool) {
+func ticks(r bootmodel.Recording) (clock int, ok bool) {
 	for i, s := range r.Spans {
 		if i > 0 && s.Clock != clock {
 			return 0, false
@@ -53,7 +53,7 @@ func ticks(r boot.Recording) (clock int, ok bool) {
 }
 
 // unit is what the times are in, for a recording whose spans have one clock.
-func unit(r boot.Recording) string {
+func unit(r bootmodel.Recording) string {
 	clock, ok := ticks(r)
 	if !ok || len(r.Clocks) == 0 {
 		return "nanoseconds"
@@ -71,7 +71,7 @@ func unit(r boot.Recording) string {
 
 // included tells which spans belong to the stacks: the root and all below it, or, for a
 // recording without a root, all that repeat no other.
-func included(r boot.Recording) []bool {
+func included(r bootmodel.Recording) []bool {
 	in := make([]bool, len(r.Spans))
 	for i, s := range r.Spans {
 		switch {
@@ -96,7 +96,7 @@ type stack struct {
 
 // stacks adds up the self times of spans with the same path. A parent comes before its
 // children. A wait is no frame: its time belongs to what waits.
-func stacks(r boot.Recording) []stack {
+func stacks(r bootmodel.Recording) []stack {
 	type key struct {
 		parent    int
 		name, arg string
@@ -134,7 +134,7 @@ func stacks(r boot.Recording) []stack {
 }
 
 // selfTimes are the self times of all spans, in ticks if there is one clock.
-func selfTimes(r boot.Recording) []int64 {
+func selfTimes(r bootmodel.Recording) []int64 {
 	if _, ok := ticks(r); ok {
 		return r.Self()
 	}
@@ -154,7 +154,7 @@ func selfTimes(r boot.Recording) []int64 {
 
 // writeFolded writes "frame;frame;frame ticks", in the order in which the stacks
 // appeared. Stacks that took no time are left out.
-func writeFolded(w io.Writer, r boot.Recording) error {
+func writeFolded(w io.Writer, r bootmodel.Recording) error {
 	all := stacks(r)
 	lines := make([]string, len(all)) // of every stack, without the value
 	clean := strings.NewReplacer(";", ",", "\n", " ", "\r", " ")

@@ -13,19 +13,19 @@ import (
 
 	"github.com/google/pprof/profile"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
-	"bakeoff/measure/boot"
 )
 
 // recording is a boot in which main waits for what another thread does.
-func recording() boot.Recording {
+func recording() bootmodel.Recording {
 	root := 1
-	return boot.Recording{
-		Schema: boot.Schema,
-		Clocks: []boot.Clock{{Name: "tsc", Source: "tslog", UncertaintyNS: boot.Exact()}},
-		Tracks: []boot.Track{{Name: "thread 0", ID: "0x0", Parent: -1, Kind: boot.KindKernel},
-			{Name: "usb", ID: "0x1", Parent: -1, Kind: boot.KindKernel}},
-		Spans: []boot.Span{
+	return bootmodel.Recording{
+		Schema: bootmodel.Schema,
+		Clocks: []bootmodel.Clock{{Name: "tsc", Source: "tslog", UncertaintyNS: bootmodel.Exact()}},
+		Tracks: []bootmodel.Track{{Name: "thread 0", ID: "0x0", Parent: -1, Kind: bootmodel.KindKernel},
+			{Name: "usb", ID: "0x1", Parent: -1, Kind: bootmodel.KindKernel}},
+		Spans: []bootmodel.Span{
 			{Name: "loader", Parent: -1, Start: 100, End: 1200},
 			{Name: "main", Parent: 0, Start: 200, End: 1200},
 			{Name: "config", Arg: "vga;0", Parent: 1, Start: 300, End: 400},
@@ -34,14 +34,14 @@ func recording() boot.Recording {
 			{Name: "config", Arg: "vga;0", Parent: 1, Start: 900, End: 950},
 			{Name: "explore", Track: 1, Parent: -1, Start: 450, End: 700},
 		},
-		Marks: []boot.Mark{{Name: boot.MarkUserland, At: 1200}},
+		Marks: []bootmodel.Mark{{Name: bootmodel.MarkUserland, At: 1200}},
 		Root:  &root,
 	}
 }
 
-func write(t *testing.T, format string, r boot.Recording) []byte {
+func write(t *testing.T, format string, r bootmodel.Recording) []byte {
 	t.Helper()
-	if err := boot.Check("x", r); err != nil {
+	if err := bootmodel.Check("x", r); err != nil {
 		t.Fatal(err)
 	}
 	var b bytes.Buffer
@@ -70,8 +70,9 @@ func TestSpansOfSeveralClocksAreNanoseconds(t *testing.T) {
 	r.Root = nil
 	r.Clocks[0].Hz = 1e6
 	zero := 0.0
-	r.Clocks = append(r.Clocks, boot.Clock{Name: "host", Source: "qemu", Hz: 1e9, OffsetNS: 5, UncertaintyNS: &zero})
-	r.Spans = append(r.Spans, boot.Span{Name: "qemu", Track: 1, Clock: 1, Parent: -1, Start: 1_000_000, End: 1_000_007})
+	r.Clocks = append(r.Clocks, bootmodel.Clock{Name: "host", Source: "qemu", Hz: 1e9, OffsetNS: 5, UncertaintyNS: &zero})
+	r.Spans = append(r.Spans, bootmodel.Span{Name: "qemu", Track: 1, Clock: 1, Parent: -1, Start: 1_000_000,
+		End: 1_000_007})
 	if got := string(write(t, "folded", r)); !strings.Contains(got, "loader 100000\n") || !strings.Contains(got,
 		"\nqemu 7\n") {
 		t.Errorf("%s", got)
@@ -192,7 +193,7 @@ func TestPerfettoEventsNest(t *testing.T) {
 			open[e.Tid] = append(ends, e.Ts+*e.Dur)
 		case "i":
 			marks++
-			if e.S != "g" || e.Name != boot.MarkUserland || e.Ts != 1.1 {
+			if e.S != "g" || e.Name != bootmodel.MarkUserland || e.Ts != 1.1 {
 				t.Errorf("mark %+v", e)
 			}
 		case "M":

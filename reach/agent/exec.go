@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
@@ -99,7 +100,7 @@ func execute(ctx context.Context, cmd *exec.Cmd, repeat time.Duration, fresh fun
 		if begin.IsZero() {
 			begin, res.Usage = one.start, one.usage
 		} else {
-			res.Usage = res.Usage.Plus(one.usage)
+			res.Usage = res.Usage.Add(one.usage)
 		}
 		res.ElapsedNS = one.end.Sub(begin).Nanoseconds()
 		res.Code, res.Signal = one.code, one.signal
@@ -128,7 +129,7 @@ const maxRepeats = 10000
 // execution is one execution of a command.
 type execution struct {
 	start, end time.Time
-	usage      probe.Usage
+	usage      facts.Usage
 	code       int
 	signal     string
 }
@@ -137,7 +138,7 @@ type execution struct {
 // command has been waited for: neither the pipes of its output are opened in it, nor is
 // the rest of its output read. before a first execution once rehearses, and reads the
 // counters.
-func once(ctx context.Context, cmd *exec.Cmd, first bool, before *probe.Counters) (e execution, err error) {
+func once(ctx context.Context, cmd *exec.Cmd, first bool, before *facts.Counters) (e execution, err error) {
 	std, err := openStreams(cmd)
 	if err != nil {
 		return e, fault.Wrap(fault.Lab, "", err)

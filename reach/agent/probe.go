@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"bakeoff/base/facts"
 	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
@@ -54,7 +55,7 @@ func runProbe(c call) int {
 	return c.fail(usageError("probe: unknown kind %q; write fingerprint, counters or executable", c.args[0]))
 }
 
-func (c call) printFingerprint(fp probe.Fingerprint) {
+func (c call) printFingerprint(fp facts.Fingerprint) {
 	var names []string
 	for n := range fp.Facts {
 		names = append(names, n)

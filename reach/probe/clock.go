@@ -2,6 +2,11 @@ package probe
 
 import "time"
 
+import "bakeoff/base/facts"
+
+// start is the zero of AtNS; only differences matter.
+var start = time.Now()
+
 // clockTries bounds how often the clocks are read until a reading is not
 // interrupted; clockGap is the longest duration of a good one.
 const (
@@ -12,7 +17,7 @@ const (
 // readClocks reads the clocks of this system at one moment, as nearly as
 // possible: it repeats the reading and keeps the shortest one. The wall clock
 // is the one that people and time servers set; the raw one is never corrected.
-func (c *Counters) readClocks() {
+func readClocks(c *facts.Counters) {
 	shortest := time.Duration(1<<63 - 1)
 	for range clockTries {
 		from := time.Now()

@@ -6,6 +6,8 @@ import (
 	"runtime"
 
 	"golang.org/x/sys/unix"
+
+	"bakeoff/base/facts"
 )
 
 // ReadHost reads the counters of this system: the CPU time of the given CPUs
@@ -14,14 +16,14 @@ import (
 //
 // Source: sysctl(3) of each system; sys/resource.h of FreeBSD and DragonFly,
 // sys/sched.h of NetBSD and OpenBSD for the order of the states.
-func ReadHost(cpus []int) Counters {
-	c := Counters{CPUSet: cpus}
-	c.readClocks()
+func ReadHost(cpus []int) facts.Counters {
+	c := facts.Counters{CPUSet: cpus}
+	readClocks(&c)
 	c.CPU = cpuTime(cpus)
-	c.setTaskTime(nil, "")
-	reasons := c.readSystem()
+	c.SetTaskTime(nil, "")
+	reasons := readSystem(&c)
 	reasons["cpu"] = "sysctl kern.cp_time has no value for these CPUs"
-	c.explainAll(reasons, "not read on "+runtime.GOOS)
+	c.ExplainMissing(reasons, "not read on "+runtime.GOOS)
 	return c
 }
 
@@ -47,7 +49,7 @@ func statHz() int {
 }
 
 // readTable reads the counters of a table, and returns why it cannot.
-func (c *Counters) readTable(l layout) map[string]string {
+func readTable(c *facts.Counters, l layout) map[string]string {
 	reasons := map[string]string{"minor_faults": noMinorFaults}
 	if err := l.decode(sysctl(l.name), c); err != nil {
 		for _, name := range []string{"context_switches", "interrupts", "minor_faults", "major_faults", "forks",

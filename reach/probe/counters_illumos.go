@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"bakeoff/base/facts"
 )
 
 // The requests of /dev/kstat.
@@ -31,7 +33,7 @@ var chain struct {
 
 // ReadHost reads the counters of this system from /dev/kstat. In a zone that
 // lacks the device they are nil, which is "unavailable".
-func ReadHost(cpus []int) Counters {
+func ReadHost(cpus []int) facts.Counters {
 	sys, vm := map[int]map[string]float64{}, map[int]map[string]float64{}
 	chain.Lock()
 	defer chain.Unlock()
@@ -46,7 +48,7 @@ func ReadHost(cpus []int) Counters {
 	}
 	c := kstatCounters(sys, vm, cpus)
 	c.CPUSet = cpus
-	c.readClocks()
+	readClocks(&c)
 	return c
 }
 

@@ -8,21 +8,23 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"bakeoff/base/facts"
 )
 
 // ReadHost reads the counters of this system: the CPU time of the given CPUs
 // (of all if none are given), everything else for the whole system. It runs
 // before and after every trial, so it takes less than a millisecond. What
 // cannot be read is nil.
-func ReadHost(cpus []int) Counters {
-	c := Counters{CPUSet: cpus}
-	c.readClocks()
+func ReadHost(cpus []int) facts.Counters {
+	c := facts.Counters{CPUSet: cpus}
+	readClocks(&c)
 	s := parseStat(text("/proc/stat"), cpus)
 	c.CPU, c.ContextSwitches, c.Interrupts, c.Forks = s.cpu, s.contextSwitches, s.intr, s.forks
-	c.setTaskTime(readTaskTime(cpus))
+	c.SetTaskTime(readTaskTime(cpus))
 	vm := parsePairs(text("/proc/vmstat"), "pgfault", "pgmajfault", "pswpin", "pswpout")
 	c.MajorFaults = known(vm, "pgmajfault")
-	c.MinorFaults = spent(c.MajorFaults, known(vm, "pgfault")) // pgfault counts both
+	c.MinorFaults = facts.Spent(c.MajorFaults, known(vm, "pgfault")) // pgfault counts both
 	c.SwapIn, c.SwapOut = known(vm, "pswpin"), known(vm, "pswpout")
 	d := parseDiskstats(text("/proc/diskstats"), isDisk)
 	c.ReadOps, c.WriteOps, c.ReadBytes, c.WriteBytes = d.readOps, d.writeOps, d.readBytes, d.writeBytes
@@ -65,14 +67,14 @@ var disks = sync.OnceValue(func() map[string]bool {
 
 func isDisk(name string) bool { return disks()[name] }
 
-func readPressure() *Pressure {
+func readPressure() *facts.Pressure {
 	cpu := parsePressure(text("/proc/pressure/cpu"))
 	memory := parsePressure(text("/proc/pressure/memory"))
 	io := parsePressure(text("/proc/pressure/io"))
 	if cpu == nil || memory == nil || io == nil {
 		return nil
 	}
-	return &Pressure{CPU: *cpu, Memory: *memory, IO: *io}
+	return &facts.Pressure{CPU: *cpu, Memory: *memory, IO: *io}
 }
 
 // readThrottled returns the time in which the CPU quota of this process's

@@ -4,6 +4,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"bakeoff/base/facts"
 )
 
 // The layout agrees with the one that x/sys/unix generated from the system's
@@ -20,13 +22,13 @@ var (
 )
 
 // readSystem reads what is specific to this system.
-func (c *Counters) readSystem() map[string]string { return c.readTable(netBSDUvmexp) }
+func readSystem(c *facts.Counters) map[string]string { return readTable(c, netBSDUvmexp) }
 
 // cpuTime is the time of these CPUs, or of all if none are given. With the
 // number of a CPU, kern.cp_time has the time of that one.
 //
 // Source: sys/kern/init_sysctl.c of NetBSD, sysctl_kern_cptime.
-func cpuTime(cpus []int) *CPU {
+func cpuTime(cpus []int) *facts.CPU {
 	if len(cpus) == 0 {
 		return decodeCPTime(sysctl("kern.cp_time"), statHz(), cpStates)
 	}

@@ -4,6 +4,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"bakeoff/base/facts"
 )
 
 // The layout agrees with the one that x/sys/unix generated from the system's
@@ -20,14 +22,14 @@ var (
 )
 
 // readSystem reads what is specific to this system.
-func (c *Counters) readSystem() map[string]string { return c.readTable(openBSDUvmexp) }
+func readSystem(c *facts.Counters) map[string]string { return readTable(c, openBSDUvmexp) }
 
 // cpuTime is the time of these CPUs, or of all if none are given. kern.cp_time2
 // has the time of one CPU. kern.cp_time is the mean of all CPUs, so it is used
 // only by a kernel without the other, and then for the only CPU.
 //
 // Source: sys/kern/kern_sysctl.c of OpenBSD, KERN_CPTIME and sysctl_cptime2.
-func cpuTime(cpus []int) *CPU {
+func cpuTime(cpus []int) *facts.CPU {
 	hz := statHz()
 	total := eachCPTime(func(cpu int) []byte {
 		b, err := unix.SysctlRaw("kern.cp_time2", cpu)

@@ -4,11 +4,13 @@ package probe
 
 import "runtime"
 
+import "bakeoff/base/facts"
+
 // ReadHost reads the counters of this system. On this one only the clocks are
 // read: every counter is nil, "unavailable".
-func ReadHost(cpus []int) Counters {
-	c := Counters{CPUSet: cpus}
-	c.readClocks()
-	c.explainAll(nil, "not read on "+runtime.GOOS)
+func ReadHost(cpus []int) facts.Counters {
+	c := facts.Counters{CPUSet: cpus}
+	readClocks(&c)
+	c.ExplainMissing(nil, "not read on "+runtime.GOOS)
 	return c
 }

@@ -2,8 +2,10 @@
 
 package probe
 
+import "bakeoff/base/facts"
+
 // readSystem reads what is specific to this system.
-func (c *Counters) readSystem() map[string]string {
+func readSystem(c *facts.Counters) map[string]string {
 	if mhz := decodeCount(sysctl("dev.cpu.0.freq")); mhz != nil {
 		hz := *mhz * 1e6
 		c.FrequencyHz = &hz
@@ -13,7 +15,7 @@ func (c *Counters) readSystem() map[string]string {
 
 // cpuTime is the time of these CPUs, or of all if none are given. kern.cp_times
 // has the time of single CPUs.
-func cpuTime(cpus []int) *CPU {
+func cpuTime(cpus []int) *facts.CPU {
 	if len(cpus) == 0 {
 		return decodeCPTime(sysctl("kern.cp_time"), statHz(), cpStates)
 	}

@@ -2,15 +2,17 @@ package probe
 
 import "encoding/binary"
 
+import "bakeoff/base/facts"
+
 // decodeCPTime reads the value of sysctl kern.cp_time of a BSD: ticks, hz per
 // second, in states whose order depends on the system. On 64-bit systems each
 // number has 64 bits, little-endian on all that bakeoff supports. A value of
 // any other size gives nil.
-func decodeCPTime(b []byte, hz int, states []string) *CPU {
+func decodeCPTime(b []byte, hz int, states []string) *facts.CPU {
 	if hz <= 0 || len(b) != 8*len(states) {
 		return nil
 	}
-	var c CPU
+	var c facts.CPU
 	for i, s := range states {
 		v := float64(binary.LittleEndian.Uint64(b[8*i:])) / float64(hz)
 		switch s {
@@ -30,12 +32,12 @@ func decodeCPTime(b []byte, hz int, states []string) *CPU {
 // decodeCPTimes reads the value of sysctl kern.cp_times of FreeBSD,
 // kern.cp_time of one CPU after another, and adds up those of cpus. It returns
 // nil if one of them is missing.
-func decodeCPTimes(b []byte, hz int, states []string, cpus []int) *CPU {
+func decodeCPTimes(b []byte, hz int, states []string, cpus []int) *facts.CPU {
 	size := 8 * len(states)
 	if len(cpus) == 0 || len(b)%size != 0 {
 		return nil
 	}
-	var sum CPU
+	var sum facts.CPU
 	for _, cpu := range cpus {
 		if cpu < 0 || (cpu+1)*size > len(b) {
 			return nil
@@ -44,7 +46,7 @@ func decodeCPTimes(b []byte, hz int, states []string, cpus []int) *CPU {
 		if c == nil {
 			return nil
 		}
-		sum = sum.plus(*c)
+		sum = sum.Plus(*c)
 	}
 	return &sum
 }

@@ -3,6 +3,8 @@ package probe
 import (
 	"encoding/binary"
 	"testing"
+
+	"bakeoff/base/facts"
 )
 
 func words(v ...uint64) []byte {
@@ -17,12 +19,12 @@ func words(v ...uint64) []byte {
 func TestDecodeCPTime(t *testing.T) {
 	five := []string{"user", "nice", "system", "interrupt", "idle"}
 	c := decodeCPTime(words(100, 28, 256, 64, 12800), 128, five)
-	if c == nil || *c != (CPU{User: 1, System: 2, Interrupt: 0.5, Idle: 100}) {
+	if c == nil || *c != (facts.CPU{User: 1, System: 2, Interrupt: 0.5, Idle: 100}) {
 		t.Errorf("five states are %+v", c)
 	}
 	six := []string{"user", "nice", "system", "spin", "interrupt", "idle"}
 	c = decodeCPTime(words(100, 0, 100, 100, 50, 700), 100, six)
-	if c == nil || *c != (CPU{User: 1, System: 2, Interrupt: 0.5, Idle: 7}) {
+	if c == nil || *c != (facts.CPU{User: 1, System: 2, Interrupt: 0.5, Idle: 7}) {
 		t.Errorf("six states are %+v", c)
 	}
 	if decodeCPTime(words(1, 2, 3, 4), 100, five) != nil || decodeCPTime(words(1, 2, 3, 4, 5), 0, five) != nil ||
@@ -44,7 +46,7 @@ func TestDecodeCPTimes(t *testing.T) {
 	five := []string{"user", "nice", "system", "interrupt", "idle"}
 	b := words(100, 0, 200, 0, 300, 10, 20, 30, 40, 50, 1, 2, 3, 4, 5)
 	if c := decodeCPTimes(b, 1, five, []int{1, 2}); c == nil ||
-		*c != (CPU{User: 33, System: 33, Interrupt: 44, Idle: 55}) {
+		*c != (facts.CPU{User: 33, System: 33, Interrupt: 44, Idle: 55}) {
 		t.Errorf("CPUs 1 and 2 are %+v", c)
 	}
 	for _, cpus := range [][]int{nil, {3}, {-1}, {0, 7}} {

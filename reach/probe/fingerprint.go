@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/safetext"
 )
 
@@ -18,7 +19,7 @@ import (
 // those specific to this one. volumes are directories whose file systems it
 // describes, in addition to that of /. It runs a few programs to get their
 // versions, so it takes from some milliseconds to some seconds.
-func ReadFingerprint(volumes []string) Fingerprint {
+func ReadFingerprint(volumes []string) facts.Fingerprint {
 	c := newCollector()
 	c.uname()
 	c.system(volumes)
@@ -29,11 +30,11 @@ func ReadFingerprint(volumes []string) Fingerprint {
 }
 
 // collector gathers facts, and the reasons for missing ones.
-type collector struct{ f Fingerprint }
+type collector struct{ f facts.Fingerprint }
 
 func newCollector() *collector {
-	c := &collector{Fingerprint{
-		Schema:      FingerprintSchema,
+	c := &collector{facts.Fingerprint{
+		Schema:      facts.FingerprintSchema,
 		Facts:       map[string]string{},
 		Unavailable: map[string]string{},
 	}}

@@ -7,12 +7,14 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"bakeoff/base/facts"
 )
 
 // hardware reads sysctl, or the loader's environment if SMBIOS data are there
 // (kenv(1) of FreeBSD and DragonFly).
-func hardware() Hardware {
-	h := Hardware{
+func hardware() facts.Hardware {
+	h := facts.Hardware{
 		UUID:   first("machdep.dmi.system-uuid", "hw.uuid"),
 		Serial: first("machdep.dmi.system-serial", "hw.serialno"),
 		CPU:    first("hw.model"),

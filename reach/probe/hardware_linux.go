@@ -2,10 +2,12 @@ package probe
 
 import "os"
 
+import "bakeoff/base/facts"
+
 // hardware reads SMBIOS data, which only root can read completely, and the
 // network cards: interfaces with a device.
-func hardware() Hardware {
-	return Hardware{
+func hardware() facts.Hardware {
+	return facts.Hardware{
 		UUID:   text("/sys/class/dmi/id/product_uuid"),
 		Serial: text("/sys/class/dmi/id/product_serial"),
 		CPU:    parseCPUInfo(text("/proc/cpuinfo")).model,

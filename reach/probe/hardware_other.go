@@ -4,9 +4,11 @@ package probe
 
 import "strings"
 
+import "bakeoff/base/facts"
+
 // hardware runs smbios(8) of illumos.
-func hardware() Hardware {
-	var h Hardware
+func hardware() facts.Hardware {
+	var h facts.Hardware
 	for line := range strings.Lines(askAll("smbios", "-t", "SMB_TYPE_SYSTEM")) {
 		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
 		switch name {

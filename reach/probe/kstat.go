@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math"
+
+	"bakeoff/base/facts"
 )
 
 // The kernel statistics of illumos, as /dev/kstat returns them to 64-bit
@@ -90,8 +92,8 @@ func cString(b []byte) string {
 
 // kstatCounters converts the records cpu:N:sys and cpu:N:vm, keyed by CPU: the
 // times of the given CPUs (all if none are given), the counts of all.
-func kstatCounters(sys, vm map[int]map[string]float64, cpus []int) Counters {
-	c := Counters{CPUSet: cpus}
+func kstatCounters(sys, vm map[int]map[string]float64, cpus []int) facts.Counters {
+	c := facts.Counters{CPUSet: cpus}
 	if len(cpus) == 0 {
 		for n := range sys {
 			cpus = append(cpus, n)
@@ -100,7 +102,7 @@ func kstatCounters(sys, vm map[int]map[string]float64, cpus []int) Counters {
 	c.CPU = kstatCPU(sys, cpus)
 	if c.CPU != nil { // on illumos its states are in nanoseconds, not ticks
 		ns := int64(math.Round(c.CPU.Busy() * 1e9))
-		c.setTaskTime(&ns, SourceKstat)
+		c.SetTaskTime(&ns, facts.SourceKstat)
 	}
 	for _, f := range []struct {
 		to    **float64
@@ -121,11 +123,11 @@ func kstatCounters(sys, vm map[int]map[string]float64, cpus []int) Counters {
 }
 
 // kstatCPU adds up the times of cpus; nil if one of them is unknown.
-func kstatCPU(sys map[int]map[string]float64, cpus []int) *CPU {
+func kstatCPU(sys map[int]map[string]float64, cpus []int) *facts.CPU {
 	if len(cpus) == 0 {
 		return nil
 	}
-	var out CPU
+	var out facts.CPU
 	for _, n := range cpus {
 		for name, to := range map[string]*float64{
 			"cpu_nsec_user": &out.User, "cpu_nsec_kernel": &out.System, "cpu_nsec_intr": &out.Interrupt,

@@ -3,6 +3,8 @@ package probe
 import (
 	"encoding/binary"
 	"testing"
+
+	"bakeoff/base/facts"
 )
 
 // header is a kstat_t as the kernel writes it.
@@ -67,11 +69,11 @@ func TestKstatCounters(t *testing.T) {
 	}
 	vm := map[int]map[string]float64{0: {"maj_fault": 4}, 1: {"maj_fault": 1}}
 	c := kstatCounters(sys, vm, nil)
-	if c.CPU == nil || *c.CPU != (CPU{User: 4, System: 2, Interrupt: 0.5, Idle: 10}) {
+	if c.CPU == nil || *c.CPU != (facts.CPU{User: 4, System: 2, Interrupt: 0.5, Idle: 10}) {
 		t.Errorf("all CPUs: %+v", c.CPU)
 	}
 	if s, source, ok := c.Since(kstatCounters(map[int]map[string]float64{0: sys[0]}, nil, nil)).Busy(); !ok || s != 3 ||
-		source != SourceKstat {
+		source != facts.SourceKstat {
 		t.Errorf("CPU 1 was busy for %g s by %q", s, source)
 	}
 	is(t, "context switches", c.ContextSwitches, 15)

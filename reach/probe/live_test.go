@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/safetext"
 )
 
@@ -108,10 +109,10 @@ func TestThreadCountsItsOwn(t *testing.T) {
 func TestFingerprintTellsOrSaysWhyNot(t *testing.T) {
 	dir := t.TempDir()
 	f := ReadFingerprint([]string{dir})
-	facts := []string{"arch", "system", "kernel", "os", "cmdline", "cpu.model", "cpu.count", "cpu.flags", "cpu.microcode",
+	names := []string{"arch", "system", "kernel", "os", "cmdline", "cpu.model", "cpu.count", "cpu.flags", "cpu.microcode",
 		"clocksource", "governor", "memory", "fs./", "fs." + dir, "libc", "compiler", "openssl", "nginx", "limit.open-files",
 		"isa.go", "isa.openssl"}
-	for _, name := range facts {
+	for _, name := range names {
 		value, ok := f.Facts[name]
 		reason, not := f.Unavailable[name]
 		if ok == not || (ok && value == "") || (not && reason == "") {
@@ -124,7 +125,7 @@ func TestFingerprintTellsOrSaysWhyNot(t *testing.T) {
 		}
 	}
 	b, err := json.Marshal(f)
-	if err != nil || f.Schema != FingerprintSchema {
+	if err != nil || f.Schema != facts.FingerprintSchema {
 		t.Errorf("%s: %v", b, err)
 	}
 	again := ReadFingerprint([]string{dir})

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"bakeoff/base/facts"
 )
 
 // userHz is the unit of times in /proc/stat: sysconf(_SC_CLK_TCK), which is
@@ -13,7 +15,7 @@ const userHz = 100
 
 // statFacts is the content of /proc/stat; nil is what it lacks.
 type statFacts struct {
-	cpu                          *CPU
+	cpu                          *facts.CPU
 	contextSwitches, intr, forks *float64
 }
 
@@ -23,7 +25,7 @@ type statFacts struct {
 // Source: proc_stat(5). Time of guests is part of user and of nice.
 func parseStat(text string, cpus []int) statFacts {
 	var s statFacts
-	var total CPU
+	var total facts.CPU
 	found := 0
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
@@ -39,7 +41,7 @@ func parseStat(text string, cpus []int) statFacts {
 				continue
 			}
 			if c := parseCPU(rest); c != nil {
-				total = total.plus(*c)
+				total = total.Plus(*c)
 				found++
 			}
 		case name == "ctxt":
@@ -58,7 +60,7 @@ func parseStat(text string, cpus []int) statFacts {
 
 // parseCPU reads the fields of a cpu line, in ticks; nil if it is not one.
 // Older kernels have shorter lines.
-func parseCPU(f []string) *CPU {
+func parseCPU(f []string) *facts.CPU {
 	if len(f) < 4 {
 		return nil
 	}
@@ -70,12 +72,7 @@ func parseCPU(f []string) *CPU {
 		}
 		t[i] = *v / userHz
 	}
-	return &CPU{User: t[0] + t[1], System: t[2], Idle: t[3], IOWait: t[4], Interrupt: t[5] + t[6], Steal: t[7]}
-}
-
-func (c CPU) plus(d CPU) CPU {
-	return CPU{c.User + d.User, c.System + d.System, c.Interrupt + d.Interrupt, c.Steal + d.Steal, c.IOWait + d.IOWait,
-		c.Idle + d.Idle}
+	return &facts.CPU{User: t[0] + t[1], System: t[2], Idle: t[3], IOWait: t[4], Interrupt: t[5] + t[6], Steal: t[7]}
 }
 
 // parsePairs reads lines of "name value" (/proc/vmstat, cpu.stat of a cgroup),

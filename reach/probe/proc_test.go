@@ -174,32 +174,6 @@ func TestSmallFiles(t *testing.T) {
 	}
 }
 
-func TestSince(t *testing.T) {
-	n := func(v float64) *float64 { return &v }
-	before := Counters{AtNS: 5, CPU: &CPU{User: 1, Idle: 10}, ContextSwitches: n(7), Joules: n(100), Forks: n(1),
-		Pressure: &Pressure{CPU: 1}, Scope: &Scope{CPUSeconds: n(2), MemoryPeak: n(50)}}
-	after := Counters{AtNS: 9, CPU: &CPU{User: 3, Idle: 9.99}, ContextSwitches: n(9), Joules: n(3), FrequencyHz: n(2e9),
-		Interrupts: n(1),
-		Pressure:   &Pressure{CPU: 1.5}, Scope: &Scope{CPUSeconds: n(5), MemoryPeak: n(60)}}
-	d := after.Since(before)
-	if d.AtNS != 4 || d.CPU.Busy() != 2 || d.CPU.Idle != 0 || d.Pressure.CPU != 0.5 {
-		t.Errorf("difference is %+v", d)
-	}
-	is(t, "context switches", d.ContextSwitches, 2)
-	is(t, "frequency", d.FrequencyHz, 2e9)
-	is(t, "CPU of the scope", d.Scope.CPUSeconds, 3)
-	is(t, "peak of the scope", d.Scope.MemoryPeak, 60)
-	for what, v := range map[string]*float64{"a wrapped counter": d.Joules, "known before only": d.Forks,
-		"known after only": d.Interrupts} {
-		if v != nil {
-			t.Errorf("%s became %g", what, *v)
-		}
-	}
-	if *after.Scope.CPUSeconds != 5 {
-		t.Error("Since changed its argument")
-	}
-}
-
 // FuzzProc gives any text to every parser: none may panic, count what is not
 // finite, or go below zero.
 func FuzzProc(f *testing.F) {

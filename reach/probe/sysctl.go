@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"bakeoff/base/facts"
 )
 
 // A layout gives the index of each counter in a table that a kernel returns: a
@@ -39,15 +41,15 @@ var openBSDUvmexp = layout{size: 4, faults: 33, interrupts: 35, switches: 36, pa
 
 // decode reads the counters into c. Newer kernels append to the table, so it may
 // be longer than what is read. A shorter table is an error: it is another one.
-func (l layout) decode(b []byte, c *Counters) error {
+func (l layout) decode(b []byte, c *facts.Counters) error {
 	if least := l.size * (l.gets + 1); len(b) < least || len(b)%l.size != 0 { // gets is the last
 		return fmt.Errorf("sysctl %s has %d bytes, expected %d or more", l.name, len(b), least)
 	}
 	at := func(i int) *float64 { return decodeCount(b[l.size*i : l.size*(i+1)]) }
 	c.ContextSwitches, c.Interrupts, c.Forks = at(l.switches), at(l.interrupts), at(l.forks)
 	c.SwapIn, c.SwapOut = at(l.swapIn), at(l.swapOut)
-	c.MajorFaults = sum(at(l.pageins), at(l.gets))
-	c.MinorFaults = spent(c.MajorFaults, at(l.faults)) // faults counts both
+	c.MajorFaults = facts.Sum(at(l.pageins), at(l.gets))
+	c.MinorFaults = facts.Spent(c.MajorFaults, at(l.faults)) // faults counts both
 	return nil
 }
 
@@ -58,7 +60,7 @@ const noMinorFaults = "the system counts fewer faults than major faults"
 // its own. It returns the names of those that could not be read.
 //
 // Source: sys/vm/vm_meter.c of FreeBSD.
-func freeBSDCounters(read func(name string) []byte, c *Counters) map[string]string {
+func freeBSDCounters(read func(name string) []byte, c *facts.Counters) map[string]string {
 	reasons := map[string]string{}
 	add := func(counter string, names ...string) (total *float64) {
 		for _, name := range names {
@@ -68,7 +70,7 @@ func freeBSDCounters(read func(name string) []byte, c *Counters) map[string]stri
 				return nil
 			}
 			if total != nil {
-				v = sum(total, v)
+				v = facts.Sum(total, v)
 			}
 			total = v
 		}
@@ -80,7 +82,7 @@ func freeBSDCounters(read func(name string) []byte, c *Counters) map[string]stri
 	c.Forks = add("forks", "vm.stats.vm.v_forks", "vm.stats.vm.v_vforks", "vm.stats.vm.v_rforks")
 	c.MajorFaults = add("major_faults", "vm.stats.vm.v_io_faults")
 	// v_vm_faults counts both.
-	c.MinorFaults = spent(c.MajorFaults, add("minor_faults", "vm.stats.vm.v_vm_faults"))
+	c.MinorFaults = facts.Spent(c.MajorFaults, add("minor_faults", "vm.stats.vm.v_vm_faults"))
 	if c.MinorFaults == nil {
 		reasons["minor_faults"] = cmp.Or(reasons["minor_faults"], reasons["major_faults"], noMinorFaults)
 	}
@@ -92,18 +94,18 @@ func freeBSDCounters(read func(name string) []byte, c *Counters) map[string]stri
 // eachCPTime adds up the times of CPUs that a system reports one by one. read
 // returns those of one CPU, and nil for one that does not exist. Without cpus
 // it adds up all. nil if one of cpus is missing.
-func eachCPTime(read func(cpu int) []byte, hz int, states []string, cpus []int) *CPU {
+func eachCPTime(read func(cpu int) []byte, hz int, states []string, cpus []int) *facts.CPU {
 	const most = 4096
-	var total *CPU
+	var total *facts.CPU
 	add := func(cpu int) bool {
 		one := decodeCPTime(read(cpu), hz, states)
 		if one == nil {
 			return false
 		}
 		if total == nil {
-			total = new(CPU)
+			total = new(facts.CPU)
 		}
-		*total = total.plus(*one)
+		*total = total.Plus(*one)
 		return true
 	}
 	for _, cpu := range cpus {

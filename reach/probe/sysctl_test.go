@@ -2,11 +2,12 @@ package probe
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"maps"
 	"math"
 	"strings"
 	"testing"
+
+	"bakeoff/base/facts"
 )
 
 // table is a table of a kernel with these values at their indices.
@@ -34,7 +35,7 @@ func TestTablesOfUVM(t *testing.T) {
 		{netBSDUvmexp, 79, map[int]uint64{24: 5_000_000_000, 26: 70, 27: 900, 30: 4, 33: 8, 34: 16, 35: 120, 53: 6}},
 		{openBSDUvmexp, 86, map[int]uint64{33: 3_000_000_000, 35: 70, 36: 900, 39: 4, 42: 8, 43: 16, 44: 120, 63: 6}},
 	} {
-		var c Counters
+		var c facts.Counters
 		if err := tt.l.decode(table(tt.l.size, tt.count, tt.at), &c); err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +47,7 @@ func TestTablesOfUVM(t *testing.T) {
 		is(t, "swapped out", c.SwapOut, 16)
 		is(t, "forks", c.Forks, 120)
 		for _, n := range []int{0, 1, tt.l.gets * tt.l.size, tt.count*tt.l.size - 1} {
-			var none Counters
+			var none facts.Counters
 			if err := tt.l.decode(make([]byte, n), &none); err == nil || none.Forks != nil ||
 				!strings.Contains(err.Error(), tt.l.name) {
 				t.Errorf("%s of %d bytes: %v, %+v", tt.l.name, n, err, none)
@@ -65,7 +66,7 @@ func TestCountersOfFreeBSD(t *testing.T) {
 		}
 		return nil
 	}
-	var c Counters
+	var c facts.Counters
 	if reasons := freeBSDCounters(read, &c); len(reasons) > 0 {
 		t.Errorf("%v", reasons)
 	}
@@ -75,60 +76,13 @@ func TestCountersOfFreeBSD(t *testing.T) {
 	is(t, "switches", c.ContextSwitches, 900)
 	delete(values, "vm.stats.vm.v_vforks")
 	delete(values, "vm.stats.vm.v_io_faults")
-	c = Counters{}
+	c = facts.Counters{}
 	reasons := freeBSDCounters(read, &c)
 	if c.Forks != nil || c.MinorFaults != nil || c.MajorFaults != nil || c.Interrupts == nil ||
 		reasons["forks"] != "sysctl vm.stats.vm.v_vforks has no value" ||
 		reasons["major_faults"] != "sysctl vm.stats.vm.v_io_faults has no value" ||
 		reasons["minor_faults"] != "sysctl vm.stats.vm.v_io_faults has no value" {
 		t.Errorf("%+v, %v", c, reasons)
-	}
-}
-
-// Every counter that is nil has a reason, in JSON under its own name.
-func TestNilCountersHaveReasons(t *testing.T) {
-	one := 1.0
-	c := Counters{Interrupts: &one, CPU: &CPU{}}
-	c.explainAll(map[string]string{"forks": "sysctl x has no value"}, "not read on netbsd")
-	text, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	fields := map[string]json.RawMessage{}
-	if err := json.Unmarshal(text, &fields); err != nil {
-		t.Fatal(err)
-	}
-	nils := 0
-	for name, value := range fields {
-		is := string(value) == "null"
-		if is {
-			nils++
-		}
-		if is != (c.Unavailable[name] != "") {
-			t.Errorf("%s is %s, and unavailable because %q", name, value, c.Unavailable[name])
-		}
-	}
-	if nils < 15 || c.Unavailable["forks"] != "sysctl x has no value" || c.Unavailable["joules"] != "not read on netbsd" {
-		t.Errorf("%d nils, %v", nils, c.Unavailable)
-	}
-}
-
-// A counter of 32 bits wraps. The difference is nil, and says why; the readings
-// stay as they were.
-func TestCounterThatWrapped(t *testing.T) {
-	most, few := float64(math.MaxUint32), 7.0
-	before, after := Counters{Interrupts: &most}, Counters{Interrupts: &few}
-	after.explain("forks", "not read")
-	d := after.Since(before)
-	if d.Interrupts != nil || !strings.Contains(d.Unavailable["interrupts"], "backwards") ||
-		d.Unavailable["forks"] != "not read" {
-		t.Errorf("%+v", d)
-	}
-	if !maps.Equal(after.Unavailable, map[string]string{"forks": "not read"}) || *after.Interrupts != few {
-		t.Errorf("the reading became %+v", after)
-	}
-	if d := after.Since(after); d.Interrupts == nil || *d.Interrupts != 0 || d.Unavailable["interrupts"] != "" {
-		t.Errorf("%+v", d)
 	}
 }
 
@@ -201,13 +155,14 @@ func FuzzSysctl(f *testing.F) {
 	f.Add([]byte{1}, "")
 	f.Fuzz(func(t *testing.T, b []byte, name string) {
 		for _, l := range []layout{netBSDUvmexp, openBSDUvmexp} {
-			var c Counters
+			var c facts.Counters
 			if err := l.decode(b, &c); (err == nil) != (c.Forks != nil) {
 				t.Errorf("%v, %+v", err, c)
 			}
-			for _, v := range c.single() {
-				if *v.value != nil && **v.value < 0 {
-					t.Errorf("%s is %g", v.name, **v.value)
+			for _, v := range []*float64{c.ContextSwitches, c.Interrupts, c.MinorFaults, c.MajorFaults, c.Forks, c.SwapIn,
+				c.SwapOut} {
+				if v != nil && *v < 0 {
+					t.Errorf("%g in %+v", *v, c)
 				}
 			}
 		}

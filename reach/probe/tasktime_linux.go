@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"bakeoff/base/facts"
 )
 
 // readTaskTime returns how many nanoseconds the given CPUs, or all if none are
@@ -12,14 +14,14 @@ import (
 func readTaskTime(cpus []int) (ns *int64, source string) {
 	if a := account(); a.usage != "" {
 		if ns := parseUsagePerCPU(text(a.usage), a.possible, cpus); ns != nil {
-			return ns, SourceCPUAcct
+			return ns, facts.SourceCPUAcct
 		}
 	}
 	stat := text("/proc/schedstat")
 	if len(stat) >= fileBytes {
-		return nil, SourceSchedstat // truncated: the last CPUs are missing
+		return nil, facts.SourceSchedstat // truncated: the last CPUs are missing
 	}
-	return parseSchedstat(stat, cpus), SourceSchedstat
+	return parseSchedstat(stat, cpus), facts.SourceSchedstat
 }
 
 // cpuAccount is the file with the time that all tasks of the machine used on

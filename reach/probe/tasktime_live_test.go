@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"bakeoff/base/facts"
 )
 
 // worker computes on one CPU for as much CPU time as it is asked, and sleeps
@@ -114,7 +116,7 @@ func TestWorkOfAFewTicks(t *testing.T) {
 			}
 		}
 		t.Logf("%v of work: off by %.2f %% by %s, by %.0f %% in ticks, at best", want, 100*best, source, 100*bestTicks)
-		if best > 0.1 || source == SourceTicks {
+		if best > 0.1 || source == facts.SourceTicks {
 			t.Errorf("%v of work are off by %.1f %% by %s", want, 100*best, source)
 		}
 		if bestTicks <= 0.1 {

@@ -1,7 +1,6 @@
 package probe
 
 import (
-	"math"
 	"os"
 	"slices"
 	"testing"
@@ -81,38 +80,6 @@ func TestAccountMounts(t *testing.T) {
 	}
 	if got := accountMounts(parseMounts("36 25 0:32 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,cpuacct\n")); got != nil {
 		t.Errorf("mounted at %q, where version 2 is", got)
-	}
-}
-
-// Two sources, or a count that went back, leave the ticks; so do folders of
-// before there were others.
-func TestBusy(t *testing.T) {
-	ns := func(n int64) *int64 { return &n }
-	at := func(user float64, tasks *int64, source string) Counters {
-		return Counters{CPU: &CPU{User: user}, TaskNS: tasks, CPUSource: source}
-	}
-	for what, c := range map[string]struct {
-		before, after Counters
-		seconds       float64
-		source        string
-	}{
-		"nanoseconds": {at(1, ns(5e6), SourceSchedstat), at(1.02, ns(17e6), SourceSchedstat), 0.012,
-			SourceSchedstat},
-		"no tick":               {at(1, ns(5e6), SourceCPUAcct), at(1, ns(6e6), SourceCPUAcct), 0.001, SourceCPUAcct},
-		"two sources":           {at(1, ns(5e6), SourceSchedstat), at(1.02, ns(17e6), SourceCPUAcct), 0.02, SourceTicks},
-		"ticks at the end":      {at(1, ns(5e6), SourceSchedstat), at(1.02, nil, SourceTicks), 0.02, SourceTicks},
-		"a count that was set":  {at(1, ns(17e6), SourceCPUAcct), at(1.02, ns(5e6), SourceCPUAcct), 0.02, SourceTicks},
-		"no task, and a tick":   {at(1, ns(5e6), SourceCPUAcct), at(1.01, ns(5e6), SourceCPUAcct), 0.01, SourceTicks},
-		"ticks":                 {at(1, nil, SourceTicks), at(1.02, nil, SourceTicks), 0.02, SourceTicks},
-		"an older run's folder": {at(1, nil, ""), at(1.02, nil, ""), 0.02, SourceTicks},
-	} {
-		seconds, source, ok := c.after.Since(c.before).Busy()
-		if !ok || math.Abs(seconds-c.seconds) > 1e-12 || source != c.source {
-			t.Errorf("%s: %g s by %q (%v), and %g s by %q is right", what, seconds, source, ok, c.seconds, c.source)
-		}
-	}
-	if s, source, ok := (Counters{}).Busy(); ok || s != 0 || source != "" {
-		t.Errorf("nothing became %g s by %q", s, source)
 	}
 }
 

@@ -1,8 +1,9 @@
 package probe
 
 import (
-	"math"
 	"syscall"
+
+	"bakeoff/base/facts"
 )
 
 // UsageOf converts the resource usage of a finished child, a process or a
@@ -10,8 +11,8 @@ import (
 //
 // Source: getrusage(2) of each system; they agree on the fields and differ in
 // the unit of ru_maxrss.
-func UsageOf(ru *syscall.Rusage) Usage {
-	u := Usage{
+func UsageOf(ru *syscall.Rusage) facts.Usage {
+	u := facts.Usage{
 		UserSeconds:         seconds(ru.Utime),
 		SystemSeconds:       seconds(ru.Stime),
 		MinorFaults:         number(int64(ru.Minflt)),
@@ -28,13 +29,13 @@ func UsageOf(ru *syscall.Rusage) Usage {
 }
 
 // Process returns what this process and its finished children have spent.
-func Process() (Usage, error) {
+func Process() (facts.Usage, error) {
 	var self, children syscall.Rusage
 	if err := syscall.Getrusage(rusageSelf, &self); err != nil {
-		return Usage{}, err
+		return facts.Usage{}, err
 	}
 	if err := syscall.Getrusage(rusageChildren, &children); err != nil {
-		return Usage{}, err
+		return facts.Usage{}, err
 	}
 	return UsageOf(&self).Add(UsageOf(&children)), nil
 }
@@ -55,25 +56,6 @@ func Thread() (float64, error) {
 	return own + seconds(children.Utime) + seconds(children.Stime), nil
 }
 
-// Add returns the sum of two usages. Of the two memory peaks it keeps the
-// larger, because they need not have happened at the same time.
-func (u Usage) Add(v Usage) Usage {
-	return Usage{
-		UserSeconds:         u.UserSeconds + v.UserSeconds,
-		SystemSeconds:       u.SystemSeconds + v.SystemSeconds,
-		MaxRSSBytes:         both(u.MaxRSSBytes, v.MaxRSSBytes, math.Max),
-		MinorFaults:         sum(u.MinorFaults, v.MinorFaults),
-		MajorFaults:         sum(u.MajorFaults, v.MajorFaults),
-		VoluntarySwitches:   sum(u.VoluntarySwitches, v.VoluntarySwitches),
-		InvoluntarySwitches: sum(u.InvoluntarySwitches, v.InvoluntarySwitches),
-		InBlocks:            sum(u.InBlocks, v.InBlocks),
-		OutBlocks:           sum(u.OutBlocks, v.OutBlocks),
-	}
-}
-
-// CPUSeconds is user and system time.
-func (u Usage) CPUSeconds() float64 { return u.UserSeconds + u.SystemSeconds }
-
 const (
 	rusageSelf     = 0
 	rusageChildren = -1
@@ -85,15 +67,3 @@ func number(n int64) *float64 {
 	f := float64(n)
 	return &f
 }
-
-// both returns f of two values; nil if one is unknown.
-func both(a, b *float64, f func(a, b float64) float64) *float64 {
-	if a == nil || b == nil {
-		return nil
-	}
-	v := f(*a, *b)
-	return &v
-}
-
-// sum adds two values; it is nil if one is unknown.
-func sum(a, b *float64) *float64 { return both(a, b, func(a, b float64) float64 { return a + b }) }

@@ -7,10 +7,10 @@ import (
 	"errors"
 	"fmt"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
-	"bakeoff/reach/probe"
 )
 
 // WorkSchema is the schema of a Result.
@@ -49,7 +49,7 @@ type Result struct {
 
 	// The agent fills these in around Run.
 	Counters *Span        `json:"counters"`
-	Usage    *probe.Usage `json:"usage"`
+	Usage    *facts.Usage `json:"usage"`
 	Agent    string       `json:"agent_sha256"`
 }
 
@@ -66,8 +66,8 @@ type Forced struct {
 
 // Span has counters before and after.
 type Span struct {
-	Before probe.Counters `json:"before"`
-	After  probe.Counters `json:"after"`
+	Before facts.Counters `json:"before"`
+	After  facts.Counters `json:"after"`
 }
 
 // Check is what a loop verified.
@@ -114,7 +114,7 @@ type ExecResult struct {
 	RunsNS   []int64 `json:"runs_ns,omitempty"`
 	Counters Span    `json:"counters"`
 	// Usage is the sum of all executions, with the largest of their resident sets.
-	Usage probe.Usage `json:"usage"`
+	Usage facts.Usage `json:"usage"`
 	// Stdout and Stderr of the last execution, each up to 1 MiB; Truncated says
 	// that there was more.
 	Stdout    []byte `json:"stdout"`

@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/profile"
 	"bakeoff/lab/recording"
-	"bakeoff/measure/boot"
 	"bakeoff/publish/bootpage"
 )
 
@@ -57,7 +57,8 @@ differences are exact and have no interval.`,
 }
 
 // bootSides reads the boots of both sides.
-func (a reader) bootSides(args []string, source string) (sides [2][]boot.Recording, order profile.Order, err error) {
+func (a reader) bootSides(args []string, source string) (sides [2][]bootmodel.Recording, order profile.Order,
+	err error) {
 	if len(args) == 3 {
 		return contenderSides(args[0], args[1], args[2])
 	}
@@ -79,7 +80,7 @@ func (a reader) bootSides(args []string, source string) (sides [2][]boot.Recordi
 
 // contenderSides are the boots of two contenders of a run, in pairs: in the order of their
 // blocks and positions.
-func contenderSides(dir, a, b string) (sides [2][]boot.Recording, order profile.Order, err error) {
+func contenderSides(dir, a, b string) (sides [2][]bootmodel.Recording, order profile.Order, err error) {
 	all, err := BootsOf(dir)
 	if err != nil {
 		return sides, "", err
@@ -91,7 +92,7 @@ func contenderSides(dir, a, b string) (sides [2][]boot.Recording, order profile.
 				fmt.Sprintf("name two of %s", strings.Join(of, ", ")))
 		}
 		mine := lists.Filter(all, func(x recording.Boot) bool { return x.Contender == name })
-		sides[i] = lists.Map(mine, func(x recording.Boot) boot.Recording { return x.Recording })
+		sides[i] = lists.Map(mine, func(x recording.Boot) bootmodel.Recording { return x.Recording })
 	}
 	if len(sides[0]) != len(sides[1]) {
 		return sides, profile.Apart, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/base/printed"
@@ -44,29 +45,29 @@ func SourceFlag(c *cobra.Command, value *string) {
 }
 
 // ReadBoot reads a recording from a file, from in if path is "-", or from a run folder.
-func ReadBoot(in io.Reader, path string, choice BootChoice) (boot.Recording, error) {
+func ReadBoot(in io.Reader, path string, choice BootChoice) (bootmodel.Recording, error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return choice.ofRun(path)
 	}
 	if choice.Contender != "" || choice.Number != 0 {
-		return boot.Recording{}, fault.New(fault.Invalid, "--contender and --boot are for runs, and %s is a file", path)
+		return bootmodel.Recording{}, fault.New(fault.Invalid, "--contender and --boot are for runs, and %s is a file", path)
 	}
 	source := choice.Source
 	name, data, err := readBootFile(in, path)
 	if err != nil {
-		return boot.Recording{}, err
+		return bootmodel.Recording{}, err
 	}
 	data = printed.Clean(data)
 	if source == sourceRecording || source == "" && boot.IsRecording(data[:min(len(data), boot.HeadBytes)]) {
 		r, err := boot.Parse(name, data)
-		return boot.Clip(r), err
+		return bootmodel.Clip(r), err
 	}
 	s, err := bootSource(name, source, data)
 	if err != nil {
-		return boot.Recording{}, err
+		return bootmodel.Recording{}, err
 	}
 	r, err := s.Read(name, data)
-	return boot.Clip(r), err
+	return bootmodel.Clip(r), err
 }
 
 // bootSource finds the source of a file.

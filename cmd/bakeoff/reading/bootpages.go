@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"fmt"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/judge/profile"
 	"bakeoff/lab/recording"
 	"bakeoff/lab/store"
-	"bakeoff/measure/boot"
 	"bakeoff/measure/boot/advice"
 	"bakeoff/publish/bootpage"
 	"bakeoff/publish/report"
@@ -70,8 +70,8 @@ func bootPagesOf(run *store.Run, all []recording.Boot, version string) (out []re
 // differencePage compares the boots of two contenders; it is empty if they cannot be
 // compared, as on different clocks.
 func differencePage(a, b string, from, to []recording.Boot, version string) ([]report.BootPage, error) {
-	recordings := func(all []recording.Boot) []boot.Recording {
-		return lists.Map(all, func(x recording.Boot) boot.Recording { return x.Recording })
+	recordings := func(all []recording.Boot) []bootmodel.Recording {
+		return lists.Map(all, func(x recording.Boot) bootmodel.Recording { return x.Recording })
 	}
 	order := profile.Paired
 	if len(from) != len(to) {

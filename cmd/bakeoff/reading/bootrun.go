@@ -7,12 +7,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/lab/recording"
 	"bakeoff/lab/store"
-	"bakeoff/measure/boot"
-	workload "bakeoff/measure/workload/boot"
 )
 
 // BootChoice says which recording of a file or run to read.
@@ -49,26 +48,28 @@ func BootsOf(dir string) ([]recording.Boot, error) {
 }
 
 // ofRun reads one boot of a run.
-func (b BootChoice) ofRun(dir string) (boot.Recording, error) {
+func (b BootChoice) ofRun(dir string) (bootmodel.Recording, error) {
 	all, err := BootsOf(dir)
 	if err != nil {
-		return boot.Recording{}, err
+		return bootmodel.Recording{}, err
 	}
 	of := recording.Contenders(all)
 	switch {
 	case b.Source != "":
-		return boot.Recording{}, fault.New(fault.Invalid, "--source is for files, and %s is a run", dir)
+		return bootmodel.Recording{}, fault.New(fault.Invalid, "--source is for files, and %s is a run", dir)
 	case b.Contender == "" && len(of) > 1:
-		return boot.Recording{}, fault.WithFix(fault.New(fault.Invalid, "the run has boots of %s", strings.Join(of, ", ")),
+		return bootmodel.Recording{}, fault.WithFix(fault.New(fault.Invalid, "the run has boots of %s", strings.Join(of,
+			", ")),
 			"name one with --contender")
 	case b.Contender != "" && !slices.Contains(of, b.Contender):
-		return boot.Recording{}, fault.WithFix(fault.New(fault.NotFound, "--contender: the run has no boot of %q that counts",
+		return bootmodel.Recording{}, fault.WithFix(fault.New(fault.NotFound,
+			"--contender: the run has no boot of %q that counts",
 			b.Contender), "name one of "+strings.Join(of, ", "))
 	}
 	mine := lists.Filter(all, func(x recording.Boot) bool { return x.Contender == cmp.Or(b.Contender, of[0]) })
 	switch {
 	case b.Number < 0 || b.Number > len(mine):
-		return boot.Recording{}, fault.New(fault.NotFound, "--boot must be 1 to %d (got %d)", len(mine), b.Number)
+		return bootmodel.Recording{}, fault.New(fault.NotFound, "--boot must be 1 to %d (got %d)", len(mine), b.Number)
 	case b.Number > 0:
 		return mine[b.Number-1].Recording, nil
 	}
@@ -77,9 +78,9 @@ func (b BootChoice) ofRun(dir string) (boot.Recording, error) {
 
 // median is the boot that took the median time until it was ready; of two in the middle,
 // the shorter one.
-func median(boots []recording.Boot) boot.Recording {
-	ready := func(r boot.Recording) float64 {
-		i := slices.IndexFunc(r.Marks, func(m boot.Mark) bool { return m.Name == workload.MarkReady })
+func median(boots []recording.Boot) bootmodel.Recording {
+	ready := func(r bootmodel.Recording) float64 {
+		i := slices.IndexFunc(r.Marks, func(m bootmodel.Mark) bool { return m.Name == bootmodel.MarkReady })
 		if i < 0 {
 			return 0
 		}

@@ -12,7 +12,7 @@ import (
 	"slices"
 	"strings"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 )
 
 // least is the share of the boot that spans must have taken to be worth advice.
@@ -26,7 +26,7 @@ const most = 0.9
 type rule struct {
 	name string
 	// is reports whether a span is evidence.
-	is func(boot.Recording, boot.Span) bool
+	is func(bootmodel.Recording, bootmodel.Span) bool
 	// text says in a sentence what took the time; the cost follows.
 	text string
 	knob string
@@ -34,12 +34,12 @@ type rule struct {
 	adapt func(commandLine) string
 	// argument makes an argument for the kernel's command line of the spans that are
 	// evidence; nil if there is none.
-	argument func([]boot.Span) string
+	argument func([]bootmodel.Span) string
 }
 
 // Find returns the advice that follows from r, the most expensive first; nil if there is
 // none.
-func Find(r boot.Recording) (out []boot.Advice) {
+func Find(r bootmodel.Recording) (out []bootmodel.Advice) {
 	length, _ := r.Length()
 	words := parseCommandLine(r.Command)
 	for _, rule := range rules {
@@ -48,7 +48,7 @@ func Find(r boot.Recording) (out []boot.Advice) {
 			out = append(out, a)
 		}
 	}
-	slices.SortStableFunc(out, func(a, b boot.Advice) int { return cmp.Compare(b.CostNS, a.CostNS) })
+	slices.SortStableFunc(out, func(a, b bootmodel.Advice) int { return cmp.Compare(b.CostNS, a.CostNS) })
 	return out
 }
 
@@ -56,7 +56,7 @@ func Find(r boot.Recording) (out []boot.Advice) {
 const maxSpans = 50
 
 // apply looks for evidence. A span below another that is evidence is part of it.
-func (x rule) apply(r boot.Recording, set commandLine) (a boot.Advice, ok bool) {
+func (x rule) apply(r bootmodel.Recording, set commandLine) (a bootmodel.Advice, ok bool) {
 	within := make([]bool, len(r.Spans))
 	cost := map[int]float64{}
 	for i, s := range r.Spans {
@@ -79,7 +79,7 @@ func (x rule) apply(r boot.Recording, set commandLine) (a boot.Advice, ok bool) 
 		return a, false
 	}
 	a.Spans = a.Spans[:min(n, maxSpans)]
-	var evidence []boot.Span // what took most of the time
+	var evidence []bootmodel.Span // what took most of the time
 	sum := 0.0
 	for _, i := range a.Spans {
 		if len(evidence) > 0 && sum >= most*a.CostNS {
@@ -108,7 +108,7 @@ func (x rule) apply(r boot.Recording, set commandLine) (a boot.Advice, ok bool) 
 }
 
 // names lists the most expensive spans.
-func names(spans []boot.Span, n int) string {
+func names(spans []bootmodel.Span, n int) string {
 	const shown = 3
 	var list []string
 	for _, s := range spans {

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/measure/boot"
 	"bakeoff/measure/boot/boottest"
 	"bakeoff/measure/boot/linux"
 	"bakeoff/measure/boot/tslog"
 )
 
-func read(t *testing.T, s boot.Source, text string) boot.Recording {
+func read(t *testing.T, s boot.Source, text string) bootmodel.Recording {
 	t.Helper()
 	r, err := s.Read("x", []byte(text))
 	if err != nil {
@@ -22,9 +23,9 @@ func read(t *testing.T, s boot.Source, text string) boot.Recording {
 }
 
 // find is the advice of a name.
-func find(t *testing.T, all []boot.Advice, name string) boot.Advice {
+func find(t *testing.T, all []bootmodel.Advice, name string) bootmodel.Advice {
 	t.Helper()
-	i := slices.IndexFunc(all, func(a boot.Advice) bool { return a.Name == name })
+	i := slices.IndexFunc(all, func(a bootmodel.Advice) bool { return a.Name == name })
 	if i < 0 {
 		t.Fatalf("no advice %s in %+v", name, all)
 	}
@@ -162,7 +163,7 @@ func TestNothingToSay(t *testing.T) {
 	if a := Find(read(t, tslog.New(), "0x0 1 ENTER main\n0x0 9 EXIT start_init\n")); a != nil {
 		t.Errorf("%+v", a)
 	}
-	if a := Find(boot.Recording{}); a != nil {
+	if a := Find(bootmodel.Recording{}); a != nil {
 		t.Errorf("%+v", a)
 	}
 }

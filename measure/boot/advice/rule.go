@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 )
 
 // The functions of kernels that rules know, and the programs.
@@ -21,7 +21,7 @@ var (
 
 var rules = []rule{
 	{
-		name: "console", is: func(_ boot.Recording, s boot.Span) bool { return s.Name == "printk" },
+		name: "console", is: func(_ bootmodel.Recording, s bootmodel.Span) bool { return s.Name == "printk" },
 		text: "The kernel wrote messages to its console, and waited for it",
 		adapt: func(set commandLine) string {
 			for _, word := range []string{"ignore_loglevel", "loglevel", "debug"} {
@@ -35,7 +35,7 @@ var rules = []rule{
 			return "Write less to the console, or use a faster one: 115200 baud are 11.5 characters in a millisecond. The " +
 				"lines of initcall_debug are among those messages."
 		},
-		argument: func([]boot.Span) string { return "quiet" },
+		argument: func([]bootmodel.Span) string { return "quiet" },
 	},
 	{
 		name: "calibration", is: isCalibration,
@@ -60,10 +60,10 @@ var rules = []rule{
 		name: "self-test", is: isLinux(selfTests),
 		text:     "The kernel tested its algorithms",
 		knob:     "Turn the tests off.",
-		argument: func([]boot.Span) string { return "cryptomgr.notests" },
+		argument: func([]bootmodel.Span) string { return "cryptomgr.notests" },
 	},
 	{
-		name: "initramfs", is: func(_ boot.Recording, s boot.Span) bool { return s.Name == "unpack initramfs" },
+		name: "initramfs", is: func(_ bootmodel.Recording, s bootmodel.Span) bool { return s.Name == "unpack initramfs" },
 		text: "The kernel unpacked its initramfs, beside its other work",
 		knob: "Leave out of the initramfs what the boot does not use, and compress it with a faster method (lz4, zstd), " +
 			"or not " +
@@ -82,32 +82,32 @@ var rules = []rule{
 	},
 }
 
-func isLinux(functions []string) func(boot.Recording, boot.Span) bool {
-	return func(r boot.Recording, s boot.Span) bool {
+func isLinux(functions []string) func(bootmodel.Recording, bootmodel.Span) bool {
+	return func(r bootmodel.Recording, s bootmodel.Span) bool {
 		return r.System == "linux" && slices.Contains(functions, s.Name)
 	}
 }
 
 // isCalibration knows functions, and the messages that Linux logs before its loop.
-func isCalibration(_ boot.Recording, s boot.Span) bool {
+func isCalibration(_ bootmodel.Recording, s bootmodel.Span) bool {
 	return slices.Contains(calibrations, s.Name) ||
 		strings.HasPrefix(s.Name, "Calibrating delay loop") && !strings.Contains(s.Label(), "skipped")
 }
 
 // isDelay knows functions, and programs that only wait.
-func isDelay(r boot.Recording, s boot.Span) bool {
+func isDelay(r bootmodel.Recording, s bootmodel.Span) bool {
 	if slices.Contains(delays, s.Name) || strings.HasPrefix(s.Name, "Waiting ") && strings.HasSuffix(s.Label(), "...") {
 		return true
 	}
-	return r.Tracks[s.Track].Kind == boot.KindProcess && (s.Name == "sleep" || strings.HasSuffix(s.Name, "/sleep"))
+	return r.Tracks[s.Track].Kind == bootmodel.KindProcess && (s.Name == "sleep" || strings.HasSuffix(s.Name, "/sleep"))
 }
 
-func isDecompression(_ boot.Recording, s boot.Span) bool {
+func isDecompression(_ bootmodel.Recording, s bootmodel.Span) bool {
 	return s.Name == "decompress_kernel" || s.Name == "extract_kernel" || s.Name == "decompress kernel"
 }
 
 // isAbsent knows initcalls and probes of Linux that ended with ENODEV or ENXIO.
-func isAbsent(r boot.Recording, s boot.Span) bool {
+func isAbsent(r bootmodel.Recording, s bootmodel.Span) bool {
 	if r.System != "linux" {
 		return false
 	}
@@ -121,7 +121,7 @@ func isAbsent(r boot.Recording, s boot.Span) bool {
 
 // blacklist is the argument that makes Linux skip initcalls. It does not know probes, nor
 // initcalls of modules.
-func blacklist(spans []boot.Span) string {
+func blacklist(spans []bootmodel.Span) string {
 	var names []string
 	for _, s := range spans {
 		if s.Name != "probe" && strings.HasPrefix(s.Arg, "returned ") && !slices.Contains(names, s.Name) {

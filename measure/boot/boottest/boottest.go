@@ -29,6 +29,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/measure/boot"
 )
@@ -112,7 +113,7 @@ func file(t *testing.T, s boot.Source, f txtar.File) string {
 }
 
 // roundTrip writes and reads a recording.
-func roundTrip(t *testing.T, r boot.Recording) {
+func roundTrip(t *testing.T, r bootmodel.Recording) {
 	var b bytes.Buffer
 	if err := boot.Write(&b, r); err != nil {
 		t.Fatal(err)
@@ -154,10 +155,10 @@ func checkDoc(t *testing.T, d boot.SourceDoc) {
 var located = regexp.MustCompile(`^:[1-9][0-9]*: `)
 
 // Check fails the test if a result of Read is none that a Source may give.
-func Check(t testing.TB, s boot.Source, file string, r boot.Recording, err error) {
+func Check(t testing.TB, s boot.Source, file string, r bootmodel.Recording, err error) {
 	t.Helper()
 	if err == nil {
-		if bad := boot.Check(file, r); bad != nil {
+		if bad := bootmodel.Check(file, r); bad != nil {
 			t.Errorf("%s gives a recording that breaks a promise: %v", s.Doc().Name, bad)
 		}
 		if len(r.Spans) == 0 && len(r.Marks) == 0 {

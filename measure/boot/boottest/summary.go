@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 )
 
 // shown is how many spans and tracks a summary has.
@@ -13,7 +13,7 @@ const shown = 30
 
 // summary writes what Read gives: clocks, marks, notes and tracks, and the spans that
 // took longest by themselves.
-func summary(file string, r boot.Recording, err error) string {
+func summary(file string, r bootmodel.Recording, err error) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n", file)
 	if err != nil {

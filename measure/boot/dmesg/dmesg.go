@@ -3,6 +3,7 @@
 package dmesg
 
 import (
+	"bakeoff/base/bootmodel"
 	"bakeoff/measure/boot"
 	"bakeoff/measure/boot/printk"
 )
@@ -30,28 +31,28 @@ func (source) Doc() boot.SourceDoc {
 func (source) Recognizes(head []byte) bool { return printk.Stamped(head) }
 
 // Read implements boot.Source.
-func (source) Read(file string, data []byte) (boot.Recording, error) {
+func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 	if err := boot.CheckSize(file, data); err != nil {
-		return boot.Recording{}, err
+		return bootmodel.Recording{}, err
 	}
 	log, err := printk.Parse(file, data)
 	if err != nil {
-		return boot.Recording{}, err
+		return bootmodel.Recording{}, err
 	}
-	r := boot.Recording{
-		Schema: boot.Schema,
-		Clocks: []boot.Clock{{Name: "guest", Source: name, Hz: log.Hz, UncertaintyNS: boot.Exact()}},
-		Tracks: []boot.Track{{Name: "kernel log", Parent: -1, Kind: boot.KindKernel}},
-		Spans:  []boot.Span{},
+	r := bootmodel.Recording{
+		Schema: bootmodel.Schema,
+		Clocks: []bootmodel.Clock{{Name: "guest", Source: name, Hz: log.Hz, UncertaintyNS: bootmodel.Exact()}},
+		Tracks: []bootmodel.Track{{Name: "kernel log", Parent: -1, Kind: bootmodel.KindKernel}},
+		Spans:  []bootmodel.Span{},
 		Notes:  log.Notes(name),
 	}
 	r.Marks, r.System = log.Marks()
 	for i, line := range log.Lines[:len(log.Lines)-1] {
 		if next := log.Lines[i+1].At; next > line.At {
 			title, arg := printk.Name(line.Text)
-			r.Spans = append(r.Spans, boot.Span{Name: title, Arg: arg, Parent: -1, Start: line.At, End: next})
+			r.Spans = append(r.Spans, bootmodel.Span{Name: title, Arg: arg, Parent: -1, Start: line.At, End: next})
 		}
 	}
-	boot.SortMarks(&r)
+	bootmodel.SortMarks(&r)
 	return r, nil
 }

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"strings"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/measure/boot"
 )
@@ -53,24 +54,24 @@ func (source) Recognizes(head []byte) bool {
 }
 
 // Read implements boot.Source.
-func (source) Read(file string, data []byte) (boot.Recording, error) {
+func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 	if err := boot.CheckSize(file, data); err != nil {
-		return boot.Recording{}, err
+		return bootmodel.Recording{}, err
 	}
-	g := graph{file: file, tasks: map[string]*task{}, on: map[string]string{}, r: boot.Recording{
-		Schema: boot.Schema, System: "linux",
-		Clocks: []boot.Clock{{Name: "trace", Source: name, Hz: 1e9, UncertaintyNS: boot.Exact()}},
-		Tracks: []boot.Track{}, Spans: []boot.Span{}, Marks: []boot.Mark{},
+	g := graph{file: file, tasks: map[string]*task{}, on: map[string]string{}, r: bootmodel.Recording{
+		Schema: bootmodel.Schema, System: "linux",
+		Clocks: []bootmodel.Clock{{Name: "trace", Source: name, Hz: 1e9, UncertaintyNS: bootmodel.Exact()}},
+		Tracks: []bootmodel.Track{}, Spans: []bootmodel.Span{}, Marks: []bootmodel.Mark{},
 	}}
 	if !bytes.Contains(data, header) {
-		return boot.Recording{}, fault.New(fault.Invalid, "%sno line is %q; set current_tracer to "+
+		return bootmodel.Recording{}, fault.New(fault.Invalid, "%sno line is %q; set current_tracer to "+
 			"function_graph",
 			boot.At(file, 1), header)
 	}
 	for line := range bytes.Lines(data) {
 		g.line++
 		if err := g.add(bytes.TrimRight(line, "\r\n")); err != nil {
-			return boot.Recording{}, err
+			return bootmodel.Recording{}, err
 		}
 	}
 	return g.finish()
@@ -86,7 +87,7 @@ type graph struct {
 	tasks   map[string]*task
 	order   []*task
 	on      map[string]string // the task of each CPU, as far as switches tell
-	r       boot.Recording
+	r       bootmodel.Recording
 	skipped boot.Skipped
 	strays  int // returns from functions that were called before the trace
 }
@@ -130,7 +131,7 @@ func (g *graph) add(line []byte) error {
 	t := g.task(e)
 	switch {
 	case e.comment != "":
-		g.r.Marks = append(g.r.Marks, boot.Mark{Name: e.comment, At: e.at, UncertaintyNS: &resolution,
+		g.r.Marks = append(g.r.Marks, bootmodel.Mark{Name: e.comment, At: e.at, UncertaintyNS: &resolution,
 			How: "a comment in the trace of " + g.r.Tracks[t.track].Name})
 	case e.kind == enter || e.kind == leaf:
 		if len(t.open) == maxDepth {
@@ -162,7 +163,7 @@ func (g *graph) task(e entry) *task {
 	}
 	t := g.tasks[id]
 	if t == nil {
-		track := boot.Track{Name: id, Parent: -1, Kind: boot.KindKernel}
+		track := bootmodel.Track{Name: id, Parent: -1, Kind: bootmodel.KindKernel}
 		if i := strings.LastIndexByte(id, '-'); i > 0 {
 			track.Name, track.ID = id[:i], id[i+1:]
 		}
@@ -178,7 +179,7 @@ func (g *graph) task(e entry) *task {
 // it ended begins after it.
 func (g *graph) call(t *task, e entry) {
 	start := max(e.at, t.free)
-	s := boot.Span{Name: e.function, Arg: e.module, Track: t.track, Parent: -1, Start: start, End: start, Open: true}
+	s := bootmodel.Span{Name: e.function, Arg: e.module, Track: t.track, Parent: -1, Start: start, End: start, Open: true}
 	if n := len(t.open); n > 0 {
 		s.Parent = t.open[n-1]
 	}
@@ -208,7 +209,7 @@ func (g *graph) leave(t *task, e entry) {
 
 // lost notes that a CPU lost events: nobody knows what ended meanwhile.
 func (g *graph) lost(text string) {
-	g.r.Notes = append(g.r.Notes, boot.Note{Source: name, Lost: true,
+	g.r.Notes = append(g.r.Notes, bootmodel.Note{Source: name, Lost: true,
 		Text: fmt.Sprintf("Line %d: the kernel lost events (%s). What was open then is cut there.", g.line, clean(text))})
 	for _, t := range g.order {
 		g.cut(t)
@@ -226,13 +227,13 @@ func (g *graph) cut(t *task) {
 	t.open = nil
 }
 
-func (g *graph) finish() (boot.Recording, error) {
+func (g *graph) finish() (bootmodel.Recording, error) {
 	if !g.seen && g.skipped.Count > 0 {
 		g.line = g.skipped.Line
-		return boot.Recording{}, g.wrong(g.skipped.Why)
+		return bootmodel.Recording{}, g.wrong(g.skipped.Why)
 	}
 	if !g.seen {
-		return boot.Recording{}, fault.New(fault.Invalid, "%sthe trace has no entry; record it again", boot.At(g.file,
+		return bootmodel.Recording{}, fault.New(fault.Invalid, "%sthe trace has no entry; record it again", boot.At(g.file,
 			g.line))
 	}
 	for _, t := range g.order {
@@ -243,12 +244,12 @@ func (g *graph) finish() (boot.Recording, error) {
 	}
 	g.r.Notes = append(g.r.Notes, g.skipped.Notes(name)...)
 	if g.strays > 0 {
-		g.r.Notes = append(g.r.Notes, boot.Note{Source: name, Lost: true, Text: fmt.Sprintf("%d functions return that "+
+		g.r.Notes = append(g.r.Notes, bootmodel.Note{Source: name, Lost: true, Text: fmt.Sprintf("%d functions return that "+
 			"were called "+
 			"before the trace begins; they were left out.", g.strays)})
 	}
-	g.r.Marks = append(g.r.Marks, boot.Mark{Name: boot.MarkLog, At: g.first, UncertaintyNS: &resolution,
+	g.r.Marks = append(g.r.Marks, bootmodel.Mark{Name: bootmodel.MarkLog, At: g.first, UncertaintyNS: &resolution,
 		How: "the first line of the trace"})
-	boot.SortMarks(&g.r)
+	bootmodel.SortMarks(&g.r)
 	return g.r, nil
 }

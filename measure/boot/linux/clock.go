@@ -3,7 +3,7 @@ package linux
 import (
 	"slices"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 )
 
 // rounding is by how many nanoseconds the times of the log and of the trace are too
@@ -22,7 +22,7 @@ func middle(low, high float64) (offset float64, uncertainty *float64) {
 
 // placeTrace adds the clock of the trace.
 func (b *builder) placeTrace(in input) {
-	c := boot.Clock{Name: "trace", Source: name, Hz: 1e6, UncertaintyNS: boot.Exact()}
+	c := bootmodel.Clock{Name: "trace", Source: name, Hz: 1e6, UncertaintyNS: bootmodel.Exact()}
 	b.trace = len(b.r.Clocks)
 	if b.trace > 0 {
 		c.OffsetNS, c.UncertaintyNS, c.Note = offsetOfTrace(in, b.r.Marks)
@@ -33,14 +33,14 @@ func (b *builder) placeTrace(in input) {
 // offsetOfTrace is how far the clock of the log is ahead of that of the trace. Both were
 // read against CLOCK_MONOTONIC. Otherwise the execution of process 1 is taken to be at the message
 // that the kernel logs just before it.
-func offsetOfTrace(in input, marks []boot.Mark) (offset float64, uncertainty *float64, note string) {
+func offsetOfTrace(in input, marks []bootmodel.Mark) (offset float64, uncertainty *float64, note string) {
 	if in.clock != nil && in.trace != nil {
 		low, high := in.trace.offset()
 		logLow, logHigh := in.clock.offset()
 		offset, uncertainty = middle(low-logHigh, high-logLow)
 		return offset, uncertainty, "Compared with the clock of the log at the end of the recording."
 	}
-	run := slices.IndexFunc(marks, func(m boot.Mark) bool { return m.Name == boot.MarkUserland })
+	run := slices.IndexFunc(marks, func(m bootmodel.Mark) bool { return m.Name == bootmodel.MarkUserland })
 	first := slices.IndexFunc(in.events, func(e event) bool { return e.kind == "exec" && e.pid == "1" })
 	if run < 0 || first < 0 {
 		return 0, nil, "Taken to be the clock of the log, because nobody read both."
@@ -61,6 +61,6 @@ func (b *builder) placeMonotonic(in input) {
 	}
 	low, high := r.offset()
 	offset, uncertainty := middle(-high, -low)
-	b.r.Clocks = append(b.r.Clocks, boot.Clock{Name: "monotonic", Source: name, Hz: 1e9, OffsetNS: offset,
+	b.r.Clocks = append(b.r.Clocks, bootmodel.Clock{Name: "monotonic", Source: name, Hz: 1e9, OffsetNS: offset,
 		UncertaintyNS: uncertainty, Note: "CLOCK_MONOTONIC of the guest."})
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/measure/boot"
 )
@@ -39,7 +40,7 @@ type event struct {
 type input struct {
 	log    []byte // the file with the lines of the trace blanked; nil without a kernel log
 	events []event
-	notes  []boot.Note
+	notes  []bootmodel.Note
 	// skipped are lines that cannot be read.
 	skipped boot.Skipped
 	// The clocks of the kernel log and of the trace, against CLOCK_MONOTONIC; nil if
@@ -94,7 +95,7 @@ func split(file string, data []byte) (in input, err error) {
 // comment reads a line that begins with #, and returns what is wrong with it, or "".
 func (in *input) comment(text string) (problem string) {
 	if what, ok := strings.CutPrefix(text, lost); ok {
-		in.notes = append(in.notes, boot.Note{Source: name, Lost: true, Text: strings.ToValidUTF8(what, "\uFFFD")})
+		in.notes = append(in.notes, bootmodel.Note{Source: name, Lost: true, Text: strings.ToValidUTF8(what, "\uFFFD")})
 		return ""
 	}
 	for word, to := range map[string]**reading{logClock: &in.clock, traceClock: &in.trace} {
@@ -120,7 +121,7 @@ func (in *input) comment(text string) (problem string) {
 		return "these are no counts of entries; copy the file trace again"
 	}
 	if k < w {
-		in.notes = append(in.notes, boot.Note{Source: name, Lost: true, Text: fmt.Sprintf("The kernel overwrote %d of "+
+		in.notes = append(in.notes, bootmodel.Note{Source: name, Lost: true, Text: fmt.Sprintf("The kernel overwrote %d of "+
 			"%d events, "+
 			"because the buffer of its tracing was full. Make it larger (trace_buf_size=16M).", w-k, w)})
 	}

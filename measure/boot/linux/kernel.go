@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 	"bakeoff/measure/boot/printk"
 )
 
@@ -59,7 +59,7 @@ func (b *builder) kernel(log printk.Log) {
 	k := kernelLog{root: &node{name: spanKernel, start: lines[0].At}, userland: -1, open: map[string][]*pending{},
 		threads: map[string]*node{}}
 	for _, m := range marks {
-		if m.Name == boot.MarkUserland {
+		if m.Name == bootmodel.MarkUserland {
 			k.userland = m.At
 		}
 	}
@@ -134,14 +134,14 @@ func loud(words string) (yes bool) {
 
 // write adds the trees to the recording.
 func (k *kernelLog) write(b *builder, last int64) {
-	main := b.track(boot.Track{Name: "kernel", ID: "1", Parent: -1, Kind: boot.KindKernel})
+	main := b.track(bootmodel.Track{Name: "kernel", ID: "1", Parent: -1, Kind: bootmodel.KindKernel})
 	k.root.finish()
 	k.root.write(&b.r, main, -1)
 	for _, pid := range k.order {
 		t := k.threads[pid]
 		t.end = last
 		t.finish()
-		at := b.track(boot.Track{Name: "initcalls of " + pid, ID: pid, Parent: -1, Kind: boot.KindKernel})
+		at := b.track(bootmodel.Track{Name: "initcalls of " + pid, ID: pid, Parent: -1, Kind: bootmodel.KindKernel})
 		for _, c := range t.children {
 			c.write(&b.r, at, -1)
 		}
@@ -149,7 +149,7 @@ func (k *kernelLog) write(b *builder, last int64) {
 	for i, lane := range k.probes {
 		lane.end = last
 		lane.finish()
-		at := b.track(boot.Track{Name: fmt.Sprint("other probes ", i+1), Parent: -1, Kind: boot.KindKernel})
+		at := b.track(bootmodel.Track{Name: fmt.Sprint("other probes ", i+1), Parent: -1, Kind: bootmodel.KindKernel})
 		for _, c := range lane.children {
 			c.write(&b.r, at, -1)
 		}
@@ -158,7 +158,7 @@ func (k *kernelLog) write(b *builder, last int64) {
 		if k.unpack.open {
 			k.unpack.end = last
 		}
-		k.unpack.write(&b.r, b.track(boot.Track{Name: spanInitramfs, Parent: -1, Kind: boot.KindKernel}), -1)
+		k.unpack.write(&b.r, b.track(bootmodel.Track{Name: spanInitramfs, Parent: -1, Kind: bootmodel.KindKernel}), -1)
 	}
 }
 

@@ -20,6 +20,7 @@ package linux
 import (
 	"bytes"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/measure/boot"
 	"bakeoff/measure/boot/printk"
@@ -74,32 +75,34 @@ func (source) Recognizes(head []byte) bool {
 }
 
 // Read implements boot.Source.
-func (source) Read(file string, data []byte) (boot.Recording, error) {
+func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 	if err := boot.CheckSize(file, data); err != nil {
-		return boot.Recording{}, err
+		return bootmodel.Recording{}, err
 	}
 	in, err := split(file, data)
 	if err != nil {
-		return boot.Recording{}, err
+		return bootmodel.Recording{}, err
 	}
-	b := builder{r: boot.Recording{
-		Schema: boot.Schema, System: "linux", Tracks: []boot.Track{}, Spans: []boot.Span{}, Marks: []boot.Mark{},
+	b := builder{r: bootmodel.Recording{
+		Schema: bootmodel.Schema, System: "linux", Tracks: []bootmodel.Track{}, Spans: []bootmodel.Span{},
+		Marks: []bootmodel.Mark{},
 		Notes: append(in.notes, in.skipped.Notes(name)...),
 	}}
 	if in.log != nil {
 		log, err := printk.Parse(file, in.log)
 		switch {
 		case err != nil && len(in.events) == 0:
-			return boot.Recording{}, err
+			return bootmodel.Recording{}, err
 		case err != nil:
 			b.note(true, "The kernel log cannot be read: "+clean(err.Error())+".")
 			in.log = nil
 		case log.Hz != 1e6:
-			return boot.Recording{}, fault.New(fault.Invalid, "%sLinux logs microseconds, and this log does not; name "+
+			return bootmodel.Recording{}, fault.New(fault.Invalid, "%sLinux logs microseconds, and this log does not; name "+
 				"another "+
 				"--source", boot.At(file, log.Lines[0].Number))
 		default:
-			b.r.Clocks = append(b.r.Clocks, boot.Clock{Name: "log", Source: name, Hz: 1e6, UncertaintyNS: boot.Exact()})
+			b.r.Clocks = append(b.r.Clocks, bootmodel.Clock{Name: "log", Source: name, Hz: 1e6,
+				UncertaintyNS: bootmodel.Exact()})
 			b.kernel(log)
 		}
 	}
@@ -108,26 +111,26 @@ func (source) Read(file string, data []byte) (boot.Recording, error) {
 		b.processes(in.events)
 	}
 	if len(b.r.Spans) == 0 {
-		return boot.Recording{}, fault.New(fault.Invalid, "%sthe file has events of kernel threads only; record them "+
+		return bootmodel.Recording{}, fault.New(fault.Invalid, "%sthe file has events of kernel threads only; record them "+
 			"from the "+
 			"start of the boot", boot.At(file, 1))
 	}
 	b.placeMonotonic(in)
-	boot.SortMarks(&b.r)
+	bootmodel.SortMarks(&b.r)
 	return b.r, nil
 }
 
 // builder makes a recording.
 type builder struct {
-	r     boot.Recording
+	r     bootmodel.Recording
 	trace int // the clock of the processes
 }
 
-func (b *builder) track(t boot.Track) int {
+func (b *builder) track(t bootmodel.Track) int {
 	b.r.Tracks = append(b.r.Tracks, t)
 	return len(b.r.Tracks) - 1
 }
 
 func (b *builder) note(lost bool, text string) {
-	b.r.Notes = append(b.r.Notes, boot.Note{Source: name, Lost: lost, Text: text})
+	b.r.Notes = append(b.r.Notes, bootmodel.Note{Source: name, Lost: lost, Text: text})
 }

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 	"bakeoff/measure/boot/boottest"
 )
 
 func TestLinux(t *testing.T) { boottest.Run(t, New()) }
 
 // tree lists the spans of a recording with their depth.
-func tree(r boot.Recording) string {
+func tree(r bootmodel.Recording) string {
 	var b strings.Builder
 	for i, s := range r.Spans {
 		open := ""
@@ -26,7 +26,7 @@ func tree(r boot.Recording) string {
 	return b.String()
 }
 
-func read(t *testing.T, text string) boot.Recording {
+func read(t *testing.T, text string) bootmodel.Recording {
 	t.Helper()
 	r, err := New().Read("x", []byte(text))
 	boottest.Check(t, New(), "x", r, err)
@@ -109,7 +109,7 @@ func TestACorrectedClockIsNoOutput(t *testing.T) {
 		if got := tree(r); !strings.Contains(got, "\n    clock correction 80000-416000 on kernel\n") {
 			t.Errorf("%q: %s", words, got)
 		}
-		if !slices.ContainsFunc(r.Notes, func(n boot.Note) bool { return strings.Contains(n.Text, "fell behind") }) {
+		if !slices.ContainsFunc(r.Notes, func(n bootmodel.Note) bool { return strings.Contains(n.Text, "fell behind") }) {
 			t.Errorf("%q: notes %+v", words, r.Notes)
 		}
 	}
@@ -151,8 +151,8 @@ fork of /sbin/init 50000-50000 open on fork of /sbin/init
 	if mono.OffsetNS != -14_500 || *mono.UncertaintyNS != 5_500 {
 		t.Errorf("CLOCK_MONOTONIC is at %v ± %v", mono.OffsetNS, *mono.UncertaintyNS)
 	}
-	if m := r.Marks[1]; m.Name != boot.MarkUserland || m.At != 26000 || m.Clock != 1 || m.How != "process 1 executed "+
-		"/init" {
+	if m := r.Marks[1]; m.Name != bootmodel.MarkUserland || m.At != 26000 || m.Clock != 1 ||
+		m.How != "process 1 executed /init" {
 		t.Errorf("mark %+v", m)
 	}
 	if len(r.Notes) != 2 || !r.Notes[0].Lost || !r.Notes[1].Lost || !strings.Contains(r.Notes[1].Text, "4 of 9 events") {
@@ -197,7 +197,7 @@ func TestPromisedInitcallsAreMissed(t *testing.T) {
 		for _, prefix := range []string{"Command line: ", "Kernel command line: "} {
 			r := read(t, "[    0.000000] Linux version 6\n[    0.000000] "+prefix+words+"\n[    0.500000] Run /init as init "+
 				"process\n")
-			got := slices.ContainsFunc(r.Notes, func(n boot.Note) bool {
+			got := slices.ContainsFunc(r.Notes, func(n bootmodel.Note) bool {
 				return n.Lost && strings.Contains(n.Text, "the log has no line of an initcall")
 			})
 			if got != want || r.Command != words {
@@ -215,7 +215,7 @@ func TestADamagedEventIsLeftOut(t *testing.T) {
 	const event, wrong = "pid=60 prio=120\n", "x [000] 1: sched_process_exit: comm=x pid=1\n"
 	r := read(t, strings.Replace(trace, event, event+wrong, 1))
 	want := "1 line was left out: line 11: this event has no task"
-	if !slices.ContainsFunc(r.Notes, func(n boot.Note) bool { return n.Lost && strings.HasPrefix(n.Text, want) }) ||
+	if !slices.ContainsFunc(r.Notes, func(n bootmodel.Note) bool { return n.Lost && strings.HasPrefix(n.Text, want) }) ||
 		len(r.Spans) != len(read(t, trace).Spans) {
 		t.Errorf("notes %+v", r.Notes)
 	}

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 )
 
 // running is a process of which the end was not read yet.
@@ -70,13 +70,13 @@ func (b *builder) fork(at map[string]*running, e event) {
 }
 
 func (b *builder) process(pid, title string, parent int) *running {
-	b.r.Tracks = append(b.r.Tracks, boot.Track{Name: title, ID: pid, Parent: parent, Kind: boot.KindProcess})
+	b.r.Tracks = append(b.r.Tracks, bootmodel.Track{Name: title, ID: pid, Parent: parent, Kind: bootmodel.KindProcess})
 	return &running{track: len(b.r.Tracks) - 1, span: -1, name: title}
 }
 
 func (b *builder) program(p *running, title string, at int64) {
 	p.span = len(b.r.Spans)
-	b.r.Spans = append(b.r.Spans, boot.Span{Name: title, Track: p.track, Clock: b.trace, Parent: -1, Start: at,
+	b.r.Spans = append(b.r.Spans, bootmodel.Span{Name: title, Track: p.track, Clock: b.trace, Parent: -1, Start: at,
 		End: at, Open: true})
 }
 
@@ -85,13 +85,14 @@ func (b *builder) program(p *running, title string, at int64) {
 func (b *builder) userland(e event) {
 	const how = "process 1 executed "
 	for i, m := range b.r.Marks {
-		if m.Name != boot.MarkUserland {
+		if m.Name != bootmodel.MarkUserland {
 			continue
 		}
 		if !strings.HasPrefix(m.How, how) {
-			b.r.Marks[i] = boot.Mark{Name: boot.MarkUserland, Clock: b.trace, At: e.at, How: how + e.other}
+			b.r.Marks[i] = bootmodel.Mark{Name: bootmodel.MarkUserland, Clock: b.trace, At: e.at, How: how + e.other}
 		}
 		return
 	}
-	b.r.Marks = append(b.r.Marks, boot.Mark{Name: boot.MarkUserland, Clock: b.trace, At: e.at, How: how + e.other})
+	b.r.Marks = append(b.r.Marks, bootmodel.Mark{Name: bootmodel.MarkUserland, Clock: b.trace, At: e.at,
+		How: how + e.other})
 }

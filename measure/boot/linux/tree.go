@@ -1,6 +1,6 @@
 package linux
 
-import "bakeoff/measure/boot"
+import "bakeoff/base/bootmodel"
 
 // node is a span while the tree grows.
 type node struct {
@@ -53,9 +53,9 @@ func (n *node) finish() {
 }
 
 // write appends n and all below it to r.
-func (n *node) write(r *boot.Recording, track, parent int) {
+func (n *node) write(r *bootmodel.Recording, track, parent int) {
 	at := len(r.Spans)
-	r.Spans = append(r.Spans, boot.Span{Name: n.name, Arg: n.arg, Track: track, Parent: parent, Start: n.start,
+	r.Spans = append(r.Spans, bootmodel.Span{Name: n.name, Arg: n.arg, Track: track, Parent: parent, Start: n.start,
 		End:  n.end,
 		Open: n.open})
 	for _, c := range n.children {

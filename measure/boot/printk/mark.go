@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 )
 
 // sign is a message that tells of a moment.
@@ -18,23 +18,25 @@ var signs = []sign{
 	{prefix: "Linux version ", system: "linux"},
 	{prefix: "NetBSD ", part: " (", system: "netbsd"},
 	{prefix: "FreeBSD ", system: "freebsd"},
-	{prefix: "VFS: Mounted root (", mark: boot.MarkRoot, how: "the kernel's message, after it mounted the file system"},
-	{prefix: "root file system type: ", mark: boot.MarkRoot, how: "the kernel's message, when it knew the type of the " +
-		"file system"},
-	{prefix: "kernel boot time: ", system: "netbsd", mark: boot.MarkUserland,
+	{prefix: "VFS: Mounted root (", mark: bootmodel.MarkRoot,
+		how: "the kernel's message, after it mounted the file system"},
+	{prefix: "root file system type: ", mark: bootmodel.MarkRoot,
+		how: "the kernel's message, when it knew the type of the " +
+			"file system"},
+	{prefix: "kernel boot time: ", system: "netbsd", mark: bootmodel.MarkUserland,
 		how: "the kernel's message about its own time, before process 1 prints anything"},
-	{prefix: "Run ", part: " as init process", mark: boot.MarkUserland,
+	{prefix: "Run ", part: " as init process", mark: bootmodel.MarkUserland,
 		how: "the kernel's message, before it starts process 1"},
-	{prefix: "start_init: trying ", mark: boot.MarkUserland, how: "the kernel's message, before it starts process 1"},
+	{prefix: "start_init: trying ", mark: bootmodel.MarkUserland, how: "the kernel's message, before it starts process 1"},
 }
 
 // Marks returns the moments of which the messages tell, and the system whose messages
 // they are ("" if none says). Of several messages about one moment the last counts: a kernel
 // tries several programs as process 1.
-func (l Log) Marks() (marks []boot.Mark, system string) {
-	marks = append(marks, boot.Mark{Name: boot.MarkLog, At: l.Lines[0].At,
+func (l Log) Marks() (marks []bootmodel.Mark, system string) {
+	marks = append(marks, bootmodel.Mark{Name: bootmodel.MarkLog, At: l.Lines[0].At,
 		How: "the first line of the log; the kernel starts before the clock of its log"})
-	found := map[string]boot.Mark{}
+	found := map[string]bootmodel.Mark{}
 	for _, line := range l.Lines {
 		for _, s := range signs {
 			if !strings.HasPrefix(line.Text, s.prefix) || !strings.Contains(line.Text, s.part) {
@@ -44,11 +46,11 @@ func (l Log) Marks() (marks []boot.Mark, system string) {
 				system = s.system
 			}
 			if s.mark != "" {
-				found[s.mark] = boot.Mark{Name: s.mark, At: line.At, How: s.how}
+				found[s.mark] = bootmodel.Mark{Name: s.mark, At: line.At, How: s.how}
 			}
 		}
 	}
-	for _, name := range []string{boot.MarkRoot, boot.MarkUserland} {
+	for _, name := range []string{bootmodel.MarkRoot, bootmodel.MarkUserland} {
 		if m, ok := found[name]; ok {
 			marks = append(marks, m)
 		}
@@ -57,28 +59,30 @@ func (l Log) Marks() (marks []boot.Mark, system string) {
 }
 
 // Notes are what a reader must know of the log.
-func (l Log) Notes(source string) (notes []boot.Note) {
+func (l Log) Notes(source string) (notes []bootmodel.Note) {
 	if l.Unstamped > 0 {
-		notes = append(notes, boot.Note{Source: source,
+		notes = append(notes, bootmodel.Note{Source: source,
 			Text: fmt.Sprintf("%s without a time stamp and left out.", count(l.Unstamped, "line is", "lines are"))})
 	}
 	if l.Programs > 0 {
-		notes = append(notes, boot.Note{Source: source, Text: fmt.Sprintf("%s written by programs, not by the kernel, and "+
-			"left out.", count(l.Programs, "line was", "lines were"))})
+		notes = append(notes, bootmodel.Note{Source: source,
+			Text: fmt.Sprintf("%s written by programs, not by the kernel, and "+
+				"left out.", count(l.Programs, "line was", "lines were"))})
 	}
 	notes = append(notes, l.Skipped.Notes(source)...)
 	if l.Unknown != "" {
-		notes = append(notes, boot.Note{Source: source, Lost: true, Text: fmt.Sprintf("Line %d has %q between the time and "+
-			"the message. bakeoff does not know this prefix, so it finds no initcalls and no marks. Remove it, for example "+
-			"with sed, or copy what dmesg prints.", l.UnknownLine, strings.TrimSpace(l.Unknown))})
+		notes = append(notes, bootmodel.Note{Source: source, Lost: true,
+			Text: fmt.Sprintf("Line %d has %q between the time and "+
+				"the message. bakeoff does not know this prefix, so it finds no initcalls and no marks. Remove it, for example "+
+				"with sed, or copy what dmesg prints.", l.UnknownLine, strings.TrimSpace(l.Unknown))})
 	}
 	if l.Backward > 0 {
-		notes = append(notes, boot.Note{Source: source, Text: fmt.Sprintf("The time of %s before that of the line "+
+		notes = append(notes, bootmodel.Note{Source: source, Text: fmt.Sprintf("The time of %s before that of the line "+
 			"above; it was moved there.", count(l.Backward, "line is", "lines is"))})
 	}
 	const linux = 1e6 // NetBSD's clock starts at 1 s, and has more digits
 	if first := l.Lines[0]; l.Hz == linux && float64(first.At) > l.Hz && !strings.HasPrefix(first.Text, "Linux version") {
-		notes = append(notes, boot.Note{Source: source, Lost: true, Text: fmt.Sprintf("The log begins %.6f s after its "+
+		notes = append(notes, bootmodel.Note{Source: source, Lost: true, Text: fmt.Sprintf("The log begins %.6f s after its "+
 			"clock, so its "+
 			"first lines were lost. Make its buffer larger (Linux: log_buf_len=4M).", float64(first.At)/l.Hz)})
 	}

@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 )
 
 // debugWrite is the event that bakeoff adds to the log for what a guest writes to its
@@ -41,16 +41,16 @@ func parseWrite(rest []byte) (w write, ok bool) {
 
 // port adds a span for each write, up to the next one. Writes of the firmware are parts of
 // it; the others have a track of their own.
-func (in input) port(r *boot.Recording) {
+func (in input) port(r *bootmodel.Recording) {
 	if len(in.writes) == 0 {
 		return
 	}
 	first := in.writes[0]
-	r.Marks = append(r.Marks, boot.Mark{Name: MarkDebug, At: first.at, UncertaintyNS: first.within,
+	r.Marks = append(r.Marks, bootmodel.Mark{Name: MarkDebug, At: first.at, UncertaintyNS: first.within,
 		How: "the guest wrote to port " + first.port})
 	own := -1
 	for i, w := range in.writes {
-		s := boot.Span{Name: w.text, Parent: -1, Start: w.at, End: w.at}
+		s := bootmodel.Span{Name: w.text, Parent: -1, Start: w.at, End: w.at}
 		if i+1 < len(in.writes) {
 			s.End = in.writes[i+1].at
 		}
@@ -64,7 +64,7 @@ func (in input) port(r *boot.Recording) {
 		}
 		if own < 0 {
 			own = len(r.Tracks)
-			r.Tracks = append(r.Tracks, boot.Track{Name: "debug port " + w.port, Parent: -1, Kind: boot.KindFirmware})
+			r.Tracks = append(r.Tracks, bootmodel.Track{Name: "debug port " + w.port, Parent: -1, Kind: bootmodel.KindFirmware})
 		}
 		s.Track = own
 		r.Spans = append(r.Spans, s)

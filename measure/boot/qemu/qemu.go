@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/measure/boot"
 )
@@ -46,7 +47,7 @@ var recognized = regexp.MustCompile(`(?m)^[0-9]{1,10}@[0-9]{1,11}\.[0-9]{6}:(fw_
 func (source) Recognizes(head []byte) bool { return recognized.Match(head) }
 
 // Read implements boot.Source.
-func (source) Read(file string, data []byte) (boot.Recording, error) {
+func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 	r, _, err := Read(file, data)
 	return r, err
 }
@@ -61,24 +62,25 @@ type entry struct {
 
 // Read reads a log. startNS is the time of its first event on the host's clock, in
 // nanoseconds of Unix time: the recording's clock is 0 then.
-func Read(file string, data []byte) (r boot.Recording, startNS int64, err error) {
+func Read(file string, data []byte) (r bootmodel.Recording, startNS int64, err error) {
 	if err := boot.CheckSize(file, data); err != nil {
-		return boot.Recording{}, 0, err
+		return bootmodel.Recording{}, 0, err
 	}
 	in, err := parse(file, data)
 	if err != nil {
-		return boot.Recording{}, 0, err
+		return bootmodel.Recording{}, 0, err
 	}
 	events := in.events
-	r = boot.Recording{
-		Schema: boot.Schema,
-		Clocks: []boot.Clock{{Name: "host", Source: name, Hz: 1e6, UncertaintyNS: boot.Exact()}},
-		Tracks: []boot.Track{{Name: "firmware", Parent: -1, Kind: boot.KindFirmware}},
-		Spans:  []boot.Span{}, Marks: []boot.Mark{}, Notes: in.skipped.Notes(name),
+	r = bootmodel.Recording{
+		Schema: bootmodel.Schema,
+		Clocks: []bootmodel.Clock{{Name: "host", Source: name, Hz: 1e6, UncertaintyNS: bootmodel.Exact()}},
+		Tracks: []bootmodel.Track{{Name: "firmware", Parent: -1, Kind: bootmodel.KindFirmware}},
+		Spans:  []bootmodel.Span{}, Marks: []bootmodel.Mark{}, Notes: in.skipped.Notes(name),
 	}
 	if in.back {
-		r.Notes = append(r.Notes, boot.Note{Source: name, Text: "The clock of the host was set back while QEMU started. " +
-			"The marks may be wrong by that."})
+		r.Notes = append(r.Notes, bootmodel.Note{Source: name,
+			Text: "The clock of the host was set back while QEMU started. " +
+				"The marks may be wrong by that."})
 	}
 	vcpu, ok := processor(events)
 	if ok {
@@ -87,18 +89,18 @@ func Read(file string, data []byte) (r boot.Recording, startNS int64, err error)
 	done, found := entered(events)
 	if found {
 		kernel := done
-		kernel.Name = boot.MarkKernel
+		kernel.Name = bootmodel.MarkKernel
 		r.Marks = append(r.Marks, done, kernel)
 	}
 	if ok && found && done.At >= vcpu.At {
-		r.Spans = append(r.Spans, boot.Span{Name: spanFirmware, Parent: -1, Start: vcpu.At, End: done.At})
+		r.Spans = append(r.Spans, bootmodel.Span{Name: spanFirmware, Parent: -1, Start: vcpu.At, End: done.At})
 	}
 	in.port(&r)
 	if len(r.Marks) == 0 {
-		return boot.Recording{}, 0, fault.New(fault.Invalid, "%s:1: no processor read anything over fw_cfg; "+
+		return bootmodel.Recording{}, 0, fault.New(fault.Invalid, "%s:1: no processor read anything over fw_cfg; "+
 			"trace fw_cfg_select, or the machine did not start", file)
 	}
-	boot.SortMarks(&r)
+	bootmodel.SortMarks(&r)
 	return r, in.start * 1000, nil
 }
 
@@ -168,16 +170,16 @@ func key(rest []byte) int64 {
 
 // processor is the start of the processor: after the last event of the first thread and
 // before the first event of another one.
-func processor(events []entry) (boot.Mark, bool) {
+func processor(events []entry) (bootmodel.Mark, bool) {
 	for i, e := range events {
 		if e.thread == events[0].thread {
 			continue
 		}
 		half := float64(e.at-events[i-1].at) / 2 * 1000
-		return boot.Mark{Name: boot.MarkVCPU, At: (e.at + events[i-1].at) / 2, UncertaintyNS: &half,
+		return bootmodel.Mark{Name: bootmodel.MarkVCPU, At: (e.at + events[i-1].at) / 2, UncertaintyNS: &half,
 			How: "between QEMU's last preparation and the first request of the firmware"}, true
 	}
-	return boot.Mark{}, false
+	return bootmodel.Mark{}, false
 }
 
 // kernelKeys are those of fw_cfg under which QEMU offers a kernel, its command line and
@@ -190,7 +192,7 @@ func kernelKey(k int64) bool {
 
 // entered is when the firmware gave control away: right after it had selected the last
 // part of the kernel, and before the next event of a processor.
-func entered(events []entry) (boot.Mark, bool) {
+func entered(events []entry) (bootmodel.Mark, bool) {
 	last := -1
 	for i, e := range events {
 		if e.thread != events[0].thread && e.name == "fw_cfg_select" && kernelKey(e.key) {
@@ -198,9 +200,9 @@ func entered(events []entry) (boot.Mark, bool) {
 		}
 	}
 	if last < 0 {
-		return boot.Mark{}, false
+		return bootmodel.Mark{}, false
 	}
-	m := boot.Mark{Name: boot.MarkFirmware, At: events[last].at,
+	m := bootmodel.Mark{Name: bootmodel.MarkFirmware, At: events[last].at,
 		How: "the firmware read the last part of the kernel, and gave control away"}
 	for _, e := range events[last+1:] {
 		if e.thread != events[0].thread {

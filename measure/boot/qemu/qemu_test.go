@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/measure/boot"
 	"bakeoff/measure/boot/boottest"
 )
@@ -32,7 +33,7 @@ func TestMarks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if start != 5000001000 || len(r.Marks) != 3 || r.Marks[0].At != 15 || *r.Marks[0].UncertaintyNS != 5000 ||
-		r.Marks[1].At != 100 || *r.Marks[1].UncertaintyNS != 2000 || r.Marks[2].Name != boot.MarkKernel ||
+		r.Marks[1].At != 100 || *r.Marks[1].UncertaintyNS != 2000 || r.Marks[2].Name != bootmodel.MarkKernel ||
 		len(r.Notes) != 1 || len(r.Spans) != 1 || r.Spans[0].End-r.Spans[0].Start != 85 {
 		t.Errorf("start %d, marks %+v, spans %+v, notes %v", start, r.Marks, r.Spans, r.Notes)
 	}
@@ -63,7 +64,7 @@ func TestDebugPort(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	i := slices.IndexFunc(r.Marks, func(m boot.Mark) bool { return m.Name == MarkDebug })
+	i := slices.IndexFunc(r.Marks, func(m bootmodel.Mark) bool { return m.Name == MarkDebug })
 	if i < 0 || r.Marks[i].At != 29 || *r.Marks[i].UncertaintyNS != 7000 {
 		t.Errorf("marks %+v", r.Marks)
 	}

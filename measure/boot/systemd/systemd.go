@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 	"bakeoff/measure/boot"
@@ -72,9 +73,9 @@ type block struct {
 }
 
 // Read implements boot.Source.
-func (source) Read(file string, data []byte) (boot.Recording, error) {
+func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 	if err := boot.CheckSize(file, data); err != nil {
-		return boot.Recording{}, err
+		return bootmodel.Recording{}, err
 	}
 	blocks, skipped := parse(data)
 	var manager *block
@@ -82,7 +83,7 @@ func (source) Read(file string, data []byte) (boot.Recording, error) {
 	for i, b := range blocks {
 		switch _, ok := b.micros[userspace]; {
 		case ok && manager != nil:
-			return boot.Recording{}, fault.New(fault.Invalid, "%sthese are the properties of a second systemd; cut the "+
+			return bootmodel.Recording{}, fault.New(fault.Invalid, "%sthese are the properties of a second systemd; cut the "+
 				"file to one",
 				boot.At(file, b.line))
 		case ok:
@@ -92,10 +93,10 @@ func (source) Read(file string, data []byte) (boot.Recording, error) {
 		}
 	}
 	if len(blocks) == 0 && skipped.Count > 0 {
-		return boot.Recording{}, fault.New(fault.Invalid, "%s%s", boot.At(file, skipped.Line), skipped.Why)
+		return bootmodel.Recording{}, fault.New(fault.Invalid, "%s%s", boot.At(file, skipped.Line), skipped.Why)
 	}
 	if manager == nil || manager.micros[userspace] == 0 {
-		return boot.Recording{}, fault.New(fault.Invalid, "%sthe file does not say when systemd started; run systemctl "+
+		return bootmodel.Recording{}, fault.New(fault.Invalid, "%sthe file does not say when systemd started; run systemctl "+
 			"show "+
 			"without a unit first", boot.At(file, 1))
 	}
@@ -158,13 +159,13 @@ var phases = []struct{ title, start, end string }{
 	{"load units", "UnitsLoadStart", "UnitsLoadFinish"},
 }
 
-func record(m block, units []block) boot.Recording {
-	r := boot.Recording{
-		Schema: boot.Schema, System: "linux",
-		Clocks: []boot.Clock{{Name: "monotonic", Source: name, Hz: 1e6, UncertaintyNS: boot.Exact()}},
-		Tracks: []boot.Track{{Name: name, ID: "1", Parent: -1, Kind: boot.KindProcess}},
-		Spans:  []boot.Span{{Name: name, Parent: -1, Start: m.micros[userspace]}},
-		Marks:  []boot.Mark{},
+func record(m block, units []block) bootmodel.Recording {
+	r := bootmodel.Recording{
+		Schema: bootmodel.Schema, System: "linux",
+		Clocks: []bootmodel.Clock{{Name: "monotonic", Source: name, Hz: 1e6, UncertaintyNS: bootmodel.Exact()}},
+		Tracks: []bootmodel.Track{{Name: name, ID: "1", Parent: -1, Kind: bootmodel.KindProcess}},
+		Spans:  []bootmodel.Span{{Name: name, Parent: -1, Start: m.micros[userspace]}},
+		Marks:  []bootmodel.Mark{},
 	}
 	end := m.micros[finish]
 	open := end < m.micros[userspace]
@@ -173,9 +174,9 @@ func record(m block, units []block) boot.Recording {
 		for _, u := range units {
 			end = max(end, u.micros[inactiveExit], u.micros[activeEnter])
 		}
-		note := boot.Note{Source: name, Text: "The startup had not finished when the properties were read."}
+		note := bootmodel.Note{Source: name, Text: "The startup had not finished when the properties were read."}
 		if _, ok := m.micros[finish]; !ok {
-			note = boot.Note{Source: name, Lost: true, Text: "The file does not say when the startup finished."}
+			note = bootmodel.Note{Source: name, Lost: true, Text: "The file does not say when the startup finished."}
 		}
 		r.Notes = append(r.Notes, note)
 	}
@@ -199,48 +200,49 @@ func record(m block, units []block) boot.Recording {
 		addUnit(&r, u, end)
 	}
 	if unknown > 0 {
-		r.Notes = append(r.Notes, boot.Note{Source: name, Lost: true, Text: fmt.Sprintf("The file does not say when %d of "+
-			"the units were active; they were left out.", unknown)})
+		r.Notes = append(r.Notes, bootmodel.Note{Source: name, Lost: true,
+			Text: fmt.Sprintf("The file does not say when %d of "+
+				"the units were active; they were left out.", unknown)})
 	}
 	if late > 0 {
-		r.Notes = append(r.Notes, boot.Note{Source: name,
+		r.Notes = append(r.Notes, bootmodel.Note{Source: name,
 			Text: fmt.Sprintf("%d units began after the end of the startup; they were left out.", late)})
 	}
-	boot.SortMarks(&r)
+	bootmodel.SortMarks(&r)
 	return r
 }
 
 // addPhases adds the phases of systemd that were recorded and follow each other.
-func addPhases(r *boot.Recording, m block) {
+func addPhases(r *bootmodel.Recording, m block) {
 	free := r.Spans[0].Start
 	for _, p := range phases {
 		from, to := m.micros[p.start+suffix], m.micros[p.end+suffix]
 		if from < free || to < from || to > r.Spans[0].End {
 			continue
 		}
-		r.Spans = append(r.Spans, boot.Span{Name: p.title, Start: from, End: to})
+		r.Spans = append(r.Spans, bootmodel.Span{Name: p.title, Start: from, End: to})
 		free = to
 	}
 }
 
 // addMarks adds the moments of the manager. Firmware and loader are as many microseconds
 // before the kernel as their properties say.
-func addMarks(r *boot.Recording, m block, open bool) {
+func addMarks(r *bootmodel.Recording, m block, open bool) {
 	mark := func(title string, at int64, how string) {
-		r.Marks = append(r.Marks, boot.Mark{Name: title, At: at, UncertaintyNS: &micro, How: how})
+		r.Marks = append(r.Marks, bootmodel.Mark{Name: title, At: at, UncertaintyNS: &micro, How: how})
 	}
 	if t := m.micros[firmware]; t > 0 {
 		mark(MarkFirmwareStart, -t, "the firmware's record, as systemd read it")
 	}
 	if t := m.micros[loader]; t > 0 {
-		mark(boot.MarkFirmware, -t, "the boot loader's record, as systemd read it")
+		mark(bootmodel.MarkFirmware, -t, "the boot loader's record, as systemd read it")
 	}
 	if t := m.micros[initrd]; t > 0 {
 		mark("initramfs started", t, "systemd's record")
 	}
 	mark("systemd started", m.micros[userspace], "systemd's record")
 	if !open {
-		mark(boot.MarkFinished, m.micros[finish], "systemd's record: no job of the startup was left")
+		mark(bootmodel.MarkFinished, m.micros[finish], "systemd's record: no job of the startup was left")
 	}
 }
 
@@ -251,16 +253,17 @@ const MarkFirmwareStart = "firmware start"
 var micro = 1000.0
 
 // addUnit adds a unit that was started before end.
-func addUnit(r *boot.Recording, u block, end int64) {
+func addUnit(r *bootmodel.Recording, u block, end int64) {
 	start := u.micros[inactiveExit]
 	if start == 0 || u.id == "" {
 		return
 	}
-	s := boot.Span{Name: u.id, Parent: -1, Track: len(r.Tracks), Start: start}
+	s := bootmodel.Span{Name: u.id, Parent: -1, Track: len(r.Tracks), Start: start}
 	switch active, gone := u.micros[activeEnter], u.micros[inactiveEnter]; {
 	case active == start:
-		r.Marks = append(r.Marks, boot.Mark{Name: u.id, At: start, UncertaintyNS: &micro, How: "the unit was active at " +
-			"once"})
+		r.Marks = append(r.Marks, bootmodel.Mark{Name: u.id, At: start, UncertaintyNS: &micro,
+			How: "the unit was active at " +
+				"once"})
 		return
 	case active > start:
 		s.End = active
@@ -269,6 +272,6 @@ func addUnit(r *boot.Recording, u block, end int64) {
 	default:
 		s.End, s.Open = max(end, start), true
 	}
-	r.Tracks = append(r.Tracks, boot.Track{Name: u.id, Parent: 0, Kind: boot.KindProcess})
+	r.Tracks = append(r.Tracks, bootmodel.Track{Name: u.id, Parent: 0, Kind: bootmodel.KindProcess})
 	r.Spans = append(r.Spans, s)
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"sort"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 )
 
 // maxWork bounds the spans that are charged to waits, and the holds that are looked at
@@ -93,7 +93,7 @@ func (c *charger) wait(w wait) {
 
 // holders returns who held the topic of a wait, in order of time. At each moment it is
 // the thread that releases it last.
-func (c *charger) holders(s boot.Span, topic int32) (out []piece) {
+func (c *charger) holders(s bootmodel.Span, topic int32) (out []piece) {
 	until := s.End
 	for _, h := range c.holds[topic] { // the last to release comes first
 		c.work++

@@ -6,7 +6,7 @@ import (
 	"math"
 	"strings"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 )
 
 // label is a REST.
@@ -109,13 +109,14 @@ func (l *log) thread(id uint64) *thread {
 }
 
 func (l *log) track(name string, id uint64, begins int64) int {
-	l.tracks = append(l.tracks, boot.Track{Name: name, ID: fmt.Sprintf("0x%x", id), Parent: -1, Kind: boot.KindKernel})
+	l.tracks = append(l.tracks, bootmodel.Track{Name: name, ID: fmt.Sprintf("0x%x", id), Parent: -1,
+		Kind: bootmodel.KindKernel})
 	l.begins = append(l.begins, begins)
 	return len(l.tracks) - 1
 }
 
 // push opens a span.
-func (l *log) push(t *thread, s boot.Span, function int32) {
+func (l *log) push(t *thread, s bootmodel.Span, function int32) {
 	s.Track, s.Parent, s.Start, s.Open = t.track, -1, l.time, true
 	if n := len(t.stack); n > 0 {
 		s.Parent = t.stack[n-1]
@@ -144,7 +145,7 @@ func (l *log) enter(t *thread, at int32) string {
 			l.mains[i] = len(l.spans)
 		}
 	}
-	l.push(t, boot.Span{Name: x.name, Arg: x.arg}, x.function)
+	l.push(t, bootmodel.Span{Name: x.name, Arg: x.arg}, x.function)
 	return ""
 }
 
@@ -201,7 +202,7 @@ func (l *log) event(t *thread, rest []byte) string {
 			return fmt.Sprintf("more than %d functions of thread 0x%x are open; this is no tslog of a boot", maxDepth, t.id)
 		}
 		l.waits = append(l.waits, wait{len(l.spans), l.label(topic)})
-		l.push(t, boot.Span{Name: "WAIT", Arg: clean(topic), Wait: true}, -1-l.label(topic))
+		l.push(t, bootmodel.Span{Name: "WAIT", Arg: clean(topic), Wait: true}, -1-l.label(topic))
 	case "UNWAIT":
 		l.unwait(t, -1-l.label(topic))
 	case "HOLD":
@@ -214,7 +215,7 @@ func (l *log) event(t *thread, rest []byte) string {
 	case "RELEASE":
 		l.release(t, l.label(topic))
 	default:
-		l.marks = append(l.marks, boot.Mark{Name: clean(rest), At: l.time, UncertaintyNS: l.exactly,
+		l.marks = append(l.marks, bootmodel.Mark{Name: clean(rest), At: l.time, UncertaintyNS: l.exactly,
 			How: "an event of " + l.tracks[t.track].Name})
 	}
 	return ""

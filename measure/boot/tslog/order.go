@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 )
 
 // order puts the spans into r: a parent before its children, and these in the order of
@@ -13,9 +13,9 @@ import (
 // The span of the main function is the root if the boot ends in it. If the main
 // function exits before, the boot goes on in the thread of start_init. Then a track of
 // its own repeats the boot: what the main function did, then what that thread did.
-func (l *log) order(r *boot.Recording, main int) {
+func (l *log) order(r *bootmodel.Recording, main int) {
 	whole := l.spans[main].End == l.end
-	if whole && !slices.ContainsFunc(l.spans, func(s boot.Span) bool { return s.Charged }) {
+	if whole && !slices.ContainsFunc(l.spans, func(s bootmodel.Span) bool { return s.Charged }) {
 		r.Spans, r.Root = l.spans, &main
 		return
 	}
@@ -23,7 +23,7 @@ func (l *log) order(r *boot.Recording, main int) {
 	if !whole {
 		room = 2*room + 1 // with the repetition
 	}
-	o := orderer{log: l, to: make([]boot.Span, 0, room), mark: main}
+	o := orderer{log: l, to: make([]bootmodel.Span, 0, room), mark: main}
 	o.link()
 	for i, s := range l.spans {
 		if s.Parent < 0 {
@@ -40,7 +40,7 @@ func (l *log) order(r *boot.Recording, main int) {
 // orderer writes a tree of spans in order.
 type orderer struct {
 	*log
-	to   []boot.Span
+	to   []bootmodel.Span
 	mark int // the span whose new place at is
 	at   int
 	// The children of span i are children[first[i]:first[i+1]].
@@ -94,7 +94,7 @@ func (o *orderer) emit(i, parent int) {
 func (o *orderer) repeat(main int) (root int) {
 	s := o.spans[main]
 	until := s.End
-	o.tracks = append(o.tracks, boot.Track{Name: "boot", Parent: -1, Kind: boot.KindKernel})
+	o.tracks = append(o.tracks, bootmodel.Track{Name: "boot", Parent: -1, Kind: bootmodel.KindKernel})
 	s.Track, s.Parent, s.End, s.Charged = len(o.tracks)-1, -1, o.end, true
 	root = len(o.to)
 	o.to = append(o.to, s)

@@ -3,11 +3,11 @@ package tslog
 import (
 	"fmt"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 )
 
 // addProcesses adds a track with a span for each process of debug.tslog_user.
-func (l *log) addProcesses(r *boot.Recording) {
+func (l *log) addProcesses(r *bootmodel.Recording) {
 	used := l.processes
 	end := l.end
 	at := map[uint64]int{} // of each process in used
@@ -25,11 +25,12 @@ func (l *log) addProcesses(r *boot.Recording) {
 	cutCycles(parents)
 	base := len(r.Tracks)
 	for i, p := range used {
-		t := boot.Track{Name: processName(used, parents, i), ID: fmt.Sprint(p.pid), Parent: -1, Kind: boot.KindProcess}
+		t := bootmodel.Track{Name: processName(used, parents, i), ID: fmt.Sprint(p.pid), Parent: -1,
+			Kind: bootmodel.KindProcess}
 		if parents[i] >= 0 {
 			t.Parent = base + parents[i]
 		}
-		s := boot.Span{Name: t.Name, Track: base + i, Parent: -1, Start: int64(p.fork) + l.shift,
+		s := bootmodel.Span{Name: t.Name, Track: base + i, Parent: -1, Start: int64(p.fork) + l.shift,
 			End: int64(p.exit) + l.shift}
 		if p.exit == 0 {
 			s.End, s.Open = end, true

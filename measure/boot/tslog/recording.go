@@ -4,39 +4,40 @@ import (
 	"fmt"
 	"slices"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/measure/boot"
 )
 
 // recording makes a recording of what was read.
-func (l *log) recording() (boot.Recording, error) {
-	r := boot.Recording{
-		Schema: boot.Schema,
-		Clocks: []boot.Clock{{Name: "tsc", Source: name, Hz: l.hz, UncertaintyNS: l.exactly}},
-		Tracks: []boot.Track{}, Spans: []boot.Span{}, Marks: []boot.Mark{},
+func (l *log) recording() (bootmodel.Recording, error) {
+	r := bootmodel.Recording{
+		Schema: bootmodel.Schema,
+		Clocks: []bootmodel.Clock{{Name: "tsc", Source: name, Hz: l.hz, UncertaintyNS: l.exactly}},
+		Tracks: []bootmodel.Track{}, Spans: []bootmodel.Span{}, Marks: []bootmodel.Mark{},
 	}
 	l.processes = slices.DeleteFunc(l.processes, func(p process) bool { return p.fork == 0 }) // unused lines of the sysctl
 	if !l.started && len(l.processes) == 0 && l.skipped.Count > 0 {
-		return boot.Recording{}, fault.New(fault.Invalid, "%s%s", boot.At(l.file, l.skipped.Line), l.skipped.Why)
+		return bootmodel.Recording{}, fault.New(fault.Invalid, "%s%s", boot.At(l.file, l.skipped.Line), l.skipped.Why)
 	}
 	if !l.started && len(l.processes) == 0 {
-		return boot.Recording{}, fault.New(fault.Invalid, "%sthe file has no entry; record a boot of a kernel with the "+
+		return bootmodel.Recording{}, fault.New(fault.Invalid, "%sthe file has no entry; record a boot of a kernel with the "+
 			"option "+
 			"TSLOG", boot.At(l.file, l.line))
 	}
 	if l.started {
 		if err := l.boot(&r); err != nil {
-			return boot.Recording{}, err
+			return bootmodel.Recording{}, err
 		}
 	}
 	l.addProcesses(&r)
 	r.Notes = append(r.Notes, l.skipped.Notes(name)...)
-	boot.SortMarks(&r)
+	bootmodel.SortMarks(&r)
 	return r, nil
 }
 
 // boot adds what debug.tslog says.
-func (l *log) boot(r *boot.Recording) error {
+func (l *log) boot(r *bootmodel.Recording) error {
 	if l.end < 0 {
 		return fault.New(fault.Invalid, "%sthe log ends here, before the EXIT of %s: it was cut off; record it again "+
 			"with a larger "+
@@ -54,10 +55,12 @@ func (l *log) boot(r *boot.Recording) error {
 			mainNetBSD)
 	}
 	open := l.finish()
-	r.Marks = append(l.marks, boot.Mark{Name: boot.MarkLog, At: l.first, UncertaintyNS: l.exactly, How: "the first " +
-		"line of the log"},
-		boot.Mark{Name: markMain, At: l.spans[main].Start, UncertaintyNS: l.exactly, How: "ENTER of " + l.spans[main].Name},
-		boot.Mark{Name: boot.MarkUserland, At: l.end, UncertaintyNS: l.exactly,
+	r.Marks = append(l.marks, bootmodel.Mark{Name: bootmodel.MarkLog, At: l.first, UncertaintyNS: l.exactly,
+		How: "the first " +
+			"line of the log"},
+		bootmodel.Mark{Name: markMain, At: l.spans[main].Start, UncertaintyNS: l.exactly,
+			How: "ENTER of " + l.spans[main].Name},
+		bootmodel.Mark{Name: bootmodel.MarkUserland, At: l.end, UncertaintyNS: l.exactly,
 			How: "EXIT of " + last + ", the last function of the kernel before process 1"})
 	spare := l.charge(main)
 	l.order(r, main)
@@ -81,7 +84,7 @@ func (l *log) finish() (open int) {
 	return open
 }
 
-func (l *log) notes(open int, spare bool) (notes []boot.Note) {
+func (l *log) notes(open int, spare bool) (notes []bootmodel.Note) {
 	for _, n := range []struct {
 		count int
 		text  string
@@ -94,12 +97,13 @@ func (l *log) notes(open int, spare bool) (notes []boot.Note) {
 		{l.counts.after, "%d lines come after the EXIT of " + last + ", which ends the boot; they were left out."},
 	} {
 		if n.count > 0 {
-			notes = append(notes, boot.Note{Source: name, Text: fmt.Sprintf(n.text, n.count)})
+			notes = append(notes, bootmodel.Note{Source: name, Text: fmt.Sprintf(n.text, n.count)})
 		}
 	}
 	if spare {
-		notes = append(notes, boot.Note{Source: name, Lost: true, Text: "The log has so many waits that those of threads " +
-			"other than the main thread were not charged to the threads that held their topics."})
+		notes = append(notes, bootmodel.Note{Source: name, Lost: true,
+			Text: "The log has so many waits that those of threads " +
+				"other than the main thread were not charged to the threads that held their topics."})
 	}
 	return notes
 }

@@ -19,6 +19,7 @@ package tslog
 import (
 	"bytes"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/measure/boot"
 )
@@ -75,13 +76,13 @@ func (source) Recognizes(head []byte) bool {
 }
 
 // Read implements boot.Source.
-func (source) Read(file string, data []byte) (boot.Recording, error) {
+func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 	if err := boot.CheckSize(file, data); err != nil {
-		return boot.Recording{}, err
+		return bootmodel.Recording{}, err
 	}
 	l := newLog(file)
 	if err := l.read(data); err != nil {
-		return boot.Recording{}, err
+		return bootmodel.Recording{}, err
 	}
 	return l.recording()
 }
@@ -92,7 +93,7 @@ const maxProblems = 20
 // read reads the lines.
 func (l *log) read(data []byte) error {
 	const perSpan = 80 // bytes of its two lines, about
-	l.spans, l.fns = make([]boot.Span, 0, len(data)/perSpan), make([]int32, 0, len(data)/perSpan)
+	l.spans, l.fns = make([]bootmodel.Span, 0, len(data)/perSpan), make([]int32, 0, len(data)/perSpan)
 	for wrong := 0; len(data) > 0 && wrong < maxProblems; {
 		line := data
 		if end := bytes.IndexByte(data, '\n'); end >= 0 {
@@ -166,11 +167,11 @@ type log struct {
 	end     int64 // of the boot; -1 before
 	ended   int   // the span of start_init, or -1
 
-	spans   []boot.Span
+	spans   []bootmodel.Span
 	fns     []int32 // of every span: label.function, or a wait's topic below 0
-	tracks  []boot.Track
+	tracks  []bootmodel.Track
 	begins  []int64 // of every track
-	marks   []boot.Mark
+	marks   []bootmodel.Mark
 	holds   map[int32][]hold // by topic
 	waits   []wait
 	mains   [2]int // the spans of mi_startup and main, or -1
@@ -185,5 +186,5 @@ type counts struct{ backward, unfinished, strayExit, strayUnwait, after int }
 
 func newLog(file string) *log {
 	return &log{file: file, names: map[string]int32{}, byThread: map[uint64]*thread{}, end: -1, ended: -1,
-		holds: map[int32][]hold{}, mains: [2]int{-1, -1}, exactly: boot.Exact()}
+		holds: map[int32][]hold{}, mains: [2]int{-1, -1}, exactly: bootmodel.Exact()}
 }

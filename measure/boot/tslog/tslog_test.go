@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/measure/boot"
 	"bakeoff/measure/boot/boottest"
 )
@@ -61,7 +62,7 @@ func TestRandomLogs(t *testing.T) {
 }
 
 // inBoot reports whether span i is the root or below it.
-func inBoot(r boot.Recording, i int) bool {
+func inBoot(r bootmodel.Recording, i int) bool {
 	for ; i >= 0; i = r.Spans[i].Parent {
 		if i == *r.Root {
 			return true
@@ -70,7 +71,7 @@ func inBoot(r boot.Recording, i int) bool {
 	return false
 }
 
-func fromRoot(r boot.Recording, i int) (path []string) {
+func fromRoot(r bootmodel.Recording, i int) (path []string) {
 	for ; i != *r.Root; i = r.Spans[i].Parent {
 		path = append([]string{r.Spans[i].Label()}, path...)
 	}
@@ -78,7 +79,7 @@ func fromRoot(r boot.Recording, i int) (path []string) {
 }
 
 // exact lists the spans that repeat no others.
-func exact(r boot.Recording) (out []string) {
+func exact(r bootmodel.Recording) (out []string) {
 	for i, s := range r.Spans {
 		if !s.Charged {
 			out = append(out, fmt.Sprintf("%s %d %d %s", r.Tracks[s.Track].Name, s.Start, s.End, strings.Join(r.Path(i),
@@ -99,7 +100,7 @@ func lostTail(t *testing.T, seed uint64, want *truth) {
 		}
 	}
 	_, err := New().Read("log", []byte(strings.Join(want.lines[:keep], "\n")+"\n"))
-	boottest.Check(t, New(), "log", boot.Recording{}, err)
+	boottest.Check(t, New(), "log", bootmodel.Recording{}, err)
 	if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("log:%d: the log ends here", keep)) {
 		t.Fatalf("seed %d, %d lines: %v", seed, keep, err)
 	}
@@ -194,7 +195,7 @@ func TestTheWaysToSaveATslog(t *testing.T) {
 		}
 		r, err := New().Read("x", []byte(file))
 		boottest.Check(t, New(), "x", r, err)
-		lost := slices.DeleteFunc(r.Notes, func(n boot.Note) bool { return !n.Lost })
+		lost := slices.DeleteFunc(r.Notes, func(n bootmodel.Note) bool { return !n.Lost })
 		if err != nil || r.Clocks[0].Hz != want.hz || len(lost) != want.notes || r.Spans[1].Label() != "DELAY" ||
 			r.Spans[1].End-r.Spans[1].Start != 240_000_000 {
 			t.Errorf("%q: %v, %+v", file, err, r)

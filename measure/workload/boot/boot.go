@@ -6,10 +6,10 @@ package boot
 import (
 	"time"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
-	model "bakeoff/measure/boot"
 	"bakeoff/measure/workload"
 )
 
@@ -42,13 +42,13 @@ const (
 
 // phases are the metrics that are the time between two marks.
 var phases = []struct{ metric, from, to string }{
-	{Ready, MarkAsked, MarkReady},
-	{Firmware, model.MarkVCPU, model.MarkFirmware},
-	{Kernel, model.MarkKernel, model.MarkUserland},
-	{Userland, model.MarkUserland, MarkReady},
-	{Service, model.MarkUserland, model.MarkService},
-	{BootReady, MarkAsked, model.MarkService},
-	{Shutdown, MarkAsked, MarkDown},
+	{Ready, MarkAsked, bootmodel.MarkReady},
+	{Firmware, bootmodel.MarkVCPU, bootmodel.MarkFirmware},
+	{Kernel, bootmodel.MarkKernel, bootmodel.MarkUserland},
+	{Userland, bootmodel.MarkUserland, bootmodel.MarkReady},
+	{Service, bootmodel.MarkUserland, bootmodel.MarkService},
+	{BootReady, MarkAsked, bootmodel.MarkService},
+	{Shutdown, MarkAsked, bootmodel.MarkDown},
 }
 
 // Doc describes the workload.

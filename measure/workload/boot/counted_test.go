@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	model "bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 	"bakeoff/measure/workload"
 )
 
@@ -38,7 +38,7 @@ func TestBootsOnTheInstructionClock(t *testing.T) {
 	}
 }
 
-func spans(r model.Recording) (out []string) {
+func spans(r bootmodel.Recording) (out []string) {
 	for i, s := range r.Spans {
 		from, to := r.Times(i)
 		out = append(out, fmt.Sprintf("%d %s %.0f-%.0f", s.Parent, s.Label(), from, to))
@@ -64,7 +64,7 @@ func TestConsoleOfABootOnTheInstructionClock(t *testing.T) {
 			t.Errorf("%q lacks in %q", want, got)
 		}
 	}
-	if length, end := r.Length(); length != 71000123 || end != model.MarkService {
+	if length, end := r.Length(); length != 71000123 || end != bootmodel.MarkService {
 		t.Errorf("the boot took %v until %q", length, end)
 	}
 	// A console without a kernel log is a note, and the parts remain.

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/strictjson"
-	model "bakeoff/measure/boot"
 	"bakeoff/measure/boot/qemu"
 	"bakeoff/measure/workload"
 )
@@ -61,7 +61,7 @@ func (m Marks) instructions() int64 {
 
 // Moment is something that happened while the environment came up.
 type Moment struct {
-	Name string `json:"name"` // as marks of package measure/boot
+	Name string `json:"name"` // as marks of package bootmodel
 	AtNS int64  `json:"at_ns"`
 	// UncertaintyNS is the greatest error of AtNS; null if it is unknown.
 	UncertaintyNS *int64 `json:"uncertainty_ns"`
@@ -90,18 +90,8 @@ const (
 	System = "boot-log.json"
 )
 
-// Marks of this workload, besides those of package measure/boot.
-const (
-	MarkAsked = "environment requested"
-	MarkReady = model.MarkReady
-	// MarkClock is when the monotonic clock of the guest was 0: when its kernel begins to
-	// keep time.
-	MarkClock  = "guest clock zero"
-	MarkSerial = "first serial byte"
-	// MarkDown and MarkSSH are of machines that are rebooted.
-	MarkDown = "machine down"
-	MarkSSH  = "SSH answers"
-)
+// MarkAsked is a mark of this workload, besides those of package bootmodel.
+const MarkAsked = "environment requested"
 
 // Bounds of the blobs.
 const (
@@ -112,7 +102,7 @@ const (
 // trial is what a trial says of the boot.
 type trial struct {
 	marks Marks
-	host  model.Recording // its marks, on the controller's clock
+	host  bootmodel.Recording // its marks, on the controller's clock
 }
 
 // read reads the blobs of a trial.
@@ -168,13 +158,14 @@ func (m Marks) check() error {
 }
 
 // recording is the marks on the controller's clock, with those of the log.
-func (m Marks) recording(log []byte) (model.Recording, error) {
-	r := model.Recording{Schema: model.Schema, Tracks: []model.Track{}, Spans: []model.Span{},
-		Clocks: []model.Clock{{Name: "host", Source: "bakeoff", Hz: 1e9, UncertaintyNS: model.Exact()}},
-		Marks: []model.Mark{{Name: MarkAsked, UncertaintyNS: model.Exact(), How: "bakeoff asked for the environment"},
-			{Name: MarkReady, At: m.ReadyNS, UncertaintyNS: model.Exact(), How: "its driver said that it is ready"}}}
+func (m Marks) recording(log []byte) (bootmodel.Recording, error) {
+	r := bootmodel.Recording{Schema: bootmodel.Schema, Tracks: []bootmodel.Track{}, Spans: []bootmodel.Span{},
+		Clocks: []bootmodel.Clock{{Name: "host", Source: "bakeoff", Hz: 1e9, UncertaintyNS: bootmodel.Exact()}},
+		Marks: []bootmodel.Mark{{Name: MarkAsked, UncertaintyNS: bootmodel.Exact(), How: "bakeoff asked for the environment"},
+			{Name: bootmodel.MarkReady, At: m.ReadyNS, UncertaintyNS: bootmodel.Exact(),
+				How: "its driver said that it is ready"}}}
 	for _, x := range m.Moments {
-		mark := model.Mark{Name: x.Name, At: x.AtNS, How: x.How}
+		mark := bootmodel.Mark{Name: x.Name, At: x.AtNS, How: x.How}
 		if x.UncertaintyNS != nil {
 			u := float64(*x.UncertaintyNS)
 			mark.UncertaintyNS = &u
@@ -186,17 +177,17 @@ func (m Marks) recording(log []byte) (model.Recording, error) {
 		if err != nil {
 			return r, err
 		}
-		of.Marks = slices.DeleteFunc(of.Marks, func(k model.Mark) bool { return m.Absent[k.Name] != "" })
+		of.Marks = slices.DeleteFunc(of.Marks, func(k bootmodel.Mark) bool { return m.Absent[k.Name] != "" })
 		at := float64(start - m.Log.UnixNS)
 		off := float64(m.Log.UncertaintyNS)
-		if r, err = model.Merge(r, of, model.Pair{After: at - off, Before: at + off, At: 0}); err != nil {
+		if r, err = bootmodel.Merge(r, of, bootmodel.Pair{After: at - off, Before: at + off, At: 0}); err != nil {
 			return r, fault.Op(Log, err)
 		}
 		if m.Log.Lost {
-			r.Notes = append(r.Notes, model.Note{Source: "qemu", Lost: true, Text: "QEMU wrote more events than are kept."})
+			r.Notes = append(r.Notes, bootmodel.Note{Source: "qemu", Lost: true, Text: "QEMU wrote more events than are kept."})
 		}
 	}
-	model.SortMarks(&r)
+	bootmodel.SortMarks(&r)
 	return r, nil
 }
 
@@ -218,15 +209,15 @@ func (t trial) between(from, to string) (seconds float64, why string) {
 }
 
 // mark is the mark called name, or why there is none.
-func (t trial) mark(name string) (model.Mark, string) {
-	i := slices.IndexFunc(t.host.Marks, func(m model.Mark) bool { return m.Name == name })
+func (t trial) mark(name string) (bootmodel.Mark, string) {
+	i := slices.IndexFunc(t.host.Marks, func(m bootmodel.Mark) bool { return m.Name == name })
 	switch why := t.marks.Absent[name]; {
 	case i >= 0:
 		return t.host.Marks[i], ""
 	case why != "":
-		return model.Mark{}, why
+		return bootmodel.Mark{}, why
 	case t.marks.Schema == SchemaV1:
-		return model.Mark{}, "the program that made this run did not look for it"
+		return bootmodel.Mark{}, "the program that made this run did not look for it"
 	}
-	return model.Mark{}, "nothing was seen of the mark: " + name
+	return bootmodel.Mark{}, "nothing was seen of the mark: " + name
 }

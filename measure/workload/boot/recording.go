@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
@@ -21,18 +22,18 @@ func Blobs() []string { return []string{Blob, Log, System, Console} }
 // Recording is all that a trial says of the boot, on the controller's clock: what was
 // seen from outside, and what the system inside recorded. A record that cannot be read
 // or placed is a note. A boot on the instruction clock is on that clock alone.
-func Recording(raw workload.Raw) (model.Recording, error) {
+func Recording(raw workload.Raw) (bootmodel.Recording, error) {
 	t, err := read(raw)
 	if err != nil {
-		return model.Recording{}, err
+		return bootmodel.Recording{}, err
 	}
 	if t.marks.instructions() > 0 {
 		r := t.counted(raw[Console])
-		return r, model.Check(Blob, r)
+		return r, bootmodel.Check(Blob, r)
 	}
 	r := t.host
 	if why := t.marks.Unrecorded; why != "" {
-		r.Notes = append(r.Notes, model.Note{Source: "bakeoff", Lost: true, Text: why})
+		r.Notes = append(r.Notes, bootmodel.Note{Source: "bakeoff", Lost: true, Text: why})
 	}
 	b, ok := raw[System]
 	if !ok || t.marks.Reboot != nil { // which has it already
@@ -42,12 +43,12 @@ func Recording(raw workload.Raw) (model.Recording, error) {
 }
 
 // with is r with what the system inside recorded.
-func (t trial) with(r model.Recording, system []byte) (model.Recording, error) {
+func (t trial) with(r bootmodel.Recording, system []byte) (bootmodel.Recording, error) {
 	logs, err := ParseSystem(system)
 	if err != nil {
 		return r, err
 	}
-	clock, why := t.mark(MarkClock)
+	clock, why := t.mark(bootmodel.MarkClock)
 	for _, l := range logs.Logs {
 		of, err := Read(l)
 		if err == nil {
@@ -57,7 +58,7 @@ func (t trial) with(r model.Recording, system []byte) (model.Recording, error) {
 			r.Notes = append(r.Notes, unusable(l, err))
 		}
 	}
-	return r, model.Check(System, r)
+	return r, bootmodel.Check(System, r)
 }
 
 // recorded adds to the marks of a machine what its system recorded. Only that says when the
@@ -73,29 +74,30 @@ func (t *trial) recorded(system []byte) error {
 	for _, m := range r.Marks {
 		switch m.Name {
 		case systemd.MarkFirmwareStart:
-			m.Name, m.How = model.MarkVCPU, m.How+": the firmware started"
+			m.Name, m.How = bootmodel.MarkVCPU, m.How+": the firmware started"
 			r.Marks = append(r.Marks, m)
 		}
 	}
-	model.SortMarks(&r)
+	bootmodel.SortMarks(&r)
 	t.host = r
 	return nil
 }
 
 // unusable is the note about a record that is not in the recording.
-func unusable(l wire.SystemLog, err error) model.Note {
-	return model.Note{Source: l.Source, Lost: true, Text: "The record of the system cannot be used: " +
+func unusable(l wire.SystemLog, err error) bootmodel.Note {
+	return bootmodel.Note{Source: l.Source, Lost: true, Text: "The record of the system cannot be used: " +
 		safetext.Clip(safetext.Line(err.Error()), 400) + "."}
 }
 
 // OfSystem is what a running machine recorded about its last boot, on its monotonic
 // clock. If nothing can be placed on that clock, it is the first record on its own.
-func OfSystem(logs wire.BootLog) (model.Recording, error) {
-	var out, alone *model.Recording
-	var lost []model.Note
+func OfSystem(logs wire.BootLog) (bootmodel.Recording, error) {
+	var out, alone *bootmodel.Recording
+	var lost []bootmodel.Note
 	var last error
-	base := model.Recording{Schema: model.Schema, Tracks: []model.Track{}, Spans: []model.Span{}, Marks: []model.Mark{},
-		Clocks: []model.Clock{{Name: "monotonic", Source: "bakeoff", Hz: 1e9, UncertaintyNS: model.Exact()}}}
+	base := bootmodel.Recording{Schema: bootmodel.Schema, Tracks: []bootmodel.Track{}, Spans: []bootmodel.Span{},
+		Marks:  []bootmodel.Mark{},
+		Clocks: []bootmodel.Clock{{Name: "monotonic", Source: "bakeoff", Hz: 1e9, UncertaintyNS: bootmodel.Exact()}}}
 	for _, l := range logs.Logs {
 		of, err := Read(l)
 		if err == nil {
@@ -103,8 +105,8 @@ func OfSystem(logs wire.BootLog) (model.Recording, error) {
 			if out != nil {
 				on = *out
 			}
-			var merged model.Recording
-			if merged, err = add(on, of, model.Mark{UncertaintyNS: model.Exact()}, ""); err == nil {
+			var merged bootmodel.Recording
+			if merged, err = add(on, of, bootmodel.Mark{UncertaintyNS: bootmodel.Exact()}, ""); err == nil {
 				out = &merged
 				continue
 			}
@@ -120,12 +122,13 @@ func OfSystem(logs wire.BootLog) (model.Recording, error) {
 	case alone != nil:
 		out = alone
 	case last != nil:
-		return model.Recording{}, fault.WithFix(fault.New(fault.NotFound, "the machine has no record of its boot: %w", last),
+		return bootmodel.Recording{}, fault.WithFix(fault.New(fault.NotFound, "the machine has no record of its boot: %w",
+			last),
 			"as root, the log of the kernel can be read")
 	default:
-		return model.Recording{}, fault.New(fault.NotFound, "the machine has no record of its boot")
+		return bootmodel.Recording{}, fault.New(fault.NotFound, "the machine has no record of its boot")
 	}
-	return *out, model.Check(System, *out)
+	return *out, bootmodel.Check(System, *out)
 }
 
 // ParseSystem reads the output of `bakeoff-agent boot-log`.
@@ -145,33 +148,33 @@ func ParseSystem(b []byte) (wire.BootLog, error) {
 }
 
 // Read reads one record of a system on its own clock.
-func Read(l wire.SystemLog) (model.Recording, error) {
+func Read(l wire.SystemLog) (bootmodel.Recording, error) {
 	if l.Error != "" {
-		return model.Recording{}, fault.New(fault.NotFound, "%s", l.Error)
+		return bootmodel.Recording{}, fault.New(fault.NotFound, "%s", l.Error)
 	}
 	text := []byte(l.Text)
 	found := model.Recognize(sources.Sources(), text[:min(len(text), model.HeadBytes)])
 	if len(found) == 0 {
-		return model.Recording{}, fault.New(fault.Unsupported, "this program cannot read the record %q", l.Source)
+		return bootmodel.Recording{}, fault.New(fault.Unsupported, "this program cannot read the record %q", l.Source)
 	}
 	return found[0].Read(l.Source, text) // the source that reads most of it
 }
 
 // add merges a record of a system into r. clock is when the system's monotonic clock was
 // 0; why says why that is not known.
-func add(r, of model.Recording, clock model.Mark, why string) (model.Recording, error) {
-	var pairs []model.Pair
+func add(r, of bootmodel.Recording, clock bootmodel.Mark, why string) (bootmodel.Recording, error) {
+	var pairs []bootmodel.Pair
 	on := r
 	if k, ok := monotonic(of); ok && why == "" && clock.UncertaintyNS != nil && k.UncertaintyNS != nil {
 		zero, off := r.NS(clock.Clock, clock.At), *clock.UncertaintyNS+*k.UncertaintyNS
-		pairs = append(pairs, model.Pair{At: k.OffsetNS, After: zero - off, Before: zero + off})
+		pairs = append(pairs, bootmodel.Pair{At: k.OffsetNS, After: zero - off, Before: zero + off})
 		// The agent reads its clock some time after the kernel has started it.
 		on.Marks = slices.Clone(r.Marks)
-		on.Marks = slices.DeleteFunc(on.Marks, func(m model.Mark) bool {
-			return m.Name == model.MarkUserland && has(of, m.Name)
+		on.Marks = slices.DeleteFunc(on.Marks, func(m bootmodel.Mark) bool {
+			return m.Name == bootmodel.MarkUserland && has(of, m.Name)
 		})
 	}
-	merged, err := model.Merge(on, of, pairs...)
+	merged, err := bootmodel.Merge(on, of, pairs...)
 	if err == nil {
 		return merged, nil
 	}
@@ -183,10 +186,10 @@ func add(r, of model.Recording, clock model.Mark, why string) (model.Recording, 
 
 // monotonic is the monotonic clock of the system in a record. Its offset is the reading
 // of the record's own clock when it was 0.
-func monotonic(r model.Recording) (model.Clock, bool) {
-	return lists.Find(r.Clocks, func(c model.Clock) bool { return c.Name == "monotonic" })
+func monotonic(r bootmodel.Recording) (bootmodel.Clock, bool) {
+	return lists.Find(r.Clocks, func(c bootmodel.Clock) bool { return c.Name == "monotonic" })
 }
 
-func has(r model.Recording, mark string) bool {
-	return slices.ContainsFunc(r.Marks, func(m model.Mark) bool { return m.Name == mark })
+func has(r bootmodel.Recording, mark string) bool {
+	return slices.ContainsFunc(r.Marks, func(m bootmodel.Mark) bool { return m.Name == mark })
 }

@@ -4,9 +4,9 @@ import (
 	"encoding/json"
 	"testing"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/sample"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -15,8 +15,8 @@ func TestCosts(t *testing.T) {
 	span := func(busy float64) []byte {
 		after := ctx + 500
 		b, err := json.Marshal(wire.Span{
-			Before: probe.Counters{CPU: &probe.CPU{User: 1, System: 2, Interrupt: 3, Idle: 9}, ContextSwitches: &ctx},
-			After: probe.Counters{CPU: &probe.CPU{User: 1 + busy, System: 2 + busy, Interrupt: 3 + busy, Idle: 99},
+			Before: facts.Counters{CPU: &facts.CPU{User: 1, System: 2, Interrupt: 3, Idle: 9}, ContextSwitches: &ctx},
+			After: facts.Counters{CPU: &facts.CPU{User: 1 + busy, System: 2 + busy, Interrupt: 3 + busy, Idle: 99},
 				ContextSwitches: &after},
 		})
 		if err != nil {

@@ -8,12 +8,12 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
 	"bakeoff/measure/workload"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
@@ -187,7 +187,7 @@ func hostCosts(host []byte, n float64) (out []sample.Value, err error) {
 // the same numbers.
 func hostBusy(s wire.Span) (seconds float64, ok bool) {
 	seconds, source, ok := s.After.Since(s.Before).Busy()
-	if ok && source == probe.SourceTicks {
+	if ok && source == facts.SourceTicks {
 		seconds = s.After.CPU.Busy() - s.Before.CPU.Busy()
 	}
 	return seconds, ok

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
@@ -27,7 +28,6 @@ import (
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/loop"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -239,14 +239,14 @@ func wrongs(res wire.Result, asked time.Duration) (out []string) {
 func hostSpan(t *testing.T, busy float64, nanoseconds bool) []byte {
 	before, after := 100.0, 142.0
 	span := wire.Span{
-		Before: probe.Counters{AtNS: 1, CPU: &probe.CPU{User: 10, Idle: 5}, Joules: &before},
-		After:  probe.Counters{AtNS: 2, CPU: &probe.CPU{User: 10 + busy, Idle: 6}, Joules: &after},
+		Before: facts.Counters{AtNS: 1, CPU: &facts.CPU{User: 10, Idle: 5}, Joules: &before},
+		After:  facts.Counters{AtNS: 2, CPU: &facts.CPU{User: 10 + busy, Idle: 6}, Joules: &after},
 	}
 	if nanoseconds {
 		from, to := int64(7e9), int64(7e9+busy*1e9)
 		span.After.CPU.User = span.Before.CPU.User
 		span.Before.TaskNS, span.After.TaskNS = &from, &to
-		span.Before.CPUSource, span.After.CPUSource = probe.SourceSchedstat, probe.SourceSchedstat
+		span.Before.CPUSource, span.After.CPUSource = facts.SourceSchedstat, facts.SourceSchedstat
 	}
 	b, err := json.Marshal(span)
 	if err != nil {

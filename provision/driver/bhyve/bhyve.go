@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
@@ -220,15 +221,15 @@ func build(ctx context.Context, e *guest.Env, o options, n names) error {
 			return err
 		}
 	}
-	e.Saw(driver.MomentHypervisor, "bakeoff started bhyve", 0)
+	e.Saw(bootmodel.MarkHypervisor, "bakeoff started bhyve", 0)
 	p := e.Start(ctx, arguments(e.Spec, o, n, disk)...)
 	e.Console = p
-	e.Lacks("bhyve does not say when it starts the processors", driver.MomentVCPU)
+	e.Lacks("bhyve does not say when it starts the processors", bootmodel.MarkVCPU)
 	if o.loader == loaderUEFI {
-		e.Lacks("bhyve does not say when the firmware starts the kernel", driver.MomentFirmware, driver.MomentKernel)
+		e.Lacks("bhyve does not say when the firmware starts the kernel", bootmodel.MarkFirmware, bootmodel.MarkKernel)
 	} else {
-		e.Lacks("bhyveload loads the kernel before the machine starts", driver.MomentFirmware)
-		e.Lacks("bhyve does not say when it starts the kernel", driver.MomentKernel)
+		e.Lacks("bhyveload loads the kernel before the machine starts", bootmodel.MarkFirmware)
+		e.Lacks("bhyve does not say when it starts the kernel", bootmodel.MarkKernel)
 	}
 	var rw io.ReadWriteCloser
 	// bhyve creates the socket when it starts.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
@@ -81,16 +82,16 @@ func (s *runner) moments(in driver.Instance, start time.Time) {
 		s.Logf("%s %v ± %v: %s", m.Name, m.At.Sub(start), m.Uncertainty, m.How)
 		slack := max(0, m.Uncertainty)
 		late := m.At.After(now.Add(slack))
-		early := m.At.Before(start.Add(-slack)) && m.Name != driver.MomentClock // a fake has the clock of the host
+		early := m.At.Before(start.Add(-slack)) && m.Name != bootmodel.MarkClock // a fake has the clock of the host
 		if known[m.Name] || m.How == "" || late || early {
 			s.Errorf("the moment %q is impossible: %v after the start, ± %v", m.Name, m.At.Sub(start), m.Uncertainty)
 		}
 		known[m.Name] = true
 	}
 	logged := seen.Log != nil && len(seen.Log.Text) > 0
-	for _, name := range []string{driver.MomentVCPU, driver.MomentFirmware, driver.MomentKernel, driver.MomentClock,
-		driver.MomentUserland} {
-		inLog := logged && (name == driver.MomentVCPU || name == driver.MomentFirmware || name == driver.MomentKernel)
+	for _, name := range []string{bootmodel.MarkVCPU, bootmodel.MarkFirmware, bootmodel.MarkKernel, bootmodel.MarkClock,
+		bootmodel.MarkUserland} {
+		inLog := logged && (name == bootmodel.MarkVCPU || name == bootmodel.MarkFirmware || name == bootmodel.MarkKernel)
 		if why := seen.Absent[name]; known[name] == (why != "") && !inLog {
 			s.Errorf("the moment %q: seen is %v, and it is absent because of %q", name, known[name], why)
 		}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
@@ -250,8 +251,8 @@ func (in *Instance) configure(ctx context.Context, o options, drives []drive) er
 			return err
 		}
 	}
-	in.Lacks("Firecracker has no firmware: it starts the kernel itself", driver.MomentFirmware)
-	for _, moment := range []string{driver.MomentVCPU, driver.MomentKernel} {
+	in.Lacks("Firecracker has no firmware: it starts the kernel itself", bootmodel.MarkFirmware)
+	for _, moment := range []string{bootmodel.MarkVCPU, bootmodel.MarkKernel} {
 		in.Saw(moment, "Firecracker carried out InstanceStart", time.Since(asked))
 	}
 	return nil

@@ -11,13 +11,13 @@ import (
 	"strconv"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/reboot"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
-	"bakeoff/reach/probe"
 )
 
 // Driver gives whole machines.
@@ -201,7 +201,7 @@ func (in *Instance) Info() driver.Info {
 	of := in.Machine.Machine()
 	why := "the environment is the whole machine"
 	return driver.Info{Agent: in.Agent(), Scratch: in.tmp(), OwnKernel: true,
-		Limits: probe.Limits{NotEnforced: map[string]string{"cpus": why, "memory": why, "quota": why, "io": why}},
+		Limits: facts.Limits{NotEnforced: map[string]string{"cpus": why, "memory": why, "quota": why, "io": why}},
 		Facts:  map[string]string{"system": of.GOOS, "hardware": of.Hardware.CPU}}
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/bootmodel"
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/suite"
@@ -46,7 +48,7 @@ func script(t *testing.T) *scripted {
 		t.Fatal(err)
 	}
 	suite.Accept(t, l, func(c net.Conn) { fmt.Fprint(c, "SSH-2.0-scripted\r\n") })
-	m := channel.Machine{GOOS: "linux", Boot: "boot-0", Hardware: probe.Hardware{UUID: "scripted", CPU: "scripted CPU"}}
+	m := channel.Machine{GOOS: "linux", Boot: "boot-0", Hardware: facts.Hardware{UUID: "scripted", CPU: "scripted CPU"}}
 	return &scripted{sshd: l, now: m, started: time.Now().Add(-time.Hour), comes: func(n int) (channel.Machine, error) {
 		m.Boot = fmt.Sprint("boot-", n)
 		return m, nil
@@ -162,13 +164,13 @@ func TestReboot(t *testing.T) {
 		var names []string
 		for i, m := range seen.List {
 			names = append(names, m.Name)
-			if m.How == "" || m.Uncertainty < 0 || i > 0 && m.Name == driver.MomentSSH && m.At.Before(seen.List[i-1].At) {
+			if m.How == "" || m.Uncertainty < 0 || i > 0 && m.Name == bootmodel.MarkSSH && m.At.Before(seen.List[i-1].At) {
 				t.Errorf("moment %+v", m)
 			}
 		}
-		want := []string{driver.MomentClock, driver.MomentKernel}
+		want := []string{bootmodel.MarkClock, bootmodel.MarkKernel}
 		if watch {
-			want = append([]string{driver.MomentDown, driver.MomentSSH}, want...)
+			want = append([]string{bootmodel.MarkDown, bootmodel.MarkSSH}, want...)
 		}
 		if !slices.Equal(names, want) {
 			t.Errorf("moments %q, want %q", names, want)
@@ -205,7 +207,7 @@ func TestNotBack(t *testing.T) {
 
 // Nothing is rebooted without permission, and never the machine that bakeoff runs on.
 func TestMayReboot(t *testing.T) {
-	other := channel.Machine{Boot: "b", Hardware: probe.Hardware{UUID: "other"}}
+	other := channel.Machine{Boot: "b", Hardware: facts.Hardware{UUID: "other"}}
 	user := channel.Machine{Boot: "b", UID: 1000}
 	may := options{allowed: true}
 	for name, tt := range map[string]struct {

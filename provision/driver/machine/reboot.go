@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/reboot"
@@ -38,7 +39,7 @@ func (in *Instance) reboot(ctx context.Context) error {
 // addDown begins the list of moments: what was seen before was of a machine that was slow,
 // and not down.
 func (in *Instance) addDown(at time.Time, uncertainty time.Duration) {
-	in.list = []driver.Moment{{Name: driver.MomentDown, At: at, Uncertainty: uncertainty,
+	in.list = []driver.Moment{{Name: bootmodel.MarkDown, At: at, Uncertainty: uncertainty,
 		How: "the agent of the boot before stopped answering"}}
 }
 
@@ -52,9 +53,9 @@ func (in *Instance) waitForSSH(ctx context.Context) error {
 		return in.Connect(ctx, int(in.at.Port()))
 	}}
 	at, late, err := k.Wait(ctx, answer.Server{Via: answer.SSH, Port: int(in.at.Port())})
-	seen := slices.ContainsFunc(in.list, func(m driver.Moment) bool { return m.Name == driver.MomentSSH })
+	seen := slices.ContainsFunc(in.list, func(m driver.Moment) bool { return m.Name == bootmodel.MarkSSH })
 	if err == nil && !seen {
-		in.list = append(in.list, driver.Moment{Name: driver.MomentSSH, At: at.Add(-late / 2), Uncertainty: late / 2,
+		in.list = append(in.list, driver.Moment{Name: bootmodel.MarkSSH, At: at.Add(-late / 2), Uncertainty: late / 2,
 			How: "sshd sent its banner to the controller"})
 	}
 	return err
@@ -68,12 +69,12 @@ const clockReadings = 20
 // the controller's.
 func (in *Instance) Moments(ctx context.Context) (driver.Moments, error) {
 	seen := driver.Moments{List: in.list, Absent: map[string]string{
-		driver.MomentVCPU:     "only a record of the firmware says when the machine started, and it left none",
-		driver.MomentFirmware: "only a record of the firmware says when it gave control away, and it left none",
-		driver.MomentUserland: "no record of the system says when its first process started",
+		bootmodel.MarkVCPU:     "only a record of the firmware says when the machine started, and it left none",
+		bootmodel.MarkFirmware: "only a record of the firmware says when it gave control away, and it left none",
+		bootmodel.MarkUserland: "no record of the system says when its first process started",
 	}}
 	shortest := time.Duration(-1)
-	zero := driver.Moment{Name: driver.MomentClock, How: "the machine's monotonic clock was 0"}
+	zero := driver.Moment{Name: bootmodel.MarkClock, How: "the machine's monotonic clock was 0"}
 	for range clockReadings {
 		asked := time.Now()
 		c, err := in.Clock(ctx)
@@ -91,11 +92,11 @@ func (in *Instance) Moments(ctx context.Context) (driver.Moments, error) {
 	}
 	if shortest < 0 {
 		why := "the agent of this system does not read its monotonic clock"
-		seen.Absent[driver.MomentClock], seen.Absent[driver.MomentKernel] = why, why
+		seen.Absent[bootmodel.MarkClock], seen.Absent[bootmodel.MarkKernel] = why, why
 		return seen, nil
 	}
 	kernel := zero
-	kernel.Name, kernel.How = driver.MomentKernel, "the machine's monotonic clock was 0: its kernel began to keep time"
+	kernel.Name, kernel.How = bootmodel.MarkKernel, "the machine's monotonic clock was 0: its kernel began to keep time"
 	seen.List = append(seen.List, zero, kernel)
 	return seen, nil
 }

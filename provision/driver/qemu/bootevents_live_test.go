@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/param"
-	"bakeoff/measure/boot"
 	"bakeoff/measure/boot/linux"
 	"bakeoff/reach/wire"
 )
@@ -32,7 +32,7 @@ func TestGuestRecordsItsBoot(t *testing.T) {
 		t.Errorf("%d spans", len(r.Spans))
 	}
 	span := func(name string) (from, to float64) {
-		i := slices.IndexFunc(r.Spans, func(s boot.Span) bool { return strings.HasSuffix(s.Name, name) })
+		i := slices.IndexFunc(r.Spans, func(s bootmodel.Span) bool { return strings.HasSuffix(s.Name, name) })
 		if i < 0 {
 			t.Fatalf("no span %s", name)
 		}

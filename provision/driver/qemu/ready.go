@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
@@ -111,7 +112,7 @@ func (in *Instance) await(ctx context.Context, p *guest.Process, m machine, time
 			}
 			return fault.New(fault.Subject, "its console has not printed %q", m.ready.text)
 		})
-		in.Saw(driver.MomentService, fmt.Sprintf("the console had printed %q", m.ready.text), guest.Poll)
+		in.Saw(bootmodel.MarkService, fmt.Sprintf("the console had printed %q", m.ready.text), guest.Poll)
 		return err
 	}
 	var address netip.AddrPort
@@ -152,7 +153,7 @@ func (in *Instance) knock(ctx context.Context, p *guest.Process, s answer.Server
 	return in.Until(ctx, p, timeout, func() error {
 		select {
 		case a := <-done:
-			in.Seen.List = append(in.Seen.List, driver.Moment{Name: driver.MomentService, At: a.at.Add(-a.late / 2),
+			in.Seen.List = append(in.Seen.List, driver.Moment{Name: bootmodel.MarkService, At: a.at.Add(-a.late / 2),
 				Uncertainty: a.late / 2, How: "the server answered at " + s.String()})
 			return a.err
 		default:

@@ -5,8 +5,8 @@ import (
 	"math"
 	"testing"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/param"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -23,7 +23,7 @@ func TestSchedstatOfAGuest(t *testing.T) {
 		t.Fatal(err)
 	}
 	busy, source, ok := r.Counters.After.Since(r.Counters.Before).Busy()
-	if !ok || source != probe.SourceSchedstat {
+	if !ok || source != facts.SourceSchedstat {
 		t.Fatalf("busy for %g s by %q (%v)", busy, source, ok)
 	}
 	own := r.Usage.CPUSeconds()

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
@@ -114,9 +115,9 @@ func (in *Instance) watch(m *machine, rest *conn.Tail) io.Writer {
 	const unseen = "QEMU does not see when the kernel starts: "
 	switch {
 	case m.kernel == "":
-		in.Lacks(unseen+"the boot loader of the disk loads it", driver.MomentFirmware, driver.MomentKernel)
+		in.Lacks(unseen+"the boot loader of the disk loads it", bootmodel.MarkFirmware, bootmodel.MarkKernel)
 	case m.firmware.name == ovmf:
-		in.Lacks(unseen+"UEFI still reads files for it when it runs", driver.MomentFirmware, driver.MomentKernel)
+		in.Lacks(unseen+"UEFI still reads files for it when it runs", bootmodel.MarkFirmware, bootmodel.MarkKernel)
 	}
 	return e
 }

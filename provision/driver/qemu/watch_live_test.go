@@ -7,10 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/param"
-	"bakeoff/measure/boot"
 	"bakeoff/measure/boot/qemu"
-	"bakeoff/provision/driver"
 )
 
 // SeaBIOS writes its messages to port 0x402. They arrive with their time, and are parts of the
@@ -30,7 +29,7 @@ func TestDebugPortOfAMachine(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, seen.Log.Text)
 	}
-	if err := boot.Check("log", r); err != nil {
+	if err := bootmodel.Check("log", r); err != nil {
 		t.Error(err)
 	}
 	firmware := 0
@@ -76,8 +75,8 @@ func TestWatch(t *testing.T) {
 				}
 				at[m.Name] = m.At
 			}
-			for _, pair := range [][2]string{{driver.MomentHypervisor, driver.MomentClock},
-				{driver.MomentClock, driver.MomentUserland}} {
+			for _, pair := range [][2]string{{bootmodel.MarkHypervisor, bootmodel.MarkClock},
+				{bootmodel.MarkClock, bootmodel.MarkUserland}} {
 				if at[pair[0]].IsZero() || !at[pair[0]].Before(at[pair[1]]) {
 					t.Errorf("%s is not before %s", pair[0], pair[1])
 				}

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
@@ -147,9 +148,9 @@ func build(ctx context.Context, e *guest.Env, o options) error {
 		"-L", name)...); err != nil {
 		return err
 	}
-	e.Saw(driver.MomentHypervisor, "vmctl start returned", time.Since(asked))
-	e.Lacks("vmd does not say when it starts the processor or the kernel", driver.MomentVCPU, driver.MomentFirmware,
-		driver.MomentKernel)
+	e.Saw(bootmodel.MarkHypervisor, "vmctl start returned", time.Since(asked))
+	e.Lacks("vmd does not say when it starts the processor or the kernel", bootmodel.MarkVCPU, bootmodel.MarkFirmware,
+		bootmodel.MarkKernel)
 	timeout := o.bootTimeout
 	// vmctl returns before the machine runs.
 	end := time.After(timeout)

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
@@ -279,10 +280,10 @@ func meet(ctx context.Context, e *guest.Env, o options, id, root string) error {
 		}
 	}
 	if o.machine() {
-		e.Lacks("vmadm does not say when it starts the processor or the kernel", driver.MomentVCPU, driver.MomentFirmware,
-			driver.MomentKernel)
+		e.Lacks("vmadm does not say when it starts the processor or the kernel", bootmodel.MarkVCPU, bootmodel.MarkFirmware,
+			bootmodel.MarkKernel)
 	} else {
-		e.Lacks("a zone starts processes of its own before the agent", driver.MomentUserland)
+		e.Lacks("a zone starts processes of its own before the agent", bootmodel.MarkUserland)
 	}
 	argv := []string{"zlogin", "-QS", id, guest.AgentPath, "serve", "-"}
 	if o.machine() {

@@ -13,9 +13,9 @@ import (
 	"strconv"
 	"strings"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/safetext"
 	"bakeoff/judge/profile"
-	"bakeoff/measure/boot"
 	"bakeoff/publish/chart"
 )
 
@@ -34,7 +34,7 @@ type Figure struct {
 
 // New returns the chart of a recording whose indices are valid. of names the recording,
 // and boxes bounds how many boxes the chart has; Boxes suits a page.
-func New(of string, rec *boot.Recording, boxes int) Figure {
+func New(of string, rec *bootmodel.Recording, boxes int) Figure {
 	f := Figure{of: of, most: max(boxes, 1), l: newLayout(rec), tree: profile.NewTree()}
 	f.cost, _ = f.tree.Add(rec)
 	f.rows = f.tree.Rows(rec)
@@ -225,9 +225,9 @@ func (v *view) class(b box) string {
 	h.Write([]byte(s.Name))
 	class := "b k" + strconv.Itoa(int(h.Sum32()%shades))
 	switch v.l.rec.Tracks[s.Track].Kind {
-	case boot.KindProcess:
+	case bootmodel.KindProcess:
 		class = "b p" + class[3:]
-	case boot.KindFirmware:
+	case bootmodel.KindFirmware:
 		class = "b f" + class[3:]
 	}
 	if s.Wait {
@@ -290,8 +290,9 @@ func (l *layout) self(i int32) float64 {
 func clip(s string) string { return safetext.Clip(safetext.Line(s), 120) }
 
 // known are marks with names that all sources share: they are drawn first.
-var known = []string{boot.MarkHypervisor, boot.MarkVCPU, boot.MarkFirmware, boot.MarkKernel, boot.MarkRoot,
-	boot.MarkUserland, boot.MarkService}
+var known = []string{bootmodel.MarkHypervisor, bootmodel.MarkVCPU, bootmodel.MarkFirmware, bootmodel.MarkKernel,
+	bootmodel.MarkRoot,
+	bootmodel.MarkUserland, bootmodel.MarkService}
 
 // maxMarks bounds the lines of marks.
 const maxMarks = 40
@@ -308,13 +309,13 @@ const markRows = 4
 
 // names places the names of marks above the chart and returns its top.
 func (v *view) names() (top float64) {
-	var marks []boot.Mark
+	var marks []bootmodel.Mark
 	for _, m := range v.l.rec.Marks {
 		if v.l.placed(m.Clock) {
 			marks = append(marks, m)
 		}
 	}
-	slices.SortStableFunc(marks, func(a, b boot.Mark) int { return importance(b) - importance(a) })
+	slices.SortStableFunc(marks, func(a, b bootmodel.Mark) int { return importance(b) - importance(a) })
 	used := 0
 	var ends [markRows][][2]float64
 	for _, m := range marks[:min(len(marks), maxMarks)] {
@@ -341,7 +342,7 @@ func (v *view) names() (top float64) {
 	return headH*float64(used+1) + 6
 }
 
-func importance(m boot.Mark) int {
+func importance(m bootmodel.Mark) int {
 	if slices.Contains(known, m.Name) {
 		return 1
 	}

@@ -6,23 +6,25 @@ import (
 	"strings"
 	"testing"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 	"bakeoff/publish/chart/charttest"
 )
 
 // nested makes a boot of n random spans on three tracks.
-func nested(n int, seed uint64) *boot.Recording {
+func nested(n int, seed uint64) *bootmodel.Recording {
 	rnd := rand.New(rand.NewPCG(seed, 0))
-	r := &boot.Recording{Schema: boot.Schema, Clocks: []boot.Clock{{Name: "guest", Hz: 1e9, UncertaintyNS: boot.Exact()}},
-		Tracks: []boot.Track{{Name: "kernel", Kind: boot.KindKernel, Parent: -1}, {Name: "init", ID: "1",
-			Kind: boot.KindProcess, Parent: -1}, {Name: charttest.Hostile, Kind: boot.KindFirmware, Parent: -1}},
-		Marks: []boot.Mark{{Name: boot.MarkKernel, At: 0}, {Name: charttest.Hostile, At: 5e8}, {Name: boot.MarkUserland,
-			At: 1e9}}}
+	r := &bootmodel.Recording{Schema: bootmodel.Schema, Clocks: []bootmodel.Clock{{Name: "guest", Hz: 1e9,
+		UncertaintyNS: bootmodel.Exact()}},
+		Tracks: []bootmodel.Track{{Name: "kernel", Kind: bootmodel.KindKernel, Parent: -1}, {Name: "init", ID: "1",
+			Kind: bootmodel.KindProcess, Parent: -1}, {Name: charttest.Hostile, Kind: bootmodel.KindFirmware, Parent: -1}},
+		Marks: []bootmodel.Mark{{Name: bootmodel.MarkKernel, At: 0}, {Name: charttest.Hostile, At: 5e8},
+			{Name: bootmodel.MarkUserland,
+				At: 1e9}}}
 	var add func(track, parent int, from, to int64)
 	add = func(track, parent int, from, to int64) {
 		for from < to && len(r.Spans) < n {
 			end := from + 1 + rnd.Int64N(max(1, to-from))
-			r.Spans = append(r.Spans, boot.Span{Name: fmt.Sprintf("f%d", rnd.IntN(50)), Track: track, Parent: parent,
+			r.Spans = append(r.Spans, bootmodel.Span{Name: fmt.Sprintf("f%d", rnd.IntN(50)), Track: track, Parent: parent,
 				Start: from, End: end, Wait: rnd.IntN(9) == 0, Open: rnd.IntN(9) == 0})
 			if rnd.IntN(2) == 0 {
 				add(track, len(r.Spans)-1, from, end)
@@ -37,12 +39,12 @@ func nested(n int, seed uint64) *boot.Recording {
 }
 
 func TestFigures(t *testing.T) {
-	for name, rec := range map[string]*boot.Recording{
-		"none": {Clocks: []boot.Clock{{Name: "a"}}},
+	for name, rec := range map[string]*bootmodel.Recording{
+		"none": {Clocks: []bootmodel.Clock{{Name: "a"}}},
 		"some": nested(40, 1),
 		"many": nested(3000, 2),
-		"ticks": {Clocks: []boot.Clock{{Name: "tsc"}}, Tracks: []boot.Track{{Name: "t", Parent: -1}},
-			Spans: []boot.Span{{Name: charttest.Hostile, Parent: -1, End: 5}}},
+		"ticks": {Clocks: []bootmodel.Clock{{Name: "tsc"}}, Tracks: []bootmodel.Track{{Name: "t", Parent: -1}},
+			Spans: []bootmodel.Span{{Name: charttest.Hostile, Parent: -1, End: 5}}},
 	} {
 		t.Run(name, func(t *testing.T) { charttest.Run(t, New("a boot", rec, 200)) })
 	}
@@ -96,9 +98,11 @@ func TestEverySpanIsInABox(t *testing.T) {
 
 // A wait that was charged to another thread counts once.
 func TestChargedSpansCountOnce(t *testing.T) {
-	rec := &boot.Recording{Clocks: []boot.Clock{{Name: "tsc"}}, Tracks: []boot.Track{{Name: "a", Parent: -1}, {Name: "b",
+	rec := &bootmodel.Recording{Clocks: []bootmodel.Clock{{Name: "tsc"}}, Tracks: []bootmodel.Track{{Name: "a",
+		Parent: -1}, {Name: "b",
 		Parent: -1}},
-		Spans: []boot.Span{{Name: "main", Parent: -1, End: 100}, {Name: "wait", Parent: 0, Start: 10, End: 60, Wait: true},
+		Spans: []bootmodel.Span{{Name: "main", Parent: -1, End: 100}, {Name: "wait", Parent: 0, Start: 10, End: 60,
+			Wait: true},
 			{Name: "work", Track: 1, Parent: 1, Start: 10, End: 60, Charged: true}, {Name: "work", Track: 1, Parent: -1,
 				Start: 10, End: 60}}}
 	got := map[string]float64{}

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"bakeoff/measure/boot"
+	"bakeoff/base/bootmodel"
 )
 
 // The bounds of a layout. What is beyond them is merged into boxes, never left out.
@@ -22,7 +22,7 @@ const (
 // layout places spans: each in a row of a band, below its parent. Siblings that overlap
 // in time are in lanes below each other. Indices are those of the spans.
 type layout struct {
-	rec        *boot.Recording
+	rec        *bootmodel.Recording
 	start, end []float64 // on the reference clock
 	// first and next link the children of each span; -1 ends a list.
 	first, next []int32
@@ -46,7 +46,7 @@ type band struct {
 	total float64 // time of the roots
 }
 
-func newLayout(rec *boot.Recording) *layout {
+func newLayout(rec *bootmodel.Recording) *layout {
 	n := len(rec.Spans)
 	l := &layout{rec: rec, start: make([]float64, n), end: make([]float64, n), first: make([]int32, n),
 		next: make([]int32, n), offset: make([]int32, n), height: make([]int32, n), below: make([]int32, n)}
@@ -161,7 +161,7 @@ func (l *layout) pack(first, from int32) int32 {
 }
 
 // rank is the order of bands.
-var rank = map[string]int{boot.KindFirmware: 1, boot.KindKernel: 2, boot.KindProcess: 3}
+var rank = map[string]int{bootmodel.KindFirmware: 1, bootmodel.KindKernel: 2, bootmodel.KindProcess: 3}
 
 // band groups the roots by track. Many tracks of a single row each share a band for
 // each kind.
@@ -208,8 +208,8 @@ func (l *layout) band(roots []int32) {
 	}
 }
 
-var plurals = map[string]string{boot.KindFirmware: "firmware", boot.KindKernel: "threads of the kernel",
-	boot.KindProcess: "processes", "": "other tracks"}
+var plurals = map[string]string{bootmodel.KindFirmware: "firmware", bootmodel.KindKernel: "threads of the kernel",
+	bootmodel.KindProcess: "processes", "": "other tracks"}
 
 func (b *band) add(l *layout, root int32) {
 	b.roots = append(b.roots, root)
@@ -229,7 +229,7 @@ func (l *layout) place(b *band) {
 	b.rows = min(int(l.pack(b.roots[0], 0)), maxRows)
 }
 
-func trackLabel(t boot.Track) string {
+func trackLabel(t bootmodel.Track) string {
 	if t.ID == "" || t.ID == t.Name || strings.HasSuffix(t.Name, " "+t.ID) {
 		return t.Name
 	}

@@ -3,11 +3,11 @@ package channel
 import (
 	"context"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
 	"bakeoff/base/unit"
 	"bakeoff/reach/conn"
-	"bakeoff/reach/probe"
 )
 
 // The functions of an agent that serves a whole machine instead of one guest:
@@ -40,7 +40,7 @@ type Machine struct {
 	SHA256 string     `json:"sha256"` // of the agent
 	// Hardware distinguishes this machine from any other; see
 	// probe.ReadHardware.
-	Hardware probe.Hardware `json:"hardware"`
+	Hardware facts.Hardware `json:"hardware"`
 	// Boot is a text that changes with each boot.
 	Boot string `json:"boot"`
 	// HostLock is the file of the lock that a local run of the same user takes; see
@@ -61,8 +61,8 @@ type CPURequest struct {
 }
 
 // Counters reads the counters of the machine, for these CPUs.
-func (c *Conn) Counters(ctx context.Context, cpus []int) (probe.Counters, error) {
-	var out probe.Counters
+func (c *Conn) Counters(ctx context.Context, cpus []int) (facts.Counters, error) {
+	var out facts.Counters
 	err := c.Call(ctx, FuncCounters, CPURequest{cpus}, &out)
 	return out, err
 }

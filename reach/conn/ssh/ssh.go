@@ -21,13 +21,13 @@ import (
 	"path"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
 	"bakeoff/base/unit"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
 	"bakeoff/reach/conn/local"
-	"bakeoff/reach/probe"
 )
 
 // Options say where a machine is and how to reach it.
@@ -203,8 +203,8 @@ func (c *Conn) Dial(ctx context.Context, network, address string) (net.Conn, err
 
 // Counters reads the counters of the machine, for these CPUs; for all if none
 // are given.
-func (c *Conn) Counters(ctx context.Context, cpus []int) (probe.Counters, error) {
-	var out probe.Counters
+func (c *Conn) Counters(ctx context.Context, cpus []int) (facts.Counters, error) {
+	var out facts.Counters
 	err := c.through(ctx, func(ch *channel.Conn) (err error) {
 		out, err = ch.Counters(ctx, cpus)
 		return err

@@ -13,11 +13,11 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/lab/store"
 	"bakeoff/provision/image"
 	"bakeoff/provision/image/registry/registrytest"
-	"bakeoff/reach/probe"
 )
 
 // looker is the only program of an image. It says 7 if it has what the layers of the
@@ -187,7 +187,7 @@ func factsOf(t *testing.T, h e2e.Home, r e2e.Ran, contender string) map[string]s
 	if err != nil {
 		t.Fatal(err)
 	}
-	var fp probe.Fingerprint
+	var fp facts.Fingerprint
 	if err := json.Unmarshal(text, &fp); err != nil {
 		t.Fatal(err)
 	}

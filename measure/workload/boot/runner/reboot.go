@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/measure/execution"
@@ -51,7 +52,7 @@ func follow(ctx context.Context, m driver.Rebooted, p param.Values) (*answers, e
 		k.Each(ctx, a.server, restStep, func(at time.Time, late time.Duration) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			a.list = append(a.list, driver.Moment{Name: driver.MomentService, At: at.Add(-late / 2), Uncertainty: late / 2,
+			a.list = append(a.list, driver.Moment{Name: bootmodel.MarkService, At: at.Add(-late / 2), Uncertainty: late / 2,
 				How: "the service answered the controller at " + a.server.String()})
 		})
 	}()
@@ -63,12 +64,12 @@ func follow(ctx context.Context, m driver.Rebooted, p param.Values) (*answers, e
 func (a *answers) first(ctx context.Context, in driver.Instance, p param.Values, l execution.Life,
 	m *boot.Marks) error {
 	if p.Text(boot.ParamAnswer) == "" {
-		m.Absent[driver.MomentService] = unasked
+		m.Absent[bootmodel.MarkService] = unasked
 		return nil
 	}
-	i := slices.IndexFunc(m.Moments, func(x boot.Moment) bool { return x.Name == driver.MomentClock })
+	i := slices.IndexFunc(m.Moments, func(x boot.Moment) bool { return x.Name == bootmodel.MarkClock })
 	if i < 0 {
-		m.Absent[driver.MomentService] = "the clock of the system is not known, so that an answer may be of the boot before"
+		m.Absent[bootmodel.MarkService] = "the clock of the system is not known, so that an answer may be of the boot before"
 		return nil
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

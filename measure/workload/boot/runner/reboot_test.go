@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/suite"
@@ -53,9 +54,9 @@ func rebootTarget(t *testing.T, before, after string) execution.Target {
 		asked := time.Now()
 		at := func(ms time.Duration) time.Time { return asked.Add(ms * time.Millisecond) }
 		fresh := r
-		fresh.seen = driver.Moments{Absent: map[string]string{driver.MomentVCPU: "no", driver.MomentFirmware: "no",
-			driver.MomentUserland: "no"}, List: []driver.Moment{{Name: driver.MomentDown, At: at(100), How: "x"},
-			{Name: driver.MomentClock, At: at(200), How: "x"}, {Name: driver.MomentKernel, At: at(200), How: "x"}}}
+		fresh.seen = driver.Moments{Absent: map[string]string{bootmodel.MarkVCPU: "no", bootmodel.MarkFirmware: "no",
+			bootmodel.MarkUserland: "no"}, List: []driver.Moment{{Name: bootmodel.MarkDown, At: at(100), How: "x"},
+			{Name: bootmodel.MarkClock, At: at(200), How: "x"}, {Name: bootmodel.MarkKernel, At: at(200), How: "x"}}}
 		time.Sleep(time.Until(at(300)))
 		return inside{fresh}, []execution.Mark{{Name: "asked", At: asked}, {Name: "up", At: time.Now()}}, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
@@ -95,7 +96,7 @@ const unasked = "nothing says when the service is ready: set the parameter " + b
 func service(ctx context.Context, t execution.Target, in driver.Instance, p param.Values, l execution.Life,
 	m *boot.Marks) error {
 	if p.Text(boot.ParamAnswer) == "" {
-		m.Absent[driver.MomentService] = unasked + ", or the option ready of a guest without agent"
+		m.Absent[bootmodel.MarkService] = unasked + ", or the option ready of a guest without agent"
 		return nil
 	}
 	s, err := answer.Parse(p.Text(boot.ParamAnswer))
@@ -122,7 +123,7 @@ func service(ctx context.Context, t execution.Target, in driver.Instance, p para
 	if err != nil {
 		return err
 	}
-	m.Moments = append(m.Moments, moment(driver.Moment{Name: driver.MomentService, At: at.Add(-late / 2),
+	m.Moments = append(m.Moments, moment(driver.Moment{Name: bootmodel.MarkService, At: at.Add(-late / 2),
 		Uncertainty: late / 2, How: "the service answered at " + s.String()}, l))
 	return nil
 }
@@ -159,11 +160,11 @@ func observe(ctx context.Context, in driver.Instance, l execution.Life, m *boot.
 		if !in.Info().OwnKernel {
 			why = "the environment uses the kernel of its host"
 		}
-		for _, name := range []string{driver.MomentVCPU, driver.MomentFirmware, driver.MomentKernel} {
+		for _, name := range []string{bootmodel.MarkVCPU, bootmodel.MarkFirmware, bootmodel.MarkKernel} {
 			m.Absent[name] = why
 		}
-		m.Absent[driver.MomentUserland] = "the driver does not see when the first process starts"
-		m.Absent[driver.MomentDown] = notMachine
+		m.Absent[bootmodel.MarkUserland] = "the driver does not see when the first process starts"
+		m.Absent[bootmodel.MarkDown] = notMachine
 		return nil
 	}
 	seen, err := w.Moments(ctx)
@@ -171,7 +172,7 @@ func observe(ctx context.Context, in driver.Instance, l execution.Life, m *boot.
 		return fault.Op("what was seen of the boot", err)
 	}
 	if _, machine := driver.AsRebooted(in); !machine {
-		m.Absent[driver.MomentDown] = notMachine
+		m.Absent[bootmodel.MarkDown] = notMachine
 	}
 	for _, x := range seen.List {
 		m.Moments = append(m.Moments, moment(x, l))

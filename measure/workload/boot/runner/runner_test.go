@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
-	model "bakeoff/measure/boot"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/boot"
@@ -110,11 +110,11 @@ func TestMoments(t *testing.T) {
 	at := func(ms time.Duration) time.Time { return asked.Add(ms * time.Millisecond) }
 	there := time.Unix(1795508914, 0) // the clock of the host when the environment was requested
 	w := watched{mute: m, info: driver.Info{OwnKernel: true}, seen: driver.Moments{
-		List: []driver.Moment{{Name: driver.MomentHypervisor, At: at(1)},
-			{Name: driver.MomentUserland, At: at(250), Uncertainty: 2 * time.Millisecond},
-			{Name: driver.MomentSerial, At: at(90), Uncertainty: -1},
-			{Name: driver.MomentService, At: at(400)}},
-		Absent: map[string]string{driver.MomentClock: "no"},
+		List: []driver.Moment{{Name: bootmodel.MarkHypervisor, At: at(1)},
+			{Name: bootmodel.MarkUserland, At: at(250), Uncertainty: 2 * time.Millisecond},
+			{Name: bootmodel.MarkSerial, At: at(90), Uncertainty: -1},
+			{Name: bootmodel.MarkService, At: at(400)}},
+		Absent: map[string]string{bootmodel.MarkClock: "no"},
 		Log: &driver.HypervisorLog{Stamp: there, At: at(0), Uncertainty: time.Microsecond, Text: []byte(
 			"1@1795508914.010000:fw_cfg_add_bytes key 0x0000 'signature', 4 bytes\n" +
 				"2@1795508914.020000:fw_cfg_select 0x55 key 0x0000 'signature', ret: 1\n" +
@@ -268,19 +268,6 @@ func TestService(t *testing.T) {
 	}
 }
 
-// The names of drivers' moments are those of marks.
-func TestNames(t *testing.T) {
-	for moment, mark := range map[string]string{driver.MomentHypervisor: model.MarkHypervisor,
-		driver.MomentVCPU: model.MarkVCPU, driver.MomentFirmware: model.MarkFirmware, driver.MomentKernel: model.MarkKernel,
-		driver.MomentUserland: model.MarkUserland, driver.MomentService: model.MarkService,
-		driver.MomentClock: boot.MarkClock, driver.MomentDown: boot.MarkDown, driver.MomentSSH: boot.MarkSSH,
-		driver.MomentSerial: boot.MarkSerial} {
-		if moment != mark {
-			t.Errorf("the moment %q is the mark %q", moment, mark)
-		}
-	}
-}
-
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(`{"schema":"bakeoff/boot/v1","ready_ns":1,"left_ns":2,"gone_ns":3}`))
 	f.Add([]byte(`{"schema":"bakeoff/boot/v1","ready_ns":3,"left_ns":2,"gone_ns":1}`))
@@ -293,7 +280,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		raw := workload.Raw{boot.Blob: b, boot.Log: log, boot.System: b}
 		if r, err := boot.Recording(raw); err == nil {
-			if err := model.Check("fuzz", r); err != nil {
+			if err := bootmodel.Check("fuzz", r); err != nil {
 				t.Error(err)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/measure/execution"
@@ -18,7 +19,6 @@ import (
 	"bakeoff/measure/workload/command"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/provision/driver"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
 
@@ -107,7 +107,7 @@ func TestRepeated(t *testing.T) {
 			all += ns
 		}
 		b, err := json.Marshal(wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{"a"}, ElapsedNS: all + 1, RunsNS: runs,
-			Usage: probe.Usage{UserSeconds: 0.0123, SystemSeconds: 0.0321}})
+			Usage: facts.Usage{UserSeconds: 0.0123, SystemSeconds: 0.0321}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -219,7 +219,7 @@ func TestCleansUpAfterFailure(t *testing.T) {
 
 func result(argv string, cpu float64) wire.ExecResult {
 	return wire.ExecResult{Schema: wire.ExecSchema, Argv: []string{argv}, ElapsedNS: 1e9,
-		Usage: probe.Usage{UserSeconds: cpu}, Stdout: []byte("7\n")}
+		Usage: facts.Usage{UserSeconds: cpu}, Stdout: []byte("7\n")}
 }
 
 func encoded(t testing.TB, v any) []byte {
@@ -232,7 +232,7 @@ func encoded(t testing.TB, v any) []byte {
 }
 
 func span(busy float64) wire.Span {
-	return wire.Span{Before: probe.Counters{CPU: &probe.CPU{}}, After: probe.Counters{CPU: &probe.CPU{User: busy}}}
+	return wire.Span{Before: facts.Counters{CPU: &facts.CPU{}}, After: facts.Counters{CPU: &facts.CPU{User: busy}}}
 }
 
 var params1 = param.Values{"argv": "x", "exit": "0", "score": "last-line"}

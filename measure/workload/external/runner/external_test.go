@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/printed"
@@ -31,7 +32,6 @@ import (
 	"bakeoff/measure/workload/external"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/reach/conn/local"
-	"bakeoff/reach/probe"
 	"bakeoff/reach/system"
 	systemall "bakeoff/reach/system/all"
 	"bakeoff/reach/system/systemtest"
@@ -511,8 +511,8 @@ func TestCost(t *testing.T) {
 	if got, err := w.Parse(raw, nil); err != nil || len(got) != 1 {
 		t.Errorf("without a host: %v, %v", got, err)
 	}
-	raw[workload.Host] = encoded(t, wire.Span{Before: probe.Counters{CPU: &probe.CPU{}},
-		After: probe.Counters{CPU: &probe.CPU{User: 2}}})
+	raw[workload.Host] = encoded(t, wire.Span{Before: facts.Counters{CPU: &facts.CPU{}},
+		After: facts.Counters{CPU: &facts.CPU{User: 2}}})
 	got, err := w.Parse(raw, nil)
 	if err != nil || len(got) != 2 || got[1].Metric != "cpu-per-op" || got[1].Value != 0.5 {
 		t.Errorf("with a host: %v, %v", got, err)
@@ -534,8 +534,8 @@ func TestEnergyOfAGeneratorElsewhere(t *testing.T) {
 	}
 	before, after := 10., 14.
 	raw := workload.Raw{workload.ExecBlob: encoded(t, result("rate 4\n")),
-		workload.GeneratorHost: encoded(t, wire.Span{Before: probe.Counters{AtNS: 1, Joules: &before},
-			After: probe.Counters{AtNS: 2, Joules: &after}})}
+		workload.GeneratorHost: encoded(t, wire.Span{Before: facts.Counters{AtNS: 1, Joules: &before},
+			After: facts.Counters{AtNS: 2, Joules: &after}})}
 	got, err := New(example{web: true}).Parse(raw, nil)
 	if err != nil || len(got) != 2 || got[1].Metric != "generator-joules-per-op" || got[1].Value != 1 {
 		t.Errorf("%v, %v; 4 J for 4 operations is right", got, err)

@@ -3,6 +3,7 @@ package runner
 import (
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/reach/probe"
 )
 
@@ -85,7 +86,7 @@ func (a *account) kept(r reading, from, to int64) int64 {
 // neighbourhood is the CPUs that this process may use.
 type neighbourhood struct {
 	cpus []int
-	cpu  *probe.CPU
+	cpu  *facts.CPU
 	own  float64 // seconds that this process has spent
 	at   int64
 }

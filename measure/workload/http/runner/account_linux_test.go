@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"bakeoff/reach/probe"
+	"bakeoff/base/facts"
 )
 
 func TestReadsItsSchedstat(t *testing.T) {
@@ -83,7 +83,7 @@ func TestAwake(t *testing.T) {
 
 func TestWhatNeighboursCanHaveHad(t *testing.T) {
 	at := func(seconds, idle, steal, own float64) neighbourhood {
-		return neighbourhood{cpus: []int{0}, cpu: &probe.CPU{Idle: idle, Steal: steal}, own: own, at: int64(seconds * 1e9)}
+		return neighbourhood{cpus: []int{0}, cpu: &facts.CPU{Idle: idle, Steal: steal}, own: own, at: int64(seconds * 1e9)}
 	}
 	// Of two seconds the CPU was idle for half a one, 0.3 were stolen, and
 	// the generator ran for one: others had 0.2, within a tick.

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/param"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/evidence"
@@ -257,7 +258,7 @@ func (s side) observe(t *testing.T, p param.Values) observed {
 		t.Fatal(err)
 	}
 	scratch := s.target.Subject.Info().Scratch
-	before, after := probe.ReadHost(nil), probe.Counters{}
+	before, after := probe.ReadHost(nil), facts.Counters{}
 	cpu, from := serverTime(t, scratch), time.Now()
 	raw, err := New().Run(t.Context(), s.target, p)
 	if err != nil {
@@ -266,10 +267,10 @@ func (s side) observe(t *testing.T, p param.Values) observed {
 	used, elapsed := serverTime(t, scratch)-cpu, time.Since(from)
 	after = probe.ReadHost(nil)
 	// The host's account of its CPUs has the generator in it, and others.
-	before.CPU, after.CPU = &probe.CPU{}, &probe.CPU{User: used, Idle: max(0, elapsed.Seconds()-used)}
+	before.CPU, after.CPU = &facts.CPU{}, &facts.CPU{User: used, Idle: max(0, elapsed.Seconds()-used)}
 	none, ns := int64(0), int64(used*1e9)
 	before.TaskNS, after.TaskNS = &none, &ns
-	before.CPUSource, after.CPUSource = probe.SourceSchedstat, probe.SourceSchedstat
+	before.CPUSource, after.CPUSource = facts.SourceSchedstat, facts.SourceSchedstat
 	if raw[workload.Host], err = jsonOf(wire.Span{Before: before, After: after}); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/param"
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/plan"
@@ -87,7 +88,7 @@ func trialOf(t *testing.T, target execution.Target, p param.Values) evidence.Tri
 	if err := New().Reset(t.Context(), target, p); err != nil {
 		t.Fatal(err)
 	}
-	before, after := probe.ReadHost(nil), probe.Counters{}
+	before, after := probe.ReadHost(nil), facts.Counters{}
 	cpu, from := spent(t, target), time.Now()
 	raw, err := New().Run(t.Context(), target, p)
 	if err != nil {
@@ -95,7 +96,7 @@ func trialOf(t *testing.T, target execution.Target, p param.Values) evidence.Tri
 	}
 	after = probe.ReadHost(nil)
 	used, elapsed := spent(t, target)-cpu, time.Since(from)
-	before.CPU, after.CPU = &probe.CPU{}, &probe.CPU{User: used, Idle: max(0, elapsed.Seconds()-used)}
+	before.CPU, after.CPU = &facts.CPU{}, &facts.CPU{User: used, Idle: max(0, elapsed.Seconds()-used)}
 	line := store.Line{Trial: &store.Trial{Start: from, End: from.Add(elapsed), Before: &before, After: &after}}
 	return evidence.TrialOf(New(), plan.Cell{}, line, raw)
 }

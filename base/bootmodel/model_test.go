@@ -1,7 +1,6 @@
-package boot
+package bootmodel
 
 import (
-	"bytes"
 	"math"
 	"reflect"
 	"strings"
@@ -36,26 +35,6 @@ func TestSelfTimesOfATreeAddUp(t *testing.T) {
 	}
 	if p := r.Path(3); !reflect.DeepEqual(p, []string{"main", "WAIT", "probe"}) {
 		t.Errorf("path %q", p)
-	}
-}
-
-func TestARecordingIsReadAsItWasWritten(t *testing.T) {
-	r := guest(1e9, Mark{Name: MarkUserland, At: 100, UncertaintyNS: u(3), How: "<seen>"})
-	root := 0
-	r.Root = &root
-	var b bytes.Buffer
-	if err := Write(&b, r); err != nil {
-		t.Fatal(err)
-	}
-	back, err := Parse("x", b.Bytes())
-	if err != nil || !reflect.DeepEqual(back, r) {
-		t.Errorf("%+v, %v", back, err)
-	}
-	for _, bad := range []string{"", "{", `{"schema":"other"}`, strings.Replace(b.String(), `"hz"`, `"hertz"`, 1),
-		b.String() + "1", strings.Replace(b.String(), `"parent":2`, `"parent":3`, 1)} {
-		if _, err := Parse("x", []byte(bad)); !fault.Is(err, fault.Invalid) || !strings.HasPrefix(err.Error(), "x") {
-			t.Errorf("%.40s: %v", bad, err)
-		}
 	}
 }
 
@@ -194,25 +173,4 @@ func TestMergeRefusesWhatNothingTies(t *testing.T) {
 			t.Errorf("%s: error %v", name, err)
 		}
 	}
-}
-
-func FuzzParse(f *testing.F) {
-	var b bytes.Buffer
-	if err := Write(&b, guest(1e9, Mark{Name: MarkRoot})); err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b.Bytes())
-	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := Parse("x", data)
-		if err != nil {
-			if !fault.Is(err, fault.Invalid) {
-				t.Errorf("error of kind %v: %v", fault.Of(err), err)
-			}
-			return
-		}
-		r.Self()
-		for i := range r.Spans {
-			r.Path(i)
-		}
-	})
 }

@@ -1,15 +1,14 @@
-// Package boot is the model of a boot: what happened, in which thread, on which
+// Package bootmodel is the model of a boot: what happened, in which thread, on which
 // clock, and when.
 //
 // A Recording has spans (something began and ended) and marks (something was
 // reached). Several sources may contribute to one recording, each with a clock of
 // its own; Clock says how its readings are placed on the reference clock, and how
-// uncertain that is. Each child package reads one kind of source, and package all
-// lists them. Package boottest is the suite that all sources pass.
+// uncertain that is. Package measure/boot reads recordings.
 //
 // The package is plain data and arithmetic. It starts nothing, and links nothing
 // that acts on a machine.
-package boot
+package bootmodel
 
 // Schema is that of Recording.
 const Schema = "bakeoff/boot-recording/v1"
@@ -108,16 +107,25 @@ func (s Span) Label() string {
 	return s.Name + " " + s.Arg
 }
 
-// The names of marks that all sources share. A source may have others.
+// The names of marks that sources and drivers share. A source may have others.
 const (
-	MarkHypervisor = "hypervisor start"           // the process of the hypervisor was started
-	MarkVCPU       = "vCPU start"                 // the first instruction of the machine
-	MarkFirmware   = "firmware done"              // the firmware gave control away
-	MarkKernel     = "kernel entry"               // the first instruction of the kernel
-	MarkLog        = "first kernel message"       // the clock of the kernel's log runs
-	MarkRoot       = "root mounted"               // the root file system is there
-	MarkUserland   = "first userland instruction" // process 1 runs
-	MarkService    = "service ready"              // what the boot was for answers
+	MarkHypervisor = "hypervisor start" // the process of the hypervisor was started
+	MarkVCPU       = "vCPU start"       // the first instruction of the machine
+	MarkFirmware   = "firmware done"    // the firmware gave control away
+	MarkKernel     = "kernel entry"     // the first instruction of the kernel
+	// MarkClock is when the monotonic clock of the guest was 0: when its kernel begins to
+	// keep time.
+	MarkClock    = "guest clock zero"
+	MarkLog      = "first kernel message"       // the clock of the kernel's log runs
+	MarkSerial   = "first serial byte"          // the guest wrote to its serial line
+	MarkRoot     = "root mounted"               // the root file system is there
+	MarkUserland = "first userland instruction" // process 1 runs
+	MarkService  = "service ready"              // what the boot was for answers
+	MarkReady    = "environment ready"          // its driver says so
+	MarkFinished = "startup finished"           // systemd has no job of the startup left
+	// MarkDown and MarkSSH are of machines that are rebooted.
+	MarkDown = "machine down"
+	MarkSSH  = "SSH answers"
 )
 
 // Mark is a moment.

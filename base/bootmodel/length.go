@@ -1,14 +1,8 @@
-package boot
+package bootmodel
 
 import (
 	"math"
 	"slices"
-)
-
-// The names of marks that end a boot, besides those that all sources share.
-const (
-	MarkReady    = "environment ready" // its driver says so
-	MarkFinished = "startup finished"  // systemd has no job of the startup left
 )
 
 // ends are the marks at which a boot may end.
