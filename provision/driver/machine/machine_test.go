@@ -164,7 +164,9 @@ func TestReboot(t *testing.T) {
 		var names []string
 		for i, m := range seen.List {
 			names = append(names, m.Name)
-			if m.How == "" || m.Uncertainty < 0 || i > 0 && m.Name == bootmodel.MarkSSH && m.At.Before(seen.List[i-1].At) {
+			last := seen.List[max(i-1, 0)]
+			if m.How == "" || m.Uncertainty < 0 || m.Name == bootmodel.MarkSSH &&
+				m.At.Add(m.Uncertainty).Before(last.At.Add(-last.Uncertainty)) {
 				t.Errorf("moment %+v", m)
 			}
 		}
