@@ -9,6 +9,7 @@ package registry
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
@@ -123,9 +125,8 @@ type session struct {
 	place
 	scope string // of the token; "" is the right to pull
 
-	mu   sync.Mutex
-	http *http.Client // with credentials; nil before the first request
-	base string       // https://registry.example/v2/library/alpine/
+	mu    sync.Mutex
+	login *login // nil before the first request
 }
 
 // manifest asks for the manifest of an image, by way of the index if there is one.
@@ -158,41 +159,27 @@ func (s *session) manifest(ctx context.Context, r reference.Reference) (v1.Descr
 	return d, nil, fault.New(fault.Invalid, "the index names only other indexes")
 }
 
-var accept = strings.Join([]string{string(types.OCIImageIndex), string(types.DockerManifestList),
-	string(types.OCIManifestSchema1), string(types.DockerManifestSchema2)}, ", ")
-
 // document asks for a manifest or an index by its tag or digest.
 func (s *session) document(ctx context.Context, which string) (v1.Descriptor, []byte, error) {
-	var d v1.Descriptor
-	var b []byte
+	var d *remote.Descriptor
 	err := s.again(ctx, func() (bool, error) {
-		resp, err := s.get(ctx, "manifests/"+which, http.Header{"Accept": {accept}})
-		if err != nil {
-			return false, err
+		l, err := s.logIn(ctx)
+		if err == nil { // a digest is checked below, with an error that has a kind
+			d, err = remote.Get(l.repository.Tag(which), l.with(ctx)...)
 		}
-		defer resp.Body.Close()
-		if b, err = io.ReadAll(io.LimitReader(resp.Body, layout.MaxDocument+1)); err != nil {
-			return false, err
-		}
-		if len(b) > layout.MaxDocument {
-			return false, fault.New(fault.Invalid, "the manifest has more than %d bytes", layout.MaxDocument)
-		}
-		d = v1.Descriptor{MediaType: typeOf(resp.Header.Get("Content-Type")), Size: int64(len(b)), Digest: layout.Digest(b)}
-		return true, nil
+		return err == nil, err
 	})
 	if err != nil {
-		return d, nil, err
+		return v1.Descriptor{}, nil, err
 	}
-	if strings.HasPrefix(which, "sha256:") && d.Digest.String() != which {
-		return d, nil, fault.New(fault.Invalid, "the registry sent another manifest than %s: its digest is %s", which,
-			d.Digest)
+	kind, _, _ := strings.Cut(string(d.MediaType), ";")
+	out := v1.Descriptor{MediaType: types.MediaType(strings.TrimSpace(kind)), Size: int64(len(d.Manifest)),
+		Digest: layout.Digest(d.Manifest)}
+	if strings.HasPrefix(which, "sha256:") && out.Digest.String() != which {
+		return out, nil, fault.New(fault.Invalid, "the registry sent another manifest than %s: its digest is %s", which,
+			out.Digest)
 	}
-	return d, b, nil
-}
-
-func typeOf(header string) types.MediaType {
-	t, _, _ := strings.Cut(header, ";")
-	return types.MediaType(strings.TrimSpace(t))
+	return out, d.Manifest, nil
 }
 
 // pull brings an image into a layout.
@@ -286,7 +273,7 @@ func (s *session) fill(ctx context.Context, d v1.Descriptor, part *layout.Partia
 		}
 		ctx, cancel := context.WithCancelCause(ctx)
 		defer cancel(nil)
-		resp, err := s.get(ctx, "blobs/"+d.Digest.String(), h)
+		resp, err := s.getBlob(ctx, d.Digest, h)
 		if err != nil {
 			return false, err
 		}
@@ -396,7 +383,8 @@ func final(err error) bool {
 			e.StatusCode != http.StatusRequestTimeout
 	}
 	_, classified := errors.AsType[*fault.Error](err)
-	return classified
+	_, damaged := errors.AsType[*json.UnmarshalTypeError](err)
+	return classified || damaged
 }
 
 // explain gives the error of a registry a kind and a remedy.
@@ -405,6 +393,9 @@ func explain(err error, host string) error {
 	if !ok {
 		if _, classified := errors.AsType[*fault.Error](err); classified {
 			return err
+		}
+		if _, damaged := errors.AsType[*json.UnmarshalTypeError](err); damaged {
+			return fault.New(fault.Invalid, "registry %s sent a damaged answer: %s", host, safetext.Line(err.Error()))
 		}
 		return fault.WithFix(fault.New(fault.Lab, "registry %s: %s", host, safetext.Line(err.Error())),
 			"check the name and the network, or name a mirror in "+VarMirrors+", and run the command again: "+
@@ -429,19 +420,21 @@ func explain(err error, host string) error {
 		"run the command again: what was downloaded is kept")
 }
 
-// get makes a request for something in the repository. Errors of the registry are of
-// type *transport.Error.
-func (s *session) get(ctx context.Context, what string, h http.Header) (*http.Response, error) {
-	client, base, err := s.login(ctx)
+// getBlob makes a request for a blob. Errors of the registry are of type
+// *transport.Error.
+func (s *session) getBlob(ctx context.Context, digest v1.Hash, h http.Header) (*http.Response, error) {
+	l, err := s.logIn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+what, nil)
+	url := fmt.Sprintf("%s://%s/v2/%s/blobs/%s", l.repository.Scheme(), l.repository.RegistryStr(),
+		l.repository.RepositoryStr(), digest)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, err
 	}
 	req.Header = h
-	resp, err := client.Do(req)
+	resp, err := (&http.Client{Transport: l.transport}).Do(req)
 	if err != nil {
 		return nil, err
 	}
@@ -451,12 +444,24 @@ func (s *session) get(ctx context.Context, what string, h http.Header) (*http.Re
 	return resp, nil
 }
 
-// login asks the registry how it wants to be asked, once.
-func (s *session) login(ctx context.Context) (*http.Client, string, error) {
+// login is how a registry wants to be asked.
+type login struct {
+	repository name.Repository
+	transport  http.RoundTripper // with credentials
+}
+
+// with returns the options of the library. The session tries again, not the library.
+func (l *login) with(ctx context.Context) []remote.Option {
+	return []remote.Option{remote.WithContext(ctx), remote.WithTransport(l.transport),
+		remote.WithRetryBackoff(remote.Backoff{Steps: 1})}
+}
+
+// logIn asks the registry how it wants to be asked, once.
+func (s *session) logIn(ctx context.Context) (*login, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.http != nil {
-		return s.http, s.base, nil
+	if s.login != nil {
+		return s.login, nil
 	}
 	var options []name.Option
 	if s.plain(s.host) {
@@ -464,7 +469,7 @@ func (s *session) login(ctx context.Context) (*http.Client, string, error) {
 	}
 	host, err := name.NewRegistry(s.host, options...)
 	if err != nil {
-		return nil, "", fault.Wrap(fault.Invalid, "registry "+s.host, err)
+		return nil, fault.Wrap(fault.Invalid, "registry "+s.host, err)
 	}
 	repo := host.Repo(s.repository)
 	keys := s.Keychain
@@ -473,7 +478,7 @@ func (s *session) login(ctx context.Context) (*http.Client, string, error) {
 	}
 	auth, err := authn.Resolve(ctx, keys, repo)
 	if err != nil {
-		return nil, "", fault.WithFix(fault.Wrap(fault.Unsupported, "credentials for "+s.host, err),
+		return nil, fault.WithFix(fault.Wrap(fault.Unsupported, "credentials for "+s.host, err),
 			"check ~/.docker/config.json and its helpers")
 	}
 	next := s.Transport
@@ -484,13 +489,12 @@ func (s *session) login(ctx context.Context) (*http.Client, string, error) {
 	if strings.Contains(s.scope, ":") {
 		scope = s.scope
 	}
-	t, err := transport.NewWithContext(ctx, repo.Registry, auth, guarded{s.Settings, next}, []string{scope})
+	t, err := transport.NewWithContext(ctx, repo.Registry, auth, bounded{guarded{s.Settings, next}}, []string{scope})
 	if err != nil {
-		return nil, "", err
+		return nil, err
 	}
-	s.http = &http.Client{Transport: t}
-	s.base = fmt.Sprintf("%s://%s/v2/%s/", repo.Scheme(), repo.RegistryStr(), repo.RepositoryStr())
-	return s.http, s.base, nil
+	s.login = &login{repo, t}
+	return s.login, nil
 }
 
 // defaultTransport is that of net/http, with a bound on how long an answer takes.

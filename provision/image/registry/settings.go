@@ -1,6 +1,10 @@
 package registry
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"regexp"
@@ -8,6 +12,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/yamltree"
+	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
 )
 
@@ -137,4 +142,29 @@ func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
 			"set "+VarPlain+"="+r.URL.Host+" if you trust the network to it")
 	}
 	return g.next.RoundTrip(r)
+}
+
+// bounded reads the answers of registries, within a bound, before the library has them: it
+// ignores what follows the JSON, and does not close what it cannot parse. Blobs, the only requests that ask for no
+// encoding, have bounds of their own.
+type bounded struct{ next http.RoundTripper }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := b.next.RoundTrip(r)
+	if err != nil || r.Header.Get("Accept-Encoding") == "identity" {
+		return resp, err
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, layout.MaxDocument+1))
+	if err = errors.Join(err, resp.Body.Close()); err == nil && len(body) > layout.MaxDocument {
+		err = fault.New(fault.Invalid, "the registry's answer has more than %d bytes", layout.MaxDocument)
+	}
+	document := r.Method == http.MethodGet && resp.StatusCode == http.StatusOK && r.URL.Path != "/v2/"
+	if err == nil && document && !json.Valid(body) {
+		err = fault.New(fault.Invalid, "the registry's answer is damaged: it is not JSON")
+	}
+	if err != nil {
+		return nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return resp, nil
 }
