@@ -1,6 +1,7 @@
 // Package guest is what environments with an agent of their own have in common:
 // jails and zones, whose agent is reached through the technology's own command,
-// and machines, whose agent is reached over a port.
+// and machines, whose agent is reached over a port. Package qemu below it runs the guests
+// of QEMU, with or without an environment.
 //
 // A driver creates its environment step by step. Whatever a step creates can be
 // found again by label and directory alone, so Close, Reap and the removal of a
@@ -63,9 +64,6 @@ type Env struct {
 	Remove func(ctx context.Context) error
 	// Details returns the driver's part of Diagnose.
 	Details func(ctx context.Context) []byte
-	// Why returns an error for the end of a process with this exit and this end
-	// of its output; nil blames the subject.
-	Why func(exit conn.Exit, output []byte) error
 	// Boot is the agent's report of its start.
 	Boot wire.BootReport
 	// Seen is what the driver saw while the environment came up. Console is the process
@@ -181,15 +179,31 @@ func (m Machine) Clock(ctx context.Context) (time.Duration, error) {
 	return time.Duration(c.MonotonicNS), err
 }
 
+// Start runs argv on the host. The process outlives ctx. The end of its output
+// is kept as the environment's console.
+func (e *Env) Start(ctx context.Context, argv ...string) *Process {
+	p := StartProcess(ctx, e.Host, argv[0], conn.Cmd{Argv: argv}, nil)
+	e.own(p)
+	return p
+}
+
+// own has Close end p, and Diagnose describe it.
+func (e *Env) own(p *Process) {
+	e.mu.Lock()
+	e.processes = append(e.processes, p)
+	e.mu.Unlock()
+}
+
 // Session starts a program on the host whose standard streams lead to an agent.
 // It returns the stream and the process.
 func (e *Env) Session(ctx context.Context, argv ...string) (io.ReadWriteCloser, *Process) {
 	theirIn, ourOut := io.Pipe()
 	ourIn, theirOut := io.Pipe()
-	p := e.start(ctx, argv[0], conn.Cmd{Argv: argv, Stdin: theirIn, Stdout: theirOut}, func() {
+	p := StartProcess(ctx, e.Host, argv[0], conn.Cmd{Argv: argv, Stdin: theirIn, Stdout: theirOut}, func() {
 		theirIn.Close()
 		theirOut.Close()
 	})
+	e.own(p)
 	return stream{ourIn, ourOut}, p
 }
 
@@ -231,31 +245,6 @@ func (e *Env) Meet(ctx context.Context, rw io.ReadWriteCloser, p *Process, timeo
 		e.Conn.Fail(err)
 	}
 	return e.silent(p, boot, timeout, err)
-}
-
-// Poll is the time between two attempts of Until.
-const Poll = 5 * time.Millisecond
-
-// Until tries until try succeeds, p ends or timeout is over. The error then has
-// the end of what p printed. It tries again every 5 ms, and when p has printed.
-func (e *Env) Until(ctx context.Context, p *Process, timeout time.Duration, try func() error) error {
-	end := time.After(timeout)
-	for {
-		err := try()
-		if err == nil || ctx.Err() != nil {
-			return err
-		}
-		select {
-		case <-time.After(Poll):
-		case <-p.wrote:
-		case <-p.Ended():
-			return p.explain("")
-		case <-end:
-			return p.withOutput(fault.New(fault.Subject, "it did not answer within %v: %v", timeout, err))
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }
 
 // silent returns the error for an agent that does not answer. That the environment did
@@ -325,7 +314,7 @@ func (e *Env) Close(ctx context.Context) error {
 		err = e.Group.Kill(ctx) // also what is frozen
 	}
 	for _, p := range e.processes {
-		err = errors.Join(err, p.end(ctx))
+		err = errors.Join(err, p.End(ctx))
 	}
 	err = errors.Join(err, e.Remove(ctx))
 	e.closed = err == nil

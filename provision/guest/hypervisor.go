@@ -94,7 +94,9 @@ func (m *Hosted) Launch(ctx context.Context, cmd conn.Cmd) (*Process, error) {
 		return nil, err
 	}
 	m.Saw(bootmodel.MarkHypervisor, "bakeoff started the process of "+string(m.hypervisor), 0)
-	return m.startOn(ctx, host, m.What, cmd, nil), nil
+	p := StartProcess(ctx, host, m.What, cmd, nil)
+	m.own(p)
+	return p, nil
 }
 
 // inside is cmd in the control group, the network namespace and the directory of the
@@ -118,32 +120,33 @@ func (m *Hosted) inside(cmd conn.Cmd) (host conn.Conn, _ conn.Cmd, err error) {
 }
 
 // Freeze stops the guest.
-func (m *Hosted) Freeze(ctx context.Context) error {
-	m.Conn.Rest(true)
-	err := m.pause(ctx, true)
-	if err != nil {
-		m.Conn.Rest(false)
-	}
-	return err
-}
+func (m *Hosted) Freeze(ctx context.Context) error { return m.setFrozen(ctx, true) }
 
 // Thaw lets it run again.
-func (m *Hosted) Thaw(ctx context.Context) error {
-	err := m.pause(ctx, false)
-	if err == nil {
-		m.Conn.Rest(false)
-	}
-	return err
-}
+func (m *Hosted) Thaw(ctx context.Context) error { return m.setFrozen(ctx, false) }
 
-func (m *Hosted) pause(ctx context.Context, frozen bool) error {
+// setFrozen stops the guest or lets it run again. A frozen agent need not answer.
+func (m *Hosted) setFrozen(ctx context.Context, frozen bool) (err error) {
+	rest := func(frozen bool) {
+		if m.Conn != nil {
+			m.Conn.Rest(frozen)
+		}
+	}
+	if frozen {
+		rest(true)
+	}
 	switch {
 	case m.Pause != nil:
-		return m.Pause(ctx, frozen)
+		err = m.Pause(ctx, frozen)
 	case frozen:
-		return m.Group.Freeze(ctx)
+		err = m.Group.Freeze(ctx)
+	default:
+		err = m.Group.Thaw(ctx)
 	}
-	return m.Group.Thaw(ctx)
+	if frozen == (err != nil) { // it runs
+		rest(false)
+	}
+	return err
 }
 
 // Usage is what the hypervisor has used for the guest and for itself.
@@ -233,6 +236,20 @@ func (h Hypervisor) namespace(ctx context.Context, host conn.Conn, dir string) (
 		return "", fault.New(fault.Lab, "%s: %q is not the name of a namespace", file, l.Namespace)
 	}
 	return l.Namespace, nil
+}
+
+// maxSocketPath is the longest path of a Unix socket on Linux, in bytes (unix(7), without
+// the closing zero).
+const maxSocketPath = 107
+
+// CheckSocketDir refuses a directory whose path is too long for sockets in it. Their names
+// have one byte.
+func CheckSocketDir(dir string) error {
+	if len(path.Clean(dir))+len("/x") <= maxSocketPath {
+		return nil
+	}
+	return fault.WithFix(fault.New(fault.Lab, "the path %s is too long for a socket", dir),
+		"set BAKEOFF_STATE to a shorter path")
 }
 
 // groupLimits are the limits of a hypervisor's control group. The size of the

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 
-	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
@@ -16,14 +15,23 @@ import (
 // Outside is a machine without an agent. It can be measured from outside, frozen and
 // removed. Everything that would happen inside is refused.
 type Outside struct {
+	visible
 	hosted  *Hosted
 	forward func(ctx context.Context, port uint16) (netip.AddrPort, error)
 }
 
+// visible is what can be done with a machine from outside.
+type visible interface {
+	driver.Freezer
+	driver.Meter
+	driver.Watched
+	Info() driver.Info
+	Diagnose(ctx context.Context) []byte
+	Close(ctx context.Context) error
+}
+
 var (
 	_ driver.Instance  = Outside{}
-	_ driver.Freezer   = Outside{}
-	_ driver.Meter     = Outside{}
 	_ driver.Forwarder = Outside{}
 )
 
@@ -31,7 +39,7 @@ var (
 // no network.
 func WithoutAgent(m *Hosted, forward func(ctx context.Context, port uint16) (netip.AddrPort, error)) Outside {
 	m.Properties.Addr = netip.Addr{}
-	return Outside{m, forward}
+	return Outside{m, m, forward}
 }
 
 // Forward returns where a port of the guest is reached.
@@ -64,24 +72,3 @@ func (o Outside) Pull(context.Context, string, io.Writer) error { return o.refus
 func (o Outside) Dial(context.Context, string, string) (net.Conn, error) {
 	return nil, o.refuse("open a connection from inside")
 }
-
-// Info says what the machine is.
-func (o Outside) Info() driver.Info { return o.hosted.Info() }
-
-// Diagnose returns the end of its console.
-func (o Outside) Diagnose(ctx context.Context) []byte { return o.hosted.Diagnose(ctx) }
-
-// Close ends the machine and removes everything.
-func (o Outside) Close(ctx context.Context) error { return o.hosted.Close(ctx) }
-
-// Freeze stops the guest.
-func (o Outside) Freeze(ctx context.Context) error { return o.hosted.pause(ctx, true) }
-
-// Thaw lets it run again.
-func (o Outside) Thaw(ctx context.Context) error { return o.hosted.pause(ctx, false) }
-
-// Moments returns what was seen from outside while the guest came up.
-func (o Outside) Moments(ctx context.Context) (driver.Moments, error) { return o.hosted.Moments(ctx) }
-
-// Usage is what the hypervisor has used for the guest and for itself.
-func (o Outside) Usage(ctx context.Context) (facts.Scope, error) { return o.hosted.Usage(ctx) }

@@ -18,7 +18,9 @@ const outputLimit = 48 << 10
 // Process is a program on the host that belongs to an environment: a
 // hypervisor, or a command that leads into a jail.
 type Process struct {
-	env   *Env
+	// Why returns an error for the end of the process with this exit and this end
+	// of its output; nil blames the subject.
+	Why   func(exit conn.Exit, output []byte) error
 	name  string
 	out   conn.Tail
 	first atomic.Pointer[time.Time] // when its first output arrived
@@ -29,19 +31,12 @@ type Process struct {
 	err   error
 }
 
-// Start runs argv on the host. The process outlives ctx. The end of its output
-// is kept as the environment's console.
-func (e *Env) Start(ctx context.Context, argv ...string) *Process {
-	return e.start(ctx, argv[0], conn.Cmd{Argv: argv}, nil)
-}
-
-func (e *Env) start(ctx context.Context, name string, cmd conn.Cmd, after func()) *Process {
-	return e.startOn(ctx, e.Host, name, cmd, after)
-}
-
-func (e *Env) startOn(ctx context.Context, host conn.Conn, name string, cmd conn.Cmd, after func()) *Process {
+// StartProcess runs cmd on host. The process outlives ctx; End ends it. name is for
+// messages. The end of its standard output is kept, unless cmd has another place for it.
+// after is called when it has ended; it may be nil.
+func StartProcess(ctx context.Context, host conn.Conn, name string, cmd conn.Cmd, after func()) *Process {
 	live, kill := context.WithCancel(context.WithoutCancel(ctx))
-	p := &Process{env: e, name: name, out: conn.Tail{Limit: outputLimit}, kill: kill,
+	p := &Process{name: name, out: conn.Tail{Limit: outputLimit}, kill: kill,
 		ended: make(chan struct{}), wrote: make(chan struct{}, 1)}
 	if cmd.Stdout == nil {
 		cmd.Stdout = p
@@ -56,9 +51,6 @@ func (e *Env) startOn(ctx context.Context, host conn.Conn, name string, cmd conn
 			after()
 		}
 	}()
-	e.mu.Lock()
-	e.processes = append(e.processes, p)
-	e.mu.Unlock()
 	return p
 }
 
@@ -91,8 +83,8 @@ func (p *Process) Printed() []byte { return p.out.Bytes() }
 // Ended is closed when the process has ended.
 func (p *Process) Ended() <-chan struct{} { return p.ended }
 
-// end kills it and waits for its end.
-func (p *Process) end(ctx context.Context) error {
+// End kills it and waits for its end.
+func (p *Process) End(ctx context.Context) error {
 	p.kill()
 	select {
 	case <-p.ended:
@@ -103,6 +95,31 @@ func (p *Process) end(ctx context.Context) error {
 	return fault.New(fault.Lab, "%s does not end", p.name)
 }
 
+// Poll is the time between two attempts of Until.
+const Poll = 5 * time.Millisecond
+
+// Until tries until try succeeds, p ends or timeout is over. The error then has
+// the end of what p printed. It tries again every 5 ms, and when p has printed.
+func (p *Process) Until(ctx context.Context, timeout time.Duration, try func() error) error {
+	end := time.After(timeout)
+	for {
+		err := try()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		select {
+		case <-time.After(Poll):
+		case <-p.wrote:
+		case <-p.ended:
+			return p.explain("")
+		case <-end:
+			return p.withOutput(fault.New(fault.Subject, "it did not answer within %v: %v", timeout, err))
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
 // explain returns an error for the end of the process. If the guest ended, that
 // is the subject's fault; if the connection to the host broke, it is the lab's.
 func (p *Process) explain(op string) error {
@@ -110,8 +127,8 @@ func (p *Process) explain(op string) error {
 		return fault.Op(p.name, p.err)
 	}
 	err := fault.New(fault.Subject, "%s has ended (%v)", p.name, p.exit)
-	if p.env.Why != nil {
-		err = p.env.Why(p.exit, p.out.Bytes())
+	if p.Why != nil {
+		err = p.Why(p.exit, p.out.Bytes())
 	}
 	return fault.Op(op, p.withOutput(err))
 }

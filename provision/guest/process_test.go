@@ -38,13 +38,14 @@ func TestEndOfProcess(t *testing.T) {
 		{"", fault.New(fault.Lab, "the host is gone"), nil, fault.Lab, "vm: the host is gone"},
 		{"", fault.New(fault.Lab, "the host is gone"), lab, fault.Lab, "vm: the host is gone"},
 	} {
-		e := &Env{Why: tt.why, Spec: driver.Spec{Label: "x"}, Host: host{exec: func(cmd conn.Cmd) (conn.Exit, error) {
+		e := &Env{Spec: driver.Spec{Label: "x"}, Host: host{exec: func(cmd conn.Cmd) (conn.Exit, error) {
 			io.WriteString(cmd.Stdout, tt.output)
 			return conn.Exit{Code: 3}, tt.err
 		}}}
 		p := e.Start(t.Context(), "vm")
+		p.Why = tt.why
 		<-p.Ended()
-		err := e.Until(t.Context(), p, time.Minute, func() error { return errors.New("nobody answers") })
+		err := p.Until(t.Context(), time.Minute, func() error { return errors.New("nobody answers") })
 		if !fault.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) ||
 			strings.Contains(err.Error(), "come up") || strings.Contains(err.Error(), "\x1b") {
 			t.Errorf("kind %v: %v\nwant %v with %q", fault.Of(err), err, tt.kind, tt.says)

@@ -132,9 +132,6 @@ func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (d
 	if err != nil {
 		return nil, e.Refuse(err)
 	}
-	e.Why = func(exit conn.Exit, _ []byte) error {
-		return fault.New(fault.Subject, "%s (%v)", cmp.Or(ends[exit.Code], "bhyve has ended"), exit)
-	}
 	if err := build(ctx, e, o, n); err != nil {
 		return nil, e.Abandon(ctx, err)
 	}
@@ -223,6 +220,9 @@ func build(ctx context.Context, e *guest.Env, o options, n names) error {
 	}
 	e.Saw(bootmodel.MarkHypervisor, "bakeoff started bhyve", 0)
 	p := e.Start(ctx, arguments(e.Spec, o, n, disk)...)
+	p.Why = func(exit conn.Exit, _ []byte) error {
+		return fault.New(fault.Subject, "%s (%v)", cmp.Or(ends[exit.Code], "bhyve has ended"), exit)
+	}
 	e.Console = p
 	e.Lacks("bhyve does not say when it starts the processors", bootmodel.MarkVCPU)
 	if o.loader == loaderUEFI {
@@ -233,7 +233,7 @@ func build(ctx context.Context, e *guest.Env, o options, n names) error {
 	}
 	var rw io.ReadWriteCloser
 	// bhyve creates the socket when it starts.
-	if err := e.Until(ctx, p, o.bootTimeout, func() (err error) {
+	if err := p.Until(ctx, o.bootTimeout, func() (err error) {
 		rw, err = e.Host.Dial(ctx, "unix", n.socket)
 		return err
 	}); err != nil {

@@ -99,7 +99,7 @@ func (in *Instance) build(ctx context.Context, o options) error {
 		Version string `json:"vmm_version"`
 		State   string `json:"state"`
 	}
-	if err := in.Until(ctx, p, apiTime, func() error { return in.api.call(ctx, "GET", "/", nil, &info) }); err != nil {
+	if err := p.Until(ctx, apiTime, func() error { return in.api.call(ctx, "GET", "/", nil, &info) }); err != nil {
 		return err
 	}
 	if err := in.configure(ctx, o, drives); err != nil {
@@ -107,7 +107,7 @@ func (in *Instance) build(ctx context.Context, o options) error {
 	}
 	timeout := o.bootTimeout
 	var rw io.ReadWriteCloser
-	err = in.Until(ctx, p, timeout, func() (err error) { rw, err = in.dial(ctx); return err })
+	err = p.Until(ctx, timeout, func() (err error) { rw, err = in.dial(ctx); return err })
 	if err != nil {
 		return err
 	}

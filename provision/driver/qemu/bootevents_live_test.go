@@ -10,13 +10,14 @@ import (
 	"bakeoff/base/bootmodel"
 	"bakeoff/base/param"
 	"bakeoff/measure/boot/linux"
+	"bakeoff/provision/guest/qemu"
 	"bakeoff/reach/wire"
 )
 
 // A guest tells where the time of its boot went: its initcalls, and its processes from the
 // first one on.
 func TestGuestRecordsItsBoot(t *testing.T) {
-	in := create(t, parallel(t, param.Values{optAccel: accelTCG, optAppend: "initcall_debug log_buf_len=4M " +
+	in := create(t, parallel(t, param.Values{optAccel: qemu.TCG, optAppend: "initcall_debug log_buf_len=4M " +
 		"trace_event=sched:sched_process_fork,sched:sched_process_exec,sched:sched_process_exit"}))
 	output(t, in, "sh", "-c", "true; sleep 0.1; true")
 	r, err := linux.New().Read("guest", []byte(output(t, in, wire.GuestAgent, "boot-events")+"\n"))

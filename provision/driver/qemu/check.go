@@ -2,13 +2,16 @@ package qemu
 
 import (
 	"context"
-	"path"
+	"fmt"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
+	"bakeoff/provision/guest/qemu"
+	"bakeoff/reach/answer"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
@@ -16,13 +19,81 @@ import (
 // minMemory is what a kernel, its RAM disk and the agent need to come up.
 const minMemory = 96 * unit.MiB
 
+// reason is the text of an error without its remedy.
+func reason(err error) string { return strings.TrimSuffix(err.Error(), "; "+fault.Fix(err)) }
+
+// Check tells whether QEMU works on host with these options.
+func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
+	if a := guest.System(ctx, host, "Linux"); !a.OK {
+		return a
+	}
+	a := driver.Availability{}
+	refuse := func(err error) driver.Availability {
+		a.Reason, a.Fix = reason(err), fault.Fix(err)
+		return a
+	}
+	o, err := decode(values)
+	if err != nil {
+		return refuse(err)
+	}
+	for _, f := range o.files() {
+		if f.path == "" {
+			continue
+		}
+		_, there, err := guest.Ask(ctx, host, "test", "-r", f.path)
+		if err != nil {
+			return refuse(err)
+		}
+		if !there {
+			return refuse(fault.WithFix(fault.New(fault.NotFound, "%s: %s does not exist on the host or is not readable",
+				f.option, f.path), absolutePath))
+		}
+	}
+	e, err := qemu.ExamineEmulator(ctx, host, o.program)
+	if fault.Is(err, fault.NotFound) {
+		a.Programs, a.Packages = []string{o.program}, []string{"qemu-system-x86"}
+		err = fault.WithFix(fault.New(fault.NotFound, "%s is not installed", o.program), "apt-get install qemu-system-x86")
+	}
+	if err != nil {
+		return refuse(err)
+	}
+	a.Facts = map[string]string{"qemu": e.Version, "sandbox": fmt.Sprint(e.Sandbox)}
+	if o, _, err = resolve(ctx, host, nil, o); err == nil {
+		err = e.HasMachine(o.machine)
+	}
+	if err == nil {
+		_, err = qemu.FindFirmware(ctx, host, o.program, o.machine, o.firmware)
+	}
+	if err == nil {
+		err = o.validateStorage()
+	}
+	if err != nil {
+		return refuse(err)
+	}
+	kvm, err := guest.ProbeKVM(ctx, host, "")
+	if err != nil {
+		kvm = wire.KVMResult{Reason: "not probed: " + err.Error()}
+	}
+	a.Facts["kvm"] = "works"
+	if !kvm.Works {
+		a.Facts["kvm"] = kvm.Reason
+	}
+	if err != nil && o.accel != qemu.TCG {
+		a.OK, a.Facts["accelerator"] = true, "not probed" // Create will know
+		return a
+	}
+	accel, err := qemu.Accelerator(o.accel, kvm)
+	if err != nil {
+		return refuse(err)
+	}
+	a.OK, a.Facts["accelerator"] = true, accel
+	return a
+}
+
 // Validate implements driver.Validator.
 func (Driver) Validate(spec driver.Spec) error {
-	o, err := decode(spec.Options)
-	if err != nil {
-		return err
-	}
-	return validate(spec, o)
+	_, err := validate(spec)
+	return err
 }
 
 // ValidateOn implements driver.HostValidator: the file of a kernel says what its system
@@ -38,69 +109,142 @@ func (Driver) ValidateOn(ctx context.Context, host conn.Conn, spec driver.Spec) 
 	return o.unable(spec)
 }
 
-// validate refuses what no host could create.
-func validate(spec driver.Spec, o options) error {
-	invalid := func(format string, args ...any) error { return fault.New(fault.Invalid, format, args...) }
-	if err := guest.Check((Driver{}).Doc(), spec, minMemory); err != nil {
-		return err
+// validate decodes the options of spec, and refuses what no host could create.
+func validate(spec driver.Spec) (options, error) {
+	o, err := decode(spec.Options)
+	if err != nil {
+		return o, err
 	}
-	for option, name := range o.files() {
-		if name != "" && !path.IsAbs(name) {
-			return invalid("%s must be an absolute path (got %q)", option, name)
+	err = guest.Check((Driver{}).Doc(), spec, minMemory)
+	for _, check := range []func(driver.Spec) error{o.validateRAMDisk, o.validateReady, o.validateSystem} {
+		if err == nil {
+			err = check(spec)
 		}
 	}
-	if err := o.validateRAMDisk(); err != nil {
-		return err
+	if err == nil {
+		err = guest.CheckSocketDir(spec.Dir)
 	}
-	if err := o.validateReady(); err != nil {
-		return err
+	if err == nil {
+		err = o.validateStorage()
 	}
-	if err := o.validateDebugPort(); err != nil {
-		return err
-	}
+	return o, err
+}
+
+// refuse returns the error of an option that does not fit.
+func refuse(kind fault.Kind, option, fix, format string, args ...any) error {
+	return fault.WithFix(fault.New(kind, "%s: "+format, append([]any{option}, args...)...), fix)
+}
+
+// validateSystem refuses what the kind of guest cannot give: on the instruction clock, a
+// system that the user brings, or an image.
+func (o options) validateSystem(spec driver.Spec) error {
 	switch {
-	case o.onInstructions():
-		if err := o.validateClock(spec); err != nil {
-			return err
-		}
+	case o.instructions:
+		return o.validateClock(spec)
 	case o.own():
-		if err := o.validateOwn(spec); err != nil {
-			return err
-		}
-	case o.system != systemAuto:
-		return fault.WithFix(fault.New(fault.Invalid, "%s: the guest of an image is Linux", optSystem), "remove "+optSystem)
+		return o.validateOwn(spec)
+	case o.system != auto:
+		return refuse(fault.Invalid, optSystem, "remove "+optSystem, "the guest of an image is Linux")
 	case spec.Image.Disk == "":
-		return invalid("a machine boots from an image or a disk; name one, such as image: debian:bookworm")
+		return fault.New(fault.Invalid, "a machine boots from an image or a disk; name one, such as image: debian:bookworm")
 	case spec.Image.Kernel == "" && o.kernel == "":
-		return invalid("the image has no kernel; name one with the option %s", optKernel)
-	case o.channel == channelDial:
-		return fault.WithFix(fault.New(fault.Invalid, "%s: the agent of an image answers on a virtio port, not by %s",
-			optChannel, channelDial), "remove "+optChannel)
+		return fault.New(fault.Invalid, "the image has no kernel; name one with the option %s", optKernel)
+	case o.channel == qemu.ChannelDial:
+		return refuse(fault.Invalid, optChannel, "remove "+optChannel,
+			"the agent of an image answers on a virtio port, not by %s", qemu.ChannelDial)
+	}
+	return nil
+}
+
+// validateRAMDisk refuses options that do not fit together.
+func (o options) validateRAMDisk(driver.Spec) error {
+	switch {
+	case o.ramDisk == "" && o.partition != "":
+		return refuse(fault.Invalid, optPartition, "name the disk with "+optRAMDisk, "there is no %s", optRAMDisk)
+	case o.ramDisk != "" && (o.own() || o.instructions):
+		return refuse(fault.Invalid, optRAMDisk, "remove "+optRAMDisk, "bakeoff makes no initial RAM disk for this guest")
+	}
+	return nil
+}
+
+// validateReady refuses an option ready that does not fit.
+func (o options) validateReady(driver.Spec) error {
+	const agentNone = optAgent + ": " + none
+	switch {
+	case o.instructions: // see validateClock
+	case !o.agentless && o.readyText == "":
+	case !o.agentless:
+		return refuse(fault.Invalid, optReady, "remove "+optReady+", or write "+agentNone,
+			"a guest with an agent is up when the agent answers")
+	case !o.own():
+		return refuse(fault.Invalid, agentNone, "name your own guest with "+optDisk+" or "+optInitrd,
+			"the guests of images have an agent")
+	case o.channel == qemu.ChannelDial:
+		return refuse(fault.Invalid, optChannel, "remove "+optChannel, "a guest without an agent has no channel")
+	case o.readyText == "":
+		return refuse(fault.Invalid, agentNone, "write "+optReady+": console:TEXT, "+answer.Forms,
+			"nothing says when the guest is up")
+	}
+	return nil
+}
+
+// validateClock refuses what would make boots on the instruction clock differ from each
+// other.
+func (o options) validateClock(spec driver.Spec) error {
+	const clock = optClock + ": " + clockInstructions
+	switch {
+	case o.debugPort != "":
+		return refuse(fault.Unsupported, optDebugPort, "remove "+optDebugPort+"; a guest reports moments with ready: "+
+			"mark:NAME", "reading a port would change the instructions of the clock %s", clockInstructions)
+	case o.accel == qemu.KVM:
+		return refuse(fault.Unsupported, clock, "remove "+optAccel, "only an emulated processor counts instructions")
+	case spec.CPUs != 1:
+		return refuse(fault.Unsupported, clock, "cpus: 1",
+			"the order of the instructions of several CPUs changes (cpus is %d)", spec.CPUs)
+	case o.firmware == qemu.OVMF:
+		return refuse(fault.Unsupported, clock, "measure it on the clock "+clockHost,
+			"%s: with %s a boot does not end there within minutes", optFirmware, qemu.OVMF)
+	case o.disk != "":
+		return refuse(fault.Unsupported, clock, "put the files into "+optInitrd, "the host decides when a disk answers")
+	case spec.Image.Disk == "" && o.kernel == "":
+		return refuse(fault.Invalid, clock, "name an image or a "+optKernel, "there is no kernel")
+	case o.modules != "":
+		return refuse(fault.Invalid, clock, "remove "+optModules, "bakeoff loads no modules")
+	case len(spec.Volumes) > 0:
+		return refuse(fault.Unsupported, clock, "remove volumes", "the host decides when a disk answers")
+	case spec.Network != nil:
+		return refuse(fault.Unsupported, clock, "remove the workloads that need a network",
+			"the host decides when a packet arrives")
+	case len(spec.Tuning) > 0:
+		return refuse(fault.Unsupported, clock, "remove tuning", "bakeoff makes no settings in this guest")
+	case o.channel == qemu.ChannelDial:
+		return refuse(fault.Invalid, clock, "remove "+optChannel, "a channel to the host would change the instructions")
+	}
+	return nil
+}
+
+// validateOwn refuses what a guest that the user brings cannot give.
+func (o options) validateOwn(spec driver.Spec) error {
+	name := optDisk
+	if o.disk == "" {
+		name = optInitrd
 	}
 	switch {
-	case strings.ContainsFunc(o.append, func(r rune) bool { return r < ' ' || r > '~' }):
-		return invalid("%s: write printable ASCII characters only (got %q)", optAppend, o.append)
-	case len(path.Join(spec.Dir, socketMonitor)) > maxSocketPath:
-		return fault.WithFix(fault.New(fault.Lab, "the path %s is too long for a socket", spec.Dir),
-			"set BAKEOFF_STATE to a shorter path")
+	case spec.Image.Disk != "":
+		return refuse(fault.Invalid, name, "remove image", "the guest has a system of its own and takes no image")
+	case o.initrd != "" && o.kernel == "":
+		return refuse(fault.Invalid, name, "name it with "+optKernel, "an initial RAM disk needs a kernel")
+	case o.append != "" && o.kernel == "":
+		return refuse(fault.Invalid, name, "remove "+optAppend+", or name a kernel with "+optKernel,
+			"%s has no effect where the boot loader of the disk starts the kernel", optAppend)
+	case o.unpack && o.kernel == "":
+		return refuse(fault.Invalid, name, "remove "+optForm+", or name a kernel with "+optKernel,
+			"%s has no effect where the boot loader of the disk starts the kernel", optForm)
+	case o.kernel == "" && o.machine != qemu.Q35:
+		return refuse(fault.Unsupported, name, "machine: "+qemu.Q35+", or name a kernel with "+optKernel,
+			"%s has no firmware that starts the boot loader of a disk", o.machine)
+	case o.modules != "":
+		return refuse(fault.Invalid, name, "remove "+optModules, "bakeoff makes no initial RAM disk for modules")
 	}
-	return o.validateStorage()
-}
-
-// initConfig is what the agent does as init of this machine.
-func initConfig(spec driver.Spec) wire.InitConfig {
-	serials := make([]string, len(spec.Volumes))
-	for i := range serials {
-		serials[i] = volumeSerial(i)
-	}
-	return guest.InitConfig(spec, portName, rootSerial, serials)
-}
-
-// modulesDir is the directory of the kernel's modules on the host. The image's
-// modules are for the image's kernel only.
-func modulesDir(spec driver.Spec, o options) string {
-	if o.modules != "" || o.kernel != "" {
-		return o.modules
-	}
-	return spec.Image.Modules
+	return o.unable(spec)
 }

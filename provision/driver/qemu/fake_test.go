@@ -20,6 +20,7 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/drivertest"
 	"bakeoff/provision/driver/fake"
+	"bakeoff/provision/guest/qemu"
 	"bakeoff/reach/conn/local"
 )
 
@@ -38,7 +39,7 @@ func fakeHost(dir string) *fake.Host {
 func fakeHostOf(dir string, machine fake.Program) *fake.Host {
 	return &fake.Host{Dir: dir,
 		Passed: []string{"uname", "id", "cat", "dd", "mkdir", "rmdir", "ls", "test", "stat", "sh", "kill", "ip"},
-		Programs: map[string]fake.Program{"bakeoff-agent": fakeAgent(machine), defaultProgram: func(c *fake.Call) int {
+		Programs: map[string]fake.Program{"bakeoff-agent": fakeAgent(machine), qemu.Program: func(c *fake.Call) int {
 			switch {
 			case slices.Contains(c.Argv, "-version"):
 				c.Printf("QEMU emulator version 7.2.22 (a fake)\n")
@@ -112,7 +113,7 @@ func fakeNetBSD(c *fake.Call) int {
 // fakeFreeBSD is a whole disk on a PC, with the system's own boot loader.
 func fakeFreeBSD(c *fake.Call) int {
 	switch text := strings.Join(c.Argv, " "); {
-	case !strings.HasPrefix(valueOf(c.Argv, "-machine", ""), machineQ35) || !strings.Contains(text, ",bootindex=0"):
+	case !strings.HasPrefix(valueOf(c.Argv, "-machine", ""), qemu.Q35) || !strings.Contains(text, ",bootindex=0"):
 		return c.Failf("nothing starts the boot loader: %s", text)
 	case strings.Contains(text, "-append") || strings.Contains(text, "acpi=off"):
 		return c.Failf("a boot loader takes no command line, and this one needs ACPI: %s", text)
@@ -184,7 +185,7 @@ func fakeMonitor(ctx context.Context, socket string) {
 func fakeGuest(t *testing.T) (h *fake.Host, options param.Values, agent string) {
 	disk, agent := fake.Root(t)
 	kernel := filepath.Join(t.TempDir(), "netbsd")
-	if err := os.WriteFile(kernel, elfKernel(true, 18, netbsdText), 0o600); err != nil {
+	if err := os.WriteFile(kernel, elfKernel(netbsdText), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat("/usr/share/seabios/bios-microvm.bin"); err != nil {
@@ -197,7 +198,7 @@ func fakeGuest(t *testing.T) (h *fake.Host, options param.Values, agent string) 
 // fakeDisk returns the options for the fake disk with FreeBSD, and the agent.
 func fakeDisk(t *testing.T) (h *fake.Host, options param.Values, agent string) {
 	disk, agent := fake.Root(t)
-	return fakeHost(t.TempDir()), param.Values{optMachine: machineQ35, optDisk: disk, optSystem: systemFreeBSD,
+	return fakeHost(t.TempDir()), param.Values{optMachine: qemu.Q35, optDisk: disk, optSystem: systemFreeBSD,
 		optBootTimeout: "1m0s"}, agent
 }
 
@@ -233,8 +234,8 @@ func TestDialledGuestSaysWhatItIs(t *testing.T) {
 	}
 	defer in.Close(context.Background())
 	facts := in.Info().Facts
-	for name, want := range map[string]string{"channel": channelDial, "acpi": acpiOff, "firmware": seaBIOS,
-		"kernel.file": "NetBSD 10.99.12", "kernel.loaded": loadsPVH, "boot": "kernel", "disk.format": formatRaw,
+	for name, want := range map[string]string{"channel": qemu.ChannelDial, "acpi": acpiOff, "firmware": qemu.SeaBIOS,
+		"kernel.file": "NetBSD 10.99.12", "kernel.loaded": qemu.LoadsPVH, "boot": "kernel", "disk.format": formatRaw,
 		"root": "virtio-blk, the disk of the lab file, changes in a temporary file"} {
 		if facts[name] != want {
 			t.Errorf("fact %s is %q, want %q", name, facts[name], want)

@@ -15,6 +15,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/qemu/bootdisk"
+	"bakeoff/provision/guest/qemu"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/initramfs"
 )
@@ -40,7 +41,7 @@ func counts(t *testing.T, options param.Values, change func(*driver.Spec)) []dri
 		}
 	}()
 	facts := in.Info().Facts
-	if facts[driver.FactClock] != clockInstructions || facts[driver.FactAccelerator] != accelTCG {
+	if facts[driver.FactClock] != clockInstructions || facts[driver.FactAccelerator] != qemu.TCG {
 		t.Errorf("facts %v", facts)
 	}
 	return in.(driver.Counted).Counts()
@@ -51,9 +52,9 @@ const quickly = "cryptomgr.notests quiet"
 
 // Boots agree to the instruction, also while something else uses the CPUs.
 func TestBootsAgreeToTheInstruction(t *testing.T) {
-	for _, machine := range []string{machineMicroVM, machineQ35} {
+	for _, machine := range []string{qemu.MicroVM, qemu.Q35} {
 		t.Run(machine, func(t *testing.T) {
-			if machine == machineQ35 && os.Getenv("BAKEOFF_TEST_LONG") == "" {
+			if machine == qemu.Q35 && os.Getenv("BAKEOFF_TEST_LONG") == "" {
 				t.Skip("takes long under emulation: set BAKEOFF_TEST_LONG=1")
 			}
 			options := param.Values{optMachine: machine, optAppend: quickly}

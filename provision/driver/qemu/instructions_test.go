@@ -1,7 +1,6 @@
 package qemu
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 
@@ -9,6 +8,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/guest/qemu"
 )
 
 // counting is a guest on the instruction clock.
@@ -20,8 +20,8 @@ func counting() driver.Spec {
 
 func TestInstructionCommandLine(t *testing.T) {
 	m := newMachine(counting(), settings(param.Values{optClock: clockInstructions, optAppend: "quiet"}))
-	m.accel, m.tscKHz = accelTCG, 2445426
-	argv := commandLine(m)
+	m.Accel, m.TSCKHz = qemu.TCG, 2445426
+	argv := m.CommandLine()
 	for _, want := range [][]string{{"-accel", "tcg,thread=single"}, {"-icount", "shift=0,sleep=off"}, {"-seed", "1"},
 		{"-rtc", "base=2020-01-01T00:00:00,clock=vm"}, {"-cpu", "max,-rdrand,-rdseed"}, {"-smp", "1"},
 		{"-device", "isa-debugcon,iobase=0xe9,chardev=clock"},
@@ -41,14 +41,14 @@ func TestInstructionsAreRefused(t *testing.T) {
 	with := func(name, value string) param.Values {
 		return param.Values{optClock: clockInstructions, name: value}
 	}
-	if err := validate(counting(), settings(with(optMachine, machineQ35))); err != nil {
+	if err := refusal(counting(), with(optMachine, qemu.Q35)); err != nil {
 		t.Error(err)
 	}
 	mine := counting()
 	mine.Image = driver.Image{}
 	own := with(optKernel, "/k")
 	own[optInitrd], own[optReady] = "/i", "mark:up"
-	if err := validate(mine, settings(own)); err != nil {
+	if err := refusal(mine, own); err != nil {
 		t.Error(err)
 	}
 	for name, tt := range map[string]struct {
@@ -56,8 +56,9 @@ func TestInstructionsAreRefused(t *testing.T) {
 		options param.Values
 		says    string
 	}{
-		"KVM":       {nil, with(optAccel, accelKVM), "emulated"},
-		"UEFI":      {nil, param.Values{optClock: clockInstructions, optMachine: machineQ35, optFirmware: ovmf}, "minutes"},
+		"KVM": {nil, with(optAccel, qemu.KVM), "emulated"},
+		"UEFI": {nil, param.Values{optClock: clockInstructions, optMachine: qemu.Q35, optFirmware: qemu.OVMF},
+			"minutes"},
 		"two CPUs":  {func(s *driver.Spec) { s.CPUs = 2 }, with(optClock, clockInstructions), "cpus is 2"},
 		"disk":      {nil, with(optDisk, "/d"), "disk"},
 		"no kernel": {func(s *driver.Spec) { s.Image = driver.Image{} }, with(optClock, clockInstructions), "no kernel"},
@@ -69,7 +70,7 @@ func TestInstructionsAreRefused(t *testing.T) {
 			with(optClock, clockInstructions), "settings"},
 		"console":          {nil, with(optReady, "console:login"), "mark:NAME"},
 		"mark without own": {nil, with(optReady, "mark:up"), "mark:NAME"},
-		"dial":             {nil, with(optChannel, channelDial), "channel"},
+		"dial":             {nil, with(optChannel, qemu.ChannelDial), "channel"},
 		"modules":          {nil, with(optModules, "/m"), "modules"},
 		"newline":          {nil, with(optAppend, "a\nb"), "printable"},
 	} {
@@ -77,47 +78,14 @@ func TestInstructionsAreRefused(t *testing.T) {
 		if tt.change != nil {
 			tt.change(&s)
 		}
-		err := validate(s, settings(tt.options))
+		err := refusal(s, tt.options)
 		if err == nil || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v, want %q", name, err, tt.says)
 		}
 	}
-	if err := validate(counting(), settings(with(optAccel, accelKVM))); !fault.Is(err, fault.Unsupported) {
+	if err := refusal(counting(), with(optAccel, qemu.KVM)); !fault.Is(err, fault.Unsupported) {
 		t.Error(err)
 	}
-}
-
-func TestParseCounts(t *testing.T) {
-	for text, want := range map[string][]driver.Count{
-		"0000000000000010 userland\n00000000000000ff up\n": {{Name: "userland", At: 16}, {Name: "up", At: 255}},
-		"noise\n0000000000000010 userland\n0000":           {{Name: "userland", At: 16}},
-		"0000000000000010 userland":                        nil, // not a whole line
-		"ffffffffffffffff x\n":                             nil,
-		"10 x\n":                                           nil,
-		"0000000000000010 \n":                              nil,
-		"0000000000000010 a\x1bb\n":                        nil,
-		"":                                                 nil,
-	} {
-		if got := parseCounts([]byte(text)); !reflect.DeepEqual(got, want) {
-			t.Errorf("%q: got %v, want %v", text, got, want)
-		}
-	}
-}
-
-func FuzzParseCounts(f *testing.F) {
-	f.Add([]byte("0000000000000010 userland\n"))
-	f.Add([]byte("0000000000000010 userland\n\x00\xff"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		counts := parseCounts(b)
-		if len(counts) > maxCounts {
-			t.Errorf("%d counts", len(counts))
-		}
-		for _, c := range counts {
-			if c.At < 0 || c.Name == "" || strings.ContainsAny(c.Name, " \n\x1b") {
-				t.Errorf("%q gave %v", b, c)
-			}
-		}
-	})
 }
 
 func TestOwnInit(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/image"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
@@ -45,7 +46,7 @@ func bench(t testing.TB) (string, driver.Image) {
 	if os.Getuid() != 0 {
 		t.Skip("needs root")
 	}
-	for program, pkg := range map[string]string{defaultProgram: "qemu-system-x86", "mmdebstrap": "mmdebstrap",
+	for program, pkg := range map[string]string{qemu.Program: "qemu-system-x86", "mmdebstrap": "mmdebstrap",
 		"mke2fs": "e2fsprogs", "ip": "iproute2"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("needs %s: apt-get install %s", program, pkg)
@@ -206,19 +207,19 @@ func clockIsTrue(t *testing.T, in *Instance) {
 }
 
 func TestQ35(t *testing.T) {
-	in := create(t, specOf(t, param.Values{optAccel: accelTCG, optMachine: machineQ35}))
+	in := create(t, specOf(t, param.Values{optAccel: qemu.TCG, optMachine: qemu.Q35}))
 	if got := output(t, in, "sh", "-c", "echo $((6*7)); ls /sys/bus/pci/devices | wc -l"); !strings.HasPrefix(got,
 		"42\n") || got == "42\n0" {
 		t.Errorf("got %q", got)
 	}
 	clockIsTrue(t, in)
-	if got := in.Info().Facts["machine"]; got != machineQ35 {
+	if got := in.Info().Facts["machine"]; got != qemu.Q35 {
 		t.Errorf("machine %q", got)
 	}
 }
 
 func TestMicroVM(t *testing.T) {
-	spec := specOf(t, param.Values{optAccel: accelTCG})
+	spec := specOf(t, param.Values{optAccel: qemu.TCG})
 	spec.Volumes = []driver.Volume{
 		{Path: "/data", Backing: "file:ext4", Size: 64 * unit.MiB},
 		{Path: "/fast", Backing: "tmpfs", Size: 16 * unit.MiB},
@@ -291,12 +292,12 @@ func says(t *testing.T, err error, kind fault.Kind, texts ...string) {
 }
 
 func TestKernelPanics(t *testing.T) {
-	says(t, failing(t, parallel(t, param.Values{optAccel: accelTCG, optAppend: "rdinit=/nothing root=/dev/nothing"})),
+	says(t, failing(t, parallel(t, param.Values{optAccel: qemu.TCG, optAppend: "rdinit=/nothing root=/dev/nothing"})),
 		fault.Subject, "its kernel panicked: ", "the end of what it printed")
 }
 
 func TestInitFails(t *testing.T) {
-	spec := parallel(t, param.Values{optAccel: accelTCG})
+	spec := parallel(t, param.Values{optAccel: qemu.TCG})
 	disk := filepath.Join(t.TempDir(), "empty.img")
 	if err := os.WriteFile(disk, make([]byte, 1<<20), 0o600); err != nil {
 		t.Fatal(err)
@@ -306,7 +307,7 @@ func TestInitFails(t *testing.T) {
 }
 
 func TestUnknownSetting(t *testing.T) {
-	spec := parallel(t, param.Values{optAccel: accelTCG})
+	spec := parallel(t, param.Values{optAccel: qemu.TCG})
 	spec.Tuning = map[string]string{"no.such.setting": "1"}
 	says(t, failing(t, spec), fault.Subject, "setting no.such.setting")
 }
@@ -314,7 +315,7 @@ func TestUnknownSetting(t *testing.T) {
 // A guest that hangs is given up at its deadline, with its console. This one
 // waits for a root that never comes.
 func TestGuestHangs(t *testing.T) {
-	spec := specOf(t, param.Values{optAccel: accelTCG, optBootTimeout: "1.5s",
+	spec := specOf(t, param.Values{optAccel: qemu.TCG, optBootTimeout: "1.5s",
 		optAppend: "rdinit=/nothing root=/dev/nothing rootwait"})
 	says(t, failing(t, spec), fault.Subject, "its agent did not answer within 1.5s", "printed")
 }
@@ -323,7 +324,7 @@ func TestGuestHangs(t *testing.T) {
 // silently and forever, and then nobody can tell. So there are three sizes.
 func TestGuestOutOfMemory(t *testing.T) {
 	for _, size := range []string{"78M", "66M", "84M"} {
-		spec := specOf(t, param.Values{optAccel: accelTCG, optAppend: "mem=" + size, optBootTimeout: "1m0s"})
+		spec := specOf(t, param.Values{optAccel: qemu.TCG, optAppend: "mem=" + size, optBootTimeout: "1m0s"})
 		err := failing(t, spec)
 		if strings.Contains(err.Error(), "did not answer within") && !strings.Contains(err.Error(), "emory") {
 			t.Logf("with %s: %v", size, err)
@@ -336,21 +337,21 @@ func TestGuestOutOfMemory(t *testing.T) {
 }
 
 func TestQEMURefuses(t *testing.T) {
-	spec := specOf(t, param.Values{optAccel: accelTCG})
+	spec := specOf(t, param.Values{optAccel: qemu.TCG})
 	spec.Image.Disk = filepath.Join(t.TempDir(), "missing")
 	says(t, failing(t, spec), fault.Lab, "QEMU failed (exit code 1)", "missing")
 }
 
 func TestMissingThings(t *testing.T) {
-	spec := specOf(t, param.Values{optAccel: accelTCG, optProgram: "qemu-system-nothing"})
+	spec := specOf(t, param.Values{optAccel: qemu.TCG, optProgram: "qemu-system-nothing"})
 	says(t, failing(t, spec), fault.Unsupported, "apt-get install qemu-system-x86")
-	spec = specOf(t, param.Values{optAccel: accelTCG, optKernel: "/no/such/kernel"})
+	spec = specOf(t, param.Values{optAccel: qemu.TCG, optKernel: "/no/such/kernel"})
 	says(t, failing(t, spec), fault.NotFound, "kernel: /no/such/kernel does not exist")
 }
 
 // A machine that dies while it is used makes its requests fail, with why.
 func TestMachineDies(t *testing.T) {
-	in := create(t, specOf(t, param.Values{optAccel: accelTCG}))
+	in := create(t, specOf(t, param.Values{optAccel: qemu.TCG}))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	_, err := in.Exec(ctx, conn.Command("sh", "-c", "echo c >/proc/sysrq-trigger; sleep 60"))
@@ -367,7 +368,7 @@ func TestMachineDies(t *testing.T) {
 // A frozen machine spends nothing, refuses requests, and its clock is true
 // when it goes on.
 func TestFreeze(t *testing.T) {
-	in := create(t, specOf(t, param.Values{optAccel: accelTCG}))
+	in := create(t, specOf(t, param.Values{optAccel: qemu.TCG}))
 	ctx := t.Context()
 	start := time.Now()
 	before, err := in.Conn.Clock(ctx)
@@ -420,7 +421,7 @@ func TestFreeze(t *testing.T) {
 // finds and removes.
 func TestKilledController(t *testing.T) {
 	if dir := os.Getenv("QEMU_TEST_CONTROLLER"); dir != "" {
-		spec := specOf(t, param.Values{optAccel: accelTCG})
+		spec := specOf(t, param.Values{optAccel: qemu.TCG})
 		spec.Label, spec.Dir = os.Getenv("QEMU_TEST_LABEL"), dir
 		if _, err := New().Create(t.Context(), local.Conn{}, spec); err != nil {
 			t.Fatal(err)
@@ -475,7 +476,7 @@ func TestCheckHere(t *testing.T) {
 	bench(t)
 	start := time.Now()
 	a := New().Check(t.Context(), agentHost{Conn: local.Conn{}, path: live.agent}, nil)
-	if !a.OK || a.Facts["accelerator"] != accelKVM && a.Facts["accelerator"] != accelTCG {
+	if !a.OK || a.Facts["accelerator"] != qemu.KVM && a.Facts["accelerator"] != qemu.TCG {
 		t.Errorf("got %+v", a)
 	}
 	t.Logf("%+v after %v", a, time.Since(start))

@@ -17,6 +17,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/netns"
 	"bakeoff/reach/conn/local"
 
@@ -26,7 +27,7 @@ import (
 // The network is the experiment's: the guest is reached at its address from
 // the namespace, and it reaches nothing else.
 func TestNetwork(t *testing.T) {
-	spec := specOf(t, param.Values{optAccel: accelTCG})
+	spec := specOf(t, param.Values{optAccel: qemu.TCG})
 	ctx := t.Context()
 	ns := fmt.Sprintf("bo-q%d", os.Getpid())
 	if err := netns.Create(ctx, local.Conn{}, ns, netip.MustParsePrefix("198.18.91.1/24")); err != nil {

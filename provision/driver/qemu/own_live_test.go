@@ -17,6 +17,7 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/qemu/bootdisk"
+	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/netns"
 	"bakeoff/reach/answer"
 	"bakeoff/reach/conn"
@@ -112,12 +113,12 @@ func answers(t *testing.T, spec driver.Spec, want map[string]string) *Instance {
 
 func TestKernelAndRAMDisk(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "initrd")
-	spec, k := brought(t, param.Values{optAccel: accelTCG, optInitrd: file, optAppend: "rdinit=/start"})
+	spec, k := brought(t, param.Values{optAccel: qemu.TCG, optInitrd: file, optAppend: "rdinit=/start"})
 	if err := bootdisk.RAMDisk(t.Context(), k, file); err != nil {
 		t.Fatal(err)
 	}
 	spec.Options[optKernel] = k.Image
-	answers(t, spec, map[string]string{"boot": "kernel", "kernel.loaded": loadsBzImage, "channel": channelVirtio,
+	answers(t, spec, map[string]string{"boot": "kernel", "kernel.loaded": qemu.LoadsBzImage, "channel": qemu.ChannelVirtio,
 		"root": "the initial RAM disk of the lab file", "acpi": acpiOn})
 }
 
@@ -125,33 +126,34 @@ func TestKernelAndRAMDisk(t *testing.T) {
 // the experiment's network, beside the card of the channel.
 func TestOwnGuestIsSetUp(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "initrd")
-	spec, k := brought(t, param.Values{optAccel: accelTCG, optInitrd: file, optAppend: "rdinit=/start",
-		optChannel: channelDial})
+	spec, k := brought(t, param.Values{optAccel: qemu.TCG, optInitrd: file, optAppend: "rdinit=/start",
+		optChannel: qemu.ChannelDial})
 	if err := bootdisk.RAMDisk(t.Context(), k, file); err != nil {
 		t.Fatal(err)
 	}
 	spec.Options[optKernel] = k.Image
 	furnish(t, &spec, 95)
-	furnished(t, answers(t, spec, map[string]string{"channel": channelDial, "system": systemLinux}), spec)
+	furnished(t, answers(t, spec, map[string]string{"channel": qemu.ChannelDial, "system": systemLinux}), spec)
 }
 
 // A whole disk boots by its own boot loader, under both firmwares and over both channels.
 func TestWholeDisk(t *testing.T) {
-	for _, tt := range []struct{ firmware, channel string }{{seaBIOS, channelDial}, {ovmf, channelVirtio}} {
+	for _, tt := range []struct{ firmware, channel string }{{qemu.SeaBIOS, qemu.ChannelDial},
+		{qemu.OVMF, qemu.ChannelVirtio}} {
 		t.Run(tt.firmware, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "disk.raw")
-			spec, k := brought(t, param.Values{optAccel: accelTCG, optMachine: machineQ35, optDisk: file,
+			spec, k := brought(t, param.Values{optAccel: qemu.TCG, optMachine: qemu.Q35, optDisk: file,
 				optFirmware: tt.firmware, optChannel: tt.channel, optBootTimeout: "3m0s"})
 			if err := bootdisk.Disk(t.Context(), k, file); err != nil {
 				t.Fatal(err)
 			}
 			want := map[string]string{"boot": "the boot loader of the disk", "channel": tt.channel,
 				"firmware": tt.firmware, "disk.format": formatRaw, "kernel.append": "", "system": "unknown"}
-			if tt.channel == channelDial {
+			if tt.channel == qemu.ChannelDial {
 				furnish(t, &spec, 96)
 				spec.Options[optSystem], want["system"] = systemLinux, systemLinux
 			}
-			if in := answers(t, spec, want); tt.channel == channelDial {
+			if in := answers(t, spec, want); tt.channel == qemu.ChannelDial {
 				furnished(t, in, spec)
 			}
 		})
@@ -161,15 +163,16 @@ func TestWholeDisk(t *testing.T) {
 // A guest without an agent is up when its console or its server says so. It can be
 // frozen and metered, and nothing can be started in it.
 func TestWithoutAgent(t *testing.T) {
-	for ready, firmware := range map[string]string{"http:80/index.html": seaBIOS, "console:starting the kernel": ovmf} {
+	for ready, firmware := range map[string]string{"http:80/index.html": qemu.SeaBIOS,
+		"console:starting the kernel": qemu.OVMF} {
 		t.Run(ready, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "disk.raw")
-			spec, k := brought(t, param.Values{optAccel: accelTCG, optMachine: machineQ35, optDisk: file,
-				optFirmware: firmware, optAgent: agentNone, optReady: ready, optBootTimeout: "3m0s"})
+			spec, k := brought(t, param.Values{optAccel: qemu.TCG, optMachine: qemu.Q35, optDisk: file,
+				optFirmware: firmware, optAgent: none, optReady: ready, optBootTimeout: "3m0s"})
 			if err := bootdisk.Disk(t.Context(), k, file); err != nil {
 				t.Fatal(err)
 			}
-			if firmware == seaBIOS {
+			if firmware == qemu.SeaBIOS {
 				connect(t, &spec, 97)
 			}
 			start := time.Now()
@@ -216,7 +219,7 @@ func forwards(t *testing.T, f driver.Forwarder, spec driver.Spec) {
 	seen := map[netip.AddrPort]bool{}
 	for _, port := range []uint16{80, 80, 8080} {
 		at, err := f.Forward(t.Context(), port)
-		if err != nil || at.Addr() != loopback || at.Port() == 0 {
+		if err != nil || at.Addr() != netip.AddrFrom4([4]byte{127, 0, 0, 1}) || at.Port() == 0 {
 			t.Errorf("port %d is at %v, %v", port, at, err)
 		}
 		if seen[at] = true; port == 80 {
@@ -231,8 +234,8 @@ func forwards(t *testing.T, f driver.Forwarder, spec driver.Spec) {
 // A guest that never gets ready is given up at its deadline.
 func TestNeverReady(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "initrd")
-	spec, k := brought(t, param.Values{optAccel: accelTCG, optInitrd: file, optAppend: "rdinit=/start",
-		optAgent: agentNone, optReady: "tcp:22", optBootTimeout: "4s"})
+	spec, k := brought(t, param.Values{optAccel: qemu.TCG, optInitrd: file, optAppend: "rdinit=/start",
+		optAgent: none, optReady: "tcp:22", optBootTimeout: "4s"})
 	if err := bootdisk.RAMDisk(t.Context(), k, file); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/guest/qemu"
 	"bakeoff/reach/conn/local"
 )
 
@@ -33,7 +34,7 @@ func file(t *testing.T, content []byte) string {
 
 // What a guest that the user brings cannot give is refused before anything starts.
 func TestOwnGuestIsRefused(t *testing.T) {
-	boots := param.Values{optDisk: "/d", optMachine: machineQ35}
+	boots := param.Values{optDisk: "/d", optMachine: qemu.Q35}
 	with := func(option, value string) param.Values {
 		v := maps.Clone(boots)
 		v[option] = value
@@ -53,15 +54,15 @@ func TestOwnGuestIsRefused(t *testing.T) {
 	}{
 		"fine":            {nil, boots, "", ""},
 		"kernel and disk": {nil, param.Values{optDisk: "/d", optKernel: "/k"}, "", ""},
-		"kernel and RAM disk": {nil, param.Values{optInitrd: "/i", optKernel: "/k", optChannel: channelDial}, "",
+		"kernel and RAM disk": {nil, param.Values{optInitrd: "/i", optKernel: "/k", optChannel: qemu.ChannelDial}, "",
 			""},
 		"image": {func(s *driver.Spec) { s.Image.Disk = "/i" }, boots, "disk: the guest has a system", "remove image"},
 		"microvm": {nil, param.Values{optDisk: "/d"}, "microvm has no firmware that starts the boot loader",
 			"machine: q35"},
 		"RAM disk": {nil, param.Values{optInitrd: "/i"}, "needs a kernel", "kernel"},
-		"form": {nil, param.Values{optDisk: "/d", optMachine: machineQ35, optForm: formELF}, "kernel-form has no effect",
+		"form": {nil, param.Values{optDisk: "/d", optMachine: qemu.Q35, optForm: formELF}, "kernel-form has no effect",
 			"remove kernel-form"},
-		"append": {nil, param.Values{optDisk: "/d", optMachine: machineQ35, optAppend: "x"}, "append has no effect",
+		"append": {nil, param.Values{optDisk: "/d", optMachine: qemu.Q35, optAppend: "x"}, "append has no effect",
 			"remove append"},
 		"modules": {nil, param.Values{optDisk: "/d", optKernel: "/k", optModules: "/m"}, "modules",
 			"remove modules"},
@@ -80,7 +81,7 @@ func TestOwnGuestIsRefused(t *testing.T) {
 		"setting of OpenBSD": {func(s *driver.Spec) { s.Tuning = map[string]string{"a.b": "1"} },
 			with(optSystem, systemOpenBSD), "no volumes, addresses or settings in a guest of openbsd", "another system"},
 		"kernel of a system that its file names": {ext4, param.Values{optDisk: "/d", optKernel: "/k"}, "", ""},
-		"volume without an agent": {memory, param.Values{optDisk: "/d", optMachine: machineQ35, optAgent: agentNone,
+		"volume without an agent": {memory, param.Values{optDisk: "/d", optMachine: qemu.Q35, optAgent: none,
 			optReady: "tcp:22"}, "a guest without an agent cannot get volumes", "start the agent"},
 		"RAM disk of an image": {func(s *driver.Spec) { *s = ordinary() }, param.Values{optRAMDisk: "/d"}, "", ""},
 		"partition of it": {func(s *driver.Spec) { *s = ordinary() }, param.Values{optRAMDisk: "/d",
@@ -92,14 +93,14 @@ func TestOwnGuestIsRefused(t *testing.T) {
 			optPartition: strings.Repeat("a", 37)}, "not a name in a GPT", "36"},
 		"system of an image": {func(s *driver.Spec) { *s = ordinary() }, param.Values{optSystem: systemLinux},
 			"the guest of an image is Linux", "remove guest-system"},
-		"dial of an image": {func(s *driver.Spec) { *s = ordinary() }, param.Values{optChannel: channelDial},
+		"dial of an image": {func(s *driver.Spec) { *s = ordinary() }, param.Values{optChannel: qemu.ChannelDial},
 			"answers on a virtio port", "remove channel"},
 	} {
 		s := userGuest()
 		if tt.change != nil {
 			tt.change(&s)
 		}
-		err := validate(s, settings(tt.options))
+		err := refusal(s, tt.options)
 		if tt.says == "" && err != nil || tt.says != "" && (err == nil || !strings.Contains(err.Error(), tt.says) ||
 			!strings.Contains(fault.Fix(err), tt.fix)) {
 			t.Errorf("%s: %v", name, err)
@@ -109,28 +110,28 @@ func TestOwnGuestIsRefused(t *testing.T) {
 
 // The file of the kernel decides ACPI, firmware and channel, unless the lab file does.
 func TestDefaultsFollowFromTheKernel(t *testing.T) {
-	netbsd, linux := file(t, elfKernel(true, 18, netbsdText)), file(t, elfKernel(true, 18, "Linux version 6.1.0-1 (x)"))
-	disk, unknown := file(t, []byte("a raw disk")), file(t, elfKernel(true, 18, "some text"))
+	netbsd, linux := file(t, elfKernel(netbsdText)), file(t, elfKernel("Linux version 6.1.0-1 (x)"))
+	disk, unknown := file(t, []byte("a raw disk")), file(t, elfKernel("some text"))
 	for name, tt := range map[string]struct {
 		options                 param.Values
 		acpi, firmware, channel string
 	}{
-		"netbsd": {param.Values{optKernel: netbsd, optDisk: disk}, acpiOff, seaBIOS, channelDial},
-		"netbsd on q35": {param.Values{optKernel: netbsd, optDisk: disk, optMachine: machineQ35}, acpiOn, firmwareAuto,
-			channelDial},
-		"netbsd as the user says": {param.Values{optKernel: netbsd, optDisk: disk, optACPI: acpiOn, optFirmware: qboot,
-			optChannel: channelVirtio}, acpiOn, qboot, channelVirtio},
+		"netbsd": {param.Values{optKernel: netbsd, optDisk: disk}, acpiOff, qemu.SeaBIOS, qemu.ChannelDial},
+		"netbsd on q35": {param.Values{optKernel: netbsd, optDisk: disk, optMachine: qemu.Q35}, acpiOn, "",
+			qemu.ChannelDial},
+		"netbsd as the user says": {param.Values{optKernel: netbsd, optDisk: disk, optACPI: acpiOn, optFirmware: qemu.QBoot,
+			optChannel: qemu.ChannelVirtio}, acpiOn, qemu.QBoot, qemu.ChannelVirtio},
 		"netbsd of an unknown kernel": {param.Values{optKernel: unknown, optDisk: disk, optSystem: systemNetBSD}, acpiOff,
-			seaBIOS, channelDial},
-		"disk of openbsd": {param.Values{optDisk: disk, optMachine: machineQ35, optSystem: systemOpenBSD}, acpiOn,
-			firmwareAuto, channelDial},
-		"disk of freebsd": {param.Values{optDisk: disk, optMachine: machineQ35, optSystem: systemFreeBSD}, acpiOn,
-			firmwareAuto, channelDial},
-		"disk of freebsd as the user says": {param.Values{optDisk: disk, optMachine: machineQ35,
-			optSystem: systemFreeBSD, optChannel: channelVirtio}, acpiOn, firmwareAuto, channelVirtio},
-		"linux": {param.Values{optKernel: linux, optDisk: disk}, acpiOn, firmwareAuto, channelVirtio},
-		"disk":  {param.Values{optDisk: disk, optMachine: machineQ35}, acpiOn, firmwareAuto, channelVirtio},
-		"image": {nil, acpiOn, firmwareAuto, channelVirtio},
+			qemu.SeaBIOS, qemu.ChannelDial},
+		"disk of openbsd": {param.Values{optDisk: disk, optMachine: qemu.Q35, optSystem: systemOpenBSD}, acpiOn,
+			"", qemu.ChannelDial},
+		"disk of freebsd": {param.Values{optDisk: disk, optMachine: qemu.Q35, optSystem: systemFreeBSD}, acpiOn,
+			"", qemu.ChannelDial},
+		"disk of freebsd as the user says": {param.Values{optDisk: disk, optMachine: qemu.Q35,
+			optSystem: systemFreeBSD, optChannel: qemu.ChannelVirtio}, acpiOn, "", qemu.ChannelVirtio},
+		"linux": {param.Values{optKernel: linux, optDisk: disk}, acpiOn, "", qemu.ChannelVirtio},
+		"disk":  {param.Values{optDisk: disk, optMachine: qemu.Q35}, acpiOn, "", qemu.ChannelVirtio},
+		"image": {nil, acpiOn, "", qemu.ChannelVirtio},
 	} {
 		o, _, err := resolve(t.Context(), local.Conn{}, nil, settings(tt.options))
 		if err != nil || o.acpi != tt.acpi || o.firmware != tt.firmware || o.channel != tt.channel {
@@ -146,7 +147,7 @@ func TestDefaultsFollowFromTheKernel(t *testing.T) {
 
 // What depends on the system of a kernel is refused where its file is.
 func TestKernelSaysWhatItsGuestIsRefused(t *testing.T) {
-	netbsd, disk := file(t, elfKernel(true, 18, netbsdText)), file(t, []byte("a raw disk"))
+	netbsd, disk := file(t, elfKernel(netbsdText)), file(t, []byte("a raw disk"))
 	spec := userGuest()
 	spec.Options = param.Values{optKernel: netbsd, optDisk: disk}
 	spec.Volumes = []driver.Volume{{Path: "/data", Backing: "file:ext4", Size: 1 << 20}}
@@ -170,7 +171,7 @@ func TestKernelSaysWhatItsGuestIsRefused(t *testing.T) {
 }
 
 func TestOwnCommandLine(t *testing.T) {
-	kernel, disk := file(t, elfKernel(true, 18, netbsdText)), file(t, []byte("a raw disk"))
+	kernel, disk := file(t, elfKernel(netbsdText)), file(t, []byte("a raw disk"))
 	argv := ownCommandLine(t, param.Values{optKernel: kernel, optDisk: disk, optAppend: "root=ld0a console=com -z"})
 	for _, want := range [][]string{
 		{"-machine", "microvm,accel=tcg,pit=on,pic=on,rtc=on,isa-serial=on,acpi=off"},
@@ -178,7 +179,7 @@ func TestOwnCommandLine(t *testing.T) {
 		{"-drive", "if=none,id=disk0,format=raw,snapshot=on,file=" + disk},
 		{"-device", "virtio-blk-device,drive=disk0,serial=root"},
 		{"-netdev", "user,id=channel,restrict=on,guestfwd=tcp:10.0.2.100:7311-chardev:channel"},
-		{"-device", "virtio-net-device,netdev=channel,mac=" + channelMAC},
+		{"-device", "virtio-net-device,netdev=channel,mac=02:b1:00:00:00:01"},
 	} {
 		if !has(argv, want...) {
 			t.Errorf("%q lacks %q", argv, want)
@@ -190,7 +191,7 @@ func TestOwnCommandLine(t *testing.T) {
 		}
 	}
 	// Linux gets bakeoff's words first; the last one counts.
-	linux, ramdisk := file(t, elfKernel(true, 18, "Linux version 6.1.0-1 (x)")), file(t, []byte("cpio"))
+	linux, ramdisk := file(t, elfKernel("Linux version 6.1.0-1 (x)")), file(t, []byte("cpio"))
 	argv = ownCommandLine(t, param.Values{optKernel: linux, optInitrd: ramdisk, optAppend: "panic=9"})
 	if !has(argv, "-initrd", ramdisk) || !has(argv, "-device", "virtserialport,chardev=channel,nr=1,name=bakeoff") ||
 		!strings.Contains(strings.Join(argv, " "), "-append console=ttyS0 panic=-1") || !has(argv, "-machine",
@@ -200,7 +201,7 @@ func TestOwnCommandLine(t *testing.T) {
 	packed := make([]byte, 512)
 	copy(packed, "QFI\xfb")
 	binary.BigEndian.PutUint32(packed[4:], 3)
-	argv = ownCommandLine(t, param.Values{optDisk: file(t, packed), optMachine: machineQ35, optController: nvme})
+	argv = ownCommandLine(t, param.Values{optDisk: file(t, packed), optMachine: qemu.Q35, optController: qemu.NVMe})
 	text := strings.Join(argv, " ")
 	if !strings.Contains(text, "format=qcow2,snapshot=on") || strings.Contains(text, "-kernel") ||
 		strings.Contains(text, "-append") || !has(argv, "-device", "nvme,drive=disk0,serial=root,bootindex=0") {
@@ -208,7 +209,7 @@ func TestOwnCommandLine(t *testing.T) {
 	}
 	binary.BigEndian.PutUint64(packed[8:], 104) // the offset of a backing file's name
 	_, _, err := resolve(t.Context(), local.Conn{}, nil, settings(param.Values{optDisk: file(t, packed),
-		optMachine: machineQ35}))
+		optMachine: qemu.Q35}))
 	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "disk: /") ||
 		!strings.Contains(err.Error(), "backing file") {
 		t.Errorf("a disk that needs another file: %v", err)
@@ -223,6 +224,6 @@ func ownCommandLine(t *testing.T, v param.Values) []string {
 		t.Fatal(err)
 	}
 	m := newMachine(userGuest(), o)
-	m.accel, m.disks, m.bare = accelTCG, files.disk(o), o.system != systemLinux
-	return commandLine(m)
+	m.Accel, m.Disks = qemu.TCG, files.roots(driver.Image{}, o)
+	return m.CommandLine()
 }

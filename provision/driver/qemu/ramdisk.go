@@ -7,51 +7,42 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/param"
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
+	"bakeoff/provision/guest/qemu"
 	"bakeoff/reach/wire"
 )
 
-// The options of a root in memory.
+// The names of files in a machine's directory on the host.
 const (
-	optRAMDisk   = "ram-disk"
-	optPartition = "partition"
+	fileInitramfs = "initramfs.cpio"
+	fileELF       = "vmlinux" // the unpacked kernel
 )
 
-var ramDiskOptions = []param.Spec{
-	{Name: optRAMDisk, Kind: param.Text,
-		Doc: "Path on the host of a raw disk with a GPT, such as bakeoff image build makes, that the guest loads into its " +
-			"memory. Its root is a partition of it instead of the image's disk; the image gives the kernel and its modules. " +
-			"The root is the partition with the attribute BOOTONCE (58), or else with BOOTME (59)."},
-	{Name: optPartition, Kind: param.Text,
-		Doc: "The name of the partition of ram-disk that is the root, instead of those attributes."},
+// initConfig is what the agent does as init of this machine.
+func initConfig(spec driver.Spec) wire.InitConfig {
+	serials := make([]string, len(spec.Volumes))
+	for i := range serials {
+		serials[i] = qemu.VolumeSerial(i)
+	}
+	return guest.InitConfig(spec, qemu.PortName, qemu.RootSerial, serials)
 }
 
-// validateRAMDisk refuses options that do not fit together.
-func (o options) validateRAMDisk() error {
-	refuse := func(fix, format string, args ...any) error {
-		return fault.WithFix(fault.New(fault.Invalid, format, args...), fix)
+// modulesDir is the directory of the kernel's modules on the host. The image's
+// modules are for the image's kernel only.
+func modulesDir(spec driver.Spec, o options) string {
+	if o.modules != "" || o.kernel != "" {
+		return o.modules
 	}
-	switch {
-	case o.ramDisk == "" && o.partition == "":
-		return nil
-	case o.ramDisk == "":
-		return refuse("name the disk with "+optRAMDisk, "%s: there is no %s", optPartition, optRAMDisk)
-	case o.own() || o.onInstructions():
-		return refuse("remove "+optRAMDisk, "%s: bakeoff makes no initial RAM disk for this guest", optRAMDisk)
-	case len(o.partition) > 36 || strings.ContainsFunc(o.partition, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return refuse("write at most 36 printable characters", "%s: %q is not a name in a GPT", optPartition, o.partition)
-	}
-	return nil
+	return spec.Image.Modules
 }
 
 // initialRAMDisk is what the agent on the host writes for a guest of bakeoff.
-func (in *Instance) initialRAMDisk(ctx context.Context, m machine, o options) (wire.InitramfsRequest, error) {
-	q := wire.InitramfsRequest{Kernel: m.kernel, Modules: modulesDir(in.Spec, o), Wanted: wantedModules(m),
-		Agent: in.Spec.Agent, Config: initConfig(in.Spec), Out: m.initrd}
+func (in *Instance) initialRAMDisk(ctx context.Context, m *qemu.Machine, o options) (wire.InitramfsRequest, error) {
+	q := wire.InitramfsRequest{Kernel: m.Kernel, Modules: modulesDir(in.Spec, o), Wanted: m.Modules(),
+		Agent: in.Spec.Agent, Config: initConfig(in.Spec), Out: m.Initrd}
 	if o.ramDisk == "" {
 		return q, nil
 	}
@@ -67,9 +58,8 @@ func (in *Instance) initialRAMDisk(ctx context.Context, m machine, o options) (w
 	// The kernel has the RAM disk twice while it unpacks it.
 	if need := unit.Bytes(2*size) + minMemory; need > in.Spec.Memory {
 		mib := (need + unit.MiB - 1) / unit.MiB * unit.MiB
-		return q, fault.WithFix(fault.New(fault.Invalid, "%s: the guest has %v of memory, and needs %v to load %s",
-			optRAMDisk,
-			in.Spec.Memory, mib, o.ramDisk), "write memory: "+mib.String())
+		return q, refuse(fault.Invalid, optRAMDisk, "write memory: "+mib.String(),
+			"the guest has %v of memory, and needs %v to load %s", in.Spec.Memory, mib, o.ramDisk)
 	}
 	return q, nil
 }
@@ -79,12 +69,31 @@ func (in *Instance) ramDiskFacts(ctx context.Context, o options) (map[string]str
 	if o.ramDisk == "" {
 		return nil, nil
 	}
-	key, err := fileKey(ctx, in.Host, o.ramDisk)
-	if err != nil {
-		return nil, err
-	}
-	sum, err := driver.Remember(in.Spec.Memo, "qemu: sha256 "+key, func() (string, error) {
-		return sha256Of(ctx, in.Host, o.ramDisk)
-	})
+	sum, err := qemu.FileSHA256(ctx, in.Host, in.Spec.Memo, o.ramDisk)
 	return map[string]string{"root": "in memory, " + safetext.Line(in.Boot.Root), "ram-disk.sha256": sum}, err
+}
+
+// ownInit is the program that the kernel would have started as its first: of the word
+// rdinit of its command line.
+func ownInit(words string) string {
+	init := ""
+	for _, w := range strings.Fields(words) {
+		if name, ok := strings.CutPrefix(w, "rdinit="); ok {
+			init = name
+		}
+	}
+	return cmp.Or(init, "/init")
+}
+
+// clockDisk writes the RAM disk with the clock programs and, after them, the user's.
+func (in *Instance) clockDisk(ctx context.Context, file string, o options, files guestFiles) error {
+	if system := files.kernel.System; system != "" && system != systemLinux {
+		return fault.New(fault.Unsupported, "%s: %s: the program that reports the clock needs Linux, and %s is %s", optClock,
+			clockInstructions, o.kernel, files.kernel.Version)
+	}
+	q := wire.InitramfsRequest{Clock: true, Before: o.initrd, Agent: in.Spec.Agent, Out: file}
+	if o.initrd != "" {
+		q.Next = ownInit(o.append)
+	}
+	return guest.Initramfs(ctx, in.Host, q)
 }

@@ -15,6 +15,7 @@ import (
 	"bakeoff/base/gpt/gpttest"
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
+	"bakeoff/provision/guest/qemu"
 )
 
 // The root of a guest is in memory: a partition that the GPT marks, or one with a name.
@@ -40,7 +41,7 @@ func TestRAMDisk(t *testing.T) {
 	for name, want := range map[string]string{"": "partition 2 of /disk.img, \"once\", bootonce, bootme",
 		"plain": "partition 3 of /disk.img, \"plain\""} {
 		t.Run("partition "+name, func(t *testing.T) {
-			spec := parallel(t, param.Values{optAccel: accelTCG, optRAMDisk: disk, optPartition: name})
+			spec := parallel(t, param.Values{optAccel: qemu.TCG, optRAMDisk: disk, optPartition: name})
 			spec.Agent = agent
 			in := create(t, spec)
 			var which bytes.Buffer
@@ -52,7 +53,7 @@ func TestRAMDisk(t *testing.T) {
 			}
 		})
 	}
-	small := parallel(t, param.Values{optAccel: accelTCG, optRAMDisk: disk})
+	small := parallel(t, param.Values{optAccel: qemu.TCG, optRAMDisk: disk})
 	small.Memory = 112 * unit.MiB
 	says(t, failing(t, small), fault.Invalid, "needs 124MiB to load", "memory: 124MiB")
 }

@@ -19,6 +19,7 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/fake"
+	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/netns"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn/channel"
@@ -101,7 +102,7 @@ func guestOf(t *testing.T, system string) driver.Spec {
 		CPUSet: []int{0}, Memory: minMemory, Agent: "bakeoff-agent", Memo: &driver.Memo{},
 		Volumes: []driver.Volume{{Path: "/data", Backing: "tmpfs", Size: 16 * unit.MiB}},
 		Tuning:  map[string]string{"kern.maxfiles": "4096"},
-		Options: param.Values{optDisk: file(t, []byte("a disk")), optMachine: machineQ35, optSystem: system,
+		Options: param.Values{optDisk: file(t, []byte("a disk")), optMachine: qemu.Q35, optSystem: system,
 			optBootTimeout: "1m0s"}}
 }
 

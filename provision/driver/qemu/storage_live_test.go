@@ -17,6 +17,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/image"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn/local"
@@ -34,15 +35,17 @@ func TestStorageAndFirmware(t *testing.T) {
 		options param.Values
 		device  string // of the volume, as the guest names it
 	}{
-		"nvme, qcow2, no cache": {device: "/dev/nvme0n1", options: param.Values{optMachine: machineQ35, optController: nvme,
-			optFormat: formatQcow2, optCache: cacheNone, optAIO: aioNative}},
-		"virtio-scsi, SeaBIOS": {device: "/dev/sda", options: param.Values{optController: virtioSCSI, optFirmware: seaBIOS,
-			optCache: cacheWritethrough}},
-		"qboot": {device: "/dev/vdb", options: param.Values{optFirmware: qboot, optCache: cacheUnsafe}},
-		"AHCI": {device: "/dev/sda", options: param.Values{optMachine: machineQ35, optController: ahci,
+		"nvme, qcow2, no cache": {device: "/dev/nvme0n1", options: param.Values{optMachine: qemu.Q35,
+			optController: qemu.NVMe,
+			optFormat:     formatQcow2, optCache: cacheNone, optAIO: aioNative}},
+		"virtio-scsi, SeaBIOS": {device: "/dev/sda", options: param.Values{optController: qemu.VirtioSCSI,
+			optFirmware: qemu.SeaBIOS,
+			optCache:    "writethrough"}},
+		"qboot": {device: "/dev/vdb", options: param.Values{optFirmware: qemu.QBoot, optCache: "unsafe"}},
+		"AHCI": {device: "/dev/sda", options: param.Values{optMachine: qemu.Q35, optController: qemu.AHCI,
 			optKernelPackage: ahciKernel,
 			optCache:         cacheDirectsync, optAIO: aioNative}},
-		"OVMF": {device: "/dev/vdb", options: param.Values{optMachine: machineQ35, optFirmware: ovmf,
+		"OVMF": {device: "/dev/vdb", options: param.Values{optMachine: qemu.Q35, optFirmware: qemu.OVMF,
 			optFormat: formatQcow2}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +55,7 @@ func TestStorageAndFirmware(t *testing.T) {
 				}
 			}
 			// Firmware takes a score of seconds, and more on a busy machine.
-			tt.options[optAccel], tt.options[optBootTimeout] = accelTCG, "3m0s"
+			tt.options[optAccel], tt.options[optBootTimeout] = qemu.TCG, "3m0s"
 			spec := parallel(t, tt.options)
 			if a := New().Check(t.Context(), agentHost{Conn: local.Conn{}, path: spec.Agent}, tt.options); !a.OK {
 				t.Skipf("%s; %s", a.Reason, a.Fix)
@@ -70,7 +73,7 @@ func TestStorageAndFirmware(t *testing.T) {
 			if device != tt.device {
 				t.Errorf("the volume is %q in the guest, and %s is right", device, tt.device)
 			}
-			if want := tt.options[optFirmware] == ovmf; efi != want {
+			if want := tt.options[optFirmware] == qemu.OVMF; efi != want {
 				t.Errorf("the guest was started by UEFI: %v, and %v is right", efi, want)
 			}
 			probe := filepath.Join(spec.Dir, "probe")
@@ -84,7 +87,7 @@ func TestStorageAndFirmware(t *testing.T) {
 			for fact, option := range map[string]string{"disk.controller": optController, "disk.format": optFormat,
 				"disk.cache": optCache, "disk.aio": optAIO} {
 				want := set.Text(option)
-				if want == cacheAuto && option == optCache { // by what the file system of the volumes permits
+				if want == auto && option == optCache { // by what the file system of the volumes permits
 					want = map[bool]string{true: cacheNone, false: cacheWriteback}[volume.Direct(t.Context(), local.Conn{}, probe)]
 				}
 				if in.Info().Facts[fact] != want {
@@ -93,12 +96,12 @@ func TestStorageAndFirmware(t *testing.T) {
 			}
 			// What the QEMU process was started with is what the fingerprint claims.
 			facts := in.Info().Facts
-			if wanted := set.Text(optFirmware); wanted != firmwareAuto && facts["firmware"] != wanted {
+			if wanted := set.Text(optFirmware); wanted != auto && facts["firmware"] != wanted {
 				t.Errorf("the fact firmware is %q, and %q is right", facts["firmware"], wanted)
 			}
 			if text, err := os.ReadFile(firmwareOfProcess(t, spec.Dir)); err != nil ||
 				facts["firmware.sha256"] != fmt.Sprintf("%x", sha256.Sum256(text)) ||
-				(facts["firmware"] == seaBIOS) != bytes.Contains(text, []byte("SeaBIOS")) {
+				(facts["firmware"] == qemu.SeaBIOS) != bytes.Contains(text, []byte("SeaBIOS")) {
 				t.Errorf("facts %v, of the firmware of the process: %v", facts, err)
 			}
 			if tt.options[optFormat] == formatQcow2 {
@@ -151,7 +154,7 @@ func withKernel(t *testing.T, pkg string) driver.Image {
 // Without the driver of its controller a volume cannot be had, and who made
 // the lab file is told before the guest boots.
 func TestKernelWithoutAHCI(t *testing.T) {
-	spec := specOf(t, param.Values{optAccel: accelTCG, optMachine: machineQ35, optController: ahci})
+	spec := specOf(t, param.Values{optAccel: qemu.TCG, optMachine: qemu.Q35, optController: qemu.AHCI})
 	spec.Volumes = []driver.Volume{{Path: "/data", Backing: "file:ext4", Size: 32 * unit.MiB}}
 	says(t, failing(t, spec), fault.Unsupported, "ahci")
 }

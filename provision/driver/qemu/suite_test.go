@@ -11,6 +11,7 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/drivertest"
+	"bakeoff/provision/guest/qemu"
 )
 
 // suite runs the drivers' contract. An emulated guest boots in some seconds,
@@ -27,12 +28,12 @@ func suite(t *testing.T, machine string) {
 
 func TestSuiteMicroVM(t *testing.T) {
 	t.Parallel() // an emulated machine keeps one CPU busy
-	suite(t, machineMicroVM)
+	suite(t, qemu.MicroVM)
 }
 
 func TestSuiteQ35(t *testing.T) {
 	if !testing.Short() && os.Getenv("BAKEOFF_TEST_LONG") == "" {
 		t.Skip("takes some minutes under emulation, and microvm has shown most of it: set BAKEOFF_TEST_LONG=1")
 	}
-	suite(t, machineQ35)
+	suite(t, qemu.Q35)
 }

@@ -6,38 +6,22 @@ import (
 	"slices"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/param"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
+	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/wire"
 )
 
-// The option system and its values, as in GOOS.
-const (
-	optSystem     = "guest-system"
-	systemAuto    = "auto"
-	systemLinux   = "linux"
-	systemNetBSD  = "netbsd"
-	systemFreeBSD = "freebsd"
-	systemOpenBSD = "openbsd"
-)
-
-var systemOption = param.Spec{Name: optSystem, Kind: param.Text, Default: systemAuto,
-	Enum: []string{systemAuto, systemLinux, systemFreeBSD, systemNetBSD, systemOpenBSD},
-	Doc: "The operating system of a guest with the option disk or initrd. auto is what the file of the option kernel " +
-		"says. A disk with its own boot loader does not say it, and bakeoff then refuses volumes, tuning and the " +
-		"experiment's network, because it does not know how the agent could set them up."}
-
-// named sets the option system from the kernel, and refuses a contradiction. "" is a
+// nameSystem sets the option system from the kernel, and refuses a contradiction. "" is a
 // system that nobody named.
-func (o *options) named(k kernelFile) error {
+func (o *options) nameSystem(k qemu.KernelFile) error {
 	switch {
-	case o.system == systemAuto:
+	case o.system == auto:
 		o.system = k.System
 	case k.System != "" && k.System != o.system:
-		return fault.WithFix(fault.New(fault.Invalid, "%s: %s is a kernel of another system (%s), not of %s", optKernel,
-			o.kernel, k.Version, o.system), "remove "+optSystem)
+		return refuse(fault.Invalid, optKernel, "remove "+optSystem, "%s is a kernel of another system (%s), not of %s",
+			o.kernel, k.Version, o.system)
 	}
 	return nil
 }
@@ -65,20 +49,17 @@ func (o options) unable(spec driver.Spec) error {
 	} else if len(c.Sysctl) > 0 {
 		what = "tuning"
 	}
-	refuse := func(fix, format string, args ...any) error {
-		return fault.WithFix(fault.New(fault.Unsupported, format, args...), fix)
-	}
 	switch {
-	case o.agent == agentNone && len(c.Volumes)+len(c.Sysctl) == 0:
+	case o.agentless && len(c.Volumes)+len(c.Sysctl) == 0:
 		return nil // its ports are forwarded
-	case o.agent == agentNone:
-		return refuse("start the agent in the guest, or prepare this on its disk",
-			"%s: %s: a guest without an agent cannot get %s", optAgent, agentNone, what)
-	case o.system == systemAuto && o.kernel != "":
+	case o.agentless:
+		return refuse(fault.Unsupported, optAgent+": "+none, "start the agent in the guest, or prepare this on its disk",
+			"a guest without an agent cannot get %s", what)
+	case o.system == auto && o.kernel != "":
 		return nil
-	case o.system == systemAuto || o.system == "":
-		return refuse("name it, for instance "+optSystem+": "+systemLinux,
-			"%s: the system of the guest is not known, and so not whether it can have %s", cmp.Or(o.kernel, o.disk), what)
+	case o.system == auto || o.system == "":
+		return refuse(fault.Unsupported, cmp.Or(o.kernel, o.disk), "name it, for instance "+optSystem+": "+systemLinux,
+			"the system of the guest is not known, and so not whether it can have %s", what)
 	}
 	lacks := wire.Lacks(o.system, c)
 	if len(lacks) == 0 {
@@ -89,7 +70,7 @@ func (o options) unable(spec driver.Spec) error {
 		func(v driver.Volume) bool { return v.Backing != volume.Tmpfs }) {
 		fix = "write backing: " + volume.Tmpfs
 	}
-	return refuse(fix, "%s: %s", optSystem, lacks[0])
+	return refuse(fault.Unsupported, optSystem, fix, "%s", lacks[0])
 }
 
 // settle has the agent set the guest up, after it has answered.

@@ -9,13 +9,14 @@ import (
 
 	"bakeoff/base/bootmodel"
 	"bakeoff/base/param"
-	"bakeoff/measure/boot/qemu"
+	log "bakeoff/measure/boot/qemu"
+	"bakeoff/provision/guest/qemu"
 )
 
 // SeaBIOS writes its messages to port 0x402. They arrive with their time, and are parts of the
 // firmware.
 func TestDebugPortOfAMachine(t *testing.T) {
-	spec := parallel(t, param.Values{optMachine: machineQ35, optDebugPort: "0x402"})
+	spec := parallel(t, param.Values{optMachine: qemu.Q35, optDebugPort: "0x402"})
 	spec.Watch = true
 	in := create(t, spec)
 	seen, err := in.Moments(t.Context())
@@ -25,7 +26,7 @@ func TestDebugPortOfAMachine(t *testing.T) {
 	if seen.Log == nil {
 		t.Fatal("no log")
 	}
-	r, _, err := qemu.Read("log", seen.Log.Text)
+	r, _, err := log.Read("log", seen.Log.Text)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, seen.Log.Text)
 	}
@@ -47,7 +48,7 @@ func TestDebugPortOfAMachine(t *testing.T) {
 	}
 	for _, m := range r.Marks {
 		t.Logf("%8d µs %s", m.At, m.Name)
-		if m.Name == qemu.MarkDebug && (m.UncertaintyNS == nil || *m.UncertaintyNS > 60e9) {
+		if m.Name == log.MarkDebug && (m.UncertaintyNS == nil || *m.UncertaintyNS > 60e9) {
 			t.Errorf("uncertainty %v", m.UncertaintyNS)
 		}
 	}
@@ -56,7 +57,7 @@ func TestDebugPortOfAMachine(t *testing.T) {
 // A real machine tells when it started, and its agent when its first process did. What
 // QEMU writes is on the clock of this machine.
 func TestWatch(t *testing.T) {
-	for _, kind := range []string{machineMicroVM, machineQ35} {
+	for _, kind := range []string{qemu.MicroVM, qemu.Q35} {
 		t.Run(kind, func(t *testing.T) {
 			spec := parallel(t, param.Values{optMachine: kind})
 			spec.Watch = true

@@ -172,9 +172,9 @@ func build(ctx context.Context, e *guest.Env, o options) error {
 		}
 	}
 	p := e.Start(ctx, "vmctl", "wait", name)
-	e.Why = func(conn.Exit, []byte) error { return fault.New(fault.Subject, "the machine has stopped") }
+	p.Why = func(conn.Exit, []byte) error { return fault.New(fault.Subject, "the machine has stopped") }
 	var rw net.Conn
-	if err := e.Until(ctx, p, timeout, func() (err error) {
+	if err := p.Until(ctx, timeout, func() (err error) {
 		rw, err = e.Host.Dial(ctx, "tcp", fmt.Sprintf("100.64.%d.3:%d", row.id, agentPort))
 		return err
 	}); err != nil {

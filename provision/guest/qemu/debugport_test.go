@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"bakeoff/base/fault"
-	"bakeoff/base/param"
 	"bakeoff/measure/boot/qemu"
 	"bakeoff/provision/driver"
 )
@@ -64,28 +62,9 @@ func TestADebugPortIsBounded(t *testing.T) {
 	}
 }
 
-func TestDebugPortOption(t *testing.T) {
-	for port, says := range map[string]string{"0x402": "", "128": "", "0": "is not an I/O port",
-		"0x10000": "is not an I/O",
-		"-1":      "is not an I/O port", "0x402,x": "is not an I/O port"} {
-		o, err := decode(param.Values{optDebugPort: port})
-		if err == nil {
-			err = o.validateDebugPort()
-		}
-		if says == "" && err != nil ||
-			says != "" && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says)) {
-			t.Errorf("%s: %v", port, err)
-		}
-	}
-	o, err := decode(param.Values{optDebugPort: "0x80", optClock: clockInstructions})
-	if err == nil {
-		err = o.validateDebugPort()
-	}
-	if !fault.Is(err, fault.Unsupported) {
-		t.Errorf("on the instruction clock: %v", err)
-	}
-	argv := strings.Join(commandLine(machine{debugPort: "0x402", dir: "/d"}), " ")
-	if !strings.Contains(argv, "isa-debugcon,iobase=0x402,chardev=debug") {
+func TestDebugPortArgs(t *testing.T) {
+	m := Machine{DebugPort: "0x402", Dir: "/d"}
+	if argv := strings.Join(m.CommandLine(), " "); !strings.Contains(argv, "isa-debugcon,iobase=0x402,chardev=debug") {
 		t.Errorf("argv %s", argv)
 	}
 }

@@ -56,12 +56,12 @@ func TestParseDate(t *testing.T) {
 }
 
 func TestWatchArgs(t *testing.T) {
-	m := newMachine(ordinary(), settings(nil))
-	if text := strings.Join(commandLine(m), " "); strings.Contains(text, "-trace") {
+	m := ordinary()
+	if text := strings.Join(m.CommandLine(), " "); strings.Contains(text, "-trace") {
 		t.Errorf("%s traces without being asked", text)
 	}
-	m.watch = true
-	if argv := commandLine(m); !has(argv, "-msg", "timestamp=on", "-trace", "enable=fw_cfg_add_*") {
+	m.Watch = true
+	if argv := m.CommandLine(); !has(argv, "-msg", "timestamp=on", "-trace", "enable=fw_cfg_add_*") {
 		t.Errorf("got %q", argv)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path"
 	"slices"
 	"strings"
 	"syscall"
@@ -17,44 +16,29 @@ import (
 	"bakeoff/base/safetext"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
+	"bakeoff/provision/image/partition"
 	"bakeoff/provision/kernel"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 )
 
-// kernelFile is what the file of a kernel says about itself.
-type kernelFile struct {
+// KernelFile is what the file of a kernel says about itself.
+type KernelFile struct {
 	// System is the operating system in lower case; "" if the file does not say.
 	System string
 	// Version is the line with the system's name and release.
 	Version string
 	SHA256  string
-	// loads says how QEMU loads it; "" if it does not.
-	loads string
+	// Loads is LoadsBzImage, LoadsPVH or LoadsMultiboot; "" if QEMU does not load it.
+	Loads string
 }
 
 // How QEMU loads a kernel.
 const (
-	loadsBzImage   = "bzImage"
-	loadsPVH       = "PVH"
-	loadsMultiboot = "multiboot"
+	LoadsBzImage   = "bzImage"
+	LoadsPVH       = "PVH"
+	LoadsMultiboot = "multiboot"
 )
-
-// The values of the option kernel-form.
-const (
-	formFile = "file"
-	formELF  = "elf"
-)
-
-// fileELF is the unpacked kernel in the directory of a machine.
-const fileELF = "vmlinux"
-
-// unpack replaces the kernel of m by the ELF kernel in it.
-func (in *Instance) unpack(ctx context.Context, m *machine) error {
-	file := m.kernel
-	m.kernel = path.Join(in.Spec.Dir, fileELF)
-	return guest.UnpackKernel(ctx, in.Host, file, m.kernel)
-}
 
 // kernelHead is how much of a kernel is read to recognize it, in bytes. All headers
 // are in its first 8 KiB.
@@ -66,22 +50,18 @@ const maxHeaders = 4 << 20
 // versionPattern finds the version in a kernel that is not compressed, for grep -E.
 const versionPattern = `(Linux version|NetBSD|FreeBSD|OpenBSD) [0-9]+[.][-0-9A-Za-z._~+]*`
 
-// look reads what the kernel's file on host says. It changes nothing.
-func look(ctx context.Context, host conn.Conn, memo *driver.Memo, file string) (kernelFile, error) {
-	key, err := fileKey(ctx, host, file)
-	if err != nil {
-		return kernelFile{}, fault.Op(optKernel, err)
-	}
-	return driver.Remember(memo, "qemu: kernel "+key, func() (kernelFile, error) {
+// ReadKernelFile reads what the kernel's file on host says. It changes nothing.
+func ReadKernelFile(ctx context.Context, host conn.Conn, memo *driver.Memo, file string) (KernelFile, error) {
+	return readOnce(ctx, host, memo, "kernel", file, func() (KernelFile, error) {
 		head, err := part(ctx, host, file, 0, kernelHead)
 		if err != nil {
-			return kernelFile{}, err
+			return KernelFile{}, err
 		}
-		k := kernelFile{loads: loads(head, &distant{head: head, left: maxHeaders,
+		k := KernelFile{Loads: loads(head, &distant{head: head, left: maxHeaders,
 			more: func(off, size int64) ([]byte, error) { return part(ctx, host, file, off, size) }})}
-		if k.loads == loadsBzImage {
-			k.System, k.Version = systemLinux, bzImageVersion(head)
-		} else if err = k.named(ctx, host, file); err != nil {
+		if k.Loads == LoadsBzImage {
+			k.System, k.Version = "linux", bzImageVersion(head)
+		} else if err = k.findVersion(ctx, host, file); err != nil {
 			return k, err
 		}
 		k.SHA256, err = sha256Of(ctx, host, file)
@@ -89,14 +69,43 @@ func look(ctx context.Context, host conn.Conn, memo *driver.Memo, file string) (
 	})
 }
 
-// named sets the system of a kernel from the first version in it.
-func (k *kernelFile) named(ctx context.Context, host conn.Conn, file string) error {
+// findVersion sets the system of a kernel from the first version in it.
+func (k *KernelFile) findVersion(ctx context.Context, host conn.Conn, file string) error {
 	out, err := conn.Output(ctx, host, "sh", "-c",
 		`LC_ALL=C grep -aoE -m 1 -e "$1" -- "$2" | head -n 1; :`, "sh", versionPattern, file)
 	k.Version = safetext.Line(strings.TrimSpace(string(out)))
 	first, _, _ := strings.Cut(k.Version, " ")
 	k.System = strings.ToLower(first)
 	return err
+}
+
+// readOnce returns what read returns for a file on host, from memo if it was read before and
+// has not changed since. what is a name for it.
+func readOnce[T any](ctx context.Context, host conn.Conn, memo *driver.Memo, what, file string,
+	read func() (T, error)) (T, error) {
+	key, err := fileKey(ctx, host, file)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return driver.Remember(memo, "qemu: "+what+" "+key, read)
+}
+
+// FileSHA256 is the digest of a file on host.
+func FileSHA256(ctx context.Context, host conn.Conn, memo *driver.Memo, file string) (string, error) {
+	return readOnce(ctx, host, memo, "sha256", file, func() (string, error) { return sha256Of(ctx, host, file) })
+}
+
+// DiskFormat is raw or qcow2. It refuses a qcow2 file that needs other files of the host.
+func DiskFormat(ctx context.Context, host conn.Conn, memo *driver.Memo, file string) (string, error) {
+	return readOnce(ctx, host, memo, "format", file, func() (string, error) {
+		head, err := part(ctx, host, file, 0, 512)
+		if err != nil {
+			return "", err
+		}
+		packed, err := partition.QCOW2(head)
+		return map[bool]string{false: "raw", true: "qcow2"}[packed], fault.Op(file, err)
+	})
 }
 
 // fileKey identifies the content of a file on host without reading it. On this machine it
@@ -160,11 +169,11 @@ func loads(head []byte, r io.ReaderAt) string {
 	ways, bits := kernel.Ways(head, r)
 	switch {
 	case len(head) > 0x210 && string(head[0x202:0x206]) == "HdrS":
-		return loadsBzImage
+		return LoadsBzImage
 	case slices.Contains(ways, kernel.BootMultiboot) && bits != 64:
-		return loadsMultiboot
+		return LoadsMultiboot
 	case slices.Contains(ways, kernel.BootPVH):
-		return loadsPVH
+		return LoadsPVH
 	}
 	return ""
 }
@@ -179,21 +188,21 @@ func bzImageVersion(head []byte) string {
 	return "Linux version " + safetext.Line(string(text))
 }
 
-// bootable refuses a kernel that QEMU does not load.
-func (k kernelFile) bootable(file string) error {
-	if k.loads != "" {
+// CheckLoads refuses a kernel that QEMU does not load.
+func (k KernelFile) CheckLoads(file string) error {
+	if k.Loads != "" {
 		return nil
 	}
-	return fault.WithFix(fault.New(fault.Invalid, "%s: QEMU does not boot %s, which is neither a bzImage, nor an ELF "+
-		"file with a PVH note, nor a multiboot kernel of 32 bits", optKernel, file),
+	return fault.WithFix(fault.New(fault.Invalid, "QEMU does not boot %s, which is neither a bzImage, nor an ELF "+
+		"file with a PVH note, nor a multiboot kernel of 32 bits", file),
 		"name another kernel, or the disk of a system with its own boot loader: disk: FILE, machine: q35")
 }
 
-// facts says which kernel was booted.
-func (k kernelFile) facts() map[string]string {
-	if k.loads == "" {
+// Facts says which kernel was booted.
+func (k KernelFile) Facts() map[string]string {
+	if k.Loads == "" {
 		return nil
 	}
-	return map[string]string{"kernel.file": cmp.Or(k.Version, "unknown system"), "kernel.loaded": k.loads,
+	return map[string]string{"kernel.file": cmp.Or(k.Version, "unknown system"), "kernel.loaded": k.Loads,
 		"kernel.sha256": k.SHA256}
 }

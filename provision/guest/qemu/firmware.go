@@ -6,24 +6,16 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/param"
 	"bakeoff/reach/conn"
 )
 
-// The values of the option firmware.
+// The firmware that a machine can start. Without one of these it starts the default of its
+// type.
 const (
-	optFirmware  = "firmware"
-	firmwareAuto = "auto"
-	qboot        = "qboot"
-	seaBIOS      = "seabios"
-	ovmf         = "ovmf"
+	QBoot   = "qboot"
+	SeaBIOS = "seabios"
+	OVMF    = "ovmf"
 )
-
-var firmwareOption = param.Spec{Name: optFirmware, Kind: param.Text, Default: firmwareAuto,
-	Enum: []string{firmwareAuto, qboot, seaBIOS, ovmf},
-	Doc: "What runs before the kernel: qboot (minimal), SeaBIOS, or OVMF (UEFI, q35 only). auto uses the default of the " +
-		"machine type: SeaBIOS for q35, and for microvm what QEMU calls bios-microvm.bin, which is SeaBIOS " +
-		"or (in Debian 12) qboot. The facts firmware and firmware.sha256 say what ran."}
 
 // firmwareOrder is a firmware to look for.
 type firmwareOrder struct {
@@ -37,30 +29,40 @@ type firmwareOrder struct {
 	text string
 }
 
-// firmware is what runs before the kernel; the zero value is unknown.
-type firmware struct{ name, path, sha256 string }
+// Firmware is what runs before the kernel; the zero value is unknown.
+type Firmware struct{ Name, Path, SHA256 string }
 
-// facts says what ran.
-func (f firmware) facts() map[string]string {
-	return map[string]string{"firmware": cmp.Or(f.name, "unavailable"), "firmware.sha256": cmp.Or(f.sha256, "unavailable")}
+// Facts says what ran.
+func (f Firmware) Facts() map[string]string {
+	return map[string]string{"firmware": cmp.Or(f.Name, "unavailable"), "firmware.sha256": cmp.Or(f.SHA256, "unavailable")}
+}
+
+// FindFirmware returns the firmware that program is to start; the zero value if the default
+// of QEMU is wanted ("") and was not found where QEMU usually has it.
+func FindFirmware(ctx context.Context, host conn.Conn, program, kind, wanted string) (Firmware, error) {
+	order, err := firmwareOf(kind, wanted)
+	if err != nil {
+		return Firmware{}, err
+	}
+	return order.find(ctx, host, program, wanted)
 }
 
 // firmwareOf returns what to look for.
 func firmwareOf(kind, name string) (firmwareOrder, error) {
 	bios := firmwareOrder{file: "bios-256k.bin", pkg: "seabios"}
-	if kind == machineMicroVM {
+	if kind == MicroVM {
 		bios.file = "bios-microvm.bin"
 	}
 	switch {
-	case name == qboot:
+	case name == QBoot:
 		return firmwareOrder{file: "qboot.rom", pkg: "qemu-system-data"}, nil
-	case name == seaBIOS:
+	case name == SeaBIOS:
 		bios.text = "SeaBIOS"
 		return bios, nil
-	case name == ovmf && kind == machineMicroVM:
-		return bios, fault.WithFix(fault.New(fault.Unsupported, "%s: Debian's OVMF supports PCs only, not %s",
-			optFirmware, kind), "machine: q35")
-	case name == ovmf:
+	case name == OVMF && kind == MicroVM:
+		return bios, fault.WithFix(fault.New(fault.Unsupported, "firmware: Debian's OVMF supports PCs only, not %s",
+			kind), "machine: q35")
+	case name == OVMF:
 		return firmwareOrder{pkg: "ovmf", paths: []string{"/usr/share/ovmf/OVMF.fd", "/usr/share/qemu/OVMF.fd",
 			"/usr/share/OVMF/OVMF_CODE.fd"}}, nil
 	}
@@ -84,27 +86,26 @@ for f; do
 	exit
 done`
 
-// find returns the firmware that program is to start; the zero value if the default
-// of QEMU is wanted and was not found where QEMU usually has it.
-func (f firmwareOrder) find(ctx context.Context, host conn.Conn, program, wanted string) (firmware, error) {
+// find looks for the firmware on host.
+func (f firmwareOrder) find(ctx context.Context, host conn.Conn, program, wanted string) (Firmware, error) {
 	out, err := conn.Output(ctx, host, append([]string{"sh", "-c", firmwareScript, "sh", program, f.text, f.file},
 		f.paths...)...)
 	if err != nil {
-		return firmware{}, err
+		return Firmware{}, err
 	}
 	line := strings.Split(strings.TrimSpace(string(out)), "\n")
 	if len(line) == 3 {
-		found := firmware{name: line[2], path: line[0], sha256: line[1]}
+		found := Firmware{Name: line[2], Path: line[0], SHA256: line[1]}
 		switch {
-		case wanted != firmwareAuto:
-			found.name = wanted
-		case found.name == "qboot.rom":
-			found.name = qboot
+		case wanted != "":
+			found.Name = wanted
+		case found.Name == "qboot.rom":
+			found.Name = QBoot
 		}
 		return found, nil
 	}
-	if wanted == firmwareAuto {
-		return firmware{}, nil
+	if wanted == "" {
+		return Firmware{}, nil
 	}
 	looked := f.paths
 	if f.file != "" {
@@ -112,5 +113,5 @@ func (f firmwareOrder) find(ctx context.Context, host conn.Conn, program, wanted
 	}
 	err = fault.New(fault.Unsupported, "the firmware %s is not installed (looked for %s)", wanted,
 		strings.Join(looked, ", "))
-	return firmware{}, fault.WithFix(err, "apt-get install "+f.pkg)
+	return Firmware{}, fault.WithFix(err, "apt-get install "+f.pkg)
 }

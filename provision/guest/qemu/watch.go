@@ -3,7 +3,6 @@ package qemu
 import (
 	"bytes"
 	"context"
-	"io"
 	"os"
 	"regexp"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
@@ -90,36 +88,19 @@ func (e *events) log() *driver.HypervisorLog {
 	return &driver.HypervisorLog{Text: bytes.Clone(e.kept.Bytes()), Lost: e.lost}
 }
 
-// watch observes the boot of m if the specification asks for it, and returns where QEMU's
-// standard error goes.
-func (in *Instance) watch(m *machine, rest *conn.Tail) io.Writer {
-	if !in.Spec.Watch {
-		return rest
+// Log is what QEMU wrote about the boot of a guest that is watched, with the writes to its
+// debug port.
+func (g *Guest) Log(ctx context.Context) (log *driver.HypervisorLog, err error) {
+	if log = g.events.log(); log == nil {
+		return nil, fault.New(fault.Lab, "QEMU wrote none of the events that it was asked for")
 	}
-	m.watch = true
-	e := &events{rest: rest}
-	in.Observe = func(ctx context.Context, seen *driver.Moments) (err error) {
-		log := e.log()
-		if log == nil {
-			return fault.New(fault.Lab, "QEMU wrote none of the events that it was asked for")
-		}
-		if log.Stamp, log.At, log.Uncertainty, err = hostNow(ctx, in.Host); err != nil {
-			return err
-		}
-		if in.writes != nil {
-			in.writes.into(log)
-		}
-		seen.Log = log
-		return nil
+	if log.Stamp, log.At, log.Uncertainty, err = hostNow(ctx, g.Host); err != nil {
+		return nil, err
 	}
-	const unseen = "QEMU does not see when the kernel starts: "
-	switch {
-	case m.kernel == "":
-		in.Lacks(unseen+"the boot loader of the disk loads it", bootmodel.MarkFirmware, bootmodel.MarkKernel)
-	case m.firmware.name == ovmf:
-		in.Lacks(unseen+"UEFI still reads files for it when it runs", bootmodel.MarkFirmware, bootmodel.MarkKernel)
+	if g.writes != nil {
+		g.writes.into(log)
 	}
-	return e
+	return log, nil
 }
 
 // hostNow reads the clock of the host, which QEMU's events have, and how far it may be

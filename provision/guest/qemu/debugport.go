@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,58 +15,18 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/param"
 	"bakeoff/base/safetext"
 	"bakeoff/provision/driver"
-	"bakeoff/provision/guest"
 )
-
-// optDebugPort is the option with the debug port.
-const optDebugPort = "debug-port"
-
-var debugPortOption = param.Spec{Name: optDebugPort, Kind: param.Text,
-	Doc: "An I/O port of the guest, such as 0x402 (messages of SeaBIOS), 0xe9 (the debug console of Bochs) or " +
-		"0x80 (POST codes). A recording of the workload boot then has what the guest writes to it, each line or code " +
-		"with its time. The machine starts when bakeoff reads the port. Writing takes the guest time."}
-
-// socketDebug is the name of the socket of the debug port in a machine's directory.
-const socketDebug = "d"
-
-// validateDebugPort returns an error if the option is not an I/O port to which a guest
-// can write.
-func (o options) validateDebugPort() error {
-	if o.debugPort == "" {
-		return nil
-	}
-	if n, err := strconv.ParseUint(o.debugPort, 0, 16); err != nil || n == 0 {
-		return fault.WithFix(fault.New(fault.Invalid, "%s: %q is not an I/O port", optDebugPort, o.debugPort),
-			"write a number from 0x1 to 0xffff, such as 0x402")
-	}
-	if o.onInstructions() {
-		return fault.WithFix(fault.New(fault.Unsupported, "%s: reading a port would change the instructions of the "+
-			"clock %s", optDebugPort, clockInstructions), "remove "+optDebugPort+"; a guest reports moments with ready: "+
-			"mark:NAME")
-	}
-	return nil
-}
-
-// port is the debug port as QEMU and the log of a boot write it; "" is none.
-func (o options) port() string {
-	n, err := strconv.ParseUint(o.debugPort, 0, 16)
-	if err != nil {
-		return ""
-	}
-	return fmt.Sprintf("%#x", n)
-}
 
 // debugArgs is the part of the command line with the debug port. QEMU waits until bakeoff
 // reads it, so that nothing is lost.
-func debugArgs(m machine) []string {
-	if m.debugPort == "" {
+func (m *Machine) debugArgs() []string {
+	if m.DebugPort == "" {
 		return nil
 	}
-	return []string{"-chardev", "socket,id=debug,path=" + escape(path.Join(m.dir, socketDebug)) + ",server=on,wait=on",
-		"-device", "isa-debugcon,iobase=" + m.debugPort + ",chardev=debug"}
+	return []string{"-chardev", "socket,id=debug,path=" + m.socket(socketDebug) + ",server=on,wait=on",
+		"-device", "isa-debugcon,iobase=" + m.DebugPort + ",chardev=debug"}
 }
 
 // maxWrites bounds what is kept of a debug port, in bytes, and maxWrite one line of it.
@@ -199,23 +158,20 @@ func (w *writes) into(log *driver.HypervisorLog) {
 }
 
 // listen connects to the debug port, which lets the machine start, and reads it.
-func (in *Instance) listen(ctx context.Context, p *guest.Process, m machine, timeout time.Duration) error {
-	if m.debugPort == "" {
+func (g *Guest) listen(ctx context.Context) error {
+	if g.DebugPort == "" {
 		return nil
 	}
-	var rw net.Conn
-	if err := in.Until(ctx, p, timeout, func() (err error) {
-		rw, err = in.dial(ctx, socketDebug)
-		return err
-	}); err != nil {
-		return fault.Op(optDebugPort, err)
+	rw, err := g.dial(ctx, socketDebug)
+	if err != nil {
+		return fault.Op("debug-port", err)
 	}
-	near, err := sameKernel(ctx, in.Host)
+	near, err := sameKernel(ctx, g.Host)
 	if err != nil {
 		rw.Close()
 		return err
 	}
-	in.writes = &writes{port: m.debugPort}
-	go in.writes.read(rw, near)
+	g.writes = &writes{port: g.DebugPort}
+	go g.writes.read(rw, near)
 	return nil
 }

@@ -1,0 +1,301 @@
+package qemu
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/guest/qemu"
+	"bakeoff/reach/initramfs"
+)
+
+// The names of options.
+const (
+	optMachine     = "machine"
+	optAccel       = "accel"
+	optKernel      = "kernel"
+	optInitrd      = "initrd"
+	optDisk        = "disk"
+	optACPI        = "acpi"
+	optChannel     = "channel"
+	optModules     = "modules"
+	optAppend      = "append"
+	optProgram     = "program"
+	optForm        = "kernel-form"
+	optBootTimeout = "boot-timeout"
+	optFirmware    = "firmware"
+	optClock       = "clock"
+	optSystem      = "guest-system"
+	optAgent       = "agent"
+	optReady       = "ready"
+	optDebugPort   = "debug-port"
+	optRAMDisk     = "ram-disk"
+	optPartition   = "partition"
+	optController  = "controller"
+	optFormat      = "disk-format"
+	optCache       = "disk-cache"
+	optAIO         = "disk-aio"
+	// optKernelPackage is used where images are built.
+	optKernelPackage = driver.OptionKernelPackage
+)
+
+// Values of options.
+const (
+	auto = "auto"
+	none = "none"
+
+	acpiOn  = "on"
+	acpiOff = "off"
+
+	formELF = "elf"
+
+	clockHost         = "host"
+	clockInstructions = driver.ClockInstructions
+
+	// systems as in GOOS
+	systemLinux   = "linux"
+	systemNetBSD  = "netbsd"
+	systemFreeBSD = "freebsd"
+	systemOpenBSD = "openbsd"
+
+	formatRaw   = "raw"
+	formatQcow2 = "qcow2"
+
+	cacheWriteback  = "writeback"
+	cacheNone       = "none"
+	cacheDirectsync = "directsync"
+
+	aioThreads = "threads"
+	aioNative  = "native"
+)
+
+var specs = []param.Spec{
+	{Name: optMachine, Kind: param.Text, Default: qemu.MicroVM, Enum: []string{qemu.MicroVM, qemu.Q35},
+		Doc: "The machine type. microvm has virtio devices and little else. q35 is a PC with PCI and firmware."},
+	{Name: optAccel, Kind: param.Text, Default: auto, Enum: []string{auto, qemu.KVM, qemu.TCG},
+		Doc: "What runs the guest's instructions. auto uses kvm if a test guest runs with it, otherwise emulation (tcg)."},
+	{Name: optKernel, Kind: param.Text,
+		Doc: "Path on the host of a kernel to boot instead of the image's or the disk's: a bzImage, an ELF file with a PVH " +
+			"note, or a multiboot kernel of 32 bits."},
+	{Name: optInitrd, Kind: param.Text,
+		Doc: "Path on the host of an initial RAM disk for that kernel, instead of an image. It must start the agent, as " +
+			"the system of the option disk must."},
+	{Name: optDisk, Kind: param.Text,
+		Doc: "Path on the host of the whole disk of a system, raw or qcow2, instead of an image. Changes go to a temporary " +
+			"file. Without the option kernel it boots by its own boot loader (machine: q35). Its system must start the " +
+			"agent; docs/special/guests.md describes how."},
+	{Name: optModules, Kind: param.Text,
+		Doc: "Directory on the host with lib/modules/VERSION for that kernel. Not needed if virtio, ext4 and the console " +
+			"are " +
+			"built in."},
+	{Name: optAppend, Kind: param.Text,
+		Doc: "Words to add to the kernel's command line, such as mitigations=off. The command line of a kernel that is " +
+			"not Linux is these words alone."},
+	{Name: optForm, Kind: param.Text, Default: "file", Enum: []string{"file", formELF},
+		Doc: "What QEMU starts: the file of the kernel, or the ELF kernel that is packed in it, by its entry for PVH. The " +
+			"guest then unpacks no kernel."},
+	{Name: optProgram, Kind: param.Text, Default: qemu.Program,
+		Doc: "The emulator program, a name or a path on the host."},
+	{Name: optBootTimeout, Kind: param.Duration, Default: "1m0s",
+		Doc: "Maximum time until the guest's agent answers."},
+	{Name: optRAMDisk, Kind: param.Text,
+		Doc: "Path on the host of a raw disk with a GPT, such as bakeoff image build makes, that the guest loads into its " +
+			"memory. Its root is a partition of it instead of the image's disk; the image gives the kernel and its modules. " +
+			"The root is the partition with the attribute BOOTONCE (58), or else with BOOTME (59)."},
+	{Name: optPartition, Kind: param.Text,
+		Doc: "The name of the partition of ram-disk that is the root, instead of those attributes."},
+	{Name: optFirmware, Kind: param.Text, Default: auto,
+		Enum: []string{auto, qemu.QBoot, qemu.SeaBIOS, qemu.OVMF},
+		Doc: "What runs before the kernel: qboot (minimal), SeaBIOS, or OVMF (UEFI, q35 only). auto uses the default of " +
+			"the machine type: SeaBIOS for q35, and for microvm what QEMU calls bios-microvm.bin, which is SeaBIOS " +
+			"or (in Debian 12) qboot. The facts firmware and firmware.sha256 say what ran."},
+	{Name: optClock, Kind: param.Text, Default: clockHost,
+		Enum: []string{clockHost, clockInstructions},
+		Doc: "What time is in the guest. With instructions, each executed instruction takes a nanosecond, and a guest " +
+			"that sleeps is woken at once, with its clock set forward: repeated boots agree to the instruction, whatever " +
+			"else the host does. The machine is emulated, has one CPU, no disk and no network, and is measured by the " +
+			"workload boot. It boots the kernel, of the image or of the option kernel, with the RAM disk of the option " +
+			"initrd, or with one that restarts the machine at the first userland instruction."},
+	{Name: optSystem, Kind: param.Text, Default: auto,
+		Enum: []string{auto, systemLinux, systemFreeBSD, systemNetBSD, systemOpenBSD},
+		Doc: "The operating system of a guest with the option disk or initrd. auto is what the file of the option kernel " +
+			"says. A disk with its own boot loader does not say it, and bakeoff then refuses volumes, tuning and the " +
+			"experiment's network, because it does not know how the agent could set them up."},
+	{Name: optACPI, Kind: param.Text, Default: auto, Enum: []string{auto, acpiOn, acpiOff},
+		Doc: "Whether the guest sees ACPI. auto is off for a NetBSD kernel on microvm, whose virtio devices QEMU names on " +
+			"the kernel's command line without it, and on otherwise."},
+	{Name: optChannel, Kind: param.Text, Default: auto,
+		Enum: []string{auto, qemu.ChannelVirtio, qemu.ChannelDial},
+		Doc: "How the agent of a guest with the option disk or initrd is reached. virtio is a port of a virtio console " +
+			"with the name " + qemu.PortName + ", which the agent serves. With dial the agent connects to " + qemu.DialAddress +
+			" over a network card that leads nowhere else. " +
+			"auto is dial for NetBSD and OpenBSD, which have no such ports, and for FreeBSD, whose ports lose input; it is " +
+			"virtio otherwise. " +
+			"The fact channel says which."},
+	{Name: optAgent, Kind: param.Text, Default: "yes", Enum: []string{"yes", none},
+		Doc: "none is for a guest of the option disk or initrd that starts no agent. It is measured from outside: workload " +
+			"boot. The option ready says when it is up."},
+	{Name: optReady, Kind: param.Text,
+		Doc: "When a guest without an agent is up: console:TEXT (its serial console has printed TEXT), tcp:PORT (a server " +
+			"on that port has sent something), http:PORT/PATH (a GET of /PATH has the status 200) or ssh:PORT (a server on " +
+			"that port has sent the banner of SSH). For a port the guest " +
+			"gets a network card that leads nowhere else; its address is 10.0.2.15, also by DHCP. With clock: instructions " +
+			"it is mark:NAME (the guest has run " + initramfs.Mark + " NAME); without it the boot ends at the first " +
+			"userland instruction."},
+	{Name: optDebugPort, Kind: param.Text,
+		Doc: "An I/O port of the guest, such as 0x402 (messages of SeaBIOS), 0xe9 (the debug console of Bochs) or " +
+			"0x80 (POST codes). A recording of the workload boot then has what the guest writes to it, each line or code " +
+			"with its time. The machine starts when bakeoff reads the port. Writing takes the guest time."},
+	{Name: optKernelPackage, Kind: param.Text,
+		Doc: "The kernel package of the image's distribution, instead of the one for virtual machines. linux-image-amd64 " +
+			"has " +
+			"the drivers for real hardware."},
+	{Name: optController, Kind: param.Text, Default: qemu.VirtioBlk,
+		Enum: []string{qemu.VirtioBlk, qemu.VirtioSCSI, qemu.NVMe, qemu.AHCI},
+		Doc: "The controller of volumes with backing file:ext4 and disk. nvme and ahci need machine q35; ahci also needs a " +
+			"kernel with its driver (kernel-package: linux-image-amd64). The root of an image is always on virtio-blk; the " +
+			"disk of the option disk is on this controller."},
+	{Name: optFormat, Kind: param.Text, Default: formatRaw, Enum: []string{formatRaw, formatQcow2},
+		Doc: "The format of the file of a file:ext4 volume: raw blocks, or qcow2 with all clusters preallocated as in raw."},
+	{Name: optCache, Kind: param.Text, Default: auto, Earlier: cacheWriteback,
+		Enum: []string{auto, cacheWriteback, cacheNone, "writethrough", cacheDirectsync, "unsafe"},
+		Doc: "QEMU's cache mode for volumes. auto is none if the host supports direct I/O on the volume's file, and " +
+			"otherwise writeback; the fact driver.disk.cache shows it. writeback uses the host's page cache and honors " +
+			"flushes, none bypasses the cache, writethrough flushes after each write, directsync does both, unsafe " +
+			"ignores flushes."},
+	{Name: optAIO, Kind: param.Text, Default: aioThreads, Enum: []string{aioThreads, aioNative, "io_uring"},
+		Doc: "How QEMU does disk input and output on the host. native needs disk-cache none or directsync."},
+}
+
+// options are the decoded options of one machine. resolve replaces auto where a file of
+// the host decides.
+type options struct {
+	machine, program string
+	accel, firmware  string // "" is auto
+
+	kernel, initrd, disk, modules, ramDisk string // files of the host
+	append, partition                      string
+
+	acpi, channel string
+	system        string // after resolve, "" is unknown
+
+	controller, diskFormat, diskCache, diskAIO string
+
+	unpack       bool // the kernel
+	agentless    bool
+	instructions bool // the clock
+	readyText    string
+	ready        qemu.Ready // of a guest without an agent
+	mark         string     // the report with which a boot on the instruction clock ends
+	debugPort    string     // such as 0x402; "" is none
+	bootTimeout  time.Duration
+}
+
+// decode reads the options. Its error has a line for each wrong value.
+func decode(v param.Values) (options, error) {
+	set, err := driver.Options(specs, v)
+	if err != nil {
+		return options{}, err
+	}
+	o := options{machine: set.Text(optMachine), program: set.Text(optProgram),
+		accel: chosen(set.Text(optAccel)), firmware: chosen(set.Text(optFirmware)),
+		kernel: set.Text(optKernel), initrd: set.Text(optInitrd), disk: set.Text(optDisk), modules: set.Text(optModules),
+		ramDisk: set.Text(optRAMDisk), append: set.Text(optAppend), partition: set.Text(optPartition),
+		acpi: set.Text(optACPI), channel: set.Text(optChannel), system: set.Text(optSystem),
+		controller: set.Text(optController), diskFormat: set.Text(optFormat), diskCache: set.Text(optCache),
+		diskAIO: set.Text(optAIO), unpack: set.Text(optForm) == formELF, agentless: set.Text(optAgent) == none,
+		instructions: set.Text(optClock) == clockInstructions, readyText: set.Text(optReady),
+		bootTimeout: set.Duration(optBootTimeout)}
+	if o.instructions && o.accel == "" {
+		o.accel = qemu.TCG
+	}
+	var errs []error
+	wrong := func(option, fix, format string, args ...any) {
+		errs = append(errs, refuse(fault.Invalid, option, fix, format, args...))
+	}
+	for _, f := range o.files() {
+		if f.path != "" && !path.IsAbs(f.path) {
+			errs = append(errs, fault.WithFix(fault.New(fault.Invalid, "%s must be an absolute path (got %q)", f.option,
+				f.path), absolutePath))
+		}
+	}
+	if strings.ContainsFunc(o.append, func(r rune) bool { return r < ' ' || r > '~' }) {
+		wrong(optAppend, "write printable ASCII characters only", "%q has other characters", o.append)
+	}
+	if len(o.partition) > 36 || strings.ContainsFunc(o.partition, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		wrong(optPartition, "write at most 36 printable characters", "%q is not a name in a GPT", o.partition)
+	}
+	if text := set.Text(optDebugPort); text != "" {
+		n, err := strconv.ParseUint(text, 0, 16)
+		if err != nil || n == 0 {
+			wrong(optDebugPort, "write a number from 0x1 to 0xffff, such as 0x402", "%q is not an I/O port", text)
+		}
+		o.debugPort = fmt.Sprintf("%#x", n)
+	}
+	if o.instructions {
+		o.mark, err = o.lastMark()
+	} else if o.readyText != "" {
+		o.ready, err = qemu.ParseReady(o.readyText)
+	}
+	return o, errors.Join(append(errs, fault.Op(optReady, err))...)
+}
+
+// chosen is the value of an option, "" for auto.
+func chosen(value string) string {
+	if value == auto {
+		return ""
+	}
+	return value
+}
+
+// lastMark is the name of the report with which the boot ends: of the option ready.
+func (o options) lastMark() (string, error) {
+	via, name, _ := strings.Cut(o.readyText, ":")
+	switch {
+	case o.readyText == "":
+		return initramfs.ClockUserland, nil
+	case via == "mark" && name != "" && o.initrd != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return r <= ' ' || r > '~'
+	}):
+		return name, nil
+	}
+	return "", fault.WithFix(fault.New(fault.Invalid, "on the clock %s a boot ends at the first userland "+
+		"instruction, or where a guest of the option %s reports (got %q)", clockInstructions, optInitrd, o.readyText),
+		"remove "+optReady+", or write "+optReady+": mark:NAME and let the guest run "+initramfs.Mark+" NAME")
+}
+
+// absolutePath is the remedy for the path of a file.
+const absolutePath = "write the absolute path of a file on the host"
+
+// hostFile is a file or folder of the host that an option names.
+type hostFile struct{ option, path string }
+
+// files are the options that name files or folders of the host.
+func (o options) files() []hostFile {
+	return []hostFile{{optKernel, o.kernel}, {optModules, o.modules}, {optInitrd, o.initrd}, {optDisk, o.disk},
+		{optRAMDisk, o.ramDisk}}
+}
+
+// own tells that the user brings the system of the guest: bakeoff starts the machine,
+// and something in its system starts the agent.
+func (o options) own() bool { return o.disk != "" || o.initrd != "" }
+
+// wordsOf is what bakeoff itself gives to a kernel with these options, as far as it is the
+// same on all hosts. What system the files of a user hold is not known here unless an option
+// says it.
+func wordsOf(v param.Values) string {
+	o, _ := decode(v)
+	switch {
+	case o.instructions:
+		return qemu.InstructionWords
+	case o.own() && o.system != systemLinux:
+		return ""
+	}
+	return qemu.KernelWords
+}

@@ -1,0 +1,309 @@
+// Package qemu runs guests with QEMU: the minimal machine "microvm", and "q35", a
+// complete PC. A guest starts from a description (Machine) with Start. It has a console,
+// a monitor, and a channel to the agent in it, or is ready when its console or a server
+// in it says so.
+package qemu
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/unit"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/initramfs"
+)
+
+// Machine types, accelerators, and controllers of disks.
+const (
+	MicroVM = "microvm"
+	Q35     = "q35"
+
+	KVM = "kvm"
+	TCG = driver.Emulated
+
+	VirtioBlk  = "virtio-blk"
+	VirtioSCSI = "virtio-scsi"
+	NVMe       = "nvme"
+	AHCI       = "ahci"
+)
+
+// Program is the emulator of the architecture of both machines.
+const Program = "qemu-system-x86_64"
+
+// The sockets in the folder of a machine: see guest.CheckSocketDir.
+const (
+	socketChannel = "c"
+	socketMonitor = "q"
+	socketDebug   = "d"
+)
+
+// How the agent in the guest is reached.
+const (
+	// ChannelVirtio is a port of a virtio console with the name PortName.
+	ChannelVirtio = "virtio"
+	// ChannelDial is a network card that leads to DialAddress alone, where the agent
+	// dials. The guest's address is 10.0.2.15, also by DHCP.
+	ChannelDial = "dial"
+
+	PortName    = "bakeoff"
+	DialAddress = "10.0.2.100:7311"
+)
+
+// RootSerial is the serial number of the disk with the root, and VolumeSerial those of
+// volumes. virtio limits them to 20 bytes.
+const RootSerial = "root"
+
+// VolumeSerial is the serial number of the disk of volume i.
+func VolumeSerial(i int) string { return "volume" + strconv.Itoa(i) }
+
+// Disk is a disk of the machine.
+type Disk struct {
+	Serial   string
+	Path     string // on the host
+	Snapshot bool   // changes go to a file without a name
+	Boots    bool   // the firmware starts its boot loader
+	// Controller is one of the constants, Format raw or qcow2. Cache and AIO are QEMU's
+	// modes; a disk with Snapshot needs none.
+	Controller, Format, Cache, AIO string
+}
+
+// Machine describes a guest: everything that QEMU's command line depends on.
+type Machine struct {
+	Program string
+	Label   string // QEMU's name for the guest
+	Kind    string // MicroVM or Q35
+	CPUs    int
+	Memory  unit.Bytes
+	Dir     string // of the machine on the host; QEMU makes its sockets there
+	Kernel  string // "" starts the boot loader of the disk
+	Initrd  string
+	Append  string
+	// Bare tells that Append is the whole command line of the kernel.
+	Bare bool
+	// NoACPI hides ACPI; QEMU then names virtio devices on the kernel's command line.
+	NoACPI bool
+	// Instructions tells that executed instructions are the time of the guest.
+	Instructions bool
+	Disks        []Disk
+	// Tap is a tap device of the host with a network card for the guest; "" is none. MAC is
+	// the address of the card.
+	Tap, MAC string
+	// Channel is how the agent is reached; "" is a guest without one. Such a guest has a
+	// network that leads nowhere else if Forwards is set, for Guest.Forward.
+	Channel  string
+	Forwards bool
+	// Ready is when a guest without an agent is ready.
+	Ready Ready
+	// Watch makes QEMU write the events that tell how far the boot is.
+	Watch bool
+	// DebugPort is an I/O port whose writes are read, such as 0x402; "" is none.
+	DebugPort string
+
+	// Choose sets what follows.
+
+	Accel    string // KVM or TCG
+	Sandbox  bool
+	TSCKHz   int64
+	Version  string // of QEMU
+	Firmware Firmware
+}
+
+// CommandLine is the argument vector of QEMU.
+//
+// It has only the devices that are needed: no display, no USB, no default
+// network. The machine ends with its guest: a panic restarts it at once
+// (panic=-1), and a restart ends QEMU (-no-reboot).
+func (m *Machine) CommandLine() []string {
+	argv := []string{
+		m.Program, "-name", "guest=" + m.Label, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+		"-machine", m.machineArg(), "-cpu", m.CPUModel(),
+		"-smp", strconv.Itoa(m.CPUs), "-m", fmt.Sprintf("%dM", m.Memory/unit.MiB),
+		"-qmp", "unix:" + m.socket(socketMonitor) + ",server=on,wait=off",
+	}
+	argv = append(argv, m.consoleArgs()...) // messages go to standard output, where they are bounded
+	if m.Kernel != "" {
+		argv = append(argv, "-kernel", m.Kernel, "-append", m.kernelArgs())
+	}
+	if m.Initrd != "" {
+		argv = append(argv, "-initrd", m.Initrd)
+	}
+	// The guest finds cards and disks in this order: the channel's card and the root first.
+	switch {
+	case m.Instructions:
+		argv = append(argv, instructionArgs()...)
+	case m.Channel == "":
+		argv = append(argv, m.forwardArgs()...)
+	default:
+		argv = append(argv, m.channelArgs()...)
+	}
+	if m.Watch {
+		argv = append(argv, watchArgs()...)
+	}
+	argv = append(argv, m.debugArgs()...)
+	if m.Sandbox {
+		argv = append(argv, "-sandbox", sandbox)
+	}
+	if m.Firmware.Path != "" {
+		argv = append(argv, "-bios", m.Firmware.Path)
+	}
+	argv = append(argv, m.diskArgs()...)
+	if m.Tap != "" {
+		argv = append(argv, "-netdev", "tap,id=net,script=no,downscript=no,ifname="+m.Tap,
+			"-device", "virtio-net-"+m.bus()+",netdev=net,mac="+m.MAC)
+	}
+	return argv
+}
+
+// socket is the path of a socket of the machine, for QEMU's option lists.
+func (m *Machine) socket(name string) string { return escape(path.Join(m.Dir, name)) }
+
+func (m *Machine) machineArg() string {
+	arg := m.Kind
+	if !m.Instructions {
+		arg += ",accel=" + m.Accel
+	}
+	if m.Kind == MicroVM {
+		// ACPI tells the kernel where its virtio devices are; clock and timer
+		// are needed early in the boot.
+		arg += ",acpi=on,pit=on,pic=on,rtc=on,isa-serial=on"
+	}
+	if m.NoACPI {
+		arg = strings.Replace(arg, ",acpi=on", "", 1) + ",acpi=off"
+	}
+	return arg
+}
+
+// bus is the suffix of virtio device names: microvm has no PCI.
+func (m *Machine) bus() string {
+	if m.Kind == MicroVM {
+		return "device"
+	}
+	return "pci"
+}
+
+// CPUModel is QEMU's name for the processor of the guest.
+func (m *Machine) CPUModel() string {
+	switch {
+	case m.Instructions:
+		return instructionCPU
+	case m.Accel == KVM:
+		return "host"
+	}
+	return "max"
+}
+
+// KernelWords are those of every Linux kernel on the clock of the host. A panic restarts at
+// once by a triple fault, which works in every state of the machine. The kernel's self-tests
+// of cryptography are a fifth of an emulated boot.
+const KernelWords = "console=ttyS0 panic=-1 reboot=t quiet loglevel=4 cryptomgr.notests"
+
+// kernelArgs is the kernel's command line, the same for all guests with one description.
+func (m *Machine) kernelArgs() string {
+	words := []string{KernelWords}
+	switch {
+	case m.Bare:
+		return m.Append
+	case m.Instructions:
+		words[0] = InstructionWords
+	case m.Accel == TCG && m.TSCKHz > 0:
+		// An emulated processor shows the host's time stamp counter. A microvm
+		// cannot measure its frequency well, and most boots hang without
+		// tsc_early_khz. Later the kernel would check the counter against a
+		// timer that is late on a busy host, mark it unstable and fall back to
+		// a clock of 4 ms. lpj skips another calibration; its value is used for
+		// short delays only.
+		words = append(words, fmt.Sprintf("tsc_early_khz=%d", m.TSCKHz), "tsc=reliable", "lpj=4000000")
+	}
+	if m.Append != "" {
+		words = append(words, m.Append)
+	}
+	if m.Instructions { // the program that reports the first userland instruction
+		words = append(words, "rdinit="+initramfs.First)
+	}
+	return strings.Join(words, " ")
+}
+
+// escape formats a value for QEMU's option lists.
+func escape(s string) string { return strings.ReplaceAll(s, ",", ",,") }
+
+// Modules are the kernel modules that a Linux kernel needs in such a machine.
+func (m *Machine) Modules() []string {
+	w := []string{"virtio_mmio", "virtio_console", "virtio_blk", "ext4"}
+	if m.Kind == Q35 {
+		w[0] = "virtio_pci"
+	}
+	if m.Tap != "" {
+		w = append(w, "virtio_net")
+	}
+	for _, d := range m.Disks {
+		for _, name := range map[string][]string{VirtioSCSI: {"virtio_scsi", "sd_mod"}, NVMe: {"nvme"},
+			AHCI: {"ahci", "sd_mod"}}[d.Controller] {
+			if !slices.Contains(w, name) {
+				w = append(w, name)
+			}
+		}
+	}
+	return w
+}
+
+// channelArgs is the part of the command line with the way to the agent.
+func (m *Machine) channelArgs() []string {
+	argv := []string{"-chardev", "socket,id=channel,path=" + m.socket(socketChannel) + ",server=on,wait=off"}
+	if m.Channel == ChannelDial {
+		return append(argv, "-netdev", "user,id=channel,restrict=on,guestfwd=tcp:"+DialAddress+"-chardev:channel",
+			"-device", m.card("channel"))
+	}
+	return append(argv, "-device", "virtio-serial-"+m.bus(),
+		"-device", "virtserialport,chardev=channel,nr=1,name="+PortName)
+}
+
+// cardMAC is the address of the network card of ChannelDial, and of one for forwarded
+// ports: locally administered, and never one of the experiment's network.
+const cardMAC = "02:b1:00:00:00:01"
+
+// card is a network card that boots nothing.
+func (m *Machine) card(netdev string) string {
+	arg := "virtio-net-" + m.bus() + ",netdev=" + netdev + ",mac=" + cardMAC
+	if m.Kind == Q35 {
+		arg += ",romfile="
+	}
+	return arg
+}
+
+// diskArgs is the part of the command line with the disks.
+func (m *Machine) diskArgs() []string {
+	var argv []string
+	if slices.ContainsFunc(m.Disks, func(d Disk) bool { return d.Controller == VirtioSCSI }) {
+		argv = append(argv, "-device", "virtio-scsi-"+m.bus()+",id=scsi")
+	}
+	port := 0 // of the AHCI controller that q35 has
+	for i, d := range m.Disks {
+		id := fmt.Sprintf("disk%d", i)
+		drive := "if=none,id=" + id + ",format=" + d.Format
+		if d.Snapshot {
+			drive += ",snapshot=on"
+		} else {
+			drive += ",cache=" + d.Cache + ",aio=" + d.AIO
+		}
+		device := ",drive=" + id + ",serial=" + d.Serial
+		if d.Boots {
+			device += ",bootindex=0"
+		}
+		switch d.Controller {
+		case VirtioSCSI:
+			device = "scsi-hd,bus=scsi.0" + device
+		case NVMe:
+			device = "nvme" + device
+		case AHCI:
+			device = fmt.Sprintf("ide-hd,bus=ide.%d%s", port, device)
+			port++
+		default:
+			device = "virtio-blk-" + m.bus() + device
+		}
+		argv = append(argv, "-drive", drive+",file="+escape(d.Path), "-device", device)
+	}
+	return argv
+}
