@@ -44,7 +44,7 @@ import (
 	"os/signal"
 	"time"
 
-	http "bakeoff/measure/workload/http/runner"
+	http "bakeoff/measure/workload/http/load"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/loop"
 )

@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"time"
 
-	http "bakeoff/measure/workload/http/runner"
+	webserver "bakeoff/measure/workload/http/server"
 )
 
 // nginx serves one page of 4 KiB, over HTTP/1.1 and HTTP/2, with and without TLS.
@@ -56,7 +56,7 @@ func (l *lab) startNginx(ctx context.Context) (*nginx, error) {
 			return nil, err
 		}
 	}
-	pair, err := http.SelfSigned("ecdsa-p256", netip.MustParseAddr("127.0.0.1"))
+	pair, err := webserver.SelfSigned("ecdsa-p256", netip.MustParseAddr("127.0.0.1"))
 	if err != nil {
 		return nil, err
 	}

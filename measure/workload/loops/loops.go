@@ -11,7 +11,7 @@ import (
 	"bakeoff/measure/workload/cpu"
 	"bakeoff/measure/workload/crypto"
 	"bakeoff/measure/workload/files"
-	http "bakeoff/measure/workload/http/runner"
+	http "bakeoff/measure/workload/http/load"
 	"bakeoff/measure/workload/memory"
 	"bakeoff/measure/workload/spawn"
 	"bakeoff/measure/workload/systemcall"

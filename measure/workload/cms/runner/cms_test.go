@@ -17,7 +17,7 @@ import (
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/cms"
-	httprunner "bakeoff/measure/workload/http/runner"
+	"bakeoff/measure/workload/http/load"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
@@ -25,7 +25,7 @@ import (
 	"bakeoff/reach/wire"
 )
 
-func TestMain(m *testing.M) { workloadtest.Main(m, httprunner.Loop()) }
+func TestMain(m *testing.M) { workloadtest.Main(m, load.Loop()) }
 
 // here is this machine with everything that the application needs. What is
 // started is ended with the test.

@@ -10,7 +10,7 @@ import (
 	"bakeoff/measure/tool"
 	"bakeoff/measure/tool/siege"
 	"bakeoff/measure/workload"
-	httprunner "bakeoff/measure/workload/http/runner"
+	"bakeoff/measure/workload/http/load"
 	"bakeoff/reach/conn"
 )
 
@@ -20,16 +20,16 @@ const maxExec = 8 << 20
 // native runs the agent's generator on the pages in turn. It compares the
 // bodies with the verified ones.
 func (s *site) native(ctx context.Context, raw workload.Raw) error {
-	var urls []httprunner.URL
+	var urls []load.URL
 	for _, page := range s.asked() {
 		known, ok := s.known.Pages[page.path]
 		if !ok {
 			return fault.New(fault.Lab, "the page %s was not verified", page.path)
 		}
-		urls = append(urls, httprunner.URL{Path: page.path, Status: 200, Length: int64(known.Length), Sum: known.SHA256})
+		urls = append(urls, load.URL{Path: page.path, Status: 200, Length: int64(known.Length), Sum: known.SHA256})
 	}
 	list := s.target.PeerDir + "/cms-urls-" + s.params.Text("pages")
-	if err := s.target.Peer.Push(ctx, list, 0o644, bytes.NewReader(httprunner.FormatURLs(urls))); err != nil {
+	if err := s.target.Peer.Push(ctx, list, 0o644, bytes.NewReader(load.FormatURLs(urls))); err != nil {
 		return err
 	}
 	v := param.Values{"addr": s.addr.String(), "list": list}

@@ -6,7 +6,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/measure/tool"
-	httprunner "bakeoff/measure/workload/http/runner"
+	"bakeoff/measure/workload/http/server"
 )
 
 // Check implements execution.Checker: it checks the parameters of the tool and of
@@ -14,7 +14,7 @@ import (
 func (r Runner) Check(p param.Values) error {
 	d := r.Tool().Doc()
 	if d.Server == tool.Web {
-		if err := httprunner.Check(p); err != nil {
+		if err := server.Check(p); err != nil {
 			return err
 		}
 	}
@@ -31,7 +31,7 @@ func (r Runner) Check(p param.Values) error {
 func (s *site) serve(ctx context.Context, at *tool.Place) error {
 	switch s.tool.Doc().Server {
 	case tool.Web:
-		web, err := httprunner.NewServer(s.target, s.params)
+		web, err := server.New(s.target, s.params)
 		if err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ func (s *site) serve(ctx context.Context, at *tool.Place) error {
 func (s *site) check(ctx context.Context) error {
 	switch s.tool.Doc().Server {
 	case tool.Web:
-		web, err := httprunner.NewServer(s.target, s.params)
+		web, err := server.New(s.target, s.params)
 		if err != nil {
 			return err
 		}

@@ -1,9 +1,11 @@
 package runner
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/netip"
@@ -29,6 +31,7 @@ import (
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/http"
+	"bakeoff/measure/workload/http/server"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
@@ -88,7 +91,7 @@ func standIn(args []string) int {
 		_ = os.WriteFile("/proc/self/autogroup", []byte("-20"), 0) // not every kernel groups sessions
 	}
 	runtime.GOMAXPROCS(1)
-	page, err := os.ReadFile(find("root") + pagePath)
+	page, err := os.ReadFile(find("root") + server.PagePath)
 	if err != nil {
 		return 1
 	}
@@ -124,7 +127,21 @@ func serveChunks(l net.Listener, page []byte) {
 		if err != nil {
 			return
 		}
-		go answerAll(spender{c, rounds}, b.Bytes())
+		go answerRequests(spender{c, rounds}, b.Bytes())
+	}
+}
+
+// answerRequests answers every request on c, which has no body, with response.
+func answerRequests(c net.Conn, response []byte) {
+	defer c.Close()
+	for lines := bufio.NewReader(c); ; {
+		line, err := lines.ReadString('\n')
+		if err == nil && line == "\r\n" {
+			_, err = c.Write(response)
+		}
+		if err != nil {
+			return
+		}
 	}
 }
 
@@ -179,7 +196,7 @@ type side struct {
 	target execution.Target
 }
 
-func sides(t *testing.T, rounds ...int) []side {
+func sidesOf(t *testing.T, rounds ...int) []side {
 	t.Helper()
 	server, generator := twoCPUs(t)
 	self, err := os.Executable()
@@ -271,7 +288,7 @@ func (s side) observe(t *testing.T, p param.Values) observed {
 	none, ns := int64(0), int64(used*1e9)
 	before.TaskNS, after.TaskNS = &none, &ns
 	before.CPUSource, after.CPUSource = facts.SourceSchedstat, facts.SourceSchedstat
-	if raw[workload.Host], err = jsonOf(wire.Span{Before: before, After: after}); err != nil {
+	if raw[workload.Host], err = json.Marshal(wire.Span{Before: before, After: after}); err != nil {
 		t.Fatal(err)
 	}
 	trial := evidence.TrialOf(New(), plan.Cell{},
@@ -361,7 +378,7 @@ func spoken(o analysis.Observation) string {
 // tells them apart. There are connections enough to keep the generator busy
 // while a server waits for its CPU.
 func TestAGeneratorAtItsCeilingIsGated(t *testing.T) {
-	got, _ := compared(t, sides(t, 0, 2), cellOf(param.Values{"time": "150ms", "connections": "100"}))
+	got, _ := compared(t, sidesOf(t, 0, 2), cellOf(param.Values{"time": "150ms", "connections": "100"}))
 	c := got["throughput"]
 	ceiling := func(g analysis.Gate) bool {
 		return g.Name == "ceiling" && strings.Contains(g.Reason, "the generator used ")
@@ -385,7 +402,7 @@ func byOthers(g analysis.Gate) bool {
 // Behind servers that are slower than the generator it is they that are
 // measured, and no gate keeps either metric from speaking.
 func TestAGeneratorWithTimeToSpareIsNotGated(t *testing.T) {
-	got, least := compared(t, sides(t, 100, 200), cellOf(param.Values{"time": "100ms", "connections": "8"}))
+	got, least := compared(t, sidesOf(t, 100, 200), cellOf(param.Values{"time": "100ms", "connections": "8"}))
 	for _, metric := range []string{"throughput", "cpu-per-request"} {
 		c := got[metric]
 		if metric == "throughput" && least < .5 {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,14 +19,15 @@ import (
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/http"
+	"bakeoff/measure/workload/http/load"
+	"bakeoff/measure/workload/http/server"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/loop"
 	"bakeoff/reach/wire"
 )
-
-func jsonOf(v any) ([]byte, error) { return json.Marshal(v) }
 
 // bare is this machine as an environment on the loopback network, and as the
 // other end. What nginx it starts is ended with the test.
@@ -90,8 +92,8 @@ func TestLighttpd(t *testing.T) {
 	if err := New().Prepare(t.Context(), target, p); err != nil {
 		t.Fatal(err)
 	}
-	var d description
-	if err := json.Unmarshal([]byte(target.State[stateKey]), &d); err != nil || d.Server != "lighttpd" ||
+	var d server.Description
+	if err := json.Unmarshal([]byte(target.State["http.server"]), &d); err != nil || d.Server != "lighttpd" ||
 		!strings.HasPrefix(d.Version, "lighttpd/1.") || strings.Contains(d.Version, "webserver") ||
 		!strings.Contains(d.Config, "server.port = ") {
 		t.Errorf("the description is %+v, %v", d, err)
@@ -116,7 +118,7 @@ func TestParametersOfAServer(t *testing.T) {
 		for name, text := range c.set {
 			p[name] = text
 		}
-		err := Check(p)
+		err := server.Check(p)
 		if c.want == "" && err != nil || c.want != "" && (!fault.Is(err, fault.Invalid) || err.Error() != c.want) {
 			t.Errorf("%v: %v, want %q", c.set, err, c.want)
 		}
@@ -232,8 +234,9 @@ func TestServersSideBySide(t *testing.T) {
 	if pids, _ := filepath.Glob(target.Subject.Info().Scratch + "/http-*/nginx.pid"); len(pids) != 2 {
 		t.Errorf("servers: %q", pids)
 	}
-	var d description
-	if err := json.Unmarshal([]byte(target.State[stateKey]), &d); err != nil || !strings.HasPrefix(d.Version, "nginx/") {
+	var d server.Description
+	err := json.Unmarshal([]byte(target.State["http.server"]), &d)
+	if err != nil || !strings.HasPrefix(d.Version, "nginx/") {
 		t.Errorf("the description is %+v, %v", d, err)
 	}
 }
@@ -264,51 +267,59 @@ func TestWithoutNginx(t *testing.T) {
 // A configuration that nginx refuses is reported with its own words.
 func TestPortTaken(t *testing.T) {
 	target, p, _ := prepared(t, nil)
-	s, err := NewServer(target, p)
+	s, err := server.New(target, p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p["page"], p["port"] = "8KiB", strconv.Itoa(int(s.addr.Port()))
+	p["page"], p["port"] = "8KiB", strconv.Itoa(int(s.Addr().Port()))
 	if err := New().Prepare(t.Context(), target, p); !fault.Is(err, fault.Subject) ||
 		!strings.Contains(err.Error(), "Address already in use") {
 		t.Errorf("a port that is taken: %v", err)
 	}
 }
 
-func FuzzParse(f *testing.F) {
-	h := http.NewHistogram()
-	for i := range int64(100) {
-		http.Record(h, i*1000)
+func TestMain(m *testing.M) {
+	if run := programs[filepath.Base(os.Args[0])]; run != nil {
+		os.Exit(run(os.Args[1:]))
 	}
-	text, err := http.EncodeHistogram(h)
-	if err != nil {
-		f.Fatal(err)
-	}
-	r := wire.Result{Schema: wire.WorkSchema, Loop: "http", Work: 100, ElapsedNS: 1e9, Histogram: text}
-	o := outcome{tally: newTally(1e9), verified: true}
-	o.tally.latency = h
-	o.tally.good, o.tally.all = 100, 101
-	full, err := o.result(&load{time: time.Second, connections: 1, threads: 1}, nil)
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, r := range []wire.Result{r, full} {
-		b, err := json.Marshal(r)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b, []byte(`{"before":{"cpu":{"user":1}},"after":{"cpu":{"user":2}}}`),
-			[]byte(`{"before":{"at_ns":1,"joules":1},"after":{"at_ns":2,"joules":3}}`))
-	}
-	f.Add([]byte("{}"), []byte("null"), []byte("{"))
-	f.Fuzz(func(t *testing.T, work, host, generator []byte) {
-		values, err := New().Parse(workload.Raw{workload.Work: work, workload.Host: host,
-			workload.GeneratorHost: generator}, nil)
-		for _, v := range values {
-			m, ok := New().Doc().Metric(v.Metric)
-			if err != nil || !ok || m.Unit != v.Unit || !(v.Value >= 0) {
-				t.Fatalf("%+v, %v", v, err)
+	workloadtest.Main(m, load.Loop())
+}
+
+// programs are what the test binary is by other names, beside the agent.
+var programs = map[string]func(args []string) int{}
+
+// nginx serves HTTP/2 with and without TLS, and a page that is missing is an
+// error over HTTP/2 as well.
+func TestNginxOverHTTP2(t *testing.T) {
+	for _, set := range []param.Values{{"tls": "false"}, {"tls": "true", "rate": "500/s"}} {
+		t.Run("tls="+set.Text("tls"), func(t *testing.T) {
+			t.Parallel() // it waits
+			maps.Copy(set, param.Values{"protocol": "http/2", "site": "example", "urls": "all", "warmup": "50ms"})
+			target, p := served(t, set)
+			if p.Bool("tls") {
+				return
 			}
-		}
-	})
+			s, err := server.New(target, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			loaded, err := param.ParseArgs(load.Loop().Params, []string{"addr=" + s.Addr().String(), "protocol=http/2",
+				"path=/none", "time=20ms", "timeout=20s", "connections=2", "priority=" + http.Ordinary})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := load.Loop().Run(t.Context(), loaded, loop.Env{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := json.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := New().Parse(workload.Raw{workload.Work: text}, nil); !fault.Is(err, fault.Subject) ||
+				!strings.Contains(err.Error(), "server answered 404 to ") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
 }

@@ -14,13 +14,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/http"
+	"bakeoff/measure/workload/http/server"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 )
@@ -131,8 +131,8 @@ func TestOwnServer(t *testing.T) {
 			if err != nil || !(got["throughput"] > 0) || !(got["latency-p99"] > 0) {
 				t.Fatalf("it measured %v, %v", got, err)
 			}
-			var d description
-			if err := json.Unmarshal(raw[http.ServerBlob], &d); err != nil || d != (description{Server: "own",
+			var d server.Description
+			if err := json.Unmarshal(raw[http.ServerBlob], &d); err != nil || d != (server.Description{Server: "own",
 				Version: "mine/1.0"}) {
 				t.Errorf("the server is %+v, %v", d, err)
 			}
@@ -165,7 +165,7 @@ func TestOwnServerIsRefused(t *testing.T) {
 	} {
 		p, err := param.Complete(http.Workload{}.Doc().Params, tt.params)
 		if err == nil {
-			err = Check(p)
+			err = server.Check(p)
 		}
 		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: %v", name, err)
@@ -184,11 +184,11 @@ func TestOwnServerIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := NewServer(here(t), p)
+	s, err := server.New(here(t), p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.get(t.Context(), time.Minute); err == nil || !strings.Contains(err.Error(), "404") {
+	if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("a page that is not there: %v", err)
 	}
 }

@@ -20,6 +20,9 @@ import (
 	"bakeoff/measure/webroot"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/http"
+	"bakeoff/measure/workload/http/load"
+	"bakeoff/measure/workload/http/responder"
+	"bakeoff/measure/workload/http/server"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
@@ -31,6 +34,8 @@ const (
 	// pathConnections fill a path whatever its delay; fewer would measure
 	// the delay.
 	pathConnections = 32
+	// pathTimeout bounds the wait for one response of the responder.
+	pathTimeout = 2 * time.Second
 	// readyTime bounds the start of the responder, which takes seconds on
 	// an emulated machine.
 	readyTime = 20 * time.Second
@@ -47,7 +52,7 @@ func pathTime(p param.Values) time.Duration {
 // the trials. Cells with the same kind of request share the result, whatever their server does
 // otherwise. If the measurement fails, the path is unknown, with the reason;
 // that is not an error.
-func (s *Server) measurePath(ctx context.Context) error {
+func (s sides) measurePath(ctx context.Context) error {
 	if s.target.State == nil || s.target.State[pathKey] != "" {
 		return nil
 	}
@@ -75,12 +80,12 @@ func (s *Server) measurePath(ctx context.Context) error {
 }
 
 // pathLoad is the load for the responder, without its address.
-func (s *Server) pathLoad() param.Values {
+func (s sides) pathLoad() param.Values {
 	page := webroot.Page(s.meanBody()).Home().Body
 	v := param.Values{
-		"path": pagePath, "length": strconv.Itoa(len(page)), "sha256": sumOf(page), "priority": s.priority(),
+		"path": server.PagePath, "length": strconv.Itoa(len(page)), "sha256": load.SumOf(page), "priority": s.priority(),
 		"connections": strconv.FormatInt(max(s.params.Int("connections"), pathConnections), 10),
-		"time":        pathTime(s.params).String(), "timeout": answerTime.String(),
+		"time":        pathTime(s.params).String(), "timeout": pathTimeout.String(),
 	}
 	for _, name := range []string{"threads", "keepalive"} {
 		v[name] = s.params.Text(name)
@@ -92,9 +97,9 @@ func (s *Server) pathLoad() param.Values {
 }
 
 // path measures the network path.
-func (s *Server) path(ctx context.Context, asks param.Values) (workload.Path, error) {
+func (s sides) path(ctx context.Context, asks param.Values) (workload.Path, error) {
 	var out workload.Path
-	ctx, cancel := context.WithTimeout(ctx, readyTime+3*answerTime)
+	ctx, cancel := context.WithTimeout(ctx, readyTime+3*pathTimeout)
 	defer cancel()
 	addr, stop, err := s.startResponder(ctx)
 	if err != nil {
@@ -118,7 +123,8 @@ func (s *Server) path(ctx context.Context, asks param.Values) (workload.Path, er
 		return out, fault.New(fault.Lab, "the responder: %s", why)
 	}
 	out.PerSecond = r.Work / (float64(r.ElapsedNS) / 1e9)
-	out.BytesPerSecond = out.PerSecond * float64(len(answerOf(asks["protocol"], webroot.Page(s.meanBody()).Home().Body)))
+	response := responder.Response(asks["protocol"], webroot.Page(s.meanBody()).Home().Body)
+	out.BytesPerSecond = out.PerSecond * float64(len(response))
 	if r.Generator != nil {
 		out.Utilisation = r.Generator.Utilisation
 	}
@@ -127,18 +133,18 @@ func (s *Server) path(ctx context.Context, asks param.Values) (workload.Path, er
 
 // meanBody is the length of the responder's page: for a list, the mean length
 // of its bodies.
-func (s *Server) meanBody() int64 { return meanLength(s.urls, webroot.MinPage) }
+func (s sides) meanBody() int64 { return load.MeanLength(s.URLs(), webroot.MinPage) }
 
 // startResponder starts a responder in the environment, at a port that the
 // system chooses, and returns its address and a function that stops it.
-func (s *Server) startResponder(ctx context.Context) (addr netip.AddrPort, stop func(), err error) {
+func (s sides) startResponder(ctx context.Context) (addr netip.AddrPort, stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	out, in := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
 		said := conn.Tail{Limit: 2048}
-		exit, err := s.target.Subject.Exec(ctx, conn.Cmd{Argv: []string{s.target.Subject.Info().Agent, responderName,
-			"--listen", netip.AddrPortFrom(s.addr.Addr(), 0).String(), "--page", strconv.FormatInt(s.meanBody(), 10),
+		exit, err := s.target.Subject.Exec(ctx, conn.Cmd{Argv: []string{s.target.Subject.Info().Agent, responder.Name,
+			"--listen", netip.AddrPortFrom(s.Addr().Addr(), 0).String(), "--page", strconv.FormatInt(s.meanBody(), 10),
 			"--workers", s.params.Text("workers"), "--protocol", cmp.Or(s.params.Text("protocol"),
 				http.One), "--for", (2 * readyTime).String()}, Stdout: in, Stderr: &said})
 		if err == nil {
@@ -164,12 +170,4 @@ func (s *Server) startResponder(ctx context.Context) (addr netip.AddrPort, stop 
 		return addr, nil, err
 	}
 	return addr, stop, nil
-}
-
-// pathBlob returns the measurement; nil if there was none.
-func (s *Server) pathBlob() []byte {
-	if text := s.target.State[pathKey]; text != "" {
-		return []byte(text)
-	}
-	return nil
 }

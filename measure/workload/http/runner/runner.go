@@ -5,8 +5,6 @@ package runner
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +14,8 @@ import (
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/http"
+	"bakeoff/measure/workload/http/load"
+	"bakeoff/measure/workload/http/server"
 	"bakeoff/reach/wire"
 )
 
@@ -28,17 +28,17 @@ func New() execution.Runner { return Runner{} }
 // Prepare starts the server, waits until the peer gets the page, and measures
 // what the network path between them can carry.
 func (Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) error {
-	if err := forward(ctx, t, p); err != nil {
+	if err := server.Forward(ctx, t, p); err != nil {
 		return fault.Op("http: prepare", err)
 	}
-	s, err := NewServer(t, p)
+	s, err := newSides(t, p)
 	if err != nil {
 		return fault.Op("http: prepare", err)
 	}
-	if err := s.start(ctx); err != nil {
-		return fault.Op("http: prepare "+s.name, err)
+	if err := s.Start(ctx); err != nil {
+		return fault.Op("http: prepare", err)
 	}
-	if s.listed() {
+	if s.Listed() {
 		if _, err := s.sendList(ctx); err != nil {
 			return fault.Op("http: prepare the list of URLs", err)
 		}
@@ -49,19 +49,16 @@ func (Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) e
 // Reset checks that the server still answers: its state is carried over between
 // trials.
 func (Runner) Reset(ctx context.Context, t execution.Target, p param.Values) error {
-	s, err := NewServer(t, p)
-	if err != nil {
-		return fault.Op("http: reset", err)
+	s, err := newSides(t, p)
+	if err == nil {
+		err = s.Server.Check(ctx)
 	}
-	if err := s.get(ctx, checkTime); err != nil {
-		return fault.Wrap(fault.Subject, "http: reset", s.explain(ctx, fmt.Errorf("the server does not answer: %w", err)))
-	}
-	return nil
+	return fault.Op("http: reset", err)
 }
 
 // Run runs one trial: the load generator on the peer.
 func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
-	s, err := NewServer(t, p)
+	s, err := newSides(t, p)
 	if err != nil {
 		return nil, fault.Op("http: run", err)
 	}
@@ -73,9 +70,9 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	out, log, exit, err := t.Generate(limited, args)
-	raw := workload.Raw{workload.Work: out.Bytes(), http.ServerBlob: s.describe()}
-	if path := s.pathBlob(); path != nil {
-		raw[workload.PathBlob] = path
+	raw := workload.Raw{workload.Work: out.Bytes(), http.ServerBlob: s.Describe()}
+	if path := t.State[pathKey]; path != "" {
+		raw[workload.PathBlob] = []byte(path)
 	}
 	switch {
 	case err != nil && limited.Err() != nil && ctx.Err() == nil:
@@ -93,16 +90,25 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 	return raw, nil
 }
 
-// listed reports whether the generator needs a list; a single page is passed by
-// arguments.
-func (s *Server) listed() bool {
-	return len(s.urls) > 1 || s.urls[0].Status != 0 || s.urls[0].Varies()
+// sides are both ends of a trial: the server, and the load generator's side.
+type sides struct {
+	*server.Server
+	target execution.Target
+	params param.Values
 }
 
+func newSides(t execution.Target, p param.Values) (sides, error) {
+	s, err := server.New(t, p)
+	return sides{s, t, p}, err
+}
+
+// Check implements execution.Checker.
+func (Runner) Check(p param.Values) error { return server.Check(p) }
+
 // loopArgs returns the generator's parameters.
-func (s *Server) loopArgs(ctx context.Context) ([]string, error) {
-	v := param.Values{"addr": s.addr.String()}
-	if u := s.urls[0]; !s.listed() {
+func (s sides) loopArgs(ctx context.Context) ([]string, error) {
+	v := param.Values{"addr": s.Addr().String()}
+	if u := s.URLs()[0]; !s.Listed() {
 		v["path"], v["length"] = u.Path, strconv.FormatInt(u.Length, 10)
 		if u.Sum != "" { // otherwise the first response is the reference
 			v["sha256"] = u.Sum
@@ -121,50 +127,40 @@ func (s *Server) loopArgs(ctx context.Context) ([]string, error) {
 		}
 	}
 	v["priority"] = s.priority()
+	var err error
 	if s.params.Bool("tls") {
-		if err := s.loadCertificate(ctx); err != nil {
-			return nil, err
-		}
-		v["certificate"] = s.certificate
+		v["certificate"], err = s.Certificate(ctx)
 	}
-	return v.Args(), nil
+	return v.Args(), err
 }
 
 // priority is the priority to request: a generator that shares the server's
 // CPUs must not preempt it.
-func (s *Server) priority() string {
+func (s sides) priority() string {
 	if s.target.PeerShares {
 		return http.Ordinary
 	}
 	return s.params.Text("priority")
 }
 
-// NewServer returns the server for p in t; it changes nothing yet.
-func NewServer(t execution.Target, p param.Values) (*Server, error) {
-	switch {
-	case t.Subject == nil:
-		return nil, fault.New(fault.Lab, "no environment")
-	case t.Peer == nil || t.PeerAgent == "":
-		return nil, fault.New(fault.Lab, "no load generator's side")
-	case !t.Addr.IsValid() && t.State[forwardKey] == "":
-		return nil, fault.New(fault.Unsupported, "the environment has no address for the load generator")
+// listKey is the key in Target.State of the list that the peer has.
+const listKey = "http.urls"
+
+// sendList sends the list of URLs to the peer, and returns its path there.
+func (s sides) sendList(ctx context.Context) (string, error) {
+	sum := load.ListSum(s.URLs())
+	if s.target.PeerDir == "" {
+		return "", fault.New(fault.Lab, "the load generator's side has no folder for a list of URLs")
 	}
-	scratch := t.Subject.Info().Scratch
-	if !strings.HasPrefix(scratch, "/") || strings.ContainsAny(scratch, " \t\n;\"'{}\\$#") {
-		return nil, fault.New(fault.Lab, "the path of the scratch directory, %q, cannot be used in a server's configuration",
-			scratch)
+	file := strings.TrimRight(s.target.PeerDir, "/") + "/urls-" + sum[:16]
+	if s.target.State[listKey] == file {
+		return file, nil
 	}
-	site, urls, err := content(p)
-	if err != nil {
-		return nil, err
+	if err := s.target.Peer.Push(ctx, file, 0o644, bytes.NewReader(load.FormatURLs(s.URLs()))); err != nil {
+		return "", err
 	}
-	s := &Server{program: programOf(p), target: t, params: p, site: site, urls: urls}
-	port := s.port()
-	s.dir = strings.TrimRight(scratch, "/") + "/http-" + strconv.Itoa(int(port))
-	if text := t.State[forwardKey]; text != "" {
-		s.addr, err = netip.ParseAddrPort(text)
-	} else {
-		s.addr = netip.AddrPortFrom(t.Addr.Unmap(), port)
+	if s.target.State != nil {
+		s.target.State[listKey] = file
 	}
-	return s, err
+	return file, nil
 }

@@ -11,8 +11,8 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/measure/execution"
-	"bakeoff/measure/webroot"
 	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/http/server"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn/local"
@@ -52,28 +52,12 @@ func TestSitesAndListsThatAreRefused(t *testing.T) {
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v; want %q", p, err, want)
 		}
-		if err := Check(values(p)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+		if err := server.Check(values(p)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v without any environment: %v; want %q", p, err, want)
 		}
 	}
-	if err := Check(values(param.Values{"site": "example"})); err != nil {
+	if err := server.Check(values(param.Values{"site": "example"})); err != nil {
 		t.Errorf("the example site: %v", err)
-	}
-}
-
-// A list of the user's is taken as it stands, and what it does not say is
-// taken from the site.
-func TestListOfTheUsers(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "list")
-	if err := os.WriteFile(file, []byte("/\n/style.css\n/\n/none status=404\n/about.html contains=About\n"),
-		0o644); err != nil {
-		t.Fatal(err)
-	}
-	site := webroot.Example()
-	urls, err := urlsOf(site, values(param.Values{"urls": file}))
-	if err != nil || len(urls) != 5 || urls[0].Path != "/" || urls[0].Sum != site.Home().Sum() || urls[2] != urls[0] ||
-		urls[3].Status != 404 || urls[3].Sum != "" || urls[4].Sum != "" || urls[4].Contains != "About" {
-		t.Errorf("%+v, %v", urls, err)
 	}
 }
 
@@ -119,29 +103,6 @@ func served(t *testing.T, set param.Values) (execution.Target, param.Values) {
 		t.Error(err)
 	}
 	return target, p
-}
-
-const (
-	withKTLS = "nginx version: nginx/1.22.1\nbuilt with OpenSSL 1.1.1 (running with OpenSSL 3.0.19 27 Jan 2026)\n"
-	oldNginx = "nginx version: nginx/1.18.0\nbuilt with OpenSSL 3.0.2\n"
-)
-
-func TestKernelTLSIsNeverLeftOutSilently(t *testing.T) {
-	const counts = "TlsCurrTxSw                     \t0\nTlsTxSw                         \t0\nTlsTxDevice            " +
-		"         \t0\n"
-	for _, c := range []struct{ counts, build, want string }{
-		{counts, withKTLS, ""},
-		{counts, "nginx version: nginx/1.27.0\nbuilt with OpenSSL 3.5.1 1 Jul 2025\n", ""},
-		{"", withKTLS, "no TLS of its own"},
-		{counts, oldNginx, "older than 1.21.4"},
-		{counts, "nginx version: nginx/1.24.0\nbuilt with OpenSSL 1.1.1w\n", "OpenSSL 3.0"},
-		{counts, "nginx version: nginx/1.24.0\nbuilt with LibreSSL 3.8\n", "OpenSSL 3.0"},
-		{counts, "angie", "older"},
-	} {
-		if got := withoutKernelTLS(c.counts, c.build); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
-			t.Errorf("%q, %q: %q; want %q", c.counts, c.build, got, c.want)
-		}
-	}
 }
 
 // On a real machine it is either had, and the kernel counts it, or refused.
