@@ -56,7 +56,7 @@ func (b *builder) percents() {
 }
 
 // fewCells is the number of cells from which on they are also shown together.
-const fewCells = 4
+const fewCells = 2
 
 // summary draws all cells on one axis, each by its first metric, with or
 // without a verdict.

@@ -52,6 +52,7 @@ func (b *builder) answer() {
 	b.tolerances()
 	b.control()
 	p := &b.page
+	p.Findable = b.findable()
 	n := Notice{Alarms: []string{}, Warnings: []string{}, Twin: p.TwinNote, Scope: p.ScopeNote}
 	if len(p.Alarm) > 0 {
 		n.Alarms = append(n.Alarms, distrust+" "+andMore(p.Alarm, 1, " "))

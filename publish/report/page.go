@@ -22,7 +22,8 @@ type page struct {
 	Alarm, Problems   []string
 	Head              []pair
 	Tally             []tally
-	Compared          int // sentences in Groups
+	Findable          string // which differences the noise of the run lets it find
+	Compared          int    // sentences in Groups
 	Unjudged          string
 	NoVerdict         string  // why, if there is no group
 	Glance            *glance // nil where there are few verdicts

@@ -71,6 +71,9 @@ func (t *textWriter) write() {
 	t.out.WriteString("\n")
 	t.wrapped("", p.Lead+" Ended: "+ending(t.results)+".")
 	t.counts()
+	if p.Findable != "" {
+		t.wrapped("", "In half of the cases this run finds a difference of: "+p.Findable+".")
+	}
 	for _, g := range p.Groups {
 		t.out.WriteString("\n")
 		t.paint("1", g.Cell+", "+g.Metric)
