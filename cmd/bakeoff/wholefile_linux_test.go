@@ -12,18 +12,17 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"bakeoff/base/fault"
 )
 
 // unnamedOrSkip skips a test on a file system that has no files without names.
 func unnamedOrSkip(t *testing.T, dir string) {
 	t.Helper()
-	f, _, err := unnamed(dir)
-	if errors.Is(err, errors.ErrUnsupported) {
-		t.Skip("the file system of TMPDIR has no files without names (O_TMPFILE): set TMPDIR to another one")
-	}
+	f, err := os.OpenFile(dir, unix.O_TMPFILE|os.O_RDWR, 0o600)
 	if err != nil {
-		t.Fatal(err)
+		t.Skip("the file system of TMPDIR has no files without names (O_TMPFILE): set TMPDIR to another one")
 	}
 	f.Close()
 }
@@ -145,30 +144,5 @@ func TestAFileIsWholeOrNotThere(t *testing.T) {
 	}
 	if err := createFile(filepath.Join(dir, "none", "x"), text("x")); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a folder that does not exist: %v", err)
-	}
-}
-
-// The file for file systems without such files takes no name that is taken.
-func TestAFileWithAName(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "file")
-	f, give, err := named(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := os.WriteFile(name, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := give(name); !errors.Is(err, os.ErrExist) {
-		t.Errorf("a name that is taken: %v", err)
-	}
-	if err := os.Remove(name); err != nil {
-		t.Fatal(err)
-	}
-	if err := give(name); err != nil {
-		t.Errorf("a name that is free: %v", err)
-	}
-	if got := fmt.Sprint(folder(t, filepath.Dir(name))); got != fmt.Sprint(map[string]string{"file": ""}) {
-		t.Errorf("the folder has %v", got)
 	}
 }

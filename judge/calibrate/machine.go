@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/atomicfile"
 	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/judge/analysis"
@@ -257,9 +258,5 @@ func Save(state *os.Root, c Calibration) error {
 	if err != nil {
 		return err
 	}
-	const part = File + ".part"
-	if err := state.WriteFile(part, text, 0o644); err != nil {
-		return fault.Wrap(fault.Lab, "calibration", err)
-	}
-	return fault.Op("calibration", state.Rename(part, File))
+	return fault.Wrap(fault.Lab, "calibration", atomicfile.WriteIn(state, File, text, 0o644))
 }

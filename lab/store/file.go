@@ -11,9 +11,9 @@ import (
 	"os"
 	"path"
 	"strings"
-	"syscall"
 	"time"
 
+	"bakeoff/base/atomicfile"
 	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/name"
@@ -125,13 +125,17 @@ func (r *Run) Calibration() ([]byte, File, error) {
 // WriteFile replaces a file that is made from the evidence: results, reports.
 // Readers see the old one or the new one. WriteFile refuses to replace the
 // evidence itself (lab file, plan, journal, raw outputs).
-func (r *Run) WriteFile(name string, data []byte) error { return r.replace(name, data, true) }
+func (r *Run) WriteFile(name string, data []byte) error {
+	return r.replace(name, data, atomicfile.WriteIn)
+}
 
 // WriteUnsynced does as WriteFile, but does not wait for the disk: for many files that can
 // be made again at any time.
-func (r *Run) WriteUnsynced(name string, data []byte) error { return r.replace(name, data, false) }
+func (r *Run) WriteUnsynced(name string, data []byte) error {
+	return r.replace(name, data, atomicfile.WriteUnsyncedIn)
+}
 
-func (r *Run) replace(name string, data []byte, sync bool) error {
+func (r *Run) replace(name string, data []byte, write func(*os.Root, string, []byte, fs.FileMode) error) error {
 	op := "store: write " + name
 	if err := replaceable(op, name); err != nil {
 		return err
@@ -139,19 +143,7 @@ func (r *Run) replace(name string, data []byte, sync bool) error {
 	if err := r.root.MkdirAll(path.Dir(name), 0o777); err != nil {
 		return fault.Wrap(fault.Lab, op, err)
 	}
-	// One name for the file in the making: a later write replaces what a
-	// killed one left.
-	part := path.Join(path.Dir(name), "."+path.Base(name)+".part")
-	if err := r.root.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fault.Wrap(fault.Lab, op, err)
-	}
-	if err := r.writeNew(part, data, sync); err != nil {
-		return fault.Wrap(fault.Lab, op, err)
-	}
-	if err := r.root.Rename(part, name); err != nil || !sync {
-		return fault.Wrap(fault.Lab, op, err)
-	}
-	return fault.Wrap(fault.Lab, op, r.syncDir(path.Dir(name)))
+	return fault.Wrap(fault.Lab, op, write(r.root, name, data, 0o666))
 }
 
 // replaceable refuses names outside of the folder and those of the evidence.
@@ -182,14 +174,14 @@ func (r *Run) RemoveFile(name string) error {
 // links that lead out of the folder.
 func (r *Run) FS() fs.FS { return r.root.FS() }
 
-// writeNew writes a file that does not exist, and waits for the disk if sync is set.
-func (r *Run) writeNew(name string, data []byte, sync bool) error {
+// writeNew writes a file that does not exist, and waits for the disk.
+func (r *Run) writeNew(name string, data []byte) error {
 	f, err := r.root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(data)
-	if err == nil && sync {
+	if err == nil {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
@@ -227,30 +219,8 @@ func (r *Run) openPlain(name string, limit int64) (*os.File, error) {
 	return f, fault.Wrap(fault.Lab, op, err)
 }
 
-func (r *Run) syncDir(name string) error {
-	f, err := r.root.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(syncDirectory(f), f.Close())
-}
-
-func syncPath(name string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(syncDirectory(f), f.Close())
-}
-
-// syncDirectory syncs a directory. Some file systems have nothing to sync
-// there and say EINVAL (fsync(2)).
-func syncDirectory(f *os.File) error {
-	if err := f.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
-		return err
-	}
-	return nil
-}
+// syncDir waits until the names in a folder are on the disk.
+func (r *Run) syncDir(name string) error { return atomicfile.SyncFolderIn(r.root, name) }
 
 func fileOf(name string, data []byte) File {
 	sum := sha256.Sum256(data)

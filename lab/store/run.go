@@ -3,10 +3,8 @@ package store
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,7 +12,9 @@ import (
 	"syscall"
 	"time"
 
+	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
+	"bakeoff/base/journal"
 )
 
 // Run is an open run folder. Reads and writes through it never leave the folder,
@@ -25,10 +25,9 @@ type Run struct {
 	dir  string
 	root *os.Root
 
-	mu      sync.Mutex
-	journal *os.File // nil: open for reading
-	end     int64    // of the journal's last whole line
-	broken  error    // a write failed and could not be undone
+	mu     sync.Mutex
+	file   *os.File              // the journal, which is locked; nil: open for reading
+	writer *journal.Writer[Line] // of file
 }
 
 // Name returns the name of a run folder: the time in UTC and the lab's name.
@@ -79,15 +78,16 @@ func Create(dir string, at time.Time, lab, plan []byte) (_ *Run, err error) {
 			return nil, err
 		}
 	}
-	if err := r.writeNew(LabFile, lab, true); err != nil {
+	if err := r.writeNew(LabFile, lab); err != nil {
 		return nil, err
 	}
-	if err := r.writeNew(PlanFile, plan, true); err != nil {
+	if err := r.writeNew(PlanFile, plan); err != nil {
 		return nil, err
 	}
 	if err := r.openJournal(os.O_CREATE | os.O_EXCL); err != nil {
 		return nil, err
 	}
+	r.writer = journalFormat.New(r.file)
 	sum := sha256.Sum256(plan)
 	first := Line{Type: LinePlan, Schema: JournalSchema, At: at.UTC(), PlanSHA256: hex.EncodeToString(sum[:])}
 	if err := r.Append(first); err != nil {
@@ -96,7 +96,7 @@ func Create(dir string, at time.Time, lab, plan []byte) (_ *Run, err error) {
 	if err := r.syncDir("."); err != nil {
 		return nil, err
 	}
-	return r, syncPath(filepath.Dir(dir))
+	return r, atomicfile.SyncFolder(filepath.Dir(dir))
 }
 
 // refused returns the error for a folder that cannot be created.
@@ -171,19 +171,16 @@ func (r *Run) resume() error {
 	if err := r.openJournal(0); err != nil {
 		return err
 	}
-	_, end, err := ReadJournal(io.NewSectionReader(r.journal, 0, maxJournal))
+	writer, lines, err := journalFormat.Resume(r.file)
 	if err != nil {
 		return err
 	}
-	if end == 0 {
+	if len(lines) == 0 {
 		return fault.WithFix(fault.New(fault.Invalid, "%s is empty: the run was killed before it began", JournalFile),
 			"delete the folder and run again")
 	}
-	r.end = end
-	if err := r.journal.Truncate(end); err != nil {
-		return err
-	}
-	return r.journal.Sync()
+	r.writer = writer
+	return nil
 }
 
 // openJournal opens the journal for appending and locks it.
@@ -197,45 +194,18 @@ func (r *Run) openJournal(flag int) error {
 		return fault.WithFix(fault.Wrap(fault.Lab, "lock "+JournalFile, err),
 			"another bakeoff is writing this run: wait for it, or end it")
 	}
-	r.journal = f
+	r.file = f
 	return nil
 }
 
-// Append adds a line to the journal. When it returns nil the line is on disk.
-// If a line cannot be written completely, Append removes its part, so that the
-// journal stays readable and the run can be resumed after the disk was full.
+// Append adds a line to the journal; see journal.Writer.Append.
 func (r *Run) Append(l Line) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.journal == nil {
+	if r.writer == nil {
 		return fault.New(fault.Lab, "store: append: %s is open for reading only", r.dir)
 	}
-	if r.broken != nil {
-		return fault.Wrap(fault.Lab, "store: append after a failed write", r.broken)
-	}
-	if err := l.check(r.end == 0); err != nil {
-		return fault.Wrap(fault.Lab, "store: append", err)
-	}
-	text, err := json.Marshal(l)
-	if err != nil {
-		return fault.Wrap(fault.Lab, "store: append", err)
-	}
-	text = append(text, '\n')
-	if len(text) > maxLine {
-		return fault.New(fault.Lab, "store: append: the line has %d bytes, at most %d can be read back", len(text), maxLine)
-	}
-	_, err = r.journal.Write(text)
-	if err == nil {
-		err = r.journal.Sync()
-	}
-	if err != nil {
-		if undo := r.journal.Truncate(r.end); undo != nil {
-			r.broken = fmt.Errorf("%w; and the line could not be taken back: %w", err, undo)
-		}
-		return fault.Wrap(fault.Lab, "store: append to "+filepath.Join(r.dir, JournalFile), err)
-	}
-	r.end += int64(len(text))
-	return nil
+	return fault.Op("store", r.writer.Append(l))
 }
 
 // Journal reads the journal: every whole line, the first being the plan's.
@@ -270,10 +240,10 @@ func (r *Run) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var err error
-	if r.journal != nil {
-		unlock(r.journal)
-		err = r.journal.Close()
-		r.journal = nil
+	if r.file != nil {
+		unlock(r.file)
+		err = r.file.Close()
+		r.file, r.writer = nil, nil
 	}
 	return errors.Join(err, r.root.Close())
 }

@@ -15,6 +15,7 @@ import (
 
 	"bakeoff/base/facts"
 	"bakeoff/base/fault"
+	"bakeoff/base/journal"
 	"bakeoff/lab/plan"
 )
 
@@ -106,7 +107,7 @@ func TestJournalComesBackAsWritten(t *testing.T) {
 func TestAppendRefusesWhatReadersWould(t *testing.T) {
 	r := create(t)
 	long := trial(0, 0, nil)
-	long.Reason = strings.Repeat("x", maxLine)
+	long.Reason = strings.Repeat("x", journal.MaxLine)
 	for name, l := range map[string]Line{
 		"no type":              {},
 		"a second plan":        {Type: LinePlan, Schema: JournalSchema},

@@ -25,6 +25,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
 	"bakeoff/provision/image/layout"
@@ -559,7 +560,7 @@ func finish(tmp, dir string, img Image) error {
 	if err := os.WriteFile(filepath.Join(tmp, description), append(b, '\n'), 0o644); err != nil {
 		return err
 	}
-	return os.Rename(tmp, dir)
+	return atomicfile.Rename(tmp, dir)
 }
 
 // shut keeps other users than root out of the folder of an image: the image may have

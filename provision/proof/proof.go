@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/suite"
@@ -110,12 +111,11 @@ func Run(ctx context.Context, c Config) (Proof, error) {
 		return p, fault.Wrap(fault.Lab, "state directory", err)
 	}
 	p.Transcript = name + ".transcript.ndjson"
-	f, err := os.CreateTemp(dir, ".transcript-*")
+	f, err := atomicfile.Create(filepath.Join(dir, p.Transcript), 0o600)
 	if err != nil {
 		return p, fault.Wrap(fault.Lab, "state directory", err)
 	}
-	defer os.Remove(f.Name())
-	defer f.Close()
+	defer f.Discard()
 	sum := sha256.New()
 	recorder := NewRecorder(c.Host, io.MultiWriter(f, sum), c.Now)
 	o := c.Suite
@@ -126,10 +126,7 @@ func Run(ctx context.Context, c Config) (Proof, error) {
 		return p, fault.Wrap(fault.Lab, "transcript", err)
 	}
 	p.TranscriptSHA256 = hex.EncodeToString(sum.Sum(nil))
-	if err := f.Close(); err != nil {
-		return p, fault.Wrap(fault.Lab, "transcript", err)
-	}
-	if err := os.Rename(f.Name(), filepath.Join(dir, p.Transcript)); err != nil {
+	if err := f.Commit(); err != nil {
 		return p, fault.Wrap(fault.Lab, "transcript", err)
 	}
 	return p, save(c.StateDir, p)
@@ -177,21 +174,7 @@ func save(stateDir string, p Proof) error {
 		return err
 	}
 	at := Path(stateDir, p.Driver)
-	tmp, err := os.CreateTemp(filepath.Dir(at), ".proof-*")
-	if err != nil {
-		return fault.Wrap(fault.Lab, "proof", err)
-	}
-	_, err = tmp.Write(append(text, '\n'))
-	if cerr := tmp.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(tmp.Name(), at)
-	}
-	if err != nil {
-		os.Remove(tmp.Name())
-	}
-	return fault.Wrap(fault.Lab, "proof", err)
+	return fault.Wrap(fault.Lab, "proof", atomicfile.Write(at, append(text, '\n'), 0o600))
 }
 
 // Load reads the proof of a driver. If there is none the error is of kind

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"bakeoff/base/atomicfile"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/compare"
 	"bakeoff/judge/history"
@@ -105,7 +106,7 @@ func (x *Index) readPast(f *facet) past {
 	if data, err := json.Marshal(out); changed && err == nil {
 		// Without it, the next build reads the runs again.
 		if err := x.root.Mkdir(pastDir, 0o777); err == nil || errors.Is(err, fs.ErrExist) {
-			_ = replace(x.root, name, data)
+			_ = atomicfile.WriteUnsyncedIn(x.root, name, data, 0o666)
 		}
 	}
 	return out

@@ -6,11 +6,12 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"bakeoff/base/atomicfile"
 )
 
 // writePages writes the pages whose runs changed, removes those without runs, and keeps
@@ -51,7 +52,7 @@ func writePages(root *os.Root, entries []Entry, old cache, opt Option, sum *Summ
 	if err != nil {
 		return err
 	}
-	return replace(root, cacheFile, data)
+	return atomicfile.WriteUnsyncedIn(root, cacheFile, data, 0o666)
 }
 
 // writeAll renders and writes pages, on all processors.
@@ -65,28 +66,11 @@ func writeAll(root *os.Root, pages []Page) error {
 			for i := int(next.Add(1)) - 1; i < len(pages); i = int(next.Add(1)) - 1 {
 				b.Reset()
 				if problems[i] = pages[i].Render(&b); problems[i] == nil {
-					problems[i] = replace(root, pages[i].File, b.Bytes())
+					problems[i] = atomicfile.WriteUnsyncedIn(root, pages[i].File, b.Bytes(), 0o666)
 				}
 			}
 		})
 	}
 	workers.Wait()
 	return errors.Join(problems...)
-}
-
-// replace writes a file so that readers see the old one or the new one.
-func replace(root *os.Root, name string, data []byte) error {
-	part := path.Join(path.Dir(name), "."+path.Base(name)+".part")
-	if err := root.Remove(part); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	f, err := root.OpenFile(part, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return root.Rename(part, name)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"bakeoff/base/atomicfile"
 	"bakeoff/publish/runsite"
 	"bakeoff/publish/site/content"
 	"bakeoff/publish/site/output"
@@ -120,12 +121,5 @@ func (s state) write(root *os.Root, name string) error {
 		return err
 	}
 	text := append(append(files, '\n'), rest...)
-	part := name + ".part"
-	if err := root.RemoveAll(part); err != nil {
-		return err
-	}
-	if err := root.WriteFile(part, text, 0o644); err != nil {
-		return err
-	}
-	return root.Rename(part, name)
+	return atomicfile.WriteUnsyncedIn(root, name, text, 0o644)
 }

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
 	"bakeoff/reach/conn/channel"
 
@@ -279,13 +280,12 @@ func (s *server) push(ctx context.Context, r *reply, q channel.Request) {
 		r.fault(fault.New(fault.Invalid, "agent: path must be absolute (got %q)", q.Path))
 		return
 	}
-	f, err := os.CreateTemp(filepath.Dir(q.Path), ".push-*")
+	f, err := atomicfile.Create(q.Path, 0o600)
 	if err != nil {
 		r.fault(err)
 		return
 	}
-	defer os.Remove(f.Name()) // fails after the rename
-	defer f.Close()
+	defer f.Discard()
 	werr, err := r.copyIn(f)
 	if err != nil {
 		return // the host is gone
@@ -294,13 +294,10 @@ func (s *server) push(ctx context.Context, r *reply, q channel.Request) {
 		werr = f.Chmod(fs.FileMode(q.Mode).Perm())
 	}
 	if werr == nil {
-		werr = f.Close()
-	}
-	if werr == nil {
 		werr = ctx.Err()
 	}
 	if werr == nil {
-		werr = os.Rename(f.Name(), q.Path)
+		werr = f.CommitUnsynced()
 	}
 	if werr != nil {
 		r.fault(werr)

@@ -27,6 +27,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
 )
 
@@ -58,7 +59,7 @@ func Open(dir string) (*Layout, error) {
 	for name, text := range map[string]string{versionFile: version, indexFile: emptyIndex} {
 		file := filepath.Join(dir, name)
 		if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-			err = replace(file, []byte(text))
+			err = atomicfile.Write(file, []byte(text), 0o600)
 			if err != nil {
 				return nil, fault.Op("create the image cache", err)
 			}
@@ -223,10 +224,7 @@ func (p *Partial) Commit() error {
 	err := p.file.Sync()
 	err = errors.Join(err, p.file.Close())
 	if err == nil {
-		err = os.Rename(p.file.Name(), p.l.Blob(p.want.Digest))
-	}
-	if err == nil {
-		err = syncDir(filepath.Join(p.l.Dir, blobDir))
+		err = atomicfile.Rename(p.file.Name(), p.l.Blob(p.want.Digest))
 	}
 	return fault.Op("image cache", err)
 }
@@ -329,7 +327,7 @@ func (l *Layout) write(all []Image) error {
 	if err != nil {
 		return err
 	}
-	return fault.Op("image cache", replace(filepath.Join(l.Dir, indexFile), append(b, '\n')))
+	return fault.Op("image cache", atomicfile.Write(filepath.Join(l.Dir, indexFile), append(b, '\n'), 0o600))
 }
 
 // Blobs are the blobs of an image: manifest, configuration and layers.
@@ -388,32 +386,6 @@ func (l *Layout) files(dir string, take func(name string) bool) ([]string, error
 		}
 	}
 	return out, nil
-}
-
-// replace writes a file atomically and durably.
-func replace(file string, b []byte) error {
-	tmp := file + ".new"
-	f, err := os.OpenFile(tmp, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(b)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(tmp, file)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp))
-	}
-	return syncDir(filepath.Dir(file))
-}
-
-// syncDir makes the names in a folder durable.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }
 
 func large(d v1.Descriptor) error {

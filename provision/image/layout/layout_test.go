@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -206,8 +205,8 @@ func TestNamesAndUnusedBlobs(t *testing.T) {
 	if info, err := os.Stat(l.Dir); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("others can enter the layout: %v, %v", info.Mode(), err)
 	}
-	if _, err := os.Stat(filepath.Join(l.Dir, indexFile+".new")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("a temporary file is left: %v", err)
+	if parts, err := filepath.Glob(filepath.Join(l.Dir, ".*")); err != nil || len(parts) > 0 {
+		t.Errorf("temporary files are left: %q, %v", parts, err)
 	}
 }
 

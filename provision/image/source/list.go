@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
 	"bakeoff/base/name"
 	"bakeoff/base/strictjson"
@@ -81,11 +82,7 @@ func Save(file string, all []Entry) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return fault.Op("image sources", err)
 	}
-	tmp := file + ".new"
-	if err := os.WriteFile(tmp, append(b, '\n'), 0o644); err != nil {
-		return fault.Op("image sources", err)
-	}
-	return fault.Op("image sources", os.Rename(tmp, file))
+	return fault.Op("image sources", atomicfile.Write(file, append(b, '\n'), 0o644))
 }
 
 // Add adds a source to a list. Errors are of kind fault.Invalid.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
 )
@@ -13,27 +14,8 @@ import (
 // Keep writes a file atomically and returns when it would survive a power
 // failure.
 func Keep(path string, data []byte) error {
-	f, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
-	if err != nil {
-		return fault.Wrap(missing(err), "keep", err)
-	}
-	_, err = f.Write(data)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = errors.Join(os.Rename(path+".new", path), syncDir(filepath.Dir(path)))
-	}
-	if err != nil {
-		os.Remove(path + ".new")
-	}
-	return fault.Op("keep", err)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	err := atomicfile.Write(path, data, 0o644)
+	return fault.Wrap(missing(err), "keep", err)
 }
 
 // Lock takes a lock that marks this machine as measuring for a run. The lock ends with

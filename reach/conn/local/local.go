@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
 	"bakeoff/reach/conn"
 )
@@ -179,29 +180,21 @@ func exitOf(s *os.ProcessState) conn.Exit {
 
 // Push writes a temporary file next to dst and renames it, so that a reader
 // sees either the old file or the new one.
-func (c Conn) Push(ctx context.Context, dst string, mode fs.FileMode, src io.Reader) (err error) {
+func (c Conn) Push(ctx context.Context, dst string, mode fs.FileMode, src io.Reader) error {
 	if !filepath.IsAbs(dst) {
 		return fault.New(fault.Invalid, "push %q: not an absolute path", dst)
 	}
 	op := "push " + dst
-	f, err := os.CreateTemp(filepath.Dir(dst), ".push-*")
+	f, err := atomicfile.Create(dst, 0o600)
 	if err != nil {
 		return fault.Wrap(missing(err), op, err)
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(f.Name())
-		}
-	}()
+	defer f.Discard()
 	if _, err = io.Copy(f, until(ctx, src)); err == nil {
 		err = f.Chmod(mode)
 	}
 	if err == nil {
-		err = f.Close()
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), dst)
+		err = f.CommitUnsynced()
 	}
 	return fault.Op(op, err)
 }
