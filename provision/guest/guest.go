@@ -183,12 +183,12 @@ func (m Machine) Clock(ctx context.Context) (time.Duration, error) {
 // is kept as the environment's console.
 func (e *Env) Start(ctx context.Context, argv ...string) *Process {
 	p := StartProcess(ctx, e.Host, argv[0], conn.Cmd{Argv: argv}, nil)
-	e.own(p)
+	e.ownProcess(p)
 	return p
 }
 
-// own has Close end p, and Diagnose describe it.
-func (e *Env) own(p *Process) {
+// ownProcess has Close end p, and Diagnose describe it.
+func (e *Env) ownProcess(p *Process) {
 	e.mu.Lock()
 	e.processes = append(e.processes, p)
 	e.mu.Unlock()
@@ -203,7 +203,7 @@ func (e *Env) Session(ctx context.Context, argv ...string) (io.ReadWriteCloser, 
 		theirIn.Close()
 		theirOut.Close()
 	})
-	e.own(p)
+	e.ownProcess(p)
 	return stream{ourIn, ourOut}, p
 }
 
@@ -230,7 +230,7 @@ func (e *Env) Meet(ctx context.Context, rw io.ReadWriteCloser, p *Process, timeo
 		case <-boot.Done():
 		}
 	}()
-	c, err := channel.Open(boot, rw, channel.Options{Reason: func() error { return e.reason(p) }})
+	c, err := channel.Open(boot, rw, channel.Options{Reason: func() error { return e.explainLoss(p) }})
 	if err == nil {
 		e.Conn = c
 		err = c.Call(boot, "boot", nil, &e.Boot)
@@ -244,12 +244,12 @@ func (e *Env) Meet(ctx context.Context, rw io.ReadWriteCloser, p *Process, timeo
 	if e.Conn != nil {
 		e.Conn.Fail(err)
 	}
-	return e.silent(p, boot, timeout, err)
+	return e.explainSilence(p, boot, timeout, err)
 }
 
-// silent returns the error for an agent that does not answer. That the environment did
+// explainSilence returns the error for an agent that does not answer. That the environment did
 // not come up is for the caller to say: the error says why.
-func (e *Env) silent(p *Process, boot context.Context, timeout time.Duration, err error) error {
+func (e *Env) explainSilence(p *Process, boot context.Context, timeout time.Duration, err error) error {
 	// The end of the process explains more than that of the channel. It follows
 	// soon, on a busy machine later.
 	patience := 50 * time.Millisecond
@@ -258,7 +258,7 @@ func (e *Env) silent(p *Process, boot context.Context, timeout time.Duration, er
 	}
 	select {
 	case <-p.Ended():
-		return p.explain("")
+		return p.explainEnd("")
 	case <-time.After(patience):
 	}
 	if errors.Is(boot.Err(), context.DeadlineExceeded) {
@@ -271,12 +271,12 @@ func (e *Env) silent(p *Process, boot context.Context, timeout time.Duration, er
 	return p.withOutput(err)
 }
 
-// reason returns why the environment is gone. A stream closes a moment before
+// explainLoss returns why the environment is gone. A stream closes a moment before
 // its process has ended.
-func (e *Env) reason(p *Process) error {
+func (e *Env) explainLoss(p *Process) error {
 	select {
 	case <-p.Ended():
-		return fault.Op(e.What+": "+e.Spec.Label, p.explain(""))
+		return fault.Op(e.What+": "+e.Spec.Label, p.explainEnd(""))
 	case <-time.After(endTime):
 		return nil
 	}

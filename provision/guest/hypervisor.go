@@ -89,19 +89,19 @@ func (m *Hosted) Launch(ctx context.Context, cmd conn.Cmd) (*Process, error) {
 			return nil, err
 		}
 	}
-	host, cmd, err := m.inside(cmd)
+	host, cmd, err := m.confined(cmd)
 	if err != nil {
 		return nil, err
 	}
 	m.Saw(bootmodel.MarkHypervisor, "bakeoff started the process of "+string(m.hypervisor), 0)
 	p := StartProcess(ctx, host, m.What, cmd, nil)
-	m.own(p)
+	m.ownProcess(p)
 	return p, nil
 }
 
-// inside is cmd in the control group, the network namespace and the directory of the
+// confined is cmd in the control group, the network namespace and the directory of the
 // machine. On the controller's own machine no agent starts for that.
-func (m *Hosted) inside(cmd conn.Cmd) (host conn.Conn, _ conn.Cmd, err error) {
+func (m *Hosted) confined(cmd conn.Cmd) (host conn.Conn, _ conn.Cmd, err error) {
 	cmd.Group = m.Group.StartDir()
 	if l, ok := m.Host.(local.Conn); ok {
 		if n := m.Spec.Network; n != nil {

@@ -35,20 +35,20 @@ func (e *Env) Moments(ctx context.Context) (driver.Moments, error) {
 		e.Seen.List = append(e.Seen.List, driver.Moment{Name: bootmodel.MarkSerial, At: e.Console.FirstOutput(),
 			Uncertainty: -1, How: "the first byte of the console arrived; when it was sent is unknown"})
 	}
-	err := e.inside(ctx)
+	err := e.addFromAgent(ctx)
 	if err == nil && e.Observe != nil {
 		err = e.Observe(ctx, &e.Seen)
 	}
 	return e.Seen, err
 }
 
-// inside adds what the agent says.
-func (e *Env) inside(ctx context.Context) error {
+// addFromAgent adds what the agent says.
+func (e *Env) addFromAgent(ctx context.Context) error {
 	if e.Conn == nil {
 		e.Lacks("the guest has no agent that says when it started", bootmodel.MarkClock, bootmodel.MarkUserland)
 		return nil
 	}
-	zero, uncertainty, err := e.zero(ctx)
+	zero, uncertainty, err := e.systemZero(ctx)
 	if err != nil {
 		return err
 	}
@@ -74,9 +74,9 @@ func (e *Env) inside(ctx context.Context) error {
 // round trip counts.
 const clockReadings = 20
 
-// zero is when the monotonic clock of the environment's system was 0, and how far off
+// systemZero is when the monotonic clock of the environment's system was 0, and how far off
 // that may be: half a round trip. The zero Time means that the agent does not say.
-func (e *Env) zero(ctx context.Context) (at time.Time, uncertainty time.Duration, err error) {
+func (e *Env) systemZero(ctx context.Context) (at time.Time, uncertainty time.Duration, err error) {
 	shortest := time.Duration(-1)
 	for range clockReadings {
 		asked := time.Now()

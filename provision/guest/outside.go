@@ -51,24 +51,24 @@ func (o Outside) Forward(ctx context.Context, port uint16) (netip.AddrPort, erro
 	return o.forward(ctx, port)
 }
 
-func (o Outside) refuse(what string) error {
+func (o Outside) refuseInside(what string) error {
 	return fault.New(fault.Unsupported, "%s: %s: the guest %s has no agent", o.hosted.What, what, o.hosted.Spec.Name)
 }
 
 // Exec is refused.
 func (o Outside) Exec(context.Context, conn.Cmd) (conn.Exit, error) {
-	return conn.Exit{}, o.refuse("start a program")
+	return conn.Exit{}, o.refuseInside("start a program")
 }
 
 // Push is refused.
 func (o Outside) Push(context.Context, string, fs.FileMode, io.Reader) error {
-	return o.refuse("write a file")
+	return o.refuseInside("write a file")
 }
 
 // Pull is refused.
-func (o Outside) Pull(context.Context, string, io.Writer) error { return o.refuse("read a file") }
+func (o Outside) Pull(context.Context, string, io.Writer) error { return o.refuseInside("read a file") }
 
 // Dial is refused.
 func (o Outside) Dial(context.Context, string, string) (net.Conn, error) {
-	return nil, o.refuse("open a connection from inside")
+	return nil, o.refuseInside("open a connection from inside")
 }

@@ -111,7 +111,7 @@ func (p *Process) Until(ctx context.Context, timeout time.Duration, try func() e
 		case <-time.After(Poll):
 		case <-p.wrote:
 		case <-p.ended:
-			return p.explain("")
+			return p.explainEnd("")
 		case <-end:
 			return p.withOutput(fault.New(fault.Subject, "it did not answer within %v: %v", timeout, err))
 		case <-ctx.Done():
@@ -120,9 +120,9 @@ func (p *Process) Until(ctx context.Context, timeout time.Duration, try func() e
 	}
 }
 
-// explain returns an error for the end of the process. If the guest ended, that
+// explainEnd returns an error for the end of the process. If the guest ended, that
 // is the subject's fault; if the connection to the host broke, it is the lab's.
-func (p *Process) explain(op string) error {
+func (p *Process) explainEnd(op string) error {
 	if p.err != nil {
 		return fault.Op(p.name, p.err)
 	}

@@ -19,8 +19,8 @@ import (
 // minMemory is what a kernel, its RAM disk and the agent need to come up.
 const minMemory = 96 * unit.MiB
 
-// reason is the text of an error without its remedy.
-func reason(err error) string { return strings.TrimSuffix(err.Error(), "; "+fault.Fix(err)) }
+// withoutFix is the text of an error without its remedy.
+func withoutFix(err error) string { return strings.TrimSuffix(err.Error(), "; "+fault.Fix(err)) }
 
 // Check tells whether QEMU works on host with these options.
 func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
@@ -28,24 +28,24 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 		return a
 	}
 	a := driver.Availability{}
-	refuse := func(err error) driver.Availability {
-		a.Reason, a.Fix = reason(err), fault.Fix(err)
+	unavailable := func(err error) driver.Availability {
+		a.Reason, a.Fix = withoutFix(err), fault.Fix(err)
 		return a
 	}
 	o, err := decode(values)
 	if err != nil {
-		return refuse(err)
+		return unavailable(err)
 	}
-	for _, f := range o.files() {
+	for _, f := range o.hostFiles() {
 		if f.path == "" {
 			continue
 		}
 		_, there, err := guest.Ask(ctx, host, "test", "-r", f.path)
 		if err != nil {
-			return refuse(err)
+			return unavailable(err)
 		}
 		if !there {
-			return refuse(fault.WithFix(fault.New(fault.NotFound, "%s: %s does not exist on the host or is not readable",
+			return unavailable(fault.WithFix(fault.New(fault.NotFound, "%s: %s does not exist on the host or is not readable",
 				f.option, f.path), absolutePath))
 		}
 	}
@@ -55,7 +55,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 		err = fault.WithFix(fault.New(fault.NotFound, "%s is not installed", o.program), "apt-get install qemu-system-x86")
 	}
 	if err != nil {
-		return refuse(err)
+		return unavailable(err)
 	}
 	a.Facts = map[string]string{"qemu": e.Version, "sandbox": fmt.Sprint(e.Sandbox)}
 	if o, _, err = resolve(ctx, host, nil, o); err == nil {
@@ -68,7 +68,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 		err = o.validateStorage()
 	}
 	if err != nil {
-		return refuse(err)
+		return unavailable(err)
 	}
 	kvm, err := guest.ProbeKVM(ctx, host, "")
 	if err != nil {
@@ -84,7 +84,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	}
 	accel, err := qemu.Accelerator(o.accel, kvm)
 	if err != nil {
-		return refuse(err)
+		return unavailable(err)
 	}
 	a.OK, a.Facts["accelerator"] = true, accel
 	return a
@@ -106,7 +106,7 @@ func (Driver) ValidateOn(ctx context.Context, host conn.Conn, spec driver.Spec) 
 	if err != nil {
 		return err
 	}
-	return o.unable(spec)
+	return o.refuseSetup(spec)
 }
 
 // validate decodes the options of spec, and refuses what no host could create.
@@ -130,8 +130,8 @@ func validate(spec driver.Spec) (options, error) {
 	return o, err
 }
 
-// refuse returns the error of an option that does not fit.
-func refuse(kind fault.Kind, option, fix, format string, args ...any) error {
+// refuseOption returns the error of an option that does not fit.
+func refuseOption(kind fault.Kind, option, fix, format string, args ...any) error {
 	return fault.WithFix(fault.New(kind, "%s: "+format, append([]any{option}, args...)...), fix)
 }
 
@@ -141,16 +141,16 @@ func (o options) validateSystem(spec driver.Spec) error {
 	switch {
 	case o.instructions:
 		return o.validateClock(spec)
-	case o.own():
+	case o.bringsSystem():
 		return o.validateOwn(spec)
 	case o.system != auto:
-		return refuse(fault.Invalid, optSystem, "remove "+optSystem, "the guest of an image is Linux")
+		return refuseOption(fault.Invalid, optSystem, "remove "+optSystem, "the guest of an image is Linux")
 	case spec.Image.Disk == "":
 		return fault.New(fault.Invalid, "a machine boots from an image or a disk; name one, such as image: debian:bookworm")
 	case spec.Image.Kernel == "" && o.kernel == "":
 		return fault.New(fault.Invalid, "the image has no kernel; name one with the option %s", optKernel)
 	case o.channel == qemu.ChannelDial:
-		return refuse(fault.Invalid, optChannel, "remove "+optChannel,
+		return refuseOption(fault.Invalid, optChannel, "remove "+optChannel,
 			"the agent of an image answers on a virtio port, not by %s", qemu.ChannelDial)
 	}
 	return nil
@@ -160,9 +160,10 @@ func (o options) validateSystem(spec driver.Spec) error {
 func (o options) validateRAMDisk(driver.Spec) error {
 	switch {
 	case o.ramDisk == "" && o.partition != "":
-		return refuse(fault.Invalid, optPartition, "name the disk with "+optRAMDisk, "there is no %s", optRAMDisk)
-	case o.ramDisk != "" && (o.own() || o.instructions):
-		return refuse(fault.Invalid, optRAMDisk, "remove "+optRAMDisk, "bakeoff makes no initial RAM disk for this guest")
+		return refuseOption(fault.Invalid, optPartition, "name the disk with "+optRAMDisk, "there is no %s", optRAMDisk)
+	case o.ramDisk != "" && (o.bringsSystem() || o.instructions):
+		return refuseOption(fault.Invalid, optRAMDisk, "remove "+optRAMDisk,
+			"bakeoff makes no initial RAM disk for this guest")
 	}
 	return nil
 }
@@ -174,15 +175,15 @@ func (o options) validateReady(driver.Spec) error {
 	case o.instructions: // see validateClock
 	case !o.agentless && o.readyText == "":
 	case !o.agentless:
-		return refuse(fault.Invalid, optReady, "remove "+optReady+", or write "+agentNone,
+		return refuseOption(fault.Invalid, optReady, "remove "+optReady+", or write "+agentNone,
 			"a guest with an agent is up when the agent answers")
-	case !o.own():
-		return refuse(fault.Invalid, agentNone, "name your own guest with "+optDisk+" or "+optInitrd,
+	case !o.bringsSystem():
+		return refuseOption(fault.Invalid, agentNone, "name your own guest with "+optDisk+" or "+optInitrd,
 			"the guests of images have an agent")
 	case o.channel == qemu.ChannelDial:
-		return refuse(fault.Invalid, optChannel, "remove "+optChannel, "a guest without an agent has no channel")
+		return refuseOption(fault.Invalid, optChannel, "remove "+optChannel, "a guest without an agent has no channel")
 	case o.readyText == "":
-		return refuse(fault.Invalid, agentNone, "write "+optReady+": console:TEXT, "+answer.Forms,
+		return refuseOption(fault.Invalid, agentNone, "write "+optReady+": console:TEXT, "+answer.Forms,
 			"nothing says when the guest is up")
 	}
 	return nil
@@ -194,31 +195,31 @@ func (o options) validateClock(spec driver.Spec) error {
 	const clock = optClock + ": " + clockInstructions
 	switch {
 	case o.debugPort != "":
-		return refuse(fault.Unsupported, optDebugPort, "remove "+optDebugPort+"; a guest reports moments with ready: "+
+		return refuseOption(fault.Unsupported, optDebugPort, "remove "+optDebugPort+"; a guest reports moments with ready: "+
 			"mark:NAME", "reading a port would change the instructions of the clock %s", clockInstructions)
 	case o.accel == qemu.KVM:
-		return refuse(fault.Unsupported, clock, "remove "+optAccel, "only an emulated processor counts instructions")
+		return refuseOption(fault.Unsupported, clock, "remove "+optAccel, "only an emulated processor counts instructions")
 	case spec.CPUs != 1:
-		return refuse(fault.Unsupported, clock, "cpus: 1",
+		return refuseOption(fault.Unsupported, clock, "cpus: 1",
 			"the order of the instructions of several CPUs changes (cpus is %d)", spec.CPUs)
 	case o.firmware == qemu.OVMF:
-		return refuse(fault.Unsupported, clock, "measure it on the clock "+clockHost,
+		return refuseOption(fault.Unsupported, clock, "measure it on the clock "+clockHost,
 			"%s: with %s a boot does not end there within minutes", optFirmware, qemu.OVMF)
 	case o.disk != "":
-		return refuse(fault.Unsupported, clock, "put the files into "+optInitrd, "the host decides when a disk answers")
+		return refuseOption(fault.Unsupported, clock, "put the files into "+optInitrd, "the host decides when a disk answers")
 	case spec.Image.Disk == "" && o.kernel == "":
-		return refuse(fault.Invalid, clock, "name an image or a "+optKernel, "there is no kernel")
+		return refuseOption(fault.Invalid, clock, "name an image or a "+optKernel, "there is no kernel")
 	case o.modules != "":
-		return refuse(fault.Invalid, clock, "remove "+optModules, "bakeoff loads no modules")
+		return refuseOption(fault.Invalid, clock, "remove "+optModules, "bakeoff loads no modules")
 	case len(spec.Volumes) > 0:
-		return refuse(fault.Unsupported, clock, "remove volumes", "the host decides when a disk answers")
+		return refuseOption(fault.Unsupported, clock, "remove volumes", "the host decides when a disk answers")
 	case spec.Network != nil:
-		return refuse(fault.Unsupported, clock, "remove the workloads that need a network",
+		return refuseOption(fault.Unsupported, clock, "remove the workloads that need a network",
 			"the host decides when a packet arrives")
 	case len(spec.Tuning) > 0:
-		return refuse(fault.Unsupported, clock, "remove tuning", "bakeoff makes no settings in this guest")
+		return refuseOption(fault.Unsupported, clock, "remove tuning", "bakeoff makes no settings in this guest")
 	case o.channel == qemu.ChannelDial:
-		return refuse(fault.Invalid, clock, "remove "+optChannel, "a channel to the host would change the instructions")
+		return refuseOption(fault.Invalid, clock, "remove "+optChannel, "a channel to the host would change the instructions")
 	}
 	return nil
 }
@@ -231,20 +232,20 @@ func (o options) validateOwn(spec driver.Spec) error {
 	}
 	switch {
 	case spec.Image.Disk != "":
-		return refuse(fault.Invalid, name, "remove image", "the guest has a system of its own and takes no image")
+		return refuseOption(fault.Invalid, name, "remove image", "the guest has a system of its own and takes no image")
 	case o.initrd != "" && o.kernel == "":
-		return refuse(fault.Invalid, name, "name it with "+optKernel, "an initial RAM disk needs a kernel")
+		return refuseOption(fault.Invalid, name, "name it with "+optKernel, "an initial RAM disk needs a kernel")
 	case o.append != "" && o.kernel == "":
-		return refuse(fault.Invalid, name, "remove "+optAppend+", or name a kernel with "+optKernel,
+		return refuseOption(fault.Invalid, name, "remove "+optAppend+", or name a kernel with "+optKernel,
 			"%s has no effect where the boot loader of the disk starts the kernel", optAppend)
 	case o.unpack && o.kernel == "":
-		return refuse(fault.Invalid, name, "remove "+optForm+", or name a kernel with "+optKernel,
+		return refuseOption(fault.Invalid, name, "remove "+optForm+", or name a kernel with "+optKernel,
 			"%s has no effect where the boot loader of the disk starts the kernel", optForm)
 	case o.kernel == "" && o.machine != qemu.Q35:
-		return refuse(fault.Unsupported, name, "machine: "+qemu.Q35+", or name a kernel with "+optKernel,
+		return refuseOption(fault.Unsupported, name, "machine: "+qemu.Q35+", or name a kernel with "+optKernel,
 			"%s has no firmware that starts the boot loader of a disk", o.machine)
 	case o.modules != "":
-		return refuse(fault.Invalid, name, "remove "+optModules, "bakeoff makes no initial RAM disk for modules")
+		return refuseOption(fault.Invalid, name, "remove "+optModules, "bakeoff makes no initial RAM disk for modules")
 	}
-	return o.unable(spec)
+	return o.refuseSetup(spec)
 }

@@ -63,7 +63,7 @@ func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (d
 func (in *Instance) create(ctx context.Context, o options) error {
 	o, files, err := resolve(ctx, in.Host, in.Spec.Memo, o)
 	if err == nil {
-		err = o.unable(in.Spec)
+		err = o.refuseSetup(in.Spec)
 	}
 	if err != nil {
 		return err
@@ -72,7 +72,7 @@ func (in *Instance) create(ctx context.Context, o options) error {
 	if err := m.Choose(ctx, in.Host, in.Spec.Memo, in.Spec.Agent, o.accel, o.firmware); err != nil {
 		return err
 	}
-	if err := in.equip(ctx, &m, o, files); err != nil {
+	if err := in.makeFiles(ctx, &m, o, files); err != nil {
 		return err
 	}
 	at := qemu.Place{Host: in.Host, Launch: in.Launch, Agent: in.Spec.Agent, Timeout: o.bootTimeout}
@@ -85,7 +85,7 @@ func (in *Instance) create(ctx context.Context, o options) error {
 	}
 	in.Details = func(context.Context) []byte { return fmt.Appendf(nil, "QEMU said:\n%s\n", in.guest.Messages()) }
 	if in.Spec.Watch {
-		in.watch()
+		in.observeBoot()
 	}
 	if o.instructions { // its console is a file, and a guest that has restarted has ended QEMU
 		if in.counts, err = in.guest.Counts(ctx, o.mark); err != nil {
@@ -94,7 +94,7 @@ func (in *Instance) create(ctx context.Context, o options) error {
 		for i := 1; i < len(in.counts) && o.initrd != ""; i++ {
 			in.counts[i].Program = ownInit(o.append)
 		}
-		in.describe(o, files, m.Version)
+		in.setFacts(o, files, m.Version)
 		return nil
 	}
 	in.Console = in.guest.Process
@@ -110,13 +110,13 @@ func (in *Instance) create(ctx context.Context, o options) error {
 		version, err := in.guest.Verify(asking)
 		verified <- answer{version, err}
 	}()
-	if err := in.await(ctx, o); err != nil {
+	if err := in.awaitAnswer(ctx, o); err != nil {
 		cancel()
 		<-verified
 		return err
 	}
 	a := <-verified
-	in.describe(o, files, a.version)
+	in.setFacts(o, files, a.version)
 	facts, err := in.ramDiskFacts(ctx, o)
 	maps.Copy(in.Properties.Facts, facts)
 	return errors.Join(a.err, err)
@@ -128,10 +128,10 @@ func newMachine(spec driver.Spec, o options) qemu.Machine {
 	m := qemu.Machine{
 		Program: o.program, Label: spec.Label, Kind: o.machine, CPUs: spec.CPUs, Memory: spec.Memory, Dir: spec.Dir,
 		Kernel: cmp.Or(o.kernel, spec.Image.Kernel), Append: o.append, Initrd: path.Join(spec.Dir, fileInitramfs),
-		Bare: o.own() && !o.instructions && o.system != systemLinux, NoACPI: o.acpi == acpiOff,
+		Bare: o.bringsSystem() && !o.instructions && o.system != systemLinux, NoACPI: o.acpi == acpiOff,
 		Instructions: o.instructions, Channel: o.channel, Ready: o.ready, Watch: spec.Watch, DebugPort: o.debugPort,
 	}
-	if o.own() && !o.instructions {
+	if o.bringsSystem() && !o.instructions {
 		m.Kernel, m.Initrd = o.kernel, o.initrd
 	}
 	switch {
@@ -143,11 +143,11 @@ func newMachine(spec driver.Spec, o options) qemu.Machine {
 	return m
 }
 
-// equip makes the RAM disk and the disks of the machine, and unpacks its kernel.
-func (in *Instance) equip(ctx context.Context, m *qemu.Machine, o options, files guestFiles) (err error) {
+// makeFiles makes the RAM disk and the disks of the machine, and unpacks its kernel.
+func (in *Instance) makeFiles(ctx context.Context, m *qemu.Machine, o options, files guestFiles) (err error) {
 	if o.instructions {
 		err = in.clockDisk(ctx, m.Initrd, o, files)
-	} else if m.Disks, err = in.storage(ctx, o, files); err == nil && !o.own() {
+	} else if m.Disks, err = in.makeDisks(ctx, o, files); err == nil && !o.bringsSystem() {
 		var q wire.InitramfsRequest
 		if q, err = in.initialRAMDisk(ctx, m, o); err == nil {
 			err = guest.Initramfs(ctx, in.Host, q)
@@ -161,9 +161,9 @@ func (in *Instance) equip(ctx context.Context, m *qemu.Machine, o options, files
 	return guest.UnpackKernel(ctx, in.Host, file, m.Kernel)
 }
 
-// await returns when the guest answers: its agent, which sets up a guest that the user
+// awaitAnswer returns when the guest answers: its agent, which sets up a guest that the user
 // brings, or what the option ready says.
-func (in *Instance) await(ctx context.Context, o options) error {
+func (in *Instance) awaitAnswer(ctx context.Context, o options) error {
 	if o.agentless {
 		ready, err := in.guest.AwaitReady(ctx)
 		in.Seen.List = append(in.Seen.List, ready)
@@ -173,14 +173,14 @@ func (in *Instance) await(ctx context.Context, o options) error {
 	if err == nil {
 		err = in.Meet(ctx, rw, in.guest.Process, o.bootTimeout)
 	}
-	if err != nil || !o.own() {
+	if err != nil || !o.bringsSystem() {
 		return err
 	}
-	return in.settle(ctx, o)
+	return in.setUp(ctx, o)
 }
 
-// watch has the moments of the boot include what QEMU sees of it.
-func (in *Instance) watch() {
+// observeBoot has the moments of the boot include what QEMU sees of it.
+func (in *Instance) observeBoot() {
 	in.Observe = func(ctx context.Context, seen *driver.Moments) (err error) {
 		seen.Log, err = in.guest.Log(ctx)
 		return err
@@ -194,14 +194,14 @@ func (in *Instance) watch() {
 	}
 }
 
-// describe sets the facts of the instance. version is QEMU's.
-func (in *Instance) describe(o options, files guestFiles, version string) {
+// setFacts sets the facts of the instance. version is QEMU's.
+func (in *Instance) setFacts(o options, files guestFiles, version string) {
 	m := in.guest.Machine
 	for _, facts := range []map[string]string{
 		{"machine": m.Kind, "kernel": safetext.Line(in.Boot.Kernel), "cpu": m.CPUModel(),
 			"sandbox": fmt.Sprint(m.Sandbox), "kernel.append": strings.TrimSpace(m.Append),
 			driver.FactAccelerator: m.Accel, "qemu": version},
-		o.storageFacts(m.Disks), m.Firmware.Facts(), files.facts(o), o.clockFacts(),
+		o.storageFacts(m.Disks), m.Firmware.Facts(), files.bootFacts(o), o.clockFacts(),
 	} {
 		maps.Copy(in.Properties.Facts, facts)
 	}

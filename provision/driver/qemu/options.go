@@ -204,7 +204,7 @@ func decode(v param.Values) (options, error) {
 		return options{}, err
 	}
 	o := options{machine: set.Text(optMachine), program: set.Text(optProgram),
-		accel: chosen(set.Text(optAccel)), firmware: chosen(set.Text(optFirmware)),
+		accel: emptyForAuto(set.Text(optAccel)), firmware: emptyForAuto(set.Text(optFirmware)),
 		kernel: set.Text(optKernel), initrd: set.Text(optInitrd), disk: set.Text(optDisk), modules: set.Text(optModules),
 		ramDisk: set.Text(optRAMDisk), append: set.Text(optAppend), partition: set.Text(optPartition),
 		acpi: set.Text(optACPI), channel: set.Text(optChannel), system: set.Text(optSystem),
@@ -217,9 +217,9 @@ func decode(v param.Values) (options, error) {
 	}
 	var errs []error
 	wrong := func(option, fix, format string, args ...any) {
-		errs = append(errs, refuse(fault.Invalid, option, fix, format, args...))
+		errs = append(errs, refuseOption(fault.Invalid, option, fix, format, args...))
 	}
-	for _, f := range o.files() {
+	for _, f := range o.hostFiles() {
 		if f.path != "" && !path.IsAbs(f.path) {
 			errs = append(errs, fault.WithFix(fault.New(fault.Invalid, "%s must be an absolute path (got %q)", f.option,
 				f.path), absolutePath))
@@ -246,8 +246,8 @@ func decode(v param.Values) (options, error) {
 	return o, errors.Join(append(errs, fault.Op(optReady, err))...)
 }
 
-// chosen is the value of an option, "" for auto.
-func chosen(value string) string {
+// emptyForAuto is the value of an option, "" for auto.
+func emptyForAuto(value string) string {
 	if value == auto {
 		return ""
 	}
@@ -276,25 +276,25 @@ const absolutePath = "write the absolute path of a file on the host"
 // hostFile is a file or folder of the host that an option names.
 type hostFile struct{ option, path string }
 
-// files are the options that name files or folders of the host.
-func (o options) files() []hostFile {
+// hostFiles are the options that name files or folders of the host.
+func (o options) hostFiles() []hostFile {
 	return []hostFile{{optKernel, o.kernel}, {optModules, o.modules}, {optInitrd, o.initrd}, {optDisk, o.disk},
 		{optRAMDisk, o.ramDisk}}
 }
 
-// own tells that the user brings the system of the guest: bakeoff starts the machine,
+// bringsSystem tells that the user brings the system of the guest: bakeoff starts the machine,
 // and something in its system starts the agent.
-func (o options) own() bool { return o.disk != "" || o.initrd != "" }
+func (o options) bringsSystem() bool { return o.disk != "" || o.initrd != "" }
 
-// wordsOf is what bakeoff itself gives to a kernel with these options, as far as it is the
+// kernelWords is what bakeoff itself gives to a kernel with these options, as far as it is the
 // same on all hosts. What system the files of a user hold is not known here unless an option
 // says it.
-func wordsOf(v param.Values) string {
+func kernelWords(v param.Values) string {
 	o, _ := decode(v)
 	switch {
 	case o.instructions:
 		return qemu.InstructionWords
-	case o.own() && o.system != systemLinux:
+	case o.bringsSystem() && o.system != systemLinux:
 		return ""
 	}
 	return qemu.KernelWords

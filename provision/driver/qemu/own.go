@@ -86,28 +86,28 @@ func channelOf(system string) string {
 // withoutRoot refuses a kernel of another system with the root of an image: only Linux
 // starts the agent from bakeoff's RAM disk.
 func (o options) withoutRoot(k qemu.KernelFile) error {
-	if o.own() || k.System == systemLinux || k.System == "" {
+	if o.bringsSystem() || k.System == systemLinux || k.System == "" {
 		return nil
 	}
 	return fault.WithFix(fault.New(fault.Invalid, "%s is a kernel of another system (%s), and cannot start from an image",
 		o.kernel, k.Version), "replace image with the disk of that system: "+optDisk+": FILE")
 }
 
-// roots is the disk with the system of the guest; none if that is in a RAM disk.
-func (f guestFiles) roots(image driver.Image, o options) []qemu.Disk {
+// rootDisks is the disk with the system of the guest; none if that is in a RAM disk.
+func (f guestFiles) rootDisks(image driver.Image, o options) []qemu.Disk {
 	root := qemu.Disk{Serial: qemu.RootSerial, Path: image.Disk, Snapshot: true, Controller: qemu.VirtioBlk,
 		Format: formatRaw}
 	switch {
 	case o.disk != "":
 		root.Path, root.Controller, root.Format, root.Boots = o.disk, o.controller, f.format, o.kernel == ""
-	case o.own() || o.ramDisk != "":
+	case o.bringsSystem() || o.ramDisk != "":
 		return nil
 	}
 	return []qemu.Disk{root}
 }
 
-// facts says what was booted, and over which channel the agent answers.
-func (f guestFiles) facts(o options) map[string]string {
+// bootFacts says what was booted, and over which channel the agent answers.
+func (f guestFiles) bootFacts(o options) map[string]string {
 	facts := map[string]string{"channel": o.channel}
 	if o.agentless {
 		facts["channel"], facts["ready"] = "none", o.readyText
@@ -116,7 +116,7 @@ func (f guestFiles) facts(o options) map[string]string {
 		}
 	}
 	maps.Copy(facts, f.kernel.Facts())
-	if !o.own() {
+	if !o.bringsSystem() {
 		return facts
 	}
 	facts["acpi"], facts["boot"], facts["system"] = o.acpi, "kernel", cmp.Or(o.system, "unknown")

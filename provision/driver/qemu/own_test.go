@@ -224,6 +224,6 @@ func ownCommandLine(t *testing.T, v param.Values) []string {
 		t.Fatal(err)
 	}
 	m := newMachine(userGuest(), o)
-	m.Accel, m.Disks = qemu.TCG, files.roots(driver.Image{}, o)
+	m.Accel, m.Disks = qemu.TCG, files.rootDisks(driver.Image{}, o)
 	return m.CommandLine()
 }

@@ -36,7 +36,7 @@ func (Driver) Doc() driver.Doc {
 			optClock + "=" + clockInstructions},
 		Kernel:      true,
 		Options:     specs,
-		CommandLine: wordsOf,
+		CommandLine: kernelWords,
 		Backings: []string{
 			"disk", "file:ext4", "tmpfs",
 		},

@@ -58,7 +58,7 @@ func (in *Instance) initialRAMDisk(ctx context.Context, m *qemu.Machine, o optio
 	// The kernel has the RAM disk twice while it unpacks it.
 	if need := unit.Bytes(2*size) + minMemory; need > in.Spec.Memory {
 		mib := (need + unit.MiB - 1) / unit.MiB * unit.MiB
-		return q, refuse(fault.Invalid, optRAMDisk, "write memory: "+mib.String(),
+		return q, refuseOption(fault.Invalid, optRAMDisk, "write memory: "+mib.String(),
 			"the guest has %v of memory, and needs %v to load %s", in.Spec.Memory, mib, o.ramDisk)
 	}
 	return q, nil

@@ -20,19 +20,19 @@ var direct = []string{cacheNone, cacheDirectsync}
 func (o options) validateStorage() error {
 	switch {
 	case o.machine == qemu.MicroVM && (o.controller == qemu.NVMe || o.controller == qemu.AHCI):
-		return refuse(fault.Unsupported, optController, "machine: q35", "%s has no PCI bus, which %s needs", qemu.MicroVM,
-			o.controller)
+		return refuseOption(fault.Unsupported, optController, "machine: q35", "%s has no PCI bus, which %s needs",
+			qemu.MicroVM, o.controller)
 	case o.diskAIO == aioNative && !slices.Contains(direct, o.diskCache):
-		return refuse(fault.Invalid, optAIO, optCache+": none or directsync", "%s needs direct disk access (%s is %s)",
+		return refuseOption(fault.Invalid, optAIO, optCache+": none or directsync", "%s needs direct disk access (%s is %s)",
 			aioNative, optCache, o.diskCache)
 	}
 	return nil
 }
 
-// storage creates the files of volumes and lists the machine's disks, the root
+// makeDisks creates the files of volumes and lists the machine's disks, the root
 // first.
-func (in *Instance) storage(ctx context.Context, o options, files guestFiles) ([]qemu.Disk, error) {
-	disks := files.roots(in.Spec.Image, o)
+func (in *Instance) makeDisks(ctx context.Context, o options, files guestFiles) ([]qemu.Disk, error) {
+	disks := files.rootDisks(in.Spec.Image, o)
 	for i, v := range in.Spec.Volumes {
 		d := qemu.Disk{Serial: qemu.VolumeSerial(i), Path: v.Device, Controller: o.controller, Format: formatRaw,
 			Cache: o.diskCache, AIO: o.diskAIO}

@@ -20,27 +20,27 @@ func (o *options) nameSystem(k qemu.KernelFile) error {
 	case o.system == auto:
 		o.system = k.System
 	case k.System != "" && k.System != o.system:
-		return refuse(fault.Invalid, optKernel, "remove "+optSystem, "%s is a kernel of another system (%s), not of %s",
+		return refuseOption(fault.Invalid, optKernel, "remove "+optSystem, "%s is a kernel of another system (%s), not of %s",
 			o.kernel, k.Version, o.system)
 	}
 	return nil
 }
 
-// setup is what the agent sets up in a guest that the user brings: volumes, the address
+// setupConfig is what the agent sets up in a guest that the user brings: volumes, the address
 // on the experiment's network, and settings.
-func setup(spec driver.Spec) wire.InitConfig {
+func setupConfig(spec driver.Spec) wire.InitConfig {
 	c := initConfig(spec)
 	return wire.InitConfig{Schema: c.Schema, Volumes: c.Volumes, Network: c.Network, Sysctl: c.Sysctl}
 }
 
-// settles tells whether there is anything to set up.
-func settles(c wire.InitConfig) bool { return len(c.Volumes)+len(c.Sysctl) > 0 || c.Network != nil }
+// needsSetup tells whether there is anything to set up.
+func needsSetup(c wire.InitConfig) bool { return len(c.Volumes)+len(c.Sysctl) > 0 || c.Network != nil }
 
-// unable refuses what the agent cannot set up in the guest. Only the host knows the
+// refuseSetup refuses what the agent cannot set up in the guest. Only the host knows the
 // system of a kernel: before its file was read, nothing is refused that depends on it.
-func (o options) unable(spec driver.Spec) error {
-	c := setup(spec)
-	if !o.own() || !settles(c) {
+func (o options) refuseSetup(spec driver.Spec) error {
+	c := setupConfig(spec)
+	if !o.bringsSystem() || !needsSetup(c) {
 		return nil
 	}
 	what := "the experiment's network, which a workload of the plan needs"
@@ -53,12 +53,12 @@ func (o options) unable(spec driver.Spec) error {
 	case o.agentless && len(c.Volumes)+len(c.Sysctl) == 0:
 		return nil // its ports are forwarded
 	case o.agentless:
-		return refuse(fault.Unsupported, optAgent+": "+none, "start the agent in the guest, or prepare this on its disk",
-			"a guest without an agent cannot get %s", what)
+		return refuseOption(fault.Unsupported, optAgent+": "+none,
+			"start the agent in the guest, or prepare this on its disk", "a guest without an agent cannot get %s", what)
 	case o.system == auto && o.kernel != "":
 		return nil
 	case o.system == auto || o.system == "":
-		return refuse(fault.Unsupported, cmp.Or(o.kernel, o.disk), "name it, for instance "+optSystem+": "+systemLinux,
+		return refuseOption(fault.Unsupported, cmp.Or(o.kernel, o.disk), "name it, for instance "+optSystem+": "+systemLinux,
 			"the system of the guest is not known, and so not whether it can have %s", what)
 	}
 	lacks := wire.Lacks(o.system, c)
@@ -70,18 +70,18 @@ func (o options) unable(spec driver.Spec) error {
 		func(v driver.Volume) bool { return v.Backing != volume.Tmpfs }) {
 		fix = "write backing: " + volume.Tmpfs
 	}
-	return refuse(fault.Unsupported, optSystem, fix, "%s", lacks[0])
+	return refuseOption(fault.Unsupported, optSystem, fix, "%s", lacks[0])
 }
 
-// settle has the agent set the guest up, after it has answered.
-func (in *Instance) settle(ctx context.Context, o options) error {
+// setUp has the agent set the guest up, after it has answered.
+func (in *Instance) setUp(ctx context.Context, o options) error {
 	if in.Boot.PID != 1 { // as init, the agent has made the folder; the root may have no program but the agent
 		if err := in.Prepare(ctx, []string{"mkdir", "-p", guest.Scratch}); err != nil {
 			return err
 		}
 	}
-	c := setup(in.Spec)
-	if !settles(c) {
+	c := setupConfig(in.Spec)
+	if !needsSetup(c) {
 		return nil
 	}
 	if is := in.Boot.System; is != "" && is != o.system {

@@ -25,7 +25,7 @@ func (m *Machine) debugArgs() []string {
 	if m.DebugPort == "" {
 		return nil
 	}
-	return []string{"-chardev", "socket,id=debug,path=" + m.socket(socketDebug) + ",server=on,wait=on",
+	return []string{"-chardev", "socket,id=debug,path=" + m.socketPath(socketDebug) + ",server=on,wait=on",
 		"-device", "isa-debugcon,iobase=" + m.DebugPort + ",chardev=debug"}
 }
 
@@ -56,10 +56,10 @@ type write struct {
 	text string
 }
 
-// read keeps what arrives until the port is closed, which is when QEMU ends. On the
+// readPort keeps what arrives until the port is closed, which is when QEMU ends. On the
 // controller's own machine a write arrives at once, so it lies between two looks at the
 // socket.
-func (w *writes) read(from net.Conn, near bool) {
+func (w *writes) readPort(from net.Conn, near bool) {
 	defer from.Close()
 	buf := make([]byte, 4096)
 	looked := time.Now()
@@ -74,7 +74,7 @@ func (w *writes) read(from net.Conn, near bool) {
 			late = -1
 		}
 		if looked = began; n > 0 {
-			w.add(buf[:n], now, late)
+			w.addBytes(buf[:n], now, late)
 		}
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return
@@ -82,14 +82,14 @@ func (w *writes) read(from net.Conn, near bool) {
 	}
 }
 
-// add takes bytes apart into lines and codes.
-func (w *writes) add(b []byte, at time.Time, late time.Duration) {
+// addBytes takes bytes apart into lines and codes.
+func (w *writes) addBytes(b []byte, at time.Time, late time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range b {
 		text := c == '\t' || c >= ' ' && c <= '~'
 		if !text || len(w.line) == maxWrite {
-			w.end()
+			w.endLine()
 		}
 		switch {
 		case text && len(w.line) == 0:
@@ -98,20 +98,20 @@ func (w *writes) add(b []byte, at time.Time, late time.Duration) {
 		case text:
 			w.line = append(w.line, c)
 		case c != '\n' && c != '\r':
-			w.keep(write{at, late, fmt.Sprintf("%#02x", c)})
+			w.keepWrite(write{at, late, fmt.Sprintf("%#02x", c)})
 		}
 	}
 }
 
-// end keeps the line so far.
-func (w *writes) end() {
+// endLine keeps the line so far.
+func (w *writes) endLine() {
 	if text := strings.TrimSpace(string(w.line)); text != "" {
-		w.keep(write{w.began.at, w.began.late, text})
+		w.keepWrite(write{w.began.at, w.began.late, text})
 	}
 	w.line = w.line[:0]
 }
 
-func (w *writes) keep(one write) {
+func (w *writes) keepWrite(one write) {
 	if w.bytes += len(one.text); w.bytes > maxWrites {
 		w.lost = true
 		return
@@ -119,11 +119,11 @@ func (w *writes) keep(one write) {
 	w.list = append(w.list, one)
 }
 
-// into adds the writes to a log of QEMU, in the form and on the clock of its own events.
-func (w *writes) into(log *driver.HypervisorLog) {
+// mergeInto adds the writes to a log of QEMU, in the form and on the clock of its own events.
+func (w *writes) mergeInto(log *driver.HypervisorLog) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.end()
+	w.endLine()
 	log.Lost = log.Lost || w.lost
 	type line struct {
 		at   int64 // microseconds
@@ -157,12 +157,12 @@ func (w *writes) into(log *driver.HypervisorLog) {
 	}
 }
 
-// listen connects to the debug port, which lets the machine start, and reads it.
-func (g *Guest) listen(ctx context.Context) error {
+// openDebugPort connects to the debug port, which lets the machine start, and reads it.
+func (g *Guest) openDebugPort(ctx context.Context) error {
 	if g.DebugPort == "" {
 		return nil
 	}
-	rw, err := g.dial(ctx, socketDebug)
+	rw, err := g.dialSocket(ctx, socketDebug)
 	if err != nil {
 		return fault.Op("debug-port", err)
 	}
@@ -172,6 +172,6 @@ func (g *Guest) listen(ctx context.Context) error {
 		return err
 	}
 	g.writes = &writes{port: g.DebugPort}
-	go g.writes.read(rw, near)
+	go g.writes.readPort(rw, near)
 	return nil
 }

@@ -16,7 +16,7 @@ func TestWritesOfADebugPort(t *testing.T) {
 	guest, here := net.Pipe()
 	w := &writes{port: "0x402"}
 	done := make(chan struct{})
-	go func() { defer close(done); w.read(here, true) }()
+	go func() { defer close(done); w.readPort(here, true) }()
 	for _, text := range []string{"Sea", "BIOS\r\nsecond\x1bline\n", "\x80\x01", "no end", "\x00"} {
 		if _, err := guest.Write([]byte(text)); err != nil {
 			t.Fatal(err)
@@ -27,7 +27,7 @@ func TestWritesOfADebugPort(t *testing.T) {
 	now := time.Now()
 	log := &driver.HypervisorLog{Stamp: time.Unix(2000, 0), At: now, Uncertainty: time.Microsecond, Text: []byte(
 		"1@1000.000001:fw_cfg_add_file 1\n2@1000.000021:fw_cfg_select 0 key 0x0011 'kernel_data'\nnot an event\n")}
-	w.into(log)
+	w.mergeInto(log)
 	var said []string
 	for line := range strings.Lines(string(log.Text)) {
 		if _, text, ok := strings.Cut(line, " us: "); ok {
@@ -50,13 +50,13 @@ func TestWritesOfADebugPort(t *testing.T) {
 // More than is kept is noted as lost, and a line has an end.
 func TestADebugPortIsBounded(t *testing.T) {
 	w := &writes{port: "0x80"}
-	w.add([]byte(strings.Repeat("x", 3*maxWrite)+"\n"), time.Now(), -1)
+	w.addBytes([]byte(strings.Repeat("x", 3*maxWrite)+"\n"), time.Now(), -1)
 	if len(w.list) != 3 || w.lost {
 		t.Errorf("%d lines, lost %v", len(w.list), w.lost)
 	}
-	w.add([]byte(strings.Repeat("\x80", maxWrites)), time.Now(), -1)
+	w.addBytes([]byte(strings.Repeat("\x80", maxWrites)), time.Now(), -1)
 	log := &driver.HypervisorLog{Stamp: time.Unix(1, 0), At: time.Now(), Text: []byte("1@1.000001:fw_cfg_add_file 1\n")}
-	w.into(log)
+	w.mergeInto(log)
 	if !log.Lost || len(log.Text) > 40*maxWrites || !strings.Contains(string(log.Text), "within ? us: 0x80") {
 		t.Errorf("lost %v, %d bytes", log.Lost, len(log.Text))
 	}

@@ -44,7 +44,7 @@ func FindFirmware(ctx context.Context, host conn.Conn, program, kind, wanted str
 	if err != nil {
 		return Firmware{}, err
 	}
-	return order.find(ctx, host, program, wanted)
+	return order.findOn(ctx, host, program, wanted)
 }
 
 // firmwareOf returns what to look for.
@@ -86,8 +86,8 @@ for f; do
 	exit
 done`
 
-// find looks for the firmware on host.
-func (f firmwareOrder) find(ctx context.Context, host conn.Conn, program, wanted string) (Firmware, error) {
+// findOn looks for the firmware on host.
+func (f firmwareOrder) findOn(ctx context.Context, host conn.Conn, program, wanted string) (Firmware, error) {
 	out, err := conn.Output(ctx, host, append([]string{"sh", "-c", firmwareScript, "sh", program, f.text, f.file},
 		f.paths...)...)
 	if err != nil {

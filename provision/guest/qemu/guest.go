@@ -59,8 +59,8 @@ func Start(ctx context.Context, at Place, m Machine) (g *Guest, err error) {
 	if g.Process, err = at.Launch(ctx, cmd); err != nil {
 		return nil, err
 	}
-	g.Process.Why = func(exit conn.Exit, console []byte) error { return explain(exit, g.said.Bytes(), console) }
-	if err := g.listen(ctx); err != nil {
+	g.Process.Why = func(exit conn.Exit, console []byte) error { return explainEnd(exit, g.said.Bytes(), console) }
+	if err := g.openDebugPort(ctx); err != nil {
 		return nil, errors.Join(err, g.Kill(context.WithoutCancel(ctx)))
 	}
 	return g, nil
@@ -87,10 +87,12 @@ func (g *Guest) Stop(ctx context.Context) error {
 func (g *Guest) Kill(ctx context.Context) error { return g.Process.End(ctx) }
 
 // DialAgent connects to the channel of the agent, as soon as QEMU listens.
-func (g *Guest) DialAgent(ctx context.Context) (net.Conn, error) { return g.dial(ctx, socketChannel) }
+func (g *Guest) DialAgent(ctx context.Context) (net.Conn, error) {
+	return g.dialSocket(ctx, socketChannel)
+}
 
-// dial connects to one of the machine's sockets, as soon as QEMU listens.
-func (g *Guest) dial(ctx context.Context, name string) (rw net.Conn, err error) {
+// dialSocket connects to one of the machine's sockets, as soon as QEMU listens.
+func (g *Guest) dialSocket(ctx context.Context, name string) (rw net.Conn, err error) {
 	err = g.Process.Until(ctx, g.Timeout, func() (err error) {
 		rw, err = g.Host.Dial(ctx, "unix", path.Join(g.Dir, name))
 		return err
@@ -101,37 +103,37 @@ func (g *Guest) dial(ctx context.Context, name string) (rw net.Conn, err error) 
 // Execute runs a command of QEMU's monitor. arguments and result are JSON values or nil. If
 // QEMU refuses the command, the error is a *MonitorError.
 func (g *Guest) Execute(ctx context.Context, command string, arguments, result any) error {
-	_, err := g.ask(ctx, command, arguments, result)
+	_, err := g.askMonitor(ctx, command, arguments, result)
 	return err
 }
 
-func (g *Guest) ask(ctx context.Context, command string, arguments, result any) (version string, err error) {
-	rw, err := g.dial(ctx, socketMonitor)
+func (g *Guest) askMonitor(ctx context.Context, command string, arguments, result any) (version string, err error) {
+	rw, err := g.dialSocket(ctx, socketMonitor)
 	if err != nil {
 		return "", err
 	}
 	ctx, cancel := context.WithTimeout(ctx, monitorTime)
 	defer cancel()
-	return execute(ctx, rw, command, arguments, result)
+	return executeOn(ctx, rw, command, arguments, result)
 }
 
 // Verify asks QEMU for its version. It is an error if something else than the accelerator
 // of the description runs the guest's instructions.
 func (g *Guest) Verify(ctx context.Context) (version string, err error) {
 	var kvm struct{ Enabled bool }
-	version, err = g.ask(ctx, "query-kvm", nil, &kvm)
+	version, err = g.askMonitor(ctx, "query-kvm", nil, &kvm)
 	if accel := map[bool]string{true: KVM, false: TCG}[kvm.Enabled]; err == nil && accel != g.Accel {
 		err = fault.New(fault.Lab, "QEMU runs with %s instead of %s", accel, g.Accel)
 	}
 	return version, err
 }
 
-// explain classifies the end of QEMU from its messages and the guest's console.
+// explainEnd classifies the end of QEMU from its messages and the guest's console.
 //
 // QEMU ends with code 0 if the guest restarted, panicked or powered itself off:
 // that is the subject's fault. If QEMU refuses its arguments it ends with
 // another code: that is the lab's fault.
-func explain(exit conn.Exit, stderr, console []byte) error {
+func explainEnd(exit conn.Exit, stderr, console []byte) error {
 	said := safetext.LastLines(string(stderr), 3)
 	if said != "" {
 		said = ": " + said

@@ -41,7 +41,7 @@ func (m *Machine) consoleArgs() []string {
 	if !m.Instructions {
 		return []string{"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"}
 	}
-	return []string{"-chardev", "file,id=console,path=" + m.socket(fileConsole),
+	return []string{"-chardev", "file,id=console,path=" + m.socketPath(fileConsole),
 		"-serial", "chardev:console", "-chardev", "stdio,id=clock,signal=off",
 		"-device", fmt.Sprintf("isa-debugcon,iobase=%#x,chardev=clock", initramfs.ClockPort)}
 }

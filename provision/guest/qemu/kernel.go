@@ -53,12 +53,12 @@ const versionPattern = `(Linux version|NetBSD|FreeBSD|OpenBSD) [0-9]+[.][-0-9A-Z
 // ReadKernelFile reads what the kernel's file on host says. It changes nothing.
 func ReadKernelFile(ctx context.Context, host conn.Conn, memo *driver.Memo, file string) (KernelFile, error) {
 	return readOnce(ctx, host, memo, "kernel", file, func() (KernelFile, error) {
-		head, err := part(ctx, host, file, 0, kernelHead)
+		head, err := readPart(ctx, host, file, 0, kernelHead)
 		if err != nil {
 			return KernelFile{}, err
 		}
-		k := KernelFile{Loads: loads(head, &distant{head: head, left: maxHeaders,
-			more: func(off, size int64) ([]byte, error) { return part(ctx, host, file, off, size) }})}
+		k := KernelFile{Loads: loadedAs(head, &distant{head: head, left: maxHeaders,
+			more: func(off, size int64) ([]byte, error) { return readPart(ctx, host, file, off, size) }})}
 		if k.Loads == LoadsBzImage {
 			k.System, k.Version = "linux", bzImageVersion(head)
 		} else if err = k.findVersion(ctx, host, file); err != nil {
@@ -99,7 +99,7 @@ func FileSHA256(ctx context.Context, host conn.Conn, memo *driver.Memo, file str
 // DiskFormat is raw or qcow2. It refuses a qcow2 file that needs other files of the host.
 func DiskFormat(ctx context.Context, host conn.Conn, memo *driver.Memo, file string) (string, error) {
 	return readOnce(ctx, host, memo, "format", file, func() (string, error) {
-		head, err := part(ctx, host, file, 0, 512)
+		head, err := readPart(ctx, host, file, 0, 512)
 		if err != nil {
 			return "", err
 		}
@@ -132,8 +132,8 @@ func sha256Of(ctx context.Context, host conn.Conn, file string) (string, error) 
 	return sum, err
 }
 
-// part reads a part of a file on host.
-func part(ctx context.Context, host conn.Conn, file string, offset, size int64) ([]byte, error) {
+// readPart reads a part of a file on host.
+func readPart(ctx context.Context, host conn.Conn, file string, offset, size int64) ([]byte, error) {
 	return conn.Output(ctx, host, "sh", "-c", `tail -c +"$1" -- "$3" | head -c "$2"`, "sh", fmt.Sprint(offset+1),
 		fmt.Sprint(size), file)
 }
@@ -161,11 +161,11 @@ func (d *distant) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// loads says how QEMU loads the kernel that begins with head, in the order in which
+// loadedAs says how QEMU loads the kernel that begins with head, in the order in which
 // QEMU tries. r reads all of the file.
 //
 // Source: hw/i386/x86.c (x86_load_linux) and hw/i386/multiboot.c of QEMU.
-func loads(head []byte, r io.ReaderAt) string {
+func loadedAs(head []byte, r io.ReaderAt) string {
 	ways, bits := kernel.Ways(head, r)
 	switch {
 	case len(head) > 0x210 && string(head[0x202:0x206]) == "HdrS":

@@ -96,7 +96,7 @@ func FuzzLoads(f *testing.F) {
 			}
 			return b[min(off, int64(len(b))):min(off+size, int64(len(b)))], nil
 		}
-		if loads(b, &distant{head: b[:min(len(b), 100)], left: maxHeaders, more: more}) == LoadsBzImage {
+		if loadedAs(b, &distant{head: b[:min(len(b), 100)], left: maxHeaders, more: more}) == LoadsBzImage {
 			if v := bzImageVersion(b); len(v) > 4*300 {
 				t.Errorf("a version of %d bytes", len(v))
 			}

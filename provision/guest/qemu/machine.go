@@ -121,7 +121,7 @@ func (m *Machine) CommandLine() []string {
 		m.Program, "-name", "guest=" + m.Label, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-machine", m.machineArg(), "-cpu", m.CPUModel(),
 		"-smp", strconv.Itoa(m.CPUs), "-m", fmt.Sprintf("%dM", m.Memory/unit.MiB),
-		"-qmp", "unix:" + m.socket(socketMonitor) + ",server=on,wait=off",
+		"-qmp", "unix:" + m.socketPath(socketMonitor) + ",server=on,wait=off",
 	}
 	argv = append(argv, m.consoleArgs()...) // messages go to standard output, where they are bounded
 	if m.Kernel != "" {
@@ -152,13 +152,13 @@ func (m *Machine) CommandLine() []string {
 	argv = append(argv, m.diskArgs()...)
 	if m.Tap != "" {
 		argv = append(argv, "-netdev", "tap,id=net,script=no,downscript=no,ifname="+m.Tap,
-			"-device", "virtio-net-"+m.bus()+",netdev=net,mac="+m.MAC)
+			"-device", "virtio-net-"+m.virtioSuffix()+",netdev=net,mac="+m.MAC)
 	}
 	return argv
 }
 
-// socket is the path of a socket of the machine, for QEMU's option lists.
-func (m *Machine) socket(name string) string { return escape(path.Join(m.Dir, name)) }
+// socketPath is the path of a socket of the machine, for QEMU's option lists.
+func (m *Machine) socketPath(name string) string { return escapeCommas(path.Join(m.Dir, name)) }
 
 func (m *Machine) machineArg() string {
 	arg := m.Kind
@@ -176,8 +176,8 @@ func (m *Machine) machineArg() string {
 	return arg
 }
 
-// bus is the suffix of virtio device names: microvm has no PCI.
-func (m *Machine) bus() string {
+// virtioSuffix is the suffix of virtio device names: microvm has no PCI.
+func (m *Machine) virtioSuffix() string {
 	if m.Kind == MicroVM {
 		return "device"
 	}
@@ -226,8 +226,8 @@ func (m *Machine) kernelArgs() string {
 	return strings.Join(words, " ")
 }
 
-// escape formats a value for QEMU's option lists.
-func escape(s string) string { return strings.ReplaceAll(s, ",", ",,") }
+// escapeCommas formats a value for QEMU's option lists.
+func escapeCommas(s string) string { return strings.ReplaceAll(s, ",", ",,") }
 
 // Modules are the kernel modules that a Linux kernel needs in such a machine.
 func (m *Machine) Modules() []string {
@@ -251,12 +251,12 @@ func (m *Machine) Modules() []string {
 
 // channelArgs is the part of the command line with the way to the agent.
 func (m *Machine) channelArgs() []string {
-	argv := []string{"-chardev", "socket,id=channel,path=" + m.socket(socketChannel) + ",server=on,wait=off"}
+	argv := []string{"-chardev", "socket,id=channel,path=" + m.socketPath(socketChannel) + ",server=on,wait=off"}
 	if m.Channel == ChannelDial {
 		return append(argv, "-netdev", "user,id=channel,restrict=on,guestfwd=tcp:"+DialAddress+"-chardev:channel",
-			"-device", m.card("channel"))
+			"-device", m.cardArg("channel"))
 	}
-	return append(argv, "-device", "virtio-serial-"+m.bus(),
+	return append(argv, "-device", "virtio-serial-"+m.virtioSuffix(),
 		"-device", "virtserialport,chardev=channel,nr=1,name="+PortName)
 }
 
@@ -264,9 +264,9 @@ func (m *Machine) channelArgs() []string {
 // ports: locally administered, and never one of the experiment's network.
 const cardMAC = "02:b1:00:00:00:01"
 
-// card is a network card that boots nothing.
-func (m *Machine) card(netdev string) string {
-	arg := "virtio-net-" + m.bus() + ",netdev=" + netdev + ",mac=" + cardMAC
+// cardArg is a network card that boots nothing.
+func (m *Machine) cardArg(netdev string) string {
+	arg := "virtio-net-" + m.virtioSuffix() + ",netdev=" + netdev + ",mac=" + cardMAC
 	if m.Kind == Q35 {
 		arg += ",romfile="
 	}
@@ -277,7 +277,7 @@ func (m *Machine) card(netdev string) string {
 func (m *Machine) diskArgs() []string {
 	var argv []string
 	if slices.ContainsFunc(m.Disks, func(d Disk) bool { return d.Controller == VirtioSCSI }) {
-		argv = append(argv, "-device", "virtio-scsi-"+m.bus()+",id=scsi")
+		argv = append(argv, "-device", "virtio-scsi-"+m.virtioSuffix()+",id=scsi")
 	}
 	port := 0 // of the AHCI controller that q35 has
 	for i, d := range m.Disks {
@@ -301,9 +301,9 @@ func (m *Machine) diskArgs() []string {
 			device = fmt.Sprintf("ide-hd,bus=ide.%d%s", port, device)
 			port++
 		default:
-			device = "virtio-blk-" + m.bus() + device
+			device = "virtio-blk-" + m.virtioSuffix() + device
 		}
-		argv = append(argv, "-drive", drive+",file="+escape(d.Path), "-device", device)
+		argv = append(argv, "-drive", drive+",file="+escapeCommas(d.Path), "-device", device)
 	}
 	return argv
 }

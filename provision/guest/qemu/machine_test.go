@@ -96,7 +96,7 @@ func TestParseVersion(t *testing.T) {
 }
 
 // The consoles are real ones; testdata/README says what was wrong.
-func TestExplain(t *testing.T) {
+func TestExplainEnd(t *testing.T) {
 	for _, tt := range []struct {
 		console, stderr string
 		exit            conn.Exit
@@ -122,7 +122,7 @@ func TestExplain(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		err := explain(tt.exit, []byte(tt.stderr), text)
+		err := explainEnd(tt.exit, []byte(tt.stderr), text)
 		if !fault.Is(err, tt.kind) || !strings.Contains(err.Error(), tt.says) {
 			t.Errorf("%s: kind %v: %v\nwant %v with %q", tt.console, fault.Of(err), err, tt.kind, tt.says)
 		}
@@ -140,7 +140,7 @@ func FuzzConsole(f *testing.F) {
 		if len(c.Bytes()) > 100 {
 			t.Errorf("%d bytes are kept", len(c.Bytes()))
 		}
-		err := explain(conn.Exit{}, text, text)
+		err := explainEnd(conn.Exit{}, text, text)
 		if m := control.FindString(err.Error()); m != "" {
 			t.Errorf("%q in %q", m, err)
 		}
@@ -223,7 +223,7 @@ func TestFirmwareIsWhatItsContentSays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := order.find(t.Context(), local.Conn{}, program, wanted)
+		got, err := order.findOn(t.Context(), local.Conn{}, program, wanted)
 		text, rerr := os.ReadFile(want.path)
 		if err := errors.Join(err, rerr); err != nil {
 			t.Fatal(err)
@@ -240,11 +240,11 @@ func TestFirmwareIsWhatItsContentSays(t *testing.T) {
 		}
 	}
 	absent := firmwareOrder{file: "no-such-bios.bin", pkg: "seabios", text: "SeaBIOS"}
-	if _, err := absent.find(t.Context(), local.Conn{}, program, SeaBIOS); !fault.Is(err, fault.Unsupported) ||
+	if _, err := absent.findOn(t.Context(), local.Conn{}, program, SeaBIOS); !fault.Is(err, fault.Unsupported) ||
 		fault.Fix(err) != "apt-get install seabios" {
 		t.Errorf("not installed: %v", err)
 	}
-	if got, err := absent.find(t.Context(), local.Conn{}, program, ""); err != nil || got != (Firmware{}) ||
+	if got, err := absent.findOn(t.Context(), local.Conn{}, program, ""); err != nil || got != (Firmware{}) ||
 		got.Facts()["firmware"] != "unavailable" {
 		t.Errorf("unknown: %+v, %v", got, err)
 	}

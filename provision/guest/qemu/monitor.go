@@ -47,13 +47,13 @@ func (m message) version() string {
 	return s
 }
 
-// execute runs one command of the QEMU Machine Protocol on a new connection, which it
+// executeOn runs one command of the QEMU Machine Protocol on a new connection, which it
 // closes: JSON objects, one per line. It returns QEMU's version and ignores events.
 // arguments and result are JSON values or nil. If QEMU refuses the command, the error is a
 // *MonitorError.
 //
 // Source: QEMU, docs/interop/qmp-spec.rst.
-func execute(ctx context.Context, rw io.ReadWriteCloser, command string,
+func executeOn(ctx context.Context, rw io.ReadWriteCloser, command string,
 	arguments, result any) (version string, err error) {
 	defer rw.Close()
 	defer context.AfterFunc(ctx, func() { rw.Close() })()
@@ -78,15 +78,15 @@ func execute(ctx context.Context, rw io.ReadWriteCloser, command string,
 		name              string
 		arguments, result any
 	}{{"qmp_capabilities", nil, nil}, {command, arguments, result}} {
-		if err := converse(rw, in, id+1, command.name, command.arguments, command.result); err != nil {
+		if err := exchange(rw, in, id+1, command.name, command.arguments, command.result); err != nil {
 			return m.version(), failed(command.name, err)
 		}
 	}
 	return m.version(), nil
 }
 
-// converse sends a command and reads its answer.
-func converse(out io.Writer, in *bufio.Reader, id int, command string, arguments, result any) error {
+// exchange sends a command and reads its answer.
+func exchange(out io.Writer, in *bufio.Reader, id int, command string, arguments, result any) error {
 	text, err := json.Marshal(struct {
 		Execute   string `json:"execute"`
 		Arguments any    `json:"arguments,omitempty"`

@@ -43,12 +43,12 @@ func TestExecute(t *testing.T) {
 			"found\"}}\n", id)
 	}
 	var status struct{ Status string }
-	v, err := execute(t.Context(), monitor(t, reply), "query-status", nil, &status)
+	v, err := executeOn(t.Context(), monitor(t, reply), "query-status", nil, &status)
 	if err != nil || status.Status != "running" || v != "7.2.22 (Debian 1:7.2)" {
 		t.Errorf("got %+v, version %q, %v", status, v, err)
 	}
 	var refused *MonitorError
-	if _, err := execute(t.Context(), monitor(t, reply), "x", map[string]int{"a": 1}, nil); !errors.As(err, &refused) ||
+	if _, err := executeOn(t.Context(), monitor(t, reply), "x", map[string]int{"a": 1}, nil); !errors.As(err, &refused) ||
 		refused.Class != "CommandNotFound" {
 		t.Errorf("got %v", err)
 	}
@@ -58,7 +58,7 @@ func TestWaitsEnd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	silent := func(string, int) string { return "" }
-	if _, err := execute(ctx, monitor(t, silent), "query-status", nil, nil); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := executeOn(ctx, monitor(t, silent), "query-status", nil, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 	ours, theirs := net.Pipe()
@@ -67,7 +67,7 @@ func TestWaitsEnd(t *testing.T) {
 		bufio.NewReader(theirs).ReadString('\n')
 		theirs.Close()
 	}()
-	if _, err := execute(t.Context(), ours, "query-status", nil, nil); !errors.Is(err, errClosed) {
+	if _, err := executeOn(t.Context(), ours, "query-status", nil, nil); !errors.Is(err, errClosed) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -75,13 +75,13 @@ func TestWaitsEnd(t *testing.T) {
 func TestNoMonitor(t *testing.T) {
 	ours, theirs := net.Pipe()
 	go fmt.Fprintln(theirs, `{"something": "else"}`)
-	if _, err := execute(t.Context(), ours, "query-status", nil, nil); err == nil {
+	if _, err := executeOn(t.Context(), ours, "query-status", nil, nil); err == nil {
 		t.Error("anything passes for a monitor")
 	}
 	ours, _ = net.Pipe()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := execute(ctx, ours, "query-status", nil, nil); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := executeOn(ctx, ours, "query-status", nil, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a silent one: %v", err)
 	}
 }

@@ -48,7 +48,7 @@ func (m *Machine) forwardArgs() []string {
 	if m.Ready.Server.Port > 0 {
 		netdev += fmt.Sprintf(",hostfwd=tcp:%s:0-:%d", loopback, m.Ready.Server.Port)
 	}
-	return []string{"-netdev", netdev, "-device", m.card(readyNetdev)}
+	return []string{"-netdev", netdev, "-device", m.cardArg(readyNetdev)}
 }
 
 // readyNetdev is QEMU's name for the network of a guest without an agent.
@@ -87,7 +87,7 @@ func (g *Guest) AwaitReady(ctx context.Context) (driver.Moment, error) {
 	}); err != nil {
 		return driver.Moment{}, err
 	}
-	return g.knock(ctx, g.Ready.Server, address)
+	return g.awaitServer(ctx, g.Ready.Server, address)
 }
 
 // serviceMoment is the moment of a service that was seen at a time, at most late after it.
@@ -101,8 +101,8 @@ func serviceMoment(at time.Time, late time.Duration, how string) driver.Moment {
 // same time, one was up after 17 s instead of 6.
 const KnockStep = 100 * time.Millisecond
 
-// knock returns when one attempt to reach the server was answered.
-func (g *Guest) knock(ctx context.Context, s answer.Server, address netip.AddrPort) (m driver.Moment, err error) {
+// awaitServer returns when one attempt to reach the server was answered.
+func (g *Guest) awaitServer(ctx context.Context, s answer.Server, address netip.AddrPort) (m driver.Moment, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answered struct {
@@ -134,7 +134,7 @@ func (g *Guest) knock(ctx context.Context, s answer.Server, address netip.AddrPo
 // forwarded asks QEMU for the port of the host that leads to a port of the guest.
 func (g *Guest) forwarded(ctx context.Context, port uint16) (netip.AddrPort, error) {
 	var n int
-	text, err := g.human(ctx, "info usernet")
+	text, err := g.executeText(ctx, "info usernet")
 	if err == nil {
 		if n = parseUsernet(text, int(port)); n == 0 {
 			err = fault.New(fault.Lab, "QEMU forwards no port to port %d of the guest", port)
@@ -152,7 +152,7 @@ func (g *Guest) Forward(ctx context.Context, port uint16) (netip.AddrPort, error
 	if at, err := g.forwarded(ctx, port); err == nil {
 		return at, nil
 	}
-	said, err := g.human(ctx, fmt.Sprintf("hostfwd_add %s tcp:%s:0-:%d", readyNetdev, loopback, port))
+	said, err := g.executeText(ctx, fmt.Sprintf("hostfwd_add %s tcp:%s:0-:%d", readyNetdev, loopback, port))
 	if err == nil && strings.TrimSpace(said) != "" {
 		err = fault.New(fault.Lab, "QEMU forwards no port to port %d of the guest: %s", port, safetext.Line(said))
 	}
@@ -162,8 +162,8 @@ func (g *Guest) Forward(ctx context.Context, port uint16) (netip.AddrPort, error
 	return g.forwarded(ctx, port)
 }
 
-// human executes a command of QEMU's monitor for people.
-func (g *Guest) human(ctx context.Context, command string) (said string, err error) {
+// executeText executes a command of QEMU's monitor for people.
+func (g *Guest) executeText(ctx context.Context, command string) (said string, err error) {
 	err = g.Execute(ctx, "human-monitor-command", map[string]string{"command-line": command}, &said)
 	return said, err
 }

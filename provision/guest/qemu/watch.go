@@ -62,12 +62,12 @@ func (e *events) Write(p []byte) (int, error) {
 		if end == 0 {
 			end = len(e.partial)
 		}
-		e.line(e.partial[:end])
+		e.sortLine(e.partial[:end])
 		e.partial = append(e.partial[:0], e.partial[end:]...)
 	}
 }
 
-func (e *events) line(line []byte) {
+func (e *events) sortLine(line []byte) {
 	switch {
 	case !event.Match(line):
 		e.rest.Write(line[len(wallTime.Find(line)):])
@@ -78,8 +78,8 @@ func (e *events) line(line []byte) {
 	}
 }
 
-// log is what was kept, nil if there is nothing.
-func (e *events) log() *driver.HypervisorLog {
+// keptLog is what was kept, nil if there is nothing.
+func (e *events) keptLog() *driver.HypervisorLog {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.kept.Len() == 0 {
@@ -91,14 +91,14 @@ func (e *events) log() *driver.HypervisorLog {
 // Log is what QEMU wrote about the boot of a guest that is watched, with the writes to its
 // debug port.
 func (g *Guest) Log(ctx context.Context) (log *driver.HypervisorLog, err error) {
-	if log = g.events.log(); log == nil {
+	if log = g.events.keptLog(); log == nil {
 		return nil, fault.New(fault.Lab, "QEMU wrote none of the events that it was asked for")
 	}
 	if log.Stamp, log.At, log.Uncertainty, err = hostNow(ctx, g.Host); err != nil {
 		return nil, err
 	}
 	if g.writes != nil {
-		g.writes.into(log)
+		g.writes.mergeInto(log)
 	}
 	return log, nil
 }

@@ -20,7 +20,7 @@ func TestEvents(t *testing.T) {
 			t.Fatal(n, err)
 		}
 	}
-	log := e.log()
+	log := e.keptLog()
 	got := string(log.Text)
 	if strings.Count(got, "\n") != 2 || !strings.HasSuffix(got, "'file_dir', ret: 1\n") || log.Lost {
 		t.Errorf("kept %q", got)
@@ -32,14 +32,14 @@ func TestEvents(t *testing.T) {
 	for range maxEvents/len(line) + 1 {
 		e.Write([]byte(line))
 	}
-	if log := e.log(); !log.Lost || len(log.Text) > maxEvents || !strings.HasSuffix(string(log.Text), "x\n") {
+	if log := e.keptLog(); !log.Lost || len(log.Text) > maxEvents || !strings.HasSuffix(string(log.Text), "x\n") {
 		t.Errorf("kept %d bytes, lost %v", len(log.Text), log.Lost)
 	}
 	endless := &events{rest: rest}
 	for range 3 {
 		endless.Write([]byte(strings.Repeat("y", maxEvents)))
 	}
-	if len(endless.partial) >= maxEvents || endless.log() != nil {
+	if len(endless.partial) >= maxEvents || endless.keptLog() != nil {
 		t.Errorf("a line without an end: %d bytes wait", len(endless.partial))
 	}
 }
