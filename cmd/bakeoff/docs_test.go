@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"bakeoff/judge/analysis"
 	formatall "bakeoff/judge/format/all"
 	workloadall "bakeoff/measure/workload/all"
 	driverall "bakeoff/provision/driver/all"
@@ -77,6 +79,38 @@ func TestDocsDriversNames(t *testing.T) {
 	for _, f := range formatall.Formats() {
 		named("format", f.Doc().Name)
 		names("special/analyse.md")("format", f.Doc().Name)
+	}
+}
+
+// TestDocsResultsNames fails when docs/reference/results.md lacks a field of results.json.
+func TestDocsResultsNames(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "reference", "results.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[reflect.Type]bool{}
+	var visit func(reflect.Type)
+	visit = func(of reflect.Type) {
+		switch of.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+			visit(of.Elem())
+		case reflect.Struct:
+			for i := 0; i < of.NumField() && !seen[of]; i++ {
+				name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+				if name == "" || name == "-" {
+					continue
+				}
+				if !regexp.MustCompile("`" + name + `(\[\])?` + "`").Match(page) {
+					t.Errorf("docs/reference/results.md does not name %s of %s: add it", name, of)
+				}
+				defer visit(of.Field(i).Type)
+			}
+			seen[of] = true
+		}
+	}
+	visit(reflect.TypeFor[analysis.Results]())
+	if len(seen) < 10 {
+		t.Errorf("the test saw %d types of results.json", len(seen))
 	}
 }
 
