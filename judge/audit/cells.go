@@ -67,7 +67,7 @@ var missingCheck = Check{
 
 var croppedCheck = Check{
 	Name: "cropped",
-	Doc: "A bar that leaves its chart shows no length. The figure counts only if it is also printed as a number, and " +
+	Doc: "A bar that is cut off has no readable length. The figure counts only if it is also printed as a number, and " +
 		"the bars still mislead readers who compare their lengths.",
 	claim: func(t *Table, c *comparison) []Reason {
 		for _, r := range c.rows {

@@ -122,8 +122,8 @@ var formulaCheck = Check{
 	Doc: "The check computes a derived column again from the printed columns, by interval arithmetic with the digits " +
 		"that they were rounded to. If it disagrees, the column is not what its formula says. A quotient that is too " +
 		"high in every row is a mean of ratios, not the ratio of the printed means: the mean of c/t over runs is never " +
-		"below c divided by the mean of t (Jensen), and the excess shows how far the runs differed. A result whose " +
-		"operand is missing contains an invented operand.",
+		"below c divided by the mean of t (Jensen), and the excess shows how far the runs differed. If the operand of " +
+		"a result is missing, somebody invented it.",
 	claim: func(t *Table, c *comparison) []Reason {
 		d := t.rederive(c.column)
 		if len(d.off) == 0 {
