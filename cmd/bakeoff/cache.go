@@ -55,7 +55,7 @@ func (a *app) cacheList() *cobra.Command {
 		Short: "List the cache with sizes and times of last use",
 		Long: `list shows every image, kernel and program in the cache, its size on disk and when
 it was last used. Packed files are of the kind files, and images that have them of
-the kind derived; the size of those is what they take beside image and files. What
+the kind derived; the size of those is what they take in addition to image and files. What
 image build made is of the kind service.
 
   complete    ready for use

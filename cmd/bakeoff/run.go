@@ -76,7 +76,7 @@ shows the labels next to a step. The label machine=NAME keeps apart the runs of
 machines that look the same.
 
 With --fail-on the exit code is 3 if one of these conditions is true. A condition
-with a tolerance is registered: the run goes on until it is decided.
+with a tolerance is registered: the run continues until it is decided.
 
 ` + reading.Conditions(),
 		Example: `  bakeoff run examples/quick

@@ -28,7 +28,7 @@ func (a reader) bootShow() *cobra.Command {
 		Use:   "show FILE|RUN",
 		Short: "Show where the time of a boot went",
 		Long: `show prints what a source lost, the marks that the boot reached, the spans with the
-greatest own time, and what to try. FILE is a recording or a file of one of the
+longest own time, and what to try. FILE is a recording or a file of one of the
 sources; - reads standard input. Of a RUN, show shows one boot.
 
 --html writes a page: a flame chart that can be searched and zoomed, the marks with

@@ -65,12 +65,12 @@ night: the estimate of each run against the baseline, the level of the runs betw
 steps, and the steps. A FOLDER stands for all runs in it. Each machine has a history
 of its own.
 
-Runs count as replicates. The spread between runs is part of every interval, so one
-bad day is no regression. A step needs two runs on one side of it and five on the other,
-or three on both. If the newest runs may be a step, history says how many more runs
-would decide it, and which steps more runs could show. If nothing changed, at most 5 % of
-histories (--alpha) show a step; all primary comparisons of a lab on one machine share
-this rate.
+Runs count as replicates. The spread between runs is part of every interval, so one bad
+day does not count as a regression. A step needs two runs on one side of it and five on
+the other, or three on both. If the newest runs may be a step, history says how many
+more runs would decide it, and which steps more runs could show. If nothing changed, at
+most 5 % of histories (--alpha) show a step; all primary comparisons of a lab on one
+machine share this rate.
 
 history names what else changed at a step: the kernel, the image, placed files,
 and the labels that bakeoff run --label gave to the runs. What coincides need not be

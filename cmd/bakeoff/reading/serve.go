@@ -26,7 +26,7 @@ func (a reader) serve() *cobra.Command {
 		Use:   "serve RUN|FOLDER",
 		Short: "Serve runs to a browser on this machine, also while they go on",
 		Long: `serve serves the page of a run and the files that it links to, on 127.0.0.1
-only. Ctrl-C ends it. While the run goes on it shows the progress and the estimates so
+only. Ctrl-C ends it. While the run continues, it shows the progress and the estimates so
 far; verdicts come at the planned numbers of blocks only. For a folder with several
 runs it lists them. The page is also a plain file: RUN/report/index.html works
 without a server.`,
