@@ -113,12 +113,6 @@ func CheckSnapshot(option, name, example string) error {
 	return fault.New(fault.Invalid, "%s must be a snapshot below a pool, such as %s (got %q)", option, example, name)
 }
 
-// CloneOf is the name of the clone of a snapshot, next to its dataset.
-func CloneOf(snapshot, name string) string {
-	dataset, _, _ := strings.Cut(snapshot, "@")
-	return path.Join(path.Dir(dataset), name)
-}
-
 // LinkName is the prefix of the interface names of an environment on FreeBSD,
 // which are limited to 15 bytes.
 func LinkName(label string) string {

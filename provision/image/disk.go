@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/provision/disk"
 	"bakeoff/provision/image/partition"
 	"bakeoff/provision/image/reference"
 	"bakeoff/provision/image/unpack"
@@ -94,7 +95,13 @@ func (s *Store) copyRoot(ctx context.Context, file, dir string) error {
 	}
 	if packed {
 		raw := filepath.Join(dir, "whole.raw")
-		if err := s.convert(ctx, file, raw); err != nil {
+		if file, err = filepath.Abs(file); err == nil {
+			err = disk.ToRaw(ctx, s.Host, file, raw)
+		}
+		if failed := (*conn.ExitError)(nil); errors.As(err, &failed) {
+			err = fault.New(fault.Invalid, "%w", err)
+		}
+		if err != nil {
 			return err
 		}
 		defer os.Remove(raw)
@@ -114,25 +121,6 @@ func (s *Store) copyRoot(ctx context.Context, file, dir string) error {
 		return err
 	}
 	return copySparse(ctx, filepath.Join(dir, diskFile), io.NewSectionReader(from, r.Offset, r.Size))
-}
-
-// convert writes the disk in a qcow2 file to a raw file.
-func (s *Store) convert(ctx context.Context, file, raw string) error {
-	at, err := filepath.Abs(file) // a path with a colon would name a protocol
-	if err != nil {
-		return err
-	}
-	var log bytes.Buffer
-	exit, err := s.Host.Exec(ctx, conn.Cmd{Argv: []string{"qemu-img", "convert", "-f", "qcow2",
-		"-O", "raw", "file:" + at, raw},
-		Stdout: &log, Stderr: &log})
-	switch {
-	case fault.Is(err, fault.NotFound):
-		return fault.WithFix(fault.New(fault.Unsupported, "qemu-img is not installed"), "apt-get install qemu-utils")
-	case err == nil && !exit.OK():
-		return fault.New(fault.Invalid, "qemu-img: %v: %s", exit, tail(log.Bytes(), 300))
-	}
-	return err
 }
 
 // copySparse writes a new file. Where the source has only zeros, the file has holes.
@@ -177,22 +165,8 @@ func (s *Store) disk(ctx context.Context, img Image, path string) error {
 	// disks.
 	id := strings.TrimPrefix(img.Digest, "sha256:")
 	uuid := id[0:8] + "-" + id[8:12] + "-4" + id[13:16] + "-8" + id[17:20] + "-" + id[20:32]
-	mib := size>>20*5/4 + 64
-	var log bytes.Buffer
-	exit, err := s.Host.Exec(ctx, conn.Cmd{
-		Argv: []string{"mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal", "-U", uuid, "-E",
-			"hash_seed=" + uuid + ",root_owner=0:0",
-			"-d", img.Root, tmp, fmt.Sprintf("%dM", mib)},
-		Env:    []string{"PATH=/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"},
-		Stdout: &log, Stderr: &log,
-	})
-	if fault.Is(err, fault.NotFound) {
-		return &fault.Error{Kind: fault.Unsupported, Err: errors.New("mke2fs is not installed"),
-			Fix: "apt-get install e2fsprogs"}
-	}
-	if err == nil && !exit.OK() {
-		err = fault.New(fault.Lab, "mke2fs: %v: %s", exit, tail(log.Bytes(), 300))
-	}
+	err = disk.Ext4{Folder: img.Root, Size: (size>>20*5/4 + 64) << 20,
+		Options: []string{"-O", "^has_journal", "-U", uuid}, Extended: []string{"hash_seed=" + uuid}}.Make(ctx, s.Host, tmp)
 	if err != nil {
 		return errors.Join(err, remove(tmp))
 	}

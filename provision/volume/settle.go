@@ -3,7 +3,6 @@ package volume
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -24,14 +23,14 @@ func Settle(ctx context.Context, host conn.Conn, dir, at string, v driver.Volume
 	}
 	p := poolOf(dir, v.Path)
 	if v.Backing == ZFS {
-		if err := p.settle(ctx, host, strconv.FormatInt(start.UnixNano(), 10)); err != nil {
+		if err := p.Settle(ctx, host); err != nil {
 			return u, fault.Op(op, err)
 		}
 	}
 	u.Took = time.Since(start)
 	err := usage(ctx, host, at, &u)
 	if err == nil && v.Backing == ZFS {
-		err = p.usage(ctx, host, &u)
+		u.CompressRatio, err = p.CompressRatio(ctx, host)
 	}
 	return u, fault.Op(op, err)
 }
@@ -47,20 +46,5 @@ func usage(ctx context.Context, host conn.Conn, at string, u *driver.VolumeUsage
 		return fault.New(fault.Lab, "stat -f printed %q", strings.TrimSpace(string(out)))
 	}
 	u.UsedBytes = size * (blocks - free)
-	return nil
-}
-
-// usage is the output of `zfs get`: the compression ratio counts whole logical
-// blocks, and metadata as stored.
-func (p pool) usage(ctx context.Context, host conn.Conn, u *driver.VolumeUsage) error {
-	out, err := p.output(ctx, host, "zfs", "get", "-Hp", "-o", "value", "compressratio", p.name)
-	if err != nil {
-		return err
-	}
-	ratio, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(string(out)), "x"), 64)
-	if err != nil || !(ratio >= 1) {
-		return fault.New(fault.Lab, "zfs get compressratio printed %q", strings.TrimSpace(string(out)))
-	}
-	u.CompressRatio = ratio
 	return nil
 }

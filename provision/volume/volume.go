@@ -18,6 +18,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/unit"
+	"bakeoff/provision/disk"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
@@ -92,12 +93,8 @@ func File(ctx context.Context, host conn.Conn, dir string, v driver.Volume) (str
 	if err := reserve(ctx, host, at, v, dir); err != nil {
 		return "", err
 	}
-	err := run(ctx, host, "mke2fs", "-q", "-F", "-t", "ext4", "-m", "0", "-E",
-		"lazy_itable_init=0,lazy_journal_init=0,nodiscard", at)
-	if fault.Is(err, fault.NotFound) {
-		return "", &fault.Error{Kind: fault.Unsupported, Err: err, Fix: "apt-get install e2fsprogs"}
-	}
-	return at, err
+	return at, disk.Ext4{Options: []string{"-m", "0"},
+		Extended: []string{"lazy_itable_init=0", "lazy_journal_init=0", "nodiscard"}}.Make(ctx, host, at)
 }
 
 // bypass makes the loop device of the mount at $1 open its file with O_DIRECT and
@@ -222,7 +219,7 @@ func Left(ctx context.Context, host conn.Conn, dir string) ([]string, error) {
 	ps, err := pools(ctx, host, dir)
 	var found []string
 	for _, p := range ps {
-		lines, lerr := p.left(ctx, host)
+		lines, lerr := p.Left(ctx, host)
 		found, err = append(found, lines...), errors.Join(err, lerr)
 	}
 	return found, err
@@ -234,7 +231,7 @@ func Left(ctx context.Context, host conn.Conn, dir string) ([]string, error) {
 func Close(ctx context.Context, host conn.Conn, dir string) error {
 	ps, err := pools(ctx, host, dir)
 	for _, p := range ps {
-		err = errors.Join(err, p.close(ctx, host))
+		err = errors.Join(err, p.Close(ctx, host))
 	}
 	if err != nil {
 		return err
@@ -268,6 +265,5 @@ func run(ctx context.Context, host conn.Conn, argv ...string) error {
 }
 
 func output(ctx context.Context, host conn.Conn, argv ...string) ([]byte, error) {
-	return conn.OutputOf(ctx, host,
-		conn.Cmd{Argv: argv, Env: []string{"PATH=/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"}})
+	return conn.AdminOutput(ctx, host, nil, argv...)
 }

@@ -14,6 +14,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/zfs"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 )
@@ -161,7 +162,7 @@ func needs(t *testing.T, backing string) {
 		}
 	case ZFS:
 		_, err := exec.LookPath("zfs-fuse")
-		if err != nil && !kernelZFS(t.Context(), local.Conn{}) {
+		if err != nil && !zfs.InKernel(t.Context(), local.Conn{}) {
 			t.Skip("needs zfs-fuse: apt-get install zfs-fuse")
 		}
 	}
@@ -169,7 +170,7 @@ func needs(t *testing.T, backing string) {
 
 // zfsTypes are the words of coreutils for ZFS: the one for FUSE is not the same in all versions.
 func zfsTypes() []string {
-	if kernelZFS(context.Background(), local.Conn{}) {
+	if zfs.InKernel(context.Background(), local.Conn{}) {
 		return []string{"zfs"}
 	}
 	return []string{"fuseblk", "fuse"}

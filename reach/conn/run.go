@@ -43,6 +43,13 @@ func OutputOf(ctx context.Context, c Conn, cmd Cmd) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// AdminOutput is OutputOf for a program that administers a system: it is looked up in
+// the folders sbin, too, and prints in the C locale. env is added to its environment.
+func AdminOutput(ctx context.Context, c Conn, env []string, argv ...string) ([]byte, error) {
+	return OutputOf(ctx, c, Cmd{Argv: argv, Env: append([]string{
+		"PATH=/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin", "LC_ALL=C"}, env...)})
+}
+
 // ExitError says that a program was executed and failed. If it could not be
 // executed, or its exit status is unknown, the error has another type.
 type ExitError struct {

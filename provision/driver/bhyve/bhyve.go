@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +23,7 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/volume"
+	"bakeoff/provision/zfs"
 	"bakeoff/reach/conn"
 )
 
@@ -194,8 +194,9 @@ func build(ctx context.Context, e *guest.Env, o options, n names) error {
 	disk := path.Join(n.dir, "disk.raw")
 	var err error
 	if o.backing == backingZvol {
-		clone := guest.CloneOf(o.disk, n.vm)
-		disk, err = "/dev/zvol/"+clone, run("zfs", "clone", o.disk, clone)
+		var clone string
+		clone, err = zfs.Clone(ctx, e.Host, o.disk, n.vm)
+		disk = "/dev/zvol/" + clone
 	} else {
 		err = run("cp", o.disk, disk)
 	}
@@ -280,11 +281,6 @@ func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dr
 	if _, there := s.Ask(ctx, "ifconfig", n.tap); there {
 		s.Remove(ctx, "interface "+n.tap, "ifconfig", n.tap, "destroy")
 	}
-	if list, ok := s.Ask(ctx, "zfs", "list", "-H", "-t", "volume", "-o", "name"); ok {
-		all := strings.Fields(list)
-		if i := slices.IndexFunc(all, func(d string) bool { return path.Base(d) == n.vm }); i >= 0 {
-			s.Remove(ctx, "volume "+all[i], "zfs", "destroy", all[i])
-		}
-	}
+	zfs.Reap(ctx, &s, zfs.Volume, n.vm, zfs.NoMountpoint)
 	return s.Found, s.Err()
 }

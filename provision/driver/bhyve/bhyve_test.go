@@ -126,8 +126,11 @@ const snapshot = "tank/vm/base@clean"
 func zfs(c *fake.Call, m *freebsd) int {
 	a := c.Argv[1:]
 	switch {
-	case strings.Join(a, " ") == "list -H -t volume -o name":
-		c.Printf("tank/vm/base\n%s\n", strings.Join(m.Vols, "\n"))
+	case strings.Join(a, " ") == "list -H -t volume -o name,mountpoint":
+		c.Printf("tank/vm/base\t-\n")
+		for _, v := range m.Vols {
+			c.Printf("%s\t-\n", v)
+		}
 	case len(a) == 3 && a[0] == "clone" && a[1] == snapshot && !slices.Contains(m.Vols, a[2]) &&
 		strings.HasPrefix(a[2], "tank/vm/"):
 		m.Vols = append(m.Vols, a[2])

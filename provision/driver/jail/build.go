@@ -11,6 +11,7 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/volume"
+	"bakeoff/provision/zfs"
 	"bakeoff/reach/conn"
 )
 
@@ -77,8 +78,8 @@ func (b builder) mount(ctx context.Context, kind, at, opts string) error {
 // clone creates the root from the image, which is never written to.
 func (b builder) clone(ctx context.Context) error {
 	if b.options.root == rootZFS {
-		return b.run(ctx, "zfs", "clone", "-o", "mountpoint="+b.names.root, b.options.dataset,
-			guest.CloneOf(b.options.dataset, b.jail))
+		_, err := zfs.Clone(ctx, b.host, b.options.dataset, b.jail, "mountpoint="+b.names.root)
+		return err
 	}
 	if err := b.run(ctx, "mkdir", "-p", b.names.root); err != nil {
 		return err

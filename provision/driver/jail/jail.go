@@ -20,6 +20,7 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/volume"
+	"bakeoff/provision/zfs"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
 )
@@ -117,8 +118,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	case o.network == netVNET && a.Facts["vnet"] != "1":
 		return no("the kernel has no VNET", "use a GENERIC kernel, or network: shared")
 	case o.root == rootZFS:
-		if _, yes, err := guest.Ask(ctx, host, "zfs", "list", "-H", "-t", "snapshot", "-o", "name", o.dataset); err != nil ||
-			!yes {
+		if !zfs.IsSnapshot(ctx, host, o.dataset) {
 			return no("the snapshot does not exist: "+o.dataset,
 				"create one with zfs snapshot, and name it in the option dataset")
 		}

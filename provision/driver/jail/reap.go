@@ -2,12 +2,12 @@ package jail
 
 import (
 	"context"
-	"path"
 	"slices"
 	"strings"
 
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
+	"bakeoff/provision/zfs"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
 )
@@ -40,14 +40,7 @@ func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dr
 			s.Remove(ctx, "mount "+at, "umount", "-f", at)
 		}
 	}
-	if list, ok := s.Ask(ctx, "zfs", "list", "-H", "-t", "filesystem", "-o", "name,mountpoint"); ok {
-		for line := range strings.Lines(list) {
-			if f := strings.Split(strings.TrimRight(line, "\n"), "\t"); len(f) == 2 && f[1] == n.root &&
-				path.Base(f[0]) == n.jail {
-				s.Remove(ctx, "dataset "+f[0], "zfs", "destroy", f[0])
-			}
-		}
-	}
+	zfs.Reap(ctx, &s, zfs.FileSystem, n.jail, n.root)
 	return s.Found, s.Err()
 }
 

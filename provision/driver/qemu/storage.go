@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/provision/disk"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/volume"
@@ -68,19 +69,13 @@ func (in *Instance) makeDisks(ctx context.Context, o options, files guestFiles) 
 	return disks, nil
 }
 
-// toQcow2 converts a raw image to qcow2 and removes it. All clusters are
-// allocated: otherwise the first write of each would do work that a raw file
-// has done already.
+// toQcow2 converts a raw image to qcow2 and removes it.
 func (in *Instance) toQcow2(ctx context.Context, raw string) (string, error) {
 	image := strings.TrimSuffix(raw, ".ext4") + ".qcow2"
-	_, err := conn.Output(ctx, in.Host, "qemu-img", "convert", "-f", formatRaw, "-O", formatQcow2, "-S", "0", raw, image)
-	if fault.Is(err, fault.NotFound) {
-		return "", fault.WithFix(fault.Wrap(fault.Unsupported, "", err), "apt-get install qemu-utils")
-	}
-	if err != nil {
+	if err := disk.ToQCOW2(ctx, in.Host, raw, image); err != nil {
 		return "", fault.Op("make a qcow2 image", err)
 	}
-	_, err = conn.Output(ctx, in.Host, "rm", raw)
+	_, err := conn.Output(ctx, in.Host, "rm", raw)
 	return image, err
 }
 

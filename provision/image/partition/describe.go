@@ -1,7 +1,6 @@
 package partition
 
 import (
-	"encoding/binary"
 	"fmt"
 	"io"
 
@@ -95,8 +94,7 @@ func mbrEntries(disk io.ReaderAt, size int64) (all []Entry) {
 		if e[0] != 0 && e[0] != 0x80 {
 			return nil // the boot sector of a file system
 		}
-		p := part{number: i + 1, Range: Range{int64(binary.LittleEndian.Uint32(e[8:])) * 512,
-			int64(binary.LittleEndian.Uint32(e[12:])) * 512}}
+		p := entryOf(i+1, e)
 		if e[4] == 0 || p.within(size) != nil {
 			continue
 		}
@@ -104,7 +102,7 @@ func mbrEntries(disk io.ReaderAt, size int64) (all []Entry) {
 		if e[0] == 0x80 {
 			attributes = append(attributes, "active")
 		}
-		all = append(all, Entry{Number: p.number, Type: fmt.Sprintf("%#02x", e[4]), Offset: p.Offset, Size: p.Size,
+		all = append(all, Entry{Number: p.Number, Type: fmt.Sprintf("%#02x", e[4]), Offset: p.Offset, Size: p.Size,
 			Attributes: attributes})
 	}
 	return all

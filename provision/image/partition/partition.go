@@ -12,6 +12,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/gpt"
+	"bakeoff/base/lists"
 )
 
 // Range is a part of a disk, in bytes.
@@ -70,32 +71,28 @@ func Root(disk io.ReaderAt, size int64, arch string) (Range, error) {
 
 // part is a partition with Linux in it.
 type part struct {
-	Range
-	number     int
-	root       bool // its type says that it is a root
-	attributes uint64
+	gpt.Partition
+	root bool // its type says that it is a root
 }
+
+func (p part) place() Range { return Range{p.Offset, p.Size} }
 
 // choose returns the partition that the attributes of the GPT name: BOOTONCE before
 // BOOTME; or the root partition; or else the only Linux partition.
 func choose(parts []part) (Range, error) {
-	for _, bit := range []uint64{gpt.BootOnce, gpt.BootMe} {
-		for _, p := range parts {
-			if p.attributes&bit != 0 && p.attributes&gpt.BootFailed == 0 {
-				return p.Range, nil
-			}
-		}
+	if p, err := gpt.Boot(lists.Map(parts, func(p part) gpt.Partition { return p.Partition }), ""); err == nil {
+		return part{Partition: p}.place(), nil
 	}
 	found := slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return !p.root })
 	if len(found) == 0 {
 		found = parts
 	}
 	if len(found) == 1 {
-		return found[0].Range, nil
+		return found[0].place(), nil
 	}
 	var numbers []string
 	for _, p := range found {
-		numbers = append(numbers, fmt.Sprint(p.number))
+		numbers = append(numbers, fmt.Sprint(p.Number))
 	}
 	err := fault.New(fault.Invalid, "the disk has %d partitions that can be the root: %s", len(found),
 		strings.Join(numbers, ", "))
@@ -120,8 +117,7 @@ func table(disk io.ReaderAt, size int64, arch string) ([]part, error) {
 		case e[4] == protected:
 			return linuxParts(disk, size, arch)
 		case e[4] == linuxMBR:
-			p := part{number: i + 1, Range: Range{int64(binary.LittleEndian.Uint32(e[8:])) * 512,
-				int64(binary.LittleEndian.Uint32(e[12:])) * 512}}
+			p := entryOf(i+1, e)
 			if err := p.within(size); err != nil {
 				return nil, err
 			}
@@ -131,10 +127,16 @@ func table(disk io.ReaderAt, size int64, arch string) ([]part, error) {
 	return parts, nil
 }
 
+// entryOf reads an entry of an MBR.
+func entryOf(number int, e []byte) part {
+	return part{Partition: gpt.Partition{Number: number, Offset: int64(binary.LittleEndian.Uint32(e[8:])) * 512,
+		Size: int64(binary.LittleEndian.Uint32(e[12:])) * 512}}
+}
+
 // within refuses a partition that does not lie on its disk.
 func (p part) within(size int64) error {
 	if p.Offset <= 0 || p.Size <= 0 || p.Offset > size || p.Size > size-p.Offset {
-		return gpt.Damaged("partition %d does not lie on the disk, which has %d bytes", p.number, size)
+		return gpt.Damaged("partition %d does not lie on the disk, which has %d bytes", p.Number, size)
 	}
 	return nil
 }
@@ -148,8 +150,7 @@ func linuxParts(disk io.ReaderAt, size int64, arch string) ([]part, error) {
 	parts := []part{}
 	for _, p := range all {
 		if p.Type == linuxData || p.Type == roots[arch] {
-			parts = append(parts, part{Range: Range{p.Offset, p.Size}, number: p.Number, root: p.Type == roots[arch],
-				attributes: p.Attributes})
+			parts = append(parts, part{p, p.Type == roots[arch]})
 		}
 	}
 	return parts, err

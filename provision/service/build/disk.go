@@ -1,8 +1,9 @@
 package build
 
 import (
-	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,8 +14,8 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/gpt"
-	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
+	"bakeoff/provision/disk"
 	"bakeoff/provision/image/partition"
 	"bakeoff/reach/conn"
 )
@@ -28,29 +29,17 @@ func (b *builder) disk(ctx context.Context, to string) error {
 	if err != nil {
 		return err
 	}
-	var log bytes.Buffer
-	exit, err := b.store.Host.Exec(ctx, conn.Cmd{
-		Argv: []string{"mke2fs", "-q", "-F", "-t", "ext4", "-O",
-			"^has_journal,^metadata_csum,^metadata_csum_seed,^orphan_file",
-			"-b", "4096", "-U", b.id("file system"), "-L", "",
-			"-E", fmt.Sprintf("hash_seed=%s,root_owner=0:0,lazy_itable_init=0,nodiscard,offset=%d", b.id("hash"),
-				partition.Start),
-			"-d", b.root, to, fmt.Sprintf("%dk", size>>10)},
-		Env: []string{"PATH=/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin",
-			fmt.Sprintf("E2FSPROGS_FAKE_TIME=%d", epoch.Unix()), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", epoch.Unix())},
-		Stdout: &log, Stderr: &log,
-	})
-	if fault.Is(err, fault.NotFound) {
-		return fault.WithFix(fault.New(fault.Unsupported, "mke2fs is not installed"), "apt-get install e2fsprogs")
+	now := fmt.Sprint(epoch.Unix())
+	err = disk.Ext4{Folder: b.root, Size: size,
+		Options: []string{"-O", "^has_journal,^metadata_csum,^metadata_csum_seed,^orphan_file", "-b", "4096", "-L", "", "-U",
+			b.id("file system")},
+		Extended: []string{"hash_seed=" + b.id("hash"), "lazy_itable_init=0", "nodiscard", fmt.Sprintf("offset=%d",
+			partition.Start)},
+		Env: []string{"E2FSPROGS_FAKE_TIME=" + now, "SOURCE_DATE_EPOCH=" + now}}.Make(ctx, b.store.Host, to)
+	if failed := (*conn.ExitError)(nil); errors.As(err, &failed) && b.def.Size > 0 {
+		err = fault.WithFix(err, "write a larger size, or none")
 	}
 	if err != nil {
-		return err
-	}
-	if text := safetext.LastLines(log.String(), 3); !exit.OK() {
-		err := fault.New(fault.Lab, "mke2fs: %v: %s", exit, text)
-		if b.def.Size > 0 {
-			err = fault.WithFix(err, "write a larger size, or none")
-		}
 		return err
 	}
 	f, err := os.OpenFile(to, os.O_RDWR, 0)
@@ -58,7 +47,7 @@ func (b *builder) disk(ctx context.Context, to string) error {
 		return err
 	}
 	if err = f.Truncate(partition.Start + size + partition.End); err == nil {
-		err = sameTimes(f, partition.Start, uint32(epoch.Unix()))
+		err = disk.SetTimes(f, partition.Start, uint32(epoch.Unix()))
 	}
 	if err == nil {
 		err = partition.WriteRoot(f, size, runtime.GOARCH, PartitionName(b.def.Name), b.id("disk"), b.id("partition"),
@@ -112,4 +101,10 @@ func (b *builder) rootSize() (int64, error) {
 func (b *builder) id(what string) string {
 	h := shortSum(b.seed + " " + what)
 	return h[0:8] + "-" + h[8:12] + "-4" + h[13:16] + "-8" + h[17:20] + "-" + h[20:32]
+}
+
+// shortSum is the sha256 of text in hexadecimal.
+func shortSum(text string) string {
+	s := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(s[:])
 }

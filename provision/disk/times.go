@@ -1,21 +1,13 @@
-package build
+package disk
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
 	"io"
 	"slices"
 )
 
-// shortSum is the sha256 of text in hexadecimal.
-func shortSum(text string) string {
-	s := sha256.Sum256([]byte(text))
-	return hex.EncodeToString(s[:])
-}
-
-// file is what sameTimes changes.
+// file is what SetTimes changes.
 type file interface {
 	io.ReaderAt
 	io.WriterAt
@@ -30,13 +22,13 @@ const (
 	extMagic          = 0xef53 // of the superblock
 )
 
-// sameTimes gives all inodes of an ext4 file system, which begins at offset, the same
+// SetTimes gives all inodes of an ext4 file system, which begins at offset, the same
 // times: those of access, change, modification and creation. The file system has no
 // checksums of metadata.
 //
 // Source: Documentation/filesystems/ext4 of Linux (super.rst, group_descr.rst,
 // inodes.rst).
-func sameTimes(f file, offset int64, seconds uint32) error {
+func SetTimes(f file, offset int64, seconds uint32) error {
 	super := make([]byte, 1024)
 	if _, err := f.ReadAt(super, offset+1024); err != nil {
 		return err

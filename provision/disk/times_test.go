@@ -1,4 +1,4 @@
-package build
+package disk
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"bakeoff/reach/conn/local"
 )
 
 // Two file systems of equal folders have equal bytes, also if the files were created and
@@ -19,6 +21,7 @@ func TestSameTimes(t *testing.T) {
 			t.Skipf("needs %s: apt-get install e2fsprogs", program)
 		}
 	}
+	day := time.Unix(315532800, 0)
 	const id = "11111111-2222-4333-8444-555555555555"
 	make := func(names ...string) []byte {
 		t.Helper()
@@ -32,22 +35,23 @@ func TestSameTimes(t *testing.T) {
 			if err := os.WriteFile(at, []byte(name), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.Chtimes(at, epoch, epoch); err != nil {
+			if err := os.Chtimes(at, day, day); err != nil {
 				t.Fatal(err)
 			}
 		}
-		c := exec.Command("mke2fs", "-q", "-F", "-t", "ext4", "-O", "^has_journal,^metadata_csum,^orphan_file", "-b", "4096",
-			"-U", id, "-E", "hash_seed="+id+",root_owner=0:0,lazy_itable_init=0,nodiscard,offset=4096", "-d", root, file, "16M")
-		c.Env = append(os.Environ(), "E2FSPROGS_FAKE_TIME=315532800")
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+		e := Ext4{Folder: root, Size: 16 << 20,
+			Options:  []string{"-O", "^has_journal,^metadata_csum,^orphan_file", "-b", "4096", "-U", id},
+			Extended: []string{"hash_seed=" + id, "lazy_itable_init=0", "nodiscard", "offset=4096"},
+			Env:      []string{"E2FSPROGS_FAKE_TIME=315532800"}}
+		if err := e.Make(t.Context(), local.Conn{}, file); err != nil {
+			t.Fatal(err)
 		}
 		f, err := os.OpenFile(file, os.O_RDWR, 0)
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		if err := sameTimes(f, 4096, uint32(epoch.Unix())); err != nil {
+		if err := SetTimes(f, 4096, uint32(day.Unix())); err != nil {
 			t.Fatal(err)
 		}
 		b, err := os.ReadFile(file)
@@ -89,7 +93,7 @@ func TestOtherFileSystems(t *testing.T) {
 		if _, err := f.WriteString(text); err != nil {
 			t.Fatal(err)
 		}
-		if err := sameTimes(f, 0, 1); err == nil {
+		if err := SetTimes(f, 0, 1); err == nil {
 			t.Errorf("%d bytes passed for ext4", len(text))
 		}
 	}

@@ -1,0 +1,62 @@
+// Package disk makes file systems in files and converts images of disks, with the
+// programs of a Linux host. It mounts nothing. Package image/partition reads such files.
+package disk
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/conn"
+)
+
+// Ext4 describes a file system for mke2fs.
+type Ext4 struct {
+	Folder   string   // its content, whose root becomes that of user 0; "" for none
+	Size     int64    // bytes, a multiple of a KiB; 0 is the size of the file
+	Options  []string // of mke2fs
+	Extended []string // those of -E
+	Env      []string
+}
+
+// Make writes the file system into a file. Without mke2fs on the host, the error is of
+// kind fault.Unsupported. If mke2fs fails, it wraps a *conn.ExitError.
+//
+// Source: mke2fs(8).
+func (e Ext4) Make(ctx context.Context, host conn.Conn, file string) error {
+	argv, extended := append([]string{"mke2fs", "-q", "-F", "-t", "ext4"}, e.Options...), e.Extended
+	if e.Folder != "" {
+		argv, extended = append(argv, "-d", e.Folder), append(extended, "root_owner=0:0")
+	}
+	argv = append(argv, "-E", strings.Join(extended, ","), file)
+	if e.Size > 0 {
+		argv = append(argv, fmt.Sprintf("%dk", e.Size>>10))
+	}
+	return run(ctx, host, "e2fsprogs", e.Env, argv...)
+}
+
+// ToRaw writes the disk in a qcow2 file to a new raw file. Both paths are absolute.
+func ToRaw(ctx context.Context, host conn.Conn, qcow2, raw string) error {
+	// A path with a colon would name a protocol.
+	return convert(ctx, host, "-f", "qcow2", "-O", "raw", "file:"+qcow2, raw)
+}
+
+// ToQCOW2 writes a raw disk to a new qcow2 file with all clusters allocated: otherwise
+// the first write of each would do work that a raw file has done already.
+func ToQCOW2(ctx context.Context, host conn.Conn, raw, qcow2 string) error {
+	return convert(ctx, host, "-f", "raw", "-O", "qcow2", "-S", "0", raw, qcow2)
+}
+
+func convert(ctx context.Context, host conn.Conn, args ...string) error {
+	return run(ctx, host, "qemu-utils", nil, append([]string{"qemu-img", "convert"}, args...)...)
+}
+
+// run executes a program of a Debian package.
+func run(ctx context.Context, host conn.Conn, pkg string, env []string, argv ...string) error {
+	_, err := conn.AdminOutput(ctx, host, env, argv...)
+	if fault.Is(err, fault.NotFound) {
+		return fault.WithFix(fault.New(fault.Unsupported, "%s is not installed", argv[0]), "apt-get install "+pkg)
+	}
+	return err
+}
