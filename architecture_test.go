@@ -12,8 +12,8 @@ import (
 )
 
 // TestArchitectureIsTrue compares ARCHITECTURE.md with the code: its table of wings is
-// the one that the imports are checked against, and every function and type that it names
-// exists. What every import of a module is for is in docs/method/libraries.md.
+// the one that the imports are checked against, and every folder, function and type that
+// it names exists. What every import of a module is for is in docs/method/libraries.md.
 func TestArchitectureIsTrue(t *testing.T) {
 	text := readText(t, "ARCHITECTURE.md")
 	const most = 12_000
@@ -32,6 +32,11 @@ func TestArchitectureIsTrue(t *testing.T) {
 			t.Errorf("ARCHITECTURE.md names %s, which no package %s declares", strings.Trim(n[0], "`"), n[1])
 		}
 	}
+	for _, n := range codePath.FindAllStringSubmatch(text, -1) {
+		if _, err := os.Stat(n[1]); err != nil && !strings.HasSuffix(n[1], "/NAME") {
+			t.Errorf("ARCHITECTURE.md names %s, which does not exist", n[1])
+		}
+	}
 	libraries := readText(t, "docs/method/libraries.md")
 	for _, module := range imported(t) {
 		if !strings.Contains(libraries, "`"+module+"`") {
@@ -48,6 +53,9 @@ func readText(t *testing.T, name string) string {
 	}
 	return string(text)
 }
+
+// codePath is a folder or file of a wing.
+var codePath = regexp.MustCompile("`((?:base|reach|provision|measure|judge|lab|publish|cmd)/[A-Za-z/._-]+)`")
 
 // codeName is `package.Name` or `package.Type.Method`.
 var codeName = regexp.MustCompile("`([a-z]+)\\.([A-Z][A-Za-z]*)(?:\\.([A-Z][A-Za-z]*))?`")
