@@ -109,7 +109,7 @@ func run(ctx context.Context, blocks int, root, only, profile string, rnd *rand.
 		if err != nil {
 			return err
 		}
-		root = img.Root
+		root = img.Dir
 	}
 	m := &material{root: root}
 	if m.dir, err = os.MkdirTemp("", "bench-image-"); err != nil {

@@ -97,8 +97,8 @@ func (a *app) images() *image.Store {
 }
 
 // held lists the images of the store and chooses one.
-func (a *app) held(name string) (all []image.Held, h image.Held, err error) {
-	if all, err = a.images().Held(); err == nil {
+func (a *app) held(name string) (all []image.Stored, h image.Stored, err error) {
+	if all, err = a.images().Stored(); err == nil {
 		h, err = image.Choose(all, name)
 	}
 	return all, h, err

@@ -92,9 +92,9 @@ func (a *app) longTask(c *cobra.Command, do func(ctx context.Context, s *image.S
 }
 
 // stored prints an image that was stored.
-func (a *app) stored(h image.Held, asJSON bool) error {
+func (a *app) stored(h image.Stored, asJSON bool) error {
 	if asJSON {
-		return a.PrintJSON(map[string]any{"schema": imageSchema, "images": []image.Held{h}})
+		return a.PrintJSON(map[string]any{"schema": imageSchema, "images": []image.Stored{h}})
 	}
 	fmt.Fprintf(a.Out, "stored %s (%s, %s)\n", safetext.Line(h.Ref), h.ID, mebibytes(h.Size))
 	return nil
@@ -123,7 +123,7 @@ lacks. Credentials are those of docker login and podman login.`,
 }
 
 func (a *app) imageCreate() *cobra.Command {
-	var m image.Made
+	var m image.Stored
 	var origin string
 	var program, env []string
 	var asJSON bool
@@ -145,7 +145,7 @@ another image. Equal files give equal images.`,
 			if err != nil {
 				return err
 			}
-			m.Layers, m.Config = []unpack.Layer{l}, map[string]any{}
+			m.Config = map[string]any{}
 			if origin != "" {
 				_, h, err := a.held(origin)
 				if err != nil {
@@ -160,7 +160,7 @@ another image. Equal files give equal images.`,
 				m.Config["Env"] = env
 			}
 			return a.longTask(c, func(ctx context.Context, s *image.Store) error {
-				h, err := s.Make(ctx, m)
+				h, err := s.Make(ctx, m, []unpack.Layer{l})
 				if err != nil {
 					return err
 				}
@@ -216,7 +216,7 @@ an image are imported, too.`,
 		Args: cli.Between(1, 1, "IMAGE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.longTask(c, func(ctx context.Context, s *image.Store) error {
-				var h image.Held
+				var h image.Stored
 				var err error
 				if from != "" || uuidForm.MatchString(args[0]) {
 					h, err = a.importNamed(ctx, s, from, args[0])

@@ -142,23 +142,23 @@ func date(t string) string {
 }
 
 // heldColumns are the columns of image list and ancestry.
-var heldColumns = []column[image.Held]{
-	{"id", func(h image.Held) string { return h.ID }},
-	{"ref", func(h image.Held) string { return h.Ref }},
-	{"name", func(h image.Held) string { return h.Name }},
-	{"version", func(h image.Held) string { return h.Version }},
-	{"uuid", func(h image.Held) string { return h.UUID }},
-	{"os", func(h image.Held) string { return h.OS }},
-	{"arch", func(h image.Held) string { return h.Arch }},
-	{"type", func(h image.Held) string { return h.Type }},
-	{"size", func(h image.Held) string { return mebibytes(h.Size) }},
-	{"size_bytes", func(h image.Held) string { return fmt.Sprint(h.Size) }},
-	{"created", func(h image.Held) string { return date(h.Created) }},
-	{"used", func(h image.Held) string { return date(h.Used) }},
-	{"source", func(h image.Held) string { return h.Source }},
-	{"origin", func(h image.Held) string { return cmp.Or(h.OriginName, h.Origin) }},
-	{"digest", func(h image.Held) string { return h.Digest }},
-	{"state", func(h image.Held) string { return h.State }},
+var heldColumns = []column[image.Stored]{
+	{"id", func(h image.Stored) string { return h.ID }},
+	{"ref", func(h image.Stored) string { return h.Ref }},
+	{"name", func(h image.Stored) string { return h.Name }},
+	{"version", func(h image.Stored) string { return h.Version }},
+	{"uuid", func(h image.Stored) string { return h.UUID }},
+	{"os", func(h image.Stored) string { return h.OS }},
+	{"arch", func(h image.Stored) string { return h.Arch }},
+	{"type", func(h image.Stored) string { return h.Type }},
+	{"size", func(h image.Stored) string { return mebibytes(h.Size) }},
+	{"size_bytes", func(h image.Stored) string { return fmt.Sprint(h.Size) }},
+	{"created", func(h image.Stored) string { return date(h.Created) }},
+	{"used", func(h image.Stored) string { return date(h.Used) }},
+	{"source", func(h image.Stored) string { return h.Source }},
+	{"origin", func(h image.Stored) string { return cmp.Or(h.OriginName, h.Origin) }},
+	{"digest", func(h image.Stored) string { return h.Digest }},
+	{"state", func(h image.Stored) string { return h.State }},
 }
 
 func (a *app) imageList() *cobra.Command {
@@ -174,7 +174,7 @@ value contains the part.`,
 			if err := l.check(names(heldColumns)); err != nil {
 				return err
 			}
-			all, err := a.images().Held()
+			all, err := a.images().Stored()
 			if err == nil {
 				all, err = filter(all, heldColumns, args)
 			}
@@ -182,7 +182,7 @@ value contains the part.`,
 				return err
 			}
 			if l.raw {
-				return a.PrintJSON(map[string]any{"schema": imageSchema, "images": append([]image.Held{}, all...)})
+				return a.PrintJSON(map[string]any{"schema": imageSchema, "images": append([]image.Stored{}, all...)})
 			}
 			return printRows(a, &l, all, heldColumns)
 		},
@@ -204,7 +204,7 @@ func (a *app) imageGet() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			out := []image.Held{h}
+			out := []image.Stored{h}
 			if chain {
 				if out, err = image.Ancestry(all, h); err != nil {
 					return err

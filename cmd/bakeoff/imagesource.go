@@ -236,16 +236,16 @@ var uuidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-
 
 // importNamed imports an image of a source: of the one with a name, or of the first that
 // has a UUID.
-func (a *app) importNamed(ctx context.Context, s *image.Store, only, id string) (image.Held, error) {
+func (a *app) importNamed(ctx context.Context, s *image.Store, only, id string) (image.Stored, error) {
 	entries, err := a.chosenSources(only)
 	if err != nil {
-		return image.Held{}, err
+		return image.Stored{}, err
 	}
 	var failed error
 	for _, e := range entries {
 		kind, err := sourceall.Get(e.Kind)
 		if err != nil {
-			return image.Held{}, err
+			return image.Stored{}, err
 		}
 		if only == "" && !kind.Doc().UUIDs {
 			continue
@@ -262,8 +262,8 @@ func (a *app) importNamed(ctx context.Context, s *image.Store, only, id string) 
 		}
 	}
 	if failed != nil {
-		return image.Held{}, failed
+		return image.Stored{}, failed
 	}
-	return image.Held{}, fault.WithFix(fault.New(fault.NotFound, "no source has the image %s", id),
+	return image.Stored{}, fault.WithFix(fault.New(fault.NotFound, "no source has the image %s", id),
 		"bakeoff image avail lists what they have")
 }

@@ -158,7 +158,7 @@ asks. --yes answers the question.`,
 			if !c.Flags().Changed("unused") {
 				return a.remove(c, r, drop)
 			}
-			held, err := store.Held()
+			held, err := store.Stored()
 			if err != nil {
 				return err
 			}

@@ -44,7 +44,6 @@ type Manager struct {
 	next  int
 	addrs map[netip.Addr]bool
 	net   *Lease
-	bad   map[string]error // of images that could not be built, by their requests
 
 	silent   sync.Once // the meter has failed
 	starting sync.Mutex
@@ -275,11 +274,11 @@ func (m *Manager) ImageWith(ctx context.Context, d driver.Doc, from Origin, pack
 	for _, f := range files {
 		req.Files = append(req.Files, image.Placed{To: f.To, Digest: f.Digest})
 	}
-	img, err := m.image(ctx, req)
+	img, err := m.images.Get(ctx, req)
 	if err != nil {
 		return driver.Image{}, err
 	}
-	out := driver.Image{Ref: ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel,
+	out := driver.Image{Ref: ref, Digest: img.Digest, Root: img.Dir, Disk: img.Disk, Kernel: img.Kernel,
 		Modules: img.Modules}
 	if img.Config != nil {
 		out.Start = startOf(*img.Config)
@@ -291,27 +290,6 @@ func (m *Manager) ImageWith(ctx context.Context, d driver.Doc, from Origin, pack
 		out.Saved = m.images.Saver(img)
 	}
 	return out, nil
-}
-
-// image gets an image, or the error of the first attempt.
-func (m *Manager) image(ctx context.Context, req image.Request) (image.Image, error) {
-	key := fmt.Sprintf("%+v", req)
-	m.mu.Lock()
-	err := m.bad[key]
-	m.mu.Unlock()
-	if err != nil {
-		return image.Image{}, err
-	}
-	img, err := m.images.Get(ctx, req)
-	if err != nil && ctx.Err() == nil {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		if m.bad == nil {
-			m.bad = map[string]error{}
-		}
-		m.bad[key] = err
-	}
-	return img, err
 }
 
 // startOf is what the configuration of an image says about its programs. Like OCI

@@ -38,7 +38,7 @@ func Pin(ctx context.Context, store *image.Store, lab *manifest.Lab, say func(st
 		where[c.Image] = c.Where["image"]
 		names = append(names, c.Image)
 	}
-	found, errs := make([]image.Resolution, len(names)), make([]error, len(names))
+	found, errs := make([]image.Stored, len(names)), make([]error, len(names))
 	var wg sync.WaitGroup
 	var telling sync.Mutex
 	asking := *store
@@ -63,13 +63,13 @@ func Pin(ctx context.Context, store *image.Store, lab *manifest.Lab, say func(st
 	}
 	out := []Source{}
 	for i, x := range found {
-		if x.Reference == "" {
+		if x.Ref == "" {
 			continue
 		}
 		if lab.Pinned == nil {
 			lab.Pinned = map[string]manifest.Pinned{}
 		}
-		lab.Pinned[names[i]] = manifest.Pinned{Reference: x.Reference, Digest: x.Digest}
+		lab.Pinned[names[i]] = manifest.Pinned{Reference: x.Ref, Digest: x.Digest}
 		out = append(out, Source{Image: names[i], Digest: x.Digest, Size: x.Size, Download: x.Missing, Note: x.Note})
 	}
 	return out, nil

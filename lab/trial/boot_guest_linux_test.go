@@ -162,7 +162,7 @@ func runOnGuest(t *testing.T, cpu int, uuid func(boot int) string) guestRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.img = driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk,
+	w.img = driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Dir, Disk: img.Disk,
 		Kernel: img.Kernel, Modules: img.Modules}
 	w.disks["one"] = img.Disk
 	w.disks["two"] = filepath.Join(dir, "two.ext4")

@@ -68,7 +68,7 @@ func (s *Store) diskFile(ctx context.Context, ref reference.Reference) (string, 
 		}
 	}
 	if err == nil {
-		err = finish(tmp, dir, Image{Schema: Schema, Ref: ref.Text, Digest: digest, Arch: runtime.GOARCH,
+		err = finish(tmp, dir, Root{Schema: Schema, Ref: ref.Text, Digest: digest, Arch: runtime.GOARCH,
 			Built: time.Now().UTC().Truncate(time.Second)})
 	}
 	if err != nil {
@@ -154,8 +154,8 @@ func copySparse(ctx context.Context, name string, from *io.SectionReader) (err e
 
 // disk creates an ext4 image of img's root at path without mounting it. It has
 // no journal: the image is only read, or written for one trial.
-func (s *Store) disk(ctx context.Context, img Image, path string) error {
-	size, err := used(img.Root)
+func (s *Store) disk(ctx context.Context, img Root, path string) error {
+	size, err := used(img.Dir)
 	if err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func (s *Store) disk(ctx context.Context, img Image, path string) error {
 	// disks.
 	id := strings.TrimPrefix(img.Digest, "sha256:")
 	uuid := id[0:8] + "-" + id[8:12] + "-4" + id[13:16] + "-8" + id[17:20] + "-" + id[20:32]
-	err = disk.Ext4{Folder: img.Root, Size: (size>>20*5/4 + 64) << 20,
+	err = disk.Ext4{Folder: img.Dir, Size: (size>>20*5/4 + 64) << 20,
 		Options: []string{"-O", "^has_journal", "-U", uuid}, Extended: []string{"hash_seed=" + uuid}}.Make(ctx, s.Host, tmp)
 	if err != nil {
 		return errors.Join(err, remove(tmp))

@@ -58,7 +58,7 @@ func TestDisks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want, err := fileDigest(file); err != nil || img.Digest != want || img.Root != "" {
+		if want, err := fileDigest(file); err != nil || img.Digest != want || img.Dir != "" {
 			t.Errorf("%+v, %v, want the digest %s", img, err, want)
 		}
 		if info, err := os.Stat(filepath.Dir(img.Disk)); err != nil || info.Mode().Perm() != 0o700 {

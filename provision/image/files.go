@@ -86,7 +86,7 @@ func (s *Store) Pack(ctx context.Context, src files.Source, digest string) error
 			"wait until nothing writes to it, and start again")
 	}
 	if err == nil {
-		err = finish(tmp, dir, Image{Schema: Schema, Ref: src.Name, Digest: digest,
+		err = finish(tmp, dir, Root{Schema: Schema, Ref: src.Name, Digest: digest,
 			Built: time.Now().UTC().Truncate(time.Second)})
 	}
 	if err != nil {
@@ -115,7 +115,7 @@ func (s *Store) hold(ctx context.Context) (*lock.Lock, error) {
 // derived returns base with the files of req in its root, and its directory. The root
 // consists of hard links to the files of base and to the packed ones, so it takes
 // hardly any space. The digest is that of base and of the files.
-func (s *Store) derived(req Request, base Image) (Image, string, error) {
+func (s *Store) derived(req Request, base Root) (Root, string, error) {
 	placed := slices.SortedFunc(slices.Values(req.Files), func(a, b Placed) int { return strings.Compare(a.To, b.To) })
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\n", base.Digest)
@@ -126,23 +126,23 @@ func (s *Store) derived(req Request, base Image) (Image, string, error) {
 	dir := filepath.Join(s.Dir, derivedPrefix+strings.NewReplacer(":", "-", "/", "-").Replace(req.Ref)+"-"+key[:12])
 	if !exists(filepath.Join(dir, description)) {
 		if err := s.derive(base, placed, "sha256:"+key, dir); err != nil {
-			return Image{}, "", err
+			return Root{}, "", err
 		}
 	}
 	out := base
 	img, err := use(dir)
-	out.Digest, out.Root, out.Disk = img.Digest, filepath.Join(dir, rootDir), ""
+	out.Digest, out.Dir, out.Disk = img.Digest, filepath.Join(dir, rootDir), ""
 	return out, dir, err
 }
 
-func (s *Store) derive(base Image, placed []Placed, digest, dir string) error {
+func (s *Store) derive(base Root, placed []Placed, digest, dir string) error {
 	tmp, err := s.partial(dir)
 	if err != nil {
 		return err
 	}
 	root := filepath.Join(tmp, rootDir)
 	if err = shut(tmp); err == nil {
-		err = linkTree(base.Root, root)
+		err = linkTree(base.Dir, root)
 	}
 	for _, p := range placed {
 		if err == nil {

@@ -25,7 +25,7 @@ func based(t *testing.T) (s *Store, program, folder string) {
 			t.Fatal(err)
 		}
 	}
-	text, err := json.Marshal(Image{Schema: Schema, Ref: "debian:bookworm", Digest: "sha256:base", Recipe: recipe})
+	text, err := json.Marshal(Root{Schema: Schema, Ref: "debian:bookworm", Digest: "sha256:base", Recipe: recipe})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,29 +64,29 @@ func TestDerivedImages(t *testing.T) {
 	}
 	for name, want := range map[string]string{"usr/bin/sh": "shell", "bin/server": "program", "opt/old/in/side": "data",
 		"opt/new/x": "program", "opt/old/note": ""} {
-		text, err := os.ReadFile(filepath.Join(img.Root, name))
+		text, err := os.ReadFile(filepath.Join(img.Dir, name))
 		if string(text) != want || (err != nil) != (want == "") {
 			t.Errorf("%s is %q, %v", name, text, err)
 		}
 	}
-	if exists(filepath.Join(base.Root, "bin", "server")) || !exists(filepath.Join(base.Root, "opt", "old", "note")) {
+	if exists(filepath.Join(base.Dir, "bin", "server")) || !exists(filepath.Join(base.Dir, "opt", "old", "note")) {
 		t.Error("the base image changed")
 	}
-	for _, root := range []string{base.Root, img.Root} {
+	for _, root := range []string{base.Dir, img.Dir} {
 		if at, err := os.Stat(filepath.Dir(root)); err != nil || at.Mode().Perm() != 0o700 {
 			t.Errorf("others can reach the programs in %s: %v, %v", root, at.Mode(), err)
 		}
 	}
-	if inode(t, filepath.Join(img.Root, "usr/bin/sh")) != inode(t, filepath.Join(base.Root, "usr/bin/sh")) ||
-		inode(t, filepath.Join(img.Root, "usr/bin/server")) != inode(t, s.Packed(program)) {
+	if inode(t, filepath.Join(img.Dir, "usr/bin/sh")) != inode(t, filepath.Join(base.Dir, "usr/bin/sh")) ||
+		inode(t, filepath.Join(img.Dir, "usr/bin/server")) != inode(t, s.Packed(program)) {
 		t.Error("files were copied")
 	}
 	again, err := s.Get(t.Context(), Request{Ref: req.Ref, Files: []Placed{req.Files[2], req.Files[1], req.Files[0]}})
-	if err != nil || again.Root != img.Root || again.Digest != img.Digest || !files.ValidDigest(img.Digest) {
+	if err != nil || again.Dir != img.Dir || again.Digest != img.Digest || !files.ValidDigest(img.Digest) {
 		t.Errorf("in another order: %+v, %v", again, err)
 	}
 	req.Files[0].To = "/bin/other"
-	if other, err := s.Get(t.Context(), req); err != nil || other.Digest == img.Digest || other.Root == img.Root {
+	if other, err := s.Get(t.Context(), req); err != nil || other.Digest == img.Digest || other.Dir == img.Dir {
 		t.Errorf("at another path: %+v, %v", other, err)
 	}
 	entries, err := s.Entries()

@@ -37,15 +37,15 @@ const (
 	noteSource = "bakeoff.image.source"
 )
 
-// The states of a Held.
+// The states of a stored image.
 const (
 	stateComplete = "complete"
 	stateDamaged  = "damaged" // a blob is missing or cannot be read
 )
 
-// Held is an image of the layout, as the commands of bakeoff image show it. Fields that
-// are not known are "".
-type Held struct {
+// Stored is an image of the layout: its manifest, configuration and layers, as the commands
+// of bakeoff image show it. Fields that are not known are "".
+type Stored struct {
 	ID          string `json:"id"`     // the first 12 digits of Digest
 	Digest      string `json:"digest"` // of the manifest
 	Ref         string `json:"ref"`    // what a lab file writes
@@ -60,17 +60,22 @@ type Held struct {
 	Source      string `json:"source,omitempty"`  // the address that it came from
 	// Origin is the digest of the manifest of the image that this one adds layers to,
 	// OriginName its reference or UUID.
-	Origin     string   `json:"origin,omitempty"`
-	OriginName string   `json:"origin_name,omitempty"`
-	Layers     []string `json:"layers"`         // digests, the lowest first
-	Size       int64    `json:"size_bytes"`     // of all blobs, as they are stored
-	Used       string   `json:"used,omitempty"` // RFC 3339: when it was stored or a run last asked for it
-	State      string   `json:"state"`          // complete or damaged
-	Config     any      `json:"config,omitempty"`
+	Origin     string         `json:"origin,omitempty"`
+	OriginName string         `json:"origin_name,omitempty"`
+	Layers     []string       `json:"layers"`         // digests, the lowest first
+	Size       int64          `json:"size_bytes"`     // of all blobs, as they are stored
+	Used       string         `json:"used,omitempty"` // RFC 3339: when it was stored or a run last asked for it
+	State      string         `json:"state"`          // complete or damaged
+	Config     map[string]any `json:"config,omitempty"`
+
+	// Missing is how many bytes the layout lacks. Note says that the registry did not answer,
+	// and the cache did; "" otherwise. Only Resolve sets them.
+	Missing int64  `json:"-"`
+	Note    string `json:"-"`
 }
 
-// Held lists the images of the layout, in the order of references.
-func (s *Store) Held() ([]Held, error) {
+// Stored lists the images of the layout, in the order of references.
+func (s *Store) Stored() ([]Stored, error) {
 	dir := filepath.Join(s.Dir, layoutDir)
 	if !layout.Exists(dir) {
 		return nil, nil
@@ -80,17 +85,17 @@ func (s *Store) Held() ([]Held, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []Held
+	var out []Stored
 	for _, i := range all {
-		out = append(out, s.held(l, i))
+		out = append(out, s.describeStored(l, i))
 	}
 	return out, nil
 }
 
 // held describes one image.
-func (s *Store) held(l *layout.Layout, i layout.Image) Held {
+func (s *Store) describeStored(l *layout.Layout, i layout.Image) Stored {
 	hex := i.Manifest.Digest.Hex
-	h := Held{ID: hex[:12], Digest: i.Manifest.Digest.String(), Ref: i.Name, Name: i.Name, State: stateDamaged,
+	h := Stored{ID: hex[:12], Digest: i.Manifest.Digest.String(), Ref: i.Name, Name: i.Name, State: stateDamaged,
 		Source: i.Notes[noteSource], Layers: []string{}}
 	if r, err := reference.Parse(i.Name); err == nil {
 		switch r.Kind {
@@ -159,23 +164,23 @@ const leastDigits = 6
 // Choose returns the image that a person named: by reference, by UUID, by digest or the
 // beginning of one, by name and version, or by name if only one has it. Errors are of
 // kind fault.NotFound, or fault.Invalid if several images have the name.
-func Choose(all []Held, text string) (Held, error) {
+func Choose(all []Stored, text string) (Stored, error) {
 	full := text
 	if r, err := reference.Parse(text); err == nil && r.Kind == reference.Registry {
 		full = r.String()
 	}
 	hex := strings.TrimPrefix(text, "sha256:")
-	for _, is := range []func(Held) bool{
-		func(h Held) bool { return h.Ref == text },
-		func(h Held) bool { return h.UUID != "" && strings.EqualFold(h.UUID, text) },
-		func(h Held) bool { return h.Digest == text },
-		func(h Held) bool { return h.Ref == full || h.Ref == string(reference.Stored)+":"+text },
-		func(h Held) bool { return h.Name == text },
-		func(h Held) bool {
+	for _, is := range []func(Stored) bool{
+		func(h Stored) bool { return h.Ref == text },
+		func(h Stored) bool { return h.UUID != "" && strings.EqualFold(h.UUID, text) },
+		func(h Stored) bool { return h.Digest == text },
+		func(h Stored) bool { return h.Ref == full || h.Ref == string(reference.Stored)+":"+text },
+		func(h Stored) bool { return h.Name == text },
+		func(h Stored) bool {
 			return len(hex) >= leastDigits && strings.HasPrefix(strings.TrimPrefix(h.Digest, "sha256:"), hex)
 		},
 	} {
-		var found []Held
+		var found []Stored
 		for _, h := range all {
 			if is(h) {
 				found = append(found, h)
@@ -191,16 +196,16 @@ func Choose(all []Held, text string) (Held, error) {
 		for _, h := range found[:min(len(found), 10)] {
 			refs = append(refs, h.Ref)
 		}
-		return Held{}, fault.WithFix(fault.New(fault.Invalid, "%d images have the name %q", len(found), text),
+		return Stored{}, fault.WithFix(fault.New(fault.Invalid, "%d images have the name %q", len(found), text),
 			"write one of "+strings.Join(refs, ", "))
 	}
-	return Held{}, fault.WithFix(fault.New(fault.NotFound, "the store has no image %q", text),
+	return Stored{}, fault.WithFix(fault.New(fault.NotFound, "the store has no image %q", text),
 		"bakeoff image list shows what it has; bakeoff image import adds one")
 }
 
 // sameImage tells whether all have the same digest: one image with several names.
-func sameImage(found []Held) bool {
-	return !slices.ContainsFunc(found, func(h Held) bool { return h.Digest != found[0].Digest })
+func sameImage(found []Stored) bool {
+	return !slices.ContainsFunc(found, func(h Stored) bool { return h.Digest != found[0].Digest })
 }
 
 // maxChain bounds a chain of origins.
@@ -208,12 +213,12 @@ const maxChain = 100
 
 // Ancestry returns an image, its origin, the origin of that, and so on. If an origin is
 // not in the store, the last element has only Digest, Ref and State "absent".
-func Ancestry(all []Held, of Held) ([]Held, error) {
-	out := []Held{of}
+func Ancestry(all []Stored, of Stored) ([]Stored, error) {
+	out := []Stored{of}
 	for at := of; at.Origin != ""; {
-		i := slices.IndexFunc(all, func(h Held) bool { return h.Digest == at.Origin })
+		i := slices.IndexFunc(all, func(h Stored) bool { return h.Digest == at.Origin })
 		if i < 0 {
-			return append(out, Held{ID: short(at.Origin), Digest: at.Origin, Ref: at.OriginName,
+			return append(out, Stored{ID: short(at.Origin), Digest: at.Origin, Ref: at.OriginName,
 				Name: at.OriginName, State: StateAbsent, Layers: []string{}}), nil
 		}
 		at = all[i]
@@ -234,7 +239,7 @@ func short(digest string) string {
 const StateAbsent = "absent"
 
 // stored is the manifest of a stored image; with a digest, of the one that has it.
-func (s *Store) stored(ref reference.Reference, digest string) (v1.Descriptor, error) {
+func (s *Store) findStored(ref reference.Reference, digest string) (v1.Descriptor, error) {
 	dir := filepath.Join(s.Dir, layoutDir)
 	absent := fault.WithFix(fault.New(fault.Invalid, "image %s: it is not in the store", ref.Text),
 		"run bakeoff image import or bakeoff image create; bakeoff image list shows what is there")
@@ -255,20 +260,20 @@ func (s *Store) stored(ref reference.Reference, digest string) (v1.Descriptor, e
 }
 
 // runnable tells whether environments of this machine can be created from an image.
-func (h Held) runnable() bool { return h.OS == "linux" && h.Arch == runtime.GOARCH }
+func (h Stored) runnable() bool { return h.OS == "linux" && h.Arch == runtime.GOARCH }
 
 // EntriesOf are the entries of the cache that only h needs: its name in the layout, and
 // the root that was unpacked from it.
-func (s *Store) EntriesOf(h Held) ([]Entry, error) {
+func (s *Store) EntriesOf(h Stored) ([]Entry, error) {
 	all, err := s.Entries()
 	if err != nil {
 		return nil, err
 	}
-	held, err := s.Held()
+	held, err := s.Stored()
 	if err != nil {
 		return nil, err
 	}
-	shared := slices.ContainsFunc(held, func(o Held) bool { return o.Digest == h.Digest && o.Ref != h.Ref })
+	shared := slices.ContainsFunc(held, func(o Stored) bool { return o.Digest == h.Digest && o.Ref != h.Ref })
 	root := rootOf(kindImage, h.Digest)
 	return slices.DeleteFunc(all, func(e Entry) bool {
 		return !(e.Kind == kindLayers && e.Ref == h.Ref) && (shared || e.Name != root)
@@ -276,7 +281,7 @@ func (s *Store) EntriesOf(h Held) ([]Entry, error) {
 }
 
 // Export writes an image as a tar file with an OCI image layout.
-func (s *Store) Export(ctx context.Context, h Held, w io.Writer) error {
+func (s *Store) Export(ctx context.Context, h Stored, w io.Writer) error {
 	l := &layout.Layout{Dir: filepath.Join(s.Dir, layoutDir)}
 	d, ok, err := l.Find(h.Ref)
 	if err != nil || !ok {

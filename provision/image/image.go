@@ -64,9 +64,9 @@ type Request struct {
 	Files []Placed
 }
 
-// Image is an image in the cache, which is never written to. The modification
+// Root is an unpacked image in the cache, which is never written to. The modification
 // time of its description is the time of its last use.
-type Image struct {
+type Root struct {
 	Schema string `json:"schema"`
 	Ref    string `json:"ref"`
 	// Digest is sha256:… over every path, mode and content of Root; of an image of a
@@ -86,7 +86,7 @@ type Image struct {
 	// Recipe is the way in which it was built; absent means 1.
 	Recipe int `json:"recipe,omitempty"`
 
-	Root string `json:"-"` // directory
+	Dir  string `json:"-"` // the root; "" of a disk
 	Disk string `json:"-"` // ext4 image, "" when not asked for
 	// Kernel is the kernel image, Modules the directory with
 	// lib/modules/VERSION; "" if not requested.
@@ -113,9 +113,8 @@ type Store struct {
 	// the time.
 	wait func(context.Context, time.Duration) error
 
-	// refused has the errors of images that could not be built, by directory,
-	// so that the next contender does not wait for the same error. The lock of
-	// Dir guards it.
+	// refused has the errors of images that could not be built: see once. The lock of Dir
+	// guards it.
 	refused map[string]error
 }
 
@@ -214,56 +213,74 @@ func (s *Store) partial(dir string) (string, error) {
 // mirror. Errors: Invalid for a malformed request or a package that the
 // distribution does not have, Unsupported for a missing tool, Lab for a failed
 // build.
-func (s *Store) Get(ctx context.Context, req Request) (Image, error) {
+func (s *Store) Get(ctx context.Context, req Request) (Root, error) {
 	if err := req.Check(); err != nil {
-		return Image{}, err
+		return Root{}, err
 	}
-	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
-		return Image{}, fault.WithFix(fault.Op("create the image cache", err),
-			"set BAKEOFF_CACHE to a folder that you can write to")
-	}
-	held, err := lock.Wait(ctx, filepath.Join(s.Dir, lockFile))
+	held, err := s.hold(ctx)
 	if err != nil {
-		return Image{}, fault.Op("image store", err)
+		return Root{}, err
 	}
 	defer held.Release()
-	if err := s.sweep(ctx); err != nil {
-		return Image{}, fault.Op("image store", err)
-	}
+	var img Root
+	err = s.once(ctx, fmt.Sprintf("%+v", req), func() (err error) {
+		img, err = s.get(ctx, req)
+		return err
+	})
+	return img, err
+}
 
+// once calls do, or returns the error that the key had before: the next contender does not
+// wait for the same error. The lock is held.
+func (s *Store) once(ctx context.Context, key string, do func() error) error {
+	if err := s.refused[key]; err != nil {
+		return err
+	}
+	err := do()
+	if err != nil && ctx.Err() == nil {
+		if s.refused == nil {
+			s.refused = map[string]error{}
+		}
+		s.refused[key] = err
+	}
+	return err
+}
+
+// get is Get with the lock held.
+func (s *Store) get(ctx context.Context, req Request) (Root, error) {
 	dir, err := s.root(ctx, req)
 	if err != nil {
-		return Image{}, err
+		return Root{}, err
 	}
 	img, err := use(dir)
 	if err == nil {
 		err = shut(dir)
 	}
 	if err != nil {
-		return Image{}, fault.Op("image "+req.Ref, err)
+		return Root{}, fault.Op("image "+req.Ref, err)
 	}
-	if img.Root = filepath.Join(dir, rootDir); !exists(img.Root) {
-		img.Root = "" // a disk
+	if img.Dir = filepath.Join(dir, rootDir); !exists(img.Dir) {
+		img.Dir = "" // a disk
 	}
 	if len(req.Files) > 0 {
-		if img.Root == "" {
-			return Image{}, fault.WithFix(fault.New(fault.Invalid, "bakeoff places no files in %s", req.Ref), noFiles)
+		if img.Dir == "" {
+			return Root{}, fault.WithFix(fault.New(fault.Invalid, "bakeoff places no files in %s", req.Ref), noFiles)
 		}
 		if img, dir, err = s.derived(req, img); err != nil {
-			return Image{}, fault.Op("place files in "+req.Ref, err)
+			return Root{}, fault.Op("place files in "+req.Ref, err)
 		}
 	}
 	if req.Disk {
 		img.Disk = filepath.Join(dir, diskFile)
 		if !exists(img.Disk) {
 			if err := s.disk(ctx, img, img.Disk); err != nil {
-				return Image{}, fault.Op("image "+req.Ref, err)
+				return Root{}, fault.Op("image "+req.Ref, err)
 			}
 		}
 	}
 	if req.Kernel {
 		if err := s.kernel(ctx, req.forKernel(), &img); err != nil {
-			return Image{}, fault.Op("kernel of "+req.forKernel().Ref, err)
+			return Root{}, fault.Op("kernel of "+req.forKernel().Ref, err)
 		}
 	}
 	return img, nil
@@ -271,8 +288,8 @@ func (s *Store) Get(ctx context.Context, req Request) (Image, error) {
 
 // root returns the folder of the image for req, and builds or unpacks what is not there.
 // After an error it does not try again.
-func (s *Store) root(ctx context.Context, req Request) (string, error) {
-	key, dir := req.Ref+"@"+req.Digest, ""
+func (s *Store) root(ctx context.Context, req Request) (dir string, err error) {
+	key := req.Ref + "@" + req.Digest
 	if req.built() {
 		dir = filepath.Join(s.Dir, req.key("root"))
 		if exists(filepath.Join(dir, description)) {
@@ -280,26 +297,15 @@ func (s *Store) root(ctx context.Context, req Request) (string, error) {
 		}
 		key = dir
 	}
-	if err := s.refused[key]; err != nil {
-		return "", err
-	}
-	var err error
-	if req.built() {
-		err = s.build(ctx, req, dir)
-	} else {
-		dir, err = s.obtain(ctx, req)
-	}
-	if err == nil {
-		return dir, nil
-	}
-	err = fault.Op("image "+req.Ref, err)
-	if ctx.Err() == nil {
-		if s.refused == nil {
-			s.refused = map[string]error{}
+	err = s.once(ctx, key, func() (err error) {
+		if req.built() {
+			err = s.build(ctx, req, dir)
+		} else {
+			dir, err = s.otherRoot(ctx, req)
 		}
-		s.refused[key] = err
-	}
-	return "", err
+		return fault.Op("image "+req.Ref, err)
+	})
+	return dir, err
 }
 
 // Sweep removes what killed builds left in the store, and returns its paths; with
@@ -410,7 +416,7 @@ func (s *Store) build(ctx context.Context, req Request, dir string) error {
 	if err := s.mmdebstrap(ctx, req.Ref, root, args); err != nil {
 		return errors.Join(err, os.RemoveAll(tmp))
 	}
-	img := Image{Schema: Schema, Ref: req.Ref, Arch: runtime.GOARCH, Built: time.Now().UTC().Truncate(time.Second)}
+	img := Root{Schema: Schema, Ref: req.Ref, Arch: runtime.GOARCH, Built: time.Now().UTC().Truncate(time.Second)}
 	if !req.Unpacked {
 		if img.Packages, err = s.packages(ctx, root); err != nil {
 			return err
@@ -425,7 +431,7 @@ func (s *Store) build(ctx context.Context, req Request, dir string) error {
 // kernel sets the kernel of img from the distribution's kernel package for
 // virtual machines. It unpacks the package without installing it: no initial
 // RAM disk is made and no hook runs.
-func (s *Store) kernel(ctx context.Context, req Request, img *Image) error {
+func (s *Store) kernel(ctx context.Context, req Request, img *Root) error {
 	ref := req.Ref
 	distro, _, _ := strings.Cut(ref, ":")
 	pkg, ok := distributions[distro].kernel[runtime.GOARCH]
@@ -457,7 +463,7 @@ func (s *Store) kernel(ctx context.Context, req Request, img *Image) error {
 		if err != nil {
 			return err
 		}
-		d := Image{Schema: Schema, Ref: ref, Arch: runtime.GOARCH, Built: time.Now().UTC().Truncate(time.Second),
+		d := Root{Schema: Schema, Ref: ref, Arch: runtime.GOARCH, Built: time.Now().UTC().Truncate(time.Second),
 			Digest: sum, Packages: map[string]string{pkg: version}}
 		if err := finish(tmp, dir, d); err != nil {
 			return err
@@ -548,7 +554,7 @@ func (s *Store) say(format string, args ...any) {
 }
 
 // finish writes the description and renames the directory.
-func finish(tmp, dir string, img Image) error {
+func finish(tmp, dir string, img Root) error {
 	if err := errors.Join(os.RemoveAll(filepath.Join(tmp, scratch)), remove(filepath.Join(tmp, lease))); err != nil {
 		return err
 	}
@@ -568,7 +574,7 @@ func finish(tmp, dir string, img Image) error {
 func shut(dir string) error { return os.Chmod(dir, 0o700) }
 
 // use reads the description of the image in dir and notes its use.
-func use(dir string) (Image, error) {
+func use(dir string) (Root, error) {
 	file, now := filepath.Join(dir, description), time.Now()
 	img, err := describe(file)
 	if err == nil {
@@ -578,7 +584,7 @@ func use(dir string) (Image, error) {
 }
 
 // describe reads the description of an image.
-func describe(file string) (img Image, err error) {
+func describe(file string) (img Root, err error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return img, err

@@ -5,12 +5,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"bakeoff/base/fault"
-	"bakeoff/provision/image/archive"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
 )
@@ -18,48 +16,39 @@ import (
 // Import brings the image of a registry, a layout or an archive into the store. It
 // unpacks the image once, so that one that a run would refuse is refused now. After an
 // error the reference names what it named before.
-func (s *Store) Import(ctx context.Context, name string) (Held, error) {
+func (s *Store) Import(ctx context.Context, name string) (Stored, error) {
 	ref, err := reference.Parse(name)
 	if err != nil {
-		return Held{}, err
+		return Stored{}, err
 	}
 	switch ref.Kind {
 	case reference.Registry, reference.OCIArchive, reference.DockerArchive, reference.Layout:
 	case reference.Rootfs:
-		return Held{}, fault.WithFix(fault.New(fault.Invalid, "%s is a root file system and no image", name),
+		return Stored{}, fault.WithFix(fault.New(fault.Invalid, "%s is a root file system and no image", name),
 			"run bakeoff image create "+ref.Path+" NAME:VERSION")
 	default:
-		return Held{}, fault.WithFix(fault.New(fault.Invalid, "%s cannot be imported", name),
+		return Stored{}, fault.WithFix(fault.New(fault.Invalid, "%s cannot be imported", name),
 			"name an image of a registry, oci:, oci-archive: or docker-archive:")
 	}
-	var h Held
-	err = s.locked(ctx, func(l *layout.Layout) error {
-		d, err := s.bring(ctx, l, ref)
+	var h Stored
+	err = s.withLayout(ctx, func(l *layout.Layout) error {
+		d, err := s.importImage(ctx, l, ref)
 		if err == nil {
-			h = s.held(l, layout.Image{Name: ref.String(), Manifest: d})
+			h = s.describeStored(l, layout.Image{Name: ref.String(), Manifest: d})
 		}
 		return err
 	})
 	return h, fault.Op("image "+name, err)
 }
 
-// bring imports an image and checks it.
-func (s *Store) bring(ctx context.Context, l *layout.Layout, ref reference.Reference) (v1.Descriptor, error) {
+// importImage imports an image and checks it.
+func (s *Store) importImage(ctx context.Context, l *layout.Layout, ref reference.Reference) (v1.Descriptor, error) {
 	all, err := l.Images()
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
-	var d v1.Descriptor
-	if ref.Kind == reference.Registry {
-		c, err := s.client()
-		if err != nil {
-			return d, err
-		}
-		c.Progress = func(done, all int64) { s.count("pulling "+ref.String(), done, all) }
-		if d, err = c.PullAs(ctx, ref, ref.String(), l); err != nil {
-			return d, err
-		}
-	} else if d, err = archive.Import(ctx, ref, runtime.GOARCH, l); err != nil {
+	d, err := s.fetch(ctx, l, ref, ref.String(), false, func(done, all int64) { s.count("pulling "+ref.String(), done, all) })
+	if err != nil {
 		return d, err
 	}
 	if err := s.prove(ctx, l, ref, d); err != nil {
@@ -71,7 +60,7 @@ func (s *Store) bring(ctx context.Context, l *layout.Layout, ref reference.Refer
 // prove unpacks an image: into the root from which environments are created if that is
 // possible here, else for the test only.
 func (s *Store) prove(ctx context.Context, l *layout.Layout, ref reference.Reference, d v1.Descriptor) error {
-	h := s.held(l, layout.Image{Name: ref.String(), Manifest: d})
+	h := s.describeStored(l, layout.Image{Name: ref.String(), Manifest: d})
 	dir := filepath.Join(s.Dir, rootOf(kindImage, h.Digest))
 	switch {
 	case exists(filepath.Join(dir, description)):
@@ -89,7 +78,7 @@ func (s *Store) prove(ctx context.Context, l *layout.Layout, ref reference.Refer
 		return err
 	}
 	s.say("checking the layers of %s", ref)
-	return errors.Join(try(ctx, tmp, blobLayers(l, blobs, c.RootFS.DiffIDs)), os.RemoveAll(tmp))
+	return errors.Join(tryUnpack(ctx, tmp, blobLayers(l, blobs, c.RootFS.DiffIDs)), os.RemoveAll(tmp))
 }
 
 // restore gives a name back to the image that had it, and removes what only the image d
@@ -113,7 +102,7 @@ func (s *Store) count(what string, done, all int64) {
 }
 
 // Push sends an image of the store to a registry, under a reference with a tag.
-func (s *Store) Push(ctx context.Context, h Held, to string) error {
+func (s *Store) Push(ctx context.Context, h Stored, to string) error {
 	ref, err := reference.Parse(to)
 	if err != nil {
 		return err

@@ -39,8 +39,8 @@ func TestImportAndPush(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(files, "f"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	made, err := s.Make(t.Context(), Made{Name: "made", Version: "1", Origin: h.Digest, OriginName: h.Ref,
-		Layers: folderLayers(files)})
+	made, err := s.Make(t.Context(), Stored{Name: "made", Version: "1", Origin: h.Digest, OriginName: h.Ref},
+		folderLayers(files))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestRefusedImportsChangeNothing(t *testing.T) {
 		!strings.Contains(err.Error(), "may leave the image") {
 		t.Errorf("%v", err)
 	}
-	all, err := s.Held()
+	all, err := s.Stored()
 	if err != nil || len(all) != 1 || all[0].Digest != had.Digest {
 		t.Errorf("%+v, %v", all, err)
 	}
@@ -124,7 +124,7 @@ func TestPushToAPrivateRegistry(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "f"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h, err := s.Make(t.Context(), Made{Name: "app", Version: "1", Layers: folderLayers(dir)})
+	h, err := s.Make(t.Context(), Stored{Name: "app", Version: "1"}, folderLayers(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,24 +152,24 @@ func TestStoredImagesOfAPlan(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	dir := t.TempDir()
-	_, err := s.Make(t.Context(), Made{Name: "team/app", Version: "1", Layers: folderLayers(dir)})
+	_, err := s.Make(t.Context(), Stored{Name: "team/app", Version: "1"}, folderLayers(dir))
 	if !fault.Is(err, fault.Invalid) || strings.Contains(err.Error()+fault.Fix(err), "store:") ||
 		!strings.Contains(fault.Fix(err), "write NAME:VERSION, such as app:1") {
 		t.Errorf("%v", err)
 	}
-	var made []Held
+	var made []Stored
 	for _, text := range []string{"one", "two"} {
 		if err := os.WriteFile(filepath.Join(dir, "f"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		h, err := s.Make(t.Context(), Made{Name: "app", Version: text, Layers: folderLayers(dir)})
+		h, err := s.Make(t.Context(), Stored{Name: "app", Version: text}, folderLayers(dir))
 		if err != nil {
 			t.Fatal(err)
 		}
 		made = append(made, h)
 	}
 	r, err := s.Resolve(t.Context(), "store:app:one", ".")
-	if err != nil || r.Digest != made[0].Digest || r.Reference != "store:app:one" {
+	if err != nil || r.Digest != made[0].Digest || r.Ref != "store:app:one" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	// The digest of a plan counts, whatever has the name now.

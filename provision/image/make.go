@@ -15,43 +15,19 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/lock"
 	"bakeoff/base/yamltree"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
 	"bakeoff/provision/image/unpack"
 )
 
-// Made describes an image that the store makes of archives. Fields that are "" are left
-// out.
-type Made struct {
-	Name, Version string // of the reference store:NAME:VERSION
-	UUID, Type    string
-	Description   string
-	OS, Arch      string // as Go names them; "" is that of the origin, or linux and this machine's
-	Created       string // RFC 3339
-	Source        string // the address that it comes from
-	OriginName    string // what a person calls the origin
-	// Origin is the digest of the manifest of the image to which the layers are added.
-	Origin string
-	Config map[string]any // replaces keys of the origin's: Cmd, Env, …
-	Layers []unpack.Layer // the lowest first
-}
-
-// locked calls do with the store's lock, in a layout that exists.
-func (s *Store) locked(ctx context.Context, do func(l *layout.Layout) error) error {
-	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
-		return fault.WithFix(fault.Op("create the image cache", err),
-			"set BAKEOFF_CACHE to a folder that you can write to")
-	}
-	held, err := lock.Wait(ctx, filepath.Join(s.Dir, lockFile))
+// withLayout calls do with the store's lock, in a layout that exists.
+func (s *Store) withLayout(ctx context.Context, do func(l *layout.Layout) error) error {
+	held, err := s.hold(ctx)
 	if err != nil {
-		return fault.Op("image store", err)
+		return err
 	}
 	defer held.Release()
-	if err := s.sweep(ctx); err != nil {
-		return fault.Op("image store", err)
-	}
 	l, err := layout.Open(filepath.Join(s.Dir, layoutDir))
 	if err != nil {
 		return err
@@ -59,14 +35,17 @@ func (s *Store) locked(ctx context.Context, do func(l *layout.Layout) error) err
 	return do(l)
 }
 
-// Make makes an image and stores it. It unpacks all layers once, so that an archive that
-// a run would refuse is refused now. Equal layers and descriptions give equal digests.
-// After an error nothing of the image is left. Errors are of kind fault.Invalid if an
-// archive is refused.
-func (s *Store) Make(ctx context.Context, m Made) (Held, error) {
-	var h Held
-	err := s.locked(ctx, func(l *layout.Layout) (err error) {
-		h, err = s.make(ctx, l, m)
+// Make makes an image and stores it: m says its name, version and what else is known, and
+// which image of the store is its origin, to which the layers are added, the lowest first.
+// Its system and architecture are those of the origin, or linux and this machine's, if they
+// are "". Its Config replaces keys of the origin's. Make unpacks all layers once, so that an
+// archive that a run would refuse is refused now. Equal layers and descriptions give equal
+// digests. After an error nothing of the image is left. Errors are of kind fault.Invalid if
+// an archive is refused.
+func (s *Store) Make(ctx context.Context, m Stored, layers []unpack.Layer) (Stored, error) {
+	var h Stored
+	err := s.withLayout(ctx, func(l *layout.Layout) (err error) {
+		h, err = s.makeImage(ctx, l, m, layers)
 		return err
 	})
 	return h, fault.Op("image "+m.Name+":"+m.Version, err)
@@ -84,10 +63,10 @@ type configuration struct {
 	} `json:"rootfs"`
 }
 
-func (s *Store) make(ctx context.Context, l *layout.Layout, m Made) (Held, error) {
+func (s *Store) makeImage(ctx context.Context, l *layout.Layout, m Stored, more []unpack.Layer) (Stored, error) {
 	ref, err := reference.Store(m.Name, m.Version)
 	if err != nil {
-		return Held{}, fault.WithFix(fault.New(fault.Invalid, "%s cannot be the name and the version of a stored image",
+		return Stored{}, fault.WithFix(fault.New(fault.Invalid, "%s cannot be the name and the version of a stored image",
 			yamltree.Show(m.Name+":"+m.Version)), "write NAME:VERSION, such as app:1, of letters, digits and . _ + -")
 	}
 	c := configuration{OS: "linux", Architecture: runtime.GOARCH}
@@ -95,7 +74,7 @@ func (s *Store) make(ctx context.Context, l *layout.Layout, m Made) (Held, error
 	var below []v1.Descriptor
 	if m.Origin != "" {
 		if c, below, err = baseOf(l, m.Origin); err != nil {
-			return Held{}, fault.Op("the origin", err)
+			return Stored{}, fault.Op("the origin", err)
 		}
 	}
 	for key, value := range m.Config {
@@ -113,34 +92,34 @@ func (s *Store) make(ctx context.Context, l *layout.Layout, m Made) (Held, error
 	c.Created = m.Created
 	tmp, err := s.partial(filepath.Join(s.Dir, "make"))
 	if err != nil {
-		return Held{}, err
+		return Stored{}, err
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
 	s.say("checking the archives of %s:%s", m.Name, m.Version)
-	layers := append(blobLayers(l, below, c.RootFS.DiffIDs), m.Layers...)
-	if err := try(ctx, tmp, layers); err != nil {
-		return Held{}, err
+	layers := append(blobLayers(l, below, c.RootFS.DiffIDs), more...)
+	if err := tryUnpack(ctx, tmp, layers); err != nil {
+		return Stored{}, err
 	}
 	added := below
-	for _, from := range m.Layers {
-		p, err := pack(ctx, from, l, tmp)
+	for _, from := range more {
+		blob, diffID, err := packLayer(ctx, from, l, tmp)
 		if err != nil {
-			return Held{}, errors.Join(err, forgetUnused(l, added[len(below):]))
+			return Stored{}, errors.Join(err, forgetUnused(l, added[len(below):]))
 		}
-		added, c.RootFS.DiffIDs = append(added, p.blob), append(c.RootFS.DiffIDs, p.diffID)
+		added, c.RootFS.DiffIDs = append(added, blob), append(c.RootFS.DiffIDs, diffID)
 	}
 	d, err := describeMade(l, m, c, added)
 	if err == nil {
 		err = l.NameWith(ref.Text, d, notes(noteSource, m.Source))
 	}
 	if err != nil {
-		return Held{}, errors.Join(err, forgetUnused(l, added[len(below):]))
+		return Stored{}, errors.Join(err, forgetUnused(l, added[len(below):]))
 	}
-	return s.held(l, layout.Image{Name: ref.Text, Manifest: d, Notes: notes(noteSource, m.Source)}), nil
+	return s.describeStored(l, layout.Image{Name: ref.Text, Manifest: d, Notes: notes(noteSource, m.Source)}), nil
 }
 
 // describeMade stores the configuration and the manifest of an image.
-func describeMade(l *layout.Layout, m Made, c configuration, layers []v1.Descriptor) (v1.Descriptor, error) {
+func describeMade(l *layout.Layout, m Stored, c configuration, layers []v1.Descriptor) (v1.Descriptor, error) {
 	b, err := json.Marshal(c)
 	if err != nil {
 		return v1.Descriptor{}, err
@@ -216,8 +195,8 @@ func blobLayers(l *layout.Layout, blobs []v1.Descriptor, diffIDs []string) (out 
 	return out
 }
 
-// try unpacks layers into a folder in tmp, and removes it.
-func try(ctx context.Context, tmp string, layers []unpack.Layer) error {
+// tryUnpack unpacks layers into a folder in tmp, and removes it.
+func tryUnpack(ctx context.Context, tmp string, layers []unpack.Layer) error {
 	dir := filepath.Join(tmp, rootDir)
 	if err := unpack.Unpack(ctx, dir, layers, unpack.Options{Anybody: os.Getuid() != 0}); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path"
@@ -101,9 +100,9 @@ func rootDirOf(ref reference.Reference) string {
 	return rootOf(kindImage, ref.Digest)
 }
 
-// obtain returns the folder of an image that bakeoff did not build, and unpacks it if it
+// otherRoot returns the folder of an image that bakeoff did not build, and unpacks it if it
 // is not in the store. The lock is held.
-func (s *Store) obtain(ctx context.Context, req Request) (string, error) {
+func (s *Store) otherRoot(ctx context.Context, req Request) (string, error) {
 	ref, err := reference.Parse(req.Ref)
 	if err != nil {
 		return "", err
@@ -112,17 +111,16 @@ func (s *Store) obtain(ctx context.Context, req Request) (string, error) {
 		s.say("image %s: bakeoff installs no packages in it; the workloads need %s", req.Ref,
 			strings.Join(req.Packages, ", "))
 	}
+	at := ref
 	switch {
 	case ref.Kind == reference.Rootfs:
-		return s.tree(ctx, ref)
+		return s.unpackTree(ctx, ref)
 	case ref.Kind == reference.Disk:
 		if err := ForMachines(req.Ref, req.Disk); err != nil {
 			return "", err
 		}
 		return s.diskFile(ctx, ref)
-	}
-	at := ref
-	if req.Digest != "" && ref.Kind == reference.Registry {
+	case ref.Kind == reference.Registry && req.Digest != "":
 		at = ref.Pinned(req.Digest)
 	}
 	if dir := filepath.Join(s.Dir, rootDirOf(at)); exists(filepath.Join(dir, description)) {
@@ -132,45 +130,47 @@ func (s *Store) obtain(ctx context.Context, req Request) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var d v1.Descriptor
-	switch ref.Kind {
-	case reference.Stored:
-		d, err = s.stored(ref, req.Digest)
-	case reference.Registry:
-		d, err = s.pull(ctx, at, ref.String(), l)
-	default:
-		d, err = archive.Import(ctx, ref, runtime.GOARCH, l)
+	if ref.Kind == reference.Stored {
+		at.Digest = req.Digest // whatever has the name now
 	}
+	next := time.Now()
+	d, err := s.fetch(ctx, l, at, ref.String(), true, func(done, all int64) {
+		if now := time.Now(); now.After(next) || done == all {
+			next = now.Add(pullReport)
+			s.say("pulling %s: %.1f of %.1f MiB", ref, mib(done), mib(all))
+		}
+	})
 	if err != nil {
 		return "", err
-	}
-	dir := filepath.Join(s.Dir, rootOf(kindImage, d.Digest.String()))
-	if exists(filepath.Join(dir, description)) {
-		return dir, nil
 	}
 	return s.unpackImage(ctx, ref, l, d)
 }
 
-// pull brings an image of a registry into the layout, under a name. If ref has no digest
-// and the registry does not answer, it takes the image that the tag named last, and says
-// so.
-func (s *Store) pull(ctx context.Context, ref reference.Reference, name string,
-	l *layout.Layout) (v1.Descriptor, error) {
+// fetch brings the layers of an image into the layout, under a name, and returns its
+// manifest. With cached, it asks no registry for a digest that the layout has; and if ref
+// has none and the registry does not answer, fetch takes the image that the tag named last,
+// and says so.
+func (s *Store) fetch(ctx context.Context, l *layout.Layout, ref reference.Reference, name string, cached bool,
+	progress func(done, all int64)) (v1.Descriptor, error) {
+	switch ref.Kind {
+	case reference.Stored:
+		return s.findStored(ref, ref.Digest)
+	case reference.Registry:
+	default:
+		return archive.Import(ctx, ref, runtime.GOARCH, l)
+	}
 	c, err := s.client()
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
-	had, complete, err := find(l, ref, name)
-	if err != nil || complete && ref.Digest != "" {
-		return had, err
-	}
-	next := time.Now()
-	c.Progress = func(done, all int64) {
-		if now := time.Now(); now.After(next) || done == all {
-			next = now.Add(pullReport)
-			s.say("pulling %s: %.1f of %.1f MiB", name, mib(done), mib(all))
+	var had v1.Descriptor
+	complete := false
+	if cached {
+		if had, complete, err = find(l, ref, name); err != nil || complete && ref.Digest != "" {
+			return had, err
 		}
 	}
+	c.Progress = progress
 	d, err := c.PullAs(ctx, ref, name, l)
 	if complete && ctx.Err() == nil && fault.Is(err, fault.Lab) {
 		s.say("%v", err)
@@ -221,9 +221,12 @@ func whole(l *layout.Layout, d v1.Descriptor) bool {
 	return err == nil
 }
 
-// unpackImage unpacks an image of the layout and returns its folder.
+// unpackImage unpacks an image of the layout, if it was not, and returns its folder.
 func (s *Store) unpackImage(ctx context.Context, ref reference.Reference, l *layout.Layout,
 	d v1.Descriptor) (string, error) {
+	if dir := filepath.Join(s.Dir, rootOf(kindImage, d.Digest.String())); exists(filepath.Join(dir, description)) {
+		return dir, nil
+	}
 	b, err := l.Read(d)
 	if err != nil {
 		return "", err
@@ -239,19 +242,14 @@ func (s *Store) unpackImage(ctx context.Context, ref reference.Reference, l *lay
 	if err != nil {
 		return "", err
 	}
-	var layers []unpack.Layer
-	for i, blob := range m.Layers {
-		layers = append(layers, unpack.Layer{Name: fmt.Sprintf("layer %d of %d (%s)", i+1, len(m.Layers), blob.Digest),
-			Size: blob.Size, Digest: blob.Digest.String(), DiffID: ids[i],
-			Open: func() (io.ReadCloser, error) { return os.Open(l.Blob(blob.Digest)) }})
-	}
-	return s.store(ctx, kindImage, layers, Image{Ref: ref.String(), Digest: d.Digest.String(), Config: &config})
+	return s.unpackLayers(ctx, kindImage, blobLayers(l, m.Layers, ids),
+		Root{Ref: ref.String(), Digest: d.Digest.String(), Config: &config})
 }
 
-// store unpacks layers into the root of an image, describes it and returns its folder.
+// unpackLayers unpacks layers into the root of an image, describes it and returns its folder.
 // Without a digest, the image has that of its one layer, which is computed in the same
 // pass.
-func (s *Store) store(ctx context.Context, kind string, layers []unpack.Layer, img Image) (dir string, err error) {
+func (s *Store) unpackLayers(ctx context.Context, kind string, layers []unpack.Layer, img Root) (dir string, err error) {
 	s.say("unpacking %s (once)", img.Ref)
 	tmp, err := s.partial("root-" + kind)
 	if err != nil {
@@ -277,7 +275,7 @@ func (s *Store) store(ctx context.Context, kind string, layers []unpack.Layer, i
 }
 
 // complete describes an unpacked image in the folder tmp and gives the folder its name.
-func (s *Store) complete(tmp, dir string, img Image) (err error) {
+func (s *Store) complete(tmp, dir string, img Root) (err error) {
 	root := filepath.Join(tmp, rootDir)
 	if img.Config != nil && img.Config.WorkingDir != "" {
 		if err := makeFolder(root, img.Config.WorkingDir); err != nil {
@@ -311,8 +309,8 @@ func makeFolder(dir, folder string) error {
 	return root.Close()
 }
 
-// tree returns the folder of a root file system that a file or a folder holds.
-func (s *Store) tree(ctx context.Context, ref reference.Reference) (string, error) {
+// unpackTree returns the folder of a root file system that a file or a folder holds.
+func (s *Store) unpackTree(ctx context.Context, ref reference.Reference) (string, error) {
 	info, err := os.Stat(ref.Path)
 	if err != nil {
 		return "", fault.WithFix(fault.Wrap(fault.Invalid, "image "+ref.Text, err), "name a folder or a tar file")
@@ -335,7 +333,7 @@ func (s *Store) tree(ctx context.Context, ref reference.Reference) (string, erro
 			return dir, misnamed(filepath.Join(dir, rootDir), ref.Text) // of a release that did not look
 		}
 	}
-	return s.store(ctx, kindTree, []unpack.Layer{l}, Image{Ref: ref.Text, Archive: l.Size})
+	return s.unpackLayers(ctx, kindTree, []unpack.Layer{l}, Root{Ref: ref.Text, Archive: l.Size})
 }
 
 // maybeStored tells whether the store may have the root of an archive of this size. If

@@ -34,7 +34,7 @@ const apkDatabase = "C:Q1qcmEFvTHLRyG2iIcYGmYyzkPRPM=\nP:musl\nV:1.2.5-r0\nA:x86
 	"P:busybox\nV:1.36.1-r29\n\n"
 
 // get returns an image and fails the test if it cannot.
-func get(t *testing.T, s *Store, ref string) Image {
+func get(t *testing.T, s *Store, ref string) Root {
 	t.Helper()
 	img, err := s.Get(t.Context(), Request{Ref: ref})
 	if err != nil {
@@ -43,9 +43,9 @@ func get(t *testing.T, s *Store, ref string) Image {
 	return img
 }
 
-func contentOf(t *testing.T, img Image, name string) string {
+func contentOf(t *testing.T, img Root, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(img.Root, name))
+	b, err := os.ReadFile(filepath.Join(img.Dir, name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestImagesOfARegistry(t *testing.T) {
 		t.Error("an image that was not pulled is there")
 	}
 	img := get(t, s, ref)
-	if img.Digest != one.Digest() || contentOf(t, img, "new") != "y" || exists(filepath.Join(img.Root, "old")) {
+	if img.Digest != one.Digest() || contentOf(t, img, "new") != "y" || exists(filepath.Join(img.Dir, "old")) {
 		t.Errorf("%+v", img)
 	}
 	if img.Packages["musl"] != "1.2.5-r0" || img.Packages["busybox"] != "1.36.1-r29" || len(img.Packages) != 2 {
@@ -75,22 +75,22 @@ func TestImagesOfARegistry(t *testing.T) {
 		c.User != "7" || c.WorkingDir != "/w" {
 		t.Errorf("configuration %+v", c)
 	}
-	if !s.Cached(Request{Ref: ref}) || s.Root(Request{Ref: ref}) != img.Root {
+	if !s.Cached(Request{Ref: ref}) || s.Root(Request{Ref: ref}) != img.Dir {
 		t.Error("the image is not in the store")
 	}
-	if info, err := os.Stat(filepath.Dir(img.Root)); err != nil || info.Mode().Perm() != 0o700 {
+	if info, err := os.Stat(filepath.Dir(img.Dir)); err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("others can reach the programs of the image: %v, %v", info.Mode(), err)
 	}
 
 	// The tag moves. The digest stays.
 	two := registrytest.Build(t, nil, base)
 	r.Push("app", "1", two)
-	if moved := get(t, s, ref); moved.Digest != two.Digest() || moved.Root == img.Root || moved.Config == nil {
+	if moved := get(t, s, ref); moved.Digest != two.Digest() || moved.Dir == img.Dir || moved.Config == nil {
 		t.Errorf("%+v", moved)
 	}
 	pinned := r.Host + "/app@" + one.Digest()
-	if again := get(t, s, pinned); again.Root != img.Root {
-		t.Errorf("%s is in %s, want %s", pinned, again.Root, img.Root)
+	if again := get(t, s, pinned); again.Dir != img.Dir {
+		t.Errorf("%s is in %s, want %s", pinned, again.Dir, img.Dir)
 	}
 
 	// Without the registry, the store gives what it has and reports it.
@@ -195,8 +195,8 @@ func TestCacheOfLayers(t *testing.T) {
 		exists(half) {
 		t.Errorf("after prune: %q", got)
 	}
-	if again := get(t, s, ref); again.Root != img.Root {
-		t.Errorf("prune removed %s", img.Root)
+	if again := get(t, s, ref); again.Dir != img.Dir {
+		t.Errorf("prune removed %s", img.Dir)
 	}
 	prune(t, s, func(Entry) bool { return true })
 	if got := entries(t, s); len(got) > 0 {
@@ -274,25 +274,25 @@ func TestRootFileSystems(t *testing.T) {
 	s := &Store{Dir: t.TempDir()}
 	for _, ref := range []string{"rootfs:" + src, "rootfs:" + archive} {
 		img := get(t, s, ref)
-		tool, err := os.Stat(filepath.Join(img.Root, "bin/tool"))
-		same, serr := os.Stat(filepath.Join(img.Root, "bin/same"))
+		tool, err := os.Stat(filepath.Join(img.Dir, "bin/tool"))
+		same, serr := os.Stat(filepath.Join(img.Dir, "bin/same"))
 		if err != nil || serr != nil || !os.SameFile(tool, same) || tool.Mode() != 0o755|fs.ModeSetuid {
 			t.Errorf("%s: %v, %v, %v", ref, tool.Mode(), err, serr)
 		}
-		if target, err := os.Readlink(filepath.Join(img.Root, "link")); err != nil || target != "/etc/passwd" {
+		if target, err := os.Readlink(filepath.Join(img.Dir, "link")); err != nil || target != "/etc/passwd" {
 			t.Errorf("%s: %q, %v", ref, target, err)
 		}
 		if len(img.Packages) != 1 || img.Packages["libc6"] != "2.36-9" || img.Config != nil {
 			t.Errorf("%s: %+v", ref, img)
 		}
-		if again := get(t, s, ref); again.Root != img.Root {
+		if again := get(t, s, ref); again.Dir != img.Dir {
 			t.Errorf("%s was unpacked twice", ref)
 		}
 	}
 	before := get(t, s, "rootfs:"+src)
 	write(t, filepath.Join(src, "new"), "y")
 	if after := get(t, s, "rootfs:"+src); after.Digest == before.Digest || contentOf(t, after, "new") != "y" ||
-		exists(filepath.Join(before.Root, "new")) {
+		exists(filepath.Join(before.Dir, "new")) {
 		t.Errorf("a folder that changed: %+v", after)
 	}
 	if _, err := s.Get(t.Context(), Request{Ref: "rootfs:/nonexistent"}); !fault.Is(err, fault.Invalid) {
@@ -383,10 +383,10 @@ func TestDigestsOfArchives(t *testing.T) {
 			img.Archive != int64(len(data)) || contentOf(t, img, "f") != tt.content {
 			t.Errorf("%s: %+v, want %s", tt.name, img, want)
 		}
-		if old := roots[img.Digest]; old != "" && old != img.Root {
-			t.Errorf("%s is in %s and in %s", tt.name, old, img.Root)
+		if old := roots[img.Digest]; old != "" && old != img.Dir {
+			t.Errorf("%s is in %s and in %s", tt.name, old, img.Dir)
 		}
-		roots[img.Digest] = img.Root
+		roots[img.Digest] = img.Dir
 	}
 	if got := entries(t, s); len(got) != 3 || len(roots) != 3 {
 		t.Errorf("%q, %v", got, roots)

@@ -28,27 +28,27 @@ func (s *Store) Asking() (*source.Client, error) {
 // image of its own. A download that ended early is continued. Nothing is used before its
 // checksum was verified. After an error nothing of the image is left but what was
 // downloaded without an error.
-func (s *Store) ImportFrom(ctx context.Context, kind source.Source, address, id string) (Held, error) {
+func (s *Store) ImportFrom(ctx context.Context, kind source.Source, address, id string) (Stored, error) {
 	c, err := s.Asking()
 	if err != nil {
-		return Held{}, err
+		return Stored{}, err
 	}
 	chain, err := source.Chain(ctx, kind, c, address, id)
 	if err != nil {
-		return Held{}, err
+		return Stored{}, err
 	}
 	if ref := chain[len(chain)-1].Reference; ref != "" {
 		return s.Import(ctx, ref)
 	}
 	for _, i := range chain {
 		if err := importable(ctx, c, i); err != nil {
-			return Held{}, fault.Op("image "+i.ID, err)
+			return Stored{}, fault.Op("image "+i.ID, err)
 		}
 	}
-	var h Held
-	err = s.locked(ctx, func(l *layout.Layout) error {
+	var h Stored
+	err = s.withLayout(ctx, func(l *layout.Layout) error {
 		for n, i := range chain {
-			if h, err = s.take(ctx, c, l, i, h, address); err != nil {
+			if h, err = s.importOne(ctx, c, l, i, h, address); err != nil {
 				return fault.Op("image "+chain[n].ID, err)
 			}
 		}
@@ -118,29 +118,30 @@ func notTar(b []byte) string {
 	return "its file is not a tar file"
 }
 
-// take brings one image of a chain into the store, upon its origin.
-func (s *Store) take(ctx context.Context, c *source.Client, l *layout.Layout, i source.Image, origin Held,
-	address string) (Held, error) {
-	if had, ok := s.had(l, i); ok {
+// importOne brings one image of a chain into the store, upon its origin.
+func (s *Store) importOne(ctx context.Context, c *source.Client, l *layout.Layout, i source.Image, origin Stored,
+	address string) (Stored, error) {
+	if had, ok := s.findUUID(l, i); ok {
 		return had, nil
 	}
-	m := Made{Name: i.Name, Version: i.Version, UUID: i.UUID, Type: i.Type, Description: i.Description, OS: i.OS,
+	m := Stored{Name: i.Name, Version: i.Version, UUID: i.UUID, Type: i.Type, Description: i.Description, OS: i.OS,
 		Arch: i.Arch, Created: i.Published, Source: address, Origin: origin.Digest, OriginName: i.Origin}
 	var files []string
+	var layers []unpack.Layer
 	for _, f := range i.Files {
 		path := l.PartialPath(f.Sum + " " + f.Name)
 		if err := c.Download(ctx, f, path); err != nil {
-			return Held{}, err
+			return Stored{}, err
 		}
 		files = append(files, path)
 		info, err := os.Stat(path)
 		if err != nil {
-			return Held{}, err
+			return Stored{}, err
 		}
-		m.Layers = append(m.Layers, unpack.Layer{Name: f.Name, Size: info.Size(), Plain: !i.Layered,
+		layers = append(layers, unpack.Layer{Name: f.Name, Size: info.Size(), Plain: !i.Layered,
 			Open: func() (io.ReadCloser, error) { return os.Open(path) }})
 	}
-	h, err := s.make(ctx, l, m)
+	h, err := s.makeImage(ctx, l, m, layers)
 	if err == nil || fault.Is(err, fault.Invalid) {
 		for _, f := range files {
 			err = errors.Join(err, remove(f))
@@ -149,16 +150,16 @@ func (s *Store) take(ctx context.Context, c *source.Client, l *layout.Layout, i 
 	return h, err
 }
 
-// had returns an image of a source that the store has: with the same UUID.
-func (s *Store) had(l *layout.Layout, i source.Image) (Held, bool) {
+// findUUID returns an image of a source that the store has: with the same UUID.
+func (s *Store) findUUID(l *layout.Layout, i source.Image) (Stored, bool) {
 	all, err := l.Images()
 	if err != nil || i.UUID == "" {
-		return Held{}, false
+		return Stored{}, false
 	}
 	for _, one := range all {
-		if h := s.held(l, one); h.UUID == i.UUID && h.State == stateComplete {
+		if h := s.describeStored(l, one); h.UUID == i.UUID && h.State == stateComplete {
 			return h, true
 		}
 	}
-	return Held{}, false
+	return Stored{}, false
 }

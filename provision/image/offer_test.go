@@ -61,7 +61,7 @@ func TestImportOfAChain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := s.Held()
+	all, err := s.Stored()
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%+v, %v", all, err)
 	}
@@ -83,7 +83,7 @@ func TestImportOfAChain(t *testing.T) {
 		t.Skip("the images are for amd64")
 	}
 	img := get(t, s, "store:upper:1")
-	if contentOf(t, img, "a") != "1" || contentOf(t, img, "b") != "2" || exists(img.Root+"/old") {
+	if contentOf(t, img, "a") != "1" || contentOf(t, img, "b") != "2" || exists(img.Dir+"/old") {
 		t.Errorf("%+v", img)
 	}
 }

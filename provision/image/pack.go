@@ -19,42 +19,39 @@ import (
 	"bakeoff/provision/image/unpack"
 )
 
-// storedLayer is a layer that was stored in the layout.
-type storedLayer struct {
-	blob   v1.Descriptor
-	diffID string // the digest of the tar file in it
-}
-
-// pack stores a layer in the layout. A layer that gzip or zstd compresses is stored as it
-// is; other tar files are compressed with gzip, because OCI has no type for xz and bzip2.
-// scratch is a folder for a temporary file.
-func pack(ctx context.Context, from unpack.Layer, l *layout.Layout, scratch string) (storedLayer, error) {
+// packLayer stores a layer in the layout, and returns its blob and the digest of the tar
+// file in it. A layer that gzip or zstd compresses is stored as it is; other tar files are
+// compressed with gzip, because OCI has no type for xz and bzip2. scratch is a folder for a
+// temporary file.
+func packLayer(ctx context.Context, from unpack.Layer, l *layout.Layout,
+	scratch string) (blob v1.Descriptor, diffID string, err error) {
 	in, err := from.Open()
 	if err != nil {
-		return storedLayer{}, err
+		return blob, "", err
 	}
 	defer in.Close()
 	tmp, err := os.CreateTemp(scratch, "layer")
 	if err != nil {
-		return storedLayer{}, err
+		return blob, "", err
 	}
-	p, err := packInto(ctx, from, in, tmp)
+	blob, diffID, err = packInto(ctx, from, in, tmp)
 	if err == nil {
 		_, err = tmp.Seek(0, io.SeekStart)
 	}
 	if err == nil {
-		err = l.Put(ctx, p.blob, tmp)
+		err = l.Put(ctx, blob, tmp)
 	}
-	return p, errors.Join(err, tmp.Close(), remove(tmp.Name()))
+	return blob, diffID, errors.Join(err, tmp.Close(), remove(tmp.Name()))
 }
 
-func packInto(ctx context.Context, from unpack.Layer, in io.Reader, out io.Writer) (storedLayer, error) {
+func packInto(ctx context.Context, from unpack.Layer, in io.Reader, out io.Writer) (d v1.Descriptor, diffID string,
+	err error) {
 	blob, plain := layout.NewMeter(), layout.NewMeter()
 	file := io.MultiWriter(out, blob)
 	head := make([]byte, 4)
 	n, err := io.ReadFull(in, head)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
-		return storedLayer{}, err
+		return d, "", err
 	}
 	in = &interrupted{ctx, io.MultiReader(bytes.NewReader(head[:n]), in)}
 	kind, asIs := types.OCILayer, bytes.HasPrefix(head, []byte{0x1f, 0x8b})
@@ -66,7 +63,7 @@ func packInto(ctx context.Context, from unpack.Layer, in io.Reader, out io.Write
 	}
 	unpacked, release, err := unpack.Decompress(in)
 	if err != nil {
-		return storedLayer{}, fault.Wrap(fault.Invalid, from.Name, err)
+		return d, "", fault.Wrap(fault.Invalid, from.Name, err)
 	}
 	defer release()
 	to := []io.Writer{plain}
@@ -76,25 +73,25 @@ func packInto(ctx context.Context, from unpack.Layer, in io.Reader, out io.Write
 		to = append(to, z)
 	}
 	unpacked = io.TeeReader(unpacked, io.MultiWriter(to...))
-	if err := drain(unpacked, from); err != nil {
-		return storedLayer{}, err
+	if err := readTar(unpacked, from); err != nil {
+		return d, "", err
 	}
 	if z != nil {
 		if err := z.Close(); err != nil {
-			return storedLayer{}, err
+			return d, "", err
 		}
 	}
 	if _, err := io.Copy(io.Discard, in); err != nil { // what follows the compressed data
-		return storedLayer{}, err
+		return d, "", err
 	}
-	d := blob.Descriptor()
+	d = blob.Descriptor()
 	d.MediaType = kind
-	return storedLayer{d, plain.Descriptor().Digest.String()}, nil
+	return d, plain.Descriptor().Digest.String(), nil
 }
 
-// drain reads a tar file to its end. It refuses a name in a root file system that
+// readTar reads a tar file to its end. It refuses a name in a root file system that
 // would remove a file if the archive were a layer.
-func drain(r io.Reader, from unpack.Layer) error {
+func readTar(r io.Reader, from unpack.Layer) error {
 	for t := tar.NewReader(r); ; {
 		h, err := t.Next()
 		if errors.Is(err, io.EOF) {

@@ -13,43 +13,32 @@ import (
 	"bakeoff/provision/image/reference"
 )
 
-// Resolution is what a name means now.
-type Resolution struct {
-	// Reference is the full name in a registry, or the word and the absolute path of a
-	// file or folder. It is "" for an image that bakeoff builds.
-	Reference string
-	// Digest is that of the manifest for this machine; "" for a file or folder.
-	Digest string
-	// Size is how many bytes the image has in the registry, Missing how many of them
-	// the cache lacks.
-	Size, Missing int64
-	// Note says that the registry did not answer, and the cache did; "" otherwise.
-	Note string
-}
-
 // askTries is how often Resolve asks a registry that does not answer: somebody waits for
 // the plan, and nothing is lost by asking again later.
 const askTries = 3
 
 var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// Resolve says which image a name means. It asks the registry once, and changes
-// nothing. If the registry does not answer, it is the image that the tag named last. A
-// file or folder is relative to dir; it must exist.
-func (s *Store) Resolve(ctx context.Context, name, dir string) (Resolution, error) {
+// Resolve says which image a name means now: Ref is the full name in a registry, or the word
+// and the absolute path of a file or folder; "" for an image that bakeoff builds. Digest is
+// that of the manifest for this machine; "" for a file or folder. Size is how many bytes the
+// image has in the registry. Resolve asks the registry once, and changes nothing. If the
+// registry does not answer, it is the image that the tag named last. A file or folder is
+// relative to dir; it must exist.
+func (s *Store) Resolve(ctx context.Context, name, dir string) (Stored, error) {
 	ref, err := reference.Parse(name)
 	switch {
 	case err != nil:
-		return Resolution{}, err
+		return Stored{}, err
 	case ref.Kind == reference.Packages:
-		return Resolution{}, nil
+		return Stored{}, nil
 	case ref.Kind == reference.Stored:
-		d, err := s.stored(ref, "")
-		return Resolution{Reference: ref.Text, Digest: d.Digest.String()}, err
+		d, err := s.findStored(ref, "")
+		return Stored{Ref: ref.Text, Digest: d.Digest.String()}, err
 	case ref.Kind != reference.Registry:
 		return located(ref, dir)
 	}
-	out := Resolution{Reference: ref.String(), Digest: ref.Digest}
+	out := Stored{Ref: ref.String(), Digest: ref.Digest}
 	if ref.Digest != "" && exists(filepath.Join(s.Dir, rootDirOf(ref), description)) {
 		return out, nil
 	}
@@ -108,21 +97,21 @@ func (s *Store) lacks(l *layout.Layout, manifest []byte) (all, missing int64, er
 }
 
 // located is the file or folder of a reference.
-func located(ref reference.Reference, dir string) (Resolution, error) {
+func located(ref reference.Reference, dir string) (Stored, error) {
 	if !filepath.IsAbs(ref.Path) {
 		full, err := filepath.Abs(filepath.Join(dir, ref.Path))
 		if err != nil {
-			return Resolution{}, fault.Wrap(fault.Invalid, "image "+ref.Text, err)
+			return Stored{}, fault.Wrap(fault.Invalid, "image "+ref.Text, err)
 		}
 		ref.Path = full
 	}
 	if _, err := os.Stat(ref.Path); err != nil {
-		return Resolution{}, fault.WithFix(fault.Wrap(fault.Invalid, "image "+ref.Text, err),
+		return Stored{}, fault.WithFix(fault.Wrap(fault.Invalid, "image "+ref.Text, err),
 			"check the path; it is relative to the folder of the lab file")
 	}
 	name := string(ref.Kind) + ":" + ref.Path
 	if ref.Tag != "" {
 		name += ":" + ref.Tag
 	}
-	return Resolution{Reference: name}, nil
+	return Stored{Ref: name}, nil
 }

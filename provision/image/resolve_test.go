@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -24,7 +25,7 @@ func TestAPinnedTag(t *testing.T) {
 	s := &Store{Dir: t.TempDir(), wait: func(context.Context, time.Duration) error { return nil }}
 	got, err := s.Resolve(t.Context(), ref, "")
 	size := int64(len(one.Layers[0]) + len(one.Config))
-	if want := (Resolution{Reference: ref, Digest: one.Digest(), Size: size, Missing: size}); err != nil || got != want {
+	if want := (Stored{Ref: ref, Digest: one.Digest(), Size: size, Missing: size}); err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
 	if left, _ := os.ReadDir(s.Dir); len(left) > 0 {
@@ -41,7 +42,7 @@ func TestAPinnedTag(t *testing.T) {
 	if err != nil || img.Digest != one.Digest() || len(contentOf(t, img, "f")) != 1000 {
 		t.Fatalf("%+v, %v", img, err)
 	}
-	if !s.Cached(pinned) || s.Root(pinned) != img.Root {
+	if !s.Cached(pinned) || s.Root(pinned) != img.Dir {
 		t.Error("the image is not in the store")
 	}
 	got, err = s.Resolve(t.Context(), ref, "")
@@ -57,7 +58,7 @@ func TestAPinnedTag(t *testing.T) {
 	if err != nil || got.Digest != one.Digest() || got.Missing != 0 || !strings.Contains(got.Note, r.Host) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	if again, err := s.Get(t.Context(), pinned); err != nil || again.Root != img.Root {
+	if again, err := s.Get(t.Context(), pinned); err != nil || again.Dir != img.Dir {
 		t.Errorf("%+v, %v", again, err)
 	}
 	if _, err := s.Resolve(t.Context(), r.Host+"/app:2", ""); !fault.Is(err, fault.Lab) || fault.Fix(err) == "" {
@@ -91,7 +92,7 @@ func TestPathsOfImages(t *testing.T) {
 		"docker-archive:root/bin/sh": "docker-archive:" + dir + "/root/bin/sh",
 		"disk:root/bin/sh":           "disk:" + dir + "/root/bin/sh",
 	} {
-		if got, err := s.Resolve(t.Context(), ref, dir); err != nil || got.Reference != want || got.Digest != "" {
+		if got, err := s.Resolve(t.Context(), ref, dir); err != nil || got.Ref != want || got.Digest != "" {
 			t.Errorf("%s: %+v, %v", ref, got, err)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // docker save, with its layers unchanged and with a name. It is nil if the cache does not
 // have the layers of the image. It is also nil if the image has volumes, because an engine
 // creates these in every container.
-func (s *Store) Saver(img Image) func(ctx context.Context, tag string, w io.Writer) error {
+func (s *Store) Saver(img Root) func(ctx context.Context, tag string, w io.Writer) error {
 	dir := filepath.Join(s.Dir, layoutDir)
 	if img.Config == nil || !layout.Exists(dir) {
 		return nil

@@ -62,7 +62,7 @@ func (w *Work) Scratch() string { return filepath.Join(w.Dir, scratch) }
 
 // Finish adds an image to the layout, by put, under the name of img.Ref, and makes the
 // work an entry of the store. It returns its folder.
-func (w *Work) Finish(ctx context.Context, img Image,
+func (w *Work) Finish(ctx context.Context, img Root,
 	put func(*layout.Layout) (v1.Descriptor, error)) (dir string, err error) {
 	held, err := w.s.hold(ctx)
 	if err != nil {
@@ -108,7 +108,7 @@ func (w *Work) Abandon() error {
 
 // Work returns the folder of what was made under a key, and gives its image its name
 // again; false if it was not made, or if the layout lacks its image.
-func (s *Store) Work(ctx context.Context, key string) (dir string, img Image, ok bool, err error) {
+func (s *Store) Work(ctx context.Context, key string) (dir string, img Root, ok bool, err error) {
 	held, err := s.hold(ctx)
 	if err != nil {
 		return "", img, false, err
@@ -142,13 +142,13 @@ func (s *Store) Work(ctx context.Context, key string) (dir string, img Image, ok
 func (s *Store) Layout() *layout.Layout { return &layout.Layout{Dir: filepath.Join(s.Dir, layoutDir)} }
 
 // Kernel returns the kernel of virtual machines for images that bakeoff did not build.
-func (s *Store) Kernel(ctx context.Context) (Image, error) {
+func (s *Store) Kernel(ctx context.Context) (Root, error) {
 	held, err := s.hold(ctx)
 	if err != nil {
-		return Image{}, err
+		return Root{}, err
 	}
 	defer held.Release()
-	var img Image
+	var img Root
 	err = s.kernel(ctx, Request{Ref: kernelRef}, &img)
 	return img, fault.Op("kernel of "+kernelRef, err)
 }
@@ -157,7 +157,7 @@ func (s *Store) Kernel(ctx context.Context) (Image, error) {
 func worked(dir string) bool { return lock.Held(filepath.Join(dir, owner)) }
 
 // moved tells whether the name of a service's image names another one now.
-func (s *Store) moved(img Image) bool {
+func (s *Store) moved(img Root) bool {
 	d, ok, err := s.Layout().Find(img.Ref)
 	return err == nil && (!ok || d.Digest.String() != img.Digest)
 }

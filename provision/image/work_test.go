@@ -45,7 +45,7 @@ func TestWork(t *testing.T) {
 				`"},"layers":[],"annotations":{"x":"`+text+`"}}`), types.OCIManifestSchema1)
 		}
 	}
-	if _, err := one.Finish(t.Context(), Image{Ref: "store:web:latest"}, put("1")); err != nil {
+	if _, err := one.Finish(t.Context(), Root{Ref: "store:web:latest"}, put("1")); err != nil {
 		t.Fatal(err)
 	}
 	dir, img, ok, err := s.Work(t.Context(), "web-1")
@@ -62,7 +62,7 @@ func TestWork(t *testing.T) {
 	}
 	three, err := s.Begin(t.Context(), "web-2")
 	if err == nil {
-		_, err = three.Finish(t.Context(), Image{Ref: "store:web:latest"}, put("2"))
+		_, err = three.Finish(t.Context(), Root{Ref: "store:web:latest"}, put("2"))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -37,7 +37,7 @@ func needs(t *testing.T, programs map[string]string) {
 }
 
 // bookworm is Debian with these packages, as a disk, and its kernel for virtual machines.
-func bookworm(t *testing.T, packages ...string) image.Image {
+func bookworm(t *testing.T, packages ...string) image.Root {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
 	defer cancel()

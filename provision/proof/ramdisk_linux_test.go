@@ -23,7 +23,7 @@ import (
 )
 
 // debianKernel is the kernel that Debian has for virtual machines, and its modules.
-func debianKernel(t *testing.T) image.Image {
+func debianKernel(t *testing.T) image.Root {
 	t.Helper()
 	needs(t, map[string]string{"qemu-system-x86_64": "qemu-system-x86", "mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs"})
 	return bookworm(t)
@@ -145,7 +145,7 @@ func fileSystem(t *testing.T, text string) []byte {
 
 // boot starts a machine under emulation with an initial RAM disk, and returns when its
 // agent answers.
-func boot(t *testing.T, agent string, img image.Image, q wire.InitramfsRequest, more []string) *channel.Conn {
+func boot(t *testing.T, agent string, img image.Root, q wire.InitramfsRequest, more []string) *channel.Conn {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "rd") // the path of a socket is short
 	if err != nil {

@@ -126,7 +126,7 @@ func debian(t *testing.T, memory unit.Bytes, agent string, packages ...string) (
 	m, err := qemu.New().Create(ctx, local.Conn{}, driver.Spec{Label: fmt.Sprintf("prove-%d", os.Getpid()),
 		Name: "machine", Dir: t.TempDir(), CPUs: 1, CPUSet: []int{0},
 		Memory: memory, Agent: agent,
-		Image: driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel,
+		Image: driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Dir, Disk: img.Disk, Kernel: img.Kernel,
 			Modules: img.Modules}})
 	if err != nil {
 		t.Fatal(err)

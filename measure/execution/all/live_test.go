@@ -109,7 +109,7 @@ func machine(t *testing.T) driver.Instance {
 	label := fmt.Sprintf("all%d", os.Getpid())
 	in, err := qemu.New().Create(ctx, local.Conn{}, driver.Spec{
 		Label: label, Name: "machine", Dir: made, CPUs: 1, CPUSet: []int{0}, Memory: 512 * unit.MiB, Agent: exe,
-		Image: driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel,
+		Image: driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Dir, Disk: img.Disk, Kernel: img.Kernel,
 			Modules: img.Modules},
 		Volumes: []driver.Volume{{Path: "/data", Backing: "tmpfs", Size: 160 * unit.MiB}},
 		Options: param.Values{"accel": "tcg"},

@@ -85,7 +85,7 @@ func prepare() error {
 	if err != nil {
 		return err
 	}
-	live.image = driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Root, Disk: img.Disk, Kernel: img.Kernel,
+	live.image = driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Dir, Disk: img.Disk, Kernel: img.Kernel,
 		Modules: img.Modules}
 	return nil
 }

@@ -102,7 +102,7 @@ type builder struct {
 	store *image.Store
 	def   *service.Definition
 
-	base, kernel image.Image
+	base, kernel image.Root
 	sources      map[int]string // digest of what each step copies from the folder
 	key          string         // sha256 of all that decides on the result, in hexadecimal
 	seed         string         // that of the definition alone, for identifiers
@@ -278,14 +278,14 @@ func (b *builder) material(from string) (map[string][]byte, error) {
 
 // fill makes the root.
 func (b *builder) fill(ctx context.Context) error {
-	if b.base.Root == "" {
+	if b.base.Dir == "" {
 		if err := os.Mkdir(b.root, 0o755); err != nil {
 			return err
 		}
 	} else {
 		b.say("copying the base %s", b.def.Base)
 		err := unpack.Unpack(ctx, b.root, []unpack.Layer{{Name: b.def.Base, Size: -1, Plain: true,
-			Open: func() (io.ReadCloser, error) { return unpack.Folder(b.base.Root), nil }}}, unpack.Options{})
+			Open: func() (io.ReadCloser, error) { return unpack.Folder(b.base.Dir), nil }}}, unpack.Options{})
 		if err != nil {
 			return err
 		}
@@ -369,7 +369,7 @@ func (f *File) measure(ctx context.Context, path string) error {
 
 // finish gives the work to the store.
 func (b *builder) finish(ctx context.Context, r Result, blob layer) (Result, error) {
-	img := image.Image{Ref: r.Image, Packages: b.base.Packages, Arch: runtime.GOARCH}
+	img := image.Root{Ref: r.Image, Packages: b.base.Packages, Arch: runtime.GOARCH}
 	put, err := b.image(blob)
 	if err != nil {
 		return r, err

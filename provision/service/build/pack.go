@@ -184,7 +184,7 @@ func (b *builder) ramDisk(to string, whole bool) (err error) {
 	out := bufio.NewWriterSize(f, 1<<20)
 	// One thread: the bytes then depend on nothing else.
 	level := zstd.SpeedDefault
-	if !whole || b.base.Root == "" {
+	if !whole || b.base.Dir == "" {
 		level = zstd.SpeedBetterCompression // it is small
 	}
 	z, err := zstd.NewWriter(out, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(level))

@@ -337,7 +337,7 @@ func mirrored(t *testing.T) e2e.Home {
 		t.Fatal(err)
 	}
 	e2e.Build(t, "package main\n\nfunc main() {}\n", filepath.Join(h.Dir, "prog"))
-	if out, err := exec.Command("cp", "-al", filepath.Dir(debian.Root),
+	if out, err := exec.Command("cp", "-al", filepath.Dir(debian.Dir),
 		filepath.Join(own, "image")).CombinedOutput(); err != nil {
 		t.Fatalf("cp -al: %v\n%s", err, out)
 	}

@@ -95,7 +95,7 @@ echo "$#: $1, $2; $APP $KIND; $(pwd); $(id -u):$(id -g); $(cat built); $(cat dat
 	if img.Digest != app.Digest {
 		t.Errorf("the archive has %s, and built was %s", img.Digest, app.Digest)
 	}
-	out, err := crun(t, img.Root, map[string]any{"cwd": img.Config.WorkingDir, "env": img.Config.Env,
+	out, err := crun(t, img.Dir, map[string]any{"cwd": img.Config.WorkingDir, "env": img.Config.Env,
 		"args": append(img.Config.Entrypoint, img.Config.Cmd...), "user": map[string]any{"uid": 1234, "gid": 1234}})
 	want := "2: first, second word; /srv/app of a test; /srv/app; 1234:1234; good day /srv/app of a test /srv/app 0; " +
 		"1234; text; from the networkfrom the network\n"
@@ -103,7 +103,7 @@ echo "$#: $1, $2; $APP $KIND; $(pwd); $(id -u):$(id -g); $(cat built); $(cat dat
 		t.Errorf("the program printed %q, %v; want %q", out, err, want)
 	}
 	for _, never := range []string{"etc/resolv.conf", "srv/app/none"} {
-		if _, err := os.Lstat(filepath.Join(img.Root, never)); !errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Lstat(filepath.Join(img.Dir, never)); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("the image has /%s, %v", never, err)
 		}
 	}

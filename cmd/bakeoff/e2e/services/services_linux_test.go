@@ -147,7 +147,7 @@ func TestEqualDefinitionsGiveEqualBytes(t *testing.T) {
 	if err != nil || img.Digest != first["rescue"].Digest {
 		t.Errorf("the registry returned %s, %v; pushed was %s", img.Digest, err, first["rescue"].Digest)
 	}
-	if _, err := os.Stat(filepath.Join(img.Root, "bin/busybox")); err != nil {
+	if _, err := os.Stat(filepath.Join(img.Dir, "bin/busybox")); err != nil {
 		t.Error(err)
 	}
 }
@@ -292,7 +292,7 @@ func container(t *testing.T, archive string) {
 	script := "'" + program + `' & until (: 3<>/dev/tcp/127.0.0.1/80) 2>/dev/null; do sleep 0.05; done
 exec 3<>/dev/tcp/127.0.0.1/80
 printf 'GET / HTTP/1.0\r\n\r\n' >&3 && cat <&3 && kill $!`
-	out, err := crun(t, img.Root, map[string]any{"cwd": "/", "env": img.Config.Env, "args": []string{"bash", "-c", script},
+	out, err := crun(t, img.Dir, map[string]any{"cwd": "/", "env": img.Config.Env, "args": []string{"bash", "-c", script},
 		"user": map[string]any{"uid": 0, "gid": 0}})
 	head, body, _ := bytes.Cut(out, []byte("\r\n\r\n"))
 	if err != nil || !bytes.Contains(head, []byte(" 200 OK")) || !bytes.HasPrefix(body, page()) {
@@ -301,7 +301,7 @@ printf 'GET / HTTP/1.0\r\n\r\n' >&3 && cat <&3 && kill $!`
 }
 
 // unpacked is the image in an archive, with its root.
-func unpacked(t *testing.T, archive string) image.Image {
+func unpacked(t *testing.T, archive string) image.Root {
 	t.Helper()
 	store := &image.Store{Dir: t.TempDir(), Host: local.Conn{}}
 	img, err := store.Get(t.Context(), image.Request{Ref: "oci-archive:" + archive})
