@@ -47,12 +47,13 @@ func (s *Store) importImage(ctx context.Context, l *layout.Layout, ref reference
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
-	d, err := s.fetch(ctx, l, ref, ref.String(), false, func(done, all int64) { s.count("pulling "+ref.String(), done, all) })
+	name := ref.String()
+	d, err := s.fetch(ctx, l, ref, name, false, func(done, all int64) { s.count("pulling "+name, done, all) })
 	if err != nil {
 		return d, err
 	}
 	if err := s.prove(ctx, l, ref, d); err != nil {
-		return d, errors.Join(err, restore(l, ref.String(), all, d))
+		return d, errors.Join(err, restore(l, name, all, d))
 	}
 	return d, nil
 }

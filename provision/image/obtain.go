@@ -249,7 +249,8 @@ func (s *Store) unpackImage(ctx context.Context, ref reference.Reference, l *lay
 // unpackLayers unpacks layers into the root of an image, describes it and returns its folder.
 // Without a digest, the image has that of its one layer, which is computed in the same
 // pass.
-func (s *Store) unpackLayers(ctx context.Context, kind string, layers []unpack.Layer, img Root) (dir string, err error) {
+func (s *Store) unpackLayers(ctx context.Context, kind string, layers []unpack.Layer,
+	img Root) (dir string, err error) {
 	s.say("unpacking %s (once)", img.Ref)
 	tmp, err := s.partial("root-" + kind)
 	if err != nil {

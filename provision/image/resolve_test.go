@@ -25,7 +25,8 @@ func TestAPinnedTag(t *testing.T) {
 	s := &Store{Dir: t.TempDir(), wait: func(context.Context, time.Duration) error { return nil }}
 	got, err := s.Resolve(t.Context(), ref, "")
 	size := int64(len(one.Layers[0]) + len(one.Config))
-	if want := (Stored{Ref: ref, Digest: one.Digest(), Size: size, Missing: size}); err != nil || !reflect.DeepEqual(got, want) {
+	want := Stored{Ref: ref, Digest: one.Digest(), Size: size, Missing: size}
+	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v, want %+v", got, err, want)
 	}
 	if left, _ := os.ReadDir(s.Dir); len(left) > 0 {
