@@ -58,7 +58,7 @@ type Ship struct {
 // LeaseSchema is the schema of a Lease.
 const LeaseSchema = "bakeoff/lease/v1"
 
-// Lease is the record of an environment, of a service or of the experiment's
+// Lease is the record of an environment, of an engine or of the experiment's
 // network. It is on disk before what it names is created.
 type Lease struct {
 	Schema  string    `json:"schema"`
@@ -76,7 +76,7 @@ type Lease struct {
 	// Network is the namespace of the experiment's network; "" in the lease of
 	// an environment.
 	Network string `json:"network,omitempty"`
-	// Settings are in the lease of a service: the kernel settings of the host that it may
+	// Settings are in the lease of an engine: the kernel settings of the host that it may
 	// change. Interfaces are the network interfaces that the host had before.
 	Settings   map[string]Setting `json:"settings,omitempty"`
 	Interfaces []string           `json:"interfaces,omitempty"`

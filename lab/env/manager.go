@@ -47,7 +47,7 @@ type Manager struct {
 
 	silent   sync.Once // the meter has failed
 	starting sync.Mutex
-	services map[string]service
+	engines  map[string]engine
 }
 
 // Subnet is the experiment's network, in the range that RFC 2544 reserves for
@@ -123,7 +123,7 @@ func (m *Manager) open(ctx context.Context, drivers []driver.Driver) error {
 
 // Close removes the experiment's network and releases the lock of the host.
 func (m *Manager) Close(ctx context.Context) error {
-	err := m.stopServices(ctx)
+	err := m.stopEngines(ctx)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.net != nil {

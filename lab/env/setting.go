@@ -13,10 +13,10 @@ import (
 	"bakeoff/base/fault"
 )
 
-// Setting is a kernel setting of the host around the start of a service.
+// Setting is a kernel setting of the host around the start of an engine.
 type Setting struct {
 	From string `json:"from"`         // before
-	To   string `json:"to,omitempty"` // once the service answered; "" if it never did
+	To   string `json:"to,omitempty"` // once the engine answered; "" if it never did
 }
 
 // sysctls is where Linux has its settings: proc_sys(5).
@@ -64,7 +64,7 @@ func readSettings(ctx context.Context, m Machine) map[string]string {
 	return out
 }
 
-// note records what the settings were before a service started or, if it answers, what
+// note records what the settings were before an engine started or, if it answers, what
 // they are since.
 func (l *Lease) note(ctx context.Context, m Machine, answers bool) {
 	now := readSettings(ctx, m)
@@ -81,7 +81,7 @@ func (l *Lease) note(ctx context.Context, m Machine, answers bool) {
 	}
 }
 
-// restore sets the settings back that have changed since the service started, and lists
+// restore sets the settings back that have changed since the engine started, and lists
 // the changes. It keeps one that somebody else has changed since, and those of the network
 // if the host has a new interface: its user may need them. The error names these.
 func (l Lease) restore(ctx context.Context, m Machine, dryRun bool) (changes []string, err error) {

@@ -19,8 +19,8 @@ import (
 // forwarder is a driver whose engine turns on forwarding, as dockerd does by default.
 type forwarder struct{ daemonic }
 
-func (f *forwarder) StartService(ctx context.Context, host conn.Conn, s driver.Spec) (driver.Service, error) {
-	started, err := f.daemonic.StartService(ctx, host, s)
+func (f *forwarder) StartEngine(ctx context.Context, host conn.Conn, s driver.Spec) (driver.Engine, error) {
+	started, err := f.daemonic.StartEngine(ctx, host, s)
 	if err == nil {
 		err = os.WriteFile(forwarding, []byte("1"), 0)
 	}
@@ -108,7 +108,7 @@ func TestSettingsOfAnEngineAreRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	restored()
-	if !slices.Contains(said, "undid the change of net.ipv4.ip_forward from 0 to 1 by the service of daemonic") {
+	if !slices.Contains(said, "undid the change of net.ipv4.ip_forward from 0 to 1 by the engine of daemonic") {
 		t.Errorf("it said %q", said)
 	}
 

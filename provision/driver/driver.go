@@ -65,22 +65,22 @@ type HostValidator interface {
 	ValidateOn(ctx context.Context, host conn.Conn, spec Spec) error
 }
 
-// ServiceStarter is a Driver whose environments may share a service that lives
-// longer than each of them: a container engine that the run starts for itself.
-type ServiceStarter interface {
-	// StartService starts the service for all environments with spec.Options;
+// EngineStarter is a Driver whose environments may share an engine: a container engine that the
+// run starts for itself, and that lives longer than each of them.
+type EngineStarter interface {
+	// StartEngine starts the engine for all environments with spec.Options;
 	// it returns nil where they need none. Of spec it reads Label, Dir, CPUSet
-	// (where the service runs: not on the subject's CPUs), Agent and Options.
-	// When it fails it has removed what it made. Reap finds a service as it
+	// (where the engine runs: not on the subject's CPUs), Agent and Options.
+	// When it fails it has removed what it made. Reap finds an engine as it
 	// finds an environment.
-	StartService(ctx context.Context, host conn.Conn, spec Spec) (Service, error)
+	StartEngine(ctx context.Context, host conn.Conn, spec Spec) (Engine, error)
 }
 
-// Service is what StartService has started.
-type Service interface {
-	// Options replace Spec.Options of the environments that use the service.
+// Engine is what StartEngine has started.
+type Engine interface {
+	// Options replace Spec.Options of the environments that use the engine.
 	Options() param.Values
-	// Close stops the service and removes it. No environment uses it any more.
+	// Close stops the engine and removes it. No environment uses it any more.
 	Close(ctx context.Context) error
 }
 

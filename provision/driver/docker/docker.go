@@ -175,7 +175,7 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 		return nil, err
 	}
 	if o.private && o.socket == "" {
-		return nil, fault.New(fault.Invalid, "the private engine does not run: call StartService first")
+		return nil, fault.New(fault.Invalid, "the private engine does not run: call StartEngine first")
 	}
 	return confine.Create(ctx, host, spec, func(e *confine.Env) error {
 		c := &container{engine.Container{CLI: cli(host, o.socket), Env: e, Options: o.Options}, o}

@@ -23,7 +23,7 @@ import (
 func TestATooLongPathIsRefused(t *testing.T) {
 	spec := driver.Spec{Label: engineLabel(), Dir: "/" + strings.Repeat("x", maxSocketPath-len(longestSocket)-1),
 		Options: param.Values{"engine": "private"}}
-	_, err := Driver{}.StartService(t.Context(), nil, spec) // a host that was used would panic
+	_, err := Driver{}.StartEngine(t.Context(), nil, spec) // a host that was used would panic
 	if err == nil || !strings.Contains(err.Error(),
 		"is too long for the engine's sockets: the limit is 66 bytes; set BAKEOFF_STATE to a shorter path") {
 		t.Errorf("%v", err)
@@ -58,7 +58,7 @@ func founded(t testing.TB) param.Values {
 		t.Fatal(err)
 	}
 	start := time.Now()
-	f, err := Driver{}.StartService(t.Context(), local.Conn{}, spec)
+	f, err := Driver{}.StartEngine(t.Context(), local.Conn{}, spec)
 	if err != nil {
 		t.Fatal(err)
 	}

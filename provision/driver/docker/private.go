@@ -27,11 +27,11 @@ const (
 	longestSocket = "exec/containerd/containerd-debug.sock"
 )
 
-// StartService starts a private engine if the options ask for one. The engine
+// StartEngine starts a private engine if the options ask for one. The engine
 // has its own storage, sockets and configuration in spec.Dir, creates no bridge
 // and changes neither packet filter nor forwarding. It does not affect an engine of the machine. It
 // runs on spec.CPUSet in a control group, by which Reap finds it.
-func (Driver) StartService(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Service, error) {
+func (Driver) StartEngine(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Engine, error) {
 	if o, err := decode(spec.Options); err != nil || !o.private {
 		return nil, err
 	}

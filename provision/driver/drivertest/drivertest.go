@@ -107,7 +107,7 @@ func On(t suite.T, drv driver.Driver, o Options) {
 	}
 	t.Logf("usable: %v", a.Facts)
 	s.prepare()
-	s.service()
+	s.startEngine()
 	for _, test := range []struct {
 		name string
 		run  func(*runner)

@@ -35,11 +35,11 @@ func (s *runner) prepare() {
 	}
 }
 
-// service starts the service that environments with these options use, as a run
+// startEngine starts the engine that environments with these options use, as a run
 // does before its first environment. It ends with the test.
-func (s *runner) service() {
+func (s *runner) startEngine() {
 	s.Helper()
-	d, ok := s.drv.(driver.ServiceStarter)
+	d, ok := s.drv.(driver.EngineStarter)
 	if !ok {
 		return
 	}
@@ -47,7 +47,7 @@ func (s *runner) service() {
 	spec.CPUSet = nil
 	ctx, cancel := context.WithTimeout(s.Context(), s.o.Timeout)
 	defer cancel()
-	f, err := d.StartService(ctx, s.host, spec)
+	f, err := d.StartEngine(ctx, s.host, spec)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func (s *runner) service() {
 		defer cancel()
 		for range 2 {
 			if err := f.Close(ctx); err != nil {
-				s.Errorf("the service: close: %v", err)
+				s.Errorf("the engine: close: %v", err)
 			}
 		}
 		s.nothing(spec)

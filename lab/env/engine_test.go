@@ -13,7 +13,7 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-// daemonic is a driver whose environments share a service. Its environments
+// daemonic is a driver whose environments share an engine. Its environments
 // are nothing but a note of their options.
 type daemonic struct {
 	driver.Driver
@@ -32,7 +32,7 @@ type nothing struct{ driver.Instance }
 
 func (nothing) Close(context.Context) error { return nil }
 
-func (h *daemonic) StartService(_ context.Context, _ conn.Conn, s driver.Spec) (driver.Service, error) {
+func (h *daemonic) StartEngine(_ context.Context, _ conn.Conn, s driver.Spec) (driver.Engine, error) {
 	if s.Options.Text("plain") != "" {
 		return nil, nil
 	}
@@ -51,9 +51,9 @@ type daemon struct {
 func (s daemon) Options() param.Values       { return s.options }
 func (s daemon) Close(context.Context) error { s.h.closed++; return nil }
 
-// Environments with the same options share one service. It has a lease as an
+// Environments with the same options share one engine. It has a lease as an
 // environment has, and it is gone with the manager.
-func TestService(t *testing.T) {
+func TestEngine(t *testing.T) {
 	state := t.TempDir()
 	m, err := Open(t.Context(), Config{StateDir: state, CacheDir: t.TempDir(), Host: local.Conn{}, Run: "test"}, nil)
 	if err != nil {
@@ -87,11 +87,11 @@ func TestService(t *testing.T) {
 		t.Error(err)
 	}
 	if leases, err := Leases(state); err != nil || len(leases) != 2 {
-		t.Errorf("leases %v, %v; want those of the two services", leases, err)
+		t.Errorf("leases %v, %v; want those of the two engines", leases, err)
 	}
-	h.fail = errors.New("no service")
+	h.fail = errors.New("no engine")
 	if err := lease(param.Values{"a": "3"}); !errors.Is(err, h.fail) {
-		t.Errorf("a service that fails: %v", err)
+		t.Errorf("an engine that fails: %v", err)
 	}
 	if err := m.Close(t.Context()); err != nil {
 		t.Fatal(err)

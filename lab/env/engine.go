@@ -12,20 +12,20 @@ import (
 	"bakeoff/provision/driver"
 )
 
-// service is a driver.Service with its lease. Environments of one driver with
+// engine is a driver.Engine with its lease. Environments of one driver with
 // the same options share it until the manager is closed.
-type service struct {
-	driver.Service // nil where these options need none
-	lease          Lease
-	session        int // of the host: a service does not survive a lost connection
+type engine struct {
+	driver.Engine // nil where these options need none
+	lease         Lease
+	session       int // of the host: an engine does not survive a lost connection
 }
 
 // optionsOf returns the options with which an environment of d is created. It
-// starts the service that they need, unless it runs already. The lease of a
-// service is on disk before the service is started.
+// starts the engine that they need, unless it runs already. The lease of an
+// engine is on disk before the engine is started.
 func (m *Manager) optionsOf(ctx context.Context, d driver.Driver, options param.Values,
 	subject []int) (param.Values, error) {
-	starter, ok := d.(driver.ServiceStarter)
+	starter, ok := d.(driver.EngineStarter)
 	if !ok {
 		return options, nil
 	}
@@ -33,34 +33,34 @@ func (m *Manager) optionsOf(ctx context.Context, d driver.Driver, options param.
 	defer m.starting.Unlock()
 	text, err := json.Marshal(options) // sorted by name
 	if err != nil {
-		return nil, fault.Op("env: service", err)
+		return nil, fault.Op("env: engine", err)
 	}
 	key := d.Doc().Name + " " + string(text)
-	if s, ok := m.services[key]; ok {
+	if s, ok := m.engines[key]; ok {
 		if s.session == m.at.Session() {
 			return s.options(options), nil
 		}
 		if err := m.stop(ctx, s); err != nil {
 			return nil, err
 		}
-		delete(m.services, key)
+		delete(m.engines, key)
 	}
 	label := m.label()
-	lease := Lease{Schema: LeaseSchema, Label: label, Driver: d.Doc().Name, Name: "the service of " + d.Doc().Name,
+	lease := Lease{Schema: LeaseSchema, Label: label, Driver: d.Doc().Name, Name: "the engine of " + d.Doc().Name,
 		Host: m.cfg.Name, Dir: Place(m.cfg.StateDir, label), Run: m.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC()}
 	lease.note(ctx, m.at, false)
 	if err := m.remember(ctx, lease); err != nil {
 		return nil, err
 	}
 	if err := m.at.Mkdir(ctx, lease.Dir); err != nil {
-		return nil, errors.Join(fault.Op("env: service", err), m.forget(ctx, lease))
+		return nil, errors.Join(fault.Op("env: engine", err), m.forget(ctx, lease))
 	}
-	started, err := starter.StartService(ctx, m.cfg.Host, driver.Spec{Label: label, Name: lease.Name, Dir: lease.Dir,
+	started, err := starter.StartEngine(ctx, m.cfg.Host, driver.Spec{Label: label, Name: lease.Name, Dir: lease.Dir,
 		CPUSet: m.layout.Others(subject), Agent: m.cfg.Agent, Options: options})
-	s := service{started, lease, m.at.Session()}
+	s := engine{started, lease, m.at.Session()}
 	if err != nil || started == nil {
-		s.Service = nil
-		if rerr := m.removeService(ctx, s); err != nil || rerr != nil {
+		s.Engine = nil
+		if rerr := m.removeEngine(ctx, s); err != nil || rerr != nil {
 			return nil, errors.Join(err, rerr)
 		}
 	} else {
@@ -69,23 +69,23 @@ func (m *Manager) optionsOf(ctx context.Context, d driver.Driver, options param.
 			return nil, errors.Join(err, m.stop(ctx, s))
 		}
 	}
-	if m.services == nil {
-		m.services = map[string]service{}
+	if m.engines == nil {
+		m.engines = map[string]engine{}
 	}
-	m.services[key] = s
+	m.engines[key] = s
 	return s.options(options), nil
 }
 
-func (s service) options(otherwise param.Values) param.Values {
-	if s.Service == nil {
+func (s engine) options(otherwise param.Values) param.Values {
+	if s.Engine == nil {
 		return otherwise
 	}
 	return s.Options()
 }
 
-// removeService restores the settings that a stopped service changed, and removes its
+// removeEngine restores the settings that a stopped engine changed, and removes its
 // directory and its lease.
-func (m *Manager) removeService(ctx context.Context, s service) error {
+func (m *Manager) removeEngine(ctx context.Context, s engine) error {
 	changes, kept := s.lease.restore(ctx, m.at, false)
 	for _, change := range changes {
 		m.say("undid the %s by %s", change, s.lease.Name)
@@ -94,30 +94,30 @@ func (m *Manager) removeService(ctx context.Context, s service) error {
 		m.say("%v", kept)
 	}
 	if err := m.at.Remove(ctx, s.lease.Dir); err != nil {
-		return fault.Op("env: service", err)
+		return fault.Op("env: engine", err)
 	}
 	return m.forget(ctx, s.lease)
 }
 
-// stop stops a service and removes what it left.
-func (m *Manager) stop(ctx context.Context, s service) error {
-	if s.Service == nil {
+// stop stops an engine and removes what it left.
+func (m *Manager) stop(ctx context.Context, s engine) error {
+	if s.Engine == nil {
 		return nil
 	}
 	if err := s.Close(ctx); err != nil {
 		return err
 	}
-	return m.removeService(ctx, s)
+	return m.removeEngine(ctx, s)
 }
 
-// stopServices stops all services. What could not be removed keeps its lease.
-func (m *Manager) stopServices(ctx context.Context) error {
+// stopEngines stops all engines. What could not be removed keeps its lease.
+func (m *Manager) stopEngines(ctx context.Context) error {
 	m.starting.Lock()
 	defer m.starting.Unlock()
 	var errs []error
-	for _, s := range m.services {
+	for _, s := range m.engines {
 		errs = append(errs, m.stop(ctx, s))
 	}
-	m.services = nil
+	m.engines = nil
 	return errors.Join(errs...)
 }
