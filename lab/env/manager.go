@@ -25,6 +25,7 @@ import (
 	"bakeoff/provision/image"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/netns"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
@@ -386,11 +387,11 @@ func (m *Manager) LeaseWatched(ctx context.Context, d driver.Driver, c manifest.
 	}
 	label := m.label()
 	m.mu.Lock()
-	var network *driver.Network
+	var network *netns.Network
 	var addr netip.Addr
 	if m.net != nil {
 		addr = m.address()
-		network = &driver.Network{Namespace: m.net.Network, Bridge: netns.Bridge, Addr: netip.PrefixFrom(addr, m.bits()),
+		network = &netns.Network{Namespace: m.net.Network, Bridge: netns.Bridge, Addr: netip.PrefixFrom(addr, m.bits()),
 			Gateway: m.gateway(), MAC: mac(addr)}
 	}
 	m.mu.Unlock()
@@ -474,10 +475,10 @@ func mac(a netip.Addr) string {
 }
 
 // Volumes converts the volumes of a lab file for drivers.
-func Volumes(vs []manifest.Volume) []driver.Volume {
-	var out []driver.Volume
+func Volumes(vs []manifest.Volume) []volume.Volume {
+	var out []volume.Volume
 	for _, v := range vs {
-		out = append(out, driver.Volume{Path: v.Path, Backing: v.Backing, Size: v.Size, Device: v.Device,
+		out = append(out, volume.Volume{Path: v.Path, Backing: v.Backing, Size: v.Size, Device: v.Device,
 			Properties: v.Properties})
 	}
 	return out

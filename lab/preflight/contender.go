@@ -16,6 +16,7 @@ import (
 	"bakeoff/lab/plan"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
@@ -136,7 +137,7 @@ func (v inspector) specOf(d driver.Doc, c plan.Contender) driver.Spec {
 	}
 	if v.peer {
 		gateway := env.Subnet.Addr().Next()
-		s.Network = &driver.Network{Namespace: "bo-000000", Bridge: "br0",
+		s.Network = &netns.Network{Namespace: "bo-000000", Bridge: "br0",
 			Addr: netip.PrefixFrom(gateway.Next(), env.Subnet.Bits()), Gateway: gateway, MAC: "02:b0:00:00:00:02"}
 	}
 	return s
@@ -186,7 +187,7 @@ func (v inspector) checkVolumes(ctx context.Context, _ driver.Driver, host conn.
 // contenderSharing returns another contender of the plan that mounts the same block device, and
 // whether the kernel of a guest has it mounted meanwhile. All environments of a block
 // exist at the same time.
-func (v inspector) contenderSharing(c plan.Contender, vol driver.Volume) (other plan.Contender, guest, shared bool) {
+func (v inspector) contenderSharing(c plan.Contender, vol volume.Volume) (other plan.Contender, guest, shared bool) {
 	if vol.Backing != volume.Disk {
 		return other, false, false
 	}
@@ -210,7 +211,7 @@ func (v inspector) contenderSharing(c plan.Contender, vol driver.Volume) (other 
 
 // checkSharing refuses a block device that two kernels would mount at the same time: each
 // would overwrite what the other one wrote.
-func (v inspector) checkSharing(c plan.Contender, vol driver.Volume) error {
+func (v inspector) checkSharing(c plan.Contender, vol volume.Volume) error {
 	other, guest, _ := v.contenderSharing(c, vol)
 	if !guest {
 		return nil

@@ -17,6 +17,7 @@ import (
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
@@ -32,8 +33,8 @@ func (e ear) Exec(_ context.Context, cmd conn.Cmd) (conn.Exit, error) {
 }
 
 // SettleVolume makes it a driver.Storer.
-func (e ear) SettleVolume(context.Context, string) (driver.VolumeUsage, error) {
-	return driver.VolumeUsage{UsedBytes: 7}, nil
+func (e ear) SettleVolume(context.Context, string) (volume.Usage, error) {
+	return volume.Usage{UsedBytes: 7}, nil
 }
 
 type hearing struct {

@@ -19,7 +19,6 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/measure/corpus"
 	"bakeoff/measure/estimate"
-	"bakeoff/provision/driver"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn/local"
 )
@@ -69,7 +68,7 @@ func rows(t *testing.T, dir string, names []string, o estimate.Options) []estima
 
 // mounted makes a real file system, copies the folder into it, and waits until
 // it is on its backing.
-func mounted(t *testing.T, from string, v driver.Volume, look func(dir, at string, u driver.VolumeUsage)) {
+func mounted(t *testing.T, from string, v volume.Volume, look func(dir, at string, u volume.Usage)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
@@ -163,9 +162,9 @@ func TestARealPool(t *testing.T) {
 		{"gzip-9", 1 << 15}} {
 		r := rows(t, dir, []string{"zfs " + c.algorithm}, estimate.Options{Records: []int64{c.record},
 			Pool: estimate.Pool{Ashift: 12, Old: true}})[0]
-		v := driver.Volume{Path: "/data", Backing: volume.ZFS, Size: 256 * unit.MiB,
+		v := volume.Volume{Path: "/data", Backing: volume.ZFS, Size: 256 * unit.MiB,
 			Properties: map[string]string{"compression": c.algorithm, "recordsize": unit.Bytes(c.record).String()}}
-		mounted(t, dir, v, func(_, at string, u driver.VolumeUsage) {
+		mounted(t, dir, v, func(_, at string, u volume.Usage) {
 			what := fmt.Sprintf("%s in records of %d", c.algorithm, c.record)
 			near(t, what+", compressratio", r.Match, r.Ratio, u.CompressRatio)
 			near(t, what+", bytes", r.Match, float64(r.StoredBytes), float64(allocated(t, at)))
@@ -192,9 +191,9 @@ func TestARealBtrfs(t *testing.T) {
 		{"zlib:9", false},
 		{"zstd:1", false}, {"zstd:3", true}, {"zstd:6", false}, {"zstd:9", false}, {"zstd:12", false}, {"zstd:15", false}} {
 		r := rows(t, dir, []string{"btrfs " + c.algorithm}, estimate.Options{Force: c.force, Program: p})[0]
-		v := driver.Volume{Path: "/data", Backing: volume.Btrfs, Size: 256 * unit.MiB,
+		v := volume.Volume{Path: "/data", Backing: volume.Btrfs, Size: 256 * unit.MiB,
 			Properties: map[string]string{"compression": c.algorithm, "force": fmt.Sprint(c.force)}}
-		mounted(t, dir, v, func(image, _ string, _ driver.VolumeUsage) {
+		mounted(t, dir, v, func(image, _ string, _ volume.Usage) {
 			sum := float64(extents(t, image))
 			near(t, fmt.Sprintf("%s force=%t, bytes", c.algorithm, c.force), r.Match, float64(r.StoredBytes), sum)
 			// What stands in for the program where there is none.

@@ -301,13 +301,13 @@ func (e *Env) within() conn.Conn {
 }
 
 // SettleVolume waits until everything written to a volume is on its backing.
-func (e *Env) SettleVolume(ctx context.Context, declared string) (driver.VolumeUsage, error) {
+func (e *Env) SettleVolume(ctx context.Context, declared string) (volume.Usage, error) {
 	for _, v := range e.Spec.Volumes {
 		if at, ok := e.places[v.Path]; ok && v.Path == declared {
 			return volume.Settle(ctx, e.Host, e.Spec.Dir, at, v)
 		}
 	}
-	return driver.VolumeUsage{}, fault.New(fault.Invalid, "there is no volume %s", declared)
+	return volume.Usage{}, fault.New(fault.Invalid, "there is no volume %s", declared)
 }
 
 // Start begins to create what g describes if the environment is on the

@@ -14,6 +14,7 @@ import (
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/netns"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/wire"
@@ -83,7 +84,7 @@ func TestCloseWaitsForSetup(t *testing.T) {
 // A limit and the steps beside it all end before an error is returned.
 func TestLimitWhile(t *testing.T) {
 	limited := errors.New("limit")
-	for _, volumes := range [][]driver.Volume{nil, {{Path: "/data"}}} {
+	for _, volumes := range [][]volume.Volume{nil, {{Path: "/data"}}} {
 		e := &Env{Host: local.Conn{}, Spec: driver.Spec{Volumes: volumes}}
 		stepped := false
 		err := e.LimitWhile(func() error { return limited }, func() error { stepped = true; return nil })

@@ -5,7 +5,6 @@ import (
 	"path"
 	"slices"
 
-	"bakeoff/provision/driver"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/agent"
@@ -45,7 +44,7 @@ func (e *Env) teardown(ctx context.Context) {
 // unmounted is the directory below which everything is unmounted. The daemon of
 // a ZFS pool closes the pool later.
 func (e *Env) unmounted() string {
-	if slices.ContainsFunc(e.Spec.Volumes, func(v driver.Volume) bool { return v.Backing == volume.ZFS }) {
+	if slices.ContainsFunc(e.Spec.Volumes, func(v volume.Volume) bool { return v.Backing == volume.ZFS }) {
 		return path.Join(e.Spec.Dir, "root")
 	}
 	return path.Clean(e.Spec.Dir)

@@ -17,6 +17,8 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
+	"bakeoff/provision/netns"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
@@ -235,12 +237,6 @@ type Count struct {
 	Program string `json:"program,omitempty"`
 }
 
-// The values of Info.HostCache; a reason may follow CacheUsed.
-const (
-	CacheBypassed = "bypassed"
-	CacheUsed     = "used"
-)
-
 // Info describes an environment and its paths.
 type Info struct {
 	// Agent is the path of bakeoff-agent inside.
@@ -289,8 +285,8 @@ type Spec struct {
 	Read, Write unit.Bytes
 	Image       Image
 	Agent       string // path on the host of bakeoff-agent for the environment
-	Volumes     []Volume
-	Network     *Network // nil: no network at all
+	Volumes     []volume.Volume
+	Network     *netns.Network // nil: no network at all
 	Options     param.Values
 	// Tuning maps sysctl names to values to set inside. Settings that
 	// Doc.Tuning does not support are refused with fault.Unsupported.
@@ -337,19 +333,6 @@ type Start struct {
 	Argv []string // the program that a container of the image starts; empty if it names none
 }
 
-// Volume is storage that the lab file declared.
-type Volume struct {
-	Path string `json:"path"` // inside, absolute: /data
-	// Backing is tmpfs, dir (a directory of the host's file system),
-	// file:ext4, file:btrfs, file:zfs (a file of Size on the host with that
-	// file system in it) or disk (a block device named by Device).
-	Backing string     `json:"backing"`
-	Size    unit.Bytes `json:"size"`
-	Device  string     `json:"device,omitempty"`
-	// Properties are the file system's, by name: compression, recordsize.
-	Properties map[string]string `json:"properties,omitempty"`
-}
-
 // Forwarder is an Instance without an address of its own on the experiment's network.
 // Its servers are reached at an address of its host, from that network alone.
 type Forwarder interface {
@@ -363,27 +346,7 @@ type Forwarder interface {
 type Storer interface {
 	// SettleVolume returns when everything written to the volume declared at
 	// path is on its backing, and says what its file system then holds.
-	SettleVolume(ctx context.Context, path string) (VolumeUsage, error)
-}
-
-// VolumeUsage is what a file system says of itself.
-type VolumeUsage struct {
-	// Took is how long it had to be waited for, on the host's clock.
-	Took time.Duration `json:"took_ns"`
-	// UsedBytes is all that is in use, metadata included, as statfs(2) says.
-	UsedBytes int64 `json:"used_bytes"`
-	// CompressRatio is the property of ZFS; 0 where there is none.
-	CompressRatio float64 `json:"compressratio,omitempty"`
-}
-
-// Network is one environment's place on the experiment's network: a bridge
-// in a network namespace of its own, in which the generator lives.
-type Network struct {
-	Namespace string       // network namespace with the bridge
-	Bridge    string       // name of the bridge in it
-	Addr      netip.Prefix // the environment's address
-	Gateway   netip.Addr   // the bridge's own address: where the generator is
-	MAC       string
+	SettleVolume(ctx context.Context, path string) (volume.Usage, error)
 }
 
 // Availability is the answer of Check.

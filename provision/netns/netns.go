@@ -20,7 +20,6 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/name"
-	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
@@ -31,6 +30,16 @@ const (
 	Bridge = "br0"
 	Inside = "eth0"
 )
+
+// Network is one environment's place on the experiment's network: a bridge
+// in a network namespace of its own, in which the generator lives.
+type Network struct {
+	Namespace string       // network namespace with the bridge
+	Bridge    string       // name of the bridge in it
+	Addr      netip.Prefix // the environment's address
+	Gateway   netip.Addr   // the bridge's own address: where the generator is
+	MAC       string
+}
 
 // Check returns nil if a host can have such networks, otherwise an error of
 // kind fault.Unsupported that says what is missing. It tries everything in a
@@ -186,7 +195,7 @@ func hash(label string) string {
 // namespace is that of a process, which a container engine has created.
 // `bakeoff-agent setup` creates it with the host's own kernel, without a
 // program for each step.
-func Describe(n *driver.Network, label string, of int) (wire.Netns, error) {
+func Describe(n *Network, label string, of int) (wire.Netns, error) {
 	if err := check(label, n); err != nil {
 		return wire.Netns{}, err
 	}
@@ -216,7 +225,7 @@ func DetachOwn(ctx context.Context, host conn.Conn, label string) error {
 
 // AttachTap creates a tap device at the bridge, in the experiment's namespace,
 // where the hypervisor runs. The guest configures its address.
-func AttachTap(ctx context.Context, host conn.Conn, n driver.Network, label string) error {
+func AttachTap(ctx context.Context, host conn.Conn, n Network, label string) error {
 	if err := check(label, &n); err != nil {
 		return err
 	}
@@ -272,7 +281,7 @@ var (
 )
 
 // check refuses names that ip would read as further words or lines.
-func check(label string, n *driver.Network) error {
+func check(label string, n *Network) error {
 	if !name.ValidLabel(label) {
 		return fault.New(fault.Invalid, "network: %q is not a label of 1 to 40 of a-z, 0-9 and -", label)
 	}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
-	"bakeoff/provision/driver"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
@@ -60,8 +59,8 @@ func network(t *testing.T) (context.Context, string) {
 	return ctx, name
 }
 
-func place(name string, last byte) *driver.Network {
-	return &driver.Network{Namespace: name, Bridge: Bridge,
+func place(name string, last byte) *Network {
+	return &Network{Namespace: name, Bridge: Bridge,
 		Addr: netip.PrefixFrom(netip.AddrFrom4([4]byte{198, 18, 77, last}), 24),
 		MAC:  fmt.Sprintf("02:b0:00:00:00:%02x", last)}
 }
@@ -74,7 +73,7 @@ func init() {
 }
 
 // attach makes an environment's own namespace.
-func attach(ctx context.Context, n *driver.Network, label string) error {
+func attach(ctx context.Context, n *Network, label string) error {
 	own, err := Describe(n, label, 0)
 	if err != nil {
 		return err

@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"bakeoff/base/fault"
-	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 )
 
@@ -20,7 +19,7 @@ import (
 // they run on any CPU and are not charged to an environment.
 //
 // Source: btrfs(5), mkfs.btrfs(8).
-func mountBtrfs(ctx context.Context, host conn.Conn, dir, at string, v driver.Volume) (string, error) {
+func mountBtrfs(ctx context.Context, host conn.Conn, dir, at string, v Volume) (string, error) {
 	image := path.Join(dir, "volume-"+hex(v.Path)+".btrfs")
 	if err := reserve(ctx, host, image, v, dir); err != nil {
 		return "", err
@@ -50,7 +49,7 @@ func mountBtrfs(ctx context.Context, host conn.Conn, dir, at string, v driver.Vo
 }
 
 // reserve creates a file of v's size with all blocks allocated.
-func reserve(ctx context.Context, host conn.Conn, at string, v driver.Volume, dir string) error {
+func reserve(ctx context.Context, host conn.Conn, at string, v Volume, dir string) error {
 	if err := run(ctx, host, "fallocate", "-l", strconv.FormatInt(int64(v.Size), 10), at); err != nil {
 		return &fault.Error{Kind: fault.Unsupported, Err: err,
 			Fix: fmt.Sprintf("make room for %v below %s, or declare a smaller volume", v.Size, dir)}

@@ -10,7 +10,6 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/unit"
-	"bakeoff/provision/driver"
 )
 
 // properties are the supported properties of a file system, by backing.
@@ -24,7 +23,7 @@ var value = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.:_-]{0,39}$`)
 
 // Check checks that the backing of a volume supports its properties. Errors are
 // of kind fault.Invalid and list the properties.
-func Check(v driver.Volume) error {
+func Check(v Volume) error {
 	known := properties[v.Backing]
 	for _, name := range slices.Sorted(maps.Keys(v.Properties)) {
 		text := v.Properties[name]

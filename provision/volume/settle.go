@@ -7,16 +7,15 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
-	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 )
 
 // Settle waits until everything that was written to the volume v, mounted at
 // at, is on its backing. It returns how long that took and what the file system
 // then reports.
-func Settle(ctx context.Context, host conn.Conn, dir, at string, v driver.Volume) (driver.VolumeUsage, error) {
+func Settle(ctx context.Context, host conn.Conn, dir, at string, v Volume) (Usage, error) {
 	op := fmt.Sprintf("settle the volume %s (%s)", v.Path, v.Backing)
-	var u driver.VolumeUsage
+	var u Usage
 	start := time.Now()
 	if err := run(ctx, host, "sync", "-f", at); err != nil {
 		return u, fault.Op(op, err)
@@ -36,7 +35,7 @@ func Settle(ctx context.Context, host conn.Conn, dir, at string, v driver.Volume
 }
 
 // usage is statfs(2), as df shows it.
-func usage(ctx context.Context, host conn.Conn, at string, u *driver.VolumeUsage) error {
+func usage(ctx context.Context, host conn.Conn, at string, u *Usage) error {
 	out, err := output(ctx, host, "stat", "-f", "-c", "%S %b %f", at)
 	if err != nil {
 		return err

@@ -15,11 +15,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/unit"
 	"bakeoff/provision/disk"
-	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
 )
@@ -34,6 +34,35 @@ const (
 	Disk  = "disk"
 )
 
+// Volume is storage that the lab file declared.
+type Volume struct {
+	Path string `json:"path"` // inside, absolute: /data
+	// Backing is tmpfs, dir (a directory of the host's file system),
+	// file:ext4, file:btrfs, file:zfs (a file of Size on the host with that
+	// file system in it) or disk (a block device named by Device).
+	Backing string     `json:"backing"`
+	Size    unit.Bytes `json:"size"`
+	Device  string     `json:"device,omitempty"`
+	// Properties are the file system's, by name: compression, recordsize.
+	Properties map[string]string `json:"properties,omitempty"`
+}
+
+// Usage is what a file system says of itself.
+type Usage struct {
+	// Took is how long it had to be waited for, on the host's clock.
+	Took time.Duration `json:"took_ns"`
+	// UsedBytes is all that is in use, metadata included, as statfs(2) says.
+	UsedBytes int64 `json:"used_bytes"`
+	// CompressRatio is the property of ZFS; 0 where there is none.
+	CompressRatio float64 `json:"compressratio,omitempty"`
+}
+
+// Whether the host caches the file of a volume; a reason may follow CacheUsed.
+const (
+	CacheBypassed = "bypassed"
+	CacheUsed     = "used"
+)
+
 // DiskLabel is the file system label of block devices that bakeoff may write
 // to. bakeoff never creates a file system on a device: its owner does.
 const DiskLabel = "bakeoff"
@@ -43,12 +72,12 @@ func Backings() []string { return []string{Dir, Disk, Btrfs, Ext4, ZFS, Tmpfs} }
 
 // Mount creates v below dir, the environment's own directory on the host, and
 // returns where it is mounted, and whether the host caches its file
-// (driver.Info.HostCache; "" if it has no file). Close removes it. A file system that is a daemon
+// (Info.HostCache of package driver; "" if it has no file). Close removes it. A file system that is a daemon
 // is started through within, the host from inside an environment's control
 // group, so that the environment pays for it.
 //
 // A volume for which there is no room is an error of kind fault.Unsupported.
-func Mount(ctx context.Context, host, within conn.Conn, dir string, v driver.Volume) (at, cached string, err error) {
+func Mount(ctx context.Context, host, within conn.Conn, dir string, v Volume) (at, cached string, err error) {
 	op := fmt.Sprintf("volume %s (%s)", v.Path, v.Backing)
 	if err := Check(v); err != nil {
 		return "", "", err
@@ -70,7 +99,7 @@ func Mount(ctx context.Context, host, within conn.Conn, dir string, v driver.Vol
 	case Btrfs:
 		cached, err = mountBtrfs(ctx, host, dir, at, v)
 	case ZFS:
-		cached = driver.CacheUsed + ": ZFS does not open the file of a pool with O_DIRECT"
+		cached = CacheUsed + ": ZFS does not open the file of a pool with O_DIRECT"
 		err = mountZFS(ctx, host, within, dir, at, v)
 	case Disk:
 		if err = CheckDisk(ctx, host, v.Device); err == nil {
@@ -88,7 +117,7 @@ func Mount(ctx context.Context, host, within conn.Conn, dir string, v driver.Vol
 // File creates a file below dir with an ext4 file system of v's size and
 // returns its path. All blocks are allocated and all tables written in advance,
 // so that neither the host nor the file system does that work during a trial.
-func File(ctx context.Context, host conn.Conn, dir string, v driver.Volume) (string, error) {
+func File(ctx context.Context, host conn.Conn, dir string, v Volume) (string, error) {
 	at := path.Join(dir, "volume-"+hex(v.Path)+".ext4")
 	if err := reserve(ctx, host, at, v, dir); err != nil {
 		return "", err
@@ -106,19 +135,19 @@ cat "/sys/block/${d##*/}/loop/dio"`
 // mountFile mounts the file system in a file. The host's page cache would hold
 // the file a second time, and a read with O_DIRECT inside would come from it:
 // mountFile bypasses that cache where the file system of the file supports it, and
-// says whether it did (driver.Info.HostCache).
+// says whether it did (Info.HostCache of package driver).
 func mountFile(ctx context.Context, host conn.Conn, kind, options, image, at string) (cached string, err error) {
 	err = run(ctx, host, "mount", "-t", kind, "-o", "loop,"+options, image, at)
 	if err == nil {
 		// The error is one of its exit code; the device names in it differ each time.
 		out, _ := output(ctx, host, "sh", "-c", bypass, "sh", at)
 		if strings.TrimSpace(string(out)) == "1" {
-			return driver.CacheBypassed, nil
+			return CacheBypassed, nil
 		}
 		if ctx.Err() != nil {
 			return "", ctx.Err()
 		}
-		return driver.CacheUsed + ": the loop device cannot open its file with O_DIRECT", nil
+		return CacheUsed + ": the loop device cannot open its file with O_DIRECT", nil
 	}
 	// Without loop devices mount(8) fails with "operation not permitted".
 	if devices, derr := conn.FilesOf(host).ReadDir(ctx, "/dev"); derr == nil && !slices.Contains(devices, "loop-control") {

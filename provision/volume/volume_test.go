@@ -13,7 +13,6 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/unit"
-	"bakeoff/provision/driver"
 	"bakeoff/provision/zfs"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
@@ -78,7 +77,7 @@ func TestBackings(t *testing.T) {
 				size = 160 * unit.MiB // less they do not take
 			}
 			dir := t.TempDir()
-			at, cached, err := Mount(ctx, host, host, dir, driver.Volume{Path: "/data", Backing: backing, Size: size})
+			at, cached, err := Mount(ctx, host, host, dir, Volume{Path: "/data", Backing: backing, Size: size})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -119,7 +118,7 @@ func TestNoRoomIsSaidBeforehand(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reserves blocks; run without -short")
 	}
-	_, err := File(t.Context(), local.Conn{}, t.TempDir(), driver.Volume{Path: "/data", Backing: Ext4, Size: 1 << 52})
+	_, err := File(t.Context(), local.Conn{}, t.TempDir(), Volume{Path: "/data", Backing: Ext4, Size: 1 << 52})
 	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "smaller volume") {
 		t.Errorf("error %v; want Unsupported with what would help", err)
 	}
@@ -130,7 +129,7 @@ func TestNoRoomIsSaidBeforehand(t *testing.T) {
 // hold it either.
 func checkCache(t *testing.T, backing, dir, cached string) {
 	t.Helper()
-	want := map[string]string{Ext4: driver.CacheUsed, Btrfs: driver.CacheUsed, ZFS: driver.CacheUsed}[backing]
+	want := map[string]string{Ext4: CacheUsed, Btrfs: CacheUsed, ZFS: CacheUsed}[backing]
 	files, _ := filepath.Glob(dir + "/volume-*." + strings.TrimPrefix(backing, "file:"))
 	if len(files) == 1 {
 		devices, err := exec.Command("losetup", "--noheadings", "--output", "DIO", "--associated", files[0]).Output()
@@ -138,9 +137,9 @@ func checkCache(t *testing.T, backing, dir, cached string) {
 			t.Fatal(err)
 		}
 		if strings.TrimSpace(string(devices)) == "1" {
-			want = driver.CacheBypassed
+			want = CacheBypassed
 		}
-		if direct := Direct(t.Context(), local.Conn{}, files[0]); direct != (want == driver.CacheBypassed) {
+		if direct := Direct(t.Context(), local.Conn{}, files[0]); direct != (want == CacheBypassed) {
 			t.Errorf("the host opens the file with O_DIRECT: %v, but its cache is %s", direct, cached)
 		}
 	}
@@ -195,7 +194,7 @@ func TestPropertiesHoldAndWhatIsLeftIsFound(t *testing.T) {
 		t.Run(c.backing+" "+c.compression, func(t *testing.T) {
 			needs(t, c.backing)
 			dir := t.TempDir()
-			v := driver.Volume{Path: "/data", Backing: c.backing, Size: 160 * unit.MiB,
+			v := Volume{Path: "/data", Backing: c.backing, Size: 160 * unit.MiB,
 				Properties: map[string]string{"compression": c.compression}}
 			at, _, err := Mount(ctx, host, host, dir, v)
 			defer Close(context.WithoutCancel(ctx), host, dir)
@@ -240,12 +239,12 @@ func TestPropertiesAreChecked(t *testing.T) {
 		{Btrfs, "compression", "zlib,subvol=/x", "invalid value"},
 		{Btrfs, "force", "yes", "true or false"},
 	} {
-		err := Check(driver.Volume{Path: "/data", Backing: c.backing, Properties: map[string]string{c.name: c.text}})
+		err := Check(Volume{Path: "/data", Backing: c.backing, Properties: map[string]string{c.name: c.text}})
 		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%v: error is %v", c, err)
 		}
 	}
-	if err := Check(driver.Volume{Path: "/data", Backing: ZFS,
+	if err := Check(Volume{Path: "/data", Backing: ZFS,
 		Properties: map[string]string{"compression": "gzip-9", "recordsize": "128KiB"}}); err != nil {
 		t.Error(err)
 	}

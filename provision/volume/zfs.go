@@ -6,14 +6,13 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
-	"bakeoff/provision/driver"
 	"bakeoff/provision/zfs"
 	"bakeoff/reach/conn"
 )
 
 // mountZFS creates the pool of v on a file below dir and mounts it at at. The fingerprint
 // says whether it is one of the kernel's OpenZFS or of zfs-fuse.
-func mountZFS(ctx context.Context, host, within conn.Conn, dir, at string, v driver.Volume) error {
+func mountZFS(ctx context.Context, host, within conn.Conn, dir, at string, v Volume) error {
 	if v.Size < 64<<20 {
 		return fault.New(fault.Unsupported, "a pool needs at least 64MiB (got %v)", v.Size)
 	}

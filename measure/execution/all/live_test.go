@@ -19,6 +19,7 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/qemu"
 	"bakeoff/provision/image"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn/local"
 )
 
@@ -111,7 +112,7 @@ func machine(t *testing.T) driver.Instance {
 		Label: label, Name: "machine", Dir: made, CPUs: 1, CPUSet: []int{0}, Memory: 512 * unit.MiB, Agent: exe,
 		Image: driver.Image{Ref: img.Ref, Digest: img.Digest, Root: img.Dir, Disk: img.Disk, Kernel: img.Kernel,
 			Modules: img.Modules},
-		Volumes: []driver.Volume{{Path: "/data", Backing: "tmpfs", Size: 160 * unit.MiB}},
+		Volumes: []volume.Volume{{Path: "/data", Backing: "tmpfs", Size: 160 * unit.MiB}},
 		Options: param.Values{"accel": "tcg"},
 	})
 	if err != nil {

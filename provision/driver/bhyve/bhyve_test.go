@@ -17,6 +17,7 @@ import (
 	"bakeoff/provision/driver/bhyve"
 	"bakeoff/provision/driver/drivertest"
 	"bakeoff/provision/driver/fake"
+	"bakeoff/provision/netns"
 	"bakeoff/reach/conn"
 )
 
@@ -271,7 +272,7 @@ func TestTap(t *testing.T) {
 	h := host(t.TempDir())
 	s := driver.Spec{Label: "bn", Dir: t.TempDir(), CPUs: 1, CPUSet: []int{0}, Memory: 128 * unit.MiB, Agent: agent,
 		Options: param.Values{"disk": disk},
-		Network: &driver.Network{Bridge: "bridge7", Addr: netip.MustParsePrefix("198.18.9.2/24"), MAC: "02:b0:00:00:09:02"}}
+		Network: &netns.Network{Bridge: "bridge7", Addr: netip.MustParsePrefix("198.18.9.2/24"), MAC: "02:b0:00:00:09:02"}}
 	if in, err := (bhyve.Driver{}).Create(t.Context(), h, s); !fault.Is(err, fault.Subject) ||
 		!strings.Contains(err.Error(), "vtnet0") {
 		t.Fatalf("%v, %v", in, err)

@@ -15,6 +15,7 @@ import (
 
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
@@ -83,11 +84,11 @@ func (s *runner) sleeper(in driver.Instance) <-chan conn.Exit {
 
 // volume is a small volume for an environment that is interrupted; none if the
 // guest of a fake would have to mount it.
-func (s *runner) volume(backing string) []driver.Volume {
+func (s *runner) volume(backing string) []volume.Volume {
 	if s.o.NoVolume {
 		return nil
 	}
-	return []driver.Volume{{Path: "/v", Backing: backing, Size: unit.MiB}}
+	return []volume.Volume{{Path: "/v", Backing: backing, Size: unit.MiB}}
 }
 
 // crashedController: after its controller is killed, Reap finds everything by

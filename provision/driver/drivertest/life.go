@@ -15,6 +15,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/conntest"
 )
@@ -202,10 +203,10 @@ func (s *runner) endsOfMemory(in driver.Instance, program string) {
 func (s *runner) volumes() {
 	const size = 16 * unit.MiB
 	backings := s.drv.Doc().Backings
-	var declared []driver.Volume
+	var declared []volume.Volume
 	for _, b := range []string{"tmpfs", "dir", "file:ext4"} {
 		if slices.Contains(backings, b) {
-			declared = append(declared, driver.Volume{Path: "/data/" + strings.TrimPrefix(b, "file:"), Backing: b, Size: size})
+			declared = append(declared, volume.Volume{Path: "/data/" + strings.TrimPrefix(b, "file:"), Backing: b, Size: size})
 		}
 	}
 	var made []driver.Instance
@@ -237,7 +238,7 @@ func (s *runner) volumes() {
 		}
 	}
 	spec := s.spec("vol-bad")
-	spec.Volumes = []driver.Volume{{Path: "/x", Backing: "floppy", Size: size}}
+	spec.Volumes = []volume.Volume{{Path: "/x", Backing: "floppy", Size: size}}
 	if in, err := s.drv.Create(s.Context(), s.host, spec); err == nil {
 		in.Close(s.Context())
 		s.Error("an unknown backing was accepted")

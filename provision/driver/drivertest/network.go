@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"bakeoff/provision/driver"
 	"bakeoff/provision/netns"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
@@ -25,7 +24,7 @@ func (s *runner) network() {
 	for i, who := range []string{"one", "two"} {
 		spec := s.spec("net-" + who)
 		addr := netip.AddrFrom4([4]byte{198, 18, 251, byte(2 + i)})
-		spec.Network = &driver.Network{Namespace: place.Namespace, Bridge: place.Bridge, Addr: netip.PrefixFrom(addr, 24),
+		spec.Network = &netns.Network{Namespace: place.Namespace, Bridge: place.Bridge, Addr: netip.PrefixFrom(addr, 24),
 			Gateway: gateway.Addr(), MAC: fmt.Sprintf("02:b0:00:00:fb:%02x", 2+i)}
 		in := s.create(spec)
 		if in.Info().Addr != addr {
@@ -52,7 +51,7 @@ func (s *runner) network() {
 // experiment creates a network with a bridge and returns it with a connection
 // to the place of the generator: a namespace of its own on Linux; the host
 // itself on FreeBSD, which has none. On other systems the test is skipped.
-func (s *runner) experiment(ctx context.Context, gateway netip.Prefix) (driver.Network, conn.Conn) {
+func (s *runner) experiment(ctx context.Context, gateway netip.Prefix) (netns.Network, conn.Conn) {
 	s.Helper()
 	switch runtime.GOOS {
 	case "linux":
@@ -65,7 +64,7 @@ func (s *runner) experiment(ctx context.Context, gateway netip.Prefix) (driver.N
 				s.Error(err)
 			}
 		})
-		return driver.Network{Namespace: name, Bridge: netns.Bridge}, local.Conn{Netns: name}
+		return netns.Network{Namespace: name, Bridge: netns.Bridge}, local.Conn{Netns: name}
 	case "freebsd":
 		out, err := conn.Output(ctx, s.host, "ifconfig", "bridge", "create")
 		bridge := strings.TrimSpace(string(out))
@@ -80,7 +79,7 @@ func (s *runner) experiment(ctx context.Context, gateway netip.Prefix) (driver.N
 		if _, err := conn.Output(ctx, s.host, "ifconfig", bridge, "inet", gateway.String(), "up"); err != nil {
 			s.Fatal(err)
 		}
-		return driver.Network{Bridge: bridge}, s.host
+		return netns.Network{Bridge: bridge}, s.host
 	}
 	s.Skip("cannot create a bridge on " + runtime.GOOS)
 	panic("not reached")

@@ -12,6 +12,8 @@ import (
 
 	"bakeoff/base/param"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/netns"
+	"bakeoff/provision/volume"
 )
 
 // mark is part of every value that Inject uses, so that it can be found again.
@@ -36,18 +38,18 @@ func Inject(t *testing.T, drv driver.Driver, host func() *Host, spec driver.Spec
 	changes := map[string]func(s *driver.Spec, v string){
 		"label": func(s *driver.Spec, v string) { s.Label = v },
 		"volume": func(s *driver.Spec, v string) {
-			s.Volumes = []driver.Volume{{Path: v, Backing: drv.Doc().Backings[0], Size: 1 << 20, Device: "/dev/null"}}
+			s.Volumes = []volume.Volume{{Path: v, Backing: drv.Doc().Backings[0], Size: 1 << 20, Device: "/dev/null"}}
 		},
 		"device": func(s *driver.Spec, v string) {
-			s.Volumes = []driver.Volume{{Path: "/v", Backing: "disk", Size: 1 << 20, Device: v}}
+			s.Volumes = []volume.Volume{{Path: "/v", Backing: "disk", Size: 1 << 20, Device: v}}
 		},
 	}
-	for name, place := range map[string]func(n *driver.Network, v string){
-		"bridge": func(n *driver.Network, v string) { n.Bridge = v }, "MAC": func(n *driver.Network, v string) { n.MAC = v },
-		"namespace": func(n *driver.Network, v string) { n.Namespace = v },
+	for name, place := range map[string]func(n *netns.Network, v string){
+		"bridge": func(n *netns.Network, v string) { n.Bridge = v }, "MAC": func(n *netns.Network, v string) { n.MAC = v },
+		"namespace": func(n *netns.Network, v string) { n.Namespace = v },
 	} {
 		changes[name] = func(s *driver.Spec, v string) {
-			n := driver.Network{Bridge: "bridge7", MAC: "02:b0:00:00:09:02", Namespace: "bo-evil"}
+			n := netns.Network{Bridge: "bridge7", MAC: "02:b0:00:00:09:02", Namespace: "bo-evil"}
 			place(&n, v)
 			s.Network = &n
 		}

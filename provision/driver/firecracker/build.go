@@ -19,7 +19,6 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
-	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
@@ -265,7 +264,7 @@ func (in *Instance) describe(o options, version string) {
 	f["root"], f["disk.cache"], f["disk.engine"] = "virtio-blk, a copy of the image", o.cache, o.engine
 	for _, v := range in.Spec.Volumes {
 		if v.Backing != volume.Tmpfs {
-			in.Properties.HostCache[v.Path] = driver.CacheUsed + ": Firecracker does not open a drive with O_DIRECT"
+			in.Properties.HostCache[v.Path] = volume.CacheUsed + ": Firecracker does not open a drive with O_DIRECT"
 		}
 	}
 }

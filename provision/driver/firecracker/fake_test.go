@@ -28,6 +28,7 @@ import (
 	"bakeoff/provision/driver/fake"
 	"bakeoff/provision/driver/firecracker"
 	"bakeoff/provision/netns"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/wire"
@@ -370,7 +371,7 @@ func TestRefused(t *testing.T) {
 		"no kernel": func(s *driver.Spec) { s.Image.Kernel = "" },
 		"memory":    func(s *driver.Spec) { s.Memory = 100 },
 		"append":    func(s *driver.Spec) { s.Options = param.Values{"append": "a\nb"} },
-		"backing":   func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/x", Backing: "dir"}} },
+		"backing":   func(s *driver.Spec) { s.Volumes = []volume.Volume{{Path: "/x", Backing: "dir"}} },
 		"dir":       func(s *driver.Spec) { s.Dir = "/" + strings.Repeat("x", 120) },
 	} {
 		s := good
@@ -453,7 +454,7 @@ func TestDrives(t *testing.T) {
 	h, image, agent := fixture(t)
 	s := spec(image, agent)
 	s.Label, s.Dir = "fv", t.TempDir()
-	s.Volumes = []driver.Volume{{Path: "/a", Backing: "file:ext4", Size: 4 * unit.MiB},
+	s.Volumes = []volume.Volume{{Path: "/a", Backing: "file:ext4", Size: 4 * unit.MiB},
 		{Path: "/b", Backing: "tmpfs", Size: unit.MiB}, {Path: "/c", Backing: "disk", Device: "/dev/null"}}
 	in, err := firecracker.Driver{}.Create(t.Context(), h, s)
 	if err != nil {
@@ -505,7 +506,7 @@ func TestTap(t *testing.T) {
 	defer netns.Remove(context.Background(), here, name)
 	s := spec(image, agent)
 	s.Label, s.Dir = "fn", t.TempDir()
-	s.Network = &driver.Network{Namespace: name, Bridge: netns.Bridge, Addr: netip.MustParsePrefix("198.18.252.2/24"),
+	s.Network = &netns.Network{Namespace: name, Bridge: netns.Bridge, Addr: netip.MustParsePrefix("198.18.252.2/24"),
 		Gateway: gateway.Addr(), MAC: "02:b0:00:00:fc:02"}
 	in, err := firecracker.Driver{}.Create(ctx, h, s)
 	if err != nil {
@@ -560,7 +561,7 @@ func TestTapGoesWithoutItsGroup(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer group.Remove(context.Background())
-	network := driver.Network{Namespace: name, Bridge: netns.Bridge, Addr: netip.MustParsePrefix("198.18.253.2/24"),
+	network := netns.Network{Namespace: name, Bridge: netns.Bridge, Addr: netip.MustParsePrefix("198.18.253.2/24"),
 		Gateway: netip.MustParseAddr("198.18.253.1"), MAC: "02:b0:00:00:fd:02"}
 	if err := netns.AttachTap(ctx, here, network, left.Label); err != nil {
 		t.Fatal(err)

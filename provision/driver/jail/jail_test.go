@@ -17,6 +17,8 @@ import (
 	"bakeoff/provision/driver/drivertest"
 	"bakeoff/provision/driver/fake"
 	"bakeoff/provision/driver/jail"
+	"bakeoff/provision/netns"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
@@ -84,8 +86,8 @@ func spec(t *testing.T) driver.Spec {
 		Image: driver.Image{Ref: "busybox", Root: root}}
 }
 
-func network() *driver.Network {
-	return &driver.Network{Bridge: "bridge7", Addr: netip.MustParsePrefix("198.18.9.2/24"), MAC: "02:b0:00:00:09:02"}
+func network() *netns.Network {
+	return &netns.Network{Bridge: "bridge7", Addr: netip.MustParsePrefix("198.18.9.2/24"), MAC: "02:b0:00:00:09:02"}
 }
 
 // The way to the host breaks at each command in turn.
@@ -93,7 +95,7 @@ func TestBroken(t *testing.T) {
 	t.Parallel()
 	s := spec(t)
 	s.Network = network()
-	s.Volumes = []driver.Volume{{Path: "/data", Backing: "tmpfs", Size: unit.MiB}, {Path: "/more", Backing: "dir"}}
+	s.Volumes = []volume.Volume{{Path: "/data", Backing: "tmpfs", Size: unit.MiB}, {Path: "/more", Backing: "dir"}}
 	h := host(t.TempDir())
 	fake.Break(t, jail.Driver{}, h, s, left(h))
 	// An answer that never came is of an epair without a name of ours.
@@ -184,8 +186,8 @@ func TestRefused(t *testing.T) {
 		"a directory": func(s *driver.Spec) { s.Dir = "/" },
 		"no CPUs":     func(s *driver.Spec) { s.CPUs = 0 },
 		"a dataset":   func(s *driver.Spec) { s.Options = param.Values{"root": "zfs", "dataset": "tank"} },
-		"a volume":    func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/", Backing: "dir"}} },
-		"a backing":   func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/x", Backing: "disk"}} },
+		"a volume":    func(s *driver.Spec) { s.Volumes = []volume.Volume{{Path: "/", Backing: "dir"}} },
+		"a backing":   func(s *driver.Spec) { s.Volumes = []volume.Volume{{Path: "/x", Backing: "disk"}} },
 		"tuning":      func(s *driver.Spec) { s.Tuning = map[string]string{"net.inet.ip.ttl": "7"} },
 	} {
 		s := good

@@ -9,6 +9,8 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest/qemu"
+	"bakeoff/provision/netns"
+	"bakeoff/provision/volume"
 )
 
 // counting is a guest on the instruction clock.
@@ -62,9 +64,9 @@ func TestInstructionsAreRefused(t *testing.T) {
 		"two CPUs":  {func(s *driver.Spec) { s.CPUs = 2 }, with(optClock, clockInstructions), "cpus is 2"},
 		"disk":      {nil, with(optDisk, "/d"), "disk"},
 		"no kernel": {func(s *driver.Spec) { s.Image = driver.Image{} }, with(optClock, clockInstructions), "no kernel"},
-		"volumes": {func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/v", Backing: "tmpfs", Size: unit.MiB}} },
+		"volumes": {func(s *driver.Spec) { s.Volumes = []volume.Volume{{Path: "/v", Backing: "tmpfs", Size: unit.MiB}} },
 			with(optClock, clockInstructions), "disk"},
-		"network": {func(s *driver.Spec) { s.Network = &driver.Network{MAC: "02:00:00:00:00:01"} },
+		"network": {func(s *driver.Spec) { s.Network = &netns.Network{MAC: "02:00:00:00:00:01"} },
 			with(optClock, clockInstructions), "network"},
 		"tuning": {func(s *driver.Spec) { s.Tuning = map[string]string{"vm.swappiness": "1"} },
 			with(optClock, clockInstructions), "settings"},

@@ -22,6 +22,7 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/image"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
 	"bakeoff/reach/conn/local"
@@ -220,7 +221,7 @@ func TestQ35(t *testing.T) {
 
 func TestMicroVM(t *testing.T) {
 	spec := specOf(t, param.Values{optAccel: qemu.TCG})
-	spec.Volumes = []driver.Volume{
+	spec.Volumes = []volume.Volume{
 		{Path: "/data", Backing: "file:ext4", Size: 64 * unit.MiB},
 		{Path: "/fast", Backing: "tmpfs", Size: 16 * unit.MiB},
 	}

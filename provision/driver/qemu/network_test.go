@@ -16,7 +16,6 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
-	"bakeoff/provision/driver"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/netns"
 	"bakeoff/reach/conn/local"
@@ -34,7 +33,7 @@ func TestNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer netns.Remove(context.Background(), local.Conn{}, ns)
-	spec.Network = &driver.Network{Namespace: ns, Bridge: netns.Bridge, Addr: netip.MustParsePrefix("198.18.91.7/24"),
+	spec.Network = &netns.Network{Namespace: ns, Bridge: netns.Bridge, Addr: netip.MustParsePrefix("198.18.91.7/24"),
 		Gateway: netip.MustParseAddr("198.18.91.1"), MAC: "02:b0:00:00:5b:07"}
 	in := create(t, spec)
 	if in.Info().Addr != spec.Network.Addr.Addr() {

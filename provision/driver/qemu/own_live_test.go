@@ -19,6 +19,7 @@ import (
 	"bakeoff/provision/driver/qemu/bootdisk"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/netns"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/answer"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
@@ -41,7 +42,7 @@ func brought(t *testing.T, options param.Values) (driver.Spec, bootdisk.Kernel) 
 func furnish(t *testing.T, spec *driver.Spec, subnet byte) {
 	t.Helper()
 	connect(t, spec, subnet)
-	spec.Volumes = []driver.Volume{{Path: "/fast", Backing: "tmpfs", Size: 16 * unit.MiB},
+	spec.Volumes = []volume.Volume{{Path: "/fast", Backing: "tmpfs", Size: 16 * unit.MiB},
 		{Path: "/data", Backing: "file:ext4", Size: 32 * unit.MiB}}
 	spec.Tuning = map[string]string{"vm.swappiness": "3"}
 }
@@ -59,7 +60,7 @@ func connect(t *testing.T, spec *driver.Spec, subnet byte) {
 			t.Error(err)
 		}
 	})
-	spec.Network = &driver.Network{Namespace: ns, Bridge: netns.Bridge, Gateway: gateway.Addr(),
+	spec.Network = &netns.Network{Namespace: ns, Bridge: netns.Bridge, Gateway: gateway.Addr(),
 		Addr: netip.PrefixFrom(gateway.Addr().Next(), 24), MAC: fmt.Sprintf("02:b0:00:00:%02x:02", subnet)}
 }
 

@@ -13,6 +13,8 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest/qemu"
+	"bakeoff/provision/netns"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn/local"
 )
 
@@ -40,9 +42,9 @@ func TestOwnGuestIsRefused(t *testing.T) {
 		v[option] = value
 		return v
 	}
-	network := &driver.Network{MAC: "02:00:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24")}
-	memory := func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/data", Backing: "tmpfs"}} }
-	ext4 := func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/data", Backing: "file:ext4"}} }
+	network := &netns.Network{MAC: "02:00:00:00:00:01", Addr: netip.MustParsePrefix("198.18.0.2/24")}
+	memory := func(s *driver.Spec) { s.Volumes = []volume.Volume{{Path: "/data", Backing: "tmpfs"}} }
+	ext4 := func(s *driver.Spec) { s.Volumes = []volume.Volume{{Path: "/data", Backing: "file:ext4"}} }
 	everything := func(s *driver.Spec) {
 		memory(s)
 		s.Network, s.Tuning = network, map[string]string{"a.b": "1"}
@@ -150,7 +152,7 @@ func TestKernelSaysWhatItsGuestIsRefused(t *testing.T) {
 	netbsd, disk := file(t, elfKernel(netbsdText)), file(t, []byte("a raw disk"))
 	spec := userGuest()
 	spec.Options = param.Values{optKernel: netbsd, optDisk: disk}
-	spec.Volumes = []driver.Volume{{Path: "/data", Backing: "file:ext4", Size: 1 << 20}}
+	spec.Volumes = []volume.Volume{{Path: "/data", Backing: "file:ext4", Size: 1 << 20}}
 	if err := New().(driver.Validator).Validate(spec); err != nil {
 		t.Errorf("without a host: %v", err)
 	}

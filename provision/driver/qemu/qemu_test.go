@@ -9,6 +9,7 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest/qemu"
+	"bakeoff/provision/volume"
 )
 
 func settings(v param.Values) options {
@@ -33,7 +34,7 @@ func ordinary() driver.Spec {
 
 func TestValidate(t *testing.T) {
 	ok := ordinary()
-	ok.Volumes = []driver.Volume{{Path: "/data", Backing: "tmpfs"}, {Path: "/d", Backing: "disk", Device: "/dev/x"}}
+	ok.Volumes = []volume.Volume{{Path: "/data", Backing: "tmpfs"}, {Path: "/d", Backing: "disk", Device: "/dev/x"}}
 	if err := refusal(ok, nil); err != nil {
 		t.Error(err)
 	}
@@ -49,11 +50,11 @@ func TestValidate(t *testing.T) {
 		"odd memory":   {func(s *driver.Spec) { s.Memory = 512*unit.MiB + 1 }, nil, fault.Invalid, "MiB"},
 		"no CPU":       {func(s *driver.Spec) { s.CPUs = 0 }, nil, fault.Invalid, "at least 1"},
 		"long path":    {func(s *driver.Spec) { s.Dir = "/" + strings.Repeat("x", 120) }, nil, fault.Lab, "too long"},
-		"backing dir": {func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/d", Backing: "dir"}} }, nil,
+		"backing dir": {func(s *driver.Spec) { s.Volumes = []volume.Volume{{Path: "/d", Backing: "dir"}} }, nil,
 			fault.Unsupported, "file:ext4"},
-		"volume at /": {func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/", Backing: "tmpfs"}} }, nil,
+		"volume at /": {func(s *driver.Spec) { s.Volumes = []volume.Volume{{Path: "/", Backing: "tmpfs"}} }, nil,
 			fault.Invalid, "below /"},
-		"no device": {func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/d", Backing: "disk"}} }, nil,
+		"no device": {func(s *driver.Spec) { s.Volumes = []volume.Volume{{Path: "/d", Backing: "disk"}} }, nil,
 			fault.Invalid, "block device"},
 		"relative": {func(*driver.Spec) {}, param.Values{optKernel: "vmlinuz"}, fault.Invalid, "absolute"},
 		"newline":  {func(*driver.Spec) {}, param.Values{optAppend: "a\nb"}, fault.Invalid, "printable"},

@@ -21,6 +21,7 @@ import (
 	"bakeoff/provision/driver/fake"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/netns"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn/channel"
 	"bakeoff/reach/conn/local"
@@ -100,7 +101,7 @@ func guestOf(t *testing.T, system string) driver.Spec {
 	}
 	return driver.Spec{Label: fmt.Sprintf("qs%d-%d", os.Getpid(), labels.Add(1)), Name: system, Dir: t.TempDir(), CPUs: 1,
 		CPUSet: []int{0}, Memory: minMemory, Agent: "bakeoff-agent", Memo: &driver.Memo{},
-		Volumes: []driver.Volume{{Path: "/data", Backing: "tmpfs", Size: 16 * unit.MiB}},
+		Volumes: []volume.Volume{{Path: "/data", Backing: "tmpfs", Size: 16 * unit.MiB}},
 		Tuning:  map[string]string{"kern.maxfiles": "4096"},
 		Options: param.Values{optDisk: file(t, []byte("a disk")), optMachine: qemu.Q35, optSystem: system,
 			optBootTimeout: "1m0s"}}
@@ -118,7 +119,7 @@ func TestGuestIsSetUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer netns.Remove(context.Background(), local.Conn{}, ns)
-			spec.Network = &driver.Network{Namespace: ns, Bridge: netns.Bridge, Gateway: gateway.Addr(),
+			spec.Network = &netns.Network{Namespace: ns, Bridge: netns.Bridge, Gateway: gateway.Addr(),
 				Addr: netip.PrefixFrom(gateway.Addr().Next(), 24), MAC: "02:b0:00:00:5d:02"}
 			r := &recorder{system: system}
 			in, err := New().Create(t.Context(), fakeHostOf(t.TempDir(), r.machine), spec)

@@ -7,7 +7,6 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/disk"
-	"bakeoff/provision/driver"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
@@ -61,8 +60,8 @@ func (in *Instance) makeDisks(ctx context.Context, o options, files guestFiles) 
 				d.Cache = cacheNone
 			}
 		}
-		if in.Properties.HostCache[v.Path] = driver.CacheUsed; slices.Contains(direct, d.Cache) {
-			in.Properties.HostCache[v.Path] = driver.CacheBypassed
+		if in.Properties.HostCache[v.Path] = volume.CacheUsed; slices.Contains(direct, d.Cache) {
+			in.Properties.HostCache[v.Path] = volume.CacheBypassed
 		}
 		disks = append(disks, d)
 	}

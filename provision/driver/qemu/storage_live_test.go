@@ -63,7 +63,7 @@ func TestStorageAndFirmware(t *testing.T) {
 			if pkg := tt.options[optKernelPackage]; pkg != "" {
 				spec.Image = withKernel(t, pkg)
 			}
-			spec.Volumes = []driver.Volume{{Path: "/data", Backing: "file:ext4", Size: 32 * unit.MiB}}
+			spec.Volumes = []volume.Volume{{Path: "/data", Backing: "file:ext4", Size: 32 * unit.MiB}}
 			in := create(t, spec)
 			got := output(t, in, "sh", "-c",
 				"dd if=/dev/zero of=/data/x bs=64k count=64 conv=fsync 2>/dev/null; rm /data/x; df --output=source /data | tail "+
@@ -155,6 +155,6 @@ func withKernel(t *testing.T, pkg string) driver.Image {
 // the lab file is told before the guest boots.
 func TestKernelWithoutAHCI(t *testing.T) {
 	spec := specOf(t, param.Values{optAccel: qemu.TCG, optMachine: qemu.Q35, optController: qemu.AHCI})
-	spec.Volumes = []driver.Volume{{Path: "/data", Backing: "file:ext4", Size: 32 * unit.MiB}}
+	spec.Volumes = []volume.Volume{{Path: "/data", Backing: "file:ext4", Size: 32 * unit.MiB}}
 	says(t, failing(t, spec), fault.Unsupported, "ahci")
 }

@@ -67,7 +67,7 @@ func (o options) refuseSetup(spec driver.Spec) error {
 	}
 	fix := "measure this with a guest of another system"
 	if o.system != systemOpenBSD && slices.ContainsFunc(spec.Volumes,
-		func(v driver.Volume) bool { return v.Backing != volume.Tmpfs }) {
+		func(v volume.Volume) bool { return v.Backing != volume.Tmpfs }) {
 		fix = "write backing: " + volume.Tmpfs
 	}
 	return refuseOption(fault.Unsupported, optSystem, fix, "%s", lacks[0])

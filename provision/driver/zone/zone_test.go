@@ -23,6 +23,8 @@ import (
 	"bakeoff/provision/driver/drivertest"
 	"bakeoff/provision/driver/fake"
 	"bakeoff/provision/driver/zone"
+	"bakeoff/provision/netns"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
@@ -330,7 +332,7 @@ func TestRefused(t *testing.T) {
 		"no image": func(s *driver.Spec) { s.Options = nil },
 		"memory":   func(s *driver.Spec) { s.Memory = 1 },
 		"tuning":   func(s *driver.Spec) { s.Tuning = map[string]string{"a": "b"} },
-		"backing":  func(s *driver.Spec) { s.Volumes = []driver.Volume{{Path: "/x", Backing: "tmpfs"}} },
+		"backing":  func(s *driver.Spec) { s.Volumes = []volume.Volume{{Path: "/x", Backing: "tmpfs"}} },
 	} {
 		s := good
 		change(&s)
@@ -392,7 +394,7 @@ func TestBrands(t *testing.T) {
 	root, agent := fake.Root(t)
 	h := host(shortDir(t), root)
 	s := spec(agent)
-	s.Network = &driver.Network{Addr: netip.MustParsePrefix("198.18.9.2/24"), MAC: "02:b0:00:00:09:02"}
+	s.Network = &netns.Network{Addr: netip.MustParsePrefix("198.18.9.2/24"), MAC: "02:b0:00:00:09:02"}
 	for _, brand := range []string{"bhyve", "kvm", "lx", "joyent"} {
 		s.Label, s.Dir, s.Options = "zb-"+brand, t.TempDir(), param.Values{"image-uuid": image, "brand": brand}
 		in, err := zone.Driver{}.Create(t.Context(), h, s)

@@ -13,6 +13,7 @@ import (
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/compression"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/volume"
 )
 
 // Runner runs the workload.
@@ -68,10 +69,10 @@ func (w Runner) Run(ctx context.Context, t execution.Target, p param.Values) (wo
 	return raw, fault.Op("compression", err)
 }
 
-func settle(ctx context.Context, t execution.Target, p param.Values) (driver.VolumeUsage, error) {
+func settle(ctx context.Context, t execution.Target, p param.Values) (volume.Usage, error) {
 	s, ok := t.Subject.(driver.Storer)
 	if !ok {
-		return driver.VolumeUsage{},
+		return volume.Usage{},
 			fault.WithFix(fault.New(fault.Unsupported, "compression: the host cannot read the usage of this driver's volumes"),
 				"use a driver that shares the host's kernel: host, chroot, oci")
 	}

@@ -12,7 +12,7 @@ import (
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload/compression"
 	"bakeoff/measure/workload/workloadtest"
-	"bakeoff/provision/driver"
+	"bakeoff/provision/volume"
 )
 
 func TestMain(m *testing.M) { workloadtest.Main(m, compression.Loop()) }
@@ -20,8 +20,8 @@ func TestMain(m *testing.M) { workloadtest.Main(m, compression.Loop()) }
 // stored is this machine with a volume whose files are counted one by one.
 type stored struct{ *workloadtest.Instance }
 
-func (s stored) SettleVolume(_ context.Context, path string) (driver.VolumeUsage, error) {
-	u := driver.VolumeUsage{Took: 5 * time.Millisecond, CompressRatio: 1}
+func (s stored) SettleVolume(_ context.Context, path string) (volume.Usage, error) {
+	u := volume.Usage{Took: 5 * time.Millisecond, CompressRatio: 1}
 	err := filepath.WalkDir(s.Information.Volumes[path], func(_ string, d os.DirEntry, err error) error {
 		if err == nil && d.Type().IsRegular() {
 			info, ierr := d.Info()

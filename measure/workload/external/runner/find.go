@@ -9,7 +9,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/tool"
-	"bakeoff/provision/driver"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/system"
 	systemall "bakeoff/reach/system/all"
@@ -118,7 +118,7 @@ func (s *site) place(ctx context.Context) (tool.Place, error) {
 		}
 		at.Data = path.Join(root, "bakeoff-"+s.tool.Doc().Name)
 		at.Properties = s.target.Properties[s.params.Text(v)]
-		at.HostCaches = strings.HasPrefix(info.HostCache[s.params.Text(v)], driver.CacheUsed)
+		at.HostCaches = strings.HasPrefix(info.HostCache[s.params.Text(v)], volume.CacheUsed)
 	}
 	if _, err := conn.Output(ctx, s.conn, "mkdir", "-p", at.Dir, at.Data); err != nil {
 		return at, err
