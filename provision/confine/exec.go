@@ -13,6 +13,7 @@ import (
 	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/reach/agent"
+	agentcontainer "bakeoff/reach/agent/container"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
@@ -42,7 +43,7 @@ func (e *Env) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	what, run := cmd.Argv, e.through()
 	cmd.Argv = append(append(argv, "--dir", dir, "--"), cmd.Argv...)
 	cmd.Env, cmd.Dir, cmd.Group = nil, "", e.start
-	exit, err := agent.Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) {
+	exit, err := agentcontainer.Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) {
 		said := conn.Tail{Limit: 1024}
 		cmd.Stderr = conn.Both(&said, cmd.Stderr)
 		exit, err := run(ctx, cmd)

@@ -6,7 +6,7 @@ import (
 	"sync"
 
 	"bakeoff/base/fault"
-	"bakeoff/reach/agent"
+	agentcontainer "bakeoff/reach/agent/container"
 	"bakeoff/reach/conn"
 )
 
@@ -39,7 +39,7 @@ func (e *Env) Hold(ctx context.Context, host conn.Conn, cmd conn.Cmd,
 	cmd.Stdout, cmd.Stderr = said{h, &h.out}, said{h, &h.errs}
 	go func() {
 		defer close(h.ended)
-		exit, err := agent.Entered(cmd, func(c conn.Cmd) (conn.Exit, error) {
+		exit, err := agentcontainer.Entered(cmd, func(c conn.Cmd) (conn.Exit, error) {
 			return host.Exec(life, c)
 		})
 		if err == nil {

@@ -5,7 +5,7 @@ import (
 	"context"
 	"path"
 
-	"bakeoff/reach/agent"
+	agentcontainer "bakeoff/reach/agent/container"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/wire"
@@ -29,7 +29,7 @@ func (e *Env) InitSocket(ctx context.Context) (wire.Bind, error) {
 	dir := e.Dir(hostSocketDir)
 	e.In = []string{e.Spec.Agent, "via", "--socket", path.Join(dir, initSocket)}
 	if _, ok := e.Host.(local.Conn); ok {
-		e.Run = agent.ViaHere
+		e.Run = agentcontainer.ViaHere
 	}
 	return wire.Bind{From: dir, To: insideSocketDir}, conn.FilesOf(e.Host).Mkdir(ctx, dir)
 }

@@ -9,6 +9,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/reach/agent"
+	agentcontainer "bakeoff/reach/agent/container"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/enter"
@@ -129,7 +130,7 @@ func (e *Env) SetUpThenRun(ctx context.Context, g wire.Setup, p Program) error {
 	return e.SetUpThen(ctx, g, func(host conn.Conn, cmd conn.Cmd) error {
 		said := conn.Tail{Limit: 4 << 10}
 		cmd.Stderr = &said
-		exit, err := agent.Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return host.Exec(life, cmd) })
+		exit, err := agentcontainer.Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return host.Exec(life, cmd) })
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -6,6 +6,8 @@ import (
 	"io"
 	"strconv"
 	"strings"
+
+	"bakeoff/reach/agent/command"
 )
 
 // What boot-events prints is text:
@@ -30,21 +32,21 @@ const (
 const bootEventsLimit = 64 << 20
 
 // runBootEvents is the subcommand boot-events.
-func runBootEvents(c call) int {
-	f, _ := c.flags("boot-events")
+func runBootEvents(c command.Call) int {
+	f, _ := c.Flags("boot-events")
 	start := f.Bool("start", false, "record the processes that start from now on")
-	if err := f.Parse(c.args); err != nil {
-		return c.fail(usageError("boot-events takes no argument but --start"))
+	if err := f.Parse(c.Args); err != nil {
+		return c.Fail(command.UsageError("boot-events takes no argument but --start"))
 	}
 	if *start {
-		return c.done(startBootEvents())
+		return c.Done(startBootEvents())
 	}
-	w := bufio.NewWriter(c.stdout)
+	w := bufio.NewWriter(c.Stdout)
 	err := writeBootEvents(w)
 	if flushed := w.Flush(); err == nil {
 		err = flushed
 	}
-	return c.done(err)
+	return c.Done(err)
 }
 
 // kmsgRecord is a record of /dev/kmsg:

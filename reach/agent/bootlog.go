@@ -9,16 +9,17 @@ import (
 	"time"
 
 	"bakeoff/base/safetext"
+	"bakeoff/reach/agent/command"
 	"bakeoff/reach/wire"
 )
 
 // runBootLog prints what this system recorded about its boot. A record that does not
 // exist or cannot be read is an entry with the reason, not an error.
-func runBootLog(c call) int {
-	if len(c.args) > 0 {
-		return c.fail(usageError("boot-log takes no arguments"))
+func runBootLog(c command.Call) int {
+	if len(c.Args) > 0 {
+		return c.Fail(command.UsageError("boot-log takes no arguments"))
 	}
-	return c.print(wire.BootLog{Schema: wire.BootLogSchema, System: runtime.GOOS, Logs: bootLogs()})
+	return c.Print(wire.BootLog{Schema: wire.BootLogSchema, System: runtime.GOOS, Logs: bootLogs()})
 }
 
 const (

@@ -15,6 +15,7 @@ import (
 
 	"bakeoff/base/facts"
 	"bakeoff/base/fault"
+	"bakeoff/reach/agent/command"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
@@ -25,23 +26,23 @@ import (
 const execOutput = 1 << 20
 
 // runExec is `exec [--json] [--dir D] [--user U[:G] [--own]] [--timeout T] [--repeat T] -- CMD…`.
-func runExec(c call) int {
-	f, asJSON := c.flags("exec")
+func runExec(c command.Call) int {
+	f, asJSON := c.Flags("exec")
 	dir := f.String("dir", "", "the working directory")
 	timeout := f.Duration("timeout", 0, "kill the command after this time; 0: never")
 	repeat := f.Duration("repeat", 0, "with --json: execute the command again until this time has passed; 0: once")
 	user := f.String("user", "", "the user to run as, USER[:GROUP] by names or numbers")
 	own := f.Bool("own", false, "give the working directory to the user")
-	if err := f.Parse(c.args); err != nil {
+	if err := f.Parse(c.Args); err != nil {
 		return wire.ExitInvalid
 	}
 	if f.NArg() == 0 {
-		return c.fail(usageError("exec: no program given; usage: exec [--json] -- CMD…"))
+		return c.Fail(command.UsageError("exec: no program given; usage: exec [--json] -- CMD…"))
 	}
 	// With one thread that runs Go, none is woken to look for work on the CPU on which
 	// the command runs.
 	runtime.GOMAXPROCS(1)
-	ctx, stop := interruptible()
+	ctx, stop := command.Interruptible()
 	defer stop()
 	if *timeout > 0 {
 		var cancel context.CancelFunc
@@ -49,16 +50,16 @@ func runExec(c call) int {
 		defer cancel()
 	}
 	cmd := exec.Command(f.Arg(0), f.Args()[1:]...)
-	cmd.Dir, cmd.Stdin = *dir, c.stdin
+	cmd.Dir, cmd.Stdin = *dir, c.Stdin
 	stdout, stderr := &conn.Head{Limit: execOutput}, &conn.Head{Limit: execOutput}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	if !*asJSON {
-		cmd.Stdout, cmd.Stderr = c.stdout, c.stderr
+		cmd.Stdout, cmd.Stderr = c.Stdout, c.Stderr
 	}
 	isolate(cmd)
 	if *user != "" {
 		if err := become(cmd, *user, *own); err != nil {
-			return c.fail(fault.Op("exec", err))
+			return c.Fail(fault.Op("exec", err))
 		}
 	}
 	fresh := func() {
@@ -66,14 +67,14 @@ func runExec(c call) int {
 	}
 	res, err := execute(ctx, cmd, *repeat, fresh)
 	if err != nil {
-		return c.fail(fault.Op("exec", err))
+		return c.Fail(fault.Op("exec", err))
 	}
 	if *asJSON {
 		res.Stdout, res.Stderr = stdout.Bytes(), stderr.Bytes()
 		res.Truncated = stdout.Cut || stderr.Cut
-		return c.print(res)
+		return c.Print(res)
 	}
-	fmt.Fprintf(c.stderr, "%.3f s wall, %.3f s user, %.3f s system\n",
+	fmt.Fprintf(c.Stderr, "%.3f s wall, %.3f s user, %.3f s system\n",
 		float64(res.ElapsedNS)/1e9, res.Usage.UserSeconds, res.Usage.SystemSeconds)
 	return res.Code
 }

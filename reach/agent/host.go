@@ -15,6 +15,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
+	"bakeoff/reach/agent/command"
 	"bakeoff/reach/conn/channel"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/probe"
@@ -26,20 +27,20 @@ import (
 // what the controller started, except background processes. In addition to the
 // functions of serve it offers those of a machine: counters, a lock, its
 // identity.
-func runHost(c call) int {
-	f, _ := c.flags("host")
+func runHost(c command.Call) int {
+	f, _ := c.Flags("host")
 	silence := f.Duration("silence", 0, "end if nothing is received for this time; 0: never")
-	if err := f.Parse(c.args); err != nil {
+	if err := f.Parse(c.Args); err != nil {
 		return wire.ExitInvalid
 	}
-	ctx, stop := interruptible()
+	ctx, stop := command.Interruptible()
 	defer stop()
 	// When the controller is gone, our output is closed. By default SIGPIPE
 	// would end this process at once, and running programs would stay
 	// behind.
 	pipe := make(chan os.Signal, 1)
 	signal.Notify(pipe, syscall.SIGPIPE)
-	port := &heard{stdio: stdio{c.stdin, c.stdout}, closed: make(chan struct{})}
+	port := &heard{stdio: stdio{c.Stdin, c.Stdout}, closed: make(chan struct{})}
 	port.last.Store(time.Now().UnixNano())
 	if *silence > 0 {
 		go port.watch(*silence)
@@ -48,7 +49,7 @@ func runHost(c call) int {
 	defer held.release()
 	err := Serve(ctx, port, ServeOptions{Functions: machineFunctions(held), Launch: treewise{}})
 	if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
-		return c.fail(fault.Op("host", err))
+		return c.Fail(fault.Op("host", err))
 	}
 	return wire.ExitOK
 }

@@ -16,13 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/agent/command"
 	"bakeoff/reach/wire"
 )
 
 // runInit is process 1 of a guest, with the root that the kernel has mounted.
-func runInit(c call) int {
+func runInit(c command.Call) int {
 	if os.Getpid() != 1 {
-		return c.fail(fault.New(fault.Invalid, "init: this is not process 1; only a guest's kernel starts init"))
+		return c.Fail(fault.New(fault.Invalid, "init: this is not process 1; only a guest's kernel starts init"))
 	}
 	// A signal that ended process 1 would be a kernel panic. Programs do not
 	// inherit a handler, as they would a signal that is ignored.

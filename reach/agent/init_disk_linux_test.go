@@ -11,6 +11,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/gpt"
 	"bakeoff/base/gpt/gpttest"
+	"bakeoff/reach/agent/command"
 	"bakeoff/reach/wire"
 )
 
@@ -68,7 +69,8 @@ func TestInitramfsWithDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
-	if code := runInitramfs(call{stdin: bytes.NewReader(text), stdout: &said, stderr: &said}); code != wire.ExitOK {
+	code := runInitramfs(command.Call{Stdin: bytes.NewReader(text), Stdout: &said, Stderr: &said})
+	if code != wire.ExitOK {
 		t.Fatalf("code %d: %s", code, &said)
 	}
 	ird, err := os.ReadFile(out)

@@ -15,14 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/agent/command"
 	"bakeoff/reach/wire"
 )
 
 // runInit is process 1 of a guest. It does not return while the guest runs,
 // because that would cause a kernel panic.
-func runInit(c call) int {
+func runInit(c command.Call) int {
 	if os.Getpid() != 1 {
-		return c.fail(fault.New(fault.Invalid, "init: this is not process 1; only a guest's kernel starts init"))
+		return c.Fail(fault.New(fault.Invalid, "init: this is not process 1; only a guest's kernel starts init"))
 	}
 	in := &initProcess{report: wire.BootReport{StartedNS: monotonic()}}
 	in.open, in.functions = in.openPort, map[string]Function{"poweroff": powerOff, "setup": setupFunction(settle)}

@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/agent/command"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
 
-	"bakeoff/reach/wire"
 	"golang.org/x/sys/unix"
+
+	"bakeoff/reach/wire"
 )
 
 // A serial line carries every byte as it is, in both directions: a pseudo
@@ -62,7 +64,7 @@ func TestServeOnATerminal(t *testing.T) {
 
 func TestInitIsForProcessOne(t *testing.T) {
 	var said bytes.Buffer
-	if code := runInit(call{stderr: &said}); code != wire.ExitInvalid || said.Len() == 0 {
+	if code := runInit(command.Call{Stderr: &said}); code != wire.ExitInvalid || said.Len() == 0 {
 		t.Errorf("code %d, %q", code, &said)
 	}
 }

@@ -6,8 +6,9 @@ import (
 	"runtime"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/agent/command"
 )
 
-func runInit(c call) int {
-	return c.fail(fault.New(fault.Unsupported, "init: not supported in a %s guest", runtime.GOOS))
+func runInit(c command.Call) int {
+	return c.Fail(fault.New(fault.Unsupported, "init: not supported in a %s guest", runtime.GOOS))
 }

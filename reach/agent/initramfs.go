@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/agent/command"
 	"bakeoff/reach/initramfs"
 	"bakeoff/reach/wire"
 )
@@ -19,16 +20,16 @@ import (
 // maxRequest bounds the JSON that a subcommand reads, in bytes.
 const maxRequest = 1 << 20
 
-func runInitramfs(c call) int {
+func runInitramfs(c command.Call) int {
 	var q wire.InitramfsRequest
-	if err := json.NewDecoder(io.LimitReader(c.stdin, maxRequest)).Decode(&q); err != nil {
-		return c.fail(usageError("initramfs: the request: %w", err))
+	if err := json.NewDecoder(io.LimitReader(c.Stdin, maxRequest)).Decode(&q); err != nil {
+		return c.Fail(command.UsageError("initramfs: the request: %w", err))
 	}
 	res, err := writeInitramfs(q)
 	if err != nil {
-		return c.fail(fault.Op("initramfs", err))
+		return c.Fail(fault.Op("initramfs", err))
 	}
-	return c.print(res)
+	return c.Print(res)
 }
 
 func writeInitramfs(q wire.InitramfsRequest) (res wire.InitramfsResult, err error) {

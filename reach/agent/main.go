@@ -8,58 +8,48 @@
 package agent
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 
-	"bakeoff/base/fault"
+	"bakeoff/reach/agent/command"
+	"bakeoff/reach/agent/container"
+	"bakeoff/reach/agent/kvm"
 	"bakeoff/reach/loop"
 	"bakeoff/reach/wire"
 )
 
-// command is a subcommand of the agent.
-type command struct {
+// subcommand is what the agent's first argument names.
+type subcommand struct {
 	name    string
 	summary string
-	run     func(c call) int
-}
-
-// call is one invocation of a subcommand.
-type call struct {
-	args           []string // after the subcommand's name
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	loops          []loop.Loop
+	run     func(c command.Call) int
 }
 
 // commands returns the subcommands. Those that do not exist on this system are
 // listed, too, and return an error.
-func commands() []command {
-	return []command{
-		{"about", "print the agent's features and build, as JSON", func(c call) int { return c.print(Self(c.loops)) }},
+func commands() []subcommand {
+	return []subcommand{
+		{"about", "print the agent's features and build, as JSON",
+			func(c command.Call) int { return c.Print(Self(c.Loops)) }},
 		{"work", "run a native workload and print its result", runWork},
 		{"exec", "run a program and print its resource usage", runExec},
 		{"probe", "print the fingerprint or the counters of this system, or what a program is", runProbe},
 		{"enter", "execute a program in cgroups, namespaces and a root (Linux)",
-			func(c call) int { return c.fail(Enter(c.args)) }},
+			func(c command.Call) int { return c.Fail(container.Enter(c.Args)) }},
 		{"host", "serve this machine to one controller, on standard input and output", runHost},
-		{"pause", "sleep as the first process of an environment", func(c call) int { return Pause(c.args, c.stderr) }},
+		{"pause", "sleep as the first process of an environment",
+			func(c command.Call) int { return container.Pause(c.Args, c.Stderr) }},
 		{"container-init", "start programs as the first process of a container (Linux)",
-			func(c call) int { return c.done(ContainerInit(c.args, c.stderr)) }},
+			func(c command.Call) int { return c.Done(container.Init(c.Args, c.Stderr)) }},
 		{"via", "ask a container's init process to start a program, with the streams of this process (Linux)",
-			func(c call) int { return c.fail(Via(c.args)) }},
+			func(c command.Call) int { return c.Fail(container.Via(c.Args)) }},
 		{"init", "run as process 1 of a guest", runInit},
 		{"initramfs", "write the initial RAM disk of a guest", runInitramfs},
 		{"boot-log", "print what this system recorded about its boot, as JSON", runBootLog},
-		{"kvm-probe", "check whether KVM runs a guest on this machine", runKVMProbe},
+		{"kvm-probe", "check whether KVM runs a guest on this machine", kvm.Run},
 		{"setup", "create the network namespace and the root of an environment, described on standard input (Linux)",
 			runSetup},
 		{"teardown", "remove the network namespace and the mounts of an environment (Linux)", runTeardown},
@@ -81,7 +71,7 @@ func commands() []command {
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, loops []loop.Loop) int {
 	all := commands()
 	find := func(name string) int {
-		return slices.IndexFunc(all, func(c command) bool { return c.name == name })
+		return slices.IndexFunc(all, func(c subcommand) bool { return c.name == name })
 	}
 	i := -1
 	if len(args) > 0 {
@@ -98,7 +88,7 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, loops []loop
 	// 1 is init unless a subcommand is given.
 	if i < 0 && os.Getpid() == 1 {
 		if i = find("init"); i >= 0 {
-			return all[i].run(call{nil, stdin, stdout, stderr, loops})
+			return all[i].run(command.Call{Stdin: stdin, Stdout: stdout, Stderr: stderr, Loops: loops})
 		}
 	}
 	if i < 0 {
@@ -108,61 +98,12 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer, loops []loop
 		}
 		return wire.ExitInvalid
 	}
-	return all[i].run(call{args[1:], stdin, stdout, stderr, loops})
+	return all[i].run(command.Call{Args: args[1:], Stdin: stdin, Stdout: stdout, Stderr: stderr, Loops: loops})
 }
 
-// fail prints err and returns the exit code of its kind.
-func (c call) fail(err error) int {
-	fmt.Fprintln(c.stderr, "bakeoff-agent: "+err.Error())
-	switch fault.Of(err) {
-	case fault.Subject:
-		return wire.ExitSubject
-	case fault.Invalid:
-		return wire.ExitInvalid
-	case fault.Unsupported:
-		return wire.ExitUnsupported
-	case fault.NotFound:
-		return wire.ExitNotFound
-	}
-	return wire.ExitLab
-}
-
-// done is fail if err is not nil, otherwise success.
-func (c call) done(err error) int {
-	if err == nil {
-		return wire.ExitOK
-	}
-	return c.fail(err)
-}
-
-// print writes v as one line of JSON.
-func (c call) print(v any) int {
-	b, err := json.Marshal(v)
-	if err == nil {
-		_, err = c.stdout.Write(append(b, '\n'))
-	}
-	if err != nil {
-		return c.fail(fmt.Errorf("print the result: %w", err))
-	}
-	return wire.ExitOK
-}
-
-// flags returns an empty set of flags for a subcommand with its --json.
-func (c call) flags(name string) (*flag.FlagSet, *bool) {
-	f := flag.NewFlagSet(name, flag.ContinueOnError)
-	f.SetOutput(c.stderr)
-	return f, f.Bool("json", false, "print JSON")
-}
-
-// interruptible returns a context that ends on SIGINT, SIGTERM and SIGHUP, so
-// that children are killed and temporary files removed.
-func interruptible() (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-}
-
-func runList(c call) int {
-	f, asJSON := c.flags("list")
-	if err := f.Parse(c.args); err != nil {
+func runList(c command.Call) int {
+	f, asJSON := c.Flags("list")
+	if err := f.Parse(c.Args); err != nil {
 		return wire.ExitInvalid
 	}
 	if *asJSON {
@@ -171,32 +112,17 @@ func runList(c call) int {
 			Params any    `json:"params"`
 		}
 		entries := []entry{}
-		for _, l := range c.loops {
+		for _, l := range c.Loops {
 			entries = append(entries, entry{l.Name, l.Params})
 		}
-		return c.print(entries)
+		return c.Print(entries)
 	}
-	for _, l := range c.loops {
+	for _, l := range c.Loops {
 		var names []string
 		for _, p := range l.Params {
 			names = append(names, p.Name+"="+p.Default)
 		}
-		fmt.Fprintf(c.stdout, "%-10s %s\n", l.Name, strings.Join(names, " "))
+		fmt.Fprintf(c.Stdout, "%-10s %s\n", l.Name, strings.Join(names, " "))
 	}
 	return wire.ExitOK
-}
-
-// usageError is an error of the command line.
-func usageError(format string, args ...any) error {
-	return fault.New(fault.Invalid, format, args...)
-}
-
-// classed returns err, as a fault.Subject if it has no kind: a failure during a
-// loop on the target is the target's.
-func classed(err error) error {
-	var e *fault.Error
-	if errors.As(err, &e) {
-		return err
-	}
-	return fault.Wrap(fault.Subject, "", err)
 }

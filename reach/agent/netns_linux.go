@@ -60,7 +60,7 @@ func makeNetns(n wire.Netns) error {
 		return err
 	}
 	var err error
-	inThread(func() { err = createNetns(n) }) // namespaces belong to a thread
+	enter.InThread(func() { err = createNetns(n) }) // namespaces belong to a thread
 	return err
 }
 

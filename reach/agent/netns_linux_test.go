@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -97,5 +98,11 @@ func FuzzAcknowledged(f *testing.F) {
 	}
 	if err := acknowledged(answer(-int32(unix.EEXIST))); !errors.Is(err, unix.EEXIST) {
 		f.Error(err)
+	}
+}
+
+func needNamespaces(t *testing.T) {
+	if out, err := exec.Command("unshare", "-m", "-p", "-f", "true").CombinedOutput(); err != nil {
+		t.Skipf("needs root and namespaces: unshare: %v %s", err, out)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/term"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/agent/command"
 	"bakeoff/reach/wire"
 )
 
@@ -40,28 +41,28 @@ var serveEnviron = map[string]string{
 //
 // Whoever reaches the address can do everything in the environment, so only the
 // host may reach it.
-func runServe(c call) int {
-	f, _ := c.flags("serve")
+func runServe(c command.Call) int {
+	f, _ := c.Flags("serve")
 	at := f.String("dial", "", "connect to a host at HOST:PORT or unix:PATH, again after each conversation")
 	patience := f.Duration("patience", time.Minute, "with --dial: end if no host has answered for this long")
-	switch err := f.Parse(c.args); {
+	switch err := f.Parse(c.Args); {
 	case err != nil:
 		return wire.ExitInvalid // Parse has printed it
 	case *at == "" && f.NArg() != 1:
-		return c.fail(usageError("serve: give an address: -, /dev/NAME, tcp:ADDR:PORT, vsock:PORT or --dial ADDR"))
+		return c.Fail(command.UsageError("serve: give an address: -, /dev/NAME, tcp:ADDR:PORT, vsock:PORT or --dial ADDR"))
 	case *at != "" && f.NArg() > 0:
-		return c.fail(usageError("serve: unexpected argument %q; --dial takes the only address", f.Arg(0)))
+		return c.Fail(command.UsageError("serve: unexpected argument %q; --dial takes the only address", f.Arg(0)))
 	case *patience <= 0:
-		return c.fail(usageError("serve: --patience must be positive (got %v)", *patience))
+		return c.Fail(command.UsageError("serve: --patience must be positive (got %v)", *patience))
 	}
 	os.Clearenv()
 	for name, value := range serveEnviron {
 		os.Setenv(name, value)
 	}
 	if err := os.Chdir("/"); err != nil {
-		return c.fail(err)
+		return c.Fail(err)
 	}
-	ctx, stop := interruptible()
+	ctx, stop := command.Interruptible()
 	defer stop()
 	maps.Copy(serveOptions.Functions, systemFunctions())
 	if *at != "" || (isBSD && f.Arg(0) != "-") {
@@ -70,22 +71,22 @@ func runServe(c call) int {
 	if *at != "" {
 		d, err := newDialer(*at, *patience)
 		if err != nil {
-			return c.fail(err)
+			return c.Fail(err)
 		}
-		return c.done(d.serve(ctx, serveOptions))
+		return c.Done(d.serve(ctx, serveOptions))
 	}
 	if f.Arg(0) == "-" {
-		Serve(ctx, stdio{c.stdin, c.stdout}, serveOptions)
+		Serve(ctx, stdio{c.Stdin, c.Stdout}, serveOptions)
 		return wire.ExitOK
 	}
 	open, err := opener(f.Arg(0))
 	if err != nil {
-		return c.fail(err)
+		return c.Fail(err)
 	}
 	for ctx.Err() == nil {
 		port, err := open(ctx)
 		if err != nil {
-			fmt.Fprintln(c.stderr, "bakeoff-agent: serve:", err)
+			fmt.Fprintln(c.Stderr, "bakeoff-agent: serve:", err)
 		} else {
 			err = Serve(ctx, port, serveOptions)
 			port.Close()
@@ -149,7 +150,7 @@ func opener(place string) (func(context.Context) (io.ReadWriteCloser, error), er
 		}
 		return accepting(l), nil
 	}
-	return nil, usageError("serve: invalid address %q; write -, /dev/NAME, tcp:ADDR:PORT or vsock:PORT", place)
+	return nil, command.UsageError("serve: invalid address %q; write -, /dev/NAME, tcp:ADDR:PORT or vsock:PORT", place)
 }
 
 func accepting(l net.Listener) func(context.Context) (io.ReadWriteCloser, error) {

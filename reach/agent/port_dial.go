@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/reach/agent/command"
 	"bakeoff/reach/conn/channel"
 )
 
@@ -33,13 +34,13 @@ func newDialer(at string, patience time.Duration) (dialer, error) {
 	if path, ok := strings.CutPrefix(at, "unix:"); ok {
 		d.network, d.address = "unix", path
 		if !filepath.IsAbs(path) {
-			return d, usageError("serve: --dial %q: the path must be absolute", at)
+			return d, command.UsageError("serve: --dial %q: the path must be absolute", at)
 		}
 		return d, nil
 	}
 	host, port, err := net.SplitHostPort(d.address)
 	if err != nil || host == "" || port == "" {
-		return d, usageError("serve: invalid address --dial %q; write HOST:PORT or unix:PATH", at)
+		return d, command.UsageError("serve: invalid address --dial %q; write HOST:PORT or unix:PATH", at)
 	}
 	return d, nil
 }

@@ -2,9 +2,11 @@ package agent
 
 import (
 	"fmt"
+	"io"
 	"slices"
 
 	"bakeoff/base/facts"
+	"bakeoff/reach/agent/command"
 	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
@@ -12,11 +14,11 @@ import (
 // runProbe is `probe counters [--json] [--cpus 0,1]`,
 // `probe fingerprint [--json] [--volume PATH…]` and
 // `probe executable [--json] [--dir D] PROGRAM`.
-func runProbe(c call) int {
-	if len(c.args) == 0 {
-		return c.fail(usageError("usage: probe fingerprint, probe counters, or probe executable PROGRAM"))
+func runProbe(c command.Call) int {
+	if len(c.Args) == 0 {
+		return c.Fail(command.UsageError("usage: probe fingerprint, probe counters, or probe executable PROGRAM"))
 	}
-	f, asJSON := c.flags("probe")
+	f, asJSON := c.Flags("probe")
 	cpuList := f.String("cpus", "", "CPUs to count, such as 0,1; default: all")
 	var volumes []string
 	f.Func("volume", "a directory whose file system to report; may be repeated", func(s string) error {
@@ -24,16 +26,16 @@ func runProbe(c call) int {
 		return nil
 	})
 	dir := f.String("dir", "", "the working directory of the program")
-	if err := f.Parse(c.args[1:]); err != nil {
+	if err := f.Parse(c.Args[1:]); err != nil {
 		return wire.ExitInvalid
 	}
-	switch c.args[0] {
+	switch c.Args[0] {
 	case "counters":
 		cpus, err := probe.ParseCPUs(*cpuList)
 		if err != nil {
-			return c.fail(usageError("probe: %w", err))
+			return c.Fail(command.UsageError("probe: %w", err))
 		}
-		return c.print(probe.ReadHost(cpus)) // JSON is its only form
+		return c.Print(probe.ReadHost(cpus)) // JSON is its only form
 	case "fingerprint":
 		fp := probe.ReadFingerprint(volumes)
 		if sum, err := Hash(); err != nil {
@@ -42,20 +44,20 @@ func runProbe(c call) int {
 			fp.Facts["agent"] = sum
 		}
 		if *asJSON {
-			return c.print(fp)
+			return c.Print(fp)
 		}
-		c.printFingerprint(fp)
+		printFingerprint(c.Stdout, fp)
 		return wire.ExitOK
 	case "executable":
 		if f.NArg() != 1 || f.Arg(0) == "" {
-			return c.fail(usageError("usage: probe executable [--dir D] PROGRAM"))
+			return c.Fail(command.UsageError("usage: probe executable [--dir D] PROGRAM"))
 		}
-		return c.print(identify(*dir, f.Arg(0))) // JSON is its only form
+		return c.Print(identify(*dir, f.Arg(0))) // JSON is its only form
 	}
-	return c.fail(usageError("probe: unknown kind %q; write fingerprint, counters or executable", c.args[0]))
+	return c.Fail(command.UsageError("probe: unknown kind %q; write fingerprint, counters or executable", c.Args[0]))
 }
 
-func (c call) printFingerprint(fp facts.Fingerprint) {
+func printFingerprint(w io.Writer, fp facts.Fingerprint) {
 	var names []string
 	for n := range fp.Facts {
 		names = append(names, n)
@@ -69,6 +71,6 @@ func (c call) printFingerprint(fp facts.Fingerprint) {
 		if !ok {
 			v = "unavailable: " + fp.Unavailable[n]
 		}
-		fmt.Fprintf(c.stdout, "%-24s %s\n", n, v)
+		fmt.Fprintf(w, "%-24s %s\n", n, v)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/agent/command"
 	"bakeoff/reach/wire"
 )
 
@@ -67,7 +68,7 @@ func TestRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	var errs bytes.Buffer
-	if code := runSetup(call{stdin: bytes.NewReader(text), stderr: &errs}); code != wire.ExitOK {
+	if code := runSetup(command.Call{Stdin: bytes.NewReader(text), Stderr: &errs}); code != wire.ExitOK {
 		t.Fatalf("%d %s", code, errs.String())
 	}
 	defer unix.Unmount(r.At, unix.MNT_DETACH)
@@ -129,7 +130,7 @@ func TestRootRefuses(t *testing.T) {
 	}
 	var errs bytes.Buffer
 	for _, text := range []string{"", "{", `{"root": {"at": 1}}`, `{"unknown": true}`} {
-		if code := runSetup(call{stdin: strings.NewReader(text), stderr: &errs}); code != wire.ExitInvalid {
+		if code := runSetup(command.Call{Stdin: strings.NewReader(text), Stderr: &errs}); code != wire.ExitInvalid {
 			t.Errorf("%q: code %d", text, code)
 		}
 	}

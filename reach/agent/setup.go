@@ -8,6 +8,8 @@ import (
 	"os"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/agent/command"
+	"bakeoff/reach/agent/container"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/enter"
 	"bakeoff/reach/wire"
@@ -40,18 +42,18 @@ const maxSetup = maxRoot + 4<<10
 //
 // With arguments it then continues as enter, in the same process, and reports
 // failures like enter.
-func runSetup(c call) int {
-	err := readSetup(c.stdin)
+func runSetup(c command.Call) int {
+	err := readSetup(c.Stdin)
 	switch {
-	case err == nil && len(c.args) > 0:
-		return c.fail(Enter(c.args))
+	case err == nil && len(c.Args) > 0:
+		return c.Fail(container.Enter(c.Args))
 	case err == nil:
 		return wire.ExitOK
-	case len(c.args) > 0:
+	case len(c.Args) > 0:
 		fmt.Fprintf(os.Stderr, "%s%v\n", enter.Mark, err)
 		return enter.Failed
 	}
-	return c.fail(err)
+	return c.Fail(err)
 }
 
 func readSetup(from io.Reader) error {

@@ -9,39 +9,40 @@ import (
 	"strconv"
 	"time"
 
+	"bakeoff/reach/agent/command"
 	"bakeoff/reach/wire"
 )
 
 // runSubject is the helper of the drivers' test suite in an environment: it
 // counts CPUs, allocates memory, fills files, writes heartbeats and serves. It
 // is part of the agent because the machine may have no compiler.
-func runSubject(c call) int {
+func runSubject(c command.Call) int {
 	things := map[string]struct {
 		args int
-		run  func(c call, args []string) error
+		run  func(c command.Call, args []string) error
 	}{
-		"cpus": {0, func(c call, _ []string) error {
-			_, err := fmt.Fprintln(c.stdout, runtime.NumCPU())
+		"cpus": {0, func(c command.Call, _ []string) error {
+			_, err := fmt.Fprintln(c.Stdout, runtime.NumCPU())
 			return err
 		}},
 		"hog":   {1, hog}, // BYTES
-		"fill":  {2, func(_ call, a []string) error { return fill(a[0], a[1]) }},
-		"beat":  {1, func(_ call, a []string) error { return beat(a[0]) }},
-		"serve": {2, func(_ call, a []string) error { return serveText(a[0], a[1]) }},
+		"fill":  {2, func(_ command.Call, a []string) error { return fill(a[0], a[1]) }},
+		"beat":  {1, func(_ command.Call, a []string) error { return beat(a[0]) }},
+		"serve": {2, func(_ command.Call, a []string) error { return serveText(a[0], a[1]) }},
 	}
-	if len(c.args) > 0 {
-		if t, ok := things[c.args[0]]; ok && len(c.args) == 1+t.args {
-			if err := t.run(c, c.args[1:]); err != nil {
-				return c.fail(classed(err))
+	if len(c.Args) > 0 {
+		if t, ok := things[c.Args[0]]; ok && len(c.Args) == 1+t.args {
+			if err := t.run(c, c.Args[1:]); err != nil {
+				return c.Fail(command.Classed(err))
 			}
 			return wire.ExitOK
 		}
 	}
-	return c.fail(usageError("usage: subject cpus, hog BYTES, fill FILE BYTES, beat FILE or serve ADDRESS TEXT"))
+	return c.Fail(command.UsageError("usage: subject cpus, hog BYTES, fill FILE BYTES, beat FILE or serve ADDRESS TEXT"))
 }
 
 // hog allocates memory and touches every page of it.
-func hog(c call, args []string) error {
+func hog(c command.Call, args []string) error {
 	n, err := strconv.Atoi(args[0])
 	if err != nil {
 		return err
@@ -54,7 +55,7 @@ func hog(c call, args []string) error {
 		}
 		held = append(held, b)
 	}
-	_, err = fmt.Fprintln(c.stdout, "held", len(held), "MiB")
+	_, err = fmt.Fprintln(c.Stdout, "held", len(held), "MiB")
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"flag"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/agent/command"
 )
 
 // Teardown names what a Setup created for an environment on a Linux host. Run
@@ -22,15 +23,15 @@ func (r Teardown) Argv(path string) []string {
 }
 
 // runTeardown removes what its flags name.
-func runTeardown(c call) int {
+func runTeardown(c command.Call) int {
 	var r Teardown
 	fl := flag.NewFlagSet("teardown", flag.ContinueOnError)
-	fl.SetOutput(c.stderr)
+	fl.SetOutput(c.Stderr)
 	fl.StringVar(&r.Netns, "netns", "", "`name` of a network namespace")
 	fl.StringVar(&r.Link, "link", "", "`name` of the interface in it that leads out")
 	fl.StringVar(&r.Dir, "dir", "", "`directory`, absolute, below which everything is unmounted")
-	if err := fl.Parse(c.args); err != nil {
-		return c.fail(fault.Wrap(fault.Invalid, "teardown", err))
+	if err := fl.Parse(c.Args); err != nil {
+		return c.Fail(fault.Wrap(fault.Invalid, "teardown", err))
 	}
-	return c.done(r.Run())
+	return c.Done(r.Run())
 }

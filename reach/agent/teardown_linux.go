@@ -58,7 +58,7 @@ func deleteLink(at, link string) (err error) {
 	if link == "" {
 		return nil
 	}
-	inThread(func() { // namespaces belong to a thread
+	enter.InThread(func() { // namespaces belong to a thread
 		switch err = enter.Setns(at, unix.CLONE_NEWNET); {
 		case errors.Is(err, unix.EINVAL):
 			err = nil // a name without a bound namespace

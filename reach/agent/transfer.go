@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/agent/command"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/wire"
@@ -92,27 +93,27 @@ func (u *unblocked) Read(p []byte) (int, error) {
 var errBrokeOff = errors.New("the input is truncated")
 
 // runPut writes standard input to a file, atomically.
-func runPut(c call) int {
+func runPut(c command.Call) int {
 	f := flag.NewFlagSet("put", flag.ContinueOnError)
-	f.SetOutput(c.stderr)
+	f.SetOutput(c.Stderr)
 	mode := f.Uint("mode", 0o644, "permission bits")
-	if f.Parse(c.args) != nil || f.NArg() != 1 {
-		return c.fail(fault.New(fault.Invalid, "put: usage: put [--mode 0644] FILE"))
+	if f.Parse(c.Args) != nil || f.NArg() != 1 {
+		return c.Fail(fault.New(fault.Invalid, "put: usage: put [--mode 0644] FILE"))
 	}
-	src := &unblocked{r: bufio.NewReaderSize(c.stdin, 64<<10)}
+	src := &unblocked{r: bufio.NewReaderSize(c.Stdin, 64<<10)}
 	if err := (local.Conn{}).Push(context.Background(), f.Arg(0), fs.FileMode(*mode), src); err != nil {
-		return c.fail(err)
+		return c.Fail(err)
 	}
 	return wire.ExitOK
 }
 
 // runGet writes a file to standard output.
-func runGet(c call) int {
-	if len(c.args) != 1 {
-		return c.fail(fault.New(fault.Invalid, "get: usage: get FILE"))
+func runGet(c command.Call) int {
+	if len(c.Args) != 1 {
+		return c.Fail(fault.New(fault.Invalid, "get: usage: get FILE"))
 	}
-	if err := (local.Conn{}).Pull(context.Background(), c.args[0], c.stdout); err != nil {
-		return c.fail(err)
+	if err := (local.Conn{}).Pull(context.Background(), c.Args[0], c.Stdout); err != nil {
+		return c.Fail(err)
 	}
 	return wire.ExitOK
 }
@@ -121,25 +122,25 @@ func runGet(c call) int {
 const dialMark = "connected\n"
 
 // runDial opens a connection and copies between it and the standard streams.
-func runDial(c call) int {
-	if len(c.args) != 2 {
-		return c.fail(fault.New(fault.Invalid, "dial: usage: dial NETWORK ADDRESS"))
+func runDial(c command.Call) int {
+	if len(c.Args) != 2 {
+		return c.Fail(fault.New(fault.Invalid, "dial: usage: dial NETWORK ADDRESS"))
 	}
-	nc, err := net.Dial(c.args[0], c.args[1])
+	nc, err := net.Dial(c.Args[0], c.Args[1])
 	if err != nil {
-		return c.fail(err)
+		return c.Fail(err)
 	}
 	defer nc.Close()
-	if _, err := io.WriteString(c.stdout, dialMark); err != nil {
-		return c.fail(err)
+	if _, err := io.WriteString(c.Stdout, dialMark); err != nil {
+		return c.Fail(err)
 	}
 	go func() {
-		io.Copy(nc, c.stdin)
+		io.Copy(nc, c.Stdin)
 		if w, ok := nc.(interface{ CloseWrite() error }); ok {
 			w.CloseWrite()
 		}
 	}()
-	io.Copy(c.stdout, nc)
+	io.Copy(c.Stdout, nc)
 	return wire.ExitOK
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing/iotest"
 	"time"
 
+	"bakeoff/reach/agent/command"
 	"bakeoff/reach/wire"
 )
 
@@ -64,22 +65,23 @@ func FuzzUnblocked(f *testing.F) {
 func TestPutGet(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	var out, errs bytes.Buffer
-	if code := runPut(call{args: []string{"--mode", "0600", file}, stdin: Blocks(strings.NewReader("hello")),
-		stderr: &errs}); code != wire.ExitOK {
+	if code := runPut(command.Call{Args: []string{"--mode", "0600", file}, Stdin: Blocks(strings.NewReader("hello")),
+		Stderr: &errs}); code != wire.ExitOK {
 		t.Fatalf("put: %d %s", code, errs.String())
 	}
 	if s, err := os.Stat(file); err != nil || s.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", s.Mode(), err)
 	}
-	if code := runPut(call{args: []string{file}, stdin: strings.NewReader("\x00\x00\x00\x09half"),
-		stderr: &errs}); code == wire.ExitOK {
+	if code := runPut(command.Call{Args: []string{file}, Stdin: strings.NewReader("\x00\x00\x00\x09half"),
+		Stderr: &errs}); code == wire.ExitOK {
 		t.Error("half a file was put")
 	}
-	if code := runGet(call{args: []string{file}, stdout: &out, stderr: &errs}); code != wire.ExitOK ||
+	if code := runGet(command.Call{Args: []string{file}, Stdout: &out, Stderr: &errs}); code != wire.ExitOK ||
 		out.String() != "hello" {
 		t.Errorf("get: %d %q %s", code, out.String(), errs.String())
 	}
-	if code := runGet(call{args: []string{file + "-not"}, stdout: &out, stderr: &errs}); code != wire.ExitNotFound {
+	code := runGet(command.Call{Args: []string{file + "-not"}, Stdout: &out, Stderr: &errs})
+	if code != wire.ExitNotFound {
 		t.Errorf("get of what is not there: %d", code)
 	}
 }
@@ -104,8 +106,8 @@ func TestDialThrough(t *testing.T) {
 		defer cancel()
 		return DialThrough(ctx, func(ctx context.Context, stdin io.Reader, stdout io.Writer) error {
 			var errs bytes.Buffer
-			if code := runDial(call{args: []string{"tcp", addr}, stdin: stdin, stdout: stdout,
-				stderr: &errs}); code != wire.ExitOK {
+			if code := runDial(command.Call{Args: []string{"tcp", addr}, Stdin: stdin, Stdout: stdout,
+				Stderr: &errs}); code != wire.ExitOK {
 				return errors.New(errs.String())
 			}
 			return nil

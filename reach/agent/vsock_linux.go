@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 
+	"bakeoff/reach/agent/command"
+
 	"golang.org/x/sys/unix"
 )
 
@@ -14,7 +16,7 @@ import (
 func listenVsock(port string) (net.Listener, error) {
 	n, err := strconv.ParseUint(port, 10, 32)
 	if err != nil {
-		return nil, usageError("the vsock port must be a number (got %q)", port)
+		return nil, command.UsageError("the vsock port must be a number (got %q)", port)
 	}
 	fd, err := unix.Socket(unix.AF_VSOCK, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {

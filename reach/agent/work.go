@@ -10,6 +10,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/reach/agent/command"
 	"bakeoff/reach/loop"
 	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
@@ -17,28 +18,28 @@ import (
 
 // runWork is `work NAME [--json] [--dir D] [--stage S] [--hash-file F]
 // [PARAM=VALUE…]`.
-func runWork(c call) int {
-	if len(c.args) == 0 || strings.HasPrefix(c.args[0], "-") {
-		return c.fail(usageError("work: no workload given; usage: work NAME [--json] [--dir D] [PARAM=VALUE…]"))
+func runWork(c command.Call) int {
+	if len(c.Args) == 0 || strings.HasPrefix(c.Args[0], "-") {
+		return c.Fail(command.UsageError("work: no workload given; usage: work NAME [--json] [--dir D] [PARAM=VALUE…]"))
 	}
-	name := c.args[0]
-	f, asJSON := c.flags("work")
+	name := c.Args[0]
+	f, asJSON := c.Flags("work")
 	dir := f.String("dir", "", "a directory the workload may write to")
 	stage := f.String("stage", wire.StageRun, "prepare, reset or run")
 	remembered := f.String("hash-file", "", "a file of this environment's own that remembers the agent's hash")
-	if err := f.Parse(c.args[1:]); err != nil {
+	if err := f.Parse(c.Args[1:]); err != nil {
 		return wire.ExitInvalid
 	}
-	i := slices.IndexFunc(c.loops, func(l loop.Loop) bool { return l.Name == name })
+	i := slices.IndexFunc(c.Loops, func(l loop.Loop) bool { return l.Name == name })
 	if i < 0 {
-		return c.fail(usageError("work: unknown native workload %q; run `bakeoff-agent list`", name))
+		return c.Fail(command.UsageError("work: unknown native workload %q; run `bakeoff-agent list`", name))
 	}
-	l := c.loops[i]
+	l := c.Loops[i]
 	values, err := param.ParseArgs(l.Params, f.Args())
 	if err != nil {
-		return c.fail(fault.Wrap(fault.Invalid, "work "+name, err))
+		return c.Fail(fault.Wrap(fault.Invalid, "work "+name, err))
 	}
-	env := loop.Env{Dir: *dir, Log: c.stderr}
+	env := loop.Env{Dir: *dir, Log: c.Stderr}
 	if *remembered != "" {
 		env.Scratch = filepath.Dir(*remembered)
 	}
@@ -51,18 +52,18 @@ func runWork(c call) int {
 		if *asJSON && *stage == wire.StageRun && diskFull(err) {
 			// The trial failed; a gate distinguishes a full volume
 			// from other failures.
-			c.print(wire.Result{Schema: wire.WorkSchema, Loop: name, Params: values, Errors: map[string]int64{wire.DiskFull: 1}})
+			c.Print(wire.Result{Schema: wire.WorkSchema, Loop: name, Params: values, Errors: map[string]int64{wire.DiskFull: 1}})
 		}
-		return c.fail(fault.Op("work "+name, classed(err)))
+		return c.Fail(fault.Op("work "+name, command.Classed(err)))
 	}
 	switch {
 	case *stage != wire.StageRun:
 		return wire.ExitOK
 	case *asJSON:
-		return c.print(res)
+		return c.Print(res)
 	}
 	for _, v := range res.Values {
-		fmt.Fprintf(c.stdout, "%s %g %s\n", v.Metric, v.Value, v.Unit)
+		fmt.Fprintf(c.Stdout, "%s %g %s\n", v.Metric, v.Value, v.Unit)
 	}
 	return wire.ExitOK
 }
@@ -74,7 +75,7 @@ func diskFull(err error) bool {
 
 // runStage runs one stage of a loop; only wire.StageRun has a result.
 func runStage(l loop.Loop, stage string, p param.Values, env loop.Env) (wire.Result, error) {
-	ctx, stop := interruptible()
+	ctx, stop := command.Interruptible()
 	defer stop()
 	switch stage {
 	case wire.StageRun:
@@ -90,7 +91,7 @@ func runStage(l loop.Loop, stage string, p param.Values, env loop.Env) (wire.Res
 		}
 		return wire.Result{}, nil
 	}
-	return wire.Result{}, usageError("unknown stage %q; write prepare, reset or run", stage)
+	return wire.Result{}, command.UsageError("unknown stage %q; write prepare, reset or run", stage)
 }
 
 // measured runs the loop between two readings of the system's counters, and

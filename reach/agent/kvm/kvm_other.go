@@ -1,6 +1,6 @@
 //go:build !linux || !amd64
 
-package agent
+package kvm
 
 import (
 	"runtime"
@@ -8,7 +8,7 @@ import (
 	"bakeoff/reach/wire"
 )
 
-func probeKVM() wire.KVMResult {
+func runGuest() wire.KVMResult {
 	if runtime.GOOS != "linux" {
 		return wire.KVMResult{Reason: "KVM does not exist on " + runtime.GOOS}
 	}

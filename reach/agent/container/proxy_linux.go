@@ -1,4 +1,4 @@
-package agent
+package container
 
 import (
 	"fmt"
@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"syscall"
 
@@ -44,7 +43,7 @@ func proxy(e enter.Entry) error {
 		return err
 	}
 	p := &exec.Cmd{Path: path, Args: e.Argv, Stdin: theirs, Stdout: os.Stdout, Stderr: os.Stderr}
-	inThread(func() { err = startIn(e, p) })
+	enter.InThread(func() { err = startIn(e, p) })
 	if err != nil {
 		return err
 	}
@@ -68,24 +67,6 @@ func proxy(e enter.Entry) error {
 	io.Copy(io.Discard, ours) // to its end
 	os.Exit(0)
 	return nil
-}
-
-// inThread runs f in a thread that ends afterwards, whatever f changes in the
-// thread.
-func inThread(f func()) {
-	done := make(chan bool)
-	go func() {
-		defer close(done)
-		runtime.LockOSThread() // never unlocked, so the thread ends
-		if unix.Gettid() == unix.Getpid() {
-			// The first thread of a process never ends.
-			inThread(f)
-			runtime.UnlockOSThread()
-			return
-		}
-		f()
-	}()
-	<-done
 }
 
 // startIn starts p in e's place, from a thread that then ends. The thread joins

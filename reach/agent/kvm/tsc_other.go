@@ -1,6 +1,6 @@
 //go:build !amd64
 
-package agent
+package kvm
 
 // tscKHz is 0: the processor has no time stamp counter that a guest would be
 // told of.

@@ -1,4 +1,4 @@
-package agent
+package container
 
 import (
 	"bytes"
@@ -24,7 +24,7 @@ import (
 func init() {
 	switch os.Getenv("AGENT_TEST_INIT") {
 	case "container-init":
-		if err := ContainerInit(os.Args[1:], os.Stderr); err != nil {
+		if err := Init(os.Args[1:], os.Stderr); err != nil {
 			io.WriteString(os.Stderr, err.Error())
 			os.Exit(1)
 		}

@@ -1,4 +1,6 @@
-package agent
+// Package container starts programs in containers: enter, the init process of a container
+// with its clients and its proxy, and the process that keeps an environment.
+package container
 
 import (
 	"bytes"

@@ -1,4 +1,4 @@
-package agent
+package container
 
 import (
 	"context"
@@ -33,9 +33,9 @@ type response struct {
 	ClockNS int64 `json:"clock_ns,omitempty"`
 }
 
-// ContainerInit serves requests until SIGTERM or SIGINT, or until its proxy
+// Init serves requests until SIGTERM or SIGINT, or until its proxy
 // ends; see enter.Listen.
-func ContainerInit(args []string, stderr io.Writer) (err error) {
+func Init(args []string, stderr io.Writer) (err error) {
 	s := enter.Begun()
 	if s == nil {
 		if s, err = enter.Listen(args, stderr); err != nil {

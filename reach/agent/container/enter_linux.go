@@ -1,4 +1,4 @@
-package agent
+package container
 
 import (
 	"bakeoff/reach/enter"

@@ -1,4 +1,5 @@
-package agent
+// Package kvm checks whether KVM runs a guest on this machine.
+package kvm
 
 import (
 	"bytes"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/agent/command"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/wire"
 )
@@ -20,21 +22,21 @@ import (
 // would step through the guest for hours.
 const kvmDeadline = 2 * time.Second
 
-// runKVMProbe is `kvm-probe [--fresh]`; `kvm-probe --here` is its child, which
+// Run is `kvm-probe [--fresh]`; `kvm-probe --here` is its child, which
 // may hang.
-func runKVMProbe(c call) int {
-	f, _ := c.flags("kvm-probe")
+func Run(c command.Call) int {
+	f, _ := c.Flags("kvm-probe")
 	here := f.Bool("here", false, "probe in this process, without a deadline")
 	fresh := f.Bool("fresh", false, "ignore the cached result of this boot")
-	if err := f.Parse(c.args); err != nil {
+	if err := f.Parse(c.Args); err != nil {
 		return wire.ExitInvalid
 	}
 	if *here {
-		return c.print(probeKVM())
+		return c.Print(runGuest())
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return c.fail(fault.Op("kvm-probe", err))
+		return c.Fail(fault.Op("kvm-probe", err))
 	}
 	boot := bootID()
 	cache := ""
@@ -44,11 +46,11 @@ func runKVMProbe(c call) int {
 	old, known := cachedProbe(cache, boot)
 	known = known && !*fresh
 	if known && (old.Works || old.TimedOut) {
-		return c.print(old)
+		return c.Print(old)
 	}
 	// Repeat a probe that failed at once: a module may have been loaded
 	// since.
-	r := KVMProbe(context.Background(), self)
+	r := Probe(context.Background(), self)
 	r.BootID, r.TSCKHz = boot, old.TSCKHz
 	if !known {
 		r.TSCKHz = tscKHz()
@@ -56,13 +58,13 @@ func runKVMProbe(c call) int {
 	if cache != "" {
 		keepProbe(cache, r) // ignore errors: the next call probes again
 	}
-	return c.print(r)
+	return c.Print(r)
 }
 
-// KVMProbe checks whether /dev/kvm really runs a guest on this processor, by
+// Probe checks whether /dev/kvm really runs a guest on this processor, by
 // running one. agent is the path of this program on this machine; the guest
 // runs in a child process, which is killed after two seconds.
-func KVMProbe(ctx context.Context, agent string) wire.KVMResult {
+func Probe(ctx context.Context, agent string) wire.KVMResult {
 	ctx, cancel := context.WithTimeout(ctx, kvmDeadline)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, agent, "kvm-probe", "--here")

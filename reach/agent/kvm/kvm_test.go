@@ -1,4 +1,4 @@
-package agent
+package kvm
 
 import (
 	"context"
@@ -27,7 +27,7 @@ func TestKVMProbeOfAHangingGuest(t *testing.T) {
 	}
 	// One that never ran may have waited for a CPU: the answer is not for the
 	// whole boot.
-	r := KVMProbe(t.Context(), script(t, "exec sleep 60"))
+	r := Probe(t.Context(), script(t, "exec sleep 60"))
 	if r.Works || !r.Probed || r.TimedOut || !strings.Contains(r.Reason, "did not end") {
 		t.Errorf("one that sleeps: %+v", r)
 	}
@@ -35,7 +35,7 @@ func TestKVMProbeOfAHangingGuest(t *testing.T) {
 	// others, where it may.
 	spin := "while :; do :; done"
 	for try := range 5 {
-		r = KVMProbe(t.Context(), script(t, spin))
+		r = Probe(t.Context(), script(t, spin))
 		if r.Works || !r.Probed || !strings.Contains(r.Reason, "did not end") {
 			t.Fatalf("one that spins: %+v", r)
 		}
@@ -49,22 +49,22 @@ func TestKVMProbeOfAHangingGuest(t *testing.T) {
 }
 
 func TestKVMProbeTakesTheChildsWord(t *testing.T) {
-	if r := KVMProbe(t.Context(), script(t, `echo '{"probed":true,"works":true}'`)); !r.Works {
+	if r := Probe(t.Context(), script(t, `echo '{"probed":true,"works":true}'`)); !r.Works {
 		t.Errorf("got %+v", r)
 	}
 	for _, text := range []string{"exit 1", "kill -SEGV $$", "echo yes", ""} {
-		if r := KVMProbe(t.Context(), script(t, text)); r.Works || r.Reason == "" {
+		if r := Probe(t.Context(), script(t, text)); r.Works || r.Reason == "" {
 			t.Errorf("%q: got %+v", text, r)
 		}
 	}
-	if r := KVMProbe(context.Background(), "/no/such/agent"); r.Works || r.Reason == "" {
+	if r := Probe(context.Background(), "/no/such/agent"); r.Works || r.Reason == "" {
 		t.Errorf("got %+v", r)
 	}
 }
 
 // If the answer is no, it has a reason.
 func TestProbeHere(t *testing.T) {
-	r := probeKVM()
+	r := runGuest()
 	if r.Works == (r.Reason != "") {
 		t.Errorf("got %+v", r)
 	}

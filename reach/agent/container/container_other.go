@@ -1,6 +1,6 @@
 //go:build !linux
 
-package agent
+package container
 
 import (
 	"context"
@@ -10,13 +10,18 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// ContainerInit exists on Linux only.
-func ContainerInit([]string, io.Writer) error {
+// Init exists on Linux only.
+func Init([]string, io.Writer) error {
 	return fault.New(fault.Unsupported, "container-init exists on Linux only")
 }
 
-// Via is the client of ContainerInit.
+// Via is the client of Init.
 func Via([]string) error { return fault.New(fault.Unsupported, "via exists on Linux only") }
 
 // ViaHere is Via without a process of its own.
 func ViaHere(context.Context, conn.Cmd) (conn.Exit, error) { return conn.Exit{}, Via(nil) }
+
+// Enter fails: cgroups and namespaces exist on Linux only.
+func Enter([]string) error {
+	return fault.New(fault.Unsupported, "enter: cgroups and namespaces exist on Linux only")
+}

@@ -1,4 +1,4 @@
-package agent
+package kvm
 
 import (
 	"encoding/binary"
@@ -101,7 +101,7 @@ type kvmMachine struct {
 	memory, state []byte
 }
 
-func probeKVM() wire.KVMResult {
+func runGuest() wire.KVMResult {
 	no := func(err error) wire.KVMResult { return wire.KVMResult{Probed: true, Reason: err.Error()} }
 	dev, err := unix.Open("/dev/kvm", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
