@@ -35,15 +35,3 @@ func CheckLabels(labels map[string]string) error {
 	}
 	return nil
 }
-
-// Labels returns the labels of the run; nil if it has none. The error is that of
-// Journal.
-func (r *Run) Labels() (map[string]string, error) {
-	lines, err := r.Journal()
-	for _, l := range lines {
-		if l.Type == LineLabels {
-			return l.Labels, err
-		}
-	}
-	return nil, err
-}
