@@ -33,13 +33,13 @@ func main() {
 	profile := flag.String("cpuprofile", "", "write a CPU profile to `file`")
 	keep := flag.String("keep", "", "write the log to `file`")
 	flag.Parse()
-	if err := run(*mb, *profile, *keep); err != nil {
+	if err := generateAndRead(*mb, *profile, *keep); err != nil {
 		fmt.Fprintln(os.Stderr, "boot:", err)
 		os.Exit(1)
 	}
 }
 
-func run(mb int, profile, keep string) error {
+func generateAndRead(mb int, profile, keep string) error {
 	log := generate(mb * 1e6)
 	if keep != "" {
 		if err := os.WriteFile(keep, log, 0o644); err != nil {
@@ -99,10 +99,10 @@ func run(mb int, profile, keep string) error {
 func generate(size int) []byte {
 	rng := rand.New(rand.NewPCG(1, 2))
 	g := generator{rng: rng, tsc: 163043419271429, out: make([]byte, 0, size+1<<20)}
-	g.line(0, "ENTER main", -1)
+	g.writeEntry(0, "ENTER main", -1)
 	stacks := make([][]int, 9)
 	for t := 1; t < len(stacks); t++ {
-		g.line(t, "THREAD driver/", t)
+		g.writeEntry(t, "THREAD driver/", t)
 	}
 	waits := false
 	for len(g.out) < size {
@@ -114,23 +114,23 @@ func generate(size int) []byte {
 		case n < 3 || n < 30 && rng.IntN(2) == 0:
 			f := rng.IntN(400)
 			stacks[t] = append(stacks[t], f)
-			g.line(t, "ENTER config_attach_loc dev", f)
+			g.writeEntry(t, "ENTER config_attach_loc dev", f)
 		default:
-			g.line(t, "EXIT config_attach_loc dev", stacks[t][n-1])
+			g.writeEntry(t, "EXIT config_attach_loc dev", stacks[t][n-1])
 			stacks[t] = stacks[t][:n-1]
 		}
 		if rng.IntN(10000) == 0 && !waits {
 			waits = true
-			g.line(1, "EVENT HOLD root", -1)
-			g.line(0, "EVENT WAIT root", -1)
+			g.writeEntry(1, "EVENT HOLD root", -1)
+			g.writeEntry(0, "EVENT WAIT root", -1)
 		} else if waits && rng.IntN(50) == 0 {
 			waits = false
-			g.line(1, "EVENT RELEASE root", -1)
-			g.line(0, "EVENT UNWAIT root", -1)
+			g.writeEntry(1, "EVENT RELEASE root", -1)
+			g.writeEntry(0, "EVENT UNWAIT root", -1)
 		}
 	}
-	g.line(0, "ENTER start_init", -1)
-	g.line(0, "EXIT start_init", -1)
+	g.writeEntry(0, "ENTER start_init", -1)
+	g.writeEntry(0, "EXIT start_init", -1)
 	return g.out
 }
 
@@ -140,8 +140,8 @@ type generator struct {
 	out []byte
 }
 
-// line writes an entry, with a number after it unless n is negative.
-func (g *generator) line(thread int, text string, n int) {
+// writeEntry writes an entry, with a number after it unless n is negative.
+func (g *generator) writeEntry(thread int, text string, n int) {
 	g.tsc += 1 + int64(g.rng.IntN(5000))
 	g.out = append(g.out, "0xfffff8000"...)
 	g.out = strconv.AppendInt(g.out, int64(thread), 16)

@@ -42,26 +42,26 @@ func main() {
 		fmt.Fprintln(os.Stderr, "cost: give one run folder, made by `bakeoff run bench/cost`")
 		os.Exit(2)
 	}
-	if err := report(os.Stdout, os.Args[1]); err != nil {
+	if err := reportCosts(os.Stdout, os.Args[1]); err != nil {
 		fmt.Fprintln(os.Stderr, "cost:", err)
 		os.Exit(1)
 	}
 }
 
-func report(w io.Writer, dir string) error {
+func reportCosts(w io.Writer, dir string) error {
 	run, err := store.Open(dir)
 	if err != nil {
 		return err
 	}
 	defer run.Close()
-	rows, err := read(run)
+	rows, err := readTrials(run)
 	if err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(rows, func(r *row) bool { return r.source != facts.SourceTicks }) {
 		return fault.New(fault.Unsupported, "%s has no cost from a source finer than ticks", dir)
 	}
-	return write(w, rows)
+	return writeTable(w, rows)
 }
 
 // row holds the costs of a contender at a cell, for one metric.
@@ -73,9 +73,9 @@ type row struct {
 	off, own        []float64 // seconds of a trial: ticks minus nanoseconds, and the environment's own
 }
 
-// read parses every successful trial twice: with everything its host counted, and
+// readTrials parses every successful trial twice: with everything its host counted, and
 // with ticks only.
-func read(run *store.Run) (rows []*row, err error) {
+func readTrials(run *store.Run) (rows []*row, err error) {
 	text, err := run.Plan()
 	if err != nil {
 		return nil, err
@@ -93,11 +93,11 @@ func read(run *store.Run) (rows []*row, err error) {
 			continue
 		}
 		cell, _ := p.CellOf(l.Contender, l.Cell)
-		w := find(cell.Workload)
+		w := parserNamed(cell.Workload)
 		if w == nil {
 			return nil, fault.New(fault.Unsupported, "unknown workload %q of cell %q", cell.Workload, l.Cell)
 		}
-		fine, ticks, err := twice(run, l, w, cell)
+		fine, ticks, err := parseTwice(run, l, w, cell)
 		if err != nil {
 			return nil, err
 		}
@@ -105,14 +105,14 @@ func read(run *store.Run) (rows []*row, err error) {
 			if m.CPUTime && strings.HasPrefix(m.Name, "cpu-per-") {
 				r := rowOf(&rows, l, m)
 				r.fine, r.ticks = append(r.fine, valueOf(fine, m)), append(r.ticks, valueOf(ticks, m))
-				r.spent(l.After.Since(*l.Before))
+				r.addHostTime(l.After.Since(*l.Before))
 			}
 		}
 	}
 	return rows, nil
 }
 
-func find(name string) workload.Parser {
+func parserNamed(name string) workload.Parser {
 	list := all.Parsers()
 	i := slices.IndexFunc(list, func(w workload.Parser) bool { return w.Doc().Name == name })
 	if i < 0 {
@@ -144,8 +144,8 @@ func valueOf(values []sample.Value, m sample.Metric) float64 {
 	return math.NaN()
 }
 
-// spent records what the host counted in a trial.
-func (r *row) spent(d facts.Counters) {
+// addHostTime records what the host counted in a trial.
+func (r *row) addHostTime(d facts.Counters) {
 	if d.TaskNS != nil && d.CPU != nil {
 		r.off = append(r.off, d.CPU.Busy()-float64(*d.TaskNS)/1e9)
 	}
@@ -154,9 +154,10 @@ func (r *row) spent(d facts.Counters) {
 	}
 }
 
-// twice parses a trial with everything its host counted, and without the
+// parseTwice parses a trial with everything its host counted, and without the
 // nanoseconds.
-func twice(run *store.Run, l store.Line, w workload.Parser, cell plan.Cell) (fine, ticks []sample.Value, err error) {
+func parseTwice(run *store.Run, l store.Line, w workload.Parser, cell plan.Cell) (fine, ticks []sample.Value,
+	err error) {
 	raw := workload.Raw{}
 	for _, f := range l.Raw {
 		if raw[path.Base(f.Name)], err = run.ReadRaw(f); err != nil {
@@ -185,7 +186,7 @@ func inTicks(host []byte) ([]byte, error) {
 	return json.Marshal(span)
 }
 
-func write(out io.Writer, rows []*row) error {
+func writeTable(out io.Writer, rows []*row) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "cell\tcontender\tmetric\tsource\ttrials with a cost\tmedian\tdeviation\terror of the ticks of a "+
 		"trial\tCPU time of its environment")
@@ -203,7 +204,7 @@ func write(out io.Writer, rows []*row) error {
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d of %d\t%s\t%s\t%s\n", r.cell, r.contender, r.metric.Name, side.source,
 				len(known), len(side.values), unit.Format(stats.Median(known), r.metric.Unit),
 				unit.Format(100*deviation(known), "%"), about)
-			about = unit.Format(rms(r.off), "s") + "\t" + unit.Format(stats.Median(r.own), "s")
+			about = unit.Format(rootMeanSquare(r.off), "s") + "\t" + unit.Format(stats.Median(r.own), "s")
 		}
 	}
 	return w.Flush()
@@ -222,8 +223,8 @@ func deviation(xs []float64) float64 {
 	return math.Sqrt(squares/float64(len(xs)-1)) / mean
 }
 
-// rms returns the root mean square, NaN for no values.
-func rms(xs []float64) float64 {
+// rootMeanSquare returns the root mean square, NaN for no values.
+func rootMeanSquare(xs []float64) float64 {
 	var squares float64
 	for _, x := range xs {
 		squares += x * x

@@ -34,10 +34,10 @@ func TestTable(t *testing.T) {
 		fine:   []float64{1e-4, 3e-4}, ticks: []float64{math.NaN(), 6e-4}}
 	for _, ticks := range []float64{0, 0.01} {
 		ns, own := int64(4e6), 0.003
-		r.spent(facts.Counters{CPU: &facts.CPU{User: ticks}, TaskNS: &ns, Scope: &facts.Scope{CPUSeconds: &own}})
+		r.addHostTime(facts.Counters{CPU: &facts.CPU{User: ticks}, TaskNS: &ns, Scope: &facts.Scope{CPUSeconds: &own}})
 	}
 	var out strings.Builder
-	if err := write(&out, []*row{r}); err != nil {
+	if err := writeTable(&out, []*row{r}); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(out.String(), "\n")

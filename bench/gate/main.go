@@ -59,7 +59,7 @@ func main() {
 			}
 		}()
 	}
-	if err := run(ctx, *rounds, *budget, *program, rand.New(rand.NewPCG(*seed, 0))); err != nil {
+	if err := runGate(ctx, *rounds, *budget, *program, rand.New(rand.NewPCG(*seed, 0))); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/gate:", err)
 		if fix := fault.Fix(err); fix != "" {
 			fmt.Fprintln(os.Stderr, "  ", fix)
@@ -74,7 +74,7 @@ type tally struct {
 	took  []time.Duration
 }
 
-func run(ctx context.Context, rounds int, budget time.Duration, program string, rnd *rand.Rand) error {
+func runGate(ctx context.Context, rounds int, budget time.Duration, program string, rnd *rand.Rand) error {
 	program, err := filepath.Abs(program)
 	if err != nil {
 		return err
@@ -84,21 +84,21 @@ func run(ctx context.Context, rounds int, budget time.Duration, program string, 
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if err := build(ctx, filepath.Join(dir, "old"), whole); err != nil {
+	if err := buildSubject(ctx, filepath.Join(dir, "old"), whole); err != nil {
 		return err
 	}
 	seen := map[int]*tally{}
 	for _, more := range changes {
-		if err := build(ctx, filepath.Join(dir, "new-"+strconv.Itoa(more)), whole+more); err != nil {
+		if err := buildSubject(ctx, filepath.Join(dir, "new-"+strconv.Itoa(more)), whole+more); err != nil {
 			return err
 		}
 		seen[more] = &tally{codes: map[int]int{}}
 	}
-	before := load()
+	before := loadAverage()
 	for i := range rounds {
 		for _, k := range rnd.Perm(len(changes)) {
 			more := changes[k]
-			code, took, err := gate(ctx, program, dir, "./new-"+strconv.Itoa(more), budget)
+			code, took, err := runRecipe(ctx, program, dir, "./new-"+strconv.Itoa(more), budget)
 			if err != nil {
 				return err
 			}
@@ -108,21 +108,21 @@ func run(ctx context.Context, rounds int, budget time.Duration, program string, 
 				took.Round(time.Second))
 		}
 	}
-	fmt.Printf("tolerance 5 %%, budget %v, load %s before and %s after\n\n", budget, before, load())
-	print(seen)
+	fmt.Printf("tolerance 5 %%, budget %v, load %s before and %s after\n\n", budget, before, loadAverage())
+	printTally(seen)
 	return nil
 }
 
-// build builds the subject with so much work.
-func build(ctx context.Context, out string, units int) error {
+// buildSubject builds the subject with so much work.
+func buildSubject(ctx context.Context, out string, units int) error {
 	c := exec.CommandContext(ctx, "go", "build", "-ldflags", "-X main.units="+strconv.Itoa(units), "-o", out,
 		"./bench/gate/subject")
 	c.Stderr = os.Stderr
 	return fault.Op("build the subject", c.Run())
 }
 
-// gate runs the recipe of docs/guides/ci.md once.
-func gate(ctx context.Context, program, dir, build string, budget time.Duration) (code int, took time.Duration,
+// runRecipe runs the recipe of docs/guides/ci.md once.
+func runRecipe(ctx context.Context, program, dir, build string, budget time.Duration) (code int, took time.Duration,
 	err error) {
 	c := exec.CommandContext(ctx, program, "try", "-c", "./old", "-c", build, "--metric", "cpu", "--margin", "5%",
 		"--budget", budget.String(), "--fail-on", "worse-than-margin,failed")
@@ -139,7 +139,7 @@ func gate(ctx context.Context, program, dir, build string, budget time.Duration)
 	return code, took, err
 }
 
-func print(seen map[int]*tally) {
+func printTally(seen map[int]*tally) {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "more work\tfails (3)\tpasses (0)\tnot decided (6)\tmedian time\tlongest")
 	for _, more := range changes {
@@ -153,8 +153,8 @@ func print(seen map[int]*tally) {
 
 func percent(units int) string { return fmt.Sprintf("%g %%", 100*float64(units)/whole) }
 
-// load is the load average of one minute.
-func load() string {
+// loadAverage is the load average of one minute.
+func loadAverage() string {
 	text, _ := os.ReadFile("/proc/loadavg")
 	first, _, _ := strings.Cut(string(text), " ")
 	return cmp.Or(first, "unknown")

@@ -12,9 +12,9 @@ import (
 	"bakeoff/measure/workload/all"
 )
 
-// folder prints how many trials of a run failed which gate at each cell. If load came
+// printFolder prints how many trials of a run failed which gate at each cell. If load came
 // from another host, it also prints how many failed by that host's counters alone.
-func (s study) folder(dir string) error {
+func (s study) printFolder(dir string) error {
 	run, err := store.Open(dir)
 	if err != nil {
 		return err
@@ -39,13 +39,13 @@ func (s study) folder(dir string) error {
 			return fmt.Errorf("unknown workload %q", c.Workload)
 		}
 		t := tally{all: map[string]int{}, generator: map[string]int{}}
-		if err := t.count(run, all.Parsers()[i], p, c, lines); err != nil {
+		if err := t.countTrials(run, all.Parsers()[i], p, c, lines); err != nil {
 			return err
 		}
-		rows = append(rows, []string{c.Name, c.Workload, fmt.Sprint(t.trials), t.shares(t.all, t.trials),
-			fmt.Sprint(t.elsewhere), t.shares(t.generator, t.elsewhere)})
+		rows = append(rows, []string{c.Name, c.Workload, fmt.Sprint(t.trials), t.formatShares(t.all, t.trials),
+			fmt.Sprint(t.elsewhere), t.formatShares(t.generator, t.elsewhere)})
 	}
-	s.table(fmt.Sprintf("Trials of %s, percent gated (95 %% interval)", run.Base()),
+	s.printTable(fmt.Sprintf("Trials of %s, percent gated (95 %% interval)", run.Base()),
 		[]string{"cell", "workload", "trials", "gates", "with load from another host", "gated by its counters alone"}, rows)
 	return nil
 }
@@ -56,7 +56,7 @@ type tally struct {
 	all, generator    map[string]int
 }
 
-func (t *tally) count(run *store.Run, w workload.Parser, p *plan.Plan, c plan.Cell, lines []store.Line) error {
+func (t *tally) countTrials(run *store.Run, w workload.Parser, p *plan.Plan, c plan.Cell, lines []store.Line) error {
 	for _, l := range lines {
 		if l.Type != store.LineTrial || l.Cell != c.Name || l.Status != store.OK {
 			continue
@@ -71,18 +71,18 @@ func (t *tally) count(run *store.Run, w workload.Parser, p *plan.Plan, c plan.Ce
 		}
 		t.trials++
 		own, _ := p.CellOf(l.Contender, c.Name)
-		note(t.all, evidence.TrialOf(w, own, l, raw))
+		noteFailedGates(t.all, evidence.TrialOf(w, own, l, raw))
 		if l.GeneratorBefore != nil && l.GeneratorAfter != nil {
 			t.elsewhere++
-			note(t.generator, evidence.Trial{Line: store.Line{Trial: &store.Trial{GeneratorBefore: l.GeneratorBefore,
+			noteFailedGates(t.generator, evidence.Trial{Line: store.Line{Trial: &store.Trial{GeneratorBefore: l.GeneratorBefore,
 				GeneratorAfter: l.GeneratorAfter}}})
 		}
 	}
 	return nil
 }
 
-// note counts the gates that one trial fails.
-func note(into map[string]int, trial evidence.Trial) {
+// noteFailedGates counts the gates that one trial fails.
+func noteFailedGates(into map[string]int, trial evidence.Trial) {
 	for _, g := range evidence.Gates() {
 		if g.Failed(trial) != "" {
 			into[g.Name]++
@@ -90,16 +90,16 @@ func note(into map[string]int, trial evidence.Trial) {
 	}
 }
 
-// shares formats the failed gates of n trials.
-func (t *tally) shares(failed map[string]int, n int) string {
+// formatShares formats the failed gates of n trials.
+func (t *tally) formatShares(failed map[string]int, n int) string {
 	var parts []string
 	for _, g := range evidence.Gates() {
 		if k := failed[g.Name]; k > 0 {
-			parts = append(parts, g.Name+" "+share(k, n))
+			parts = append(parts, g.Name+" "+shareText(k, n))
 		}
 	}
 	if len(parts) == 0 && n > 0 {
-		return "none " + share(0, n)
+		return "none " + shareText(0, n)
 	}
 	return strings.Join(parts, ", ")
 }

@@ -67,7 +67,7 @@ func TestFolder(t *testing.T) {
 		}
 	}
 	var out strings.Builder
-	if err := (study{out: &out}).folder(dir); err != nil {
+	if err := (study{out: &out}).printFolder(dir); err != nil {
 		t.Fatal(err)
 	}
 	if got := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(got,
@@ -77,7 +77,7 @@ func TestFolder(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, store.PlanFile)); err != nil {
 		t.Fatal(err)
 	}
-	if err := (study{out: &out}).folder(dir); err == nil {
+	if err := (study{out: &out}).printFolder(dir); err == nil {
 		t.Error("a folder without a plan was accepted")
 	}
 }

@@ -60,7 +60,7 @@ func (s study) undisturbed(n int) error {
 		}
 		failed := map[string]int{}
 		for range n {
-			gates, err := trial(w, target)
+			gates, err := failedGates(w, target)
 			if err != nil {
 				return fmt.Errorf("%s: %w", w.Doc().Name, err)
 			}
@@ -72,20 +72,20 @@ func (s study) undisturbed(n int) error {
 		var parts []string
 		for _, g := range evidence.Gates() {
 			if k := failed[g.Name]; k > 0 {
-				parts = append(parts, g.Name+" "+share(k, n))
+				parts = append(parts, g.Name+" "+shareText(k, n))
 			}
 		}
 		rows = append(rows, append(row, strings.Join(parts, ", ")))
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
-	s.table(fmt.Sprintf("Real trials of 300 ms on this machine, percent gated (95 %% interval); load %s",
+	s.printTable(fmt.Sprintf("Real trials of 300 ms on this machine, percent gated (95 %% interval); load %s",
 		strings.TrimSpace(string(load))),
 		[]string{"workload", "trials", "gates"}, rows)
 	return nil
 }
 
-// trial runs one trial as the runner does, and returns the gates that it fails.
-func trial(w execution.Runner, target execution.Target) ([]string, error) {
+// failedGates runs one trial as the runner does, and returns the gates that it fails.
+func failedGates(w execution.Runner, target execution.Target) ([]string, error) {
 	p := param.Defaults(w.Doc().Params)
 	p["time"] = "300ms"
 	if w.Doc().Name == "files" {

@@ -43,16 +43,16 @@ func main() {
 	}
 	s := study{replays: *replays, seed: *seed, out: os.Stdout}
 	if *of != "" {
-		if err := s.folder(*of); err != nil {
+		if err := s.printFolder(*of); err != nil {
 			fmt.Fprintln(os.Stderr, "gates:", err)
 			os.Exit(1)
 		}
 		return
 	}
-	s.steady()
+	s.printSteady()
 	s.unsteady()
-	s.trends()
-	s.stalls()
+	s.printTrends()
+	s.printStalls()
 	if *live > 0 {
 		if err := s.undisturbed(*live); err != nil {
 			fmt.Fprintln(os.Stderr, "gates:", err)
@@ -68,8 +68,8 @@ type study struct {
 	out     io.Writer
 }
 
-// table prints aligned rows under a header.
-func (s study) table(title string, head []string, rows [][]string) {
+// printTable prints aligned rows under a header.
+func (s study) printTable(title string, head []string, rows [][]string) {
 	fmt.Fprintf(s.out, "\n%s\n\n", title)
 	w := tabwriter.NewWriter(s.out, 0, 0, 2, ' ', 0)
 	for _, r := range append([][]string{head}, rows...) {
@@ -78,8 +78,8 @@ func (s study) table(title string, head []string, rows [][]string) {
 	w.Flush()
 }
 
-// share formats a share in percent with its 95 % interval.
-func share(k, n int) string {
+// shareText formats a share in percent with its 95 % interval.
+func shareText(k, n int) string {
 	lo, hi := stats.ClopperPearson(k, n, 0.95)
 	return fmt.Sprintf("%.1f (%.1f–%.1f)", 100*float64(k)/float64(n), 100*lo, 100*hi)
 }
@@ -90,8 +90,8 @@ const blocks = 18
 // effect is the true log difference at a block and visit.
 type effect func(block, visit int) float64
 
-// run returns the data of one run of mirrored blocks in random orders.
-func run(f noise.Family, r *rand.Rand, e effect) analysis.Data {
+// runData returns the data of one run of mirrored blocks in random orders.
+func runData(f noise.Family, r *rand.Rand, e effect) analysis.Data {
 	metric := sample.Metric{Name: "time", Unit: "s", Better: sample.Lower, Primary: true, Scale: sample.Ratio}
 	d := analysis.Data{Run: "replay", Baseline: "a", Margin: 0.02, Looks: analysis.DefaultLooks,
 		Alphas: analysis.DefaultAlphas,
@@ -117,10 +117,10 @@ type outcome struct {
 	order, change, decided int
 }
 
-func (s study) replay(f noise.Family, salt uint64, e effect) (o outcome) {
+func (s study) replayGates(f noise.Family, salt uint64, e effect) (o outcome) {
 	r := rand.New(rand.NewPCG(s.seed, salt))
 	for range s.replays {
-		c := analysis.Analyse(run(f, r, e)).Comparisons[0]
+		c := analysis.Analyse(runData(f, r, e)).Comparisons[0]
 		for _, g := range c.Gates {
 			switch g.Name {
 			case analysis.OrderGate:
@@ -136,20 +136,20 @@ func (s study) replay(f noise.Family, salt uint64, e effect) (o outcome) {
 	return o
 }
 
-// steady prints how often the gates of a comparison fail at the end of runs in which
+// printSteady prints how often the gates of a comparison fail at the end of runs in which
 // nothing depends on the order and nothing changes.
-func (s study) steady() {
+func (s study) printSteady() {
 	var rows [][]string
 	for i, f := range noise.Families {
 		row := []string{f.Name}
 		for _, true := range []float64{0, 0.02, 0.05} {
 			e := math.Log1p(true)
-			o := s.replay(f, uint64(i), func(int, int) float64 { return e })
-			row = append(row, share(o.order, s.replays), share(o.change, s.replays))
+			o := s.replayGates(f, uint64(i), func(int, int) float64 { return e })
+			row = append(row, shareText(o.order, s.replays), shareText(o.change, s.replays))
 		}
 		rows = append(rows, row)
 	}
-	s.table(fmt.Sprintf("False gating: percent of steady runs that end gated (95 %% interval), %d replays a cell",
+	s.printTable(fmt.Sprintf("False gating: percent of steady runs that end gated (95 %% interval), %d replays a cell",
 		s.replays),
 		[]string{"noise", "order, A/A", "change, A/A", "order, 2 %", "change, 2 %", "order, 5 %", "change, 5 %"}, rows)
 }
@@ -159,9 +159,9 @@ func (s study) steady() {
 func (s study) unsteady() {
 	var rows [][]string
 	add := func(what string, e effect) {
-		o := s.replay(noise.Reference, 1000+uint64(len(rows)), e)
-		rows = append(rows, []string{what, share(o.order, s.replays), share(o.change, s.replays),
-			share(o.decided, s.replays)})
+		o := s.replayGates(noise.Reference, 1000+uint64(len(rows)), e)
+		rows = append(rows, []string{what, shareText(o.order, s.replays), shareText(o.change, s.replays),
+			shareText(o.decided, s.replays)})
 	}
 	for _, p := range []float64{0.03, 0.05, 0.10, 0.20} {
 		l := math.Log1p(p)
@@ -179,16 +179,16 @@ func (s study) unsteady() {
 			})
 		}
 	}
-	s.table(fmt.Sprintf("Detection: percent of unsteady runs, reference noise, %d replays a cell", s.replays),
+	s.printTable(fmt.Sprintf("Detection: percent of unsteady runs, reference noise, %d replays a cell", s.replays),
 		[]string{"what is wrong", "gated: order", "gated: change", "a verdict"}, rows)
 }
 
-// trends prints how often the gate on trends inside trials fails.
-func (s study) trends() {
+// printTrends prints how often the gate on trends inside trials fails.
+func (s study) printTrends() {
 	gate := func(windows []float64) bool {
 		t := evidence.Trial{Line: store.Line{Trial: &store.Trial{}}, Cell: plan.Cell{},
 			Work: &wire.Result{Windows: windows, Check: wire.Check{Verified: true}}}
-		return failed(t, "trend")
+		return failsGate(t, "trend")
 	}
 	var rows [][]string
 	for _, sd := range []float64{0.03, 0.10, 0.30} {
@@ -208,10 +208,10 @@ func (s study) trends() {
 					found++
 				}
 			}
-			row = append(row, share(found, s.replays))
+			row = append(row, shareText(found, s.replays))
 		}
 		rows = append(rows, row)
 	}
-	s.table("Trend inside a trial: percent of trials gated, 16 slices, a step after 6 of them",
+	s.printTable("Trend inside a trial: percent of trials gated, 16 slices, a step after 6 of them",
 		[]string{"noise of a slice", "steady", "+10 %", "+20 %", "+30 %", "+50 %"}, rows)
 }

@@ -10,10 +10,10 @@ import (
 func TestTables(t *testing.T) {
 	var out strings.Builder
 	s := study{replays: 20, seed: 1, out: &out}
-	s.steady()
+	s.printSteady()
 	s.unsteady()
-	s.trends()
-	s.stalls()
+	s.printTrends()
+	s.printStalls()
 	for _, line := range []string{"reference", "20 % in the first trial of a block", "noise of a slice"} {
 		if !strings.Contains(out.String(), line) {
 			t.Errorf("%q is missing in\n%s", line, out.String())

@@ -26,8 +26,8 @@ const (
 	webTime        = 2000 // milliseconds
 )
 
-// trial returns a trial of w as the load generator reports it.
-func (w web) trial(r *rand.Rand) evidence.Trial {
+// serveTrial returns a trial of w as the load generator reports it.
+func (w web) serveTrial(r *rand.Rand) evidence.Trial {
 	h := http.NewHistogram()
 	free := make([]float64, webConnections) // when each connection is free
 	server, pause := 0.0, math.Inf(1)
@@ -72,7 +72,7 @@ func (w web) trial(r *rand.Rand) evidence.Trial {
 	return evidence.Trial{Work: &wire.Result{Params: p, Histogram: text, Check: wire.Check{Verified: true}}}
 }
 
-func fixed(ms float64) func(*rand.Rand) float64 { return func(*rand.Rand) float64 { return ms } }
+func fixedTime(ms float64) func(*rand.Rand) float64 { return func(*rand.Rand) float64 { return ms } }
 
 func exponential(ms float64) func(*rand.Rand) float64 {
 	return func(r *rand.Rand) float64 { return ms * r.ExpFloat64() }
@@ -82,8 +82,8 @@ func between(least, most float64) func(*rand.Rand) float64 {
 	return func(r *rand.Rand) float64 { return least + (most-least)*r.Float64() }
 }
 
-// pareto has the mean ms and an infinite variance: some requests take very long.
-func pareto(ms float64) func(*rand.Rand) float64 {
+// paretoTime has the mean ms and an infinite variance: some requests take very long.
+func paretoTime(ms float64) func(*rand.Rand) float64 {
 	const shape = 1.5
 	return func(r *rand.Rand) float64 { return ms * (shape - 1) / shape * math.Pow(1-r.Float64(), -1/shape) }
 }
@@ -98,9 +98,9 @@ func twofold(long float64) func(*rand.Rand) float64 {
 	}
 }
 
-// stalls prints how often the gate stall fails: for servers that are slow in many
+// printStalls prints how often the gate stall fails: for servers that are slow in many
 // ways, with nothing held back, and for responses that TCP holds back.
-func (s study) stalls() {
+func (s study) printStalls() {
 	head := []string{"server"}
 	rates := []float64{0, 500, 2000, 5000}
 	for _, rate := range rates {
@@ -118,11 +118,11 @@ func (s study) stalls() {
 			r := rand.New(rand.NewPCG(s.seed, uint64(5000+10*len(rows)+k)))
 			found := 0
 			for range n {
-				if failed(w(rate).trial(r), "stall") {
+				if failsGate(w(rate).serveTrial(r), "stall") {
 					found++
 				}
 			}
-			row = append(row, share(found, n))
+			row = append(row, shareText(found, n))
 		}
 		rows = append(rows, row)
 	}
@@ -132,12 +132,12 @@ func (s study) stalls() {
 	}
 	steady("exponential, 0.1 ms", quick, nil)
 	steady("exponential, 0.19 ms", exponential(.19), nil)
-	steady("heavy-tailed, 0.1 ms", pareto(.1), nil)
+	steady("heavy-tailed, 0.1 ms", paretoTime(.1), nil)
 	steady("0.1 ms, for 5 % 2 ms", twofold(2), nil)
 	steady("0.1 ms, for 5 % 10 ms", twofold(10), nil)
-	steady("0.1 ms, pauses of 4 ms", quick, fixed(4))
-	steady("0.1 ms, pauses of 25 ms", quick, fixed(25))
-	steady("0.1 ms, pauses of 40 ms", quick, fixed(40))
+	steady("0.1 ms, pauses of 4 ms", quick, fixedTime(4))
+	steady("0.1 ms, pauses of 25 ms", quick, fixedTime(25))
+	steady("0.1 ms, pauses of 40 ms", quick, fixedTime(40))
 	steady("0.1 ms, pauses of 1 to 50 ms", quick, between(1, 50))
 	steady("0.1 ms, exponential pauses of 10 ms", quick, exponential(10))
 	steady("0.1 ms, exponential pauses of 40 ms", quick, exponential(40))
@@ -150,12 +150,13 @@ func (s study) stalls() {
 		turn := 1000 * webConnections / max(rate, 1)
 		return web{rate: rate, service: quick, held: .1, hold: between(.7*turn, turn)}
 	})
-	s.table(fmt.Sprintf("Stall: percent of simulated trials gated, %d connections, %d trials a cell", webConnections, n),
+	s.printTable(fmt.Sprintf("Stall: percent of simulated trials gated, %d connections, %d trials a cell", webConnections,
+		n),
 		head, rows)
 }
 
-// failed reports whether a trial fails a gate.
-func failed(t evidence.Trial, gate string) bool {
+// failsGate reports whether a trial fails a gate.
+func failsGate(t evidence.Trial, gate string) bool {
 	for _, g := range evidence.Gates() {
 		if g.Name == gate {
 			return g.Failed(t) != ""

@@ -92,8 +92,8 @@ func detectors() []detector {
 			return len(res.Labs[0].Series[0].Steps) > 0
 		})},
 		{"ranks alone", levels, reading(ranksAlone)},
-		{"CUSUM, k 0.5, mean and deviation of the first 6 runs", limits, reading(cusum(6))},
-		{"CUSUM, k 0.5, mean and deviation of the first 20 runs", limits, reading(cusum(20))},
+		{"CUSUM, k 0.5, mean and deviation of the first 6 runs", limits, reading(cusumRule(6))},
+		{"CUSUM, k 0.5, mean and deviation of the first 20 runs", limits, reading(cusumRule(20))},
 		{"CUSUM, k 0.5, self-starting", limits, reading(selfStarting)},
 	}
 	if *otavaPython != "" {
@@ -112,16 +112,16 @@ func ranksAlone(p path, n int, alpha float64) bool {
 // cusumSlack is k: half of the step, in deviations, for which a CUSUM is fastest.
 const cusumSlack = 0.5
 
-// cusum is the CUSUM of Page (Biometrika 41 (1954) 100) on both sides.
-func cusum(baseline int) func(path, int, float64) bool {
+// cusumRule is the CUSUM of Page (Biometrika 41 (1954) 100) on both sides.
+func cusumRule(baseline int) func(path, int, float64) bool {
 	return func(p path, n int, limit float64) bool {
 		if n <= baseline {
 			return false
 		}
-		level, deviation := mean(p.values[:baseline]), stats.Deviation(p.values[:baseline])
+		level, deviation := meanOf(p.values[:baseline]), stats.Deviation(p.values[:baseline])
 		var c sums
 		for _, x := range p.values[baseline:n] {
-			c.add((x - level) / deviation)
+			c.addScore((x - level) / deviation)
 		}
 		return c.largest >= limit
 	}
@@ -133,14 +133,14 @@ func selfStarting(p path, n int, limit float64) bool {
 	var c sums
 	for i := 2; i < n; i++ {
 		before := p.values[:i]
-		t := (p.values[i] - mean(before)) / stats.Deviation(before) * math.Sqrt(float64(i)/float64(i+1))
+		t := (p.values[i] - meanOf(before)) / stats.Deviation(before) * math.Sqrt(float64(i)/float64(i+1))
 		z := stats.NormalTail(max(stats.StudentP(t, float64(i-1)), 1e-300) / 2)
-		c.add(math.Copysign(z, t))
+		c.addScore(math.Copysign(z, t))
 	}
 	return c.largest >= limit
 }
 
-func mean(xs []float64) (sum float64) {
+func meanOf(xs []float64) (sum float64) {
 	for _, x := range xs {
 		sum += x / float64(len(xs))
 	}
@@ -149,23 +149,23 @@ func mean(xs []float64) (sum float64) {
 
 type sums struct{ up, down, largest float64 }
 
-func (c *sums) add(z float64) {
+func (c *sums) addScore(z float64) {
 	c.up, c.down = max(0, c.up+z-cusumSlack), max(0, c.down-z-cusumSlack)
 	c.largest = max(c.largest, c.up, c.down)
 }
 
-// read runs a detector on histories.
-func (d detector) read(paths []path, thresholds []float64, from int) [][]int {
+// runDetector runs a detector on histories.
+func (d detector) runDetector(paths []path, thresholds []float64, from int) [][]int {
 	if d.reached == nil {
-		return otava(paths, thresholds, from)
+		return runOtava(paths, thresholds, from)
 	}
 	out := make([][]int, len(paths))
 	study.Each(len(paths), func(i int) { out[i] = d.reached(paths[i], thresholds, from) })
 	return out
 }
 
-// otava runs Apache Otava.
-func otava(paths []path, thresholds []float64, from int) (out [][]int) {
+// runOtava runs Apache Otava.
+func runOtava(paths []path, thresholds []float64, from int) (out [][]int) {
 	var jobs strings.Builder
 	enc := json.NewEncoder(&jobs)
 	for _, p := range paths {
@@ -199,13 +199,13 @@ func otava(paths []path, thresholds []float64, from int) (out [][]int) {
 // alarm at any reading, and the share that does.
 func (d detector) calibrated(none []path) (threshold, share float64) {
 	most := make([]int, 0, len(none))
-	for _, readings := range d.read(none, d.thresholds, firstReading) {
+	for _, readings := range d.runDetector(none, d.thresholds, firstReading) {
 		most = append(most, readings[len(readings)-1])
 	}
 	for i, threshold := range d.thresholds {
 		alarms := 0
 		for _, m := range most {
-			alarms += count(m > i)
+			alarms += oneIf(m > i)
 		}
 		if share := float64(alarms) / float64(len(none)); share <= falseAlarms {
 			return threshold, share
@@ -226,41 +226,41 @@ func detectorsTable(s study.Study) {
 		{"0.5 % between runs", func(*replay.World) {}},
 		{"and one bad run in 20, 5 % off", func(w *replay.World) { w.Bad, w.BadSize = 0.05, 0.05 }},
 	} {
-		none, late, early := world(noise.Reference), world(noise.Reference), world(noise.Reference)
+		none, late, early := usualWorld(noise.Reference), usualWorld(noise.Reference), usualWorld(noise.Reference)
 		none.Step = 0
 		early.Runs, early.At, early.Step = 10, 6, math.Log(1.3)
 		for _, w := range []*replay.World{&none, &late, &early} {
 			x.change(w)
 		}
-		without := paths(s, none)
+		without := drawPaths(s, none)
 		steps := []struct {
 			name  string
 			at    int
 			paths []path
-		}{{"3 % at run 40 of 60", late.At, paths(s, late)}, {"30 % at run 7 of 10", early.At, paths(s, early)}}
+		}{{"3 % at run 40 of 60", late.At, drawPaths(s, late)}, {"30 % at run 7 of 10", early.At, drawPaths(s, early)}}
 		for _, d := range detectors() {
 			threshold, share := d.calibrated(without)
 			for _, step := range steps {
 				fmt.Fprintf(w, "%s\t%s\t%.3g\t%.1f\t%s\t%s\n", x.name, d.name, threshold, 100*share, step.name,
-					d.delays(step.paths, threshold, step.at))
+					d.delayText(step.paths, threshold, step.at))
 			}
 			w.Flush()
 		}
 	}
 }
 
-func paths(s study.Study, w replay.World) []path {
+func drawPaths(s study.Study, w replay.World) []path {
 	out := make([]path, s.Replays)
 	study.Each(len(out), func(i int) { out[i] = newPath(w, rand.New(rand.NewPCG(s.Seed, uint64(i+1)))) })
 	return out
 }
 
-// delays says how many runs after a step a detector needs. A history in which it alarms
+// delayText says how many runs after a step a detector needs. A history in which it alarms
 // before the step counts as not found.
-func (d detector) delays(paths []path, threshold float64, at int) string {
+func (d detector) delayText(paths []path, threshold float64, at int) string {
 	early := 0
 	var delays []int
-	for _, readings := range d.read(paths, []float64{threshold}, firstReading) {
+	for _, readings := range d.runDetector(paths, []float64{threshold}, firstReading) {
 		first := slices.Index(readings, 1) + firstReading // runs at the first alarm
 		switch {
 		case first < firstReading:

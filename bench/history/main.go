@@ -36,18 +36,18 @@ func main() {
 // total counts outcomes.
 type total struct{ n, alarm, near, exact, within, covered, width int }
 
-func (t *total) add(o total) {
+func (t *total) addTotal(o total) {
 	t.n, t.alarm, t.near, t.exact = t.n+o.n, t.alarm+o.alarm, t.near+o.near, t.exact+o.exact
 	t.within, t.covered, t.width = t.within+o.within, t.covered+o.covered, t.width+o.width
 }
 
 // replayed counts the outcomes of many replays.
 func replayed(s study.Study, one func(*rand.Rand) total) total {
-	return study.Sum(s, one, (*total).add)
+	return study.Sum(s, one, (*total).addTotal)
 }
 
-// judged counts what history says of the runs of a world.
-func judged(w replay.World) func(*rand.Rand) total {
+// countJudged counts what history says of the runs of a world.
+func countJudged(w replay.World) func(*rand.Rand) total {
 	return func(r *rand.Rand) total {
 		res, err := history.Of(w.Make(r), history.Option{})
 		if err != nil {
@@ -63,30 +63,30 @@ func judged(w replay.World) func(*rand.Rand) total {
 				if step.At >= w.At-2 && step.At <= w.At+2 {
 					out.near = 1
 					out.width += step.Range[1] - step.Range[0] + 1
-					out.within += count(step.Range[0] <= w.At && w.At <= step.Range[1])
+					out.within += oneIf(step.Range[0] <= w.At && w.At <= step.Range[1])
 					truth := math.Exp(w.Step)
-					out.covered += count(step.CI[0] != nil && *step.CI[0] <= truth && truth <= *step.CI[1])
+					out.covered += oneIf(step.CI[0] != nil && *step.CI[0] <= truth && truth <= *step.CI[1])
 				}
-				out.exact = max(out.exact, count(step.At == w.At))
+				out.exact = max(out.exact, oneIf(step.At == w.At))
 			}
 		}
 		return out
 	}
 }
 
-func count(b bool) int {
+func oneIf(b bool) int {
 	if b {
 		return 1
 	}
 	return 0
 }
 
-// both prints the outcomes without and with a step.
-func both(s study.Study, w io.Writer, name string, world replay.World) {
+// printBoth prints the outcomes without and with a step.
+func printBoth(s study.Study, w io.Writer, name string, world replay.World) {
 	none := world
 	none.Step = 0
-	without := replayed(s, judged(none))
-	with := replayed(s, judged(world))
+	without := replayed(s, countJudged(none))
+	with := replayed(s, countJudged(world))
 	width := math.NaN()
 	if with.near > 0 {
 		width = float64(with.width) / float64(with.near)
@@ -99,8 +99,8 @@ func both(s study.Study, w io.Writer, name string, world replay.World) {
 const columns = "\tfalse alarm\tfound ±2 runs\tat the right run\tright run in the range\truns in the range" +
 	"\tsize in its interval"
 
-// world is the usual history: reference noise in 8 blocks, and 0.5 % between runs.
-func world(f noise.Family) replay.World {
+// usualWorld is the usual history: reference noise in 8 blocks, and 0.5 % between runs.
+func usualWorld(f noise.Family) replay.World {
 	return replay.World{Noise: f, Runs: runs, Between: 0.005, Step: math.Log1p(size), At: at}
 }
 
@@ -108,7 +108,7 @@ func world(f noise.Family) replay.World {
 func noiseTable(s study.Study) {
 	w := s.Table("A step of 3 % at run 40 of 60, by the noise inside runs; 0.5 % between runs; percent", "noise"+columns)
 	for _, f := range noise.Families {
-		both(s, w, f.Name, world(f))
+		printBoth(s, w, f.Name, usualWorld(f))
 		w.Flush()
 	}
 }
@@ -127,20 +127,20 @@ func betweenTable(s study.Study) {
 		{"1 %, correlation 0.5", func(w *replay.World) { w.Between, w.Rho = 0.01, 0.5 }},
 		{"1 %, correlation 0.7", func(w *replay.World) { w.Between, w.Rho = 0.01, 0.7 }},
 		{"0.5 %, one bad run in 20, 5 % off", func(w *replay.World) { w.Bad, w.BadSize = 0.05, 0.05 }},
-		{"0.5 %, 6 blocks, from run 31 on 26", func(w *replay.World) { w.Blocks = blocks(6, 26) }},
+		{"0.5 %, 6 blocks, from run 31 on 26", func(w *replay.World) { w.Blocks = blocksOf(6, 26) }},
 		{"0.5 %, 26 blocks, from run 51 on 6", func(w *replay.World) {
-			w.Blocks = func(i int) int { return blocks(26, 6)(i - 20) }
+			w.Blocks = func(i int) int { return blocksOf(26, 6)(i - 20) }
 		}},
 		{"0.5 %, 20 primary cells", func(w *replay.World) { w.Cells = 20 }},
 	} {
-		world := world(noise.Reference)
+		world := usualWorld(noise.Reference)
 		x.change(&world)
-		both(s, w, x.name, world)
+		printBoth(s, w, x.name, world)
 		w.Flush()
 	}
 }
 
-func blocks(first, then int) func(int) int {
+func blocksOf(first, then int) func(int) int {
 	return func(run int) int {
 		if run < runs/2 {
 			return first
@@ -153,9 +153,9 @@ func blocks(first, then int) func(int) int {
 func lengthsTable(s study.Study) {
 	w := s.Table("The same after two thirds of the runs, by their number", "runs"+columns)
 	for _, n := range []int{6, 8, 12, 20, 40, 60, 120, 240} {
-		world := world(noise.Reference)
+		world := usualWorld(noise.Reference)
 		world.Runs, world.At = n, n*2/3
-		both(s, w, fmt.Sprint(n), world)
+		printBoth(s, w, fmt.Sprint(n), world)
 		w.Flush()
 	}
 }
@@ -165,15 +165,15 @@ func nightlyTable(s study.Study) {
 	w := s.Table("Read after each of 60 runs: any alarm, and the runs after a step until it is found; percent",
 		"alpha\tany false alarm\tfound after 3 runs\t5 runs\t10 runs\t20 runs")
 	for _, alpha := range []float64{0.05, 0.01, 0.001} {
-		none := world(noise.Reference)
+		none := usualWorld(noise.Reference)
 		none.Step = 0
-		any := replayed(s, func(r *rand.Rand) total { return total{n: 1, alarm: count(firstAlarm(none, r, alpha, 0) > 0)} })
+		any := replayed(s, func(r *rand.Rand) total { return total{n: 1, alarm: oneIf(firstAlarm(none, r, alpha, 0) > 0)} })
 		fmt.Fprintf(w, "%g\t%s", alpha, percent(any.alarm, any.n))
 		for _, within := range []int{3, 5, 10, 20} {
 			found := replayed(s, func(r *rand.Rand) total {
-				world := world(noise.Reference)
+				world := usualWorld(noise.Reference)
 				world.Runs = at + within
-				return total{n: 1, alarm: count(firstAlarm(world, r, alpha, world.Runs) > 0)}
+				return total{n: 1, alarm: oneIf(firstAlarm(world, r, alpha, world.Runs) > 0)}
 			})
 			fmt.Fprintf(w, "\t%s", percent(found.alarm, found.n))
 		}

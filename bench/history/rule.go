@@ -20,8 +20,8 @@ type rule struct {
 
 var rules = []rule{
 	{"disjoint 95 % intervals of a run and the one before", disjoint},
-	{"a run beyond the quartiles of the 10 before by 3 ranges (fences)", fences},
-	{"scan of ranks, 5 %, no weights, no dependence", ranks},
+	{"a run beyond the quartiles of the 10 before by 3 ranges (fences)", fenceRule},
+	{"scan of ranks, 5 %, no weights, no dependence", rankRule},
 	{"bakeoff history", func(s history.Series) (out []int) {
 		for _, step := range s.Steps {
 			out = append(out, step.At)
@@ -41,8 +41,8 @@ func disjoint(s history.Series) (out []int) {
 	return out
 }
 
-// fences is the rule of dashboards that compare a run with those before it.
-func fences(s history.Series) (out []int) {
+// fenceRule is the rule of dashboards that compare a run with those before it.
+func fenceRule(s history.Series) (out []int) {
 	for i := 10; i < len(s.Estimates); i++ {
 		var before []float64
 		for _, e := range s.Estimates[i-10 : i] {
@@ -57,8 +57,8 @@ func fences(s history.Series) (out []int) {
 	return out
 }
 
-// ranks is the scan of Pettitt alone.
-func ranks(s history.Series) []int {
+// rankRule is the scan of Pettitt alone.
+func rankRule(s history.Series) []int {
 	var xs, ones []float64
 	for _, e := range s.Estimates {
 		xs, ones = append(xs, *e.Value), append(ones, 1)
@@ -80,11 +80,11 @@ func rulesTable(s study.Study) {
 	}{{"nothing", 0, 0, 0}, {"0.5 %", 0.005, 0, 0}, {"1 %, correlation 0.5", 0.01, 0.5, 0},
 		{"0.5 %, one bad run in 20", 0.005, 0, 0.05}} {
 		for _, x := range rules {
-			world := world(noise.Reference)
+			world := usualWorld(noise.Reference)
 			world.Between, world.Rho, world.Bad, world.BadSize = b.between, b.rho, b.bad, 0.05
-			with := replayed(s, by(x, world))
+			with := replayed(s, countRule(x, world))
 			world.Step = 0
-			without := replayed(s, by(x, world))
+			without := replayed(s, countRule(x, world))
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", b.name, x.name, percent(without.alarm, without.n),
 				percent(with.exact, with.n), percent(with.within, with.n))
 		}
@@ -92,9 +92,9 @@ func rulesTable(s study.Study) {
 	}
 }
 
-// by counts what a rule says of the runs of a world: within counts histories in which it
+// countRule counts what a rule says of the runs of a world: within counts histories in which it
 // found the right run and no other.
-func by(x rule, w replay.World) func(*rand.Rand) total {
+func countRule(x rule, w replay.World) func(*rand.Rand) total {
 	return func(r *rand.Rand) total {
 		res, err := history.Of(w.Make(r), history.Option{})
 		if err != nil {
@@ -102,6 +102,6 @@ func by(x rule, w replay.World) func(*rand.Rand) total {
 		}
 		found := x.find(res.Labs[0].Series[0])
 		right := slices.Contains(found, w.At)
-		return total{n: 1, alarm: count(len(found) > 0), exact: count(right), within: count(right && len(found) == 1)}
+		return total{n: 1, alarm: oneIf(len(found) > 0), exact: oneIf(right), within: oneIf(right && len(found) == 1)}
 	}
 }

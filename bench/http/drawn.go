@@ -31,7 +31,7 @@ type drawn struct {
 	used []time.Duration
 }
 
-func (d *drawn) next() time.Duration {
+func (d *drawn) nextService() time.Duration {
 	d.Lock()
 	defer d.Unlock()
 	s := shortestService + time.Duration(d.rng.ExpFloat64()*float64(meanService-shortestService))
@@ -79,7 +79,7 @@ func serveConn(c net.Conn, d *drawn) {
 			continue
 		}
 		arrived := time.Now()
-		time.Sleep(time.Until(arrived.Add(d.next())))
+		time.Sleep(time.Until(arrived.Add(d.nextService())))
 		if _, err := io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nslept"); err != nil {
 			return
 		}
@@ -95,7 +95,7 @@ type drawnServer struct {
 }
 
 func (l *lab) startDrawn(ctx context.Context) (*drawnServer, error) {
-	s := &drawnServer{cmd: l.pinned(ctx, serverCPU, l.self, "serve")}
+	s := &drawnServer{cmd: l.pinTo(ctx, serverCPU, l.self, "serve")}
 	stdin, err := s.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -113,8 +113,8 @@ func (l *lab) startDrawn(ctx context.Context) (*drawnServer, error) {
 	return s, err
 }
 
-// stop ends the server and returns the times that it slept.
-func (s *drawnServer) stop() ([]time.Duration, error) {
+// stopServer ends the server and returns the times that it slept.
+func (s *drawnServer) stopServer() ([]time.Duration, error) {
 	s.stdin.Close()
 	var used []time.Duration
 	err := json.NewDecoder(s.out).Decode(&used)
@@ -124,10 +124,10 @@ func (s *drawnServer) stop() ([]time.Duration, error) {
 	return used, err
 }
 
-// queue returns the latencies of requests that arrive every gap and are served first
+// queueLatencies returns the latencies of requests that arrive every gap and are served first
 // come, first served, by a number of servers. An open loop over that many connections
 // must find these latencies. service holds one time per request.
-func queue(service []time.Duration, gap time.Duration, servers int) []time.Duration {
+func queueLatencies(service []time.Duration, gap time.Duration, servers int) []time.Duration {
 	free := make([]time.Duration, servers) // when each becomes free
 	out := make([]time.Duration, len(service))
 	for i, s := range service {
@@ -166,14 +166,14 @@ func (l *lab) quantiles(ctx context.Context) error {
 		run  func(addr string) (measured, error)
 		want func(used []time.Duration) []time.Duration
 	}{
-		{"native, closed loop", func(addr string) (measured, error) { return long.native(ctx, addr, closed...) },
+		{"native, closed loop", func(addr string) (measured, error) { return long.runNative(ctx, addr, closed...) },
 			func(used []time.Duration) []time.Duration { return used[connections:] }}, // without the warm-up
-		{"wrk", func(addr string) (measured, error) { return long.wrk(ctx, "http://"+addr, connections) },
+		{"wrk", func(addr string) (measured, error) { return long.runWrk(ctx, "http://"+addr, connections) },
 			func(used []time.Duration) []time.Duration { return used }},
 		{fmt.Sprintf("native, open loop at %d/s", rate), func(addr string) (measured, error) {
-			return long.native(ctx, addr, append(closed, fmt.Sprintf("rate=%d/s", rate), "timeout=30s")...)
+			return long.runNative(ctx, addr, append(closed, fmt.Sprintf("rate=%d/s", rate), "timeout=30s")...)
 		}, func(used []time.Duration) []time.Duration {
-			return queue(used[connections:], time.Second/rate, connections)
+			return queueLatencies(used[connections:], time.Second/rate, connections)
 		}},
 	} {
 		s, err := l.startDrawn(ctx)
@@ -181,7 +181,7 @@ func (l *lab) quantiles(ctx context.Context) error {
 			return err
 		}
 		m, err := c.run(s.addr)
-		used, serr := s.stop()
+		used, serr := s.stopServer()
 		if err != nil || serr != nil {
 			return fmt.Errorf("%s: %v, %v", c.name, err, serr)
 		}

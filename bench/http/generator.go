@@ -37,7 +37,7 @@ func (m measured) perCPU() float64 { return m.requests / m.cpu }
 // execute runs argv on the generator's CPU, and returns its output and its CPU time
 // from rusage.
 func (l *lab) execute(ctx context.Context, argv ...string) (out []byte, m measured, err error) {
-	cmd := l.pinned(ctx, l.generatorCPU, argv...)
+	cmd := l.pinTo(ctx, l.generatorCPU, argv...)
 	var b, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &b, &said
 	began := time.Now()
@@ -53,8 +53,8 @@ func (l *lab) execute(ctx context.Context, argv ...string) (out []byte, m measur
 	return b.Bytes(), m, nil
 }
 
-// native runs bakeoff's load generator.
-func (l *lab) native(ctx context.Context, addr string, args ...string) (measured, error) {
+// runNative runs bakeoff's load generator.
+func (l *lab) runNative(ctx context.Context, addr string, args ...string) (measured, error) {
 	out, m, err := l.execute(ctx, append([]string{l.self, "work", "http", "--json", "addr=" + addr}, args...)...)
 	if err != nil {
 		return m, err
@@ -95,8 +95,8 @@ done = function(summary, latency, requests)
 end
 `
 
-// wrk runs wrk on a server: its scheme, address and port.
-func (l *lab) wrk(ctx context.Context, server string, connections int) (measured, error) {
+// runWrk runs wrk on a server: its scheme, address and port.
+func (l *lab) runWrk(ctx context.Context, server string, connections int) (measured, error) {
 	script := filepath.Join(l.dir, "report.lua")
 	if err := os.WriteFile(script, []byte(report), 0o644); err != nil {
 		return measured{}, err

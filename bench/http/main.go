@@ -78,13 +78,13 @@ func main() {
 	flag.StringVar(&l.against, "against", "", "compare the closed loop with another build of this program instead of "+
 		"wrk and h2load, to measure a change to the loop")
 	flag.Parse()
-	if err := run(&l); err != nil {
+	if err := runBenchmark(&l); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/http:", err)
 		os.Exit(1)
 	}
 }
 
-func run(l *lab) (err error) {
+func runBenchmark(l *lab) (err error) {
 	if flag.NArg() > 0 || l.blocks < 1 || l.length < time.Second || l.length%time.Second != 0 {
 		return fmt.Errorf("usage: http [-blocks N] [-time SECONDS] [-realtime] [-against PROGRAM], with at least one " +
 			"block and whole seconds")
@@ -111,8 +111,8 @@ func run(l *lab) (err error) {
 	return l.quantiles(ctx)
 }
 
-// pinned runs argv on one CPU.
-func (l *lab) pinned(ctx context.Context, cpu string, argv ...string) *exec.Cmd {
+// pinTo runs argv on one CPU.
+func (l *lab) pinTo(ctx context.Context, cpu string, argv ...string) *exec.Cmd {
 	prefix := []string{"taskset", "-c", cpu}
 	if l.realtime {
 		prefix = append([]string{"chrt", "-r", "10"}, prefix...) // in turn: two of them may share a CPU

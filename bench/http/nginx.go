@@ -74,7 +74,7 @@ func (l *lab) startNginx(ctx context.Context) (*nginx, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.cmd = l.pinned(ctx, serverCPU, "nginx", "-c", file, "-p", l.dir, "-e", filepath.Join(l.dir, "error.log"))
+	n.cmd = l.pinTo(ctx, serverCPU, "nginx", "-c", file, "-p", l.dir, "-e", filepath.Join(l.dir, "error.log"))
 	n.cmd.Cancel = func() error { return n.cmd.Process.Signal(os.Interrupt) }
 	if err := n.cmd.Start(); err != nil {
 		return nil, err
@@ -91,11 +91,11 @@ func (l *lab) startNginx(ctx context.Context) (*nginx, error) {
 			return n, nil
 		}
 	}
-	n.stop()
+	n.stopServer()
 	return nil, errors.New("nginx does not serve the page")
 }
 
-func (n *nginx) stop() {
+func (n *nginx) stopServer() {
 	n.cmd.Process.Signal(os.Interrupt)
 	n.cmd.Wait()
 }

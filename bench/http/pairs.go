@@ -17,7 +17,7 @@ func (l *lab) againstOthers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer n.stop()
+	defer n.stopServer()
 	// On separate CPUs both sides constantly wait for each other, so a good
 	// part of the cost is that of sleeping and waking. How much depends on
 	// the machine and its other work. On one CPU neither wakes for less than
@@ -26,13 +26,13 @@ func (l *lab) againstOthers(ctx context.Context) error {
 	together.generatorCPU = serverCPU
 	secure, two := []string{"tls=true", "certificate=" + n.sum}, []string{"protocol=http/2"}
 	for _, to := range []server{
-		{"HTTP", "wrk", (*lab).wrk, "http://", n.plain, nil, 1.05},
-		{"HTTPS", "wrk", (*lab).wrk, "https://", n.secure, secure, 1.2},
+		{"HTTP", "wrk", (*lab).runWrk, "http://", n.plain, nil, 1.05},
+		{"HTTPS", "wrk", (*lab).runWrk, "https://", n.secure, secure, 1.2},
 		{"HTTP/2", "h2load", (*lab).h2load, "http://", n.plain2, two, 1.2},
 		{"HTTP/2 over TLS", "h2load", (*lab).h2load, "https://", n.secure2, slices.Concat(secure, two), 1.2},
 	} {
 		for _, at := range []*lab{&apart, &together} {
-			if err := at.pairs(ctx, to); err != nil {
+			if err := at.runPairs(ctx, to); err != nil {
 				return err
 			}
 		}
@@ -40,7 +40,7 @@ func (l *lab) againstOthers(ctx context.Context) error {
 	if l.against != "" {
 		return nil
 	}
-	return l.open(ctx, n.plain)
+	return l.runOpenLoop(ctx, n.plain)
 }
 
 // server is one way to ask nginx for the page.
@@ -52,9 +52,9 @@ type server struct {
 	goal         float64  // requests per CPU second, against the peer
 }
 
-// pairs runs mirrored blocks of both generators: native, peer, peer, native, or the
+// runPairs runs mirrored blocks of both generators: native, peer, peer, native, or the
 // reverse, drawn from a fixed seed.
-func (l *lab) pairs(ctx context.Context, to server) error {
+func (l *lab) runPairs(ctx context.Context, to server) error {
 	const connections = 50
 	fmt.Printf("%s, closed loop, %d connections, one nginx worker, 4 KiB, runs of %v, server on CPU %s, generator on "+
 		"CPU %s\n\n", to.name, connections, l.length, serverCPU, l.generatorCPU)
@@ -73,11 +73,11 @@ func (l *lab) pairs(ctx context.Context, to server) error {
 		switch {
 		case native:
 			name = "native"
-			m, err = l.native(ctx, to.addr, args...)
+			m, err = l.runNative(ctx, to.addr, args...)
 		case l.against != "":
 			b := *l
 			b.self = l.against
-			m, err = b.native(ctx, to.addr, args...)
+			m, err = b.runNative(ctx, to.addr, args...)
 		default:
 			m, err = to.run(l, ctx, to.scheme+to.addr, connections)
 		}
@@ -97,8 +97,8 @@ func (l *lab) pairs(ctx context.Context, to server) error {
 	return nil
 }
 
-// open runs the open loop at 20,000 requests a second.
-func (l *lab) open(ctx context.Context, addr string) error {
+// runOpenLoop runs the open loop at 20,000 requests a second.
+func (l *lab) runOpenLoop(ctx context.Context, addr string) error {
 	fmt.Printf("Open loop at 20000/s, latency from the intended send time (wrk has none); own: without the time in " +
 		"which other programs or the hypervisor had the generator's CPU\n\n")
 	fmt.Printf("%8s %12s %12s %12s %12s %12s %12s %9s %9s %9s\n", "priority", "lateness p50", "p99", "own p99",
@@ -106,7 +106,7 @@ func (l *lab) open(ctx context.Context, addr string) error {
 	var got []string
 	for run := range 6 {
 		asked := []string{"auto", "normal"}[run%2]
-		m, err := l.native(ctx, addr, "path=/index.html", "length=4096", fmt.Sprint("time=", l.length), "connections=50",
+		m, err := l.runNative(ctx, addr, "path=/index.html", "length=4096", fmt.Sprint("time=", l.length), "connections=50",
 			"rate=20000/s", "priority="+asked)
 		if err != nil {
 			return err

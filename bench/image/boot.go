@@ -64,10 +64,10 @@ type guest struct {
 	before            []time.Duration // from each request until bakeoff started QEMU
 }
 
-// boot measures the time from the request for a guest to its first output.
-func boot(ctx context.Context, dir string, blocks int, rnd *rand.Rand) error {
+// measureBoot measures the time from the request for a guest to its first output.
+func measureBoot(ctx context.Context, dir string, blocks int, rnd *rand.Rand) error {
 	for program, pkg := range map[string]string{"qemu-system-x86_64": "qemu-system-x86", "taskset": "util-linux"} {
-		if !found(program) {
+		if !isInstalled(program) {
 			return fault.WithFix(fault.New(fault.Unsupported, "%s is missing", program), "apt-get install "+pkg)
 		}
 	}
@@ -81,10 +81,10 @@ func boot(ctx context.Context, dir string, blocks int, rnd *rand.Rand) error {
 	if g.agent, err = buildAgent(ctx, dir); err != nil {
 		return err
 	}
-	if err := g.pack(ctx); err != nil {
+	if err := g.packDisk(ctx); err != nil {
 		return err
 	}
-	if _, err := g.ours(ctx); err != nil { // fills caches, and tells the command line
+	if _, err := g.bootByDriver(ctx); err != nil { // fills caches, and tells the command line
 		return err
 	}
 	g.before = nil
@@ -92,9 +92,9 @@ func boot(ctx context.Context, dir string, blocks int, rnd *rand.Rand) error {
 		"command line of the kernel: %s\n\n%6s  %-8s %8s\n", g.append, "block", "", "time")
 	e, err := mirrored(blocks, rnd, func(ours bool) (took time.Duration, text string, err error) {
 		if ours {
-			took, err = g.ours(ctx)
+			took, err = g.bootByDriver(ctx)
 		} else {
-			took, err = g.theirs(ctx)
+			took, err = g.bootByHand(ctx)
 		}
 		return took, "", err
 	})
@@ -109,8 +109,8 @@ func boot(ctx context.Context, dir string, blocks int, rnd *rand.Rand) error {
 	return nil
 }
 
-// pack writes the RAM disk, which has one program.
-func (g *guest) pack(ctx context.Context) error {
+// packDisk writes the RAM disk, which has one program.
+func (g *guest) packDisk(ctx context.Context) error {
 	source, program := filepath.Join(g.dir, "first.go"), filepath.Join(g.dir, "first")
 	if err := os.WriteFile(source, []byte(first), 0o600); err != nil {
 		return err
@@ -139,8 +139,8 @@ func (g *guest) pack(ctx context.Context) error {
 	return a.Close()
 }
 
-// ours boots the guest through the driver.
-func (g *guest) ours(ctx context.Context) (took time.Duration, err error) {
+// bootByDriver boots the guest through the driver.
+func (g *guest) bootByDriver(ctx context.Context) (took time.Duration, err error) {
 	g.number++
 	label := fmt.Sprintf("bench-boot-%d-%d", os.Getpid(), g.number)
 	spec := driver.Spec{Label: label, Name: "boot", Dir: filepath.Join(g.dir, label), CPUs: 1, CPUSet: []int{bootCPU},
@@ -199,8 +199,8 @@ func (g *guest) commandLine() (string, error) {
 	return "", fault.New(fault.Lab, "no QEMU runs with %s", g.disk)
 }
 
-// theirs boots the guest with the shortest command line that does.
-func (g *guest) theirs(ctx context.Context) (took time.Duration, err error) {
+// bootByHand boots the guest with the shortest command line that does.
+func (g *guest) bootByHand(ctx context.Context) (took time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, bootLimit)
 	defer cancel()
 	c := exec.CommandContext(ctx, "taskset", "-c", fmt.Sprint(bootCPU), "qemu-system-x86_64", "-M",

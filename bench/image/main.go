@@ -73,7 +73,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *blocks, *root, *only, *profile, rand.New(rand.NewPCG(*seed, 0))); err != nil {
+	if err := runParts(ctx, *blocks, *root, *only, *profile, rand.New(rand.NewPCG(*seed, 0))); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/image:", err)
 		if fix := fault.Fix(err); fix != "" {
 			fmt.Fprintln(os.Stderr, "  ", fix)
@@ -82,7 +82,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, blocks int, root, only, profile string, rnd *rand.Rand) (err error) {
+func runParts(ctx context.Context, blocks int, root, only, profile string, rnd *rand.Rand) (err error) {
 	if blocks < 1 || flag.NArg() > 0 || !slices.Contains([]string{"", "import", "pull", "unpack", "services", "boot"},
 		only) {
 		return fault.New(fault.Invalid, "usage: image [-blocks N] [-root DIR] "+
@@ -97,7 +97,7 @@ func run(ctx context.Context, blocks int, root, only, profile string, rnd *rand.
 			return err
 		}
 		if only == "boot" {
-			err = boot(ctx, dir, blocks, rnd)
+			err = measureBoot(ctx, dir, blocks, rnd)
 		} else {
 			err = services(ctx, dir, blocks)
 		}
@@ -115,10 +115,10 @@ func run(ctx context.Context, blocks int, root, only, profile string, rnd *rand.
 	if m.dir, err = os.MkdirTemp("", "bench-image-"); err != nil {
 		return err
 	}
-	if err := enough(m.dir, root, blocks, only); err != nil {
+	if err := checkRoom(m.dir, root, blocks, only); err != nil {
 		return errors.Join(err, os.Remove(m.dir))
 	}
-	defer func() { err = errors.Join(err, m.close(), os.RemoveAll(m.dir)) }()
+	defer func() { err = errors.Join(err, m.closeRegistry(), os.RemoveAll(m.dir)) }()
 	if profile != "" {
 		f, err := os.Create(profile)
 		if err != nil {
@@ -130,11 +130,11 @@ func run(ctx context.Context, blocks int, root, only, profile string, rnd *rand.
 		}
 		defer pprof.StopCPUProfile()
 	}
-	for _, p := range []part{m.imports(), m.pulls(), m.unpacks()} {
+	for _, p := range []part{m.imports(), m.pullParts(), m.unpacks()} {
 		if only != "" && p.name != only {
 			continue
 		}
-		if missing := slices.DeleteFunc(slices.Clone(p.needs), found); len(missing) > 0 {
+		if missing := slices.DeleteFunc(slices.Clone(p.needs), isInstalled); len(missing) > 0 {
 			fmt.Printf("%s: left out, because there is no %s: run apt-get install %s\n\n", p.name,
 				strings.Join(missing, ", "), strings.Join(missing, " "))
 			continue
@@ -149,8 +149,8 @@ func run(ctx context.Context, blocks int, root, only, profile string, rnd *rand.
 	return nil
 }
 
-// enough returns an error if the disk of dir cannot hold what the parts write.
-func enough(dir, root string, blocks int, only string) error {
+// checkRoom returns an error if the disk of dir cannot hold what the parts write.
+func checkRoom(dir, root string, blocks int, only string) error {
 	size, err := image.OnDisk(root)
 	if err != nil {
 		return err
@@ -170,14 +170,14 @@ func enough(dir, root string, blocks int, only string) error {
 	return nil
 }
 
-func found(program string) bool {
+func isInstalled(program string) bool {
 	_, err := exec.LookPath(program)
 	return err == nil
 }
 
 // compare measures a part and prints the ratio of the times.
 func compare(ctx context.Context, p part, m *material, blocks int, rnd *rand.Rand) error {
-	fmt.Printf("%s: bakeoff and %s, %s\n\n%6s  %-8s %8s %8s\n", p.name, p.peer, m.sizes(p.name), "block", "", "time",
+	fmt.Printf("%s: bakeoff and %s, %s\n\n%6s  %-8s %8s %8s\n", p.name, p.peer, m.sizesText(p.name), "block", "", "time",
 		"CPU time")
 	e, err := mirrored(blocks, rnd, func(ours bool) (time.Duration, string, error) {
 		work := p.theirs
@@ -221,14 +221,14 @@ func measure(ctx context.Context, m *material, work func(context.Context, string
 		return 0, 0, err
 	}
 	syscall.Sync()
-	before, start := used(), time.Now()
+	before, start := usedCPU(), time.Now()
 	err = work(ctx, dir)
-	return time.Since(start), used() - before, err
+	return time.Since(start), usedCPU() - before, err
 }
 
-// used is the CPU time of this process and of the programs that it started and that
+// usedCPU is the CPU time of this process and of the programs that it started and that
 // have ended.
-func used() (sum time.Duration) {
+func usedCPU() (sum time.Duration) {
 	for _, who := range []int{syscall.RUSAGE_SELF, syscall.RUSAGE_CHILDREN} {
 		var u syscall.Rusage
 		if err := syscall.Getrusage(who, &u); err == nil {

@@ -40,8 +40,8 @@ const tag = "bench"
 // archive is the root as a tar file.
 func (m *material) archive() string { return filepath.Join(m.dir, "root.tar.zst") }
 
-// layout is the folder of the OCI image layout.
-func (m *material) layout() string { return filepath.Join(m.dir, "layout") }
+// layoutFolder is the folder of the OCI image layout.
+func (m *material) layoutFolder() string { return filepath.Join(m.dir, "layout") }
 
 // imports unpacks a root file system.
 func (m *material) imports() part {
@@ -57,8 +57,8 @@ func (m *material) imports() part {
 		}}
 }
 
-// pulls downloads an image into a layout.
-func (m *material) pulls() part {
+// pullParts downloads an image into a layout.
+func (m *material) pullParts() part {
 	return part{name: "pull", peer: "skopeo copy", goal: 1.0, needs: []string{"tar", "docker-registry", "skopeo"},
 		ours: func(ctx context.Context, dir string) error {
 			ref, err := reference.Parse(m.host + "/image:" + tag)
@@ -89,7 +89,8 @@ func (m *material) unpacks() part {
 			return unpack.Sync(dir)
 		},
 		theirs: func(ctx context.Context, dir string) error {
-			if err := command(ctx, "umoci", "unpack", "--image", m.layout()+":"+tag, filepath.Join(dir, "bundle")); err != nil {
+			if err := command(ctx, "umoci", "unpack", "--image", m.layoutFolder()+":"+tag, filepath.Join(dir,
+				"bundle")); err != nil {
 				return err
 			}
 			return command(ctx, "sync", "-f", dir)
@@ -103,7 +104,7 @@ func (m *material) prepare(ctx context.Context, name string) error {
 			m.root, m.archive())
 	}
 	if !m.image {
-		if err := m.build(ctx); err != nil {
+		if err := m.buildImage(ctx); err != nil {
 			return err
 		}
 		m.image = true
@@ -111,19 +112,19 @@ func (m *material) prepare(ctx context.Context, name string) error {
 	if name != "pull" || m.server != nil {
 		return nil
 	}
-	if err := m.serve(ctx); err != nil {
+	if err := m.startRegistry(ctx); err != nil {
 		return err
 	}
-	return command(ctx, "skopeo", "copy", "-q", "--dest-tls-verify=false", "oci:"+m.layout()+":"+tag,
+	return command(ctx, "skopeo", "copy", "-q", "--dest-tls-verify=false", "oci:"+m.layoutFolder()+":"+tag,
 		"docker://"+m.host+"/image:"+tag)
 }
 
 // parts of the root, each a layer, as arguments of tar.
 var parts = [][]string{{"--exclude=./usr"}, {"--exclude=./usr/share"}, {"./usr/share"}}
 
-// build writes an image of three layers into a layout.
-func (m *material) build(ctx context.Context) error {
-	l, err := layout.Open(m.layout())
+// buildImage writes an image of three layers into a layout.
+func (m *material) buildImage(ctx context.Context) error {
+	l, err := layout.Open(m.layoutFolder())
 	if err != nil {
 		return err
 	}
@@ -136,7 +137,7 @@ func (m *material) build(ctx context.Context) error {
 		} else if i == 2 {
 			what, args = args, nil
 		}
-		d, id, err := m.layer(ctx, l, append(args, what...))
+		d, id, err := m.addLayer(ctx, l, append(args, what...))
 		if err != nil {
 			return err
 		}
@@ -162,8 +163,8 @@ func (m *material) build(ctx context.Context) error {
 	return l.Name(tag, d)
 }
 
-// layer puts what tar reads with args into the layout, compressed.
-func (m *material) layer(ctx context.Context, l *layout.Layout, args []string) (v1.Descriptor, v1.Hash, error) {
+// addLayer puts what tar reads with args into the layout, compressed.
+func (m *material) addLayer(ctx context.Context, l *layout.Layout, args []string) (v1.Descriptor, v1.Hash, error) {
 	file, err := os.Create(filepath.Join(m.dir, "layer"))
 	if err != nil {
 		return v1.Descriptor{}, v1.Hash{}, err
@@ -190,8 +191,8 @@ func (m *material) layer(ctx context.Context, l *layout.Layout, args []string) (
 	return d, hash(plain.Sum(nil)), err
 }
 
-// serve starts a registry.
-func (m *material) serve(ctx context.Context) error {
+// startRegistry starts a registry.
+func (m *material) startRegistry(ctx context.Context) error {
 	free, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -222,8 +223,8 @@ func (m *material) serve(ctx context.Context) error {
 	}
 }
 
-// close ends the registry.
-func (m *material) close() error {
+// closeRegistry ends the registry.
+func (m *material) closeRegistry() error {
 	if m.server == nil {
 		return nil
 	}
@@ -234,8 +235,8 @@ func (m *material) close() error {
 	return nil
 }
 
-// sizes says what a part reads.
-func (m *material) sizes(name string) string {
+// sizesText says what a part reads.
+func (m *material) sizesText(name string) string {
 	if name == "import" {
 		info, err := os.Stat(m.archive())
 		if err != nil {

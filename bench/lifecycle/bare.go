@@ -41,9 +41,11 @@ func technologies() []*technology {
 				inside...), nil
 		}},
 		{name: "crun", image: true, options: param.Values{"runtime": "crun"},
-			bare: func(b *bench) ([]string, error) { return bundle(b, "crun", "crun", nil) }, alike: containerByHand("crun")},
+			bare:  func(b *bench) ([]string, error) { return bundleCommand(b, "crun", "crun", nil) },
+			alike: containerByHand("crun")},
 		{name: "runc", image: true, options: param.Values{"runtime": "runc"},
-			bare: func(b *bench) ([]string, error) { return bundle(b, "runc", "runc", nil) }, alike: containerByHand("runc")},
+			bare:  func(b *bench) ([]string, error) { return bundleCommand(b, "runc", "runc", nil) },
+			alike: containerByHand("runc")},
 		{name: "nspawn", image: true, alike: nspawnByHand, bare: func(b *bench) ([]string, error) {
 			return append([]string{"systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--pipe", "--private-network",
 				"--directory", b.root}, inside...), nil
@@ -51,16 +53,18 @@ func technologies() []*technology {
 		{name: "lxc", image: true, bare: lxcRun, alike: lxcByHand},
 		{name: "gvisor", image: true, bare: runscRun, alike: runscByHand},
 		{name: "docker", image: true, options: param.Values{"engine": "private"}, bare: dockerRun,
-			after: func(b *bench) []string { return []string{"docker", "--host", b.docker, "rm", "--force", b.name()} }},
+			after: func(b *bench) []string {
+				return []string{"docker", "--host", b.docker, "rm", "--force", b.containerName()}
+			}},
 		{name: "podman", image: true, options: param.Values{"runtime": "runc"}, bare: podmanRun,
 			after: func(b *bench) []string {
-				return []string{"podman", "--cgroup-manager=cgroupfs", "--runtime=runc", "rm", "--force", b.name()}
+				return []string{"podman", "--cgroup-manager=cgroupfs", "--runtime=runc", "rm", "--force", b.containerName()}
 			}},
 	}
 }
 
-// name returns the name of the one container that the bare commands create.
-func (b *bench) name() string { return filepath.Base(b.dir) }
+// containerName returns the name of the one container that the bare commands create.
+func (b *bench) containerName() string { return filepath.Base(b.dir) }
 
 // prepare creates the root for the bare commands: an overlay over the image with the
 // agent in it, as every environment has, but created once.
@@ -89,9 +93,9 @@ func (b *bench) prepare(ctx context.Context) (unmount func(), err error) {
 	return func() { exec.Command("umount", "--recursive", b.root).Run() }, nil
 }
 
-// bundle returns a command that runs a runtime on its own default configuration
+// bundleCommand returns a command that runs a runtime on its own default configuration
 // (`spec`), with changes, in a directory of this name.
-func bundle(b *bench, runtime, name string, change func(map[string]any) error) ([]string, error) {
+func bundleCommand(b *bench, runtime, name string, change func(map[string]any) error) ([]string, error) {
 	dir := filepath.Join(b.dir, name)
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return nil, err
@@ -101,7 +105,7 @@ func bundle(b *bench, runtime, name string, change func(map[string]any) error) (
 	if out, err := spec.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("%s spec: %w: %s", runtime, err, out)
 	}
-	err := edited(filepath.Join(dir, "config.json"), func(c map[string]any) error {
+	err := editJSON(filepath.Join(dir, "config.json"), func(c map[string]any) error {
 		process, ok := c["process"].(map[string]any)
 		if !ok {
 			return fmt.Errorf("%s spec: the configuration has no process", runtime)
@@ -115,7 +119,7 @@ func bundle(b *bench, runtime, name string, change func(map[string]any) error) (
 		}
 		return nil
 	})
-	argv := []string{runtime, "--root", filepath.Join(dir, "state"), "run", "--bundle", dir, b.name()}
+	argv := []string{runtime, "--root", filepath.Join(dir, "state"), "run", "--bundle", dir, b.containerName()}
 	if layout, err := cgroup.Detect(context.Background(), local.Conn{}); err == nil && runtime == "crun" &&
 		layout.String() == "hybrid" {
 		// crun fails if it sees both versions of control groups.
@@ -124,9 +128,9 @@ func bundle(b *bench, runtime, name string, change func(map[string]any) error) (
 	return argv, err
 }
 
-// flags returns the flags that both engines get, the same that bakeoff gives them.
-func (b *bench) flags() []string {
-	return []string{"run", "--name", b.name(), "--network", "none", "--cpuset-cpus", strconv.Itoa(b.cpu),
+// engineFlags returns the flags that both engines get, the same that bakeoff gives them.
+func (b *bench) engineFlags() []string {
+	return []string{"run", "--name", b.containerName(), "--network", "none", "--cpuset-cpus", strconv.Itoa(b.cpu),
 		"--memory", strconv.FormatInt(int64(memory), 10), "--memory-swap", strconv.FormatInt(int64(memory), 10),
 		"--mount", "type=bind,source=" + b.agent + ",target=" + confine.AgentPath + ",readonly"}
 }
@@ -142,13 +146,13 @@ func dockerRun(b *bench) ([]string, error) {
 	if b.tag, err = engine.Tag(b.image.Digest); err != nil {
 		return nil, err
 	}
-	argv := append([]string{"docker", "--host", b.docker}, b.flags()...)
+	argv := append([]string{"docker", "--host", b.docker}, b.engineFlags()...)
 	return append(argv, b.tag, confine.AgentPath, "list"), nil
 }
 
 // podmanRun returns `podman run` on the unpacked image.
 func podmanRun(b *bench) ([]string, error) {
-	argv := append([]string{"podman", "--cgroup-manager=cgroupfs", "--runtime=runc"}, b.flags()...)
+	argv := append([]string{"podman", "--cgroup-manager=cgroupfs", "--runtime=runc"}, b.engineFlags()...)
 	limits, err := podman.Ulimits(context.Background(), local.Conn{})
 	if err != nil {
 		return nil, err

@@ -58,7 +58,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *blocks, *only, rand.New(rand.NewPCG(*seed, 0))); err != nil {
+	if err := runBenchmark(ctx, *blocks, *only, rand.New(rand.NewPCG(*seed, 0))); err != nil {
 		fmt.Fprintln(os.Stderr, "lifecycle:", err)
 		os.Exit(1)
 	}
@@ -95,8 +95,8 @@ const (
 	small  way = "bakeoff, 1 CPU"
 )
 
-// ways returns the ways that t has.
-func (t *technology) ways() []way {
+// allWays returns the ways that t has.
+func (t *technology) allWays() []way {
 	if t.alike == nil {
 		return []way{bare, small} // a daemon, or a process far from the command, creates the container
 	}
@@ -106,8 +106,8 @@ func (t *technology) ways() []way {
 // pair is two ways to compare.
 type pair struct{ through, with way }
 
-// pairs returns the pairs of t. Both ways have as many CPUs, except in the last pair.
-func (t *technology) pairs() []pair {
+// allPairs returns the pairs of t. Both ways have as many CPUs, except in the last pair.
+func (t *technology) allPairs() []pair {
 	if t.alike == nil {
 		return []pair{{small, bare}}
 	}
@@ -128,7 +128,7 @@ type bench struct {
 	runsc   string
 }
 
-func run(ctx context.Context, blocks int, only string, rng *rand.Rand) (err error) {
+func runBenchmark(ctx context.Context, blocks int, only string, rng *rand.Rand) (err error) {
 	dir, err := os.MkdirTemp("", "bakeoff-lifecycle-")
 	if err != nil {
 		return err
@@ -160,7 +160,7 @@ func run(ctx context.Context, blocks int, only string, rng *rand.Rand) (err erro
 	if err := b.measure(ctx, there, blocks, rng); err != nil {
 		return err
 	}
-	report(there)
+	printReport(there)
 	reportDown(there)
 	return nil
 }
@@ -187,7 +187,7 @@ func (b *bench) available(ctx context.Context, only string) []*technology {
 			b.runsc = p
 		}
 		t.times = map[way][]float64{}
-		if err := b.try(ctx, t); err != nil {
+		if err := b.tryWays(ctx, t); err != nil {
 			fmt.Printf("%-8s %v\n", t.name, err)
 			continue
 		}
@@ -196,13 +196,13 @@ func (b *bench) available(ctx context.Context, only string) []*technology {
 	return there
 }
 
-// try runs each way once.
-func (b *bench) try(ctx context.Context, t *technology) (err error) {
+// tryWays runs each way once.
+func (b *bench) tryWays(ctx context.Context, t *technology) (err error) {
 	if _, err := b.through(ctx, t, 1); err != nil {
 		return fmt.Errorf("through bakeoff: %w", err)
 	}
 	if t.argv, err = t.bare(b); err == nil {
-		_, err = b.visit(ctx, t, bare)
+		_, err = b.runWay(ctx, t, bare)
 	}
 	if err != nil {
 		return fmt.Errorf("bare: %w", err)
@@ -211,7 +211,7 @@ func (b *bench) try(ctx context.Context, t *technology) (err error) {
 		return nil
 	}
 	if t.hand, t.remove, err = t.alike(b); err == nil {
-		_, err = b.visit(ctx, t, byhand)
+		_, err = b.runWay(ctx, t, byhand)
 	}
 	if err != nil {
 		return fmt.Errorf("by hand: %w", err)
@@ -225,13 +225,13 @@ func (b *bench) measure(ctx context.Context, there []*technology, blocks int, rn
 	for range blocks {
 		for _, i := range rng.Perm(len(there)) {
 			t := there[i]
-			order := t.ways()
+			order := t.allWays()
 			rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 			mirrored := slices.Clone(order)
 			slices.Reverse(mirrored)
 			sum := map[way]float64{}
 			for _, w := range append(order, mirrored...) {
-				d, err := b.visit(ctx, t, w)
+				d, err := b.runWay(ctx, t, w)
 				if err != nil {
 					return fmt.Errorf("%s, %s: %w", t.name, w, err)
 				}
@@ -269,11 +269,11 @@ func (b *bench) through(ctx context.Context, t *technology, cpus int) (time.Dura
 		le.Return(context.WithoutCancel(ctx))
 		return 0, err
 	}
-	return d, b.down(context.WithoutCancel(ctx), t, le)
+	return d, b.removeEnvironment(context.WithoutCancel(ctx), t, le)
 }
 
-// down removes an environment, alternating between the two ways.
-func (b *bench) down(ctx context.Context, t *technology, le *env.Environment) error {
+// removeEnvironment removes an environment, alternating between the two ways.
+func (b *bench) removeEnvironment(ctx context.Context, t *technology, le *env.Environment) error {
 	start := time.Now()
 	if len(t.closed) <= len(t.reaped) {
 		err := le.Close(ctx)
@@ -285,25 +285,25 @@ func (b *bench) down(ctx context.Context, t *technology, le *env.Environment) er
 	return errors.Join(err, le.Return(ctx))
 }
 
-// visit runs one way.
-func (b *bench) visit(ctx context.Context, t *technology, w way) (time.Duration, error) {
+// runWay runs one way.
+func (b *bench) runWay(ctx context.Context, t *technology, w way) (time.Duration, error) {
 	switch {
 	case w == whole:
 		return b.through(ctx, t, len(b.manager.Layout().CPUs))
 	case w == small:
 		return b.through(ctx, t, 1)
 	case w == pinned:
-		return b.alone(ctx, local.Conn{CPUs: []int{b.cpu}}, t.argv, nil)
+		return b.runAlone(ctx, local.Conn{CPUs: []int{b.cpu}}, t.argv, nil)
 	case w == byhand:
-		return b.alone(ctx, local.Conn{}, t.hand, t.remove)
+		return b.runAlone(ctx, local.Conn{}, t.hand, t.remove)
 	case t.after != nil:
-		return b.alone(ctx, local.Conn{}, t.argv, t.after(b))
+		return b.runAlone(ctx, local.Conn{}, t.argv, t.after(b))
 	}
-	return b.alone(ctx, local.Conn{}, t.argv, nil)
+	return b.runAlone(ctx, local.Conn{}, t.argv, nil)
 }
 
-// alone runs a command and then, untimed, the one that removes what it left.
-func (b *bench) alone(ctx context.Context, on local.Conn, argv, remove []string) (time.Duration, error) {
+// runAlone runs a command and then, untimed, the one that removes what it left.
+func (b *bench) runAlone(ctx context.Context, on local.Conn, argv, remove []string) (time.Duration, error) {
 	start := time.Now()
 	_, err := conn.Output(ctx, on, argv...)
 	d := time.Since(start)

@@ -14,18 +14,18 @@ const (
 	mostMore  = 20.0
 )
 
-// report prints, for each technology, every way and the intervals of ratio and
+// printReport prints, for each technology, every way and the intervals of ratio and
 // difference of its pairs.
-func report(there []*technology) {
+func printReport(there []*technology) {
 	fmt.Printf("\nfrom the request for an environment until its first process has ended, medians in ms, with 95 %% " +
 		"intervals\n\n")
 	fmt.Printf("%-8s %-22s %-22s %-22s %-24s %s\n", "", "", "compared with", "ratio", "difference, ms",
 		"target: 1.2×, or 20 ms more")
 	for _, t := range there {
 		name := t.name
-		for _, p := range t.pairs() {
+		for _, p := range t.allPairs() {
 			r, d := compare(t.times[p.through], t.times[p.with])
-			fmt.Printf("%-8s %-22s %-22s %-22s %-24s %s\n", name, told(p.through, t.times), told(p.with, t.times),
+			fmt.Printf("%-8s %-22s %-22s %-22s %-24s %s\n", name, wayText(p.through, t.times), wayText(p.with, t.times),
 				fmt.Sprintf("%.2f (%.2f to %.2f)", r.Value, r.Lo, r.Hi), fmt.Sprintf("%.1f (%.1f to %.1f)", d.Value, d.Lo, d.Hi),
 				verdict(r, d))
 			name = ""
@@ -33,8 +33,8 @@ func report(there []*technology) {
 	}
 }
 
-// told formats the median of one way.
-func told(w way, times map[way][]float64) string {
+// wayText formats the median of one way.
+func wayText(w way, times map[way][]float64) string {
 	return fmt.Sprintf("%s %.1f", w, stats.Median(times[w]))
 }
 
@@ -42,11 +42,11 @@ func told(w way, times map[way][]float64) string {
 func reportDown(there []*technology) {
 	fmt.Printf("\nteardown, medians in ms, with their number\n\n%-8s %-16s %s\n", "", "closed", "reaped")
 	for _, t := range there {
-		fmt.Printf("%-8s %-16s %s\n", t.name, middle(t.closed), middle(t.reaped))
+		fmt.Printf("%-8s %-16s %s\n", t.name, medianText(t.closed), medianText(t.reaped))
 	}
 }
 
-func middle(ms []float64) string {
+func medianText(ms []float64) string {
 	if len(ms) == 0 {
 		return "unavailable"
 	}

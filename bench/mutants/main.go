@@ -38,7 +38,7 @@ func main() {
 		os.Exit(2)
 	}
 	b := bench{out: os.Stdout, per: *per, seed: *seed, chosen: chosen, list: *list}
-	if err := b.run(flag.Args()); err != nil {
+	if err := b.testMutants(flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
@@ -63,8 +63,8 @@ type pkg struct {
 // count counts the fates of the mutants of one package.
 type count struct{ killed, survived, notCompiled int }
 
-func (b bench) run(patterns []string) error {
-	packages, err := load(patterns)
+func (b bench) testMutants(patterns []string) error {
+	packages, err := loadPackages(patterns)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (b bench) run(patterns []string) error {
 	}
 	defer os.RemoveAll(b.dir)
 	for _, p := range packages {
-		all, err := b.sample(p)
+		all, err := b.sampleMutants(p)
 		if err != nil {
 			return err
 		}
@@ -96,8 +96,8 @@ func (b bench) run(patterns []string) error {
 	return nil
 }
 
-// load asks the go command for packages.
-func load(patterns []string) (out []pkg, err error) {
+// loadPackages asks the go command for packages.
+func loadPackages(patterns []string) (out []pkg, err error) {
 	list := exec.Command("go", append([]string{"list", "-json=Dir,ImportPath,GoFiles"}, patterns...)...)
 	list.Stderr = os.Stderr
 	text, err := list.Output()
@@ -114,8 +114,8 @@ func load(patterns []string) (out []pkg, err error) {
 	return out, nil
 }
 
-// sample returns the mutants of a package in the order drawn from the seed.
-func (b bench) sample(p pkg) (out []mutant, err error) {
+// sampleMutants returns the mutants of a package in the order drawn from the seed.
+func (b bench) sampleMutants(p pkg) (out []mutant, err error) {
 	for _, name := range p.GoFiles {
 		file := filepath.Join(p.Dir, name)
 		source, err := os.ReadFile(file)
@@ -146,7 +146,7 @@ func (b bench) sample(p pkg) (out []mutant, err error) {
 
 // measure tries mutants until enough of them compiled.
 func (b bench) measure(p pkg, all []mutant) (n count, err error) {
-	fate, usual, err := b.try(p, mutant{}, time.Hour)
+	fate, usual, err := b.tryMutant(p, mutant{}, time.Hour)
 	if err != nil || fate != survived {
 		return n, errors.Join(fmt.Errorf("%s: the tests fail without any change", p.ImportPath), err)
 	}
@@ -155,7 +155,7 @@ func (b bench) measure(p pkg, all []mutant) (n count, err error) {
 		if b.per > 0 && n.killed+n.survived >= b.per {
 			break
 		}
-		fate, _, err := b.try(p, m, limit)
+		fate, _, err := b.tryMutant(p, m, limit)
 		if err != nil {
 			return n, fmt.Errorf("%s: %w", m, err)
 		}
@@ -187,10 +187,10 @@ const memoryKiB = 4 << 20
 // wait bounds the time of a test that waits for something that never comes.
 const wait = 10 * time.Minute
 
-// try compiles a package with one change, runs its tests and returns the CPU time that
+// tryMutant compiles a package with one change, runs its tests and returns the CPU time that
 // they used. A test that uses more of it than the limit noticed the change; other load on
 // the machine does not count.
-func (b bench) try(p pkg, m mutant, limit time.Duration) (fate, time.Duration, error) {
+func (b bench) tryMutant(p pkg, m mutant, limit time.Duration) (fate, time.Duration, error) {
 	binary := filepath.Join(b.dir, "test")
 	os.Remove(binary)
 	args := []string{"test", "-c", "-vet=off", "-o", binary}
@@ -235,7 +235,7 @@ func (b bench) overlay(m mutant) (string, error) {
 		return "", err
 	}
 	changed := filepath.Join(b.dir, "changed.go")
-	if err := os.WriteFile(changed, m.apply(source), 0o600); err != nil {
+	if err := os.WriteFile(changed, m.applyTo(source), 0o600); err != nil {
 		return "", err
 	}
 	text, err := json.Marshal(map[string]map[string]string{"Replace": {file: changed}})

@@ -22,8 +22,8 @@ type mutant struct {
 
 func (m mutant) String() string { return fmt.Sprintf("%s:%d: %s", m.file, m.line, m.what) }
 
-// apply returns the changed source.
-func (m mutant) apply(source []byte) []byte {
+// applyTo returns the changed source.
+func (m mutant) applyTo(source []byte) []byte {
 	return slices.Concat(source[:m.start], []byte(m.text), source[m.end:])
 }
 
@@ -45,7 +45,7 @@ func mutants(file string, source []byte) ([]mutant, error) {
 		return nil, err
 	}
 	c := collector{set: set, file: file, source: source}
-	ast.Inspect(parsed, c.visit)
+	ast.Inspect(parsed, c.visitNode)
 	slices.SortStableFunc(c.out, func(a, b mutant) int { return cmp.Compare(a.start, b.start) })
 	return c.out, nil
 }
@@ -58,13 +58,13 @@ type collector struct {
 	out    []mutant
 }
 
-func (c *collector) add(from, to token.Pos, text, what string) {
+func (c *collector) addMutant(from, to token.Pos, text, what string) {
 	start := c.set.Position(from)
 	c.out = append(c.out, mutant{c.file, start.Line, start.Offset, c.set.Position(to).Offset, text, what})
 }
 
-// shown returns the source of a node on one line.
-func (c *collector) shown(n ast.Node) string {
+// sourceOf returns the source of a node on one line.
+func (c *collector) sourceOf(n ast.Node) string {
 	text := string(c.source[c.set.Position(n.Pos()).Offset:c.set.Position(n.End()).Offset])
 	text = strings.Join(strings.Fields(text), " ")
 	if r := []rune(text); len(r) > 70 {
@@ -73,30 +73,30 @@ func (c *collector) shown(n ast.Node) string {
 	return text
 }
 
-func (c *collector) visit(n ast.Node) bool {
+func (c *collector) visitNode(n ast.Node) bool {
 	switch n := n.(type) {
 	case *ast.ImportSpec, *ast.Field: // paths, types and tags: a change of these is no small one
 		return false
 	case *ast.BinaryExpr:
 		for _, op := range operators[n.Op] {
-			c.add(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), op.String(),
-				fmt.Sprintf("%s becomes %s in %s", n.Op, op, c.shown(n)))
+			c.addMutant(n.OpPos, n.OpPos+token.Pos(len(n.Op.String())), op.String(),
+				fmt.Sprintf("%s becomes %s in %s", n.Op, op, c.sourceOf(n)))
 		}
 	case *ast.BasicLit:
 		c.constant(n)
 	case *ast.IfStmt:
-		c.negate(n.Cond)
+		c.negateCondition(n.Cond)
 	case *ast.ForStmt:
-		c.negate(n.Cond)
+		c.negateCondition(n.Cond)
 	case *ast.ExprStmt, *ast.IncDecStmt:
-		c.drop(n)
+		c.dropNode(n)
 	case *ast.AssignStmt:
 		if n.Tok != token.DEFINE {
-			c.drop(n)
+			c.dropNode(n)
 		}
 		if n.Tok == token.ADD_ASSIGN || n.Tok == token.SUB_ASSIGN {
 			op := map[token.Token]string{token.ADD_ASSIGN: "-=", token.SUB_ASSIGN: "+="}[n.Tok]
-			c.add(n.TokPos, n.TokPos+2, op, fmt.Sprintf("%s becomes %s in %s", n.Tok, op, c.shown(n)))
+			c.addMutant(n.TokPos, n.TokPos+2, op, fmt.Sprintf("%s becomes %s in %s", n.Tok, op, c.sourceOf(n)))
 		}
 	case *ast.FuncDecl:
 		c.returns(n.Type, n.Body)
@@ -109,7 +109,7 @@ func (c *collector) visit(n ast.Node) bool {
 // constant changes an integer by one, and the last digit of a fraction by one.
 func (c *collector) constant(n *ast.BasicLit) {
 	change := func(text string) {
-		c.add(n.Pos(), n.End(), text, fmt.Sprintf("%s becomes %s", n.Value, text))
+		c.addMutant(n.Pos(), n.End(), text, fmt.Sprintf("%s becomes %s", n.Value, text))
 	}
 	switch n.Kind {
 	case token.INT:
@@ -134,17 +134,17 @@ func (c *collector) constant(n *ast.BasicLit) {
 	}
 }
 
-// negate negates a condition; a comparison has its own mutants.
-func (c *collector) negate(cond ast.Expr) {
+// negateCondition negates a condition; a comparison has its own mutants.
+func (c *collector) negateCondition(cond ast.Expr) {
 	if b, ok := cond.(*ast.BinaryExpr); cond == nil || ok && b.Op.Precedence() == token.EQL.Precedence() {
 		return
 	}
 	text := string(c.source[c.set.Position(cond.Pos()).Offset:c.set.Position(cond.End()).Offset])
-	c.add(cond.Pos(), cond.End(), "!("+text+")", c.shown(cond)+" is negated")
+	c.addMutant(cond.Pos(), cond.End(), "!("+text+")", c.sourceOf(cond)+" is negated")
 }
 
-func (c *collector) drop(n ast.Node) {
-	c.add(n.Pos(), n.End(), "", c.shown(n)+" is dropped")
+func (c *collector) dropNode(n ast.Node) {
+	c.addMutant(n.Pos(), n.End(), "", c.sourceOf(n)+" is dropped")
 }
 
 // returns replaces returned booleans of a function by each constant.
@@ -170,7 +170,7 @@ func (c *collector) returns(typ *ast.FuncType, body *ast.BlockStmt) {
 		for i, e := range r.Results {
 			for _, v := range []string{"true", "false"} {
 				if name, ok := e.(*ast.Ident); isBool[i] && !(ok && name.Name == v) {
-					c.add(e.Pos(), e.End(), v, fmt.Sprintf("%s is returned instead of %s", v, c.shown(e)))
+					c.addMutant(e.Pos(), e.End(), v, fmt.Sprintf("%s is returned instead of %s", v, c.sourceOf(e)))
 				}
 			}
 		}

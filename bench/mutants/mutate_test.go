@@ -36,7 +36,7 @@ func TestMutants(t *testing.T) {
 	var got []string
 	for _, m := range all {
 		got = append(got, m.String())
-		changed := string(m.apply([]byte(source)))
+		changed := string(m.applyTo([]byte(source)))
 		if changed == source {
 			t.Errorf("%s changes nothing", m)
 		}

@@ -44,14 +44,14 @@ func main() {
 type tally struct{ short, exported, all int }
 
 func (t tally) String() string {
-	return fmt.Sprintf("%5d of %5d  %4.1f %%  exported %5d", t.short, t.all, t.share(), t.exported)
+	return fmt.Sprintf("%5d of %5d  %4.1f %%  exported %5d", t.short, t.all, t.shareOf(), t.exported)
 }
 
-// share returns the share of short names that are not exported, in percent.
-func (t tally) share() float64 { return 100 * float64(t.short) / float64(max(t.all, 1)) }
+// shareOf returns the share of short names that are not exported, in percent.
+func (t tally) shareOf() float64 { return 100 * float64(t.short) / float64(max(t.all, 1)) }
 
-// add counts one name, and reports whether it is short and not exported.
-func (t *tally) add(name string) bool {
+// addName counts one name, and reports whether it is short and not exported.
+func (t *tally) addName(name string) bool {
 	t.all++
 	if shortExported.MatchString(name) {
 		t.exported++
@@ -82,14 +82,14 @@ func measure(folders []string, list bool) error {
 			wings[wing] = &tally{}
 		}
 		for _, name := range names {
-			total.add(name.Name)
-			if wings[wing].add(name.Name) && list {
+			total.addName(name.Name)
+			if wings[wing].addName(name.Name) && list {
 				fmt.Printf("%s: %s\n", set.Position(name.Pos()), name.Name)
 			}
 		}
 	}
 	byShare := slices.SortedFunc(maps.Keys(wings), func(a, b string) int {
-		return cmp.Compare(wings[b].share(), wings[a].share())
+		return cmp.Compare(wings[b].shareOf(), wings[a].shareOf())
 	})
 	for _, wing := range byShare {
 		fmt.Printf("%-10s %s\n", wing, wings[wing])

@@ -9,7 +9,7 @@ func TestShortNames(t *testing.T) {
 		"settled": false, "firstProcess": false, "sha256": false, "read_all": false,
 		"Open": false, "Parse": false, "ParseURL": false,
 	} {
-		if got.add(name) != short {
+		if got.addName(name) != short {
 			t.Errorf("%s: short is %v, want %v", name, !short, short)
 		}
 	}

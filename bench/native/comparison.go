@@ -153,7 +153,7 @@ func (c comparison) measure(ctx context.Context, here *machine, pairs int) (meas
 		}
 	}
 	if c.shared {
-		link, err := share(here.info.Volumes["/data"])
+		link, err := shareNative(here.info.Volumes["/data"])
 		if err != nil {
 			return m, err
 		}
@@ -163,8 +163,8 @@ func (c comparison) measure(ctx context.Context, here *machine, pairs int) (meas
 		first := r.IntN(2)
 		var sum [2]float64
 		for _, i := range []int{first, 1 - first, 1 - first, first} {
-			t, err := c.sides[i].once(ctx, targets[i])
-			for ; fault.Is(err, fault.Subject) && len(m.again) < mostAgain; t, err = c.sides[i].once(ctx, targets[i]) {
+			t, err := c.sides[i].runTrial(ctx, targets[i])
+			for ; fault.Is(err, fault.Subject) && len(m.again) < mostAgain; t, err = c.sides[i].runTrial(ctx, targets[i]) {
 				m.again = append(m.again, err.Error())
 			}
 			if err != nil {
@@ -178,10 +178,10 @@ func (c comparison) measure(ctx context.Context, here *machine, pairs int) (meas
 	return m, nil
 }
 
-// share makes the program read the native file, the newest of those in dir. Two files of
+// shareNative makes the program read the native file, the newest of those in dir. Two files of
 // one size have different places in memory, which alone made reads of 1 MiB by one program
 // take 73 or 117 µs. It returns the program's name for the file.
-func share(dir string) (program string, err error) {
+func shareNative(dir string) (program string, err error) {
 	var native string
 	var newest time.Time
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
@@ -211,8 +211,8 @@ func share(dir string) (program string, err error) {
 	return program, os.Link(native, program)
 }
 
-// once runs one trial.
-func (s side) once(ctx context.Context, t execution.Target) (trial, error) {
+// runTrial runs one trial.
+func (s side) runTrial(ctx context.Context, t execution.Target) (trial, error) {
 	if err := s.workload.Reset(ctx, t, s.params); err != nil {
 		return trial{}, err
 	}
@@ -248,13 +248,13 @@ func cpuTime(name string, blob []byte) (float64, error) {
 	return *r.WorkerCPUSeconds, nil
 }
 
-// print writes the results, and the explanation of a difference.
-func (c comparison) print(w io.Writer, m measured) {
+// printResult writes the results, and the explanation of a difference.
+func (c comparison) printResult(w io.Writer, m measured) {
 	e := stats.HodgesLehmann(m.ratios, 0.95)
 	fmt.Fprintf(w, "\n%s: native / %s %s pairs\n", c.name, c.program, mirror.Text(e, 3, len(m.ratios)))
 	for i, name := range []string{"native", c.program} {
 		took, cpu := c.operation(m.trials[i])
-		fmt.Fprintf(w, "  %-9s %9s per operation, %9s of CPU time%s\n", name, brief(took), brief(cpu),
+		fmt.Fprintf(w, "  %-9s %9s per operation, %9s of CPU time%s\n", name, secondsText(took), secondsText(cpu),
 			[]string{"", ", including its start"}[i])
 	}
 	for _, why := range m.again {
@@ -277,17 +277,17 @@ func (c comparison) operation(trials []trial) (took, cpu float64) {
 		a = append(a, c.unit/t.rate)
 		b = append(b, t.cpu/c.seconds*c.unit/t.rate)
 	}
-	return middle(a), middle(b)
+	return medianOf(a), medianOf(b)
 }
 
-// middle returns the median of a non-empty list.
-func middle(xs []float64) float64 {
+// medianOf returns the median of a non-empty list.
+func medianOf(xs []float64) float64 {
 	s := slices.Sorted(slices.Values(xs))
 	return (s[(len(s)-1)/2] + s[len(s)/2]) / 2
 }
 
-// brief formats seconds with three digits.
-func brief(s float64) string {
+// secondsText formats seconds with three digits.
+func secondsText(s float64) string {
 	switch {
 	case math.IsNaN(s):
 		return "unknown"

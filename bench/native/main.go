@@ -58,7 +58,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *pairs, *length, *dir); err != nil {
+	if err := runPairs(ctx, *pairs, *length, *dir); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/native:", err)
 		if fix := fault.Fix(err); fix != "" {
 			fmt.Fprintln(os.Stderr, "  ", fix)
@@ -67,7 +67,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, pairs int, length time.Duration, dir string) error {
+func runPairs(ctx context.Context, pairs int, length time.Duration, dir string) error {
 	if pairs < 1 || length < time.Second || length%time.Second != 0 || flag.NArg() > 0 {
 		return fault.New(fault.Invalid, "usage: native [-pairs N] [-time SECONDS] [-dir DIR], with at least one pair "+
 			"and whole seconds")
@@ -101,7 +101,7 @@ func run(ctx context.Context, pairs int, length time.Duration, dir string) error
 			}
 			continue
 		}
-		c.print(os.Stdout, r)
+		c.printResult(os.Stdout, r)
 	}
 	return failed
 }

@@ -71,7 +71,7 @@ func measure(ctx context.Context, lab string, budget time.Duration, pairs int) e
 	if err := byHand(ctx, filepath.Join(dir, "bakeoff-agent"), dir, pairs); err != nil {
 		return err
 	}
-	return share(ctx, filepath.Join(dir, "bakeoff"), lab, budget, filepath.Join(dir, "runs"))
+	return shareOfTime(ctx, filepath.Join(dir, "bakeoff"), lab, budget, filepath.Join(dir, "runs"))
 }
 
 // analyse times the analysis of a million samples: 26 mirrored blocks of 8 contenders on
@@ -172,8 +172,8 @@ func throughput(b []byte) (float64, error) {
 	return 0, fmt.Errorf("the loop reported no throughput")
 }
 
-// share runs a lab and reads from its journal how the time was spent.
-func share(ctx context.Context, program, lab string, budget time.Duration, out string) error {
+// shareOfTime runs a lab and reads from its journal how the time was spent.
+func shareOfTime(ctx context.Context, program, lab string, budget time.Duration, out string) error {
 	cmd := exec.CommandContext(ctx, program, "run", lab, "--out", out, "--budget", budget.String(), "--seed", "1")
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
@@ -210,13 +210,13 @@ func share(ctx context.Context, program, lab string, budget time.Duration, out s
 	if err != nil {
 		return err
 	}
-	report(lines, peak)
+	printReport(lines, peak)
 	return nil
 }
 
-// report prints how the wall time from the first creation to the end of the last block
+// printReport prints how the wall time from the first creation to the end of the last block
 // was spent.
-func report(lines []store.Line, peak int64) {
+func printReport(lines []store.Line, peak int64) {
 	var first, last time.Time
 	var trials, creations time.Duration
 	blocks, n := 0, 0

@@ -54,7 +54,7 @@ func main() {
 	var err error
 	switch *part {
 	case "posts":
-		err = run(*posts, *rounds, *bakeoff, *hugo)
+		err = buildSites(*posts, *rounds, *bakeoff, *hugo)
 	case "runs":
 		err = indexed(*runs, *archive, *bakeoff)
 	default:
@@ -66,14 +66,14 @@ func main() {
 	}
 }
 
-func run(posts, rounds int, bakeoff, hugo string) error {
+func buildSites(posts, rounds int, bakeoff, hugo string) error {
 	dir, err := os.MkdirTemp("", "bench-site-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
 	ours, theirs := filepath.Join(dir, "bakeoff"), filepath.Join(dir, "hugo")
-	if err := write(ours, theirs, posts); err != nil {
+	if err := writePosts(ours, theirs, posts); err != nil {
 		return err
 	}
 	var ourCPU, theirCPU []float64
@@ -85,10 +85,10 @@ func run(posts, rounds int, bakeoff, hugo string) error {
 		if err != nil {
 			return err
 		}
-		show("bakeoff, full build", o)
-		ourCPU = append(ourCPU, o.cpu())
+		printUsage("bakeoff, full build", o)
+		ourCPU = append(ourCPU, o.cpuSeconds())
 		if n == 0 {
-			fmt.Printf("bakeoff writes %s\n", count(filepath.Join(ours, "output")))
+			fmt.Printf("bakeoff writes %s\n", countPages(filepath.Join(ours, "output")))
 		}
 		if hugo == "" {
 			continue
@@ -100,21 +100,21 @@ func run(posts, rounds int, bakeoff, hugo string) error {
 		if err != nil {
 			return err
 		}
-		show("hugo, full build", h)
-		theirCPU = append(theirCPU, h.cpu())
+		printUsage("hugo, full build", h)
+		theirCPU = append(theirCPU, h.cpuSeconds())
 		if n == 0 {
-			fmt.Printf("hugo writes %s\n", count(filepath.Join(theirs, "public")))
+			fmt.Printf("hugo writes %s\n", countPages(filepath.Join(theirs, "public")))
 		}
 	}
 	if len(theirCPU) > 0 {
 		fmt.Printf("%d posts: bakeoff uses %.2f × the CPU seconds of hugo (medians of %d)\n", posts,
-			median(ourCPU)/median(theirCPU), rounds)
+			medianOf(ourCPU)/medianOf(theirCPU), rounds)
 	}
-	return again(ours, bakeoff)
+	return buildAgain(ours, bakeoff)
 }
 
-// again measures builds after no change, and after a change of one post.
-func again(ours, bakeoff string) error {
+// buildAgain measures builds after no change, and after a change of one post.
+func buildAgain(ours, bakeoff string) error {
 	// The first of these builds reads the files whose times the full build could not trust,
 	// because they were less than two seconds old.
 	builds := []string{"second build", "no change", "no change", "no change", "one post", "one post", "one post"}
@@ -133,7 +133,7 @@ func again(ours, bakeoff string) error {
 		if err != nil {
 			return err
 		}
-		show("bakeoff, "+what, u)
+		printUsage("bakeoff, "+what, u)
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ type usage struct {
 	rss                int64   // bytes
 }
 
-func (u usage) cpu() float64 { return u.user + u.system }
+func (u usage) cpuSeconds() float64 { return u.user + u.system }
 
 // measure runs a build in a folder.
 func measure(dir string, argv ...string) (usage, error) {
@@ -178,18 +178,18 @@ func measure(dir string, argv ...string) (usage, error) {
 	return u, nil
 }
 
-func show(what string, u usage) {
-	fmt.Printf("%-24s %7.2f s  %7.2f CPU s (%.2f user, %.2f system)  %5d MB\n", what, u.wall, u.cpu(), u.user,
+func printUsage(what string, u usage) {
+	fmt.Printf("%-24s %7.2f s  %7.2f CPU s (%.2f user, %.2f system)  %5d MB\n", what, u.wall, u.cpuSeconds(), u.user,
 		u.system, u.rss>>20)
 }
 
-func median(v []float64) float64 {
+func medianOf(v []float64) float64 {
 	slices.Sort(v)
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// count counts the pages and feeds below a folder.
-func count(dir string) string {
+// countPages counts the pages and feeds below a folder.
+func countPages(dir string) string {
 	kinds := map[string]int{}
 	_ = filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
 		if err == nil && !e.IsDir() {
@@ -200,8 +200,8 @@ func count(dir string) string {
 	return fmt.Sprintf("%d pages, %d XML files", kinds[".html"], kinds[".xml"])
 }
 
-// write writes the same posts for both programs.
-func write(ours, theirs string, posts int) error {
+// writePosts writes the same posts for both programs.
+func writePosts(ours, theirs string, posts int) error {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, d := range []string{filepath.Join(ours, "src"), filepath.Join(theirs, "content", "posts")} {
 		if err := os.MkdirAll(d, 0o755); err != nil {
@@ -224,7 +224,7 @@ func write(ours, theirs string, posts int) error {
 		name := fmt.Sprintf("post-%05d", i)
 		date := time.Date(2010+i%15, time.Month(1+i%12), 1+i%28, 12, 0, i%60, 0, time.UTC)
 		tags := r.Perm(50)[:3]
-		body := text(r, i)
+		body := postText(r, i)
 		our := fmt.Sprintf("---\ntitle: Post number %d\ndate: %s\ntags: tag%02d, tag%02d, tag%02d\nslug: %s\n---\n\n%s", i,
 			date.Format("2006-01-02 15:04:05 -0700"), tags[0], tags[1], tags[2], name, body)
 		their := fmt.Sprintf("---\ntitle: Post number %d\ndate: %s\ntags: [tag%02d, tag%02d, tag%02d]\nslug: %s\n---\n\n%s",
@@ -239,8 +239,8 @@ func write(ours, theirs string, posts int) error {
 	return nil
 }
 
-// text is four paragraphs, a list, a quotation, and code in every tenth post.
-func text(r *rand.Rand, i int) string {
+// postText is four paragraphs, a list, a quotation, and code in every tenth post.
+func postText(r *rand.Rand, i int) string {
 	paragraph := func() string {
 		var out []string
 		for range 60 {

@@ -35,7 +35,7 @@ func indexed(count int, archive, bakeoff string) error {
 		return err
 	}
 	for i := range count {
-		if err := m.write(i); err != nil {
+		if err := m.writeRun(i); err != nil {
 			return err
 		}
 	}
@@ -44,7 +44,7 @@ func indexed(count int, archive, bakeoff string) error {
 	for n, what := range []string{"first build", "no change", "no change", "no change", "one more run", "one more run",
 		"one more run"} {
 		if what == "one more run" {
-			if err := m.write(count + n); err != nil {
+			if err := m.writeRun(count + n); err != nil {
 				return err
 			}
 		}
@@ -52,7 +52,7 @@ func indexed(count int, archive, bakeoff string) error {
 		if err != nil {
 			return err
 		}
-		show("bakeoff, "+what, u)
+		printUsage("bakeoff, "+what, u)
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func newMaker(dir, archive, bakeoff string) (*maker, error) {
 		if strings.HasPrefix(name, store.RawDir+"/") { // an index does not read it
 			continue
 		}
-		if err := put(filepath.Join(run, name), data); err != nil {
+		if err := putFile(filepath.Join(run, name), data); err != nil {
 			return nil, err
 		}
 	}
@@ -108,22 +108,22 @@ func newMaker(dir, archive, bakeoff string) (*maker, error) {
 	return m, err
 }
 
-func put(name string, data []byte) error {
+func putFile(name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return err
 	}
 	return os.WriteFile(name, data, 0o644)
 }
 
-// write writes run i.
-func (m *maker) write(i int) error {
+// writeRun writes run i.
+func (m *maker) writeRun(i int) error {
 	k := i % labs
 	lab := fmt.Sprintf("%s-%02d", m.plan.Lab, k)
 	shift := time.Duration(i/labs) * 24 * time.Hour
 	began := m.lines[0].At.Add(shift + time.Duration(k)*time.Minute)
 	dir := filepath.Join(m.dir, store.Name(began, lab))
 	source := m.renamed(m.files[store.LabFile], lab, k)
-	p, err := m.expand(source, uint64(i+1))
+	p, err := m.expandPlan(source, uint64(i+1))
 	if err != nil {
 		return err
 	}
@@ -139,24 +139,25 @@ func (m *maker) write(i int) error {
 	if err != nil {
 		return err
 	}
-	problems := []error{put(filepath.Join(dir, store.LabFile), source), put(filepath.Join(dir, store.PlanFile), text),
-		put(filepath.Join(dir, store.ResultsFile), results), put(filepath.Join(dir, store.JournalFile), journal),
-		put(filepath.Join(dir, filepath.FromSlash(store.ReportFile)), m.page)}
+	problems := []error{putFile(filepath.Join(dir, store.LabFile), source), putFile(filepath.Join(dir, store.PlanFile),
+		text),
+		putFile(filepath.Join(dir, store.ResultsFile), results), putFile(filepath.Join(dir, store.JournalFile), journal),
+		putFile(filepath.Join(dir, filepath.FromSlash(store.ReportFile)), m.page)}
 	for name, data := range m.files {
 		base, ok := strings.CutPrefix(name, store.FingerprintDir+"/")
 		if !ok {
 			continue
 		}
-		base = m.name(strings.TrimSuffix(base, ".json"), k) + ".json"
+		base = m.contenderName(strings.TrimSuffix(base, ".json"), k) + ".json"
 		model := regexp.MustCompile(`("cpu\.model": "[^"]*)"`)
 		data = model.ReplaceAll(data, fmt.Appendf(nil, `$1, machine %d"`, k%5+1))
-		problems = append(problems, put(filepath.Join(dir, store.FingerprintDir, base), data))
+		problems = append(problems, putFile(filepath.Join(dir, store.FingerprintDir, base), data))
 	}
 	return errors.Join(problems...)
 }
 
-// name is the name of a contender in lab file k.
-func (m *maker) name(contender string, k int) string {
+// contenderName is the name of a contender in lab file k.
+func (m *maker) contenderName(contender string, k int) string {
 	if slices.Contains(m.others, contender) {
 		return fmt.Sprintf("%s-%02d", contender, k)
 	}
@@ -167,13 +168,13 @@ func (m *maker) name(contender string, k int) string {
 func (m *maker) renamed(source []byte, lab string, k int) []byte {
 	text := strings.Replace(string(source), "\nname: "+m.plan.Lab+"\n", "\nname: "+lab+"\n", 1)
 	for _, c := range m.others {
-		text = strings.Replace(text, "- name: "+c+"\n", "- name: "+m.name(c, k)+"\n", 1)
+		text = strings.Replace(text, "- name: "+c+"\n", "- name: "+m.contenderName(c, k)+"\n", 1)
 	}
 	return []byte(text)
 }
 
-// expand makes a plan with a seed of its own.
-func (m *maker) expand(source []byte, seed uint64) (*plan.Plan, error) {
+// expandPlan makes a plan with a seed of its own.
+func (m *maker) expandPlan(source []byte, seed uint64) (*plan.Plan, error) {
 	cat, err := manifest.Written(workloads.Parsers())
 	if err != nil {
 		return nil, err
@@ -194,7 +195,7 @@ func (m *maker) journal(p *plan.Plan, hash string, k int, shift time.Duration) (
 		if l.Type == store.LinePlan {
 			l.PlanSHA256 = hash
 		}
-		l.Contender = m.name(l.Contender, k)
+		l.Contender = m.contenderName(l.Contender, k)
 		if l.Trial != nil {
 			if slots[l.Block] == nil {
 				slots[l.Block] = p.Blocks[l.Block].Slots()
@@ -221,21 +222,21 @@ func (m *maker) results(name, hash string, k, i int) ([]byte, error) {
 		return nil, err
 	}
 	noise := rand.New(rand.NewPCG(uint64(i), 3))
-	m.walk(r, k, noise)
+	m.renameAll(r, k, noise)
 	r["run"], r["plan_sha256"], r["seed"] = name, hash, i+1
 	return json.Marshal(r)
 }
 
-// walk renames contenders, and scales the samples of each metric.
-func (m *maker) walk(v any, k int, noise *rand.Rand) {
+// renameAll renames contenders, and scales the samples of each metric.
+func (m *maker) renameAll(v any, k int, noise *rand.Rand) {
 	switch v := v.(type) {
 	case map[string]any:
 		for key, x := range v {
 			if s, ok := x.(string); ok && key != "driver" {
-				v[key] = m.name(s, k)
+				v[key] = m.contenderName(s, k)
 			}
 			if key != "samples" {
-				m.walk(x, k, noise)
+				m.renameAll(x, k, noise)
 			}
 		}
 		if samples, ok := v["samples"].([]any); ok {
@@ -250,7 +251,7 @@ func (m *maker) walk(v any, k int, noise *rand.Rand) {
 		}
 	case []any:
 		for _, x := range v {
-			m.walk(x, k, noise)
+			m.renameAll(x, k, noise)
 		}
 	}
 }

@@ -22,9 +22,9 @@ type contrast struct {
 	weight        func(x float64) float64 // of a residual in standard deviations
 }
 
-func all(float64) float64 { return 1 }
+func weighAll(float64) float64 { return 1 }
 
-func huber(c float64) func(float64) float64 {
+func huberWeight(c float64) func(float64) float64 {
 	return func(x float64) float64 { return math.Min(1, c/math.Max(math.Abs(x), 1e-12)) }
 }
 
@@ -38,11 +38,11 @@ func biweight(c float64) func(float64) float64 {
 }
 
 var contrastsTried = []contrast{
-	{"block means", 0, 1, all},
-	{"level followed, no weights", 0.2, 1, all},
-	{"Huber 1", 0.2, 4, huber(1)},
-	{"Huber 1.5", 0.2, 4, huber(1.5)},
-	{"Huber 2", 0.2, 4, huber(2)},
+	{"block means", 0, 1, weighAll},
+	{"level followed, no weights", 0.2, 1, weighAll},
+	{"Huber 1", 0.2, 4, huberWeight(1)},
+	{"Huber 1.5", 0.2, 4, huberWeight(1.5)},
+	{"Huber 2", 0.2, 4, huberWeight(2)},
 	{"biweight 3", 0.2, 4, biweight(3)},
 	{"biweight 4", 0.2, 4, biweight(4)},
 	{"biweight 5 (adopted)", 0.2, 4, biweight(5)},
@@ -71,7 +71,7 @@ func (c contrast) residuals(y []float64) []float64 {
 			for i := range y {
 				w[i] = c.weight((y[i] - level[i]) / scale)
 			}
-			c.smooth(y, w, level)
+			c.smoothLevels(y, w, level)
 		}
 	}
 	out := make([]float64, len(y))
@@ -81,7 +81,7 @@ func (c contrast) residuals(y []float64) []float64 {
 	return out
 }
 
-func (c contrast) smooth(y, w, level []float64) {
+func (c contrast) smoothLevels(y, w, level []float64) {
 	up, rhs := make([]float64, len(y)), make([]float64, len(y))
 	before := 0.0
 	for i := range y {
@@ -118,12 +118,12 @@ func contrastsTable(s study.Study) {
 			p    func(scores []float64, r *rand.Rand) float64
 		}{
 			{"signed rank", func(u []float64, _ *rand.Rand) float64 { return stats.SignedRankTest(u).P }},
-			{"all 4096 signs of the sum", func(u []float64, _ *rand.Rand) float64 { return signs(u) }},
+			{"all 4096 signs of the sum", func(u []float64, _ *rand.Rand) float64 { return signTest(u) }},
 		} {
 			var cells [2]total
 			for i, effect := range []float64{0, math.Log(1.02)} {
 				cells[i] = replayed(s, func(r *rand.Rand) outcome {
-					y, side := drawn(noise.Reference.Start(r), r, 12, effect)
+					y, side := drawBlocks(noise.Reference.Start(r), r, 12, effect)
 					u := make([]float64, 12)
 					for j, x := range c.residuals(y) {
 						u[j/4] += side[j] * x
@@ -138,8 +138,8 @@ func contrastsTable(s study.Study) {
 	w.Flush()
 }
 
-// drawn measures mirrored blocks in random orders.
-func drawn(n *noise.Run, r *rand.Rand, blocks int, effect float64) (y, side []float64) {
+// drawBlocks measures mirrored blocks in random orders.
+func drawBlocks(n *noise.Run, r *rand.Rand, blocks int, effect float64) (y, side []float64) {
 	for range blocks {
 		first := float64(2*r.IntN(2) - 1)
 		for i, s := range [4]float64{first, -first, -first, first} {
@@ -150,9 +150,9 @@ func drawn(n *noise.Run, r *rand.Rand, blocks int, effect float64) (y, side []fl
 	return y, side
 }
 
-// signs is the randomization test of the sum, over all assignments of signs in the order
+// signTest is the randomization test of the sum, over all assignments of signs in the order
 // of a Gray code.
-func signs(u []float64) float64 {
+func signTest(u []float64) float64 {
 	var observed, sum float64
 	s := slices.Clone(u)
 	for _, x := range u {

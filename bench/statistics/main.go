@@ -33,7 +33,7 @@ type outcome struct {
 // total sums outcomes.
 type total struct{ n, different, equivalent, wrong, uncovered, trials int }
 
-func (t *total) add(o outcome) {
+func (t *total) addOutcome(o outcome) {
 	count := func(n *int, b bool) {
 		if b {
 			*n++
@@ -47,11 +47,11 @@ func (t *total) add(o outcome) {
 	t.trials += o.trials
 }
 
-func (t total) mean() float64 { return float64(t.trials) / float64(t.n) }
+func (t total) meanTrials() float64 { return float64(t.trials) / float64(t.n) }
 
 // replayed sums the outcomes of many replays.
 func replayed(s study.Study, one func(*rand.Rand) outcome) total {
-	return study.Sum(s, one, (*total).add)
+	return study.Sum(s, one, (*total).addOutcome)
 }
 
 // rulesTable compares decision rules: the percentage called different at a true difference of
@@ -68,8 +68,8 @@ func rulesTable(s study.Study) {
 				cells[i] = replayed(s, func(rnd *rand.Rand) outcome { return r.decide(f, rnd, effect) })
 			}
 			fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%.1f\t%s\t%.1f\n", f.Name, r.name,
-				percent(cells[0].different, cells[0].n), percent(cells[1].different, cells[1].n), cells[1].mean(),
-				percent(cells[2].different, cells[2].n), cells[2].mean())
+				percent(cells[0].different, cells[0].n), percent(cells[1].different, cells[1].n), cells[1].meanTrials(),
+				percent(cells[2].different, cells[2].n), cells[2].meanTrials())
 		}
 		w.Flush() // to show progress
 	}
@@ -84,7 +84,7 @@ func powerTable(s study.Study) {
 			return analysed(noise.Reference, r, standard, [][]float64{{math.Log1p(e)}})
 		})
 		fmt.Fprintf(w, "%.2f %%\t%s\t%s\t%s\t%s\t%.1f\n", 100*e, percent(t.different, t.n), percent(t.equivalent, t.n),
-			percent(t.wrong, t.n), percent(t.uncovered, t.n), t.mean())
+			percent(t.wrong, t.n), percent(t.uncovered, t.n), t.meanTrials())
 	}
 	w.Flush()
 }
@@ -110,7 +110,7 @@ func familiesTable(s study.Study) {
 				}
 				t := replayed(s, func(r *rand.Rand) outcome { return analysed(noise.Reference, r, standard, effects) })
 				fmt.Fprintf(w, "%d\t%d\t%s\t%s\t%s\t%.1f\n", k, cells, truth, percent(t.different, t.n), percent(t.wrong, t.n),
-					t.mean()/float64(2*k))
+					t.meanTrials()/float64(2*k))
 			}
 		}
 	}
@@ -127,8 +127,9 @@ func designsTable(s study.Study) {
 			cells[i] = replayed(s, func(r *rand.Rand) outcome { return analysed(noise.Reference, r, d, [][]float64{{effect}}) })
 		}
 		fmt.Fprintf(w, "%v\t%v\t%s\t%s\t%.1f\t%s\t%.1f\t%.1f\n", d.looks, d.alphas, percent(cells[0].different, cells[0].n),
-			percent(cells[1].different, cells[1].n), cells[1].mean(), percent(cells[2].different, cells[2].n), cells[2].mean(),
-			cells[0].mean())
+			percent(cells[1].different, cells[1].n), cells[1].meanTrials(), percent(cells[2].different, cells[2].n),
+			cells[2].meanTrials(),
+			cells[0].meanTrials())
 	}
 	w.Flush()
 }

@@ -28,12 +28,12 @@ func TestDesignKeepsItsPromises(t *testing.T) {
 		t.Errorf("false alarms: %+v", a)
 	}
 	a := run(0.02)
-	if p := float64(a.different) / float64(a.n); p < 0.85-4*math.Sqrt(0.85*0.15/float64(a.n)) || a.mean() > 50+2 {
-		t.Errorf("2 %% is called in %v with %v trials", p, a.mean())
+	if p := float64(a.different) / float64(a.n); p < 0.85-4*math.Sqrt(0.85*0.15/float64(a.n)) || a.meanTrials() > 50+2 {
+		t.Errorf("2 %% is called in %v with %v trials", p, a.meanTrials())
 	}
 	b := replayed(s, func(r *rand.Rand) outcome { return baseline(noise.Reference, r, math.Log(1.02)) })
-	if b.mean() < a.mean()+10 {
-		t.Errorf("the baseline needs %v trials, the design %v", b.mean(), a.mean())
+	if b.meanTrials() < a.meanTrials()+10 {
+		t.Errorf("the baseline needs %v trials, the design %v", b.meanTrials(), a.meanTrials())
 	}
 }
 
@@ -56,7 +56,7 @@ func TestFalseAlarmsWithABudget(t *testing.T) {
 	}
 	different := 0
 	for i := range n {
-		if analysed(noise.Reference, rand.New(rand.NewPCG(uint64(i), 9)), tried(400), [][]float64{{0}}).different {
+		if analysed(noise.Reference, rand.New(rand.NewPCG(uint64(i), 9)), tryDesign(400), [][]float64{{0}}).different {
 			different++
 		}
 	}

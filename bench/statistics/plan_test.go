@@ -38,7 +38,7 @@ func TestPlanPredictsReplays(t *testing.T) {
 			got := replayed(s, func(r *rand.Rand) outcome {
 				return analysed(f, r, standard, [][]float64{{math.Log1p(difference)}})
 			})
-			blocks, power := got.mean()/4, float64(got.different)/float64(got.n)
+			blocks, power := got.meanTrials()/4, float64(got.different)/float64(got.n)
 			t.Logf("%s: noise %.2f %%; %v %%: %.1f blocks predicted, %.1f replayed; power %.2f, %.2f", f.Name, 100*sd,
 				100*difference, need.Mean, blocks, need.Power, power)
 			if math.Abs(need.Mean/blocks-1) > 0.2 || math.Abs(need.Power-power) > 0.15 {

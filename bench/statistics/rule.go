@@ -27,7 +27,7 @@ var rules = []rule{
 	{"Phoronix: each until its deviation is 3 %, then disjoint bars", false, phoronix},
 	{"hyperfine: 10 of A, then 10 of B, Welch's t", false, batches(stats.WelchP)},
 	{"10 of A, then 10 of B, Mann–Whitney", false, batches(mannWhitney)},
-	{"fixed order AB, 40 pairs, paired t", false, pairs},
+	{"fixed order AB, 40 pairs, paired t", false, pairTest},
 	{"random mirrored blocks, paired t after each from the 4th", false, peeking},
 	{"the baseline: mirrored blocks, block means, exact signed rank, union bound over 4 looks", true, baseline},
 	{"bakeoff", true, func(f noise.Family, r *rand.Rand, effect float64) outcome {
@@ -96,7 +96,7 @@ func batches(test func(a, b []float64) float64) func(noise.Family, *rand.Rand, f
 
 func mannWhitney(a, b []float64) float64 { return stats.RankSum(a, b).P }
 
-func pairs(f noise.Family, r *rand.Rand, effect float64) outcome {
+func pairTest(f noise.Family, r *rand.Rand, effect float64) outcome {
 	n := f.Start(r)
 	a, b := n.Instance(), n.Instance()
 	d := make([]float64, 40)
@@ -104,10 +104,10 @@ func pairs(f noise.Family, r *rand.Rand, effect float64) outcome {
 		x := n.Trial(a, 0)
 		d[i] = n.Trial(b+effect, 1) - x
 	}
-	return outcome{different: paired(d) <= 0.05, trials: 80}
+	return outcome{different: pairedP(d) <= 0.05, trials: 80}
 }
 
-func paired(d []float64) float64 {
+func pairedP(d []float64) float64 {
 	mean, sd := moments(d)
 	return stats.StudentP(mean/(sd/math.Sqrt(float64(len(d)))), float64(len(d)-1))
 }
@@ -128,7 +128,7 @@ func peeking(f noise.Family, r *rand.Rand, effect float64) outcome {
 	var d []float64
 	for len(d) < 26 {
 		d = append(d, mirrored(n, r, effect))
-		if len(d) >= 4 && paired(d) <= 0.05 {
+		if len(d) >= 4 && pairedP(d) <= 0.05 {
 			return outcome{different: true, trials: 4 * len(d)}
 		}
 	}
@@ -202,11 +202,11 @@ func analysed(f noise.Family, r *rand.Rand, ds design, effects [][]float64) outc
 			}
 		}
 	}
-	return sum(analysis.Analyse(d), effects)
+	return sumVerdicts(analysis.Analyse(d), effects)
 }
 
-// sum compares the verdicts with the truth.
-func sum(res analysis.Results, effects [][]float64) outcome {
+// sumVerdicts compares the verdicts with the truth.
+func sumVerdicts(res analysis.Results, effects [][]float64) outcome {
 	var o outcome
 	single := len(res.Comparisons) == 1
 	for _, c := range res.Comparisons {
@@ -234,8 +234,8 @@ func sum(res analysis.Results, effects [][]float64) outcome {
 	return o
 }
 
-// tried is the design of bakeoff try for two commands and a budget of so many blocks.
-func tried(blocks int) design {
+// tryDesign is the design of bakeoff try for two commands and a budget of so many blocks.
+func tryDesign(blocks int) design {
 	looks, alphas := manifest.Looks(1, 2, clock.Duration(blocks))
 	return design{looks, alphas}
 }
@@ -244,7 +244,7 @@ func tried(blocks int) design {
 var designs = []design{
 	standard,
 	labs,
-	tried(60), tried(400), // bakeoff try, without and with looks beyond 60
+	tryDesign(60), tryDesign(400), // bakeoff try, without and with looks beyond 60
 	{[]int{8, 12, 16, 20}, []float64{.010, .010, .015, .015}},
 	{[]int{8, 10, 12, 14, 16, 18}, []float64{.008, .008, .008, .008, .008, .008}},
 	{[]int{8, 10, 12, 14, 16, 18, 22, 26}, []float64{.016, .007, .006, .005, .005, .005, .002, .002}},

@@ -48,7 +48,7 @@ func main() {
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	if err := run(ctx, *rounds, *program, rand.New(rand.NewPCG(*seed, 0))); err != nil {
+	if err := runBenchmark(ctx, *rounds, *program, rand.New(rand.NewPCG(*seed, 0))); err != nil {
 		fmt.Fprintln(os.Stderr, "bench/try:", err)
 		if fix := fault.Fix(err); fix != "" {
 			fmt.Fprintln(os.Stderr, "  ", fix)
@@ -57,7 +57,7 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, rounds int, program string, rnd *rand.Rand) error {
+func runBenchmark(ctx context.Context, rounds int, program string, rnd *rand.Rand) error {
 	if rounds < 1 || flag.NArg() > 0 {
 		return fault.New(fault.Invalid, "usage: try [-rounds N] [-bakeoff PATH], with at least one round")
 	}
@@ -91,8 +91,8 @@ func run(ctx context.Context, rounds int, program string, rnd *rand.Rand) error 
 	return nil
 }
 
-// loop is a command that does n additions.
-func loop(n int) []string {
+// loopCommand is a command that does n additions.
+func loopCommand(n int) []string {
 	return []string{"mawk", fmt.Sprintf("BEGIN{for(i=0;i<%d;i++)x+=i}", n)}
 }
 
@@ -102,7 +102,7 @@ func calibrate(ctx context.Context, length time.Duration) (int, error) {
 	fastest := func(n int) (time.Duration, error) {
 		least := time.Duration(math.MaxInt64)
 		for range 10 {
-			argv := loop(n)
+			argv := loopCommand(n)
 			start := time.Now()
 			if err := exec.CommandContext(ctx, argv[0], argv[1:]...).Run(); err != nil {
 				return 0, err
@@ -147,7 +147,7 @@ type measured struct {
 // ratio times as long.
 func (b bench) compare(ctx context.Context, length time.Duration, n int, ratio float64,
 	rounds int, rnd *rand.Rand) error {
-	commands := [2][]string{loop(n), loop(int(float64(n) * ratio))}
+	commands := [2][]string{loopCommand(n), loopCommand(int(float64(n) * ratio))}
 	fmt.Printf("mawk, %v, and a second command with %.3g times the work\n\n", length, ratio)
 	fmt.Printf("%6s  %-9s %9s %6s %12s %12s  %s\n", "round", "program", "time", "runs", "first", "second", "answer")
 	var took [2]float64
@@ -158,7 +158,7 @@ func (b bench) compare(ctx context.Context, length time.Duration, n int, ratio f
 		for _, i := range rnd.Perm(2) {
 			measure, name := b.hyperfine, "hyperfine"
 			if i == 1 {
-				measure, name = b.try, "bakeoff"
+				measure, name = b.measureByTry, "bakeoff"
 			}
 			m, err := measure(ctx, commands)
 			if err != nil {
@@ -220,8 +220,8 @@ func (b bench) hyperfine(ctx context.Context, commands [2][]string) (m measured,
 	return m, nil
 }
 
-// try measures the commands with bakeoff try.
-func (b bench) try(ctx context.Context, commands [2][]string) (m measured, err error) {
+// measureByTry measures the commands with bakeoff try.
+func (b bench) measureByTry(ctx context.Context, commands [2][]string) (m measured, err error) {
 	args := []string{"try", "--json"}
 	for i, c := range commands {
 		args = append(args, "-n", []string{"first", "second"}[i], "-c", fmt.Sprintf("%s '%s'", c[0], c[1]))

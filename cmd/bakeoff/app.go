@@ -19,8 +19,8 @@ type app struct {
 	line []string // the whole command line; empty if it is not known
 }
 
-// root builds the whole command line.
-func (a *app) root() *cobra.Command {
+// rootCommand builds the whole command line.
+func (a *app) rootCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bakeoff",
 		Short: "Compare isolation technologies and show the evidence",
@@ -70,12 +70,13 @@ error rate, and writes a page with the verdicts and their evidence.`,
 		id       string
 		commands []*cobra.Command
 	}{
-		{"measure", []*cobra.Command{a.try(), a.initLab(), a.run(), a.plan()}},
+		{"measure", []*cobra.Command{a.try(), a.initLab(), a.runCommand(), a.planCommand()}},
 		{"evidence", reading.Commands(a.Streams, versionString(), a.bootRecord(), a.bootBisect(), a.bootTune())},
 		{"publish", []*cobra.Command{site.Command(a.Streams, versionString())}},
-		{"machine", []*cobra.Command{a.doctor(), a.calibrate(), a.compressEstimate(), a.list(), a.clean(), a.cache(),
-			a.image()}},
-		{"other", []*cobra.Command{a.schema(), a.completion(), a.version(), a.docs(), a.man()}},
+		{"machine", []*cobra.Command{a.doctorCommand(), a.calibrate(), a.compressEstimate(), a.listCommand(),
+			a.cleanCommand(), a.cacheCommand(),
+			a.imageCommand()}},
+		{"other", []*cobra.Command{a.schemaCommand(), a.completion(), a.version(), a.docsCommand(), a.manCommand()}},
 	} {
 		for _, sub := range g.commands {
 			sub.GroupID = g.id
@@ -83,12 +84,12 @@ error rate, and writes a page with the verdicts and their evidence.`,
 		}
 	}
 	c.SetHelpCommandGroupID("other")
-	c.SetHelpCommand(a.help())
+	c.SetHelpCommand(a.helpCommand())
 	return c
 }
 
-// help is bakeoff help, which refuses unknown commands.
-func (a *app) help() *cobra.Command {
+// helpCommand is bakeoff help, which refuses unknown commands.
+func (a *app) helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [command]",
 		Short:   "Show the help of a command",

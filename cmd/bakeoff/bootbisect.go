@@ -28,8 +28,8 @@ type guestFlags struct {
 	memory                string
 }
 
-// set declares the flags. where says what the paths are relative to.
-func (f *guestFlags) set(c *cobra.Command, where string) {
+// declareFlags declares the flags. where says what the paths are relative to.
+func (f *guestFlags) declareFlags(c *cobra.Command, where string) {
 	fl := c.Flags()
 	fl.StringVar(&f.kernel, "kernel", "", "`file` of the kernel"+where)
 	fl.StringVar(&f.initrd, "initrd", "", "`file` of the initial RAM disk"+where+
@@ -46,8 +46,8 @@ func (f *guestFlags) set(c *cobra.Command, where string) {
 // emulation slower, and a busy machine even more.
 const guestTime = "3m0s"
 
-// guest is the guest of the flags, with its files in dir.
-func (f guestFlags) guest(dir string) (countboot.Guest, error) {
+// guestIn is the guest of the flags, with its files in dir.
+func (f guestFlags) guestIn(dir string) (countboot.Guest, error) {
 	g := countboot.Guest{Image: f.image, Append: f.append}
 	var err error
 	if g.Memory, err = unit.ParseBytes(f.memory); err != nil {
@@ -113,7 +113,7 @@ build fails or whose guest does not boot.`,
 		},
 		RunE: func(c *cobra.Command, args []string) error { return a.doBisect(c, f, args) },
 	}
-	f.set(c, ", relative to the work tree")
+	f.declareFlags(c, ", relative to the work tree")
 	c.Flags().Var((*cli.Share)(&f.threshold), "threshold",
 		"`share` by which the boot of a bad commit is longer than that of GOOD (default: half of the difference)")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object, and progress on standard error")
@@ -162,7 +162,7 @@ func (a *app) doBisect(c *cobra.Command, f bisectFlags, args []string) (err erro
 	if err != nil {
 		return err
 	}
-	if _, err := f.guest(dir); err != nil {
+	if _, err := f.guestIn(dir); err != nil {
 		return err
 	}
 	history, err := countboot.OpenHistory(ctx, dir, args[0], args[1])
@@ -183,13 +183,13 @@ func (a *app) doBisect(c *cobra.Command, f bisectFlags, args []string) (err erro
 	defer os.RemoveAll(kept)
 	b := bisecting{app: a, flags: f, history: history, booter: booter, build: args[2:], kept: kept,
 		boots: map[string]countboot.Boot{}}
-	search := countboot.Search{Commits: history.Commits, Share: f.threshold, Cost: b.cost, Tell: b.tell}
+	search := countboot.Search{Commits: history.Commits, Share: f.threshold, Cost: b.measureCost, Tell: b.printStep}
 	found, err := search.Run(ctx)
 	if err != nil {
 		return err
 	}
-	out := b.result(ctx, found)
-	if err := b.spans(ctx, &out); err != nil {
+	out := b.describeFound(ctx, found)
+	if err := b.compareSpans(ctx, &out); err != nil {
 		return err
 	}
 	if f.json {
@@ -213,8 +213,8 @@ type bisecting struct {
 // buildLog bounds what is kept of the output of a build, in bytes.
 const buildLog = 64 << 10
 
-// cost builds and boots a commit; the first one twice, to check that boots agree.
-func (b *bisecting) cost(ctx context.Context, commit string) (int64, error) {
+// measureCost builds and boots a commit; the first one twice, to check that boots agree.
+func (b *bisecting) measureCost(ctx context.Context, commit string) (int64, error) {
 	var log conn.Tail
 	log.Limit = buildLog
 	dir, err := b.history.Build(ctx, commit, b.build, &log)
@@ -224,7 +224,7 @@ func (b *bisecting) cost(ctx context.Context, commit string) (int64, error) {
 		}
 		return 0, err
 	}
-	g, err := b.flags.guest(dir)
+	g, err := b.flags.guestIn(dir)
 	if err != nil {
 		return 0, err
 	}
@@ -240,11 +240,11 @@ func (b *bisecting) cost(ctx context.Context, commit string) (int64, error) {
 		return 0, err
 	}
 	b.boots[commit] = booted
-	return booted.Instructions(), b.keep(commit, g)
+	return booted.Instructions(), b.keepBooted(commit, g)
 }
 
-// keep copies what was booted of a commit: the next build overwrites it.
-func (b *bisecting) keep(commit string, g countboot.Guest) error {
+// keepBooted copies what was booted of a commit: the next build overwrites it.
+func (b *bisecting) keepBooted(commit string, g countboot.Guest) error {
 	for name, file := range map[string]string{keptKernel: g.Kernel, keptInitrd: g.Initrd} {
 		if file == "" {
 			continue
@@ -266,17 +266,17 @@ const (
 	keptInitrd = ".initrd"
 )
 
-// spans boots both sides of the commit that was found once more, with the messages of
+// compareSpans boots both sides of the commit that was found once more, with the messages of
 // initcalls, and says which ones grew by a hundredth of what the commit added to the
 // kernel's part.
-func (b *bisecting) spans(ctx context.Context, r *bisected) error {
+func (b *bisecting) compareSpans(ctx context.Context, r *bisected) error {
 	if len(r.Parts) == 0 || 2*(r.Parts[0].After-r.Parts[0].Before) < r.Added {
 		r.SpansReason = "most of it is not in the kernel's part of the boot"
 		return nil
 	}
 	var boots [2]countboot.Boot
 	for i, commit := range []string{r.Before.Commit, r.Commit.Commit} {
-		g, err := b.flags.guest("")
+		g, err := b.flags.guestIn("")
 		if err != nil {
 			return err
 		}
@@ -308,8 +308,8 @@ func (b *bisecting) spans(ctx context.Context, r *bisected) error {
 	return nil
 }
 
-// tell prints a step.
-func (b *bisecting) tell(s countboot.Step) {
+// printStep prints a step.
+func (b *bisecting) printStep(s countboot.Step) {
 	what := unit.Format(float64(s.Cost), unit.Instruction)
 	if s.Failed != "" {
 		what = "skipped: " + safetext.LastLines(s.Failed, 1)
@@ -317,8 +317,8 @@ func (b *bisecting) tell(s countboot.Step) {
 	fmt.Fprintf(b.Err, "  %-28s %s\n", what, b.history.Subject(context.Background(), s.Commit))
 }
 
-// result describes what was found.
-func (b *bisecting) result(ctx context.Context, f countboot.Found) bisected {
+// describeFound describes what was found.
+func (b *bisecting) describeFound(ctx context.Context, f countboot.Found) bisected {
 	step := func(s countboot.Step) bisectedStep {
 		out := bisectedStep{Commit: s.Commit, Subject: b.history.Subject(ctx, s.Commit), Reason: s.Failed}
 		if s.Failed == "" {

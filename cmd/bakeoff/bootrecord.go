@@ -155,7 +155,7 @@ func (a *app) recordBoots(c *cobra.Command, f recordFlags) error {
 	if f.seed == 0 {
 		f.seed = session.DrawSeed()
 	}
-	if _, err := a.record(c.Context(), lab); err != nil {
+	if _, err := a.recordSources(c.Context(), lab); err != nil {
 		return err
 	}
 	s, err := session.New(lab, f.seed, versionString(), f.out)

@@ -54,7 +54,7 @@ A guest that does not boot with a setting is noted, and the setting is left out.
 		Args: cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error { return a.doTune(c, f) },
 	}
-	f.set(c, "")
+	f.declareFlags(c, "")
 	f.least = 0.001
 	c.Flags().Var((*cli.Share)(&f.least), "least", "`share` of the boot that a setting must save")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object, and progress on standard error")
@@ -95,7 +95,7 @@ func (a *app) doTune(c *cobra.Command, f tuneFlags) (err error) {
 	if err != nil {
 		return err
 	}
-	g, err := f.guest(dir)
+	g, err := f.guestIn(dir)
 	if err != nil {
 		return cli.Usage(c, err)
 	}
@@ -153,11 +153,11 @@ func unpackInitrd(file, dir string) (string, error) {
 func (a *app) printTuning(t countboot.Tuning) {
 	s := a.Style(a.Out)
 	fmt.Fprintf(a.Out, "%s\n", s.Paint(cli.Bold, fmt.Sprintf("to %s: %s as it is, %s with %d settings (%.3g×)", t.End,
-		count(t.Base), count(t.Tuned), len(t.Chosen), t.Ratio)))
+		countText(t.Base), countText(t.Tuned), len(t.Chosen), t.Ratio)))
 	a.Heading("The smallest set, and the instructions that each saves in it")
 	set := cli.NewTable("SETTING", "SAVES", "SHARE", "SET BY", "COSTS")
 	for _, k := range t.Chosen {
-		set.Row(k.Name, number(*k.Saved), percentOf(*k.Saved, t.Base), setting(k.Knob), k.Costs)
+		set.Row(k.Name, countNumber(*k.Saved), percentOf(*k.Saved, t.Base), setting(k.Knob), k.Costs)
 	}
 	a.Print(set)
 	a.Heading("Each setting alone")
@@ -171,16 +171,16 @@ func (a *app) printTuning(t countboot.Tuning) {
 		if k.Evidence != "" {
 			why += ". Seen: " + safetext.Clip(safetext.Line(k.Evidence), 160)
 		}
-		alone.Row(k.Name, number(*k.Instructions), number(*k.Saved), why)
+		alone.Row(k.Name, countNumber(*k.Instructions), countNumber(*k.Saved), why)
 	}
 	a.Print(alone)
 	fmt.Fprintf(a.Out, "\n%d boots; repeated boots of the first guest and of the last one agree exactly\n", t.Boots)
 }
 
-// count writes a number of instructions.
-func count(n int64) string { return unit.Format(float64(n), unit.Instruction) }
+// countText writes a number of instructions.
+func countText(n int64) string { return unit.Format(float64(n), unit.Instruction) }
 
-// number is count without the unit, for columns that name it.
-func number(n int64) string { return strings.Fields(count(n))[0] }
+// countNumber is count without the unit, for columns that name it.
+func countNumber(n int64) string { return strings.Fields(countText(n))[0] }
 
 func percentOf(n, of int64) string { return fmt.Sprintf("%.1f %%", 100*float64(n)/float64(of)) }

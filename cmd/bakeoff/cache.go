@@ -19,7 +19,7 @@ import (
 // cacheSchema is the schema of what the cache commands print with --json.
 const cacheSchema = "bakeoff/cache/v1"
 
-func (a *app) cache() *cobra.Command {
+func (a *app) cacheCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cache",
 		Short: "List and remove images, kernels and programs in the cache",
@@ -79,7 +79,7 @@ image build made is of the kind service.
 				return nil
 			}
 			a.printEntries(all)
-			fmt.Fprintf(a.Out, "%s in %s\n", size(all...), dir)
+			fmt.Fprintf(a.Out, "%s in %s\n", totalSize(all...), dir)
 			return nil
 		},
 	}
@@ -113,7 +113,7 @@ It first lists what it would remove, and then asks. --yes answers the question.`
 			}
 			remove := !dryRun && len(drop) > 0
 			if remove && !yes {
-				if err := a.confirm(fmt.Sprintf("Remove these %d, %s?", len(drop), size(drop...))); err != nil {
+				if err := a.confirm(fmt.Sprintf("Remove these %d, %s?", len(drop), totalSize(drop...))); err != nil {
 					return err
 				}
 			}
@@ -131,7 +131,7 @@ It first lists what it would remove, and then asks. --yes answers the question.`
 			if dryRun {
 				word = "would remove"
 			}
-			fmt.Fprintf(a.Out, "%s %s\n", word, size(drop...))
+			fmt.Fprintf(a.Out, "%s %s\n", word, totalSize(drop...))
 			return nil
 		},
 	}
@@ -173,13 +173,13 @@ func (a *app) printEntries(entries []image.Entry) {
 		if e.Kind == image.KindFiles && e.Ref != "" { // its own name is a whole digest
 			name = e.Ref
 		}
-		t.Row(e.Kind, name, size(e), used, strings.ReplaceAll(string(e.State), "_", " "))
+		t.Row(e.Kind, name, totalSize(e), used, strings.ReplaceAll(string(e.State), "_", " "))
 	}
 	a.Print(t)
 }
 
-// size is the size of entries together, in MiB.
-func size(entries ...image.Entry) string {
+// totalSize is the size of entries together, in MiB.
+func totalSize(entries ...image.Entry) string {
 	var n int64
 	for _, e := range entries {
 		n += e.Size

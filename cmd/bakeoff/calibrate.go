@@ -88,8 +88,9 @@ func (a *app) doCalibrate(ctx context.Context, quick bool, budget time.Duration,
 	// CPUs, and would count only those that are left to it.
 	machine := probe.ReadFingerprint(nil)
 	w := a.watcher(s, runFlags{json: asJSON})
-	measured, ended, err := calibration.Measure(ctx, design, s, session.Options{At: a.at, Budget: budget, Events: w.event})
-	w.close()
+	measured, ended, err := calibration.Measure(ctx, design, s, session.Options{At: a.at, Budget: budget,
+		Events: w.showEvent})
+	w.closeView()
 	if s.Started() && ended != "" {
 		err = errors.Join(err, report.Write(s.Dir, reading.PageOption(versionString(), "")))
 	}
@@ -116,10 +117,10 @@ func (a *app) printCalibration(c calibrate.Calibration, asJSON bool) error {
 		last.At.Format(time.RFC3339), last.Run)
 	a.Heading("Identical contenders")
 	fmt.Fprintf(a.Out, "  %d false alarms in %d windows of %d blocks: %s; 95 %% interval %s to %s.\n",
-		v.Alarms, v.Of, calibrate.Window, share(float64(v.Alarms)/float64(max(1, v.Of))), share(v.Interval[0]),
-		share(v.Interval[1]))
+		v.Alarms, v.Of, calibrate.Window, shareText(float64(v.Alarms)/float64(max(1, v.Of))), shareText(v.Interval[0]),
+		shareText(v.Interval[1]))
 	fmt.Fprintf(a.Out, "  The nominal rate of the test with so few blocks is %s; more calibrations narrow the interval.\n",
-		share(v.Nominal))
+		shareText(v.Nominal))
 	fmt.Fprintf(a.Out, "  The noise from trial to trial is %.2g %%", 100*v.Noise)
 	if cpu := c.CPUNoise(); cpu > 0 {
 		fmt.Fprintf(a.Out, ", of CPU time %.2g %%", 100*cpu)
@@ -136,7 +137,7 @@ func (a *app) printCalibration(c calibrate.Calibration, asJSON bool) error {
 	}
 	if last.Length > 0 {
 		fmt.Fprintf(a.Out, "  with trials of %s, each of which takes %s in all.\n", shortTime(last.Length),
-			round(last.PerTrial))
+			roundEstimate(last.PerTrial))
 	}
 	if v.Between == nil {
 		fmt.Fprintf(a.Out, "  Difference from run to run: unavailable, it takes %d calibrations.\n", calibrate.MinRuns)
@@ -159,7 +160,7 @@ func (a *app) printInjected(m calibrate.Measured) {
 			word = cli.Colored("not detected", cli.Yellow)
 			if n, in := alone.Needs(in.Extra, in.CPU); n > 0 {
 				word.Text += fmt.Sprintf("; with two contenders this takes about %d blocks (%s) on the machine in this state", n,
-					round(in))
+					roundEstimate(in))
 			}
 		}
 		if in.Ratio != nil && !in.Covers {
@@ -176,7 +177,7 @@ func (a *app) printInjected(m calibrate.Measured) {
 		t.Add(cli.Plain(fmt.Sprintf("  %.0f %%", 100*in.Extra)), cli.Plain(by),
 			cli.Plain(difference.Ratios().Text(in.True)),
 			cli.Plain(difference.Change(sample.Ratio, "", in.Ratio, in.CI[0], in.CI[1])),
-			cli.Plain(share(in.Level)), cli.Plain(fmt.Sprint(in.Blocks)), word)
+			cli.Plain(shareText(in.Level)), cli.Plain(fmt.Sprint(in.Blocks)), word)
 	}
 	t.Print(a.Out, a.Style(a.Out), cli.LogWidth)
 }
@@ -193,7 +194,7 @@ func shortTime(d time.Duration) string {
 	return s
 }
 
-func share(p float64) string {
+func shareText(p float64) string {
 	if math.IsNaN(p) {
 		return "–"
 	}

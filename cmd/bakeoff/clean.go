@@ -12,7 +12,7 @@ import (
 	"bakeoff/lab/fleet"
 )
 
-func (a *app) clean() *cobra.Command {
+func (a *app) cleanCommand() *cobra.Command {
 	var dryRun, asJSON bool
 	c := &cobra.Command{
 		Use:   "clean",

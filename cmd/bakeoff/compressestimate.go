@@ -72,7 +72,7 @@ states the error (95 %).`,
 			if o.Algorithms, err = storage.Find(algorithms, o.Program); err != nil {
 				return err
 			}
-			if o.Records, err = sizes(records); err != nil {
+			if o.Records, err = parseSizes(records); err != nil {
 				return err
 			}
 			if !all {
@@ -101,7 +101,7 @@ states the error (95 %).`,
 	return c
 }
 
-func sizes(texts []string) ([]int64, error) {
+func parseSizes(texts []string) ([]int64, error) {
 	var out []int64
 	for _, s := range texts {
 		b, err := unit.ParseBytes(s)

@@ -27,7 +27,7 @@ import (
 // pages are files by their path below a folder.
 type pages map[string][]byte
 
-func (p pages) write(dir string) error {
+func (p pages) writePages(dir string) error {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -40,8 +40,8 @@ func (p pages) write(dir string) error {
 	return nil
 }
 
-// docs writes the reference, from the same descriptions that the program uses.
-func (a *app) docs() *cobra.Command {
+// docsCommand writes the reference, from the same descriptions that the program uses.
+func (a *app) docsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "docs DIR",
 		Short:   "Write the reference pages below DIR",
@@ -49,13 +49,13 @@ func (a *app) docs() *cobra.Command {
 		Hidden:  true,
 		Args:    cli.Between(1, 1, "a folder"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return referencePages(c.Root()).write(args[0])
+			return referencePages(c.Root()).writePages(args[0])
 		},
 	}
 }
 
-// man writes the manual pages.
-func (a *app) man() *cobra.Command {
+// manCommand writes the manual pages.
+func (a *app) manCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "man DIR",
 		Short:   "Write the manual pages into DIR",
@@ -63,7 +63,7 @@ func (a *app) man() *cobra.Command {
 		Hidden:  true,
 		Args:    cli.Between(1, 1, "a folder"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return manPages(c.Root()).write(args[0])
+			return manPages(c.Root()).writePages(args[0])
 		},
 	}
 }
@@ -106,7 +106,7 @@ func commandsPage(root *cobra.Command) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Commands\n\n%s\n[exit-codes.md](exit-codes.md) lists the exit codes.\n", generated)
 	for _, c := range visible(root) {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n```\n%s\n```\n", c.CommandPath(), sentence(long(c)), c.UseLine())
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n```\n%s\n```\n", c.CommandPath(), sentence(longText(c)), c.UseLine())
 		if c.Example != "" {
 			fmt.Fprintf(&b, "\nExamples:\n\n```\n%s\n```\n", outdent(c.Example))
 		}
@@ -114,7 +114,7 @@ func commandsPage(root *cobra.Command) []byte {
 			fmt.Fprintf(&b, "\n| flag | meaning |\n|---|---|\n")
 			c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 				name, meaning := flagText(f)
-				fmt.Fprintf(&b, "| `%s` | %s |\n", name, field(meaning))
+				fmt.Fprintf(&b, "| `%s` | %s |\n", name, escapeField(meaning))
 			})
 		}
 	}
@@ -149,8 +149,8 @@ func exitCodesPage() []byte {
 	return b.Bytes()
 }
 
-// long is the long description, or the short one.
-func long(c *cobra.Command) string {
+// longText is the long description, or the short one.
+func longText(c *cobra.Command) string {
 	if c.Long != "" {
 		return c.Long
 	}
@@ -200,8 +200,8 @@ func flagText(f *pflag.Flag) (name, meaning string) {
 	return name, meaning
 }
 
-// field escapes what would end a field of a Markdown table.
-func field(s string) string {
+// escapeField escapes what would end a field of a Markdown table.
+func escapeField(s string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s)
 }
 
@@ -213,7 +213,8 @@ func driversPage() []byte {
 		"|---|---|---|---|---|---|---|---|")
 	docs := lists.Map(driverall.Drivers(), func(d driver.Driver) driver.Doc { return d.Doc() })
 	for _, d := range docs {
-		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s | %s | %s | %s | %s |\n", d.Name, d.Name, field(d.Summary), d.Status,
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s | %s | %s | %s | %s |\n", d.Name, d.Name, escapeField(d.Summary),
+			d.Status,
 			strings.Join(d.Hosts, ", "), yesNo(d.Root), yesNo(d.Image), yesNo(d.Kernel), strings.Join(d.Backings, ", "))
 	}
 	for _, d := range docs {
@@ -243,7 +244,7 @@ func workloadsPage() []byte {
 	fmt.Fprintln(&b, "| workload | what it measures | metrics |\n|---|---|---|")
 	for _, d := range docs {
 		names := lists.Map(d.Metrics, func(m sample.Metric) string { return m.Name })
-		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", d.Name, d.Name, field(d.Summary), strings.Join(names, ", "))
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", d.Name, d.Name, escapeField(d.Summary), strings.Join(names, ", "))
 	}
 	for _, d := range docs {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", d.Name, sentence(d.Summary))
@@ -263,7 +264,7 @@ func workloadsPage() []byte {
 		fmt.Fprintln(&b, "\n\n| metric | unit | better | primary | compared by | meaning |\n|---|---|---|---|---|---|")
 		for _, m := range d.Metrics {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", m.Name, m.Unit, m.Better, yesNo(m.Primary), m.Scale,
-				field(m.Doc))
+				escapeField(m.Doc))
 		}
 		paramsMarkdown(&b, "parameter", d.Params)
 	}
@@ -276,6 +277,7 @@ func paramsMarkdown(b *bytes.Buffer, what string, specs []param.Spec) {
 	}
 	fmt.Fprintf(b, "\n| %s | kind | default | meaning |\n|---|---|---|---|\n", what)
 	for _, p := range specs {
-		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", p.Name, field(kindText(p)), field(defaultText(p)), field(p.Doc))
+		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", p.Name, escapeField(kindText(p)), escapeField(defaultText(p)),
+			escapeField(p.Doc))
 	}
 }

@@ -24,7 +24,7 @@ import (
 // TestReferenceIsFresh fails when docs/reference is not what `make docs`
 // would write, beside the pages that people write.
 func TestReferenceIsFresh(t *testing.T) {
-	want := referencePages(newApp(io.Discard, "").root())
+	want := referencePages(newApp(io.Discard, "").rootCommand())
 	dir := filepath.Join("..", "..", "docs", "reference")
 	for name, text := range want {
 		have, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(name)))

@@ -16,7 +16,7 @@ import (
 	"bakeoff/provision/driver"
 )
 
-func (a *app) doctor() *cobra.Command {
+func (a *app) doctorCommand() *cobra.Command {
 	var asJSON bool
 	var lab string
 	var f proveFlags
@@ -46,15 +46,15 @@ and kernel.`,
   bakeoff doctor --json | jq -r .install`,
 		Args: cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if asked, err := f.asked(); err != nil {
+			if asked, err := f.askedToProve(); err != nil {
 				return cli.Usage(c, err)
 			} else if asked {
-				return a.prove(c.Context(), f, asJSON)
+				return a.proveDriver(c.Context(), f, asJSON)
 			}
 			var l *manifest.Lab
 			if lab != "" {
 				var err error
-				if l, err = (labFlags{}).load([]string{lab}); err != nil {
+				if l, err = (labFlags{}).loadLab([]string{lab}); err != nil {
 					return err
 				}
 			}

@@ -18,7 +18,7 @@ const (
 	removedSchema = "bakeoff/image-removed/v1"
 )
 
-func (a *app) image() *cobra.Command {
+func (a *app) imageCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "image",
 		Short: "Import, build, list, export, remove and inspect images",
@@ -51,19 +51,19 @@ The exit code is 3 if there is no such image or source.`,
 		a.imageDelete(),
 		a.imageVacuum(),
 	} {
-		c.AddCommand(absent(sub))
+		c.AddCommand(exitIfAbsent(sub))
 		names = append(names, sub.Name())
 	}
 	for _, sub := range []*cobra.Command{a.imageBuild(), a.imageInspect()} { // they name files
 		c.AddCommand(sub)
 		names = append(names, sub.Name())
 	}
-	cli.Group(c, "command", list(names))
+	cli.Group(c, "command", orList(names))
 	return c
 }
 
-// list is "a, b or c".
-func list(names []string) string {
+// orList is "a, b or c".
+func orList(names []string) string {
 	slices.Sort(names)
 	out := ""
 	for i, n := range names {
@@ -78,8 +78,8 @@ func list(names []string) string {
 	return out
 }
 
-// absent gives c the exit code 3 if what it names does not exist.
-func absent(c *cobra.Command) *cobra.Command {
+// exitIfAbsent gives c the exit code 3 if what it names does not exist.
+func exitIfAbsent(c *cobra.Command) *cobra.Command {
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
 		err := run(c, args)
@@ -91,14 +91,14 @@ func absent(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// images is the store, which says on standard error what takes long.
-func (a *app) images() *image.Store {
+// imageStore is the store, which says on standard error what takes long.
+func (a *app) imageStore() *image.Store {
 	return a.at.Images(func(text string) { fmt.Fprintln(a.Err, safetext.Line(text)) })
 }
 
-// held lists the images of the store and chooses one.
-func (a *app) held(name string) (all []image.Stored, h image.Stored, err error) {
-	if all, err = a.images().Stored(); err == nil {
+// heldImage lists the images of the store and chooses one.
+func (a *app) heldImage(name string) (all []image.Stored, h image.Stored, err error) {
+	if all, err = a.imageStore().Stored(); err == nil {
 		h, err = image.Choose(all, name)
 	}
 	return all, h, err

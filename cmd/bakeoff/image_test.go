@@ -13,14 +13,14 @@ func TestBarInALog(t *testing.T) {
 	a := newApp(&out, "")
 	a.Err = &out
 	b := &bar{a: a}
-	b.count("pulling x", 1<<20, 10<<20)
+	b.countTo("pulling x", 1<<20, 10<<20)
 	if out.Len() > 0 {
 		t.Errorf("a line at the beginning: %q", out.String())
 	}
 	b.began = time.Now().Add(-2 * barLine)
-	b.count("pulling x", 5<<20, 10<<20)
-	b.count("pulling x", 6<<20, 10<<20)
-	b.end()
+	b.countTo("pulling x", 5<<20, 10<<20)
+	b.countTo("pulling x", 6<<20, 10<<20)
+	b.endLine()
 	if got := out.String(); got != "pulling x 5.0 MiB of 10.0 MiB\n" {
 		t.Errorf("%q", got)
 	}

@@ -67,7 +67,7 @@ has the image in each case.`,
   sudo bakeoff image build services/web --only image
   skopeo copy oci-archive:out/web.oci.tar docker://registry.example/web:1`,
 		Args: cli.Between(1, 100, "a folder"),
-		RunE: b.run,
+		RunE: b.buildImages,
 	}
 	c.Flags().StringArrayVar(&b.arguments, "arg", nil, "value for ARG of a Containerfile, as NAME=VALUE; repeatable")
 	c.Flags().StringVarP(&b.output, "output", "o", "", "copy what was built to this folder")
@@ -78,7 +78,7 @@ has the image in each case.`,
 	return c
 }
 
-func (b *imageBuilder) run(c *cobra.Command, dirs []string) error {
+func (b *imageBuilder) buildImages(c *cobra.Command, dirs []string) error {
 	arguments := map[string]string{}
 	for _, text := range b.arguments {
 		name, value, ok := strings.Cut(text, "=")
@@ -90,7 +90,7 @@ func (b *imageBuilder) run(c *cobra.Command, dirs []string) error {
 	if b.only != "" && !slices.Contains(build.Products, b.only) {
 		return cli.Usage(c, fmt.Errorf("--only must be %s (got %q)", yamltree.OneOf(build.Products), b.only))
 	}
-	definitions, err := load(dirs, arguments)
+	definitions, err := loadDefinitions(dirs, arguments)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (b *imageBuilder) run(c *cobra.Command, dirs []string) error {
 	if b.asJSON {
 		return b.PrintJSON(map[string]any{"schema": imageBuildSchema, "services": results})
 	}
-	b.print(results, took)
+	b.printResults(results, took)
 	return nil
 }
 
@@ -123,9 +123,9 @@ func (b *imageBuilder) buildAll(ctx context.Context, dirs []string, definitions 
 	for i, d := range definitions {
 		wg.Go(func() {
 			start := time.Now()
-			results[i], errs[i] = build.Build(ctx, b.at.Images(b.say), d,
+			results[i], errs[i] = build.Build(ctx, b.at.Images(b.printLine), d,
 				build.Options{Dir: dirs[i], Agent: agent, Materials: materials(), Only: b.only, Fresh: b.fresh,
-					Say: b.say})
+					Say: b.printLine})
 			took[i] = time.Since(start)
 		})
 	}
@@ -135,7 +135,7 @@ func (b *imageBuilder) buildAll(ctx context.Context, dirs []string, definitions 
 	}
 	if b.output != "" {
 		for i := range results {
-			if err := b.copyOut(ctx, b.at.Images(b.say), &results[i]); err != nil {
+			if err := b.copyOut(ctx, b.at.Images(b.printLine), &results[i]); err != nil {
 				return nil, nil, fault.Op("copy to "+b.output, err)
 			}
 		}
@@ -143,8 +143,8 @@ func (b *imageBuilder) buildAll(ctx context.Context, dirs []string, definitions 
 	return results, took, nil
 }
 
-// load reads the definitions. Their names are different.
-func load(dirs []string, arguments map[string]string) ([]*service.Definition, error) {
+// loadDefinitions reads the definitions. Their names are different.
+func loadDefinitions(dirs []string, arguments map[string]string) ([]*service.Definition, error) {
 	var out []*service.Definition
 	var errs []error
 	names := map[string]string{}
@@ -173,14 +173,14 @@ func materials() map[string]map[string][]byte {
 	return map[string]map[string][]byte{"example-site": site}
 }
 
-// say prints a line of one of the builds.
-func (b *imageBuilder) say(text string) {
+// printLine prints a line of one of the builds.
+func (b *imageBuilder) printLine(text string) {
 	b.telling.Lock()
 	defer b.telling.Unlock()
 	b.noteProgress(text)
 }
 
-func (b *imageBuilder) print(results []build.Result, took []time.Duration) {
+func (b *imageBuilder) printResults(results []build.Result, took []time.Duration) {
 	for i, r := range results {
 		how := "built in " + took[i].Round(100*time.Millisecond).String()
 		if !r.Built {

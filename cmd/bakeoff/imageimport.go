@@ -32,11 +32,11 @@ const (
 	barLine  = 10 * time.Second
 )
 
-// count shows the bar on a terminal; elsewhere it prints a line at times.
-func (b *bar) count(what string, done, all int64) {
+// countTo shows the bar on a terminal; elsewhere it prints a line at times.
+func (b *bar) countTo(what string, done, all int64) {
 	now := time.Now()
 	if what != b.what {
-		b.end()
+		b.endLine()
 		b.what, b.began, b.from = what, now, done
 	}
 	text := fmt.Sprintf("%s %s of %s", safetext.Line(what), mebibytes(done), mebibytes(all))
@@ -59,30 +59,30 @@ func (b *bar) count(what string, done, all int64) {
 	b.shown = true
 }
 
-// end ends the line of the bar.
-func (b *bar) end() {
+// endLine ends the line of the bar.
+func (b *bar) endLine() {
 	if b.shown {
 		fmt.Fprintln(b.a.Err)
 		b.shown = false
 	}
 }
 
-// busy is the store, which shows what it downloads; end ends what it shows.
-func (a *app) busy() (s *image.Store, end func()) {
+// busyStore is the store, which shows what it downloads; end ends what it shows.
+func (a *app) busyStore() (s *image.Store, end func()) {
 	b := &bar{a: a}
 	s = a.at.Images(func(text string) {
-		b.end()
+		b.endLine()
 		fmt.Fprintln(a.Err, safetext.Line(text))
 	})
-	s.Count = b.count
-	return s, b.end
+	s.Count = b.countTo
+	return s, b.endLine
 }
 
 // longTask calls do until it ends or a signal comes.
 func (a *app) longTask(c *cobra.Command, do func(ctx context.Context, s *image.Store) error) error {
 	ctx, stop := a.Interruptible(c.Context())
 	defer stop()
-	s, end := a.busy()
+	s, end := a.busyStore()
 	err := do(ctx, s)
 	end()
 	if stopped := cli.Interrupted(ctx, "run the command again: what was downloaded is kept"); stopped != nil {
@@ -91,8 +91,8 @@ func (a *app) longTask(c *cobra.Command, do func(ctx context.Context, s *image.S
 	return err
 }
 
-// stored prints an image that was stored.
-func (a *app) stored(h image.Stored, asJSON bool) error {
+// printStored prints an image that was stored.
+func (a *app) printStored(h image.Stored, asJSON bool) error {
 	if asJSON {
 		return a.PrintJSON(map[string]any{"schema": imageSchema, "images": []image.Stored{h}})
 	}
@@ -109,7 +109,7 @@ lacks. Credentials are those of docker login and podman login.`,
 		Example: "  bakeoff image push store:app:1 registry.example/team/app:1",
 		Args:    cli.Between(2, 2, "IMAGE and HOST/NAME:TAG"),
 		RunE: func(c *cobra.Command, args []string) error {
-			_, h, err := a.held(args[0])
+			_, h, err := a.heldImage(args[0])
 			if err != nil {
 				return err
 			}
@@ -147,7 +147,7 @@ another image. Equal files give equal images.`,
 			}
 			m.Config = map[string]any{}
 			if origin != "" {
-				_, h, err := a.held(origin)
+				_, h, err := a.heldImage(origin)
 				if err != nil {
 					return err
 				}
@@ -164,7 +164,7 @@ another image. Equal files give equal images.`,
 				if err != nil {
 					return err
 				}
-				return a.stored(h, asJSON)
+				return a.printStored(h, asJSON)
 			})
 		},
 	}
@@ -226,7 +226,7 @@ an image are imported, too.`,
 				if err != nil {
 					return err
 				}
-				return a.stored(h, asJSON)
+				return a.printStored(h, asJSON)
 			})
 		},
 	}

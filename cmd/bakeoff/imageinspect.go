@@ -135,7 +135,7 @@ func inspect(name, config, modules string) (in inspection, err error) {
 		in.Kind, in.RAMDisk = kindRAMDisk, &d
 		return in, err
 	}
-	return in, in.kernel(data, config, modules)
+	return in, in.readKernel(data, config, modules)
 }
 
 // openFile opens a regular file for reading.
@@ -152,13 +152,13 @@ func openFile(name string) (*os.File, error) {
 	return os.Open(name)
 }
 
-// kernel reads a kernel, and what lies beside it.
-func (in *inspection) kernel(data []byte, config, modules string) error {
+// readKernel reads a kernel, and what lies beside it.
+func (in *inspection) readKernel(data []byte, config, modules string) error {
 	k, err := kernel.Inspect(data)
 	if err != nil {
 		return err
 	}
-	b, closing, err := in.beside(k.Version, config, modules)
+	b, closing, err := in.findBeside(k.Version, config, modules)
 	defer closing()
 	if err != nil {
 		return err
@@ -173,9 +173,9 @@ func (in *inspection) kernel(data []byte, config, modules string) error {
 // maxConfigFile bounds the configuration of a kernel, in bytes.
 const maxConfigFile = 4 << 20
 
-// beside finds the configuration and the modules of a kernel: those that are named, or
+// findBeside finds the configuration and the modules of a kernel: those that are named, or
 // those that lie where distributions put them. closing closes what is open.
-func (in *inspection) beside(version, config, modules string) (b kernel.Beside, closing func(), err error) {
+func (in *inspection) findBeside(version, config, modules string) (b kernel.Beside, closing func(), err error) {
 	closing = func() {}
 	dir := filepath.Dir(in.File)
 	// The version is from the kernel, and it becomes part of a path.

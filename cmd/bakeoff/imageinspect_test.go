@@ -29,7 +29,7 @@ func inspected(t *testing.T, files map[string]string, args ...string) (out, erro
 	t.Chdir(dir)
 	var o, e bytes.Buffer
 	a := &app{Streams: cli.NewStreams(strings.NewReader(""), &o, &e, func(string) string { return "" })}
-	c := a.root()
+	c := a.rootCommand()
 	c.SetArgs(append([]string{"image", "inspect"}, args...))
 	code = a.Finish(c.Execute())
 	return o.String(), e.String(), code

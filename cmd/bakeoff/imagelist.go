@@ -27,8 +27,8 @@ type chosen struct {
 	noHead, parsable, raw bool
 }
 
-// flags adds the flags of lists to c.
-func (l *chosen) flags(c *cobra.Command, columns, names string) {
+// addFlags adds the flags of lists to c.
+func (l *chosen) addFlags(c *cobra.Command, columns, names string) {
 	c.Flags().StringVarP(&l.columns, "columns", "o", columns, "columns, in this order: "+names)
 	c.Flags().StringVarP(&l.by, "sort", "s", "", "sort by a column")
 	c.Flags().BoolVarP(&l.noHead, "no-header", "H", false, "print no header")
@@ -37,7 +37,7 @@ func (l *chosen) flags(c *cobra.Command, columns, names string) {
 	c.Flags().BoolVar(&l.raw, "json", false, "print one JSON object")
 }
 
-func names[T any](columns []column[T]) string {
+func columnNames[T any](columns []column[T]) string {
 	var out []string
 	for _, c := range columns {
 		out = append(out, c.name)
@@ -50,14 +50,14 @@ func columnOf[T any](columns []column[T], name string) (column[T], error) {
 	i := slices.IndexFunc(columns, func(c column[T]) bool { return c.name == name })
 	if i < 0 {
 		return column[T]{}, fault.WithFix(fault.New(fault.Invalid, "there is no column %q", name),
-			yamltree.Meant(name, strings.Split(names(columns), ",")))
+			yamltree.Meant(name, strings.Split(columnNames(columns), ",")))
 	}
 	return columns[i], nil
 }
 
-// filter keeps the rows for which every COLUMN=VALUE holds; ~ before the value asks
+// filterRows keeps the rows for which every COLUMN=VALUE holds; ~ before the value asks
 // for a part of the text.
-func filter[T any](rows []T, columns []column[T], filters []string) ([]T, error) {
+func filterRows[T any](rows []T, columns []column[T], filters []string) ([]T, error) {
 	out := slices.Clone(rows)
 	for _, f := range filters {
 		name, value, ok := strings.Cut(f, "=")
@@ -80,8 +80,8 @@ func filter[T any](rows []T, columns []column[T], filters []string) ([]T, error)
 	return out, nil
 }
 
-// check checks the columns before anything is asked for.
-func (l *chosen) check(known string) error {
+// checkColumns checks the columns before anything is asked for.
+func (l *chosen) checkColumns(known string) error {
 	for n := range strings.SplitSeq(l.columns+","+cmp.Or(l.by, strings.Split(known, ",")[0]), ",") {
 		if !slices.Contains(strings.Split(known, ","), n) {
 			return fault.WithFix(fault.New(fault.Invalid, "there is no column %q", n),
@@ -135,8 +135,8 @@ func printRows[T any](a *app, l *chosen, rows []T, columns []column[T]) error {
 	return nil
 }
 
-// date is the day of an RFC 3339 time.
-func date(t string) string {
+// dayOf is the day of an RFC 3339 time.
+func dayOf(t string) string {
 	day, _, _ := strings.Cut(t, "T")
 	return day
 }
@@ -153,8 +153,8 @@ var heldColumns = []column[image.Stored]{
 	{"type", func(h image.Stored) string { return h.Type }},
 	{"size", func(h image.Stored) string { return mebibytes(h.Size) }},
 	{"size_bytes", func(h image.Stored) string { return fmt.Sprint(h.Size) }},
-	{"created", func(h image.Stored) string { return date(h.Created) }},
-	{"used", func(h image.Stored) string { return date(h.Used) }},
+	{"created", func(h image.Stored) string { return dayOf(h.Created) }},
+	{"used", func(h image.Stored) string { return dayOf(h.Used) }},
 	{"source", func(h image.Stored) string { return h.Source }},
 	{"origin", func(h image.Stored) string { return cmp.Or(h.OriginName, h.Origin) }},
 	{"digest", func(h image.Stored) string { return h.Digest }},
@@ -171,12 +171,12 @@ stored. COLUMN=VALUE shows only the images with that value, and COLUMN=~PART tho
 value contains the part.`,
 		Example: "  bakeoff image list os=linux\n  bakeoff image list -p -o ref,size_bytes name=~alpine",
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := l.check(names(heldColumns)); err != nil {
+			if err := l.checkColumns(columnNames(heldColumns)); err != nil {
 				return err
 			}
-			all, err := a.images().Stored()
+			all, err := a.imageStore().Stored()
 			if err == nil {
-				all, err = filter(all, heldColumns, args)
+				all, err = filterRows(all, heldColumns, args)
 			}
 			if err != nil {
 				return err
@@ -187,7 +187,7 @@ value contains the part.`,
 			return printRows(a, &l, all, heldColumns)
 		},
 	}
-	l.flags(c, "id,name,version,os,arch,size,used", names(heldColumns))
+	l.addFlags(c, "id,name,version,os,arch,size,used", columnNames(heldColumns))
 	return c
 }
 
@@ -200,7 +200,7 @@ func (a *app) imageGet() *cobra.Command {
 		Example: "  bakeoff image get alpine:3.20 | jq .images[0].layers",
 		Args:    cli.Between(1, 1, "IMAGE"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			all, h, err := a.held(args[0])
+			all, h, err := a.heldImage(args[0])
 			if err != nil {
 				return err
 			}
@@ -228,10 +228,10 @@ itself, so the image can be used without it.`,
 		Example: "  bakeoff image ancestry store:app:2",
 		Args:    cli.Between(1, 1, "IMAGE"),
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := l.check(names(heldColumns)); err != nil {
+			if err := l.checkColumns(columnNames(heldColumns)); err != nil {
 				return err
 			}
-			all, h, err := a.held(args[0])
+			all, h, err := a.heldImage(args[0])
 			if err != nil {
 				return err
 			}
@@ -245,6 +245,6 @@ itself, so the image can be used without it.`,
 			return printRows(a, &l, chain, heldColumns)
 		},
 	}
-	l.flags(c, "id,ref,created,size,state", names(heldColumns))
+	l.addFlags(c, "id,ref,created,size,state", columnNames(heldColumns))
 	return c
 }

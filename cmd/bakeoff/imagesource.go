@@ -60,7 +60,7 @@ Kinds of sources:
   bakeoff image sources --remove netbsd`,
 		Args: cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := l.check(names(sourceColumns)); err != nil {
+			if err := l.checkColumns(columnNames(sourceColumns)); err != nil {
 				return err
 			}
 			if (add == "") != (kind == "") {
@@ -77,7 +77,7 @@ Kinds of sources:
 				all = slices.DeleteFunc(all, func(e source.Entry) bool { return e.Name == remove })
 			}
 			if add != "" {
-				if all, err = added(all, add, kind); err != nil {
+				if all, err = withAdded(all, add, kind); err != nil {
 					return err
 				}
 			}
@@ -92,15 +92,15 @@ Kinds of sources:
 			return printRows(a, &l, all, sourceColumns)
 		},
 	}
-	l.flags(c, names(sourceColumns), names(sourceColumns))
+	l.addFlags(c, columnNames(sourceColumns), columnNames(sourceColumns))
 	c.Flags().StringVarP(&add, "add", "a", "", "add NAME=ADDRESS")
 	c.Flags().StringVarP(&kind, "type", "t", "", "the kind of the source that --add adds")
 	c.Flags().StringVarP(&remove, "remove", "d", "", "remove the source with this name")
 	return c
 }
 
-// added is a list of sources with NAME=ADDRESS.
-func added(all []source.Entry, text, kind string) ([]source.Entry, error) {
+// withAdded is a list of sources with NAME=ADDRESS.
+func withAdded(all []source.Entry, text, kind string) ([]source.Entry, error) {
 	s, err := sourceall.Get(kind)
 	if err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ var offerColumns = []column[offer]{
 		}
 		return mebibytes(o.Size)
 	}},
-	{"published", func(o offer) string { return date(o.Published) }},
+	{"published", func(o offer) string { return dayOf(o.Published) }},
 	{"origin", func(o offer) string { return o.Origin }},
 	{"source", func(o offer) string { return o.From }},
 	{"importable", func(o offer) string {
@@ -173,10 +173,10 @@ cannot read, and lists the others.
 The column refused says why bakeoff cannot import an image.`,
 		Example: "  bakeoff image avail os=linux importable=yes\n  bakeoff image avail --source alpine -H -o id",
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := l.check(names(offerColumns)); err != nil {
+			if err := l.checkColumns(columnNames(offerColumns)); err != nil {
 				return err
 			}
-			if _, err := filter(nil, offerColumns, args); err != nil {
+			if _, err := filterRows(nil, offerColumns, args); err != nil {
 				return err
 			}
 			entries, err := a.chosenSources(only)
@@ -189,8 +189,8 @@ The column refused says why bakeoff cannot import an image.`,
 					return ok && name != e.Name // its images are not shown
 				})
 			})
-			offers, failed := a.offers(c, entries)
-			if offers, err = filter(offers, offerColumns, args); err != nil {
+			offers, failed := a.collectOffers(c, entries)
+			if offers, err = filterRows(offers, offerColumns, args); err != nil {
 				return err
 			}
 			if l.raw {
@@ -201,14 +201,14 @@ The column refused says why bakeoff cannot import an image.`,
 			return errors.Join(err, failed)
 		},
 	}
-	l.flags(c, "id,os,arch,type,size,published,importable,source", names(offerColumns))
+	l.addFlags(c, "id,os,arch,type,size,published,importable,source", columnNames(offerColumns))
 	c.Flags().StringVarP(&only, "source", "S", "", "ask only the source with this name")
 	return c
 }
 
-// offers asks sources, and returns the errors of those that do not answer.
-func (a *app) offers(c *cobra.Command, entries []source.Entry) (out []offer, failed error) {
-	client, err := a.images().Asking()
+// collectOffers asks sources, and returns the errors of those that do not answer.
+func (a *app) collectOffers(c *cobra.Command, entries []source.Entry) (out []offer, failed error) {
+	client, err := a.imageStore().Asking()
 	if err != nil {
 		return nil, err
 	}

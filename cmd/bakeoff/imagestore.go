@@ -23,11 +23,11 @@ not exist; - is standard output.`,
 		Example: "  bakeoff image export alpine:3.20 alpine.tar",
 		Args:    cli.Between(2, 2, "IMAGE and FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
-			_, h, err := a.held(args[0])
+			_, h, err := a.heldImage(args[0])
 			if err != nil {
 				return err
 			}
-			to := func(w io.Writer) error { return a.images().Export(c.Context(), h, w) }
+			to := func(w io.Writer) error { return a.imageStore().Export(c.Context(), h, w) }
 			if args[1] == "-" {
 				if a.Terminal(a.Out) {
 					return fault.WithFix(fault.New(fault.Invalid, "standard output is a terminal"), "write to a file or a pipe")
@@ -46,7 +46,7 @@ not exist; - is standard output.`,
 // removal are the flags of the commands that remove images.
 type removal struct{ asJSON, dryRun, yes bool }
 
-func (r *removal) flags(c *cobra.Command) {
+func (r *removal) addFlags(c *cobra.Command) {
 	c.Flags().BoolVarP(&r.dryRun, "dry-run", "n", false, "list what would be removed, and remove nothing")
 	c.Flags().BoolVarP(&r.yes, "yes", "f", false, "remove without asking")
 	c.Flags().BoolVar(&r.asJSON, "json", false, "print one JSON object; requires --yes or --dry-run")
@@ -58,8 +58,8 @@ func (r *removal) flags(c *cobra.Command) {
 	}
 }
 
-// remove shows entries, asks, and removes them.
-func (a *app) remove(c *cobra.Command, r removal, drop []image.Entry) error {
+// removeEntries shows entries, asks, and removes them.
+func (a *app) removeEntries(c *cobra.Command, r removal, drop []image.Entry) error {
 	if !r.asJSON && len(drop) == 0 {
 		fmt.Fprintln(a.Out, "nothing to remove")
 		return nil
@@ -69,7 +69,7 @@ func (a *app) remove(c *cobra.Command, r removal, drop []image.Entry) error {
 	}
 	remove := !r.dryRun && len(drop) > 0
 	if remove && !r.yes {
-		if err := a.confirm(fmt.Sprintf("Remove these %d, %s?", len(drop), size(drop...))); err != nil {
+		if err := a.confirm(fmt.Sprintf("Remove these %d, %s?", len(drop), totalSize(drop...))); err != nil {
 			return err
 		}
 	}
@@ -86,7 +86,7 @@ func (a *app) remove(c *cobra.Command, r removal, drop []image.Entry) error {
 	if r.dryRun {
 		word = "would remove"
 	}
-	fmt.Fprintf(a.Out, "%s %s\n", word, size(drop...))
+	fmt.Fprintf(a.Out, "%s %s\n", word, totalSize(drop...))
 	return nil
 }
 
@@ -103,20 +103,20 @@ would remove, and then asks. --yes answers the question.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			var drop []image.Entry
 			for _, name := range args {
-				_, h, err := a.held(name)
+				_, h, err := a.heldImage(name)
 				if err != nil {
 					return err
 				}
-				entries, err := a.images().EntriesOf(h)
+				entries, err := a.imageStore().EntriesOf(h)
 				if err != nil {
 					return err
 				}
 				drop = append(drop, entries...)
 			}
-			return a.remove(c, r, distinct(drop))
+			return a.removeEntries(c, r, distinct(drop))
 		},
 	}
-	r.flags(c)
+	r.addFlags(c)
 	return c
 }
 
@@ -146,7 +146,7 @@ asks. --yes answers the question.`,
 			if c.Flags().Changed("unused") && days < 0 {
 				return cli.Usage(c, fault.New(fault.Invalid, "--unused must be at least 0 days (got %d)", days))
 			}
-			store := a.images()
+			store := a.imageStore()
 			all, err := store.Entries()
 			if err != nil {
 				return err
@@ -156,7 +156,7 @@ asks. --yes answers the question.`,
 				return e.State != image.Partial && e.State != image.Superseded
 			})
 			if !c.Flags().Changed("unused") {
-				return a.remove(c, r, drop)
+				return a.removeEntries(c, r, drop)
 			}
 			held, err := store.Stored()
 			if err != nil {
@@ -173,10 +173,10 @@ asks. --yes answers the question.`,
 				}
 				drop = append(drop, entries...)
 			}
-			return a.remove(c, r, distinct(drop))
+			return a.removeEntries(c, r, distinct(drop))
 		},
 	}
-	r.flags(c)
+	r.addFlags(c)
 	c.Flags().IntVar(&days, "unused", 0, "remove images that were not used for this number of days, too")
 	return c
 }

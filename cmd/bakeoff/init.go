@@ -70,7 +70,7 @@ func (a *app) doInit(c *cobra.Command, out string, args []string) error {
 		return cli.Usage(c, err)
 	}
 	if _, err := os.Lstat(out); err == nil {
-		return exists(out)
+		return refuseExisting(out)
 	}
 	for _, d := range diagnosis.Drivers(c.Context(), a.at, driverall.Drivers()) {
 		h := compose.Here{Driver: d.Name}
@@ -101,7 +101,7 @@ func (a *app) doInit(c *cobra.Command, out string, args []string) error {
 func writeNew(path string, text []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if errors.Is(err, fs.ErrExist) {
-		return exists(path)
+		return refuseExisting(path)
 	}
 	if err != nil {
 		return fault.Wrap(fault.Invalid, "init", err)
@@ -110,8 +110,8 @@ func writeNew(path string, text []byte) error {
 	return fault.Wrap(fault.Lab, "init", errors.Join(err, f.Close()))
 }
 
-// exists refuses to overwrite a file.
-func exists(path string) error {
+// refuseExisting refuses to overwrite a file.
+func refuseExisting(path string) error {
 	return fault.WithFix(fault.New(fault.Invalid, "%s exists already", path),
 		"write another file with --out, or remove it")
 }

@@ -44,8 +44,8 @@ type labFlags struct {
 	only    []string
 }
 
-// load reads and checks the lab file that args name.
-func (f labFlags) load(args []string) (*manifest.Lab, error) {
+// loadLab reads and checks the lab file that args name.
+func (f labFlags) loadLab(args []string) (*manifest.Lab, error) {
 	path, err := labPath(args)
 	if err != nil {
 		return nil, err
@@ -61,9 +61,9 @@ func (f labFlags) load(args []string) (*manifest.Lab, error) {
 	return lab, lab.Keep(f.only)
 }
 
-// record finds out what a plan registers of the files and the images that a lab file
+// recordSources finds out what a plan registers of the files and the images that a lab file
 // names, and returns the images that bakeoff does not build.
-func (a *app) record(ctx context.Context, lab *manifest.Lab) ([]packing.Source, error) {
+func (a *app) recordSources(ctx context.Context, lab *manifest.Lab) ([]packing.Source, error) {
 	if err := packing.Record(ctx, lab, a.noteProgress); err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ import (
 	driverall "bakeoff/provision/driver/all"
 )
 
-func (a *app) list() *cobra.Command {
+func (a *app) listCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List drivers, workloads, tools and systems",

@@ -55,12 +55,12 @@ func newLive(out io.Writer, s cli.Style, size func() (int, int), state liveState
 	l := &live{out: out, style: s, size: size, now: time.Now, state: state, stop: make(chan struct{}),
 		done: make(chan struct{})}
 	io.WriteString(out, "\x1b[?25l") // hide the cursor
-	go l.tick()
+	go l.redrawClock()
 	return l
 }
 
-// tick redraws the clock while something slow is created.
-func (l *live) tick() {
+// redrawClock redraws the clock while something slow is created.
+func (l *live) redrawClock() {
 	defer close(l.done)
 	t := time.NewTicker(time.Second)
 	defer t.Stop()
@@ -71,14 +71,14 @@ func (l *live) tick() {
 		case <-t.C:
 			l.mu.Lock()
 			if !l.state.busy && l.state.event.Kind != "" {
-				l.draw()
+				l.drawFrame()
 			}
 			l.mu.Unlock()
 		}
 	}
 }
 
-func (l *live) event(e trial.Event) {
+func (l *live) showEvent(e trial.Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if e.Results != nil {
@@ -90,39 +90,39 @@ func (l *live) event(e trial.Event) {
 	}
 	// A trial that is about to start is drawn before it does.
 	l.state.busy = e.Kind == trial.TrialStart
-	line, c := l.reported.remark(e)
+	line, c := l.reported.remarkOnce(e)
 	if line != "" {
-		l.erase()
+		l.eraseLines()
 		columns, _ := l.size()
 		for _, part := range cli.Wrap(safetext.Clip(safetext.Line(line), 4*columns), columns) {
 			fmt.Fprintln(l.out, l.style.Paint(c, part))
 		}
 	}
 	if line != "" || e.Kind == trial.BlockEnd || l.now().Sub(l.last) >= redraw {
-		l.draw()
+		l.drawFrame()
 	}
 }
 
-// close leaves the last frame on the screen.
-func (l *live) close() {
+// closeView leaves the last frame on the screen.
+func (l *live) closeView() {
 	close(l.stop)
 	<-l.done
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.draw()
+	l.drawFrame()
 	io.WriteString(l.out, "\x1b[?25h") // show the cursor
 }
 
-// erase removes our lines from the screen and leaves the cursor at their start.
-func (l *live) erase() {
+// eraseLines removes our lines from the screen and leaves the cursor at their start.
+func (l *live) eraseLines() {
 	if l.drawn > 0 {
 		fmt.Fprintf(l.out, "\x1b[%dA\r\x1b[J", l.drawn)
 		l.drawn = 0
 	}
 }
 
-// draw writes the current frame in one write.
-func (l *live) draw() {
+// drawFrame writes the current frame in one write.
+func (l *live) drawFrame() {
 	columns, rows := l.size()
 	var b strings.Builder
 	if l.columns != 0 && columns != l.columns {
@@ -132,7 +132,7 @@ func (l *live) draw() {
 	if l.drawn > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA\r", l.drawn)
 	}
-	lines := frame(l.state, l.now(), columns, rows-1, l.style)
+	lines := frameLines(l.state, l.now(), columns, rows-1, l.style)
 	for _, line := range lines {
 		b.WriteString(line + "\x1b[K\n")
 	}
@@ -160,9 +160,9 @@ func (s liveState) timeLeft(elapsed time.Duration) string {
 	return ", about " + max(rest, time.Second).Round(time.Second).String() + " left"
 }
 
-// frame is the view in lines of at most columns cells, at most rows of them.
+// frameLines is the view in lines of at most columns cells, at most rows of them.
 // It is pure.
-func frame(s liveState, now time.Time, columns, rows int, st cli.Style) []string {
+func frameLines(s liveState, now time.Time, columns, rows int, st cli.Style) []string {
 	e := s.event
 	elapsed := e.Elapsed
 	if !s.busy && !s.at.IsZero() && e.Kind != trial.End {

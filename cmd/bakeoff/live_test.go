@@ -43,7 +43,7 @@ func TestFrameFits(t *testing.T) {
 				s := liveState{title: "bakeoff quick  seed 1  runs/20260102T030405Z-quick", at: start, results: results(n),
 					event: trial.Event{Kind: trial.TrialEnd, Block: 3, Position: 12, Contender: "microvm", Cell: "http-50",
 						Done: 3, Void: 1, Planned: 26, Elapsed: time.Minute, Budget: 8 * time.Minute}}
-				lines := frame(s, start.Add(time.Second), columns, rows, cli.Style{})
+				lines := frameLines(s, start.Add(time.Second), columns, rows, cli.Style{})
 				if len(lines) > rows {
 					t.Errorf("%d×%d with %d comparisons: %d lines", columns, rows, n, len(lines))
 				}
@@ -65,7 +65,7 @@ func TestFrameNamesAnInterruptedBlock(t *testing.T) {
 		if status == "" {
 			e.Status = store.OK
 		}
-		got := strings.Join(frame(liveState{event: e}, time.Unix(1, 0), 80, 20, cli.Style{}), "\n")
+		got := strings.Join(frameLines(liveState{event: e}, time.Unix(1, 0), 80, 20, cli.Style{}), "\n")
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q: %s", want, got)
 		}
@@ -77,7 +77,7 @@ func TestFrameTells(t *testing.T) {
 	s := liveState{title: "bakeoff quick", at: start, results: results(2),
 		event: trial.Event{Kind: trial.Environment, Block: 3, Contender: "microvm",
 			Done: 3, Void: 1, Planned: 26, Elapsed: time.Minute, Budget: 8 * time.Minute}}
-	text := strings.Join(frame(s, start.Add(10*time.Second), 100, 30, cli.Style{}), "\n")
+	text := strings.Join(frameLines(s, start.Add(10*time.Second), 100, 30, cli.Style{}), "\n")
 	for _, want := range []string{
 		"3 of at most 26, 1 void", "1m10s of 8m0s, at most 6m50s left", "block 4: creating environments (microvm)",
 		"crun sha256-16k throughput", "+0.1 % [−1.0 to +1.0 %] inconclusive",
@@ -92,7 +92,7 @@ func TestFrameTells(t *testing.T) {
 	for took, want := range map[time.Duration]string{45 * time.Second: ", about 5m40s left",
 		300 * time.Second: ", at most 6m50s left"} {
 		s.blocks, s.took, s.ended = 3, took, 65*time.Second
-		got := strings.Join(frame(s, start.Add(10*time.Second), 100, 30, cli.Style{}), "\n")
+		got := strings.Join(frameLines(s, start.Add(10*time.Second), 100, 30, cli.Style{}), "\n")
 		if !strings.Contains(got, want) {
 			t.Errorf("three blocks in %v: no %q in\n%s", took, want, got)
 		}
@@ -108,9 +108,9 @@ func TestFrameTells(t *testing.T) {
 func TestRemarksAreFoldedAtWords(t *testing.T) {
 	var out bytes.Buffer
 	l := newLive(&out, cli.Style{}, func() (int, int) { return 40, 24 }, liveState{title: "t"})
-	l.event(trial.Event{Kind: trial.TrialEnd, Status: store.Subject, Contender: "microvm", Cell: "blog", Planned: 8,
+	l.showEvent(trial.Event{Kind: trial.TrialEnd, Status: store.Subject, Contender: "microvm", Cell: "blog", Planned: 8,
 		Text: "the server answered nothing within the time"})
-	l.close()
+	l.closeView()
 	if !strings.Contains(out.String(), "block 1: microvm failed at blog: the\nserver answered nothing within the time\n") {
 		t.Errorf("got %q", out.String())
 	}
@@ -121,8 +121,8 @@ func TestRemarksAreFoldedAtWords(t *testing.T) {
 func TestNothingIsDrawnDuringATrial(t *testing.T) {
 	var out bytes.Buffer
 	l := newLive(&out, cli.Style{}, func() (int, int) { return 80, 24 }, liveState{title: "t"})
-	l.event(trial.Event{Kind: trial.BlockEnd, Planned: 8})
-	l.event(trial.Event{Kind: trial.TrialStart, Contender: "host", Cell: "sha", Planned: 8})
+	l.showEvent(trial.Event{Kind: trial.BlockEnd, Planned: 8})
+	l.showEvent(trial.Event{Kind: trial.TrialStart, Contender: "host", Cell: "sha", Planned: 8})
 	l.mu.Lock()
 	n := out.Len()
 	l.mu.Unlock()
@@ -132,9 +132,10 @@ func TestNothingIsDrawnDuringATrial(t *testing.T) {
 		t.Errorf("%q was drawn during a trial", out.Bytes()[n:])
 	}
 	l.mu.Unlock()
-	l.event(trial.Event{Kind: trial.TrialEnd, Status: store.Subject, Text: "404\x1b[2J", Contender: "host", Cell: "sha",
+	l.showEvent(trial.Event{Kind: trial.TrialEnd, Status: store.Subject, Text: "404\x1b[2J", Contender: "host",
+		Cell:    "sha",
 		Planned: 8})
-	l.close()
+	l.closeView()
 	text := out.String()
 	if !strings.Contains(text, "block 1: host failed at sha: 404") {
 		t.Errorf("the failure is not told: %q", text)

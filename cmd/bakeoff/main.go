@@ -33,7 +33,7 @@ func main() {
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
 	a := &app{Streams: cli.NewStreams(stdin, stdout, stderr, env), at: fleet.Controller{Getenv: env},
 		line: append([]string{"bakeoff"}, args...)}
-	root := a.root()
+	root := a.rootCommand()
 	root.SetArgs(args)
 	return a.Finish(root.ExecuteContext(ctx))
 }

@@ -28,15 +28,15 @@ func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(
 func manPage(c *cobra.Command, all []*cobra.Command) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, ".TH %s 1 \"\" bakeoff \"bakeoff manual\"\n", strings.ToUpper(manName(c)))
-	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roff(manName(c)), roff(c.Short))
-	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", roff(c.UseLine()))
+	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", escapeRoff(manName(c)), escapeRoff(c.Short))
+	fmt.Fprintf(&b, ".SH SYNOPSIS\n.B %s\n", escapeRoff(c.UseLine()))
 	b.WriteString(".SH DESCRIPTION\n")
-	manText(&b, long(c))
+	manText(&b, longText(c))
 	if c.HasAvailableSubCommands() {
 		b.WriteString(".SH COMMANDS\n")
 		for _, sub := range c.Commands() {
 			if len(visible(sub)) > 0 {
-				fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(sub.Name()), roff(sub.Short))
+				fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", escapeRoff(sub.Name()), escapeRoff(sub.Short))
 			}
 		}
 	}
@@ -44,21 +44,21 @@ func manPage(c *cobra.Command, all []*cobra.Command) []byte {
 		b.WriteString(".SH OPTIONS\n")
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			name, meaning := flagText(f)
-			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", roff(name), roff(meaning))
+			fmt.Fprintf(&b, ".TP\n.B %s\n%s\n", escapeRoff(name), escapeRoff(meaning))
 		})
 	}
 	if c.Example != "" {
-		fmt.Fprintf(&b, ".SH EXAMPLES\n.nf\n%s\n.fi\n", roff(outdent(c.Example)))
+		fmt.Fprintf(&b, ".SH EXAMPLES\n.nf\n%s\n.fi\n", escapeRoff(outdent(c.Example)))
 	}
 	b.WriteString(".SH EXIT STATUS\n")
 	for _, e := range cli.ExitMeanings {
-		fmt.Fprintf(&b, ".TP\n.B %d\n%s\n", e.Code, roff(e.Meaning))
+		fmt.Fprintf(&b, ".TP\n.B %d\n%s\n", e.Code, escapeRoff(e.Meaning))
 	}
 	b.WriteString(".SH SEE ALSO\n")
 	var see []string
 	for _, o := range all {
 		if o != c {
-			see = append(see, ".BR "+roff(manName(o))+" (1)")
+			see = append(see, ".BR "+escapeRoff(manName(o))+" (1)")
 		}
 	}
 	b.WriteString(strings.Join(see, " ,\n") + "\n")
@@ -72,17 +72,17 @@ func manText(b *bytes.Buffer, text string) {
 			b.WriteString(".PP\n")
 		}
 		if strings.HasPrefix(par, "  ") {
-			fmt.Fprintf(b, ".nf\n%s\n.fi\n", roff(par))
+			fmt.Fprintf(b, ".nf\n%s\n.fi\n", escapeRoff(par))
 			continue
 		}
-		fmt.Fprintln(b, roff(par))
+		fmt.Fprintln(b, escapeRoff(par))
 	}
 }
 
-// roff escapes text for the formatter: backslashes, hyphens that are to stay
+// escapeRoff escapes text for the formatter: backslashes, hyphens that are to stay
 // hyphens, characters beyond ASCII, and lines that would begin with a control
 // character.
-func roff(s string) string {
+func escapeRoff(s string) string {
 	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
 	var out []string
 	for _, line := range strings.Split(s, "\n") {

@@ -24,7 +24,7 @@ import (
 	"bakeoff/provision/driver"
 )
 
-func (a *app) plan() *cobra.Command {
+func (a *app) planCommand() *cobra.Command {
 	var (
 		f      labFlags
 		budget time.Duration
@@ -64,7 +64,7 @@ if no contender can run a cell, 1 if run would refuse to start.`,
 			if err != nil {
 				return cli.Usage(c, err)
 			}
-			lab, err := f.load(args)
+			lab, err := f.loadLab(args)
 			if err != nil {
 				return err
 			}
@@ -72,7 +72,7 @@ if no contender can run a cell, 1 if run would refuse to start.`,
 			if drawn {
 				seed = session.DrawSeed()
 			}
-			images, err := a.record(c.Context(), lab)
+			images, err := a.recordSources(c.Context(), lab)
 			if err != nil {
 				return err
 			}
@@ -89,7 +89,7 @@ if no contender can run a cell, 1 if run would refuse to start.`,
 			if err != nil {
 				return err
 			}
-			ends := ready(&v)
+			ends := setReadiness(&v)
 			if asJSON {
 				err = a.PrintJSON(v)
 			} else {
@@ -113,9 +113,9 @@ if no contender can run a cell, 1 if run would refuse to start.`,
 	return c
 }
 
-// ready sets in v how a run would end, as far as that is known, and returns the
+// setReadiness sets in v how a run would end, as far as that is known, and returns the
 // error with which plan ends.
-func ready(v *dryrun.View) error {
+func setReadiness(v *dryrun.View) error {
 	err := v.Refusal()
 	switch {
 	case err != nil:
@@ -334,10 +334,10 @@ func (a *app) planEstimate(v dryrun.View, columns int) {
 	a.Heading("Time and power")
 	e := v.Estimate
 	block, total := time.Duration(e.BlockNS), time.Duration(e.TotalNS)
-	text := fmt.Sprintf("A block takes about %s, all blocks about %s.", round(block), round(total))
+	text := fmt.Sprintf("A block takes about %s, all blocks about %s.", roundEstimate(block), roundEstimate(total))
 	if e.BudgetNS > 0 {
 		text += " " + cli.Whole(fmt.Sprintf("The budget of %s is enough for about %d blocks.",
-			round(time.Duration(e.BudgetNS)),
+			roundEstimate(time.Duration(e.BudgetNS)),
 			e.Blocks))
 	}
 	a.Paragraph("", text)
@@ -364,7 +364,7 @@ func (a *app) planTimed(v dryrun.View) {
 				safetext.Line(t.Why)))
 			continue
 		}
-		length := round(time.Duration(*t.NS))
+		length := roundEstimate(time.Duration(*t.NS))
 		if t.AtLeast {
 			length = "more than " + length
 		}
@@ -467,7 +467,7 @@ func (a *app) planLooks(v dryrun.View, columns int) {
 		case !l.Possible:
 			note = "too few blocks for so many comparisons"
 		}
-		row := []string{"  " + cli.Whole(fmt.Sprintf("%d blocks", l.Blocks)), round(time.Duration(l.AtNS)),
+		row := []string{"  " + cli.Whole(fmt.Sprintf("%d blocks", l.Blocks)), roundEstimate(time.Duration(l.AtNS)),
 			cli.Whole(percent(l.Smallest)), cli.Whole(percent(l.Equivalence))}
 		if e.ByCPU != nil {
 			by := e.ByCPU.Looks[i]
@@ -510,7 +510,7 @@ func cannotDecide(e dryrun.Estimate, n int) string {
 	return fmt.Sprintf("This run cannot give a verdict within its budget: that needs at least the look at %d blocks, "+
 		"after about %s, for %s. Increase the budget, or make blocks shorter: fewer contenders or cells, or less time for "+
 		"each trial.",
-		e.Looks[i].Blocks, round(time.Duration(e.Looks[i].AtNS)), comparisons(n)) + once
+		e.Looks[i].Blocks, roundEstimate(time.Duration(e.Looks[i].AtNS)), comparisons(n)) + once
 }
 
 func comparisons(n int) string {
@@ -553,13 +553,13 @@ func wantedText(n dryrun.Need) string {
 		return s + "cannot be detected with these looks: they have too few blocks for so many comparisons."
 	case n.Reached:
 		s += fmt.Sprintf("is detected with power 80 %% at the look at %d blocks, after about %s", *n.Blocks,
-			round(time.Duration(n.AtNS)))
+			roundEstimate(time.Duration(n.AtNS)))
 	case n.Planned:
 		s += fmt.Sprintf("needs the look at %d blocks, after about %s, which is beyond the budget", *n.Blocks,
-			round(time.Duration(n.AtNS)))
+			roundEstimate(time.Duration(n.AtNS)))
 	default:
 		s += fmt.Sprintf("needs about %d blocks, which take about %s; add a last look there to design.looks", *n.Blocks,
-			round(time.Duration(n.AtNS)))
+			roundEstimate(time.Duration(n.AtNS)))
 	}
 	return s + fmt.Sprintf(". This plan detects it with power %.0f %%, after %.0f blocks on average.", 100*n.Power, n.Mean)
 }
@@ -571,8 +571,8 @@ func percent(f *float64) string {
 	return fmt.Sprintf("%.1f %%", 100**f)
 }
 
-// round returns a duration with as many digits as an estimate has.
-func round(d time.Duration) string {
+// roundEstimate returns a duration with as many digits as an estimate has.
+func roundEstimate(d time.Duration) string {
 	switch {
 	case d >= time.Hour:
 		d = d.Round(time.Minute)

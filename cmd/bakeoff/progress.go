@@ -19,8 +19,8 @@ import (
 // watcher shows the progress of a run. Its methods are called between trials
 // only.
 type watcher interface {
-	event(trial.Event)
-	close()
+	showEvent(trial.Event)
+	closeView()
 }
 
 // plain writes a line for each block and for each notable event: for logs and
@@ -37,13 +37,13 @@ type plain struct {
 	began         time.Time
 }
 
-func (p *plain) event(e trial.Event) {
+func (p *plain) showEvent(e trial.Event) {
 	if p.title != "" {
 		fmt.Fprintln(p.out, p.title)
 		p.title = ""
 	}
 	if p.boots > 0 {
-		p.boot(e)
+		p.printBoot(e)
 	}
 	if e.Kind == trial.BlockEnd {
 		fmt.Fprintln(p.out, blockLine(e))
@@ -51,15 +51,15 @@ func (p *plain) event(e trial.Event) {
 			return // the line said so
 		}
 	}
-	if line, c := p.reported.remark(e); line != "" {
+	if line, c := p.reported.remarkOnce(e); line != "" {
 		fmt.Fprintln(p.out, p.style.Paint(c, safetext.Line(line)))
 	}
 }
 
-func (*plain) close() {}
+func (*plain) closeView() {}
 
-// boot writes a line when a boot has ended.
-func (p *plain) boot(e trial.Event) {
+// printBoot writes a line when a boot has ended.
+func (p *plain) printBoot(e trial.Event) {
 	switch e.Kind {
 	case trial.TrialStart:
 		p.began = e.At
@@ -88,8 +88,8 @@ type reported struct {
 	words *strings.Replacer
 }
 
-func (t *reported) remark(e trial.Event) (string, cli.Color) {
-	line, c := remark(e)
+func (t *reported) remarkOnce(e trial.Event) (string, cli.Color) {
+	line, c := remarkOn(e)
 	switch {
 	case e.Kind == trial.Preparing && t.making == e.Text:
 		return "", ""
@@ -148,9 +148,9 @@ var instanceName = regexp.MustCompile(`\b[0-9a-f]{6}-[0-9]+\b`)
 // journal has the full text, such as a kernel's panic.
 const maxRemark = 500
 
-// remark returns the line that an event is worth in both views, "" for those
+// remarkOn returns the line that an event is worth in both views, "" for those
 // of the normal course.
-func remark(e trial.Event) (string, cli.Color) {
+func remarkOn(e trial.Event) (string, cli.Color) {
 	switch e.Kind {
 	case trial.Preparing:
 		return e.Text, cli.Dim
@@ -197,7 +197,8 @@ func outlook(e trial.Event) string {
 	}
 	return fmt.Sprintf("a block took %s: the budget of %s ends before the first look that can decide, at %d blocks, "+
 		"so there will be no verdicts; --budget %s reaches it",
-		round(e.Took), round(e.Budget), look, round((needs+needs/5).Truncate(time.Minute)+time.Minute))
+		roundEstimate(e.Took), roundEstimate(e.Budget), look,
+		roundEstimate((needs+needs/5).Truncate(time.Minute)+time.Minute))
 }
 
 // blockLine is the state of a run after a block.

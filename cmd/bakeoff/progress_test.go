@@ -45,7 +45,7 @@ func TestPlainLines(t *testing.T) {
 			Elapsed: 93 * time.Second},
 		{Kind: trial.End, Text: "budget"},
 	} {
-		p.event(e)
+		p.showEvent(e)
 	}
 	const want = `seed 7, runs/a
 preparing the image debian:bookworm
@@ -114,7 +114,7 @@ func TestShortBudgetIsReportedEarly(t *testing.T) {
 			Budget: time.Minute, Results: looked}, ""},
 	} {
 		c.event.Kind = trial.BlockEnd
-		if got, _ := remark(c.event); got != c.want {
+		if got, _ := remarkOn(c.event); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -126,14 +126,14 @@ func TestEveryBootIsALine(t *testing.T) {
 	p := plain{out: &out, boots: 3, reported: reported{words: recordWords}}
 	at := time.Unix(1_700_000_000, 0)
 	for i, name := range []string{"microvm", "microvm-tests"} {
-		p.event(trial.Event{Kind: trial.TrialStart, Contender: name, At: at})
+		p.showEvent(trial.Event{Kind: trial.TrialStart, Contender: name, At: at})
 		status := []store.Status{store.OK, store.Void}[i]
-		p.event(trial.Event{Kind: trial.TrialEnd, Contender: name, At: at.Add(2400 * time.Millisecond), Status: status,
+		p.showEvent(trial.Event{Kind: trial.TrialEnd, Contender: name, At: at.Add(2400 * time.Millisecond), Status: status,
 			Text: "no boot"})
 	}
 	r := results(1)
 	r.Looks = []int{1}
-	p.event(trial.Event{Kind: trial.BlockEnd, Done: 1, Planned: 1, Budget: time.Minute, Results: r})
+	p.showEvent(trial.Event{Kind: trial.BlockEnd, Done: 1, Planned: 1, Budget: time.Minute, Results: r})
 	for _, want := range []string{"boot 1 of 3: microvm recorded after 2.4 s\n",
 		"boot 2 of 3: microvm-tests failed after 2.4 s\n", "; increase --boots\n"} {
 		if !strings.Contains(out.String(), want) {

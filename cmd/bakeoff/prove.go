@@ -27,8 +27,8 @@ type proveFlags struct {
 	image   string
 }
 
-// asked reports whether a proof was asked for, and refuses its flags without it.
-func (f proveFlags) asked() (bool, error) {
+// askedToProve reports whether a proof was asked for, and refuses its flags without it.
+func (f proveFlags) askedToProve() (bool, error) {
 	if f.driver == "" && (len(f.options) > 0 || f.image != "") {
 		return false, fault.New(fault.Invalid, "--option and --image need --prove DRIVER")
 	}
@@ -65,8 +65,8 @@ func optionsOf(doc driver.Doc, given []string) (param.Values, error) {
 	return out, nil
 }
 
-// prove runs the contract suite of a driver on this machine and stores the result.
-func (a *app) prove(ctx context.Context, f proveFlags, asJSON bool) error {
+// proveDriver runs the contract suite of a driver on this machine and stores the result.
+func (a *app) proveDriver(ctx context.Context, f proveFlags, asJSON bool) error {
 	d, err := driverNamed(f.driver)
 	if err != nil {
 		return err

@@ -52,7 +52,7 @@ type runFlags struct {
 	words *strings.Replacer
 }
 
-func (a *app) run() *cobra.Command {
+func (a *app) runCommand() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run [LAB]",
@@ -121,7 +121,7 @@ func completeLabFlags(c *cobra.Command) {
 // labNames offers names out of the lab file on the command line.
 func labNames(names func(*manifest.Lab) []string) func([]string) []string {
 	return func(args []string) []string {
-		lab, err := labFlags{}.load(args)
+		lab, err := labFlags{}.loadLab(args)
 		if err != nil {
 			return nil
 		}
@@ -176,14 +176,14 @@ func (a *app) carryOut(c *cobra.Command, s *session.Session, f runFlags) error {
 	defer stop()
 	outcome, block, err := a.measure(ctx, s, f)
 	if err != nil {
-		return broken(ctx, s, err)
+		return interruptedEnd(ctx, s, err)
 	}
 	if err := report.Write(s.Dir, reading.PageOption(versionString(), f.sort)); err != nil {
 		return howToGoOn(s, err)
 	}
 	err = a.conclude(s, f, outcome, block)
 	if outcome.Ended == analysis.EndedInterrupted {
-		return broken(ctx, s, err)
+		return interruptedEnd(ctx, s, err)
 	}
 	return err
 }
@@ -191,14 +191,14 @@ func (a *app) carryOut(c *cobra.Command, s *session.Session, f runFlags) error {
 // register plans a run, or finds the run to resume.
 func (a *app) register(c *cobra.Command, f runFlags, args []string) (*session.Session, error) {
 	if f.resume == "" {
-		lab, err := f.load(args)
+		lab, err := f.loadLab(args)
 		if err != nil {
 			return nil, err
 		}
 		if f.seed == 0 {
 			f.seed = session.DrawSeed()
 		}
-		if _, err := a.record(c.Context(), lab); err != nil {
+		if _, err := a.recordSources(c.Context(), lab); err != nil {
 			return nil, err
 		}
 		lab.FailOn = f.failOn
@@ -228,7 +228,7 @@ func (a *app) measure(ctx context.Context, s *session.Session, f runFlags) (_ tr
 		return trial.Outcome{}, 0, err
 	}
 	w := a.watcher(s, f)
-	defer w.close()
+	defer w.closeView()
 	var took time.Duration
 	blocks := 0
 	out, err := s.Measure(ctx, session.Options{At: a.at, Budget: f.budget, Calibration: known, Labels: f.labels,
@@ -236,7 +236,7 @@ func (a *app) measure(ctx context.Context, s *session.Session, f runFlags) (_ tr
 			if e.Kind == trial.BlockEnd {
 				took, blocks = took+e.Took, blocks+1
 			}
-			w.event(e)
+			w.showEvent(e)
 		}})
 	return out, took / time.Duration(max(blocks, 1)), err
 }
@@ -274,9 +274,9 @@ func howToDecide(s *session.Session, r analysis.Results, block time.Duration) st
 	return text + ": bakeoff run --resume " + shell.Quote(s.Dir) + " --budget " + budget.String()
 }
 
-// broken returns how a run ends that a signal may have interrupted. An
+// interruptedEnd returns how a run ends that a signal may have interrupted. An
 // interrupted run is not complete, so its exit code comes before --fail-on.
-func broken(ctx context.Context, s *session.Session, err error) error {
+func interruptedEnd(ctx context.Context, s *session.Session, err error) error {
 	how := "no block was measured"
 	if s.Started() {
 		how = "run bakeoff run --resume " + shell.Quote(s.Dir) + " to continue"

@@ -23,7 +23,7 @@ var schemas = []struct {
 	{"service", service.JSONSchema},
 }
 
-func (a *app) schema() *cobra.Command {
+func (a *app) schemaCommand() *cobra.Command {
 	var names []string
 	for _, s := range schemas {
 		names = append(names, s.name)

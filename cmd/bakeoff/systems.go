@@ -92,12 +92,12 @@ func systemsPage() []byte {
 	fmt.Fprintln(&b, "| system | status | what it is |\n|---|---|---|")
 	docs := systemDocs()
 	for _, d := range docs {
-		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", d.Name, d.Name, d.Status, field(d.Summary))
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", d.Name, d.Name, d.Status, escapeField(d.Summary))
 	}
 	for _, d := range docs {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| | |\n|---|---|\n", d.Name, sentence(d.Summary))
 		for _, r := range systemRows(d) {
-			fmt.Fprintf(&b, "| %s | %s |\n", r[0], field(r[1]))
+			fmt.Fprintf(&b, "| %s | %s |\n", r[0], escapeField(r[1]))
 		}
 	}
 	return b.Bytes()

@@ -98,7 +98,7 @@ hash, so two different builds are listed as a confounder.
 	for _, x := range toolall.Tools() {
 		d := x.Doc()
 		names := lists.Map(d.Metrics, func(m sample.Metric) string { return m.Name })
-		fmt.Fprintf(&b, "| [%s](workloads.md#%s) | %s | %s | %s | %s |\n", d.Name, d.Name, field(d.Summary), d.Program,
+		fmt.Fprintf(&b, "| [%s](workloads.md#%s) | %s | %s | %s | %s |\n", d.Name, d.Name, escapeField(d.Summary), d.Program,
 			d.Server, strings.Join(names, ", "))
 	}
 	fmt.Fprint(&b, "\nTo install them:\n\n| tool |")

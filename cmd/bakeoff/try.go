@@ -247,7 +247,7 @@ func (a *app) tryLab(c *cobra.Command, f tryFlags, file compose.File, lab *manif
 	if f.seed == 0 {
 		f.seed = session.DrawSeed()
 	}
-	if _, err := a.record(c.Context(), lab); err != nil {
+	if _, err := a.recordSources(c.Context(), lab); err != nil {
 		return err
 	}
 	lab.FailOn = f.failOn

@@ -16,7 +16,7 @@ import (
 // verdicts. It depends on nothing but d, not even on the order of d.Observations,
 // and does not modify d. Further blocks of a run never change a verdict.
 func Analyse(d Data) Results {
-	warnings := d.check()
+	warnings := d.checkDesign()
 	r := Results{
 		Schema: ResultsSchema, Rules: Rules, Run: d.Run, Seed: d.Seed, PlanSHA256: d.PlanSHA256, Baseline: d.Baseline,
 		Margin: d.Margin, Looks: nonNil(d.Looks), Alphas: nonNil(d.Alphas), Ended: d.Ended, Void: d.Void,
@@ -29,7 +29,7 @@ func Analyse(d Data) Results {
 				"the run was resumed, or a block was void. The luck of an environment was therefore drawn %d times, "+
 				"however many blocks there are; the verdicts hold for these instances only.", r.InstanceSets, r.InstanceSets))
 	}
-	t := index(&d)
+	t := indexObservations(&d)
 	r.Blocks = len(t.blocks)
 	var wanted []place
 	for c := range d.Contenders {
@@ -40,7 +40,7 @@ func Analyse(d Data) Results {
 		}
 	}
 	summaries := make([]*Summary, len(wanted))
-	each(len(wanted), func(i int) {
+	forEachParallel(len(wanted), func(i int) {
 		w := wanted[i]
 		contender, cell := d.Contenders[w.contender].Name, d.Cells[w.cell].Name
 		if s, ok := summarise(t.series[w.contender][w.cell], contender, cell, w.metric, d.repeats()); ok {
@@ -59,12 +59,12 @@ func Analyse(d Data) Results {
 		r.Comparisons = append(r.Comparisons, c.Comparison)
 	}
 	if r.asked = HasLimit(d.FailOn); r.asked {
-		r.Limits = d.limits(run.main, r.Missing)
+		r.Limits = d.answerLimits(run.main, r.Missing)
 		r.limitsOnly = !slices.ContainsFunc([]Verdict{Worse, Better, Inconclusive}, func(v Verdict) bool {
 			return slices.Contains(d.FailOn, string(v))
 		})
 	}
-	d.across(r.Comparisons)
+	d.warnAcrossHosts(r.Comparisons)
 	d.caveats(r.Comparisons)
 	if d.Twin != "" {
 		r.Twin = &Twin{Name: d.Twin, Comparisons: []Comparison{}}
@@ -74,7 +74,7 @@ func Analyse(d Data) Results {
 		}
 		d.caveats(r.Twin.Comparisons)
 	}
-	r.Unused = run.unused(t.blocks)
+	r.Unused = run.unusedBlocks(t.blocks)
 	return r
 }
 
@@ -96,8 +96,8 @@ func (d *Data) instanceSets() int {
 	return most
 }
 
-// check returns warnings about drivers and about a design that cannot be used as it is.
-func (d *Data) check() []string {
+// checkDesign returns warnings about drivers and about a design that cannot be used as it is.
+func (d *Data) checkDesign() []string {
 	out := []string{}
 	for _, c := range d.Contenders {
 		// driver.Unproven, as the controller wrote it into the fingerprint.
@@ -117,7 +117,7 @@ func (d *Data) check() []string {
 		out = append(out, fmt.Sprintf("%d looks and %d alphas: only the first %d were used",
 			len(d.Looks), len(d.Alphas), min(len(d.Looks), len(d.Alphas))))
 	}
-	if !slices.IsSorted(d.looks()) {
+	if !slices.IsSorted(d.spendingLooks()) {
 		out = append(out, "the looks are not in ascending order: a look below an earlier one was skipped")
 	}
 	return out
@@ -172,7 +172,7 @@ func (d *Data) unavailable(t *table) (out []Unavailable) {
 				if m.CPUTime {
 					reason, known = noCPUTime, true
 				}
-				if why := s.absent(m.Name); why != "" {
+				if why := s.absenceReason(m.Name); why != "" {
 					reason, known = why, true
 				}
 				if !known || s.succeeded(Cell{Metrics: []sample.Metric{m}}) {
@@ -216,7 +216,7 @@ func (d *Data) compare(t *table, missing []Missing) drafts {
 		if c == base {
 			continue
 		}
-		twin := d.family(c)
+		twin := d.familyOf(c)
 		for k, cell := range d.Cells {
 			lost := gone[[2]string{name.Name, cell.Name}] || gone[[2]string{d.Baseline, cell.Name}]
 			tried := len(t.series[c][k]) > 0 && len(t.series[base][k]) > 0
@@ -232,11 +232,11 @@ func (d *Data) compare(t *table, missing []Missing) drafts {
 		}
 	}
 	made := make([]*draft, len(wanted))
-	each(len(wanted), func(i int) {
+	forEachParallel(len(wanted), func(i int) {
 		made[i] = d.newDraft(t, wanted[i].contender, base, wanted[i].cell, wanted[i].metric)
 	})
 	for i, x := range made {
-		twin := d.family(wanted[i].contender)
+		twin := d.familyOf(wanted[i].contender)
 		switch {
 		case wanted[i].metric.Primary:
 			families[twin] = append(families[twin], x)
@@ -251,16 +251,16 @@ func (d *Data) compare(t *table, missing []Missing) drafts {
 			out.main = append(out.main, x)
 		}
 	}
-	each(len(plain), func(i int) { plain[i].describe() })
+	forEachParallel(len(plain), func(i int) { plain[i].describe() })
 	for i, f := range families {
-		d.decide(f, sizes[i])
+		d.decideFamily(f, sizes[i])
 	}
 	return out
 }
 
-// family returns the family of a contender's comparisons: 1 for the twin's, 0 for
+// familyOf returns the family of a contender's comparisons: 1 for the twin's, 0 for
 // the others'.
-func (d *Data) family(contender int) int {
+func (d *Data) familyOf(contender int) int {
 	if d.Contenders[contender].Name == d.Twin {
 		return 1
 	}
@@ -273,9 +273,9 @@ type place struct {
 	metric          sample.Metric
 }
 
-// each calls f(0) to f(n-1) on all processors. The calls must be independent of
+// forEachParallel calls f(0) to f(n-1) on all processors. The calls must be independent of
 // each other.
-func each(n int, f func(i int)) {
+func forEachParallel(n int, f func(i int)) {
 	var next atomic.Int64
 	var wg sync.WaitGroup
 	for range min(runtime.GOMAXPROCS(0), n) {
@@ -288,9 +288,9 @@ func each(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// unused counts the blocks after the one at which the last comparison got its
+// unusedBlocks counts the blocks after the one at which the last comparison got its
 // verdict or had its last look; 0 while one is pending.
-func (cs drafts) unused(blocks []int) int {
+func (cs drafts) unusedBlocks(blocks []int) int {
 	family := cs.main
 	if !slices.ContainsFunc(family, func(c *draft) bool { return c.Primary }) {
 		family = cs.twin

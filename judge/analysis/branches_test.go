@@ -189,7 +189,7 @@ func TestPair(t *testing.T) {
 	them := series{at(0, 0, 4), at(0, 3, 5), at(1, 1, nan), at(1, 2, 6), at(3, 0, 2), at(4, 1, 1), at(6, 0, 1), at(6, 1,
 		1),
 		{Block: 7, Position: 2}, at(7, 3, 1)}
-	blocks, trials := pair(us, them, m, 2)
+	blocks, trials := pairBlocks(us, them, m, 2)
 	want := []block{
 		{index: 0, first: -1, failed: Failures{Of: 2}}, {index: 1, first: 1, failed: Failures{1, 1, 2}},
 		{index: 6, first: -1, turn: -1, failed: Failures{Contender: 1, Of: 2}},
@@ -206,16 +206,16 @@ func TestPair(t *testing.T) {
 		t.Errorf("%+v", trials)
 	}
 	m.Better, m.Scale = sample.Higher, sample.Difference
-	if _, trials := pair(us[:4], them[:4], m, 0); trials.Value[5] != math.Inf(-1) || trials.Value[1] != 2 {
+	if _, trials := pairBlocks(us[:4], them[:4], m, 0); trials.Value[5] != math.Inf(-1) || trials.Value[1] != 2 {
 		t.Errorf("of differences %+v", trials)
 	}
-	if blocks, _ := pair(us, them, m, 0); len(blocks) != 3 || blocks[2].failed.Contender != 0 {
+	if blocks, _ := pairBlocks(us, them, m, 0); len(blocks) != 3 || blocks[2].failed.Contender != 0 {
 		t.Errorf("0 is a difference: %+v", blocks)
 	}
-	if blocks, _ := pair(us, them, m, 1); len(blocks) != 0 { // both have two or unequal numbers
+	if blocks, _ := pairBlocks(us, them, m, 1); len(blocks) != 0 { // both have two or unequal numbers
 		t.Errorf("with one planned trial %+v", blocks)
 	}
-	if blocks, _ := pair(us[4:5], them[4:5], m, 1); len(blocks) != 0 {
+	if blocks, _ := pairBlocks(us[4:5], them[4:5], m, 1); len(blocks) != 0 {
 		t.Errorf("trials of blocks 2 and 3 make %+v", blocks)
 	}
 	for b, want := range map[int]int{-1: 0, 0: 2, 1: 4, 2: 5, 3: 5, 5: 7, 7: 11, 8: 11} {
@@ -223,10 +223,10 @@ func TestPair(t *testing.T) {
 			t.Errorf("%d trials through block %d, want %d", got, b, want)
 		}
 	}
-	if got := (series{at(0, 0, -3), at(0, 1, 5), at(0, 2, nan), at(0, 3, 4), {}}).size(m); got != 4 {
+	if got := (series{at(0, 0, -3), at(0, 1, 5), at(0, 2, nan), at(0, 3, 4), {}}).medianSize(m); got != 4 {
 		t.Errorf("size %v", got)
 	}
-	if got := (series{{}}).size(m); got != 0 {
+	if got := (series{{}}).medianSize(m); got != 0 {
 		t.Errorf("the size of nothing is %v", got)
 	}
 	cell := Cell{Metrics: []sample.Metric{{Name: "x"}, m}}
@@ -244,7 +244,7 @@ func TestTurn(t *testing.T) {
 			-1}, 1},
 		{[]int8{-1, -1, 1, 1}, -1}, {nil, 0},
 	} {
-		if got := turn(x.sides); got != x.want {
+		if got := earlierSide(x.sides); got != x.want {
 			t.Errorf("%v: %d, want %d", x.sides, got, x.want)
 		}
 	}

@@ -24,7 +24,7 @@ func (d *Data) confounders(contender, baseline string, m sample.Metric) []Confou
 		if n == FactCPUTime && !m.CPUTime {
 			continue
 		}
-		a, b := fact(them, n), fact(us, n)
+		a, b := factOrUnavailable(them, n), factOrUnavailable(us, n)
 		if a != b && !slices.Contains(d.Meant, n) && !slices.Contains(d.MeantFor[contender], n) {
 			out = append(out, Confounder{Name: n, Baseline: a, Contender: b})
 		}
@@ -32,7 +32,7 @@ func (d *Data) confounders(contender, baseline string, m sample.Metric) []Confou
 	return out
 }
 
-func fact(facts map[string]string, name string) string {
+func factOrUnavailable(facts map[string]string, name string) string {
 	return cmp.Or(facts[name], unavailable)
 }
 

@@ -117,7 +117,7 @@ func TestUnused(t *testing.T) {
 		"twin alone":       {drafts{main: []*draft{at(1, false, false, 0)}, twin: []*draft{at(1, true, true, 8)}}, 1},
 		"at the end":       {drafts{main: []*draft{at(1, true, true, 9)}}, 0},
 	} {
-		if got := x.cs.unused(all); got != x.want {
+		if got := x.cs.unusedBlocks(all); got != x.want {
 			t.Errorf("%s: %d, want %d", name, got, x.want)
 		}
 	}
@@ -146,7 +146,7 @@ func TestOneSideFirst(t *testing.T) {
 					w != "" && !strings.HasPrefix(w, fmt.Sprintf("%s ran before %s in all %d blocks", ahead, behind, blocks)) {
 					t.Errorf("%d blocks, side %d, %d others: %q", blocks, side, others, w)
 				}
-				if got := c.drawn(); got != (others == 1) {
+				if got := c.hasDrawnOrders(); got != (others == 1) {
 					t.Errorf("%d blocks, %d others: drawn %v", blocks, others, got)
 				}
 				c.elsewhere = false
@@ -176,15 +176,15 @@ func TestApart(t *testing.T) {
 			0.015, false},
 		{math.NaN(), 1, false}, {1, math.NaN(), false},
 	} {
-		if got := c.apart(x.a, x.b); got != x.want {
+		if got := c.verdictsDiffer(x.a, x.b); got != x.want {
 			t.Errorf("%v and %v: %v", x.a, x.b, got)
 		}
 	}
-	if got := c.spoken(math.Log(1.05)); got != "+5.0 %" {
+	if got := c.differenceText(math.Log(1.05)); got != "+5.0 %" {
 		t.Errorf("%q", got)
 	}
 	c.metric.Scale = sample.Difference
-	if got := c.spoken(-2.5); got != "−2.5 s" {
+	if got := c.differenceText(-2.5); got != "−2.5 s" {
 		t.Errorf("%q", got)
 	}
 	// The seed of the permutations comes from all three names.
@@ -192,7 +192,7 @@ func TestApart(t *testing.T) {
 	for _, names := range [][3]string{{"a", "b", "c"}, {"x", "b", "c"}, {"a", "x", "c"}, {"a", "b", "x"}, {"a b", "",
 		"c"}} {
 		c.Contender, c.Cell, c.metric.Name = names[0], names[1], names[2]
-		seeds[c.seed()] = true
+		seeds[c.seedOfNames()] = true
 	}
 	if len(seeds) != 5 {
 		t.Errorf("%v", slices.Sorted(maps.Keys(seeds)))
@@ -215,7 +215,7 @@ func TestHostsThatAreAlike(t *testing.T) {
 		all := []Comparison{{Contender: "x", Primary: true}, {Contender: "cal", Primary: true, Verdict: Equivalent},
 			{Contender: "cal", Verdict: Worse}}
 		change(&d, all)
-		d.across(all)
+		d.warnAcrossHosts(all)
 		for _, c := range all {
 			out = append(out, c.Warnings...)
 		}

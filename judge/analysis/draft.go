@@ -42,7 +42,7 @@ func (d *Data) newDraft(t *table, contender, baseline, cell int, m sample.Metric
 	c := &draft{metric: m, us: t.series[contender][cell], them: t.series[baseline][cell], gates: t.gates, look: -1,
 		family: 1, elsewhere: d.Elsewhere, repeats: d.repeats()}
 	c.left = -1
-	if l := d.looks(); len(l) > 0 && !d.Elsewhere {
+	if l := d.spendingLooks(); len(l) > 0 && !d.Elsewhere {
 		c.left = max(0, l[len(l)-1]-len(t.blocks))
 	}
 	k := d.Cells[cell]
@@ -53,26 +53,26 @@ func (d *Data) newDraft(t *table, contender, baseline, cell int, m sample.Metric
 		Factors:     d.Factors[d.Contenders[contender].Name][k.Name],
 		Confounders: d.confounders(d.Contenders[contender].Name, d.Contenders[baseline].Name, m),
 	}
-	c.blocks, c.trials = pair(c.us, c.them, m, d.Trials)
+	c.blocks, c.trials = pairBlocks(c.us, c.them, m, d.Trials)
 	c.contrast = stats.NewContrast(c.trials)
 	c.margin, c.region = d.Margin, RatioRegion(d.Margin)
 	return c
 }
 
-// reach performs the look at n blocks.
-func (c *draft) reach(look, n int) {
+// performLook performs the look at n blocks.
+func (c *draft) performLook(look, n int) {
 	c.look, c.Look, c.Blocks = look, n, n
 	c.marks = [3]*stats.Standing{}
 	if c.metric.Scale == sample.Difference {
 		// Without a ratio, the margin is a share of the baseline's size so far.
-		size := c.them.through(c.blocks[n-1].index).size(c.metric)
+		size := c.them.through(c.blocks[n-1].index).medianSize(c.metric)
 		c.region = NewRegion(c.margin, sample.Difference, size)
 	}
-	c.hold(n)
+	c.noteFailedGates(n)
 }
 
-// hold notes which gates the trials of the first n blocks failed.
-func (c *draft) hold(n int) {
+// noteFailedGates notes which gates the trials of the first n blocks failed.
+func (c *draft) noteFailedGates(n int) {
 	if c.gates && n > 0 {
 		last := c.blocks[n-1].index
 		us, them := c.us.through(last), c.them.through(last)
@@ -89,8 +89,8 @@ func (c *draft) estimate(alpha float64) stats.Estimate {
 	return c.contrast.Estimate(c.Blocks, 1-alpha, -float64(c.region), 0, float64(c.region))
 }
 
-// quiet reports, without computing the interval, that it decides nothing.
-func (c *draft) quiet(alpha float64) bool {
+// decidesNothing reports, without computing the interval, that it decides nothing.
+func (c *draft) decidesNothing(alpha float64) bool {
 	at := func(i int) int {
 		if c.marks[i] == nil {
 			m := c.contrast.Stand(c.Blocks, float64(i-1)*float64(c.region))
@@ -101,16 +101,16 @@ func (c *draft) quiet(alpha float64) bool {
 	return c.region > 0 && at(1) == 0 && (at(0) == 0 || at(2) == 0)
 }
 
-// judge reads a verdict from an interval alone.
-func (c *draft) judge(e stats.Estimate) Verdict {
+// judgeEstimate reads a verdict from an interval alone.
+func (c *draft) judgeEstimate(e stats.Estimate) Verdict {
 	return c.region.Verdict(e.Lo, e.Hi, c.metric.Better)
 }
 
-// try returns the verdict at the two levels of the family at this look: that of
+// verdictAtLevels returns the verdict at the two levels of the family at this look: that of
 // differences and that of equivalences (see the package comment).
-func (c *draft) try(differ, equal float64) Verdict {
+func (c *draft) verdictAtLevels(differ, equal float64) Verdict {
 	c.level = differ
-	if c.quiet(max(differ, equal)) {
+	if c.decidesNothing(max(differ, equal)) {
 		return Inconclusive
 	}
 	d := c.estimate(differ)
@@ -118,7 +118,7 @@ func (c *draft) try(differ, equal float64) Verdict {
 	if differ != equal {
 		e = c.estimate(equal)
 	}
-	v, ve := c.judge(d), c.judge(e)
+	v, ve := c.judgeEstimate(d), c.judgeEstimate(e)
 	c.differs = d.Lo > 0 || d.Hi < 0
 	c.shown = d
 	// An equivalence needs its own level. A difference inside the margin is
@@ -135,8 +135,8 @@ func (c *draft) try(differ, equal float64) Verdict {
 	return v
 }
 
-// finish fills in the fields of the Comparison.
-func (c *draft) finish(d *Data) {
+// fillComparison fills in the fields of the Comparison.
+func (c *draft) fillComparison(d *Data) {
 	if c.Exact != nil {
 		c.finishExactly()
 		return
@@ -147,7 +147,7 @@ func (c *draft) finish(d *Data) {
 		c.Blocks = n
 		c.shown = c.contrast.Quick(n, 0.95)
 		c.shown.Lo, c.shown.Hi, c.shown.Warnings = math.Inf(-1), math.Inf(1), nil
-		c.hold(n)
+		c.noteFailedGates(n)
 	case !c.closed:
 		c.shown = c.estimate(c.level)
 		fallthrough
@@ -158,14 +158,14 @@ func (c *draft) finish(d *Data) {
 	if !c.closed && c.look >= 0 {
 		c.Gates = append(c.Gates, c.unsteady()...)
 	}
-	c.show(c.shown)
+	c.showEstimate(c.shown)
 	c.Warnings = append(c.Warnings, c.shown.Warnings...)
-	for _, w := range append([]string{c.varied(), c.lopsided(), c.undrawn()}, c.unrest()...) {
+	for _, w := range append([]string{c.variationWarning(), c.lopsided(), c.undrawn()}, c.unrestWarnings()...) {
 		if w != "" {
 			c.Warnings = append(c.Warnings, w)
 		}
 	}
-	if c.closed || c.look >= 0 && c.look == len(d.looks())-1 {
+	if c.closed || c.look >= 0 && c.look == len(d.spendingLooks())-1 {
 		c.Unused = n - c.Blocks
 	}
 	if c.closed {
@@ -176,7 +176,7 @@ func (c *draft) finish(d *Data) {
 			e := c.contrast.Quick(n, 0.95)
 			c.Interim = c.interval(e.Lo, e.Hi)
 		}
-		c.hopeless = c.Primary && c.left >= 0 && c.lost(d)
+		c.hopeless = c.Primary && c.left >= 0 && c.cannotDecide(d)
 		c.MoreBlocks = c.moreBlocks(d)
 	}
 	if n == 0 && len(c.us) > 0 && len(c.them) > 0 {
@@ -196,12 +196,12 @@ func (c *draft) describe() {
 	if n > 0 {
 		alpha := MaxAlpha
 		c.Alpha = &alpha
-		c.hold(n)
+		c.noteFailedGates(n)
 		c.Gates = append(c.Gates, c.held...)
 	}
-	c.show(e)
+	c.showEstimate(e)
 	c.Warnings = append(c.Warnings, e.Warnings...)
-	if w := c.varied(); w != "" {
+	if w := c.variationWarning(); w != "" {
 		c.Warnings = append(c.Warnings, w)
 	}
 }
@@ -229,7 +229,7 @@ func (c *draft) lopsided() string {
 // undrawn returns a warning if one side ran first in every block. With random
 // orders that happens in one run of 2,048 from twelve blocks on.
 func (c *draft) undrawn() string {
-	first, _, always := c.ahead(func(b block) int8 { return b.first })
+	first, _, always := c.sideAhead(func(b block) int8 { return b.first })
 	if c.Blocks < 12 || !always {
 		return ""
 	}
@@ -237,9 +237,9 @@ func (c *draft) undrawn() string {
 		"distinguished from a difference", first, c.Blocks)
 }
 
-// ahead returns the side that of names for most blocks, and the other one, and
+// sideAhead returns the side that of names for most blocks, and the other one, and
 // whether it names it for all.
-func (c *draft) ahead(of func(block) int8) (ahead, behind string, always bool) {
+func (c *draft) sideAhead(of func(block) int8) (ahead, behind string, always bool) {
 	sum := 0
 	for _, b := range c.blocks[:c.Blocks] {
 		sum += int(of(b))
@@ -250,7 +250,7 @@ func (c *draft) ahead(of func(block) int8) (ahead, behind string, always bool) {
 	return c.Contender, c.Baseline, sum == c.Blocks
 }
 
-func (c *draft) show(e stats.Estimate) {
+func (c *draft) showEstimate(e stats.Estimate) {
 	v := e.Value
 	if c.metric.Scale != sample.Difference {
 		v = math.Exp(v)
@@ -258,7 +258,7 @@ func (c *draft) show(e stats.Estimate) {
 			v = math.Inf(-1)
 		}
 	}
-	c.Ratio = finite(v)
+	c.Ratio = finiteOrNil(v)
 	c.CI = c.interval(e.Lo, e.Hi)
 	for _, b := range c.blocks[:c.Blocks] {
 		c.Failures.Contender += b.failed.Contender
@@ -283,10 +283,10 @@ func Shown(v float64, scale sample.Scale) *float64 {
 	if scale != sample.Difference && !math.IsInf(v, 0) {
 		v = math.Exp(v)
 	}
-	return finite(v)
+	return finiteOrNil(v)
 }
 
-func finite(v float64) *float64 {
+func finiteOrNil(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
 	}
@@ -298,10 +298,10 @@ func finite(v float64) *float64 {
 // probability stats.Likely if the estimate is true. The plan says the same for a
 // wanted difference.
 func (c *draft) moreBlocks(d *Data) *int {
-	if len(d.looks()) == 0 {
+	if len(d.spendingLooks()) == 0 {
 		return nil
 	}
-	alpha := d.Alphas[min(max(c.look, 0), len(d.looks())-1)]
+	alpha := d.Alphas[min(max(c.look, 0), len(d.spendingLooks())-1)]
 	if c.Alpha != nil {
 		alpha = *c.Alpha
 	}
@@ -312,8 +312,8 @@ func (c *draft) moreBlocks(d *Data) *int {
 // difference from, or lie within the region around it.
 func (c *draft) blocksUntil(d *Data, from float64, around Region, alpha float64) *int {
 	n := len(c.blocks)
-	looks := d.looks()
-	if n < 4 || len(looks) == 0 || c.stuck() {
+	looks := d.spendingLooks()
+	if n < 4 || len(looks) == 0 || c.isStuck() {
 		return nil
 	}
 	// The width at a level that n blocks can reach gives the standard error.
@@ -339,17 +339,17 @@ func (c *draft) blocksUntil(d *Data, from float64, around Region, alpha float64)
 	return &more
 }
 
-// stuck reports that no number of further blocks can decide the comparison.
-func (c *draft) stuck() bool {
-	return slices.ContainsFunc(c.held, Gate.total)
+// isStuck reports that no number of further blocks can decide the comparison.
+func (c *draft) isStuck() bool {
+	return slices.ContainsFunc(c.held, Gate.failsComparison)
 }
 
-// lost reports that no look that is left can bring a verdict, whatever the trials of
+// cannotDecide reports that no look that is left can bring a verdict, whatever the trials of
 // the blocks that are left give: the comparison lacks blocks for another look, or at
 // the last look a gate still has mostly of the trials of a side, even if no further
 // trial fails it. It reads no value of a metric, so it selects no result.
-func (c *draft) lost(d *Data) bool {
-	looks := d.looks()
+func (c *draft) cannotDecide(d *Data) bool {
+	looks := d.spendingLooks()
 	if c.look+1 >= len(looks) || len(c.blocks)+c.left < looks[c.look+1] {
 		return true
 	}
@@ -360,7 +360,7 @@ func (c *draft) lost(d *Data) bool {
 		failed := map[string]int{}
 		for _, o := range s {
 			for name := range o.Gates {
-				if failed[name]++; !spares(name, c.metric) && part(failed[name], len(s)+c.left*d.Trials) >= mostly {
+				if failed[name]++; !gateSpares(name, c.metric) && shareOf(failed[name], len(s)+c.left*d.Trials) >= mostly {
 					return true
 				}
 			}

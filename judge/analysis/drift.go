@@ -26,7 +26,7 @@ const (
 	driftWidth  = 0.5   // and of the uncertainty, at the median
 )
 
-// drift says why the clock of one side's environments cannot be believed; "" if nothing
+// driftReason says why the clock of one side's environments cannot be believed; "" if nothing
 // speaks against it. It also returns how many trials are on the side of most, and of how
 // many.
 //
@@ -34,7 +34,7 @@ const (
 // of a periodic timer, or calibrated its counter badly, is behind (or ahead) in almost all
 // trials, also by less than the bound of a single trial: then every time that was
 // measured inside is biased in one direction, and more trials do not help.
-func (s series) drift() (reason string, most, of int) {
+func (s series) driftReason() (reason string, most, of int) {
 	var ahead, behind int
 	var shares, widths []float64
 	for _, o := range s {
@@ -72,7 +72,7 @@ func driftGates(us, them series, m sample.Metric) []Gate {
 		return nil
 	}
 	for _, s := range [2]series{us, them} {
-		if reason, most, of := s.drift(); reason != "" {
+		if reason, most, of := s.driftReason(); reason != "" {
 			return []Gate{{Name: DriftGate, Reason: reason, Trials: most, Of: of}}
 		}
 	}

@@ -88,10 +88,10 @@ func TestDriftOfHonestClocks(t *testing.T) {
 			free[i] = 0.02 * r.NormFloat64()
 			biased[i] = -0.0015 - 0.002*(2*r.Float64()-1)
 		}
-		if s, _, _ := clocked(0.004, free...).drift(); s != "" {
+		if s, _, _ := clocked(0.004, free...).driftReason(); s != "" {
 			wrong++
 		}
-		if s, _, _ := clocked(0.004, biased...).drift(); s != "" {
+		if s, _, _ := clocked(0.004, biased...).driftReason(); s != "" {
 			late++
 		}
 	}

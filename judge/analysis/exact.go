@@ -19,11 +19,11 @@ type Exact struct {
 	Trials     int     `json:"trials"` // of both sides, that agree
 }
 
-// agreed returns the value that all trials of s with block numbers up to last gave, and
+// agreedValue returns the value that all trials of s with block numbers up to last gave, and
 // how many there are; 0 if one failed or gave another value.
-func (s series) agreed(m sample.Metric, last int) (value float64, n int) {
+func (s series) agreedValue(m sample.Metric, last int) (value float64, n int) {
 	for _, o := range s.through(last) {
-		r := read(o, m)
+		r := readMetric(o, m)
 		switch {
 		case r.lacks:
 			continue
@@ -53,8 +53,8 @@ func (c *draft) exactly() bool {
 		return false
 	}
 	for i, b := range c.blocks {
-		us, n := c.us.agreed(c.metric, b.index)
-		them, k := c.them.agreed(c.metric, b.index)
+		us, n := c.us.agreedValue(c.metric, b.index)
+		them, k := c.them.agreedValue(c.metric, b.index)
 		if n == 0 || k == 0 {
 			return false // the trials do not agree, and more of them cannot change that
 		}
@@ -75,12 +75,12 @@ func (c *draft) exactly() bool {
 
 // finishExactly fills in the fields of a comparison that exactly decided.
 func (c *draft) finishExactly() {
-	c.hold(c.Blocks)
+	c.noteFailedGates(c.Blocks)
 	c.Gates = append(c.Gates, c.held...)
-	c.show(c.shown)
+	c.showEstimate(c.shown)
 	c.Unused = len(c.blocks) - c.Blocks
 	if c.Primary {
-		c.Verdict = c.judge(c.shown)
+		c.Verdict = c.judgeEstimate(c.shown)
 		if len(c.Gates) > 0 {
 			c.Verdict = Inconclusive
 		}
@@ -88,8 +88,8 @@ func (c *draft) finishExactly() {
 	}
 	// Later blocks do not change a verdict, but they change the words about it.
 	last := c.blocks[len(c.blocks)-1].index
-	_, n := c.us.agreed(c.metric, last)
-	_, k := c.them.agreed(c.metric, last)
+	_, n := c.us.agreedValue(c.metric, last)
+	_, k := c.them.agreedValue(c.metric, last)
 	if n == 0 || k == 0 {
 		c.Exact = nil
 		c.Warnings = append(c.Warnings, fmt.Sprintf("not deterministic: the trials of the first %d blocks agreed, and "+
@@ -99,8 +99,8 @@ func (c *draft) finishExactly() {
 	c.Exact.Trials = n + k
 }
 
-// varied returns a warning if trials of an exact metric do not agree.
-func (c *draft) varied() string {
+// variationWarning returns a warning if trials of an exact metric do not agree.
+func (c *draft) variationWarning() string {
 	if !c.metric.Exact || len(c.blocks) == 0 {
 		return ""
 	}
@@ -112,7 +112,7 @@ func (c *draft) varied() string {
 		var lo, hi float64
 		n := 0
 		for _, o := range side.of.through(last) {
-			if r := read(o, c.metric); !r.lacks && !r.failed {
+			if r := readMetric(o, c.metric); !r.lacks && !r.failed {
 				if n++; n == 1 {
 					lo, hi = r.value, r.value
 				}

@@ -8,14 +8,14 @@ import (
 	"bakeoff/judge/stats"
 )
 
-// looks returns the looks that have an alpha.
-func (d *Data) looks() []int { return d.Looks[:min(len(d.Looks), len(d.Alphas))] }
+// spendingLooks returns the looks that have an alpha.
+func (d *Data) spendingLooks() []int { return d.Looks[:min(len(d.Looks), len(d.Alphas))] }
 
-// decide performs the looks of one family in the order of its blocks, and shares
+// decideFamily performs the looks of one family in the order of its blocks, and shares
 // the alpha of each look as the package comment describes. size is the number of
 // comparisons of the family that can get a verdict.
-func (d *Data) decide(family []*draft, size int) {
-	looks := d.looks()
+func (d *Data) decideFamily(family []*draft, size int) {
+	looks := d.spendingLooks()
 	// A comparison reaches a look with the block that completes its count.
 	var moments []int
 	for _, c := range family {
@@ -33,7 +33,7 @@ func (d *Data) decide(family []*draft, size int) {
 	memo := map[int][]float64{}
 	levels := func(share int) []float64 {
 		if memo[share] == nil {
-			memo[share] = d.levels(looks, float64(share))
+			memo[share] = d.lookLevels(looks, float64(share))
 		}
 		return memo[share]
 	}
@@ -53,7 +53,7 @@ func (d *Data) decide(family []*draft, size int) {
 				if c.closed || c.look < 0 {
 					continue
 				}
-				v := c.try(differ[c.look], same[c.look])
+				v := c.verdictAtLevels(differ[c.look], same[c.look])
 				if v == Inconclusive {
 					continue
 				}
@@ -67,16 +67,16 @@ func (d *Data) decide(family []*draft, size int) {
 		}
 	}
 	for _, c := range family {
-		c.finish(d)
+		c.fillComparison(d)
 	}
 }
 
 // boundaries caches the levels of designs.
 var boundaries sync.Map
 
-// levels returns the nominal level of each look if share comparisons divide the
+// lookLevels returns the nominal level of each look if share comparisons divide the
 // alphas. Half a share doubles them: then each bound of an interval errs with alpha.
-func (d *Data) levels(looks []int, share float64) []float64 {
+func (d *Data) lookLevels(looks []int, share float64) []float64 {
 	spend := make([]float64, len(looks))
 	for k := range looks {
 		spend[k] = d.Alphas[k] / share
@@ -102,6 +102,6 @@ func (c *draft) advance(looks []int, now int) {
 		}
 	}
 	if next > c.look {
-		c.reach(next, looks[next])
+		c.performLook(next, looks[next])
 	}
 }

@@ -20,20 +20,22 @@ const (
 	mostly   = 0.5 // of either side
 )
 
-// total reports whether a single trial that fails the gate fails the comparison,
+// failsComparison reports whether a single trial that fails the gate fails the comparison,
 // because its number does not measure what it claims to. The check of scaling is
 // not among these gates: it compares two short times, which chance can stretch; a
 // loop that the compiler removed fails it in every trial.
-func (g Gate) total() bool { return slices.Contains([]string{"errors", "answer", "disk-full"}, g.Name) }
+func (g Gate) failsComparison() bool {
+	return slices.Contains([]string{"errors", "answer", "disk-full"}, g.Name)
+}
 
-// spares reports that a gate does not apply to a metric. If the load generator or
+// gateSpares reports that a gate does not apply to a metric. If the load generator or
 // the network reached its limit, the rate of requests does not describe the
 // subject; the CPU time per request still does.
 //
 // What disturbs time does not change an exact count.
-func spares(gate string, m sample.Metric) bool {
+func gateSpares(gate string, m sample.Metric) bool {
 	if m.Exact {
-		return !(Gate{Name: gate}).total()
+		return !(Gate{Name: gate}).failsComparison()
 	}
 	return m.CPUTime && slices.Contains([]string{"ceiling", "cpu-wait", "lateness", "path", "stall", "starved"}, gate)
 }
@@ -49,7 +51,7 @@ func failedGates(us, them series, m sample.Metric) []Gate {
 	for i, s := range [2]series{us, them} {
 		for _, o := range s {
 			for name, reason := range o.Gates {
-				if spares(name, m) {
+				if gateSpares(name, m) {
 					continue
 				}
 				if seen[name] == nil {
@@ -63,7 +65,7 @@ func failedGates(us, them series, m sample.Metric) []Gate {
 	for _, name := range slices.Sorted(maps.Keys(seen)) {
 		t := seen[name]
 		g := Gate{Name: name, Reason: t.reason, Trials: t.sides[0] + t.sides[1], Of: len(us) + len(them)}
-		if g.total() || disturbs(part(t.sides[0], len(us)), part(t.sides[1], len(them))) {
+		if g.failsComparison() || disturbs(shareOf(t.sides[0], len(us)), shareOf(t.sides[1], len(them))) {
 			out = append(out, g)
 		}
 	}
@@ -76,7 +78,7 @@ func disturbs(a, b float64) bool {
 	return max(a, b) >= mostly || max(a, b)-min(a, b) >= oneSided
 }
 
-func part(n, of int) float64 {
+func shareOf(n, of int) float64 {
 	if of == 0 {
 		return 0
 	}

@@ -36,7 +36,7 @@ const GeomeanLevel = 0.95
 // so noise that the cells of a block share is in the interval. It uses all blocks, and
 // belongs to no family of comparisons.
 func geomeans(d *Data) (out []Geomean) {
-	t := index(d)
+	t := indexObservations(d)
 	base, ok := t.contenders[d.Baseline]
 	if !ok {
 		return nil
@@ -107,7 +107,7 @@ func sameDirection(a, b sample.Metric) bool {
 // blockRatios returns the logarithm of the ratio of two sides in each block; not whole
 // if a trial failed.
 func blockRatios(us, them series, m sample.Metric) (out map[int]float64, whole bool) {
-	blocks, trials := pair(us, them, m, 0)
+	blocks, trials := pairBlocks(us, them, m, 0)
 	out = map[int]float64{}
 	for i, b := range blocks {
 		end := len(trials.Value)

@@ -19,11 +19,11 @@ type Placement struct {
 // machineFacts are the facts in which equal machines do not differ.
 var machineFacts = []string{"arch", "cpu.model", "cpu.flags", "cpu.microcode", "memory", "smt"}
 
-// across adds warnings to comparisons between hosts. Hardware is a confounder
+// warnAcrossHosts adds warnings to comparisons between hosts. Hardware is a confounder
 // unless the hosts are declared equal, their facts agree, and a contender that
 // differs from the baseline in its host only was equivalent to it in every primary
 // metric.
-func (d *Data) across(comparisons []Comparison) {
+func (d *Data) warnAcrossHosts(comparisons []Comparison) {
 	base, known := d.Hosts[d.Baseline]
 	if !known {
 		return
@@ -34,15 +34,15 @@ func (d *Data) across(comparisons []Comparison) {
 		if !known || s.Host == base.Host {
 			continue
 		}
-		if w := d.apart(s, base, c, comparisons); w != "" {
+		if w := d.hostsApart(s, base, c, comparisons); w != "" {
 			c.Warnings = append(c.Warnings, w)
 		}
 	}
 }
 
-// apart returns the warning for a comparison of a contender at s with the baseline
+// hostsApart returns the warning for a comparison of a contender at s with the baseline
 // at base; "" if there is none.
-func (d *Data) apart(s, base Placement, c *Comparison, all []Comparison) string {
+func (d *Data) hostsApart(s, base Placement, c *Comparison, all []Comparison) string {
 	where := fmt.Sprintf("%s runs on host %s and the baseline on %s", c.Contender, s.Host, base.Host)
 	if s.Equals == "" || s.Equals != base.Equals {
 		return where + ": the comparison includes the difference between the two machines"
@@ -50,23 +50,23 @@ func (d *Data) apart(s, base Placement, c *Comparison, all []Comparison) string 
 	var differ []string
 	us, them := d.Facts[c.Contender], d.Facts[d.Baseline]
 	for _, name := range machineFacts {
-		if a, b := fact(us, name), fact(them, name); a != b {
+		if a, b := factOrUnavailable(us, name), factOrUnavailable(them, name); a != b {
 			differ = append(differ, name)
 		}
 	}
 	switch {
 	case len(differ) > 0:
 		return where + ": they are declared equal, but differ in " + strings.Join(differ, ", ")
-	case s.Like || d.backed(s.Host, all):
+	case s.Like || d.isBackedUp(s.Host, all):
 		return ""
 	}
 	return where + ": they are declared equal, but no contender that differs from the baseline in its host only was " +
 		"equivalent to it in this run"
 }
 
-// backed reports whether a contender that differs from the baseline in its host
+// isBackedUp reports whether a contender that differs from the baseline in its host
 // only exists on host and was equivalent to it in every primary metric.
-func (d *Data) backed(host string, all []Comparison) bool {
+func (d *Data) isBackedUp(host string, all []Comparison) bool {
 	verdicts := []Verdict{}
 	for _, c := range all {
 		if s := d.Hosts[c.Contender]; s.Like && s.Host == host && c.Primary {

@@ -32,7 +32,7 @@ func TestAcrossHosts(t *testing.T) {
 				d.Hosts["cal"] = Placement{Host: c.there.Host, Equals: c.there.Equals, Like: true}
 				all = append(all, Comparison{Contender: "cal", Primary: true, Verdict: c.verdict})
 			}
-			d.across(all)
+			d.warnAcrossHosts(all)
 			got := strings.Join(all[0].Warnings, "; ")
 			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 				t.Errorf("warned %q, want %q", got, c.want)
@@ -41,7 +41,7 @@ func TestAcrossHosts(t *testing.T) {
 	}
 	// A run folder that says nothing of hosts is not warned of.
 	all := []Comparison{{Contender: "x"}}
-	(&Data{Baseline: "base"}).across(all)
+	(&Data{Baseline: "base"}).warnAcrossHosts(all)
 	if len(all[0].Warnings) > 0 {
 		t.Errorf("warned %q", all[0].Warnings)
 	}

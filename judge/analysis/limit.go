@@ -57,10 +57,10 @@ func (l Limit) Concerns(cell, workload string, m sample.Metric) bool {
 		m.Primary && (cell == l.Name || workload == l.Name)
 }
 
-// shift returns the limit on the scale of differences, and whether larger differences
+// limitAndSide returns the limit on the scale of differences, and whether larger differences
 // exceed it. size is the typical size of the baseline's values, for metrics of scale
 // difference.
-func (l Limit) shift(m sample.Metric, size float64) (at float64, more bool) {
+func (l Limit) limitAndSide(m sample.Metric, size float64) (at float64, more bool) {
 	sign := 1.0
 	if more = l.More || l.Name == "" && m.Better == sample.Lower; !more {
 		sign = -1
@@ -87,7 +87,7 @@ const (
 // Outcome reads the answer from an interval of the difference: Exceeded if the whole
 // interval is beyond the limit, Kept if the limit contains it. size is as for NewRegion.
 func (l Limit) Outcome(lo, hi float64, m sample.Metric, size float64) Outcome {
-	at, more := l.shift(m, size)
+	at, more := l.limitAndSide(m, size)
 	if !more {
 		at, lo, hi = -at, -hi, -lo
 	}
@@ -132,9 +132,9 @@ type question struct {
 	mark  *stats.Standing // of the limit at this look, once asked for
 }
 
-// limits answers the questions of all limits (see the package comment). drafts are the
+// answerLimits answers the questions of all limits (see the package comment). drafts are the
 // comparisons of the contenders. What is missing has no question.
-func (d *Data) limits(drafts []*draft, missing []Missing) (out []Limited) {
+func (d *Data) answerLimits(drafts []*draft, missing []Missing) (out []Limited) {
 	var all []*question
 	for _, text := range d.FailOn {
 		l, ok := ParseLimit(text, d.Margin)
@@ -142,7 +142,7 @@ func (d *Data) limits(drafts []*draft, missing []Missing) (out []Limited) {
 			continue
 		}
 		for c, contender := range d.Contenders {
-			if contender.Name == d.Baseline || d.family(c) == 1 {
+			if contender.Name == d.Baseline || d.familyOf(c) == 1 {
 				continue
 			}
 			for _, cell := range d.Cells {
@@ -155,23 +155,23 @@ func (d *Data) limits(drafts []*draft, missing []Missing) (out []Limited) {
 					if l.Concerns(cell.Name, cell.Workload, m) {
 						q := &question{limit: l, Limited: Limited{Condition: text, Contender: contender.Name, Cell: cell.Name,
 							Metric: m.Name, Outcome: Undecided}}
-						q.begin(drafts)
+						q.copyComparison(drafts)
 						all = append(all, q)
 					}
 				}
 			}
 		}
 	}
-	d.answer(all)
+	d.answerQuestions(all)
 	for _, q := range all {
-		q.finish(d)
+		q.finishAnswer(d)
 		out = append(out, q.Limited)
 	}
 	return out
 }
 
-// begin gives the question a copy of its comparison, before its first look.
-func (q *question) begin(drafts []*draft) {
+// copyComparison gives the question a copy of its comparison, before its first look.
+func (q *question) copyComparison(drafts []*draft) {
 	for _, c := range drafts {
 		if c.Contender != q.Contender || c.Cell != q.Cell || c.Comparison.Metric != q.Metric {
 			continue
@@ -186,9 +186,9 @@ func (q *question) begin(drafts []*draft) {
 	}
 }
 
-// answer performs the looks of all questions in the order of the blocks.
-func (d *Data) answer(all []*question) {
-	looks := d.looks()
+// answerQuestions performs the looks of all questions in the order of the blocks.
+func (d *Data) answerQuestions(all []*question) {
+	looks := d.spendingLooks()
 	var moments []int
 	for _, q := range all {
 		if q.c == nil {
@@ -196,9 +196,9 @@ func (d *Data) answer(all []*question) {
 		}
 		q.c.family = len(all)
 		if q.c.exactly() {
-			q.c.hold(q.c.Blocks)
+			q.c.noteFailedGates(q.c.Blocks)
 			if len(q.c.held) == 0 {
-				size := q.c.them.size(q.c.metric)
+				size := q.c.them.medianSize(q.c.metric)
 				q.Outcome = q.limit.Outcome(q.c.shown.Lo, q.c.shown.Hi, q.c.metric, size)
 			}
 			continue
@@ -211,7 +211,7 @@ func (d *Data) answer(all []*question) {
 	}
 	slices.Sort(moments)
 	exceeded := 0
-	keeps := d.levels(looks, 0.5)
+	keeps := d.lookLevels(looks, 0.5)
 	for _, now := range slices.Compact(moments) {
 		for _, q := range all {
 			if q.c != nil && !q.c.closed {
@@ -224,9 +224,9 @@ func (d *Data) answer(all []*question) {
 		// Each limit that is exceeded raises the level of the others.
 		for again := true; again; {
 			again = false
-			exceeds := d.levels(looks, float64(len(all)-exceeded)/2)
+			exceeds := d.lookLevels(looks, float64(len(all)-exceeded)/2)
 			for _, q := range all {
-				if q.c == nil || q.c.closed || q.c.look < 0 || !q.try(exceeds[q.c.look], keeps[q.c.look]) {
+				if q.c == nil || q.c.closed || q.c.look < 0 || !q.decideAtLevels(exceeds[q.c.look], keeps[q.c.look]) {
 					continue
 				}
 				if q.Outcome == Exceeded {
@@ -238,19 +238,19 @@ func (d *Data) answer(all []*question) {
 	}
 }
 
-// at is the limit on the scale of differences, and whether larger ones exceed it.
-func (q *question) at() (float64, bool) {
-	at, more := q.limit.shift(q.c.metric, 1)
+// limitAt is the limit on the scale of differences, and whether larger ones exceed it.
+func (q *question) limitAt() (float64, bool) {
+	at, more := q.limit.limitAndSide(q.c.metric, 1)
 	if q.c.metric.Scale == sample.Difference {
 		at = math.Copysign(float64(q.c.region), at)
 	}
 	return at, more
 }
 
-// try reports whether the look decides the question at the two levels: of a limit that
+// decideAtLevels reports whether the look decides the question at the two levels: of a limit that
 // is exceeded and of one that is kept.
-func (q *question) try(exceeds, keeps float64) bool {
-	at, more := q.at()
+func (q *question) decideAtLevels(exceeds, keeps float64) bool {
+	at, more := q.limitAt()
 	if q.mark == nil {
 		m := q.c.contrast.Stand(q.c.Blocks, at)
 		q.mark = &m
@@ -277,15 +277,15 @@ func (q *question) try(exceeds, keeps float64) bool {
 	return true
 }
 
-// finish fills in the rest of the answer.
-func (q *question) finish(d *Data) {
+// finishAnswer fills in the rest of the answer.
+func (q *question) finishAnswer(d *Data) {
 	c := q.c
 	if c == nil {
-		started := len(d.looks()) == 0 || d.counted() >= d.looks()[0]
+		started := len(d.spendingLooks()) == 0 || d.counted() >= d.spendingLooks()[0]
 		q.Reason, q.hopeless = "no trial of both sides has a value of "+q.Metric, started && !d.Elsewhere
 		return
 	}
-	at, more := q.at()
+	at, more := q.limitAt()
 	q.Limit, q.Blocks = Shown(at, c.metric.Scale), c.Blocks
 	switch {
 	case c.closed && c.metric.Exact && c.look < 0: // exactly
@@ -314,7 +314,7 @@ func (q *question) finish(d *Data) {
 	if !c.closed && c.look >= 0 {
 		gates = append(slices.Clone(gates), c.unsteady()...)
 	}
-	looks := d.looks()
+	looks := d.spendingLooks()
 	switch {
 	case len(gates) > 0:
 		q.Reason = fmt.Sprintf("check %s failed: %s", gates[0].Name, gates[0].Reason)
@@ -325,7 +325,7 @@ func (q *question) finish(d *Data) {
 	default:
 		q.Reason = "the interval contains the limit"
 	}
-	q.hopeless = c.closed || c.left >= 0 && c.lost(d) || slices.ContainsFunc(gates, Gate.total)
+	q.hopeless = c.closed || c.left >= 0 && c.cannotDecide(d) || slices.ContainsFunc(gates, Gate.failsComparison)
 	if !c.closed && len(looks) > 0 {
 		alpha := 2 * d.Alphas[0]
 		if c.look >= 0 {

@@ -11,7 +11,7 @@ import (
 // Pending reports whether further blocks could still bring the comparison a
 // verdict.
 func (c Comparison) Pending() bool {
-	return c.Primary && c.Verdict == Inconclusive && !c.hopeless && !slices.ContainsFunc(c.Gates, Gate.total)
+	return c.Primary && c.Verdict == Inconclusive && !c.hopeless && !slices.ContainsFunc(c.Gates, Gate.failsComparison)
 }
 
 // Decided reports for every contender whether it can leave the later blocks:
@@ -63,7 +63,7 @@ func (r Results) WhyDecided() string {
 		return EndedStuck
 	}
 	for _, m := range r.Missing {
-		if (r.Twin == nil || m.Contender != r.Twin.Name) && r.judges(m.Cell) {
+		if (r.Twin == nil || m.Contender != r.Twin.Name) && r.judgesCell(m.Cell) {
 			return EndedStuck
 		}
 	}
@@ -98,8 +98,8 @@ func (r Results) FirstLook() int {
 	return 0
 }
 
-// judges reports whether a cell has a primary metric.
-func (r Results) judges(cell string) bool {
+// judgesCell reports whether a cell has a primary metric.
+func (r Results) judgesCell(cell string) bool {
 	return slices.ContainsFunc(r.Cells, func(c Cell) bool {
 		return c.Name == cell && slices.ContainsFunc(c.Metrics, func(m sample.Metric) bool { return m.Primary })
 	})
@@ -116,7 +116,7 @@ func (r Results) pending() (pending map[string]bool, all bool) {
 		}
 	}
 	primary = primary || r.limitsOnly
-	started := len(r.Looks) > 0 && r.Blocks >= r.Looks[0] || r.exact()
+	started := len(r.Looks) > 0 && r.Blocks >= r.Looks[0] || r.isExactlyDecided()
 	twin := ""
 	if r.Twin != nil {
 		twin = r.Twin.Name
@@ -152,9 +152,9 @@ func (r Results) pending() (pending map[string]bool, all bool) {
 	return pending, all
 }
 
-// exact reports whether everything that is asked is decided without error, which takes
+// isExactlyDecided reports whether everything that is asked is decided without error, which takes
 // no look, and none will be added: what is missing is so for good.
-func (r Results) exact() bool {
+func (r Results) isExactlyDecided() bool {
 	some := false
 	if r.limitsOnly && len(r.Limits) == 0 {
 		return false

@@ -83,7 +83,7 @@ type words struct {
 	names []string
 }
 
-func (w *words) id(b []byte) int32 {
+func (w *words) idOf(b []byte) int32 {
 	if id, ok := w.ids[string(b)]; ok {
 		return id
 	}
@@ -102,8 +102,8 @@ type lastRow struct {
 	known      bool
 }
 
-// same tells that a row names the same metric of the same workload.
-func (l *lastRow) same(f *fields) bool {
+// sameMetric tells that a row names the same metric of the same workload.
+func (l *lastRow) sameMetric(f *fields) bool {
 	return l.known && l.words[0] == string(f[colWorkload]) && l.words[1] == string(f[colMetric]) &&
 		l.words[2] == string(f[colUnit]) &&
 		l.words[3] == string(f[colBetter]) && l.words[4] == string(f[colScale])
@@ -127,19 +127,19 @@ func newReader(name string) *reader {
 		byName: map[string]*experiment{}}
 }
 
-func (t *reader) at(line int32) string { return fmt.Sprintf("%s:%d: ", t.name, line) }
+func (t *reader) lineName(line int32) string { return fmt.Sprintf("%s:%d: ", t.name, line) }
 
 // problem notes what is wrong in a line; line 0 is for a finished message.
 func (t *reader) problem(line int32, format string, args ...any) {
 	where := ""
 	if line > 0 {
-		where = t.at(line)
+		where = t.lineName(line)
 	}
 	t.problems.Add(where, format, args...)
 }
 
-// read takes in a whole table; its first byte tells NDJSON from CSV.
-func (t *reader) read(r io.Reader) error {
+// readTable takes in a whole table; its first byte tells NDJSON from CSV.
+func (t *reader) readTable(r io.Reader) error {
 	in := bufio.NewScanner(r)
 	in.Buffer(make([]byte, 0, 64<<10), maxLine)
 	var header []int
@@ -162,7 +162,7 @@ func (t *reader) read(r io.Reader) error {
 		if !started {
 			started = true
 			if ndjson = b[0] == '{'; !ndjson {
-				if header = t.header(line, b); header == nil {
+				if header = t.readHeader(line, b); header == nil {
 					return t.problems.Err()
 				}
 				continue
@@ -177,7 +177,7 @@ func (t *reader) read(r io.Reader) error {
 		} else if !t.splitCSV(line, b, header, &f) {
 			continue
 		}
-		t.add(line, &f)
+		t.addRow(line, &f)
 		if t.rows > maxRows || line == math.MaxInt32 {
 			return fault.New(fault.Invalid, "%s: more than %d rows; split the table", t.name, maxRows)
 		}
@@ -194,8 +194,8 @@ func (t *reader) read(r io.Reader) error {
 	return t.problems.Err()
 }
 
-// header returns the column of each field, −1 for one that is not ours.
-func (t *reader) header(line int32, b []byte) []int {
+// readHeader returns the column of each field, −1 for one that is not ours.
+func (t *reader) readHeader(line int32, b []byte) []int {
 	if b[0] == '[' {
 		t.problem(line, "this is a JSON array; write one JSON object per line (jq -c '.[]')")
 		return nil
@@ -208,7 +208,7 @@ func (t *reader) header(line int32, b []byte) []int {
 	out := make([]int, len(names))
 	var seen [columns]bool
 	for i, n := range names {
-		out[i] = column(bytes.TrimSpace(n))
+		out[i] = columnIndex(bytes.TrimSpace(n))
 		if c := out[i]; c >= 0 {
 			if seen[c] {
 				t.problem(line, "column %q occurs twice; remove one of them", n)
@@ -234,7 +234,7 @@ func (t *reader) header(line int32, b []byte) []int {
 	return out
 }
 
-func column(name []byte) int {
+func columnIndex(name []byte) int {
 	return slices.Index(columnNames[:], string(name))
 }
 
@@ -309,7 +309,7 @@ func parseObject(b []byte, f *fields) error {
 		return fmt.Errorf("this is not a JSON object (%v)", err)
 	}
 	for name, raw := range m {
-		c := column([]byte(name))
+		c := columnIndex([]byte(name))
 		if c < 0 {
 			continue
 		}
@@ -386,7 +386,7 @@ func parsePlain(b []byte, f *fields) bool {
 				return false
 			}
 		}
-		if c := column(name); c >= 0 {
+		if c := columnIndex(name); c >= 0 {
 			f[c] = val
 		}
 		space()
@@ -404,8 +404,8 @@ func parsePlain(b []byte, f *fields) bool {
 	}
 }
 
-// add checks a row and keeps it.
-func (t *reader) add(line int32, f *fields) {
+// addRow checks a row and keeps it.
+func (t *reader) addRow(line int32, f *fields) {
 	for c := range required {
 		if f[c] == nil || len(f[c]) == 0 && c != colValue && c != colUnit {
 			t.problem(line, "the row has no %s; every row needs %s", columnNames[c], strings.Join(columnNames[:required], ", "))
@@ -418,11 +418,11 @@ func (t *reader) add(line int32, f *fields) {
 		t.problem(line, "block %q and position %q must be whole numbers", f[colBlock], f[colPosition])
 		return
 	}
-	def, ok := t.define(line, f)
+	def, ok := t.defineMetric(line, f)
 	if !ok {
 		return
 	}
-	value, ok := t.value(line, f[colValue], t.defs[def].metric.Scale)
+	value, ok := t.parseValue(line, f[colValue], t.defs[def].metric.Scale)
 	if !ok {
 		return
 	}
@@ -436,15 +436,15 @@ func (t *reader) add(line int32, f *fields) {
 		t.last.experiment = e
 	}
 	x := row{block: block, position: position, value: value, def: def, line: line,
-		contender: t.words.id(f[colContender]), instance: t.words.id(f[colInstance])}
-	if !e.keep(x) {
+		contender: t.words.idOf(f[colContender]), instance: t.words.idOf(f[colInstance])}
+	if !e.keepRow(x) {
 		t.problem(line, "experiment %q has more than %d contenders or metrics; write one value per row", e.name, maxKinds)
 		return
 	}
 	t.rows++
 }
 
-func (e *experiment) keep(x row) bool {
+func (e *experiment) keepRow(x row) bool {
 	e.rows = append(e.rows, x)
 	if !slices.Contains(e.contenders, x.contender) {
 		e.contenders = append(e.contenders, x.contender)
@@ -455,11 +455,11 @@ func (e *experiment) keep(x row) bool {
 	return len(e.contenders) <= maxKinds && len(e.defs) <= maxKinds
 }
 
-func (t *reader) define(line int32, f *fields) (int32, bool) {
-	if t.last.same(f) {
+func (t *reader) defineMetric(line int32, f *fields) (int32, bool) {
+	if t.last.sameMetric(f) {
 		return t.last.def, true
 	}
-	word := func(c int) string { return t.words.names[t.words.id(f[c])] }
+	word := func(c int) string { return t.words.names[t.words.idOf(f[c])] }
 	d := definition{workload: word(colWorkload), metric: sample.Metric{
 		Name: word(colMetric), Unit: word(colUnit), Primary: true,
 		Better: sample.Better(word(colBetter)), Scale: cmp.Or(sample.Scale(word(colScale)), sample.Ratio)}}
@@ -482,7 +482,7 @@ func (t *reader) define(line int32, f *fields) (int32, bool) {
 	return id, true
 }
 
-func (t *reader) value(line int32, b []byte, scale sample.Scale) (float64, bool) {
+func (t *reader) parseValue(line int32, b []byte, scale sample.Scale) (float64, bool) {
 	if len(b) == 0 || string(b) == "failed" {
 		return math.NaN(), true
 	}

@@ -82,7 +82,7 @@ func TestParseObject(t *testing.T) {
 func rowsOf(t *testing.T, in string) []string {
 	t.Helper()
 	r := newReader("t")
-	if err := r.read(strings.NewReader(in)); err != nil {
+	if err := r.readTable(strings.NewReader(in)); err != nil {
 		t.Fatal(err)
 	}
 	var all []row
@@ -186,7 +186,7 @@ func TestRefusedTables(t *testing.T) {
 		{usual + "\n" + csvHead, "t:2: this is not a JSON object"},
 	} {
 		r := newReader("t")
-		err := r.read(strings.NewReader(x.in))
+		err := r.readTable(strings.NewReader(x.in))
 		if !fault.Is(err, fault.Invalid) || !strings.HasPrefix(err.Error(), x.want) {
 			t.Errorf("%.80q: %v, want %s", x.in, err, x.want)
 		}
@@ -197,7 +197,7 @@ func TestRefusedTables(t *testing.T) {
 	for _, ok := range []string{"0,0,a,w,m,,lower,0,,,difference\n", "0,0,a,w,m,s,higher,-2,,,difference\n",
 		"-3,-4,a,w,m,s,lower,1e-300,,,\n",
 		"0,0,a,w,m,s,lower,failed,,,ratio\n"} {
-		if err := newReader("t").read(strings.NewReader(csvHead + ok)); err != nil {
+		if err := newReader("t").readTable(strings.NewReader(csvHead + ok)); err != nil {
 			t.Errorf("%s: %v", ok, err)
 		}
 	}
@@ -208,7 +208,7 @@ func TestRefusedTables(t *testing.T) {
 func TestLimitsOfTables(t *testing.T) {
 	read := func(in string) (*reader, error) {
 		r := newReader("t")
-		return r, r.read(strings.NewReader(in))
+		return r, r.readTable(strings.NewReader(in))
 	}
 	long := func(bytes int) string { // a row whose line has this length
 		s := "0,0,a,w,m,s,lower,1,,,\n"
@@ -261,7 +261,7 @@ func TestLimitsOfTables(t *testing.T) {
 	for _, rows := range []int{maxRows - 2, maxRows - 1, maxRows} { // as if so many had been read
 		r := newReader("t")
 		r.rows = rows
-		err := r.read(strings.NewReader(csvHead + "0,0,a,w,m,s,lower,1,,,\n"))
+		err := r.readTable(strings.NewReader(csvHead + "0,0,a,w,m,s,lower,1,,,\n"))
 		if (err != nil) != (rows == maxRows) || err != nil && !strings.Contains(err.Error(),
 			"more than 50000000 rows; split the table") {
 			t.Errorf("one row more than %d: %v", rows, err)
@@ -273,7 +273,7 @@ func TestLimitsOfTables(t *testing.T) {
 		len(r.experiments[0].rows) != 4 || len(r.experiments[0].contenders) != 3 || len(r.experiments[0].defs) != 1 {
 		t.Errorf("%v: %d rows in %d experiments", err, r.rows, len(r.experiments))
 	}
-	if err := newReader("t").read(broken{}); !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "read t") {
+	if err := newReader("t").readTable(broken{}); !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "read t") {
 		t.Errorf("a table that cannot be read: %v", err)
 	}
 }
@@ -304,7 +304,7 @@ func TestDesignsOfTables(t *testing.T) {
 			"margin is -0.01"},
 		{TableOptions{Margin: math.Inf(1)}, "margin is +Inf"},
 	} {
-		err := x.opt.check()
+		err := x.opt.checkOptions()
 		if (err == nil) != (x.want == "") || err != nil && (!fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(),
 			x.want)) {
 			t.Errorf("%+v: %v, want %q", x.opt, err, x.want)
@@ -428,7 +428,7 @@ func TestWhatBecomesOfATable(t *testing.T) {
 func TestWords(t *testing.T) {
 	w := words{ids: map[string]int32{}}
 	for i, s := range []string{"a", "b", "", "a", "b"} {
-		if got := w.id([]byte(s)); got != int32(i%3) {
+		if got := w.idOf([]byte(s)); got != int32(i%3) {
 			t.Errorf("%q is %d", s, got)
 		}
 	}

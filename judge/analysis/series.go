@@ -21,7 +21,7 @@ type table struct {
 	gates             bool       // some trial failed a gate
 }
 
-func index(d *Data) *table {
+func indexObservations(d *Data) *table {
 	t := &table{contenders: map[string]int{}, cells: map[string]int{}}
 	for i, c := range d.Contenders {
 		t.contenders[c.Name] = i
@@ -77,10 +77,10 @@ type reading struct {
 	failed, lacks bool
 }
 
-// read returns the value of a metric in a trial. A value that does not exist on the
+// readMetric returns the value of a metric in a trial. A value that does not exist on the
 // metric's scale (not finite, or not positive for ratios) counts as the worst
 // possible value: dropping it would favor the side that failed.
-func read(o *Observation, m sample.Metric) reading {
+func readMetric(o *Observation, m sample.Metric) reading {
 	if o.Failed {
 		return reading{failed: true}
 	}
@@ -101,10 +101,10 @@ type block struct {
 	failed Failures
 }
 
-// pair merges the trials of two sides, block by block, in the order in which they
+// pairBlocks merges the trials of two sides, block by block, in the order in which they
 // ran. A block counts if both sides have all their trials in it and every trial
 // gave the metric or failed.
-func pair(us, them series, m sample.Metric, trials int) ([]block, stats.Trials) {
+func pairBlocks(us, them series, m sample.Metric, trials int) ([]block, stats.Trials) {
 	worst := math.Inf(-1)
 	if m.Better == sample.Lower {
 		worst = math.Inf(1)
@@ -114,8 +114,8 @@ func pair(us, them series, m sample.Metric, trials int) ([]block, stats.Trials) 
 	for len(us) > 0 && len(them) > 0 {
 		at := min(us[0].Block, them[0].Block)
 		var a, b series
-		a, us = us.cut(at)
-		b, them = them.cut(at)
+		a, us = us.cutBlock(at)
+		b, them = them.cutBlock(at)
 		if len(a) != len(b) || trials > 0 && len(a) != trials {
 			continue
 		}
@@ -129,7 +129,7 @@ func pair(us, them series, m sample.Metric, trials int) ([]block, stats.Trials) 
 			} else {
 				side, o, b = -1, b[0], b[1:]
 			}
-			r := read(o, m)
+			r := readMetric(o, m)
 			v := r.value
 			switch {
 			case r.lacks:
@@ -151,15 +151,15 @@ func pair(us, them series, m sample.Metric, trials int) ([]block, stats.Trials) 
 			t.Value, t.Side = t.Value[:start], t.Side[:start]
 			continue
 		}
-		x.first, x.turn = t.Side[start], turn(t.Side[start:])
+		x.first, x.turn = t.Side[start], earlierSide(t.Side[start:])
 		t.Start = append(t.Start, start)
 		blocks = append(blocks, x)
 	}
 	return blocks, t
 }
 
-// absent is why the trials have no value of a metric; "" if they do not say.
-func (s series) absent(metric string) string {
+// absenceReason is why the trials have no value of a metric; "" if they do not say.
+func (s series) absenceReason(metric string) string {
 	for _, o := range s {
 		if why := o.Absent[metric]; why != "" {
 			return why
@@ -168,8 +168,8 @@ func (s series) absent(metric string) string {
 	return ""
 }
 
-// cut splits off the trials of the block at the head of s, if it is block at.
-func (s series) cut(at int) (head, rest series) {
+// cutBlock splits off the trials of the block at the head of s, if it is block at.
+func (s series) cutBlock(at int) (head, rest series) {
 	n := 0
 	for n < len(s) && s[n].Block == at {
 		n++
@@ -177,11 +177,11 @@ func (s series) cut(at int) (head, rest series) {
 	return s[:n], s[n:]
 }
 
-// size returns the median absolute value of a series.
-func (s series) size(m sample.Metric) float64 {
+// medianSize returns the median absolute value of a series.
+func (s series) medianSize(m sample.Metric) float64 {
 	var all []float64
 	for _, o := range s {
-		if r := read(o, m); !r.failed && !r.lacks {
+		if r := readMetric(o, m); !r.failed && !r.lacks {
 			all = append(all, math.Abs(r.value))
 		}
 	}
@@ -195,7 +195,7 @@ func (s series) size(m sample.Metric) float64 {
 func (s series) succeeded(cell Cell) bool {
 	return slices.ContainsFunc(s, func(o *Observation) bool {
 		return slices.ContainsFunc(cell.Metrics, func(m sample.Metric) bool {
-			r := read(o, m)
+			r := readMetric(o, m)
 			return !r.failed && !r.lacks
 		})
 	})

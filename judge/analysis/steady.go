@@ -49,8 +49,8 @@ type visit struct {
 	level       float64 // the mean of all
 }
 
-// visits reads the first n blocks, except those with a failure.
-func (c *draft) visits(n int) []visit {
+// blockVisits reads the first n blocks, except those with a failure.
+func (c *draft) blockVisits(n int) []visit {
 	t := c.trials
 	var out []visit
 	for b := range c.blocks[:n] {
@@ -88,9 +88,9 @@ func readVisit(values []float64, sides []int8) (visit, bool) {
 	return v, true
 }
 
-// turn tells whose trials ran earlier in a block: the side that is ahead in
+// earlierSide tells whose trials ran earlier in a block: the side that is ahead in
 // more of them, 0 where neither is.
-func turn(sides []int8) int8 {
+func earlierSide(sides []int8) int8 {
 	sum := 0
 	for i, s := range sides {
 		sum -= int(s) * i
@@ -119,7 +119,7 @@ func (c *draft) unsteady() []Gate {
 			c.moving = append(c.moving, Gate{Name: name, Reason: reason, Trials: all, Of: all})
 		}
 	}
-	vs := c.visits(c.Blocks)
+	vs := c.blockVisits(c.Blocks)
 	add(ChangeGate, c.changed(vs))
 	if reason := c.oneOrder(); reason != "" {
 		add(OrderGate, reason)
@@ -136,7 +136,7 @@ func (c *draft) oneOrder() string {
 	if !c.elsewhere || c.Blocks < fixedBlocks || !(math.Abs(c.shown.Value) <= math.Log1p(orderMoves)) {
 		return ""
 	}
-	ahead, behind, always := c.ahead(func(b block) int8 { return b.turn })
+	ahead, behind, always := c.sideAhead(func(b block) int8 { return b.turn })
 	if !always {
 		return ""
 	}
@@ -152,19 +152,19 @@ func (c *draft) byVisit(vs []visit) string {
 	for i, v := range vs {
 		first[i], last[i], gap[i] = v.first, v.last, v.first-v.last
 	}
-	if !c.drawn() || len(vs) < 2 {
+	if !c.hasDrawnOrders() || len(vs) < 2 {
 		return ""
 	}
 	a, b := stats.NewWalsh(first).Median(), stats.NewWalsh(last).Median()
-	if !c.apart(a, b) || stats.SignedRankTest(gap).P > steadyAlpha/float64(c.family) {
+	if !c.verdictsDiffer(a, b) || stats.SignedRankTest(gap).P > steadyAlpha/float64(c.family) {
 		return ""
 	}
 	return fmt.Sprintf("the difference is %s between the first trials of a block and %s between the last trials",
-		c.spoken(a), c.spoken(b))
+		c.differenceText(a), c.differenceText(b))
 }
 
-// drawn reports that not all blocks have the same order.
-func (c *draft) drawn() bool {
+// hasDrawnOrders reports that not all blocks have the same order.
+func (c *draft) hasDrawnOrders() bool {
 	return slices.ContainsFunc(c.blocks[:c.Blocks], func(b block) bool { return b.first != c.blocks[0].first })
 }
 
@@ -174,82 +174,85 @@ func (c *draft) changed(vs []visit) string {
 	for i, v := range vs {
 		d[i] = v.difference
 	}
-	at, before, after := c.step(d, c.apart)
+	at, before, after := c.levelStep(d, c.verdictsDiffer)
 	if at == 0 {
 		return ""
 	}
-	return fmt.Sprintf("the difference is %s before block %d of %d, and %s from that block on", c.spoken(before), at+1,
-		len(d), c.spoken(after))
+	return fmt.Sprintf("the difference is %s before block %d of %d, and %s from that block on", c.differenceText(before),
+		at+1,
+		len(d), c.differenceText(after))
 }
 
-// step returns the index at which the level of xs changed and the medians before
+// levelStep returns the index at which the level of xs changed and the medians before
 // and after it; 0 if it did not change or if matters returns false for them.
-func (c *draft) step(xs []float64, matters func(before, after float64) bool) (at int, before, after float64) {
+func (c *draft) levelStep(xs []float64, matters func(before, after float64) bool) (at int, before, after float64) {
 	p := stats.ScanPoint(xs)
 	if !matters(p.Before, p.After) {
 		return 0, 0, 0
 	}
-	r := c.draw(xs)
+	r := c.permutationSource(xs)
 	// Skipping the first order keeps the results of earlier versions.
 	rand.New(r).Shuffle(len(xs), func(int, int) {})
-	if !stats.ScanWithin(xs, settling, r, 2*steadyAlpha) || !stats.ScanWithin(xs, permutations, c.draw(xs),
+	if !stats.ScanWithin(xs, settling, r, 2*steadyAlpha) || !stats.ScanWithin(xs, permutations, c.permutationSource(xs),
 		steadyAlpha/float64(c.family)) {
 		return 0, 0, 0
 	}
 	return p.At, p.Before, p.After
 }
 
-// draw returns the generator of the permutations, the same for the same comparison.
-func (c *draft) draw(xs []float64) *rand.PCG { return rand.NewPCG(c.seed(), uint64(len(xs))) }
+// permutationSource returns the generator of the permutations, the same for the same comparison.
+func (c *draft) permutationSource(xs []float64) *rand.PCG {
+	return rand.NewPCG(c.seedOfNames(), uint64(len(xs)))
+}
 
-// seed is derived from the names of a comparison.
-func (c *draft) seed() uint64 {
+// seedOfNames is derived from the names of a comparison.
+func (c *draft) seedOfNames() uint64 {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%q %q %q", c.Contender, c.Cell, c.metric.Name)
 	return h.Sum64()
 }
 
-// apart reports that two differences would get different verdicts and are further
+// verdictsDiffer reports that two differences would get different verdicts and are further
 // apart than the margin.
-func (c *draft) apart(a, b float64) bool {
+func (c *draft) verdictsDiffer(a, b float64) bool {
 	if math.IsNaN(a) || math.IsNaN(b) || math.Abs(a-b) <= float64(c.region) {
 		return false
 	}
 	return c.region.Verdict(a, a, c.metric.Better) != c.region.Verdict(b, b, c.metric.Better)
 }
 
-// spoken returns a difference as text.
-func (c *draft) spoken(d float64) string {
+// differenceText returns a difference as text.
+func (c *draft) differenceText(d float64) string {
 	if c.metric.Scale == sample.Difference {
 		return unit.Signed(d, -1) + " " + c.metric.Unit
 	}
 	return unit.Signed(100*math.Expm1(d), 1) + " %"
 }
 
-// unrest returns warnings about changes that affect both sides equally. Comparisons
+// unrestWarnings returns warnings about changes that affect both sides equally. Comparisons
 // are made within blocks and visits and remain valid, but the machine was not
 // steady.
-func (c *draft) unrest() []string {
+func (c *draft) unrestWarnings() []string {
 	if c.Blocks == 0 || c.metric.Scale == sample.Difference {
 		return nil
 	}
-	vs := c.visits(c.Blocks)
+	vs := c.blockVisits(c.Blocks)
 	level, warm := make([]float64, len(vs)), make([]float64, len(vs))
 	for i, v := range vs {
 		level[i], warm[i] = v.level, v.warm
 	}
 	large := math.Log1p(stepOfLevel)
 	var out []string
-	if at, before, after := c.step(level, func(a, b float64) bool { return math.Abs(a-b) >= large }); at > 0 {
+	if at, before, after := c.levelStep(level, func(a, b float64) bool { return math.Abs(a-b) >= large }); at > 0 {
 		out = append(out, fmt.Sprintf("the values of both sides changed by %s from block %d on: the machine changed, and "+
-			"the comparison within blocks remains valid", c.spoken(after-before), at+1))
+			"the comparison within blocks remains valid", c.differenceText(after-before), at+1))
 	}
-	if len(vs) < 2 || !c.drawn() {
+	if len(vs) < 2 || !c.hasDrawnOrders() {
 		return out
 	}
 	if m := stats.NewWalsh(warm).Median(); math.Abs(m) >= large && stats.SignedRankTest(warm).P <= steadyAlpha {
 		out = append(out, fmt.Sprintf("the first trials of a block gave %s of what the last ones gave, on both sides: they "+
-			"were still warming up", c.spoken(m)))
+			"were still warming up", c.differenceText(m)))
 	}
 	return out
 }

@@ -30,7 +30,7 @@ func summarise(s series, contender, cell string, m sample.Metric, repeats int) (
 		if i > 0 && o.Block != s[i-1].Block {
 			flush()
 		}
-		r := read(o, m)
+		r := readMetric(o, m)
 		switch {
 		case r.lacks:
 			continue
@@ -48,12 +48,12 @@ func summarise(s series, contender, cell string, m sample.Metric, repeats int) (
 	if out.N == 0 {
 		return out, out.Failures > 0
 	}
-	_, agreed := s.agreed(m, math.MaxInt)
+	_, agreed := s.agreedValue(m, math.MaxInt)
 	out.Deterministic = m.Exact && agreed >= repeats
 	median := stats.Median(all)
 	e := stats.MedianInterval(medians, 0.95)
-	out.Median = finite(median)
-	out.CI = Interval{finite(min(e.Lo, median)), finite(max(e.Hi, median))}
+	out.Median = finiteOrNil(median)
+	out.CI = Interval{finiteOrNil(min(e.Lo, median)), finiteOrNil(max(e.Hi, median))}
 	if out.CI[0] != nil {
 		out.CILevel = &e.Actual
 	}

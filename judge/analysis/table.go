@@ -37,8 +37,8 @@ type TableOptions struct {
 	FailOn []string // conditions; those with a tolerance are questions of their own
 }
 
-// check fills in defaults and refuses an invalid design.
-func (o *TableOptions) check() error {
+// checkOptions fills in defaults and refuses an invalid design.
+func (o *TableOptions) checkOptions() error {
 	if len(o.Looks) == 0 && len(o.Alphas) == 0 {
 		o.Looks, o.Alphas = DefaultLooks, DefaultAlphas
 	}
@@ -85,11 +85,11 @@ func (o *TableOptions) check() error {
 // error is of kind fault.Invalid and lists up to 20 problems, one per line, as
 // name:line: what is wrong; what to do.
 func ReadTable(r io.Reader, name string, opt TableOptions) ([]Results, error) {
-	if err := opt.check(); err != nil {
+	if err := opt.checkOptions(); err != nil {
 		return nil, err
 	}
 	t := newReader(name)
-	if err := t.read(r); err != nil {
+	if err := t.readTable(r); err != nil {
 		return nil, err
 	}
 	return t.results(opt)
@@ -118,7 +118,7 @@ func LooksLikeTable(head []byte) bool {
 		return n >= tableColumns
 	}
 	for _, name := range bytes.FieldsFunc(first, func(r rune) bool { return strings.ContainsRune(",;|\t \r\"", r) }) {
-		if column(name) >= 0 {
+		if columnIndex(name) >= 0 {
 			n++
 		}
 	}
@@ -140,12 +140,12 @@ type Row struct {
 
 // AnalyseRows analyzes rows as ReadTable does those of a file called name.
 func AnalyseRows(rows []Row, name string, opt TableOptions) ([]Results, error) {
-	if err := opt.check(); err != nil {
+	if err := opt.checkOptions(); err != nil {
 		return nil, err
 	}
 	t := newReader(name)
 	for _, r := range rows {
-		t.add(int32(r.Line), &fields{
+		t.addRow(int32(r.Line), &fields{
 			colBlock: []byte(strconv.Itoa(r.Block)), colPosition: []byte(strconv.Itoa(r.Position)),
 			colContender: []byte(r.Contender), colWorkload: []byte(r.Workload), colMetric: []byte(r.Metric.Name),
 			colUnit: []byte(r.Metric.Unit), colBetter: []byte(r.Metric.Better), colScale: []byte(r.Metric.Scale),
@@ -170,10 +170,10 @@ func (t *reader) results(opt TableOptions) ([]Results, error) {
 	out := make([]Results, len(t.experiments))
 	problems := make([][]string, len(t.experiments))
 	buffers := sync.Pool{New: func() any { return &builder{reader: t, opt: opt} }}
-	each(len(out), func(i int) {
+	forEachParallel(len(out), func(i int) {
 		b := buffers.Get().(*builder)
 		defer buffers.Put(b)
-		d, bad := b.build(t.experiments[i], baselines[i])
+		d, bad := b.buildData(t.experiments[i], baselines[i])
 		problems[i] = bad
 		if len(bad) == 0 {
 			out[i] = Analyse(d)
@@ -231,20 +231,21 @@ type builder struct {
 	values       []sample.Value
 }
 
-func (b *builder) build(e *experiment, baseline int32) (Data, []string) {
+func (b *builder) buildData(e *experiment, baseline int32) (Data, []string) {
 	d := Data{Run: e.name, Baseline: b.words.names[baseline], Margin: b.opt.Margin, Looks: b.opt.Looks,
 		Alphas: b.opt.Alphas, FailOn: b.opt.FailOn, Elsewhere: true}
 	if d.Run == "" {
 		d.Run = path.Base(b.name)
 	}
 	if len(e.contenders) < 2 {
-		return d, []string{b.at(e.first) + fmt.Sprintf("experiment %q has %q as its only contender; add another one", e.name,
+		return d, []string{b.lineName(e.first) + fmt.Sprintf("experiment %q has %q as its only contender; add another one",
+			e.name,
 			d.Baseline)}
 	}
 	for _, c := range e.contenders {
 		d.Contenders = append(d.Contenders, Contender{Name: b.words.names[c]})
 	}
-	bad := b.cells(e, &d)
+	bad := b.collectCells(e, &d)
 	slices.SortFunc(e.rows, func(x, y row) int {
 		return cmp.Or(cmp.Compare(x.block, y.block), cmp.Compare(x.position, y.position),
 			cmp.Compare(b.defs[x.def].workload, b.defs[y.def].workload), cmp.Compare(x.contender,
@@ -261,9 +262,10 @@ func (b *builder) build(e *experiment, baseline int32) (Data, []string) {
 		for ; i < len(e.rows) && b.sameTrial(e.rows[i], x); i++ {
 			m := b.defs[e.rows[i].def].metric
 			if slices.ContainsFunc(b.values[start:], func(v sample.Value) bool { return v.Metric == m.Name }) {
-				bad = append(bad, b.at(e.rows[i].line)+fmt.Sprintf("this is a second value of %s in block %d at position %d of "+
-					"%s; give every trial of a block its own position",
-					m.Name, x.block, x.position, b.words.names[x.contender]))
+				bad = append(bad, b.lineName(e.rows[i].line)+
+					fmt.Sprintf("this is a second value of %s in block %d at position %d of "+
+						"%s; give every trial of a block its own position",
+						m.Name, x.block, x.position, b.words.names[x.contender]))
 				continue
 			}
 			b.values = append(b.values, sample.Value{Metric: m.Name, Unit: m.Unit, Value: e.rows[i].value})
@@ -275,7 +277,7 @@ func (b *builder) build(e *experiment, baseline int32) (Data, []string) {
 		})
 	}
 	d.Observations = b.observations
-	d.Scope = b.scope(e)
+	d.Scope = b.scopeOf(e)
 	return d, bad
 }
 
@@ -292,13 +294,13 @@ func (b *builder) together(x, y row) string {
 	if x.line > y.line {
 		x, y = y, x
 	}
-	return b.at(y.line) + fmt.Sprintf("%s is at position %d of block %d for %s, and so is %s (line %d); give every "+
+	return b.lineName(y.line) + fmt.Sprintf("%s is at position %d of block %d for %s, and so is %s (line %d); give every "+
 		"trial of a block its own position",
 		b.words.names[y.contender], y.position, y.block, b.defs[y.def].workload, b.words.names[x.contender], x.line)
 }
 
-// cells collects the workloads and metrics in the order of their first rows.
-func (b *builder) cells(e *experiment, d *Data) (bad []string) {
+// collectCells collects the workloads and metrics in the order of their first rows.
+func (b *builder) collectCells(e *experiment, d *Data) (bad []string) {
 	for _, id := range e.defs {
 		def := b.defs[id.def]
 		k := slices.IndexFunc(d.Cells, func(c Cell) bool { return c.Name == def.workload })
@@ -309,9 +311,10 @@ func (b *builder) cells(e *experiment, d *Data) (bad []string) {
 		c := &d.Cells[k]
 		if i := slices.IndexFunc(c.Metrics, func(m sample.Metric) bool { return m.Name == def.metric.Name }); i >= 0 {
 			m := c.Metrics[i]
-			bad = append(bad, b.at(id.line)+fmt.Sprintf("%s of %s is in %s, %s is better and the scale is %s in an earlier "+
-				"row, and %s, %s and %s here; use the same everywhere",
-				m.Name, c.Name, m.Unit, m.Better, m.Scale, def.metric.Unit, def.metric.Better, def.metric.Scale))
+			bad = append(bad, b.lineName(id.line)+
+				fmt.Sprintf("%s of %s is in %s, %s is better and the scale is %s in an earlier "+
+					"row, and %s, %s and %s here; use the same everywhere",
+					m.Name, c.Name, m.Unit, m.Better, m.Scale, def.metric.Unit, def.metric.Better, def.metric.Scale))
 			continue
 		}
 		c.Metrics = append(c.Metrics, def.metric)
@@ -319,9 +322,9 @@ func (b *builder) cells(e *experiment, d *Data) (bad []string) {
 	return bad
 }
 
-// scope returns ScopeMachine if every contender has its own instance in every block.
+// scopeOf returns ScopeMachine if every contender has its own instance in every block.
 // The rows are sorted by block.
-func (b *builder) scope(e *experiment) Scope {
+func (b *builder) scopeOf(e *experiment) Scope {
 	block := map[int32]int64{} // of an instance
 	for _, x := range e.rows {
 		was, ok := block[x.instance]

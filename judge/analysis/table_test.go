@@ -215,7 +215,7 @@ func FuzzReadTable(f *testing.F) {
 				t.Fatal(err)
 			}
 			for name, v := range m {
-				if c := column([]byte(name)); c >= 0 {
+				if c := columnIndex([]byte(name)); c >= 0 {
 					slow[c] = fmt.Append(nil, v)
 				}
 			}

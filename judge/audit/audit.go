@@ -138,8 +138,8 @@ func because(w Weight, format string, args ...any) []Reason {
 	return []Reason{{Weight: w, Text: fmt.Sprintf(format, args...)}}
 }
 
-// found returns one finding.
-func found(format string, args ...any) []string { return []string{fmt.Sprintf(format, args...)} }
+// oneFinding returns one finding.
+func oneFinding(format string, args ...any) []string { return []string{fmt.Sprintf(format, args...)} }
 
 // support weighs reasons: the heaviest one decides.
 func support(reasons []Reason) Support {

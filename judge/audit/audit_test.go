@@ -340,7 +340,7 @@ func TestFormula(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if got := f.eval(tab.getter(&tab.Rows[0], "", 0)); got.lo != want || got.hi != want {
+		if got := f.evaluate(tab.cellGetter(&tab.Rows[0], "", 0)); got.lo != want || got.hi != want {
 			t.Errorf("%s = %v, want %g", text, got, want)
 		}
 	}
@@ -354,7 +354,7 @@ func TestFormula(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := f.eval(tab.getter(&tab.Rows[0], "", 0)); !math.IsNaN(got.lo) {
+	if got := f.evaluate(tab.cellGetter(&tab.Rows[0], "", 0)); !math.IsNaN(got.lo) {
 		t.Errorf("division by zero gives %v", got)
 	}
 }

@@ -31,7 +31,7 @@ type ceiling struct {
 
 // because says in brackets how much k allows in col, and why.
 func (k ceiling) because(col *Column) string {
-	v := number(k.value)
+	v := numberText(k.value)
 	if k.value >= 1000 {
 		v = fmt.Sprintf("%.0f", k.value)
 	}
@@ -45,11 +45,11 @@ func (k ceiling) because(col *Column) string {
 // ceilings lists what bounds a column: the link, the processor for what a
 // tool does in an event, and what the file says of it.
 func (t *Table) ceilings(col *Column) []ceiling {
-	return kept(&t.bounds, col, t.ceilingsOf)
+	return computedOnce(&t.bounds, col, t.ceilingsOf)
 }
 
-// kept returns what of gives for a column, computed once.
-func kept[V any](all *map[*Column]V, col *Column, of func(*Column) V) V {
+// computedOnce returns what of gives for a column, computed once.
+func computedOnce[V any](all *map[*Column]V, col *Column, of func(*Column) V) V {
 	v, ok := (*all)[col]
 	if !ok {
 		v = of(col)
@@ -67,7 +67,7 @@ func (t *Table) ceilingsOf(col *Column) (out []ceiling) {
 		body := float64(e.Payload + e.Headers)
 		wire := body + math.Ceil(body/frameData)*frameExtra
 		out = append(out, ceiling{
-			what:  "the link of " + bits(float64(e.Link)),
+			what:  "the link of " + bitrateText(float64(e.Link)),
 			why:   fmt.Sprintf("an answer takes %.0f bytes on the wire", wire),
 			value: float64(e.Link) / 8 / wire,
 		})
@@ -85,11 +85,11 @@ func perSecond(unit string) bool {
 	return slices.Contains([]string{"request/s", "requests/s", "answer/s"}, unit)
 }
 
-func bits(v float64) string {
+func bitrateText(v float64) string {
 	if v >= 1e9 {
-		return number(v/1e9) + " Gbit/s"
+		return numberText(v/1e9) + " Gbit/s"
 	}
-	return number(v/1e6) + " Mbit/s"
+	return numberText(v/1e6) + " Mbit/s"
 }
 
 // processor bounds the events of a tool whose work for one event is known: a
@@ -104,20 +104,20 @@ func (t *Table) processor(col *Column) (ceiling, bool) {
 		if !ok {
 			continue
 		}
-		if n, ok := tool.option("threads"); ok && n > 0 {
+		if n, ok := tool.optionNumber("threads"); ok && n > 0 {
 			threads = int(min(n, 1<<16))
 		}
 		return ceiling{
 			what:  "the processor",
-			why:   fmt.Sprintf("%.0f divisions per event at %s GHz, at most one per cycle", work, number(hz/1e9)),
+			why:   fmt.Sprintf("%.0f divisions per event at %s GHz, at most one per cycle", work, numberText(hz/1e9)),
 			value: hz * float64(threads) / work,
 		}, true
 	}
 	return ceiling{}, false
 }
 
-// lowest returns the ceiling that r comes nearest to, and how near: 1 at it.
-func (t *Table) lowest(col *Column, r *Row) (c ceiling, share float64) {
+// lowestCeiling returns the ceiling that r comes nearest to, and how near: 1 at it.
+func (t *Table) lowestCeiling(col *Column, r *Row) (c ceiling, share float64) {
 	v := r.Values[col.Name]
 	if !v.Known() {
 		return c, 0
@@ -138,9 +138,9 @@ var impossibleCheck = Check{
 		"compiler that may treat sqrt as a pure function removes it.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, r := range c.decisive() {
-			if k, share := t.lowest(c.column, r); share > 1 {
-				out = append(out, because(Undoes, "an impossible figure: %s is %s times what %s allows%s", c.show(r),
-					times(share), k.what, k.because(c.column))...)
+			if k, share := t.lowestCeiling(c.column, r); share > 1 {
+				out = append(out, because(Undoes, "an impossible figure: %s is %s times what %s allows%s", c.showCell(r),
+					timesText(share), k.what, k.because(c.column))...)
 			}
 		}
 		return out
@@ -150,8 +150,8 @@ var impossibleCheck = Check{
 		var k ceiling
 		worst := 0.0
 		for j := range t.Rows {
-			if c, share := t.lowest(col, &t.Rows[j]); share > 1 {
-				rows = append(rows, t.Rows[j].title())
+			if c, share := t.lowestCeiling(col, &t.Rows[j]); share > 1 {
+				rows = append(rows, t.Rows[j].titleOrName())
 				if share > worst {
 					worst, k = share, c
 				}
@@ -160,8 +160,8 @@ var impossibleCheck = Check{
 		if len(rows) == 0 {
 			return nil
 		}
-		text := fmt.Sprintf("%s: impossible for %s, up to %s times what %s allows%s", col.title(), shortened(rows),
-			times(worst), k.what, k.because(col))
+		text := fmt.Sprintf("%s: impossible for %s, up to %s times what %s allows%s", col.titleOrName(), shortened(rows),
+			timesText(worst), k.what, k.because(col))
 		if t.emptyLoop(col) {
 			text += "; an empty loop was timed: sysbench does not use the counter of its CPU test, and a compiler that may " +
 				"take sqrt for pure removes the work"
@@ -179,8 +179,8 @@ var ceilingCheck = Check{
 		var at []string
 		var k ceiling
 		for _, r := range c.decisive() {
-			if l, share := t.lowest(c.column, r); share >= near && share <= 1 && !l.hard {
-				at, k = append(at, r.title()), l
+			if l, share := t.lowestCeiling(c.column, r); share >= near && share <= 1 && !l.hard {
+				at, k = append(at, r.titleOrName()), l
 			}
 		}
 		switch {
@@ -197,14 +197,16 @@ var ceilingCheck = Check{
 		var rows []string
 		var k ceiling
 		for j := range t.Rows {
-			if l, share := t.lowest(col, &t.Rows[j]); share >= near && share <= 1 && !l.hard {
-				rows, k = append(rows, t.Rows[j].title()), l
+			if l, share := t.lowestCeiling(col, &t.Rows[j]); share >= near && share <= 1 && !l.hard {
+				rows, k = append(rows, t.Rows[j].titleOrName()), l
 			}
 		}
 		if len(rows) == 0 {
 			return nil
 		}
-		return found("%s: %d of %d rows reach %s or more of %s%s; they cannot be told apart by it: %s", col.title(),
+		return oneFinding(
+			"%s: %d of %d rows reach %s or more of %s%s; they cannot be told apart by it: %s",
+			col.titleOrName(),
 			len(rows), len(t.Rows), percent(near), k.what, k.because(col), shortened(rows))
 	},
 }
@@ -216,13 +218,13 @@ var idleCheck = Check{
 		var rows []string
 		for j := range t.Rows {
 			if v := t.Rows[j].Values[col.Name]; v.Known() && v.Lo >= 5 {
-				rows = append(rows, fmt.Sprintf("%s %s %%", t.Rows[j].title(), number(v.Value)))
+				rows = append(rows, fmt.Sprintf("%s %s %%", t.Rows[j].titleOrName(), numberText(v.Value)))
 			}
 		}
 		if col.Role != "idle" || len(rows) == 0 {
 			return nil
 		}
-		return found("%s: CPU was idle, so something else limited the rate: %s", col.title(), shortened(rows))
+		return oneFinding("%s: CPU was idle, so something else limited the rate: %s", col.titleOrName(), shortened(rows))
 	},
 }
 
@@ -233,7 +235,7 @@ var plateauCheck = Check{
 		"is known.",
 	column: func(t *Table, col *Column) []string {
 		if col.Better != "higher" || !strings.HasSuffix(col.Unit, "/s") || col.Role != "" || col.Formula != "" ||
-			t.bound(col) {
+			t.isBound(col) {
 			return nil
 		}
 		var vs []float64
@@ -251,15 +253,16 @@ var plateauCheck = Check{
 		if n < 3 || vs[0] >= 0.9*top {
 			return nil
 		}
-		return found("%s: %d of %d rows lie within 1 %% of the best: a common ceiling (link, client, CPU) is likelier than "+
-			"equal systems", col.title(), n, len(vs))
+		return oneFinding(
+			"%s: %d of %d rows lie within 1 %% of the best: a common ceiling (link, client, CPU) is likelier than "+
+				"equal systems", col.titleOrName(), n, len(vs))
 	},
 }
 
-// bound reports whether a resource is known to bound some row of col.
-func (t *Table) bound(col *Column) bool {
+// isBound reports whether a resource is known to bound some row of col.
+func (t *Table) isBound(col *Column) bool {
 	return slices.ContainsFunc(t.Rows, func(r Row) bool {
-		k, share := t.lowest(col, &r)
+		k, share := t.lowestCeiling(col, &r)
 		return share >= near && !k.hard
 	})
 }

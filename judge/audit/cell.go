@@ -39,7 +39,7 @@ func (c Cell) interval() interval { return interval{c.Lo, c.Hi} }
 // UnmarshalNode reads the cell, so that digits count as they were written.
 func (c *Cell) UnmarshalNode(n *yamltree.Node, r *yamltree.Reporter) {
 	if n.Kind == yamltree.Scalar {
-		c.figure(n, r)
+		c.readFigure(n, r)
 		return
 	}
 	*c = Cell{Value: math.NaN(), Lo: math.NaN(), Hi: math.NaN()}
@@ -66,7 +66,7 @@ func (c *Cell) UnmarshalNode(n *yamltree.Node, r *yamltree.Reporter) {
 	}
 	switch from, to, value := n.Get("from"), n.Get("to"), n.Get("value"); {
 	case from != nil && to != nil && value == nil && states == 0:
-		c.span(from, to, r)
+		c.readSpan(from, to, r)
 	case from != nil || to != nil:
 		r.Add(n.Position, "write {from: 31k, to: 33k} and nothing else", "from and to belong together")
 	case states != 1:
@@ -75,36 +75,36 @@ func (c *Cell) UnmarshalNode(n *yamltree.Node, r *yamltree.Reporter) {
 		r.Add(n.Position, "write {estimated: why, value: 1} if it is printed but was not measured",
 			"a missing cell has no value")
 	case value != nil:
-		c.figure(value, r)
+		c.readFigure(value, r)
 	}
 }
 
-// figure reads a printed number; State and Why stay.
-func (c *Cell) figure(n *yamltree.Node, r *yamltree.Reporter) {
+// readFigure reads a printed number; State and Why stay.
+func (c *Cell) readFigure(n *yamltree.Node, r *yamltree.Reporter) {
 	v, half := figureAt(n, r)
 	c.Value = v
-	c.round(half)
+	c.setRounding(half)
 }
 
 // figureAt is figure for a node; what is not a figure is reported.
 func figureAt(n *yamltree.Node, r *yamltree.Reporter) (value, half float64) {
-	value, half, ok := figure(n.String())
+	value, half, ok := parseFigure(n.String())
 	if !ok {
 		r.Add(n.Position, "write 4005.08 or 46.2k, without commas", "%s is not a number", yamltree.Show(n.String()))
 	}
 	return value, half
 }
 
-// round sets the interval of a figure whose last digit is worth 2 half. What
+// setRounding sets the interval of a figure whose last digit is worth 2 half. What
 // is not negative was not negative before it was rounded.
-func (c *Cell) round(half float64) {
+func (c *Cell) setRounding(half float64) {
 	c.Lo, c.Hi = c.Value-half, c.Value+half
 	if c.Value >= 0 {
 		c.Lo = max(c.Lo, 0)
 	}
 }
 
-func (c *Cell) span(from, to *yamltree.Node, r *yamltree.Reporter) {
+func (c *Cell) readSpan(from, to *yamltree.Node, r *yamltree.Reporter) {
 	lo, half := figureAt(from, r)
 	hi, half2 := figureAt(to, r)
 	if lo > hi {
@@ -113,8 +113,8 @@ func (c *Cell) span(from, to *yamltree.Node, r *yamltree.Reporter) {
 	c.Value, c.Lo, c.Hi = (lo+hi)/2, lo-half, hi+half2
 }
 
-// figure reads a printed number and half a unit of its last digit.
-func figure(text string) (value, half float64, ok bool) {
+// parseFigure reads a printed number and half a unit of its last digit.
+func parseFigure(text string) (value, half float64, ok bool) {
 	digits, scale := text, 1.0
 	for _, p := range []struct {
 		suffix string
@@ -163,7 +163,7 @@ type suffix struct {
 func quantity[T ~float64](n *yamltree.Node, r *yamltree.Reporter, example string, suffixes []suffix) T {
 	for _, s := range suffixes {
 		if num, ok := strings.CutSuffix(n.String(), s.text); ok {
-			if v, _, ok := figure(num); ok && v > 0 {
+			if v, _, ok := parseFigure(num); ok && v > 0 {
 				return T(v * s.scale)
 			}
 		}

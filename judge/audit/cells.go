@@ -16,9 +16,9 @@ func inState(s State, says string) func(*Table, *Column) []string {
 			if v.State != s {
 				continue
 			}
-			name := r.title()
+			name := r.titleOrName()
 			if v.Known() {
-				name += " (" + value(v, col.Unit) + ")"
+				name += " (" + valueText(v, col.Unit) + ")"
 			}
 			rows = append(rows, name)
 			if len(whys) == 0 || whys[len(whys)-1] != v.Why {
@@ -28,7 +28,7 @@ func inState(s State, says string) func(*Table, *Column) []string {
 		if len(rows) == 0 {
 			return nil
 		}
-		return found("%s: %s %s: %s", col.title(), says, shortened(rows), shortened(whys))
+		return oneFinding("%s: %s %s: %s", col.titleOrName(), says, shortened(rows), shortened(whys))
 	}
 }
 
@@ -49,8 +49,8 @@ var missingCheck = Check{
 		var gone []string
 		needed := false
 		for i, r := range c.rows {
-			if v := c.cell(r); !v.Known() {
-				gone = append(gone, r.title()+" ("+v.Why+")")
+			if v := c.cellOf(r); !v.Known() {
+				gone = append(gone, r.titleOrName()+" ("+v.Why+")")
 				needed = needed || i == 0 || c.Relation != "best" && c.Relation != "worst"
 			}
 		}
@@ -71,8 +71,8 @@ var croppedCheck = Check{
 		"the bars still mislead readers who compare their lengths.",
 	claim: func(t *Table, c *comparison) []Reason {
 		for _, r := range c.rows {
-			if v := c.cell(r); v.State == Cropped && v.Known() {
-				return because(Qualifies, "the bar of %s is cropped: its figure is taken from the text", r.title())
+			if v := c.cellOf(r); v.State == Cropped && v.Known() {
+				return because(Qualifies, "the bar of %s is cropped: its figure is taken from the text", r.titleOrName())
 			}
 		}
 		return nil
@@ -86,8 +86,8 @@ var estimatedCheck = Check{
 		"assumption.",
 	claim: func(t *Table, c *comparison) []Reason {
 		for _, r := range c.decisive() {
-			if v := c.cell(r); v.State == Estimated {
-				return because(Undoes, "the figure of %s was not measured: %s", r.title(), v.Why)
+			if v := c.cellOf(r); v.State == Estimated {
+				return because(Undoes, "the figure of %s was not measured: %s", r.titleOrName(), v.Why)
 			}
 		}
 		return nil

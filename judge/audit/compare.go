@@ -27,7 +27,7 @@ type outcome struct {
 }
 
 func compare(t *Table, c *Claim) *comparison {
-	cmp := &comparison{Claim: c, column: t.column(c.Column), rows: []*Row{t.row(c.A)}}
+	cmp := &comparison{Claim: c, column: t.columnNamed(c.Column), rows: []*Row{t.rowNamed(c.A)}}
 	switch c.Relation {
 	case "best", "worst":
 		for i := range t.Rows {
@@ -38,31 +38,31 @@ func compare(t *Table, c *Claim) *comparison {
 		}
 	case "above", "below":
 	default:
-		cmp.rows = append(cmp.rows, t.row(c.B))
+		cmp.rows = append(cmp.rows, t.rowNamed(c.B))
 	}
 	cmp.outcome = cmp.figures()
 	return cmp
 }
 
-func (c *comparison) cell(r *Row) Cell { return r.Values[c.column.Name] }
+func (c *comparison) cellOf(r *Row) Cell { return r.Values[c.column.Name] }
 
-// show writes a cell as it is printed in reasons.
-func (c *comparison) show(r *Row) string {
-	return r.title() + " " + value(c.cell(r), c.column.Unit)
+// showCell writes a cell as it is printed in reasons.
+func (c *comparison) showCell(r *Row) string {
+	return r.titleOrName() + " " + valueText(c.cellOf(r), c.column.Unit)
 }
 
-func value(v Cell, unit string) string {
+func valueText(v Cell, unit string) string {
 	switch {
 	case !v.Known():
 		return "–"
 	case v.Hi-v.Lo > 0.02*math.Abs(v.Value):
-		return strings.TrimSpace(fmt.Sprintf("%s to %s %s", number(v.Lo), number(v.Hi), unit))
+		return strings.TrimSpace(fmt.Sprintf("%s to %s %s", numberText(v.Lo), numberText(v.Hi), unit))
 	}
-	return strings.TrimSpace(number(v.Value) + " " + unit)
+	return strings.TrimSpace(numberText(v.Value) + " " + unit)
 }
 
-// number writes a figure with at most six significant digits, and no exponent.
-func number(v float64) string {
+// numberText writes a figure with at most six significant digits, and no exponent.
+func numberText(v float64) string {
 	if math.Abs(v) >= 1e6 {
 		return fmt.Sprintf("%.0f", v)
 	}
@@ -73,8 +73,8 @@ func number(v float64) string {
 	return s
 }
 
-// times writes a ratio with three digits.
-func times(v float64) string {
+// timesText writes a ratio with three digits.
+func timesText(v float64) string {
 	if math.Abs(v) >= 1000 {
 		return fmt.Sprintf("%.0f", v)
 	}
@@ -88,25 +88,25 @@ func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
 
 // oriented returns the cells of a and b so that more is better.
 func (c *comparison) oriented(a, b *Row) (x, y interval) {
-	x, y = c.cell(a).interval(), c.cell(b).interval()
+	x, y = c.cellOf(a).interval(), c.cellOf(b).interval()
 	if c.column.Better == "lower" {
 		return interval{-x.hi, -x.lo}, interval{-y.hi, -y.lo}
 	}
 	return x, y
 }
 
-// ahead reports whether a is better than b for all possible lost digits, and
+// isAhead reports whether a is better than b for all possible lost digits, and
 // whether the printed digits do not decide it.
-func (c *comparison) ahead(a, b *Row) (holds, opens bool) {
+func (c *comparison) isAhead(a, b *Row) (holds, opens bool) {
 	x, y := c.oriented(a, b)
 	return x.lo > y.hi, x.lo <= y.hi && x.hi > y.lo
 }
 
-// ratio returns how many times better a is than b, as the digits allow, and
+// ratioOf returns how many times better a is than b, as the digits allow, and
 // for the figures as printed. Both are NaN where a figure is negative: such
 // figures have no ratio.
-func (c *comparison) ratio(a, b *Row) (iv interval, printed float64) {
-	x, y := c.cell(a), c.cell(b)
+func (c *comparison) ratioOf(a, b *Row) (iv interval, printed float64) {
+	x, y := c.cellOf(a), c.cellOf(b)
 	if c.column.Better == "lower" {
 		x, y = y, x
 	}
@@ -132,7 +132,7 @@ func gapOf(ratio float64) float64 {
 
 func (c *comparison) figures() outcome {
 	for _, r := range c.rows {
-		if !c.cell(r).Known() && (c.Relation != "best" && c.Relation != "worst" || r == c.rows[0]) {
+		if !c.cellOf(r).Known() && (c.Relation != "best" && c.Relation != "worst" || r == c.rows[0]) {
 			return outcome{opens: true}
 		}
 	}
@@ -146,24 +146,24 @@ func (c *comparison) figures() outcome {
 		return c.extreme(-1)
 	}
 	b := c.rows[1]
-	iv, mid := c.ratio(a, b)
-	o := outcome{gap: gapOf(mid), rival: b, detail: c.show(a) + ", " + c.show(b)}
+	iv, mid := c.ratioOf(a, b)
+	o := outcome{gap: gapOf(mid), rival: b, detail: c.showCell(a) + ", " + c.showCell(b)}
 	switch c.Relation {
 	case "faster":
-		o.holds, o.opens = c.ahead(a, b)
+		o.holds, o.opens = c.isAhead(a, b)
 	case "slower":
-		o.holds, o.opens = c.ahead(b, a)
+		o.holds, o.opens = c.isAhead(b, a)
 	case "equal":
-		o.holds = o.gap > 0 && o.gap-1 <= c.within()
-		o.opens = o.gap == 0 || !o.holds && iv.lo <= 1+c.within() && iv.hi >= 1/(1+c.within())
+		o.holds = o.gap > 0 && o.gap-1 <= c.equalWithin()
+		o.opens = o.gap == 0 || !o.holds && iv.lo <= 1+c.equalWithin() && iv.hi >= 1/(1+c.equalWithin())
 	case "ratio":
 		o = c.multiple(o, iv, mid)
 	}
 	return o
 }
 
-// within is the largest share by which equal rows may differ.
-func (c *comparison) within() float64 {
+// equalWithin is the largest share by which equal rows may differ.
+func (c *comparison) equalWithin() float64 {
 	if c.Within > 0 {
 		return c.Within
 	}
@@ -171,8 +171,8 @@ func (c *comparison) within() float64 {
 }
 
 func (c *comparison) against() outcome {
-	v := c.cell(c.rows[0])
-	o := outcome{detail: c.show(c.rows[0])}
+	v := c.cellOf(c.rows[0])
+	o := outcome{detail: c.showCell(c.rows[0])}
 	if c.Relation == "above" {
 		o.holds, o.opens = v.Lo > c.Than, v.Lo <= c.Than && v.Hi > c.Than
 		o.gap = gapOf(v.Lo / c.Than)
@@ -190,10 +190,10 @@ func (c *comparison) against() outcome {
 // most: sign is 1 for best and -1 for worst.
 func (c *comparison) extreme(sign float64) outcome {
 	a := c.rows[0]
-	o := outcome{holds: true, gap: math.Inf(1), detail: c.show(a)}
+	o := outcome{holds: true, gap: math.Inf(1), detail: c.showCell(a)}
 	nearest := math.Inf(1)
 	for _, r := range c.rows[1:] {
-		if !c.cell(r).Known() {
+		if !c.cellOf(r).Known() {
 			continue
 		}
 		x, y := c.oriented(a, r)
@@ -204,16 +204,16 @@ func (c *comparison) extreme(sign float64) outcome {
 	if o.rival == nil {
 		return outcome{opens: true, detail: o.detail}
 	}
-	_, mid := c.ratio(a, o.rival)
+	_, mid := c.ratioOf(a, o.rival)
 	o.gap = gapOf(mid)
 	if sign > 0 {
-		o.holds, o.opens = c.ahead(a, o.rival)
+		o.holds, o.opens = c.isAhead(a, o.rival)
 	} else {
-		o.holds, o.opens = c.ahead(o.rival, a)
+		o.holds, o.opens = c.isAhead(o.rival, a)
 	}
-	o.detail += ", next " + c.show(o.rival)
+	o.detail += ", next " + c.showCell(o.rival)
 	if !o.holds && !o.opens {
-		o.detail = c.show(a) + ", but " + c.show(o.rival)
+		o.detail = c.showCell(a) + ", but " + c.showCell(o.rival)
 	}
 	return o
 }
@@ -229,7 +229,7 @@ func (c *comparison) multiple(o outcome, iv interval, mid float64) outcome {
 	}
 	o.holds = iv.lo >= lo && iv.hi <= hi
 	o.opens = o.gap == 0 || !o.holds && iv.hi >= lo && iv.lo <= hi
-	o.detail += fmt.Sprintf(": a ratio of %s, where %s is claimed", times(mid), said+number(c.Ratio))
+	o.detail += fmt.Sprintf(": a ratio of %s, where %s is claimed", timesText(mid), said+numberText(c.Ratio))
 	return o
 }
 

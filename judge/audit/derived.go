@@ -19,9 +19,11 @@ type derivation struct {
 // rederive computes col again from the printed figures. A row is off where no
 // operands that round to the printed ones give a result that rounds to the
 // printed one.
-func (t *Table) rederive(col *Column) derivation { return kept(&t.derivations, col, t.derive) }
+func (t *Table) rederive(col *Column) derivation {
+	return computedOnce(&t.derivations, col, t.deriveColumn)
+}
 
-func (t *Table) derive(col *Column) (d derivation) {
+func (t *Table) deriveColumn(col *Column) (d derivation) {
 	if col.Formula == "" {
 		return d
 	}
@@ -36,7 +38,7 @@ func (t *Table) derive(col *Column) (d derivation) {
 		if !got.Known() {
 			continue
 		}
-		want := f.eval(t.getter(r, "", 0))
+		want := f.evaluate(t.cellGetter(r, "", 0))
 		if math.IsNaN(want.lo) {
 			if text := t.implies(f, r, got); text != "" {
 				d.implied = append(d.implied, text)
@@ -47,24 +49,24 @@ func (t *Table) derive(col *Column) (d derivation) {
 		// A difference in the last bit of floating point does not count.
 		slack := 1e-9 * math.Abs(got.Value)
 		if got.Hi+slack < want.lo || got.Lo-slack > want.hi {
-			d.off = append(d.off, fmt.Sprintf("%s prints %s, but the columns give %s", r.title(), number(got.Value),
-				number((want.lo+want.hi)/2)))
+			d.off = append(d.off, fmt.Sprintf("%s prints %s, but the columns give %s", r.titleOrName(), numberText(got.Value),
+				numberText((want.lo+want.hi)/2)))
 			d.excess = append(d.excess, 2*got.Value/(want.lo+want.hi)-1)
 		}
 	}
 	return d
 }
 
-// getter reads cells for a formula in row r; the column named hole has the
+// cellGetter reads cells for a formula in row r; the column named hole has the
 // value fill instead.
-func (t *Table) getter(r *Row, hole string, fill float64) func(column, row string) interval {
+func (t *Table) cellGetter(r *Row, hole string, fill float64) func(column, row string) interval {
 	return func(column, row string) interval {
 		if row == "" && column == hole && hole != "" {
 			return interval{fill, fill}
 		}
 		from := r
 		if row != "" {
-			from = t.row(row)
+			from = t.rowNamed(row)
 		}
 		return from.Values[column].interval()
 	}
@@ -74,7 +76,7 @@ func (t *Table) getter(r *Row, hole string, fill float64) func(column, row strin
 // must be linear in that operand.
 func (t *Table) implies(f *formula, r *Row, got Cell) string {
 	var gone []string
-	for _, name := range f.cells() {
+	for _, name := range f.ownColumns() {
 		if !r.Values[name].Known() && !slices.Contains(gone, name) {
 			gone = append(gone, name)
 		}
@@ -84,7 +86,7 @@ func (t *Table) implies(f *formula, r *Row, got Cell) string {
 	}
 	var at [3]float64
 	for i := range at {
-		iv := f.eval(t.getter(r, gone[0], float64(i)))
+		iv := f.evaluate(t.cellGetter(r, gone[0], float64(i)))
 		at[i] = (iv.lo + iv.hi) / 2
 	}
 	slope := at[1] - at[0]
@@ -92,11 +94,12 @@ func (t *Table) implies(f *formula, r *Row, got Cell) string {
 		return ""
 	}
 	v := (got.Value - at[0]) / slope
-	text := fmt.Sprintf("%s has no %s, yet %s counts it as %s", r.title(), t.column(gone[0]).title(), number(got.Value),
-		number(v))
+	text := fmt.Sprintf("%s has no %s, yet %s counts it as %s", r.titleOrName(), t.columnNamed(gone[0]).titleOrName(),
+		numberText(got.Value),
+		numberText(v))
 	for _, other := range t.Rows {
 		if o := other.Values[gone[0]]; o.Known() && o.Lo <= v && v <= o.Hi {
-			text += ", the figure of " + other.title()
+			text += ", the figure of " + other.titleOrName()
 			break
 		}
 	}
@@ -129,7 +132,7 @@ var formulaCheck = Check{
 		if len(d.off) == 0 {
 			return nil
 		}
-		text := fmt.Sprintf("%s is not %s of the printed columns in %d of %d rows", c.column.title(), c.column.Formula,
+		text := fmt.Sprintf("%s is not %s of the printed columns in %d of %d rows", c.column.titleOrName(), c.column.Formula,
 			len(d.off), d.cells)
 		if again := t.recomputed(d.formula, c); again != "" {
 			text += "; " + again
@@ -143,7 +146,7 @@ var formulaCheck = Check{
 	column: func(t *Table, col *Column) (out []string) {
 		d := t.rederive(col)
 		if len(d.off) > 0 {
-			text := fmt.Sprintf("%s does not match its formula (%s) in %d of %d rows: %s", col.title(), col.Formula,
+			text := fmt.Sprintf("%s does not match its formula (%s) in %d of %d rows: %s", col.titleOrName(), col.Formula,
 				len(d.off), d.cells, d.off[0])
 			if cv, ok := d.meanOfRatios(); ok {
 				text += fmt.Sprintf("; all are too high, as a mean of ratios is, and not a ratio of the printed means; the runs "+
@@ -164,13 +167,14 @@ func (t *Table) recomputed(f *formula, c *comparison) string {
 	}
 	var v [2]float64
 	for i, r := range rows {
-		iv := f.eval(t.getter(r, "", 0))
+		iv := f.evaluate(t.cellGetter(r, "", 0))
 		v[i] = (iv.lo + iv.hi) / 2
 	}
 	if math.IsNaN(v[0]) || math.IsNaN(v[1]) {
 		return ""
 	}
-	return fmt.Sprintf("they give %s %s, %s %s", rows[0].title(), number(v[0]), rows[1].title(), number(v[1]))
+	return fmt.Sprintf("they give %s %s, %s %s", rows[0].titleOrName(), numberText(v[0]), rows[1].titleOrName(),
+		numberText(v[1]))
 }
 
 // sameOrder reports whether the recomputed column says of a claim about order
@@ -183,9 +187,9 @@ func (t *Table) sameOrder(f *formula, c *comparison) bool {
 	if sign == 0 || !c.outcome.holds {
 		return false
 	}
-	a := f.eval(t.getter(c.rows[0], "", 0))
+	a := f.evaluate(t.cellGetter(c.rows[0], "", 0))
 	for _, r := range c.rows[1:] {
-		b := f.eval(t.getter(r, "", 0))
+		b := f.evaluate(t.cellGetter(r, "", 0))
 		if !(sign*(a.lo+a.hi-b.lo-b.hi) > 0) {
 			return false
 		}

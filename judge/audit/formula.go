@@ -23,11 +23,11 @@ func parseFormula(s string, t *Table) (*formula, error) {
 		return nil, fmt.Errorf("the formula has %d bytes, at most %d are read", len(s), maxFormula)
 	}
 	p := &formulaParser{rest: s, table: t}
-	f, err := p.sum()
+	f, err := p.parseSum()
 	if err != nil {
 		return nil, err
 	}
-	if p.space(); p.rest != "" {
+	if p.skipSpace(); p.rest != "" {
 		return nil, fmt.Errorf("the formula has an error at %q", bounded(p.rest))
 	}
 	return f, nil
@@ -38,11 +38,11 @@ type formulaParser struct {
 	table *Table
 }
 
-func (p *formulaParser) space() { p.rest = strings.TrimLeft(p.rest, " \t\n") }
+func (p *formulaParser) skipSpace() { p.rest = strings.TrimLeft(p.rest, " \t\n") }
 
-// accept takes one of the characters of set, if it is next.
-func (p *formulaParser) accept(set string) byte {
-	p.space()
+// acceptOneOf takes one of the characters of set, if it is next.
+func (p *formulaParser) acceptOneOf(set string) byte {
+	p.skipSpace()
 	if p.rest != "" && strings.IndexByte(set, p.rest[0]) >= 0 {
 		c := p.rest[0]
 		p.rest = p.rest[1:]
@@ -51,14 +51,14 @@ func (p *formulaParser) accept(set string) byte {
 	return 0
 }
 
-func (p *formulaParser) sum() (*formula, error)     { return p.chain("+-", p.product) }
-func (p *formulaParser) product() (*formula, error) { return p.chain("*/", p.operand) }
+func (p *formulaParser) parseSum() (*formula, error) { return p.parseChain("+-", p.product) }
+func (p *formulaParser) product() (*formula, error)  { return p.parseChain("*/", p.operand) }
 
-// chain reads operands between operators of one precedence, from the left.
-func (p *formulaParser) chain(ops string, next func() (*formula, error)) (*formula, error) {
+// parseChain reads operands between operators of one precedence, from the left.
+func (p *formulaParser) parseChain(ops string, next func() (*formula, error)) (*formula, error) {
 	left, err := next()
 	for err == nil {
-		op := p.accept(ops)
+		op := p.acceptOneOf(ops)
 		if op == 0 {
 			return left, nil
 		}
@@ -70,39 +70,39 @@ func (p *formulaParser) chain(ops string, next func() (*formula, error)) (*formu
 }
 
 func (p *formulaParser) operand() (*formula, error) {
-	if p.accept("(") != 0 {
-		f, err := p.sum()
-		if err == nil && p.accept(")") == 0 {
+	if p.acceptOneOf("(") != 0 {
+		f, err := p.parseSum()
+		if err == nil && p.acceptOneOf(")") == 0 {
 			err = fmt.Errorf("a bracket is not closed before %q", bounded(p.rest))
 		}
 		return f, err
 	}
-	word := p.word()
+	word := p.parseWord()
 	switch {
 	case word == "":
 		return nil, fmt.Errorf("a number or a column is missing before %q", bounded(p.rest))
 	case word[0] >= '0' && word[0] <= '9':
-		v, _, ok := figure(word)
+		v, _, ok := parseFigure(word)
 		if !ok {
 			return nil, fmt.Errorf("%q is not a number", bounded(word))
 		}
 		return &formula{op: 'n', number: v}, nil
 	}
-	if p.table.column(word) == nil {
+	if p.table.columnNamed(word) == nil {
 		return nil, fmt.Errorf("no column is called %q", word)
 	}
 	f := &formula{op: 'c', column: word}
-	if p.accept("@") != 0 {
-		f.row = p.word()
-		if p.table.row(f.row) == nil {
+	if p.acceptOneOf("@") != 0 {
+		f.row = p.parseWord()
+		if p.table.rowNamed(f.row) == nil {
 			return nil, fmt.Errorf("no row is called %q", f.row)
 		}
 	}
 	return f, nil
 }
 
-func (p *formulaParser) word() string {
-	p.space()
+func (p *formulaParser) parseWord() string {
+	p.skipSpace()
 	n := strings.IndexFunc(p.rest, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_' || r == '.')
 	})
@@ -114,16 +114,16 @@ func (p *formulaParser) word() string {
 	return w
 }
 
-// eval computes f by interval arithmetic, so that the digits that the printed
+// evaluate computes f by interval arithmetic, so that the digits that the printed
 // operands have lost are allowed for. get returns the interval of a cell.
-func (f *formula) eval(get func(column, row string) interval) interval {
+func (f *formula) evaluate(get func(column, row string) interval) interval {
 	switch f.op {
 	case 'n':
 		return interval{f.number, f.number}
 	case 'c':
 		return get(f.column, f.row)
 	}
-	a, b := f.left.eval(get), f.right.eval(get)
+	a, b := f.left.evaluate(get), f.right.evaluate(get)
 	switch f.op {
 	case '+':
 		return interval{a.lo + b.lo, a.hi + b.hi}
@@ -139,8 +139,8 @@ func (f *formula) eval(get func(column, row string) interval) interval {
 	return interval{min(p[0], p[1], p[2], p[3]), max(p[0], p[1], p[2], p[3])}
 }
 
-// cells lists the columns that f reads of its own row.
-func (f *formula) cells() []string {
+// ownColumns lists the columns that f reads of its own row.
+func (f *formula) ownColumns() []string {
 	switch f.op {
 	case 'n':
 		return nil
@@ -150,5 +150,5 @@ func (f *formula) cells() []string {
 		}
 		return []string{f.column}
 	}
-	return append(f.left.cells(), f.right.cells()...)
+	return append(f.left.ownColumns(), f.right.ownColumns()...)
 }

@@ -48,7 +48,7 @@ var noiseCheck = Check{
 			return because(Undoes, "%s: it is unknown whether %s is more than noise", unrepeated(reps), percent(o.gap-1))
 		}
 		return because(Qualifies, "%s; a factor of %s exceeds plausible noise, but its size is uncertain", unrepeated(reps),
-			times(o.gap))
+			timesText(o.gap))
 	},
 	table: func(t *Table) []string {
 		e := t.Experiment
@@ -76,7 +76,7 @@ func sameness(reps Count, cv, gap float64) []Reason {
 	if reps.N < 2 || cv == 0 {
 		return because(Undoes, "%s: similar figures do not show that the systems are equal", unrepeated(reps))
 	}
-	half := margin(reps.N, cv)
+	half := errorMargin(reps.N, cv)
 	if gap-1+half > plausible {
 		return because(Undoes, "with %d runs and a spread of %s the difference is known to ± %s: too wide to call them "+
 			"equal", reps.N, percent(cv), percent(half))
@@ -84,8 +84,8 @@ func sameness(reps Count, cv, gap float64) []Reason {
 	return nil
 }
 
-// margin is two standard errors of a difference of means of n runs each.
-func margin(n int, cv float64) float64 { return 2 * cv * math.Sqrt(2/float64(n)) }
+// errorMargin is two standard errors of a difference of means of n runs each.
+func errorMargin(n int, cv float64) float64 { return 2 * cv * math.Sqrt(2/float64(n)) }
 
 // byStudent tests a ratio of two means of n runs each whose coefficient of
 // variation is cv.
@@ -99,7 +99,7 @@ func byStudent(n int, cv float64, of string, gap float64) []Reason {
 	p := stats.StudentP(d/(cv*math.Sqrt(2/float64(n))), float64(2*n-2))
 	if p >= 0.05 {
 		return because(Undoes, "a tie within the noise: %s leave ± %s, and they differ by %s (p = %.2g)", said,
-			percent(margin(n, cv)), percent(gap-1), p)
+			percent(errorMargin(n, cv)), percent(gap-1), p)
 	}
 	return because(Agrees, "%s: the difference of %s exceeds it (p = %.2g)", said, percent(gap-1), p)
 }
@@ -124,7 +124,7 @@ var trimCheck = Check{
 		if n < 2 || s.Trim == 0 || math.Floor(float64(n)*s.Trim) > 0 {
 			return nil
 		}
-		return found("a mean of %d runs without %s at each end is the plain mean: less than one run would be removed", n,
+		return oneFinding("a mean of %d runs without %s at each end is the plain mean: less than one run would be removed", n,
 			percent(s.Trim))
 	},
 }

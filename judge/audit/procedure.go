@@ -51,21 +51,21 @@ var timingCheck = Check{
 	table: func(t *Table) (out []string) {
 		for _, s := range t.Experiment.Timing {
 			if waitless(s.Script) {
-				out = append(out, noWait+t.of(s.Rows))
+				out = append(out, noWait+t.rowsInBrackets(s.Rows))
 			}
 		}
 		return out
 	},
 }
 
-// of names in brackets the rows that a remark is about; "" for all.
-func (t *Table) of(names []string) string {
+// rowsInBrackets names in brackets the rows that a remark is about; "" for all.
+func (t *Table) rowsInBrackets(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
 	var titles []string
 	for _, name := range names {
-		titles = append(titles, t.row(name).title())
+		titles = append(titles, t.rowNamed(name).titleOrName())
 	}
 	return " (" + shortened(titles) + ")"
 }
@@ -119,7 +119,7 @@ func remarks(name, doc string, weight Weight, notes func(Experiment) []Note, for
 		},
 		table: func(t *Table) (out []string) {
 			for _, n := range notes(t.Experiment) {
-				if text := fmt.Sprintf(format, n.What) + t.of(n.Rows); !slices.Contains(out, text) {
+				if text := fmt.Sprintf(format, n.What) + t.rowsInBrackets(n.Rows); !slices.Contains(out, text) {
 					out = append(out, text)
 				}
 			}

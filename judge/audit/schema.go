@@ -67,8 +67,8 @@ var rules = map[string]object{
 // oneOf is one of some words, whatever its type is.
 func oneOf(words ...string) object { return object{"enum": words, "type": nil} }
 
-// text is what YAML reads as text: 2004 is a date as well.
-func text() object { return object{"type": []any{"string", "number"}} }
+// textSchema is what YAML reads as text: 2004 is a date as well.
+func textSchema() object { return object{"type": []any{"string", "number"}} }
 
 // digits are a number as figure reads it.
 const digits = `([0-9]+\.?[0-9]*|\.[0-9]+)`
@@ -99,7 +99,7 @@ func scalarSchema(t reflect.Type) object {
 		return object{"type": "string", "pattern": `^` + digits + `[MG]Hz$`}
 	}
 	if t.Kind() == reflect.String {
-		return text()
+		return textSchema()
 	}
 	return nil
 }

@@ -159,21 +159,21 @@ type Claim struct {
 // relations are what a claim may say.
 var relations = []string{"faster", "slower", "equal", "best", "worst", "ratio", "above", "below"}
 
-func (t *Table) column(name string) *Column {
+func (t *Table) columnNamed(name string) *Column {
 	if i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Name == name }); i >= 0 {
 		return &t.Columns[i]
 	}
 	return nil
 }
 
-func (t *Table) row(name string) *Row {
+func (t *Table) rowNamed(name string) *Row {
 	if i := slices.IndexFunc(t.Rows, func(r Row) bool { return r.Name == name }); i >= 0 {
 		return &t.Rows[i]
 	}
 	return nil
 }
 
-// title is what messages call the row.
-func (r *Row) title() string { return cmp.Or(r.Label, r.Name) }
+// titleOrName is what messages call the row.
+func (r *Row) titleOrName() string { return cmp.Or(r.Label, r.Name) }
 
-func (c *Column) title() string { return cmp.Or(c.Label, c.Name) }
+func (c *Column) titleOrName() string { return cmp.Or(c.Label, c.Name) }

@@ -43,7 +43,7 @@ var bullets = map[Weight]mark{
 func Text(w io.Writer, r Report, opt TextOption) error {
 	p := &printer{w: bufio.NewWriter(w), TextOption: opt}
 	p.Width = max(p.Width, 40)
-	p.line(p.paint("1", safetext.Line(r.Title)))
+	p.writeLine(p.paint("1", safetext.Line(r.Title)))
 	p.wrapped("  ", "  ", published(r))
 	for _, a := range r.Answers {
 		m := marks[a.Support]
@@ -54,19 +54,19 @@ func Text(w io.Writer, r Report, opt TextOption) error {
 		}
 	}
 	if len(r.Findings) > 0 {
-		p.title("The table as a whole")
+		p.writeTitle("The table as a whole")
 	}
 	for _, f := range r.Findings {
 		p.wrapped("  ! "+f.Check+": ", "    ", f.Text)
 	}
 	if len(r.Assumed) > 0 {
-		p.title("Not in the article")
+		p.writeTitle("Not in the article")
 	}
 	for _, s := range r.Assumed {
 		p.wrapped("  * ", "    ", s)
 	}
 	p.blank()
-	p.line(tally(r))
+	p.writeLine(tallyAnswers(r))
 	return p.w.Flush()
 }
 
@@ -80,8 +80,8 @@ func published(r Report) string {
 	return s
 }
 
-// tally counts answers.
-func tally(r Report) string {
+// tallyAnswers counts answers.
+func tallyAnswers(r Report) string {
 	var parts []string
 	for _, v := range Supports {
 		n := 0
@@ -121,16 +121,16 @@ func (p *printer) paint(colour, text string) string {
 
 func (p *printer) blank() { p.w.WriteByte('\n') }
 
-func (p *printer) line(text string) { p.w.WriteString(text + "\n") }
+func (p *printer) writeLine(text string) { p.w.WriteString(text + "\n") }
 
-func (p *printer) title(text string) { p.line("\n" + p.paint("1", text)) }
+func (p *printer) writeTitle(text string) { p.writeLine("\n" + p.paint("1", text)) }
 
 // wrapped writes text after first, in lines of at most Width; rest indents
 // all but the first. A longer word stays whole.
 func (p *printer) wrapped(first, rest, text string) {
 	line, used := first, visible(first)
 	empty := true
-	for _, word := range words(text) {
+	for _, word := range splitWords(text) {
 		n := utf8.RuneCountInString(word)
 		if !empty && used+1+n > p.Width {
 			p.w.WriteString(line + "\n")
@@ -144,8 +144,8 @@ func (p *printer) wrapped(first, rest, text string) {
 	p.w.WriteString(line + "\n")
 }
 
-// words splits text at spaces, but keeps a % with its number.
-func words(text string) (out []string) {
+// splitWords splits text at spaces, but keeps a % with its number.
+func splitWords(text string) (out []string) {
 	for _, w := range strings.Fields(safetext.Text(text)) {
 		if n := len(out); n > 0 && strings.Trim(w, "%,;:.)") == "" && strings.HasPrefix(w, "%") {
 			out[n-1] += " " + w

@@ -12,17 +12,17 @@ func (t *Tool) measures(col *Column) bool {
 	return col.Formula == "" && (len(t.Columns) == 0 || slices.Contains(t.Columns, col.Name))
 }
 
-// has reports whether one of the tool's arguments is one of args, alone or
+// hasArgument reports whether one of the tool's arguments is one of args, alone or
 // with =value.
-func (t *Tool) has(args ...string) bool {
+func (t *Tool) hasArgument(args ...string) bool {
 	return slices.ContainsFunc(strings.Fields(t.Settings), func(f string) bool {
 		name, _, _ := strings.Cut(f, "=")
 		return slices.Contains(args, name) || slices.Contains(args, f)
 	})
 }
 
-// option returns the number of --name=N.
-func (t *Tool) option(name string) (float64, bool) {
+// optionNumber returns the number of --name=N.
+func (t *Tool) optionNumber(name string) (float64, bool) {
 	for _, f := range strings.Fields(t.Settings) {
 		if v, ok := strings.CutPrefix(f, "--"+name+"="); ok {
 			n, err := strconv.ParseFloat(v, 64)
@@ -42,7 +42,7 @@ func (t *Tool) divisions() (float64, bool) {
 	if !t.sysbenchCPU() {
 		return 0, false
 	}
-	limit, ok := t.option("cpu-max-prime")
+	limit, ok := t.optionNumber("cpu-max-prime")
 	if !ok {
 		limit = 10_000 // its default
 	}
@@ -61,7 +61,7 @@ func (t *Tool) divisions() (float64, bool) {
 	return float64(n), true
 }
 
-func (t *Tool) sysbenchCPU() bool { return t.Name == "sysbench" && t.has("--test=cpu", "cpu") }
+func (t *Tool) sysbenchCPU() bool { return t.Name == "sysbench" && t.hasArgument("--test=cpu", "cpu") }
 
 // emptyLoop reports whether col was measured by a tool whose work compilers are
 // known to remove.
@@ -82,11 +82,12 @@ type trap struct {
 // traps come from the manuals and sources of the tools.
 var traps = []trap{
 	{func(_ *Table, tool *Tool, col *Column) bool {
-		return tool.Name == "sysbench" && tool.has("--test=memory", "memory") && !tool.has("--memory-block-size")
+		return tool.Name == "sysbench" && tool.hasArgument("--test=memory", "memory") &&
+			!tool.hasArgument("--memory-block-size")
 	}, Undoes, "sysbench memory uses its default blocks of 1 KiB: it times the overhead of its loop, not memory; " +
 		"write --memory-block-size=1M"},
 	{func(_ *Table, tool *Tool, col *Column) bool {
-		return tool.Name == "openssl" && tool.has("speed") && !tool.has("-elapsed")
+		return tool.Name == "openssl" && tool.hasArgument("speed") && !tool.hasArgument("-elapsed")
 	}, Undoes, "openssl speed divides by CPU time unless -elapsed is given: it does not count time that a hypervisor or " +
 		"a neighbor takes"},
 	{func(t *Table, tool *Tool, col *Column) bool {
@@ -101,21 +102,21 @@ var traps = []trap{
 		})
 	}, Qualifies, "siege -d makes its clients sleep between requests: the clients determine a part of the rate"},
 	{func(_ *Table, tool *Tool, col *Column) bool {
-		return tool.Name == "pgbench" && tool.has("-C")
+		return tool.Name == "pgbench" && tool.hasArgument("-C")
 	}, Qualifies, "pgbench -C opens a connection for every transaction: every figure includes the cost of a connection"},
 	{func(t *Table, tool *Tool, col *Column) bool {
-		mb, ok := tool.after("-s")
+		mb, ok := tool.numberAfter("-s")
 		moves := strings.HasSuffix(col.Unit, "B/s") || col.Unit == "seek/s"
 		return tool.Name == "bonnie++" && moves && ok && t.Experiment.Machine.Memory > 0 &&
 			mb*(1<<20) < 2*float64(t.Experiment.Machine.Memory)
 	}, Qualifies, "bonnie++ used a file smaller than twice the memory: the cache served a part of it"},
 	{func(_ *Table, tool *Tool, col *Column) bool {
-		return tool.Name == "fio" && !tool.has("--direct=1", "--direct") && !tool.has("--size", "--filesize")
+		return tool.Name == "fio" && !tool.hasArgument("--direct=1", "--direct") && !tool.hasArgument("--size", "--filesize")
 	}, Qualifies, "fio without --direct and with no stated size: the cache may have answered"},
 }
 
-// after returns the number that follows an argument.
-func (t *Tool) after(arg string) (float64, bool) {
+// numberAfter returns the number that follows an argument.
+func (t *Tool) numberAfter(arg string) (float64, bool) {
 	f := strings.Fields(t.Settings)
 	if i := slices.Index(f, arg); i >= 0 && i+1 < len(f) {
 		n, err := strconv.ParseFloat(f[i+1], 64)

@@ -121,7 +121,7 @@ func Measure(r analysis.Results, d Design) (Measured, error) {
 			d.Base, Window, len(d.Copies), m.Blocks)
 	}
 	m.PerTrial = d.Took / time.Duration(trials)
-	for _, x := range copies(sides, d) {
+	for _, x := range identicalPairs(sides, d) {
 		m.Pairs++
 		for at := 0; at+Window <= len(x); at += Window {
 			m.Of++
@@ -133,16 +133,16 @@ func Measure(r analysis.Results, d Design) (Measured, error) {
 	if m.Pairs == 0 {
 		return m, fault.New(fault.Invalid, "no two copies share %d blocks in which both have values", Window)
 	}
-	m.Noise = noise(sides, d)
+	m.Noise = trialNoise(sides, d)
 	m.Direct = base.typical()
 	if x := against(sides[d.Copies[0]], base); len(x) > 0 {
 		m.Relative = contrast(x).Quick(len(x), 0.95).Value
 	}
-	m.inject(r, d, d.Metric, sides)
+	m.injectSlowdowns(r, d, d.Metric, sides)
 	if d.CPUMetric != "" {
 		sides, _ := collect(r, d.Cell, d.CPUMetric)
-		m.CPUNoise = noise(sides, d)
-		m.inject(r, d, d.CPUMetric, sides)
+		m.CPUNoise = trialNoise(sides, d)
+		m.injectSlowdowns(r, d, d.CPUMetric, sides)
 	}
 	slices.SortStableFunc(m.Injected, func(a, b Injected) int { return cmp.Compare(a.Extra, b.Extra) })
 	return m, nil
@@ -160,9 +160,9 @@ func collect(r analysis.Results, cell, metric string) (sides map[string]series, 
 	return sides, trials
 }
 
-// copies are the pairs of identical contenders that share a window at least.
-func copies(sides map[string]series, d Design) (out [][]block) {
-	for _, pair := range pairs(append([]string{d.Base}, d.Copies...)) {
+// identicalPairs are the pairs of identical contenders that share a window at least.
+func identicalPairs(sides map[string]series, d Design) (out [][]block) {
+	for _, pair := range pairNames(append([]string{d.Base}, d.Copies...)) {
 		if x := against(sides[pair[0]], sides[pair[1]]); len(x) >= Window {
 			out = append(out, x)
 		}
@@ -170,10 +170,10 @@ func copies(sides map[string]series, d Design) (out [][]block) {
 	return out
 }
 
-// noise is the deviation of one trial; 0 without any pair. A difference of
+// trialNoise is the deviation of one trial; 0 without any pair. A difference of
 // two means of v trials has √(2/v) of it.
-func noise(sides map[string]series, d Design) float64 {
-	all := copies(sides, d)
+func trialNoise(sides map[string]series, d Design) float64 {
+	all := identicalPairs(sides, d)
 	var sum float64
 	for _, x := range all {
 		sum += scatter(x)
@@ -184,18 +184,18 @@ func noise(sides map[string]series, d Design) float64 {
 	return sum / float64(len(all)) * math.Sqrt(float64(sides[d.Base].visits)/2)
 }
 
-// inject reads every slow-down by one metric.
-func (m *Measured) inject(r analysis.Results, d Design, metric string, sides map[string]series) {
+// injectSlowdowns reads every slow-down by one metric.
+func (m *Measured) injectSlowdowns(r analysis.Results, d Design, metric string, sides map[string]series) {
 	for name, extra := range d.Extra {
 		in := Injected{Contender: name, CPU: metric == d.CPUMetric, Extra: extra, True: 1 / (1 + extra)}
-		in.read(r, d.Cell, metric, against(sides[name], sides[d.Base]))
+		in.readComparison(r, d.Cell, metric, against(sides[name], sides[d.Base]))
 		m.Injected = append(m.Injected, in)
 	}
 }
 
-// read takes the comparison with the base out of the results. Before the
+// readComparison takes the comparison with the base out of the results. Before the
 // first look there is none: then it is the interval of the blocks x, at 95 %.
-func (in *Injected) read(r analysis.Results, cell, metric string, x []block) {
+func (in *Injected) readComparison(r analysis.Results, cell, metric string, x []block) {
 	lo, hi := math.Inf(-1), math.Inf(1)
 	for _, c := range r.Comparisons {
 		if c.Contender != in.Contender || c.Cell != cell || c.Metric != metric {
@@ -241,8 +241,8 @@ func scatter(x []block) float64 {
 	return (e.Hi - e.Lo) / 2 / stats.StudentQuantile(e.Actual, float64(n-1)) * math.Sqrt(float64(n)*3/math.Pi)
 }
 
-// pairs puts every name in one pair at most.
-func pairs(names []string) (out [][2]string) {
+// pairNames puts every name in one pair at most.
+func pairNames(names []string) (out [][2]string) {
 	for i := 0; i+1 < len(names); i += 2 {
 		out = append(out, [2]string{names[i], names[i+1]})
 	}

@@ -48,10 +48,10 @@ type Calibration struct {
 // run folder, which may be read on another machine.
 func (c Calibration) Kept(fp facts.Fingerprint) ([]byte, error) {
 	c.Changed = c.Outdated(fp)
-	return c.encode()
+	return c.encodeJSON()
 }
 
-func (c Calibration) encode() ([]byte, error) {
+func (c Calibration) encodeJSON() ([]byte, error) {
 	text, err := json.MarshalIndent(c, "", "  ")
 	if err != nil {
 		return nil, fault.Wrap(fault.Lab, "calibration", err)
@@ -117,13 +117,13 @@ func (c Calibration) FalseAlarms() (alarms, of int, lo, hi float64) {
 
 // Noise returns the median noise of the runs; NaN without any.
 func (c Calibration) Noise() float64 {
-	return c.median(func(m Measured) float64 { return m.Noise })
+	return c.medianOfRuns(func(m Measured) float64 { return m.Noise })
 }
 
 // CPUNoise is the median noise by CPU time of the runs that measured it; 0
 // where none did.
 func (c Calibration) CPUNoise() float64 {
-	measured := slices.DeleteFunc(c.each(func(m Measured) float64 { return m.CPUNoise }),
+	measured := slices.DeleteFunc(c.valuesOfRuns(func(m Measured) float64 { return m.CPUNoise }),
 		func(noise float64) bool { return !(noise > 0) })
 	if len(measured) == 0 {
 		return 0
@@ -131,9 +131,11 @@ func (c Calibration) CPUNoise() float64 {
 	return stats.Median(measured)
 }
 
-func (c Calibration) median(of func(Measured) float64) float64 { return stats.Median(c.each(of)) }
+func (c Calibration) medianOfRuns(of func(Measured) float64) float64 {
+	return stats.Median(c.valuesOfRuns(of))
+}
 
-func (c Calibration) each(of func(Measured) float64) (xs []float64) {
+func (c Calibration) valuesOfRuns(of func(Measured) float64) (xs []float64) {
 	for _, m := range c.Runs {
 		xs = append(xs, of(m))
 	}
@@ -151,8 +153,8 @@ func (c Calibration) Spread() (direct, relative float64, ok bool) {
 	if len(c.Runs) < MinRuns {
 		return 0, 0, false
 	}
-	return stats.Deviation(c.each(func(m Measured) float64 { return m.Direct })),
-		stats.Deviation(c.each(func(m Measured) float64 { return m.Relative })), true
+	return stats.Deviation(c.valuesOfRuns(func(m Measured) float64 { return m.Direct })),
+		stats.Deviation(c.valuesOfRuns(func(m Measured) float64 { return m.Relative })), true
 }
 
 // Smallest returns the smallest difference (0.014 for 1.4 %) that one
@@ -161,7 +163,7 @@ func (c Calibration) Spread() (direct, relative float64, ok bool) {
 // computes as plan.Estimate does: the difference of a block has the deviation
 // noise·√(2/v), and the signed-rank test needs π/3 times the blocks.
 func (c Calibration) Smallest(in time.Duration) float64 {
-	return c.smallest(c.Noise(), math.Floor(float64(in)/float64(c.block())))
+	return c.smallest(c.Noise(), math.Floor(float64(in)/float64(c.blockDuration())))
 }
 
 // SmallestByCPU is Smallest for comparisons of CPU time instead of wall time. It
@@ -171,7 +173,7 @@ func (c Calibration) SmallestByCPU(in time.Duration) float64 {
 	if noise == 0 {
 		return math.NaN()
 	}
-	return c.smallest(noise, math.Floor(float64(in)/float64(c.block())))
+	return c.smallest(noise, math.Floor(float64(in)/float64(c.blockDuration())))
 }
 
 // smallest is Smallest for a noise and a number of blocks.
@@ -179,7 +181,7 @@ func (c Calibration) smallest(noise, n float64) float64 {
 	if !(n >= Window) {
 		return math.Inf(1)
 	}
-	se := noise * math.Sqrt(2/c.visits()) * math.Sqrt(math.Pi/3/n)
+	se := noise * math.Sqrt(2/c.medianVisits()) * math.Sqrt(math.Pi/3/n)
 	return math.Expm1((stats.StudentQuantile(0.95, n-1) + stats.NormalTail(1-stats.Likely)) * se)
 }
 
@@ -197,16 +199,16 @@ func (c Calibration) Needs(difference float64, cpu bool) (blocks int, in time.Du
 		return 0, 0
 	}
 	n := Window + sort.Search(most-Window, func(i int) bool { return c.smallest(noise, float64(Window+i)) <= difference })
-	return n, time.Duration(float64(n) * float64(c.block()))
+	return n, time.Duration(float64(n) * float64(c.blockDuration()))
 }
 
-// block is the time that a block of two contenders takes.
-func (c Calibration) block() time.Duration {
-	return time.Duration(2 * c.visits() * c.median(func(m Measured) float64 { return float64(m.PerTrial) }))
+// blockDuration is the time that a block of two contenders takes.
+func (c Calibration) blockDuration() time.Duration {
+	return time.Duration(2 * c.medianVisits() * c.medianOfRuns(func(m Measured) float64 { return float64(m.PerTrial) }))
 }
 
-func (c Calibration) visits() float64 {
-	return c.median(func(m Measured) float64 { return float64(m.Visits) })
+func (c Calibration) medianVisits() float64 {
+	return c.medianOfRuns(func(m Measured) float64 { return float64(m.Visits) })
 }
 
 // Load reads the calibration in a state directory. The error is of kind
@@ -254,7 +256,7 @@ func Decode(text []byte) (c Calibration, err error) {
 // Save replaces the calibration in a state directory: readers see the old one
 // or the new one.
 func Save(state *os.Root, c Calibration) error {
-	text, err := c.encode()
+	text, err := c.encodeJSON()
 	if err != nil {
 		return err
 	}

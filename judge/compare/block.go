@@ -35,10 +35,10 @@ func typicalSize(run analysis.Results, contender string, key cellMetric) float64
 	return math.Abs(*s.Median)
 }
 
-// blocks returns the value of each block in which a contender has all its trials:
+// blockValues returns the value of each block in which a contender has all its trials:
 // their mean on the scale on which differences are taken. A block without one of
 // its trials would compare other moments than its neighbors.
-func blocks(run analysis.Results, contender string, key cellMetric, scale sample.Scale) map[int]float64 {
+func blockValues(run analysis.Results, contender string, key cellMetric, scale sample.Scale) map[int]float64 {
 	s, _ := summary(run, contender, key)
 	sum, n := map[int]float64{}, map[int]int{}
 	full := 0
@@ -67,15 +67,15 @@ func blocks(run analysis.Results, contender string, key cellMetric, scale sample
 	return sum
 }
 
-// direct returns the values of a contender's blocks, in order.
-func direct(run analysis.Results, contender string, key cellMetric, scale sample.Scale) []float64 {
-	return inOrder(blocks(run, contender, key, scale))
+// directValues returns the values of a contender's blocks, in order.
+func directValues(run analysis.Results, contender string, key cellMetric, scale sample.Scale) []float64 {
+	return inOrder(blockValues(run, contender, key, scale))
 }
 
 // relative returns the values of a contender's blocks minus those of the baseline,
 // in order.
 func relative(run analysis.Results, contender, baseline string, key cellMetric, scale sample.Scale) []float64 {
-	own, base := blocks(run, contender, key, scale), blocks(run, baseline, key, scale)
+	own, base := blockValues(run, contender, key, scale), blockValues(run, baseline, key, scale)
 	for b := range own {
 		if v, ok := base[b]; ok {
 			own[b] -= v

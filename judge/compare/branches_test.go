@@ -554,12 +554,13 @@ func TestBlocks(t *testing.T) {
 		}},
 	}}
 	key := cellMetric{"sha", "rate"}
-	if got := direct(run, "crun", key, sample.Ratio); len(got) != 3 || !close(got[2], math.Log(0.5)) || !close(got[0],
-		math.Log(4)) || !close(got[1],
+	if got := directValues(run, "crun", key, sample.Ratio); len(got) != 3 || !close(got[2], math.Log(0.5)) ||
+		!close(got[0],
+			math.Log(4)) || !close(got[1],
 		math.Log(3)) {
 		t.Errorf("ratios %v", got)
 	}
-	if got := direct(run, "crun", key, sample.Difference); !slices.Equal(got, []float64{4, 2.5, 5, 0, 0.5}) {
+	if got := directValues(run, "crun", key, sample.Difference); !slices.Equal(got, []float64{4, 2.5, 5, 0, 0.5}) {
 		t.Errorf("differences %v", got)
 	}
 	if failures(run, "crun", key) != 4 || failures(run, "runc", key) != 0 {

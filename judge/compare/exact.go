@@ -10,9 +10,9 @@ import (
 // exactSource is where the difference between runs of an exact metric is known from.
 const exactSource = "an exact metric, whose trials agreed in both runs"
 
-// exact estimates the change of a metric whose trials agreed exactly, in both runs: it has
+// exactChange estimates the change of a metric whose trials agreed exactly, in both runs: it has
 // no error, inside of the runs or between them. It is nil if they did not.
-func (p *pair) exact(r Row, by By) *Change {
+func (p *pair) exactChange(r Row, by By) *Change {
 	if r.Scale == sample.Difference || r.Failures[0]+r.Failures[1] > 0 {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (p *pair) exact(r Row, by By) *Change {
 	c.Ratio, c.Spread = &ratio, &none
 	c.Within = analysis.Interval{&ratio, &ratio}
 	c.CI = c.Within
-	if r.Primary && by == p.opt.By && p.judged(r.Contender) {
+	if r.Primary && by == p.opt.By && p.getsVerdict(r.Contender) {
 		region := analysis.NewRegion(p.opt.Margin, r.Scale, 0)
 		c.Verdict = region.Verdict(shift, shift, r.Better)
 		if len(r.Gates) > 0 {

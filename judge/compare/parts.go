@@ -14,7 +14,7 @@ import (
 func Values(run analysis.Results, by By, contender, cell, metric string, scale sample.Scale) []float64 {
 	key := cellMetric{cell, metric}
 	if by == Direct {
-		return direct(run, contender, key, scale)
+		return directValues(run, contender, key, scale)
 	}
 	return relative(run, contender, run.Baseline, key, scale)
 }
@@ -38,8 +38,8 @@ func Failures(run analysis.Results, contender, cell, metric string) int {
 // that both name, by the cell itself and by the parameters and variables of the
 // contender and, for Relative, of the baseline. It returns nil if they did the same.
 func OtherWork(a, b analysis.Results, by By, contender, cell, metric string) (out []string) {
-	x, ok := find(a.Cells, cell)
-	y, both := find(b.Cells, cell)
+	x, ok := cellNamed(a.Cells, cell)
+	y, both := cellNamed(b.Cells, cell)
 	if !ok || !both {
 		return []string{"cell " + cell + " is in one only"}
 	}

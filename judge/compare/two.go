@@ -35,7 +35,7 @@ func Two(a, b Run, opt Option) (Result, error) {
 				"(got %q)", opt.Alpha, opt.Margin, opt.By)
 	}
 	for _, other := range append([]Run{b}, opt.Repeats...) {
-		if err := same(a.Results, other.Results); err != nil {
+		if err := checkSameWork(a.Results, other.Results); err != nil {
 			return Result{}, err
 		}
 	}
@@ -44,10 +44,11 @@ func Two(a, b Run, opt Option) (Result, error) {
 		Schema: Schema, Warning: Warning, Old: a.Results.Run, New: b.Results.Run,
 		By: opt.By, Alpha: opt.Alpha, Margin: opt.Margin,
 		Warnings: []string{}, Yardstick: []Row{}, Rows: []Row{}, Disturbed: []string{},
-		Differences: differences(a, b), OnlyOld: only(a.Results, b.Results), OnlyNew: only(b.Results, a.Results),
+		Differences: differences(a, b), OnlyOld: missingFrom(a.Results, b.Results), OnlyNew: missingFrom(b.Results,
+			a.Results),
 	}
-	p.rows()
-	p.warn()
+	p.compareRows()
+	p.addWarnings()
 	return p.out, nil
 }
 
@@ -73,14 +74,14 @@ func repeats(a Run, more []Run) []analysis.Results {
 	return out
 }
 
-func (p *pair) rows() {
+func (p *pair) compareRows() {
 	var all []Row
 	for _, c := range p.a.Results.Contenders {
-		if !has(p.b.Results, c) {
+		if !hasContender(p.b.Results, c) {
 			continue
 		}
 		for _, cell := range p.a.Results.Cells {
-			other, ok := find(p.b.Results.Cells, cell.Name)
+			other, ok := cellNamed(p.b.Results.Cells, cell.Name)
 			if !ok {
 				continue
 			}
@@ -92,10 +93,10 @@ func (p *pair) rows() {
 				r := Row{
 					Contender: c.Name, TwinOf: c.TwinOf, Cell: cell.Name, Workload: cell.Workload,
 					Metric: m.Name, Unit: m.Unit, Better: m.Better, Scale: m.Scale,
-					Primary: m.Primary && o.Primary && c.TwinOf == "", Gates: p.gates(c.Name, cell.Name, m.Name),
+					Primary: m.Primary && o.Primary && c.TwinOf == "", Gates: p.failedGates(c.Name, cell.Name, m.Name),
 				}
 				all = append(all, r)
-				if r.Primary && p.judged(c.Name) {
+				if r.Primary && p.getsVerdict(c.Name) {
 					p.out.Judged++
 				}
 			}
@@ -103,7 +104,7 @@ func (p *pair) rows() {
 	}
 	for _, r := range all {
 		r.Level = 1 - p.opt.Alpha/float64(max(1, p.out.Judged))
-		if p.fill(&r); r.Contender == p.a.Results.Baseline {
+		if p.estimateRow(&r); r.Contender == p.a.Results.Baseline {
 			p.out.Yardstick = append(p.out.Yardstick, r)
 		} else {
 			p.out.Rows = append(p.out.Rows, r)
@@ -111,9 +112,9 @@ func (p *pair) rows() {
 	}
 }
 
-// judged reports whether a contender gets verdicts. Relative to the baseline, the
+// getsVerdict reports whether a contender gets verdicts. Relative to the baseline, the
 // baseline itself gets none, and nobody does if the runs have different baselines.
-func (p *pair) judged(contender string) bool {
+func (p *pair) getsVerdict(contender string) bool {
 	return p.opt.By == Direct || p.baseline() != "" && contender != p.baseline()
 }
 
@@ -125,20 +126,21 @@ func (p *pair) baseline() string {
 	return p.a.Results.Baseline
 }
 
-// fill estimates both changes of a row.
-func (p *pair) fill(r *Row) {
+// estimateRow estimates both changes of a row.
+func (p *pair) estimateRow(r *Row) {
 	key := cellMetric{r.Cell, r.Metric}
 	for i, run := range []analysis.Results{p.a.Results, p.b.Results} {
 		r.Failures[i] = failures(run, r.Contender, key)
 	}
 	size := typicalSize(p.a.Results, r.Contender, key)
-	r.Direct = p.change(*r, Direct, size, func(run analysis.Results) []float64 {
-		return direct(run, r.Contender, key, r.Scale)
+	r.Direct = p.estimateChange(*r, Direct, size, func(run analysis.Results) []float64 {
+		return directValues(run, r.Contender, key, r.Scale)
 	})
 	if base := p.baseline(); base != "" && base != r.Contender {
-		r.Relative = p.change(*r, Relative, typicalSize(p.a.Results, base, key), func(run analysis.Results) []float64 {
-			return relative(run, r.Contender, base, key, r.Scale)
-		})
+		r.Relative = p.estimateChange(*r, Relative, typicalSize(p.a.Results, base, key),
+			func(run analysis.Results) []float64 {
+				return relative(run, r.Contender, base, key, r.Scale)
+			})
 	}
 	if f := r.Failures; f[0]+f[1] > 0 {
 		r.Warnings = append(r.Warnings,
@@ -147,9 +149,9 @@ func (p *pair) fill(r *Row) {
 	}
 }
 
-// change estimates one change; nil if a run has no values.
-func (p *pair) change(r Row, by By, size float64, values func(analysis.Results) []float64) *Change {
-	if c := p.exact(r, by); c != nil {
+// estimateChange estimates one change; nil if a run has no values.
+func (p *pair) estimateChange(r Row, by By, size float64, values func(analysis.Results) []float64) *Change {
+	if c := p.exactChange(r, by); c != nil {
 		return c
 	}
 	old, now := values(p.a.Results), values(p.b.Results)
@@ -188,7 +190,7 @@ func (p *pair) change(r Row, by By, size float64, values func(analysis.Results) 
 		lo, hi = math.Hypot(lo, between), math.Hypot(hi, between)
 		c.CI = analysis.Interval{show(shift - lo), show(shift + hi)}
 	}
-	if !r.Primary || by != p.opt.By || !p.judged(r.Contender) {
+	if !r.Primary || by != p.opt.By || !p.getsVerdict(r.Contender) {
 		return c
 	}
 	region := analysis.NewRegion(p.opt.Margin, r.Scale, size)
@@ -215,8 +217,8 @@ func (p *pair) change(r Row, by By, size float64, values func(analysis.Results) 
 	return c
 }
 
-// gates returns the gates that a comparison failed in either run.
-func (p *pair) gates(contender, cell, metric string) []analysis.Gate {
+// failedGates returns the gates that a comparison failed in either run.
+func (p *pair) failedGates(contender, cell, metric string) []analysis.Gate {
 	out := []analysis.Gate{}
 	for i, run := range []analysis.Results{p.a.Results, p.b.Results} {
 		for _, c := range run.Comparisons {
@@ -232,8 +234,8 @@ func (p *pair) gates(contender, cell, metric string) []analysis.Gate {
 	return out
 }
 
-// warn adds the warnings about the whole result.
-func (p *pair) warn() {
+// addWarnings adds the warnings about the whole result.
+func (p *pair) addWarnings() {
 	add := func(format string, args ...any) {
 		p.out.Warnings = append(p.out.Warnings, fmt.Sprintf(format, args...))
 	}
@@ -303,28 +305,28 @@ func excludesNone(ci analysis.Interval, s sample.Scale) bool {
 	return ci[0] != nil && *ci[0] > none || ci[1] != nil && *ci[1] < none
 }
 
-// only lists the contenders and cells of a that b lacks.
-func only(a, b analysis.Results) []string {
+// missingFrom lists the contenders and cells of a that b lacks.
+func missingFrom(a, b analysis.Results) []string {
 	out := []string{}
 	for _, c := range a.Contenders {
-		if !has(b, c) {
+		if !hasContender(b, c) {
 			out = append(out, "contender "+c.Name)
 		}
 	}
 	for _, c := range a.Cells {
-		if _, ok := find(b.Cells, c.Name); !ok {
+		if _, ok := cellNamed(b.Cells, c.Name); !ok {
 			out = append(out, "cell "+c.Name)
 		}
 	}
 	return out
 }
 
-// has reports whether a contender of the same name is in r.
-func has(r analysis.Results, c analysis.Contender) bool {
+// hasContender reports whether a contender of the same name is in r.
+func hasContender(r analysis.Results, c analysis.Contender) bool {
 	return slices.ContainsFunc(r.Contenders, func(o analysis.Contender) bool { return o.Name == c.Name })
 }
 
-func find(cells []analysis.Cell, name string) (analysis.Cell, bool) {
+func cellNamed(cells []analysis.Cell, name string) (analysis.Cell, bool) {
 	for _, c := range cells {
 		if c.Name == name {
 			return c, true
@@ -333,12 +335,12 @@ func find(cells []analysis.Cell, name string) (analysis.Cell, bool) {
 	return analysis.Cell{}, false
 }
 
-// same returns an error if the runs did different work under the same names.
-func same(a, b analysis.Results) error {
+// checkSameWork returns an error if the runs did different work under the same names.
+func checkSameWork(a, b analysis.Results) error {
 	var wrong []string
 	var shared []string
 	for _, c := range a.Cells {
-		o, ok := find(b.Cells, c.Name)
+		o, ok := cellNamed(b.Cells, c.Name)
 		if !ok {
 			continue
 		}

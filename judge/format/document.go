@@ -85,8 +85,8 @@ func (d *Document) Line() int {
 	return d.lineAt(at)
 }
 
-// next is the first byte of the value that is read next.
-func (d *Document) next() byte {
+// peekByte is the first byte of the value that is read next.
+func (d *Document) peekByte() byte {
 	at := d.dec.InputOffset()
 	for ; at < int64(len(d.data)); at++ {
 		if strings.IndexByte(" \t\r\n:,", d.data[at]) < 0 {
@@ -99,7 +99,7 @@ func (d *Document) next() byte {
 // Object reads an object. member must read the value of the member, by one of the
 // methods of d.
 func (d *Document) Object(what string, member func(key string) error) error {
-	if d.next() != '{' {
+	if d.peekByte() != '{' {
 		return AtLine(d.Line(), "%s is not a JSON object", what)
 	}
 	if _, err := d.dec.Token(); err != nil {
@@ -120,7 +120,7 @@ func (d *Document) Object(what string, member func(key string) error) error {
 
 // Array reads an array. element must read one element.
 func (d *Document) Array(what string, element func() error) error {
-	if d.next() != '[' {
+	if d.peekByte() != '[' {
 		return AtLine(d.Line(), "%s is not a JSON array", what)
 	}
 	if _, err := d.dec.Token(); err != nil {
@@ -151,7 +151,7 @@ func (d *Document) Value(v any) error {
 		if wrong.Field != "" {
 			what = wrong.Field
 		}
-		return AtLine(line, "%s is a JSON %s instead of %s", what, wrong.Value, wanted(wrong.Type))
+		return AtLine(line, "%s is a JSON %s instead of %s", what, wrong.Value, expectedJSON(wrong.Type))
 	}
 	if err != nil {
 		return AtLine(line, "%v", err)
@@ -159,8 +159,8 @@ func (d *Document) Value(v any) error {
 	return nil
 }
 
-// wanted says which JSON a Go type is read from.
-func wanted(t reflect.Type) string {
+// expectedJSON says which JSON a Go type is read from.
+func expectedJSON(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.String:
 		return "a string"

@@ -148,19 +148,19 @@ type Stats struct {
 
 // Label returns the label, part of a label or fact with this name.
 func (r Record) Label(name string) (Label, bool) {
-	if l, ok := find(r.Labels, name); ok {
+	if l, ok := labelNamed(r.Labels, name); ok {
 		return l, true
 	}
 	v, ok := r.Facts[name]
 	return Label{Name: name, Value: v}, ok
 }
 
-func find(labels []Label, name string) (Label, bool) {
+func labelNamed(labels []Label, name string) (Label, bool) {
 	for _, l := range labels {
 		if l.Name == name {
 			return l, true
 		}
-		if part, ok := find(l.Parts, name); ok {
+		if part, ok := labelNamed(l.Parts, name); ok {
 			return part, true
 		}
 	}
@@ -173,8 +173,8 @@ type taken map[string]map[metricUnit]int
 
 type metricUnit struct{ metric, unit string }
 
-// place returns what is equal for records with the same labels and block.
-func place(r Record) string {
+// recordPlace returns what is equal for records with the same labels and block.
+func recordPlace(r Record) string {
 	var b strings.Builder
 	for _, l := range r.Labels {
 		fmt.Fprintf(&b, "%q=%q ", l.Name, l.Value)
@@ -188,7 +188,7 @@ func place(r Record) string {
 // earlier is how many records with the place of r were added. Values of one metric in
 // two units are two results, even if they have one name.
 func (t taken) earlier(r Record) (n int) {
-	for k, m := range t[place(r)] {
+	for k, m := range t[recordPlace(r)] {
 		i := slices.IndexFunc(r.Series, func(s Series) bool { return s.Metric.Name == k.metric })
 		if i < 0 || r.Series[i].Metric.Unit == k.unit {
 			n = max(n, m)
@@ -197,11 +197,11 @@ func (t taken) earlier(r Record) (n int) {
 	return n
 }
 
-func (t taken) add(r Record) {
-	all := t[place(r)]
+func (t taken) countRecord(r Record) {
+	all := t[recordPlace(r)]
 	if all == nil {
 		all = map[metricUnit]int{}
-		t[place(r)] = all
+		t[recordPlace(r)] = all
 	}
 	for _, s := range r.Series {
 		all[metricUnit{s.Metric.Name, s.Metric.Unit}]++
@@ -219,7 +219,7 @@ func (f File) SameLabels() *Record {
 		if !r.Repeats && t.earlier(r) > 0 {
 			return &f.Records[i]
 		}
-		t.add(r)
+		t.countRecord(r)
 	}
 	return nil
 }
@@ -231,7 +231,7 @@ func (f *File) RepeatEqual() {
 	for i := range f.Records {
 		r := &f.Records[i]
 		r.Repeats = t.earlier(*r) > 0
-		t.add(*r)
+		t.countRecord(*r)
 	}
 }
 
@@ -240,7 +240,7 @@ func (f *File) RepeatEqual() {
 func (p *Problems) Distinguish(f *File, name string) {
 	all, t := taken{}, taken{}
 	for _, r := range f.Records {
-		all.add(r)
+		all.countRecord(r)
 	}
 	warned := map[string]bool{}
 	for i := range f.Records {
@@ -250,11 +250,11 @@ func (p *Problems) Distinguish(f *File, name string) {
 			continue
 		}
 		n := t.earlier(*r)
-		t.add(*r)
+		t.countRecord(*r)
 		if n == 0 {
 			continue
 		}
-		labels, was := place(*r), r.Labels[at]
+		labels, was := recordPlace(*r), r.Labels[at]
 		if !warned[labels] {
 			warned[labels] = true
 			f.Warnings = append(f.Warnings, safetext.Line(fmt.Sprintf("%s:%d: Another result has the %s %q too. "+
@@ -265,14 +265,14 @@ func (p *Problems) Distinguish(f *File, name string) {
 		for free := false; !free; free = all.earlier(*r) == 0 {
 			n++
 			r.Labels[at] = was
-			number(&r.Labels[at], n)
+			numberLabel(&r.Labels[at], n)
 		}
-		all.add(*r)
+		all.countRecord(*r)
 	}
 }
 
-// number adds a number to the value of a label, and to its other texts.
-func number(l *Label, n int) {
+// numberLabel adds a number to the value of a label, and to its other texts.
+func numberLabel(l *Label, n int) {
 	for _, text := range []*string{&l.Value, &l.Short, &l.Shown} {
 		if *text != "" {
 			*text += fmt.Sprintf(" #%d", n)
@@ -280,7 +280,7 @@ func number(l *Label, n int) {
 	}
 	l.Parts = slices.Clone(l.Parts)
 	if len(l.Parts) > 0 {
-		number(&l.Parts[0], n)
+		numberLabel(&l.Parts[0], n)
 	}
 }
 

@@ -24,7 +24,7 @@ type place struct{ contender, fact string }
 func (m *maker) coincidences(c cut) []Coincidence {
 	var facts []map[place]string // of each run that counts
 	for _, e := range m.out.Estimates {
-		facts = append(facts, m.facts(m.runs[e.Run]))
+		facts = append(facts, m.factsOfRun(m.runs[e.Run]))
 	}
 	names := map[place]bool{}
 	for i := c.lo - 1; i <= c.hi; i++ {
@@ -67,7 +67,7 @@ func (m *maker) coincidences(c cut) []Coincidence {
 		}
 	}
 	slices.SortStableFunc(out, func(a, b Coincidence) int {
-		return cmp.Or(rank(a)-rank(b), a.Times-b.Times, cmp.Compare(a.Fact, b.Fact), a.Run-b.Run)
+		return cmp.Or(rankCoincidence(a)-rankCoincidence(b), a.Times-b.Times, cmp.Compare(a.Fact, b.Fact), a.Run-b.Run)
 	})
 	return out[:min(len(out), maxCoincidences)]
 }
@@ -76,8 +76,8 @@ func isLabel(fact string) bool {
 	return len(fact) > len(labelPrefix) && fact[:len(labelPrefix)] == labelPrefix
 }
 
-// rank orders what coincides: labels at the step, facts at the step, then the rest.
-func rank(c Coincidence) int {
+// rankCoincidence orders what coincides: labels at the step, facts at the step, then the rest.
+func rankCoincidence(c Coincidence) int {
 	switch {
 	case c.Exact && isLabel(c.Fact):
 		return 0
@@ -89,9 +89,9 @@ func rank(c Coincidence) int {
 	return 3
 }
 
-// facts are those of a run that concern the series: of the run itself, the contender and
+// factsOfRun are those of a run that concern the series: of the run itself, the contender and
 // the baseline.
-func (m *maker) facts(r Run) map[place]string {
+func (m *maker) factsOfRun(r Run) map[place]string {
 	out := map[place]string{}
 	for name, value := range r.Labels {
 		out[place{"", labelPrefix + name}] = value

@@ -25,8 +25,8 @@ func Of(runs []Run, opt Option) (Result, error) {
 	}
 	out := Result{Schema: Schema, By: opt.By, Alpha: opt.Alpha, Labs: []Lab{},
 		Unread: append([]Unread{}, opt.Unread...)}
-	for _, g := range groups(runs) {
-		out.Labs = append(out.Labs, g.lab(opt))
+	for _, g := range groupRuns(runs) {
+		out.Labs = append(out.Labs, g.labHistory(opt))
 	}
 	return out, nil
 }
@@ -38,8 +38,8 @@ type group struct {
 	machine map[string]string
 }
 
-// groups puts runs of one lab and machine together, the newest first.
-func groups(runs []Run) (out []group) {
+// groupRuns puts runs of one lab and machine together, the newest first.
+func groupRuns(runs []Run) (out []group) {
 	at := map[string]int{}
 	sorted := slices.SortedStableFunc(slices.Values(runs), func(a, b Run) int {
 		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Results.Run, b.Results.Run))
@@ -56,20 +56,20 @@ func groups(runs []Run) (out []group) {
 			at[key] = i
 			out = append(out, group{machine: machine})
 		}
-		if slices.ContainsFunc(out[i].runs, func(o Run) bool { return same(o, r) }) {
+		if slices.ContainsFunc(out[i].runs, func(o Run) bool { return sameRun(o, r) }) {
 			out[i].copies++
 			continue
 		}
 		out[i].runs = append(out[i].runs, r)
 	}
-	slices.SortStableFunc(out, func(a, b group) int { return b.last().At.Compare(a.last().At) })
+	slices.SortStableFunc(out, func(a, b group) int { return b.newestRun().At.Compare(a.newestRun().At) })
 	return out
 }
 
-func (g group) last() Run { return g.runs[len(g.runs)-1] }
+func (g group) newestRun() Run { return g.runs[len(g.runs)-1] }
 
-// same reports whether two folders hold the same run.
-func same(a, b Run) bool {
+// sameRun reports whether two folders hold the same run.
+func sameRun(a, b Run) bool {
 	return a.Folder == b.Folder && a.Folder != "" ||
 		a.Results.PlanSHA256 == b.Results.PlanSHA256 && a.At.Equal(b.At) && a.Results.Run == b.Results.Run
 }
@@ -94,15 +94,15 @@ func Machine(r Run) map[string]string {
 	return out
 }
 
-// lab makes the history of a group.
-func (g group) lab(opt Option) Lab {
-	newest := g.last().Results
-	out := Lab{Lab: g.last().Lab, Machine: g.machine, Baseline: newest.Baseline,
-		Margin: cmp.Or(opt.Margin, newest.Margin), Series: []Series{}, Notes: g.notes(opt)}
+// labHistory makes the history of a group.
+func (g group) labHistory(opt Option) Lab {
+	newest := g.newestRun().Results
+	out := Lab{Lab: g.newestRun().Lab, Machine: g.machine, Baseline: newest.Baseline,
+		Margin: cmp.Or(opt.Margin, newest.Margin), Series: []Series{}, Notes: g.planNotes(opt)}
 	for _, r := range g.runs {
 		out.Runs = append(out.Runs, Point{Run: r.Results.Run, At: r.At, Folder: r.Folder, Labels: r.Labels})
 	}
-	keys := g.keys(opt.By)
+	keys := g.seriesKeys(opt.By)
 	for _, k := range keys {
 		if k.primary {
 			out.Judged++
@@ -113,7 +113,7 @@ func (g group) lab(opt Option) Lab {
 	}
 	out.Level = 1 - opt.Alpha/float64(max(1, out.Judged))
 	for _, k := range keys {
-		out.Series = append(out.Series, g.series(k, opt.By, out))
+		out.Series = append(out.Series, g.makeSeries(k, opt.By, out))
 	}
 	return out
 }
@@ -127,9 +127,9 @@ type key struct {
 	reference int // index of that run
 }
 
-// keys lists the series, in the order of the newest run, and then those that only
+// seriesKeys lists the series, in the order of the newest run, and then those that only
 // older runs have.
-func (g group) keys(by compare.By) (out []key) {
+func (g group) seriesKeys(by compare.By) (out []key) {
 	seen := map[[3]string]bool{}
 	for i := len(g.runs) - 1; i >= 0; i-- {
 		r := g.runs[i].Results
@@ -150,8 +150,8 @@ func (g group) keys(by compare.By) (out []key) {
 	return out
 }
 
-// notes says what changed in the plan from run to run, and what is not in the newest.
-func (g group) notes(opt Option) []string {
+// planNotes says what changed in the plan from run to run, and what is not in the newest.
+func (g group) planNotes(opt Option) []string {
 	out := []string{}
 	if g.copies > 0 {
 		out = append(out, fmt.Sprintf("%d runs were given more than once and count once.", g.copies))
@@ -171,7 +171,7 @@ func (g group) notes(opt Option) []string {
 	if g.machine["cpu.model"] == "" && g.machine[MachineLabel] == "" {
 		out = append(out, "No run says on which machine it was made: they may come from several.")
 	}
-	return append(out, g.gone(opt.By)...)
+	return append(out, g.goneNames(opt.By)...)
 }
 
 // counted lists names with the number of runs that have each.
@@ -187,11 +187,11 @@ func counted(runs map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// gone names the contenders and cells that the newest run does not have.
-func (g group) gone(by compare.By) (out []string) {
-	newest := g.last().Results
+// goneNames names the contenders and cells that the newest run does not have.
+func (g group) goneNames(by compare.By) (out []string) {
+	newest := g.newestRun().Results
 	told := map[string]bool{}
-	for _, k := range g.keys(by) {
+	for _, k := range g.seriesKeys(by) {
 		last := g.runs[k.reference].Results.Run
 		for _, x := range []struct {
 			what string

@@ -21,7 +21,7 @@ type level struct {
 	variance float64 // of mean, by the weights alone
 }
 
-// fit estimates the levels between cuts. The variance between runs is the same in all
+// fitLevels estimates the levels between cuts. The variance between runs is the same in all
 // segments, and that of a run is the sum of both parts. The weights are their
 // inverses. The variances of the levels are scaled by how much runs scatter around
 // their level, if that is more than the weights say, and by how much their correlation
@@ -30,7 +30,7 @@ type level struct {
 // Sources: DerSimonian and Laird, Controlled Clinical Trials 7 (1986) 177 (the variance
 // between runs); Knapp and Hartung, Statistics in Medicine 22 (2003) 2693 (the scale);
 // Kalibera and Jones, ISMM 2013 (the run is the replicate).
-func (s series) fit(cuts []cut) levels {
+func (s series) fitLevels(cuts []cut) levels {
 	out := levels{scale: 1, df: len(s.xs) - len(cuts) - 1}
 	out.between = s.between(cuts)
 	variances := make([]float64, len(s.xs))
@@ -42,7 +42,7 @@ func (s series) fit(cuts []cut) levels {
 	}
 	squares := 0.0
 	var residuals []float64
-	each(len(s.xs), cuts, func(from, to int) {
+	forEachSegment(len(s.xs), cuts, func(from, to int) {
 		l := level{from: from, to: to, mean: weighted(s.xs[from:to], variances[from:to])}
 		weights := 0.0
 		for i := from; i < to; i++ {
@@ -63,7 +63,7 @@ func (s series) fit(cuts []cut) levels {
 func (s series) between(cuts []cut) float64 {
 	q, c, df := 0.0, 0.0, 0
 	known := true
-	each(len(s.xs), cuts, func(from, to int) {
+	forEachSegment(len(s.xs), cuts, func(from, to int) {
 		var weights, squares float64
 		for i := from; i < to; i++ {
 			known = known && s.within[i] > 0
@@ -93,7 +93,7 @@ func (s series) between(cuts []cut) float64 {
 // scatter is the variance of runs around their levels.
 func (s series) scatter(cuts []cut) float64 {
 	squares, df := 0.0, 0
-	each(len(s.xs), cuts, func(from, to int) {
+	forEachSegment(len(s.xs), cuts, func(from, to int) {
 		mean := 0.0
 		for _, x := range s.xs[from:to] {
 			mean += x / float64(to-from)
@@ -109,9 +109,9 @@ func (s series) scatter(cuts []cut) float64 {
 	return squares / float64(df)
 }
 
-// each calls f for each segment between cuts.
-func each(n int, cuts []cut, f func(from, to int)) {
-	parts(n, places(cuts), f)
+// forEachSegment calls f for each segment between cuts.
+func forEachSegment(n int, cuts []cut, f func(from, to int)) {
+	forEachPart(n, placesOf(cuts), f)
 }
 
 // interval returns half of the interval of an estimate with this variance; +Inf where

@@ -37,7 +37,7 @@ func (m *maker) outlook(s series, from int, level float64) {
 		share := level * shareOfShift * float64(len(xs)+k) / float64(n+k) / shiftPlaces(len(xs)+k, len(xs))
 		t := stats.StudentQuantile(1-share, float64(len(xs)+k-2))
 		size := (t + powerDeviate) * deviation(scale*typical, len(xs), k)
-		m.out.Outlook = append(m.out.Outlook, Outlook{Runs: k, Size: m.show(size)})
+		m.out.Outlook = append(m.out.Outlook, Outlook{Runs: k, Size: m.showValue(size)})
 	}
 	best := chanceOfSuspect
 	for j := 1; j <= 3 && len(xs)-j >= 3; j++ {
@@ -45,13 +45,13 @@ func (m *maker) outlook(s series, from int, level float64) {
 		size := weighted(xs[old:], v[old:]) - weighted(xs[:old], v[:old])
 		scale := max(known, residualScale(xs, v, old))
 		p := stats.StudentP(size/deviation(scale*typical, old, j), float64(len(xs)-2))
-		if p > best || !agree(xs, old, size) {
+		if p > best || !sideAgrees(xs, old, size) {
 			continue
 		}
 		for k := 1; k <= mostOutlook; k++ {
 			if found(math.Abs(size), scale, old, j+k) {
 				best = p
-				m.out.Suspect = &Suspect{At: from + old, Run: m.out.Estimates[from+old].Run, Ratio: m.show(size), Runs: k}
+				m.out.Suspect = &Suspect{At: from + old, Run: m.out.Estimates[from+old].Run, Ratio: m.showValue(size), Runs: k}
 				break
 			}
 		}
@@ -70,7 +70,7 @@ func deviation(variance float64, a, b int) float64 {
 // of their variances.
 func residualScale(xs, variances []float64, at int) float64 {
 	squares, df := 0.0, 0
-	parts(len(xs), []int{at}, func(from, to int) {
+	forEachPart(len(xs), []int{at}, func(from, to int) {
 		if from == to {
 			return
 		}

@@ -27,8 +27,8 @@ type maker struct {
 	raw    []stats.Serial // of the runs that count
 }
 
-// series makes a series of the runs of a group.
-func (g group) series(k key, by compare.By, lab Lab) Series {
+// makeSeries makes a series of the runs of a group.
+func (g group) makeSeries(k key, by compare.By, lab Lab) Series {
 	m := maker{group: g, key: k, by: by, lab: lab, metric: k.cell.Metrics[k.metric]}
 	m.out = Series{Contender: k.contender, Cell: k.cell.Name, Workload: k.cell.Workload, Metric: m.metric.Name,
 		Unit: m.metric.Unit, Better: m.metric.Better, Scale: cmp.Or(m.metric.Scale, sample.Ratio), Primary: k.primary,
@@ -36,7 +36,7 @@ func (g group) series(k key, by compare.By, lab Lab) Series {
 		Outlook: []Outlook{}}
 	m.collect()
 	if len(m.raw) > 0 {
-		m.judge()
+		m.findSteps()
 	}
 	return m.out
 }
@@ -58,8 +58,8 @@ func (m *maker) collect() {
 			s.Below, s.Above = fewValues(values), fewValues(values)
 		}
 		m.raw = append(m.raw, s)
-		m.out.Estimates = append(m.out.Estimates, Estimate{Run: i, Blocks: s.N, Value: m.show(s.Center),
-			Within: m.around(s.Center, s.Below, s.Above)})
+		m.out.Estimates = append(m.out.Estimates, Estimate{Run: i, Blocks: s.N, Value: m.showValue(s.Center),
+			Within: m.intervalAround(s.Center, s.Below, s.Above)})
 	}
 }
 
@@ -77,7 +77,7 @@ const absent = "absent"
 
 // unusable says why a run does not count; "" if it does.
 func (m *maker) unusable(r Run, values int) string {
-	if !has(r.Results, m.contender, m.cell.Name) {
+	if !hasCell(r.Results, m.contender, m.cell.Name) {
 		return absent
 	}
 	reference := m.runs[m.reference].Results
@@ -104,40 +104,40 @@ func (m *maker) unusable(r Run, values int) string {
 	return ""
 }
 
-func has(r analysis.Results, contender, cell string) bool {
+func hasCell(r analysis.Results, contender, cell string) bool {
 	_, one := lists.Find(r.Contenders, func(c analysis.Contender) bool { return c.Name == contender })
 	_, both := lists.Find(r.Cells, func(c analysis.Cell) bool { return c.Name == cell })
 	return one && both
 }
 
-// judge finds the steps and the levels between them.
-func (m *maker) judge() {
-	s := series{seed: m.seed()}
+// findSteps finds the steps and the levels between them.
+func (m *maker) findSteps() {
+	s := series{seed: m.orderSeed()}
 	for _, r := range m.raw {
 		s.xs = append(s.xs, r.Center)
 	}
 	s.within = variances(m.raw)
 	level := 1 - m.lab.Level
-	cuts := s.cuts(level)
+	cuts := s.findCuts(level)
 	if len(cuts) == 0 && len(s.xs) < leastRuns {
 		m.out.Needs = leastRuns
 	}
-	fit := s.fit(cuts)
+	fit := s.fitLevels(cuts)
 	if fit.df > 0 {
 		m.out.Spread = pointer(math.Sqrt(fit.between))
 	}
 	m.estimates(fit)
 	for _, l := range fit.segments {
 		half := fit.interval(l.variance, m.lab.Level)
-		m.out.Segments = append(m.out.Segments, Segment{From: l.from, To: l.to, Value: m.show(l.mean),
-			CI: m.around(l.mean, half, half)})
+		m.out.Segments = append(m.out.Segments, Segment{From: l.from, To: l.to, Value: m.showValue(l.mean),
+			CI: m.intervalAround(l.mean, half, half)})
 	}
-	region := m.region()
+	region := m.marginRegion()
 	if m.by == compare.Relative {
-		m.out.Region = &[2]float64{*m.show(-float64(region)), *m.show(float64(region))}
+		m.out.Region = &[2]float64{*m.showValue(-float64(region)), *m.showValue(float64(region))}
 	}
 	for i, c := range cuts {
-		m.out.Steps = append(m.out.Steps, m.step(c, fit.segments[i], fit.segments[i+1], fit, region))
+		m.out.Steps = append(m.out.Steps, m.describeStep(c, fit.segments[i], fit.segments[i+1], fit, region))
 	}
 	m.outlook(s, fit.segments[len(cuts)].from, level)
 }
@@ -150,15 +150,15 @@ func (m *maker) estimates(fit levels) {
 	}
 	for i, r := range m.raw {
 		e := &m.out.Estimates[i]
-		e.CI = m.around(r.Center, math.Hypot(r.Below, between), math.Hypot(r.Above, between))
+		e.CI = m.intervalAround(r.Center, math.Hypot(r.Below, between), math.Hypot(r.Above, between))
 	}
 }
 
-// step describes a cut.
-func (m *maker) step(c cut, before, after level, fit levels, region analysis.Region) Step {
+// describeStep describes a cut.
+func (m *maker) describeStep(c cut, before, after level, fit levels, region analysis.Region) Step {
 	shift, half := after.mean-before.mean, fit.interval(before.variance+after.variance, m.lab.Level)
-	out := Step{At: c.at, Range: [2]int{c.lo, c.hi}, Run: m.out.Estimates[c.at].Run, P: c.p, Ratio: m.show(shift),
-		CI: m.around(shift, half, half), Verdict: analysis.Inconclusive}
+	out := Step{At: c.at, Range: [2]int{c.lo, c.hi}, Run: m.out.Estimates[c.at].Run, P: c.p, Ratio: m.showValue(shift),
+		CI: m.intervalAround(shift, half, half), Verdict: analysis.Inconclusive}
 	lo, hi := shift-half, shift+half
 	if lo > 0 || hi < 0 {
 		out.Verdict = analysis.Region(0).Verdict(lo, hi, m.metric.Better)
@@ -168,14 +168,14 @@ func (m *maker) step(c cut, before, after level, fit levels, region analysis.Reg
 	return out
 }
 
-// region is the margin on the scale of the estimates.
-func (m *maker) region() analysis.Region {
+// marginRegion is the margin on the scale of the estimates.
+func (m *maker) marginRegion() analysis.Region {
 	size := compare.Size(m.runs[m.reference].Results, m.by, m.contender, m.cell.Name, m.metric.Name)
 	return analysis.NewRegion(m.lab.Margin, m.metric.Scale, size)
 }
 
-// seed makes the random orders of a series the same in each reading.
-func (m *maker) seed() uint64 {
+// orderSeed makes the random orders of a series the same in each reading.
+func (m *maker) orderSeed() uint64 {
 	h := fnv.New64a()
 	for _, s := range []string{m.contender, m.cell.Name, m.metric.Name, string(m.by)} {
 		h.Write([]byte(s + "\x00"))
@@ -183,16 +183,16 @@ func (m *maker) seed() uint64 {
 	return h.Sum64()
 }
 
-func (m *maker) show(v float64) *float64 { return analysis.Shown(v, m.metric.Scale) }
+func (m *maker) showValue(v float64) *float64 { return analysis.Shown(v, m.metric.Scale) }
 
-// around is the interval around a center; a bound that is not finite is null.
-func (m *maker) around(center, below, above float64) analysis.Interval {
+// intervalAround is the interval around a center; a bound that is not finite is null.
+func (m *maker) intervalAround(center, below, above float64) analysis.Interval {
 	var out analysis.Interval
 	if lo := center - below; !math.IsInf(lo, 0) {
-		out[0] = m.show(lo)
+		out[0] = m.showValue(lo)
 	}
 	if hi := center + above; !math.IsInf(hi, 0) {
-		out[1] = m.show(hi)
+		out[1] = m.showValue(hi)
 	}
 	return out
 }

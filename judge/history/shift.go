@@ -35,7 +35,7 @@ type shift struct {
 	p  float64 // that one level explains the runs
 }
 
-// shift tests by Student's t whether the level of a part changes once. In short series this
+// testShift tests by Student's t whether the level of a part changes once. In short series this
 // finds what the test by ranks cannot: ten runs have only 210 orders of six and four. Runs
 // far off widen the scale, and the runs of the shorter side must agree, so one bad run is no
 // step. p is the bound of Bonferroni over the places.
@@ -44,7 +44,7 @@ type shift struct {
 //
 // inflation returns by how much dependence inflates the variance of a mean of m runs; nil
 // for independent runs.
-func (s series) shift(from, to int, variances []float64, inflation func(m int) float64) shift {
+func (s series) testShift(from, to int, variances []float64, inflation func(m int) float64) shift {
 	xs, v := s.xs[from:to], variances[from:to]
 	n := len(xs)
 	// The noise inside runs is known: runs that agree better than it do so by chance.
@@ -66,7 +66,7 @@ func (s series) shift(from, to int, variances []float64, inflation func(m int) f
 		size := weighted(xs[m:], v[m:]) - weighted(xs[:m], v[:m])
 		scale := max(stats.Median(known), cutSquares(xs, v, m)/float64(n-2))
 		t := math.Abs(size) / math.Sqrt(scale*(of(v[:m])+of(v[m:])))
-		if p := shiftPlaces(n, m) * stats.StudentP(t, float64(n-2)); p < out.p && agree(xs, m, size) {
+		if p := shiftPlaces(n, m) * stats.StudentP(t, float64(n-2)); p < out.p && sideAgrees(xs, m, size) {
 			out = shift{at: m, p: p}
 		}
 	}
@@ -102,10 +102,10 @@ func ordered(a, b int) bool {
 	return chance <= chanceOfOrder
 }
 
-// agree reports whether the runs of the shorter side of a step of this size are away from
+// sideAgrees reports whether the runs of the shorter side of a step of this size are away from
 // the level of the longer. If they are only two, each must be farther away than any run of
 // the longer side: where bad runs occur, two in a row are no step.
-func agree(xs []float64, at int, size float64) bool {
+func sideAgrees(xs []float64, at int, size float64) bool {
 	short, long := xs[at:], xs[:at]
 	if len(long) < len(short) {
 		short, long, size = long, short, -size

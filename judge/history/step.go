@@ -41,26 +41,26 @@ type cut struct {
 	p      float64
 }
 
-// cuts finds the steps of a series with an error rate of level: the probability that a
+// findCuts finds the steps of a series with an error rate of level: the probability that a
 // part of the series without a step is cut is at most level.
-func (s series) cuts(level float64) []cut {
+func (s series) findCuts(level float64) []cut {
 	var out []cut
-	s.cut(0, len(s.xs), level, s.variances(), &out)
+	s.cutPart(0, len(s.xs), level, s.variances(), &out)
 	slices.SortFunc(out, func(a, b cut) int { return a.at - b.at })
-	s.refine(out)
-	out = s.prune(out)
-	s.refine(out)
+	s.refineCuts(out)
+	out = s.pruneCuts(out)
+	s.refineCuts(out)
 	return out
 }
 
-// prune removes the weakest edge, of a bump or of a step that a later one explains, as
+// pruneCuts removes the weakest edge, of a bump or of a step that a later one explains, as
 // long as the levels next to it may be one: it saves fewer squares than a place that was
 // chosen by chance. An edge next to only two runs must save more. It only removes steps, so
 // it adds no false one.
-func (s series) prune(cuts []cut) []cut {
+func (s series) pruneCuts(cuts []cut) []cut {
 	variances := s.variances()
 	square := func(cuts []cut) (sum float64) {
-		for _, r := range residuals(s.xs, variances, places(cuts)...) {
+		for _, r := range residuals(s.xs, variances, placesOf(cuts)...) {
 			sum += r * r
 		}
 		return sum
@@ -87,37 +87,37 @@ func (s series) prune(cuts []cut) []cut {
 
 // runsBeside returns the number of runs of the shorter level next to a cut.
 func (s series) runsBeside(cuts []cut, i int) int {
-	ends := append(append([]int{0}, places(cuts)...), len(s.xs))
+	ends := append(append([]int{0}, placesOf(cuts)...), len(s.xs))
 	return min(ends[i+1]-ends[i], ends[i+2]-ends[i+1])
 }
 
-func places(cuts []cut) []int { return lists.Map(cuts, func(c cut) int { return c.at }) }
+func placesOf(cuts []cut) []int { return lists.Map(cuts, func(c cut) int { return c.at }) }
 
-// cut tests the runs [from, to) at their share of the level, and then the parts around
+// cutPart tests the runs [from, to) at their share of the level, and then the parts around
 // the steps. The first parts without a step that it tests are disjoint, so their shares
 // add up to no more than the level. A part of each share is for each test.
-func (s series) cut(from, to int, level float64, variances []float64, out *[]cut) {
+func (s series) cutPart(from, to int, level float64, variances []float64, out *[]cut) {
 	share := level * float64(to-from) / float64(len(s.xs))
 	ends := []int{from}
-	for _, c := range s.test(from, to, share, variances) {
+	for _, c := range s.testPart(from, to, share, variances) {
 		ends = append(ends, c.at)
 		*out = append(*out, c)
 	}
 	for i, end := range ends[1:] {
-		s.cut(ends[i], end, level, variances, out)
+		s.cutPart(ends[i], end, level, variances, out)
 	}
 	if len(ends) > 1 {
-		s.cut(ends[len(ends)-1], to, level, variances, out)
+		s.cutPart(ends[len(ends)-1], to, level, variances, out)
 	}
 }
 
-// test returns the most likely step or bump in the runs [from, to), if there is any.
-func (s series) test(from, to int, share float64, variances []float64) []cut {
+// testPart returns the most likely step or bump in the runs [from, to), if there is any.
+func (s series) testPart(from, to int, share float64, variances []float64) []cut {
 	part, v := s.xs[from:to], variances[from:to]
 	ranks := share * shareOfRanks
 	o := stats.StepOption{Least: leastRanks, Level: ranks, Inflation: 1, Seed: s.seed}
 	step, bump := stats.StepTest(part, v, o), stats.BumpTest(part, v, o)
-	shift, at := s.shift(from, to, variances, nil), 0
+	shift, at := s.testShift(from, to, variances, nil), 0
 	switch {
 	case shift.p <= share*shareOfShift:
 		at = shift.at
@@ -137,8 +137,8 @@ func (s series) test(from, to int, share float64, variances []float64) []cut {
 	}
 	dependence := inflationOf(residuals(part, v, at))
 	o.Inflation = dependence(math.MaxInt)
-	at, _, _ = locate(part, v, at, o.Inflation)
-	if shift = s.shift(from, to, variances, dependence); shift.p <= share*shareOfShift {
+	at, _, _ = locateStep(part, v, at, o.Inflation)
+	if shift = s.testShift(from, to, variances, dependence); shift.p <= share*shareOfShift {
 		return []cut{{at: from + at, p: shift.p / shareOfShift}}
 	}
 	if p := stats.StepTest(part, v, o).P; p <= ranks {
@@ -160,9 +160,9 @@ func clearer(xs, variances []float64, bump stats.Bump, at int) bool {
 	return square(at)-with > widthOfSet*max(1, with/float64(len(xs)))
 }
 
-// refine locates each step again between its neighbors, because the first steps were
+// refineCuts locates each step again between its neighbors, because the first steps were
 // located before those next to them were known.
-func (s series) refine(cuts []cut) {
+func (s series) refineCuts(cuts []cut) {
 	variances := s.variances()
 	for i := range cuts {
 		from, to := 0, len(s.xs)
@@ -173,7 +173,7 @@ func (s series) refine(cuts []cut) {
 			to = cuts[i+1].at
 		}
 		part, v := s.xs[from:to], variances[from:to]
-		at, lo, hi := locate(part, v, cuts[i].at-from, inflation(residuals(part, v, cuts[i].at-from)))
+		at, lo, hi := locateStep(part, v, cuts[i].at-from, inflation(residuals(part, v, cuts[i].at-from)))
 		cuts[i].at, cuts[i].lo, cuts[i].hi = from+at, from+lo, from+hi
 	}
 }
@@ -215,7 +215,7 @@ func weighted(xs, variances []float64) float64 {
 func residuals(xs, variances []float64, at ...int) []float64 {
 	clean := moveIn(xs, variances, at...)
 	out := make([]float64, len(xs))
-	parts(len(xs), at, func(from, to int) {
+	forEachPart(len(xs), at, func(from, to int) {
 		level := weighted(clean[from:to], variances[from:to])
 		for i := from; i < to; i++ {
 			out[i] = (clean[i] - level) / math.Sqrt(variances[i])
@@ -224,8 +224,8 @@ func residuals(xs, variances []float64, at ...int) []float64 {
 	return out
 }
 
-// parts calls f for each part of n runs between steps.
-func parts(n int, at []int, f func(from, to int)) {
+// forEachPart calls f for each part of n runs between steps.
+func forEachPart(n int, at []int, f func(from, to int)) {
 	from := 0
 	for _, to := range at {
 		f(from, to)
@@ -238,7 +238,7 @@ func parts(n int, at []int, f func(from, to int)) {
 // distance that is not far.
 func moveIn(xs, variances []float64, at ...int) []float64 {
 	out := slices.Clone(xs)
-	parts(len(xs), at, func(from, to int) {
+	forEachPart(len(xs), at, func(from, to int) {
 		part, v := out[from:to], variances[from:to]
 		median := stats.Median(part)
 		var squares []float64
@@ -297,13 +297,13 @@ func inflationOf(residuals []float64) func(m int) float64 {
 	}
 }
 
-// locate returns the place of a step that leaves the smallest weighted squares, and the
+// locateStep returns the place of a step that leaves the smallest weighted squares, and the
 // range of places whose squares are not much larger: in normal noise it contains the
 // true place with a probability of 95 %. near is where the scan found it.
 //
 // Source: Siegmund, Ann. Statist. 16 (1988) 487 (the set of places by the likelihood
 // ratio): P(2·log ratio > c) ≈ 1 − (1 − exp(−c/2))².
-func locate(xs, variances []float64, near int, inflation float64) (at, lo, hi int) {
+func locateStep(xs, variances []float64, near int, inflation float64) (at, lo, hi int) {
 	n := len(xs)
 	clean := moveIn(xs, variances, near)
 	squares := make([]float64, n)

@@ -59,8 +59,8 @@ func (n *Run) Trial(level float64, position int) float64 {
 // sd is the size of the jitter of a trial in most families.
 const sd = 0.02
 
-// ar returns a stationary first-order autoregression.
-func ar(r *rand.Rand, rho, sd float64) func() float64 {
+// autoregression returns a stationary first-order autoregression.
+func autoregression(r *rand.Rand, rho, sd float64) func() float64 {
 	x := sd * r.NormFloat64()
 	return func() float64 {
 		x = rho*x + sd*math.Sqrt(1-rho*rho)*r.NormFloat64()
@@ -68,9 +68,9 @@ func ar(r *rand.Rand, rho, sd float64) func() float64 {
 	}
 }
 
-// slow is the outlier of the reference noise: one trial in twenty is slower
+// slowOutlier is the outlier of the reference noise: one trial in twenty is slower
 // by 10 % on average, exponentially distributed.
-func slow(r *rand.Rand) float64 {
+func slowOutlier(r *rand.Rand) float64 {
 	if r.Float64() < 0.05 {
 		return 0.10 * r.ExpFloat64()
 	}
@@ -82,8 +82,8 @@ func slow(r *rand.Rand) float64 {
 var Reference = Family{Name: "reference",
 	Doc: "2 % jitter, AR(1) drift ρ 0.9 sd 2 %, 5 % of trials slower by 10 % on average",
 	start: func(r *rand.Rand) func(int) float64 {
-		drift := ar(r, 0.9, 0.02)
-		return func(int) float64 { return drift() + sd*r.NormFloat64() + slow(r) }
+		drift := autoregression(r, 0.9, 0.02)
+		return func(int) float64 { return drift() + sd*r.NormFloat64() + slowOutlier(r) }
 	}}
 
 // First is Reference with 1 % more for the first trial of a block.

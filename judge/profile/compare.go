@@ -88,7 +88,7 @@ func Compare(a, b []bootmodel.Recording, order Order) (Comparison, error) {
 			lengths[side] = append(lengths[side], length)
 		}
 	}
-	c.Length = row(lengths, order)
+	c.Length = estimateSides(lengths, order)
 	c.Length.Node, c.Length.Only = -1, -1
 	c.Deterministic = len(a) > 1 && len(b) > 1 && constant(lengths)
 	for n := range c.Tree.Nodes {
@@ -103,12 +103,12 @@ func Compare(a, b []bootmodel.Recording, order Order) (Comparison, error) {
 			}
 		}
 		c.Deterministic = c.Deterministic && constant(self)
-		if same(self) && same(spans) {
+		if sameConstant(self) && sameConstant(spans) {
 			c.Same++
 			continue
 		}
-		r := row(self, order)
-		r.Node, r.Only = n, only(spans)
+		r := estimateSides(self, order)
+		r.Node, r.Only = n, onlySide(spans)
 		r.Spans = [2]float64{stats.Median(spans[0]), stats.Median(spans[1])}
 		c.Rows = append(c.Rows, r)
 	}
@@ -123,8 +123,8 @@ func Compare(a, b []bootmodel.Recording, order Order) (Comparison, error) {
 // inSeconds reports whether the times of a boot are known in seconds.
 func inSeconds(r bootmodel.Recording) bool { return len(r.Clocks) > 0 && r.Clocks[0].Known() }
 
-// row estimates the difference of two sides.
-func row(v [2][]float64, order Order) Change {
+// estimateSides estimates the difference of two sides.
+func estimateSides(v [2][]float64, order Order) Change {
 	r := Change{A: stats.Median(v[0]), B: stats.Median(v[1]), Lo: math.Inf(-1), Hi: math.Inf(1)}
 	r.Diff = r.B - r.A
 	if order == Paired {
@@ -140,16 +140,16 @@ func row(v [2][]float64, order Order) Change {
 		return r
 	}
 	if len(v[0]) > 1 && len(v[1]) > 1 {
-		r.Diff, r.Lo, r.Hi = welch(v[0], v[1])
+		r.Diff, r.Lo, r.Hi = welchInterval(v[0], v[1])
 		r.Agree = constant(v)
 	}
 	return r
 }
 
-// welch is the difference of two means with its interval.
+// welchInterval is the difference of two means with its interval.
 //
 // Source: B. L. Welch, Biometrika 34 (1947), with the degrees of freedom of Satterthwaite.
-func welch(a, b []float64) (diff, lo, hi float64) {
+func welchInterval(a, b []float64) (diff, lo, hi float64) {
 	ma, va := moments(a)
 	mb, vb := moments(b)
 	diff = mb - ma
@@ -187,11 +187,11 @@ func constant(v [2][]float64) bool {
 	return slices.Min(v[0]) == slices.Max(v[0]) && slices.Min(v[1]) == slices.Max(v[1])
 }
 
-// same reports whether both sides have the same one value.
-func same(v [2][]float64) bool { return constant(v) && v[0][0] == v[1][0] }
+// sameConstant reports whether both sides have the same one value.
+func sameConstant(v [2][]float64) bool { return constant(v) && v[0][0] == v[1][0] }
 
-// only is the side whose boots alone have spans of a path.
-func only(spans [2][]float64) int {
+// onlySide is the side whose boots alone have spans of a path.
+func onlySide(spans [2][]float64) int {
 	switch {
 	case slices.Max(spans[0]) == 0:
 		return 1

@@ -43,10 +43,10 @@ type sweeper struct {
 	from, to float64 // of the boot
 }
 
-// sweep adds up the times of the spans of each of n groups. group has the group of each span;
+// sweepSpans adds up the times of the spans of each of n groups. group has the group of each span;
 // spans with group -1 are left out. At any moment, a group counts once, however many of its
 // spans run. So no sum is longer than the time from the first span to the last.
-func sweep(rec *bootmodel.Recording, group []int32, n int) []Cost {
+func sweepSpans(rec *bootmodel.Recording, group []int32, n int) []Cost {
 	w := sweeper{rec: rec, group: group, kind: kindsOf(rec), within: make([]int32, len(group)),
 		groups: make([][kinds]running, n)}
 	w.from, w.to, _ = rec.Window()
@@ -56,20 +56,21 @@ func sweep(rec *bootmodel.Recording, group []int32, n int) []Cost {
 			costs[g].Count++
 		}
 	}
-	for _, e := range w.events() {
-		w.step(e)
+	for _, e := range w.sortedEvents() {
+		w.takeEvent(e)
 	}
 	for g := range costs {
 		of := w.groups[g]
-		costs[g].Total, costs[g].Self, costs[g].Within = round(of[total].sum), round(of[self].sum), round(of[self].in)
-		costs[g].Wait, costs[g].Open = round(of[wait].sum), round(of[open].sum)
+		costs[g].Total, costs[g].Self, costs[g].Within = roundTime(of[total].sum), roundTime(of[self].sum),
+			roundTime(of[self].in)
+		costs[g].Wait, costs[g].Open = roundTime(of[wait].sum), roundTime(of[open].sum)
 	}
 	return costs
 }
 
-// round cuts off what differences of times have from their last digits: the same duration at
+// roundTime cuts off what differences of times have from their last digits: the same duration at
 // another time is the same number.
-func round(v float64) float64 { return math.Round(v*1000) / 1000 }
+func roundTime(v float64) float64 { return math.Round(v*1000) / 1000 }
 
 // kindsOf says what the time of each span is that no other one below it has. A function that
 // goes on until the boot ends because it is the boot did not miss its end.
@@ -93,9 +94,9 @@ func kindsOf(rec *bootmodel.Recording) []byte {
 	return kind
 }
 
-// events are the starts and ends of the spans that took time, in order. A span on another
+// sortedEvents are the starts and ends of the spans that took time, in order. A span on another
 // clock than its parent is cut to it.
-func (w *sweeper) events() []event {
+func (w *sweeper) sortedEvents() []event {
 	start, end := make([]float64, len(w.group)), make([]float64, len(w.group))
 	events := make([]event, 0, 2*len(w.group))
 	for i, s := range w.rec.Spans {
@@ -127,38 +128,38 @@ func (w *sweeper) events() []event {
 	return events
 }
 
-func (w *sweeper) step(e event) {
+func (w *sweeper) takeEvent(e event) {
 	i, parent := e.span, int32(w.rec.Spans[e.span].Parent)
 	if parent >= 0 && w.group[parent] < 0 {
 		parent = -1
 	}
 	if !e.ends {
-		w.enter(i, total, e.at)
-		w.enter(i, w.kind[i], e.at)
+		w.enterSpan(i, total, e.at)
+		w.enterSpan(i, w.kind[i], e.at)
 		if parent >= 0 {
 			if w.within[parent]++; w.within[parent] == 1 {
-				w.leave(parent, w.kind[parent], e.at)
+				w.leaveSpan(parent, w.kind[parent], e.at)
 			}
 		}
 		return
 	}
-	w.leave(i, total, e.at)
-	w.leave(i, w.kind[i], e.at)
+	w.leaveSpan(i, total, e.at)
+	w.leaveSpan(i, w.kind[i], e.at)
 	if parent >= 0 {
 		if w.within[parent]--; w.within[parent] == 0 {
-			w.enter(parent, w.kind[parent], e.at)
+			w.enterSpan(parent, w.kind[parent], e.at)
 		}
 	}
 }
 
-func (w *sweeper) enter(span int32, kind byte, at float64) {
+func (w *sweeper) enterSpan(span int32, kind byte, at float64) {
 	r := &w.groups[w.group[span]][kind]
 	if r.spans++; r.spans == 1 {
 		r.since = at
 	}
 }
 
-func (w *sweeper) leave(span int32, kind byte, at float64) {
+func (w *sweeper) leaveSpan(span int32, kind byte, at float64) {
 	r := &w.groups[w.group[span]][kind]
 	if r.spans--; r.spans == 0 {
 		r.sum += at - r.since

@@ -69,7 +69,7 @@ func TestOwnTimesAreTimesOfTheBoot(t *testing.T) {
 		}
 		byTrack := map[[2]int]float64{} // track and clock
 		extents := map[int][2]float64{}
-		for i, c := range sweep(&r, alone, len(alone)) {
+		for i, c := range sweepSpans(&r, alone, len(alone)) {
 			start, end := r.Times(i)
 			s := r.Spans[i]
 			if own := c.Self + c.Wait + c.Open; own < 0 || own > end-start+slack || c.Within > c.Self+slack {
@@ -98,7 +98,7 @@ func TestOwnTimesAreTimesOfTheBoot(t *testing.T) {
 					group[i] = -1
 				}
 			}
-			if c := sweep(&r, group, 1)[0]; c.Self > e[1]-e[0]+slack || c.Total > e[1]-e[0]+slack {
+			if c := sweepSpans(&r, group, 1)[0]; c.Self > e[1]-e[0]+slack || c.Total > e[1]-e[0]+slack {
 				t.Fatalf("seed %d: the clock %d ran for %v, and its spans have %+v", seed, clock, e[1]-e[0], c)
 			}
 		}

@@ -85,12 +85,12 @@ func (t *Tree) Add(rec *bootmodel.Recording) (costs []Cost, left int) {
 		if s.Parent >= 0 {
 			parent = t.at[s.Parent]
 		}
-		t.at[i] = t.node(parent, s)
+		t.at[i] = t.nodeOf(parent, s)
 	}
-	return sweep(rec, t.at, len(t.Nodes)), left
+	return sweepSpans(rec, t.at, len(t.Nodes)), left
 }
 
-func (t *Tree) node(parent int32, s bootmodel.Span) int32 {
+func (t *Tree) nodeOf(parent int32, s bootmodel.Span) int32 {
 	l, ok := t.labels[label{s.Name, s.Arg}]
 	if !ok {
 		l = int32(len(t.labels))
@@ -146,7 +146,7 @@ func (t *Tree) Rows(rec *bootmodel.Recording) []Row {
 			rows[of[i]].Label = t.Nodes[n].Label()
 		}
 	}
-	for i, c := range sweep(rec, of, len(rows)) {
+	for i, c := range sweepSpans(rec, of, len(rows)) {
 		rows[i].Cost = c
 	}
 	rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Count == 0 })

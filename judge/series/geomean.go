@@ -53,9 +53,9 @@ func geomeans(r Result) []Geomean {
 	}
 	for i := range out {
 		n, s := float64(out[i].Cells), all[i]
-		out[i].Ratio = finite(math.Exp(s.log / n))
-		out[i].CI = Interval{finite(math.Exp((s.log - math.Sqrt(s.below)) / n)),
-			finite(math.Exp((s.log + math.Sqrt(s.above)) / n))}
+		out[i].Ratio = finiteOrNil(math.Exp(s.log / n))
+		out[i].CI = Interval{finiteOrNil(math.Exp((s.log - math.Sqrt(s.below)) / n)),
+			finiteOrNil(math.Exp((s.log + math.Sqrt(s.above)) / n))}
 	}
 	return slices.DeleteFunc(out, func(g Geomean) bool { return g.Cells < 2 })
 }

@@ -44,18 +44,18 @@ func clashes(sources []Source) map[string]map[string]bool {
 	return out
 }
 
-// value writes the value of a label.
-func (n *naming) value(l format.Label) string {
+// labelValue writes the value of a label.
+func (n *naming) labelValue(l format.Label) string {
 	if l.Short != "" && !n.clash[l.Name][l.Short] {
 		return l.Short
 	}
 	return l.Value
 }
 
-// labels are those that may be in the name of the cell of a record: all but that by
+// nameLabels are those that may be in the name of the cell of a record: all but that by
 // which contenders differ. Where that is a part of a label, the other parts are in its
 // place. Where the group is a part of it, this part remains.
-func (n *naming) labels(rec format.Record, s Source) (out []format.Label) {
+func (n *naming) nameLabels(rec format.Record, s Source) (out []format.Label) {
 	for _, l := range rec.Labels {
 		of := func(name string) func(format.Label) bool {
 			return func(part format.Label) bool { return part.Name == name }
@@ -107,7 +107,7 @@ func (t *table) showLabels(n *naming, entries []entry) {
 		}
 		for who, values := range own[name] {
 			for v := range values {
-				t.note(who, map[string]string{name: v})
+				t.noteFacts(who, map[string]string{name: v})
 			}
 		}
 	}
@@ -119,15 +119,15 @@ func (n *naming) cellName(e *entry) string {
 	var parts []string
 	for _, l := range e.labels {
 		if l.Value != "" && n.shown[l.Name] {
-			parts = append(parts, cmp.Or(l.Shown, n.value(l)))
+			parts = append(parts, cmp.Or(l.Shown, n.labelValue(l)))
 		}
 	}
 	return strings.Join(parts, "/")
 }
 
-// apart says which label in the names of cells has other values for each contender, so
+// distinguishingLabel says which label in the names of cells has other values for each contender, so
 // that no cell has two contenders, or that the units differ; "" if neither is true.
-func (t *table) apart(sources []Source) string {
+func (t *table) distinguishingLabel(sources []Source) string {
 	values := map[string]map[string]map[string]bool{} // name → value → contenders
 	for _, s := range sources {
 		for _, rec := range s.Records {
@@ -166,5 +166,5 @@ func (t *table) apart(sources []Source) string {
 	}
 	slices.Sort(differ)
 	return fmt.Sprintf("No cell has values of two contenders, because their units differ: %s.",
-		quoted(slices.Compact(differ)))
+		quoteAll(slices.Compact(differ)))
 }

@@ -36,7 +36,7 @@ func Rows(doc format.Doc, sources []Source, opt Option) (rows []analysis.Row, wh
 	case len(t.contenders) < 2:
 		return nil, []string{"The file names blocks; choose with --contender what to compare in them."}, nil
 	}
-	why = t.notes()
+	why = t.recordNotes()
 	for _, key := range t.keys {
 		m, sides := t.metrics[key], t.sides[key]
 		if slices.ContainsFunc(t.contenders, func(who string) bool { return sides[who] != nil && sides[who].ofStats }) {
@@ -56,15 +56,15 @@ func Rows(doc format.Doc, sources []Source, opt Option) (rows []analysis.Row, wh
 		}
 		for _, who := range t.contenders {
 			if s := sides[who]; s != nil {
-				rows = append(rows, s.rows(who, cmp.Or(key.cell, doc.Name), m)...)
+				rows = append(rows, s.rowsOfSide(who, cmp.Or(key.cell, doc.Name), m)...)
 			}
 		}
 	}
 	return rows, why, nil
 }
 
-// rows are the values of one side. Each record has one value of a metric.
-func (s *side) rows(who, workload string, m sample.Metric) (out []analysis.Row) {
+// rowsOfSide are the values of one side. Each record has one value of a metric.
+func (s *side) rowsOfSide(who, workload string, m sample.Metric) (out []analysis.Row) {
 	for i, rec := range s.records {
 		out = append(out, analysis.Row{Line: rec.Line, Block: *rec.Block, Position: rec.Turn, Contender: who,
 			Workload: workload, Metric: m, Value: s.values[i]})

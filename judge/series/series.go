@@ -247,12 +247,12 @@ func Compare(doc format.Doc, sources []Source, opt Option) (Result, error) {
 			}
 		}
 	}
-	r.Warnings = append(r.Warnings, t.notes()...)
+	r.Warnings = append(r.Warnings, t.recordNotes()...)
 	for _, key := range t.keys {
 		t.compare(&r, key, opt.Baseline)
 	}
 	r.Geomeans = geomeans(r)
-	if hint := t.apart(sources); hint != "" && len(r.Comparisons) == 0 && len(t.contenders) > 1 {
+	if hint := t.distinguishingLabel(sources); hint != "" && len(r.Comparisons) == 0 && len(t.contenders) > 1 {
 		r.Warnings = append(r.Warnings, hint)
 	}
 	t.missing(&r)
@@ -260,13 +260,13 @@ func Compare(doc format.Doc, sources []Source, opt Option) (Result, error) {
 	return r, nil
 }
 
-// notes say how many records have no contender, and which facts differ among
+// recordNotes say how many records have no contender, and which facts differ among
 // repetitions.
-func (t *table) notes() (out []string) {
+func (t *table) recordNotes() (out []string) {
 	if t.without > 0 {
 		out = append(out, fmt.Sprintf("%d results have no %q and are left out.", t.without, t.by))
 	}
-	return append(out, append(t.opposed(), t.mixed()...)...)
+	return append(out, append(t.opposed(), t.mixedWarnings()...)...)
 }
 
 // opposed warns about values that are not compared because files give one metric two
@@ -285,8 +285,8 @@ func (t *table) opposed() (out []string) {
 	return slices.Compact(out)
 }
 
-// mixed warns about values that are pooled although a fact of theirs differs.
-func (t *table) mixed() (out []string) {
+// mixedWarnings warns about values that are pooled although a fact of theirs differs.
+func (t *table) mixedWarnings() (out []string) {
 	differ := map[string][]string{}
 	for _, key := range t.keys {
 		for _, s := range t.sides[key] {
@@ -310,7 +310,7 @@ func (t *table) mixed() (out []string) {
 	const shown = 3
 	for _, k := range slices.Sorted(maps.Keys(differ)) {
 		vs := slices.Sorted(slices.Values(differ[k]))
-		text := quoted(vs[:min(shown, len(vs))])
+		text := quoteAll(vs[:min(shown, len(vs))])
 		if more := len(vs) - shown; more > 0 {
 			text += fmt.Sprintf(" and %d more", more)
 		}
@@ -321,7 +321,7 @@ func (t *table) mixed() (out []string) {
 }
 
 func noContender(name string, there []string) error {
-	return fault.New(fault.Invalid, "the baseline %q is not a contender; use one of %s", name, quoted(there))
+	return fault.New(fault.Invalid, "the baseline %q is not a contender; use one of %s", name, quoteAll(there))
 }
 
 // sequence returns what is known about the order of two sides.

@@ -54,11 +54,11 @@ func tabulate(doc format.Doc, sources []Source, opt Option) (*table, error) {
 				m.Better = better[key][0]
 			}
 		}
-		if err := t.add(e, sources[e.source].Path); err != nil {
+		if err := t.addEntry(e, sources[e.source].Path); err != nil {
 			return nil, err
 		}
 	}
-	t.pool()
+	t.poolValues()
 	return t, nil
 }
 
@@ -77,7 +77,7 @@ func (t *table) entries(sources []Source) (out []entry, err error) {
 				continue
 			}
 			rec.Series = slices.Clone(rec.Series)
-			out = append(out, entry{who: n.value(who), labels: n.labels(rec, s), placed: placed{rec, i}})
+			out = append(out, entry{who: n.labelValue(who), labels: n.nameLabels(rec, s), placed: placed{rec, i}})
 		}
 	}
 	if len(out) == 0 {
@@ -93,7 +93,7 @@ func (t *table) entries(sources []Source) (out []entry, err error) {
 			continue
 		}
 		if l, ok := labelOf(e.Record, sources[e.source], t.group); ok && l.Value != "" {
-			t.groups[e.cell] = n.value(l)
+			t.groups[e.cell] = n.labelValue(l)
 			grouped = true
 		}
 	}
@@ -157,9 +157,9 @@ func (t *table) noLabel(s Source, rec format.Record, name, flag string) error {
 		s.Path, rec.Line, name, what, flag, strings.Join(names, ", "))
 }
 
-// add keeps the values of one record. The unit is a part of the name of a cell that
+// addEntry keeps the values of one record. The unit is a part of the name of a cell that
 // has one metric in several units.
-func (t *table) add(e entry, path string) error {
+func (t *table) addEntry(e entry, path string) error {
 	if !slices.Contains(t.contenders, e.who) {
 		t.contenders = append(t.contenders, e.who)
 	}
@@ -192,7 +192,7 @@ func (t *table) add(e entry, path string) error {
 		s.series = append(s.series, x)
 		s.records = append(s.records, e.placed)
 	}
-	t.note(e.who, e.Facts)
+	t.noteFacts(e.who, e.Facts)
 	if len(t.contenders) > maxKinds || len(t.keys) > maxKinds || len(t.cells) > maxKinds {
 		return fault.New(fault.Invalid, "%s:%d: more than %d contenders or metrics; compare fewer results at once, or "+
 			"choose another label with --contender", path, e.Line, maxKinds)
@@ -222,9 +222,9 @@ func (t *table) outcome(name string, e entry) *outcome {
 	return o
 }
 
-// pool puts the values of each side together. If a record of a metric has statistics
+// poolValues puts the values of each side together. If a record of a metric has statistics
 // instead of values, every record of the metric counts as one value.
-func (t *table) pool() {
+func (t *table) poolValues() {
 	for _, key := range t.keys {
 		stats := false
 		median := true
@@ -243,7 +243,7 @@ func (t *table) pool() {
 				case !stats:
 					s.values = append(s.values, x.Values...)
 				case len(x.Values) > 0 || x.Stats != nil:
-					if v := center(x, median); v != nil {
+					if v := centerOf(x, median); v != nil {
 						s.values = append(s.values, *v)
 					}
 				}
@@ -252,25 +252,25 @@ func (t *table) pool() {
 	}
 }
 
-// center is the median or the mean of a series; nil if it is unknown.
-func center(x format.Series, median bool) *float64 {
+// centerOf is the median or the mean of a series; nil if it is unknown.
+func centerOf(x format.Series, median bool) *float64 {
 	switch {
 	case x.Stats != nil && median:
 		return x.Stats.Median
 	case x.Stats != nil:
 		return cmp.Or(x.Stats.Mean, x.Stats.Median)
 	case median:
-		return finite(stats.Median(slices.Sorted(slices.Values(x.Values))))
+		return finiteOrNil(stats.Median(slices.Sorted(slices.Values(x.Values))))
 	}
 	sum := 0.0
 	for _, v := range x.Values {
 		sum += v
 	}
-	return finite(sum / float64(len(x.Values)))
+	return finiteOrNil(sum / float64(len(x.Values)))
 }
 
-// note keeps facts that may differ between contenders.
-func (t *table) note(who string, facts map[string]string) {
+// noteFacts keeps facts that may differ between contenders.
+func (t *table) noteFacts(who string, facts map[string]string) {
 	for k, v := range facts {
 		if k == t.by {
 			continue
@@ -312,7 +312,7 @@ func (t *table) compare(r *Result, key cellMetric, baseline string) {
 		}
 		if !s.mean || len(s.values) > 1 {
 			e := stats.MedianInterval(s.values, Level)
-			sum.Median, sum.CI = finite(e.Value), Interval{finite(e.Lo), finite(e.Hi)}
+			sum.Median, sum.CI = finiteOrNil(e.Value), Interval{finiteOrNil(e.Lo), finiteOrNil(e.Hi)}
 		}
 		r.Summaries = append(r.Summaries, sum)
 	}
@@ -324,20 +324,20 @@ func (t *table) compare(r *Result, key cellMetric, baseline string) {
 	}
 	for _, who := range there {
 		if who != baseline {
-			r.Comparisons = append(r.Comparisons, t.pair(key, who, baseline))
+			r.Comparisons = append(r.Comparisons, t.comparePair(key, who, baseline))
 		}
 	}
 }
 
-func finite(v float64) *float64 {
+func finiteOrNil(v float64) *float64 {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return nil
 	}
 	return &v
 }
 
-// pair compares two contenders.
-func (t *table) pair(key cellMetric, who, baseline string) Comparison {
+// comparePair compares two contenders.
+func (t *table) comparePair(key cellMetric, who, baseline string) Comparison {
 	m := t.metrics[key]
 	a, b := t.sides[key][baseline], t.sides[key][who]
 	c := Comparison{Contender: who, Baseline: baseline, Cell: key.cell, Group: t.groups[key.cell], Metric: m.Name,
@@ -347,8 +347,8 @@ func (t *table) pair(key cellMetric, who, baseline string) Comparison {
 	if hasZero(a.values) || hasZero(b.values) {
 		c.Scale = sample.Difference
 	}
-	base := stats.SerialCenter(scaled(a.values, c.Scale), Level)
-	own := stats.SerialCenter(scaled(b.values, c.Scale), Level)
+	base := stats.SerialCenter(scaledValues(a.values, c.Scale), Level)
+	own := stats.SerialCenter(scaledValues(b.values, c.Scale), Level)
 	shift, below, above := base.To(own)
 	c.Effective = [2]float64{own.Effective, base.Effective}
 	c.Ratio = analysis.Shown(shift, c.Scale)
@@ -373,8 +373,8 @@ func hasZero(vs []float64) bool {
 	return slices.ContainsFunc(vs, func(v float64) bool { return v <= 0 })
 }
 
-// scaled returns values on the scale on which differences are taken.
-func scaled(vs []float64, scale sample.Scale) []float64 {
+// scaledValues returns values on the scale on which differences are taken.
+func scaledValues(vs []float64, scale sample.Scale) []float64 {
 	out := slices.Clone(vs)
 	if scale != sample.Difference {
 		for i := range out {
@@ -424,7 +424,7 @@ func (t *table) differences(r *Result) {
 	}
 }
 
-func quoted(names []string) string {
+func quoteAll(names []string) string {
 	out := make([]string, len(names))
 	for i, n := range names {
 		out[i] = strconv.Quote(n)

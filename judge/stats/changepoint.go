@@ -25,7 +25,7 @@ func ScanPoint(xs []float64) (c ChangePoint) {
 	if hasNaN(xs) || len(xs) < 2 {
 		return c
 	}
-	_, c.At = scan(midranks(xs))
+	_, c.At = scanRanks(midranks(xs))
 	c.Before, c.After = Median(xs[:c.At]), Median(xs[c.At:])
 	return c
 }
@@ -70,7 +70,7 @@ type scanner struct {
 func newScanner(xs []float64) scanner {
 	s := scanner{ranks: midranks(xs)}
 	n := len(s.ranks)
-	k, _ := scan(s.ranks)
+	k, _ := scanRanks(s.ranks)
 	k *= 1 - 1e-12
 	for i := range s.ranks {
 		s.ranks[i] -= n + 1 // which is their mean, doubled as they are
@@ -96,7 +96,7 @@ func newScanner(xs []float64) scanner {
 func (s scanner) shuffle(r *rand.PCG) bool {
 	hit, sum := false, 0
 	for m := len(s.ranks) - 1; m > 0; m-- {
-		j := below(r, uint64(m+1))
+		j := drawBelow(r, uint64(m+1))
 		x := s.ranks[j]
 		s.ranks[j] = s.ranks[m]
 		s.ranks[m] = x
@@ -108,10 +108,10 @@ func (s scanner) shuffle(r *rand.PCG) bool {
 	return hit
 }
 
-// below draws a number below n as rand.Rand does, without its detours.
+// drawBelow draws a number below n as rand.Rand does, without its detours.
 //
 // Source: Lemire, ACM Trans. Model. Comput. Simul. 29 (2019) 3.
-func below(r *rand.PCG, n uint64) uint64 {
+func drawBelow(r *rand.PCG, n uint64) uint64 {
 	x := r.Uint64()
 	if n&(n-1) == 0 {
 		return x & (n - 1)
@@ -125,10 +125,10 @@ func below(r *rand.PCG, n uint64) uint64 {
 	return hi
 }
 
-// scan returns the largest squared deviation of the cumulated ranks from
+// scanRanks returns the largest squared deviation of the cumulated ranks from
 // their mean, in units of its variance but for a factor that is the same for
 // all splits, and the index after it.
-func scan(ranks []int) (k float64, at int) {
+func scanRanks(ranks []int) (k float64, at int) {
 	sum, n := 0, len(ranks)
 	at = 1
 	for i, rank := range ranks[:n-1] {

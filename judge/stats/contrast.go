@@ -64,7 +64,7 @@ func NewContrast(t Trials) *Contrast {
 		*p = buf[i*n : (i+1)*n : (i+1)*n]
 	}
 	for b := range t.Start {
-		from, to := c.block(b)
+		from, to := c.blockBounds(b)
 		var sum float64
 		for i := from; i < to; i++ {
 			if math.IsInf(t.Value[i], 0) {
@@ -80,8 +80,8 @@ func NewContrast(t Trials) *Contrast {
 	return c
 }
 
-// block returns where block b begins and ends.
-func (c *Contrast) block(b int) (from, to int) {
+// blockBounds returns where block b begins and ends.
+func (c *Contrast) blockBounds(b int) (from, to int) {
 	if b+1 < len(c.t.Start) {
 		return c.t.Start[b], c.t.Start[b+1]
 	}
@@ -95,11 +95,11 @@ func (c *Contrast) Scores(n int, shift float64) []float64 {
 	if n == 0 {
 		return nil
 	}
-	_, end := c.block(n - 1)
-	c.clean(n, end, shift)
+	_, end := c.blockBounds(n - 1)
+	c.cleanResiduals(n, end, shift)
 	out := make([]float64, n)
 	for b := range out {
-		from, to := c.block(b)
+		from, to := c.blockBounds(b)
 		if c.broken[b] {
 			if out[b] = c.failed[b]; out[b] != out[b] {
 				out[b] = -shift
@@ -123,8 +123,8 @@ func (c *Contrast) Weights(n int, shift float64) []float64 {
 	if n == 0 {
 		return nil
 	}
-	_, end := c.block(n - 1)
-	c.clean(n, end, shift)
+	_, end := c.blockBounds(n - 1)
+	c.cleanResiduals(n, end, shift)
 	out := slices.Clone(c.weight[:end])
 	for i := range out {
 		if c.absent[i] {
@@ -134,33 +134,33 @@ func (c *Contrast) Weights(n int, shift float64) []float64 {
 	return out
 }
 
-// clean fills level, residual and weight for the first n blocks, of which
+// cleanResiduals fills level, residual and weight for the first n blocks, of which
 // the last ends before end.
-func (c *Contrast) clean(n, end int, shift float64) {
+func (c *Contrast) cleanResiduals(n, end int, shift float64) {
 	y := c.shifted[:end]
 	for i, v := range c.t.Value[:end] {
 		y[i] = v - float64(c.t.Side[i])*shift/2
 	}
-	c.begin(n, y)
+	c.beginLevels(n, y)
 	var scale float64
 	for i := range reweightings {
 		if i < rescalings {
-			scale = c.scale(y)
+			scale = c.residualScale(y)
 		}
 		if scale == 0 {
 			break
 		}
 		c.reweigh(y, scale)
-		c.smooth(n, y)
+		c.smoothLevels(n, y)
 	}
 	for i, v := range y {
 		c.residual[i] = v - c.level[i]
 	}
 }
 
-// begin sets the level of each block to its median, or to the level of the
+// beginLevels sets the level of each block to its median, or to the level of the
 // preceding block if it has no values.
-func (c *Contrast) begin(n int, y []float64) {
+func (c *Contrast) beginLevels(n int, y []float64) {
 	for i := range y {
 		c.weight[i] = 1
 		if c.absent[i] {
@@ -169,7 +169,7 @@ func (c *Contrast) begin(n int, y []float64) {
 	}
 	before := math.NaN()
 	for b := range n {
-		from, to := c.block(b)
+		from, to := c.blockBounds(b)
 		to = min(to, len(y))
 		part := c.size[:0]
 		if !c.broken[b] {
@@ -190,10 +190,10 @@ func (c *Contrast) begin(n int, y []float64) {
 	}
 }
 
-// scale is the standard deviation of the undisturbed residuals: their median
+// residualScale is the standard deviation of the undisturbed residuals: their median
 // size, made consistent for the normal distribution. It is 0 when most
 // residuals are the same and there is nothing to judge by.
-func (c *Contrast) scale(y []float64) float64 {
+func (c *Contrast) residualScale(y []float64) float64 {
 	sizes := c.size[:0]
 	for i, v := range y {
 		if !c.absent[i] {
@@ -224,9 +224,9 @@ func (c *Contrast) reweigh(y []float64, scale float64) {
 	}
 }
 
-// smooth finds the levels m that minimize Σ w(y−m)² + Σ stiff·(step of m)²:
+// smoothLevels finds the levels m that minimize Σ w(y−m)² + Σ stiff·(step of m)²:
 // a tridiagonal system, solved forwards and backwards.
-func (c *Contrast) smooth(n int, y []float64) {
+func (c *Contrast) smoothLevels(n int, y []float64) {
 	stiff, last := 0.0, len(y)-1
 	b := 1
 	for i, v := range y {
@@ -294,11 +294,11 @@ func (c *Contrast) Stand(n int, shift float64) Standing {
 // (0, 1): −1 below it, 0 within, +1 above.
 func (s Standing) At(level float64) int {
 	k, _, _ := walshRank(s.n, (1-level)/2)
-	return s.rank(k)
+	return s.rankAt(k)
 }
 
-// rank is At for the interval between the kth pairwise averages.
-func (s Standing) rank(k int) int {
+// rankAt is At for the interval between the kth pairwise averages.
+func (s Standing) rankAt(k int) int {
 	edge := s.n*(s.n+1)/2 - k + 1
 	switch {
 	case k == 0:
@@ -338,16 +338,16 @@ func (c *Contrast) Estimate(n int, level float64, marks ...float64) Estimate {
 	k, p, _ := walshRank(n, (1-level)/2)
 	e := quick
 	e.Actual, e.Exact = 1-2*p, true
-	e.Lo = c.bound(n, k, -1, quick.Value, quick.Lo, marks)
-	e.Hi = c.bound(n, k, 1, quick.Value, quick.Hi, marks)
+	e.Lo = c.findBound(n, k, -1, quick.Value, quick.Lo, marks)
+	e.Hi = c.findBound(n, k, 1, quick.Value, quick.Hi, marks)
 	e.Value = min(max(e.Value, e.Lo), e.Hi)
 	return e
 }
 
-// bound finds where shifts begin to be rejected on one side of the middle,
+// findBound finds where shifts begin to be rejected on one side of the middle,
 // starting from a guess.
-func (c *Contrast) bound(n, k, side int, middle, guess float64, marks []float64) float64 {
-	out := func(shift float64) bool { return c.Stand(n, shift).rank(k) == side }
+func (c *Contrast) findBound(n, k, side int, middle, guess float64, marks []float64) float64 {
+	out := func(shift float64) bool { return c.Stand(n, shift).rankAt(k) == side }
 	far := math.Inf(side)
 	in, rejected := middle, far
 	if math.IsInf(middle, 0) {
@@ -407,7 +407,7 @@ func (c *Contrast) bound(n, k, side int, middle, guess float64, marks []float64)
 
 // Quick is Estimate from the scores at the estimate alone.
 func (c *Contrast) Quick(n int, level float64) Estimate {
-	d := c.plain(n)
+	d := c.blockDifferences(n)
 	rounds := 2
 	if n > ExactSignedRank {
 		rounds = 1
@@ -418,7 +418,7 @@ func (c *Contrast) Quick(n int, level float64) Estimate {
 			return NewWalsh(d).Interval(level)
 		}
 		d = c.Scores(n, m)
-		slope := c.slope(n)
+		slope := c.scoreSlope(n)
 		for i := range d {
 			d[i] = m + d[i]/slope
 		}
@@ -426,11 +426,11 @@ func (c *Contrast) Quick(n int, level float64) Estimate {
 	return NewWalsh(d).Interval(level)
 }
 
-// plain are the differences of the sides' means in each block.
-func (c *Contrast) plain(n int) []float64 {
+// blockDifferences are the differences of the sides' means in each block.
+func (c *Contrast) blockDifferences(n int) []float64 {
 	out := make([]float64, n)
 	for b := range out {
-		from, to := c.block(b)
+		from, to := c.blockBounds(b)
 		if c.broken[b] {
 			if out[b] = c.failed[b]; out[b] != out[b] {
 				out[b] = 0
@@ -444,17 +444,17 @@ func (c *Contrast) plain(n int) []float64 {
 	return out
 }
 
-// slope is how much of a small shift arrives in a score, on average over the
+// scoreSlope is how much of a small shift arrives in a score, on average over the
 // blocks that were cleaned last.
-func (c *Contrast) slope(n int) float64 {
-	_, end := c.block(n - 1)
+func (c *Contrast) scoreSlope(n int) float64 {
+	_, end := c.blockBounds(n - 1)
 	// The smoother follows a part of the pattern of the sides.
 	y := c.shifted[:end]
 	kept := slices.Clone(c.level[:end])
 	for i := range y {
 		y[i] = float64(c.t.Side[i]) / 2
 	}
-	c.smooth(n, y)
+	c.smoothLevels(n, y)
 	var sum, count float64
 	for i := range y {
 		if !c.absent[i] {

@@ -73,7 +73,7 @@ func TestContrastIsExactUnderAllOrders(t *testing.T) {
 		k, p, _ := walshRank(10, alpha/2)
 		rejected := 0
 		for _, s := range stands {
-			if s.rank(k) != 0 {
+			if s.rankAt(k) != 0 {
 				rejected++
 			}
 		}

@@ -86,30 +86,30 @@ func (w *Walsh) Median() float64 {
 		return math.NaN()
 	}
 	m := w.n * (w.n + 1) / 2
-	a, b := w.middle((m+1)/2), w.middle(m/2+1)
+	a, b := w.middleAverage((m+1)/2), w.middleAverage(m/2+1)
 	if c := mean2(a, b); c == c {
 		return c
 	}
 	return 0
 }
 
-// middle is the kth smallest average with clashing ones at 0.
-func (w *Walsh) middle(k int) float64 {
+// middleAverage is the kth smallest average with clashing ones at 0.
+func (w *Walsh) middleAverage(k int) float64 {
 	if w.clash == 0 {
-		return w.order(k)
+		return w.kthAverage(k)
 	}
-	below := w.count(0, false)
+	below := w.countBelow(0, false)
 	switch {
 	case k <= below:
-		return w.order(k)
+		return w.kthAverage(k)
 	case k <= below+w.clash:
 		return 0
 	}
-	return w.order(k - w.clash)
+	return w.kthAverage(k - w.clash)
 }
 
-// order is the kth smallest (from 1) of the averages that do not clash.
-func (w *Walsh) order(k int) float64 {
+// kthAverage is the kth smallest (from 1) of the averages that do not clash.
+func (w *Walsh) kthAverage(k int) float64 {
 	switch {
 	case w.sorted:
 		return w.averages[k-1]
@@ -118,21 +118,21 @@ func (w *Walsh) order(k int) float64 {
 	}
 	// The least float t such that at least k averages are ≤ t, by bisection
 	// over the floats in their order: at most 64 counts of O(n).
-	lo, hi := key(w.xs[0]), key(w.xs[w.n-1])
+	lo, hi := floatKey(w.xs[0]), floatKey(w.xs[w.n-1])
 	for lo < hi {
 		mid := lo + (hi-lo)/2
-		if w.count(unkey(mid), true) >= k {
+		if w.countBelow(keyFloat(mid), true) >= k {
 			hi = mid
 		} else {
 			lo = mid + 1
 		}
 	}
-	return unkey(lo)
+	return keyFloat(lo)
 }
 
-// count is the number of averages, without clashing ones, that are < t, or
+// countBelow is the number of averages, without clashing ones, that are < t, or
 // ≤ t when equal.
-func (w *Walsh) count(t float64, equal bool) int {
+func (w *Walsh) countBelow(t float64, equal bool) int {
 	if w.averages != nil {
 		if !w.sorted {
 			slices.Sort(w.averages)
@@ -157,8 +157,8 @@ func (w *Walsh) count(t float64, equal bool) int {
 	return n
 }
 
-// key maps floats to integers in the same order; unkey is its inverse.
-func key(f float64) uint64 {
+// floatKey maps floats to integers in the same order; unkey is its inverse.
+func floatKey(f float64) uint64 {
 	if f == 0 {
 		f = 0 // −0 is 0
 	}
@@ -169,7 +169,7 @@ func key(f float64) uint64 {
 	return b | 1<<63
 }
 
-func unkey(k uint64) float64 {
+func keyFloat(k uint64) float64 {
 	if k>>63 != 0 {
 		return math.Float64frombits(k &^ (1 << 63))
 	}
@@ -202,7 +202,7 @@ func (w *Walsh) Interval(level float64) Estimate {
 	}
 	e.Actual = 1 - 2*p
 	if k -= w.clash; k > 0 {
-		e.Lo, e.Hi = w.order(k), w.order(w.n*(w.n+1)/2-w.clash-k+1)
+		e.Lo, e.Hi = w.kthAverage(k), w.kthAverage(w.n*(w.n+1)/2-w.clash-k+1)
 	}
 	return e
 }

@@ -90,7 +90,7 @@ func medianRank(n int, tail float64) (k int, p float64) {
 // binomialHalf is the probability of k heads of n.
 func binomialHalf(n, k int) float64 {
 	if n <= 60 { // logarithms lose the last digits of what is exact
-		return math.Ldexp(float64(choose(n, k)), -n)
+		return math.Ldexp(float64(binomial(n, k)), -n)
 	}
 	all, _ := math.Lgamma(float64(n) + 1)
 	a, _ := math.Lgamma(float64(k) + 1)
@@ -98,8 +98,8 @@ func binomialHalf(n, k int) float64 {
 	return math.Exp(all - a - b - float64(n)*math.Ln2)
 }
 
-// choose is the binomial coefficient for n ≤ 60.
-func choose(n, k int) uint64 {
+// binomial is the binomial coefficient for n ≤ 60.
+func binomial(n, k int) uint64 {
 	row := make([]uint64, k+1)
 	row[0] = 1
 	for i := 1; i <= n; i++ {

@@ -84,7 +84,7 @@ func NewReach(looks []int, levels []float64) *Reach {
 	bounds := make([][][2]float64, runs)
 	var wg sync.WaitGroup
 	for i := range runs {
-		wg.Go(func() { bounds[i] = replay(rand.New(rand.NewPCG(1, uint64(i))), looks, levels, last) })
+		wg.Go(func() { bounds[i] = replayLooks(rand.New(rand.NewPCG(1, uint64(i))), looks, levels, last) })
 	}
 	wg.Wait()
 	for _, b := range bounds {
@@ -103,8 +103,8 @@ func NewReach(looks []int, levels []float64) *Reach {
 	return r
 }
 
-// replay returns the bounds of the interval at each look of one run.
-func replay(r *rand.Rand, looks []int, levels []float64, last int) [][2]float64 {
+// replayLooks returns the bounds of the interval at each look of one run.
+func replayLooks(r *rand.Rand, looks []int, levels []float64, last int) [][2]float64 {
 	x := make([]float64, last)
 	for i := range x {
 		x[i] = r.NormFloat64()

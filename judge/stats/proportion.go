@@ -16,16 +16,16 @@ func ClopperPearson(k, n int, level float64) (lo, hi float64) {
 	lo, hi = 0, 1
 	a, b := float64(k), float64(n-k)
 	if k > 0 { // P(X ≥ k) rises with p
-		lo = bisect(func(p float64) bool { return incompleteBeta(a, b+1, p) < tail })
+		lo = bisectUnit(func(p float64) bool { return incompleteBeta(a, b+1, p) < tail })
 	}
 	if k < n { // P(X ≤ k) falls
-		hi = bisect(func(p float64) bool { return 1-incompleteBeta(a+1, b, p) > tail })
+		hi = bisectUnit(func(p float64) bool { return 1-incompleteBeta(a+1, b, p) > tail })
 	}
 	return lo, hi
 }
 
-// bisect finds where low turns from true to false in [0, 1].
-func bisect(low func(float64) bool) float64 {
+// bisectUnit finds where low turns from true to false in [0, 1].
+func bisectUnit(low func(float64) bool) float64 {
 	lo, hi := 0.0, 1.0
 	for range 100 {
 		if mid := (lo + hi) / 2; low(mid) {

@@ -270,8 +270,8 @@ func TestBoundsAreWhereTheTestRejects(t *testing.T) {
 			{e.Lo - 100, -1}, {e.Hi + 100, 1},
 		} {
 			s := c.Stand(blocks, x.shift)
-			if s.rank(k) != s.At(level) {
-				t.Fatalf("%v is at %d by its rank and at %d by its level", x.shift, s.rank(k), s.At(level))
+			if s.rankAt(k) != s.At(level) {
+				t.Fatalf("%v is at %d by its rank and at %d by its level", x.shift, s.rankAt(k), s.At(level))
 			}
 			if tried++; s.At(level) != x.want {
 				missed++
@@ -455,14 +455,14 @@ func TestKey(t *testing.T) {
 		1.5,
 		math.MaxFloat64, math.Inf(1)}
 	for i, x := range xs {
-		if unkey(key(x)) != x {
-			t.Errorf("%v becomes %v", x, unkey(key(x)))
+		if keyFloat(floatKey(x)) != x {
+			t.Errorf("%v becomes %v", x, keyFloat(floatKey(x)))
 		}
-		if i > 0 && key(xs[i-1]) >= key(x) {
+		if i > 0 && floatKey(xs[i-1]) >= floatKey(x) {
 			t.Errorf("%v is not below %v", xs[i-1], x)
 		}
 	}
-	if key(math.Copysign(0, -1)) != key(0) {
+	if floatKey(math.Copysign(0, -1)) != floatKey(0) {
 		t.Error("−0 is not 0")
 	}
 }

@@ -8,11 +8,11 @@ import (
 // scanP is the p-value that ScanWithin compares, from all permutations.
 func scanP(xs []float64, permutations int, r *rand.Rand) float64 {
 	ranks := midranks(xs)
-	k, _ := scan(ranks)
+	k, _ := scanRanks(ranks)
 	hits := 1
 	for range permutations {
 		r.Shuffle(len(ranks), func(i, j int) { ranks[i], ranks[j] = ranks[j], ranks[i] })
-		if other, _ := scan(ranks); other >= k*(1-1e-12) {
+		if other, _ := scanRanks(ranks); other >= k*(1-1e-12) {
 			hits++
 		}
 	}

@@ -40,7 +40,7 @@ func TestDistributionsEqualClosedForms(t *testing.T) {
 			for _, p := range []float64{0.01, 0.2, 0.5, 0.77, 0.99} {
 				want := 0.0
 				for i := k; i <= n; i++ {
-					want += float64(choose(n, i)) * math.Pow(p, float64(i)) * math.Pow(1-p, float64(n-i))
+					want += float64(binomial(n, i)) * math.Pow(p, float64(i)) * math.Pow(1-p, float64(n-i))
 				}
 				if got := incompleteBeta(float64(k), float64(n-k+1), p); !relative(got, want, 1e-11) {
 					t.Errorf("%d or more of %d at %v: %v, want %v", k, n, p, got, want)
@@ -73,7 +73,7 @@ func TestClopperPearsonInvertsBothTails(t *testing.T) {
 				lo, hi := ClopperPearson(k, n, level)
 				upper, lower := 0.0, 0.0
 				for i := 0; i <= n; i++ {
-					c := float64(choose(n, i))
+					c := float64(binomial(n, i))
 					if i >= k {
 						upper += c * math.Pow(lo, float64(i)) * math.Pow(1-lo, float64(n-i))
 					}
@@ -185,7 +185,7 @@ func TestScanPointIsTheLargestSplit(t *testing.T) {
 		if c := ScanPoint(xs); c.At != at || c.Before != Median(xs[:at]) || c.After != Median(xs[at:]) {
 			t.Fatalf("%v: %+v, want a change at %d", xs, c, at)
 		}
-		if k, _ := scan(midranks(xs)); !near(k, 4*best, 1e-9) { // ranks are doubled
+		if k, _ := scanRanks(midranks(xs)); !near(k, 4*best, 1e-9) { // ranks are doubled
 			t.Fatalf("%v: statistic %v, want %v", xs, k, 4*best)
 		}
 	}
@@ -212,7 +212,7 @@ func TestBelowDrawsAsRand(t *testing.T) {
 	for _, n := range []uint64{1, 2, 3, 7, 8, 1000, 1 << 40, 1<<63 + 1, 1<<63 + 1<<61, math.MaxUint64} {
 		a, b := rand.NewPCG(n, 5), rand.New(rand.NewPCG(n, 5))
 		for range 200 {
-			if got, want := below(a, n), b.Uint64N(n); got != want {
+			if got, want := drawBelow(a, n), b.Uint64N(n); got != want {
 				t.Fatalf("below %d: %d, want %d", n, got, want)
 			}
 		}
@@ -227,7 +227,7 @@ func TestScannerThresholds(t *testing.T) {
 		for i := range xs {
 			xs[i] = math.Round(4 * r.NormFloat64())
 		}
-		k, _ := scan(midranks(xs))
+		k, _ := scanRanks(midranks(xs))
 		s := newScanner(xs)
 		for m := 1; m < len(xs); m++ {
 			split, least := float64(m*(len(xs)-m)), 0

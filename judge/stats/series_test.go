@@ -84,13 +84,13 @@ func TestScan(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	ranks := midranks(xs)
-	want, _ := scan(ranks)
+	want, _ := scanRanks(ranks)
 	hits, all := 0, 0
 	var orders func(i int)
 	orders = func(i int) {
 		if i == len(ranks) {
 			all++
-			if k, _ := scan(ranks); k >= want*(1-1e-12) {
+			if k, _ := scanRanks(ranks); k >= want*(1-1e-12) {
 				hits++
 			}
 			return

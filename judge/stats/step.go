@@ -64,8 +64,8 @@ func StepTest(xs, variances []float64, o StepOption) Step {
 		return Step{P: 1}
 	}
 	out := Step{P: 1}
-	out.Scan, out.At = s.scan(s.scores)
-	out.P = s.p(out.Scan, o, s.reaches)
+	out.Scan, out.At = s.largestScan(s.scores)
+	out.P = s.pValue(out.Scan, o, s.reaches)
 	return out
 }
 
@@ -94,10 +94,10 @@ func BumpTest(xs, variances []float64, o StepOption) Bump {
 	if s == nil {
 		return Bump{P: 1}
 	}
-	s.bumps()
+	s.computeBumps()
 	out := Bump{P: 1}
 	k := 0.0
-	all := s.total(s.scores)
+	all := s.sumSuffixes(s.scores)
 	for i := range s.arcs {
 		for j := range s.arcs[i] {
 			from, to := least+i, 2*least+i+j
@@ -107,12 +107,12 @@ func BumpTest(xs, variances []float64, o StepOption) Bump {
 			}
 		}
 	}
-	out.P = s.p(k, o, s.reachesBump)
+	out.P = s.pValue(k, o, s.reachesBump)
 	return out
 }
 
-// p counts the orders of the scores whose statistic reaches scan.
-func (s *stepper) p(scan float64, o StepOption, reaches func([]float64, float64) bool) float64 {
+// pValue counts the orders of the scores whose statistic reaches scan.
+func (s *stepper) pValue(scan float64, o StepOption, reaches func([]float64, float64) bool) float64 {
 	if !(scan > 0) {
 		return 1
 	}
@@ -179,14 +179,14 @@ func newStepper(xs, variances []float64, least int) *stepper {
 		restRoots += s.root[m]
 		share := rest / weights
 		s.after[m] = share
-		s.norm[m] = s.invert(rest, weights, restRoots, roots)
+		s.norm[m] = s.inverseVariance(rest, weights, restRoots, roots)
 	}
 	return s
 }
 
-// invert returns 1 / variance, over all orders, of the difference between values that
+// inverseVariance returns 1 / variance, over all orders, of the difference between values that
 // have this weight of all and this sum of roots of all, and the others; 0 if it is 0.
-func (s *stepper) invert(weight, weights, root, roots float64) float64 {
+func (s *stepper) inverseVariance(weight, weights, root, roots float64) float64 {
 	n, share := float64(len(s.scores)), weight/weights
 	average := (root - share*roots) / n
 	variance := (weight*(1-share) - n*average*average) * s.square / (n - 1)
@@ -196,8 +196,8 @@ func (s *stepper) invert(weight, weights, root, roots float64) float64 {
 	return 1 / variance
 }
 
-// bumps computes the arcs of all bumps.
-func (s *stepper) bumps() {
+// computeBumps computes the arcs of all bumps.
+func (s *stepper) computeBumps() {
 	n := len(s.scores)
 	var weights, roots float64
 	for _, a := range s.root {
@@ -209,7 +209,7 @@ func (s *stepper) bumps() {
 		for to := from + 1; to <= min(n-s.least, from+longestBump); to++ {
 			weight, root = weight+s.root[to-1]*s.root[to-1], root+s.root[to-1]
 			if to >= from+s.least {
-				row = append(row, arc{weight / weights, s.invert(weight, weights, root, roots)})
+				row = append(row, arc{weight / weights, s.inverseVariance(weight, weights, root, roots)})
 			}
 		}
 		s.arcs = append(s.arcs, row)
@@ -218,7 +218,7 @@ func (s *stepper) bumps() {
 
 // reachesBump is as reaches, for bumps.
 func (s *stepper) reachesBump(scores []float64, k float64) bool {
-	all := s.total(scores)
+	all := s.sumSuffixes(scores)
 	for i, row := range s.arcs {
 		from := s.least + i
 		for j, a := range row {
@@ -247,8 +247,8 @@ func normalScores(xs []float64) (scores []float64, square float64) {
 	return scores, square
 }
 
-// total fills suffix with the sums of weighted scores from each place on.
-func (s *stepper) total(scores []float64) float64 {
+// sumSuffixes fills suffix with the sums of weighted scores from each place on.
+func (s *stepper) sumSuffixes(scores []float64) float64 {
 	sum := 0.0
 	for i := len(scores) - 1; i >= 0; i-- {
 		sum += s.root[i] * scores[i]
@@ -257,9 +257,9 @@ func (s *stepper) total(scores []float64) float64 {
 	return sum
 }
 
-// scan returns the largest statistic and its place.
-func (s *stepper) scan(scores []float64) (largest float64, at int) {
-	all := s.total(scores)
+// largestScan returns the largest statistic and its place.
+func (s *stepper) largestScan(scores []float64) (largest float64, at int) {
+	all := s.sumSuffixes(scores)
 	at = s.least
 	for m := s.least; m <= len(scores)-s.least; m++ {
 		d := s.suffix[m] - s.after[m]*all
@@ -272,7 +272,7 @@ func (s *stepper) scan(scores []float64) (largest float64, at int) {
 
 // reaches reports whether any statistic of an order is at least k.
 func (s *stepper) reaches(scores []float64, k float64) bool {
-	all := s.total(scores)
+	all := s.sumSuffixes(scores)
 	for m := s.least; m <= len(scores)-s.least; m++ {
 		if d := s.suffix[m] - s.after[m]*all; d*d*s.norm[m] >= k {
 			return true

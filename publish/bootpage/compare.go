@@ -47,45 +47,48 @@ type changeRow struct{ Path, A, B, Diff, Spans string }
 
 // WriteCompare writes the page of a comparison.
 func WriteCompare(w io.Writer, s Sides) error {
-	p := comparePage{CSP: report.Policy(css(), ""), Version: safetext.Line(s.Version), Title: s.title(), Lead: s.lead(),
-		A: clean(s.A), B: clean(s.B), Notes: s.notes()}
+	p := comparePage{CSP: report.Policy(styleSheet(), ""), Version: safetext.Line(s.Version), Title: s.pageTitle(),
+		Lead: s.leadText(),
+		A:    cleanText(s.A), B: cleanText(s.B), Notes: s.orderNotes()}
 	c := s.Comparison
 	if len(c.Rows) > 0 {
-		f := s.figure(drawn)
+		f := s.figureOf(drawn)
 		p.Read = f.Doc().Read
 		p.Figure = &figure{Title: f.Title(), Wide: template.HTML(f.Draw("changes-wide", chart.Wide)),
 			Narrow: template.HTML(f.Draw("changes-narrow", chart.Narrow))}
 	}
 	for _, r := range c.Rows[:min(listed, len(c.Rows))] {
-		p.Rows = append(p.Rows, s.row(r))
+		p.Rows = append(p.Rows, s.rowOf(r))
 	}
-	p.More = s.more(listed)
+	p.More = s.restText(listed)
 	return fault.Wrap(fault.Lab, "comparison of boots", compareTemplate.Execute(w, p))
 }
 
-func (s Sides) title() string { return "Boots compared: " + clean(s.A) + " and " + clean(s.B) }
+func (s Sides) pageTitle() string {
+	return "Boots compared: " + cleanText(s.A) + " and " + cleanText(s.B)
+}
 
-func (s Sides) scale() flame.Scale {
+func (s Sides) scaleOf() flame.Scale {
 	return flame.Scale{Ticks: s.Comparison.Tree.Ticks, Instructions: s.Comparison.Tree.Instructions}
 }
 
-// value writes a difference with its interval.
-func (s Sides) value(c profile.Change) string { return s.figure(0).Value(s.drawable(c)) }
+// changeText writes a difference with its interval.
+func (s Sides) changeText(c profile.Change) string { return s.figureOf(0).Value(s.drawable(c)) }
 
-// lead says how the whole differs, and which span most.
-func (s Sides) lead() string {
+// leadText says how the whole differs, and which span most.
+func (s Sides) leadText() string {
 	c := s.Comparison
-	text := fmt.Sprintf("%s: %s. %s: %s. Difference: %s.", clean(s.A), s.scale().Took(c.Length.A), clean(s.B),
-		s.scale().Took(c.Length.B), s.value(c.Length))
+	text := fmt.Sprintf("%s: %s. %s: %s. Difference: %s.", cleanText(s.A), s.scaleOf().Took(c.Length.A), cleanText(s.B),
+		s.scaleOf().Took(c.Length.B), s.changeText(c.Length))
 	if len(c.Rows) > 0 {
 		r := c.Rows[0]
-		text += fmt.Sprintf(" The largest difference is in %s: %s.", clean(c.Tree.Nodes[r.Node].Label()), s.value(r))
+		text += fmt.Sprintf(" The largest difference is in %s: %s.", cleanText(c.Tree.Nodes[r.Node].Label()), s.changeText(r))
 	}
 	return text
 }
 
-// notes say what the order of measurement permits.
-func (s Sides) notes() []string {
+// orderNotes say what the order of measurement permits.
+func (s Sides) orderNotes() []string {
 	c := s.Comparison
 	boots := fmt.Sprintf("%d and %d boots.", c.Boots[0], c.Boots[1])
 	switch {
@@ -103,10 +106,11 @@ func (s Sides) notes() []string {
 
 // drawable is a row of the figure. Its times are in seconds, or in ticks.
 func (s Sides) drawable(c profile.Change) change.Row {
-	r := change.Row{Label: "all", Diff: s.scale().Value(c.Diff), Lo: s.scale().Value(c.Lo), Hi: s.scale().Value(c.Hi),
+	r := change.Row{Label: "all", Diff: s.scaleOf().Value(c.Diff), Lo: s.scaleOf().Value(c.Lo),
+		Hi:    s.scaleOf().Value(c.Hi),
 		Exact: c.Exact, Agree: c.Agree, Mark: chart.Open}
 	if c.Node >= 0 {
-		r.Label = clean(s.Comparison.Tree.Nodes[c.Node].Label())
+		r.Label = cleanText(s.Comparison.Tree.Nodes[c.Node].Label())
 	}
 	switch {
 	case c.Clear() && c.Diff > 0:
@@ -117,9 +121,9 @@ func (s Sides) drawable(c profile.Change) change.Row {
 	return r
 }
 
-func (s Sides) figure(rows int) change.Figure {
-	scale := s.scale()
-	f := change.Figure{Of: clean(s.A) + " and " + clean(s.B), Unit: scale.Unit(), Write: func(v float64) string {
+func (s Sides) figureOf(rows int) change.Figure {
+	scale := s.scaleOf()
+	f := change.Figure{Of: cleanText(s.A) + " and " + cleanText(s.B), Unit: scale.Unit(), Write: func(v float64) string {
 		return scale.Took(v / scale.Value(1))
 	}}
 	for _, r := range s.Comparison.Rows[:min(rows, len(s.Comparison.Rows))] {
@@ -128,22 +132,23 @@ func (s Sides) figure(rows int) change.Figure {
 	return f
 }
 
-func (s Sides) row(r profile.Change) changeRow {
+func (s Sides) rowOf(r profile.Change) changeRow {
 	path := strings.Join(s.Comparison.Tree.Path(r.Node), " › ")
-	return changeRow{Path: safetext.Clip(safetext.Line(path), 1000), A: s.side(r, 0), B: s.side(r, 1), Diff: s.value(r),
+	return changeRow{Path: safetext.Clip(safetext.Line(path), 1000), A: s.sideText(r, 0), B: s.sideText(r, 1),
+		Diff:  s.changeText(r),
 		Spans: fmt.Sprintf("%g, %g", r.Spans[0], r.Spans[1])}
 }
 
-// side is the time of a path on one side.
-func (s Sides) side(r profile.Change, side int) string {
+// sideText is the time of a path on one side.
+func (s Sides) sideText(r profile.Change, side int) string {
 	if r.Only >= 0 && r.Only != side {
 		return "–"
 	}
-	return s.scale().Took([]float64{r.A, r.B}[side])
+	return s.scaleOf().Took([]float64{r.A, r.B}[side])
 }
 
-// more counts what is not listed.
-func (s Sides) more(listed int) string {
+// restText counts what is not listed.
+func (s Sides) restText(listed int) string {
 	c := s.Comparison
 	text := fmt.Sprintf("%d paths took the same time on both sides.", c.Same)
 	if n := len(c.Rows) - listed; n > 0 {
@@ -157,18 +162,18 @@ func CompareText(w io.Writer, s Sides, width int) error {
 	const rows = 20
 	c := s.Comparison
 	var out strings.Builder
-	fmt.Fprintf(&out, "%s\n%s\n", s.title(), s.lead())
-	for _, n := range s.notes() {
+	fmt.Fprintf(&out, "%s\n%s\n", s.pageTitle(), s.leadText())
+	for _, n := range s.orderNotes() {
 		fmt.Fprintf(&out, "%s\n", n)
 	}
 	fmt.Fprintln(&out)
 	for _, r := range c.Rows[:min(rows, len(c.Rows))] {
-		x := s.row(r)
+		x := s.rowOf(r)
 		fmt.Fprintf(&out, "  %s %s\n", s.drawable(r).Mark.Sign(), x.Diff)
 		fmt.Fprintf(&out, "      %s\n", safetext.Clip(x.Path, max(width-6, 40)))
 		fmt.Fprintf(&out, "      %s, then %s\n", x.A, x.B)
 	}
-	fmt.Fprintln(&out, s.more(rows))
+	fmt.Fprintln(&out, s.restText(rows))
 	_, err := io.WriteString(w, out.String())
 	return fault.Wrap(fault.Lab, "boot compare", err)
 }
@@ -195,10 +200,11 @@ func CompareJSON(w io.Writer, s Sides) error {
 	c := s.Comparison
 	unit := "ns"
 	if c.Tree.Ticks || c.Tree.Instructions {
-		unit = s.scale().Unit()
+		unit = s.scaleOf().Unit()
 	}
 	one := func(r profile.Change) changeJSON {
-		x := changeJSON{A: r.A, B: r.B, Diff: r.Diff, Lo: finite(r.Lo), Hi: finite(r.Hi), Exact: r.Exact, Agree: r.Agree,
+		x := changeJSON{A: r.A, B: r.B, Diff: r.Diff, Lo: finiteOrNil(r.Lo), Hi: finiteOrNil(r.Hi), Exact: r.Exact,
+			Agree: r.Agree,
 			Spans: r.Spans}
 		if r.Node >= 0 {
 			x.Path = c.Tree.Path(r.Node)
@@ -227,7 +233,7 @@ func CompareJSON(w io.Writer, s Sides) error {
 	return fault.Wrap(fault.Lab, "boot compare", e.Encode(doc))
 }
 
-func finite(v float64) *float64 {
+func finiteOrNil(v float64) *float64 {
 	if math.IsInf(v, 0) || math.IsNaN(v) {
 		return nil
 	}

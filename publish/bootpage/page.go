@@ -40,7 +40,7 @@ var (
 	script string
 )
 
-func css() string { return report.Style() + chartCSS + layoutCSS }
+func styleSheet() string { return report.Style() + chartCSS + layoutCSS }
 
 // ScriptSource is what the policy of a server calls the script of the page.
 func ScriptSource() string { return report.HashSource(script) }
@@ -51,7 +51,7 @@ func element(name, text string) template.HTML {
 }
 
 var functions = template.FuncMap{
-	"style":  func() template.HTML { return element("style", css()) },
+	"style":  func() template.HTML { return element("style", styleSheet()) },
 	"script": func() template.HTML { return element("script", script) },
 }
 
@@ -107,17 +107,19 @@ type branch struct {
 
 // Write writes the page of a boot.
 func Write(w io.Writer, b Boot) error {
-	f := flame.New(title(b), &b.Recording, flame.Boxes)
+	f := flame.New(titleOf(b), &b.Recording, flame.Boxes)
 	s := f.Scale()
-	p := page{CSP: report.Policy(css(), script), Version: safetext.Line(b.Version), Title: title(b), Lead: lead(b, f),
-		Read: f.Doc().Read, Merged: f.Merged(), Unit: s.Unit(), Extent: whole(f.Extent()), Length: whole(f.Length()),
-		Whole: f.Whole(),
-		Least: fmt.Sprintf("%.0f %%", 100*leastTree), Notes: notes(b.Recording), Timeline: marks(b, s),
-		Flame: template.HTML(f.Draw("flame-chart", 1180)), Clocks: clocks(b.Recording)}
+	p := page{CSP: report.Policy(styleSheet(), script), Version: safetext.Line(b.Version), Title: titleOf(b),
+		Lead: leadOf(b, f),
+		Read: f.Doc().Read, Merged: f.Merged(), Unit: s.Unit(), Extent: wholeNumber(f.Extent()),
+		Length: wholeNumber(f.Length()),
+		Whole:  f.Whole(),
+		Least:  fmt.Sprintf("%.0f %%", 100*leastTree), Notes: notesOf(b.Recording), Timeline: marksFigure(b, s),
+		Flame: template.HTML(f.Draw("flame-chart", 1180)), Clocks: clockRows(b.Recording)}
 	for _, a := range b.Advice {
-		p.Advice = append(p.Advice, tip{s.Took(a.CostNS), clean(a.Text), clean(a.Knob), clean(a.Argument)})
+		p.Advice = append(p.Advice, tip{s.Took(a.CostNS), cleanText(a.Text), cleanText(a.Knob), cleanText(a.Argument)})
 	}
-	p.rows(f)
+	p.addRows(f)
 	tree, costs := f.Tree()
 	p.Tree = branches(tree, costs, f)
 	return fault.Wrap(fault.Lab, "boot page", pageTemplate.Execute(w, p))
@@ -125,7 +127,7 @@ func Write(w io.Writer, b Boot) error {
 
 // SVG writes the flame chart of a boot as a file of its own.
 func SVG(w io.Writer, b Boot) error {
-	f := flame.New(title(b), &b.Recording, flame.Boxes)
+	f := flame.New(titleOf(b), &b.Recording, flame.Boxes)
 	svg := f.Draw("flame-chart", 1180)
 	const open = "<title "
 	at := 0
@@ -136,15 +138,15 @@ func SVG(w io.Writer, b Boot) error {
 	return fault.Wrap(fault.Lab, "boot chart", err)
 }
 
-// whole writes a time for the script.
-func whole(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
+// wholeNumber writes a time for the script.
+func wholeNumber(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
 
-func title(b Boot) string { return "Boot: " + clean(b.Name) }
+func titleOf(b Boot) string { return "Boot: " + cleanText(b.Name) }
 
-func clean(text string) string { return safetext.Clip(safetext.Line(text), 600) }
+func cleanText(text string) string { return safetext.Clip(safetext.Line(text), 600) }
 
-// lead says how long the boot took, and between which marks.
-func lead(b Boot, f flame.Figure) string {
+// leadOf says how long the boot took, and between which marks.
+func leadOf(b Boot, f flame.Figure) string {
 	r, s := b.Recording, f.Scale()
 	text := fmt.Sprintf("%d spans and %d marks in %s.", len(r.Spans), len(r.Marks), s.Took(f.Extent()))
 	placed := []bootmodel.Mark{}
@@ -156,7 +158,7 @@ func lead(b Boot, f flame.Figure) string {
 	if len(placed) > 1 {
 		first, last := placed[0], placed[len(placed)-1]
 		took := r.NS(last.Clock, last.At) - r.NS(first.Clock, first.At)
-		text = fmt.Sprintf("%s from “%s” to “%s”, with %d spans.", s.Took(took), clean(first.Name), clean(last.Name),
+		text = fmt.Sprintf("%s from “%s” to “%s”, with %d spans.", s.Took(took), cleanText(first.Name), cleanText(last.Name),
 			len(r.Spans))
 	}
 	var most profile.Row
@@ -168,26 +170,26 @@ func lead(b Boot, f flame.Figure) string {
 	if most.Within == 0 {
 		return text
 	}
-	return text + fmt.Sprintf(" The largest part: %s took %s itself (%s of the %s of the boot).", clean(most.Label),
+	return text + fmt.Sprintf(" The largest part: %s took %s itself (%s of the %s of the boot).", cleanText(most.Label),
 		s.Took(most.Within), flame.Share(most.Within, f.Length()), s.Took(f.Length()))
 }
 
-// notes are those of the sources, what is lost first.
-func notes(r bootmodel.Recording) (out []string) {
+// notesOf are those of the sources, what is lost first.
+func notesOf(r bootmodel.Recording) (out []string) {
 	for _, lost := range []bool{true, false} {
 		for _, n := range r.Notes {
 			if n.Lost == lost {
-				out = append(out, clean(n.Source+": "+n.Text))
+				out = append(out, cleanText(n.Source+": "+n.Text))
 			}
 		}
 	}
 	return out
 }
 
-// marks draws the marks that have a place on the reference clock.
-func marks(b Boot, s flame.Scale) *figure {
+// marksFigure draws the marks that have a place on the reference clock.
+func marksFigure(b Boot, s flame.Scale) *figure {
 	r := b.Recording
-	f := timeline.Figure{Of: clean(b.Name), Unit: s.Unit(), Write: timeline.Seconds, Moment: timeline.Moment}
+	f := timeline.Figure{Of: cleanText(b.Name), Unit: s.Unit(), Write: timeline.Seconds, Moment: timeline.Moment}
 	factor := 1e-9
 	if s.Unit() != "s" {
 		f.Write, f.Moment, factor = s.Took, func(v float64) string { return s.Took(v) }, 1
@@ -196,7 +198,7 @@ func marks(b Boot, s flame.Scale) *figure {
 		if m.Clock != 0 && !(r.Clocks[m.Clock].Known() && r.Clocks[0].Known()) {
 			continue
 		}
-		row := timeline.Row{Label: clean(m.Name), At: (r.NS(m.Clock, m.At) - s.Zero) * factor, How: clean(m.How)}
+		row := timeline.Row{Label: cleanText(m.Name), At: (r.NS(m.Clock, m.At) - s.Zero) * factor, How: cleanText(m.How)}
 		if e := uncertainty(r, m); e != nil {
 			scaled := *e * factor
 			row.Error = &scaled
@@ -227,11 +229,11 @@ func uncertainty(r bootmodel.Recording, m bootmodel.Mark) *float64 {
 	return &sum
 }
 
-func (p *page) rows(f flame.Figure) {
+func (p *page) addRows(f flame.Figure) {
 	s, all, rows := f.Scale(), f.Length(), f.Rows()
 	for _, r := range rows[:min(maxRows, len(rows))] {
-		p.Rows = append(p.Rows, costRow{Label: clean(r.Label), Self: s.Took(r.Self), Share: flame.Share(r.Within, all),
-			Total: s.Took(r.Total), Idle: f.Idle(r), Count: r.Count, SelfRaw: whole(r.Self)})
+		p.Rows = append(p.Rows, costRow{Label: cleanText(r.Label), Self: s.Took(r.Self), Share: flame.Share(r.Within, all),
+			Total: s.Took(r.Total), Idle: f.Idle(r), Count: r.Count, SelfRaw: wholeNumber(r.Self)})
 	}
 	if len(rows) <= maxRows {
 		return
@@ -247,10 +249,11 @@ func (p *page) rows(f flame.Figure) {
 // branches are the lines of the tree.
 func branches(t *profile.Tree, costs []profile.Cost, f flame.Figure) []branch {
 	first, next := t.Links()
-	return below(t, costs, f, first, next, first[0])
+	return branchesBelow(t, costs, f, first, next, first[0])
 }
 
-func below(t *profile.Tree, costs []profile.Cost, f flame.Figure, first, next []int32, at int32) (out []branch) {
+func branchesBelow(t *profile.Tree, costs []profile.Cost, f flame.Figure, first, next []int32,
+	at int32) (out []branch) {
 	s, all, left, sum := f.Scale(), f.Length(), 0, 0.0
 	for ; at >= 0; at = next[at] {
 		c := costs[at]
@@ -259,12 +262,12 @@ func below(t *profile.Tree, costs []profile.Cost, f flame.Figure, first, next []
 			sum += c.Total
 			continue
 		}
-		label := clean(t.Nodes[at].Label())
+		label := cleanText(t.Nodes[at].Label())
 		if c.Count > 1 {
 			label += fmt.Sprintf(" ×%d", c.Count)
 		}
 		out = append(out, branch{Label: label, Took: s.Took(c.Total) + ", " + flame.Share(c.Total, all),
-			Open: c.Total > openTree*all, Below: below(t, costs, f, first, next, first[at+1])})
+			Open: c.Total > openTree*all, Below: branchesBelow(t, costs, f, first, next, first[at+1])})
 	}
 	if left > 0 && len(out) > 0 {
 		out = append(out, branch{Label: fmt.Sprintf("%d shorter", left), Took: s.Took(sum)})
@@ -272,10 +275,10 @@ func below(t *profile.Tree, costs []profile.Cost, f flame.Figure, first, next []
 	return out
 }
 
-// clocks are the rows of the table of clocks.
-func clocks(r bootmodel.Recording) (out [][]string) {
+// clockRows are the rows of the table of clocks.
+func clockRows(r bootmodel.Recording) (out [][]string) {
 	for i, c := range r.Clocks {
-		row := []string{clean(c.Name), clean(c.Source), "unknown", "unavailable", clean(c.Note)}
+		row := []string{cleanText(c.Name), cleanText(c.Source), "unknown", "unavailable", cleanText(c.Note)}
 		if c.Known() {
 			row[2] = unit.Format(c.Hz, "Hz")
 		}

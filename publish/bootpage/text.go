@@ -23,17 +23,17 @@ const (
 // Text writes a boot for a terminal that is width characters wide: what was lost, the
 // marks, where the time goes, and what to try.
 func Text(w io.Writer, b Boot, width int) error {
-	f := flame.New(title(b), &b.Recording, flame.Boxes)
+	f := flame.New(titleOf(b), &b.Recording, flame.Boxes)
 	s, all := f.Scale(), f.Length()
 	var out strings.Builder
 	line := func(format string, args ...any) {
 		fmt.Fprintln(&out, safetext.Clip(strings.TrimRight(fmt.Sprintf(format, args...), " "), max(width, 40)))
 	}
-	fmt.Fprintf(&out, "%s\n%s\n", title(b), lead(b, f))
-	for _, n := range notes(b.Recording) {
+	fmt.Fprintf(&out, "%s\n%s\n", titleOf(b), leadOf(b, f))
+	for _, n := range notesOf(b.Recording) {
 		fmt.Fprintf(&out, "note: %s\n", n)
 	}
-	if t := marks(b, s); t != nil {
+	if t := marksFigure(b, s); t != nil {
 		line("")
 		for _, r := range t.Numbers.Rows {
 			line("  %12s  %-12s %s", r[1], r[3], r[0])
@@ -48,7 +48,7 @@ func Text(w io.Writer, b Boot, width int) error {
 	}
 	for _, r := range rows[:min(textRows, len(rows))] {
 		bar := strings.Repeat("█", int(textBar*r.Within/max(all, 1)+0.5))
-		line("  %9s %7s  %-*s %6d  %s", s.Took(r.Self), flame.Share(r.Within, all), textBar, bar, r.Count, clean(r.Label))
+		line("  %9s %7s  %-*s %6d  %s", s.Took(r.Self), flame.Share(r.Within, all), textBar, bar, r.Count, cleanText(r.Label))
 	}
 	if n := len(rows) - textRows; n > 0 {
 		line("  and %d further labels; --html FILE writes all of them, with a chart", n)
@@ -59,15 +59,15 @@ func Text(w io.Writer, b Boot, width int) error {
 		if i == 0 {
 			line("\nWaited, or did not end (no part of any own time):")
 		}
-		line("  %9s  %s", f.Idle(r), clean(r.Label))
+		line("  %9s  %s", f.Idle(r), cleanText(r.Label))
 	}
 	for i, a := range b.Advice {
 		if i == 0 {
 			fmt.Fprintln(&out, "\nTo try (bakeoff boot tune measures what it saves):")
 		}
-		text := fmt.Sprintf("  %s: %s %s", s.Took(a.CostNS), clean(a.Text), clean(a.Knob))
+		text := fmt.Sprintf("  %s: %s %s", s.Took(a.CostNS), cleanText(a.Text), cleanText(a.Knob))
 		if a.Argument != "" {
-			text += " Add " + clean(a.Argument) + " to the kernel's command line."
+			text += " Add " + cleanText(a.Argument) + " to the kernel's command line."
 		}
 		fmt.Fprintln(&out, text)
 	}

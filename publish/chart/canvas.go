@@ -26,8 +26,8 @@ func NewCanvas(id string, width float64) *Canvas {
 // Width is the width in user units.
 func (c *Canvas) Width() float64 { return c.width }
 
-// num writes v with at most one decimal.
-func num(v float64) string {
+// formatNumber writes v with at most one decimal.
+func formatNumber(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		v = 0
 	}
@@ -35,9 +35,9 @@ func num(v float64) string {
 	return strconv.FormatFloat(v, 'f', -1, 64)
 }
 
-// open writes the start of an element with attributes in pairs of name and
+// openElement writes the start of an element with attributes in pairs of name and
 // value.
-func (c *Canvas) open(name, class string, attrs ...string) {
+func (c *Canvas) openElement(name, class string, attrs ...string) {
 	c.body.WriteString("<" + name)
 	if class != "" {
 		c.body.WriteString(` class="` + html.EscapeString(class) + `"`)
@@ -52,7 +52,8 @@ func (c *Canvas) Rect(x, y, w, h float64, class string) {
 	if w < 0 {
 		x, w = x+w, -w
 	}
-	c.open("rect", class, "x", num(x), "y", num(y), "width", num(w), "height", num(h))
+	c.openElement("rect", class, "x", formatNumber(x), "y", formatNumber(y), "width", formatNumber(w), "height",
+		formatNumber(h))
 	c.body.WriteString("/>")
 }
 
@@ -66,21 +67,23 @@ func (c *Canvas) Bar(x, y, w, h float64, m Mark) {
 		return
 	}
 	c.used[m] = true
-	c.open("rect", "", "x", num(x), "y", num(y), "width", num(w), "height", num(h),
+	c.openElement("rect", "", "x", formatNumber(x), "y", formatNumber(y), "width", formatNumber(w), "height",
+		formatNumber(h),
 		"fill", "url(#"+c.id+"-"+string(m)+")")
 	c.body.WriteString("/>")
 }
 
 // Line draws a straight line.
 func (c *Canvas) Line(x1, y1, x2, y2 float64, class string) {
-	c.open("line", class, "x1", num(x1), "y1", num(y1), "x2", num(x2), "y2", num(y2))
+	c.openElement("line", class, "x1", formatNumber(x1), "y1", formatNumber(y1), "x2", formatNumber(x2), "y2",
+		formatNumber(y2))
 	c.body.WriteString("/>")
 }
 
 // Path draws a path from its data, which is made of numbers and letters of
 // the caller's own.
 func (c *Canvas) Path(d, class string) {
-	c.open("path", class, "d", d)
+	c.openElement("path", class, "d", d)
 	c.body.WriteString("/>")
 }
 
@@ -95,7 +98,7 @@ const (
 )
 
 // Text writes s with its baseline at y.
-func (c *Canvas) Text(x, y float64, a Anchor, class, s string) { c.text(x, y, a, class, "", s) }
+func (c *Canvas) Text(x, y float64, a Anchor, class, s string) { c.writeText(x, y, a, class, "", s) }
 
 // Label writes s, cut to the room that there is. A title then has the whole of
 // it, which browsers show under the pointer.
@@ -105,24 +108,24 @@ func (c *Canvas) Label(x, y, room float64, a Anchor, class, s string) {
 	if short != s {
 		title = s
 	}
-	c.text(x, y, a, class, title, short)
+	c.writeText(x, y, a, class, title, short)
 }
 
-func (c *Canvas) text(x, y float64, a Anchor, class, title, s string) {
+func (c *Canvas) writeText(x, y float64, a Anchor, class, title, s string) {
 	if s == "" {
 		return
 	}
-	attrs := []string{"x", num(x), "y", num(y)}
+	attrs := []string{"x", formatNumber(x), "y", formatNumber(y)}
 	if a != Start {
 		attrs = append(attrs, "text-anchor", string(a))
 	}
-	c.open("text", class, attrs...)
-	c.title(title)
+	c.openElement("text", class, attrs...)
+	c.writeTitle(title)
 	c.body.WriteString(html.EscapeString(s) + "</text>")
 }
 
-// title ends the start of an element, and gives it a title.
-func (c *Canvas) title(s string) {
+// writeTitle ends the start of an element, and gives it a title.
+func (c *Canvas) writeTitle(s string) {
 	c.body.WriteString(">")
 	if s != "" {
 		c.body.WriteString("<title>" + html.EscapeString(s) + "</title>")
@@ -153,7 +156,7 @@ func (c *Canvas) Points(xs, ys []float64, baseline bool) {
 			continue
 		}
 		seen[at] = true
-		d.WriteString("M" + num(x/grid) + " " + num(y/grid) + "h0")
+		d.WriteString("M" + formatNumber(x/grid) + " " + formatNumber(y/grid) + "h0")
 	}
 	if d.Len() > 0 {
 		c.Path(d.String(), class)
@@ -163,8 +166,8 @@ func (c *Canvas) Points(xs, ys []float64, baseline bool) {
 // Begin opens a group with a title of its own, which browsers show under the
 // pointer; End closes it.
 func (c *Canvas) Begin(class, title string) {
-	c.open("g", class)
-	c.title(title)
+	c.openElement("g", class)
+	c.writeTitle(title)
 }
 
 // Box is a rectangle with a title and a name.
@@ -189,8 +192,8 @@ func (c *Canvas) Box(b Box) {
 
 // BeginData is Begin with the attribute data-t, for the script of a page.
 func (c *Canvas) BeginData(class, data, title string) {
-	c.open("g", class, "data-t", data)
-	c.title(title)
+	c.openElement("g", class, "data-t", data)
+	c.writeTitle(title)
 }
 
 // End closes a group.
@@ -209,8 +212,8 @@ func (c *Canvas) SVG(height float64, title, desc string) string {
 	var b strings.Builder
 	id := html.EscapeString(c.id)
 	b.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" class="figure" role="img" id="` + id +
-		`" viewBox="0 0 ` + num(c.width) + " " + num(height) +
-		`" width="` + num(c.width) + `" height="` + num(height) +
+		`" viewBox="0 0 ` + formatNumber(c.width) + " " + formatNumber(height) +
+		`" width="` + formatNumber(c.width) + `" height="` + formatNumber(height) +
 		`" aria-labelledby="` + id + `-title ` + id + `-desc">`)
 	b.WriteString(`<title id="` + id + `-title">` + html.EscapeString(title) + `</title>`)
 	b.WriteString(`<desc id="` + id + `-desc">` + html.EscapeString(desc) + `</desc>`)

@@ -48,7 +48,7 @@ func Ratios(values ...*float64) Notation { return Of(sample.Ratio, "", values...
 
 // Text writes a value with its sign or as a factor: "+1.2 %", "1.66×", "−3.00 ms".
 func (n Notation) Text(v float64) string {
-	number, mark := n.parts(v)
+	number, mark := n.numberAndMark(v)
 	return number + mark
 }
 
@@ -83,12 +83,12 @@ func (n Notation) Between(lo, hi *float64) string {
 	case lo == nil:
 		return "at most " + n.Text(*hi)
 	case n.Factors:
-		a, _ := n.parts(*lo)
+		a, _ := n.numberAndMark(*lo)
 		return a + "–" + n.Text(*hi)
 	case n.Plain:
 		return n.Text(*lo) + " to " + n.Text(*hi)
 	}
-	a, _ := n.parts(*lo)
+	a, _ := n.numberAndMark(*lo)
 	return a + " to " + n.Text(*hi)
 }
 
@@ -105,8 +105,8 @@ func Change(scale sample.Scale, unitName string, estimate, lo, hi *float64) stri
 	return n.Text(*estimate) + " [" + n.Between(lo, hi) + "]"
 }
 
-// parts returns the number and what stands behind it.
-func (n Notation) parts(v float64) (number, mark string) {
+// numberAndMark returns the number and what stands behind it.
+func (n Notation) numberAndMark(v float64) (number, mark string) {
 	switch {
 	case n.Plain:
 		return Amount(v, n.Unit), ""
@@ -120,13 +120,15 @@ func (n Notation) parts(v float64) (number, mark string) {
 	if strings.Trim(number, "0.") == "" {
 		return "0", " %"
 	}
-	return sign(p) + number, " %"
+	return signText(p) + number, " %"
 }
 
 // Amount writes a difference in its unit, with its sign: "+1,234 instructions".
-func Amount(v float64, unitName string) string { return sign(v) + unit.Format(math.Abs(v), unitName) }
+func Amount(v float64, unitName string) string {
+	return signText(v) + unit.Format(math.Abs(v), unitName)
+}
 
-func sign(v float64) string {
+func signText(v float64) string {
 	switch {
 	case v < 0:
 		return "−"
@@ -166,14 +168,14 @@ func (n Notation) Tick(v float64) string {
 	case n.Plain:
 		return n.Text(v)
 	case n.Factors:
-		return trim(v) + "×"
+		return trimNumber(v) + "×"
 	}
 	p := math.Round(1e7*(v-1)) / 1e5
-	return sign(p) + trim(math.Abs(p)) + " %"
+	return signText(p) + trimNumber(math.Abs(p)) + " %"
 }
 
-// trim writes v with four digits at most and without exponent below a million.
-func trim(v float64) string {
+// trimNumber writes v with four digits at most and without exponent below a million.
+func trimNumber(v float64) string {
 	if v >= 1e6 {
 		return strconv.FormatFloat(v, 'g', 4, 64)
 	}

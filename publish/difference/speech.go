@@ -53,14 +53,14 @@ func (w Speech) Direction(ratio float64) string {
 
 // Say puts a value into words: "3.1 % slower", "takes 1.66 times as long", "6.00 times as
 // fast".
-func (w Speech) Say(n Notation, v float64) string { return w.say(n, v, "") }
+func (w Speech) Say(n Notation, v float64) string { return w.sayDifference(n, v, "") }
 
 // Bound puts the only bound of an interval into words. below means that it is the lower one.
 func (w Speech) Bound(n Notation, v float64, below bool) string {
-	return w.say(n, v, w.limit(n, v, below))
+	return w.sayDifference(n, v, w.limitWords(n, v, below))
 }
 
-func (w Speech) say(n Notation, v float64, limit string) string {
+func (w Speech) sayDifference(n Notation, v float64, limit string) string {
 	switch {
 	case n.Plain:
 		return "a difference of " + limit + n.Text(v)
@@ -74,12 +74,12 @@ func (w Speech) say(n Notation, v float64, limit string) string {
 // fast", "24.3 % of the throughput"; in words where a sign would be ambiguous.
 func (w Speech) Short(n Notation, v float64) string {
 	switch {
-	case n.Plain || !known(v):
+	case n.Plain || !isUsable(v):
 		return n.Text(v)
 	case !n.Factors:
 		return w.Percent(v)
 	}
-	number, after := w.factor(v, v)
+	number, after := w.factorWords(v, v)
 	if v > 1 {
 		return number + after + " " + w.above
 	}
@@ -88,16 +88,16 @@ func (w Speech) Short(n Notation, v float64) string {
 
 // Column is Short with a sign instead of a word where a value is in percent.
 func (w Speech) Column(n Notation, v float64) string {
-	if n.Factors && known(v) {
+	if n.Factors && isUsable(v) {
 		return w.Short(n, v)
 	}
 	return n.Text(v)
 }
 
-func known(v float64) bool { return v > 0 && !math.IsInf(v, 0) && !math.IsNaN(v) }
+func isUsable(v float64) bool { return v > 0 && !math.IsInf(v, 0) && !math.IsNaN(v) }
 
-// factor is a factor as it is said where the estimate is v.
-func (w Speech) factor(x, v float64) (number, after string) {
+// factorWords is a factor as it is said where the estimate is v.
+func (w Speech) factorWords(x, v float64) (number, after string) {
 	switch {
 	case v > 1:
 		return Factor(x), " times"
@@ -120,9 +120,9 @@ func (w Speech) Percent(ratio float64) string {
 	return Percentage(100*(ratio-1)) + " % " + w.Direction(ratio)
 }
 
-// limit is "at least " or "at most ": of the size of a percentage, which has a direction, and
+// limitWords is "at least " or "at most ": of the size of a percentage, which has a direction, and
 // of a factor or a difference itself.
-func (w Speech) limit(n Notation, v float64, below bool) string {
+func (w Speech) limitWords(n Notation, v float64, below bool) string {
 	if !n.Plain && v < 1 && (!n.Factors || w.inverse) {
 		below = !below
 	}
@@ -141,9 +141,9 @@ func (w Speech) Between(n Notation, lo, hi *float64, v float64) string {
 	case n.Factors:
 		return w.factors(lo, hi, v)
 	case lo == nil:
-		return w.limit(n, *hi, false) + w.Percent(*hi)
+		return w.limitWords(n, *hi, false) + w.Percent(*hi)
 	case hi == nil:
-		return w.limit(n, *lo, true) + w.Percent(*lo)
+		return w.limitWords(n, *lo, true) + w.Percent(*lo)
 	case w.Direction(*lo) != w.Direction(*hi):
 		return w.Percent(*lo) + " to " + w.Percent(*hi)
 	}
@@ -165,10 +165,10 @@ func (w Speech) factors(lo, hi *float64, v float64) string {
 	}
 	var from, to, after string
 	if lo != nil {
-		from, after = w.factor(*lo, v)
+		from, after = w.factorWords(*lo, v)
 	}
 	if hi != nil {
-		to, after = w.factor(*hi, v)
+		to, after = w.factorWords(*hi, v)
 	}
 	switch {
 	case hi == nil:

@@ -48,10 +48,10 @@ type run struct {
 func Formats() []Format {
 	return []Format{
 		{"benchfmt", "Go benchmark lines, one per sample, for benchstat", benchfmt},
-		{"csv", "one line per sample, with the value failed for a failed trial, as `bakeoff analyse` reads it", table},
+		{"csv", "one line per sample, with the value failed for a failed trial, as `bakeoff analyse` reads it", writeTable},
 		{"json", "one results object per run, one per line", objects},
 		{"junit", "one test case per comparison, for build servers: worse is reported as failure, a missing cell or a " +
-			"differing twin as error, inconclusive as skipped; a tolerance is a test case of its own", junit},
+			"differing twin as error, inconclusive as skipped; a tolerance is a test case of its own", writeJUnit},
 		{"markdown", "a table of medians, differences, intervals and verdicts, for an issue or a pull request", markdown},
 		{"openmetrics", "medians, ratios and verdicts, for Prometheus and similar systems", openmetrics},
 	}
@@ -95,7 +95,7 @@ func benchfmt(w io.Writer, runs []run) error {
 			for _, m := range c.Metrics {
 				if !seen[m.Unit] {
 					seen[m.Unit] = true
-					fmt.Fprintf(w, "Unit %s better=%s\n", word(m.Unit), m.Better)
+					fmt.Fprintf(w, "Unit %s better=%s\n", oneField(m.Unit), m.Better)
 				}
 			}
 		}
@@ -103,20 +103,21 @@ func benchfmt(w io.Writer, runs []run) error {
 		for _, s := range r.Summaries {
 			if s.Contender != last {
 				last = s.Contender
-				fmt.Fprintf(w, "\nrun: %s\ncontender: %s\n", word(r.Run), word(s.Contender))
+				fmt.Fprintf(w, "\nrun: %s\ncontender: %s\n", oneField(r.Run), oneField(s.Contender))
 			}
 			for _, p := range s.Samples {
 				// The name of a benchmark begins with an upper-case letter or a
 				// digit behind "Benchmark"; the cell is a sub-benchmark.
-				fmt.Fprintf(w, "BenchmarkCell/%s/metric=%s 1 %s %s\n", word(s.Cell), word(s.Metric), number(p.Value), word(s.Unit))
+				fmt.Fprintf(w, "BenchmarkCell/%s/metric=%s 1 %s %s\n", oneField(s.Cell), oneField(s.Metric), numberText(p.Value),
+					oneField(s.Unit))
 			}
 		}
 	}
 	return nil
 }
 
-// word makes s one field: blanks and control characters become underscores.
-func word(s string) string {
+// oneField makes s one field: blanks and control characters become underscores.
+func oneField(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r <= ' ' || r == 0x7f || r == 0xfffd {
 			return '_'
@@ -129,14 +130,14 @@ func word(s string) string {
 	return s
 }
 
-func number(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
+func numberText(v float64) string { return strconv.FormatFloat(v, 'g', -1, 64) }
 
-// table writes a line for each trial that gave a value, and one of the value
+// writeTable writes a line for each trial that gave a value, and one of the value
 // "failed" for each that failed: it counts as the worst there is.
 //
 // Each parameter that was swept has a column with its value; the last columns say what a
 // reader must know about the run.
-func table(w io.Writer, runs []run) error {
+func writeTable(w io.Writer, runs []run) error {
 	out := csv.NewWriter(w)
 	head := []string{"experiment", "block", "position", "instance", "contender", "workload", "metric", "unit", "better",
 		"scale", "value"}
@@ -166,7 +167,7 @@ func table(w io.Writer, runs []run) error {
 					s.Contender, s.Cell, s.Metric, s.Unit, string(m.Better), string(scale), value}, values, about))
 			}
 			for _, p := range s.Samples {
-				if err := line(p.Block, p.Position, p.Instance, number(p.Value)); err != nil {
+				if err := line(p.Block, p.Position, p.Instance, numberText(p.Value)); err != nil {
 					return err
 				}
 			}
@@ -286,7 +287,7 @@ type (
 	}
 )
 
-func junit(w io.Writer, runs []run) error {
+func writeJUnit(w io.Writer, runs []run) error {
 	var all suites
 	for _, r := range runs {
 		s, summaries := suite{Name: r.Run, Errs: strings.Join(r.Notice.Cautions(), "\n")}, difference.Index(r.Summaries)
@@ -390,7 +391,7 @@ func openmetrics(w io.Writer, runs []run) error {
 	gauge := func(name, help string) { fmt.Fprintf(w, "# TYPE %s gauge\n# HELP %s %s\n", name, name, help) }
 	fmt.Fprint(w, "# TYPE bakeoff_run info\n# HELP bakeoff_run What a reader must know about a run.\n")
 	for _, r := range runs {
-		fmt.Fprintf(w, "bakeoff_run_info{%s} 1\n", labels("run", r.Run, "warning", strings.Join(r.Notice.Cautions(), " "),
+		fmt.Fprintf(w, "bakeoff_run_info{%s} 1\n", labelPairs("run", r.Run, "warning", strings.Join(r.Notice.Cautions(), " "),
 			"twin", r.Notice.Twin, "scope", r.Notice.Scope))
 	}
 	gauge("bakeoff_trusted", "1 unless the twin of a run differs, or the run is not the registered one.")
@@ -399,14 +400,14 @@ func openmetrics(w io.Writer, runs []run) error {
 		if len(r.Notice.Alarms) > 0 {
 			trusted = "0"
 		}
-		fmt.Fprintf(w, "bakeoff_trusted{%s} %s\n", labels("run", r.Run), trusted)
+		fmt.Fprintf(w, "bakeoff_trusted{%s} %s\n", labelPairs("run", r.Run), trusted)
 	}
 	gauge("bakeoff_median", "Median of a contender's samples, in the metric's own unit.")
 	for _, r := range runs {
 		for _, s := range r.Summaries {
 			if s.Median != nil {
-				fmt.Fprintf(w, "bakeoff_median{%s} %s\n", labels("run", r.Run, "contender", s.Contender,
-					"cell", s.Cell, "metric", s.Metric, "unit", s.Unit), number(*s.Median))
+				fmt.Fprintf(w, "bakeoff_median{%s} %s\n", labelPairs("run", r.Run, "contender", s.Contender,
+					"cell", s.Cell, "metric", s.Metric, "unit", s.Unit), numberText(*s.Median))
 			}
 		}
 	}
@@ -415,7 +416,7 @@ func openmetrics(w io.Writer, runs []run) error {
 		for _, r := range runs {
 			for _, c := range r.Comparisons {
 				if v := value(c); v != nil {
-					fmt.Fprintf(w, "%s{%s} %s\n", name, labels(key(r, c)...), number(*v))
+					fmt.Fprintf(w, "%s{%s} %s\n", name, labelPairs(keyLabels(r, c)...), numberText(*v))
 				}
 			}
 		}
@@ -447,7 +448,7 @@ func openmetrics(w io.Writer, runs []run) error {
 				if v == c.Verdict {
 					on = 1
 				}
-				fmt.Fprintf(w, "bakeoff_verdict{%s} %d\n", labels(append(key(r, c), "bakeoff_verdict", string(v))...), on)
+				fmt.Fprintf(w, "bakeoff_verdict{%s} %d\n", labelPairs(append(keyLabels(r, c), "bakeoff_verdict", string(v))...), on)
 			}
 		}
 	}
@@ -455,12 +456,12 @@ func openmetrics(w io.Writer, runs []run) error {
 	return err
 }
 
-func key(r run, c analysis.Comparison) []string {
+func keyLabels(r run, c analysis.Comparison) []string {
 	return []string{"run", r.Run, "contender", c.Contender, "baseline", c.Baseline, "cell", c.Cell, "metric", c.Metric}
 }
 
-// labels writes name="value" pairs with the escapes that the format knows.
-func labels(pairs ...string) string {
+// labelPairs writes name="value" pairs with the escapes that the format knows.
+func labelPairs(pairs ...string) string {
 	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`)
 	var out []string
 	for i := 0; i+1 < len(pairs); i += 2 {

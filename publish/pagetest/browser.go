@@ -100,8 +100,8 @@ type measured struct {
 	Text     string   `json:"text"`
 }
 
-// open shows a page in one view; plain: first without JavaScript, then with it.
-func (b *Browser) open(t *testing.T, address *url.URL, v View, plain bool) *seen {
+// openPage shows a page in one view; plain: first without JavaScript, then with it.
+func (b *Browser) openPage(t *testing.T, address *url.URL, v View, plain bool) *seen {
 	t.Helper()
 	tab, cancel := chromedp.NewContext(b.ctx)
 	defer cancel()
@@ -124,7 +124,7 @@ func (b *Browser) open(t *testing.T, address *url.URL, v View, plain bool) *seen
 			t.Fatal(err)
 		}
 	}
-	if err := chromedp.Listen(ctx, func(event any) { s.note(address, event) }); err != nil {
+	if err := chromedp.Listen(ctx, func(event any) { s.noteEvent(address, event) }); err != nil {
 		t.Fatal(err)
 	}
 	if err := chromedp.Do(ctx, scripts(true), chromedp.Navigate(address.String())); err != nil {
@@ -135,7 +135,7 @@ func (b *Browser) open(t *testing.T, address *url.URL, v View, plain bool) *seen
 		t.Fatal(err)
 	}
 	if folder := os.Getenv("BAKEOFF_PAGES"); folder != "" {
-		shoot(ctx, t, folder, v)
+		writeScreenshot(ctx, t, folder, v)
 	}
 	s.violations = b.violations(ctx, t)
 	s.mutex.Lock()
@@ -170,8 +170,8 @@ func scripts(allowed bool) chromedp.Action[chromedp.Void] {
 	})
 }
 
-// note records an event.
-func (s *seen) note(page *url.URL, event any) {
+// noteEvent records an event.
+func (s *seen) noteEvent(page *url.URL, event any) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	problem := func(format string, args ...any) { s.problems = append(s.problems, fmt.Sprintf(format, args...)) }
@@ -210,8 +210,8 @@ func (s *seen) note(page *url.URL, event any) {
 	}
 }
 
-// shoot writes a screenshot of the whole page.
-func shoot(ctx context.Context, t *testing.T, folder string, v View) {
+// writeScreenshot writes a screenshot of the whole page.
+func writeScreenshot(ctx context.Context, t *testing.T, folder string, v View) {
 	t.Helper()
 	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 	if err != nil {

@@ -48,7 +48,7 @@ var views = []View{{360, "light"}, {360, "dark"}, {1440, "light"}, {1440, "dark"
 func (b *Browser) Check(t *testing.T, page string, budget Budget) {
 	t.Helper()
 	Valid(t, page)
-	b.look(t, page, budget, views, true)
+	b.lookInViews(t, page, budget, views, true)
 }
 
 // Look does a part of Check in these views, in all if there are none: it neither checks
@@ -59,7 +59,7 @@ func (b *Browser) Look(t *testing.T, page string, budget Budget, in ...View) {
 	if len(in) == 0 {
 		in = views
 	}
-	b.look(t, page, budget, in, false)
+	b.lookInViews(t, page, budget, in, false)
 }
 
 // Valid fails the test t unless the pages follow the HTML standard. It checks all of them
@@ -96,21 +96,21 @@ func addressOf(t *testing.T, page string) *url.URL {
 	return &url.URL{Scheme: "file", Path: path}
 }
 
-// look checks a page in views; plain compares it with the page without JavaScript.
-func (b *Browser) look(t *testing.T, page string, budget Budget, in []View, plain bool) {
+// lookInViews checks a page in views; plain compares it with the page without JavaScript.
+func (b *Browser) lookInViews(t *testing.T, page string, budget Budget, in []View, plain bool) {
 	t.Helper()
 	address := addressOf(t, page)
 	for _, v := range in {
-		if !t.Run(v.String(), func(t *testing.T) { b.check(t, address, v, budget, plain) }) {
+		if !t.Run(v.String(), func(t *testing.T) { b.checkView(t, address, v, budget, plain) }) {
 			return // the other views repeat most of it
 		}
 	}
 }
 
-// check checks a page in one view.
-func (b *Browser) check(t *testing.T, address *url.URL, v View, budget Budget, plain bool) {
+// checkView checks a page in one view.
+func (b *Browser) checkView(t *testing.T, address *url.URL, v View, budget Budget, plain bool) {
 	t.Helper()
-	seen := b.open(t, address, v, plain)
+	seen := b.openPage(t, address, v, plain)
 	m := seen.measured
 	t.Logf("%s: %d bytes, %d requests, layout shift %.3f, %d elements", address.Path, seen.bytes, len(seen.requests),
 		m.Shift, m.Elements)

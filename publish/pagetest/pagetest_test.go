@@ -24,7 +24,7 @@ func TestMistakesAreFound(t *testing.T) {
 	if err := os.WriteFile(file, []byte(bad), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := b.open(t, addressOf(t, file), View{360, "light"}, true)
+	s := b.openPage(t, addressOf(t, file), View{360, "light"}, true)
 	found := strings.Join(append(s.problems, s.violations...), "\n")
 	for _, want := range []string{"external request: http://192.0.2.1/", "console.error: ", "color-contrast", "landmark"} {
 		if !strings.Contains(found, want) {

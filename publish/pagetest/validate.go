@@ -28,7 +28,7 @@ func modules(t testing.TB) string {
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("needs Node.js: apt-get install nodejs npm")
 	}
-	folder := filepath.Join(cache(), "pagetest", "node_modules")
+	folder := filepath.Join(cacheFolder(), "pagetest", "node_modules")
 	for _, name := range []string{"axe-core", "html-validate"} {
 		if _, err := os.Stat(filepath.Join(folder, name, "package.json")); err != nil {
 			t.Skipf("needs %s, which ./setup.sh test installs with npm (apt-get install nodejs npm): %v", name, err)
@@ -37,9 +37,9 @@ func modules(t testing.TB) string {
 	return folder
 }
 
-// cache is bakeoff's cache folder. Package env has the same rule, but also links
+// cacheFolder is bakeoff's cache folder. Package env has the same rule, but also links
 // what changes machines.
-func cache() string {
+func cacheFolder() string {
 	switch {
 	case os.Getenv("BAKEOFF_CACHE") != "":
 		return os.Getenv("BAKEOFF_CACHE")
@@ -74,7 +74,7 @@ func mistakes(t *testing.T, modules string, pages ...*url.URL) (problems []strin
 		"--formatter", "json"}
 	for i, page := range pages {
 		file := filepath.Join(dir, fmt.Sprintf("%d.html", i))
-		if err := os.WriteFile(file, source(t, page), 0o600); err != nil {
+		if err := os.WriteFile(file, pageSource(t, page), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		command = append(command, file)
@@ -102,8 +102,8 @@ func mistakes(t *testing.T, modules string, pages ...*url.URL) (problems []strin
 	return problems
 }
 
-// source is the text of a page.
-func source(t *testing.T, page *url.URL) []byte {
+// pageSource is the text of a page.
+func pageSource(t *testing.T, page *url.URL) []byte {
 	t.Helper()
 	if page.Scheme == "file" {
 		data, err := os.ReadFile(page.Path)

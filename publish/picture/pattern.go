@@ -23,28 +23,29 @@ func (c *canvas) pattern(id string, s shape) {
 	t := c.tiles[id]
 	if t == nil {
 		n := c.patterns[id]
-		if n == nil || n.number("width") < 1 || n.number("height") < 1 || n.number("width") > 64 || n.number("height") > 64 {
+		if n == nil || n.numberAttribute("width") < 1 || n.numberAttribute("height") < 1 || n.numberAttribute("width") > 64 ||
+			n.numberAttribute("height") > 64 {
 			return
 		}
-		t = c.tile(n)
+		t = c.drawTile(n)
 		c.tiles[id] = t
 	}
-	box := c.bounds(s)
+	box := c.boundsOf(s)
 	if box.Empty() {
 		return
 	}
 	source := image.NewRGBA(box)
 	for y := box.Min.Y; y < box.Max.Y; y++ {
 		for x := box.Min.X; x < box.Max.X; x++ {
-			source.SetRGBA(x, y, t.at((float64(x)+.5)/c.scale, (float64(y)+.5)/c.scale, 1/c.scale))
+			source.SetRGBA(x, y, t.colorAt((float64(x)+.5)/c.scale, (float64(y)+.5)/c.scale, 1/c.scale))
 		}
 	}
-	c.paint(source, s)
+	c.paintPolygons(source, s)
 }
 
-// tile draws a pattern once.
-func (c *canvas) tile(n *node) *tile {
-	t := &tile{width: n.number("width"), height: n.number("height"), cos: 1}
+// drawTile draws a pattern once.
+func (c *canvas) drawTile(n *node) *tile {
+	t := &tile{width: n.numberAttribute("width"), height: n.numberAttribute("height"), cos: 1}
 	if angle, ok := strings.CutPrefix(n.attrs["patternTransform"], "rotate("); ok {
 		degrees, _ := strconv.ParseFloat(strings.TrimSuffix(angle, ")"), 64)
 		t.sin, t.cos = math.Sincos(degrees * math.Pi / 180)
@@ -52,18 +53,19 @@ func (c *canvas) tile(n *node) *tile {
 	inner := &canvas{scale: fine, image: image.NewRGBA(image.Rect(0, 0, int(t.width*fine), int(t.height*fine)))}
 	for _, child := range n.children {
 		if child.name == "circle" {
-			inner.fill(child, shape{disk(point{child.number("cx"), child.number("cy")}, child.number("r"))})
+			inner.fillShape(child, shape{diskAround(point{child.numberAttribute("cx"), child.numberAttribute("cy")},
+				child.numberAttribute("r"))})
 			continue
 		}
-		inner.draw(child)
+		inner.drawNode(child)
 	}
 	t.image = inner.image
 	return t
 }
 
-// at is the color of a square of the given side around a point: the mean of nine of its
+// colorAt is the color of a square of the given side around a point: the mean of nine of its
 // points.
-func (t *tile) at(x, y, side float64) color.RGBA {
+func (t *tile) colorAt(x, y, side float64) color.RGBA {
 	var sum [4]int
 	for _, dy := range []float64{-1, 0, 1} {
 		for _, dx := range []float64{-1, 0, 1} {

@@ -33,8 +33,8 @@ const (
 	maxSide  = 20_000.0
 )
 
-// parse reads a drawing and finds the style of each element.
-func parse(drawing string) (*node, error) {
+// parseDrawing reads a drawing and finds the style of each element.
+func parseDrawing(drawing string) (*node, error) {
 	dec := xml.NewDecoder(strings.NewReader(drawing))
 	var root, at *node
 	nodes, depth := 0, 0
@@ -82,8 +82,8 @@ func newNode(t xml.StartElement, parent *node) *node {
 	return n
 }
 
-// number is an attribute; 0 if it is none.
-func (n *node) number(name string) float64 {
+// numberAttribute is an attribute; 0 if it is none.
+func (n *node) numberAttribute(name string) float64 {
 	v, err := strconv.ParseFloat(n.attrs[name], 64)
 	if err != nil || v != v || v > maxSide || v < -maxSide {
 		return 0
@@ -91,8 +91,8 @@ func (n *node) number(name string) float64 {
 	return v
 }
 
-// get is a property of an element: its own, or an attribute, or inherited.
-func (n *node) get(property string) string {
+// propertyOf is a property of an element: its own, or an attribute, or inherited.
+func (n *node) propertyOf(property string) string {
 	for at := n; at != nil; at = at.parent {
 		if v, ok := at.style[property]; ok {
 			return v
@@ -107,9 +107,9 @@ func (n *node) get(property string) string {
 	return ""
 }
 
-// size is the size of a drawing in user units.
-func (n *node) size() (width, height float64, err error) {
-	width, height = n.number("width"), n.number("height")
+// drawingSize is the size of a drawing in user units.
+func (n *node) drawingSize() (width, height float64, err error) {
+	width, height = n.numberAttribute("width"), n.numberAttribute("height")
 	if !(width >= 1 && height >= 1) {
 		return 0, 0, fmt.Errorf("picture: a drawing of %g × %g", width, height)
 	}
@@ -130,9 +130,9 @@ const (
 	maxLines      = 12 // of alarms, and of notes
 )
 
-// words are the elements of a text around a drawing, with the room that they need above
+// textNodes are the elements of a text around a drawing, with the room that they need above
 // and below it.
-func (t Text) words(root *node, width, height float64) (out []*node, above, below float64) {
+func (t Text) textNodes(root *node, width, height float64) (out []*node, above, below float64) {
 	colors := colorsOf(chart.Colors)
 	add := func(y float64, text, color, size, weight string) {
 		out = append(out, &node{name: "text", parent: root, text: text,
@@ -140,7 +140,7 @@ func (t Text) words(root *node, width, height float64) (out []*node, above, belo
 			attrs: map[string]string{"x": "4", "y": strconv.FormatFloat(y, 'f', -1, 64), "fill": color, "font-size": size,
 				"font-weight": weight}})
 	}
-	alarms, notes := lines(t.Alarms, width), lines(t.Notes, width)
+	alarms, notes := breakLines(t.Alarms, width), breakLines(t.Notes, width)
 	above, below = captionHeight+lineHeight*float64(len(alarms)), lineHeight*float64(len(notes))
 	if below > 0 {
 		below += lineHeight / 2
@@ -158,8 +158,8 @@ func (t Text) words(root *node, width, height float64) (out []*node, above, belo
 // alarmColor has a contrast of 8 to 1 on white.
 const alarmColor = "#a3120a"
 
-// lines breaks texts into lines of a width; each begins a line of its own.
-func lines(texts []string, width float64) (out []string) {
+// breakLines breaks texts into lines of a width; each begins a line of its own.
+func breakLines(texts []string, width float64) (out []string) {
 	for _, text := range texts {
 		line := ""
 		for _, word := range strings.Fields(text) {
@@ -181,15 +181,15 @@ func lines(texts []string, width float64) (out []string) {
 // SVG returns a drawing of package chart as a file of its own, with its text: its style is in
 // attributes, which every program reads, and it has a white ground.
 func SVG(drawing string, text Text) (string, error) {
-	root, err := parse(drawing)
+	root, err := parseDrawing(drawing)
 	if err != nil {
 		return "", err
 	}
-	width, height, err := root.size()
+	width, height, err := root.drawingSize()
 	if err != nil {
 		return "", err
 	}
-	words, above, below := text.words(root, width, height)
+	words, above, below := text.textNodes(root, width, height)
 	root.attrs["height"] = strconv.FormatFloat(height+above+below, 'f', -1, 64)
 	root.attrs["viewBox"] = fmt.Sprintf("0 %g %g %g", -above, width, height+above+below)
 	ground := &node{name: "rect", parent: root, order: []string{"y", "width", "height", "fill"}, attrs: map[string]string{
@@ -197,13 +197,13 @@ func SVG(drawing string, text Text) (string, error) {
 	root.children = append(append([]*node{ground}, words...), root.children...)
 	var b strings.Builder
 	b.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n")
-	write(&b, root)
+	writeNode(&b, root)
 	b.WriteString("\n")
 	return b.String(), nil
 }
 
-// write writes an element with its style as attributes.
-func write(b *strings.Builder, n *node) {
+// writeNode writes an element with its style as attributes.
+func writeNode(b *strings.Builder, n *node) {
 	b.WriteString("<" + n.name)
 	if n.name == "svg" {
 		b.WriteString(` xmlns="http://www.w3.org/2000/svg" font-family="sans-serif"`)
@@ -224,7 +224,7 @@ func write(b *strings.Builder, n *node) {
 		b.WriteString(html.EscapeString(n.text))
 	}
 	for _, c := range n.children {
-		write(b, c)
+		writeNode(b, c)
 	}
 	b.WriteString("</" + n.name + ">")
 }

@@ -165,7 +165,8 @@ func FuzzPicture(f *testing.F) {
 	}
 	f.Add(`<svg width="20" height="20"><path class="curve" d="M1e3 1L-5 NaNh3v"/><line class="level" x1="-1e9"/></svg>`)
 	f.Fuzz(func(t *testing.T, drawing string) {
-		if root, err := parse(drawing); err != nil || root.number("width")*root.number("height") > 1e6 {
+		if root, err := parseDrawing(drawing); err != nil ||
+			root.numberAttribute("width")*root.numberAttribute("height") > 1e6 {
 			return
 		}
 		if data, err := PNG(drawing, Text{Caption: "x"}, 1); err == nil {

@@ -25,24 +25,24 @@ type canvas struct {
 // PNG returns a drawing of package chart, with its text, as a PNG with scale pixels for each
 // user unit.
 func PNG(drawing string, text Text, scale float64) ([]byte, error) {
-	root, err := parse(drawing)
+	root, err := parseDrawing(drawing)
 	if err != nil {
 		return nil, err
 	}
-	width, height, err := root.size()
+	width, height, err := root.drawingSize()
 	if err != nil {
 		return nil, err
 	}
-	words, above, below := text.words(root, width, height)
+	words, above, below := text.textNodes(root, width, height)
 	height += above + below
 	c := &canvas{scale: scale, down: above, patterns: map[string]*node{}, tiles: map[string]*tile{},
 		image: image.NewRGBA(image.Rect(0, 0, int(math.Ceil(width*scale)), int(math.Ceil(height*scale))))}
 	draw.Draw(c.image, c.image.Bounds(), image.White, image.Point{}, draw.Src)
 	c.collect(root)
 	for _, w := range words {
-		c.draw(w)
+		c.drawNode(w)
 	}
-	c.draw(root)
+	c.drawNode(root)
 	var b bytes.Buffer
 	encoder := png.Encoder{CompressionLevel: png.BestSpeed}
 	if err := encoder.Encode(&b, c.image); err != nil {
@@ -61,35 +61,36 @@ func (c *canvas) collect(n *node) {
 	}
 }
 
-// draw draws an element and what is in it.
-func (c *canvas) draw(n *node) {
+// drawNode draws an element and what is in it.
+func (c *canvas) drawNode(n *node) {
 	switch n.name {
 	case "defs", "title", "desc":
 		return
 	case "rect":
-		x, y, w, h := n.number("x"), n.number("y"), n.number("width"), n.number("height")
+		x, y, w, h := n.numberAttribute("x"), n.numberAttribute("y"), n.numberAttribute("width"), n.numberAttribute("height")
 		box := shape{{{x, y}, {x + w, y}, {x + w, y + h}, {x, y + h}, {x, y}}}
-		c.fill(n, box)
-		c.stroke(n, box)
+		c.fillShape(n, box)
+		c.strokeShape(n, box)
 	case "line":
-		c.stroke(n, shape{{{n.number("x1"), n.number("y1")}, {n.number("x2"), n.number("y2")}}})
+		c.strokeShape(n, shape{{{n.numberAttribute("x1"), n.numberAttribute("y1")}, {n.numberAttribute("x2"),
+			n.numberAttribute("y2")}}})
 	case "path":
 		s := pathOf(n.attrs["d"])
-		if fill := n.get("fill"); fill != "" && fill != "none" {
-			c.fill(n, s)
+		if fill := n.propertyOf("fill"); fill != "" && fill != "none" {
+			c.fillShape(n, s)
 		}
-		c.stroke(n, s)
+		c.strokeShape(n, s)
 	case "text":
-		c.text(n)
+		c.drawText(n)
 	}
 	for _, child := range n.children {
-		c.draw(child)
+		c.drawNode(child)
 	}
 }
 
-// fill fills a shape with the color or the pattern of an element.
-func (c *canvas) fill(n *node, s shape) {
-	fill := n.get("fill")
+// fillShape fills a shape with the color or the pattern of an element.
+func (c *canvas) fillShape(n *node, s shape) {
+	fill := n.propertyOf("fill")
 	if id, ok := strings.CutPrefix(fill, "url(#"); ok {
 		c.pattern(strings.TrimSuffix(id, ")"), s)
 		return
@@ -97,23 +98,23 @@ func (c *canvas) fill(n *node, s shape) {
 	if fill == "" {
 		fill = "#000000"
 	}
-	if paint, ok := paintOf(fill, n.get("opacity")); ok {
-		c.paint(image.NewUniform(paint), s)
+	if paint, ok := paintOf(fill, n.propertyOf("opacity")); ok {
+		c.paintPolygons(image.NewUniform(paint), s)
 	}
 }
 
-// stroke draws the outline of a shape.
-func (c *canvas) stroke(n *node, s shape) {
+// strokeShape draws the outline of a shape.
+func (c *canvas) strokeShape(n *node, s shape) {
 	width := 1.0
-	if v, err := strconv.ParseFloat(n.get("stroke-width"), 64); err == nil {
+	if v, err := strconv.ParseFloat(n.propertyOf("stroke-width"), 64); err == nil {
 		width = v
 	}
-	paint, ok := paintOf(n.get("stroke"), n.get("opacity"))
+	paint, ok := paintOf(n.propertyOf("stroke"), n.propertyOf("opacity"))
 	if !ok || !(width > 0) {
 		return
 	}
-	lines := dashed(s, n.get("stroke-dasharray"))
-	c.paint(image.NewUniform(paint), outline(lines, width, n.get("stroke-linecap") == "round"))
+	lines := dashLines(s, n.propertyOf("stroke-dasharray"))
+	c.paintPolygons(image.NewUniform(paint), outline(lines, width, n.propertyOf("stroke-linecap") == "round"))
 }
 
 // paintOf reads a color "#rrggbb" or "#rgb"; false for none.
@@ -133,9 +134,9 @@ func paintOf(text, opacity string) (color.NRGBA, bool) {
 	return color.NRGBA{R: uint8(v >> 16), G: uint8(v >> 8), B: uint8(v), A: uint8(math.Round(255 * alpha))}, true
 }
 
-// paint fills polygons, all of the same orientation, with a source of colors.
-func (c *canvas) paint(source image.Image, s shape) {
-	box := c.bounds(s)
+// paintPolygons fills polygons, all of the same orientation, with a source of colors.
+func (c *canvas) paintPolygons(source image.Image, s shape) {
+	box := c.boundsOf(s)
 	if box.Empty() {
 		return
 	}
@@ -156,8 +157,8 @@ func (c *canvas) paint(source image.Image, s shape) {
 	r.Draw(c.image, box, source, box.Min)
 }
 
-// bounds is the part of the image that a shape touches.
-func (c *canvas) bounds(s shape) image.Rectangle {
+// boundsOf is the part of the image that a shape touches.
+func (c *canvas) boundsOf(s shape) image.Rectangle {
 	lo, hi := point{math.Inf(1), math.Inf(1)}, point{math.Inf(-1), math.Inf(-1)}
 	for _, line := range s {
 		for _, p := range line {

@@ -30,7 +30,7 @@ func pathOf(d string) (out shape) {
 		}
 		numbers := numbersOf(d[1 : 1+end])
 		d = d[1+end:]
-		next, ok := moved(command, at, numbers)
+		next, ok := movedTo(command, at, numbers)
 		if !ok {
 			continue
 		}
@@ -43,8 +43,8 @@ func pathOf(d string) (out shape) {
 	return out
 }
 
-// moved is where a command of a path leads.
-func moved(command byte, at point, numbers []float64) (point, bool) {
+// movedTo is where a command of a path leads.
+func movedTo(command byte, at point, numbers []float64) (point, bool) {
 	switch {
 	case (command == 'M' || command == 'L') && len(numbers) == 2:
 		return point{numbers[0], numbers[1]}, true
@@ -71,8 +71,8 @@ func numbersOf(text string) (out []float64) {
 	return out
 }
 
-// dashed cuts lines into the dashes of a pattern "5 4"; "" leaves them whole.
-func dashed(s shape, pattern string) shape {
+// dashLines cuts lines into the dashes of a pattern "5 4"; "" leaves them whole.
+func dashLines(s shape, pattern string) shape {
 	lengths := numbersOf(pattern)
 	total := 0.0
 	for _, l := range lengths {
@@ -90,7 +90,7 @@ func dashed(s shape, pattern string) shape {
 			for done := 0.0; done < length; {
 				step := min(left, length-done)
 				if i%2 == 0 {
-					out = append(out, []point{along(from, to, done/length), along(from, to, (done+step)/length)})
+					out = append(out, []point{pointAlong(from, to, done/length), pointAlong(from, to, (done+step)/length)})
 				}
 				done, left = done+step, left-step
 				if left <= 1e-9 {
@@ -103,7 +103,7 @@ func dashed(s shape, pattern string) shape {
 	return out
 }
 
-func along(a, b point, t float64) point { return point{a.x + t*(b.x-a.x), a.y + t*(b.y-a.y)} }
+func pointAlong(a, b point, t float64) point { return point{a.x + t*(b.x-a.x), a.y + t*(b.y-a.y)} }
 
 // outline returns polygons that cover lines of a width, all of the same orientation, so
 // that they add up where they overlap. Corners are round; round ends make a dot of a line
@@ -113,7 +113,7 @@ func outline(s shape, width float64, round bool) (out shape) {
 	for _, line := range s {
 		for k := range line {
 			if round || k > 0 && k < len(line)-1 {
-				out = append(out, disk(line[k], half))
+				out = append(out, diskAround(line[k], half))
 			}
 			if k == 0 {
 				continue
@@ -130,8 +130,8 @@ func outline(s shape, width float64, round bool) (out shape) {
 	return out
 }
 
-// disk is a circle, with the orientation of outline's other polygons.
-func disk(center point, radius float64) []point {
+// diskAround is a circle, with the orientation of outline's other polygons.
+func diskAround(center point, radius float64) []point {
 	const corners = 16
 	out := make([]point, corners)
 	for i := range out {

@@ -34,13 +34,13 @@ var likeness = strings.NewReplacer("∅", "Ø", "\u00a0", " ", "\u202f", " ")
 // maxText bounds one text, in bytes: nobody sees more in a figure.
 const maxText = 2000
 
-// text draws a text, first its halo.
-func (c *canvas) text(n *node) {
-	size, err := strconv.ParseFloat(n.get("font-size"), 64)
+// drawText draws a text, first its halo.
+func (c *canvas) drawText(n *node) {
+	size, err := strconv.ParseFloat(n.propertyOf("font-size"), 64)
 	if err != nil || !(size > 1 && size < 100) {
 		size = 12.5
 	}
-	bold, _ := strconv.Atoi(n.get("font-weight"))
+	bold, _ := strconv.Atoi(n.propertyOf("font-weight"))
 	face, err := opentype.NewFace(fonts()[map[bool]int{true: 1}[bold >= 600]], &opentype.FaceOptions{
 		Size: size * c.scale, DPI: 72, Hinting: font.HintingNone})
 	if err != nil {
@@ -52,7 +52,7 @@ func (c *canvas) text(n *node) {
 		s = strings.ToValidUTF8(s[:maxText], "")
 	}
 	s = likeness.Replace(s)
-	x, y := n.number("x")*c.scale, (n.number("y")+c.down)*c.scale
+	x, y := n.numberAttribute("x")*c.scale, (n.numberAttribute("y")+c.down)*c.scale
 	width := float64(font.MeasureString(face, s)) / 64
 	switch n.attrs["text-anchor"] {
 	case "middle":
@@ -65,13 +65,13 @@ func (c *canvas) text(n *node) {
 			Dot: fixed.Point26_6{X: fixed.Int26_6((x + dx) * 64), Y: fixed.Int26_6((y + dy) * 64)}}
 		d.DrawString(s)
 	}
-	if halo, ok := paintOf(n.get("stroke"), ""); ok && n.get("paint-order") == "stroke" {
+	if halo, ok := paintOf(n.propertyOf("stroke"), ""); ok && n.propertyOf("paint-order") == "stroke" {
 		r := 1.5 * c.scale
 		for _, at := range []point{{-r, 0}, {r, 0}, {0, -r}, {0, r}, {-r, -r}, {r, r}, {-r, r}, {r, -r}} {
 			put(at.x, at.y, halo)
 		}
 	}
-	if ink, ok := paintOf(n.get("fill"), n.get("opacity")); ok {
+	if ink, ok := paintOf(n.propertyOf("fill"), n.propertyOf("opacity")); ok {
 		put(0, 0, ink)
 	}
 }

@@ -15,10 +15,10 @@ type absence struct {
 	reason            string
 }
 
-// gather joins missing cells: first those of a contender with the same reason, then
+// joinMissing joins missing cells: first those of a contender with the same reason, then
 // contenders that lack the same cells. Otherwise a run that ended early would
 // repeat the same sentence for every cell.
-func gather(missing []analysis.Missing) []absence {
+func joinMissing(missing []analysis.Missing) []absence {
 	var each []absence
 	for _, m := range missing {
 		i := slices.IndexFunc(each, func(a absence) bool { return a.contenders[0] == m.Contender && a.reason == m.Reason })
@@ -40,9 +40,9 @@ func gather(missing []analysis.Missing) []absence {
 	return out
 }
 
-// unsaid returns sentences for missing results that are not among the verdicts:
+// missingSentences returns sentences for missing results that are not among the verdicts:
 // of cells without a primary metric, and of the twin.
-func (b *builder) unsaid() (out []sentence) {
+func (b *builder) missingSentences() (out []sentence) {
 	shown := map[string]bool{}
 	for _, g := range b.page.Groups {
 		shown[g.Cell] = true
@@ -50,13 +50,13 @@ func (b *builder) unsaid() (out []sentence) {
 	rest := lists.Filter(b.results.Missing, func(m analysis.Missing) bool {
 		return !shown[m.Cell] || !b.compares(m.Contender)
 	})
-	for _, a := range gather(rest) {
+	for _, a := range joinMissing(rest) {
 		verb := " has no result"
 		if len(a.contenders) > 1 {
 			verb = " have no result"
 		}
 		out = append(out, sentence{Mark: chart.Plain, Word: "missing", Claim: strings.Join(a.contenders, ", ") + verb,
-			Where: " at " + strings.Join(a.cells, ", "), Evidence: brief(a.reason)})
+			Where: " at " + strings.Join(a.cells, ", "), Evidence: shortReason(a.reason)})
 	}
 	return out
 }

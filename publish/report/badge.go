@@ -15,7 +15,7 @@ import (
 func writeBadge(w io.Writer, e *contents, _ Option) error {
 	b := answered(e)
 	text, color := b.badgeText()
-	_, err := io.WriteString(w, badge("bakeoff", text, color, b.page.Notice))
+	_, err := io.WriteString(w, drawBadge("bakeoff", text, color, b.page.Notice))
 	return err
 }
 
@@ -59,8 +59,8 @@ func (b *builder) badgeText() (text, color string) {
 	return strings.Join(words, ", "), color
 }
 
-// badge draws a badge.
-func badge(name, text, color string, notice Notice) string {
+// drawBadge draws a badge.
+func drawBadge(name, text, color string, notice Notice) string {
 	const height, pad = 20.0, 7.0
 	left := math.Ceil(chart.TextWidth(name)) + 2*pad
 	width := left + math.Ceil(chart.TextWidth(text)) + 2*pad

@@ -14,14 +14,14 @@ type BootPage struct {
 	Text               []byte
 }
 
-// file is the name of the page in the folder of the report.
-func (a BootPage) file() string { return "boot-" + Slug(a.Name) + ".html" }
+// fileName is the name of the page in the folder of the report.
+func (a BootPage) fileName() string { return "boot-" + Slug(a.Name) + ".html" }
 
 // link is a page next to that of the run.
 type link struct{ Href, Title, About string }
 
-// boots makes the pages about boots. Without them the page of the run says why.
-func (b *builder) boots(run *store.Run, opt Option) {
+// makeBootPages makes the pages about boots. Without them the page of the run says why.
+func (b *builder) makeBootPages(run *store.Run, opt Option) {
 	if opt.Boots == nil || opt.Single || run == nil {
 		return
 	}
@@ -33,14 +33,14 @@ func (b *builder) boots(run *store.Run, opt Option) {
 	}
 	b.bootPages = all
 	for _, a := range all {
-		b.page.Boots = append(b.page.Boots, link{a.file(), safetext.Line(a.Title), safetext.Line(a.About)})
+		b.page.Boots = append(b.page.Boots, link{a.fileName(), safetext.Line(a.Title), safetext.Line(a.About)})
 	}
 }
 
 // writeBoots writes the pages about boots with put.
 func (b *builder) writeBoots(put func(name string, data []byte) error) error {
 	for _, a := range b.bootPages {
-		if err := put(a.file(), a.Text); err != nil {
+		if err := put(a.fileName(), a.Text); err != nil {
 			return err
 		}
 	}

@@ -18,22 +18,22 @@ import (
 
 func writeBrief(w io.Writer, e *contents, opt Option) error {
 	t := newTextWriter(newBuilder(e), opt.Terminal)
-	t.answer()
-	t.warn()
+	t.judgeRun()
+	t.writeAlarms()
 	if len(t.page.Groups) == 0 {
-		t.lone()
+		t.writeAlone()
 	}
 	for i, g := range t.page.Groups {
 		if i > 0 {
 			t.out.WriteString("\n")
 		}
-		t.panel(g)
-		t.open(g)
-		t.curves(g)
+		t.drawPanel(g)
+		t.explainOpen(g)
+		t.writeCurves(g)
 	}
-	t.listed(t.page.Tolerances)
+	t.writeSentences(t.page.Tolerances)
 	if t.results.Ended != analysis.EndedDecided {
-		t.wrapped("", "Ended: "+ending(t.results)+".")
+		t.wrapped("", "Ended: "+endingText(t.results)+".")
 	}
 	t.closing()
 	_, err := io.WriteString(w, t.out.String())
@@ -47,16 +47,16 @@ type briefRow struct {
 	bar                          *percent.Row // nil without an interval
 }
 
-// panel draws the contenders of one cell and metric below each other.
-func (t *textWriter) panel(g group) {
-	t.paint("1", g.Cell+" "+g.Metric)
+// drawPanel draws the contenders of one cell and metric below each other.
+func (t *textWriter) drawPanel(g group) {
+	t.paintText("1", g.Cell+" "+g.Metric)
 	t.out.WriteString(", " + g.Direction + ", " + t.blocksOf(g) + "\n")
 	rows := t.panelRows(g)
 	var bars []percent.Row
 	name, median, change, remark := 0, 0, 0, 0
 	for i, r := range rows {
 		if t.ASCII {
-			r.name, r.median, r.change, r.remark = ascii(r.name), ascii(r.median), ascii(r.change), ascii(r.remark)
+			r.name, r.median, r.change, r.remark = toASCII(r.name), toASCII(r.median), toASCII(r.change), toASCII(r.remark)
 			rows[i] = r
 		}
 		if r.bar != nil {
@@ -82,24 +82,24 @@ func (t *textWriter) panel(g group) {
 			sign = " "
 		}
 		if t.ASCII {
-			sign = ascii(sign)
+			sign = toASCII(sign)
 		}
-		t.paint(colors[r.mark], pad(sign, 1))
-		t.out.WriteString(" " + pad(ends(r.name, name), name) + "  " +
+		t.paintText(colors[r.mark], padTo(sign, 1))
+		t.out.WriteString(" " + padTo(keepEnds(r.name, name), name) + "  " +
 			strings.Repeat(" ", median-utf8.RuneCountInString(r.median)) +
 			r.median + "  ")
 		if room > 0 {
 			bar := strings.Repeat(" ", room)
 			if r.bar != nil {
-				bar = t.bar(axis, *r.bar, room)
+				bar = t.drawInterval(axis, *r.bar, room)
 			}
-			t.paint(colors[r.mark], bar)
+			t.paintText(colors[r.mark], bar)
 			t.out.WriteString("  ")
 		}
 		if r.change != "" {
-			t.out.WriteString(pad(r.change, change) + "  ")
+			t.out.WriteString(padTo(r.change, change) + "  ")
 		}
-		t.paint(colors[r.mark], r.remark)
+		t.paintText(colors[r.mark], r.remark)
 		t.out.WriteString("\n")
 	}
 }
@@ -129,10 +129,10 @@ func (t *textWriter) directions(g group, indent, room int) {
 	w := difference.Speak(c.Metric, c.Unit, c.Better)
 	left, right := "← "+w.Less, w.More+" →"
 	if t.ASCII {
-		left, right = ascii(left), ascii(right)
+		left, right = toASCII(left), toASCII(right)
 	}
 	gap := max(room-utf8.RuneCountInString(left)-utf8.RuneCountInString(right), 1)
-	t.paint("2", strings.Repeat(" ", indent)+left+strings.Repeat(" ", gap)+right+"\n")
+	t.paintText("2", strings.Repeat(" ", indent)+left+strings.Repeat(" ", gap)+right+"\n")
 }
 
 // baselineRemark stands where the others have their verdict.
@@ -154,11 +154,12 @@ func (t *textWriter) panelRows(g group) []briefRow {
 	var out []briefRow
 	for i, c := range t.primary(g.Cell, g.Metric) {
 		if i == 0 {
-			out = append(out, briefRow{mark: chart.Plain, name: ends(c.Baseline, nameWidth), median: median(c.Baseline, c.Unit),
+			out = append(out, briefRow{mark: chart.Plain, name: keepEnds(c.Baseline, nameWidth), median: median(c.Baseline,
+				c.Unit),
 				remark: baselineRemark})
 		}
-		r := briefRow{name: ends(c.Contender, nameWidth), median: median(c.Contender, c.Unit), change: change(c)}
-		r.mark, r.remark = judged(c)
+		r := briefRow{name: keepEnds(c.Contender, nameWidth), median: median(c.Contender, c.Unit), change: changeText(c)}
+		r.mark, r.remark = markAndWord(c)
 		if bar := percentRow(c); c.Scale != sample.Difference && (bar.Value != nil || bar.Lo != nil || bar.Hi != nil) {
 			r.bar = &bar
 		}
@@ -168,19 +169,19 @@ func (t *textWriter) panelRows(g group) []briefRow {
 		out = append(out, r)
 	}
 	for _, s := range t.missingAt(g.Cell) {
-		out = append(out, briefRow{mark: s.Mark, name: ends(s.Contender, nameWidth), remark: s.Word})
+		out = append(out, briefRow{mark: s.Mark, name: keepEnds(s.Contender, nameWidth), remark: s.Word})
 	}
 	return out
 }
 
-// change is a difference with its interval: "+6.4 % [+5.1 to +7.8 %]".
-func change(c analysis.Comparison) string {
-	v := usable(c.Ratio, c.Scale)
-	lo, hi := bounds(c)
+// changeText is a difference with its interval: "+6.4 % [+5.1 to +7.8 %]".
+func changeText(c analysis.Comparison) string {
+	v := usableOrNil(c.Ratio, c.Scale)
+	lo, hi := boundsToShow(c)
 	n := difference.Of(c.Scale, c.Unit, v, lo, hi)
 	switch {
 	case lo == nil && hi == nil:
-		return short(c)
+		return shortDifference(c)
 	case v == nil:
 		return n.Between(lo, hi)
 	}
@@ -194,15 +195,15 @@ func change(c analysis.Comparison) string {
 // maxOpen is the number of explanations below a panel; the page has all.
 const maxOpen = 6
 
-// open explains below a panel which comparisons have no verdict, and which failed.
-func (t *textWriter) open(g group) {
+// explainOpen explains below a panel which comparisons have no verdict, and which failed.
+func (t *textWriter) explainOpen(g group) {
 	var lines []string
 	for _, c := range t.primary(g.Cell, g.Metric) {
-		_, word := judged(c)
+		_, word := markAndWord(c)
 		var parts []string
 		if word == checkFailed {
 			for _, gate := range c.Gates {
-				parts = append(parts, "check "+gate.Name+" failed"+why(gate))
+				parts = append(parts, "check "+gate.Name+" failed"+failureReason(gate))
 			}
 		}
 		if word == "inconclusive" && c.MoreBlocks != nil && *c.MoreBlocks > 0 {
@@ -231,23 +232,23 @@ func (t *textWriter) open(g group) {
 	}
 }
 
-// lone writes the metrics of a run without comparisons.
-func (t *textWriter) lone() {
+// writeAlone writes the metrics of a run without comparisons.
+func (t *textWriter) writeAlone() {
 	for _, k := range t.results.Cells {
-		t.paint("1", t.results.Baseline+" at "+k.Name)
+		t.paintText("1", t.results.Baseline+" at "+k.Name)
 		t.out.WriteString(", " + unit.Count(t.results.Blocks, "block") + "; there is no other contender to compare it with\n")
 		for _, m := range k.Metrics {
 			s := t.summaries[[3]string{t.results.Baseline, k.Name, m.Name}]
 			if s == nil || s.Median == nil {
 				continue
 			}
-			line := pad(ends(m.Name, nameWidth), 14) + " " + pad(unit.Format(*s.Median, m.Unit), 10)
+			line := padTo(keepEnds(m.Name, nameWidth), 14) + " " + padTo(unit.Format(*s.Median, m.Unit), 10)
 			if s.CI[0] != nil && s.CI[1] != nil {
 				lo, hi := unit.FormatBoth(*s.CI[0], *s.CI[1], m.Unit)
 				line += " [" + lo + " to " + hi + "]"
 			}
 			if t.ASCII {
-				line = ascii(line)
+				line = toASCII(line)
 			}
 			line += ", " + unit.Count(s.N, "trial")
 			if s.Deterministic {

@@ -19,23 +19,23 @@ func (b *builder) changes(cell, metric string) table {
 		Head: []string{"contender", "verdict", "margin", "blocks", "checks"},
 		Note: "A margin that is chosen after a result proves nothing: choose it for the next run."}
 	for _, c := range b.primary(cell, metric) {
-		_, word := judged(c)
+		_, word := markAndWord(c)
 		t.Rows = append(t.Rows, []string{c.Contender, word, b.otherMargin(c, word), b.otherBlocks(c, word), b.otherChecks(c)})
 	}
 	return t
 }
 
-// reach are the distances of the ends of an interval from no difference, as margins: the
+// marginsReached are the distances of the ends of an interval from no difference, as margins: the
 // nearest is 0 if the interval contains no difference. ok is false if an end is unknown.
-func (b *builder) reach(c analysis.Comparison) (nearest, farthest float64, ok bool) {
-	lo, hi := bounds(c)
+func (b *builder) marginsReached(c analysis.Comparison) (nearest, farthest float64, ok bool) {
+	lo, hi := boundsToShow(c)
 	if lo == nil || hi == nil {
 		return 0, 0, false
 	}
 	from, to := math.Abs(*lo), math.Abs(*hi) // on the scale of margins
 	crosses := *lo <= 0 && *hi >= 0
 	if c.Scale == sample.Difference {
-		size := b.size(c)
+		size := b.typicalSize(c)
 		if !(size > 0) {
 			return 0, 0, false
 		}
@@ -51,8 +51,8 @@ func (b *builder) reach(c analysis.Comparison) (nearest, farthest float64, ok bo
 	return nearest, max(from, to), true
 }
 
-// size is the typical size of the baseline's values; 0 if it is not known.
-func (b *builder) size(c analysis.Comparison) float64 {
+// typicalSize is the typical size of the baseline's values; 0 if it is not known.
+func (b *builder) typicalSize(c analysis.Comparison) float64 {
 	s := b.summaries[[3]string{c.Baseline, c.Cell, c.Metric}]
 	if s == nil || s.Median == nil {
 		return 0
@@ -74,7 +74,7 @@ func marginText(margin float64, up bool) string {
 
 // otherMargin says which margin would give another verdict.
 func (b *builder) otherMargin(c analysis.Comparison, word string) string {
-	nearest, farthest, ok := b.reach(c)
+	nearest, farthest, ok := b.marginsReached(c)
 	if !ok {
 		return "none: the interval has no second end"
 	}
@@ -95,7 +95,7 @@ func (b *builder) otherMargin(c analysis.Comparison, word string) string {
 
 // directed is the verdict on an interval that excludes no difference.
 func (b *builder) directed(c analysis.Comparison) string {
-	lo, _ := bounds(c)
+	lo, _ := boundsToShow(c)
 	higher := lo != nil && (c.Scale == sample.Difference && *lo > 0 || c.Scale != sample.Difference && *lo > 1)
 	if higher == (c.Better == sample.Higher) {
 		return "better"
@@ -128,7 +128,7 @@ func (b *builder) otherChecks(c analysis.Comparison) string {
 	for _, g := range c.Gates {
 		names = append(names, g.Name)
 	}
-	lo, hi := bounds(c)
+	lo, hi := boundsToShow(c)
 	if lo == nil || hi == nil || c.Look == 0 {
 		return strings.Join(names, ", ") + " withheld the verdict"
 	}
@@ -136,7 +136,7 @@ func (b *builder) otherChecks(c analysis.Comparison) string {
 	if c.Scale != sample.Difference {
 		from, to = math.Log(from), math.Log(to)
 	}
-	size := b.size(c)
+	size := b.typicalSize(c)
 	if c.Scale == sample.Difference && !(size > 0) {
 		return strings.Join(names, ", ") + " withheld the verdict"
 	}

@@ -40,7 +40,7 @@ func (b *builder) checked() {
 		metrics string
 	}
 	at := map[row]int{}
-	for _, f := range cut(b.contents, "failed checks", order, maxList) {
+	for _, f := range cutList(b.contents, "failed checks", order, maxList) {
 		r, k := row{f.cause, strings.Join(metrics[f], ", ")}, b.checkOf(f.check)
 		if i, ok := at[r]; ok {
 			k.Failed.Rows[i][0] += ", " + f.contender
@@ -76,7 +76,7 @@ func (b *builder) compared() []analysis.Comparison {
 // sentence is a comparison in words, with links to the checks that withheld its
 // verdict.
 func (b *builder) sentence(c analysis.Comparison) sentence {
-	s := say(c, b.results.Margin, b.level(), b.medians(c), b.failures(c))
+	s := sayComparison(c, b.results.Margin, b.intervalLevel(), b.medians(c), b.failures(c))
 	for i := range s.Failed {
 		for _, k := range b.page.Checks {
 			if k.Name == s.Failed[i].Name {

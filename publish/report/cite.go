@@ -12,9 +12,9 @@ import (
 // knows the author.
 type citation struct{ Line, BibTeX string }
 
-// cite makes the citation of a run.
-func (b *builder) cite() *citation {
-	day := b.begun()
+// makeCitation makes the citation of a run.
+func (b *builder) makeCitation() *citation {
+	day := b.beginTime()
 	if day.IsZero() {
 		return nil
 	}
@@ -31,12 +31,13 @@ func (b *builder) cite() *citation {
 		Line: fmt.Sprintf("%s. Measured by bakeoff%s, %s. %s.", title, version, day.Format("2 January 2006"), note),
 		BibTeX: fmt.Sprintf("@misc{%s,\n  title        = {{%s}},\n  howpublished = {Run folder of bakeoff%s},\n"+
 			"  year         = {%d},\n  month        = %s,\n  note         = {%s},\n}",
-			Slug("bakeoff "+b.base), tex(title), tex(version), day.Year(), strings.ToLower(day.Format("Jan")), tex(note)),
+			Slug("bakeoff "+b.base), escapeTeX(title), escapeTeX(version), day.Year(), strings.ToLower(day.Format("Jan")),
+			escapeTeX(note)),
 	}
 }
 
-// begun is when the first line of the journal was written; zero without a journal.
-func (b *builder) begun() (first time.Time) {
+// beginTime is when the first line of the journal was written; zero without a journal.
+func (b *builder) beginTime() (first time.Time) {
 	for _, l := range b.lines {
 		if !l.At.IsZero() && (first.IsZero() || l.At.Before(first)) {
 			first = l.At.UTC()
@@ -49,4 +50,4 @@ func (b *builder) begun() (first time.Time) {
 var texEscapes = strings.NewReplacer(`\`, `\textbackslash `, "{", `\{`, "}", `\}`, "$", `\$`, "&", `\&`, "#", `\#`,
 	"%", `\%`, "_", `\_`, "~", `\textasciitilde `, "^", `\textasciicircum `, "\n", " ")
 
-func tex(s string) string { return texEscapes.Replace(s) }
+func escapeTeX(s string) string { return texEscapes.Replace(s) }

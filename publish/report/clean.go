@@ -1,8 +1,8 @@
 package report
 
-// ends shortens s to n runes at most, n > 2, of its beginning and its end: names
+// keepEnds shortens s to n runes at most, n > 2, of its beginning and its end: names
 // that are made of parts often differ in the last.
-func ends(s string, n int) string {
+func keepEnds(s string, n int) string {
 	rs := []rune(s)
 	if len(rs) <= n {
 		return s

@@ -37,8 +37,8 @@ type counted struct {
 	sum, seconds []float64 // by rate
 }
 
-// add adds one trial.
-func (c *counted) add(before, after *facts.Counters) {
+// addTrial adds one trial.
+func (c *counted) addTrial(before, after *facts.Counters) {
 	if before == nil || after == nil || after.AtNS <= before.AtNS {
 		return
 	}
@@ -56,8 +56,8 @@ func (c *counted) add(before, after *facts.Counters) {
 	}
 }
 
-// at returns rate i; nil where no trial had it.
-func (c *counted) at(i int) *float64 {
+// rateAt returns rate i; nil where no trial had it.
+func (c *counted) rateAt(i int) *float64 {
 	if c.seconds == nil || !(c.seconds[i] > 0) {
 		return nil
 	}
@@ -92,14 +92,14 @@ func (b *builder) countersOf(caption, where string, end func(*spent) *spent) tab
 	var rows []row
 	known := make([]bool, len(rates))
 	for _, k := range b.results.Cells {
-		for _, name := range b.names() {
+		for _, name := range b.rankedNames() {
 			s := b.contents.strips[cellOf{name, k.Name}]
 			if s == nil || end(s) == nil {
 				continue
 			}
 			rows = append(rows, row{k.Name, name, end(s)})
 			for i := range rates {
-				known[i] = known[i] || end(s).counted.at(i) != nil
+				known[i] = known[i] || end(s).counted.rateAt(i) != nil
 			}
 		}
 	}
@@ -112,10 +112,10 @@ func (b *builder) countersOf(caption, where string, end func(*spent) *spent) tab
 		}
 	}
 	for _, r := range rows {
-		line := append([]string{r.cell, r.contender}, r.spent.states()...)
+		line := append([]string{r.cell, r.contender}, r.spent.stateShares()...)
 		for i, rate := range rates {
 			if known[i] {
-				line = append(line, perSecond(r.spent.counted.at(i), rate.unit))
+				line = append(line, perSecond(r.spent.counted.rateAt(i), rate.unit))
 			}
 		}
 		t.Rows = append(t.Rows, line)
@@ -141,8 +141,8 @@ func perSecond(v *float64, u string) string {
 	return unit.Format(*v, u)
 }
 
-// states returns the shares of the CPUs' time by state, as text.
-func (s *spent) states() []string {
+// stateShares returns the shares of the CPUs' time by state, as text.
+func (s *spent) stateShares() []string {
 	all := s.cpu.Busy() + s.cpu.Steal + s.cpu.IOWait + s.cpu.Idle
 	var out []string
 	for _, v := range []float64{s.cpu.User, s.cpu.System, s.cpu.Interrupt, s.cpu.Steal, s.cpu.IOWait, s.cpu.Idle} {

@@ -16,15 +16,15 @@ import (
 func TestCounters(t *testing.T) {
 	v := func(f float64) *float64 { return &f }
 	var c counted
-	c.add(&facts.Counters{AtNS: 0, ContextSwitches: v(10), Joules: v(1)},
+	c.addTrial(&facts.Counters{AtNS: 0, ContextSwitches: v(10), Joules: v(1)},
 		&facts.Counters{AtNS: 1e9, ContextSwitches: v(110), Joules: v(41)})
-	c.add(&facts.Counters{AtNS: 5e9, ContextSwitches: v(200)}, &facts.Counters{AtNS: 8e9, ContextSwitches: v(500)})
+	c.addTrial(&facts.Counters{AtNS: 5e9, ContextSwitches: v(200)}, &facts.Counters{AtNS: 8e9, ContextSwitches: v(500)})
 	// None of these may count: without an end, backwards in time, a counter reset.
-	c.add(&facts.Counters{AtNS: 9e9}, nil)
-	c.add(&facts.Counters{AtNS: 9e9, ContextSwitches: v(1)}, &facts.Counters{AtNS: 8e9, ContextSwitches: v(900)})
-	c.add(&facts.Counters{AtNS: 9e9, ContextSwitches: v(700)}, &facts.Counters{AtNS: 10e9, ContextSwitches: v(3)})
+	c.addTrial(&facts.Counters{AtNS: 9e9}, nil)
+	c.addTrial(&facts.Counters{AtNS: 9e9, ContextSwitches: v(1)}, &facts.Counters{AtNS: 8e9, ContextSwitches: v(900)})
+	c.addTrial(&facts.Counters{AtNS: 9e9, ContextSwitches: v(700)}, &facts.Counters{AtNS: 10e9, ContextSwitches: v(3)})
 	at := func(name string) *float64 {
-		return c.at(slices.IndexFunc(rates, func(r rate) bool { return r.name == name }))
+		return c.rateAt(slices.IndexFunc(rates, func(r rate) bool { return r.name == name }))
 	}
 	if got := at("context switches"); got == nil || *got != 100 {
 		t.Errorf("context switches a second: %v, and (100+300)/4 s is right", got)
@@ -35,7 +35,7 @@ func TestCounters(t *testing.T) {
 	if got := at("interrupts"); got != nil {
 		t.Errorf("interrupts are %v, but were not counted", *got)
 	}
-	if got := new(counted).at(0); got != nil {
+	if got := new(counted).rateAt(0); got != nil {
 		t.Errorf("without trials: %v", *got)
 	}
 }
@@ -76,9 +76,9 @@ func TestCountersOfTheGeneratorsHost(t *testing.T) {
 		e := &contents{base: "run", results: analysis.Analyse(d), plan: p, hasPlan: true,
 			lines: []store.Line{trial(generator)}}
 		e.strips = e.readSpent(nil)
-		e.tidy()
+		e.makeHarmless()
 		var b bytes.Buffer
-		must(t, render(&b, build(e, Option{}).page))
+		must(t, renderPage(&b, buildPage(e, Option{}).page))
 		sound(t, "", b.String())
 		return b.String()
 	}

@@ -18,18 +18,18 @@ import (
 // sweepText bounds the texts of a sweep, which may be a stranger's.
 const sweepText = 60
 
-// curves draws the sweeps, by cell and metric in the order of the lab file.
-func (b *builder) curves() {
+// drawCurves draws the sweeps, by cell and metric in the order of the lab file.
+func (b *builder) drawCurves() {
 	for _, k := range b.results.Cells {
-		for _, m := range shown(k) {
+		for _, m := range shownMetrics(k) {
 			for _, f := range b.curvesOf(k, m) {
-				b.page.Curves = append(b.page.Curves, b.figure(f, m.Doc, "curve", k.Name, m.Name, f.Name))
+				b.page.Curves = append(b.page.Curves, b.drawFigure(f, m.Doc, "curve", k.Name, m.Name, f.Name))
 			}
 		}
 		for _, m := range tradedOff(k) {
 			for _, f := range b.tradeoffsOf(k, m[0], m[1]) {
 				b.page.Curves = append(b.page.Curves,
-					b.figure(f, "", "tradeoff", k.Name, m[0].Name, m[1].Name, f.Name))
+					b.drawFigure(f, "", "tradeoff", k.Name, m[0].Name, m[1].Name, f.Name))
 			}
 		}
 	}
@@ -43,7 +43,7 @@ var results = []string{"wall", "time", "score", "cost", "ratio", "memory"}
 // primary one with each other primary one, or else with the first of results.
 func tradedOff(k analysis.Cell) (pairs [][2]sample.Metric) {
 	directed := func(m sample.Metric) bool { return m.Better == sample.Lower || m.Better == sample.Higher }
-	drawn := lists.Filter(shown(k), directed)
+	drawn := lists.Filter(shownMetrics(k), directed)
 	if len(drawn) == 1 {
 		drawn = append(drawn, lists.Filter(k.Metrics, func(m sample.Metric) bool {
 			return m.Name != drawn[0].Name && directed(m) && !m.GeneratorHost && slices.Contains(results, m.Name)
@@ -91,7 +91,7 @@ func (b *builder) tradeoffsOf(k analysis.Cell, x, y sample.Metric) (out []tradeo
 // each contender of the lab file.
 func (b *builder) curvesOf(k analysis.Cell, m sample.Metric) (out []curve.Figure) {
 	for _, c := range b.results.Contenders {
-		if c.Sweep == nil || b.isTwin(c.Name) || !b.varies(c, k.Name) {
+		if c.Sweep == nil || b.isTwin(c.Name) || !b.sweepVaries(c, k.Name) {
 			continue
 		}
 		name, of := safetext.Clip(c.Sweep.Name, sweepText), safetext.Clip(c.Sweep.Of, sweepText)
@@ -130,10 +130,10 @@ func (b *builder) curvePoint(c analysis.Contender, cell string, m sample.Metric)
 	}
 	for _, x := range b.results.Comparisons {
 		if x.Contender == c.Name && x.Cell == cell && x.Metric == m.Name {
-			p.Mark, p.Note = judged(x)
+			p.Mark, p.Note = markAndWord(x)
 			p.Against, p.Between = comparedText(x)
-			p.Ratio = usable(x.Ratio, x.Scale)
-			p.RatioLo, p.RatioHi = bounds(x)
+			p.Ratio = usableOrNil(x.Ratio, x.Scale)
+			p.RatioLo, p.RatioHi = boundsToShow(x)
 		}
 	}
 	if p.Median == nil {
@@ -142,9 +142,9 @@ func (b *builder) curvePoint(c analysis.Contender, cell string, m sample.Metric)
 	return p
 }
 
-// varies reports whether the contenders of a sweep differ at a cell: a parameter
+// sweepVaries reports whether the contenders of a sweep differ at a cell: a parameter
 // that is swept at one cell changes nothing at another.
-func (b *builder) varies(c analysis.Contender, cell string) bool {
+func (b *builder) sweepVaries(c analysis.Contender, cell string) bool {
 	params, env := false, false // differ at any cell, differ
 	for _, o := range b.results.Contenders {
 		if o.Sweep == nil || o.Sweep.Of != c.Sweep.Of || b.isTwin(o.Name) {
@@ -198,7 +198,7 @@ func (b *builder) purposes() {
 	for _, k := range keys {
 		f := b.purpose(k.name, values[k], compared[k.cell])
 		i := slices.IndexFunc(all, func(o fact) bool {
-			return o.Name == f.Name && slices.EqualFunc(o.Values, f.Values, holding.equal)
+			return o.Name == f.Name && slices.EqualFunc(o.Values, f.Values, holding.equalTo)
 		})
 		if i < 0 {
 			i, all, cells = len(all), append(all, f), append(cells, nil)
@@ -215,23 +215,23 @@ func (b *builder) purposes() {
 			all[i].Name += " at " + strings.Join(cells[i], ", ")
 		}
 	}
-	b.page.Purposes = cut(b.contents, "factors", all, maxList)
+	b.page.Purposes = cutList(b.contents, "factors", all, maxList)
 	if len(names) > 0 {
-		text := b.swept()
+		text := b.sweptFactor()
 		switch {
 		case text != "":
 		case len(all) == 1 && len(all[0].Values) <= fewFactors:
 			text = all[0].String()
 		default:
-			text = listed(names)
+			text = fewNames(names)
 		}
 		b.page.Head = slices.Insert(b.page.Head, min(3, len(b.page.Head)), pair{"Differs on purpose", text})
 	}
 }
 
-// swept is the factor of a run that is one sweep: "level of gzip: 1, 5, 9"; "" for
+// sweptFactor is the factor of a run that is one sweep: "level of gzip: 1, 5, 9"; "" for
 // other runs.
-func (b *builder) swept() string {
+func (b *builder) sweptFactor() string {
 	var of *analysis.Sweep
 	var values []string
 	for _, c := range b.results.Contenders {
@@ -263,31 +263,31 @@ func (b *builder) purpose(name string, of map[string]analysis.Factor, compared m
 	for _, x := range of {
 		baseline = x.Baseline
 	}
-	f.add(setOrNot(baseline), b.results.Baseline)
+	f.addHolder(setOrNot(baseline), b.results.Baseline)
 	contenders := 1
-	for _, c := range b.names() {
+	for _, c := range b.rankedNames() {
 		if !b.compares(c) || !compared[c] {
 			continue
 		}
 		contenders++
 		if x, ok := of[c]; ok {
-			f.add(setOrNot(x.Contender), c)
+			f.addHolder(setOrNot(x.Contender), c)
 		} else {
-			f.add(setOrNot(baseline), c)
+			f.addHolder(setOrNot(baseline), c)
 		}
 	}
 	f.shorten(contenders)
 	return f
 }
 
-func (h holding) equal(o holding) bool { return h.Value == o.Value && slices.Equal(h.Who, o.Who) }
+func (h holding) equalTo(o holding) bool { return h.Value == o.Value && slices.Equal(h.Who, o.Who) }
 
 // setOrNot is the value of a setting.
 func setOrNot(value string) string {
 	if value == "" {
 		return "not set"
 	}
-	return known(value)
+	return knownText(value)
 }
 
 // String is a fact with its values: "params.argv: gzip -1 big (gzip), zstd big
@@ -299,8 +299,8 @@ func (f fact) String() string {
 	return safetext.Clip(f.Name, sweepText) + ": " + strings.Join(values, ", ")
 }
 
-// listed are a few names for the head of the page.
-func listed(names []string) string {
+// fewNames are a few names for the head of the page.
+func fewNames(names []string) string {
 	names = lists.Map(names, func(n string) string { return safetext.Clip(n, sweepText) })
 	if len(names) > fewFactors {
 		return strings.Join(names[:fewFactors], ", ") + " and " + fmt.Sprint(len(names)-fewFactors) + " more"

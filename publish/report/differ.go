@@ -29,8 +29,8 @@ type holding struct {
 // unavailable is what stands where a fact is not known.
 const unavailable = difference.Unavailable
 
-// facts returns the fingerprint of a contender with the facts of its driver.
-func (b *builder) facts(name string) map[string]string {
+// factsOf returns the fingerprint of a contender with the facts of its driver.
+func (b *builder) factsOf(name string) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, b.prints[name].Facts)
 	for _, c := range b.results.Contenders {
@@ -74,11 +74,11 @@ func (b *builder) facts(name string) map[string]string {
 func (b *builder) differs() {
 	sides, all := map[string]map[string]string{}, map[string]bool{}
 	var names []string
-	for _, name := range b.names() {
+	for _, name := range b.rankedNames() {
 		if b.isTwin(name) {
 			continue
 		}
-		names, sides[name] = append(names, name), b.facts(name)
+		names, sides[name] = append(names, name), b.factsOf(name)
 		for k := range sides[name] {
 			all[k] = true
 		}
@@ -91,23 +91,23 @@ func (b *builder) differs() {
 		f := fact{Name: k}
 		for _, name := range names {
 			if v := sides[name][k]; v != "" || !slices.Contains(p.NoFacts, name) {
-				f.add(known(v), name)
+				f.addHolder(knownText(v), name)
 			}
 		}
 		if len(f.Values) == 1 {
 			p.Alike++
 			continue
 		}
-		f.common()
+		f.omitCommonSets()
 		f.shorten(len(names))
 		p.Differs = append(p.Differs, f)
 	}
-	p.Differs = cut(b.contents, "facts that differ", p.Differs, maxList)
+	p.Differs = cutList(b.contents, "facts that differ", p.Differs, maxList)
 }
 
-// common omits from lists of instruction sets what is in all of them: of two
+// omitCommonSets omits from lists of instruction sets what is in all of them: of two
 // dozen sets, a reader needs the few that differ.
-func (f *fact) common() {
+func (f *fact) omitCommonSets() {
 	if !strings.HasPrefix(f.Name, "isa.go") {
 		return
 	}
@@ -148,8 +148,8 @@ func (f *fact) shorten(contenders int) {
 	}
 }
 
-// add notes that a contender has a value.
-func (f *fact) add(value, name string) {
+// addHolder notes that a contender has a value.
+func (f *fact) addHolder(value, name string) {
 	i := slices.IndexFunc(f.Values, func(h holding) bool { return h.Value == value })
 	if i < 0 {
 		i = len(f.Values)
@@ -196,8 +196,8 @@ func rationsOf(all map[string]*facts.Limits) rations {
 	return s
 }
 
-// row returns the columns of one environment; nil means that nothing is known.
-func (s rations) row(l *facts.Limits) []string {
+// rowOf returns the columns of one environment; nil means that nothing is known.
+func (s rations) rowOf(l *facts.Limits) []string {
 	var out []string
 	for _, of := range s.of {
 		text := "no limit"
@@ -211,16 +211,16 @@ func (s rations) row(l *facts.Limits) []string {
 	return out
 }
 
-func known(v string) string {
+func knownText(v string) string {
 	if v == "" {
 		return unavailable
 	}
 	return safetext.Clip(v, 400)
 }
 
-// limits lists the limits that were enforced on each environment, according to the
+// listLimits lists the limits that were enforced on each environment, according to the
 // journal, and how long its creation took.
-func (b *builder) limits() {
+func (b *builder) listLimits() {
 	t := table{Caption: "Limits in force",
 		Head: []string{"contender", "CPUs", "host CPUs", "memory", "environments created", "median creation time"}}
 	last, took, made := map[string]*facts.Limits{}, map[string][]time.Duration{}, map[string]int{}
@@ -236,7 +236,7 @@ func (b *builder) limits() {
 			took[l.Contender] = append(took[l.Contender], time.Duration(l.CreateNS))
 		}
 	}
-	for _, name := range b.names() {
+	for _, name := range b.rankedNames() {
 		if made[name] == 0 {
 			continue
 		}
@@ -246,7 +246,7 @@ func (b *builder) limits() {
 				row[1] = fmt.Sprint(*l.CPUs)
 			}
 			if len(l.CPUSet) > 0 {
-				row[2] = list(l.CPUSet)
+				row[2] = listValues(l.CPUSet)
 			}
 			if l.Memory != nil {
 				row[3] = l.Memory.String()
@@ -264,7 +264,7 @@ func (b *builder) limits() {
 	more := rationsOf(last)
 	t.Head = append(t.Head, more.head...)
 	for i, row := range t.Rows {
-		t.Rows[i] = append(row, more.row(last[row[0]])...)
+		t.Rows[i] = append(row, more.rowOf(last[row[0]])...)
 	}
 	b.page.Limits = t
 	b.page.HasLimits = len(t.Rows) > 0

@@ -21,7 +21,7 @@ func TestRations(t *testing.T) {
 	}
 	for name, want := range map[string][]string{"a": {"no limit", "no limit"}, "b": {"0.5 CPUs", "8.00 MB/s"},
 		"c": {unavailable, unavailable}} {
-		if row := s.row(all[name]); !slices.Equal(row, want) {
+		if row := s.rowOf(all[name]); !slices.Equal(row, want) {
 			t.Errorf("%s: %q, want %q", name, row, want)
 		}
 	}
@@ -67,7 +67,7 @@ func TestInstructionSetsThatDiffer(t *testing.T) {
 	const few, more = "aes cx16 popcnt sse2 sse3 sse41 sse42 ssse3", " avx avx2 fma osxsave"
 	f := fact{Name: "isa.go", Values: []holding{{few + more, []string{"host"}}, {few, []string{"noxsave"}},
 		{unavailable + ": old agent", []string{"old"}}}}
-	f.common()
+	f.omitCommonSets()
 	want := []holding{{"avx avx2 fma osxsave, and 8 sets that all use", []string{"host"}},
 		{"only the 8 sets that all use", []string{"noxsave"}}, {unavailable + ": old agent", []string{"old"}}}
 	if !reflect.DeepEqual(f.Values, want) {
@@ -79,7 +79,7 @@ func TestInstructionSetsThatDiffer(t *testing.T) {
 		{Name: "cmdline", Values: []holding{{"ro quiet", []string{"a"}}, {"ro", []string{"b"}}}},
 	} {
 		before := slices.Clone(alone.Values)
-		if alone.common(); !reflect.DeepEqual(alone.Values, before) {
+		if alone.omitCommonSets(); !reflect.DeepEqual(alone.Values, before) {
 			t.Errorf("%s: %v became %v", alone.Name, before, alone.Values)
 		}
 	}

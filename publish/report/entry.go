@@ -74,7 +74,7 @@ func Describe(runDir string) (out Entry, past history.Run, err error) {
 	}
 	e := &contents{base: out.Name}
 	if err == nil {
-		e.results, err = decode(data)
+		e.results, err = decodeResults(data)
 	}
 	if err != nil {
 		out.problem(err)
@@ -91,7 +91,7 @@ func Describe(runDir string) (out Entry, past history.Run, err error) {
 	if fp, err := run.Fingerprint(e.results.Baseline); err == nil {
 		out.Machine = safetext.Clip(safetext.Line(fp.Facts["cpu.model"]), 100)
 	}
-	e.tidy()
+	e.makeHarmless()
 	out.describe(newBuilder(e))
 	return out, past, err
 }
@@ -147,11 +147,11 @@ func (b *builder) commandLine() string {
 
 // describe fills in what the results say.
 func (out *Entry) describe(b *builder) {
-	b.answer()
+	b.judgeRun()
 	r := &b.results
 	out.Notice, out.Command = b.page.Notice, b.commandLine()
 	out.Lab, out.Lead, out.Baseline = b.page.Title, b.page.Lead, r.Baseline
-	out.Begun, out.When, out.Ends = b.begun(), b.when(), analysis.EndedText(r.Ended)
+	out.Begun, out.When, out.Ends = b.beginTime(), b.timeRange(), analysis.EndedText(r.Ended)
 	out.Tally = b.page.Tally
 	workloads := map[string]string{}
 	for _, k := range r.Cells {

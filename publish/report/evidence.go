@@ -46,7 +46,7 @@ const (
 	maxList        = 2000 // entries of missing, gates, warnings …
 )
 
-func load(run *store.Run) (*contents, error) {
+func loadContents(run *store.Run) (*contents, error) {
 	e := &contents{base: safetext.Line(run.Base()), prints: map[string]facts.Fingerprint{}}
 	data, err := run.Results()
 	if fault.Is(err, fault.NotFound) {
@@ -55,7 +55,7 @@ func load(run *store.Run) (*contents, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.results, err = decode(data); err != nil {
+	if e.results, err = decodeResults(data); err != nil {
 		return nil, err
 	}
 	e.readPlan(run)
@@ -70,12 +70,12 @@ func load(run *store.Run) (*contents, error) {
 	e.readMachine(run)
 	e.strips = e.readSpent(run)
 	e.files = e.readFiles(run)
-	e.tidy()
+	e.makeHarmless()
 	return e, nil
 }
 
-// decode reads results.json.
-func decode(data []byte) (analysis.Results, error) {
+// decodeResults reads results.json.
+func decodeResults(data []byte) (analysis.Results, error) {
 	var r analysis.Results
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, fault.Wrap(fault.Invalid, store.ResultsFile, err)
@@ -92,8 +92,8 @@ func expected(r analysis.Results) error {
 	return nil
 }
 
-// tidy makes everything that was read harmless, and bounds it.
-func (e *contents) tidy() {
+// makeHarmless makes everything that was read harmless, and bounds it.
+func (e *contents) makeHarmless() {
 	// There may be a million samples, and only their numbers are shown.
 	samples := make([][]analysis.Point, len(e.results.Summaries))
 	for i := range e.results.Summaries {
@@ -111,7 +111,7 @@ func (e *contents) tidy() {
 	if e.machine != nil {
 		safetext.Scrub(e.machine, safetext.Line)
 	}
-	e.bound()
+	e.boundLists()
 }
 
 func (e *contents) problem(format string, args ...any) {
@@ -157,23 +157,23 @@ func (e *contents) readPrints(run *store.Run) {
 	}
 }
 
-// bound cuts lists that nobody could read, and reports it.
-func (e *contents) bound() {
+// boundLists cuts lists that nobody could read, and reports it.
+func (e *contents) boundLists() {
 	r := &e.results
-	r.Contenders = cut(e, "contenders", r.Contenders, maxContenders)
-	r.Cells = cut(e, "cells", r.Cells, maxCells)
+	r.Contenders = cutList(e, "contenders", r.Contenders, maxContenders)
+	r.Cells = cutList(e, "cells", r.Cells, maxCells)
 	for i := range r.Cells {
-		r.Cells[i].Metrics = cut(e, "metrics of "+safetext.Clip(r.Cells[i].Name, 60), r.Cells[i].Metrics, 100)
+		r.Cells[i].Metrics = cutList(e, "metrics of "+safetext.Clip(r.Cells[i].Name, 60), r.Cells[i].Metrics, 100)
 	}
-	r.Comparisons = cut(e, "comparisons", r.Comparisons, maxComparisons)
-	r.Missing = cut(e, "missing cells", r.Missing, maxList)
-	r.Warnings = cut(e, "warnings", r.Warnings, maxList)
+	r.Comparisons = cutList(e, "comparisons", r.Comparisons, maxComparisons)
+	r.Missing = cutList(e, "missing cells", r.Missing, maxList)
+	r.Warnings = cutList(e, "warnings", r.Warnings, maxList)
 	if r.Twin != nil {
-		r.Twin.Comparisons = cut(e, "comparisons of the twin", r.Twin.Comparisons, maxComparisons)
+		r.Twin.Comparisons = cutList(e, "comparisons of the twin", r.Twin.Comparisons, maxComparisons)
 	}
 }
 
-func cut[T any](e *contents, what string, list []T, n int) []T {
+func cutList[T any](e *contents, what string, list []T, n int) []T {
 	if len(list) <= n {
 		return list
 	}

@@ -32,10 +32,10 @@ type figure struct {
 	Files        []figureFile // in which it can be downloaded
 }
 
-// figure draws f. The words of its name are its kind and what it shows, and stay the same
+// drawFigure draws f. The words of its name are its kind and what it shows, and stay the same
 // when a page is written again.
-func (b *builder) figure(f chart.Measured, about string, words ...string) figure {
-	name := b.named(words...)
+func (b *builder) drawFigure(f chart.Measured, about string, words ...string) figure {
+	name := b.freePartName(words...)
 	id := "figure-" + name
 	t := f.Table()
 	b.drawn = append(b.drawn, drawing{name, about, f})
@@ -63,7 +63,7 @@ const fewCells = 2
 func (b *builder) summary() {
 	f := summary.Figure{Baseline: b.results.Baseline}
 	place := map[string]int{}
-	for _, name := range b.names() {
+	for _, name := range b.rankedNames() {
 		if b.compares(name) {
 			place[name] = len(f.Contenders)
 			f.Contenders = append(f.Contenders, name)
@@ -89,7 +89,7 @@ func (b *builder) summary() {
 	if len(f.Contenders) == 0 || len(f.Rows) < fewCells {
 		return
 	}
-	drawn := b.figure(f, "", "cells")
+	drawn := b.drawFigure(f, "", "cells")
 	b.page.Summary = &drawn
 }
 
@@ -108,9 +108,9 @@ func (b *builder) component(k analysis.Cell) []sample.Metric {
 
 // summaryPoint turns a comparison so that more is better.
 func summaryPoint(contender int, c analysis.Comparison) summary.Point {
-	p := summary.Point{Contender: contender, Value: usable(c.Ratio, c.Scale)}
-	p.Mark, p.Note = judged(c)
-	p.Lo, p.Hi = bounds(c)
+	p := summary.Point{Contender: contender, Value: usableOrNil(c.Ratio, c.Scale)}
+	p.Mark, p.Note = markAndWord(c)
+	p.Lo, p.Hi = boundsToShow(c)
 	if c.Better == sample.Lower {
 		p.Value, p.Lo, p.Hi = inverse(p.Value), inverse(p.Hi), inverse(p.Lo)
 	}
@@ -144,7 +144,7 @@ func (b *builder) twinFigures(cs []analysis.Comparison) []figure {
 	out := b.percentFigures("twin", others)
 	if len(f.Rows) > 0 {
 		f.Axis = percent.NewAxis(b.results.Margin, f.Rows...)
-		out = append([]figure{b.figure(f, "", "twin")}, out...)
+		out = append([]figure{b.drawFigure(f, "", "twin")}, out...)
 	}
 	return out
 }
@@ -167,7 +167,7 @@ func (b *builder) percentFigures(kind string, cs []analysis.Comparison) []figure
 			w := difference.Speak(m.Name, m.Unit, m.Better)
 			f.Less, f.More = w.Less, w.More
 			at := lists.Filter(cs, func(c analysis.Comparison) bool { return c.Cell == k.Name && c.Metric == m.Name })
-			for _, c := range b.ranked(at) {
+			for _, c := range b.rankComparisons(at) {
 				f.Rows = append(f.Rows, percentRow(c))
 			}
 			if len(f.Rows) == 0 {
@@ -181,15 +181,16 @@ func (b *builder) percentFigures(kind string, cs []analysis.Comparison) []figure
 			if m.Scale == sample.Difference {
 				f.Axis = percent.NewDifferenceAxis(m.Unit, f.Rows...)
 			}
-			out = append(out, b.figure(f, b.about(k)+"; "+direction(m.Better)+doubts(f.Rows), kind, k.Name, m.Name))
+			out = append(out, b.drawFigure(f, b.describeCell(k)+"; "+direction(m.Better)+doubtsNote(f.Rows), kind, k.Name,
+				m.Name))
 		}
 	}
 	return out
 }
 
-// doubts names the rows whose checks failed: otherwise an interval beyond the
+// doubtsNote names the rows whose checks failed: otherwise an interval beyond the
 // margin without a verdict would look like a mistake.
-func doubts(rows []percent.Row) string {
+func doubtsNote(rows []percent.Row) string {
 	var names []string
 	for _, r := range rows {
 		if r.Note == checkFailed {
@@ -207,26 +208,26 @@ func hasRow(rows []percent.Row, label string) bool {
 }
 
 func percentRow(c analysis.Comparison) percent.Row {
-	r := percent.Row{Label: c.Contender, Value: usable(c.Ratio, c.Scale)}
-	r.Mark, r.Note = judged(c)
-	r.Lo, r.Hi = bounds(c)
+	r := percent.Row{Label: c.Contender, Value: usableOrNil(c.Ratio, c.Scale)}
+	r.Mark, r.Note = markAndWord(c)
+	r.Lo, r.Hi = boundsToShow(c)
 	return r
 }
 
-// cells shows the raw values of every cell.
-func (b *builder) cells() {
+// showCells shows the raw values of every cell.
+func (b *builder) showCells() {
 	for i, k := range b.results.Cells {
-		c := cell{ID: fmt.Sprintf("cell-%d", i+1), Name: k.Name, About: b.about(k), Defaults: b.defaults(k)}
-		for _, m := range shown(k) {
-			rows, trend := b.points(k.Name, m)
+		c := cell{ID: fmt.Sprintf("cell-%d", i+1), Name: k.Name, About: b.describeCell(k), Defaults: b.defaults(k)}
+		for _, m := range shownMetrics(k) {
+			rows, trend := b.pointRows(k.Name, m)
 			if len(rows) == 0 {
 				continue
 			}
 			of := k.Name + ", " + m.Name
 			c.Figures = append(c.Figures,
-				b.figure(points.Figure{Of: of, Unit: m.Unit, Better: direction(m.Better), Rows: rows}, m.Doc,
+				b.drawFigure(points.Figure{Of: of, Unit: m.Unit, Better: direction(m.Better), Rows: rows}, m.Doc,
 					"values", k.Name, m.Name),
-				b.figure(drift.Figure{Of: of, Rows: trend}, "", "drift", k.Name, m.Name))
+				b.drawFigure(drift.Figure{Of: of, Rows: trend}, "", "drift", k.Name, m.Name))
 		}
 		c.Latency = b.latencies(k)
 		c.Metrics = b.metricTable(k)
@@ -236,9 +237,9 @@ func (b *builder) cells() {
 	}
 }
 
-// shown are the metrics of a cell whose raw values are drawn: the primary
+// shownMetrics are the metrics of a cell whose raw values are drawn: the primary
 // ones, or the first where none is.
-func shown(k analysis.Cell) []sample.Metric {
+func shownMetrics(k analysis.Cell) []sample.Metric {
 	out := lists.Filter(k.Metrics, func(m sample.Metric) bool { return m.Primary })
 	if len(out) == 0 && len(k.Metrics) > 0 {
 		out = k.Metrics[:1]
@@ -246,7 +247,7 @@ func shown(k analysis.Cell) []sample.Metric {
 	return out
 }
 
-func (b *builder) points(cell string, m sample.Metric) ([]points.Row, []drift.Row) {
+func (b *builder) pointRows(cell string, m sample.Metric) ([]points.Row, []drift.Row) {
 	var rows []points.Row
 	var trend []drift.Row
 	for _, name := range b.namesAt(cell, m.Name) {
@@ -283,15 +284,15 @@ func (b *builder) metricTable(k analysis.Cell) table {
 			if s == nil {
 				continue
 			}
-			row := []string{m.Name, name, amount(s.Median, m.Unit), unavailable, fmt.Sprint(s.N),
+			row := []string{m.Name, name, amountText(s.Median, m.Unit), unavailable, fmt.Sprint(s.N),
 				fmt.Sprintf("%d of %d", s.Failures, s.N+s.Failures), "–", "–", "–"}
 			if s.CI[0] != nil || s.CI[1] != nil {
-				row[3] = amount(s.CI[0], m.Unit) + " to " + amount(s.CI[1], m.Unit)
+				row[3] = amountText(s.CI[0], m.Unit) + " to " + amountText(s.CI[1], m.Unit)
 			}
 			if c, ok := compared[[2]string{name, m.Name}]; ok {
 				row[6], row[7] = comparedText(c)
 				if c.Primary {
-					_, row[8] = judged(c)
+					_, row[8] = markAndWord(c)
 				}
 			}
 			t.Rows = append(t.Rows, row)
@@ -301,8 +302,8 @@ func (b *builder) metricTable(k analysis.Cell) table {
 }
 
 func comparedText(c analysis.Comparison) (estimate, between string) {
-	lo, hi := bounds(c)
-	v := usable(c.Ratio, c.Scale)
+	lo, hi := boundsToShow(c)
+	v := usableOrNil(c.Ratio, c.Scale)
 	n := difference.Of(c.Scale, c.Unit, v, lo, hi)
 	estimate = unavailable
 	if v != nil {
@@ -313,8 +314,8 @@ func comparedText(c analysis.Comparison) (estimate, between string) {
 
 // comparedWords is comparedText with factors in words.
 func comparedWords(c analysis.Comparison) (estimate, between string) {
-	lo, hi := bounds(c)
-	v := usable(c.Ratio, c.Scale)
+	lo, hi := boundsToShow(c)
+	v := usableOrNil(c.Ratio, c.Scale)
 	if n := difference.Of(c.Scale, c.Unit, v, lo, hi); n.Factors && v != nil {
 		w := difference.Speak(c.Metric, c.Unit, c.Better)
 		return w.Column(n, *v), w.Between(n, lo, hi, *v)
@@ -322,15 +323,15 @@ func comparedWords(c analysis.Comparison) (estimate, between string) {
 	return comparedText(c)
 }
 
-func amount(v *float64, u string) string {
+func amountText(v *float64, u string) string {
 	if v == nil {
 		return unavailable
 	}
 	return unit.Format(*v, u)
 }
 
-// costs shows what a unit of work costs.
-func (b *builder) costs() {
+// showCosts shows what a unit of work costs.
+func (b *builder) showCosts() {
 	for _, k := range b.results.Cells {
 		c := costs{Cell: k.Name}
 		for _, m := range k.Metrics {
@@ -348,12 +349,12 @@ func (b *builder) costs() {
 				f.Rows = append(f.Rows, r)
 			}
 			if some {
-				c.Figures = append(c.Figures, b.figure(f, m.Doc, "cost", k.Name, m.Name))
+				c.Figures = append(c.Figures, b.drawFigure(f, m.Doc, "cost", k.Name, m.Name))
 			}
 		}
 		c.Work, c.NoWork = b.perWork(k)
 		if len(c.Work.Rows) > 0 {
-			c.Name, c.About = b.named("counters", k.Name), workAbout
+			c.Name, c.About = b.freePartName("counters", k.Name), workAbout
 		}
 		if len(c.Figures) > 0 || c.Name != "" {
 			b.page.Costs = append(b.page.Costs, c)
@@ -361,21 +362,21 @@ func (b *builder) costs() {
 	}
 }
 
-// strips shows the bottleneck of every cell.
-func (b *builder) strips() {
+// showStrips shows the bottleneck of every cell.
+func (b *builder) showStrips() {
 	for _, k := range b.results.Cells {
 		f := strip.Figure{Of: k.Name}
 		var priorities []string
-		peer := slices.ContainsFunc(b.names(), func(n string) bool {
+		peer := slices.ContainsFunc(b.rankedNames(), func(n string) bool {
 			return b.contents.strips[cellOf{n, k.Name}].utilisation() != nil
 		})
-		for _, name := range b.names() {
+		for _, name := range b.rankedNames() {
 			s := b.contents.strips[cellOf{name, k.Name}]
 			if s == nil {
 				continue
 			}
 			r := strip.Row{Label: name, HasPeer: peer, Generator: s.utilisation()}
-			r.Busy, r.Steal, r.IOWait, r.Idle = s.shares()
+			r.Busy, r.Steal, r.IOWait, r.Idle = s.stateTimeShares()
 			f.Rows = append(f.Rows, r)
 			for _, p := range s.priorities {
 				if !slices.Contains(priorities, p) {
@@ -383,12 +384,12 @@ func (b *builder) strips() {
 				}
 			}
 		}
-		about := b.about(k)
+		about := b.describeCell(k)
 		if len(priorities) > 0 {
 			about += "; priority of the load generator: " + strings.Join(priorities, ", ")
 		}
 		if len(f.Rows) > 0 {
-			drawn := b.figure(f, about, "bottleneck", k.Name)
+			drawn := b.drawFigure(f, about, "bottleneck", k.Name)
 			drawn.Cell = k.Name
 			b.page.Strips = append(b.page.Strips, drawn)
 		}

@@ -64,7 +64,7 @@ func writeFiles(run *store.Run, b *builder, p *pages) error {
 		if err != nil {
 			return err
 		}
-		for extension, data := range map[string][]byte{"svg": []byte(svg), "png": png, "csv": d.csv(b.page.Notice)} {
+		for extension, data := range map[string][]byte{"svg": []byte(svg), "png": png, "csv": d.figureCSV(b.page.Notice)} {
 			if err := put(figuresDir+"/"+d.name+"."+extension, data); err != nil {
 				return err
 			}
@@ -93,8 +93,8 @@ func removeStale(run *store.Run, report string, keep map[string]bool) error {
 	return nil
 }
 
-// csv are the numbers of a figure for programs, with what a reader must know about the run.
-func (d drawing) csv(n Notice) []byte {
+// figureCSV are the numbers of a figure for programs, with what a reader must know about the run.
+func (d drawing) figureCSV(n Notice) []byte {
 	return d.figure.Data().CSV([2]string{"warning", strings.Join(n.Cautions(), " ")}, [2]string{"twin", n.Twin},
 		[2]string{"scope", n.Scope})
 }

@@ -39,10 +39,10 @@ type glanceEntry struct {
 // fewVerdicts is the number of verdicts up to which sentences suffice.
 const fewVerdicts = 3
 
-// glance puts the verdicts into a table that fits on the first screen.
-func (b *builder) glance() {
+// showGlance puts the verdicts into a table that fits on the first screen.
+func (b *builder) showGlance() {
 	var who []subject
-	for _, name := range b.names() {
+	for _, name := range b.rankedNames() {
 		if b.compares(name) {
 			who = append(who, subject{Name: name})
 		}
@@ -54,7 +54,7 @@ func (b *builder) glance() {
 		return
 	}
 	at := func(group, contender int) glanceEntry {
-		return entry(b.page.Groups[group], who[contender].Name)
+		return glanceOf(b.page.Groups[group], who[contender].Name)
 	}
 	out := glance{Baseline: b.results.Baseline, Corner: "contender", Head: what}
 	rows, entryOf := who, func(row, column int) glanceEntry { return at(column, row) }
@@ -73,8 +73,8 @@ func (b *builder) glance() {
 	b.page.Glance = &out
 }
 
-// entry is the verdict on a contender in a group.
-func entry(g group, contender string) glanceEntry {
+// glanceOf is the verdict on a contender in a group.
+func glanceOf(g group, contender string) glanceEntry {
 	i := slices.IndexFunc(g.Items, func(s sentence) bool { return s.Contender == contender })
 	if i < 0 {
 		return glanceEntry{}

@@ -11,20 +11,20 @@ import (
 	"bakeoff/publish/difference"
 )
 
-// head is what, where and when.
-func (b *builder) head() {
+// writeHead is what, where and when.
+func (b *builder) writeHead() {
 	r, p := &b.results, &b.page
 	p.Title = r.Run
 	if b.hasPlan && b.plan.Lab != "" {
 		p.Title = b.plan.Lab
 	}
-	against := unit.Count(b.others(), "contender") + " against "
-	if b.others() == 0 {
+	against := unit.Count(b.countOthers(), "contender") + " against "
+	if b.countOthers() == 0 {
 		against = "Only "
 	}
 	p.Lead = fmt.Sprintf("%s%s on %s, %s.", against, r.Baseline, unit.Count(len(r.Cells), "cell"),
 		unit.Count(r.Blocks, "block"))
-	p.Head = append(p.Head, pair{"Machine", b.machine()}, pair{"Measured", b.when()}, pair{"Ended", ending(*r)})
+	p.Head = append(p.Head, pair{"Machine", b.machine()}, pair{"Measured", b.timeRange()}, pair{"Ended", endingText(*r)})
 	p.Head = append(p.Head, pair{"Margin", b.promise()})
 	if b.hasPlan && b.plan.Profile != "" {
 		p.Head = append(p.Head, pair{"Profile", b.plan.Profile})
@@ -32,8 +32,8 @@ func (b *builder) head() {
 	p.Head = append(p.Head, pair{"Run", b.base})
 }
 
-// alpha is the error rate of the whole run, 0 where it is not known.
-func (b *builder) alpha() float64 {
+// errorRate is the error rate of the whole run, 0 where it is not known.
+func (b *builder) errorRate() float64 {
 	total := 0.0
 	for _, a := range b.results.Alphas {
 		total += max(a, 0)
@@ -41,10 +41,10 @@ func (b *builder) alpha() float64 {
 	return min(total, 1)
 }
 
-// level is the coverage of the intervals that decide: "95 % ". Package analysis
+// intervalLevel is the coverage of the intervals that decide: "95 % ". Package analysis
 // proves that each covers its true value with a probability of 1 − alpha at least.
-func (b *builder) level() string {
-	if a := b.alpha(); a > 0 && a < 1 {
+func (b *builder) intervalLevel() string {
+	if a := b.errorRate(); a > 0 && a < 1 {
 		return difference.Level(a) + " "
 	}
 	return ""
@@ -54,7 +54,7 @@ func (b *builder) level() string {
 // often a run may call a difference that does not exist.
 func (b *builder) promise() string {
 	s := "±" + significant(100*b.results.Margin, 3) + " % is equivalent"
-	if a := b.alpha(); a > 0 {
+	if a := b.errorRate(); a > 0 {
 		s += "; the chance of any false better or worse is at most " + significant(100*a, 3) + " %"
 	}
 	return s
@@ -92,8 +92,8 @@ func (b *builder) machine() string {
 	return strings.Join(out, ", ")
 }
 
-// when says from when to when trials ran.
-func (b *builder) when() string {
+// timeRange says from when to when trials ran.
+func (b *builder) timeRange() string {
 	var first, last time.Time
 	for _, l := range b.lines {
 		if l.At.IsZero() {
@@ -117,10 +117,10 @@ func (b *builder) when() string {
 	if first.YearDay() != last.YearDay() || first.Year() != last.Year() {
 		layout = "2 January 2006 15:04 UTC"
 	}
-	return fmt.Sprintf("%s to %s (%s)", first.Format(from), last.Format(layout), span(last.Sub(first)))
+	return fmt.Sprintf("%s to %s (%s)", first.Format(from), last.Format(layout), spanText(last.Sub(first)))
 }
 
-func span(d time.Duration) string {
+func spanText(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return fmt.Sprintf("%.0f s", d.Seconds())
@@ -130,8 +130,8 @@ func span(d time.Duration) string {
 	return fmt.Sprintf("%.1f h", d.Hours())
 }
 
-// ending is why a run ended, and what follows from that.
-func ending(r analysis.Results) string {
+// endingText is why a run ended, and what follows from that.
+func endingText(r analysis.Results) string {
 	text := analysis.EndedText(r.Ended)
 	switch {
 	case slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary && c.Exact != nil }):

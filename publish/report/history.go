@@ -43,7 +43,7 @@ func ReadHistory(dir string) (out history.Run, err error) {
 	if err != nil {
 		return out, err
 	}
-	if out.Results, err = decode(data); err != nil {
+	if out.Results, err = decodeResults(data); err != nil {
 		return out, err
 	}
 	return pastOf(run, dir, out.Results, evidence.ReadOutline(run))
@@ -132,7 +132,7 @@ const maxCoincides = 8
 func newHistoryPage(r history.Result, opt HistoryOption) historyPage {
 	links := historyLinks(r, opt.Link)
 	r = harmless(r)
-	p := historyPage{CSP: policy(), Version: safetext.Line(opt.Version), Title: historyTitle(r),
+	p := historyPage{CSP: pagePolicy(), Version: safetext.Line(opt.Version), Title: historyTitle(r),
 		Lead: historyLead(r), Index: opt.Index, Alpha: fmt.Sprintf("%.3g %%", 100*r.Alpha), Unread: r.Unread}
 	b := &builder{contents: &contents{}}
 	for i, l := range r.Labs {
@@ -220,7 +220,7 @@ func historyLabOf(b *builder, by compare.By, l history.Lab, id string, links []s
 	out.Hidden = len(l.Series) - len(shown)
 	names := runNames(l.Runs)
 	for _, s := range shown {
-		f := b.figure(TrendFigure(by, l, s), "")
+		f := b.drawFigure(TrendFigure(by, l, s), "")
 		out.Series = append(out.Series, historySeries{ID: f.ID, Title: seriesName(s), Level: levelText(by, l, s),
 			Figure: f, Levels: levelTable(by, l, s)})
 		for _, step := range s.Steps {

@@ -24,12 +24,12 @@ func HistoryText(w io.Writer, r history.Result, all bool, to Terminal) error {
 }
 
 func (t *textWriter) history(r history.Result, all bool) {
-	t.paint("1", historyTitle(r))
+	t.paintText("1", historyTitle(r))
 	t.out.WriteString("\n")
 	t.wrapped("", historyLead(r))
 	for _, l := range r.Labs {
 		t.out.WriteString("\n")
-		t.paint("1", l.Lab+" on "+machineText(l.Machine))
+		t.paintText("1", l.Lab+" on "+machineText(l.Machine))
 		t.out.WriteString("\n")
 		t.wrapped("", historyAbout(r.By, l))
 		for _, note := range l.Notes {
@@ -54,7 +54,7 @@ func (t *textWriter) history(r history.Result, all bool) {
 
 func (t *textWriter) historySeries(by compare.By, l history.Lab, s history.Series) {
 	t.out.WriteString("\n")
-	t.paint("1", seriesName(s))
+	t.paintText("1", seriesName(s))
 	t.out.WriteString(", " + string(s.Better) + " is better\n")
 	for _, x := range s.Steps {
 		h := stepWords(l, s, x)
@@ -72,11 +72,11 @@ func (t *textWriter) historySeries(by compare.By, l history.Lab, s history.Serie
 		x := s.LeftOut[n-1]
 		t.wrapped("  ", unit.Count(n, "run")+" not counted; the newest is "+l.Runs[x.Run].Run+": "+x.Reason)
 	}
-	t.trend(TrendFigure(by, l, s))
+	t.drawTrend(TrendFigure(by, l, s))
 }
 
-// trend draws a series: runs to the right, estimates up.
-func (t *textWriter) trend(f trend.Figure) {
+// drawTrend draws a series: runs to the right, estimates up.
+func (t *textWriter) drawTrend(f trend.Figure) {
 	axis := trend.NewAxis(f)
 	labels, up := axis.Ticks(4)
 	edge := 0
@@ -118,7 +118,7 @@ func (t *textWriter) trend(f trend.Figure) {
 		beside[curveLines-1-int(math.Round(up[i]*(curveLines-1)))] = l
 	}
 	for i, line := range grid {
-		fmt.Fprintf(&t.out, "    %s %c%s\n", padLeft(t.plain(beside[i]), edge), s.edge,
+		fmt.Fprintf(&t.out, "    %s %c%s\n", padLeft(t.toTerminal(beside[i]), edge), s.edge,
 			strings.TrimRight(string(line), " "))
 	}
 	fmt.Fprintf(&t.out, "    %s %c%s\n", strings.Repeat(" ", edge), s.corner, strings.Repeat(string(s.floor), width))

@@ -9,7 +9,7 @@ import (
 // them.
 func (b *builder) latencies(k analysis.Cell) *figure {
 	f := quantile.Figure{Of: k.Name}
-	for _, name := range b.names() {
+	for _, name := range b.rankedNames() {
 		s := b.contents.strips[cellOf{name, k.Name}]
 		if s == nil || s.latencies == nil {
 			continue
@@ -25,6 +25,6 @@ func (b *builder) latencies(k analysis.Cell) *figure {
 	if len(f.Lines) == 0 {
 		return nil
 	}
-	drawn := b.figure(f, b.about(k), "latency", k.Name)
+	drawn := b.drawFigure(f, b.describeCell(k), "latency", k.Name)
 	return &drawn
 }

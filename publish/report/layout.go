@@ -26,11 +26,11 @@ type cellPage struct {
 	text []byte
 }
 
-// where is the place of a figure, relative to the folder of the run.
-func (p *pages) where(name string) string { return p.file(name) + "#figure-" + name }
+// placeOfFigure is the place of a figure, relative to the folder of the run.
+func (p *pages) placeOfFigure(name string) string { return p.pageOf(name) + "#figure-" + name }
 
-// file is the page that a figure or a table is on.
-func (p *pages) file(name string) string {
+// pageOf is the page that a figure or a table is on.
+func (p *pages) pageOf(name string) string {
 	if home, ok := p.home[name]; ok {
 		return path.Join(path.Dir(store.ReportFile), home)
 	}
@@ -51,7 +51,7 @@ type apart struct {
 func layOut(b *builder, opt Option) (*pages, error) {
 	p := &b.page
 	var main bytes.Buffer
-	if err := render(&main, *p); err != nil {
+	if err := renderPage(&main, *p); err != nil {
 		return nil, err
 	}
 	if main.Len() <= pageLimit || opt.Single || len(p.Cells) < 2 {
@@ -93,7 +93,7 @@ func layOut(b *builder, opt Option) (*pages, error) {
 	}
 	p.Apart = true
 	main.Reset()
-	if err := render(&main, *p); err != nil {
+	if err := renderPage(&main, *p); err != nil {
 		return nil, err
 	}
 	out.main = main.Bytes()
@@ -102,5 +102,5 @@ func layOut(b *builder, opt Option) (*pages, error) {
 
 func freeName(name string, taken map[string]bool) string {
 	b := builder{taken: taken}
-	return b.named(name)
+	return b.freePartName(name)
 }

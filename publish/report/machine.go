@@ -52,10 +52,10 @@ type machineNote struct {
 func (b *builder) calibrated() {
 	c := b.contents.machine
 	if c == nil {
-		b.page.Known = machineNote{None: true, Others: b.contents.others()}
+		b.page.Known = machineNote{None: true, Others: b.contents.otherPrograms()}
 		return
 	}
-	n := machineNote{Others: b.contents.others()}
+	n := machineNote{Others: b.contents.otherPrograms()}
 	if len(c.Changed) > 0 {
 		n.Outdated = "Outdated: since the calibration, the machine changed in " +
 			safetext.Clip(strings.Join(c.Changed, ", "), 300) + ". The following may not hold for this run."
@@ -66,7 +66,7 @@ func (b *builder) calibrated() {
 		fmt.Sprintf("%s, the last on %s. Of %s of identical contenders, %s called different: a false alarm rate of %s "+
 			"(95 %% CI %s to %s). The nominal rate of the test is %s.",
 			unit.Count(len(c.Runs), "calibration"), last.At.UTC().Format("2 January 2006, 15:04 UTC"),
-			unit.Count(of, "comparison"), were(alarms),
+			unit.Count(of, "comparison"), wereText(alarms),
 			inPercent(float64(alarms)/float64(max(1, of))), inPercent(lo), inPercent(hi), inPercent(calibrate.Nominal)),
 		smallest(c))
 	for _, in := range last.Injected {
@@ -91,9 +91,9 @@ func (b *builder) calibrated() {
 	b.page.Known = n
 }
 
-// others says what other programs used of the CPUs before the first trial, and before
+// otherPrograms says what other programs used of the CPUs before the first trial, and before
 // the first one of each continuation.
-func (e *contents) others() []string {
+func (e *contents) otherPrograms() []string {
 	var out []string
 	for _, l := range e.lines {
 		if l.Type != store.LineOthers || l.Others == nil {
@@ -148,7 +148,7 @@ func smallest(c *calibrate.Calibration) string {
 		strings.Join(parts, ", "), length)
 }
 
-func were(n int) string {
+func wereText(n int) string {
 	switch n {
 	case 0:
 		return "none was"

@@ -16,35 +16,36 @@ import (
 func writeMarkdown(w io.Writer, e *contents, _ Option) error {
 	b := answered(e)
 	var out strings.Builder
-	fmt.Fprintf(&out, "**%s**: %s Ended: %s.\n\n", inline(b.page.Title), inline(b.page.Lead), inline(ending(e.results)))
-	for _, u := range cut(e, "differences from the plan", e.unplanned, maxUnplanned) {
-		fmt.Fprintf(&out, "**"+notAsPlanned+"** %s\n\n", inline(u))
+	fmt.Fprintf(&out, "**%s**: %s Ended: %s.\n\n", escapeInline(b.page.Title), escapeInline(b.page.Lead),
+		escapeInline(endingText(e.results)))
+	for _, u := range cutList(e, "differences from the plan", e.unplanned, maxUnplanned) {
+		fmt.Fprintf(&out, "**"+notAsPlanned+"** %s\n\n", escapeInline(u))
 	}
 	for _, a := range b.page.Alarm {
-		fmt.Fprintf(&out, "**%s** %s\n\n", distrust, inline(a))
+		fmt.Fprintf(&out, "**%s** %s\n\n", distrust, escapeInline(a))
 	}
 	for _, w := range b.page.Notice.Warnings {
-		fmt.Fprintf(&out, "- **Warning:** %s\n", inline(w))
+		fmt.Fprintf(&out, "- **Warning:** %s\n", escapeInline(w))
 	}
 	if len(b.page.Notice.Warnings) > 0 {
 		out.WriteString("\n")
 	}
 	if len(b.page.Groups) > 0 {
-		fmt.Fprintf(&out, "| %s |\n", strings.Join(lists.Map(b.verdictHead(), inline), " | "))
+		fmt.Fprintf(&out, "| %s |\n", strings.Join(lists.Map(b.verdictHead(), escapeInline), " | "))
 		out.WriteString("|---|---|---|--:|--:|--:|--:|--:|---|\n")
 	}
 	for _, g := range b.page.Groups {
-		for _, row := range b.verdictRows(g, inline) {
+		for _, row := range b.verdictRows(g, escapeInline) {
 			fmt.Fprintf(&out, "| %s |\n", strings.Join(row, " | "))
 		}
 	}
 	if len(b.page.Groups) == 0 {
-		out.WriteString(inline(b.page.NoVerdict) + "\n")
+		out.WriteString(escapeInline(b.page.NoVerdict) + "\n")
 		b.markdownLone(&out)
 	}
 	for _, items := range [][]sentence{b.page.Tolerances, b.page.Absent} {
 		for _, s := range items {
-			fmt.Fprintf(&out, "\n- %s %s", s.Mark.Sign(), inline(s.String()))
+			fmt.Fprintf(&out, "\n- %s %s", s.Mark.Sign(), escapeInline(s.String()))
 		}
 		if len(items) > 0 {
 			out.WriteString("\n")
@@ -54,9 +55,9 @@ func writeMarkdown(w io.Writer, e *contents, _ Option) error {
 		if i == 0 {
 			out.WriteString("\n")
 		}
-		fmt.Fprintf(&out, "- %s\n", inline(geomeanSentence(line)))
+		fmt.Fprintf(&out, "- %s\n", escapeInline(geomeanSentence(line)))
 	}
-	out.WriteString("\n" + inline(b.markdownNote()) + "\n")
+	out.WriteString("\n" + escapeInline(b.markdownNote()) + "\n")
 	b.markdownWork(&out)
 	_, err := io.WriteString(w, strings.ReplaceAll(out.String(), "\u00a0", " "))
 	return err
@@ -65,7 +66,7 @@ func writeMarkdown(w io.Writer, e *contents, _ Option) error {
 // verdictHead names the columns of verdictRows.
 func (b *builder) verdictHead() []string {
 	return []string{"cell", "metric", "contender", b.results.Baseline + " median", "median", "difference",
-		b.level() + "CI", "blocks", "verdict"}
+		b.intervalLevel() + "CI", "blocks", "verdict"}
 }
 
 // verdictRows are the comparisons of a group, and its missing results. inline escapes text.
@@ -112,13 +113,14 @@ func (b *builder) markdownLone(out *strings.Builder) {
 	for _, k := range b.results.Cells {
 		for _, m := range k.Metrics {
 			s := b.summaries[[3]string{b.results.Baseline, k.Name, m.Name}]
-			if s == nil || s.Median == nil || b.others() > 0 {
+			if s == nil || s.Median == nil || b.countOthers() > 0 {
 				continue
 			}
-			row := []string{inline(k.Name), inline(m.Name), inline(unit.Format(*s.Median, m.Unit)), unavailable, fmt.Sprint(s.N)}
+			row := []string{escapeInline(k.Name), escapeInline(m.Name), escapeInline(unit.Format(*s.Median, m.Unit)),
+				unavailable, fmt.Sprint(s.N)}
 			if s.CI[0] != nil && s.CI[1] != nil {
 				lo, hi := unit.FormatBoth(*s.CI[0], *s.CI[1], m.Unit)
-				row[3] = inline(lo + " to " + hi)
+				row[3] = escapeInline(lo + " to " + hi)
 			}
 			if s.Failures > 0 {
 				row[4] += fmt.Sprintf(", %d failed", s.Failures)
@@ -129,7 +131,8 @@ func (b *builder) markdownLone(out *strings.Builder) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(out, "\n| cell | metric | %s median | CI | trials |\n|---|---|--:|--:|--:|\n", inline(b.results.Baseline))
+	fmt.Fprintf(out, "\n| cell | metric | %s median | CI | trials |\n|---|---|--:|--:|--:|\n",
+		escapeInline(b.results.Baseline))
 	for _, row := range rows {
 		fmt.Fprintf(out, "| %s |\n", strings.Join(row, " | "))
 	}
@@ -141,7 +144,7 @@ const maxMarkdownWork = 150
 
 // markdownWork writes the counters for each unit of work, folded.
 func (b *builder) markdownWork(out *strings.Builder) {
-	rows, about := 0, "\n"+inline(workAbout)+"\n"
+	rows, about := 0, "\n"+escapeInline(workAbout)+"\n"
 	for _, k := range b.results.Cells {
 		t, _ := b.perWork(k)
 		if rows += len(t.Rows); len(t.Rows) == 0 {
@@ -153,13 +156,13 @@ func (b *builder) markdownWork(out *strings.Builder) {
 		}
 		out.WriteString(about)
 		about = ""
-		cells := func(row []string) string { return strings.Join(lists.Map(row, inline), " | ") }
-		fmt.Fprintf(out, "\n<details><summary>%s</summary>\n\n| %s |\n|---|---|--:|--:|--:|--:|\n", inline(t.Caption),
+		cells := func(row []string) string { return strings.Join(lists.Map(row, escapeInline), " | ") }
+		fmt.Fprintf(out, "\n<details><summary>%s</summary>\n\n| %s |\n|---|---|--:|--:|--:|--:|\n", escapeInline(t.Caption),
 			cells(t.Head))
 		for _, row := range t.Rows {
 			fmt.Fprintf(out, "| %s |\n", cells(row))
 		}
-		fmt.Fprintf(out, "\n%s\n\n</details>\n", inline(t.Note))
+		fmt.Fprintf(out, "\n%s\n\n</details>\n", escapeInline(t.Note))
 	}
 }
 
@@ -184,6 +187,6 @@ var inlineEscapes = strings.NewReplacer(`\`, `\\`, "|", `\|`, "`", "\\`", "*", `
 
 // Inline escapes text for a line or a cell of Markdown. It does not replace what is
 // harmful to a terminal: use safetext first.
-func Inline(s string) string { return inline(s) }
+func Inline(s string) string { return escapeInline(s) }
 
-func inline(s string) string { return inlineEscapes.Replace(s) }
+func escapeInline(s string) string { return inlineEscapes.Replace(s) }

@@ -13,16 +13,16 @@ import (
 	chartall "bakeoff/publish/chart/all"
 )
 
-// method is how the run was done and how to reproduce it.
-func (b *builder) method() {
+// describeMethod is how the run was done and how to reproduce it.
+func (b *builder) describeMethod() {
 	p := &b.page
 	p.Files = b.files
 	p.Lab = b.lab
 	p.Commands = b.commands()
-	p.Design = b.design()
-	p.Order, p.OrderNote = b.order()
-	p.Prose = b.prose()
-	p.Citation = b.cite()
+	p.Design = b.registeredDesign()
+	p.Order, p.OrderNote = b.drawnOrder()
+	p.Prose = b.describeInProse()
+	p.Citation = b.makeCitation()
 	for _, d := range chartall.Docs() {
 		p.Glossary = append(p.Glossary, pair{d.Title, d.Read})
 	}
@@ -41,8 +41,8 @@ func (b *builder) commands() []command {
 	}
 }
 
-// design is the experiment as it was registered.
-func (b *builder) design() []pair {
+// registeredDesign is the experiment as it was registered.
+func (b *builder) registeredDesign() []pair {
 	r := &b.results
 	out := []pair{{"Seed", fmt.Sprint(r.Seed)}, {"Baseline", r.Baseline},
 		{"Margin", "±" + significant(100*r.Margin, 3) + " %; smaller differences count as equivalent"}}
@@ -95,7 +95,7 @@ func looksOf(d manifest.Design) string {
 	if len(d.Looks) == 0 {
 		return "none: too few blocks to decide anything"
 	}
-	return fmt.Sprintf("after %s blocks, with alphas %s", list(d.Looks), list(d.Alphas))
+	return fmt.Sprintf("after %s blocks, with alphas %s", listValues(d.Looks), listValues(d.Alphas))
 }
 
 // orderOf says in which order a block was visited.
@@ -111,7 +111,7 @@ func orderOf(p plan.Plan) string {
 	return all
 }
 
-func list[T any](vs []T) string {
+func listValues[T any](vs []T) string {
 	var out []string
 	for i, v := range vs {
 		if i == 40 {
@@ -126,8 +126,8 @@ func list[T any](vs []T) string {
 // maxOrder bounds the rows of the table of the order.
 const maxOrder = 1500
 
-// order is the schedule as it was drawn.
-func (b *builder) order() (table, string) {
+// drawnOrder is the schedule as it was drawn.
+func (b *builder) drawnOrder() (table, string) {
 	t := table{Caption: "Order of trials", Head: []string{"block", "cell", "order"}}
 	rows := 0
 	for _, k := range b.plan.Blocks {

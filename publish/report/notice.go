@@ -43,10 +43,10 @@ func (n Notice) Lines() []string {
 	return slices.DeleteFunc(append(n.Cautions(), n.Twin, n.Scope), func(s string) bool { return s == "" })
 }
 
-// answer judges a run: its head, its verdicts and what a reader must know about them.
-func (b *builder) answer() {
-	b.head()
-	b.alarm()
+// judgeRun judges a run: its head, its verdicts and what a reader must know about them.
+func (b *builder) judgeRun() {
+	b.writeHead()
+	b.listTwinDifferences()
 	b.checked()
 	b.verdicts()
 	b.tolerances()
@@ -58,17 +58,17 @@ func (b *builder) answer() {
 		n.Alarms = append(n.Alarms, distrust+" "+andMore(p.Alarm, 1, " "))
 	}
 	if len(b.unplanned) > 0 {
-		n.Alarms = append(n.Alarms, notAsPlanned+" "+closed(andMore(b.unplanned, 1, "; ")))
+		n.Alarms = append(n.Alarms, notAsPlanned+" "+closeSentence(andMore(b.unplanned, 1, "; ")))
 	}
 	for _, w := range slices.Concat(emulated(b.results), b.results.Warnings) {
-		n.Warnings = append(n.Warnings, closed(w))
+		n.Warnings = append(n.Warnings, closeSentence(w))
 	}
 	b.general = len(n.Warnings)
 	n.Warnings = append(n.Warnings, b.withheld()...)
 	n.Warnings = append(n.Warnings, b.lacking()...)
 	switch b.results.Ended {
 	case "", analysis.EndedInterrupted, analysis.EndedVoid:
-		n.Warnings = append(n.Warnings, "Unfinished: "+closed(analysis.EndedText(b.results.Ended)))
+		n.Warnings = append(n.Warnings, "Unfinished: "+closeSentence(analysis.EndedText(b.results.Ended)))
 	}
 	p.Notice = n
 }
@@ -82,8 +82,8 @@ func andMore(texts []string, most int, by string) string {
 	return out
 }
 
-// closed ends a sentence.
-func closed(s string) string { return strings.TrimSuffix(s, ".") + "." }
+// closeSentence ends a sentence.
+func closeSentence(s string) string { return strings.TrimSuffix(s, ".") + "." }
 
 // withheld says how many verdicts a failed check withheld.
 func (b *builder) withheld() []string {

@@ -22,10 +22,10 @@ const (
 // Orders are all of them.
 func Orders() []string { return []string{string(ByEstimate), string(ByLab)} }
 
-// merit is how much better than the baseline a comparison's estimate is: a logarithm,
+// meritOf is how much better than the baseline a comparison's estimate is: a logarithm,
 // or a difference. Without an estimate it is the worst there is.
-func merit(c analysis.Comparison) float64 {
-	v := usable(c.Ratio, c.Scale)
+func meritOf(c analysis.Comparison) float64 {
+	v := usableOrNil(c.Ratio, c.Scale)
 	if v == nil {
 		return math.Inf(-1)
 	}
@@ -39,16 +39,16 @@ func merit(c analysis.Comparison) float64 {
 	return m
 }
 
-// ranked sorts comparisons of one cell and metric.
-func (e *contents) ranked(cs []analysis.Comparison) []analysis.Comparison {
+// rankComparisons sorts comparisons of one cell and metric.
+func (e *contents) rankComparisons(cs []analysis.Comparison) []analysis.Comparison {
 	if e.order != ByLab {
-		slices.SortStableFunc(cs, func(a, b analysis.Comparison) int { return cmp.Compare(merit(b), merit(a)) })
+		slices.SortStableFunc(cs, func(a, b analysis.Comparison) int { return cmp.Compare(meritOf(b), meritOf(a)) })
 	}
 	return cs
 }
 
-// names are the contenders of the whole run, ranked by the mean of what is primary.
-func (e *contents) names() []string {
+// rankedNames are the contenders of the whole run, ranked by the mean of what is primary.
+func (e *contents) rankedNames() []string {
 	return e.namesBy(func(c analysis.Comparison) bool { return c.Primary && c.Scale != sample.Difference })
 }
 
@@ -72,7 +72,7 @@ func (e *contents) namesBy(counts func(analysis.Comparison) bool) []string {
 	if e.order != ByLab {
 		sum, n := map[string]float64{}, map[string]float64{}
 		for _, c := range e.results.Comparisons {
-			if m := merit(c); counts(c) && !math.IsInf(m, -1) {
+			if m := meritOf(c); counts(c) && !math.IsInf(m, -1) {
 				sum[c.Contender] += m
 				n[c.Contender]++
 			}

@@ -20,7 +20,7 @@ func TestOrderOfContenders(t *testing.T) {
 		b := newBuilder(e)
 		b.verdicts()
 		b.percents()
-		b.cells()
+		b.showCells()
 		g := b.page.Groups[slices.IndexFunc(b.page.Groups, func(g group) bool { return g.Cell == "files" })]
 		var sentences []string
 		for _, s := range g.Items {

@@ -155,36 +155,36 @@ func newBuilder(e *contents) *builder {
 // changed plan can make every trial differ.
 const maxUnplanned = 20
 
-// build makes the page of a run.
-func build(e *contents, opt Option) *builder {
+// buildPage makes the page of a run.
+func buildPage(e *contents, opt Option) *builder {
 	b := newBuilder(e)
 	b.usual, b.downloads = opt.Defaults, opt.Files
 	p := &b.page
 	p.Version, p.Index = safetext.Line(opt.Version), opt.Index
-	p.Unplanned = cut(e, "differences from the plan", e.unplanned, maxUnplanned)
-	b.answer()
-	b.glance()
+	p.Unplanned = cutList(e, "differences from the plan", e.unplanned, maxUnplanned)
+	b.judgeRun()
+	b.showGlance()
 	b.purposes()
-	b.curves()
+	b.drawCurves()
 	b.percents()
 	b.summary()
-	b.cells()
-	b.costs()
+	b.showCells()
+	b.showCosts()
 	b.differs()
-	b.limits()
-	b.strips()
+	b.listLimits()
+	b.showStrips()
 	b.counters()
-	b.absent()
-	b.twin()
+	b.listAbsent()
+	b.drawTwin()
 	b.calibrated()
-	b.method()
+	b.describeMethod()
 	p.Problems = e.problems
-	p.CSP = policy()
+	p.CSP = pagePolicy()
 	return b
 }
 
-// twin draws the A/A check.
-func (b *builder) twin() {
+// drawTwin draws the A/A check.
+func (b *builder) drawTwin() {
 	if t := b.results.Twin; t != nil {
 		b.page.TwinFigures = b.twinFigures(t.Comparisons)
 	}
@@ -213,8 +213,8 @@ func (b *builder) unavailable() table {
 	return t
 }
 
-// absent lists what is missing, and why.
-func (b *builder) absent() {
+// listAbsent lists what is missing, and why.
+func (b *builder) listAbsent() {
 	p := &b.page
 	p.Missing = table{Caption: "Missing cells", Prose: true, Head: []string{"contender", "cell", "reason"}}
 	for _, m := range b.results.Missing {
@@ -227,6 +227,6 @@ func (b *builder) absent() {
 			p.Void.Rows = append(p.Void.Rows, []string{fmt.Sprint(l.Block), l.Reason})
 		}
 	}
-	p.Void.Rows = cut(b.contents, "void blocks", p.Void.Rows, maxList)
+	p.Void.Rows = cutList(b.contents, "void blocks", p.Void.Rows, maxList)
 	p.Warnings = b.gathered()
 }

@@ -51,7 +51,7 @@ func Parts(runDir string, opt Option) ([]Part, error) {
 	var all []Claim
 	var out []Part
 	for _, g := range b.page.Groups {
-		p := Part{Name: b.named("verdict", g.Cell, g.Metric), Title: g.Cell + ", " + g.Metric, About: g.Doc,
+		p := Part{Name: b.freePartName("verdict", g.Cell, g.Metric), Title: g.Cell + ", " + g.Metric, About: g.Doc,
 			Claims: claimsOf(g.Items), Table: b.verdictTable(g), Href: store.ReportFile + "#" + g.ID}
 		out, all = append(out, p), append(all, p.Claims...)
 	}
@@ -61,12 +61,12 @@ func Parts(runDir string, opt Option) ([]Part, error) {
 	out = append([]Part{first}, out...)
 	for _, d := range b.drawn {
 		out = append(out, Part{Name: d.name, Title: d.figure.Title(), About: d.about, Figure: d.figure,
-			Table: d.figure.Table(), Href: pages.where(d.name)})
+			Table: d.figure.Table(), Href: pages.placeOfFigure(d.name)})
 	}
 	for _, c := range b.page.Costs {
 		if w := c.Work; c.Name != "" {
 			out = append(out, Part{Name: c.Name, Title: w.Caption, Table: chart.Table{Head: w.Head, Rows: w.Rows, Note: w.Note},
-				Href: pages.file(c.Name) + "#" + c.Name})
+				Href: pages.pageOf(c.Name) + "#" + c.Name})
 		}
 	}
 	for i := range out {
@@ -107,8 +107,8 @@ type drawing struct {
 // maxName bounds the name of a part, in bytes.
 const maxName = 80
 
-// named makes a name of words that no other part has.
-func (b *builder) named(words ...string) string {
+// freePartName makes a name of words that no other part has.
+func (b *builder) freePartName(words ...string) string {
 	name := Slug(strings.Join(words, "-"))
 	if b.taken == nil {
 		b.taken = map[string]bool{}

@@ -175,8 +175,8 @@ func TestWhatWouldChange(t *testing.T) {
 	b := newBuilder(&contents{results: copied(t, r)})
 	checked := 0
 	for _, c := range b.results.Comparisons {
-		nearest, farthest, ok := b.reach(c)
-		_, word := judged(c)
+		nearest, farthest, ok := b.marginsReached(c)
+		_, word := markAndWord(c)
 		if !ok || !c.Primary || c.Scale != "ratio" || len(c.Gates) > 0 {
 			continue
 		}
@@ -219,7 +219,7 @@ func TestProseAndCitation(t *testing.T) {
 			t.Errorf("the page does not say %q", want)
 		}
 	}
-	if got := tex(`a_b{c}\d%`); got != `a\_b\{c\}\textbackslash d\%` {
+	if got := escapeTeX(`a_b{c}\d%`); got != `a\_b\{c\}\textbackslash d\%` {
 		t.Errorf("in BibTeX: %s", got)
 	}
 }
@@ -283,7 +283,7 @@ func TestBadge(t *testing.T) {
 			}
 		}
 	}
-	svg := badge("a", charttest.Hostile, badgePlain, Notice{Twin: charttest.Hostile})
+	svg := drawBadge("a", charttest.Hostile, badgePlain, Notice{Twin: charttest.Hostile})
 	if strings.Contains(svg, "<script") {
 		t.Errorf("unescaped: %s", svg)
 	}

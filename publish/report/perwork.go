@@ -96,7 +96,7 @@ func (b *builder) perWork(k analysis.Cell) (table, string) {
 		return table{}, ""
 	}
 	w := worked{cell: k, cost: cost, of: of, lacking: map[string]string{}}
-	b.charge(&w)
+	b.chargeWork(&w)
 	known := slices.ContainsFunc(w.trials, func(o analysis.Observation) bool { return len(o.Values) > 0 })
 	switch {
 	case len(w.trials) == 0:
@@ -120,10 +120,10 @@ func (b *builder) noCost(cell, metric string) string {
 	return metric + " has no value with counters"
 }
 
-// charge divides the counters of each trial by its work. The work is the busy time of the
+// chargeWork divides the counters of each trial by its work. The work is the busy time of the
 // CPUs divided by the trial's cost in CPU time, so that every counter is charged as the
 // CPU time is: to the requests with those of the warm-up, or to a timed part by its share.
-func (b *builder) charge(w *worked) {
+func (b *builder) chargeWork(w *worked) {
 	costs := map[string]map[[2]int]float64{}
 	for _, c := range b.results.Contenders {
 		if s := b.summaries[[3]string{c.Name, w.cell.Name, w.cost.Name}]; s != nil {
@@ -142,14 +142,14 @@ func (b *builder) charge(w *worked) {
 		o := analysis.Observation{Block: l.Block, Position: l.Position, Instance: l.Instance, Contender: l.Contender,
 			Cell: l.Cell}
 		cost := costs[l.Contender][[2]int{l.Block, l.Position}]
-		o.Values = w.values(l.After.Since(*l.Before), cost)
+		o.Values = w.valuesPerWork(l.After.Since(*l.Before), cost)
 		w.trials = append(w.trials, o)
 	}
 }
 
-// values are the counters of a trial for each unit of work; spent is a difference that
+// valuesPerWork are the counters of a trial for each unit of work; spent is a difference that
 // Since returned. There are none without a cost.
-func (w *worked) values(spent facts.Counters, cost float64) (out []sample.Value) {
+func (w *worked) valuesPerWork(spent facts.Counters, cost float64) (out []sample.Value) {
 	busy, _, ok := spent.Busy()
 	units := busy / cost
 	if !ok || !(units > 0) || math.IsInf(units, 0) {
@@ -214,7 +214,7 @@ func (b *builder) workTable(w *worked) table {
 	t := table{Caption: "Counters per " + w.of + " at " + w.cell.Name, Whole: true,
 		Head: []string{"counter", "contender", "median per " + w.of, "trials", "against " + b.results.Baseline, "interval"}}
 	for _, m := range metrics {
-		for _, name := range b.names() {
+		for _, name := range b.rankedNames() {
 			s, ok := medians[[2]string{name, m.Name}]
 			if !ok {
 				continue
@@ -226,12 +226,12 @@ func (b *builder) workTable(w *worked) table {
 			t.Rows = append(t.Rows, row)
 		}
 	}
-	t.Note = w.note(zero)
+	t.Note = w.omissionNote(zero)
 	return t
 }
 
-// note says which counters are not in the table, and why.
-func (w *worked) note(zero []string) string {
+// omissionNote says which counters are not in the table, and why.
+func (w *worked) omissionNote(zero []string) string {
 	var parts []string
 	if len(zero) > 0 {
 		parts = append(parts, "Zero in all trials: "+strings.Join(zero, ", ")+".")
@@ -261,5 +261,5 @@ func perUnit(v *float64, u string) string {
 	if v != nil && *v == 0 {
 		return "0"
 	}
-	return amount(v, u)
+	return amountText(v, u)
 }

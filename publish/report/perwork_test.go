@@ -53,7 +53,7 @@ func rowsOf(t table, counter string) map[string][]string {
 // Counters are charged to the work by the cost in CPU time, and compared within blocks.
 func TestCountersPerRequest(t *testing.T) {
 	e, _ := charged()
-	e.tidy()
+	e.makeHarmless()
 	b := newBuilder(e)
 	got, why := b.perWork(e.results.Cells[3])
 	if why != "" || got.Caption != "Counters per request at http-50" {
@@ -102,7 +102,7 @@ func TestCountersThatAreSometimesZero(t *testing.T) {
 			l.After.ReadOps = v(3 + 1e5)
 		}
 	}
-	e.tidy()
+	e.makeHarmless()
 	got, _ := newBuilder(e).perWork(e.results.Cells[3])
 	r := rowsOf(got, "disk reads")
 	if r["host"] == nil || r["crun"] == nil || r["host"][2] != "0" || !strings.HasPrefix(r["crun"][4], "+") ||
@@ -148,7 +148,7 @@ func TestCountersPerRequestUnavailable(t *testing.T) {
 	} {
 		e, _ := charged()
 		x.change(e)
-		e.tidy()
+		e.makeHarmless()
 		got, why := newBuilder(e).perWork(e.results.Cells[3])
 		if !strings.Contains(why, x.want) || (why == "") != (len(got.Rows) > 0) {
 			t.Errorf("%s: %d rows, %q", name, len(got.Rows), why)
@@ -163,9 +163,9 @@ func TestCountersPerRequestUnavailable(t *testing.T) {
 func TestCountersPerRequestAreShown(t *testing.T) {
 	e, _ := charged()
 	e.strips = map[cellOf]*spent{}
-	e.tidy()
+	e.makeHarmless()
 	var page bytes.Buffer
-	must(t, render(&page, build(e, Option{}).page))
+	must(t, renderPage(&page, buildPage(e, Option{}).page))
 	doc := sound(t, "", page.String())
 	for _, want := range []string{"Counters per request at http-50", "Counters per op at syscall",
 		"context switches crun 20.0 26 2.00×",

@@ -13,9 +13,9 @@ import (
 	"bakeoff/lab/store"
 )
 
-// prose describes the method in paragraphs that could stand in a paper. Every number is
+// describeInProse describes the method in paragraphs that could stand in a paper. Every number is
 // from the plan, the journal or the results of this run.
-func (b *builder) prose() []string {
+func (b *builder) describeInProse() []string {
 	if !b.hasPlan {
 		return nil
 	}
@@ -37,16 +37,16 @@ func (b *builder) proseSubjects() []string {
 		}
 	}
 	for _, k := range b.results.Cells {
-		cells = append(cells, fmt.Sprintf("%s (%s)", k.Name, b.about(k)))
+		cells = append(cells, fmt.Sprintf("%s (%s)", k.Name, b.describeCell(k)))
 	}
 	first := fmt.Sprintf("bakeoff %s measured %s (%s)", p.Version, p.Baseline, b.driverOf(p.Baseline))
 	if len(others) > 0 {
-		first = fmt.Sprintf("bakeoff %s compared %s with the baseline %s (%s)", p.Version, and(others), p.Baseline,
+		first = fmt.Sprintf("bakeoff %s compared %s with the baseline %s (%s)", p.Version, joinWords(others), p.Baseline,
 			b.driverOf(p.Baseline))
 	}
-	out := []string{first + " on " + b.machine() + ".", "The run lasted from " + b.when() + "."}
+	out := []string{first + " on " + b.machine() + ".", "The run lasted from " + b.timeRange() + "."}
 	if len(cells) > 0 {
-		out = append(out, fmt.Sprintf("The work was %s: %s.", unit.Count(len(cells), "cell"), and(cells)))
+		out = append(out, fmt.Sprintf("The work was %s: %s.", unit.Count(len(cells), "cell"), joinWords(cells)))
 	}
 	return append(out, resources(p)...)
 }
@@ -82,7 +82,7 @@ func resources(p plan.Plan) (out []string) {
 	})
 	has := lists.Filter([]string{cpus, memory}, func(s string) bool { return s != "" && s != "0 CPUs" })
 	if len(has) > 0 {
-		out = append(out, "Each environment had "+and(has)+".")
+		out = append(out, "Each environment had "+joinWords(has)+".")
 	}
 	return out
 }
@@ -91,7 +91,7 @@ func resources(p plan.Plan) (out []string) {
 func (b *builder) proseDesign() []string {
 	p := b.plan
 	out := []string{fmt.Sprintf("The design is a randomized complete block design, drawn from the seed %d before the "+
-		"first trial. The plan was fixed first: its SHA-256 is %s.", p.Seed, known(b.results.PlanSHA256))}
+		"first trial. The plan was fixed first: its SHA-256 is %s.", p.Seed, knownText(b.results.PlanSHA256))}
 	order := "In every block, all contenders visited one cell in random order"
 	if p.Design.Mirror {
 		order += ", then in the mirrored order, so that a linear drift of the machine cancels out"
@@ -145,7 +145,7 @@ func (b *builder) proseAnalysis() []string {
 		"interval of a comparison contains the differences that the exact signed-rank test of the blocks does not reject."}
 	if len(r.Looks) > 0 {
 		out = append(out, fmt.Sprintf("Verdicts were possible at the looks after %s blocks, which spend alphas of %s; the "+
-			"%s share them (Holm 1979; Lan and DeMets 1983).", list(r.Looks), list(r.Alphas),
+			"%s share them (Holm 1979; Lan and DeMets 1983).", listValues(r.Looks), listValues(r.Alphas),
 			unit.Count(len(b.plan.Family), "primary comparison")))
 	}
 	out = append(out, fmt.Sprintf("The margin of equivalence, fixed in advance, is ±%s %%.", significant(100*r.Margin, 3)))
@@ -168,8 +168,8 @@ func (b *builder) proseAnalysis() []string {
 	return out
 }
 
-// and joins words: "a, b and c".
-func and(words []string) string {
+// joinWords joins words: "a, b and c".
+func joinWords(words []string) string {
 	const most = 30
 	if len(words) > most {
 		words = append(slices.Clone(words[:most]), fmt.Sprintf("%d more", len(words)-most))

@@ -29,13 +29,13 @@ var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"style":  func() template.HTML { return template.HTML("<style>" + pageCSS + "</style>") },
 	"plural": unit.Count,
 	"bytes":  func(n int64) string { return unit.Format(float64(n), "B") },
-	"joined": joined,
+	"joined": keepJoined,
 }).Parse(pageHTML))
 
-// policy is the page's Content-Security-Policy. It permits this style sheet and
+// pagePolicy is the page's Content-Security-Policy. It permits this style sheet and
 // nothing else: no script, and nothing from elsewhere. If foreign text got into
 // the page unescaped, it still could do nothing.
-func policy() string { return Policy(pageCSS, "") }
+func pagePolicy() string { return Policy(pageCSS, "") }
 
 // Policy is the Content-Security-Policy of a page with one style sheet and at most one
 // script ("" is none): both by their hashes, and nothing from elsewhere.
@@ -66,12 +66,12 @@ var head = regexp.MustCompile(`^<!doctype html>\n<html lang="en">\n<head>\n<meta
 // then its policy permits no script, whoever wrote the rest. It must have no other
 // http-equiv, which could lead elsewhere.
 func Harmless(page []byte) bool {
-	return head.Match(page) && equivs(page) == 1
+	return head.Match(page) && countHTTPEquiv(page) == 1
 }
 
-// equivs counts the attributes http-equiv, in upper or lower case. Pages are large and are
+// countHTTPEquiv counts the attributes http-equiv, in upper or lower case. Pages are large and are
 // not copied; the letter q is rare.
-func equivs(page []byte) (n int) {
+func countHTTPEquiv(page []byte) (n int) {
 	const before, name = len("http-e"), "http-equiv"
 	for _, q := range []byte("qQ") {
 		for at := 0; ; at++ {
@@ -91,7 +91,7 @@ func equivs(page []byte) (n int) {
 
 var joints = strings.NewReplacer(" % CI", "\u00a0%\u00a0CI", " %", "\u00a0%")
 
-// joined keeps numbers and their per cent signs on one line.
-func joined(s string) string { return joints.Replace(s) }
+// keepJoined keeps numbers and their per cent signs on one line.
+func keepJoined(s string) string { return joints.Replace(s) }
 
-func render(w io.Writer, p page) error { return pageTemplate.Execute(w, p) }
+func renderPage(w io.Writer, p page) error { return pageTemplate.Execute(w, p) }

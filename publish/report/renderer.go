@@ -46,7 +46,7 @@ func (r Renderer) Folder(w io.Writer, runDir string, opt Option) error {
 		return fault.Op("report", err)
 	}
 	defer run.Close()
-	e, err := load(run)
+	e, err := loadContents(run)
 	if err != nil {
 		return fault.Op("report", err)
 	}
@@ -63,14 +63,14 @@ func (r Renderer) Results(w io.Writer, results analysis.Results, unplanned []str
 // contentsOf are the results alone, made harmless in a copy.
 func contentsOf(r analysis.Results, unplanned []string, order Order) *contents {
 	e := &contents{results: r, unplanned: slices.Clone(unplanned), order: order}
-	e.own()
-	e.tidy()
+	e.copyResults()
+	e.makeHarmless()
 	return e
 }
 
 // answered returns a builder that has judged the contents.
 func answered(e *contents) *builder {
 	b := newBuilder(e)
-	b.answer()
+	b.judgeRun()
 	return b
 }

@@ -73,15 +73,15 @@ func compose(run *store.Run, e *contents, opt Option) (*builder, *pages, error) 
 	if opt.Single {
 		e.files = nil // the page stands alone
 	}
-	b := build(e, opt)
-	b.boots(run, opt)
+	b := buildPage(e, opt)
+	b.makeBootPages(run, opt)
 	p, err := layOut(b, opt)
 	return b, p, fault.Wrap(fault.Lab, "report: "+e.base, err)
 }
 
 // composeRun makes the pages of a run from its folder.
 func composeRun(run *store.Run, opt Option) (*builder, *pages, error) {
-	e, err := load(run)
+	e, err := loadContents(run)
 	if err != nil {
 		return nil, nil, fault.Op("report", err)
 	}

@@ -656,7 +656,7 @@ func FuzzPage(f *testing.F) {
 	f.Add([]byte(`{"schema":"bakeoff/results/v1","margin":-1,"cells":[{"metrics":[{}]}],"contenders":[{}],` +
 		`"summaries":[{"median":-1e308,"samples":[{"value":0},{"value":1e308}]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := decode(data)
+		r, err := decodeResults(data)
 		if err != nil {
 			if !fault.Is(err, fault.Invalid) {
 				t.Fatal(err)
@@ -664,9 +664,9 @@ func FuzzPage(f *testing.F) {
 			return
 		}
 		e := &contents{base: "run", results: r}
-		e.tidy()
+		e.makeHarmless()
 		var b bytes.Buffer
-		must(t, render(&b, build(e, Option{}).page))
+		must(t, renderPage(&b, buildPage(e, Option{}).page))
 		sound(t, "", b.String())
 		if out := b.String(); strings.Contains(out, "NaN") && !bytes.Contains(data, []byte("NaN")) {
 			t.Error("NaN on the page")

@@ -64,21 +64,21 @@ func significant(v float64, n int) string {
 	return strconv.FormatFloat(f, 'f', -1, 64)
 }
 
-// bounds returns the interval to show: the one that decided or that of the last
+// boundsToShow returns the interval to show: the one that decided or that of the last
 // look, or the interim one before the first look.
-func bounds(c analysis.Comparison) (lo, hi *float64) {
+func boundsToShow(c analysis.Comparison) (lo, hi *float64) {
 	ci := c.CI
 	if interim(c) {
 		ci = c.Interim
 	}
-	return usable(ci[0], c.Scale), usable(ci[1], c.Scale)
+	return usableOrNil(ci[0], c.Scale), usableOrNil(ci[1], c.Scale)
 }
 
 // interim reports whether the interval to be shown is the unadjusted one.
 func interim(c analysis.Comparison) bool { return c.CI[0] == nil && c.CI[1] == nil }
 
-// usable returns v where it can be shown on its scale.
-func usable(v *float64, scale sample.Scale) *float64 {
+// usableOrNil returns v where it can be shown on its scale.
+func usableOrNil(v *float64, scale sample.Scale) *float64 {
 	if v == nil || math.IsNaN(*v) || math.IsInf(*v, 0) || scale != sample.Difference && *v <= 0 {
 		return nil
 	}
@@ -95,8 +95,8 @@ func scopeWords(s analysis.Scope) string {
 	return ""
 }
 
-// judged is the mark and the word of a comparison.
-func judged(c analysis.Comparison) (chart.Mark, string) {
+// markAndWord is the mark and the word of a comparison.
+func markAndWord(c analysis.Comparison) (chart.Mark, string) {
 	switch {
 	case len(c.Gates) > 0 && c.Primary:
 		return chart.Open, checkFailed
@@ -112,12 +112,13 @@ func judged(c analysis.Comparison) (chart.Mark, string) {
 	return chart.Open, "inconclusive"
 }
 
-// say puts a comparison into words. margin is that of the run, level the coverage
+// sayComparison puts a comparison into words. margin is that of the run, level the coverage
 // of the interval, "95 % "; medians introduce the difference, "host 23.8 ms, crun
 // 24.1 ms, ", or ""; failed says how many trials failed, or "".
-func say(c analysis.Comparison, margin float64, level, medians, failed string) sentence {
-	s := sentence{Contender: c.Contender, Short: short(c), Where: " at " + c.Cell + " " + c.Metric + scopeWords(c.Scope)}
-	s.Mark, s.Word = judged(c)
+func sayComparison(c analysis.Comparison, margin float64, level, medians, failed string) sentence {
+	s := sentence{Contender: c.Contender, Short: shortDifference(c), Where: " at " + c.Cell + " " + c.Metric +
+		scopeWords(c.Scope)}
+	s.Mark, s.Word = markAndWord(c)
 	switch s.Word {
 	case checkFailed:
 		s.Claim = fmt.Sprintf("%s against %s is inconclusive", c.Contender, c.Baseline)
@@ -137,7 +138,7 @@ func say(c analysis.Comparison, margin float64, level, medians, failed string) s
 		s.Claim = fmt.Sprintf("%s against %s is inconclusive", c.Contender, c.Baseline)
 	}
 	for _, g := range c.Gates {
-		s.Failed = append(s.Failed, failedCheck{Name: g.Name, Why: why(g)})
+		s.Failed = append(s.Failed, failedCheck{Name: g.Name, Why: failureReason(g)})
 	}
 	evidence := []string{medians + estimate(c, level) + ", " + unit.Count(c.Blocks, "block")}
 	if interim(c) && c.Primary && c.Blocks > 0 {
@@ -168,12 +169,12 @@ func estimate(c analysis.Comparison, level string) string {
 			ci = "interim " + ci
 		}
 	}
-	v := usable(c.Ratio, c.Scale)
-	lo, hi := bounds(c)
+	v := usableOrNil(c.Ratio, c.Scale)
+	lo, hi := boundsToShow(c)
 	n := difference.Of(c.Scale, c.Unit, v, lo, hi)
 	switch {
 	case c.Exact != nil && v != nil:
-		return exact(c, w.Say(n, *v))
+		return exactWords(c, w.Say(n, *v))
 	case v == nil && lo != nil:
 		return w.Bound(n, *lo, true) + " (" + ci + ")"
 	case v == nil && hi != nil:
@@ -186,8 +187,8 @@ func estimate(c analysis.Comparison, level string) string {
 	return w.Say(n, *v) + " (" + ci + " " + w.Between(n, lo, hi, *v) + ")"
 }
 
-// exact says how large a difference without error is, after the ratio in words.
-func exact(c analysis.Comparison, said string) string {
+// exactWords says how large a difference without error is, after the ratio in words.
+func exactWords(c analysis.Comparison, said string) string {
 	agree := fmt.Sprintf("deterministic: all %s of both sides agree", unit.Count(c.Exact.Trials, "trial"))
 	if c.Exact.Difference == 0 {
 		return "exactly the same (" + agree + ")"
@@ -195,11 +196,11 @@ func exact(c analysis.Comparison, said string) string {
 	return said + ", " + difference.Amount(c.Exact.Difference, c.Unit) + " exactly (" + agree + ")"
 }
 
-// short is the difference in a column of a table: the estimate, or the bound
+// shortDifference is the difference in a column of a table: the estimate, or the bound
 // that there is.
-func short(c analysis.Comparison) string {
-	lo, hi := bounds(c)
-	v := usable(c.Ratio, c.Scale)
+func shortDifference(c analysis.Comparison) string {
+	lo, hi := boundsToShow(c)
+	v := usableOrNil(c.Ratio, c.Scale)
 	switch n := difference.Of(c.Scale, c.Unit, v, lo, hi); {
 	case v != nil:
 		return difference.Speak(c.Metric, c.Unit, c.Better).Column(n, *v)
@@ -211,8 +212,8 @@ func short(c analysis.Comparison) string {
 	return unavailable
 }
 
-// brief shortens a reason for a sentence. The table has the whole.
-func brief(reason string) string {
+// shortReason shortens a reason for a sentence. The table has the whole.
+func shortReason(reason string) string {
 	short := safetext.Clip(reason, 300)
 	if short != reason {
 		return strings.TrimRight(short, "….") + " […]"
@@ -220,11 +221,11 @@ func brief(reason string) string {
 	return strings.TrimSuffix(reason, ".")
 }
 
-// why says why a check failed, and how often: " (7 % stolen; 12 of 52 trials)".
-func why(g analysis.Gate) string {
+// failureReason says why a check failed, and how often: " (7 % stolen; 12 of 52 trials)".
+func failureReason(g analysis.Gate) string {
 	var parts []string
 	if g.Reason != "" {
-		parts = append(parts, brief(g.Reason))
+		parts = append(parts, shortReason(g.Reason))
 	}
 	if g.Of > 0 {
 		parts = append(parts, fmt.Sprintf("%d of %s", g.Trials, unit.Count(g.Of, "trial")))

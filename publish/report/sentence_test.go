@@ -128,7 +128,7 @@ func TestSentences(t *testing.T) {
 	} {
 		c := base
 		x.change(&c)
-		if got := say(c, .02, "95 % ", "", "").String(); got != x.want {
+		if got := sayComparison(c, .02, "95 % ", "", "").String(); got != x.want {
 			t.Errorf("\n got %s\nwant %s", got, x.want)
 		}
 	}
@@ -140,7 +140,7 @@ func TestScopeOfSeveralSets(t *testing.T) {
 	for sets, want := range map[int]string{1: "The same environments served all blocks",
 		2: "2 sets of environments served the blocks"} {
 		r := analysis.Results{InstanceSets: sets, Comparisons: []analysis.Comparison{{Scope: analysis.ScopeInstance}}}
-		if got := (&builder{contents: &contents{results: r}}).scope(); !strings.Contains(got, want) {
+		if got := (&builder{contents: &contents{results: r}}).scopeNote(); !strings.Contains(got, want) {
 			t.Errorf("%d sets: %q does not say %q", sets, got, want)
 		}
 	}

@@ -8,8 +8,8 @@ import (
 	"bakeoff/judge/analysis"
 )
 
-// about describes a cell: its workload with the parameters that matter.
-func (b *builder) about(c analysis.Cell) string {
+// describeCell describes a cell: its workload with the parameters that matter.
+func (b *builder) describeCell(c analysis.Cell) string {
 	return strings.Join(append([]string{c.Workload}, b.settings(c, true)...), " ")
 }
 
@@ -22,16 +22,16 @@ func (b *builder) settings(c analysis.Cell, telling bool) []string {
 	var out []string
 	for _, a := range c.Params.Args() {
 		name, _, _ := strings.Cut(a, "=")
-		if b.tells(c, name) == telling {
+		if b.parameterMatters(c, name) == telling {
 			out = append(out, safetext.Clip(strings.ReplaceAll(a, "\n", " "), 80))
 		}
 	}
 	return out
 }
 
-// tells reports whether a parameter of a cell matters: it does not have its
+// parameterMatters reports whether a parameter of a cell matters: it does not have its
 // default, or another cell with this workload has another value.
-func (b *builder) tells(c analysis.Cell, name string) bool {
+func (b *builder) parameterMatters(c analysis.Cell, name string) bool {
 	usual, known := b.usual[c.Workload][name]
 	return !known || usual != c.Params[name] || slices.ContainsFunc(b.results.Cells, func(o analysis.Cell) bool {
 		return o.Workload == c.Workload && o.Params[name] != c.Params[name]

@@ -48,12 +48,12 @@ func (e *contents) readSpent(run *store.Run) map[cellOf]*spent {
 		if out[at] == nil {
 			out[at] = &spent{}
 		}
-		out[at].count(l.Before, l.After)
+		out[at].countTrial(l.Before, l.After)
 		if l.GeneratorBefore != nil && l.GeneratorAfter != nil {
 			if out[at].elsewhere == nil {
 				out[at].elsewhere = &spent{}
 			}
-			out[at].elsewhere.count(l.GeneratorBefore, l.GeneratorAfter)
+			out[at].elsewhere.countTrial(l.GeneratorBefore, l.GeneratorAfter)
 		}
 		for _, f := range l.Raw {
 			if !strings.HasSuffix(f.Name, ".json") || f.Bytes > maxRawJSON {
@@ -105,14 +105,14 @@ func (s *spent) respond(l *evidence.Latencies) {
 	}
 }
 
-// count adds one trial: what the CPUs did, and the rates.
-func (s *spent) count(before, after *facts.Counters) {
-	s.add(before, after)
-	s.counted.add(before, after)
+// countTrial adds one trial: what the CPUs did, and the rates.
+func (s *spent) countTrial(before, after *facts.Counters) {
+	s.addStates(before, after)
+	s.counted.addTrial(before, after)
 }
 
-// add adds one trial. It ignores counters that run backwards.
-func (s *spent) add(before, after *facts.Counters) {
+// addStates adds one trial. It ignores counters that run backwards.
+func (s *spent) addStates(before, after *facts.Counters) {
 	if before == nil || after == nil || before.CPU == nil || after.CPU == nil {
 		return
 	}
@@ -138,10 +138,10 @@ func (s *spent) add(before, after *facts.Counters) {
 	s.trials++
 }
 
-// shares returns the states as shares of the whole time, nil where nothing is
+// stateTimeShares returns the states as shares of the whole time, nil where nothing is
 // known. The whole time is counted in ticks, and busy may be more precise; what
 // is neither busy nor stolen nor waiting is idle.
-func (s *spent) shares() (busy, steal, iowait, idle *float64) {
+func (s *spent) stateTimeShares() (busy, steal, iowait, idle *float64) {
 	if s == nil || s.trials == 0 {
 		return nil, nil, nil, nil
 	}

@@ -26,8 +26,8 @@ func TestSharesBelowATick(t *testing.T) {
 		"more than passed": {at(1, 1, 5e9), at(1, 2, 9e9), 1},
 	} {
 		var s spent
-		s.add(c.before, c.after)
-		busy, steal, iowait, idle := s.shares()
+		s.addStates(c.before, c.after)
+		busy, steal, iowait, idle := s.stateTimeShares()
 		if math.Abs(*busy-c.busy) > 1e-12 || math.Abs(*busy+*steal+*iowait+*idle-1) > 1e-12 || *idle < 0 {
 			t.Errorf("%s: busy for %g, stolen %g, waiting %g, idle %g; busy for %g is right", what, *busy, *steal, *iowait,
 				*idle, c.busy)

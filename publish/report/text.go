@@ -27,7 +27,7 @@ type Terminal struct {
 
 func writeText(w io.Writer, e *contents, opt Option) error {
 	t := newTextWriter(newBuilder(e), opt.Terminal)
-	t.write()
+	t.writeAnswer()
 	_, err := io.WriteString(w, t.out.String())
 	return err
 }
@@ -39,9 +39,9 @@ func newTextWriter(b *builder, to Terminal) *textWriter {
 	return &textWriter{builder: b, Terminal: to}
 }
 
-// own copies what tidy would change in place: the results belong to the caller. Samples
+// copyResults copies what tidy would change in place: the results belong to the caller. Samples
 // are not shown.
-func (e *contents) own() {
+func (e *contents) copyResults() {
 	r := e.results
 	r.Summaries = slices.Clone(r.Summaries)
 	for i := range r.Summaries {
@@ -63,37 +63,37 @@ type textWriter struct {
 	out strings.Builder
 }
 
-func (t *textWriter) write() {
-	t.answer()
+func (t *textWriter) writeAnswer() {
+	t.judgeRun()
 	p := &t.page
-	t.warn()
-	t.paint("1", p.Title)
+	t.writeAlarms()
+	t.paintText("1", p.Title)
 	t.out.WriteString("\n")
-	t.wrapped("", p.Lead+" Ended: "+ending(t.results)+".")
-	t.counts()
+	t.wrapped("", p.Lead+" Ended: "+endingText(t.results)+".")
+	t.tallyVerdicts()
 	if p.Findable != "" {
 		t.wrapped("", "In half of the cases this run finds a difference of: "+p.Findable+".")
 	}
 	for _, g := range p.Groups {
 		t.out.WriteString("\n")
-		t.paint("1", g.Cell+", "+g.Metric)
+		t.paintText("1", g.Cell+", "+g.Metric)
 		t.out.WriteString(", " + g.Direction + "\n")
-		t.listed(g.Items)
+		t.writeSentences(g.Items)
 		if g.Contrary != "" {
 			t.wrapped("  ", g.Contrary)
 		}
-		t.bars(g)
-		t.curves(g)
+		t.drawBars(g)
+		t.writeCurves(g)
 	}
 	if len(p.Tolerances) > 0 {
 		t.out.WriteString("\n")
-		t.listed(p.Tolerances)
+		t.writeSentences(p.Tolerances)
 	}
-	t.rest()
+	t.writeRest()
 }
 
-// warn writes the alarms, each with all that it is about.
-func (t *textWriter) warn() {
+// writeAlarms writes the alarms, each with all that it is about.
+func (t *textWriter) writeAlarms() {
 	for _, x := range []struct {
 		alarm string
 		about []string
@@ -101,7 +101,7 @@ func (t *textWriter) warn() {
 		if len(x.about) == 0 {
 			continue
 		}
-		t.paint("31;1", x.alarm+"\n")
+		t.paintText("31;1", x.alarm+"\n")
 		for _, a := range x.about {
 			t.wrapped("  ", a)
 		}
@@ -109,8 +109,8 @@ func (t *textWriter) warn() {
 	}
 }
 
-// counts tallies the verdicts, and says which cells have none.
-func (t *textWriter) counts() {
+// tallyVerdicts tallies the verdicts, and says which cells have none.
+func (t *textWriter) tallyVerdicts() {
 	p := &t.page
 	if p.Compared > 1 {
 		var all []sentence
@@ -124,12 +124,12 @@ func (t *textWriter) counts() {
 	}
 }
 
-// rest is what follows the verdicts.
-func (t *textWriter) rest() {
+// writeRest is what follows the verdicts.
+func (t *textWriter) writeRest() {
 	if len(t.page.Groups) == 0 {
 		t.out.WriteString("\n")
-		if t.others() == 0 {
-			t.lone()
+		if t.countOthers() == 0 {
+			t.writeAlone()
 		} else {
 			t.wrapped("", t.page.NoVerdict)
 		}
@@ -145,7 +145,7 @@ func (t *textWriter) closing() {
 		t.out.WriteString("\n")
 		t.wrapped("", p.TwinNote)
 	}
-	t.listed(p.Absent)
+	t.writeSentences(p.Absent)
 	for _, w := range p.Notice.Warnings[:t.general] {
 		t.wrapped("  ", "warning: "+w)
 	}
@@ -184,14 +184,14 @@ func tallied(ss []sentence) string {
 var colors = map[chart.Mark]string{
 	chart.Better: "34", chart.Worse: "33", chart.Same: "32", chart.Open: "2", chart.Plain: "2"}
 
-func (t *textWriter) paint(code, s string) {
+func (t *textWriter) paintText(code, s string) {
 	if t.Color {
 		s = "\x1b[" + code + "m" + s + "\x1b[0m"
 	}
 	t.out.WriteString(s)
 }
 
-func (t *textWriter) listed(items []sentence) {
+func (t *textWriter) writeSentences(items []sentence) {
 	for _, s := range items {
 		t.sentence(s)
 	}
@@ -201,9 +201,9 @@ func (t *textWriter) sentence(s sentence) {
 	t.out.WriteString("  ")
 	sign := s.Mark.Sign()
 	if t.ASCII {
-		sign = ascii(sign)
+		sign = toASCII(sign)
 	}
-	t.paint(colors[s.Mark], sign)
+	t.paintText(colors[s.Mark], sign)
 	t.wrapped("    ", s.String())
 }
 
@@ -211,7 +211,7 @@ func (t *textWriter) sentence(s sentence) {
 // a line that has text already.
 func (t *textWriter) wrapped(indent, s string) {
 	if t.ASCII {
-		s = ascii(s)
+		s = toASCII(s)
 	}
 	column := 0
 	if soFar := t.out.String(); soFar != "" && !strings.HasSuffix(soFar, "\n") {
@@ -221,7 +221,7 @@ func (t *textWriter) wrapped(indent, s string) {
 		column = len(indent)
 	}
 	fresh := column == len(indent)
-	for _, word := range fields(joined(s), t.Width-len(indent)) {
+	for _, word := range splitWords(keepJoined(s), t.Width-len(indent)) {
 		n := utf8.RuneCountInString(word)
 		if !fresh && column+1+n > t.Width {
 			t.out.WriteString("\n" + indent)
@@ -237,9 +237,9 @@ func (t *textWriter) wrapped(indent, s string) {
 	t.out.WriteString("\n")
 }
 
-// fields splits s into words, and breaks a word that is longer than a line, such
+// splitWords splits s into words, and breaks a word that is longer than a line, such
 // as a path.
-func fields(s string, line int) (out []string) {
+func splitWords(s string, line int) (out []string) {
 	for _, word := range strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\n' || r == '\t' }) {
 		for part := range slices.Chunk([]rune(word), line) {
 			out = append(out, string(part))
@@ -251,8 +251,8 @@ func fields(s string, line int) (out []string) {
 var plainText = strings.NewReplacer("−", "-", "…", "...", "×", "x", "÷", "1/", "µ", "u", "–", "-", "±", "+-",
 	"≥", ">=", "≤", "<=", "\u00a0", " ", "’", "'", "▲", "+", "▼", "-", "∅", "0", "←", "<", "→", ">")
 
-// ascii replaces the characters that sentences are made with.
-func ascii(s string) string {
+// toASCII replaces the characters that sentences are made with.
+func toASCII(s string) string {
 	s = plainText.Replace(s)
 	return strings.Map(func(r rune) rune {
 		if r > 126 {
@@ -262,8 +262,8 @@ func ascii(s string) string {
 	}, s)
 }
 
-// bars draws the intervals of a group on an axis of their own.
-func (t *textWriter) bars(g group) {
+// drawBars draws the intervals of a group on an axis of their own.
+func (t *textWriter) drawBars(g group) {
 	cs := t.primary(g.Cell, g.Metric)
 	name, value := 0, 0
 	var rows []percent.Row
@@ -276,10 +276,10 @@ func (t *textWriter) bars(g group) {
 		if r.Value == nil && r.Lo == nil && r.Hi == nil {
 			continue
 		}
-		text := short(c)
-		r.Label = ends(r.Label, 21)
+		text := shortDifference(c)
+		r.Label = keepEnds(r.Label, 21)
 		if t.ASCII {
-			r.Label, text = ascii(r.Label), ascii(text)
+			r.Label, text = toASCII(r.Label), toASCII(text)
 		}
 		rows, texts = append(rows, r), append(texts, text)
 		name, value = max(name, utf8.RuneCountInString(r.Label)), max(value, utf8.RuneCountInString(text))
@@ -292,25 +292,25 @@ func (t *textWriter) bars(g group) {
 	w := difference.Speak(cs[0].Metric, cs[0].Unit, cs[0].Better)
 	left, right := "← "+w.Less, w.More+" →"
 	if t.ASCII {
-		left, right = ascii(left), ascii(right)
+		left, right = toASCII(left), toASCII(right)
 	}
 	gap := max(room-utf8.RuneCountInString(left)-utf8.RuneCountInString(right), 1)
-	t.paint("2", strings.Repeat(" ", name+6)+left+strings.Repeat(" ", gap)+right+"\n")
+	t.paintText("2", strings.Repeat(" ", name+6)+left+strings.Repeat(" ", gap)+right+"\n")
 	for i, r := range rows {
-		fmt.Fprintf(&t.out, "    %s  ", pad(r.Label, name))
-		t.paint(colors[r.Mark], t.bar(axis, r, room))
+		fmt.Fprintf(&t.out, "    %s  ", padTo(r.Label, name))
+		t.paintText(colors[r.Mark], t.drawInterval(axis, r, room))
 		fmt.Fprintf(&t.out, "  %s%s\n", strings.Repeat(" ", value-utf8.RuneCountInString(texts[i])), texts[i])
 	}
 }
 
-// pad fills s with spaces to n columns; fmt counts bytes of some characters.
-func pad(s string, n int) string {
+// padTo fills s with spaces to n columns; fmt counts bytes of some characters.
+func padTo(s string, n int) string {
 	return s + strings.Repeat(" ", max(n-utf8.RuneCountInString(s), 0))
 }
 
-// bar draws one interval: the margin as a shade, no difference as a line, the
+// drawInterval draws one interval: the margin as a shade, no difference as a line, the
 // whisker and the estimate over them.
-func (t *textWriter) bar(axis percent.Axis, r percent.Row, width int) string {
+func (t *textWriter) drawInterval(axis percent.Axis, r percent.Row, width int) string {
 	set := []rune(" ░│├─┤●◄►")
 	if t.ASCII {
 		set = []rune(" .|[-]o<>")

@@ -81,7 +81,7 @@ func TestMissingIsGathered(t *testing.T) {
 	}
 	missing = append(missing, analysis.Missing{Contender: "c", Cell: "x", Reason: "interrupted"},
 		analysis.Missing{Contender: "a", Cell: "z", Reason: "no disk"})
-	got := gather(missing)
+	got := joinMissing(missing)
 	want := []absence{
 		{[]string{"a", "b"}, []string{"x", "y"}, "interrupted"},
 		{[]string{"c"}, []string{"x"}, "interrupted"},
@@ -139,7 +139,7 @@ func FuzzText(f *testing.F) {
 		`"ci":[null,1e-320],"ratio":1e308,"verdict":"worse"}],"contenders":[{}],"twin":{"different":true}}`),
 		80)
 	f.Fuzz(func(t *testing.T, data []byte, width int) {
-		r, err := decode(data)
+		r, err := decodeResults(data)
 		if err != nil {
 			return
 		}

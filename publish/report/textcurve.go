@@ -18,15 +18,15 @@ const (
 	curveLeast  = 16
 )
 
-// curves draws the sweeps of a group.
-func (t *textWriter) curves(g group) {
+// writeCurves draws the sweeps of a group.
+func (t *textWriter) writeCurves(g group) {
 	for _, k := range t.results.Cells {
 		for _, m := range k.Metrics {
 			if k.Name != g.Cell || m.Name != g.Metric {
 				continue
 			}
 			for _, f := range t.curvesOf(k, m) {
-				t.curve(f)
+				t.drawCurve(f)
 			}
 		}
 	}
@@ -42,8 +42,8 @@ func (t *textWriter) strokes() strokes {
 	return strokes{'│', '●', '■', '·', '└', '│', '─'}
 }
 
-// curve draws one sweep: values to the right, the metric up.
-func (t *textWriter) curve(f curve.Figure) {
+// drawCurve draws one sweep: values to the right, the metric up.
+func (t *textWriter) drawCurve(f curve.Figure) {
 	plot := curve.NewPlot(f)
 	labels, up, unitName := plot.Ticks(4)
 	edge := 0
@@ -72,17 +72,17 @@ func (t *textWriter) curve(f curve.Figure) {
 		}
 	}
 	t.out.WriteString("\n")
-	t.wrapped("    ", t.legend(f, unitName, s))
+	t.wrapped("    ", t.curveLegend(f, unitName, s))
 	beside := map[int]string{}
 	for i, l := range labels {
 		beside[row(up[i])] = l
 	}
 	for i, line := range grid {
 		text := strings.TrimRight(string(line), " ")
-		fmt.Fprintf(&t.out, "    %s %c%s\n", padLeft(t.plain(beside[i]), edge), s.edge, text)
+		fmt.Fprintf(&t.out, "    %s %c%s\n", padLeft(t.toTerminal(beside[i]), edge), s.edge, text)
 	}
 	fmt.Fprintf(&t.out, "    %s %c%s\n", strings.Repeat(" ", edge), s.corner, strings.Repeat(string(s.floor), width))
-	fmt.Fprintf(&t.out, "    %s  %s\n", strings.Repeat(" ", edge), t.below(plot, column, width))
+	fmt.Fprintf(&t.out, "    %s  %s\n", strings.Repeat(" ", edge), t.valuesBelow(plot, column, width))
 }
 
 // drawPoint draws one value: its interval, then its median.
@@ -106,8 +106,8 @@ func drawPoint(grid [][]rune, s strokes, plot curve.Plot, p curve.Point, letter 
 	}
 }
 
-// legend says what a curve shows.
-func (t *textWriter) legend(f curve.Figure, unitName string, s strokes) string {
+// curveLegend says what a curve shows.
+func (t *textWriter) curveLegend(f curve.Figure, unitName string, s strokes) string {
 	metric := f.Of
 	if unitName != "" {
 		metric += " (" + unitName + ")"
@@ -132,13 +132,13 @@ func (t *textWriter) legend(f curve.Figure, unitName string, s strokes) string {
 	return text
 }
 
-// below writes the values under a curve, the ends first, and leaves out those that
+// valuesBelow writes the values under a curve, the ends first, and leaves out those that
 // would touch.
-func (t *textWriter) below(plot curve.Plot, column func(float64) int, width int) string {
+func (t *textWriter) valuesBelow(plot curve.Plot, column func(float64) int, width int) string {
 	values, across := plot.Values()
 	line := []rune(strings.Repeat(" ", width))
 	put := func(i int) {
-		text := []rune(t.plain(ends(values[i], 14)))
+		text := []rune(t.toTerminal(keepEnds(values[i], 14)))
 		from := min(max(column(across[i])-len(text)/2, 0), max(len(line)-len(text), 0))
 		for k := max(from-1, 0); k < min(from+len(text)+1, len(line)); k++ {
 			if line[k] != ' ' {
@@ -157,10 +157,10 @@ func (t *textWriter) below(plot curve.Plot, column func(float64) int, width int)
 	return strings.TrimRight(string(line), " ")
 }
 
-// plain is s as the terminal can show it.
-func (t *textWriter) plain(s string) string {
+// toTerminal is s as the terminal can show it.
+func (t *textWriter) toTerminal(s string) string {
 	if t.ASCII {
-		return ascii(s)
+		return toASCII(s)
 	}
 	return s
 }

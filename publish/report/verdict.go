@@ -13,15 +13,15 @@ import (
 	"bakeoff/publish/chart"
 )
 
-// alarm lists the differences of the twin.
-func (b *builder) alarm() {
+// listTwinDifferences lists the differences of the twin.
+func (b *builder) listTwinDifferences() {
 	t := b.results.Twin
 	if t == nil || !t.Different {
 		return
 	}
 	for _, c := range t.Comparisons {
 		if c.Verdict == analysis.Better || c.Verdict == analysis.Worse {
-			b.page.Alarm = append(b.page.Alarm, say(c, b.results.Margin, b.level(), b.medians(c), "").String())
+			b.page.Alarm = append(b.page.Alarm, sayComparison(c, b.results.Margin, b.intervalLevel(), b.medians(c), "").String())
 		}
 	}
 }
@@ -36,7 +36,7 @@ func (b *builder) verdicts() {
 				continue
 			}
 			g := group{ID: fmt.Sprintf("verdict-%d", len(p.Groups)+1), Cell: c.Name, Metric: m.Name,
-				Direction: direction(m.Better), Doc: measure(m), About: b.about(c), Defaults: b.defaults(c)}
+				Direction: direction(m.Better), Doc: measure(m), About: b.describeCell(c), Defaults: b.defaults(c)}
 			for _, x := range b.primary(c.Name, m.Name) {
 				g.Items = append(g.Items, b.sentence(x))
 			}
@@ -51,8 +51,8 @@ func (b *builder) verdicts() {
 	}
 	p.Tally = talliesOf(p.Groups)
 	p.Unjudged = b.unjudged()
-	p.Absent = b.unsaid()
-	p.ScopeNote = b.scope()
+	p.Absent = b.missingSentences()
+	p.ScopeNote = b.scopeNote()
 	if len(p.Groups) == 0 {
 		p.NoVerdict = b.noVerdict()
 	}
@@ -66,14 +66,14 @@ func (b *builder) noVerdict() string {
 	switch {
 	case !judged:
 		return "No comparison is primary, so there is no verdict."
-	case b.others() == 0:
+	case b.countOthers() == 0:
 		return "There is no verdict: " + b.results.Baseline + " has no other contender to compare with."
 	}
 	return "There is no verdict: no comparison has a result."
 }
 
-// others is the number of contenders besides the baseline and its twin.
-func (b *builder) others() (n int) {
+// countOthers is the number of contenders besides the baseline and its twin.
+func (b *builder) countOthers() (n int) {
 	for _, c := range b.results.Contenders {
 		if c.Name != b.results.Baseline && !b.isTwin(c.Name) {
 			n++
@@ -104,7 +104,7 @@ func (b *builder) primary(cell, metric string) []analysis.Comparison {
 	out := lists.Filter(b.results.Comparisons, func(c analysis.Comparison) bool {
 		return c.Primary && c.Cell == cell && c.Metric == metric
 	})
-	return b.ranked(out)
+	return b.rankComparisons(out)
 }
 
 // missingAt are the contenders without a result at a cell. The baseline has no
@@ -114,7 +114,7 @@ func (b *builder) missingAt(cell string) []sentence {
 	for _, m := range b.results.Missing {
 		if m.Cell == cell && b.compares(m.Contender) {
 			out = append(out, sentence{Contender: m.Contender, Mark: chart.Plain, Word: "missing",
-				Claim: m.Contender + " has no result", Where: " at " + m.Cell, Evidence: brief(m.Reason)})
+				Claim: m.Contender + " has no result", Where: " at " + m.Cell, Evidence: shortReason(m.Reason)})
 		}
 	}
 	return out
@@ -139,7 +139,7 @@ func (b *builder) medians(c analysis.Comparison) string {
 // one within blocks.
 func (b *builder) contrary(c analysis.Comparison) bool {
 	us, them := b.summaries[[3]string{c.Contender, c.Cell, c.Metric}], b.summaries[[3]string{c.Baseline, c.Cell, c.Metric}]
-	v := usable(c.Ratio, c.Scale)
+	v := usableOrNil(c.Ratio, c.Scale)
 	if v == nil || us == nil || them == nil || us.Median == nil || them.Median == nil {
 		return false
 	}
@@ -163,7 +163,8 @@ func (b *builder) contraryNote(cell, metric string) string {
 	if len(who) == 0 {
 		return ""
 	}
-	return and(who) + ": the medians differ in the other direction than the difference. Medians are of all trials; the " +
+	return joinWords(who) +
+		": the medians differ in the other direction than the difference. Medians are of all trials; the " +
 		"difference is estimated within blocks, so that a change of the machine between blocks hardly counts. The verdict " +
 		"is about the difference."
 }
@@ -191,7 +192,7 @@ func (b *builder) failures(c analysis.Comparison) string {
 	return strings.Join(out, ", ")
 }
 
-func (b *builder) scope() string {
+func (b *builder) scopeNote() string {
 	var machine, instance bool
 	for _, c := range b.results.Comparisons {
 		machine = machine || c.Scope == analysis.ScopeMachine

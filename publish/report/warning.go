@@ -36,16 +36,16 @@ func (b *builder) gathered() []warning {
 		}
 	}
 	return lists.Map(order, func(text string) warning {
-		return warning{Text: text, Count: len(about[text]), Where: wheres(about[text])}
+		return warning{Text: text, Count: len(about[text]), Where: listPlaces(about[text])}
 	})
 }
 
 // place is where a comparison was made.
 type place struct{ contender, cell, metric string }
 
-// wheres lists places briefly: contenders with the same cells and metrics share a
+// listPlaces lists places briefly: contenders with the same cells and metrics share a
 // line.
-func wheres(places []place) (out []string) {
+func listPlaces(places []place) (out []string) {
 	var names, lines []string
 	var who [][]string
 	at := map[string][]place{}

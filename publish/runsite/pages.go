@@ -142,7 +142,7 @@ func New(root *os.Root, entries []Entry, look Look) *Index {
 	}
 	for i, keys := range each {
 		x.of = append(x.of, strings.Join(keys, " "))
-		x.rows = append(x.rows, sync.OnceValues(func() (template.HTML, error) { return x.row(i, "../") }))
+		x.rows = append(x.rows, sync.OnceValues(func() (template.HTML, error) { return x.writeRow(i, "../") }))
 	}
 	return x
 }
@@ -172,21 +172,22 @@ func (x *Index) Pages() (out []Page) {
 	for n := 0; n == 0 || n*maxRows < len(all); n++ {
 		part := all[min(n*maxRows, len(all)):min((n+1)*maxRows, len(all))]
 		file := indexFile(n)
-		out = append(out, Page{file, x.identity(x.states(part, true), links, []string{fmt.Sprint(len(all))}),
-			func(b *bytes.Buffer) error { return x.index(b, n, part) }})
+		out = append(out, Page{file, x.identity(x.statesOf(part, true), links, []string{fmt.Sprint(len(all))}),
+			func(b *bytes.Buffer) error { return x.writeIndex(b, n, part) }})
 	}
 	out = append(out, Page{PagesDir + "/" + IndexFile, x.identity(links, []string{"browse"}), x.browsePage})
 	for i := range x.entries {
 		if x.entries[i].Page {
-			out = append(out, Page{x.entries[i].Folder + "/" + IndexFile, x.identity(x.states([]int{i}, false), []string{"run"}),
+			out = append(out, Page{x.entries[i].Folder + "/" + IndexFile, x.identity(x.statesOf([]int{i}, false),
+				[]string{"run"}),
 				func(b *bytes.Buffer) error { return x.runPage(b, i) }})
 		}
 	}
 	for _, k := range kinds {
 		for _, f := range x.facets[k.name] {
-			states := x.states(f.runs, false)
+			states := x.statesOf(f.runs, false)
 			out = append(out, Page{f.File, x.identity(states, []string{k.name, f.Value}),
-				func(b *bytes.Buffer) error { return x.facet(b, k, f) }})
+				func(b *bytes.Buffer) error { return x.writeFacet(b, k, f) }})
 			if file := x.historyFile(k, f); file != "" {
 				out = append(out, Page{file, x.identity(states, []string{"history", f.Value}),
 					func(b *bytes.Buffer) error { return x.history(b, f) }})
@@ -214,8 +215,8 @@ func (x *Index) facetLines() (out []string) {
 	return out
 }
 
-// states identify what pages say of runs, with their keys if the page has filters.
-func (x *Index) states(runs []int, keys bool) []string {
+// statesOf identify what pages say of runs, with their keys if the page has filters.
+func (x *Index) statesOf(runs []int, keys bool) []string {
 	out := make([]string, 0, 3*len(runs))
 	for _, i := range runs {
 		e := &x.entries[i]

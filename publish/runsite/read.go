@@ -90,9 +90,9 @@ func Read(root *os.Root, names []string, old map[string]Entry, program string,
 // maxHead bounds what ours reads of a report.
 const maxHead = 64 << 20
 
-// ours reports whether the report of a run is one that this program or another version of
+// isOurs reports whether the report of a run is one that this program or another version of
 // it could have written: with the policy that permits no script.
-func ours(root *os.Root, name string) bool {
+func isOurs(root *os.Root, name string) bool {
 	f, err := root.Open(filepath.Join(name, filepath.FromSlash(store.ReportFile)))
 	if err != nil {
 		return false

@@ -86,10 +86,10 @@ type decisionRow struct {
 	Alarm                     string // why not to trust it
 }
 
-// row writes what a page says of a run; up leads from the page to the folder.
-func (x *Index) row(i int, up string) (template.HTML, error) {
+// writeRow writes what a page says of a run; up leads from the page to the folder.
+func (x *Index) writeRow(i int, up string) (template.HTML, error) {
 	e := &x.entries[i]
-	v := rowView{Entry: e, Date: date(e), Href: reportOf(up, e)}
+	v := rowView{Entry: e, Date: dateText(e), Href: reportOf(up, e)}
 	for _, c := range e.Contenders {
 		if c.Name != e.Baseline {
 			v.With = append(v.With, c.Name)
@@ -103,16 +103,16 @@ func (x *Index) row(i int, up string) (template.HTML, error) {
 	return template.HTML(out.String()), err // the template escaped it
 }
 
-// date is when a run began; "" if it is not known.
-func date(e *Entry) string {
+// dateText is when a run began; "" if it is not known.
+func dateText(e *Entry) string {
 	if e.Begun.IsZero() {
 		return ""
 	}
 	return e.Begun.UTC().Format("2006-01-02 15:04")
 }
 
-// view is a page of the index; up leads from it to the folder of the index.
-func (x *Index) view(title, up string) view {
+// newView is a page of the index; up leads from it to the folder of the index.
+func (x *Index) newView(title, up string) view {
 	v := view{CSP: policy, Version: safetext.Line(x.look.Version), Title: title}
 	if x.look.Site.Text != "" {
 		v.Site = Link{x.look.Site.Text, up + x.look.Site.Href}
@@ -120,13 +120,13 @@ func (x *Index) view(title, up string) view {
 	return v
 }
 
-// index writes page n of the index.
-func (x *Index) index(b *bytes.Buffer, n int, runs []int) error {
+// writeIndex writes page n of the index.
+func (x *Index) writeIndex(b *bytes.Buffer, n int, runs []int) error {
 	up := ""
 	if n > 0 {
 		up = "../"
 	}
-	v := x.view(cmp.Or(x.look.Title, "Runs"), up)
+	v := x.newView(cmp.Or(x.look.Title, "Runs"), up)
 	v.Filters, v.Lead = true, unit.Count(len(x.entries), "run")+", the newest first."
 	if x.look.Feed != "" {
 		v.Feed = up + x.look.Feed
@@ -135,12 +135,12 @@ func (x *Index) index(b *bytes.Buffer, n int, runs []int) error {
 		v.Home, v.Title = up+IndexFile, fmt.Sprintf("%s, page %d", v.Title, n+1)
 	}
 	for _, i := range runs {
-		html, err := x.row(i, up)
+		html, err := x.writeRow(i, up)
 		if err != nil {
 			return err
 		}
 		e := &x.entries[i]
-		r := row{Keys: x.of[i], Date: date(e), HTML: html}
+		r := row{Keys: x.of[i], Date: dateText(e), HTML: html}
 		if v.Rows = append(v.Rows, r); r.Date != "" {
 			v.To = cmp.Or(v.To, r.Date[:10])
 			v.From = r.Date[:10]
@@ -149,7 +149,7 @@ func (x *Index) index(b *bytes.Buffer, n int, runs []int) error {
 			v.Problems++
 		}
 	}
-	v.Browse = x.browse(up)
+	v.Browse = x.browseKinds(up)
 	for i := 0; i*maxRows < len(x.entries) && len(x.entries) > maxRows; i++ {
 		if i != n {
 			v.More = append(v.More, Link{fmt.Sprintf("Page %d", i+1), up + indexFile(i)})
@@ -158,8 +158,8 @@ func (x *Index) index(b *bytes.Buffer, n int, runs []int) error {
 	return pageTemplate.Execute(b, v)
 }
 
-// browse is the values of all kinds.
-func (x *Index) browse(up string) (out []browse) {
+// browseKinds is the values of all kinds.
+func (x *Index) browseKinds(up string) (out []browse) {
 	for _, k := range kinds {
 		k := browse{Name: k.name, One: k.one, Many: k.many}
 		for _, f := range x.facets[k.Name] {
@@ -174,8 +174,8 @@ func (x *Index) browse(up string) (out []browse) {
 
 // browsePage writes the page of the folder of the other pages, which a web server would list.
 func (x *Index) browsePage(b *bytes.Buffer) error {
-	v := x.view("Browse the runs", "../")
-	v.Home, v.Browse = "../"+IndexFile, x.browse("../")
+	v := x.newView("Browse the runs", "../")
+	v.Home, v.Browse = "../"+IndexFile, x.browseKinds("../")
 	v.Lead = unit.Count(len(x.entries), "run") + "."
 	return pageTemplate.Execute(b, v)
 }
@@ -191,11 +191,11 @@ func (x *Index) RunPage(b *bytes.Buffer) error { return x.runPage(b, 0) }
 func (x *Index) runPage(b *bytes.Buffer, i int) error {
 	const up = "../"
 	e := &x.entries[i]
-	v := x.view(cmp.Or(e.Lab, e.Name)+", "+cmp.Or(date(e), e.Name), up)
+	v := x.newView(cmp.Or(e.Lab, e.Name)+", "+cmp.Or(dateText(e), e.Name), up)
 	if v.Lead = e.Lead; !x.look.Alone {
 		v.Home = up + IndexFile
 	}
-	html, err := x.row(i, up)
+	html, err := x.writeRow(i, up)
 	if err != nil {
 		return err
 	}
@@ -211,10 +211,10 @@ func (x *Index) runPage(b *bytes.Buffer, i int) error {
 
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// facet writes the page of one workload, contender, machine, lab file, verdict or month.
-func (x *Index) facet(b *bytes.Buffer, k kind, f *facet) error {
+// writeFacet writes the page of one workload, contender, machine, lab file, verdict or month.
+func (x *Index) writeFacet(b *bytes.Buffer, k kind, f *facet) error {
 	const up = "../"
-	v := x.view(f.Value, up)
+	v := x.newView(f.Value, up)
 	v.Home = up + IndexFile
 	v.Lead = capital(k.one) + " of " + unit.Count(f.Count(), "run") + ", the newest first."
 	if file := x.historyFile(k, f); file != "" {
@@ -240,7 +240,7 @@ func (x *Index) facet(b *bytes.Buffer, k kind, f *facet) error {
 				continue
 			}
 			r := decisionRow{Decision: d, Baseline: e.Baseline, Lab: e.Lab, Href: reportOf(up, e)}
-			r.Date, _, _ = strings.Cut(date(e), " ")
+			r.Date, _, _ = strings.Cut(dateText(e), " ")
 			if len(e.Notice.Alarms) > 0 {
 				r.Alarm = "(" + strings.SplitAfter(e.Notice.Alarms[0], ".")[0] + ")"
 			}

@@ -110,7 +110,7 @@ func ensureReport(root *os.Root, e *Entry, opt Option) (wrote bool, err error) {
 		e.Page = false // nobody knows who wrote it
 		return false, nil
 	}
-	if e.Page = true; !opt.Force && ours(root, e.Folder) {
+	if e.Page = true; !opt.Force && isOurs(root, e.Folder) {
 		return false, nil
 	}
 	if err := report.Write(filepath.Join(root.Name(), e.Folder), opt.Report); err != nil {

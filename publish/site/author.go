@@ -40,7 +40,7 @@ func Init(dir, title string, now time.Time) error {
 		{"pages/about.md", "---\ntitle: About\ndate: " + stamp + "\nslug: about\n---\n\nWho writes here, and why.\n"},
 		{"drafts/.keep", ""}, {"static/.keep", ""},
 	} {
-		if err := create(root, f.name, f.text); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := createFile(root, f.name, f.text); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
@@ -61,8 +61,8 @@ THEME="default"
 `
 }
 
-// create writes a file that does not exist.
-func create(root *os.Root, name, text string) error {
+// createFile writes a file that does not exist.
+func createFile(root *os.Root, name, text string) error {
 	if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
 		return fault.Wrap(fault.Invalid, name, err)
 	}
@@ -127,7 +127,7 @@ func (s *Site) New(d Draft) (string, error) {
 	field("slug", slug)
 	field("description", d.Description)
 	text.WriteString("---\n\n" + strings.TrimRight(d.Body, "\n") + "\n")
-	err := create(s.root, dir+"/"+name, text.String())
+	err := createFile(s.root, dir+"/"+name, text.String())
 	if errors.Is(err, fs.ErrExist) {
 		err = fault.WithFix(fault.New(fault.Invalid, "%s/%s exists", dir, name), "choose another title or --slug")
 	}
@@ -148,7 +148,7 @@ type Listed struct {
 // List returns the posts, pages and drafts, the newest first.
 func (s *Site) List(now time.Time) ([]Listed, error) {
 	b := &build{site: s, opt: Option{Drafts: true, Now: now}, cfg: s.Config}
-	if err := b.read(); err != nil {
+	if err := b.readContent(); err != nil {
 		return nil, err
 	}
 	out := []Listed{}

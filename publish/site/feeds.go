@@ -45,12 +45,12 @@ func (b *build) planFeed(s *section, name string, f feed.Feed, entries []*entry,
 			parts = append(parts, b.bodyKey(e))
 		}
 	}
-	b.add(name, key(parts...), func(w *bytes.Buffer) error {
+	b.addFile(name, digestOf(parts...), func(w *bytes.Buffer) error {
 		for _, e := range entries {
 			i := feed.Item{Title: e.Title, Link: b.address(e.path), Summary: cmp.Or(e.Description, e.Excerpt, e.Title),
 				Author: e.author, Tags: e.Tags, Published: e.Date, Updated: e.Updated, Image: b.absolute(e.Image)}
 			if b.cfg.FeedFull {
-				body, err := b.body(e.Post)
+				body, err := b.bodyOf(e.Post)
 				if err != nil {
 					return err
 				}
@@ -75,7 +75,7 @@ func (b *build) planSitemap() {
 		pages = append(pages, feed.Page{Address: b.address(s.prefix), Changed: newest})
 		for _, list := range [][]*entry{s.posts, s.pages, s.secondary} {
 			for _, e := range list {
-				pages = append(pages, b.mapped(e))
+				pages = append(pages, b.sitemapPage(e))
 			}
 		}
 		for _, list := range [][]*group{s.tags, s.authors, s.years} {
@@ -98,7 +98,7 @@ func (b *build) planSitemap() {
 	b.addBytes("sitemap.xml", feed.Index(parts))
 }
 
-func (b *build) mapped(e *entry) feed.Page {
+func (b *build) sitemapPage(e *entry) feed.Page {
 	p := feed.Page{Address: b.address(e.path), Changed: e.Date}
 	if e.Updated.After(e.Date) {
 		p.Changed = e.Updated

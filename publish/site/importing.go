@@ -68,7 +68,7 @@ func (s *Site) importOne(root *os.Root, name string, done *Imported) error {
 	case path.Dir(name) == "." || path.Dir(name) == "pages":
 		to = s.Config.Pages + "/" + slug + ".md"
 	}
-	switch err := create(s.root, to, string(post)); {
+	switch err := createFile(s.root, to, string(post)); {
 	case errors.Is(err, fs.ErrExist):
 		done.Skipped = append(done.Skipped, safetext.Line(name))
 	case err != nil:

@@ -11,14 +11,14 @@ import (
 	"bakeoff/base/fault"
 )
 
-// key is a digest of its parts, each with its length.
-func key(parts ...string) string {
+// digestOf is a digest of its parts, each with its length.
+func digestOf(parts ...string) string {
 	buffer := buffers.Get().(*[]byte)
 	text := (*buffer)[:0]
 	for _, p := range parts {
 		text = append(binary.LittleEndian.AppendUint64(text, uint64(len(p))), p...)
 	}
-	out := digest(text)
+	out := digestFile(text)
 	*buffer = text
 	buffers.Put(buffer)
 	return out
@@ -27,14 +27,14 @@ func key(parts ...string) string {
 // buffers hold what key hashes: a hash that is written to copies every string.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// digest is that of a file.
-func digest(content []byte) string {
+// digestFile is that of a file.
+func digestFile(content []byte) string {
 	sum := sha256.Sum256(content)
-	return encode(sum[:])
+	return shortDigest(sum[:])
 }
 
-// encode shortens a digest to 144 bits: no two of any files of a site will agree.
-func encode(sum []byte) string { return base64.RawURLEncoding.EncodeToString(sum[:18]) }
+// shortDigest shortens a digest to 144 bits: no two of any files of a site will agree.
+func shortDigest(sum []byte) string { return base64.RawURLEncoding.EncodeToString(sum[:18]) }
 
 // readBounded reads a regular file of the site.
 func readBounded(root *os.Root, name string, most int64) ([]byte, error) {

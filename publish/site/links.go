@@ -37,7 +37,7 @@ func (s *Site) Check() (broken []Broken, checked int, err error) {
 	c := checker{root: root, base: basePath(s.Config.URL), host: s.Config.URL, pages: map[string]*checkedPage{}}
 	err = fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		if err == nil && e.Type().IsRegular() && path.Ext(name) == ".html" {
-			err = c.read(name)
+			err = c.readLinks(name)
 		}
 		return err
 	})
@@ -67,8 +67,8 @@ type checkedPage struct {
 	ids   map[string]bool
 }
 
-// read collects the links and anchors of a page.
-func (c *checker) read(name string) error {
+// readLinks collects the links and anchors of a page.
+func (c *checker) readLinks(name string) error {
 	text, err := readBounded(c.root, name, maxPage)
 	if err != nil {
 		return err

@@ -83,11 +83,11 @@ func (b *build) planArchives(s *section) {
 		for _, m := range y.months {
 			at := entryGroup(m)
 			if b.cfg.ArchivesList {
-				g.Entries = append(g.Entries, b.links(s, m.entries)...)
+				g.Entries = append(g.Entries, b.linksOf(s, m.entries)...)
 			} else {
 				g.Entries = append(g.Entries, groupLinks([]page.Group{at})...)
 			}
-			at.Entries = b.links(s, m.entries)
+			at.Entries = b.linksOf(s, m.entries)
 			months = append(months, at)
 			b.planIndex(s, m.path, s.locale.Say("posts_in", m.label), []page.Group{{Entries: at.Entries}})
 		}
@@ -99,10 +99,10 @@ func (b *build) planArchives(s *section) {
 	}
 }
 
-func (b *build) links(s *section, entries []*entry) []page.Link {
+func (b *build) linksOf(s *section, entries []*entry) []page.Link {
 	out := make([]page.Link, len(entries))
 	for i, e := range entries {
-		out[i] = b.link(s, e)
+		out[i] = b.linkTo(s, e)
 	}
 	return out
 }
@@ -116,10 +116,10 @@ func (b *build) planIndex(s *section, path, title string, groups []page.Group) {
 			parts = append(parts, l.Label, l.Path, l.Date, fmt.Sprint(l.Count))
 		}
 	}
-	b.add(fileOf(path), key(parts...), func(w *bytes.Buffer) error {
-		v := b.view(s, "index", path)
+	b.addFile(fileOf(path), digestOf(parts...), func(w *bytes.Buffer) error {
+		v := b.newView(s, "index", path)
 		v.Title, v.Heading, v.Groups = title, title, groups
-		return b.write(w, s, v)
+		return b.writePage(w, s, v)
 	})
 }
 
@@ -150,8 +150,8 @@ func (b *build) planList(s *section, l list) {
 				parts = append(parts, b.bodyKey(e))
 			}
 		}
-		b.add(fileOf(at(n)), key(parts...), func(w *bytes.Buffer) error {
-			v := b.view(s, l.kind, at(n))
+		b.addFile(fileOf(at(n)), digestOf(parts...), func(w *bytes.Buffer) error {
+			v := b.newView(s, l.kind, at(n))
 			if total > 1 {
 				v.Pager = &page.Pager{Number: n, Total: total}
 				if n > 1 {
@@ -174,7 +174,7 @@ var rootToken = "root-" + rand.Text() + "/"
 // is kept.
 func (b *build) summaryAt(s *section, e *entry, root string) (template.HTML, error) {
 	if b.cfg.IndexFull {
-		body, err := b.body(e.Post)
+		body, err := b.bodyOf(e.Post)
 		if err != nil {
 			return "", err
 		}
@@ -186,8 +186,8 @@ func (b *build) summaryAt(s *section, e *entry, root string) (template.HTML, err
 	return template.HTML(strings.ReplaceAll(string(e.html), rootToken, root)), e.problem
 }
 
-// write writes a page, with the parts that it shares with others.
-func (b *build) write(w *bytes.Buffer, s *section, v page.View) error {
+// writePage writes a page, with the parts that it shares with others.
+func (b *build) writePage(w *bytes.Buffer, s *section, v page.View) error {
 	if v.Kind != "search" && v.Kind != "notfound" && len(v.Alternates) == 0 && len(v.Feeds) == mainFeeds &&
 		!slices.ContainsFunc(s.site.Menu, func(l page.Link) bool { return l.Path == v.Path }) {
 		made, _ := s.shared.LoadOrStore(v.Root, sync.OnceValues(v.Share))
@@ -227,7 +227,7 @@ func (b *build) writeList(w *bytes.Buffer, v page.View, s *section, l list, show
 		v.Summaries = append(v.Summaries, html)
 	}
 	v.Origins = page.Origins(images)
-	return b.write(w, s, v)
+	return b.writePage(w, s, v)
 }
 
 // planSearch plans the search page and its index.
@@ -247,16 +247,16 @@ func (b *build) planSearch(s *section) {
 		titles, terms = append(titles, r.Path, r.Title), append(terms, r.Path, r.Title, r.Terms)
 	}
 	path, index := s.prefix+"search/", s.prefix+"search/index.json"
-	b.add(path+"index.html", key(titles...), func(w *bytes.Buffer) error {
-		v := b.view(s, "search", path)
+	b.addFile(path+"index.html", digestOf(titles...), func(w *bytes.Buffer) error {
+		v := b.newView(s, "search", path)
 		v.Title, v.Heading, v.Index = s.locale.Say("search"), s.locale.Say("search"), index
-		v.Groups = []page.Group{{Label: s.locale.Say("all_posts"), Entries: b.links(s, all)}}
+		v.Groups = []page.Group{{Label: s.locale.Say("all_posts"), Entries: b.linksOf(s, all)}}
 		if len(runs) > 0 {
 			v.Groups = append(v.Groups, page.Group{Label: s.locale.Say("runs"), Entries: lists.Map(runs, foundLink)})
 		}
 		return v.Write(w)
 	})
-	b.add(index, key(terms...), func(w *bytes.Buffer) error {
+	b.addFile(index, digestOf(terms...), func(w *bytes.Buffer) error {
 		var entries []search.Entry
 		for _, e := range all {
 			entries = append(entries, search.Entry{Path: e.path, Title: e.Title, Date: e.Date.Format(time.DateOnly),
@@ -273,8 +273,8 @@ func (b *build) planSearch(s *section) {
 // address, so its links are absolute.
 func (b *build) planNotFound() {
 	s := b.sections[0]
-	b.add("404.html", key("404", s.key, b.cfg.URL), func(w *bytes.Buffer) error {
-		v := b.view(s, "notfound", "404.html")
+	b.addFile("404.html", digestOf("404", s.key, b.cfg.URL), func(w *bytes.Buffer) error {
+		v := b.newView(s, "notfound", "404.html")
 		v.Title, v.Heading, v.NoIndex = s.locale.Say("not_found"), s.locale.Say("not_found"), true
 		v.Root = basePath(b.cfg.URL)
 		return v.Write(w)

@@ -27,19 +27,19 @@ type artifact struct {
 	make      func(*bytes.Buffer) error
 }
 
-// add plans a file.
-func (b *build) add(name, key string, make func(*bytes.Buffer) error) {
+// addFile plans a file.
+func (b *build) addFile(name, key string, make func(*bytes.Buffer) error) {
 	b.artifacts = append(b.artifacts, artifact{name: name, key: key, make: make})
 }
 
 // addBytes plans a file whose content is cheap.
 func (b *build) addBytes(name string, content []byte) {
-	b.add(name, digest(content), func(w *bytes.Buffer) error { w.Write(content); return nil })
+	b.addFile(name, digestFile(content), func(w *bytes.Buffer) error { w.Write(content); return nil })
 }
 
-// plan lists every file of the site.
-func (b *build) plan() error {
-	if err := b.sort(); err != nil {
+// planFiles lists every file of the site.
+func (b *build) planFiles() error {
+	if err := b.sortPosts(); err != nil {
 		return err
 	}
 	for _, s := range b.sections {
@@ -66,11 +66,11 @@ func (b *build) plan() error {
 	b.planSitemap()
 	b.planAssets()
 	b.planStatic()
-	return b.unique()
+	return b.checkUnique()
 }
 
-// unique refuses two files of one name. A static file gives way to a page.
-func (b *build) unique() error {
+// checkUnique refuses two files of one name. A static file gives way to a page.
+func (b *build) checkUnique() error {
 	seen := make(map[string]bool, len(b.artifacts))
 	out := b.artifacts[:0]
 	for _, a := range b.artifacts {
@@ -83,15 +83,15 @@ func (b *build) unique() error {
 			return fault.WithFix(fault.New(fault.Invalid, "two pages have the address /%s", strings.TrimSuffix(a.name,
 				"index.html")), "give one of the posts or pages another slug")
 		}
-		b.warn(fmt.Sprintf("%s/%s has the name of a page; bakeoff leaves it out", b.cfg.Static, safetext.Line(
+		b.addWarning(fmt.Sprintf("%s/%s has the name of a page; bakeoff leaves it out", b.cfg.Static, safetext.Line(
 			strings.TrimPrefix(a.name, staticKey))))
 	}
 	b.artifacts = out
 	return nil
 }
 
-// make makes the files that are not fresh.
-func (b *build) make() error {
+// makeFiles makes the files that are not fresh.
+func (b *build) makeFiles() error {
 	problems := make([]error, len(b.artifacts))
 	var failed atomic.Bool
 	buffers := sync.Pool{New: func() any { return new(bytes.Buffer) }}
@@ -166,7 +166,7 @@ func (b *build) describe(s *section) {
 	if err != nil {
 		panic(err) // it has only strings and numbers
 	}
-	s.key = key(string(text))
+	s.key = digestOf(string(text))
 }
 
 // makeEngines prepares one renderer for each language: they differ in the words of boxes.
@@ -174,8 +174,8 @@ func (b *build) makeEngines() {
 	b.engines = map[string]*markdown.Engine{}
 	for _, code := range append([]string{""}, b.cfg.Languages...) {
 		b.engines[code] = markdown.New(markdown.Option{RawHTML: b.cfg.RawHTML, Picture: b.picture,
-			Terms: b.cfg.Search, Embed: b.embed, RunLink: b.runLink,
-			Done: b.words(code).Say("task_done"), Open: b.words(code).Say("task_open")})
+			Terms: b.cfg.Search, Embed: b.embedReference, RunLink: b.runLink,
+			Done: b.localeOf(code).Say("task_done"), Open: b.localeOf(code).Say("task_open")})
 	}
 }
 
@@ -230,34 +230,34 @@ func (b *build) planStatic() {
 	for _, name := range b.static {
 		path := strings.TrimPrefix(name, b.cfg.Static+"/")
 		sum := b.files[name].Sum
-		b.add(path, staticKey+sum, func(w *bytes.Buffer) error { return b.copy(w, name) })
+		b.addFile(path, staticKey+sum, func(w *bytes.Buffer) error { return b.copyFile(w, name) })
 		for _, v := range b.pictures[path].Sources {
 			if v.Path == path {
 				continue
 			}
-			b.add(v.Path, key(staticKey, sum, fmt.Sprint(v.Width)), func(w *bytes.Buffer) error {
-				return b.scale(w, name, v.Width)
+			b.addFile(v.Path, digestOf(staticKey, sum, fmt.Sprint(v.Width)), func(w *bytes.Buffer) error {
+				return b.scaleImage(w, name, v.Width)
 			})
 		}
 	}
 }
 
-func (b *build) copy(w *bytes.Buffer, name string) error {
+func (b *build) copyFile(w *bytes.Buffer, name string) error {
 	text, err := readBounded(b.site.root, name, maxStatic)
 	w.Write(text)
 	return fault.Wrap(fault.Invalid, name, err)
 }
 
-// scale writes a smaller version of an image. One that cannot be decoded is copied: the
+// scaleImage writes a smaller version of an image. One that cannot be decoded is copied: the
 // page names the version.
-func (b *build) scale(w *bytes.Buffer, name string, width int) error {
+func (b *build) scaleImage(w *bytes.Buffer, name string, width int) error {
 	text, err := readBounded(b.site.root, name, maxStatic)
 	if err != nil {
 		return fault.Wrap(fault.Invalid, name, err)
 	}
 	small, err := picture.Scale(name, text, width)
 	if err != nil {
-		b.warn(fmt.Sprintf("%s: bakeoff cannot make it smaller: %s", safetext.Line(name), safetext.Line(err.Error())))
+		b.addWarning(fmt.Sprintf("%s: bakeoff cannot make it smaller: %s", safetext.Line(name), safetext.Line(err.Error())))
 		small = text
 	}
 	w.Write(small)
@@ -273,7 +273,7 @@ func (b *build) planAssets() {
 	if b.cfg.CSS != "" {
 		own, err := b.ownStyle()
 		if err != nil {
-			b.warn("CUSTOM_CSS: " + safetext.Line(err.Error()))
+			b.addWarning("CUSTOM_CSS: " + safetext.Line(err.Error()))
 		}
 		style = append(append(style, '\n'), own...)
 	}

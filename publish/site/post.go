@@ -12,7 +12,7 @@ import (
 	"bakeoff/publish/site/page"
 )
 
-func (b *build) words(code string) *locale.Locale {
+func (b *build) localeOf(code string) *locale.Locale {
 	l, _ := locale.Of(cmp.Or(code, b.cfg.Language))
 	return l
 }
@@ -38,15 +38,15 @@ func (b *build) planPost(s *section, e *entry) {
 				parts = append(parts, "|")
 			}
 		}
-		return key(parts...)
+		return digestOf(parts...)
 	}
 	b.artifacts = append(b.artifacts, artifact{name: e.path + "index.html", later: key, make: func(w *bytes.Buffer) error {
-		body, err := b.body(e.Post)
+		body, err := b.bodyOf(e.Post)
 		if err != nil {
 			return err
 		}
 		b.release(e.Post)
-		return b.write(w, s, b.postView(s, e, body))
+		return b.writePage(w, s, b.postView(s, e, body))
 	}})
 }
 
@@ -59,12 +59,12 @@ func (b *build) bodyKey(e *entry) string {
 	for _, ref := range e.Runs {
 		parts = append(parts, b.runOf(ref).key)
 	}
-	return key(parts...)
+	return digestOf(parts...)
 }
 
 // postView is the page of a post.
 func (b *build) postView(s *section, e *entry, body markdown.Rendered) page.View {
-	v := b.view(s, "post", e.path)
+	v := b.newView(s, "post", e.path)
 	if e.Page {
 		v.Kind = "page"
 	}
@@ -76,14 +76,14 @@ func (b *build) postView(s *section, e *entry, body markdown.Rendered) page.View
 		p.Picture.Lazy = false
 	}
 	for _, r := range e.related {
-		p.Related = append(p.Related, b.link(s, r))
+		p.Related = append(p.Related, b.linkTo(s, r))
 	}
 	if e.previous != nil {
-		l := b.link(s, e.previous)
+		l := b.linkTo(s, e.previous)
 		p.Previous = &l
 	}
 	if e.next != nil {
-		l := b.link(s, e.next)
+		l := b.linkTo(s, e.next)
 		p.Next = &l
 	}
 	v.Post = &p
@@ -97,8 +97,8 @@ func (b *build) postView(s *section, e *entry, body markdown.Rendered) page.View
 // mainFeeds is how many feeds every page announces.
 const mainFeeds = 3
 
-// view is a page of a section with what all pages have.
-func (b *build) view(s *section, kind, path string) page.View {
+// newView is a page of a section with what all pages have.
+func (b *build) newView(s *section, kind, path string) page.View {
 	v := page.View{Site: s.site, Kind: kind, Path: path, Root: page.Root(path), Canonical: b.address(path)}
 	v.Feeds = append(v.Feeds, page.Feed{Type: "application/rss+xml", Title: b.cfg.Title, Path: s.site.Feed},
 		page.Feed{Type: "application/atom+xml", Title: b.cfg.Title, Path: s.prefix + "atom.xml"},
@@ -174,7 +174,7 @@ func (b *build) absolute(image string) string {
 	return b.address(strings.TrimLeft(image, "/"))
 }
 
-func (b *build) link(s *section, e *entry) page.Link {
+func (b *build) linkTo(s *section, e *entry) page.Link {
 	return page.Link{Label: e.Title, Path: e.path, Date: e.Date.Format(time.RFC3339),
 		DateText: s.locale.Format("%Y-%m-%d", e.Date)}
 }

@@ -70,8 +70,8 @@ type build struct {
 	artifacts []artifact
 }
 
-// read reads the content.
-func (b *build) read() error {
+// readContent reads the content.
+func (b *build) readContent() error {
 	b.files, b.bodies = make(map[string]fileState, len(b.last)), map[string]markdown.Rendered{}
 	type source struct {
 		name string
@@ -83,19 +83,19 @@ func (b *build) read() error {
 		folders = append(folders, b.cfg.Drafts)
 	}
 	for _, dir := range folders {
-		err := b.walk(dir, func(name string, info fs.FileInfo) {
+		err := b.walkFiles(dir, func(name string, info fs.FileInfo) {
 			switch path.Ext(name) {
 			case ".md", ".markdown":
 				sources = append(sources, source{name, info})
 			case ".html", ".htm", ".org", ".adoc", ".asciidoc", ".rst", ".mdx", ".txt":
-				b.warn(safetext.Line(name) + ": bakeoff reads Markdown only; convert the file to Markdown")
+				b.addWarning(safetext.Line(name) + ": bakeoff reads Markdown only; convert the file to Markdown")
 			}
 		})
 		if err != nil {
 			return err
 		}
 	}
-	if err := b.walk(b.cfg.Static, b.readStatic); err != nil {
+	if err := b.walkFiles(b.cfg.Static, b.readStatic); err != nil {
 		return err
 	}
 	slices.Sort(b.static)
@@ -110,9 +110,9 @@ func (b *build) read() error {
 	return errors.Join(problems...)
 }
 
-// walk calls each for every regular file below a folder of the site, in order. Names that
+// walkFiles calls each for every regular file below a folder of the site, in order. Names that
 // begin with a dot are skipped, and links too: they may lead anywhere.
-func (b *build) walk(dir string, each func(name string, info fs.FileInfo)) error {
+func (b *build) walkFiles(dir string, each func(name string, info fs.FileInfo)) error {
 	count := 0
 	var visit func(dir string, depth int) error
 	visit = func(dir string, depth int) error {
@@ -146,7 +146,7 @@ func (b *build) walk(dir string, each func(name string, info fs.FileInfo)) error
 				}
 				each(name, info)
 			default:
-				b.warn(safetext.Line(name) + " is not a regular file; bakeoff leaves it out")
+				b.addWarning(safetext.Line(name) + " is not a regular file; bakeoff leaves it out")
 			}
 		}
 		return nil
@@ -164,14 +164,14 @@ func (b *build) walk(dir string, each func(name string, info fs.FileInfo)) error
 	return fault.Wrap(fault.Invalid, "read", err)
 }
 
-func (b *build) warn(s string) {
+func (b *build) addWarning(s string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.result.Warnings = append(b.result.Warnings, s)
 }
 
-// keep notes a file, with what the build that read it warned about.
-func (b *build) keep(name string, f fileState) {
+// keepState notes a file, with what the build that read it warned about.
+func (b *build) keepState(name string, f fileState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.files[name] = f
@@ -180,8 +180,8 @@ func (b *build) keep(name string, f fileState) {
 
 // readPost returns a post, from the last build if its file did not change.
 func (b *build) readPost(name string, info fs.FileInfo) (*content.Post, error) {
-	if old, ok := b.last[name]; ok && old.Post != nil && old.fresh(info) {
-		b.keep(name, old)
+	if old, ok := b.last[name]; ok && old.Post != nil && old.isFresh(info) {
+		b.keepState(name, old)
 		return old.Post, nil
 	}
 	read := time.Now().UnixNano()
@@ -189,11 +189,11 @@ func (b *build) readPost(name string, info fs.FileInfo) (*content.Post, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, name, err)
 	}
-	sum := digest(text)
+	sum := digestFile(text)
 	state := fileState{Size: info.Size(), Nanos: info.ModTime().UnixNano(), Read: read}
 	if old, ok := b.last[name]; ok && old.Post != nil && old.Post.Digest == sum && old.Nanos == state.Nanos {
 		state.Post, state.Warnings = old.Post, old.Warnings
-		b.keep(name, state)
+		b.keepState(name, state)
 		b.changed.Store(true) // the next build can trust the time, which this one could not
 		return old.Post, nil
 	}
@@ -220,14 +220,14 @@ func (b *build) readPost(name string, info fs.FileInfo) (*content.Post, error) {
 			"set RAW_HTML=true in config.sh.local to keep it")
 	}
 	state.Post, state.Warnings = &post, doc.Warnings
-	b.hold(name, body)
-	b.keep(name, state)
+	b.holdRendered(name, body)
+	b.keepState(name, state)
 	b.changed.Store(true)
 	return &post, nil
 }
 
-// hold keeps a rendered text for its page.
-func (b *build) hold(name string, body markdown.Rendered) {
+// holdRendered keeps a rendered text for its page.
+func (b *build) holdRendered(name string, body markdown.Rendered) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.held+len(body) <= bodyBudget {
@@ -236,8 +236,8 @@ func (b *build) hold(name string, body markdown.Rendered) {
 	}
 }
 
-// body returns the rendered text of a post.
-func (b *build) body(p *content.Post) (markdown.Rendered, error) {
+// bodyOf returns the rendered text of a post.
+func (b *build) bodyOf(p *content.Post) (markdown.Rendered, error) {
 	b.mu.Lock()
 	body, ok := b.bodies[p.File]
 	b.mu.Unlock()
@@ -248,7 +248,7 @@ func (b *build) body(p *content.Post) (markdown.Rendered, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, p.File, err)
 	}
-	if digest(text) != p.Digest {
+	if digestFile(text) != p.Digest {
 		return nil, fault.WithFix(fault.New(fault.Lab, "%s changed during the build", p.File), "build again")
 	}
 	doc, err := content.Parse(text, content.Source{File: p.File, Page: p.Page, Modified: p.Date, Location: time.UTC})
@@ -270,7 +270,7 @@ func (b *build) release(p *content.Post) {
 // readStatic notes a static file, and the size of an image.
 func (b *build) readStatic(name string, info fs.FileInfo) {
 	b.static = append(b.static, name)
-	if old, ok := b.last[name]; ok && old.Sum != "" && old.fresh(info) {
+	if old, ok := b.last[name]; ok && old.Sum != "" && old.isFresh(info) {
 		b.files[name] = old
 		return
 	}
@@ -278,11 +278,11 @@ func (b *build) readStatic(name string, info fs.FileInfo) {
 	f := fileState{Size: info.Size(), Nanos: info.ModTime().UnixNano(), Read: time.Now().UnixNano()}
 	text, err := readBounded(b.site.root, name, maxStatic)
 	if err != nil {
-		b.warn(fmt.Sprintf("%s: %s; bakeoff leaves it out", safetext.Line(name), safetext.Line(err.Error())))
+		b.addWarning(fmt.Sprintf("%s: %s; bakeoff leaves it out", safetext.Line(name), safetext.Line(err.Error())))
 		b.static = b.static[:len(b.static)-1]
 		return
 	}
-	f.Sum = digest(text)
+	f.Sum = digestFile(text)
 	if c, _, err := image.DecodeConfig(bytes.NewReader(text)); err == nil && c.Width > 0 && c.Height > 0 {
 		f.Image = &imageState{c.Width, c.Height}
 	}

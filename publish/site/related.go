@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// relate gives each post those that share the most tags with it, the newest first among
+// relatePosts gives each post those that share the most tags with it, the newest first among
 // equals.
-func relate(s *section, most int) {
+func relatePosts(s *section, most int) {
 	r := newRelation(s)
-	pairs := r.pairs()
+	pairs := r.tagPairs()
 	for i, e := range s.posts {
 		var best []int32
 		if pairs == nil {
@@ -56,10 +56,10 @@ func newRelation(s *section) *relation {
 // mostPairs bounds the pairs of tags of all posts. Where there are more, tags are counted.
 const mostPairs = 4 << 20
 
-// pairs returns the posts of each pair of tags; nil if there are too many. A pair has far
+// tagPairs returns the posts of each pair of tags; nil if there are too many. A pair has far
 // fewer posts than a tag: on a site with ten thousand posts, all of one tag would be
 // counted a hundred million times.
-func (r *relation) pairs() map[[2]int32][]int32 {
+func (r *relation) tagPairs() map[[2]int32][]int32 {
 	n := 0
 	for _, tags := range r.tags {
 		n += len(tags) * (len(tags) - 1) / 2
@@ -84,10 +84,10 @@ func (r *relation) byPairs(pairs map[[2]int32][]int32, self int32, most int) []i
 	tags := r.tags[self]
 	for k, a := range tags {
 		for _, b := range tags[k+1:] {
-			r.touch(pairs[[2]int32{a, b}])
+			r.touchPosts(pairs[[2]int32{a, b}])
 		}
 	}
-	best := r.pick(self, most)
+	best := r.pickBest(self, most)
 	heads := make([]int, len(tags))
 	for len(best) < most {
 		next := int32(-1)
@@ -111,12 +111,12 @@ func (r *relation) byPairs(pairs map[[2]int32][]int32, self int32, most int) []i
 // byTags returns the posts that share the most tags with a post.
 func (r *relation) byTags(self int32, most int) []int32 {
 	for _, t := range r.tags[self] {
-		r.touch(r.members[t])
+		r.touchPosts(r.members[t])
 	}
-	return r.pick(self, most)
+	return r.pickBest(self, most)
 }
 
-func (r *relation) touch(list []int32) {
+func (r *relation) touchPosts(list []int32) {
 	for _, j := range list {
 		if r.shared[j]++; r.shared[j] == 1 {
 			r.touched = append(r.touched, j)
@@ -124,8 +124,8 @@ func (r *relation) touch(list []int32) {
 	}
 }
 
-// pick returns the best of the touched posts, without self, and forgets all of them.
-func (r *relation) pick(self int32, most int) []int32 {
+// pickBest returns the best of the touched posts, without self, and forgets all of them.
+func (r *relation) pickBest(self int32, most int) []int32 {
 	before := func(x, y int32) int { return cmp.Or(cmp.Compare(r.shared[y], r.shared[x]), cmp.Compare(x, y)) }
 	best := make([]int32, 0, most+1)
 	for _, j := range r.touched {

@@ -23,7 +23,7 @@ func TestRelatedPostsByPairs(t *testing.T) {
 			s.posts = append(s.posts, e)
 		}
 		rel := newRelation(s)
-		pairs := rel.pairs()
+		pairs := rel.tagPairs()
 		for i := range s.posts {
 			most := 1 + round%5
 			byTags, byPairs := rel.byTags(int32(i), most), rel.byPairs(pairs, int32(i), most)

@@ -59,7 +59,7 @@ func (b *build) planRunIndex() {
 	b.index = runsite.New(b.runRoot, b.indexed, runsite.Look{Version: b.opt.Report.Version, Program: b.opt.Program,
 		Site: runsite.Link{Text: b.cfg.Title, Href: "../"}, Feed: b.cfg.FeedFile, Posts: b.postsOfRuns()})
 	for _, p := range b.index.Pages() {
-		b.add(runsPath+p.File, p.Identity, p.Render)
+		b.addFile(runsPath+p.File, p.Identity, p.Render)
 	}
 	b.planRunFeed()
 }
@@ -92,7 +92,7 @@ func (b *build) planRunFeed() {
 	for _, e := range newest {
 		parts = append(parts, e.Folder, e.State)
 	}
-	b.add(name, key(parts...), func(w *bytes.Buffer) error {
+	b.addFile(name, digestOf(parts...), func(w *bytes.Buffer) error {
 		for _, e := range newest {
 			f.Items = append(f.Items, feed.Item{Title: e.Lab + ", " + e.Begun.UTC().Format("2006-01-02 15:04"),
 				Link: b.runAddress(e), Summary: summaryOf(e), Author: b.cfg.Author, Published: e.Begun.UTC()})

@@ -64,13 +64,13 @@ func (b *build) openRun(id string) *run {
 		}
 		parts = append(parts, f, fmt.Sprint(info.Size(), info.ModTime().UnixNano()))
 	}
-	r.key, r.dir = key(parts...), filepath.Join(b.site.Dir, filepath.FromSlash(at))
+	r.key, r.dir = digestOf(parts...), filepath.Join(b.site.Dir, filepath.FromSlash(at))
 	r.parts = sync.OnceValues(func() ([]report.Part, error) { return report.Parts(r.dir, b.opt.Report) })
 	return r
 }
 
-// embed returns the HTML of a reference, for package markdown.
-func (b *build) embed(ref, alt string) (html []byte, problem string) {
+// embedReference returns the HTML of a reference, for package markdown.
+func (b *build) embedReference(ref, alt string) (html []byte, problem string) {
 	name, asTable := strings.CutSuffix(ref, "/table")
 	r, p, problem := b.partOf(name)
 	if problem != "" {
@@ -236,16 +236,19 @@ func (b *build) planRuns() {
 		if len(b.indexed) > 0 {
 			opt.Index = runsite.IndexOfReport
 		}
-		b.add(runsPath+id+"/report/index.html", key(r.key, opt.Index), func(w *bytes.Buffer) error {
+		b.addFile(runsPath+id+"/report/index.html", digestOf(r.key, opt.Index), func(w *bytes.Buffer) error {
 			return report.Page.Folder(w, r.dir, opt)
 		})
 		if len(b.indexed) == 0 {
-			b.add(runsPath+id+"/index.html", key(r.key, "folder"), func(w *bytes.Buffer) error { return b.runFolder(w, r) })
+			b.addFile(runsPath+id+"/index.html", digestOf(r.key, "folder"), func(w *bytes.Buffer) error {
+				return b.runFolder(w,
+					r)
+			})
 		}
 		for _, f := range evidence {
 			from := b.cfg.Runs + "/" + id + "/" + f
 			if _, err := b.site.root.Lstat(from); err == nil {
-				b.add(runsPath+id+"/"+f, key(r.key, f), func(w *bytes.Buffer) error {
+				b.addFile(runsPath+id+"/"+f, digestOf(r.key, f), func(w *bytes.Buffer) error {
 					text, err := readBounded(b.site.root, from, maxEvidence)
 					w.Write(text)
 					return err

@@ -57,12 +57,12 @@ type section struct {
 	tags, authors, years    []*group
 }
 
-// sort puts the posts into their sections.
-func (b *build) sort() error {
+// sortPosts puts the posts into their sections.
+func (b *build) sortPosts() error {
 	for _, code := range b.cfg.Languages {
 		l, ok := locale.Of(code)
 		if !ok {
-			b.warn(fmt.Sprintf("bakeoff has no words for the language %q; its pages use English ones", code))
+			b.addWarning(fmt.Sprintf("bakeoff has no words for the language %q; its pages use English ones", code))
 		}
 		s := &section{language: code, locale: l}
 		if len(b.sections) > 0 {
@@ -98,10 +98,10 @@ func (b *build) sort() error {
 				safetext.Line(p.File), e.path), "give one of them another slug")
 		}
 		taken[e.path] = safetext.Line(p.File)
-		s.add(e)
+		s.addEntry(e)
 	}
 	for _, s := range b.sections {
-		b.order(s)
+		b.orderPosts(s)
 	}
 	b.translate()
 	return nil
@@ -114,13 +114,13 @@ func (b *build) sectionOf(p *content.Post) *section {
 		}
 	}
 	if p.Language != "" {
-		b.warn(fmt.Sprintf("%s: the site has no language %q; add it to SITE_LANGS in config.sh.local",
+		b.addWarning(fmt.Sprintf("%s: the site has no language %q; add it to SITE_LANGS in config.sh.local",
 			safetext.Line(p.File), p.Language))
 	}
 	return b.sections[0]
 }
 
-func (s *section) add(e *entry) {
+func (s *section) addEntry(e *entry) {
 	switch {
 	case e.path == s.prefix:
 		s.home = e
@@ -133,8 +133,8 @@ func (s *section) add(e *entry) {
 	}
 }
 
-// order sorts the posts, the newest first, and groups them.
-func (b *build) order(s *section) {
+// orderPosts sorts the posts, the newest first, and groups them.
+func (b *build) orderPosts(s *section) {
 	slices.SortFunc(s.posts, func(x, y *entry) int {
 		return cmp.Or(y.Date.Compare(x.Date), strings.Compare(x.File, y.File))
 	})
@@ -150,14 +150,14 @@ func (b *build) order(s *section) {
 		}
 		if b.cfg.Tags {
 			for _, t := range e.Tags {
-				e.tags = append(e.tags, tags.add(t, e))
+				e.tags = append(e.tags, tags.addEntry(t, e))
 			}
 		}
 		if b.cfg.Authors && e.author != "" {
-			e.writer = authors.add(e.author, e)
+			e.writer = authors.addEntry(e.author, e)
 		}
 	}
-	s.tags, s.authors = tags.sorted(), authors.sorted()
+	s.tags, s.authors = tags.sortedGroups(), authors.sortedGroups()
 	if b.cfg.Archives {
 		s.archive()
 	}
@@ -169,7 +169,7 @@ func (b *build) order(s *section) {
 		})
 	}
 	if b.cfg.Related && b.cfg.Tags && b.cfg.RelatedCount > 0 {
-		relate(s, b.cfg.RelatedCount)
+		relatePosts(s, b.cfg.RelatedCount)
 	}
 }
 
@@ -181,7 +181,7 @@ type groups struct {
 
 func newGroups(base string) *groups { return &groups{base, map[string]*group{}} }
 
-func (g *groups) add(label string, e *entry) *group {
+func (g *groups) addEntry(label string, e *entry) *group {
 	slug := content.Slug(label)
 	if slug == "" {
 		slug = "x-" + content.Short(label)
@@ -197,7 +197,7 @@ func (g *groups) add(label string, e *entry) *group {
 	return at
 }
 
-func (g *groups) sorted() []*group {
+func (g *groups) sortedGroups() []*group {
 	out := make([]*group, 0, len(g.by))
 	for _, at := range g.by {
 		out = append(out, at)
@@ -237,7 +237,7 @@ func (e *entry) summarize(b *build) {
 	if e.writer != nil {
 		parts = append(parts, e.writer.path)
 	}
-	e.summary = key(parts...)
+	e.summary = digestOf(parts...)
 }
 
 // translate connects the posts whose files differ only in their language.

@@ -107,18 +107,18 @@ func (s *Site) Build(opt Option) (Result, error) {
 		opt.Now = time.Now()
 	}
 	b := &build{site: s, opt: opt, cfg: s.Config, result: Result{Warnings: append([]string{}, s.Warnings...)}}
-	if err := b.run(); err != nil {
+	if err := b.buildAll(); err != nil {
 		return b.result, fault.Op("site", err)
 	}
 	return b.result, nil
 }
 
-// run reads, plans and writes.
-func (b *build) run() error {
+// buildAll reads, plans and writes.
+func (b *build) buildAll() error {
 	if err := b.chooseTheme(); err != nil {
 		return err
 	}
-	engine := b.engine()
+	engine := b.engineDigest()
 	last := readState(b.site.root, stateName(b.opt.Output), engine)
 	out, err := b.openOutput()
 	if err != nil {
@@ -133,7 +133,7 @@ func (b *build) run() error {
 		}
 	}
 	b.last = last.Files
-	if err := b.read(); err != nil {
+	if err := b.readContent(); err != nil {
 		return err
 	}
 	if err := b.missing(); err != nil {
@@ -146,10 +146,10 @@ func (b *build) run() error {
 		defer b.runRoot.Close()
 	}
 	b.folder = output.Open(out, last.Output, b.cfg.Precompress)
-	if err := b.plan(); err != nil {
+	if err := b.planFiles(); err != nil {
 		return err
 	}
-	if err := b.make(); err != nil {
+	if err := b.makeFiles(); err != nil {
 		return err
 	}
 	if err := b.missing(); err != nil {
@@ -170,7 +170,7 @@ func (b *build) run() error {
 	for _, e := range b.indexed {
 		next.Runs[e.Folder] = e
 	}
-	return fault.Wrap(fault.Lab, "state", next.write(b.site.root, stateName(b.opt.Output)))
+	return fault.Wrap(fault.Lab, "state", next.writeState(b.site.root, stateName(b.opt.Output)))
 }
 
 func (b *build) openOutput() (*os.Root, error) {
@@ -226,14 +226,14 @@ func randomTheme(address string, now time.Time) string {
 	return names[rand.New(rand.NewPCG(h.Sum64(), day)).IntN(len(names))]
 }
 
-// engine identifies everything that all files depend on: the program, its templates and
+// engineDigest identifies everything that all files depend on: the program, its templates and
 // the settings. The theme is not in it: it is one file.
-func (b *build) engine() string {
+func (b *build) engineDigest() string {
 	settings := b.cfg
 	settings.Theme, settings.CSS, settings.Deploy = "", "", nil
 	text, err := json.Marshal(settings)
 	if err != nil {
 		panic(err) // it has only strings, numbers and lists
 	}
-	return key(engineVersion, b.opt.Program, page.Digest(), string(text))
+	return digestOf(engineVersion, b.opt.Program, page.Digest(), string(text))
 }

@@ -61,8 +61,8 @@ type imageState struct{ Width, Height int }
 // systems store times in steps.
 const racy = int64(2e9)
 
-// fresh reports whether the file is surely the one that was read.
-func (f fileState) fresh(info fs.FileInfo) bool {
+// isFresh reports whether the file is surely the one that was read.
+func (f fileState) isFresh(info fs.FileInfo) bool {
 	return f.Size == info.Size() && f.Nanos == info.ModTime().UnixNano() && f.Nanos < f.Read-racy
 }
 
@@ -110,8 +110,8 @@ func decodeState(text []byte, engine string) state {
 	return s
 }
 
-// write replaces the state in one step.
-func (s state) write(root *os.Root, name string) error {
+// writeState replaces the state in one step.
+func (s state) writeState(root *os.Root, name string) error {
 	files, err := json.Marshal(s.Files)
 	if err != nil {
 		return err

@@ -12,12 +12,12 @@ import (
 // its self time.
 func writePprof(w io.Writer, r bootmodel.Recording) error {
 	p := &profile.Profile{
-		SampleType:        []*profile.ValueType{{Type: "calls", Unit: "count"}, {Type: "time", Unit: unit(r)}},
+		SampleType:        []*profile.ValueType{{Type: "calls", Unit: "count"}, {Type: "time", Unit: unitOf(r)}},
 		DefaultSampleType: "time",
-		PeriodType:        &profile.ValueType{Type: "time", Unit: unit(r)},
+		PeriodType:        &profile.ValueType{Type: "time", Unit: unitOf(r)},
 		Period:            1,
 	}
-	all := stacks(r)
+	all := foldStacks(r)
 	byLabel := map[string]*profile.Location{}
 	at := make([]*profile.Location, len(all))
 	for i, s := range all {

@@ -115,7 +115,7 @@ func (b *speedscopeBuilder) profile(name string, roots []int) {
 	}
 	for _, i := range roots {
 		from, to := b.r.Times(i)
-		b.span(&p, i, from, to)
+		b.writeSpan(&p, i, from, to)
 	}
 	if n := len(p.Events); n > 0 {
 		p.End = p.Events[n-1].At
@@ -123,9 +123,9 @@ func (b *speedscopeBuilder) profile(name string, roots []int) {
 	b.out.Profiles = append(b.out.Profiles, p)
 }
 
-// span writes a span within its parent. The format wants events in order, so a child on
+// writeSpan writes a span within its parent. The format wants events in order, so a child on
 // another clock is moved by what the clocks disagree.
-func (b *speedscopeBuilder) span(p *speedscopeProfile, i int, low, high float64) {
+func (b *speedscopeBuilder) writeSpan(p *speedscopeProfile, i int, low, high float64) {
 	from, to := b.r.Times(i)
 	from, to = min(max(from, low), high), min(max(to, low), high)
 	s := b.r.Spans[i]
@@ -138,7 +138,7 @@ func (b *speedscopeBuilder) span(p *speedscopeProfile, i int, low, high float64)
 	p.Events = append(p.Events, speedscopeEvent{"O", from - b.zero, frame})
 	at := from
 	for _, child := range b.children[i] {
-		b.span(p, int(child), at, to)
+		b.writeSpan(p, int(child), at, to)
 		at = b.zero + p.Events[len(p.Events)-1].At
 	}
 	p.Events = append(p.Events, speedscopeEvent{"C", max(to, at) - b.zero, frame})

@@ -40,9 +40,9 @@ func Write(w io.Writer, name string, r bootmodel.Recording) error {
 	return f.write(w, r)
 }
 
-// ticks reports whether times are written in ticks: those of the one clock of the
+// ticksClock reports whether times are written in ticks: those of the one clock of the
 // spans. Otherwise they are nanoseconds of the reference clock.
-func ticks(r bootmodel.Recording) (clock int, ok bool) {
+func ticksClock(r bootmodel.Recording) (clock int, ok bool) {
 	for i, s := range r.Spans {
 		if i > 0 && s.Clock != clock {
 			return 0, false
@@ -52,9 +52,9 @@ func ticks(r bootmodel.Recording) (clock int, ok bool) {
 	return clock, true
 }
 
-// unit is what the times are in, for a recording whose spans have one clock.
-func unit(r bootmodel.Recording) string {
-	clock, ok := ticks(r)
+// unitOf is what the times are in, for a recording whose spans have one clock.
+func unitOf(r bootmodel.Recording) string {
+	clock, ok := ticksClock(r)
 	if !ok || len(r.Clocks) == 0 {
 		return "nanoseconds"
 	}
@@ -94,9 +94,9 @@ type stack struct {
 	count  int64
 }
 
-// stacks adds up the self times of spans with the same path. A parent comes before its
+// foldStacks adds up the self times of spans with the same path. A parent comes before its
 // children. A wait is no frame: its time belongs to what waits.
-func stacks(r bootmodel.Recording) []stack {
+func foldStacks(r bootmodel.Recording) []stack {
 	type key struct {
 		parent    int
 		name, arg string
@@ -135,7 +135,7 @@ func stacks(r bootmodel.Recording) []stack {
 
 // selfTimes are the self times of all spans, in ticks if there is one clock.
 func selfTimes(r bootmodel.Recording) []int64 {
-	if _, ok := ticks(r); ok {
+	if _, ok := ticksClock(r); ok {
 		return r.Self()
 	}
 	// A copy with all times in nanoseconds of the reference clock.
@@ -155,7 +155,7 @@ func selfTimes(r bootmodel.Recording) []int64 {
 // writeFolded writes "frame;frame;frame ticks", in the order in which the stacks
 // appeared. Stacks that took no time are left out.
 func writeFolded(w io.Writer, r bootmodel.Recording) error {
-	all := stacks(r)
+	all := foldStacks(r)
 	lines := make([]string, len(all)) // of every stack, without the value
 	clean := strings.NewReplacer(";", ",", "\n", " ", "\r", " ")
 	for i, s := range all {

@@ -102,7 +102,7 @@ func ExitCode(err error) int {
 // error, and returns the exit code of the program.
 func (s *Streams) Finish(err error) int {
 	if o, ok := s.Out.(*output); ok {
-		err = o.joined(err)
+		err = o.joinWriteError(err)
 	}
 	if err == nil {
 		return ExitDone

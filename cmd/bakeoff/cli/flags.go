@@ -25,7 +25,7 @@ func flagUsages(flags *pflag.FlagSet) string {
 			out.WriteString(line)
 			continue
 		}
-		out.WriteString(line[:margin] + name + strings.Repeat(" ", len(name)-cells(name)) + least + usage)
+		out.WriteString(line[:margin] + name + strings.Repeat(" ", len(name)-countCells(name)) + least + usage)
 	}
 	return out.String()
 }

@@ -65,7 +65,7 @@ func (s *Streams) hearBroken(broken func()) func() {
 	hear := func(heard func(error)) {
 		for _, w := range []io.Writer{s.Out, s.Err} {
 			if o, ok := w.(*output); ok {
-				o.hear(heard)
+				o.notifyErrors(heard)
 			}
 		}
 	}

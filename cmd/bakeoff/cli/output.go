@@ -35,15 +35,15 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// hear sets the function that is called with each error of a write.
-func (o *output) hear(heard func(error)) {
+// notifyErrors sets the function that is called with each error of a write.
+func (o *output) notifyErrors(heard func(error)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.heard = heard
 }
 
-// joined returns err and the first error of a write, once.
-func (o *output) joined(err error) error {
+// joinWriteError returns err and the first error of a write, once.
+func (o *output) joinWriteError(err error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err == nil || errors.Is(err, o.err) {
@@ -52,8 +52,8 @@ func (o *output) joined(err error) error {
 	return errors.Join(fault.Wrap(fault.Lab, "standard output", o.err), err)
 }
 
-// file returns the file that w writes to.
-func file(w io.Writer) (*os.File, bool) {
+// fileOf returns the file that w writes to.
+func fileOf(w io.Writer) (*os.File, bool) {
 	if o, ok := w.(*output); ok {
 		w = o.w
 	}

@@ -16,15 +16,15 @@ func TestOutputThatCannotBeWritten(t *testing.T) {
 	if _, err := io.WriteString(o, "a table"); !errors.Is(err, full) {
 		t.Fatalf("Write: %v", err)
 	}
-	unnoticed := o.joined(nil)
+	unnoticed := o.joinWriteError(nil)
 	if ExitCode(unnoticed) != ExitFailed || !strings.Contains(unnoticed.Error(), "standard output") {
 		t.Errorf("an unnoticed failure: %v", unnoticed)
 	}
 	noticed := fault.Wrap(fault.Lab, "export", full)
-	if got := o.joined(noticed); got != noticed {
+	if got := o.joinWriteError(noticed); got != noticed {
 		t.Errorf("a failure that was noticed: %v", got)
 	}
-	if err := (&output{w: io.Discard}).joined(nil); err != nil {
+	if err := (&output{w: io.Discard}).joinWriteError(nil); err != nil {
 		t.Errorf("nothing failed: %v", err)
 	}
 }

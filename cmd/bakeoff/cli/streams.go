@@ -106,5 +106,5 @@ func (s *Streams) Nameplate(name, summary string) {
 // Pad returns s with exactly n cells.
 func Pad(s string, n int) string {
 	s = safetext.Clip(s, n)
-	return s + strings.Repeat(" ", n-cells(s))
+	return s + strings.Repeat(" ", n-countCells(s))
 }

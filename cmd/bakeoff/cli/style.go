@@ -37,14 +37,14 @@ func (s Style) Paint(c Color, text string) string {
 
 // Terminal reports whether w is a terminal.
 func (*Streams) Terminal(w io.Writer) bool {
-	f, ok := file(w)
+	f, ok := fileOf(w)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
 // Size returns how many columns and rows w has, 80 and 24 where that is not
 // known.
 func (*Streams) Size(w io.Writer) (columns, rows int) {
-	if f, ok := file(w); ok {
+	if f, ok := fileOf(w); ok {
 		if c, r, err := term.GetSize(int(f.Fd())); err == nil && c > 0 && r > 0 {
 			return c, r
 		}

@@ -60,9 +60,9 @@ func (t *Table) printBody(w io.Writer, s Style, width int) {
 func printRows(w io.Writer, s Style, rows [][]Cell, width int, head bool) {
 	widths := columnWidths(rows, width)
 	last := len(widths) - 1
-	under := last > 0 && sum(widths)+gap*last > width && longest(rows, last) > room(widths, width)
+	under := last > 0 && sumOf(widths)+gap*last > width && longest(rows, last) > roomForLast(widths, width)
 	for i, r := range rows {
-		if under && !(i == 0 && head && room(widths, width) >= cells(r[last].Text)) {
+		if under && !(i == 0 && head && roomForLast(widths, width) >= countCells(r[last].Text)) {
 			printRow(w, s, r[:last], widths)
 			printRow(w, s, []Cell{{}, r[last]}, []int{underIndent - gap, max(width-underIndent, leastWidth)})
 			continue
@@ -71,16 +71,16 @@ func printRows(w io.Writer, s Style, rows [][]Cell, width int, head bool) {
 	}
 }
 
-// room is what the other columns leave to the last one.
-func room(widths []int, width int) int {
+// roomForLast is what the other columns leave to the last one.
+func roomForLast(widths []int, width int) int {
 	last := len(widths) - 1
-	return width - gap*last - sum(widths[:last])
+	return width - gap*last - sumOf(widths[:last])
 }
 
 // longest is how wide column i is where nothing of it is wrapped.
 func longest(rows [][]Cell, i int) (n int) {
 	for _, r := range rows {
-		n = max(n, cells(r[i].Text))
+		n = max(n, countCells(r[i].Text))
 	}
 	return n
 }
@@ -105,26 +105,26 @@ func columnWidths(rows [][]Cell, width int) []int {
 	widths, least := make([]int, len(rows[0])), make([]int, len(rows[0]))
 	for _, r := range rows {
 		for i, c := range r {
-			widths[i] = max(widths[i], cells(c.Text))
-			for _, p := range pieces(c.Text, 0) {
-				least[i] = max(least[i], len(indentOf(c.Text))+cells(strings.TrimRight(p, " ")))
+			widths[i] = max(widths[i], countCells(c.Text))
+			for _, p := range breakPieces(c.Text, 0) {
+				least[i] = max(least[i], len(indentOf(c.Text))+countCells(strings.TrimRight(p, " ")))
 			}
 		}
 	}
 	last := len(widths) - 1
 	others := width - gap*last - min(widths[last], leastLast)
-	for over := sum(widths[:last]) - others; over > 0; over-- {
+	for over := sumOf(widths[:last]) - others; over > 0; over-- {
 		i := widestAbove(widths[:last], least)
 		if i < 0 {
 			break
 		}
 		widths[i]--
 	}
-	widths[last] = max(width-gap*last-sum(widths[:last]), leastWidth)
+	widths[last] = max(width-gap*last-sumOf(widths[:last]), leastWidth)
 	return widths
 }
 
-func sum(ns []int) (total int) {
+func sumOf(ns []int) (total int) {
 	for _, n := range ns {
 		total += n
 	}
@@ -154,7 +154,7 @@ func printRow(w io.Writer, s Style, row []Cell, widths []int) {
 		for i, c := range row {
 			if n < len(lines[i]) && lines[i][n] != "" {
 				fmt.Fprint(w, strings.Repeat(" ", indent), s.Paint(c.Color, lines[i][n]))
-				indent = -cells(lines[i][n])
+				indent = -countCells(lines[i][n])
 			}
 			indent += widths[i] + gap
 		}
@@ -169,8 +169,8 @@ func Wrap(text string, width int) []string {
 	indent := indentOf(text)
 	var lines []string
 	line := ""
-	for _, word := range pieces(text, width-len(indent)) {
-		if cells(indent+line+strings.TrimRight(word, " ")) > width && line != "" {
+	for _, word := range breakPieces(text, width-len(indent)) {
+		if countCells(indent+line+strings.TrimRight(word, " ")) > width && line != "" {
 			lines = append(lines, indent+strings.TrimRight(line, " "))
 			line = ""
 		}
@@ -195,12 +195,12 @@ func isSeam(r rune) bool { return r == ' ' || r == '\t' || r == '\n' }
 // indentOf is the spaces at the beginning of text.
 func indentOf(text string) string { return text[:len(text)-len(strings.TrimLeft(text, " "))] }
 
-// pieces is text at whose seams a line may end; only words longer than width
+// breakPieces is text at whose seams a line may end; only words longer than width
 // runes have seams at their hyphens.
-func pieces(text string, width int) (out []string) {
+func breakPieces(text string, width int) (out []string) {
 	for _, word := range strings.FieldsFunc(text, isSeam) {
 		for _, choice := range strings.SplitAfter(word, "|") {
-			if cells(choice) > width {
+			if countCells(choice) > width {
 				out = append(out, strings.SplitAfter(choice, "-")...)
 			} else {
 				out = append(out, choice)
@@ -211,5 +211,5 @@ func pieces(text string, width int) (out []string) {
 	return out
 }
 
-// cells is how many cells of a terminal s takes.
-func cells(s string) int { return utf8.RuneCountInString(s) }
+// countCells is how many cells of a terminal s takes.
+func countCells(s string) int { return utf8.RuneCountInString(s) }

@@ -35,9 +35,9 @@ var (
 	// programs is the folder with the two programs. The machine then has nothing
 	// that programs left which were killed before.
 	programs = sync.OnceValues(func() (string, error) {
-		dir, err := build()
+		dir, err := buildBakeoff()
 		if err == nil {
-			err = clean(dir)
+			err = cleanCaches(dir)
 		}
 		return dir, err
 	})
@@ -53,7 +53,7 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-func build() (string, error) {
+func buildBakeoff() (string, error) {
 	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
 	if err != nil {
 		return "", fmt.Errorf("go list -m: %w", err)
@@ -75,9 +75,9 @@ func build() (string, error) {
 	return built, nil
 }
 
-// clean removes what killed builds of images left in the machine's cache, and killed
+// cleanCaches removes what killed builds of images left in the machine's cache, and killed
 // connections in its temporary directory: LeavesNothing would find it.
-func clean(dir string) error {
+func cleanCaches(dir string) error {
 	state, err := os.MkdirTemp("", "bakeoff-e2e")
 	if err != nil {
 		return err

@@ -96,9 +96,9 @@ prints their number.`,
 		"`label` whose values get geometric means of their own: file, or one that the format has")
 	fl.StringVar(&f.baseline, "baseline", "", "`contender` to compare the others with (default: the first in FILE)")
 	fl.IntSliceVar(&f.looks, "looks", nil,
-		"numbers of `blocks` after which to look (default "+commas(analysis.DefaultLooks)+")")
+		"numbers of `blocks` after which to look (default "+joinCommas(analysis.DefaultLooks)+")")
 	fl.StringSliceVar(&f.alphas, "alphas", nil,
-		"error `rate` to spend at each look (default "+commas(analysis.DefaultAlphas)+
+		"error `rate` to spend at each look (default "+joinCommas(analysis.DefaultAlphas)+
 			"; with --looks alone, 5 % shared evenly)")
 	fl.Var((*cli.Share)(&f.margin), "margin", "largest difference, as a `share`, that counts as equivalent")
 	fl.BoolVar(&f.json, "json", false, "print one JSON object for each experiment, one per line")
@@ -128,11 +128,11 @@ func (a reader) doAnalyse(c *cobra.Command, f analyseFlags, args []string) error
 		return fault.New(fault.Invalid, "--from must be one of %s (got %q)", strings.Join(formatNames(), ", "), f.from)
 	}
 	files, err := a.openInputs(args)
-	defer files.close()
+	defer files.closeAll()
 	if err != nil {
 		return err
 	}
-	x, err := files.format(f.from)
+	x, err := files.commonFormat(f.from)
 	switch {
 	case err != nil:
 		return err
@@ -196,8 +196,8 @@ func unusedText(r analysis.Results) string {
 	return text
 }
 
-// commas writes values as a flag takes them.
-func commas[T any](vs []T) string {
+// joinCommas writes values as a flag takes them.
+func joinCommas[T any](vs []T) string {
 	parts := make([]string, len(vs))
 	for i, v := range vs {
 		parts[i] = fmt.Sprint(v)

@@ -14,7 +14,7 @@ import (
 	"bakeoff/judge/audit"
 )
 
-func (a reader) audit() *cobra.Command {
+func (a reader) auditCommand() *cobra.Command {
 	var (
 		asJSON bool
 		fail   []string

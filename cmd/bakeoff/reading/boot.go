@@ -9,8 +9,8 @@ import (
 	"bakeoff/cmd/bakeoff/cli"
 )
 
-// boot is the parent of the commands about boots. more are those that boot machines.
-func (a reader) boot(more []*cobra.Command) *cobra.Command {
+// bootCommand is the parent of the commands about boots. more are those that boot machines.
+func (a reader) bootCommand(more []*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "boot",
 		Short: "Show where the time of a boot goes",

@@ -52,7 +52,7 @@ differences are exact and have no interval.`,
 		},
 	}
 	SourceFlag(c, &source)
-	to.flags(c, "the comparison")
+	to.addFlags(c, "the comparison")
 	return c
 }
 

@@ -45,7 +45,7 @@ func bootPagesOf(run *store.Run, all []recording.Boot, version string) (out []re
 	base, _ := lists.Find(all, func(b recording.Boot) bool { return b.Baseline })
 	for _, name := range recording.Contenders(all) {
 		mine := of(name)
-		r := median(mine)
+		r := medianBoot(mine)
 		called := fmt.Sprintf("%s, %s on %s", run.Base(), mine[0].Cell, name)
 		var text bytes.Buffer
 		err := bootpage.Write(&text, bootpage.Boot{Name: called, Recording: r, Advice: advice.Find(r), Version: version})

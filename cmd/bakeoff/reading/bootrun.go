@@ -73,12 +73,12 @@ func (b BootChoice) ofRun(dir string) (bootmodel.Recording, error) {
 	case b.Number > 0:
 		return mine[b.Number-1].Recording, nil
 	}
-	return median(mine), nil
+	return medianBoot(mine), nil
 }
 
-// median is the boot that took the median time until it was ready; of two in the middle,
+// medianBoot is the boot that took the median time until it was ready; of two in the middle,
 // the shorter one.
-func median(boots []recording.Boot) bootmodel.Recording {
+func medianBoot(boots []recording.Boot) bootmodel.Recording {
 	ready := func(r bootmodel.Recording) float64 {
 		i := slices.IndexFunc(r.Marks, func(m bootmodel.Mark) bool { return m.Name == bootmodel.MarkReady })
 		if i < 0 {

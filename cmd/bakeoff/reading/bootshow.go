@@ -52,12 +52,12 @@ loads nothing, and is complete without JavaScript.`,
 		},
 	}
 	choice.Flags(c)
-	to.flags(c, "the recording")
+	to.addFlags(c, "the recording")
 	c.Flags().StringVar(&to.svg, "svg", "", "write the flame chart alone to `file`")
 	return c
 }
 
-func (f *bootFiles) flags(c *cobra.Command, what string) {
+func (f *bootFiles) addFlags(c *cobra.Command, what string) {
 	c.Flags().StringVar(&f.html, "html", "", "write a page to `file`")
 	c.Flags().BoolVar(&f.json, "json", false, "print "+what+" as JSON")
 }

@@ -149,7 +149,7 @@ func (a reader) doCompare(c *cobra.Command, f compareFlags, args []string) error
 	if err != nil {
 		return err
 	}
-	return a.gate(res, f.failOn)
+	return a.failIfAsked(res, f.failOn)
 }
 
 // canJudge refuses conditions that need a verdict if no comparison can have one.
@@ -173,8 +173,8 @@ func (a reader) canJudge(c *cobra.Command, res compare.Result, failOn []string) 
 	return nil
 }
 
-// gate returns how compare ends with --fail-on.
-func (a reader) gate(res compare.Result, failOn []string) error {
+// failIfAsked returns how compare ends with --fail-on.
+func (a reader) failIfAsked(res compare.Result, failOn []string) error {
 	const remedy = "more runs in --repeats and a quieter machine narrow the intervals"
 	r := res.Results()
 	if text := FailOn(failOn).Open(r, remedy); text != "" {
@@ -333,7 +333,7 @@ func (a reader) changes(title string, values bool, margin float64, rows []compar
 		cells := []cli.Cell{cli.Plain("  " + safetext.Line(x.Contender)), cli.Plain(safetext.Line(x.Cell)),
 			cli.Plain(safetext.Line(x.Metric))}
 		if values {
-			cells = append(cells, cli.Plain(safetext.Line(sides(c, x.Unit))))
+			cells = append(cells, cli.Plain(safetext.Line(bothValues(c, x.Unit))))
 		}
 		cells = append(cells, cli.Plain(cli.Whole(change)))
 		t.Add(append(cells, cli.Plain(cli.Whole(fmt.Sprintf("%d, %d", c.Blocks[0], c.Blocks[1]))),
@@ -377,8 +377,8 @@ func (a reader) smallest(r compare.Result, rows []compare.Row, width int) {
 // arrow is between the values of two runs. A line may end after it.
 const arrow = cli.Nbsp + "→ "
 
-// sides are the values of both runs: "23.8 ms → 24.1 ms".
-func sides(c *compare.Change, u string) string {
+// bothValues are the values of both runs: "23.8 ms → 24.1 ms".
+func bothValues(c *compare.Change, u string) string {
 	if c.Old == nil || c.New == nil {
 		return "–"
 	}

@@ -39,7 +39,7 @@ func markdownOf(r compare.Result) string {
 		}
 		before, after := "–", "–"
 		if r.By == compare.Direct {
-			if both := strings.Split(sides(c, x.Unit), arrow); len(both) == 2 {
+			if both := strings.Split(bothValues(c, x.Unit), arrow); len(both) == 2 {
 				before, after = both[0], both[1]
 			}
 		} else if c.Old != nil && c.New != nil {

@@ -12,7 +12,7 @@ import (
 	"bakeoff/publish/runsite"
 )
 
-func (a reader) export() *cobra.Command {
+func (a reader) exportCommand() *cobra.Command {
 	var format string
 	var names, meanings []string
 	for _, f := range export.Formats() {

@@ -146,7 +146,7 @@ func (f FailOn) endAll(all []analysis.Results, next string) error { return f.end
 
 // endWith is endAll with more lines for conditions, by their names.
 func (f FailOn) endWith(all []analysis.Results, more map[string][]string, next string) error {
-	lines, open, err := f.judged(all)
+	lines, open, err := f.judgeLimits(all)
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,7 @@ func TestGatesOfCompareCanFail(t *testing.T) {
 		}
 		end := a.canJudge(a.compare(), res, failOn)
 		if end == nil {
-			end = a.gate(res, failOn)
+			end = a.failIfAsked(res, failOn)
 		}
 		says := errs.String()
 		if end != nil {

@@ -68,7 +68,7 @@ type input struct {
 
 type inputs []input
 
-func (all inputs) close() {
+func (all inputs) closeAll() {
 	for _, x := range all {
 		if x.file != nil {
 			x.file.Close()
@@ -80,7 +80,7 @@ func (all inputs) close() {
 // may be a folder of Criterion.rs.
 func (a reader) openInputs(args []string) (all inputs, err error) {
 	for _, arg := range args {
-		name, paths, err := expand(arg)
+		name, paths, err := expandArgument(arg)
 		if err != nil {
 			return all, err
 		}
@@ -100,9 +100,9 @@ func (a reader) openInputs(args []string) (all inputs, err error) {
 	return all, nil
 }
 
-// expand splits an argument into the name of a contender, "" for that of the file,
+// expandArgument splits an argument into the name of a contender, "" for that of the file,
 // and paths.
-func expand(arg string) (name string, paths []string, err error) {
+func expandArgument(arg string) (name string, paths []string, err error) {
 	if _, err := os.Stat(arg); err == nil || arg == "-" {
 		if samples := criterionSamples(arg); len(samples) > 0 {
 			return arg, samples, nil
@@ -209,8 +209,8 @@ func (all inputs) nameByFile() {
 	}
 }
 
-// format returns the format of all files; nil for a table.
-func (all inputs) format(from string) (format.Format, error) {
+// commonFormat returns the format of all files; nil for a table.
+func (all inputs) commonFormat(from string) (format.Format, error) {
 	if from != "" {
 		f, _ := lists.Find(formatall.Formats(), func(f format.Format) bool { return f.Doc().Name == from })
 		return f, nil
@@ -261,8 +261,8 @@ func recognize(path string, head []byte) (format.Format, error) {
 	return nil, nil
 }
 
-// read reads the files as format f.
-func (all inputs) read(f format.Format) (out []series.Source, err error) {
+// readAs reads the files as format f.
+func (all inputs) readAs(f format.Format) (out []series.Source, err error) {
 	var problems []string
 	for _, x := range all {
 		data, err := io.ReadAll(io.LimitReader(x.in, format.MaxBytes+1))

@@ -30,7 +30,7 @@ func LayoutFor(r analysis.Results, cs []analysis.Comparison, columns int) Layout
 	l := Layout{width: columns, all: difference.Index(r.Summaries)}
 	for _, c := range cs {
 		l.name = max(l.name, utf8.RuneCountInString(comparisonName(c)))
-		l.medians = max(l.medians, utf8.RuneCountInString(l.sides(c)))
+		l.medians = max(l.medians, utf8.RuneCountInString(l.medianSides(c)))
 	}
 	l.name = min(l.name, max(columns-numberWidth-13, 16))
 	if l.medians += 1; l.medians == 1 || columns-numberWidth-l.name-l.medians-2 < 0 {
@@ -45,9 +45,9 @@ func LayoutFor(r analysis.Results, cs []analysis.Comparison, columns int) Layout
 	return l
 }
 
-// shown is the interval to show: the one of the deciding look, or before that the
+// shownInterval is the interval to show: the one of the deciding look, or before that the
 // interim one, which decides nothing.
-func shown(c analysis.Comparison) analysis.Interval {
+func shownInterval(c analysis.Comparison) analysis.Interval {
 	if c.CI[0] == nil && c.CI[1] == nil {
 		return c.Interim
 	}
@@ -58,8 +58,8 @@ func comparisonName(c analysis.Comparison) string {
 	return c.Contender + " " + c.Cell + " " + c.Metric
 }
 
-// sides are the medians of a comparison: "23.8 ms → 24.1 ms".
-func (l Layout) sides(c analysis.Comparison) string {
+// medianSides are the medians of a comparison: "23.8 ms → 24.1 ms".
+func (l Layout) medianSides(c analysis.Comparison) string {
 	baseline, contender := l.all.Sides(c)
 	if baseline == "" {
 		return ""
@@ -87,13 +87,13 @@ func (l Layout) Head(baseline string) string {
 func (l Layout) Line(c analysis.Comparison, margin float64, st cli.Style) string {
 	s := cli.Pad(comparisonName(c), l.name)
 	if l.medians > 0 {
-		s += " " + cli.Pad(l.sides(c), l.medians-1)
+		s += " " + cli.Pad(l.medianSides(c), l.medians-1)
 	}
 	if l.bar > 0 {
 		s += " " + intervalBar(c, margin, l.bar)
 	}
 	word, col := verdictText(c)
-	ci := shown(c)
+	ci := shownInterval(c)
 	s += " " + difference.Change(c.Scale, c.Unit, c.Ratio, ci[0], ci[1])
 	for _, text := range []string{word + analysis.Amount(c.BeyondMargin, margin), word} {
 		if utf8.RuneCountInString(s)+1+utf8.RuneCountInString(text) <= l.width {
@@ -138,7 +138,7 @@ func intervalBar(c analysis.Comparison, margin float64, width int) string {
 	if c.Scale == sample.Difference || c.Ratio == nil || !(*c.Ratio > 0) {
 		return string(cells)
 	}
-	ci := shown(c)
+	ci := shownInterval(c)
 	lo, hi := 0, width-1
 	if ci[0] != nil && *ci[0] > 0 {
 		lo = place(math.Log(*ci[0]))

@@ -61,10 +61,10 @@ func logOf(bound *float64, otherwise float64) float64 {
 	return math.Log(*bound)
 }
 
-// judged are the lines of the limits of all results: of those that are exceeded, and of
+// judgeLimits are the lines of the limits of all results: of those that are exceeded, and of
 // those that are not decided. A limit that no comparison has is an error: it would let
 // everything pass.
-func (f FailOn) judged(all []analysis.Results) (exceeded, open []string, err error) {
+func (f FailOn) judgeLimits(all []analysis.Results) (exceeded, open []string, err error) {
 	for _, condition := range f.Limits() {
 		known := false
 		for _, r := range all {

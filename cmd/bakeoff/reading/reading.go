@@ -20,6 +20,7 @@ type reader struct {
 // commands of the command boot: those that boot machines.
 func Commands(s *cli.Streams, version string, boot ...*cobra.Command) []*cobra.Command {
 	r := reader{s, version}
-	return []*cobra.Command{r.report(), r.serve(), r.verify(), r.export(), r.analyse(), r.compare(), r.history(),
-		r.audit(), r.boot(boot)}
+	return []*cobra.Command{r.reportCommand(), r.serveCommand(), r.verifyCommand(), r.exportCommand(), r.analyse(),
+		r.compare(), r.history(),
+		r.auditCommand(), r.bootCommand(boot)}
 }

@@ -19,7 +19,7 @@ import (
 	"bakeoff/publish/runsite"
 )
 
-func (a reader) report() *cobra.Command {
+func (a reader) reportCommand() *cobra.Command {
 	var sort, single, badge string
 	var markdown bool
 	c := &cobra.Command{

@@ -72,7 +72,7 @@ func sumUp(dir string) error {
 		return err
 	}
 	defer run.Close()
-	if done, err := ended(run); done || err != nil {
+	if done, err := hasEnded(run); done || err != nil {
 		return err
 	}
 	if lock.Held(filepath.Join(dir, store.JournalFile)) {
@@ -94,9 +94,9 @@ func sumUp(dir string) error {
 	return run.WriteResults(append(text, '\n'))
 }
 
-// ended reports whether a run ended and has results. Where the journal is damaged,
+// hasEnded reports whether a run ended and has results. Where the journal is damaged,
 // the results decide.
-func ended(run *store.Run) (bool, error) {
+func hasEnded(run *store.Run) (bool, error) {
 	_, err := run.Results()
 	if fault.Is(err, fault.NotFound) {
 		return false, nil

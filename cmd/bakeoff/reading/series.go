@@ -26,7 +26,7 @@ import (
 // blocks, and otherwise as series.
 func (a reader) analyseFormat(c *cobra.Command, f analyseFlags, x format.Format, files inputs,
 	table analysis.TableOptions) error {
-	sources, err := files.read(x)
+	sources, err := files.readAs(x)
 	if err != nil {
 		return err
 	}
@@ -198,15 +198,15 @@ func tablesOf(r series.Result) (out []seriesTable) {
 	return out
 }
 
-func (t seriesTable) title() string {
+func (t seriesTable) tableTitle() string {
 	if t.better == "" {
 		return t.metric
 	}
 	return t.metric + ", " + string(t.better) + " is better"
 }
 
-// rows are the summaries of a table.
-func (t seriesTable) rows(r series.Result) []series.Summary {
+// rowsOf are the summaries of a table.
+func (t seriesTable) rowsOf(r series.Result) []series.Summary {
 	return lists.Filter(r.Summaries, func(s series.Summary) bool { return s.Metric == t.metric && s.Better == t.better })
 }
 
@@ -224,7 +224,7 @@ func (a reader) printMetric(r series.Result, metric seriesTable, sort string, wi
 		row[0] = "  " + row[0]
 		t.Row(lists.Map(row, safetext.Line)...)
 	}
-	a.Heading(safetext.Line(metric.title()))
+	a.Heading(safetext.Line(metric.tableTitle()))
 	t.Print(a.Out, a.Style(a.Out), width)
 	for _, n := range notes {
 		for _, line := range cli.Wrap("  "+safetext.Line(n), width) {
@@ -235,7 +235,7 @@ func (a reader) printMetric(r series.Result, metric seriesTable, sort string, wi
 
 // seriesRows are the head and the rows of a table, and the warnings of its comparisons.
 func seriesRows(r series.Result, metric seriesTable, sort string) (head []string, out [][]string, notes []string) {
-	rows := metric.rows(r)
+	rows := metric.rowsOf(r)
 	cells := slices.ContainsFunc(rows, func(s series.Summary) bool { return s.Cell != "" })
 	compared := len(r.Comparisons) > 0
 	head = []string{"CONTENDER", "MEDIAN", "VALUES"}

@@ -28,7 +28,7 @@ func markdownSeries(r series.Result, sort string) string {
 	}
 	for _, metric := range tablesOf(r) {
 		head, rows, notes := seriesRows(r, metric, sort)
-		fmt.Fprintf(&out, "%s:\n\n", inlineText(metric.title()))
+		fmt.Fprintf(&out, "%s:\n\n", inlineText(metric.tableTitle()))
 		out.WriteString(markdownRow(lists.Map(head, strings.ToLower)))
 		out.WriteString("|" + strings.Repeat("---|", len(head)) + "\n")
 		for _, row := range rows {

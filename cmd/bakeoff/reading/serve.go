@@ -20,7 +20,7 @@ import (
 	"bakeoff/publish/report"
 )
 
-func (a reader) serve() *cobra.Command {
+func (a reader) serveCommand() *cobra.Command {
 	var port int
 	c := &cobra.Command{
 		Use:   "serve RUN|FOLDER",
@@ -127,7 +127,7 @@ func serveFile(w http.ResponseWriter, r *http.Request, run fs.FS, name, index st
 		return
 	}
 	if name == store.ReportFile {
-		if content, err = linked(f, info.Size(), index); err != nil {
+		if content, err = linkToIndex(f, info.Size(), index); err != nil {
 			http.NotFound(w, r)
 			return
 		}
@@ -138,8 +138,8 @@ func serveFile(w http.ResponseWriter, r *http.Request, run fs.FS, name, index st
 // maxPage bounds the page of a run that is served, in bytes.
 const maxPage = 256 << 20
 
-// linked reads the page of a run, which it gives a link to the index of runs.
-func linked(f io.Reader, size int64, index string) (io.ReadSeeker, error) {
+// linkToIndex reads the page of a run, which it gives a link to the index of runs.
+func linkToIndex(f io.Reader, size int64, index string) (io.ReadSeeker, error) {
 	if size > maxPage {
 		return nil, fault.New(fault.Invalid, "the page has %d bytes", size)
 	}

@@ -174,8 +174,8 @@ func soFar(r analysis.Results) (lines []string, looks string) {
 	return lines, strings.Join(lists.Map(r.Looks, func(n int) string { return fmt.Sprint(n) }), ", ")
 }
 
-// live serves the page of the run as it is now.
-func (w *watched) live(rw http.ResponseWriter) {
+// serveLive serves the page of the run as it is now.
+func (w *watched) serveLive(rw http.ResponseWriter) {
 	p, _ := w.current()
 	writeLive(rw, p)
 }
@@ -195,9 +195,9 @@ func writeLive(rw http.ResponseWriter, p livePage) {
 	rw.Write(b.Bytes())
 }
 
-// events sends an event whenever the run has got further, and "end" when it is over. A
+// sendEvents sends an event whenever the run has got further, and "end" when it is over. A
 // browser that does not read for ten seconds is dropped.
-func (w *watched) events(rw http.ResponseWriter, r *http.Request) {
+func (w *watched) sendEvents(rw http.ResponseWriter, r *http.Request) {
 	w.mu.Lock()
 	full := w.watchers >= maxWatchers
 	if !full {
@@ -248,7 +248,7 @@ type folderHandler struct {
 
 func (f *folderHandler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/" || r.URL.Path == "/"+runsite.IndexFile {
-		f.list(rw)
+		f.listRuns(rw)
 		return
 	}
 	name, _, ok := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
@@ -256,7 +256,7 @@ func (f *folderHandler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		http.Redirect(rw, r, (&url.URL{Path: "/" + name + "/"}).String(), http.StatusMovedPermanently)
 		return
 	}
-	h, err := f.run(name)
+	h, err := f.runHandler(name)
 	if err != nil {
 		http.NotFound(rw, r)
 		return
@@ -264,8 +264,8 @@ func (f *folderHandler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	http.StripPrefix("/"+name, h).ServeHTTP(rw, r)
 }
 
-// run returns the handler of a run in the folder, which stays open.
-func (f *folderHandler) run(name string) (http.Handler, error) {
+// runHandler returns the handler of a run in the folder, which stays open.
+func (f *folderHandler) runHandler(name string) (http.Handler, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if h, ok := f.runs[name]; ok {
@@ -285,7 +285,7 @@ func (f *folderHandler) run(name string) (http.Handler, error) {
 	return nil, fault.New(fault.NotFound, "no run %s", name)
 }
 
-func (f *folderHandler) list(rw http.ResponseWriter) {
+func (f *folderHandler) listRuns(rw http.ResponseWriter) {
 	p := livePage{Title: "Runs"}
 	all := RunsIn(f.dir)
 	for i := len(all) - 1; i >= 0; i-- {
@@ -313,9 +313,9 @@ func liveHandler(run *store.Run, index string) http.Handler {
 			rw.Header().Set("Location", to)
 			rw.WriteHeader(http.StatusFound)
 		case "/live":
-			w.live(rw)
+			w.serveLive(rw)
 		case "/events":
-			w.events(rw, r)
+			w.sendEvents(rw, r)
 		default:
 			files.ServeHTTP(rw, r)
 		}

@@ -15,7 +15,7 @@ import (
 	workloadall "bakeoff/measure/workload/all"
 )
 
-func (a reader) verify() *cobra.Command {
+func (a reader) verifyCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "verify RUN",

@@ -46,7 +46,7 @@ func dirFlag(c *cobra.Command, dir *string) {
 	c.Flags().StringVar(dir, "dir", ".", "`folder` of the site")
 }
 
-func (w writer) create() *cobra.Command {
+func (w writer) createCommand() *cobra.Command {
 	var dir, date string
 	var d site.Draft
 	var edit, stdin bool
@@ -110,7 +110,7 @@ time has come.`,
 // maxInput bounds a text from standard input, in bytes.
 const maxInput = 16 << 20
 
-func (w writer) edit() *cobra.Command {
+func (w writer) editCommand() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use:   "edit POST",
@@ -152,7 +152,7 @@ func (w writer) runEditor(ctx context.Context, path string) error {
 	return fault.Wrap(fault.Invalid, "edit", cmd.Run())
 }
 
-func (w writer) remove() *cobra.Command {
+func (w writer) removeCommand() *cobra.Command {
 	var dir string
 	var yes bool
 	c := &cobra.Command{

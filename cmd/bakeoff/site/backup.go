@@ -25,7 +25,7 @@ func sources(c config.Config) []string {
 	return []string{config.File, c.Source, c.Pages, c.Drafts, c.Static}
 }
 
-func (w writer) backup() *cobra.Command {
+func (w writer) backupCommand() *cobra.Command {
 	var to string
 	c := &cobra.Command{
 		Use:   "backup [SITE]",
@@ -94,7 +94,7 @@ archive first, and extracts nothing if a file exists or does not belong to a sit
 	return c
 }
 
-func (w writer) deploy() *cobra.Command {
+func (w writer) deployCommand() *cobra.Command {
 	var dry bool
 	c := &cobra.Command{
 		Use:   "deploy [SITE]",

@@ -11,7 +11,7 @@ import (
 	"bakeoff/publish/site"
 )
 
-func (w writer) check() *cobra.Command {
+func (w writer) checkCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check [SITE]",

@@ -15,20 +15,21 @@ import (
 	"bakeoff/publish/site/theme"
 )
 
-func (w writer) list() *cobra.Command {
-	return w.lister("list [SITE]", "List posts and pages", "list prints the posts, pages and drafts, the newest first.",
+func (w writer) listCommand() *cobra.Command {
+	return w.listerCommand("list [SITE]", "List posts and pages",
+		"list prints the posts, pages and drafts, the newest first.",
 		func(site.Listed) bool { return true })
 }
 
-func (w writer) drafts() *cobra.Command {
-	c := w.lister("drafts [SITE]", "List drafts and scheduled posts",
+func (w writer) draftsCommand() *cobra.Command {
+	c := w.listerCommand("drafts [SITE]", "List drafts and scheduled posts",
 		"drafts prints what is not published: drafts, and posts that are dated in the future.",
 		func(l site.Listed) bool { return !l.Published })
 	c.AddCommand(w.publish())
 	return c
 }
 
-func (w writer) lister(use, short, long string, show func(site.Listed) bool) *cobra.Command {
+func (w writer) listerCommand(use, short, long string, show func(site.Listed) bool) *cobra.Command {
 	var asJSON bool
 	name, _, _ := strings.Cut(use, " ")
 	c := &cobra.Command{
@@ -36,7 +37,7 @@ func (w writer) lister(use, short, long string, show func(site.Listed) bool) *co
 		Example: "  bakeoff site " + name + " blog\n  bakeoff site " + name + " --json blog",
 		Args:    cli.Between(0, 1, "a site"),
 		RunE: func(c *cobra.Command, args []string) error {
-			all, err := listed(folder(args))
+			all, err := listSite(folder(args))
 			if err != nil {
 				return err
 			}
@@ -65,7 +66,7 @@ func (w writer) lister(use, short, long string, show func(site.Listed) bool) *co
 	return c
 }
 
-func listed(dir string) ([]site.Listed, error) {
+func listSite(dir string) ([]site.Listed, error) {
 	s, err := site.Open(dir)
 	if err != nil {
 		return nil, err
@@ -117,7 +118,7 @@ func (w writer) tags() *cobra.Command {
 		Example: "  bakeoff site tags blog\n  bakeoff site tags --json blog",
 		Args:    cli.Between(0, 1, "a site"),
 		RunE: func(c *cobra.Command, args []string) error {
-			all, err := listed(folder(args))
+			all, err := listSite(folder(args))
 			if err != nil {
 				return err
 			}

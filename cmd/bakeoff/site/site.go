@@ -43,8 +43,9 @@ docs/guides/publishing.md.`,
 	}
 	cli.Group(c, "command", "init, new, edit, delete, list, tags, drafts, build, serve, check, themes, backup, "+
 		"restore, deploy or import")
-	c.AddCommand(w.init(), w.create(), w.edit(), w.remove(), w.list(), w.tags(), w.drafts(), w.build(), w.serve(),
-		w.check(), w.themes(), w.backup(), w.restore(), w.deploy(), w.importPosts())
+	c.AddCommand(w.init(), w.createCommand(), w.editCommand(), w.removeCommand(), w.listCommand(), w.tags(),
+		w.draftsCommand(), w.build(), w.serve(),
+		w.checkCommand(), w.themes(), w.backupCommand(), w.restore(), w.deployCommand(), w.importPosts())
 	return c
 }
 

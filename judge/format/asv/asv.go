@@ -111,7 +111,7 @@ func (asv) Read(name string, data []byte) (format.File, error) {
 			p.LeaveOut(e.line, "%q: %v", e.name, err)
 			continue
 		}
-		r.add(&out, p, e, b)
+		r.addBenchmark(&out, p, e, b)
 	}
 	return p.Finish(out)
 }
@@ -163,8 +163,8 @@ func (r report) benchmark(value json.RawMessage) (b benchmark, err error) {
 // maxCombinations bounds the combinations of parameters of a benchmark.
 const maxCombinations = 100_000
 
-// add keeps a benchmark: one record for each combination of parameters.
-func (r report) add(out *format.File, p *format.Problems, e entry, b benchmark) {
+// addBenchmark keeps a benchmark: one record for each combination of parameters.
+func (r report) addBenchmark(out *format.File, p *format.Problems, e entry, b benchmark) {
 	n := 1
 	for _, values := range b.Params {
 		if n *= len(values); n > maxCombinations {
@@ -179,8 +179,8 @@ func (r report) add(out *format.File, p *format.Problems, e entry, b benchmark) 
 		p.LeaveOut(e.line, "%q has %d results for %d combinations of parameters", e.name, len(b.Result), n)
 		return
 	}
-	m := metric(e.name)
-	facts := r.facts()
+	m := metricNamed(e.name)
+	facts := r.machineFacts()
 	for i, result := range b.Result {
 		rec := format.Record{Line: e.line, Turn: len(out.Records), Facts: facts,
 			Labels: append([]format.Label{{Name: "benchmark", Value: e.name}}, combination(b.Params, i)...)}
@@ -206,7 +206,7 @@ func (r report) add(out *format.File, p *format.Problems, e entry, b benchmark) 
 			rec.Failed, rec.Reason = 1, "the benchmark failed, or was skipped"
 		case len(s.Values) > 0:
 			rec.Series = []format.Series{s}
-		case at(b.Repeat, i) == nil && at(b.Stats, i) == nil:
+		case elementOrNil(b.Repeat, i) == nil && elementOrNil(b.Stats, i) == nil:
 			s.Values = []float64{*result} // one value, such as that of track_
 			rec.Series = []format.Series{s}
 		default:
@@ -217,8 +217,8 @@ func (r report) add(out *format.File, p *format.Problems, e entry, b benchmark) 
 	}
 }
 
-// at returns element i, or nil.
-func at[T any](all []*T, i int) *T {
+// elementOrNil returns element i, or nil.
+func elementOrNil[T any](all []*T, i int) *T {
 	if i < len(all) {
 		return all[i]
 	}
@@ -227,8 +227,8 @@ func at[T any](all []*T, i int) *T {
 
 // repeats is the number of samples of which a result is the median.
 func (b benchmark) repeats(i int) *int {
-	v := at(b.Repeat, i)
-	if s := at(b.Stats, i); v == nil && s != nil {
+	v := elementOrNil(b.Repeat, i)
+	if s := elementOrNil(b.Stats, i); v == nil && s != nil {
 		v = s.Repeat
 	}
 	if v == nil || *v < 1 || *v > 1e9 {
@@ -250,8 +250,8 @@ func combination(params [][]string, i int) []format.Label {
 	return out
 }
 
-// metric is what a benchmark measures, by the beginning of its name.
-func metric(name string) sample.Metric {
+// metricNamed is what a benchmark measures, by the beginning of its name.
+func metricNamed(name string) sample.Metric {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	kind, _, _ := strings.Cut(strings.ToLower(last), "_")
 	switch {
@@ -265,8 +265,8 @@ func metric(name string) sample.Metric {
 	return sample.Metric{Name: "result", Scale: sample.Ratio} // its unit is in benchmarks.json
 }
 
-// facts are what the file says about the machine and the commit.
-func (r report) facts() map[string]string {
+// machineFacts are what the file says about the machine and the commit.
+func (r report) machineFacts() map[string]string {
 	facts := map[string]string{}
 	for k, v := range r.Params {
 		facts[k] = fmt.Sprint(v)

@@ -65,7 +65,7 @@ func (bonnie) Read(name string, data []byte) (format.File, error) {
 	number := 0
 	for line := range bytes.Lines(format.TrimMark(data)) {
 		if number++; row.Match(line) {
-			r.csv(number, line)
+			r.readCSVLine(number, line)
 		}
 	}
 	if len(out.Records) == 0 && !p.AnyLeftOut() {
@@ -74,7 +74,7 @@ func (bonnie) Read(name string, data []byte) (format.File, error) {
 			p.Add(1, "the file has neither a line of CSV nor a table of bonnie++")
 		}
 		for _, part := range parts {
-			r.table(part)
+			r.readTable(part)
 		}
 	}
 	p.Distinguish(&out, "machine")
@@ -96,8 +96,8 @@ const (
 	added     = 7 // the first of both new fields
 )
 
-// csv reads a line of CSV.
-func (r *reader) csv(number int, line []byte) {
+// readCSVLine reads a line of CSV.
+func (r *reader) readCSVLine(number int, line []byte) {
 	reader := csv.NewReader(bytes.NewReader(line))
 	f, err := reader.Read()
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *reader) csv(number int, line []byte) {
 		if !test.Operations() {
 			rate *= 1024 // KiB
 		}
-		rec.AddSingle(metric(test), rate, rate > 0)
+		rec.AddSingle(metricOf(test), rate, rate > 0)
 		worst, err := bonniecsv.Duration(f[test.Latency])
 		if err != nil {
 			r.p.LeaveOut(number, "latency of %s: %v", test.Name, err)
@@ -141,15 +141,15 @@ func (r *reader) csv(number int, line []byte) {
 	// Passes of -x have the same seed; so have other invocations with -z.
 	key := strings.Join(slices.Concat(f[:9], f[21:26]), ",")
 	rec.Repeats = r.seen[key] && f[4] != ""
-	r.add(rec)
+	r.addRecord(rec)
 	if r.seen == nil {
 		r.seen = map[string]bool{}
 	}
 	r.seen[key] = true
 }
 
-// add keeps a record that has a value.
-func (r *reader) add(rec format.Record) {
+// addRecord keeps a record that has a value.
+func (r *reader) addRecord(rec format.Record) {
 	if len(rec.Series) == 0 {
 		r.p.LeaveOut(rec.Line, "no test took long enough to be measured; use a larger file")
 		return
@@ -157,7 +157,7 @@ func (r *reader) add(rec format.Record) {
 	r.out.Records = append(r.out.Records, rec)
 }
 
-func metric(test bonniecsv.Test) sample.Metric {
+func metricOf(test bonniecsv.Test) sample.Metric {
 	return sample.HigherRatio(test.Name, test.Unit(), test.Doc+", per second")
 }
 
@@ -165,10 +165,10 @@ func latency(test bonniecsv.Test) sample.Metric {
 	return sample.LowerRatio(test.Name+"-latency-max", "s", "longest single operation of "+test.Name)
 }
 
-// table reads a table for people: the tests of the large file. Its figures stand in
+// readTable reads a table for people: the tests of the large file. Its figures stand in
 // columns, which are empty if a test was skipped. The rates of small files are not
 // read, because version 2.00 prints the number of files in their place.
-func (r *reader) table(part format.Part) {
+func (r *reader) readTable(part format.Part) {
 	lines := bytes.Split(part.Text, []byte("\n"))
 	version := string(tableTop.FindSubmatch(lines[0])[1])
 	r.out.Program = "bonnie++ " + version
@@ -206,12 +206,12 @@ func (r *reader) table(part format.Part) {
 		if lines[head][at[i][0]] == 'K' {
 			plain = 1024
 		}
-		rate, err := figure(cut(values, start, end), plain)
+		rate, err := parseRate(cutColumn(values, start, end), plain)
 		if err != nil {
 			r.p.LeaveOut(rec.Line, "%s: %v", test.Name, err)
 		}
-		rec.AddSingle(metric(test), rate, rate > 0)
-		worst, err := bonniecsv.Duration(cut(latencies, end-7, end+3))
+		rec.AddSingle(metricOf(test), rate, rate > 0)
+		worst, err := bonniecsv.Duration(cutColumn(latencies, end-7, end+3))
 		if err != nil {
 			r.p.LeaveOut(rec.Line+1, "latency of %s: %v", test.Name, err)
 		}
@@ -221,17 +221,17 @@ func (r *reader) table(part format.Part) {
 		r.out.Warnings = append(r.out.Warnings, fmt.Sprintf("line %d: the tests of small files are left out, because the "+
 			"table of bonnie++ 2.00 has the number of files in place of rates. Use the line of CSV at its end.", part.Line))
 	}
-	r.add(rec)
+	r.addRecord(rec)
 }
 
-// cut is a column of a line, without blanks; the line may be shorter.
-func cut(line []byte, start, end int) string {
+// cutColumn is a column of a line, without blanks; the line may be shorter.
+func cutColumn(line []byte, start, end int) string {
 	return string(bytes.TrimSpace(line[min(max(0, start), len(line)):min(end, len(line))]))
 }
 
-// figure parses a rate of the table: "97.2m", or plain in KiB or operations; 0 if the
+// parseRate parses a rate of the table: "97.2m", or plain in KiB or operations; 0 if the
 // test was too fast, or was not run.
-func figure(text string, plain float64) (float64, error) {
+func parseRate(text string, plain float64) (float64, error) {
 	if strings.Trim(text, "+") == "" {
 		return 0, nil
 	}

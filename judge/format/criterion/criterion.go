@@ -83,9 +83,9 @@ func (criterion) Read(name string, data []byte) (format.File, error) {
 		r.out.Program = "cargo criterion"
 		r.messages(data)
 	case isSample(paths), isEstimates(paths):
-		r.file(data, isSample(paths))
+		r.readJSONFile(data, isSample(paths))
 	default:
-		r.text(data)
+		r.readPrinted(data)
 	}
 	r.p.Distinguish(&r.out, "benchmark")
 	return r.p.Finish(r.out)
@@ -98,8 +98,8 @@ type reader struct {
 	name string
 }
 
-// add keeps a benchmark.
-func (r *reader) add(line int, id, saved string, s format.Series) {
+// addBenchmark keeps a benchmark.
+func (r *reader) addBenchmark(line int, id, saved string, s format.Series) {
 	labels := []format.Label{{Name: "benchmark", Value: id}}
 	if saved != "" {
 		labels = append(labels, format.Label{Name: "saved", Value: saved, Shown: "saved=" + saved, Setting: true})
@@ -108,9 +108,9 @@ func (r *reader) add(line int, id, saved string, s format.Series) {
 		format.Record{Line: line, Turn: len(r.out.Records), Labels: labels, Series: []format.Series{s}})
 }
 
-// file reads a sample.json or an estimates.json. Both have no name: it is that of their
+// readJSONFile reads a sample.json or an estimates.json. Both have no name: it is that of their
 // folder, target/criterion/GROUP/FUNCTION/PARAMETER/SAVED.
-func (r *reader) file(data []byte, isSample bool) {
+func (r *reader) readJSONFile(data []byte, isSample bool) {
 	d, err := format.OpenDocument(data)
 	if err != nil {
 		r.p.AddError(err)
@@ -128,9 +128,9 @@ func (r *reader) file(data []byte, isSample bool) {
 		r.p.AddError(err)
 		return
 	}
-	id, saved := named(r.name)
+	id, saved := benchmarkOfPath(r.name)
 	if isSample {
-		r.values(line, id, saved, x.Iterations, x.Times, "ns")
+		r.addSamples(line, id, saved, x.Iterations, x.Times, "ns")
 		return
 	}
 	s := &format.Stats{Mean: x.Mean.seconds(), Median: x.Median.seconds(), Stddev: x.Stddev.seconds()}
@@ -138,11 +138,11 @@ func (r *reader) file(data []byte, isSample bool) {
 		r.p.Add(line, "neither mean nor median has a point_estimate")
 		return
 	}
-	r.add(line, id, saved, format.Series{Metric: time, Stats: s})
+	r.addBenchmark(line, id, saved, format.Series{Metric: time, Stats: s})
 }
 
-// named is the name of a benchmark and of its baseline by the path of a file.
-func named(path string) (id, saved string) {
+// benchmarkOfPath is the name of a benchmark and of its baseline by the path of a file.
+func benchmarkOfPath(path string) (id, saved string) {
 	parts := strings.Split(filepath.ToSlash(filepath.Dir(path)), "/")
 	saved = parts[len(parts)-1]
 	parts = parts[:len(parts)-1]
@@ -168,8 +168,8 @@ func (e *estimate) seconds() *float64 {
 	return &v
 }
 
-// values keeps the samples of a benchmark.
-func (r *reader) values(line int, id, saved string, iterations, times []*float64, unit string) {
+// addSamples keeps the samples of a benchmark.
+func (r *reader) addSamples(line int, id, saved string, iterations, times []*float64, unit string) {
 	if !isTime(unit) {
 		r.p.LeaveOut(line, "%q was measured in %q; bakeoff reads times", id, unit)
 		return
@@ -191,7 +191,7 @@ func (r *reader) values(line int, id, saved string, iterations, times []*float64
 		r.p.LeaveOut(line, "%q: %d of %d samples have no time or no iterations", id, bad, len(times))
 	}
 	if len(s.Values) > 0 {
-		r.add(line, id, saved, s)
+		r.addBenchmark(line, id, saved, s)
 	}
 }
 
@@ -218,16 +218,16 @@ func (r *reader) messages(data []byte) {
 			r.p.LeaveOut(line, "the message has no id")
 			continue
 		}
-		r.values(line, m.ID, "", m.Iterations, m.Values, m.Unit)
+		r.addSamples(line, m.ID, "", m.Iterations, m.Values, m.Unit)
 	}
 	if len(r.out.Records) == 0 && !r.p.AnyLeftOut() {
 		r.p.Add(1, "the file has no message benchmark-complete")
 	}
 }
 
-// text reads what cargo bench prints: "NAME  time:   [LOW ESTIMATE HIGH]". A long name
+// readPrinted reads what cargo bench prints: "NAME  time:   [LOW ESTIMATE HIGH]". A long name
 // is on the line before.
-func (r *reader) text(data []byte) {
+func (r *reader) readPrinted(data []byte) {
 	line := 0
 	before := ""
 	for text := range bytes.Lines(data) {
@@ -250,7 +250,7 @@ func (r *reader) text(data []byte) {
 		case err1 != nil || err2 != nil || err3 != nil || !(low <= v && v <= high):
 			r.p.LeaveOut(line, "the times of %q cannot be read", id)
 		default:
-			r.add(line, id, "", format.Series{Metric: time, Stats: &format.Stats{Mean: &v}})
+			r.addBenchmark(line, id, "", format.Series{Metric: time, Stats: &format.Stats{Mean: &v}})
 		}
 	}
 	switch {

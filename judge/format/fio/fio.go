@@ -39,9 +39,9 @@ func (fio) Doc() format.Doc {
 	}
 }
 
-// body returns the lines of data from the first that begins with { to the last that
+// jsonBody returns the lines of data from the first that begins with { to the last that
 // begins with }. fio writes its notes into the same file, before and after the JSON.
-func body(data []byte) (report []byte, skipped int) {
+func jsonBody(data []byte) (report []byte, skipped int) {
 	data = format.TrimMark(data)
 	for rest := data; len(rest) > 0; {
 		if rest[0] != '{' {
@@ -58,7 +58,7 @@ func body(data []byte) (report []byte, skipped int) {
 }
 
 func (fio) Recognizes(head []byte) bool {
-	text, _ := body(head)
+	text, _ := jsonBody(head)
 	return slices.Contains(format.Paths(text), "fio version")
 }
 
@@ -111,8 +111,8 @@ type latency struct {
 	Percentiles map[string]*float64 `json:"percentile"` // "99.000000" → latency
 }
 
-// mean returns the mean; nil if nothing was measured.
-func (l *latency) mean() *float64 {
+// meanOrNil returns the mean; nil if nothing was measured.
+func (l *latency) meanOrNil() *float64 {
 	if l == nil || l.Mean == nil || *l.Mean == 0 || l.N != nil && *l.N == 0 {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (s *side) bandwidth() *float64 {
 
 // meanLatency and p99 are in seconds; nil if the file does not give them.
 func (s *side) meanLatency() *float64 {
-	return cmp.Or(scaled(s.Latency.mean(), 1e-9), scaled(s.MicroLatency.mean(), 1e-6))
+	return cmp.Or(scaledOrNil(s.Latency.meanOrNil(), 1e-9), scaledOrNil(s.MicroLatency.meanOrNil(), 1e-6))
 }
 
 func (s *side) p99() *float64 {
@@ -156,13 +156,13 @@ func (s *side) p99() *float64 {
 			a = b
 		}
 		if a != nil {
-			return scaled(a, x.unit)
+			return scaledOrNil(a, x.unit)
 		}
 	}
 	return nil
 }
 
-func scaled(v *float64, by float64) *float64 {
+func scaledOrNil(v *float64, by float64) *float64 {
 	if v == nil {
 		return nil
 	}
@@ -170,8 +170,8 @@ func scaled(v *float64, by float64) *float64 {
 	return &x
 }
 
-// used reports whether the job did something in this direction.
-func (s *side) used() bool {
+// wasUsed reports whether the job did something in this direction.
+func (s *side) wasUsed() bool {
 	if s == nil {
 		return false
 	}
@@ -214,7 +214,7 @@ type process struct {
 
 func (fio) Read(name string, data []byte) (format.File, error) {
 	r := reader{p: format.NewProblems(name)}
-	text, skipped := body(data)
+	text, skipped := jsonBody(data)
 	r.skipped = skipped
 	r.p.Skip(skipped)
 	d, err := format.OpenDocument(text)
@@ -246,7 +246,7 @@ func (fio) Read(name string, data []byte) (format.File, error) {
 					r.p.LeaveOutError(err)
 					return nil
 				}
-				r.add(line, j)
+				r.addJob(line, j)
 				return nil
 			})
 		}
@@ -265,8 +265,8 @@ func (fio) Read(name string, data []byte) (format.File, error) {
 	return r.p.Finish(r.out)
 }
 
-// add keeps a job, or adds it to the job of which it is another process.
-func (r *reader) add(line int, j job) {
+// addJob keeps a job, or adds it to the job of which it is another process.
+func (r *reader) addJob(line int, j job) {
 	switch {
 	case j.Name == "":
 		r.p.LeaveOut(line, "the job has no jobname")
@@ -286,14 +286,14 @@ func (r *reader) add(line int, j job) {
 			if n := r.processes(p.job); n != 0 && p.processes >= n || r.processes(j) != r.processes(p.job) {
 				break
 			}
-			p.merge(j)
+			p.mergeProcess(j)
 			return
 		}
 	}
 	turn := 0
 	if n := len(r.jobs); n > 0 {
 		turn = r.out.Records[n-1].Turn
-		if j.waits(r.last) {
+		if j.startsAfter(r.last) {
 			turn++
 		}
 	}
@@ -301,7 +301,7 @@ func (r *reader) add(line int, j job) {
 	r.jobs = append(r.jobs, process{job: j, line: line, record: len(r.out.Records), processes: 1})
 	labels := []format.Label{{Name: "job", Value: j.Name}}
 	if j.Host != "" {
-		labels = append(labels, format.Label{Name: "host", Value: j.host(), Setting: true, Place: true})
+		labels = append(labels, format.Label{Name: "host", Value: j.serverOf(), Setting: true, Place: true})
 	}
 	r.out.Records = append(r.out.Records, format.Record{Line: line + r.skipped, Turn: turn, Labels: labels})
 }
@@ -312,18 +312,18 @@ const allClients = "All clients"
 // defaultPort is that of fio --server.
 const defaultPort = 8765
 
-// host is the server of a job, with its port if it is not the usual one.
-func (j job) host() string {
+// serverOf is the server of a job, with its port if it is not the usual one.
+func (j job) serverOf() string {
 	if j.Port != 0 && j.Port != defaultPort {
 		return net.JoinHostPort(j.Host, strconv.Itoa(j.Port))
 	}
 	return j.Host
 }
 
-// waits reports whether a job started when the one before had ended. Jobs of one group
+// startsAfter reports whether a job started when the one before had ended. Jobs of one group
 // run at the same time. Older versions do not say when a job started; there,
 // a new group counts as the effect of stonewall.
-func (j job) waits(before job) bool {
+func (j job) startsAfter(before job) bool {
 	if j.Start != nil && *j.Start > 0 && before.Start != nil && *before.Start > 0 {
 		return *j.Start >= *before.Start+before.runtime()
 	}
@@ -362,8 +362,8 @@ var oldVersion = regexp.MustCompile(`^fio[- ]2\.[0-2]\b`)
 
 func (r *reader) withoutOptions() bool { return oldVersion.MatchString(r.version) }
 
-// merge adds another process.
-func (p *process) merge(j job) {
+// mergeProcess adds another process.
+func (p *process) mergeProcess(j job) {
 	p.processes++
 	for _, s := range []struct{ sum, more **side }{{&p.Read, &j.Read}, {&p.Write, &j.Write}, {&p.Trim, &j.Trim},
 		{&p.Mixed, &j.Mixed}} {
@@ -373,8 +373,8 @@ func (p *process) merge(j job) {
 			*s.sum = *s.more
 		default:
 			a, b := *s.sum, *s.more
-			*s.sum = &side{BytesPerSecond: plus(a.bandwidth(), b.bandwidth(), a, b), IOPS: plus(a.IOPS, b.IOPS, a, b),
-				Total: plus(a.Total, b.Total, a, b), Bytes: plus(a.Bytes, b.Bytes, a, b)}
+			*s.sum = &side{BytesPerSecond: addSides(a.bandwidth(), b.bandwidth(), a, b), IOPS: addSides(a.IOPS, b.IOPS, a, b),
+				Total: addSides(a.Total, b.Total, a, b), Bytes: addSides(a.Bytes, b.Bytes, a, b)}
 		}
 	}
 	if j.Error != 0 {
@@ -382,12 +382,12 @@ func (p *process) merge(j job) {
 	}
 }
 
-// plus adds what two sides have; a side that was not used may lack it.
-func plus(x, y *float64, a, b *side) *float64 {
+// addSides adds what two sides have; a side that was not used may lack it.
+func addSides(x, y *float64, a, b *side) *float64 {
 	switch {
-	case !a.used():
+	case !a.wasUsed():
 		return y
-	case !b.used():
+	case !b.wasUsed():
 		return x
 	case x == nil || y == nil:
 		return nil
@@ -420,16 +420,16 @@ func (r *reader) records() {
 				rec.Facts["option "+k] = fmt.Sprint(v)
 			}
 		}
-		if r.values(&rec, j) {
+		if r.setValues(&rec, j) {
 			out = append(out, rec)
 		}
 	}
 	r.out.Records = out
 }
 
-// values puts the values of a job into its record; false if the file lacks one that is
+// setValues puts the values of a job into its record; false if the file lacks one that is
 // needed.
-func (r *reader) values(rec *format.Record, j process) bool {
+func (r *reader) setValues(rec *format.Record, j process) bool {
 	warn := func(text string, args ...any) {
 		if w := fmt.Sprintf(text, args...); !slices.Contains(r.out.Warnings, w) {
 			r.out.Warnings = append(r.out.Warnings, w)
@@ -455,7 +455,7 @@ func (r *reader) values(rec *format.Record, j process) bool {
 	}
 	for _, s := range j.directions() {
 		switch bandwidth := (*float64)(nil); {
-		case !s.used():
+		case !s.wasUsed():
 			continue
 		case s.IOPS == nil:
 			r.p.LeaveOut(j.line, "%s of job %q has no iops, or no number there", s.name, j.Name)
@@ -477,7 +477,8 @@ func (r *reader) values(rec *format.Record, j process) bool {
 		}
 	}
 	if j.Sync != nil && j.processes == 1 {
-		add(sample.LowerRatio("sync-latency-mean", "s", "mean latency of a sync"), scaled(j.Sync.Latency.mean(), 1e-9))
+		add(sample.LowerRatio("sync-latency-mean", "s", "mean latency of a sync"), scaledOrNil(j.Sync.Latency.meanOrNil(),
+			1e-9))
 	}
 	if len(rec.Series) == 0 {
 		rec.Failed, rec.Reason = 1, "fio counted no operation"

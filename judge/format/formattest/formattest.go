@@ -43,7 +43,7 @@ type golden struct {
 	all   *txtar.Archive
 }
 
-func load(t testing.TB) (out []golden) {
+func loadGolden(t testing.TB) (out []golden) {
 	t.Helper()
 	paths, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(paths) == 0 {
@@ -73,7 +73,7 @@ func load(t testing.TB) (out []golden) {
 // Run checks f against its description and its stored files.
 func Run(t *testing.T, f format.Format) {
 	t.Run("doc", func(t *testing.T) { checkDoc(t, f.Doc()) })
-	for _, g := range load(t) {
+	for _, g := range loadGolden(t) {
 		t.Run(filepath.Base(g.path), func(t *testing.T) {
 			var got strings.Builder
 			for _, file := range g.files {
@@ -84,8 +84,8 @@ func Run(t *testing.T, f format.Format) {
 					t.Errorf("Read of %s is not pure", file.Name)
 				}
 				Check(t, file.Name, out, err)
-				damage(t, f, file)
-				fmt.Fprintf(&got, "%s\n%s", file.Name, render(out, err))
+				testDamaged(t, f, file)
+				fmt.Fprintf(&got, "%s\n%s", file.Name, renderFile(out, err))
 			}
 			g.compare(t, got.String())
 		})
@@ -129,8 +129,8 @@ func checkDoc(t *testing.T, d format.Doc) {
 	}
 }
 
-// damage reads files that end too early, and files with a wrong byte.
-func damage(t *testing.T, f format.Format, file txtar.File) {
+// testDamaged reads files that end too early, and files with a wrong byte.
+func testDamaged(t *testing.T, f format.Format, file txtar.File) {
 	for i := range 60 {
 		n := i * len(file.Data) / 60
 		out, err := f.Read(file.Name, file.Data[:n])
@@ -203,8 +203,8 @@ func present(s *format.Stats) (out []float64) {
 	return out
 }
 
-// render writes what Read gives.
-func render(out format.File, err error) string {
+// renderFile writes what Read gives.
+func renderFile(out format.File, err error) string {
 	if err != nil {
 		return "error: " + err.Error() + "\n"
 	}
@@ -240,7 +240,7 @@ func render(out format.File, err error) string {
 				continue
 			}
 			fmt.Fprintf(&b, "  %s [%s, %s] %d values, %s\n", s.Metric.Name, s.Metric.Unit, s.Metric.Better, len(s.Values),
-				ends(s.Values))
+				valuesSummary(s.Values))
 		}
 	}
 	return b.String()
@@ -263,8 +263,8 @@ func statsText(s *format.Stats) string {
 	return strings.Join(parts, ", ")
 }
 
-// ends are the first and the last values, and the sum of all.
-func ends(vs []float64) string {
+// valuesSummary are the first and the last values, and the sum of all.
+func valuesSummary(vs []float64) string {
 	sum := 0.0
 	var shown []string
 	for i, v := range vs {
@@ -279,7 +279,7 @@ func ends(vs []float64) string {
 // Fuzz is the body of a fuzz test: whatever the bytes are, Read gives a result or an
 // error that a Format may give.
 func Fuzz(f *testing.F, x format.Format) {
-	for _, g := range load(f) {
+	for _, g := range loadGolden(f) {
 		for _, file := range g.files {
 			f.Add(file.Data)
 		}

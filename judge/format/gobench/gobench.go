@@ -62,10 +62,10 @@ var benchmarkName = regexp.MustCompile(`^Benchmark[^\sa-z]`)
 // the line in between.
 var restLine = regexp.MustCompile(`^ *[0-9]+\t +[0-9.e+]+ ns/op`)
 
-// clean replaces the lines that benchfmt must not read by empty ones: long lines, as
+// blankUnreadable replaces the lines that benchfmt must not read by empty ones: long lines, as
 // logs have them, and text that is not a result. A result that text divides becomes
 // one line again.
-func (r *reader) clean(data []byte) []byte {
+func (r *reader) blankUnreadable(data []byte) []byte {
 	lines := slices.Collect(bytes.Lines(data))
 	divided := -1 // the last line with a name and text
 	for i, line := range lines {
@@ -74,7 +74,7 @@ func (r *reader) clean(data []byte) []byte {
 		switch {
 		case len(line) > maxLine:
 			if name || result {
-				r.p.LeaveOut(r.line(i+1), "the result has more than %d bytes", maxLine)
+				r.p.LeaveOut(r.fileLine(i+1), "the result has more than %d bytes", maxLine)
 			}
 			lines[i] = []byte{'\n'}
 		case result:
@@ -103,8 +103,8 @@ type reader struct {
 	directions func(unit string) int
 }
 
-// line is the line of the file of a line of the text.
-func (r *reader) line(n int) int {
+// fileLine is the line of the file of a line of the text.
+func (r *reader) fileLine(n int) int {
 	if r.lines != nil && n >= 1 && n <= len(r.lines) {
 		return r.lines[n-1]
 	}
@@ -119,15 +119,15 @@ func (gobench) Read(name string, data []byte) (format.File, error) {
 		data, r.lines = textOfEvents(data)
 	}
 	failures(&r, data)
-	in := benchfmt.NewReader(bytes.NewReader(r.clean(data)), name)
+	in := benchfmt.NewReader(bytes.NewReader(r.blankUnreadable(data)), name)
 	r.directions = func(unit string) int { return in.Units().GetBetter(unit) }
 	for in.Scan() {
 		switch x := in.Result().(type) {
 		case *benchfmt.Result:
-			r.result(x)
+			r.addResult(x)
 		case *benchfmt.SyntaxError:
 			_, line := x.Pos()
-			r.p.LeaveOut(r.line(line), "%s; if the benchmark printed text into its own line, remove that text", x.Msg)
+			r.p.LeaveOut(r.fileLine(line), "%s; if the benchmark printed text into its own line, remove that text", x.Msg)
 		}
 	}
 	switch {
@@ -136,7 +136,7 @@ func (gobench) Read(name string, data []byte) (format.File, error) {
 	case len(r.out.Records) == 0 && !r.p.AnyLeftOut():
 		r.p.Add(1, "the file has no results of benchmarks; write it with go test -bench . > FILE")
 	}
-	r.direct()
+	r.giveDirections()
 	// Lines of one package and name are repetitions: the format says so, and go test
 	// numbers sub-benchmarks of one name.
 	r.nameOneProc()
@@ -159,10 +159,10 @@ func failures(r *reader, data []byte) {
 	}
 }
 
-// result keeps one line.
-func (r *reader) result(x *benchfmt.Result) {
+// addResult keeps one line.
+func (r *reader) addResult(x *benchfmt.Result) {
 	_, line := x.Pos()
-	line = r.line(line)
+	line = r.fileLine(line)
 	rec := format.Record{Line: line, Turn: len(r.out.Records), Facts: map[string]string{}}
 	pkg := format.Label{Name: "pkg", Setting: true}
 	for _, c := range x.Config {
@@ -181,7 +181,7 @@ func (r *reader) result(x *benchfmt.Result) {
 			rec.Facts[c.Key] = value
 		}
 	}
-	rec.Labels = append([]format.Label{pkg}, labels(x.Name)...)
+	rec.Labels = append([]format.Label{pkg}, splitName(x.Name)...)
 	for _, v := range x.Values {
 		_, v.Unit = benchunit.Tidy(1, v.Unit) // benchfmt leaves the unit of 0 ns as it is
 		switch {
@@ -212,8 +212,8 @@ func measured(unit string) bool {
 	return slices.Contains([]string{"sec/op", "B/s", "B/op", "allocs/op"}, unit)
 }
 
-// labels splits a name such as "Sum/algo=md5/size=64-8".
-func labels(name benchfmt.Name) (out []format.Label) {
+// splitName splits a name such as "Sum/algo=md5/size=64-8".
+func splitName(name benchfmt.Name) (out []format.Label) {
 	base, parts := name.Parts()
 	out = append(out, format.Label{Name: "benchmark", Value: string(base)})
 	procs := format.Label{Name: "procs", Setting: true, Place: true}
@@ -263,8 +263,8 @@ func (r *reader) nameOneProc() {
 	}
 }
 
-// direct gives metrics their direction, which a file may give after its results.
-func (r *reader) direct() {
+// giveDirections gives metrics their direction, which a file may give after its results.
+func (r *reader) giveDirections() {
 	for _, rec := range r.out.Records {
 		for i := range rec.Series {
 			m := &rec.Series[i].Metric

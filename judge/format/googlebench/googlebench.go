@@ -114,7 +114,7 @@ func (googlebench) Read(name string, data []byte) (format.File, error) {
 		case "benchmarks":
 			return d.Array(key, func() error {
 				r := run{line: d.Line()}
-				if err := r.read(d); err != nil {
+				if err := r.readCounters(d); err != nil {
 					p.LeaveOutError(err)
 				} else {
 					runs = append(runs, r)
@@ -135,13 +135,13 @@ func (googlebench) Read(name string, data []byte) (format.File, error) {
 		p.Add(1, "the file has no benchmarks; write it with --benchmark_out=FILE --benchmark_out_format=json")
 	}
 	t := table{p: p, out: &out}
-	t.add(runs)
-	c.fill(&out)
+	t.addRuns(runs)
+	c.fillFile(&out)
 	return p.Finish(out)
 }
 
-// read reads a result with its counters, which are members with names of their own.
-func (r *run) read(d *format.Document) error {
+// readCounters reads a result with its counters, which are members with names of their own.
+func (r *run) readCounters(d *format.Document) error {
 	var raw map[string]json.RawMessage
 	if err := d.Value(&raw); err != nil {
 		return err
@@ -205,7 +205,7 @@ type group struct {
 	suffix           string // tells benchmarks of one name apart
 }
 
-func (t *table) add(runs []run) {
+func (t *table) addRuns(runs []run) {
 	groups := map[identity]*group{}
 	var order []identity
 	names := map[string]int{}
@@ -251,7 +251,7 @@ func (t *table) repetitions(g *group) {
 			proven = !seen[*r.Repetition]
 			seen[*r.Repetition] = true
 		}
-		rec := t.record(r, g.suffix)
+		rec := t.emptyRecord(r, g.suffix)
 		rec.Repeats = proven && !first
 		switch {
 		case r.Error:
@@ -260,7 +260,7 @@ func (t *table) repetitions(g *group) {
 			t.p.LeaveOut(r.line, "%q was skipped: %s", r.RunName, cmp.Or(r.SkipMessage, "no reason is given"))
 			continue
 		default:
-			rec.Series = t.values(r, func(m sample.Metric, v float64) format.Series { return format.Single(m, v) })
+			rec.Series = t.seriesOf(r, func(m sample.Metric, v float64) format.Series { return format.Single(m, v) })
 			if len(rec.Series) == 0 {
 				continue
 			}
@@ -270,8 +270,8 @@ func (t *table) repetitions(g *group) {
 	}
 }
 
-// values makes series of the numbers of a result; times become seconds.
-func (t *table) values(r run, series func(sample.Metric, float64) format.Series) (out []format.Series) {
+// seriesOf makes series of the numbers of a result; times become seconds.
+func (t *table) seriesOf(r run, series func(sample.Metric, float64) format.Series) (out []format.Series) {
 	factor, ok := timeUnits[r.Unit]
 	if !ok {
 		t.p.LeaveOut(r.line, "%q has times in %q; bakeoff reads ns, us, ms and s", r.RunName, r.Unit)
@@ -312,7 +312,7 @@ func (t *table) values(r run, series func(sample.Metric, float64) format.Series)
 // statistics keeps a benchmark of which the file has only statistics.
 func (t *table) statistics(g *group) {
 	byMetric := map[string]*format.Stats{}
-	rec := t.record(g.aggregates[0], g.suffix)
+	rec := t.emptyRecord(g.aggregates[0], g.suffix)
 	for _, r := range g.aggregates {
 		if !slices.Contains([]string{"mean", "median", "stddev", "min", "max"}, r.Aggregate) {
 			continue // such as cv, and statistics of the program's own
@@ -321,7 +321,7 @@ func (t *table) statistics(g *group) {
 			rec.Failed, rec.Reason = 1, cmp.Or(r.ErrorMessage, "the benchmark reported an error")
 			break
 		}
-		for _, s := range t.values(r, func(m sample.Metric, v float64) format.Series { return format.Single(m, v) }) {
+		for _, s := range t.seriesOf(r, func(m sample.Metric, v float64) format.Series { return format.Single(m, v) }) {
 			st := byMetric[s.Metric.Name]
 			if st == nil {
 				st = &format.Stats{N: r.Repetitions}
@@ -343,8 +343,8 @@ func (t *table) statistics(g *group) {
 	t.out.Records = append(t.out.Records, rec)
 }
 
-// record returns the record of a result, without its values.
-func (t *table) record(r run, suffix string) format.Record {
+// emptyRecord returns the record of a result, without its values.
+func (t *table) emptyRecord(r run, suffix string) format.Record {
 	rec := format.Record{Line: r.line, Turn: len(t.out.Records), Facts: map[string]string{}}
 	base, rest, _ := strings.Cut(r.RunName, "/")
 	rec.Labels = []format.Label{{Name: "benchmark", Value: base + suffix}}
@@ -365,8 +365,8 @@ func (t *table) record(r run, suffix string) format.Record {
 	return rec
 }
 
-// fill gives the records what holds for the whole file.
-func (c context) fill(out *format.File) {
+// fillFile gives the records what holds for the whole file.
+func (c context) fillFile(out *format.File) {
 	out.Program = strings.TrimSpace(out.Program + " " + c.Version)
 	when, _ := time.Parse(time.RFC3339, c.Date) // old versions write no zone
 	facts := map[string]string{"program": out.Program, "host": c.Host, "executable": c.Executable, "library": c.Build}

@@ -68,7 +68,7 @@ func (h2load) Read(name string, data []byte) (format.File, error) {
 		p.Add(1, "no line is \"starting benchmark...\"; write the file with h2load … > FILE")
 	}
 	for _, part := range parts {
-		if rec := read(p, part, &out); rec != nil {
+		if rec := readReport(p, part, &out); rec != nil {
 			rec.Turn = len(out.Records)
 			out.Records = append(out.Records, *rec)
 		}
@@ -77,7 +77,7 @@ func (h2load) Read(name string, data []byte) (format.File, error) {
 	return p.Finish(out)
 }
 
-func read(p *format.Problems, part format.Part, out *format.File) *format.Record {
+func readReport(p *format.Problems, part format.Part, out *format.File) *format.Record {
 	end, counts := ended.FindSubmatch(part.Text), done.FindSubmatch(part.Text)
 	if end == nil || counts == nil {
 		p.LeaveOut(part.Line, "the report lacks the line \"finished in …\" or \"requests: …\"; the run may have been "+

@@ -71,7 +71,7 @@ func (hyperfine) Read(name string, data []byte) (format.File, error) {
 				p.LeaveOutError(err)
 				return nil
 			}
-			add(&out, p, line, r)
+			addResult(&out, p, line, r)
 			return nil
 		})
 	})
@@ -85,8 +85,8 @@ func (hyperfine) Read(name string, data []byte) (format.File, error) {
 	return p.Finish(out)
 }
 
-// add keeps one result.
-func add(out *format.File, p *format.Problems, line int, r result) {
+// addResult keeps one result.
+func addResult(out *format.File, p *format.Problems, line int, r result) {
 	switch {
 	case r.Command == nil || *r.Command == "":
 		p.LeaveOut(line, "the result has no command; it needs command and times")

@@ -109,7 +109,7 @@ func (jmh) Read(name string, data []byte) (format.File, error) {
 		if r.Version != "" {
 			out.Program = "JMH " + r.Version
 		}
-		add(&out, p, line, r)
+		addResult(&out, p, line, r)
 		return nil
 	})
 	if err != nil {
@@ -121,14 +121,14 @@ func (jmh) Read(name string, data []byte) (format.File, error) {
 	return p.Finish(out)
 }
 
-// add keeps one result.
-func add(out *format.File, p *format.Problems, line int, r result) {
+// addResult keeps one result.
+func addResult(out *format.File, p *format.Problems, line int, r result) {
 	if r.Benchmark == "" || r.Mode == "" || r.Primary == nil {
 		p.LeaveOut(line, "the result needs a benchmark, a mode and a primaryMetric")
 		return
 	}
 	parts := strings.Split(r.Benchmark, ".")
-	rec := format.Record{Line: line, Turn: len(out.Records), Facts: r.facts(out.Program), Labels: []format.Label{
+	rec := format.Record{Line: line, Turn: len(out.Records), Facts: r.resultFacts(out.Program), Labels: []format.Label{
 		{Name: "benchmark", Value: r.Benchmark, Short: strings.Join(parts[max(0, len(parts)-2):], ".")},
 		{Name: "mode", Value: r.Mode, Setting: true},
 	}}
@@ -141,22 +141,22 @@ func add(out *format.File, p *format.Problems, line int, r result) {
 			rec.Labels = append(rec.Labels, format.Label{Name: k, Value: r.Params[k], Shown: k + "=" + r.Params[k]})
 		}
 	}
-	r.series(&rec, p, "", *r.Primary)
+	r.addSeries(&rec, p, "", *r.Primary)
 	for _, k := range slices.Sorted(maps.Keys(r.Secondary)) {
-		r.series(&rec, p, strings.TrimLeft(k, "·+ "), r.Secondary[k])
+		r.addSeries(&rec, p, strings.TrimLeft(k, "·+ "), r.Secondary[k])
 	}
 	if len(rec.Series) > 0 {
 		out.Records = append(out.Records, rec)
 	}
 }
 
-// facts are what else a result says.
-func (r result) facts(program string) map[string]string {
+// resultFacts are what else a result says.
+func (r result) resultFacts(program string) map[string]string {
 	facts := map[string]string{}
 	for k, v := range map[string]string{"program": program, "jvm": r.JVM, "jdk": r.JDK,
 		"vm": strings.TrimSpace(r.VMName + " " + r.VMVersion), "jvm-args": strings.Join(r.JVMArgs, " "),
-		"forks": count(r.Forks), "warmup": strings.TrimSpace(count(r.Warmups) + " × " + r.WarmupTime),
-		"iteration-time": r.Time, "batch-size": count(r.Batch)} {
+		"forks": countText(r.Forks), "warmup": strings.TrimSpace(countText(r.Warmups) + " × " + r.WarmupTime),
+		"iteration-time": r.Time, "batch-size": countText(r.Batch)} {
 		if v != "" && v != "×" {
 			facts[k] = v
 		}
@@ -164,15 +164,15 @@ func (r result) facts(program string) map[string]string {
 	return facts
 }
 
-func count(n *int) string {
+func countText(n *int) string {
 	if n == nil {
 		return ""
 	}
 	return strconv.Itoa(*n)
 }
 
-// series adds a metric to rec; name is "" for the primary metric.
-func (r result) series(rec *format.Record, p *format.Problems, name string, m metric) {
+// addSeries adds a metric to rec; name is "" for the primary metric.
+func (r result) addSeries(rec *format.Record, p *format.Problems, name string, m metric) {
 	about := fmt.Sprintf("%s of %s", name, r.Benchmark)
 	if name == "" {
 		about = "the primary metric of " + r.Benchmark
@@ -182,7 +182,7 @@ func (r result) series(rec *format.Record, p *format.Problems, name string, m me
 		p.LeaveOut(rec.Line, "%s has the name of another metric", about)
 		return
 	}
-	values, bad := m.values()
+	values, bad := m.iterationValues()
 	if bad > 0 {
 		p.LeaveOut(rec.Line, "%d of %d values of %s are no number", bad, bad+len(values), about)
 	}
@@ -204,8 +204,8 @@ func (r result) series(rec *format.Record, p *format.Problems, name string, m me
 	rec.Series = append(rec.Series, s)
 }
 
-// values returns the value of each iteration in order, and how many are no number.
-func (m metric) values() (out []float64, bad int) {
+// iterationValues returns the value of each iteration in order, and how many are no number.
+func (m metric) iterationValues() (out []float64, bad int) {
 	for _, fork := range m.Raw {
 		for _, v := range fork {
 			if v.float64 == nil {

@@ -82,9 +82,9 @@ func (openssl) Read(name string, data []byte) (format.File, error) {
 			r.operations = operations(strings.Fields(text))
 		case symRow.MatchString(text):
 			m := symRow.FindStringSubmatch(text)
-			r.rates(m[1], strings.Fields(m[2]))
+			r.addRates(m[1], strings.Fields(m[2]))
 		case len(r.operations) > 0:
-			r.row(strings.Fields(text))
+			r.addTableRow(strings.Fields(text))
 		}
 	}
 	if len(out.Records) == 0 && !r.p.AnyLeftOut() {
@@ -105,8 +105,8 @@ type reader struct {
 	child      string   // the last algorithm that a process of -multi named
 }
 
-// record returns an empty record.
-func (r *reader) record(algorithm, size string) format.Record {
+// emptyRecord returns an empty record.
+func (r *reader) emptyRecord(algorithm, size string) format.Record {
 	rec := format.Record{Line: r.line, Turn: len(r.out.Records), Facts: map[string]string{},
 		Labels: []format.Label{{Name: "algorithm", Value: algorithm}}}
 	if size != "" {
@@ -118,8 +118,8 @@ func (r *reader) record(algorithm, size string) format.Record {
 	return rec
 }
 
-// rates keeps the rates of an algorithm, one for each size of a block.
-func (r *reader) rates(algorithm string, words []string) {
+// addRates keeps the rates of an algorithm, one for each size of a block.
+func (r *reader) addRates(algorithm string, words []string) {
 	if len(words) != len(r.sizes) {
 		r.p.LeaveOut(r.line, "%q has %d rates for %d sizes of blocks; the line with the sizes may be missing", algorithm,
 			len(words), len(r.sizes))
@@ -131,7 +131,7 @@ func (r *reader) rates(algorithm string, words []string) {
 			r.p.LeaveOut(r.line, "%q with %s bytes has no rate (%.20q)", algorithm, r.sizes[i], word)
 			continue
 		}
-		rec := r.record(algorithm, r.sizes[i])
+		rec := r.emptyRecord(algorithm, r.sizes[i])
 		if rec.AddSingle(throughput, v, true); len(rec.Series) > 0 {
 			r.out.Records = append(r.out.Records, rec)
 		}
@@ -151,8 +151,8 @@ func operations(words []string) (out []string) {
 	return out
 }
 
-// row keeps a row of such a table, if the line is one.
-func (r *reader) row(words []string) {
+// addTableRow keeps a row of such a table, if the line is one.
+func (r *reader) addTableRow(words []string) {
 	n := len(r.operations)
 	if len(words) <= 2*n {
 		return
@@ -163,12 +163,12 @@ func (r *reader) row(words []string) {
 			return
 		}
 	}
-	r.counts(name, r.operations, words[len(words)-n:])
+	r.addCounts(name, r.operations, words[len(words)-n:])
 }
 
-// counts keeps numbers of operations per second.
-func (r *reader) counts(algorithm string, operations, words []string) {
-	rec := r.record(algorithm, "")
+// addCounts keeps numbers of operations per second.
+func (r *reader) addCounts(algorithm string, operations, words []string) {
+	rec := r.emptyRecord(algorithm, "")
 	for i, word := range words {
 		v, err := printed.Decimal(word)
 		switch {
@@ -208,7 +208,7 @@ func (r *reader) machine(f []string) {
 		if f[2] == "evp" { // OpenSSL 1.1.1 calls the sum of many processes so
 			f[2] = cmp.Or(r.child, f[2])
 		}
-		r.rates(f[2], f[3:])
+		r.addRates(f[2], f[3:])
 		return
 	}
 	k, known := kinds[f[0]]
@@ -236,5 +236,5 @@ func (r *reader) machine(f []string) {
 			return
 		}
 	}
-	r.counts(name, k.operations, rates)
+	r.addCounts(name, k.operations, rates)
 }

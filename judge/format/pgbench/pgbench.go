@@ -68,7 +68,7 @@ func (pgbench) Read(name string, data []byte) (format.File, error) {
 		out.Program += " " + version
 	}
 	for turn, part := range parts {
-		for _, rec := range read(p, part) {
+		for _, rec := range readReport(p, part) {
 			rec.Turn = turn
 			if rec.Facts = map[string]string{}; version != "" {
 				rec.Facts["version"] = version
@@ -80,9 +80,9 @@ func (pgbench) Read(name string, data []byte) (format.File, error) {
 	return p.Finish(out)
 }
 
-// read reads a report: the whole, and then each of several scripts, which ran at the
+// readReport reads a report: the whole, and then each of several scripts, which ran at the
 // same time.
-func read(p *format.Problems, part format.Part) []format.Record {
+func readReport(p *format.Problems, part format.Part) []format.Record {
 	text := part.Text
 	scripts := printed.Text(nil)
 	if i := bytes.Index(text, []byte("\nSQL script 1:")); i >= 0 {
@@ -105,7 +105,7 @@ func read(p *format.Problems, part format.Part) []format.Record {
 			label := format.Label{Name: l.name, Value: v, Setting: true, Place: l.name == "threads"}
 			switch l.name {
 			case "mode":
-				label.Value += mode(text, reconnects)
+				label.Value += modeText(text, reconnects)
 			case "script":
 			default:
 				label.Shown = l.name + "=" + v
@@ -126,8 +126,8 @@ func read(p *format.Problems, part format.Part) []format.Record {
 	return append([]format.Record{rec}, perScript(p, part.Line+bytes.Count(text, []byte("\n")), rec, scripts)...)
 }
 
-// mode says what else changes the work.
-func mode(text printed.Text, reconnects bool) (out string) {
+// modeText says what else changes the work.
+func modeText(text printed.Text, reconnects bool) (out string) {
 	if _, err := text.Line("rate limit schedule lag:"); err == nil {
 		out += ", with a limit of the rate"
 	}

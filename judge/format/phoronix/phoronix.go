@@ -90,7 +90,7 @@ type reader struct {
 
 func (phoronix) Read(name string, data []byte) (format.File, error) {
 	r := reader{p: format.NewProblems(name), systems: map[string]system{}, skipped: map[string]bool{}}
-	if err := r.read(decoder(data)); err != nil {
+	if err := r.readRoot(decoder(data)); err != nil {
 		r.p.AddError(err)
 	} else if len(r.out.Records) == 0 && !r.p.AnyLeftOut() {
 		if len(r.skipped) > 0 {
@@ -100,14 +100,14 @@ func (phoronix) Read(name string, data []byte) (format.File, error) {
 			r.p.Add(1, "the file has no results with numbers; take composite.xml of a folder of test-results")
 		}
 	}
-	r.fill()
+	r.fillSystems()
 	r.addArguments()
 	r.p.Distinguish(&r.out, "test")
 	return r.p.Finish(r.out)
 }
 
-// read reads the children of the root element.
-func (r *reader) read(d *xml.Decoder) error {
+// readRoot reads the children of the root element.
+func (r *reader) readRoot(d *xml.Decoder) error {
 	depth := 0
 	for {
 		t, err := d.Token()
@@ -129,7 +129,7 @@ func (r *reader) read(d *xml.Decoder) error {
 				depth++
 				continue
 			}
-			if err := r.child(d, e, line); err != nil {
+			if err := r.readChild(d, e, line); err != nil {
 				return located(err, line)
 			}
 		}
@@ -152,7 +152,7 @@ func located(err error, line int) error {
 	return format.AtLine(line, "%v", err)
 }
 
-func (r *reader) child(d *xml.Decoder, e xml.StartElement, line int) error {
+func (r *reader) readChild(d *xml.Decoder, e xml.StartElement, line int) error {
 	switch e.Name.Local {
 	case "Generated":
 		var g struct{ TestClient string }
@@ -171,7 +171,7 @@ func (r *reader) child(d *xml.Decoder, e xml.StartElement, line int) error {
 		if err := d.DecodeElement(&x, &e); err != nil {
 			return err
 		}
-		r.result(line, x)
+		r.addResult(line, x)
 	default:
 		return d.Skip()
 	}
@@ -181,7 +181,7 @@ func (r *reader) child(d *xml.Decoder, e xml.StartElement, line int) error {
 // numeric are the display formats whose values are numbers of repetitions.
 var numeric = []string{"", "BAR_GRAPH"}
 
-func (r *reader) result(line int, x result) {
+func (r *reader) addResult(line int, x result) {
 	if !slices.Contains(numeric, x.DisplayFormat) {
 		if !r.skipped[x.DisplayFormat] {
 			r.out.Warnings = append(r.out.Warnings, fmt.Sprintf("Results of the form %s are left out: they are not "+
@@ -198,7 +198,7 @@ func (r *reader) result(line int, x result) {
 		r.p.LeaveOut(line, "the result has no Title")
 		return
 	}
-	m, factor := metric(x)
+	m, factor := metricOf(x)
 	for _, e := range x.Entries {
 		rec := format.Record{Line: line, Labels: []format.Label{
 			{Name: "test", Value: strings.TrimSpace(title + " " + x.AppVersion)},
@@ -209,7 +209,7 @@ func (r *reader) result(line int, x result) {
 			r.p.LeaveOut(line, "%q has an entry without Identifier", title)
 			continue
 		}
-		values, mean, err := values(e)
+		values, mean, err := repetitionValues(e)
 		if err != nil {
 			r.p.LeaveOut(line, "%q of %q: %v", title, e.Identifier, err)
 		}
@@ -226,17 +226,17 @@ func (r *reader) result(line int, x result) {
 		case len(values) > 0:
 			rec.Series = []format.Series{{Metric: m, Values: values}}
 		default:
-			rec.Failed, rec.Reason = 1, reason(e)
+			rec.Failed, rec.Reason = 1, missingReason(e)
 		}
 		r.out.Records = append(r.out.Records, rec)
 		r.arguments = append(r.arguments, strings.TrimSpace(x.Arguments))
 	}
 }
 
-// values returns the values of the repetitions, or their mean if the file has no more.
+// repetitionValues returns the values of the repetitions, or their mean if the file has no more.
 // There are none if the test gave no result. The error names those that are no numbers,
 // if there are some.
-func values(e entry) (out []float64, mean *float64, err error) {
+func repetitionValues(e entry) (out []float64, mean *float64, err error) {
 	number := func(s string) (v float64, ok bool) {
 		v, wrong := strconv.ParseFloat(strings.TrimSpace(s), 64)
 		if wrong != nil || math.IsNaN(v) || math.IsInf(v, 0) {
@@ -262,8 +262,8 @@ func values(e entry) (out []float64, mean *float64, err error) {
 	return nil, mean, err
 }
 
-// reason is what the file says about an entry without a result.
-func reason(e entry) string {
+// missingReason is what the file says about an entry without a result.
+func missingReason(e entry) string {
 	var more struct {
 		Error string `json:"error"`
 	}
@@ -273,8 +273,8 @@ func reason(e entry) string {
 	return "the test gave no result"
 }
 
-// metric returns the metric of a result, and what its values are multiplied by.
-func metric(x result) (sample.Metric, float64) {
+// metricOf returns the metric of a result, and what its values are multiplied by.
+func metricOf(x result) (sample.Metric, float64) {
 	m := sample.Metric{Name: "result", Unit: strings.TrimSpace(x.Scale), Scale: sample.Ratio}
 	switch strings.TrimSpace(x.Proportion) {
 	case "HIB":
@@ -327,8 +327,8 @@ func (r *reader) addArguments() {
 	}
 }
 
-// fill gives the records what their systems say.
-func (r *reader) fill() {
+// fillSystems gives the records what their systems say.
+func (r *reader) fillSystems() {
 	for i := range r.out.Records {
 		rec := &r.out.Records[i]
 		s := r.systems[rec.Labels[2].Value]

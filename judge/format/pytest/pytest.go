@@ -98,7 +98,7 @@ func (pytest) Read(name string, data []byte) (format.File, error) {
 	found := false
 	err = d.Object("the file", func(key string) error {
 		if key != "benchmarks" {
-			return r.read(d, key)
+			return r.readMember(d, key)
 		}
 		found = true
 		return d.Array(key, func() error {
@@ -108,7 +108,7 @@ func (pytest) Read(name string, data []byte) (format.File, error) {
 				p.LeaveOutError(err)
 				return nil
 			}
-			add(&out, p, line, b)
+			addBenchmark(&out, p, line, b)
 			return nil
 		})
 	})
@@ -118,14 +118,14 @@ func (pytest) Read(name string, data []byte) (format.File, error) {
 	case !found || len(out.Records) == 0 && !p.AnyLeftOut():
 		p.Add(1, "the file has no benchmarks; write it with pytest --benchmark-json")
 	}
-	r.fill(&out)
+	r.fillFile(&out)
 	p.Distinguish(&out, "test")
 	return p.Finish(out)
 }
 
-// read reads a member other than the benchmarks. It forgets one that has another
+// readMember reads a member other than the benchmarks. It forgets one that has another
 // form than expected: no number depends on it.
-func (r *report) read(d *format.Document, key string) error {
+func (r *report) readMember(d *format.Document, key string) error {
 	var raw json.RawMessage
 	if err := d.Value(&raw); err != nil {
 		return err
@@ -145,8 +145,8 @@ func (r *report) read(d *format.Document, key string) error {
 	return nil
 }
 
-// fill gives the records what holds for the whole file.
-func (r *report) fill(out *format.File) {
+// fillFile gives the records what holds for the whole file.
+func (r *report) fillFile(out *format.File) {
 	out.Program = strings.TrimSpace("pytest-benchmark " + r.version)
 	facts := map[string]string{}
 	for k, v := range map[string]string{"program": out.Program, "node": r.machine.Node,
@@ -170,8 +170,8 @@ func (r *report) fill(out *format.File) {
 	}
 }
 
-// add keeps one benchmark.
-func add(out *format.File, p *format.Problems, line int, b benchmark) {
+// addBenchmark keeps one benchmark.
+func addBenchmark(out *format.File, p *format.Problems, line int, b benchmark) {
 	name := cmp.Or(b.FullName, b.Name)
 	switch {
 	case name == "" || b.Stats == nil:
@@ -209,7 +209,7 @@ func add(out *format.File, p *format.Problems, line int, b benchmark) {
 		group = *b.Group
 	}
 	rec := format.Record{Line: line, Turn: len(out.Records), Series: []format.Series{series},
-		Labels: []format.Label{{Name: "group", Value: group, Shown: "group=" + group, Setting: true}, test(name, b)}}
+		Labels: []format.Label{{Name: "group", Value: group, Shown: "group=" + group, Setting: true}, testLabel(name, b)}}
 	for k, v := range b.Extra {
 		if strings.IndexByte("{[n", v[0]) >= 0 {
 			continue // nothing that can be compared
@@ -222,9 +222,9 @@ func add(out *format.File, p *format.Problems, line int, b benchmark) {
 	out.Records = append(out.Records, rec)
 }
 
-// test is the label of a test: its full name, because tests of two files may have the
+// testLabel is the label of a test: its full name, because tests of two files may have the
 // same name.
-func test(full string, b benchmark) format.Label {
+func testLabel(full string, b benchmark) format.Label {
 	l := format.Label{Name: "test", Value: full, Short: b.Name}
 	if len(b.Params) == 0 {
 		return l

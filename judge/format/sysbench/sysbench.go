@@ -52,7 +52,7 @@ func (sysbench) Read(name string, data []byte) (format.File, error) {
 		first, _, _ := bytes.Cut(part.Text, []byte("\n"))
 		version := strings.Trim(strings.TrimPrefix(string(begin.Find(first)), "sysbench "), ":")
 		out.Program = "sysbench " + version
-		rec := report{Part: part, version: version, p: p}.read()
+		rec := report{Part: part, version: version, p: p}.readRecord()
 		if rec == nil {
 			continue
 		}
@@ -85,7 +85,7 @@ var (
 	bandwidth = sample.HigherRatio("bandwidth", "B/s", "bytes of memory blocks transferred per second")
 )
 
-func (r report) read() *format.Record {
+func (r report) readRecord() *format.Record {
 	if strings.HasPrefix(r.version, "0.") {
 		r.p.LeaveOut(r.Line, "reports of sysbench %s are not supported; use sysbench 1.0 or 1.1", r.version)
 		return nil
@@ -108,7 +108,7 @@ func (r report) read() *format.Record {
 			return nil
 		}
 	}
-	test, options := r.test()
+	test, options := r.testKind()
 	rec := &format.Record{Line: r.Line, Facts: map[string]string{"version": r.version}, Labels: []format.Label{
 		{Name: "test", Value: test},
 		{Name: "options", Value: options, Setting: true},
@@ -124,8 +124,8 @@ func (r report) read() *format.Record {
 	return rec
 }
 
-// test is the kind of a test, and the options that the report repeats.
-func (r report) test() (kind, options string) {
+// testKind is the kind of a test, and the options that the report repeats.
+func (r report) testKind() (kind, options string) {
 	kind = "other"
 	var all []string
 	for _, o := range []struct{ label, kind string }{

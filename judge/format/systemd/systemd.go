@@ -71,7 +71,7 @@ func (systemd) Read(name string, data []byte) (format.File, error) {
 	r := reader{out: &out, p: format.NewProblems(name)}
 	for line := range bytes.Lines(format.TrimMark(data)) {
 		r.line++
-		r.read(string(bytes.TrimRight(line, " \r\n")))
+		r.readLine(string(bytes.TrimRight(line, " \r\n")))
 	}
 	if len(out.Records) == 0 && !r.p.AnyLeftOut() {
 		r.p.Add(1, "the file has no times of systemd-analyze; write it with systemd-analyze blame > FILE")
@@ -87,32 +87,32 @@ type reader struct {
 	line int
 }
 
-// read reads a line. Lines of no known form are text.
-func (r *reader) read(line string) {
+// readLine reads a line. Lines of no known form are text.
+func (r *reader) readLine(line string) {
 	if m := started.FindStringSubmatch(line); m != nil {
 		for _, x := range phase.FindAllStringSubmatch(m[1], 10) {
-			r.add("time", x[2], x[1], "")
+			r.addPart("time", x[2], x[1], "")
 		}
 		if x := total.FindStringSubmatch(m[1]); x != nil {
-			r.add("time", "total", x[1], "")
+			r.addPart("time", "total", x[1], "")
 		}
 		return
 	}
 	if m := reached.FindStringSubmatch(line); m != nil {
-		r.add("time", m[1], "", m[2])
+		r.addPart("time", m[1], "", m[2])
 		return
 	}
 	if m := blamed.FindStringSubmatch(line); m != nil {
-		r.add("blame", m[2], m[1], "")
+		r.addPart("blame", m[2], m[1], "")
 		return
 	}
 	if m := chained.FindStringSubmatch(line); m != nil && m[3]+m[4] != "" {
-		r.add("critical-chain", m[2], m[4], m[3])
+		r.addPart("critical-chain", m[2], m[4], m[3])
 	}
 }
 
-// add keeps what is known of a phase or unit; "" is unknown.
-func (r *reader) add(report, part, took, after string) {
+// addPart keeps what is known of a phase or unit; "" is unknown.
+func (r *reader) addPart(report, part, took, after string) {
 	rec := format.Record{Line: r.line, Labels: []format.Label{
 		{Name: "report", Value: report, Shown: report + ":", Setting: true}, {Name: "part", Value: part}}}
 	for _, x := range []struct {

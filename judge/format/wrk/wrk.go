@@ -62,7 +62,7 @@ func (wrk) Read(name string, data []byte) (format.File, error) {
 			bytes.Contains(part.Text, []byte("HdrHistogram - Recorded Latency")) {
 			out.Program = "wrk2"
 		}
-		if rec := read(p, part, &out); rec != nil {
+		if rec := readReport(p, part, &out); rec != nil {
 			rec.Turn = len(out.Records)
 			out.Records = append(out.Records, *rec)
 		}
@@ -81,13 +81,13 @@ var (
 	recording = []byte("Uncorrected Latency")
 )
 
-// number parses digits that a pattern found.
-func number(text []byte) float64 {
+// parseDigits parses digits that a pattern found.
+func parseDigits(text []byte) float64 {
 	v, _ := printed.Decimal(string(text))
 	return v
 }
 
-func read(p *format.Problems, part format.Part, out *format.File) *format.Record {
+func readReport(p *format.Problems, part format.Part, out *format.File) *format.Record {
 	first := begin.FindSubmatch(part.Text)
 	m := total.FindSubmatch(part.Text)
 	if m == nil {
@@ -108,15 +108,15 @@ func read(p *format.Problems, part format.Part, out *format.File) *format.Record
 		{Name: "url", Value: string(first[2]), Setting: true, Place: true},
 		{Name: "load", Value: load, Setting: true},
 	}}
-	done := number(m[1])
+	done := parseDigits(m[1])
 	wrong := 0.0
 	if b := bad.FindSubmatch(part.Text); b != nil {
-		wrong = min(number(b[1]), done)
+		wrong = min(parseDigits(b[1]), done)
 	}
 	lost := 0.0
 	if s := sockets.FindSubmatch(part.Text); s != nil {
 		for _, n := range s[1:] {
-			lost += number(n)
+			lost += parseDigits(n)
 		}
 	}
 	if done-wrong <= 0 {

@@ -75,7 +75,7 @@ func (w World) Make(r *rand.Rand) []history.Run {
 			if c == 0 && i >= w.At {
 				effect += w.Step
 			}
-			w.cell(&res, fmt.Sprintf("cell-%d", c+1), w.blocks(i), effect, r)
+			w.addCell(&res, fmt.Sprintf("cell-%d", c+1), w.blocksOf(i), effect, r)
 		}
 		facts := map[string]string{"kernel": kernel, "cpu.model": "simulated", "arch": "amd64"}
 		out = append(out, history.Run{
@@ -88,15 +88,15 @@ func (w World) Make(r *rand.Rand) []history.Run {
 	return out
 }
 
-func (w World) blocks(run int) int {
+func (w World) blocksOf(run int) int {
 	if w.Blocks == nil {
 		return blocks
 	}
 	return w.Blocks(run)
 }
 
-// cell adds a cell with mirrored blocks in random order.
-func (w World) cell(res *analysis.Results, name string, n int, effect float64, r *rand.Rand) {
+// addCell adds a cell with mirrored blocks in random order.
+func (w World) addCell(res *analysis.Results, name string, n int, effect float64, r *rand.Rand) {
 	res.Cells = append(res.Cells, analysis.Cell{Name: name, Workload: "crypto", Params: param.Values{},
 		Metrics: []sample.Metric{{Name: Metric, Unit: "s/op", Better: sample.Lower, Scale: sample.Ratio, Primary: true}}})
 	sides := [2]analysis.Summary{{Contender: Baseline, Cell: name, Metric: Metric, Unit: "s/op"},

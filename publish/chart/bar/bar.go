@@ -39,10 +39,10 @@ func (f Figure) Title() string { return f.Of }
 
 // Desc says every row in words.
 func (f Figure) Desc() string {
-	return chart.Sentences(f.Rows, func(r Row) (string, string) { return r.Label, ": " + f.value(r) }) + f.Better + "."
+	return chart.Sentences(f.Rows, func(r Row) (string, string) { return r.Label, ": " + f.valueText(r) }) + f.Better + "."
 }
 
-func (f Figure) value(r Row) string {
+func (f Figure) valueText(r Row) string {
 	if r.Value == nil {
 		return unavailable
 	}
@@ -65,7 +65,7 @@ func (f Figure) Data() chart.Data {
 func (f Figure) Table() chart.Table {
 	t := chart.Table{Head: []string{"contender", "median", "from", "to"}}
 	for _, r := range f.Rows {
-		row := []string{r.Label, f.value(r), unavailable, unavailable}
+		row := []string{r.Label, f.valueText(r), unavailable, unavailable}
 		for i, v := range []*float64{r.Lo, r.Hi} {
 			if v != nil {
 				row[2+i] = unit.Format(*v, f.Unit)
@@ -92,14 +92,14 @@ func (f Figure) Draw(id string, width float64) string {
 	if c.Narrow {
 		row, line = tall, 25
 	}
-	lo, hi := f.ends()
+	lo, hi := f.axisEnds()
 	at := func(v float64) float64 { return c.X0 + (min(max(v, lo), hi)-lo)/(hi-lo)*(c.X1-c.X0) }
 	bottom := head + row*float64(len(f.Rows))
-	f.axis(c, at, lo, hi, bottom)
+	f.drawAxis(c, at, lo, hi, bottom)
 	for i, r := range f.Rows {
 		y := head + row*float64(i)
-		c.Begin("row", r.Label+": "+f.value(r))
-		c.Name(y, row, r.Label, f.value(r))
+		c.Begin("row", r.Label+": "+f.valueText(r))
+		c.Name(y, row, r.Label, f.valueText(r))
 		if chart.Known(r.Value) {
 			m := chart.Plain
 			if r.Baseline {
@@ -115,7 +115,7 @@ func (f Figure) Draw(id string, width float64) string {
 	return c.SVG(bottom+foot, f.Title(), f.Desc())
 }
 
-func (f Figure) axis(c chart.Rows, at func(float64) float64, lo, hi, bottom float64) {
+func (f Figure) drawAxis(c chart.Rows, at func(float64) float64, lo, hi, bottom float64) {
 	values, step := chart.Ticks(lo, hi, max(int((at(hi)-at(lo))/90), 1))
 	labels, name := chart.Labels(values, step, f.Unit)
 	for i, v := range values {
@@ -125,8 +125,8 @@ func (f Figure) axis(c chart.Rows, at func(float64) float64, lo, hi, bottom floa
 	c.Text(at(lo), bottom+28, chart.Start, "direction", chart.AxisText(name, f.Better))
 }
 
-// ends returns an axis that has zero and every value in it.
-func (f Figure) ends() (lo, hi float64) {
+// axisEnds returns an axis that has zero and every value in it.
+func (f Figure) axisEnds() (lo, hi float64) {
 	for _, r := range f.Rows {
 		for _, v := range []*float64{r.Value, r.Lo, r.Hi} {
 			if chart.Known(v) {

@@ -53,7 +53,7 @@ func (f Figure) Desc() string {
 
 // Value writes a difference with its interval.
 func (f Figure) Value(r Row) string {
-	text := f.signed(r.Diff)
+	text := f.signedText(r.Diff)
 	switch {
 	case r.Agree:
 		return text + ", the same in all boots: no interval"
@@ -62,10 +62,10 @@ func (f Figure) Value(r Row) string {
 	case r.Exact:
 		return text + ", exact"
 	}
-	return text + " (" + f.signed(r.Lo) + " to " + f.signed(r.Hi) + ")"
+	return text + " (" + f.signedText(r.Lo) + " to " + f.signedText(r.Hi) + ")"
 }
 
-func (f Figure) signed(v float64) string {
+func (f Figure) signedText(v float64) string {
 	switch {
 	case v > 0:
 		return "+" + f.Write(v)
@@ -88,14 +88,14 @@ const valueRoom = 260.0
 
 // Draw draws the figure.
 func (f Figure) Draw(id string, width float64) string {
-	lo, hi := f.ends()
+	lo, hi := f.axisEnds()
 	c := chart.NewLinear(id, width, valueRoom, f.Rows, func(r Row) string { return r.Label }, lo, hi)
 	c.Axis(f.Unit, 100)
 	c.Upright(0, "zero")
 	for i, r := range f.Rows {
 		c.Row(i, r.Label, f.Value(r), func(y float64) {
 			c.Span(0, r.Diff, y, r.Mark)
-			if known(r.Lo) && known(r.Hi) && r.Lo < r.Hi {
+			if isFinite(r.Lo) && isFinite(r.Hi) && r.Lo < r.Hi {
 				c.Whisker(c.At(r.Lo), c.At(r.Hi), y, r.Lo < lo, r.Hi > hi)
 			}
 		})
@@ -103,20 +103,20 @@ func (f Figure) Draw(id string, width float64) string {
 	return c.SVG(c.Bottom+4, f.Title(), f.Desc())
 }
 
-func known(v float64) bool { return !math.IsInf(v, 0) && !math.IsNaN(v) }
+func isFinite(v float64) bool { return !math.IsInf(v, 0) && !math.IsNaN(v) }
 
-// ends are the ends of the axis: all differences, and their intervals up to twice the
+// axisEnds are the ends of the axis: all differences, and their intervals up to twice the
 // largest difference.
-func (f Figure) ends() (lo, hi float64) {
+func (f Figure) axisEnds() (lo, hi float64) {
 	most := 0.0
 	for _, r := range f.Rows {
-		if known(r.Diff) {
+		if isFinite(r.Diff) {
 			most = max(most, math.Abs(r.Diff))
 		}
 	}
 	for _, r := range f.Rows {
 		for _, v := range []float64{r.Diff, r.Lo, r.Hi} {
-			if known(v) {
+			if isFinite(v) {
 				lo, hi = min(lo, max(v, -2*most)), max(hi, min(v, 2*most))
 			}
 		}

@@ -47,7 +47,7 @@ func Run(t *testing.T, f chart.Figure) {
 			t.Error("the same data gave different bytes")
 		}
 		element(t, svg, max(w, chart.MinWidth))
-		apart(t, svg)
+		checkLabelsApart(t, svg)
 	}
 }
 
@@ -73,8 +73,8 @@ func numbers(t *testing.T, d chart.Data) {
 	}
 }
 
-// apart checks that no label of an axis runs into another.
-func apart(t *testing.T, svg string) {
+// checkLabelsApart checks that no label of an axis runs into another.
+func checkLabelsApart(t *testing.T, svg string) {
 	t.Helper()
 	type label struct {
 		X     float64 `xml:"x,attr"`

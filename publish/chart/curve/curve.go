@@ -68,18 +68,19 @@ func (f Figure) Title() string { return f.Of + " over " + f.Name }
 // Desc says every value in words.
 func (f Figure) Desc() string {
 	return chart.Sentences(f.Lines, func(l Line) (string, string) {
-		points := lists.Map(l.Points, func(p Point) string { return f.say(p) })
+		points := lists.Map(l.Points, func(p Point) string { return f.describePoint(p) })
 		return l.Label, ": " + strings.Join(points, "; ")
 	}) + f.Better + "."
 }
 
-func (f Figure) say(p Point) string {
-	return fmt.Sprintf("%s %s: median %s, interval %s to %s, %s", f.Name, p.Value, f.text(p.Median), f.text(p.Lo),
-		f.text(p.Hi), p.word())
+func (f Figure) describePoint(p Point) string {
+	return fmt.Sprintf("%s %s: median %s, interval %s to %s, %s", f.Name, p.Value, f.valueText(p.Median),
+		f.valueText(p.Lo),
+		f.valueText(p.Hi), p.pointWord())
 }
 
-// word is the verdict, or what a point is instead.
-func (p Point) word() string {
+// pointWord is the verdict, or what a point is instead.
+func (p Point) pointWord() string {
 	switch {
 	case p.Baseline:
 		return "the baseline"
@@ -89,7 +90,7 @@ func (p Point) word() string {
 	return p.Note
 }
 
-func (f Figure) text(v *float64) string {
+func (f Figure) valueText(v *float64) string {
 	if !chart.Known(v) {
 		return "unavailable"
 	}
@@ -116,7 +117,7 @@ func (f Figure) Data() chart.Data {
 				value = chart.Num(&v)
 			}
 			d.Rows = append(d.Rows, []chart.Cell{chart.Word(l.Label), value, chart.Num(p.Median), chart.Num(p.Lo),
-				chart.Num(p.Hi), chart.Num(p.Ratio), chart.Num(p.RatioLo), chart.Num(p.RatioHi), chart.Word(p.word())})
+				chart.Num(p.Hi), chart.Num(p.Ratio), chart.Num(p.RatioLo), chart.Num(p.RatioHi), chart.Word(p.pointWord())})
 		}
 	}
 	return d
@@ -143,8 +144,9 @@ func (f Figure) Table() chart.Table {
 			if between == "" {
 				between = "–"
 			}
-			t.Rows = append(t.Rows, []string{l.Label, p.Value, f.text(p.Median), f.text(p.Lo), f.text(p.Hi), against, between,
-				p.word()})
+			t.Rows = append(t.Rows, []string{l.Label, p.Value, f.valueText(p.Median), f.valueText(p.Lo), f.valueText(p.Hi),
+				against, between,
+				p.pointWord()})
 		}
 	}
 	return t
@@ -222,15 +224,15 @@ func (p Plot) Ticks(n int) (labels []string, up []float64, unitName string) {
 	return labels, lists.Map(values, p.Up), unitName
 }
 
-// letter is the sign of a line: a to z, then a again.
-func letter(i int) string { return string(rune('a' + i%26)) }
+// lineLetter is the sign of a line: a to z, then a again.
+func lineLetter(i int) string { return string(rune('a' + i%26)) }
 
 // Letter is the sign of a line, "" if the figure has only one.
 func (f Figure) Letter(line int) string {
 	if len(f.Lines) < 2 {
 		return ""
 	}
-	return letter(line)
+	return lineLetter(line)
 }
 
 const (
@@ -256,44 +258,44 @@ func (f Figure) Draw(id string, width float64) string {
 	x := func(value string) float64 { return x0 + 12 + p.Across(value)*(x1-x0-24) }
 	y := func(v float64) float64 { return bottom - p.Up(v)*plotH }
 
-	f.key(c)
+	f.drawKey(c)
 	labels, up, name := p.Ticks(6)
 	for i, label := range labels {
 		at := bottom - up[i]*plotH
 		c.Line(x0, at, x1, at, "grid")
 		c.Label(x0-8, at+4, left-12, chart.End, "tick", label)
 	}
-	f.values(c, p, x, bottom)
+	f.labelValues(c, p, x, bottom)
 	c.Line(x0, bottom, x1, bottom, "axis")
 	if chart.Known(f.Level) {
-		c.Begin("row", f.Baseline+": median "+f.text(f.Level)+", the baseline")
+		c.Begin("row", f.Baseline+": median "+f.valueText(f.Level)+", the baseline")
 		c.Line(x0, y(*f.Level), x1, y(*f.Level), "level")
 		c.Label(x1, y(*f.Level)-5, (x1-x0)/2, chart.End, "small", f.Baseline)
 		c.End()
 	}
 	for i, l := range f.Lines {
-		f.line(c, i, l, x, y, bottom)
+		f.drawLine(c, i, l, x, y, bottom)
 	}
 	c.Label(x0, top-14, x1-x0, chart.Start, "direction", "↑ "+chart.AxisText(name, f.Better))
 	c.Label(x1, bottom+33, x1-x0, chart.End, "direction", f.Name+" →")
 	return c.SVG(bottom+footH, f.Title(), f.Desc())
 }
 
-// key says which letter is which line.
-func (f Figure) key(c chart.Rows) {
+// drawKey says which letter is which line.
+func (f Figure) drawKey(c chart.Rows) {
 	if len(f.Lines) < 2 {
 		return
 	}
 	for i, l := range f.Lines {
 		y := headH + keyH*float64(i)
-		c.Text(8, y, chart.Start, "sign mark-plain", letter(i))
+		c.Text(8, y, chart.Start, "sign mark-plain", lineLetter(i))
 		c.Label(28, y, c.Width()-36, chart.Start, "label", l.Label)
 	}
 }
 
-// values labels the horizontal axis, its ends first: labels that would touch are
+// labelValues labels the horizontal axis, its ends first: labels that would touch are
 // left out.
-func (f Figure) values(c chart.Rows, p Plot, x func(string) float64, bottom float64) {
+func (f Figure) labelValues(c chart.Rows, p Plot, x func(string) float64, bottom float64) {
 	values, _ := p.Values()
 	label := func(i int) {
 		c.Tick(x(values[i]), bottom+15, bottom, bottom+4, chart.Ends(values[i], 120))
@@ -307,8 +309,8 @@ func (f Figure) values(c chart.Rows, p Plot, x func(string) float64, bottom floa
 	}
 }
 
-// line draws the values of one contender: first what connects them.
-func (f Figure) line(c chart.Rows, i int, l Line, x func(string) float64, y func(float64) float64, bottom float64) {
+// drawLine draws the values of one contender: first what connects them.
+func (f Figure) drawLine(c chart.Rows, i int, l Line, x func(string) float64, y func(float64) float64, bottom float64) {
 	points := slices.Clone(l.Points)
 	slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(x(a.Value), x(b.Value)) })
 	var path strings.Builder
@@ -325,17 +327,17 @@ func (f Figure) line(c chart.Rows, i int, l Line, x func(string) float64, y func
 		c.Path(path.String(), "curve")
 	}
 	for k, p := range points {
-		c.Begin("row", l.Label+", "+f.say(p))
-		f.point(c, p, x(p.Value), y, bottom)
+		c.Begin("row", l.Label+", "+f.describePoint(p))
+		f.drawPoint(c, p, x(p.Value), y, bottom)
 		if k == len(points)-1 && len(f.Lines) > 1 && chart.Known(p.Median) {
-			c.Text(x(p.Value)+8, y(*p.Median)+14, chart.Start, "sign letter mark-plain", letter(i))
+			c.Text(x(p.Value)+8, y(*p.Median)+14, chart.Start, "sign letter mark-plain", lineLetter(i))
 		}
 		c.End()
 	}
 }
 
-// point draws one value.
-func (f Figure) point(c chart.Rows, p Point, x float64, y func(float64) float64, bottom float64) {
+// drawPoint draws one value.
+func (f Figure) drawPoint(c chart.Rows, p Point, x float64, y func(float64) float64, bottom float64) {
 	if !chart.Known(p.Median) {
 		c.Text(x, bottom-6, chart.Middle, "sign mark-plain", chart.Plain.Sign())
 		return

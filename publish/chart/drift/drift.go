@@ -51,7 +51,7 @@ func (f Figure) Title() string { return f.Of + ": in the order of measurement" }
 // Desc says how far each contender strays from its median.
 func (f Figure) Desc() string {
 	return chart.Sentences(f.Rows, func(r Row) (string, string) {
-		switch reach, ok := r.reach(); {
+		switch reach, ok := r.largestDeviation(); {
 		case ok && len(r.Values) == 1:
 			return r.Label, " has one value"
 		case ok:
@@ -70,8 +70,8 @@ func (r Row) deviation(v float64) (float64, bool) {
 	return d, !math.IsNaN(d) && !math.IsInf(d, 0)
 }
 
-// reach is the largest deviation.
-func (r Row) reach() (float64, bool) {
+// largestDeviation is the largest deviation.
+func (r Row) largestDeviation() (float64, bool) {
 	most, some := 0.0, false
 	for _, v := range r.Values {
 		if d, ok := r.deviation(v.Value); ok {
@@ -99,7 +99,7 @@ func (f Figure) Data() chart.Data {
 	d := chart.Data{Columns: slices.Concat(chart.Numbers("", "block", "position"), chart.Texts("contender"),
 		chart.Numbers("%", "deviation from the median"))}
 	for _, r := range f.Rows {
-		for _, v := range r.sorted() {
+		for _, v := range r.sortedValues() {
 			row := []chart.Cell{chart.Count(v.Block), chart.Count(v.Position), chart.Word(r.Label), chart.Num(nil)}
 			if share, ok := r.deviation(v.Value); ok {
 				share *= 100
@@ -118,7 +118,7 @@ func (f Figure) Table() chart.Table {
 	var blocks []int
 	for i, r := range f.Rows {
 		t.Head = append(t.Head, r.Label)
-		for _, v := range r.sorted() {
+		for _, v := range r.sortedValues() {
 			if cells[v.Block] == nil {
 				cells[v.Block] = map[int][]string{}
 				blocks = append(blocks, v.Block)
@@ -149,7 +149,7 @@ func (f Figure) Table() chart.Table {
 	return t
 }
 
-func (r Row) sorted() []Value {
+func (r Row) sortedValues() []Value {
 	return slices.SortedStableFunc(slices.Values(r.Values), func(a, b Value) int {
 		if a.Block != b.Block {
 			return a.Block - b.Block
@@ -172,10 +172,10 @@ func (f Figure) Draw(id string, width float64) string {
 	if c.Narrow {
 		row, top = panel+gap+18, 18
 	}
-	place, starts := f.order(c.X0, c.X1)
+	place, starts := f.placeBlocks(c.X0, c.X1)
 	for i, r := range f.Rows {
 		y := head + row*float64(i)
-		reach, ok := r.reach()
+		reach, ok := r.largestDeviation()
 		text := "no values"
 		switch {
 		case ok && len(r.Values) == 1:
@@ -194,23 +194,23 @@ func (f Figure) Draw(id string, width float64) string {
 			c.Path(lines.String(), "grid")
 		}
 		c.Line(c.X0, y+top+panel/2, c.X1, y+top+panel/2, "rule")
-		dots(c, r, reach, place, y+top+panel/2)
+		drawDots(c, r, reach, place, y+top+panel/2)
 		c.End()
 	}
 	bottom := head + row*float64(len(f.Rows))
-	c.Text(c.X0, bottom+12, chart.Start, "direction", extent(len(starts)))
+	c.Text(c.X0, bottom+12, chart.Start, "direction", extentLabel(len(starts)))
 	return c.SVG(bottom+foot, f.Title(), f.Desc())
 }
 
-// extent labels the axis of time.
-func extent(blocks int) string {
+// extentLabel labels the axis of time.
+func extentLabel(blocks int) string {
 	if blocks == 1 {
 		return "one block, in order →"
 	}
 	return fmt.Sprintf("%d blocks, in order →", blocks)
 }
 
-func dots(c chart.Rows, r Row, reach float64, place func(Value) float64, y float64) {
+func drawDots(c chart.Rows, r Row, reach float64, place func(Value) float64, y float64) {
 	var xs, ys []float64
 	for _, v := range r.Values {
 		d, ok := r.deviation(v.Value)
@@ -226,9 +226,9 @@ func dots(c chart.Rows, r Row, reach float64, place func(Value) float64, y float
 	c.Points(xs, ys, r.Baseline)
 }
 
-// order gives every block the same width, and positions their place in it.
+// placeBlocks gives every block the same width, and positions their place in it.
 // It returns where blocks start.
-func (f Figure) order(x0, x1 float64) (place func(Value) float64, starts []float64) {
+func (f Figure) placeBlocks(x0, x1 float64) (place func(Value) float64, starts []float64) {
 	index, lo, hi := map[int]int{}, math.MaxInt, math.MinInt
 	var blocks []int
 	for _, r := range f.Rows {

@@ -17,23 +17,23 @@ type box struct {
 	last       int32   // the last span of several
 }
 
-func (b box) merged() bool { return b.spans > 1 || b.below > 0 }
+func (b box) isMerged() bool { return b.spans > 1 || b.below > 0 }
 
-// boxes places at most about most boxes, in an order in which a parent comes before its
+// placeBoxes places at most about most boxes, in an order in which a parent comes before its
 // children. Merged tells how many spans have no box of their own, and shorter that all
 // of these are shorter than it, unless they are in a crowd or too deep.
-func (l *layout) boxes(most int) (out [][]box, merged int, shorter float64) {
+func (l *layout) placeBoxes(most int) (out [][]box, merged int, shorter float64) {
 	shorter = l.threshold(most)
 	for {
 		out, merged = nil, 0
 		n := 0
 		for _, b := range l.bands {
 			p := placer{layout: l, shorter: shorter}
-			p.visit(b.roots[0], 0, 0)
+			p.visitSiblings(b.roots[0], 0, 0)
 			out = append(out, p.out)
 			n += len(p.out)
 			for _, x := range p.out {
-				if x.merged() {
+				if x.isMerged() {
 					merged += x.spans + x.below
 				}
 			}
@@ -66,9 +66,9 @@ type placer struct {
 	out     []box
 }
 
-// visit makes boxes of siblings and of all below them. top is the row from which their
+// visitSiblings makes boxes of siblings and of all below them. top is the row from which their
 // offsets count.
-func (p *placer) visit(first int32, top, depth int) {
+func (p *placer) visitSiblings(first int32, top, depth int) {
 	var runs []box // those that can still grow, one for each row
 	for c := first; c >= 0; c = p.next[c] {
 		row := top + int(p.offset[c])
@@ -84,7 +84,7 @@ func (p *placer) visit(first int32, top, depth int) {
 			p.out = append(p.out, box{span: c, row: row, depth: depth, start: p.start[c], end: p.end[c], spans: 1,
 				total: took, last: c})
 			if p.first[c] >= 0 {
-				p.visit(p.first[c], row, depth+1)
+				p.visitSiblings(p.first[c], row, depth+1)
 			}
 			continue
 		}
@@ -97,13 +97,13 @@ func (p *placer) visit(first int32, top, depth int) {
 			runs = append(runs, box{span: c, row: row, depth: depth, start: p.start[c], end: p.end[c]})
 			i = len(runs) - 1
 		}
-		runs[i].grow(p.layout, c)
+		runs[i].growBy(p.layout, c)
 	}
 	p.out = append(p.out, runs...)
 }
 
-// grow adds a span to a run.
-func (b *box) grow(l *layout, c int32) {
+// growBy adds a span to a run.
+func (b *box) growBy(l *layout, c int32) {
 	took := l.end[c] - l.start[c]
 	if took > l.end[b.span]-l.start[b.span] {
 		b.span = c

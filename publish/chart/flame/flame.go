@@ -61,7 +61,7 @@ func (f Figure) Desc() string {
 	s, spans := f.Scale(), len(f.l.rec.Spans)
 	text := fmt.Sprintf("%d spans and %d marks in %s. ", spans, len(f.l.rec.Marks), s.Took(f.Extent()))
 	for _, r := range f.Rows()[:min(3, len(f.Rows()))] {
-		text += fmt.Sprintf("%s took %s itself. ", clip(r.Label), s.Took(r.Self))
+		text += fmt.Sprintf("%s took %s itself. ", clipLabel(r.Label), s.Took(r.Self))
 	}
 	return text + "The table has the numbers."
 }
@@ -82,7 +82,7 @@ func (f Figure) Idle(r profile.Row) string {
 }
 
 // Scale writes the times of the figure.
-func (f Figure) Scale() Scale { return f.l.scale() }
+func (f Figure) Scale() Scale { return f.l.scaleOf() }
 
 // Extent is the time from the first span or mark to the last: the width of the chart.
 func (f Figure) Extent() float64 { return f.l.hi - f.l.lo }
@@ -111,7 +111,7 @@ func (f Figure) Table() chart.Table {
 	s, all, rows := f.Scale(), f.Length(), f.Rows()
 	t := chart.Table{Head: []string{"span", "self", "of the boot", "total", "waits or no end", "spans"}}
 	for _, r := range rows[:min(tableRows, len(rows))] {
-		t.Rows = append(t.Rows, []string{clip(r.Label), s.Took(r.Self), Share(r.Within, all), s.Took(r.Total),
+		t.Rows = append(t.Rows, []string{clipLabel(r.Label), s.Took(r.Self), Share(r.Within, all), s.Took(r.Total),
 			f.Idle(r), strconv.Itoa(r.Count)})
 	}
 	if n := len(rows) - tableRows; n > 0 {
@@ -126,7 +126,7 @@ func (f Figure) Table() chart.Table {
 
 // Merged says which spans have no box of their own; "" if all have one.
 func (f Figure) Merged() string {
-	_, n, shorter := f.l.boxes(f.most)
+	_, n, shorter := f.l.placeBoxes(f.most)
 	var said []string
 	if n > 0 {
 		text := fmt.Sprintf("%d of %d spans have no box of their own", n, len(f.l.rec.Spans))
@@ -155,21 +155,21 @@ const (
 func (f Figure) Draw(id string, width float64) string {
 	c := chart.NewCanvas(id, width)
 	v := view{Canvas: c, l: f.l, s: f.Scale(), scale: (c.Width() - 2*edge) / f.Extent()}
-	bands, _, _ := f.l.boxes(f.most)
-	top := v.names()
+	bands, _, _ := f.l.placeBoxes(f.most)
+	top := v.placeNames()
 	height := top
 	for _, b := range f.l.bands {
 		height += bandH + rowH*float64(b.rows) + gapH
 	}
-	v.axis(top, height)
+	v.drawAxis(top, height)
 	c.Begin("marks", "")
-	v.marks(top, height)
+	v.drawMarks(top, height)
 	c.End()
 	for i, b := range f.l.bands {
 		c.Label(edge, top+15, c.Width()-2*edge, chart.Start, "label", safetext.Line(b.label))
 		c.Begin("boxes", "")
 		for _, x := range bands[i] {
-			v.box(x, top+bandH)
+			v.drawBox(x, top+bandH)
 		}
 		c.End()
 		top += bandH + rowH*float64(b.rows) + gapH
@@ -186,10 +186,10 @@ type view struct {
 	labels []markName
 }
 
-func (v *view) x(at float64) float64 { return edge + (at-v.l.lo)*v.scale }
+func (v *view) xOf(at float64) float64 { return edge + (at-v.l.lo)*v.scale }
 
-// axis draws lines at round times.
-func (v *view) axis(top, bottom float64) {
+// drawAxis draws lines at round times.
+func (v *view) drawAxis(top, bottom float64) {
 	v.Begin("ticks", "")
 	length := v.s.Value(v.l.hi - v.l.lo)
 	values, step := chart.Ticks(0, length, int(v.Width()/110))
@@ -200,11 +200,11 @@ func (v *view) axis(top, bottom float64) {
 	v.End()
 }
 
-// box draws a box of a band whose first row is at y.
-func (v *view) box(b box, y float64) {
-	x, w := v.x(b.start), (b.end-b.start)*v.scale
+// drawBox draws a box of a band whose first row is at y.
+func (v *view) drawBox(b box, y float64) {
+	x, w := v.xOf(b.start), (b.end-b.start)*v.scale
 	x = min(x, v.Width()-edge-0.4)
-	out := chart.Box{X: x, Y: y + rowH*float64(b.row), W: max(w, 0.4), H: boxH, Class: v.class(b), Title: v.title(b),
+	out := chart.Box{X: x, Y: y + rowH*float64(b.row), W: max(w, 0.4), H: boxH, Class: v.boxClass(b), Title: v.boxTitle(b),
 		Data: fmt.Sprintf("%.0f %.0f %d", b.start-v.l.lo, b.end-b.start, b.depth)}
 	if room := int((w - 6) / charW); room >= 3 {
 		name, _, _ := strings.Cut(out.Title, "\n")
@@ -216,9 +216,9 @@ func (v *view) box(b box, y float64) {
 // shades is the number of colors of each kind, so that neighbors differ.
 const shades = 3
 
-func (v *view) class(b box) string {
+func (v *view) boxClass(b box) string {
 	s := v.l.rec.Spans[b.span]
-	if b.merged() {
+	if b.isMerged() {
 		return "b many"
 	}
 	h := fnv.New32a()
@@ -239,22 +239,22 @@ func (v *view) class(b box) string {
 	return class
 }
 
-// title is what a box says under the pointer. Its first line is its name.
-func (v *view) title(b box) string {
+// boxTitle is what a box says under the pointer. Its first line is its name.
+func (v *view) boxTitle(b box) string {
 	s := v.l.rec.Spans[b.span]
-	name, length := clip(s.Label()), v.l.length
-	if b.merged() {
+	name, length := clipLabel(s.Label()), v.l.length
+	if b.isMerged() {
 		return v.several(b, name)
 	}
 	text := fmt.Sprintf("%s\n%s (%s) from %s", name, v.s.Took(b.total), Share(b.total, length), v.s.At(b.start))
 	if s.Open {
 		text = fmt.Sprintf("%s\nfrom %s", name, v.s.At(b.start))
 	}
-	if self := v.l.self(b.span); v.l.first[b.span] >= 0 {
+	if self := v.l.selfTime(b.span); v.l.first[b.span] >= 0 {
 		text += ", self " + v.s.Took(self)
 	}
 	if p := s.Parent; p >= 0 && v.l.rec.Spans[p].Track != s.Track {
-		text += "\nin " + clip(trackLabel(v.l.rec.Tracks[s.Track]))
+		text += "\nin " + clipLabel(trackLabel(v.l.rec.Tracks[s.Track]))
 	}
 	if s.Wait {
 		text += "\nwaits"
@@ -277,8 +277,8 @@ func (v *view) several(b box, longest string) string {
 	return text
 }
 
-// self is the time of a span without its children.
-func (l *layout) self(i int32) float64 {
+// selfTime is the time of a span without its children.
+func (l *layout) selfTime(i int32) float64 {
 	self := l.end[i] - l.start[i]
 	for c := l.first[i]; c >= 0; c = l.next[c] {
 		self -= l.end[c] - l.start[c]
@@ -286,8 +286,8 @@ func (l *layout) self(i int32) float64 {
 	return self
 }
 
-// clip makes a label short enough for a title.
-func clip(s string) string { return safetext.Clip(safetext.Line(s), 120) }
+// clipLabel makes a label short enough for a title.
+func clipLabel(s string) string { return safetext.Clip(safetext.Line(s), 120) }
 
 // known are marks with names that all sources share: they are drawn first.
 var known = []string{bootmodel.MarkHypervisor, bootmodel.MarkVCPU, bootmodel.MarkFirmware, bootmodel.MarkKernel,
@@ -307,11 +307,11 @@ type markName struct {
 // markRows bounds the rows of names in the head.
 const markRows = 4
 
-// names places the names of marks above the chart and returns its top.
-func (v *view) names() (top float64) {
+// placeNames places the names of marks above the chart and returns its top.
+func (v *view) placeNames() (top float64) {
 	var marks []bootmodel.Mark
 	for _, m := range v.l.rec.Marks {
-		if v.l.placed(m.Clock) {
+		if v.l.hasPlace(m.Clock) {
 			marks = append(marks, m)
 		}
 	}
@@ -320,8 +320,8 @@ func (v *view) names() (top float64) {
 	var ends [markRows][][2]float64
 	for _, m := range marks[:min(len(marks), maxMarks)] {
 		at := v.l.rec.NS(m.Clock, m.At)
-		n := markName{at: at, name: clip(m.Name), row: -1}
-		x := v.x(at)
+		n := markName{at: at, name: clipLabel(m.Name), row: -1}
+		x := v.xOf(at)
 		w := chart.TextWidth(n.name) + 8
 		from, to := x, x+w
 		if to > v.Width() {
@@ -349,14 +349,14 @@ func importance(m bootmodel.Mark) int {
 	return 0
 }
 
-func (l *layout) placed(clock int) bool {
+func (l *layout) hasPlace(clock int) bool {
 	return clock == 0 || l.rec.Clocks[clock].Known() && l.rec.Clocks[0].Known()
 }
 
-// marks draws the lines of marks with their names.
-func (v *view) marks(top, bottom float64) {
+// drawMarks draws the lines of marks with their names.
+func (v *view) drawMarks(top, bottom float64) {
 	for _, n := range v.labels {
-		x := v.x(n.at)
+		x := v.xOf(n.at)
 		v.BeginData("mark", fmt.Sprintf("%.0f", n.at-v.l.lo), n.name+"\nat "+v.s.At(n.at))
 		y := headH*float64(n.row+1) + 13
 		if n.row < 0 {

@@ -57,13 +57,13 @@ func TestEverySpanIsInABox(t *testing.T) {
 		rec := nested(2000, seed)
 		for _, most := range []int{50, 500, 1 << 20} {
 			f := New("a boot", rec, most)
-			bands, merged, _ := f.l.boxes(most)
+			bands, merged, _ := f.l.placeBoxes(most)
 			spans, boxes := 0, 0
 			for _, band := range bands {
 				for _, b := range band {
 					boxes++
 					spans += b.spans
-					if b.merged() {
+					if b.isMerged() {
 						spans += b.below
 					}
 				}

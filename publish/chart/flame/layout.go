@@ -50,21 +50,21 @@ func newLayout(rec *bootmodel.Recording) *layout {
 	n := len(rec.Spans)
 	l := &layout{rec: rec, start: make([]float64, n), end: make([]float64, n), first: make([]int32, n),
 		next: make([]int32, n), offset: make([]int32, n), height: make([]int32, n), below: make([]int32, n)}
-	l.times()
+	l.computeTimes()
 	l.length, l.mark = rec.Length()
-	roots := l.link()
+	roots := l.linkChildren()
 	for i := n - 1; i >= 0; i-- { // children come after their parents
 		if l.height[i] >= 0 {
-			l.height[i] = 1 + l.pack(l.first[i], 1)
+			l.height[i] = 1 + l.packLanes(l.first[i], 1)
 		}
 	}
-	l.band(roots)
+	l.groupBands(roots)
 	return l
 }
 
-// times computes the start and end of every span and of the chart. A span that has no
+// computeTimes computes the start and end of every span and of the chart. A span that has no
 // place on the reference clock gets the height -1.
-func (l *layout) times() {
+func (l *layout) computeTimes() {
 	l.lo, l.hi = math.Inf(1), math.Inf(-1)
 	placed := make([]bool, len(l.rec.Clocks))
 	for i, c := range l.rec.Clocks {
@@ -93,8 +93,8 @@ func (l *layout) times() {
 	}
 }
 
-// link makes the lists of children and returns the roots.
-func (l *layout) link() (roots []int32) {
+// linkChildren makes the lists of children and returns the roots.
+func (l *layout) linkChildren() (roots []int32) {
 	for i := range l.first {
 		l.first[i] = -1
 	}
@@ -115,9 +115,9 @@ func (l *layout) link() (roots []int32) {
 	return roots
 }
 
-// pack puts siblings into lanes, so that none overlaps another, and returns the rows
+// packLanes puts siblings into lanes, so that none overlaps another, and returns the rows
 // that they need. from is the offset of the first lane.
-func (l *layout) pack(first, from int32) int32 {
+func (l *layout) packLanes(first, from int32) int32 {
 	if first < 0 {
 		return 0
 	}
@@ -163,9 +163,9 @@ func (l *layout) pack(first, from int32) int32 {
 // rank is the order of bands.
 var rank = map[string]int{bootmodel.KindFirmware: 1, bootmodel.KindKernel: 2, bootmodel.KindProcess: 3}
 
-// band groups the roots by track. Many tracks of a single row each share a band for
+// groupBands groups the roots by track. Many tracks of a single row each share a band for
 // each kind.
-func (l *layout) band(roots []int32) {
+func (l *layout) groupBands(roots []int32) {
 	own := map[int]*band{}
 	var tracks []int
 	for _, r := range roots {
@@ -176,7 +176,7 @@ func (l *layout) band(roots []int32) {
 			own[t] = b
 			tracks = append(tracks, t)
 		}
-		b.add(l, r)
+		b.addRoot(l, r)
 	}
 	shared := map[string]*band{}
 	count := map[string]int{}
@@ -198,12 +198,12 @@ func (l *layout) band(roots []int32) {
 		count[kind]++
 		s.label = fmt.Sprintf("%s (%d without nested spans)", plurals[kind], count[kind])
 		for _, r := range b.roots {
-			s.add(l, r)
+			s.addRoot(l, r)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *band) int { return cmp.Compare(rank[kinds[a]], rank[kinds[b]]) })
 	for _, b := range all {
-		l.place(b)
+		l.placeBand(b)
 		l.bands = append(l.bands, *b)
 	}
 }
@@ -211,14 +211,14 @@ func (l *layout) band(roots []int32) {
 var plurals = map[string]string{bootmodel.KindFirmware: "firmware", bootmodel.KindKernel: "threads of the kernel",
 	bootmodel.KindProcess: "processes", "": "other tracks"}
 
-func (b *band) add(l *layout, root int32) {
+func (b *band) addRoot(l *layout, root int32) {
 	b.roots = append(b.roots, root)
 	b.spans += 1 + int(l.below[root])
 	b.total += l.end[root] - l.start[root]
 }
 
-// place links the roots of a band as siblings and packs them.
-func (l *layout) place(b *band) {
+// placeBand links the roots of a band as siblings and packs them.
+func (l *layout) placeBand(b *band) {
 	slices.SortStableFunc(b.roots, func(x, y int32) int { return cmp.Compare(l.start[x], l.start[y]) })
 	for i, r := range b.roots {
 		l.next[r] = -1
@@ -226,7 +226,7 @@ func (l *layout) place(b *band) {
 			l.next[b.roots[i-1]] = r
 		}
 	}
-	b.rows = min(int(l.pack(b.roots[0], 0)), maxRows)
+	b.rows = min(int(l.packLanes(b.roots[0], 0)), maxRows)
 }
 
 func trackLabel(t bootmodel.Track) string {

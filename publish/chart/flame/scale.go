@@ -15,7 +15,7 @@ type Scale struct {
 	Zero float64
 }
 
-func (l *layout) scale() Scale {
+func (l *layout) scaleOf() Scale {
 	return Scale{Ticks: len(l.rec.Clocks) == 0 || !l.rec.Clocks[0].Known(), Instructions: l.rec.CountsInstructions(),
 		Zero: l.lo}
 }

@@ -41,17 +41,17 @@ func NewAxis(margin float64, rows ...Row) Axis {
 	a.Lo, a.Hi = -2.2*m, 2.2*m
 	for _, r := range rows {
 		for _, v := range []*float64{r.Value, r.Lo, r.Hi} {
-			if finite(v, false) {
+			if isPlaceable(v, false) {
 				a.Lo, a.Hi = min(a.Lo, math.Log(*v)), max(a.Hi, math.Log(*v))
 			}
 		}
 	}
 	for _, r := range rows {
 		// An arrow is given room to be seen beyond the bound that there is.
-		if r.Hi == nil && finite(r.Lo, false) {
+		if r.Hi == nil && isPlaceable(r.Lo, false) {
 			a.Hi = max(a.Hi, math.Log(*r.Lo)+max(0.15*(a.Hi-a.Lo), m))
 		}
-		if r.Lo == nil && finite(r.Hi, false) {
+		if r.Lo == nil && isPlaceable(r.Hi, false) {
 			a.Lo = min(a.Lo, math.Log(*r.Hi)-max(0.15*(a.Hi-a.Lo), m))
 		}
 	}
@@ -65,7 +65,7 @@ func NewDifferenceAxis(unit string, rows ...Row) Axis {
 	a := Axis{Difference: true, Unit: unit}
 	for _, r := range rows {
 		for _, v := range []*float64{r.Value, r.Lo, r.Hi} {
-			if finite(v, true) {
+			if isPlaceable(v, true) {
 				a.Lo, a.Hi = min(a.Lo, *v), max(a.Hi, *v)
 			}
 		}
@@ -78,8 +78,8 @@ func NewDifferenceAxis(unit string, rows ...Row) Axis {
 	return a
 }
 
-// zero is the value at which contender and baseline are the same.
-func (a Axis) zero() float64 {
+// noDifference is the value at which contender and baseline are the same.
+func (a Axis) noDifference() float64 {
 	if a.Difference {
 		return 0
 	}
@@ -98,7 +98,7 @@ func (a Axis) Band() (lo, hi float64, ok bool) {
 // Position returns where v stands, 0 to 1. Values that cannot be placed
 // stand at the end that they are beyond.
 func (a Axis) Position(v float64) float64 {
-	lo, hi := a.warp(a.Lo), a.warp(a.Hi)
+	lo, hi := a.warpPosition(a.Lo), a.warpPosition(a.Hi)
 	x := v
 	if !a.Difference {
 		if !(v > 0) {
@@ -109,18 +109,18 @@ func (a Axis) Position(v float64) float64 {
 	if !(hi > lo) {
 		return 0.5
 	}
-	return min(max((a.warp(x)-lo)/(hi-lo), 0), 1)
+	return min(max((a.warpPosition(x)-lo)/(hi-lo), 0), 1)
 }
 
-func (a Axis) warp(x float64) float64 {
+func (a Axis) warpPosition(x float64) float64 {
 	if a.Stretched && a.Margin > 0 {
 		return math.Asinh(x / float64(analysis.RatioRegion(a.Margin)))
 	}
 	return x
 }
 
-// ticks returns candidate values, the most important first.
-func (a Axis) ticks() []float64 {
+// tickCandidates returns candidate values, the most important first.
+func (a Axis) tickCandidates() []float64 {
 	if a.Difference {
 		v, _ := chart.Ticks(a.Lo, a.Hi, 5)
 		return append([]float64{0}, v...)
@@ -131,22 +131,22 @@ func (a Axis) ticks() []float64 {
 		for _, p := range v {
 			out = append(out, 1+p/100)
 		}
-		return a.inside(out)
+		return a.insideAxis(out)
 	}
 	out = append(out, 0.5, 2, 0.9, 1.1)
 	for r := 10.0; r <= 1e6; r *= 10 {
 		out = append(out, 1/r, r, 2/r, 5*r/10, 0.5/r, 2*r)
 	}
 	out = append(out, 0.95, 1.05, 0.8, 1.2, 0.7, 1.3)
-	return a.inside(out)
+	return a.insideAxis(out)
 }
 
-func (a Axis) inside(vs []float64) []float64 {
+func (a Axis) insideAxis(vs []float64) []float64 {
 	return lists.Filter(vs, func(v float64) bool { return v > 0 && math.Log(v) >= a.Lo-1e-9 && math.Log(v) <= a.Hi+1e-9 })
 }
 
-// tick labels a value on the axis: all ticks of an axis have one notation.
-func (a Axis) tick(v float64) string {
+// tickLabel labels a value on the axis: all ticks of an axis have one notation.
+func (a Axis) tickLabel(v float64) string {
 	scale, lo, hi := sample.Ratio, math.Exp(a.Lo), math.Exp(a.Hi)
 	if a.Difference {
 		scale = sample.Difference

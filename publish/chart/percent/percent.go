@@ -56,7 +56,7 @@ func (f Figure) Title() string {
 
 // Desc says every row in words.
 func (f Figure) Desc() string {
-	s := chart.Sentences(f.Rows, func(r Row) (string, string) { return r.Label, ": " + f.value(r, true) })
+	s := chart.Sentences(f.Rows, func(r Row) (string, string) { return r.Label, ": " + f.valueText(r, true) })
 	if f.Axis.Stretched {
 		s += "The axis is stretched near zero. "
 	}
@@ -72,8 +72,8 @@ func (f Figure) notation(r Row) difference.Notation {
 	return difference.Of(scale, f.Axis.Unit, r.Value, r.Lo, r.Hi)
 }
 
-// value says the estimate of a row, and its interval where long.
-func (f Figure) value(r Row, long bool) string {
+// valueText says the estimate of a row, and its interval where long.
+func (f Figure) valueText(r Row, long bool) string {
 	n := f.notation(r)
 	switch {
 	case r.Value != nil:
@@ -159,29 +159,29 @@ func (f Figure) Draw(id string, width float64) string {
 		c.Rect(at(lo), head, at(hi)-at(lo), bottom-head, "band")
 	}
 	f.directions(c, at)
-	for _, v := range f.Axis.ticks() {
-		c.Tick(at(v), 31, head-4, bottom, f.Axis.tick(v))
+	for _, v := range f.Axis.tickCandidates() {
+		c.Tick(at(v), 31, head-4, bottom, f.Axis.tickLabel(v))
 	}
-	c.Line(at(f.Axis.zero()), head-2, at(f.Axis.zero()), bottom, "zero")
+	c.Line(at(f.Axis.noDifference()), head-2, at(f.Axis.noDifference()), bottom, "zero")
 	for i, r := range f.Rows {
 		y := head + row*float64(i) + 2
-		c.Begin("row", r.Label+": "+f.value(r, true))
+		c.Begin("row", r.Label+": "+f.valueText(r, true))
 		if c.Narrow {
-			c.Name(y, row, r.Label, strings.TrimSpace(r.Mark.Sign()+" "+f.beside(r)))
+			c.Name(y, row, r.Label, strings.TrimSpace(r.Mark.Sign()+" "+f.besideText(r)))
 		} else {
 			c.Name(y, row, r.Label, "")
 			c.Text(c.X1+18, y+line+4, chart.Start, "sign mark-"+string(r.Mark), r.Mark.Sign())
-			c.Label(c.X1+18+signW, y+line+4, valueW-18-signW, chart.Start, "value", f.beside(r))
+			c.Label(c.X1+18+signW, y+line+4, valueW-18-signW, chart.Start, "value", f.besideText(r))
 		}
-		f.bar(c, at, r, y+line)
+		f.drawBar(c, at, r, y+line)
 		c.End()
 	}
 	return c.SVG(bottom+4, f.Title(), f.Desc())
 }
 
-// beside is what stands next to a bar.
-func (f Figure) beside(r Row) string {
-	s := f.value(r, false)
+// besideText is what stands next to a bar.
+func (f Figure) besideText(r Row) string {
+	s := f.valueText(r, false)
 	if r.Value != nil && (r.Lo != nil || r.Hi != nil) {
 		s += " (" + f.notation(r).Between(r.Lo, r.Hi) + ")"
 	}
@@ -189,7 +189,7 @@ func (f Figure) beside(r Row) string {
 }
 
 func (f Figure) directions(c chart.Rows, at func(float64) float64) {
-	zero := at(f.Axis.zero())
+	zero := at(f.Axis.noDifference())
 	left, right := zero-c.X0+10, c.X1-zero+10
 	less, more := "← "+f.Less, f.More+" →"
 	switch {
@@ -211,14 +211,14 @@ func fitting(room float64, whole, short string) string {
 	return whole
 }
 
-// bar draws one row at the height y of its middle.
-func (f Figure) bar(c chart.Rows, at func(float64) float64, r Row, y float64) {
+// drawBar draws one row at the height y of its middle.
+func (f Figure) drawBar(c chart.Rows, at func(float64) float64, r Row, y float64) {
 	if r.Value == nil && r.Lo == nil && r.Hi == nil {
 		c.Line(c.X0, y, c.X1, y, "nothing")
 		return
 	}
 	if r.Value != nil {
-		zero := at(f.Axis.zero())
+		zero := at(f.Axis.noDifference())
 		c.Bar(zero, y-barH/2, at(*r.Value)-zero, barH, r.Mark)
 	}
 	if r.Lo != nil || r.Hi != nil {
@@ -236,8 +236,8 @@ func (f Figure) bar(c chart.Rows, at func(float64) float64, r Row, y float64) {
 	}
 }
 
-// finite reports whether v can be placed on an axis of ratios (or of
+// isPlaceable reports whether v can be placed on an axis of ratios (or of
 // differences).
-func finite(v *float64, difference bool) bool {
+func isPlaceable(v *float64, difference bool) bool {
 	return chart.Known(v) && (difference || *v > 0)
 }

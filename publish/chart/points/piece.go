@@ -16,19 +16,19 @@ type piece struct {
 	x0, x1 float64 // user units
 }
 
-func (p piece) at(v float64) float64 {
+func (p piece) positionOf(v float64) float64 {
 	return p.x0 + (v-p.lo)/(p.hi-p.lo)*(p.x1-p.x0)
 }
 
-func (p piece) holds(v float64) bool { return v >= p.lo && v <= p.hi }
+func (p piece) holdsValue(v float64) bool { return v >= p.lo && v <= p.hi }
 
-// size is the largest value on the piece, without its sign.
-func (p piece) size() float64 { return max(math.Abs(p.lo), math.Abs(p.hi)) }
+// largestSize is the largest value on the piece, without its sign.
+func (p piece) largestSize() float64 { return max(math.Abs(p.lo), math.Abs(p.hi)) }
 
-// ticks are round values on the piece, in ascending order. Where pieces are of
+// roundTicks are round values on the piece, in ascending order. Where pieces are of
 // different sizes the first bears the unit with its prefix.
-func (p piece) ticks(u string, withUnit bool) (out []tick) {
-	scale, own := unit.Prefix(p.size(), u)
+func (p piece) roundTicks(u string, withUnit bool) (out []tick) {
+	scale, own := unit.Prefix(p.largestSize(), u)
 	values, step := chart.Ticks(p.lo, p.hi, min(max(int((p.x1-p.x0)/60), 2), 8))
 	for i := range values {
 		values[i] /= scale
@@ -38,14 +38,14 @@ func (p piece) ticks(u string, withUnit bool) (out []tick) {
 		labels[0] = strings.TrimSpace(labels[0] + " " + own)
 	}
 	for i, v := range values {
-		out = append(out, tick{p.at(v * scale), labels[i]})
+		out = append(out, tick{p.positionOf(v * scale), labels[i]})
 	}
 	return out
 }
 
-func find(ps []piece, v float64) *piece {
+func pieceHolding(ps []piece, v float64) *piece {
 	for i := range ps {
-		if ps[i].holds(v) {
+		if ps[i].holdsValue(v) {
 			return &ps[i]
 		}
 	}
@@ -57,7 +57,7 @@ func findAll(ps []piece, a, b *float64) *piece {
 	if a == nil || b == nil || *a > *b {
 		return nil
 	}
-	if p := find(ps, *a); p != nil && p.holds(*b) {
+	if p := pieceHolding(ps, *a); p != nil && p.holdsValue(*b) {
 		return p
 	}
 	return nil
@@ -71,11 +71,11 @@ const most = 4
 // between two of them is a break of the axis.
 const farApart = 0.4
 
-// pieces breaks the axis where rows are so far apart that, on one scale,
+// breakAxis breaks the axis where rows are so far apart that, on one scale,
 // the spread inside them could not be seen: at gaps wider than twice all
 // that the rows themselves span.
-func pieces(rows []Row, x0, x1 float64) []piece {
-	ranges := spans(rows)
+func breakAxis(rows []Row, x0, x1 float64) []piece {
+	ranges := mergedSpans(rows)
 	if len(ranges) == 0 {
 		return nil
 	}
@@ -99,14 +99,14 @@ func pieces(rows []Row, x0, x1 float64) []piece {
 		ranges[at-1][1] = max(ranges[at-1][1], ranges[at][1])
 		ranges = slices.Delete(ranges, at, at+1)
 	}
-	return place(ranges, x0, x1)
+	return placePieces(ranges, x0, x1)
 }
 
-// spans returns the range of each row, sorted, overlapping ones merged.
-func spans(rows []Row) [][2]float64 {
+// mergedSpans returns the range of each row, sorted, overlapping ones merged.
+func mergedSpans(rows []Row) [][2]float64 {
 	var out [][2]float64
 	for _, r := range rows {
-		vs := finite(r.Values)
+		vs := finiteValues(r.Values)
 		for _, v := range []*float64{r.Median, r.Lo, r.Hi} {
 			if chart.Known(v) {
 				vs = append(vs, *v)
@@ -128,9 +128,9 @@ func spans(rows []Row) [][2]float64 {
 	return merged
 }
 
-// place gives each range its share of the width, half of it in equal parts
+// placePieces gives each range its share of the width, half of it in equal parts
 // and half by what it spans, and some room at its ends.
-func place(ranges [][2]float64, x0, x1 float64) []piece {
+func placePieces(ranges [][2]float64, x0, x1 float64) []piece {
 	total := 0.0
 	for _, r := range ranges {
 		total += r[1] - r[0]

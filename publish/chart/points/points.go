@@ -50,18 +50,18 @@ func (f Figure) Title() string { return f.Of + ": raw values" }
 func (f Figure) Desc() string {
 	return chart.Sentences(f.Rows, func(r Row) (string, string) {
 		return r.Label, fmt.Sprintf(": median %s, interval %s to %s, %s",
-			f.text(r.Median), f.text(r.Lo), f.text(r.Hi), r.count())
+			f.valueText(r.Median), f.valueText(r.Lo), f.valueText(r.Hi), r.countText())
 	}) + f.Better + "."
 }
 
-func (f Figure) text(v *float64) string {
+func (f Figure) valueText(v *float64) string {
 	if v == nil {
 		return "unavailable"
 	}
 	return unit.Format(*v, f.Unit)
 }
 
-func (r Row) count() string {
+func (r Row) countText() string {
 	if r.Failures > 0 {
 		return fmt.Sprintf("n = %d, %d of %d failed", r.N, r.Failures, r.N+r.Failures)
 	}
@@ -74,7 +74,7 @@ func (f Figure) Data() chart.Data {
 		chart.Numbers(f.Unit, "median", "from", "to", "lowest", "highest"), chart.Numbers("", "trials", "failed"))}
 	for _, r := range f.Rows {
 		var lowest, highest *float64
-		if vs := finite(r.Values); len(vs) > 0 {
+		if vs := finiteValues(r.Values); len(vs) > 0 {
 			lo, hi := slices.Min(vs), slices.Max(vs)
 			lowest, highest = &lo, &hi
 		}
@@ -89,10 +89,11 @@ func (f Figure) Table() chart.Table {
 	t := chart.Table{Head: []string{"contender", "median", "from", "to", "lowest", "highest", "trials", "failed"}}
 	for _, r := range f.Rows {
 		lowest, highest := "–", "–"
-		if vs := finite(r.Values); len(vs) > 0 {
+		if vs := finiteValues(r.Values); len(vs) > 0 {
 			lowest, highest = unit.Format(slices.Min(vs), f.Unit), unit.Format(slices.Max(vs), f.Unit)
 		}
-		t.Rows = append(t.Rows, []string{r.Label, f.text(r.Median), f.text(r.Lo), f.text(r.Hi), lowest, highest,
+		t.Rows = append(t.Rows, []string{r.Label, f.valueText(r.Median), f.valueText(r.Lo), f.valueText(r.Hi), lowest,
+			highest,
 			fmt.Sprint(r.N), fmt.Sprintf("%d of %d", r.Failures, r.N+r.Failures)})
 	}
 	return t
@@ -115,64 +116,64 @@ func (f Figure) Draw(id string, width float64) string {
 		row, line = tall, 31
 	}
 	bottom := head + row*float64(len(f.Rows))
-	panels := pieces(f.Rows, c.X0, c.X1)
-	unitName := axes(c, panels, f.Unit, bottom)
+	panels := breakAxis(f.Rows, c.X0, c.X1)
+	unitName := drawAxes(c, panels, f.Unit, bottom)
 	c.Text(c.X0, bottom+31, chart.Start, "direction", axisText(panels, f.Unit, unitName, f.Better))
 	for i, r := range f.Rows {
 		y := head + row*float64(i)
-		c.Begin("row", r.Label+": median "+f.text(r.Median)+", "+r.count())
+		c.Begin("row", r.Label+": median "+f.valueText(r.Median)+", "+r.countText())
 		if c.Narrow {
-			c.Name(y, row, r.Label, f.text(r.Median)+", "+r.count())
+			c.Name(y, row, r.Label, f.valueText(r.Median)+", "+r.countText())
 		} else {
 			c.Name(y, row, r.Label, "")
-			c.Text(c.X1+16, y+line-2, chart.Start, "value", f.text(r.Median))
-			c.Text(c.X1+16, y+line+12, chart.Start, "small", r.count())
+			c.Text(c.X1+16, y+line-2, chart.Start, "value", f.valueText(r.Median))
+			c.Text(c.X1+16, y+line+12, chart.Start, "small", r.countText())
 		}
 		for _, p := range panels {
 			c.Line(p.x0, y+line, p.x1, y+line, "rule")
 		}
-		draw(c, panels, r, y+line)
+		drawRow(c, panels, r, y+line)
 		c.End()
 	}
 	return c.SVG(bottom+foot, f.Title(), f.Desc())
 }
 
-// draw draws the dots, then the interval and the median of one row.
-func draw(c chart.Rows, panels []piece, r Row, y float64) {
+// drawRow draws the dots, then the interval and the median of one row.
+func drawRow(c chart.Rows, panels []piece, r Row, y float64) {
 	var xs, ys []float64
 	for i, v := range r.Values {
-		if p := find(panels, v); p != nil {
-			xs = append(xs, p.at(v))
-			ys = append(ys, y+spread(i))
+		if p := pieceHolding(panels, v); p != nil {
+			xs = append(xs, p.positionOf(v))
+			ys = append(ys, y+dotOffset(i))
 		}
 	}
 	c.Points(xs, ys, r.Baseline)
 	if p := findAll(panels, r.Lo, r.Hi); p != nil {
-		c.Rect(p.at(*r.Lo), y-9, p.at(*r.Hi)-p.at(*r.Lo), 18, "interval")
+		c.Rect(p.positionOf(*r.Lo), y-9, p.positionOf(*r.Hi)-p.positionOf(*r.Lo), 18, "interval")
 	}
 	if r.Median != nil {
-		if p := find(panels, *r.Median); p != nil {
+		if p := pieceHolding(panels, *r.Median); p != nil {
 			for _, class := range []string{"halo", "median"} {
-				c.Line(p.at(*r.Median), y-11, p.at(*r.Median), y+11, class)
+				c.Line(p.positionOf(*r.Median), y-11, p.positionOf(*r.Median), y+11, class)
 			}
 		}
 	}
 }
 
-// spread moves the i-th dot off the line, the same way every time: the
+// dotOffset moves the i-th dot off the line, the same way every time: the
 // golden ratio's multiples fill a range evenly in any order.
-func spread(i int) float64 {
+func dotOffset(i int) float64 {
 	_, f := math.Modf(float64(i) * 0.6180339887498949)
 	return (f - 0.5) * 15
 }
 
-// axes draws the ticks of every piece and the breaks between them. It
+// drawAxes draws the ticks of every piece and the breaks between them. It
 // returns the unit with its prefix where one holds for the whole axis.
-func axes(c chart.Rows, panels []piece, u string, bottom float64) string {
-	name := common(panels, u)
+func drawAxes(c chart.Rows, panels []piece, u string, bottom float64) string {
+	name := commonUnit(panels, u)
 	var all [][]tick
 	for i, p := range panels {
-		all = append(all, p.ticks(u, name == ""))
+		all = append(all, p.roundTicks(u, name == ""))
 		c.Line(p.x0, bottom, p.x1, bottom, "axis")
 		if i > 0 {
 			x := p.x0 - gapW/2
@@ -202,11 +203,11 @@ func axisText(panels []piece, u, unitName, better string) string {
 	return chart.AxisText(unitName, better)
 }
 
-// common is the unit with the prefix that all pieces have; "" where they are of
+// commonUnit is the unit with the prefix that all pieces have; "" where they are of
 // different sizes.
-func common(panels []piece, u string) (name string) {
+func commonUnit(panels []piece, u string) (name string) {
 	for i, p := range panels {
-		if _, own := unit.Prefix(p.size(), u); i == 0 || own == name {
+		if _, own := unit.Prefix(p.largestSize(), u); i == 0 || own == name {
 			name = own
 		} else {
 			return ""
@@ -221,6 +222,6 @@ type tick struct {
 	label string
 }
 
-func finite(vs []float64) []float64 {
+func finiteValues(vs []float64) []float64 {
 	return lists.Filter(vs, func(v float64) bool { return chart.Known(&v) })
 }

@@ -64,30 +64,30 @@ func TestFigures(t *testing.T) {
 // the spread of the others into nothing.
 func TestPieces(t *testing.T) {
 	rs := rows(100, 101, 5)
-	ps := pieces(rs, 0, 800)
+	ps := breakAxis(rs, 0, 800)
 	if len(ps) != 2 {
 		t.Fatalf("%d pieces, want 2", len(ps))
 	}
 	for _, r := range rs {
 		for _, v := range r.Values {
-			if find(ps, v) == nil {
+			if pieceHolding(ps, v) == nil {
 				t.Errorf("%v has no place", v)
 			}
 		}
 	}
-	if w := ps[1].at(102) - ps[1].at(98); w < 200 {
+	if w := ps[1].positionOf(102) - ps[1].positionOf(98); w < 200 {
 		t.Errorf("4 %% of the upper piece take %.0f of 800", w)
 	}
-	if n := len(pieces(rows(100, 103, 90), 0, 800)); n != 1 {
+	if n := len(breakAxis(rows(100, 103, 90), 0, 800)); n != 1 {
 		t.Errorf("%d pieces for contenders that are close, want 1", n)
 	}
-	if n := len(pieces([]Row{one("a", 657), one("b", 585), one("c", 426), one("d", 259)}, 0, 800)); n != 1 {
+	if n := len(breakAxis([]Row{one("a", 657), one("b", 585), one("c", 426), one("d", 259)}, 0, 800)); n != 1 {
 		t.Errorf("%d pieces for four single values that are even, want 1", n)
 	}
-	if n := len(pieces([]Row{one("a", 0.17), one("b", 0.25), one("c", 19)}, 0, 800)); n != 2 {
+	if n := len(breakAxis([]Row{one("a", 0.17), one("b", 0.25), one("c", 19)}, 0, 800)); n != 2 {
 		t.Errorf("%d pieces for a single value far from two, want 2", n)
 	}
-	if n := len(pieces(rows(1, 10, 100, 1e3, 1e4, 1e5, 1e6), 0, 800)); n > most {
+	if n := len(breakAxis(rows(1, 10, 100, 1e3, 1e4, 1e5, 1e6), 0, 800)); n > most {
 		t.Errorf("%d pieces", n)
 	}
 }

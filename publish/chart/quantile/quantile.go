@@ -16,8 +16,10 @@ import (
 // Point is a latency in seconds, which Percent of the operations did not exceed.
 type Point struct{ Percent, Seconds float64 }
 
-// known reports whether a point can be drawn: between a picosecond and 30,000 years.
-func (p Point) known() bool { return p.Seconds >= 1e-12 && p.Seconds <= 1e12 && !math.IsNaN(p.Percent) }
+// isDrawable reports whether a point can be drawn: between a picosecond and 30,000 years.
+func (p Point) isDrawable() bool {
+	return p.Seconds >= 1e-12 && p.Seconds <= 1e12 && !math.IsNaN(p.Percent)
+}
 
 // Line is one contender. Its points ascend.
 type Line struct {
@@ -56,14 +58,14 @@ func Percents(n int64) (out []float64) {
 	}
 	for _, m := range Marks {
 		if (1-m/100)*float64(n) >= Slower*(1-1e-9) {
-			out = insert(out, m)
+			out = insertSorted(out, m)
 		}
 	}
 	return out
 }
 
-// insert keeps percents ascending and different.
-func insert(out []float64, v float64) []float64 {
+// insertSorted keeps percents ascending and different.
+func insertSorted(out []float64, v float64) []float64 {
 	for i, x := range out {
 		switch {
 		case math.Abs(x-v) < 1e-9:
@@ -94,10 +96,10 @@ func (Figure) Doc() chart.Doc {
 // Title names the figure.
 func (f Figure) Title() string { return f.Of + ", latency by quantile" }
 
-// at is the latency of a line at one of the marks.
-func (l Line) at(percent float64) (float64, bool) {
+// latencyAt is the latency of a line at one of the marks.
+func (l Line) latencyAt(percent float64) (float64, bool) {
 	for _, p := range l.Points {
-		if math.Abs(p.Percent-percent) < 1e-9 && p.known() {
+		if math.Abs(p.Percent-percent) < 1e-9 && p.isDrawable() {
 			return p.Seconds, true
 		}
 	}
@@ -111,7 +113,7 @@ func (f Figure) Desc() string {
 	return chart.Sentences(f.Lines, func(l Line) (string, string) {
 		var parts []string
 		for _, m := range Marks {
-			if v, ok := l.at(m); ok {
+			if v, ok := l.latencyAt(m); ok {
 				parts = append(parts, percentText(m)+" within "+unit.Format(v, "s"))
 			}
 		}
@@ -131,7 +133,7 @@ func (f Figure) Data() chart.Data {
 	for _, l := range f.Lines {
 		row := []chart.Cell{chart.Word(l.Label), chart.Count(l.Trials), chart.Count(l.Count)}
 		for _, m := range Marks {
-			if v, ok := l.at(m); ok {
+			if v, ok := l.latencyAt(m); ok {
 				row = append(row, chart.Num(&v))
 			} else {
 				row = append(row, chart.Num(nil))
@@ -152,7 +154,7 @@ func (f Figure) Table() chart.Table {
 	for _, l := range f.Lines {
 		row := []string{l.Label, fmt.Sprint(l.Trials), fmt.Sprint(l.Count)}
 		for _, m := range Marks {
-			v, ok := l.at(m)
+			v, ok := l.latencyAt(m)
 			if few = few || !ok; ok {
 				row = append(row, unit.Format(v, "s"))
 			} else {
@@ -181,8 +183,8 @@ const (
 	margin = 30.0
 )
 
-// letter is the sign of a line: a to z, then a again.
-func letter(i int) string { return string(rune('a' + i%26)) }
+// lineLetter is the sign of a line: a to z, then a again.
+func lineLetter(i int) string { return string(rune('a' + i%26)) }
 
 // Draw draws the figure.
 func (f Figure) Draw(id string, width float64) string {
@@ -193,13 +195,13 @@ func (f Figure) Draw(id string, width float64) string {
 		top += keyH * float64(len(f.Lines))
 	}
 	bottom := top + plotH
-	lo, hi := f.ends()
+	lo, hi := f.axisEnds()
 	x := func(percent float64) float64 { return x0 + decades(percent)/lastDecade*(x1-x0) }
 	y := func(seconds float64) float64 {
 		share := (math.Log(seconds) - math.Log(lo)) / (math.Log(hi) - math.Log(lo))
 		return bottom - min(max(share, 0), 1)*plotH
 	}
-	f.key(c)
+	f.drawKey(c)
 	f.latencies(c, lo, hi, x0, x1, y)
 	for _, m := range Marks {
 		c.Tick(x(m), bottom+15, top, bottom, percentText(m))
@@ -210,7 +212,7 @@ func (f Figure) Draw(id string, width float64) string {
 		c.Label(x1, y(f.Floor)-5, x1-x0, chart.End, "small", "lateness of the load generator")
 	}
 	for i, l := range f.Lines {
-		f.line(c, i, l, x, y)
+		f.drawLine(c, i, l, x, y)
 	}
 	c.Label(x0, top-12, x1-x0, chart.Start, "direction", "↑ latency, lower is better")
 	c.Label(x1, bottom+33, x1-x0, chart.End, "direction", "share of the operations →")
@@ -226,12 +228,12 @@ func decades(percent float64) float64 {
 	return min(max(v, 0), lastDecade)
 }
 
-// ends are the ends of the axis of latencies: both above 0, and different.
-func (f Figure) ends() (lo, hi float64) {
+// axisEnds are the ends of the axis of latencies: both above 0, and different.
+func (f Figure) axisEnds() (lo, hi float64) {
 	lo, hi = math.Inf(1), 0.0
 	for _, l := range f.Lines {
 		for _, p := range l.Points {
-			if p.known() {
+			if p.isDrawable() {
 				lo, hi = min(lo, p.Seconds), max(hi, p.Seconds)
 			}
 		}
@@ -258,15 +260,15 @@ func (f Figure) latencies(c chart.Rows, lo, hi, x0, x1 float64, y func(float64) 
 	}
 }
 
-// key says which letter is which line.
-func (f Figure) key(c chart.Rows) {
+// drawKey says which letter is which line.
+func (f Figure) drawKey(c chart.Rows) {
 	if len(f.Lines) < 2 {
 		return
 	}
 	for i, l := range f.Lines {
 		y := headH + keyH*float64(i)
-		c.Text(8, y, chart.Start, "sign mark-plain", letter(i))
-		c.Line(24, y-4, 58, y-4, class(i, l))
+		c.Text(8, y, chart.Start, "sign mark-plain", lineLetter(i))
+		c.Line(24, y-4, 58, y-4, lineClass(i, l))
 		label := l.Label
 		if l.Baseline {
 			label += " (baseline)"
@@ -275,8 +277,8 @@ func (f Figure) key(c chart.Rows) {
 	}
 }
 
-// class is the look of a line: lines differ in their dashes.
-func class(i int, l Line) string {
+// lineClass is the look of a line: lines differ in their dashes.
+func lineClass(i int, l Line) string {
 	if l.Baseline {
 		return "quantile base"
 	}
@@ -286,12 +288,12 @@ func class(i int, l Line) string {
 // dashes is the number of looks of lines.
 const dashes = 5
 
-// line draws one contender, and its letter behind its end.
-func (f Figure) line(c chart.Rows, i int, l Line, x, y func(float64) float64) {
+// drawLine draws one contender, and its letter behind its end.
+func (f Figure) drawLine(c chart.Rows, i int, l Line, x, y func(float64) float64) {
 	var path strings.Builder
 	word, endX, endY := "M", 0.0, 0.0
 	for _, p := range l.Points {
-		if !p.known() {
+		if !p.isDrawable() {
 			continue
 		}
 		endX, endY = x(p.Percent), y(p.Seconds)
@@ -302,10 +304,10 @@ func (f Figure) line(c chart.Rows, i int, l Line, x, y func(float64) float64) {
 		return
 	}
 	c.Begin("row", l.Label)
-	c.Path(path.String(), class(i, l))
+	c.Path(path.String(), lineClass(i, l))
 	if len(f.Lines) > 1 {
 		// Lines that end together have their letters side by side.
-		c.Text(min(endX+4+float64(i%3)*9, c.Width()-8), endY+4, chart.Start, "sign letter mark-plain", letter(i))
+		c.Text(min(endX+4+float64(i%3)*9, c.Width()-8), endY+4, chart.Start, "sign letter mark-plain", lineLetter(i))
 	}
 	c.End()
 }

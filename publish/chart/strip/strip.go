@@ -48,18 +48,19 @@ func (f Figure) Desc() string {
 	if len(f.Rows) == 0 {
 		return "No contender has counters."
 	}
-	return strings.TrimSpace(chart.Sentences(f.Rows, func(r Row) (string, string) { return r.Label, ": " + r.text() }))
+	return strings.TrimSpace(chart.Sentences(f.Rows, func(r Row) (string, string) { return r.Label, ": " + r.rowText() }))
 }
 
-func (r Row) text() string {
-	s := fmt.Sprintf("busy %s, stolen %s, waiting for disks %s", share(r.Busy), share(r.Steal), share(r.IOWait))
+func (r Row) rowText() string {
+	s := fmt.Sprintf("busy %s, stolen %s, waiting for disks %s", shareText(r.Busy), shareText(r.Steal),
+		shareText(r.IOWait))
 	if r.HasPeer {
-		s += ", generator " + share(r.Generator)
+		s += ", generator " + shareText(r.Generator)
 	}
 	return s
 }
 
-func share(v *float64) string {
+func shareText(v *float64) string {
 	if !chart.Known(v) {
 		return "unavailable"
 	}
@@ -86,9 +87,10 @@ func (f Figure) Table() chart.Table {
 	for _, r := range f.Rows {
 		g := "none"
 		if r.HasPeer {
-			g = share(r.Generator)
+			g = shareText(r.Generator)
 		}
-		t.Rows = append(t.Rows, []string{r.Label, share(r.Busy), share(r.Steal), share(r.IOWait), share(r.Idle), g})
+		t.Rows = append(t.Rows, []string{r.Label, shareText(r.Busy), shareText(r.Steal), shareText(r.IOWait),
+			shareText(r.Idle), g})
 	}
 	return t
 }
@@ -116,21 +118,21 @@ func (f Figure) Draw(id string, width float64) string {
 	c.Label(c.X0, 14, split-c.X0, chart.Start, "direction", "CPUs of the environment, 0 to 100 % of the time")
 	for i, r := range f.Rows {
 		y := head + row*float64(i)
-		c.Begin("row", r.Label+": "+r.text())
+		c.Begin("row", r.Label+": "+r.rowText())
 		c.Name(y, row, r.Label, "")
-		cpus(c, r, c.X0, split, y+line)
+		drawStates(c, r, c.X0, split, y+line)
 		if r.HasPeer {
-			meter(c, r.Generator, split+16, c.X1, y+line)
+			drawMeter(c, r.Generator, split+16, c.X1, y+line)
 		}
 		c.End()
 	}
-	bottom := legend(c, c.X0, c.X1, head+row*float64(len(f.Rows))+6)
+	bottom := drawLegend(c, c.X0, c.X1, head+row*float64(len(f.Rows))+6)
 	return c.SVG(bottom, f.Title(), f.Desc())
 }
 
-// cpus draws the states side by side; what none of them covers stays empty.
-func cpus(c chart.Rows, r Row, x0, x1, y float64) {
-	if !track(c, r.Busy, x0, x1, y) {
+// drawStates draws the states side by side; what none of them covers stays empty.
+func drawStates(c chart.Rows, r Row, x0, x1, y float64) {
+	if !drawTrack(c, r.Busy, x0, x1, y) {
 		return
 	}
 	x, busy := x0, min(max(*r.Busy, 0), 1)*(x1-x0)
@@ -144,20 +146,20 @@ func cpus(c chart.Rows, r Row, x0, x1, y float64) {
 			x += w
 		}
 	}
-	caption(c, x0, busy, x, x1, y, share(r.Busy)+" busy")
+	caption(c, x0, busy, x, x1, y, shareText(r.Busy)+" busy")
 }
 
-func meter(c chart.Rows, v *float64, x0, x1, y float64) {
-	if !track(c, v, x0, x1, y) {
+func drawMeter(c chart.Rows, v *float64, x0, x1, y float64) {
+	if !drawTrack(c, v, x0, x1, y) {
 		return
 	}
 	w := min(max(*v, 0), 1) * (x1 - x0)
 	c.Bar(x0, y, w, barH, chart.Baseline)
-	caption(c, x0, w, x0+w, x1, y, share(v))
+	caption(c, x0, w, x0+w, x1, y, shareText(v))
 }
 
-// track draws what a bar stands on, and reports whether its value is known.
-func track(c chart.Rows, v *float64, x0, x1, y float64) bool {
+// drawTrack draws what a bar stands on, and reports whether its value is known.
+func drawTrack(c chart.Rows, v *float64, x0, x1, y float64) bool {
 	if !chart.Known(v) {
 		c.Rect(x0, y, x1-x0, barH, "track none")
 		c.Text(x0+6, y+barH-3, chart.Start, "small", "unavailable")
@@ -179,8 +181,8 @@ func caption(c chart.Rows, x0, w, x, x1, y float64, text string) {
 	}
 }
 
-// legend draws the key and returns the height of the figure.
-func legend(c chart.Rows, x0, x1, y float64) float64 {
+// drawLegend draws the key and returns the height of the figure.
+func drawLegend(c chart.Rows, x0, x1, y float64) float64 {
 	x := x0
 	for _, k := range []struct {
 		mark chart.Mark

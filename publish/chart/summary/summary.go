@@ -52,8 +52,8 @@ func (Figure) Doc() chart.Doc {
 // Title names the figure.
 func (f Figure) Title() string { return "All cells against " + f.Baseline }
 
-// letter is the sign of a contender: a to z, then a1.
-func letter(i int) string {
+// contenderLetter is the sign of a contender: a to z, then a1.
+func contenderLetter(i int) string {
 	s := string(rune('a' + i%26))
 	if i >= 26 {
 		s += strconv.Itoa(i / 26)
@@ -61,25 +61,25 @@ func letter(i int) string {
 	return s
 }
 
-// usable reports whether v has a place on the axis.
-func usable(v *float64) bool {
+// isPlaceable reports whether v has a place on the axis.
+func isPlaceable(v *float64) bool {
 	return chart.Known(v) && *v > 0
 }
 
 // times is the notation of the whole figure: one axis has all cells.
 var times = difference.Notation{Factors: true}
 
-// known is v if it can be shown, otherwise nil.
-func known(v *float64) *float64 {
-	if !usable(v) {
+// knownOrNil is v if it can be shown, otherwise nil.
+func knownOrNil(v *float64) *float64 {
+	if !isPlaceable(v) {
 		return nil
 	}
 	return v
 }
 
-// text says how many times as good.
-func text(v *float64) string {
-	if !usable(v) {
+// timesText says how many times as good.
+func timesText(v *float64) string {
+	if !isPlaceable(v) {
 		return difference.Unavailable
 	}
 	return times.Text(*v)
@@ -91,7 +91,7 @@ func (f Figure) Mean(contender int) *float64 {
 	sum, n := 0.0, 0
 	for _, r := range f.Rows {
 		for _, p := range r.Points {
-			if p.Contender == contender && usable(p.Value) {
+			if p.Contender == contender && isPlaceable(p.Value) {
 				sum += math.Log(*p.Value)
 				n++
 			}
@@ -107,23 +107,23 @@ func (f Figure) Mean(contender int) *float64 {
 // Desc says every row in words.
 func (f Figure) Desc() string {
 	return chart.Sentences(f.Rows, func(r Row) (string, string) {
-		points := lists.Map(r.Points, f.say)
+		points := lists.Map(r.Points, f.describePoint)
 		return r.Label, ": " + strings.Join(points, ", ")
 	}) + "To the right is better."
 }
 
-func (f Figure) name(contender int) string {
+func (f Figure) contenderName(contender int) string {
 	if contender < 0 || contender >= len(f.Contenders) {
 		return "?"
 	}
 	return chart.Fit(f.Contenders[contender], 400)
 }
 
-func (f Figure) say(p Point) string {
-	if !usable(p.Value) {
-		return f.name(p.Contender) + " has no estimate"
+func (f Figure) describePoint(p Point) string {
+	if !isPlaceable(p.Value) {
+		return f.contenderName(p.Contender) + " has no estimate"
 	}
-	return f.name(p.Contender) + " " + text(p.Value)
+	return f.contenderName(p.Contender) + " " + timesText(p.Value)
 }
 
 // Data holds the cells, without the mean.
@@ -132,7 +132,8 @@ func (f Figure) Data() chart.Data {
 		chart.Numbers("", "times as good as "+f.Baseline, "from", "to"), chart.Texts("verdict"))}
 	for _, r := range f.Rows {
 		for _, p := range r.Points {
-			d.Rows = append(d.Rows, []chart.Cell{chart.Word(r.Label), chart.Word(f.name(p.Contender)), chart.Num(p.Value),
+			d.Rows = append(d.Rows, []chart.Cell{chart.Word(r.Label), chart.Word(f.contenderName(p.Contender)),
+				chart.Num(p.Value),
 				chart.Num(p.Lo), chart.Num(p.Hi), chart.Word(p.Note)})
 		}
 	}
@@ -144,14 +145,14 @@ func (f Figure) Table() chart.Table {
 	t := chart.Table{Head: []string{"cell", "contender", "times as good as " + f.Baseline, "from", "to", "verdict"}}
 	for _, r := range f.Rows {
 		for _, p := range r.Points {
-			from, to := times.Bounds(known(p.Lo), known(p.Hi))
-			t.Rows = append(t.Rows, []string{r.Label, f.name(p.Contender), text(p.Value), from, to, p.Note})
+			from, to := times.Bounds(knownOrNil(p.Lo), knownOrNil(p.Hi))
+			t.Rows = append(t.Rows, []string{r.Label, f.contenderName(p.Contender), timesText(p.Value), from, to, p.Note})
 		}
 	}
 	for i := range f.Contenders {
 		if m := f.Mean(i); m != nil {
 			name := fmt.Sprintf("geometric mean of the %d", len(f.Rows))
-			t.Rows = append(t.Rows, []string{name, f.name(i), text(m), "–", "–", "–"})
+			t.Rows = append(t.Rows, []string{name, f.contenderName(i), timesText(m), "–", "–", "–"})
 		}
 	}
 	return t
@@ -165,20 +166,20 @@ const (
 
 // Draw draws the figure.
 func (f Figure) Draw(id string, width float64) string {
-	l := f.layout(id, width)
+	l := f.layoutFor(id, width)
 	rows := f.Rows
-	if mean := f.means(); len(mean.Points) > 0 {
+	if mean := f.meansRow(); len(mean.Points) > 0 {
 		rows = append(rows[:len(rows):len(rows)], mean)
 	}
 	bottom := l.top
 	for _, r := range rows {
-		bottom += l.height(r)
+		bottom += l.rowHeight(r)
 	}
-	f.key(l)
+	f.drawKey(l)
 	for _, v := range candidates(l.lo, l.hi) {
-		l.Tick(l.at(v), l.top-9, l.top-4, bottom, times.Tick(v))
+		l.Tick(l.positionOf(v), l.top-9, l.top-4, bottom, times.Tick(v))
 	}
-	l.Line(l.at(1), l.top-4, l.at(1), bottom, "zero")
+	l.Line(l.positionOf(1), l.top-4, l.positionOf(1), bottom, "zero")
 	y := l.top
 	for i, r := range rows {
 		switch i {
@@ -188,16 +189,16 @@ func (f Figure) Draw(id string, width float64) string {
 		default:
 			l.Line(4, y, l.Width()-4, y, "grid")
 		}
-		f.row(l, r, y)
-		y += l.height(r)
+		f.drawRow(l, r, y)
+		y += l.rowHeight(r)
 	}
 	return l.SVG(bottom+6, f.Title(), f.Desc())
 }
 
 const meanLabel = "geometric mean"
 
-// means is the row of the geometric means.
-func (f Figure) means() Row {
+// meansRow is the row of the geometric means.
+func (f Figure) meansRow() Row {
 	r := Row{Label: meanLabel}
 	for i := range f.Contenders {
 		if m := f.Mean(i); m != nil {
@@ -207,23 +208,24 @@ func (f Figure) means() Row {
 	return r
 }
 
-// row draws one cell with its top at y.
-func (f Figure) row(l layout, r Row, y float64) {
+// drawRow draws one cell with its top at y.
+func (f Figure) drawRow(l layout, r Row, y float64) {
 	first := y + pad/2
 	if l.Narrow {
 		first += 18
 	}
-	l.Name(y+2, l.height(r)-4, r.Label, "")
+	l.Name(y+2, l.rowHeight(r)-4, r.Label, "")
 	for i, p := range r.Points {
 		middle := first + lane*(float64(i)+0.5)
-		l.Begin("row", r.Label+": "+f.say(p))
-		if usable(p.Value) {
-			if usable(p.Lo) && usable(p.Hi) {
-				l.Whisker(l.at(*p.Lo), l.at(*p.Hi), middle, false, false)
+		l.Begin("row", r.Label+": "+f.describePoint(p))
+		if isPlaceable(p.Value) {
+			if isPlaceable(p.Lo) && isPlaceable(p.Hi) {
+				l.Whisker(l.positionOf(*p.Lo), l.positionOf(*p.Hi), middle, false, false)
 			}
-			l.Text(l.at(*p.Value), middle+4, chart.Middle, "sign letter mark-"+string(p.Mark), letter(p.Contender))
+			l.Text(l.positionOf(*p.Value), middle+4, chart.Middle, "sign letter mark-"+string(p.Mark),
+				contenderLetter(p.Contender))
 		} else {
-			l.Label(l.X0, middle+4, l.X1-l.X0, chart.Start, "tick", letter(p.Contender)+" "+p.Note)
+			l.Label(l.X0, middle+4, l.X1-l.X0, chart.Start, "tick", contenderLetter(p.Contender)+" "+p.Note)
 		}
 		l.End()
 	}
@@ -237,17 +239,17 @@ type layout struct {
 	perLine int     // contenders in a line of the key
 }
 
-func (f Figure) layout(id string, width float64) layout {
+func (f Figure) layoutFor(id string, width float64) layout {
 	labels := append(f.Rows[:len(f.Rows):len(f.Rows)], Row{Label: meanLabel})
 	l := layout{lo: math.Log(0.8), hi: math.Log(1.25),
 		Rows: chart.NewRows(id, width, 24, 24, labels, func(r Row) string { return r.Label })}
 	for _, r := range f.Rows {
 		for _, p := range r.Points {
-			if !usable(p.Value) {
+			if !isPlaceable(p.Value) {
 				continue // an interval is drawn with its estimate only
 			}
 			for _, v := range []*float64{p.Value, p.Lo, p.Hi} {
-				if usable(v) {
+				if isPlaceable(v) {
 					l.lo, l.hi = min(l.lo, math.Log(*v)), max(l.hi, math.Log(*v))
 				}
 			}
@@ -259,7 +261,7 @@ func (f Figure) layout(id string, width float64) layout {
 	return l
 }
 
-func (l layout) height(r Row) float64 {
+func (l layout) rowHeight(r Row) float64 {
 	h := pad + lane*float64(max(1, len(r.Points)))
 	if l.Narrow {
 		h += 18
@@ -267,19 +269,19 @@ func (l layout) height(r Row) float64 {
 	return h
 }
 
-func (l layout) at(v float64) float64 {
+func (l layout) positionOf(v float64) float64 {
 	return l.X0 + min(max((math.Log(v)-l.lo)/(l.hi-l.lo), 0), 1)*(l.X1-l.X0)
 }
 
 // keyWidth is the room of a contender in the key.
 const keyWidth = 132.0
 
-// key says which letter is which contender, and which way is better.
-func (f Figure) key(l layout) {
+// drawKey says which letter is which contender, and which way is better.
+func (f Figure) drawKey(l layout) {
 	for i := range f.Contenders {
 		x, y := 8+keyWidth*float64(i%l.perLine), 14+18*float64(i/l.perLine)
-		l.Text(x, y, chart.Start, "sign mark-plain", letter(i))
-		l.Label(x+20, y, keyWidth-28, chart.Start, "label", f.name(i))
+		l.Text(x, y, chart.Start, "sign mark-plain", contenderLetter(i))
+		l.Label(x+20, y, keyWidth-28, chart.Start, "label", f.contenderName(i))
 	}
 	y, room := l.top-26, (l.X1-l.X0)/2-8
 	l.Label(l.X0, y, room, chart.Start, "direction", "← worse")

@@ -65,8 +65,8 @@ func TestMeanOnlyBesideItsComponents(t *testing.T) {
 // Twice and half as good are equally far from the baseline, better right.
 func TestAxis(t *testing.T) {
 	f := Figure{Contenders: []string{"x"}, Rows: []Row{{Points: []Point{at(0, 2), at(0, 0.5)}}}}
-	l := f.layout("f", chart.Wide)
-	left, right := l.at(1)-l.at(0.5), l.at(2)-l.at(1)
+	l := f.layoutFor("f", chart.Wide)
+	left, right := l.positionOf(1)-l.positionOf(0.5), l.positionOf(2)-l.positionOf(1)
 	if math.Abs(left-right) > 1e-9 || right <= 0 {
 		t.Errorf("half is %g to the left, twice %g to the right", left, right)
 	}

@@ -52,12 +52,12 @@ func (f Figure) Desc() string {
 	i := -1
 	return chart.Sentences(f.Rows, func(r Row) (string, string) {
 		i++
-		return r.Label, " at " + f.value(i)
+		return r.Label, " at " + f.reachedText(i)
 	})
 }
 
-// value says when mark i was reached.
-func (f Figure) value(i int) string {
+// reachedText says when mark i was reached.
+func (f Figure) reachedText(i int) string {
 	r := f.Rows[i]
 	s := f.Moment(r.At)
 	switch {
@@ -69,8 +69,8 @@ func (f Figure) value(i int) string {
 	return s
 }
 
-// since is the time from the mark before.
-func (f Figure) since(i int) string {
+// sinceText is the time from the mark before.
+func (f Figure) sinceText(i int) string {
 	if i == 0 {
 		return "–"
 	}
@@ -88,7 +88,7 @@ func (f Figure) Table() chart.Table {
 				uncertain = "± " + f.Write(*r.Error)
 			}
 		}
-		t.Rows = append(t.Rows, []string{r.Label, f.Moment(r.At), uncertain, f.since(i), r.How})
+		t.Rows = append(t.Rows, []string{r.Label, f.Moment(r.At), uncertain, f.sinceText(i), r.How})
 	}
 	return t
 }
@@ -97,19 +97,19 @@ const valueRoom = 270.0
 
 // Draw draws the figure.
 func (f Figure) Draw(id string, width float64) string {
-	lo, hi := f.ends()
+	lo, hi := f.axisEnds()
 	c := chart.NewLinear(id, width, valueRoom, f.Rows, func(r Row) string { return r.Label }, lo, hi)
 	c.Axis(f.Unit, 90)
 	from := lo
 	for i, r := range f.Rows {
-		c.Row(i, r.Label, f.value(i), func(y float64) { mark(c, r, from, y) })
+		c.Row(i, r.Label, f.reachedText(i), func(y float64) { drawMark(c, r, from, y) })
 		from = r.At
 	}
 	return c.SVG(c.Bottom+4, f.Title(), f.Desc())
 }
 
-// mark draws the bar of a mark from the one before it.
-func mark(c chart.Linear, r Row, from, y float64) {
+// drawMark draws the bar of a mark from the one before it.
+func drawMark(c chart.Linear, r Row, from, y float64) {
 	at := c.At(r.At)
 	c.Span(from, r.At, y, chart.Baseline)
 	c.Line(at, y-chart.BarHeight/2-3, at, y+chart.BarHeight/2+3, "estimate")
@@ -120,8 +120,8 @@ func mark(c chart.Linear, r Row, from, y float64) {
 	}
 }
 
-// ends are the first and the last time on the axis.
-func (f Figure) ends() (lo, hi float64) {
+// axisEnds are the first and the last time on the axis.
+func (f Figure) axisEnds() (lo, hi float64) {
 	for i, r := range f.Rows {
 		from, to := r.At, r.At
 		if chart.Known(r.Error) {

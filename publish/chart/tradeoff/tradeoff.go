@@ -57,66 +57,66 @@ func (f Figure) Title() string {
 
 // Desc says every point in words.
 func (f Figure) Desc() string {
-	return chart.Sentences(f.Points, func(p Point) (string, string) { return p.Label, ": " + f.say(p) }) +
-		f.X.Metric + ": " + f.X.better() + ". " + f.Y.Metric + ": " + f.Y.better() + "."
+	return chart.Sentences(f.Points, func(p Point) (string, string) { return p.Label, ": " + f.describePoint(p) }) +
+		f.X.Metric + ": " + f.X.betterText() + ". " + f.Y.Metric + ": " + f.Y.betterText() + "."
 }
 
-func (f Figure) say(p Point) string {
+func (f Figure) describePoint(p Point) string {
 	of := func(s Side, e Estimate) string {
-		return fmt.Sprintf("%s %s, interval %s to %s", s.Metric, s.text(e.Median), s.text(e.Lo), s.text(e.Hi))
+		return fmt.Sprintf("%s %s, interval %s to %s", s.Metric, s.valueText(e.Median), s.valueText(e.Lo), s.valueText(e.Hi))
 	}
-	return of(f.X, p.X) + "; " + of(f.Y, p.Y) + "; " + f.word(p)
+	return of(f.X, p.X) + "; " + of(f.Y, p.Y) + "; " + f.frontWord(p)
 }
 
-func (s Side) better() string {
+func (s Side) betterText() string {
 	if s.Higher {
 		return "higher is better"
 	}
 	return "lower is better"
 }
 
-func (s Side) text(v *float64) string {
+func (s Side) valueText(v *float64) string {
 	if !chart.Known(v) {
 		return "unavailable"
 	}
 	return unit.Format(*v, s.Unit)
 }
 
-// order is -1 if a has the better median, 1 if b has, else 0.
-func (s Side) order(a, b Estimate) int {
+// compareMedians is -1 if a has the better median, 1 if b has, else 0.
+func (s Side) compareMedians(a, b Estimate) int {
 	if s.Higher {
 		a, b = b, a
 	}
 	return cmp.Compare(*a.Median, *b.Median)
 }
 
-func (p Point) known() bool { return chart.Known(p.X.Median) && chart.Known(p.Y.Median) }
+func (p Point) isKnown() bool { return chart.Known(p.X.Median) && chart.Known(p.Y.Median) }
 
-// beater returns a point of the front whose medians are at least as good as those of p in
+// beaterOf returns a point of the front whose medians are at least as good as those of p in
 // both metrics, and better in one; nil if p is on the front itself.
-func (f Figure) beater(p Point) *Point {
+func (f Figure) beaterOf(p Point) *Point {
 	var best *Point
 	for i, o := range f.Points {
-		if !o.known() {
+		if !o.isKnown() {
 			continue
 		}
-		x, y := f.X.order(o.X, p.X), f.Y.order(o.Y, p.Y)
+		x, y := f.X.compareMedians(o.X, p.X), f.Y.compareMedians(o.Y, p.Y)
 		if x > 0 || y > 0 || x == 0 && y == 0 {
 			continue
 		}
-		if best == nil || f.X.order(o.X, best.X) <= 0 && f.Y.order(o.Y, best.Y) <= 0 {
+		if best == nil || f.X.compareMedians(o.X, best.X) <= 0 && f.Y.compareMedians(o.Y, best.Y) <= 0 {
 			best = &f.Points[i]
 		}
 	}
 	return best
 }
 
-// word is what the front says of a point.
-func (f Figure) word(p Point) string {
-	if !p.known() {
+// frontWord is what the front says of a point.
+func (f Figure) frontWord(p Point) string {
+	if !p.isKnown() {
 		return "not shown"
 	}
-	by := f.beater(p)
+	by := f.beaterOf(p)
 	switch {
 	case by == nil:
 		return "on the front"
@@ -144,7 +144,7 @@ func (f Figure) Data() chart.Data {
 	d := chart.Data{Columns: slices.Concat(chart.Texts(f.Name), columns(f.X), columns(f.Y), chart.Texts("Pareto front"))}
 	for _, p := range f.Points {
 		d.Rows = append(d.Rows, []chart.Cell{chart.Word(p.Label), chart.Num(p.X.Median), chart.Num(p.X.Lo),
-			chart.Num(p.X.Hi), chart.Num(p.Y.Median), chart.Num(p.Y.Lo), chart.Num(p.Y.Hi), chart.Word(f.word(p))})
+			chart.Num(p.X.Hi), chart.Num(p.Y.Median), chart.Num(p.Y.Lo), chart.Num(p.Y.Hi), chart.Word(f.frontWord(p))})
 	}
 	return d
 }
@@ -153,8 +153,8 @@ func (f Figure) Data() chart.Data {
 func (f Figure) Table() chart.Table {
 	t := chart.Table{Head: []string{f.Name, f.X.Metric, "from", "to", f.Y.Metric, "from", "to", "Pareto front"}}
 	for _, p := range f.Points {
-		t.Rows = append(t.Rows, []string{p.Label, f.X.text(p.X.Median), f.X.text(p.X.Lo), f.X.text(p.X.Hi),
-			f.Y.text(p.Y.Median), f.Y.text(p.Y.Lo), f.Y.text(p.Y.Hi), f.word(p)})
+		t.Rows = append(t.Rows, []string{p.Label, f.X.valueText(p.X.Median), f.X.valueText(p.X.Lo), f.X.valueText(p.X.Hi),
+			f.Y.valueText(p.Y.Median), f.Y.valueText(p.Y.Lo), f.Y.valueText(p.Y.Hi), f.frontWord(p)})
 	}
 	return t
 }
@@ -172,22 +172,22 @@ const (
 // Draw draws the figure.
 func (f Figure) Draw(id string, width float64) string {
 	c := chart.NewCanvas(id, width)
-	points := lists.Filter(f.Points, Point.known)
+	points := lists.Filter(f.Points, Point.isKnown)
 	slices.SortStableFunc(points, func(a, b Point) int { return cmp.Compare(*a.X.Median, *b.X.Median) })
 	p := plot{Canvas: c, f: f, x0: left, x1: c.Width() - margin, top: keyH + headH, bottom: keyH + headH + plotH,
 		x: axisOf(points, func(p Point) Estimate { return p.X }), y: axisOf(points, func(p Point) Estimate { return p.Y })}
-	p.key()
-	p.axes()
-	p.front(points)
+	p.drawKey()
+	p.drawAxes()
+	p.drawFront(points)
 	for _, o := range points {
-		x, y := p.place(o)
+		x, y := p.placeOf(o)
 		p.taken = append(p.taken, box{x - half, y - half, x + half, y + half})
 	}
 	for _, o := range points {
 		p.intervals(o) // below the marks of all points
 	}
 	for _, o := range points {
-		p.point(o)
+		p.drawPoint(o)
 	}
 	if n := len(f.Points) - len(points); n > 0 {
 		c.Text(p.x0, p.bottom+33, chart.Start, "small", fmt.Sprintf("%d without values", n))
@@ -222,51 +222,51 @@ type box struct{ x0, y0, x1, y1 float64 }
 
 func (b box) touches(o box) bool { return b.x0 < o.x1 && o.x0 < b.x1 && b.y0 < o.y1 && o.y0 < b.y1 }
 
-func (p *plot) across(v float64) float64 { return p.x0 + p.x.At(v)*(p.x1-p.x0) }
-func (p *plot) up(v float64) float64     { return p.bottom - p.y.At(v)*(p.bottom-p.top) }
+func (p *plot) xOf(v float64) float64 { return p.x0 + p.x.At(v)*(p.x1-p.x0) }
+func (p *plot) yOf(v float64) float64 { return p.bottom - p.y.At(v)*(p.bottom-p.top) }
 
-func (p *plot) place(o Point) (x, y float64) { return p.across(*o.X.Median), p.up(*o.Y.Median) }
+func (p *plot) placeOf(o Point) (x, y float64) { return p.xOf(*o.X.Median), p.yOf(*o.Y.Median) }
 
-// key says what the marks mean.
-func (p *plot) key() {
-	p.mark(14, 10, true)
+// drawKey says what the marks mean.
+func (p *plot) drawKey() {
+	p.drawMark(14, 10, true)
 	p.Text(24, 14, chart.Start, "small", "on the Pareto front")
 	x := 24 + chart.TextWidth("on the Pareto front") + 16
-	p.mark(x, 10, false)
+	p.drawMark(x, 10, false)
 	p.Text(x+10, 14, chart.Start, "small", "beaten by another")
 }
 
-// axes draws ticks, grid and names.
-func (p *plot) axes() {
+// drawAxes draws ticks, grid and names.
+func (p *plot) drawAxes() {
 	values, step := p.y.Ticks(6)
 	labels, unitY := chart.Labels(values, step, p.f.Y.Unit)
 	for i, v := range values {
-		p.Line(p.x0, p.up(v), p.x1, p.up(v), "grid")
-		p.Label(p.x0-8, p.up(v)+4, left-12, chart.End, "tick", labels[i])
+		p.Line(p.x0, p.yOf(v), p.x1, p.yOf(v), "grid")
+		p.Label(p.x0-8, p.yOf(v)+4, left-12, chart.End, "tick", labels[i])
 	}
 	values, step = p.x.Ticks(int((p.x1 - p.x0) / 50))
 	labels, unitX := chart.Labels(values, step, p.f.X.Unit)
 	for i, v := range values {
-		p.Tick(p.across(v), p.bottom+15, p.top, p.bottom+4, labels[i])
+		p.Tick(p.xOf(v), p.bottom+15, p.top, p.bottom+4, labels[i])
 	}
 	p.Line(p.x0, p.bottom, p.x1, p.bottom, "axis")
 	p.Line(p.x0, p.top, p.x0, p.bottom, "axis")
-	p.Label(8, p.top-12, p.x1-8, chart.Start, "direction", "↑ "+p.f.Y.name(unitY))
-	p.Label(p.x1, p.bottom+33, p.x1-8, chart.End, "direction", p.f.X.name(unitX)+" →")
+	p.Label(8, p.top-12, p.x1-8, chart.Start, "direction", "↑ "+p.f.Y.axisName(unitY))
+	p.Label(p.x1, p.bottom+33, p.x1-8, chart.End, "direction", p.f.X.axisName(unitX)+" →")
 }
 
-// name is that of an axis: "wall, ms, lower is better".
-func (s Side) name(unitName string) string {
-	return s.Metric + ", " + chart.AxisText(unitName, s.better())
+// axisName is that of an axis: "wall, ms, lower is better".
+func (s Side) axisName(unitName string) string {
+	return s.Metric + ", " + chart.AxisText(unitName, s.betterText())
 }
 
-// front connects the points of the front.
-func (p *plot) front(points []Point) {
+// drawFront connects the points of the front.
+func (p *plot) drawFront(points []Point) {
 	var path strings.Builder
 	word := "M"
 	for _, o := range points {
-		if p.f.beater(o) == nil {
-			x, y := p.place(o)
+		if p.f.beaterOf(o) == nil {
+			x, y := p.placeOf(o)
 			fmt.Fprintf(&path, "%s%.1f %.1f", word, x, y)
 			word = "L"
 		}
@@ -278,30 +278,30 @@ func (p *plot) front(points []Point) {
 
 // intervals draws those of one value.
 func (p *plot) intervals(o Point) {
-	x, y := p.place(o)
+	x, y := p.placeOf(o)
 	if chart.Known(o.X.Lo) && chart.Known(o.X.Hi) {
-		p.Whisker(p.across(*o.X.Lo), p.across(*o.X.Hi), y, false, false)
+		p.Whisker(p.xOf(*o.X.Lo), p.xOf(*o.X.Hi), y, false, false)
 	}
 	if chart.Known(o.Y.Lo) && chart.Known(o.Y.Hi) {
 		for _, class := range []string{"halo", "whisker"} {
-			p.Line(x, p.up(*o.Y.Lo), x, p.up(*o.Y.Hi), class)
-			p.Line(x-4, p.up(*o.Y.Lo), x+4, p.up(*o.Y.Lo), class)
-			p.Line(x-4, p.up(*o.Y.Hi), x+4, p.up(*o.Y.Hi), class)
+			p.Line(x, p.yOf(*o.Y.Lo), x, p.yOf(*o.Y.Hi), class)
+			p.Line(x-4, p.yOf(*o.Y.Lo), x+4, p.yOf(*o.Y.Lo), class)
+			p.Line(x-4, p.yOf(*o.Y.Hi), x+4, p.yOf(*o.Y.Hi), class)
 		}
 	}
 }
 
-// point draws the mark of one value and its label.
-func (p *plot) point(o Point) {
-	x, y := p.place(o)
-	p.Begin("row", o.Label+": "+p.f.say(o))
-	p.mark(x, y, p.f.beater(o) == nil)
-	p.label(o, x, y)
+// drawPoint draws the mark of one value and its label.
+func (p *plot) drawPoint(o Point) {
+	x, y := p.placeOf(o)
+	p.Begin("row", o.Label+": "+p.f.describePoint(o))
+	p.drawMark(x, y, p.f.beaterOf(o) == nil)
+	p.drawLabel(o, x, y)
 	p.End()
 }
 
-// mark draws a filled diamond for the front, a hollow square for the others.
-func (p *plot) mark(x, y float64, front bool) {
+// drawMark draws a filled diamond for the front, a hollow square for the others.
+func (p *plot) drawMark(x, y float64, front bool) {
 	if !front {
 		p.Rect(x-half, y-half, 2*half, 2*half, "beaten")
 		return
@@ -311,9 +311,9 @@ func (p *plot) mark(x, y float64, front bool) {
 		x-d, y, x, y-d, x+d, y, x, y+d, x-d, y), "front")
 }
 
-// label writes the name of a point where it touches no other one; it is left out where
+// drawLabel writes the name of a point where it touches no other one; it is left out where
 // there is no such place.
-func (p *plot) label(o Point, x, y float64) {
+func (p *plot) drawLabel(o Point, x, y float64) {
 	text := chart.Ends(o.Label, 110)
 	if o.Baseline {
 		text += " (baseline)"

@@ -49,7 +49,7 @@ func NewAxis(f Figure) Axis {
 	if f.Band != nil {
 		take(&f.Band[0], &f.Band[1])
 	}
-	if none, ok := f.none(); ok && f.Band == nil {
+	if none, ok := f.noDifference(); ok && f.Band == nil {
 		take(&none)
 	}
 	if !(a.lo <= a.hi) {
@@ -93,7 +93,7 @@ func (a Axis) Ticks(n int) (labels []string, up []float64) {
 	if a.log {
 		values, step = decades(math.Exp(a.lo), math.Exp(a.hi))
 	}
-	if a.f.values() {
+	if a.f.drawsValues() {
 		plain, name := chart.Labels(values, step, a.f.Unit)
 		for i, v := range values {
 			labels, up = append(labels, plain[i]+" "+name), append(up, a.Up(v))

@@ -78,12 +78,12 @@ func (f Figure) Title() string { return f.Of + ", run by run" }
 // Desc says the levels and the steps in words.
 func (f Figure) Desc() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s. ", count(len(f.Points), "run", "runs"))
+	fmt.Fprintf(&b, "%s. ", countOf(len(f.Points), "run", "runs"))
 	for i, l := range f.Levels {
-		fmt.Fprintf(&b, "Level of %s: %s, interval %s. ", count(l.To-l.From, "run", "runs"), f.Text(l.Value),
+		fmt.Fprintf(&b, "Level of %s: %s, interval %s. ", countOf(l.To-l.From, "run", "runs"), f.Text(l.Value),
 			f.Between(l.Lo, l.Hi))
 		if i < len(f.Steps) {
-			b.WriteString("Then " + f.Steps[i].Text + " at " + f.name(f.Steps[i].Run) + ". ")
+			b.WriteString("Then " + f.Steps[i].Text + " at " + f.runName(f.Steps[i].Run) + ". ")
 		}
 	}
 	if len(f.Steps) == 0 {
@@ -92,29 +92,29 @@ func (f Figure) Desc() string {
 	return b.String() + f.Better + "."
 }
 
-func count(n int, one, many string) string {
+func countOf(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-func (f Figure) name(run int) string {
+func (f Figure) runName(run int) string {
 	if run < 0 || run >= len(f.Names) {
 		return "an unknown run"
 	}
 	return f.Names[run]
 }
 
-// values reports whether the values themselves are drawn.
-func (f Figure) values() bool { return f.Baseline == "" }
+// drawsValues reports whether the values themselves are drawn.
+func (f Figure) drawsValues() bool { return f.Baseline == "" }
 
 // Text writes an estimate.
 func (f Figure) Text(v *float64) string {
 	switch {
 	case !chart.Known(v):
 		return difference.Unavailable
-	case f.values():
+	case f.drawsValues():
 		return unit.Format(*v, f.Unit)
 	}
 	return difference.Of(f.Scale, f.Unit, v).Text(*v)
@@ -123,7 +123,7 @@ func (f Figure) Text(v *float64) string {
 // Between writes an interval.
 func (f Figure) Between(lo, hi *float64) string {
 	switch {
-	case !f.values():
+	case !f.drawsValues():
 		return difference.Of(f.Scale, f.Unit, lo, hi).Between(lo, hi)
 	case chart.Known(lo) && chart.Known(hi):
 		return f.Text(lo) + " to " + f.Text(hi)
@@ -188,15 +188,15 @@ type plot struct {
 	caps                bool
 }
 
-func (p plot) x(run int) float64 {
+func (p plot) xOf(run int) float64 {
 	inner := p.x1 - p.x0 - 20
 	return p.x0 + 10 + inner*(float64(min(max(run, 0), max(p.runs-1, 0)))+0.5)/float64(max(p.runs, 1))
 }
 
-func (p plot) y(v float64) float64 { return p.bottom - p.Up(v)*(p.bottom-p.top) }
+func (p plot) yOf(v float64) float64 { return p.bottom - p.Up(v)*(p.bottom-p.top) }
 
-// half is half of the distance between two runs.
-func (p plot) half() float64 { return (p.x1 - p.x0 - 20) / 2 / float64(max(p.runs, 1)) }
+// halfStep is half of the distance between two runs.
+func (p plot) halfStep() float64 { return (p.x1 - p.x0 - 20) / 2 / float64(max(p.runs, 1)) }
 
 // Draw draws the figure.
 func (f Figure) Draw(id string, width float64) string {
@@ -204,7 +204,7 @@ func (f Figure) Draw(id string, width float64) string {
 	p := plot{Axis: NewAxis(f), Rows: c, x0: left, x1: c.Width() - right, top: headH, bottom: headH + plotH,
 		runs: len(f.Names), caps: len(f.Points) <= few}
 	if f.Band != nil {
-		lo, hi := p.y(f.Band[0]), p.y(f.Band[1])
+		lo, hi := p.yOf(f.Band[0]), p.yOf(f.Band[1])
 		c.Rect(p.x0, hi, p.x1-p.x0, lo-hi, "band")
 	}
 	labels, up := p.Ticks(6)
@@ -213,88 +213,88 @@ func (f Figure) Draw(id string, width float64) string {
 		c.Line(p.x0, at, p.x1, at, "grid")
 		c.Label(p.x0-8, at+4, left-12, chart.End, "tick", label)
 	}
-	if none, ok := f.none(); ok && p.Has(none) {
-		c.Line(p.x0, p.y(none), p.x1, p.y(none), "zero")
+	if none, ok := f.noDifference(); ok && p.Has(none) {
+		c.Line(p.x0, p.yOf(none), p.x1, p.yOf(none), "zero")
 	}
 	for _, s := range f.Steps {
-		c.Rect(p.x(s.From)-p.half(), p.top, p.x(s.To)-p.x(s.From), plotH, "panel")
+		c.Rect(p.xOf(s.From)-p.halfStep(), p.top, p.xOf(s.To)-p.xOf(s.From), plotH, "panel")
 	}
-	f.levels(p)
-	f.points(p)
-	f.steps(p)
-	f.names(p)
+	f.drawLevels(p)
+	f.drawPoints(p)
+	f.drawSteps(p)
+	f.labelRuns(p)
 	c.Line(p.x0, p.bottom, p.x1, p.bottom, "axis")
 	c.Label(p.x0, 13, p.x1-p.x0, chart.Start, "direction", "↑ "+f.measure()+", "+f.Better)
 	return c.SVG(p.bottom+footH, f.Title(), f.Desc())
 }
 
-// none is the estimate of no difference.
-func (f Figure) none() (float64, bool) {
+// noDifference is the estimate of no difference.
+func (f Figure) noDifference() (float64, bool) {
 	if f.Scale == sample.Difference {
-		return 0, !f.values()
+		return 0, !f.drawsValues()
 	}
-	return 1, !f.values()
+	return 1, !f.drawsValues()
 }
 
 // measure says what is drawn upward.
 func (f Figure) measure() string {
-	if f.values() {
+	if f.drawsValues() {
 		return "value"
 	}
 	return "against " + f.Baseline
 }
 
-// levels draws the level between steps.
-func (f Figure) levels(p plot) {
+// drawLevels draws the level between steps.
+func (f Figure) drawLevels(p plot) {
 	for _, l := range f.Levels {
 		if !chart.Known(l.Value) || l.From < 0 || l.To > len(f.Points) || l.From >= l.To {
 			continue
 		}
-		from, to := p.x(f.Points[l.From].Run)-p.half(), p.x(f.Points[l.To-1].Run)+p.half()
-		p.Begin("row", "level of "+count(l.To-l.From, "run", "runs")+": "+f.Text(l.Value)+", interval "+
+		from, to := p.xOf(f.Points[l.From].Run)-p.halfStep(), p.xOf(f.Points[l.To-1].Run)+p.halfStep()
+		p.Begin("row", "level of "+countOf(l.To-l.From, "run", "runs")+": "+f.Text(l.Value)+", interval "+
 			f.Between(l.Lo, l.Hi))
 		if chart.Known(l.Lo) && chart.Known(l.Hi) {
-			lo, hi := p.y(*l.Lo), p.y(*l.Hi)
+			lo, hi := p.yOf(*l.Lo), p.yOf(*l.Hi)
 			p.Rect(from, hi, to-from, lo-hi, "track")
 		}
-		p.Line(from, p.y(*l.Value), to, p.y(*l.Value), "median")
+		p.Line(from, p.yOf(*l.Value), to, p.yOf(*l.Value), "median")
 		p.End()
 	}
 }
 
-// points draws the runs.
-func (f Figure) points(p plot) {
+// drawPoints draws the runs.
+func (f Figure) drawPoints(p plot) {
 	for _, e := range f.Points {
 		if !chart.Known(e.Value) {
 			continue
 		}
-		x := p.x(e.Run)
+		x := p.xOf(e.Run)
 		p.Begin("row", e.Name+": "+f.Text(e.Value)+", interval "+f.Between(e.Lo, e.Hi))
 		if chart.Known(e.Lo) && chart.Known(e.Hi) {
-			p.Line(x, p.y(*e.Lo), x, p.y(*e.Hi), "curve")
+			p.Line(x, p.yOf(*e.Lo), x, p.yOf(*e.Hi), "curve")
 			if p.caps {
-				p.Line(x-2, p.y(*e.Lo), x+2, p.y(*e.Lo), "curve")
-				p.Line(x-2, p.y(*e.Hi), x+2, p.y(*e.Hi), "curve")
+				p.Line(x-2, p.yOf(*e.Lo), x+2, p.yOf(*e.Lo), "curve")
+				p.Line(x-2, p.yOf(*e.Hi), x+2, p.yOf(*e.Hi), "curve")
 			}
 		}
 		if chart.Known(e.Inner0) && chart.Known(e.Inner1) {
-			p.Line(x, p.y(*e.Inner0), x, p.y(*e.Inner1), "interval")
+			p.Line(x, p.yOf(*e.Inner0), x, p.yOf(*e.Inner1), "interval")
 		}
-		p.Points([]float64{x}, []float64{p.y(*e.Value)}, true)
+		p.Points([]float64{x}, []float64{p.yOf(*e.Value)}, true)
 		p.End()
 	}
 	for _, l := range f.Left {
 		p.Begin("row", l.Name+" does not count: "+l.Reason)
-		p.Text(p.x(l.Run), p.bottom-5, chart.Middle, "small", "⊖")
+		p.Text(p.xOf(l.Run), p.bottom-5, chart.Middle, "small", "⊖")
 		p.End()
 	}
 }
 
-// steps draws the steps.
-func (f Figure) steps(p plot) {
+// drawSteps draws the steps.
+func (f Figure) drawSteps(p plot) {
 	for _, s := range f.Steps {
-		x := p.x(s.Run) - p.half()
-		p.Begin("row", s.Text+" at "+f.name(s.Run))
+		x := p.xOf(s.Run) - p.halfStep()
+		p.Begin("row", s.Text+" at "+f.runName(s.Run))
 		p.Line(x, p.top, x, p.bottom, "level")
 		mark := s.Mark
 		if mark == "" {
@@ -305,11 +305,11 @@ func (f Figure) steps(p plot) {
 	}
 }
 
-// names labels the axis of time, the ends and the steps first.
-func (f Figure) names(p plot) {
+// labelRuns labels the axis of time, the ends and the steps first.
+func (f Figure) labelRuns(p plot) {
 	label := func(run int) {
 		if run >= 0 && run < len(f.Names) {
-			p.Tick(p.x(run), p.bottom+16, p.bottom, p.bottom+4, chart.Ends(f.Names[run], 110))
+			p.Tick(p.xOf(run), p.bottom+16, p.bottom, p.bottom+4, chart.Ends(f.Names[run], 110))
 		}
 	}
 	for _, s := range f.Steps {
@@ -320,5 +320,5 @@ func (f Figure) names(p plot) {
 	for i := range 7 {
 		label((i + 1) * len(f.Names) / 8)
 	}
-	p.Label(p.x1, p.bottom+34, p.x1-p.x0, chart.End, "direction", count(len(f.Names), "run", "runs")+", in order →")
+	p.Label(p.x1, p.bottom+34, p.x1-p.x0, chart.End, "direction", countOf(len(f.Names), "run", "runs")+", in order →")
 }

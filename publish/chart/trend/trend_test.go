@@ -89,7 +89,7 @@ func TestAStepStandsBetweenRuns(t *testing.T) {
 	f := nightly()
 	c := chart.NewRows("f", chart.Wide, left, right, f.Points, func(Point) string { return "" })
 	p := plot{Axis: NewAxis(f), Rows: c, x0: left, x1: chart.Wide - right, runs: len(f.Names)}
-	at := fmt.Sprintf(`x1="%.1f"`, (p.x(3)+p.x(4))/2)
+	at := fmt.Sprintf(`x1="%.1f"`, (p.xOf(3)+p.xOf(4))/2)
 	if svg := f.Draw("f", chart.Wide); !strings.Contains(strings.ReplaceAll(svg, ".0\"", "\""),
 		strings.ReplaceAll(at, ".0\"", "\"")) {
 		t.Errorf("no line at %s", at)

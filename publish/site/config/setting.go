@@ -13,18 +13,19 @@ import (
 // settings maps the names of the file to what sets them.
 func (c *Config) settings(site string) map[string]func([]string) error {
 	return map[string]func([]string) error{
-		"SRC_DIR": folder(&c.Source, site), "PAGES_DIR": folder(&c.Pages, site),
-		"DRAFTS_DIR": folder(&c.Drafts, site), "STATIC_DIR": folder(&c.Static, site),
-		"OUTPUT_DIR": folder(&c.Output, site), "RUNS_DIR": folder(&c.Runs, site),
+		"SRC_DIR": folderSetting(&c.Source, site), "PAGES_DIR": folderSetting(&c.Pages, site),
+		"DRAFTS_DIR": folderSetting(&c.Drafts, site), "STATIC_DIR": folderSetting(&c.Static, site),
+		"OUTPUT_DIR": folderSetting(&c.Output, site), "RUNS_DIR": folderSetting(&c.Runs, site),
 
-		"SITE_TITLE": line(&c.Title), "SITE_DESCRIPTION": line(&c.Description), "SITE_URL": address(&c.URL),
-		"AUTHOR_NAME": line(&c.Author), "AUTHOR_EMAIL": line(&c.Email), "FEDIVERSE_CREATOR": line(&c.Fediverse),
-		"SITE_LANG": language(&c.Language), "SITE_LANGS": languages(&c.Languages),
+		"SITE_TITLE": lineSetting(&c.Title), "SITE_DESCRIPTION": lineSetting(&c.Description), "SITE_URL": address(&c.URL),
+		"AUTHOR_NAME": lineSetting(&c.Author), "AUTHOR_EMAIL": lineSetting(&c.Email),
+		"FEDIVERSE_CREATOR": lineSetting(&c.Fediverse),
+		"SITE_LANG":         language(&c.Language), "SITE_LANGS": languages(&c.Languages),
 
-		"DATE_FORMAT": line(&c.DateFormat), "TIMEZONE": line(&c.Zone), "SHOW_TIMEZONE": boolean(&c.ShowZone),
-		"POSTS_PER_PAGE": count(&c.PostsPerPage, 1, 1000), "RSS_ITEM_LIMIT": count(&c.FeedItems, 1, 1000),
-		"RELATED_POSTS_COUNT":         count(&c.RelatedCount, 0, 50),
-		"SHOW_AUTHORS_MENU_THRESHOLD": count(&c.AuthorsMenu, 0, 1000),
+		"DATE_FORMAT": lineSetting(&c.DateFormat), "TIMEZONE": lineSetting(&c.Zone), "SHOW_TIMEZONE": boolean(&c.ShowZone),
+		"POSTS_PER_PAGE": countSetting(&c.PostsPerPage, 1, 1000), "RSS_ITEM_LIMIT": countSetting(&c.FeedItems, 1, 1000),
+		"RELATED_POSTS_COUNT":         countSetting(&c.RelatedCount, 0, 50),
+		"SHOW_AUTHORS_MENU_THRESHOLD": countSetting(&c.AuthorsMenu, 0, 1000),
 		"RSS_INCLUDE_FULL_CONTENT":    boolean(&c.FeedFull),
 		"INDEX_SHOW_FULL_CONTENT":     boolean(&c.IndexFull),
 		"ENABLE_ARCHIVES":             boolean(&c.Archives),
@@ -40,13 +41,13 @@ func (c *Config) settings(site string) map[string]func([]string) error {
 		"PRECOMPRESS_ASSETS":          boolean(&c.Precompress),
 		"SHOW_LASTMOD":                boolean(&c.ShowUpdated),
 		"RAW_HTML":                    boolean(&c.RawHTML),
-		"RSS_FILENAME":                file(&c.FeedFile),
+		"RSS_FILENAME":                fileSetting(&c.FeedFile),
 		"URL_SLUG_FORMAT":             pattern(&c.SlugFormat),
 		"PAGE_URL_FORMAT":             pattern(&c.PageFormat),
-		"THEME":                       line(&c.Theme),
-		"CUSTOM_CSS":                  line(&c.CSS),
-		"DEPLOY_COMMAND":              vector(&c.Deploy),
-		"DEPLOY_SCRIPT":               script(&c.Deploy),
+		"THEME":                       lineSetting(&c.Theme),
+		"CUSTOM_CSS":                  lineSetting(&c.CSS),
+		"DEPLOY_COMMAND":              listSetting(&c.Deploy),
+		"DEPLOY_SCRIPT":               scriptSetting(&c.Deploy),
 	}
 }
 
@@ -56,16 +57,16 @@ var unused = []string{"TEMPLATES_DIR", "THEMES_DIR", "LOCALE_DIR", "CACHE_DIR", 
 	"BSSG_SERVER_PORT_DEFAULT", "BSSG_SERVER_HOST_DEFAULT", "RAM_MODE_VERBOSE", "PREVIEW_DIR", "REL_ME_URL",
 	"ENABLE_PARALLEL", "BACKUP_DIR", "CONFIG_FILE", "PRECOMPRESS_MIN_BYTES", "DEBUG"}
 
-func one(values []string) (string, error) {
+func oneValue(values []string) (string, error) {
 	if len(values) != 1 {
 		return "", fmt.Errorf("takes one value, not a list")
 	}
 	return values[0], nil
 }
 
-func line(to *string) func([]string) error {
+func lineSetting(to *string) func([]string) error {
 	return func(values []string) error {
-		v, err := one(values)
+		v, err := oneValue(values)
 		if err == nil {
 			*to = safetext.Line(v)
 		}
@@ -73,11 +74,11 @@ func line(to *string) func([]string) error {
 	}
 }
 
-// folder takes a folder inside of the site: nothing outside of it is read or written.
+// folderSetting takes a folder inside of the site: nothing outside of it is read or written.
 // BSSG writes absolute names; those below the site become relative.
-func folder(to *string, site string) func([]string) error {
+func folderSetting(to *string, site string) func([]string) error {
 	return func(values []string) error {
-		v, err := one(values)
+		v, err := oneValue(values)
 		if err != nil {
 			return err
 		}
@@ -95,7 +96,7 @@ func folder(to *string, site string) func([]string) error {
 
 func address(to *string) func([]string) error {
 	return func(values []string) error {
-		v, err := one(values)
+		v, err := oneValue(values)
 		if err != nil {
 			return err
 		}
@@ -111,7 +112,7 @@ func address(to *string) func([]string) error {
 
 func boolean(to *bool) func([]string) error {
 	return func(values []string) error {
-		v, err := one(values)
+		v, err := oneValue(values)
 		if err != nil {
 			return err
 		}
@@ -127,9 +128,9 @@ func boolean(to *bool) func([]string) error {
 	}
 }
 
-func count(to *int, lo, hi int) func([]string) error {
+func countSetting(to *int, lo, hi int) func([]string) error {
 	return func(values []string) error {
-		v, err := one(values)
+		v, err := oneValue(values)
 		if err != nil {
 			return err
 		}
@@ -144,7 +145,7 @@ func count(to *int, lo, hi int) func([]string) error {
 
 func language(to *string) func([]string) error {
 	return func(values []string) error {
-		v, err := one(values)
+		v, err := oneValue(values)
 		if err != nil {
 			return err
 		}
@@ -176,9 +177,9 @@ func isLanguage(s string) bool {
 	return len(s) >= 2 && len(s) <= 12 && strings.IndexFunc(s, outside) < 0 && s[0] != '-'
 }
 
-func file(to *string) func([]string) error {
+func fileSetting(to *string) func([]string) error {
 	return func(values []string) error {
-		v, err := one(values)
+		v, err := oneValue(values)
 		if err != nil {
 			return err
 		}
@@ -196,13 +197,13 @@ func file(to *string) func([]string) error {
 // pattern takes a format of addresses: words of BSSG and plain names, with slashes.
 func pattern(to *string) func([]string) error {
 	return func(values []string) error {
-		v, err := one(values)
+		v, err := oneValue(values)
 		if err != nil {
 			return err
 		}
 		clean := strings.Trim(v, "/")
 		for _, part := range strings.Split(clean, "/") {
-			if file(new(string))([]string{part}) != nil {
+			if fileSetting(new(string))([]string{part}) != nil {
 				return fmt.Errorf("must be a format such as Year/Month/Day/slug (got %q)", v)
 			}
 		}
@@ -214,7 +215,7 @@ func pattern(to *string) func([]string) error {
 	}
 }
 
-func vector(to *[]string) func([]string) error {
+func listSetting(to *[]string) func([]string) error {
 	return func(values []string) error {
 		if len(values) == 0 || values[0] == "" {
 			return fmt.Errorf(`must be a list such as (rsync -a output/ host:/www/)`)
@@ -224,10 +225,10 @@ func vector(to *[]string) func([]string) error {
 	}
 }
 
-// script takes BSSG's script, unless DEPLOY_COMMAND was set.
-func script(to *[]string) func([]string) error {
+// scriptSetting takes BSSG's script, unless DEPLOY_COMMAND was set.
+func scriptSetting(to *[]string) func([]string) error {
 	return func(values []string) error {
-		v, err := one(values)
+		v, err := oneValue(values)
 		if err != nil || v == "" || len(*to) > 0 {
 			return err
 		}

@@ -24,16 +24,16 @@ func ParseDate(s string, zone *time.Location) (time.Time, error) {
 	for _, l := range layouts {
 		// Years of four digits only: feeds and addresses have no others.
 		if t, err := time.ParseInLocation(l, s, zone); err == nil && t.Year() >= 1000 && t.Year() <= 9998 {
-			return fixed(t), nil
+			return withoutZoneName(t), nil
 		}
 	}
 	return time.Time{}, fault.WithFix(fault.New(fault.Invalid, "%q is not a date", s),
 		"write a date such as 2026-01-31 12:00:00 +0100")
 }
 
-// fixed returns t without the name of its zone: a date is then the same however it was
+// withoutZoneName returns t without the name of its zone: a date is then the same however it was
 // stored.
-func fixed(t time.Time) time.Time {
+func withoutZoneName(t time.Time) time.Time {
 	_, offset := t.Zone()
 	return t.In(time.FixedZone("", offset))
 }

@@ -54,24 +54,24 @@ func brackets(l string) int {
 	return strings.Count(l, "[") + strings.Count(l, "{") - strings.Count(l, "]") - strings.Count(l, "}")
 }
 
-// read takes a field: a value in one line as it is, one in several lines as YAML.
-func (d *Doc) read(f field, zone *time.Location) error {
+// readField takes a field: a value in one line as it is, one in several lines as YAML.
+func (d *Doc) readField(f field, zone *time.Location) error {
 	value := unquote(f.value)
 	if strings.HasPrefix(f.value, "#") {
 		value = "" // a comment
 	}
 	if len(f.more) > 0 {
 		var err error
-		if value, err = f.yaml(); err != nil {
+		if value, err = f.yamlText(); err != nil {
 			return err
 		}
 	}
-	return d.set(f.key, value, zone)
+	return d.setField(f.key, value, zone)
 }
 
-// yaml reads a value of several lines. That of a list has commas between its items; a map has
+// yamlText reads a value of several lines. That of a list has commas between its items; a map has
 // no meaning here and is "".
-func (f field) yaml() (string, error) {
+func (f field) yamlText() (string, error) {
 	var out map[string]any
 	text := "value: " + f.value + "\n" + strings.Join(f.more, "\n") + "\n"
 	if err := yaml.Unmarshal([]byte(text), &out); err != nil {

@@ -35,27 +35,27 @@ func Parse(text []byte, src Source) (Doc, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if kind, line := foreign(text); kind != "" {
 		return d, fault.WithFix(fault.New(fault.Invalid, "%s: this front matter is %s; bakeoff reads lines such as "+
-			"\"title: …\" between two lines of ---, the first of which begins the file", place(src.File, line), kind),
+			"\"title: …\" between two lines of ---, the first of which begins the file", placeText(src.File, line), kind),
 			"run bakeoff site import FOLDER SITE, which reads Hugo's YAML, TOML and JSON, or rewrite the front matter")
 	}
-	front, body, lines, err := split(text, src.File)
+	front, body, lines, err := splitFrontMatter(text, src.File)
 	if err != nil {
 		return d, err
 	}
 	d.Body, d.Line = body, lines+1
 	d.Language = languageOf(src.File)
 	for _, f := range fieldsOf(front) {
-		if err := d.read(f, src.Location); err != nil {
-			return d, fault.Wrap(fault.Invalid, place(src.File, f.line), err)
+		if err := d.readField(f, src.Location); err != nil {
+			return d, fault.Wrap(fault.Invalid, placeText(src.File, f.line), err)
 		}
 	}
 	d.complete(src)
 	return d, nil
 }
 
-// split returns the lines of the front matter, the text after it, and the number of
+// splitFrontMatter returns the lines of the front matter, the text after it, and the number of
 // lines before the text.
-func split(text []byte, file string) (front []string, body []byte, lines int, err error) {
+func splitFrontMatter(text []byte, file string) (front []string, body []byte, lines int, err error) {
 	first, rest, _ := bytes.Cut(text, []byte("\n"))
 	if strings.TrimRight(string(first), "\r \t") != "---" {
 		return nil, text, 0, nil
@@ -78,8 +78,8 @@ func split(text []byte, file string) (front []string, body []byte, lines int, er
 		"end it with a line of three dashes (---)")
 }
 
-// set takes a value in one line.
-func (d *Doc) set(key, value string, zone *time.Location) (err error) {
+// setField takes a value in one line.
+func (d *Doc) setField(key, value string, zone *time.Location) (err error) {
 	value = safetext.Line(value)
 	switch key {
 	case "title":
@@ -101,18 +101,18 @@ func (d *Doc) set(key, value string, zone *time.Location) (err error) {
 	case "tags":
 		d.Tags = tagList(value)
 	case "secondary":
-		d.Secondary, err = truth(value)
+		d.Secondary, err = parseTruth(value)
 	case "draft":
 		var draft bool
-		draft, err = truth(value)
+		draft, err = parseTruth(value)
 		d.Draft = d.Draft || draft
 	case "published": // Jekyll, Hexo
 		var published bool
-		published, err = truth(value)
+		published, err = parseTruth(value)
 		d.Draft = d.Draft || value != "" && !published
 	case "headless": // Hugo: a page that is not published
 		var headless bool
-		headless, err = truth(value)
+		headless, err = parseTruth(value)
 		d.Draft = d.Draft || headless
 	case "status": // Pelican
 		switch strings.ToLower(value) {
@@ -128,7 +128,7 @@ func (d *Doc) set(key, value string, zone *time.Location) (err error) {
 		}
 	case "categories", "category", "taxonomies":
 		if value != "" {
-			d.warn(key+" mean nothing here", "add them to tags; bakeoff site import does")
+			d.addWarning(key+" mean nothing here", "add them to tags; bakeoff site import does")
 		}
 	}
 	if err != nil {
@@ -141,15 +141,15 @@ func (d *Doc) set(key, value string, zone *time.Location) (err error) {
 func (d *Doc) complete(src Source) {
 	if d.Title == "" {
 		d.Title = strings.TrimSuffix(path.Base(src.File), path.Ext(src.File))
-		d.warn("no title; bakeoff uses the file name", "add a line title: … to its front matter")
+		d.addWarning("no title; bakeoff uses the file name", "add a line title: … to its front matter")
 	}
 	if d.Date.IsZero() {
 		d.Date = d.From
 	}
 	if d.Date.IsZero() {
-		d.Date = fixed(src.Modified.In(src.Location).Truncate(time.Second))
+		d.Date = withoutZoneName(src.Modified.In(src.Location).Truncate(time.Second))
 		if !d.Page {
-			d.warn("no date; bakeoff uses the time of the file", "add a line date: 2026-01-31 12:00:00 +0100")
+			d.addWarning("no date; bakeoff uses the time of the file", "add a line date: 2026-01-31 12:00:00 +0100")
 		}
 	}
 	given := d.Slug
@@ -161,16 +161,16 @@ func (d *Doc) complete(src Source) {
 	}
 	if !utf8.Valid(d.Body) {
 		d.Body = bytes.ToValidUTF8(d.Body, []byte("\ufffd"))
-		d.warn("the text is not UTF-8; bakeoff replaces the bytes that are not", "convert the file to UTF-8")
+		d.addWarning("the text is not UTF-8; bakeoff replaces the bytes that are not", "convert the file to UTF-8")
 	}
 }
 
-func (d *Doc) warn(what, fix string) {
+func (d *Doc) addWarning(what, fix string) {
 	d.Warnings = append(d.Warnings, safetext.Line(d.File)+": "+what+"; "+fix)
 }
 
-// place names a line of a file.
-func place(file string, line int) string { return fmt.Sprintf("%s:%d", safetext.Line(file), line) }
+// placeText names a line of a file.
+func placeText(file string, line int) string { return fmt.Sprintf("%s:%d", safetext.Line(file), line) }
 
 func cmpOr(a, b string) string {
 	if strings.TrimSpace(a) != "" {
@@ -206,9 +206,9 @@ func unquote(s string) string {
 	return s
 }
 
-// truth reads YAML's words for true and false, with a comment after them. Another word is
+// parseTruth reads YAML's words for true and false, with a comment after them. Another word is
 // an error: nobody knows whether it keeps a draft from being published.
-func truth(s string) (bool, error) {
+func parseTruth(s string) (bool, error) {
 	word, _, _ := strings.Cut(s, " #")
 	switch strings.ToLower(unquote(word)) {
 	case "true", "yes", "1", "on", "y":

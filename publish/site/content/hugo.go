@@ -27,7 +27,7 @@ func FromHugo(text []byte, file string) (post []byte, draft bool, notes []string
 		return nil, false, nil, err
 	}
 	h := hugo{front: front}
-	out := h.plain()
+	out := h.frontMatterText()
 	if h.problem != nil {
 		return nil, false, nil, fault.Wrap(fault.Invalid, file, h.problem)
 	}
@@ -49,7 +49,7 @@ func hugoFront(s, file string) (front map[string]any, body string, err error) {
 	fence = strings.TrimRight(fence, " \t")
 	if fence != "---" && fence != "+++" {
 		if kind, line := foreign([]byte(s)); kind != "" {
-			return nil, "", fault.WithFix(fault.New(fault.Invalid, "%s: this front matter is %s", place(file, line), kind),
+			return nil, "", fault.WithFix(fault.New(fault.Invalid, "%s: this front matter is %s", placeText(file, line), kind),
 				"rewrite it as YAML between two lines of ---")
 		}
 		return front, s, nil
@@ -87,8 +87,8 @@ type hugo struct {
 	problem error
 }
 
-// plain writes the front matter as lines of this site.
-func (h *hugo) plain() string {
+// frontMatterText writes the front matter as lines of this site.
+func (h *hugo) frontMatterText() string {
 	var out strings.Builder
 	field := func(key, value string) {
 		if value = safetext.Line(strings.TrimSpace(value)); value != "" {
@@ -96,20 +96,20 @@ func (h *hugo) plain() string {
 		}
 	}
 	out.WriteString("---\n")
-	field("title", h.text("title"))
-	field("date", h.date("date", "publishdate"))
-	field("publishdate", h.date("publishdate"))
-	field("expirydate", h.date("expirydate"))
-	field("lastmod", h.date("lastmod"))
-	tags := append(h.list("tags"), h.list("categories")...)
+	field("title", h.textOf("title"))
+	field("date", h.dateOf("date", "publishdate"))
+	field("publishdate", h.dateOf("publishdate"))
+	field("expirydate", h.dateOf("expirydate"))
+	field("lastmod", h.dateOf("lastmod"))
+	tags := append(h.listOf("tags"), h.listOf("categories")...)
 	for i, t := range tags {
 		tags[i] = strings.ReplaceAll(t, ",", " ")
 	}
 	field("tags", strings.Join(tags, ", "))
-	field("slug", h.text("slug"))
-	field("description", firstOf(h.text("description"), h.text("summary")))
-	field("author_name", firstOf(h.text("author"), strings.Join(h.list("authors"), ", ")))
-	image := h.list("images")
+	field("slug", h.textOf("slug"))
+	field("description", firstOf(h.textOf("description"), h.textOf("summary")))
+	field("author_name", firstOf(h.textOf("author"), strings.Join(h.listOf("authors"), ", ")))
+	image := h.listOf("images")
 	if cover, ok := h.front["cover"].(map[string]any); ok && len(image) == 0 {
 		image = append(image, fmt.Sprint(cover["image"]))
 	}
@@ -118,8 +118,8 @@ func (h *hugo) plain() string {
 	}
 	out.WriteString("---\n\n")
 	for _, key := range []string{"draft", "headless", "published"} {
-		value := h.text(key)
-		set, err := truth(value)
+		value := h.textOf(key)
+		set, err := parseTruth(value)
 		if err != nil && h.problem == nil {
 			h.problem = fmt.Errorf("%s: %w", key, err)
 		}
@@ -128,8 +128,8 @@ func (h *hugo) plain() string {
 	return out.String()
 }
 
-// value returns a field; Hugo does not distinguish cases.
-func (h *hugo) value(key string) any {
+// valueOf returns a field; Hugo does not distinguish cases.
+func (h *hugo) valueOf(key string) any {
 	for k, v := range h.front {
 		if strings.EqualFold(k, key) {
 			return v
@@ -138,8 +138,8 @@ func (h *hugo) value(key string) any {
 	return nil
 }
 
-func (h *hugo) text(key string) string {
-	switch v := h.value(key).(type) {
+func (h *hugo) textOf(key string) string {
+	switch v := h.valueOf(key).(type) {
 	case nil:
 		return ""
 	case string:
@@ -150,8 +150,8 @@ func (h *hugo) text(key string) string {
 	return ""
 }
 
-func (h *hugo) list(key string) []string {
-	switch v := h.value(key).(type) {
+func (h *hugo) listOf(key string) []string {
+	switch v := h.valueOf(key).(type) {
 	case string:
 		return []string{v}
 	case []any:
@@ -164,9 +164,9 @@ func (h *hugo) list(key string) []string {
 	return nil
 }
 
-func (h *hugo) date(keys ...string) string {
+func (h *hugo) dateOf(keys ...string) string {
 	for _, key := range keys {
-		switch v := h.value(key).(type) {
+		switch v := h.valueOf(key).(type) {
 		case time.Time:
 			return v.Format("2006-01-02 15:04:05 -0700")
 		case string:

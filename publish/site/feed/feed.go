@@ -243,8 +243,8 @@ func document(v any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// escape returns s as character data of XML, without characters that XML forbids.
-func escape(s string) string {
+// escapeXML returns s as character data of XML, without characters that XML forbids.
+func escapeXML(s string) string {
 	if !strings.ContainsAny(s, `&<>"'`) && utf8.ValidString(s) {
 		return s
 	}

@@ -26,12 +26,13 @@ func Sitemap(pages []Page) []byte {
 	out.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" +
 		`<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9" xmlns:xhtml="http://www.w3.org/1999/xhtml">` + "\n")
 	for _, p := range pages {
-		out.WriteString("<url><loc>" + escape(p.Address) + "</loc>")
+		out.WriteString("<url><loc>" + escapeXML(p.Address) + "</loc>")
 		if !p.Changed.IsZero() {
 			out.WriteString("<lastmod>" + p.Changed.Format(time.RFC3339) + "</lastmod>")
 		}
 		for _, a := range p.Alternates {
-			fmt.Fprintf(&out, `<xhtml:link rel="alternate" hreflang="%s" href="%s"/>`, escape(a.Language), escape(a.Address))
+			fmt.Fprintf(&out, `<xhtml:link rel="alternate" hreflang="%s" href="%s"/>`, escapeXML(a.Language),
+				escapeXML(a.Address))
 		}
 		out.WriteString("</url>\n")
 	}
@@ -45,7 +46,7 @@ func Index(addresses []string) []byte {
 	out.WriteString(`<?xml version="1.0" encoding="UTF-8"?>` + "\n" +
 		`<sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">` + "\n")
 	for _, a := range addresses {
-		out.WriteString("<sitemap><loc>" + escape(a) + "</loc></sitemap>\n")
+		out.WriteString("<sitemap><loc>" + escapeXML(a) + "</loc></sitemap>\n")
 	}
 	out.WriteString("</sitemapindex>\n")
 	return out.Bytes()

@@ -26,9 +26,9 @@ type Locale struct {
 	Words       map[string]string `json:"words"`
 }
 
-var locales = read()
+var locales = readLocales()
 
-func read() map[string]*Locale {
+func readLocales() map[string]*Locale {
 	out := map[string]*Locale{}
 	files, err := data.ReadDir("data")
 	if err != nil {

@@ -147,9 +147,9 @@ func (transformer) Transform(doc *ast.Document, _ text.Reader, _ parser.Context)
 	}
 }
 
-// local splits a destination into the kind of its base and the rest: "/x" is below the
+// splitDestination splits a destination into the kind of its base and the rest: "/x" is below the
 // root, "x" below the post's folder, "#x" and addresses with a scheme are as they are.
-func local(dest string) (marker byte, rest string, inside bool) {
+func splitDestination(dest string) (marker byte, rest string, inside bool) {
 	switch {
 	case dest == "" || dest[0] == '#' || dest[0] == '?':
 		return 0, dest, false
@@ -157,14 +157,14 @@ func local(dest string) (marker byte, rest string, inside bool) {
 		return 0, dest, false
 	case dest[0] == '/':
 		return rootMark, dest[1:], true
-	case scheme(dest) != "":
+	case schemeOf(dest) != "":
 		return 0, dest, false
 	}
 	return hereMark, dest, true
 }
 
-// scheme returns the scheme of an address in lower case, or "".
-func scheme(dest string) string {
+// schemeOf returns the scheme of an address in lower case, or "".
+func schemeOf(dest string) string {
 	for i := 0; i < len(dest); i++ {
 		c := dest[i] | 0x20
 		switch {

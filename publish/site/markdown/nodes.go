@@ -19,15 +19,15 @@ type nodes struct{ opt Option }
 
 // RegisterFuncs implements renderer.NodeRenderer.
 func (n *nodes) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
-	r.Register(ast.KindLink, n.link)
+	r.Register(ast.KindLink, n.writeLink)
 	r.Register(ast.KindAutoLink, n.autoLink)
-	r.Register(ast.KindImage, n.image)
+	r.Register(ast.KindImage, n.writeImage)
 	r.Register(ast.KindParagraph, n.paragraph)
 	r.Register(ast.KindHeading, n.heading)
-	r.Register(ast.KindFencedCodeBlock, n.code)
-	r.Register(ast.KindCodeBlock, n.code)
-	r.Register(east.KindTable, n.table)
-	r.Register(east.KindTableCell, n.cell)
+	r.Register(ast.KindFencedCodeBlock, n.writeCode)
+	r.Register(ast.KindCodeBlock, n.writeCode)
+	r.Register(east.KindTable, n.writeTable)
+	r.Register(east.KindTableCell, n.writeCell)
 	r.Register(east.KindTaskCheckBox, n.checkBox)
 	r.Register(ast.KindRawHTML, n.rawInline)
 	r.Register(ast.KindHTMLBlock, n.rawBlock)
@@ -35,7 +35,7 @@ func (n *nodes) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 
 // writeAddress writes the value of an href or src attribute.
 func writeAddress(w util.BufWriter, dest []byte) {
-	marker, rest, inside := local(string(dest))
+	marker, rest, inside := splitDestination(string(dest))
 	if inside {
 		w.WriteByte(marker)
 	}
@@ -48,7 +48,7 @@ func writeAddress(w util.BufWriter, dest []byte) {
 // allowed are the schemes that links may have. html/template has the same list, and tel.
 var allowed = map[string]bool{"": true, "http": true, "https": true, "mailto": true, "tel": true}
 
-func (n *nodes) link(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+func (n *nodes) writeLink(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	l := node.(*ast.Link)
 	if !entering {
 		w.WriteString("</a>")
@@ -66,12 +66,12 @@ func (n *nodes) link(w util.BufWriter, _ []byte, node ast.Node, entering bool) (
 			w.Write(util.EscapeHTML(util.URLEscape([]byte(address), true)))
 			w.WriteByte('"')
 		}
-	case allowed[scheme(string(l.Destination))]:
+	case allowed[schemeOf(string(l.Destination))]:
 		w.WriteString(` href="`)
 		writeAddress(w, l.Destination)
 		w.WriteByte('"')
 	}
-	title(w, l.Title)
+	writeTitle(w, l.Title)
 	w.WriteByte('>')
 	return ast.WalkContinue, nil
 }
@@ -83,10 +83,10 @@ func (n *nodes) autoLink(w util.BufWriter, source []byte, node ast.Node, enterin
 		return ast.WalkContinue, nil
 	}
 	url, label := l.URL(source), util.EscapeHTML(l.Label(source))
-	if l.AutoLinkType == ast.AutoLinkEmail && scheme(string(url)) == "" {
+	if l.AutoLinkType == ast.AutoLinkEmail && schemeOf(string(url)) == "" {
 		url = append([]byte("mailto:"), url...)
 	}
-	if s := scheme(string(url)); s == "" || !allowed[s] {
+	if s := schemeOf(string(url)); s == "" || !allowed[s] {
 		w.Write(label)
 		return ast.WalkContinue, nil
 	}
@@ -98,7 +98,7 @@ func (n *nodes) autoLink(w util.BufWriter, source []byte, node ast.Node, enterin
 	return ast.WalkContinue, nil
 }
 
-func title(w util.BufWriter, t []byte) {
+func writeTitle(w util.BufWriter, t []byte) {
 	if t != nil {
 		w.WriteString(` title="`)
 		w.Write(util.EscapeHTML(t))
@@ -106,18 +106,18 @@ func title(w util.BufWriter, t []byte) {
 	}
 }
 
-// image writes an image with its size, and with its smaller versions, so that the page
+// writeImage writes an image with its size, and with its smaller versions, so that the page
 // does not move while it loads and a phone loads a small one.
-func (n *nodes) image(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+func (n *nodes) writeImage(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if !entering {
 		return ast.WalkContinue, nil
 	}
 	i := node.(*ast.Image)
 	alt := plainText(i, source)
 	if ref, ok := strings.CutPrefix(string(i.Destination), "run:"); ok {
-		return ast.WalkSkipChildren, n.embed(w, ref, alt)
+		return ast.WalkSkipChildren, n.writeEmbed(w, ref, alt)
 	}
-	if s := scheme(string(i.Destination)); s != "" && s != "http" && s != "https" {
+	if s := schemeOf(string(i.Destination)); s != "" && s != "http" && s != "https" {
 		w.Write(util.EscapeHTML([]byte(alt)))
 		return ast.WalkSkipChildren, nil
 	}
@@ -126,8 +126,8 @@ func (n *nodes) image(w util.BufWriter, source []byte, node ast.Node, entering b
 	w.WriteString(`" alt="`)
 	w.Write(util.EscapeHTML([]byte(alt)))
 	w.WriteByte('"')
-	title(w, i.Title)
-	if marker, rest, ok := local(string(i.Destination)); ok && marker == rootMark && n.opt.Picture != nil {
+	writeTitle(w, i.Title)
+	if marker, rest, ok := splitDestination(string(i.Destination)); ok && marker == rootMark && n.opt.Picture != nil {
 		if p, ok := n.opt.Picture(rest); ok {
 			w.WriteString(p.attributes())
 		}
@@ -157,7 +157,7 @@ func (p Picture) attributes() string {
 	return out.String()
 }
 
-func (n *nodes) embed(w util.BufWriter, ref, alt string) error {
+func (n *nodes) writeEmbed(w util.BufWriter, ref, alt string) error {
 	if n.opt.Embed != nil {
 		if html, problem := n.opt.Embed(ref, alt); problem == "" {
 			_, err := w.Write(html)
@@ -215,8 +215,8 @@ func (wrapper) End(bool) string           { return "</code></pre>\n" }
 // maxCode bounds code that is highlighted, in bytes: lexers are slow on long lines.
 const maxCode = 256 << 10
 
-// code writes a block of code, highlighted if it names a language.
-func (n *nodes) code(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+// writeCode writes a block of code, highlighted if it names a language.
+func (n *nodes) writeCode(w util.BufWriter, source []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	if !entering {
 		return ast.WalkContinue, nil
 	}
@@ -234,8 +234,8 @@ func (n *nodes) code(w util.BufWriter, source []byte, node ast.Node, entering bo
 	return ast.WalkSkipChildren, nil
 }
 
-// table puts a table into a box that scrolls, so that the page does not.
-func (n *nodes) table(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
+// writeTable puts a table into a box that scrolls, so that the page does not.
+func (n *nodes) writeTable(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
 	if entering {
 		w.WriteString("<div class=\"scroll\" tabindex=\"0\"><table>\n")
 	} else {
@@ -244,7 +244,7 @@ func (n *nodes) table(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (as
 	return ast.WalkContinue, nil
 }
 
-func (n *nodes) cell(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
+func (n *nodes) writeCell(w util.BufWriter, _ []byte, node ast.Node, entering bool) (ast.WalkStatus, error) {
 	c := node.(*east.TableCell)
 	tag := "td"
 	if c.Parent().Kind() == east.KindTableHeader {

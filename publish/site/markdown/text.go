@@ -21,7 +21,7 @@ func (e *Engine) collect(doc ast.Node, source []byte, f *Facts) {
 	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
 			if n.Type() == ast.TypeBlock && plain.Len() < 8*excerptRunes {
-				space(&plain)
+				separateWords(&plain)
 			}
 			return ast.WalkContinue, nil
 		}
@@ -30,9 +30,9 @@ func (e *Engine) collect(doc ast.Node, source []byte, f *Facts) {
 			dest := string(n.Destination)
 			if ref, ok := strings.CutPrefix(dest, "run:"); ok {
 				f.Runs = append(f.Runs, ref)
-			} else if marker, rest, ok := local(dest); ok {
+			} else if marker, rest, ok := splitDestination(dest); ok {
 				f.Images = append(f.Images, string(marker)+rest)
-			} else if s := scheme(dest); s == "https" || s == "http" {
+			} else if s := schemeOf(dest); s == "https" || s == "http" {
 				f.Images = append(f.Images, dest)
 			}
 		case *ast.Link:
@@ -46,14 +46,14 @@ func (e *Engine) collect(doc ast.Node, source []byte, f *Facts) {
 			return ast.WalkSkipChildren, nil
 		case *ast.Text:
 			piece := string(n.Segment.Value(source))
-			f.Words += count(piece)
+			f.Words += countWords(piece)
 			if e.opt.Terms {
 				terms.Add(piece)
 			}
 			if plain.Len() < 8*excerptRunes && !inHeading(n) {
 				plain.WriteString(piece)
 				if n.SoftLineBreak() || n.HardLineBreak() {
-					space(&plain)
+					separateWords(&plain)
 				}
 			}
 		case *ast.String:
@@ -89,14 +89,14 @@ func inHeading(n ast.Node) bool {
 	return false
 }
 
-func space(b *strings.Builder) {
+func separateWords(b *strings.Builder) {
 	if n := b.Len(); n > 0 && b.String()[n-1] != ' ' {
 		b.WriteByte(' ')
 	}
 }
 
-// count counts words; a character of a script without spaces counts as half a word.
-func count(s string) int {
+// countWords counts words; a character of a script without spaces counts as half a word.
+func countWords(s string) int {
 	words, dense, inside := 0, 0, false
 	for _, r := range s {
 		switch {

@@ -15,9 +15,9 @@ type chain struct {
 	roots []*os.Root // of the root and of each of them
 }
 
-// reach opens a folder below the root, which it makes if necessary; "." is the root. A file
+// openFolder opens a folder below the root, which it makes if necessary; "." is the root. A file
 // where a folder must be is from an earlier build: reach removes it.
-func (c *chain) reach(dir string) (*os.Root, error) {
+func (c *chain) openFolder(dir string) (*os.Root, error) {
 	var names []string
 	if dir != "." {
 		names = strings.Split(dir, "/")
@@ -26,7 +26,7 @@ func (c *chain) reach(dir string) (*os.Root, error) {
 	for same < len(names) && same < len(c.names) && names[same] == c.names[same] {
 		same++
 	}
-	c.leave(same)
+	c.leaveFolders(same)
 	for _, name := range names[same:] {
 		at := c.roots[len(c.roots)-1]
 		err := at.Mkdir(name, 0o755)
@@ -60,8 +60,8 @@ func unblock(at *os.Root, name string) error {
 	return nil
 }
 
-// leave closes all folders but the first few below the root.
-func (c *chain) leave(few int) {
+// leaveFolders closes all folders but the first few below the root.
+func (c *chain) leaveFolders(few int) {
 	for len(c.names) > few {
 		last := len(c.names)
 		c.roots[last].Close()

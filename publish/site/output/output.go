@@ -55,7 +55,7 @@ func Open(root *os.Root, last map[string]Entry, pack bool) *Folder {
 // belongs to this build too.
 func (f *Folder) Fresh(name, key string) bool {
 	e, ok := f.last[name]
-	if !ok || e.Key != f.key(key) {
+	if !ok || e.Key != f.keyWithPacks(key) {
 		return false
 	}
 	// By its path and not through the root, which would open every folder of the name. What
@@ -65,7 +65,7 @@ func (f *Folder) Fresh(name, key string) bool {
 	if err != nil || !info.Mode().IsRegular() || info.Size() != e.Size || info.ModTime().UnixNano() != e.Nanos {
 		return false
 	}
-	for _, suffix := range e.packs() {
+	for _, suffix := range e.packSuffixes() {
 		if _, err := os.Lstat(file + suffix); err != nil {
 			return false
 		}
@@ -77,8 +77,8 @@ func (f *Folder) Fresh(name, key string) bool {
 	return true
 }
 
-// key tells files with compressed versions from those without.
-func (f *Folder) key(key string) string {
+// keyWithPacks tells files with compressed versions from those without.
+func (f *Folder) keyWithPacks(key string) string {
 	if f.pack {
 		return key + "+"
 	}
@@ -91,21 +91,21 @@ func (f *Folder) Write(name, key string, content []byte) error {
 	if !fs.ValidPath(name) || name == "." {
 		return fault.New(fault.Invalid, "%q is not a name of a file in the output folder", name)
 	}
-	c := f.take()
-	defer f.give(c)
-	dir, err := c.reach(path.Dir(name))
+	c := f.takeChain()
+	defer f.giveChain(c)
+	dir, err := c.openFolder(path.Dir(name))
 	if err != nil {
 		return fault.Wrap(fault.Lab, "output", err)
 	}
 	base := path.Base(name)
-	info, err := put(dir, base, content)
+	info, err := putFile(dir, base, content)
 	if err != nil {
 		return fault.Wrap(fault.Lab, "write "+name, err)
 	}
-	e := Entry{Key: f.key(key), Size: info.Size(), Nanos: info.ModTime().UnixNano()}
+	e := Entry{Key: f.keyWithPacks(key), Size: info.Size(), Nanos: info.ModTime().UnixNano()}
 	if f.pack && packable(name, content) {
 		for i, suffix := range suffixes {
-			if _, err := put(dir, base+suffix, compress(suffix, content)); err != nil {
+			if _, err := putFile(dir, base+suffix, compress(suffix, content)); err != nil {
 				return fault.Wrap(fault.Lab, "write "+name+suffix, err)
 			}
 			e.Packs |= 1 << i
@@ -118,8 +118,8 @@ func (f *Folder) Write(name, key string, content []byte) error {
 	return nil
 }
 
-// put writes one file in its folder. A link in its place is replaced and not followed.
-func put(dir *os.Root, name string, content []byte) (fs.FileInfo, error) {
+// putFile writes one file in its folder. A link in its place is replaced and not followed.
+func putFile(dir *os.Root, name string, content []byte) (fs.FileInfo, error) {
 	// O_EXCL first: most files are new, or were removed as those of another build.
 	w, err := dir.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
 	if errors.Is(err, fs.ErrExist) {
@@ -139,8 +139,8 @@ func put(dir *os.Root, name string, content []byte) (fs.FileInfo, error) {
 	return info, errors.Join(err, w.Close())
 }
 
-// take returns a chain that nobody else uses.
-func (f *Folder) take() *chain {
+// takeChain returns a chain that nobody else uses.
+func (f *Folder) takeChain() *chain {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if last := len(f.free) - 1; last >= 0 {
@@ -151,7 +151,7 @@ func (f *Folder) take() *chain {
 	return &chain{roots: []*os.Root{f.root}}
 }
 
-func (f *Folder) give(c *chain) {
+func (f *Folder) giveChain(c *chain) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.free = append(f.free, c)
@@ -160,26 +160,26 @@ func (f *Folder) give(c *chain) {
 // Finish removes what the last build made and this one did not, and returns the state.
 func (f *Folder) Finish() (map[string]Entry, Count, error) {
 	for _, c := range f.free {
-		c.leave(0)
+		c.leaveFolders(0)
 	}
 	var problems []error
 	for name, e := range f.last {
 		now, kept := f.now[name]
 		if !kept {
-			problems = append(problems, f.remove(name))
+			problems = append(problems, f.removeFile(name))
 			f.count.Removed++
 		}
 		for i, suffix := range suffixes {
 			if e.Packs&(1<<i) != 0 && (!kept || now.Packs&(1<<i) == 0) {
-				problems = append(problems, f.remove(name+suffix))
+				problems = append(problems, f.removeFile(name+suffix))
 			}
 		}
 	}
 	return f.now, f.count, errors.Join(problems...)
 }
 
-// remove removes a file, and the folders that it leaves empty.
-func (f *Folder) remove(name string) error {
+// removeFile removes a file, and the folders that it leaves empty.
+func (f *Folder) removeFile(name string) error {
 	if !fs.ValidPath(name) || name == "." {
 		return nil // the state is damaged
 	}
@@ -194,7 +194,7 @@ func (f *Folder) remove(name string) error {
 	return nil
 }
 
-func (e Entry) packs() (out []string) {
+func (e Entry) packSuffixes() (out []string) {
 	for i, suffix := range suffixes {
 		if e.Packs&(1<<i) != 0 {
 			out = append(out, suffix)

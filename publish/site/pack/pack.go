@@ -44,7 +44,7 @@ func Write(w io.Writer, root *os.Root, names []string) (int, error) {
 				return nil
 			}
 			count++
-			return add(t, root, at)
+			return addFile(t, root, at)
 		})
 		if err != nil {
 			return count, fault.Wrap(fault.Lab, "backup", err)
@@ -53,8 +53,8 @@ func Write(w io.Writer, root *os.Root, names []string) (int, error) {
 	return count, fault.Wrap(fault.Lab, "backup", errors.Join(t.Close(), z.Close()))
 }
 
-// add copies one file. Its size is that of the header, even if the file grows meanwhile.
-func add(t *tar.Writer, root *os.Root, name string) error {
+// addFile copies one file. Its size is that of the header, even if the file grows meanwhile.
+func addFile(t *tar.Writer, root *os.Root, name string) error {
 	f, err := root.Open(name)
 	if err != nil {
 		return err
@@ -78,8 +78,8 @@ func add(t *tar.Writer, root *os.Root, name string) error {
 // extracted then. Entries that are no files or folders are an error.
 func Restore(open func() (io.ReadCloser, error), root *os.Root, allowed []string, replace bool) ([]string, error) {
 	var names []string
-	err := each(open, func(h *tar.Header, _ io.Reader) error {
-		if err := check(h, allowed); err != nil {
+	err := forEachFile(open, func(h *tar.Header, _ io.Reader) error {
+		if err := checkHeader(h, allowed); err != nil {
 			return err
 		}
 		if _, err := root.Lstat(h.Name); err == nil && !replace {
@@ -91,16 +91,16 @@ func Restore(open func() (io.ReadCloser, error), root *os.Root, allowed []string
 	if err != nil {
 		return nil, fault.Op("restore", err)
 	}
-	return names, fault.Op("restore", each(open, func(h *tar.Header, r io.Reader) error {
-		if err := check(h, allowed); err != nil {
+	return names, fault.Op("restore", forEachFile(open, func(h *tar.Header, r io.Reader) error {
+		if err := checkHeader(h, allowed); err != nil {
 			return err // the archive changed meanwhile
 		}
 		return extract(root, h, r)
 	}))
 }
 
-// each calls do for every file of the archive.
-func each(open func() (io.ReadCloser, error), do func(*tar.Header, io.Reader) error) error {
+// forEachFile calls do for every file of the archive.
+func forEachFile(open func() (io.ReadCloser, error), do func(*tar.Header, io.Reader) error) error {
 	f, err := open()
 	if err != nil {
 		return fault.Wrap(fault.NotFound, "archive", err)
@@ -132,8 +132,8 @@ func each(open func() (io.ReadCloser, error), do func(*tar.Header, io.Reader) er
 	}
 }
 
-// check refuses what is not a file below an allowed name.
-func check(h *tar.Header, allowed []string) error {
+// checkHeader refuses what is not a file below an allowed name.
+func checkHeader(h *tar.Header, allowed []string) error {
 	if h.Typeflag != tar.TypeReg {
 		return fault.New(fault.Invalid, "archive: %q is not a regular file", h.Name)
 	}

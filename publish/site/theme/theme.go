@@ -23,8 +23,8 @@ type Theme struct {
 	CSS         string // without the base
 }
 
-// read returns the theme in the folder of its name.
-func read(name, about string) Theme {
+// readTheme returns the theme in the folder of its name.
+func readTheme(name, about string) Theme {
 	text, err := files.ReadFile(name + "/theme.css")
 	if err != nil {
 		panic(err) // all.go names a folder that does not exist
