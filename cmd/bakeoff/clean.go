@@ -29,6 +29,8 @@ it says so, removes nothing of it, and exits with 1.
 With --dry-run it works while a run measures, too, and lists what that run uses as
 "in use".
 
+clean shows what is kept beyond a run, as "kept", and never removes it.
+
 clean works on this machine and on the hosts that runs of this machine used.
 bakeoff run does the same before it starts.`,
 		Example: `  bakeoff clean --dry-run    list, and remove nothing
@@ -58,12 +60,16 @@ func (a *app) printFound(found []env.Found, dryRun bool) {
 	n := 0
 	for _, f := range found {
 		for _, left := range f.Left {
-			if f.InUse {
-				fmt.Fprintf(a.Out, "in use: %s  (%s)\n", left, fleet.LeaseText(f.Lease))
-				continue
+			state := word
+			switch {
+			case f.InUse:
+				state = "in use:"
+			case f.Kept:
+				state = "kept:"
+			default:
+				n++
 			}
-			n++
-			fmt.Fprintf(a.Out, "%s %s  (%s)\n", word, left, fleet.LeaseText(f.Lease))
+			fmt.Fprintf(a.Out, "%s %s  (%s)\n", state, left, fleet.LeaseText(f.Lease))
 		}
 	}
 	if n == 0 {

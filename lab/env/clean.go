@@ -3,9 +3,7 @@ package env
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -13,18 +11,14 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/lease"
 	"bakeoff/provision/netns"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 )
 
-// The names of files and folders in StateDir.
-const (
-	leaseDir = "lease"
-	envDir   = "env"
-	imageDir = "image"
-	lockFile = "lock"
-)
+// imageDir is the folder of images in CacheDir.
+const imageDir = "image"
 
 // Cleaner finds and removes the leftovers of dead controllers.
 type Cleaner struct {
@@ -35,12 +29,13 @@ type Cleaner struct {
 	Drivers  []driver.Driver
 }
 
-// Clean checks every lease and removes what it left, unless dryRun. While another
+// Clean checks every lease and removes what it left, unless dryRun. It reports kept leases
+// and leaves them. While another
 // controller runs on the host, Clean fails with an error of kind fault.Unsupported;
 // with dryRun it lists the leases of that controller as in use.
 func (c Cleaner) Clean(ctx context.Context, dryRun bool) ([]Found, error) {
 	m := of(c.Host)
-	if _, err := m.ReadDir(ctx, filepath.Join(c.StateDir, leaseDir)); fault.Is(err, fault.NotFound) {
+	if _, err := m.ReadDir(ctx, leasesOf(m, c.StateDir).Dir()); fault.Is(err, fault.NotFound) {
 		return nil, nil // nothing was ever leased here
 	}
 	hostLock := c.HostLock
@@ -53,7 +48,7 @@ func (c Cleaner) Clean(ctx context.Context, dryRun bool) ([]Found, error) {
 		if err != nil {
 			return nil, fault.Op("clean", err)
 		}
-		here := placeOn(ctx, m, c.StateDir)
+		here := leasesOf(m, c.StateDir).Holder(ctx)
 		here.Holder, here.PIDNamespace = 0, "" // they are the holder's
 		return c.clean(ctx, true, here, inUse)
 	}
@@ -61,24 +56,24 @@ func (c Cleaner) Clean(ctx context.Context, dryRun bool) ([]Found, error) {
 		return nil, fault.Op("clean", err)
 	}
 	defer unlock()
-	return c.clean(ctx, dryRun, placeOn(ctx, m, c.StateDir), func(Lease) bool { return false })
+	return c.clean(ctx, dryRun, leasesOf(m, c.StateDir).Holder(ctx), func(lease.Lease) bool { return false })
 }
 
 // held reports of a lease whether the run that has the lock of StateDir took it. If that
 // run is not known, all leases count.
-func (c Cleaner) held(ctx context.Context) (func(Lease) bool, error) {
+func (c Cleaner) held(ctx context.Context) (func(lease.Lease) bool, error) {
 	m := of(c.Host)
-	by, err := m.Holder(ctx, filepath.Join(c.StateDir, lockFile))
+	by, err := m.Holder(ctx, leasesOf(m, c.StateDir).LockFile())
 	if err != nil {
 		return nil, err
 	}
 	_, here := m.(Here)
-	return func(l Lease) bool {
+	return func(l lease.Lease) bool {
 		switch {
 		case by == nil: // it ended meanwhile
 			return false
 		case by.Owner.Token != "":
-			return l.Run == by.Owner.Run && l.PID == by.Owner.PID
+			return l.Owner == by.Owner.Run && l.PID == by.Owner.PID
 		case here && by.PID != 0: // an older program does not write its run
 			return l.PID == by.PID
 		}
@@ -95,7 +90,7 @@ func lockHost(ctx context.Context, m Machine, stateDir, hostLock string,
 			return nil, err
 		}
 	}
-	state, err := m.Lock(ctx, filepath.Join(stateDir, lockFile), owner)
+	state, err := m.Lock(ctx, leasesOf(m, stateDir).LockFile(), owner)
 	if err != nil {
 		return nil, errors.Join(err, whole())
 	}
@@ -115,19 +110,28 @@ func ownerFor(run, host string) lock.Owner {
 }
 
 // clean is Clean with the host's lock held at a place, except for the leases in use.
-func (c Cleaner) clean(ctx context.Context, dryRun bool, here lock.Place, inUse func(Lease) bool) ([]Found, error) {
+func (c Cleaner) clean(ctx context.Context, dryRun bool, here lock.Place,
+	inUse func(lease.Lease) bool) ([]Found, error) {
 	leases, err := LeasesOn(ctx, of(c.Host), c.StateDir)
 	if err != nil {
 		return nil, err
 	}
 	// The experiment's network is removed last: environments use it.
-	slices.SortStableFunc(leases, func(a, b Lease) int { return strings.Compare(a.Network, b.Network) })
+	slices.SortStableFunc(leases, func(a, b lease.Lease) int { return strings.Compare(a.Network, b.Network) })
 	var found []Found
 	for _, r := range leases {
-		f := Found{Lease: r, InUse: inUse(r)}
+		f := Found{Lease: r, Kept: r.IsKept()}
+		if f.Kept {
+			f.Left = []string{"directory " + r.Dir}
+			if r.Network != "" {
+				f.Left = []string{"network namespace " + r.Network}
+			}
+			found = append(found, f)
+			continue
+		}
 		var unknown error
-		if !f.InUse {
-			f.InUse, unknown = c.live(ctx, here, r)
+		if f.InUse = inUse(r); !f.InUse {
+			f.InUse, unknown = leasesOf(of(c.Host), c.StateDir).InUse(ctx, here, r)
 		}
 		if r.Boot != here.Boot {
 			r.Settings = nil // they ended with that boot
@@ -144,7 +148,7 @@ func (c Cleaner) clean(ctx context.Context, dryRun bool, here lock.Place, inUse 
 }
 
 // reap removes one lease and what it left.
-func (c Cleaner) reap(ctx context.Context, r Lease, dryRun bool) ([]string, error) {
+func (c Cleaner) reap(ctx context.Context, r lease.Lease, dryRun bool) ([]string, error) {
 	var left []string
 	m := of(c.Host)
 	if r.Network != "" {
@@ -175,7 +179,7 @@ func (c Cleaner) reap(ctx context.Context, r Lease, dryRun bool) ([]string, erro
 			left = append(left, "directory "+r.Dir)
 		}
 	}
-	changes, kept := r.restore(ctx, m, dryRun)
+	changes, kept := r.Restore(ctx, m, dryRun)
 	left = append(left, changes...)
 	if dryRun {
 		return left, kept
@@ -188,7 +192,7 @@ func (c Cleaner) reap(ctx context.Context, r Lease, dryRun bool) ([]string, erro
 	if kept != nil {
 		return left, fault.Op("clean", kept)
 	}
-	return left, fault.Op("clean", m.Remove(ctx, filepath.Join(c.StateDir, leaseDir, r.Label+".json")))
+	return left, fault.Op("clean", leasesOf(m, c.StateDir).Remove(ctx, r))
 }
 
 // ImageDir is the store of images in a cache folder.
@@ -197,7 +201,7 @@ func ImageDir(cache string) string { return filepath.Join(cache, imageDir) }
 // Measuring returns the process that holds the lock of the machine or of stateDir on it;
 // nil if there is none, in which case every lease is a leftover.
 func Measuring(ctx context.Context, m Machine, stateDir, hostLock string) (*lock.Holder, error) {
-	for _, path := range []string{filepath.Join(stateDir, lockFile), hostLock} {
+	for _, path := range []string{leasesOf(m, stateDir).LockFile(), hostLock} {
 		if path == "" {
 			continue
 		}
@@ -209,62 +213,17 @@ func Measuring(ctx context.Context, m Machine, stateDir, hostLock string) (*lock
 }
 
 // Leases reads the leases below stateDir on this machine; see LeasesOn.
-func Leases(stateDir string) ([]Lease, error) {
+func Leases(stateDir string) ([]lease.Lease, error) {
 	return LeasesOn(context.Background(), Here{local.Conn{}}, stateDir)
 }
 
-// LeasesOn reads the leases below stateDir on a machine, oldest first. A file
-// that is not a lease, or that names a directory outside stateDir, is an error
-// of kind fault.Invalid: bakeoff removes nothing that such a file names.
-func LeasesOn(ctx context.Context, m Machine, stateDir string) ([]Lease, error) {
-	dir := filepath.Join(stateDir, leaseDir)
-	names, err := m.ReadDir(ctx, dir)
-	if err != nil && !fault.Is(err, fault.NotFound) {
-		return nil, fault.Op("leases", err)
-	}
-	var out []Lease
-	for _, name := range names {
-		if !strings.HasSuffix(name, ".json") {
-			continue
-		}
-		p := filepath.Join(dir, name)
-		b, err := m.ReadFile(ctx, p)
-		if fault.Is(err, fault.NotFound) {
-			continue // given back meanwhile
-		}
-		if err != nil {
-			return nil, fault.Op("leases", err)
-		}
-		r, err := decode(b, stateDir)
-		if err != nil {
-			return nil, fault.Wrap(fault.Invalid, p, err)
-		}
-		out = append(out, r)
-	}
-	slices.SortStableFunc(out, func(a, b Lease) int { return a.Started.Compare(b.Started) })
-	return out, nil
+// LeasesOn reads the leases below stateDir on a machine; see lease.Folder.All.
+func LeasesOn(ctx context.Context, m Machine, stateDir string) ([]lease.Lease, error) {
+	return leasesOf(m, stateDir).All(ctx)
 }
 
-// decode reads one lease and checks that it names only bakeoff's own objects.
-func decode(b []byte, stateDir string) (Lease, error) {
-	var r Lease
-	if err := json.Unmarshal(b, &r); err != nil {
-		return r, fmt.Errorf("not a lease: %w", err)
-	}
-	if r.Schema != LeaseSchema {
-		return r, fmt.Errorf("schema is %q, but this program reads %q", r.Schema, LeaseSchema)
-	}
-	if r.Label == "" || strings.ContainsAny(r.Label, "/ \n") || strings.HasPrefix(r.Label, ".") {
-		return r, fmt.Errorf("label %q is not valid", r.Label)
-	}
-	if err := checkSettings(r.Settings); err != nil {
-		return r, err
-	}
-	if r.Network == "" && r.Dir != filepath.Join(stateDir, envDir, r.Label) {
-		return r, fmt.Errorf("directory %q does not belong to the lease", r.Dir)
-	}
-	if r.Network != "" && (r.Dir != "" || !strings.HasPrefix(r.Network, "bo-")) {
-		return r, fmt.Errorf("network %q does not belong to bakeoff", r.Network)
-	}
-	return r, nil
+// leasesOf is the folder of leases below stateDir on a machine.
+func leasesOf(m Machine, stateDir string) lease.Folder {
+	_, local := m.(Here)
+	return lease.Folder{At: m, State: stateDir, Local: local}
 }

@@ -10,13 +10,14 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/lease"
 )
 
 // engine is a driver.Engine with its lease. Environments of one driver with
 // the same options share it until the manager is closed.
 type engine struct {
 	driver.Engine // nil where these options need none
-	lease         Lease
+	lease         lease.Lease
 	session       int // of the host: an engine does not survive a lost connection
 }
 
@@ -46,25 +47,25 @@ func (m *Manager) optionsOf(ctx context.Context, d driver.Driver, options param.
 		delete(m.engines, key)
 	}
 	label := m.label()
-	lease := Lease{Schema: LeaseSchema, Label: label, Driver: d.Doc().Name, Name: "the engine of " + d.Doc().Name,
-		Host: m.cfg.Name, Dir: Place(m.cfg.StateDir, label), Run: m.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC()}
-	lease.note(ctx, m.at, false)
-	if err := m.remember(ctx, lease); err != nil {
+	r := lease.Lease{Lifetime: lease.Run, Label: label, Driver: d.Doc().Name, Name: "the engine of " + d.Doc().Name,
+		Host: m.cfg.Name, Dir: Place(m.cfg.StateDir, label), Owner: m.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC()}
+	r.Note(ctx, m.at, false)
+	if err := m.remember(ctx, r); err != nil {
 		return nil, err
 	}
-	if err := m.at.Mkdir(ctx, lease.Dir); err != nil {
-		return nil, errors.Join(fault.Op("env: engine", err), m.forget(ctx, lease))
+	if err := m.at.Mkdir(ctx, r.Dir); err != nil {
+		return nil, errors.Join(fault.Op("env: engine", err), m.leases.Remove(ctx, r))
 	}
-	started, err := starter.StartEngine(ctx, m.cfg.Host, driver.Spec{Label: label, Name: lease.Name, Dir: lease.Dir,
+	started, err := starter.StartEngine(ctx, m.cfg.Host, driver.Spec{Label: label, Name: r.Name, Dir: r.Dir,
 		CPUSet: m.layout.Others(subject), Agent: m.cfg.Agent, Options: options})
-	s := engine{started, lease, m.at.Session()}
+	s := engine{started, r, m.at.Session()}
 	if err != nil || started == nil {
 		s.Engine = nil
 		if rerr := m.removeEngine(ctx, s); err != nil || rerr != nil {
 			return nil, errors.Join(err, rerr)
 		}
 	} else {
-		s.lease.note(ctx, m.at, true)
+		s.lease.Note(ctx, m.at, true)
 		if err := m.remember(ctx, s.lease); err != nil {
 			return nil, errors.Join(err, m.stop(ctx, s))
 		}
@@ -86,7 +87,7 @@ func (s engine) options(otherwise param.Values) param.Values {
 // removeEngine restores the settings that a stopped engine changed, and removes its
 // directory and its lease.
 func (m *Manager) removeEngine(ctx context.Context, s engine) error {
-	changes, kept := s.lease.restore(ctx, m.at, false)
+	changes, kept := s.lease.Restore(ctx, m.at, false)
 	for _, change := range changes {
 		m.say("undid the %s by %s", change, s.lease.Name)
 	}
@@ -96,7 +97,7 @@ func (m *Manager) removeEngine(ctx context.Context, s engine) error {
 	if err := m.at.Remove(ctx, s.lease.Dir); err != nil {
 		return fault.Op("env: engine", err)
 	}
-	return m.forget(ctx, s.lease)
+	return m.leases.Remove(ctx, s.lease)
 }
 
 // stop stops an engine and removes what it left.

@@ -1,6 +1,6 @@
 // Package env creates environments on a host and keeps a lease for each: a
 // record that is written before anything is created, so that the next
-// controller finds what a killed one left.
+// controller finds what a killed one left (provision/lease).
 //
 // It locks the host, divides its CPUs (some for the subject, the others for the
 // load generator and the controller), creates the experiment's network, and
@@ -8,9 +8,7 @@
 package env
 
 import (
-	"time"
-
-	"bakeoff/base/lock"
+	"bakeoff/provision/lease"
 	"bakeoff/reach/conn"
 )
 
@@ -55,39 +53,14 @@ type Ship struct {
 	Cache string    // the cache here
 }
 
-// LeaseSchema is the schema of a Lease.
-const LeaseSchema = "bakeoff/lease/v1"
-
-// Lease is the record of an environment, of an engine or of the experiment's
-// network. It is on disk before what it names is created.
-type Lease struct {
-	Schema  string    `json:"schema"`
-	Label   string    `json:"label"`
-	Driver  string    `json:"driver"`
-	Name    string    `json:"name"` // the contender's
-	Host    string    `json:"host"`
-	Dir     string    `json:"dir"`
-	Run     string    `json:"run"`
-	PID     int       `json:"pid"` // of the controller
-	Started time.Time `json:"started"`
-	// Place says who holds the lock of the lease, which lies beside the folder of leases:
-	// see Cleaner. It is empty in a lease of an older program.
-	lock.Place
-	// Network is the namespace of the experiment's network; "" in the lease of
-	// an environment.
-	Network string `json:"network,omitempty"`
-	// Settings are in the lease of an engine: the kernel settings of the host that it may
-	// change. Interfaces are the network interfaces that the host had before.
-	Settings   map[string]Setting `json:"settings,omitempty"`
-	Interfaces []string           `json:"interfaces,omitempty"`
-}
-
 // Found is what a lease left behind.
 type Found struct {
-	Lease Lease `json:"lease"`
+	Lease lease.Lease `json:"lease"`
 	// Left has one line for each thing: a mount, a process, a control group.
 	Left    []string `json:"left"`
 	Removed bool     `json:"removed"`
+	// Kept means that the lease outlives its process: only its owner removes it.
+	Kept bool `json:"kept,omitempty"`
 	// InUse means that a run that measures now holds the lease: nothing of it is left over.
 	// With Err, that is not known, and nothing was removed.
 	InUse bool   `json:"in_use,omitempty"`

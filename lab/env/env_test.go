@@ -1,15 +1,18 @@
 package env
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/lease"
+	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/probe"
 )
@@ -49,59 +52,6 @@ func TestDirs(t *testing.T) {
 	}
 }
 
-// A lease that somebody wrote by hand must not make clean remove what is not
-// ours.
-func TestForeignLeasesRemoveNothing(t *testing.T) {
-	state := t.TempDir()
-	good := Lease{Schema: LeaseSchema, Label: "a1-2", Driver: "host", Dir: filepath.Join(state, envDir, "a1-2"),
-		Started: time.Now()}
-	b, err := json.Marshal(good)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := decode(b, state); err != nil {
-		t.Fatalf("a true lease: %v", err)
-	}
-	for name, change := range map[string]func(*Lease){
-		"a directory elsewhere": func(r *Lease) { r.Dir = "/etc" },
-		"a directory above":     func(r *Lease) { r.Dir += "/../.." },
-		"a label with a path":   func(r *Lease) { r.Label = "../x"; r.Dir = filepath.Join(state, "x") },
-		"another schema":        func(r *Lease) { r.Schema = "v2" },
-		"a foreign namespace":   func(r *Lease) { r.Network = "prod"; r.Dir = "" },
-	} {
-		r := good
-		change(&r)
-		b, err := json.Marshal(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := decode(b, state); err == nil {
-			t.Errorf("%s was believed", name)
-		}
-	}
-	if err := os.MkdirAll(filepath.Join(state, leaseDir), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(state, leaseDir, "x.json")
-	if err := os.WriteFile(path, []byte(`{"schema":"bakeoff/lease/v1"`), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Leases(state); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), path) {
-		t.Errorf("a damaged lease: %v; want Invalid with its path", err)
-	}
-}
-
-func FuzzDecode(f *testing.F) {
-	f.Add([]byte(`{"schema":"bakeoff/lease/v1","label":"a-1","driver":"host","dir":"/s/env/a-1"}`))
-	f.Add([]byte(`{"schema":"bakeoff/lease/v1","label":"net-1","network":"bo-1"}`))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := decode(b, "/s")
-		if err == nil && r.Dir != "" && !strings.HasPrefix(r.Dir, "/s/env/") {
-			t.Errorf("lease %q names %q", b, r.Dir)
-		}
-	})
-}
-
 // Runs with state folders of their own share the lock of the host. A dry run needs
 // no lock: it tells what is in use from what is left over.
 func TestOneRunPerHost(t *testing.T) {
@@ -127,11 +77,12 @@ func TestOneRunPerHost(t *testing.T) {
 		t.Error(err)
 	}
 	for label, pid := range map[string]int{"mine-1": os.Getpid(), "dead-1": os.Getpid() + 1} {
-		b, err := json.Marshal(Lease{Schema: LeaseSchema, Label: label, Driver: "none", PID: pid, Dir: Place(state, label)})
+		b, err := json.Marshal(lease.Lease{Schema: lease.Schema, Label: label, Driver: "none", PID: pid,
+			Dir: Place(state, label)})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(state, leaseDir, label+".json"), b, 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(state, "lease", label+".json"), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -148,7 +99,7 @@ func TestOneRunPerHost(t *testing.T) {
 		t.Errorf("clean while a run measures: %v", err)
 	}
 	for _, label := range []string{"mine-1", "dead-1"} {
-		if err := os.Remove(filepath.Join(state, leaseDir, label+".json")); err != nil {
+		if err := os.Remove(filepath.Join(state, "lease", label+".json")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -160,6 +111,65 @@ func TestOneRunPerHost(t *testing.T) {
 	} else if err := m.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// A kept lease outlives runs: Open and clean leave what it names, and clean shows it. One
+// without a lifetime, as older programs wrote them, is of a run.
+func TestKeptLeases(t *testing.T) {
+	if probe.Memory() == 0 {
+		t.Skip("bakeoff does not measure on this system")
+	}
+	state := t.TempDir()
+	folder := lease.Folder{At: Here{local.Conn{}}, State: state}
+	for label, lifetime := range map[string]lease.Lifetime{"kept-1": lease.Kept, "run-1": lease.Run, "old-1": ""} {
+		l := lease.Lease{Label: label, Driver: "driver", Owner: "owner", Lifetime: lifetime, Dir: folder.Place(label)}
+		for _, dir := range []string{folder.Dir(), filepath.Join(l.Dir, "sub")} {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := folder.Write(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drivers := []driver.Driver{leftBehind{}}
+	c := Cleaner{StateDir: state, Host: local.Conn{}, Drivers: drivers}
+	for _, dryRun := range []bool{true, false} {
+		found, err := c.Clean(t.Context(), dryRun)
+		if err != nil || len(found) != 3 {
+			t.Fatalf("%+v, %v", found, err)
+		}
+		for _, f := range found {
+			kept := f.Lease.Label == "kept-1"
+			if f.Err != "" || len(f.Left) == 0 || f.Kept != kept || f.InUse || f.Removed == (kept || dryRun) {
+				t.Errorf("dry run %v: %+v", dryRun, f)
+			}
+		}
+	}
+	m, err := Open(t.Context(), Config{StateDir: state, CacheDir: t.TempDir(), Host: local.Conn{}}, drivers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	left, err := Leases(state)
+	if err != nil || len(left) != 1 || left[0].Label != "kept-1" || left[0].Owner != "owner" {
+		t.Errorf("leases %+v, %v", left, err)
+	}
+	dirs, err := filepath.Glob(filepath.Join(folder.EnvDir(), "*", "sub"))
+	if err != nil || !slices.Equal(dirs, []string{filepath.Join(folder.Place("kept-1"), "sub")}) {
+		t.Errorf("directories %q, %v", dirs, err)
+	}
+}
+
+// leftBehind is a driver that finds nothing of its own.
+type leftBehind struct{ driver.Driver }
+
+func (leftBehind) Doc() driver.Doc { return driver.Doc{Name: "driver"} }
+
+func (leftBehind) Reap(context.Context, conn.Conn, driver.Leftover, bool) ([]string, error) {
+	return nil, nil
 }
 
 // The error for a state folder that cannot be created says how to set another.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -24,6 +23,7 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/image"
 	"bakeoff/provision/image/layout"
+	"bakeoff/provision/lease"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
@@ -35,6 +35,7 @@ type Manager struct {
 	cfg    Config
 	at     Machine
 	unlock func() error
+	leases lease.Folder
 	tag    string // in the labels of this manager's leases
 	place  lock.Place
 	layout Layout
@@ -44,7 +45,7 @@ type Manager struct {
 	mu    sync.Mutex
 	next  int
 	addrs map[netip.Addr]bool
-	net   *Lease
+	net   *lease.Lease
 
 	silent   sync.Once // the meter has failed
 	starting sync.Mutex
@@ -63,8 +64,9 @@ func Open(ctx context.Context, cfg Config, drivers []driver.Driver) (*Manager, e
 		cfg.Name = LocalHost
 	}
 	m := &Manager{cfg: cfg, at: of(cfg.Host), addrs: map[netip.Addr]bool{}}
-	for _, d := range []string{leaseDir, envDir} {
-		if err := makeDirs(ctx, m.at, filepath.Join(cfg.StateDir, d)); err != nil {
+	m.leases = leasesOf(m.at, cfg.StateDir)
+	for _, d := range []string{m.leases.Dir(), m.leases.EnvDir()} {
+		if err := makeDirs(ctx, m.at, d); err != nil {
 			return nil, noState(cfg, err)
 		}
 	}
@@ -90,17 +92,18 @@ func noState(cfg Config, err error) error {
 
 func (m *Manager) open(ctx context.Context, drivers []driver.Driver) error {
 	c := Cleaner{StateDir: m.cfg.StateDir, Host: m.cfg.Host, Drivers: drivers}
-	m.place = placeOn(ctx, m.at, m.cfg.StateDir)
-	left, err := c.clean(ctx, false, m.place, func(Lease) bool { return false })
+	m.place = m.leases.Holder(ctx)
+	left, err := c.clean(ctx, false, m.place, func(lease.Lease) bool { return false })
 	if err != nil {
 		return err
 	}
 	for _, f := range left {
 		switch {
+		case f.Kept: // only its owner removes it
 		case f.Err != "":
 			m.say("%s (%s): %s", f.Lease.Name, f.Lease.Driver, f.Err)
 		case f.InUse:
-			return fault.WithFix(fault.New(fault.Unsupported, "run %s measures on this host as process %d", f.Lease.Run,
+			return fault.WithFix(fault.New(fault.Unsupported, "run %s measures on this host as process %d", f.Lease.Owner,
 				f.Lease.PID), "wait for it to end: two runs at the same time disturb each other")
 		case len(f.Left) > 0:
 			m.say("removed the leftovers of %s (%s) from an earlier run", f.Lease.Name, f.Lease.Driver)
@@ -130,7 +133,7 @@ func (m *Manager) Close(ctx context.Context) error {
 	if m.net != nil {
 		nerr := netns.Remove(ctx, m.cfg.Host, m.net.Network)
 		if nerr == nil {
-			nerr = m.forget(ctx, *m.net)
+			nerr = m.leases.Remove(ctx, *m.net)
 		}
 		err = errors.Join(err, nerr)
 		m.net = nil
@@ -189,8 +192,8 @@ func (m *Manager) Network(ctx context.Context) error {
 	if m.net != nil {
 		return nil
 	}
-	r := Lease{Schema: LeaseSchema, Label: "net-" + m.tag, Name: "the experiment's network", Driver: "",
-		Host: m.cfg.Name, Run: m.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC(), Network: "bo-" + m.tag}
+	r := lease.Lease{Lifetime: lease.Run, Label: "net-" + m.tag, Name: "the experiment's network", Driver: "",
+		Host: m.cfg.Name, Owner: m.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC(), Network: "bo-" + m.tag}
 	if err := m.remember(ctx, r); err != nil {
 		return err
 	}
@@ -234,7 +237,7 @@ func (m *Manager) Peer(subject []int) (c conn.Conn, agent, dir string) {
 	if m.net != nil {
 		c = m.inside(c, m.net.Network)
 	}
-	return c, m.cfg.Agent, filepath.Join(m.cfg.StateDir, envDir)
+	return c, m.cfg.Agent, m.leases.EnvDir()
 }
 
 // Image returns the image of a contender with these packages, and builds it if
@@ -318,7 +321,7 @@ func Root(cache string, d driver.Doc, from Origin, packages []string, options pa
 }
 
 // Place is the directory of the environment with a label on its host.
-func Place(state, label string) string { return filepath.Join(state, envDir, label) }
+func Place(state, label string) string { return lease.Folder{State: state}.Place(label) }
 
 // CheckImage checks that an image with this name could be built for a driver.
 // Errors are of kind fault.Invalid.
@@ -364,7 +367,7 @@ type Environment struct {
 	Asked, Up time.Time
 	manager   *Manager
 	session   int // of the host
-	lease     Lease
+	lease     lease.Lease
 	addr      netip.Addr
 	once      sync.Once
 	err       error
@@ -396,14 +399,14 @@ func (m *Manager) LeaseWatched(ctx context.Context, d driver.Driver, c manifest.
 	}
 	m.mu.Unlock()
 
-	r := Lease{Schema: LeaseSchema, Label: label, Driver: d.Doc().Name, Name: c.Name, Host: m.cfg.Name,
-		Dir: Place(m.cfg.StateDir, label), Run: m.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC()}
+	r := lease.Lease{Lifetime: lease.Run, Label: label, Driver: d.Doc().Name, Name: c.Name, Host: m.cfg.Name,
+		Dir: Place(m.cfg.StateDir, label), Owner: m.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC()}
 	e := &Environment{ID: label, CPUSet: subject, manager: m, session: m.at.Session(), lease: r, addr: addr}
 	if err := m.remember(ctx, r); err != nil {
 		return nil, err
 	}
 	if err := m.at.Mkdir(ctx, r.Dir); err != nil {
-		return nil, errors.Join(fault.Op("env: lease "+c.Name, err), m.forget(ctx, r))
+		return nil, errors.Join(fault.Op("env: lease "+c.Name, err), m.leases.Remove(ctx, r))
 	}
 	spec := driver.Spec{Label: label, Name: c.Name, Dir: r.Dir, CPUs: c.CPUs, CPUSet: e.CPUSet, Memory: c.Memory,
 		Quota: c.Quota, Read: c.IO.Read, Write: c.IO.Write, Image: img,
@@ -419,7 +422,7 @@ func (m *Manager) LeaseWatched(ctx context.Context, d driver.Driver, c manifest.
 			return nil, errors.Join(err, rerr)
 		}
 		m.release(addr)
-		return nil, errors.Join(err, m.forget(ctx, r))
+		return nil, errors.Join(err, m.leases.Remove(ctx, r))
 	}
 	e.Instance = inst
 	return e, nil
@@ -442,7 +445,7 @@ func (e *Environment) Return(ctx context.Context) error {
 			err = e.manager.at.Remove(ctx, e.lease.Dir)
 		}
 		if err == nil {
-			err = e.manager.forget(ctx, e.lease)
+			err = e.manager.leases.Remove(ctx, e.lease)
 		}
 		e.manager.release(e.addr)
 		e.err = fault.Op("env: return "+e.lease.Name, err)
@@ -490,22 +493,10 @@ func (m *Manager) say(format string, args ...any) {
 	}
 }
 
-// remember writes a lease atomically and syncs it, with the place of the lock.
-func (m *Manager) remember(ctx context.Context, r Lease) error {
+// remember writes a lease, with the place of the lock.
+func (m *Manager) remember(ctx context.Context, r lease.Lease) error {
 	r.Place = m.place
-	b, err := json.Marshal(r)
-	if err != nil {
-		return fault.Op("env: lease", err)
-	}
-	return fault.Op("env: lease", m.at.Keep(ctx, m.path(r), append(b, '\n')))
-}
-
-func (m *Manager) forget(ctx context.Context, r Lease) error {
-	return fault.Op("env: lease", m.at.Remove(ctx, m.path(r)))
-}
-
-func (m *Manager) path(r Lease) string {
-	return filepath.Join(m.cfg.StateDir, leaseDir, r.Label+".json")
+	return fault.Op("env", m.leases.Write(ctx, r))
 }
 
 // list writes CPUs as the kernel does: 0,2,3.

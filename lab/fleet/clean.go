@@ -11,6 +11,7 @@ import (
 	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
 	driverall "bakeoff/provision/driver/all"
+	"bakeoff/provision/lease"
 	"bakeoff/reach/conn/ssh"
 )
 
@@ -35,7 +36,8 @@ func (c Controller) Clean(ctx context.Context, dryRun bool) ([]env.Found, error)
 		sockets[i] = "directory " + dir
 	}
 	if len(sockets) > 0 {
-		found = append(found, env.Found{Lease: env.Lease{Name: SSHConnection}, Left: sockets, Removed: !dryRun && err == nil})
+		found = append(found, env.Found{Lease: lease.Lease{Name: SSHConnection}, Left: sockets,
+			Removed: !dryRun && err == nil})
 	}
 	builds, err := c.images().Sweep(ctx, dryRun)
 	errs = append(errs, err)
@@ -43,15 +45,16 @@ func (c Controller) Clean(ctx context.Context, dryRun bool) ([]env.Found, error)
 		builds[i] = "directory " + dir
 	}
 	if len(builds) > 0 {
-		found = append(found, env.Found{Lease: env.Lease{Name: ImageBuild}, Left: builds, Removed: !dryRun && err == nil})
+		found = append(found, env.Found{Lease: lease.Lease{Name: ImageBuild}, Left: builds,
+			Removed: !dryRun && err == nil})
 	}
 	hosts, err := remembered(state)
 	errs = append(errs, err)
 	for _, name := range slices.Sorted(maps.Keys(hosts)) {
 		more, err := c.cleanHost(ctx, name, hosts[name], dryRun)
 		found, errs = append(found, more...), append(errs, err)
-		failed := slices.ContainsFunc(more, func(f env.Found) bool { return f.Err != "" })
-		if err == nil && !dryRun && !failed {
+		remains := slices.ContainsFunc(more, func(f env.Found) bool { return f.Err != "" || f.Kept })
+		if err == nil && !dryRun && !remains {
 			errs = append(errs, forget(state, name))
 		}
 	}
@@ -71,7 +74,7 @@ func (c Controller) cleanHost(ctx context.Context, name string, h manifest.Host,
 }
 
 // LeaseText describes a lease in a few words.
-func LeaseText(r env.Lease) string {
+func LeaseText(r lease.Lease) string {
 	if (r.Name == SSHConnection || r.Name == ImageBuild) && r.Driver == "" {
 		return r.Name + " of a killed run"
 	}
@@ -80,7 +83,11 @@ func LeaseText(r env.Lease) string {
 		where = " on host " + r.Host
 	}
 	if r.Network != "" {
-		return "network of run " + r.Run + where
+		return "network of run " + r.Owner + where
 	}
-	return fmt.Sprintf("%s by driver %s, run %s%s", r.Name, r.Driver, r.Run, where)
+	owner := "run " + r.Owner
+	if r.IsKept() {
+		owner = "kept by " + r.Owner
+	}
+	return fmt.Sprintf("%s by driver %s, %s%s", r.Name, r.Driver, owner, where)
 }

@@ -1,9 +1,8 @@
-package env
+package lease
 
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -12,43 +11,42 @@ import (
 	"bakeoff/base/lock"
 )
 
-// placeOn reads the place of the process that took the lock of stateDir last. The fields
+// Holder reads the place of the process that took the lock of the folder last. The fields
 // that cannot be read are empty.
-func placeOn(ctx context.Context, m Machine, stateDir string) lock.Place {
-	b, err := m.ReadFile(ctx, filepath.Join(stateDir, lockFile))
+func (f Folder) Holder(ctx context.Context) lock.Place {
+	b, err := f.At.ReadFile(ctx, f.LockFile())
 	if err != nil {
 		return lock.Place{}
 	}
 	return lock.ParseHolder(b).Place
 }
 
-// live reports whether a run may still use a lease, although this process holds the lock
+// InUse reports whether a run may still use a lease, although this process holds the lock
 // of the state folder, at here. That lock is the run's unless the two see different files
 // at its path, for example in an overlay. The error says why that is not known; a lease is
 // then in use.
-func (c Cleaner) live(ctx context.Context, here lock.Place, l Lease) (bool, error) {
-	_, local := of(c.Host).(Here)
+func (f Folder) InUse(ctx context.Context, here lock.Place, l Lease) (bool, error) {
 	switch {
-	case here.Boot == "", l.Boot == "" && !local: // the lock is all that there is
+	case here.Boot == "", l.Boot == "" && !f.Local: // the lock is all that there is
 		return false, nil
 	case l.Boot == "": // of an older program
-		return here.Holder != 0 && c.startedBefore(ctx, l.PID, l.Started), nil
+		return here.Holder != 0 && f.startedBefore(ctx, l.PID, l.Started), nil
 	case l.Boot != here.Boot, l.File == here.File:
 		return false, nil
 	case l.PIDNamespace == here.PIDNamespace && l.Holder != 0 && here.Holder != 0:
-		return c.start(ctx, l.Holder) == l.HolderStart, nil
-	case local && l.Ended():
+		return f.start(ctx, l.Holder) == l.HolderStart, nil
+	case f.Local && l.Ended():
 		return false, nil
 	}
 	return true, fault.New(fault.Lab, "cannot find out whether run %s is alive: its PID namespace is %s, and its lock is "+
 		"another file (%s) than %s here (%s). Run `bakeoff clean` where the run was started, or after a reboot",
-		l.Run, l.PIDNamespace, l.File, filepath.Join(c.StateDir, lockFile), here.File)
+		l.Owner, l.PIDNamespace, l.File, f.LockFile(), here.File)
 }
 
 // start is the start of a process on the host in clock ticks since the boot; 0 if there
 // is no such process.
-func (c Cleaner) start(ctx context.Context, pid int) uint64 {
-	stat, err := of(c.Host).ReadFile(ctx, fmt.Sprintf("/proc/%d/stat", pid))
+func (f Folder) start(ctx context.Context, pid int) uint64 {
+	stat, err := f.At.ReadFile(ctx, fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0
 	}
@@ -61,9 +59,9 @@ const clockTicks = 100
 
 // startedBefore reports whether a process on the host started before a time: whether it can
 // be the one that had its ID then.
-func (c Cleaner) startedBefore(ctx context.Context, pid int, at time.Time) bool {
-	ticks := c.start(ctx, pid)
-	stat, err := of(c.Host).ReadFile(ctx, "/proc/stat")
+func (f Folder) startedBefore(ctx context.Context, pid int, at time.Time) bool {
+	ticks := f.start(ctx, pid)
+	stat, err := f.At.ReadFile(ctx, "/proc/stat")
 	if ticks == 0 || err != nil {
 		return false
 	}

@@ -1,4 +1,4 @@
-package env
+package lease
 
 import (
 	"cmp"
@@ -64,9 +64,9 @@ func readSettings(ctx context.Context, m Machine) map[string]string {
 	return out
 }
 
-// note records what the settings were before an engine started or, if it answers, what
+// Note records what the settings were before an engine started or, if it answers, what
 // they are since.
-func (l *Lease) note(ctx context.Context, m Machine, answers bool) {
+func (l *Lease) Note(ctx context.Context, m Machine, answers bool) {
 	now := readSettings(ctx, m)
 	if !answers {
 		l.Interfaces, l.Settings = interfaces(ctx, m), map[string]Setting{}
@@ -81,10 +81,10 @@ func (l *Lease) note(ctx context.Context, m Machine, answers bool) {
 	}
 }
 
-// restore sets the settings back that have changed since the engine started, and lists
+// Restore sets the settings back that have changed since the engine started, and lists
 // the changes. It keeps one that somebody else has changed since, and those of the network
 // if the host has a new interface: its user may need them. The error names these.
-func (l Lease) restore(ctx context.Context, m Machine, dryRun bool) (changes []string, err error) {
+func (l Lease) Restore(ctx context.Context, m Machine, dryRun bool) (changes []string, err error) {
 	if len(l.Settings) == 0 {
 		return nil, nil
 	}
