@@ -43,7 +43,7 @@ func (s *Store) diskFile(ctx context.Context, ref reference.Reference) (string, 
 		return "", fault.WithFix(fault.Wrap(fault.Invalid, "image "+ref.Text, err), "name a raw or qcow2 file")
 	}
 	s.say("reading %s", ref.Path)
-	digest, err := hashed(ctx, unpack.Layer{Name: ref.Path,
+	digest, err := digestOf(ctx, unpack.Layer{Name: ref.Path,
 		Open: func() (io.ReadCloser, error) { return os.Open(ref.Path) }})
 	if err != nil {
 		return "", err
@@ -57,7 +57,7 @@ func (s *Store) diskFile(ctx context.Context, ref reference.Reference) (string, 
 	if err != nil {
 		return "", err
 	}
-	if err = shut(tmp); err == nil {
+	if err = closeToUsers(tmp); err == nil {
 		err = s.copyRoot(ctx, ref.Path, tmp)
 	}
 	if err == nil {
@@ -68,7 +68,7 @@ func (s *Store) diskFile(ctx context.Context, ref reference.Reference) (string, 
 		}
 	}
 	if err == nil {
-		err = finish(tmp, dir, Root{Schema: Schema, Ref: ref.Text, Digest: digest, Arch: runtime.GOARCH,
+		err = finishFolder(tmp, dir, Root{Schema: Schema, Ref: ref.Text, Digest: digest, Arch: runtime.GOARCH,
 			Built: time.Now().UTC().Truncate(time.Second)})
 	}
 	if err != nil {
@@ -152,9 +152,9 @@ func copySparse(ctx context.Context, name string, from *io.SectionReader) (err e
 	return to.Sync()
 }
 
-// disk creates an ext4 image of img's root at path without mounting it. It has
+// makeDisk creates an ext4 image of img's root at path without mounting it. It has
 // no journal: the image is only read, or written for one trial.
-func (s *Store) disk(ctx context.Context, img Root, path string) error {
+func (s *Store) makeDisk(ctx context.Context, img Root, path string) error {
 	size, err := used(img.Dir)
 	if err != nil {
 		return err

@@ -90,7 +90,7 @@ func TestDisks(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}
-	if left, err := s.left(); err != nil || len(left) > 0 {
+	if left, err := s.listPartial(); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
 	}
 }

@@ -74,18 +74,18 @@ func (s *Store) Entries() ([]Entry, error) {
 	var out []Entry
 	for _, d := range dirs {
 		if d.IsDir() && d.Name() != layoutDir {
-			e, err := s.entry(d.Name(), building)
+			e, err := s.describeEntry(d.Name(), building)
 			if err != nil {
 				return nil, fault.Op("image store", err)
 			}
 			out = append(out, e)
 		}
 	}
-	layers, err := s.layers(building)
+	layers, err := s.layoutEntries(building)
 	return append(out, layers...), fault.Op("image store", err)
 }
 
-func (s *Store) entry(name string, building bool) (Entry, error) {
+func (s *Store) describeEntry(name string, building bool) (Entry, error) {
 	e := Entry{Name: name, Path: filepath.Join(s.Dir, name), Kind: "image", State: Complete}
 	switch {
 	case strings.HasPrefix(name, "kernel-"):
@@ -102,17 +102,17 @@ func (s *Store) entry(name string, building bool) (Entry, error) {
 		return e, err
 	}
 	file := filepath.Join(e.Path, description)
-	img, derr := describe(file)
+	img, derr := readDescription(file)
 	switch shipped := strings.HasPrefix(name, "shipped-"); {
-	case strings.HasSuffix(name, partial) && (building || worked(e.Path)):
+	case strings.HasSuffix(name, partial) && (building || isWorkedIn(e.Path)):
 		e.State = InUse
 	case strings.HasSuffix(name, partial):
 		e.State = Partial
 	case errors.Is(derr, fs.ErrPermission): // only root can read roots; others see that they are there
 	case !shipped && derr != nil:
 		e.State = Partial
-	case !shipped && max(img.Recipe, 1) != recipe, s.orphan(name),
-		e.Kind == KindService && s.moved(img):
+	case !shipped && max(img.Recipe, 1) != recipe, s.isOrphan(name),
+		e.Kind == KindService && s.nameMoved(img):
 		e.State = Superseded
 	}
 	e.Ref = img.Ref
@@ -135,7 +135,7 @@ func (s *Store) Remove(ctx context.Context, entries []Entry) error {
 	}
 	defer held.Release()
 	for _, e := range entries {
-		if worked(e.Path) {
+		if isWorkedIn(e.Path) {
 			return fault.WithFix(fault.New(fault.Unsupported, "process %d builds a service in %s",
 				lock.HolderOf(filepath.Join(e.Path, owner)).PID, e.Path), "wait for it to end")
 		}

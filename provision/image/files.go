@@ -66,14 +66,14 @@ func (s *Store) Pack(ctx context.Context, src files.Source, digest string) error
 	if !files.ValidDigest(digest) {
 		return fault.New(fault.Lab, "%s has an invalid digest: %q", src.Name, digest)
 	}
-	held, err := s.hold(ctx)
+	held, err := s.lockStore(ctx)
 	if err != nil {
 		return err
 	}
 	defer held.Release()
 	dir := s.filesDir(digest)
 	if exists(filepath.Join(dir, description)) {
-		_, err := use(dir)
+		_, err := noteUse(dir)
 		return fault.Op("image store", err)
 	}
 	tmp, err := s.partial(dir)
@@ -86,7 +86,7 @@ func (s *Store) Pack(ctx context.Context, src files.Source, digest string) error
 			"wait until nothing writes to it, and start again")
 	}
 	if err == nil {
-		err = finish(tmp, dir, Root{Schema: Schema, Ref: src.Name, Digest: digest,
+		err = finishFolder(tmp, dir, Root{Schema: Schema, Ref: src.Name, Digest: digest,
 			Built: time.Now().UTC().Truncate(time.Second)})
 	}
 	if err != nil {
@@ -95,8 +95,8 @@ func (s *Store) Pack(ctx context.Context, src files.Source, digest string) error
 	return err
 }
 
-// hold locks the store, which it creates, and removes what killed builds left.
-func (s *Store) hold(ctx context.Context) (*lock.Lock, error) {
+// lockStore locks the store, which it creates, and removes what killed builds left.
+func (s *Store) lockStore(ctx context.Context) (*lock.Lock, error) {
 	if err := os.MkdirAll(s.Dir, 0o755); err != nil {
 		return nil, fault.WithFix(fault.Op("create the image cache", err),
 			"set BAKEOFF_CACHE to a folder that you can write to")
@@ -105,17 +105,17 @@ func (s *Store) hold(ctx context.Context) (*lock.Lock, error) {
 	if err != nil {
 		return nil, fault.Op("image store", err)
 	}
-	if err := s.sweep(ctx); err != nil {
+	if err := s.sweepPartial(ctx); err != nil {
 		held.Release()
 		return nil, fault.Op("image store", err)
 	}
 	return held, nil
 }
 
-// derived returns base with the files of req in its root, and its directory. The root
+// derivedRoot returns base with the files of req in its root, and its directory. The root
 // consists of hard links to the files of base and to the packed ones, so it takes
 // hardly any space. The digest is that of base and of the files.
-func (s *Store) derived(req Request, base Root) (Root, string, error) {
+func (s *Store) derivedRoot(req Request, base Root) (Root, string, error) {
 	placed := slices.SortedFunc(slices.Values(req.Files), func(a, b Placed) int { return strings.Compare(a.To, b.To) })
 	sum := sha256.New()
 	fmt.Fprintf(sum, "%s\n", base.Digest)
@@ -125,34 +125,34 @@ func (s *Store) derived(req Request, base Root) (Root, string, error) {
 	key := hex.EncodeToString(sum.Sum(nil))
 	dir := filepath.Join(s.Dir, derivedPrefix+strings.NewReplacer(":", "-", "/", "-").Replace(req.Ref)+"-"+key[:12])
 	if !exists(filepath.Join(dir, description)) {
-		if err := s.derive(base, placed, "sha256:"+key, dir); err != nil {
+		if err := s.placeFiles(base, placed, "sha256:"+key, dir); err != nil {
 			return Root{}, "", err
 		}
 	}
 	out := base
-	img, err := use(dir)
+	img, err := noteUse(dir)
 	out.Digest, out.Dir, out.Disk = img.Digest, filepath.Join(dir, rootDir), ""
 	return out, dir, err
 }
 
-func (s *Store) derive(base Root, placed []Placed, digest, dir string) error {
+func (s *Store) placeFiles(base Root, placed []Placed, digest, dir string) error {
 	tmp, err := s.partial(dir)
 	if err != nil {
 		return err
 	}
 	root := filepath.Join(tmp, rootDir)
-	if err = shut(tmp); err == nil {
+	if err = closeToUsers(tmp); err == nil {
 		err = linkTree(base.Dir, root)
 	}
 	for _, p := range placed {
 		if err == nil {
-			err = s.place(root, p)
+			err = s.placeFile(root, p)
 		}
 	}
 	if err == nil {
 		img := base
 		img.Digest, img.Built = digest, time.Now().UTC().Truncate(time.Second)
-		err = finish(tmp, dir, img)
+		err = finishFolder(tmp, dir, img)
 	}
 	if err != nil {
 		err = errors.Join(err, os.RemoveAll(tmp))
@@ -160,9 +160,9 @@ func (s *Store) derive(base Root, placed []Placed, digest, dir string) error {
 	return err
 }
 
-// place puts a packed file or folder at its path in root. It takes the place of what
+// placeFile puts a packed file or folder at its path in root. It takes the place of what
 // the image has there, as a bind mount does.
-func (s *Store) place(root string, p Placed) error {
+func (s *Store) placeFile(root string, p Placed) error {
 	from := s.Packed(p.Digest)
 	if from == "" {
 		return fault.WithFix(fault.New(fault.Unsupported, "the files for %s are not in the cache any more", p.To),
@@ -216,13 +216,13 @@ func linkTree(from, to string) error {
 		return os.Mkdir(dst, 0o700)
 	})
 	for i := len(folders) - 1; i >= 0 && err == nil; i-- {
-		err = alike(folders[i].path, folders[i].info)
+		err = copyAttributes(folders[i].path, folders[i].info)
 	}
 	return err
 }
 
-// alike gives a folder the owner, bits and time of another one.
-func alike(to string, info fs.FileInfo) error {
+// copyAttributes gives a folder the owner, bits and time of another one.
+func copyAttributes(to string, info fs.FileInfo) error {
 	var err error
 	if st, ok := info.Sys().(*syscall.Stat_t); ok && os.Geteuid() == 0 {
 		err = os.Lchown(to, int(st.Uid), int(st.Gid))

@@ -138,7 +138,7 @@ func (s *Store) describeStored(l *layout.Layout, i layout.Image) Stored {
 	if len(c.Config) > 0 {
 		h.Config = c.Config
 	}
-	if whole(l, i.Manifest) {
+	if hasAllBlobs(l, i.Manifest) {
 		h.State = stateComplete
 	}
 	return h
@@ -218,7 +218,7 @@ func Ancestry(all []Stored, of Stored) ([]Stored, error) {
 	for at := of; at.Origin != ""; {
 		i := slices.IndexFunc(all, func(h Stored) bool { return h.Digest == at.Origin })
 		if i < 0 {
-			return append(out, Stored{ID: short(at.Origin), Digest: at.Origin, Ref: at.OriginName,
+			return append(out, Stored{ID: shortDigest(at.Origin), Digest: at.Origin, Ref: at.OriginName,
 				Name: at.OriginName, State: StateAbsent, Layers: []string{}}), nil
 		}
 		at = all[i]
@@ -229,8 +229,8 @@ func Ancestry(all []Stored, of Stored) ([]Stored, error) {
 	return out, nil
 }
 
-// short is the beginning of a digest, which a stranger may have written.
-func short(digest string) string {
+// shortDigest is the beginning of a digest, which a stranger may have written.
+func shortDigest(digest string) string {
 	hex := strings.TrimPrefix(digest, "sha256:")
 	return hex[:min(12, len(hex))]
 }
@@ -252,7 +252,7 @@ func (s *Store) findStored(ref reference.Reference, digest string) (v1.Descripto
 	if digest != "" { // whatever has the name now
 		name = ""
 	}
-	d, complete, err := find(l, ref, name)
+	d, complete, err := findComplete(l, ref, name)
 	if err == nil && !complete {
 		err = absent
 	}

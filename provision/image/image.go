@@ -163,7 +163,7 @@ func (req Request) key(what string) string {
 
 // Cached reports whether Get would return without building.
 func (s *Store) Cached(req Request) bool {
-	root, ok := s.known(req)
+	root, ok := s.rootFolder(req)
 	ok = ok && exists(filepath.Join(root, description))
 	if req.Disk {
 		ok = ok && exists(filepath.Join(root, diskFile))
@@ -176,7 +176,7 @@ func (s *Store) Cached(req Request) bool {
 
 // Root is the path of the root for req; "" before it was built.
 func (s *Store) Root(req Request) string {
-	dir, ok := s.known(req)
+	dir, ok := s.rootFolder(req)
 	if !ok || !exists(filepath.Join(dir, description)) {
 		return ""
 	}
@@ -217,7 +217,7 @@ func (s *Store) Get(ctx context.Context, req Request) (Root, error) {
 	if err := req.Check(); err != nil {
 		return Root{}, err
 	}
-	held, err := s.hold(ctx)
+	held, err := s.lockStore(ctx)
 	if err != nil {
 		return Root{}, err
 	}
@@ -248,13 +248,13 @@ func (s *Store) once(ctx context.Context, key string, do func() error) error {
 
 // get is Get with the lock held.
 func (s *Store) get(ctx context.Context, req Request) (Root, error) {
-	dir, err := s.root(ctx, req)
+	dir, err := s.ensureRoot(ctx, req)
 	if err != nil {
 		return Root{}, err
 	}
-	img, err := use(dir)
+	img, err := noteUse(dir)
 	if err == nil {
-		err = shut(dir)
+		err = closeToUsers(dir)
 	}
 	if err != nil {
 		return Root{}, fault.Op("image "+req.Ref, err)
@@ -266,29 +266,29 @@ func (s *Store) get(ctx context.Context, req Request) (Root, error) {
 		if img.Dir == "" {
 			return Root{}, fault.WithFix(fault.New(fault.Invalid, "bakeoff places no files in %s", req.Ref), noFiles)
 		}
-		if img, dir, err = s.derived(req, img); err != nil {
+		if img, dir, err = s.derivedRoot(req, img); err != nil {
 			return Root{}, fault.Op("place files in "+req.Ref, err)
 		}
 	}
 	if req.Disk {
 		img.Disk = filepath.Join(dir, diskFile)
 		if !exists(img.Disk) {
-			if err := s.disk(ctx, img, img.Disk); err != nil {
+			if err := s.makeDisk(ctx, img, img.Disk); err != nil {
 				return Root{}, fault.Op("image "+req.Ref, err)
 			}
 		}
 	}
 	if req.Kernel {
-		if err := s.kernel(ctx, req.forKernel(), &img); err != nil {
+		if err := s.addKernel(ctx, req.forKernel(), &img); err != nil {
 			return Root{}, fault.Op("kernel of "+req.forKernel().Ref, err)
 		}
 	}
 	return img, nil
 }
 
-// root returns the folder of the image for req, and builds or unpacks what is not there.
+// ensureRoot returns the folder of the image for req, and builds or unpacks what is not there.
 // After an error it does not try again.
-func (s *Store) root(ctx context.Context, req Request) (dir string, err error) {
+func (s *Store) ensureRoot(ctx context.Context, req Request) (dir string, err error) {
 	key := req.Ref + "@" + req.Digest
 	if req.built() {
 		dir = filepath.Join(s.Dir, req.key("root"))
@@ -299,7 +299,7 @@ func (s *Store) root(ctx context.Context, req Request) (dir string, err error) {
 	}
 	err = s.once(ctx, key, func() (err error) {
 		if req.built() {
-			err = s.build(ctx, req, dir)
+			err = s.buildRoot(ctx, req, dir)
 		} else {
 			dir, err = s.otherRoot(ctx, req)
 		}
@@ -326,7 +326,7 @@ func (s *Store) Sweep(ctx context.Context, dryRun bool) ([]string, error) {
 		for _, file := range left {
 			err = errors.Join(err, s.sweepDownload(file))
 		}
-		err = errors.Join(err, s.sweep(ctx))
+		err = errors.Join(err, s.sweepPartial(ctx))
 	}
 	return left, fault.Op("image store", err)
 }
@@ -334,7 +334,7 @@ func (s *Store) Sweep(ctx context.Context, dryRun bool) ([]string, error) {
 // leftovers are what is partial, and the downloads that did not end. The next build
 // removes only the first: it continues a download.
 func (s *Store) leftovers() ([]string, error) {
-	left, err := s.left()
+	left, err := s.listPartial()
 	if err != nil || !layout.Exists(filepath.Join(s.Dir, layoutDir)) {
 		return left, err
 	}
@@ -350,13 +350,13 @@ func (s *Store) sweepDownload(file string) error {
 	return nil
 }
 
-// left lists what is partial.
-func (s *Store) left() ([]string, error) {
+// listPartial lists what is partial.
+func (s *Store) listPartial() ([]string, error) {
 	left, err := filepath.Glob(filepath.Join(s.Dir, "*"+partial))
 	if err != nil {
 		return nil, err
 	}
-	left = slices.DeleteFunc(left, worked)
+	left = slices.DeleteFunc(left, isWorkedIn)
 	disks, err := filepath.Glob(filepath.Join(s.Dir, "*", diskFile+partial))
 	return append(left, disks...), err
 }
@@ -364,10 +364,10 @@ func (s *Store) left() ([]string, error) {
 // builderEnd bounds how long the builder of a killed process takes to end.
 const builderEnd = 10 * time.Second
 
-// sweep removes what killed builds left. The store's lock is held. It waits for a
+// sweepPartial removes what killed builds left. The store's lock is held. It waits for a
 // builder to end: its controller was killed a moment ago.
-func (s *Store) sweep(ctx context.Context) error {
-	left, err := s.left()
+func (s *Store) sweepPartial(ctx context.Context) error {
+	left, err := s.listPartial()
 	if err != nil {
 		return err
 	}
@@ -398,8 +398,8 @@ func awaitBuilder(ctx context.Context, dir string) error {
 	return nil
 }
 
-// build creates the root file system of req in dir.
-func (s *Store) build(ctx context.Context, req Request, dir string) error {
+// buildRoot creates the root file system of req in dir.
+func (s *Store) buildRoot(ctx context.Context, req Request, dir string) error {
 	s.say("building %s with %s (once; about a minute)", req.Ref, orNothing(req.Packages))
 	tmp, err := s.partial(dir)
 	if err != nil {
@@ -425,13 +425,13 @@ func (s *Store) build(ctx context.Context, req Request, dir string) error {
 	if img.Digest, err = digest(root); err != nil {
 		return err
 	}
-	return finish(tmp, dir, img)
+	return finishFolder(tmp, dir, img)
 }
 
-// kernel sets the kernel of img from the distribution's kernel package for
+// addKernel sets the kernel of img from the distribution's kernel package for
 // virtual machines. It unpacks the package without installing it: no initial
 // RAM disk is made and no hook runs.
-func (s *Store) kernel(ctx context.Context, req Request, img *Root) error {
+func (s *Store) addKernel(ctx context.Context, req Request, img *Root) error {
 	ref := req.Ref
 	distro, _, _ := strings.Cut(ref, ":")
 	pkg, ok := distributions[distro].kernel[runtime.GOARCH]
@@ -465,7 +465,7 @@ func (s *Store) kernel(ctx context.Context, req Request, img *Root) error {
 		}
 		d := Root{Schema: Schema, Ref: ref, Arch: runtime.GOARCH, Built: time.Now().UTC().Truncate(time.Second),
 			Digest: sum, Packages: map[string]string{pkg: version}}
-		if err := finish(tmp, dir, d); err != nil {
+		if err := finishFolder(tmp, dir, d); err != nil {
 			return err
 		}
 	}
@@ -473,7 +473,7 @@ func (s *Store) kernel(ctx context.Context, req Request, img *Root) error {
 	if err != nil {
 		return err
 	}
-	d, err := use(dir)
+	d, err := noteUse(dir)
 	if err != nil {
 		return err
 	}
@@ -553,8 +553,8 @@ func (s *Store) say(format string, args ...any) {
 	}
 }
 
-// finish writes the description and renames the directory.
-func finish(tmp, dir string, img Root) error {
+// finishFolder writes the description and renames the directory.
+func finishFolder(tmp, dir string, img Root) error {
 	if err := errors.Join(os.RemoveAll(filepath.Join(tmp, scratch)), remove(filepath.Join(tmp, lease))); err != nil {
 		return err
 	}
@@ -569,22 +569,22 @@ func finish(tmp, dir string, img Root) error {
 	return atomicfile.Rename(tmp, dir)
 }
 
-// shut keeps other users than root out of the folder of an image: the image may have
+// closeToUsers keeps other users than root out of the folder of an image: the image may have
 // programs that give their user the rights of root.
-func shut(dir string) error { return os.Chmod(dir, 0o700) }
+func closeToUsers(dir string) error { return os.Chmod(dir, 0o700) }
 
-// use reads the description of the image in dir and notes its use.
-func use(dir string) (Root, error) {
+// noteUse reads the description of the image in dir and notes its use.
+func noteUse(dir string) (Root, error) {
 	file, now := filepath.Join(dir, description), time.Now()
-	img, err := describe(file)
+	img, err := readDescription(file)
 	if err == nil {
 		err = os.Chtimes(file, now, now)
 	}
 	return img, err
 }
 
-// describe reads the description of an image.
-func describe(file string) (img Root, err error) {
+// readDescription reads the description of an image.
+func readDescription(file string) (img Root, err error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return img, err

@@ -132,7 +132,7 @@ func TestKilledBuildsAreSwept(t *testing.T) {
 	s := &Store{Dir: t.TempDir()}
 	write(t, filepath.Join(s.Dir, "root-debian-x"+partial, "root", "f"), "half")
 	write(t, filepath.Join(s.Dir, "root-debian-y", description), "{}")
-	if err := s.sweep(t.Context()); err != nil {
+	if err := s.sweepPartial(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if exists(filepath.Join(s.Dir, "root-debian-x"+partial)) ||

@@ -48,19 +48,19 @@ func (s *Store) importImage(ctx context.Context, l *layout.Layout, ref reference
 		return v1.Descriptor{}, err
 	}
 	name := ref.String()
-	d, err := s.fetch(ctx, l, ref, name, false, func(done, all int64) { s.count("pulling "+name, done, all) })
+	d, err := s.fetch(ctx, l, ref, name, false, func(done, all int64) { s.reportBytes("pulling "+name, done, all) })
 	if err != nil {
 		return d, err
 	}
-	if err := s.prove(ctx, l, ref, d); err != nil {
-		return d, errors.Join(err, restore(l, name, all, d))
+	if err := s.proveUnpackable(ctx, l, ref, d); err != nil {
+		return d, errors.Join(err, restoreName(l, name, all, d))
 	}
 	return d, nil
 }
 
-// prove unpacks an image: into the root from which environments are created if that is
+// proveUnpackable unpacks an image: into the root from which environments are created if that is
 // possible here, else for the test only.
-func (s *Store) prove(ctx context.Context, l *layout.Layout, ref reference.Reference, d v1.Descriptor) error {
+func (s *Store) proveUnpackable(ctx context.Context, l *layout.Layout, ref reference.Reference, d v1.Descriptor) error {
 	h := s.describeStored(l, layout.Image{Name: ref.String(), Manifest: d})
 	dir := filepath.Join(s.Dir, rootOf(kindImage, h.Digest))
 	switch {
@@ -82,9 +82,9 @@ func (s *Store) prove(ctx context.Context, l *layout.Layout, ref reference.Refer
 	return errors.Join(tryUnpack(ctx, tmp, blobLayers(l, blobs, c.RootFS.DiffIDs)), os.RemoveAll(tmp))
 }
 
-// restore gives a name back to the image that had it, and removes what only the image d
+// restoreName gives a name back to the image that had it, and removes what only the image d
 // has.
-func restore(l *layout.Layout, name string, before []layout.Image, d v1.Descriptor) error {
+func restoreName(l *layout.Layout, name string, before []layout.Image, d v1.Descriptor) error {
 	blobs, err := l.Blobs(layout.Image{Manifest: d})
 	err = errors.Join(err, l.Forget(func(i layout.Image) bool { return i.Name == name }))
 	for _, i := range before {
@@ -95,8 +95,8 @@ func restore(l *layout.Layout, name string, before []layout.Image, d v1.Descript
 	return errors.Join(err, forgetUnused(l, blobs))
 }
 
-// count reports how many bytes of something are there.
-func (s *Store) count(what string, done, all int64) {
+// reportBytes reports how many bytes of something are there.
+func (s *Store) reportBytes(what string, done, all int64) {
 	if s.Count != nil {
 		s.Count(what, done, all)
 	}
@@ -112,7 +112,7 @@ func (s *Store) Push(ctx context.Context, h Stored, to string) error {
 	if err != nil {
 		return err
 	}
-	c.Progress = func(done, all int64) { s.count("pushing "+ref.String(), done, all) }
+	c.Progress = func(done, all int64) { s.reportBytes("pushing "+ref.String(), done, all) }
 	l := &layout.Layout{Dir: filepath.Join(s.Dir, layoutDir)}
 	d, ok, err := l.Find(h.Ref)
 	if err == nil && !ok {

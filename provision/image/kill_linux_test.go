@@ -42,7 +42,7 @@ mkdir -p "$root/proc" && mount -t proc proc "$root/proc" && touch ` + mounted + 
 		}
 		cancel()
 	}()
-	if err := s.build(ctx, Request{Ref: "debian:bookworm"}, filepath.Join(dir, "root")); err == nil {
+	if err := s.buildRoot(ctx, Request{Ref: "debian:bookworm"}, filepath.Join(dir, "root")); err == nil {
 		t.Fatal("a build that was killed succeeded")
 	}
 	if !exists(mounted) {
@@ -52,7 +52,7 @@ mkdir -p "$root/proc" && mount -t proc proc "$root/proc" && touch ` + mounted + 
 	if err != nil || strings.Contains(string(mounts), dir) {
 		t.Errorf("a mount was left below %s: %v\n%s", dir, err, mounts)
 	}
-	if err := s.sweep(t.Context()); err != nil {
+	if err := s.sweepPartial(t.Context()); err != nil {
 		t.Errorf("the next build cannot remove what it left: %v", err)
 	}
 }
@@ -136,7 +136,7 @@ func TestWithoutABuilder(t *testing.T) {
 	}
 	t.Setenv("PATH", bin+":/bin")
 	s := &Store{Dir: t.TempDir(), Host: local.Conn{}}
-	err := s.build(t.Context(), Request{Ref: "debian:bookworm"}, filepath.Join(s.Dir, "root"))
+	err := s.buildRoot(t.Context(), Request{Ref: "debian:bookworm"}, filepath.Join(s.Dir, "root"))
 	if !fault.Is(err, fault.Unsupported) || fault.Fix(err) != "apt-get install mmdebstrap" {
 		t.Errorf("%v", err)
 	}
@@ -159,7 +159,7 @@ func TestKeyringOfAnotherDistribution(t *testing.T) {
 	distributions["ubuntu"] = of
 	build := func() (args string, err error) {
 		s := &Store{Dir: t.TempDir(), Host: local.Conn{}}
-		err = s.build(t.Context(), Request{Ref: "ubuntu:noble"}, filepath.Join(s.Dir, "root"))
+		err = s.buildRoot(t.Context(), Request{Ref: "ubuntu:noble"}, filepath.Join(s.Dir, "root"))
 		text, rerr := os.ReadFile(filepath.Join(bin, "args"))
 		if rerr != nil {
 			t.Fatal(rerr)

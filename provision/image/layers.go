@@ -15,9 +15,9 @@ import (
 // images.
 const kindLayers = "layers"
 
-// layers lists the layout: its images, downloads that did not end, and blobs that no
+// layoutEntries lists the layout: its images, downloads that did not end, and blobs that no
 // image has. A blob that several images have counts for the first one.
-func (s *Store) layers(building bool) ([]Entry, error) {
+func (s *Store) layoutEntries(building bool) ([]Entry, error) {
 	dir := filepath.Join(s.Dir, layoutDir)
 	if !layout.Exists(dir) {
 		return nil, nil
@@ -31,7 +31,7 @@ func (s *Store) layers(building bool) ([]Entry, error) {
 	counted := map[string]bool{}
 	for _, i := range images {
 		e := Entry{Name: i.Name, Path: l.Blob(i.Manifest.Digest), Kind: kindLayers, Ref: i.Name, State: Complete}
-		if !whole(l, i.Manifest) {
+		if !hasAllBlobs(l, i.Manifest) {
 			e.State = Superseded
 		}
 		blobs, err := l.Blobs(i)
@@ -104,9 +104,9 @@ func (s *Store) removeLayers(entries []Entry) error {
 	return nil
 }
 
-// orphan tells whether the folder of a root is of an image that no name in the layout
+// isOrphan tells whether the folder of a root is of an image that no name in the layout
 // leads to: its tag has moved.
-func (s *Store) orphan(name string) bool {
+func (s *Store) isOrphan(name string) bool {
 	rest, ok := strings.CutPrefix(name, "root-"+kindImage+"-")
 	if !ok {
 		return false

@@ -23,7 +23,7 @@ import (
 
 // withLayout calls do with the store's lock, in a layout that exists.
 func (s *Store) withLayout(ctx context.Context, do func(l *layout.Layout) error) error {
-	held, err := s.hold(ctx)
+	held, err := s.lockStore(ctx)
 	if err != nil {
 		return err
 	}
@@ -110,12 +110,12 @@ func (s *Store) makeImage(ctx context.Context, l *layout.Layout, m Stored, more 
 	}
 	d, err := describeMade(l, m, c, added)
 	if err == nil {
-		err = l.NameWith(ref.Text, d, notes(noteSource, m.Source))
+		err = l.NameWith(ref.Text, d, annotations(noteSource, m.Source))
 	}
 	if err != nil {
 		return Stored{}, errors.Join(err, forgetUnused(l, added[len(below):]))
 	}
-	return s.describeStored(l, layout.Image{Name: ref.Text, Manifest: d, Notes: notes(noteSource, m.Source)}), nil
+	return s.describeStored(l, layout.Image{Name: ref.Text, Manifest: d, Notes: annotations(noteSource, m.Source)}), nil
 }
 
 // describeMade stores the configuration and the manifest of an image.
@@ -125,7 +125,7 @@ func describeMade(l *layout.Layout, m Stored, c configuration, layers []v1.Descr
 		return v1.Descriptor{}, err
 	}
 	manifest := v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Layers: layers,
-		Annotations: notes(noteName, m.Name, noteVersion, m.Version, noteUUID, m.UUID, noteType, m.Type,
+		Annotations: annotations(noteName, m.Name, noteVersion, m.Version, noteUUID, m.UUID, noteType, m.Type,
 			noteCreated, m.Created, noteAbout, m.Description, noteOrigin, m.Origin, noteOriginName, m.OriginName)}
 	if manifest.Config, err = l.PutBytes(b, types.OCIConfigJSON); err != nil {
 		return v1.Descriptor{}, err
@@ -136,8 +136,8 @@ func describeMade(l *layout.Layout, m Stored, c configuration, layers []v1.Descr
 	return l.PutBytes(b, types.OCIManifestSchema1)
 }
 
-// notes are annotations of pairs of names and values, without those that are "".
-func notes(pairs ...string) map[string]string {
+// annotations are annotations of pairs of names and values, without those that are "".
+func annotations(pairs ...string) map[string]string {
 	out := map[string]string{}
 	for p := range slices.Chunk(pairs, 2) {
 		if p[1] != "" {

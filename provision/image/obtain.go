@@ -67,10 +67,10 @@ const (
 	kindDisk  = "disk" // by the digest of its file
 )
 
-// known returns the folder of a root in the store, if the store can say without a
+// rootFolder returns the folder of a root in the store, if the store can say without a
 // network which one it is: for an image, the one that its name had last. The folder may
 // not exist.
-func (s *Store) known(req Request) (dir string, ok bool) {
+func (s *Store) rootFolder(req Request) (dir string, ok bool) {
 	ref, err := reference.Parse(req.Ref)
 	switch {
 	case err != nil:
@@ -166,7 +166,7 @@ func (s *Store) fetch(ctx context.Context, l *layout.Layout, ref reference.Refer
 	var had v1.Descriptor
 	complete := false
 	if cached {
-		if had, complete, err = find(l, ref, name); err != nil || complete && ref.Digest != "" {
+		if had, complete, err = findComplete(l, ref, name); err != nil || complete && ref.Digest != "" {
 			return had, err
 		}
 	}
@@ -189,16 +189,16 @@ func (s *Store) client() (*registry.Client, error) {
 	return &registry.Client{Settings: settings, Arch: runtime.GOARCH, Say: s.Progress, Wait: s.wait}, err
 }
 
-// find returns the manifest of a complete image of the layout: with a digest the one
+// findComplete returns the manifest of a complete image of the layout: with a digest the one
 // that has it, otherwise the one with the name.
-func find(l *layout.Layout, ref reference.Reference, name string) (d v1.Descriptor, complete bool, err error) {
+func findComplete(l *layout.Layout, ref reference.Reference, name string) (d v1.Descriptor, complete bool, err error) {
 	d, ok, err := l.Find(name)
 	if err != nil || ref.Digest == "" || ok && (d.Digest.String() == ref.Digest || name == ref.String()) {
-		return d, ok && whole(l, d), err
+		return d, ok && hasAllBlobs(l, d), err
 	}
 	all, err := l.Images()
 	for _, i := range all {
-		if i.Manifest.Digest.String() == ref.Digest && whole(l, i.Manifest) {
+		if i.Manifest.Digest.String() == ref.Digest && hasAllBlobs(l, i.Manifest) {
 			return i.Manifest, true, nil
 		}
 	}
@@ -210,8 +210,8 @@ const pullReport = 3 * time.Second
 
 func mib(n int64) float64 { return float64(n) / (1 << 20) }
 
-// whole tells whether a layout has all blobs of an image.
-func whole(l *layout.Layout, d v1.Descriptor) bool {
+// hasAllBlobs tells whether a layout has all blobs of an image.
+func hasAllBlobs(l *layout.Layout, d v1.Descriptor) bool {
 	blobs, err := l.Blobs(layout.Image{Manifest: d})
 	for _, b := range blobs {
 		if !l.Has(b) {
@@ -261,7 +261,7 @@ func (s *Store) unpackLayers(ctx context.Context, kind string, layers []unpack.L
 			err = errors.Join(err, os.RemoveAll(tmp))
 		}
 	}()
-	if err := shut(tmp); err != nil {
+	if err := closeToUsers(tmp); err != nil {
 		return "", err
 	}
 	if img.Digest == "" {
@@ -272,11 +272,11 @@ func (s *Store) unpackLayers(ctx context.Context, kind string, layers []unpack.L
 		return "", err
 	}
 	dir = filepath.Join(s.Dir, rootOf(kind, img.Digest))
-	return dir, s.complete(tmp, dir, img)
+	return dir, s.completeRoot(tmp, dir, img)
 }
 
-// complete describes an unpacked image in the folder tmp and gives the folder its name.
-func (s *Store) complete(tmp, dir string, img Root) (err error) {
+// completeRoot describes an unpacked image in the folder tmp and gives the folder its name.
+func (s *Store) completeRoot(tmp, dir string, img Root) (err error) {
 	root := filepath.Join(tmp, rootDir)
 	if img.Config != nil && img.Config.WorkingDir != "" {
 		if err := makeFolder(root, img.Config.WorkingDir); err != nil {
@@ -295,7 +295,7 @@ func (s *Store) complete(tmp, dir string, img Root) (err error) {
 	if err := unpack.Sync(root); err != nil {
 		return err
 	}
-	return finish(tmp, dir, img)
+	return finishFolder(tmp, dir, img)
 }
 
 // makeFolder creates the folder in which an image wants its programs to start, as OCI
@@ -326,7 +326,7 @@ func (s *Store) unpackTree(ctx context.Context, ref reference.Reference) (string
 			"name a folder or a tar file")
 	}
 	if s.maybeStored(l.Size) {
-		if l.Digest, err = hashed(ctx, l); err != nil {
+		if l.Digest, err = digestOf(ctx, l); err != nil {
 			return "", err
 		}
 		dir := filepath.Join(s.Dir, rootOf(kindTree, l.Digest))
@@ -345,13 +345,13 @@ func (s *Store) maybeStored(size int64) bool {
 		return true
 	}
 	return slices.ContainsFunc(files, func(file string) bool {
-		img, err := describe(file)
+		img, err := readDescription(file)
 		return err != nil || img.Archive == 0 || img.Archive == size
 	})
 }
 
-// hashed is the sha256 of a layer.
-func hashed(ctx context.Context, l unpack.Layer) (string, error) {
+// digestOf is the sha256 of a layer.
+func digestOf(ctx context.Context, l unpack.Layer) (string, error) {
 	r, err := l.Open()
 	if err != nil {
 		return "", err

@@ -222,7 +222,7 @@ func TestSweepOfDownloads(t *testing.T) {
 	write(t, filepath.Join(s.Dir, layoutDir, "index.json"), `{"schemaVersion":2,"manifests":[]}`)
 	half := filepath.Join(s.Dir, layoutDir, "partial", strings.Repeat("0", 64))
 	write(t, half, "half")
-	if err := s.sweep(t.Context()); err != nil || !exists(half) {
+	if err := s.sweepPartial(t.Context()); err != nil || !exists(half) {
 		t.Errorf("the next build removes it: %v", err)
 	}
 	if left, err := s.Sweep(t.Context(), true); err != nil || !slices.Equal(left, []string{half}) || !exists(half) {
@@ -396,7 +396,7 @@ func TestDigestsOfArchives(t *testing.T) {
 	if _, err := s.Get(t.Context(), Request{Ref: "rootfs:" + damaged}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a damaged archive: %v", err)
 	}
-	if left, err := s.left(); err != nil || len(left) > 0 {
+	if left, err := s.listPartial(); err != nil || len(left) > 0 {
 		t.Errorf("left: %q, %v", left, err)
 	}
 }

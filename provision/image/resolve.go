@@ -36,7 +36,7 @@ func (s *Store) Resolve(ctx context.Context, name, dir string) (Stored, error) {
 		d, err := s.findStored(ref, "")
 		return Stored{Ref: ref.Text, Digest: d.Digest.String()}, err
 	case ref.Kind != reference.Registry:
-		return located(ref, dir)
+		return resolvePath(ref, dir)
 	}
 	out := Stored{Ref: ref.String(), Digest: ref.Digest}
 	if ref.Digest != "" && exists(filepath.Join(s.Dir, rootDirOf(ref), description)) {
@@ -46,7 +46,7 @@ func (s *Store) Resolve(ctx context.Context, name, dir string) (Stored, error) {
 	var had v1.Descriptor
 	complete := false
 	if layout.Exists(l.Dir) {
-		if had, complete, err = find(l, ref, ref.String()); err != nil {
+		if had, complete, err = findComplete(l, ref, ref.String()); err != nil {
 			return out, err
 		}
 	}
@@ -71,12 +71,12 @@ func (s *Store) Resolve(ctx context.Context, name, dir string) (Stored, error) {
 		return out, err
 	}
 	out.Digest = d.Digest.String()
-	out.Size, out.Missing, err = s.lacks(l, b)
+	out.Size, out.Missing, err = s.missingBytes(l, b)
 	return out, err
 }
 
-// lacks returns how many bytes an image has, and how many of them are not in the store.
-func (s *Store) lacks(l *layout.Layout, manifest []byte) (all, missing int64, err error) {
+// missingBytes returns how many bytes an image has, and how many of them are not in the store.
+func (s *Store) missingBytes(l *layout.Layout, manifest []byte) (all, missing int64, err error) {
 	m, err := layout.ParseManifest(manifest)
 	if err != nil {
 		return 0, 0, err
@@ -96,8 +96,8 @@ func (s *Store) lacks(l *layout.Layout, manifest []byte) (all, missing int64, er
 	return all, missing, nil
 }
 
-// located is the file or folder of a reference.
-func located(ref reference.Reference, dir string) (Stored, error) {
+// resolvePath is the file or folder of a reference.
+func resolvePath(ref reference.Reference, dir string) (Stored, error) {
 	if !filepath.IsAbs(ref.Path) {
 		full, err := filepath.Abs(filepath.Join(dir, ref.Path))
 		if err != nil {

@@ -27,7 +27,7 @@ func (s *Store) Saver(img Root) func(ctx context.Context, tag string, w io.Write
 		return nil
 	}
 	for _, i := range all {
-		if i.Manifest.Digest.String() == img.Digest && whole(l, i.Manifest) && !hasVolumes(l, i.Manifest) {
+		if i.Manifest.Digest.String() == img.Digest && hasAllBlobs(l, i.Manifest) && !hasVolumes(l, i.Manifest) {
 			return func(ctx context.Context, tag string, w io.Writer) error {
 				return fault.Op("image "+img.Ref, l.Save(ctx, i.Manifest, tag, w))
 			}

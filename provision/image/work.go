@@ -38,7 +38,7 @@ type Work struct {
 
 // Begin creates the folder of new work. key names the result: SERVICE-DIGEST.
 func (s *Store) Begin(ctx context.Context, key string) (*Work, error) {
-	held, err := s.hold(ctx)
+	held, err := s.lockStore(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -49,7 +49,7 @@ func (s *Store) Begin(ctx context.Context, key string) (*Work, error) {
 	}
 	w.Lease = filepath.Join(w.Dir, lease)
 	if w.held, err = lock.Try(filepath.Join(w.Dir, owner)); err == nil {
-		err = shut(w.Dir)
+		err = closeToUsers(w.Dir)
 	}
 	if err != nil {
 		return nil, errors.Join(fault.Op("image store", err), w.Abandon())
@@ -64,7 +64,7 @@ func (w *Work) Scratch() string { return filepath.Join(w.Dir, scratch) }
 // work an entry of the store. It returns its folder.
 func (w *Work) Finish(ctx context.Context, img Root,
 	put func(*layout.Layout) (v1.Descriptor, error)) (dir string, err error) {
-	held, err := w.s.hold(ctx)
+	held, err := w.s.lockStore(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -85,7 +85,7 @@ func (w *Work) Finish(ctx context.Context, img Root,
 	}
 	if err = remove(filepath.Join(w.Dir, owner)); err == nil {
 		img.Schema, img.Digest, img.Built = Schema, d.Digest.String(), time.Now().UTC().Truncate(time.Second)
-		err = finish(w.Dir, w.to, img)
+		err = finishFolder(w.Dir, w.to, img)
 	}
 	if err != nil {
 		return "", fault.Op("image store", err)
@@ -109,7 +109,7 @@ func (w *Work) Abandon() error {
 // Work returns the folder of what was made under a key, and gives its image its name
 // again; false if it was not made, or if the layout lacks its image.
 func (s *Store) Work(ctx context.Context, key string) (dir string, img Root, ok bool, err error) {
-	held, err := s.hold(ctx)
+	held, err := s.lockStore(ctx)
 	if err != nil {
 		return "", img, false, err
 	}
@@ -119,7 +119,7 @@ func (s *Store) Work(ctx context.Context, key string) (dir string, img Root, ok 
 	if !exists(filepath.Join(dir, description)) || !layout.Exists(at) {
 		return "", img, false, nil
 	}
-	if img, err = use(dir); err != nil {
+	if img, err = noteUse(dir); err != nil {
 		return "", img, false, fault.Op("image store", err)
 	}
 	digest, err := v1.NewHash(img.Digest)
@@ -132,7 +132,7 @@ func (s *Store) Work(ctx context.Context, key string) (dir string, img Root, ok 
 		return "", img, false, nil
 	}
 	d := v1.Descriptor{MediaType: types.OCIManifestSchema1, Digest: digest, Size: info.Size()}
-	if !whole(l, d) || max(img.Recipe, 1) != recipe {
+	if !hasAllBlobs(l, d) || max(img.Recipe, 1) != recipe {
 		return "", img, false, nil
 	}
 	return dir, img, true, fault.Op("image store", l.Name(img.Ref, d))
@@ -143,21 +143,21 @@ func (s *Store) Layout() *layout.Layout { return &layout.Layout{Dir: filepath.Jo
 
 // Kernel returns the kernel of virtual machines for images that bakeoff did not build.
 func (s *Store) Kernel(ctx context.Context) (Root, error) {
-	held, err := s.hold(ctx)
+	held, err := s.lockStore(ctx)
 	if err != nil {
 		return Root{}, err
 	}
 	defer held.Release()
 	var img Root
-	err = s.kernel(ctx, Request{Ref: kernelRef}, &img)
+	err = s.addKernel(ctx, Request{Ref: kernelRef}, &img)
 	return img, fault.Op("kernel of "+kernelRef, err)
 }
 
-// worked tells whether a process works in a folder.
-func worked(dir string) bool { return lock.Held(filepath.Join(dir, owner)) }
+// isWorkedIn tells whether a process works in a folder.
+func isWorkedIn(dir string) bool { return lock.Held(filepath.Join(dir, owner)) }
 
-// moved tells whether the name of a service's image names another one now.
-func (s *Store) moved(img Root) bool {
+// nameMoved tells whether the name of a service's image names another one now.
+func (s *Store) nameMoved(img Root) bool {
 	d, ok, err := s.Layout().Find(img.Ref)
 	return err == nil && (!ok || d.Digest.String() != img.Digest)
 }

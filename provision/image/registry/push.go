@@ -28,7 +28,7 @@ func (c *Client) Push(ctx context.Context, r reference.Reference, from *layout.L
 		return fault.Op("image cache", err)
 	}
 	s := &session{Client: c, place: place{host: r.Host, repository: r.Repository}, scope: transport.PushScope}
-	err = s.again(ctx, func() (bool, error) {
+	err = s.retry(ctx, func() (bool, error) {
 		l, err := s.logIn(ctx)
 		if err != nil {
 			return false, err
@@ -96,7 +96,7 @@ type pager[P any] interface {
 // nothing that could be asked for.
 func listNames[P any](ctx context.Context, s *session, form *regexp.Regexp,
 	open func(*remote.Puller, *login) (pager[P], error), names func(P) []string) (out []string, err error) {
-	err = s.again(ctx, func() (bool, error) {
+	err = s.retry(ctx, func() (bool, error) {
 		out = nil
 		l, err := s.logIn(ctx)
 		if err != nil {

@@ -70,7 +70,7 @@ func (c *Client) Resolve(ctx context.Context, r reference.Reference) (v1.Descrip
 	var d v1.Descriptor
 	var b []byte
 	err := c.anywhere(ctx, r, func(s *session) (err error) {
-		d, b, err = s.manifest(ctx, r)
+		d, b, err = s.getManifest(ctx, r)
 		return err
 	})
 	return d, b, err
@@ -87,7 +87,7 @@ func (c *Client) PullAs(ctx context.Context, r reference.Reference, name string,
 	into *layout.Layout) (v1.Descriptor, error) {
 	var d v1.Descriptor
 	err := c.anywhere(ctx, r, func(s *session) (err error) {
-		d, err = s.pull(ctx, r, name, into)
+		d, err = s.pullImage(ctx, r, name, into)
 		return err
 	})
 	return d, err
@@ -129,13 +129,13 @@ type session struct {
 	login *login // nil before the first request
 }
 
-// manifest asks for the manifest of an image, by way of the index if there is one.
-func (s *session) manifest(ctx context.Context, r reference.Reference) (v1.Descriptor, []byte, error) {
+// getManifest asks for the manifest of an image, by way of the index if there is one.
+func (s *session) getManifest(ctx context.Context, r reference.Reference) (v1.Descriptor, []byte, error) {
 	which := r.Digest
 	if which == "" {
 		which = r.Tag
 	}
-	d, b, err := s.document(ctx, which)
+	d, b, err := s.getDocument(ctx, which)
 	if err != nil {
 		return d, nil, err
 	}
@@ -152,17 +152,17 @@ func (s *session) manifest(ctx context.Context, r reference.Reference) (v1.Descr
 		if err != nil {
 			return d, nil, err
 		}
-		if d, b, err = s.document(ctx, of.Digest.String()); err != nil {
+		if d, b, err = s.getDocument(ctx, of.Digest.String()); err != nil {
 			return d, nil, err
 		}
 	}
 	return d, nil, fault.New(fault.Invalid, "the index names only other indexes")
 }
 
-// document asks for a manifest or an index by its tag or digest.
-func (s *session) document(ctx context.Context, which string) (v1.Descriptor, []byte, error) {
+// getDocument asks for a manifest or an index by its tag or digest.
+func (s *session) getDocument(ctx context.Context, which string) (v1.Descriptor, []byte, error) {
 	var d *remote.Descriptor
-	err := s.again(ctx, func() (bool, error) {
+	err := s.retry(ctx, func() (bool, error) {
 		l, err := s.logIn(ctx)
 		if err == nil { // a digest is checked below, with an error that has a kind
 			d, err = remote.Get(l.repository.Tag(which), l.with(ctx)...)
@@ -182,10 +182,10 @@ func (s *session) document(ctx context.Context, which string) (v1.Descriptor, []
 	return out, d.Manifest, nil
 }
 
-// pull brings an image into a layout.
-func (s *session) pull(ctx context.Context, r reference.Reference, name string,
+// pullImage brings an image into a layout.
+func (s *session) pullImage(ctx context.Context, r reference.Reference, name string,
 	into *layout.Layout) (v1.Descriptor, error) {
-	d, b, err := s.manifest(ctx, r)
+	d, b, err := s.getManifest(ctx, r)
 	if err != nil {
 		return d, err
 	}
@@ -194,7 +194,7 @@ func (s *session) pull(ctx context.Context, r reference.Reference, name string,
 		return d, err
 	}
 	p := newProgress(s.Progress, append(m.Layers, m.Config))
-	if err := s.blobs(ctx, append([]v1.Descriptor{m.Config}, m.Layers...), into, p); err != nil {
+	if err := s.pullBlobs(ctx, append([]v1.Descriptor{m.Config}, m.Layers...), into, p); err != nil {
 		return d, err
 	}
 	if d, err = into.PutBytes(b, d.MediaType); err != nil {
@@ -203,8 +203,8 @@ func (s *session) pull(ctx context.Context, r reference.Reference, name string,
 	return d, into.Name(name, d)
 }
 
-// blobs downloads several blobs at the same time.
-func (s *session) blobs(ctx context.Context, all []v1.Descriptor, into *layout.Layout, p *progress) error {
+// pullBlobs downloads several blobs at the same time.
+func (s *session) pullBlobs(ctx context.Context, all []v1.Descriptor, into *layout.Layout, p *progress) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
@@ -218,7 +218,7 @@ func (s *session) blobs(ctx context.Context, all []v1.Descriptor, into *layout.L
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if err := s.blob(ctx, d, into, p); err != nil {
+			if err := s.pullBlob(ctx, d, into, p); err != nil {
 				cancel(fault.Op("blob "+d.Digest.String(), err)) // the first one counts
 			}
 		})
@@ -227,8 +227,8 @@ func (s *session) blobs(ctx context.Context, all []v1.Descriptor, into *layout.L
 	return context.Cause(ctx)
 }
 
-// blob downloads a blob that the layout lacks.
-func (s *session) blob(ctx context.Context, d v1.Descriptor, into *layout.Layout, p *progress) (err error) {
+// pullBlob downloads a blob that the layout lacks.
+func (s *session) pullBlob(ctx context.Context, d v1.Descriptor, into *layout.Layout, p *progress) (err error) {
 	if into.Has(d) {
 		p.have(d.Size)
 		return nil
@@ -242,7 +242,7 @@ func (s *session) blob(ctx context.Context, d v1.Descriptor, into *layout.Layout
 	}
 	kept := part.Size()
 	p.add(kept)
-	if err := s.fill(ctx, d, part, p); err != nil {
+	if err := s.fillBlob(ctx, d, part, p); err != nil {
 		return errors.Join(err, part.Keep())
 	}
 	err = part.Commit()
@@ -254,15 +254,15 @@ func (s *session) blob(ctx context.Context, d v1.Descriptor, into *layout.Layout
 	if part, err = into.Begin(d); err != nil {
 		return err
 	}
-	if err := s.fill(ctx, d, part, p); err != nil {
+	if err := s.fillBlob(ctx, d, part, p); err != nil {
 		return errors.Join(err, part.Keep())
 	}
 	return part.Commit()
 }
 
-// fill downloads the bytes that a blob lacks.
-func (s *session) fill(ctx context.Context, d v1.Descriptor, part *layout.Partial, p *progress) error {
-	return s.again(ctx, func() (bool, error) {
+// fillBlob downloads the bytes that a blob lacks.
+func (s *session) fillBlob(ctx context.Context, d v1.Descriptor, part *layout.Partial, p *progress) error {
+	return s.retry(ctx, func() (bool, error) {
 		from := part.Size()
 		if from == d.Size {
 			return true, nil
@@ -332,9 +332,9 @@ func (c *counted) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// again calls do until it succeeds, at most tries times in a row without a gain. It
+// retry calls do until it succeeds, at most tries times in a row without a gain. It
 // gives up at once if another try cannot help.
-func (s *session) again(ctx context.Context, do func() (gain bool, err error)) error {
+func (s *session) retry(ctx context.Context, do func() (gain bool, err error)) error {
 	tries := cmp.Or(s.Tries, tries)
 	for left := tries; ; {
 		gain, err := do()
@@ -343,24 +343,24 @@ func (s *session) again(ctx context.Context, do func() (gain bool, err error)) e
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case final(err):
-			return explain(err, s.host)
+		case isFinal(err):
+			return explainError(err, s.host)
 		}
 		if left--; gain {
 			left = tries
 		}
 		if left <= 0 || s.mirror && !gain {
-			return explain(err, s.host)
+			return explainError(err, s.host)
 		}
 		pause := 500 * time.Millisecond << (tries - 1 - min(left, tries-1))
 		s.say("%s: %s; trying again in %s", s.host, safetext.Line(err.Error()), pause)
-		if err := s.wait(ctx, pause); err != nil {
+		if err := s.pause(ctx, pause); err != nil {
 			return err
 		}
 	}
 }
 
-func (s *session) wait(ctx context.Context, d time.Duration) error {
+func (s *session) pause(ctx context.Context, d time.Duration) error {
 	if s.Wait != nil {
 		return s.Wait(ctx, d)
 	}
@@ -372,9 +372,9 @@ func (s *session) wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// final tells whether an error is the same after another try: a refusal, a wrong name,
+// isFinal tells whether an error is the same after another try: a refusal, a wrong name,
 // missing credentials, a full disk, a registry whose host has no address.
-func final(err error) bool {
+func isFinal(err error) bool {
 	if e, ok := errors.AsType[*net.DNSError](err); ok && e.IsNotFound {
 		return true
 	}
@@ -387,8 +387,8 @@ func final(err error) bool {
 	return classified || damaged
 }
 
-// explain gives the error of a registry a kind and a remedy.
-func explain(err error, host string) error {
+// explainError gives the error of a registry a kind and a remedy.
+func explainError(err error, host string) error {
 	e, ok := errors.AsType[*transport.Error](err)
 	if !ok {
 		if _, classified := errors.AsType[*fault.Error](err); classified {

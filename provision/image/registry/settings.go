@@ -43,7 +43,7 @@ type Settings struct {
 // SettingsOf reads the environment variables. Errors are of kind fault.Invalid.
 func SettingsOf(getenv func(string) string) (Settings, error) {
 	var s Settings
-	for word := range words(getenv(VarMirrors)) {
+	for word := range splitList(getenv(VarMirrors)) {
 		of, where, ok := strings.Cut(word, "=")
 		m := Mirror{Of: of}
 		where, m.Plain = strings.CutPrefix(where, "http://")
@@ -56,7 +56,7 @@ func SettingsOf(getenv func(string) string) (Settings, error) {
 		}
 		s.Mirrors = append(s.Mirrors, m)
 	}
-	for word := range words(getenv(VarPlain)) {
+	for word := range splitList(getenv(VarPlain)) {
 		if !hostForm.MatchString(word) {
 			return s, fault.WithFix(fault.New(fault.Invalid, "%s: %s does not name a registry", VarPlain, yamltree.Show(word)),
 				"write HOST[:PORT], such as registry.example:5000")
@@ -71,7 +71,7 @@ var (
 	prefixForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._/-]*$`)
 )
 
-func words(list string) func(yield func(string) bool) {
+func splitList(list string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for w := range strings.SplitSeq(list, ",") {
 			if w = strings.TrimSpace(w); w != "" && !yield(w) {
