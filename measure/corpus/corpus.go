@@ -43,14 +43,14 @@ func (m Mail) Size(i int) int {
 	// it scatters neighbors and repeats none.
 	n := uint64(m.Files)
 	step := max(1, uint64(float64(n)*0.6180339887498949))
-	for gcd(step, n) != 1 {
+	for greatestDivisor(step, n) != 1 {
 		step++
 	}
 	k := (uint64(i)*step + m.Seed%n) % n
-	return size((float64(k) + 0.5) / float64(n))
+	return messageSize((float64(k) + 0.5) / float64(n))
 }
 
-func gcd(a, b uint64) uint64 {
+func greatestDivisor(a, b uint64) uint64 {
 	for b != 0 {
 		a, b = b, a%b
 	}
@@ -70,8 +70,8 @@ const (
 	attachedMax          = 786_000
 )
 
-// size is the quantile function of the sizes; u is from 0 to 1.
-func size(u float64) int {
+// messageSize is the quantile function of the sizes; u is from 0 to 1.
+func messageSize(u float64) int {
 	between := func(lo, hi, u float64) int { return int(lo * math.Pow(hi/lo, u)) }
 	switch {
 	case u < notes:

@@ -22,12 +22,12 @@ const vocabulary = 5_000
 
 // NewWriter returns a writer of m's messages.
 func NewWriter(m Mail) *Writer {
-	return &Writer{mail: m, words: words(m.Seed)}
+	return &Writer{mail: m, words: generateWords(m.Seed)}
 }
 
-// words generates a vocabulary. The most frequent words come first and are
+// generateWords generates a vocabulary. The most frequent words come first and are
 // short, as in any language.
-func words(seed uint64) []string {
+func generateWords(seed uint64) []string {
 	r := rand.New(rand.NewPCG(seed, 0x776f726473))
 	onset := strings.Fields("b c d f g h k l m n p r s t v w st tr pl ch sh th br gr")
 	vowel := strings.Fields("a e i o u ai ea ou ie oo")
@@ -48,9 +48,9 @@ func words(seed uint64) []string {
 	return out
 }
 
-// word draws a word by Zipf's law: the n-th with a probability proportional to
+// drawWord draws a word by Zipf's law: the n-th with a probability proportional to
 // 1/n.
-func (w *Writer) word() string {
+func (w *Writer) drawWord() string {
 	return w.words[int(math.Pow(float64(len(w.words)), w.rng.Float64()))-1]
 }
 
@@ -64,26 +64,26 @@ func (w *Writer) Message(i int) []byte {
 	if n > letterMax {
 		boundary = fmt.Sprintf("=_%016x", w.rng.Uint64())
 	}
-	w.header(i, boundary)
+	w.writeHeader(i, boundary)
 	if boundary == "" {
-		w.body(n)
+		w.writeBody(n)
 		return w.exactly(n)
 	}
-	w.printf("--%s\nContent-Type: text/plain; charset=UTF-8\n\n", boundary)
-	w.body(min(n, len(w.out)+1500))
+	w.appendText("--%s\nContent-Type: text/plain; charset=UTF-8\n\n", boundary)
+	w.writeBody(min(n, len(w.out)+1500))
 	// One attachment in six does not compress, like pictures and archives.
 	if w.rng.IntN(6) == 0 {
-		w.printf("\n--%s\nContent-Type: image/jpeg; name=\"%s.jpg\"\nContent-Transfer-Encoding: base64\n\n", boundary,
-			w.word())
-		w.binary(n)
+		w.appendText("\n--%s\nContent-Type: image/jpeg; name=\"%s.jpg\"\nContent-Transfer-Encoding: base64\n\n", boundary,
+			w.drawWord())
+		w.writeBinary(n)
 	} else {
-		w.printf("\n--%s\nContent-Type: text/html; charset=UTF-8; name=\"%s.html\"\n\n", boundary, w.word())
-		w.html(n)
+		w.appendText("\n--%s\nContent-Type: text/html; charset=UTF-8; name=\"%s.html\"\n\n", boundary, w.drawWord())
+		w.writeHTML(n)
 	}
 	return w.exactly(n)
 }
 
-func (w *Writer) printf(format string, args ...any) { w.out = fmt.Appendf(w.out, format, args...) }
+func (w *Writer) appendText(format string, args ...any) { w.out = fmt.Appendf(w.out, format, args...) }
 
 // exactly cuts or fills the message to n bytes and ends its last line.
 func (w *Writer) exactly(n int) []byte {
@@ -98,44 +98,44 @@ func (w *Writer) exactly(n int) []byte {
 // epoch is the date of the first message.
 var epoch = time.Date(2008, 3, 1, 8, 0, 0, 0, time.UTC)
 
-func (w *Writer) header(i int, boundary string) {
+func (w *Writer) writeHeader(i int, boundary string) {
 	at := epoch.Add(time.Duration(i) * 13 * time.Minute)
 	date := at.Format("Mon, 2 Jan 2006 15:04:05 -0700")
-	from, to := w.word()+"."+w.word(), w.words[w.rng.IntN(6)]
+	from, to := w.drawWord()+"."+w.drawWord(), w.words[w.rng.IntN(6)]
 	domain := w.words[w.rng.IntN(200)] + ".example"
-	w.printf("Return-Path: <%s@%s>\n", from, domain)
+	w.appendText("Return-Path: <%s@%s>\n", from, domain)
 	if short := w.mail.Size(i) < 1000; !short && w.rng.IntN(3) > 0 {
-		w.printf("Received: from mail.%s (mail.%s [198.51.100.%d])\n\tby mx.example.org (Postfix) with ESMTPS id "+
+		w.appendText("Received: from mail.%s (mail.%s [198.51.100.%d])\n\tby mx.example.org (Postfix) with ESMTPS id "+
 			"%X\n\tfor <%s@example.org>; %s\n",
 			domain, domain, w.rng.IntN(254)+1, w.rng.Uint64()&0xfffffffffff, to, date)
 	}
-	w.printf("From: %s <%s@%s>\nTo: %s@example.org\nSubject: %s %s %s\nDate: %s\nMessage-ID: "+
+	w.appendText("From: %s <%s@%s>\nTo: %s@example.org\nSubject: %s %s %s\nDate: %s\nMessage-ID: "+
 		"<%d.%x@%s>\nMIME-Version: 1.0\n",
-		from, from, domain, to, w.word(), w.word(), w.word(), date, at.Unix(), w.rng.Uint32(), domain)
+		from, from, domain, to, w.drawWord(), w.drawWord(), w.drawWord(), date, at.Unix(), w.rng.Uint32(), domain)
 	if boundary != "" {
-		w.printf("Content-Type: multipart/mixed; boundary=\"%s\"\n\n", boundary)
+		w.appendText("Content-Type: multipart/mixed; boundary=\"%s\"\n\n", boundary)
 		return
 	}
 	if w.mail.Size(i) > 700 {
-		w.printf("Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\nX-Mailer: Example Mail 3.%d\n",
-			w.rng.IntN(4))
+		w.appendText("Content-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\n"+
+			"X-Mailer: Example Mail 3.%d\n", w.rng.IntN(4))
 	}
 	w.out = append(w.out, '\n')
 }
 
-// body writes text up to n bytes: lines of words, and quotes of earlier text.
-func (w *Writer) body(n int) {
+// writeBody writes text up to n bytes: lines of words, and quotes of earlier text.
+func (w *Writer) writeBody(n int) {
 	said := len(w.out)
 	for len(w.out) < n {
 		if quote := len(w.out) - said; quote > 300 && w.rng.IntN(24) == 0 {
-			w.printf("\n> ")
+			w.appendText("\n> ")
 			from := said + w.rng.IntN(quote/2)
 			for _, c := range w.out[from : from+min(quote/2, 400)] {
 				if w.out = append(w.out, c); c == '\n' {
 					w.out = append(w.out, '>', ' ')
 				}
 			}
-			w.printf("\n\n")
+			w.appendText("\n\n")
 		}
 		w.sentence()
 		if w.rng.IntN(5) == 0 {
@@ -148,7 +148,7 @@ func (w *Writer) body(n int) {
 func (w *Writer) sentence() {
 	line := 0
 	for k := range 5 + w.rng.IntN(14) {
-		word := w.word()
+		word := w.drawWord()
 		if k == 0 {
 			w.out = append(w.out, word[0]-'a'+'A')
 			word = word[1:]
@@ -164,20 +164,20 @@ func (w *Writer) sentence() {
 	w.out = append(w.out, " \n"[w.rng.IntN(2)])
 }
 
-// html writes a page up to n bytes, with more markup than text, as mail
+// writeHTML writes a page up to n bytes, with more markup than text, as mail
 // programs do.
-func (w *Writer) html(n int) {
+func (w *Writer) writeHTML(n int) {
 	for len(w.out) < n {
-		w.printf("<tr>\n<td style=\"margin:0;font-family:Arial,sans-serif;font-size:12px\"><a "+
+		w.appendText("<tr>\n<td style=\"margin:0;font-family:Arial,sans-serif;font-size:12px\"><a "+
 			"href=\"http://www.%s.example/%x\">%s</a></td>\n<td style=\"margin:0;font-family:Arial,sans-serif;font-size:12px\">",
-			w.words[w.rng.IntN(200)], w.rng.Uint32(), w.word())
+			w.words[w.rng.IntN(200)], w.rng.Uint32(), w.drawWord())
 		w.sentence()
-		w.printf("</td>\n</tr>\n")
+		w.appendText("</td>\n</tr>\n")
 	}
 }
 
-// binary writes base64 of random bytes, which do not compress, up to n bytes.
-func (w *Writer) binary(n int) {
+// writeBinary writes base64 of random bytes, which do not compress, up to n bytes.
+func (w *Writer) writeBinary(n int) {
 	var raw [57]byte
 	for len(w.out) < n {
 		for k := range raw {

@@ -99,12 +99,12 @@ func (s *Server) Start(ctx context.Context) (map[string]string, error) {
 	if _, err := conn.Output(ctx, s.conn, "mkdir", "-p", s.dir, s.socket); err != nil {
 		return nil, err
 	}
-	if err := s.become(ctx); err != nil {
+	if err := s.chooseUser(ctx); err != nil {
 		return nil, err
 	}
 	data := s.dir + "/data"
 	if _, err := s.Run(ctx, nil, s.program("pg_ctl"), "status", "-D", data); err != nil {
-		if err := s.create(ctx, data); err != nil {
+		if err := s.createCluster(ctx, data); err != nil {
 			return nil, err
 		}
 		if _, err := s.Run(ctx, nil, s.program("pg_ctl"), "start", "-w", "-t", "60", "-D", data, "-l",
@@ -112,11 +112,11 @@ func (s *Server) Start(ctx context.Context) (map[string]string, error) {
 			return nil, s.explain(ctx, err)
 		}
 	}
-	return s.record(ctx)
+	return s.readSettings(ctx)
 }
 
-// create makes the cluster, unless it exists, and writes its configuration.
-func (s *Server) create(ctx context.Context, data string) error {
+// createCluster makes the cluster, unless it exists, and writes its configuration.
+func (s *Server) createCluster(ctx context.Context, data string) error {
 	if err := s.conn.Pull(ctx, data+"/PG_VERSION", &conn.Tail{Limit: 16}); fault.Is(err, fault.NotFound) {
 		if _, err := s.Run(ctx, nil, s.program("initdb"), "-D", data, "-U", User, "-A", "trust", "--no-locale", "-E",
 			"UTF8", "--no-sync"); err != nil {
@@ -128,13 +128,13 @@ func (s *Server) create(ctx context.Context, data string) error {
 	return s.conn.Push(ctx, data+"/postgresql.conf", 0o644, strings.NewReader(settings(s.params, s.socket)))
 }
 
-// become decides which user runs the server: PostgreSQL refuses to run as root.
+// chooseUser decides which user runs the server: PostgreSQL refuses to run as root.
 // On a bare host its directories lie below some that only root may enter, so if
 // necessary the server may bypass read permissions (CAP_DAC_READ_SEARCH); it
 // still writes only its own files. It runs in an IPC namespace of its own if
 // possible, because the shared memory of a killed server would stay in the
 // system's.
-func (s *Server) become(ctx context.Context) error {
+func (s *Server) chooseUser(ctx context.Context) error {
 	if s.uid != "0" || s.as != nil {
 		return nil
 	}
@@ -148,7 +148,7 @@ func (s *Server) become(ctx context.Context) error {
 	if _, err := conn.Output(ctx, s.conn, "chmod", "0700", s.dir, s.socket); err != nil {
 		return err
 	}
-	drop := []string{"setpriv", "--reuid=" + user, "--regid=" + s.group(ctx, user), "--clear-groups"}
+	drop := []string{"setpriv", "--reuid=" + user, "--regid=" + s.groupOf(ctx, user), "--clear-groups"}
 	pass := append(drop[:len(drop):len(drop)], "--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search")
 	var last error
 	for _, own := range [][]string{{"unshare", "--ipc", "--"}, nil} {
@@ -164,7 +164,7 @@ func (s *Server) become(ctx context.Context) error {
 	return fault.Wrap(fault.Unsupported, "PostgreSQL refuses to run as root, and cannot be run as "+user, last)
 }
 
-func (s *Server) group(ctx context.Context, user string) string {
+func (s *Server) groupOf(ctx context.Context, user string) string {
 	if out, err := conn.Output(ctx, s.conn, "id", "-g", user); err == nil {
 		return strings.TrimSpace(string(out))
 	}
@@ -176,7 +176,7 @@ func (s *Server) program(name string) string { return path.Join(s.bin, name) }
 // Run runs a program as the server's user and returns its output. env is added
 // to the server's address (PGHOST, PGPORT, PGUSER).
 func (s *Server) Run(ctx context.Context, env []string, argv ...string) ([]byte, error) {
-	if err := s.become(ctx); err != nil {
+	if err := s.chooseUser(ctx); err != nil {
 		return nil, err
 	}
 	way := []string{"LC_ALL=C", "PGHOST=" + s.socket, fmt.Sprintf("PGPORT=%d", Port), "PGUSER=" + User}
@@ -201,8 +201,8 @@ func (s *Server) Has(ctx context.Context, name string) (bool, error) {
 	return len(out) > 0, err
 }
 
-// record reads the settings back from the server.
-func (s *Server) record(ctx context.Context) (map[string]string, error) {
+// readSettings reads the settings back from the server.
+func (s *Server) readSettings(ctx context.Context) (map[string]string, error) {
 	out, err := s.SQL(ctx, "postgres", "SELECT name, setting FROM pg_settings WHERE name IN ('"+
 		strings.Join(recorded, "','")+"')")
 	if err != nil {

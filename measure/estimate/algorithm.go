@@ -62,7 +62,7 @@ const (
 func Algorithms(p *Program) []Algorithm {
 	all := []Algorithm{
 		{FileSystem: ZFS, Name: "off", Match: Same},
-		{FileSystem: ZFS, Name: "zle", Match: Same, encoder: own(codec.ZLE{})},
+		{FileSystem: ZFS, Name: "zle", Match: Same, encoder: sameEncoder(codec.ZLE{})},
 		{FileSystem: ZFS, Name: "lzjb", Match: Same, encoder: func(*batch) codec.Encoder { return &codec.LZJB{} }},
 		{FileSystem: ZFS, Name: "lz4", Match: Untried, header: 4, encoder: lz4},
 	}
@@ -70,7 +70,7 @@ func Algorithms(p *Program) []Algorithm {
 		all = append(all, Algorithm{FileSystem: ZFS, Name: fmt.Sprintf("gzip-%d", level), Match: Same,
 			CodecError: codec.DeflateError, encoder: func(*batch) codec.Encoder { return codec.NewDeflate(level) }})
 	}
-	for _, level := range levels(p, zfsZstd) {
+	for _, level := range zstdLevels(p, zfsZstd) {
 		a := reference(p, level, true)
 		a.FileSystem, a.Name, a.Match, a.header = ZFS, fmt.Sprintf("zstd-%d", level), Untried, 8
 		if level >= 3 {
@@ -84,7 +84,7 @@ func Algorithms(p *Program) []Algorithm {
 		all = append(all, Algorithm{FileSystem: Btrfs, Name: fmt.Sprintf("zlib:%d", level), Match: Same,
 			CodecError: codec.DeflateError, encoder: func(*batch) codec.Encoder { return codec.NewPagedDeflate(level) }})
 	}
-	for _, level := range levels(p, btrfsZstd) {
+	for _, level := range zstdLevels(p, btrfsZstd) {
 		a := reference(p, level, false)
 		a.FileSystem, a.Name, a.Match = Btrfs, fmt.Sprintf("zstd:%d", level), Same
 		if p == nil {
@@ -95,11 +95,13 @@ func Algorithms(p *Program) []Algorithm {
 	return all
 }
 
-func own(e codec.Encoder) func(*batch) codec.Encoder { return func(*batch) codec.Encoder { return e } }
+func sameEncoder(e codec.Encoder) func(*batch) codec.Encoder {
+	return func(*batch) codec.Encoder { return e }
+}
 
 func lz4(*batch) codec.Encoder { return &codec.LZ4{} }
 
-func levels(p *Program, most int) []int {
+func zstdLevels(p *Program, most int) []int {
 	if p == nil {
 		return codec.ZstdLevels
 	}

@@ -48,14 +48,14 @@ func newBatch(p *Program) (*batch, error) {
 	return &batch{program: p, dir: dir, seed: maphash.MakeSeed()}, nil
 }
 
-func (b *batch) close() {
+func (b *batch) removeFiles() {
 	if b != nil {
 		os.RemoveAll(b.dir)
 	}
 }
 
-// begin discards the previous records.
-func (b *batch) begin() error {
+// beginBatch discards the previous records.
+func (b *batch) beginBatch() error {
 	for _, f := range b.files {
 		if err := os.Remove(f); err != nil {
 			return fault.Op("temporary files", err)
@@ -66,8 +66,8 @@ func (b *batch) begin() error {
 	return nil
 }
 
-// ask adds a record. The same content has the same answer, and is asked once.
-func (b *batch) ask(level int, record []byte) {
+// addRecord adds a record. The same content has the same answer, and is asked once.
+func (b *batch) addRecord(level int, record []byte) {
 	h := maphash.Bytes(b.seed, record)
 	q := question{level, h}
 	b.row = append(b.row, q)
@@ -83,14 +83,14 @@ func (b *batch) ask(level int, record []byte) {
 	}
 }
 
-// answer compresses all records that were asked for.
-func (b *batch) answer(ctx context.Context) error {
+// compressAsked compresses all records that were asked for.
+func (b *batch) compressAsked(ctx context.Context) error {
 	b.asking = false
 	if b.err != nil {
 		return fault.Op("temporary files", b.err)
 	}
 	for level, hashes := range b.asked {
-		frames, err := b.program.frames(ctx, level, b.names(hashes))
+		frames, err := b.program.frameSizes(ctx, level, b.fileNames(hashes))
 		if err != nil {
 			return err
 		}
@@ -101,7 +101,7 @@ func (b *batch) answer(ctx context.Context) error {
 	return nil
 }
 
-func (b *batch) names(hashes []uint64) []string {
+func (b *batch) fileNames(hashes []uint64) []string {
 	var names []string
 	for _, h := range hashes {
 		names = append(names, b.files[h])
@@ -126,7 +126,7 @@ const bareHeader = 2
 // Encode compresses.
 func (o outside) Encode(dst, src []byte, limit int) ([]byte, bool) {
 	if o.asking {
-		o.ask(o.level, src)
+		o.addRecord(o.level, src)
 		return dst, true
 	}
 	f, known := o.frames[question{o.level, maphash.Bytes(o.seed, src)}]

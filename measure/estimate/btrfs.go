@@ -45,14 +45,14 @@ func newBtrfs(a Algorithm, force bool, asked *batch) *btrfsCoder {
 	return b
 }
 
-// begin is called before each file.
-func (b *btrfsCoder) begin() { b.btrfsFile = btrfsFile{} }
+// beginFile is called before each file.
+func (b *btrfsCoder) beginFile() { b.btrfsFile = btrfsFile{} }
 
-// extent stores up to 128 KiB of a file of fileSize bytes, from its offset at.
+// storeExtent stores up to 128 KiB of a file of fileSize bytes, from its offset at.
 //
 // Source: compress_file_range, cow_file_range_inline and
 // btrfs_compress_heuristic of Linux 6.
-func (b *btrfsCoder) extent(data []byte, at, fileSize int64) block {
+func (b *btrfsCoder) storeExtent(data []byte, at, fileSize int64) block {
 	n := int64(len(data))
 	plain := block{logical: roundUp(n, btrfsSector), physical: roundUp(n, btrfsSector), allocated: roundUp(n, btrfsSector)}
 	whole := at == 0 && n == fileSize

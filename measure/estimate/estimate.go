@@ -84,7 +84,7 @@ type Row struct {
 // Folder estimates the regular files in a folder. It does not follow links.
 func Folder(ctx context.Context, dir string, o Options) (Estimate, error) {
 	e := Estimate{Schema: Schema, Folder: dir, Pool: o.Pool}
-	if err := check(&o); err != nil {
+	if err := checkOptions(&o); err != nil {
 		return e, err
 	}
 	root, err := os.OpenRoot(dir)
@@ -95,7 +95,7 @@ func Folder(ctx context.Context, dir string, o Options) (Estimate, error) {
 		return e, fault.WithFix(fault.Wrap(fault.Invalid, "", err), "choose a folder that you can read")
 	}
 	defer root.Close()
-	err = walk(ctx, root, func(_ string, size int64) error {
+	err = walkFiles(ctx, root, func(_ string, size int64) error {
 		e.Files++
 		e.Bytes += size
 		return nil
@@ -112,7 +112,7 @@ func Folder(ctx context.Context, dir string, o Options) (Estimate, error) {
 		p.chance = float64(o.SampleBytes) / float64(e.Bytes)
 		p.total = o.SampleBytes
 	}
-	if err := p.run(ctx); err != nil {
+	if err := p.runWorkers(ctx); err != nil {
 		return e, fault.Op("folder "+dir, err)
 	}
 	e.SampledBytes, e.Unread = p.read, p.unread
@@ -120,12 +120,12 @@ func Folder(ctx context.Context, dir string, o Options) (Estimate, error) {
 		return e, fault.New(fault.Unsupported, "no file in %s could be read, or the sample is too small", dir)
 	}
 	for i, t := range p.tallies {
-		e.Rows = append(e.Rows, t.row(p.specs[i], e, p.chance < 1))
+		e.Rows = append(e.Rows, t.rowFor(p.specs[i], e, p.chance < 1))
 	}
 	return e, nil
 }
 
-func check(o *Options) error {
+func checkOptions(o *Options) error {
 	if len(o.Algorithms) == 0 {
 		return fault.New(fault.Invalid, "no algorithm given")
 	}
@@ -154,8 +154,8 @@ func check(o *Options) error {
 	return nil
 }
 
-// walk visits the regular files in the order of their names.
-func walk(ctx context.Context, root *os.Root, do func(name string, size int64) error) error {
+// walkFiles visits the regular files in the order of their names.
+func walkFiles(ctx context.Context, root *os.Root, do func(name string, size int64) error) error {
 	return fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if cerr := ctx.Err(); cerr != nil {
 			return cerr
@@ -183,8 +183,8 @@ type spec struct {
 	record int64
 }
 
-// specs lists the rows: the records of one algorithm in ascending order.
-func specs(o Options) []spec {
+// rowSpecs lists the rows: the records of one algorithm in ascending order.
+func rowSpecs(o Options) []spec {
 	var out []spec
 	for _, a := range o.Algorithms {
 		if a.FileSystem == Btrfs {
@@ -209,9 +209,9 @@ type tally struct {
 	spent                        time.Duration
 }
 
-// add counts one unit; first says that it is the first of a file, and metadata
+// addUnit counts one unit; first says that it is the first of a file, and metadata
 // is the size of what is stored in addition.
-func (t *tally) add(bytes int64, b block, first bool, metadata float64) {
+func (t *tally) addUnit(bytes int64, b block, first bool, metadata float64) {
 	l, p := float64(b.logical), float64(b.physical)
 	t.n++
 	if first {
@@ -226,7 +226,7 @@ func (t *tally) add(bytes int64, b block, first bool, metadata float64) {
 	t.product += l * p
 }
 
-func (t *tally) merge(o tally) {
+func (t *tally) addTally(o tally) {
 	t.n += o.n
 	t.bytes += o.bytes
 	t.logical += o.logical
@@ -239,7 +239,7 @@ func (t *tally) merge(o tally) {
 	t.spent += o.spent
 }
 
-func (t tally) row(s spec, e Estimate, sampled bool) Row {
+func (t tally) rowFor(s spec, e Estimate, sampled bool) Row {
 	r := Row{Algorithm: s.Algorithm, Record: s.record, Ratio: 1}
 	if t.physical > 0 {
 		r.Ratio = t.logical / t.physical

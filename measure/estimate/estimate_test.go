@@ -55,13 +55,13 @@ func TestRecordsOfZFS(t *testing.T) {
 		{"an eighth must be saved", "gzip-6", Pool{Ashift: 9}, append(noise(3700), make([]byte, 396)...),
 			block{4096, 4096, 4096}},
 	} {
-		if got := coder(t, c.algorithm, c.pool).block(c.record); got != c.want {
+		if got := coder(t, c.algorithm, c.pool).writeRecord(c.record); got != c.want {
 			t.Errorf("%s: %+v, want %+v", c.name, got, c.want)
 		}
 	}
 	// zstd from level 3 on asks lz4 first, about large records: what lz4
 	// cannot do, it does not try.
-	if got := coder(t, "zstd-7", Pool{Ashift: 12}).block(text[:1<<17]); got.physical >= 1<<14 {
+	if got := coder(t, "zstd-7", Pool{Ashift: 12}).writeRecord(text[:1<<17]); got.physical >= 1<<14 {
 		t.Errorf("text under zstd-7: %+v", got)
 	}
 }
@@ -99,7 +99,7 @@ func TestExtentsOfBtrfs(t *testing.T) {
 		{"a sector must be saved", append(noise(6000), text[:2000]...), 8192},
 		{"an extent", text[:131072], 4096},
 	} {
-		got := newBtrfs(a[0], false, nil).extent(c.data, 0, int64(len(c.data)))
+		got := newBtrfs(a[0], false, nil).storeExtent(c.data, 0, int64(len(c.data)))
 		if c.want >= 0 && got.allocated != c.want || c.want < 0 && got.allocated > 200 {
 			t.Errorf("%s: %+v, want %d", c.name, got, c.want)
 		}
@@ -119,11 +119,11 @@ func TestExtentsOfBtrfs(t *testing.T) {
 		{"text, forced", text[:piece], true, 5 * 4096},
 	} {
 		b := newBtrfs(a[0], c.force, nil)
-		b.begin()
+		b.beginFile()
 		var sum block
 		file := append(append([]byte{}, c.first...), bytes.Repeat(text[:piece], 4)...)
 		for at := 0; at < len(file); at += piece {
-			sum.add(b.extent(file[at:at+piece], int64(at), int64(len(file))))
+			sum.addBlock(b.storeExtent(file[at:at+piece], int64(at), int64(len(file))))
 		}
 		if sum.allocated != c.stored {
 			t.Errorf("%s, then text: %d bytes, want %d", c.name, sum.allocated, c.stored)
@@ -145,7 +145,7 @@ func TestExtentsOfBtrfs(t *testing.T) {
 			if at == 0 {
 				part = seeming
 			}
-			sum.add(b.extent(part, at, 5*piece))
+			sum.addBlock(b.storeExtent(part, at, 5*piece))
 		}
 		if sum.allocated != want {
 			t.Errorf("what only looks compressible, force %t: %d bytes, want %d", force, sum.allocated, want)

@@ -54,8 +54,8 @@ func NewProgram(ctx context.Context, name string, run Run) (*Program, error) {
 		minor >= 5, run: run}, nil
 }
 
-// argv is a command that processes each file separately, with one thread.
-func (p *Program) argv(options []string, files []string) []string {
+// commandFor is a command that processes each file separately, with one thread.
+func (p *Program) commandFor(options []string, files []string) []string {
 	a := append([]string{p.name, "-q", "--single-thread"}, options...)
 	if p.rows {
 		a = append(a, "--no-row-match-finder")
@@ -67,19 +67,19 @@ func (p *Program) argv(options []string, files []string) []string {
 // block, in bytes.
 type frame struct{ size, header int }
 
-// frames compresses each file separately and returns the lengths of the
+// frameSizes compresses each file separately and returns the lengths of the
 // results.
-func (p *Program) frames(ctx context.Context, level int, files []string) ([]frame, error) {
+func (p *Program) frameSizes(ctx context.Context, level int, files []string) ([]frame, error) {
 	ctx, cancel := context.WithTimeout(ctx, programTime)
 	defer cancel()
 	var frames []frame
 	for len(files) > 0 {
 		n := min(len(files), programFiles)
-		out, complaints, err := p.run(ctx, p.argv([]string{"-" + strconv.Itoa(level), "--no-check", "-c"}, files[:n]))
+		out, complaints, err := p.run(ctx, p.commandFor([]string{"-" + strconv.Itoa(level), "--no-check", "-c"}, files[:n]))
 		if err != nil {
 			return nil, fault.New(fault.Lab, "%s -%d: %w: %.200s", p.name, level, err, complaints)
 		}
-		got, err := split(out, n)
+		got, err := splitFrames(out, n)
 		if err != nil {
 			return nil, fault.New(fault.Lab, "%s -%d: %w", p.name, level, err)
 		}
@@ -88,8 +88,8 @@ func (p *Program) frames(ctx context.Context, level int, files []string) ([]fram
 	return frames, nil
 }
 
-// split separates n consecutive frames.
-func split(out []byte, n int) ([]frame, error) {
+// splitFrames separates n consecutive frames.
+func splitFrames(out []byte, n int) ([]frame, error) {
 	frames := make([]frame, 0, n)
 	for len(out) > 0 {
 		size, header, err := codec.ZstdFrame(out)
@@ -108,14 +108,14 @@ func split(out []byte, n int) ([]frame, error) {
 // counts, as in its own benchmark, because other load only makes it slower.
 const programClock = 3
 
-// speed returns the compression speed that the program measures for the files,
+// measuredSpeed returns the compression speed that the program measures for the files,
 // each separately and in memory, in bytes per second; 0 if it reports none.
-func (p *Program) speed(ctx context.Context, level int, files []string) (float64, error) {
+func (p *Program) measuredSpeed(ctx context.Context, level int, files []string) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, programTime)
 	defer cancel()
 	fastest := 0.0
 	for range programClock {
-		out, complaints, err := p.run(ctx, p.argv([]string{"-b" + strconv.Itoa(level), "-i0"}, files))
+		out, complaints, err := p.run(ctx, p.commandFor([]string{"-b" + strconv.Itoa(level), "-i0"}, files))
 		if err != nil {
 			return 0, fault.New(fault.Lab, "%s -b%d: %w: %.200s", p.name, level, err, complaints)
 		}

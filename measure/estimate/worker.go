@@ -36,8 +36,8 @@ type job struct {
 	size int64
 }
 
-func (p *pool) run(ctx context.Context) error {
-	p.specs = specs(p.o)
+func (p *pool) runWorkers(ctx context.Context) error {
+	p.specs = rowSpecs(p.o)
 	p.tallies = make([]tally, len(p.specs))
 	p.clocked = make([]atomic.Bool, len(p.specs))
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -51,23 +51,23 @@ func (p *pool) run(ctx context.Context) error {
 				cancel(err)
 				return
 			}
-			defer w.batch.close()
+			defer w.batch.removeFiles()
 			for j := range jobs {
 				if ctx.Err() == nil {
-					w.file(ctx, j, cancel)
+					w.readFile(ctx, j, cancel)
 				}
 			}
-			if err := w.settle(ctx); err != nil {
+			if err := w.settlePieces(ctx); err != nil {
 				cancel(err)
 			}
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			for i := range w.tallies {
-				p.tallies[i].merge(w.tallies[i])
+				p.tallies[i].addTally(w.tallies[i])
 			}
 		})
 	}
-	err := walk(ctx, p.root, func(name string, size int64) error {
+	err := walkFiles(ctx, p.root, func(name string, size int64) error {
 		if size == 0 {
 			return nil
 		}
@@ -86,9 +86,9 @@ func (p *pool) run(ctx context.Context) error {
 	return err
 }
 
-// drawn reports whether a window is in the sample. It depends on the name, so
+// isSampled reports whether a window is in the sample. It depends on the name, so
 // the same seed draws the same sample.
-func (p *pool) drawn(name string, at int64) bool {
+func (p *pool) isSampled(name string, at int64) bool {
 	if p.chance >= 1 {
 		return true
 	}
@@ -102,8 +102,8 @@ func (p *pool) drawn(name string, at int64) bool {
 	return float64(v>>11) < p.chance*math.Exp2(53)
 }
 
-// done counts bytes read.
-func (p *pool) done(n int64, unread bool) {
+// countRead counts bytes read.
+func (p *pool) countRead(n int64, unread bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.read += n
@@ -156,38 +156,38 @@ func newWorker(p *pool) (*worker, error) {
 	return w, nil
 }
 
-// file reads the sampled windows of a file.
-func (w *worker) file(ctx context.Context, j job, fail func(error)) {
+// readFile reads the sampled windows of a file.
+func (w *worker) readFile(ctx context.Context, j job, fail func(error)) {
 	var f *os.File
 	for at := int64(0); at < j.size && ctx.Err() == nil; at += window {
-		if !w.drawn(j.name, at) {
+		if !w.isSampled(j.name, at) {
 			continue
 		}
 		fresh := f == nil
 		if fresh {
 			var err error
 			if f, err = w.root.Open(j.name); err != nil {
-				w.done(0, true)
+				w.countRead(0, true)
 				return
 			}
 			defer f.Close()
 		}
 		part := w.buf[:min(window, j.size-at)]
 		if _, err := f.ReadAt(part, at); err != nil {
-			w.done(0, true) // the file has become shorter
+			w.countRead(0, true) // the file has become shorter
 			return
 		}
-		if err := w.take(ctx, piece{part, at, j.size, fresh}); err != nil {
+		if err := w.takePiece(ctx, piece{part, at, j.size, fresh}); err != nil {
 			fail(err)
 			return
 		}
 	}
 }
 
-// take counts a piece, or collects it for the program.
-func (w *worker) take(ctx context.Context, p piece) error {
+// takePiece counts a piece, or collects it for the program.
+func (w *worker) takePiece(ctx context.Context, p piece) error {
 	if w.batch == nil {
-		w.window(p)
+		w.countWindow(p)
 		return nil
 	}
 	p.data = slices.Clone(p.data)
@@ -195,34 +195,34 @@ func (w *worker) take(ctx context.Context, p piece) error {
 	if w.kept += len(p.data); w.kept < batchBytes {
 		return nil
 	}
-	return w.settle(ctx)
+	return w.settlePieces(ctx)
 }
 
-// settle runs the program on the collected pieces, and counts them.
-func (w *worker) settle(ctx context.Context) error {
+// settlePieces runs the program on the collected pieces, and counts them.
+func (w *worker) settlePieces(ctx context.Context) error {
 	if len(w.pieces) == 0 || ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	if err := w.batch.begin(); err != nil {
+	if err := w.batch.beginBatch(); err != nil {
 		return err
 	}
-	rows := w.ask()
-	if err := w.batch.answer(ctx); err != nil {
+	rows := w.questions()
+	if err := w.batch.compressAsked(ctx); err != nil {
 		return err
 	}
-	if err := w.clock(ctx, rows); err != nil {
+	if err := w.measureSpeeds(ctx, rows); err != nil {
 		return err
 	}
 	for _, p := range w.pieces {
-		w.window(p)
+		w.countWindow(p)
 	}
 	w.pieces, w.kept = w.pieces[:0], 0
 	return w.batch.err
 }
 
-// ask processes the rows that need the program, and returns the questions of
+// questions processes the rows that need the program, and returns the questions of
 // each at its own level.
-func (w *worker) ask() map[int][]question {
+func (w *worker) questions() map[int][]question {
 	rows := map[int][]question{}
 	for i, s := range w.specs {
 		if s.level == 0 {
@@ -234,7 +234,7 @@ func (w *worker) ask() map[int][]question {
 			before = b.btrfsFile
 		}
 		for _, p := range w.pieces {
-			w.blocks(s, p)
+			w.storeWindow(s, p)
 		}
 		if b := w.btrfs[s.Name]; b != nil {
 			b.btrfsFile = before
@@ -244,10 +244,10 @@ func (w *worker) ask() map[int][]question {
 	return rows
 }
 
-// clock measures the speed of the program for each row that has records and was
+// measureSpeeds measures the speed of the program for each row that has records and was
 // not measured yet, on the first of them. The first batch may have none: ZFS does
 // not compress zeros.
-func (w *worker) clock(ctx context.Context, rows map[int][]question) error {
+func (w *worker) measureSpeeds(ctx context.Context, rows map[int][]question) error {
 	for i, asked := range rows {
 		var names []string
 		var bytes int64
@@ -261,7 +261,7 @@ func (w *worker) clock(ctx context.Context, rows map[int][]question) error {
 		if bytes == 0 || w.clocked[i].Swap(true) {
 			continue
 		}
-		speed, err := w.batch.program.speed(ctx, w.specs[i].level, names)
+		speed, err := w.batch.program.measuredSpeed(ctx, w.specs[i].level, names)
 		if err != nil {
 			return err
 		}
@@ -273,8 +273,8 @@ func (w *worker) clock(ctx context.Context, rows map[int][]question) error {
 	return nil
 }
 
-// window counts one window of a file for every row.
-func (w *worker) window(p piece) {
+// countWindow counts one window of a file for every row.
+func (w *worker) countWindow(p piece) {
 	var last block // of the previous row: reused if a larger record changes nothing
 	var spent time.Duration
 	for i, s := range w.specs {
@@ -283,7 +283,7 @@ func (w *worker) window(p piece) {
 		if i > 0 && s.FileSystem == ZFS && w.specs[i-1].Name == s.Name && p.fileSize <= w.specs[i-1].record {
 			start = start.Add(-spent) // as long as the previous row
 		} else {
-			last = w.blocks(s, p)
+			last = w.storeWindow(s, p)
 		}
 		spent = w.o.Now().Sub(start)
 		if s.encoder != nil && s.level == 0 {
@@ -294,33 +294,33 @@ func (w *worker) window(p piece) {
 		if s.FileSystem == ZFS {
 			metadata = zfsMetadata
 		}
-		t.add(int64(len(p.data)), last, p.at == 0, metadata)
+		t.addUnit(int64(len(p.data)), last, p.at == 0, metadata)
 	}
-	w.done(int64(len(p.data)), false)
+	w.countRead(int64(len(p.data)), false)
 }
 
-// blocks stores a window of a file as row s does.
-func (w *worker) blocks(s spec, p piece) block {
+// storeWindow stores a window of a file as row s does.
+func (w *worker) storeWindow(s spec, p piece) block {
 	var sum block
 	if s.FileSystem == Btrfs {
 		b := w.btrfs[s.Name]
 		if p.fresh {
-			b.begin()
+			b.beginFile()
 		}
 		for off := 0; off < len(p.data); off += btrfsChunk {
-			sum.add(b.extent(p.data[off:min(len(p.data), off+btrfsChunk)], p.at+int64(off), p.fileSize))
+			sum.addBlock(b.storeExtent(p.data[off:min(len(p.data), off+btrfsChunk)], p.at+int64(off), p.fileSize))
 		}
 		return sum
 	}
 	z := w.zfs[s.Name]
-	records(p.data, p.fileSize, s.record, w.scratch, func(r []byte) { sum.add(z.block(r)) })
+	records(p.data, p.fileSize, s.record, w.scratch, func(r []byte) { sum.addBlock(z.writeRecord(r)) })
 	if p.at == 0 && sum.physical > 0 {
-		sum.add(z.indirect(p.fileSize, s.record))
+		sum.addBlock(z.indirect(p.fileSize, s.record))
 	}
 	return sum
 }
 
-func (b *block) add(o block) {
+func (b *block) addBlock(o block) {
 	b.logical += o.logical
 	b.physical += o.physical
 	b.allocated += o.allocated

@@ -68,16 +68,16 @@ func newZFS(a Algorithm, p Pool, b *batch) *zfsCoder {
 	return z
 }
 
-// block writes one record, whose length is a multiple of 512.
+// writeRecord writes one record, whose length is a multiple of 512.
 //
 // Source: zio_compress_data and zio_write_compress of OpenZFS.
-func (z *zfsCoder) block(record []byte) block {
+func (z *zfsCoder) writeRecord(record []byte) block {
 	n := int64(len(record))
 	b := block{logical: n, physical: n, allocated: roundUp(n, 1<<z.pool.Ashift)}
 	if z.enc == nil {
 		return b
 	}
-	if zeros(record) {
+	if allZero(record) {
 		return block{} // a hole: neither stored nor counted
 	}
 	// Compression must save an eighth.
@@ -121,7 +121,7 @@ func (z *zfsCoder) block(record []byte) block {
 
 func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }
 
-func zeros(b []byte) bool {
+func allZero(b []byte) bool {
 	for _, c := range b {
 		if c != 0 {
 			return false

@@ -32,7 +32,7 @@ func (n native) Prepare(ctx context.Context, t Target, p param.Values) error {
 	if n.Loop().Prepare == nil {
 		return nil
 	}
-	_, err := n.exec(ctx, t, p, wire.StagePrepare)
+	_, err := n.execStage(ctx, t, p, wire.StagePrepare)
 	return err
 }
 
@@ -40,18 +40,18 @@ func (n native) Reset(ctx context.Context, t Target, p param.Values) error {
 	if n.Loop().Reset == nil {
 		return nil
 	}
-	_, err := n.exec(ctx, t, p, wire.StageReset)
+	_, err := n.execStage(ctx, t, p, wire.StageReset)
 	return err
 }
 
 func (n native) Run(ctx context.Context, t Target, p param.Values) (workload.Raw, error) {
-	return n.exec(ctx, t, p, wire.StageRun)
+	return n.execStage(ctx, t, p, wire.StageRun)
 }
 
-// exec runs one stage of the loop on the subject and classifies its end.
-func (n native) exec(ctx context.Context, t Target, p param.Values, stage string) (workload.Raw, error) {
+// execStage runs one stage of the loop on the subject and classifies its end.
+func (n native) execStage(ctx context.Context, t Target, p param.Values, stage string) (workload.Raw, error) {
 	op := n.Doc().Name // the caller adds the stage
-	dir, err := n.dir(t, p)
+	dir, err := n.loopFolder(t, p)
 	if err != nil {
 		return nil, fault.Op(op, err)
 	}
@@ -76,13 +76,13 @@ func (n native) exec(ctx context.Context, t Target, p param.Values, stage string
 	case stdout.Cut:
 		return raw, fault.New(fault.Lab, "%s: output is longer than %d bytes", op, maxResult)
 	}
-	return raw, fault.Op(op, ended(exit, raw[workload.Stderr]))
+	return raw, fault.Op(op, exitError(exit, raw[workload.Stderr]))
 }
 
 var errTooLong = errors.New("the deadline of the workload passed")
 
-// dir returns the loop's directory on the subject.
-func (n native) dir(t Target, p param.Values) (string, error) {
+// loopFolder returns the loop's directory on the subject.
+func (n native) loopFolder(t Target, p param.Values) (string, error) {
 	root := t.Subject.Info().Scratch
 	if n.Doc().Volume != "" {
 		var err error
@@ -103,8 +103,8 @@ func (t Target) Volume(path string) (string, error) {
 	return root, nil
 }
 
-// ended classifies the exit of the agent; nil is success.
-func ended(exit conn.Exit, stderr []byte) error {
+// exitError classifies the exit of the agent; nil is success.
+func exitError(exit conn.Exit, stderr []byte) error {
 	if exit.OK() {
 		return nil
 	}

@@ -18,15 +18,15 @@ func (d Doc) Check(version string) (warning string, err error) {
 		return "", fault.WithFix(fault.New(fault.Subject, "version %s is too old: bakeoff reads the output of version %s "+
 			"and newer", version, d.Least), "install a newer one")
 	}
-	if d.known(version) {
+	if d.isTried(version) {
 		return "", nil
 	}
 	return fmt.Sprintf("warning: bakeoff was tried with the output of %s %s, and this is %s; compare a result with what "+
 		"the program prints", d.Program, d.Range(), version), nil
 }
 
-// known tells whether a version is not older than the series that were tried, nor newer.
-func (d Doc) known(version string) bool {
+// isTried tells whether a version is not older than the series that were tried, nor newer.
+func (d Doc) isTried(version string) bool {
 	if len(d.Tried) == 0 {
 		return true
 	}
@@ -56,7 +56,7 @@ func (d Doc) Unread(version string, err error) error {
 	if err == nil || version == "" {
 		return fault.Op(d.Name, err)
 	}
-	if err = fault.Op(d.Name+" "+version, err); fault.Is(err, fault.Subject) || d.known(version) {
+	if err = fault.Op(d.Name+" "+version, err); fault.Is(err, fault.Subject) || d.isTried(version) {
 		return err
 	}
 	return fault.WithFix(err, "install version "+d.Range()+", which bakeoff was tried with")

@@ -25,12 +25,12 @@ var (
 		"which takes longer than it seems", "and nobody knows why"}
 )
 
-func (g *author) pick(from []string) string { return from[g.rng.IntN(len(from))] }
+func (g *author) pickOne(from []string) string { return from[g.rng.IntN(len(from))] }
 
 func (g *author) sentence() string {
-	s := g.pick(subjects) + " " + g.pick(acts) + " " + g.pick(objects)
+	s := g.pickOne(subjects) + " " + g.pickOne(acts) + " " + g.pickOne(objects)
 	if g.rng.IntN(3) > 0 {
-		s += ", " + g.pick(reasons)
+		s += ", " + g.pickOne(reasons)
 	}
 	return strings.ToUpper(s[:1]) + s[1:] + "."
 }
@@ -52,14 +52,14 @@ func (g *author) paragraphs(n int) string {
 	return b.String()
 }
 
-// first returns the first sentence of a text.
-func first(text string) string {
+// firstSentence returns the first sentence of a text.
+func firstSentence(text string) string {
 	s, _, _ := strings.Cut(text, ".")
 	return s + "."
 }
 
-// style is the style sheet: rules, and a scale of colors and widths.
-func style() string {
+// styleSheet is the style sheet: rules, and a scale of colors and widths.
+func styleSheet() string {
 	var b strings.Builder
 	b.WriteString(`:root { color-scheme: light dark; --ink: #1c1c1c; --paper: #fdfcf8; --link: #1b5e8c; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6e4de; --paper: #16181a; --link: #8cc4ee; } }

@@ -21,7 +21,7 @@ const (
 // compression or markup.
 var Example = sync.OnceValue(func() Site {
 	g := &author{rng: rand.New(rand.NewPCG(exampleSeed, exampleSeed))}
-	s, err := New(g.site()...)
+	s, err := New(g.siteFiles()...)
 	if err != nil {
 		panic(err) // a test covers it
 	}
@@ -34,8 +34,8 @@ type post struct {
 	body                         []string // paragraphs
 }
 
-// file is the path of the post.
-func (p post) file() string { return "posts/" + p.name + ".html" }
+// filePath is the path of the post.
+func (p post) filePath() string { return "posts/" + p.name + ".html" }
 
 // The subjects of the example. Each tag has its own page.
 var (
@@ -48,19 +48,19 @@ var (
 	}
 )
 
-// site returns the files of the example.
-func (g *author) site() []File {
-	posts := g.posts()
+// siteFiles returns the files of the example.
+func (g *author) siteFiles() []File {
+	posts := g.writePosts()
 	files := []File{
-		{"style.css", []byte(style())},
+		{"style.css", []byte(styleSheet())},
 		{"robots.txt", []byte("User-agent: *\nAllow: /\nSitemap: /sitemap.xml\n")},
 		{"favicon.svg", []byte(favicon)},
-		{"images/map.svg", g.chart()},
-		{"feed.xml", feed(posts)},
-		{"about.html", layout("About", "", "<h1>About</h1>\n<img src=\"/images/map.svg\" alt=\"A map of the machine "+
+		{"images/map.svg", g.drawRacks()},
+		{"feed.xml", feedOf(posts)},
+		{"about.html", pageLayout("About", "", "<h1>About</h1>\n<img src=\"/images/map.svg\" alt=\"A map of the machine "+
 			"room\" width=\"640\" height=\"320\">\n"+g.paragraphs(5))},
-		{"archive.html", layout("Archive", "", "<h1>Archive</h1>\n"+list(posts))},
-		{Home, home(posts, g)},
+		{"archive.html", pageLayout("Archive", "", "<h1>Archive</h1>\n"+postList(posts))},
+		{Home, homePage(posts, g)},
 	}
 	for i, name := range images {
 		files = append(files, File{"images/" + name + ".png", picture(i)})
@@ -72,16 +72,17 @@ func (g *author) site() []File {
 				of = append(of, p)
 			}
 		}
-		files = append(files, File{"tags/" + tag + ".html", layout("About the "+tag, "", "<h1>About the "+tag+"</h1>\n<p>"+
-			g.paragraph(4)+"</p>\n"+list(of))})
+		files = append(files, File{"tags/" + tag + ".html", pageLayout("About the "+tag, "",
+			"<h1>About the "+tag+"</h1>\n<p>"+
+				g.paragraph(4)+"</p>\n"+postList(of))})
 	}
 	for i, p := range posts {
-		files = append(files, File{p.file(), article(posts, i)})
+		files = append(files, File{p.filePath(), article(posts, i)})
 	}
 	return append(files, File{"sitemap.xml", sitemap(files)})
 }
 
-func (g *author) posts() []post {
+func (g *author) writePosts() []post {
 	var out []post
 	for i, title := range titles {
 		p := post{
@@ -96,8 +97,8 @@ func (g *author) posts() []post {
 	return out
 }
 
-// layout wraps main in the header and footer of all pages.
-func layout(title, description, main string) []byte {
+// pageLayout wraps main in the header and footer of all pages.
+func pageLayout(title, description, main string) []byte {
 	if description != "" {
 		description = "<meta name=\"description\" content=\"" + description + "\">\n"
 	}
@@ -145,34 +146,35 @@ func article(posts []post, i int) []byte {
 	}
 	b.WriteString("</article>\n<p class=\"turn\">")
 	if i > 0 {
-		fmt.Fprintf(&b, "<a rel=\"prev\" href=\"/%s\">%s</a>", posts[i-1].file(), posts[i-1].title)
+		fmt.Fprintf(&b, "<a rel=\"prev\" href=\"/%s\">%s</a>", posts[i-1].filePath(), posts[i-1].title)
 	}
 	if i+1 < len(posts) {
-		fmt.Fprintf(&b, " <a rel=\"next\" href=\"/%s\">%s</a>", posts[i+1].file(), posts[i+1].title)
+		fmt.Fprintf(&b, " <a rel=\"next\" href=\"/%s\">%s</a>", posts[i+1].filePath(), posts[i+1].title)
 	}
 	b.WriteString("</p>\n")
-	return layout(p.title, first(p.body[0]), b.String())
+	return pageLayout(p.title, firstSentence(p.body[0]), b.String())
 }
 
-// list lists posts, the newest first.
-func list(posts []post) string {
+// postList lists posts, the newest first.
+func postList(posts []post) string {
 	var b strings.Builder
 	b.WriteString("<ul class=\"posts\">\n")
 	for i := len(posts) - 1; i >= 0; i-- {
 		p := posts[i]
-		fmt.Fprintf(&b, "<li><time datetime=\"%s\">%[1]s</time> <a href=\"/%s\">%s</a><br>%s</li>\n", p.day, p.file(),
-			p.title, first(p.body[0]))
+		fmt.Fprintf(&b, "<li><time datetime=\"%s\">%[1]s</time> <a href=\"/%s\">%s</a><br>%s</li>\n", p.day, p.filePath(),
+			p.title, firstSentence(p.body[0]))
 	}
 	b.WriteString("</ul>\n")
 	return b.String()
 }
 
-// home is the home page: the newest posts, and a paragraph that fills the page
+// homePage is the home page: the newest posts, and a paragraph that fills the page
 // to its exact length.
-func home(posts []post, g *author) []byte {
+func homePage(posts []post, g *author) []byte {
 	const slot = "@"
-	whole := layout("Home", "Notes from a small machine room", "<h1>The machine room</h1>\n"+list(posts[len(posts)-6:])+
-		"<p>"+slot+"</p>\n")
+	whole := pageLayout("Home", "Notes from a small machine room",
+		"<h1>The machine room</h1>\n"+postList(posts[len(posts)-6:])+
+			"<p>"+slot+"</p>\n")
 	before, after, _ := bytes.Cut(whole, []byte(slot))
 	room := exampleHome - len(before) - len(after)
 	text := g.paragraph(40)
@@ -182,14 +184,14 @@ func home(posts []post, g *author) []byte {
 	return append(append(bytes.Clone(before), text...), after...)
 }
 
-func feed(posts []post) []byte {
+func feedOf(posts []post) []byte {
 	var b bytes.Buffer
 	b.WriteString("<?xml version=\"1.0\" encoding=\"utf-8\"?>\n<rss version=\"2.0\"><channel>\n<title>The machine " +
 		"room</title>\n<link>/index.html</link>\n<description>Notes from a small machine room</description>\n")
 	for i := len(posts) - 1; i >= 0; i-- {
 		p := posts[i]
 		fmt.Fprintf(&b, "<item><title>%s</title><link>/%s</link>"+
-			"<category>%s</category><description>%s</description></item>\n", p.title, p.file(), p.tag, p.body[0])
+			"<category>%s</category><description>%s</description></item>\n", p.title, p.filePath(), p.tag, p.body[0])
 	}
 	b.WriteString("</channel></rss>\n")
 	return b.Bytes()

@@ -21,9 +21,9 @@ var usual = bounds{files: 4096, bytes: 64 << 20}
 // Folder reads the site in dir. It follows links to files inside dir. A site
 // that cannot be served, for example with more than 4096 files or 64 MiB, is an
 // error of kind fault.Invalid that names the file.
-func Folder(dir string) (Site, error) { return folder(dir, usual) }
+func Folder(dir string) (Site, error) { return readFolder(dir, usual) }
 
-func folder(dir string, most bounds) (Site, error) {
+func readFolder(dir string, most bounds) (Site, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return Site{}, fault.WithFix(fault.Wrap(fault.Invalid, "site", err), "name a folder on this machine with an "+Home+

@@ -13,8 +13,8 @@ const favicon = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16">` +
 	`<path d="M4 5h8M4 8h8M4 11h5" stroke="#fff" stroke-width="1.6"/></svg>
 `
 
-// chart is a drawing of server racks.
-func (g *author) chart() []byte {
+// drawRacks is a drawing of server racks.
+func (g *author) drawRacks() []byte {
 	var b bytes.Buffer
 	b.WriteString("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 640 320\" role=\"img\"><title>A map of " +
 		"the machine room</title>\n")
@@ -39,7 +39,7 @@ func picture(pattern int) []byte {
 	for y := range high {
 		raw = append(raw, 0) // no filter
 		for x := range wide {
-			raw = append(raw, grey(pattern, x, y))
+			raw = append(raw, brightness(pattern, x, y))
 		}
 	}
 	var head [13]byte
@@ -47,13 +47,13 @@ func picture(pattern int) []byte {
 	binary.BigEndian.PutUint32(head[4:], high)
 	head[8] = 8 // bits; grey, deflate, usual filters, not interlaced are 0
 	b := []byte("\x89PNG\r\n\x1a\n")
-	b = chunk(b, "IHDR", head[:])
-	b = chunk(b, "IDAT", stored(raw))
-	return chunk(b, "IEND", nil)
+	b = appendChunk(b, "IHDR", head[:])
+	b = appendChunk(b, "IDAT", storedStream(raw))
+	return appendChunk(b, "IEND", nil)
 }
 
-// grey is the brightness of a pixel.
-func grey(pattern, x, y int) byte {
+// brightness is the brightness of a pixel.
+func brightness(pattern, x, y int) byte {
 	switch pattern {
 	case 0: // hills
 		return byte((x*x/40 + y*y/25) ^ (x + y))
@@ -66,17 +66,17 @@ func grey(pattern, x, y int) byte {
 	return byte(90 + (x*7+y*13)%40)
 }
 
-// chunk appends a PNG chunk (RFC 2083, 3.2).
-func chunk(b []byte, kind string, data []byte) []byte {
+// appendChunk appends a PNG chunk (RFC 2083, 3.2).
+func appendChunk(b []byte, kind string, data []byte) []byte {
 	b = binary.BigEndian.AppendUint32(b, uint32(len(data)))
 	from := len(b)
 	b = append(append(b, kind...), data...)
 	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[from:]))
 }
 
-// stored wraps data as a zlib stream of one stored block (RFC 1950, 1951), of
+// storedStream wraps data as a zlib stream of one stored block (RFC 1950, 1951), of
 // at most 65535 bytes.
-func stored(data []byte) []byte {
+func storedStream(data []byte) []byte {
 	b := []byte{0x78, 0x01, 1}
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(data)))
 	b = binary.LittleEndian.AppendUint16(b, ^uint16(len(data)))

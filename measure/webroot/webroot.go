@@ -46,15 +46,15 @@ func New(files ...File) (Site, error) {
 			return Site{}, fmt.Errorf("duplicate file %s", f.Name)
 		}
 	}
-	if _, ok := s.find(Home); !ok {
+	if _, ok := s.findFile(Home); !ok {
 		return Site{}, fmt.Errorf("%s is missing", Home)
 	}
-	s.sum = s.digest()
+	s.sum = s.digestOf()
 	return s, nil
 }
 
-// digest is a SHA-256 over names, lengths and bodies.
-func (s Site) digest() string {
+// digestOf is a SHA-256 over names, lengths and bodies.
+func (s Site) digestOf() string {
 	h := sha256.New()
 	for _, f := range s.Files {
 		fmt.Fprintf(h, "%q %d\n", f.Name, len(f.Body))
@@ -66,7 +66,7 @@ func (s Site) digest() string {
 // Sum identifies a site: the SHA-256 of all of it, in hexadecimal.
 func (s Site) Sum() string { return s.sum }
 
-func (s Site) find(name string) (File, bool) {
+func (s Site) findFile(name string) (File, bool) {
 	i, ok := slices.BinarySearchFunc(s.Files, name, func(f File, name string) int { return strings.Compare(f.Name, name) })
 	if !ok {
 		return File{}, false
@@ -76,7 +76,7 @@ func (s Site) find(name string) (File, bool) {
 
 // Home returns the home page.
 func (s Site) Home() File {
-	f, _ := s.find(Home)
+	f, _ := s.findFile(Home)
 	return f
 }
 
@@ -90,7 +90,7 @@ func (s Site) ByURL(path string) (File, bool) {
 	if strings.HasSuffix(u, "/") {
 		u += Home
 	}
-	return s.find(u[1:])
+	return s.findFile(u[1:])
 }
 
 // Bytes is the total length of all bodies.
@@ -117,14 +117,14 @@ const MinPage = 128
 // The same size always gives the same page, so that environments differ in the
 // server and not in the content.
 func Page(size int64) Site {
-	s, err := New(File{Name: Home, Body: page(size)})
+	s, err := New(File{Name: Home, Body: pageOfSize(size)})
 	if err != nil {
 		panic(err) // cannot happen: it has a home page
 	}
 	return s
 }
 
-func page(size int64) []byte {
+func pageOfSize(size int64) []byte {
 	const begin = "<!DOCTYPE html>\n<html lang=\"en\"><head><title>bakeoff</title></head><body>\n<p>"
 	const end = "</p>\n</body></html>\n"
 	words := []string{"jail", "zone", "guest", "kernel", "socket", "packet", "buffer", "thread", "page", "block"}

@@ -118,7 +118,7 @@ func TestShuffled(t *testing.T) {
 func TestPage(t *testing.T) {
 	for _, n := range []int64{MinPage, 4096, 100000} {
 		p := Page(n).Home().Body
-		if int64(len(p)) != n || !bytes.HasSuffix(p, []byte("</p>\n</body></html>\n")) || !bytes.Equal(p, page(n)) {
+		if int64(len(p)) != n || !bytes.HasSuffix(p, []byte("</p>\n</body></html>\n")) || !bytes.Equal(p, pageOfSize(n)) {
 			t.Errorf("the page of %d bytes has %d", n, len(p))
 		}
 	}
@@ -208,7 +208,7 @@ func TestFoldersThatCannotBeServed(t *testing.T) {
 			return writeSite(t, files)
 		},
 	} {
-		if _, err := folder(dir(), bounds{files: 9, bytes: 1000}); !fault.Is(err, fault.Invalid) ||
+		if _, err := readFolder(dir(), bounds{files: 9, bytes: 1000}); !fault.Is(err, fault.Invalid) ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %q", err, want)
 		}

@@ -45,7 +45,7 @@ func Costs(raw Raw, work float64, timed time.Duration, metrics ...sample.Metric)
 	}
 	var out []sample.Value
 	for _, m := range metrics {
-		cost, err := cost(raw, work, timed, m)
+		cost, err := costOf(raw, work, timed, m)
 		if err != nil {
 			return nil, err
 		}
@@ -56,9 +56,9 @@ func Costs(raw Raw, work float64, timed time.Duration, metrics ...sample.Metric)
 	return out, nil
 }
 
-// cost is the CPU time or the energy that a host spent per unit of work; 0 if
+// costOf is the CPU time or the energy that a host spent per unit of work; 0 if
 // unknown.
-func cost(raw Raw, work float64, timed time.Duration, m sample.Metric) (float64, error) {
+func costOf(raw Raw, work float64, timed time.Duration, m sample.Metric) (float64, error) {
 	if m.CPUTime {
 		busy, _, err := raw.Busy()
 		return busy / work, err

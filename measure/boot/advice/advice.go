@@ -43,7 +43,7 @@ func Find(r bootmodel.Recording) (out []bootmodel.Advice) {
 	length, _ := r.Length()
 	words := parseCommandLine(r.Command)
 	for _, rule := range rules {
-		if a, ok := rule.apply(r, words); ok && a.CostNS > 0 && a.CostNS >= least*length {
+		if a, ok := rule.adviceFrom(r, words); ok && a.CostNS > 0 && a.CostNS >= least*length {
 			a.Text = fmt.Sprintf("%s It took %.1f %% of the boot.", a.Text, 100*a.CostNS/length)
 			out = append(out, a)
 		}
@@ -55,8 +55,8 @@ func Find(r bootmodel.Recording) (out []bootmodel.Advice) {
 // maxSpans bounds the evidence that an advice lists.
 const maxSpans = 50
 
-// apply looks for evidence. A span below another that is evidence is part of it.
-func (x rule) apply(r bootmodel.Recording, set commandLine) (a bootmodel.Advice, ok bool) {
+// adviceFrom looks for evidence. A span below another that is evidence is part of it.
+func (x rule) adviceFrom(r bootmodel.Recording, set commandLine) (a bootmodel.Advice, ok bool) {
 	within := make([]bool, len(r.Spans))
 	cost := map[int]float64{}
 	for i, s := range r.Spans {
@@ -89,7 +89,7 @@ func (x rule) apply(r bootmodel.Recording, set commandLine) (a bootmodel.Advice,
 		sum += cost[i]
 	}
 	a.Name, a.Knob = x.name, x.knob
-	a.Text = fmt.Sprintf("%s: %s.", x.text, names(evidence, n))
+	a.Text = fmt.Sprintf("%s: %s.", x.text, expensiveNames(evidence, n))
 	if x.adapt != nil {
 		a.Knob = x.adapt(set)
 	}
@@ -98,7 +98,7 @@ func (x rule) apply(r bootmodel.Recording, set commandLine) (a bootmodel.Advice,
 	}
 	// What is set already is no advice.
 	switch a.Argument = x.argument(evidence); {
-	case a.Argument == "" || !set.has(a.Argument):
+	case a.Argument == "" || !set.hasArgument(a.Argument):
 		return a, true
 	case x.adapt != nil && a.Knob != "":
 		a.Argument = ""
@@ -107,8 +107,8 @@ func (x rule) apply(r bootmodel.Recording, set commandLine) (a bootmodel.Advice,
 	return a, false
 }
 
-// names lists the most expensive spans.
-func names(spans []bootmodel.Span, n int) string {
+// expensiveNames lists the most expensive spans.
+func expensiveNames(spans []bootmodel.Span, n int) string {
 	const shown = 3
 	var list []string
 	for _, s := range spans {

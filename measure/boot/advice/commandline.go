@@ -24,12 +24,12 @@ func parseCommandLine(text string) commandLine {
 
 func parameter(name string) string { return strings.ReplaceAll(name, "-", "_") }
 
-// named reports whether a parameter is there, whatever its value is.
-func (c commandLine) named(name string) bool { return len(c[parameter(name)]) > 0 }
+// hasParameter reports whether a parameter is there, whatever its value is.
+func (c commandLine) hasParameter(name string) bool { return len(c[parameter(name)]) > 0 }
 
-// has reports whether the command line says what an argument says. A switch has no value, or
+// hasArgument reports whether the command line says what an argument says. A switch has no value, or
 // 1, y or on, where it stands last. A list may stand in several parameters.
-func (c commandLine) has(argument string) bool {
+func (c commandLine) hasArgument(argument string) bool {
 	name, value, isList := strings.Cut(argument, "=")
 	values := c[parameter(name)]
 	if !isList {

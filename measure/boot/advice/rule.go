@@ -25,11 +25,11 @@ var rules = []rule{
 		text: "The kernel wrote messages to its console, and waited for it",
 		adapt: func(set commandLine) string {
 			for _, word := range []string{"ignore_loglevel", "loglevel", "debug"} {
-				if set.has("quiet") && set.named(word) {
+				if set.hasArgument("quiet") && set.hasParameter(word) {
 					return "The kernel's command line has quiet, but " + word + " takes it back: remove " + word + "."
 				}
 			}
-			if set.has("quiet") {
+			if set.hasArgument("quiet") {
 				return "Use a faster console, or none: the kernel's command line has quiet already."
 			}
 			return "Write less to the console, or use a faster one: 115200 baud are 11.5 characters in a millisecond. The " +
@@ -43,7 +43,7 @@ var rules = []rule{
 		adapt: func(set commandLine) string {
 			how := []string{"the hypervisor's clock (kvm-clock)"}
 			for _, name := range []string{"tsc_early_khz", "lpj"} {
-				if !set.named(name) {
+				if !set.hasParameter(name) {
 					how = append(how, name+"=")
 				}
 			}

@@ -58,7 +58,7 @@ func Load(t testing.TB, path string) *txtar.Archive {
 	return txtar.Parse(data)
 }
 
-func stored(t testing.TB) (paths []string) {
+func storedFiles(t testing.TB) (paths []string) {
 	t.Helper()
 	for _, pattern := range []string{"testdata/*.txtar", "testdata/*.txtar.gz"} {
 		more, err := filepath.Glob(pattern)
@@ -76,7 +76,7 @@ func stored(t testing.TB) (paths []string) {
 // Run checks s against its description and its stored files.
 func Run(t *testing.T, s boot.Source) {
 	t.Run("doc", func(t *testing.T) { checkDoc(t, s.Doc()) })
-	for _, path := range stored(t) {
+	for _, path := range storedFiles(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			a := Load(t, path)
 			for _, name := range []string{"program", "version", "system", "command"} {
@@ -86,15 +86,15 @@ func Run(t *testing.T, s boot.Source) {
 			}
 			var got strings.Builder
 			for _, f := range a.Files {
-				got.WriteString(file(t, s, f))
+				got.WriteString(checkStored(t, s, f))
 			}
 			compare(t, path+".want", got.String())
 		})
 	}
 }
 
-// file checks one stored file and returns its summary.
-func file(t *testing.T, s boot.Source, f txtar.File) string {
+// checkStored checks one stored file and returns its summary.
+func checkStored(t *testing.T, s boot.Source, f txtar.File) string {
 	if !s.Recognizes(f.Data[:min(len(f.Data), boot.HeadBytes)]) {
 		t.Errorf("%s is not recognized", f.Name)
 	}
@@ -108,7 +108,7 @@ func file(t *testing.T, s boot.Source, f txtar.File) string {
 	if err == nil {
 		roundTrip(t, r)
 	}
-	damage(t, s, f)
+	checkDamaged(t, s, f)
 	return summary(f.Name, r, err)
 }
 
@@ -127,9 +127,9 @@ func roundTrip(t *testing.T, r bootmodel.Recording) {
 	}
 }
 
-// damage reads files that end too early, files with a wrong byte, and files that lack
+// checkDamaged reads files that end too early, files with a wrong byte, and files that lack
 // a line.
-func damage(t *testing.T, s boot.Source, f txtar.File) {
+func checkDamaged(t *testing.T, s boot.Source, f txtar.File) {
 	const times = 40
 	for i := range times {
 		n := i * len(f.Data) / times
@@ -195,7 +195,7 @@ func Mistakes(t *testing.T, s boot.Source, texts map[string]string) {
 // Fuzz is the body of a fuzz test: whatever the bytes are, Read gives a recording or
 // an error that a Source may give. more are seeds besides the stored files.
 func Fuzz(f *testing.F, s boot.Source, more ...string) {
-	for _, path := range stored(f) {
+	for _, path := range storedFiles(f) {
 		for _, file := range Load(f, path).Files {
 			f.Add(file.Data[:min(len(file.Data), 16<<10)])
 		}

@@ -70,11 +70,11 @@ func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 	}
 	for line := range bytes.Lines(data) {
 		g.line++
-		if err := g.add(bytes.TrimRight(line, "\r\n")); err != nil {
+		if err := g.addLine(bytes.TrimRight(line, "\r\n")); err != nil {
 			return bootmodel.Recording{}, err
 		}
 	}
-	return g.finish()
+	return g.finishRecording()
 }
 
 // graph is what was read so far. Times are nanoseconds.
@@ -102,8 +102,8 @@ type task struct {
 // maxDepth bounds the stack of a task. The kernel's is 50.
 const maxDepth = 1000
 
-// add adds a line.
-func (g *graph) add(line []byte) error {
+// addLine adds a line.
+func (g *graph) addLine(line []byte) error {
 	text := strings.TrimSpace(string(line))
 	switch {
 	case len(line) > boot.MaxLine:
@@ -112,7 +112,7 @@ func (g *graph) add(line []byte) error {
 	case text == "" || strings.HasPrefix(text, "#") || strings.HasPrefix(text, "-----"):
 		return nil
 	case strings.HasPrefix(text, "CPU:") && strings.Contains(text, "LOST"):
-		g.lost(text)
+		g.noteLostEvents(text)
 		return nil
 	}
 	if cpu, to, ok := parseSwitch(text); ok {
@@ -128,18 +128,18 @@ func (g *graph) add(line []byte) error {
 		g.seen, g.first = true, e.at
 	}
 	g.latest = max(g.latest, e.at)
-	t := g.task(e)
+	t := g.taskOf(e)
 	switch {
 	case e.comment != "":
 		g.r.Marks = append(g.r.Marks, bootmodel.Mark{Name: e.comment, At: e.at, UncertaintyNS: &resolution,
 			How: "a comment in the trace of " + g.r.Tracks[t.track].Name})
 	case e.kind == enter || e.kind == leaf:
 		if len(t.open) == maxDepth {
-			return g.wrong(fmt.Sprintf("more than %d functions are open", maxDepth))
+			return g.wrongLine(fmt.Sprintf("more than %d functions are open", maxDepth))
 		}
-		g.call(t, e)
+		g.addCall(t, e)
 	case e.kind == leave:
-		g.leave(t, e)
+		g.endCall(t, e)
 	}
 	return nil
 }
@@ -147,13 +147,13 @@ func (g *graph) add(line []byte) error {
 // resolution is the error of times: they are cut to microseconds.
 var resolution = 1000.0
 
-func (g *graph) wrong(problem string) error {
+func (g *graph) wrongLine(problem string) error {
 	return fault.New(fault.Invalid, "%s%s; copy the file trace of tracefs, with the options funcgraph-abstime and "+
 		"funcgraph-proc",
 		boot.At(g.file, g.line), problem)
 }
 
-func (g *graph) task(e entry) *task {
+func (g *graph) taskOf(e entry) *task {
 	id := e.task
 	if id == "" {
 		id = g.on[e.cpu]
@@ -175,9 +175,9 @@ func (g *graph) task(e entry) *task {
 	return t
 }
 
-// call adds a call. A function that begins in the microsecond in which the one before
+// addCall adds a call. A function that begins in the microsecond in which the one before
 // it ended begins after it.
-func (g *graph) call(t *task, e entry) {
+func (g *graph) addCall(t *task, e entry) {
 	start := max(e.at, t.free)
 	s := bootmodel.Span{Name: e.function, Arg: e.module, Track: t.track, Parent: -1, Start: start, End: start, Open: true}
 	if n := len(t.open); n > 0 {
@@ -194,8 +194,8 @@ func (g *graph) call(t *task, e entry) {
 	g.r.Spans = append(g.r.Spans, s)
 }
 
-// leave ends the innermost function.
-func (g *graph) leave(t *task, e entry) {
+// endCall ends the innermost function.
+func (g *graph) endCall(t *task, e entry) {
 	n := len(t.open)
 	if n == 0 {
 		g.strays++
@@ -207,17 +207,17 @@ func (g *graph) leave(t *task, e entry) {
 	g.latest = max(g.latest, s.End)
 }
 
-// lost notes that a CPU lost events: nobody knows what ended meanwhile.
-func (g *graph) lost(text string) {
+// noteLostEvents notes that a CPU lost events: nobody knows what ended meanwhile.
+func (g *graph) noteLostEvents(text string) {
 	g.r.Notes = append(g.r.Notes, bootmodel.Note{Source: name, Lost: true,
-		Text: fmt.Sprintf("Line %d: the kernel lost events (%s). What was open then is cut there.", g.line, clean(text))})
+		Text: fmt.Sprintf("Line %d: the kernel lost events (%s). What was open then is cut there.", g.line, validText(text))})
 	for _, t := range g.order {
-		g.cut(t)
+		g.cutOpenCalls(t)
 	}
 }
 
-// cut ends what is open, where the task was seen last.
-func (g *graph) cut(t *task) {
+// cutOpenCalls ends what is open, where the task was seen last.
+func (g *graph) cutOpenCalls(t *task) {
 	for _, i := range t.open {
 		g.r.Spans[i].End = max(g.latest, t.free)
 	}
@@ -227,10 +227,10 @@ func (g *graph) cut(t *task) {
 	t.open = nil
 }
 
-func (g *graph) finish() (bootmodel.Recording, error) {
+func (g *graph) finishRecording() (bootmodel.Recording, error) {
 	if !g.seen && g.skipped.Count > 0 {
 		g.line = g.skipped.Line
-		return bootmodel.Recording{}, g.wrong(g.skipped.Why)
+		return bootmodel.Recording{}, g.wrongLine(g.skipped.Why)
 	}
 	if !g.seen {
 		return bootmodel.Recording{}, fault.New(fault.Invalid, "%sthe trace has no entry; record it again", boot.At(g.file,
@@ -240,7 +240,7 @@ func (g *graph) finish() (bootmodel.Recording, error) {
 		g.latest = max(g.latest, t.free)
 	}
 	for _, t := range g.order {
-		g.cut(t)
+		g.cutOpenCalls(t)
 	}
 	g.r.Notes = append(g.r.Notes, g.skipped.Notes(name)...)
 	if g.strays > 0 {

@@ -35,18 +35,18 @@ func parseLine(text string) (e entry, problem string) {
 	}
 	e.at = at
 	cpu, rest, ok := strings.Cut(strings.TrimSpace(parts[1]), ")")
-	if e.cpu = cpu; !ok || !digits(cpu) {
+	if e.cpu = cpu; !ok || !areDigits(cpu) {
 		return e, "the line does not name its CPU"
 	}
 	took := strings.TrimSpace(rest)
 	if len(parts) > 3 || strings.Contains(took, "==") {
-		e.task = clean(took)
+		e.task = validText(took)
 		took = strings.TrimSpace(parts[len(parts)-2])
 	}
 	function := strings.TrimSpace(parts[len(parts)-1])
 	switch {
 	case strings.HasPrefix(function, "/*"):
-		e.comment = clean(strings.TrimSpace(strings.Trim(function, "/*")))
+		e.comment = validText(strings.TrimSpace(strings.Trim(function, "/*")))
 		if e.comment == "" {
 			e.comment = "comment"
 		}
@@ -54,10 +54,10 @@ func parseLine(text string) (e entry, problem string) {
 		e.kind = leave
 	case strings.HasSuffix(function, "() {"):
 		e.kind = enter
-		e.function, e.module = split(strings.TrimSuffix(function, "() {"))
+		e.function, e.module = splitModule(strings.TrimSuffix(function, "() {"))
 	case strings.HasSuffix(function, "();"):
 		e.kind = leaf
-		e.function, e.module = split(strings.TrimSuffix(function, "();"))
+		e.function, e.module = splitModule(strings.TrimSuffix(function, "();"))
 		if e.took, ok = duration(took); !ok {
 			return e, "the function has no duration in microseconds"
 		}
@@ -72,10 +72,10 @@ func parseLine(text string) (e entry, problem string) {
 	return e, ""
 }
 
-// split splits "virtio_init [virtio]".
-func split(s string) (function, module string) {
+// splitModule splits "virtio_init [virtio]".
+func splitModule(s string) (function, module string) {
 	function, module, _ = strings.Cut(s, " [")
-	return clean(strings.TrimSpace(function)), clean(strings.TrimSuffix(module, "]"))
+	return validText(strings.TrimSpace(function)), validText(strings.TrimSuffix(module, "]"))
 }
 
 // duration reads "1.443 us" with a sign of its size before it, in nanoseconds.
@@ -91,7 +91,7 @@ func duration(s string) (int64, bool) {
 // after the point. Longer durations have fewer.
 func nanoseconds(s string, unit int64, most int) (int64, bool) {
 	whole, part, _ := strings.Cut(s, ".")
-	if !digits(whole) || part != "" && !digits(part) || len(part) > most {
+	if !areDigits(whole) || part != "" && !areDigits(part) || len(part) > most {
 		return 0, false
 	}
 	n, _ := strconv.ParseInt(whole, 10, 64)
@@ -110,10 +110,10 @@ func parseSwitch(text string) (cpu, to string, ok bool) {
 		return "", "", false
 	}
 	cpu, _, ok = strings.Cut(before, ")")
-	to = clean(strings.TrimSpace(after))
-	return cpu, to, ok && digits(cpu) && to != ""
+	to = validText(strings.TrimSpace(after))
+	return cpu, to, ok && areDigits(cpu) && to != ""
 }
 
-func digits(s string) bool { return s != "" && len(s) <= 9 && strings.Trim(s, "0123456789") == "" }
+func areDigits(s string) bool { return s != "" && len(s) <= 9 && strings.Trim(s, "0123456789") == "" }
 
-func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

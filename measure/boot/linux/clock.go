@@ -10,12 +10,12 @@ import (
 // early: both are cut to microseconds.
 const rounding = 1000
 
-// offset is what the first clock of a reading is ahead of the second, in nanoseconds.
-func (r reading) offset() (low, high float64) {
+// clockOffset is what the first clock of a reading is ahead of the second, in nanoseconds.
+func (r reading) clockOffset() (low, high float64) {
 	return float64(r.after-r.at) - rounding, float64(r.before - r.at)
 }
 
-func middle(low, high float64) (offset float64, uncertainty *float64) {
+func middleOf(low, high float64) (offset float64, uncertainty *float64) {
 	half := (high - low) / 2
 	return low + half, &half
 }
@@ -35,9 +35,9 @@ func (b *builder) placeTrace(in input) {
 // that the kernel logs just before it.
 func offsetOfTrace(in input, marks []bootmodel.Mark) (offset float64, uncertainty *float64, note string) {
 	if in.clock != nil && in.trace != nil {
-		low, high := in.trace.offset()
-		logLow, logHigh := in.clock.offset()
-		offset, uncertainty = middle(low-logHigh, high-logLow)
+		low, high := in.trace.clockOffset()
+		logLow, logHigh := in.clock.clockOffset()
+		offset, uncertainty = middleOf(low-logHigh, high-logLow)
 		return offset, uncertainty, "Compared with the clock of the log at the end of the recording."
 	}
 	run := slices.IndexFunc(marks, func(m bootmodel.Mark) bool { return m.Name == bootmodel.MarkUserland })
@@ -59,8 +59,8 @@ func (b *builder) placeMonotonic(in input) {
 	if r == nil {
 		return
 	}
-	low, high := r.offset()
-	offset, uncertainty := middle(-high, -low)
+	low, high := r.clockOffset()
+	offset, uncertainty := middleOf(-high, -low)
 	b.r.Clocks = append(b.r.Clocks, bootmodel.Clock{Name: "monotonic", Source: name, Hz: 1e9, OffsetNS: offset,
 		UncertaintyNS: uncertainty, Note: "CLOCK_MONOTONIC of the guest."})
 }

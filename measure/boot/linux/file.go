@@ -48,8 +48,8 @@ type input struct {
 	clock, trace *reading
 }
 
-// split takes a file apart into a kernel log and a trace.
-func split(file string, data []byte) (in input, err error) {
+// splitFile takes a file apart into a kernel log and a trace.
+func splitFile(file string, data []byte) (in input, err error) {
 	log := make([]byte, 0, len(data))
 	number, logged := 0, false
 	for line := range bytes.Lines(data) {
@@ -159,23 +159,23 @@ func parseEvent(line string) (e event, ok bool, problem string) {
 		return e, false, ""
 	}
 	i := strings.LastIndexByte(before, ' ')
-	at, ok := micros(before[i+1:])
+	at, ok := parseMicros(before[i+1:])
 	task, _, _ := strings.Cut(before, " [")
 	task = strings.TrimSpace(task)
 	dash := strings.LastIndexByte(task, '-')
-	if !ok || dash < 0 || !digits(task[dash+1:]) {
+	if !ok || dash < 0 || !areDigits(task[dash+1:]) {
 		return e, false, "this event has no task or no time in seconds; use the clock local (trace_clock)"
 	}
-	e = event{at: at, comm: clean(task[:dash]), pid: task[dash+1:], kind: kind}
+	e = event{at: at, comm: validText(task[:dash]), pid: task[dash+1:], kind: kind}
 	switch kind {
 	case "fork":
-		e.child = clean(field(text, "child_comm=", " child_pid="))
-		e.other = field(text, "child_pid=", " ")
-		if !digits(e.other) {
+		e.child = validText(fieldBetween(text, "child_comm=", " child_pid="))
+		e.other = fieldBetween(text, "child_pid=", " ")
+		if !areDigits(e.other) {
 			return e, false, "this event does not name the new process"
 		}
 	case "exec":
-		e.other = clean(field(text, "filename=", " pid="))
+		e.other = validText(fieldBetween(text, "filename=", " pid="))
 		if e.other == "" {
 			return e, false, "this event does not name the program"
 		}
@@ -183,8 +183,8 @@ func parseEvent(line string) (e event, ok bool, problem string) {
 	return e, true, ""
 }
 
-// field is what lies between two words of s, or after the first.
-func field(s, from, to string) string {
+// fieldBetween is what lies between two words of s, or after the first.
+func fieldBetween(s, from, to string) string {
 	_, s, _ = strings.Cut(s, from)
 	if i := strings.LastIndex(s, to); i >= 0 {
 		s = s[:i]
@@ -192,16 +192,16 @@ func field(s, from, to string) string {
 	return s
 }
 
-func clean(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+func validText(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
 
-func digits(s string) bool {
+func areDigits(s string) bool {
 	return s != "" && len(s) <= 9 && strings.Trim(s, "0123456789") == ""
 }
 
-// micros reads SECONDS.MICROSECONDS.
-func micros(s string) (int64, bool) {
+// parseMicros reads SECONDS.MICROSECONDS.
+func parseMicros(s string) (int64, bool) {
 	whole, part, ok := strings.Cut(s, ".")
-	if !ok || len(part) != 6 || !digits(whole) || !digits(part) {
+	if !ok || len(part) != 6 || !areDigits(whole) || !areDigits(part) {
 		return 0, false
 	}
 	a, _ := strconv.ParseInt(whole, 10, 64)

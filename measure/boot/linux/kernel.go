@@ -50,8 +50,8 @@ type pending struct {
 	corrected bool // the clock of the log was corrected meanwhile
 }
 
-// kernel adds what the kernel log says.
-func (b *builder) kernel(log printk.Log) {
+// addKernelLog adds what the kernel log says.
+func (b *builder) addKernelLog(log printk.Log) {
 	lines := log.Lines
 	b.r.Notes = append(b.r.Notes, log.Notes(name)...)
 	marks, _ := log.Marks()
@@ -64,25 +64,25 @@ func (b *builder) kernel(log printk.Log) {
 		}
 	}
 	b.r.Command = commandLine(lines)
-	k.loud = loud(b.r.Command)
+	k.loud = logsDebug(b.r.Command)
 	last := lines[len(lines)-1].At
 	if k.root.end = last; k.userland >= 0 {
 		k.root.end = k.userland
 	}
 	for i := range lines {
-		k.line(&lines[i])
+		k.addLogLine(&lines[i])
 	}
-	k.write(b, last)
+	k.writeTrees(b, last)
 	if k.behind {
-		b.note(false, "The clock of the log fell behind until Linux corrected it: spans before the span "+spanClock+
+		b.addNote(false, "The clock of the log fell behind until Linux corrected it: spans before the span "+spanClock+
 			" are too short.")
 	}
 	if k.called == 0 && promised(b.r.Command) {
-		b.note(true, "The command line has initcall_debug, but the log has no line of an initcall. The kernel logs them "+
+		b.addNote(true, "The command line has initcall_debug, but the log has no line of an initcall. The kernel logs them "+
 			"with the lowest priority: copy what dmesg prints without -l, or add loglevel=8 if this is a console.")
 	}
 	if k.lostHead > 0 {
-		b.note(true, fmt.Sprintf("%d initcalls return that the log does not call: the kernel overwrote its log. Make it "+
+		b.addNote(true, fmt.Sprintf("%d initcalls return that the log does not call: the kernel overwrote its log. Make it "+
 			"larger "+
 			"(log_buf_len=4M).", k.lostHead))
 	}
@@ -114,9 +114,9 @@ func promised(words string) bool {
 	return yes
 }
 
-// loud reports whether the kernel writes messages of its lowest priority, such as those of
+// logsDebug reports whether the kernel writes messages of its lowest priority, such as those of
 // initcall_debug, to its console: if its command line says so.
-func loud(words string) (yes bool) {
+func logsDebug(words string) (yes bool) {
 	for word := range strings.FieldsSeq(words) {
 		switch level, ok := strings.CutPrefix(word, "loglevel="); {
 		case ok:
@@ -132,42 +132,42 @@ func loud(words string) (yes bool) {
 	return yes
 }
 
-// write adds the trees to the recording.
-func (k *kernelLog) write(b *builder, last int64) {
-	main := b.track(bootmodel.Track{Name: "kernel", ID: "1", Parent: -1, Kind: bootmodel.KindKernel})
-	k.root.finish()
-	k.root.write(&b.r, main, -1)
+// writeTrees adds the trees to the recording.
+func (k *kernelLog) writeTrees(b *builder, last int64) {
+	main := b.addTrack(bootmodel.Track{Name: "kernel", ID: "1", Parent: -1, Kind: bootmodel.KindKernel})
+	k.root.endOpen()
+	k.root.writeNode(&b.r, main, -1)
 	for _, pid := range k.order {
 		t := k.threads[pid]
 		t.end = last
-		t.finish()
-		at := b.track(bootmodel.Track{Name: "initcalls of " + pid, ID: pid, Parent: -1, Kind: bootmodel.KindKernel})
+		t.endOpen()
+		at := b.addTrack(bootmodel.Track{Name: "initcalls of " + pid, ID: pid, Parent: -1, Kind: bootmodel.KindKernel})
 		for _, c := range t.children {
-			c.write(&b.r, at, -1)
+			c.writeNode(&b.r, at, -1)
 		}
 	}
 	for i, lane := range k.probes {
 		lane.end = last
-		lane.finish()
-		at := b.track(bootmodel.Track{Name: fmt.Sprint("other probes ", i+1), Parent: -1, Kind: bootmodel.KindKernel})
+		lane.endOpen()
+		at := b.addTrack(bootmodel.Track{Name: fmt.Sprint("other probes ", i+1), Parent: -1, Kind: bootmodel.KindKernel})
 		for _, c := range lane.children {
-			c.write(&b.r, at, -1)
+			c.writeNode(&b.r, at, -1)
 		}
 	}
 	if k.unpack != nil {
 		if k.unpack.open {
 			k.unpack.end = last
 		}
-		k.unpack.write(&b.r, b.track(bootmodel.Track{Name: spanInitramfs, Parent: -1, Kind: bootmodel.KindKernel}), -1)
+		k.unpack.writeNode(&b.r, b.addTrack(bootmodel.Track{Name: spanInitramfs, Parent: -1, Kind: bootmodel.KindKernel}), -1)
 	}
 }
 
-func (k *kernelLog) line(l *printk.Line) {
+func (k *kernelLog) addLogLine(l *printk.Line) {
 	m, ok := parseMessage(l.Text)
-	if m.pid == "0" && k.early(l) {
+	if m.pid == "0" && k.isEarly(l) {
 		m.pid = "1" // process 1 goes on where the idle thread began
 	}
-	k.gap(l, m)
+	k.addGap(l, m)
 	k.plain, k.returned = nil, nil
 	k.fine = k.fine || ok && m.took%1000 != 0
 	if ok && m.kind != "probe" {
@@ -179,16 +179,16 @@ func (k *kernelLog) line(l *printk.Line) {
 	case ok && m.kind == "initcall":
 		k.initcall(l, m)
 	case ok:
-		k.probe(l, m)
+		k.addProbe(l, m)
 	default:
-		k.other(l)
+		k.addOtherLine(l)
 	}
 }
 
-// gap adds what passed since the line before while no initcall was open. Between two
+// addGap adds what passed since the line before while no initcall was open. Between two
 // initcalls the kernel writes the line of the first, and nothing else.
-func (k *kernelLog) gap(l *printk.Line, m message) {
-	if !k.early(l) {
+func (k *kernelLog) addGap(l *printk.Line, m message) {
+	if !k.isEarly(l) {
 		return
 	}
 	switch {
@@ -200,14 +200,14 @@ func (k *kernelLog) gap(l *printk.Line, m message) {
 	}
 }
 
-func (k *kernelLog) early(l *printk.Line) bool { return k.userland < 0 || l.At <= k.userland }
+func (k *kernelLog) isEarly(l *printk.Line) bool { return k.userland < 0 || l.At <= k.userland }
 
-// parent is the tree of a thread at the time of a line.
-func (k *kernelLog) parent(l *printk.Line, pid string) *node {
+// parentTree is the tree of a thread at the time of a line.
+func (k *kernelLog) parentTree(l *printk.Line, pid string) *node {
 	if open := k.open[pid]; len(open) > 0 {
 		return open[len(open)-1].node
 	}
-	if pid == "1" && k.early(l) {
+	if pid == "1" && k.isEarly(l) {
 		return k.root
 	}
 	t := k.threads[pid]
@@ -220,7 +220,7 @@ func (k *kernelLog) parent(l *printk.Line, pid string) *node {
 }
 
 func (k *kernelLog) calling(l *printk.Line, m message) {
-	parent := k.parent(l, m.pid)
+	parent := k.parentTree(l, m.pid)
 	n := &node{name: m.name, arg: m.argument(), start: l.At, end: l.At, open: true}
 	if i := len(parent.children); i > 0 {
 		n.start = max(n.start, parent.children[i-1].end)
@@ -230,10 +230,10 @@ func (k *kernelLog) calling(l *printk.Line, m message) {
 }
 
 func (k *kernelLog) initcall(l *printk.Line, m message) {
-	pid, depth := k.find(m.symbol, l.Caller)
+	pid, depth := k.findOpenCall(m.symbol, l.Caller)
 	if depth < 0 {
 		k.lostHead++
-		k.place(&node{name: m.name, arg: m.argument(), start: l.At - m.took, end: l.At}, k.root)
+		k.placeNode(&node{name: m.name, arg: m.argument(), start: l.At - m.took, end: l.At}, k.root)
 		return
 	}
 	for _, p := range k.open[pid][depth:] { // those above have no end
@@ -246,7 +246,7 @@ func (k *kernelLog) initcall(l *printk.Line, m message) {
 	if pid == "1" && depth == 0 {
 		k.returned = l
 	}
-	n.finish()
+	n.endOpen()
 	wrote := l.At - m.took - n.start
 	if len(n.children) > 0 {
 		wrote = min(wrote, n.children[0].start-n.start)
@@ -264,8 +264,8 @@ func (k *kernelLog) initcall(l *printk.Line, m message) {
 	}
 }
 
-// find finds the open call of a symbol: by the thread that logs, or by the symbol alone.
-func (k *kernelLog) find(symbol, caller string) (pid string, depth int) {
+// findOpenCall finds the open call of a symbol: by the thread that logs, or by the symbol alone.
+func (k *kernelLog) findOpenCall(symbol, caller string) (pid string, depth int) {
 	look := func(open []*pending) int {
 		for i := len(open) - 1; i >= 0; i-- {
 			if open[i].symbol == symbol {
@@ -287,10 +287,10 @@ func (k *kernelLog) find(symbol, caller string) (pid string, depth int) {
 	return "", -1
 }
 
-func (k *kernelLog) probe(l *printk.Line, m message) {
+func (k *kernelLog) addProbe(l *printk.Line, m message) {
 	n := &node{name: spanProbe, arg: strings.TrimSpace(m.name + " " + m.result), start: l.At - m.took, end: l.At}
 	if pid, ok := strings.CutPrefix(l.Caller, "T"); ok && len(k.open[pid]) > 0 {
-		k.place(n, k.parent(l, pid))
+		k.placeNode(n, k.parentTree(l, pid))
 		return
 	}
 	var only *node
@@ -303,26 +303,26 @@ func (k *kernelLog) probe(l *printk.Line, m message) {
 			only = open[len(open)-1].node
 		}
 	}
-	k.place(n, only)
+	k.placeNode(n, only)
 }
 
-// place adds n to a tree, or, if it does not fit, to the first of the others where it does.
-func (k *kernelLog) place(n, where *node) {
-	if where != nil && where.add(n) {
+// placeNode adds n to a tree, or, if it does not fit, to the first of the others where it does.
+func (k *kernelLog) placeNode(n, where *node) {
+	if where != nil && where.insertEnded(n) {
 		return
 	}
 	n.start = max(n.start, 0)
 	for _, lane := range k.probes {
-		if lane.add(n) {
+		if lane.insertEnded(n) {
 			return
 		}
 	}
 	lane := &node{}
 	k.probes = append(k.probes, lane)
-	lane.add(n)
+	lane.insertEnded(n)
 }
 
-func (k *kernelLog) other(l *printk.Line) {
+func (k *kernelLog) addOtherLine(l *printk.Line) {
 	if len(k.open["1"]) == 0 {
 		k.plain = l
 	}

@@ -79,7 +79,7 @@ func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 	if err := boot.CheckSize(file, data); err != nil {
 		return bootmodel.Recording{}, err
 	}
-	in, err := split(file, data)
+	in, err := splitFile(file, data)
 	if err != nil {
 		return bootmodel.Recording{}, err
 	}
@@ -94,7 +94,7 @@ func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 		case err != nil && len(in.events) == 0:
 			return bootmodel.Recording{}, err
 		case err != nil:
-			b.note(true, "The kernel log cannot be read: "+clean(err.Error())+".")
+			b.addNote(true, "The kernel log cannot be read: "+validText(err.Error())+".")
 			in.log = nil
 		case log.Hz != 1e6:
 			return bootmodel.Recording{}, fault.New(fault.Invalid, "%sLinux logs microseconds, and this log does not; name "+
@@ -103,7 +103,7 @@ func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 		default:
 			b.r.Clocks = append(b.r.Clocks, bootmodel.Clock{Name: "log", Source: name, Hz: 1e6,
 				UncertaintyNS: bootmodel.Exact()})
-			b.kernel(log)
+			b.addKernelLog(log)
 		}
 	}
 	if len(in.events) > 0 {
@@ -126,11 +126,11 @@ type builder struct {
 	trace int // the clock of the processes
 }
 
-func (b *builder) track(t bootmodel.Track) int {
+func (b *builder) addTrack(t bootmodel.Track) int {
 	b.r.Tracks = append(b.r.Tracks, t)
 	return len(b.r.Tracks) - 1
 }
 
-func (b *builder) note(lost bool, text string) {
+func (b *builder) addNote(lost bool, text string) {
 	b.r.Notes = append(b.r.Notes, bootmodel.Note{Source: name, Lost: lost, Text: text})
 }

@@ -27,7 +27,7 @@ func parseMessage(text string) (m message, ok bool) {
 		m.symbol = rest[:i]
 		m.pid, _, _ = strings.Cut(rest[i+3:], " ")
 		m.name, m.module = function(m.symbol)
-		return m, m.name != "" && digits(m.pid)
+		return m, m.name != "" && areDigits(m.pid)
 	}
 	rest, found := strings.CutPrefix(text, "initcall ")
 	m.kind = "initcall"

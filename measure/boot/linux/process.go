@@ -26,7 +26,7 @@ func (b *builder) processes(events []event) {
 		p := at[e.pid]
 		switch e.kind {
 		case "fork":
-			b.fork(at, e)
+			b.addFork(at, e)
 		case "exec":
 			if p == nil {
 				p = b.process(e.pid, e.other, -1)
@@ -54,9 +54,9 @@ func (b *builder) processes(events []event) {
 	}
 }
 
-// fork adds the child of a process, as a copy of it. Kernel threads are left out: they
+// addFork adds the child of a process, as a copy of it. Kernel threads are left out: they
 // never execute anything, and have no span of their own.
-func (b *builder) fork(at map[string]*running, e event) {
+func (b *builder) addFork(at map[string]*running, e event) {
 	if e.pid == "2" || e.pid == "0" {
 		return
 	}

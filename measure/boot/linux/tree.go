@@ -13,9 +13,9 @@ type node struct {
 // slack is by how many microseconds times may contradict each other: each is rounded.
 const slack = 2
 
-// add inserts c, which has ended, below n. Children that began after c did become
+// insertEnded inserts c, which has ended, below n. Children that began after c did become
 // children of c: the kernel logs the end of a probe only. It reports whether c fits.
-func (n *node) add(c *node) bool {
+func (n *node) insertEnded(c *node) bool {
 	if c.start < n.start-slack {
 		return false
 	}
@@ -41,24 +41,24 @@ func (n *node) add(c *node) bool {
 	return true
 }
 
-// finish ends what is open below n, and cuts what is longer than n.
-func (n *node) finish() {
+// endOpen ends what is open below n, and cuts what is longer than n.
+func (n *node) endOpen() {
 	for _, c := range n.children {
 		if c.open {
 			c.end = n.end
 		}
 		c.start, c.end = min(c.start, n.end), min(c.end, n.end)
-		c.finish()
+		c.endOpen()
 	}
 }
 
-// write appends n and all below it to r.
-func (n *node) write(r *bootmodel.Recording, track, parent int) {
+// writeNode appends n and all below it to r.
+func (n *node) writeNode(r *bootmodel.Recording, track, parent int) {
 	at := len(r.Spans)
 	r.Spans = append(r.Spans, bootmodel.Span{Name: n.name, Arg: n.arg, Track: track, Parent: parent, Start: n.start,
 		End:  n.end,
 		Open: n.open})
 	for _, c := range n.children {
-		c.write(r, track, at)
+		c.writeNode(r, track, at)
 	}
 }

@@ -62,12 +62,12 @@ func (l Log) Marks() (marks []bootmodel.Mark, system string) {
 func (l Log) Notes(source string) (notes []bootmodel.Note) {
 	if l.Unstamped > 0 {
 		notes = append(notes, bootmodel.Note{Source: source,
-			Text: fmt.Sprintf("%s without a time stamp and left out.", count(l.Unstamped, "line is", "lines are"))})
+			Text: fmt.Sprintf("%s without a time stamp and left out.", countOf(l.Unstamped, "line is", "lines are"))})
 	}
 	if l.Programs > 0 {
 		notes = append(notes, bootmodel.Note{Source: source,
 			Text: fmt.Sprintf("%s written by programs, not by the kernel, and "+
-				"left out.", count(l.Programs, "line was", "lines were"))})
+				"left out.", countOf(l.Programs, "line was", "lines were"))})
 	}
 	notes = append(notes, l.Skipped.Notes(source)...)
 	if l.Unknown != "" {
@@ -78,7 +78,7 @@ func (l Log) Notes(source string) (notes []bootmodel.Note) {
 	}
 	if l.Backward > 0 {
 		notes = append(notes, bootmodel.Note{Source: source, Text: fmt.Sprintf("The time of %s before that of the line "+
-			"above; it was moved there.", count(l.Backward, "line is", "lines is"))})
+			"above; it was moved there.", countOf(l.Backward, "line is", "lines is"))})
 	}
 	const linux = 1e6 // NetBSD's clock starts at 1 s, and has more digits
 	if first := l.Lines[0]; l.Hz == linux && float64(first.At) > l.Hz && !strings.HasPrefix(first.Text, "Linux version") {
@@ -89,7 +89,7 @@ func (l Log) Notes(source string) (notes []bootmodel.Note) {
 	return notes
 }
 
-func count(n int, one, many string) string {
+func countOf(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
 	}
@@ -103,13 +103,13 @@ const maxName = 160
 // is "pci 0000:00:01.0" and "[8086:7000]".
 func Name(text string) (name, arg string) {
 	name, arg, _ = strings.Cut(text, ": ")
-	if name = short(strings.TrimSpace(name)); name == "" {
+	if name = shortName(strings.TrimSpace(name)); name == "" {
 		name = "message"
 	}
-	return name, short(strings.TrimSpace(arg))
+	return name, shortName(strings.TrimSpace(arg))
 }
 
-func short(s string) string {
+func shortName(s string) string {
 	if len(s) <= maxName {
 		return s
 	}

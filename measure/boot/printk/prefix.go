@@ -46,9 +46,9 @@ var (
 // maxUnknown bounds what can be a prefix, in bytes.
 const maxUnknown = 60
 
-// prefix removes what stands between the time stamp and each message, if it is in brackets.
+// removePrefixes removes what stands between the time stamp and each message, if it is in brackets.
 // The first message of a known form shows it.
-func (l *Log) prefix() {
+func (l *Log) removePrefixes() {
 	for _, line := range l.Lines {
 		at := known.FindStringIndex(line.Text)
 		if at == nil || at[0] > maxUnknown {
@@ -66,13 +66,13 @@ func (l *Log) prefix() {
 			l.Unknown, l.UnknownLine = before, line.Number
 			return
 		}
-		l.cut(n)
+		l.cutTokens(n)
 		return
 	}
 }
 
-// cut removes up to n tokens from each message.
-func (l *Log) cut(n int) {
+// cutTokens removes up to n tokens from each message.
+func (l *Log) cutTokens(n int) {
 	for i := range l.Lines {
 		for range n {
 			text := l.Lines[i].Text

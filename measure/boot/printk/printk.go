@@ -66,7 +66,7 @@ func Parse(name string, data []byte) (Log, error) {
 		s, ok := parseStamp(line)
 		switch {
 		case ok:
-			all = append(all, stampedLine{Line{Number: number, At: s.at, Caller: s.caller, Text: text(s.rest)}, s.digits})
+			all = append(all, stampedLine{Line{Number: number, At: s.at, Caller: s.caller, Text: validText(s.rest)}, s.digits})
 		case len(bytes.TrimSpace(line)) > 0:
 			log.Unstamped++
 		}
@@ -76,12 +76,12 @@ func Parse(name string, data []byte) (Log, error) {
 		return Log{}, fault.New(fault.Invalid, "%s%s", boot.At(name, line), problem)
 	}
 	all = log.oneClock(all)
-	if again := log.order(all); again > 0 {
+	if again := log.orderLines(all); again > 0 {
 		return Log{}, fault.New(fault.Invalid, "%sthe clock starts again, so this is a second boot; cut the file to one boot",
 			boot.At(name, again))
 	}
 	log.journal()
-	log.prefix()
+	log.removePrefixes()
 	return log, nil
 }
 
@@ -109,9 +109,9 @@ func (l *Log) oneClock(all []stampedLine) []stampedLine {
 	return kept
 }
 
-// order adds the lines in the order of their times. A single line that is far from its
+// orderLines adds the lines in the order of their times. A single line that is far from its
 // neighbors was damaged. If the clock starts again, order returns the number of that line.
-func (l *Log) order(all []stampedLine) (again int) {
+func (l *Log) orderLines(all []stampedLine) (again int) {
 	const damaged = "its time is far from that of the lines around it"
 	back := int64(restart * l.Hz)
 	var latest, before int64 // of the last line, and of the one before
@@ -142,7 +142,7 @@ func (l *Log) order(all []stampedLine) (again int) {
 	return 0
 }
 
-func text(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
+func validText(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
 
 func pow10(n int) int64 {
 	p := int64(1)

@@ -39,9 +39,9 @@ func parseWrite(rest []byte) (w write, ok bool) {
 	return w, w.text != ""
 }
 
-// port adds a span for each write, up to the next one. Writes of the firmware are parts of
+// addPortSpans adds a span for each write, up to the next one. Writes of the firmware are parts of
 // it; the others have a track of their own.
-func (in input) port(r *bootmodel.Recording) {
+func (in input) addPortSpans(r *bootmodel.Recording) {
 	if len(in.writes) == 0 {
 		return
 	}

@@ -66,7 +66,7 @@ func Read(file string, data []byte) (r bootmodel.Recording, startNS int64, err e
 	if err := boot.CheckSize(file, data); err != nil {
 		return bootmodel.Recording{}, 0, err
 	}
-	in, err := parse(file, data)
+	in, err := parseEvents(file, data)
 	if err != nil {
 		return bootmodel.Recording{}, 0, err
 	}
@@ -95,7 +95,7 @@ func Read(file string, data []byte) (r bootmodel.Recording, startNS int64, err e
 	if ok && found && done.At >= vcpu.At {
 		r.Spans = append(r.Spans, bootmodel.Span{Name: spanFirmware, Parent: -1, Start: vcpu.At, End: done.At})
 	}
-	in.port(&r)
+	in.addPortSpans(&r)
 	if len(r.Marks) == 0 {
 		return bootmodel.Recording{}, 0, fault.New(fault.Invalid, "%s:1: no processor read anything over fw_cfg; "+
 			"trace fw_cfg_select, or the machine did not start", file)
@@ -113,8 +113,8 @@ type input struct {
 	skipped boot.Skipped
 }
 
-// parse reads the events. Lines that are none are messages of QEMU.
-func parse(file string, data []byte) (in input, err error) {
+// parseEvents reads the events. Lines that are none are messages of QEMU.
+func parseEvents(file string, data []byte) (in input, err error) {
 	line, last, any := 0, int64(0), false
 	for text := range bytes.Lines(data) {
 		line++
@@ -128,7 +128,7 @@ func parse(file string, data []byte) (in input, err error) {
 		}
 		s, _ := strconv.ParseInt(string(m[2]), 10, 64) // bounded by the pattern
 		us, _ := strconv.ParseInt(string(m[3]), 10, 64)
-		e := entry{thread: string(m[1]), at: s*1e6 + us, name: string(m[4]), key: key(m[5])}
+		e := entry{thread: string(m[1]), at: s*1e6 + us, name: string(m[4]), key: selectedKey(m[5])}
 		if !any {
 			in.start, any = e.at, true
 		}
@@ -158,8 +158,8 @@ func parse(file string, data []byte) (in input, err error) {
 
 var keyed = regexp.MustCompile(`\bkey 0x([0-9a-f]{1,4})\b`)
 
-// key is the number of what is selected.
-func key(rest []byte) int64 {
+// selectedKey is the number of what is selected.
+func selectedKey(rest []byte) int64 {
 	m := keyed.FindSubmatch(rest)
 	if m == nil {
 		return -1

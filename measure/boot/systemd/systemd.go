@@ -77,7 +77,7 @@ func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 	if err := boot.CheckSize(file, data); err != nil {
 		return bootmodel.Recording{}, err
 	}
-	blocks, skipped := parse(data)
+	blocks, skipped := parseBlocks(data)
 	var manager *block
 	var units []block
 	for i, b := range blocks {
@@ -100,13 +100,13 @@ func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 			"show "+
 			"without a unit first", boot.At(file, 1))
 	}
-	r := record(*manager, units)
+	r := recordingOf(*manager, units)
 	r.Notes = append(r.Notes, skipped.Notes(name)...)
 	return r, nil
 }
 
-// parse reads blocks. It keeps the identifiers and the times.
-func parse(data []byte) (blocks []block, skipped boot.Skipped) {
+// parseBlocks reads blocks. It keeps the identifiers and the times.
+func parseBlocks(data []byte) (blocks []block, skipped boot.Skipped) {
 	b := block{micros: map[string]int64{}}
 	number := 0
 	end := func() {
@@ -159,7 +159,7 @@ var phases = []struct{ title, start, end string }{
 	{"load units", "UnitsLoadStart", "UnitsLoadFinish"},
 }
 
-func record(m block, units []block) bootmodel.Recording {
+func recordingOf(m block, units []block) bootmodel.Recording {
 	r := bootmodel.Recording{
 		Schema: bootmodel.Schema, System: "linux",
 		Clocks: []bootmodel.Clock{{Name: "monotonic", Source: name, Hz: 1e6, UncertaintyNS: bootmodel.Exact()}},

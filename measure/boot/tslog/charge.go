@@ -20,9 +20,9 @@ type charger struct {
 	work     int
 }
 
-// charge appends, for every wait, what the threads that held the topic did meanwhile. Those
+// chargeWaits appends, for every wait, what the threads that held the topic did meanwhile. Those
 // of the boot's own threads come first. It reports whether it gave up.
-func (l *log) charge(main int) (spare bool) {
+func (l *log) chargeWaits(main int) (spare bool) {
 	if len(l.waits) == 0 || len(l.holds) == 0 {
 		return false
 	}
@@ -59,7 +59,7 @@ func (l *log) charge(main int) (spare bool) {
 		if c.work > maxWork {
 			return true
 		}
-		c.wait(w)
+		c.chargeWait(w)
 	}
 	return false
 }
@@ -70,8 +70,8 @@ type piece struct {
 	from, to int64
 }
 
-// wait charges one wait. What the waiting thread did itself meanwhile is not charged.
-func (c *charger) wait(w wait) {
+// chargeWait charges one wait. What the waiting thread did itself meanwhile is not charged.
+func (c *charger) chargeWait(w wait) {
 	s := c.spans[w.span]
 	at := s.Start
 	for _, p := range c.holders(s, w.topic) {
@@ -84,10 +84,10 @@ func (c *charger) wait(w wait) {
 			if own.Start >= p.to {
 				break
 			}
-			c.copy(p.track, free, own.Start, w.span)
+			c.copyWork(p.track, free, own.Start, w.span)
 			free = own.End
 		}
-		c.copy(p.track, free, p.to, w.span)
+		c.copyWork(p.track, free, p.to, w.span)
 	}
 }
 
@@ -111,8 +111,8 @@ func (c *charger) holders(s bootmodel.Span, topic int32) (out []piece) {
 	return out
 }
 
-// copy appends what a track did from one time to another, as children of a wait.
-func (c *charger) copy(track int, from, to int64, parent int) {
+// copyWork appends what a track did from one time to another, as children of a wait.
+func (c *charger) copyWork(track int, from, to int64, parent int) {
 	if from >= to {
 		return
 	}

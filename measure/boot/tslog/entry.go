@@ -36,27 +36,27 @@ type wait struct {
 	topic int32
 }
 
-// label returns the number of a REST.
-func (l *log) label(rest []byte) int32 {
+// labelNumber returns the number of a REST.
+func (l *log) labelNumber(rest []byte) int32 {
 	if n, ok := l.names[string(rest)]; ok {
 		return n
 	}
-	text := clean(bytes.TrimRight(rest, " "))
+	text := validText(bytes.TrimRight(rest, " "))
 	name, arg, _ := strings.Cut(text, " ")
 	n := int32(len(l.labels))
 	l.labels = append(l.labels, label{name: name, arg: strings.TrimLeft(arg, " "), function: n})
 	l.names[string(rest)] = n
 	if arg != "" {
 		// The call may have changed l.labels.
-		function := l.label([]byte(name))
+		function := l.labelNumber([]byte(name))
 		l.labels[n].function = function
 	}
 	return n
 }
 
-// entry adds an entry, and returns what is wrong with it, or "".
-func (l *log) entry(e entry) string {
-	if problem := l.tick(e.tsc); problem != "" {
+// addEntry adds an entry, and returns what is wrong with it, or "".
+func (l *log) addEntry(e entry) string {
+	if problem := l.advanceClock(e.tsc); problem != "" {
 		return problem
 	}
 	if l.end >= 0 {
@@ -65,25 +65,25 @@ func (l *log) entry(e entry) string {
 	}
 	t := l.latest
 	if t == nil || t.id != e.thread {
-		t = l.thread(e.thread)
+		t = l.threadOf(e.thread)
 		l.latest = t
 	}
 	switch e.kind {
 	case enter:
-		return l.enter(t, l.label(e.rest))
+		return l.enterFunction(t, l.labelNumber(e.rest))
 	case exit:
-		l.exit(t, l.label(e.rest))
+		l.exitFunction(t, l.labelNumber(e.rest))
 	case newThread:
-		l.restart(t, clean(e.rest))
+		l.restart(t, validText(e.rest))
 	case event:
-		return l.event(t, e.rest)
+		return l.addEvent(t, e.rest)
 	}
 	return ""
 }
 
-// tick moves the time to that of an entry. A counter that goes back is taken to go on
+// advanceClock moves the time to that of an entry. A counter that goes back is taken to go on
 // from where it was.
-func (l *log) tick(tsc uint64) string {
+func (l *log) advanceClock(tsc uint64) string {
 	if !l.started {
 		l.started, l.first = true, int64(tsc)
 	} else if tsc < l.rawTime {
@@ -99,24 +99,24 @@ func (l *log) tick(tsc uint64) string {
 	return ""
 }
 
-func (l *log) thread(id uint64) *thread {
+func (l *log) threadOf(id uint64) *thread {
 	t := l.byThread[id]
 	if t == nil {
-		t = &thread{id: id, track: l.track(fmt.Sprintf("thread 0x%x", id), id, math.MinInt64), holds: map[int32]hold{}}
+		t = &thread{id: id, track: l.addTrack(fmt.Sprintf("thread 0x%x", id), id, math.MinInt64), holds: map[int32]hold{}}
 		l.byThread[id] = t
 	}
 	return t
 }
 
-func (l *log) track(name string, id uint64, begins int64) int {
+func (l *log) addTrack(name string, id uint64, begins int64) int {
 	l.tracks = append(l.tracks, bootmodel.Track{Name: name, ID: fmt.Sprintf("0x%x", id), Parent: -1,
 		Kind: bootmodel.KindKernel})
 	l.begins = append(l.begins, begins)
 	return len(l.tracks) - 1
 }
 
-// push opens a span.
-func (l *log) push(t *thread, s bootmodel.Span, function int32) {
+// pushSpan opens a span.
+func (l *log) pushSpan(t *thread, s bootmodel.Span, function int32) {
 	s.Track, s.Parent, s.Start, s.Open = t.track, -1, l.time, true
 	if n := len(t.stack); n > 0 {
 		s.Parent = t.stack[n-1]
@@ -126,8 +126,8 @@ func (l *log) push(t *thread, s bootmodel.Span, function int32) {
 	l.fns = append(l.fns, function)
 }
 
-// pop closes the spans of the stack from depth on. All but the lowest are unfinished.
-func (l *log) pop(t *thread, depth int) {
+// popSpans closes the spans of the stack from depth on. All but the lowest are unfinished.
+func (l *log) popSpans(t *thread, depth int) {
 	for _, i := range t.stack[depth:] {
 		l.spans[i].End, l.spans[i].Open = l.time, false
 	}
@@ -135,7 +135,7 @@ func (l *log) pop(t *thread, depth int) {
 	t.stack = t.stack[:depth]
 }
 
-func (l *log) enter(t *thread, at int32) string {
+func (l *log) enterFunction(t *thread, at int32) string {
 	if len(t.stack) == maxDepth {
 		return fmt.Sprintf("more than %d functions of thread 0x%x are open; this is no tslog of a boot", maxDepth, t.id)
 	}
@@ -145,11 +145,11 @@ func (l *log) enter(t *thread, at int32) string {
 			l.mains[i] = len(l.spans)
 		}
 	}
-	l.push(t, bootmodel.Span{Name: x.name, Arg: x.arg}, x.function)
+	l.pushSpan(t, bootmodel.Span{Name: x.name, Arg: x.arg}, x.function)
 	return ""
 }
 
-func (l *log) exit(t *thread, at int32) {
+func (l *log) exitFunction(t *thread, at int32) {
 	x := l.labels[at]
 	found := -1
 	for i := len(t.stack) - 1; i >= 0; i-- {
@@ -174,24 +174,24 @@ func (l *log) exit(t *thread, at int32) {
 		l.counts.strayExit++
 		return
 	}
-	l.pop(t, found)
+	l.popSpans(t, found)
 }
 
 // restart begins a new thread: identifiers are used again.
 func (l *log) restart(t *thread, name string) {
 	if len(t.stack) > 0 {
 		l.counts.unfinished++
-		l.pop(t, 0)
+		l.popSpans(t, 0)
 	}
 	for topic, h := range t.holds {
 		h.end = l.time
 		l.holds[topic] = append(l.holds[topic], h)
 	}
 	clear(t.holds)
-	t.track = l.track(name, t.id, l.time)
+	t.track = l.addTrack(name, t.id, l.time)
 }
 
-func (l *log) event(t *thread, rest []byte) string {
+func (l *log) addEvent(t *thread, rest []byte) string {
 	what, topic, _ := bytes.Cut(rest, []byte(" "))
 	if len(topic) == 0 {
 		what = nil
@@ -201,30 +201,30 @@ func (l *log) event(t *thread, rest []byte) string {
 		if len(t.stack) == maxDepth {
 			return fmt.Sprintf("more than %d functions of thread 0x%x are open; this is no tslog of a boot", maxDepth, t.id)
 		}
-		l.waits = append(l.waits, wait{len(l.spans), l.label(topic)})
-		l.push(t, bootmodel.Span{Name: "WAIT", Arg: clean(topic), Wait: true}, -1-l.label(topic))
+		l.waits = append(l.waits, wait{len(l.spans), l.labelNumber(topic)})
+		l.pushSpan(t, bootmodel.Span{Name: "WAIT", Arg: validText(topic), Wait: true}, -1-l.labelNumber(topic))
 	case "UNWAIT":
-		l.unwait(t, -1-l.label(topic))
+		l.endWait(t, -1-l.labelNumber(topic))
 	case "HOLD":
-		h, ok := t.holds[l.label(topic)]
+		h, ok := t.holds[l.labelNumber(topic)]
 		if !ok {
 			h = hold{track: t.track, start: l.time}
 		}
 		h.depth++
-		t.holds[l.label(topic)] = h
+		t.holds[l.labelNumber(topic)] = h
 	case "RELEASE":
-		l.release(t, l.label(topic))
+		l.release(t, l.labelNumber(topic))
 	default:
-		l.marks = append(l.marks, bootmodel.Mark{Name: clean(rest), At: l.time, UncertaintyNS: l.exactly,
+		l.marks = append(l.marks, bootmodel.Mark{Name: validText(rest), At: l.time, UncertaintyNS: l.exactly,
 			How: "an event of " + l.tracks[t.track].Name})
 	}
 	return ""
 }
 
-func (l *log) unwait(t *thread, topic int32) {
+func (l *log) endWait(t *thread, topic int32) {
 	for i := len(t.stack) - 1; i >= 0; i-- {
 		if l.fns[t.stack[i]] == topic {
-			l.pop(t, i)
+			l.popSpans(t, i)
 			return
 		}
 	}

@@ -51,7 +51,7 @@ func parseEntry(line []byte) (e entry, ok bool) {
 	if i == 2 || from >= len(line) {
 		return e, false
 	}
-	if e.tsc, i = number(line, from); i == from || i >= len(line) || line[i] != ' ' {
+	if e.tsc, i = parseNumber(line, from); i == from || i >= len(line) || line[i] != ' ' {
 		return e, false
 	}
 	line = line[i+1:]
@@ -75,9 +75,9 @@ func parseEntry(line []byte) (e entry, ok bool) {
 	return e, e.rest[0] != ' '
 }
 
-// number reads decimal digits from i, and returns where they end; i itself if there
+// parseNumber reads decimal digits from i, and returns where they end; i itself if there
 // are none or too many.
-func number(line []byte, i int) (v uint64, end int) {
+func parseNumber(line []byte, i int) (v uint64, end int) {
 	end = i
 	for ; end < len(line) && line[end] >= '0' && line[end] <= '9'; end++ {
 		if end-i == 18 {
@@ -98,7 +98,7 @@ type process struct {
 func parseProcess(line []byte) (p process, ok bool) {
 	at := 0
 	for _, v := range []*uint64{&p.pid, &p.parent, &p.fork, &p.exit} {
-		n, end := number(line, at)
+		n, end := parseNumber(line, at)
 		if end == at || end >= len(line) || line[end] != ' ' {
 			return p, false
 		}
@@ -109,7 +109,7 @@ func parseProcess(line []byte) (p process, ok bool) {
 		return p, false
 	}
 	exec, namei, ok := bytes.Cut(rest[1:len(rest)-1], []byte(`" "`))
-	p.exec, p.namei = clean(exec), clean(namei)
+	p.exec, p.namei = validText(exec), validText(namei)
 	return p, ok
 }
 
@@ -140,7 +140,7 @@ func parseFrequency(line []byte) (hz float64, ok bool) {
 		}
 		line = bytes.TrimLeft(line[i+1:], " ")
 	}
-	n, end := number(line, 0)
+	n, end := parseNumber(line, 0)
 	return float64(n), end > 0 && end == len(line) && n >= leastHz && n <= mostHz
 }
 
@@ -159,4 +159,4 @@ func binaryFrequency(line []byte) (hz float64, ok bool) {
 	return float64(n), n >= leastHz && n <= mostHz
 }
 
-func clean(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }
+func validText(b []byte) string { return strings.ToValidUTF8(string(b), "\uFFFD") }

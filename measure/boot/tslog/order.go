@@ -7,13 +7,13 @@ import (
 	"bakeoff/base/bootmodel"
 )
 
-// order puts the spans into r: a parent before its children, and these in the order of
+// orderSpans puts the spans into r: a parent before its children, and these in the order of
 // their starts.
 //
 // The span of the main function is the root if the boot ends in it. If the main
 // function exits before, the boot goes on in the thread of start_init. Then a track of
 // its own repeats the boot: what the main function did, then what that thread did.
-func (l *log) order(r *bootmodel.Recording, main int) {
+func (l *log) orderSpans(r *bootmodel.Recording, main int) {
 	whole := l.spans[main].End == l.end
 	if whole && !slices.ContainsFunc(l.spans, func(s bootmodel.Span) bool { return s.Charged }) {
 		r.Spans, r.Root = l.spans, &main
@@ -24,15 +24,15 @@ func (l *log) order(r *bootmodel.Recording, main int) {
 		room = 2*room + 1 // with the repetition
 	}
 	o := orderer{log: l, to: make([]bootmodel.Span, 0, room), mark: main}
-	o.link()
+	o.linkChildren()
 	for i, s := range l.spans {
 		if s.Parent < 0 {
-			o.emit(i, -1)
+			o.emitSpan(i, -1)
 		}
 	}
 	root := o.at
 	if !whole {
-		root = o.repeat(main)
+		root = o.repeatBoot(main)
 	}
 	r.Spans, r.Root = o.to, &root
 }
@@ -48,8 +48,8 @@ type orderer struct {
 	children []int32
 }
 
-// link finds the children of every span.
-func (o *orderer) link() {
+// linkChildren finds the children of every span.
+func (o *orderer) linkChildren() {
 	o.first = make([]int32, len(o.spans)+1)
 	for _, s := range o.spans {
 		if s.Parent >= 0 {
@@ -68,16 +68,16 @@ func (o *orderer) link() {
 		}
 	}
 	for _, w := range o.waits {
-		slices.SortStableFunc(o.of(w.span), func(a, b int32) int {
+		slices.SortStableFunc(o.childrenOf(w.span), func(a, b int32) int {
 			return cmp.Or(cmp.Compare(o.spans[a].Start, o.spans[b].Start), cmp.Compare(o.spans[a].End, o.spans[b].End))
 		})
 	}
 }
 
-func (o *orderer) of(i int) []int32 { return o.children[o.first[i]:o.first[i+1]] }
+func (o *orderer) childrenOf(i int) []int32 { return o.children[o.first[i]:o.first[i+1]] }
 
-// emit writes span i and all below it.
-func (o *orderer) emit(i, parent int) {
+// emitSpan writes span i and all below it.
+func (o *orderer) emitSpan(i, parent int) {
 	if i == o.mark {
 		o.at = len(o.to)
 	}
@@ -85,20 +85,20 @@ func (o *orderer) emit(i, parent int) {
 	s.Parent = parent
 	at := len(o.to)
 	o.to = append(o.to, s)
-	for _, child := range o.of(i) {
-		o.emit(int(child), at)
+	for _, child := range o.childrenOf(i) {
+		o.emitSpan(int(child), at)
 	}
 }
 
-// repeat writes the boot on a track of its own, and returns its root.
-func (o *orderer) repeat(main int) (root int) {
+// repeatBoot writes the boot on a track of its own, and returns its root.
+func (o *orderer) repeatBoot(main int) (root int) {
 	s := o.spans[main]
 	until := s.End
 	o.tracks = append(o.tracks, bootmodel.Track{Name: "boot", Parent: -1, Kind: bootmodel.KindKernel})
 	s.Track, s.Parent, s.End, s.Charged = len(o.tracks)-1, -1, o.end, true
 	root = len(o.to)
 	o.to = append(o.to, s)
-	for _, child := range o.of(main) {
+	for _, child := range o.childrenOf(main) {
 		o.emitPart(int(child), root, s.Start, until)
 	}
 	if o.ended < 0 {
@@ -121,7 +121,7 @@ func (o *orderer) emitPart(i, parent int, from, to int64) {
 	s.Parent, s.Start, s.End, s.Charged = parent, max(s.Start, from), min(s.End, to), true
 	at := len(o.to)
 	o.to = append(o.to, s)
-	for _, child := range o.of(i) {
+	for _, child := range o.childrenOf(i) {
 		o.emitPart(int(child), at, from, to)
 	}
 }

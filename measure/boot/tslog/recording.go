@@ -26,7 +26,7 @@ func (l *log) recording() (bootmodel.Recording, error) {
 			"TSLOG", boot.At(l.file, l.line))
 	}
 	if l.started {
-		if err := l.boot(&r); err != nil {
+		if err := l.addBoot(&r); err != nil {
 			return bootmodel.Recording{}, err
 		}
 	}
@@ -36,8 +36,8 @@ func (l *log) recording() (bootmodel.Recording, error) {
 	return r, nil
 }
 
-// boot adds what debug.tslog says.
-func (l *log) boot(r *bootmodel.Recording) error {
+// addBoot adds what debug.tslog says.
+func (l *log) addBoot(r *bootmodel.Recording) error {
 	if l.end < 0 {
 		return fault.New(fault.Invalid, "%sthe log ends here, before the EXIT of %s: it was cut off; record it again "+
 			"with a larger "+
@@ -54,7 +54,7 @@ func (l *log) boot(r *bootmodel.Recording) error {
 			"%s); the first lines were lost, so record the boot again", boot.At(l.file, l.lastLine), last, mainFreeBSD,
 			mainNetBSD)
 	}
-	open := l.finish()
+	open := l.closeOpen()
 	r.Marks = append(l.marks, bootmodel.Mark{Name: bootmodel.MarkLog, At: l.first, UncertaintyNS: l.exactly,
 		How: "the first " +
 			"line of the log"},
@@ -62,15 +62,15 @@ func (l *log) boot(r *bootmodel.Recording) error {
 			How: "ENTER of " + l.spans[main].Name},
 		bootmodel.Mark{Name: bootmodel.MarkUserland, At: l.end, UncertaintyNS: l.exactly,
 			How: "EXIT of " + last + ", the last function of the kernel before process 1"})
-	spare := l.charge(main)
-	l.order(r, main)
+	spare := l.chargeWaits(main)
+	l.orderSpans(r, main)
 	r.Tracks = l.tracks
-	r.Notes = l.notes(open, spare)
+	r.Notes = l.notesOn(open, spare)
 	return nil
 }
 
-// finish closes what is open when the boot ends, and counts it.
-func (l *log) finish() (open int) {
+// closeOpen closes what is open when the boot ends, and counts it.
+func (l *log) closeOpen() (open int) {
 	for _, t := range l.byThread {
 		for _, i := range t.stack {
 			l.spans[i].End = l.end
@@ -84,7 +84,7 @@ func (l *log) finish() (open int) {
 	return open
 }
 
-func (l *log) notes(open int, spare bool) (notes []bootmodel.Note) {
+func (l *log) notesOn(open int, spare bool) (notes []bootmodel.Note) {
 	for _, n := range []struct {
 		count int
 		text  string

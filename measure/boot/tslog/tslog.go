@@ -81,7 +81,7 @@ func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 		return bootmodel.Recording{}, err
 	}
 	l := newLog(file)
-	if err := l.read(data); err != nil {
+	if err := l.readLines(data); err != nil {
 		return bootmodel.Recording{}, err
 	}
 	return l.recording()
@@ -90,8 +90,8 @@ func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 // maxProblems is after how many wrong entries reading ends.
 const maxProblems = 20
 
-// read reads the lines.
-func (l *log) read(data []byte) error {
+// readLines reads the lines.
+func (l *log) readLines(data []byte) error {
 	const perSpan = 80 // bytes of its two lines, about
 	l.spans, l.fns = make([]bootmodel.Span, 0, len(data)/perSpan), make([]int32, 0, len(data)/perSpan)
 	for wrong := 0; len(data) > 0 && wrong < maxProblems; {
@@ -102,7 +102,7 @@ func (l *log) read(data []byte) error {
 			data = nil
 		}
 		l.line++
-		if problem := l.add(line); problem != "" {
+		if problem := l.addLine(line); problem != "" {
 			wrong++
 			l.problems.Add(boot.At(l.file, l.line), "%s", problem)
 		}
@@ -110,9 +110,9 @@ func (l *log) read(data []byte) error {
 	return l.problems.Err()
 }
 
-// add reads a line. It returns what is wrong with an entry that cannot belong to a boot,
+// addLine reads a line. It returns what is wrong with an entry that cannot belong to a boot,
 // or "". Lines that are nothing of the sysctls are left out.
-func (l *log) add(line []byte) string {
+func (l *log) addLine(line []byte) string {
 	if len(line) > boot.MaxLine {
 		l.skipped.Add(l.line, "the line is too long; this is no tslog")
 		return ""
@@ -124,7 +124,7 @@ func (l *log) add(line []byte) string {
 	line = withoutName(bytes.Trim(line, "\r\x00"))
 	if e, ok := parseEntry(line); ok {
 		l.lastLine = l.line
-		return l.entry(e)
+		return l.addEntry(e)
 	}
 	switch p, ok := parseProcess(line); {
 	case ok:

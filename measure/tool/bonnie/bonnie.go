@@ -79,8 +79,8 @@ const mib = 1 << 20
 // itself warns below that.
 const fileMemory = 2
 
-// ram returns the memory size that the file must exceed, in bytes.
-func ram(p param.Values, at tool.Place) int64 {
+// memoryOf returns the memory size that the file must exceed, in bytes.
+func memoryOf(p param.Values, at tool.Place) int64 {
 	if p.Text("ram") != "" {
 		return p.Bytes("ram")
 	}
@@ -88,7 +88,7 @@ func ram(p param.Values, at tool.Place) int64 {
 }
 
 func (bonnie) Command(p param.Values, at tool.Place) (tool.Command, error) {
-	memory := ram(p, at)
+	memory := memoryOf(p, at)
 	switch {
 	case memory == 0:
 		return tool.Command{}, fault.New(fault.Invalid,

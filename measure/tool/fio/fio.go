@@ -96,8 +96,8 @@ const directAuto = "auto"
 // sector is the alignment in memory that O_DIRECT needs, in bytes.
 const sector = 512
 
-// direct reports whether fio bypasses the page cache at a place, and why.
-func direct(p param.Values, at tool.Place) (on bool, why string) {
+// bypassesCache reports whether fio bypasses the page cache at a place, and why.
+func bypassesCache(p param.Values, at tool.Place) (on bool, why string) {
 	fs := cmp.Or(at.FileSystem, "an unknown file system")
 	switch {
 	case p.Text("direct") != directAuto:
@@ -126,14 +126,14 @@ func (fio) Probe(p param.Values, at tool.Place) []string {
 		return nil
 	}
 	return []string{"sh", "-c", `dd if=/dev/zero "of=$1" "bs=$2" count=1 oflag=direct; code=$?; rm -f "$1"; exit $code`,
-		"sh", at.Data + "/direct.probe", bytes(p, "block")}
+		"sh", at.Data + "/direct.probe", bytesText(p, "block")}
 }
 
 // asynchronous are the engines that support a queue depth.
 var asynchronous = []string{"posixaio", "libaio", "io_uring"}
 
-// check refuses parameters that contradict each other.
-func check(p param.Values) error {
+// checkParams refuses parameters that contradict each other.
+func checkParams(p param.Values) error {
 	switch {
 	case p.Int("iodepth") > 1 && !slices.Contains(asynchronous, p.Text("engine")):
 		return fault.WithFix(fault.New(fault.Invalid, "iodepth: %s requires an asynchronous engine, and %s is synchronous",
@@ -152,43 +152,44 @@ func check(p param.Values) error {
 	return nil
 }
 
-// file is the file that is read and written. An unescaped colon would separate
+// dataFile is the file that is read and written. An unescaped colon would separate
 // two names.
-func file(at tool.Place) string {
+func dataFile(at tool.Place) string {
 	return strings.NewReplacer(`\`, `\\`, ":", `\:`).Replace(at.Data + "/fio.dat")
 }
 
 // Prepare writes the whole file, so that no trial reads holes.
 func (fio) Prepare(p param.Values, at tool.Place) ([]tool.Command, error) {
-	if err := check(p); err != nil {
+	if err := checkParams(p); err != nil {
 		return nil, err
 	}
-	return []tool.Command{{Argv: []string{"fio", "--name=fill", "--filename=" + file(at), "--rw=write",
-		"--bs=1048576", "--size=" + bytes(p, "size"), "--ioengine=psync", "--end_fsync=1", "--refill_buffers=1",
+	return []tool.Command{{Argv: []string{"fio", "--name=fill", "--filename=" + dataFile(at), "--rw=write",
+		"--bs=1048576", "--size=" + bytesText(p, "size"), "--ioengine=psync", "--end_fsync=1", "--refill_buffers=1",
 		"--randseed=" + p.Text("seed"), "--output-format=terse"}}}, nil
 }
 
-func bytes(p param.Values, name string) string { return strconv.FormatInt(p.Bytes(name), 10) }
+func bytesText(p param.Values, name string) string { return strconv.FormatInt(p.Bytes(name), 10) }
 
 // output is the file with the JSON.
 const output = "output.json"
 
 func (fio) Command(p param.Values, at tool.Place) (tool.Command, error) {
-	if err := check(p); err != nil {
+	if err := checkParams(p); err != nil {
 		return tool.Command{}, err
 	}
-	on, _ := direct(p, at)
-	argv := []string{"fio", "--name=bakeoff", "--filename=" + file(at),
+	on, _ := bypassesCache(p, at)
+	argv := []string{"fio", "--name=bakeoff", "--filename=" + dataFile(at),
 		"--rw=" + p.Text("pattern"), "--rwmixread=" + p.Text("read-share"),
-		"--bs=" + bytes(p, "block"), "--size=" + bytes(p, "size"),
+		"--bs=" + bytesText(p, "block"), "--size=" + bytesText(p, "size"),
 		"--ioengine=" + p.Text("engine"), "--iodepth=" + p.Text("iodepth"),
-		"--direct=" + flag(on), "--invalidate=" + flag(p.Bool("invalidate")), "--end_fsync=" + flag(p.Bool("end-fsync")),
+		"--direct=" + flagText(on), "--invalidate=" + flagText(p.Bool("invalidate")), "--end_fsync=" +
+			flagText(p.Bool("end-fsync")),
 		"--fsync=" + p.Text("fsync"),
 		"--randseed=" + p.Text("seed"), "--norandommap=1",
 		"--time_based=1", fmt.Sprintf("--runtime=%dms", p.Duration("time").Milliseconds()),
 		"--percentile_list=" + percentiles(), "--output-format=json+", "--output=" + output}
 	if p.Text("align") != "" {
-		argv = append(argv, "--iomem_align="+bytes(p, "align"))
+		argv = append(argv, "--iomem_align="+bytesText(p, "align"))
 	}
 	return tool.Command{Argv: argv, Keep: map[string]string{output: output}}, nil
 }
@@ -201,7 +202,7 @@ func percentiles() string {
 	return strings.Join(all, ":")
 }
 
-func flag(on bool) string {
+func flagText(on bool) string {
 	if on {
 		return "1"
 	}
@@ -211,7 +212,7 @@ func flag(on bool) string {
 // Notes says whether fio bypassed the page cache, and what the results therefore
 // describe.
 func (fio) Notes(p param.Values, at tool.Place) map[string]string {
-	on, why := direct(p, at)
+	on, why := bypassesCache(p, at)
 	notes := map[string]string{"direct": fmt.Sprintf("%v: %s", on, why)}
 	openZFS, cache := at.FileSystem == "zfs", at.Properties["primarycache"]
 	uncached := openZFS && (cache == "metadata" || cache == "none")

@@ -54,14 +54,14 @@ func (f fio) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	if !ok {
 		return r, fmt.Errorf("%s is missing", output)
 	}
-	j, err := read(text)
+	j, err := readReport(text)
 	if err != nil {
 		return r, fmt.Errorf("%s: %w", output, err)
 	}
 	if *j.Error != 0 {
 		return r, fault.New(fault.Subject, "fio's job failed with error %d", *j.Error)
 	}
-	if err := echoed(j.Options, out.Facts, p); err != nil {
+	if err := checkEcho(j.Options, out.Facts, p); err != nil {
 		return r, err
 	}
 	r.Work = *j.Read.Total + *j.Write.Total
@@ -87,15 +87,15 @@ func (f fio) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 			continue
 		}
 		for _, q := range quantiles {
-			r.AddKnown(d, s.name+"-latency-"+q.name, s.at(q.percent)/1e9)
+			r.AddKnown(d, s.name+"-latency-"+q.name, s.percentile(q.percent)/1e9)
 		}
 	}
 	return r, nil
 }
 
-// at returns a percentile in nanoseconds, whatever the number of digits in its
+// percentile returns a percentile in nanoseconds, whatever the number of digits in its
 // name; 0 if it is missing.
-func (l latency) at(percent string) float64 {
+func (l latency) percentile(percent string) float64 {
 	want, _ := strconv.ParseFloat(percent, 64)
 	for name, ns := range l.Percentiles {
 		if v, err := strconv.ParseFloat(name, 64); err == nil && math.Abs(v-want) < 1e-6 {
@@ -105,9 +105,9 @@ func (l latency) at(percent string) float64 {
 	return 0
 }
 
-// echoed checks that fio ran with the requested options. It repeats them as they
+// checkEcho checks that fio ran with the requested options. It repeats them as they
 // were given.
-func echoed(got, facts map[string]string, p param.Values) error {
+func checkEcho(got, facts map[string]string, p param.Values) error {
 	cmd, err := fio{}.Command(p, tool.Place{Probed: strings.HasPrefix(facts["direct"], "true")})
 	if err != nil {
 		return fault.Wrap(fault.Subject, "", err)
@@ -131,8 +131,8 @@ func echoed(got, facts map[string]string, p param.Values) error {
 // invalidate, which fio was not given in early runs.
 var unechoed = []string{"output", "output-format", "invalidate"}
 
-// read decodes the one job of a report.
-func read(text []byte) (job, error) {
+// readReport decodes the one job of a report.
+func readReport(text []byte) (job, error) {
 	var r report
 	if err := json.Unmarshal(text, &r); err != nil {
 		return job{}, fmt.Errorf("not JSON of fio: %w", err)

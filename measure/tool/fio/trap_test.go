@@ -165,7 +165,7 @@ func TestPercentilesAreOfTheHistogram(t *testing.T) {
 			}
 			for _, q := range quantiles {
 				percent, _ := strconv.ParseFloat(q.percent, 64)
-				printed := s.Latency.at(q.percent)
+				printed := s.Latency.percentile(q.percent)
 				if *s.Latency.N == 0 || printed == 0 {
 					continue
 				}
@@ -274,7 +274,7 @@ func TestOldReportIsNamed(t *testing.T) {
 	old := `{"fio version":"fio-2.21","jobs":[{"jobname":"bakeoff","error":0,
 "read":{"io_bytes":1024,"bw":1024,"iops":256.0,"runtime":1000,"total_ios":256,"short_ios":0,"drop_ios":0,
 "clat":{"min":1,"max":2,"mean":1.5,"percentile":{"50.000000":1}}},"write":{"io_bytes":0}}]}`
-	_, err := read([]byte(old))
+	_, err := readReport([]byte(old))
 	if err == nil || !strings.Contains(err.Error(), "fio-2.21 has no ") {
 		t.Errorf("%v", err)
 	}

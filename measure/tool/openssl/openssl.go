@@ -98,10 +98,10 @@ func (openssl) Version(out []byte) (map[string]string, error) {
 
 func (o openssl) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	var r tool.Result
-	if !sized(out.Stdout, p.Bytes("block")) {
+	if !hasOnlySize(out.Stdout, p.Bytes("block")) {
 		return r, fault.New(fault.Subject, "no line +H confirms a block size of %d bytes", p.Bytes("block"))
 	}
-	rate, err := rated(out.Stdout, p.Text("algorithm"))
+	rate, err := parseRate(out.Stdout, p.Text("algorithm"))
 	if err != nil {
 		return r, err
 	}
@@ -126,18 +126,18 @@ func (o openssl) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	return r, nil
 }
 
-// sized reports whether size was the only block size. With -multi each child
+// hasOnlySize reports whether size was the only block size. With -multi each child
 // reports it, after "Got: ".
-func sized(out []byte, size int64) bool {
-	all := slices.Concat(after(out, "Got: +H:"), after(out, "+H:"))
+func hasOnlySize(out []byte, size int64) bool {
+	all := slices.Concat(linesAfter(out, "Got: +H:"), linesAfter(out, "+H:"))
 	return len(all) > 0 && !slices.ContainsFunc(all, func(text string) bool {
 		sizes, _, _ := strings.Cut(text, " from ")
 		return sizes != strconv.FormatInt(size, 10)
 	})
 }
 
-// after returns the rest of the lines that begin with label.
-func after(out []byte, label string) (all []string) {
+// linesAfter returns the rest of the lines that begin with label.
+func linesAfter(out []byte, label string) (all []string) {
 	for line := range bytes.Lines(out) {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(string(line)), label); ok {
 			all = append(all, rest)
@@ -146,8 +146,8 @@ func after(out []byte, label string) (all []string) {
 	return all
 }
 
-// rated reads the line +F:index:name:bytes per second of an algorithm.
-func rated(out []byte, algorithm string) (rate float64, err error) {
+// parseRate reads the line +F:index:name:bytes per second of an algorithm.
+func parseRate(out []byte, algorithm string) (rate float64, err error) {
 	found := false
 	for line := range bytes.Lines(out) {
 		fields := strings.Split(strings.TrimSpace(string(line)), ":")
@@ -158,7 +158,7 @@ func rated(out []byte, algorithm string) (rate float64, err error) {
 			return 0, fmt.Errorf("unexpected line %.60q", line)
 		}
 		// OpenSSL 1.1.1 calls the sum of many processes "evp".
-		if plain(fields[2]) != plain(algorithm) && !(fields[2] == "evp" && children(out, algorithm)) {
+		if plainName(fields[2]) != plainName(algorithm) && !(fields[2] == "evp" && children(out, algorithm)) {
 			return 0, fault.New(fault.Subject, "the result is for %.40q instead of %s", fields[2], algorithm)
 		}
 		if rate, err = printed.Decimal(fields[3]); err != nil {
@@ -175,15 +175,15 @@ func rated(out []byte, algorithm string) (rate float64, err error) {
 // children reports whether all results of the children of -multi ("Got: +F:…")
 // are for the algorithm.
 func children(out []byte, algorithm string) bool {
-	all := after(out, "Got: +F:")
+	all := linesAfter(out, "Got: +F:")
 	return len(all) > 0 && !slices.ContainsFunc(all, func(text string) bool {
 		fields := strings.Split(text, ":")
-		return len(fields) < 2 || plain(fields[1]) != plain(algorithm)
+		return len(fields) < 2 || plainName(fields[1]) != plainName(algorithm)
 	})
 }
 
-// plain is a name without the parts that differ between versions.
-func plain(name string) string {
+// plainName is a name without the parts that differ between versions.
+func plainName(name string) string {
 	name = strings.ToLower(strings.TrimPrefix(name, "id-"))
 	return strings.NewReplacer("-", "", "_", "").Replace(name)
 }

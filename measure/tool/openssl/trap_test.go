@@ -109,7 +109,7 @@ func TestNamesAreMatched(t *testing.T) {
 		{"Got: +F:22:sha1:1 from 0\n+F:22:evp:2", "sha256", false},
 		{"+F:22:evp:2", "sha256", false},
 	} {
-		if _, err := rated([]byte(c.line), c.algorithm); c.ok != (err == nil) {
+		if _, err := parseRate([]byte(c.line), c.algorithm); c.ok != (err == nil) {
 			t.Errorf("%q for %s: %v", c.line, c.algorithm, err)
 		}
 	}

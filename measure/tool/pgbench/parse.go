@@ -19,14 +19,14 @@ import (
 func (b pgbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	var r tool.Result
 	text := printed.Text(out.Stdout)
-	if err := echoed(text, p); err != nil {
+	if err := checkEcho(text, p); err != nil {
 		return r, err
 	}
 	done, err := processed(text)
 	if err != nil {
 		return r, err
 	}
-	tps, err := rate(text, p.Bool("connect"))
+	tps, err := parseRate(text, p.Bool("connect"))
 	if err != nil {
 		return r, err
 	}
@@ -83,8 +83,8 @@ func failures(text printed.Text, version string) (float64, error) {
 var types = map[string]string{"tpcb-like": "TPC-B (sort of)", "simple-update": "simple update",
 	"select-only": "select only"}
 
-// echoed checks that the output has the requested parameters.
-func echoed(text printed.Text, p param.Values) error {
+// checkEcho checks that the output has the requested parameters.
+func checkEcho(text printed.Text, p param.Values) error {
 	want := map[string]string{
 		"transaction type:": "<builtin: " + types[p.Text("script")] + ">", "query mode:": "simple",
 		"scaling factor:": p.Text("scale"), "number of clients:": p.Text("clients"), "number of threads:": p.Text("threads"),
@@ -144,8 +144,8 @@ var (
 	excluding = []string{"without initial connection time", "excluding connections establishing"}
 )
 
-// rate reads the tps line with or without the time to connect.
-func rate(text printed.Text, connect bool) (float64, error) {
+// parseRate reads the tps line with or without the time to connect.
+func parseRate(text printed.Text, connect bool) (float64, error) {
 	meant := excluding
 	if connect {
 		meant = including

@@ -111,13 +111,13 @@ func (pgbench) Few(p param.Values, metrics []string) (caveat, fix string) {
 		fmt.Sprintf("set transactions to %.0f or more", math.Ceil(needs/clients))
 }
 
-func to(at tool.Place) []string {
+func serverFlags(at tool.Place) []string {
 	return []string{"-h", at.Host, "-p", strconv.Itoa(at.Port), "-U", at.User}
 }
 
 // Prepare creates and fills the tables.
 func (pgbench) Prepare(p param.Values, at tool.Place) ([]tool.Command, error) {
-	argv := append([]string{"pgbench", "-i", "-q", "-s", p.Text("scale")}, to(at)...)
+	argv := append([]string{"pgbench", "-i", "-q", "-s", p.Text("scale")}, serverFlags(at)...)
 	return []tool.Command{{Argv: append(argv, at.Database)}}, nil
 }
 
@@ -153,6 +153,6 @@ func (pgbench) Command(p param.Values, at tool.Place) (tool.Command, error) {
 	if rate := p.Rate("rate"); rate > 0 {
 		argv = append(argv, "-R", strconv.FormatFloat(rate, 'f', -1, 64))
 	}
-	argv = append(argv, to(at)...)
+	argv = append(argv, serverFlags(at)...)
 	return tool.Command{Argv: append(argv, at.Database), Keep: map[string]string{logName: prefix + ".*"}}, nil
 }

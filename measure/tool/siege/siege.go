@@ -68,9 +68,9 @@ func (siege) Doc() tool.Doc {
 	}
 }
 
-// config is siege's configuration: everything that could differ between
+// configText is siege's configuration: everything that could differ between
 // machines.
-func config(p param.Values) string {
+func configText(p param.Values) string {
 	connection := "close"
 	if p.Bool("keepalive") {
 		connection = "keep-alive"
@@ -96,7 +96,7 @@ func (siege) Command(p param.Values, at tool.Place) (tool.Command, error) {
 		Argv: []string{"siege", "--rc=" + at.Dir + "/" + configName, "--json-output", "--no-parser", "--benchmark",
 			"--concurrent=" + p.Text("connections"), "--time=" + strconv.Itoa(int(tool.WholeSeconds(p, "time")/time.Second)+
 				1) + "S"},
-		Files: map[string]string{configName: config(p)},
+		Files: map[string]string{configName: configText(p)},
 	}
 	if d := p.Duration("delay"); d > 0 {
 		cmd.Argv[4] = "--delay=" + strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
@@ -122,7 +122,7 @@ type report struct {
 
 func (s siege) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	var r tool.Result
-	rep, err := decode(out.Stdout)
+	rep, err := decodeReport(out.Stdout)
 	if err != nil {
 		return r, err
 	}
@@ -149,8 +149,8 @@ func (s siege) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	return r, nil
 }
 
-// decode reads the one JSON object; notes may precede it.
-func decode(out []byte) (report, error) {
+// decodeReport reads the one JSON object; notes may precede it.
+func decodeReport(out []byte) (report, error) {
 	var r report
 	at := bytes.IndexByte(out, '{')
 	if at < 0 {

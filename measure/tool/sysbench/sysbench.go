@@ -86,7 +86,7 @@ func (sysbench) Command(p param.Values, _ tool.Place) (tool.Command, error) {
 func (s sysbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	var r tool.Result
 	text := printed.Text(out.Stdout)
-	if err := echoed(text, p); err != nil {
+	if err := checkEcho(text, p); err != nil {
 		return r, err
 	}
 	took, err := text.Number("total time:", "s")
@@ -122,8 +122,8 @@ func (s sysbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	return r, err
 }
 
-// echoed checks that the output has the requested parameters.
-func echoed(text printed.Text, p param.Values) error {
+// checkEcho checks that the output has the requested parameters.
+func checkEcho(text printed.Text, p param.Values) error {
 	want := map[string]string{"Number of threads:": p.Text("threads")}
 	if p.Text("test") == "cpu" {
 		want["Prime numbers limit:"] = p.Text("max-prime")

@@ -65,12 +65,12 @@ func Load(t testing.TB, x tool.Tool) []Golden {
 		if err != nil {
 			t.Fatal(err)
 		}
-		out = append(out, golden(t, x, path, a))
+		out = append(out, goldenOf(t, x, path, a))
 	}
 	return out
 }
 
-func golden(t testing.TB, x tool.Tool, path string, a *txtar.Archive) Golden {
+func goldenOf(t testing.TB, x tool.Tool, path string, a *txtar.Archive) Golden {
 	t.Helper()
 	g := Golden{Path: path, Head: map[string]string{}, files: a, Output: tool.Output{Files: map[string][]byte{}}}
 	for line := range strings.Lines(string(a.Comment)) {
@@ -227,21 +227,21 @@ func checkCommand(t *testing.T, x tool.Tool) {
 func unheard(x tool.Tool) (names []string) {
 	for _, s := range x.Doc().Params {
 		// The volume's parameter decides Place.Data.
-		if s.Name != x.Doc().Volume && !heard(x, s) {
+		if s.Name != x.Doc().Volume && !isHeard(x, s) {
 			names = append(names, s.Name)
 		}
 	}
 	return names
 }
 
-func heard(x tool.Tool, s param.Spec) bool {
+func isHeard(x tool.Tool, s param.Spec) bool {
 	tried := false
-	for _, base := range bases(x.Doc()) {
-		for _, v := range others(s, base[s.Name]) {
+	for _, base := range baseParams(x.Doc()) {
+		for _, v := range otherValues(s, base[s.Name]) {
 			tried = true
 			p := maps.Clone(base)
 			p[s.Name] = v
-			if !reflect.DeepEqual(all(x, base), all(x, p)) {
+			if !reflect.DeepEqual(executedBy(x, base), executedBy(x, p)) {
 				return true
 			}
 		}
@@ -249,12 +249,12 @@ func heard(x tool.Tool, s param.Spec) bool {
 	return !tried // any text is allowed, so no other value is known
 }
 
-// bases are the defaults, and the defaults with each choice of each parameter:
+// baseParams are the defaults, and the defaults with each choice of each parameter:
 // some parameters apply to one choice only.
-func bases(d tool.Doc) []param.Values {
+func baseParams(d tool.Doc) []param.Values {
 	out := []param.Values{param.Defaults(d.Params)}
 	for _, s := range d.Params {
-		for _, v := range others(s, out[0][s.Name]) {
+		for _, v := range otherValues(s, out[0][s.Name]) {
 			p := maps.Clone(out[0])
 			p[s.Name] = v
 			out = append(out, p)
@@ -263,9 +263,9 @@ func bases(d tool.Doc) []param.Values {
 	return out
 }
 
-// others are values of a parameter other than beside; none if any text is
+// otherValues are values of a parameter other than beside; none if any text is
 // allowed.
-func others(s param.Spec, beside string) (out []string) {
+func otherValues(s param.Spec, beside string) (out []string) {
 	candidates := s.Enum
 	switch s.Kind {
 	case param.Bool:
@@ -287,8 +287,8 @@ func others(s param.Spec, beside string) (out []string) {
 	return out
 }
 
-// all is everything that a tool executes with p, or its errors.
-func all(x tool.Tool, p param.Values) (out []any) {
+// executedBy is everything that a tool executes with p, or its errors.
+func executedBy(x tool.Tool, p param.Values) (out []any) {
 	cmd, err := x.Command(p, At())
 	out = append(out, cmd, fmt.Sprint(err))
 	if y, ok := x.(tool.Preparer); ok {
@@ -312,16 +312,16 @@ func At() tool.Place {
 
 // checkGolden compares the result of Parse with the expected one.
 func checkGolden(t *testing.T, x tool.Tool, g Golden) {
-	before := clone(g.Output)
+	before := cloneOutput(g.Output)
 	r, err := x.Parse(g.Output, g.Params)
 	again, err2 := x.Parse(g.Output, g.Params)
 	if !reflect.DeepEqual(r, again) || (err == nil) != (err2 == nil) || !reflect.DeepEqual(before, g.Output) {
 		t.Error("Parse is not pure")
 	}
 	Check(t, x, r, err)
-	got := render(r, err)
+	got := renderResult(r, err)
 	if *update {
-		g.write(t, got)
+		g.writeWant(t, got)
 		return
 	}
 	if got != g.Want {
@@ -329,7 +329,7 @@ func checkGolden(t *testing.T, x tool.Tool, g Golden) {
 	}
 }
 
-func clone(o tool.Output) tool.Output {
+func cloneOutput(o tool.Output) tool.Output {
 	o.Stdout, o.Stderr, o.Files, o.Facts = slices.Clone(o.Stdout), slices.Clone(o.Stderr), maps.Clone(o.Files),
 		maps.Clone(o.Facts)
 	for k, b := range o.Files {
@@ -338,7 +338,7 @@ func clone(o tool.Output) tool.Output {
 	return o
 }
 
-func (g Golden) write(t *testing.T, want string) {
+func (g Golden) writeWant(t *testing.T, want string) {
 	i := slices.IndexFunc(g.files.Files, func(f txtar.File) bool { return f.Name == "want" })
 	if i < 0 {
 		g.files.Files = append(g.files.Files, txtar.File{Name: "want"})
@@ -350,8 +350,8 @@ func (g Golden) write(t *testing.T, want string) {
 	}
 }
 
-// render formats a result as in want files.
-func render(r tool.Result, err error) string {
+// renderResult formats a result as in want files.
+func renderResult(r tool.Result, err error) string {
 	if err != nil {
 		return fmt.Sprintf("error %s: %v\n", fault.Of(err), err)
 	}
@@ -404,7 +404,7 @@ func checkDamage(t *testing.T, x tool.Tool, g Golden) {
 	}
 	cut := func(b []byte, at int) []byte { return b[:len(b)*at/40] }
 	for at := range 40 {
-		o := clone(g.Output)
+		o := cloneOutput(g.Output)
 		o.Stdout, o.Stderr = cut(o.Stdout, at), cut(o.Stderr, at)
 		for name, b := range o.Files {
 			o.Files[name] = cut(b, at)
@@ -438,7 +438,7 @@ func checkMissing(t *testing.T, x tool.Tool, g Golden) {
 	}
 	lines := strings.SplitAfter(string(g.Output.Stdout), "\n")
 	for i := range lines[:min(len(lines), mostRemoved)] {
-		o := clone(g.Output)
+		o := cloneOutput(g.Output)
 		o.Stdout = []byte(strings.Join(slices.Delete(slices.Clone(lines), i, i+1), ""))
 		check(fmt.Sprintf("%.60q", lines[i]), o)
 	}
@@ -458,7 +458,7 @@ func checkMissing(t *testing.T, x tool.Tool, g Golden) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			o := clone(g.Output)
+			o := cloneOutput(g.Output)
 			o.Files[name] = text
 			check(member, o)
 		}

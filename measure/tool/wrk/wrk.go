@@ -112,7 +112,7 @@ func (w wrk) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	if err != nil {
 		return r, err
 	}
-	rep, err := decode([]byte("{" + line))
+	rep, err := decodeReport([]byte("{" + line))
 	if err != nil {
 		return r, err
 	}
@@ -137,7 +137,7 @@ func (w wrk) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	return r, nil
 }
 
-func decode(line []byte) (report, error) {
+func decodeReport(line []byte) (report, error) {
 	var r report
 	if err := strictjson.Decode(line, &r); err != nil {
 		return r, fmt.Errorf("the line of the script: %w", err)

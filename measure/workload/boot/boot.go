@@ -98,7 +98,7 @@ func (Workload) Doc() workload.Doc {
 
 // Parse reads the samples of a trial.
 func (Workload) Parse(raw workload.Raw, _ param.Values) ([]sample.Value, error) {
-	t, err := read(raw)
+	t, err := readTrial(raw)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +117,7 @@ func (Workload) Parse(raw workload.Raw, _ param.Values) ([]sample.Value, error) 
 
 // Absent implements workload.Absenter.
 func (Workload) Absent(raw workload.Raw, _ param.Values) map[string]string {
-	t, err := read(raw)
+	t, err := readTrial(raw)
 	if err != nil {
 		return nil
 	}

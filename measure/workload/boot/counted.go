@@ -32,19 +32,19 @@ const (
 func (t trial) counted(console []byte) bootmodel.Recording {
 	r := t.reports()
 	if len(console) == 0 {
-		return t.parts(r)
+		return t.addParts(r)
 	}
 	of, err := linux.New().Read(Console, console)
 	if err == nil {
 		of, err = bootmodel.Merge(r, of)
 	}
 	if err != nil {
-		r = t.parts(r)
+		r = t.addParts(r)
 		r.Notes = append(r.Notes, bootmodel.Note{Source: "bakeoff", Lost: true, Text: "The console cannot be used: " +
 			safetext.Clip(safetext.Line(err.Error()), 400) + "."})
 		return r
 	}
-	of = t.programs(before(of), -1)
+	of = t.programs(addBefore(of), -1)
 	if len(console) >= MaxConsole {
 		of.Notes = append(of.Notes, bootmodel.Note{Source: "bakeoff", Lost: true,
 			Text: "The console printed more than is kept: its beginning is missing."})
@@ -74,8 +74,8 @@ func (t trial) reports() bootmodel.Recording {
 	return r
 }
 
-// parts adds a span for the whole boot, and below it one for each part between two reports.
-func (t trial) parts(r bootmodel.Recording) bootmodel.Recording {
+// addParts adds a span for the whole boot, and below it one for each part between two reports.
+func (t trial) addParts(r bootmodel.Recording) bootmodel.Recording {
 	root := 0
 	r.Root = &root
 	r.Spans = append(r.Spans, bootmodel.Span{Name: spanBoot, Parent: -1, End: t.marks.instructions()})
@@ -105,8 +105,8 @@ func (t trial) programs(r bootmodel.Recording, parent int) bootmodel.Recording {
 	return r
 }
 
-// before adds what the kernel's log does not have: the time until its clock starts.
-func before(r bootmodel.Recording) bootmodel.Recording {
+// addBefore adds what the kernel's log does not have: the time until its clock starts.
+func addBefore(r bootmodel.Recording) bootmodel.Recording {
 	first := math.Inf(1)
 	for i := range r.Spans {
 		start, _ := r.Times(i)

@@ -105,8 +105,8 @@ type trial struct {
 	host  bootmodel.Recording // its marks, on the controller's clock
 }
 
-// read reads the blobs of a trial.
-func read(raw workload.Raw) (trial, error) {
+// readTrial reads the blobs of a trial.
+func readTrial(raw workload.Raw) (trial, error) {
 	b, ok := raw[Blob]
 	if !ok {
 		return trial{}, fault.New(fault.Invalid, "%s: %w", Blob, workload.ErrNoBlob)
@@ -115,7 +115,7 @@ func read(raw workload.Raw) (trial, error) {
 	if err := strictjson.Decode(b, &t.marks); err != nil {
 		return trial{}, fault.New(fault.Invalid, "%s: %w", Blob, err)
 	}
-	if err := t.marks.check(); err != nil {
+	if err := t.marks.checkMarks(); err != nil {
 		return trial{}, fault.New(fault.Invalid, "%s: %w", Blob, err)
 	}
 	var err error
@@ -126,7 +126,7 @@ func read(raw workload.Raw) (trial, error) {
 	return t, err
 }
 
-func (m Marks) check() error {
+func (m Marks) checkMarks() error {
 	switch {
 	case m.Schema != Schema && m.Schema != SchemaV1:
 		return fmt.Errorf("schema is %q, but this program reads %q", m.Schema, Schema)
@@ -193,11 +193,11 @@ func (m Marks) recording(log []byte) (bootmodel.Recording, error) {
 
 // between is the time between two marks in seconds, or why it is not known.
 func (t trial) between(from, to string) (seconds float64, why string) {
-	a, why := t.mark(from)
+	a, why := t.markNamed(from)
 	if why != "" {
 		return 0, why
 	}
-	b, why := t.mark(to)
+	b, why := t.markNamed(to)
 	if why != "" {
 		return 0, why
 	}
@@ -208,8 +208,8 @@ func (t trial) between(from, to string) (seconds float64, why string) {
 	return took / 1e9, ""
 }
 
-// mark is the mark called name, or why there is none.
-func (t trial) mark(name string) (bootmodel.Mark, string) {
+// markNamed is the mark called name, or why there is none.
+func (t trial) markNamed(name string) (bootmodel.Mark, string) {
 	i := slices.IndexFunc(t.host.Marks, func(m bootmodel.Mark) bool { return m.Name == name })
 	switch why := t.marks.Absent[name]; {
 	case i >= 0:

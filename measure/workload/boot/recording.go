@@ -23,7 +23,7 @@ func Blobs() []string { return []string{Blob, Log, System, Console} }
 // seen from outside, and what the system inside recorded. A record that cannot be read
 // or placed is a note. A boot on the instruction clock is on that clock alone.
 func Recording(raw workload.Raw) (bootmodel.Recording, error) {
-	t, err := read(raw)
+	t, err := readTrial(raw)
 	if err != nil {
 		return bootmodel.Recording{}, err
 	}
@@ -39,20 +39,20 @@ func Recording(raw workload.Raw) (bootmodel.Recording, error) {
 	if !ok || t.marks.Reboot != nil { // which has it already
 		return r, nil
 	}
-	return t.with(r, b)
+	return t.addSystem(r, b)
 }
 
-// with is r with what the system inside recorded.
-func (t trial) with(r bootmodel.Recording, system []byte) (bootmodel.Recording, error) {
+// addSystem is r with what the system inside recorded.
+func (t trial) addSystem(r bootmodel.Recording, system []byte) (bootmodel.Recording, error) {
 	logs, err := ParseSystem(system)
 	if err != nil {
 		return r, err
 	}
-	clock, why := t.mark(bootmodel.MarkClock)
+	clock, why := t.markNamed(bootmodel.MarkClock)
 	for _, l := range logs.Logs {
 		of, err := Read(l)
 		if err == nil {
-			r, err = add(r, of, clock, why)
+			r, err = mergeRecord(r, of, clock, why)
 		}
 		if err != nil {
 			r.Notes = append(r.Notes, unusable(l, err))
@@ -67,7 +67,7 @@ func (t *trial) recorded(system []byte) error {
 	if system == nil {
 		return nil
 	}
-	r, err := t.with(t.host, system)
+	r, err := t.addSystem(t.host, system)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func OfSystem(logs wire.BootLog) (bootmodel.Recording, error) {
 				on = *out
 			}
 			var merged bootmodel.Recording
-			if merged, err = add(on, of, bootmodel.Mark{UncertaintyNS: bootmodel.Exact()}, ""); err == nil {
+			if merged, err = mergeRecord(on, of, bootmodel.Mark{UncertaintyNS: bootmodel.Exact()}, ""); err == nil {
 				out = &merged
 				continue
 			}
@@ -160,9 +160,9 @@ func Read(l wire.SystemLog) (bootmodel.Recording, error) {
 	return found[0].Read(l.Source, text) // the source that reads most of it
 }
 
-// add merges a record of a system into r. clock is when the system's monotonic clock was
+// mergeRecord merges a record of a system into r. clock is when the system's monotonic clock was
 // 0; why says why that is not known.
-func add(r, of bootmodel.Recording, clock bootmodel.Mark, why string) (bootmodel.Recording, error) {
+func mergeRecord(r, of bootmodel.Recording, clock bootmodel.Mark, why string) (bootmodel.Recording, error) {
 	var pairs []bootmodel.Pair
 	on := r
 	if k, ok := monotonic(of); ok && why == "" && clock.UncertaintyNS != nil && k.UncertaintyNS != nil {
@@ -171,7 +171,7 @@ func add(r, of bootmodel.Recording, clock bootmodel.Mark, why string) (bootmodel
 		// The agent reads its clock some time after the kernel has started it.
 		on.Marks = slices.Clone(r.Marks)
 		on.Marks = slices.DeleteFunc(on.Marks, func(m bootmodel.Mark) bool {
-			return m.Name == bootmodel.MarkUserland && has(of, m.Name)
+			return m.Name == bootmodel.MarkUserland && hasMark(of, m.Name)
 		})
 	}
 	merged, err := bootmodel.Merge(on, of, pairs...)
@@ -190,6 +190,6 @@ func monotonic(r bootmodel.Recording) (bootmodel.Clock, bool) {
 	return lists.Find(r.Clocks, func(c bootmodel.Clock) bool { return c.Name == "monotonic" })
 }
 
-func has(r bootmodel.Recording, mark string) bool {
+func hasMark(r bootmodel.Recording, mark string) bool {
 	return slices.ContainsFunc(r.Marks, func(m bootmodel.Mark) bool { return m.Name == mark })
 }

@@ -60,22 +60,22 @@ func Loop() loop.Loop {
 		Params: []param.Spec{
 			workload.TimeParam,
 		},
-		Run: run,
+		Run: runLoop,
 	}
 }
 
-func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error) {
-	extra, err := added(env.Dir)
+func runLoop(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error) {
+	extra, err := addedRounds(env.Dir)
 	if err != nil {
 		return wire.Result{}, err
 	}
 	rounds := Rounds + Rounds/100*extra
-	first, want := chain(Rounds), chain(rounds)
+	first, want := digestChain(Rounds), digestChain(rounds)
 	timing, err := loop.Timed{
 		For: p.Duration("time"),
 		Do: func(n int) error {
 			for range n {
-				if got := chain(rounds); got != want {
+				if got := digestChain(rounds); got != want {
 					return loop.Mismatch(fmt.Sprintf("digest %d of the chain", rounds), hex.EncodeToString(got[:8]),
 						hex.EncodeToString(want[:8]))
 				}
@@ -94,8 +94,8 @@ func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error)
 		sample.Value{Metric: CPUThroughput, Unit: "op/s", Value: timing.Work / *timing.CPUSeconds}), nil
 }
 
-// added reads the file Extra next to the loop's directory; dir may be "".
-func added(dir string) (int, error) {
+// addedRounds reads the file Extra next to the loop's directory; dir may be "".
+func addedRounds(dir string) (int, error) {
 	if dir == "" {
 		return 0, nil
 	}
@@ -120,11 +120,11 @@ func added(dir string) (int, error) {
 	return n, nil
 }
 
-// chain digests 32 zero bytes, then the result, and so on: no step can be
+// digestChain digests 32 zero bytes, then the result, and so on: no step can be
 // precomputed, run in parallel, or omitted.
 //
 //go:noinline
-func chain(rounds int) (sum [sha256.Size]byte) {
+func digestChain(rounds int) (sum [sha256.Size]byte) {
 	for range rounds {
 		sum = sha256.Sum256(sum[:])
 	}

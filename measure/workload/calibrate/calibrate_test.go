@@ -25,10 +25,10 @@ func TestSuite(t *testing.T) {
 func TestExtraIsRead(t *testing.T) {
 	dir := t.TempDir()
 	file, own := filepath.Join(dir, Extra), filepath.Join(dir, "own")
-	if n, err := added(""); n != 0 || err != nil {
+	if n, err := addedRounds(""); n != 0 || err != nil {
 		t.Errorf("without a directory %d, %v", n, err)
 	}
-	if n, err := added(own); n != 0 || err != nil {
+	if n, err := addedRounds(own); n != 0 || err != nil {
 		t.Errorf("without the file %d, %v", n, err)
 	}
 	for text, want := range map[string]int{"5": 5, "10\n": 10, "0": 0, "1000": 1000, "-1": -1, "1001": -1, "five": -1,
@@ -36,7 +36,7 @@ func TestExtraIsRead(t *testing.T) {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		n, err := added(own)
+		n, err := addedRounds(own)
 		if want < 0 {
 			if !fault.Is(err, fault.Invalid) {
 				t.Errorf("%q gave %d, %v", text, n, err)
@@ -53,7 +53,7 @@ func TestChain(t *testing.T) {
 		1: "66687aadf862bd776c8fc18b8e9f8e20089714856ee233b3902a591d0d5f2925",
 		2: "2b32db6c2c0a6235fb1397e8225ea85e0f0e6e8c7b126d0016ccbde0e667151e",
 	} {
-		if got := chain(rounds); hex.EncodeToString(got[:]) != want {
+		if got := digestChain(rounds); hex.EncodeToString(got[:]) != want {
 			t.Errorf("after %d rounds %x, want %s", rounds, got, want)
 		}
 	}
@@ -65,7 +65,7 @@ func TestExtraIsWork(t *testing.T) {
 		d := time.Hour
 		for range 40 {
 			from := time.Now()
-			chain(rounds)
+			digestChain(rounds)
 			d = min(d, time.Since(from))
 		}
 		return d

@@ -59,7 +59,7 @@ func (Workload) Doc() workload.Doc {
 			workload.CPUPerOp,
 			workload.JoulesPerOp,
 		},
-		Params: params(),
+		Params: paramSpecs(),
 		Within: "dir",
 		State:  "carried",
 		Cache:  "as the parameter reset leaves it",
@@ -72,7 +72,7 @@ func (Workload) Doc() workload.Doc {
 	}
 }
 
-func params() []param.Spec {
+func paramSpecs() []param.Spec {
 	list := func(name, doc string) param.Spec {
 		return param.Spec{Name: name, Kind: param.List, Doc: doc}
 	}

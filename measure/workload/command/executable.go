@@ -16,7 +16,7 @@ import (
 func Executable(x wire.Executable) map[string]string {
 	facts := map[string]string{workload.FactExecutable: content(x)}
 	if x.Path != "" {
-		facts[workload.FactPath] = where(x)
+		facts[workload.FactPath] = pathText(x)
 		if strings.Contains(x.Program, "/") && !path.IsAbs(x.Program) {
 			facts[workload.FactPath] = safetext.Clip(x.Program, 400) // in a folder of each environment
 		}
@@ -24,7 +24,7 @@ func Executable(x wire.Executable) map[string]string {
 	if in := x.Interpreter; in != nil {
 		facts[workload.FactInterpreter] = content(*in)
 		if in.Path != "" {
-			facts[workload.FactInterpreterPath] = where(*in)
+			facts[workload.FactInterpreterPath] = pathText(*in)
 		}
 	}
 	return facts
@@ -38,8 +38,8 @@ func content(x wire.Executable) string {
 	return fmt.Sprintf("%s: sha256:%s (%d B)", safetext.Clip(x.Program, 200), x.SHA256, x.Bytes)
 }
 
-// where is the path of a file, and the file that it links to.
-func where(x wire.Executable) string {
+// pathText is the path of a file, and the file that it links to.
+func pathText(x wire.Executable) string {
 	if x.Target == "" {
 		return safetext.Clip(x.Path, 400)
 	}

@@ -38,11 +38,11 @@ func lastLine(out []byte) (float64, error) {
 	line := text[strings.LastIndexByte(text, '\n')+1:]
 	fields := strings.Fields(line)
 	for i := len(fields) - 1; i >= 0; i-- {
-		if v, err := number(strings.Trim(fields[i], ",;()[]\"'")); err == nil {
+		if v, err := parseNumber(strings.Trim(fields[i], ",;()[]\"'")); err == nil {
 			return v, nil
 		}
 	}
-	return 0, fmt.Errorf("no number in the last line: %q", short(line))
+	return 0, fmt.Errorf("no number in the last line: %q", shortQuote(line))
 }
 
 // exprBytes bounds an expression. A foreign run folder may contain any
@@ -67,7 +67,7 @@ func newRegexp(expr string) (extractor, error) {
 		for len(out) > 0 {
 			at := bytes.LastIndexByte(out, '\n')
 			if m := re.FindSubmatch(bytes.TrimSuffix(out[at+1:], []byte("\r"))); m != nil {
-				return number(string(m[1]))
+				return parseNumber(string(m[1]))
 			}
 			out = out[:max(at, 0)]
 		}
@@ -103,16 +103,16 @@ func newPath(path string) (extractor, error) {
 		}
 		at := "$"
 		for _, s := range steps {
-			if v, err = s.into(v, at); err != nil {
+			if v, err = s.stepInto(v, at); err != nil {
 				return 0, err
 			}
 			at += s.String()
 		}
 		switch v := v.(type) {
 		case json.Number:
-			return number(string(v))
+			return parseNumber(string(v))
 		case string:
-			return number(v)
+			return parseNumber(v)
 		}
 		return 0, fmt.Errorf("%s is not a number", at)
 	}, nil
@@ -136,8 +136,8 @@ func lastJSON(out []byte) (v any, err error) {
 	}
 }
 
-// into takes one step down from v, which is at the path at.
-func (s step) into(v any, at string) (any, error) {
+// stepInto takes one step down from v, which is at the path at.
+func (s step) stepInto(v any, at string) (any, error) {
 	if s.array {
 		a, ok := v.([]any)
 		i := s.index
@@ -207,18 +207,18 @@ func parsePath(path string) ([]step, error) {
 	return steps, nil
 }
 
-// number parses a decimal number. It refuses 1,234 and 1_234, whose meaning
+// parseNumber parses a decimal number. It refuses 1,234 and 1_234, whose meaning
 // depends on the locale.
-func number(s string) (float64, error) {
+func parseNumber(s string) (float64, error) {
 	v, err := strconv.ParseFloat(strings.TrimSpace(s), 64)
 	if err != nil || strings.ContainsAny(s, "_xXpPnN") {
-		return 0, fmt.Errorf("%q is not a number", short(s))
+		return 0, fmt.Errorf("%q is not a number", shortQuote(s))
 	}
 	return v, nil
 }
 
-// short bounds a quotation in a message.
-func short(s string) string {
+// shortQuote bounds a quotation in a message.
+func shortQuote(s string) string {
 	if len(s) > 100 {
 		return s[:100] + "…"
 	}

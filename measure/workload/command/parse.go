@@ -20,11 +20,11 @@ import (
 // Parse extracts the samples of a trial. A command with an unexpected exit
 // code, or without the requested number in its output, has failed.
 func (Workload) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
-	values, err := parse(raw, p)
+	values, err := parseValues(raw, p)
 	return values, fault.Op("command", err)
 }
 
-func parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
+func parseValues(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 	res, err := raw.Exec(workload.ExecBlob)
 	if err != nil {
 		return nil, err
@@ -36,17 +36,17 @@ func parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 		return nil, fault.New(fault.Subject, "%q ended with %s instead of %s%s", res.Argv[0], Ended(res), want,
 			Quoted(res.Stderr))
 	}
-	wall, runs, err := timed(res, p.Duration("repeat") > 0)
+	wall, runs, err := timedRuns(res, p.Duration("repeat") > 0)
 	if err != nil {
 		return nil, err
 	}
 	var out values
-	out.add("wall", "s", wall)
+	out.addPositive("wall", "s", wall)
 	if !inTicks(res) {
-		out.add("cpu", "s", res.Usage.CPUSeconds()/runs)
+		out.addPositive("cpu", "s", res.Usage.CPUSeconds()/runs)
 	}
 	if m := res.Usage.MaxRSSBytes; m != nil {
-		out.add("memory", "B", *m)
+		out.addPositive("memory", "B", *m)
 	}
 	for _, name := range []string{"score", "cost"} {
 		if p.Text(name) == "" {
@@ -56,21 +56,21 @@ func parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 		if err != nil {
 			return nil, fault.Op(name, err)
 		}
-		out.add(name, "1", v)
+		out.addPositive(name, "1", v)
 	}
 	cost, err := hostCost(raw, res)
 	if err != nil {
 		return nil, err
 	}
 	// One execution is the unit of work.
-	out.add(workload.CPUPerOp.Name, workload.CPUPerOp.Unit, cost/runs)
+	out.addPositive(workload.CPUPerOp.Name, workload.CPUPerOp.Unit, cost/runs)
 	energy, err := workload.Costs(raw, runs, time.Duration(res.ElapsedNS), workload.JoulesPerOp)
 	return append(out, energy...), err
 }
 
-// timed is how long an execution took, in seconds, and the number of executions. Of a
+// timedRuns is how long an execution took, in seconds, and the number of executions. Of a
 // repeated command it is the median of all but the first, if there are others.
-func timed(res wire.ExecResult, repeated bool) (seconds, runs float64, err error) {
+func timedRuns(res wire.ExecResult, repeated bool) (seconds, runs float64, err error) {
 	if !repeated {
 		if len(res.RunsNS) > 0 {
 			return 0, 0, fmt.Errorf("%s: the command was repeated, but the plan does not say so", workload.ExecBlob)
@@ -91,9 +91,9 @@ func timed(res wire.ExecResult, repeated bool) (seconds, runs float64, err error
 
 type values []sample.Value
 
-// add appends a positive value. A time or a size of zero is below the system's
+// addPositive appends a positive value. A time or a size of zero is below the system's
 // resolution, so it is unknown.
-func (v *values) add(metric, unit string, value float64) {
+func (v *values) addPositive(metric, unit string, value float64) {
 	if value > 0 && !math.IsInf(value, 0) {
 		*v = append(*v, sample.Value{Metric: metric, Unit: unit, Value: value})
 	}
@@ -132,13 +132,13 @@ func hostCost(raw workload.Raw, res wire.ExecResult) (float64, error) {
 	if !known {
 		return 0, err
 	}
-	part, err := share(raw, res)
+	part, err := commandShare(raw, res)
 	return busy * part, err
 }
 
-// share is the command's share of a trial's CPU time, without the cleanup; 0 if
+// commandShare is the command's share of a trial's CPU time, without the cleanup; 0 if
 // unknown.
-func share(raw workload.Raw, res wire.ExecResult) (float64, error) {
+func commandShare(raw workload.Raw, res wire.ExecResult) (float64, error) {
 	cleanup, err := raw.Exec(CleanupBlob)
 	if errors.Is(err, workload.ErrNoBlob) {
 		return 1, nil
@@ -167,7 +167,7 @@ func Ended(res wire.ExecResult) string {
 // output.
 func Quoted(b []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	first, last := brief(lines[0]), brief(lines[len(lines)-1])
+	first, last := briefLine(lines[0]), briefLine(lines[len(lines)-1])
 	switch {
 	case last == "":
 		return ""
@@ -177,5 +177,5 @@ func Quoted(b []byte) string {
 	return ": " + first + " … " + last
 }
 
-// brief is a line for a message.
-func brief(line string) string { return safetext.Clip(safetext.Line(strings.TrimSpace(line)), 300) }
+// briefLine is a line for a message.
+func briefLine(line string) string { return safetext.Clip(safetext.Line(strings.TrimSpace(line)), 300) }

@@ -86,7 +86,7 @@ func (w Workload) Check(p param.Values) error {
 	if p.Text("folder") == "" {
 		return nil
 	}
-	_, err := source(p, loop.Env{})
+	_, err := sourceFolder(p, loop.Env{})
 	return err
 }
 
@@ -96,11 +96,11 @@ func (w Workload) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error
 	if err != nil {
 		return nil, err
 	}
-	more, err := parse(raw, w.NativeParser.Doc(), p)
+	more, err := parseTrial(raw, w.NativeParser.Doc(), p)
 	return append(more, values...), fault.Op("compression: "+Volume, err)
 }
 
-func parse(raw workload.Raw, doc workload.Doc, p param.Values) ([]sample.Value, error) {
+func parseTrial(raw workload.Raw, doc workload.Doc, p param.Values) ([]sample.Value, error) {
 	res, err := workload.ParseWork(raw, doc, p)
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func parse(raw workload.Raw, doc workload.Doc, p param.Values) ([]sample.Value, 
 	if !ok {
 		return nil, workload.ErrNoBlob
 	}
-	u, err := decode(b)
+	u, err := decodeUsages(b)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func parse(raw workload.Raw, doc workload.Doc, p param.Values) ([]sample.Value, 
 	return out, nil
 }
 
-func decode(b []byte) (u Usages, err error) {
+func decodeUsages(b []byte) (u Usages, err error) {
 	if err := strictjson.Decode(b, &u); err != nil {
 		return u, err
 	}

@@ -23,11 +23,11 @@ func params(set param.Values) param.Values {
 
 func TestShares(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e"}
-	if got := shares(names, 2, false); !slices.Equal(got[0], []string{"a", "c", "e"}) ||
+	if got := shareFiles(names, 2, false); !slices.Equal(got[0], []string{"a", "c", "e"}) ||
 		!slices.Equal(got[1], []string{"b", "d"}) {
 		t.Errorf("shared: %v", got)
 	}
-	if got := shares(names, 2, true); !slices.Equal(got[0], names) ||
+	if got := shareFiles(names, 2, true); !slices.Equal(got[0], names) ||
 		!slices.Equal(got[1], []string{"e", "d", "c", "b", "a"}) {
 		t.Errorf("both: %v", got)
 	}
@@ -62,7 +62,7 @@ func TestAFolder(t *testing.T) {
 	if err := prepare(t.Context(), p, env); err != nil {
 		t.Fatal(err)
 	}
-	r, err := run(t.Context(), p, env)
+	r, err := runCopy(t.Context(), p, env)
 	if err != nil || r.Work != 4 {
 		t.Fatalf("%+v %v", r, err)
 	}
@@ -70,7 +70,7 @@ func TestAFolder(t *testing.T) {
 		t.Error("a link was copied")
 	}
 	for folder, says := range map[string]string{"mail": "absolute", t.TempDir(): "no files"} {
-		if _, err := run(t.Context(), params(param.Values{"folder": folder}), env); !fault.Is(err, fault.Invalid) ||
+		if _, err := runCopy(t.Context(), params(param.Values{"folder": folder}), env); !fault.Is(err, fault.Invalid) ||
 			!strings.Contains(err.Error(), says) {
 			t.Errorf("folder %s: %v", folder, err)
 		}
@@ -84,11 +84,11 @@ func TestDamageIsFound(t *testing.T) {
 	if err := prepare(t.Context(), p, env); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run(t.Context(), p, env); err != nil {
+	if _, err := runCopy(t.Context(), p, env); err != nil {
 		t.Fatal(err)
 	}
-	from, _ := source(p, env)
-	names, _, err := list(t.Context(), from)
+	from, _ := sourceFolder(p, env)
+	names, _, err := listFiles(t.Context(), from)
 	if err != nil || len(names) != 20 {
 		t.Fatal(names, err)
 	}
@@ -106,7 +106,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"before":{"used_bytes":-1}}`))
 	f.Add([]byte(`{} {}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		u, err := decode(b)
+		u, err := decodeUsages(b)
 		if err == nil && (u.Before.UsedBytes < 0 || u.After.Took < 0) {
 			t.Errorf("%+v passed", u)
 		}

@@ -35,13 +35,13 @@ func Loop() loop.Loop {
 			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "declared path of the volume to copy to"},
 		},
 		Prepare: prepare,
-		Reset:   reset,
-		Run:     run,
+		Reset:   resetCopy,
+		Run:     runCopy,
 	}
 }
 
-// source is the folder to copy.
-func source(p param.Values, env loop.Env) (string, error) {
+// sourceFolder is the folder to copy.
+func sourceFolder(p param.Values, env loop.Env) (string, error) {
 	if f := p.Text("folder"); f != "" {
 		if !path.IsAbs(f) {
 			return "", fault.New(fault.Invalid, "folder must be an absolute path (got %s)", f)
@@ -55,12 +55,12 @@ func source(p param.Values, env loop.Env) (string, error) {
 }
 
 func prepare(ctx context.Context, p param.Values, env loop.Env) error {
-	from, err := source(p, env)
+	from, err := sourceFolder(p, env)
 	if err != nil {
 		return err
 	}
 	if p.Text("folder") != "" { // check it once, not in every trial
-		_, _, err := list(ctx, from)
+		_, _, err := listFiles(ctx, from)
 		return readable(from, err)
 	}
 	return corpus.Mail{Files: int(p.Int("files")), Seed: uint64(p.Int("seed"))}.Write(ctx, from)
@@ -75,16 +75,16 @@ func readable(folder string, err error) error {
 		"set folder to an absolute path that every contender can read, or remove it to copy generated messages")
 }
 
-func reset(_ context.Context, _ param.Values, env loop.Env) error {
+func resetCopy(_ context.Context, _ param.Values, env loop.Env) error {
 	if env.Dir == "" {
 		return fault.New(fault.Invalid, "compression requires a directory; set --dir")
 	}
 	return os.RemoveAll(env.Dir)
 }
 
-// list returns the regular files below dir, ordered by name, and their total
+// listFiles returns the regular files below dir, ordered by name, and their total
 // size.
-func list(ctx context.Context, dir string) (names []string, size int64, err error) {
+func listFiles(ctx context.Context, dir string) (names []string, size int64, err error) {
 	err = fs.WalkDir(os.DirFS(dir), ".", func(name string, d fs.DirEntry, err error) error {
 		if err = errors.Join(err, ctx.Err()); err != nil || !d.Type().IsRegular() {
 			return err
@@ -103,12 +103,12 @@ func list(ctx context.Context, dir string) (names []string, size int64, err erro
 	return names, size, err
 }
 
-func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error) {
-	from, err := source(p, env)
+func runCopy(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error) {
+	from, err := sourceFolder(p, env)
 	if err != nil {
 		return wire.Result{}, err
 	}
-	names, size, err := list(ctx, from)
+	names, size, err := listFiles(ctx, from)
 	if err != nil {
 		return wire.Result{}, err
 	}
@@ -122,7 +122,7 @@ func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error)
 	}
 	start := time.Now()
 	// The clock stops when all writers have ended and syncfs has returned.
-	if err := copyAll(ctx, shares(names, writers, p.Bool("overlap")), from, env.Dir); err != nil {
+	if err := copyAll(ctx, shareFiles(names, writers, p.Bool("overlap")), from, env.Dir); err != nil {
 		return wire.Result{}, err
 	}
 	if err := syncFS(ctx, env.Dir); err != nil {
@@ -142,8 +142,8 @@ func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error)
 	}, nil
 }
 
-// shares assigns files to writers.
-func shares(names []string, writers int, overlap bool) [][]string {
+// shareFiles assigns files to writers.
+func shareFiles(names []string, writers int, overlap bool) [][]string {
 	out := make([][]string, writers)
 	for k := range out {
 		for i := range names {

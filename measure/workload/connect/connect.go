@@ -76,11 +76,11 @@ func (Workload) Doc() workload.Doc {
 // Parse reads the samples of a trial: the quantiles of the histogram. A trial without any
 // answer has failed.
 func (Workload) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
-	values, err := parse(raw, p)
+	values, err := parseTrial(raw, p)
 	return values, fault.Op(Name+": "+workload.Work, err)
 }
 
-func parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
+func parseTrial(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 	b, ok := raw[workload.Work]
 	if !ok {
 		return nil, workload.ErrNoBlob
@@ -93,7 +93,7 @@ func parse(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 	if err != nil {
 		return nil, fmt.Errorf("histogram: %w", err)
 	}
-	if err := check(r, p, h.TotalCount()); err != nil {
+	if err := checkResult(r, p, h.TotalCount()); err != nil {
 		return nil, err
 	}
 	failed := http.Failures(r.Errors)
@@ -125,9 +125,9 @@ func classes(all map[string]int64) string {
 	return strings.Join(out, ", ")
 }
 
-// check refuses a result of another loop, or one that contradicts itself or its
+// checkResult refuses a result of another loop, or one that contradicts itself or its
 // parameters.
-func check(r wire.Result, p param.Values, count int64) error {
+func checkResult(r wire.Result, p param.Values, count int64) error {
 	switch {
 	case r.Schema != wire.WorkSchema:
 		return fmt.Errorf("schema is %q, expected %q", r.Schema, wire.WorkSchema)

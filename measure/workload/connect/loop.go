@@ -22,7 +22,7 @@ import (
 // connection at a time, waits for the answer, and resets it, so that none of them waits
 // for its end in this system.
 func Loop() loop.Loop {
-	return loop.Loop{Name: Name, Run: run, Params: append([]param.Spec{
+	return loop.Loop{Name: Name, Run: runLoop, Params: append([]param.Spec{
 		{Name: "addr", Kind: param.Text, Required: true, Doc: "address and port of the server: 10.0.0.2:22"},
 		{Name: "forwarded", Kind: param.Bool, Default: "false",
 			Doc: "something else accepts connections for the server; one of tcp:PORT must then send a byte"},
@@ -33,7 +33,7 @@ func Loop() loop.Loop {
 // the address of the network card.
 const warmUp = 3
 
-func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
+func runLoop(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	at, err := netip.ParseAddrPort(p.Text("addr"))
 	if err != nil {
 		return wire.Result{}, fault.WithFix(fault.New(fault.Invalid, "addr: %q is not an address with a port",
@@ -61,7 +61,7 @@ func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 			return wire.Result{}, ctx.Err()
 		}
 		if err != nil {
-			failed[class(err)]++
+			failed[errorClass(err)]++
 			time.Sleep(time.Millisecond) // a port that refuses would be asked without a pause
 			continue
 		}
@@ -95,8 +95,8 @@ func connect(ctx context.Context, at string, server answer.Server, forwarded boo
 	return time.Since(begun), err
 }
 
-// class is the class of an error, for the gate that counts them.
-func class(err error) string {
+// errorClass is the class of an error, for the gate that counts them.
+func errorClass(err error) string {
 	var timeout interface{ Timeout() bool }
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):

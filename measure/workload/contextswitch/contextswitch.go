@@ -39,23 +39,23 @@ const peer = "switch-peer"
 
 // Loop returns the part that runs on the target.
 func Loop() loop.Loop {
-	return loop.Loop{Name: "switch", Params: []param.Spec{workload.TimeParam}, Run: run,
-		Children: map[string]func([]string) int{peer: func([]string) int { return answer(3, 4) }}}
+	return loop.Loop{Name: "switch", Params: []param.Spec{workload.TimeParam}, Run: runLoop,
+		Children: map[string]func([]string) int{peer: func([]string) int { return answerPeer(3, 4) }}}
 }
 
 // ask is the byte that requests the peer's CPU time; the peer returns every
 // smaller byte plus one.
 const ask = 0xff
 
-func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error) {
-	c, err := start(env.Log)
+func runLoop(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error) {
+	c, err := startPeer(env.Log)
 	if err != nil {
 		return wire.Result{}, err
 	}
 	defer c.close()
 	stop := context.AfterFunc(ctx, func() { c.cmd.Process.Kill() })
 	defer stop()
-	return loop.Timed{For: p.Duration("time"), Do: c.trips, CPU: c.cpu}.Operations(ctx, func() (string, error) {
+	return loop.Timed{For: p.Duration("time"), Do: c.roundTrips, CPU: c.cpu}.Operations(ctx, func() (string, error) {
 		return fmt.Sprintf("%d bytes came back plus one", c.count), nil
 	})
 }
@@ -68,13 +68,13 @@ type couple struct {
 	count    uint64
 }
 
-// start starts the peer with its ends of the pipes as descriptors 3 and 4.
-func start(log io.Writer) (*couple, error) {
-	to, err := pipe()
+// startPeer starts the peer with its ends of the pipes as descriptors 3 and 4.
+func startPeer(log io.Writer) (*couple, error) {
+	to, err := makePipe()
 	if err != nil {
 		return nil, err
 	}
-	from, err := pipe()
+	from, err := makePipe()
 	if err != nil {
 		to.close()
 		return nil, err
@@ -109,9 +109,9 @@ func (e ends) close() {
 	syscall.Close(e[1])
 }
 
-// pipe creates a pipe whose reads block the thread; with os.File, Go's poller
+// makePipe creates a pipe whose reads block the thread; with os.File, Go's poller
 // would take part in every transfer.
-func pipe() (ends, error) {
+func makePipe() (ends, error) {
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	var p [2]int
@@ -130,15 +130,15 @@ func (c *couple) close() {
 	c.cmd.Wait()
 }
 
-// trips does n round trips.
-func (c *couple) trips(n int) error {
+// roundTrips does n round trips.
+func (c *couple) roundTrips(n int) error {
 	for range n {
 		send := byte(c.count % ask)
 		c.buf[0] = send
-		if err := write(c.to, c.buf[:1]); err != nil {
+		if err := writeFull(c.to, c.buf[:1]); err != nil {
 			return fmt.Errorf("to the other process: %w", err)
 		}
-		if err := read(c.from, c.buf[:1]); err != nil {
+		if err := readFull(c.from, c.buf[:1]); err != nil {
 			return fmt.Errorf("from the other process: %w", err)
 		}
 		if c.buf[0] != send+1 {
@@ -156,22 +156,22 @@ func (c *couple) cpu() (float64, error) {
 		return 0, err
 	}
 	c.buf[0] = ask
-	if err := write(c.to, c.buf[:1]); err != nil {
+	if err := writeFull(c.to, c.buf[:1]); err != nil {
 		return 0, err
 	}
-	if err := read(c.from, c.buf[:]); err != nil {
+	if err := readFull(c.from, c.buf[:]); err != nil {
 		return 0, err
 	}
 	return own + float64(binary.LittleEndian.Uint64(c.buf[:]))/1e9, nil
 }
 
-// answer is the other process: it returns each byte plus one until its input
+// answerPeer is the other process: it returns each byte plus one until its input
 // ends.
-func answer(from, to int) int {
+func answerPeer(from, to int) int {
 	runtime.LockOSThread()
 	var buf [8]byte
 	for {
-		if err := read(from, buf[:1]); err != nil {
+		if err := readFull(from, buf[:1]); err != nil {
 			if errors.Is(err, io.EOF) {
 				return wire.ExitOK
 			}
@@ -186,14 +186,14 @@ func answer(from, to int) int {
 		} else {
 			buf[0]++
 		}
-		if err := write(to, out); err != nil {
+		if err := writeFull(to, out); err != nil {
 			return wire.ExitLab
 		}
 	}
 }
 
-// read fills b; io.EOF when the other end is closed.
-func read(fd int, b []byte) error {
+// readFull fills b; io.EOF when the other end is closed.
+func readFull(fd int, b []byte) error {
 	for len(b) > 0 {
 		n, err := syscall.Read(fd, b)
 		switch {
@@ -209,8 +209,8 @@ func read(fd int, b []byte) error {
 	return nil
 }
 
-// write writes all of b.
-func write(fd int, b []byte) error {
+// writeFull writes all of b.
+func writeFull(fd int, b []byte) error {
 	for len(b) > 0 {
 		n, err := syscall.Write(fd, b)
 		if err != nil && err != syscall.EINTR {

@@ -23,17 +23,17 @@ func TestSuite(t *testing.T) {
 
 // Every round trip wakes two processes, as the kernel counts it.
 func TestTripsAreSwitches(t *testing.T) {
-	c, err := start(os.Stderr)
+	c, err := startPeer(os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.close()
-	if err := c.trips(10); err != nil {
+	if err := c.roundTrips(10); err != nil {
 		t.Fatal(err)
 	}
 	before := probe.ReadHost(nil)
 	const n = 2000
-	if err := c.trips(n); err != nil {
+	if err := c.roundTrips(n); err != nil {
 		t.Fatal(err)
 	}
 	switches := probe.ReadHost(nil).Since(before).ContextSwitches
@@ -46,7 +46,7 @@ func TestTripsAreSwitches(t *testing.T) {
 }
 
 func TestCountsTheOtherProcess(t *testing.T) {
-	c, err := start(os.Stderr)
+	c, err := startPeer(os.Stderr)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestCountsTheOtherProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := c.trips(20000); err != nil {
+	if err := c.roundTrips(20000); err != nil {
 		t.Fatal(err)
 	}
 	after, err := c.cpu()
@@ -67,13 +67,13 @@ func TestCountsTheOtherProcess(t *testing.T) {
 // The death of the other process ends the work; no process waits forever.
 func TestPeerDies(t *testing.T) {
 	var log bytes.Buffer
-	c, err := start(&log)
+	c, err := startPeer(&log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.close()
 	time.AfterFunc(50*time.Millisecond, func() { c.cmd.Process.Kill() })
-	_, err = loop.Timed{For: 20 * time.Second, Do: c.trips, CPU: c.cpu}.Run(context.Background())
+	_, err = loop.Timed{For: 20 * time.Second, Do: c.roundTrips, CPU: c.cpu}.Run(context.Background())
 	if err == nil || !strings.Contains(err.Error(), "other process") {
 		t.Errorf("error is %v", err)
 	}
@@ -83,7 +83,7 @@ func TestIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	from := time.Now()
-	if _, err := run(ctx, param.Values{"time": "1m0s"}, loop.Env{Log: os.Stderr}); err == nil ||
+	if _, err := runLoop(ctx, param.Values{"time": "1m0s"}, loop.Env{Log: os.Stderr}); err == nil ||
 		time.Since(from) > 20*time.Second {
 		t.Errorf("error %v after %v", err, time.Since(from))
 	}

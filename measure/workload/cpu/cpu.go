@@ -35,18 +35,18 @@ func Loop() loop.Loop {
 			{Name: "max", Kind: param.Int, Default: "20000", Min: 3, Max: 10e6, Doc: "the largest number tested"},
 			workload.TimeParam,
 		},
-		Run: run,
+		Run: runLoop,
 	}
 }
 
-func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
+func runLoop(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	limit := uint64(p.Int("max"))
-	want := sieve(limit)
+	want := sievePrimes(limit)
 	return loop.Timed{
 		For: p.Duration("time"),
 		Do: func(n int) error {
 			for range n {
-				if got := primes(limit); got != want {
+				if got := countPrimes(limit); got != want {
 					return loop.Mismatch(fmt.Sprintf("the number of primes up to %d", limit), got, want)
 				}
 			}
@@ -57,12 +57,12 @@ func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	})
 }
 
-// primes counts the primes up to limit by dividing each number by all numbers
+// countPrimes counts the primes up to limit by dividing each number by all numbers
 // up to its square root. This is the timed work: 64-bit divisions, one square
 // root per number, hardly any memory access.
 //
 //go:noinline
-func primes(limit uint64) int {
+func countPrimes(limit uint64) int {
 	n := 1 // 2
 	for c := uint64(3); c <= limit; c++ {
 		root := uint64(math.Sqrt(float64(c)))
@@ -79,8 +79,8 @@ func primes(limit uint64) int {
 	return n
 }
 
-// sieve counts the same primes with a sieve, to verify the result.
-func sieve(limit uint64) int {
+// sievePrimes counts the same primes with a sieve, to verify the result.
+func sievePrimes(limit uint64) int {
 	composite := make([]bool, limit+1)
 	n := 0
 	for c := uint64(2); c <= limit; c++ {

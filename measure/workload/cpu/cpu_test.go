@@ -20,10 +20,10 @@ func TestSuite(t *testing.T) {
 
 func TestPrimes(t *testing.T) {
 	for limit, want := range map[uint64]int{3: 2, 4: 2, 10: 4, 100: 25, 1000: 168, 20000: 2262, 100000: 9592} {
-		if got := primes(limit); got != want {
+		if got := countPrimes(limit); got != want {
 			t.Errorf("%d primes up to %d, want %d", got, limit, want)
 		}
-		if got := sieve(limit); got != want {
+		if got := sievePrimes(limit); got != want {
 			t.Errorf("the sieve finds %d primes up to %d, want %d", got, limit, want)
 		}
 	}
@@ -37,7 +37,7 @@ func TestWorkGrowsWithLimit(t *testing.T) {
 		d := time.Hour
 		for range 20 {
 			from := time.Now()
-			primes(limit)
+			countPrimes(limit)
 			d = min(d, time.Since(from))
 		}
 		return d

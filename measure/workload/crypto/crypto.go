@@ -42,11 +42,11 @@ func Loop() loop.Loop {
 			{Name: "block", Kind: param.Size, Default: "16KiB", Min: 1, Max: 64 << 20, Doc: "size of a block"},
 			workload.TimeParam,
 		},
-		Run: run,
+		Run: runLoop,
 	}
 }
 
-func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
+func runLoop(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	if err := knownAnswers(); err != nil {
 		return wire.Result{}, err
 	}

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// evict drops the first size bytes of a file from the page cache, and verifies
+// evictPages drops the first size bytes of a file from the page cache, and verifies
 // that with the kernel. It returns a short note with the result. It does not
 // use /proc/sys/vm/drop_caches: that needs root, and would drop the cache of
 // the whole machine.
 //
 // Source: posix_fadvise(2), mincore(2).
-func evict(fd int, size int64) (string, error) {
+func evictPages(fd int, size int64) (string, error) {
 	// The kernel drops only clean pages.
 	if err := unix.Fsync(fd); err != nil && err != unix.EINVAL && err != unix.EROFS {
 		return "", fmt.Errorf("fsync: %w", err)

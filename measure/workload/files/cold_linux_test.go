@@ -19,7 +19,7 @@ func TestColdIsCold(t *testing.T) {
 	if err := prepare(context.Background(), p, env); err != nil {
 		t.Fatal(err)
 	}
-	s, err := read(p, env)
+	s, err := readSettings(p, env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestColdIsCold(t *testing.T) {
 	var before, after unix.Rusage
 	unix.Getrusage(unix.RUSAGE_SELF, &before)
 	p["time"] = "2m0s" // it ends after one pass
-	r, err := run(context.Background(), p, env)
+	r, err := runLoop(context.Background(), p, env)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"bakeoff/base/fault"
 )
 
-// evict fails: this system cannot report whether a page is in memory.
-func evict(int, int64) (string, error) {
+// evictPages fails: this system cannot report whether a page is in memory.
+func evictPages(int, int64) (string, error) {
 	return "", fault.New(fault.Unsupported, "cache=cold is not supported on %s; use cache=warm", runtime.GOOS)
 }

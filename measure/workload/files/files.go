@@ -65,7 +65,7 @@ func Loop() loop.Loop {
 			workload.TimeParam,
 		},
 		Prepare: prepare,
-		Run:     run,
+		Run:     runLoop,
 	}
 }
 
@@ -91,7 +91,7 @@ type settings struct {
 	dir         string
 }
 
-func read(p param.Values, env loop.Env) (settings, error) {
+func readSettings(p param.Values, env loop.Env) (settings, error) {
 	s := settings{
 		op: p.Text("op"), fsync: p.Text("fsync"), cold: p.Text("cache") == "cold",
 		block: p.Bytes("block"), size: p.Bytes("size"), dir: env.Dir,
@@ -120,15 +120,15 @@ func (s settings) small() bool { return s.op == "create-stat-delete" }
 
 // prepare makes the large file.
 func prepare(ctx context.Context, p param.Values, env loop.Env) error {
-	s, err := read(p, env)
+	s, err := readSettings(p, env)
 	if err != nil || s.small() {
 		return err
 	}
 	return layOut(ctx, s)
 }
 
-func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error) {
-	s, err := read(p, env)
+func runLoop(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error) {
+	s, err := readSettings(p, env)
 	if err != nil {
 		return wire.Result{}, err
 	}

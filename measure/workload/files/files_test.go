@@ -70,7 +70,7 @@ func TestTrialsShareTheFile(t *testing.T) {
 		if err := prepare(ctx, p, env); err != nil {
 			t.Fatalf("%s: %v", op, err)
 		}
-		r, err := run(ctx, p, env)
+		r, err := runLoop(ctx, p, env)
 		if err != nil || !r.Check.Verified {
 			t.Fatalf("%s: %v", op, err)
 		}
@@ -108,7 +108,7 @@ func TestBadCopyIsFound(t *testing.T) {
 		if err := prepare(context.Background(), p, env); err != nil {
 			t.Fatal(err)
 		}
-		s, err := read(p, env)
+		s, err := readSettings(p, env)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -140,12 +140,12 @@ func TestDamageIsFound(t *testing.T) {
 		if err := prepare(context.Background(), p, env); err != nil {
 			t.Fatal(err)
 		}
-		s, err := read(p, env)
+		s, err := readSettings(p, env)
 		if err != nil {
 			t.Fatal(err)
 		}
 		corrupt(t, s, at)
-		_, err = run(context.Background(), p, env)
+		_, err = runLoop(context.Background(), p, env)
 		// The stamp in the last word may have any value in a block that this
 		// trial did not write.
 		if name == "end" {
@@ -166,7 +166,7 @@ func TestALostWriteIsFound(t *testing.T) {
 	if err := prepare(context.Background(), p, env); err != nil {
 		t.Fatal(err)
 	}
-	s, err := read(p, env)
+	s, err := readSettings(p, env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -193,7 +193,7 @@ func TestALostWriteIsFound(t *testing.T) {
 
 func TestSmallFilesAreChecked(t *testing.T) {
 	p, env := cell(t, nil)
-	s, err := read(p, env)
+	s, err := readSettings(p, env)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -238,7 +238,7 @@ func TestRefuses(t *testing.T) {
 		}
 	}
 	p, env := cell(t, param.Values{"op": "seq-read"})
-	if _, err := run(context.Background(), p, env); err == nil || !strings.Contains(err.Error(), "prepare") {
+	if _, err := runLoop(context.Background(), p, env); err == nil || !strings.Contains(err.Error(), "prepare") {
 		t.Errorf("without the file the error is %v", err)
 	}
 }
@@ -280,7 +280,7 @@ func TestFullDisk(t *testing.T) {
 	if err := prepare(context.Background(), p, env); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := run(context.Background(), p, env); !fault.Is(err, fault.Unsupported) ||
+	if _, err := runLoop(context.Background(), p, env); !fault.Is(err, fault.Unsupported) ||
 		!strings.Contains(err.Error(), "use cache=warm") {
 		t.Errorf("cold reads from a tmpfs: %v", err)
 	}

@@ -239,7 +239,7 @@ func (w *large) begin() error {
 	if !w.cold {
 		return nil
 	}
-	note, err := evict(w.fd, w.size)
+	note, err := evictPages(w.fd, w.size)
 	w.notes = append(w.notes, note)
 	return fault.Op("make the cache cold", err)
 }

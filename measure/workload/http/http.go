@@ -106,7 +106,7 @@ func (Workload) Doc() workload.Doc {
 		Peer:        true,
 		Packages:    map[string][]string{"debian": {"nginx"}},
 		Programs:    []string{"nginx"},
-		Needs:       needs,
+		Needs:       serverNeeds,
 		OutsideWith: func(p param.Values) bool { return p.Text("server") == Own },
 		State:       "carried",
 		Cache:       "warm",
@@ -121,9 +121,9 @@ func (Workload) Doc() workload.Doc {
 	}
 }
 
-// needs are the program of the server and the packages that it needs, which Debian
+// serverNeeds are the program of the server and the packages that it needs, which Debian
 // splits for lighttpd.
-func needs(p param.Values) (programs []string, packages map[string][]string) {
+func serverNeeds(p param.Values) (programs []string, packages map[string][]string) {
 	if p.Text("server") == Own {
 		return nil, nil
 	}

@@ -36,7 +36,7 @@ func (Workload) Parse(raw workload.Raw, p param.Values) ([]sample.Value, error) 
 	if err != nil {
 		return nil, fmt.Errorf("http: %s: histogram: %w", workload.Work, err)
 	}
-	if err := check(r, p, float64(h.TotalCount())); err != nil {
+	if err := checkResult(r, p, float64(h.TotalCount())); err != nil {
 		return nil, fmt.Errorf("http: %s: %w", workload.Work, err)
 	}
 	if why := Failed(r); why != "" {
@@ -56,9 +56,9 @@ var units = func() map[string]string {
 	return u
 }()
 
-// check refuses a result of another loop, or one that contradicts itself, its
+// checkResult refuses a result of another loop, or one that contradicts itself, its
 // parameters or the count of its latencies.
-func check(r wire.Result, p param.Values, count float64) error {
+func checkResult(r wire.Result, p param.Values, count float64) error {
 	switch {
 	case r.Schema != wire.WorkSchema:
 		return fmt.Errorf("schema is %q, expected %q", r.Schema, wire.WorkSchema)
@@ -95,7 +95,7 @@ func samples(r wire.Result, h *hdrhistogram.Histogram, raw workload.Raw) ([]samp
 	values := []sample.Value{{Metric: "throughput", Unit: "request/s", Value: r.Work / (float64(r.ElapsedNS) / 1e9)}}
 	floor := max(0, Stated(r, "latency-floor"))
 	values = append(values, Latencies(h, int64(min(floor*1e9, float64(longest))))...)
-	costs, err := costs(raw, max(count, Stated(r, "requests")))
+	costs, err := requestCosts(raw, max(count, Stated(r, "requests")))
 	if err != nil {
 		return nil, err
 	}
@@ -147,10 +147,10 @@ func Failed(r wire.Result) string {
 	return fmt.Sprintf("%d of %d requests failed: %s", bad, all, strings.Join(parts, ", "))
 }
 
-// costs returns what the hosts spent per expected response, as far as known. n
+// requestCosts returns what the hosts spent per expected response, as far as known. n
 // includes the responses of warm-up and drain, because the hosts' counters
 // include them.
-func costs(raw workload.Raw, n float64) ([]sample.Value, error) {
+func requestCosts(raw workload.Raw, n float64) ([]sample.Value, error) {
 	out, err := hostCosts(raw[workload.Host], n)
 	if err != nil {
 		return nil, err

@@ -54,11 +54,11 @@ func Loop() loop.Loop {
 				Doc: "size of the memory for the chain of op=latency, a multiple of 64 B"},
 			workload.TimeParam,
 		},
-		Run: run,
+		Run: runLoop,
 	}
 }
 
-func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
+func runLoop(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	op, bytes := p.Text("op"), p.Bytes("block")
 	if op == "latency" {
 		bytes = p.Bytes("size")
@@ -84,8 +84,8 @@ type work struct {
 	accesses float64 // of a word, in one unit
 }
 
-// filled returns distinct words, computed from their index.
-func filled(bytes int64) []uint64 {
+// distinctWords returns distinct words, computed from their index.
+func distinctWords(bytes int64) []uint64 {
 	b := make([]uint64, bytes/word)
 	for i := range b {
 		b[i] = uint64(i+1) * 0x9e3779b97f4a7c15
@@ -95,7 +95,7 @@ func filled(bytes int64) []uint64 {
 
 // reading adds up the block, whose sum is known.
 func reading(bytes int64) work {
-	b := filled(bytes)
+	b := distinctWords(bytes)
 	var want uint64
 	for _, v := range slices.Backward(b) {
 		want += v
@@ -104,7 +104,7 @@ func reading(bytes int64) work {
 		accesses: float64(len(b)),
 		do: func(n int) error {
 			for range n {
-				if got := sum(b); got != want {
+				if got := sumWords(b); got != want {
 					return loop.Mismatch("the sum of the block", got, want)
 				}
 			}
@@ -114,11 +114,11 @@ func reading(bytes int64) work {
 	}
 }
 
-// sum reads every word, in four chains of additions, so that it waits for
+// sumWords reads every word, in four chains of additions, so that it waits for
 // memory and not for additions.
 //
 //go:noinline
-func sum(b []uint64) uint64 {
+func sumWords(b []uint64) uint64 {
 	var s0, s1, s2, s3 uint64
 	for ; len(b) >= 8; b = b[8:] {
 		c := b[:8:8]
@@ -133,14 +133,14 @@ func sum(b []uint64) uint64 {
 // writing stores a new value in every pass; at the end all words must have the
 // last value.
 func writing(bytes int64) work {
-	b := filled(bytes)
+	b := distinctWords(bytes)
 	value := uint64(1)
 	return work{
 		accesses: float64(len(b)),
 		do: func(n int) error {
 			for range n {
 				value += 0x9e3779b97f4a7c15
-				fill(b, value)
+				fillWords(b, value)
 			}
 			return nil
 		},
@@ -155,10 +155,10 @@ func writing(bytes int64) work {
 	}
 }
 
-// fill writes every word.
+// fillWords writes every word.
 //
 //go:noinline
-func fill(b []uint64, v uint64) {
+func fillWords(b []uint64, v uint64) {
 	for ; len(b) >= 8; b = b[8:] {
 		c := b[:8:8]
 		c[0], c[1], c[2], c[3] = v, v, v, v
@@ -169,8 +169,8 @@ func fill(b []uint64, v uint64) {
 // copying copies one block to another with the runtime's memmove; a word of
 // the source changes before each pass and must arrive.
 func copying(bytes int64) work {
-	src, dst := filled(bytes), make([]uint64, bytes/word)
-	fill(dst, 1) // allocate its pages
+	src, dst := distinctWords(bytes), make([]uint64, bytes/word)
+	fillWords(dst, 1) // allocate its pages
 	pass := uint64(0)
 	return work{
 		accesses: float64(len(src)),
@@ -203,18 +203,18 @@ type node [line / word]uint64
 // chasing loads along one random cycle through all lines. After a whole number
 // of cycles it must be back at the start.
 func chasing(bytes int64) work {
-	nodes := cycle(int(bytes / line))
+	nodes := randomCycle(int(bytes / line))
 	at, loads := uint64(0), 0
 	return work{
 		accesses: 1,
 		do: func(n int) error {
-			at = chase(nodes, at, n)
+			at = chasePointers(nodes, at, n)
 			loads += n
 			return nil
 		},
 		check: func() (string, error) {
 			rest := len(nodes) - loads%len(nodes)
-			if end := chase(nodes, at, rest); end != 0 {
+			if end := chasePointers(nodes, at, rest); end != 0 {
 				return "", loop.Mismatch(fmt.Sprintf("the end of %d loads", loads+rest), end, 0)
 			}
 			return fmt.Sprintf("%d loads end at the start", loads+rest), nil
@@ -222,21 +222,21 @@ func chasing(bytes int64) work {
 	}
 }
 
-// chase does n loads, each from the address that the previous one returned.
+// chasePointers does n loads, each from the address that the previous one returned.
 //
 //go:noinline
-func chase(nodes []node, at uint64, n int) uint64 {
+func chasePointers(nodes []node, at uint64, n int) uint64 {
 	for range n {
 		at = nodes[at][0]
 	}
 	return at
 }
 
-// cycle returns n nodes in one fixed random cycle.
+// randomCycle returns n nodes in one fixed random cycle.
 //
 // Source: S. Sattolo, "An algorithm to generate a random cyclic permutation",
 // Information Processing Letters 22 (1986).
-func cycle(n int) []node {
+func randomCycle(n int) []node {
 	nodes := make([]node, n)
 	for i := range nodes {
 		nodes[i][0] = uint64(i)

@@ -26,7 +26,7 @@ func TestSuite(t *testing.T) {
 // that fits a cache.
 func TestCycleVisitsEveryNode(t *testing.T) {
 	for _, n := range []int{2, 3, 64, 10007} {
-		nodes := cycle(n)
+		nodes := randomCycle(n)
 		seen := make([]bool, n)
 		at := uint64(0)
 		for range n {
@@ -49,12 +49,12 @@ func TestLatencyGrowsWithSize(t *testing.T) {
 		d := time.Hour
 		for range 20 {
 			from := time.Now()
-			chase(nodes, 0, 100_000)
+			chasePointers(nodes, 0, 100_000)
 			d = min(d, time.Since(from))
 		}
 		return d
 	}
-	small, large := least(cycle(64)), least(cycle(64<<20/line))
+	small, large := least(randomCycle(64)), least(randomCycle(64<<20/line))
 	if large < 2*small {
 		t.Errorf("a load takes %v in 64 MiB and %v in 4 KiB", large/100_000, small/100_000)
 	}
@@ -75,16 +75,16 @@ func TestChecksNoticeDamage(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	b := filled(4096)
-	before := sum(b)
+	b := distinctWords(4096)
+	before := sumWords(b)
 	for i := range b {
 		b[i]++
-		if sum(b) != before+1 {
+		if sumWords(b) != before+1 {
 			t.Fatalf("word %d is not read", i)
 		}
 		b[i]--
 	}
-	fill(b, 7)
+	fillWords(b, 7)
 	for i, v := range b {
 		if v != 7 {
 			t.Fatalf("word %d is not written", i)
@@ -94,7 +94,7 @@ func TestChecksNoticeDamage(t *testing.T) {
 
 func TestRefusesPartialLines(t *testing.T) {
 	p := param.Values{"op": "read", "block": "100B", "time": "10ms"}
-	if _, err := run(context.Background(), p, loop.Env{}); !fault.Is(err, fault.Invalid) {
+	if _, err := runLoop(context.Background(), p, loop.Env{}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("error is %v", err)
 	}
 }

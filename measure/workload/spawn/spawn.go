@@ -35,25 +35,25 @@ const (
 
 // Loop returns the part that runs on the target.
 func Loop() loop.Loop {
-	return loop.Loop{Name: "spawn", Params: []param.Spec{workload.TimeParam}, Run: run,
+	return loop.Loop{Name: "spawn", Params: []param.Spec{workload.TimeParam}, Run: runLoop,
 		Children: map[string]func([]string) int{child: func([]string) int { return code }}}
 }
 
-func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
+func runLoop(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return wire.Result{}, fault.Wrap(fault.Lab, "find the agent", err)
 	}
 	return loop.Timed{
 		For: p.Duration("time"),
-		Do:  func(n int) error { return spawn(self, n) },
+		Do:  func(n int) error { return spawnPrograms(self, n) },
 	}.Operations(ctx, func() (string, error) {
 		return fmt.Sprintf("every program ended with %d", code), nil
 	})
 }
 
-// spawn runs the program at path n times, one after another.
-func spawn(path string, n int) error {
+// spawnPrograms runs the program at path n times, one after another.
+func spawnPrograms(path string, n int) error {
 	argv := []string{path, child}
 	attr := &syscall.ProcAttr{Env: []string{}, Files: []uintptr{0, 1, 2}}
 	for range n {

@@ -24,7 +24,7 @@ func TestSpawnsAreForks(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := probe.ReadHost(nil)
-	if err := spawn(self, 20); err != nil {
+	if err := spawnPrograms(self, 20); err != nil {
 		t.Fatal(err)
 	}
 	forks := probe.ReadHost(nil).Since(before).Forks
@@ -37,10 +37,10 @@ func TestSpawnsAreForks(t *testing.T) {
 }
 
 func TestAnotherProgramIsNoticed(t *testing.T) {
-	if err := spawn("/bin/true", 1); !fault.Is(err, fault.Subject) {
+	if err := spawnPrograms("/bin/true", 1); !fault.Is(err, fault.Subject) {
 		t.Errorf("a program that ends with 0 is taken for the agent: %v", err)
 	}
-	if err := spawn("/does/not/exist", 1); err == nil {
+	if err := spawnPrograms("/does/not/exist", 1); err == nil {
 		t.Error("a missing program gives no error")
 	}
 }

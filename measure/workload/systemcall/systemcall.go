@@ -28,10 +28,10 @@ func New() workload.NativeParser {
 
 // Loop returns the part that runs on the target.
 func Loop() loop.Loop {
-	return loop.Loop{Name: "syscall", Params: []param.Spec{workload.TimeParam}, Run: run}
+	return loop.Loop{Name: "syscall", Params: []param.Spec{workload.TimeParam}, Run: runLoop}
 }
 
-func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
+func runLoop(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	parent := syscall.Getppid()
 	return loop.Timed{
 		For: p.Duration("time"),

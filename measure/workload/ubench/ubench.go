@@ -44,25 +44,25 @@ func Loop() loop.Loop {
 				Doc: "number of threads; 0 is two per CPU that the environment shows"},
 			workload.TimeParam,
 		},
-		Run: run,
+		Run: runLoop,
 	}
 }
 
-func run(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
+func runLoop(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
 	n := int(p.Int("workers"))
 	if n == 0 {
 		n = 2 * runtime.NumCPU()
 	}
-	round := map[string]func() func() error{"cpu": sums, "memory": copies}[p.Text("test")]
-	t := hire(n, round)
+	round := map[string]func() func() error{"cpu": sumParts, "memory": copyParts}[p.Text("test")]
+	t := hireTeam(n, round)
 	defer t.dismiss()
-	return loop.Timed{For: p.Duration("time"), Do: t.do, CPU: spent}.Operations(ctx, func() (string, error) {
+	return loop.Timed{For: p.Duration("time"), Do: t.do, CPU: spentCPU}.Operations(ctx, func() (string, error) {
 		return fmt.Sprintf("%d threads agreed in every round", n), nil
 	})
 }
 
-// spent returns the CPU seconds of all threads of this process.
-func spent() (float64, error) {
+// spentCPU returns the CPU seconds of all threads of this process.
+func spentCPU() (float64, error) {
 	u, err := probe.Process()
 	if err != nil {
 		return 0, err
@@ -76,8 +76,8 @@ type team struct {
 	done chan error
 }
 
-// hire starts n threads, each with its own round function.
-func hire(n int, round func() func() error) *team {
+// hireTeam starts n threads, each with its own round function.
+func hireTeam(n int, round func() func() error) *team {
 	t := &team{jobs: make([]chan int, n), done: make(chan error, n)}
 	for i := range t.jobs {
 		t.jobs[i] = make(chan int)
@@ -121,10 +121,10 @@ func (t *team) dismiss() {
 // steps is the length of a round of sums.
 const steps = 2000
 
-// sums is three integer parts to one floating-point part. Both results are
+// sumParts is three integer parts to one floating-point part. Both results are
 // known: a full-period generator takes as many steps forwards as backwards, and
 // an integral has a closed form.
-func sums() func() error {
+func sumParts() func() error {
 	return func() error {
 		for range 3 {
 			if got := thereAndBack(42); got != 42 {
@@ -174,10 +174,10 @@ func integral() float64 {
 // sizes are the blocks of a round of copies, in bytes.
 var sizes = []int{1 << 10, 1 << 13, 1 << 16, 1 << 19}
 
-// copies allocates a block from the system, fills it, copies it to another one
+// copyParts allocates a block from the system, fills it, copies it to another one
 // and releases both, for each size. This includes page faults, as with large
 // blocks of malloc.
-func copies() func() error {
+func copyParts() func() error {
 	value := uint64(0)
 	return func() error {
 		for _, size := range sizes {

@@ -36,7 +36,7 @@ func TestSumsHaveTheirAnswers(t *testing.T) {
 func TestTeam(t *testing.T) {
 	var count, hired atomic.Int64
 	bad := fault.New(fault.Subject, "a wrong sum")
-	members := hire(3, func() func() error {
+	members := hireTeam(3, func() func() error {
 		hired.Add(1)
 		return func() error {
 			if count.Add(1) == 20 {

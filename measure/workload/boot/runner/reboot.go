@@ -30,9 +30,9 @@ type answers struct {
 	list   []driver.Moment
 }
 
-// follow knocks at the service of a machine until stop is called. Without the parameter
+// followService knocks at the service of a machine until stop is called. Without the parameter
 // answer it does nothing.
-func follow(ctx context.Context, m driver.Rebooted, p param.Values) (*answers, error) {
+func followService(ctx context.Context, m driver.Rebooted, p param.Values) (*answers, error) {
 	a := &answers{stop: func() {}}
 	if p.Text(boot.ParamAnswer) == "" {
 		return a, nil
@@ -59,9 +59,9 @@ func follow(ctx context.Context, m driver.Rebooted, p param.Values) (*answers, e
 	return a, nil
 }
 
-// first adds the first answer of the new boot, and waits for it. What answered before the
+// addFirst adds the first answer of the new boot, and waits for it. What answered before the
 // clock of the new boot was 0 is the system that was shut down.
-func (a *answers) first(ctx context.Context, in driver.Instance, p param.Values, l execution.Life,
+func (a *answers) addFirst(ctx context.Context, in driver.Instance, p param.Values, l execution.Life,
 	m *boot.Marks) error {
 	if p.Text(boot.ParamAnswer) == "" {
 		m.Absent[bootmodel.MarkService] = unasked
@@ -75,13 +75,13 @@ func (a *answers) first(ctx context.Context, in driver.Instance, p param.Values,
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if argv := p.List(boot.ParamArgv); len(argv) > 0 {
-		ended := start(ctx, in, argv, cancel)
+		ended := startService(ctx, in, argv, cancel)
 		defer func() { cancel(nil); <-ended }()
 	}
 	zero := l.Asked.Add(time.Duration(m.Moments[i].AtNS))
 	for {
-		if at, ok := a.after(zero); ok {
-			m.Moments = append(m.Moments, moment(at, l))
+		if at, ok := a.firstAfter(zero); ok {
+			m.Moments = append(m.Moments, momentOf(at, l))
 			return nil
 		}
 		select {
@@ -95,8 +95,8 @@ func (a *answers) first(ctx context.Context, in driver.Instance, p param.Values,
 	}
 }
 
-// after is the first answer after a moment.
-func (a *answers) after(zero time.Time) (driver.Moment, bool) {
+// firstAfter is the first answer after a moment.
+func (a *answers) firstAfter(zero time.Time) (driver.Moment, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for _, x := range a.list {

@@ -58,16 +58,16 @@ func (Runner) Reset(context.Context, execution.Target, param.Values) error { ret
 func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
 	m, raw := boot.Marks{Schema: boot.Schema, Absent: map[string]string{}}, workload.Raw{}
 	use := func(in driver.Instance, l execution.Life) error {
-		return errors.Join(service(ctx, t, in, p, l, &m), observe(ctx, in, l, &m, raw), record(ctx, in, p, &m, raw))
+		return errors.Join(service(ctx, t, in, p, l, &m), observe(ctx, in, l, &m, raw), keepRecord(ctx, in, p, &m, raw))
 	}
 	if machine, ok := driver.AsRebooted(t.Subject); ok {
-		answers, err := follow(ctx, machine, p)
+		answers, err := followService(ctx, machine, p)
 		if err != nil {
 			return nil, err
 		}
 		defer answers.stop()
 		use = func(in driver.Instance, l execution.Life) error {
-			return errors.Join(observe(ctx, in, l, &m, raw), rebooted(ctx, in, &m, raw), answers.first(ctx, in, p, l, &m))
+			return errors.Join(observe(ctx, in, l, &m, raw), rebooted(ctx, in, &m, raw), answers.addFirst(ctx, in, p, l, &m))
 		}
 	}
 	l, err := t.Live(ctx, use)
@@ -110,7 +110,7 @@ func service(ctx context.Context, t execution.Target, in driver.Instance, p para
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if argv := p.List(boot.ParamArgv); len(argv) > 0 {
-		ended := start(ctx, in, argv, cancel)
+		ended := startService(ctx, in, argv, cancel)
 		defer func() { cancel(nil); <-ended }()
 	}
 	k := answer.Knock{Step: knockStep, Dial: func(ctx context.Context) (net.Conn, error) {
@@ -123,7 +123,7 @@ func service(ctx context.Context, t execution.Target, in driver.Instance, p para
 	if err != nil {
 		return err
 	}
-	m.Moments = append(m.Moments, moment(driver.Moment{Name: bootmodel.MarkService, At: at.Add(-late / 2),
+	m.Moments = append(m.Moments, momentOf(driver.Moment{Name: bootmodel.MarkService, At: at.Add(-late / 2),
 		Uncertainty: late / 2, How: "the service answered at " + s.String()}, l))
 	return nil
 }
@@ -133,8 +133,8 @@ type ended string
 
 func (e ended) Error() string { return string(e) }
 
-// start starts the service and calls end when it ends. The channel is closed then.
-func start(ctx context.Context, in driver.Instance, argv []string, end context.CancelCauseFunc) <-chan struct{} {
+// startService starts the service and calls end when it ends. The channel is closed then.
+func startService(ctx context.Context, in driver.Instance, argv []string, end context.CancelCauseFunc) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -175,7 +175,7 @@ func observe(ctx context.Context, in driver.Instance, l execution.Life, m *boot.
 		m.Absent[bootmodel.MarkDown] = notMachine
 	}
 	for _, x := range seen.List {
-		m.Moments = append(m.Moments, moment(x, l))
+		m.Moments = append(m.Moments, momentOf(x, l))
 		delete(m.Absent, x.Name)
 	}
 	for name, why := range seen.Absent {
@@ -189,8 +189,8 @@ func observe(ctx context.Context, in driver.Instance, l execution.Life, m *boot.
 	return nil
 }
 
-// record keeps what the system inside recorded of its boot.
-func record(ctx context.Context, in driver.Instance, p param.Values, m *boot.Marks, raw workload.Raw) error {
+// keepRecord keeps what the system inside recorded of its boot.
+func keepRecord(ctx context.Context, in driver.Instance, p param.Values, m *boot.Marks, raw workload.Raw) error {
 	if !p.Bool(boot.ParamRecord) {
 		return nil
 	}
@@ -228,8 +228,8 @@ func ReadSystem(ctx context.Context, c conn.Conn, agent string) ([]byte, error) 
 	return out.Bytes(), nil
 }
 
-// moment is a moment of a driver in the life of an environment.
-func moment(x driver.Moment, l execution.Life) boot.Moment {
+// momentOf is a moment of a driver in the life of an environment.
+func momentOf(x driver.Moment, l execution.Life) boot.Moment {
 	out := boot.Moment{Name: x.Name, AtNS: x.At.Sub(l.Asked).Nanoseconds(), How: x.How}
 	if x.Uncertainty >= 0 {
 		ns := x.Uncertainty.Nanoseconds()

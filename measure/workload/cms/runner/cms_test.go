@@ -34,7 +34,7 @@ func here(t *testing.T) execution.Target {
 	if testing.Short() {
 		t.Skip("starts PostgreSQL, PHP and nginx")
 	}
-	if _, err := find(t.Context(), local.Conn{}); err != nil {
+	if _, err := findPrograms(t.Context(), local.Conn{}); err != nil {
 		t.Skip("needs davical, nginx, php-fpm and postgresql: apt-get install davical nginx php-fpm php-pgsql postgresql")
 	}
 	if _, err := exec.LookPath("siege"); err != nil {
@@ -85,7 +85,7 @@ func TestReset(t *testing.T) {
 	if err := w.Prepare(t.Context(), target, p); err != nil {
 		t.Fatal(err)
 	}
-	s, err := recall(target, p)
+	s, err := recallSite(target, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestReset(t *testing.T) {
 		}
 	}
 	sql(live, "DELETE FROM caldav_data")
-	if err := s.look(t.Context()); !fault.Is(err, fault.Subject) {
+	if err := s.checkPages(t.Context()); !fault.Is(err, fault.Subject) {
 		t.Errorf("calendars without events are %v", err)
 	}
 	if err := w.Reset(t.Context(), target, p); err != nil {
@@ -132,7 +132,7 @@ func TestCellsShareASite(t *testing.T) {
 	if err := w.Prepare(t.Context(), target, p); err != nil {
 		t.Fatal(err)
 	}
-	first, err := recall(target, p)
+	first, err := recallSite(target, p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,11 +146,11 @@ func TestCellsShareASite(t *testing.T) {
 	if err := w.Prepare(t.Context(), other, q); err != nil {
 		t.Fatalf("the second cell: %v", err)
 	}
-	second, err := recall(other, q)
+	second, err := recallSite(other, q)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := second.look(t.Context()); !fault.Is(err, fault.Subject) {
+	if err := second.checkPages(t.Context()); !fault.Is(err, fault.Subject) {
 		t.Errorf("the second cell has another site, or restored the first's: %v", err)
 	}
 	if err := w.Reset(t.Context(), other, q); err != nil {
@@ -161,7 +161,7 @@ func TestCellsShareASite(t *testing.T) {
 		t.Errorf("facts %v and %v", first.known.Facts, second.known.Facts)
 	}
 	q["users"] = "1"
-	if s, up, err := shared(other, q); err != nil || up {
+	if s, up, err := sharedSite(other, q); err != nil || up {
 		t.Errorf("another site %s is up: %v", s.key, err)
 	}
 }
@@ -216,22 +216,22 @@ func TestWhatIsMissing(t *testing.T) {
 
 // The seed is the same wherever it is made, and pages are told from others.
 func TestSeedAndItsPages(t *testing.T) {
-	if sum := digest("%s", seed(3, 4)); sum != "d85218a96141f083f49a57a2831bce2b" {
+	if sum := digestOf("%s", seedSQL(3, 4)); sum != "d85218a96141f083f49a57a2831bce2b" {
 		t.Errorf("the seed is another (%s): results of earlier runs are no longer comparable", sum)
 	}
-	all := pages(3, 2)
+	all := publicPages(3, 2)
 	if len(all) != 7 {
 		t.Fatalf("%d pages", len(all))
 	}
-	calendar := event(1, 1) + event(1, 2)
+	calendar := eventText(1, 1) + eventText(1, 2)
 	for _, c := range []struct {
 		page int
 		body string
 		good bool
 	}{
-		{1, calendar, true}, {1, event(1, 1), false}, {1, event(1, 1) + event(1, 1), false},
-		{1, calendar + event(2, 1), false}, {1, "", false},
-		{2, event(1, 1), true}, {2, event(1, 2), false}, {2, event(1, 1) + " ", false},
+		{1, calendar, true}, {1, eventText(1, 1), false}, {1, eventText(1, 1) + eventText(1, 1), false},
+		{1, calendar + eventText(2, 1), false}, {1, "", false},
+		{2, eventText(1, 1), true}, {2, eventText(1, 2), false}, {2, eventText(1, 1) + " ", false},
 		{0, "", false}, {0, "<html>DAViCal: Database Error</html>", false},
 	} {
 		if why := all[c.page].check([]byte(c.body)); (why == "") != c.good {
@@ -239,7 +239,7 @@ func TestSeedAndItsPages(t *testing.T) {
 		}
 	}
 	users := slices.IndexFunc(all, func(p page) bool { return p.path == "/public.php/user3/public/1.ics" })
-	if users < 0 || all[users].check([]byte(event(3, 1))) != "" {
+	if users < 0 || all[users].check([]byte(eventText(3, 1))) != "" {
 		t.Errorf("the third user's event is not asked for: %d", users)
 	}
 }

@@ -17,11 +17,11 @@ import (
 // maxExec bounds what siege prints, in bytes.
 const maxExec = 8 << 20
 
-// native runs the agent's generator on the pages in turn. It compares the
+// runNative runs the agent's generator on the pages in turn. It compares the
 // bodies with the verified ones.
-func (s *site) native(ctx context.Context, raw workload.Raw) error {
+func (s *site) runNative(ctx context.Context, raw workload.Raw) error {
 	var urls []load.URL
-	for _, page := range s.asked() {
+	for _, page := range s.askedPages() {
 		known, ok := s.known.Pages[page.path]
 		if !ok {
 			return fault.New(fault.Lab, "the page %s was not verified", page.path)
@@ -52,10 +52,10 @@ func (s *site) native(ctx context.Context, raw workload.Raw) error {
 	return nil
 }
 
-// siege runs siege on the pages in turn, in its own home directory.
-func (s *site) siege(ctx context.Context, raw workload.Raw) error {
+// runSiege runs siege on the pages in turn, in its own home directory.
+func (s *site) runSiege(ctx context.Context, raw workload.Raw) error {
 	at := tool.Place{Dir: s.target.PeerDir + "/bakeoff-cms"}
-	for _, page := range s.asked() {
+	for _, page := range s.askedPages() {
 		at.URLs = append(at.URLs, "http://"+s.addr.String()+page.path)
 	}
 	cmd, err := siege.New().Command(s.params, at)

@@ -43,15 +43,15 @@ func prepare(ctx context.Context, t execution.Target, p param.Values) error {
 	if err := refused(p); err != nil {
 		return err
 	}
-	s, up, err := shared(t, p)
+	s, up, err := sharedSite(t, p)
 	if !up && err == nil {
-		s, err = bring(ctx, t, p)
+		s, err = bringSite(ctx, t, p)
 	}
 	if err != nil {
 		return err
 	}
-	if !s.known.has(s.asked()) {
-		if err := s.look(ctx); err != nil {
+	if !s.known.hasChecked(s.askedPages()) {
+		if err := s.checkPages(ctx); err != nil {
 			return err
 		}
 		if err := execution.Remember(t.Shared, s.sharedKey(), s.known); err != nil {
@@ -66,11 +66,11 @@ func prepare(ctx context.Context, t execution.Target, p param.Values) error {
 	return execution.Remember(t.State, stateKey, s.known)
 }
 
-// bring starts what no other cell of the same environment has started.
-func bring(ctx context.Context, t execution.Target, p param.Values) (*site, error) {
+// bringSite starts what no other cell of the same environment has started.
+func bringSite(ctx context.Context, t execution.Target, p param.Values) (*site, error) {
 	s, err := newSite(ctx, t, p)
 	if err == nil {
-		err = s.start(ctx)
+		err = s.startServers(ctx)
 	}
 	if err == nil {
 		err = s.restore(ctx)
@@ -81,19 +81,19 @@ func bring(ctx context.Context, t execution.Target, p param.Values) (*site, erro
 // Reset restores the database and requests every page once, to check it and to
 // warm the caches.
 func (Runner) Reset(ctx context.Context, t execution.Target, p param.Values) error {
-	s, err := recall(t, p)
+	s, err := recallSite(t, p)
 	if err == nil {
 		err = s.restore(ctx)
 	}
 	if err == nil {
-		err = s.look(ctx)
+		err = s.checkPages(ctx)
 	}
 	return fault.Op("cms: reset", err)
 }
 
 // Run runs one trial from the load generator's side.
 func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
-	s, err := recall(t, p)
+	s, err := recallSite(t, p)
 	if err != nil {
 		return nil, fault.Op("cms", err)
 	}
@@ -101,9 +101,9 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 	ctx, cancel := context.WithTimeout(ctx, p.Duration("time")+3*p.Duration("timeout")+time.Minute)
 	defer cancel()
 	if p.Text("generator") == cms.Native {
-		err = s.native(ctx, raw)
+		err = s.runNative(ctx, raw)
 	} else {
-		err = s.siege(ctx, raw)
+		err = s.runSiege(ctx, raw)
 	}
 	return raw, fault.Op("cms", err)
 }

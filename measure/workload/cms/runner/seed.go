@@ -21,7 +21,7 @@ const (
 // apart.
 var began = time.Date(2004, 5, 1, 8, 0, 0, 0, time.UTC)
 
-func digest(format string, args ...any) string {
+func digestOf(format string, args ...any) string {
 	sum := md5.Sum(fmt.Appendf(nil, format, args...))
 	return hex.EncodeToString(sum[:])
 }
@@ -34,23 +34,23 @@ func calendarPath(u int) string { return "/" + userName(u) + "/public/" }
 
 func eventPath(u, e int) string { return fmt.Sprintf("%s%d.ics", calendarPath(u), e) }
 
-func uid(u, e int) string { return digest("event %d of %d", e, u) }
+func eventID(u, e int) string { return digestOf("event %d of %d", e, u) }
 
-// event is one event as a client would have stored it (RFC 5545).
-func event(u, e int) string {
+// eventText is one event as a client would have stored it (RFC 5545).
+func eventText(u, e int) string {
 	const layout = "20060102T150405Z"
 	start := began.Add(time.Duration(e) * 5 * time.Hour)
 	return strings.Join([]string{
 		"BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//bakeoff//seed//EN",
-		"BEGIN:VEVENT", "UID:" + uid(u, e), "DTSTAMP:20040407T120000Z",
+		"BEGIN:VEVENT", "UID:" + eventID(u, e), "DTSTAMP:20040407T120000Z",
 		"DTSTART:" + start.Format(layout), "DTEND:" + start.Add(time.Hour).Format(layout),
-		fmt.Sprintf("SUMMARY:Event %d of user %d", e, u), "DESCRIPTION:" + digest("words %d of %d", e, u),
+		fmt.Sprintf("SUMMARY:Event %d of user %d", e, u), "DESCRIPTION:" + digestOf("words %d of %d", e, u),
 		"END:VEVENT", "END:VCALENDAR", "",
 	}, crlf)
 }
 
-// seed is the SQL that fills an empty database of the application.
-func seed(users, events int) string {
+// seedSQL is the SQL that fills an empty database of the application.
+func seedSQL(users, events int) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	read := "privilege_to_bits(ARRAY['DAV::read','caldav:read-free-busy'])"
@@ -68,17 +68,17 @@ func seed(users, events int) string {
 			"is_calendar, created, modified, publicly_readable, default_privileges, resourcetypes)"+
 			" VALUES (%d, %d, '/%s/', '%s', '%s', 'Calendar %d', true, '%s', '%s', true, %s, "+
 			"'<DAV::collection/><urn:ietf:params:xml:ns:caldav:calendar/>');",
-			collection, user, name, calendar, digest("calendar %d", u), u, stamp, stamp, read)
+			collection, user, name, calendar, digestOf("calendar %d", u), u, stamp, stamp, read)
 		for e := 1; e <= events; e++ {
-			id, etag := 1000000+u*10000+e, digest("etag %d of %d", e, u)
+			id, etag := 1000000+u*10000+e, digestOf("etag %d of %d", e, u)
 			start := began.Add(time.Duration(e) * 5 * time.Hour)
 			line("INSERT INTO caldav_data (user_no, dav_name, dav_etag, created, modified, caldav_data, caldav_type, "+
 				"logged_user, dav_id, collection_id) VALUES (%d, '%s', '%s', '%s', '%s', E'%s', 'VEVENT', %d, %d, %d);",
-				user, eventPath(u, e), etag, stamp, stamp, strings.ReplaceAll(event(u, e), crlf, `\r\n`), user, id, collection)
+				user, eventPath(u, e), etag, stamp, stamp, strings.ReplaceAll(eventText(u, e), crlf, `\r\n`), user, id, collection)
 			line("INSERT INTO calendar_item (user_no, dav_name, dav_etag, uid, created, last_modified, dtstamp, dtstart, "+
 				"dtend, summary, class, transp, dav_id, collection_id) VALUES (%d, '%s', '%s', '%s', '%s', '%s', '%s', '%s', "+
 				"'%s', 'Event %d of user %d', 'PUBLIC', 'OPAQUE', %d, %d);",
-				user, eventPath(u, e), etag, uid(u, e), stamp, stamp, stamp,
+				user, eventPath(u, e), etag, eventID(u, e), stamp, stamp, stamp,
 				start.Format(time.RFC3339), start.Add(time.Hour).Format(time.RFC3339), e, u, id, collection)
 		}
 	}
@@ -96,9 +96,9 @@ type page struct {
 	check func(body []byte) string
 }
 
-// pages are the public pages: the login page, every calendar, and one event of
+// publicPages are the public pages: the login page, every calendar, and one event of
 // each.
-func pages(users, events int) []page {
+func publicPages(users, events int) []page {
 	out := []page{{"login", "/index.php", checkLogin}}
 	for u := 1; u <= users; u++ {
 		e := 1 + (u-1)%events
@@ -106,7 +106,7 @@ func pages(users, events int) []page {
 			page{"calendar", "/public.php" + calendarPath(u),
 				func(body []byte) string { return checkCalendar(body, u, events) }},
 			page{"event", "/public.php" + eventPath(u, e), func(body []byte) string {
-				if string(body) != event(u, e) {
+				if string(body) != eventText(u, e) {
 					return "differs from the stored event"
 				}
 				return ""
@@ -129,7 +129,7 @@ func checkCalendar(body []byte, u, events int) string {
 		return fmt.Sprintf("has %d events instead of %d", n, events)
 	}
 	for e := 1; e <= events; e++ {
-		if !bytes.Contains(body, []byte("UID:"+uid(u, e)+crlf)) {
+		if !bytes.Contains(body, []byte("UID:"+eventID(u, e)+crlf)) {
 			return fmt.Sprintf("does not contain event %d", e)
 		}
 	}

@@ -77,8 +77,8 @@ func (s *site) webConfig(user string) string {
 	return b.String()
 }
 
-// serve starts PHP and the web server, unless they answer.
-func (s *site) serve(ctx context.Context) error {
+// serveSite starts PHP and the web server, unless they answer.
+func (s *site) serveSite(ctx context.Context) error {
 	c := s.target.Subject
 	user := ""
 	if s.known.UID == "0" {
@@ -94,7 +94,7 @@ func (s *site) serve(ctx context.Context) error {
 	config := s.webConfig(user)
 	old := conn.Tail{Limit: 64 << 10}
 	if c.Pull(ctx, s.dir+"/nginx.conf", &old) == nil && string(old.Bytes()) == config {
-		if _, err := s.get(ctx, "/davical.css"); err == nil {
+		if _, err := s.getPage(ctx, "/davical.css"); err == nil {
 			return nil
 		}
 	}
@@ -111,7 +111,7 @@ func (s *site) serve(ctx context.Context) error {
 		s.dir+"/error.log"); err != nil {
 		return fault.Wrap(fault.Subject, "nginx did not start", err)
 	}
-	return s.wait(ctx)
+	return s.awaitServer(ctx)
 }
 
 // startPHP starts PHP's manager as the database's user, unless it runs.
@@ -136,12 +136,12 @@ func (s *site) startPHP(ctx context.Context) error {
 	return nil
 }
 
-// wait polls until the server delivers a file of the application.
-func (s *site) wait(ctx context.Context) error {
+// awaitServer polls until the server delivers a file of the application.
+func (s *site) awaitServer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	for {
-		_, err := s.get(ctx, "/davical.css")
+		_, err := s.getPage(ctx, "/davical.css")
 		if err == nil {
 			return nil
 		}
@@ -154,9 +154,9 @@ func (s *site) wait(ctx context.Context) error {
 	}
 }
 
-// get fetches one page from the load generator's side. A status other than 200
+// getPage fetches one page from the load generator's side. A status other than 200
 // is an error.
-func (s *site) get(ctx context.Context, path string) ([]byte, error) {
+func (s *site) getPage(ctx context.Context, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
@@ -184,11 +184,11 @@ func (s *site) get(ctx context.Context, path string) ([]byte, error) {
 	return body, nil
 }
 
-// asked are the pages that the parameters select.
-func (s *site) asked() []page {
+// askedPages are the pages that the parameters select.
+func (s *site) askedPages() []page {
 	var out []page
 	kind := s.params.Text("pages")
-	for _, p := range pages(int(s.params.Int("users")), int(s.params.Int("events"))) {
+	for _, p := range publicPages(int(s.params.Int("users")), int(s.params.Int("events"))) {
 		if kind == cms.All || p.kind == kind {
 			out = append(out, p)
 		}
@@ -196,11 +196,11 @@ func (s *site) asked() []page {
 	return out
 }
 
-// look requests every page once and compares it with what was stored, and with
+// checkPages requests every page once and compares it with what was stored, and with
 // its earlier content.
-func (s *site) look(ctx context.Context) error {
-	for _, p := range s.asked() {
-		got, err := s.get(ctx, p.path)
+func (s *site) checkPages(ctx context.Context) error {
+	for _, p := range s.askedPages() {
+		got, err := s.getPage(ctx, p.path)
 		if err != nil {
 			return fault.Wrap(fault.Subject, "", s.explain(ctx, "error.log", err))
 		}

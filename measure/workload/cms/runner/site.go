@@ -52,8 +52,8 @@ type known struct {
 	Pages map[string]body   `json:"pages"` // by path
 }
 
-// has reports whether all of these pages were checked.
-func (k known) has(asked []page) bool {
+// hasChecked reports whether all of these pages were checked.
+func (k known) hasChecked(asked []page) bool {
 	return !slices.ContainsFunc(asked, func(p page) bool {
 		_, ok := k.Pages[p.path]
 		return !ok
@@ -86,13 +86,13 @@ type site struct {
 
 // newSite finds what the application needs; it starts nothing.
 func newSite(ctx context.Context, t execution.Target, p param.Values) (*site, error) {
-	s, err := place(t, p)
+	s, err := placeSite(t, p)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, asideTime)
 	defer cancel()
-	if s.known.Found, err = find(ctx, t.Subject); err != nil {
+	if s.known.Found, err = findPrograms(ctx, t.Subject); err != nil {
 		return nil, err
 	}
 	uid, err := conn.Output(ctx, t.Subject, "id", "-u")
@@ -104,38 +104,38 @@ func newSite(ctx context.Context, t execution.Target, p param.Values) (*site, er
 	return s, s.connect()
 }
 
-// recall returns the site that Prepare remembered.
-func recall(t execution.Target, p param.Values) (*site, error) {
-	s, err := place(t, p)
+// recallSite returns the site that Prepare remembered.
+func recallSite(t execution.Target, p param.Values) (*site, error) {
+	s, err := placeSite(t, p)
 	if err != nil {
 		return nil, err
 	}
-	return s, s.recall(t.State, stateKey)
+	return s, s.recallState(t.State, stateKey)
 }
 
-// shared returns the site that another cell of the same environment has started
+// sharedSite returns the site that another cell of the same environment has started
 // with the same parameters, if any.
-func shared(t execution.Target, p param.Values) (s *site, up bool, err error) {
-	if s, err = place(t, p); err != nil {
+func sharedSite(t execution.Target, p param.Values) (s *site, up bool, err error) {
+	if s, err = placeSite(t, p); err != nil {
 		return nil, false, err
 	}
 	if _, up = t.Shared[s.sharedKey()]; up {
-		err = s.recall(t.Shared, s.sharedKey())
+		err = s.recallState(t.Shared, s.sharedKey())
 	}
 	return s, up, err
 }
 
 func (s *site) sharedKey() string { return stateKey + " " + s.key }
 
-func (s *site) recall(state map[string]string, key string) error {
+func (s *site) recallState(state map[string]string, key string) error {
 	if err := execution.Recall(state, key, &s.known); err != nil {
 		return err
 	}
 	return s.connect()
 }
 
-// place decides paths and port from the parameters of the server.
-func place(t execution.Target, p param.Values) (*site, error) {
+// placeSite decides paths and port from the parameters of the server.
+func placeSite(t execution.Target, p param.Values) (*site, error) {
 	switch {
 	case t.Subject == nil:
 		return nil, fault.New(fault.Lab, "no environment")
@@ -187,7 +187,7 @@ for f in /usr/sbin/php-fpm*; do [ -x "$f" ] && fpm=$f; done
 command -v nginx >/dev/null && web=nginx
 printf '%s\n' "$pg" "$fpm" "$app" "$web"`
 
-func find(ctx context.Context, c conn.Conn) (found, error) {
+func findPrograms(ctx context.Context, c conn.Conn) (found, error) {
 	out, err := conn.Output(ctx, c, "sh", "-c", finder)
 	if err != nil {
 		return found{}, err
@@ -207,8 +207,8 @@ func find(ctx context.Context, c conn.Conn) (found, error) {
 // template is the database that others are copies of.
 func (s *site) template() string { return "seed_" + s.key }
 
-// start starts the database with its data, PHP, and the web server.
-func (s *site) start(ctx context.Context) error {
+// startServers starts the database with its data, PHP, and the web server.
+func (s *site) startServers(ctx context.Context) error {
 	facts, err := s.db.Start(ctx)
 	if err != nil {
 		return err
@@ -217,19 +217,19 @@ func (s *site) start(ctx context.Context) error {
 	if there, err := s.db.Has(ctx, s.template()); err != nil {
 		return err
 	} else if !there {
-		if err := s.fill(ctx); err != nil {
+		if err := s.fillTemplate(ctx); err != nil {
 			return fault.Op("database of the application", err)
 		}
 	}
-	if err := s.serve(ctx); err != nil {
+	if err := s.serveSite(ctx); err != nil {
 		return err
 	}
-	return s.note(ctx)
+	return s.noteVersions(ctx)
 }
 
-// fill creates the template database with the application's own script, under a
+// fillTemplate creates the template database with the application's own script, under a
 // temporary name until it is complete.
-func (s *site) fill(ctx context.Context) error {
+func (s *site) fillTemplate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, seedTime)
 	defer cancel()
 	if _, err := conn.Output(ctx, s.target.Subject, "mkdir", "-p", s.dir+"/temp"); err != nil {
@@ -237,7 +237,7 @@ func (s *site) fill(ctx context.Context) error {
 	}
 	file := s.dir + "/seed.sql"
 	users, events := int(s.params.Int("users")), int(s.params.Int("events"))
-	if err := s.target.Subject.Push(ctx, file, 0o644, strings.NewReader(seed(users, events))); err != nil {
+	if err := s.target.Subject.Push(ctx, file, 0o644, strings.NewReader(seedSQL(users, events))); err != nil {
 		return err
 	}
 	making := "making_" + s.key
@@ -292,8 +292,8 @@ func (s *site) restore(ctx context.Context) error {
 	return err
 }
 
-// note records the versions of the servers for the fingerprint.
-func (s *site) note(ctx context.Context) error {
+// noteVersions records the versions of the servers for the fingerprint.
+func (s *site) noteVersions(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, asideTime)
 	defer cancel()
 	for name, argv := range map[string][]string{

@@ -21,7 +21,7 @@ const identifyTime = time.Minute
 // identify records in t.State which files the command starts. It asks the agent once
 // per environment, because cells often have the same program.
 func identify(ctx context.Context, t execution.Target, p param.Values) error {
-	dir, err := folder(t, p)
+	dir, err := workFolder(t, p)
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,7 @@ func identify(ctx context.Context, t execution.Target, p param.Values) error {
 	if _, ok := t.Shared[key]; ok {
 		err = execution.Recall(t.Shared, key, &facts)
 	} else {
-		facts = command.Executable(ask(ctx, t, p, dir, program))
+		facts = command.Executable(askExecutable(ctx, t, p, dir, program))
 		err = execution.Remember(t.Shared, key, facts)
 	}
 	if err != nil || ctx.Err() != nil {
@@ -43,9 +43,9 @@ func identify(ctx context.Context, t execution.Target, p param.Values) error {
 // stateKey is where identify keeps the facts of a trial.
 const stateKey = "command.executable"
 
-// ask asks the agent which file program is. A failure is no reason to measure nothing:
+// askExecutable asks the agent which file program is. A failure is no reason to measure nothing:
 // the result says why the file is not known.
-func ask(ctx context.Context, t execution.Target, p param.Values, dir, program string) wire.Executable {
+func askExecutable(ctx context.Context, t execution.Target, p param.Values, dir, program string) wire.Executable {
 	limited, cancel := context.WithTimeout(ctx, identifyTime)
 	defer cancel()
 	out, said := &conn.Head{Limit: 64 << 10}, &conn.Head{Limit: 1024}

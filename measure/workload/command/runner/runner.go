@@ -69,7 +69,7 @@ func (r Runner) Prepare(ctx context.Context, t execution.Target, p param.Values)
 	if !r.Names(p) && len(t.Start.Argv) == 0 {
 		return command.NoProgram()
 	}
-	if _, err := aside(ctx, t, p, "prepare"); err != nil {
+	if _, err := runAside(ctx, t, p, "prepare"); err != nil {
 		return err
 	}
 	return identify(ctx, t, p) // now: prepare may have built the program
@@ -77,7 +77,7 @@ func (r Runner) Prepare(ctx context.Context, t execution.Target, p param.Values)
 
 // Reset runs the command that the parameter reset holds.
 func (Runner) Reset(ctx context.Context, t execution.Target, p param.Values) error {
-	_, err := aside(ctx, t, p, "reset")
+	_, err := runAside(ctx, t, p, "reset")
 	return err
 }
 
@@ -87,23 +87,23 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 	if facts := t.State[stateKey]; facts != "" {
 		raw[workload.Facts] = []byte(facts)
 	}
-	out, said, err := run(ctx, t, p, "argv")
+	out, said, err := runCommand(ctx, t, p, "argv")
 	raw.Keep(workload.ExecBlob, out)
 	raw.Keep(workload.Stderr, said)
 	if ctx.Err() != nil {
 		return raw, err
 	}
-	cleaned, cleanErr := aside(ctx, t, p, "cleanup")
+	cleaned, cleanErr := runAside(ctx, t, p, "cleanup")
 	raw.Keep(command.CleanupBlob, cleaned)
 	return raw, cmp.Or(err, cleanErr)
 }
 
-// aside runs an unmeasured command, which must end with exit code 0.
-func aside(ctx context.Context, t execution.Target, p param.Values, name string) ([]byte, error) {
+// runAside runs an unmeasured command, which must end with exit code 0.
+func runAside(ctx context.Context, t execution.Target, p param.Values, name string) ([]byte, error) {
 	if len(p.List(name)) == 0 {
 		return nil, nil
 	}
-	out, _, err := run(ctx, t, p, name)
+	out, _, err := runCommand(ctx, t, p, name)
 	if err != nil {
 		return out, err
 	}
@@ -118,12 +118,13 @@ func aside(ctx context.Context, t execution.Target, p param.Values, name string)
 	return out, nil
 }
 
-// run runs the command in the parameter name through the agent, and returns the
+// runCommand runs the command in the parameter name through the agent, and returns the
 // agent's result and its standard error.
-func run(ctx context.Context, t execution.Target, p param.Values, name string) (stdout, stderr []byte, err error) {
+func runCommand(ctx context.Context, t execution.Target, p param.Values, name string) (stdout, stderr []byte,
+	err error) {
 	op := "command: " + name
 	info := t.Subject.Info()
-	dir, err := folder(t, p)
+	dir, err := workFolder(t, p)
 	if err != nil {
 		return nil, nil, fault.Op(op, err)
 	}
@@ -145,8 +146,8 @@ func repeated(p param.Values, name string) time.Duration {
 	return p.Duration("repeat")
 }
 
-// folder is where the commands run.
-func folder(t execution.Target, p param.Values) (string, error) {
+// workFolder is where the commands run.
+func workFolder(t execution.Target, p param.Values) (string, error) {
 	v := p.Text("dir")
 	if v == "" {
 		return cmp.Or(p.Text("workdir"), t.Start.Dir, t.Subject.Info().Scratch), nil

@@ -46,13 +46,13 @@ func (w Runner) Reset(ctx context.Context, t execution.Target, p param.Values) e
 	if err := execution.Native(w.NativeParser).Reset(ctx, t, p); err != nil {
 		return err
 	}
-	_, err := settle(ctx, t, p)
+	_, err := settleVolume(ctx, t, p)
 	return err
 }
 
 // Run copies the files and waits until they are on the disk.
 func (w Runner) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
-	before, err := settle(ctx, t, p)
+	before, err := settleVolume(ctx, t, p)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func (w Runner) Run(ctx context.Context, t execution.Target, p param.Values) (wo
 	if err != nil {
 		return raw, err
 	}
-	after, err := settle(ctx, t, p)
+	after, err := settleVolume(ctx, t, p)
 	if err != nil {
 		return raw, err
 	}
@@ -69,7 +69,7 @@ func (w Runner) Run(ctx context.Context, t execution.Target, p param.Values) (wo
 	return raw, fault.Op("compression", err)
 }
 
-func settle(ctx context.Context, t execution.Target, p param.Values) (volume.Usage, error) {
+func settleVolume(ctx context.Context, t execution.Target, p param.Values) (volume.Usage, error) {
 	s, ok := t.Subject.(driver.Storer)
 	if !ok {
 		return volume.Usage{},

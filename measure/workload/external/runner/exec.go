@@ -34,15 +34,15 @@ func (s *site) exec(ctx context.Context, cmd tool.Command) (stdout, stderr []byt
 		Env: append([]string{"LC_ALL=C", "HOME=" + s.dir}, cmd.Env...), Quoted: external.Quoted}.Exec(ctx)
 }
 
-// setup creates the tool's directory, removes old copies of the files to keep,
+// makeFolder creates the tool's directory, removes old copies of the files to keep,
 // and writes those that the command needs.
-func (s *site) setup(ctx context.Context, cmd tool.Command) error {
+func (s *site) makeFolder(ctx context.Context, cmd tool.Command) error {
 	files := conn.FilesOf(s.conn)
 	if err := execution.WriteFiles(ctx, s.conn, s.dir, cmd.Files); err != nil {
 		return err
 	}
 	for _, pattern := range cmd.Keep {
-		names, err := match(ctx, files, s.dir, pattern)
+		names, err := matchFiles(ctx, files, s.dir, pattern)
 		if err != nil {
 			return err
 		}
@@ -55,8 +55,8 @@ func (s *site) setup(ctx context.Context, cmd tool.Command) error {
 	return nil
 }
 
-// match returns the files in dir that match a name of Command.Keep.
-func match(ctx context.Context, files conn.Files, dir, pattern string) ([]string, error) {
+// matchFiles returns the files in dir that match a name of Command.Keep.
+func matchFiles(ctx context.Context, files conn.Files, dir, pattern string) ([]string, error) {
 	names, err := files.ReadDir(ctx, dir)
 	if err != nil {
 		return nil, err
@@ -69,10 +69,10 @@ func match(ctx context.Context, files conn.Files, dir, pattern string) ([]string
 	return names, nil
 }
 
-// keep reads the files of a trial.
-func (s *site) keep(ctx context.Context, cmd tool.Command, raw workload.Raw) error {
+// keepFiles reads the files of a trial.
+func (s *site) keepFiles(ctx context.Context, cmd tool.Command, raw workload.Raw) error {
 	for blob, pattern := range cmd.Keep {
-		names, err := match(ctx, conn.FilesOf(s.conn), s.dir, pattern)
+		names, err := matchFiles(ctx, conn.FilesOf(s.conn), s.dir, pattern)
 		if err != nil {
 			return err
 		}

@@ -470,7 +470,7 @@ func TestOffersToInstall(t *testing.T) {
 			m.Files["/etc/os-release"] = tt.release
 		}
 		s := &site{tool: sysbench.New(), conn: m}
-		err := s.absent(t.Context())
+		err := s.absentError(t.Context())
 		if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "sysbench is not installed") ||
 			!strings.Contains(fault.Fix(err), tt.says) {
 			t.Errorf("%s: %v; %s", what, err, fault.Fix(err))

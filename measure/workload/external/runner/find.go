@@ -24,20 +24,20 @@ p=$1; shift; last=
 for pattern; do for d in $pattern; do [ -x "$d/$p" ] && last=$d/$p; done; done
 if [ -n "$last" ]; then echo "$last"; else command -v "$p"; fi`
 
-// find finds the program and the facts of its build, once per environment: on
+// findProgram finds the program and the facts of its build, once per environment: on
 // an emulated machine it takes seconds, which every cell would repeat.
-func (s *site) find(ctx context.Context) error {
+func (s *site) findProgram(ctx context.Context) error {
 	if _, ok := s.target.Shared[s.stateKey()]; ok {
 		return execution.Recall(s.target.Shared, s.stateKey(), &s.known)
 	}
-	if err := s.look(ctx); err != nil {
+	if err := s.lookForProgram(ctx); err != nil {
 		return err
 	}
 	return execution.Remember(s.target.Shared, s.stateKey(), s.known)
 }
 
-// look is the first find in an environment.
-func (s *site) look(ctx context.Context) error {
+// lookForProgram is the first find in an environment.
+func (s *site) lookForProgram(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, asideTime)
 	defer cancel()
 	d := s.tool.Doc()
@@ -49,7 +49,7 @@ func (s *site) look(ctx context.Context) error {
 	}
 	s.known.Program = strings.TrimSpace(string(out.Bytes()))
 	if !exit.OK() || !strings.HasPrefix(s.known.Program, "/") {
-		return s.absent(ctx)
+		return s.absentError(ctx)
 	}
 	// Some programs write to HOME before they print a version.
 	if _, err := conn.Output(ctx, s.conn, "mkdir", "-p", s.dir); err != nil {
@@ -63,15 +63,15 @@ func (s *site) look(ctx context.Context) error {
 	if s.known.Facts, err = s.tool.Version(said.Bytes()); err != nil {
 		return fault.Wrap(fault.Subject, "version of "+s.known.Program, err)
 	}
-	if sum := s.sum(ctx); sum != "" {
+	if sum := s.programSum(ctx); sum != "" {
 		s.known.Facts["sha256"] = sum
 	}
 	return nil
 }
 
-// sum returns the program's SHA-256, computed by a program of the environment;
+// programSum returns the program's SHA-256, computed by a program of the environment;
 // "" if there is none.
-func (s *site) sum(ctx context.Context) string {
+func (s *site) programSum(ctx context.Context) string {
 	for _, argv := range [][]string{{"sha256sum", s.known.Program}, {"sha256", "-q", s.known.Program},
 		{"digest", "-a", "sha256", s.known.Program}} {
 		if out, err := conn.Output(ctx, s.conn, argv...); err == nil {
@@ -83,8 +83,8 @@ func (s *site) sum(ctx context.Context) string {
 	return ""
 }
 
-// absent says that the program is missing, and how to install it.
-func (s *site) absent(ctx context.Context) error {
+// absentError says that the program is missing, and how to install it.
+func (s *site) absentError(ctx context.Context) error {
 	d := s.tool.Doc()
 	err := fault.New(fault.Subject, "%s is not installed", d.Program)
 	id, asked := system.Identify(ctx, s.conn)
@@ -103,9 +103,9 @@ func (s *site) absent(ctx context.Context) error {
 	return fault.WithFix(err, "bakeoff knows no package of it for "+name)
 }
 
-// place creates the tool's directories and returns the tool's Place, without
+// placeTool creates the tool's directories and returns the tool's Place, without
 // its server.
-func (s *site) place(ctx context.Context) (tool.Place, error) {
+func (s *site) placeTool(ctx context.Context) (tool.Place, error) {
 	at := tool.Place{Dir: s.dir, Data: s.dir}
 	info := s.target.Subject.Info()
 	if m := info.Limits.Memory; m != nil {

@@ -36,7 +36,7 @@ func (r Runner) prepare(ctx context.Context, t execution.Target, p param.Values)
 	if err != nil {
 		return err
 	}
-	if err := s.find(ctx); err != nil {
+	if err := s.findProgram(ctx); err != nil {
 		return err
 	}
 	warning, err := r.Tool().Doc().Check(s.known.Facts["version"])
@@ -46,7 +46,7 @@ func (r Runner) prepare(ctx context.Context, t execution.Target, p param.Values)
 	if warning != "" && t.Warn != nil {
 		t.Warn(warning)
 	}
-	at, err := s.place(ctx)
+	at, err := s.placeTool(ctx)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func (r Runner) run(ctx context.Context, t execution.Target, p param.Values) (wo
 		return nil, err
 	}
 	raw := execution.WithFacts(s.known.Facts)
-	if err := s.setup(ctx, cmd); err != nil {
+	if err := s.makeFolder(ctx, cmd); err != nil {
 		return raw, err
 	}
 	out, said, err := s.exec(ctx, cmd)
@@ -122,7 +122,7 @@ func (r Runner) run(ctx context.Context, t execution.Target, p param.Values) (wo
 	if err != nil {
 		return raw, err
 	}
-	return raw, s.keep(ctx, cmd, raw)
+	return raw, s.keepFiles(ctx, cmd, raw)
 }
 
 // known is what Prepare found out and Run needs.
@@ -177,7 +177,7 @@ func (r Runner) recalled(t execution.Target, p param.Values) (*site, error) {
 // aside runs unmeasured commands, which must end with exit code 0.
 func (s *site) aside(ctx context.Context, cmds []tool.Command, err error) error {
 	for _, cmd := range cmds {
-		if err := s.setup(ctx, cmd); err != nil {
+		if err := s.makeFolder(ctx, cmd); err != nil {
 			return err
 		}
 		out, _, err := s.exec(ctx, cmd)

@@ -40,7 +40,9 @@ func (a *account) start(open bool) {
 	a.began, a.before = a.last.delay, a.last
 }
 
-func (a *account) read() reading { return reading{at: now(), delay: a.delay(), spent: threadCPU()} }
+func (a *account) read() reading {
+	return reading{at: nowNanos(), delay: a.delay(), spent: threadCPU()}
+}
 
 // awake reads what a sleep cost. What is due is sent first, because reading
 // takes longer than sending may be late. A closed loop cannot be late.
@@ -96,7 +98,7 @@ func readNeighbourhood() neighbourhood {
 	if err != nil || len(cpus) == 0 {
 		return neighbourhood{}
 	}
-	return neighbourhood{cpus: cpus, cpu: probe.ReadHost(cpus).CPU, own: processCPU(), at: now()}
+	return neighbourhood{cpus: cpus, cpu: probe.ReadHost(cpus).CPU, own: processCPU(), at: nowNanos()}
 }
 
 // since returns the maximum number of seconds for which others used one of the

@@ -75,7 +75,7 @@ func bestEngine(ctx context.Context, l *load) (outcome, error) {
 	// One per thread, one for the watcher, and one more, so that nothing
 	// else in this process waits for a thread inside epoll_wait.
 	procs := runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), l.threads+2))
-	loud := quiet()
+	loud := deferCollection()
 	o, err := c.work(&stop)
 	if err != nil {
 		// If a worker is stuck, stopping all threads would block, too:
@@ -147,7 +147,7 @@ func (c *crew) work(stop *atomic.Bool) (o outcome, err error) {
 		return o, err
 	}
 	before := readNeighbourhood()
-	began, cpu := now(), processCPU()
+	began, cpu := nowNanos(), processCPU()
 	if c.touched() && !stop.Load() {
 		for range c.workers {
 			c.start <- began
@@ -157,7 +157,7 @@ func (c *crew) work(stop *atomic.Bool) (o outcome, err error) {
 	if err := s.watch(c.done, c.workers); err != nil {
 		return o, err
 	}
-	o = outcome{tally: newTally(int64(c.load.time)), elapsed: time.Duration(now() - began), cpu: processCPU() - cpu,
+	o = outcome{tally: newTally(int64(c.load.time)), elapsed: time.Duration(nowNanos() - began), cpu: processCPU() - cpu,
 		engine: "epoll", priority: s.words}
 	_ = s.giveUp()
 	if slices.ContainsFunc(c.workers, func(w *worker) bool { return w.yields }) {
@@ -176,7 +176,7 @@ func (c *crew) run(w *worker) {
 	w.account.thread = openThread()
 	defer w.account.close()
 	w.pulse.stat.Store(int64(w.account.stat))
-	defer hasten(c.class, c.load.rate > 0)()
+	defer sharpenTimer(c.class, c.load.rate > 0)()
 	w.warmUp()
 	c.warm.pass()
 	if at, ok := <-c.start; ok {
@@ -260,15 +260,15 @@ func (w *worker) warmUp() {
 	defer w.pulse.working.Store(false)
 	w.list.turn(w.thread, w.load.threads)
 	for i := range w.sockets {
-		t := now()
+		t := nowNanos()
 		w.begin(i, t, t)
 		if i == 0 {
 			w.land() // other bodies are compared with this one, and not kept
 		}
 	}
-	w.end = now() + int64(w.load.warmUp)
+	w.end = nowNanos() + int64(w.load.warmUp)
 	if w.sockets[0].state == idle {
-		w.next(0, now())
+		w.next(0, nowNanos())
 		w.resume()
 	}
 	w.land()
@@ -278,7 +278,7 @@ func (w *worker) warmUp() {
 // land waits until all responses have arrived.
 func (w *worker) land() {
 	for w.flight > 0 && !w.stop.Load() {
-		w.turn(now(), w.patience())
+		w.turn(nowNanos(), w.patience())
 	}
 }
 
@@ -291,12 +291,12 @@ func (w *worker) run(start int64) {
 	w.rests = 0
 	w.list.turn(w.thread, w.load.threads)
 	for i := range w.sockets {
-		w.next(i, now())
+		w.next(i, nowNanos())
 	}
 	w.resume()
 	last := w.end + int64(w.load.timeout)
 	for !w.stop.Load() {
-		t := now()
+		t := nowNanos()
 		if t >= w.end {
 			w.phase = draining
 			if w.flight == 0 && w.allSent() {
@@ -344,7 +344,7 @@ func (w *worker) dispatch(t int64) int64 {
 		i := w.queue.pop()
 		due := w.schedule.next
 		w.schedule.advance()
-		t = now()
+		t = nowNanos()
 		late := w.tally.sent(t-w.start, due, w.sockets[i].free-w.start)
 		if late > ownLimit {
 			late -= w.account.outside(t-late, t)
@@ -362,7 +362,7 @@ func (w *worker) turn(t, wait int64) {
 	w.account.slept = w.account.slept || wait > 0
 	open := w.schedule != nil && w.phase != warming
 	if open {
-		w.dispatch(now())
+		w.dispatch(nowNanos())
 	}
 	w.account.awake()
 	for _, e := range events {
@@ -373,7 +373,7 @@ func (w *worker) turn(t, wait int64) {
 			w.handle(int(e.Fd), e.Events)
 		}
 		if open { // send what became due in the meantime
-			w.dispatch(now())
+			w.dispatch(nowNanos())
 		}
 	}
 	if t >= w.sweepAt || w.rests > 0 {
@@ -425,7 +425,7 @@ func (w *worker) next(i int, t int64) {
 // up for each would cost more than everything else, on both sides.
 func (w *worker) resume() {
 	for k := 0; k < len(w.ready); k++ {
-		if t := now(); t < w.end {
+		if t := nowNanos(); t < w.end {
 			w.begin(w.ready[k], t, t)
 		}
 	}
@@ -499,7 +499,7 @@ func (w *worker) handle(i int, events uint32) {
 	}
 	if s.state == opening {
 		if errno := connected(s.fd); errno != 0 {
-			w.fail(i, classOf(errno), now())
+			w.fail(i, classOf(errno), nowNanos())
 			return
 		}
 		if events&unix.EPOLLOUT == 0 {
@@ -561,9 +561,9 @@ func (w *worker) receive(i int, s *socket, hanging bool) {
 			w.tally.failed(faultOf(err))
 			w.hangUp(s)
 		case bad:
-			w.fail(i, faultOf(err), now())
+			w.fail(i, faultOf(err), nowNanos())
 		case done:
-			w.complete(i, s, now())
+			w.complete(i, s, nowNanos())
 		case idle && s.in.closing():
 			w.hangUp(s)
 		}
@@ -582,7 +582,7 @@ func (w *worker) lost(i int, s *socket, why string) {
 		w.hangUp(s) // between requests: it is reopened when needed
 		return
 	}
-	w.fail(i, s.in.cut(why), now())
+	w.fail(i, s.in.cut(why), nowNanos())
 }
 
 func (w *worker) hangUp(s *socket) {

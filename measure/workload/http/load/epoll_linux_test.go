@@ -47,17 +47,17 @@ func TestSendsBetweenPieces(t *testing.T) {
 			w.queue.push(i)
 			continue
 		}
-		s.state, s.began = busy, now()
+		s.state, s.began = busy, nowNanos()
 		s.in.begin(w.list.next(), true)
 		s.in.rest = nil // as if it had been sent
 		if _, err := unix.Write(ends[1], piece); err != nil {
 			t.Fatal(err)
 		}
 	}
-	w.phase, w.start = timed, now()
-	began := now()
+	w.phase, w.start = timed, nowNanos()
+	began := nowNanos()
 	w.turn(began, 0)
-	took, sent := now()-began, idle-w.queue.n
+	took, sent := nowNanos()-began, idle-w.queue.n
 	const gap = 50_000 // nanoseconds between two requests
 	t.Logf("%d requests in %d µs", sent, took/1000)
 	// One of them was due before the first piece, and one may be due after

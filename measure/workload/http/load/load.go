@@ -106,7 +106,7 @@ func parseLoad(p param.Values) (*load, error) {
 		return nil, fault.New(fault.Invalid, "rate × time is %.0f requests; the limit is %.0f", n, float64(http.MaxRequests))
 	}
 	if p.Bool("tls") {
-		if l.tls, err = pin(p.Text("certificate"), l.http2); err != nil {
+		if l.tls, err = pinCertificate(p.Text("certificate"), l.http2); err != nil {
 			return nil, fault.Wrap(fault.Invalid, "certificate", err)
 		}
 	}
@@ -184,9 +184,9 @@ func isSum(s string) bool {
 	return len(s) == 2*sha256.Size && strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// pin returns a TLS configuration that trusts only one certificate: the
+// pinCertificate returns a TLS configuration that trusts only one certificate: the
 // server's self-signed one.
-func pin(sum string, http2 bool) (*tls.Config, error) {
+func pinCertificate(sum string, http2 bool) (*tls.Config, error) {
 	if !isSum(sum) {
 		return nil, fmt.Errorf("%q is not a SHA-256 in lower-case hexadecimal; "+
 			"tls requires that of the server's certificate", sum)

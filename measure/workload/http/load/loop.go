@@ -46,8 +46,8 @@ type outcome struct {
 // epoch is the origin of the engines' clock.
 var epoch = time.Now()
 
-// now is the monotonic clock in nanoseconds.
-func now() int64 { return int64(time.Since(epoch)) }
+// nowNanos is the monotonic clock in nanoseconds.
+func nowNanos() int64 { return int64(time.Since(epoch)) }
 
 func runLoop(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error) {
 	started, err := takeTurns()

@@ -275,9 +275,9 @@ func TestCoordinatedOmission(t *testing.T) {
 				var until atomic.Int64
 				addr, _ := serve(t, func(c net.Conn, n int64) bool {
 					if n == 400 {
-						until.Store(now() + int64(stall))
+						until.Store(nowNanos() + int64(stall))
 					}
-					time.Sleep(time.Duration(until.Load() - now()))
+					time.Sleep(time.Duration(until.Load() - nowNanos()))
 					return good(c)
 				})
 				args = append(args, "time=3s", "timeout=5s", "connections=3", "engine="+engine, besideOthers)

@@ -72,9 +72,9 @@ func runPortable(ctx context.Context, l *load) (outcome, error) {
 	}
 	// Other bodies are compared with the first one, and not kept.
 	each(clients[:1], func(c *client) { c.warmUp(ctx, 0) })
-	warm := now() + int64(l.warmUp)
+	warm := nowNanos() + int64(l.warmUp)
 	each(clients, func(c *client) {
-		if c.id > 0 || now() < warm {
+		if c.id > 0 || nowNanos() < warm {
 			c.warmUp(ctx, warm)
 		}
 	})
@@ -82,14 +82,14 @@ func runPortable(ctx context.Context, l *load) (outcome, error) {
 	for _, c := range clients {
 		touched = touched || c.in.begun
 	}
-	start, cpu := now(), processCPU()
+	start, cpu := nowNanos(), processCPU()
 	if touched {
 		each(clients, func(c *client) { c.run(ctx, start) })
 	}
 	if ctx.Err() != nil {
 		return outcome{}, context.Cause(ctx)
 	}
-	o := outcome{tally: newTally(int64(l.time)), elapsed: time.Duration(now() - start), cpu: processCPU() - cpu,
+	o := outcome{tally: newTally(int64(l.time)), elapsed: time.Duration(nowNanos() - start), cpu: processCPU() - cpu,
 		engine: "portable", floor: true,
 		priority: "normal: its goroutines have no threads of their own", stolen: -1}
 	if l.started != "" {
@@ -111,7 +111,7 @@ func runPortable(ctx context.Context, l *load) (outcome, error) {
 // warmUp verifies one response, and then more until end.
 func (c *client) warmUp(ctx context.Context, end int64) {
 	c.list.turn(c.id, c.load.connections)
-	for more := true; more; more = now() < end && ctx.Err() == nil {
+	for more := true; more; more = nowNanos() < end && ctx.Err() == nil {
 		if why := c.exchange(ctx); why != "" {
 			c.tally.failed(why)
 			break
@@ -126,7 +126,7 @@ func (c *client) run(ctx context.Context, start int64) {
 	end := start + int64(c.load.time)
 	c.list.turn(c.id, c.load.connections)
 	for ctx.Err() == nil {
-		free := now()
+		free := nowNanos()
 		if free >= end+int64(c.load.timeout) || c.pace == nil && free >= end {
 			return
 		}
@@ -140,11 +140,11 @@ func (c *client) run(ctx context.Context, start int64) {
 			if !sleep(ctx, due-free) {
 				return
 			}
-			c.tally.sent(now()-start, at, free-start)
+			c.tally.sent(nowNanos()-start, at, free-start)
 		}
 		opened := c.conn != nil
 		why := c.exchange(ctx)
-		t := now()
+		t := nowNanos()
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -328,7 +328,7 @@ func (p Peer) connect(ctx context.Context) (net.Conn, error) {
 	if err != nil || p.Certificate == "" {
 		return plain, err
 	}
-	config, err := pin(p.Certificate, p.HTTP2)
+	config, err := pinCertificate(p.Certificate, p.HTTP2)
 	if err != nil {
 		plain.Close()
 		return nil, err

@@ -98,7 +98,7 @@ func (t *transport) flush() error {
 // await waits until the socket is ready for events.
 func (t *transport) await(events int16) error {
 	for {
-		left := t.until - now()
+		left := t.until - nowNanos()
 		if left <= 0 {
 			return context.DeadlineExceeded
 		}
@@ -215,7 +215,7 @@ func openSecure(l *load) (*secure, error) {
 	if errno != 0 {
 		return nil, errno
 	}
-	t := &transport{fd: fd, patient: true, until: now() + int64(l.timeout)}
+	t := &transport{fd: fd, patient: true, until: nowNanos() + int64(l.timeout)}
 	s := &secure{tls.Client(t, l.tls), t}
 	err := t.await(unix.POLLOUT)
 	if err == nil {
@@ -264,11 +264,11 @@ func (w *worker) admit() {
 		case s.state != opening || s.try != c.try: // given up in the meantime
 			c.discard()
 		case c.err != nil:
-			w.fail(c.i, classOf(c.err), now())
+			w.fail(c.i, classOf(c.err), nowNanos())
 		default:
 			s.fd, s.secure = c.conn.below.fd, c.conn
 			if errno := w.poll.add(s.fd, c.i); errno != 0 {
-				w.fail(c.i, classOf(errno), now())
+				w.fail(c.i, classOf(errno), nowNanos())
 				continue
 			}
 			s.state = busy

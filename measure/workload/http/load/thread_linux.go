@@ -74,13 +74,13 @@ func threadCPU() int64 {
 	return ts.Nano()
 }
 
-// hasten makes the kernel wake the calling thread exactly when its timeouts
+// sharpenTimer makes the kernel wake the calling thread exactly when its timeouts
 // end, instead of up to 50 µs later (prctl(2), PR_SET_TIMERSLACK), and moves it
 // to its process's class; nil is the ordinary one. undo restores the thread's
 // own settings; standing.giveUp restores the class. An ordinary thread of an
 // open loop requests short slices: it then gets the CPU sooner after a wake-up,
 // but not more of it (since Linux 6.12).
-func hasten(class *unix.SchedAttr, open bool) (undo func()) {
+func sharpenTimer(class *unix.SchedAttr, open bool) (undo func()) {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	old, err := unix.SchedGetAttr(0, 0)
 	if err != nil {
@@ -150,8 +150,8 @@ func refusal(err error) string {
 // runs, whose threads would compete for the CPU.
 var garbage int64 = 256 << 20
 
-// quiet defers garbage collection, and returns a function that restores it.
-func quiet() (restore func()) {
+// deferCollection defers garbage collection, and returns a function that restores it.
+func deferCollection() (restore func()) {
 	limit, percent := debug.SetMemoryLimit(garbage), debug.SetGCPercent(-1)
 	return func() { debug.SetGCPercent(percent); debug.SetMemoryLimit(limit) }
 }

@@ -96,16 +96,16 @@ func (s *watched) look(w *worker) bool {
 		return false
 	}
 	if s.looks++; s.looks == 1 {
-		s.since, s.delay = now(), w.pulse.delay()
+		s.since, s.delay = nowNanos(), w.pulse.delay()
 	}
-	return s.looks > stallLooks && now()-s.since >= int64(stall)
+	return s.looks > stallLooks && nowNanos()-s.since >= int64(stall)
 }
 
 // stalled returns an error with the stuck worker, and whether it had a CPU.
 func stalled(priority string, i, n int, w *worker, s watched) error {
 	const grain = 100 * time.Millisecond
 	what := fmt.Sprintf("thread %d of %d of the generator (%s) made no progress for %v", i+1, n, priority,
-		time.Duration(now()-s.since).Round(grain))
+		time.Duration(nowNanos()-s.since).Round(grain))
 	if d := w.pulse.delay(); d >= 0 && s.delay >= 0 {
 		what += fmt.Sprintf("; it was ready and had no CPU for %v of that", time.Duration(d-s.delay).Round(grain))
 	}

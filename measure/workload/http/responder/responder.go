@@ -123,8 +123,8 @@ func answerAll(c io.ReadWriter, response []byte) {
 	}
 }
 
-// fields are those of every response, as nginx has them.
-func fields(page []byte) []hpack.HeaderField {
+// responseFields are those of every response, as nginx has them.
+func responseFields(page []byte) []hpack.HeaderField {
 	const date = "Sat, 21 Nov 2026 12:00:00 GMT"
 	return []hpack.HeaderField{{Name: "Server", Value: "nginx/1.22.1"}, {Name: "Date", Value: date},
 		{Name: "Content-Type", Value: "text/html"}, {Name: "Content-Length", Value: strconv.Itoa(len(page))},
@@ -135,7 +135,7 @@ func fields(page []byte) []hpack.HeaderField {
 // fixedResponse is a page over HTTP/1.1.
 func fixedResponse(page []byte) []byte {
 	head := []byte("HTTP/1.1 200 OK\r\nConnection: keep-alive\r\n")
-	for _, f := range fields(page) {
+	for _, f := range responseFields(page) {
 		head = fmt.Appendf(head, "%s: %s\r\n", f.Name, f.Value)
 	}
 	return append(append(head, "\r\n"...), page...)
@@ -148,7 +148,7 @@ func fixedFrames(page []byte) []byte {
 	e := hpack.NewEncoder(b)
 	e.SetMaxDynamicTableSize(0)
 	_ = e.WriteField(hpack.HeaderField{Name: ":status", Value: "200"}) // into memory, like the others
-	for _, f := range fields(page) {
+	for _, f := range responseFields(page) {
 		_ = e.WriteField(hpack.HeaderField{Name: strings.ToLower(f.Name), Value: f.Value})
 	}
 	out := b.Bytes()

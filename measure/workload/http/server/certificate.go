@@ -28,7 +28,7 @@ type KeyPair struct {
 // use the same key: otherwise keys could differ in speed, and an RSA key takes
 // seconds.
 func keyOf(kind string) (crypto.Signer, error) {
-	return once("key "+kind, func() (crypto.Signer, error) {
+	return firstResult("key "+kind, func() (crypto.Signer, error) {
 		if kind == "rsa-4096" {
 			return rsa.GenerateKey(rand.Reader, 4096)
 		}

@@ -25,7 +25,7 @@ func (s *Server) kernelTLS(ctx context.Context) error {
 	if !s.params.Bool("ktls") {
 		return nil
 	}
-	counts, err := read(ctx, s.target.Subject, statFile)
+	counts, err := readText(ctx, s.target.Subject, statFile)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
@@ -74,7 +74,7 @@ func atLeast(version []string, least ...int) bool {
 // sessions returns the number of connections that the kernel has started to
 // encrypt.
 func (s *Server) sessions(ctx context.Context) (int64, error) {
-	text, err := read(ctx, s.target.Subject, statFile)
+	text, err := readText(ctx, s.target.Subject, statFile)
 	if err != nil {
 		return 0, err
 	}

@@ -46,7 +46,7 @@ func ownURLs(p param.Values) ([]load.URL, error) {
 	case p.Text("path") != "":
 		return invalid("remove one of them", "path and urls both name what to request")
 	case path.IsAbs(list):
-		return once("own urls "+list, func() ([]load.URL, error) { return load.ReadURLs(list) })
+		return firstResult("own urls "+list, func() ([]load.URL, error) { return load.ReadURLs(list) })
 	default:
 		return invalid("set path: /page, or urls: /path/of/a/list", "urls of server own must be home or an absolute path "+
 			"(got %q)", list)

@@ -65,7 +65,7 @@ func (s *Server) start(ctx context.Context) error {
 		return err
 	}
 	config := s.config(s, user)
-	if old, err := read(ctx, c, s.file("conf")); err == nil && old == config && s.running(ctx) {
+	if old, err := readText(ctx, c, s.file("conf")); err == nil && old == config && s.running(ctx) {
 		return s.note(ctx, user)
 	}
 	if err := s.write(ctx, config); err != nil {
@@ -97,7 +97,7 @@ func (s *Server) file(kind string) string { return s.dir + "/" + s.name + "." + 
 
 // running reports whether this server runs and answers.
 func (s *Server) running(ctx context.Context) bool {
-	if _, err := read(ctx, s.target.Subject, s.file("pid")); err != nil {
+	if _, err := readText(ctx, s.target.Subject, s.file("pid")); err != nil {
 		return false
 	}
 	return s.get(ctx, checkTime) == nil
@@ -303,7 +303,7 @@ func (s *Server) loadCertificate(ctx context.Context) error {
 	if s.certificate != "" {
 		return nil
 	}
-	text, err := read(ctx, s.target.Subject, s.dir+"/certificate.pem")
+	text, err := readText(ctx, s.target.Subject, s.dir+"/certificate.pem")
 	if err != nil {
 		return err
 	}
@@ -363,7 +363,7 @@ func (s *Server) Describe() []byte {
 // maxFile bounds the files that are read back, in bytes.
 const maxFile = 64 << 10
 
-func read(ctx context.Context, c conn.Conn, path string) (string, error) {
+func readText(ctx context.Context, c conn.Conn, path string) (string, error) {
 	b := conn.Tail{Limit: maxFile}
 	if err := c.Pull(ctx, path, &b); err != nil {
 		return "", err

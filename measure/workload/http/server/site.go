@@ -23,8 +23,8 @@ import (
 // the same files and URLs, even if they are edited during the run.
 var seen sync.Map
 
-// once returns the first successful result of read for key.
-func once[T any](key string, read func() (T, error)) (T, error) {
+// firstResult returns the first successful result of read for key.
+func firstResult[T any](key string, read func() (T, error)) (T, error) {
 	if v, ok := seen.Load(key); ok {
 		return v.(T), nil
 	}
@@ -74,11 +74,11 @@ func siteOf(p param.Values) (webroot.Site, error) {
 		return webroot.Site{}, fault.New(fault.Invalid, "page must have at least %[2]d bytes (got %[1]d)", p.Bytes("page"),
 			webroot.MinPage)
 	case name == "":
-		return once("page "+p.Text("page"), func() (webroot.Site, error) { return webroot.Page(p.Bytes("page")), nil })
+		return firstResult("page "+p.Text("page"), func() (webroot.Site, error) { return webroot.Page(p.Bytes("page")), nil })
 	case name == "example":
 		return webroot.Example(), nil
 	case path.IsAbs(name):
-		return once("site "+name, func() (webroot.Site, error) { return webroot.Folder(name) })
+		return firstResult("site "+name, func() (webroot.Site, error) { return webroot.Folder(name) })
 	default:
 		return webroot.Site{}, fault.WithFix(fault.New(fault.Invalid, "site must be example or an absolute path (got %q)",
 			name), "set for example site: example, or site: /srv/www")
@@ -97,11 +97,11 @@ func urlsOf(site webroot.Site, p param.Values) ([]load.URL, error) {
 		}
 		return urls, nil
 	case path.IsAbs(name):
-		urls, err := once("urls "+name, func() ([]load.URL, error) { return load.ReadURLs(name) })
+		urls, err := firstResult("urls "+name, func() ([]load.URL, error) { return load.ReadURLs(name) })
 		if err != nil {
 			return nil, err
 		}
-		urls, err = fill(slices.Clone(urls), site)
+		urls, err = fillExpectations(slices.Clone(urls), site)
 		return urls, fault.Wrap(fault.Invalid, "urls: "+name, err)
 	default:
 		return nil, fault.WithFix(fault.New(fault.Invalid, "urls must be home, all or an absolute path (got %q)", name),
@@ -113,8 +113,8 @@ func urlOf(f webroot.File) load.URL {
 	return load.URL{Path: f.URL(), Length: int64(len(f.Body)), Sum: f.Sum()}
 }
 
-// fill sets the expectations of a list from the site, where the list has none.
-func fill(urls []load.URL, site webroot.Site) ([]load.URL, error) {
+// fillExpectations sets the expectations of a list from the site, where the list has none.
+func fillExpectations(urls []load.URL, site webroot.Site) ([]load.URL, error) {
 	for i, u := range urls {
 		if u.Status >= 300 {
 			continue
