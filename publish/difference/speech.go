@@ -96,7 +96,7 @@ func (w Speech) Column(n Notation, v float64) string {
 
 func isUsable(v float64) bool { return v > 0 && !math.IsInf(v, 0) && !math.IsNaN(v) }
 
-// factorWords is a factor as it is said where the estimate is v.
+// factorWords writes a factor in words, with the notation of the estimate v.
 func (w Speech) factorWords(x, v float64) (number, after string) {
 	switch {
 	case v > 1:
