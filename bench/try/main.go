@@ -8,8 +8,11 @@
 // The two programs run in turn, in an order that is drawn from a seed. hyperfine runs
 // with its defaults, but without a shell. It compares nothing itself: as in
 // bench/statistics, its two commands are called different if Welch's t-test at 5 % says
-// so. The few rounds here show how long a decision takes. How often a decision is wrong
-// is in docs/method/statistics.md, from thousands of replays.
+// so. hyperfine sends what a command prints to /dev/null, where some programs do less
+// work; bakeoff reads it. A further measurement, by hyperfine with --output=pipe, shows
+// how much of the difference of the medians that is. The few rounds here show how long a
+// decision takes. How often a decision is wrong is in docs/method/statistics.md, from
+// thousands of replays.
 //
 // It needs root, hyperfine and mawk. Six rounds take about eight minutes; fewer give no
 // interval.
@@ -152,7 +155,7 @@ func (b bench) compare(ctx context.Context, length time.Duration, n int, ratio f
 	fmt.Printf("%6s  %-9s %9s %6s %12s %12s  %s\n", "round", "program", "time", "runs", "first", "second", "answer")
 	var took [2]float64
 	var different [2]int
-	var medians []float64
+	var medians, piped []float64
 	for round := range rounds {
 		var got [2]measured
 		for _, i := range rnd.Perm(2) {
@@ -173,9 +176,16 @@ func (b bench) compare(ctx context.Context, length time.Duration, n int, ratio f
 				1e3*m.medians[0], 1e3*m.medians[1], m.verdict)
 		}
 		medians = append(medians, math.Log(got[1].medians[0]/got[0].medians[0]))
+		times, err := b.hyperfineTimes(ctx, "pipe", commands[0])
+		if err != nil {
+			return fmt.Errorf("hyperfine: %w", err)
+		}
+		piped = append(piped, math.Log(got[1].medians[0]/stats.Median(times[0])))
 	}
 	e := stats.HodgesLehmann(medians, 0.95)
 	fmt.Printf("\nmedian of the first command, bakeoff / hyperfine: %s rounds\n", mirror.Text(e, 3, rounds))
+	e = stats.HodgesLehmann(piped, 0.95)
+	fmt.Printf("the same, bakeoff / hyperfine --output=pipe: %s rounds\n", mirror.Text(e, 3, rounds))
 	fmt.Printf("time to the answer, bakeoff / hyperfine: %.2f (%.1f s and %.1f s a round)\n", took[1]/took[0],
 		took[1]/float64(rounds), took[0]/float64(rounds))
 	fmt.Printf("called different: bakeoff %d, hyperfine with Welch's t-test %d of %d\n\n",
@@ -183,21 +193,38 @@ func (b bench) compare(ctx context.Context, length time.Duration, n int, ratio f
 	return nil
 }
 
-// hyperfine measures the commands with hyperfine.
+// hyperfine measures both commands with hyperfine, and compares its times.
 func (b bench) hyperfine(ctx context.Context, commands [2][]string) (m measured, err error) {
+	start := time.Now()
+	times, err := b.hyperfineTimes(ctx, "null", commands[0], commands[1])
+	if err != nil {
+		return m, err
+	}
+	m.took = time.Since(start)
+	for i, t := range times {
+		m.medians[i] = stats.Median(t)
+		m.runs += len(t)
+	}
+	p := stats.WelchP(times[0], times[1])
+	m.different = p < 0.05
+	m.verdict = "p = " + strconv.FormatFloat(p, 'g', 2, 64)
+	return m, nil
+}
+
+// hyperfineTimes returns the times in seconds that hyperfine measures of each command.
+// output is where hyperfine sends what the commands print: null or pipe.
+func (b bench) hyperfineTimes(ctx context.Context, output string, commands ...[]string) (times [][]float64, err error) {
 	file := filepath.Join(b.dir, "hyperfine.json")
-	args := []string{"--shell=none", "--style=none", "--export-json", file}
+	args := []string{"--shell=none", "--style=none", "--output", output, "--export-json", file}
 	for _, c := range commands {
 		args = append(args, fmt.Sprintf("%s '%s'", c[0], c[1]))
 	}
-	start := time.Now()
 	if out, err := exec.CommandContext(ctx, "hyperfine", args...).CombinedOutput(); err != nil {
-		return m, fmt.Errorf("%w: %s", err, out)
+		return nil, fmt.Errorf("%w: %s", err, out)
 	}
-	m.took = time.Since(start)
 	data, err := os.ReadFile(file)
 	if err != nil {
-		return m, err
+		return nil, err
 	}
 	var said struct {
 		Results []struct {
@@ -205,19 +232,15 @@ func (b bench) hyperfine(ctx context.Context, commands [2][]string) (m measured,
 		} `json:"results"`
 	}
 	if err := json.Unmarshal(data, &said); err != nil {
-		return m, err
+		return nil, err
 	}
 	if len(said.Results) != len(commands) {
-		return m, fmt.Errorf("%d results of %d commands", len(said.Results), len(commands))
+		return nil, fmt.Errorf("%d results of %d commands", len(said.Results), len(commands))
 	}
-	for i, r := range said.Results {
-		m.medians[i] = stats.Median(r.Times)
-		m.runs += len(r.Times)
+	for _, r := range said.Results {
+		times = append(times, r.Times)
 	}
-	p := stats.WelchP(said.Results[0].Times, said.Results[1].Times)
-	m.different = p < 0.05
-	m.verdict = "p = " + strconv.FormatFloat(p, 'g', 2, 64)
-	return m, nil
+	return times, nil
 }
 
 // measureByTry measures the commands with bakeoff try.
