@@ -2,9 +2,11 @@ package printk
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"bakeoff/base/bootmodel"
+	"bakeoff/base/printed"
 )
 
 // sign is a message that tells of a moment.
@@ -23,11 +25,51 @@ var signs = []sign{
 	{prefix: "root file system type: ", mark: bootmodel.MarkRoot,
 		how: "the kernel's message, when it knew the type of the " +
 			"file system"},
-	{prefix: "kernel boot time: ", system: "netbsd", mark: bootmodel.MarkUserland,
+	{prefix: ownTime, system: "netbsd", mark: bootmodel.MarkUserland,
 		how: "the kernel's message about its own time, before process 1 prints anything"},
 	{prefix: "Run ", part: " as init process", mark: bootmodel.MarkUserland,
 		how: "the kernel's message, before it starts process 1"},
 	{prefix: "start_init: trying ", mark: bootmodel.MarkUserland, how: "the kernel's message, before it starts process 1"},
+}
+
+// ownTime begins the message of NetBSD with the time that its kernel took, which it
+// measures by the processor's counter and not by the clock of its log.
+const ownTime = "kernel boot time: "
+
+// ownFigure returns the time since the first line, in ticks of the log's clock, that the
+// kernel gives as its own; ok is false if it gives none.
+func (l Log) ownFigure() (figure int64, line Line, ok bool) {
+	for _, line := range l.Lines[1:] { // a log that begins with the figure lacks its zero
+		rest, found := strings.CutPrefix(line.Text, ownTime)
+		if !found {
+			continue
+		}
+		ms, err := printed.Quantity(strings.TrimSpace(rest), map[string]float64{"us": 1e-3, "ms": 1, "s": 1e3})
+		if err == nil && ms >= 0 && ms < longestBoot {
+			return int64(math.Round(ms / 1e3 * l.Hz)), line, true
+		}
+	}
+	return 0, Line{}, false
+}
+
+// longestBoot bounds the figure of a kernel, in milliseconds: a day.
+const longestBoot = 24 * 3600 * 1e3
+
+// contradiction says that the clock of the log did not run as fast as the kernel's own
+// figure says; "" if both agree within a tenth and 5 ms, or if there is no figure.
+func (l Log) contradiction() string {
+	figure, line, ok := l.ownFigure()
+	passed := line.At - l.Lines[0].At
+	if !ok || math.Abs(float64(passed-figure)) <= 0.1*float64(figure)+0.005*l.Hz {
+		return ""
+	}
+	what := "stood still or lost time"
+	if passed > figure {
+		what = "counts more than the kernel does"
+	}
+	return fmt.Sprintf("Line %d says %q, but the clock of the log passed %.1f ms until then: it %s. The mark "+
+		"%q is at the kernel's own figure, counted from the first line; the times of the other lines are those of the log.",
+		line.Number, line.Text, 1e3*float64(passed)/l.Hz, what, bootmodel.MarkUserland)
 }
 
 // Marks returns the moments of which the messages tell, and the system whose messages
@@ -47,6 +89,10 @@ func (l Log) Marks() (marks []bootmodel.Mark, system string) {
 			}
 			if s.mark != "" {
 				found[s.mark] = bootmodel.Mark{Name: s.mark, At: line.At, How: s.how}
+				if figure, own, ok := l.ownFigure(); ok && own.Number == line.Number {
+					found[s.mark] = bootmodel.Mark{Name: s.mark, At: l.Lines[0].At + figure,
+						How: "the kernel's own figure of its time, counted from the first line of the log"}
+				}
 			}
 		}
 	}
@@ -75,6 +121,9 @@ func (l Log) Notes(source string) (notes []bootmodel.Note) {
 			Text: fmt.Sprintf("Line %d has %q between the time and "+
 				"the message. bakeoff does not know this prefix, so it finds no initcalls and no marks. Remove it, for example "+
 				"with sed, or copy what dmesg prints.", l.UnknownLine, strings.TrimSpace(l.Unknown))})
+	}
+	if text := l.contradiction(); text != "" {
+		notes = append(notes, bootmodel.Note{Source: source, Text: text})
 	}
 	if l.Backward > 0 {
 		notes = append(notes, bootmodel.Note{Source: source, Text: fmt.Sprintf("The time of %s before that of the line "+

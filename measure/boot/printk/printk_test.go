@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 )
 
@@ -174,4 +175,34 @@ func FuzzParse(f *testing.F) {
 			log.Notes("x")
 		}
 	})
+}
+
+// NetBSD measures its own time by the processor's counter. It wins over a clock of the log
+// that does not run yet, and the log's note says so.
+func TestTheKernelsOwnFigureWins(t *testing.T) {
+	for _, c := range []struct {
+		stamp, figure string
+		at            int64  // µs after the first line
+		want          string // in a note; "" if nothing contradicts
+	}{
+		{"1.010003", "253ms", 253000, "it stood still or lost time"},
+		{"1.250000", "253ms", 253000, ""},
+		{"1.549000", "253ms", 253000, "it counts more than the kernel does"},
+		{"1.010003", "unknown", 10003, ""},
+	} {
+		log, err := Parse("x", []byte("[ 1.000000] NetBSD 10.99 (MICROVM) #0\n[ "+c.stamp+"] kernel boot time: "+
+			c.figure+"\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		marks, _ := log.Marks()
+		if got := marks[len(marks)-1]; got.At != 1000000+c.at {
+			t.Errorf("%s and %s: the mark is at %d µs, want %d", c.stamp, c.figure, got.At-1000000, c.at)
+		}
+		notes := log.Notes("dmesg")
+		found := slices.ContainsFunc(notes, func(n bootmodel.Note) bool { return strings.Contains(n.Text, ownTime) })
+		if found != (c.want != "") || found && !strings.Contains(notes[0].Text, c.want) {
+			t.Errorf("%s and %s: notes %v, want %q", c.stamp, c.figure, notes, c.want)
+		}
+	}
 }
