@@ -238,6 +238,11 @@ func (t Timed) scaling(ctx context.Context, n int) (float64, error) {
 	if r := doubleCPU / singleCPU; r >= low && r <= high {
 		return r, nil
 	}
+	// Work that takes this long was not removed: the clock of a guest that loses time, or
+	// a neighbor, made both times alike. The gate "scaling" reads the ratio.
+	if single >= scalingMost {
+		return ratio, nil
+	}
 	return ratio, fault.New(fault.Subject, "twice the work took %.2f times the time (%v and %v for %d and %d units): "+
 		"the compiler optimized the work away",
 		ratio, single, double, n, 2*n)
