@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"bakeoff/base/printed"
+	"bakeoff/base/sample"
 )
 
 // Test is one test of bonnie++, and its fields in format 1.98.
@@ -77,6 +78,25 @@ func Figure(text string) (float64, error) {
 		return 0, fmt.Errorf("%.20q is not a rate", text)
 	}
 	return v, nil
+}
+
+// CPU is the metric of the column %CPU of a test.
+func (m Test) CPU() sample.Metric {
+	return sample.LowerShare(m.Name+"-cpu", "CPU time of bonnie++ during "+m.Name+
+		", as a share of the elapsed time (%CPU, a whole percentage); absent if too fast to measure")
+}
+
+// Share parses a column %CPU into a share; known is false if the test was too fast, or
+// was not run.
+func Share(text string) (share float64, known bool, err error) {
+	if strings.Trim(text, "+") == "" {
+		return 0, false, nil
+	}
+	v, err := printed.Decimal(text)
+	if err != nil || v < 0 {
+		return 0, false, fmt.Errorf("%.20q is not a percentage", text)
+	}
+	return v / 100, true, nil
 }
 
 // Duration parses a latency into seconds: 22us, 116ms, 3s.

@@ -21,6 +21,23 @@ func TestFigures(t *testing.T) {
 	}
 }
 
+// A percentage of 0 is a value: the test used less than half a percent.
+func TestShares(t *testing.T) {
+	for text, want := range map[string]float64{"0": 0, "99": 0.99, "100": 1} {
+		if v, known, err := Share(text); err != nil || !known || v != want {
+			t.Errorf("%q is %g, %v, %v", text, v, known, err)
+		}
+	}
+	for _, text := range []string{"", "+++"} {
+		if v, known, err := Share(text); err != nil || known {
+			t.Errorf("%q is %g, %v, %v", text, v, known, err)
+		}
+	}
+	if v, _, err := Share("-1"); err == nil {
+		t.Errorf("-1 is %g", v)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("1.98,2.00a,m\n"), "22us")
 	f.Fuzz(func(t *testing.T, out []byte, word string) {
@@ -29,6 +46,9 @@ func FuzzRead(f *testing.F) {
 		}
 		if v, err := Duration(word); err == nil && v < 0 {
 			t.Errorf("%q is %g s", word, v)
+		}
+		if v, _, err := Share(word); err == nil && v < 0 {
+			t.Errorf("%q is %g", word, v)
 		}
 		if v, err := Figure(word); err == nil && v < 0 {
 			t.Errorf("%q is %g", word, v)

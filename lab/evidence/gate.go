@@ -32,6 +32,9 @@ type Trial struct {
 	// measured. Reported is the time that a program of others reports.
 	Path     *workload.Path
 	Reported *workload.ReportedTime
+	// OwnTime says why the length of its test that a program of others reports is not its
+	// own; "" if nothing contradicts it.
+	OwnTime string
 	// Backing is that of the declared volume that the cell works in, "" where
 	// there is none.
 	Backing string
@@ -82,6 +85,8 @@ func Gates() []Gate {
 		{"frequency", "the CPU's clock frequency dropped during the trial", frequencyGate},
 		{"lateness", "the load generator sent too late: most of the reported latency is its own", latenessGate},
 		{"memory", "the environment ran out of memory and a process in it was killed", memoryGate},
+		{"own-time", "the length that a program reports for its test contradicts the clock: its rate may never have occurred",
+			func(t Trial) string { return t.OwnTime }},
 		{"path", "the path to the environment was full while its CPUs had time left: the path was measured", pathGate},
 		{"scaling", "twice the work did not take about twice the time: the work may not have been done", scalingGate},
 		{"stall", "responses waited for a timer of TCP: their latency is not the server's", stallGate},

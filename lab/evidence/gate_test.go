@@ -81,6 +81,7 @@ func TestGates(t *testing.T) {
 		{"a wall clock set inside", "clock", "inside the wall clock was set by +60.000 s", func(t *Trial) {
 			t.Work.Counters.Before.WallNS, t.Work.Counters.After.WallNS = ns(0), ns(60.95e9)
 		}},
+		{"another length", "own-time", "0.88 s", func(t *Trial) { t.OwnTime = "the program reports 0.88 s" }},
 		{"CPU time for time", "cpu-time", "the program reports 1.48 s, but 3.02 s passed and its CPU time is 1.50 s",
 			func(t *Trial) {
 				t.Reported = &workload.ReportedTime{Seconds: 1.48, Elapsed: 3.02, CPUSeconds: 1.5}

@@ -8,6 +8,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/lab/plan"
+	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
 	"bakeoff/reach/wire"
 )
@@ -84,18 +85,18 @@ func (diagnosing) Parse(workload.Raw, param.Values) ([]sample.Value, error) { re
 // What another program's output says against its trial fails the same gates
 // as a native loop's.
 func TestDiagnosticsFailGates(t *testing.T) {
-	w := diagnosing{says: workload.Diagnostics{Errors: map[string]int64{"status": 3},
+	w := diagnosing{says: workload.Diagnostics{OwnTime: "0.88 s", Errors: map[string]int64{"status": 3},
 		Generator: &wire.Generator{Utilisation: 1}}}
 	failed := map[string]bool{}
 	for _, g := range Gates() {
-		if g.Failed(Trial{Work: work(w, plan.Cell{}, workload.Raw{})}) != "" {
+		if g.Failed(TrialOf(w, plan.Cell{}, store.Line{}, workload.Raw{})) != "" {
 			failed[g.Name] = true
 		}
 	}
-	if len(failed) != 2 || !failed["errors"] || !failed["ceiling"] {
-		t.Errorf("failed %v, want errors and ceiling", failed)
+	if len(failed) != 3 || !failed["own-time"] || !failed["errors"] || !failed["ceiling"] {
+		t.Errorf("failed %v, want errors, ceiling and own-time", failed)
 	}
-	if work(diagnosing{}, plan.Cell{}, workload.Raw{}) != nil {
+	if TrialOf(diagnosing{}, plan.Cell{}, store.Line{}, workload.Raw{}).Work != nil {
 		t.Error("a diagnoser that cannot read its output said something")
 	}
 }

@@ -202,6 +202,9 @@ type Result struct {
 	// Errors counts failed operations by class. A failed operation is not a
 	// fast one: the gate "errors" withholds the verdict.
 	Errors map[string]int64
+	// OwnTime says why the length that the program reports cannot be that of its
+	// test; "" if nothing contradicts it. The gate "own-time" withholds the verdict.
+	OwnTime string
 	// Threads is the number of threads of a load generator, for the gate
 	// that detects when it had no CPU time left; 0 if the tool is not a
 	// load generator.

@@ -33,6 +33,9 @@ type Diagnostics struct {
 	Errors map[string]int64
 	// Generator is the state of the load generator; nil if there is none.
 	Generator *wire.Generator
+	// OwnTime says why the length of a test that a program reports is not its own; ""
+	// if nothing contradicts it.
+	OwnTime string
 }
 
 // Diagnoser is a Parser of output that is not a wire.Result. Diagnose is pure;

@@ -137,6 +137,11 @@ func (r *reader) readCSVLine(number int, line []byte) {
 			r.p.LeaveOut(number, "latency of %s: %v", test.Name, err)
 		}
 		rec.AddSingle(latency(test), worst, worst > 0)
+		share, known, err := bonniecsv.Share(f[test.Rate+1])
+		if err != nil {
+			r.p.LeaveOut(number, "CPU of %s: %v", test.Name, err)
+		}
+		rec.AddSingle(test.CPU(), share, known)
 	}
 	// Passes of -x have the same seed; so have other invocations with -z.
 	key := strings.Join(slices.Concat(f[:9], f[21:26]), ",")
@@ -216,6 +221,11 @@ func (r *reader) readTable(part format.Part) {
 			r.p.LeaveOut(rec.Line+1, "latency of %s: %v", test.Name, err)
 		}
 		rec.AddSingle(latency(test), worst, worst > 0)
+		share, known, err := bonniecsv.Share(cutColumn(values, end, at[i][1]))
+		if err != nil {
+			r.p.LeaveOut(rec.Line, "CPU of %s: %v", test.Name, err)
+		}
+		rec.AddSingle(test.CPU(), share, known)
 	}
 	if bytes.Contains(part.Text, []byte("-Sequential Create-")) {
 		r.out.Warnings = append(r.out.Warnings, fmt.Sprintf("line %d: the tests of small files are left out, because the "+

@@ -61,14 +61,15 @@ func (bonnie) Doc() tool.Doc {
 			}
 			return time.Duration(passes*float64(p.Bytes("size"))*float64(time.Second)) + 2*time.Second
 		},
-		Parser: 1,
+		Parser: 2,
 		Source: []string{"bonnie++(8), bon_csv2txt(1)"},
 	}
 	for _, m := range bonniecsv.Tests {
 		d.Metrics = append(d.Metrics,
 			sample.Metric{Name: m.Name, Unit: m.Unit(), Better: sample.Higher, Primary: m.Name == "write", Scale: sample.Ratio,
 				Doc: m.Doc + ", per second; absent if too fast to measure"},
-			sample.LowerRatio(m.Name+"-latency-max", "s", "longest single operation of "+m.Name))
+			sample.LowerRatio(m.Name+"-latency-max", "s", "longest single operation of "+m.Name),
+			m.CPU())
 	}
 	return d
 }
@@ -157,6 +158,13 @@ func (b bonnie) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 			return r, fmt.Errorf("%s: %w", m.Name, err)
 		}
 		r.AddKnown(d, m.Name+"-latency-max", worst)
+		share, known, err := bonniecsv.Share(row[m.Rate+1])
+		if err != nil {
+			return r, fmt.Errorf("CPU of %s: %w", m.Name, err)
+		}
+		if known {
+			r.Add(d, m.CPU().Name, share)
+		}
 	}
 	return r, nil
 }

@@ -78,7 +78,7 @@ func (fio) Doc() tool.Doc {
 		Volume: "volume", FileSize: "size", State: "carried",
 		Cache:  "dropped by fio if the system permits it, unless invalidate=false",
 		Time:   func(p param.Values) time.Duration { return p.Duration("time") + 700*time.Millisecond },
-		Parser: 2,
+		Parser: 3,
 		Source: []string{"fio(1), https://fio.readthedocs.io"},
 	}
 	for _, side := range []string{"read", "write", "sync"} {

@@ -69,7 +69,7 @@ func (f fio) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	if !(took > 0) || !(r.Work > 0) {
 		return r, fault.New(fault.Subject, "nothing was measured: %g operations in %g s", r.Work, took)
 	}
-	if err := tool.Lasted(took, p.Duration("time"), out.Elapsed); err != nil {
+	if err := r.Lasted(took, p.Duration("time"), out.Elapsed); err != nil {
 		return r, err
 	}
 	r.Count("short", *j.Read.Short+*j.Write.Short)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
@@ -224,9 +225,14 @@ func TestEchoedOptions(t *testing.T) {
 	short := g.Output
 	short.Files = map[string][]byte{output: []byte(strings.Replace(text, `"runtime" : "300ms"`,
 		`"runtime" : "1000ms"`, 1))}
+	short.Elapsed = 500 * time.Millisecond
 	if _, err := New().Parse(short, g.Params); !fault.Is(err, fault.Subject) ||
 		!strings.Contains(err.Error(), "ended early") {
 		t.Errorf("a test that ended early: %v", err)
+	}
+	short.Elapsed = 1100 * time.Millisecond
+	if r, err := New().Parse(short, g.Params); err != nil || r.OwnTime == "" {
+		t.Errorf("a test whose clock started late: %q, %v", r.OwnTime, err)
 	}
 }
 

@@ -55,7 +55,7 @@ func (openssl) Doc() tool.Doc {
 		},
 		State: "carried", Cache: "warm",
 		Time:   func(p param.Values) time.Duration { return tool.WholeSeconds(p, "time") + 200*time.Millisecond },
-		Parser: 2,
+		Parser: 3,
 		Source: []string{"openssl-speed(1)"},
 	}
 }
@@ -113,7 +113,7 @@ func (o openssl) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 			return r, tool.Differs("multi", strconv.Itoa(got), strconv.FormatInt(n, 10))
 		}
 	}
-	blocks, total, err := counted(out, p)
+	blocks, total, err := counted(&r, out, p)
 	if err != nil {
 		return r, err
 	}
@@ -190,9 +190,9 @@ func plainName(name string) string {
 
 // counted adds up the lines +R:blocks:name:seconds, one per process (some
 // versions omit the name). It returns the number of blocks and the bytes per
-// second. The seconds of a line must be those that the test lasted: both +R and +F
-// use them, so with CPU time in them both would give a rate that never occurred.
-func counted(out tool.Output, p param.Values) (blocks, rate float64, err error) {
+// second, and notes in r if the seconds of a line are not those that the test lasted: both
+// +R and +F use them, so with CPU time in them both give a rate that never occurred.
+func counted(r *tool.Result, out tool.Output, p param.Values) (blocks, rate float64, err error) {
 	lines := int64(0)
 	for line := range bytes.Lines(out.Stderr) {
 		fields := strings.Split(strings.TrimSpace(string(line)), ":")
@@ -204,7 +204,7 @@ func counted(out tool.Output, p param.Values) (blocks, rate float64, err error) 
 		if err1 != nil || err2 != nil || !(n > 0) || !(took > 0) {
 			return 0, 0, fmt.Errorf("unexpected line %.60q", line)
 		}
-		if err := tool.Lasted(took, tool.WholeSeconds(p, "time"), out.Elapsed); err != nil {
+		if err := r.Lasted(took, tool.WholeSeconds(p, "time"), out.Elapsed); err != nil {
 			return 0, 0, err
 		}
 		blocks += n

@@ -34,7 +34,12 @@ func TestErrorPagesFail(t *testing.T) {
 	if r, err = parse(t, `"failed_transactions":0`, `"failed_transactions":7`); err != nil || r.Errors["failed"] != 7 {
 		t.Errorf("broken connections: %+v, %v", r, err)
 	}
-	if _, err = parse(t, `"elapsed_time":1.00`, `"elapsed_time":0.18`); !fault.Is(err, fault.Subject) ||
+	if r, err = parse(t, `"elapsed_time":1.00`, `"elapsed_time":0.18`); err != nil || r.OwnTime == "" {
+		t.Errorf("a short test without a failure: %q, %v", r.OwnTime, err)
+	}
+	if _, err = parse(t, `"elapsed_time":1.00,"response_time":0.00,"longest_transaction":0.02,`+
+		`"successful_transactions":100,"failed_transactions":0`, `"elapsed_time":0.18,"response_time":0.00,`+
+		`"longest_transaction":0.02,"successful_transactions":100,"failed_transactions":9`); !fault.Is(err, fault.Subject) ||
 		!strings.Contains(err.Error(), "gave up") {
 		t.Errorf("it gave up: %v", err)
 	}

@@ -61,7 +61,7 @@ func (sysbench) Doc() tool.Doc {
 		},
 		State: "carried", Cache: "warm",
 		Time:   func(p param.Values) time.Duration { return tool.WholeSeconds(p, "time") + 200*time.Millisecond },
-		Parser: 2,
+		Parser: 3,
 		Source: []string{"sysbench(1), https://github.com/akopytov/sysbench"},
 	}
 }
@@ -102,7 +102,7 @@ func (s sysbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	if !(took > 0) {
 		return r, fmt.Errorf("total time must be positive (got %g s)", took)
 	}
-	if err := tool.Lasted(took, tool.WholeSeconds(p, "time"), out.Elapsed); err != nil {
+	if err := r.Lasted(took, tool.WholeSeconds(p, "time"), out.Elapsed); err != nil {
 		return r, err
 	}
 	if r.Work <= 0 {

@@ -71,7 +71,7 @@ func (Workload) Doc() workload.Doc {
 		// that.
 		State: "restored", Cache: "warm",
 		Time:   func(p param.Values) time.Duration { return p.Duration("time") + restoreTime },
-		Parser: 1,
+		Parser: 2,
 		Source: []string{
 			"siege -f list -t5m -d1 -c20, and -b -c1, of a web CMS with PHP and PostgreSQL: I. Voras, Benchmark of " +
 				"FreeBSD, DragonFly, NetBSD and Linux, 2004",
@@ -90,7 +90,8 @@ func metrics() []sample.Metric {
 		}
 	}
 	for _, m := range siege.New().Doc().Metrics {
-		if m.Name == "response-mean" || m.Name == "response-max" || m.Name == "failed-share" {
+		if m.Name == "response-mean" || m.Name == "response-max" || m.Name == "concurrency" ||
+			m.Name == "failed-share" {
 			m.Doc += "; with siege"
 			out = append(out, m)
 		}
@@ -141,5 +142,6 @@ func (Workload) Diagnose(raw workload.Raw, p param.Values) (workload.Diagnostics
 		return workload.Diagnostics{}, false // Parse says so
 	}
 	used := res.Usage.CPUSeconds() / (float64(res.ElapsedNS) / 1e9)
-	return workload.Diagnostics{Errors: r.Errors, Generator: &wire.Generator{Utilisation: min(1, used)}}, true
+	return workload.Diagnostics{Errors: r.Errors, Generator: &wire.Generator{Utilisation: min(1, used)},
+		OwnTime: r.OwnTime}, true
 }

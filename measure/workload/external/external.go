@@ -177,7 +177,7 @@ func (e Workload) Diagnose(raw workload.Raw, p param.Values) (workload.Diagnosti
 	if err != nil {
 		return workload.Diagnostics{}, false // Parse says so
 	}
-	t := workload.Diagnostics{Errors: r.Errors}
+	t := workload.Diagnostics{Errors: r.Errors, OwnTime: r.OwnTime}
 	if r.Threads > 0 {
 		u := res.Usage.CPUSeconds() / (float64(res.ElapsedNS) / 1e9 * float64(r.Threads))
 		t.Generator = &wire.Generator{Utilisation: min(1, u)}
