@@ -88,7 +88,7 @@ func Checks() []Check {
 	return []Check{
 		figuresCheck, missingCheck, croppedCheck, estimatedCheck,
 		impossibleCheck, ceilingCheck, idleCheck, plateauCheck,
-		timingCheck, toolCheck, formulaCheck,
+		timingCheck, workCheck, reversalCheck, protocolCheck, toolCheck, formulaCheck,
 		noiseCheck, trimCheck, orderCheck, unstableCheck, selectedCheck, confounderCheck,
 	}
 }

@@ -83,6 +83,15 @@ func TestNamesWhatCarefulReadersFound(t *testing.T) {
 			t.Errorf("%s: nothing says %q", file, want)
 		}
 	}
+	for file, want := range map[string]string{
+		"n150-https-50.yaml": "SmartOS Debian LX: 51400 request/s (requests per second) against 46200 request/s",
+		"n150-https-10.yaml": "which wrk cannot speak: every request used HTTP/1.1",
+		"zfs-mail.yaml":      "2 background jobs of the script do all of the work each",
+	} {
+		if !says(auditFile(t, filepath.Join("../../examples/published", file)), want) {
+			t.Errorf("%s: nothing says %q", file, want)
+		}
+	}
 	mail := auditFile(t, "../../examples/published/zfs-mail.yaml")
 	for _, want := range []string{"no `wait`", "in 20 of 20 rows", "as a mean of ratios is",
 		"on a machine that served others", "less than one run would be removed"} {
@@ -387,6 +396,7 @@ func TestParseErrors(t *testing.T) {
 		{"unknown row", "b: b,", "b: bb,", `t.yaml:10:29: faster compares two rows, and no row is ` +
 			`called "bb"; did you mean "b"?`},
 		{"unknown column", "column: v,", "column: w,", `no column is called "w"`},
+		{"unknown included column", "better: higher}", "better: higher, includes: w}", `no other column is called "w"`},
 		{"unknown relation", "relation: faster", "relation: fast", `relation is "fast"; did you mean "faster"?`},
 		{"not a number", "v: 100.0", "v: 1,5", "t.yaml:8:"},
 		{"not a decimal number", "relation: faster", "relation: ratio, ratio: 0x1p1",

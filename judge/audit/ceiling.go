@@ -63,7 +63,7 @@ func computedOnce[V any](all *map[*Column]V, col *Column, of func(*Column) V) V 
 
 func (t *Table) ceilingsOf(col *Column) (out []ceiling) {
 	e := t.Experiment
-	if e.Link > 0 && e.Payload > 0 && perSecond(col.Unit) {
+	if e.Link > 0 && e.Payload > 0 && perSecond(col.Unit) && !t.isIncluded(col) {
 		body := float64(e.Payload + e.Headers)
 		wire := body + math.Ceil(body/frameData)*frameExtra
 		out = append(out, ceiling{
@@ -235,7 +235,7 @@ var plateauCheck = Check{
 		"is known.",
 	column: func(t *Table, col *Column) []string {
 		if col.Better != "higher" || !strings.HasSuffix(col.Unit, "/s") || col.Role != "" || col.Formula != "" ||
-			t.isBound(col) {
+			t.isBound(col) || t.isIncluded(col) {
 			return nil
 		}
 		var vs []float64

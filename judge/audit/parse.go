@@ -109,6 +109,10 @@ func (p *problems) columns(t *Table) {
 		p.checkName(append(path, "name"), "column", c.Name, seen)
 		p.oneOf(append(path, "better"), "better", c.Better, "", "higher", "lower")
 		p.oneOf(append(path, "role"), "role", c.Role, "", "idle")
+		if c.Includes != "" && (c.Includes == c.Name || t.columnNamed(c.Includes) == nil) {
+			p.addProblem(append(path, "includes"), yamltree.Meant(c.Includes, columnNames(t)), "no other column is called %q",
+				bounded(c.Includes))
+		}
 		for j, l := range c.Limits {
 			if !(l.Value > 0) || math.IsInf(l.Value, 0) || l.What == "" {
 				p.addProblem(append(path, "limits", j), "write {what: one client, value: 1}",

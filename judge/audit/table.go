@@ -47,9 +47,10 @@ type Experiment struct {
 	Order       string   `yaml:"order"` // sequential, blocks, random; "" unknown
 	Live        bool     `yaml:"live"`  // the machine served others meanwhile
 	Duration    string   `yaml:"duration"`
-	Payload     size     `yaml:"payload"` // bytes of an answer's body
-	Headers     size     `yaml:"headers"` // bytes around the body: HTTP headers, TLS records
-	Link        bitrate  `yaml:"link"`    // of the slowest link between client and server
+	Payload     size     `yaml:"payload"`   // bytes of an answer's body
+	Headers     size     `yaml:"headers"`   // bytes around the body: HTTP headers, TLS records
+	Link        bitrate  `yaml:"link"`      // of the slowest link between client and server
+	Protocols   []string `yaml:"protocols"` // that the server offers: HTTP/1.1, HTTP/2
 	Client      Client   `yaml:"client"`
 	Timing      []Timing `yaml:"timing"`
 	Confounders []Note   `yaml:"confounders"` // what differs between rows besides the thing compared
@@ -122,8 +123,11 @@ type Column struct {
 	Formula string `yaml:"formula"`
 	// Role is idle where the column is the share of CPU (in %) that the
 	// machine under test had left.
-	Role   string  `yaml:"role"`
-	Limits []Limit `yaml:"limits"`
+	Role string `yaml:"role"`
+	// Includes names a column, copied from another table, whose work each operation
+	// of this one includes: the same requests without encryption.
+	Includes string  `yaml:"includes"`
+	Limits   []Limit `yaml:"limits"`
 }
 
 // Limit is what no value of a column can exceed, in the column's unit.
