@@ -45,6 +45,7 @@ type Manager struct {
 	mu    sync.Mutex
 	next  int
 	addrs map[netip.Addr]bool
+	ports map[uint16]bool // of environments that are the machine
 	net   *lease.Lease
 
 	silent   sync.Once // the meter has failed
@@ -63,7 +64,7 @@ func Open(ctx context.Context, cfg Config, drivers []driver.Driver) (*Manager, e
 	if cfg.Name == "" {
 		cfg.Name = LocalHost
 	}
-	m := &Manager{cfg: cfg, at: of(cfg.Host), addrs: map[netip.Addr]bool{}}
+	m := &Manager{cfg: cfg, at: of(cfg.Host), addrs: map[netip.Addr]bool{}, ports: map[uint16]bool{}}
 	m.leases = leasesOf(m.at, cfg.StateDir)
 	for _, d := range []string{m.leases.Dir(), m.leases.EnvDir()} {
 		if err := makeDirs(ctx, m.at, d); err != nil {
@@ -362,6 +363,9 @@ type Environment struct {
 	driver.Instance
 	ID     string // unique in the run: the instance
 	CPUSet []int
+	// Ports is added to the ports of servers in it: environments that are one machine, such
+	// as the baseline and its twin, have one address.
+	Ports uint16
 	// Asked and Up are the times, on the host's clock, when creation began and
 	// when the environment answered.
 	Asked, Up time.Time
@@ -369,6 +373,7 @@ type Environment struct {
 	session   int // of the host
 	lease     lease.Lease
 	addr      netip.Addr
+	whole     bool // Ports is its own
 	once      sync.Once
 	err       error
 }
@@ -402,10 +407,15 @@ func (m *Manager) LeaseWatched(ctx context.Context, d driver.Driver, c manifest.
 	r := lease.Lease{Lifetime: lease.Run, Label: label, Driver: d.Doc().Name, Name: c.Name, Host: m.cfg.Name,
 		Dir: Place(m.cfg.StateDir, label), Owner: m.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC()}
 	e := &Environment{ID: label, CPUSet: subject, manager: m, session: m.at.Session(), lease: r, addr: addr}
+	if e.whole = d.Doc().Whole; e.whole {
+		e.Ports = m.takePorts()
+	}
 	if err := m.remember(ctx, r); err != nil {
+		e.release()
 		return nil, err
 	}
 	if err := m.at.Mkdir(ctx, r.Dir); err != nil {
+		e.release()
 		return nil, errors.Join(fault.Op("env: lease "+c.Name, err), m.leases.Remove(ctx, r))
 	}
 	spec := driver.Spec{Label: label, Name: c.Name, Dir: r.Dir, CPUs: c.CPUs, CPUSet: e.CPUSet, Memory: c.Memory,
@@ -421,7 +431,7 @@ func (m *Manager) LeaseWatched(ctx context.Context, d driver.Driver, c manifest.
 		if rerr := m.at.Remove(ctx, r.Dir); rerr != nil {
 			return nil, errors.Join(err, rerr)
 		}
-		m.release(addr)
+		e.release()
 		return nil, errors.Join(err, m.leases.Remove(ctx, r))
 	}
 	e.Instance = inst
@@ -447,7 +457,7 @@ func (e *Environment) Return(ctx context.Context) error {
 		if err == nil {
 			err = e.manager.leases.Remove(ctx, e.lease)
 		}
-		e.manager.release(e.addr)
+		e.release()
 		e.err = fault.Op("env: return "+e.lease.Name, err)
 	})
 	return e.err
@@ -465,10 +475,15 @@ func (m *Manager) address() netip.Addr {
 	return a
 }
 
-func (m *Manager) release(a netip.Addr) {
+// release gives the address and the ports of an environment back.
+func (e *Environment) release() {
+	m := e.manager
+	if e.whole {
+		m.returnPorts(e.Ports)
+	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.addrs, a)
+	delete(m.addrs, e.addr)
 }
 
 // mac is a locally administered address derived from the IP address.

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"maps"
+	"net/netip"
 	"path"
 	"slices"
 	"strconv"
@@ -24,7 +25,7 @@ func (r *resolver) hosts(l *Lab, n *yamltree.Node) {
 }
 
 // reached checks that a host has an address, and that the entry of this machine
-// sets nothing but meter and uplink.
+// sets nothing but meter, uplink and address.
 func (r *resolver) reached(e yamltree.Entry) {
 	if e.Key.Text != "local" {
 		if e.Value.Get("ssh") == nil {
@@ -33,18 +34,23 @@ func (r *resolver) reached(e yamltree.Entry) {
 		return
 	}
 	for _, f := range e.Value.Entries {
-		if f.Key.Text != "meter" && f.Key.Text != "uplink" {
+		if !slices.Contains([]string{"meter", "uplink", "address"}, f.Key.Text) {
 			r.fail(f.Key, "choose another name for the host",
-				"local is this machine: only meter and uplink may be set")
+				"local is this machine: only meter, uplink and address may be set")
 		}
 	}
 }
 
 // host reads one host.
 func (r *resolver) host(n *yamltree.Node) Host {
-	h := Host{SSH: r.text(n, "ssh"), Dir: r.text(n, "dir"), EqualTo: r.text(n, "equal_to"), Uplink: r.text(n, "uplink")}
+	h := Host{SSH: r.text(n, "ssh"), Dir: r.text(n, "dir"), EqualTo: r.text(n, "equal_to"),
+		Uplink: r.text(n, "uplink"), Address: r.text(n, "address")}
 	if v := n.Get("port"); v != nil && !r.bad[v] {
 		h.Port, _ = strconv.Atoi(v.String())
+	}
+	if a, err := netip.ParseAddr(h.Address); h.Address != "" && (err != nil || a.Zone() != "" || a.IsUnspecified()) {
+		r.fail(n.Get("address"), "write an IP address like 192.0.2.7", "%s is not the address of a machine",
+			yamltree.Show(h.Address))
 	}
 	if h.Dir != "" && path.Clean(h.Dir) != h.Dir {
 		r.fail(n.Get("dir"), "write "+path.Clean(h.Dir), "the path %s is not in its shortest form", yamltree.Show(h.Dir))
@@ -129,7 +135,8 @@ func (r *resolver) system(h Host, c Contender, n *yamltree.Node) {
 }
 
 // generator checks the host that load comes from: it has no contender, and every
-// contender's host is connected with it.
+// contender's host is connected with it. Bare machines are reached over their own network,
+// and all others over uplinks: a comparison of the two would compare links.
 func (r *resolver) generator(l *Lab, root *yamltree.Node) {
 	at := root.Get("generator")
 	hosts := r.sub(root, "hosts", yamltree.Mapping)
@@ -157,7 +164,14 @@ func (r *resolver) generator(l *Lab, root *yamltree.Node) {
 			r.Add(n, "write hosts: {"+host+": {uplink: eth1}}", "%s %s has no uplink", what, yamltree.Show(host))
 		}
 	}
-	lacks(l.Generator, at.Position, "the generator's host")
+	whole := func(c Contender) bool {
+		i := slices.IndexFunc(r.cat.Drivers, func(d DriverEntry) bool { return d.Name == c.Driver })
+		return i >= 0 && r.cat.Drivers[i].Whole
+	}
+	bare := slices.ContainsFunc(l.Contenders, whole)
+	if !bare {
+		lacks(l.Generator, at.Position, "the generator's host")
+	}
 	for i, n := range mappings(r.sub(root, "contenders", yamltree.Sequence)) {
 		if i >= len(l.Contenders) {
 			break
@@ -167,6 +181,11 @@ func (r *resolver) generator(l *Lab, root *yamltree.Node) {
 		case c.Host == l.Generator:
 			r.Add(n.Position, "name another host, or remove generator",
 				"contender %s is on the host that generates its load", yamltree.Show(c.Name))
+		case whole(c):
+		case bare:
+			r.Add(n.Position, "use the driver machine for all contenders, or for none, or remove generator",
+				"contender %s is reached over an uplink, and other contenders are bare machines with their own network: the "+
+					"comparison would be of two links", yamltree.Show(c.Name))
 		case len(l.Hosts[c.Host].Switch) > 0:
 			r.Add(n.Position, "remove generator", "host %s is switched between systems and cannot have an uplink",
 				yamltree.Show(c.Host))

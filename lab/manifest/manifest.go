@@ -64,6 +64,8 @@ type Host struct {
 	Expect map[string]string `json:"expect,omitempty"`
 	// EqualTo names a host that is declared to be the same hardware.
 	EqualTo string `json:"equal_to,omitempty"`
+	// Address is where the generator reaches the bare machine; "" is where ssh does.
+	Address string `json:"address,omitempty"`
 	// Uplink is a network interface that connects it with the generator's host and
 	// that nothing else uses; "" if the generator is on the host itself.
 	Uplink string `json:"uplink,omitempty"`
@@ -173,6 +175,7 @@ type DriverEntry struct {
 	Folder   bool              `json:"folder,omitempty"`   // which may be a folder on the host, too,
 	OwnRoot  []string          `json:"own_root,omitempty"` // unless these options (see param.Values.Match) bring their own
 	Files    bool              `json:"files,omitempty"`    // it places files without an image
+	Whole    bool              `json:"whole,omitempty"`    // an environment is the machine, with its own network
 	Backings []string          `json:"backings"`
 	// Tunes returns an error, with a fix, for a setting that its environments
 	// cannot have separately from the host; nil accepts any setting.

@@ -143,13 +143,13 @@ func lab(cat Catalogue) *shape {
 	return fieldsOf(
 		field{name: "schema", doc: "Version of this format.", shape: enum(Schema), required: true},
 		field{name: "name", doc: "Name of the lab; the names of run folders contain it.", shape: named(), required: true},
-		field{name: "hosts", doc: "Other machines, by name. `local` is this machine and always exists; only `meter` and " +
-			"`uplink` may be set for it.",
+		field{name: "hosts", doc: "Other machines, by name. `local` is this machine and always exists; only `meter`, " +
+			"`uplink` and `address` may be set for it.",
 			shape: mapOf(named(), hostShape()).eg(`{box: {ssh: root@box.example}}`)},
 		field{name: "generator",
-			doc: "Host that generates load, over the uplinks of both hosts. Without it, load comes from the contender's own " +
-				"host, " +
-				"on CPUs that are not the contender's.", shape: named()},
+			doc: "Host that generates load, over the uplinks of both hosts, or over the own network of contenders that are " +
+				"bare machines. Without it, load comes from the contender's own host, on CPUs that are not the contender's.",
+			shape: named()},
 		field{name: "contenders", doc: "The sides of the comparison.", shape: listOf(contenderShape(cat, resources)),
 			required: true},
 		field{name: "baseline", doc: "Contender that the others are compared with. bakeoff adds an A/A twin of it.",
@@ -202,6 +202,8 @@ func hostShape() *shape {
 		field{name: "equal_to",
 			doc: "Host (or local) that is declared to be the same hardware. bakeoff checks the declaration against the " +
 				"fingerprints and shows it in the report.", shape: named()},
+		field{name: "address", doc: "IP address at which the generator reaches the contenders of the host that have the " +
+			"driver machine. Without it, bakeoff uses the address that ssh connects to.", shape: one(param.Text)},
 		field{name: "uplink", doc: "Network interface of the host, without an address, that nothing else uses and that is " +
 			"on the same network as the uplink of the generator's host. During a run it is a port of the bridge of the " +
 			"experiment. Linux only.", shape: text(linkPattern, linkRule)},

@@ -47,7 +47,7 @@ func (v inspector) checkContender(ctx context.Context, a driver.Availability, c 
 		return refusal(a, err)
 	}
 	for _, check := range []func(context.Context, driver.Driver, conn.Conn, plan.Contender) error{
-		v.validateOnHost, v.checkSameMachine, v.checkTuning, v.checkVolumes, v.checkRoom} {
+		v.validateOnHost, v.checkSameMachine, v.checkNetwork, v.checkTuning, v.checkVolumes, v.checkRoom} {
 		if err := check(ctx, d, host, c); err != nil {
 			return refusal(a, err)
 		}
@@ -127,7 +127,10 @@ func (v inspector) specOf(d driver.Doc, c plan.Contender) driver.Spec {
 	s := driver.Spec{Label: sampleLabel, Name: c.Name, Dir: env.Place(v.State(hostOf(c)), sampleLabel), CPUs: c.CPUs,
 		Memory: c.Memory,
 		Quota:  c.Quota, Read: c.IO.Read, Write: c.IO.Write, Agent: "/bakeoff-agent", Volumes: env.Volumes(c.Volumes),
-		Options: c.Options, Tuning: c.Tuning}
+		Options: c.Options, Tuning: c.Tuning, Watch: d.Whole && reboots(v.plan, v.Workloads)}
+	if d.Whole && c.Where["memory"] == "" {
+		s.Memory = 0 // the default of environments is not asked of a machine
+	}
 	for i := range c.CPUs {
 		s.CPUSet = append(s.CPUSet, i)
 	}

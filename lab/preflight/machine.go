@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/lab/env"
 	"bakeoff/lab/plan"
 	"bakeoff/measure/execution"
 	"bakeoff/provision/driver"
@@ -14,15 +15,27 @@ import (
 	"bakeoff/reach/conn/channel"
 )
 
-// isWhole reports whether a contender is a whole machine, which each of its trials reboots.
+// isWhole reports whether a contender is a whole machine.
 func isWhole(drivers []driver.Driver, c plan.Contender) bool {
 	d := driver.Named(drivers, c.Driver)
 	return d != nil && d.Doc().Whole
 }
 
-// CheckMachines returns why contenders that are whole machines cannot take part in p: a
-// reboot ends everything else on the machine. The errors are of kind fault.Invalid.
+// reboots reports whether the workloads of p reboot contenders that are whole machines.
+func reboots(p *plan.Plan, workloads []execution.Runner) bool {
+	return slices.ContainsFunc(p.Cells, func(c plan.Cell) bool {
+		w := execution.Named(workloads, c.Workload)
+		return w != nil && w.Doc().Watch
+	})
+}
+
+// CheckMachines returns why contenders that are whole machines cannot take part in p if it
+// reboots them: a reboot ends everything else on the machine. The errors are of kind
+// fault.Invalid.
 func CheckMachines(p *plan.Plan, drivers []driver.Driver, workloads []execution.Runner) (out []error) {
+	if !reboots(p, workloads) {
+		return nil
+	}
 	for _, c := range p.Contenders {
 		if c.TwinOf != "" || !isWhole(drivers, c) {
 			continue
@@ -33,8 +46,8 @@ func CheckMachines(p *plan.Plan, drivers []driver.Driver, workloads []execution.
 		}
 		for _, cell := range p.Cells {
 			if w := execution.Named(workloads, cell.Workload); w != nil && !w.Doc().Watch {
-				refuse("write workload: boot", "the driver %s reboots its machine for each trial, and cell %s has the workload %s",
-					c.Driver, cell.Name, cell.Workload)
+				refuse("move the cell to another lab file", "a trial of the workload boot reboots its machine, which ends cell %s "+
+					"(workload %s)", cell.Name, cell.Workload)
 			}
 		}
 		for _, o := range p.Contenders {
@@ -57,7 +70,7 @@ func CheckMachines(p *plan.Plan, drivers []driver.Driver, workloads []execution.
 
 // checkSameMachine refuses a whole machine that the plan also reaches under the name of another host.
 func (v inspector) checkSameMachine(_ context.Context, d driver.Driver, host conn.Conn, c plan.Contender) error {
-	if !d.Doc().Whole {
+	if !d.Doc().Whole || !reboots(v.plan, v.Workloads) {
 		return nil
 	}
 	of, ok := bootOf(host)
@@ -77,6 +90,30 @@ func (v inspector) checkSameMachine(_ context.Context, d driver.Driver, host con
 	return nil
 }
 
+// checkNetwork refuses a contender whose cells need load that cannot reach it: the
+// experiment's network exists on Linux only, and a bare machine needs an address.
+func (v inspector) checkNetwork(ctx context.Context, d driver.Driver, host conn.Conn, c plan.Contender) error {
+	needed := ""
+	for _, cell := range v.plan.Cells {
+		w := execution.Named(v.Workloads, cell.Workload)
+		if w != nil && !w.Doc().Watch && w.Doc().NeedsPeer(c.CellOf(cell.Cell).Params) {
+			needed = cell.Name
+			break
+		}
+	}
+	switch {
+	case needed == "":
+		return nil
+	case d.Doc().Whole && v.plan.Generator != "":
+		_, err := env.AddressOf(ctx, host, v.plan.Hosts[c.Host])
+		return err
+	case !d.Doc().Whole && env.SystemOf(host) != "linux":
+		return fault.WithFix(fault.New(fault.Unsupported, "cell %s needs the experiment's network, which bakeoff makes on "+
+			"Linux only", needed), "use the driver machine, which has the network of the host, or remove the cell")
+	}
+	return nil
+}
+
 func bootOf(c conn.Conn) (string, bool) {
 	m, ok := c.(interface{ Machine() channel.Machine })
 	if !ok || m.Machine().Boot == "" {
@@ -87,6 +124,9 @@ func bootOf(c conn.Conn) (string, bool) {
 
 // rebootNotes says which machines a run reboots, and how often.
 func (v inspector) rebootNotes(able func(string) bool) (out []string) {
+	if !reboots(v.plan, v.Workloads) {
+		return nil
+	}
 	var hosts []string
 	planned, most := map[string]int{}, map[string]int{}
 	for _, b := range v.plan.Blocks {

@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"errors"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/measure/execution"
+	"bakeoff/measure/workload"
 	boot "bakeoff/measure/workload/boot/runner"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
@@ -55,8 +57,8 @@ func TestCheckMachines(t *testing.T) {
 	for says, change := range map[string]func(*plan.Plan){
 		"":                           nil,
 		"ends the contender c there": func(p *plan.Plan) { p.Contenders[2].Host = "box" },
-		"cell boot has the workload dice": func(p *plan.Plan) {
-			p.Cells[0].Workload = "dice"
+		"which ends cell more (workload dice)": func(p *plan.Plan) {
+			p.Cells = append(p.Cells, plan.Cell{Cell: manifest.Cell{Name: "more", Workload: "dice"}})
 		},
 		"no load can come from": func(p *plan.Plan) { p.Generator = "local" },
 		"switched between systems": func(p *plan.Plan) {
@@ -71,6 +73,13 @@ func TestCheckMachines(t *testing.T) {
 			!strings.HasPrefix(err.Error(), "contender a: ") || strings.Contains(err.Error(), "twin")) {
 			t.Errorf("%v, want %q", err, says)
 		}
+	}
+	// Without the workload boot nothing is rebooted, and machines may do what others do.
+	p := rebootPlan(func(p *plan.Plan) {
+		p.Cells[0].Workload, p.Generator, p.Contenders[2].Host = "dice", "local", "box"
+	})
+	if err := errors.Join(CheckMachines(p, drivers, workloads)...); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -88,7 +97,7 @@ func TestLookAtReboots(t *testing.T) {
 	d := whole{&shelf{name: "whole"}}
 	boots := map[string]string{"box": "1", "other": "2"}
 	v := inspector{plan: rebootPlan(func(p *plan.Plan) { p.Hosts["other"] = manifest.Host{SSH: "other"} }),
-		Site: Site{Drivers: []driver.Driver{&shelf{name: "shelf"}, d},
+		Site: Site{Drivers: []driver.Driver{&shelf{name: "shelf"}, d}, Workloads: []execution.Runner{boot.New()},
 			Way: func(name string) (conn.Conn, error) { return boxed{boot: boots[name]}, nil }}}
 	got := v.rebootNotes(func(string) bool { return true })
 	want := "a run reboots box (root@box.example) 6 times, and at most 12 times if blocks are void: everything that " +
@@ -106,5 +115,62 @@ func TestLookAtReboots(t *testing.T) {
 	boots["other"] = "1"
 	if err := v.checkSameMachine(context.Background(), d, boxed{boot: "1"}, c); !fault.Is(err, fault.Unsupported) {
 		t.Errorf("the same machine twice: %v", err)
+	}
+}
+
+// loaded is a workload with a load generator.
+type loaded struct{ *dice }
+
+func (l loaded) Doc() workload.Doc {
+	d := l.dice.Doc()
+	d.Name, d.Peer = "loaded", true
+	return d
+}
+
+// on is a way to a machine with a system, which ssh reaches directly or not.
+type on struct {
+	local.Conn
+	goos   string
+	direct error
+}
+
+func (o on) Machine() channel.Machine { return channel.Machine{GOOS: o.goos} }
+
+func (o on) Direct(context.Context) (netip.AddrPort, error) {
+	return netip.MustParseAddrPort("192.0.2.7:22"), o.direct
+}
+
+// Load reaches an environment over the experiment's network, which only Linux has, and a
+// bare machine at an address that must be known if the load comes from another host.
+func TestCheckNetwork(t *testing.T) {
+	jump := fault.New(fault.Unsupported, "it is behind a jump host")
+	for _, tt := range []struct {
+		name      string
+		workload  string
+		driver    driver.Driver
+		host      conn.Conn
+		generator string
+		address   string
+		says      string // "": accepted
+	}{
+		{"no load", "dice", &shelf{name: "shelf"}, on{goos: "freebsd"}, "", "", ""},
+		{"Linux", "loaded", &shelf{name: "shelf"}, on{goos: "linux"}, "", "", ""},
+		{"FreeBSD", "loaded", &shelf{name: "shelf"}, on{goos: "freebsd"}, "", "", "on Linux only"},
+		{"bare FreeBSD", "loaded", whole{&shelf{name: "whole"}}, on{goos: "freebsd"}, "", "", ""},
+		{"load from elsewhere", "loaded", whole{&shelf{name: "whole"}}, on{goos: "freebsd"}, "client", "", ""},
+		{"over a detour", "loaded", whole{&shelf{name: "whole"}}, on{direct: jump}, "client", "", "jump host"},
+		{"with an address", "loaded", whole{&shelf{name: "whole"}}, on{direct: jump}, "client", "192.0.2.8", ""},
+		{"this machine", "loaded", whole{&shelf{name: "whole"}}, local.Conn{}, "client", "", "at which address"},
+	} {
+		v := inspector{plan: &plan.Plan{Generator: tt.generator,
+			Hosts: map[string]manifest.Host{"box": {Address: tt.address}},
+			Cells: []plan.Cell{{Cell: manifest.Cell{Name: "web", Workload: tt.workload}}}},
+			Site: Site{Workloads: []execution.Runner{&dice{}, loaded{&dice{}}}}}
+		c := plan.Contender{Contender: manifest.Contender{Name: "a", Host: "box"}}
+		err := v.checkNetwork(t.Context(), tt.driver, tt.host, c)
+		if (err == nil) != (tt.says == "") ||
+			err != nil && (!strings.Contains(err.Error(), tt.says) || fault.Fix(err) == "") {
+			t.Errorf("%s: %v, want %q", tt.name, err, tt.says)
+		}
 	}
 }

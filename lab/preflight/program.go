@@ -139,7 +139,8 @@ func onHostsRoot(d driver.Doc, c manifest.Contender) bool {
 // administrators' programs, such as PostgreSQL's on Debian, which are not in PATH.
 func Has(ctx context.Context, host conn.Conn, program string) (bool, error) {
 	exit, err := host.Exec(ctx, conn.Cmd{
-		Argv: []string{"sh", "-c", `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+		Argv: []string{"sh", "-c", `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin
+PATH=$PATH:/usr/pkg/sbin:/usr/pkg/bin:/opt/local/sbin:/opt/local/bin:/opt/homebrew/bin
 for d in /usr/lib/postgresql/*/bin; do PATH=$PATH:$d; done; command -v "$1"`, "sh", program}})
 	if err != nil {
 		return false, err

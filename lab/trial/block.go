@@ -201,6 +201,10 @@ func (r *runner) facts(s *side, of map[string]string) map[string]string {
 	if out == nil {
 		out = map[string]string{}
 	}
+	if s.driver.Doc().Whole {
+		out["load"] = fmt.Sprintf("from host %s over the machines' own network", g)
+		return out
+	}
 	out["load"] = fmt.Sprintf("from host %s over %s and %s", g, r.Plan.Hosts[g].Uplink, r.Plan.Hosts[s.Host].Uplink)
 	return out
 }
@@ -230,7 +234,13 @@ func (r *runner) prepareCell(ctx context.Context, en *environment, s *side, cell
 	for _, v := range s.Volumes {
 		t.Properties[v.Path] = v.Properties
 	}
-	if w.Doc().NeedsPeer(c.Params) && !s.driver.Doc().Whole {
+	switch whole := s.driver.Doc().Whole; {
+	case !w.Doc().NeedsPeer(c.Params), whole && w.Doc().Watch:
+	case whole:
+		if err := r.peerOutside(ctx, t, s, en); err != nil {
+			return err
+		}
+	default:
 		r.peer(t, s, en.CPUSet)
 	}
 	t.Warn = func(text string) {

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"net/netip"
 	"slices"
 
 	"bakeoff/base/fault"
@@ -100,6 +101,23 @@ func (r *runner) peer(t *target, s *side, subject []int) {
 	}
 	t.Peer, t.PeerAgent, t.PeerDir = s.env.Peer(subject)
 	t.PeerShares = s.env.Layout().Shared(len(subject))
+}
+
+// peerOutside is the other end of a target that is a bare machine: on the machine's own
+// network, at its address, or on the machine itself.
+func (r *runner) peerOutside(ctx context.Context, t *target, s *side, en *environment) error {
+	t.Ports = en.Ports
+	g := r.Plan.Generator
+	if g == "" {
+		t.Addr = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		t.Peer, t.PeerAgent, t.PeerDir, t.PeerShares = s.env.Outside(en.CPUSet)
+		return nil
+	}
+	t.generator = r.manager(g)
+	t.Peer, t.PeerAgent, t.PeerDir, _ = t.generator.Outside(nil)
+	var err error
+	t.Addr, err = env.AddressOf(ctx, s.env.Host(), r.Plan.Hosts[s.Host])
+	return fault.Op("host "+s.Host, err)
 }
 
 // needPeer tells whether a workload of the plan has another end.

@@ -40,8 +40,7 @@ func (r *runner) visit(ctx context.Context, slot plan.Slot, s *side, en *environ
 	} else {
 		line.Instance = en.ID
 		raw, err = r.measure(ctx, en, en.targets[slot.Cell], line.Trial)
-		_, reboots := driver.AsRebooted(en.Instance) // which ends the connection
-		if serr := en.Stale(); serr != nil && !reboots {
+		if serr := en.Stale(); serr != nil && !reboots(en.Instance, doc) {
 			// Whatever was seen, it was not what was to be measured.
 			err = fault.Wrap(fault.Lab, serr.Error(), err)
 			if err == nil {
@@ -78,6 +77,13 @@ func (r *runner) visit(ctx context.Context, slot plan.Slot, s *side, en *environ
 	return nil
 }
 
+// reboots tells whether a trial of the workload reboots the machine that in is, which ends
+// the connection to it.
+func reboots(in driver.Instance, doc workload.Doc) bool {
+	_, machine := driver.AsRebooted(in)
+	return machine && doc.Watch
+}
+
 // measure does one trial in an environment that is at rest, and puts it to
 // rest again.
 func (r *runner) measure(ctx context.Context, en *environment, t *target, line *store.Trial) (raw workload.Raw,
@@ -102,7 +108,7 @@ func (r *runner) measure(ctx context.Context, en *environment, t *target, line *
 	if err := t.work.Reset(tctx, t.Target, t.cell.Params); err != nil {
 		return nil, fault.Op("reset", late(tctx, ctx, err))
 	}
-	if _, ok := driver.AsRebooted(en.Instance); ok {
+	if reboots(en.Instance, t.work.Doc()) {
 		return r.rebooting(tctx, ctx, t, line)
 	}
 	settle(tctx, en)
@@ -179,7 +185,7 @@ func limit(t *target) time.Duration {
 	if t.work.Doc().Time != nil {
 		d = t.work.Doc().Time(t.cell.Params)
 	}
-	if m, ok := driver.AsRebooted(t.Subject); ok {
+	if m, ok := driver.AsRebooted(t.Subject); ok && t.work.Doc().Watch {
 		slow += m.Patience()
 	}
 	if t.Subject.Info().Facts[driver.FactAccelerator] == driver.Emulated {

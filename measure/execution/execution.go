@@ -83,6 +83,9 @@ type Target struct {
 	// Addr is the address of Subject for Peer, over a real network path.
 	// The workload chooses the port.
 	Addr netip.Addr
+	// Ports is added to the port of a server that the workload starts: subjects that are one
+	// machine have one address.
+	Ports uint16
 	// Forward returns where Peer reaches a port of Subject that has no address of its
 	// own; nil: at Addr.
 	Forward func(ctx context.Context, port uint16) (netip.AddrPort, error)

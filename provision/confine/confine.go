@@ -135,7 +135,7 @@ func (e *Env) existing(ctx context.Context) ([]string, error) {
 	if names, err := conn.FilesOf(e.Host).ReadDir(ctx, e.Spec.Dir); err == nil && len(names) == 0 {
 		return found, nil
 	}
-	lines, err := mounts(ctx, e.Host, e.Spec.Dir, true)
+	lines, err := ReapMounts(ctx, e.Host, e.Spec.Dir, true)
 	return append(found, lines...), err
 }
 

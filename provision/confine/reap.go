@@ -92,7 +92,7 @@ func reapOnce(ctx context.Context, host conn.Conn, layout cgroup.Layout, left dr
 		teardown(ctx)
 	}
 	step(network(ctx, host, left.Label, dryRun))
-	step(mounts(ctx, host, left.Dir, dryRun))
+	step(ReapMounts(ctx, host, left.Dir, dryRun))
 	if group != nil {
 		for _, d := range group.Dirs() {
 			found = append(found, "control group "+d)
@@ -131,7 +131,9 @@ func network(ctx context.Context, host conn.Conn, label string, dryRun bool) ([]
 	return found, err
 }
 
-func mounts(ctx context.Context, host conn.Conn, dir string, dryRun bool) ([]string, error) {
+// ReapMounts unmounts what volumes and a root left mounted below dir, stops their daemons, and
+// returns what it found, one line for each; with dryRun it changes nothing.
+func ReapMounts(ctx context.Context, host conn.Conn, dir string, dryRun bool) ([]string, error) {
 	if !path.IsAbs(dir) || path.Clean(dir) == "/" {
 		return nil, fault.New(fault.Invalid, "%q is not the directory of an environment", dir)
 	}

@@ -40,6 +40,8 @@ type Call struct {
 	conn.Cmd
 	Ctx  context.Context
 	Host *Host
+	// exit is how the program ended that Real or Command ran.
+	exit conn.Exit
 }
 
 // Failf writes the reason to standard error and returns the exit code 1.
@@ -60,12 +62,21 @@ func (c *Call) Printf(format string, args ...any) {
 // Real runs argv on this machine with the call's streams, for commands that are
 // the same on both systems.
 func (c *Call) Real(argv ...string) int {
+	return c.run(local.Conn{}, c.Ctx, argv)
+}
+
+// Command runs argv, which is a command of the fake, with the call's streams: for commands
+// that execute what follows them. ctx may carry what the inner command is to know.
+func (c *Call) Command(ctx context.Context, argv ...string) int { return c.run(c.Host, ctx, argv) }
+
+func (c *Call) run(on conn.Conn, ctx context.Context, argv []string) int {
 	cmd := c.Cmd
 	cmd.Argv = argv
-	exit, err := local.Conn{}.Exec(c.Ctx, cmd)
+	exit, err := on.Exec(ctx, cmd)
 	if err != nil {
 		return c.Failf("%v", err)
 	}
+	c.exit = exit
 	return exit.Code
 }
 
@@ -149,11 +160,15 @@ func (h *Host) run(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	// Streams belong to the caller again once Exec has returned.
 	gate := &gate{}
 	cmd.Stdout, cmd.Stderr = gate.writer(cmd.Stdout), gate.writer(cmd.Stderr)
-	go func() { code <- program(&Call{Cmd: cmd, Ctx: ctx, Host: h}) }()
+	call := &Call{Cmd: cmd, Ctx: ctx, Host: h}
+	go func() { code <- program(call) }()
 	select {
 	case c := <-code:
 		if err := ctx.Err(); err != nil {
 			return conn.Exit{}, fault.Op("exec "+cmd.Argv[0], err)
+		}
+		if call.exit.Code == c {
+			return call.exit, nil // with its signal
 		}
 		return conn.Exit{Code: c}, nil
 	case <-ctx.Done():

@@ -18,7 +18,8 @@ import (
 // machine, in a control group with the environment's limits.
 type Place struct {
 	Label  string // of the control group
-	Root   string
+	Root   string // "": they see this machine's files, and Agent enters the group
+	Agent  string
 	CPUSet []int
 	Memory unit.Bytes
 }
@@ -37,8 +38,11 @@ func (c *Call) Inside(p Place, argv ...string) int {
 	if c.Host.mute.Load() {
 		argv = []string{"/bin/busybox", "sleep", "100"}
 	}
-	enter := append([]string{filepath.Join(p.Root, ".bakeoff/agent"), "enter", "--chroot", p.Root, "--dir", "/"},
-		group.EnterArgs()...)
+	enter := []string{p.Agent, "enter"}
+	if p.Root != "" {
+		enter = []string{filepath.Join(p.Root, ".bakeoff/agent"), "enter", "--chroot", p.Root, "--dir", "/"}
+	}
+	enter = append(enter, group.EnterArgs()...)
 	return c.Real(append(append(enter, "--"), argv...)...)
 }
 

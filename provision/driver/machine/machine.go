@@ -1,21 +1,24 @@
-// Package machine is the driver for a whole machine that is reached over SSH. There is
-// nothing between the machine and its programs. A fresh environment is the machine after a
-// reboot.
+// Package machine is the driver for a whole machine as it stands: this one, or one that is
+// reached over SSH. There is nothing between the machine and its programs, and no control
+// group is needed. With the workload boot, a fresh environment is the machine after a reboot.
 package machine
 
 import (
 	"context"
-	"net"
+	"errors"
+	"maps"
 	"net/netip"
 	"path"
-	"strconv"
+	"slices"
 	"time"
 
-	"bakeoff/base/facts"
 	"bakeoff/base/fault"
+	"bakeoff/base/name"
 	"bakeoff/base/param"
+	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/reboot"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
 )
@@ -25,12 +28,20 @@ type Driver struct{}
 
 // The options.
 const (
+	optAsIs    = "as-is"
+	optSet     = "processor-set"
 	optReboot  = "reboot"
 	optCommand = "reboot-command"
 	optTimeout = "boot-timeout"
 )
 
 var specs = []param.Spec{
+	{Name: optAsIs, Kind: param.Bool, Default: "false", Doc: "Whether the machine is measured without the limits that " +
+		"its system cannot hold. They are then confounders on the page. Otherwise bakeoff refuses them. reboot: true " +
+		"implies it."},
+	{Name: optSet, Kind: param.Text, Doc: "On illumos: the number of the processor set (psrset -c), or the name of the " +
+		"resource pool, in which programs run. Needed there for more than one CPU. bakeoff creates none, because a " +
+		"set takes its CPUs away from everything else."},
 	{Name: optReboot, Kind: param.Bool, Default: "false", Doc: "Whether bakeoff may reboot the machine. Each trial of " +
 		"the workload boot does so once, which ends everything that runs on the machine."},
 	{Name: optCommand, Kind: param.List, Doc: "The command that reboots, as [program, argument]. Without it, that is " +
@@ -44,13 +55,20 @@ func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name: "machine",
 		Also: map[string]string{"reboot": "machine", "server": "machine"},
-		Summary: "a whole machine that is reached over SSH, without limits; the workload boot reboots it if the option " +
-			"reboot allows that",
+		Summary: "a bare machine as it stands, this one or one that SSH reaches, on any system; unlike host it needs no " +
+			"root and no control groups, has the machine's own network, and holds only the limits that its system has",
 		Status: driver.Proven,
-		Hosts:  []string{"linux", "freebsd", "openbsd", "netbsd", "dragonfly", "illumos"}, Root: true, Whole: true,
-		Options: specs,
-		Tuning:  driver.Tuning{Why: "the settings of the machine are its own"},
-		Source:  []string{"random(4): boot_id", "reboot(8)", "org.freedesktop.systemd1(5)"},
+		Hosts:  []string{"linux", "freebsd", "openbsd", "netbsd", "dragonfly", "illumos", "darwin"}, Whole: true,
+		Options:  specs,
+		Backings: volume.Backings(),
+		Enforces: map[string]string{
+			"cpus": "sched_setaffinity on Linux, cpuset on FreeBSD, schedctl on NetBSD, usched on DragonFly, pbind, a " +
+				"processor set or a resource pool on illumos; OpenBSD and macOS have nothing",
+			"memory": "on FreeBSD with kern.racct.enable=1, an rctl rule for each program; elsewhere nothing",
+		},
+		Tuning: driver.Tuning{Why: "the settings of the machine are its own"},
+		Source: []string{"random(4): boot_id", "reboot(8)", "org.freedesktop.systemd1(5)", "sched_setaffinity(2)",
+			"cpuset(1)", "rctl(8)", "schedctl(8)", "usched(8)", "pbind(8)", "psrset(8)", "poolbind(8)", "ps(1)"},
 	}
 }
 
@@ -66,32 +84,45 @@ type Machine interface {
 
 // options are the options of one machine.
 type options struct {
-	allowed bool
-	command []string
-	timeout time.Duration
+	asIs, allowed bool
+	set           string
+	command       []string
+	timeout       time.Duration
 }
 
 func decode(v param.Values) (options, error) {
-	set, err := driver.Options(specs, v)
-	return options{set.Bool(optReboot), set.List(optCommand), set.Duration(optTimeout)}, err
+	all, err := driver.Options(specs, v)
+	return options{all.Bool(optAsIs), all.Bool(optReboot), all.Text(optSet), all.List(optCommand),
+		all.Duration(optTimeout)}, err
 }
 
-// Check tells whether bakeoff can and may reboot the host.
-func (Driver) Check(_ context.Context, host conn.Conn, values param.Values) driver.Availability {
-	m, ok := host.(Machine)
-	if !ok {
-		return driver.Availability{Reason: "this is the machine that bakeoff runs on, and bakeoff does not reboot it",
-			Fix: reboot.UseAnother}
-	}
+// Check tells whether bakeoff can measure on the host and, if the options allow reboots,
+// whether it can and may reboot it.
+func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
 	o, err := decode(values)
-	if err == nil {
-		err = mayReboot(m.Machine(), o)
-	}
 	if err != nil {
 		return refused(err)
 	}
-	of := m.Machine()
-	return driver.Availability{OK: true, Facts: map[string]string{"boot": of.Boot, "system": of.GOOS}}
+	k, err := kernelOf(ctx, host, nil)
+	if err != nil {
+		return refused(err)
+	}
+	a := driver.Availability{OK: true, Facts: map[string]string{"system": k.goos}}
+	m, remote := host.(Machine)
+	if remote {
+		a.Facts["boot"] = m.Machine().Boot
+	}
+	switch {
+	case !o.allowed:
+	case !remote:
+		return driver.Availability{Reason: "this is the machine that bakeoff runs on, and bakeoff does not reboot it",
+			Fix: reboot.UseAnother}
+	default:
+		if err := mayReboot(m.Machine(), o); err != nil {
+			return refused(err)
+		}
+	}
+	return a
 }
 
 func refused(err error) driver.Availability {
@@ -125,115 +156,113 @@ func (d Driver) Validate(spec driver.Spec) error {
 	if err == nil {
 		err = d.Doc().Tuning.Check(spec.Tuning)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case len(spec.Volumes) > 0:
-		return fault.WithFix(fault.New(fault.Unsupported, "the driver machine makes no volumes"), "remove volumes")
 	}
-	return permitted(o)
+	switch {
+	case !name.ValidLabel(spec.Label):
+		return fault.New(fault.Invalid, "label must be 1 to 40 of a-z, 0-9 and - (got %q)", spec.Label)
+	case !path.IsAbs(spec.Dir) || path.Clean(spec.Dir) == "/":
+		return fault.New(fault.Invalid, "directory must be an absolute path below / (got %q)", spec.Dir)
+	case len(spec.CPUSet) == 0:
+		return fault.New(fault.Invalid, "the CPU set is empty")
+	}
+	for _, v := range spec.Volumes {
+		if err := volume.Check(v); err != nil {
+			return err
+		}
+	}
+	if spec.Watch {
+		return permitted(o)
+	}
+	return nil
+}
+
+// ValidateOn refuses the limits that the system of host cannot hold, unless the lab file
+// takes the machine as it is, and volumes that bakeoff cannot make there. A limit of 0 is
+// not asked for.
+func (d Driver) ValidateOn(ctx context.Context, host conn.Conn, spec driver.Spec) error {
+	o, err := decode(spec.Options)
+	if err != nil {
+		return err
+	}
+	k, err := kernelOf(ctx, host, spec.Memo)
+	if err != nil {
+		return err
+	}
+	if err := k.checkVolumes(spec.Volumes); err != nil || o.asIs || o.allowed {
+		return err
+	}
+	_, limits, err := k.limit(ctx, host, spec, o)
+	if err != nil {
+		return err
+	}
+	for _, what := range slices.Sorted(maps.Keys(limits.NotEnforced)) {
+		return fault.WithFix(fault.New(fault.Unsupported, "it asks for a limit of %s, and %s", what,
+			limits.NotEnforced[what]), "write as-is: true to measure without it, which is then a confounder on the page; or "+
+			"remove it"+k.elsewhere())
+	}
+	return nil
 }
 
 // Create returns the machine. With spec.Watch it reboots the machine before, and returns
 // when bakeoff-agent answers in the new boot. A machine that does not come back within the
-// option boot-timeout is an error of kind fault.Subject.
+// option boot-timeout is an error of kind fault.Subject. A limit that the system cannot hold
+// is in Info.Limits.NotEnforced.
 func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	m, ok := host.(Machine)
-	if !ok {
-		return nil, fault.WithFix(fault.New(fault.Unsupported,
-			"machine: bakeoff does not reboot the machine that it runs on"), reboot.UseAnother)
-	}
-	if err := d.Validate(spec); err != nil {
-		return nil, fault.Op("machine", err)
-	}
-	o, err := decode(spec.Options)
-	if err != nil {
-		return nil, fault.Op("machine", err)
-	}
-	in := &Instance{Machine: m, options: o, spec: spec, before: m.Machine().Boot, after: m.Machine().Boot}
-	in.life, in.end = context.WithCancel(context.Background())
-	if in.at, in.unknown = m.Direct(ctx); spec.Watch {
-		err = in.reboot(ctx)
-	}
-	if err == nil {
-		err = in.scratch(ctx)
-	}
+	in, err := d.create(ctx, host, spec)
 	if err != nil {
 		return nil, fault.Op("machine", err)
 	}
 	return in, nil
 }
 
-// Reap finds nothing: a machine is left as it is.
-func (Driver) Reap(context.Context, conn.Conn, driver.Leftover, bool) ([]string, error) {
-	return nil, nil
-}
-
-// Instance is a machine, in one of its boots.
-type Instance struct {
-	Machine
-	options       options
-	spec          driver.Spec
-	before, after string // boots
-	at            netip.AddrPort
-	unknown       error // why at is not known
-	list          []driver.Moment
-	life          context.Context // of the programs that were started through it
-	end           context.CancelFunc
-}
-
-var (
-	_ driver.Instance = (*Instance)(nil)
-	_ driver.Rebooted = (*Instance)(nil)
-	_ driver.Watched  = (*Instance)(nil)
-)
-
-// scratch makes the scratch folder, in a state folder that may not outlive a reboot.
-func (in *Instance) scratch(ctx context.Context) error {
-	_, err := conn.Output(ctx, in.Machine, "mkdir", "-p", in.tmp())
-	return err
-}
-
-func (in *Instance) tmp() string { return path.Join(in.spec.Dir, "tmp") }
-
-// Info describes the machine.
-func (in *Instance) Info() driver.Info {
-	of := in.Machine.Machine()
-	why := "the environment is the whole machine"
-	return driver.Info{Agent: in.Agent(), Scratch: in.tmp(), OwnKernel: true,
-		Limits: facts.Limits{NotEnforced: map[string]string{"cpus": why, "memory": why, "quota": why, "io": why}},
-		Facts:  map[string]string{"system": of.GOOS, "hardware": of.Hardware.CPU}}
-}
-
-// Diagnose is the boot of the machine: it has no console here.
-func (in *Instance) Diagnose(context.Context) []byte { return []byte("boot " + in.after + "\n") }
-
-// Exec runs a program on the machine. It ends with Close.
-func (in *Instance) Exec(ctx context.Context, c conn.Cmd) (conn.Exit, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	defer context.AfterFunc(in.life, cancel)()
-	return in.Machine.Exec(ctx, c)
-}
-
-// Close ends the programs that were started through the instance, and leaves the machine as
-// it is.
-func (in *Instance) Close(context.Context) error {
-	in.end()
-	return nil
-}
-
-// Boots implements driver.Rebooted.
-func (in *Instance) Boots() (before, after string) { return in.before, in.after }
-
-// Patience implements driver.Rebooted.
-func (in *Instance) Patience() time.Duration { return in.options.timeout }
-
-// Connect implements driver.Rebooted.
-func (in *Instance) Connect(ctx context.Context, port int) (net.Conn, error) {
-	if in.unknown != nil {
-		return nil, in.unknown
+func (d Driver) create(ctx context.Context, host conn.Conn, spec driver.Spec) (*Instance, error) {
+	if err := d.Validate(spec); err != nil {
+		return nil, err
 	}
-	var d net.Dialer
-	return d.DialContext(ctx, "tcp", net.JoinHostPort(in.at.Addr().String(), strconv.Itoa(port)))
+	o, err := decode(spec.Options)
+	if err != nil {
+		return nil, err
+	}
+	m, remote := host.(Machine)
+	if spec.Watch && !remote {
+		return nil, fault.WithFix(fault.New(fault.Unsupported,
+			"bakeoff does not reboot the machine that it runs on"), reboot.UseAnother)
+	}
+	in := &Instance{Conn: host, options: o, spec: spec}
+	in.life, in.end = context.WithCancel(context.Background())
+	if remote {
+		in.machine, in.before, in.after = m, m.Machine().Boot, m.Machine().Boot
+		if in.at, in.unknown = m.Direct(ctx); spec.Watch {
+			if err := in.reboot(ctx); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := in.build(ctx); err != nil {
+		clean, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeTime)
+		defer cancel()
+		return nil, errors.Join(err, in.Close(clean))
+	}
+	return in, nil
+}
+
+// Reap ends the processes that an environment left on the machine, and unmounts its volumes.
+func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	k, err := kernelOf(ctx, host, nil)
+	if err != nil {
+		return nil, err
+	}
+	return k.reap(ctx, host, left, dryRun)
+}
+
+// reap is Reap for a known system.
+func (k kernel) reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	found, err := k.reapProcesses(ctx, host, left, dryRun)
+	if k.goos != "linux" { // it has only volumes that are folders
+		return found, err
+	}
+	more, merr := confine.ReapMounts(ctx, host, left.Dir, dryRun)
+	return append(found, more...), errors.Join(err, merr)
 }

@@ -109,7 +109,8 @@ func (s *scripted) Agent() string { return "/agent" }
 var allowed = param.Values{optReboot: "true", optCommand: param.Join([]string{rebootCommand}), optTimeout: "1m"}
 
 func spec(t *testing.T, watch bool) driver.Spec {
-	return driver.Spec{Label: "machine-test", Dir: t.TempDir(), Agent: "/agent", Options: allowed, Watch: watch}
+	return driver.Spec{Label: "machine-test", Dir: t.TempDir(), Agent: "/agent", CPUs: 1, CPUSet: []int{0},
+		Options: allowed, Watch: watch}
 }
 
 // suited gives a machine the agent that the suite builds.
@@ -120,29 +121,32 @@ func (d suited) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (d
 	if err != nil {
 		return nil, err
 	}
-	return agented{in.(*Instance), spec.Agent}, nil
+	in.(*Instance).info.Agent = spec.Agent
+	return in, nil
 }
 
-type agented struct {
-	*Instance
-	agent string
+// without are the tests of the suite that do not apply to a machine.
+var without = map[string]string{
+	"network": "a machine has no place on the experiment's network",
+	"crashed creating": "a creation makes nothing but the folder of its lease, and mounts; the program of a killed " +
+		"controller is in the test crashed",
 }
 
-func (a agented) Info() driver.Info {
-	i := a.Instance.Info()
-	i.Agent = a.agent
-	return i
-}
-
-// A machine passes the suite, but for what makes an environment: it is not created, and its
-// programs end with the session, which the suite does not have.
+// A machine that is reached passes the suite, and so does this one.
 func TestDriver(t *testing.T) {
-	drivertest.Run(t, suited{}, drivertest.Options{Host: script(t), Options: allowed, Without: map[string]string{
-		"life":             "a machine has no label; see TestReboot",
-		"network":          "a machine has no place on the experiment's network",
-		"crashed":          "a machine has nothing that could be left behind",
-		"crashed creating": "a machine has nothing that could be left behind",
-	}})
+	drivertest.Run(t, suited{}, drivertest.Options{Host: script(t), Options: allowed, Without: without, Name: "far"})
+}
+
+func TestThisMachine(t *testing.T) {
+	drivertest.Run(t, quiet{}, drivertest.Options{Without: without, Name: "near"})
+}
+
+// quiet is the driver for a suite that would watch how this machine comes up.
+type quiet struct{ Driver }
+
+func (d quiet) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
+	spec.Watch = false
+	return d.Driver.Create(ctx, host, spec)
 }
 
 // A machine is rebooted if that is asked for, and what was seen of it is in order.

@@ -21,11 +21,11 @@ const knockStep = 10 * time.Millisecond
 func (in *Instance) reboot(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, in.options.timeout)
 	defer cancel()
-	err := reboot.AndWait(bounded, in.Machine, reboot.Options{Command: in.options.command, Down: in.addDown,
+	err := reboot.AndWait(bounded, in.machine, reboot.Options{Command: in.options.command, Down: in.addDown,
 		Knock: in.waitForSSH})
 	switch {
 	case err == nil:
-		in.after = in.Machine.Machine().Boot
+		in.after = in.machine.Machine().Boot
 		return nil
 	case ctx.Err() != nil:
 		return fault.Wrap(fault.Lab, "reboot", ctx.Err())
@@ -77,7 +77,10 @@ func (in *Instance) Moments(ctx context.Context) (driver.Moments, error) {
 	zero := driver.Moment{Name: bootmodel.MarkClock, How: "the machine's monotonic clock was 0"}
 	for range clockReadings {
 		asked := time.Now()
-		c, err := in.Clock(ctx)
+		if in.machine == nil {
+			break
+		}
+		c, err := in.machine.Clock(ctx)
 		if err != nil {
 			return seen, err
 		}

@@ -159,7 +159,7 @@ func placeSite(t execution.Target, p param.Values) (*site, error) {
 	sum := crc32.ChecksumIEEE([]byte(strings.Join(server.Args(), "\n")))
 	s := &site{target: t, params: p, key: fmt.Sprintf("%08x", sum)}
 	s.dir = scratch + "/cms-" + s.key
-	s.addr = netip.AddrPortFrom(t.Addr.Unmap(), firstPort+uint16(sum%ports))
+	s.addr = netip.AddrPortFrom(t.Addr.Unmap(), firstPort+uint16(sum%ports)+t.Ports)
 	return s, nil
 }
 

@@ -447,6 +447,9 @@ func New(t execution.Target, p param.Values) (*Server, error) {
 	}
 	s := &Server{program: programOf(p), target: t, params: p, site: site, urls: urls}
 	port := s.port()
+	if !s.own() {
+		port += t.Ports
+	}
 	s.dir = strings.TrimRight(scratch, "/") + "/http-" + strconv.Itoa(int(port))
 	if text := t.State[forwardKey]; text != "" {
 		s.addr, err = netip.ParseAddrPort(text)

@@ -1,0 +1,79 @@
+package env
+
+import (
+	"context"
+	"net/netip"
+	"runtime"
+
+	"bakeoff/base/fault"
+	"bakeoff/lab/manifest"
+	"bakeoff/provision/affinity"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/channel"
+)
+
+// Outside returns the place of the load generator on the host's own network, for contenders
+// that are bare machines: on the CPUs that the subject does not use, or on all if subject is
+// empty. shared tells that they are the subject's, because there are no others, or because
+// the system holds no program to CPUs.
+func (m *Manager) Outside(subject []int) (c conn.Conn, agent, dir string, shared bool) {
+	c, agent, dir = m.cfg.Host, m.cfg.Agent, m.leases.EnvDir()
+	if len(subject) == 0 {
+		return c, agent, dir, false
+	}
+	argv, err := affinity.Prefix(SystemOf(m.cfg.Host), agent, m.layout.Others(subject), "")
+	if err != nil {
+		return c, agent, dir, true
+	}
+	return conn.Prefix(c, argv...), agent, dir, m.layout.Shared(len(subject))
+}
+
+// SystemOf is the system of a host, as GOOS names it.
+func SystemOf(host conn.Conn) string {
+	if m, ok := host.(interface{ Machine() channel.Machine }); ok {
+		return m.Machine().GOOS
+	}
+	return runtime.GOOS
+}
+
+// AddressOf is where a generator on another host reaches a bare machine: at the address in
+// the lab file, or where ssh reaches it. The error is of kind fault.Unsupported if that is
+// not known.
+func AddressOf(ctx context.Context, host conn.Conn, h manifest.Host) (netip.Addr, error) {
+	fix := "write its address into the lab file: hosts: {NAME: {address: 192.0.2.7}}"
+	if h.Address != "" {
+		a, err := netip.ParseAddr(h.Address)
+		return a, fault.Wrap(fault.Invalid, "address", err)
+	}
+	ssh, ok := host.(interface {
+		Direct(ctx context.Context) (netip.AddrPort, error)
+	})
+	if !ok {
+		return netip.Addr{}, fault.WithFix(fault.New(fault.Unsupported, "bakeoff does not know at which address the "+
+			"generator reaches the machine"), fix)
+	}
+	at, err := ssh.Direct(ctx)
+	if err != nil {
+		return netip.Addr{}, fault.WithFix(fault.Wrap(fault.Unsupported, "the generator's way to the machine", err), fix)
+	}
+	return at.Addr(), nil
+}
+
+// takePorts returns the smallest number that no other environment of a bare machine has.
+func (m *Manager) takePorts() uint16 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := uint16(0)
+	for m.ports[n] {
+		n++
+	}
+	m.ports[n] = true
+	return n
+}
+
+// returnPorts gives the number of an environment back.
+func (m *Manager) returnPorts(n uint16) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.ports, n)
+}
