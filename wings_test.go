@@ -14,11 +14,12 @@ var wings = map[string][]string{
 	"base":      {},
 	"reach":     {"base"},
 	"provision": {"base", "reach"},
+	"prepare":   {"base", "reach", "provision"},
 	"measure":   {"base", "reach", "provision"},
 	"judge":     {"base"},
 	"lab":       {"base", "reach", "provision", "measure", "judge"},
 	"publish":   {"base", "judge", "lab"},
-	"cmd":       {"base", "reach", "provision", "measure", "judge", "lab", "publish"},
+	"cmd":       {"base", "reach", "provision", "prepare", "measure", "judge", "lab", "publish"},
 	"bench":     {"base", "reach", "provision", "measure", "judge", "lab", "publish"},
 }
 

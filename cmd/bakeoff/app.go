@@ -75,7 +75,7 @@ error rate, and writes a page with the verdicts and their evidence.`,
 		{"publish", []*cobra.Command{site.Command(a.Streams, versionString())}},
 		{"machine", []*cobra.Command{a.doctorCommand(), a.calibrate(), a.compressEstimate(), a.listCommand(),
 			a.cleanCommand(), a.cacheCommand(),
-			a.imageCommand()}},
+			a.imageCommand(), a.installCommand()}},
 		{"other", []*cobra.Command{a.schemaCommand(), a.completion(), a.version(), a.docsCommand(), a.manCommand()}},
 	} {
 		for _, sub := range g.commands {

@@ -20,6 +20,7 @@ const (
 	ExitFailed   = 1 // the lab or a verification failed
 	ExitInvalid  = 2 // the input is wrong
 	ExitAsked    = 3 // a condition of --fail-on is true
+	ExitFound    = 3 // bakeoff install lint found something
 	ExitAbsent   = 3 // bakeoff image: there is no such image or source, as imgadm says it
 	ExitMissing  = 4 // done, with missing cells
 	ExitNotFound = 5
@@ -36,7 +37,8 @@ var ExitMeanings = []struct {
 	{ExitDone, "done"},
 	{ExitFailed, "the lab failed, or a run did not verify"},
 	{ExitInvalid, "the input is invalid"},
-	{ExitAsked, "a condition of --fail-on is true; bakeoff image: there is no such image or source"},
+	{ExitAsked, "a condition of --fail-on is true; bakeoff image: there is no such image or source; " +
+		"bakeoff install lint: it found something"},
 	{ExitMissing, "done, with missing cells"},
 	{ExitNotFound, "a file, run, driver or workload does not exist"},
 	{ExitUndecided, "a condition of --fail-on with a tolerance is not decided; run --resume continues the run"},

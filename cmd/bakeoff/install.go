@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+	"bakeoff/base/unit"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/prepare/install/installed"
+	"bakeoff/prepare/install/lint"
+)
+
+// installCommand is bakeoff install.
+func (a *app) installCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "install",
+		Short: "Check systems whose root is on ZFS",
+		Long: `install is about systems with their root on ZFS: encrypted or not, started by
+ZFSBootMenu, by a unified kernel image or by GRUB. It reads facts about an installed
+system, and finds what will keep it from booting or from resuming after hibernation,
+and what shows a key.`,
+		Example: `  bakeoff install lint --facts facts.json
+  bakeoff install lint --root /mnt --facts facts.json --json`,
+		Args: a.unknownCommand,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.installLint())
+	return c
+}
+
+func (a *app) installLint() *cobra.Command {
+	var asJSON bool
+	var rootDir, factsFile string
+	c := &cobra.Command{
+		Use:   "lint --facts FILE [--root DIR]",
+		Short: "Find what will go wrong on a system whose root is on ZFS",
+		Long: `lint reads the facts of an installed system and the configuration below its root, and
+prints what will go wrong, why, and the command that mends it. It changes nothing, runs
+no program and needs no rights: facts and configuration may come from another machine.
+
+A finding is an error if the system will not boot or resume, loses data or shows a key;
+a warning if it works until an ordinary event, as an update or the loss of a disk; info
+if something has no effect. lint exits with 3 if it found anything, and with 0 if not.`,
+		Example: `  bakeoff install lint --facts facts.json
+  bakeoff install lint --root /mnt --facts facts.json
+  ssh server cat facts.json | bakeoff install lint --root copy --facts - --json`,
+		Args: cli.Between(0, 0, ""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if factsFile == "" {
+				return cli.Usage(c, fault.New(fault.Invalid, "lint needs --facts"))
+			}
+			s, err := a.readInstalled(factsFile)
+			if err != nil {
+				return err
+			}
+			root, err := os.OpenRoot(rootDir)
+			if err != nil {
+				return fileError(err)
+			}
+			defer root.Close()
+			found := lint.Check(s, root.FS())
+			safetext.Scrub(&found, safetext.Line)
+			if asJSON {
+				if found == nil {
+					found = []lint.Finding{}
+				}
+				err = a.PrintJSON(found)
+			} else {
+				a.printLint(found)
+			}
+			if err == nil && len(found) > 0 {
+				err = cli.Exit{Code: cli.ExitFound}
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print a list of objects with finding, where, severity, why and fix")
+	c.Flags().StringVar(&factsFile, "facts", "", "`file` with the facts; - is standard input")
+	c.Flags().StringVar(&rootDir, "root", "/", "`folder` with the files of the system")
+	return c
+}
+
+// readInstalled reads facts from a file, or from standard input.
+func (a *app) readInstalled(name string) (installed.System, error) {
+	var in io.Reader = a.In
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return installed.System{}, fileError(err)
+		}
+		defer f.Close()
+		in = f
+	}
+	return installed.Read(name, in)
+}
+
+// printLint prints findings for eyes.
+func (a *app) printLint(found []lint.Finding) {
+	style := a.Style(a.Out)
+	if len(found) == 0 {
+		fmt.Fprintln(a.Out, "Nothing found.")
+		return
+	}
+	colors := map[lint.Severity]cli.Color{lint.Error: cli.Red, lint.Warning: cli.Yellow}
+	width := a.TextWidth()
+	for _, f := range found {
+		fmt.Fprintf(a.Out, "%s: %s (%s)\n", style.Paint(colors[f.Severity], string(f.Severity)), f.Where, f.Name)
+		for _, text := range []string{f.Why, "To mend it: " + f.Fix} {
+			fmt.Fprintln(a.Out, "  "+strings.Join(cli.Wrap(text, width-2), "\n  "))
+		}
+	}
+	errors := 0
+	for _, f := range found {
+		if f.Severity == lint.Error {
+			errors++
+		}
+	}
+	fmt.Fprintf(a.Out, "%s, %s.\n", unit.Count(len(found), "finding"), unit.Count(errors, "error"))
+}
+
+// fileError makes an error of a file that does not exist one of kind fault.NotFound.
+func fileError(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return fault.Wrap(fault.NotFound, "", err)
+	}
+	return err
+}

@@ -1,0 +1,368 @@
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"bakeoff/base/unit"
+	"bakeoff/prepare/install/installed"
+)
+
+// checkFirmware checks Secure Boot, and what happens without boot variables.
+func (l *linter) checkFirmware() {
+	if !isSet(l.Firmware.SecureBoot) {
+		return
+	}
+	var why []string
+	if l.menu && isUnset(l.ZBM.Signed) {
+		why = append(why, "ZFSBootMenu is not signed, so the firmware refuses it")
+	}
+	if l.Hibernation {
+		why = append(why, "the kernel in lockdown does not hibernate")
+	}
+	if l.Packages["zfs-dkms"] != "" && len(why) == 0 {
+		why = append(why, "the kernel loads the module that dkms built only if its key is enrolled")
+	}
+	if len(why) > 0 {
+		l.report("secure-boot", Error, "firmware", "Secure Boot is on: "+strings.Join(why, ", and ")+".",
+			"Turn Secure Boot off in the firmware, or sign what it checks and enrol the key (mokutil --import).")
+	}
+}
+
+// path returns the path of a loader on its ESP.
+func loaderPath(loader string) string {
+	return strings.TrimPrefix(strings.ReplaceAll(loader, `\`, "/"), "/")
+}
+
+// hasFile reports whether a FAT filesystem has a file.
+func hasFile(files map[string]string, name string) bool {
+	for f := range files {
+		if strings.EqualFold(strings.TrimPrefix(f, "/"), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkEntries checks the boot entries of the firmware.
+func (l *linter) checkEntries() {
+	const where = "efibootmgr"
+	if l.EFI == nil {
+		return
+	}
+	seen := map[string]string{}
+	var usable, unordered []string
+	ours := map[string]bool{}
+	for _, e := range l.EFI.Entries {
+		if e.Loader == "" || e.PartUUID == "" {
+			continue
+		}
+		id := strings.ToLower(e.PartUUID + e.Loader)
+		if first, ok := seen[id]; ok {
+			l.report(
+				"entries-doubled",
+				Warning,
+				where,
+				fmt.Sprintf("Boot%s and Boot%s start the same file: the script that "+
+					"made them ran twice, and the memory of the firmware is small.", first, e.Number),
+				fmt.Sprintf("efibootmgr -b %s -B", e.Number),
+			)
+			continue
+		}
+		seen[id] = e.Number
+		at := slices.IndexFunc(l.allPartitions(), func(p installed.Partition) bool {
+			return strings.EqualFold(p.PartUUID, e.PartUUID)
+		})
+		if at < 0 && len(l.Disks) > 0 {
+			l.report(
+				"entry-partition-missing",
+				Warning,
+				where,
+				fmt.Sprintf("Boot%s (%s) names the partition %s, which is on no disk.",
+					e.Number, e.Label, e.PartUUID),
+				fmt.Sprintf("efibootmgr -b %s -B, and make the entry again", e.Number),
+			)
+			continue
+		}
+		if files, ok := l.filesOf(e.PartUUID); ok && !hasFile(files, loaderPath(e.Loader)) {
+			l.report("entry-file-missing", Error, where, fmt.Sprintf("Boot%s (%s) starts %s, which is not on its partition.",
+				e.Number, e.Label, e.Loader), "Install the loader, or correct the entry.")
+			continue
+		}
+		ours[strings.ToLower(e.PartUUID)] = true
+		if e.Active && slices.Contains(l.EFI.Order, e.Number) {
+			usable = append(usable, e.Number)
+		} else {
+			unordered = append(unordered, e.Number)
+		}
+	}
+	if len(usable) == 0 && len(unordered) > 0 {
+		l.report(
+			"entries-not-in-order",
+			Error,
+			where,
+			fmt.Sprintf(
+				"Boot%s is inactive, or not in BootOrder: the firmware does not try it.", unordered[0]),
+			fmt.Sprintf(
+				"efibootmgr -b %s -a; efibootmgr -o %s",
+				unordered[0],
+				strings.Join(append(unordered, l.EFI.Order...), ","),
+			),
+		)
+	}
+	esps := l.ESPs()
+	for _, p := range esps {
+		if len(esps) > 1 && len(ours) > 0 && !ours[strings.ToLower(p.PartUUID)] && l.mirrored() {
+			l.report("entry-missing-for-disk", Warning, where, fmt.Sprintf(
+				"No entry starts from %s: without the other disk the firmware finds the system only by the fallback path.",
+				p.Device), "efibootmgr -c for that partition")
+		}
+	}
+}
+
+func (l *linter) allPartitions() (out []installed.Partition) {
+	for _, d := range l.Disks {
+		out = append(out, d.Partitions...)
+	}
+	return out
+}
+
+// filesOf returns the files of a partition, if they are known.
+func (l *linter) filesOf(partuuid string) (map[string]string, bool) {
+	for id, files := range l.ESPFiles {
+		if strings.EqualFold(id, partuuid) {
+			return files, true
+		}
+	}
+	return nil, false
+}
+
+// mirrored reports whether the pool of the root is on several disks.
+func (l *linter) mirrored() bool { return len(l.rootDisks()) > 1 }
+
+// rootDisks returns the disks of the pool of the root.
+func (l *linter) rootDisks() (out []installed.Disk) {
+	_, p := l.rootPool()
+	for _, d := range l.Disks {
+		if slices.ContainsFunc(p.VDevs, func(v string) bool { return hasDevice(d, v) }) {
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// Sizes of EFI system partitions.
+const (
+	minESP4Kn = 260 << 20 // FAT32 with clusters of 4 KiB
+	minESPUKI = 1_000_000_000
+)
+
+// fallbackLoaders are the files that firmware starts without an entry, by architecture.
+var fallbackLoaders = map[string]string{
+	"x86_64":  "BOOTX64.EFI",
+	"aarch64": "BOOTAA64.EFI",
+	"riscv64": "BOOTRISCV64.EFI",
+}
+
+// checkESPs checks the EFI system partitions.
+func (l *linter) checkESPs() {
+	esps := l.ESPs()
+	uuids := map[string]string{}
+	for _, p := range esps {
+		_, disk, _ := l.Partition(p.Device)
+		b, known := l.Blkid[p.Device]
+		switch {
+		case len(l.Blkid) > 0 && (!known || b["TYPE"] == ""):
+			l.report("esp-not-formatted", Error, p.Device, "The EFI system partition has no filesystem.",
+				"mkfs.vfat -F 32 "+p.Device+", and copy the loaders")
+			continue
+		case known && b["TYPE"] != "vfat" && b["TYPE"] != "linux_raid_member":
+			l.report("esp-not-fat", Error, p.Device, "The EFI system partition is "+b["TYPE"]+": firmware reads FAT.",
+				"mkfs.vfat -F 32 "+p.Device+", and copy the loaders")
+			continue
+		}
+		if u := b["UUID"]; u != "" && b["TYPE"] == "vfat" {
+			if first, ok := uuids[u]; ok {
+				l.report("esp-same-serial", Warning, p.Device, fmt.Sprintf(
+					"%s and %s have the same serial number %s: one of them was copied as a whole, and which is mounted depends on "+
+						"the order of the disks.",
+					first,
+					p.Device,
+					u,
+				), "Format it with a serial number of its own, and copy the files.")
+			}
+			uuids[u] = p.Device
+		}
+		switch {
+		case disk.Logical == 4096 && p.Size < minESP4Kn:
+			l.report("esp-small", Warning, p.Device, fmt.Sprintf(
+				"%s is too small for FAT32 on sectors of 4096 bytes: some firmware does not read it.", unit.Bytes(p.Size)),
+				"Make it 260 MiB or larger.")
+		case len(l.UKI) > 0 && p.Size < minESPUKI:
+			l.report("esp-small", Warning, p.Device, fmt.Sprintf(
+				"%s is small for unified kernel images, of which two or three must fit during an update.", unit.Bytes(p.Size)),
+				"Make it 1 GB or larger.")
+		}
+	}
+	l.checkFallback(esps)
+	if l.mirrored() {
+		l.checkMirroredESPs(esps)
+	}
+}
+
+// checkFallback checks that firmware without entries finds a loader.
+func (l *linter) checkFallback(esps []installed.Partition) {
+	file, ok := fallbackLoaders[l.OS.Arch]
+	if !ok || l.Firmware.Mode == "bios" {
+		return
+	}
+	for _, p := range esps {
+		files, ok := l.filesOf(p.PartUUID)
+		if !ok || len(files) == 0 || hasFile(files, "EFI/BOOT/"+file) {
+			continue
+		}
+		severity, why := Warning, "Firmware that loses its entries, as after an update or a reset, finds no loader."
+		if isUnset(l.Firmware.EFIVars) {
+			severity, why = Error, "The system cannot write entries, and the firmware finds no loader without one."
+		}
+		where := "esp_files"
+		for _, m := range l.Mounts {
+			if m.Source == p.Device {
+				where = strings.TrimPrefix(m.Target, "/") + "/EFI/BOOT/" + file
+			}
+		}
+		l.report("fallback-loader-missing", severity, where, why, "Copy the loader to EFI/BOOT/"+file+" of "+p.Device+".")
+	}
+}
+
+// checkMirroredESPs checks that each disk of a mirror starts the system.
+func (l *linter) checkMirroredESPs(esps []installed.Partition) {
+	for _, d := range l.rootDisks() {
+		if !slices.ContainsFunc(
+			d.Partitions,
+			func(p installed.Partition) bool { return strings.EqualFold(p.Type, installed.TypeESP) },
+		) {
+			l.report("esp-missing-on-disk", Warning, "/dev/"+d.Name,
+				"The pool is mirrored on this disk, and nothing on it starts the system when the other one is gone.",
+				"Make an EFI system partition, and copy the loaders.")
+		}
+	}
+	if len(esps) < 2 || len(l.ESPFiles) == 0 {
+		return
+	}
+	// The mounted one is what updates write to.
+	first := esps[0]
+	for _, p := range esps {
+		if slices.ContainsFunc(l.Mounts, func(m installed.Mount) bool { return m.Source == p.Device }) {
+			first = p
+			break
+		}
+	}
+	want, _ := l.filesOf(first.PartUUID)
+	for _, p := range esps {
+		if p.PartUUID == first.PartUUID {
+			continue
+		}
+		have, _ := l.filesOf(p.PartUUID)
+		var differ []string
+		for _, f := range slices.Sorted(maps.Keys(want)) {
+			if have[f] != want[f] {
+				differ = append(differ, f)
+			}
+		}
+		if len(differ) > 0 {
+			l.report("esp-out-of-step", Warning, p.Device, fmt.Sprintf(
+				"%s has other or no files %s than %s: without that disk an old system starts, or none.", p.Device,
+				strings.Join(differ, ", "), first.Device), "Copy the files, under another name first, and compare.")
+		}
+	}
+}
+
+// checkFstab checks the lines of fstab.
+func (l *linter) checkFstab() {
+	const where = "etc/fstab"
+	swap := false
+	for _, e := range l.fstab {
+		uuid, byUUID := strings.CutPrefix(e.source, "UUID=")
+		dev := e.source
+		for name, b := range l.Blkid {
+			if byUUID && strings.EqualFold(b["UUID"], uuid) {
+				dev = name
+			}
+		}
+		p, _, isPartition := l.Partition(dev)
+		esp := e.kind == "vfat" && (isPartition && strings.EqualFold(p.Type, installed.TypeESP) ||
+			slices.Contains([]string{"/boot/efi", "/efi", "/boot/EFI"}, e.target))
+		swap = swap || e.kind == "swap"
+		switch {
+		case byUUID && len(l.Blkid) > 0 && dev == e.source:
+			l.report(
+				"fstab-uuid-wrong",
+				Error,
+				where,
+				fmt.Sprintf("No device has the UUID %s: %s is not mounted.", uuid, e.target),
+				"Write the UUID that blkid shows.",
+			)
+		case unstableName(e.source):
+			l.report("fstab-device-name", Warning, where, e.source+" is another disk when the order of the disks changes.",
+				"Write UUID= with what blkid shows for it.")
+		case e.kind == "swap" && l.Blkid[dev]["TYPE"] == "crypto_LUKS":
+			l.report(
+				"fstab-swap-closed",
+				Error,
+				where,
+				dev+" is an encrypted partition, not swap.",
+				"Name the device that is opened from it.",
+			)
+		case e.kind == "zfs":
+			if m := l.Datasets[e.source]["mountpoint"].Value; m != "" && m != "legacy" && l.linux() {
+				l.report("fstab-zfs", Warning, where, e.source+" has the mountpoint "+m+" as a property: it is mounted twice.",
+					"Remove the line, or set mountpoint=legacy.")
+			}
+		case esp:
+			l.checkESPMount(e)
+		}
+	}
+	if l.Hibernation && !swap && len(l.fstab) > 0 && len(l.Swaps) > 0 {
+		l.report(
+			"fstab-without-swap",
+			Error,
+			where,
+			"Nothing activates the swap when the system starts: it cannot hibernate.",
+			l.swapDevice()+" none swap defaults 0 0",
+		)
+	}
+}
+
+// checkESPMount checks the options with which the ESP is mounted.
+func (l *linter) checkESPMount(e fstabEntry) {
+	var add, why []string
+	if !e.has("nofail") && !e.has("noauto") {
+		add, why = append(
+			add,
+			"nofail",
+		), append(
+			why,
+			"without nofail a system that does not need this partition stops when it is gone",
+		)
+	}
+	umask, fmask := e.mask("umask"), e.mask("fmask")
+	if fmask < 0 {
+		fmask = umask
+	}
+	if fmask < 0 || fmask&0o007 != 0o007 {
+		add, why = append(
+			add,
+			"umask=0077",
+		), append(
+			why,
+			"without umask=0077 every user reads the loaders and the random seed",
+		)
+	}
+	if len(add) > 0 {
+		l.report("esp-mount-options", Warning, "etc/fstab", fmt.Sprintf("%s: %s.", e.target, strings.Join(why, "; ")),
+			"Add "+strings.Join(add, ",")+" to the options of "+e.target+".")
+	}
+}

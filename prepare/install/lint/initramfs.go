@@ -1,0 +1,467 @@
+package lint
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bakeoff/prepare/install/installed"
+)
+
+// images returns the initial RAM disks of the kernels, by path.
+func (l *linter) images() []string { return slices.Sorted(maps.Keys(l.Initramfs)) }
+
+// hostonly reports whether dracut builds images for this machine only.
+func (l *linter) hostonly() bool {
+	switch l.dracut.vars["hostonly"] {
+	case "yes":
+		return true
+	case "no":
+		return false
+	}
+	if len(l.UKI) > 0 && strings.Contains(l.text("etc/kernel/install.conf"), "initrd_generator=dracut") {
+		return true // as kernel-install calls it
+	}
+	return atLeast(l.Tools["dracut"], "108") // the default of dracut from there on
+}
+
+// needs are the modules of dracut without which the system does not start or resume.
+func (l *linter) needs() (out []string) {
+	if l.rootSet != "" {
+		out = append(out, "zfs")
+	}
+	if l.resume != nil {
+		out = append(out, "crypt")
+	}
+	if l.Hibernation && len(l.Swaps) > 0 {
+		out = append(out, "resume")
+	}
+	return out
+}
+
+var moduleUse = map[string]string{
+	"zfs":    "imports the pool of the root",
+	"crypt":  "opens the encrypted swap",
+	"resume": "reads the hibernation image",
+}
+
+// checkDracut checks the configuration of dracut, and whether the images follow it.
+func (l *linter) checkDracut() {
+	if l.tool != "dracut" || !l.linux() {
+		return
+	}
+	c := l.dracut
+	for _, word := range slices.Sorted(maps.Keys(c.joined)) {
+		l.report("dracut-words-joined", Error, c.joined[word],
+			"A value is appended without a space: dracut reads the word "+strconv.Quote(word)+".",
+			`Begin and end the value with a space: add_dracutmodules+=" NAME ".`)
+	}
+	if len(c.joined) > 0 {
+		return
+	}
+	var unset []string // that the configuration must add, and does not
+	omitted := strings.Fields(c.vars["omit_dracutmodules"])
+	for _, m := range l.needs() {
+		switch {
+		case slices.Contains(omitted, m):
+			l.report("dracut-omits-module", Error, c.where("omit_dracutmodules"),
+				fmt.Sprintf("dracut leaves out %s, which %s.", m, moduleUse[m]), "Remove "+m+" from omit_dracutmodules.")
+		case l.hostonly() && m != "zfs" && !slices.Contains(c.modules(), m):
+			unset = append(unset, m)
+		default:
+			l.checkModule(m)
+		}
+	}
+	if len(unset) > 0 {
+		l.report("dracut-hostonly-leaves-out", Error, l.cryptConfig(), fmt.Sprintf(
+			"dracut builds for this host only, and leaves out what the running system did not need to start: %s is not "+
+				"added. The system does not resume.", strings.Join(unset, " and ")),
+			fmt.Sprintf(`add_dracutmodules+=" %s ", then %s`, strings.Join(unset, " "), l.rebuild()))
+		return
+	}
+	l.checkItems()
+}
+
+// cryptConfig is the file of dracut for the encrypted swap.
+func (l *linter) cryptConfig() string {
+	for _, f := range files(l.root, "etc/dracut.conf.d", ".conf") {
+		if t := l.text(f); strings.Contains(t, "crypt") || l.resume != nil && l.resume.key != "" &&
+			strings.Contains(t, l.resume.key) {
+			return f
+		}
+	}
+	return l.dracut.where("add_dracutmodules")
+}
+
+// checkModule checks that the images have a module that they should have.
+func (l *linter) checkModule(m string) {
+	for _, name := range l.images() {
+		i := l.Initramfs[name]
+		if len(i.Modules) == 0 || slices.Contains(i.Modules, m) || m == "zfs" && isUnset(i.ZFSModule) {
+			continue
+		}
+		if m == "crypt" && slices.Contains(i.Modules, "systemd-cryptsetup") {
+			continue
+		}
+		if m == "crypt" && len(l.Packages) > 0 && l.Packages["cryptsetup"] == "" && l.Packages["cryptsetup-bin"] == "" &&
+			l.Packages["systemd-cryptsetup"] == "" {
+			l.report("cryptsetup-missing", Error, "packages",
+				"dracut adds the module crypt only if cryptsetup is installed: the swap stays closed.",
+				"Install cryptsetup, then "+l.rebuild())
+			continue
+		}
+		l.report(
+			"initramfs-lacks-module",
+			Error,
+			name,
+			fmt.Sprintf("The image lacks the module %s, which %s.", m, moduleUse[m]),
+			l.rebuild(),
+		)
+	}
+}
+
+// checkItems checks that the keys and crypttab are in the images.
+func (l *linter) checkItems() {
+	want := []string{}
+	for _, k := range l.keys {
+		want = append(want, k.path)
+	}
+	if l.resume != nil {
+		want = append(want, "/etc/crypttab")
+	}
+	images := maps.Clone(l.Initramfs)
+	for _, u := range l.UKI {
+		// Unified images start the system, and those beside them do not.
+		clear(images)
+		images[u.Path] = installed.Initramfs{Files: u.Files, Crypttab: new(string)}
+	}
+	for _, name := range slices.Sorted(maps.Keys(images)) {
+		i := images[name]
+		if len(i.Files) == 0 {
+			continue
+		}
+		var lacks, unset []string
+		for _, file := range want {
+			if slices.Contains(i.Files, file) && !(file == "/etc/crypttab" && i.Crypttab == nil) {
+				continue
+			}
+			lacks = append(lacks, file)
+			if !slices.Contains(l.dracut.items(), file) {
+				unset = append(unset, file)
+			}
+		}
+		switch {
+		case len(unset) > 0:
+			where := l.dracut.where("install_items")
+			if slices.ContainsFunc(
+				unset,
+				func(f string) bool { return l.resume != nil && (f == l.resume.key || f == "/etc/crypttab") },
+			) {
+				where = l.cryptConfig()
+			}
+			l.report("dracut-items-missing", Error, where, fmt.Sprintf(
+				"The image has no %s: %s.", strings.Join(unset, ", "), l.consequence(unset)),
+				fmt.Sprintf(`install_items+=" %s ", then %s`, strings.Join(unset, " "), l.rebuild()))
+			return // all images follow the same configuration
+		case len(lacks) > 0:
+			l.report("initramfs-stale", Error, name, fmt.Sprintf(
+				"The image has no %s, which the configuration adds: %s.",
+				strings.Join(lacks, ", "),
+				l.consequence(lacks),
+			), l.rebuild())
+		}
+	}
+}
+
+// consequence says what happens if files are not in the image.
+func (l *linter) consequence(files []string) string {
+	for _, k := range l.keys {
+		if k.pool && slices.Contains(files, k.path) {
+			return "the pool is not opened, and without systemd nothing asks for the passphrase"
+		}
+	}
+	return "the swap stays closed, and the system does not resume"
+}
+
+// checkInitramfs checks what holds for all images.
+func (l *linter) checkInitramfs() {
+	for _, name := range l.images() {
+		i := l.Initramfs[name]
+		if isUnset(i.ZFSModule) && l.rootSet != "" {
+			l.report(
+				"initramfs-lacks-zfs",
+				Error,
+				name,
+				"The image has no module of ZFS: the root cannot be mounted.",
+				l.rebuild(),
+			)
+			continue
+		}
+		if i.HostID == nil && len(i.Files) > 0 && !slices.Contains(i.Files, "/etc/hostid") && l.rootSet != "" {
+			l.report("hostid-not-in-initramfs", Error, name,
+				"The image has no etc/hostid: the pool is imported as another host, or refused.", l.rebuild())
+		}
+		if i.Crypttab != nil && l.resume != nil {
+			inside := readCrypttab(*i.Crypttab)
+			k := slices.IndexFunc(inside, func(e cryptEntry) bool { return e.name == l.resume.name })
+			switch {
+			case k < 0:
+				l.report(
+					"initramfs-crypttab",
+					Error,
+					name,
+					"crypttab in the image has no entry "+l.resume.name+": the swap stays closed.",
+					l.rebuild(),
+				)
+			case !strings.EqualFold(inside[k].source, l.resume.source) || inside[k].key != l.resume.key:
+				l.report("initramfs-crypttab", Error, name, "crypttab in the image is not that of the system: it opens "+
+					inside[k].source+", and the system "+l.resume.source+".", l.rebuild())
+			}
+		}
+		l.checkPoolCache(name, i.PoolCache)
+	}
+	if l.exists("etc/zfs/zpool.cache") {
+		if data := l.text("etc/zfs/zpool.cache"); data != "" {
+			l.checkPoolCache("etc/zfs/zpool.cache", json.RawMessage(strconv.Quote(data)))
+		}
+	}
+}
+
+// checkPoolCache checks that a cache of pools was written by this system. facts has its
+// strings, in whatever form.
+func (l *linter) checkPoolCache(where string, facts json.RawMessage) {
+	var v any
+	if len(facts) == 0 || json.Unmarshal(facts, &v) != nil || v == nil {
+		return
+	}
+	id, known := l.hostID()
+	name := strings.TrimSpace(l.text("etc/hostname"))
+	foreign := ""
+	var look func(label string, v any)
+	look = func(label string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for k, e := range v {
+				look(strings.ToLower(k), e)
+			}
+		case []any:
+			for _, e := range v {
+				look(label, e)
+			}
+		case string:
+			switch {
+			case label == "hostid" && known && !sameID(v, id),
+				label == "hostname" && name != "" && v != name,
+				strings.HasPrefix(v, "/dev/") && !strings.ContainsAny(v, " \n\x00") && !l.knowsDevice(v),
+				strings.Contains(strings.ToLower(v), "live"):
+				foreign = v
+			}
+		}
+	}
+	look("", v)
+	if foreign != "" {
+		l.report("pool-cache-foreign", Error, where, fmt.Sprintf(
+			"The cache of pools was written by another system (%.60s): the import looks for the pool where it is not.",
+			foreign,
+		),
+			"Remove it, set cachefile in the system itself, and "+l.rebuild())
+	}
+}
+
+// knowsDevice reports whether a device is part of a pool, or a partition.
+func (l *linter) knowsDevice(dev string) bool {
+	for _, p := range l.Pools {
+		if slices.Contains(p.VDevs, dev) {
+			return true
+		}
+	}
+	for _, d := range l.Disks {
+		if dev == "/dev/"+d.Name || d.ByID != "" && strings.HasPrefix(dev, "/dev/disk/by-id/"+d.ByID) {
+			return true
+		}
+		for _, p := range d.Partitions {
+			if dev == p.Device || strings.EqualFold(dev, "/dev/disk/by-partuuid/"+p.PartUUID) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkInitramfsTools checks what initramfs-tools is told by files.
+func (l *linter) checkInitramfsTools() {
+	if l.tool != "initramfs-tools" {
+		return
+	}
+	if l.resume != nil && l.resume.hasKey() {
+		const where = "etc/cryptsetup-initramfs/conf-hook"
+		pattern := assignments(l.text(where), map[string]string{})["KEYFILE_PATTERN"]
+		match := false
+		for p := range strings.FieldsSeq(strings.ReplaceAll(pattern, ":", " ")) {
+			if ok, err := path.Match(p, l.resume.key); err == nil && ok {
+				match = true
+			}
+		}
+		if !match {
+			l.report("keyfile-pattern", Error, where,
+				"KEYFILE_PATTERN does not name "+l.resume.key+": the key is not in the image, and the swap stays closed.",
+				fmt.Sprintf("KEYFILE_PATTERN=%q, then %s", l.resume.key, l.rebuild()))
+		}
+	}
+	umask := ""
+	confs := files(l.root, "etc/initramfs-tools/conf.d", "")
+	for _, f := range append([]string{"etc/initramfs-tools/initramfs.conf"}, confs...) {
+		if v := assignments(l.text(f), map[string]string{})["UMASK"]; v != "" {
+			umask = v
+		}
+	}
+	for _, name := range l.images() {
+		i := l.Initramfs[name]
+		if n, err := strconv.ParseInt(umask, 8, 32); (err != nil || n&0o077 != 0o077) && l.keyInside(i.Files) != "" &&
+			!readable(i.Mode) {
+			l.report("initramfs-umask", Warning, "etc/initramfs-tools/initramfs.conf",
+				"The image has a key, and the next one is made readable for everybody: UMASK=0077 is not set.",
+				"UMASK=0077, then "+l.rebuild())
+			return
+		}
+	}
+}
+
+// checkResumeOrder checks that the pool is imported after the attempt to resume.
+func (l *linter) checkResumeOrder() {
+	if !l.Hibernation || l.rootSet == "" || l.tool != "dracut" || !l.systemd() {
+		return
+	}
+	var lacks, notInside []string
+	for _, unit := range []string{"zfs-import-scan.service", "zfs-import-cache.service"} {
+		folder := "etc/systemd/system/" + unit + ".d"
+		found := ""
+		for _, f := range append(files(l.root, folder, ".conf"), "etc/systemd/system/"+unit) {
+			for _, line := range lines(l.text(f)) {
+				if v, ok := strings.CutPrefix(strings.ReplaceAll(line, " =", "="), "After="); ok &&
+					slices.ContainsFunc(strings.Fields(v), func(u string) bool {
+						return u == "local-fs-pre.target" || u == "systemd-hibernate-resume.service"
+					}) {
+					found = f
+				}
+			}
+		}
+		if found == "" {
+			lacks = append(lacks, folder)
+			continue
+		}
+		for _, name := range l.images() {
+			if f := l.Initramfs[name].Files; len(f) > 0 && !slices.Contains(f, "/"+found) &&
+				!slices.Contains(notInside, name) {
+				notInside = append(notInside, name)
+			}
+		}
+	}
+	if len(lacks) > 0 {
+		l.report("import-before-resume", Error, lacks[0],
+			"Nothing orders the import of the pool after the attempt to resume: an import before it damages the pool of "+
+				"the hibernated system.", fmt.Sprintf(
+				"[Unit] After=local-fs-pre.target in a file in %s, then %s", strings.Join(lacks, " and "), l.rebuild()))
+		return
+	}
+	for _, name := range notInside {
+		l.report("initramfs-stale", Error, name,
+			"The image lacks the order of the import after the resume, which /etc has.", l.rebuild())
+	}
+}
+
+// readable reports whether a mode lets others than the owner read.
+func readable(mode string) bool {
+	n, err := strconv.ParseInt(mode, 8, 32)
+	return err == nil && n&0o044 != 0
+}
+
+// keyInside returns a key in a list of files, "" if there is none.
+func (l *linter) keyInside(files []string) string {
+	for _, f := range files {
+		if slices.ContainsFunc(l.keys, func(k key) bool { return k.path == f }) || strings.HasSuffix(f, ".key") &&
+			(within(f, "/etc/zfs") || within(f, "/etc/cryptsetup-keys.d") || within(f, "/boot")) {
+			return f
+		}
+	}
+	return ""
+}
+
+// checkImages checks that no image shows a key.
+func (l *linter) checkImages() {
+	show := func(name, mode string, inside []string) {
+		k := l.keyInside(inside)
+		switch {
+		case k == "":
+		case readable(mode):
+			l.report("key-in-readable-initramfs", Error, name, fmt.Sprintf(
+				"The image has the key %s, and every user may read it (mode %s).", k, mode), "chmod 0600 /"+name+
+				"; make images with umask 0077")
+		case !l.encrypted("/"+name) && l.encrypted(k):
+			l.report("key-in-clear-initramfs", Error, name, fmt.Sprintf(
+				"The image has the key %s, and lies on a filesystem that is not encrypted: whoever has the disk has the key.",
+				k,
+			),
+				"zfs set keylocation=prompt, remove the key, and make the images again")
+		}
+	}
+	for _, name := range l.images() {
+		show(name, l.Initramfs[name].Mode, l.Initramfs[name].Files)
+	}
+	for _, u := range l.UKI {
+		show(u.Path, "", u.Files)
+	}
+}
+
+// encrypted reports whether a file of the system is on an encrypted filesystem; where
+// that is not known, it is.
+func (l *linter) encrypted(file string) bool {
+	at := installed.Mount{}
+	for _, m := range l.Mounts {
+		if (m.Target == "/" || within(file, m.Target)) && len(m.Target) > len(at.Target) {
+			at = m
+		}
+	}
+	switch {
+	case at.Type == "zfs":
+		d, ok := l.Datasets[at.Source]
+		e := d["encryption"].Value
+		return !ok || e != "" && e != "off"
+	case at.Type == "":
+		return true
+	}
+	return strings.HasPrefix(at.Source, "/dev/mapper/")
+}
+
+// checkKeys checks the files with keys.
+func (l *linter) checkKeys() {
+	for _, k := range l.keys {
+		name := strings.TrimPrefix(k.path, "/")
+		switch {
+		case readable(l.Modes[k.path]):
+			l.report(
+				"key-readable",
+				Error,
+				name,
+				fmt.Sprintf("Every user may read the key of %s (mode %s).", k.of, l.Modes[k.path]),
+				"chmod 0400 "+k.path,
+			)
+		case !l.encrypted(k.path):
+			l.report("key-in-clear", Error, name,
+				"The key of "+k.of+" lies on a filesystem that is not encrypted: whoever has the disk has the key.",
+				"Keep the key in an encrypted dataset.")
+		case k.pool && l.root != nil && !l.exists(name) && l.Modes[k.path] == "":
+			l.report("key-file-missing", Error, k.of+" keylocation", "There is no "+k.path+": the pool is not opened.",
+				"Put the passphrase there, or zfs set keylocation=prompt "+k.of)
+		case k.pool && l.Datasets[k.of]["keyformat"].Value == "passphrase":
+			if t := l.text(name); t != "" &&
+				(len(strings.TrimSuffix(t, "\n")) < 8 || len(strings.TrimSuffix(t, "\n")) > 512) {
+				l.report("passphrase-length", Error, name, "A passphrase has 8 to 512 bytes.", "zfs change-key "+k.of)
+			}
+		}
+	}
+}

@@ -1,0 +1,196 @@
+// Package lint finds what will go wrong on an installed system whose root is on ZFS: a
+// system that will not boot, will not resume, or shows a key to whoever finds the disk.
+// It reads facts (package installed) and files of the system, and changes nothing.
+package lint
+
+import (
+	"cmp"
+	"io/fs"
+	"slices"
+
+	"bakeoff/prepare/install/installed"
+)
+
+// Severity is how bad a finding is.
+type Severity string
+
+// The severities.
+const (
+	Error   Severity = "error"   // the system does not boot or resume, loses data or shows a key
+	Warning Severity = "warning" // it works now, and breaks by an ordinary event
+	Info    Severity = "info"    // it works, other than its configuration says
+)
+
+// Finding is something to mend. Where is a path below the root without the leading slash,
+// "DATASET PROPERTY", "POOL PROPERTY", a key of the facts, or a device. Fix is the command
+// or the line that mends it.
+type Finding struct {
+	Name     string   `json:"finding"`
+	Where    string   `json:"where"`
+	Severity Severity `json:"severity"`
+	Why      string   `json:"why"`
+	Fix      string   `json:"fix"`
+}
+
+// Check returns the findings of a system, the worst first. root has its files; those that
+// cannot be read count as absent.
+func Check(s installed.System, root fs.FS) []Finding {
+	l := newLinter(s, root)
+	for _, check := range []func(*linter){
+		(*linter).checkCommandLines, (*linter).checkBootEnvironments, (*linter).checkMenu,
+		(*linter).checkHostID,
+		(*linter).checkSwap, (*linter).checkCrypttab, (*linter).checkMemoryLimit, (*linter).checkImages,
+		(*linter).checkInitramfs, (*linter).checkDracut, (*linter).checkInitramfsTools,
+		(*linter).checkResumeOrder, (*linter).checkKeys,
+		(*linter).checkPools, (*linter).checkGRUB,
+		(*linter).checkFirmware, (*linter).checkEntries, (*linter).checkESPs, (*linter).checkFstab,
+		(*linter).checkKernels, (*linter).checkUnifiedImages,
+		(*linter).checkVoid, (*linter).checkDebian, (*linter).checkServices, (*linter).checkNetBSD,
+	} {
+		check(l)
+	}
+	rank := []Severity{Error, Warning, Info}
+	slices.SortStableFunc(l.findings, func(a, b Finding) int {
+		return cmp.Compare(slices.Index(rank, a.Severity), slices.Index(rank, b.Severity))
+	})
+	return l.findings
+}
+
+// linter is a system, and what follows from its facts.
+type linter struct {
+	installed.System
+	root     fs.FS
+	findings []Finding
+
+	dracut   dracutConfig
+	crypttab []cryptEntry
+	fstab    []fstabEntry
+
+	tool      string // that makes the initial RAM disks: dracut, initramfs-tools, or "" if unknown
+	menu      bool   // ZFSBootMenu starts the system
+	rootSet   string // the dataset that is /, "" if / is not on ZFS
+	resume    *cryptEntry
+	keys      []key // of what is opened while the system starts
+	newestSet bool
+}
+
+// key is a file with a key. Of is what it opens.
+type key struct {
+	path, of string
+	pool     bool // of a dataset
+}
+
+func newLinter(s installed.System, root fs.FS) *linter {
+	l := &linter{System: s, root: root}
+	l.dracut = readDracut(root)
+	l.crypttab = readCrypttab(l.text("etc/crypttab"))
+	l.fstab = readFstab(l.text("etc/fstab"))
+	switch {
+	case s.Tools["dracut"] != "" || s.Packages["dracut"] != "":
+		l.tool = "dracut"
+	case s.Packages["zfs-initramfs"] != "" || s.Packages["initramfs-tools"] != "" || s.Tools["initramfs_tools"] != "":
+		l.tool = "initramfs-tools"
+	}
+	if s.Packages["zfs-initramfs"] != "" && s.Packages["zfs-dracut"] == "" {
+		l.tool = "initramfs-tools"
+	}
+	l.menu = s.ZBM != nil && (s.Bootloader == "" || s.Bootloader == "zfsbootmenu")
+	for _, m := range s.Mounts {
+		if m.Target == "/" && m.Type == "zfs" {
+			l.rootSet = m.Source
+		}
+	}
+	for name, p := range s.Pools {
+		if b := p.Props["bootfs"]; l.rootSet == "" && b != "" && b != "-" && installed.PoolOf(b) == name {
+			l.rootSet = b
+		}
+	}
+	l.findResume()
+	l.findKeys()
+	return l
+}
+
+// findResume finds the encrypted swap from which the system resumes.
+func (l *linter) findResume() {
+	if !l.Hibernation {
+		return
+	}
+	for i, e := range l.crypttab {
+		used := slices.ContainsFunc(l.Swaps, func(s installed.Swap) bool { return s.Device == e.device() }) ||
+			slices.ContainsFunc(l.fstab, func(f fstabEntry) bool { return f.kind == "swap" && f.source == e.device() })
+		if used && !e.random() {
+			l.resume = &l.crypttab[i]
+			return
+		}
+	}
+}
+
+// findKeys lists the keys of the root and of the swap.
+func (l *linter) findKeys() {
+	if r := l.encryptionRoot(l.rootSet); r != "" {
+		if path, ok := keyFile(l.Datasets[r]["keylocation"].Value); ok {
+			l.keys = append(l.keys, key{path, r, true})
+		}
+	}
+	if l.resume != nil && l.resume.hasKey() {
+		l.keys = append(l.keys, key{l.resume.key, l.resume.name, false})
+	}
+}
+
+// report adds a finding.
+func (l *linter) report(name string, s Severity, where, why, fix string) {
+	l.findings = append(l.findings, Finding{name, where, s, why, fix})
+}
+
+// encryptionRoot returns the dataset whose key opens a dataset, "" if it is not encrypted.
+func (l *linter) encryptionRoot(dataset string) string {
+	d := l.Datasets[dataset]
+	if e := d["encryption"].Value; e == "" || e == "off" {
+		return ""
+	}
+	if r := d["encryptionroot"].Value; r != "" && r != "-" {
+		return r
+	}
+	return ""
+}
+
+// environments returns the boot environments: datasets that are /.
+func (l *linter) environments() (out []string) {
+	for _, name := range l.Names() {
+		d := l.Datasets[name]
+		m := d["mountpoint"].Value
+		if m == "/" || m == "legacy" && (name == l.rootSet || d["org.zfsbootmenu:active"].Value == "on") {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// rootPool returns the name of the pool with the root, and the pool.
+func (l *linter) rootPool() (string, installed.Pool) {
+	name := installed.PoolOf(l.rootSet)
+	return name, l.Pools[name]
+}
+
+// newest returns the newest kernel.
+func (l *linter) newest() (installed.Kernel, bool) {
+	if len(l.Kernels) == 0 {
+		return installed.Kernel{}, false
+	}
+	return slices.MaxFunc(
+		l.Kernels,
+		func(a, b installed.Kernel) int { return compareVersions(a.Version, b.Version) },
+	), true
+}
+
+// systemd reports whether systemd starts the system.
+func (l *linter) systemd() bool { return l.OS.Init == "systemd" }
+
+// linux reports whether the system is Linux.
+func (l *linter) linux() bool { return l.OS.ID != "netbsd" }
+
+// isSet reports whether a fact is known to be true.
+func isSet(b *bool) bool { return b != nil && *b }
+
+// isUnset reports whether a fact is known to be false.
+func isUnset(b *bool) bool { return b != nil && !*b }

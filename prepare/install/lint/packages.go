@@ -1,0 +1,480 @@
+package lint
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"bakeoff/prepare/install/installed"
+)
+
+// checkKernels checks that each kernel has its module of ZFS and its image.
+func (l *linter) checkKernels() {
+	if l.rootSet == "" || !l.linux() {
+		return
+	}
+	newest, _ := l.newest()
+	for _, k := range l.Kernels {
+		severity := Warning
+		if k.Version == newest.Version {
+			severity = Error // the one that starts
+		}
+		_, known := l.Initramfs[k.Initramfs]
+		switch {
+		case isUnset(k.ZFSModule):
+			l.report("kernel-without-zfs", severity, k.Image, fmt.Sprintf(
+				"There is no module of ZFS for Linux %s: it cannot mount the root. OpenZFS %s may be too old for it, or the "+
+					"headers are missing.", k.Version, l.Tools["zfs"]),
+				"Take kernel, headers and ZFS from one suite; dkms autoinstall; or remove the kernel.")
+		case len(l.UKI) == 0 && (k.Initramfs == "" || !known && l.root != nil && !l.exists(k.Initramfs) ||
+			!strings.Contains(path.Base(k.Initramfs), k.Version)):
+			l.report("kernel-without-initramfs", severity, k.Image, "Linux "+k.Version+
+				" has no initial RAM disk of that version beside it.", l.rebuild())
+		case k.ZFSModuleVersion != "" && l.Tools["zfs"] != "" && compareVersions(k.ZFSModuleVersion, l.Tools["zfs"]) != 0:
+			l.report("zfs-versions-differ", Warning, "packages", fmt.Sprintf(
+				"The module of ZFS for Linux %s is %s, and the programs are %s.",
+				k.Version,
+				k.ZFSModuleVersion,
+				l.Tools["zfs"],
+			),
+				"dkms autoinstall, then "+l.rebuild())
+		}
+	}
+}
+
+// checkUnifiedImages checks unified kernel images.
+func (l *linter) checkUnifiedImages() {
+	if len(l.UKI) == 0 {
+		return
+	}
+	const file = "etc/kernel/cmdline"
+	written := strings.Join(strings.Fields(l.text(file)), " ")
+	if l.root != nil && !l.exists(file) && !strings.Contains(l.dracut.vars["kernel_cmdline"], "root=") {
+		l.report("uki-without-cmdline", Error, file,
+			"The next unified image takes the command line of the system that runs then, as a live system.",
+			fmt.Sprintf("echo 'root=ZFS=%s ro quiet' > /%s", l.rootSet, file))
+	}
+	if written != "" && !l.namesRoot(written) {
+		l.report("cmdline-root", Error, file, "The arguments do not name the root "+l.rootSet+".",
+			fmt.Sprintf("root=ZFS=%s, then kernel-install add-all", l.rootSet))
+		return
+	}
+	have := false
+	newest, _ := l.newest()
+	for _, u := range l.UKI {
+		have = have || u.Kernel == newest.Version
+		cmdline := strings.Join(strings.Fields(u.Cmdline), " ")
+		switch {
+		case !l.namesRoot(cmdline):
+			l.report("uki-root", Error, u.Path, "The arguments inside do not name the root "+l.rootSet+": "+cmdline,
+				"Correct "+file+", then kernel-install add-all.")
+		case written != "" && cmdline != written:
+			l.report(
+				"uki-cmdline-differs",
+				Warning,
+				u.Path,
+				"The arguments inside are "+cmdline+", and "+file+" has "+written+".",
+				"kernel-install add-all",
+			)
+		}
+	}
+	if !have && newest.Image != "" {
+		l.report(
+			"kernel-without-uki",
+			Error,
+			newest.Image,
+			"Linux "+newest.Version+" has no unified image: it is never started.",
+			"kernel-install add "+newest.Version+" /"+newest.Image,
+		)
+	}
+	if conf := l.text("etc/kernel/install.conf"); conf != "" &&
+		assignments(conf, map[string]string{})["layout"] != "uki" && l.dracut.vars["uefi"] != "yes" {
+		l.report(
+			"uki-layout",
+			Warning,
+			"etc/kernel/install.conf",
+			"The next kernel gets no unified image: layout is not uki.",
+			"layout=uki",
+		)
+	}
+}
+
+// namesRoot reports whether arguments name a root that exists.
+func (l *linter) namesRoot(cmdline string) bool {
+	v, ok := argument(cmdline, "root")
+	v = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(v, "ZFS="), "zfs:"), "zfs=")
+	return ok && (v == l.rootSet || v == "AUTO" || v == "zfs" || l.Datasets[v] != nil)
+}
+
+var voidKernel = regexp.MustCompile(`^linux([0-9]+\.[0-9]+|-lts|-mainline)$`)
+
+// checkVoid checks what only Void Linux has.
+func (l *linter) checkVoid() {
+	if l.OS.ID != "void" {
+		return
+	}
+	l.checkVoidKernel()
+	l.checkVoidDesktop()
+	v := assignments(l.text("etc/rc.conf"), map[string]string{})
+	zone := v["TIMEZONE"]
+	target := l.link("etc/localtime")
+	if zone != "" && target != "" && !strings.HasSuffix(target, "/"+zone) {
+		l.report("timezone-twice", Warning, "etc/rc.conf", fmt.Sprintf(
+			"TIMEZONE=%s replaces the link etc/localtime, which names %s, at each start.", zone, target), "Remove TIMEZONE.")
+	}
+	musl := l.OS.Libc == "musl" || l.Packages["musl"] != "" && l.Packages["glibc"] == ""
+	if musl && len(lines(l.text("etc/default/libc-locales"))) > 0 {
+		l.report(
+			"musl-locales",
+			Info,
+			"etc/default/libc-locales",
+			"musl has no locales: the file does nothing.",
+			"Remove it.",
+		)
+	}
+}
+
+// checkVoidKernel checks that the kernel does not overtake ZFS.
+func (l *linter) checkVoidKernel() {
+	ignored := map[string]string{}
+	where := "etc/xbps.d"
+	for _, f := range files(l.root, "etc/xbps.d", ".conf") {
+		for _, line := range lines(l.text(f)) {
+			if name, value, ok := strings.Cut(line, "="); ok && strings.TrimSpace(name) == "ignorepkg" {
+				ignored[strings.TrimSpace(value)] = f
+				where = f
+			}
+		}
+	}
+	if l.Packages["zfs"] == "" && l.Packages["zfs-lts"] == "" {
+		return
+	}
+	var series []string
+	for name := range l.Packages {
+		if voidKernel.MatchString(name) {
+			series = append(series, name)
+		}
+	}
+	slices.Sort(series)
+	switch {
+	case l.Packages["linux"] != "" && ignored["linux"] == "":
+		l.report(
+			"kernel-overtakes-zfs",
+			Warning,
+			"packages",
+			"The package linux goes to each new series of the kernel, also to one that ZFS does not support yet.",
+			"Install linux-lts or a linux6.x that ZFS supports, with its headers; "+
+				"ignorepkg=linux and linux-headers in etc/xbps.d",
+		)
+	case len(series) > 0 && (ignored["linux"] == "" || ignored["linux-headers"] == ""):
+		l.report(
+			"kernel-overtakes-zfs",
+			Warning,
+			where,
+			"base-system brings the package linux, whose kernel may be too new for ZFS: "+
+				"it is not ignored, or its headers are not.",
+			"ignorepkg=linux and ignorepkg=linux-headers in a file of etc/xbps.d",
+		)
+	}
+	for _, name := range series {
+		if l.Packages[name+"-headers"] == "" {
+			l.report(
+				"kernel-headers-missing",
+				Error,
+				"packages",
+				"Without "+name+"-headers the next kernel gets no module of ZFS.",
+				"xbps-install "+name+"-headers",
+			)
+		}
+	}
+}
+
+// checkVoidDesktop checks services that disturb each other.
+func (l *linter) checkVoidDesktop() {
+	on := func(name string) bool {
+		return slices.Contains(l.Services, name) || l.exists("etc/runit/runsvdir/default/"+name)
+	}
+	if on("dhcpcd") && on("NetworkManager") {
+		l.report("services-conflict", Warning, "services", "dhcpcd and NetworkManager both configure the network.",
+			"rm /etc/runit/runsvdir/default/dhcpcd")
+	}
+	if on("acpid") && (on("elogind") || l.Packages["elogind"] != "") {
+		l.report("services-conflict", Warning, "services", "acpid and elogind both answer the keys for power and sleep.",
+			"rm /etc/runit/runsvdir/default/acpid")
+	}
+	for _, needs := range []string{"sddm", "NetworkManager", "polkitd"} {
+		if on(needs) && !on("dbus") {
+			l.report("service-needs-dbus", Error, "services", needs+" needs dbus, which is not enabled.",
+				"ln -s /etc/sv/dbus /etc/runit/runsvdir/default/")
+			break
+		}
+	}
+	const wireplumber = "etc/pipewire/pipewire.conf.d/10-wireplumber.conf"
+	plasma := ""
+	for _, name := range []string{"plasma-workspace", "plasma-desktop", "kde-plasma"} {
+		if v := l.Packages[name]; v != "" && plasma == "" {
+			plasma = v
+		}
+	}
+	if plasma != "" && !older(plasma, "6.7.5") && l.exists(wireplumber) {
+		l.report("wireplumber-twice", Warning, wireplumber,
+			"Plasma starts WirePlumber itself: two of them run, and wpctl waits without end.", "rm /"+wireplumber)
+	}
+	if t := l.link("etc/resolv.conf"); on("NetworkManager") && t != "" && !strings.Contains(t, "NetworkManager") &&
+		!strings.Contains(t, "resolvconf") {
+		l.report("resolv-conf-foreign", Warning, "etc/resolv.conf",
+			"NetworkManager leaves a link to "+t+" alone: names are not resolved.",
+			"ln -sf /run/NetworkManager/resolv.conf /etc/resolv.conf")
+	}
+}
+
+// link returns what a symbolic link names, "" if the file is none.
+func (l *linter) link(name string) string {
+	if l.root == nil {
+		return ""
+	}
+	t, err := fs.ReadLink(l.root, name)
+	if err != nil {
+		return ""
+	}
+	return t
+}
+
+// checkDebian checks what only Debian has.
+func (l *linter) checkDebian() {
+	if l.OS.ID != "debian" || len(l.Packages) == 0 {
+		return
+	}
+	has := func(prefix string) bool {
+		for name := range l.Packages {
+			if strings.HasPrefix(name, prefix) {
+				return true
+			}
+		}
+		return false
+	}
+	onZFS := l.rootSet != ""
+	switch {
+	case onZFS && l.tool == "dracut" && !has("zfs-dracut"):
+		l.report(
+			"zfs-package-missing",
+			Error,
+			"packages",
+			"dracut has no module for ZFS without zfs-dracut: the next image "+
+				"cannot mount the root.",
+			"apt-get install zfs-dracut",
+		)
+	case onZFS && l.tool == "initramfs-tools" && !has("zfs-initramfs"):
+		l.report(
+			"zfs-package-missing",
+			Error,
+			"packages",
+			"initramfs-tools has no hook for ZFS without zfs-initramfs: the next "+
+				"image cannot mount the root.",
+			"apt-get install zfs-initramfs",
+		)
+	}
+	if has("zfs-dkms") && !has("linux-headers-") {
+		l.report(
+			"kernel-headers-missing",
+			Error,
+			"packages",
+			"Without linux-headers-amd64 the next kernel gets no module of ZFS.",
+			"apt-get install linux-headers-"+map[string]string{"aarch64": "arm64"}[l.OS.Arch]+
+				map[bool]string{true: "amd64"}[l.OS.Arch != "aarch64"],
+		)
+	}
+	if l.tool == "dracut" && l.resume != nil && l.systemd() && atLeast(l.OS.Version, "13") &&
+		!has("systemd-cryptsetup") {
+		l.report(
+			"cryptsetup-missing",
+			Error,
+			"packages",
+			"dracut builds an image that opens nothing: systemd-cryptsetup is a package of its own "+
+				"since Debian 13, and only recommended.",
+			"apt-get install systemd-cryptsetup, then "+l.rebuild(),
+		)
+	}
+	for name, v := range l.Packages {
+		if strings.HasPrefix(name, "linux-image-") && strings.Contains(v, "~bpo") &&
+			l.Packages["zfs-dkms"] != "" && !strings.Contains(l.Packages["zfs-dkms"], "~bpo") &&
+			!slices.ContainsFunc(l.Kernels, func(k installed.Kernel) bool { return isUnset(k.ZFSModule) }) {
+			l.report(
+				"suites-mixed",
+				Warning,
+				"packages",
+				fmt.Sprintf("The kernel %s is from backports, and ZFS %s is not: it may "+
+					"get no module of ZFS.", v, l.Packages["zfs-dkms"]),
+				"apt-get install -t ${SUITE}-backports zfs-dkms zfsutils-linux",
+			)
+			break
+		}
+	}
+	l.checkAPT(has("zfs"), has("intel-microcode") || has("amd64-microcode"))
+}
+
+// aptSource is one source of packages.
+type aptSource struct {
+	file       string
+	suites     []string
+	components []string
+}
+
+// aptSources reads the sources of packages, in both forms.
+func (l *linter) aptSources() (out []aptSource) {
+	for _, f := range append(files(l.root, "etc/apt/sources.list.d", ".list"), "etc/apt/sources.list") {
+		for _, line := range lines(l.text(f)) {
+			w := strings.Fields(strings.Split(line, "#")[0])
+			if len(w) > 1 && strings.HasPrefix(w[1], "[") {
+				for len(w) > 1 && !strings.HasSuffix(w[1], "]") {
+					w = slices.Delete(w, 1, 2)
+				}
+				w = slices.Delete(w, 1, min(2, len(w)))
+			}
+			if len(w) > 3 && w[0] == "deb" {
+				out = append(out, aptSource{f, w[2:3], w[3:]})
+			}
+		}
+	}
+	for _, f := range files(l.root, "etc/apt/sources.list.d", ".sources") {
+		for block := range strings.SplitSeq(l.text(f), "\n\n") {
+			s := aptSource{file: f}
+			off := false
+			for _, line := range lines(block) {
+				name, value, _ := strings.Cut(line, ":")
+				switch strings.ToLower(name) {
+				case "suites":
+					s.suites = strings.Fields(value)
+				case "components":
+					s.components = strings.Fields(value)
+				case "enabled":
+					off = strings.TrimSpace(value) == "no"
+				}
+			}
+			if len(s.suites) > 0 && len(s.components) > 0 && !off {
+				out = append(out, s)
+			}
+		}
+	}
+	return out
+}
+
+// checkAPT checks that the updates of what is installed are found.
+func (l *linter) checkAPT(zfs, microcode bool) {
+	sources := l.aptSources()
+	for _, need := range []struct {
+		component, what string
+		needed          bool
+	}{{"contrib", "ZFS", zfs}, {"non-free-firmware", "the microcode", microcode}} {
+		if !need.needed {
+			continue
+		}
+		for _, s := range sources {
+			if slices.Contains(s.components, "main") && !slices.Contains(s.components, need.component) {
+				l.report("apt-component-missing", Warning, s.file, fmt.Sprintf(
+					"%s lacks the component %s: %s is not updated from there.",
+					strings.Join(s.suites, " "),
+					need.component,
+					need.what,
+				),
+					"Add "+need.component+" to the components, then apt-get update.")
+				break
+			}
+		}
+	}
+}
+
+// checkServices checks that systemd imports and mounts the pools.
+func (l *linter) checkServices() {
+	if !l.systemd() || l.rootSet == "" || len(l.Services) == 0 {
+		return
+	}
+	on := func(name string) bool {
+		return slices.Contains(l.Services, name) || slices.Contains(l.Services, name+".service")
+	}
+	scan, cache := on("zfs-import-scan"), on("zfs-import-cache")
+	switch {
+	case scan:
+	case cache && (l.root == nil || l.exists("etc/zfs/zpool.cache")):
+	case cache:
+		l.report("import-service", Error, "services",
+			"zfs-import-cache imports what etc/zfs/zpool.cache names; the file does not exist, and zfs-import-scan is off.",
+			"systemctl enable zfs-import-scan")
+	default:
+		l.report("import-service", Error, "services", "Neither zfs-import-scan nor zfs-import-cache is enabled.",
+			"systemctl enable zfs-import-scan")
+	}
+	if on("zfs-mount") {
+		return
+	}
+	for _, name := range l.Names() {
+		d := l.Datasets[name]
+		if m := d["mountpoint"].Value; strings.HasPrefix(m, "/") && m != "/" && d["canmount"].Value == "on" {
+			if slices.ContainsFunc(l.Services, func(s string) bool { return strings.HasPrefix(s, "zfs-zed") }) &&
+				len(files(l.root, "etc/zfs/zfs-list.cache", "")) > 0 {
+				return // the mount generator
+			}
+			l.report("mount-service", Error, "services", "zfs-mount is off: "+name+" is not mounted at "+m+".",
+				"systemctl enable zfs-mount")
+			return
+		}
+	}
+}
+
+// checkNetBSD checks a NetBSD system whose RAM disk mounts the root.
+func (l *linter) checkNetBSD() {
+	if l.OS.ID != "netbsd" {
+		return
+	}
+	cfg := "boot.cfg"
+	if !l.exists(cfg) && l.exists("boot/boot.cfg") {
+		cfg = "boot/boot.cfg"
+	}
+	solaris, zfs, ramdisk := -1, -1, -1
+	for i, line := range lines(l.text(cfg)) {
+		for _, c := range strings.FieldsFunc(line, func(r rune) bool { return r == ';' || r == ':' }) {
+			switch w := strings.Fields(strings.ReplaceAll(c, "=", " ")); {
+			case len(w) < 2:
+			case w[0] == "load" && path.Base(w[1]) == "solaris":
+				solaris = i
+			case w[0] == "load" && path.Base(w[1]) == "zfs":
+				zfs = i
+			case w[0] == "fs":
+				ramdisk = i
+			}
+		}
+	}
+	switch {
+	case solaris < 0 || zfs < 0:
+		l.report("netbsd-modules", Error, cfg, "The RAM disk has no modules: boot.cfg must load solaris and zfs.",
+			"menu=Boot NetBSD:load solaris;load zfs;fs /ramdisk-zfsroot.fs;boot")
+	case ramdisk < 0:
+		l.report("netbsd-ramdisk", Error, cfg, "boot.cfg does not load the RAM disk that imports the pool.",
+			"menu=Boot NetBSD:load solaris;load zfs;fs /ramdisk-zfsroot.fs;boot")
+	case solaris > zfs:
+		l.report("netbsd-modules", Error, cfg, "zfs needs solaris, which is loaded after it.", "Load solaris first.")
+	}
+	if v := assignments(l.text("etc/rc.conf"), map[string]string{})["zfs"]; !strings.EqualFold(v, "YES") {
+		l.report("netbsd-rc", Error, "etc/rc.conf", "The other datasets are not mounted: zfs is not YES.", "zfs=YES")
+	}
+	if len(l.Datasets) == 0 {
+		return
+	}
+	root, ok := l.Datasets["rpool/ROOT"]
+	switch {
+	case !ok:
+		l.report("netbsd-root-name", Error, "zfs", "The RAM disk mounts rpool/ROOT, and there is no such dataset.",
+			"Name the pool rpool and the root ROOT.")
+	case root["mountpoint"].Value != "legacy":
+		l.report(
+			"netbsd-root-mountpoint",
+			Error,
+			"rpool/ROOT mountpoint",
+			"The RAM disk mounts the root with mount -t zfs, which needs a legacy mountpoint.",
+			"zfs set mountpoint=legacy rpool/ROOT",
+		)
+	}
+}

@@ -1,0 +1,285 @@
+package lint
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bakeoff/prepare/install/installed"
+)
+
+// featureSince is the first version of OpenZFS that knows a feature of pools, of those
+// that came after 0.8. Source: the sets in cmd/zpool/compatibility.d of OpenZFS.
+var featureSince = map[string]string{
+	"bookmark_written": "2.0", "device_rebuild": "2.0", "livelist": "2.0", "log_spacemap": "2.0",
+	"redacted_datasets": "2.0", "redaction_bookmarks": "2.0", "zstd_compress": "2.0",
+	"draid":  "2.1",
+	"blake3": "2.2", "block_cloning": "2.2", "head_errlog": "2.2", "redaction_list_spill": "2.2",
+	"vdev_zaps_v2": "2.2", "zilsaxattr": "2.2",
+	"fast_dedup": "2.3", "large_microzap": "2.3", "longname": "2.3", "raidz_expansion": "2.3",
+	"block_cloning_endian": "2.4", "dynamic_gang_header": "2.4", "physical_rewrite": "2.4",
+}
+
+// The features that GRUB reads, by version. Source: grub2-2.06 and grub2-2.12 there.
+var (
+	grub206 = strings.Fields(`async_destroy bookmarks embedded_data empty_bpobj enabled_txg extensible_dataset
+		filesystem_limits hole_birth large_blocks lz4_compress spacemap_histogram`)
+	grub212 = append(
+		strings.Fields(`allocation_classes block_cloning device_rebuild livelist log_spacemap project_quota
+		resilver_defer spacemap_v2 userobj_accounting zilsaxattr zpool_checkpoint`),
+		grub206...)
+)
+
+// beyond returns the features of a pool that a version of OpenZFS does not know, those
+// that are in use first.
+func beyond(p installed.Pool, version string) (active, enabled []string) {
+	for _, f := range slices.Sorted(maps.Keys(p.Features)) {
+		since, ok := featureSince[strings.TrimPrefix(f, "feature@")]
+		if !ok || !older(version, since) {
+			continue
+		}
+		switch p.Features[f] {
+		case "active":
+			active = append(active, f)
+		case "enabled":
+			enabled = append(enabled, f)
+		}
+	}
+	return active, enabled
+}
+
+// checkPools checks the pools, that of the root in more depth.
+func (l *linter) checkPools() {
+	root := installed.PoolOf(l.rootSet)
+	for _, name := range slices.Sorted(maps.Keys(l.Pools)) {
+		p := l.Pools[name]
+		if name == root {
+			l.checkFeatures(name, p)
+			if h := p.Props["health"]; h != "" && h != "ONLINE" {
+				why := "The pool has lost a part of its redundancy, or more."
+				if l.menu {
+					why += " ZFSBootMenu starts it, and does not write to it."
+				}
+				l.report("pool-health", Warning, name+" health", "Pool "+name+" is "+h+". "+why, "zpool status -v "+name)
+			}
+		}
+		l.checkVDevs(name, p)
+	}
+}
+
+// checkFeatures checks that what starts the system can read its pool.
+func (l *linter) checkFeatures(name string, p installed.Pool) {
+	reader, version := "", ""
+	if l.menu {
+		reader, version = "ZFSBootMenu with OpenZFS "+l.ZBM.OpenZFS, l.ZBM.OpenZFS
+	}
+	if t := l.Tools["zfs"]; t != "" && (version == "" || compareVersions(t, version) < 0) {
+		if a, e := beyond(p, t); len(a)+len(e) > 0 {
+			reader, version = "OpenZFS "+t+" of the system", t
+		}
+	}
+	if version == "" {
+		return
+	}
+	active, enabled := beyond(p, version)
+	switch {
+	case len(active) > 0:
+		l.report("pool-features-beyond-loader", Error, name+" feature@"+active[0], fmt.Sprintf(
+			"%s does not know %s, which the pool uses.", reader, strings.Join(active, ", ")),
+			"Install a loader with a later OpenZFS before the next start; a feature in use cannot be removed.")
+	case len(enabled) > 0:
+		l.report("pool-features-beyond-loader", Warning, name+" feature@"+enabled[0], fmt.Sprintf(
+			"%s does not know %s, which the pool may begin to use at any time.", reader, strings.Join(enabled, ", ")),
+			"Install a loader with a later OpenZFS; run no zpool upgrade, and set compatibility on pools.")
+	default:
+		set, ok := strings.CutPrefix(p.Props["compatibility"], "openzfs-")
+		set, _, _ = strings.Cut(set, "-")
+		if ok && older(version, set) && !l.knowsAll(version, set) {
+			l.report("pool-compatibility-beyond-loader", Warning, name+" compatibility", fmt.Sprintf(
+				"The next zpool upgrade enables features up to %s, which %s does not know.", set, reader),
+				fmt.Sprintf("zpool set compatibility=openzfs-%s-linux %s", majorMinor(version), name))
+		}
+	}
+}
+
+// knowsAll reports whether a version has all features of a set.
+func (l *linter) knowsAll(version, set string) bool {
+	for _, since := range featureSince {
+		if older(version, since) && compareVersions(since, set) <= 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// majorMinor returns 2.3 of 2.3.9.
+func majorMinor(version string) string {
+	n := numbers(version)
+	if len(n) < 2 {
+		return version
+	}
+	return fmt.Sprintf("%d.%d", n[0], n[1])
+}
+
+// checkVDevs checks the devices of a pool.
+func (l *linter) checkVDevs(name string, p installed.Pool) {
+	unstable, physical, trim := "", int64(0), false
+	for _, v := range p.VDevs {
+		if unstableName(v) {
+			unstable = v
+		}
+		for _, d := range l.Disks {
+			if !hasDevice(d, v) {
+				continue
+			}
+			physical = max(physical, d.Physical)
+			trim = trim || d.Discard && !d.Rotational
+		}
+	}
+	if unstable != "" && l.linux() {
+		l.report("pool-device-name", Warning, name+" vdevs",
+			unstable+" is another disk when the order of the disks changes.",
+			"zpool export, then zpool import -d /dev/disk/by-id "+name)
+	}
+	switch ashift, err := strconv.Atoi(p.Props["ashift"]); {
+	case err != nil || ashift == 0:
+	case physical > 0 && int64(1)<<ashift < physical, physical == 0 && ashift < 12:
+		l.report("ashift-small", Warning, name+" ashift", fmt.Sprintf(
+			"Blocks of %d bytes on sectors of %d: each small write reads and writes a sector.",
+			1<<ashift,
+			max(physical, 4096),
+		),
+			"Make the pool again with ashift=12; it cannot be changed.")
+	case ashift > 14:
+		l.report("ashift-large", Warning, name+" ashift", fmt.Sprintf(
+			"The smallest block is %d KiB: small files take that much, and compression gains little.", 1<<ashift>>10),
+			"Make the pool again with ashift=12, and read it back; it cannot be changed.")
+	}
+	if at := p.Props["autotrim"]; at == "off" && trim && !l.trims() {
+		l.report("autotrim-off", Warning, name+" autotrim",
+			"The disk is never told which blocks are free: it wears, and becomes slow.", "zpool set autotrim=on "+name)
+	}
+}
+
+// unstableName reports whether a device is named by the order in which the kernel found it.
+func unstableName(dev string) bool {
+	return slices.ContainsFunc([]string{"sd", "nvme", "vd", "hd"}, func(s string) bool {
+		return strings.HasPrefix(dev, "/dev/"+s)
+	})
+}
+
+// hasDevice reports whether a device is a disk or a part of it.
+func hasDevice(d installed.Disk, dev string) bool {
+	if dev == "/dev/"+d.Name || d.ByID != "" && (dev == "/dev/disk/by-id/"+d.ByID ||
+		strings.HasPrefix(dev, "/dev/disk/by-id/"+d.ByID+"-part")) {
+		return true
+	}
+	return slices.ContainsFunc(d.Partitions, func(p installed.Partition) bool {
+		return p.Device == dev || p.PartUUID != "" && strings.EqualFold(dev, "/dev/disk/by-partuuid/"+p.PartUUID)
+	})
+}
+
+// trims reports whether something runs zpool trim.
+func (l *linter) trims() bool {
+	if slices.ContainsFunc(l.Services, func(s string) bool { return strings.Contains(s, "trim") }) {
+		return true
+	}
+	for _, folder := range []string{"etc/cron.d", "etc/cron.daily", "etc/cron.weekly", "etc/cron.monthly"} {
+		for _, f := range files(l.root, folder, "") {
+			if strings.Contains(l.text(f), "trim") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// checkGRUB checks the pool that GRUB reads, and its configuration.
+func (l *linter) checkGRUB() {
+	if l.Bootloader != "grub" && l.Bootloader != "grub2" {
+		return
+	}
+	if cmdline := l.text("etc/default/grub"); cmdline != "" && l.rootSet != "" {
+		args, _ := l.arguments()
+		v, ok := argument(args, "root")
+		v = strings.TrimPrefix(strings.TrimPrefix(v, "ZFS="), "zfs:")
+		switch {
+		case !ok:
+			l.report("grub-without-root", Error, "etc/default/grub",
+				"GRUB_CMDLINE_LINUX has no root=: the image of the kernel does not know which dataset is the root.",
+				fmt.Sprintf("GRUB_CMDLINE_LINUX=%q, then update-grub", "root=ZFS="+l.rootSet))
+		case v != l.rootSet && v != "AUTO" && l.Datasets[v] == nil && len(l.Datasets) > 0:
+			l.report("grub-root-wrong", Error, "etc/default/grub", "There is no dataset "+v+".",
+				fmt.Sprintf("GRUB_CMDLINE_LINUX=%q, then update-grub", "root=ZFS="+l.rootSet))
+		}
+	}
+	name := ""
+	for _, d := range l.Names() {
+		if l.Datasets[d]["mountpoint"].Value == "/boot" {
+			name = installed.PoolOf(d)
+		}
+	}
+	if _, ok := l.Pools["bpool"]; name == "" && ok {
+		name = "bpool"
+	}
+	if name == "" {
+		for _, m := range l.Mounts {
+			if m.Target == "/boot" && m.Type != "zfs" {
+				return // GRUB reads no pool
+			}
+		}
+		name = installed.PoolOf(l.rootSet)
+	}
+	p, ok := l.Pools[name]
+	if !ok {
+		return
+	}
+	version := l.Tools["grub"]
+	if version == "" {
+		for _, n := range []string{"grub-efi-amd64", "grub-efi-amd64-bin", "grub-pc", "grub-common", "grub2-common"} {
+			if v := l.Packages[n]; version == "" && v != "" {
+				version = v
+			}
+		}
+	}
+	known, set := grub212, "grub2"
+	if older(version, "2.12") {
+		known = grub206
+		if atLeast(l.Tools["zfs"], "2.2") {
+			set = "grub2-2.06"
+		}
+	}
+	var unknown []string
+	for _, f := range slices.Sorted(maps.Keys(p.Features)) {
+		if p.Features[f] != "disabled" && !slices.Contains(known, strings.TrimPrefix(f, "feature@")) {
+			unknown = append(unknown, f)
+		}
+	}
+	fix := fmt.Sprintf("zpool set compatibility=%s %s", set, name)
+	switch c := p.Props["compatibility"]; {
+	case len(unknown) > 0:
+		l.report("pool-features-beyond-loader", Error, name+" feature@"+unknown[0], fmt.Sprintf(
+			"GRUB %s does not know %s of the pool with /boot.", version, strings.Join(unknown, ", ")),
+			fmt.Sprintf("Make %s again with compatibility=%s.", name, set))
+	case c == "off" || c == "":
+		l.report("grub-pool-compatibility", Warning, name+" compatibility",
+			"The next zpool upgrade enables features that GRUB cannot read: the system does not start any more.", fix)
+	case set == "grub2-2.06" && c == "grub2":
+		l.report(
+			"grub-pool-compatibility",
+			Warning,
+			name+" compatibility",
+			"From OpenZFS 2.2 the set grub2 is that of GRUB 2.12, and this GRUB is "+version+
+				": zpool upgrade would enable too much.",
+			fix,
+		)
+	}
+	for _, s := range l.Snapshots {
+		if d, _, _ := strings.Cut(s, "@"); d == name && older(version, "2.12") {
+			l.report("grub-pool-snapshot", Error, s,
+				"GRUB "+version+" cannot read a pool whose top dataset has a snapshot.", "zfs destroy "+s)
+		}
+	}
+}

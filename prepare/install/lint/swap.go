@@ -1,0 +1,310 @@
+package lint
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/unit"
+	"bakeoff/prepare/install/installed"
+)
+
+// checkSwap checks the space to which the system hibernates, and how it is found again.
+func (l *linter) checkSwap() {
+	for _, s := range l.Swaps {
+		if strings.HasPrefix(s.Device, "/dev/zd") || strings.HasPrefix(s.Device, "/dev/zvol/") {
+			l.report(
+				"swap-on-zvol",
+				Error,
+				"swap",
+				s.Device+" is a volume of a pool: a machine short of memory can stop, and it cannot resume from there, because "+
+					"the pool must not be imported before.",
+				"Use a partition for swap.",
+			)
+			return
+		}
+	}
+	for dev, b := range l.Blkid {
+		if b["TYPE"] == "swsuspend" {
+			l.report("hibernation-pending", Error, dev,
+				"There is a hibernation image. Whoever imports the pool for writing now damages it on resume.",
+				"Resume the system, or destroy the image with mkswap before an import.")
+		}
+	}
+	if !l.Hibernation {
+		return
+	}
+	if e := l.randomSwap(); e != nil {
+		l.report("swap-key-random", Error, "etc/crypttab",
+			"Each start encrypts "+e.name+" with a new key: a hibernation image cannot be read.",
+			"Give the swap a LUKS header and a key that stays.")
+		return
+	}
+	if len(l.Swaps) == 0 {
+		l.report("swap-missing", Error, "swap", "The system is to hibernate, and has no active swap.",
+			"Make a partition for swap that is larger than the memory.")
+		return
+	}
+	largest := slices.MaxFunc(l.Swaps, func(a, b installed.Swap) int { return int(a.Size>>10 - b.Size>>10) })
+	if l.RAMBytes > 0 && largest.Size <= l.RAMBytes {
+		l.report("swap-smaller-than-ram", Error, "swap", fmt.Sprintf(
+			"%s has %s, and the memory %s: a hibernation with full memory does not fit. (LUKS needs 2 or 16 MiB of a "+
+				"partition for itself.)", largest.Device, unit.Bytes(largest.Size), unit.Bytes(l.RAMBytes)),
+			"Make the partition for swap larger than the memory.")
+	}
+	l.checkResumeArgument()
+}
+
+// randomSwap returns the swap whose key changes with each start.
+func (l *linter) randomSwap() *cryptEntry {
+	for i, e := range l.crypttab {
+		if e.random() && (e.has("swap") || slices.ContainsFunc(l.Swaps, func(s installed.Swap) bool {
+			return s.Device == e.device()
+		})) {
+			return &l.crypttab[i]
+		}
+	}
+	return nil
+}
+
+// checkResumeArgument checks the arguments that find the image.
+func (l *linter) checkResumeArgument() {
+	cmdline, where := l.arguments()
+	if v, ok := argument(cmdline, "zfs_force"); ok && v != "0" && v != "no" || argumentIs(cmdline, "zfs.force") {
+		l.report("import-forced", Error, where,
+			"zfs_force imports the pool even if another system has it, as a hibernated one does.", "Remove zfs_force.")
+	}
+	if argumentIs(cmdline, "noresume") {
+		l.report("resume-off", Error, where, "noresume discards the hibernation image.", "Remove noresume.")
+		return
+	}
+	resume, ok := argument(cmdline, "resume")
+	at := where
+	if !ok && l.tool == "initramfs-tools" {
+		for _, f := range append(files(l.root, "etc/initramfs-tools/conf.d", ""), "etc/initramfs-tools/initramfs.conf") {
+			if v := assignments(l.text(f), map[string]string{})["RESUME"]; v != "" {
+				resume, ok, at = v, true, f
+			}
+		}
+	}
+	switch {
+	case !ok && l.tool == "initramfs-tools":
+		l.report("resume-missing", Error, "etc/initramfs-tools/conf.d/resume",
+			"Nothing says from where to resume: initramfs-tools cannot guess an encrypted swap.",
+			"Write RESUME="+l.swapDevice()+" there, and run update-initramfs -u.")
+	case !ok && !l.resumesByFirmware():
+		l.report("resume-missing", Error, where, "Nothing says from where to resume: the image is ignored, and lost.",
+			"Add resume="+l.swapDevice()+".")
+	case ok && !l.isSwap(resume):
+		l.report("resume-wrong", Error, at, "resume="+resume+" is not the swap "+l.swapDevice()+".",
+			"Write resume="+l.swapDevice()+".")
+	}
+	l.checkLUKSArguments(cmdline, where)
+}
+
+// checkLUKSArguments checks that the arguments open the swap.
+func (l *linter) checkLUKSArguments(cmdline, where string) {
+	const fix = "Write the UUID that blkid shows for the swap partition."
+	other := ""
+	for f := range strings.FieldsSeq(cmdline) {
+		uuid, ok := strings.CutPrefix(f, "rd.luks.uuid=")
+		uuid = strings.TrimPrefix(uuid, "luks-")
+		switch {
+		case !ok || len(l.Blkid) == 0:
+		case !l.hasUUID("crypto_LUKS", uuid):
+			l.report("luks-uuid-wrong", Error, where, "No LUKS partition has the UUID "+uuid+": the swap stays closed.", fix)
+			return
+		case l.resume == nil || !l.hasUUID("crypto_LUKS", strings.TrimPrefix(l.resume.source, "UUID=")) ||
+			strings.EqualFold(l.resume.source, "UUID="+uuid):
+			return // crypttab, not the argument, may be wrong
+		default:
+			other = uuid
+		}
+	}
+	if other != "" {
+		l.report(
+			"luks-uuid-wrong",
+			Error,
+			where,
+			"Only the partition "+other+" is opened, and the swap is "+l.resume.source+".",
+			fix,
+		)
+	}
+}
+
+// argumentIs reports whether an argument is there, without a value or with a true one.
+func argumentIs(cmdline, name string) bool {
+	v, ok := argument(cmdline, name)
+	return ok && (v == "" || v == "1" || v == "yes" || v == "y")
+}
+
+// resumesByFirmware reports whether systemd finds the image by an EFI variable.
+func (l *linter) resumesByFirmware() bool {
+	return l.systemd() && atLeast(l.Tools["systemd"], "255") && isSet(l.Firmware.EFIVars)
+}
+
+// swapDevice is the device to resume from.
+func (l *linter) swapDevice() string {
+	if l.resume != nil {
+		return l.resume.device()
+	}
+	if len(l.Swaps) > 0 {
+		return l.Swaps[0].Device
+	}
+	return "DEVICE"
+}
+
+// isSwap reports whether a device, UUID= or PARTUUID= names active swap.
+func (l *linter) isSwap(name string) bool {
+	for _, s := range l.Swaps {
+		p, _, _ := l.Partition(s.Device)
+		b := l.Blkid[s.Device]
+		if name == s.Device || b["UUID"] != "" && (name == "UUID="+b["UUID"] || name == "/dev/disk/by-uuid/"+b["UUID"]) ||
+			b["LABEL"] != "" && name == "LABEL="+b["LABEL"] ||
+			p.PartUUID != "" && strings.EqualFold(name, "PARTUUID="+p.PartUUID) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasUUID reports whether a device of a type has a UUID.
+func (l *linter) hasUUID(kind, uuid string) bool {
+	for _, b := range l.Blkid {
+		if (kind == "" || b["TYPE"] == kind) && strings.EqualFold(b["UUID"], uuid) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkCrypttab checks the lines of crypttab for the swap.
+func (l *linter) checkCrypttab() {
+	const where = "etc/crypttab"
+	for _, e := range l.crypttab {
+		if e.random() {
+			continue
+		}
+		uuid, byUUID := strings.CutPrefix(e.source, "UUID=")
+		if !byUUID {
+			uuid, byUUID = strings.CutPrefix(e.source, "/dev/disk/by-uuid/")
+		}
+		switch {
+		case strings.HasPrefix(e.source, "/dev/") && !strings.HasPrefix(e.source, "/dev/disk/") &&
+			!strings.HasPrefix(e.source, "/dev/mapper/"):
+			l.report("crypttab-device-name", Warning, where,
+				e.source+" is another disk when the order of the disks changes.", "Write UUID= with what blkid shows for it.")
+		case byUUID && len(l.Blkid) > 0 && !l.hasUUID("", uuid):
+			l.report(
+				"crypttab-uuid-wrong",
+				Error,
+				where,
+				"No device has the UUID "+uuid+": "+e.name+" is not opened.",
+				"Write the UUID that blkid shows for the partition.",
+			)
+		}
+	}
+	e := l.resume
+	if e == nil {
+		l.checkSwapInCrypttab()
+		return
+	}
+	var skipped []string
+	for _, o := range []string{"swap", "noauto", "tmp"} {
+		if e.has(o) {
+			skipped = append(skipped, o)
+		}
+	}
+	if len(skipped) > 0 {
+		l.report("crypttab-skipped", Error, where, fmt.Sprintf(
+			"The opener in the image skips an entry with the option %s: the swap stays closed, and the system does not resume.",
+			strings.Join(skipped, ", "),
+		), "Remove the option.")
+	}
+	switch hostonly := l.hostonly(); {
+	case l.tool == "initramfs-tools":
+		if !e.has("initramfs") {
+			l.report("crypttab-not-in-initramfs", Error, where,
+				"cryptsetup-initramfs puts only the devices of /, and those with the option initramfs, into the image.",
+				"Add the option initramfs to "+e.name+".")
+		}
+	case l.tool == "dracut" && hostonly && older(l.Tools["dracut"], "106") && !e.has("force") &&
+		!(e.has("x-initrd.attach") && atLeast(l.Tools["dracut"], "103")):
+		l.report("crypttab-not-in-initramfs", Error, where,
+			"dracut "+l.Tools["dracut"]+" in hostonly mode leaves out an entry without the option force.",
+			"Add the option force to "+e.name+".")
+	}
+	if e.key != "" && e.hasKey() && l.root != nil && !l.exists(e.key[1:]) && l.Modes[e.key] == "" {
+		l.report("key-file-missing", Error, where, "There is no "+e.key+".", "Put the key there, or correct the path.")
+	}
+}
+
+// checkSwapInCrypttab checks that something opens the encrypted swap.
+func (l *linter) checkSwapInCrypttab() {
+	cmdline, _ := l.arguments()
+	for _, s := range l.Swaps {
+		name, ok := strings.CutPrefix(s.Device, "/dev/mapper/")
+		known := slices.ContainsFunc(l.crypttab, func(e cryptEntry) bool { return e.name == name })
+		if !l.Hibernation || !ok || known || strings.Contains(cmdline, "rd.luks.name=") || !l.hasType("crypto_LUKS") ||
+			l.hasType("LVM2_member") {
+			continue
+		}
+		l.report("crypttab-without-swap", Error, "etc/crypttab",
+			"Nothing opens "+s.Device+" when the system starts: no entry has the name "+name+".",
+			name+" UUID=UUID_OF_THE_PARTITION KEYFILE luks")
+	}
+}
+
+// hasType reports whether blkid knows a device of a type.
+func (l *linter) hasType(kind string) bool {
+	for _, b := range l.Blkid {
+		if b["TYPE"] == kind {
+			return true
+		}
+	}
+	return false
+}
+
+// arcShare is the part of the memory up to which a cache leaves room to hibernate.
+const arcShare = 0.75
+
+// checkMemoryLimit checks that the cache of ZFS leaves memory for a hibernation.
+func (l *linter) checkMemoryLimit() {
+	if !l.Hibernation || l.rootSet == "" {
+		return
+	}
+	limit, where := "", "etc/modprobe.d/zfs.conf"
+	for _, f := range files(l.root, "etc/modprobe.d", ".conf") {
+		for _, line := range lines(l.text(f)) {
+			if w := strings.Fields(line); len(w) > 2 && w[0] == "options" && w[1] == "zfs" {
+				if v, ok := argument(line, "zfs_arc_max"); ok {
+					limit, where = v, f
+				}
+			}
+		}
+	}
+	cmdline, at := l.arguments()
+	if v, ok := argument(cmdline, "zfs.zfs_arc_max"); ok {
+		limit, where = v, at
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(limit), 0, 64)
+	switch {
+	case limit == "" || err == nil && n == 0:
+		l.report("arc-uncapped", Warning, where,
+			"The cache of ZFS may take half of the memory or more, and a full one leaves too few pages to hibernate.",
+			fmt.Sprintf("options zfs zfs_arc_max=%d", l.RAMBytes/4))
+	case err != nil:
+		l.report("arc-limit-form", Warning, where, "zfs_arc_max="+limit+" is not a number of bytes.",
+			fmt.Sprintf("options zfs zfs_arc_max=%d", l.RAMBytes/4))
+	case l.RAMBytes > 0 && float64(n) > arcShare*float64(l.RAMBytes):
+		l.report(
+			"arc-limit-high",
+			Warning,
+			where,
+			fmt.Sprintf("The cache of ZFS may take %s of %s: a full one leaves too "+
+				"few pages to hibernate.", unit.Bytes(n), unit.Bytes(l.RAMBytes)),
+			fmt.Sprintf("options zfs zfs_arc_max=%d", l.RAMBytes/4),
+		)
+	}
+}
