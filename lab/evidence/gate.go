@@ -35,6 +35,8 @@ type Trial struct {
 	// OwnTime says why the length of its test that a program of others reports is not its
 	// own; "" if nothing contradicts it.
 	OwnTime string
+	// TimedOutside tells that the clock of the environment has no part in the times.
+	TimedOutside bool
 	// Backing is that of the declared volume that the cell works in, "" where
 	// there is none.
 	Backing string

@@ -288,3 +288,15 @@ func TestTrendNamesTheFirstSplit(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// What the controller timed does not depend on the clock of the environment.
+func TestTheClockInsideSparesWhatIsTimedOutside(t *testing.T) {
+	trial := good()
+	trial.Line.Clock = &store.Clock{InsideNS: 4e8, OutsideNS: 1e9, UncertaintyNS: 5e6}
+	if clockGate(trial) == "" {
+		t.Error("a clock that stood still passes")
+	}
+	if trial.TimedOutside = true; clockGate(trial) != "" {
+		t.Errorf("the controller timed it: %s", clockGate(trial))
+	}
+}

@@ -43,7 +43,7 @@ func (r *Reader) observe(p *plan.Plan, line store.Line) (analysis.Observation, e
 	if r.onZFSFuse(p, line.Contender, cell, w) && !strings.Contains(o.Caveat, workload.ZFSFuse) {
 		o.Caveat = strings.TrimPrefix(o.Caveat+"; "+workload.ZFSFuse, "; ")
 	}
-	if c := line.Clock; c != nil {
+	if c := line.Clock; c != nil && !w.Doc().TimedOutside(cell.Params) {
 		o.Clock = analysis.ClockReading{Inside: float64(c.InsideNS) / 1e9, Outside: float64(c.OutsideNS) / 1e9,
 			Uncertainty: float64(c.UncertaintyNS) / 1e9}
 		if c.Lost() {
@@ -127,7 +127,7 @@ func work(w workload.Parser, cell plan.Cell, raw workload.Raw) (res *wire.Result
 // TrialOf is what gates see of a trial of w with this raw output. What cannot
 // be read is not there: Parse judges it.
 func TrialOf(w workload.Parser, cell plan.Cell, line store.Line, raw workload.Raw) Trial {
-	t := Trial{Cell: cell, Line: line}
+	t := Trial{Cell: cell, Line: line, TimedOutside: w.Doc().TimedOutside(cell.Params)}
 	t.Work, t.OwnTime = work(w, cell, raw)
 	var path workload.Path
 	if b, ok := raw[workload.PathBlob]; ok && json.Unmarshal(b, &path) == nil && path.Schema == workload.PathSchema {

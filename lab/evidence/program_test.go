@@ -76,6 +76,8 @@ type diagnosing struct {
 	says workload.Diagnostics
 }
 
+func (diagnosing) Doc() workload.Doc { return workload.Doc{} }
+
 func (w diagnosing) Diagnose(workload.Raw, param.Values) (workload.Diagnostics, bool) {
 	return w.says, w.says.Errors != nil || w.says.Generator != nil
 }

@@ -170,6 +170,12 @@ func (d Doc) StartsNothing(p param.Values) bool {
 	return d.Outside || d.OutsideWith != nil && d.OutsideWith(p)
 }
 
+// TimedOutside tells whether the controller or the load generator takes the times of the
+// workload for parameters: the clock of the environment then has no part in them.
+func (d Doc) TimedOutside(p param.Values) bool {
+	return d.Watch || d.StartsNothing(p) || d.NeedsPeer(p)
+}
+
 // Metric returns the metric called name.
 func (d Doc) Metric(name string) (sample.Metric, bool) { return sample.Named(d.Metrics, name) }
 

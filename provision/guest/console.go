@@ -30,8 +30,25 @@ var signs = []struct {
 		"its kernel could not mount the root: "},
 	{regexp.MustCompile(`(?m)^(?:\[ *[0-9.]+\] )?(root device(?: \(default [^)]*\))?:|mountroot>) *$`),
 		"its kernel asks on the console for the root: "},
+	{regexp.MustCompile(`(?m)^(?:\[ *[0-9.]+\] )?(?:.*unknown device major 0x[0-9a-f]+.*)`),
+		"its kernel found no root (name one with root= in append): "},
+	{regexp.MustCompile(`(?m)^(?:\[ *[0-9.]+\] )?(init path(?: \(default [^)]*\))?:) *$`),
+		"its root has no /sbin/init, so its kernel asks for one on the console: "},
 	{regexp.MustCompile(`(?m)^d?db(?:\{[0-9]+\})?> *$`), "its kernel stopped in the debugger: "},
 	{regexp.MustCompile(`.*timecounter went backwards.*`), "its clock went backwards: "},
+}
+
+// prompts end the console of a guest that waits for somebody: a question for the root or for
+// process 1, or a debugger after a panic.
+var prompts = regexp.MustCompile(`(?:^|\n)(?:\[ *[0-9.]+\] )?(?:root device(?: \(default [^)]*\))?:|mountroot>|` +
+	`init path(?: \(default [^)]*\))?:|d?db(?:\{[0-9]+\})?>) *$`)
+
+// stuckReason says why a guest with this console waits for somebody; "" if it does not.
+func stuckReason(console []byte) string {
+	if !prompts.Match(console) {
+		return ""
+	}
+	return Diagnose(console)
 }
 
 // excerptLines is how many lines of a console an error has, and signLines how many of

@@ -56,9 +56,32 @@ func TestDiagnoseOtherSystems(t *testing.T) {
 		"KDB: enter: Break\ndb> ":         "its kernel stopped in the debugger: db>",
 		"the db> of something else\n":     "",
 		"[ 1.0] kernel boot time: 14ms\n": "",
+		"[ 1.0] root on ld0a: unknown device major 0xffff\n[ 1.0] root device: ": "its kernel asks on the console for the " +
+			"root: root device:",
+		"[ 1.0] unknown device major 0xffff\n": "its kernel found no root (name one with root= in append): [ 1.0] unknown " +
+			"device major 0xffff",
+		"[ 1.0] init path (default /sbin/init): ": "its root has no /sbin/init, so its kernel asks for one on the console: " +
+			"init path (default /sbin/init):",
 	} {
 		if got := Diagnose([]byte(text)); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A guest that waits for somebody at its console will not answer. One that has printed more
+// after a question goes on.
+func TestAGuestThatWaitsAtItsConsole(t *testing.T) {
+	for text, want := range map[string]bool{
+		"[ 1.0] root device: ":                                 true,
+		"[ 1.0] init path (default /sbin/init): ":              true,
+		"panic: x\nStopped at\nddb{0}> ":                       true,
+		"panic: x\nrebooting\n":                                false,
+		"[ 1.0] root device: ld0a\n[ 1.0] root on ld0a\nhello": false,
+		"": false,
+	} {
+		if got := stuckReason([]byte(text)); (got != "") != want {
+			t.Errorf("%q: %q", text, got)
 		}
 	}
 }

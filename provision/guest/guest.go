@@ -73,6 +73,7 @@ type Env struct {
 	Console *Process
 	Observe func(ctx context.Context, seen *driver.Moments) error
 
+	began     time.Time // the creation
 	mu        sync.Mutex
 	processes []*Process
 	closed    bool
@@ -86,7 +87,7 @@ var (
 // New begins an environment of d, whose Reap removes it. The caller must Close
 // it, or call Abandon if the creation fails.
 func New(d driver.Driver, host conn.Conn, spec driver.Spec) *Env {
-	e := &Env{What: d.Doc().Name, Host: host, Spec: spec, Properties: driver.Info{
+	e := &Env{What: d.Doc().Name, Host: host, Spec: spec, began: time.Now(), Properties: driver.Info{
 		Agent: AgentPath, Scratch: Scratch, Volumes: map[string]string{}, HostCache: map[string]string{},
 		Facts: map[string]string{}}}
 	e.Remove = func(ctx context.Context) error {
@@ -221,15 +222,11 @@ func (s stream) Close() error { return errors.Join(s.w.Close(), s.PipeReader.Clo
 // Meet opens the channel to the agent at the other end of rw, which p carries,
 // and asks for its boot report. timeout bounds both.
 func (e *Env) Meet(ctx context.Context, rw io.ReadWriteCloser, p *Process, timeout time.Duration) error {
-	boot, cancel := context.WithTimeout(ctx, timeout)
+	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	go func() { // a process that has ended will not answer
-		select {
-		case <-p.Ended():
-			cancel()
-		case <-boot.Done():
-		}
-	}()
+	boot, stop := context.WithCancelCause(bounded)
+	defer stop(nil)
+	go p.stopHopeless(boot, stop)
 	c, err := channel.Open(boot, rw, channel.Options{Reason: func() error { return e.explainLoss(p) }})
 	if err == nil {
 		e.Conn = c
@@ -255,6 +252,10 @@ func (e *Env) explainSilence(p *Process, boot context.Context, timeout time.Dura
 	patience := 50 * time.Millisecond
 	if boot.Err() == nil && e.Boot.Error == "" {
 		patience = endTime
+	}
+	var stuck stuckGuest
+	if errors.As(context.Cause(boot), &stuck) {
+		return p.withOutput(fault.New(fault.Subject, "%w", stuck))
 	}
 	select {
 	case <-p.Ended():

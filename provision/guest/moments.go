@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"bakeoff/base/bootmodel"
@@ -53,9 +54,15 @@ func (e *Env) addFromAgent(ctx context.Context) error {
 		return err
 	}
 	add := func(name, how string, at time.Time) {
-		if e.Seen.Absent[name] == "" {
-			e.Seen.List = append(e.Seen.List, driver.Moment{Name: name, At: at, Uncertainty: uncertainty, How: how})
+		if e.Seen.Absent[name] != "" {
+			return
 		}
+		m := driver.Moment{Name: name, At: at, Uncertainty: uncertainty, How: how}
+		if why := e.boundByHost(&m); why != "" {
+			e.Lacks(why, name)
+			return
+		}
+		e.Seen.List = append(e.Seen.List, m)
 	}
 	if zero.IsZero() {
 		e.Lacks("the agent of this system does not say when it started", bootmodel.MarkClock, bootmodel.MarkUserland)
@@ -68,6 +75,38 @@ func (e *Env) addFromAgent(ctx context.Context) error {
 	add(bootmodel.MarkUserland, "the agent, the first process, read its clock for the first time",
 		zero.Add(time.Duration(e.Boot.StartedNS)))
 	return nil
+}
+
+// boundByHost widens the uncertainty of a moment that the clock of the guest places by what
+// the controller itself saw, or returns why the moment cannot be true. The clock of a guest
+// may lose time while the guest boots, and a moment is then before the place where a later
+// reading of that clock puts it. Linux guests of this package keep time by a counter that
+// loses none.
+//
+// The console begins between the start of the kernel's clock and the first process.
+func (e *Env) boundByHost(m *driver.Moment) (why string) {
+	if !e.Properties.OwnKernel || e.Boot.System == "" || e.Boot.System == "linux" {
+		return ""
+	}
+	least, most, what := e.began, time.Time{}, "the machine was started"
+	if e.Console != nil && !e.Console.FirstOutput().IsZero() {
+		if m.Name == bootmodel.MarkUserland {
+			least, what = e.Console.FirstOutput(), "the console began"
+		} else {
+			most = e.Console.FirstOutput()
+		}
+	}
+	early := m.At.Sub(least)
+	switch {
+	case early < -m.Uncertainty:
+		return fmt.Sprintf("the clock of the guest places it %.3f s before %s, so that clock is wrong", -early.Seconds(),
+			what)
+	case !most.IsZero() && m.At.After(most):
+		m.At, early = most, most.Sub(least)
+	}
+	m.Uncertainty = max(m.Uncertainty, early)
+	m.How += "; by the clock of the guest, which may have lost time: it can be earlier by the uncertainty"
+	return ""
 }
 
 // clockReadings is how often the clocks are compared. The comparison with the shortest

@@ -120,6 +120,46 @@ func (p *Process) Until(ctx context.Context, timeout time.Duration, try func() e
 	}
 }
 
+// stuckGuest is what the console of a guest says that waits for somebody at its console.
+type stuckGuest string
+
+func (s stuckGuest) Error() string { return string(s) }
+
+const (
+	// stuckPoll is the time between two looks at the console.
+	stuckPoll = 200 * time.Millisecond
+	// stuckTime is how long a guest may take to end by itself after such a message.
+	stuckTime = 2 * time.Second
+)
+
+// stopHopeless calls stop when an answer cannot be expected any more: the process has ended,
+// or the console shows that the guest waits there for an answer.
+func (p *Process) stopHopeless(boot context.Context, stop context.CancelCauseFunc) {
+	look := time.NewTicker(stuckPoll)
+	defer look.Stop()
+	var since time.Time
+	for {
+		select {
+		case <-p.Ended():
+			stop(nil)
+			return
+		case <-boot.Done():
+			return
+		case now := <-look.C:
+			why := stuckReason(p.out.Bytes())
+			switch {
+			case why == "":
+				since = time.Time{}
+			case since.IsZero():
+				since = now
+			case now.Sub(since) >= stuckTime:
+				stop(stuckGuest(why))
+				return
+			}
+		}
+	}
+}
+
 // explainEnd returns an error for the end of the process. If the guest ended, that
 // is the subject's fault; if the connection to the host broke, it is the lab's.
 func (p *Process) explainEnd(op string) error {

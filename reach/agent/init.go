@@ -47,6 +47,7 @@ type initProcess struct {
 // ends with the program of its service.
 func (in *initProcess) run(bringUp func() error) int {
 	in.report.Kernel, in.report.System, in.report.PID = kernelRelease(), runtime.GOOS, os.Getpid()
+	in.report.CPUs = runtime.NumCPU()
 	err := bringUp()
 	var ended <-chan struct{}
 	if err == nil && in.start != nil {

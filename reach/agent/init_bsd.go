@@ -54,6 +54,21 @@ func (kernel) MakeDir(path string) error {
 	return os.MkdirAll(path, mode)
 }
 
+// initPath is where the kernel looks for process 1 first.
+const initPath = "/sbin/init"
+
+// LinkAgent makes a symbolic link to the file of this program.
+func (kernel) LinkAgent(path string) error {
+	if _, err := os.Stat(path); err == nil {
+		return nil
+	}
+	self, err := os.Executable()
+	if err != nil {
+		self = initPath
+	}
+	return os.Symlink(self, path)
+}
+
 func (kernel) Setting(name string) ([]byte, error) { return unix.SysctlRaw(name) }
 
 // Console makes the console standard input, output and error.

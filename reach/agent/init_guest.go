@@ -49,6 +49,8 @@ type guestSystem interface {
 	Reboot() error
 	// MakeDir creates a directory and its parents.
 	MakeDir(path string) error
+	// LinkAgent makes this program available at a path where nothing is.
+	LinkAgent(path string) error
 }
 
 // guestInit is init on a system whose kernel mounts the root: it makes the root
@@ -76,6 +78,10 @@ func (g guestInit) begin() error {
 		if err := g.sys.MakeDir(dir); err != nil {
 			return err
 		}
+	}
+	// A root may have the agent as its init only; programs are started by the other path.
+	if err := g.sys.LinkAgent(wire.GuestAgent); err != nil {
+		return fmt.Errorf("link the agent: %w", err)
 	}
 	return nil
 }

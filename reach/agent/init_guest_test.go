@@ -50,7 +50,9 @@ func (f *fakeSystem) Writable() error           { return f.call("writable") }
 func (f *fakeSystem) Devices() error            { return f.call("devices") }
 func (f *fakeSystem) Console() error            { return f.call("console") }
 func (f *fakeSystem) MakeDir(path string) error { return f.call("mkdir %s", path) }
-func (f *fakeSystem) Hostname(s string) error   { return f.call("hostname %s", s) }
+
+func (f *fakeSystem) LinkAgent(path string) error { return f.call("agent %s", path) }
+func (f *fakeSystem) Hostname(s string) error     { return f.call("hostname %s", s) }
 func (f *fakeSystem) Tmpfs(at string, size unit.Bytes, mode uint32) error {
 	return f.call("tmpfs %s %d %o", at, int64(size), mode)
 }
@@ -176,7 +178,7 @@ func TestGuestBoots(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"devices", "console", "writable", "mkdir " + wire.GuestScratch, "mkdir /tmp", "mkdir /var/tmp",
-		"address lo0 127.0.0.1/8", "address vioif0 10.0.2.15/24"}
+		"agent " + wire.GuestAgent, "address lo0 127.0.0.1/8", "address vioif0 10.0.2.15/24"}
 	if !slices.Equal(f.calls, want) {
 		t.Errorf("it asked for %q, want %q", f.calls, want)
 	}

@@ -20,6 +20,10 @@ const (
 	//
 	// Source: sys/sys/time.h of NetBSD.
 	clockMonotonic = 3
+	// clockStart is what that clock shows when it starts, in nanoseconds.
+	//
+	// Source: th0 in sys/kern/kern_tc.c of NetBSD.
+	clockStart = 1e9
 
 	addAddress = unix.SIOCAIFADDR
 	// ifreqSize is the size of struct ifreq, which is part of the number of

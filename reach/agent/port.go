@@ -116,7 +116,7 @@ const isBSD = runtime.GOOS == "freebsd" || runtime.GOOS == "netbsd" || runtime.G
 var serveOptions = ServeOptions{Functions: map[string]Function{
 	"boot": func(context.Context, json.RawMessage) (any, error) {
 		now := monotonic()
-		return wire.BootReport{Kernel: kernelRelease(), System: runtime.GOOS, PID: os.Getpid(),
+		return wire.BootReport{Kernel: kernelRelease(), System: runtime.GOOS, PID: os.Getpid(), CPUs: runtime.NumCPU(),
 			StartedNS: now - time.Since(started).Nanoseconds(), ReadyNS: now}, nil
 	},
 }}

@@ -47,15 +47,3 @@ func statHz() int {
 	}
 	return int(clock.Hz)
 }
-
-// readTable reads the counters of a table, and returns why it cannot.
-func readTable(c *facts.Counters, l layout) map[string]string {
-	reasons := map[string]string{"minor_faults": noMinorFaults}
-	if err := l.decode(sysctl(l.name), c); err != nil {
-		for _, name := range []string{"context_switches", "interrupts", "minor_faults", "major_faults", "forks",
-			"swap_in_pages", "swap_out_pages"} {
-			reasons[name] = err.Error()
-		}
-	}
-	return reasons
-}

@@ -22,7 +22,18 @@ var (
 )
 
 // readSystem reads what is specific to this system.
-func readSystem(c *facts.Counters) map[string]string { return readTable(c, netBSDUvmexp) }
+//
+// The kernel returns no more of the table than the caller has room for, and nothing to a
+// caller that asks for its size: the size of the structure is the question.
+//
+// Source: sys/uvm/uvm_meter.c of NetBSD, sysctl_vm_uvmexp2.
+func readSystem(c *facts.Counters) map[string]string {
+	u, err := unix.SysctlUvmexp(netBSDUvmexp.name)
+	if err != nil {
+		return netBSDUvmexp.lacking(err.Error())
+	}
+	return netBSDUvmexp.read(unsafe.Slice((*byte)(unsafe.Pointer(u)), unix.SizeofUvmexp), c)
+}
 
 // cpuTime is the time of these CPUs, or of all if none are given. With the
 // number of a CPU, kern.cp_time has the time of that one.

@@ -22,7 +22,9 @@ var (
 )
 
 // readSystem reads what is specific to this system.
-func readSystem(c *facts.Counters) map[string]string { return readTable(c, openBSDUvmexp) }
+func readSystem(c *facts.Counters) map[string]string {
+	return openBSDUvmexp.read(sysctl(openBSDUvmexp.name), c)
+}
 
 // cpuTime is the time of these CPUs, or of all if none are given. kern.cp_time2
 // has the time of one CPU. kern.cp_time is the mean of all CPUs, so it is used

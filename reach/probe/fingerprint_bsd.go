@@ -13,21 +13,16 @@ import (
 // system records facts from sysctl. The names are those of sysctl(8) of each
 // system; one that a system lacks is unavailable there.
 func (c *collector) system(volumes []string) {
-	for fact, name := range map[string]string{
-		"cpu.model":   "hw.model",
-		"clocksource": "kern.timecounter.hardware",
-	} {
-		v, err := unix.Sysctl(name)
-		if err != nil {
-			v = ""
-		}
-		c.set(fact, v, "sysctl "+name+" has no value")
-	}
+	// hw.model of NetBSD is the class of the processor: "AMD 686-class".
+	c.set("cpu.model", first("machdep.cpu_brand", "hw.model"), "sysctl hw.model has no value")
+	c.set("clocksource", first("kern.timecounter.hardware"), "sysctl kern.timecounter.hardware has no value")
 	c.set("os", runtime.GOOS+" "+release(), "")
 	c.set("cpu.count", strconv.Itoa(runtime.NumCPU()), "")
 	c.set("memory", memory(), "sysctl hw.physmem has no value")
-	c.set("cmdline", booted(settings(sysctl, bootSettings[runtime.GOOS])),
-		runtime.GOOS+" has no sysctl for what its loader passed to the kernel")
+	c.set("cmdline", "", runtime.GOOS+" has no sysctl for what its loader passed to the kernel")
+	if what := booted(settings(sysctl, bootSettings[runtime.GOOS])); what != "" {
+		c.set("booted", what, "")
+	}
 	c.set("cpu.flags", processorFlags(),
 		"the processor lists its features to the kernel of "+runtime.GOOS+" only; see isa.go for what programs use")
 	c.mitigations()

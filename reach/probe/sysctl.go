@@ -53,6 +53,24 @@ func (l layout) decode(b []byte, c *facts.Counters) error {
 	return nil
 }
 
+// read reads the counters of a table into c, and returns why it cannot.
+func (l layout) read(b []byte, c *facts.Counters) map[string]string {
+	if err := l.decode(b, c); err != nil {
+		return l.lacking(err.Error())
+	}
+	return map[string]string{"minor_faults": noMinorFaults}
+}
+
+// lacking gives why as the reason for each counter of the table.
+func (layout) lacking(why string) map[string]string {
+	reasons := map[string]string{}
+	for _, name := range []string{"context_switches", "interrupts", "minor_faults", "major_faults", "forks",
+		"swap_in_pages", "swap_out_pages"} {
+		reasons[name] = why
+	}
+	return reasons
+}
+
 // noMinorFaults is why there is a number of all faults, and none of minor ones.
 const noMinorFaults = "the system counts fewer faults than major faults"
 

@@ -10,6 +10,18 @@ import (
 	"bakeoff/base/facts"
 )
 
+// Each counter of a table that cannot be read has its reason.
+func TestATableThatCannotBeRead(t *testing.T) {
+	var c facts.Counters
+	reasons := netBSDUvmexp.read(nil, &c)
+	if len(reasons) != 7 || !strings.Contains(reasons["forks"], "has 0 bytes") || c.Forks != nil {
+		t.Errorf("%v, %+v", reasons, c)
+	}
+	if reasons = netBSDUvmexp.read(make([]byte, 8*54), &c); len(reasons) != 1 || c.Forks == nil {
+		t.Errorf("%v, %+v", reasons, c)
+	}
+}
+
 // table is a table of a kernel with these values at their indices.
 func table(size, count int, values map[int]uint64) []byte {
 	b := make([]byte, size*count)

@@ -98,6 +98,8 @@ type BootReport struct {
 	System string `json:"system,omitempty"`
 	// PID is the agent's process number; 1 if it is init.
 	PID int `json:"pid,omitempty"`
+	// CPUs is how many the kernel found; 0 if the agent does not say.
+	CPUs int `json:"cpus,omitempty"`
 	// StartedNS and ReadyNS are when the agent started and when it was ready to
 	// answer, by the guest's monotonic clock, which starts with its kernel.
 	StartedNS int64 `json:"started_ns"`

@@ -129,6 +129,7 @@ func newMachine(spec driver.Spec, o options) qemu.Machine {
 		Program: o.program, Label: spec.Label, Kind: o.machine, CPUs: spec.CPUs, Memory: spec.Memory, Dir: spec.Dir,
 		Kernel: cmp.Or(o.kernel, spec.Image.Kernel), Append: o.append, Initrd: path.Join(spec.Dir, fileInitramfs),
 		Bare: o.bringsSystem() && !o.instructions && o.system != systemLinux, NoACPI: o.acpi == acpiOff,
+		Sockets:      o.acpi == acpiOff && spec.CPUs > 1,
 		Instructions: o.instructions, Channel: o.channel, Ready: o.ready, Watch: spec.Watch, DebugPort: o.debugPort,
 	}
 	if o.bringsSystem() && !o.instructions {
@@ -171,12 +172,34 @@ func (in *Instance) awaitAnswer(ctx context.Context, o options) error {
 	}
 	rw, err := in.guest.DialAgent(ctx)
 	if err == nil {
-		err = in.Meet(ctx, rw, in.guest.Process, o.bootTimeout)
+		err = in.hintConsole(in.Meet(ctx, rw, in.guest.Process, o.bootTimeout), o)
+	}
+	if err == nil {
+		err = in.checkCPUs()
 	}
 	if err != nil || !o.bringsSystem() {
 		return err
 	}
 	return in.setUp(ctx, o)
+}
+
+// hintConsole adds to the error of a guest that printed nothing how its kernel prints.
+func (in *Instance) hintConsole(err error, o options) error {
+	if err == nil || fault.Fix(err) != "" || !in.guest.Process.FirstOutput().IsZero() || o.system != systemNetBSD ||
+		o.kernel == "" || strings.Contains(o.append, "console=") {
+		return err
+	}
+	return fault.WithFix(err, "add console=com to "+optAppend+", so that the kernel's messages are seen")
+}
+
+// checkCPUs refuses a guest whose kernel found fewer CPUs than the machine has. Agents of
+// older releases do not say how many there are.
+func (in *Instance) checkCPUs() error {
+	if n := in.Boot.CPUs; n > 0 && n < in.Spec.CPUs {
+		return fault.WithFix(fault.New(fault.Unsupported, "the kernel of the guest found %d of its %d CPUs", n, in.Spec.CPUs),
+			fmt.Sprintf("write cpus: %d, or boot a kernel that supports several CPUs", n))
+	}
+	return nil
 }
 
 // observeBoot has the moments of the boot include what QEMU sees of it.

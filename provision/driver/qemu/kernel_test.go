@@ -23,7 +23,7 @@ func elfKernel(text string) []byte {
 
 // netbsdText is the line that a NetBSD kernel begins with; the version is that of the
 // kernel that was measured.
-const netbsdText = "NetBSD 10.99.12 (MICROVM) #0: made for this test"
+const netbsdText = "NetBSD 10.99.12 (MICROVM) #0: made for this test\x00virtio_mmio.device="
 
 // has reports whether argv holds want as consecutive arguments.
 func has(argv []string, want ...string) bool {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 
 	"bakeoff/base/fault"
@@ -53,6 +54,9 @@ func resolve(ctx context.Context, host conn.Conn, memo *driver.Memo, o options) 
 		return o, f, err
 	}
 	netbsd := o.system == systemNetBSD
+	if err := o.refuseForSystem(f.kernel); err != nil {
+		return o, f, err
+	}
 	if o.acpi == auto {
 		o.acpi = acpiOn
 		if netbsd && o.machine == qemu.MicroVM {
@@ -66,6 +70,39 @@ func resolve(ctx context.Context, host conn.Conn, memo *driver.Memo, o options) 
 		o.channel = channelOf(o.system)
 	}
 	return o, f, nil
+}
+
+// refuseForSystem refuses options with which a guest of a system that is not Linux does not
+// boot, or with which its agent is not reached.
+//
+// Source: tests with a kernel of NetBSD 10.99; sys/dev/virtio/arch/x86 of NetBSD.
+func (o options) refuseForSystem(k qemu.KernelFile) error {
+	netbsd := o.system == systemNetBSD
+	minimal := netbsd && o.machine == qemu.MicroVM && o.kernel != ""
+	refuse := func(option, fix, format string, args ...any) error {
+		return refuseOption(fault.Unsupported, option, fix, format, args...)
+	}
+	switch {
+	case o.instructions && k.System != "" && k.System != systemLinux:
+		return refuse(optClock+": "+clockInstructions, "measure it on the clock "+clockHost,
+			"only Linux reports its moments on this clock (%s)", k.Version)
+	case o.channel == qemu.ChannelVirtio && (netbsd || o.system == systemOpenBSD):
+		return refuse(optChannel, "remove "+optChannel, "the virtio console of %s has no ports with names", o.system)
+	case minimal && o.firmware == qemu.QBoot:
+		return refuse(optFirmware, "remove "+optFirmware, "a NetBSD kernel hangs with %s, which makes no MP table",
+			qemu.QBoot)
+	case minimal && o.acpi == acpiOn:
+		return refuse(optACPI, "remove "+optACPI, "a NetBSD kernel finds its devices by the words that QEMU puts on the "+
+			"command line without ACPI")
+	case minimal && k.System == systemNetBSD && !k.DeviceWords:
+		return refuse(optKernel, "name a kernel of the kind MICROVM, or machine: "+qemu.Q35,
+			"%s does not read virtio_mmio.device= from its command line, so it would find neither disk nor network (%s)",
+			o.kernel, k.Version)
+	case netbsd && o.machine == qemu.Q35 && o.kernel != "" && k.Kind == "MICROVM":
+		return refuse(optKernel, "machine: "+qemu.MicroVM, "a NetBSD kernel of the kind MICROVM has no PCI, and so finds no "+
+			"device of the machine %s", qemu.Q35)
+	}
+	return nil
 }
 
 // channelOf is the channel of a guest with a system; "" is one that nobody named. NetBSD
@@ -89,8 +126,13 @@ func (o options) withoutRoot(k qemu.KernelFile) error {
 	if o.bringsSystem() || k.System == systemLinux || k.System == "" {
 		return nil
 	}
+	fix := "replace image with the disk of that system: " + optDisk + ": FILE"
+	if o.ramDisk != "" && k.System == systemNetBSD {
+		fix = fmt.Sprintf("replace %s with %s: FILE and %s: root=md0a: the kernel takes a file system as its RAM disk",
+			optRAMDisk, optInitrd, optAppend)
+	}
 	return fault.WithFix(fault.New(fault.Invalid, "%s is a kernel of another system (%s), and cannot start from an image",
-		o.kernel, k.Version), "replace image with the disk of that system: "+optDisk+": FILE")
+		o.kernel, k.Version), fix)
 }
 
 // rootDisks is the disk with the system of the guest; none if that is in a RAM disk.

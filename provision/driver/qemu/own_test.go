@@ -12,6 +12,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/guest"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
@@ -114,15 +115,16 @@ func TestOwnGuestIsRefused(t *testing.T) {
 func TestDefaultsFollowFromTheKernel(t *testing.T) {
 	netbsd, linux := file(t, elfKernel(netbsdText)), file(t, elfKernel("Linux version 6.1.0-1 (x)"))
 	disk, unknown := file(t, []byte("a raw disk")), file(t, elfKernel("some text"))
+	generic := file(t, elfKernel("NetBSD 10.1 (GENERIC) #0: made for this test"))
 	for name, tt := range map[string]struct {
 		options                 param.Values
 		acpi, firmware, channel string
 	}{
 		"netbsd": {param.Values{optKernel: netbsd, optDisk: disk}, acpiOff, qemu.SeaBIOS, qemu.ChannelDial},
-		"netbsd on q35": {param.Values{optKernel: netbsd, optDisk: disk, optMachine: qemu.Q35}, acpiOn, "",
+		"netbsd on q35": {param.Values{optKernel: generic, optDisk: disk, optMachine: qemu.Q35}, acpiOn, "",
 			qemu.ChannelDial},
-		"netbsd as the user says": {param.Values{optKernel: netbsd, optDisk: disk, optACPI: acpiOn, optFirmware: qemu.QBoot,
-			optChannel: qemu.ChannelVirtio}, acpiOn, qemu.QBoot, qemu.ChannelVirtio},
+		"netbsd as the user says": {param.Values{optKernel: netbsd, optDisk: disk, optACPI: acpiOff,
+			optFirmware: qemu.SeaBIOS, optChannel: qemu.ChannelDial}, acpiOff, qemu.SeaBIOS, qemu.ChannelDial},
 		"netbsd of an unknown kernel": {param.Values{optKernel: unknown, optDisk: disk, optSystem: systemNetBSD}, acpiOff,
 			qemu.SeaBIOS, qemu.ChannelDial},
 		"disk of openbsd": {param.Values{optDisk: disk, optMachine: qemu.Q35, optSystem: systemOpenBSD}, acpiOn,
@@ -228,4 +230,62 @@ func ownCommandLine(t *testing.T, v param.Values) []string {
 	m := newMachine(userGuest(), o)
 	m.Accel, m.Disks = qemu.TCG, files.rootDisks(driver.Image{}, o)
 	return m.CommandLine()
+}
+
+// What does not boot, or what nobody would reach, is refused where the kernel's file is.
+func TestOptionsThatANetBSDKernelCannotHave(t *testing.T) {
+	kernel, disk := file(t, elfKernel(netbsdText)), file(t, []byte("a raw disk"))
+	generic := file(t, elfKernel("NetBSD 10.1 (GENERIC) #0: made for this test"))
+	for name, tt := range map[string]struct {
+		options   param.Values
+		says, fix string
+	}{
+		"fine": {param.Values{optKernel: kernel, optDisk: disk}, "", ""},
+		"qboot": {param.Values{optKernel: kernel, optDisk: disk, optFirmware: qemu.QBoot}, "no MP table",
+			"remove firmware"},
+		"ACPI": {param.Values{optKernel: kernel, optDisk: disk, optACPI: acpiOn}, "without ACPI",
+			"remove acpi"},
+		"virtio": {param.Values{optKernel: kernel, optDisk: disk, optChannel: qemu.ChannelVirtio}, "no ports",
+			"remove channel"},
+		"GENERIC": {param.Values{optKernel: generic, optDisk: disk}, "virtio_mmio.device=", "machine: q35"},
+		"MICROVM on a PC": {param.Values{optKernel: kernel, optDisk: disk, optMachine: qemu.Q35}, "has no PCI",
+			"machine: microvm"},
+		"GENERIC on a PC": {param.Values{optKernel: generic, optDisk: disk, optMachine: qemu.Q35}, "", ""},
+		"instructions": {param.Values{optKernel: kernel, optInitrd: disk, optClock: clockInstructions}, "only Linux",
+			"clock host"},
+		"a RAM disk of us": {param.Values{optKernel: kernel, optRAMDisk: disk}, "cannot start from an image",
+			"root=md0a"},
+	} {
+		_, _, err := resolve(t.Context(), local.Conn{}, nil, settings(tt.options))
+		if (err == nil) != (tt.says == "") || err != nil && (!strings.Contains(err.Error(), tt.says) ||
+			!strings.Contains(fault.Fix(err), tt.fix)) {
+			t.Errorf("%s: %v, want %q and %q", name, err, tt.says, tt.fix)
+		}
+	}
+}
+
+// The MP table of SeaBIOS lists one CPU for a socket.
+func TestCPUsWithoutACPIAreSockets(t *testing.T) {
+	kernel, disk := file(t, elfKernel(netbsdText)), file(t, []byte("a raw disk"))
+	if argv := ownCommandLine(t, param.Values{optKernel: kernel, optDisk: disk}); !has(argv, "-smp",
+		"2,sockets=2,cores=1,threads=1") {
+		t.Errorf("got %q", argv)
+	}
+	if argv := ownCommandLine(t, param.Values{optDisk: disk, optMachine: qemu.Q35}); !has(argv, "-smp", "2") {
+		t.Errorf("got %q", argv)
+	}
+	in := &Instance{Hosted: &guest.Hosted{Machine: guest.Machine{Env: &guest.Env{Spec: driver.Spec{CPUs: 2}}}}}
+	for n, ok := range map[int]bool{0: true, 1: false, 2: true} { // 0: an agent of an older release
+		in.Boot.CPUs = n
+		if err := in.checkCPUs(); ok != (err == nil) || err != nil && fault.Fix(err) == "" {
+			t.Errorf("%d of 2 CPUs: %v", n, err)
+		}
+	}
+}
+
+// A guest with an agent has an address of its own: its ports are not forwarded.
+func TestAGuestWithAnAgentForwardsNothing(t *testing.T) {
+	if _, ok := any(&Instance{}).(driver.Forwarder); ok {
+		t.Error("its network has no port to forward")
+	}
 }

@@ -29,6 +29,11 @@ type KernelFile struct {
 	// Version is the line with the system's name and release.
 	Version string
 	SHA256  string
+	// Kind is the name of a BSD kernel's configuration, such as MICROVM; "" if the file does
+	// not say. DeviceWords tells that the kernel reads virtio_mmio.device= from its command
+	// line.
+	Kind        string
+	DeviceWords bool
 	// Loads is LoadsBzImage, LoadsPVH or LoadsMultiboot; "" if QEMU does not load it.
 	Loads string
 }
@@ -46,6 +51,10 @@ const kernelHead = 64 << 10
 
 // maxHeaders bounds what is read of a kernel after that, in bytes.
 const maxHeaders = 4 << 20
+
+// deviceWords is the word on a command line that names a virtio device of a machine without
+// ACPI.
+const deviceWords = "virtio_mmio.device"
 
 // versionPattern finds the version in a kernel that is not compressed, for grep -E.
 const versionPattern = `(Linux version|NetBSD|FreeBSD|OpenBSD) [0-9]+[.][-0-9A-Za-z._~+]*`
@@ -69,11 +78,18 @@ func ReadKernelFile(ctx context.Context, host conn.Conn, memo *driver.Memo, file
 	})
 }
 
-// findVersion sets the system of a kernel from the first version in it.
+// kindPattern finds the configuration after the version of a BSD kernel.
+const kindPattern = `( \([A-Za-z0-9_.-]+\))?`
+
+// findVersion sets the system of a kernel from the first version in it, and what the rest of
+// its file says.
 func (k *KernelFile) findVersion(ctx context.Context, host conn.Conn, file string) error {
-	out, err := conn.Output(ctx, host, "sh", "-c",
-		`LC_ALL=C grep -aoE -m 1 -e "$1" -- "$2" | head -n 1; :`, "sh", versionPattern, file)
-	k.Version = safetext.Line(strings.TrimSpace(string(out)))
+	out, err := conn.Output(ctx, host, "sh", "-c", `export LC_ALL=C; grep -aoE -m 1 -e "$1" -- "$2" | head -n 1
+grep -aq -e "$3" -- "$2" && echo "$3"; :`, "sh", versionPattern+kindPattern, file, deviceWords)
+	version, rest, _ := strings.Cut(string(out), "\n")
+	k.DeviceWords = strings.TrimSpace(rest) == deviceWords
+	version, kind, _ := strings.Cut(safetext.Line(strings.TrimSpace(version)), " (")
+	k.Version, k.Kind = version, strings.TrimSuffix(kind, ")")
 	first, _, _ := strings.Cut(k.Version, " ")
 	k.System = strings.ToLower(first)
 	return err

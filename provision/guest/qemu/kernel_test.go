@@ -43,7 +43,7 @@ func elfKernel(wide bool, note uint32, text string) []byte {
 
 // netbsdText is the line that a NetBSD kernel begins with; the version is that of the
 // kernel that was measured.
-const netbsdText = "NetBSD 10.99.12 (MICROVM) #0: made for this test"
+const netbsdText = "NetBSD 10.99.12 (MICROVM) #0: made for this test\x00virtio_mmio.device="
 
 func TestReadKernelFile(t *testing.T) {
 	multi := make([]byte, 64)
@@ -72,7 +72,8 @@ func TestReadKernelFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		k, err := ReadKernelFile(t.Context(), local.Conn{}, nil, file)
-		if err != nil || k.System != tt.system || k.Version != tt.version || k.Loads != tt.loads || len(k.SHA256) != 64 {
+		if err != nil || k.System != tt.system || k.Version != tt.version || k.Loads != tt.loads || len(k.SHA256) != 64 ||
+			k.DeviceWords != (tt.system == "netbsd") || (k.Kind == "MICROVM") != (tt.system == "netbsd") {
 			t.Errorf("%s: %+v, %v", name, k, err)
 		}
 		if err := k.CheckLoads(file); (err == nil) != (tt.loads != "") ||

@@ -85,6 +85,9 @@ type Machine struct {
 	Bare bool
 	// NoACPI hides ACPI; QEMU then names virtio devices on the kernel's command line.
 	NoACPI bool
+	// Sockets gives each CPU a socket of its own. The MP table of SeaBIOS lists one CPU for
+	// a socket, and a kernel without ACPI finds its CPUs there.
+	Sockets bool
 	// Instructions tells that executed instructions are the time of the guest.
 	Instructions bool
 	Disks        []Disk
@@ -120,7 +123,7 @@ func (m *Machine) CommandLine() []string {
 	argv := []string{
 		m.Program, "-name", "guest=" + m.Label, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
 		"-machine", m.machineArg(), "-cpu", m.CPUModel(),
-		"-smp", strconv.Itoa(m.CPUs), "-m", fmt.Sprintf("%dM", m.Memory/unit.MiB),
+		"-smp", m.smpArg(), "-m", fmt.Sprintf("%dM", m.Memory/unit.MiB),
 		"-qmp", "unix:" + m.socketPath(socketMonitor) + ",server=on,wait=off",
 	}
 	argv = append(argv, m.consoleArgs()...) // messages go to standard output, where they are bounded
@@ -174,6 +177,14 @@ func (m *Machine) machineArg() string {
 		arg = strings.Replace(arg, ",acpi=on", "", 1) + ",acpi=off"
 	}
 	return arg
+}
+
+// smpArg is QEMU's option with the CPUs.
+func (m *Machine) smpArg() string {
+	if !m.Sockets || m.CPUs < 2 {
+		return strconv.Itoa(m.CPUs)
+	}
+	return fmt.Sprintf("%d,sockets=%d,cores=1,threads=1", m.CPUs, m.CPUs)
 }
 
 // virtioSuffix is the suffix of virtio device names: microvm has no PCI.
