@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
@@ -22,7 +23,8 @@ import (
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
 		Summary: "Integer and floating-point arithmetic, or memory allocation and copying, by two threads per CPU",
-		Metrics: []sample.Metric{sample.Throughput("op/s", "rounds per second, all threads together")},
+		Metrics: []sample.Metric{sample.Throughput("op/s", "rounds per second, all threads together; with test=both the "+
+			"mean of both rates, which is ubench's average")},
 		Source: []string{
 			"S. Rusinov, ubench 0.3: about two concurrent processes for each CPU, integer and floating-point calculations " +
 				"in a ratio of 3:1, or memory allocation and copying from memory to memory. The same definition, " +
@@ -37,9 +39,9 @@ func Loop() loop.Loop {
 	return loop.Loop{
 		Name: "ubench",
 		Params: []param.Spec{
-			{Name: "test", Kind: param.Text, Default: "cpu", Enum: []string{"cpu", "memory"},
+			{Name: "test", Kind: param.Text, Default: "cpu", Enum: []string{"cpu", "memory", "both"},
 				Doc: "cpu: three integer rounds to one floating-point round; memory: blocks of 1 KiB to 512 KiB are " +
-					"allocated, filled and copied"},
+					"allocated, filled and copied; both: one after the other, for half of the time each"},
 			{Name: "workers", Kind: param.Int, Default: "0", Min: 0, Max: 1024,
 				Doc: "number of threads; 0 is two per CPU that the environment shows"},
 			workload.TimeParam,
@@ -53,12 +55,47 @@ func runLoop(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, erro
 	if n == 0 {
 		n = 2 * runtime.NumCPU()
 	}
-	round := map[string]func() func() error{"cpu": sumParts, "memory": copyParts}[p.Text("test")]
+	rounds := map[string]func() func() error{"cpu": sumParts, "memory": copyParts}
+	if p.Text("test") != "both" {
+		return runTeam(ctx, n, rounds[p.Text("test")], p.Duration("time"))
+	}
+	cpu, err := runTeam(ctx, n, rounds["cpu"], p.Duration("time")/2)
+	if err != nil {
+		return cpu, err
+	}
+	memory, err := runTeam(ctx, n, rounds["memory"], p.Duration("time")/2)
+	if err != nil {
+		return memory, err
+	}
+	return averageOf(cpu, memory), nil
+}
+
+// runTeam runs rounds with n threads for a time.
+func runTeam(ctx context.Context, n int, round func() func() error, length time.Duration) (wire.Result, error) {
 	t := hireTeam(n, round)
 	defer t.dismiss()
-	return loop.Timed{For: p.Duration("time"), Do: t.do, CPU: spentCPU}.Operations(ctx, func() (string, error) {
+	return loop.Timed{For: length, Do: t.do, CPU: spentCPU}.Operations(ctx, func() (string, error) {
 		return fmt.Sprintf("%d threads agreed in every round", n), nil
 	})
+}
+
+// averageOf is the result of two parts of the same length: the rounds of both over their
+// time, which is the mean of their rates. Its slices would show the change from one part to
+// the other, so it has none.
+func averageOf(a, b wire.Result) wire.Result {
+	out := a
+	out.Work += b.Work
+	out.ElapsedNS += b.ElapsedNS
+	out.Values = []sample.Value{loop.Throughput(out.Work/(float64(out.ElapsedNS)/1e9), "op/s")}
+	out.Windows = nil
+	out.Check.Answer = fmt.Sprintf("%s; cpu %.6g op/s, memory %.6g op/s", a.Check.Answer, a.Values[0].Value,
+		b.Values[0].Value)
+	out.Check.Scaling = min(a.Check.Scaling, b.Check.Scaling)
+	if a.WorkerCPUSeconds != nil && b.WorkerCPUSeconds != nil {
+		spent := *a.WorkerCPUSeconds + *b.WorkerCPUSeconds
+		out.WorkerCPUSeconds = &spent
+	}
+	return out
 }
 
 // spentCPU returns the CPU seconds of all threads of this process.

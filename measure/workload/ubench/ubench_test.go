@@ -7,8 +7,11 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/sample"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload/workloadtest"
+	"bakeoff/reach/loop"
+	"bakeoff/reach/wire"
 )
 
 func TestMain(m *testing.M) { workloadtest.Main(m, Loop()) }
@@ -16,7 +19,7 @@ func TestMain(m *testing.M) { workloadtest.Main(m, Loop()) }
 func TestSuite(t *testing.T) {
 	workloadtest.Run(t, execution.Native(New()), workloadtest.Options{
 		Common: param.Values{"time": "40ms"},
-		Cells:  []param.Values{{"test": "memory"}, {"workers": "1"}, {"test": "memory", "workers": "3"}},
+		Cells:  []param.Values{{"test": "memory"}, {"test": "both"}, {"workers": "1"}, {"test": "memory", "workers": "3"}},
 	})
 }
 
@@ -57,5 +60,18 @@ func TestTeam(t *testing.T) {
 	}
 	if err := members.do(2); err != nil || hired.Load() != 3 {
 		t.Errorf("after an error: %v; %d threads", err, hired.Load())
+	}
+}
+
+// The average is the mean of both rates, as ubench prints it; the costs are those of both.
+func TestAverage(t *testing.T) {
+	part := func(rate, cpu float64) wire.Result {
+		return wire.Result{Values: []sample.Value{loop.Throughput(rate, "op/s")}, Work: rate, ElapsedNS: 1e9,
+			Windows: []float64{1}, WorkerCPUSeconds: &cpu}
+	}
+	got := averageOf(part(52218, 2), part(42596, 1))
+	if got.Values[0].Value != 47407 || got.Work != 94814 || got.ElapsedNS != 2e9 || *got.WorkerCPUSeconds != 3 ||
+		got.Windows != nil {
+		t.Errorf("%+v", got)
 	}
 }

@@ -19,7 +19,8 @@ func TestMain(m *testing.M) { workloadtest.Main(m, Loop()) }
 func TestSuite(t *testing.T) {
 	workloadtest.Run(t, execution.Native(New()), workloadtest.Options{
 		Common: param.Values{"time": "40ms"},
-		Cells:  []param.Values{{"test": "double"}, {"test": "execl"}, {"test": "shell8"}},
+		Cells: []param.Values{{"test": "double"}, {"test": "execl"}, {"test": "shell8"}, {"test": "whetstone"},
+			{"test": "pipe"}},
 	})
 }
 
@@ -123,5 +124,19 @@ func TestScripts(t *testing.T) {
 	t.Setenv("PATH", dir)
 	if _, err := shell8(context.Background(), loop.Env{Dir: dir}); !fault.Is(err, fault.Unsupported) {
 		t.Errorf("without a shell: %v", err)
+	}
+}
+
+// Every pass of Whetstone gives the published values, bit for bit the same.
+func TestWhetstone(t *testing.T) {
+	w, err := whetstone(t.Context(), loop.Env{})
+	if err != nil || w.do(2) != nil {
+		t.Fatal(err)
+	}
+	if answer, err := w.check(); err != nil || !strings.Contains(answer, "0.83467") {
+		t.Errorf("%s, %v", answer, err)
+	}
+	if got := whetstonePass(); got[7][0] == 0.75 || got[4][0] == 0.5 {
+		t.Errorf("a module did nothing: %v", got)
 	}
 }
