@@ -104,6 +104,11 @@ var traps = []trap{
 	{func(_ *Table, tool *Tool, col *Column) bool {
 		return tool.Name == "pgbench" && tool.hasArgument("-C")
 	}, Qualifies, "pgbench -C opens a connection for every transaction: every figure includes the cost of a connection"},
+	{func(_ *Table, tool *Tool, col *Column) bool {
+		settings := strings.Join(strings.Fields(tool.Settings), " ")
+		return tool.Name == "nginx" && strings.Contains(settings, "worker_processes auto")
+	}, Qualifies, "nginx with worker_processes auto counts the CPUs of the machine: an environment with a CPU limit " +
+		"runs more workers than it has CPUs, and its neighbors without a limit do not"},
 	{func(t *Table, tool *Tool, col *Column) bool {
 		mb, ok := tool.numberAfter("-s")
 		moves := strings.HasSuffix(col.Unit, "B/s") || col.Unit == "seek/s"
@@ -150,8 +155,8 @@ var toolCheck = Check{
 	Name: "tool",
 	Doc: "Defaults of tools that their figures do not show: sysbench's memory blocks of 1 KiB time its loop; openssl " +
 		"speed divides by CPU time; wrk counts errors as requests and, as a closed loop, hides queueing; siege sleeps; " +
-		"pgbench -C times connections; a small file is served from the cache. A client that uses 90 % of its CPU " +
-		"measures itself.",
+		"pgbench -C times connections; nginx with worker_processes auto ignores CPU limits; a small file is served from " +
+		"the cache. A client that uses 90 % of its CPU measures itself.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, k := range t.trapped(c.column) {
 			out = append(out, Reason{Weight: k.weight, Text: k.text})

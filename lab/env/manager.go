@@ -373,7 +373,8 @@ type Environment struct {
 	session   int // of the host
 	lease     lease.Lease
 	addr      netip.Addr
-	whole     bool // Ports is its own
+	whole     bool           // Ports is its own
+	network   *netns.Network // nil without the experiment's network
 	once      sync.Once
 	err       error
 }
@@ -406,7 +407,8 @@ func (m *Manager) LeaseWatched(ctx context.Context, d driver.Driver, c manifest.
 
 	r := lease.Lease{Lifetime: lease.Run, Label: label, Driver: d.Doc().Name, Name: c.Name, Host: m.cfg.Name,
 		Dir: Place(m.cfg.StateDir, label), Owner: m.cfg.Run, PID: os.Getpid(), Started: time.Now().UTC()}
-	e := &Environment{ID: label, CPUSet: subject, manager: m, session: m.at.Session(), lease: r, addr: addr}
+	e := &Environment{ID: label, CPUSet: subject, manager: m, session: m.at.Session(), lease: r, addr: addr,
+		network: network}
 	if e.whole = d.Doc().Whole; e.whole {
 		e.Ports = m.takePorts()
 	}
@@ -436,6 +438,14 @@ func (m *Manager) LeaseWatched(ctx context.Context, d driver.Driver, c manifest.
 	}
 	e.Instance = inst
 	return e, nil
+}
+
+// AddIPv6 gives the environment an address of IPv6 on the experiment's network, and returns it.
+func (e *Environment) AddIPv6(ctx context.Context) (netip.Addr, error) {
+	if e.network == nil {
+		return netip.Addr{}, fault.New(fault.Unsupported, "the environment is not on the experiment's network")
+	}
+	return netns.AddIPv6(ctx, e.manager.cfg.Host, *e.network, e.ID)
 }
 
 // label returns the label of what is created next.

@@ -171,7 +171,7 @@ func (v inspector) checkPrograms(ctx context.Context, c plan.Contender, bare boo
 func programParam(v inspector, c plan.Contender, name string) bool {
 	for _, cell := range v.plan.Cells {
 		params := c.CellOf(cell.Cell).Params
-		for _, key := range []string{"argv", "prepare", "reset", "cleanup"} {
+		for _, key := range []string{"argv", "run", "prepare", "reset", "cleanup"} {
 			if argv := params.List(key); len(argv) > 0 && path.Clean(argv[0]) == name {
 				return true
 			}

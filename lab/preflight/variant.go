@@ -66,13 +66,16 @@ func imagesWithoutProgram(p *plan.Plan, cell plan.Cell, workloads []execution.Ru
 		if c.TwinOf != "" || !execution.StartsImage(runner, c.CellOf(cell.Cell).Params) || image.Starts(c.Image) {
 			continue
 		}
+		if c.Image == "" && runner.Doc().StartsNothing(c.CellOf(cell.Cell).Params) {
+			continue // the guest's own system may start it
+		}
 		what := "no image that names one"
 		if c.Image != "" {
 			what = "the image " + c.Image + ", which names none"
 		}
 		out = append(out, fault.WithFix(fault.New(fault.Invalid, "cell %s names no program, and contender %s has %s",
 			cell.Name,
-			c.Name, what), "write argv: [program, argument]"))
+			c.Name, what), "write "+execution.ProgramParam(runner, c.CellOf(cell.Cell).Params)+": [program, argument]"))
 	}
 	return out
 }

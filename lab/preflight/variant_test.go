@@ -80,4 +80,4 @@ func TestProgramsOfImages(t *testing.T) {
 // named is a workload that starts what the image names.
 type named struct{ *dice }
 
-func (named) Names(p param.Values) bool { return p["argv"] != "" }
+func (named) ProgramParam(param.Values) string { return "argv" }

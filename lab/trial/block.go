@@ -230,6 +230,7 @@ func (r *runner) prepareCell(ctx context.Context, en *environment, s *side, cell
 	if f, ok := en.Instance.(driver.Forwarder); ok {
 		t.Forward = f.Forward
 	}
+	t.AddIPv6 = en.AddIPv6
 	t.Shared, t.Properties = en.shared, map[string]map[string]string{}
 	for _, v := range s.Volumes {
 		t.Properties[v.Path] = v.Properties

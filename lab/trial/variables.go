@@ -82,8 +82,7 @@ const (
 func (r *runner) startFacts(s *side) map[string]string {
 	out := map[string]string{}
 	if !slices.ContainsFunc(r.Plan.Cells, func(c plan.Cell) bool {
-		_, ok := execution.Named(r.Workloads, c.Workload).(execution.Starter)
-		return ok
+		return execution.ProgramParam(execution.Named(r.Workloads, c.Workload), s.CellOf(c.Cell).Params) != ""
 	}) {
 		return out
 	}

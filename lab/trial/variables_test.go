@@ -206,7 +206,7 @@ func TestVariablesOfImages(t *testing.T) {
 // named is a workload that starts what the image names.
 type named struct{ *dice }
 
-func (named) Names(p param.Values) bool { return p["argv"] != "" }
+func (named) ProgramParam(param.Values) string { return "argv" }
 
 // If an image decides how programs start, the facts of all contenders say how they do.
 func TestFactsOfStarts(t *testing.T) {

@@ -52,14 +52,23 @@ type File struct {
 // Starter is a Runner whose programs start as the image of their environment says: as
 // its user, in its folder, and its own program if the parameters name none.
 type Starter interface {
-	// Names tells whether the parameters name the program to start.
-	Names(p param.Values) bool
+	// ProgramParam is the parameter that names the program to start; "" if with these
+	// parameters nothing starts as the image says.
+	ProgramParam(p param.Values) string
+}
+
+// ProgramParam is that of r; "" if nothing starts as the image says.
+func ProgramParam(r Runner, p param.Values) string {
+	if s, ok := r.(Starter); ok {
+		return s.ProgramParam(p)
+	}
+	return ""
 }
 
 // StartsImage reports whether r starts the program that the image names.
 func StartsImage(r Runner, p param.Values) bool {
-	s, ok := r.(Starter)
-	return ok && !s.Names(p)
+	name := ProgramParam(r, p)
+	return name != "" && len(p.List(name)) == 0
 }
 
 // Target is where a trial runs.
@@ -89,6 +98,9 @@ type Target struct {
 	// Forward returns where Peer reaches a port of Subject that has no address of its
 	// own; nil: at Addr.
 	Forward func(ctx context.Context, port uint16) (netip.AddrPort, error)
+	// AddIPv6 gives Subject an address of IPv6 for Peer, and returns it; nil: it cannot have
+	// one.
+	AddIPv6 func(ctx context.Context) (netip.Addr, error)
 	// Fresh creates another environment of this contender and returns marks
 	// on the host's clock, to measure life cycle and boot. The caller
 	// closes it.

@@ -223,6 +223,45 @@ func DetachOwn(ctx context.Context, host conn.Conn, label string) error {
 	return errors.Join(err, Remove(ctx, host, own))
 }
 
+// IPv6 is the address that AddIPv6 gives an environment with this IPv4 address, in a
+// network of unique local addresses (RFC 4193).
+func IPv6(a netip.Addr) netip.Addr {
+	out, four := [16]byte{0xfd, 0x62, 0x6f}, a.As4()
+	copy(out[12:], four[:])
+	return netip.AddrFrom16(out)
+}
+
+// AddIPv6 gives the environment and the bridge addresses of IPv6, unless they have them. The
+// environment must have a namespace of its own on the host; a machine has none. The
+// addresses disappear with their namespaces.
+func AddIPv6(ctx context.Context, host conn.Conn, n Network, label string) (netip.Addr, error) {
+	if err := check(label, &n); err != nil {
+		return netip.Addr{}, err
+	}
+	unsupported := func(err error, why string) (netip.Addr, error) {
+		if err != nil {
+			return netip.Addr{}, err
+		}
+		return netip.Addr{}, fault.WithFix(fault.New(fault.Unsupported, "IPv6: %s", why), "remove family: ipv6")
+	}
+	if have, err := Exists(ctx, host, Own(label)); err != nil || !have {
+		return unsupported(err, "the environment has no network namespace on its host to which bakeoff could add an address")
+	}
+	if _, err := conn.FilesOf(host).ReadDir(ctx, "/proc/sys/net/ipv6"); err != nil {
+		return unsupported(nil, "the kernel of the host has none")
+	}
+	// Both are used at once: nobody else has them, so the kernel need not ask (nodad).
+	for _, x := range []struct {
+		namespace, link string
+		of              netip.Addr
+	}{{Own(label), Inside, n.Addr.Addr()}, {n.Namespace, n.Bridge, n.Gateway}} {
+		if err := ip(ctx, host, x.namespace, fmt.Sprintf("addr replace %s/64 dev %s nodad", IPv6(x.of), x.link)); err != nil {
+			return netip.Addr{}, privilege(err)
+		}
+	}
+	return IPv6(n.Addr.Addr()), nil
+}
+
 // AttachTap creates a tap device at the bridge, in the experiment's namespace,
 // where the hypervisor runs. The guest configures its address.
 func AttachTap(ctx context.Context, host conn.Conn, n Network, label string) error {

@@ -164,3 +164,26 @@ const (
 // PauseReady is the output of `bakeoff-agent pause --ready` on standard error
 // when it runs: everything before its start is done.
 const PauseReady = "ready\n"
+
+// StartedSchema is the schema of a Started.
+const StartedSchema = "bakeoff/started/v1"
+
+// Started is how a program that `bakeoff-agent start` started has ended.
+type Started struct {
+	Schema string   `json:"schema"`
+	Argv   []string `json:"argv"`
+	Code   int      `json:"code"` // 128+signal where a signal ended it
+	Signal string   `json:"signal,omitempty"`
+}
+
+// ParseStarted parses a Started.
+func ParseStarted(b []byte) (Started, error) {
+	var s Started
+	if err := strictjson.Decode(b, &s); err != nil {
+		return s, err
+	}
+	if s.Schema != StartedSchema || len(s.Argv) == 0 {
+		return s, fmt.Errorf("schema is %q, expected %q, or there is no program", s.Schema, StartedSchema)
+	}
+	return s, nil
+}

@@ -149,6 +149,5 @@ func NoProgram() error {
 	return fault.New(fault.Invalid, "command: argv must not be empty; write argv: [program, argument]")
 }
 
-// Names tells whether the parameters name the program to start. Otherwise it is that of
-// the image.
-func (Workload) Names(p param.Values) bool { return len(p.List("argv")) > 0 }
+// ProgramParam implements execution.Starter.
+func (Workload) ProgramParam(param.Values) string { return "argv" }

@@ -30,12 +30,15 @@ const MaxRequests = 1e9
 // Ordinary is the priority of a generator without real-time priority.
 const Ordinary = "normal"
 
-// The server programs. Own is the one that the environment's own system has started.
+// The server programs. Own is the user's own, which bakeoff does not configure.
 const (
 	Nginx    = "nginx"
 	Lighttpd = "lighttpd"
 	Own      = "own"
 )
+
+// IPv6 is the value of family for a server that is reached over IPv6.
+const IPv6 = "ipv6"
 
 // The protocols of the load generator.
 const (
@@ -56,8 +59,11 @@ func (Workload) Doc() workload.Doc {
 		Metrics: metrics(),
 		Params: []param.Spec{
 			{Name: "server", Kind: param.Text, Default: Nginx, Enum: []string{Nginx, Lighttpd, Own},
-				Doc: "server program, as packaged by the environment's system; own is the server that this system has " +
-					"started already, at port: it may be in a guest without an agent"},
+				Doc: "server program, as packaged by the environment's system; own is your own, at port: bakeoff starts " +
+					"the program in run, or that of the image, unless a server answers there already, as in a guest without an agent"},
+			{Name: "run", Kind: param.List, Doc: "the program of server own and its arguments, started without a shell in the " +
+				"environment, as the user and in the folder that the image names; by default what the image starts " +
+				"(ENTRYPOINT and CMD)"},
 			{Name: "connections", Kind: param.Int, Default: "50", Min: 1, Max: 10000, Doc: "number of connections"},
 			{Name: "rate", Kind: param.Rate,
 				Doc: "send at this rate (open loop) and measure latencies from the intended send time; a closed loop when not set"},
@@ -102,12 +108,15 @@ func (Workload) Doc() workload.Doc {
 			{Name: "port", Kind: param.Int, Min: 1, Max: 65535, Doc: "port of the server; when not set it is derived from " +
 				"the server's configuration, so that cells with the same configuration share a server"},
 			{Name: "path", Kind: param.Text, Doc: "path of the page of server own, escaped as in a request; / when not set"},
+			{Name: "family", Kind: param.Text, Enum: []string{"ipv4", IPv6},
+				Doc: "how server own is reached; ipv4 when not set. ipv6 needs an environment with a network namespace on " +
+					"its host: a container, a chroot or the bare host, not a machine"},
 		},
 		Peer:        true,
 		Packages:    map[string][]string{"debian": {"nginx"}},
 		Programs:    []string{"nginx"},
 		Needs:       serverNeeds,
-		OutsideWith: func(p param.Values) bool { return p.Text("server") == Own },
+		OutsideWith: func(p param.Values) bool { return p.Text("server") == Own && len(p.List("run")) == 0 },
 		State:       "carried",
 		Cache:       "warm",
 		Time:        func(p param.Values) time.Duration { return p.Duration("time") + p.Duration("warmup") + setUpTime },
@@ -169,18 +178,19 @@ func metrics() []sample.Metric {
 	)
 }
 
-// ServerParams are the parameters of a Server that bakeoff starts. In addition it reads
-// "connections", the number of connections that it must support.
+// ServerParams are the parameters of a Server. In addition it reads "connections", the number
+// of connections that it must support.
 func ServerParams() []param.Spec {
-	all := slices.DeleteFunc(Workload{}.Doc().Params, func(s param.Spec) bool {
-		return !slices.Contains([]string{"server", "page", "site", "workers", "tls", "key", "http2", "ktls",
-			"tcp-nopush", "port"}, s.Name)
+	return slices.DeleteFunc(Workload{}.Doc().Params, func(s param.Spec) bool {
+		return !slices.Contains([]string{"server", "run", "path", "family", "page", "site", "workers", "tls", "key",
+			"http2", "ktls", "tcp-nopush", "port"}, s.Name)
 	})
-	for i := range all {
-		if all[i].Name == "server" {
-			all[i].Enum = []string{Nginx, Lighttpd}
-			all[i].Doc = "server program, as packaged by the environment's system"
-		}
+}
+
+// ProgramParam implements execution.Starter.
+func (Workload) ProgramParam(p param.Values) string {
+	if p.Text("server") != Own {
+		return ""
 	}
-	return all
+	return "run"
 }

@@ -66,7 +66,7 @@ func (r Runner) Prepare(ctx context.Context, t execution.Target, p param.Values)
 	if err := r.Check(p); err != nil {
 		return err
 	}
-	if !r.Names(p) && len(t.Start.Argv) == 0 {
+	if len(p.List("argv")) == 0 && len(t.Start.Argv) == 0 {
 		return command.NoProgram()
 	}
 	if _, err := runAside(ctx, t, p, "prepare"); err != nil {

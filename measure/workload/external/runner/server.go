@@ -31,6 +31,9 @@ func (r Runner) Check(p param.Values) error {
 func (s *site) serve(ctx context.Context, at *tool.Place) error {
 	switch s.tool.Doc().Server {
 	case tool.Web:
+		if err := server.Forward(ctx, s.target, s.params); err != nil {
+			return err
+		}
 		web, err := server.New(s.target, s.params)
 		if err != nil {
 			return err

@@ -11,6 +11,8 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,6 +23,7 @@ import (
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/http"
 	"bakeoff/measure/workload/http/server"
+	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 )
@@ -132,8 +135,8 @@ func TestOwnServer(t *testing.T) {
 				t.Fatalf("it measured %v, %v", got, err)
 			}
 			var d server.Description
-			if err := json.Unmarshal(raw[http.ServerBlob], &d); err != nil || d != (server.Description{Server: "own",
-				Version: "mine/1.0"}) {
+			if err := json.Unmarshal(raw[http.ServerBlob], &d); err != nil || d.Server != "own" || d.Version != "mine/1.0" ||
+				len(d.Program) > 0 {
 				t.Errorf("the server is %+v, %v", d, err)
 			}
 			var path workload.Path
@@ -190,5 +193,129 @@ func TestOwnServerIsRefused(t *testing.T) {
 	}
 	if err := s.Check(t.Context()); err == nil || !strings.Contains(err.Error(), "404") {
 		t.Errorf("a page that is not there: %v", err)
+	}
+}
+
+// userConfig is an nginx.conf that bakeoff does not write. It listens at an address of IPv4
+// and at one of IPv6.
+const userConfig = `worker_processes auto;
+pid %[1]s/http-%[3]d/nginx.pid;
+error_log stderr;
+events { worker_connections 64; }
+http {
+  access_log /dev/stdout;
+  client_body_temp_path %[1]s; proxy_temp_path %[1]s; fastcgi_temp_path %[1]s;
+  uwsgi_temp_path %[1]s; scgi_temp_path %[1]s;
+  server { listen %[2]s:%[3]d; listen [::1]:%[3]d; location / { return 200 "the user's own"; } }
+}
+`
+
+// userServer is a target and the command line of a user's nginx there, in the foreground.
+func userServer(t *testing.T) (execution.Target, []string, string) {
+	t.Helper()
+	target := bare(t)
+	target.Shared = map[string]string{}
+	l, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		t.Skip("needs IPv6:", err)
+	}
+	port := l.Addr().(*net.TCPAddr).Port
+	l.Close()
+	scratch := target.Subject.Info().Scratch
+	file := filepath.Join(scratch, "user.conf")
+	text := fmt.Sprintf(userConfig, scratch, target.Addr, port)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return target, []string{"nginx", "-c", file, "-g", "daemon off;"}, strconv.Itoa(port)
+}
+
+// bakeoff starts the program in run, or that of the image, with the user's configuration, and
+// reaches it over IPv4 and IPv6. A second cell uses the same server.
+func TestUsersProgram(t *testing.T) {
+	target, argv, port := userServer(t)
+	target.AddIPv6 = func(context.Context) (netip.Addr, error) { return netip.IPv6Loopback(), nil }
+	var said []string
+	target.Warn = func(text string) { said = append(said, text) }
+	cell := param.Values{"server": "own", "port": port, "time": "100ms", "warmup": "10ms", "connections": "2",
+		"timeout": "30s", "run": param.Join(argv)}
+	for _, family := range []string{"", "ipv6"} {
+		if family != "" {
+			cell["family"] = family
+		}
+		target.State = map[string]string{}
+		got, raw, err := tried(t, target, cell)
+		if err != nil || !(got["throughput"] > 0) {
+			t.Fatalf("%q: it measured %v, %v", family, got, err)
+		}
+		var d server.Description
+		if err := json.Unmarshal(raw[http.ServerBlob], &d); err != nil || !strings.HasPrefix(d.Version, "nginx/") ||
+			!slices.Equal(d.Program, argv) || !strings.Contains(d.Config, "the user's own") {
+			t.Errorf("the server is %+v, %v", d, err)
+		}
+	}
+	// The image names the same program: it runs already.
+	delete(cell, "run")
+	delete(cell, "family")
+	target.State, target.Start.Argv = map[string]string{}, argv
+	if got, _, err := tried(t, target, cell); err != nil || !(got["throughput"] > 0) {
+		t.Errorf("the program of the image: %v, %v", got, err)
+	}
+	cell["run"] = param.Join([]string{"nginx"})
+	target.State = map[string]string{}
+	_, _, err := tried(t, target, cell)
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "another cell") {
+		t.Errorf("another program at the port: %v", err)
+	}
+	for _, text := range said {
+		if !strings.Contains(text, "worker_processes auto") {
+			t.Errorf("the user reads %q", text)
+		}
+	}
+}
+
+// A program that ends is an error at once, with its exit code and its last lines. One that is
+// missing, and one at a port that is taken, are errors before it.
+func TestUsersProgramFails(t *testing.T) {
+	target, argv, port := userServer(t)
+	argv[2] += ".none"
+	for name, tt := range map[string]struct {
+		argv []string
+		says []string
+		port string
+	}{
+		"it ends":      {argv, []string{"ended with exit code 1", "user.conf.none"}, port},
+		"missing":      {[]string{"no-such-server"}, []string{"no-such-server", "correct run"}, port},
+		"a taken port": {argv, []string{"before bakeoff starts nginx"}, ownServer(t)},
+	} {
+		target.State, target.Shared = map[string]string{}, map[string]string{}
+		_, _, err := tried(t, target, param.Values{"server": "own", "port": tt.port, "run": param.Join(tt.argv)})
+		if !fault.Is(err, fault.Subject) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for _, text := range tt.says {
+			if !strings.Contains(err.Error(), text) {
+				t.Errorf("%s: %v does not say %q", name, err, text)
+			}
+		}
+	}
+}
+
+// Where the environment may use fewer CPUs than the machine has, worker_processes auto is said
+// to count too many.
+func TestWorkersAuto(t *testing.T) {
+	target, argv, port := userServer(t)
+	one := 1
+	in := target.Subject.(*workloadtest.Instance)
+	in.Information.Limits.CPUs = &one
+	said := ""
+	target.Warn = func(text string) { said = text }
+	if _, _, err := tried(t, target, param.Values{"server": "own", "port": port, "time": "50ms", "warmup": "10ms",
+		"run": param.Join(argv)}); err != nil {
+		t.Fatal(err)
+	}
+	if runtime.NumCPU() > 1 && !strings.Contains(said, "of which this environment may use 1") {
+		t.Errorf("the user reads %q", said)
 	}
 }

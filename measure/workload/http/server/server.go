@@ -35,6 +35,9 @@ const (
 	pollTime = 5 * time.Millisecond
 )
 
+// endTime is the pause between questions whether the user's program has ended.
+const endTime = 100 * time.Millisecond
+
 // PagePath is the path of the page.
 const PagePath = "/index.html"
 
@@ -241,6 +244,7 @@ func (s *Server) write(ctx context.Context, config string) error {
 // wait polls until the peer gets the page.
 func (s *Server) wait(ctx context.Context) error {
 	began := time.Now()
+	var asked time.Time
 	for {
 		err := s.get(ctx, answerTime)
 		if err == nil {
@@ -248,6 +252,12 @@ func (s *Server) wait(ctx context.Context) error {
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if time.Since(asked) > endTime {
+			asked = time.Now()
+			if err := s.failed(ctx); err != nil {
+				return err
+			}
 		}
 		if time.Since(began) > startTime {
 			return fault.Wrap(fault.Subject, "",
@@ -286,7 +296,7 @@ func (s *Server) peer() load.Peer {
 // explain adds the end of the server's error log to err.
 func (s *Server) explain(ctx context.Context, err error) error {
 	if s.own() {
-		return err // its log is its own
+		return s.explainOwn(ctx, err)
 	}
 	// Read the log even if err is an expired deadline.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
@@ -322,6 +332,9 @@ type Description struct {
 	Build   string `json:"build"` // output of nginx -V, lighttpd -V
 	User    string `json:"user"`  // of the workers; "" is the user that started it
 	Config  string `json:"config"`
+	// Program is the user's own program that bakeoff started (server own); empty if it runs
+	// without bakeoff.
+	Program []string `json:"program,omitempty"`
 }
 
 // stateKey is the key of the description in Target.State.
@@ -389,15 +402,23 @@ func (s *Server) Check(ctx context.Context) error {
 
 // URL is the URL of the page for the peer.
 func (s *Server) URL() string {
-	scheme := "http"
+	scheme, page := "http", PagePath
 	if s.params.Bool("tls") {
 		scheme = "https"
 	}
-	return scheme + "://" + s.addr.String() + PagePath
+	if s.own() {
+		page = s.urls[0].Path
+	}
+	return scheme + "://" + s.addr.String() + page
 }
 
-// Version is what the program prints with -v; "" if it cannot be run.
+// Version is what the program prints with -v; "" if it cannot be run. Of the user's server
+// it is what that says about itself.
 func (s *Server) Version(ctx context.Context) string {
+	if s.own() {
+		version, _ := s.banner(ctx) // it has answered; without a version it is not known
+		return version
+	}
 	said, err := s.ask(ctx, "-v")
 	if err != nil {
 		return ""

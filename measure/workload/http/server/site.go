@@ -49,9 +49,12 @@ func content(p param.Values) (webroot.Site, []load.URL, error) {
 		urls, err := ownURLs(p)
 		return webroot.Site{}, urls, err
 	}
-	if p.Text("path") != "" {
-		return webroot.Site{}, nil, fault.WithFix(fault.New(fault.Invalid, "path is the page of server own"),
-			"remove path, or set server: own")
+	for _, x := range []struct{ name, what string }{{"path", "the page"}, {"run", "the program"},
+		{"family", "the network protocol"}} {
+		if p.Text(x.name) != "" {
+			return webroot.Site{}, nil, fault.WithFix(fault.New(fault.Invalid, "%s is %s of server own", x.name, x.what),
+				"remove "+x.name+", or set server: own")
+		}
 	}
 	if (p.Bool("http2") || p.Bool("ktls")) && !p.Bool("tls") {
 		return webroot.Site{}, nil, fault.WithFix(fault.New(fault.Invalid, "http2 and ktls require tls"), "set tls: true")
