@@ -107,6 +107,9 @@ race:
 cross:
 	@for p in $(PLATFORMS); do echo "build $$p"; \
 		GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 $(GO) build ./... || exit 1; done
+	@echo 'vet the agent for windows/amd64'; \
+	agent=$$(GOOS=windows GOARCH=amd64 $(GO) list -deps ./cmd/bakeoff-agent | grep '^bakeoff/') && \
+		GOOS=windows GOARCH=amd64 CGO_ENABLED=0 $(GO) vet $$agent
 
 # gvisor builds runsc, which Debian does not have, into bakeoff's cache: a few minutes,
 # 30 MB. It needs one of the Go releases whose internals gVisor supports.

@@ -9,45 +9,13 @@ import (
 	"io"
 	"os"
 	"os/user"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"bakeoff/base/safetext"
 )
-
-// OfMachine is the file of the lock that all runs on a machine share: that of
-// BAKEOFF_LOCK, else /var/run/bakeoff.lock for root, else one in the user's home, which
-// only that user's runs share; "" if the user may not write there. It is the same for a
-// run over SSH, for which a shell may set other folders.
-func OfMachine(getenv func(string) string, uid int) string {
-	if file := getenv("BAKEOFF_LOCK"); file != "" {
-		return file
-	}
-	if uid == 0 {
-		return "/var/run/bakeoff.lock"
-	}
-	file := filepath.Join(getenv("HOME"), ".local/state/bakeoff/machine.lock")
-	if !filepath.IsAbs(file) || !creatable(file) {
-		return ""
-	}
-	return file
-}
-
-// creatable reports whether this user may write path or, if it does not exist, create it
-// with the folders above it.
-func creatable(path string) bool {
-	err := unix.Access(path, unix.W_OK)
-	for errors.Is(err, unix.ENOENT) && path != "/" {
-		path = filepath.Dir(path)
-		err = unix.Access(path, unix.W_OK|unix.X_OK)
-	}
-	return err == nil
-}
 
 // Owner is the run or the command for which a process takes a lock.
 type Owner struct {

@@ -91,37 +91,6 @@ func TestHolderInWords(t *testing.T) {
 	}
 }
 
-// A user without a home in which to write has no lock, instead of one that fails.
-func TestOfMachine(t *testing.T) {
-	home := t.TempDir()
-	file := filepath.Join(home, "file")
-	if err := os.WriteFile(file, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		uid              int
-		home, lock, want string
-	}{
-		{0, home, "", "/var/run/bakeoff.lock"},
-		{0, home, "/else", "/else"},
-		{1000, home, "/else", "/else"},
-		{1000, home, "", home + "/.local/state/bakeoff/machine.lock"},
-		{1000, "", "", ""},
-		{1000, "relative", "", ""},
-		{1000, file, "", ""},
-	} {
-		getenv := func(name string) string {
-			return map[string]string{"HOME": c.home, "BAKEOFF_LOCK": c.lock, "XDG_STATE_HOME": "/elsewhere"}[name]
-		}
-		if got := OfMachine(getenv, c.uid); got != c.want {
-			t.Errorf("%+v: %q", c, got)
-		}
-	}
-	if left, err := os.ReadDir(home); err != nil || len(left) != 1 {
-		t.Errorf("asking created %v, %v", left, err)
-	}
-}
-
 // The file may be anybody's: what it says is read as a holder that can be written again
 // and printed on one line, or not at all.
 func FuzzHolder(f *testing.F) {

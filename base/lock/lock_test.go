@@ -9,8 +9,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 func TestHeldAndReleased(t *testing.T) {
@@ -69,25 +67,6 @@ func TestAskingIsNotHolding(t *testing.T) {
 	}
 	cancel()
 	asking.Wait()
-}
-
-// A process that is being started has the files of the one that starts it for a moment:
-// that does not keep a lock which was given back.
-func TestReleaseWhileTheFileIsOpenElsewhere(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "lock")
-	l, err := Try(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other, err := unix.Dup(int(l.f.Fd()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(other)
-	l.Release()
-	if Held(path) {
-		t.Error("the lock is still held")
-	}
 }
 
 // A killed process holds nothing.

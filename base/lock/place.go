@@ -2,7 +2,6 @@ package lock
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -39,11 +38,7 @@ func placeOf(f *os.File) (p Place) {
 	if self, _ := os.Readlink("/proc/self"); err == nil && self == strconv.Itoa(os.Getpid()) {
 		p.Holder, p.HolderStart = os.Getpid(), StartOf(stat)
 	}
-	if info, err := f.Stat(); err == nil {
-		if s, ok := info.Sys().(*syscall.Stat_t); ok {
-			p.File = fmt.Sprintf("%d:%d", s.Dev, s.Ino)
-		}
-	}
+	p.File = identityOf(f)
 	return p
 }
 

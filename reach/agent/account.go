@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"bakeoff/base/fault"
 )
@@ -37,7 +36,9 @@ func become(cmd *exec.Cmd, user string, own bool) error {
 	if err != nil {
 		return fault.Wrap(fault.Subject, "user "+strconv.Quote(user), err)
 	}
-	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: a.uid, Gid: a.gid, Groups: a.groups}
+	if err := a.become(cmd); err != nil {
+		return err
+	}
 	if home := os.Getenv("HOME"); home == "" || home == "/root" || home == "/" {
 		cmd.Env = append(os.Environ(), "HOME="+a.home)
 	}

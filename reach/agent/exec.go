@@ -10,13 +10,14 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
-	"syscall"
 	"time"
 
 	"bakeoff/base/facts"
 	"bakeoff/base/fault"
+	"bakeoff/base/hostpath"
 	"bakeoff/reach/agent/command"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
 	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
@@ -49,8 +50,8 @@ func runExec(c command.Call) int {
 		ctx, cancel = context.WithTimeout(ctx, *timeout)
 		defer cancel()
 	}
-	cmd := exec.Command(f.Arg(0), f.Args()[1:]...)
-	cmd.Dir, cmd.Stdin = *dir, c.Stdin
+	cmd := exec.Command(hostpath.Local(f.Arg(0)), f.Args()[1:]...)
+	cmd.Dir, cmd.Stdin = hostpath.Local(*dir), c.Stdin
 	stdout, stderr := &conn.Head{Limit: execOutput}, &conn.Head{Limit: execOutput}
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	if !*asJSON {
@@ -155,7 +156,11 @@ func once(ctx context.Context, cmd *exec.Cmd, first bool, before *facts.Counters
 	if err != nil {
 		return e, startError(err)
 	}
-	awake := context.AfterFunc(ctx, func() { _ = syscall.Kill(-p.Pid, syscall.SIGKILL) })
+	if err := local.Contain(p); err != nil {
+		return e, err
+	}
+	defer local.Release(p.Pid)
+	awake := context.AfterFunc(ctx, func() { killGroup(p.Pid) })
 	std.copy()
 	state, err := p.Wait()
 	e.end = time.Now()
@@ -164,13 +169,9 @@ func once(ctx context.Context, cmd *exec.Cmd, first bool, before *facts.Counters
 		return e, fault.Wrap(fault.Lab, "wait", err)
 	}
 	std.wait(outputDelay)
-	if ru, ok := state.SysUsage().(*syscall.Rusage); ok {
-		e.usage = probe.UsageOf(ru)
-	}
-	e.code = state.ExitCode()
-	if ws, ok := state.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		e.signal, e.code = ws.Signal().String(), 128+int(ws.Signal())
-	}
+	e.usage = local.UsageOf(state)
+	end := local.EndOf(state)
+	e.code, e.signal = end.Code, end.Signal
 	return e, nil
 }
 
@@ -235,7 +236,7 @@ func (s *streams) open(cmd *exec.Cmd) error {
 			s.theirs[1+i] = f
 			continue
 		}
-		r, w, err := os.Pipe()
+		r, w, err := local.OutputPipe()
 		if err != nil {
 			return err
 		}
@@ -281,7 +282,7 @@ func startError(err error) error {
 	switch {
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
 		return fault.Wrap(fault.NotFound, "", err)
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.ENOEXEC):
+	case errors.Is(err, fs.ErrPermission), local.NotExecutable(err):
 		return fault.Wrap(fault.Subject, "", err)
 	}
 	return fault.Wrap(fault.Lab, "", err)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/hostpath"
 	"bakeoff/base/lock"
 	"bakeoff/reach/agent/command"
 	"bakeoff/reach/conn/channel"
@@ -155,8 +156,8 @@ func machineFunctions(held *locks) map[string]Function {
 			return append([]string{}, names...), err
 		}),
 		channel.FuncRemove: onFile(func(_ context.Context, q channel.FileRequest) (any, error) {
-			if q.Path == "/" {
-				return nil, fault.New(fault.Invalid, "agent: refusing to remove /")
+			if filepath.Dir(q.Path) == q.Path {
+				return nil, fault.New(fault.Invalid, "agent: refusing to remove %s", q.Path)
 			}
 			return nil, os.RemoveAll(q.Path)
 		}),
@@ -174,7 +175,7 @@ func thisMachine() (channel.Machine, error) {
 	}
 	return channel.Machine{GOOS: runtime.GOOS, GOARCH: runtime.GOARCH, UID: os.Getuid(), PID: os.Getpid(),
 		CPUs: cpus, Memory: probe.Memory(), SHA256: sum, Hardware: probe.ReadHardware(), Boot: probe.Boot(),
-		HostLock: lock.OfMachine(os.Getenv, os.Getuid())}, nil
+		HostLock: hostpath.Common(lock.OfMachine(os.Getenv, os.Getuid()))}, nil
 }
 
 // with makes a Function of a function whose parameters are a T.
@@ -191,6 +192,7 @@ func with[T any](f func(context.Context, T) (any, error)) Function {
 // onFile is with for an absolute, clean path.
 func onFile(f func(context.Context, channel.FileRequest) (any, error)) Function {
 	return with(func(ctx context.Context, q channel.FileRequest) (any, error) {
+		q.Path = hostpath.Local(q.Path)
 		if !filepath.IsAbs(q.Path) || filepath.Clean(q.Path) != q.Path {
 			return nil, fault.New(fault.Invalid, "agent: path must be absolute and clean (got %q)", q.Path)
 		}

@@ -120,3 +120,10 @@ func (p *reaped) Release() {
 	}
 	p.r.stale = still
 }
+
+func resultOf(status syscall.WaitStatus) channel.Result {
+	if status.Signaled() {
+		return channel.Result{Code: 128 + int(status.Signal()), Signal: status.Signal().String()}
+	}
+	return channel.Result{Code: status.ExitStatus()}
+}

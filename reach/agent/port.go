@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 
 	"bakeoff/base/fault"
@@ -102,14 +101,6 @@ func runServe(c command.Call) int {
 	return wire.ExitOK
 }
 
-// leaveSession makes this process survive the program that started it. On a BSD,
-// a process that /etc/rc has started in the background gets SIGHUP when /etc/rc
-// ends, because it is the leader of a session with the console. On Linux, only
-// the agent that dials does this: as the leader of a session it would take the
-// terminal that it serves as its own. Under a shell's job control it fails, and
-// the shell's signals still end the agent.
-func leaveSession() { _, _ = unix.Setsid() }
-
 const isBSD = runtime.GOOS == "freebsd" || runtime.GOOS == "netbsd" || runtime.GOOS == "openbsd" ||
 	runtime.GOOS == "dragonfly"
 
@@ -120,16 +111,6 @@ var serveOptions = ServeOptions{Functions: map[string]Function{
 			StartedNS: now - time.Since(started).Nanoseconds(), ReadyNS: now}, nil
 	},
 }}
-
-// kernelRelease is the release of this system's kernel, as in uname(1); "" if
-// unknown.
-func kernelRelease() string {
-	var u unix.Utsname
-	if unix.Uname(&u) != nil {
-		return ""
-	}
-	return unix.ByteSliceToString(u.Release[:])
-}
 
 // opener returns a function that waits for the next host at an address.
 func opener(place string) (func(context.Context) (io.ReadWriteCloser, error), error) {
@@ -162,11 +143,11 @@ func accepting(l net.Listener) func(context.Context) (io.ReadWriteCloser, error)
 
 // openDevice opens a port, in raw mode if it is a terminal.
 func openDevice(path string) (io.ReadWriteCloser, error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	f, err := os.OpenFile(path, os.O_RDWR|overlapped, 0)
 	if err != nil {
 		return nil, err
 	}
-	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
+	if info, err := f.Stat(); err != nil || info.Mode()&deviceMode == 0 {
 		f.Close()
 		return nil, errors.Join(err, fault.New(fault.Invalid, "%s is not a character device", path))
 	}

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
 	"bakeoff/reach/conn/conntest"
@@ -207,7 +205,7 @@ func TestServeDial(t *testing.T) {
 		}
 		c.Close()
 	}
-	if session, err := unix.Getsid(p.Process.Pid); err != nil || session != p.Process.Pid {
+	if session, err := sessionOf(p.Process.Pid); err != nil || session != p.Process.Pid {
 		t.Errorf("process %d is in session %d, %v", p.Process.Pid, session, err)
 	}
 }

@@ -12,12 +12,13 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"time"
 
 	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
+	"bakeoff/base/hostpath"
 	"bakeoff/reach/conn/channel"
+	"bakeoff/reach/conn/local"
 
 	"github.com/hashicorp/yamux"
 )
@@ -276,6 +277,7 @@ func readClock(context.Context, json.RawMessage) (any, error) {
 
 // push writes a temporary file and then renames it.
 func (s *server) push(ctx context.Context, r *reply, q channel.Request) {
+	q.Path = hostpath.Local(q.Path)
 	if !filepath.IsAbs(q.Path) {
 		r.fault(fault.New(fault.Invalid, "agent: path must be absolute (got %q)", q.Path))
 		return
@@ -307,8 +309,8 @@ func (s *server) push(ctx context.Context, r *reply, q channel.Request) {
 }
 
 func (s *server) pull(r *reply, q channel.Request) {
-	// O_NONBLOCK: a pipe without a writer is refused instead of blocking.
-	f, err := os.OpenFile(q.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	// A pipe without a writer is refused instead of blocking.
+	f, err := os.OpenFile(hostpath.Local(q.Path), os.O_RDONLY|local.NonBlocking, 0)
 	if err != nil {
 		r.fault(err)
 		return

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/hostpath"
 	"bakeoff/reach/conn/channel"
 	"bakeoff/reach/conn/local"
 )
@@ -31,12 +31,12 @@ func (s *server) exec(ctx context.Context, r *reply, q channel.Request) {
 		return
 	}
 	defer pipes.close()
-	attr := &os.ProcAttr{Dir: q.Dir, Env: environ(q.Env), Files: pipes.theirs[:], Sys: &syscall.SysProcAttr{Setsid: true}}
+	attr := &os.ProcAttr{Dir: hostpath.Local(q.Dir), Env: environ(q.Env), Files: pipes.theirs[:], Sys: ownSession()}
 	done := local.StartIn(attr.Sys, q.Group)
 	p, err := s.options.Launch.Launch(path, q.Argv, attr)
 	done()
 	pipes.handOver()
-	if errors.Is(err, syscall.EACCES) || errors.Is(err, syscall.ENOEXEC) {
+	if local.NotExecutable(err) {
 		// As a shell does: found, but not executable.
 		r.send(channel.FrameErrput, []byte(err.Error()+"\n"))
 		r.result(channel.Result{Code: 126})
@@ -135,12 +135,12 @@ func findProgram(q channel.Request) (string, error) {
 		return "", fault.New(fault.Invalid, "agent: no program given")
 	}
 	if q.Dir != "" {
-		if info, err := os.Stat(q.Dir); err != nil || !info.IsDir() {
+		if info, err := os.Stat(hostpath.Local(q.Dir)); err != nil || !info.IsDir() {
 			return "", fault.New(fault.Invalid, "agent: working directory %q does not exist", q.Dir)
 		}
 	}
 	if strings.Contains(q.Argv[0], "/") {
-		return q.Argv[0], nil
+		return hostpath.Local(q.Argv[0]), nil
 	}
 	path, err := exec.LookPath(q.Argv[0])
 	if err != nil {
@@ -164,10 +164,10 @@ func newPipes(input bool) (*pipes, error) {
 		p.theirs[0], err = os.Open(os.DevNull)
 	}
 	if err == nil {
-		p.stdout, p.theirs[1], err = os.Pipe()
+		p.stdout, p.theirs[1], err = local.OutputPipe()
 	}
 	if err == nil {
-		p.stderr, p.theirs[2], err = os.Pipe()
+		p.stderr, p.theirs[2], err = local.OutputPipe()
 	}
 	if err != nil {
 		p.handOver()
@@ -215,6 +215,9 @@ func (singly) Launch(path string, argv []string, attr *os.ProcAttr) (Process, er
 		p, err = os.StartProcess(path, argv, attr)
 		return err
 	})
+	if err == nil {
+		err = local.Contain(p)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -232,26 +235,17 @@ func (c *child) Wait() (channel.Result, error) {
 	if err != nil {
 		return channel.Result{}, err
 	}
-	status, ok := state.Sys().(syscall.WaitStatus)
-	if !ok {
-		return channel.Result{Code: state.ExitCode()}, nil
-	}
-	return resultOf(status), nil
-}
-
-func resultOf(status syscall.WaitStatus) channel.Result {
-	if status.Signaled() {
-		return channel.Result{Code: 128 + int(status.Signal()), Signal: status.Signal().String()}
-	}
-	return channel.Result{Code: status.ExitStatus()}
+	end := local.EndOf(state)
+	return channel.Result{Code: end.Code, Signal: end.Signal}, nil
 }
 
 // Kill kills the session's process group. Processes that have left it are not
 // found without cgroups, which the launcher of init uses.
 func (c *child) Kill() {
 	if !c.ended.Load() {
-		syscall.Kill(-c.p.Pid, syscall.SIGKILL)
+		killGroup(c.p.Pid)
 	}
 }
 
-func (c *child) Release() {}
+// Release lets what the program left behind run on.
+func (c *child) Release() { local.Release(c.p.Pid) }

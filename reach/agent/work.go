@@ -1,14 +1,13 @@
 package agent
 
 import (
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/hostpath"
 	"bakeoff/base/param"
 	"bakeoff/reach/agent/command"
 	"bakeoff/reach/loop"
@@ -39,8 +38,9 @@ func runWork(c command.Call) int {
 	if err != nil {
 		return c.Fail(fault.Wrap(fault.Invalid, "work "+name, err))
 	}
-	env := loop.Env{Dir: *dir, Log: c.Stderr}
+	env := loop.Env{Dir: hostpath.Local(*dir), Log: c.Stderr}
 	if *remembered != "" {
+		*remembered = hostpath.Local(*remembered)
 		env.Scratch = filepath.Dir(*remembered)
 	}
 	res, err := runStage(l, *stage, values, env)
@@ -49,7 +49,7 @@ func runWork(c command.Call) int {
 		err = fault.Wrap(fault.Lab, "hash the agent", err)
 	}
 	if err != nil {
-		if *asJSON && *stage == wire.StageRun && diskFull(err) {
+		if *asJSON && *stage == wire.StageRun && noSpace(err) {
 			// The trial failed; a gate distinguishes a full volume
 			// from other failures.
 			c.Print(wire.Result{Schema: wire.WorkSchema, Loop: name, Params: values, Errors: map[string]int64{wire.DiskFull: 1}})
@@ -66,11 +66,6 @@ func runWork(c command.Call) int {
 		fmt.Fprintf(c.Stdout, "%s %g %s\n", v.Metric, v.Value, v.Unit)
 	}
 	return wire.ExitOK
-}
-
-// diskFull reports whether an operation found no space.
-func diskFull(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 // runStage runs one stage of a loop; only wire.StageRun has a result.
@@ -97,6 +92,7 @@ func runStage(l loop.Loop, stage string, p param.Values, env loop.Env) (wire.Res
 // measured runs the loop between two readings of the system's counters, and
 // adds the agent's own data.
 func measured(l loop.Loop, run func() (wire.Result, error), p param.Values) (wire.Result, error) {
+	probe.AccountChildren()
 	before := probe.ReadHost(nil)
 	res, err := run()
 	after := probe.ReadHost(nil)

@@ -9,7 +9,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/cavaliergopher/cpio"
 
@@ -38,6 +37,12 @@ type walker struct {
 	first  map[uint64]int64 // inode of a file with several names → inode in the archive
 }
 
+// inode is what the system knows about a file in addition to fs.FileInfo.
+type inode struct {
+	uid, gid, links int
+	number          uint64
+}
+
 // The bits of cpio that Go has elsewhere.
 var specialBits = []struct {
 	from fs.FileMode
@@ -53,11 +58,11 @@ func (t *walker) add(name string) error {
 	if slices.Contains(t.except, at) {
 		return fault.New(fault.Invalid, "the root has %s, and the RAM disk puts its own file there", at)
 	}
-	st, ok := info.Sys().(*syscall.Stat_t)
+	st, ok := inodeOf(info)
 	if !ok {
 		return fmt.Errorf("initramfs: the owner of %s is not known", name)
 	}
-	h := cpio.Header{Name: at, Mode: cpio.FileMode(info.Mode().Perm()), Uid: int(st.Uid), Guid: int(st.Gid), Links: 1}
+	h := cpio.Header{Name: at, Mode: cpio.FileMode(info.Mode().Perm()), Uid: st.uid, Guid: st.gid, Links: 1}
 	for _, b := range specialBits {
 		if info.Mode()&b.from != 0 {
 			h.Mode |= b.to
@@ -77,7 +82,7 @@ func (t *walker) add(name string) error {
 		}
 		return t.a.content(h.Name, h.Size, strings.NewReader(target))
 	case 0:
-		return t.file(name, h, info.Size(), int(st.Nlink), st.Ino)
+		return t.file(name, h, info.Size(), st.links, st.number)
 	}
 	return nil
 }

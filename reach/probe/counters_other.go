@@ -1,4 +1,4 @@
-//go:build !linux && !freebsd && !netbsd && !openbsd && !dragonfly && !illumos
+//go:build !linux && !freebsd && !netbsd && !openbsd && !dragonfly && !illumos && !windows
 
 package probe
 

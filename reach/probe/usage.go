@@ -1,3 +1,5 @@
+//go:build unix
+
 package probe
 
 import (
@@ -67,3 +69,6 @@ func number(n int64) *float64 {
 	f := float64(n)
 	return &f
 }
+
+// AccountChildren does nothing: getrusage(2) accounts for children.
+func AccountChildren() {}

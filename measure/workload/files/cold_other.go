@@ -9,6 +9,6 @@ import (
 )
 
 // evictPages fails: this system cannot report whether a page is in memory.
-func evictPages(int, int64) (string, error) {
+func evictPages(descriptor, int64) (string, error) {
 	return "", fault.New(fault.Unsupported, "cache=cold is not supported on %s; use cache=warm", runtime.GOOS)
 }

@@ -2,10 +2,7 @@ package files
 
 import (
 	"fmt"
-	"io"
 	"os"
-
-	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
 	"bakeoff/reach/loop"
@@ -16,7 +13,7 @@ import (
 // second file, which is overwritten from its start when the first one ends.
 type copying struct {
 	from *large
-	to   int
+	to   descriptor
 	path string
 	next int // block
 	disk disk
@@ -29,7 +26,7 @@ func openCopy(s settings, t *timer) (*copying, error) {
 		return nil, err
 	}
 	c := &copying{from: from, path: s.path() + ".copy"}
-	if c.to, err = unix.Open(c.path, unix.O_RDWR|unix.O_CREAT|unix.O_TRUNC|unix.O_CLOEXEC, 0o600); err != nil {
+	if c.to, err = openFile(c.path, toReplace); err != nil {
 		from.close()
 		return nil, fmt.Errorf("make %s: %w", c.path, err)
 	}
@@ -83,8 +80,8 @@ func (c *copying) rewind() error {
 			return err
 		}
 	}
-	for _, fd := range []int{c.from.fd, c.to} {
-		if _, err := unix.Seek(fd, 0, io.SeekStart); err != nil {
+	for _, fd := range []descriptor{c.from.fd, c.to} {
+		if err := rewindFile(fd); err != nil {
 			return fmt.Errorf("rewind: %w", err)
 		}
 	}
@@ -119,12 +116,12 @@ func (c *copying) check() (string, error) {
 			return "", err
 		}
 	}
-	var st unix.Stat_t
-	if err := unix.Fstat(c.to, &st); err != nil {
+	size, err := sizeOf(c.to)
+	if err != nil {
 		return "", fmt.Errorf("stat the copy: %w", err)
 	}
-	if int64(st.Size) != c.from.size {
-		return "", loop.Mismatch("the size of the copy", st.Size, c.from.size)
+	if size != c.from.size {
+		return "", loop.Mismatch("the size of the copy", size, c.from.size)
 	}
 	source := c.from.fd
 	c.from.fd = c.to
@@ -135,6 +132,6 @@ func (c *copying) check() (string, error) {
 
 func (c *copying) close() {
 	c.from.close()
-	unix.Close(c.to)
+	_ = closeFile(c.to)
 	os.Remove(c.path)
 }

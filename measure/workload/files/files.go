@@ -171,15 +171,15 @@ func open(s settings, t *timer) (work, error) {
 // timer records the time of every operation of the timed part.
 type timer struct {
 	hist *hdrhistogram.Histogram
-	zero time.Time
+	zero instant
 	on   bool
 }
 
 func newTimer() *timer {
-	return &timer{hist: hdrhistogram.New(1, int64(10*time.Minute), 3), zero: time.Now()}
+	return &timer{hist: hdrhistogram.New(1, int64(10*time.Minute), 3), zero: now()}
 }
 
-func (t *timer) now() int64 { return int64(time.Since(t.zero)) }
+func (t *timer) now() int64 { return since(t.zero) }
 
 // took records an operation that began at from.
 func (t *timer) took(from int64) {

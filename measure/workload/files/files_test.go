@@ -5,10 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"bakeoff/base/fault"
@@ -16,8 +14,6 @@ import (
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/reach/loop"
-
-	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) { workloadtest.Main(m, Loop()) }
@@ -98,9 +94,9 @@ func corrupt(t *testing.T, s settings, at int64) {
 // A copy that differs from its source is found.
 func TestBadCopyIsFound(t *testing.T) {
 	for name, damage := range map[string]func(c *copying) error{
-		"short": func(c *copying) error { return unix.Ftruncate(c.to, c.from.size-1) },
+		"short": func(c *copying) error { return os.Truncate(c.path, c.from.size-1) },
 		"other content": func(c *copying) error {
-			_, err := unix.Pwrite(c.to, []byte{1, 2, 3}, 3*4096+100)
+			_, err := writeAt(c.to, []byte{1, 2, 3}, 3*4096+100)
 			return err
 		},
 	} {
@@ -254,34 +250,5 @@ func TestPrepareIsWholeOrNot(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(env.Dir); len(left) != 0 {
 		t.Errorf("%v is left", left)
-	}
-}
-
-// The real thing: a full disk is a failure of what is measured.
-func TestFullDisk(t *testing.T) {
-	if runtime.GOOS != "linux" || os.Getuid() != 0 {
-		t.Skip("needs root on Linux, to mount a small tmpfs")
-	}
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Skipf("cannot mount a tmpfs here: %v", err)
-	}
-	defer unix.Unmount(dir, unix.MNT_DETACH)
-	p, env := cell(t, param.Values{"op": "seq-write", "size": "8MiB"})
-	env.Dir = filepath.Join(dir, "files")
-	if err := prepare(context.Background(), p, env); !errors.Is(err, syscall.ENOSPC) {
-		t.Errorf("error is %v", err)
-	}
-	if left, _ := os.ReadDir(env.Dir); len(left) != 0 {
-		t.Errorf("%v is left on the full disk", left)
-	}
-	// And a file system in memory has no cold state.
-	p["size"], p["op"], p["cache"] = "256KiB", "seq-read", "cold"
-	if err := prepare(context.Background(), p, env); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := runLoop(context.Background(), p, env); !fault.Is(err, fault.Unsupported) ||
-		!strings.Contains(err.Error(), "use cache=warm") {
-		t.Errorf("cold reads from a tmpfs: %v", err)
 	}
 }

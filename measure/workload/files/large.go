@@ -16,8 +16,6 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/reach/loop"
 	"bakeoff/reach/wire"
-
-	"golang.org/x/sys/unix"
 )
 
 // The large file consists of blocks of one pattern. The first word of a block
@@ -44,7 +42,7 @@ func stamp(b []byte, number, mark uint64) {
 }
 
 // layOut writes the large file unless it exists.
-func layOut(ctx context.Context, s settings) (err error) {
+func layOut(ctx context.Context, s settings) error {
 	if st, err := os.Stat(s.path()); err == nil && st.Size() == s.size {
 		return nil
 	}
@@ -55,11 +53,18 @@ func layOut(ctx context.Context, s settings) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err = errors.Join(err, f.Close()); err != nil {
-			os.Remove(tmp)
-		}
-	}()
+	err = errors.Join(writePattern(ctx, f, s), f.Close())
+	if err == nil {
+		err = os.Rename(tmp, s.path())
+	}
+	if err != nil {
+		os.Remove(tmp)
+	}
+	return err
+}
+
+// writePattern writes the blocks of the large file and syncs them.
+func writePattern(ctx context.Context, f *os.File, s settings) error {
 	b := pattern(s.block)
 	for i := range s.size / s.block {
 		if err := ctx.Err(); err != nil {
@@ -70,17 +75,14 @@ func layOut(ctx context.Context, s settings) (err error) {
 			return err
 		}
 	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	return os.Rename(tmp, s.path())
+	return f.Sync()
 }
 
 // large reads or writes the blocks of the large file.
 type large struct {
 	settings
 	*timer
-	fd      int
+	fd      descriptor
 	blocks  int
 	order   []uint32 // of a pass; nil: ascending
 	next    int      // operation
@@ -95,12 +97,12 @@ type large struct {
 
 func openLarge(s settings, t *timer) (*large, error) {
 	w := &large{settings: s, timer: t, blocks: int(s.size / s.block), write: strings.HasSuffix(s.op, "write")}
-	mode := unix.O_RDONLY
+	mode := toRead
 	if w.write {
-		mode = unix.O_RDWR
+		mode = toUpdate
 	}
 	var err error
-	if w.fd, err = unix.Open(s.path(), mode|unix.O_CLOEXEC, 0); err != nil {
+	if w.fd, err = openFile(s.path(), mode); err != nil {
 		return nil, fmt.Errorf("open %s (run `work files --stage prepare` first): %w", s.path(), err)
 	}
 	w.pattern, w.buf = pattern(s.block), pattern(s.block)
@@ -126,7 +128,7 @@ func permutation(n int) []uint32 {
 	return order
 }
 
-func (w *large) close() { unix.Close(w.fd) }
+func (w *large) close() { _ = closeFile(w.fd) }
 
 // at is the block of operation i.
 func (w *large) at(i int) int {
@@ -204,8 +206,8 @@ type disk struct {
 
 // sync forces the written data of a file of size bytes to the disk, and counts
 // them if timed. A block written twice since the last sync counts once.
-func (d *disk) sync(fd int, size int64, timed bool) error {
-	if err := unix.Fsync(fd); err != nil {
+func (d *disk) sync(fd descriptor, size int64, timed bool) error {
+	if err := syncFile(fd); err != nil {
 		return fmt.Errorf("fsync: %w", err)
 	}
 	if timed {
@@ -281,44 +283,36 @@ func (w *large) check() (string, error) {
 }
 
 // readAll fills b from offset, or from the current one with a negative one.
-func readAll(fd int, b []byte, offset int64) error {
+func readAll(fd descriptor, b []byte, offset int64) error {
 	for len(b) > 0 {
-		var n int
-		var err error
-		if offset < 0 {
-			n, err = unix.Read(fd, b)
-		} else {
-			n, err = unix.Pread(fd, b, offset)
-			offset += int64(max(n, 0))
-		}
+		n, err := readAt(fd, b, offset)
 		switch {
-		case err == unix.EINTR:
-			continue
 		case err != nil:
 			return err
 		case n == 0:
 			return io.ErrUnexpectedEOF
 		}
-		b = b[n:]
+		b, offset = b[n:], following(offset, n)
 	}
 	return nil
 }
 
 // writeAll writes b at offset, or at the end with a negative one.
-func writeAll(fd int, b []byte, offset int64) error {
+func writeAll(fd descriptor, b []byte, offset int64) error {
 	for len(b) > 0 {
-		var n int
-		var err error
-		if offset < 0 {
-			n, err = unix.Write(fd, b)
-		} else {
-			n, err = unix.Pwrite(fd, b, offset)
-			offset += int64(max(n, 0))
-		}
-		if err != nil && err != unix.EINTR {
+		n, err := writeAt(fd, b, offset)
+		if err != nil {
 			return err
 		}
-		b = b[max(n, 0):]
+		b, offset = b[n:], following(offset, n)
 	}
 	return nil
+}
+
+// following is the offset after n bytes; a negative one stays.
+func following(offset int64, n int) int64 {
+	if offset < 0 {
+		return offset
+	}
+	return offset + int64(n)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"syscall"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
@@ -54,26 +53,9 @@ func runLoop(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, erro
 
 // spawnPrograms runs the program at path n times, one after another.
 func spawnPrograms(path string, n int) error {
-	argv := []string{path, child}
-	attr := &syscall.ProcAttr{Env: []string{}, Files: []uintptr{0, 1, 2}}
 	for range n {
-		pid, err := syscall.ForkExec(path, argv, attr)
-		if err != nil {
-			return fmt.Errorf("start %s: %w", path, err)
-		}
-		var status syscall.WaitStatus
-		for {
-			_, err = syscall.Wait4(pid, &status, 0, nil)
-			if err != syscall.EINTR {
-				break
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("wait for %s: %w", path, err)
-		}
-		if !status.Exited() || status.ExitStatus() != code {
-			return loop.Mismatch("the end of the program", fmt.Sprintf("status %#x", int(status)),
-				fmt.Sprintf("exit code %d", code))
+		if err := spawnProgram(path); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -48,7 +48,11 @@ func stop(t *testing.T, signal syscall.Signal, file string) {
 	if err != nil || pid < 2 {
 		t.Fatalf("%s holds %q", file, b)
 	}
-	if err := syscall.Kill(pid, signal); err != nil {
+	server, err := os.FindProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Signal(signal); err != nil {
 		t.Fatal(err)
 	}
 	// A database writes all that it has in memory to its disk first.

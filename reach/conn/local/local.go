@@ -71,6 +71,7 @@ func (c Conn) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	if err != nil {
 		return startFailed(op, cmd, err)
 	}
+	defer Release(p.Process.Pid)
 	pipes.run()
 	return wait(ctx, op, p, pipes)
 }
@@ -124,7 +125,7 @@ func startFailed(op string, cmd conn.Cmd, err error) (conn.Exit, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return conn.Exit{}, fault.Wrap(fault.NotFound, op, err)
-	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.ENOEXEC):
+	case NotExecutable(err):
 		// As a shell does: found, but not executable.
 		if cmd.Stderr != nil {
 			io.WriteString(cmd.Stderr, err.Error()+"\n")
@@ -149,13 +150,13 @@ func wait(ctx context.Context, op string, p *exec.Cmd, pipes *plumbing) (conn.Ex
 		}
 	}
 	if werr := pipes.drain(ctx); werr != nil {
-		return exitOf(p.ProcessState), fault.Wrap(fault.Lab, op, werr)
+		return EndOf(p.ProcessState), fault.Wrap(fault.Lab, op, werr)
 	}
 	var ee *exec.ExitError
 	if err != nil && !errors.As(err, &ee) {
 		return conn.Exit{}, fault.Op(op, err)
 	}
-	return exitOf(p.ProcessState), nil
+	return EndOf(p.ProcessState), nil
 }
 
 // kill ends a program after ctx has ended.
@@ -168,14 +169,7 @@ func kill(ctx context.Context, op string, p *exec.Cmd, pipes *plumbing, ended <-
 			ctx.Err())
 	}
 	pipes.stop()
-	return exitOf(p.ProcessState), fault.Wrap(fault.Lab, op, ctx.Err())
-}
-
-func exitOf(s *os.ProcessState) conn.Exit {
-	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		return conn.Exit{Code: 128 + int(ws.Signal()), Signal: ws.Signal().String()}
-	}
-	return conn.Exit{Code: s.ExitCode()}
+	return EndOf(p.ProcessState), fault.Wrap(fault.Lab, op, ctx.Err())
 }
 
 // Push writes a temporary file next to dst and renames it, so that a reader
@@ -205,8 +199,8 @@ func (c Conn) Pull(ctx context.Context, src string, dst io.Writer) error {
 		return fault.New(fault.Invalid, "pull %q: not an absolute path", src)
 	}
 	op := "pull " + src
-	// O_NONBLOCK: a pipe without a writer is refused instead of blocking.
-	f, err := os.OpenFile(src, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	// A pipe without a writer is refused instead of blocking.
+	f, err := os.OpenFile(src, os.O_RDONLY|NonBlocking, 0)
 	if err != nil {
 		return fault.Wrap(missing(err), op, err)
 	}

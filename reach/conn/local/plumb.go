@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"syscall"
 	"time"
 
 	"bakeoff/reach/conn"
@@ -67,7 +66,7 @@ func (pl *plumbing) outlet(w io.Writer) (io.Writer, error) {
 	if f, ok := w.(*os.File); ok {
 		return f, nil
 	}
-	r, theirs, err := os.Pipe()
+	r, theirs, err := OutputPipe()
 	if err != nil {
 		return nil, err
 	}
@@ -117,28 +116,6 @@ func (o *outlet) copy() {
 			return
 		}
 	}
-}
-
-// ReadNow reads from a pipe without waiting, whatever its deadline was, and removes the
-// deadline. It returns io.EOF if the pipe is empty or at its end.
-func ReadNow(f *os.File, buf []byte) (n int, err error) {
-	f.SetReadDeadline(time.Time{})
-	raw, err := f.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	rerr := raw.Read(func(fd uintptr) bool {
-		for {
-			n, err = syscall.Read(int(fd), buf)
-			if err != syscall.EINTR {
-				return true
-			}
-		}
-	})
-	if err != nil || rerr != nil || n == 0 {
-		return 0, io.EOF
-	}
-	return n, nil
 }
 
 // drain ends the copying after the program has ended, and returns the first
