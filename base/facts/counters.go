@@ -63,6 +63,9 @@ type Counters struct {
 	// cgroup of the environment, hypervisor included); nil if it cannot be
 	// separated.
 	Scope *Scope `json:"scope"`
+	// Interfaces are the network interfaces of the reader's network namespace, read
+	// by the agent around a command or a loop; empty if nobody read them.
+	Interfaces []Interface `json:"interfaces,omitempty"`
 	// Unavailable says why counters are nil: JSON name → reason. On Linux
 	// only of those that went backwards.
 	Unavailable map[string]string `json:"unavailable,omitempty"`
@@ -107,6 +110,13 @@ type Scope struct {
 	// the CPUs; nil if there is no quota.
 	CPUWait   *float64 `json:"cpu_wait_seconds"`
 	Throttled *float64 `json:"throttled_seconds"`
+}
+
+// Interface is what a network interface has carried, with the headers of its link.
+type Interface struct {
+	Name          string `json:"name"`
+	ReceivedBytes uint64 `json:"received_bytes"`
+	SentBytes     uint64 `json:"sent_bytes"`
 }
 
 // Energy is one energy counter of the hardware.

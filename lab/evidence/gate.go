@@ -32,6 +32,8 @@ type Trial struct {
 	// measured. Reported is the time that a program of others reports.
 	Path     *workload.Path
 	Reported *workload.ReportedTime
+	// Load is what the output of a load generator of others says; nil where there is none.
+	Load *workload.Diagnostics
 	// OwnTime says why the length of its test that a program of others reports is not its
 	// own; "" if nothing contradicts it.
 	OwnTime string
@@ -175,6 +177,10 @@ func scalingGate(t Trial) string {
 func starvedGate(t Trial) string {
 	if share := said(t, "generator-starved"); share > starvedShare {
 		return fmt.Sprintf("the generator waited %.0f %% of the time for its CPU", 100*share)
+	}
+	if t.Load != nil && t.Load.Starved > starvedShare {
+		return fmt.Sprintf("the generator's CPUs were never idle, and other programs used %.0f %% of their time",
+			100*t.Load.Starved)
 	}
 	return ""
 }

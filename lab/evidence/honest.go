@@ -72,30 +72,3 @@ func latenessGate(t Trial) string {
 	}
 	return ""
 }
-
-// pathGate is failed where throughput is what the way to the environment can
-// carry, while the environment's CPUs had time: then the way was measured. A
-// server that is busy is measured whatever the way could carry.
-func pathGate(t Trial) string {
-	b, a, ok := bracket(t)
-	if t.Path == nil || t.Work == nil || !ok || b.CPU == nil || a.CPU == nil || !(t.Path.PerSecond > 0) {
-		return ""
-	}
-	elapsed, passed := float64(t.Work.ElapsedNS)/1e9, float64(a.AtNS-b.AtNS)/1e9
-	if !(elapsed > 0 && passed > 0) {
-		return ""
-	}
-	rate := t.Work.Work / elapsed
-	all := a.CPU.Busy() - b.CPU.Busy() + a.CPU.Steal - b.CPU.Steal + a.CPU.Idle - b.CPU.Idle + a.CPU.IOWait - b.CPU.IOWait
-	cpus := math.Max(1, math.Round(all/passed))
-	if t.Path.Workers > 0 {
-		cpus = math.Min(cpus, float64(t.Path.Workers))
-	}
-	busy := (a.CPU.Busy() - b.CPU.Busy()) / (passed * cpus)
-	if !(rate > pathShare*t.Path.PerSecond) || !(busy < pathBusy) {
-		return ""
-	}
-	return fmt.Sprintf("%.0f %s/s of the %.0f that the network path carries (%.3g MB/s), "+
-		"with the environment's CPUs %.0f %% busy",
-		rate, t.Work.WorkUnit, t.Path.PerSecond, t.Path.BytesPerSecond/1e6, 100*busy)
-}

@@ -108,29 +108,32 @@ func gates(w workload.Parser, backing string, cell plan.Cell, line store.Line, r
 }
 
 // work is what a trial says of itself: the result of a native loop, or what a
-// workload reads out of another program's output, with what is wrong with the length
-// that this program reports; nil where there is none.
-func work(w workload.Parser, cell plan.Cell, raw workload.Raw) (res *wire.Result, ownTime string) {
+// workload reads out of another program's output, with its diagnostics; nil where
+// there is none.
+func work(w workload.Parser, cell plan.Cell, raw workload.Raw) (res *wire.Result, load *workload.Diagnostics) {
 	res = &wire.Result{}
 	if b, ok := raw[workload.Work]; ok && json.Unmarshal(b, res) == nil {
-		return res, ""
+		return res, nil
 	}
 	if diagnoser, ok := w.(workload.Diagnoser); ok {
 		if t, ok := diagnoser.Diagnose(raw, cell.Params); ok {
 			// Another program's answer is not verified, and is not refuted.
-			return &wire.Result{Errors: t.Errors, Generator: t.Generator, Check: wire.Check{Verified: true}}, t.OwnTime
+			return &wire.Result{Errors: t.Errors, Generator: t.Generator, Check: wire.Check{Verified: true}}, &t
 		}
 	}
-	return nil, ""
+	return nil, nil
 }
 
 // TrialOf is what gates see of a trial of w with this raw output. What cannot
 // be read is not there: Parse judges it.
 func TrialOf(w workload.Parser, cell plan.Cell, line store.Line, raw workload.Raw) Trial {
 	t := Trial{Cell: cell, Line: line, TimedOutside: w.Doc().TimedOutside(cell.Params)}
-	t.Work, t.OwnTime = work(w, cell, raw)
+	if t.Work, t.Load = work(w, cell, raw); t.Load != nil {
+		t.OwnTime = t.Load.OwnTime
+	}
 	var path workload.Path
-	if b, ok := raw[workload.PathBlob]; ok && json.Unmarshal(b, &path) == nil && path.Schema == workload.PathSchema {
+	if b, ok := raw[workload.PathBlob]; ok && json.Unmarshal(b, &path) == nil &&
+		(path.Schema == workload.PathSchema || path.Schema == workload.OlderPathSchema) {
 		t.Path = &path
 	}
 	if c, ok := w.(workload.TimeReporter); ok {

@@ -33,6 +33,13 @@ type Diagnostics struct {
 	Errors map[string]int64
 	// Generator is the state of the load generator; nil if there is none.
 	Generator *wire.Generator
+	// Work is the number of requests that a load generator outside got responses to, in
+	// Seconds; Counters are those of its side meanwhile, nil if unknown.
+	Work, Seconds float64
+	Counters      *wire.Span
+	// Starved is the share of the time in which the generator had to leave its CPUs, all
+	// of which were in use, to other programs; 0 if unknown.
+	Starved float64
 	// OwnTime says why the length of a test that a program reports is not its own; ""
 	// if nothing contradicts it.
 	OwnTime string
@@ -70,3 +77,26 @@ func InTicks(times ...float64) bool {
 	}
 	return true
 }
+
+// LoadOf returns the diagnostics of a load generator outside that got so many responses,
+// from the agent's account of its process tree. It can use at most one CPU per thread.
+func LoadOf(res wire.ExecResult, work float64, threads int) Diagnostics {
+	seconds := float64(res.ElapsedNS) / 1e9
+	d := Diagnostics{Work: work, Seconds: seconds, Counters: &res.Counters}
+	cpus, used := float64(max(threads, 1)), res.Usage.CPUSeconds()
+	if c := res.CPUs; c != nil && len(c.Set) > 0 {
+		n := float64(len(c.Set))
+		cpus = min(cpus, n)
+		all := c.After.Busy() - c.Before.Busy()
+		idle := c.After.Idle - c.Before.Idle + c.After.IOWait - c.Before.IOWait
+		others := all - (c.After.Interrupt - c.Before.Interrupt) - used
+		if others > 0 && idle < fullCPUs*seconds*n {
+			d.Starved = min(1, others/(seconds*n))
+		}
+	}
+	d.Generator = &wire.Generator{Utilisation: min(1, used/(seconds*cpus))}
+	return d
+}
+
+// fullCPUs is the share of idle time below which CPUs are in use all the time.
+const fullCPUs = 0.02

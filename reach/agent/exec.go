@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -93,6 +94,7 @@ func execute(ctx context.Context, cmd *exec.Cmd, repeat time.Duration, fresh fun
 		return wire.ExecResult{}, startError(cmd.Err)
 	}
 	res := wire.ExecResult{Schema: wire.ExecSchema, Argv: cmd.Args}
+	set, cpu := probe.ReadCPUs()
 	var begin time.Time
 	for {
 		one, err := once(ctx, cmd, begin.IsZero(), &res.Counters.Before)
@@ -114,7 +116,10 @@ func execute(ctx context.Context, cmd *exec.Cmd, repeat time.Duration, fresh fun
 		}
 		fresh()
 	}
-	res.Counters.After = probe.ReadHost(nil)
+	res.Counters.After = probe.ReadHere()
+	if same, after := probe.ReadCPUs(); cpu != nil && after != nil && slices.Equal(set, same) {
+		res.CPUs = &wire.CPUSpan{Set: set, Before: *cpu, After: *after}
+	}
 	return res, nil
 }
 
@@ -149,7 +154,7 @@ func once(ctx context.Context, cmd *exec.Cmd, first bool, before *facts.Counters
 	attr := &os.ProcAttr{Dir: cmd.Dir, Env: cmd.Environ(), Files: std.theirs[:], Sys: cmd.SysProcAttr}
 	if first {
 		rehearse(attr)
-		*before = probe.ReadHost(nil)
+		*before = probe.ReadHere()
 	}
 	e.start = time.Now()
 	p, err := os.StartProcess(cmd.Path, cmd.Args, attr)

@@ -93,9 +93,9 @@ func runStage(l loop.Loop, stage string, p param.Values, env loop.Env) (wire.Res
 // adds the agent's own data.
 func measured(l loop.Loop, run func() (wire.Result, error), p param.Values) (wire.Result, error) {
 	probe.AccountChildren()
-	before := probe.ReadHost(nil)
+	before := probe.ReadHere()
 	res, err := run()
-	after := probe.ReadHost(nil)
+	after := probe.ReadHere()
 	if err != nil {
 		return res, err
 	}

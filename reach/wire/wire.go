@@ -64,6 +64,13 @@ type Forced struct {
 	WriteBytes float64 `json:"write_bytes"`
 }
 
+// CPUSpan is the time of some CPUs before and after.
+type CPUSpan struct {
+	Set    []int     `json:"set"`
+	Before facts.CPU `json:"before"`
+	After  facts.CPU `json:"after"`
+}
+
 // Span has counters before and after.
 type Span struct {
 	Before facts.Counters `json:"before"`
@@ -113,6 +120,8 @@ type ExecResult struct {
 	// RunsNS is how long each execution of a repeated command took, in order.
 	RunsNS   []int64 `json:"runs_ns,omitempty"`
 	Counters Span    `json:"counters"`
+	// CPUs is the time of the CPUs that the command may use; nil if unknown.
+	CPUs *CPUSpan `json:"cpus,omitempty"`
 	// Usage is the sum of all executions, with the largest of their resident sets.
 	Usage facts.Usage `json:"usage"`
 	// Stdout and Stderr of the last execution, each up to 1 MiB; Truncated says

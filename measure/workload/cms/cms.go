@@ -141,7 +141,7 @@ func (Workload) Diagnose(raw workload.Raw, p param.Values) (workload.Diagnostics
 	if err != nil {
 		return workload.Diagnostics{}, false // Parse says so
 	}
-	used := res.Usage.CPUSeconds() / (float64(res.ElapsedNS) / 1e9)
-	return workload.Diagnostics{Errors: r.Errors, Generator: &wire.Generator{Utilisation: min(1, used)},
-		OwnTime: r.OwnTime}, true
+	d := workload.LoadOf(res, r.Work, r.Threads)
+	d.Errors, d.OwnTime = r.Errors, r.OwnTime
+	return d, true
 }

@@ -139,7 +139,7 @@ func (e Workload) read(raw workload.Raw, p param.Values) (res wire.ExecResult, r
 		Files: map[string][]byte{}}
 	for name, b := range raw {
 		switch name {
-		case workload.ExecBlob, workload.Facts, workload.Host, workload.GeneratorHost, workload.Stderr:
+		case workload.ExecBlob, workload.Facts, workload.Host, workload.GeneratorHost, workload.Stderr, workload.PathBlob:
 		default:
 			out.Files[name] = b
 		}
@@ -177,11 +177,15 @@ func (e Workload) Diagnose(raw workload.Raw, p param.Values) (workload.Diagnosti
 	if err != nil {
 		return workload.Diagnostics{}, false // Parse says so
 	}
-	t := workload.Diagnostics{Errors: r.Errors, OwnTime: r.OwnTime}
-	if r.Threads > 0 {
-		u := res.Usage.CPUSeconds() / (float64(res.ElapsedNS) / 1e9 * float64(r.Threads))
-		t.Generator = &wire.Generator{Utilisation: min(1, u)}
+	t := workload.Diagnostics{}
+	switch {
+	case r.Threads > 0:
+		t = workload.LoadOf(res, r.Work, r.Threads)
+	case e.tool.Doc().Server == tool.Database && res.CPUs != nil:
+		// The client runs beside its server: what others use is that server's.
+		t.Generator = workload.LoadOf(res, r.Work, int(p.Int("threads"))).Generator
 	}
+	t.Errors, t.OwnTime = r.Errors, r.OwnTime
 	return t, true
 }
 

@@ -9,8 +9,11 @@ import (
 	"bakeoff/measure/execution"
 	"bakeoff/measure/tool"
 	"bakeoff/measure/tool/siege"
+	"bakeoff/measure/webroot"
 	"bakeoff/measure/workload"
+	"bakeoff/measure/workload/http"
 	"bakeoff/measure/workload/http/load"
+	"bakeoff/measure/workload/http/path"
 	"bakeoff/reach/conn"
 )
 
@@ -37,7 +40,7 @@ func (s *site) runNative(ctx context.Context, raw workload.Raw) error {
 		v[name] = s.params.Text(name)
 	}
 	if s.target.PeerShares {
-		v["priority"] = "normal"
+		v["priority"] = http.Ordinary
 	}
 	out, said, exit, err := s.target.Generate(ctx, v.Args())
 	raw[workload.Work] = out.Bytes()
@@ -50,6 +53,23 @@ func (s *site) runNative(ctx context.Context, raw workload.Raw) error {
 		return fault.New(fault.Lab, "generator: %s: %s", exit, bytes.TrimSpace(said.Bytes()))
 	}
 	return nil
+}
+
+// measurePath measures the path to the application, with responses of the mean length.
+func (s *site) measurePath(ctx context.Context) error {
+	pages, length := s.askedPages(), int64(0)
+	for _, page := range pages {
+		length += int64(s.known.Pages[page.path].Length)
+	}
+	priority := "auto"
+	if s.target.PeerShares {
+		priority = http.Ordinary
+	}
+	p := s.params
+	return path.Measure(ctx, s.target, path.Use{Addr: s.addr.Addr(), Connections: p.Int("connections"),
+		KeepAlive: p.Bool("keepalive"), Protocol: http.One, Priority: priority,
+		Page: max(length/int64(max(len(pages), 1)), webroot.MinPage),
+		Time: p.Duration("time")})
 }
 
 // runSiege runs siege on the pages in turn, in its own home directory.

@@ -11,6 +11,7 @@ import (
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/cms"
+	"bakeoff/measure/workload/http/path"
 )
 
 // Runner runs the workload.
@@ -63,6 +64,9 @@ func prepare(ctx context.Context, t execution.Target, p param.Values) error {
 			return err
 		}
 	}
+	if err := s.measurePath(ctx); err != nil {
+		return err
+	}
 	return execution.Remember(t.State, stateKey, s.known)
 }
 
@@ -98,6 +102,7 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 		return nil, fault.Op("cms", err)
 	}
 	raw := execution.WithFacts(s.known.Facts)
+	path.Keep(t, raw)
 	ctx, cancel := context.WithTimeout(ctx, p.Duration("time")+3*p.Duration("timeout")+time.Minute)
 	defer cancel()
 	if p.Text("generator") == cms.Native {

@@ -30,6 +30,7 @@ import (
 	"bakeoff/measure/tool/wrk"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/external"
+	"bakeoff/measure/workload/http/load"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/system"
@@ -38,7 +39,7 @@ import (
 	"bakeoff/reach/wire"
 )
 
-func TestMain(m *testing.M) { workloadtest.Main(m) }
+func TestMain(m *testing.M) { workloadtest.Main(m, load.Loop()) }
 
 // needs skips a test that starts a tool's real program where there is none.
 func needs(t *testing.T, x tool.Tool) {

@@ -14,6 +14,7 @@ import (
 	"bakeoff/measure/tool"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/external"
+	httppath "bakeoff/measure/workload/http/path"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
@@ -115,6 +116,9 @@ func (r Runner) run(ctx context.Context, t execution.Target, p param.Values) (wo
 	raw := execution.WithFacts(s.known.Facts)
 	if err := s.makeFolder(ctx, cmd); err != nil {
 		return raw, err
+	}
+	if s.tool.Doc().Server == tool.Web {
+		httppath.Keep(t, raw)
 	}
 	out, said, err := s.exec(ctx, cmd)
 	raw.Keep(workload.ExecBlob, out)

@@ -6,6 +6,10 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/measure/tool"
+	"bakeoff/measure/webroot"
+	"bakeoff/measure/workload/http"
+	"bakeoff/measure/workload/http/load"
+	"bakeoff/measure/workload/http/path"
 	"bakeoff/measure/workload/http/server"
 )
 
@@ -45,6 +49,7 @@ func (s *site) serve(ctx context.Context, at *tool.Place) error {
 		if v := web.Version(ctx); v != "" {
 			s.known.Facts["server"] = v
 		}
+		return s.measurePath(ctx, web)
 	case tool.Database:
 		return s.startDatabase(ctx, at)
 	}
@@ -69,4 +74,16 @@ func (s *site) check(ctx context.Context) error {
 		return d.Alive(ctx, at.Database)
 	}
 	return nil
+}
+
+// measurePath measures the path to the server, with the native generator.
+func (s *site) measurePath(ctx context.Context, web *server.Server) error {
+	p := s.params
+	keep := true
+	if text := p.Text("keepalive"); text != "" {
+		keep = p.Bool("keepalive")
+	}
+	return path.Measure(ctx, s.target, path.Use{Addr: web.Addr().Addr(), Connections: p.Int("connections"),
+		Threads: p.Int("threads"), KeepAlive: keep, Protocol: http.One, Page: load.MeanLength(web.URLs(), webroot.MinPage),
+		Workers: p.Int("workers"), Time: p.Duration("time")})
 }

@@ -51,6 +51,9 @@ import (
 // it: what one server costs more than another.
 const spends = "HTTP_STAND_IN_SPENDS"
 
+// plain tells the stand-in to send answers with a length, without chunks.
+const plain = "HTTP_STAND_IN_PLAIN"
+
 func init() { programs["nginx"] = standIn }
 
 // standIn is a server with nginx's arguments. It reads its address and its
@@ -122,6 +125,10 @@ func serveChunks(l net.Listener, page []byte) {
 		fmt.Fprintf(&b, "1\r\n%c\r\n", c)
 	}
 	b.WriteString("0\r\n\r\n")
+	if os.Getenv(plain) != "" {
+		b.Reset()
+		fmt.Fprintf(&b, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(page), page)
+	}
 	for {
 		c, err := l.Accept()
 		if err != nil {

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"io"
 	"os"
@@ -16,11 +17,16 @@ import (
 	"bakeoff/base/facts"
 	"bakeoff/base/param"
 	"bakeoff/lab/evidence"
+	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/measure/execution"
+	"bakeoff/measure/tool/siege"
+	"bakeoff/measure/tool/wrk"
 	"bakeoff/measure/workload"
+	external "bakeoff/measure/workload/external/runner"
 	"bakeoff/measure/workload/http"
+	httppath "bakeoff/measure/workload/http/path"
 	"bakeoff/measure/workload/workloadtest"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
@@ -85,20 +91,30 @@ func inTheMiddle(t *testing.T, target execution.Target, p param.Values, happens 
 // with the server's own CPU time as that of the environment's one CPU.
 func trialOf(t *testing.T, target execution.Target, p param.Values) evidence.Trial {
 	t.Helper()
-	if err := New().Reset(t.Context(), target, p); err != nil {
+	return trialBy(t, New(), target, p, 0)
+}
+
+// trialBy is trialOf for any workload whose server is nginx. Neighbors use a share of the
+// environment's one CPU.
+func trialBy(t *testing.T, w execution.Runner, target execution.Target, p param.Values,
+	neighbors float64) evidence.Trial {
+	t.Helper()
+	if err := w.Reset(t.Context(), target, p); err != nil {
 		t.Fatal(err)
 	}
 	before, after := probe.ReadHost(nil), facts.Counters{}
 	cpu, from := spent(t, target), time.Now()
-	raw, err := New().Run(t.Context(), target, p)
+	raw, err := w.Run(t.Context(), target, p)
 	if err != nil {
 		t.Fatal(err)
 	}
 	after = probe.ReadHost(nil)
 	used, elapsed := spent(t, target)-cpu, time.Since(from)
-	before.CPU, after.CPU = &facts.CPU{}, &facts.CPU{User: used, Idle: max(0, elapsed.Seconds()-used)}
+	busy, none := used+neighbors*elapsed.Seconds(), 0.0
+	before.CPU, after.CPU = &facts.CPU{}, &facts.CPU{User: busy, Idle: max(0, elapsed.Seconds()-busy)}
+	before.Scope, after.Scope = &facts.Scope{CPUSeconds: &none}, &facts.Scope{CPUSeconds: &used}
 	line := store.Line{Trial: &store.Trial{Start: from, End: from.Add(elapsed), Before: &before, After: &after}}
-	return evidence.TrialOf(New(), plan.Cell{}, line, raw)
+	return evidence.TrialOf(w, plan.Cell{Cell: manifest.Cell{Params: p}}, line, raw)
 }
 
 // failing returns the reasons of the gates that a trial fails.
@@ -140,6 +156,80 @@ func cellOf(set param.Values) param.Values {
 		p[name] = text
 	}
 	return p
+}
+
+// costly makes the server of target a stand-in that spends about 0.7 ms of CPU time on an
+// answer: it can fill a link of 20 Mbit/s with pages of 4 KiB, but not one of 200 Mbit/s.
+func costly(t *testing.T, target execution.Target) execution.Target {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	if err := os.Symlink(self, bin+"/nginx"); err != nil {
+		t.Fatal(err)
+	}
+	answer, fastest := make([]byte, 4200), time.Hour
+	for range 100 {
+		from := time.Now()
+		sha256.Sum256(answer)
+		fastest = min(fastest, time.Since(from))
+	}
+	in := target.Subject.(*workloadtest.Instance)
+	target.Subject = set{in, conn.Prefix(in.Conn, "env", "PATH="+bin+":"+os.Getenv("PATH"), plain+"=1",
+		spends+"="+strconv.Itoa(int(700*time.Microsecond/max(fastest, 1))))}
+	return target
+}
+
+// The articles' load generators and the native one before a server that a link of 20
+// Mbit/s leaves half idle: the comparison is withheld, also beside a neighbor that keeps
+// the server's whole CPU busy. Ten times the link leaves the server's CPU as the bound.
+func TestEveryGeneratorOnAFullLinkIsGated(t *testing.T) {
+	if testing.Short() {
+		t.Skip("loads a link for some seconds")
+	}
+	for _, w := range []execution.Runner{New(), external.New(wrk.New()), external.New(siege.New())} {
+		for rate, full := range map[string]bool{"20mbit": true, "200mbit": false} {
+			t.Run(w.Doc().Name+"/"+rate, func(t *testing.T) { gatedBy(t, w, rate, full) })
+		}
+	}
+}
+
+// gatedBy runs trials before the costly server until one is gated as it should be, and fails
+// if it is not and the machine had time.
+func gatedBy(t *testing.T, w execution.Runner, rate string, full bool) {
+	t.Helper()
+	if name := w.Doc().Name; name != "http" {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("needs %s: apt-get install %s", name, name)
+		}
+	}
+	p := param.Defaults(w.Doc().Params)
+	p["time"], p["connections"] = "1s", "8"
+	target, neighbors := costly(t, across(t, rate)), 0.0
+	if full {
+		neighbors = .6
+	}
+	const attempts = 5
+	for i := range attempts {
+		target.State = map[string]string{} // the path is measured again
+		before := probe.ReadHost(nil).CPU
+		if err := w.Prepare(t.Context(), target, p); err != nil {
+			t.Fatal(err)
+		}
+		trial := trialBy(t, w, target, p, neighbors)
+		after, gates := probe.ReadHost(nil).CPU, failing(trial)
+		idle := (after.Idle - before.Idle) / (after.Idle - before.Idle + after.Busy() - before.Busy())
+		t.Logf("path %+v, machine %.0f %% idle: %v", *trial.Path, 100*idle, gates)
+		counted := trial.Path.ReceivedPerSecond >= 1e6 && trial.Path.Interface == "eth0"
+		if counted && strings.Contains(gates["path"], "that the network path carries") == full {
+			return
+		}
+		if idle > .25 || i+1 == attempts {
+			t.Fatalf("gates %v, path %+v", gates, *trial.Path)
+		}
+	}
 }
 
 // A link of 20 Mbit/s in front of a server that has nothing to do: what is
@@ -188,7 +278,9 @@ func TestCellsShareAPath(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out workload.Path
-		if err := json.Unmarshal([]byte(target.State[pathKey]), &out); err != nil || out.Reason != "" || out.PerSecond <= 0 {
+		raw := workload.Raw{}
+		httppath.Keep(target, raw)
+		if err := json.Unmarshal(raw[workload.PathBlob], &out); err != nil || out.Reason != "" || out.PerSecond <= 0 {
 			t.Fatalf("%v: %+v, %v", set, out, err)
 		}
 		return out

@@ -12,9 +12,11 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/measure/execution"
+	"bakeoff/measure/webroot"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/http"
 	"bakeoff/measure/workload/http/load"
+	"bakeoff/measure/workload/http/path"
 	"bakeoff/measure/workload/http/server"
 	"bakeoff/reach/wire"
 )
@@ -43,7 +45,7 @@ func (Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) e
 			return fault.Op("http: prepare the list of URLs", err)
 		}
 	}
-	return fault.Op("http: measure the path", s.measurePath(ctx))
+	return fault.Op("http: measure the path", path.Measure(ctx, t, s.use()))
 }
 
 // Reset checks that the server still answers: its state is carried over between
@@ -71,9 +73,7 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 	defer cancel()
 	out, log, exit, err := t.Generate(limited, args)
 	raw := workload.Raw{workload.Work: out.Bytes(), http.ServerBlob: s.Describe()}
-	if path := t.State[pathKey]; path != "" {
-		raw[workload.PathBlob] = []byte(path)
-	}
+	path.Keep(t, raw)
 	switch {
 	case err != nil && limited.Err() != nil && ctx.Err() == nil:
 		return raw, fault.New(fault.Lab, "http: the generator did not end within %v (warmup + time + 3 × timeout + 30 s): %s",
@@ -88,6 +88,15 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 		return raw, fault.New(fault.Lab, "http: generator: %s: %s", exit, bytes.TrimSpace(log.Bytes()))
 	}
 	return raw, nil
+}
+
+// use is how the trials use the path: for a list, with responses of the mean length.
+func (s sides) use() path.Use {
+	p := s.params
+	return path.Use{Addr: s.Addr().Addr(), Connections: p.Int("connections"), Threads: p.Int("threads"),
+		KeepAlive: p.Bool("keepalive"),
+		Protocol:  p.Text("protocol"), Priority: s.priority(), Page: load.MeanLength(s.URLs(), webroot.MinPage),
+		Workers: p.Int("workers"), Time: p.Duration("time")}
 }
 
 // sides are both ends of a trial: the server, and the load generator's side.

@@ -1,0 +1,70 @@
+package evidence
+
+import (
+	"strings"
+	"testing"
+
+	"bakeoff/base/facts"
+	"bakeoff/measure/workload"
+	"bakeoff/reach/wire"
+)
+
+// carried is a span of a second in which eth0 received so many bytes.
+func carried(bytes uint64) *wire.Span {
+	return &wire.Span{Before: facts.Counters{Interfaces: []facts.Interface{{Name: "eth0", ReceivedBytes: 7}}},
+		After: facts.Counters{AtNS: 1e9, Interfaces: []facts.Interface{{Name: "lo", ReceivedBytes: 1 << 40},
+			{Name: "eth0", ReceivedBytes: 7 + bytes}}}}
+}
+
+// The bytes on the interface tell that a link is full where the responses differ from the
+// responder's, and the time of an environment is its own, not that of its neighbors.
+func TestPathGateCountsBytesAndOwnTime(t *testing.T) {
+	trial := func(bytes uint64, own float64) Trial {
+		x := good()
+		x.Path = &workload.Path{Schema: workload.PathSchema, PerSecond: 1e6, Workers: 1, Interface: "eth0",
+			ReceivedPerSecond: 2.5e6}
+		x.Load = &workload.Diagnostics{Work: 500, Seconds: 1, Counters: carried(bytes)}
+		x.Line.Before.CPU, x.Line.After.CPU = &facts.CPU{}, &facts.CPU{User: 1}
+		x.Line.Before.AtNS, x.Line.After.AtNS = 0, 1e9
+		x.Line.Before.Scope, x.Line.After.Scope = &facts.Scope{CPUSeconds: f(0)}, &facts.Scope{CPUSeconds: &own}
+		return x
+	}
+	const why = "eth0 received 20 Mbit/s, headers included, of the 20 that the network path carries, with the " +
+		"environment's CPUs 30 % busy"
+	if got := pathGate(trial(25e5, .3)); got != why {
+		t.Errorf("%q", got)
+	}
+	for name, x := range map[string]Trial{"a busy server": trial(25e5, .95), "half a link": trial(125e4, .3)} {
+		if got := pathGate(x); got != "" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	old := trial(25e5, .3)
+	if old.Path.Schema = workload.OlderPathSchema; pathGate(old) != "" {
+		t.Error("an old run folder is judged by a newer rule")
+	}
+	held := trial(25e5, .3)
+	if held.Line.Before.Scope.Throttled, held.Line.After.Scope.Throttled = f(0), f(.65); pathGate(held) != "" {
+		t.Error("an environment at its quota is not idle")
+	}
+}
+
+// The CPU time of a generator's process tree, and of others on its CPUs.
+func TestLoadOfAForeignGenerator(t *testing.T) {
+	res := wire.ExecResult{ElapsedNS: 1e9, Usage: facts.Usage{UserSeconds: .6, SystemSeconds: .38},
+		CPUs: &wire.CPUSpan{Set: []int{1}, After: facts.CPU{User: .99, Idle: .01}}}
+	full := workload.LoadOf(res, 10, 4)
+	if u := full.Generator.Utilisation; u < .979 || u > .981 || full.Starved > .02 {
+		t.Errorf("four threads on one CPU: %+v %+v", full, full.Generator)
+	}
+	res.Usage.UserSeconds = .1
+	starved := workload.LoadOf(res, 10, 1)
+	x := Trial{Load: &starved}
+	if got := starvedGate(x); !strings.Contains(got, "other programs used 51 %") {
+		t.Errorf("%q: %+v", got, x.Load)
+	}
+	res.CPUs.After.Idle = .3
+	if got := workload.LoadOf(res, 10, 1); got.Starved != 0 {
+		t.Errorf("a CPU with idle time: %+v", got)
+	}
+}

@@ -1,0 +1,6 @@
+package probe
+
+import "bakeoff/base/facts"
+
+// readInterfaces reads what the interfaces have carried.
+func readInterfaces() []facts.Interface { return parseInterfaces(text("/proc/net/dev")) }
