@@ -1,8 +1,7 @@
 // Package manifest reads the descriptions of guests: SmartOS's JSON as vmadm takes it,
 // or the same in YAML.
 //
-// One checker serves the commands validate, create and update. It reports every mistake
-// at once, each with the property's path, the value, the reason and what is allowed. A
+// Read reports every mistake at once, each with the property's path, the value, the reason and what is allowed. A
 // property that is unknown, or that the guest's brand does not have, is a mistake.
 //
 // The names, defaults and limits are those of vmadm(8) in illumos-joyent, unless the

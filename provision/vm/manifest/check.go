@@ -1,0 +1,324 @@
+package manifest
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/yamltree"
+)
+
+var (
+	uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	tagForm  = regexp.MustCompile(`^[A-Za-z0-9_/]{1,31}$`)
+	macForm  = regexp.MustCompile(`^[0-9a-fA-F]{1,2}(:[0-9a-fA-F]{1,2}){5}$`)
+	bootForm = regexp.MustCompile(`^order=[cdn]{1,3}(,once=[cdn]{1,3})?$`)
+)
+
+// only names the brands that have a property; all have the others.
+var only = map[string][]Brand{
+	"disks": {KVM, Bhyve, MicroVM}, "disk_driver": {KVM, Bhyve, MicroVM}, "nic_driver": {KVM, Bhyve, MicroVM},
+	"vnc_port": {KVM, Bhyve, MicroVM}, "vnc_password": {KVM, Bhyve, MicroVM}, "vcpus": {KVM, Bhyve, MicroVM},
+	"boot": {KVM}, "cpu_type": {KVM}, "vga": {KVM}, "qemu_opts": {KVM}, "qemu_extra_opts": {KVM},
+	"bootrom": {Bhyve}, "bhyve_extra_opts": {Bhyve}, "flexible_disk_size": {Bhyve},
+	"filesystems": {Joyent, JoyentMinimal, LX, Docker}, "routes": {Joyent, JoyentMinimal, LX, Docker},
+	"tmpfs":      {Joyent, JoyentMinimal, LX, Docker},
+	"entrypoint": {Docker}, "kernel_version": {LX},
+}
+
+// between is the range of a number that is written.
+var between = map[string][2]int{
+	"ram": {1, 1 << 24}, "max_physical_memory": {1, 1 << 24}, "max_swap": {256, 1 << 24}, "vcpus": {1, 64},
+	"vnc_port": {-1, 65535}, "quota": {0, 1 << 20}, "cpu_cap": {0, 100_000}, "cpu_shares": {1, 65535},
+	"zfs_io_priority": {0, 1024}, "max_lwps": {1, 1 << 20}, "mtu": {576, 9000}, "vlan_id": {0, 4095},
+	"vrrp_vrid": {1, 255}, "block_size": {512, 131072}, "size": {1, 1 << 30},
+}
+
+// words are the values of a text.
+var words = map[string][]string{
+	"cpu_type": {"qemu64", "host"}, "bootrom": {"bios", "uefi"}, "media": {"disk", "cdrom"},
+	"restart": {"no", "on-failure", "always"}, "vga": {"std", "cirrus", "vmware", "qxl", "xenpv"},
+}
+
+func (x *reader) checkGuest(g *Guest) {
+	if g.Brand == "" {
+		g.Brand = Joyent // as vmadm create does
+	}
+	if !slices.Contains(Brands, g.Brand) {
+		names := make([]string, len(Brands))
+		for i, b := range Brands {
+			names[i] = string(b)
+		}
+		x.add("brand", "there is no such brand", "use "+yamltree.OneOf(names))
+		return
+	}
+	for _, e := range x.nodes[""].Entries {
+		if brands := only[e.Key.Text]; brands != nil && !slices.Contains(brands, g.Brand) {
+			x.add(e.Key.Text, "guests of brand "+string(g.Brand)+" do not have it", "remove it")
+		}
+		x.checkValue(e, e.Key.Text)
+	}
+	for _, c := range [...]struct{ path, value string }{{"uuid", g.UUID}, {"image_uuid", g.ImageUUID},
+		{"owner_uuid", g.OwnerUUID}, {"billing_id", g.BillingID}} {
+		x.checkUUID(c.path, c.value)
+	}
+	if strings.ContainsFunc(g.Alias, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		x.add("alias", "it contains a control character", "remove it")
+	}
+	if len(g.VNCPassword) > 8 {
+		x.add("vnc_password", "it has more than 8 characters", "shorten it")
+	}
+	if g.Boot != "" && !bootForm.MatchString(g.Boot) {
+		x.add("boot", "it is not an order of devices", "write such as order=cd or order=cd,once=d")
+	}
+	if !g.Brand.Machine() && g.ImageUUID == "" && g.Image == "" {
+		x.add("image_uuid", "a container needs an image", "add image_uuid or image")
+	}
+	for i, r := range g.Resolvers {
+		if _, err := netip.ParseAddr(r); err != nil {
+			x.add("resolvers."+strconv.Itoa(i), "it is not an address", "write an IPv4 or IPv6 address")
+		}
+	}
+	x.checkNICs(g)
+	x.checkDisks(g)
+	complete(g)
+	if x.nodes["quota"] == nil { // 0 is no limit
+		g.Quota = 10
+		if g.Brand == Bhyve {
+			g.Quota = 1
+		}
+	}
+	if x.nodes["tmpfs"] == nil && !g.Brand.Machine() {
+		g.TmpFS = g.MaxPhysicalMemory
+	}
+	g.TmpFS = min(g.TmpFS, g.MaxPhysicalMemory)
+}
+
+// checkValue checks numbers and words below a property, at any depth.
+func (x *reader) checkValue(e yamltree.Entry, path string) {
+	for i, item := range e.Value.Items {
+		for _, sub := range item.Entries {
+			x.checkValue(sub, path+"."+strconv.Itoa(i)+"."+sub.Key.Text)
+		}
+	}
+	text := e.Value.String()
+	if text == "" {
+		return
+	}
+	if limit, ok := between[e.Key.Text]; ok && integer.MatchString(text) {
+		if n, err := strconv.Atoi(text); err != nil || n < limit[0] || n > limit[1] {
+			x.add(path, "it is out of range", fmt.Sprintf("write %d to %d", limit[0], limit[1]))
+		}
+	}
+	if known := words[e.Key.Text]; known != nil && !slices.Contains(known, text) {
+		x.add(path, "there is no such value", "use "+yamltree.OneOf(known))
+	}
+}
+
+func (x *reader) checkUUID(path, s string) {
+	if s != "" && !uuidForm.MatchString(s) {
+		x.add(path, "it is not a UUID", "write 8-4-4-4-12 lower-case hexadecimal digits")
+	}
+}
+
+func (x *reader) checkNICs(g *Guest) {
+	if len(g.NICs) > 32 {
+		x.add("nics", fmt.Sprintf("it has %d interfaces", len(g.NICs)), "write at most 32")
+		return
+	}
+	primary, macs, addresses := -1, map[string]int{}, map[netip.Addr]string{}
+	for i := range g.NICs {
+		n, path := &g.NICs[i], "nics."+strconv.Itoa(i)+"."
+		switch {
+		case n.NicTag == "":
+			x.add(path+"nic_tag", "it is missing", "name a network")
+		case !tagForm.MatchString(n.NicTag):
+			x.add(path+"nic_tag", "it is not a name of a network", "use at most 31 letters, digits, _ and /")
+		}
+		if n.MAC != "" && !macForm.MatchString(n.MAC) {
+			x.add(path+"mac", "it is not a MAC address", "write six pairs of hexadecimal digits with colons")
+		} else if n.MAC != "" {
+			n.MAC = longMAC(n.MAC)
+			if first, twice := macs[n.MAC]; twice {
+				x.add(path+"mac", fmt.Sprintf("nics.%d has the same MAC address", first), "change one of them")
+			}
+			macs[n.MAC] = i
+		}
+		if n.Primary && primary >= 0 {
+			x.add(path+"primary", fmt.Sprintf("nics.%d is primary too", primary), "mark one interface")
+		} else if n.Primary {
+			primary = i
+		}
+		if n.Model != "" && !g.Brand.Machine() {
+			x.add(path+"model", "guests of brand "+string(g.Brand)+" do not have it", "remove it")
+		}
+		x.checkAddresses(n, path, addresses)
+	}
+	if primary < 0 && len(g.NICs) > 0 {
+		g.NICs[0].Primary = true
+	}
+}
+
+func longMAC(s string) string {
+	parts := strings.Split(strings.ToLower(s), ":")
+	for i, p := range parts {
+		if len(p) == 1 {
+			parts[i] = "0" + p
+		}
+	}
+	return strings.Join(parts, ":")
+}
+
+// checkAddresses replaces ip, netmask and gateway by ips and gateways, and compares
+// addresses, not texts.
+func (x *reader) checkAddresses(n *NIC, path string, seen map[netip.Addr]string) {
+	key := path + "ips."
+	if len(n.IPs) == 0 && n.IP != "" {
+		key = ""
+		switch mask := net.ParseIP(n.Netmask).To4(); {
+		case n.IP == "dhcp":
+			n.IPs = []string{"dhcp"}
+		case mask == nil || mask.Equal(net.IPv4zero):
+			x.add(path+"netmask", "ip needs a netmask", "write such as 255.255.255.0")
+			return
+		default:
+			ones, _ := net.IPMask(mask).Size()
+			if ones == 0 {
+				x.add(path+"netmask", "its bits are not contiguous", "write such as 255.255.255.0")
+				return
+			}
+			n.IPs = []string{n.IP + "/" + strconv.Itoa(ones)}
+		}
+	}
+	if len(n.IPs) > 20 {
+		x.add(path+"ips", fmt.Sprintf("it has %d addresses", len(n.IPs)), "write at most 20")
+	}
+	for i, s := range n.IPs {
+		at := path + "ip"
+		if key != "" {
+			at = key + strconv.Itoa(i)
+		}
+		if s == "dhcp" || s == "addrconf" {
+			continue
+		}
+		p, err := netip.ParsePrefix(s)
+		switch {
+		case err != nil:
+			x.add(at, "it is not an address with its length", "write such as 10.0.0.2/24, dhcp or addrconf")
+		case p.Addr().Is4() && (p.Bits() < 8 || p.Bits() > 32):
+			x.add(at, "the length of the prefix is out of range", "write /8 to /32")
+		case p.Addr().IsMulticast() || p.Addr().IsUnspecified():
+			x.add(at, "no host can have this address", "write a unicast address")
+		case seen[p.Addr()] != "":
+			x.add(at, seen[p.Addr()]+" is the same address", "change one of them")
+		default:
+			seen[p.Addr()] = at
+		}
+	}
+	if n.Gateway != "" && len(n.Gateways) == 0 {
+		n.Gateways = []string{n.Gateway}
+	}
+	for _, s := range n.Gateways {
+		if a, err := netip.ParseAddr(s); err != nil || !a.Is4() {
+			at := path + "gateways"
+			if n.Gateway != "" {
+				at = path + "gateway"
+			}
+			x.add(at, "it is not an IPv4 address", "write such as 10.0.0.1")
+		}
+	}
+	if len(n.AllowedIPs) > 13 {
+		x.add(path+"allowed_ips", fmt.Sprintf("it has %d entries", len(n.AllowedIPs)), "write at most 13")
+	}
+	for i, s := range n.AllowedIPs {
+		_, err := netip.ParseAddr(s)
+		if _, prefix := netip.ParsePrefix(s); err != nil && prefix != nil {
+			x.add(path+"allowed_ips."+strconv.Itoa(i), "it is not an address", "write an address or a prefix")
+		}
+	}
+	for i, port := range n.BlockedOutgoingPorts {
+		if port < 1 || port > 65535 {
+			x.add(path+"blocked_outgoing_ports."+strconv.Itoa(i), "it is out of range", "write 1 to 65535")
+		}
+	}
+}
+
+func (x *reader) checkDisks(g *Guest) {
+	models := []string{"virtio", "scsi", "ide"}
+	switch g.Brand {
+	case Bhyve:
+		models = []string{"virtio", "ahci", "nvme"}
+	case MicroVM:
+		models = []string{"virtio"}
+	}
+	boot := -1
+	for i := range g.Disks {
+		d, path := &g.Disks[i], "disks."+strconv.Itoa(i)+"."
+		x.checkUUID(path+"image_uuid", d.ImageUUID)
+		if d.Boot && boot >= 0 {
+			x.add(path+"boot", fmt.Sprintf("the guest boots from disks.%d already", boot), "mark one disk")
+		} else if d.Boot {
+			boot = i
+		}
+		if d.Model != "" && !slices.Contains(models, d.Model) {
+			x.add(path+"model", "brand "+string(g.Brand)+" has no such model", "use "+yamltree.OneOf(models))
+		}
+		if d.BlockSize&(d.BlockSize-1) != 0 {
+			x.add(path+"block_size", "it is not a power of 2", "write 512 to 131072")
+		}
+		image := d.ImageUUID != "" || d.Image != ""
+		switch {
+		case d.Path != "" && d.Media != "cdrom" && !d.NoCreate:
+			x.add(path+"path", "only a cdrom or a disk with nocreate has a path", "remove it, or add nocreate")
+		case d.Path != "" && !strings.HasPrefix(d.Path, "/"):
+			x.add(path+"path", "it is not absolute", "begin it with /")
+		case d.Path == "" && !image && d.Size == 0:
+			x.add(path+"size", "it is missing", "add size or image_uuid")
+		case g.Brand == KVM && d.ImageUUID != "" && d.Size != 0:
+			x.add(path+"size", "the image determines the size", "remove it")
+		case image && d.BlockSize != 0:
+			x.add(path+"block_size", "the image determines it", "remove it")
+		}
+		if d.Media == "" {
+			d.Media = "disk"
+		}
+	}
+}
+
+// complete sets the defaults of vmadm.
+func complete(g *Guest) {
+	extra := map[Brand]int{KVM: 1024, Bhyve: 1280, MicroVM: 1024}[g.Brand]
+	if g.RAM == 0 && !g.Brand.Machine() {
+		g.RAM = g.MaxPhysicalMemory
+	}
+	orDefault := func(v *int, standard int) {
+		if *v == 0 {
+			*v = standard
+		}
+	}
+	orDefault(&g.RAM, 256)
+	orDefault(&g.MaxPhysicalMemory, g.RAM+extra)
+	if g.Brand.Machine() {
+		g.MaxPhysicalMemory = max(g.MaxPhysicalMemory, g.RAM+256)
+		orDefault(&g.VCPUs, 1)
+	} else {
+		g.RAM = g.MaxPhysicalMemory
+	}
+	orDefault(&g.MaxLockedMemory, g.MaxPhysicalMemory)
+	g.MaxLockedMemory = min(g.MaxLockedMemory, g.MaxPhysicalMemory)
+	g.MaxSwap = max(g.MaxSwap, g.MaxPhysicalMemory, 256)
+	orDefault(&g.CPUShares, 100)
+	orDefault(&g.ZFSIOPriority, 100)
+	orDefault(&g.MaxLWPs, 2000)
+	for i := range g.NICs {
+		n := &g.NICs[i]
+		n.Interface = "net" + strconv.Itoa(i)
+		if n.Model == "" && g.Brand.Machine() {
+			n.Model = g.NICDriver
+		}
+	}
+}
