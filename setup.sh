@@ -64,6 +64,7 @@ packages() {
 	test|php-pgsql|workload cms: its connection to the database
 	test|sysbench|tool sysbench: the CPU and memory tests as the platform ships them
 	test|bonnie++|tool bonnie: one pass over a large file and many small ones
+	test|wine64|runs the agent for Windows
 	test|fio|tool fio: reads and writes of one file
 	test|openssl|tool openssl: the speed of a hash or a cipher
 	test|python3|runs a script on the host, as packages of images do in environments
