@@ -109,8 +109,8 @@ func TestStartFails(t *testing.T) {
 	}{
 		"no program": {[]string{"--log", log, "--status", status, "--", "no-such-program"}, wire.ExitNotFound,
 			"no-such-program"},
-		"no log":     {[]string{"--log", dir + "/x/log", "--status", status, "--", "true"}, wire.ExitLab, "x/log"},
-		"a folder":   {[]string{"--log", log, "--status", status, "--", dir}, wire.ExitSubject, "permission denied"},
+		"no log":   {[]string{"--log", dir + "/x/log", "--status", status, "--", "true"}, wire.ExitLab, "x/log"},
+		"a folder": {[]string{"--log", log, "--status", status, "--", dir}, wire.ExitSubject, "permission denied"},
 		"a user": {[]string{"--log", log, "--status", status, "--user", "nobody-of-that-name", "--", "true"},
 			wire.ExitSubject, "nobody-of-that-name"},
 		"no words": {[]string{"--log", log, "--status", status}, wire.ExitInvalid, "usage"},
