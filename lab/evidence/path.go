@@ -81,23 +81,6 @@ func carriedRates(t Trial) (received, sent float64) {
 	return received / passed, sent / passed
 }
 
-// pathLoad is how near a trial came to what the way carries, 0 to 1; NaN if unknown.
-func pathLoad(t Trial) float64 {
-	if t.Path == nil || !(t.Path.PerSecond > 0) {
-		return math.NaN()
-	}
-	rate, _ := loadRate(t)
-	share := rate / t.Path.PerSecond
-	received, sent := carriedRates(t)
-	if t.Path.ReceivedPerSecond > 0 {
-		share = max(share, received/t.Path.ReceivedPerSecond)
-	}
-	if t.Path.SentPerSecond > 0 {
-		share = max(share, sent/t.Path.SentPerSecond)
-	}
-	return share
-}
-
 // busyShare is how busy the CPUs were that the server of a trial can use: by the
 // environment itself if the host accounts it separately, otherwise by everything on
 // its CPUs. Time in which a quota held the environment back is busy, too.

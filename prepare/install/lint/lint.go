@@ -66,12 +66,11 @@ type linter struct {
 	crypttab []cryptEntry
 	fstab    []fstabEntry
 
-	tool      string // that makes the initial RAM disks: dracut, initramfs-tools, or "" if unknown
-	menu      bool   // ZFSBootMenu starts the system
-	rootSet   string // the dataset that is /, "" if / is not on ZFS
-	resume    *cryptEntry
-	keys      []key // of what is opened while the system starts
-	newestSet bool
+	tool    string // that makes the initial RAM disks: dracut, initramfs-tools, or "" if unknown
+	menu    bool   // ZFSBootMenu starts the system
+	rootSet string // the dataset that is /, "" if / is not on ZFS
+	resume  *cryptEntry
+	keys    []key // of what is opened while the system starts
 }
 
 // key is a file with a key. Of is what it opens.
