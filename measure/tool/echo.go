@@ -42,8 +42,7 @@ func Echoes(t printed.Text, want map[string]string, anyCase bool) error {
 // Lasted checks the length of a test that a program reports, in seconds, against
 // the length that it was asked for and the wall time of the whole program. A
 // program that ended before that length failed. Any other contradiction is noted in
-// OwnTime: a machine that makes the program wait between two of its steps causes it,
-// too, and that is no fault of what is measured.
+// OwnTime, because a busy machine that makes the program wait causes it too.
 func (r *Result) Lasted(seconds float64, asked, elapsed time.Duration) error {
 	switch {
 	case seconds < 0.95*asked.Seconds() && elapsed > 0 && elapsed.Seconds() < 0.95*asked.Seconds():

@@ -89,7 +89,7 @@ func (l *linter) checkCommandLines() {
 		where := name + " " + propCommandLine
 		if strings.Contains(p.Value, parentArguments+"%") {
 			l.report("commandline-parent-typo", Warning, where,
-				"%{parent}% is a misprint in the manual of ZFSBootMenu: a lone % stays behind the arguments of the parent.",
+				"%{parent}% is a misprint in the manual of ZFSBootMenu: a % remains after the arguments of the parent.",
 				"Write "+parentArguments+" without a second %.")
 		}
 		above, inherited := "", ""
@@ -132,11 +132,11 @@ func (l *linter) checkHostIDArgument(where, cmdline string) {
 				"Write spl.spl_hostid=0x"+v+".")
 		case name == "spl_hostid" && l.menu && decimal.MatchString(v):
 			l.report("hostid-argument-form", Warning, where,
-				"ZFSBootMenu reads the digits of spl_hostid="+v+" as a decimal number.", "Write spl_hostid=0x"+v+".")
+				"ZFSBootMenu reads spl_hostid="+v+" as a decimal number: it has no 0x.", "Write spl_hostid=0x"+v+".")
 		case known && !sameID(v, want):
 			l.report("hostid-argument-differs", Error, where,
-				fmt.Sprintf("The kernel is started with the host identifier %s, and etc/hostid has 0x%08x.", v, want),
-				"Remove the argument: the image of the kernel has the host identifier.")
+				fmt.Sprintf("The kernel is started with the hostid %s, and etc/hostid has 0x%08x.", v, want),
+				"Remove the argument: the initramfs has the hostid.")
 		}
 	}
 }
@@ -153,7 +153,7 @@ func (l *linter) checkBootEnvironments() {
 		for _, name := range l.environments() {
 			if v := l.Datasets[name]["canmount"].Value; v == "on" {
 				l.report("environment-canmount", Error, name+" canmount",
-					"An import with mounts puts this dataset over /, beside or instead of the one that was started.",
+					"An import that mounts datasets mounts this one at /, although another one may have been started.",
 					"zfs set canmount=noauto "+name)
 			}
 		}
@@ -340,7 +340,7 @@ func (l *linter) checkKernelChoice() {
 // defaultHostID is what the examples of ZFSBootMenu write into etc/hostid.
 const defaultHostID = 0x00bab10c
 
-// hostID returns the host identifier of the system.
+// hostID returns the hostid of the system.
 func (l *linter) hostID() (uint32, bool) {
 	if l.root == nil {
 		return 0, false
@@ -352,13 +352,13 @@ func (l *linter) hostID() (uint32, bool) {
 	return binary.LittleEndian.Uint32(data), true
 }
 
-// sameID compares a hexadecimal host identifier, with or without 0x, with a number.
+// sameID compares a hexadecimal hostid, with or without 0x, with a number.
 func sameID(text string, id uint32) bool {
 	n, err := strconv.ParseUint(strings.TrimPrefix(strings.ToLower(text), "0x"), 16, 64)
 	return err == nil && n == uint64(id)
 }
 
-// checkHostID compares the host identifiers of the system, its images and its pool.
+// checkHostID compares the hostids of the system, its images and its pool.
 func (l *linter) checkHostID() {
 	const where = "etc/hostid"
 	if l.rootSet == "" || !l.linux() {
@@ -371,23 +371,23 @@ func (l *linter) checkHostID() {
 			"hostid-missing",
 			Error,
 			where,
-			"Without etc/hostid the next image of the kernel makes up a host identifier, and the pool is refused as that of "+
+			"Without etc/hostid the next initramfs gets an arbitrary hostid, and the pool is refused as that of "+
 				"another machine.",
-			"zgenhostid, and make the images of the kernels again",
+			"zgenhostid, and rebuild every initramfs",
 		)
 		return
 	case !ok:
 		l.report("hostid-form", Error, where, "etc/hostid must have 4 bytes, a number in little endian, not text.",
-			"zgenhostid -f, and make the images of the kernels again")
+			"zgenhostid -f, and rebuild every initramfs")
 		return
 	case id == 0:
-		l.report("hostid-zero", Error, where, "The host identifier is 0: the pool cannot tell machines apart.",
-			"zgenhostid -f, and make the images of the kernels again")
+		l.report("hostid-zero", Error, where, "The hostid is 0: the pool cannot tell machines apart.",
+			"zgenhostid -f, and rebuild every initramfs")
 	case id == defaultHostID:
 		l.report("hostid-literal", Warning, where,
-			"0x00bab10c is the host identifier of the examples: every machine that followed them has the same, and a pool "+
+			"0x00bab10c is the hostid of the examples: every machine that followed them has the same, and a pool "+
 				"that one of them uses is not refused by another.",
-			"zgenhostid -f, make the images of the kernels again, and export and import the pool")
+			"zgenhostid -f, rebuild every initramfs, and export and import the pool")
 	}
 	stale := false
 	for _, k := range l.Kernels {
@@ -397,13 +397,13 @@ func (l *linter) checkHostID() {
 		}
 		stale = true
 		l.report("hostid-initramfs-differs", Error, k.Initramfs, fmt.Sprintf(
-			"The image has the host identifier %s, and etc/hostid 0x%08x.", *image.HostID, id), l.rebuild())
+			"The initramfs has the hostid %s, and etc/hostid 0x%08x.", *image.HostID, id), l.rebuild())
 	}
 	pool, p := l.rootPool()
 	if p.Label.HostID != "" && !sameID(p.Label.HostID, id) && !stale {
 		l.report("hostid-pool-differs", Error, where, fmt.Sprintf(
 			"Pool %s was last used by the host %s; this system is 0x%08x. It cannot import its own root without force.",
-			pool, p.Label.HostID, id), fmt.Sprintf("zgenhostid -f %s, and make the images of the kernels again",
+			pool, p.Label.HostID, id), fmt.Sprintf("zgenhostid -f %s, and rebuild every initramfs",
 			p.Label.HostID))
 	}
 }

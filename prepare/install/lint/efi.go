@@ -65,7 +65,7 @@ func (l *linter) checkEntries() {
 				"entries-doubled",
 				Warning,
 				where,
-				fmt.Sprintf("Boot%s and Boot%s start the same file: the script that "+
+				fmt.Sprintf("Boot%s and Boot%s start the same file: the command that "+
 					"made them ran twice, and the memory of the firmware is small.", first, e.Number),
 				fmt.Sprintf("efibootmgr -b %s -B", e.Number),
 			)
@@ -245,7 +245,7 @@ func (l *linter) checkMirroredESPs(esps []installed.Partition) {
 			func(p installed.Partition) bool { return strings.EqualFold(p.Type, installed.TypeESP) },
 		) {
 			l.report("esp-missing-on-disk", Warning, "/dev/"+d.Name,
-				"The pool is mirrored on this disk, and nothing on it starts the system when the other one is gone.",
+				"The pool is mirrored on this disk, but the disk cannot boot the system without the other one.",
 				"Make an EFI system partition, and copy the loaders.")
 		}
 	}
@@ -274,7 +274,7 @@ func (l *linter) checkMirroredESPs(esps []installed.Partition) {
 		}
 		if len(differ) > 0 {
 			l.report("esp-out-of-step", Warning, p.Device, fmt.Sprintf(
-				"%s has other or no files %s than %s: without that disk an old system starts, or none.", p.Device,
+				"%s does not have the same files %s as %s: without that disk an old system starts, or none.", p.Device,
 				strings.Join(differ, ", "), first.Device), "Copy the files, under another name first, and compare.")
 		}
 	}
@@ -345,7 +345,7 @@ func (l *linter) checkESPMount(e fstabEntry) {
 			"nofail",
 		), append(
 			why,
-			"without nofail a system that does not need this partition stops when it is gone",
+			"without nofail, the system does not boot if this partition is missing, although it does not need it",
 		)
 	}
 	umask, fmask := e.mask("umask"), e.mask("fmask")

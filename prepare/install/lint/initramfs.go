@@ -57,7 +57,7 @@ func (l *linter) checkDracut() {
 	c := l.dracut
 	for _, word := range slices.Sorted(maps.Keys(c.joined)) {
 		l.report("dracut-words-joined", Error, c.joined[word],
-			"A value is appended without a space: dracut reads the word "+strconv.Quote(word)+".",
+			"Two values are joined without a space: dracut reads the word "+strconv.Quote(word)+".",
 			`Begin and end the value with a space: add_dracutmodules+=" NAME ".`)
 	}
 	if len(c.joined) > 0 {
@@ -118,7 +118,7 @@ func (l *linter) checkModule(m string) {
 			"initramfs-lacks-module",
 			Error,
 			name,
-			fmt.Sprintf("The image lacks the module %s, which %s.", m, moduleUse[m]),
+			fmt.Sprintf("The initramfs lacks the module %s, which %s.", m, moduleUse[m]),
 			l.rebuild(),
 		)
 	}
@@ -164,12 +164,12 @@ func (l *linter) checkItems() {
 				where = l.cryptConfig()
 			}
 			l.report("dracut-items-missing", Error, where, fmt.Sprintf(
-				"The image has no %s: %s.", strings.Join(unset, ", "), l.consequence(unset)),
+				"The initramfs has no %s: %s.", strings.Join(unset, ", "), l.consequence(unset)),
 				fmt.Sprintf(`install_items+=" %s ", then %s`, strings.Join(unset, " "), l.rebuild()))
 			return // all images follow the same configuration
 		case len(lacks) > 0:
 			l.report("initramfs-stale", Error, name, fmt.Sprintf(
-				"The image has no %s, which the configuration adds: %s.",
+				"The initramfs has no %s, which the configuration adds: %s.",
 				strings.Join(lacks, ", "),
 				l.consequence(lacks),
 			), l.rebuild())
@@ -196,14 +196,14 @@ func (l *linter) checkInitramfs() {
 				"initramfs-lacks-zfs",
 				Error,
 				name,
-				"The image has no module of ZFS: the root cannot be mounted.",
+				"The initramfs has no ZFS module: the root cannot be mounted.",
 				l.rebuild(),
 			)
 			continue
 		}
 		if i.HostID == nil && len(i.Files) > 0 && !slices.Contains(i.Files, "/etc/hostid") && l.rootSet != "" {
 			l.report("hostid-not-in-initramfs", Error, name,
-				"The image has no etc/hostid: the pool is imported as another host, or refused.", l.rebuild())
+				"The initramfs has no etc/hostid: the pool is imported as another host, or refused.", l.rebuild())
 		}
 		if i.Crypttab != nil && l.resume != nil {
 			inside := readCrypttab(*i.Crypttab)
@@ -214,11 +214,11 @@ func (l *linter) checkInitramfs() {
 					"initramfs-crypttab",
 					Error,
 					name,
-					"crypttab in the image has no entry "+l.resume.name+": the swap stays closed.",
+					"crypttab in the initramfs has no entry "+l.resume.name+": the swap stays closed.",
 					l.rebuild(),
 				)
 			case !strings.EqualFold(inside[k].source, l.resume.source) || inside[k].key != l.resume.key:
-				l.report("initramfs-crypttab", Error, name, "crypttab in the image is not that of the system: it opens "+
+				l.report("initramfs-crypttab", Error, name, "crypttab in the initramfs is not that of the system: it opens "+
 					inside[k].source+", and the system "+l.resume.source+".", l.rebuild())
 			}
 		}
@@ -292,7 +292,7 @@ func (l *linter) knowsDevice(dev string) bool {
 	return false
 }
 
-// checkInitramfsTools checks what initramfs-tools is told by files.
+// checkInitramfsTools checks the configuration of initramfs-tools.
 func (l *linter) checkInitramfsTools() {
 	if l.tool != "initramfs-tools" {
 		return
@@ -308,7 +308,7 @@ func (l *linter) checkInitramfsTools() {
 		}
 		if !match {
 			l.report("keyfile-pattern", Error, where,
-				"KEYFILE_PATTERN does not name "+l.resume.key+": the key is not in the image, and the swap stays closed.",
+				"KEYFILE_PATTERN does not name "+l.resume.key+": the key is not in the initramfs, and the swap stays closed.",
 				fmt.Sprintf("KEYFILE_PATTERN=%q, then %s", l.resume.key, l.rebuild()))
 		}
 	}
@@ -324,7 +324,7 @@ func (l *linter) checkInitramfsTools() {
 		if n, err := strconv.ParseInt(umask, 8, 32); (err != nil || n&0o077 != 0o077) && l.keyInside(i.Files) != "" &&
 			!readable(i.Mode) {
 			l.report("initramfs-umask", Warning, "etc/initramfs-tools/initramfs.conf",
-				"The image has a key, and the next one is made readable for everybody: UMASK=0077 is not set.",
+				"The initramfs has a key, and UMASK=0077 is not set: the next initramfs is readable for everybody.",
 				"UMASK=0077, then "+l.rebuild())
 			return
 		}
@@ -370,7 +370,7 @@ func (l *linter) checkResumeOrder() {
 	}
 	for _, name := range notInside {
 		l.report("initramfs-stale", Error, name,
-			"The image lacks the order of the import after the resume, which /etc has.", l.rebuild())
+			"The initramfs lacks the drop-ins of /etc that order the import after the resume.", l.rebuild())
 	}
 }
 
@@ -399,14 +399,14 @@ func (l *linter) checkImages() {
 		case k == "":
 		case readable(mode):
 			l.report("key-in-readable-initramfs", Error, name, fmt.Sprintf(
-				"The image has the key %s, and every user may read it (mode %s).", k, mode), "chmod 0600 /"+name+
+				"The initramfs has the key %s, and every user may read it (mode %s).", k, mode), "chmod 0600 /"+name+
 				"; make images with umask 0077")
 		case !l.encrypted("/"+name) && l.encrypted(k):
 			l.report("key-in-clear-initramfs", Error, name, fmt.Sprintf(
-				"The image has the key %s, and lies on a filesystem that is not encrypted: whoever has the disk has the key.",
+				"The initramfs has the key %s, and lies on a filesystem that is not encrypted: whoever has the disk has the key.",
 				k,
 			),
-				"zfs set keylocation=prompt, remove the key, and make the images again")
+				"zfs set keylocation=prompt, remove the key, and rebuild every initramfs")
 		}
 	}
 	for _, name := range l.images() {

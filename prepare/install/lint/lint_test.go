@@ -462,7 +462,7 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 				t.Errorf("got %s at %s, want %s at %s", f.Name, f.Where, c.name, c.where)
 			}
 			if f.Why == "" || f.Fix == "" || f.Severity == "" {
-				t.Errorf("not all is said: %+v", f)
+				t.Errorf("a text is missing: %+v", f)
 			}
 		})
 	}

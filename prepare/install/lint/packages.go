@@ -11,7 +11,7 @@ import (
 	"bakeoff/prepare/install/installed"
 )
 
-// checkKernels checks that each kernel has its module of ZFS and its image.
+// checkKernels checks that each kernel has its ZFS module and its image.
 func (l *linter) checkKernels() {
 	if l.rootSet == "" || !l.linux() {
 		return
@@ -26,7 +26,7 @@ func (l *linter) checkKernels() {
 		switch {
 		case isUnset(k.ZFSModule):
 			l.report("kernel-without-zfs", severity, k.Image, fmt.Sprintf(
-				"There is no module of ZFS for Linux %s: it cannot mount the root. OpenZFS %s may be too old for it, or the "+
+				"Linux %s has no ZFS module, and cannot mount the root. OpenZFS %s may be too old for it, or its "+
 					"headers are missing.", k.Version, l.Tools["zfs"]),
 				"Take kernel, headers and ZFS from one suite; dkms autoinstall; or remove the kernel.")
 		case len(l.UKI) == 0 && (k.Initramfs == "" || !known && l.root != nil && !l.exists(k.Initramfs) ||
@@ -35,7 +35,7 @@ func (l *linter) checkKernels() {
 				" has no initial RAM disk of that version beside it.", l.rebuild())
 		case k.ZFSModuleVersion != "" && l.Tools["zfs"] != "" && compareVersions(k.ZFSModuleVersion, l.Tools["zfs"]) != 0:
 			l.report("zfs-versions-differ", Warning, "packages", fmt.Sprintf(
-				"The module of ZFS for Linux %s is %s, and the programs are %s.",
+				"The ZFS module of Linux %s is %s, and the ZFS programs are %s.",
 				k.Version,
 				k.ZFSModuleVersion,
 				l.Tools["zfs"],
@@ -54,7 +54,7 @@ func (l *linter) checkUnifiedImages() {
 	written := strings.Join(strings.Fields(l.text(file)), " ")
 	if l.root != nil && !l.exists(file) && !strings.Contains(l.dracut.vars["kernel_cmdline"], "root=") {
 		l.report("uki-without-cmdline", Error, file,
-			"The next unified image takes the command line of the system that runs then, as a live system.",
+			"The next unified image gets the command line of the system that builds it, which may be a live system.",
 			fmt.Sprintf("echo 'root=ZFS=%s ro quiet' > /%s", l.rootSet, file))
 	}
 	if written != "" && !l.namesRoot(written) {
@@ -174,7 +174,7 @@ func (l *linter) checkVoidKernel() {
 			"kernel-overtakes-zfs",
 			Warning,
 			where,
-			"base-system brings the package linux, whose kernel may be too new for ZFS: "+
+			"base-system installs the package linux, whose kernel may be too new for ZFS: "+
 				"it is not ignored, or its headers are not.",
 			"ignorepkg=linux and ignorepkg=linux-headers in a file of etc/xbps.d",
 		)
@@ -185,7 +185,7 @@ func (l *linter) checkVoidKernel() {
 				"kernel-headers-missing",
 				Error,
 				"packages",
-				"Without "+name+"-headers the next kernel gets no module of ZFS.",
+				"Without "+name+"-headers the next kernel gets no ZFS module.",
 				"xbps-install "+name+"-headers",
 			)
 		}
@@ -202,7 +202,7 @@ func (l *linter) checkVoidDesktop() {
 			"rm /etc/runit/runsvdir/default/dhcpcd")
 	}
 	if on("acpid") && (on("elogind") || l.Packages["elogind"] != "") {
-		l.report("services-conflict", Warning, "services", "acpid and elogind both answer the keys for power and sleep.",
+		l.report("services-conflict", Warning, "services", "acpid and elogind both react to the power and sleep keys.",
 			"rm /etc/runit/runsvdir/default/acpid")
 	}
 	for _, needs := range []string{"sddm", "NetworkManager", "polkitd"} {
@@ -221,7 +221,7 @@ func (l *linter) checkVoidDesktop() {
 	}
 	if plasma != "" && !older(plasma, "6.7.5") && l.exists(wireplumber) {
 		l.report("wireplumber-twice", Warning, wireplumber,
-			"Plasma starts WirePlumber itself: two of them run, and wpctl waits without end.", "rm /"+wireplumber)
+			"Plasma starts WirePlumber itself: two instances run, and wpctl hangs.", "rm /"+wireplumber)
 	}
 	if t := l.link("etc/resolv.conf"); on("NetworkManager") && t != "" && !strings.Contains(t, "NetworkManager") &&
 		!strings.Contains(t, "resolvconf") {
@@ -263,7 +263,7 @@ func (l *linter) checkDebian() {
 			"zfs-package-missing",
 			Error,
 			"packages",
-			"dracut has no module for ZFS without zfs-dracut: the next image "+
+			"dracut has no module for ZFS without zfs-dracut: the next initramfs "+
 				"cannot mount the root.",
 			"apt-get install zfs-dracut",
 		)
@@ -273,7 +273,7 @@ func (l *linter) checkDebian() {
 			Error,
 			"packages",
 			"initramfs-tools has no hook for ZFS without zfs-initramfs: the next "+
-				"image cannot mount the root.",
+				"initramfs cannot mount the root.",
 			"apt-get install zfs-initramfs",
 		)
 	}
@@ -282,7 +282,7 @@ func (l *linter) checkDebian() {
 			"kernel-headers-missing",
 			Error,
 			"packages",
-			"Without linux-headers-amd64 the next kernel gets no module of ZFS.",
+			"Without linux-headers-amd64 the next kernel gets no ZFS module.",
 			"apt-get install linux-headers-"+map[string]string{"aarch64": "arm64"}[l.OS.Arch]+
 				map[bool]string{true: "amd64"}[l.OS.Arch != "aarch64"],
 		)
@@ -293,7 +293,7 @@ func (l *linter) checkDebian() {
 			"cryptsetup-missing",
 			Error,
 			"packages",
-			"dracut builds an image that opens nothing: systemd-cryptsetup is a package of its own "+
+			"dracut builds an initramfs that opens nothing: systemd-cryptsetup is a package of its own "+
 				"since Debian 13, and only recommended.",
 			"apt-get install systemd-cryptsetup, then "+l.rebuild(),
 		)
@@ -307,7 +307,7 @@ func (l *linter) checkDebian() {
 				Warning,
 				"packages",
 				fmt.Sprintf("The kernel %s is from backports, and ZFS %s is not: it may "+
-					"get no module of ZFS.", v, l.Packages["zfs-dkms"]),
+					"get no ZFS module.", v, l.Packages["zfs-dkms"]),
 				"apt-get install -t ${SUITE}-backports zfs-dkms zfsutils-linux",
 			)
 			break

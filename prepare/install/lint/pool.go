@@ -159,7 +159,8 @@ func (l *linter) checkVDevs(name string, p installed.Pool) {
 	}
 	if at := p.Props["autotrim"]; at == "off" && trim && !l.trims() {
 		l.report("autotrim-off", Warning, name+" autotrim",
-			"The disk is never told which blocks are free: it wears, and becomes slow.", "zpool set autotrim=on "+name)
+			"The disk does not learn which blocks are free: it wears out faster, and becomes slow.",
+			"zpool set autotrim=on "+name)
 	}
 }
 
@@ -208,7 +209,7 @@ func (l *linter) checkGRUB() {
 		switch {
 		case !ok:
 			l.report("grub-without-root", Error, "etc/default/grub",
-				"GRUB_CMDLINE_LINUX has no root=: the image of the kernel does not know which dataset is the root.",
+				"GRUB_CMDLINE_LINUX has no root=: the initramfs does not know which dataset is the root.",
 				fmt.Sprintf("GRUB_CMDLINE_LINUX=%q, then update-grub", "root=ZFS="+l.rootSet))
 		case v != l.rootSet && v != "AUTO" && l.Datasets[v] == nil && len(l.Datasets) > 0:
 			l.report("grub-root-wrong", Error, "etc/default/grub", "There is no dataset "+v+".",
@@ -265,7 +266,7 @@ func (l *linter) checkGRUB() {
 			fmt.Sprintf("Make %s again with compatibility=%s.", name, set))
 	case c == "off" || c == "":
 		l.report("grub-pool-compatibility", Warning, name+" compatibility",
-			"The next zpool upgrade enables features that GRUB cannot read: the system does not start any more.", fix)
+			"The next zpool upgrade enables features that GRUB cannot read: the system then no longer starts.", fix)
 	case set == "grub2-2.06" && c == "grub2":
 		l.report(
 			"grub-pool-compatibility",

@@ -42,7 +42,7 @@ func (l *linter) checkSwap() {
 		return
 	}
 	if len(l.Swaps) == 0 {
-		l.report("swap-missing", Error, "swap", "The system is to hibernate, and has no active swap.",
+		l.report("swap-missing", Error, "swap", "The system should hibernate, and has no active swap.",
 			"Make a partition for swap that is larger than the memory.")
 		return
 	}
@@ -91,10 +91,10 @@ func (l *linter) checkResumeArgument() {
 	switch {
 	case !ok && l.tool == "initramfs-tools":
 		l.report("resume-missing", Error, "etc/initramfs-tools/conf.d/resume",
-			"Nothing says from where to resume: initramfs-tools cannot guess an encrypted swap.",
+			"RESUME= is not set: initramfs-tools cannot guess an encrypted swap.",
 			"Write RESUME="+l.swapDevice()+" there, and run update-initramfs -u.")
 	case !ok && !l.resumesByFirmware():
-		l.report("resume-missing", Error, where, "Nothing says from where to resume: the image is ignored, and lost.",
+		l.report("resume-missing", Error, where, "No resume= names the swap: the hibernation image is ignored, and lost.",
 			"Add resume="+l.swapDevice()+".")
 	case ok && !l.isSwap(resume):
 		l.report("resume-wrong", Error, at, "resume="+resume+" is not the swap "+l.swapDevice()+".",
@@ -218,7 +218,7 @@ func (l *linter) checkCrypttab() {
 	}
 	if len(skipped) > 0 {
 		l.report("crypttab-skipped", Error, where, fmt.Sprintf(
-			"The opener in the image skips an entry with the option %s: the swap stays closed, and the system does not resume.",
+			"The initramfs skips an entry with the option %s: the swap stays closed, and the system does not resume.",
 			strings.Join(skipped, ", "),
 		), "Remove the option.")
 	}
@@ -226,7 +226,7 @@ func (l *linter) checkCrypttab() {
 	case l.tool == "initramfs-tools":
 		if !e.has("initramfs") {
 			l.report("crypttab-not-in-initramfs", Error, where,
-				"cryptsetup-initramfs puts only the devices of /, and those with the option initramfs, into the image.",
+				"cryptsetup-initramfs puts only the devices of /, and those with the option initramfs, into the initramfs.",
 				"Add the option initramfs to "+e.name+".")
 		}
 	case l.tool == "dracut" && hostonly && older(l.Tools["dracut"], "106") && !e.has("force") &&
@@ -269,7 +269,7 @@ func (l *linter) hasType(kind string) bool {
 // arcShare is the part of the memory up to which a cache leaves room to hibernate.
 const arcShare = 0.75
 
-// checkMemoryLimit checks that the cache of ZFS leaves memory for a hibernation.
+// checkMemoryLimit checks that the ARC, the cache of ZFS, leaves memory for a hibernation.
 func (l *linter) checkMemoryLimit() {
 	if !l.Hibernation || l.rootSet == "" {
 		return
@@ -292,7 +292,7 @@ func (l *linter) checkMemoryLimit() {
 	switch {
 	case limit == "" || err == nil && n == 0:
 		l.report("arc-uncapped", Warning, where,
-			"The cache of ZFS may take half of the memory or more, and a full one leaves too few pages to hibernate.",
+			"The ARC may take half of the memory or more: when it is full, too few pages are left to hibernate.",
 			fmt.Sprintf("options zfs zfs_arc_max=%d", l.RAMBytes/4))
 	case err != nil:
 		l.report("arc-limit-form", Warning, where, "zfs_arc_max="+limit+" is not a number of bytes.",
@@ -302,8 +302,8 @@ func (l *linter) checkMemoryLimit() {
 			"arc-limit-high",
 			Warning,
 			where,
-			fmt.Sprintf("The cache of ZFS may take %s of %s: a full one leaves too "+
-				"few pages to hibernate.", unit.Bytes(n), unit.Bytes(l.RAMBytes)),
+			fmt.Sprintf("The ARC may take %s of %s: when it is full, too few "+
+				"pages are left to hibernate.", unit.Bytes(n), unit.Bytes(l.RAMBytes)),
 			fmt.Sprintf("options zfs zfs_arc_max=%d", l.RAMBytes/4),
 		)
 	}

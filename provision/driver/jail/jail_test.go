@@ -22,8 +22,8 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// fakeDir is where the fake keeps its state; a controller that is to be
-// killed is told by the environment.
+// fakeDir is where the fake keeps its state. A controller that the test kills is another
+// process, which reads the folder from an environment variable.
 func fakeDir(t *testing.T) string {
 	const name = "JAIL_TEST_FAKE"
 	if dir := os.Getenv(name); dir != "" {

@@ -253,8 +253,8 @@ func (d folders) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (
 	return d.Driver.Create(ctx, host, spec)
 }
 
-// fakeDir is where a fake keeps its state; a controller that is to be killed is told by the
-// environment.
+// fakeDir is where a fake keeps its state. A controller that the test kills is another
+// process, which reads the folder from an environment variable.
 func fakeDir(t *testing.T, name string) string {
 	name = "MACHINE_TEST_" + name
 	if dir := os.Getenv(name); dir != "" {

@@ -302,8 +302,8 @@ func TestUsersProgramFails(t *testing.T) {
 	}
 }
 
-// Where the environment may use fewer CPUs than the machine has, worker_processes auto is said
-// to count too many.
+// TestWorkersAuto checks the warning about worker_processes auto in an environment with
+// fewer CPUs than the machine.
 func TestWorkersAuto(t *testing.T) {
 	target, argv, port := userServer(t)
 	one := 1
