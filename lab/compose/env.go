@@ -128,7 +128,7 @@ func Envs(cat manifest.Catalogue) []string {
 }
 
 // shared tells whether the files of an environment are those of the host.
-func (e Env) shared() bool { return e.driver.Name == "host" }
+func (e Env) shared() bool { return e.driver.Name == "host" || e.driver.Whole }
 
 // put writes the keys of e that a contender has after its name.
 func (e Env) put(w *writer) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -123,7 +124,7 @@ var likely = []string{"crun", "bwrap", "chroot", "podman", "docker", "nspawn", "
 
 // complete adds the host as the baseline of one driver, and a container to the host.
 func (r InitRequest) complete(envs []Env, cat manifest.Catalogue) ([]Env, error) {
-	host, err := usual("host", "the host", cat)
+	host, err := usual(bareDriver(runtime.GOOS), "the host", cat)
 	if err != nil || len(envs) > 1 {
 		return envs, err
 	}

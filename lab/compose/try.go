@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -147,9 +148,17 @@ func (r Request) envs(cat manifest.Catalogue) ([]Env, error) {
 		}
 	}
 	if len(out) == 0 {
-		return out, add("host", "the host")
+		return out, add(bareDriver(runtime.GOOS), "the host")
 	}
 	return out, nil
+}
+
+// bareDriver is the driver of the bare machine on a system: host, where it works.
+func bareDriver(goos string) string {
+	if goos == "linux" {
+		return "host"
+	}
+	return "machine"
 }
 
 // sweeps reads -L and -P, and refuses a parameter that no command contains: it would

@@ -40,7 +40,7 @@ type Driver struct {
 }
 
 func newDriver(doc driver.Doc, check driver.Availability, proven *time.Time) Driver {
-	here := string(doc.Status)
+	here := string(doc.StatusOn(runtime.GOOS))
 	if proven != nil {
 		here = string(driver.Proven)
 	}

@@ -38,6 +38,9 @@ func (v inspector) checkContender(ctx context.Context, a driver.Availability, c 
 		return a
 	}
 	if cpus, memory, err := v.Size(c.Host); err == nil {
+		if d.Doc().Whole {
+			memory = 0 // it has that of the machine, whatever the default of environments is
+		}
 		if a = Enough(a, c.Contender, cpus, memory); !a.OK {
 			return a
 		}

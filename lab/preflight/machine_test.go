@@ -174,3 +174,18 @@ func TestCheckNetwork(t *testing.T) {
 		}
 	}
 }
+
+// A plan that compares the two drivers of a bare machine says how they differ.
+func TestBareNotes(t *testing.T) {
+	of := func(name, driver string) plan.Contender {
+		return plan.Contender{Contender: manifest.Contender{Name: name, Driver: driver}}
+	}
+	v := inspector{plan: &plan.Plan{Contenders: []plan.Contender{of("a", "host"), of("b", "machine")}}}
+	if got := v.bareNotes(func(string) bool { return true }); len(got) != 1 ||
+		!strings.HasPrefix(got[0], "a (driver host) has control groups") {
+		t.Errorf("%q", got)
+	}
+	if got := v.bareNotes(func(name string) bool { return name == "a" }); len(got) != 0 {
+		t.Errorf("with one of them: %q", got)
+	}
+}

@@ -287,9 +287,25 @@ func (v inspector) allNotes(ctx context.Context, able func(string) bool) []strin
 		}
 	}
 	slices.Sort(out)
-	return slices.Concat(v.rebootNotes(able), v.cellCaveats(ctx, able), v.fewValues(), v.sharedDevices(able), out,
-		v.uncheckedPackages(ctx, able),
+	return slices.Concat(v.rebootNotes(able), v.bareNotes(able), v.cellCaveats(ctx, able), v.fewValues(),
+		v.sharedDevices(able), out, v.uncheckedPackages(ctx, able),
 		v.uncertainFiles(ctx, able), v.memoryNotes(able))
+}
+
+// bareNotes says how the two drivers of a bare machine differ where a plan compares them.
+func (v inspector) bareNotes(able func(string) bool) []string {
+	names := map[string]string{} // driver: its first contender
+	for _, c := range v.plan.Contenders {
+		if able(c.Name) && c.TwinOf == "" && names[c.Driver] == "" {
+			names[c.Driver] = c.Name
+		}
+	}
+	if names["host"] == "" || names["machine"] == "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("%s (driver host) has control groups for CPUs and memory, and a network of its own; %s "+
+		"(driver machine) has the limits that the system has without them, and the machine's own network", names["host"],
+		names["machine"])}
 }
 
 // fewValues says which cells have too few values for a percentile that gets a verdict.
@@ -380,7 +396,7 @@ func (v inspector) memoryNotes(able func(string) bool) []string {
 	sum := map[string]unit.Bytes{}
 	var hosts, out []string
 	for _, c := range v.plan.Contenders {
-		if c.System != "" || !able(c.Name) {
+		if c.System != "" || !able(c.Name) || isWhole(v.Drivers, c) {
 			continue
 		}
 		if h := hostOf(c); sum[h] == 0 {

@@ -337,7 +337,7 @@ func (r *runner) fingerprint(ctx context.Context, s *side, en *environment) (*st
 	for k, v := range en.Info().Facts {
 		fp.Facts["driver."+k] = v
 	}
-	if doc := s.driver.Doc(); doc.Status == driver.Unproven {
+	if doc := s.driver.Doc(); doc.StatusOn(env.SystemOf(s.env.Host())) == driver.Unproven {
 		fp.Facts["driver.status"] = string(driver.Unproven)
 		if shown := r.Proofs[doc.Name]; shown != "" {
 			fp.Facts["driver.status"] = shown

@@ -25,7 +25,11 @@ func (r *runner) prepare(ctx context.Context) error {
 		s := &side{Contender: c, env: r.manager(c.Host), driver: driver.Named(r.Drivers, c.Driver)}
 		r.sides = append(r.sides, s)
 		if s.env != nil {
-			a.Answer = preflight.Enough(a.Answer, s.Contender.Contender, len(s.env.Layout().CPUs), s.env.Memory())
+			memory := s.env.Memory()
+			if s.driver != nil && s.driver.Doc().Whole {
+				memory = 0 // see preflight
+			}
+			a.Answer = preflight.Enough(a.Answer, s.Contender.Contender, len(s.env.Layout().CPUs), memory)
 		}
 		if !a.Answer.OK {
 			if err := r.dismiss(s, "unavailable: "+a.Answer.String()); err != nil {

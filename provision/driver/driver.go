@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	"bakeoff/base/facts"
@@ -392,8 +393,10 @@ type Doc struct {
 	Also   map[string]string `json:"-"`
 	Status Status            `json:"status"`
 	Hosts  []string          `json:"hosts"` // GOOS of the hosts it runs on
-	Root   bool              `json:"root"`  // needs root on the host
-	Image  bool              `json:"image"` // is made from an image
+	// ProvenOn are those of Hosts on which a proven driver is proven; nil: all of them.
+	ProvenOn []string `json:"proven_on,omitempty"`
+	Root     bool     `json:"root"`  // needs root on the host
+	Image    bool     `json:"image"` // is made from an image
 	// Folder tells that the image may also be a folder on the host with a root
 	// in it, for systems whose roots bakeoff does not build.
 	Folder bool `json:"folder,omitempty"`
@@ -425,6 +428,14 @@ type Doc struct {
 	Tuning   Tuning            `json:"tuning"`
 	Packages []string          `json:"packages"` // Debian packages
 	Source   []string          `json:"source"`   // manuals
+}
+
+// StatusOn is the status of the driver on hosts with a system, as GOOS names it.
+func (d Doc) StatusOn(goos string) Status {
+	if len(d.ProvenOn) > 0 && !slices.Contains(d.ProvenOn, goos) {
+		return Unproven
+	}
+	return d.Status
 }
 
 // Options checks the options that a lab file has for a driver against the

@@ -8,6 +8,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/guest"
 	"bakeoff/provision/netns"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
@@ -25,7 +26,7 @@ func (Driver) Doc() driver.Doc {
 		Summary: "the bare machine: the host's kernel and files, with a control group that limits CPUs and memory",
 		Enforces: map[string]string{"network": "a network namespace with one veth, so that two environments can use the " +
 			"same " +
-			"port and the host's packet filter does not interfere"},
+			"port and the host's packet filter does not interfere; the driver machine has the machine's own network instead"},
 		Files:  true,
 		Source: []string{"cgroups(7)", "network_namespaces(7)", "mount_namespaces(7)", "veth(4)"},
 	})
@@ -33,7 +34,11 @@ func (Driver) Doc() driver.Doc {
 
 // Check tells whether host can be used.
 func (Driver) Check(ctx context.Context, host conn.Conn, _ param.Values) driver.Availability {
-	return confine.Check(ctx, host, confine.Needs{})
+	a := confine.Check(ctx, host, confine.Needs{})
+	if system, err := guest.Output(ctx, host, "uname", "-s"); err == nil && system != "Linux" {
+		a.Fix = "write driver: machine, which is the bare machine without control groups"
+	}
+	return a
 }
 
 // Create makes an environment: a control group, a network namespace and a

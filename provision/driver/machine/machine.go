@@ -59,6 +59,7 @@ func (Driver) Doc() driver.Doc {
 			"root and no control groups, has the machine's own network, and holds only the limits that its system has",
 		Status: driver.Proven,
 		Hosts:  []string{"linux", "freebsd", "openbsd", "netbsd", "dragonfly", "illumos", "darwin"}, Whole: true,
+		ProvenOn: []string{"linux"},
 		Options:  specs,
 		Backings: volume.Backings(),
 		Enforces: map[string]string{

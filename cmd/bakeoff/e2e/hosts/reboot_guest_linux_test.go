@@ -40,8 +40,24 @@ type rebootGuest struct {
 	console   string
 }
 
+// guestOptions are what distinguishes emulated machines.
+type guestOptions struct {
+	name string // for ssh
+	init string // the script that starts its system
+	uuid string
+	more []string // arguments of QEMU
+	// packages are those of a Debian on its second disk; empty: it has none.
+	packages []string
+}
+
 // startGuest starts the machine. It reboots whenever its system asks for that.
 func startGuest(t *testing.T, h e2e.Home) rebootGuest {
+	t.Helper()
+	return startMachine(t, h, guestOptions{name: "box", init: guestInit, uuid: "6f1d5c0e-54a9-4c4b-9d1d-0a2b3c4d5e70"})
+}
+
+// startMachine starts an emulated machine with these options.
+func startMachine(t *testing.T, h e2e.Home, o guestOptions) rebootGuest {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("boots a machine")
@@ -61,6 +77,16 @@ func startGuest(t *testing.T, h e2e.Home) rebootGuest {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
+	if len(o.packages) > 0 {
+		root, err := store.Get(t.Context(), image.Request{Ref: "debian:bookworm", Packages: o.packages, Disk: true})
+		if err == nil {
+			err = exec.Command("cp", "--sparse=always", root.Disk, filepath.Join(dir, "root.raw")).Run()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.more = append(o.more, "-drive", "file="+filepath.Join(dir, "root.raw")+",format=raw,if=virtio")
+	}
 	agent := filepath.Join(filepath.Dir(h.Command().Path), "bakeoff-agent")
 	q, err := json.Marshal(wire.InitramfsRequest{Kernel: img.Kernel, Modules: img.Modules, Agent: agent,
 		Out:    filepath.Join(dir, "base"),
@@ -88,42 +114,43 @@ printf 'root:x:0:\nsshd:x:100:\n' >$r/etc/group
 printf %s "$6" >$r/start; chmod 755 $r/start; chmod 600 $r/etc/ssh/key
 (cd $r; find . | cpio --quiet -o -H newc) >more; cat base more >initrd
 mke2fs -q -t ext4 -O ^has_journal disk 200M
-echo "box $(cut -d' ' -f1,2 $r/etc/ssh/key.pub)" >known`
+echo "$7 $(cut -d' ' -f1,2 $r/etc/ssh/key.pub)" >known`
 	box, _ := exec.LookPath("busybox")
 	if out, err := exec.Command("sh", "-c", script, "sh", dir, string(q), agent, box, findProgram("sshd"),
-		guestInit).CombinedOutput(); err != nil {
+		o.init, o.name).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	g := rebootGuest{config: filepath.Join(dir, "config"), console: filepath.Join(dir, "console")}
 	for try := 0; ; try++ {
 		g.ssh, g.http = freePort(t), freePort(t)
-		if err := g.start(t, dir, img.Kernel); err == nil {
+		if err := g.start(t, dir, img.Kernel, o); err == nil {
 			break
 		} else if try == 5 {
 			t.Fatal(err)
 		}
 	}
-	text := fmt.Sprintf("Host box\n  HostName 127.0.0.1\n  Port %d\n  User root\n  HostKeyAlias box\n"+
+	text := fmt.Sprintf("Host %s\n  HostName 127.0.0.1\n  Port %d\n  User root\n  HostKeyAlias %s\n"+
 		"  IdentityFile %s/user\n  IdentitiesOnly yes\n"+
-		"  UserKnownHostsFile %s/known\n  GlobalKnownHostsFile none\n", g.ssh, dir, dir)
+		"  UserKnownHostsFile %s/known\n  GlobalKnownHostsFile none\n", o.name, g.ssh, o.name, dir, dir)
 	if err := os.WriteFile(g.config, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	g.wait(t)
+	g.wait(t, o.name)
 	return g
 }
 
 // start starts QEMU, which ends with the test.
-func (g rebootGuest) start(t *testing.T, dir, kernel string) error {
-	c := exec.Command("qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-cpu", "max", "-m", "512", "-nodefaults",
-		"-no-user-config", "-display", "none", "-uuid", "6f1d5c0e-54a9-4c4b-9d1d-0a2b3c4d5e70",
-		"-serial", "file:"+g.console, "-kernel", kernel, "-initrd", filepath.Join(dir, "initrd"),
-		"-append", "rdinit=/start console=ttyS0 panic=-1 cryptomgr.notests loglevel=6 "+
+func (g rebootGuest) start(t *testing.T, dir, kernel string, o guestOptions) error {
+	c := exec.Command("qemu-system-x86_64", append([]string{"-M", "q35", "-accel", "tcg", "-cpu", "max", "-m",
+		"512", "-nodefaults",
+		"-no-user-config", "-display", "none", "-uuid", o.uuid,
+		"-serial", "file:" + g.console, "-kernel", kernel, "-initrd", filepath.Join(dir, "initrd"),
+		"-append", "rdinit=/start console=ttyS0 panic=-1 cryptomgr.notests loglevel=6 " +
 			"initcall_blacklist=crypto_kdf108_init,jent_mod_init",
-		"-drive", "file="+filepath.Join(dir, "disk")+",format=raw,if=virtio",
+		"-drive", "file=" + filepath.Join(dir, "disk") + ",format=raw,if=virtio",
 		"-netdev", fmt.Sprintf("user,id=n,restrict=on,hostfwd=tcp:127.0.0.1:%d-:22,hostfwd=tcp:127.0.0.1:%d-:80",
 			g.ssh, g.http),
-		"-device", "virtio-net-pci,netdev=n,romfile=")
+		"-device", "virtio-net-pci,netdev=n,romfile="}, o.more...)...)
 	said := &strings.Builder{}
 	c.Stderr = said
 	if err := c.Start(); err != nil {
@@ -148,10 +175,10 @@ func (g rebootGuest) start(t *testing.T, dir, kernel string) error {
 }
 
 // wait returns when sshd of the machine lets the controller in.
-func (g rebootGuest) wait(t *testing.T) {
+func (g rebootGuest) wait(t *testing.T, name string) {
 	t.Helper()
 	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		out, err := exec.Command("ssh", "-F", g.config, "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", "box", "true").
+		out, err := exec.Command("ssh", "-F", g.config, "-o", "BatchMode=yes", "-o", "ConnectTimeout=5", name, "true").
 			CombinedOutput()
 		if err == nil {
 			return

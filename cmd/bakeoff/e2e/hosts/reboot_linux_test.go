@@ -184,7 +184,7 @@ func killedInAReboot(t *testing.T, h e2e.Home, g rebootGuest, lab string) {
 	}
 	c.Process.Kill()
 	c.Wait()
-	g.wait(t)
+	g.wait(t, "box")
 	if now := g.boot(t); now == before {
 		t.Errorf("the machine is still in the boot %s", now)
 	}
