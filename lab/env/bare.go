@@ -59,13 +59,21 @@ func AddressOf(ctx context.Context, host conn.Conn, h manifest.Host) (netip.Addr
 	return at.Addr(), nil
 }
 
-// takePorts returns the smallest number that no other environment of a bare machine has.
+// portStep is the number of ports among which workloads choose, so that two environments never
+// choose the same one, and hostPorts the number of environments of a host.
+const (
+	portStep  = 400
+	hostPorts = 8
+)
+
+// takePorts returns the smallest number that no other environment of a bare machine has. Hosts
+// begin with different numbers: two of them may be one machine.
 func (m *Manager) takePorts() uint16 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	n := uint16(0)
+	n := uint16(m.cfg.Place) % 16 * hostPorts * portStep
 	for m.ports[n] {
-		n++
+		n += portStep
 	}
 	m.ports[n] = true
 	return n

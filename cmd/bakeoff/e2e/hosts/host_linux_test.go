@@ -160,6 +160,13 @@ func blocks(t *testing.T, journal string) (valid, void int, reasons []string) {
 // lab file.
 func TestCleanOverSSH(t *testing.T) {
 	h, _, lab, dir := farHome(t, 2, "host")
+	cleanKilled(t, h, lab, dir)
+}
+
+// cleanKilled kills a run in its third trial, and checks that clean leaves nothing of it on
+// either machine.
+func cleanKilled(t *testing.T, h e2e.Home, lab, dir string) {
+	t.Helper()
 	c := h.Command("run", lab)
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
