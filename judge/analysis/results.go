@@ -108,7 +108,9 @@ const ResultsSchema = "bakeoff/results/v1"
 // that no trial could measure is unavailable. 5: new wording of warnings and
 // reasons. 6: BeyondMargin. 7: the gate stall. 8: the gate cpu-wait.
 // 9: the gate clock-drift. 10: exact metrics. 11: cpu-wait does not apply to CPU time.
-const Rules = 11
+// 12: the gate own-time; path for other generators than bakeoff's; gates of the clock spare
+// what the controller timed.
+const Rules = 12
 
 // Scope says for which environments a verdict holds.
 type Scope string
