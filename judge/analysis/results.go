@@ -352,6 +352,8 @@ type Observation struct {
 	Gates map[string]string
 	// Clock is what passed on the environment's own clock.
 	Clock ClockReading
+	// Path is how it used the network path; nil if unknown, or if its load has a fixed rate.
+	Path *PathUse
 	// Caveat says what the trial does not describe, in a few words; "" nothing.
 	Caveat string
 	// Absent says by metric why the trial has no value of it.

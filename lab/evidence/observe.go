@@ -38,7 +38,9 @@ func (r *Reader) observe(p *plan.Plan, line store.Line) (analysis.Observation, e
 	if err != nil {
 		return o, fault.Op("evidence: "+at(line), err)
 	}
-	o.Gates = gates(w, backing(p, line.Contender, cell, w), cell, line, raw)
+	t := TrialOf(w, cell, line, raw)
+	t.Backing = backing(p, line.Contender, cell, w)
+	o.Gates, o.Path = failedGates(t), pathUse(t)
 	o.Caveat = r.programs.note(cell.Workload, line.Contender, raw)
 	if r.onZFSFuse(p, line.Contender, cell, w) && !strings.Contains(o.Caveat, workload.ZFSFuse) {
 		o.Caveat = strings.TrimPrefix(o.Caveat+"; "+workload.ZFSFuse, "; ")
@@ -91,10 +93,8 @@ func (r *Reader) raw(line store.Line) (workload.Raw, error) {
 	return raw, nil
 }
 
-// gates returns the gates that a trial failed, by name, with the reason.
-func gates(w workload.Parser, backing string, cell plan.Cell, line store.Line, raw workload.Raw) map[string]string {
-	t := TrialOf(w, cell, line, raw)
-	t.Backing = backing
+// failedGates returns the gates that a trial failed, by name, with the reason.
+func failedGates(t Trial) map[string]string {
 	var out map[string]string
 	for _, g := range Gates() {
 		if reason := g.Failed(t); reason != "" {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"bakeoff/judge/analysis"
 	"bakeoff/measure/workload"
 	"bakeoff/reach/wire"
 )
@@ -46,6 +47,26 @@ func fullPath(t Trial) string {
 		}
 	}
 	return ""
+}
+
+// pathUse is how much of the path a trial used; nil if unknown, if its load has a fixed rate,
+// and in run folders of earlier programs.
+func pathUse(t Trial) *analysis.PathUse {
+	rate, _ := loadRate(t)
+	busy, known := busyShare(t)
+	if !known || t.Path.Schema != workload.PathSchema || !(t.Path.PerSecond > 0) || !(rate > 0) ||
+		t.Cell.Params.Rate("rate") > 0 {
+		return nil
+	}
+	share := rate / t.Path.PerSecond
+	received, sent := carriedRates(t)
+	if t.Path.ReceivedPerSecond > 0 {
+		share = max(share, received/t.Path.ReceivedPerSecond)
+	}
+	if t.Path.SentPerSecond > 0 {
+		share = max(share, sent/t.Path.SentPerSecond)
+	}
+	return &analysis.PathUse{Rate: rate, Share: share, Busy: busy}
 }
 
 // loadRate is how many requests per second a load generator got responses to; 0 if

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"bakeoff/base/facts"
+	"bakeoff/base/param"
 	"bakeoff/measure/workload"
 	"bakeoff/reach/wire"
 )
@@ -46,6 +47,39 @@ func TestPathGateCountsBytesAndOwnTime(t *testing.T) {
 	held := trial(25e5, .3)
 	if held.Line.Before.Scope.Throttled, held.Line.After.Scope.Throttled = f(0), f(.65); pathGate(held) != "" {
 		t.Error("an environment at its quota is not idle")
+	}
+}
+
+// Of a path that is used but not full, the share is known, except where the load has a rate of its own.
+func TestPathUse(t *testing.T) {
+	x := good()
+	x.Path = &workload.Path{
+		Schema:            workload.PathSchema,
+		PerSecond:         1000,
+		Workers:           1,
+		Interface:         "eth0",
+		ReceivedPerSecond: 2.5e6,
+	}
+	x.Load = &workload.Diagnostics{Work: 500, Seconds: 1, Counters: carried(2e6)}
+	x.Line.Before.CPU, x.Line.After.CPU = &facts.CPU{}, &facts.CPU{User: .4, Idle: .6}
+	x.Line.Before.AtNS, x.Line.After.AtNS = 0, 1e9
+	x.Line.Before.Scope, x.Line.After.Scope = nil, nil
+	if use := pathUse(x); use == nil || use.Rate != 500 || use.Share != .8 || use.Busy < .399 || use.Busy > .401 {
+		t.Errorf("%+v", use)
+	}
+	if pathGate(x) != "" {
+		t.Error("the path is not full")
+	}
+	x.Cell.Params = param.Values{"rate": "500/s"}
+	if use := pathUse(x); use != nil {
+		t.Errorf("a fixed rate: %+v", use)
+	}
+	x.Cell.Params, x.Path.Schema = nil, workload.OlderPathSchema
+	if use := pathUse(x); use != nil {
+		t.Errorf("an old run folder: %+v", use)
+	}
+	if pathUse(good()) != nil {
+		t.Error("a trial without a path")
 	}
 }
 
