@@ -30,7 +30,8 @@ func TestTieWarnings(t *testing.T) {
 		uses map[string]PathUse
 		want string // "": no warning
 	}{
-		"three on a link": {map[string]PathUse{"a": at(538, .8, .4), "b": at(539, .8, .4), "c": at(540, .8, .4), "d": at(300, .45, .4)},
+		"three on a link": {map[string]PathUse{
+			"a": at(538, .8, .4), "b": at(539, .8, .4), "c": at(540, .8, .4), "d": at(300, .45, .4)},
 			"http: 3 contenders are within 0.5 % of each other at 539 responses/s, which is 80 % of what the network path " +
 				"carries, with 60 % of their CPUs idle."},
 		"busy":          {map[string]PathUse{"a": at(538, .8, .95), "b": at(539, .8, .95)}, ""},
