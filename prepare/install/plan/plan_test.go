@@ -1,0 +1,152 @@
+package plan
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"bakeoff/prepare/install/spec"
+)
+
+var update = flag.Bool("update", false, "write the golden plan")
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// article returns the specification and the facts of the guide's machine.
+func article(t *testing.T) (*spec.Spec, Target) {
+	t.Helper()
+	s, err := spec.Parse("article.yaml", read(t, "article.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts, err := ReadTarget("article.json", read(t, "article.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, facts
+}
+
+func mustPlan(t *testing.T, s *spec.Spec, facts Target) *Plan {
+	t.Helper()
+	p, err := New(s, facts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestGolden compares the plan for a machine with NVMe, 16 GB and UEFI.
+func TestGolden(t *testing.T) {
+	s, facts := article(t)
+	got := mustPlan(t, s, facts).String()
+	if *update {
+		if err := os.WriteFile("testdata/article.txt", []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := string(read(t, "article.txt")); got != want {
+		t.Errorf("the plan changed; if that is meant, run go test -update\n%s", got)
+	}
+}
+
+// TestInvariants holds for every combination of options.
+func TestInvariants(t *testing.T) {
+	hashes := map[string]bool{}
+	for bits := range 32 {
+		s, facts := article(t)
+		s.Hibernate, s.Desktop, facts.Firmware.EFIVars = bits&1 > 0, bits&2 > 0, bits&4 > 0
+		if !s.Hibernate && bits&8 > 0 {
+			s.Secrets.Swap = ""
+		}
+		if bits&16 > 0 {
+			s.Libc = "musl"
+		}
+		p := mustPlan(t, s, facts)
+		if again := mustPlan(t, s, facts); again.Hash != p.Hash {
+			t.Error("the same input gave two plans")
+		}
+		hashes[p.Hash] = true
+		var ids []string
+		text, _ := json.Marshal(p)
+		for _, step := range p.Steps {
+			for _, n := range step.Needs {
+				if !slices.Contains(ids, n) {
+					t.Errorf("%s needs %s, which does not come before it", step.ID, n)
+				}
+			}
+			if slices.Contains(ids, step.ID) {
+				t.Errorf("two steps are called %s", step.ID)
+			}
+			ids = append(ids, step.ID)
+			if slices.Contains(step.Argv, "sh") || slices.Contains(step.Argv, "-c") && step.Argv[0] == "bash" {
+				t.Errorf("%s runs a shell", step.ID)
+			}
+		}
+		index := func(id string) int { return slices.Index(ids, id) }
+		if index("loader-verify") > index("wipe-signatures") {
+			t.Error("the disk is wiped before the image is verified")
+		}
+		if index("dracut") > index("zfs") || index("copy-hostid") > index("zfs") {
+			t.Error("the initramfs is built before its configuration exists")
+		}
+		if got := index("luks") >= 0; got != (s.Secrets.Swap != "") {
+			t.Errorf("luks is in the plan: %v", got)
+		}
+		if got := strings.Contains(string(text), "resume="); got != s.Hibernate {
+			t.Errorf("resume= is in the plan: %v", got)
+		}
+		if got := index("entry") >= 0; got != facts.Firmware.EFIVars {
+			t.Errorf("a boot entry is in the plan: %v", got)
+		}
+	}
+	if len(hashes) != 24 { // 8 of the 32 combinations equal another one
+		t.Errorf("%d plans differ", len(hashes))
+	}
+}
+
+// TestRefusals refuses a target for each reason, with what to do.
+func TestRefusals(t *testing.T) {
+	for want, change := range map[string]func(*spec.Spec, *Target){
+		"in use: pool tank":       func(_ *spec.Spec, t *Target) { t.Disks[0].Users = []string{"pool tank"} },
+		"holds the running":       func(_ *spec.Spec, t *Target) { t.Disks[0].System = true },
+		"holds ntfs":              func(_ *spec.Spec, t *Target) { t.Disks[0].Signatures = []string{"ntfs"} },
+		"has no disk":             func(_ *spec.Spec, t *Target) { t.Disks = nil },
+		"no serial number":        func(_ *spec.Spec, t *Target) { t.Disks[0].Serial = "" },
+		"Secure Boot is on":       func(_ *spec.Spec, t *Target) { t.Firmware.SecureBoot = true },
+		"not started by UEFI":     func(_ *spec.Spec, t *Target) { t.Firmware.EFI = false },
+		"does not exceed the RAM": func(s *spec.Spec, _ *Target) { s.SwapGiB = 16 },
+		"too small":               func(_ *spec.Spec, t *Target) { t.Disks[0].Size = 20 << 30 },
+		"sectors of 520 bytes":    func(_ *spec.Spec, t *Target) { t.Disks[0].Logical = 520 },
+	} {
+		s, facts := article(t)
+		change(s, &facts)
+		if _, err := New(s, facts); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	s, facts := article(t)
+	facts.Disks[0].Signatures, s.Destroy = []string{"ntfs"}, []string{"ntfs"}
+	mustPlan(t, s, facts)
+}
+
+func FuzzReadTarget(f *testing.F) {
+	f.Add([]byte(`{"ram": 1, "disks": [{"serial": "x"}]}`))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		if facts, err := ReadTarget("f", src); err == nil {
+			s := &spec.Spec{Recipe: "void-zfs", Disk: "/dev/disk/by-id/x"}
+			if p, err := New(s, facts); err == nil && p.Disk.Serial == "" {
+				t.Error("planned for a disk without a serial number")
+			}
+		}
+	})
+}

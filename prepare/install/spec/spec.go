@@ -1,0 +1,178 @@
+// Package spec reads install.yaml, which says what system a disk gets.
+package spec
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/yamltree"
+)
+
+// Schema is the value of the key schema.
+const Schema = "bakeoff/install/v1"
+
+// Recipes are the names of the recipes that exist.
+var Recipes = []string{"void-zfs"}
+
+// Spec is an install.yaml. Secrets are references, never values.
+type Spec struct {
+	Schema     string   `yaml:"schema"`
+	Recipe     string   `yaml:"recipe"`
+	Disk       string   `yaml:"disk"` // below /dev/disk/by-id
+	Destroy    []string `yaml:"destroy"`
+	Hostname   string   `yaml:"hostname"`
+	Timezone   string   `yaml:"timezone"`
+	Keymap     string   `yaml:"keymap"`
+	Locale     string   `yaml:"locale"`
+	Libc       string   `yaml:"libc"`
+	Mirror     string   `yaml:"mirror"`
+	Kernel     string   `yaml:"kernel"`
+	Hibernate  bool     `yaml:"hibernate"`
+	SwapGiB    int      `yaml:"swap_gib"` // 0: RAM and an eighth of it
+	Microcode  string   `yaml:"microcode"`
+	Desktop    bool     `yaml:"desktop"`
+	Flatpak    bool     `yaml:"flatpak"`
+	Packages   []string `yaml:"packages"`
+	Bootloader Loader   `yaml:"zfsbootmenu"`
+	Secrets    Secrets  `yaml:"secrets"`
+	Users      []User   `yaml:"users"`
+}
+
+// Loader is the image of ZFSBootMenu, a file on the machine that installs.
+type Loader struct {
+	File   string `yaml:"file"`
+	SHA256 string `yaml:"sha256"`
+}
+
+// Secrets are references to secrets: file:PATH, prompt or command:ARGV.
+type Secrets struct {
+	Pool string `yaml:"pool"` // passphrase of the pool
+	Swap string `yaml:"swap"` // passphrase of the swap
+	Root string `yaml:"root"` // "root:HASH", as chpasswd -e reads it
+}
+
+// User is an account besides root.
+type User struct {
+	Name     string   `yaml:"name"`
+	Groups   []string `yaml:"groups"`
+	Password string   `yaml:"password"` // reference to "NAME:HASH", as chpasswd -e reads it
+}
+
+var format = yamltree.Format{Name: "install", Schema: Schema}
+
+var (
+	hostname = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	word     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
+	zone     = regexp.MustCompile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
+	byID     = regexp.MustCompile(`^/dev/disk/by-id/[A-Za-z0-9_.:+-]+$`)
+	user     = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
+	url      = regexp.MustCompile(`^https?://[^\s"']+$`)
+	digest   = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	path     = regexp.MustCompile(`^/[^\s\x00-\x1f]+$`)
+	secret   = regexp.MustCompile(`^(prompt|file:/[^\x00-\x1f]+|command:[^\x00-\x1f]+)$`)
+)
+
+// Parse reads an install.yaml of at most 1 MiB, and fills in defaults; file
+// names it in messages. The error is of kind fault.Invalid and holds
+// yamltree.Errors: everything that is wrong, each with its place.
+func Parse(file string, src []byte) (*Spec, error) {
+	r := &yamltree.Reporter{File: file}
+	root := yamltree.Parse(src, format, r)
+	if root == nil {
+		return nil, r.Err()
+	}
+	s := &Spec{Keymap: "us", Locale: "en_US.UTF-8", Timezone: "UTC", Libc: "glibc", Kernel: "linux-lts"}
+	yamltree.Decode(root, s, r)
+	if root.Kind == yamltree.Mapping {
+		c := checker{r, root}
+		c.check(s)
+	}
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// checker reports values that do not fit.
+type checker struct {
+	*yamltree.Reporter
+	root *yamltree.Node
+}
+
+// at returns the place of a key, or of the nearest mapping that has it not.
+func (c checker) at(keys []string) yamltree.Position {
+	n := c.root
+	for _, k := range keys {
+		next := n.Get(k)
+		if i, err := strconv.Atoi(k); err == nil && n.Kind == yamltree.Sequence && i < len(n.Items) {
+			next = n.Items[i]
+		}
+		if next == nil {
+			break
+		}
+		n = next
+	}
+	return n.Position
+}
+
+// want reports a value that is missing or does not match.
+func (c checker) want(value string, shape *regexp.Regexp, fix string, keys ...string) {
+	switch {
+	case value == "":
+		c.Add(c.at(keys), fix, "%s is missing", strings.Join(keys, "."))
+	case !shape.MatchString(value):
+		// The value is not shown: it may be a secret in the wrong place.
+		c.Add(c.at(keys), fix, "%s is not valid", strings.Join(keys, "."))
+	}
+}
+
+func (c checker) oneOf(value string, all []string, key string) {
+	if !slices.Contains(all, value) {
+		c.Add(c.at([]string{key}), "use "+yamltree.OneOf(all), "%s is %s", key, yamltree.Show(value))
+	}
+}
+
+func (c checker) check(s *Spec) {
+	const ref = "write prompt, file:PATH or command:ARGV; never the secret itself"
+	c.oneOf(s.Recipe, Recipes, "recipe")
+	c.want(s.Disk, byID, "write a path below /dev/disk/by-id", "disk")
+	c.want(s.Hostname, hostname, "write lower case letters, digits and -", "hostname")
+	c.want(s.Timezone, zone, "write a zone as Europe/Rome", "timezone")
+	c.want(s.Keymap, word, "write a keymap as us", "keymap")
+	c.want(s.Locale, word, "write a locale as en_US.UTF-8", "locale")
+	c.want(s.Mirror, url, "write the URL of a repository", "mirror")
+	c.want(s.Kernel, word, "write a package as linux-lts or linux6.12", "kernel")
+	c.oneOf(s.Libc, []string{"glibc", "musl"}, "libc")
+	if s.Microcode != "" {
+		c.oneOf(s.Microcode, []string{"intel", "amd"}, "microcode")
+	}
+	if s.SwapGiB < 0 || s.SwapGiB > 1<<16 {
+		c.Add(c.at([]string{"swap_gib"}), "write 1 to 65536, or leave it out", "swap_gib is %d", s.SwapGiB)
+	}
+	for i, p := range s.Packages {
+		c.want(p, word, "write the name of a package", "packages", strconv.Itoa(i))
+	}
+	const zbm = "zfsbootmenu"
+	c.want(s.Bootloader.File, path, "write the path of a pinned release", zbm, "file")
+	c.want(s.Bootloader.SHA256, digest, "write 64 hexadecimal digits", zbm, "sha256")
+	c.want(s.Secrets.Pool, secret, ref, "secrets", "pool")
+	c.want(s.Secrets.Root, secret, ref, "secrets", "root")
+	if s.Hibernate || s.Secrets.Swap != "" {
+		c.want(s.Secrets.Swap, secret, ref, "secrets", "swap")
+	}
+	seen := map[string]bool{"root": true}
+	for i, u := range s.Users {
+		n := strconv.Itoa(i)
+		c.want(u.Name, user, "write a name of lower case letters", "users", n, "name")
+		c.want(u.Password, secret, ref, "users", n, "password")
+		for j, g := range u.Groups {
+			c.want(g, user, "write the name of a group", "users", n, "groups", strconv.Itoa(j))
+		}
+		if seen[u.Name] {
+			c.Add(c.at([]string{"users", n, "name"}), "choose another name", "user %s exists already", yamltree.Show(u.Name))
+		}
+		seen[u.Name] = true
+	}
+}
