@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -75,7 +76,7 @@ error rate, and writes a page with the verdicts and their evidence.`,
 		{"publish", []*cobra.Command{site.Command(a.Streams, versionString())}},
 		{"machine", []*cobra.Command{a.doctorCommand(), a.calibrate(), a.compressEstimate(), a.listCommand(),
 			a.cleanCommand(), a.cacheCommand(),
-			a.imageCommand(), a.installCommand()}},
+			a.imageCommand(), a.installCommand(), a.vmCommand()}},
 		{"other", []*cobra.Command{a.schemaCommand(), a.completion(), a.version(), a.docsCommand(), a.manCommand()}},
 	} {
 		for _, sub := range g.commands {
@@ -122,7 +123,10 @@ func (a *app) unknownCommand(c *cobra.Command, args []string) error {
 		return nil
 	}
 	fix := "run bakeoff --help for a list"
-	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+	near := slices.DeleteFunc(c.SuggestionsFor(args[0]), func(name string) bool {
+		return len(name) <= c.SuggestionsMinimumDistance && name[0] != args[0][0] // as near as any other word
+	})
+	if len(near) > 0 {
 		fix = "did you mean " + strings.Join(near, " or ") + "?"
 	}
 	return fault.WithFix(fault.New(fault.Invalid, "unknown command %q", args[0]), fix)

@@ -358,6 +358,9 @@ func (e *Env) Binds(volumes map[string]string) []wire.Bind {
 	for _, p := range slices.Sorted(maps.Keys(volumes)) {
 		out = append(out, wire.Bind{From: volumes[p], To: p})
 	}
+	for _, s := range e.Spec.Shares {
+		out = append(out, wire.Bind{From: s.From, To: s.To, ReadOnly: s.ReadOnly})
+	}
 	return out
 }
 

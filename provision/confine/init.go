@@ -5,6 +5,7 @@ import (
 	"context"
 	"path"
 
+	"bakeoff/provision/driver"
 	agentcontainer "bakeoff/reach/agent/container"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
@@ -32,6 +33,13 @@ func (e *Env) InitSocket(ctx context.Context) (wire.Bind, error) {
 		e.Run = agentcontainer.ViaHere
 	}
 	return wire.Bind{From: dir, To: insideSocketDir}, conn.FilesOf(e.Host).Mkdir(ctx, dir)
+}
+
+// Inside is the way into an environment with an InitSocket that another process of this
+// machine created, in dir.
+func Inside(host conn.Conn, agent, dir string) conn.Conn {
+	return &Env{Host: host, Spec: driver.Spec{Agent: agent, Dir: dir}, info: driver.Info{Agent: AgentPath},
+		In: []string{agent, "via", "--socket", path.Join(dir, hostSocketDir, initSocket)}, Run: agentcontainer.ViaHere}
 }
 
 // Init is the command line of the init process of an environment with an

@@ -48,6 +48,12 @@ func ToQCOW2(ctx context.Context, host conn.Conn, raw, qcow2 string) error {
 	return convert(ctx, host, "-f", "raw", "-O", "qcow2", "-S", "0", raw, qcow2)
 }
 
+// Overlay makes a qcow2 file that has only the changes to another disk, which stays as it
+// is. Both paths are absolute. format is that of the other disk: raw or qcow2.
+func Overlay(ctx context.Context, host conn.Conn, base, format, file string) error {
+	return run(ctx, host, "qemu-utils", nil, "qemu-img", "create", "-q", "-f", "qcow2", "-F", format, "-b", base, file)
+}
+
 func convert(ctx context.Context, host conn.Conn, args ...string) error {
 	return run(ctx, host, "qemu-utils", nil, append([]string{"qemu-img", "convert"}, args...)...)
 }

@@ -287,8 +287,11 @@ type Spec struct {
 	Image       Image
 	Agent       string // path on the host of bakeoff-agent for the environment
 	Volumes     []volume.Volume
-	Network     *netns.Network // nil: no network at all
-	Options     param.Values
+	// Shares are folders of the host that programs see at a path of their own. Only
+	// containers of package confine have them.
+	Shares  []Share
+	Network *netns.Network // nil: no network at all
+	Options param.Values
 	// Tuning maps sysctl names to values to set inside. Settings that
 	// Doc.Tuning does not support are refused with fault.Unsupported.
 	Tuning map[string]string
@@ -323,6 +326,12 @@ type Image struct {
 type File struct {
 	From string // on the host, never written to
 	To   string // inside
+}
+
+// Share is a folder of the host in an environment.
+type Share struct {
+	From, To string
+	ReadOnly bool
 }
 
 // Start is how an image wants its programs to be started.

@@ -117,6 +117,20 @@ func (g *Guest) askMonitor(ctx context.Context, command string, arguments, resul
 	return executeOn(ctx, rw, command, arguments, result)
 }
 
+// ExecuteAt runs a command of the monitor of a machine that another process started, whose
+// folder on this machine is dir.
+func ExecuteAt(ctx context.Context, dir, command string, arguments, result any) error {
+	ctx, cancel := context.WithTimeout(ctx, monitorTime)
+	defer cancel()
+	var d net.Dialer
+	rw, err := d.DialContext(ctx, "unix", path.Join(dir, socketMonitor))
+	if err != nil {
+		return fault.Op("QEMU's monitor", err)
+	}
+	_, err = executeOn(ctx, rw, command, arguments, result)
+	return err
+}
+
 // Verify asks QEMU for its version. It is an error if something else than the accelerator
 // of the description runs the guest's instructions.
 func (g *Guest) Verify(ctx context.Context) (version string, err error) {

@@ -38,6 +38,10 @@ const fileConsole = "console"
 // consoleArgs is the part of the command line with the serial line. Standard output is
 // the console or, on the instruction clock, the port of the clock programs.
 func (m *Machine) consoleArgs() []string {
+	if m.ConsoleLog != "" {
+		return []string{"-chardev", "socket,id=console,path=" + m.socketPath(SocketConsole) +
+			",server=on,wait=off,logappend=on,logfile=" + escapeCommas(m.ConsoleLog), "-serial", "chardev:console"}
+	}
 	if !m.Instructions {
 		return []string{"-chardev", "stdio,id=console,signal=off", "-serial", "chardev:console"}
 	}

@@ -6,6 +6,7 @@ package qemu
 
 import (
 	"fmt"
+	"net/netip"
 	"path"
 	"slices"
 	"strconv"
@@ -38,6 +39,8 @@ const (
 	socketChannel = "c"
 	socketMonitor = "q"
 	socketDebug   = "d"
+	// SocketConsole is the serial line of a machine with ConsoleLog.
+	SocketConsole = "s"
 )
 
 // How the agent in the guest is reached.
@@ -68,6 +71,20 @@ type Disk struct {
 	// Controller is one of the constants, Format raw or qcow2. Cache and AIO are QEMU's
 	// modes; a disk with Snapshot needs none.
 	Controller, Format, Cache, AIO string
+	// CDROM tells that it is an ISO image in a drive of its own.
+	CDROM bool
+}
+
+// Port is a port of the host that leads to a TCP port of the guest.
+type Port struct {
+	Host  netip.AddrPort
+	Guest uint16
+}
+
+// Share is a folder of the host that the guest can mount by 9p with the name Tag.
+type Share struct {
+	Tag, Path string
+	ReadOnly  bool
 }
 
 // Machine describes a guest: everything that QEMU's command line depends on.
@@ -98,6 +115,15 @@ type Machine struct {
 	// network that leads nowhere else if Forwards is set, for Guest.Forward.
 	Channel  string
 	Forwards bool
+	// Ports lead into a guest without an agent, whose network then also leads out. QEMU
+	// gives the guest the address 10.0.2.15 by DHCP.
+	Ports  []Port
+	Shares []Share
+	// ConsoleLog is a file to which QEMU appends what the guest prints. The console is then
+	// the socket SocketConsole in Dir, and AwaitReady does not see it.
+	ConsoleLog string
+	// Reboots tells that the machine survives a restart of its guest.
+	Reboots bool
 	// Ready is when a guest without an agent is ready.
 	Ready Ready
 	// Watch makes QEMU write the events that tell how far the boot is.
@@ -121,10 +147,13 @@ type Machine struct {
 // (panic=-1), and a restart ends QEMU (-no-reboot).
 func (m *Machine) CommandLine() []string {
 	argv := []string{
-		m.Program, "-name", "guest=" + m.Label, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
+		m.Program, "-name", "guest=" + m.Label, "-nodefaults", "-no-user-config", "-display", "none",
 		"-machine", m.machineArg(), "-cpu", m.CPUModel(),
 		"-smp", m.smpArg(), "-m", fmt.Sprintf("%dM", m.Memory/unit.MiB),
 		"-qmp", "unix:" + m.socketPath(socketMonitor) + ",server=on,wait=off",
+	}
+	if !m.Reboots {
+		argv = append(argv, "-no-reboot")
 	}
 	argv = append(argv, m.consoleArgs()...) // messages go to standard output, where they are bounded
 	if m.Kernel != "" {
@@ -153,6 +182,15 @@ func (m *Machine) CommandLine() []string {
 		argv = append(argv, "-bios", m.Firmware.Path)
 	}
 	argv = append(argv, m.diskArgs()...)
+	for i, s := range m.Shares {
+		id := fmt.Sprintf("share%d", i)
+		fsdev := "local,id=" + id + ",security_model=none,path=" + escapeCommas(s.Path)
+		if s.ReadOnly {
+			fsdev += ",readonly=on"
+		}
+		argv = append(argv, "-fsdev", fsdev, "-device",
+			"virtio-9p-"+m.virtioSuffix()+",fsdev="+id+",mount_tag="+escapeCommas(s.Tag))
+	}
 	if m.Tap != "" {
 		argv = append(argv, "-netdev", "tap,id=net,script=no,downscript=no,ifname="+m.Tap,
 			"-device", "virtio-net-"+m.virtioSuffix()+",netdev=net,mac="+m.MAC)
@@ -303,12 +341,18 @@ func (m *Machine) diskArgs() []string {
 		if d.Boots {
 			device += ",bootindex=0"
 		}
-		switch d.Controller {
-		case VirtioSCSI:
+		if d.CDROM {
+			drive += ",media=cdrom,readonly=on"
+		}
+		switch {
+		case d.CDROM:
+			device = fmt.Sprintf("ide-cd,bus=ide.%d%s", port, device)
+			port++
+		case d.Controller == VirtioSCSI:
 			device = "scsi-hd,bus=scsi.0" + device
-		case NVMe:
+		case d.Controller == NVMe:
 			device = "nvme" + device
-		case AHCI:
+		case d.Controller == AHCI:
 			device = fmt.Sprintf("ide-hd,bus=ide.%d%s", port, device)
 			port++
 		default:

@@ -41,10 +41,16 @@ func ParseReady(text string) (Ready, error) {
 
 // forwardArgs is the part of the command line with the network of a guest without agent.
 func (m *Machine) forwardArgs() []string {
-	if m.Ready.Server.Port == 0 && !m.Forwards {
+	if m.Ready.Server.Port == 0 && !m.Forwards && m.Ports == nil {
 		return nil
 	}
-	netdev := "user,id=" + readyNetdev + ",restrict=on"
+	netdev := "user,id=" + readyNetdev
+	if m.Ports == nil {
+		netdev += ",restrict=on"
+	}
+	for _, p := range m.Ports {
+		netdev += fmt.Sprintf(",hostfwd=tcp:%s:%d-:%d", p.Host.Addr(), p.Host.Port(), p.Guest)
+	}
 	if m.Ready.Server.Port > 0 {
 		netdev += fmt.Sprintf(",hostfwd=tcp:%s:0-:%d", loopback, m.Ready.Server.Port)
 	}

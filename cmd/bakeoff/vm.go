@@ -1,0 +1,56 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/cmd/bakeoff/cli"
+)
+
+// The schemas of what the commands of guests print with --json.
+const (
+	vmListSchema  = "bakeoff/vm-list/v1"
+	vmGuestSchema = "bakeoff/vm-guest/v1"
+)
+
+func (a *app) vmCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "vm",
+		Short: "Run guests: machines and containers that outlive the command",
+		Long: `vm runs what "bakeoff image build" builds, images of registries, disks, kernels and
+installers, as microVMs and machines of QEMU or as containers of crun. A guest lives in
+the state folder until "bakeoff vm delete". The verbs and columns are those of vmadm.
+
+A GUEST is named by its UUID, the beginning of one, or its alias.
+
+Standard output has data only; messages go to standard error. The exit code is 0 if the
+command is done or there is nothing to do, 1 after an error, and 2 for wrong usage.`,
+		Example: `  sudo bakeoff vm run services/web -p 8080:80
+  sudo bakeoff vm run alpine:3.20 --brand docker --name box -- sleep 1000
+  sudo bakeoff vm list -o uuid,alias,state
+  sudo bakeoff vm stop web
+  sudo bakeoff vm delete web`,
+	}
+	var names []string
+	for _, sub := range []*cobra.Command{a.vmRun(), a.vmList(), a.vmLookup(), a.vmGet(), a.vmStart(), a.vmStop(),
+		a.vmReboot(), a.vmDelete(), a.vmConsole(), a.vmLogs(), a.vmExec(), a.vmInfo(), a.vmKill()} {
+		c.AddCommand(guestExit(sub))
+		names = append(names, sub.Name())
+	}
+	c.AddCommand(a.vmSupervise())
+	cli.Group(c, "command", orList(names))
+	return c
+}
+
+// guestExit gives c the exit codes of vmadm: 1 for every error that is not one of usage.
+func guestExit(c *cobra.Command) *cobra.Command {
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		err := run(c, args)
+		if fault.Is(err, fault.NotFound) {
+			return cli.Exit{Code: cli.ExitFailed, Text: err.Error()}
+		}
+		return err
+	}
+	return c
+}

@@ -1,0 +1,413 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"bakeoff/base/fault"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/provision/guest/qemu"
+	"bakeoff/provision/vm"
+	"bakeoff/reach/conn"
+)
+
+// guestColumns are the columns of vm list.
+var guestColumns = []column[*vm.Guest]{
+	{"uuid", func(g *vm.Guest) string { return g.UUID }},
+	{"type", func(g *vm.Guest) string { return guestType(g) }},
+	{"ram", func(g *vm.Guest) string { return strconv.Itoa(g.RAM) }},
+	{"state", func(g *vm.Guest) string { return string(g.State) }},
+	{"alias", func(g *vm.Guest) string { return g.Alias }},
+	{"brand", func(g *vm.Guest) string { return string(g.Brand) }},
+	{"image", func(g *vm.Guest) string { return g.Image }},
+	{"vcpus", func(g *vm.Guest) string { return strconv.Itoa(g.VCPUs) }},
+	{"autoboot", func(g *vm.Guest) string { return strconv.FormatBool(g.Autoboot) }},
+	{"pid", func(g *vm.Guest) string { return numberOrNone(g.Supervisor) }},
+	{"ports", func(g *vm.Guest) string { return strings.Join(g.Reached, ",") }},
+	{"since", func(g *vm.Guest) string { return g.Since.UTC().Format(time.RFC3339) }},
+	{"why", func(g *vm.Guest) string { return g.Why }},
+}
+
+func numberOrNone(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+// guestType is the brand as vmadm list shows it: at most four characters.
+func guestType(g *vm.Guest) string {
+	switch {
+	case strings.HasPrefix(string(g.Brand), "joyent"):
+		return "OS"
+	case g.Brand == "microvm":
+		return "MVM"
+	}
+	t := strings.ToUpper(string(g.Brand))
+	return t[:min(4, len(t))]
+}
+
+// filterGuests keeps the guests for which all filters hold: KEY=VALUE, or KEY=~REGULAR
+// EXPRESSION without regard to case. A key that a guest lacks never matches.
+func filterGuests(all []*vm.Guest, filters []string) ([]*vm.Guest, error) {
+	for _, f := range filters {
+		key, value, ok := strings.Cut(f, "=")
+		if !ok {
+			return nil, fault.WithFix(fault.New(fault.Invalid, "%q is not a filter", f),
+				"write KEY=VALUE, or KEY=~EXPRESSION")
+		}
+		of := func(g *vm.Guest) string { return "" }
+		if name, tag := strings.CutPrefix(key, "tags."); tag {
+			of = func(g *vm.Guest) string {
+				if v, ok := g.Tags[name]; ok {
+					return fmt.Sprint(v)
+				}
+				return ""
+			}
+		} else {
+			c, err := columnOf(guestColumns, key)
+			if err != nil {
+				return nil, err
+			}
+			of = c.of
+		}
+		match := func(text string) bool { return text == value }
+		if expression, is := strings.CutPrefix(value, "~"); is {
+			re, err := regexp.Compile("(?i)" + expression)
+			if err != nil {
+				return nil, fault.New(fault.Invalid, "filter %s: %w", f, err)
+			}
+			match = re.MatchString
+		}
+		all = slices.DeleteFunc(all, func(g *vm.Guest) bool { text := of(g); return text == "" || !match(text) })
+	}
+	return all, nil
+}
+
+// sortGuests sorts by columns: [-+]COLUMN,… Numbers sort as numbers.
+func sortGuests(all []*vm.Guest, by string) error {
+	for _, word := range slices.Backward(strings.Split(by, ",")) {
+		name := strings.TrimLeft(word, "+-")
+		c, err := columnOf(guestColumns, name)
+		if err != nil {
+			return err
+		}
+		slices.SortStableFunc(all, func(x, y *vm.Guest) int {
+			n := strings.Compare(c.of(x), c.of(y))
+			a, aerr := strconv.Atoi(c.of(x))
+			if b, berr := strconv.Atoi(c.of(y)); aerr == nil && berr == nil {
+				n = cmp.Compare(a, b)
+			}
+			if strings.HasPrefix(word, "-") {
+				return -n
+			}
+			return n
+		})
+	}
+	return nil
+}
+
+func (a *app) vmList() *cobra.Command {
+	var l chosen
+	c := &cobra.Command{
+		Use:   "list [KEY=VALUE...]",
+		Short: "List the guests",
+		Long: `list shows the guests with what they do now. KEY=VALUE shows those with that value, and
+KEY=~EXPRESSION those whose value matches, without regard to case. Several filters are
+joined by and. A key is a column, or tags.NAME.`,
+		Example: "  bakeoff vm list\n  bakeoff vm list -p -o uuid state=running\n  bakeoff vm list -s -ram,alias brand=docker",
+		RunE: func(_ *cobra.Command, args []string) error {
+			if err := l.checkGuestColumns(); err != nil {
+				return err
+			}
+			all, err := a.filteredGuests(args, l.by)
+			if err != nil {
+				return err
+			}
+			if l.raw {
+				return a.PrintJSON(map[string]any{"schema": vmListSchema, "guests": append([]*vm.Guest{}, all...)})
+			}
+			l.by = ""
+			return printRows(a, &l, all, guestColumns)
+		},
+	}
+	l.addFlags(c, "uuid,type,ram,state,alias", columnNames(guestColumns))
+	c.Flags().Lookup("sort").DefValue = "ram,uuid"
+	l.by = "ram,uuid"
+	return c
+}
+
+// checkGuestColumns checks the columns before anything is read. Those to sort by may have a
+// sign.
+func (l *chosen) checkGuestColumns() error {
+	for name := range strings.SplitSeq(l.columns, ",") {
+		if _, err := columnOf(guestColumns, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) filteredGuests(filters []string, by string) ([]*vm.Guest, error) {
+	state, _ := a.at.Dirs()
+	all, err := (&vm.Store{State: state}).List()
+	if err != nil {
+		return nil, err
+	}
+	if all, err = filterGuests(all, filters); err == nil {
+		err = sortGuests(all, by)
+	}
+	return all, err
+}
+
+func (a *app) vmLookup() *cobra.Command {
+	var asJSON, one bool
+	c := &cobra.Command{
+		Use:     "lookup [KEY=VALUE...]",
+		Short:   "Print the UUIDs of the guests that match",
+		Long:    `lookup takes the filters of list. With -1 it is an error if not exactly one guest matches.`,
+		Example: "  bakeoff vm lookup alias=web\n  bakeoff vm lookup -1 state=running alias=~^web",
+		RunE: func(_ *cobra.Command, args []string) error {
+			all, err := a.filteredGuests(args, "uuid")
+			if err != nil {
+				return err
+			}
+			if one && len(all) != 1 {
+				return fault.New(fault.NotFound, "%d guests match, and -1 asks for one", len(all))
+			}
+			if asJSON {
+				return a.PrintJSON(append([]*vm.Guest{}, all...))
+			}
+			for _, g := range all {
+				fmt.Fprintln(a.Out, g.UUID)
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print a JSON array of the guests")
+	c.Flags().BoolVarP(&one, "one", "1", false, "fail unless exactly one guest matches")
+	return c
+}
+
+// guestVerb is a command for one guest.
+func (a *app) guestVerb(use, short, long, example string, do func(ctx context.Context, g *vm.Guest) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, Args: cli.Between(1, 1, "GUEST"),
+		RunE: func(c *cobra.Command, args []string) error {
+			g, err := a.guest(args[0])
+			if err != nil {
+				return err
+			}
+			ctx, stop := a.Interruptible(c.Context())
+			defer stop()
+			return do(ctx, g)
+		}}
+}
+
+func (a *app) vmGet() *cobra.Command {
+	return a.guestVerb("get GUEST", "Print a guest as JSON", "get prints the manifest of a guest and what it does now.",
+		"  bakeoff vm get web | jq .state", func(_ context.Context, g *vm.Guest) error {
+			return a.PrintJSON(g)
+		})
+}
+
+func (a *app) vmStart() *cobra.Command {
+	return a.guestVerb("start GUEST", "Start a guest", "start does nothing if the guest runs.", "  sudo bakeoff vm start web",
+		func(ctx context.Context, g *vm.Guest) error { return g.Start(ctx, a.launchSupervisor) })
+}
+
+// addStopFlags adds the flags that say how a guest is ended.
+func addStopFlags(c *cobra.Command, how *vm.Stop) *cobra.Command {
+	c.Flags().BoolVarP(&how.Force, "force", "F", false, "end the guest at once")
+	c.Flags().DurationVarP(&how.Grace, "timeout", "t", 0,
+		"end the guest by force after this time; 0: 180s for machines, 10s for docker, 60s for other containers")
+	return c
+}
+
+func (a *app) vmStop() *cobra.Command {
+	var how vm.Stop
+	return addStopFlags(a.guestVerb("stop GUEST", "Shut a guest down",
+		"stop presses the power button of a machine, and sends SIGTERM to the program of a container.\n"+
+			"It does nothing if the guest is stopped.",
+		"  sudo bakeoff vm stop web\n  sudo bakeoff vm stop -t 5s web",
+		func(ctx context.Context, g *vm.Guest) error { return g.Stop(ctx, how) }), &how)
+}
+
+func (a *app) vmReboot() *cobra.Command {
+	var how vm.Stop
+	return addStopFlags(a.guestVerb("reboot GUEST", "Shut a guest down and start it again", "The guest must run.",
+		"  sudo bakeoff vm reboot web", func(ctx context.Context, g *vm.Guest) error { return g.Reboot(ctx, how) }), &how)
+}
+
+func (a *app) vmDelete() *cobra.Command {
+	return a.guestVerb("delete GUEST", "End a guest and remove it with its disks", "delete asks nothing.",
+		"  sudo bakeoff vm delete web", func(ctx context.Context, g *vm.Guest) error { return g.Delete(ctx) })
+}
+
+func (a *app) vmConsole() *cobra.Command {
+	return a.guestVerb("console GUEST", "Become the console of a guest",
+		"console connects the terminal to the serial line of a machine, or to the streams of the\n"+
+			"program of a container, which sees no terminal. ^] leaves it; the guest lives on.",
+		"  sudo bakeoff vm console web", a.attach)
+}
+
+// leave is the key that leaves a console: ^].
+const leave = 0x1d
+
+// attach connects the streams of this command to the console of a guest.
+func (a *app) attach(ctx context.Context, g *vm.Guest) error {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "unix", g.Path(qemu.SocketConsole))
+	if err != nil {
+		return fault.WithFix(fault.Op("console", err), "run `bakeoff vm start "+g.UUID+"`, or see `bakeoff vm logs`")
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	if f, ok := a.In.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		old, err := term.MakeRaw(int(f.Fd()))
+		if err != nil {
+			return fault.Op("console", err)
+		}
+		defer term.Restore(int(f.Fd()), old)
+	}
+	go func() {
+		buf := make([]byte, 1024)
+		for {
+			n, err := a.In.Read(buf)
+			if i := slices.Index(buf[:n], leave); i >= 0 {
+				_, _ = c.Write(buf[:i])
+				c.Close()
+				return
+			}
+			if _, werr := c.Write(buf[:n]); werr != nil || err != nil {
+				return // the end of the input does not end the console
+			}
+		}
+	}()
+	if _, err = io.Copy(a.Out, c); errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
+	return err
+}
+
+func (a *app) vmLogs() *cobra.Command {
+	return a.guestVerb("logs GUEST", "Print what a guest has printed",
+		"logs prints the console of a guest: the last 10 to 20 MiB are kept.", "  sudo bakeoff vm logs web | tail",
+		func(_ context.Context, g *vm.Guest) error {
+			for _, name := range []string{g.ConsoleLog() + ".1", g.ConsoleLog()} {
+				f, err := os.Open(name)
+				if errors.Is(err, os.ErrNotExist) {
+					continue
+				}
+				if err != nil {
+					return err
+				}
+				_, err = io.Copy(a.Out, f)
+				if err = errors.Join(err, f.Close()); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+}
+
+func (a *app) vmExec() *cobra.Command {
+	return &cobra.Command{
+		Use:     "exec GUEST -- COMMAND [ARGUMENT...]",
+		Short:   "Run a program in a container",
+		Long:    "exec runs a program in a container that runs. The exit code is that of the program.",
+		Example: "  sudo bakeoff vm exec web -- nginx -T",
+		Args:    cobra.MinimumNArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			g, err := a.guest(args[0])
+			if err != nil {
+				return err
+			}
+			ctx, stop := a.Interruptible(c.Context())
+			defer stop()
+			exit, err := g.Exec(ctx, conn.Cmd{Argv: args[1:], Stdin: a.In, Stdout: a.Out, Stderr: a.Err})
+			if err == nil && !exit.OK() {
+				return cli.Exit{Code: exit.Code}
+			}
+			return err
+		},
+	}
+}
+
+// infoKinds are the kinds of information about a machine, and the commands of QEMU's monitor.
+var infoKinds = map[string]string{"status": "query-status", "block": "query-block", "blockstats": "query-blockstats",
+	"chardev": "query-chardev", "cpus": "query-cpus-fast", "kvm": "query-kvm", "version": "query-version",
+	"uuid": "query-uuid"}
+
+func (a *app) vmInfo() *cobra.Command {
+	return &cobra.Command{
+		Use:     "info GUEST [KIND...]",
+		Short:   "Print what QEMU says about a machine, as JSON",
+		Long:    "KIND is block, blockstats, chardev, cpus, kvm, status, uuid or version; without one, all are printed.",
+		Example: "  sudo bakeoff vm info web status",
+		Args:    cli.Between(1, 1+len(infoKinds), "GUEST"),
+		RunE: func(c *cobra.Command, args []string) error {
+			g, err := a.guest(args[0])
+			if err != nil {
+				return err
+			}
+			if !g.Brand.Machine() || g.State != vm.Running {
+				return fault.New(fault.Unsupported, "info needs a machine that runs; %s is a %s guest that is %s", g.UUID, g.Brand,
+					g.State)
+			}
+			kinds := args[1:]
+			if len(kinds) == 0 {
+				for k := range infoKinds {
+					kinds = append(kinds, k)
+				}
+			}
+			out := map[string]any{}
+			for _, k := range kinds {
+				command, ok := infoKinds[k]
+				if !ok {
+					return cli.Usage(c, fmt.Errorf("unknown kind %q", k))
+				}
+				var v any
+				if err := qemu.ExecuteAt(c.Context(), g.Path(""), command, nil, &v); err != nil {
+					return err
+				}
+				out[k] = v
+			}
+			return a.PrintJSON(out)
+		},
+	}
+}
+
+// signals are the names that kill takes.
+var signals = map[string]int{"HUP": 1, "INT": 2, "QUIT": 3, "KILL": 9, "USR1": 10, "USR2": 12, "TERM": 15, "CONT": 18,
+	"STOP": 19}
+
+func (a *app) vmKill() *cobra.Command {
+	name := "TERM"
+	c := a.guestVerb("kill GUEST", "Send a signal to the program of a container, or end a machine",
+		"A machine takes TERM, which presses its power button, and KILL.", "  sudo bakeoff vm kill -s HUP web",
+		func(ctx context.Context, g *vm.Guest) error {
+			n, ok := signals[strings.TrimPrefix(strings.ToUpper(name), "SIG")]
+			if v, err := strconv.Atoi(name); err == nil && v > 0 && v < 65 {
+				n, ok = v, true
+			}
+			if !ok {
+				return fault.New(fault.Invalid, "-s must be the name or the number of a signal (got %q)", name)
+			}
+			return g.Kill(ctx, n)
+		})
+	c.Flags().StringVarP(&name, "signal", "s", name, "name or number of the signal")
+	return c
+}

@@ -1,0 +1,302 @@
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+	"bakeoff/base/unit"
+	"bakeoff/base/yamltree"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/provision/driver/oci"
+	"bakeoff/provision/service/build"
+	"bakeoff/provision/vm"
+	"bakeoff/provision/vm/manifest"
+	"bakeoff/reach/conn/local"
+)
+
+// guests is the store of the guests of this machine.
+func (a *app) guests() (*vm.Store, error) {
+	agent, err := a.at.Agent()
+	if err != nil {
+		return nil, err
+	}
+	state, _ := a.at.Dirs()
+	return &vm.Store{State: state, Host: local.Conn{}, Agent: agent, Drive: oci.Driver{}}, nil
+}
+
+// guest finds the guest that a person named.
+func (a *app) guest(name string) (*vm.Guest, error) {
+	s, err := a.guests()
+	if err != nil {
+		return nil, err
+	}
+	return s.Find(name)
+}
+
+// guestRunner is bakeoff vm run.
+type guestRunner struct {
+	*app
+	source  vm.Source
+	brand   string
+	ports   []string
+	shares  []string
+	env     []string
+	memory  string
+	cpus    int
+	name    string
+	accel   string
+	restart string
+	console bool
+	remove  bool
+	asJSON  bool
+}
+
+func (a *app) vmRun() *cobra.Command {
+	r := &guestRunner{app: a}
+	c := &cobra.Command{
+		Use:   "run SOURCE [-- COMMAND [ARGUMENT...]]",
+		Short: "Create a guest and start it: from a service, an image, a disk, a kernel or an ISO image",
+		Long: `run builds or fetches what is missing, creates a guest, starts it, and prints its UUID.
+Where it is reached goes to standard error. SOURCE is
+
+  a folder     a service, which "bakeoff image build" builds: a microVM
+  an image     of the store or a registry, such as alpine:3.20: a container
+  disk:FILE    the disk of a machine, raw or qcow2, with its boot loader
+  a file       a kernel, or the ISO image of an installer
+
+The guest writes to a disk of its own; FILE stays as it is. Published ports are
+reached at 127.0.0.1 unless an address is written. -v mounts a folder in a container; a
+machine can mount it by 9p, with the names share0, share1 and so on.`,
+		Example: `  sudo bakeoff vm run services/web -p 8080:80
+  sudo bakeoff vm run services/web -p 8080:80 --brand docker
+  sudo bakeoff vm run services/rescue --in-memory --console --rm
+  sudo bakeoff vm run alpine:3.20 -v /srv/data:/data -e MODE=fast -- sh -c 'ls /data'
+  sudo bakeoff vm run disk:debian.qcow2 --memory 2GiB --cpus 2 -p 2222:22`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: r.runGuest,
+	}
+	f := c.Flags()
+	f.StringArrayVarP(&r.ports, "publish", "p", nil, "make a TCP port of the guest reachable: `[[ADDRESS:]HOST:]GUEST`")
+	f.StringArrayVarP(&r.shares, "volume", "v", nil, "share a folder of the host: `DIR:PATH[:ro]`")
+	f.StringArrayVarP(&r.env, "env", "e", nil, "set a variable of the program, as `NAME=VALUE`")
+	f.StringVar(&r.memory, "memory", "512MiB", "memory of the guest")
+	f.IntVar(&r.cpus, "cpus", 1, "CPUs of the guest")
+	f.StringVar(&r.name, "name", "", "alias of the guest; the default is the name of the source")
+	f.StringVar(&r.brand, "brand", "", "make a guest of this `brand`: kvm, microvm, docker, lx or joyent")
+	f.StringVar(&r.accel, "accel", "", "what executes a machine's instructions: kvm or tcg")
+	f.StringVar(&r.restart, "restart", "no", "start the guest again after it has ended: no, on-failure or always")
+	f.StringVar(&r.source.Kernel, "kernel", "", "start the disk with this kernel `file`")
+	f.StringVar(&r.source.Append, "append", "", "command line of the kernel")
+	f.BoolVar(&r.source.InMemory, "in-memory", false, "put the root of a service into a RAM disk, and keep nothing of it")
+	f.BoolVar(&r.console, "console", false, "become the console of the guest; ^] leaves it")
+	f.BoolVar(&r.remove, "rm", false, "delete the guest when it ends")
+	f.BoolVar(&r.asJSON, "json", false, "print one JSON object")
+	cli.CompleteFlag(c, "brand", func([]string) []string { return runBrands })
+	return c
+}
+
+// runBrands are the brands that run makes.
+var runBrands = []string{string(manifest.KVM), string(manifest.MicroVM), string(manifest.Docker), string(manifest.LX),
+	string(manifest.Joyent)}
+
+// restarts are the values of --restart.
+var restarts = []string{"no", "on-failure", "always"}
+
+// check reads what needs no machine.
+func (r *guestRunner) check() (m manifest.Guest, b vm.Boot, err error) {
+	if r.brand != "" && !slices.Contains(runBrands, r.brand) {
+		return m, b, fmt.Errorf("--brand must be %s (got %q)", yamltree.OneOf(runBrands), r.brand)
+	}
+	if !slices.Contains(restarts, r.restart) {
+		return m, b, fmt.Errorf("--restart must be %s (got %q)", yamltree.OneOf(restarts), r.restart)
+	}
+	if r.accel != "" && r.accel != "kvm" && r.accel != "tcg" {
+		return m, b, fmt.Errorf("--accel must be kvm or tcg (got %q)", r.accel)
+	}
+	memory, err := unit.ParseBytes(r.memory)
+	if err != nil || memory < 16*unit.MiB {
+		return m, b, fmt.Errorf("--memory must be at least 16MiB (got %q)", r.memory)
+	}
+	if r.cpus < 1 || r.cpus > 256 {
+		return m, b, fmt.Errorf("--cpus must be between 1 and 256 (got %d)", r.cpus)
+	}
+	if r.name != "" && safetext.Line(r.name) != r.name {
+		return m, b, errors.New("--name has characters that cannot be printed")
+	}
+	for _, e := range r.env {
+		if name, _, ok := strings.Cut(e, "="); !ok || name == "" {
+			return m, b, fmt.Errorf("-e must be NAME=VALUE (got %q)", e)
+		}
+	}
+	for _, text := range r.ports {
+		p, err := vm.ParsePort(text)
+		if err != nil {
+			return m, b, err
+		}
+		b.Ports = append(b.Ports, p)
+	}
+	for _, text := range r.shares {
+		s, err := vm.ParseShare(text)
+		if err != nil {
+			return m, b, err
+		}
+		b.Shares = append(b.Shares, s)
+	}
+	b.Remove = r.remove
+	ram := int(memory / unit.MiB)
+	return manifest.Guest{RAM: ram, MaxPhysicalMemory: ram, MaxLockedMemory: ram, MaxSwap: ram, CPUShares: 100,
+		ZFSIOPriority: 100, MaxLWPs: 2000, VCPUs: r.cpus, Restart: r.restart, Ports: r.ports, Autoboot: true}, b, nil
+}
+
+func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
+	if n := c.ArgsLenAtDash(); n > 1 || n < 0 && len(args) > 1 {
+		return cli.Usage(c, fmt.Errorf("unexpected argument %q; write -- before the command", args[1]))
+	}
+	m, boot, err := r.check()
+	if err != nil {
+		return cli.Usage(c, err)
+	}
+	s, err := r.guests()
+	if err != nil {
+		return err
+	}
+	ctx, stop := r.Interruptible(c.Context())
+	defer stop()
+	r.source.What, r.source.Brand, r.source.Command, r.source.Env = args[0], manifest.Brand(r.brand), args[1:], r.env
+	p, err := s.Prepare(ctx, r.imageStore(), r.source, build.Options{Agent: s.Agent, Materials: materials(),
+		Say: r.noteProgress})
+	if err != nil {
+		return err
+	}
+	p.Ports, p.Shares, p.Boot.Remove, p.Accel = boot.Ports, boot.Shares, boot.Remove, r.accel
+	if err := p.Check(); err != nil {
+		return err
+	}
+	m.Brand, m.Alias, m.Image = p.Brand, cmp.Or(r.name, p.Name), args[0]
+	g, err := s.Create(ctx, m, p.Boot, func(dir string) error {
+		if p.Fill == nil {
+			return nil
+		}
+		return p.Fill(ctx, dir)
+	})
+	if err != nil {
+		return err
+	}
+	if err := g.Start(ctx, r.launchSupervisor); err != nil {
+		fmt.Fprintf(r.Err, "guest %s is kept; see `bakeoff vm logs %s`\n", g.UUID, g.UUID)
+		return err
+	}
+	return r.sayStarted(c.Context(), g)
+}
+
+// sayStarted prints what was started, and becomes its console if that is wanted.
+func (r *guestRunner) sayStarted(ctx context.Context, g *vm.Guest) error {
+	for _, at := range g.Reached {
+		i := strings.LastIndexByte(at, ':')
+		fmt.Fprintf(r.Err, "port %s of %s is at %s\n", at[i+1:], g.Alias, at[:i])
+	}
+	if r.asJSON {
+		if err := r.PrintJSON(map[string]any{"schema": vmGuestSchema, "guest": g}); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintln(r.Out, g.UUID)
+	}
+	if !r.console {
+		return nil
+	}
+	return r.attach(ctx, g)
+}
+
+// launchSupervisor starts `bakeoff vm supervise` in a session of its own and waits until it
+// says that the guest runs.
+func (a *app) launchSupervisor(uuid string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	said, theirs, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer said.Close()
+	c := exec.Command(self, "vm", "supervise", uuid)
+	c.Dir, c.Stdout = "/", theirs
+	c.Env = os.Environ()
+	for _, name := range []string{"BAKEOFF_STATE", "BAKEOFF_CACHE", "BAKEOFF_AGENT"} { // relative to this folder
+		if v := a.Env(name); v != "" {
+			if v, err = filepath.Abs(v); err != nil {
+				return err
+			}
+			c.Env = append(c.Env, name+"="+v)
+		}
+	}
+	vm.Detach(c)
+	err = c.Start()
+	theirs.Close()
+	if err != nil {
+		return fault.Op("supervisor", err)
+	}
+	line, err := bufio.NewReader(io.LimitReader(said, 64<<10)).ReadString('\x00')
+	if err != nil {
+		return fault.New(fault.Lab, "the supervisor of guest %s ended: %s", uuid, strings.TrimSpace(line))
+	}
+	kind, text, _ := strings.Cut(strings.TrimSuffix(line, "\x00"), "\n")
+	if kind == "ok" {
+		return c.Process.Release()
+	}
+	n, err := strconv.Atoi(kind)
+	if err != nil {
+		return fault.New(fault.Lab, "%s", text)
+	}
+	return fault.New(fault.Kind(n), "%s", text)
+}
+
+// vmSupervise is the process that holds a guest.
+func (a *app) vmSupervise() *cobra.Command {
+	return &cobra.Command{
+		Use:    "supervise UUID",
+		Short:  "Start a guest and hold it until it ends",
+		Long:   "supervise is started by the other commands. SIGTERM shuts the guest down.",
+		Hidden: true,
+		Args:   cli.Between(1, 1, "UUID"),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := a.guests()
+			if err != nil {
+				return err
+			}
+			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGTERM, syscall.SIGINT)
+			defer stop()
+			signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+			said := false
+			return s.Supervise(ctx, args[0], func(err error) {
+				if said {
+					return
+				}
+				said = true
+				if err == nil {
+					fmt.Fprint(os.Stdout, "ok\n\x00")
+				} else {
+					fmt.Fprintf(os.Stdout, "%d\n%s\x00", int(fault.Of(err)), err)
+				}
+				os.Stdout.Close() // the command that waits may end
+			})
+		},
+	}
+}

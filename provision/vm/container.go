@@ -1,0 +1,346 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/unit"
+	"bakeoff/provision/confine"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/netns"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+	"bakeoff/reach/probe"
+)
+
+// Drivers makes and removes the guests that are containers. It is the driver oci.
+type Drivers interface {
+	Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error)
+	Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error)
+}
+
+// container is a guest that crun runs. Its program is a child of the init process, as under
+// Docker with --init.
+type container struct {
+	driver.Instance
+	v         *supervisor
+	listeners []net.Listener
+	ports     []string
+	kill      context.CancelFunc // of the program
+	out       *terminal
+	done      chan struct{}
+	exit      conn.Exit
+	err       error
+}
+
+// reap removes what a killed supervisor left of the guest.
+func (s *Store) reap(ctx context.Context, g *Guest) error {
+	if g.Brand.Machine() {
+		return awaitQEMU(ctx, s.dirOf(g.UUID))
+	}
+	if _, err := os.Stat(s.envDir(g.UUID)); errors.Is(err, os.ErrNotExist) {
+		return nil // it was never started
+	}
+	_, err := s.Drive.Reap(ctx, s.Host, driver.Leftover{Label: label(g.UUID), Dir: s.envDir(g.UUID)}, false)
+	return fault.Op("remove what guest "+g.UUID+" left", err)
+}
+
+// transient are the parts of a container's folder that last as long as it runs. The rest is
+// what its programs have written.
+var transient = []string{"work", "bundle", "state", "socket", "root"}
+
+func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error) {
+	g, b := v.g, v.boot
+	dir := g.store.envDir(g.UUID)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	for _, name := range transient {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return nil, err
+		}
+	}
+	cpus, err := probe.CPUs()
+	if err != nil {
+		return nil, err
+	}
+	if n := g.VCPUs; n > 0 && n < len(cpus) {
+		cpus = cpus[:n]
+	}
+	spec := driver.Spec{Label: label(g.UUID), Name: g.Alias, Dir: dir, CPUs: len(cpus), CPUSet: cpus,
+		Memory: unit.Bytes(g.RAM) * unit.MiB, Agent: g.store.Agent, Image: driver.Image{Ref: g.Image, Root: b.Container.Root},
+		Quota: float64(g.CPUCap) / 100}
+	for _, s := range b.Shares {
+		spec.Shares = append(spec.Shares, driver.Share{From: s.From, To: s.To, ReadOnly: s.ReadOnly})
+	}
+	c := &container{v: v, done: make(chan struct{}), kill: func() {}}
+	if c.Instance, err = g.store.Drive.Create(ctx, g.store.Host, spec); err != nil {
+		return nil, err
+	}
+	if err = c.begin(ctx); err != nil {
+		return nil, errors.Join(err, c.close(context.WithoutCancel(ctx)))
+	}
+	return c, nil
+}
+
+// begin publishes the ports and starts the program.
+func (c *container) begin(ctx context.Context) (err error) {
+	for _, p := range c.v.boot.Ports {
+		l, err := net.Listen("tcp", p.Host.String())
+		if err != nil {
+			return portInUse(p, err)
+		}
+		c.listeners = append(c.listeners, l)
+		p.Host = l.Addr().(*net.TCPAddr).AddrPort()
+		c.ports = append(c.ports, p.String())
+		go forward(ctx, l, local.Conn{Netns: netns.Own(label(c.v.g.UUID))}, p)
+	}
+	if c.out, err = openTerminal(c.v.g.ConsoleLog(), c.v.g.Path("s")); err != nil {
+		return err
+	}
+	start := c.v.boot.Container.Start
+	if len(start.Argv) == 0 {
+		return nil // programs are started by exec
+	}
+	argv := start.Argv
+	if start.User != "" {
+		argv = append([]string{c.Info().Agent, "exec", "--user", start.User, "--"}, argv...)
+	}
+	live, kill := context.WithCancel(context.WithoutCancel(ctx))
+	c.kill = kill
+	go func() {
+		defer close(c.done)
+		c.exit, c.err = c.Exec(live, conn.Cmd{Argv: argv, Env: start.Env, Dir: start.Dir, Stdin: c.out.in, Stdout: c.out,
+			Stderr: c.out})
+	}()
+	return nil
+}
+
+func (c *container) describe(t *Transition) { t.Ports = c.ports }
+
+func (c *container) ended() <-chan struct{} { return c.done }
+
+func (c *container) result(context.Context) (Transition, error) {
+	if c.err != nil {
+		return Transition{}, c.err
+	}
+	return Transition{State: Stopped, Why: "its program ended: " + c.exit.String(), Exit: &c.exit.Code}, nil
+}
+
+// stop sends SIGTERM to the program and waits for its end.
+func (c *container) stop(ctx context.Context) error {
+	if len(c.v.boot.Container.Start.Argv) == 0 {
+		return nil
+	}
+	if err := c.signal(ctx, int(syscall.SIGTERM)); err != nil {
+		return err
+	}
+	select {
+	case <-c.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// signal sends a signal to the children of the container's init process.
+func (c *container) signal(ctx context.Context, number int) error {
+	e, ok := c.Instance.(*confine.Env)
+	if !ok || e.Group == nil {
+		return fault.New(fault.Lab, "the container has no control group")
+	}
+	pids, err := e.Group.PIDs(ctx)
+	if err != nil {
+		return err
+	}
+	parents := map[int]int{}
+	for _, pid := range pids {
+		parents[pid] = parentOf(pid)
+	}
+	sent := false
+	for pid, parent := range parents {
+		grand, inside := parents[parent]
+		if _, nested := parents[grand]; inside && !nested && signalProcess(pid, number) == nil {
+			sent = true
+		}
+	}
+	if !sent {
+		return fault.New(fault.Lab, "no program runs in the container")
+	}
+	return nil
+}
+
+// close ends the container and what is in it.
+func (c *container) close(ctx context.Context) error {
+	for _, l := range c.listeners {
+		l.Close()
+	}
+	c.kill()
+	err := c.Instance.Close(ctx)
+	if c.out != nil {
+		err = errors.Join(err, c.out.close())
+	}
+	return err
+}
+
+// dialTime bounds a connection to a port of a guest.
+const dialTime = 10 * time.Second
+
+// forward connects the clients of a port of the host to a port in a network namespace.
+func forward(ctx context.Context, l net.Listener, inside local.Conn, p Port) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			dialing, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTime)
+			to, err := inside.Dial(dialing, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(p.Guest))))
+			cancel()
+			if err != nil {
+				return
+			}
+			defer to.Close()
+			var wg sync.WaitGroup
+			pipe := func(to, from net.Conn) {
+				_, _ = io.Copy(to, from)
+				if half, ok := to.(interface{ CloseWrite() error }); ok {
+					_ = half.CloseWrite()
+				}
+			}
+			wg.Go(func() { pipe(to, c) })
+			wg.Go(func() { pipe(c, to) })
+			wg.Wait()
+		}()
+	}
+}
+
+// terminal writes what a program prints to a log and to the clients of a socket, whose input
+// the program reads.
+type terminal struct {
+	in      *io.PipeReader
+	keys    *io.PipeWriter
+	log     *os.File
+	l       net.Listener
+	mu      sync.Mutex
+	clients map[net.Conn]bool
+}
+
+func openTerminal(log, socket string) (*terminal, error) {
+	f, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	l, err := listenAt(socket)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	t := &terminal{log: f, l: l, clients: map[net.Conn]bool{}}
+	t.in, t.keys = io.Pipe()
+	go t.accept()
+	return t, nil
+}
+
+func (t *terminal) accept() {
+	for {
+		c, err := t.l.Accept()
+		if err != nil {
+			return
+		}
+		t.mu.Lock()
+		t.clients[c] = true
+		t.mu.Unlock()
+		go func() {
+			_, _ = io.Copy(t.keys, c) // until the client leaves, or the program has ended
+			t.drop(c)
+		}()
+	}
+}
+
+func (t *terminal) drop(c net.Conn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.clients, c)
+	c.Close()
+}
+
+// writeTime bounds the time that a client of the console may take to read.
+const writeTime = time.Second
+
+// Write implements io.Writer.
+func (t *terminal) Write(b []byte) (int, error) {
+	n, err := t.log.Write(b)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for c := range t.clients {
+		_ = c.SetWriteDeadline(time.Now().Add(writeTime))
+		if _, werr := c.Write(b); werr != nil {
+			delete(t.clients, c)
+			c.Close()
+		}
+	}
+	return n, err
+}
+
+func (t *terminal) close() error {
+	t.keys.Close()
+	t.in.Close()
+	t.l.Close()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for c := range t.clients {
+		c.Close()
+	}
+	return t.log.Close()
+}
+
+// Exec runs a program in a container that runs.
+func (g *Guest) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
+	if g.Brand.Machine() {
+		return conn.Exit{}, fault.WithFix(fault.New(fault.Unsupported, "%s is a machine: bakeoff starts no program in it",
+			g.UUID), "use `bakeoff vm console`, or SSH")
+	}
+	if err := g.mustRun(); err != nil {
+		return conn.Exit{}, err
+	}
+	var b Boot
+	if err := readJSON(g.Path(fileBoot), &b); err != nil {
+		return conn.Exit{}, err
+	}
+	cmd.Env = append(b.Container.Start.Env[:len(b.Container.Start.Env):len(b.Container.Start.Env)], cmd.Env...)
+	if cmd.Dir == "" {
+		cmd.Dir = b.Container.Start.Dir
+	}
+	return confine.Inside(g.store.Host, g.store.Agent, g.store.envDir(g.UUID)).Exec(ctx, cmd)
+}
+
+// parentOf is the parent of a process of this machine; 0 if it has ended.
+func parentOf(pid int) int {
+	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return 0
+	}
+	// PID (NAME) STATE PARENT …; the name may have any character.
+	_, rest, _ := strings.Cut(string(b[max(0, strings.LastIndexByte(string(b), ')')):]), ") ")
+	f := strings.Fields(rest)
+	if len(f) < 2 {
+		return 0
+	}
+	parent, _ := strconv.Atoi(f[1])
+	return parent
+}
+
+func findProgram(name string) (string, error) { return exec.LookPath(name) }

@@ -1,0 +1,180 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/unit"
+	"bakeoff/provision/guest"
+	"bakeoff/provision/guest/qemu"
+)
+
+// monitorStart bounds the time until QEMU's monitor answers.
+const monitorStart = time.Minute
+
+// machine is a guest that QEMU runs.
+type machine struct {
+	*qemu.Guest
+	v     *supervisor
+	ports []string
+}
+
+// Choice is what depends on the emulator and on this machine: found once for all guests.
+type choice struct {
+	Key      string        `json:"key"`
+	Accel    string        `json:"accel"`
+	Sandbox  bool          `json:"sandbox"`
+	TSCKHz   int64         `json:"tsc_khz"`
+	Version  string        `json:"version"`
+	Firmware qemu.Firmware `json:"firmware"`
+}
+
+// choose sets what depends on the emulator and on this machine. Asking takes as long as a
+// twentieth of a boot, so the answer is kept until QEMU, the kernel's boot or the agent
+// changes.
+func (s *Store) choose(ctx context.Context, m *qemu.Machine, accel, firmware string) error {
+	key := strings.Join([]string{fileKey(qemu.Program), fileKey(s.Agent), bootID(), m.Kind, accel, firmware}, " ")
+	file := filepath.Join(s.Dir(), "emulator-"+m.Kind+".json")
+	var c choice
+	if err := readJSON(file, &c); err == nil && c.Key == key {
+		m.Accel, m.Sandbox, m.TSCKHz, m.Version, m.Firmware = c.Accel, c.Sandbox, c.TSCKHz, c.Version, c.Firmware
+		return nil
+	}
+	if err := m.Choose(ctx, s.Host, nil, s.Agent, accel, firmware); err != nil {
+		return err
+	}
+	return writeJSON(file, choice{key, m.Accel, m.Sandbox, m.TSCKHz, m.Version, m.Firmware})
+}
+
+func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
+	g, b := v.g, v.boot
+	dir := g.store.dirOf(g.UUID)
+	if err := guest.CheckSocketDir(dir); err != nil {
+		return nil, err
+	}
+	m := qemu.Machine{Program: qemu.Program, Label: g.UUID, Kind: b.Machine, CPUs: max(1, g.VCPUs),
+		Memory: unit.Bytes(g.RAM) * unit.MiB, Dir: dir, Kernel: b.Kernel, Initrd: b.Initrd, Append: b.Append, Bare: b.Bare,
+		NoACPI: b.NoACPI, Reboots: b.Reboots, ConsoleLog: g.ConsoleLog(), Ports: []qemu.Port{}}
+	if err := g.store.choose(ctx, &m, b.Accel, b.Wants); err != nil {
+		return nil, err
+	}
+	for _, d := range b.Disks {
+		if !filepath.IsAbs(d.Path) {
+			d.Path = filepath.Join(dir, d.Path)
+		}
+		m.Disks = append(m.Disks, d)
+	}
+	for i, s := range b.Shares {
+		m.Shares = append(m.Shares, qemu.Share{Tag: "share" + strconv.Itoa(i), Path: s.From, ReadOnly: s.ReadOnly})
+	}
+	out := &machine{v: v}
+	for _, p := range b.Ports {
+		if p, err = p.free(); err != nil {
+			return nil, err
+		}
+		m.Ports = append(m.Ports, qemu.Port{Host: p.Host, Guest: p.Guest})
+		out.ports = append(out.ports, p.String())
+	}
+	if out.Guest, err = qemu.Start(ctx, qemu.Place{Host: g.store.Host, Timeout: monitorStart}, m); err != nil {
+		return nil, err
+	}
+	var status struct{ Status string }
+	if err = out.Execute(ctx, "query-status", nil, &status); err != nil {
+		return nil, errors.Join(err, out.Guest.Kill(context.WithoutCancel(ctx)))
+	}
+	return out, nil
+}
+
+// free returns the port with a number, if it has none, and refuses one that is in use: QEMU
+// would only say that it could not set up its network.
+func (p Port) free() (Port, error) {
+	l, err := net.Listen("tcp", p.Host.String())
+	if err != nil {
+		return p, portInUse(p, err)
+	}
+	defer l.Close()
+	p.Host = netip.AddrPortFrom(p.Host.Addr(), uint16(l.Addr().(*net.TCPAddr).Port))
+	return p, nil
+}
+
+func portInUse(p Port, err error) error {
+	return fault.WithFix(fault.Wrap(fault.Unsupported, "publish "+p.String(), err),
+		"publish another port, or leave it out (-p "+strconv.Itoa(int(p.Guest))+") for any free one")
+}
+
+func (m *machine) describe(t *Transition) { t.Ports, t.Accelerator = m.ports, m.Accel }
+
+func (m *machine) ended() <-chan struct{} { return m.Process.Ended() }
+
+// result says why QEMU has ended.
+func (m *machine) result(ctx context.Context) (Transition, error) {
+	err := m.Process.Until(ctx, time.Second, func() error { return errors.New("it runs") })
+	if !fault.Is(err, fault.Subject) {
+		return Transition{}, err
+	}
+	if why := guest.Diagnose([]byte(tailOf(m.ConsoleLog, 16<<10))); why != "" {
+		return Transition{State: Failed, Why: why}, nil
+	}
+	return Transition{State: Stopped, Why: "the guest powered itself off"}, nil
+}
+
+func (m *machine) stop(ctx context.Context) error { return m.Guest.Stop(ctx) }
+
+func (m *machine) signal(ctx context.Context, number int) error {
+	if number != int(syscall.SIGKILL) && number != int(syscall.SIGTERM) {
+		return fault.WithFix(fault.New(fault.Unsupported, "a machine takes only the signals TERM (its power button) and KILL"),
+			"name one of these, or use `bakeoff vm console`")
+	}
+	if number == int(syscall.SIGTERM) {
+		return m.Execute(ctx, "system_powerdown", nil, nil)
+	}
+	return m.Guest.Kill(ctx)
+}
+
+func (m *machine) close(ctx context.Context) error { return m.Guest.Kill(ctx) }
+
+// awaitQEMU waits until a machine has ended whose supervisor was killed. The kernel kills QEMU
+// with its supervisor, but a large guest takes a while to go.
+func awaitQEMU(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, closeTime)
+	defer cancel()
+	for qemu.ExecuteAt(ctx, dir, "quit", nil, nil) == nil {
+		select {
+		case <-ctx.Done():
+			return fault.New(fault.Lab, "the machine of a supervisor that was killed does not end: %w", ctx.Err())
+		case <-time.After(guest.Poll):
+		}
+	}
+	return nil
+}
+
+// fileKey changes when a program is replaced.
+func fileKey(program string) string {
+	name, err := findProgram(program)
+	if err != nil {
+		return program
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return program
+	}
+	return name + " " + strconv.FormatInt(info.Size(), 10) + " " + info.ModTime().UTC().Format(time.RFC3339Nano)
+}
+
+// bootID changes with every boot of this machine.
+func bootID() string {
+	b, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(b))
+}

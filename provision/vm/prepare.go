@@ -1,0 +1,263 @@
+package vm
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/disk"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/guest/qemu"
+	"bakeoff/provision/image"
+	"bakeoff/provision/image/layout"
+	"bakeoff/provision/image/reference"
+	"bakeoff/provision/service"
+	"bakeoff/provision/service/build"
+	"bakeoff/provision/vm/manifest"
+)
+
+// Source is what a guest is made from, as a person names it.
+type Source struct {
+	// What is a folder of a service, disk:FILE, the file of a kernel or of an ISO image, or
+	// the name of an image.
+	What  string
+	Brand manifest.Brand // "" is that of the source
+	// InMemory puts the root of a machine into a RAM disk: nothing of it is kept.
+	InMemory bool
+	Command  []string // instead of that of the image
+	Env      []string
+	Kernel   string // of a disk: FILE; "" is its own boot loader
+	Append   string
+}
+
+// Prepared is what Prepare found.
+type Prepared struct {
+	Boot
+	Brand manifest.Brand
+	Name  string // for an alias
+	// Fill makes the disks of the guest in its folder.
+	Fill func(ctx context.Context, dir string) error `json:"-"`
+}
+
+// Prepare builds or fetches what a guest starts from. o are the options of a build.
+func (s *Store) Prepare(ctx context.Context, images *image.Store, from Source, o build.Options) (Prepared, error) {
+	if file, ok := strings.CutPrefix(from.What, string(reference.Disk)+":"); ok {
+		return s.prepareDisk(ctx, from, file)
+	}
+	info, err := os.Stat(from.What)
+	switch {
+	case err == nil && info.IsDir():
+		def, err := service.Load(from.What, nil)
+		if err != nil {
+			return Prepared{}, err
+		}
+		o.Dir = from.What
+		return s.prepareService(ctx, images, from, def, o)
+	case err == nil:
+		return s.prepareFile(ctx, from)
+	}
+	if from.Brand.Machine() {
+		def := &service.Definition{Name: serviceName(from.What), Base: from.What}
+		return s.prepareService(ctx, images, from, def, o)
+	}
+	return s.prepareContainer(ctx, images, from, from.What)
+}
+
+var notInName = regexp.MustCompile(`[^a-z0-9]+`)
+
+// serviceName is the name of the service that an image becomes.
+func serviceName(ref string) string {
+	return "guest-" + strings.Trim(notInName.ReplaceAllString(strings.ToLower(ref), "-"), "-")
+}
+
+func (s *Store) prepareService(ctx context.Context, images *image.Store, from Source, def *service.Definition,
+	o build.Options) (Prepared, error) {
+	if from.Brand == "" {
+		from.Brand = manifest.MicroVM
+	}
+	if !from.Brand.Machine() {
+		o.Only = build.Image
+		r, err := build.Build(ctx, images, def, o)
+		if err != nil {
+			return Prepared{}, err
+		}
+		return s.prepareContainer(ctx, images, from, r.Image)
+	}
+	if len(from.Command) > 0 || len(from.Env) > 0 {
+		return Prepared{}, fault.WithFix(fault.New(fault.Unsupported,
+			"a machine has the command and the environment of its image: -e and COMMAND work for containers only"),
+			"write them into service.yaml (run, environment), or add --brand docker")
+	}
+	r, err := build.Build(ctx, images, def, o)
+	if err != nil {
+		return Prepared{}, err
+	}
+	p := Prepared{Brand: from.Brand, Name: def.Name,
+		Boot: Boot{Machine: machineOf(from.Brand), Kernel: r.Kernel.Path, Initrd: r.RAM.Path, Append: from.Append}}
+	if from.InMemory {
+		return p, nil
+	}
+	p.Initrd = r.Boot.Path
+	p.overlay(s, r.Disk.Path, "raw", false)
+	return p, nil
+}
+
+// overlay gives the guest a disk of its own over another one.
+func (p *Prepared) overlay(s *Store, base, format string, boots bool) {
+	p.Disks = []qemu.Disk{{Serial: qemu.RootSerial, Path: "disk0.qcow2", Format: "qcow2", Controller: qemu.VirtioBlk,
+		Cache: "writeback", AIO: "threads", Boots: boots}}
+	p.Fill = func(ctx context.Context, dir string) error {
+		return disk.Overlay(ctx, s.Host, base, format, filepath.Join(dir, p.Disks[0].Path))
+	}
+}
+
+func machineOf(b manifest.Brand) string {
+	if b == manifest.MicroVM {
+		return qemu.MicroVM
+	}
+	return qemu.Q35
+}
+
+func (s *Store) prepareContainer(ctx context.Context, images *image.Store, from Source, ref string) (Prepared, error) {
+	if from.Brand == "" {
+		from.Brand = manifest.Docker
+	}
+	img, err := images.Get(ctx, image.Request{Ref: ref})
+	if err != nil {
+		return Prepared{}, err
+	}
+	var c layout.Config
+	if img.Config != nil {
+		c = *img.Config
+	}
+	start := driver.Start{Env: append(slices.Clone(c.Env), from.Env...), User: c.User, Dir: c.WorkingDir,
+		Argv: slices.Concat(c.Entrypoint, c.Cmd)}
+	if len(from.Command) > 0 {
+		start.Argv = slices.Concat(c.Entrypoint, from.Command)
+	}
+	if user, _, _ := strings.Cut(start.User, ":"); user == "root" || user == "0" {
+		start.User = ""
+	}
+	name := strings.TrimPrefix(ref, string(reference.Stored)+":")
+	name, _, _ = strings.Cut(filepath.Base(name), ":")
+	return Prepared{Brand: from.Brand, Name: name, Boot: Boot{Container: &Container{Root: img.Dir, Start: start}}}, nil
+}
+
+// prepareDisk takes the disk of a machine, with its own boot loader or with a kernel.
+func (s *Store) prepareDisk(ctx context.Context, from Source, file string) (p Prepared, err error) {
+	if from.Brand != "" && !from.Brand.Machine() {
+		return p, fault.WithFix(fault.New(fault.Invalid, "%s is the disk of a machine, and brand %s is a container",
+			from.What, from.Brand), "leave out --brand")
+	}
+	if file, err = filepath.Abs(file); err != nil {
+		return p, err
+	}
+	format, err := qemu.DiskFormat(ctx, s.Host, nil, file)
+	if err != nil {
+		return p, err
+	}
+	p.Name = baseName(file)
+	if from.Kernel != "" {
+		kernel := from
+		kernel.What = from.Kernel
+		if p, err = s.prepareFile(ctx, kernel); err != nil {
+			return p, err
+		}
+	} else {
+		p.Brand, p.Machine, p.Reboots = manifest.KVM, qemu.Q35, true
+		if from.Brand == manifest.MicroVM {
+			return p, fault.WithFix(fault.New(fault.Invalid, "the machine microvm cannot start the boot loader of a disk"),
+				"name the kernel with --kernel FILE, or use --brand kvm")
+		}
+	}
+	p.overlay(s, file, format, from.Kernel == "")
+	return p, nil
+}
+
+func baseName(file string) string {
+	return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+}
+
+// isISO tells an ISO 9660 image by its first volume descriptor (ECMA-119, 8.1).
+func isISO(file string) (bool, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	mark := make([]byte, 5)
+	if _, err := f.ReadAt(mark, 16*2048+1); err != nil {
+		return false, nil // it is shorter
+	}
+	return string(mark) == "CD001", nil
+}
+
+// prepareFile takes an installer's ISO image, or a kernel.
+func (s *Store) prepareFile(ctx context.Context, from Source) (p Prepared, err error) {
+	file, err := filepath.Abs(from.What)
+	if err != nil {
+		return p, err
+	}
+	iso, err := isISO(file)
+	if err != nil {
+		return p, err
+	}
+	p.Name = baseName(file)
+	if iso {
+		p.Brand, p.Machine, p.Reboots = manifest.KVM, qemu.Q35, true
+		p.Disks = []qemu.Disk{{Serial: "cdrom", Path: file, Format: "raw", CDROM: true, Boots: true, Cache: "writeback",
+			AIO: "threads"}}
+		return p, nil
+	}
+	k, err := qemu.ReadKernelFile(ctx, s.Host, nil, file)
+	if err == nil {
+		err = k.CheckLoads(file)
+	}
+	if err != nil {
+		return p, fault.WithFix(fault.Wrap(fault.Invalid, from.What, err),
+			"name a kernel or an ISO image, or write disk:"+from.What+" for a disk")
+	}
+	p.Brand = from.Brand
+	if p.Brand == "" {
+		p.Brand = manifest.MicroVM
+	}
+	p.Machine, p.Kernel, p.Append = machineOf(p.Brand), file, from.Append
+	if k.System != "linux" {
+		p.Bare = true
+	}
+	if k.System == "netbsd" && p.Machine == qemu.MicroVM {
+		p.NoACPI, p.Wants = true, qemu.SeaBIOS // it needs the MP table, which qboot does not make
+	}
+	return p, nil
+}
+
+// Check refuses what a brand has no counterpart for, before anything is made.
+func (p *Prepared) Check() error {
+	if !p.Brand.Machine() && p.Boot.Container == nil {
+		return fault.New(fault.Invalid, "brand %s is a container, and the source is a machine's", p.Brand)
+	}
+	for i := range p.Shares {
+		s := &p.Shares[i]
+		from, err := filepath.Abs(s.From)
+		if err != nil {
+			return err
+		}
+		info, err := os.Stat(from)
+		if errors.Is(err, os.ErrNotExist) {
+			return fault.New(fault.Invalid, "-v: the folder %s does not exist", s.From)
+		}
+		if err != nil {
+			return err
+		}
+		if !info.IsDir() {
+			return fault.New(fault.Invalid, "-v: %s is not a folder", s.From)
+		}
+		s.From = from
+	}
+	return nil
+}

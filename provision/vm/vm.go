@@ -1,0 +1,385 @@
+// Package vm keeps guests: machines and containers that live without the command that
+// created them.
+//
+// A guest is a folder: its manifest, a journal of what happened to it, its disks, its logs
+// and the sockets of its console and its supervisor. The supervisor is a process that holds
+// the lock of the guest, and starts and ends the machine or the container. A guest ends with
+// its supervisor, so there are never two of one guest: who holds the lock has the guest.
+package vm
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"bakeoff/base/atomicfile"
+	"bakeoff/base/fault"
+	"bakeoff/base/lock"
+	"bakeoff/provision/lease"
+	"bakeoff/provision/vm/manifest"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+)
+
+// The files and folders of a guest.
+const (
+	fileManifest = "manifest.json"
+	fileBoot     = "boot.json"
+	fileJournal  = "journal.ndjson"
+	fileLife     = "life.lock"    // held by the supervisor
+	fileChange   = "change.lock"  // held by a command that changes the guest
+	fileConsole  = "console.log"  // what the guest printed
+	fileMessages = "messages.log" // of the supervisor
+	socketCtl    = "ctl"          // of the supervisor
+)
+
+// The beginnings of the names of folders that are not guests yet, or not any more.
+const (
+	beingMade    = ".new-"
+	beingRemoved = ".old-"
+)
+
+// Store is where the guests of this machine are.
+type Store struct {
+	State string // the state folder
+	Host  conn.Conn
+	Agent string // bakeoff-agent of this machine
+	Drive Drivers
+}
+
+// Dir is the folder of the guests.
+func (s *Store) Dir() string { return filepath.Join(s.State, "vm") }
+
+// Guest is a guest of a store.
+type Guest struct {
+	manifest.Guest
+	Status
+	store *Store
+}
+
+// Path is a file of the guest.
+func (g *Guest) Path(name string) string { return filepath.Join(g.store.Dir(), g.UUID, name) }
+
+// ConsoleLog is the file with what the guest printed, and ConsoleSocket that of its console.
+func (g *Guest) ConsoleLog() string { return g.Path(fileConsole) }
+
+// label is the name of everything of the guest outside its folder.
+func label(uuid string) string { return "vm-" + uuid }
+
+func (s *Store) leases() lease.Folder {
+	return lease.Folder{At: leaseMachine{}, State: s.State, Local: true}
+}
+
+// envDir is the folder of a container's root and of its runtime.
+func (s *Store) envDir(uuid string) string { return s.leases().Place(label(uuid)) }
+
+// leaseMachine is this machine for leases.
+type leaseMachine struct{ local.Conn }
+
+func (leaseMachine) Keep(_ context.Context, path string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return local.Keep(path, data)
+}
+
+func (leaseMachine) Remove(_ context.Context, path string) error { return os.RemoveAll(path) }
+
+// NewUUID is a random identifier (RFC 9562, version 4).
+func NewUUID() string {
+	var b [16]byte
+	rand.Read(b[:]) // never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}
+
+// exclusive takes the lock of the store. It is held for moments only: while folders get
+// their names.
+func (s *Store) exclusive(ctx context.Context) (*lock.Lock, error) {
+	if err := os.MkdirAll(s.Dir(), 0o755); err != nil {
+		return nil, fault.Op("guests", err)
+	}
+	return lock.Wait(ctx, filepath.Join(s.Dir(), "lock"))
+}
+
+// Create makes a stopped guest. fill makes its disks in a folder, which becomes the guest's
+// when everything is in it. A killed Create leaves nothing that List shows, and the next
+// change removes what it left.
+func (s *Store) Create(ctx context.Context, m manifest.Guest, boot Boot,
+	fill func(dir string) error) (g *Guest, err error) {
+	if m.UUID == "" {
+		m.UUID = NewUUID()
+	}
+	if err := s.Sweep(ctx); err != nil {
+		return nil, err
+	}
+	making := filepath.Join(s.Dir(), beingMade+m.UUID)
+	held, err := s.begin(ctx, m.UUID, making)
+	if err != nil {
+		return nil, err
+	}
+	defer held.Release()
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.discard(context.WithoutCancel(ctx), making, m.UUID))
+		}
+	}()
+	err = s.leases().Write(ctx, lease.Lease{Lifetime: lease.Kept, Label: label(m.UUID), Driver: driverOf(m.Brand),
+		Name: m.Alias, Dir: s.envDir(m.UUID), Owner: "guest " + m.UUID, PID: os.Getpid(), Started: time.Now().UTC()})
+	if err == nil {
+		err = errors.Join(writeJSON(filepath.Join(making, fileManifest), m), writeJSON(filepath.Join(making, fileBoot), boot))
+	}
+	if err == nil && fill != nil {
+		err = fill(making)
+	}
+	if err == nil {
+		err = writeTransition(filepath.Join(making, fileJournal), Transition{State: Configured})
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err == nil {
+		err = atomicfile.Rename(making, filepath.Join(s.Dir(), m.UUID))
+	}
+	if err != nil {
+		return nil, fault.Op("create", err)
+	}
+	return s.open(m.UUID)
+}
+
+// begin makes the folder of a guest in the making, and locks it.
+func (s *Store) begin(ctx context.Context, uuid, making string) (*lock.Lock, error) {
+	whole, err := s.exclusive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer whole.Release()
+	if _, err := os.Stat(filepath.Join(s.Dir(), uuid)); err == nil {
+		return nil, fault.New(fault.Invalid, "uuid: %s: a guest with this uuid exists", uuid)
+	}
+	if err := os.Mkdir(making, 0o700); errors.Is(err, fs.ErrExist) {
+		return nil, fault.New(fault.Invalid, "uuid: %s: another command creates a guest with this uuid", uuid)
+	} else if err != nil {
+		return nil, err
+	}
+	return lock.Try(filepath.Join(making, fileChange))
+}
+
+// discard removes a folder that is not a guest, and what belongs to it.
+func (s *Store) discard(ctx context.Context, dir, uuid string) error {
+	return errors.Join(os.RemoveAll(s.envDir(uuid)), s.leases().Remove(ctx, lease.Lease{Label: label(uuid)}),
+		os.RemoveAll(dir))
+}
+
+// Sweep removes what killed commands left.
+func (s *Store) Sweep(ctx context.Context) error {
+	names, err := s.names()
+	if err != nil || !slices.ContainsFunc(names, isLeftover) {
+		return err
+	}
+	whole, err := s.exclusive(ctx)
+	if err != nil {
+		return err
+	}
+	defer whole.Release()
+	for _, name := range names {
+		if !isLeftover(name) {
+			continue
+		}
+		uuid := strings.TrimPrefix(strings.TrimPrefix(name, beingMade), beingRemoved)
+		dir := filepath.Join(s.Dir(), name)
+		held, err := lock.Try(filepath.Join(dir, fileChange))
+		if errors.Is(err, lock.ErrHeld) || errors.Is(err, fs.ErrNotExist) {
+			continue // its command lives, or has just ended
+		}
+		if err != nil {
+			return err
+		}
+		err = s.discard(ctx, dir, uuid)
+		held.Release()
+		if err != nil {
+			return fault.Op("remove what a killed command left", err)
+		}
+	}
+	return nil
+}
+
+func isLeftover(name string) bool {
+	return strings.HasPrefix(name, beingMade) || strings.HasPrefix(name, beingRemoved)
+}
+
+// names are those of the folders in the folder of the guests.
+func (s *Store) names() ([]string, error) {
+	entries, err := os.ReadDir(s.Dir())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var out []string
+	for _, e := range entries {
+		if e.IsDir() {
+			out = append(out, e.Name())
+		}
+	}
+	return out, fault.Op("guests", err)
+}
+
+// List returns all guests, in the order of their UUIDs.
+func (s *Store) List() ([]*Guest, error) {
+	names, err := s.names()
+	if err != nil {
+		return nil, err
+	}
+	var out []*Guest
+	var errs []error
+	for _, name := range names {
+		if isLeftover(name) {
+			continue
+		}
+		g, err := s.open(name)
+		switch {
+		case errors.Is(err, fs.ErrNotExist) || fault.Is(err, fault.NotFound): // deleted meanwhile
+		case err != nil:
+			errs = append(errs, err)
+		default:
+			out = append(out, g)
+		}
+	}
+	return out, errors.Join(errs...)
+}
+
+// open reads a guest.
+func (s *Store) open(uuid string) (*Guest, error) {
+	g := &Guest{store: s}
+	if err := readJSON(filepath.Join(s.Dir(), uuid, fileManifest), &g.Guest); err != nil {
+		return nil, err
+	}
+	if g.UUID != uuid {
+		return nil, fault.New(fault.Lab, "the folder %s has the manifest of another guest (%q)",
+			filepath.Join(s.Dir(), uuid), g.UUID)
+	}
+	err := g.refresh()
+	return g, err
+}
+
+// Find returns the guest that a person named: by its UUID, the beginning of one, or its
+// alias. Errors are of kind fault.NotFound, or fault.Invalid if several guests have the name.
+func (s *Store) Find(name string) (*Guest, error) {
+	if len(name) == 36 && !strings.ContainsAny(name, "/.") {
+		if g, err := s.open(name); err == nil {
+			return g, nil
+		}
+	}
+	all, err := s.List()
+	var byAlias, byPrefix []*Guest
+	for _, g := range all {
+		if name != "" && g.Alias == name {
+			byAlias = append(byAlias, g)
+		}
+		if len(name) >= minPrefix && strings.HasPrefix(g.UUID, strings.ToLower(name)) {
+			byPrefix = append(byPrefix, g)
+		}
+	}
+	found := byAlias
+	if len(found) == 0 {
+		found = byPrefix
+	}
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		var uuids []string
+		for _, g := range found {
+			uuids = append(uuids, g.UUID)
+		}
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%q names %d guests", name, len(found)),
+			"name one of "+strings.Join(uuids, ", "))
+	case err != nil:
+		return nil, err
+	}
+	return nil, fault.WithFix(fault.New(fault.NotFound, "there is no guest %q", name), "run `bakeoff vm list`")
+}
+
+// minPrefix is the length of the shortest beginning of a UUID that names a guest.
+const minPrefix = 2
+
+// change takes the lock of a guest for a command that changes it.
+func (g *Guest) change(ctx context.Context) (*lock.Lock, error) {
+	held, err := lock.Wait(ctx, g.Path(fileChange))
+	if err != nil {
+		return nil, fault.Op("guest "+g.UUID, err)
+	}
+	if err := g.refresh(); err != nil { // it may have been deleted while this command waited
+		held.Release()
+		return nil, err
+	}
+	return held, nil
+}
+
+// setAutoboot writes whether the guest starts with the host.
+func (g *Guest) setAutoboot(on bool) error {
+	if g.Autoboot == on {
+		return nil
+	}
+	g.Autoboot = on
+	return writeJSON(g.Path(fileManifest), g.Guest)
+}
+
+// Delete ends the guest and removes it with its disks.
+func (g *Guest) Delete(ctx context.Context) error {
+	held, err := g.change(ctx)
+	if err != nil {
+		return err
+	}
+	defer held.Release()
+	if g.IndestructibleZoneroot {
+		return fault.WithFix(fault.New(fault.Invalid, "indestructible_zoneroot: true: the guest is protected"),
+			"run `bakeoff vm update "+g.UUID+" indestructible_zoneroot=false`")
+	}
+	if err := g.end(ctx, Stop{Force: true}); err != nil {
+		return err
+	}
+	return g.remove(ctx)
+}
+
+// remove removes the folder of a guest that has ended.
+func (g *Guest) remove(ctx context.Context) error {
+	gone := filepath.Join(g.store.Dir(), beingRemoved+g.UUID)
+	if err := atomicfile.Rename(g.Path(""), gone); err != nil {
+		return fault.Op("delete", err)
+	}
+	return fault.Op("delete", g.store.discard(ctx, gone, g.UUID))
+}
+
+func writeJSON(name string, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return err
+	}
+	return atomicfile.Write(name, append(b, '\n'), 0o600)
+}
+
+// maxJSON bounds the files of a guest, in bytes.
+const maxJSON = 4 << 20
+
+func readJSON(name string, v any) error {
+	info, err := os.Stat(name)
+	if err != nil {
+		return err
+	}
+	if info.Size() > maxJSON {
+		return fault.New(fault.Lab, "%s has %d bytes; at most %d are read", name, info.Size(), maxJSON)
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return err
+	}
+	return fault.Wrap(fault.Lab, name, json.Unmarshal(b, v))
+}
