@@ -128,7 +128,8 @@ func (a *app) vmList() *cobra.Command {
 		Long: `list shows the guests with what they do now. KEY=VALUE shows those with that value, and
 KEY=~EXPRESSION those whose value matches, without regard to case. Several filters are
 joined by and. A key is a column, or tags.NAME.`,
-		Example: "  bakeoff vm list\n  bakeoff vm list -p -o uuid state=running\n  bakeoff vm list -s -ram,alias brand=docker",
+		Example: "  bakeoff vm list\n  bakeoff vm list -p -o uuid state=running\n" +
+			"  bakeoff vm list -s -ram,alias brand=docker",
 		RunE: func(_ *cobra.Command, args []string) error {
 			if err := l.checkGuestColumns(); err != nil {
 				return err
@@ -203,7 +204,8 @@ func (a *app) vmLookup() *cobra.Command {
 }
 
 // guestVerb is a command for one guest.
-func (a *app) guestVerb(use, short, long, example string, do func(ctx context.Context, g *vm.Guest) error) *cobra.Command {
+func (a *app) guestVerb(use, short, long, example string,
+	do func(ctx context.Context, g *vm.Guest) error) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Long: long, Example: example, Args: cli.Between(1, 1, "GUEST"),
 		RunE: func(c *cobra.Command, args []string) error {
 			g, err := a.guest(args[0])
@@ -224,7 +226,8 @@ func (a *app) vmGet() *cobra.Command {
 }
 
 func (a *app) vmStart() *cobra.Command {
-	return a.guestVerb("start GUEST", "Start a guest", "start does nothing if the guest runs.", "  sudo bakeoff vm start web",
+	return a.guestVerb("start GUEST", "Start a guest", "start does nothing if the guest runs.",
+		"  sudo bakeoff vm start web",
 		func(ctx context.Context, g *vm.Guest) error { return g.Start(ctx, a.launchSupervisor) })
 }
 

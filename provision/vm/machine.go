@@ -131,7 +131,8 @@ func (m *machine) stop(ctx context.Context) error { return m.Guest.Stop(ctx) }
 
 func (m *machine) signal(ctx context.Context, number int) error {
 	if number != int(syscall.SIGKILL) && number != int(syscall.SIGTERM) {
-		return fault.WithFix(fault.New(fault.Unsupported, "a machine takes only the signals TERM (its power button) and KILL"),
+		return fault.WithFix(fault.New(fault.Unsupported,
+			"a machine takes only the signals TERM (its power button) and KILL"),
 			"name one of these, or use `bakeoff vm console`")
 	}
 	if number == int(syscall.SIGTERM) {

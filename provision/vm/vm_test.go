@@ -165,7 +165,8 @@ func TestParsePort(t *testing.T) {
 			t.Errorf("%s: %s, %v", text, p, err)
 		}
 	}
-	for _, text := range []string{"", "0", "x", "1:2:3:4", "8080:80/udp", "70000:80", "localhost:1:2", "8080:", "fe80::1%eth0:1:2"} {
+	for _, text := range []string{"", "0", "x", "1:2:3:4", "8080:80/udp", "70000:80", "localhost:1:2",
+		"8080:", "fe80::1%eth0:1:2"} {
 		if p, err := ParsePort(text); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%q: %s, %v", text, p, err)
 		}
