@@ -54,6 +54,9 @@ func hostile(raw string) map[string]string {
 
 x[^1]
 `,
+		"src/page.html": "---\ntitle: " + evil + "\ndate: 2025-01-03\n---\n" + evil + "<svg onload=alert(26)><iframe " +
+			"src=javascript:alert(27)></iframe><form action=x><input></form><a href=' javascript:alert(28)'>x</a>" +
+			"<p style=\"background:url(x)\">x<math><mi xlink:href=javascript:alert(29)>x</math><meta http-equiv=refresh>",
 		"src/image.md": "---\ntitle: I\ndate: 2025-01-02\nimage: https://evil.example\";script-src 'unsafe-inline'/x.png\n" +
 			"---\n![](https://a.example;script-src/x.png) ![](https://ok.example/x.png)\n",
 	}

@@ -85,10 +85,10 @@ func (b *build) readContent() error {
 	for _, dir := range folders {
 		err := b.walkFiles(dir, func(name string, info fs.FileInfo) {
 			switch path.Ext(name) {
-			case ".md", ".markdown":
+			case ".md", ".markdown", ".html", ".htm":
 				sources = append(sources, source{name, info})
-			case ".html", ".htm", ".org", ".adoc", ".asciidoc", ".rst", ".mdx", ".txt":
-				b.addWarning(safetext.Line(name) + ": bakeoff reads Markdown only; convert the file to Markdown")
+			case ".org", ".adoc", ".asciidoc", ".rst", ".mdx", ".txt":
+				b.addWarning(safetext.Line(name) + ": bakeoff reads Markdown and HTML only; convert the file to Markdown")
 			}
 		})
 		if err != nil {
@@ -208,9 +208,9 @@ func (b *build) readPost(name string, info fs.FileInfo) (*content.Post, error) {
 	}
 	doc.Draft = doc.Draft || strings.HasPrefix(name, b.cfg.Drafts+"/")
 	doc.Digest = sum
-	body, facts, err := b.renderer(doc.Language).Render(doc.Body)
+	body, facts, err := b.renderDoc(doc)
 	if err != nil {
-		return nil, fault.Wrap(fault.Lab, name, err)
+		return nil, err
 	}
 	post := doc.Post
 	post.Excerpt, post.Terms, post.Words = facts.Excerpt, facts.Terms, facts.Words
@@ -218,6 +218,10 @@ func (b *build) readPost(name string, info fs.FileInfo) (*content.Post, error) {
 	if post.RawHTML && !b.cfg.RawHTML {
 		doc.Warnings = append(doc.Warnings, safetext.Line(name)+": bakeoff leaves out the HTML in its text; "+
 			"set RAW_HTML=true in config.sh.local to keep it")
+	}
+	if len(facts.Dropped) > 0 {
+		doc.Warnings = append(doc.Warnings, fmt.Sprintf("%s: bakeoff leaves out <%s>, which pages may not run or load; "+
+			"remove it", safetext.Line(name), strings.Join(facts.Dropped, ">, <")))
 	}
 	state.Post, state.Warnings = &post, doc.Warnings
 	b.holdRendered(name, body)
@@ -255,8 +259,18 @@ func (b *build) bodyOf(p *content.Post) (markdown.Rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	body, _, err = b.renderer(doc.Language).Render(doc.Body)
+	body, _, err = b.renderDoc(doc)
 	return body, err
+}
+
+// renderDoc renders the text of a post.
+func (b *build) renderDoc(doc content.Doc) (markdown.Rendered, markdown.Facts, error) {
+	render := b.renderer(doc.Language).Render
+	if content.IsHTML(doc.File) {
+		render = b.renderer(doc.Language).RenderHTML
+	}
+	body, facts, err := render(doc.Body)
+	return body, facts, fault.Op(safetext.Line(doc.File), err)
 }
 
 // release forgets a text that no other file needs.

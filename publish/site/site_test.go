@@ -177,3 +177,33 @@ func TestEmptyFoldersAndNoSettings(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// An HTML file is a post like any other: in lists, feeds and the search.
+func TestHTMLPosts(t *testing.T) {
+	dir := blog(t, map[string]string{
+		"config.sh.local": "SITE_URL=https://example.com\nTIMEZONE=UTC\nRSS_INCLUDE_FULL_CONTENT=true\n",
+		"src/old.html": "---\ntitle: Old post\ndate: 2025-01-02\ntags: bsd\n---\n<h1>Head</h1>\n<p>Harbor <b>words</b> " +
+			"<a href=\"/about/\">a</a></p><script>alert(1)</script>\n",
+		"pages/about.htm":  "<html><head><title>About us</title></head><body><p>Who.</p></body></html>",
+		"drafts/idea.html": "---\ntitle: Idea\ndate: 2025-01-02\n---\n<p>Idea</p>",
+		"src/later.html":   "---\ntitle: Later\ndate: 2027-01-02\n---\n<p>Later</p>",
+	})
+	r := buildSite(t, dir, Option{})
+	if r.Posts != 1 || r.Pages != 1 || r.Scheduled != 1 || len(r.Warnings) != 1 ||
+		!strings.Contains(r.Warnings[0], "src/old.html: bakeoff leaves out <script>") {
+		t.Errorf("%+v", r)
+	}
+	files := tree(t, filepath.Join(dir, "output"))
+	for name, want := range map[string]string{
+		"2025/01/02/old-post/index.html": `<h2 id="head">Head</h2>`, "index.html": "Harbor words",
+		"tags/bsd/index.html": "Old post",
+		"rss.xml":             "Harbor &lt;b&gt;words", "search/index.json": "harbor", "about-us/index.html": "<p>Who.</p>"} {
+		if !strings.Contains(files[name], want) {
+			t.Errorf("%s has no %q:\n%s", name, want, files[name])
+		}
+	}
+	again := buildSite(t, dir, Option{})
+	if len(again.Warnings) != 1 || again.Files.Written != 0 {
+		t.Errorf("the second build: %+v", again)
+	}
+}

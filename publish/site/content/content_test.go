@@ -128,6 +128,28 @@ func TestValuesOfYAML(t *testing.T) {
 	}
 }
 
+// HTML files have front matter, or the head of a document as BSSG and Pelican read it.
+func TestHeadOfHTML(t *testing.T) {
+	at := source
+	at.File = "src/a.html"
+	for _, text := range []string{
+		"<!DOCTYPE html>\n<html><head>\n<title>A &amp; b</title>\n<meta name=\"date\" content=\"2024-01-02\">\n" +
+			"<meta name=\"keywords\" content=\"a, b\">\n<meta name=\"status\" content=\"draft\">\n</head>\n" +
+			"<body><p>Text</p>\n<meta name=\"title\" content=\"no\"></body></html>\n",
+		"---\ntitle: A & b\ndate: 2024-01-02\ntags: a, b\ndraft: true\n---\n<title>no</title><p>Text</p>\n",
+	} {
+		d, err := Parse([]byte(text), at)
+		if err != nil || d.Title != "A & b" || d.Date.Year() != 2024 || strings.Join(d.Tags, " ") != "a b" || !d.Draft ||
+			len(d.Warnings) > 0 {
+			t.Errorf("%+v, %v", d, err)
+		}
+	}
+	_, err := Parse([]byte("<title>x</title>\n<meta name=date\n content=yesterday>\n"), at)
+	if err == nil || !strings.Contains(err.Error(), "src/a.html:2") {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestDue(t *testing.T) {
 	at := func(day int) time.Time { return time.Date(2026, 1, day, 0, 0, 0, 0, time.UTC) }
 	for _, c := range []struct {
@@ -152,6 +174,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
+		_, _ = Parse([]byte(s), Source{File: "a.html", Location: time.UTC})
 		d, err := Parse([]byte(s), source)
 		if err != nil {
 			return

@@ -22,10 +22,10 @@ type Source struct {
 
 // Parse reads a file: front matter between two lines of three dashes, one "key: value"
 // in each line, as BSSG reads it. A value of several lines is read as YAML: lists, blocks of
-// text. Unknown keys are allowed. A missing title or date is a warning. A value that cannot
-// be read, front matter that does not end, and the front matter of another program are
-// errors of kind fault.Invalid that name the line: published as text, they would show a
-// draft.
+// text. An HTML file may have a head instead. Unknown keys are allowed. A missing title or
+// date is a warning. A value that cannot be read, front matter that does not end, and the
+// front matter of another program are errors of kind fault.Invalid that name the line:
+// published as text, they would show a draft.
 func Parse(text []byte, src Source) (Doc, error) {
 	d := Doc{Post: Post{File: src.File, Page: src.Page}, Line: 1}
 	if len(text) > MaxFile {
@@ -44,7 +44,11 @@ func Parse(text []byte, src Source) (Doc, error) {
 	}
 	d.Body, d.Line = body, lines+1
 	d.Language = languageOf(src.File)
-	for _, f := range fieldsOf(front) {
+	fields := fieldsOf(front)
+	if lines == 0 && IsHTML(src.File) {
+		fields = htmlHead(text)
+	}
+	for _, f := range fields {
 		if err := d.readField(f, src.Location); err != nil {
 			return d, fault.Wrap(fault.Invalid, placeText(src.File, f.line), err)
 		}

@@ -86,6 +86,7 @@ type Facts struct {
 	Images  []string // "\x00" and a path below the root, "\x01" and one below the post, or an address
 	Runs    []string
 	RawHTML bool
+	Dropped []string // elements of HTML that were left out
 }
 
 // Rendered is HTML with markers.

@@ -55,10 +55,17 @@ func (n *nodes) writeLink(w util.BufWriter, _ []byte, node ast.Node, entering bo
 		return ast.WalkContinue, nil
 	}
 	w.WriteString("<a")
-	switch ref, ok := strings.CutPrefix(string(l.Destination), "run:"); {
-	case ok:
+	n.writeHref(w, string(l.Destination))
+	writeTitle(w, l.Title)
+	w.WriteByte('>')
+	return ast.WalkContinue, nil
+}
+
+// writeHref writes the attribute of a link; none if the link may not lead there.
+func (n *nodes) writeHref(w util.BufWriter, dest string) {
+	if ref, ok := strings.CutPrefix(dest, "run:"); ok {
 		if n.opt.RunLink == nil {
-			break
+			return
 		}
 		if address := n.opt.RunLink(ref); address != "" {
 			w.WriteString(` href="`)
@@ -66,14 +73,13 @@ func (n *nodes) writeLink(w util.BufWriter, _ []byte, node ast.Node, entering bo
 			w.Write(util.EscapeHTML(util.URLEscape([]byte(address), true)))
 			w.WriteByte('"')
 		}
-	case allowed[schemeOf(string(l.Destination))]:
+		return
+	}
+	if allowed[schemeOf(dest)] {
 		w.WriteString(` href="`)
-		writeAddress(w, l.Destination)
+		writeAddress(w, []byte(dest))
 		w.WriteByte('"')
 	}
-	writeTitle(w, l.Title)
-	w.WriteByte('>')
-	return ast.WalkContinue, nil
 }
 
 // autoLink writes an address that stands in the text; one with another scheme stays text.
@@ -113,27 +119,31 @@ func (n *nodes) writeImage(w util.BufWriter, source []byte, node ast.Node, enter
 		return ast.WalkContinue, nil
 	}
 	i := node.(*ast.Image)
-	alt := plainText(i, source)
-	if ref, ok := strings.CutPrefix(string(i.Destination), "run:"); ok {
-		return ast.WalkSkipChildren, n.writeEmbed(w, ref, alt)
+	return ast.WalkSkipChildren, n.image(w, string(i.Destination), plainText(i, source), i.Title, "")
+}
+
+// image writes an image; size are the attributes of one whose size the site does not know.
+func (n *nodes) image(w util.BufWriter, dest, alt string, title []byte, size string) error {
+	if ref, ok := strings.CutPrefix(dest, "run:"); ok {
+		return n.writeEmbed(w, ref, alt)
 	}
-	if s := schemeOf(string(i.Destination)); s != "" && s != "http" && s != "https" {
+	if s := schemeOf(dest); s != "" && s != "http" && s != "https" {
 		w.Write(util.EscapeHTML([]byte(alt)))
-		return ast.WalkSkipChildren, nil
+		return nil
 	}
 	w.WriteString(`<img src="`)
-	writeAddress(w, i.Destination)
+	writeAddress(w, []byte(dest))
 	w.WriteString(`" alt="`)
 	w.Write(util.EscapeHTML([]byte(alt)))
 	w.WriteByte('"')
-	writeTitle(w, i.Title)
-	if marker, rest, ok := splitDestination(string(i.Destination)); ok && marker == rootMark && n.opt.Picture != nil {
+	writeTitle(w, title)
+	if marker, rest, ok := splitDestination(dest); ok && marker == rootMark && n.opt.Picture != nil {
 		if p, ok := n.opt.Picture(rest); ok {
-			w.WriteString(p.attributes())
+			size = p.attributes()
 		}
 	}
-	w.WriteString(` loading="lazy">`)
-	return ast.WalkSkipChildren, nil
+	w.WriteString(size + ` loading="lazy">`)
+	return nil
 }
 
 // attributes returns the size and the versions of a picture.
@@ -220,18 +230,24 @@ func (n *nodes) writeCode(w util.BufWriter, source []byte, node ast.Node, enteri
 	if !entering {
 		return ast.WalkContinue, nil
 	}
-	text := string(node.Lines().Value(source))
-	if f, ok := node.(*ast.FencedCodeBlock); ok && len(text) <= maxCode {
-		if lexer := lexers.Get(string(f.Language(source))); lexer != nil {
-			if tokens, err := chroma.Coalesce(lexer).Tokenise(nil, text); err == nil {
-				return ast.WalkSkipChildren, formatter.Format(w, styles.Fallback, tokens)
-			}
+	language := ""
+	if f, ok := node.(*ast.FencedCodeBlock); ok {
+		language = string(f.Language(source))
+	}
+	return ast.WalkSkipChildren, writeHighlighted(w, language, string(node.Lines().Value(source)))
+}
+
+// writeHighlighted writes code, highlighted if the language is known.
+func writeHighlighted(w util.BufWriter, language, text string) error {
+	if lexer := lexers.Get(language); language != "" && lexer != nil && len(text) <= maxCode {
+		if tokens, err := chroma.Coalesce(lexer).Tokenise(nil, text); err == nil {
+			return formatter.Format(w, styles.Fallback, tokens)
 		}
 	}
 	w.WriteString(`<pre tabindex="0" class="chroma"><code>`)
 	w.Write(util.EscapeHTML([]byte(text)))
-	w.WriteString("</code></pre>\n")
-	return ast.WalkSkipChildren, nil
+	_, err := w.WriteString("</code></pre>\n")
+	return err
 }
 
 // writeTable puts a table into a box that scrolls, so that the page does not.

@@ -14,27 +14,67 @@ import (
 // excerptRunes bounds the excerpt of a text.
 const excerptRunes = 200
 
+// prose collects the words of a text.
+type prose struct {
+	plain     strings.Builder
+	terms     search.Terms
+	keepTerms bool
+}
+
+// hasRoom reports whether the excerpt needs more text.
+func (p *prose) hasRoom() bool { return p.plain.Len() < 8*excerptRunes }
+
+// add takes a piece of text; the words of a heading do not belong to the excerpt.
+func (p *prose) add(f *Facts, piece string, heading bool) {
+	f.Words += countWords(piece)
+	if p.keepTerms {
+		if p.terms == nil {
+			p.terms = search.Terms{}
+		}
+		p.terms.Add(piece)
+	}
+	if p.hasRoom() && !heading {
+		p.plain.WriteString(piece)
+	}
+}
+
+// separate ends a word.
+func (p *prose) separate() {
+	if p.hasRoom() {
+		separateWords(&p.plain)
+	}
+}
+
+// finish sets the excerpt and the terms.
+func (p *prose) finish(f *Facts) {
+	f.Excerpt = shorten(safetext.Line(strings.Join(strings.Fields(p.plain.String()), " ")))
+	f.Terms = p.terms.String()
+}
+
+// addImage notes an image, or the run that it shows.
+func (f *Facts) addImage(dest string) {
+	if ref, ok := strings.CutPrefix(dest, "run:"); ok {
+		f.Runs = append(f.Runs, ref)
+	} else if marker, rest, ok := splitDestination(dest); ok {
+		f.Images = append(f.Images, string(marker)+rest)
+	} else if s := schemeOf(dest); s == "https" || s == "http" {
+		f.Images = append(f.Images, dest)
+	}
+}
+
 // collect walks the tree once.
 func (e *Engine) collect(doc ast.Node, source []byte, f *Facts) {
-	var plain strings.Builder
-	terms := search.Terms{}
+	p := prose{keepTerms: e.opt.Terms}
 	_ = ast.Walk(doc, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
 		if !entering {
-			if n.Type() == ast.TypeBlock && plain.Len() < 8*excerptRunes {
-				separateWords(&plain)
+			if n.Type() == ast.TypeBlock {
+				p.separate()
 			}
 			return ast.WalkContinue, nil
 		}
 		switch n := n.(type) {
 		case *ast.Image:
-			dest := string(n.Destination)
-			if ref, ok := strings.CutPrefix(dest, "run:"); ok {
-				f.Runs = append(f.Runs, ref)
-			} else if marker, rest, ok := splitDestination(dest); ok {
-				f.Images = append(f.Images, string(marker)+rest)
-			} else if s := schemeOf(dest); s == "https" || s == "http" {
-				f.Images = append(f.Images, dest)
-			}
+			f.addImage(string(n.Destination))
 		case *ast.Link:
 			if ref, ok := strings.CutPrefix(string(n.Destination), "run:"); ok {
 				f.Runs = append(f.Runs, ref)
@@ -45,26 +85,18 @@ func (e *Engine) collect(doc ast.Node, source []byte, f *Facts) {
 		case *ast.FencedCodeBlock, *ast.CodeBlock:
 			return ast.WalkSkipChildren, nil
 		case *ast.Text:
-			piece := string(n.Segment.Value(source))
-			f.Words += countWords(piece)
-			if e.opt.Terms {
-				terms.Add(piece)
-			}
-			if plain.Len() < 8*excerptRunes && !inHeading(n) {
-				plain.WriteString(piece)
-				if n.SoftLineBreak() || n.HardLineBreak() {
-					separateWords(&plain)
-				}
+			p.add(f, string(n.Segment.Value(source)), inHeading(n))
+			if n.SoftLineBreak() || n.HardLineBreak() {
+				p.separate()
 			}
 		case *ast.String:
-			if plain.Len() < 8*excerptRunes {
-				plain.Write(n.Value)
+			if p.hasRoom() {
+				p.plain.Write(n.Value)
 			}
 		}
 		return ast.WalkContinue, nil
 	})
-	f.Excerpt = shorten(safetext.Line(strings.Join(strings.Fields(plain.String()), " ")))
-	f.Terms = terms.String()
+	p.finish(f)
 }
 
 // comment reports whether a piece of HTML is only a comment, such as <!--more-->.
