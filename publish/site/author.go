@@ -114,20 +114,14 @@ func (s *Site) New(d Draft) (string, error) {
 	case d.Page:
 		dir, name = s.Config.Pages, slug+".md"
 	}
-	var text strings.Builder
-	field := func(key, value string) {
-		if value != "" {
-			text.WriteString(key + ": " + safetext.Line(value) + "\n")
-		}
-	}
-	text.WriteString("---\n")
-	field("title", d.Title)
-	field("date", d.Date.Format("2006-01-02 15:04:05 -0700"))
-	field("tags", strings.Join(d.Tags, ", "))
-	field("slug", slug)
-	field("description", d.Description)
-	text.WriteString("---\n\n" + strings.TrimRight(d.Body, "\n") + "\n")
-	err := createFile(s.root, dir+"/"+name, text.String())
+	var f content.Front
+	f.Field("title", d.Title)
+	f.Date("date", d.Date)
+	f.Tags(d.Tags)
+	f.Field("slug", slug)
+	f.Field("description", d.Description)
+	text := f.String() + strings.TrimRight(d.Body, "\n") + "\n"
+	err := createFile(s.root, dir+"/"+name, text)
 	if errors.Is(err, fs.ErrExist) {
 		err = fault.WithFix(fault.New(fault.Invalid, "%s/%s exists", dir, name), "choose another title or --slug")
 	}

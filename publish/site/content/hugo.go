@@ -89,34 +89,23 @@ type hugo struct {
 
 // frontMatterText writes the front matter as lines of this site.
 func (h *hugo) frontMatterText() string {
-	var out strings.Builder
-	field := func(key, value string) {
-		if value = safetext.Line(strings.TrimSpace(value)); value != "" {
-			out.WriteString(key + ": " + value + "\n")
-		}
-	}
-	out.WriteString("---\n")
-	field("title", h.textOf("title"))
-	field("date", h.dateOf("date", "publishdate"))
-	field("publishdate", h.dateOf("publishdate"))
-	field("expirydate", h.dateOf("expirydate"))
-	field("lastmod", h.dateOf("lastmod"))
-	tags := append(h.listOf("tags"), h.listOf("categories")...)
-	for i, t := range tags {
-		tags[i] = strings.ReplaceAll(t, ",", " ")
-	}
-	field("tags", strings.Join(tags, ", "))
-	field("slug", h.textOf("slug"))
-	field("description", firstOf(h.textOf("description"), h.textOf("summary")))
-	field("author_name", firstOf(h.textOf("author"), strings.Join(h.listOf("authors"), ", ")))
+	var f Front
+	f.Field("title", h.textOf("title"))
+	f.Field("date", h.dateOf("date", "publishdate"))
+	f.Field("publishdate", h.dateOf("publishdate"))
+	f.Field("expirydate", h.dateOf("expirydate"))
+	f.Field("lastmod", h.dateOf("lastmod"))
+	f.Tags(append(h.listOf("tags"), h.listOf("categories")...))
+	f.Field("slug", h.textOf("slug"))
+	f.Field("description", firstOf(h.textOf("description"), h.textOf("summary")))
+	f.Field("author_name", firstOf(h.textOf("author"), strings.Join(h.listOf("authors"), ", ")))
 	image := h.listOf("images")
 	if cover, ok := h.front["cover"].(map[string]any); ok && len(image) == 0 {
 		image = append(image, fmt.Sprint(cover["image"]))
 	}
 	if len(image) > 0 {
-		field("image", image[0])
+		f.Field("image", image[0])
 	}
-	out.WriteString("---\n\n")
 	for _, key := range []string{"draft", "headless", "published"} {
 		value := h.textOf(key)
 		set, err := parseTruth(value)
@@ -125,7 +114,7 @@ func (h *hugo) frontMatterText() string {
 		}
 		h.draft = h.draft || value != "" && set == (key != "published")
 	}
-	return out.String()
+	return f.String()
 }
 
 // valueOf returns a field; Hugo does not distinguish cases.
