@@ -15,6 +15,7 @@ import (
 	"bakeoff/base/safetext"
 	"bakeoff/publish/site/content"
 	"bakeoff/publish/site/importer"
+	"bakeoff/publish/site/importer/ghost"
 	"bakeoff/publish/site/importer/wordpress"
 )
 
@@ -55,6 +56,7 @@ var exportKinds = []struct {
 	read func(r io.Reader, file string, zone *time.Location) (importer.Export, error)
 }{
 	{wordpress.Is, wordpress.Read},
+	{ghost.Is, ghost.Read},
 }
 
 // readExport reads a file by the reader of the system that wrote it.
@@ -81,7 +83,7 @@ func readExport(name string, zone *time.Location) (importer.Export, error) {
 		}
 	}
 	return importer.Export{}, fault.WithFix(fault.New(fault.Invalid, "%s:1: this is no export that bakeoff knows", short),
-		"name an export of WordPress (XML), or a folder of Hugo's files")
+		"name an export of WordPress (XML) or Ghost (JSON), or a folder of Hugo's files")
 }
 
 // importing writes posts into a site.

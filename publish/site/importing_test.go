@@ -183,6 +183,56 @@ func TestImportWordPress(t *testing.T) {
 	}
 }
 
+// ghostExport has what Ghost 5 exports, and a post of Ghost 0.
+const ghostExport = `{"db":[{"meta":{"exported_on":1753891082041,"version":"5.82.2"},"data":{
+"posts":[
+ {"id":"64a1","uuid":"u","title":"Waving","slug":"waving","mobiledoc":null,"lexical":"{}",
+  "html":"<p>Hello <a href=\"__GHOST_URL__/about/\">us</a></p><script>alert(1)</script>` +
+	`<figure><img src=\"__GHOST_URL__/content/images/2024/boat.jpg\"></figure>",
+  "feature_image":"__GHOST_URL__/content/images/2024/waving.jpg","featured":0,"type":"post","status":"published",
+  "locale":null,"visibility":"public","created_at":"2024-06-30T15:31:36.000Z","updated_at":"2024-07-02T08:22:14.000Z",
+  "published_at":"2024-06-30T15:35:36.000Z","custom_excerpt":"In short"},
+ {"id":"64a2","title":"About","slug":"about","html":"<p>We</p>","type":"page","status":"published",
+  "visibility":"public","published_at":"2024-01-01T00:00:00.000Z"},
+ {"id":"64a3","title":"An idea","slug":"an-idea","html":null,"type":"post","status":"draft","visibility":"public",
+  "lexical":"{\"root\":{\"children\":[{\"type\":\"paragraph\",\"children\":[{\"type\":\"extended-text\",` +
+	`\"text\":\"Not finished\",\"format\":1}]}]}}","created_at":"2024-01-01T00:00:00.000Z","published_at":null},
+ {"id":"64a4","title":"For payers","slug":"for-payers","html":"<p>Secret</p>","type":"post","status":"published",
+  "visibility":"paid","published_at":"2024-01-01T00:00:00.000Z"},
+ {"id":5,"title":"Old","slug":"old","markdown":"the *markdown* body","html":"","page":0,"status":"published",
+  "author_id":1,"created_at":1283780649000,"published_at":1283780649000},
+ {"id":"64a6","title":"Later","slug":"later","html":"<p>Later</p>","type":"post","status":"scheduled",
+  "visibility":"public","published_at":"2999-01-01T00:00:00.000Z"}],
+"posts_meta":[{"post_id":"64a1","feature_image_alt":"A wave","feature_image_caption":"The <b>team</b>"}],
+"users":[{"id":1,"name":"Jo Bloggs","slug":"jo","email":"jo@example.com"},
+  {"id":"7","name":"Ada","email":"a@example.com"}],
+"tags":[{"id":"3456","name":"News & Weather","slug":"news"},{"id":"9","name":"#internal","slug":"hash-internal"}],
+"posts_tags":[{"id":"1","post_id":"64a1","tag_id":"3456","sort_order":0},{"id":"2","post_id":"64a1","tag_id":"9"}],
+"posts_authors":[{"post_id":"64a1","author_id":"7","sort_order":0}]}}]}`
+
+func TestImportGhost(t *testing.T) {
+	dir, done := importInto(t, map[string]string{"export.json": ghostExport}, "export.json")
+	wants(t, tree(t, dir), map[string][]string{
+		"src/2024-06-30-waving.html": {"title: Waving\n", "date: 2024-06-30 15:35:36 +0000\n",
+			"lastmod: 2024-07-02 08:22:14 +0000\n", "tags: News & Weather\n", "description: In short\n",
+			"image: /content/images/2024/waving.jpg\n", "image_caption: The team\n", "author_name: Ada\n",
+			"author_email: a@example.com\n", `<a href="/about/">us</a>`, `src="/content/images/2024/boat.jpg"`},
+		"pages/about.html":                  {"title: About\n"},
+		"drafts/2024-01-01-an-idea.html":    {"draft: true\n", "<p><strong>Not finished</strong></p>"},
+		"drafts/2024-01-01-for-payers.html": {"draft: true\n"},
+		"src/2010-09-06-old.md":             {"author_name: Jo Bloggs\n", "the *markdown* body"},
+		"src/2999-01-01-later.html":         {"date: 2999-01-01 00:00:00 +0000\n"},
+	})
+	wantNotes(t, done, `"For payers" is for paid only`, "copy its folder content/images to static/content/images")
+	r := buildSite(t, dir, Option{})
+	built := tree(t, filepath.Join(dir, "output"))
+	if r.Posts != 2 || r.Pages != 1 || r.Scheduled != 1 ||
+		strings.Contains(built["index.html"]+built["rss.xml"], "Secret") ||
+		strings.Contains(built["2024/06/30/waving/index.html"], "alert(1)") {
+		t.Errorf("%+v", r)
+	}
+}
+
 // A file that is damaged, or that no importer knows, is an error that names it, and nothing is
 // written.
 func TestImportOfWhatIsNoExport(t *testing.T) {
@@ -190,6 +240,8 @@ func TestImportOfWhatIsNoExport(t *testing.T) {
 		"cut":     {wordpressExport[:len(wordpressExport)/2], "export.xml:"},
 		"tags":    {strings.Replace(wordpressExport, "</wp:author>", "", 1), "export.xml:"},
 		"charset": {strings.Replace(wordpressExport, "UTF-8", "ISO-8859-1", 1), "export.xml:1"},
+		"json":    {ghostExport[:len(ghostExport)/2], "export.xml:11"},
+		"kind":    {`{"db":[{"data":{"posts":\n{}}}]}`, "export.xml:1"},
 		"other":   {"<rss></rss>", "no export that bakeoff knows"},
 		"empty":   {"", "no export that bakeoff knows"},
 	} {

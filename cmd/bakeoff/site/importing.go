@@ -14,18 +14,20 @@ func (w writer) importPosts() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "import SOURCE SITE",
-		Short: "Import the posts of WordPress or Hugo",
+		Short: "Import the posts of WordPress, Ghost or Hugo",
 		Long: `import writes the posts of another system into the site. bakeoff finds out which one wrote
 SOURCE:
 
   WordPress  the XML file of Tools, Export
+  Ghost      the JSON file of Settings, Import/Export
   Hugo       a folder of Markdown files, such as content, with front matter in TOML, YAML
              or JSON; files directly in SOURCE or in pages/ become pages
 
-Drafts, private posts and posts with a password become drafts. import replaces no file,
+Drafts, private posts, and posts for members or with a password become drafts. import replaces no file,
 downloads nothing, and names what it cannot take over. Copy images into static/.`,
 		Example: `  bakeoff site import hugo/content blog
   bakeoff site import wordpress.2026-01-31.xml blog
+  bakeoff site import blog.ghost.2026-01-31.json blog
   bakeoff site import --json wordpress.2026-01-31.xml blog`,
 		Args: cli.Each("the export or folder", "the site"),
 		RunE: func(c *cobra.Command, args []string) error {
