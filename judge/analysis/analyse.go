@@ -29,7 +29,8 @@ func Analyse(d Data) Results {
 				"the run was resumed, or a block was void. The luck of an environment was therefore drawn %d times, "+
 				"however many blocks there are; the verdicts hold for these instances only.", r.InstanceSets, r.InstanceSets))
 	}
-	r.Warnings = append(r.Warnings, d.tieWarnings()...)
+	r.Protocols = d.protocols()
+	r.Warnings = append(append(r.Warnings, d.tieWarnings()...), protocolWarnings(r.Protocols)...)
 	t := indexObservations(&d)
 	r.Blocks = len(t.blocks)
 	var wanted []place

@@ -156,7 +156,10 @@ type Results struct {
 	// Unavailable lists metrics for which no trial of a contender had a value,
 	// although other metrics of the cell have values.
 	Unavailable []Unavailable `json:"unavailable,omitempty"`
-	Warnings    []string      `json:"warnings"`
+	// Protocols are what load generators and servers spoke; absent without a load generator,
+	// and in results of earlier programs.
+	Protocols []Protocol `json:"protocols,omitempty"`
+	Warnings  []string   `json:"warnings"`
 
 	asked      bool // a condition has a tolerance
 	limitsOnly bool // and none needs the verdicts
@@ -354,10 +357,18 @@ type Observation struct {
 	Clock ClockReading
 	// Path is how it used the network path; nil if unknown, or if its load has a fixed rate.
 	Path *PathUse
+	// Protocol is what the load generator used, and what the server offers; nil if unknown.
+	Protocol *Spoken
 	// Caveat says what the trial does not describe, in a few words; "" nothing.
 	Caveat string
 	// Absent says by metric why the trial has no value of it.
 	Absent map[string]string
+}
+
+// Spoken is the protocol of the requests of a trial, and those that its server offers.
+type Spoken struct {
+	Used    string
+	Offered []string
 }
 
 // Data is the input of Analyse.

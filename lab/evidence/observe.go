@@ -40,7 +40,7 @@ func (r *Reader) observe(p *plan.Plan, line store.Line) (analysis.Observation, e
 	}
 	t := TrialOf(w, cell, line, raw)
 	t.Backing = backing(p, line.Contender, cell, w)
-	o.Gates, o.Path = failedGates(t), pathUse(t)
+	o.Gates, o.Path, o.Protocol = failedGates(t), pathUse(t), spoken(t, raw)
 	o.Caveat = r.programs.note(cell.Workload, line.Contender, raw)
 	if r.onZFSFuse(p, line.Contender, cell, w) && !strings.Contains(o.Caveat, workload.ZFSFuse) {
 		o.Caveat = strings.TrimPrefix(o.Caveat+"; "+workload.ZFSFuse, "; ")

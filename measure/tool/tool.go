@@ -111,6 +111,9 @@ type Doc struct {
 	Metrics  []sample.Metric     `json:"metrics"`
 	Params   []param.Spec        `json:"params"`
 	Server   Server              `json:"server,omitempty"`
+	// Protocol is the only one that a load generator with these parameters can speak, such as
+	// HTTP/1.1, whatever the server offers; nil if it has none, or if its output names it.
+	Protocol func(p param.Values) string `json:"-"`
 	// Volume names the parameter with the path of the volume that it uses;
 	// "" if it needs none.
 	Volume string `json:"volume,omitempty"`
@@ -205,6 +208,9 @@ type Result struct {
 	// OwnTime says why the length that the program reports cannot be that of its
 	// test; "" if nothing contradicts it. The gate "own-time" withholds the verdict.
 	OwnTime string
+	// Protocol is the one that the output of a load generator names, such as HTTP/2; "" if it
+	// names none.
+	Protocol string
 	// Threads is the number of threads of a load generator, for the gate
 	// that detects when it had no CPU time left; 0 if the tool is not a
 	// load generator.

@@ -43,6 +43,8 @@ type Diagnostics struct {
 	// OwnTime says why the length of a test that a program reports is not its own; ""
 	// if nothing contradicts it.
 	OwnTime string
+	// Protocol is the one that a load generator says it used; "" if it does not say.
+	Protocol string
 }
 
 // Diagnoser is a Parser of output that is not a wire.Result. Diagnose is pure;

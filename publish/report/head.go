@@ -29,6 +29,9 @@ func (b *builder) writeHead() {
 	if b.hasPlan && b.plan.Profile != "" {
 		p.Head = append(p.Head, pair{"Profile", b.plan.Profile})
 	}
+	if text := r.ProtocolText(); text != "" {
+		p.Head = append(p.Head, pair{"Protocol", text})
+	}
 	p.Head = append(p.Head, pair{"Run", b.base})
 }
 

@@ -71,6 +71,9 @@ func (t *textWriter) writeAnswer() {
 	t.out.WriteString("\n")
 	t.wrapped("", p.Lead+" Ended: "+endingText(t.results)+".")
 	t.tallyVerdicts()
+	if text := t.results.ProtocolText(); text != "" {
+		t.wrapped("", "Protocol of the requests: "+text+".")
+	}
 	if p.Findable != "" {
 		t.wrapped("", "In half of the cases this run finds a difference of: "+p.Findable+".")
 	}

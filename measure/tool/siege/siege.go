@@ -31,6 +31,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/measure/tool"
+	"bakeoff/measure/workload"
 )
 
 // New returns the tool.
@@ -65,9 +66,10 @@ func (siege) Doc() tool.Doc {
 				Doc: "maximum of a user's random pause before a request; no pauses (--benchmark) when not set"},
 		},
 		Server: tool.Web, State: "carried", Cache: "warm",
-		Time:   func(p param.Values) time.Duration { return tool.WholeSeconds(p, "time") + 1500*time.Millisecond },
-		Parser: 2,
-		Source: []string{"siege(1), https://www.joedog.org/siege-home"},
+		Protocol: func(param.Values) string { return workload.HTTP11 },
+		Time:     func(p param.Values) time.Duration { return tool.WholeSeconds(p, "time") + 1500*time.Millisecond },
+		Parser:   2,
+		Source:   []string{"siege(1), https://www.joedog.org/siege-home"},
 	}
 }
 

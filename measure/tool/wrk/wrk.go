@@ -24,6 +24,7 @@ import (
 	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
 	"bakeoff/measure/tool"
+	"bakeoff/measure/workload"
 )
 
 // New returns the tool.
@@ -58,9 +59,10 @@ func (wrk) Doc() tool.Doc {
 			{Name: "timeout", Kind: param.Duration, Default: "5s", Doc: "timeout of a response in whole seconds"},
 		},
 		Server: tool.Web, State: "carried", Cache: "warm",
-		Time:   func(p param.Values) time.Duration { return tool.WholeSeconds(p, "time") + 300*time.Millisecond },
-		Parser: 1,
-		Source: []string{"https://github.com/wg/wrk", "G. Tene, How NOT to Measure Latency (coordinated omission), 2013"},
+		Protocol: func(param.Values) string { return workload.HTTP11 },
+		Time:     func(p param.Values) time.Duration { return tool.WholeSeconds(p, "time") + 300*time.Millisecond },
+		Parser:   1,
+		Source:   []string{"https://github.com/wg/wrk", "G. Tene, How NOT to Measure Latency (coordinated omission), 2013"},
 	}
 	for _, q := range quantiles {
 		d.Metrics = append(d.Metrics, sample.LowerRatio(q.metric, "s",

@@ -139,7 +139,8 @@ func (e Workload) read(raw workload.Raw, p param.Values) (res wire.ExecResult, r
 		Files: map[string][]byte{}}
 	for name, b := range raw {
 		switch name {
-		case workload.ExecBlob, workload.Facts, workload.Host, workload.GeneratorHost, workload.Stderr, workload.PathBlob:
+		case workload.ExecBlob, workload.Facts, workload.Host, workload.GeneratorHost, workload.Stderr, workload.PathBlob,
+			workload.ProtocolBlob:
 		default:
 			out.Files[name] = b
 		}
@@ -185,7 +186,7 @@ func (e Workload) Diagnose(raw workload.Raw, p param.Values) (workload.Diagnosti
 		// The client runs beside its server: what others use is that server's.
 		t.Generator = workload.LoadOf(res, r.Work, int(p.Int("threads"))).Generator
 	}
-	t.Errors, t.OwnTime = r.Errors, r.OwnTime
+	t.Errors, t.OwnTime, t.Protocol = r.Errors, r.OwnTime, r.Protocol
 	return t, true
 }
 

@@ -103,6 +103,9 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 	}
 	raw := execution.WithFacts(s.known.Facts)
 	path.Keep(t, raw)
+	if err := raw.KeepProtocol(workload.Protocol{Used: workload.HTTP11}); err != nil {
+		return raw, fault.Op("cms", err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, p.Duration("time")+3*p.Duration("timeout")+time.Minute)
 	defer cancel()
 	if p.Text("generator") == cms.Native {

@@ -14,7 +14,6 @@ import (
 	"bakeoff/measure/tool"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/external"
-	httppath "bakeoff/measure/workload/http/path"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
@@ -118,7 +117,9 @@ func (r Runner) run(ctx context.Context, t execution.Target, p param.Values) (wo
 		return raw, err
 	}
 	if s.tool.Doc().Server == tool.Web {
-		httppath.Keep(t, raw)
+		if err := s.keepWeb(raw); err != nil {
+			return raw, err
+		}
 	}
 	out, said, err := s.exec(ctx, cmd)
 	raw.Keep(workload.ExecBlob, out)

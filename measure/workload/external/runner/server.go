@@ -7,6 +7,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/measure/tool"
 	"bakeoff/measure/webroot"
+	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/http"
 	"bakeoff/measure/workload/http/load"
 	"bakeoff/measure/workload/http/path"
@@ -49,6 +50,9 @@ func (s *site) serve(ctx context.Context, at *tool.Place) error {
 		if v := web.Version(ctx); v != "" {
 			s.known.Facts["server"] = v
 		}
+		if err := web.AskOffered(ctx); err != nil {
+			return err
+		}
 		return s.measurePath(ctx, web)
 	case tool.Database:
 		return s.startDatabase(ctx, at)
@@ -74,6 +78,21 @@ func (s *site) check(ctx context.Context) error {
 		return d.Alive(ctx, at.Database)
 	}
 	return nil
+}
+
+// keepWeb adds to the raw output of a trial what is known of the path to the server, and of the
+// protocol.
+func (s *site) keepWeb(raw workload.Raw) error {
+	path.Keep(s.target, raw)
+	web, err := server.New(s.target, s.params)
+	if err != nil {
+		return err
+	}
+	used := ""
+	if f := s.tool.Doc().Protocol; f != nil {
+		used = f(s.params)
+	}
+	return web.KeepProtocol(raw, used)
 }
 
 // measurePath measures the path to the server, with the native generator.

@@ -322,6 +322,41 @@ func (p Peer) Get(ctx context.Context, u URL, timeout time.Duration) (head strin
 	return string(c.list.expect[0].memo), nil
 }
 
+// Offers returns the protocols that the server agrees to in a TLS handshake (ALPN, RFC 7301):
+// "h2", "http/1.1". It has none without a certificate, because nothing negotiates there.
+func (p Peer) Offers(ctx context.Context, timeout time.Duration) (offered []string, err error) {
+	if p.Certificate == "" {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for _, protocol := range []string{"h2", "http/1.1"} {
+		plain, err := p.Dial(ctx, "tcp", p.Addr.String())
+		if err != nil {
+			return nil, err
+		}
+		config, err := pinCertificate(p.Certificate, false)
+		if err != nil {
+			plain.Close()
+			return nil, err
+		}
+		config.NextProtos = []string{protocol}
+		// A server that does not offer the protocol may refuse the handshake.
+		c, err := handshake(ctx, plain, config)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			continue
+		}
+		if t, ok := c.(*tls.Conn); ok && t.ConnectionState().NegotiatedProtocol == protocol {
+			offered = append(offered, protocol)
+		}
+		c.Close()
+	}
+	return offered, nil
+}
+
 // connect opens a connection, with TLS if there is a certificate.
 func (p Peer) connect(ctx context.Context) (net.Conn, error) {
 	plain, err := p.Dial(ctx, "tcp", p.Addr.String())

@@ -40,6 +40,9 @@ func (Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) e
 	if err := s.Start(ctx); err != nil {
 		return fault.Op("http: prepare", err)
 	}
+	if err := s.AskOffered(ctx); err != nil {
+		return fault.Op("http: prepare", err)
+	}
 	if s.Listed() {
 		if _, err := s.sendList(ctx); err != nil {
 			return fault.Op("http: prepare the list of URLs", err)
@@ -74,6 +77,9 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 	out, log, exit, err := t.Generate(limited, args)
 	raw := workload.Raw{workload.Work: out.Bytes(), http.ServerBlob: s.Describe()}
 	path.Keep(t, raw)
+	if err := s.KeepProtocol(raw, server.ProtocolName(p.Text("protocol"))); err != nil {
+		return raw, fault.Op("http: run", err)
+	}
 	switch {
 	case err != nil && limited.Err() != nil && ctx.Err() == nil:
 		return raw, fault.New(fault.Lab, "http: the generator did not end within %v (warmup + time + 3 × timeout + 30 s): %s",
