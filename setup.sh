@@ -53,6 +53,7 @@ packages() {
 	test|?chromium|renders the page as a browser does: without JavaScript, narrow, dark, printed
 	test|poppler-utils|reads printed pages (pdftotext)
 	test|zfs-fuse|volumes with ZFS where the kernel has no ZFS (backing file:zfs)
+	test|xfsprogs|volumes with XFS (backing file:xfs)
 	test|btrfs-progs|volumes with btrfs (backing file:btrfs)
 	test|zstd|compress-estimate: every level of zstd, as ZFS and btrfs compress
 	test|wrk|tool wrk, and the reference for the load generator in bakeoff-agent

@@ -145,7 +145,7 @@ func TestRemedies(t *testing.T) {
 	for _, c := range []struct{ contender, cell, want string }{
 		{"", ", primary: throughput", `primary is the single value "throughput"; write [throughput], with brackets`},
 		{"", ", primary: luck", `primary: "luck" is neither true nor false; write true or false`},
-		{", volumes: {/data: {backing: \"file:xfs\", size: 1GiB}}", "", `backing is "file:xfs"; write backing: ` +
+		{", volumes: {/data: {backing: \"file:f2fs\", size: 1GiB}}", "", `backing is "file:f2fs"; write backing: ` +
 			`disk, device: /dev/… (`},
 		{", volumes: {/data: {backing: \"file:ext3\", size: 1GiB}}", "", `backing is "file:ext3"; did you mean "file:ext4"?`},
 	} {

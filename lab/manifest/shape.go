@@ -213,17 +213,17 @@ func hostShape() *shape {
 // resourceFields are the fields that contenders and defaults share.
 func resourceFields(cat Catalogue) []field {
 	backing := enum(backings(cat)...)
-	backing.also = map[string]string{"xfs": otherFileSystem, "file:xfs": otherFileSystem, "file:f2fs": otherFileSystem}
+	backing.also = map[string]string{"xfs": "file:xfs", "ext3": "file:ext3", "file:f2fs": otherFileSystem}
 	volumes := mapOf(text(pathPattern, pathRule), fieldsOf(
 		field{name: "backing",
-			doc: "What holds the data: tmpfs (memory), dir (a directory of the host's file system), file:ext4, file:btrfs, " +
-				"file:zfs " +
+			doc: "What holds the data: tmpfs (memory), dir (a directory of the host's file system), file:ext3, file:ext4, " +
+				"file:xfs, file:btrfs, file:zfs " +
 				"(a file of the given size on the host with that file system; for ZFS the kernel's OpenZFS, or else zfs-fuse) or " +
 				"disk (a block device).",
 			shape: backing, required: true},
 		field{name: "size", doc: "Size of the volume; tmpfs and file:… need one.", shape: one(param.Size)},
 		field{name: "device", doc: "Block device, for the backing disk. It must have a file system with the label bakeoff " +
-			"(mkfs.ext4 -L bakeoff), which bakeoff mounts as it is; a virtual machine can mount ext4 " +
+			"(mkfs.ext4 -L bakeoff), which bakeoff mounts as it is; a virtual machine mounts ext4 " +
 			"only. Its contents are lost.",
 			shape: text(devicePattern, deviceRule)},
 		field{name: "properties",

@@ -171,14 +171,14 @@ func (v inspector) checkTuning(ctx context.Context, d driver.Driver, host conn.C
 
 // checkVolumes looks whether the host has what makes them, and whether the block
 // devices that they name may be written to.
-func (v inspector) checkVolumes(ctx context.Context, _ driver.Driver, host conn.Conn, c plan.Contender) error {
+func (v inspector) checkVolumes(ctx context.Context, d driver.Driver, host conn.Conn, c plan.Contender) error {
 	for _, vol := range env.Volumes(c.Volumes) {
 		if err := volume.Check(vol); err != nil {
 			return err
 		}
 		err := v.checkSharing(c, vol)
 		if err == nil {
-			err = volume.Lacks(ctx, host, vol.Backing)
+			err = volume.Lacks(ctx, host, vol.Backing, d.Doc().Kernel)
 		}
 		if err == nil && vol.Backing == volume.Disk {
 			err = volume.CheckDisk(ctx, host, vol.Device)

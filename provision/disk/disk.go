@@ -3,6 +3,7 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 // Ext4 describes a file system for mke2fs.
 type Ext4 struct {
+	Type     string   // such as ext3; "" is ext4
 	Folder   string   // its content, whose root becomes that of user 0; "" for none
 	Size     int64    // bytes, a multiple of a KiB; 0 is the size of the file
 	Options  []string // of mke2fs
@@ -25,7 +27,7 @@ type Ext4 struct {
 //
 // Source: mke2fs(8).
 func (e Ext4) Make(ctx context.Context, host conn.Conn, file string) error {
-	argv, extended := append([]string{"mke2fs", "-q", "-F", "-t", "ext4"}, e.Options...), e.Extended
+	argv, extended := append([]string{"mke2fs", "-q", "-F", "-t", cmp.Or(e.Type, "ext4")}, e.Options...), e.Extended
 	if e.Folder != "" {
 		argv, extended = append(argv, "-d", e.Folder), append(extended, "root_owner=0:0")
 	}

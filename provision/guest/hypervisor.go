@@ -273,7 +273,8 @@ func machineLimits(group *cgroup.Group, spec driver.Spec) facts.Limits {
 func InitConfig(spec driver.Spec, port, root string, serials []string) wire.InitConfig {
 	c := wire.InitConfig{Schema: wire.InitSchema, Port: port, Root: root, RootType: "ext4", Hostname: "guest"}
 	for i, v := range spec.Volumes {
-		iv := wire.InitVolume{Path: v.Path, Type: "ext4", Serial: serials[i]}
+		iv := wire.InitVolume{Path: v.Path, Serial: serials[i]}
+		iv.Type, iv.Options = volume.MountType(v)
 		if v.Backing == volume.Tmpfs {
 			iv = wire.InitVolume{Path: v.Path, Type: "tmpfs", Size: v.Size}
 		}
@@ -287,6 +288,23 @@ func InitConfig(spec driver.Spec, port, root string, serials []string) wire.Init
 	}
 	slices.SortFunc(c.Sysctl, func(a, b wire.InitSetting) int { return strings.Compare(a.Name, b.Name) })
 	return c
+}
+
+// Backings are those of a guest whose volumes are block devices, which its kernel mounts.
+func Backings() []string {
+	return slices.Sorted(slices.Values(append(volume.InFile(), volume.Disk, volume.Tmpfs)))
+}
+
+// FileSystems are the file systems of a guest's volumes, by the names of their modules,
+// besides ext4, which also mounts ext3.
+func FileSystems(spec driver.Spec) (modules []string) {
+	for _, v := range spec.Volumes {
+		kind, _ := volume.MountType(v)
+		if v.Backing != volume.Tmpfs && kind != "ext4" && kind != "ext3" && !slices.Contains(modules, kind) {
+			modules = append(modules, kind)
+		}
+	}
+	return modules
 }
 
 // Initramfs has the agent at q.Agent on host write an initial RAM disk.

@@ -24,6 +24,10 @@ var value = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.:_-]{0,39}$`)
 // Check checks that the backing of a volume supports its properties. Errors are
 // of kind fault.Invalid and list the properties.
 func Check(v Volume) error {
+	if least := fileSystems[v.Backing].least; v.Size < least {
+		return fault.WithFix(fault.New(fault.Invalid, "volume %s: the backing %s has at least %v (got %v)", v.Path, v.Backing,
+			least, v.Size), fmt.Sprintf("write size: %v", least))
+	}
 	known := properties[v.Backing]
 	for _, name := range slices.Sorted(maps.Keys(v.Properties)) {
 		text := v.Properties[name]

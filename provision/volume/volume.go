@@ -19,7 +19,6 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/unit"
-	"bakeoff/provision/disk"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
 )
@@ -28,7 +27,9 @@ import (
 const (
 	Tmpfs = "tmpfs"
 	Dir   = "dir"
+	Ext3  = "file:ext3"
 	Ext4  = "file:ext4"
+	XFS   = "file:xfs"
 	Btrfs = "file:btrfs"
 	ZFS   = "file:zfs"
 	Disk  = "disk"
@@ -38,8 +39,8 @@ const (
 type Volume struct {
 	Path string `json:"path"` // inside, absolute: /data
 	// Backing is tmpfs, dir (a directory of the host's file system),
-	// file:ext4, file:btrfs, file:zfs (a file of Size on the host with that
-	// file system in it) or disk (a block device named by Device).
+	// file:ext3, file:ext4, file:xfs, file:btrfs, file:zfs (a file of Size on the
+	// host with that file system in it) or disk (a block device named by Device).
 	Backing string     `json:"backing"`
 	Size    unit.Bytes `json:"size"`
 	Device  string     `json:"device,omitempty"`
@@ -68,7 +69,7 @@ const (
 const DiskLabel = "bakeoff"
 
 // Backings lists the backings that Mount supports.
-func Backings() []string { return []string{Dir, Disk, Btrfs, Ext4, ZFS, Tmpfs} }
+func Backings() []string { return []string{Dir, Disk, Btrfs, Ext3, Ext4, XFS, ZFS, Tmpfs} }
 
 // Mount creates v below dir, the environment's own directory on the host, and
 // returns where it is mounted, and whether the host caches its file
@@ -91,13 +92,8 @@ func Mount(ctx context.Context, host, within conn.Conn, dir string, v Volume) (a
 	case Tmpfs:
 		err = run(ctx, host, "mount", "-t", "tmpfs", "-o", "mode=0755,size="+strconv.FormatInt(int64(v.Size), 10), "bakeoff",
 			at)
-	case Ext4:
-		var image string
-		if image, err = File(ctx, host, dir, v); err == nil {
-			cached, err = mountFile(ctx, host, "ext4", "noatime", image, at)
-		}
-	case Btrfs:
-		cached, err = mountBtrfs(ctx, host, dir, at, v)
+	case Btrfs, Ext3, Ext4, XFS:
+		cached, err = mountInFile(ctx, host, dir, at, v)
 	case ZFS:
 		cached = CacheUsed + ": ZFS does not open the file of a pool with O_DIRECT"
 		err = mountZFS(ctx, host, within, dir, at, v)
@@ -112,18 +108,6 @@ func Mount(ctx context.Context, host, within conn.Conn, dir string, v Volume) (a
 		return "", "", fault.Op(op, err)
 	}
 	return at, cached, nil
-}
-
-// File creates a file below dir with an ext4 file system of v's size and
-// returns its path. All blocks are allocated and all tables written in advance,
-// so that neither the host nor the file system does that work during a trial.
-func File(ctx context.Context, host conn.Conn, dir string, v Volume) (string, error) {
-	at := path.Join(dir, "volume-"+hex(v.Path)+".ext4")
-	if err := reserve(ctx, host, at, v, dir); err != nil {
-		return "", err
-	}
-	return at, disk.Ext4{Options: []string{"-m", "0"},
-		Extended: []string{"lazy_itable_init=0", "lazy_journal_init=0", "nodiscard"}}.Make(ctx, host, at)
 }
 
 // bypass makes the loop device of the mount at $1 open its file with O_DIRECT and
@@ -186,24 +170,27 @@ func CheckDisk(ctx context.Context, host conn.Conn, device string) error {
 		"it has no file system with the label %s, so bakeoff does not use it", DiskLabel)
 }
 
-// Lacks checks that the host has what creates a volume of this backing. Errors
-// are of kind fault.Unsupported and have a fix. It changes nothing.
-func Lacks(ctx context.Context, host conn.Conn, backing string) error {
-	needs, ok := map[string]struct{ program, device, fix string }{
-		Ext4:  {"mke2fs", "", "apt-get install e2fsprogs"},
-		Btrfs: {"mkfs.btrfs", "", "apt-get install btrfs-progs"},
-		ZFS:   {"zfs-fuse", "/dev/zfs", "apt-get install zfs-fuse, or load the kernel's OpenZFS"},
-	}[backing]
-	if !ok {
+// Lacks checks that the host has what creates a volume of this backing and, unless a
+// guest mounts it, what mounts it. Errors are of kind fault.Unsupported and have a fix.
+// It changes nothing.
+func Lacks(ctx context.Context, host conn.Conn, backing string, guest bool) error {
+	program, fix := fileSystems[backing].program, "apt-get install "+fileSystems[backing].pkg
+	switch {
+	case backing == ZFS:
+		if run(ctx, host, "test", "-e", "/dev/zfs") == nil {
+			return nil
+		}
+		program, fix = "zfs-fuse", "apt-get install zfs-fuse, or load the kernel's OpenZFS"
+	case program == "":
 		return nil
 	}
-	if needs.device != "" && run(ctx, host, "test", "-e", needs.device) == nil {
-		return nil
+	if run(ctx, host, "sh", "-c", `command -v "$1"`, "sh", program) != nil && ctx.Err() == nil {
+		return &fault.Error{Kind: fault.Unsupported, Err: fmt.Errorf("%s is not installed", program), Fix: fix}
 	}
-	if run(ctx, host, "sh", "-c", `command -v "$1"`, "sh", needs.program) == nil || ctx.Err() != nil {
-		return nil
+	if kind, _ := MountType(Volume{Backing: backing}); !guest && IsInFile(backing) {
+		return lacksKernel(ctx, host, kind)
 	}
-	return &fault.Error{Kind: fault.Unsupported, Err: fmt.Errorf("%s is not installed", needs.program), Fix: needs.fix}
+	return nil
 }
 
 // Free is the free space below dir on the host. For a directory that does not

@@ -69,12 +69,18 @@ func TestBackings(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	host := local.Conn{}
-	for _, backing := range []string{Dir, Tmpfs, Ext4, Btrfs, ZFS} {
+	for _, backing := range Backings() {
+		if backing == Disk {
+			continue
+		}
 		t.Run(backing, func(t *testing.T) {
 			needs(t, backing)
 			size := 16 * unit.MiB
-			if backing == Btrfs || backing == ZFS {
+			switch backing {
+			case Btrfs, ZFS:
 				size = 160 * unit.MiB // less they do not take
+			case XFS:
+				size = 300 * unit.MiB
 			}
 			dir := t.TempDir()
 			at, cached, err := Mount(ctx, host, host, dir, Volume{Path: "/data", Backing: backing, Size: size})
@@ -106,7 +112,8 @@ func TestBackings(t *testing.T) {
 				t.Error("twice the declared size was written")
 			}
 			kind, err := conn.Output(ctx, host, "stat", "-f", "-c", "%T", at)
-			want := map[string][]string{Tmpfs: {"tmpfs"}, Ext4: {"ext2/ext3"}, Btrfs: {"btrfs"}, ZFS: zfsTypes()}[backing]
+			want := map[string][]string{Tmpfs: {"tmpfs"}, Ext3: {"ext2/ext3"}, Ext4: {"ext2/ext3"}, XFS: {"xfs"},
+				Btrfs: {"btrfs"}, ZFS: zfsTypes()}[backing]
 			if err != nil || !slices.Contains(want, strings.TrimSpace(string(kind))) {
 				t.Errorf("file system %q (%v), want one of %q", kind, err, want)
 			}
@@ -129,7 +136,10 @@ func TestNoRoomIsSaidBeforehand(t *testing.T) {
 // hold it either.
 func checkCache(t *testing.T, backing, dir, cached string) {
 	t.Helper()
-	want := map[string]string{Ext4: CacheUsed, Btrfs: CacheUsed, ZFS: CacheUsed}[backing]
+	want := map[string]string{ZFS: CacheUsed}[backing]
+	if IsInFile(backing) {
+		want = CacheUsed
+	}
 	files, _ := filepath.Glob(dir + "/volume-*." + strings.TrimPrefix(backing, "file:"))
 	if len(files) == 1 {
 		devices, err := exec.Command("losetup", "--noheadings", "--output", "DIO", "--associated", files[0]).Output()
@@ -152,17 +162,9 @@ func checkCache(t *testing.T, backing, dir, cached string) {
 func needs(t *testing.T, backing string) {
 	t.Helper()
 	switch backing {
-	case Btrfs:
-		if _, err := exec.LookPath("mkfs.btrfs"); err != nil {
-			t.Skip("needs mkfs.btrfs: apt-get install btrfs-progs")
-		}
-		if known, _ := os.ReadFile("/proc/filesystems"); !strings.Contains(string(known), "btrfs") {
-			t.Skip("the kernel has no btrfs")
-		}
-	case ZFS:
-		_, err := exec.LookPath("zfs-fuse")
-		if err != nil && !zfs.InKernel(t.Context(), local.Conn{}) {
-			t.Skip("needs zfs-fuse: apt-get install zfs-fuse")
+	case Btrfs, Ext3, XFS, ZFS:
+		if err := Lacks(t.Context(), local.Conn{}, backing, false); err != nil {
+			t.Skip(err)
 		}
 	}
 }
@@ -244,6 +246,11 @@ func TestPropertiesAreChecked(t *testing.T) {
 			t.Errorf("%v: error is %v", c, err)
 		}
 	}
+	small := Check(Volume{Path: "/data", Backing: XFS, Size: 64 * unit.MiB})
+	if !fault.Is(small, fault.Invalid) ||
+		!strings.Contains(small.Error(), "at least 300MiB (got 64MiB); write size: 300MiB") {
+		t.Errorf("a small XFS: %v", small)
+	}
 	if err := Check(Volume{Path: "/data", Backing: ZFS,
 		Properties: map[string]string{"compression": "gzip-9", "recordsize": "128KiB"}}); err != nil {
 		t.Error(err)
@@ -309,7 +316,11 @@ type equipped struct {
 }
 
 func (b equipped) Exec(_ context.Context, cmd conn.Cmd) (conn.Exit, error) {
-	if slices.Contains(b.has, cmd.Argv[len(cmd.Argv)-1]) {
+	switch last := cmd.Argv[len(cmd.Argv)-1]; {
+	case last == "/proc/filesystems": // cat: of a kernel that loaded ext4
+		_, err := io.WriteString(cmd.Stdout, "nodev\ttmpfs\n\text3\n\text2\n\text4\n")
+		return conn.Exit{}, err
+	case slices.Contains(b.has, last):
 		return conn.Exit{}, nil
 	}
 	return conn.Exit{Code: 1}, nil
@@ -321,16 +332,21 @@ func TestLacks(t *testing.T) {
 		backing string
 		has     []string
 		want    string
+		guest   bool
 	}{
-		{Dir, nil, ""}, {Tmpfs, nil, ""},
-		{Ext4, []string{"mke2fs"}, ""},
-		{Ext4, nil, "mke2fs is not installed; apt-get install e2fsprogs"},
-		{Btrfs, nil, "mkfs.btrfs is not installed; apt-get install btrfs-progs"},
-		{ZFS, nil, "zfs-fuse is not installed; apt-get install zfs-fuse, or load the kernel's OpenZFS"},
-		{ZFS, []string{"/dev/zfs"}, ""}, {ZFS, []string{"zfs-fuse"}, ""},
+		{backing: Dir}, {backing: Tmpfs},
+		{backing: Ext4, has: []string{"mke2fs"}}, {backing: Ext3, has: []string{"mke2fs"}},
+		{backing: Ext3, want: "mke2fs is not installed; apt-get install e2fsprogs"},
+		{backing: Btrfs, want: "mkfs.btrfs is not installed; apt-get install btrfs-progs"},
+		{backing: XFS, want: "mkfs.xfs is not installed; apt-get install xfsprogs", guest: true},
+		{backing: XFS, has: []string{"mkfs.xfs"}, want: "the kernel of the host has no xfs (/proc/filesystems, " +
+			"modprobe); use another backing, or a kernel with xfs"},
+		{backing: XFS, has: []string{"mkfs.xfs", "fs-xfs"}}, {backing: XFS, has: []string{"mkfs.xfs"}, guest: true},
+		{backing: ZFS, want: "zfs-fuse is not installed; apt-get install zfs-fuse, or load the kernel's OpenZFS"},
+		{backing: ZFS, has: []string{"/dev/zfs"}}, {backing: ZFS, has: []string{"zfs-fuse"}},
 	} {
 		got := ""
-		err := Lacks(t.Context(), equipped{has: tt.has}, tt.backing)
+		err := Lacks(t.Context(), equipped{has: tt.has}, tt.backing, tt.guest)
 		if err != nil {
 			got = err.Error()
 		}

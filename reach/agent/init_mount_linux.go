@@ -184,13 +184,15 @@ func mountVolume(v wire.InitVolume) error {
 		if v.Size > 0 {
 			data = fmt.Sprintf("size=%d", int64(v.Size))
 		}
-	case "ext4":
+	case "btrfs", "ext3", "ext4", "xfs":
 		var err error
 		if device, err = findDisk(v.Serial); err != nil {
 			return err
 		}
+		// noatime is a flag of the call, and the rest is for the file system.
+		data = strings.TrimPrefix(strings.TrimPrefix(v.Options, "noatime"), ",")
 	default:
-		return fmt.Errorf("the file system must be tmpfs or ext4 (got %q)", v.Type)
+		return fmt.Errorf("the file system must be tmpfs, btrfs, ext3, ext4 or xfs (got %q)", v.Type)
 	}
 	return unix.Mount(device, v.Path, v.Type, unix.MS_NOATIME, data)
 }

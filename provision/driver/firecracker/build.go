@@ -164,7 +164,7 @@ func (in *Instance) storage(ctx context.Context) ([]drive, error) {
 		switch v.Backing {
 		case volume.Tmpfs:
 			continue
-		case volume.Ext4:
+		case volume.Btrfs, volume.Ext3, volume.Ext4, volume.XFS:
 			var err error
 			if at, err = volume.File(ctx, in.Host, in.Spec.Dir, v); err != nil {
 				return nil, err
@@ -199,7 +199,8 @@ func (in *Instance) kernel(ctx context.Context, o options, drives []drive) error
 	if err := guest.UnpackKernel(ctx, in.Host, file, path.Join(in.Spec.Dir, fileKernel)); err != nil {
 		return err
 	}
-	wanted := []string{"virtio_mmio", "virtio_blk", "ext4", "vmw_vsock_virtio_transport"}
+	wanted := append([]string{"virtio_mmio", "virtio_blk", "ext4", "vmw_vsock_virtio_transport"},
+		guest.FileSystems(in.Spec)...)
 	if in.Spec.Network != nil {
 		wanted = append(wanted, "virtio_net")
 	}

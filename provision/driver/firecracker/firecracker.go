@@ -19,7 +19,6 @@ import (
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
-	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
@@ -57,7 +56,7 @@ func (Driver) Doc() driver.Doc {
 		Kernel:      true,
 		Options:     specs,
 		CommandLine: func(param.Values) string { return kernelWords },
-		Backings:    []string{volume.Disk, volume.Ext4, volume.Tmpfs},
+		Backings:    guest.Backings(),
 		Enforces: cgroup.Enforces(map[string]string{
 			"cpus":   "the same number of virtual processors, and control group cpuset for the Firecracker process",
 			"memory": "the memory size of the guest; Firecracker's own memory is additional, and metered",

@@ -157,12 +157,14 @@ var specs = []param.Spec{
 			"has " +
 			"the drivers for real hardware."},
 	{Name: optController, Kind: param.Text, Default: qemu.VirtioBlk,
-		Enum: []string{qemu.VirtioBlk, qemu.VirtioSCSI, qemu.NVMe, qemu.AHCI},
-		Doc: "The controller of volumes with backing file:ext4 and disk. nvme and ahci need machine q35; ahci also needs a " +
-			"kernel with its driver (kernel-package: linux-image-amd64). The root of an image is always on virtio-blk; the " +
-			"disk of the option disk is on this controller."},
+		Enum: qemu.Controllers(),
+		Doc: "The controller of volumes that are not tmpfs. All except virtio-blk and virtio-scsi need machine q35. ahci " +
+			"(SATA), lsi53c895a (parallel SCSI), megasas (LSI MegaRAID SAS 1078) and mptsas1068 (LSI SAS 1068) also need a " +
+			"kernel with their drivers (kernel-package: linux-image-amd64). The root of an image is always on virtio-blk; " +
+			"the disk of the option disk is on this controller."},
 	{Name: optFormat, Kind: param.Text, Default: formatRaw, Enum: []string{formatRaw, formatQcow2},
-		Doc: "The format of the file of a file:ext4 volume: raw blocks, or qcow2 with all clusters preallocated as in raw."},
+		Doc: "The format of the file of a volume with backing file:…: raw blocks, or qcow2 with all clusters " +
+			"preallocated as in raw."},
 	{Name: optCache, Kind: param.Text, Default: auto, Earlier: cacheWriteback,
 		Enum: []string{auto, cacheWriteback, cacheNone, "writethrough", cacheDirectsync, "unsafe"},
 		Doc: "QEMU's cache mode for volumes. auto is none if the host supports direct I/O on the volume's file, and " +

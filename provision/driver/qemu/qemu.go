@@ -13,6 +13,7 @@ package qemu
 import (
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/guest"
 )
 
 // Driver is the driver. The zero value is ready for use.
@@ -37,9 +38,7 @@ func (Driver) Doc() driver.Doc {
 		Kernel:      true,
 		Options:     specs,
 		CommandLine: kernelWords,
-		Backings: []string{
-			"disk", "file:ext4", "tmpfs",
-		},
+		Backings:    guest.Backings(),
 		Enforces: cgroup.Enforces(map[string]string{
 			"cpus":   "the same number of virtual processors, and control group cpuset for the QEMU process",
 			"memory": "the memory size of the guest; QEMU's own memory is additional, and metered",

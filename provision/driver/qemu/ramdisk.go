@@ -41,8 +41,9 @@ func modulesDir(spec driver.Spec, o options) string {
 
 // initialRAMDisk is what the agent on the host writes for a guest of bakeoff.
 func (in *Instance) initialRAMDisk(ctx context.Context, m *qemu.Machine, o options) (wire.InitramfsRequest, error) {
-	q := wire.InitramfsRequest{Kernel: m.Kernel, Modules: modulesDir(in.Spec, o), Wanted: m.Modules(),
-		Agent: in.Spec.Agent, Config: initConfig(in.Spec), Out: m.Initrd}
+	q := wire.InitramfsRequest{Kernel: m.Kernel, Modules: modulesDir(in.Spec, o),
+		Wanted: append(m.Modules(), guest.FileSystems(in.Spec)...),
+		Agent:  in.Spec.Agent, Config: initConfig(in.Spec), Out: m.Initrd}
 	if o.ramDisk == "" {
 		return q, nil
 	}

@@ -2,6 +2,7 @@ package qemu
 
 import (
 	"context"
+	"path"
 	"slices"
 	"strings"
 
@@ -19,7 +20,7 @@ var direct = []string{cacheNone, cacheDirectsync}
 // support.
 func (o options) validateStorage() error {
 	switch {
-	case o.machine == qemu.MicroVM && (o.controller == qemu.NVMe || o.controller == qemu.AHCI):
+	case o.machine == qemu.MicroVM && qemu.NeedsPCI(o.controller):
 		return refuseOption(fault.Unsupported, optController, "machine: q35", "%s has no PCI bus, which %s needs",
 			qemu.MicroVM, o.controller)
 	case o.diskAIO == aioNative && !slices.Contains(direct, o.diskCache):
@@ -39,7 +40,7 @@ func (in *Instance) makeDisks(ctx context.Context, o options, files guestFiles) 
 		switch v.Backing {
 		case volume.Tmpfs:
 			continue
-		case volume.Ext4:
+		case volume.Btrfs, volume.Ext3, volume.Ext4, volume.XFS:
 			var err error
 			if d.Path, err = volume.File(ctx, in.Host, in.Spec.Dir, v); err != nil {
 				return nil, err
@@ -70,7 +71,7 @@ func (in *Instance) makeDisks(ctx context.Context, o options, files guestFiles) 
 
 // toQcow2 converts a raw image to qcow2 and removes it.
 func (in *Instance) toQcow2(ctx context.Context, raw string) (string, error) {
-	image := strings.TrimSuffix(raw, ".ext4") + ".qcow2"
+	image := strings.TrimSuffix(raw, path.Ext(raw)) + ".qcow2"
 	if err := disk.ToQCOW2(ctx, in.Host, raw, image); err != nil {
 		return "", fault.Op("make a qcow2 image", err)
 	}

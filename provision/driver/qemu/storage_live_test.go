@@ -4,6 +4,7 @@ package qemu
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"os"
@@ -34,6 +35,7 @@ func TestStorageAndFirmware(t *testing.T) {
 	for name, tt := range map[string]struct {
 		options param.Values
 		device  string // of the volume, as the guest names it
+		backing string // file:ext4 if it is not set
 	}{
 		"nvme, qcow2, no cache": {device: "/dev/nvme0n1", options: param.Values{optMachine: qemu.Q35,
 			optController: qemu.NVMe,
@@ -45,8 +47,12 @@ func TestStorageAndFirmware(t *testing.T) {
 		"AHCI": {device: "/dev/sda", options: param.Values{optMachine: qemu.Q35, optController: qemu.AHCI,
 			optKernelPackage: ahciKernel,
 			optCache:         cacheDirectsync, optAIO: aioNative}},
-		"OVMF": {device: "/dev/vdb", options: param.Values{optMachine: qemu.Q35, optFirmware: qemu.OVMF,
-			optFormat: formatQcow2}},
+		"LSI, ext3, qcow2": {device: "/dev/sda", backing: volume.Ext3, options: param.Values{optMachine: qemu.Q35,
+			optController: qemu.LSI, optKernelPackage: ahciKernel, optFormat: formatQcow2}},
+		"SAS, btrfs": {device: "/dev/sda", backing: volume.Btrfs, options: param.Values{optMachine: qemu.Q35,
+			optController: qemu.MPTSAS, optKernelPackage: ahciKernel}},
+		"OVMF, MegaRAID, XFS": {device: "/dev/sda", backing: volume.XFS, options: param.Values{optMachine: qemu.Q35,
+			optFirmware: qemu.OVMF, optController: qemu.MegaSAS, optKernelPackage: ahciKernel}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tt.options[optFormat] == formatQcow2 {
@@ -63,15 +69,22 @@ func TestStorageAndFirmware(t *testing.T) {
 			if pkg := tt.options[optKernelPackage]; pkg != "" {
 				spec.Image = withKernel(t, pkg)
 			}
-			spec.Volumes = []volume.Volume{{Path: "/data", Backing: "file:ext4", Size: 32 * unit.MiB}}
+			backing, size := cmp.Or(tt.backing, volume.Ext4), 32*unit.MiB
+			if backing == volume.XFS || backing == volume.Btrfs {
+				size = 300 * unit.MiB // the smallest XFS
+			}
+			if err := volume.Lacks(t.Context(), local.Conn{}, backing, true); err != nil {
+				t.Skip(err)
+			}
+			spec.Volumes = []volume.Volume{{Path: "/data", Backing: backing, Size: size}}
 			in := create(t, spec)
 			got := output(t, in, "sh", "-c",
-				"dd if=/dev/zero of=/data/x bs=64k count=64 conv=fsync 2>/dev/null; rm /data/x; df --output=source /data | tail "+
-					"-n "+
-					"1; test ! -d /sys/firmware/efi || echo EFI")
+				"dd if=/dev/zero of=/data/x bs=64k count=64 conv=fsync 2>/dev/null; rm /data/x; "+
+					"df --output=source,fstype /data | tail -n 1; test ! -d /sys/firmware/efi || echo EFI")
 			device, efi := strings.CutSuffix(got, "\nEFI")
-			if device != tt.device {
-				t.Errorf("the volume is %q in the guest, and %s is right", device, tt.device)
+			kind, _ := volume.MountType(spec.Volumes[0])
+			if want := []string{tt.device, kind}; !slices.Equal(strings.Fields(device), want) {
+				t.Errorf("the volume is %q in the guest, and %q is right", device, want)
 			}
 			if want := tt.options[optFirmware] == qemu.OVMF; efi != want {
 				t.Errorf("the guest was started by UEFI: %v, and %v is right", efi, want)
@@ -110,7 +123,7 @@ func TestStorageAndFirmware(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, f := range files {
-					if strings.HasSuffix(f.Name(), ".ext4") {
+					if strings.HasSuffix(f.Name(), "."+kind) {
 						t.Errorf("the raw image %s was left next to the qcow2 image", f.Name())
 					}
 				}

@@ -29,7 +29,27 @@ const (
 	VirtioSCSI = "virtio-scsi"
 	NVMe       = "nvme"
 	AHCI       = "ahci"
+
+	// Adapters that QEMU emulates: the parallel SCSI of LSI, and RAID and SAS of it.
+	LSI     = "lsi53c895a"
+	MegaSAS = "megasas"
+	MPTSAS  = "mptsas1068"
 )
+
+// sasName is the world wide name of the first disk of MPTSAS: one that is assigned locally.
+const sasName = 0x3000_b000_0000_0000
+
+// Controllers lists the controllers of disks.
+func Controllers() []string {
+	return []string{VirtioBlk, VirtioSCSI, NVMe, AHCI, LSI, MegaSAS, MPTSAS}
+}
+
+// NeedsPCI reports whether a controller is a PCI device, which MicroVM cannot have.
+func NeedsPCI(controller string) bool { return controller != VirtioBlk && controller != VirtioSCSI }
+
+// drivers are the modules of Linux for a controller.
+var drivers = map[string][]string{VirtioSCSI: {"virtio_scsi", "sd_mod"}, NVMe: {"nvme"}, AHCI: {"ahci", "sd_mod"},
+	LSI: {"sym53c8xx", "sd_mod"}, MegaSAS: {"megaraid_sas", "sd_mod"}, MPTSAS: {"mptsas", "sd_mod"}}
 
 // Program is the emulator of the architecture of both machines.
 const Program = "qemu-system-x86_64"
@@ -288,8 +308,7 @@ func (m *Machine) Modules() []string {
 		w = append(w, "virtio_net")
 	}
 	for _, d := range m.Disks {
-		for _, name := range map[string][]string{VirtioSCSI: {"virtio_scsi", "sd_mod"}, NVMe: {"nvme"},
-			AHCI: {"ahci", "sd_mod"}}[d.Controller] {
+		for _, name := range drivers[d.Controller] {
 			if !slices.Contains(w, name) {
 				w = append(w, name)
 			}
@@ -325,8 +344,12 @@ func (m *Machine) cardArg(netdev string) string {
 // diskArgs is the part of the command line with the disks.
 func (m *Machine) diskArgs() []string {
 	var argv []string
-	if slices.ContainsFunc(m.Disks, func(d Disk) bool { return d.Controller == VirtioSCSI }) {
-		argv = append(argv, "-device", "virtio-scsi-"+m.virtioSuffix()+",id=scsi")
+	// A machine has at most one of these.
+	for adapter, device := range map[string]string{VirtioSCSI: "virtio-scsi-" + m.virtioSuffix(), LSI: LSI,
+		MegaSAS: MegaSAS, MPTSAS: MPTSAS} {
+		if slices.ContainsFunc(m.Disks, func(d Disk) bool { return d.Controller == adapter }) {
+			argv = append(argv, "-device", device+",id=scsi")
+		}
 	}
 	port := 0 // of the AHCI controller that q35 has
 	for i, d := range m.Disks {
@@ -348,8 +371,11 @@ func (m *Machine) diskArgs() []string {
 		case d.CDROM:
 			device = fmt.Sprintf("ide-cd,bus=ide.%d%s", port, device)
 			port++
-		case d.Controller == VirtioSCSI:
+		case slices.Contains([]string{VirtioSCSI, LSI, MegaSAS, MPTSAS}, d.Controller):
 			device = "scsi-hd,bus=scsi.0" + device
+			if d.Controller == MPTSAS { // Linux attaches no SAS disk without a world wide name
+				device += fmt.Sprintf(",wwn=%#x", sasName+i)
+			}
 		case d.Controller == NVMe:
 			device = "nvme" + device
 		case d.Controller == AHCI:

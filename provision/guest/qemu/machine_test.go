@@ -163,6 +163,12 @@ func TestControllers(t *testing.T) {
 		NVMe: {[]string{"nvme,drive=disk1,serial=volume0"}, []string{"nvme"}},
 		AHCI: {[]string{"ide-hd,bus=ide.0,drive=disk1,serial=volume0", "ide-hd,bus=ide.1,drive=disk2,serial=volume1"},
 			[]string{"ahci", "sd_mod"}},
+		LSI: {[]string{"lsi53c895a,id=scsi", "scsi-hd,bus=scsi.0,drive=disk1,serial=volume0"},
+			[]string{"sym53c8xx", "sd_mod"}},
+		MegaSAS: {[]string{"megasas,id=scsi", "scsi-hd,bus=scsi.0,drive=disk2,serial=volume1"},
+			[]string{"megaraid_sas", "sd_mod"}},
+		MPTSAS: {[]string{"mptsas1068,id=scsi", "scsi-hd,bus=scsi.0,drive=disk1,serial=volume0,wwn=0x3000b00000000001"},
+			[]string{"mptsas", "sd_mod"}},
 	} {
 		m := ordinary()
 		m.Kind = Q35
