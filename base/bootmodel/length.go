@@ -73,6 +73,17 @@ func (r Recording) Window() (from, to float64, end string) {
 	return from, to, end
 }
 
+// Moment is when the first mark of this name was reached, on the reference clock. ok is false if
+// there is none, or if its clock cannot be placed.
+func (r Recording) Moment(name string) (at float64, ok bool) {
+	for _, m := range r.Marks {
+		if m.Name == name && r.placed(m.Clock) {
+			return r.NS(m.Clock, m.At), true
+		}
+	}
+	return 0, false
+}
+
 // Clip returns r with the spans that wait or did not end cut at the last mark. Their ends are
 // those of the recording, which goes on for as long as somebody takes to read it. Spans that
 // begin after the last mark stay as they are. Clip does not change r.

@@ -35,14 +35,16 @@ type Comparison struct {
 	// Deterministic: each side has several boots, which took exactly the same time in every
 	// path. The differences then are exact.
 	Deterministic bool
-	// Length is that of the boots, as boot.Recording.Length says; Rows are the paths whose time differs,
+	// Interval is the part of the boots that is compared.
+	Interval Interval
+	// Length is that of the interval in the boots; Rows are the paths whose time in it differs,
 	// the largest difference first.
 	Length Change
 	Rows   []Change
 	Same   int // paths that took the same time in all boots
 }
 
-// Change is the self time of a path on both sides, in nanoseconds or ticks.
+// Change is the self time of a path within the interval on both sides, in nanoseconds or ticks.
 type Change struct {
 	Node  int // of the tree; -1 for the whole
 	A, B  float64
@@ -76,16 +78,17 @@ func Compare(a, b []bootmodel.Recording, order Order) (Comparison, error) {
 	var costs [2][][]Cost
 	var lengths [2][]float64
 	known := inSeconds(a[0])
+	c.Interval = commonInterval(slices.Concat(a, b))
 	for side, boots := range [][]bootmodel.Recording{a, b} {
 		for i := range boots {
 			if inSeconds(boots[i]) != known || boots[i].CountsInstructions() != a[0].CountsInstructions() {
 				return c, fault.New(fault.Invalid, "some boots have times in seconds, and others in instructions or in ticks "+
 					"of a clock whose frequency is unknown; compare boots of one clock")
 			}
-			cost, _ := c.Tree.Add(&boots[i])
+			from, to := c.Interval.boundsOf(boots[i])
+			cost, _ := c.Tree.addWithin(&boots[i], from, to)
 			costs[side] = append(costs[side], cost)
-			length, _ := boots[i].Length()
-			lengths[side] = append(lengths[side], length)
+			lengths[side] = append(lengths[side], to-from)
 		}
 	}
 	c.Length = estimateSides(lengths, order)
@@ -99,7 +102,7 @@ func Compare(a, b []bootmodel.Recording, order Order) (Comparison, error) {
 				if n < len(cost) {
 					x = cost[n]
 				}
-				self[side], spans[side] = append(self[side], x.Self+x.Wait), append(spans[side], float64(x.Count))
+				self[side], spans[side] = append(self[side], x.Within+x.WaitWithin), append(spans[side], float64(x.Count))
 			}
 		}
 		c.Deterministic = c.Deterministic && constant(self)

@@ -188,3 +188,63 @@ func TestOwnTimesAddUp(t *testing.T) {
 		}
 	}
 }
+
+// hosted is a boot that the host saw as well: it started the machine 5 ms before the first span
+// of the guest, and the guest was ready 7 ms after its last. A span goes on after that.
+func hosted(root bool) bootmodel.Recording {
+	r := made(rand.New(rand.NewPCG(1, 1)), 0, 0)
+	if !root {
+		r.Root = nil
+	}
+	end := r.Spans[0].End
+	r.Spans = append(r.Spans, bootmodel.Span{Name: "cron", Parent: -1, Start: end + 1e6, End: end + 900e6})
+	r.Marks = []bootmodel.Mark{{Name: bootmodel.MarkHypervisor, At: -5e6}, {Name: bootmodel.MarkReady, At: end + 7e6}}
+	return r
+}
+
+// A boot of a source that has a root lasts as long as the root, and one of another source from
+// the start of the machine: they are compared between the moments that both have.
+func TestBootsOfDifferentSourcesAreComparedBetweenCommonMoments(t *testing.T) {
+	a, b := hosted(true), hosted(false)
+	c, err := Compare([]bootmodel.Recording{a}, []bootmodel.Recording{b}, Apart)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Interval != (Interval{From: bootmodel.MarkHypervisor, To: bootmodel.MarkReady}) {
+		t.Errorf("compared in %+v", c.Interval)
+	}
+	if want := float64(a.Spans[0].End) + 12e6; c.Length.A != want || c.Length.B != want {
+		t.Errorf("the boots took %v and %v, want %v", c.Length.A, c.Length.B, want)
+	}
+	if len(c.Rows) != 0 {
+		t.Errorf("the same boot differs from itself: %+v", c.Rows)
+	}
+	// What comes after the end of the boot is not part of the difference.
+	b.Spans[len(b.Spans)-1].End += 500e6
+	if c, err = Compare([]bootmodel.Recording{a}, []bootmodel.Recording{b}, Apart); err != nil || len(c.Rows) != 0 {
+		t.Errorf("a span that goes on after the end differs: %+v, %v", c.Rows, err)
+	}
+	// Without a moment in common, nothing can be said of the lengths.
+	b.Marks = nil
+	if c, err = Compare([]bootmodel.Recording{a}, []bootmodel.Recording{b}, Apart); err != nil || !c.Interval.Differs {
+		t.Errorf("compared in %+v, %v", c.Interval, err)
+	}
+	// Boots of one kind are compared as they are.
+	if c, err = Compare([]bootmodel.Recording{a}, []bootmodel.Recording{a}, Apart); err != nil ||
+		c.Interval != (Interval{}) || c.Length.A != float64(a.Spans[0].End) {
+		t.Errorf("compared in %+v: %v, %v", c.Interval, c.Length.A, err)
+	}
+}
+
+// No part of a boot is longer than the boot, even if a span goes on after its end.
+func TestSharesEndWithTheBoot(t *testing.T) {
+	r := hosted(true)
+	tree := NewTree()
+	costs, _ := tree.Add(&r)
+	length, _ := r.Length()
+	for i, c := range costs {
+		if c.TotalWithin > length || c.TotalWithin > c.Total {
+			t.Errorf("%s took %v of %v (in all %v)", tree.Nodes[i].Label(), c.TotalWithin, length, c.Total)
+		}
+	}
+}

@@ -45,11 +45,11 @@ type sweeper struct {
 
 // sweepSpans adds up the times of the spans of each of n groups. group has the group of each span;
 // spans with group -1 are left out. At any moment, a group counts once, however many of its
-// spans run. So no sum is longer than the time from the first span to the last.
-func sweepSpans(rec *bootmodel.Recording, group []int32, n int) []Cost {
+// spans run. So no sum is longer than the time from the first span to the last. The boot lasts
+// from from to to.
+func sweepSpans(rec *bootmodel.Recording, group []int32, n int, from, to float64) []Cost {
 	w := sweeper{rec: rec, group: group, kind: kindsOf(rec), within: make([]int32, len(group)),
-		groups: make([][kinds]running, n)}
-	w.from, w.to, _ = rec.Window()
+		groups: make([][kinds]running, n), from: from, to: to}
 	costs := make([]Cost, n)
 	for _, g := range group {
 		if g >= 0 {
@@ -64,6 +64,7 @@ func sweepSpans(rec *bootmodel.Recording, group []int32, n int) []Cost {
 		costs[g].Total, costs[g].Self, costs[g].Within = roundTime(of[total].sum), roundTime(of[self].sum),
 			roundTime(of[self].in)
 		costs[g].Wait, costs[g].Open = roundTime(of[wait].sum), roundTime(of[open].sum)
+		costs[g].WaitWithin, costs[g].TotalWithin = roundTime(of[wait].in), roundTime(of[total].in)
 	}
 	return costs
 }

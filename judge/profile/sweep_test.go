@@ -57,7 +57,8 @@ func TestOwnTimesAreTimesOfTheBoot(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		from, to := r.Extent()
-		length, _ := r.Length()
+		begin, end, _ := r.Window()
+		length := end - begin
 		const slack = 1 // ns, of rounding
 		// Each span alone.
 		alone := make([]int32, len(r.Spans))
@@ -69,7 +70,7 @@ func TestOwnTimesAreTimesOfTheBoot(t *testing.T) {
 		}
 		byTrack := map[[2]int]float64{} // track and clock
 		extents := map[int][2]float64{}
-		for i, c := range sweepSpans(&r, alone, len(alone)) {
+		for i, c := range sweepSpans(&r, alone, len(alone), begin, end) {
 			start, end := r.Times(i)
 			s := r.Spans[i]
 			if own := c.Self + c.Wait + c.Open; own < 0 || own > end-start+slack || c.Within > c.Self+slack {
@@ -98,7 +99,7 @@ func TestOwnTimesAreTimesOfTheBoot(t *testing.T) {
 					group[i] = -1
 				}
 			}
-			if c := sweepSpans(&r, group, 1)[0]; c.Self > e[1]-e[0]+slack || c.Total > e[1]-e[0]+slack {
+			if c := sweepSpans(&r, group, 1, begin, end)[0]; c.Self > e[1]-e[0]+slack || c.Total > e[1]-e[0]+slack {
 				t.Fatalf("seed %d: the clock %d ran for %v, and its spans have %+v", seed, clock, e[1]-e[0], c)
 			}
 		}

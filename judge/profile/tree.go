@@ -48,8 +48,9 @@ type Cost struct {
 	// what would be self times of spans that waited, and of spans that did not end. Self does
 	// not have them.
 	Self, Total, Wait, Open float64
-	// Within is the part of Self within the boot, as boot.Recording.Window says.
-	Within float64
+	// Within, WaitWithin and TotalWithin are the parts of Self, Wait and Total within the boot, as
+	// boot.Recording.Window says.
+	Within, WaitWithin, TotalWithin float64
 }
 
 type label struct{ name, arg string }
@@ -66,6 +67,12 @@ func NewTree() *Tree { return &Tree{nodes: map[key]int32{}, labels: map[label]in
 // All boots of a tree have times of the same kind: the caller does not mix ticks and
 // nanoseconds.
 func (t *Tree) Add(rec *bootmodel.Recording) (costs []Cost, left int) {
+	from, to, _ := rec.Window()
+	return t.addWithin(rec, from, to)
+}
+
+// addWithin is Add for a boot that begins at from and ends at to, on its reference clock.
+func (t *Tree) addWithin(rec *bootmodel.Recording, from, to float64) (costs []Cost, left int) {
 	if len(rec.Clocks) == 0 {
 		return nil, 0
 	}
@@ -87,7 +94,7 @@ func (t *Tree) Add(rec *bootmodel.Recording) (costs []Cost, left int) {
 		}
 		t.at[i] = t.nodeOf(parent, s)
 	}
-	return sweepSpans(rec, t.at, len(t.Nodes)), left
+	return sweepSpans(rec, t.at, len(t.Nodes), from, to), left
 }
 
 func (t *Tree) nodeOf(parent int32, s bootmodel.Span) int32 {
@@ -146,7 +153,8 @@ func (t *Tree) Rows(rec *bootmodel.Recording) []Row {
 			rows[of[i]].Label = t.Nodes[n].Label()
 		}
 	}
-	for i, c := range sweepSpans(rec, of, len(rows)) {
+	from, to, _ := rec.Window()
+	for i, c := range sweepSpans(rec, of, len(rows), from, to) {
 		rows[i].Cost = c
 	}
 	rows = slices.DeleteFunc(rows, func(r Row) bool { return r.Count == 0 })

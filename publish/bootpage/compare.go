@@ -49,7 +49,7 @@ type changeRow struct{ Path, A, B, Diff, Spans string }
 func WriteCompare(w io.Writer, s Sides) error {
 	p := comparePage{CSP: report.Policy(styleSheet(), ""), Version: safetext.Line(s.Version), Title: s.pageTitle(),
 		Lead: s.leadText(),
-		A:    cleanText(s.A), B: cleanText(s.B), Notes: s.orderNotes()}
+		A:    cleanText(s.A), B: cleanText(s.B), Notes: s.notesOf()}
 	c := s.Comparison
 	if len(c.Rows) > 0 {
 		f := s.figureOf(drawn)
@@ -80,11 +80,28 @@ func (s Sides) leadText() string {
 	c := s.Comparison
 	text := fmt.Sprintf("%s: %s. %s: %s. Difference: %s.", cleanText(s.A), s.scaleOf().Took(c.Length.A), cleanText(s.B),
 		s.scaleOf().Took(c.Length.B), s.changeText(c.Length))
+	if c.Interval.Differs {
+		text = fmt.Sprintf("%s: %s. %s: %s. They are not the same part of a boot.", cleanText(s.A),
+			s.scaleOf().Took(c.Length.A), cleanText(s.B), s.scaleOf().Took(c.Length.B))
+	}
 	if len(c.Rows) > 0 {
 		r := c.Rows[0]
 		text += fmt.Sprintf(" The largest difference is in %s: %s.", cleanText(c.Tree.Nodes[r.Node].Label()), s.changeText(r))
 	}
 	return text
+}
+
+// notesOf say which part of the boots is compared, and what the order of measurement permits.
+func (s Sides) notesOf() []string {
+	switch v := s.Comparison.Interval; {
+	case v.Differs:
+		return append([]string{"The boots begin or end at moments of other kinds, and have no two of them in common. " +
+			"Their lengths cannot be compared. Record them with the same sources."}, s.orderNotes()...)
+	case v.From != "":
+		return append([]string{fmt.Sprintf("The boots begin or end at moments of other kinds. They are compared from %q to "+
+			"%q, which all of them have.", v.From, v.To)}, s.orderNotes()...)
+	}
+	return s.orderNotes()
 }
 
 // orderNotes say what the order of measurement permits.
@@ -163,7 +180,7 @@ func CompareText(w io.Writer, s Sides, width int) error {
 	c := s.Comparison
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s\n%s\n", s.pageTitle(), s.leadText())
-	for _, n := range s.orderNotes() {
+	for _, n := range s.notesOf() {
 		fmt.Fprintf(&out, "%s\n", n)
 	}
 	fmt.Fprintln(&out)
@@ -220,10 +237,15 @@ func CompareJSON(w io.Writer, s Sides) error {
 		Deterministic bool          `json:"deterministic"`
 		Level         float64       `json:"level"`
 		Unit          string        `json:"unit"`
-		Length        changeJSON    `json:"length"`
-		Same          int           `json:"same"`
-		Spans         []changeJSON  `json:"spans"`
-	}{CompareSchema, s.A, s.B, c.Boots, c.Order, c.Deterministic, profile.Level, unit, one(c.Length), c.Same,
+		// From and To are the marks between which boots of different kinds are compared.
+		From string `json:"from,omitempty"`
+		To   string `json:"to,omitempty"`
+		// Incomparable tells that the lengths are not of the same part of a boot.
+		Incomparable bool         `json:"incomparable,omitempty"`
+		Length       changeJSON   `json:"length"`
+		Same         int          `json:"same"`
+		Spans        []changeJSON `json:"spans"`
+	}{CompareSchema, s.A, s.B, c.Boots, c.Order, c.Deterministic, profile.Level, unit, c.Interval.From, c.Interval.To, c.Interval.Differs, one(c.Length), c.Same,
 		[]changeJSON{}}
 	for _, r := range c.Rows {
 		doc.Spans = append(doc.Spans, one(r))

@@ -266,7 +266,7 @@ func branchesBelow(t *profile.Tree, costs []profile.Cost, f flame.Figure, first,
 		if c.Count > 1 {
 			label += fmt.Sprintf(" ×%d", c.Count)
 		}
-		out = append(out, branch{Label: label, Took: s.Took(c.Total) + ", " + flame.Share(c.Total, all),
+		out = append(out, branch{Label: label, Took: s.Took(c.Total) + ", " + flame.Share(c.TotalWithin, all),
 			Open: c.Total > openTree*all, Below: branchesBelow(t, costs, f, first, next, first[at+1])})
 	}
 	if left > 0 && len(out) > 0 {

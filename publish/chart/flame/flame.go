@@ -242,11 +242,12 @@ func (v *view) boxClass(b box) string {
 // boxTitle is what a box says under the pointer. Its first line is its name.
 func (v *view) boxTitle(b box) string {
 	s := v.l.rec.Spans[b.span]
-	name, length := clipLabel(s.Label()), v.l.length
+	name := clipLabel(s.Label())
 	if b.isMerged() {
 		return v.several(b, name)
 	}
-	text := fmt.Sprintf("%s\n%s (%s) from %s", name, v.s.Took(b.total), Share(b.total, length), v.s.At(b.start))
+	within := max(0, min(b.start+b.total, v.l.to)-max(b.start, v.l.from))
+	text := fmt.Sprintf("%s\n%s (%s) from %s", name, v.s.Took(b.total), Share(within, v.l.length), v.s.At(b.start))
 	if s.Open {
 		text = fmt.Sprintf("%s\nfrom %s", name, v.s.At(b.start))
 	}

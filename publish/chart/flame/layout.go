@@ -32,7 +32,8 @@ type layout struct {
 	crowd       map[int32]bool
 	bands       []band
 	lo, hi      float64 // of everything
-	length      float64 // of the boot, which ends at mark; see boot.Recording.Length
+	from, to    float64 // of the boot, which ends at mark; see bootmodel.Recording.Window
+	length      float64
 	mark        string
 	left        int // spans whose clock cannot be placed
 }
@@ -51,7 +52,8 @@ func newLayout(rec *bootmodel.Recording) *layout {
 	l := &layout{rec: rec, start: make([]float64, n), end: make([]float64, n), first: make([]int32, n),
 		next: make([]int32, n), offset: make([]int32, n), height: make([]int32, n), below: make([]int32, n)}
 	l.computeTimes()
-	l.length, l.mark = rec.Length()
+	l.from, l.to, l.mark = rec.Window()
+	l.length = l.to - l.from
 	roots := l.linkChildren()
 	for i := n - 1; i >= 0; i-- { // children come after their parents
 		if l.height[i] >= 0 {
