@@ -27,7 +27,9 @@ import (
 	model "bakeoff/measure/boot"
 	"bakeoff/measure/workload/boot"
 	bootrunner "bakeoff/measure/workload/boot/runner"
+	"bakeoff/provision/guest/qemu"
 	"bakeoff/publish/report"
+	"bakeoff/reach/conn/local"
 )
 
 // recordFlags are the flags of boot record.
@@ -140,6 +142,11 @@ func (a *app) recordBoots(c *cobra.Command, f recordFlags) error {
 		return cli.Usage(c, err)
 	}
 	f.Line = slices.DeleteFunc(slices.Clone(a.line), func(w string) bool { return w == "--print-lab" })
+	f.SystemOf = func(kernel string) string {
+		// A file that cannot be read is an error of the plan, which names the host.
+		k, _ := qemu.ReadKernelFile(c.Context(), local.Conn{}, nil, kernel)
+		return k.System
+	}
 	file, err := compose.Record(f.RecordRequest, session.Catalogue())
 	if err != nil {
 		return cli.Usage(c, err)
@@ -198,7 +205,11 @@ func (a *app) printRecorded(dir string) error {
 			cli.Plain(fmt.Sprint(len(first.Marks))), cli.Plain(cmp.Or(lostNotes(first), "–")))
 	}
 	a.Print(t)
-	fmt.Fprintf(a.Out, "\nbakeoff boot show %s shows where the time goes.\n", dir)
+	choice := ""
+	if of := recording.Contenders(boots); len(of) > 1 {
+		choice = " --contender " + of[0]
+	}
+	fmt.Fprintf(a.Out, "\nbakeoff boot show %s%s shows where the time goes.\n", dir, choice)
 	return nil
 }
 

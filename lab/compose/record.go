@@ -32,6 +32,9 @@ type RecordRequest struct {
 	// Plain leaves the command line of the kernel as it is.
 	Plain        bool
 	CPUs, Memory string // "": the default
+	// SystemOf is the operating system of a kernel, by its file: "" if it is unknown. nil is the
+	// same as one that knows none.
+	SystemOf func(kernel string) string
 }
 
 // RecordCell is the name of the one cell of the lab file that Record writes.
@@ -167,7 +170,9 @@ func (r RecordRequest) contenders(cat manifest.Catalogue) ([]booted, error) {
 						"name another value")
 				}
 			}
-			b.log(r.Plain)
+			if !r.Plain && !b.foreign(r.SystemOf) {
+				b.logCalls()
+			}
 			out = append(out, b)
 		}
 	}
@@ -250,7 +255,11 @@ func (r RecordRequest) CommandLines(cat manifest.Catalogue) []string {
 	}
 	var lines []string
 	for _, b := range all {
-		if line := b.env.commandLine(b.options); line != "" {
+		line := b.env.commandLine(b.options)
+		if b.foreign(r.SystemOf) {
+			line = b.options[optAppend]
+		}
+		if line != "" {
 			lines = append(lines, fmt.Sprintf("kernel command line of %s: %s", b.name, line))
 		}
 	}
@@ -260,11 +269,36 @@ func (r RecordRequest) CommandLines(cat manifest.Catalogue) []string {
 // counted reports whether a contender is on the instruction clock.
 func (b *booted) counted() bool { return b.options["clock"] == bootmodel.ClockInstructions }
 
-// log makes the kernel of a contender log what it calls, if its driver can add words to
+// The options of drivers that say which system a contender boots.
+const (
+	optKernel = "kernel"
+	optDisk   = "disk"
+	optSystem = "guest-system"
+	linux     = "linux"
+	anySystem = "auto"
+)
+
+// foreign reports whether a contender boots a kernel to which words for Linux mean nothing, or
+// something else: that of another system, or one that a boot loader of the disk starts.
+func (b *booted) foreign(systemOf func(kernel string) string) bool {
+	if system := b.options[optSystem]; system != "" && system != anySystem {
+		return system != linux
+	}
+	kernel := b.options[optKernel]
+	if kernel == "" {
+		return b.options[optDisk] != ""
+	}
+	system := ""
+	if systemOf != nil {
+		system = systemOf(kernel)
+	}
+	return system != "" && system != linux
+}
+
+// logCalls makes the kernel of a contender log what it calls, if its driver can add words to
 // its command line.
-func (b *booted) log(plain bool) {
-	can := slices.ContainsFunc(b.env.driver.Options, func(s param.Spec) bool { return s.Name == optAppend })
-	if plain || !can {
+func (b *booted) logCalls() {
+	if !slices.ContainsFunc(b.env.driver.Options, func(s param.Spec) bool { return s.Name == optAppend }) {
 		return
 	}
 	words := initcalls

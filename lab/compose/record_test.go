@@ -70,6 +70,34 @@ func TestAVariantThatChangesNothingIsRefused(t *testing.T) {
 	}
 }
 
+// Words that make Linux log what it calls are no words for another kernel.
+func TestKernelsOfOtherSystemsGetNoWordsOfLinux(t *testing.T) {
+	cat := catalogue()
+	systemOf := func(kernel string) string {
+		return map[string]string{"/netbsd": "netbsd", "/vmlinuz": "linux"}[kernel]
+	}
+	for options, want := range map[string]bool{
+		"kernel=/netbsd append=root=ld0a disk=/d":                         false,
+		"kernel=/vmlinuz append=root=ld0a disk=/d":                        true,
+		"kernel=/unknown append=root=ld0a disk=/d":                        true,
+		"kernel=/unknown append=root=ld0a initrd=/i guest-system=freebsd": false,
+		"kernel=/netbsd append=root=ld0a guest-system=linux disk=/":       true,
+		"disk=/d machine=q35":                                             false,
+	} {
+		r := RecordRequest{Envs: []string{"qemu"}, Options: strings.Fields(options), Boots: 1, SystemOf: systemOf}
+		f, err := Record(r, cat)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(f.Text), "initcall_debug"); got != want {
+			t.Errorf("%s: words of Linux %v, want %v\n%s", options, got, want, f.Text)
+		}
+		if lines := r.CommandLines(cat); !want && len(lines) > 0 && !strings.HasSuffix(lines[0], ": root=ld0a") {
+			t.Errorf("%s: %q", options, lines)
+		}
+	}
+}
+
 func TestRecordMistakes(t *testing.T) {
 	cat := catalogue()
 	for says, r := range map[string]RecordRequest{

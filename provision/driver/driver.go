@@ -161,6 +161,9 @@ type Moments struct {
 	// full stop.
 	Absent map[string]string
 	Log    *HypervisorLog // nil if there is none
+	// TSCHz is the frequency of the time stamp counter that the guest reads, as the host knows
+	// it; 0 if it does not.
+	TSCHz float64
 }
 
 // Moment is something that happened while an environment came up.

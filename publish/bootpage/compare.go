@@ -78,15 +78,25 @@ func (s Sides) changeText(c profile.Change) string { return s.figureOf(0).Value(
 // leadText says how the whole differs, and which span most.
 func (s Sides) leadText() string {
 	c := s.Comparison
-	text := fmt.Sprintf("%s: %s. %s: %s. Difference: %s.", cleanText(s.A), s.scaleOf().Took(c.Length.A), cleanText(s.B),
-		s.scaleOf().Took(c.Length.B), s.changeText(c.Length))
+	text := fmt.Sprintf(
+		"%s: %s. %s: %s. Difference: %s.",
+		cleanText(s.A),
+		s.scaleOf().Took(c.Length.A),
+		cleanText(s.B),
+		s.scaleOf().Took(c.Length.B),
+		s.changeText(c.Length),
+	)
 	if c.Interval.Differs {
 		text = fmt.Sprintf("%s: %s. %s: %s. They are not the same part of a boot.", cleanText(s.A),
 			s.scaleOf().Took(c.Length.A), cleanText(s.B), s.scaleOf().Took(c.Length.B))
 	}
 	if len(c.Rows) > 0 {
 		r := c.Rows[0]
-		text += fmt.Sprintf(" The largest difference is in %s: %s.", cleanText(c.Tree.Nodes[r.Node].Label()), s.changeText(r))
+		text += fmt.Sprintf(
+			" The largest difference is in %s: %s.",
+			cleanText(c.Tree.Nodes[r.Node].Label()),
+			s.changeText(r),
+		)
 	}
 	return text
 }
@@ -98,8 +108,10 @@ func (s Sides) notesOf() []string {
 		return append([]string{"The boots begin or end at moments of other kinds, and have no two of them in common. " +
 			"Their lengths cannot be compared. Record them with the same sources."}, s.orderNotes()...)
 	case v.From != "":
-		return append([]string{fmt.Sprintf("The boots begin or end at moments of other kinds. They are compared from %q to "+
-			"%q, which all of them have.", v.From, v.To)}, s.orderNotes()...)
+		return append(
+			[]string{fmt.Sprintf("The boots begin or end at moments of other kinds. They are compared from %q to "+
+				"%q, which all of them have.", v.From, v.To)},
+			s.orderNotes()...)
 	}
 	return s.orderNotes()
 }
@@ -113,12 +125,16 @@ func (s Sides) orderNotes() []string {
 		return []string{boots + " All boots of a side took exactly the same time in every span, so the differences are " +
 			"exact."}
 	case c.Order == profile.Paired:
-		return []string{fmt.Sprintf("%s They took turns, so boot i of one side is compared with boot i of the other. The "+
-			"intervals have %.0f %% each and are not adjusted for the number of spans.", boots, 100*profile.Level)}
+		return []string{
+			fmt.Sprintf("%s They took turns, so boot i of one side is compared with boot i of the other. The "+
+				"intervals have %.0f %% each and are not adjusted for the number of spans.", boots, 100*profile.Level),
+		}
 	}
-	return []string{fmt.Sprintf("%s Nothing says that they took turns. Whatever else changed between the two sides is "+
-		"part of the differences, so there is no verdict. The intervals have %.0f %% each and are not adjusted for the "+
-		"number of spans.", boots, 100*profile.Level)}
+	return []string{
+		fmt.Sprintf("%s Nothing says that they took turns. Whatever else changed between the two sides is "+
+			"part of the differences, so there is no verdict. The intervals have %.0f %% each and are not adjusted for the "+
+			"number of spans.", boots, 100*profile.Level),
+	}
 }
 
 // drawable is a row of the figure. Its times are in seconds, or in ticks.
@@ -140,9 +156,13 @@ func (s Sides) drawable(c profile.Change) change.Row {
 
 func (s Sides) figureOf(rows int) change.Figure {
 	scale := s.scaleOf()
-	f := change.Figure{Of: cleanText(s.A) + " and " + cleanText(s.B), Unit: scale.Unit(), Write: func(v float64) string {
-		return scale.Took(v / scale.Value(1))
-	}}
+	f := change.Figure{
+		Of:   cleanText(s.A) + " and " + cleanText(s.B),
+		Unit: scale.Unit(),
+		Write: func(v float64) string {
+			return scale.Took(v / scale.Value(1))
+		},
+	}
 	for _, r := range s.Comparison.Rows[:min(rows, len(s.Comparison.Rows))] {
 		f.Rows = append(f.Rows, s.drawable(r))
 	}

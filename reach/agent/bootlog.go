@@ -3,6 +3,8 @@ package agent
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
+	"fmt"
 	"os/exec"
 	"runtime"
 	"strings"
@@ -49,6 +51,39 @@ func printed(source string, argv ...string) wire.SystemLog {
 		l.Error = argv[0] + " printed nothing"
 	default:
 		l.Text = strings.ToValidUTF8(out.String(), "\uFFFD")
+	}
+	return l
+}
+
+// kernelRecords are the records of a kernel with tslog(4), and its messages. read reads a
+// setting by sysctl(2): a guest whose only program is the agent has neither sysctl(8) nor
+// dmesg(8).
+func kernelRecords(read func(name string) ([]byte, error)) []wire.SystemLog {
+	log := settingText(read, "tslog", "debug.tslog")
+	if log.Error == "" {
+		// Without these the processes or the frequency of the counter are unknown.
+		log.Text += settingText(read, log.Source, "debug.tslog_user").Text
+		if b, err := read("machdep.tsc_freq"); err == nil && len(b) == 8 {
+			log.Text += fmt.Sprintln(binary.LittleEndian.Uint64(b))
+		}
+	}
+	return []wire.SystemLog{log, settingText(read, "dmesg", "kern.msgbuf")}
+}
+
+// settingText is the text of a setting as a record.
+func settingText(read func(name string) ([]byte, error), source, name string) wire.SystemLog {
+	l := wire.SystemLog{Source: source}
+	b, err := read(name)
+	text := bytes.TrimSpace(bytes.ReplaceAll(b, []byte{0}, nil))
+	switch {
+	case err != nil:
+		l.Error = "sysctl " + name + ": " + err.Error()
+	case len(text) > maxBootText:
+		l.Error = "sysctl " + name + " has more than 16 MiB"
+	case len(text) == 0:
+		l.Error = "sysctl " + name + " is empty"
+	default:
+		l.Text = strings.ToValidUTF8(string(text), "\uFFFD") + "\n"
 	}
 	return l
 }

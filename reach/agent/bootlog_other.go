@@ -1,4 +1,4 @@
-//go:build !linux
+//go:build !linux && !netbsd && !freebsd
 
 package agent
 
@@ -6,14 +6,5 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// bootLogs are the records of a kernel with tslog(4), and the messages of any other.
-func bootLogs() []wire.SystemLog {
-	log := printed("tslog", "sysctl", "-n", "debug.tslog")
-	if log.Error == "" {
-		// Without these the processes or the frequency of the counter are unknown.
-		for _, more := range []string{"debug.tslog_user", "machdep.tsc_freq"} {
-			log.Text += printed(log.Source, "sysctl", "-n", more).Text
-		}
-	}
-	return []wire.SystemLog{log, printed("dmesg", "dmesg")}
-}
+// bootLogs are the messages of the kernel.
+func bootLogs() []wire.SystemLog { return []wire.SystemLog{printed("dmesg", "dmesg")} }

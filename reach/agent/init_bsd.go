@@ -69,8 +69,6 @@ func (kernel) LinkAgent(path string) error {
 	return os.Symlink(self, path)
 }
 
-func (kernel) Setting(name string) ([]byte, error) { return unix.SysctlRaw(name) }
-
 // Console makes the console standard input, output and error.
 func (kernel) Console() error {
 	f, err := os.OpenFile("/dev/console", os.O_RDWR|unix.O_NOCTTY, 0)

@@ -22,6 +22,9 @@ const (
 
 func (kernel) Interfaces() ([]net.Interface, error) { return net.Interfaces() }
 
+// Setting reads a sysctl.
+func (kernel) Setting(name string) ([]byte, error) { return unix.SysctlRaw(name) }
+
 // Writable remounts the root. Its options say "ro" until they say "rw".
 func (kernel) Writable() error {
 	var st unix.Statfs_t

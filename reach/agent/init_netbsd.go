@@ -96,13 +96,45 @@ func (k kernel) Devices() error {
 
 func (k kernel) Hostname(name string) error { return k.Set("kern.hostname", append([]byte(name), 0)) }
 
+// Setting reads a sysctl. Of some tables the kernel tells no size: it returns as much as the
+// caller has room for.
+func (kernel) Setting(name string) ([]byte, error) {
+	b, err := unix.SysctlRaw(name)
+	if err != nil || len(b) > 0 {
+		return b, err
+	}
+	mib, err := settingNumbers(name)
+	if err != nil {
+		return nil, err
+	}
+	for size := 64 << 10; ; size *= 4 {
+		room := make([]byte, size)
+		length := uintptr(size)
+		err := callSysctl(mib, unsafe.Pointer(&room[0]), &length, nil, 0)
+		if full := err == unix.ENOMEM || err == nil && length == uintptr(size); !full || size > maxBootText {
+			return room[:min(int(length), size)], err
+		}
+	}
+}
+
 // Set changes a sysctl.
 func (kernel) Set(name string, value []byte) error {
-	var mib []int32
+	mib, err := settingNumbers(name)
+	if err != nil {
+		return err
+	}
+	if err := callSysctl(mib, nil, nil, unsafe.Pointer(&value[0]), uintptr(len(value))); err != nil {
+		return fmt.Errorf("sysctl %s: %w", name, err)
+	}
+	return nil
+}
+
+// settingNumbers are the numbers of a sysctl.
+func settingNumbers(name string) (mib []int32, err error) {
 	for part := range strings.SplitSeq(name, ".") {
 		nodes, err := settingsBelow(mib)
 		if err != nil {
-			return fmt.Errorf("sysctl %s: %w", name, err)
+			return nil, fmt.Errorf("sysctl %s: %w", name, err)
 		}
 		found := false
 		for _, n := range nodes {
@@ -116,13 +148,10 @@ func (kernel) Set(name string, value []byte) error {
 			}
 		}
 		if !found {
-			return fmt.Errorf("sysctl %s: %w", name, unix.ENOENT)
+			return nil, fmt.Errorf("sysctl %s: %w", name, unix.ENOENT)
 		}
 	}
-	if err := callSysctl(mib, nil, nil, unsafe.Pointer(&value[0]), uintptr(len(value))); err != nil {
-		return fmt.Errorf("sysctl %s: %w", name, err)
-	}
-	return nil
+	return mib, nil
 }
 
 // settingsBelow lists the sysctls below a node.

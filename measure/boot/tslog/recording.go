@@ -13,7 +13,7 @@ import (
 func (l *log) recording() (bootmodel.Recording, error) {
 	r := bootmodel.Recording{
 		Schema: bootmodel.Schema,
-		Clocks: []bootmodel.Clock{{Name: "tsc", Source: name, Hz: l.hz, UncertaintyNS: l.exactly}},
+		Clocks: []bootmodel.Clock{{Name: ClockName, Source: name, Hz: l.hz, UncertaintyNS: l.exactly}},
 		Tracks: []bootmodel.Track{}, Spans: []bootmodel.Span{}, Marks: []bootmodel.Mark{},
 	}
 	l.processes = slices.DeleteFunc(l.processes, func(p process) bool { return p.fork == 0 }) // unused lines of the sysctl

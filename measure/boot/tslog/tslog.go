@@ -31,6 +31,10 @@ type source struct{}
 
 const name = "tslog"
 
+// ClockName is the name of the clock of a recording: the time stamp counter. On arm64 it is the
+// counter of the system.
+const ClockName = "tsc"
+
 // The functions that begin and end a boot.
 const (
 	mainFreeBSD = "mi_startup"

@@ -32,6 +32,9 @@ type Marks struct {
 	Unrecorded string `json:"unrecorded,omitempty"`
 	// Log places the blob Log on the controller's clock.
 	Log *LogClock `json:"log,omitempty"`
+	// TSCHz is the frequency of the time stamp counter that the guest reads, as its host knows it;
+	// 0 if it does not.
+	TSCHz float64 `json:"tsc_hz,omitempty"`
 	// Reboot is set if the environment is a machine that was rebooted. What System says of
 	// its boot then belongs to the marks.
 	Reboot *Reboot `json:"reboot,omitempty"`
@@ -136,6 +139,8 @@ func (m Marks) checkMarks() error {
 		return fmt.Errorf("more than %d moments", maxMoments)
 	case m.Reboot != nil && (m.Reboot.Before == "" || m.Reboot.After == "" || m.Reboot.Before == m.Reboot.After):
 		return fmt.Errorf("the machine was not rebooted: its boot was %.100q and is %.100q", m.Reboot.Before, m.Reboot.After)
+	case m.TSCHz < 0:
+		return fmt.Errorf("the frequency of the time stamp counter is negative: %v Hz", m.TSCHz)
 	case m.Log != nil && m.Log.UncertaintyNS < 0:
 		return fmt.Errorf("the uncertainty of the log is negative")
 	}

@@ -206,6 +206,9 @@ func (in *Instance) checkCPUs() error {
 func (in *Instance) observeBoot() {
 	in.Observe = func(ctx context.Context, seen *driver.Moments) (err error) {
 		seen.Log, err = in.guest.Log(ctx)
+		// With KVM and with TCG, the guest reads the counter of the host. The kernel of a guest
+		// measures its frequency against a timer that is late on a busy host.
+		seen.TSCHz = float64(in.guest.Machine.TSCKHz) * 1e3
 		return err
 	}
 	const unseen = "QEMU does not see when the kernel starts: "

@@ -181,6 +181,7 @@ func observe(ctx context.Context, in driver.Instance, l execution.Life, m *boot.
 	for name, why := range seen.Absent {
 		m.Absent[name] = why
 	}
+	m.TSCHz = seen.TSCHz
 	if log := seen.Log; log != nil {
 		raw[boot.Log] = log.Text
 		m.Log = &boot.LogClock{UnixNS: log.Stamp.Add(l.Asked.Sub(log.At)).UnixNano(),
