@@ -265,7 +265,8 @@ func CompareJSON(w io.Writer, s Sides) error {
 		Length       changeJSON   `json:"length"`
 		Same         int          `json:"same"`
 		Spans        []changeJSON `json:"spans"`
-	}{CompareSchema, s.A, s.B, c.Boots, c.Order, c.Deterministic, profile.Level, unit, c.Interval.From, c.Interval.To, c.Interval.Differs, one(c.Length), c.Same,
+	}{CompareSchema, s.A, s.B, c.Boots, c.Order, c.Deterministic, profile.Level, unit,
+		c.Interval.From, c.Interval.To, c.Interval.Differs, one(c.Length), c.Same,
 		[]changeJSON{}}
 	for _, r := range c.Rows {
 		doc.Spans = append(doc.Spans, one(r))
