@@ -91,6 +91,14 @@ func detectors() []detector {
 			}
 			return len(res.Labs[0].Series[0].Steps) > 0
 		})},
+		{"bakeoff history with clear suspects", levels, reading(func(p path, n int, alpha float64) bool {
+			res, err := history.Of(p.runs[:n], history.Option{Alpha: alpha})
+			if err != nil {
+				panic(err)
+			}
+			s := res.Labs[0].Series[0]
+			return len(s.Steps) > 0 || s.Suspect != nil && s.Suspect.Clear
+		})},
 		{"ranks alone", levels, reading(ranksAlone)},
 		{"CUSUM, k 0.5, mean and deviation of the first 6 runs", limits, reading(cusumRule(6))},
 		{"CUSUM, k 0.5, mean and deviation of the first 20 runs", limits, reading(cusumRule(20))},

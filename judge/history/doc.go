@@ -206,6 +206,11 @@ type Suspect struct {
 	Run   int      `json:"run"`   // that of At, index in Lab.Runs
 	Ratio *float64 `json:"ratio"` // level after / before, or the difference
 	Runs  int      `json:"runs"`  // more runs like these that would be a step
+	P     float64  `json:"p"`     // that one level explains the runs
+	// Clear says that this is the newest run alone, that it is farther from the level
+	// before than any other, and that P is at most 1/250 of the error rate of steps, which
+	// is added to that rate. A single bad run is a clear suspect, too.
+	Clear bool `json:"clear"`
 }
 
 // Estimate is what one run says.

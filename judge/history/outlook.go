@@ -2,6 +2,7 @@ package history
 
 import (
 	"math"
+	"slices"
 
 	"bakeoff/judge/stats"
 )
@@ -48,15 +49,33 @@ func (m *maker) outlook(s series, from int, level float64) {
 		if p > best || !sideAgrees(xs, old, size) {
 			continue
 		}
+		clear := j == 1 && old >= leastBefore && p <= level*shareOfClear && standsOut(xs)
 		for k := 1; k <= mostOutlook; k++ {
 			if found(math.Abs(size), scale, old, j+k) {
 				best = p
-				m.out.Suspect = &Suspect{At: from + old, Run: m.out.Estimates[from+old].Run, Ratio: m.showValue(size), Runs: k}
+				m.out.Suspect = &Suspect{At: from + old, Run: m.out.Estimates[from+old].Run, Ratio: m.showValue(size), Runs: k,
+					P: p, Clear: clear}
 				break
 			}
 		}
 	}
 }
+
+// standsOut reports whether the newest run is farther from the level before than any other.
+func standsOut(xs []float64) bool {
+	last := len(xs) - 1
+	level := stats.Median(xs[:last])
+	return !slices.ContainsFunc(xs[:last], func(x float64) bool {
+		return math.Abs(x-level) >= math.Abs(xs[last]-level)
+	})
+}
+
+// A clear suspect is the newest run behind at least leastBefore others. This part of the
+// error rate is added to that of the steps for it: a history may be read after every run.
+const (
+	leastBefore  = 5
+	shareOfClear = 0.004
+)
 
 // chanceOfSuspect is the largest p-value of newest runs that an outlook names.
 const chanceOfSuspect = 0.005

@@ -414,6 +414,10 @@ func outlookText(l history.Lab, s history.Series) (text string) {
 	if x := s.Suspect; x != nil && x.Ratio != nil {
 		text = fmt.Sprintf(" Not decidable yet: %s from %s on; with %s like it, it is a step.", say(x.Ratio),
 			l.Runs[x.Run].Run, unit.Count(x.Runs, "more run"))
+		if x.Clear {
+			text = fmt.Sprintf(" The newest run, %s, stands out by %s: it is a bad run, or a step, which %s like it would show.",
+				l.Runs[x.Run].Run, say(x.Ratio), unit.Count(x.Runs, "more run"))
+		}
 	}
 	var parts []string
 	for i, x := range s.Outlook {

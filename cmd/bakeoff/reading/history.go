@@ -35,7 +35,10 @@ type historyFlags struct {
 	newest int
 }
 
-// stepConditions are what --fail-on of history can ask for.
+// suspectCondition asks --fail-on for a newest run that stands out.
+const suspectCondition = "suspect"
+
+// stepConditions are what --fail-on of history can ask for, besides suspectCondition.
 var stepConditions = []struct {
 	name  string
 	holds func(history.Step) bool
@@ -52,7 +55,7 @@ func stepConditionNames() (names []string) {
 	for _, c := range stepConditions {
 		names = append(names, c.name)
 	}
-	return names
+	return append(names, suspectCondition)
 }
 
 func (a reader) history() *cobra.Command {
@@ -80,12 +83,15 @@ A run is left out, with the reason, if it did other work, if a check failed, or 
 its twin differs from the baseline.
 
 With --fail-on the exit code is 3 if there is such a step; --newest 10 looks at the
-newest 10 runs of each history only.`,
+newest 10 runs of each history only. The condition suspect holds after the first run of a
+large step: the newest run is farther from the level before than any other run and than
+chance allows. It may also be a single bad run; the next run shows which.`,
 		Example: `  bakeoff history runs
   bakeoff run lab.yaml --label commit=$(git rev-parse --short HEAD) && bakeoff history runs --lab nightly
   bakeoff history runs --html history.html
   bakeoff history runs --by direct --all
   bakeoff history runs --fail-on worse --newest 10
+  bakeoff history runs --fail-on suspect,step --newest 1
   bakeoff history runs --json | jq '.labs[].series[].steps'`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error { return a.doHistory(c, f, args) },
@@ -192,6 +198,10 @@ func stepsFound(res history.Result, f historyFlags) error {
 	var lines []string
 	for _, l := range res.Labs {
 		for _, s := range l.Primary() {
+			if x := s.Suspect; x != nil && x.Clear && slices.Contains(f.failOn, suspectCondition) {
+				lines = append(lines, safetext.Line(fmt.Sprintf("--fail-on %s: %s %s %s in lab %s: run %s stands out",
+					suspectCondition, s.Contender, s.Cell, s.Metric, l.Lab, l.Runs[x.Run].Run)))
+			}
 			for _, step := range s.Steps {
 				if f.newest > 0 && step.Run < len(l.Runs)-f.newest {
 					continue
