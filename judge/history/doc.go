@@ -81,6 +81,8 @@ type Run struct {
 	At     time.Time         // when it began
 	Folder string            // where its evidence is
 	Labels map[string]string // given to the run: commit …
+	// Cautions are what a reader must know before the numbers of the run (report.Notice).
+	Cautions []string
 }
 
 // Primary returns the run with the numbers of its primary metrics only, if it has any: all
@@ -161,6 +163,8 @@ type Point struct {
 	At     time.Time         `json:"at"`
 	Folder string            `json:"folder"`
 	Labels map[string]string `json:"labels,omitempty"`
+	// Cautions are what a reader must know before the numbers of the run.
+	Cautions []string `json:"cautions,omitempty"`
 }
 
 // Series is a contender at one cell and metric over the runs.

@@ -100,7 +100,8 @@ func (g group) labHistory(opt Option) Lab {
 	out := Lab{Lab: g.newestRun().Lab, Machine: g.machine, Baseline: newest.Baseline,
 		Margin: cmp.Or(opt.Margin, newest.Margin), Series: []Series{}, Notes: g.planNotes(opt)}
 	for _, r := range g.runs {
-		out.Runs = append(out.Runs, Point{Run: r.Results.Run, At: r.At, Folder: r.Folder, Labels: r.Labels})
+		out.Runs = append(out.Runs, Point{Run: r.Results.Run, At: r.At, Folder: r.Folder, Labels: r.Labels,
+			Cautions: r.Cautions})
 	}
 	keys := g.seriesKeys(opt.By)
 	for _, k := range keys {

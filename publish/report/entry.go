@@ -93,6 +93,7 @@ func Describe(runDir string) (out Entry, past history.Run, err error) {
 	}
 	e.makeHarmless()
 	out.describe(newBuilder(e))
+	past.Cautions = out.Notice.Cautions()
 	return out, past, err
 }
 

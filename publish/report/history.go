@@ -46,7 +46,10 @@ func ReadHistory(dir string) (out history.Run, err error) {
 	if out.Results, err = decodeResults(data); err != nil {
 		return out, err
 	}
-	return pastOf(run, dir, out.Results, evidence.ReadOutline(run))
+	if out, err = pastOf(run, dir, out.Results, evidence.ReadOutline(run)); err == nil {
+		out.Cautions = NoticeOf(out.Results, out.Unplanned).Cautions()
+	}
+	return out, err
 }
 
 // pastOf makes what package history needs of what was read.
@@ -124,7 +127,10 @@ type historySeries struct {
 	Levels           table
 }
 
-type historyRun struct{ Name, Href, When, Labels string }
+type historyRun struct {
+	Name, Href, When, Labels string
+	Cautions                 []string
+}
 
 // maxCoincides bounds the coincidences that a page and a terminal show of a step.
 const maxCoincides = 8
@@ -234,7 +240,7 @@ func historyLabOf(b *builder, by compare.By, l history.Lab, id string, links []s
 	}
 	for i := len(l.Runs) - 1; i >= 0; i-- {
 		out.Runs = append(out.Runs, historyRun{Name: l.Runs[i].Run, Href: links[i], When: names[i],
-			Labels: labelText(l.Runs[i].Labels)})
+			Labels: labelText(l.Runs[i].Labels), Cautions: l.Runs[i].Cautions})
 	}
 	return out
 }

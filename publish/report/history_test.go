@@ -150,3 +150,27 @@ func TestReadHistory(t *testing.T) {
 		t.Errorf("a run without results: %v", err)
 	}
 }
+
+// A history carries what a reader must know about each run.
+func TestAHistoryCarriesCautions(t *testing.T) {
+	const caution = "The CPU frequency changed."
+	w := replay.World{Noise: noise.Reference, Runs: 3, Between: 0.005}
+	runs := w.Make(rand.New(rand.NewPCG(1, 1)))
+	runs[2].Cautions = []string{caution}
+	res, err := history.Of(runs, history.Option{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := History(res, HistoryOption{})
+	if err != nil || !strings.Contains(string(page), caution) {
+		t.Errorf("the page does not say %q: %v", caution, err)
+	}
+	var text strings.Builder
+	if err := HistoryText(&text, res, false, Terminal{Width: 80}); err != nil || !strings.Contains(text.String(), caution) {
+		t.Errorf("the text does not say %q: %v", caution, err)
+	}
+	res.Labs[0].Runs[2].Cautions = nil
+	if page, _ := History(res, HistoryOption{}); strings.Contains(string(page), caution) {
+		t.Error("the caution does not come from the run")
+	}
+}

@@ -35,6 +35,9 @@ func (t *textWriter) history(r history.Result, all bool) {
 		for _, note := range l.Notes {
 			t.wrapped("", note)
 		}
+		for _, caution := range l.Runs[len(l.Runs)-1].Cautions {
+			t.wrapped("", "The newest run: "+caution)
+		}
 		shown := l.Primary()
 		if all {
 			shown = l.Series
