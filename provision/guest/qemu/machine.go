@@ -283,8 +283,9 @@ func (m *Machine) kernelArgs() string {
 		// tsc_early_khz. Later the kernel would check the counter against a
 		// timer that is late on a busy host, mark it unstable and fall back to
 		// a clock of 4 ms. lpj skips another calibration; its value is used for
-		// short delays only.
-		words = append(words, fmt.Sprintf("tsc_early_khz=%d", m.TSCKHz), "tsc=reliable", "lpj=4000000")
+		// short delays only. A kernel on a busy host may see no interrupt of its timer
+		// within ten ticks, and panics with "IO-APIC + timer doesn't work" if it checks.
+		words = append(words, fmt.Sprintf("tsc_early_khz=%d", m.TSCKHz), "tsc=reliable", "lpj=4000000", "no_timer_check")
 	}
 	if m.Append != "" {
 		words = append(words, m.Append)

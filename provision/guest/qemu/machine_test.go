@@ -41,7 +41,7 @@ func TestCommandLine(t *testing.T) {
 		{"-device", "virtio-blk-device,drive=disk1,serial=volume0"},
 		{"-device", "virtio-net-device,netdev=net,mac=02:00:00:00:00:01"},
 		{"-append", "console=ttyS0 panic=-1 reboot=t quiet loglevel=4 cryptomgr.notests tsc_early_khz=2445426 tsc=reliable " +
-			"lpj=4000000 mitigations=off"},
+			"lpj=4000000 no_timer_check mitigations=off"},
 	} {
 		if !has(argv, want...) {
 			t.Errorf("%q lacks %q", argv, want)
