@@ -166,7 +166,8 @@ func TestAHistoryCarriesCautions(t *testing.T) {
 		t.Errorf("the page does not say %q: %v", caution, err)
 	}
 	var text strings.Builder
-	if err := HistoryText(&text, res, false, Terminal{Width: 80}); err != nil || !strings.Contains(text.String(), caution) {
+	err = HistoryText(&text, res, false, Terminal{Width: 80})
+	if err != nil || !strings.Contains(text.String(), caution) {
 		t.Errorf("the text does not say %q: %v", caution, err)
 	}
 	res.Labs[0].Runs[2].Cautions = nil
