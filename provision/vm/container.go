@@ -154,7 +154,7 @@ func (c *container) stop(ctx context.Context) error {
 	}
 }
 
-// signal sends a signal to the children of the container's init process.
+// signal sends a signal to the programs that the container's init process has started.
 func (c *container) signal(ctx context.Context, number int) error {
 	e, ok := c.Instance.(*confine.Env)
 	if !ok || e.Group == nil {
@@ -168,10 +168,13 @@ func (c *container) signal(ctx context.Context, number int) error {
 	for _, pid := range pids {
 		parents[pid] = parentOf(pid)
 	}
+	depth := 1 // below the init process
+	if c.v.boot.Container.Start.User != "" {
+		depth = 2 // below the agent, which has become the user
+	}
 	sent := false
-	for pid, parent := range parents {
-		grand, inside := parents[parent]
-		if _, nested := parents[grand]; inside && !nested && signalProcess(pid, number) == nil {
+	for pid := range parents {
+		if depthBelow(parents, pid) == depth && signalProcess(pid, number) == nil {
 			sent = true
 		}
 	}
@@ -179,6 +182,14 @@ func (c *container) signal(ctx context.Context, number int) error {
 		return fault.New(fault.Lab, "no program runs in the container")
 	}
 	return nil
+}
+
+// depthBelow is how many ancestors of a process have an entry in parents.
+func depthBelow(parents map[int]int, pid int) (depth int) {
+	for p, ok := parents[parents[pid]]; ok && depth < len(parents); p, ok = parents[p] {
+		depth++
+	}
+	return depth
 }
 
 // close ends the container and what is in it.

@@ -125,6 +125,9 @@ func (g *Guest) end(ctx context.Context, how Stop) error {
 // awaitEnd waits until no supervisor holds the guest.
 func (g *Guest) awaitEnd(ctx context.Context) error {
 	held, err := lock.Wait(ctx, g.Path(fileLife))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // the guest removes itself when it ends, and has done so
+	}
 	if err != nil {
 		return fault.Op("the supervisor of guest "+g.UUID+" does not end", err)
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"bakeoff/base/fault"
@@ -40,6 +39,8 @@ type supervisor struct {
 	report   func(error) // called once: the guest runs, or why not
 	requests chan asked
 	log      *os.File
+	// reboot is the command that waits for the guest to run again; nil without one.
+	reboot chan error
 }
 
 type asked struct {
@@ -51,20 +52,18 @@ type asked struct {
 // the guest runs or when it does not start. When ctx ends, as it does by SIGTERM, the guest
 // is shut down.
 func (s *Store) Supervise(ctx context.Context, uuid string, report func(error)) (err error) {
-	reported := sync.OnceFunc(func() {})
-	tell := func(err error) { reported(); report(err) }
 	g, err := s.open(uuid)
 	if err != nil {
-		tell(err)
+		report(err)
 		return err
 	}
 	held, err := lock.Try(g.Path(fileLife))
 	if err != nil {
 		err = fault.Op("guest "+uuid, err)
-		tell(err)
+		report(err)
 		return err
 	}
-	v := &supervisor{g: g, report: tell, requests: make(chan asked)}
+	v := &supervisor{g: g, report: report, requests: make(chan asked)}
 	remove := false
 	defer func() {
 		held.Release()
@@ -79,13 +78,13 @@ func (s *Store) Supervise(ctx context.Context, uuid string, report func(error)) 
 		v.log, err = os.OpenFile(g.Path(fileMessages), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	}
 	if err != nil {
-		tell(err)
+		report(err)
 		return err
 	}
 	defer v.log.Close()
 	l, err := listenAt(g.Path(socketCtl))
 	if err != nil {
-		tell(err)
+		report(err)
 		return err
 	}
 	defer l.Close()
@@ -181,16 +180,14 @@ func (v *supervisor) once(ctx context.Context, first bool) (last Transition, aga
 		begin = Provisioning
 	}
 	if err := v.note(Transition{State: begin}); err != nil {
-		v.report(err)
+		v.tell(first, err)
 		return last, false, err
 	}
 	in, err := v.start(ctx)
 	if err != nil {
 		v.g.State = Failed
 		_ = v.note(Transition{State: Failed, Why: err.Error()}) // before the command that waits looks
-		if first {
-			v.report(err)
-		}
+		v.tell(first, err)
 		return last, false, err
 	}
 	defer func() {
@@ -202,13 +199,23 @@ func (v *supervisor) once(ctx context.Context, first bool) (last Transition, aga
 	in.describe(&running)
 	v.g.State = Running
 	if err := v.note(running); err != nil {
-		v.report(err)
+		v.tell(first, err)
 		return last, false, err
 	}
-	if first {
-		v.report(nil)
-	}
+	v.tell(first, nil)
 	return v.hold(ctx, in)
+}
+
+// tell answers the command that waits for the guest to run: the one that started the
+// supervisor, or a reboot.
+func (v *supervisor) tell(first bool, err error) {
+	if first {
+		v.report(err)
+	}
+	if v.reboot != nil {
+		v.reboot <- err
+		v.reboot = nil
+	}
 }
 
 // rotateTime is the time between two looks at the size of the logs.
@@ -237,10 +244,18 @@ func (v *supervisor) hold(ctx context.Context, in instance) (last Transition, ag
 			return Transition{State: Stopped, Why: "the supervisor was asked to end"}, false, err
 		case a := <-v.requests:
 			switch a.Do {
-			case "stop", "reboot":
+			case "stop":
 				err := v.shutDown(ctx, in, a.Stop)
 				a.done <- err
-				return Transition{State: Stopped}, a.Do == "reboot", err
+				return Transition{State: Stopped}, false, err
+			case "reboot":
+				err := v.shutDown(ctx, in, a.Stop)
+				if err != nil {
+					a.done <- err
+				} else {
+					v.reboot = a.done
+				}
+				return Transition{State: Stopped}, err == nil, err
 			case "kill":
 				a.done <- in.signal(ctx, a.Signal)
 			default:

@@ -334,6 +334,9 @@ func (g *Guest) setAutoboot(on bool) error {
 
 // Delete ends the guest and removes it with its disks.
 func (g *Guest) Delete(ctx context.Context) error {
+	if err := g.store.Sweep(ctx); err != nil {
+		return err
+	}
 	held, err := g.change(ctx)
 	if err != nil {
 		return err
@@ -352,7 +355,9 @@ func (g *Guest) Delete(ctx context.Context) error {
 // remove removes the folder of a guest that has ended.
 func (g *Guest) remove(ctx context.Context) error {
 	gone := filepath.Join(g.store.Dir(), beingRemoved+g.UUID)
-	if err := atomicfile.Rename(g.Path(""), gone); err != nil {
+	if err := atomicfile.Rename(g.Path(""), gone); errors.Is(err, fs.ErrNotExist) {
+		return g.store.Sweep(ctx) // its supervisor has removed it
+	} else if err != nil {
 		return fault.Op("delete", err)
 	}
 	return fault.Op("delete", g.store.discard(ctx, gone, g.UUID))

@@ -59,6 +59,7 @@ func (in *initProcess) startService() (<-chan struct{}, error) {
 	if err != nil {
 		return nil, fault.Op("start "+s.Argv[0], err)
 	}
+	watchPowerButton(p.(*reaped).terminate)
 	ended := make(chan struct{})
 	go func() {
 		r, err := p.Wait()

@@ -129,8 +129,11 @@ func KillTree(pid int) {
 	}
 }
 
-// descendants lists the processes below pid, up to a bound.
-func descendants(pid int) []int {
+// Children lists the processes that pid has started and that have not ended.
+func Children(pid int) []int { return childrenOfAll()[pid] }
+
+// childrenOfAll are the children of each process that has some.
+func childrenOfAll() map[int][]int {
 	children := map[int][]int{}
 	entries, _ := os.ReadDir("/proc")
 	for _, e := range entries {
@@ -145,6 +148,12 @@ func descendants(pid int) []int {
 			children[parent] = append(children[parent], p)
 		}
 	}
+	return children
+}
+
+// descendants lists the processes below pid, up to a bound.
+func descendants(pid int) []int {
+	children := childrenOfAll()
 	var out []int
 	for todo := []int{pid}; len(todo) > 0 && len(out) < 1<<15; todo = todo[1:] {
 		out = append(out, children[todo[0]]...)

@@ -161,8 +161,10 @@ func (d document) into(ctx context.Context) func(*layout.Layout) (v1.Descriptor,
 	}
 }
 
-// modules are those that a guest needs for its disk, its network and its channel.
-var modules = []string{"virtio_mmio", "virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "ext4"}
+// modules are those that a guest needs for its disk, its network, its channel, and to see
+// that somebody presses its power button.
+var modules = []string{"virtio_mmio", "virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "ext4", "button",
+	"evdev"}
 
 // guestAddr is the address of a guest in the user-mode network of QEMU.
 var guestAddr = netip.MustParsePrefix("10.0.2.15/24")
