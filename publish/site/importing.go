@@ -3,6 +3,7 @@ package site
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -16,6 +17,8 @@ import (
 	"bakeoff/publish/site/content"
 	"bakeoff/publish/site/importer"
 	"bakeoff/publish/site/importer/ghost"
+	"bakeoff/publish/site/importer/nikola"
+	"bakeoff/publish/site/importer/pelican"
 	"bakeoff/publish/site/importer/wordpress"
 )
 
@@ -39,7 +42,7 @@ func (s *Site) Import(from string) (Imported, error) {
 	if err != nil {
 		return done, err
 	}
-	w := importing{site: s, done: &done, taken: map[string]bool{}}
+	w := importing{site: s, done: &done, zone: zone, taken: map[string]bool{}}
 	if info.IsDir() {
 		return done, fault.Wrap(fault.Invalid, "import", w.importFolder(from))
 	}
@@ -83,13 +86,14 @@ func readExport(name string, zone *time.Location) (importer.Export, error) {
 		}
 	}
 	return importer.Export{}, fault.WithFix(fault.New(fault.Invalid, "%s:1: this is no export that bakeoff knows", short),
-		"name an export of WordPress (XML) or Ghost (JSON), or a folder of Hugo's files")
+		"name an export of WordPress (XML) or Ghost (JSON), or a folder of files of Hugo, Nikola or Pelican")
 }
 
 // importing writes posts into a site.
 type importing struct {
 	site  *Site
 	done  *Imported
+	zone  *time.Location
 	taken map[string]bool // targets of this import
 }
 
@@ -121,9 +125,17 @@ func (w *importing) writeExport(e importer.Export) error {
 			continue
 		}
 		p.Body = links.Replace(p.Body)
+		if before, after, lost := strings.Cut(p.Body, importer.LinkPrefix); lost {
+			w.done.Notes = append(w.done.Notes, fmt.Sprintf("%s: a link leads to %s, which is no published post",
+				safetext.Line(p.Source), safetext.Clip(safetext.Line(strings.FieldsFunc(after+" ", endsLink)[0]), 80)))
+			p.Body = before + strings.ReplaceAll(after, importer.LinkPrefix, "")
+		}
 		ext := ".md"
 		if p.HTML {
 			ext = ".html"
+		}
+		if p.Language != "" { // translations differ in it
+			ext = "." + p.Language + ext
 		}
 		if err := w.writePost(p.Source, p.Stem, ext, p.Text(), p.Page, p.Draft); err != nil {
 			return err
@@ -131,6 +143,9 @@ func (w *importing) writeExport(e importer.Export) error {
 	}
 	return nil
 }
+
+// endsLink reports whether a character ends an address in a text.
+func endsLink(r rune) bool { return strings.ContainsRune("\"')> \n", r) }
 
 // writePost writes one post, if its file does not exist.
 func (w *importing) writePost(source, stem, ext, text string, page, draft bool) error {
@@ -161,41 +176,103 @@ func (w *importing) writePost(source, stem, ext, text string, page, draft bool) 
 	return nil
 }
 
-// importFolder reads Hugo's Markdown files below a folder. Those below a folder "pages" or
-// directly in it become pages.
+// importFolder reads the files of a folder by the front matter of each: Hugo's, Nikola's, Pelican's.
 func (w *importing) importFolder(from string) error {
 	root, err := os.OpenRoot(from)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
-	return fs.WalkDir(root.FS(), ".", func(name string, e fs.DirEntry, err error) error {
+	var e importer.Export
+	for _, dir := range contentFolders(root) {
+		err := fs.WalkDir(root.FS(), dir, func(name string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if !entry.Type().IsRegular() || path.Base(name) == "_index.md" || !importedExt[path.Ext(name)] {
+				return nil
+			}
+			return w.importFile(root, strings.TrimPrefix(name, "content/"), name, &e)
+		})
 		if err != nil {
 			return err
 		}
-		if !e.Type().IsRegular() || path.Ext(name) != ".md" || path.Base(name) == "_index.md" {
-			return nil
-		}
-		return w.importFile(root, name)
-	})
+	}
+	return w.writeExport(e)
 }
 
-func (w *importing) importFile(root *os.Root, name string) error {
-	text, err := readBounded(root, name, content.MaxFile)
+// importedExt are the ends of names of files with texts.
+var importedExt = map[string]bool{".md": true, ".markdown": true, ".mkd": true, ".mdown": true, ".rst": true,
+	".html": true, ".htm": true}
+
+// contentFolders returns the folders with texts: of a whole site of Nikola or Pelican, those that
+// it has by default, because its output and its themes have HTML files too.
+func contentFolders(root *os.Root) (out []string) {
+	has := func(name string) bool { _, err := root.Lstat(name); return err == nil }
+	switch {
+	case has("pelicanconf.py") && has("content"):
+		return []string{"content"}
+	case has("conf.py") && has("posts"):
+		for _, dir := range []string{"posts", "pages", "stories"} {
+			if has(dir) {
+				out = append(out, dir)
+			}
+		}
+		return out
+	}
+	return []string{"."}
+}
+
+// importFile reads a file: name is what messages call it, and at where it is.
+func (w *importing) importFile(root *os.Root, name, at string, e *importer.Export) error {
+	text, err := readBounded(root, at, content.MaxFile)
 	if err != nil {
 		w.done.Notes = append(w.done.Notes, safetext.Line(name)+": "+safetext.Line(err.Error()))
 		return nil
 	}
+	f := importer.File{Name: name, Text: plainLines(text), Zone: w.zone}
+	if meta, err := readBounded(root, strings.TrimSuffix(at, path.Ext(at))+".meta", content.MaxFile); err == nil {
+		f.Meta = plainLines(meta)
+	}
+	switch {
+	case nikola.Is(f):
+		err = nikola.Read(f, e)
+	case pelican.Is(f):
+		err = pelican.Read(f, e)
+	case path.Ext(name) == ".md" || strings.HasPrefix(f.Text, "---") || strings.HasPrefix(f.Text, "+++"):
+		return w.importHugo(name, text)
+	default:
+		err = fault.WithFix(fault.New(fault.Invalid, "%s:1: it has no front matter that bakeoff knows; it is left out",
+			safetext.Line(name)), "add the title, the date and the status that it has")
+	}
+	if err != nil {
+		w.done.Notes = append(w.done.Notes, err.Error())
+	}
+	return nil
+}
+
+// plainLines returns a text without a byte order mark, with lines that end in \n.
+func plainLines(text []byte) string {
+	return strings.ReplaceAll(strings.TrimPrefix(strings.ToValidUTF8(string(text), "\ufffd"), "\ufeff"), "\r\n", "\n")
+}
+
+// importHugo writes a file of Hugo. Those below a folder "pages" or directly in the folder become
+// pages.
+func (w *importing) importHugo(name string, text []byte) error {
 	post, draft, notes, err := content.FromHugo(text, safetext.Line(name))
 	if err != nil {
 		w.done.Notes = append(w.done.Notes, err.Error())
 		return nil
 	}
 	w.done.Notes = append(w.done.Notes, notes...)
-	stem := strings.TrimSuffix(path.Base(name), ".md")
+	ext := path.Ext(name)
+	stem := strings.TrimSuffix(path.Base(name), ext)
 	if stem == "index" { // a folder with the post and its images
 		stem = path.Base(path.Dir(name))
 	}
+	if ext != ".html" {
+		ext = ".md"
+	}
 	page := path.Dir(name) == "." || path.Dir(name) == "pages"
-	return w.writePost(name, stem, ".md", string(post), page, draft)
+	return w.writePost(name, stem, ext, string(post), page, draft)
 }

@@ -1,7 +1,9 @@
 package site
 
 import (
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -229,6 +231,124 @@ func TestImportGhost(t *testing.T) {
 	if r.Posts != 2 || r.Pages != 1 || r.Scheduled != 1 ||
 		strings.Contains(built["index.html"]+built["rss.xml"], "Secret") ||
 		strings.Contains(built["2024/06/30/waving/index.html"], "alert(1)") {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestImportNikola(t *testing.T) {
+	dir, done := importInto(t, map[string]string{
+		"conf.py": "BLOG_TITLE = 'x'\n", "output/index.html": "<html><head><title>x</title></head></html>",
+		"posts/rest.rst": ".. title: How to: make money\n.. slug: how-to\n.. date: 2012-09-15 19:52:05 UTC\n" +
+			".. tags: a, b\n.. category: money\n.. link: \n.. description: In short\n.. type: text\n" +
+			".. author: Ada\n.. updated: 2012-10-15 19:52:05 UTC+02:00\n\nFirst *words*.\n\n.. TEASER_END\n\n" +
+			".. code-block:: python\n\n   print(1)\n\n`More <link://slug/mark>`_\n",
+		"posts/mark.md": "<!--\n.. title: Mark\n.. date: 2013/03/30 23:00:00 UTC-03:00\n-->\n\n**Bold** [x](link://slug/" +
+			"how-to) {{% youtube id=x %}}\n",
+		"posts/mark.it.md": "<!--\n.. title: Marco\n.. date: 2013-03-30 23:00:00 UTC-03:00\n-->\n\nCiao\n",
+		"posts/two.html":   "<p>Two files</p>\n", "posts/two.meta": ".. title: Two\n.. date: 2014-01-01 00:00:00 UTC\n",
+		"posts/draft.md":  "<!--\n.. title: Draft\n.. date: 2014-01-01\n.. status: draft\n-->\nx\n",
+		"posts/old.rst":   ".. title: Old draft\n.. date: 2014-01-01\n.. tags: draft\n\nx\n",
+		"posts/secret.md": ".. title: Secret\n.. date: 2014-01-01\n.. status: private\n\nx\n",
+		"posts/table.rst": ".. title: Table\n.. date: 2014-01-01\n\nText\n\n.. csv-table:: x\n",
+		"posts/date.rst":  ".. title: Date\n.. date: soon\n\nText\n",
+		"posts/bare.rst":  "Title\n=====\n\nText\n",
+		"pages/about.rst": ".. title: About\n.. slug: about\n.. date: 2012-01-01\n\nWe.\n",
+	}, ".")
+	wants(t, tree(t, dir), map[string][]string{
+		"src/rest.html": {"title: How to: make money\n", "date: 2012-09-15 19:52:05 +0000\n",
+			"lastmod: 2012-10-15 19:52:05 +0200\n", "tags: a, b, money\n", "slug: how-to\n", "description: In short\n",
+			"author_name: Ada\n", "<p>First <em>words</em>.</p>", `<pre><code class="language-python">print(1)`,
+			`<a href="/2013/03/30/mark/">More</a>`},
+		"src/mark.md":      {"date: 2013-03-30 23:00:00 -0300\n", "**Bold** [x](/2012/09/15/how-to/)"},
+		"src/mark.it.md":   {"lang: it\n", "Ciao"},
+		"src/two.html":     {"title: Two\n", "<p>Two files</p>"},
+		"drafts/draft.md":  {"draft: true\n"},
+		"drafts/old.html":  {"draft: true\n"},
+		"drafts/secret.md": {"draft: true\n"},
+		"pages/about.html": {"slug: about\n", "<p>We.</p>"},
+	})
+	if len(done.Files) != 9 || !slices.Contains(done.Files, "drafts/bare.html") {
+		t.Errorf("files %q", done.Files)
+	}
+	wantNotes(t, done, `posts/table.rst:6: bakeoff cannot turn this reStructuredText into HTML: the directive "csv-table"`,
+		`posts/date.rst:2: "soon" is not a date`, "posts/bare.rst: no date; it becomes a draft", "the status is private",
+		"the shortcode {{% youtube id=x %}} stays as text")
+	if r := buildSite(t, dir, Option{}); r.Posts != 4 || r.Pages != 1 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestImportPelican(t *testing.T) {
+	dir, done := importInto(t, map[string]string{
+		"pelicanconf.py": "AUTHOR = 'x'\n", "theme/base.html": "<html><head><title>x</title></head></html>",
+		"content/python/mark.md": "Title: My super title\nDate: 2010-12-03 10:20\nModified: 2010-12-05 19:30\n" +
+			"Category: Python\nTags: pelican, publishing tool; pelican, bird\nSlug: my-super-post\n" +
+			"Authors: Alexis Metaireau, Conan Doyle\nSummary: Short version\n    for index and feeds\n\n" +
+			"This is *content* ![i]({static}/images/a.png) [r]({filename}../rest.rst#part) [n]({filename}none.md).\n",
+		"content/rest.rst": "My rest title\n#############\n\n:date: 2010-10-03 10:20\n:tags: thats, awesome\n" +
+			":slug: my-rest\n:summary: Short\n version\n\nText with ``code`` and `a link <{filename}/python/mark.md>`_.\n",
+		"content/page.html": "<html>\n <head>\n <title>My HTML title</title>\n" +
+			" <meta name=\"tags\" content=\"thats, b\" />\n" +
+			" <meta name=\"date\" content=\"2012-07-09 22:28\" />\n <meta name=\"authors\" content=\"Ada\" />\n </head>\n" +
+			" <body>\n <p>The body</p><script>alert(1)</script>\n </body>\n</html>\n",
+		"content/hidden.md":           "Title: Hidden\nDate: 2010-12-03\nStatus: hidden\n\nx\n",
+		"content/draft.md":            "Title: Draft\nDate: 2010-12-03\nStatus: draft\n\nx\n",
+		"content/2011-02-03-named.md": "Title: Named by its file\n\nx\n",
+		"content/dateless.md":         "Title: No date\nTags: x\n\nx\n",
+		"content/pages/about.md":      "Title: About\n\nWe.\n",
+		"content/bad.md":              "Title: Bad\nDate: soon\n\nx\n",
+		"content/fr.md":               "Title: Titre\nDate: 2010-12-03\nLang: fr\nSlug: my-super-post\n\nOui\n",
+	}, ".")
+	wants(t, tree(t, dir), map[string][]string{
+		"src/mark.md": {"title: My super title\n", "date: 2010-12-03 10:20:00 +0000\n",
+			"lastmod: 2010-12-05 19:30:00 +0000\n", "tags: Python, pelican  publishing tool, pelican  bird\n",
+			"slug: my-super-post\n", "author_name: Alexis Metaireau, Conan Doyle\n",
+			"description: Short version for index and feeds\n", "![i](/images/a.png)", "[r](/2010/10/03/my-rest/#part)",
+			"[n](/python/none.md)"},
+		"src/rest.html": {"title: My rest title\n", "description: Short version\n", "<code>code</code>",
+			`<a href="/2010/12/03/my-super-post/">a link</a>`},
+		"src/page.html":           {"title: My HTML title\n", "tags: thats, b\n", "author_name: Ada\n", "<p>The body</p>"},
+		"src/2011-02-03-named.md": {"date: 2011-02-03 00:00:00 +0000\n"},
+		"src/fr.fr.md":            {"lang: fr\n"},
+		"drafts/hidden.md":        {"draft: true\n"},
+		"drafts/draft.md":         {"draft: true\n"},
+		"drafts/dateless.md":      {"draft: true\n"},
+		"pages/about.md":          {"title: About\n"},
+	})
+	if len(done.Files) != 9 {
+		t.Errorf("files %q", done.Files)
+	}
+	wantNotes(t, done, `bad.md:2: "soon" is not a date`, "the status is hidden",
+		"dateless.md: no date; it becomes a draft",
+		"python/mark.md: a link leads to /python/none.md", "copy those below the same folder to static")
+}
+
+// Folders and links of a stranger: nothing is read outside of the folder, nothing written outside of
+// the site.
+func TestImportOfHostileFolders(t *testing.T) {
+	base := blog(t, map[string]string{"secret.md": "Title: Secret\nDate: 2010-01-01\n\nsecret words\n",
+		"in/a.md": "Title: A\nDate: 2010-01-01\nSlug: ../../../escape\n\n[x]({filename}../../secret.md)\n",
+		"in/b.md": "Title: {x\nDate: 2010-01-01\nTags: [a\n\nx\n", "site/config.sh.local": "TIMEZONE=UTC\n"})
+	for link, to := range map[string]string{"in/link.md": "../secret.md", "in/b.meta": "../secret.md", "in/dir": ".."} {
+		if err := os.Symlink(to, filepath.Join(base, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s, err := Open(filepath.Join(base, "site"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	done, err := s.Import(filepath.Join(base, "in"))
+	if err != nil || len(done.Files) != 2 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	for name, text := range tree(t, base) {
+		if strings.HasPrefix(name, "site/") && strings.Contains(text, "secret words") || strings.Contains(name, "escape") {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	if r := buildSite(t, filepath.Join(base, "site"), Option{}); r.Posts != 2 {
 		t.Errorf("%+v", r)
 	}
 }

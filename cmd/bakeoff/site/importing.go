@@ -14,18 +14,24 @@ func (w writer) importPosts() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "import SOURCE SITE",
-		Short: "Import the posts of WordPress, Ghost or Hugo",
+		Short: "Import the posts of WordPress, Ghost, Nikola, Pelican or Hugo",
 		Long: `import writes the posts of another system into the site. bakeoff finds out which one wrote
 SOURCE:
 
   WordPress  the XML file of Tools, Export
   Ghost      the JSON file of Settings, Import/Export
+  Nikola     its folder, or one of .rst, .md and .html files with lines ".. title: …"
+  Pelican    its folder, or one of .rst, .md and .html files with "Title: …" and the like
   Hugo       a folder of Markdown files, such as content, with front matter in TOML, YAML
              or JSON; files directly in SOURCE or in pages/ become pages
+
+reStructuredText becomes HTML. A file with a part that bakeoff cannot turn into HTML is left
+out, with its line.
 
 Drafts, private posts, and posts for members or with a password become drafts. import replaces no file,
 downloads nothing, and names what it cannot take over. Copy images into static/.`,
 		Example: `  bakeoff site import hugo/content blog
+  bakeoff site import pelican blog
   bakeoff site import wordpress.2026-01-31.xml blog
   bakeoff site import blog.ghost.2026-01-31.json blog
   bakeoff site import --json wordpress.2026-01-31.xml blog`,

@@ -35,8 +35,8 @@ func Parse(text []byte, src Source) (Doc, error) {
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	if kind, line := foreign(text); kind != "" {
 		return d, fault.WithFix(fault.New(fault.Invalid, "%s: this front matter is %s; bakeoff reads lines such as "+
-			"\"title: …\" between two lines of ---, the first of which begins the file", placeText(src.File, line), kind),
-			"run bakeoff site import FOLDER SITE, which reads Hugo's YAML, TOML and JSON, or rewrite the front matter")
+			"\"title: …\" between two lines of ---, the first of which begins the file", PlaceText(src.File, line), kind),
+			"run bakeoff site import FOLDER SITE, which reads that of Hugo and Pelican, or rewrite the front matter")
 	}
 	front, body, lines, err := splitFrontMatter(text, src.File)
 	if err != nil {
@@ -50,7 +50,7 @@ func Parse(text []byte, src Source) (Doc, error) {
 	}
 	for _, f := range fields {
 		if err := d.readField(f, src.Location); err != nil {
-			return d, fault.Wrap(fault.Invalid, placeText(src.File, f.line), err)
+			return d, fault.Wrap(fault.Invalid, PlaceText(src.File, f.line), err)
 		}
 	}
 	d.complete(src)
@@ -173,8 +173,8 @@ func (d *Doc) addWarning(what, fix string) {
 	d.Warnings = append(d.Warnings, safetext.Line(d.File)+": "+what+"; "+fix)
 }
 
-// placeText names a line of a file.
-func placeText(file string, line int) string { return fmt.Sprintf("%s:%d", safetext.Line(file), line) }
+// PlaceText names a line of a file.
+func PlaceText(file string, line int) string { return fmt.Sprintf("%s:%d", safetext.Line(file), line) }
 
 func cmpOr(a, b string) string {
 	if strings.TrimSpace(a) != "" {

@@ -21,6 +21,20 @@ func IsHTML(file string) bool {
 var htmlNames = map[string]string{"keywords": "tags", "summary": "description", "modified": "lastmod",
 	"authors": "author_name"}
 
+// HeadField is a field of the head of a document.
+type HeadField struct {
+	Key, Value string
+	Line       int
+}
+
+// HTMLHead returns the fields of the head of a document, by their names here.
+func HTMLHead(text []byte) (out []HeadField) {
+	for _, f := range htmlHead(text) {
+		out = append(out, HeadField{f.key, f.value, f.line})
+	}
+	return out
+}
+
 // htmlHead reads the head of a document as BSSG and Pelican do: <title>, and elements
 // <meta name="date" content="…">. A text without a head has no fields.
 func htmlHead(text []byte) (out []field) {

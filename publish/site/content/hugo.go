@@ -31,7 +31,7 @@ func FromHugo(text []byte, file string) (post []byte, draft bool, notes []string
 	if h.problem != nil {
 		return nil, false, nil, fault.Wrap(fault.Invalid, file, h.problem)
 	}
-	for _, m := range shortcode.FindAllString(body, 3) {
+	for _, m := range Shortcodes(body) {
 		h.notes = append(h.notes, fmt.Sprintf("%s: the shortcode %s stays as text", file,
 			safetext.Clip(safetext.Line(m), 60)))
 	}
@@ -49,7 +49,7 @@ func hugoFront(s, file string) (front map[string]any, body string, err error) {
 	fence = strings.TrimRight(fence, " \t")
 	if fence != "---" && fence != "+++" {
 		if kind, line := foreign([]byte(s)); kind != "" {
-			return nil, "", fault.WithFix(fault.New(fault.Invalid, "%s: this front matter is %s", placeText(file, line), kind),
+			return nil, "", fault.WithFix(fault.New(fault.Invalid, "%s: this front matter is %s", PlaceText(file, line), kind),
 				"rewrite it as YAML between two lines of ---")
 		}
 		return front, s, nil
@@ -76,6 +76,9 @@ func hugoFront(s, file string) (front map[string]any, body string, err error) {
 	}
 	return front, rest, nil
 }
+
+// Shortcodes returns the first shortcodes of a text of Hugo or Nikola.
+func Shortcodes(text string) []string { return shortcode.FindAllString(text, 3) }
 
 var shortcode = regexp.MustCompile(`\{\{[<%].*?[%>]\}\}`)
 

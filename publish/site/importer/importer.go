@@ -17,6 +17,9 @@ import (
 // MaxExport bounds an export, in bytes.
 const MaxExport = 256 << 20
 
+// LinkPrefix begins a link to another file of an export, by the name of the file.
+const LinkPrefix = "/-imported-"
+
 // Post is a post or a page of another system.
 type Post struct {
 	Source string // what messages call it: a file with its line
