@@ -543,6 +543,7 @@ func (r Request) writeParams(w *writer, all []contender, metrics []metric) {
 	}
 	if len(r.Prepare) == 0 && len(r.Cleanup) == 0 && !slices.ContainsFunc(metrics, found) {
 		shared.own("      repeat: " + repeat.String())
+		shared.own(fmt.Sprintf("      warmup: %d", warmup))
 	}
 	if shared.line > 0 {
 		w.own("    params:")
@@ -550,10 +551,12 @@ func (r Request) writeParams(w *writer, all []contender, metrics []metric) {
 	}
 }
 
-// repeat is how long a trial executes a short command. It suffices for twelve executions
-// of a command of 5 ms. The first four or five find colder caches than the others, which
-// the median of fewer would contain.
-const repeat = 60 * time.Millisecond
+// repeat is how long a trial executes a short command. It suffices for twelve executions of
+// a command of 5 ms, of which the first warmup find colder caches than the others.
+const (
+	repeat = 60 * time.Millisecond
+	warmup = 4
+)
 
 // found reports whether a metric is a number in the output.
 func found(m metric) bool { return m.find != "" }

@@ -99,12 +99,17 @@ func paramSpecs() []param.Spec {
 			"either stream; if this is CPU time instead of elapsed time, the trial fails the gate cpu-time"},
 		{Name: "repeat", Kind: param.Duration, Doc: "for short commands: each trial executes the command " +
 			"again until this time has passed, and at least twice unless one execution takes more than four times as long. " +
-			"wall is then the median of all executions but the first, which meets colder caches, and cpu is the CPU time of " +
+			"wall is then the median of the executions after those of warmup, and cpu is the CPU time of " +
 			"one execution. Not with reset, cleanup, score, cost or seconds"},
+		{Name: "warmup", Kind: param.Int, Max: maxWarmup, Doc: "with repeat: how many executions at the beginning of a " +
+			"trial do not count for wall, because they meet colder caches, but at most half of all; 1 if it is not set"},
 		{Name: "timeout", Kind: param.Duration, Default: "10m0s", Doc: "after this time a command is killed and has failed"},
 		{Name: "estimate", Kind: param.Duration, Default: "5s", Doc: "expected duration of the command, for the plan"},
 	}
 }
+
+// maxWarmup bounds the executions that do not count.
+const maxWarmup = 1000
 
 // Check refuses invalid parameters before anything runs.
 func (Workload) Check(p param.Values) error {
@@ -127,6 +132,9 @@ func (Workload) Check(p param.Values) error {
 					"execution", name), "remove repeat")
 			}
 		}
+	}
+	if p.Text("warmup") != "" && p.Duration("repeat") == 0 {
+		return fault.WithFix(fault.New(fault.Invalid, "command: warmup needs repeat"), "add repeat: 60ms, or remove warmup")
 	}
 	for _, env := range p.List("env") {
 		if name, _, ok := strings.Cut(env, "="); !ok || name == "" {

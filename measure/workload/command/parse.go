@@ -36,7 +36,7 @@ func parseValues(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 		return nil, fault.New(fault.Subject, "%q ended with %s instead of %s%s", res.Argv[0], Ended(res), want,
 			Quoted(res.Stderr))
 	}
-	wall, runs, err := timedRuns(res, p.Duration("repeat") > 0)
+	wall, runs, err := timedRuns(res, p)
 	if err != nil {
 		return nil, err
 	}
@@ -69,8 +69,13 @@ func parseValues(raw workload.Raw, p param.Values) ([]sample.Value, error) {
 }
 
 // timedRuns is how long an execution took, in seconds, and the number of executions. Of a
-// repeated command it is the median of all but the first, if there are others.
-func timedRuns(res wire.ExecResult, repeated bool) (seconds, runs float64, err error) {
+// repeated command it is the median of those after the first ones, which p's warmup leaves
+// out, but at most half of all.
+func timedRuns(res wire.ExecResult, p param.Values) (seconds, runs float64, err error) {
+	repeated, cold := p.Duration("repeat") > 0, 1
+	if p.Text("warmup") != "" {
+		cold = int(p.Int("warmup"))
+	}
 	if !repeated {
 		if len(res.RunsNS) > 0 {
 			return 0, 0, fmt.Errorf("%s: the command was repeated, but the plan does not say so", workload.ExecBlob)
@@ -81,7 +86,7 @@ func timedRuns(res wire.ExecResult, repeated bool) (seconds, runs float64, err e
 		return 0, 0, fmt.Errorf("%s: the command was not repeated, but the plan says so", workload.ExecBlob)
 	}
 	later := make([]float64, 0, len(res.RunsNS))
-	for _, ns := range res.RunsNS[min(1, len(res.RunsNS)-1):] {
+	for _, ns := range res.RunsNS[min(cold, len(res.RunsNS)/2):] {
 		later = append(later, float64(ns)/1e9)
 	}
 	slices.Sort(later)

@@ -134,6 +134,17 @@ func TestRepeated(t *testing.T) {
 			t.Errorf("%v: wall %g, cpu %g; want %g, %g", c.runs, got["wall"], got["cpu"], c.wall, cpu)
 		}
 	}
+	for warmup, want := range map[string]float64{"0": .0055, "1": .005, "2": .0045, "3": .004, "4": .004} {
+		p["warmup"] = warmup
+		values, err := New().Parse(raw(9e6, 8e6, 6e6, 5e6, 4e6, 3e6), p)
+		if err != nil || values[0].Metric != "wall" || math.Abs(values[0].Value-want) > 1e-12 {
+			t.Errorf("warmup %s: %v, want %g; %v", warmup, values, want, err)
+		}
+	}
+	delete(p, "warmup")
+	if _, _, err := trial(t, param.Values{"argv": "true", "warmup": "2"}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("warmup without repeat: %v", err)
+	}
 	if _, err := New().Parse(raw(), p); err == nil || !strings.Contains(err.Error(), "was not repeated") {
 		t.Errorf("one execution passes for several: %v", err)
 	}
