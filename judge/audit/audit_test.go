@@ -101,6 +101,21 @@ func TestNamesWhatCarefulReadersFound(t *testing.T) {
 	}
 }
 
+// h2load speaks HTTP/2 unless --h1 is given.
+func TestH2loadWithHTTP1(t *testing.T) {
+	for settings, want := range map[string]bool{"-c50 --h1": true, "-c50": false} {
+		src := strings.Replace(table, "experiment: {", "experiment: {tools: [{name: h2load, settings: "+settings+
+			"}], protocols: [HTTP/1.1, HTTP/2], ", 1)
+		tab, err := Parse("t.yaml", []byte(src))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := says(Of(tab), "offers HTTP/2, which h2load cannot speak: every request used HTTP/1.1"); got != want {
+			t.Errorf("%s: %v", settings, got)
+		}
+	}
+}
+
 func says(r Report, text string) bool {
 	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return strings.Contains(f.Text, text) })
 }

@@ -148,10 +148,13 @@ var spoken = map[string]string{"wrk": "HTTP/1.1", "siege": "HTTP/1.1", "ab": "HT
 var protocolCheck = Check{
 	Name: "protocol",
 	Doc: "A server may offer a protocol that the load generator cannot speak: wrk and siege speak HTTP/1.1 only, ab " +
-		"HTTP/1.0. The table then says nothing about the protocol that browsers would use.",
+		"HTTP/1.0, and h2load with --h1 HTTP/1.1. The table then says nothing about the protocol that browsers would use.",
 	table: func(t *Table) (out []string) {
 		for _, tool := range t.Experiment.Tools {
 			used, ok := spoken[tool.Name]
+			if tool.Name == "h2load" && slices.Contains(strings.Fields(tool.Settings), "--h1") {
+				used, ok = "HTTP/1.1", true
+			}
 			if !ok {
 				continue
 			}

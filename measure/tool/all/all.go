@@ -3,8 +3,10 @@ package all
 
 import (
 	"bakeoff/measure/tool"
+	"bakeoff/measure/tool/ab"
 	"bakeoff/measure/tool/bonnie"
 	"bakeoff/measure/tool/fio"
+	"bakeoff/measure/tool/h2load"
 	"bakeoff/measure/tool/openssl"
 	"bakeoff/measure/tool/pgbench"
 	"bakeoff/measure/tool/siege"
@@ -15,8 +17,10 @@ import (
 // Tools returns every tool, in order of its name.
 func Tools() []tool.Tool {
 	return []tool.Tool{
+		ab.New(),
 		bonnie.New(),
 		fio.New(),
+		h2load.New(),
 		openssl.New(),
 		pgbench.New(),
 		siege.New(),

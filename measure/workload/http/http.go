@@ -98,7 +98,7 @@ func (Workload) Doc() workload.Doc {
 				Doc: "protocol of the load generator. HTTP/2 has one stream at a time on each connection, so that latencies " +
 					"mean the same; without tls the server then accepts HTTP/2 only (prior knowledge)"},
 			{Name: "http2", Kind: param.Bool, Default: "false",
-				Doc: "the server also offers HTTP/2; only the workload http with protocol http/2 uses it; requires tls"},
+				Doc: "the server also offers HTTP/2; only protocol http/2 of the workloads http and h2load uses it; requires tls"},
 			{Name: "ktls", Kind: param.Bool, Default: "false",
 				Doc: "the kernel encrypts what the server sends; requires tls, and support by the server, which must be " +
 					"nginx, OpenSSL and the kernel"},

@@ -20,9 +20,11 @@ import (
 	"bakeoff/base/sample"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/tool"
+	"bakeoff/measure/tool/ab"
 	toolall "bakeoff/measure/tool/all"
 	"bakeoff/measure/tool/bonnie"
 	"bakeoff/measure/tool/fio"
+	"bakeoff/measure/tool/h2load"
 	"bakeoff/measure/tool/openssl"
 	"bakeoff/measure/tool/pgbench"
 	"bakeoff/measure/tool/siege"
@@ -130,6 +132,22 @@ func TestWrk(t *testing.T) {
 	workloadtest.Run(t, New(wrk.New()), workloadtest.Options{
 		Target: web, Partial: true, Common: param.Values{"time": "1s", "connections": "10"},
 		Cells: []param.Values{{"tls": "true", "threads": "2"}},
+	})
+}
+
+func TestAb(t *testing.T) {
+	needs(t, ab.New())
+	workloadtest.Run(t, New(ab.New()), workloadtest.Options{
+		Target: web, Partial: true, Common: param.Values{"time": "1s", "connections": "5"},
+		Cells: []param.Values{{"tls": "true", "keepalive": "false"}},
+	})
+}
+
+func TestH2load(t *testing.T) {
+	needs(t, h2load.New())
+	workloadtest.Run(t, New(h2load.New()), workloadtest.Options{
+		Target: web, Partial: true, Common: param.Values{"time": "1s", "connections": "5"},
+		Cells: []param.Values{{"protocol": "http/2"}, {"protocol": "http/2", "tls": "true", "streams": "2"}},
 	})
 }
 

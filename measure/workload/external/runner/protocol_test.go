@@ -15,6 +15,8 @@ import (
 
 	"bakeoff/base/param"
 	"bakeoff/measure/tool"
+	"bakeoff/measure/tool/ab"
+	"bakeoff/measure/tool/h2load"
 	"bakeoff/measure/tool/siege"
 	"bakeoff/measure/tool/wrk"
 	"bakeoff/measure/workload"
@@ -31,6 +33,9 @@ func TestGeneratorsSpeakWhatTheySay(t *testing.T) {
 		{wrk.New(), nil, workload.HTTP11},
 		{siege.New(), nil, workload.HTTP11},
 		{siege.New(), param.Values{"keepalive": "false"}, workload.HTTP11},
+		{ab.New(), nil, workload.HTTP10},
+		{h2load.New(), nil, workload.HTTP11},
+		{h2load.New(), param.Values{"protocol": "http/2", "streams": "2"}, workload.HTTP2},
 	} {
 		d := c.tool.Doc()
 		t.Run(d.Name+" "+strings.Join(c.set.Args(), " "), func(t *testing.T) {
@@ -57,7 +62,13 @@ func TestGeneratorsSpeakWhatTheySay(t *testing.T) {
 			if err := run.Run(); err != nil {
 				t.Fatalf("%v: %s%s", err, out.Bytes(), said.Bytes())
 			}
-			r, err := c.tool.Parse(tool.Output{Stdout: out.Bytes(), Stderr: said.Bytes()}, p)
+			files := map[string][]byte{}
+			for blob, name := range cmd.Keep {
+				if files[blob], err = os.ReadFile(filepath.Join(dir, name)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r, err := c.tool.Parse(tool.Output{Stdout: out.Bytes(), Stderr: said.Bytes(), Files: files}, p)
 			if err != nil {
 				t.Fatal(err)
 			}
