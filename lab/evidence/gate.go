@@ -178,6 +178,10 @@ func starvedGate(t Trial) string {
 	if share := said(t, "generator-starved"); share > starvedShare {
 		return fmt.Sprintf("the generator waited %.0f %% of the time for its CPU", 100*share)
 	}
+	if t.Load != nil && t.Load.Waited && t.Load.Starved > starvedShare {
+		return fmt.Sprintf("the generator was ready to run without a CPU for %.0f %% of the time of its CPUs",
+			100*t.Load.Starved)
+	}
 	if t.Load != nil && t.Load.Starved > starvedShare {
 		return fmt.Sprintf("the generator's CPUs were never idle, and other programs used %.0f %% of their time",
 			100*t.Load.Starved)

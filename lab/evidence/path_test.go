@@ -101,4 +101,14 @@ func TestLoadOfAForeignGenerator(t *testing.T) {
 	if got := workload.LoadOf(res, 10, 1); got.Starved != 0 {
 		t.Errorf("a CPU with idle time: %+v", got)
 	}
+	// What its threads waited outranks what others used: a neighbor of lower priority takes
+	// only what the generator leaves, and threads of the generator wait for each other.
+	res.CPUs.After.Idle = 0
+	for waited, want := range map[float64]string{.01: "", .2: "without a CPU for 20 %", 3: "without a CPU for 51 %"} {
+		res.WaitedSeconds = &waited
+		load := workload.LoadOf(res, 10, 1)
+		if got := starvedGate(Trial{Load: &load}); (got != "") != (want != "") || !strings.Contains(got, want) {
+			t.Errorf("waited %g s: %q, want %q", waited, got, want)
+		}
+	}
 }

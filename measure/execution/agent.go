@@ -26,9 +26,11 @@ type Command struct {
 	Limit time.Duration
 	// Repeat is how long the command is executed again and again; 0 is once.
 	Repeat time.Duration
-	Argv   []string
-	Env    []string
-	Name   string // in messages
+	// Waits counts how long the command waits for CPUs, which costs some CPU time.
+	Waits bool
+	Argv  []string
+	Env   []string
+	Name  string // in messages
 	// User is the user of the command, USER[:GROUP] by names or numbers of the
 	// environment; "" is that of the agent. With Own, Dir becomes the folder of
 	// that user.
@@ -49,6 +51,9 @@ func (c Command) Exec(ctx context.Context) (stdout, stderr []byte, err error) {
 	argv := []string{c.Agent, "exec", "--json", "--dir", c.Dir, "--timeout", c.Limit.String()}
 	if c.Repeat > 0 {
 		argv = append(argv, "--repeat", c.Repeat.String())
+	}
+	if c.Waits {
+		argv = append(argv, "--waits")
 	}
 	if c.User != "" {
 		argv = append(argv, "--user", c.User)

@@ -40,6 +40,9 @@ type Diagnostics struct {
 	// Starved is the share of the time in which the generator had to leave its CPUs, all
 	// of which were in use, to other programs; 0 if unknown.
 	Starved float64
+	// Waited tells that Starved is what threads of the generator waited, and not only what
+	// others had of its CPUs.
+	Waited bool
 	// OwnTime says why the length of a test that a program reports is not its own; ""
 	// if nothing contradicts it.
 	OwnTime string
@@ -94,6 +97,11 @@ func LoadOf(res wire.ExecResult, work float64, threads int) Diagnostics {
 		others := all - (c.After.Interrupt - c.Before.Interrupt) - used
 		if others > 0 && idle < fullCPUs*seconds*n {
 			d.Starved = min(1, others/(seconds*n))
+		}
+		if waited := res.WaitedSeconds; waited != nil {
+			// Threads of the generator also wait for each other, which is no starvation.
+			d.Starved = min(1, max(0, min(others, *waited))/(seconds*n))
+			d.Waited = true
 		}
 	}
 	d.Generator = &wire.Generator{Utilisation: min(1, used/(seconds*cpus))}

@@ -35,6 +35,7 @@ func runExec(c command.Call) int {
 	repeat := f.Duration("repeat", 0, "with --json: execute the command again until this time has passed; 0: once")
 	user := f.String("user", "", "the user to run as, USER[:GROUP] by names or numbers")
 	own := f.Bool("own", false, "give the working directory to the user")
+	waits := f.Bool("waits", false, "with --json: count how long threads of the command wait for a CPU; costs some of it")
 	if err := f.Parse(c.Args); err != nil {
 		return wire.ExitInvalid
 	}
@@ -67,7 +68,11 @@ func runExec(c command.Call) int {
 	fresh := func() {
 		*stdout, *stderr = conn.Head{Limit: execOutput}, conn.Head{Limit: execOutput}
 	}
-	res, err := execute(ctx, cmd, *repeat, fresh)
+	var waited *waitCounter
+	if *waits {
+		waited = &waitCounter{}
+	}
+	res, err := execute(ctx, cmd, *repeat, fresh, waited)
 	if err != nil {
 		return c.Fail(fault.Op("exec", err))
 	}
@@ -85,7 +90,9 @@ func runExec(c command.Call) int {
 // it. When ctx ends, the command and its process group are killed; the result has the
 // signal. With repeat, execute runs it again as enough says, or until an execution
 // fails, and calls fresh before each further one.
-func execute(ctx context.Context, cmd *exec.Cmd, repeat time.Duration, fresh func()) (wire.ExecResult, error) {
+// Unless waited is nil, it counts how long the command waits for CPUs.
+func execute(ctx context.Context, cmd *exec.Cmd, repeat time.Duration, fresh func(),
+	waited *waitCounter) (wire.ExecResult, error) {
 	// The parent-death signal depends on the thread, not the process, so
 	// this thread must live until the child has ended.
 	runtime.LockOSThread()
@@ -97,7 +104,7 @@ func execute(ctx context.Context, cmd *exec.Cmd, repeat time.Duration, fresh fun
 	set, cpu := probe.ReadCPUs()
 	var begin time.Time
 	for {
-		one, err := once(ctx, cmd, begin.IsZero(), &res.Counters.Before)
+		one, err := once(ctx, cmd, begin.IsZero(), &res.Counters.Before, waited)
 		if err != nil {
 			return wire.ExecResult{}, err
 		}
@@ -116,7 +123,7 @@ func execute(ctx context.Context, cmd *exec.Cmd, repeat time.Duration, fresh fun
 		}
 		fresh()
 	}
-	res.Counters.After = probe.ReadHere()
+	res.Counters.After, res.WaitedSeconds = probe.ReadHere(), waited.seconds()
 	if same, after := probe.ReadCPUs(); cpu != nil && after != nil && slices.Equal(set, same) {
 		res.CPUs = &wire.CPUSpan{Set: set, Before: *cpu, After: *after}
 	}
@@ -145,7 +152,8 @@ type execution struct {
 // command has been waited for: neither the pipes of its output are opened in it, nor is
 // the rest of its output read. before a first execution once rehearses, and reads the
 // counters.
-func once(ctx context.Context, cmd *exec.Cmd, first bool, before *facts.Counters) (e execution, err error) {
+func once(ctx context.Context, cmd *exec.Cmd, first bool, before *facts.Counters,
+	waited *waitCounter) (e execution, err error) {
 	std, err := openStreams(cmd)
 	if err != nil {
 		return e, fault.Wrap(fault.Lab, "", err)
@@ -167,8 +175,10 @@ func once(ctx context.Context, cmd *exec.Cmd, first bool, before *facts.Counters
 	defer local.Release(p.Pid)
 	awake := context.AfterFunc(ctx, func() { killGroup(p.Pid) })
 	std.copy()
+	stop := waited.watch(p.Pid)
 	state, err := p.Wait()
 	e.end = time.Now()
+	stop()
 	awake()
 	if err != nil {
 		return e, fault.Wrap(fault.Lab, "wait", err)

@@ -122,6 +122,9 @@ type ExecResult struct {
 	Counters Span    `json:"counters"`
 	// CPUs is the time of the CPUs that the command may use; nil if unknown.
 	CPUs *CPUSpan `json:"cpus,omitempty"`
+	// WaitedSeconds is how long threads of the command were ready to run and had no CPU, with
+	// exec --waits; nil if unknown.
+	WaitedSeconds *float64 `json:"waited_seconds,omitempty"`
 	// Usage is the sum of all executions, with the largest of their resident sets.
 	Usage facts.Usage `json:"usage"`
 	// Stdout and Stderr of the last execution, each up to 1 MiB; Truncated says

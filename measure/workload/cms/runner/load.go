@@ -88,8 +88,8 @@ func (s *site) runSiege(ctx context.Context, raw workload.Raw) error {
 	limit := 2*s.params.Duration("time") + 2*s.params.Duration("timeout")
 	out, said := conn.Tail{Limit: maxExec}, conn.Tail{Limit: 4096}
 	exit, err := s.target.Peer.Exec(ctx, conn.Cmd{
-		Argv: append([]string{s.target.PeerAgent, "exec", "--json", "--dir", at.Dir, "--timeout", limit.String(), "--"},
-			cmd.Argv...),
+		Argv: append([]string{s.target.PeerAgent, "exec", "--json", "--waits", "--dir", at.Dir,
+			"--timeout", limit.String(), "--"}, cmd.Argv...),
 		Env:    append([]string{"LC_ALL=C", "HOME=" + at.Dir}, cmd.Env...),
 		Stdout: &out, Stderr: &said,
 	})

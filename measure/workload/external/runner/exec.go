@@ -31,7 +31,8 @@ func (s *site) exec(ctx context.Context, cmd tool.Command) (stdout, stderr []byt
 	// A fixed locale, because output depends on it, and a private home
 	// directory for programs that write to it.
 	return execution.Command{Conn: s.conn, Agent: s.agent, Dir: s.dir, Limit: s.limit, Argv: argv, Name: argv[0] + " ",
-		Env: append([]string{"LC_ALL=C", "HOME=" + s.dir}, cmd.Env...), Quoted: external.Quoted}.Exec(ctx)
+		Waits: s.tool.Doc().Server == tool.Web,
+		Env:   append([]string{"LC_ALL=C", "HOME=" + s.dir}, cmd.Env...), Quoted: external.Quoted}.Exec(ctx)
 }
 
 // makeFolder creates the tool's directory, removes old copies of the files to keep,
