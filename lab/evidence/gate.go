@@ -54,7 +54,8 @@ const (
 	clockShare    = 0.01    // of what passed on the host's clock,
 	clockGrain    = 2e6     // nanoseconds: an interruption between two readings
 	rawShare      = 0.005   // of it, between a clock and its uncorrected self
-	pathShare     = 0.95    // of what the way carries,
+	pathShare     = 0.95    // of the responses that the way carries,
+	bytesShare    = 0.90    // or of the bytes: a queue with a bucket of tokens carries more at first,
 	pathBusy      = 0.90    // of the CPUs that the server can use
 	lateShare     = 0.50    // of the latency at the same quantile
 	diskShare     = 0.50    // of the bytes that were forced to the disk,

@@ -41,7 +41,7 @@ func fullPath(t Trial) string {
 		verb     string
 		is, most float64
 	}{{"received", received, t.Path.ReceivedPerSecond}, {"sent", sent, t.Path.SentPerSecond}} {
-		if way.most > 0 && way.is > pathShare*way.most {
+		if way.most > 0 && way.is > bytesShare*way.most {
 			return fmt.Sprintf("%s %s %.3g Mbit/s, headers included, of the %.3g that the network path carries",
 				t.Path.Interface, way.verb, way.is*8/1e6, way.most*8/1e6)
 		}

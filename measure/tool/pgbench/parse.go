@@ -36,6 +36,17 @@ func (b pgbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	if err := bounded(done, p); err != nil {
 		return r, err
 	}
+	took, err := lasted(text, done, tps, p.Bool("connect"))
+	if err != nil {
+		return r, err
+	}
+	asked := tool.WholeSeconds(p, "time")
+	if p.Int("transactions") > 0 {
+		asked = 0
+	}
+	if err := r.Lasted(took, asked, out.Elapsed); err != nil {
+		return r, err
+	}
 	d := b.Doc()
 	r.Work = done
 	r.Add(d, "throughput", tps)
@@ -58,6 +69,23 @@ func (b pgbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	}
 	slices.SortFunc(r.Values, func(x, y sample.Value) int { return strings.Compare(x.Metric, y.Metric) })
 	return r, b.latencies(&r, out.Files[logName], done+failed)
+}
+
+// lasted is how long the test took, in seconds: pgbench does not print it, but divides by it,
+// without the time to connect first unless each transaction connects.
+func lasted(text printed.Text, done, tps float64, connect bool) (float64, error) {
+	if connect {
+		return done / tps, nil
+	}
+	if _, err := text.Line("initial connection time ="); err == nil { // from version 14
+		ms, err := text.Number("initial connection time =", "")
+		return done/tps + ms/1e3, err
+	}
+	all, err := parseRate(text, true)
+	if err != nil || !(all > 0) {
+		return done / tps, nil // it has only the other line
+	}
+	return done / all, nil
 }
 
 // failures is the number of failed transactions. Versions before 15 do not print it:

@@ -2,7 +2,10 @@ package pgbench
 
 import (
 	"bytes"
+	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -177,4 +180,31 @@ func number(t *testing.T, s string) float64 {
 		t.Fatal(err)
 	}
 	return v
+}
+
+// A pgbench whose clock was set, or that had to wait before it started its clock, divides by
+// another time than the test took. That is no failure of its database.
+func TestAnotherLengthIsGated(t *testing.T) {
+	for _, g := range tooltest.Load(t, New()) {
+		if !strings.Contains(g.Path, "closed-15") {
+			continue
+		}
+		line := regexp.MustCompile(`tps = [0-9.]+ `)
+		for times, gated := range map[string]bool{"1": false, "2": true, "0.4": true} {
+			factor, _ := strconv.ParseFloat(times, 64)
+			out := g.Output
+			out.Stdout = line.ReplaceAllFunc(slices.Clone(g.Output.Stdout), func(b []byte) []byte {
+				was, err := strconv.ParseFloat(strings.Fields(string(b))[2], 64)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return fmt.Appendf(nil, "tps = %f ", was*factor)
+			})
+			if r, err := New().Parse(out, g.Params); err != nil || (r.OwnTime != "") != gated {
+				t.Errorf("%s times the rate: %q, %v", times, r.OwnTime, err)
+			}
+		}
+		return
+	}
+	t.Fatal("no stored output")
 }
