@@ -147,7 +147,10 @@ func openFile(name string) (*os.File, error) {
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular():
-		return nil, fault.WithFix(fault.New(fault.Invalid, "not a regular file"), "name a kernel, a raw disk or a RAM disk")
+		return nil, fault.WithFix(
+			fault.New(fault.Invalid, "not a regular file"),
+			"name a kernel, a raw disk or a RAM disk",
+		)
 	}
 	return os.Open(name)
 }
@@ -322,7 +325,7 @@ func (a *app) printDisk(in inspection) {
 		t := cli.NewTable("NUMBER", "SIZE", "FILE SYSTEM", "ATTRIBUTES", "TYPE", "NAME")
 		for _, e := range d.Entries {
 			t.Row(fmt.Sprint(e.Number), bytesText(e.Size), cmp.Or(e.FileSystem, "-"),
-				cmp.Or(strings.Join(e.Attributes, ","), "-"), e.Type, safetext.Line(e.Name))
+				cmp.Or(strings.Join(e.Attributes, ","), "-"), cmp.Or(e.TypeName, e.Type), safetext.Line(e.Name))
 		}
 		a.Print(t)
 		fmt.Fprintln(a.Out)

@@ -150,6 +150,8 @@ func TestEveryCompression(t *testing.T) {
 			// The whole file can be compressed, as netbsd.gz is.
 			if i, err := Inspect(packed); err != nil || i.Format != ELF || i.Compression != c.name {
 				t.Errorf("the file itself: %+v, %v", i, err)
+			} else if !slices.ContainsFunc(i.Lacks(), func(l Lack) bool { return l.Name == "unpacked file" }) {
+				t.Errorf("the file itself lacks %+v; QEMU does not load it", i.Lacks())
 			}
 		})
 	}

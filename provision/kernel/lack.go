@@ -38,6 +38,11 @@ func (i *Info) Lacks() []Lack {
 			Fix:    "boot it with the machine virt of qemu-system for " + i.Arch}}
 	}
 	lacks := i.lacksEntry()
+	if i.Compression != "" {
+		lacks = append(lacks, Lack{Name: "unpacked file", State: Missing,
+			Effect: "QEMU does not load a kernel that is compressed as a whole (" + i.Compression + ")",
+			Fix:    "unpack it, for example with gunzip or zcat, and name the unpacked file"})
+	}
 	if i.System != Linux {
 		if !i.params {
 			state := Unknown
@@ -94,9 +99,11 @@ func (i *Info) lacksEntry() []Lack {
 	case i.Format == Multiboot && slices.Contains(i.Boots, BootMultiboot):
 		return nil
 	}
-	return []Lack{{Name: "PVH", State: Missing, Effect: "QEMU does not load this kernel: no note names an entry for PVH",
-		Fix: "use a kernel with the note (CONFIG_PVH of Linux, GENERIC or MICROVM of NetBSD), or boot a disk with " +
-			"a boot loader"}}
+	return []Lack{
+		{Name: "PVH", State: Missing, Effect: "QEMU does not load this kernel: no note names an entry for PVH",
+			Fix: "use a kernel with the note (CONFIG_PVH of Linux, GENERIC or MICROVM of NetBSD), or boot a disk with " +
+				"a boot loader"},
+	}
 }
 
 func unknown(name, effect string) Lack {

@@ -96,22 +96,24 @@ func (k kernel) Devices() error {
 
 func (k kernel) Hostname(name string) error { return k.Set("kern.hostname", append([]byte(name), 0)) }
 
-// Setting reads a sysctl. Of some tables the kernel tells no size: it returns as much as the
-// caller has room for.
+// Setting reads a sysctl. unix.SysctlRaw panics if a node above has no settings, as debug in a
+// kernel without options for debugging. Of some tables the kernel tells no size: it returns as
+// much as the caller has room for.
 func (kernel) Setting(name string) ([]byte, error) {
-	b, err := unix.SysctlRaw(name)
-	if err != nil || len(b) > 0 {
-		return b, err
-	}
 	mib, err := settingNumbers(name)
 	if err != nil {
 		return nil, err
 	}
-	for size := 64 << 10; ; size *= 4 {
+	var length uintptr
+	if err := callSysctl(mib, nil, &length, nil, 0); err != nil {
+		return nil, fmt.Errorf("sysctl %s: %w", name, err)
+	}
+	for size := max(int(length), 64<<10); ; size *= 4 {
 		room := make([]byte, size)
-		length := uintptr(size)
+		length = uintptr(size)
 		err := callSysctl(mib, unsafe.Pointer(&room[0]), &length, nil, 0)
-		if full := err == unix.ENOMEM || err == nil && length == uintptr(size); !full || size > maxBootText {
+		full := err == unix.ENOMEM || err == nil && length == uintptr(size)
+		if !full || size > maxBootText {
 			return room[:min(int(length), size)], err
 		}
 	}

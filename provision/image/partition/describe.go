@@ -3,6 +3,7 @@ package partition
 import (
 	"fmt"
 	"io"
+	"slices"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/gpt"
@@ -29,6 +30,7 @@ type Table struct {
 type Entry struct {
 	Number     int      `json:"number"`
 	Type       string   `json:"type"` // a GUID, or a number in an MBR
+	TypeName   string   `json:"type_name,omitempty"`
 	Name       string   `json:"name,omitempty"`
 	Offset     int64    `json:"offset_bytes"`
 	Size       int64    `json:"size_bytes"`
@@ -47,7 +49,8 @@ func Describe(disk io.ReaderAt, size int64, arch string) (Table, error) {
 		case err == nil:
 			t.Kind = "GPT"
 			for _, p := range all {
-				t.Entries = append(t.Entries, Entry{Number: p.Number, Type: p.Type, Name: p.Name, Offset: p.Offset,
+				t.Entries = append(t.Entries, Entry{Number: p.Number, Type: p.Type,
+					TypeName: gpt.TypeName(p.Type), Name: p.Name, Offset: p.Offset,
 					Size: p.Size, Attributes: gpt.Attributes(p.Attributes)})
 			}
 			if p, err := gpt.Boot(all, ""); err == nil {
@@ -71,6 +74,9 @@ func Describe(disk io.ReaderAt, size int64, arch string) (Table, error) {
 	r, err := Root(disk, size, arch)
 	if err != nil {
 		t.RootError = err.Error()
+		if slices.ContainsFunc(t.Entries, func(e Entry) bool { return e.FileSystem == ffs }) {
+			t.RootError = unmountable(ffs).Error()
+		}
 		return t, nil
 	}
 	n := 0

@@ -169,6 +169,9 @@ func at(disk io.ReaderAt, offset int64, n int) []byte {
 // form.
 const ext = "ext4"
 
+// ffs is the name of the file system of the BSDs, which FreeBSD calls UFS.
+const ffs = "FFS"
+
 // systems are the marks by which file systems and containers of file systems are known.
 var systems = []struct {
 	name, mark string
@@ -178,13 +181,17 @@ var systems = []struct {
 	{"xfs", "XFSB", 0}, {"btrfs", "_BHRfS_M", 0x10040}, {"f2fs", "\x10\x20\xf5\xf2", 1024}, {"squashfs", "hsqs", 0},
 	{"erofs", "\xe2\xe1\xf5\xe0", 1024}, {"LUKS", "LUKS\xba\xbe", 0}, {"LVM", "LABELONE",
 		512}, {"ISO 9660", "CD001", 0x8001},
+	// The superblock of FFS is at 8 KiB or at 64 KiB. Source: sys/ufs/ffs/fs.h of NetBSD.
+	{ffs, "\x54\x19\x01\x00", 8<<10 + 1372}, {ffs, "\x19\x01\x54\x19", 64<<10 + 1372},
+	{ffs, "\x19\x01\x54\x19", 8<<10 + 1372},
 	{"NTFS", "NTFS    ", 3}, {"FAT", "FAT", 54}, {"FAT", "FAT32", 82},
 }
 
 // system names what a range holds; "" if it is not known.
 func system(disk io.ReaderAt, r Range) string {
 	for _, s := range systems {
-		if int64(len(s.mark)) <= r.Size-s.offset && bytes.Equal(at(disk, r.Offset+s.offset, len(s.mark)), []byte(s.mark)) {
+		if int64(len(s.mark)) <= r.Size-s.offset &&
+			bytes.Equal(at(disk, r.Offset+s.offset, len(s.mark)), []byte(s.mark)) {
 			return s.name
 		}
 	}
@@ -197,6 +204,13 @@ func unmountable(s string) error {
 	if s == "" {
 		err = fault.New(fault.Invalid,
 			"the root of the disk has no file system that bakeoff knows, and its guests mount ext4")
+	}
+	if s == ffs {
+		return fault.WithFix(
+			err,
+			"boot it as the disk of the driver qemu, with its own kernel unless it has a boot loader: "+
+				"kernel: FILE, disk: FILE",
+		)
 	}
 	return fault.WithFix(err, "mount it, and write rootfs: with the folder or a tar file of it")
 }

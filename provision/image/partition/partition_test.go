@@ -69,8 +69,11 @@ func withGPT(disk []byte, size int, parts ...entry) {
 }
 
 const (
-	esp  = "c12a7328-f81f-11d2-ba4b-00a0c93ec93b"
-	size = 64 << 10
+	esp       = "c12a7328-f81f-11d2-ba4b-00a0c93ec93b"
+	netBSDFFS = "49f48d5a-b10e-11dc-b99b-0019d1879648"
+	size      = 64 << 10
+	ofFFS     = "the root of the disk is FFS, and the guests of bakeoff mount ext4; boot it as the disk of the driver " +
+		"qemu, with its own kernel unless it has a boot loader: kernel: FILE, disk: FILE"
 )
 
 func TestRoot(t *testing.T) {
@@ -145,7 +148,7 @@ func TestRoot(t *testing.T) {
 }
 
 func TestDescribe(t *testing.T) {
-	two := 2
+	one, two := 1, 2
 	for name, c := range map[string]struct {
 		make func(disk []byte)
 		want Table
@@ -154,14 +157,22 @@ func TestDescribe(t *testing.T) {
 			withGPT(d, sector, entry{esp, 20, 23, 1}, entry{linuxData, 32, 63, gpt.BootMe})
 			extAt(d, 32*sector, 16)
 		}, Table{Kind: "GPT", Boot: &two, Root: &two, Entries: []Entry{
-			{Number: 1, Type: esp, Offset: 20 * sector, Size: 4 * sector, Attributes: []string{"required"}},
-			{Number: 2, Type: linuxData, Offset: 32 * sector, Size: 32 * sector, Attributes: []string{"bootme"},
-				FileSystem: ext}}}},
+			{Number: 1, Type: esp, TypeName: "EFI system", Offset: 20 * sector, Size: 4 * sector, Attributes: []string{"required"}},
+			{Number: 2, Type: linuxData, TypeName: "Linux data", Offset: 32 * sector, Size: 32 * sector,
+				Attributes: []string{"bootme"}, FileSystem: ext}}}},
 		"MBR": {func(d []byte) { mbr(d, 0, 0xa9, 16, 16); d[446] = 0x80 }, Table{Kind: "MBR",
 			RootError: "the disk has no Linux partition; copy the file system of the root into a file of its own " +
 				"and name that file",
 			Entries: []Entry{{Number: 1, Type: "0xa9", Offset: 16 * sector, Size: 16 * sector,
 				Attributes: []string{"active"}}}}},
+		"NetBSD": {func(d []byte) {
+			withGPT(d, sector, entry{netBSDFFS, 32, 63, gpt.BootMe})
+			copy(d[32*sector+8192+1372:], "\x54\x19\x01\x00")
+		}, Table{Kind: "GPT", Boot: &one, RootError: ofFFS, Entries: []Entry{{Number: 1, Type: netBSDFFS,
+			TypeName: "NetBSD FFS", Offset: 32 * sector, Size: 32 * sector, Attributes: []string{"bootme"},
+			FileSystem: "FFS"}}}},
+		"FFS without a partition": {func(d []byte) { copy(d[8192+1372:], "\x54\x19\x01\x00") }, Table{FileSystem: "FFS",
+			RootError: ofFFS, Entries: []Entry{}}},
 		"the whole disk": {func(d []byte) { extAt(d, 0, 64) }, Table{FileSystem: ext, Root: new(int), Entries: []Entry{}}},
 	} {
 		disk := make([]byte, size)
