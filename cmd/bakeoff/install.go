@@ -16,8 +16,6 @@ import (
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/prepare/install/installed"
 	"bakeoff/prepare/install/lint"
-	"bakeoff/prepare/install/plan"
-	"bakeoff/prepare/install/spec"
 )
 
 // installCommand is bakeoff install.
@@ -25,68 +23,20 @@ func (a *app) installCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "install",
 		Short: "Plan and check systems whose root is on ZFS",
-		Long: `install is about systems with their root on ZFS. plan prints the steps that make one
-of an empty disk. lint reads facts about an installed system, encrypted or not, started
-by ZFSBootMenu, by a unified kernel image or by GRUB, and finds what will keep it from
+		Long: `install is about systems with their root on ZFS. probe reads the facts of a machine,
+init writes a specification, and plan prints the steps that make a system of an empty
+disk. lint reads facts about an installed system, encrypted or not, started by
+ZFSBootMenu, by a unified kernel image or by GRUB, and finds what will keep it from
 booting or from resuming after hibernation, and what shows a key.`,
-		Example: `  bakeoff install lint --facts facts.json
+		Example: `  bakeoff install init void-zfs
+  bakeoff install plan install.yaml
+  bakeoff install probe > facts.json
+  bakeoff install lint --facts facts.json
   bakeoff install lint --root /mnt --facts facts.json --json`,
 		Args: a.unknownCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.installPlan(), a.installLint())
-	return c
-}
-
-func (a *app) installPlan() *cobra.Command {
-	var asJSON bool
-	var factsFile string
-	c := &cobra.Command{
-		Use:   "plan SPEC --facts FILE",
-		Short: "Print the steps that install a system",
-		Long: `plan reads a specification (install.yaml) and facts about the target, and prints the
-steps of the installation in order: the command of each, what it destroys, how it is
-checked and what releases it. It refuses a target on which the installation would fail
-or destroy what the specification does not name. It runs no program and changes nothing;
-no command of bakeoff executes the plan.
-
-The same specification and facts give the same plan: identities, as the GUIDs of
-partitions, follow from them. The hash covers the whole plan.`,
-		Example: `  bakeoff install plan install.yaml --facts target.json
-  bakeoff install plan install.yaml --facts target.json --json`,
-		Args: cli.Between(1, 1, "a specification"),
-		RunE: func(c *cobra.Command, args []string) error {
-			if factsFile == "" {
-				return cli.Usage(c, fault.New(fault.Invalid, "plan needs --facts"))
-			}
-			src, err := os.ReadFile(args[0])
-			if err != nil {
-				return fileError(err)
-			}
-			s, err := spec.Parse(args[0], src)
-			if err != nil {
-				return err
-			}
-			if src, err = os.ReadFile(factsFile); err != nil {
-				return fileError(err)
-			}
-			t, err := plan.ReadTarget(factsFile, src)
-			if err != nil {
-				return err
-			}
-			p, err := plan.New(s, t)
-			switch {
-			case err != nil:
-				return err
-			case asJSON:
-				return a.PrintJSON(p)
-			}
-			_, err = io.WriteString(a.Out, safetext.Text(p.String()))
-			return err
-		},
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "print the plan as one object")
-	c.Flags().StringVar(&factsFile, "facts", "", "`file` with the facts of the target")
+	c.AddCommand(a.installProbe(), a.installInit(), a.installPlan(), a.installLint())
 	return c
 }
 

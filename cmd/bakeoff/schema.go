@@ -10,6 +10,7 @@ import (
 	"bakeoff/judge/audit"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/session"
+	"bakeoff/prepare/install/spec"
 	"bakeoff/provision/service"
 )
 
@@ -21,6 +22,7 @@ var schemas = []struct {
 	{"lab", func() []byte { return manifest.JSONSchema(session.Catalogue()) }},
 	{"published", audit.JSONSchema},
 	{"service", service.JSONSchema},
+	{"install", spec.JSONSchema},
 }
 
 func (a *app) schemaCommand() *cobra.Command {
@@ -29,19 +31,20 @@ func (a *app) schemaCommand() *cobra.Command {
 		names = append(names, s.name)
 	}
 	return &cobra.Command{
-		Use:   "schema [lab|published|service]",
-		Short: "Print the JSON Schema of lab files, published tables or services, for editors",
+		Use:   "schema [lab|published|service|install]",
+		Short: "Print the JSON Schema of lab files, published tables, services or installations, for editors",
 		Long: `schema prints a JSON Schema (2020-12). lab, the default, is the schema of lab
 files, with every driver and workload of this program; published is the schema of
-the tables that audit reads, and service that of service.yaml, which image build
-reads. An editor with a YAML language server uses the schema if the file begins
-with a line such as:
+the tables that audit reads, service that of service.yaml, which image build reads,
+and install that of install.yaml, which install plan reads. An editor with a YAML
+language server uses the schema if the file begins with a line such as:
 
   # yaml-language-server: $schema=lab.schema.json`,
 		Example: `  bakeoff schema > lab.schema.json
   bakeoff schema published > published.schema.json
-  bakeoff schema service > service.schema.json`,
-		Args:      cli.Between(0, 1, "lab, published or service"),
+  bakeoff schema service > service.schema.json
+  bakeoff schema install > install.schema.json`,
+		Args:      cli.Between(0, 1, "lab, published, service or install"),
 		ValidArgs: names,
 		RunE: func(c *cobra.Command, args []string) error {
 			name := "lab"

@@ -77,6 +77,11 @@ type Disk struct {
 	Discard    bool        `json:"discard"`
 	Separator  string      `json:"sep"` // between the name of the disk and a partition's number
 	Partitions []Partition `json:"partitions"`
+
+	// What plan needs to know before a disk is overwritten; nil is unknown.
+	System     *bool    `json:"system,omitempty"`    // holds the running system
+	Users      []string `json:"users,omitzero"`      // what uses it: "mounted on /", "pool tank"
+	Signatures []string `json:"signatures,omitzero"` // what wipefs finds on it and its partitions
 }
 
 // Partition is a partition. Start is in logical sectors, Size in bytes.

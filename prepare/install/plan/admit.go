@@ -13,57 +13,102 @@ const gib = 1 << 30
 // minPool is the least room that is left for the pool.
 const minPool = 8 * gib
 
-// admit finds the disk and the size of the swap, or says why the target is
-// refused: all reasons at once, each with what to do.
+// refusals collects the reasons why a target is refused, each with what to do.
+type refusals []error
+
+func (r *refusals) add(fix, format string, args ...any) {
+	*r = append(*r, fault.WithFix(fault.New(fault.Invalid, format, args...), fix))
+}
+
+// admit finds the disk and the size of the swap in GiB, or says why the target is
+// refused: all reasons at once.
 func admit(s *spec.Spec, t Target) (Disk, int64, error) {
-	var all []error
-	refuse := func(fix, format string, args ...any) {
-		all = append(all, fault.WithFix(fault.New(fault.Invalid, format, args...), fix))
-	}
+	var all refusals
 	swap := int64(s.SwapGiB)
 	if swap == 0 {
 		swap = (t.RAM+t.RAM/8)/gib + 1
 	}
-	if t.RAM <= 0 {
-		refuse("measure it again", "the facts do not say how much RAM the target has")
+	if s.Secrets.Swap == "" {
+		swap = 0
 	}
-	// The header of LUKS1 takes 2 MiB of the partition.
-	if s.Hibernate && swap*gib-2<<20 <= t.RAM {
-		refuse("raise swap_gib, or leave it out", "swap of %d GiB does not exceed the RAM: hibernation would fail", swap)
-	}
-	if t.Firmware.SecureBoot {
-		refuse("switch Secure Boot off in the firmware",
-			"Secure Boot is on: it forbids the unsigned modules of ZFS, and hibernation")
-	}
-	if !t.Firmware.EFI {
-		refuse("start the installation medium by UEFI", "the target was not started by UEFI")
-	}
-	i := slices.IndexFunc(t.Disks, func(d Disk) bool { return d.ByID == s.Disk })
+	all.machine(s, t, swap)
+	i := slices.IndexFunc(t.Disks, func(d Disk) bool { return d.ByID == s.Disk || d.Path == s.Disk })
 	if i < 0 {
-		refuse("compare with ls /dev/disk/by-id", "the target has no disk %s", s.Disk)
+		all.add("compare with ls /dev/disk/by-id", "the target has no disk %s", s.Disk)
 		return Disk{}, 0, errors.Join(all...)
 	}
 	d := t.Disks[i]
+	d.ByID = s.Disk
+	all.disk(s, d, swap)
+	return d, swap, errors.Join(all...)
+}
+
+// machine refuses a machine on which the system would not start or resume.
+func (r *refusals) machine(s *spec.Spec, t Target, swapGiB int64) {
+	if slices.Contains(t.Pools, poolName(s)) {
+		r.add("export it, or restart the rescue system", "a pool called %s is imported already", poolName(s))
+	}
+	if s.Recipe == "netbsd-zfs" {
+		return
+	}
+	if t.RAM <= 0 {
+		r.add("measure it again", "the facts do not say how much RAM the target has")
+	}
+	// The header of LUKS1 takes 2 MiB of the partition.
+	if s.Hibernate && swapGiB*gib-2<<20 <= t.RAM {
+		r.add(
+			"raise swap_gib, or leave it out",
+			"swap of %d GiB does not exceed the RAM: hibernation would fail",
+			swapGiB,
+		)
+	}
+	if t.SecureBoot != nil && *t.SecureBoot {
+		r.add("switch Secure Boot off in the firmware",
+			"Secure Boot is on: it forbids the unsigned modules of ZFS, and hibernation")
+	}
+	if !t.EFI {
+		r.add("start the installation medium by UEFI", "the target was not started by UEFI")
+	}
+}
+
+// disk refuses a disk whose content is in use, unknown, or not named for destruction.
+func (r *refusals) disk(s *spec.Spec, d Disk, swapGiB int64) {
 	if d.Serial == "" {
-		refuse("choose a disk with a serial number",
+		r.add("choose a disk with a serial number",
 			"%s has no serial number: nothing shows that it is the same later", d.Path)
 	}
+	if !d.Known {
+		r.add("run bakeoff install probe on the target, as root",
+			"the facts do not say what %s holds and who uses it", d.Path)
+	}
 	if d.System {
-		refuse("choose another disk, or start a rescue system", "%s holds the running system", d.Path)
+		r.add("choose another disk, or start a rescue system", "%s holds the running system", d.Path)
 	}
 	for _, u := range d.Users {
-		refuse("end that use first", "%s is in use: %s", d.Path, u)
+		r.add("end that use first", "%s is in use: %s", d.Path, u)
 	}
 	for _, g := range d.Signatures {
-		if !slices.Contains(s.Destroy, g) {
-			refuse("add it to destroy if it may go", "%s holds %s, which destroy does not name", d.Path, g)
+		switch {
+		case slices.Contains(s.Destroy, g):
+		case g == "swsuspend":
+			r.add("resume that system and shut it down, or add swsuspend to destroy",
+				"%s holds the image of a hibernated system (swsuspend)", d.Path)
+		default:
+			r.add("add it to destroy if it may go", "%s holds %s, which destroy does not name", d.Path, g)
 		}
 	}
 	if d.Logical != 512 && d.Logical != 4096 {
-		refuse("choose another disk", "%s has sectors of %d bytes; only 512 and 4096 are known", d.Path, d.Logical)
+		r.add("choose another disk", "%s has sectors of %d bytes; only 512 and 4096 are known", d.Path, d.Logical)
 	}
-	if d.Size < swap*gib+gib+minPool {
-		refuse("choose a larger disk", "%s is too small for %d GiB of swap and 8 GiB of pool", d.Path, swap)
+	if d.Size < swapGiB*gib+gib+minPool {
+		r.add("choose a larger disk", "%s is too small for %d GiB of swap and 8 GiB of pool", d.Path, swapGiB)
 	}
-	return d, swap, errors.Join(all...)
+}
+
+// poolName is the pool that a recipe makes.
+func poolName(s *spec.Spec) string {
+	if s.Recipe == "netbsd-zfs" {
+		return "rpool"
+	}
+	return "zroot"
 }

@@ -7,9 +7,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/shell"
 	"bakeoff/base/strictjson"
 	"bakeoff/prepare/install/spec"
 )
@@ -17,44 +19,23 @@ import (
 // Schema is the value of the field schema of a plan.
 const Schema = "bakeoff/install-plan/v1"
 
-// Target is what is known of the machine that gets the system.
-type Target struct {
-	RAM      int64    `json:"ram"` // bytes
-	Firmware Firmware `json:"firmware"`
-	Disks    []Disk   `json:"disks"`
-}
-
-// Firmware says how the machine starts. EFIVars: boot entries can be written.
-type Firmware struct {
-	EFI        bool `json:"efi"`
-	EFIVars    bool `json:"efivars"`
-	SecureBoot bool `json:"secure_boot"`
-}
-
-// Disk is a disk of the target. Users are what uses it or a part of it
-// ("mounted on /", "swap", "pool tank"), Signatures what wipefs finds on it.
-type Disk struct {
-	Path       string   `json:"path"`
-	ByID       string   `json:"by_id"`
-	Serial     string   `json:"serial"`
-	Size       int64    `json:"size"`    // bytes
-	Logical    int64    `json:"logical"` // bytes in a sector
-	System     bool     `json:"system,omitempty"`
-	Users      []string `json:"users,omitempty"`
-	Signatures []string `json:"signatures,omitempty"`
-}
-
 // Input is what a command reads on its standard input: a text, or the secret
-// that a reference of the specification names.
+// of a name in Plan.Secrets.
 type Input struct {
 	Text   string `json:"text,omitempty"`
 	Secret string `json:"secret,omitempty"`
 }
 
-// Check tells whether a step is done: the command's output contains Expect.
+// Check tells whether a step is done. The command changes nothing. With exit status 0 and
+// a line of output that contains all of Expect, or no output where Empty is set, the step is
+// done. With another exit status, or no output, it is absent. With other output, something
+// else is in its place, and the step must not run; where Replaces is set, it may.
 type Check struct {
-	Argv   []string `json:"argv"`
-	Expect string   `json:"expect"`
+	Argv     []string `json:"argv"`
+	Stdin    *Input   `json:"stdin,omitempty"`
+	Expect   []string `json:"expect,omitempty"`
+	Empty    bool     `json:"empty,omitempty"`
+	Replaces bool     `json:"replaces,omitempty"`
 }
 
 // Step is a command of a plan. No shell reads Argv.
@@ -65,8 +46,16 @@ type Step struct {
 	Stdin    *Input   `json:"stdin,omitempty"`
 	Destroys string   `json:"destroys,omitempty"`
 	Needs    []string `json:"needs,omitempty"` // ids of steps
-	Check    *Check   `json:"check,omitempty"`
-	Undo     []string `json:"undo,omitempty"` // releases what the step took; never destroys
+	Checks   []Check  `json:"checks,omitempty"`
+	Undo     []string `json:"undo,omitempty"`     // releases what the step took; never destroys
+	ReadOnly []string `json:"readonly,omitempty"` // what verify runs in place of Argv
+	Releases string   `json:"releases,omitempty"` // the step runs the undo of this one
+	// Once: later steps change what the checks see, so that they hold only right after it.
+	Once bool `json:"once,omitempty"`
+	// Redo: after an interruption in the middle, the step runs again whatever its checks say.
+	Redo bool `json:"redo,omitempty"`
+	// Await: the checks may take a minute to hold, and must hold twice.
+	Await bool `json:"await,omitempty"`
 }
 
 // IDs are the identities that the plan assigns before anything is written.
@@ -85,21 +74,15 @@ type IDs struct {
 // Plan is what an installation would do, in order. Hash covers all other
 // fields.
 type Plan struct {
-	Schema string `json:"schema"`
-	Recipe string `json:"recipe"`
-	Disk   Disk   `json:"disk"`
-	IDs    IDs    `json:"ids"`
-	Steps  []Step `json:"steps"`
-	Hash   string `json:"hash"`
-}
-
-// ReadTarget reads the facts of a target; file names them in messages.
-func ReadTarget(file string, src []byte) (Target, error) {
-	var t Target
-	if err := strictjson.Decode(src, &t); err != nil {
-		return t, fault.Wrap(fault.Invalid, file, err)
-	}
-	return t, nil
+	Schema  string            `json:"schema"`
+	Recipe  string            `json:"recipe"`
+	Notes   []string          `json:"notes"` // read these first
+	Disk    Disk              `json:"disk"`
+	IDs     IDs               `json:"ids"`
+	Pool    string            `json:"pool"`
+	Secrets map[string]string `json:"secrets"` // references, by name
+	Steps   []Step            `json:"steps"`
+	Hash    string            `json:"hash"`
 }
 
 // New makes a plan. Its error holds every reason why the target is refused.
@@ -108,11 +91,63 @@ func New(s *spec.Spec, t Target) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Schema: Schema, Recipe: s.Recipe, Disk: disk, IDs: assignIDs(s, t)}
+	t.Disks = []Disk{disk} // other disks change nothing
+	p := &Plan{Schema: Schema, Recipe: s.Recipe, Disk: disk, IDs: assignIDs(s, t), Pool: poolName(s),
+		Secrets: map[string]string{}}
 	r := &recipe{Plan: p, spec: s, target: t, swapGiB: swap}
-	r.voidZFS()
+	r.collectSecrets()
+	r.addNotes()
+	switch s.Recipe {
+	case "void-zfs":
+		r.voidZFS()
+	default:
+		return nil, fault.New(fault.Unsupported, "the recipe %s is not built yet", s.Recipe)
+	}
 	p.Hash = p.computeHash()
 	return p, nil
+}
+
+// Read reads a plan that Plan.JSON wrote; file names it in messages.
+func Read(file string, src []byte) (*Plan, error) {
+	p := &Plan{}
+	if err := strictjson.Decode(src, p); err != nil {
+		return nil, fault.Wrap(fault.Invalid, file, err)
+	}
+	if p.Schema != Schema {
+		return nil, fault.New(fault.Invalid, "%s: the schema is %q, not %q", file, p.Schema, Schema)
+	}
+	if got := p.computeHash(); got != p.Hash {
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%s: the plan was changed: its hash is %s, not %s",
+			file, got, p.Hash), "restore it, or make another plan")
+	}
+	return p, nil
+}
+
+// collectSecrets names the references of the specification.
+func (r *recipe) collectSecrets() {
+	for name, ref := range map[string]string{"pool": r.spec.Secrets.Pool, "swap": r.spec.Secrets.Swap,
+		"root": r.spec.Secrets.Root} {
+		if ref != "" {
+			r.Secrets[name] = ref
+		}
+	}
+	for _, u := range r.spec.Users {
+		r.Secrets["user-"+u.Name] = u.Password
+	}
+}
+
+// addNotes says what a reader must know before the plan is applied.
+func (r *recipe) addNotes() {
+	r.Notes = []string{"never run for real: no machine was installed with the recipe " + r.spec.Recipe + " yet"}
+	if r.spec.Recipe == "netbsd-zfs" {
+		return
+	}
+	if r.target.SecureBoot == nil {
+		r.Notes = append(r.Notes, "it is unknown whether Secure Boot is on; the system does not start with it")
+	}
+	if !r.target.EFIVars {
+		r.Notes = append(r.Notes, "no EFI variables: no boot entry is made, the firmware starts EFI/BOOT/BOOTX64.EFI")
+	}
 }
 
 // computeHash hashes all fields but Hash.
@@ -150,36 +185,66 @@ func assignIDs(s *spec.Spec, t Target) IDs {
 func (p *Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s on %s, serial number %s\nplan %s\n", p.Recipe, p.Disk.ByID, p.Disk.Serial, p.Hash)
+	for _, n := range p.Notes {
+		fmt.Fprintf(&b, "note: %s\n", n)
+	}
 	for i, s := range p.Steps {
-		fmt.Fprintf(&b, "\n%d. %s: %s\n   %s\n", i+1, s.ID, s.Purpose, quote(s.Argv))
+		fmt.Fprintf(&b, "\n%d. %s: %s\n   %s\n", i+1, s.ID, s.Purpose, shell.Quote(s.Argv...))
 		if s.Destroys != "" {
 			fmt.Fprintf(&b, "   destroys: %s\n", s.Destroys)
 		}
-		if s.Stdin != nil && s.Stdin.Secret != "" {
-			fmt.Fprintf(&b, "   stdin:    secret %s\n", s.Stdin.Secret)
-		} else if s.Stdin != nil {
-			for line := range strings.Lines(s.Stdin.Text) {
-				fmt.Fprintf(&b, "   stdin:    %s\n", strings.TrimSuffix(line, "\n"))
-			}
+		p.printInput(&b, s.Stdin)
+		for _, c := range s.Checks {
+			fmt.Fprintf(&b, "   check:    %s %s\n", shell.Quote(c.Argv...), c.says(p))
 		}
-		if s.Check != nil {
-			fmt.Fprintf(&b, "   check:    %s prints %q\n", quote(s.Check.Argv), s.Check.Expect)
+		if s.ReadOnly != nil {
+			fmt.Fprintf(&b, "   verify:   %s\n", shell.Quote(s.ReadOnly...))
 		}
 		if s.Undo != nil {
-			fmt.Fprintf(&b, "   undo:     %s\n", quote(s.Undo))
+			fmt.Fprintf(&b, "   undo:     %s\n", shell.Quote(s.Undo...))
 		}
 	}
 	return b.String()
 }
 
-// quote joins arguments as a shell would read them.
-func quote(argv []string) string {
-	var all []string
-	for _, a := range argv {
-		if a == "" || strings.ContainsAny(a, " \t\n'\"\\$`*?[](){}<>|&;#~!") {
-			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+func (p *Plan) printInput(b *strings.Builder, in *Input) {
+	switch {
+	case in == nil:
+	case in.Secret != "":
+		fmt.Fprintf(b, "   stdin:    secret %s (%s)\n", in.Secret, p.Secrets[in.Secret])
+	default:
+		for line := range strings.Lines(in.Text) {
+			fmt.Fprintf(b, "   stdin:    %s\n", strings.TrimSuffix(line, "\n"))
 		}
-		all = append(all, a)
 	}
-	return strings.Join(all, " ")
+}
+
+// says describes what a check expects.
+func (c Check) says(p *Plan) string {
+	out := "succeeds"
+	switch {
+	case c.Empty:
+		out = "prints nothing"
+	case len(c.Expect) > 0:
+		out = "prints"
+		for i, e := range c.Expect {
+			if i > 0 {
+				out += " and"
+			}
+			out += fmt.Sprintf(" %q", e)
+		}
+	}
+	if c.Stdin != nil && c.Stdin.Secret != "" {
+		out += fmt.Sprintf(", given secret %s (%s)", c.Stdin.Secret, p.Secrets[c.Stdin.Secret])
+	}
+	return out
+}
+
+// Step returns a step by its id.
+func (p *Plan) Step(id string) *Step {
+	i := slices.IndexFunc(p.Steps, func(s Step) bool { return s.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return &p.Steps[i]
 }

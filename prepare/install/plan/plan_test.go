@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/json"
 	"flag"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/prepare/install/installed"
 	"bakeoff/prepare/install/spec"
 )
 
@@ -29,11 +31,11 @@ func article(t *testing.T) (*spec.Spec, Target) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts, err := ReadTarget("article.json", read(t, "article.json"))
+	facts, err := installed.Read("article.json", bytes.NewReader(read(t, "article.json")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return s, facts
+	return s, TargetOf(facts)
 }
 
 func mustPlan(t *testing.T, s *spec.Spec, facts Target) *Plan {
@@ -64,7 +66,7 @@ func TestInvariants(t *testing.T) {
 	hashes := map[string]bool{}
 	for bits := range 32 {
 		s, facts := article(t)
-		s.Hibernate, s.Desktop, facts.Firmware.EFIVars = bits&1 > 0, bits&2 > 0, bits&4 > 0
+		s.Hibernate, s.Desktop, facts.EFIVars = bits&1 > 0, bits&2 > 0, bits&4 > 0
 		if !s.Hibernate && bits&8 > 0 {
 			s.Secrets.Swap = ""
 		}
@@ -105,7 +107,7 @@ func TestInvariants(t *testing.T) {
 		if got := strings.Contains(string(text), "resume="); got != s.Hibernate {
 			t.Errorf("resume= is in the plan: %v", got)
 		}
-		if got := index("entry") >= 0; got != facts.Firmware.EFIVars {
+		if got := index("entry") >= 0; got != facts.EFIVars {
 			t.Errorf("a boot entry is in the plan: %v", got)
 		}
 	}
@@ -122,10 +124,13 @@ func TestRefusals(t *testing.T) {
 		"holds ntfs":              func(_ *spec.Spec, t *Target) { t.Disks[0].Signatures = []string{"ntfs"} },
 		"has no disk":             func(_ *spec.Spec, t *Target) { t.Disks = nil },
 		"no serial number":        func(_ *spec.Spec, t *Target) { t.Disks[0].Serial = "" },
-		"Secure Boot is on":       func(_ *spec.Spec, t *Target) { t.Firmware.SecureBoot = true },
-		"not started by UEFI":     func(_ *spec.Spec, t *Target) { t.Firmware.EFI = false },
+		"Secure Boot is on":       func(_ *spec.Spec, t *Target) { t.SecureBoot = new(true) },
+		"not started by UEFI":     func(_ *spec.Spec, t *Target) { t.EFI = false },
 		"does not exceed the RAM": func(s *spec.Spec, _ *Target) { s.SwapGiB = 16 },
 		"too small":               func(_ *spec.Spec, t *Target) { t.Disks[0].Size = 20 << 30 },
+		"what /dev/nvme0n1 holds": func(_ *spec.Spec, t *Target) { t.Disks[0].Known = false },
+		"hibernated system":       func(_ *spec.Spec, t *Target) { t.Disks[0].Signatures = []string{"swsuspend"} },
+		"imported already":        func(_ *spec.Spec, t *Target) { t.Pools = []string{"zroot"} },
 		"sectors of 520 bytes":    func(_ *spec.Spec, t *Target) { t.Disks[0].Logical = 520 },
 	} {
 		s, facts := article(t)
@@ -139,14 +144,28 @@ func TestRefusals(t *testing.T) {
 	mustPlan(t, s, facts)
 }
 
-func FuzzReadTarget(f *testing.F) {
-	f.Add([]byte(`{"ram": 1, "disks": [{"serial": "x"}]}`))
-	f.Fuzz(func(t *testing.T, src []byte) {
-		if facts, err := ReadTarget("f", src); err == nil {
-			s := &spec.Spec{Recipe: "void-zfs", Disk: "/dev/disk/by-id/x"}
-			if p, err := New(s, facts); err == nil && p.Disk.Serial == "" {
-				t.Error("planned for a disk without a serial number")
-			}
+// TestRead reads back what a plan writes, and refuses one that was changed.
+func TestRead(t *testing.T) {
+	s, facts := article(t)
+	p := mustPlan(t, s, facts)
+	src, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := Read("plan.json", src); err != nil || again.String() != p.String() {
+		t.Errorf("%v", err)
+	}
+	changed := strings.Replace(string(src), "wipefs", "wipefz", 1)
+	if _, err := Read("plan.json", []byte(changed)); err == nil || !strings.Contains(err.Error(), "was changed") {
+		t.Errorf("a changed plan gave %v", err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(`{"schema": "bakeoff/install-plan/v1", "steps": [{"id": "a", "checks": [{"argv": []}]}]}`))
+	f.Fuzz(func(_ *testing.T, src []byte) {
+		if p, err := Read("f", src); err == nil {
+			_ = p.String()
 		}
 	})
 }

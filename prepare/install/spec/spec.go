@@ -2,6 +2,7 @@
 package spec
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strconv"
@@ -14,13 +15,14 @@ import (
 const Schema = "bakeoff/install/v1"
 
 // Recipes are the names of the recipes that exist.
-var Recipes = []string{"void-zfs"}
+var Recipes = []string{"void-zfs", "debian-zfs", "netbsd-zfs"}
 
 // Spec is an install.yaml. Secrets are references, never values.
 type Spec struct {
 	Schema     string   `yaml:"schema"`
 	Recipe     string   `yaml:"recipe"`
-	Disk       string   `yaml:"disk"` // below /dev/disk/by-id
+	Release    string   `yaml:"release"` // of Debian or NetBSD
+	Disk       string   `yaml:"disk"`    // below /dev/disk/by-id, or a loop device
 	Destroy    []string `yaml:"destroy"`
 	Hostname   string   `yaml:"hostname"`
 	Timezone   string   `yaml:"timezone"`
@@ -28,6 +30,8 @@ type Spec struct {
 	Locale     string   `yaml:"locale"`
 	Libc       string   `yaml:"libc"`
 	Mirror     string   `yaml:"mirror"`
+	Sets       []string `yaml:"sets"` // of NetBSD
+	SetsDir    string   `yaml:"sets_dir"`
 	Kernel     string   `yaml:"kernel"`
 	Hibernate  bool     `yaml:"hibernate"`
 	SwapGiB    int      `yaml:"swap_gib"` // 0: RAM and an eighth of it
@@ -37,6 +41,7 @@ type Spec struct {
 	Packages   []string `yaml:"packages"`
 	Bootloader Loader   `yaml:"zfsbootmenu"`
 	Secrets    Secrets  `yaml:"secrets"`
+	SSHKeys    []string `yaml:"ssh_keys"` // of root
 	Users      []User   `yaml:"users"`
 }
 
@@ -58,6 +63,7 @@ type User struct {
 	Name     string   `yaml:"name"`
 	Groups   []string `yaml:"groups"`
 	Password string   `yaml:"password"` // reference to "NAME:HASH", as chpasswd -e reads it
+	SSHKeys  []string `yaml:"ssh_keys"`
 }
 
 var format = yamltree.Format{Name: "install", Schema: Schema}
@@ -66,7 +72,9 @@ var (
 	hostname = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	word     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
 	zone     = regexp.MustCompile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
-	byID     = regexp.MustCompile(`^/dev/disk/by-id/[A-Za-z0-9_.:+-]+$`)
+	byID     = regexp.MustCompile(`^/dev/(disk/by-id/[A-Za-z0-9_.:+-]+|loop[0-9]+)$`)
+	bsdDisk  = regexp.MustCompile(`^/dev/(wd|sd|ld)[0-9]+$`)
+	sshKey   = regexp.MustCompile(`^(ssh-|ecdsa-|sk-)[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [^\x00-\x1f]*)?$`)
 	user     = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
 	url      = regexp.MustCompile(`^https?://[^\s"']+$`)
 	digest   = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -83,8 +91,9 @@ func Parse(file string, src []byte) (*Spec, error) {
 	if root == nil {
 		return nil, r.Err()
 	}
-	s := &Spec{Keymap: "us", Locale: "en_US.UTF-8", Timezone: "UTC", Libc: "glibc", Kernel: "linux-lts"}
+	s := &Spec{Keymap: "us", Locale: "en_US.UTF-8", Timezone: "UTC", Libc: "glibc"}
 	yamltree.Decode(root, s, r)
+	s.fill()
 	if root.Kind == yamltree.Mapping {
 		c := checker{r, root}
 		c.check(s)
@@ -134,39 +143,110 @@ func (c checker) oneOf(value string, all []string, key string) {
 	}
 }
 
+// fill fills in the defaults that depend on the recipe.
+func (s *Spec) fill() {
+	d := map[string]Spec{
+		"void-zfs":   {Kernel: "linux-lts"},
+		"debian-zfs": {Kernel: "linux-image-amd64", Release: "trixie", Mirror: "http://deb.debian.org/debian"},
+		"netbsd-zfs": {Kernel: "GENERIC", Release: "11.0", Sets: []string{"base", "comp", "etc", "games", "gpufw", "man",
+			"misc", "modules", "rescue", "text"}},
+	}[s.Recipe]
+	s.Kernel, s.Release, s.Mirror = cmp.Or(
+		s.Kernel,
+		d.Kernel,
+	), cmp.Or(
+		s.Release,
+		d.Release,
+	), cmp.Or(
+		s.Mirror,
+		d.Mirror,
+	)
+	if len(s.Sets) == 0 {
+		s.Sets = d.Sets
+	}
+}
+
 func (c checker) check(s *Spec) {
 	const ref = "write prompt, file:PATH or command:ARGV; never the secret itself"
 	c.oneOf(s.Recipe, Recipes, "recipe")
-	c.want(s.Disk, byID, "write a path below /dev/disk/by-id", "disk")
 	c.want(s.Hostname, hostname, "write lower case letters, digits and -", "hostname")
 	c.want(s.Timezone, zone, "write a zone as Europe/Rome", "timezone")
 	c.want(s.Keymap, word, "write a keymap as us", "keymap")
 	c.want(s.Locale, word, "write a locale as en_US.UTF-8", "locale")
-	c.want(s.Mirror, url, "write the URL of a repository", "mirror")
-	c.want(s.Kernel, word, "write a package as linux-lts or linux6.12", "kernel")
 	c.oneOf(s.Libc, []string{"glibc", "musl"}, "libc")
+	if s.Kernel != "" {
+		c.want(s.Kernel, word, "write a package as linux-lts or linux6.12", "kernel")
+	}
+	for i, p := range s.Packages {
+		c.want(p, word, "write the name of a package", "packages", strconv.Itoa(i))
+	}
+	c.want(s.Secrets.Root, secret, ref, "secrets", "root")
+	c.keys(s.SSHKeys, "ssh_keys")
+	c.users(s.Users, ref)
+	if s.Recipe == "netbsd-zfs" {
+		c.netbsd(s)
+		return
+	}
+	c.linux(s, ref)
+}
+
+func (c checker) keys(all []string, at ...string) {
+	for i, k := range all {
+		c.want(k, sshKey, "write a public key as ssh-ed25519 AAAA… name", append(slices.Clone(at), strconv.Itoa(i))...)
+	}
+}
+
+// linux checks what void-zfs and debian-zfs have in common.
+func (c checker) linux(s *Spec, ref string) {
+	c.want(s.Disk, byID, "write a path below /dev/disk/by-id", "disk")
+	c.want(s.Mirror, url, "write the URL of a repository", "mirror")
 	if s.Microcode != "" {
 		c.oneOf(s.Microcode, []string{"intel", "amd"}, "microcode")
 	}
 	if s.SwapGiB < 0 || s.SwapGiB > 1<<16 {
 		c.Add(c.at([]string{"swap_gib"}), "write 1 to 65536, or leave it out", "swap_gib is %d", s.SwapGiB)
 	}
-	for i, p := range s.Packages {
-		c.want(p, word, "write the name of a package", "packages", strconv.Itoa(i))
+	if s.Recipe == "debian-zfs" {
+		c.oneOf(s.Release, []string{"bookworm", "trixie"}, "release")
 	}
 	const zbm = "zfsbootmenu"
-	c.want(s.Bootloader.File, path, "write the path of a pinned release", zbm, "file")
-	c.want(s.Bootloader.SHA256, digest, "write 64 hexadecimal digits", zbm, "sha256")
+	if s.Recipe != "debian-zfs" || s.Release == "bookworm" || s.Bootloader.File != "" {
+		c.want(s.Bootloader.File, path, "write the path of a pinned release", zbm, "file")
+		c.want(s.Bootloader.SHA256, digest, "write 64 hexadecimal digits", zbm, "sha256")
+	}
 	c.want(s.Secrets.Pool, secret, ref, "secrets", "pool")
-	c.want(s.Secrets.Root, secret, ref, "secrets", "root")
 	if s.Hibernate || s.Secrets.Swap != "" {
 		c.want(s.Secrets.Swap, secret, ref, "secrets", "swap")
 	}
+	for key, set := range map[string]bool{"desktop": s.Desktop, "flatpak": s.Flatpak} {
+		if set && s.Recipe != "void-zfs" {
+			c.Add(c.at([]string{key}), "leave it out", "%s is for void-zfs only", key)
+		}
+	}
+}
+
+func (c checker) netbsd(s *Spec) {
+	c.want(s.Disk, bsdDisk, "write a disk as /dev/wd0", "disk")
+	c.want(s.SetsDir, path, "write the folder that holds the sets, kernel, ramdisk and SHA512", "sets_dir")
+	c.want(s.Release, word, "write a release as 11.0", "release")
+	for i, n := range s.Sets {
+		c.want(n, word, "write the name of a set", "sets", strconv.Itoa(i))
+	}
+	for key, set := range map[string]bool{"hibernate": s.Hibernate, "secrets.pool": s.Secrets.Pool != "",
+		"secrets.swap": s.Secrets.Swap != "", "desktop": s.Desktop, "flatpak": s.Flatpak} {
+		if set {
+			c.Add(c.at(strings.Split(key, ".")), "leave it out", "NetBSD has no %s with this recipe", key)
+		}
+	}
+}
+
+func (c checker) users(all []User, ref string) {
 	seen := map[string]bool{"root": true}
-	for i, u := range s.Users {
+	for i, u := range all {
 		n := strconv.Itoa(i)
 		c.want(u.Name, user, "write a name of lower case letters", "users", n, "name")
 		c.want(u.Password, secret, ref, "users", n, "password")
+		c.keys(u.SSHKeys, "users", n, "ssh_keys")
 		for j, g := range u.Groups {
 			c.want(g, user, "write the name of a group", "users", n, "groups", strconv.Itoa(j))
 		}

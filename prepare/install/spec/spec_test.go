@@ -1,6 +1,8 @@
 package spec
 
 import (
+	"encoding/json"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -40,6 +42,98 @@ users:
 	}
 }
 
+// TestAsk answers the questions of each recipe with what fits, and reads the result.
+func TestAsk(t *testing.T) {
+	given := map[string]string{
+		"disk": "/dev/disk/by-id/ata-X_1", "destroy": "gpt PMBR", "hostname": "box",
+		"zfsbootmenu.file": "/root/zbm.EFI", "zfsbootmenu.sha256": strings.Repeat("a", 64), "hibernate": "yes",
+		"user.name": "anna", "user.ssh_keys": "ssh-ed25519 AAAA a'b", "packages": "vim",
+		"secrets.swap": "command:op read 'x'",
+	}
+	for _, recipe := range Recipes {
+		var in strings.Builder
+		for _, q := range Questions(recipe) {
+			if recipe == "netbsd-zfs" && q.Key == "disk" {
+				in.WriteString("\n")
+				continue
+			}
+			if q.when == nil || q.when(given) {
+				in.WriteString(given[q.Key] + "\n")
+			}
+		}
+		out, err := Ask(recipe, strings.NewReader(in.String()), io.Discard, false)
+		if err != nil {
+			t.Fatalf("%s: %v", recipe, err)
+		}
+		s, err := Parse("install.yaml", out)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", recipe, err, out)
+		}
+		if s.Hostname != "box" || len(s.Users) != 1 || s.Users[0].SSHKeys[0] != given["user.ssh_keys"] {
+			t.Errorf("%s gave %+v", recipe, s)
+		}
+		if recipe != "netbsd-zfs" && (!s.Hibernate || s.Secrets.Swap != given["secrets.swap"] || len(s.Destroy) != 2) {
+			t.Errorf("%s gave %+v", recipe, s)
+		}
+	}
+}
+
+// TestAskAgain asks again at a terminal, and names the line of an answer in a file.
+func TestAskAgain(t *testing.T) {
+	answers := "/dev/sda\n/dev/disk/by-id/x\n\nBOX\nbox\n"
+	var out strings.Builder
+	_, err := Ask("debian-zfs", strings.NewReader(answers), &out, true)
+	if err != nil { // what is left has defaults
+		t.Errorf("%v\n%s", err, out.String())
+	}
+	for _, want := range []string{"disk is not valid", "hostname is not valid", "Time zone [UTC]"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q was not said:\n%s", want, out.String())
+		}
+	}
+	if _, err = Ask("debian-zfs", strings.NewReader(answers), io.Discard, false); err == nil ||
+		!strings.Contains(err.Error(), "answers:1: disk") {
+		t.Errorf("a wrong answer gave %v", err)
+	}
+	if _, err = Ask("void-zfs", strings.NewReader("/dev/disk/by-id/x\n"), io.Discard, true); err == nil ||
+		!strings.Contains(err.Error(), "hostname") {
+		t.Errorf("a missing answer gave %v", err)
+	}
+}
+
+// TestSchema describes every key.
+func TestSchema(t *testing.T) {
+	var all struct {
+		Properties map[string]struct {
+			Description string
+		}
+	}
+	if err := json.Unmarshal(JSONSchema(), &all); err != nil {
+		t.Fatal(err)
+	}
+	if len(all.Properties) < 20 {
+		t.Errorf("%d keys", len(all.Properties))
+	}
+	for key, p := range all.Properties {
+		if p.Description == "" {
+			t.Errorf("%s has no description", key)
+		}
+	}
+}
+
+func FuzzAsk(f *testing.F) {
+	f.Add("void-zfs", "/dev/disk/by-id/x\n\nbox\n")
+	f.Fuzz(func(t *testing.T, recipe, answers string) {
+		out, err := Ask(recipe, strings.NewReader(answers), io.Discard, false)
+		if err != nil || len(Questions(recipe)) == 0 {
+			return
+		}
+		if _, err := Parse("install.yaml", out); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
+}
+
 func FuzzParse(f *testing.F) {
 	src, err := os.ReadFile("../plan/testdata/article.yaml")
 	if err != nil {
@@ -49,7 +143,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte("schema: bakeoff/install/v1\nusers: [{}, 3]\nsecrets: []\n"))
 	f.Fuzz(func(t *testing.T, src []byte) {
 		s, err := Parse("f", src)
-		if err == nil && (s.Hostname == "" || !strings.HasPrefix(s.Disk, "/dev/disk/by-id/")) {
+		if err == nil && (s.Hostname == "" || !strings.HasPrefix(s.Disk, "/dev/")) {
 			t.Errorf("accepted %+v", s)
 		}
 	})

@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+	"bakeoff/base/shell"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/lab/manifest"
+	"bakeoff/prepare/install/installed"
+	"bakeoff/prepare/install/plan"
+	"bakeoff/prepare/install/probe"
+	"bakeoff/prepare/install/spec"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+)
+
+// targetFlags say which machine gets the system.
+type targetFlags struct {
+	host  string
+	port  int
+	facts string
+}
+
+func (t *targetFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&t.host, "host", "", "machine to reach over SSH, `user@host`; the default is this machine")
+	c.Flags().IntVar(&t.port, "port", 0, "its SSH `port`; the default is that of the configuration")
+}
+
+// connect reaches the machine. The caller calls release when it is done.
+func (a *app) connect(ctx context.Context, t targetFlags) (to conn.Conn, release func(), err error) {
+	if t.host == "" {
+		return local.Conn{}, func() {}, nil
+	}
+	c, err := a.at.Dial(ctx, t.host, manifest.Host{SSH: t.host, Port: t.port}, func(line string) {
+		fmt.Fprintln(a.Err, safetext.Line(line))
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, func() { _ = c.Close() }, nil
+}
+
+func (a *app) installProbe() *cobra.Command {
+	var t targetFlags
+	c := &cobra.Command{
+		Use:   "probe",
+		Short: "Print the facts of a machine that lint and plan read",
+		Long: `probe reads a machine and prints its facts as JSON, in the form that lint and plan read
+with --facts: memory, firmware, disks and what uses them, pools, boot entries, kernels,
+initial RAM disks, packages and services. It only reads; the programs that it starts
+change nothing. What it cannot learn is null, and not every fact has a source: as root it
+learns more.`,
+		Example: `  bakeoff install probe > facts.json
+  bakeoff install probe --host root@rescue > facts.json`,
+		Args: cli.Between(0, 0, ""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := a.probe(c.Context(), t)
+			if err != nil {
+				return err
+			}
+			safetext.Scrub(&s, safetext.Text)
+			text, err := probe.JSON(s)
+			if err == nil {
+				_, err = a.Out.Write(text)
+			}
+			return err
+		},
+	}
+	t.add(c)
+	return c
+}
+
+// probe reads the facts of a machine, or of a file.
+func (a *app) probe(ctx context.Context, t targetFlags) (installed.System, error) {
+	if t.facts != "" {
+		return a.readInstalled(t.facts)
+	}
+	to, release, err := a.connect(ctx, t)
+	if err != nil {
+		return installed.System{}, err
+	}
+	defer release()
+	return probe.Read(ctx, to)
+}
+
+func (a *app) installInit() *cobra.Command {
+	var out, answers string
+	c := &cobra.Command{
+		Use:   "init RECIPE",
+		Short: "Ask what a system should be, and write install.yaml",
+		Long: `init asks for disk, name, time zone, keymap, secrets, hibernation, boot loader, desktop and
+users, and writes a specification that plan reads. An empty answer takes the default in
+brackets. Secrets are references; init never asks for a passphrase itself.
+
+Answers may come from a file with --answers, or from standard input, one per line.
+init does not overwrite a file. bakeoff schema install is the schema for editors.`,
+		Example: `  bakeoff install init void-zfs
+  bakeoff install init debian-zfs --answers answers.txt --out debian.yaml`,
+		Args:      cli.Between(1, 1, "a recipe"),
+		ValidArgs: spec.Recipes,
+		RunE: func(c *cobra.Command, args []string) error {
+			if !slices.Contains(spec.Recipes, args[0]) {
+				return cli.Usage(c, fault.WithFix(fault.New(fault.Invalid, "unknown recipe %s", safetext.Line(args[0])),
+					"use one of void-zfs, debian-zfs and netbsd-zfs"))
+			}
+			if _, err := os.Lstat(out); err == nil {
+				return refuseExisting(out)
+			}
+			var in io.Reader = a.In
+			interactive := answers == "" && a.asksPerson()
+			if answers != "" {
+				f, err := os.Open(answers)
+				if err != nil {
+					return fileError(err)
+				}
+				defer f.Close()
+				in = f
+			}
+			text, err := spec.Ask(args[0], in, a.Err, interactive)
+			if err != nil {
+				return err
+			}
+			if _, err := spec.Parse(out, text); err != nil {
+				return err
+			}
+			if err := writeNew(out, text); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.Out, "%s written; %s shows what it would do\n", safetext.Line(out),
+				safetext.Line("bakeoff install plan "+shell.Quote(out)))
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&out, "out", "o", "install.yaml", "`file` to write")
+	c.Flags().StringVar(&answers, "answers", "", "`file` with one answer per line")
+	return c
+}
+
+func (a *app) installPlan() *cobra.Command {
+	var asJSON bool
+	var t targetFlags
+	c := &cobra.Command{
+		Use:   "plan SPEC",
+		Short: "Print the steps that install a system",
+		Long: `plan reads a specification (install.yaml), probes the target, and prints the steps of the
+installation in order: the command of each, what it destroys, how it is checked and what
+releases it. It refuses a target on which the installation would fail or destroy what the
+specification does not name. It changes nothing.
+
+The same specification and facts give the same plan: identities, as the GUIDs of
+partitions, follow from them. The hash covers the whole plan.`,
+		Example: `  bakeoff install plan install.yaml
+  bakeoff install plan install.yaml --host root@rescue
+  bakeoff install plan install.yaml --facts target.json --json`,
+		Args: cli.Between(1, 1, "a specification"),
+		RunE: func(c *cobra.Command, args []string) error {
+			p, err := a.makePlan(c.Context(), args[0], t)
+			switch {
+			case err != nil:
+				return err
+			case asJSON:
+				return a.PrintJSON(p)
+			}
+			_, err = io.WriteString(a.Out, safetext.Text(p.String()))
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print the plan as one object")
+	c.Flags().
+		StringVar(&t.facts, "facts", "", "`file` with the facts of the target, instead of probing; - is standard input")
+	t.add(c)
+	return c
+}
+
+// makePlan makes the plan of a specification for a target.
+func (a *app) makePlan(ctx context.Context, file string, t targetFlags) (*plan.Plan, error) {
+	src, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fileError(err)
+	}
+	s, err := spec.Parse(file, src)
+	if err != nil {
+		return nil, err
+	}
+	facts, err := a.probe(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	return plan.New(s, plan.TargetOf(facts))
+}
+
+// asksPerson reports whether answers come from a terminal.
+func (a *app) asksPerson() bool {
+	w, ok := a.In.(io.Writer)
+	return ok && a.Terminal(w)
+}

@@ -1,0 +1,59 @@
+package plan
+
+import (
+	"slices"
+	"strings"
+
+	"bakeoff/prepare/install/installed"
+)
+
+// Target is what a plan needs to know of the machine that gets the system.
+type Target struct {
+	RAM        int64    `json:"ram"` // bytes, in whole GiB: the kernel reports less than there is
+	EFI        bool     `json:"efi"`
+	EFIVars    bool     `json:"efivars"` // boot entries can be written
+	SecureBoot *bool    `json:"secure_boot"`
+	Pools      []string `json:"pools"` // those that are imported
+	Disks      []Disk   `json:"disks"`
+}
+
+// Disk is a disk of the target. Users are what uses it or a part of it
+// ("mounted on /", "swap", "pool tank"), Signatures what wipefs finds on it.
+type Disk struct {
+	Path       string   `json:"path"`
+	ByID       string   `json:"by_id"`
+	Serial     string   `json:"serial"`
+	Size       int64    `json:"size"`    // bytes
+	Logical    int64    `json:"logical"` // bytes in a sector
+	Known      bool     `json:"known"`   // the next three were looked for
+	System     bool     `json:"system,omitempty"`
+	Users      []string `json:"users,omitempty"`
+	Signatures []string `json:"signatures,omitempty"`
+	Parts      []string `json:"parts,omitempty"` // its partitions, which go
+}
+
+// TargetOf reads facts.
+func TargetOf(s installed.System) Target {
+	t := Target{RAM: (s.RAMBytes + gib - 1) / gib * gib, EFI: s.Firmware.Mode == "uefi",
+		EFIVars: s.Firmware.EFIVars != nil && *s.Firmware.EFIVars, SecureBoot: s.Firmware.SecureBoot}
+	for name := range s.Pools {
+		t.Pools = append(t.Pools, name)
+	}
+	slices.Sort(t.Pools)
+	for _, d := range s.Disks {
+		to := Disk{Path: "/dev/" + d.Name, Serial: d.Serial, Size: d.Size, Logical: d.Logical, Users: d.Users,
+			Signatures: d.Signatures, Known: d.System != nil && d.Users != nil && d.Signatures != nil}
+		if d.ByID != "" {
+			to.ByID = "/dev/disk/by-id/" + strings.TrimPrefix(d.ByID, "/dev/disk/by-id/")
+		}
+		if strings.HasPrefix(d.Name, "loop") {
+			to.ByID = to.Path
+		}
+		to.System = d.System != nil && *d.System
+		for _, p := range d.Partitions {
+			to.Parts = append(to.Parts, p.Device)
+		}
+		t.Disks = append(t.Disks, to)
+	}
+	return t
+}

@@ -1,0 +1,224 @@
+package spec
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+)
+
+// Question is one thing that a specification needs to know.
+type Question struct {
+	Key     string // in install.yaml: "zfsbootmenu.file"
+	Text    string
+	Default string // "" must be answered, unless Optional
+	// Optional questions may be left without an answer, and the key is left out.
+	Optional bool
+	shape    *regexp.Regexp
+	list     bool // words, separated by spaces
+	when     func(answers map[string]string) bool
+}
+
+var (
+	yesNo  = regexp.MustCompile(`^(yes|no)$`)
+	number = regexp.MustCompile(`^[0-9]{1,5}$`)
+	cpu    = regexp.MustCompile(`^(intel|amd)$`)
+	libcs  = regexp.MustCompile(`^(glibc|musl)$`)
+	suites = regexp.MustCompile(`^(bookworm|trixie)$`)
+)
+
+// Questions are those of a recipe, in order.
+func Questions(recipe string) []Question {
+	const ref = "a reference: prompt, file:PATH or command:ARGV"
+	yes := func(key string) func(map[string]string) bool {
+		return func(a map[string]string) bool { return a[key] == "yes" }
+	}
+	first := []Question{
+		{Key: "disk", Text: "Disk that gets the system, below /dev/disk/by-id", shape: byID},
+		{Key: "destroy", Text: "Signatures on it that may go (gpt PMBR vfat …)", Optional: true, shape: word, list: true},
+		{Key: "hostname", Text: "Name of the machine", shape: hostname},
+		{Key: "timezone", Text: "Time zone", Default: "UTC", shape: zone},
+		{Key: "keymap", Text: "Keymap", Default: "us", shape: word},
+		{Key: "locale", Text: "Locale", Default: "en_US.UTF-8", shape: word},
+	}
+	swap := []Question{
+		{Key: "secrets.pool", Text: "Passphrase of the pool, " + ref, Default: "prompt", shape: secret},
+		{Key: "hibernate", Text: "Hibernation", Default: "no", shape: yesNo},
+		{
+			Key:     "secrets.swap",
+			Text:    "Passphrase of the swap, " + ref,
+			Default: "prompt",
+			shape:   secret,
+			when:    yes("hibernate"),
+		},
+		{
+			Key:     "swap_gib",
+			Text:    "GiB of swap; 0 is the RAM and an eighth",
+			Default: "0",
+			shape:   number,
+			when:    yes("hibernate"),
+		},
+		{Key: "microcode", Text: "Microcode, intel or amd", Optional: true, shape: cpu},
+	}
+	loader := []Question{
+		{Key: "zfsbootmenu.file", Text: "File of a pinned release of ZFSBootMenu", shape: path},
+		{Key: "zfsbootmenu.sha256", Text: "Its SHA-256", shape: digest},
+	}
+	last := []Question{
+		{Key: "packages", Text: "More packages", Optional: true, shape: word, list: true},
+		{Key: "secrets.root", Text: "root:HASH, " + ref, Default: "prompt", shape: secret},
+		{Key: "user.name", Text: "Name of a user", Optional: true, shape: user},
+		{
+			Key:     "user.groups",
+			Text:    "Groups of the user",
+			Default: "wheel audio video",
+			shape:   user,
+			list:    true,
+			when:    hasUser,
+		},
+		{Key: "user.password", Text: "NAME:HASH of the user, " + ref, Default: "prompt", shape: secret, when: hasUser},
+		{Key: "user.ssh_keys", Text: "Public SSH key of the user", Optional: true, shape: sshKey, when: hasUser},
+	}
+	switch recipe {
+	case "void-zfs":
+		return slices.Concat(first, []Question{
+			{Key: "libc", Text: "C library, glibc or musl", Default: "glibc", shape: libcs},
+			{
+				Key:     "mirror",
+				Text:    "Repository of packages",
+				Default: "https://repo-default.voidlinux.org/current",
+				shape:   url,
+			},
+			{Key: "kernel", Text: "Package of the kernel", Default: "linux-lts", shape: word},
+		}, swap, loader, []Question{
+			{Key: "desktop", Text: "KDE Plasma", Default: "no", shape: yesNo},
+			{Key: "flatpak", Text: "Flatpak", Default: "no", shape: yesNo, when: yes("desktop")},
+		}, last)
+	case "debian-zfs":
+		optional := loader[0]
+		optional.Optional, optional.Text = true, optional.Text+"; without it, a unified kernel image starts"
+		loader[0].when = func(a map[string]string) bool { return a["release"] == "bookworm" }
+		optional.when = func(a map[string]string) bool { return a["release"] != "bookworm" }
+		loader[1].when = func(a map[string]string) bool { return a["zfsbootmenu.file"] != "" }
+		loader = slices.Insert(loader, 1, optional)
+		return slices.Concat(first, []Question{
+			{Key: "release", Text: "Release, bookworm or trixie", Default: "trixie", shape: suites},
+			{Key: "mirror", Text: "Repository of packages", Default: "http://deb.debian.org/debian", shape: url},
+		}, swap, loader, last)
+	case "netbsd-zfs":
+		first[0] = Question{Key: "disk", Text: "Disk that gets the system", Default: "/dev/wd0", shape: bsdDisk}
+		return slices.Concat(first, []Question{
+			{Key: "release", Text: "Release", Default: "11.0", shape: word},
+			{Key: "sets_dir", Text: "Folder with sets, kernel, ramdisk and SHA512", Default: "/sets", shape: path},
+		}, last[1:])
+	}
+	return nil
+}
+
+func hasUser(a map[string]string) bool { return a["user.name"] != "" }
+
+// Ask asks the questions of a recipe on out, reads one line each from in, and returns an
+// install.yaml. An empty line takes the default. Where interactive is set, a wrong answer is
+// asked for again; otherwise it is an error with its line.
+func Ask(recipe string, in io.Reader, out io.Writer, interactive bool) ([]byte, error) {
+	lines := bufio.NewScanner(in)
+	answers := map[string]string{}
+	n := 0
+	for _, q := range Questions(recipe) {
+		if q.when != nil && !q.when(answers) {
+			continue
+		}
+		for {
+			prompt := q.Text
+			if q.Default != "" {
+				prompt += " [" + q.Default + "]"
+			} else if q.Optional {
+				prompt += " [none]"
+			}
+			fmt.Fprintf(out, "%s: ", prompt)
+			text, ended := q.Default, !lines.Scan()
+			if n++; !ended && strings.TrimSpace(lines.Text()) != "" {
+				text = strings.TrimSpace(lines.Text())
+			}
+			if !interactive {
+				fmt.Fprintln(out)
+			}
+			if err := lines.Err(); err != nil {
+				return nil, fault.Wrap(fault.Invalid, "answers", err)
+			}
+			if q.fits(text) {
+				answers[q.Key] = text
+				break
+			}
+			problem := "is not valid" // the answer is not shown: it may be a secret
+			if text == "" {
+				problem = "needs an answer"
+			}
+			if !interactive || ended {
+				return nil, fault.New(fault.Invalid, "answers:%d: %s (%s) %s", n, q.Key, q.Text, problem)
+			}
+			fmt.Fprintf(out, "%s %s\n", q.Key, problem)
+		}
+	}
+	return write(recipe, answers), nil
+}
+
+// fits reports whether a text answers a question.
+func (q Question) fits(text string) bool {
+	if text == "" {
+		return q.Optional
+	}
+	words := []string{text}
+	if q.list {
+		words = strings.Fields(text)
+	}
+	return !slices.ContainsFunc(words, func(w string) bool { return !q.shape.MatchString(w) })
+}
+
+// write returns the install.yaml of answers.
+func write(recipe string, answers map[string]string) []byte {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# yaml-language-server: $schema=install.schema.json\nschema: %s\nrecipe: %s\n", Schema, recipe)
+	for _, section := range []struct{ prefix, head, first, indent string }{
+		{"", "", "", ""}, {"zfsbootmenu", "zfsbootmenu:\n", "  ", "  "}, {"secrets", "secrets:\n", "  ", "  "},
+		{"user", "users:\n", "  - ", "    "},
+	} {
+		before := section.head + section.first
+		for _, q := range Questions(recipe) {
+			prefix, key, ok := strings.Cut(q.Key, ".")
+			if !ok {
+				prefix, key = "", q.Key
+			}
+			asked := q.when == nil || q.when(answers)
+			if prefix == section.prefix && asked && answers[q.Key] != "" {
+				fmt.Fprintf(&b, "%s%s: %s\n", before, key, q.value(answers[q.Key]))
+				before = section.indent
+			}
+		}
+	}
+	return []byte(b.String())
+}
+
+// value writes an answer as YAML.
+func (q Question) value(answer string) string {
+	quote := func(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
+	switch {
+	case q.list:
+		var all []string
+		for _, word := range strings.Fields(answer) {
+			all = append(all, quote(word))
+		}
+		return "[" + strings.Join(all, ", ") + "]"
+	case q.shape == sshKey:
+		return "[" + quote(answer) + "]"
+	case q.shape == yesNo:
+		return map[string]string{"yes": "true", "no": "false"}[answer]
+	case q.shape == number:
+		return answer
+	}
+	return quote(answer)
+}

@@ -1,0 +1,66 @@
+package spec
+
+import (
+	"reflect"
+
+	"bakeoff/base/jsonschema"
+)
+
+// described says what the keys of install.yaml mean.
+var described = map[string]string{
+	"Spec.schema":      "the version of the format: bakeoff/install/v1",
+	"Spec.recipe":      "void-zfs, debian-zfs or netbsd-zfs",
+	"Spec.release":     "bookworm or trixie (the default) of debian-zfs; the release of NetBSD",
+	"Spec.disk":        "the disk that gets the system, below /dev/disk/by-id; a loop device; /dev/wd0 of NetBSD",
+	"Spec.destroy":     "signatures on the disk that may go, as wipefs names them",
+	"Spec.hostname":    "the name of the machine",
+	"Spec.timezone":    "the time zone; the default is UTC",
+	"Spec.keymap":      "the keymap of the console; the default is us",
+	"Spec.locale":      "the default is en_US.UTF-8",
+	"Spec.libc":        "glibc (the default) or musl, of Void Linux",
+	"Spec.mirror":      "the URL of the repository of packages",
+	"Spec.sets":        "sets of NetBSD; the default is all but those of X",
+	"Spec.sets_dir":    "the folder with the sets, kernel and ramdisk of NetBSD, and their SHA512",
+	"Spec.kernel":      "the package of the kernel; of NetBSD its configuration",
+	"Spec.hibernate":   "whether the machine hibernates",
+	"Spec.swap_gib":    "size of the swap; the default is the RAM and an eighth of it",
+	"Spec.microcode":   "intel or amd",
+	"Spec.desktop":     "whether to install KDE Plasma",
+	"Spec.flatpak":     "whether to install Flatpak",
+	"Spec.packages":    "more packages",
+	"Spec.zfsbootmenu": "the image of ZFSBootMenu, a file on the machine that gets the system",
+	"Spec.secrets":     "references to secrets: prompt, file:PATH or command:ARGV",
+	"Spec.ssh_keys":    "public keys of root",
+	"Spec.users":       "accounts besides root",
+	"Loader.file":      "the path of a pinned release",
+	"Loader.sha256":    "its digest",
+	"Secrets.pool":     "passphrase of the pool, 8 to 512 bytes",
+	"Secrets.swap":     "passphrase of the swap",
+	"Secrets.root":     "root:HASH, as chpasswd -e reads it",
+	"User.name":        "the name",
+	"User.groups":      "its groups",
+	"User.password":    "reference to NAME:HASH, as chpasswd -e reads it",
+	"User.ssh_keys":    "its public keys",
+}
+
+// JSONSchema returns the JSON Schema (draft 2020-12) of install.yaml, for editors. It is
+// indented and ends with a newline.
+func JSONSchema() []byte {
+	pattern := func(r string) jsonschema.Object { return jsonschema.Object{"pattern": r} }
+	enum := func(all ...string) jsonschema.Object { return jsonschema.Object{"enum": all} }
+	scalar := func(t reflect.Type) jsonschema.Object {
+		if t.Kind() == reflect.String {
+			return jsonschema.Object{"type": []string{"string", "integer", "number"}} // release: 11.0
+		}
+		return nil
+	}
+	t := jsonschema.Types{Scalar: scalar, Docs: described, Rules: map[string]jsonschema.Object{
+		"Spec.schema": {"const": Schema}, "Spec.recipe": enum(Recipes...), "Spec.libc": enum("glibc", "musl"),
+		"Spec.microcode": enum("intel", "amd"), "Spec.hostname": pattern(hostname.String()),
+		"Spec.swap_gib": {"minimum": 0, "maximum": 1 << 16}, "Loader.sha256": pattern(digest.String()),
+		"Secrets.pool": pattern(secret.String()), "Secrets.swap": pattern(secret.String()),
+		"Secrets.root": pattern(secret.String()), "User.password": pattern(secret.String()),
+	}, Required: map[string][]string{"Spec": {"schema", "recipe", "disk", "hostname", "secrets"},
+		"User": {"name", "password"}, "Secrets": {"root"}}}
+	return jsonschema.Document(t.SchemaOf(reflect.TypeFor[Spec]()), "bakeoff install")
+}
