@@ -22,12 +22,13 @@ import (
 func (a *app) installCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "install",
-		Short: "Plan and check systems whose root is on ZFS",
+		Short: "Plan, make and check systems whose root is on ZFS",
 		Long: `install is about systems with their root on ZFS. probe reads the facts of a machine,
 init writes a specification, and plan prints the steps that make a system of an empty
-disk. lint reads facts about an installed system, encrypted or not, started by
-ZFSBootMenu, by a unified kernel image or by GRUB, and finds what will keep it from
-booting or from resuming after hibernation, and what shows a key.`,
+disk. apply executes them, and resume continues after a failure. lint reads facts about
+an installed system, encrypted or not, started by ZFSBootMenu, by a unified kernel image
+or by GRUB, and finds what will keep it from booting or from resuming after hibernation,
+and what shows a key.`,
 		Example: `  bakeoff install init void-zfs
   bakeoff install plan install.yaml
   bakeoff install probe > facts.json
@@ -36,7 +37,17 @@ booting or from resuming after hibernation, and what shows a key.`,
 		Args: a.unknownCommand,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.installProbe(), a.installInit(), a.installPlan(), a.installLint())
+	c.AddCommand(
+		a.installProbe(),
+		a.installInit(),
+		a.installPlan(),
+		a.installApply(),
+		a.installResume(),
+		a.installStatus(),
+		a.installVerify(),
+		a.installUndo(),
+		a.installLint(),
+	)
 	return c
 }
 

@@ -85,6 +85,12 @@ func (s *Step) expect(all ...string) *Step {
 	return s
 }
 
+// nothing makes the last check expect no output.
+func (s *Step) nothing() *Step {
+	s.last().Empty = true
+	return s
+}
+
 func (s *Step) replaces() *Step {
 	s.last().Replaces = true
 	return s
@@ -121,14 +127,25 @@ func (r *recipe) disk() {
 	d := r.Disk.ByID
 	for _, p := range r.Disk.Parts {
 		r.run("wipe-"+strings.TrimPrefix(p, "/dev/"), "remove signatures of a partition that goes", "wipefs", "-a", p).
-			destroys(p).check("wipefs", p).last().Empty = true
-		r.Steps[len(r.Steps)-1].Once = true
+			destroys(p).check("wipefs", p).replaces().nothing().Once = true
 	}
-	s := r.run("wipe-signatures", "remove signatures of file systems", "wipefs", "-a", d).destroys(d)
-	s.check("wipefs", d).last().Empty, s.Once = true, true
-	s = r.run("wipe-table", "remove the partition table", "sgdisk", "--zap-all", d).destroys(d)
-	s.check("wipefs", d).last().Empty, s.Once = true, true
-	argv := []string{"sgdisk", "-U", r.IDs.Disk, "-n", "1:1m:+512m", "-t", "1:ef00", "-u", "1:" + r.IDs.ESP}
+	r.run("wipe-signatures", "remove signatures of file systems", "wipefs", "-a", d).destroys(d).
+		check("wipefs", d).replaces().nothing().Once = true
+	r.run("wipe-table", "remove the partition table", "sgdisk", "--zap-all", d).destroys(d).
+		check("wipefs", d).replaces().nothing().Once = true
+	argv := []string{
+		"sgdisk",
+		"--zap-all",
+		"--clear",
+		"-U",
+		r.IDs.Disk,
+		"-n",
+		"1:1m:+512m",
+		"-t",
+		"1:ef00",
+		"-u",
+		"1:" + r.IDs.ESP,
+	}
 	nodes := []string{r.IDs.ESP, r.IDs.Pool}
 	if r.swapGiB > 0 {
 		argv = append(argv, "-n", fmt.Sprintf("2:0:+%dg", r.swapGiB), "-t", "2:8200", "-u", "2:"+r.IDs.Swap)
@@ -137,7 +154,7 @@ func (r *recipe) disk() {
 	argv = append(argv, "-n", "3:0:-10m", "-t", "3:bf00", "-u", "3:"+r.IDs.Pool, d)
 	r.run("partition", "write all partitions at once, with their identities", argv...).destroys(d).
 		check("blkid", "-p", "-s", "PTUUID", "-o", "value", d).expect(r.IDs.Disk)
-	s = r.run("nodes", "let the kernel read the table, and wait for the nodes", "blockdev", "--rereadpt", d)
+	s := r.run("nodes", "let the kernel read the table, and wait for the nodes", "partx", "-u", d)
 	s.Await = true
 	for _, n := range nodes {
 		s.check("blkid", "-p", "-s", "PART_ENTRY_UUID", "-o", "value", r.part(n)).expect(n).replaces()
@@ -169,7 +186,7 @@ func (r *recipe) poolBytes() int64 {
 func (r *recipe) makePool(bootEnv, compatibility string) {
 	s := r.run("pool-key", "keep the passphrase where only root reads it", "install", "-D", "-m", "000",
 		"/dev/stdin", poolKey).secret("pool").check("cmp", "-s", "-", poolKey).given("pool").replaces()
-	s.Redo = true
+	s.Redo, s.Local, s.Reopen = true, true, true
 	dev := r.part(r.IDs.Pool)
 	hostID, _ := strconv.ParseUint(r.IDs.HostID, 16, 32)
 	s = r.run("pool", "create the encrypted pool", "zpool", "create", "-f", "-o", "ashift=12", "-O",
@@ -183,7 +200,7 @@ func (r *recipe) makePool(bootEnv, compatibility string) {
 		check("zpool", "list", "-HPv", "-o", "name", pool).expect(dev).undo("zpool", "export", pool)
 	s.ReadOnly = []string{"zpool", "import", "-o", "readonly=on", "-N", "-R", target, "-d", dev, pool}
 	r.run("pool-load-key", "load its key", "zfs", "load-key", pool).
-		check("zfs", "get", "-H", "-o", "value", "keystatus", pool).expect("available").replaces()
+		check("zfs", "get", "-H", "-o", "value", "keystatus", pool).expect("available").replaces().Reopen = true
 	r.assert("pool-ashift", "see that the pool has the sectors that were asked for", "zpool", "get", "-H", "-o", "value",
 		"ashift", pool).
 		expect("12")
@@ -349,14 +366,23 @@ func (r *recipe) entry(id, label, file string) {
 func (r *recipe) verifyLoader() {
 	b := r.spec.Bootloader
 	r.assert("loader-verify", "verify the image of ZFSBootMenu before the disk is touched", "sha256sum", b.File).
-		expect(b.SHA256)
+		expect(b.SHA256).Local = true
 }
 
 // hostID gives the installing system the hostid of the new one, which the label of the pool
 // gets.
 func (r *recipe) hostID() {
 	r.run("hostid", "give the installing system the hostid of the new one", "zgenhostid", "-f", "0x"+r.IDs.HostID).
-		check("hostid").expect(r.IDs.HostID).replaces()
+		check("hostid").expect(r.IDs.HostID).replaces().Local = true
+}
+
+// copyHostID gives the new system its hostid, before an initramfs is built.
+func (r *recipe) copyHostID() {
+	raw, _ := hex.DecodeString(r.IDs.HostID)
+	slices.Reverse(raw) // the file is little endian
+	sum := sha256.Sum256(raw)
+	r.run("copy-hostid", "keep the hostid", "install", "-m", "0644", "/etc/hostid", target+"/etc/hostid").
+		check("sha256sum", target+"/etc/hostid").expect(hex.EncodeToString(sum[:])).replaces()
 }
 
 // passwords sets the passwords, and makes the accounts of the specification.
@@ -389,7 +415,8 @@ func (r *recipe) authorize(user, home string, keys []string) {
 // keysPrivate stops if an initramfs, which holds both keys, can be read by others.
 func (r *recipe) keysPrivate() {
 	r.assert("images-private", "see that only root reads the images that hold the keys", "find", target+"/boot", "-type",
-		"f", "-name", "init*", "-perm", "/077").last().Empty = true
+		"f", "-name", "init*", "-perm", "/077").
+		nothing()
 	r.assert("module", "see that there is a module of ZFS for the kernel", "find", target+"/usr/lib/modules", "-name",
 		"zfs.ko*").expect("zfs.ko")
 }

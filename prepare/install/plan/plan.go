@@ -27,7 +27,7 @@ type Input struct {
 }
 
 // Check tells whether a step is done. The command changes nothing. With exit status 0 and
-// a line of output that contains all of Expect, or no output where Empty is set, the step is
+// a line of output that contains all of Expect as whole words, or no output where Empty is set, the step is
 // done. With another exit status, or no output, it is absent. With other output, something
 // else is in its place, and the step must not run; where Replaces is set, it may.
 type Check struct {
@@ -56,6 +56,10 @@ type Step struct {
 	Redo bool `json:"redo,omitempty"`
 	// Await: the checks may take a minute to hold, and must hold twice.
 	Await bool `json:"await,omitempty"`
+	// Local: the step is about the machine that installs; its checks say nothing of the system.
+	Local bool `json:"local,omitempty"`
+	// Reopen: verify runs the step if it is absent, as it runs steps that have an undo.
+	Reopen bool `json:"reopen,omitempty"`
 }
 
 // IDs are the identities that the plan assigns before anything is written.

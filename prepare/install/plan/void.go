@@ -8,7 +8,7 @@ func (r *recipe) voidZFS() {
 	const root = pool + "/ROOT/void"
 	r.verifyLoader()
 	r.assert("repository", "see that the repository answers", "xbps-query", "-M", "-i", "--repository="+r.spec.Mirror,
-		"-p", "pkgver", "base-system").expect("base-system-")
+		"-p", "pkgver", "base-system").expect("base-system").Local = true
 	r.hostID()
 	r.disk()
 	r.makePool(root, "openzfs-2.2-linux")
@@ -38,8 +38,7 @@ func (r *recipe) voidBase() {
 	r.bind()
 	r.run("resolv", "let the new system find names while it is installed", "install", "-m", "0644", "/etc/resolv.conf",
 		target+"/etc/resolv.conf")
-	r.run("copy-hostid", "keep the hostid", "install", "-m", "0644", "/etc/hostid", target+"/etc/hostid").
-		check("cmp", "-s", "/etc/hostid", target+"/etc/hostid").replaces()
+	r.copyHostID()
 	r.run("copy-key", "keep the key on the encrypted root", "install", "-D", "-m", "000", poolKey, target+poolKey).
 		check("cmp", "-s", poolKey, target+poolKey).replaces()
 	r.write("hostname", "name the machine", "0644", target+"/etc/hostname", s.Hostname)

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"context"
 	"encoding/json"
 	"path"
 	"regexp"
@@ -8,6 +9,7 @@ import (
 	"strings"
 
 	"bakeoff/prepare/install/installed"
+	"bakeoff/reach/conn"
 )
 
 // block is a block device of lsblk --json.
@@ -78,7 +80,7 @@ func (m machine) disks(
 		return nil, nil
 	}
 	ids := m.diskIDs()
-	files := loops(m.run("losetup", "--json", "--list", "--output", "NAME,BACK-MAJ:MIN,BACK-INO"))
+	files := m.loopFiles()
 	disks, blkid := []installed.Disk{}, map[string]map[string]string{}
 	for _, b := range blocks(out) {
 		if b.Type != "disk" && b.Type != "loop" || b.Size == 0 || b.Path == "" {
@@ -104,6 +106,30 @@ func (m machine) disks(
 		disks = append(disks, d)
 	}
 	return disks, blkid
+}
+
+// Disk reads one disk, by its path or a link to it. ok says whether it is there.
+func Disk(ctx context.Context, c conn.Conn, name string) (d installed.Disk, ok bool, err error) {
+	m := machine{ctx, c}
+	to := strings.TrimSpace(m.run("readlink", "-f", name))
+	for _, b := range blocks(m.run(append(slices.Clone(lsblkArgs), to)...)) {
+		if b.Path != to {
+			continue
+		}
+		d = installed.Disk{Name: b.Name, Serial: strings.TrimSpace(b.Serial), Size: b.Size, Logical: b.Logical}
+		if b.Type == "loop" {
+			d.Serial = m.loopFiles()[b.Path]
+		}
+		pools, _, _ := m.pools()
+		d.Users, d.Signatures = append(users(b), m.poolUsers(b, pools)...), m.signatures(b)
+		return d, true, ctx.Err()
+	}
+	return d, false, ctx.Err()
+}
+
+// loopFiles returns the identities of the files behind loop devices.
+func (m machine) loopFiles() map[string]string {
+	return loops(m.run("losetup", "--json", "--list", "--output", "NAME,BACK-MAJ:MIN,BACK-INO"))
 }
 
 // diskIDs returns the names below /dev/disk/by-id, by the path of the disk: those that name

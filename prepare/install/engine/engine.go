@@ -1,0 +1,333 @@
+// Package engine executes a plan of an installation, and resumes, verifies and undoes it.
+//
+// It may be killed at any time. Before a step, its checks decide: a step that is satisfied is
+// skipped, one that is absent runs, and anything else in its place stops the installation.
+// A journal away from the target says which steps began and ended, and is bound to the hash
+// of the plan, the serial number of the disk, and the identities of partition table and pool.
+package engine
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+	"bakeoff/prepare/install/installed"
+	"bakeoff/prepare/install/plan"
+	"bakeoff/prepare/install/probe"
+	"bakeoff/reach/conn"
+)
+
+const (
+	releaseTime = 2 * time.Minute // for all that a failed installation took
+	awaitTime   = time.Minute     // for device nodes
+	awaitEvery  = 250 * time.Millisecond
+	sayEvery    = 10 * time.Second // progress of long steps
+	outputTail  = 4 << 10          // bytes of a command's output that are kept
+)
+
+// Engine executes the plan of a record.
+type Engine struct {
+	*Record
+	Conn    conn.Conn
+	Secrets *Secrets
+	Say     func(line string) // progress, for a person
+}
+
+// Run executes the steps that are not done, in order. When a step fails, or ctx ends, it
+// releases in reverse order what the steps took.
+func (e *Engine) Run(ctx context.Context) error {
+	if e.Ended {
+		return fault.WithFix(fault.New(fault.Invalid, "the installation has ended"),
+			"run bakeoff install verify "+e.Dir)
+	}
+	if err := e.prepare(ctx); err != nil {
+		return err
+	}
+	for i := range e.Plan.Steps {
+		s := &e.Plan.Steps[i]
+		e.Say(fmt.Sprintf("%d/%d %s: %s", i+1, len(e.Plan.Steps), s.ID, s.Purpose))
+		err := e.step(ctx, s)
+		if err == nil {
+			err = e.bind(ctx, s)
+		}
+		if err != nil {
+			return e.fail(s, err)
+		}
+	}
+	return e.append(Line{Event: eventEnd})
+}
+
+// prepare makes sure of everything that can be known before a step runs.
+func (e *Engine) prepare(ctx context.Context) error {
+	if err := e.sameDisk(ctx); err != nil {
+		return err
+	}
+	if err := e.havePrograms(ctx); err != nil {
+		return err
+	}
+	for name, ref := range e.Plan.Secrets {
+		value, err := e.Secrets.get(name, ref)
+		if err != nil {
+			return err
+		}
+		if n := len(value); name == "pool" && (n < 8 || n > 512) {
+			return fault.WithFix(fault.New(fault.Invalid, "the passphrase of the pool has %d bytes", n),
+				"choose one of 8 to 512 bytes")
+		}
+		if bytes.ContainsAny(value, "\n\x00") {
+			return fault.New(fault.Invalid, "the secret %s has more than one line", name)
+		}
+	}
+	return nil
+}
+
+// havePrograms refuses a machine that lacks a program that a step starts on it.
+func (e *Engine) havePrograms(ctx context.Context) error {
+	argv := []string{"which"}
+	for _, s := range e.Plan.Steps {
+		all := [][]string{s.Argv, s.Undo}
+		for _, c := range s.Checks {
+			all = append(all, c.Argv)
+		}
+		for _, a := range all {
+			if len(a) > 0 && !slices.Contains(argv[1:], a[0]) {
+				argv = append(argv, a[0])
+			}
+		}
+	}
+	var out bytes.Buffer // which fails if one is missing, and prints the others
+	cmd := conn.Command(argv...)
+	cmd.Stdout = &limited{&out}
+	if _, err := e.Conn.Exec(ctx, cmd); err != nil {
+		return err
+	}
+	have := map[string]bool{}
+	for line := range strings.Lines(out.String()) {
+		have[path.Base(strings.TrimSpace(line))] = true
+	}
+	var missing []string
+	for _, name := range argv[1:] {
+		if !have[name] {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return fault.WithFix(fault.New(fault.Unsupported, "the target has no %s", strings.Join(missing, ", ")),
+			"start a rescue system that has them")
+	}
+	return nil
+}
+
+// sameDisk refuses another disk than the plan's, and one whose partition table was replaced.
+func (e *Engine) sameDisk(ctx context.Context) error {
+	d, ok, err := probe.Disk(ctx, e.Conn, e.Plan.Disk.ByID)
+	switch {
+	case err != nil:
+		return err
+	case !ok:
+		return fault.New(fault.Invalid, "%s is not there", e.Plan.Disk.ByID)
+	case d.Serial != e.Plan.Disk.Serial || d.Size != e.Plan.Disk.Size:
+		return fault.WithFix(
+			fault.New(fault.Invalid, "%s is another disk: serial number %s and %d bytes, planned %s and %d",
+				e.Plan.Disk.ByID, safetext.Line(d.Serial), d.Size, e.Plan.Disk.Serial, e.Plan.Disk.Size),
+			"attach the disk of the plan, or make another plan",
+		)
+	}
+	if len(e.states) == 0 {
+		return unchanged(e.Plan.Disk, d)
+	}
+	if e.GPT != "" {
+		out, err := e.output(ctx, "blkid", "-p", "-s", "PTUUID", "-o", "value", e.Plan.Disk.ByID)
+		if err != nil {
+			return err
+		}
+		if got := strings.TrimSpace(out); got != e.GPT {
+			return fault.WithFix(
+				fault.New(fault.Invalid, "%s has another partition table (%s) than the one that was written (%s)",
+					e.Plan.Disk.ByID, safetext.Line(got), e.GPT),
+				"make another plan",
+			)
+		}
+	}
+	return nil
+}
+
+// unchanged refuses a disk that got other content or a user since the plan was made.
+func unchanged(planned plan.Disk, d installed.Disk) error {
+	if d.Users == nil || d.Signatures == nil {
+		return fault.New(fault.Unsupported, "it is unknown what %s holds and who uses it", planned.ByID)
+	}
+	if len(d.Users) > 0 {
+		return fault.WithFix(fault.New(fault.Invalid, "%s is in use: %s", planned.ByID, safetext.Line(d.Users[0])),
+			"end that use first")
+	}
+	if !slices.Equal(d.Signatures, planned.Signatures) && len(d.Signatures)+len(planned.Signatures) > 0 {
+		return fault.WithFix(fault.New(fault.Invalid, "%s changed since the plan was made: it holds %q, not %q",
+			planned.ByID, d.Signatures, planned.Signatures), "make another plan")
+	}
+	return nil
+}
+
+// bind records what identifies the target after a step made it.
+func (e *Engine) bind(ctx context.Context, s *plan.Step) error {
+	switch {
+	case s.ID == "partition" && e.GPT == "":
+		return e.append(Line{Event: eventBind, GPT: e.Plan.IDs.Disk})
+	case s.ID == "pool-import":
+		out, err := e.output(ctx, "zpool", "get", "-H", "-o", "value", "guid", e.Plan.Pool)
+		guid := strings.TrimSpace(out)
+		switch {
+		case err != nil:
+			return err
+		case e.PoolGUID == "":
+			return e.append(Line{Event: eventBind, PoolGUID: guid})
+		case guid != e.PoolGUID:
+			return fault.New(fault.Invalid, "the pool %s has GUID %s, not %s: it is another one", e.Plan.Pool,
+				safetext.Line(guid), e.PoolGUID)
+		}
+	}
+	return nil
+}
+
+// step runs a step, if it is not done.
+func (e *Engine) step(ctx context.Context, s *plan.Step) error {
+	if s.Releases != "" {
+		return e.release(ctx, e.Plan.Step(s.Releases))
+	}
+	state := e.states[s.ID]
+	if state == eventDone && (s.Once || len(s.Checks) == 0) {
+		return nil
+	}
+	interrupted := state == eventStart
+	if len(s.Checks) > 0 {
+		seen, err := e.look(ctx, s)
+		switch {
+		case err != nil:
+			return err
+		case interrupted && s.Redo:
+		case seen.state == satisfied:
+			if state != eventDone {
+				return e.append(Line{Event: eventDone, Step: s.ID, Note: "was satisfied"})
+			}
+			return nil
+		case seen.state == conflicting:
+			return fault.WithFix(fault.New(fault.Invalid, "%s: something else is in its place: %s", s.ID, seen.says),
+				"see what it is; remove it if it may go, and resume")
+		case state == eventDone && s.Destroys != "":
+			return fault.WithFix(fault.New(fault.Invalid, "%s was done and is not there any more: %s", s.ID, seen.says),
+				"see what changed the disk; nothing is destroyed twice without a question: make another plan")
+		}
+	}
+	if err := e.append(Line{Event: eventStart, Step: s.ID}); err != nil {
+		return err
+	}
+	if err := e.execute(ctx, s, s.Argv); err != nil {
+		return err
+	}
+	if err := e.settled(ctx, s); err != nil {
+		return err
+	}
+	return e.append(Line{Event: eventDone, Step: s.ID})
+}
+
+// settled waits until a step that was run shows in its checks.
+func (e *Engine) settled(ctx context.Context, s *plan.Step) error {
+	if len(s.Checks) == 0 {
+		return nil
+	}
+	want, tries := 1, 1
+	if s.Await {
+		want, tries = 2, int(awaitTime/awaitEvery)
+	}
+	got := 0
+	var seen sight
+	for range tries {
+		var err error
+		if seen, err = e.look(ctx, s); err != nil {
+			return err
+		}
+		if got++; seen.state != satisfied {
+			got = 0
+		}
+		if got == want {
+			return nil
+		}
+		if s.Await {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(awaitEvery):
+			}
+		}
+	}
+	return fault.New(fault.Lab, "%s ran, but its check fails: %s", s.ID, seen.says)
+}
+
+// fail records an error, and releases what the steps took.
+func (e *Engine) fail(s *plan.Step, err error) error {
+	text := e.Secrets.scrub(err.Error())
+	_ = e.append(Line{Event: eventFail, Step: s.ID, Note: text})
+	e.Say(s.ID + " failed; releasing what the steps took, in reverse order")
+	ctx, stop := context.WithTimeout(context.Background(), releaseTime)
+	defer stop()
+	left := e.Release(ctx)
+	return fault.WithFix(errors.Join(fault.Wrap(fault.Of(err), s.ID, errors.New(text)), left),
+		"fix this, then run bakeoff install resume "+e.Dir)
+}
+
+// execute runs a command with the input of a step, and keeps the end of its output in the log.
+func (e *Engine) execute(ctx context.Context, s *plan.Step, argv []string) error {
+	in, err := e.input(s.Stdin)
+	if err != nil {
+		return err
+	}
+	out := &tail{}
+	cmd := conn.Command(argv...)
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = []string{"LC_ALL=C"}, in, out, out
+	done := make(chan struct{})
+	go e.progress(s.ID, out, done)
+	exit, err := e.Conn.Exec(ctx, cmd)
+	close(done)
+	said := e.Secrets.scrub(safetext.Text(out.String()))
+	e.log(s.ID, argv, exit, said)
+	if err != nil {
+		return err
+	}
+	if !exit.OK() {
+		return fault.New(fault.Lab, "%s: %s: %s", argv[0], exit, lastLine(said))
+	}
+	return nil
+}
+
+// progress says from time to time what a long step prints.
+func (e *Engine) progress(id string, out *tail, done chan struct{}) {
+	began := time.Now()
+	every := time.NewTicker(sayEvery)
+	defer every.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-every.C:
+			e.Say(fmt.Sprintf("%s runs for %s: %s", id, time.Since(began).Round(time.Second),
+				lastLine(e.Secrets.scrub(safetext.Text(out.String())))))
+		}
+	}
+}
+
+func (e *Engine) output(ctx context.Context, argv ...string) (string, error) {
+	out, err := conn.Output(ctx, e.Conn, argv...)
+	return string(out), err
+}
+
+func lastLine(text string) string {
+	text = strings.TrimSpace(text)
+	return text[strings.LastIndexByte(text, '\n')+1:]
+}

@@ -1,0 +1,174 @@
+package engine
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/prepare/install/plan"
+)
+
+func TestJudge(t *testing.T) {
+	for _, c := range []struct {
+		check plan.Check
+		ok    bool
+		out   string
+		want  outcome
+	}{
+		{plan.Check{}, true, "", satisfied},
+		{plan.Check{}, false, "", absent},
+		{plan.Check{Expect: []string{"available"}}, true, "unavailable\n", conflicting},
+		{plan.Check{Expect: []string{"available"}, Replaces: true}, true, "unavailable\n", absent},
+		{plan.Check{Expect: []string{"available"}}, true, "a\navailable\n", satisfied},
+		{plan.Check{Expect: []string{"a", "b"}}, true, "a\nb\n", conflicting},
+		{plan.Check{Expect: []string{"a", "b"}}, true, "b x a\n", satisfied},
+		{plan.Check{Expect: []string{"a"}}, true, "\n", absent},
+		{plan.Check{Expect: []string{"mode 0"}}, true, "mode 000", conflicting},
+		{plan.Check{Expect: []string{"zfs.ko"}}, true, "/extra/zfs.ko.xz\n", satisfied},
+		{plan.Check{Expect: []string{"/mnt"}}, true, "/mnt\n", satisfied},
+		{plan.Check{Empty: true}, true, "\n", satisfied},
+		{plan.Check{Empty: true}, true, "/boot/initramfs\n", conflicting},
+		{plan.Check{Empty: true}, false, "", absent},
+	} {
+		if got := judge(c.check, c.ok, c.out); got != c.want {
+			t.Errorf("%+v with %q gave %d, want %d", c.check, c.out, got, c.want)
+		}
+	}
+}
+
+func FuzzJudge(f *testing.F) {
+	f.Add("available", "unavailable\n")
+	f.Fuzz(func(t *testing.T, expect, out string) {
+		got := judge(plan.Check{Expect: []string{expect}}, true, out)
+		if got == satisfied && !strings.Contains(out, expect) {
+			t.Errorf("%q is not in %q", expect, out)
+		}
+	})
+}
+
+// taken returns what is mounted below /mnt in the namespace of a machine, and what is open.
+func (m *machine) taken() string {
+	m.t.Helper()
+	out, err := exec.Command("nsenter", "--mount", "--target", strconv.Itoa(m.holder.Process.Pid), "--", "sh", "-c",
+		`grep " /mnt/" /proc/self/mountinfo; ls /dev/mapper; ls "$1" | grep pool-`, "sh", m.dir+"/run").Output()
+	if _, ended := err.(*exec.ExitError); err != nil && !ended {
+		m.t.Fatal(err)
+	}
+	return string(out)
+}
+
+// TestFails lets a late step fail: what the steps took is released, the pool is exported, and
+// resume ends the installation. What does not fit is refused.
+func TestFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("installs on a loop device")
+	}
+	m := newMachine(t)
+	p := m.plan()
+	m.powerOn()
+	before := m.taken() // of the machine that tests
+	record := m.begin(p, "fails")
+	out, err := m.run(record, "FAKE_FAIL=kwrite")
+	if err == nil || !strings.Contains(out, "the mirror is gone") || !strings.Contains(out, "install resume "+record) {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if left := m.taken(); left != before {
+		t.Errorf("left behind:\n%s", left)
+	}
+	if label, err := (&fake{}).label(m.disk + "p3"); err != nil || !label.Exported {
+		t.Errorf("the pool is not exported: %v", err)
+	}
+	r, err := Look(record)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := r.Status()
+	if s.Next != "desktop" || s.Done < 60 || !strings.HasPrefix(s.Failed, "desktop: ") || s.PoolGUID == "" {
+		t.Errorf("the status is %+v", s)
+	}
+	m.refuses(record)
+	if out, err := m.run(record); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	// A file of the system changes, and a property.
+	for name, text := range map[string]string{"/etc/fstab": "none", "/etc/hostname": "other\n"} {
+		if err := os.WriteFile(m.dir+"/keep/pool/zroot/ROOT/void"+name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	label, err := (&fake{}).label(m.disk + "p3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	label.Props["bootfs"] = "zroot/ROOT/old"
+	if err := (&fake{}).writeLabel(m.disk+"p3", label); err != nil {
+		t.Fatal(err)
+	}
+	out, err = m.run(record, "ENGINE_VERIFY=1")
+	for _, want := range []string{"{fstab ", "{hostname ", "{bootfs "} {
+		if err == nil || !strings.Contains(out, want) || strings.Count(out, "sha256sum") != 2 {
+			t.Errorf("the drift %s is not in\n%s", want, out)
+		}
+	}
+	if left := m.taken(); left != before {
+		t.Errorf("verify left behind:\n%s", left)
+	}
+}
+
+// refuses tries to resume with another partition table, another plan, and another disk.
+func (m *machine) refuses(record string) {
+	m.t.Helper()
+	table := m.must("sgdisk", "-p", m.disk)
+	gpt := strings.ToUpper(strings.Split(strings.SplitAfter(table, "Disk identifier (GUID): ")[1], "\n")[0])
+	m.must("sgdisk", "-U", "11111111-2222-8333-8444-555555555555", m.disk)
+	if out, err := m.run(record); err == nil || !strings.Contains(out, "another partition table") {
+		m.t.Errorf("%v\n%s", err, out)
+	}
+	m.must("sgdisk", "-U", gpt, m.disk)
+	other := m.begin(m.plan(), "other")
+	if out, err := m.run(other); err == nil || !strings.Contains(out, "changed since the plan was made") {
+		m.t.Errorf("a disk with content was accepted: %v\n%s", err, out)
+	}
+	journal, err := os.ReadFile(filepath.Join(record, "journal.ndjson"))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	changed := bytes.Replace(journal, []byte(`"plan":"`), []byte(`"plan":"0`), 1)
+	if err := os.WriteFile(filepath.Join(other, "journal.ndjson"), changed, 0o600); err != nil {
+		m.t.Fatal(err)
+	}
+	if _, err := Look(other); err == nil || !strings.Contains(err.Error(), "another plan or disk") {
+		m.t.Errorf("the journal of another plan gave %v", err)
+	}
+}
+
+// TestSecrets reads references, and refuses what is not safe.
+func TestSecrets(t *testing.T) {
+	dir := t.TempDir()
+	for name, mode := range map[string]os.FileMode{"good": 0o600, "open": 0o644} {
+		if err := os.WriteFile(dir+"/"+name, []byte("two words\n"), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &Secrets{}
+	for ref, want := range map[string]string{"file:" + dir + "/good": "two words", "command:echo a b": "a b"} {
+		if got, err := s.get(ref, ref); err != nil || string(got) != want {
+			t.Errorf("%s gave %q, %v", ref, got, err)
+		}
+	}
+	for ref, want := range map[string]string{"file:" + dir + "/open": "chmod 600", "prompt": "no terminal",
+		"command:true": "empty"} {
+		_, err := s.get(ref, ref)
+		if err == nil || !strings.Contains(err.Error()+fault.Fix(err), want) {
+			t.Errorf("%s gave %v", ref, err)
+		}
+	}
+	if got := s.scrub("it is two words."); strings.Contains(got, "two") {
+		t.Errorf("%q shows a secret", got)
+	}
+}

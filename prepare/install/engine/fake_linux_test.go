@@ -1,0 +1,629 @@
+package engine
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// The test binary stands in for the programs that this kernel cannot run or that no package
+// here has: OpenZFS, Void's package manager, efibootmgr, and what needs the device mapper or
+// vfat. They keep state, refuse what the real programs refuse, and keep their pool in the
+// partition itself, so that a wipe destroys it. sgdisk, wipefs, blkid, partx, mkfs.vfat,
+// mkswap, dd, install and LUKS are real.
+
+// fakes are the programs by name.
+var fakes = map[string]func(f *fake, args []string) error{
+	"zpool": (*fake).zpool, "zfs": (*fake).zfs, "zdb": (*fake).zdb, "zgenhostid": (*fake).zgenhostid,
+	"hostid": (*fake).hostid, "xbps-install": (*fake).xbpsInstall, "xbps-query": (*fake).xbpsQuery,
+	"chroot": (*fake).chroot, "cryptsetup": (*fake).cryptsetup, "mount": (*fake).mount, "umount": (*fake).umount,
+	"efibootmgr": (*fake).efibootmgr,
+}
+
+// fake is the state of the programs. keep outlives the machine, run does not.
+type fake struct{ keep, run string }
+
+// fakeMain runs the program that the test binary was started as.
+func fakeMain(name string) int {
+	f := &fake{os.Getenv("FAKE_KEEP"), os.Getenv("FAKE_RUN")}
+	line := strings.Join(append(os.Args, os.Environ()...), "\x00")
+	if bytes.Contains([]byte(line), []byte(secretMark)) {
+		_ = os.WriteFile(f.keep+"/leak", []byte(line), 0o600)
+	}
+	if err := fakes[name](f, os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		return 1
+	}
+	return 0
+}
+
+// pool is the label of a pool.
+type fakePool struct {
+	Name, GUID, HostID, Device, KeySum string
+	Exported                           bool
+	Props                              map[string]string
+	Sets                               map[string]map[string]string
+}
+
+const labelAt, labelSize = 16 << 10, 64 << 10
+
+// label reads the label in a partition.
+func (*fake) label(device string) (*fakePool, error) {
+	f, err := os.Open(device)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b := make([]byte, labelSize)
+	if _, err := f.ReadAt(b, labelAt); err != nil {
+		return nil, err
+	}
+	p := &fakePool{}
+	if err := json.Unmarshal(bytes.TrimRight(b, "\x00"), p); err != nil {
+		return nil, errors.New("failed to unpack label 0")
+	}
+	return p, nil
+}
+
+func (*fake) writeLabel(device string, p *fakePool) error {
+	text, err := json.Marshal(p)
+	if err != nil || len(text) > labelSize {
+		return fmt.Errorf("label: %d bytes, %w", len(text), err)
+	}
+	f, err := os.OpenFile(device, os.O_RDWR|syscall.O_SYNC, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	_, err = f.WriteAt(append(text, make([]byte, labelSize-len(text))...), labelAt)
+	return err
+}
+
+// imported is a pool that this machine has imported.
+type imported struct {
+	Device, Root     string
+	ReadOnly, HasKey bool
+}
+
+func (f *fake) imported(name string) (*imported, *fakePool, error) {
+	b, err := os.ReadFile(f.run + "/pool-" + name)
+	if err != nil {
+		return nil, nil, fmt.Errorf("cannot open '%s': no such pool", name)
+	}
+	i := &imported{}
+	if err := json.Unmarshal(b, i); err != nil {
+		return nil, nil, err
+	}
+	p, err := f.label(i.Device)
+	return i, p, err
+}
+
+func (f *fake) setImported(name string, i imported) error {
+	b, _ := json.Marshal(i)
+	return os.WriteFile(f.run+"/pool-"+name, b, 0o600)
+}
+
+// options splits arguments into values of options and the rest.
+func options(args []string, withValue string) (opts map[string][]string, rest []string) {
+	opts = map[string][]string{}
+	for i := 0; i < len(args); i++ {
+		a := args[i]
+		switch {
+		case len(a) == 2 && a[0] == '-' && strings.Contains(withValue, a[1:]) && i+1 < len(args):
+			i++
+			opts[a[1:]] = append(opts[a[1:]], args[i])
+		case len(a) > 1 && a[0] == '-':
+			opts[a[1:]] = append(opts[a[1:]], "")
+		default:
+			rest = append(rest, a)
+		}
+	}
+	return opts, rest
+}
+
+var poolOptions = []string{"ashift", "autotrim", "compatibility"}
+
+func (f *fake) zpool(args []string) error {
+	switch args[0] {
+	case "create":
+		o, rest := options(args[1:], "oOmR")
+		if len(rest) != 2 {
+			return fmt.Errorf("create: %q", rest)
+		}
+		if _, _, err := f.imported(rest[0]); err == nil {
+			return fmt.Errorf("cannot create '%s': pool already exists", rest[0])
+		}
+		p := &fakePool{Name: rest[0], Device: rest[1], Props: map[string]string{"guid": "7" + strconv.Itoa(os.Getpid())},
+			Sets: map[string]map[string]string{rest[0]: {"mountpoint": o["m"][0]}}}
+		for _, kv := range o["o"] {
+			k, v, _ := strings.Cut(kv, "=")
+			if !slices.Contains(poolOptions, k) {
+				return fmt.Errorf("property '%s' is not a valid pool property", k)
+			}
+			p.Props[k] = v
+		}
+		for _, kv := range o["O"] {
+			k, v, _ := strings.Cut(kv, "=")
+			p.Sets[rest[0]][k] = v
+		}
+		key, err := os.ReadFile(strings.TrimPrefix(p.Sets[rest[0]]["keylocation"], "file://"))
+		if err != nil || len(key) < 8 {
+			return fmt.Errorf("cannot create '%s': Failed to open key material file: %w", rest[0], err)
+		}
+		sum := sha256.Sum256(key)
+		p.KeySum = hex.EncodeToString(sum[:])
+		p.HostID = f.hostID()
+		if err := os.RemoveAll(f.keep + "/pool"); err != nil {
+			return err
+		}
+		if err := f.writeLabel(rest[1], p); err != nil {
+			return err
+		}
+		return f.setImported(rest[0], imported{Device: rest[1], Root: o["R"][0], HasKey: true})
+	case "import":
+		o, rest := options(args[1:], "oRd")
+		p, err := f.label(o["d"][0])
+		if err != nil || p.Name != rest[0] {
+			return fmt.Errorf("cannot import '%s': no such pool available", rest[0])
+		}
+		if !p.Exported && p.HostID != f.hostID() {
+			return fmt.Errorf("cannot import '%s': pool was previously in use from another system", rest[0])
+		}
+		if _, _, err := f.imported(rest[0]); err == nil {
+			return errors.New("a pool with that name already exists")
+		}
+		readOnly := slices.Contains(o["o"], "readonly=on")
+		if p.Exported = false; !readOnly {
+			if err := f.writeLabel(o["d"][0], p); err != nil {
+				return err
+			}
+		}
+		return f.setImported(rest[0], imported{Device: o["d"][0], Root: o["R"][0], ReadOnly: readOnly})
+	case "export":
+		i, p, err := f.imported(args[1])
+		if err != nil {
+			return err
+		}
+		for name := range p.Sets {
+			if f.mountedAt(i, p, name) {
+				return fmt.Errorf("cannot export '%s': pool is busy", args[1])
+			}
+		}
+		if p.Exported = true; !i.ReadOnly {
+			if err := f.writeLabel(i.Device, p); err != nil {
+				return err
+			}
+		}
+		return os.Remove(f.run + "/pool-" + args[1])
+	case "list":
+		i, _, err := f.imported(args[len(args)-1])
+		if err != nil {
+			return err
+		}
+		fmt.Printf("%s\n\t%s\n", args[len(args)-1], i.Device)
+		return nil
+	case "set":
+		k, v, _ := strings.Cut(args[1], "=")
+		return f.change(args[2], func(p *fakePool) error { p.Props[k] = v; return nil })
+	case "get":
+		_, rest := options(args[1:], "o")
+		_, p, err := f.imported(rest[1])
+		if err == nil {
+			fmt.Println(p.Props[rest[0]])
+		}
+		return err
+	}
+	return fmt.Errorf("unrecognized command '%s'", args[0])
+}
+
+// change changes an imported pool.
+func (f *fake) change(pool string, do func(p *fakePool) error) error {
+	i, p, err := f.imported(pool)
+	switch {
+	case err != nil:
+		return err
+	case i.ReadOnly:
+		return errors.New("pool is read-only")
+	}
+	if err := do(p); err != nil {
+		return err
+	}
+	return f.writeLabel(i.Device, p)
+}
+
+func (f *fake) mountpoint(i *imported, p *fakePool, set string) string {
+	at := p.Sets[set]["mountpoint"]
+	if at == "none" || at == "" {
+		return "none"
+	}
+	return filepath.Join(i.Root, at)
+}
+
+func (f *fake) mountedAt(i *imported, p *fakePool, set string) bool {
+	b, _ := os.ReadFile("/proc/self/mountinfo")
+	at := f.mountpoint(i, p, set)
+	return at != "none" && bytes.Contains(b, []byte("/pool/"+set+" "+at+" "))
+}
+
+func (f *fake) zfs(args []string) error {
+	name := args[len(args)-1]
+	pool, _, _ := strings.Cut(name, "/")
+	i, p, err := f.imported(pool)
+	if err != nil {
+		return err
+	}
+	switch set := p.Sets[name]; {
+	case args[0] != "create" && set == nil:
+		return fmt.Errorf("cannot open '%s': dataset does not exist", name)
+	case args[0] == "create":
+		if set != nil {
+			return fmt.Errorf("cannot create '%s': dataset already exists", name)
+		}
+		if p.Sets[name[:strings.LastIndexByte(name, '/')]] == nil {
+			return fmt.Errorf("cannot create '%s': parent does not exist", name)
+		}
+		o, _ := options(args[1:], "o")
+		props := map[string]string{}
+		for _, kv := range o["o"] {
+			k, v, _ := strings.Cut(kv, "=")
+			props[k] = v
+		}
+		if err := f.change(pool, func(p *fakePool) error { p.Sets[name] = props; return nil }); err != nil {
+			return err
+		}
+		p.Sets[name] = props
+		if err := os.MkdirAll(f.keep+"/pool/"+name, 0o755); err != nil {
+			return err
+		}
+		if props["canmount"] == "noauto" || f.mountpoint(i, p, name) == "none" {
+			return nil
+		}
+		return f.mountSet(i, p, name)
+	case args[0] == "mount":
+		return f.mountSet(i, p, name)
+	case args[0] == "unmount":
+		return syscall.Unmount(f.mountpoint(i, p, name), 0)
+	case args[0] == "load-key":
+		key, err := os.ReadFile(strings.TrimPrefix(set["keylocation"], "file://"))
+		sum := sha256.Sum256(key)
+		if err != nil || hex.EncodeToString(sum[:]) != p.KeySum {
+			return fmt.Errorf("Key load error: Incorrect key provided for '%s'. %w", name, err)
+		}
+		i.HasKey = true
+		return f.setImported(pool, *i)
+	case args[0] == "set":
+		k, v, _ := strings.Cut(args[1], "=")
+		return f.change(pool, func(p *fakePool) error { p.Sets[name][k] = v; return nil })
+	case args[0] == "get":
+		_, rest := options(args[1:], "o")
+		switch prop := rest[0]; prop {
+		case "mounted":
+			fmt.Println(map[bool]string{true: "yes", false: "no"}[f.mountedAt(i, p, name)])
+		case "keystatus":
+			fmt.Println(map[bool]string{true: "available", false: "unavailable"}[i.HasKey])
+		case "mountpoint":
+			fmt.Println(f.mountpoint(i, p, name))
+		default:
+			value := set[prop]
+			if value == "" {
+				value = "-"
+			}
+			fmt.Println(value)
+		}
+		return nil
+	}
+	return fmt.Errorf("unrecognized command '%s'", args[0])
+}
+
+func (f *fake) mountSet(i *imported, p *fakePool, name string) error {
+	if !i.HasKey {
+		return fmt.Errorf("cannot mount '%s': encryption key not loaded", name)
+	}
+	at := f.mountpoint(i, p, name)
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		return err
+	}
+	return syscall.Mount(f.keep+"/pool/"+name, at, "", syscall.MS_BIND, "")
+}
+
+func (f *fake) zdb(args []string) error {
+	p, err := f.label(args[1])
+	if err != nil {
+		return err
+	}
+	id, _ := strconv.ParseUint(p.HostID, 16, 32)
+	state := 0
+	if p.Exported {
+		state = 1
+	}
+	fmt.Printf("    version: 5000\n    name: '%s'\n    state: %d\n    hostid: %d\n", p.Name, state, id)
+	return nil
+}
+
+func (*fake) hostID() string {
+	b, _ := os.ReadFile("/etc/hostid")
+	if len(b) != 4 {
+		return "00000000"
+	}
+	return fmt.Sprintf("%08x", binary.LittleEndian.Uint32(b))
+}
+
+func (f *fake) hostid([]string) error {
+	fmt.Println(f.hostID())
+	return nil
+}
+
+func (*fake) zgenhostid(args []string) error {
+	n, err := strconv.ParseUint(strings.TrimPrefix(args[1], "0x"), 16, 32)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile("/etc/hostid", binary.LittleEndian.AppendUint32(nil, uint32(n)), 0o644)
+}
+
+func (*fake) xbpsQuery([]string) error {
+	fmt.Println("base-system-0.114_2")
+	return nil
+}
+
+// xbpsInstall installs packages into the root of -r.
+func (f *fake) xbpsInstall(args []string) error {
+	o, packages := options(args, "Rr")
+	root := o["r"][0]
+	put := func(name, text string, mode os.FileMode) error {
+		if err := os.MkdirAll(filepath.Dir(root+name), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(root+name, []byte(text), mode)
+	}
+	for _, p := range packages {
+		var err error
+		switch p {
+		case os.Getenv("FAKE_FAIL"):
+			return errors.New("the mirror is gone")
+		case "base-system":
+			for _, d := range []string{"dev", "proc", "sys", "boot", "etc", "root", "home", "run"} {
+				err = errors.Join(err, os.MkdirAll(root+"/"+d, 0o755))
+			}
+			if _, gone := os.Stat(root + "/etc/passwd"); gone != nil {
+				err = errors.Join(err, put("/etc/passwd", "root:x:0:0::/root:/bin/sh\n", 0o644),
+					put("/etc/shadow", "root:!:1::::::\n", 0o600))
+			}
+		case "linux-lts":
+			err = errors.Join(put("/boot/vmlinuz-6.12", "kernel", 0o644), os.MkdirAll(root+"/usr/lib/modules/6.12", 0o755))
+		case "zfs":
+			err = errors.Join(put("/usr/lib/modules/6.12/extra/zfs.ko", "module", 0o644), f.initramfs(root))
+		}
+		if err = errors.Join(err, put("/var/db/xbps/"+p, "installed", 0o644)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// initramfs builds an image from the configuration of dracut, and with its umask.
+func (*fake) initramfs(root string) error {
+	var all strings.Builder
+	mode := os.FileMode(0o644)
+	files, _ := filepath.Glob(root + "/etc/dracut.conf.d/*.conf")
+	for _, name := range files {
+		b, _ := os.ReadFile(name)
+		all.Write(b)
+		if bytes.Contains(b, []byte("umask=0077")) {
+			mode = 0o600
+		}
+	}
+	name := root + "/boot/initramfs-6.12.img"
+	return errors.Join(os.WriteFile(name, []byte(all.String()), mode), os.Chmod(name, mode))
+}
+
+// chroot does what the program of the new system would do.
+func (f *fake) chroot(args []string) error {
+	root, args := args[0], args[1:]
+	if _, err := os.Stat(root + "/etc/passwd"); err != nil {
+		return fmt.Errorf("failed to run command '%s': No such file or directory", args[0])
+	}
+	passwd, shadow := root+"/etc/passwd", root+"/etc/shadow"
+	last := args[len(args)-1]
+	switch args[0] {
+	case "xbps-install":
+		return f.xbpsInstall(append([]string{"-r", root}, args[1:]...))
+	case "xbps-reconfigure":
+		if last == "-fa" {
+			return f.initramfs(root)
+		}
+		return os.WriteFile(root+"/etc/locale-built", []byte("en_US.utf8\n"), 0o644)
+	case "locale":
+		b, err := os.ReadFile(root + "/etc/locale-built")
+		fmt.Print(string(b))
+		return err
+	case "chpasswd":
+		in, err := io.ReadAll(os.Stdin)
+		if err != nil {
+			return err
+		}
+		name, hash, ok := strings.Cut(strings.TrimSpace(string(in)), ":")
+		if !ok {
+			return errors.New("line 1: missing new password")
+		}
+		return replaceLine(shadow, name, hash+":1::::::")
+	case "useradd":
+		return errors.Join(replaceLine(passwd, last, "x:1000:1000::/home/"+last+":/bin/sh"),
+			replaceLine(shadow, last, "!:1::::::"), os.MkdirAll(root+"/home/"+last, 0o700))
+	case "usermod":
+		return os.WriteFile(root+"/etc/group", []byte(args[2]+":"+last+"\n"), 0o644)
+	case "id":
+		b, _ := os.ReadFile(passwd)
+		if !bytes.Contains(b, []byte("\n"+last+":")) {
+			return fmt.Errorf("'%s': no such user", last)
+		}
+		fmt.Println(last)
+		return nil
+	case "ln":
+		_ = os.Remove(root + last)
+		if err := os.MkdirAll(filepath.Dir(root+last), 0o755); err != nil {
+			return err
+		}
+		return os.Symlink(args[2], root+last)
+	case "chmod":
+		mode, _ := strconv.ParseUint(args[1], 8, 32)
+		return os.Chmod(root+last, os.FileMode(mode))
+	case "chown":
+		return nil
+	case "mkdir":
+		for _, d := range args[2:] {
+			if err := os.MkdirAll(root+d, 0o755); err != nil {
+				return err
+			}
+		}
+		return nil
+	case "flatpak":
+		return os.WriteFile(root+"/etc/flathub", nil, 0o644)
+	}
+	return fmt.Errorf("failed to run command '%s': No such file or directory", args[0])
+}
+
+// replaceLine replaces the line of a name.
+func replaceLine(file, name, rest string) error {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var out strings.Builder
+	for line := range strings.Lines(string(b)) {
+		if !strings.HasPrefix(line, name+":") {
+			out.WriteString(line)
+		}
+	}
+	return os.WriteFile(file, []byte(out.String()+name+":"+rest+"\n"), 0o600)
+}
+
+// real runs the program that a fake hides.
+func (f *fake) real(name string, args ...string) error {
+	cmd := exec.Command("/usr/sbin/"+name, args...)
+	if _, err := os.Stat(cmd.Path); err != nil {
+		cmd = exec.Command("/bin/"+name, args...)
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return cmd.Run()
+}
+
+// cryptsetup is real but for open, close and status, which need the device mapper: open
+// tests the passphrase, and then shows the partition behind the header of LUKS1.
+func (f *fake) cryptsetup(args []string) error {
+	o := strings.Join(args, " ")
+	name := args[len(args)-1]
+	link := "/dev/mapper/" + name
+	switch {
+	case args[0] == "luksFormat":
+		return f.real("cryptsetup", append(slices.Clone(args), "--pbkdf-force-iterations", "1000")...)
+	case args[0] == "luksAddKey":
+		return f.real("cryptsetup", append(slices.Clone(args), "--pbkdf-force-iterations", "1000")...)
+	case args[0] == "status":
+		if _, err := os.Readlink(link); err != nil {
+			fmt.Printf("%s is inactive.\n", link)
+			return errors.New("inactive")
+		}
+		fmt.Printf("%s is active.\n", link)
+		return nil
+	case args[0] == "close":
+		to, err := os.Readlink(link)
+		if err != nil {
+			return err
+		}
+		return errors.Join(f.real("losetup", "-d", to), os.Remove(link))
+	case args[0] == "open" && !strings.Contains(o, "--test-passphrase"):
+		test := []string{
+			"open",
+			"--test-passphrase",
+			"--key-file",
+			args[slices.Index(args, "--key-file")+1],
+			args[len(args)-2],
+		}
+		if err := f.real("cryptsetup", test...); err != nil {
+			return err
+		}
+		out, err := exec.Command("/usr/sbin/losetup", "-f", "--show", "-o", "2097152", args[len(args)-2]).Output()
+		if err != nil {
+			return err
+		}
+		return os.Symlink(strings.TrimSpace(string(out)), link)
+	}
+	return f.real("cryptsetup", args...)
+}
+
+// mount is real, but shows a folder in place of the ESP, which umount writes to the FAT with
+// mtools.
+func (f *fake) mount(args []string) error {
+	at := args[len(args)-1]
+	if !strings.HasSuffix(at, "/boot/efi") {
+		return f.real("mount", args...)
+	}
+	if err := exec.Command("/usr/sbin/blkid", "-p", args[len(args)-2]).Run(); err != nil {
+		return errors.New("wrong fs type, bad superblock")
+	}
+	if err := os.MkdirAll(f.keep+"/esp", 0o700); err != nil {
+		return err
+	}
+	_ = os.WriteFile(f.run+"/esp", []byte(args[len(args)-2]), 0o600)
+	return syscall.Mount(f.keep+"/esp", at, "", syscall.MS_BIND, "")
+}
+
+func (f *fake) umount(args []string) error {
+	if at := args[len(args)-1]; strings.HasSuffix(at, "/boot/efi") {
+		device, err := os.ReadFile(f.run + "/esp")
+		if err != nil {
+			return err
+		}
+		dirs, _ := filepath.Glob(f.keep + "/esp/*")
+		if len(dirs) > 0 {
+			cmd := exec.Command("mcopy", append([]string{"-s", "-o", "-i", string(device)}, append(dirs, "::")...)...)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("mcopy: %w: %s", err, out)
+			}
+		}
+	}
+	return f.real("umount", args...)
+}
+
+// efibootmgr keeps the entries in a file, which is the firmware's.
+func (f *fake) efibootmgr(args []string) error {
+	name := f.keep + "/nvram"
+	entries := map[string]string{}
+	if b, err := os.ReadFile(name); err == nil {
+		if err := json.Unmarshal(b, &entries); err != nil {
+			return err
+		}
+	}
+	if args[0] == "-v" {
+		for i, label := range slices.Sorted(maps.Keys(entries)) {
+			fmt.Printf("Boot%04X* %s\t%s\n", i, label, entries[label])
+		}
+		return nil
+	}
+	o, _ := options(args, "dpLl")
+	out, err := exec.Command("/usr/sbin/blkid", "-p", "-s", "PART_ENTRY_UUID", "-o", "value", o["d"][0]+"p1").Output()
+	if err != nil {
+		return err
+	}
+	if _, taken := entries[o["L"][0]]; taken {
+		o["L"][0] += " again" // the real program never replaces
+	}
+	entries[o["L"][0]] = fmt.Sprintf("HD(1,GPT,%s,0x800,0x100000)/%s", strings.TrimSpace(string(out)), o["l"][0])
+	b, _ := json.Marshal(entries)
+	return os.WriteFile(name, b, 0o600)
+}

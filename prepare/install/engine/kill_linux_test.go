@@ -1,0 +1,515 @@
+package engine
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"bakeoff/prepare/install/plan"
+	"bakeoff/prepare/install/probe"
+	"bakeoff/prepare/install/spec"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+)
+
+// secretMark is in every secret of the tests.
+const secretMark = "hunter2"
+
+func TestMain(m *testing.M) {
+	if name := filepath.Base(os.Args[0]); fakes[name] != nil {
+		os.Exit(fakeMain(name))
+	}
+	if os.Getenv("ENGINE_CHILD") != "" {
+		os.Exit(childMain())
+	}
+	os.Exit(m.Run())
+}
+
+// childMain runs or verifies the installation of a folder in a process that the test kills.
+func childMain() int {
+	r, err := Open(os.Getenv("ENGINE_CHILD"))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	k := &killer{Conn: local.Conn{}, record: r, step: -1}
+	if at, how, ok := strings.Cut(os.Getenv("ENGINE_KILL"), ":"); ok {
+		k.step, _ = strconv.Atoi(at)
+		k.how = how
+	}
+	e := &Engine{Record: r, Conn: k, Secrets: &Secrets{}, Say: func(line string) { fmt.Println(line) }}
+	if os.Getenv("ENGINE_VERIFY") != "" {
+		drifts, unchecked, err := e.Verify(context.Background())
+		fmt.Println("drifts:", drifts, "unchecked:", unchecked)
+		if err != nil || len(drifts) > 0 {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
+	}
+	if err := e.Run(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// killer ends its own process by kill -9 in the middle of the command of a step (mid), the
+// first one to run that is not before step, or after it
+// (ran), or after the line of the journal that follows (noted).
+type killer struct {
+	conn.Conn
+	record *Record
+	step   int
+	how    string
+	armed  bool
+}
+
+func (k *killer) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
+	for _, word := range append(slices.Clone(cmd.Argv), cmd.Env...) {
+		if strings.Contains(word, secretMark) {
+			fmt.Fprintln(os.Stderr, "a secret is in", cmd.Argv[0]+"'s arguments or environment")
+			os.Exit(3)
+		}
+	}
+	if k.armed {
+		die()
+	}
+	last := k.record.Lines[len(k.record.Lines)-1]
+	at := slices.IndexFunc(k.record.Plan.Steps, func(s plan.Step) bool {
+		begun := last.Event == eventStart && last.Step == s.ID || s.Releases != ""
+		return begun && slices.Equal(cmd.Argv, s.Argv)
+	})
+	if k.how == "" || at < k.step {
+		return k.Conn.Exec(ctx, cmd)
+	}
+	fmt.Printf("killed at %d\n", at)
+	if k.how == "mid" {
+		go func() {
+			time.Sleep(3 * time.Millisecond)
+			die()
+		}()
+	}
+	exit, err := k.Conn.Exec(ctx, cmd)
+	switch k.how {
+	case "mid", "ran":
+		die()
+	default:
+		k.armed = true
+	}
+	return exit, err
+}
+
+func die() {
+	_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	select {}
+}
+
+// machine is a machine that gets a system: a loop device, and a mount namespace of its own.
+type machine struct {
+	t                     *testing.T
+	dir, image, disk, bin string
+	holder                *exec.Cmd
+}
+
+func newMachine(t *testing.T) *machine {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("needs root, for loop devices and a mount namespace")
+	}
+	for name, pkg := range map[string]string{"sgdisk": "gdisk", "cryptsetup": "cryptsetup-bin", "mkfs.vfat": "dosfstools",
+		"mcopy": "mtools", "fsck.vfat": "dosfstools", "partx": "util-linux", "losetup": "mount", "sfdisk": "fdisk"} {
+		if _, err := exec.LookPath(name); err != nil {
+			t.Skipf("needs %s: apt-get install %s", name, pkg)
+		}
+	}
+	m := &machine{t: t, dir: t.TempDir()}
+	m.image, m.bin = m.dir+"/disk.img", m.dir+"/bin"
+	for _, d := range []string{"bin", "keep", "run"} {
+		if err := os.Mkdir(m.dir+"/"+d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range fakes {
+		if err := os.Symlink(self, m.bin+"/"+name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.must("truncate", "-s", "24G", m.image)
+	out, err := exec.Command("losetup", "-f", "--show", m.image).CombinedOutput()
+	if err != nil {
+		t.Skipf("needs loop devices: %v: %s", err, out)
+	}
+	m.disk = strings.TrimSpace(string(out))
+	t.Cleanup(func() {
+		m.powerOff()
+		_ = exec.Command("partx", "-d", m.disk).Run()
+		_ = exec.Command("losetup", "-d", m.disk).Run()
+		_ = os.Remove("/dev/mapper") // if it is empty, as this test made it
+	})
+	for name, text := range map[string]string{"pool": secretMark + "-pool", "swap": secretMark + "-swap",
+		"root": "root:$6$" + secretMark, "anna": "anna:$6$" + secretMark, "zbm.EFI": "image of ZFSBootMenu"} {
+		if err := os.WriteFile(m.dir+"/"+name, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return m
+}
+
+func (m *machine) must(argv ...string) string {
+	m.t.Helper()
+	out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput()
+	if err != nil {
+		m.t.Fatalf("%q: %v\n%s", argv, err, out)
+	}
+	return string(out)
+}
+
+// powerOn starts the mount namespace: what is in it is lost when the power is cut.
+func (m *machine) powerOn() {
+	m.t.Helper()
+	script := `set -e
+mount --make-rprivate /
+mkdir -p /dev/mapper
+mount -t tmpfs tmpfs /dev/mapper
+mount -t tmpfs tmpfs "$1/run"
+mkdir -p "$1/run/etc" "$1/run/work" "$1/run/vup" "$1/run/vwork"
+mount -t overlay -o "lowerdir=/etc,upperdir=$1/run/etc,workdir=$1/run/work" overlay /etc
+mount -t overlay -o "lowerdir=/var,upperdir=$1/run/vup,workdir=$1/run/vwork" overlay /var
+mkdir -p /var/db/xbps/keys && echo key > /var/db/xbps/keys/a.plist
+mount -t tmpfs tmpfs /mnt
+echo ready
+exec sleep 3600`
+	m.holder = exec.Command("unshare", "--mount", "sh", "-c", script, "sh", m.dir)
+	m.holder.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	var stderr bytes.Buffer
+	m.holder.Stderr = &stderr
+	out, err := m.holder.StdoutPipe()
+	if err == nil {
+		err = m.holder.Start()
+	}
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	ready := make([]byte, 6)
+	if n, _ := out.Read(ready); string(ready[:n]) != "ready\n" {
+		_ = m.holder.Wait()
+		m.t.Skipf("needs a mount namespace with overlay: %s", stderr.String())
+	}
+}
+
+// powerOff ends the namespace, and with it what was mounted, imported and opened.
+func (m *machine) powerOff() {
+	if m.holder == nil {
+		return
+	}
+	_ = m.holder.Process.Kill()
+	_ = m.holder.Wait()
+	m.holder = nil
+	for _, line := range strings.Fields(m.must("losetup", "--list", "--noheadings", "--output", "NAME")) {
+		if back, err := os.ReadFile("/sys/block/" + filepath.Base(line) + "/loop/backing_file"); err == nil &&
+			strings.HasPrefix(string(back), m.disk+"p2") {
+			m.must("losetup", "-d", line)
+		}
+	}
+}
+
+// run runs the engine in the namespace, and returns its output and exit status.
+func (m *machine) run(record string, env ...string) (string, error) {
+	self, _ := os.Executable()
+	cmd := exec.Command("nsenter", "--mount", "--target", strconv.Itoa(m.holder.Process.Pid), "--", self)
+	cmd.Env = append([]string{"PATH=" + m.bin + ":/usr/sbin:/usr/bin:/sbin:/bin", "ENGINE_CHILD=" + record,
+		"FAKE_KEEP=" + m.dir + "/keep", "FAKE_RUN=" + m.dir + "/run"}, env...)
+	out, err := cmd.CombinedOutput()
+	if bytes.Contains(out, []byte(secretMark)) {
+		m.t.Errorf("a secret is in the output:\n%s", out)
+	}
+	return string(out), err
+}
+
+// plan makes the plan for the loop device.
+func (m *machine) plan() *plan.Plan {
+	m.t.Helper()
+	d, ok, err := probe.Disk(m.t.Context(), local.Conn{}, m.disk)
+	if err != nil || !ok {
+		m.t.Fatalf("the probe does not find %s: %v", m.disk, err)
+	}
+	sum := sha256.Sum256([]byte("image of ZFSBootMenu\n"))
+	src := fmt.Sprintf(`schema: bakeoff/install/v1
+recipe: void-zfs
+disk: %[1]s
+hostname: box
+mirror: https://repo.example/current
+hibernate: true
+swap_gib: 3
+desktop: true
+flatpak: true
+microcode: amd
+ssh_keys: ["ssh-ed25519 AAAA me"]
+zfsbootmenu: {file: %[2]s/zbm.EFI, sha256: %[3]s}
+secrets: {pool: "file:%[2]s/pool", swap: "file:%[2]s/swap", root: "file:%[2]s/root"}
+users:
+  - {name: anna, groups: [wheel], password: "file:%[2]s/anna"}
+`, m.disk, m.dir, hex.EncodeToString(sum[:]))
+	s, err := spec.Parse("install.yaml", []byte(src))
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	p, err := plan.New(
+		s,
+		plan.Target{RAM: 2 << 30, EFI: true, EFIVars: true, Disks: []plan.Disk{{Path: m.disk, ByID: m.disk,
+			Serial: d.Serial, Size: d.Size, Logical: d.Logical, Known: true}}},
+	)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return p
+}
+
+// blank makes the disk and the firmware empty.
+func (m *machine) blank() {
+	m.t.Helper()
+	_ = exec.Command("partx", "-d", m.disk).Run()
+	m.must("fallocate", "-p", "-o", "0", "-l", strconv.FormatInt(24<<30, 10), m.image)
+	m.must("blockdev", "--flushbufs", m.disk)
+	for _, name := range []string{"pool", "esp", "nvram"} {
+		if err := os.RemoveAll(m.dir + "/keep/" + name); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+}
+
+// begin makes the folder of an installation.
+func (m *machine) begin(p *plan.Plan, name string) string {
+	m.t.Helper()
+	r, err := Create(m.dir+"/"+name, p)
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		m.t.Fatal(err)
+	}
+	return r.Dir
+}
+
+// endState is what the disk holds, read by programs that did not write it.
+func (m *machine) endState() string {
+	m.t.Helper()
+	var b strings.Builder
+	b.WriteString(m.must("sfdisk", "--dump", m.disk))
+	for _, c := range [][]string{{"cryptsetup", "luksUUID", m.disk + "p2"},
+		{"blkid", "-p", "-s", "UUID", "-s", "TYPE", m.disk + "p1"}, {"fsck.vfat", "-n", m.disk + "p1"},
+		{"mdir", "-b", "-/", "-i", m.disk + "p1", "::"}} {
+		b.WriteString(m.must(c...))
+	}
+	for _, key := range []string{m.dir + "/keep/pool/zroot/ROOT/void/boot/volume.key"} {
+		m.must("cryptsetup", "open", "--test-passphrase", "--key-file", key, m.disk+"p2")
+	}
+	dump := m.must("cryptsetup", "luksDump", m.disk+"p2")
+	fmt.Fprintf(&b, "%d key slots\n", strings.Count(dump, ": ENABLED"))
+	label, err := (&fake{}).label(m.disk + "p3")
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	delete(label.Props, "guid")
+	text, _ := json.Marshal(label)
+	b.Write(text)
+	nvram, _ := os.ReadFile(m.dir + "/keep/nvram")
+	b.Write(nvram)
+	b.WriteString("\n")
+	err = filepath.WalkDir(m.dir+"/keep/pool", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		text := ""
+		switch {
+		case info.Mode().IsRegular() && filepath.Base(name) != "volume.key":
+			content, _ := os.ReadFile(name)
+			sum := sha256.Sum256(content)
+			text = hex.EncodeToString(sum[:])
+		case info.Mode()&fs.ModeSymlink != 0:
+			text, _ = os.Readlink(name)
+		}
+		fmt.Fprintf(&b, "%s %s %s\n", strings.TrimPrefix(name, m.dir), info.Mode(), text)
+		return nil
+	})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestKilled installs once without a disturbance, and then again while the installation is
+// killed at every third step (with BAKEOFF_TEST_LONG, at every step in each of three ways),
+// some of the times together with the machine. The ends are the same.
+func TestKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("installs on a loop device, and is killed many times")
+	}
+	m := newMachine(t)
+	p := m.plan()
+	m.powerOn()
+	record := m.begin(p, "straight")
+	watch := watchProcesses(t)
+	out, err := m.run(record)
+	leaks := watch()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if len(leaks) > 0 {
+		t.Errorf("secrets in %q", leaks)
+	}
+	want := m.endState()
+	if out, err := m.run(record, "ENGINE_VERIFY=1"); err != nil {
+		t.Errorf("verify: %v\n%s", err, out)
+	}
+	if got := m.endState(); got != want {
+		t.Errorf("verify changed the system:\n%s", firstDifference(want, got))
+	}
+	hows := []string{"mid", "ran", "noted"}
+	rounds, stride := 1, 3
+	if os.Getenv("BAKEOFF_TEST_LONG") != "" {
+		rounds, stride = len(hows), 1
+	}
+	for round := range rounds {
+		m.powerOff()
+		m.blank()
+		m.powerOn()
+		record := m.begin(p, fmt.Sprintf("killed-%d", round))
+		killed, cut := 0, 0
+		for i := 0; i < len(p.Steps); i += stride {
+			out, err = m.run(record, fmt.Sprintf("ENGINE_KILL=%d:%s", i, hows[(killed+round)%len(hows)]))
+			if err == nil {
+				break
+			}
+			if ended := (*exec.ExitError)(nil); !errors.As(err, &ended) ||
+				ended.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+				t.Fatalf("killed at step %d, %s: %v\n%s", i, p.Steps[max(0, i-1)].ID, err, out)
+			}
+			_, at, _ := strings.Cut(out, "killed at ")
+			at, _, _ = strings.Cut(at, "\n")
+			if i, err = strconv.Atoi(at); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			killed++
+			if killed%5 == 0 { // the machine goes too
+				m.powerOff()
+				m.powerOn()
+				cut++
+			}
+		}
+		if out, err = m.run(record); err != nil && !strings.Contains(out, "has ended") {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		t.Logf("killed %d times in %d steps, %d times with the machine", killed, len(p.Steps), cut)
+		if killed < len(p.Steps)/stride/2 {
+			t.Errorf("killed only %d times", killed)
+		}
+		if got := m.endState(); got != want {
+			t.Errorf("the end differs:\n%s", firstDifference(want, got))
+		}
+	}
+	m.noSecrets()
+}
+
+// noSecrets searches the records and what the fakes saw.
+func (m *machine) noSecrets() {
+	m.t.Helper()
+	if b, err := os.ReadFile(m.dir + "/keep/leak"); err == nil {
+		m.t.Errorf("a program was started with a secret: %q", b)
+	}
+	records, _ := filepath.Glob(m.dir + "/*/journal.ndjson")
+	searched := 0
+	for _, r := range records {
+		for _, name := range []string{"plan.json", "journal.ndjson", "log"} {
+			b, err := os.ReadFile(filepath.Join(filepath.Dir(r), name))
+			if err != nil {
+				m.t.Fatal(err)
+			}
+			if searched++; bytes.Contains(b, []byte(secretMark)) {
+				m.t.Errorf("a secret is in %s", name)
+			}
+		}
+	}
+	if searched < 6 {
+		m.t.Errorf("only %d files were searched", searched)
+	}
+}
+
+// watchProcesses searches the command lines and environments of all processes for secrets
+// until the function that it returns is called. A process with a mark of its own shows that
+// it would find one.
+func watchProcesses(t *testing.T) func() []string {
+	t.Helper()
+	const control = "hunter3-control"
+	bait := exec.Command("sleep", "3600")
+	bait.Env = []string{"BAIT=" + control}
+	if err := bait.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stop, found := make(chan struct{}), make(chan []string)
+	go func() {
+		var leaks []string
+		bitten := false
+		for {
+			dirs, _ := filepath.Glob("/proc/[0-9]*")
+			for _, d := range dirs {
+				for _, f := range []string{"cmdline", "environ"} {
+					b, _ := os.ReadFile(d + "/" + f)
+					if bytes.Contains(b, []byte(secretMark)) {
+						leaks = append(leaks, string(b))
+					}
+					bitten = bitten || bytes.Contains(b, []byte(control))
+				}
+			}
+			select {
+			case <-stop:
+				if !bitten {
+					leaks = append(leaks, "the search does not find the bait")
+				}
+				found <- leaks
+				return
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}()
+	return func() []string {
+		close(stop)
+		leaks := <-found
+		_ = bait.Process.Kill()
+		_ = bait.Wait()
+		return leaks
+	}
+}
+
+func firstDifference(a, b string) string {
+	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(x), len(y)) {
+		if x[i] != y[i] {
+			return "- " + x[i] + "\n+ " + y[i]
+		}
+	}
+	return fmt.Sprintf("%d lines and %d lines", len(x), len(y))
+}
