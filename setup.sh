@@ -55,6 +55,10 @@ packages() {
 	test|zfs-fuse|volumes with ZFS where the kernel has no ZFS (backing file:zfs)
 	test|xfsprogs|volumes with XFS (backing file:xfs)
 	test|btrfs-progs|volumes with btrfs (backing file:btrfs)
+	test|gdisk|install: writes and reads partition tables (sgdisk)
+	test|fdisk|install: reads them again (sfdisk)
+	test|cryptsetup-bin|install: encrypted swap
+	test|dosfstools|install: the FAT of the boot loader
 	test|zstd|compress-estimate: every level of zstd, as ZFS and btrfs compress
 	test|wrk|tool wrk, and the reference for the load generator in bakeoff-agent
 	test|nghttp2-client|tool h2load, and the reference for that generator over HTTP/2 (bench/http)

@@ -66,6 +66,10 @@ func (e *Engine) Run(ctx context.Context) error {
 
 // prepare makes sure of everything that can be known before a step runs.
 func (e *Engine) prepare(ctx context.Context) error {
+	if e.Plan.Recipe == "netbsd-zfs" {
+		return fault.WithFix(fault.New(fault.Unsupported, "%s cannot be executed: the disks of NetBSD cannot be probed",
+			e.Plan.Recipe), "run the printed steps by hand")
+	}
 	if err := e.sameDisk(ctx); err != nil {
 		return err
 	}
@@ -290,6 +294,7 @@ func (e *Engine) execute(ctx context.Context, s *plan.Step, argv []string) error
 	}
 	out := &tail{}
 	cmd := conn.Command(argv...)
+	cmd.Dir = s.Dir
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = []string{"LC_ALL=C"}, in, out, out
 	done := make(chan struct{})
 	go e.progress(s.ID, out, done)

@@ -165,6 +165,12 @@ func newMachine(t *testing.T) *machine {
 		_ = exec.Command("losetup", "-d", m.disk).Run()
 		_ = os.Remove("/dev/mapper") // if it is empty, as this test made it
 	})
+	m.must("sgdisk", "-n", "1:0:0", m.disk)
+	_ = exec.Command("partx", "-u", m.disk).Run()
+	if _, err := os.Stat(m.disk + "p1"); err != nil {
+		t.Skip("needs nodes of partitions in /dev")
+	}
+	m.blank()
 	for name, text := range map[string]string{"pool": secretMark + "-pool", "swap": secretMark + "-swap",
 		"root": "root:$6$" + secretMark, "anna": "anna:$6$" + secretMark, "zbm.EFI": "image of ZFSBootMenu"} {
 		if err := os.WriteFile(m.dir+"/"+name, []byte(text+"\n"), 0o600); err != nil {

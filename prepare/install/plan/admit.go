@@ -62,6 +62,10 @@ func (r *refusals) machine(s *spec.Spec, t Target, swapGiB int64) {
 			swapGiB,
 		)
 	}
+	if s.Hibernate && s.Release == "bookworm" {
+		r.add("use release trixie, or leave hibernate out", "OpenZFS 2.1 of Debian 12 has no property that keeps "+
+			"ZFSBootMenu from writing to a pool that a hibernated system holds")
+	}
 	if t.SecureBoot != nil && *t.SecureBoot {
 		r.add("switch Secure Boot off in the firmware",
 			"Secure Boot is on: it forbids the unsigned modules of ZFS, and hibernation")

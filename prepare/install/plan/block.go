@@ -16,7 +16,10 @@ type recipe struct {
 	*Plan
 	spec    *spec.Spec
 	target  Target
-	swapGiB int64
+	swapGiB int64 // 0: no swap
+	espMiB  int64
+	// uki: a unified kernel image on the ESP starts, which anybody can read: it holds no keys.
+	uki bool
 }
 
 const (
@@ -140,7 +143,7 @@ func (r *recipe) disk() {
 		"-U",
 		r.IDs.Disk,
 		"-n",
-		"1:1m:+512m",
+		fmt.Sprintf("1:1m:+%dm", r.espMiB),
 		"-t",
 		"1:ef00",
 		"-u",
@@ -178,7 +181,7 @@ func (r *recipe) poolBytes() int64 {
 	sectors := r.Disk.Size / r.Disk.Logical
 	table := 16384 / r.Disk.Logical // 128 entries of 128 bytes
 	last := sectors - 2 - table - 10<<20/r.Disk.Logical
-	first := (1<<20 + 512<<20 + r.swapGiB*gib) / r.Disk.Logical
+	first := ((1+r.espMiB)<<20 + r.swapGiB*gib) / r.Disk.Logical
 	return (last - first + 1) * r.Disk.Logical
 }
 
@@ -254,6 +257,33 @@ func (r *recipe) makeSwap() {
 		check("cryptsetup", "luksUUID", dev).expect(r.IDs.LUKS)
 	r.in("boot-mode", "let only root read /boot", "chmod", "0700", "/boot").
 		check("stat", "-c", "%a", target+"/boot").expect("700").replaces()
+	from, open := key, "open the swap with the key"
+	if r.uki {
+		from, open = "-", "open the swap"
+	} else {
+		r.swapKey(dev, key)
+	}
+	s := r.run("swap-open", open, "cryptsetup", "open", "--key-file", from, dev, "cryptswap").
+		check("cryptsetup", "status", "cryptswap").expect("is active").replaces().undo("cryptsetup", "close", "cryptswap")
+	if r.uki {
+		s.secret("swap")
+	}
+	s.ReadOnly = slices.Insert(slices.Clone(s.Argv), 2, "--readonly")
+	r.run("mkswap", "format the swap", "mkswap", mapped).destroys(mapped).
+		check("blkid", "-p", "-s", "TYPE", "-o", "value", mapped).expect("swap")
+	by, options := swapKey, "luks"
+	if r.uki {
+		by = "none" // the passphrase is asked for
+	}
+	if r.spec.Recipe == "debian-zfs" && r.spec.Release == "trixie" {
+		options += ",x-initrd.attach" // read by dracut since 103
+	}
+	r.write("crypttab", "open the swap at boot", "0600", target+"/etc/crypttab",
+		"cryptswap UUID="+r.IDs.LUKS+" "+by+" "+options)
+}
+
+// swapKey makes a random key on the encrypted root, and lets it open the swap.
+func (r *recipe) swapKey(dev, key string) {
 	r.run("swap-key", "make a random key on the encrypted root", "dd", "if=/dev/urandom", "of="+key,
 		"bs=64", "count=1", "conv=fsync").check("stat", "-c", "%s bytes", key).expect("64 bytes")
 	r.Step("swap-key").Redo = true
@@ -261,14 +291,6 @@ func (r *recipe) makeSwap() {
 		check("stat", "-c", "mode %a", key).expect("mode 0").replaces()
 	r.run("swap-key-add", "let the key open the swap", "cryptsetup", "luksAddKey", "--key-file", "-", dev, key).
 		secret("swap").check("cryptsetup", "open", "--test-passphrase", "--key-file", key, dev)
-	s := r.run("swap-open", "open the swap with the key", "cryptsetup", "open", "--key-file", key, dev, "cryptswap").
-		check("cryptsetup", "status", "cryptswap").expect("is active").undo("cryptsetup", "close", "cryptswap")
-	s.last().Replaces = true
-	s.ReadOnly = slices.Insert(slices.Clone(s.Argv), 2, "--readonly")
-	r.run("mkswap", "format the swap", "mkswap", mapped).destroys(mapped).
-		check("blkid", "-p", "-s", "TYPE", "-o", "value", mapped).expect("swap")
-	r.write("crypttab", "open the swap at boot", "0600", target+"/etc/crypttab",
-		"cryptswap UUID="+r.IDs.LUKS+" "+swapKey+" luks")
 }
 
 // capARC leaves pages to hibernate: without a limit, the cache of ZFS fills half of the RAM
@@ -295,10 +317,19 @@ func (r *recipe) fatSerial() string {
 
 // initramfsItems are the modules of dracut and the files that an initramfs needs.
 func (r *recipe) initramfsItems() (modules, items string) {
-	if r.swapGiB == 0 {
-		return "zfs", poolKey
+	modules = "zfs"
+	if r.swapGiB > 0 {
+		modules = "zfs crypt resume"
 	}
-	return "zfs crypt resume", poolKey + " " + swapKey + " /etc/crypttab"
+	switch {
+	case r.uki && r.swapGiB > 0:
+		return modules, "/etc/crypttab"
+	case r.uki:
+		return modules, ""
+	case r.swapGiB == 0:
+		return modules, poolKey
+	}
+	return modules, poolKey + " " + swapKey + " /etc/crypttab"
 }
 
 // commandLine tells ZFSBootMenu how to start.
@@ -421,14 +452,18 @@ func (r *recipe) keysPrivate() {
 		"zfs.ko*").expect("zfs.ko")
 }
 
-// leave releases everything that the steps took, in reverse order, and sees that the pool
-// is exported.
+// leave releases everything that the steps took, in reverse order.
 func (r *recipe) leave() {
 	for _, s := range slices.Backward(slices.Clone(r.Steps)) {
 		if s.Undo != nil {
 			r.run("leave-"+s.ID, "release what "+s.ID+" took", s.Undo...).Releases = s.ID
 		}
 	}
+}
+
+// exported sees that the label of the pool says that it is exported, so that the new system
+// imports it without force.
+func (r *recipe) exported() {
 	dev := r.part(r.IDs.Pool)
 	r.assert("exported", "see that the label says so", "zdb", "-l", dev).expect("state: 1")
 }

@@ -43,6 +43,7 @@ type Step struct {
 	ID       string   `json:"id"`
 	Purpose  string   `json:"purpose"`
 	Argv     []string `json:"argv"`
+	Dir      string   `json:"dir,omitempty"` // to start in; "" is the machine's default
 	Stdin    *Input   `json:"stdin,omitempty"`
 	Destroys string   `json:"destroys,omitempty"`
 	Needs    []string `json:"needs,omitempty"` // ids of steps
@@ -98,14 +99,19 @@ func New(s *spec.Spec, t Target) (*Plan, error) {
 	t.Disks = []Disk{disk} // other disks change nothing
 	p := &Plan{Schema: Schema, Recipe: s.Recipe, Disk: disk, IDs: assignIDs(s, t), Pool: poolName(s),
 		Secrets: map[string]string{}}
-	r := &recipe{Plan: p, spec: s, target: t, swapGiB: swap}
+	r := &recipe{Plan: p, spec: s, target: t, swapGiB: swap, espMiB: 512}
+	if s.Recipe == "debian-zfs" && s.Bootloader.File == "" {
+		r.uki, r.espMiB = true, 1024 // two or three images must fit during an update
+	}
 	r.collectSecrets()
 	r.addNotes()
 	switch s.Recipe {
 	case "void-zfs":
 		r.voidZFS()
-	default:
-		return nil, fault.New(fault.Unsupported, "the recipe %s is not built yet", s.Recipe)
+	case "debian-zfs":
+		r.debianZFS()
+	case "netbsd-zfs":
+		r.netbsdZFS()
 	}
 	p.Hash = p.computeHash()
 	return p, nil
@@ -193,19 +199,22 @@ func (p *Plan) String() string {
 		fmt.Fprintf(&b, "note: %s\n", n)
 	}
 	for i, s := range p.Steps {
-		fmt.Fprintf(&b, "\n%d. %s: %s\n   %s\n", i+1, s.ID, s.Purpose, shell.Quote(s.Argv...))
+		fmt.Fprintf(&b, "\n%d. %s: %s\n   %s\n", i+1, s.ID, s.Purpose, quote(s.Argv))
+		if s.Dir != "" {
+			fmt.Fprintf(&b, "   folder:   %s\n", s.Dir)
+		}
 		if s.Destroys != "" {
 			fmt.Fprintf(&b, "   destroys: %s\n", s.Destroys)
 		}
 		p.printInput(&b, s.Stdin)
 		for _, c := range s.Checks {
-			fmt.Fprintf(&b, "   check:    %s %s\n", shell.Quote(c.Argv...), c.says(p))
+			fmt.Fprintf(&b, "   check:    %s %s\n", quote(c.Argv), c.says(p))
 		}
 		if s.ReadOnly != nil {
-			fmt.Fprintf(&b, "   verify:   %s\n", shell.Quote(s.ReadOnly...))
+			fmt.Fprintf(&b, "   verify:   %s\n", quote(s.ReadOnly))
 		}
 		if s.Undo != nil {
-			fmt.Fprintf(&b, "   undo:     %s\n", shell.Quote(s.Undo...))
+			fmt.Fprintf(&b, "   undo:     %s\n", quote(s.Undo))
 		}
 	}
 	return b.String()
@@ -242,6 +251,20 @@ func (c Check) says(p *Plan) string {
 		out += fmt.Sprintf(", given secret %s (%s)", c.Stdin.Secret, p.Secrets[c.Stdin.Secret])
 	}
 	return out
+}
+
+// quote joins arguments as a shell would read them. NAME=VALUE needs no quotes after the
+// first word.
+func quote(argv []string) string {
+	var all []string
+	for _, a := range argv {
+		special := func(r rune) bool { return r != '=' && !shell.Plain(r) }
+		if a == "" || strings.ContainsFunc(a, special) {
+			a = shell.Quote(a)
+		}
+		all = append(all, a)
+	}
+	return strings.Join(all, " ")
 }
 
 // Step returns a step by its id.

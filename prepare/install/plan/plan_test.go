@@ -47,17 +47,30 @@ func mustPlan(t *testing.T, s *spec.Spec, facts Target) *Plan {
 	return p
 }
 
-// TestGolden compares the plan for a machine with NVMe, 16 GB and UEFI.
+// TestGolden compares the plan for a machine with NVMe, 16 GB and UEFI, and those of the
+// other recipes for a small machine.
 func TestGolden(t *testing.T) {
-	s, facts := article(t)
-	got := mustPlan(t, s, facts).String()
-	if *update {
-		if err := os.WriteFile("testdata/article.txt", []byte(got), 0o644); err != nil {
+	for _, name := range []string{"article", "debian12", "debian13", "netbsd"} {
+		s, err := spec.Parse(name+".yaml", read(t, name+".yaml"))
+		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if want := string(read(t, "article.txt")); got != want {
-		t.Errorf("the plan changed; if that is meant, run go test -update\n%s", got)
+		_, facts := article(t)
+		if name != "article" {
+			facts.RAM, facts.Disks[0].Size = 4<<30, 64<<30
+		}
+		if name == "netbsd" {
+			facts.Disks[0].ByID, facts.Disks[0].Path = "", "/dev/wd0"
+		}
+		got := mustPlan(t, s, facts).String()
+		if *update {
+			if err := os.WriteFile("testdata/"+name+".txt", []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want := string(read(t, name+".txt")); got != want {
+			t.Errorf("the plan of %s changed; if that is meant, run go test -update\n%s", name, got)
+		}
 	}
 }
 
@@ -131,6 +144,7 @@ func TestRefusals(t *testing.T) {
 		"what /dev/nvme0n1 holds": func(_ *spec.Spec, t *Target) { t.Disks[0].Known = false },
 		"hibernated system":       func(_ *spec.Spec, t *Target) { t.Disks[0].Signatures = []string{"swsuspend"} },
 		"imported already":        func(_ *spec.Spec, t *Target) { t.Pools = []string{"zroot"} },
+		"OpenZFS 2.1":             func(s *spec.Spec, _ *Target) { s.Release = "bookworm" },
 		"sectors of 520 bytes":    func(_ *spec.Spec, t *Target) { t.Disks[0].Logical = 520 },
 	} {
 		s, facts := article(t)
@@ -168,4 +182,27 @@ func FuzzRead(f *testing.F) {
 			_ = p.String()
 		}
 	})
+}
+
+// TestUKIHoldsNoKey: what lies on the ESP can be read by everybody.
+func TestUKIHoldsNoKey(t *testing.T) {
+	s, err := spec.Parse("debian13.yaml", read(t, "debian13.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, facts := article(t)
+	p := mustPlan(t, s, facts)
+	for _, f := range p.Steps {
+		if f.Stdin != nil && strings.Contains(f.Stdin.Text, "install_items") &&
+			(strings.Contains(f.Stdin.Text, poolKey) || strings.Contains(f.Stdin.Text, swapKey)) {
+			t.Errorf("%s puts a key into the image: %s", f.ID, f.Stdin.Text)
+		}
+	}
+	if p.Step("keylocation") == nil || p.Step("copy-key") != nil {
+		t.Error("the passphrase is not asked for")
+	}
+	index := func(id string) int { return slices.IndexFunc(p.Steps, func(s Step) bool { return s.ID == id }) }
+	if index("cmdline") > index("kernel") || index("copy-hostid") > index("zfs") || index("kernel") > index("zfs") {
+		t.Error("what the packages read comes after them")
+	}
 }

@@ -18,6 +18,7 @@ func (r *recipe) voidZFS() {
 	r.bootMenu()
 	r.voidExtras()
 	r.leave()
+	r.exported()
 }
 
 // xbps adds a step that installs packages into the new system.

@@ -114,7 +114,8 @@ func Questions(recipe string) []Question {
 		return slices.Concat(first, []Question{
 			{Key: "release", Text: "Release", Default: "11.0", shape: word},
 			{Key: "sets_dir", Text: "Folder with sets, kernel, ramdisk and SHA512", Default: "/sets", shape: path},
-		}, last[1:])
+			{Key: "ssh_keys", Text: "Public SSH key of root", shape: sshKey},
+		}, last[2:4], last[5:])
 	}
 	return nil
 }

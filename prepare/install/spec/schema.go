@@ -60,7 +60,7 @@ func JSONSchema() []byte {
 		"Spec.swap_gib": {"minimum": 0, "maximum": 1 << 16}, "Loader.sha256": pattern(digest.String()),
 		"Secrets.pool": pattern(secret.String()), "Secrets.swap": pattern(secret.String()),
 		"Secrets.root": pattern(secret.String()), "User.password": pattern(secret.String()),
-	}, Required: map[string][]string{"Spec": {"schema", "recipe", "disk", "hostname", "secrets"},
-		"User": {"name", "password"}, "Secrets": {"root"}}}
+	}, Required: map[string][]string{"Spec": {"schema", "recipe", "disk", "hostname"},
+		"User": {"name"}}}
 	return jsonschema.Document(t.SchemaOf(reflect.TypeFor[Spec]()), "bakeoff install")
 }

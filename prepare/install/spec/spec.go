@@ -180,9 +180,8 @@ func (c checker) check(s *Spec) {
 	for i, p := range s.Packages {
 		c.want(p, word, "write the name of a package", "packages", strconv.Itoa(i))
 	}
-	c.want(s.Secrets.Root, secret, ref, "secrets", "root")
 	c.keys(s.SSHKeys, "ssh_keys")
-	c.users(s.Users, ref)
+	c.users(s.Users, s.Recipe != "netbsd-zfs", ref)
 	if s.Recipe == "netbsd-zfs" {
 		c.netbsd(s)
 		return
@@ -214,6 +213,7 @@ func (c checker) linux(s *Spec, ref string) {
 		c.want(s.Bootloader.File, path, "write the path of a pinned release", zbm, "file")
 		c.want(s.Bootloader.SHA256, digest, "write 64 hexadecimal digits", zbm, "sha256")
 	}
+	c.want(s.Secrets.Root, secret, ref, "secrets", "root")
 	c.want(s.Secrets.Pool, secret, ref, "secrets", "pool")
 	if s.Hibernate || s.Secrets.Swap != "" {
 		c.want(s.Secrets.Swap, secret, ref, "secrets", "swap")
@@ -229,23 +229,31 @@ func (c checker) netbsd(s *Spec) {
 	c.want(s.Disk, bsdDisk, "write a disk as /dev/wd0", "disk")
 	c.want(s.SetsDir, path, "write the folder that holds the sets, kernel, ramdisk and SHA512", "sets_dir")
 	c.want(s.Release, word, "write a release as 11.0", "release")
+	if len(s.SSHKeys) == 0 {
+		c.Add(c.root.Position, "give a public key of root", "ssh_keys is missing: nobody could log in")
+	}
 	for i, n := range s.Sets {
 		c.want(n, word, "write the name of a set", "sets", strconv.Itoa(i))
 	}
 	for key, set := range map[string]bool{"hibernate": s.Hibernate, "secrets.pool": s.Secrets.Pool != "",
-		"secrets.swap": s.Secrets.Swap != "", "desktop": s.Desktop, "flatpak": s.Flatpak} {
+		"secrets.swap": s.Secrets.Swap != "", "secrets.root": s.Secrets.Root != "",
+		"desktop": s.Desktop, "flatpak": s.Flatpak} {
 		if set {
 			c.Add(c.at(strings.Split(key, ".")), "leave it out", "NetBSD has no %s with this recipe", key)
 		}
 	}
 }
 
-func (c checker) users(all []User, ref string) {
+func (c checker) users(all []User, passwords bool, ref string) {
 	seen := map[string]bool{"root": true}
 	for i, u := range all {
 		n := strconv.Itoa(i)
 		c.want(u.Name, user, "write a name of lower case letters", "users", n, "name")
-		c.want(u.Password, secret, ref, "users", n, "password")
+		if passwords {
+			c.want(u.Password, secret, ref, "users", n, "password")
+		} else if u.Password != "" {
+			c.Add(c.at([]string{"users", n, "password"}), "use ssh_keys", "NetBSD gets no passwords with this recipe")
+		}
 		c.keys(u.SSHKeys, "users", n, "ssh_keys")
 		for j, g := range u.Groups {
 			c.want(g, user, "write the name of a group", "users", n, "groups", strconv.Itoa(j))

@@ -47,7 +47,7 @@ func TestAsk(t *testing.T) {
 	given := map[string]string{
 		"disk": "/dev/disk/by-id/ata-X_1", "destroy": "gpt PMBR", "hostname": "box",
 		"zfsbootmenu.file": "/root/zbm.EFI", "zfsbootmenu.sha256": strings.Repeat("a", 64), "hibernate": "yes",
-		"user.name": "anna", "user.ssh_keys": "ssh-ed25519 AAAA a'b", "packages": "vim",
+		"ssh_keys": "ssh-rsa AAAA", "user.name": "anna", "user.ssh_keys": "ssh-ed25519 AAAA a'b", "packages": "vim",
 		"secrets.swap": "command:op read 'x'",
 	}
 	for _, recipe := range Recipes {

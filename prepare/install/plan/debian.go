@@ -1,0 +1,163 @@
+package plan
+
+import (
+	"strings"
+)
+
+// debianZFS is the recipe debian-zfs: Debian 12 or 13 with an encrypted root on ZFS, started
+// by ZFSBootMenu, or, where no image of it is given, by a unified kernel image.
+func (r *recipe) debianZFS() {
+	const root = pool + "/ROOT/debian"
+	compatibility := "openzfs-2.2-linux"
+	if r.spec.Release == "bookworm" {
+		compatibility = "openzfs-2.1-linux" // it has 2.1.11
+	}
+	if !r.uki {
+		r.verifyLoader()
+	}
+	r.assert("repository", "see that the repository answers", "curl", "-fsSL", "-o", "/dev/null",
+		r.spec.Mirror+"/dists/"+r.spec.Release+"/InRelease").Local = true
+	r.hostID()
+	r.disk()
+	r.makePool(root, compatibility)
+	r.debianBase()
+	if r.swapGiB > 0 {
+		r.makeSwap()
+	}
+	r.esp()
+	r.debianConfigure(root)
+	r.debianPackages()
+	if r.uki {
+		r.set(
+			"zfs",
+			"keylocation",
+			"ask for the passphrase: an image on the ESP must not hold it",
+			"keylocation",
+			"prompt",
+			pool,
+		)
+	} else {
+		r.commandLine(root)
+		r.bootMenu()
+	}
+	r.run("rc-policy-remove", "let services start again", "rm", "-f", target+"/usr/sbin/policy-rc.d").
+		check("find", target+"/usr/sbin", "-name", "policy-rc.d").replaces().nothing()
+	r.leave()
+	r.exported()
+}
+
+func (r *recipe) debianBase() {
+	s := r.spec
+	r.run("base", "install the base system", "mmdebstrap", "--variant=important", "--skip=check/empty",
+		"--components=main,contrib,non-free-firmware", "--include=ca-certificates", s.Release, target, s.Mirror)
+	r.write("rc-policy", "start no service while it is installed", "0755", target+"/usr/sbin/policy-rc.d", "#!/bin/sh",
+		"exit 101").Once = true
+	r.bind()
+	r.run("resolv", "let the new system find names while it is installed", "install", "-m", "0644", "/etc/resolv.conf",
+		target+"/etc/resolv.conf")
+	r.copyHostID()
+	if !r.uki {
+		r.run("copy-key", "keep the key on the encrypted root", "install", "-D", "-m", "000", poolKey, target+poolKey).
+			check("cmp", "-s", poolKey, target+poolKey).replaces()
+	}
+	r.write("hostname", "name the machine", "0644", target+"/etc/hostname", s.Hostname)
+	r.write("hosts", "let it find its own name", "0644", target+"/etc/hosts", "127.0.0.1 localhost",
+		"127.0.1.1 "+s.Hostname, "::1 localhost ip6-localhost ip6-loopback")
+	deb := "deb " + s.Mirror + " " + s.Release
+	const parts = " main contrib non-free-firmware"
+	r.write("sources", "follow updates and security", "0644", target+"/etc/apt/sources.list", deb+parts,
+		deb+"-updates"+parts, "deb http://security.debian.org/debian-security "+s.Release+"-security"+parts)
+}
+
+// debianConfigure writes what the packages read when they are configured: hostid, keys and
+// the configuration of dracut come before ZFS, whose package builds an initramfs.
+func (r *recipe) debianConfigure(root string) {
+	s := r.spec
+	r.fstab()
+	modules, items := r.initramfsItems()
+	conf := []string{`hostonly="no"`, `add_dracutmodules+=" ` + modules + ` "`, `omit_dracutmodules+=" btrfs "`}
+	if items != "" {
+		conf = append(conf, `install_items+=" `+items+` "`)
+	}
+	r.write("dracut", "put ZFS, resume and what opens them into every initramfs", "0644",
+		target+"/etc/dracut.conf.d/zfs.conf", conf...)
+	r.write("umask", "let only root read what dracut writes", "0644", target+"/etc/dracut.conf.d/umask.conf",
+		"umask=0077")
+	r.capARC()
+	for _, unit := range []string{"scan", "cache"} {
+		// Nothing else orders the import after the resume, and an import before it corrupts the
+		// pool. dracut copies the drop-ins.
+		r.write("after-resume-"+unit, "import the pool after a resume only", "0644",
+			target+"/etc/systemd/system/zfs-import-"+unit+".service.d/after-resume.conf", "[Unit]",
+			"After=local-fs-pre.target")
+	}
+	r.write("locale-gen", "choose the locale to build", "0644", target+"/etc/locale.gen", s.Locale+" UTF-8")
+	r.write("locale", "set the locale", "0644", target+"/etc/default/locale", "LANG="+s.Locale)
+	r.link("timezone", "set the time zone", "/usr/share/zoneinfo/"+s.Timezone, "/etc/localtime")
+	r.write("keyboard", "set the keymap", "0644", target+"/etc/default/keyboard", `XKBMODEL="pc105"`,
+		`XKBLAYOUT="`+s.Keymap+`"`)
+	if r.uki {
+		r.write("uki-layout", "build unified kernel images", "0644", target+"/etc/kernel/install.conf", "layout=uki")
+		// Before the first kernel: otherwise the command line of the installing system is built in.
+		r.write("cmdline", "tell the kernel how to start", "0644", target+"/etc/kernel/cmdline", "root=zfs:"+root+
+			r.resumeArgs()+" spl.spl_hostid=0x"+r.IDs.HostID+" quiet")
+	}
+}
+
+// apt adds a step that installs packages into the new system.
+func (r *recipe) apt(id, purpose string, packages ...string) {
+	s := r.in(id, purpose, append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y",
+		"-o", "Dpkg::Options::=--force-confold"}, packages...)...)
+	for _, p := range packages {
+		s.check("chroot", target, "dpkg-query", "-W", "-f", "${db:Status-Abbrev}.", p).expect("ii").replaces()
+	}
+}
+
+func (r *recipe) debianPackages() {
+	s := r.spec
+	r.in("apt-update", "read the lists of packages", "apt-get", "update")
+	tools := []string{"locales", "tzdata", "console-setup", "keyboard-configuration", "dracut", "openssh-server",
+		"efibootmgr"}
+	if r.swapGiB > 0 {
+		tools = append(tools, "cryptsetup")
+		if s.Release == "trixie" {
+			tools = append(tools, "systemd-cryptsetup") // only recommended; without it, dracut opens nothing
+		}
+	}
+	if r.uki {
+		tools = append(tools, "systemd-ukify", "systemd-boot")
+	}
+	if s.Microcode != "" {
+		tools = append(tools, map[string]string{"intel": "intel-microcode", "amd": "amd64-microcode"}[s.Microcode])
+	}
+	r.apt("tools", "install what an initramfs needs before one is built", tools...)
+	r.apt("kernel", "install the kernel and its headers, before the module", s.Kernel,
+		strings.Replace(s.Kernel, "linux-image", "linux-headers", 1))
+	r.apt("zfs", "build the module of ZFS", "zfs-dkms", "zfsutils-linux", "zfs-dracut", "zfs-zed")
+	r.in("locales-build", "build the locale", "locale-gen").
+		check("chroot", target, "locale", "-a").expect(strings.ReplaceAll(s.Locale, "UTF-8", "utf8")).replaces()
+	for _, u := range [][2]string{{"enable", "zfs-import-scan"}, {"disable", "zfs-import-cache"}} {
+		unit, want := u[1]+".service", u[0]+"d"
+		r.in(u[0]+"-"+u[1], "import by scanning: the cache would be that of the installing system", "systemctl", u[0], unit).
+			check("chroot", target, "systemctl", "show", "-P", "UnitFileState", unit).
+			expect(want).
+			replaces()
+	}
+	if len(s.Packages) > 0 {
+		r.apt("packages", "install the packages of the specification", s.Packages...)
+	}
+	r.passwords()
+	r.in("images", "build every initramfs with the final configuration", "dracut", "--force", "--regenerate-all")
+	if r.uki {
+		r.in("uki", "put a unified kernel image on the ESP", "kernel-install", "add-all").
+			check("find", target+"/boot/efi/EFI/Linux", "-name", "*.efi").expect(".efi")
+		r.in("loader", "install systemd-boot, also as EFI/BOOT/BOOTX64.EFI", "bootctl", "install", "--esp-path=/boot/efi").
+			check("find", target+"/boot/efi/EFI/BOOT", "-name", "BOOTX64.EFI").
+			expect("BOOTX64.EFI")
+	}
+	r.keysPrivate()
+	image := r.in("image-has", "see that the image has the module and the hostid", "lsinitrd", "/initrd.img")
+	for _, want := range []string{"zfs.ko", "etc/hostid"} {
+		image.check(image.Argv...).expect(want)
+	}
+}

@@ -1,0 +1,135 @@
+package plan
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// netbsdZFS is the recipe netbsd-zfs: NetBSD with its root on ZFS. The loader reads kernel,
+// modules and a RAM disk from FFS; the RAM disk imports the pool, whose name it knows.
+func (r *recipe) netbsdZFS() {
+	const (
+		zpool, root, altroot, boot, esp = "rpool", "rpool/ROOT", "/altroot", "/mnt/boot", "/mnt/efi"
+	)
+	d := strings.TrimPrefix(r.Disk.ByID, "/dev/")
+	sets, release := r.spec.SetsDir, r.spec.Release
+	files := []string{"netbsd-" + r.spec.Kernel + ".gz", "ramdisk-zfsroot.fs"}
+	for _, s := range r.spec.Sets {
+		files = append(files, s+".tar.xz")
+	}
+	for _, f := range files {
+		// The whole list is not checked at once: a subset of the sets may be there.
+		s := r.run("verify-"+f, "verify it before the disk is touched", "cksum", "-a", "SHA512", "-c", "SHA512", f)
+		s.Dir, s.Local = sets, true
+	}
+	r.run("table", "write a partition table", "gpt", "create", "-f", d).destroys(r.Disk.ByID)
+	for _, p := range [][4]string{{"1", "efi", "EFI", "512m"}, {"2", "ffs", "boot", "512m"}, {"3", "zfs", zpool, ""}} {
+		argv := []string{"gpt", "add", "-a", "1m", "-i", p[0], "-t", p[1], "-l", p[2]}
+		if p[3] != "" {
+			argv = append(argv, "-s", p[3])
+		}
+		r.run("partition-"+p[1], "add a partition", append(argv, d)...).
+			check("gpt", "show", "-l", d).expect(p[2]).replaces()
+	}
+	r.run("bootme", "mark the partition that the loader reads", "gpt", "set", "-a", "bootme", "-i", "2", d)
+	r.run("wedges", "let the kernel read the table, and wait for the nodes", "dkctl", d, "makewedges").
+		check("dkctl", d, "listwedges").expect("EFI").replaces().
+		check("dkctl", d, "listwedges").expect("boot").replaces().
+		check("dkctl", d, "listwedges").expect(zpool).replaces().Await = true
+	r.run("esp", "format the ESP", "newfs_msdos", "-F", "32", "-L", "EFI", "NAME=EFI").destroys("NAME=EFI")
+	r.run("boot", "format the partition of the loader", "newfs", "-O", "2", "NAME=boot").destroys("NAME=boot")
+	for _, m := range [][3]string{{"msdos", "NAME=EFI", esp}, {"ffs", "NAME=boot", boot}} {
+		r.run("folder-"+m[0], "make a mount point", "mkdir", "-p", m[2]).check("test", "-d", m[2])
+		r.run("mount-"+m[0], "mount it", "mount", "-t", m[0], m[1], m[2]).
+			check("mount").expect("on "+m[2]+" type").replaces().undo("umount", m[2])
+	}
+	r.run("loader-folder", "make the folder of the loader", "mkdir", "-p", esp+"/EFI/BOOT")
+	for _, f := range [][3]string{{"loader", "/usr/mdec/bootx64.efi", esp + "/EFI/BOOT/BOOTX64.EFI"},
+		{"loader-bios", "/usr/mdec/boot", boot + "/boot"}, {"kernel", sets + "/" + files[0], boot + "/netbsd.gz"},
+		{"ramdisk", sets + "/" + files[1], boot + "/" + files[1]}} {
+		r.run(f[0], "copy it", "cp", f[1], f[2]).check("cmp", "-s", f[1], f[2]).replaces().Redo = true
+	}
+	r.run("loader-blocks", "let a BIOS start it too", "installboot", "-v", "NAME=boot", "/usr/mdec/bootxx_ffsv2")
+	r.run("modules", "put the modules where the loader reads them: the RAM disk has none", "tar", "-xpf",
+		sets+"/modules.tar.xz", "-C", boot, "./stand/amd64/"+release+"/modules/solaris", "./stand/amd64/"+release+
+			"/modules/zfs")
+	menu := ""
+	for _, m := range []string{"solaris", "zfs"} {
+		menu += "load /stand/amd64/" + release + "/modules/" + m + "/" + m + ".kmod;"
+	}
+	r.put("boot-cfg", "load the modules, then the RAM disk", boot+"/boot.cfg",
+		"menu=Boot NetBSD with its root on ZFS:"+menu+"fs /"+files[1]+";boot /netbsd.gz",
+		"menu=Drop to boot prompt:prompt", "default=1", "timeout=5")
+	for _, m := range []string{"solaris", "zfs"} {
+		r.run("module-"+m, "load the module; that it is there already is success", "modload", m).
+			check("modstat", "-n", m).expect(m)
+	}
+	r.run("pool", "create the pool", "zpool", "create", "-f", "-m", "none", zpool, "NAME="+zpool).
+		destroys("NAME="+zpool).
+		check("zpool", "list", "-H", "-o", "name", zpool).
+		expect(zpool)
+	r.Step("pool").Redo = false
+	r.run("pool-import", "import it, if it is not", "zpool", "import", "-N", zpool).
+		check("zpool", "list", "-H", "-o", "name", zpool).expect(zpool).undo("zpool", "export", zpool)
+	r.run("dataset", "create the root; the RAM disk mounts it by hand", "zfs", "create", "-o", "mountpoint=legacy", root).
+		check("zfs", "get", "-H", "-o", "value", "mountpoint", root).
+		expect("legacy")
+	r.run("altroot", "make its mount point", "mkdir", "-p", altroot).check("test", "-d", altroot)
+	r.run("mount-root", "mount it", "mount", "-t", "zfs", root, altroot).
+		check("mount").expect(root+" on "+altroot).replaces().undo("umount", altroot)
+	for _, s := range r.spec.Sets {
+		r.run("set-"+s, "unpack the set", "tar", "-xpf", sets+"/"+s+".tar.xz", "-C", altroot)
+	}
+	r.netbsdConfigure(altroot)
+	r.leave()
+}
+
+func (r *recipe) netbsdConfigure(altroot string) {
+	s := r.spec
+	r.write(
+		"fstab",
+		"mount what the root is not",
+		"0644",
+		altroot+"/etc/fstab",
+		"NAME=boot /boot-ffs ffs rw,noauto 1 2",
+		"NAME=EFI /efi msdos rw,noauto 0 0",
+		"kernfs /kern kernfs rw 0 0",
+		"ptyfs /dev/pts ptyfs rw 0 0",
+		"procfs /proc procfs rw 0 0",
+	)
+	r.put("rc-conf", "configure the system", altroot+"/etc/rc.conf", ". /etc/defaults/rc.conf",
+		"rc_configured=YES", "hostname="+s.Hostname, "zfs=YES", "dhcpcd=YES", "sshd=YES")
+	r.run("timezone", "set the time zone", "ln", "-sfn", "/usr/share/zoneinfo/"+s.Timezone, altroot+"/etc/localtime").
+		check("readlink", altroot+"/etc/localtime").expect("/usr/share/zoneinfo/" + s.Timezone).replaces()
+	r.bsdKeys("root", altroot, "/root", s.SSHKeys)
+	for _, u := range s.Users {
+		r.run("user-"+u.Name, "create a user", "chroot", altroot, "useradd", "-m", u.Name).
+			check("chroot", altroot, "id", "-un", u.Name).expect(u.Name)
+		if len(u.Groups) > 0 {
+			r.run("groups-"+u.Name, "add the user to groups", "chroot", altroot, "usermod", "-G",
+				strings.Join(u.Groups, ","), u.Name)
+		}
+		r.bsdKeys(u.Name, altroot, "/home/"+u.Name, u.SSHKeys)
+	}
+}
+
+// bsdKeys lets keys log in over SSH.
+func (r *recipe) bsdKeys(user, altroot, home string, keys []string) {
+	if len(keys) == 0 {
+		return
+	}
+	r.run("ssh-folder-"+user, "make the folder of the keys", "mkdir", "-p", "-m", "0700", altroot+home+"/.ssh").
+		check("test", "-d", altroot+home+"/.ssh")
+	r.put("ssh-keys-"+user, "let the keys of the specification log in", altroot+home+"/.ssh/authorized_keys", keys...)
+	r.run("ssh-owner-"+user, "give them to the user", "chroot", altroot, "chown", "-R", user, home+"/.ssh")
+}
+
+// put adds a step that writes a file with the programs of NetBSD.
+func (r *recipe) put(id, purpose, path string, lines ...string) {
+	text := strings.Join(lines, "\n") + "\n"
+	sum := sha256.Sum256([]byte(text))
+	s := r.run(id, purpose, "dd", "of="+path, "bs=64k").check("cksum", "-a", "SHA256", path).
+		expect(hex.EncodeToString(sum[:])).replaces()
+	s.Stdin, s.Redo = &Input{Text: text}, true
+}
