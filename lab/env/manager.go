@@ -42,11 +42,12 @@ type Manager struct {
 	images *image.Store
 	memo   driver.Memo // of the host, for drivers
 
-	mu    sync.Mutex
-	next  int
-	addrs map[netip.Addr]bool
-	ports map[uint16]bool // of environments that are the machine
-	net   *lease.Lease
+	mu     sync.Mutex
+	next   int
+	addrs  map[netip.Addr]bool
+	ports  map[uint16]bool // of environments that are the machine
+	net    *lease.Lease
+	served []uint16 // see Serve
 
 	silent   sync.Once // the meter has failed
 	starting sync.Mutex
@@ -401,7 +402,7 @@ func (m *Manager) LeaseWatched(ctx context.Context, d driver.Driver, c manifest.
 	if m.net != nil {
 		addr = m.address()
 		network = &netns.Network{Namespace: m.net.Network, Bridge: netns.Bridge, Addr: netip.PrefixFrom(addr, m.bits()),
-			Gateway: m.gateway(), MAC: mac(addr)}
+			Gateway: m.gateway(), MAC: mac(addr), Outside: m.cfg.Uplink != ""}
 	}
 	m.mu.Unlock()
 
@@ -423,7 +424,7 @@ func (m *Manager) LeaseWatched(ctx context.Context, d driver.Driver, c manifest.
 	spec := driver.Spec{Label: label, Name: c.Name, Dir: r.Dir, CPUs: c.CPUs, CPUSet: e.CPUSet, Memory: c.Memory,
 		Quota: c.Quota, Read: c.IO.Read, Write: c.IO.Write, Image: img,
 		Agent: m.cfg.Agent, Volumes: Volumes(c.Volumes), Network: network, Options: options, Tuning: c.Tuning, Memo: &m.memo,
-		Watch: watch}
+		Ports: m.served, Watch: watch}
 	e.Asked = time.Now()
 	inst, err := d.Create(ctx, m.cfg.Host, spec)
 	e.Up = time.Now()
@@ -440,10 +441,17 @@ func (m *Manager) LeaseWatched(ctx context.Context, d driver.Driver, c manifest.
 	return e, nil
 }
 
+// Serve says at which ports workloads start servers in the environments that Lease creates.
+func (m *Manager) Serve(ports []uint16) { m.served = ports }
+
 // AddIPv6 gives the environment an address of IPv6 on the experiment's network, and returns it.
 func (e *Environment) AddIPv6(ctx context.Context) (netip.Addr, error) {
 	if e.network == nil {
 		return netip.Addr{}, fault.New(fault.Unsupported, "the environment is not on the experiment's network")
+	}
+	if i := e.Info(); i.Listen.IsValid() || i.Addr != e.addr {
+		return netip.Addr{}, fault.WithFix(fault.New(fault.Unsupported,
+			"the environment's own network has IPv4 only"), "remove family: ipv6, or set network: experiment")
 	}
 	return netns.AddIPv6(ctx, e.manager.cfg.Host, *e.network, e.ID)
 }

@@ -23,7 +23,11 @@ import (
 
 // checkContender adds to what a driver says of its host what the contender asks of
 // both.
-func (v inspector) checkContender(ctx context.Context, a driver.Availability, c plan.Contender) driver.Availability {
+func (v inspector) checkContender(
+	ctx context.Context,
+	a driver.Availability,
+	c plan.Contender,
+) driver.Availability {
 	d := v.driver(c)
 	if !a.OK || d == nil {
 		return a
@@ -144,7 +148,8 @@ func (v inspector) specOf(d driver.Doc, c plan.Contender) driver.Spec {
 	if v.peer {
 		gateway := env.Subnet.Addr().Next()
 		s.Network = &netns.Network{Namespace: "bo-000000", Bridge: "br0",
-			Addr: netip.PrefixFrom(gateway.Next(), env.Subnet.Bits()), Gateway: gateway, MAC: "02:b0:00:00:00:02"}
+			Addr: netip.PrefixFrom(gateway.Next(), env.Subnet.Bits()), Gateway: gateway, MAC: "02:b0:00:00:00:02",
+			Outside: v.plan.Generator != ""}
 	}
 	return s
 }
@@ -193,7 +198,10 @@ func (v inspector) checkVolumes(ctx context.Context, d driver.Driver, host conn.
 // contenderSharing returns another contender of the plan that mounts the same block device, and
 // whether the kernel of a guest has it mounted meanwhile. All environments of a block
 // exist at the same time.
-func (v inspector) contenderSharing(c plan.Contender, vol volume.Volume) (other plan.Contender, guest, shared bool) {
+func (v inspector) contenderSharing(
+	c plan.Contender,
+	vol volume.Volume,
+) (other plan.Contender, guest, shared bool) {
 	if vol.Backing != volume.Disk {
 		return other, false, false
 	}
@@ -222,9 +230,12 @@ func (v inspector) checkSharing(c plan.Contender, vol volume.Volume) error {
 	if !guest {
 		return nil
 	}
-	return fault.WithFix(fault.New(fault.Unsupported, "%s mounts %s at the same time, with another kernel, which would "+
-		"damage its file system", mounterName(other, c), vol.Device), "use backing: file:ext4, or a device that no other "+
-		"contender has; the baseline can have none, because of its twin")
+	return fault.WithFix(
+		fault.New(fault.Unsupported, "%s mounts %s at the same time, with another kernel, which would "+
+			"damage its file system", mounterName(other, c), vol.Device),
+		"use backing: file:ext4, or a device that no other "+
+			"contender has; the baseline can have none, because of its twin",
+	)
 }
 
 // mounterName names a contender for another one that shares a device with it.
@@ -302,9 +313,12 @@ func (v inspector) crowdedDisks(ctx context.Context, able func(string) bool) []s
 		}
 		state := v.State(name)
 		if free, err := volume.Free(ctx, host, state); err == nil && sum[name] > free {
-			out = append(out, fmt.Sprintf("the volumes of all contenders and the twin, which are there at the same time, take "+
-				"%s below %s on %s, where %s are free; write a smaller size:, or set BAKEOFF_STATE to a folder on a larger disk",
-				sum[name], state, name, wholeMiB(free)))
+			out = append(
+				out,
+				fmt.Sprintf("the volumes of all contenders and the twin, which are there at the same time, take "+
+					"%s below %s on %s, where %s are free; write a smaller size:, or set BAKEOFF_STATE to a folder on a larger disk",
+					sum[name], state, name, wholeMiB(free)),
+			)
 		}
 	}
 	return out

@@ -130,7 +130,9 @@ func (r *runner) create(ctx context.Context, b plan.Block, s *side) (*environmen
 	case err == nil:
 		s.failed, s.ever = 0, true
 		limits := en.Info().Limits
-		line.Status, line.Instance, line.CreateNS, line.Limits = store.OK, en.ID, en.Up.Sub(en.Asked).Nanoseconds(), &limits
+		line.Status, line.Instance, line.CreateNS, line.Limits = store.OK, en.ID, en.Up.Sub(en.Asked).
+			Nanoseconds(),
+			&limits
 		out := &environment{Environment: en, targets: map[string]*target{}, shared: map[string]string{}}
 		r.kept[s.Name] = out
 		line.Facts = r.facts(s, en.Info().Facts)
@@ -224,6 +226,7 @@ func (r *runner) prepareCell(ctx context.Context, en *environment, s *side, cell
 	}
 	t := &target{work: w, cell: c}
 	t.Subject, t.Addr, t.State = withEnv(en.Instance, environ(s.image, s.Env)), en.Info().Addr, map[string]string{}
+	t.Listen = en.Info().Listen
 	if s.image.Start != nil {
 		t.Start = *s.image.Start
 	}
@@ -300,7 +303,11 @@ func (r *runner) fingerprint(ctx context.Context, s *side, en *environment) (*st
 	if r.described[s.Name] {
 		return nil, nil
 	}
-	fp := facts.Fingerprint{Schema: facts.FingerprintSchema, Facts: map[string]string{}, Unavailable: map[string]string{}}
+	fp := facts.Fingerprint{
+		Schema:      facts.FingerprintSchema,
+		Facts:       map[string]string{},
+		Unavailable: map[string]string{},
+	}
 	var out, errb conn.Tail
 	out.Limit, errb.Limit = 1<<20, 1024
 	argv := []string{en.Info().Agent, "probe", "fingerprint", "--json"}

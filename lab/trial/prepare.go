@@ -9,6 +9,7 @@ import (
 	"bakeoff/lab/env"
 	"bakeoff/lab/preflight"
 	"bakeoff/lab/store"
+	"bakeoff/measure/execution"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 )
@@ -87,12 +88,35 @@ func (r *runner) networks(ctx context.Context) error {
 			return fault.Op("host "+l.Name(), err)
 		}
 	}
+	ports := r.servedPorts()
 	for _, l := range hosts {
 		if err := l.Network(ctx); err != nil {
 			return fault.Op("host "+l.Name(), err)
 		}
+		l.Serve(ports)
 	}
 	return nil
+}
+
+// servedPorts are the ports at which the workloads of the plan start servers, in ascending
+// order.
+func (r *runner) servedPorts() []uint16 {
+	var out []uint16
+	for _, s := range r.sides {
+		for _, c := range r.Plan.Cells {
+			w, err := r.workload(c.Workload)
+			if err != nil {
+				continue // the cell says why
+			}
+			if cell, ok := r.Plan.CellOf(s.Name, c.Name); ok {
+				if server, ok := w.(execution.Server); ok {
+					out = append(out, server.Ports(cell.Params)...)
+				}
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // peer is the other end of a target's network: on another host, with all of its
@@ -241,6 +265,8 @@ func (r *runner) imageOf(ctx context.Context, s *side) error {
 func (r *runner) dismiss(s *side, reason string) error {
 	s.gone = reason
 	r.emit(Event{Kind: Unavailable, Contender: s.Name, Text: reason})
-	return r.Run.Append(store.Line{Type: store.LineEnvironment, At: r.Now().UTC(), Contender: s.Name, Status: store.Void,
-		Reason: reason, Gone: true})
+	return r.Run.Append(
+		store.Line{Type: store.LineEnvironment, At: r.Now().UTC(), Contender: s.Name, Status: store.Void,
+			Reason: reason, Gone: true},
+	)
 }

@@ -57,6 +57,13 @@ type Starter interface {
 	ProgramParam(p param.Values) string
 }
 
+// Server is a Runner that starts servers in environments.
+type Server interface {
+	// Ports are the TCP ports at which they listen with these parameters: an environment
+	// behind address translation publishes them.
+	Ports(p param.Values) []uint16
+}
+
 // ProgramParam is that of r; "" if nothing starts as the image says.
 func ProgramParam(r Runner, p param.Values) string {
 	if s, ok := r.(Starter); ok {
@@ -92,6 +99,9 @@ type Target struct {
 	// Addr is the address of Subject for Peer, over a real network path.
 	// The workload chooses the port.
 	Addr netip.Addr
+	// Listen is where a server in Subject listens if Addr is not an address of Subject but
+	// leads to one of its published ports; the zero Addr means Addr.
+	Listen netip.Addr
 	// Ports is added to the port of a server that the workload starts: subjects that are one
 	// machine have one address.
 	Ports uint16
@@ -113,6 +123,14 @@ type Target struct {
 	State map[string]string
 	// Shared is the same for all cells of one environment; it may be nil.
 	Shared map[string]string
+}
+
+// ListenAddr is where a server in Subject listens that Peer reaches at addr.
+func (t Target) ListenAddr(addr netip.AddrPort) netip.AddrPort {
+	if t.Listen.IsValid() {
+		return netip.AddrPortFrom(t.Listen, addr.Port())
+	}
+	return addr
 }
 
 // Mark is a named moment on the host's clock.

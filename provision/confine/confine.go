@@ -10,6 +10,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/netip"
 	"path"
 	"slices"
 	"strings"
@@ -270,7 +271,7 @@ func (e *Env) tune(ctx context.Context) error {
 }
 
 // Netns is the path of the environment's network namespace on the host.
-func (e *Env) Netns() string { return path.Join("/run/netns", netns.Own(e.Spec.Label)) }
+func (e *Env) Netns() string { return netns.Path(netns.Own(e.Spec.Label)) }
 
 // Volumes creates the volumes and returns their mount points on the host by
 // declared path.
@@ -333,7 +334,10 @@ func (e *Env) Setup(ctx context.Context, system, bind bool, volumes map[string]s
 		return wire.Setup{}, err
 	}
 	if e.Spec.Image.Root == "" {
-		return wire.Setup{}, fault.WithFix(fault.New(fault.Invalid, "no image"), "name one, such as image: debian:bookworm")
+		return wire.Setup{}, fault.WithFix(
+			fault.New(fault.Invalid, "no image"),
+			"name one, such as image: debian:bookworm",
+		)
 	}
 	dirs := []string{e.Dir("root"), e.Dir(Upper), e.Dir("work")}
 	for _, d := range dirs {
@@ -373,6 +377,10 @@ func (e *Env) Relocate(agentPath, scratch string, volumes map[string]string) {
 	e.info.Agent, e.info.Scratch = agentPath, scratch
 	maps.Copy(e.info.Volumes, volumes)
 }
+
+// Behind says where load reaches an environment that is not at its address on the experiment's
+// network, or not directly: at addr, while its servers listen at listen.
+func (e *Env) Behind(addr, listen netip.Addr) { e.info.Addr, e.info.Listen = addr, listen }
 
 // OwnKernel sets Info.OwnKernel: clock and counters inside are not the host's.
 func (e *Env) OwnKernel() { e.info.OwnKernel = true }

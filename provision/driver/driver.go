@@ -253,6 +253,9 @@ type Info struct {
 	// Addr is the environment's address on the experiment's network; the zero
 	// Addr if it has none.
 	Addr netip.Addr `json:"addr"`
+	// Listen is where servers inside listen if Addr is not an address inside: it is
+	// translated, and leads to Spec.Ports only. The zero Addr means Addr.
+	Listen netip.Addr `json:"listen,omitzero"`
 	// Limits are the limits that are enforced.
 	Limits facts.Limits `json:"limits"`
 	// Facts are the driver's facts: FactAccelerator, machine, version of the
@@ -294,6 +297,9 @@ type Spec struct {
 	// containers of package confine have them.
 	Shares  []Share
 	Network *netns.Network // nil: no network at all
+	// Ports are the TCP ports at which workloads start servers inside, in ascending order. An
+	// environment behind address translation publishes them.
+	Ports   []uint16
 	Options param.Values
 	// Tuning maps sysctl names to values to set inside. Settings that
 	// Doc.Tuning does not support are refused with fault.Unsupported.

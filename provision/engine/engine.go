@@ -214,11 +214,13 @@ const (
 type Options struct {
 	EngineExec bool // programs are started by the engine's exec
 	Unconfined bool // no filter of system calls
+	Network    Network
 }
 
 // Decode reads them from options that driver.Options has completed.
 func Decode(set param.Values) Options {
-	return Options{EngineExec: set.Text("exec") == byEngine, Unconfined: set.Text("seccomp") == unconfined}
+	return Options{EngineExec: set.Text("exec") == byEngine, Unconfined: set.Text("seccomp") == unconfined,
+		Network: Network(set.Text("network"))}
 }
 
 // Enter sets up the way in and waits until the init process is ready.

@@ -39,6 +39,7 @@ type Network struct {
 	Addr      netip.Prefix // the environment's address
 	Gateway   netip.Addr   // the bridge's own address: where the generator is
 	MAC       string
+	Outside   bool // load comes from another host, over an uplink at the bridge
 }
 
 // Check returns nil if a host can have such networks, otherwise an error of
@@ -126,7 +127,8 @@ func Unused(ctx context.Context, host conn.Conn, link string) error {
 	}
 	// 3: eth1    inet 192.0.2.7/24 brd …; one that is up has fe80:: by itself
 	for line := range strings.Lines(string(out)) {
-		if f := strings.Fields(line); len(f) > 3 && (f[2] == "inet" || f[2] == "inet6") && !strings.HasPrefix(f[3], "fe80:") {
+		if f := strings.Fields(line); len(f) > 3 && (f[2] == "inet" || f[2] == "inet6") &&
+			!strings.HasPrefix(f[3], "fe80:") {
 			return fault.WithFix(fault.New(fault.Unsupported, "uplink %s has the address %s: it may be in use", link, f[3]),
 				"name an interface that nothing uses, or take its address away")
 		}
@@ -223,6 +225,112 @@ func DetachOwn(ctx context.Context, host conn.Conn, label string) error {
 	return errors.Join(err, Remove(ctx, host, own))
 }
 
+// Path is the path of a namespace on its host.
+func Path(namespace string) string { return directory + "/" + namespace }
+
+// Inner is the name of an environment's end of its link in a namespace that several share.
+func Inner(label string) string { return "boi" + hash(label) }
+
+// CreateShared creates the namespace Own(label) for environments that share it, without a
+// link to a network. It has addresses of several links in one network, so its filter of
+// reverse paths is off.
+func CreateShared(ctx context.Context, host conn.Conn, label string) error {
+	if err := check(label, nil); err != nil {
+		return err
+	}
+	err := run(ctx, host, "ip", "netns", "add", Own(label))
+	if err == nil {
+		err = ip(ctx, host, Own(label), "link set lo up")
+	}
+	if err == nil {
+		err = writeSettings(ctx, Within(host, Own(label)), "all/rp_filter", "0", "default/rp_filter", "0")
+	}
+	return privilege(err)
+}
+
+// Within is host with programs that run in a namespace; "" is the host's own.
+func Within(host conn.Conn, namespace string) conn.Conn {
+	if namespace == "" {
+		return host
+	}
+	return conn.Prefix(host, "nsenter", "--net="+Path(namespace), "--")
+}
+
+// writeSettings writes settings of net.ipv4.conf, as name and value in turn.
+func writeSettings(ctx context.Context, in conn.Conn, pairs ...string) error {
+	files := conn.FilesOf(in)
+	for pair := range slices.Chunk(pairs, 2) {
+		if err := files.WriteFile(ctx, "/proc/sys/net/ipv4/conf/"+pair[0], []byte(pair[1])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// AttachShared gives the environment a link into a namespace that several share, "" for the
+// host's own, with the environment's address. Only that link answers for the address.
+func AttachShared(ctx context.Context, host conn.Conn, n Network, label, namespace string) error {
+	if err := check(label, &n); err != nil {
+		return err
+	}
+	in := Within(host, namespace)
+	strict, err := conn.FilesOf(in).ReadFile(ctx, "/proc/sys/net/ipv4/conf/all/rp_filter")
+	if err != nil {
+		return err
+	}
+	if strings.TrimSpace(string(strict)) == "1" {
+		return fault.WithFix(fault.New(fault.Unsupported,
+			"net.ipv4.conf.all.rp_filter is 1: the host drops packets to one of several addresses in a network"),
+			"set it to 2 with sysctl(8), or use a network of the engine's own")
+	}
+	inner, outer := Inner(label), Outer(label)
+	err = ip(
+		ctx,
+		host,
+		namespace,
+		fmt.Sprintf("link add %s address %s type veth peer name %s netns %s", inner, n.MAC, outer,
+			n.Namespace),
+		"link set "+inner+" addrgenmode none",
+	)
+	if err == nil {
+		err = writeSettings(ctx, in, inner+"/arp_ignore", "1")
+	}
+	if err == nil {
+		err = ip(ctx, host, namespace, fmt.Sprintf("addr add %s dev %s", n.Addr, inner), "link set "+inner+" up")
+	}
+	if err == nil {
+		err = ip(ctx, host, n.Namespace, "link set "+outer+" addrgenmode none",
+			"link set "+outer+" master "+n.Bridge, "link set "+outer+" up")
+	}
+	if err != nil {
+		return errors.Join(privilege(err), DetachShared(context.WithoutCancel(ctx), host, label, namespace))
+	}
+	return nil
+}
+
+// DetachShared removes the environment's link from a namespace that several share. What
+// does not exist is not an error.
+func DetachShared(ctx context.Context, host conn.Conn, label, namespace string) error {
+	have := true
+	var err error
+	if namespace != "" {
+		have, err = Exists(ctx, host, namespace)
+	}
+	if err == nil && have {
+		have, err = HasLink(ctx, host, namespace, Inner(label))
+	}
+	if err != nil || !have {
+		return err
+	}
+	return ip(ctx, host, namespace, "link delete "+Inner(label))
+}
+
+// Route leads packets of the experiment's network for an address behind an environment to the
+// environment. The route disappears with that network.
+func Route(ctx context.Context, host conn.Conn, n Network, to netip.Addr) error {
+	return ip(ctx, host, n.Namespace, fmt.Sprintf("route replace %s via %s dev %s", to, n.Addr.Addr(), n.Bridge))
+}
+
 // IPv6 is the address that AddIPv6 gives an environment with this IPv4 address, in a
 // network of unique local addresses (RFC 4193).
 func IPv6(a netip.Addr) netip.Addr {
@@ -245,7 +353,10 @@ func AddIPv6(ctx context.Context, host conn.Conn, n Network, label string) (neti
 		return netip.Addr{}, fault.WithFix(fault.New(fault.Unsupported, "IPv6: %s", why), "remove family: ipv6")
 	}
 	if have, err := Exists(ctx, host, Own(label)); err != nil || !have {
-		return unsupported(err, "the environment has no network namespace on its host to which bakeoff could add an address")
+		return unsupported(
+			err,
+			"the environment has no network namespace on its host to which bakeoff could add an address",
+		)
 	}
 	if _, err := conn.FilesOf(host).ReadDir(ctx, "/proc/sys/net/ipv6"); err != nil {
 		return unsupported(nil, "the kernel of the host has none")
@@ -268,8 +379,17 @@ func AttachTap(ctx context.Context, host conn.Conn, n Network, label string) err
 	if err := check(label, &n); err != nil {
 		return err
 	}
-	err := ip(ctx, host, n.Namespace, "tuntap add dev "+Tap(label)+" mode tap",
-		"link set "+Tap(label)+" addrgenmode none", "link set "+Tap(label)+" master "+n.Bridge, "link set "+Tap(label)+" up")
+	err := ip(
+		ctx,
+		host,
+		n.Namespace,
+		"tuntap add dev "+Tap(label)+" mode tap",
+		"link set "+Tap(
+			label,
+		)+" addrgenmode none",
+		"link set "+Tap(label)+" master "+n.Bridge,
+		"link set "+Tap(label)+" up",
+	)
 	if err != nil {
 		return errors.Join(privilege(err), DetachTap(context.WithoutCancel(ctx), host, n.Namespace, label))
 	}

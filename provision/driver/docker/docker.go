@@ -37,9 +37,10 @@ type Driver struct{}
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
 	return engine.Doc(driver.Doc{
-		Name:    name,
-		Also:    map[string]string{"moby": "docker", "docker-ce": "docker"},
-		Summary: "a Docker container: Docker's capabilities, seccomp filter and storage, on the experiment's network",
+		Name: name,
+		Also: map[string]string{"moby": "docker", "docker-ce": "docker"},
+		Summary: "a Docker container: Docker's capabilities, seccomp filter and storage, on the experiment's network or " +
+			"Docker's",
 		Options: []param.Spec{
 			{Name: "engine", Kind: param.Text, Default: "running", Enum: []string{"private", "running"},
 				Doc: "running uses the engine of the machine. private starts one for this run, with its own storage, and stops " +
@@ -48,6 +49,7 @@ func (Driver) Doc() driver.Doc {
 			{Name: "socket", Kind: param.Text, Default: "",
 				Doc: "The socket of the running engine on the host, such as unix:///run/docker.sock. If not set, the docker " +
 					"command uses its default."},
+			engine.NetworkOption(engine.Experiment, engine.HostNet, engine.Bridge, engine.Published, engine.Proxy),
 		},
 		Packages: []string{"docker.io", "tar"},
 		Source:   []string{"docker-run(1)", "docker-import(1)", "dockerd(8)"},
@@ -69,6 +71,10 @@ func decode(v param.Values) (options, error) {
 	o := options{engine.Decode(set), set.Text("engine") == "private", set.Text("socket")}
 	if err == nil {
 		err = checkSocket(o.socket)
+	}
+	if err == nil && o.Network == engine.Proxy && !o.private {
+		err = fault.WithFix(fault.New(fault.Invalid, "network: proxy needs an engine without packet filter, which the "+
+			"engine of the machine is not"), "set engine: private, or network: published")
 	}
 	return o, err
 }
@@ -177,11 +183,24 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	if o.private && o.socket == "" {
 		return nil, fault.New(fault.Invalid, "the private engine does not run: call StartEngine first")
 	}
+	o.Options = o.For(spec)
 	return confine.Create(ctx, host, spec, func(e *confine.Env) error {
 		c := &container{engine.Container{CLI: cli(host, o.socket), Env: e, Options: o.Options}, o}
 		c.Dir = spec.Dir
 		return c.build(ctx)
 	})
+}
+
+// Validate refuses options and networks that Create refuses on any host.
+func (Driver) Validate(spec driver.Spec) error {
+	o, err := decode(spec.Options)
+	if err == nil {
+		err = confine.Tuning().Check(spec.Tuning)
+	}
+	if err == nil {
+		err = engine.ValidateNetwork(o.Network, spec)
+	}
+	return err
 }
 
 type container struct {
@@ -205,7 +224,9 @@ func (c *container) build(ctx context.Context) error {
 			}
 			return err
 		},
-		func() error { return remember(ctx, e, made{Socket: c.options.socket, Private: c.options.private}) })
+		func() error {
+			return remember(ctx, e, made{Socket: c.options.socket, Private: c.options.private, Network: c.Options.Network})
+		})
 	if err != nil {
 		return err
 	}
@@ -217,7 +238,10 @@ func (c *container) build(ctx context.Context) error {
 			return err
 		}
 	}
-	e.OnClose, e.Details = c.Remove, c.State
+	e.OnClose, e.Details = c.close, c.State
+	if err := c.attach(ctx); err != nil {
+		return err
+	}
 	id, err := c.start(ctx, tag, c.flags(i, volumes))
 	if err != nil {
 		return err
@@ -226,7 +250,7 @@ func (c *container) build(ctx context.Context) error {
 		return err
 	}
 	err = confine.Together(
-		func() error { return e.Join(ctx, c.PID) },
+		func() error { return c.join(ctx) },
 		func() (err error) {
 			if i.ServerVersion == "" {
 				i, err = c.info(ctx)
@@ -254,10 +278,14 @@ func (c *container) info(ctx context.Context) (info, error) {
 // to.
 func cgroupfs(i info) bool { return i.CgroupDriver == "cgroupfs" }
 
-// flags are the flags of `docker run`. The container has no network; the link
-// to the experiment's network is added to its namespace.
+// flags are the flags of `docker run`. On the experiment's network the container has none of
+// the engine; the link is added to its namespace.
 func (c *container) flags(i info, volumes map[string]string) []string {
-	out := append([]string{"run", "--network", "none"}, c.Flags(volumes)...)
+	network := []string{"--network", "none"}
+	if c.Options.Network != engine.Experiment {
+		network = c.NetworkFlags()
+	}
+	out := slices.Concat([]string{"run"}, network, c.Flags(volumes))
 	if cgroupfs(i) {
 		out = append(out, "--cgroup-parent", cgroup.Path(c.Env.Spec.Label))
 	}
@@ -322,8 +350,9 @@ func (c *container) replace(ctx context.Context, tag string) error {
 const socketFile = "docker.json"
 
 type made struct {
-	Socket  string `json:"socket"`
-	Private bool   `json:"private"`
+	Socket  string         `json:"socket"`
+	Private bool           `json:"private"`
+	Network engine.Network `json:"network,omitempty"`
 }
 
 func remember(ctx context.Context, e *confine.Env, m made) error {
@@ -360,6 +389,12 @@ func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dr
 	if c := cli(host, m.Socket); have && reachable(ctx, c, m) {
 		if found, err = engine.Reap(ctx, c, left.Label, dryRun); err != nil {
 			return found, err
+		}
+	}
+	if !m.Private && m.Network != "" && m.Network != engine.Experiment {
+		lines, err := reapNetwork(ctx, host, left.Label, dryRun)
+		if found = append(found, lines...); err != nil {
+			return found, fault.Op("docker", err)
 		}
 	}
 	more, err := confine.Reap(ctx, host, left, dryRun)

@@ -14,6 +14,8 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/drivertest"
+	"bakeoff/provision/engine"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 )
@@ -84,6 +86,146 @@ func founded(t testing.TB) param.Values {
 
 func TestDriver(t *testing.T) {
 	drivertest.Run(t, Driver{}, drivertest.Options{Options: param.Values{"engine": "private"}, Timeout: time.Minute})
+}
+
+// On each network of a private engine, the load generator reaches two containers at the same
+// port. Nothing remains on the host, not even of a controller that was killed.
+func TestNetworks(t *testing.T) {
+	before := drivertest.HostNetwork(t.Context())
+	for _, n := range []engine.Network{engine.HostNet, engine.Bridge, engine.Published, engine.Proxy} {
+		t.Run(string(n), func(t *testing.T) {
+			onNetwork(t, n, param.Values{"engine": "private"})
+		})
+	}
+	if drivertest.Victim() || testing.Short() {
+		return
+	}
+	if after := drivertest.HostNetwork(t.Context()); after != before {
+		t.Errorf("the host's network was\n%s\nand is\n%s", before, after)
+	}
+}
+
+// onNetwork runs the part of the suite that depends on the network.
+func onNetwork(t *testing.T, n engine.Network, options param.Values) {
+	options["network"] = string(n)
+	not := map[string]string{}
+	for _, test := range []string{"life", "contract", "side by side", "limits", "volumes", "rest", "cancelled"} {
+		not[test] = "the same on every network"
+	}
+	if n != engine.Published {
+		not["crashed"], not["tuning"] = "as with published ports", "as with published ports"
+	}
+	test, _, _ := strings.Cut(t.Name(), "/")
+	drivertest.Run(t, Driver{}, drivertest.Options{Options: options, Timeout: time.Minute, Engine: true, Without: not,
+		Reachable: options["socket"] != "", Name: "n" + string(n)[:2], Victim: func() *exec.Cmd {
+			return exec.Command(os.Args[0], "-test.run=^"+test+"$/^"+string(n)+"$")
+		}})
+}
+
+// machine is the variable with the socket of the engine of a machine: of a network namespace
+// that stands for one.
+const machine = "DOCKER_TEST_MACHINE"
+
+// The engine of a machine has its bridge and its rules in the machine's own network. What
+// environments add there is removed, also after their controller was killed.
+func TestNetworksOfTheMachine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a real engine: not with -short")
+	}
+	socket := os.Getenv(machine)
+	if socket == "" {
+		if a := (Driver{}).Check(t.Context(), local.Conn{}, param.Values{"engine": "private"}); !a.OK {
+			t.Skipf("needs: %s; %s", a.Reason, a.Fix)
+		}
+		dir, err := os.MkdirTemp("/tmp", "machine")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.RemoveAll(dir) })
+		again := exec.Command("unshare", "--net", "--", os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		again.Env = append(os.Environ(), machine+"=unix://"+dir+"/socket")
+		out, err := again.CombinedOutput()
+		if t.Logf("%s", out); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if !drivertest.Victim() {
+		startMachine(t, socket)
+	}
+	before := drivertest.HostNetwork(t.Context())
+	for _, n := range []engine.Network{engine.Bridge, engine.Published} {
+		t.Run(string(n), func(t *testing.T) { onNetwork(t, n, param.Values{"socket": socket}) })
+	}
+	if drivertest.Victim() {
+		return
+	}
+	if after := drivertest.HostNetwork(t.Context()); after != before {
+		t.Errorf("the machine's network was\n%s\nand is\n%s", before, after)
+	}
+	for _, want := range []string{"docker0", "-A FORWARD -j DOCKER-USER"} {
+		if !strings.Contains(before, want) {
+			t.Errorf("the machine has no %q: %s", want, before)
+		}
+	}
+}
+
+// startMachine starts an engine as a machine has it: with its bridge and its rules.
+func startMachine(t *testing.T, socket string) {
+	dir := filepath.Dir(strings.TrimPrefix(socket, "unix://"))
+	if out, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	config := filepath.Join(dir, "daemon.json")
+	if err := os.WriteFile(config, []byte("{}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := exec.Command(
+		"dockerd",
+		"--config-file",
+		config,
+		"--data-root",
+		dir+"/data",
+		"--exec-root",
+		dir+"/exec",
+		"--pidfile",
+		dir+"/pid",
+		"--host",
+		socket,
+		"--exec-opt",
+		"native.cgroupdriver=cgroupfs",
+	)
+	d.Stdout, d.Stderr = log, log
+	if err := d.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- d.Wait() }()
+	t.Cleanup(func() {
+		d.Process.Signal(os.Interrupt)
+		<-ended
+		if mounts, err := volume.Mounts(context.Background(), local.Conn{}, dir); err != nil || len(mounts) > 0 {
+			if err := volume.Close(context.Background(), local.Conn{}, dir); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	for range 600 {
+		if _, err := ask(t.Context(), cli(local.Conn{}, socket)); err == nil {
+			return
+		}
+		select {
+		case err := <-ended:
+			said, _ := os.ReadFile(log.Name())
+			t.Fatalf("the engine ended: %v: %s", err, said)
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	t.Fatal("the engine does not answer")
 }
 
 // The engine's own exec keeps the contract of a connection, too.

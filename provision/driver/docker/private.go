@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/engine"
+	"bakeoff/provision/netns"
 	"bakeoff/reach/conn"
 )
 
@@ -28,11 +30,14 @@ const (
 )
 
 // StartEngine starts a private engine if the options ask for one. The engine
-// has its own storage, sockets and configuration in spec.Dir, creates no bridge
-// and changes neither packet filter nor forwarding. It does not affect an engine of the machine. It
-// runs on spec.CPUSet in a control group, by which Reap finds it.
+// has its own storage, sockets and configuration in spec.Dir. On the experiment's network it
+// creates no bridge and changes neither packet filter nor forwarding; for networks of its own
+// it runs in a network namespace of its own, with which its bridges and rules disappear. It
+// does not affect an engine of the machine. It runs on spec.CPUSet in a control group, by which
+// Reap finds it.
 func (Driver) StartEngine(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Engine, error) {
-	if o, err := decode(spec.Options); err != nil || !o.private {
+	o, err := decode(spec.Options)
+	if err != nil || !o.private {
 		return nil, err
 	}
 	if most := maxSocketPath - len("/"+longestSocket); len(path.Clean(spec.Dir)) > most {
@@ -44,7 +49,7 @@ func (Driver) StartEngine(ctx context.Context, host conn.Conn, spec driver.Spec)
 	if err != nil {
 		return nil, err
 	}
-	d := &daemon{host: host, spec: spec, ended: make(chan struct{})}
+	d := &daemon{host: host, spec: spec, network: o.Network, ended: make(chan struct{})}
 	if d.group, err = layout.Create(ctx, host, spec.Label, cgroup.Limits{CPUSet: spec.CPUSet}); err != nil {
 		return nil, err
 	}
@@ -58,11 +63,12 @@ func (Driver) StartEngine(ctx context.Context, host conn.Conn, spec driver.Spec)
 
 // daemon is a private engine.
 type daemon struct {
-	host   conn.Conn
-	spec   driver.Spec
-	group  *cgroup.Group
-	cancel context.CancelFunc
-	ended  chan struct{} // closed when it has ended
+	host    conn.Conn
+	spec    driver.Spec
+	network engine.Network
+	group   *cgroup.Group
+	cancel  context.CancelFunc
+	ended   chan struct{} // closed when it has ended
 
 	mu     sync.Mutex
 	said   conn.Tail
@@ -102,11 +108,20 @@ func (d *daemon) start(ctx context.Context) error {
 	if err := d.host.Push(ctx, d.dir("daemon.json"), 0o644, strings.NewReader("{}\n")); err != nil {
 		return err
 	}
-	argv := append(append([]string{d.spec.Agent, "enter"}, d.group.EnterArgs()...), "--", "dockerd",
+	enter := []string{d.spec.Agent, "enter"}
+	if d.network != engine.Experiment {
+		in := netns.Own(d.spec.Label)
+		if err := netns.CreateShared(ctx, d.host, d.spec.Label); err != nil {
+			return err
+		}
+		if err := d.host.Push(ctx, d.dir(namespaceFile), 0o644, strings.NewReader(in)); err != nil {
+			return err
+		}
+		enter = append(enter, "--netns", netns.Path(in))
+	}
+	argv := slices.Concat(enter, d.group.EnterArgs(), []string{"--", "dockerd",
 		"--config-file", d.dir("daemon.json"), "--data-root", d.dir("data"), "--exec-root", d.dir("exec"), "--pidfile",
-		d.dir("pid"),
-		"--host", d.socket(), "--bridge", "none", "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--exec-opt",
-		"native.cgroupdriver=cgroupfs")
+		d.dir("pid"), "--host", d.socket(), "--exec-opt", "native.cgroupdriver=cgroupfs"}, networkFlags(d.network))
 	var life context.Context
 	life, d.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
@@ -131,6 +146,19 @@ func (d *daemon) start(ctx context.Context) error {
 			return fault.New(fault.Lab, "dockerd does not answer: %w: %s", ctx.Err(), d.log())
 		case <-time.After(50 * time.Millisecond):
 		}
+	}
+}
+
+// networkFlags are the flags of dockerd for a network. Bridges are as Docker makes them by
+// default; without the packet filter only docker-proxy publishes ports.
+func networkFlags(n engine.Network) []string {
+	switch n {
+	case engine.Bridge, engine.Published:
+		return []string{"--ip6tables=false"}
+	case engine.Proxy:
+		return []string{"--iptables=false", "--ip6tables=false", "--ip-masq=false"}
+	default:
+		return []string{"--bridge", "none", "--iptables=false", "--ip6tables=false", "--ip-forward=false"}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,6 +97,11 @@ func (s *runner) volume(backing string) []volume.Volume {
 func (s *runner) crashedController() {
 	spec := s.spec("crash")
 	spec.Volumes = s.volume(s.drv.Doc().Backings[len(s.drv.Doc().Backings)-1])
+	if s.o.Engine {
+		gateway := netip.MustParsePrefix("198.18.251.1/24")
+		place, _ := s.experiment(s.Context(), gateway)
+		spec.Network, spec.Ports = on(place, gateway.Addr(), 2), []uint16{8080}
+	}
 	v := s.victim(crash{Spec: spec, Dir: s.dir})
 	v.reached("up")
 	v.kill()

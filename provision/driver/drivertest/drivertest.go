@@ -47,6 +47,11 @@ type Options struct {
 	// NoVolume creates the environments that are canceled or crash without
 	// volumes, because the guest of a fake cannot mount them.
 	NoVolume bool
+	// Engine tells that environments are on a network of their engine: they may be reached
+	// at another address than their own, and the one that crashes has a network, too.
+	Engine bool
+	// Reachable tells that this engine's network is the host's own, which reaches them.
+	Reachable bool
 	// Without names tests that do not apply, with the reason.
 	Without map[string]string
 	// Victim is a process that calls Run or On with the same driver and options

@@ -23,21 +23,24 @@ func (s *runner) network() {
 	var addrs []string
 	for i, who := range []string{"one", "two"} {
 		spec := s.spec("net-" + who)
-		addr := netip.AddrFrom4([4]byte{198, 18, 251, byte(2 + i)})
-		spec.Network = &netns.Network{Namespace: place.Namespace, Bridge: place.Bridge, Addr: netip.PrefixFrom(addr, 24),
-			Gateway: gateway.Addr(), MAC: fmt.Sprintf("02:b0:00:00:fb:%02x", 2+i)}
+		addr := addrOf(2 + i)
+		spec.Network, spec.Ports = on(place, gateway.Addr(), 2+i), []uint16{8080}
 		in := s.create(spec)
-		if in.Info().Addr != addr {
-			s.Errorf("Info has address %v, want %v", in.Info().Addr, addr)
+		at, listen := in.Info().Addr, in.Info().Listen
+		if at != addr && !s.o.Engine {
+			s.Errorf("Info has address %v, want %v", at, addr)
+		}
+		if !listen.IsValid() {
+			listen = at
 		}
 		program := in.Info().Agent
-		s.exec(in, "sh", "-c", `"$0" subject serve "$1" "$2" >/dev/null 2>&1 &`, program, addr.String()+":8080", who)
-		addrs = append(addrs, addr.String()+":8080")
+		s.exec(in, "sh", "-c", `"$0" subject serve "$1" "$2" >/dev/null 2>&1 &`, program, listen.String()+":8080", who)
+		addrs = append(addrs, at.String()+":8080")
 	}
 	for i, who := range []string{"one", "two"} {
 		s.until("the server to answer the generator", func() bool { return answer(ctx, generator, addrs[i]) == who })
 	}
-	if place.Namespace != "" {
+	if place.Namespace != "" && !s.o.Reachable {
 		if got := answer(ctx, s.host, addrs[0]); got == "one" {
 			s.Error("the host's own network reaches the environment")
 		}
@@ -46,6 +49,38 @@ func (s *runner) network() {
 	if got := answer(ctx, alone, addrs[0]); got != "" {
 		s.Errorf("an environment without a network got %q", got)
 	}
+}
+
+// addrOf is the address of the environment with a number from 2 on.
+func addrOf(number int) netip.Addr { return netip.AddrFrom4([4]byte{198, 18, 251, byte(number)}) }
+
+// on is the place of an environment on a network of the suite.
+func on(place netns.Network, gateway netip.Addr, number int) *netns.Network {
+	return &netns.Network{Namespace: place.Namespace, Bridge: place.Bridge, Addr: netip.PrefixFrom(addrOf(number), 24),
+		Gateway: gateway, MAC: fmt.Sprintf("02:b0:00:00:fb:%02x", number)}
+}
+
+// HostNetwork describes what container engines change in the network of this host: forwarding,
+// the packet filter, bridges and the links of environments.
+func HostNetwork(ctx context.Context) string {
+	var out []string
+	for _, argv := range [][]string{{"cat", "/proc/sys/net/ipv4/ip_forward"}, {"iptables-save"},
+		{"ip", "-o", "link", "show", "type", "bridge"}, {"ip", "-o", "link", "show", "type", "veth"}} {
+		said, err := conn.Output(ctx, local.Conn{}, argv...)
+		if err != nil {
+			continue // the host lacks the program, and with it what it would show
+		}
+		for line := range strings.Lines(string(said)) {
+			// Comments have the time, and lines of chains count packets. Other environments come
+			// and go.
+			if strings.HasPrefix(line, "#") || strings.Contains(line, "veth") && !strings.Contains(line, ": boi") {
+				continue
+			}
+			line, _, _ = strings.Cut(line, " [")
+			out = append(out, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(out, "\n")
 }
 
 // experiment creates a network with a bridge and returns it with a connection

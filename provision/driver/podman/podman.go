@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -22,6 +23,7 @@ import (
 	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/engine"
+	"bakeoff/provision/netns"
 	"bakeoff/reach/conn"
 )
 
@@ -34,7 +36,9 @@ func (Driver) Doc() driver.Doc {
 		Name:    name,
 		Summary: "a Podman container: Podman's capabilities, seccomp filter and storage, on the experiment's network",
 		Options: []param.Spec{confine.RuntimeOption(confine.Runc,
-			"The OCI runtime that Podman uses. Docker uses runc too, so with runc the two differ only in the engine.")},
+			"The OCI runtime that Podman uses. Docker uses runc too, so with runc the two differ only in the engine."),
+			engine.NetworkOption(engine.Experiment, engine.HostNet, engine.Bridge, engine.Published, engine.Slirp,
+				engine.Pasta)},
 		Packages: []string{confine.Crun, name, confine.Runc},
 		Source:   []string{"podman-run(1)", "podman-exec(1)", "containers.conf(5)"},
 	})
@@ -59,8 +63,12 @@ func decode(v param.Values) (options, error) {
 const quiet = "PODMAN_IGNORE_CGROUPSV1_WARNING=1"
 
 func cli(host conn.Conn, runtime string) engine.CLI {
-	return engine.CLI{Host: host, Name: name, Argv: []string{name, "--cgroup-manager=cgroupfs", "--runtime=" + runtime},
-		Vars: []string{quiet}}
+	return engine.CLI{
+		Host: host,
+		Name: name,
+		Argv: []string{name, "--cgroup-manager=cgroupfs", "--runtime=" + runtime},
+		Vars: []string{quiet},
+	}
 }
 
 // Check tells whether host can be used.
@@ -69,8 +77,16 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	if err != nil {
 		return confine.No(err)
 	}
-	a := confine.Check(ctx, host, confine.Needs{Overlay: true,
-		Programs: map[string]string{name: name, "conmon": "conmon", o.runtime: o.runtime}})
+	programs := map[string]string{name: name, "conmon": "conmon", o.runtime: o.runtime}
+	switch o.Network {
+	case engine.Bridge, engine.Published:
+		programs["iptables"] = "iptables"
+	case engine.Slirp:
+		programs["slirp4netns"] = "slirp4netns"
+	case engine.Pasta:
+		programs["pasta"] = "passt"
+	}
+	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: programs})
 	if !a.OK {
 		return a
 	}
@@ -81,6 +97,9 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	c := cli(host, o.runtime)
 	v, err := version(ctx, c)
 	if err != nil {
+		return confine.No(err)
+	}
+	if err := checkNetwork(ctx, c, o.Network, v); err != nil {
 		return confine.No(err)
 	}
 	// Only asking shows whether its storage works.
@@ -111,12 +130,25 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	if strings.Contains(spec.Image.Root, ":") {
 		return nil, fault.New(fault.Unsupported, "podman cannot use an image whose path has a colon: %s", spec.Image.Root)
 	}
+	o.Options = o.For(spec)
 	return confine.Create(ctx, host, spec, func(e *confine.Env) error {
 		c := &container{Container: engine.Container{CLI: cli(host, o.runtime), Env: e, Options: o.Options},
 			runtime: o.runtime}
 		c.Dir = spec.Dir
 		return c.build(ctx)
 	})
+}
+
+// Validate refuses options and networks that Create refuses on any host.
+func (Driver) Validate(spec driver.Spec) error {
+	o, err := decode(spec.Options)
+	if err == nil {
+		err = confine.Tuning().Check(spec.Tuning)
+	}
+	if err == nil {
+		err = engine.ValidateNetwork(o.Network, spec)
+	}
+	return err
 }
 
 type container struct {
@@ -147,8 +179,14 @@ func (c *container) build(ctx context.Context) error {
 		return err
 	}
 	e.OnClose, e.Details = c.Remove, c.State
-	argv := append([]string{"run", "--network", "ns:" + e.Netns(), "--cgroup-parent", cgroup.Path(e.Spec.Label)},
-		c.Flags(volumes)...)
+	network := []string{"--network", "ns:" + e.Netns()}
+	if c.Options.Network != engine.Experiment {
+		// The namespace that has the environment's link is the machine of this Podman: its
+		// bridge and its rules are there.
+		c.CLI = c.Within(netns.Own(e.Spec.Label))
+		network = c.NetworkFlags()
+	}
+	argv := slices.Concat([]string{"run", "--cgroup-parent", cgroup.Path(e.Spec.Label)}, network, c.Flags(volumes))
 	argv = append(argv, limits...)
 	id, err := c.RunSaved(ctx, argv)
 	if errors.Is(err, engine.ErrNotLoaded) {
@@ -162,7 +200,55 @@ func (c *container) build(ctx context.Context) error {
 		return err
 	}
 	e.Facts()["version"], e.Facts()["runtime"] = v, c.runtime
+	if c.Options.Network != engine.Experiment {
+		if err := c.reach(ctx); err != nil {
+			return err
+		}
+	}
 	return c.Enter(ctx)
+}
+
+// reach says where load reaches the container, and what has made its network.
+func (c *container) reach(ctx context.Context) error {
+	e := c.Env
+	if c.Options.Network.Own() && c.Options.Network != engine.Slirp && c.Options.Network != engine.Pasta {
+		backend, err := driver.Remember(e.Spec.Memo, "podman network backend", func() (string, error) {
+			return c.Ask(ctx, "info", "--format", "{{.Host.NetworkBackend}}")
+		})
+		if err != nil {
+			return err
+		}
+		e.Facts()["network-backend"] = backend
+	}
+	return c.Reach(ctx)
+}
+
+// checkNetwork tells what a network needs on the host.
+func checkNetwork(ctx context.Context, c engine.CLI, n engine.Network, version string) error {
+	switch n {
+	case engine.Pasta:
+		if !atLeast(version, 4, 4) {
+			return fault.WithFix(fault.New(fault.Unsupported, "podman %s has no network pasta: 4.4 is the first", version),
+				"set network: slirp4netns or network: published")
+		}
+	case engine.Bridge, engine.Published:
+		backend, err := c.Ask(ctx, "info", "--format", "{{.Host.NetworkBackend}}")
+		if err != nil {
+			return err
+		}
+		if backend == "cni" {
+			_, err = c.Ask(ctx, "network", "inspect", "podman")
+			return fault.WithFix(err, "apt-get install containernetworking-plugins")
+		}
+	}
+	return nil
+}
+
+// atLeast tells whether a version such as 4.3.1 is at least major.minor.
+func atLeast(version string, major, minor int) bool {
+	var a, b int
+	n, _ := fmt.Sscanf(version, "%d.%d", &a, &b)
+	return n == 2 && (a > major || a == major && b >= minor)
 }
 
 // Ulimits returns the flags that keep Podman from raising limits above the
@@ -232,7 +318,16 @@ func hardLimit(limits, name string) (n uint64, ok bool) {
 // Reap removes what an environment has left. Podman's storage lists containers
 // of every runtime.
 func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	found, err := engine.Reap(ctx, cli(host, confine.Runc), left.Label, dryRun)
+	c := cli(host, confine.Runc)
+	// Podman removes its rules from the namespace in which they are.
+	have, err := netns.Exists(ctx, host, netns.Own(left.Label))
+	if err != nil {
+		return nil, err
+	}
+	if have {
+		c = c.Within(netns.Own(left.Label))
+	}
+	found, err := engine.Reap(ctx, c, left.Label, dryRun)
 	if err != nil {
 		return found, err
 	}

@@ -53,7 +53,7 @@ func (s *site) webConfig(user string) string {
 		line("  %s_temp_path %s/temp/%s;", temp, s.dir, temp)
 	}
 	line("  server {")
-	line("    listen %s backlog=4096;", s.addr)
+	line("    listen %s backlog=4096;", s.target.ListenAddr(s.addr))
 	line("    root %s/htdocs;", s.known.Found.App)
 	line(`    location ~ ^(?<script>/[a-z]+\.php)(?<rest>/.*)?$ {`)
 	line("      fastcgi_pass unix:%s/run/php.sock;", s.dir)
@@ -210,7 +210,13 @@ func (s *site) checkPages(ctx context.Context) error {
 		sum := sha256.Sum256(got)
 		now := body{Length: len(got), SHA256: hex.EncodeToString(sum[:])}
 		if was, ok := s.known.Pages[p.path]; ok && was != now {
-			return fault.New(fault.Subject, "the page %s has changed: %d bytes instead of %d", p.path, now.Length, was.Length)
+			return fault.New(
+				fault.Subject,
+				"the page %s has changed: %d bytes instead of %d",
+				p.path,
+				now.Length,
+				was.Length,
+			)
 		}
 		s.known.Pages[p.path] = now
 	}

@@ -16,6 +16,7 @@ import (
 	"bakeoff/measure/database"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/tool"
+	"bakeoff/measure/workload/http/server"
 	"bakeoff/reach/conn"
 )
 
@@ -149,18 +150,30 @@ func placeSite(t execution.Target, p param.Values) (*site, error) {
 		return nil, fault.New(fault.Lab,
 			"the path of the scratch directory, %q, cannot be used in a server's configuration", scratch)
 	}
-	server := param.Values{}
-	for _, name := range []string{"processes", "users", "events", "volume"} {
-		server[name] = p.Text(name)
-	}
-	for _, d := range tool.DatabaseParams() {
-		server[d.Name] = p.Text(d.Name)
-	}
-	sum := crc32.ChecksumIEEE([]byte(strings.Join(server.Args(), "\n")))
+	sum := serverSum(p)
 	s := &site{target: t, params: p, key: fmt.Sprintf("%08x", sum)}
 	s.dir = scratch + "/cms-" + s.key
-	s.addr = netip.AddrPortFrom(t.Addr.Unmap(), firstPort+uint16(sum%ports)+t.Ports)
+	s.addr = netip.AddrPortFrom(t.Addr.Unmap(), port(sum)+t.Ports)
 	return s, nil
+}
+
+// serverSum identifies the parameters of the server.
+func serverSum(p param.Values) uint32 {
+	asked := param.Values{}
+	for _, name := range []string{"processes", "users", "events", "volume"} {
+		asked[name] = p.Text(name)
+	}
+	for _, d := range tool.DatabaseParams() {
+		asked[d.Name] = p.Text(d.Name)
+	}
+	return crc32.ChecksumIEEE([]byte(strings.Join(asked.Args(), "\n")))
+}
+
+func port(sum uint32) uint16 { return firstPort + uint16(sum%ports) }
+
+// Ports implements execution.Server.
+func (Runner) Ports(p param.Values) []uint16 {
+	return []uint16{port(serverSum(p)), server.ResponderPort}
 }
 
 // connect selects the database server.

@@ -31,6 +31,15 @@ func (Runner) Check(p param.Values) error {
 	return fault.Op(connect.ParamAnswer, err)
 }
 
+// Ports implements execution.Server.
+func (Runner) Ports(p param.Values) []uint16 {
+	s, err := answer.Parse(p.Text(connect.ParamAnswer))
+	if err != nil {
+		return nil // Check says why
+	}
+	return []uint16{uint16(s.Port)}
+}
+
 // forwardKey is the key in Target.State of the address of a server in an environment
 // without one.
 const forwardKey = "connect.forward"

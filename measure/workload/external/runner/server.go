@@ -33,6 +33,14 @@ func (r Runner) Check(p param.Values) error {
 	return nil
 }
 
+// Ports implements execution.Server.
+func (r Runner) Ports(p param.Values) []uint16 {
+	if r.Tool().Doc().Server != tool.Web {
+		return nil
+	}
+	return server.Ports(p)
+}
+
 // serve starts the server that the tool needs, and writes its address to at.
 func (s *site) serve(ctx context.Context, at *tool.Place) error {
 	switch s.tool.Doc().Server {

@@ -107,7 +107,10 @@ func (u Use) load() param.Values {
 	page := webroot.Page(u.Page).Home().Body
 	v := param.Values{
 		"path": server.PagePath, "length": strconv.Itoa(len(page)), "sha256": load.SumOf(page),
-		"priority": cmp.Or(u.Priority, http.Ordinary), "connections": strconv.FormatInt(max(u.Connections, connections), 10),
+		"priority": cmp.Or(
+			u.Priority,
+			http.Ordinary,
+		), "connections": strconv.FormatInt(max(u.Connections, connections), 10),
 		"threads": strconv.FormatInt(max(u.Threads, 1), 10), "keepalive": strconv.FormatBool(u.KeepAlive),
 		"warmup": fillTime.String(), "time": u.time().String(), "timeout": timeout.String(),
 	}
@@ -162,12 +165,16 @@ func (u Use) measure(ctx context.Context, t execution.Target, asks param.Values)
 // system chooses, and returns its address and a function that stops it.
 func (u Use) startResponder(ctx context.Context, t execution.Target) (addr netip.AddrPort, stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
+	listen := netip.AddrPortFrom(u.Addr, 0)
+	if t.Listen.IsValid() {
+		listen = t.ListenAddr(netip.AddrPortFrom(u.Addr, server.ResponderPort))
+	}
 	out, in := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
 		said := conn.Tail{Limit: 2048}
 		exit, err := t.Subject.Exec(ctx, conn.Cmd{Argv: []string{t.Subject.Info().Agent, responder.Name,
-			"--listen", netip.AddrPortFrom(u.Addr, 0).String(), "--page", strconv.FormatInt(u.Page, 10),
+			"--listen", listen.String(), "--page", strconv.FormatInt(u.Page, 10),
 			"--workers", strconv.FormatInt(max(u.Workers, 1), 10), "--protocol", cmp.Or(u.Protocol, http.One),
 			"--for", (2 * readyTime).String()}, Stdout: in, Stderr: &said})
 		if err == nil {
@@ -192,5 +199,5 @@ func (u Use) startResponder(ctx context.Context, t execution.Target) (addr netip
 		stop()
 		return addr, nil, err
 	}
-	return addr, stop, nil
+	return netip.AddrPortFrom(u.Addr, addr.Port()), stop, nil
 }

@@ -27,6 +27,9 @@ type Runner struct{ http.Workload }
 // New returns the runner.
 func New() execution.Runner { return Runner{} }
 
+// Ports implements execution.Server.
+func (Runner) Ports(p param.Values) []uint16 { return server.Ports(p) }
+
 // Prepare starts the server, waits until the peer gets the page, and measures
 // what the network path between them can carry.
 func (Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) error {
@@ -82,8 +85,12 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 	}
 	switch {
 	case err != nil && limited.Err() != nil && ctx.Err() == nil:
-		return raw, fault.New(fault.Lab, "http: the generator did not end within %v (warmup + time + 3 × timeout + 30 s): %s",
-			limit, bytes.TrimSpace(log.Bytes()))
+		return raw, fault.New(
+			fault.Lab,
+			"http: the generator did not end within %v (warmup + time + 3 × timeout + 30 s): %s",
+			limit,
+			bytes.TrimSpace(log.Bytes()),
+		)
 	case err != nil:
 		return raw, fault.Op("http: generator", err)
 	case out.Lost > 0:

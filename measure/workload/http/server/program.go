@@ -97,13 +97,16 @@ func (s *Server) lighttpd(string) string {
 	line("server.max-keep-alive-idle = 3600")
 	line(`server.stat-cache-engine = "disable"`)
 	line("server.listen-backlog = 4096")
-	line(`server.bind = "%s"`, s.addr.Addr())
-	line("server.port = %d", s.addr.Port())
+	at := s.target.ListenAddr(s.addr)
+	line(`server.bind = "%s"`, at.Addr())
+	line("server.port = %d", at.Port())
 	line(`server.document-root = "%s/www"`, s.dir)
 	line(`index-file.names = ("index.html")`)
-	line(`mimetype.assign = (".html" => "text/html", ".htm" => "text/html", ".css" => "text/css", ".xml" => "text/xml", ` +
-		`".txt" => "text/plain", ".svg" => "image/svg+xml", ".png" => "image/png", ".jpg" => "image/jpeg", ` +
-		`".jpeg" => "image/jpeg", ".js" => "application/javascript", "" => "application/octet-stream")`)
+	line(
+		`mimetype.assign = (".html" => "text/html", ".htm" => "text/html", ".css" => "text/css", ".xml" => "text/xml", ` +
+			`".txt" => "text/plain", ".svg" => "image/svg+xml", ".png" => "image/png", ".jpg" => "image/jpeg", ` +
+			`".jpeg" => "image/jpeg", ".js" => "application/javascript", "" => "application/octet-stream")`,
+	)
 	two, plain := "disable", "disable"
 	if s.params.Bool("http2") || s.http2() {
 		two = "enable"

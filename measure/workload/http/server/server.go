@@ -139,9 +139,25 @@ func (s *Server) port() uint16 {
 	if n := s.params.Int("port"); n != 0 {
 		return uint16(n)
 	}
-	sum := crc32.ChecksumIEEE([]byte(s.config(s, "") + s.params.Text("page") + s.params.Text("key")))
+	anywhere := *s // the same port wherever it listens
+	anywhere.target.Listen = netip.Addr{}
+	sum := crc32.ChecksumIEEE([]byte(s.config(&anywhere, "") + s.params.Text("page") + s.params.Text("key")))
 	return firstPort + uint16(sum%ports)
 }
+
+// Ports are the ports of the server with these parameters, and of the responder that
+// measures the path to it.
+func Ports(p param.Values) []uint16 {
+	s := &Server{program: programOf(p), params: p}
+	var err error
+	if s.site, s.urls, err = content(p); err != nil {
+		return nil // Check says why
+	}
+	return []uint16{s.port(), ResponderPort}
+}
+
+// ResponderPort is the port of the responder where an environment publishes its ports.
+const ResponderPort = firstPort - 1
 
 // descriptors is the number of file descriptors of a worker. It has few
 // distinct values, so that cells with different numbers of connections can
@@ -200,7 +216,7 @@ func (s *Server) nginx(user string) string {
 	if s.params.Bool("http2") || s.http2() {
 		secure += " http2" // deprecated since nginx 1.25.1, but the only form that older ones know
 	}
-	line("    listen %s%s backlog=4096;", s.addr, secure)
+	line("    listen %s%s backlog=4096;", s.target.ListenAddr(s.addr), secure)
 	line("    root %s/www;", s.dir)
 	if s.params.Bool("tls") {
 		line("    ssl_certificate %s/certificate.pem;", s.dir)
@@ -459,8 +475,11 @@ func New(t execution.Target, p param.Values) (*Server, error) {
 	}
 	scratch := t.Subject.Info().Scratch
 	if !strings.HasPrefix(scratch, "/") || strings.ContainsAny(scratch, " \t\n;\"'{}\\$#") {
-		return nil, fault.New(fault.Lab, "the path of the scratch directory, %q, cannot be used in a server's configuration",
-			scratch)
+		return nil, fault.New(
+			fault.Lab,
+			"the path of the scratch directory, %q, cannot be used in a server's configuration",
+			scratch,
+		)
 	}
 	site, urls, err := content(p)
 	if err != nil {

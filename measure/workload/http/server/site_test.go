@@ -8,8 +8,11 @@ import (
 	"testing"
 
 	"bakeoff/base/param"
+	"bakeoff/measure/execution"
 	"bakeoff/measure/webroot"
 	"bakeoff/measure/workload/http"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn/local"
 )
 
 var loopback4 = netip.MustParseAddrPort("127.0.0.1:80")
@@ -37,6 +40,30 @@ func TestListOfTheUsers(t *testing.T) {
 		t.Errorf("%+v, %v", urls, err)
 	}
 }
+
+// The ports that an environment publishes are those at which its server listens.
+func TestPorts(t *testing.T) {
+	for _, set := range []param.Values{{}, {"server": http.Lighttpd}, {"server": http.Own, "port": "80"}} {
+		p := values(set)
+		target := execution.Target{Subject: subject{}, Peer: local.Conn{}, PeerAgent: "/agent",
+			Addr: netip.MustParseAddr("198.18.0.2"), Listen: netip.IPv4Unspecified()}
+		s, err := New(target, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := Ports(p); len(got) != 2 || got[0] != s.Addr().Port() || got[1] != ResponderPort {
+			t.Errorf("%v: published %v, and it listens at %v", set, got, s.Addr())
+		}
+		if at := s.target.ListenAddr(s.Addr()); !s.own() && !strings.Contains(s.config(s, ""), at.Addr().String()) {
+			t.Errorf("it does not listen at %v: %s", at, s.config(s, ""))
+		}
+	}
+}
+
+// subject is an environment that is only described.
+type subject struct{ driver.Instance }
+
+func (subject) Info() driver.Info { return driver.Info{Scratch: "/tmp"} }
 
 const (
 	withKTLS = "nginx version: nginx/1.22.1\nbuilt with OpenSSL 1.1.1 (running with OpenSSL 3.0.19 27 Jan 2026)\n"
