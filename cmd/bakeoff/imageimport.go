@@ -55,7 +55,14 @@ func (b *bar) countTo(what string, done, all int64) {
 	if passed := now.Sub(b.began).Seconds(); passed > 0.5 {
 		rate = fmt.Sprintf(" %s/s", mebibytes(int64(float64(done-b.from)/passed)))
 	}
-	fmt.Fprintf(b.a.Err, "\r\x1b[K[%s%s] %s%s", strings.Repeat("=", full), strings.Repeat(" ", barCells-full), text, rate)
+	fmt.Fprintf(
+		b.a.Err,
+		"\r\x1b[K[%s%s] %s%s",
+		strings.Repeat("=", full),
+		strings.Repeat(" ", barCells-full),
+		text,
+		rate,
+	)
 	b.shown = true
 }
 
@@ -173,7 +180,12 @@ another image. Equal files give equal images.`,
 	fl.StringVar(&m.Description, "description", "", "what the image is, in a sentence")
 	fl.StringVar(&m.OS, "os", "", "the system of the image; linux, or that of the origin, if not given")
 	fl.StringVar(&m.Arch, "arch", "", "the architecture, as Go names it; this machine's if not given")
-	fl.StringArrayVar(&program, "cmd", nil, "the program that starts in the image, and its arguments: one flag for each")
+	fl.StringArrayVar(
+		&program,
+		"cmd",
+		nil,
+		"the program that starts in the image, and its arguments: one flag for each",
+	)
 	fl.StringArrayVar(&env, "env", nil, "a variable NAME=VALUE of the image's programs")
 	fl.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
@@ -199,7 +211,7 @@ func layerOf(name string) (unpack.Layer, error) {
 
 func (a *app) imageImport() *cobra.Command {
 	var asJSON bool
-	var from string
+	var from, disk string
 	c := &cobra.Command{
 		Use:   "import IMAGE",
 		Short: "Bring an image of a registry, a source or an archive into the store",
@@ -209,15 +221,23 @@ early is continued.
 
 IMAGE is NAME:TAG of a registry, oci:DIR, oci-archive:FILE or docker-archive:FILE. With
 --source it is the ID that "image avail" shows. A UUID needs no --source. The origins of
-an image are imported, too.`,
+an image are imported, too.
+
+--disk writes the disk of a machine to a raw FILE, without ZFS: IMAGE is then an image of a
+source whose file is the ZFS stream of a volume, or a file with such a stream, which may be
+compressed. A lab file names the disk with image: disk:FILE.`,
 		Example: `  bakeoff image import alpine:3.20
   bakeoff image import --source alpine alpine-minirootfs:3.22.0
-  bakeoff image import oci-archive:app.tar`,
+  bakeoff image import oci-archive:app.tar
+  bakeoff image import 2b683a82-a066-11e3-97ab-2faa44701c5a --disk debian.raw`,
 		Args: cli.Between(1, 1, "IMAGE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.longTask(c, func(ctx context.Context, s *image.Store) error {
 				var h image.Stored
 				var err error
+				if disk != "" {
+					return a.writeDisk(ctx, s, from, args[0], disk, asJSON)
+				}
 				if from != "" || uuidForm.MatchString(args[0]) {
 					h, err = a.importNamed(ctx, s, from, args[0])
 				} else {
@@ -231,6 +251,25 @@ an image are imported, too.`,
 		},
 	}
 	c.Flags().StringVarP(&from, "source", "S", "", "the source that has the image")
+	c.Flags().StringVar(&disk, "disk", "", "write the volume of the image to a new raw disk, this FILE")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
+}
+
+// diskSchema is the schema of what image import prints with --disk and --json.
+const diskSchema = "bakeoff/image-disk/v1"
+
+// writeDisk writes a volume to a raw disk, and prints what it is.
+func (a *app) writeDisk(ctx context.Context, s *image.Store, from, id, disk string, asJSON bool) error {
+	v, err := a.importDisk(ctx, s, from, id, disk)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return a.PrintJSON(map[string]any{"schema": diskSchema, "disk": disk, "snapshot": v.Name, "size_bytes": v.Size,
+			"data_bytes": v.Written})
+	}
+	fmt.Fprintf(a.Out, "wrote %s, the disk of %s (%s, %s of data)\n", safetext.Line(disk), safetext.Line(v.Name),
+		mebibytes(v.Size), mebibytes(v.Written))
+	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"bakeoff/provision/image"
 	"bakeoff/provision/image/source"
 	sourceall "bakeoff/provision/image/source/all"
+	"bakeoff/provision/zfs/stream"
 )
 
 // availSchema is the schema of what image avail prints with --json.
@@ -140,11 +141,17 @@ var offerColumns = []column[offer]{
 	{"origin", func(o offer) string { return o.Origin }},
 	{"source", func(o offer) string { return o.From }},
 	{"importable", func(o offer) string {
-		if o.Refused != "" {
+		switch {
+		case o.Refused != "":
 			return "no"
+		case o.Volume:
+			return "disk"
+		case o.Caveat != "":
+			return "maybe"
 		}
 		return "yes"
 	}},
+	{"caveat", func(o offer) string { return o.Caveat }},
 	{"refused", func(o offer) string { return o.Refused }},
 	{"description", func(o offer) string { return o.Description }},
 }
@@ -170,7 +177,8 @@ that value, and COLUMN=~PART those whose value contains the part. If a source do
 answer, avail lists the others and ends with exit code 1. It warns of an entry that it
 cannot read, and lists the others.
 
-The column refused says why bakeoff cannot import an image.`,
+The column importable is yes, no, disk (import needs --disk) or maybe (only import sees what
+the file is). refused says why bakeoff cannot import an image, and caveat what import needs.`,
 		Example: "  bakeoff image avail os=linux importable=yes\n  bakeoff image avail --source alpine -H -o id",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := l.checkColumns(columnNames(offerColumns)); err != nil {
@@ -201,7 +209,7 @@ The column refused says why bakeoff cannot import an image.`,
 			return errors.Join(err, failed)
 		},
 	}
-	l.addFlags(c, "id,os,arch,type,size,published,importable,source", columnNames(offerColumns))
+	l.addFlags(c, "id,name,version,os,arch,published,importable,source", columnNames(offerColumns))
 	c.Flags().StringVarP(&only, "source", "S", "", "ask only the source with this name")
 	return c
 }
@@ -236,16 +244,38 @@ var uuidForm = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-
 
 // importNamed imports an image of a source: of the one with a name, or of the first that
 // has a UUID.
-func (a *app) importNamed(ctx context.Context, s *image.Store, only, id string) (image.Stored, error) {
+func (a *app) importNamed(ctx context.Context, s *image.Store, only, id string) (h image.Stored, err error) {
+	err = a.withSource(only, id, func(kind source.Source, address, id string) error {
+		h, err = s.ImportFrom(ctx, kind, address, id)
+		return err
+	})
+	return h, err
+}
+
+// importDisk writes a volume to a raw disk: of a source, as importNamed finds it, or of a file.
+func (a *app) importDisk(ctx context.Context, s *image.Store, only, id, disk string) (v stream.Volume, err error) {
+	if only == "" && !uuidForm.MatchString(id) {
+		return s.DecodeVolume(ctx, []string{id}, disk)
+	}
+	err = a.withSource(only, id, func(kind source.Source, address, id string) error {
+		v, err = s.ImportVolume(ctx, kind, address, id, disk)
+		return err
+	})
+	return v, err
+}
+
+// withSource calls do for the source with a name, or for those with UUIDs until one has the
+// image.
+func (a *app) withSource(only, id string, do func(kind source.Source, address, id string) error) error {
 	entries, err := a.chosenSources(only)
 	if err != nil {
-		return image.Stored{}, err
+		return err
 	}
 	var failed error
 	for _, e := range entries {
 		kind, err := sourceall.Get(e.Kind)
 		if err != nil {
-			return image.Stored{}, err
+			return err
 		}
 		if only == "" && !kind.Doc().UUIDs {
 			continue
@@ -253,17 +283,17 @@ func (a *app) importNamed(ctx context.Context, s *image.Store, only, id string) 
 		if kind.Doc().UUIDs {
 			id = strings.ToLower(id)
 		}
-		h, err := s.ImportFrom(ctx, kind, e.Address, id)
+		err = do(kind, e.Address, id)
 		if err == nil || only != "" || !fault.Is(err, fault.NotFound) && !fault.Is(err, fault.Lab) {
-			return h, err
+			return err
 		}
 		if fault.Is(err, fault.Lab) {
 			failed = errors.Join(failed, fault.Op("source "+e.Name, err))
 		}
 	}
 	if failed != nil {
-		return image.Stored{}, failed
+		return failed
 	}
-	return image.Stored{}, fault.WithFix(fault.New(fault.NotFound, "no source has the image %s", id),
+	return fault.WithFix(fault.New(fault.NotFound, "no source has the image %s", id),
 		"bakeoff image avail lists what they have")
 }

@@ -3,19 +3,17 @@ package image
 import (
 	"archive/tar"
 	"bytes"
-	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"io"
 	"os"
-	"slices"
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
 	"bakeoff/provision/image/source"
 	"bakeoff/provision/image/unpack"
+	"bakeoff/provision/zfs/stream"
 )
 
 // Asking is a client for image sources with the settings of the environment.
@@ -62,7 +60,7 @@ const headBytes = 1 << 20
 
 // importable refuses an image that cannot be imported, before much is downloaded.
 func importable(ctx context.Context, c *source.Client, i source.Image) error {
-	if i.Refused != "" && i.Refused != source.ZFS {
+	if i.Refused != "" {
 		return fault.New(fault.Unsupported, "%s", i.Refused)
 	}
 	if _, err := reference.Store(i.Name, i.Version); err != nil {
@@ -77,7 +75,12 @@ func importable(ctx context.Context, c *source.Client, i source.Image) error {
 			return err
 		}
 		if !startsTar(b) {
-			return fault.New(fault.Unsupported, "%s", cmp.Or(i.Refused, notTar(b)))
+			err := fault.New(fault.Unsupported, "%s", notTar(b))
+			if i.Volume && stream.IsStream(startOf(b)) {
+				err = fault.WithFix(fault.New(fault.Unsupported, "its file is the disk of a machine"),
+					"add --disk FILE, and name the disk with image: disk:FILE")
+			}
+			return err
 		}
 	}
 	return nil
@@ -101,19 +104,10 @@ func startsTar(b []byte) bool {
 	return err == nil
 }
 
-// zfsMagic is in the ninth byte of a ZFS stream (dmu_replay_record_t).
-const zfsMagic = "accbbaf502000000"
-
 // notTar says what a file is instead of a tar file.
 func notTar(b []byte) string {
-	start := startOf(b)
-	if len(start) >= 16 {
-		magic := slices.Clone(start[8:16])
-		little := hex.EncodeToString(magic)
-		slices.Reverse(magic)
-		if little == zfsMagic || hex.EncodeToString(magic) == zfsMagic {
-			return source.ZFS
-		}
+	if stream.IsStream(startOf(b)) {
+		return source.ZFS
 	}
 	return "its file is not a tar file"
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -26,14 +27,23 @@ const (
 	streamID = "6a1d1c2e-0002-11e5-8557-6b43e0a88b38"
 	tarredID = "6a1d1c2e-0003-11e5-8557-6b43e0a88b38"
 	evilID   = "6a1d1c2e-0004-11e5-8557-6b43e0a88b38"
+	diskID   = "6a1d1c2e-0005-11e5-8557-6b43e0a88b38"
+	changeID = "6a1d1c2e-0006-11e5-8557-6b43e0a88b38"
 )
 
 // manifestOf is a manifest of an IMGAPI server.
 func manifestOf(id, name, kind, origin, file string) string {
 	sum := sha1.Sum([]byte(file))
-	return fmt.Sprintf(`{"v":2,"uuid":%q,"name":%q,"version":"1","state":"active","published_at":"2015-08-03T16:49:24Z",
-"type":%q,"os":"linux","origin":%q,"files":[{"sha1":%q,"size":%d,"compression":"none"}]}`, id, name, kind, origin,
-		hex.EncodeToString(sum[:]), len(file))
+	return fmt.Sprintf(
+		`{"v":2,"uuid":%q,"name":%q,"version":"1","state":"active","published_at":"2015-08-03T16:49:24Z",
+"type":%q,"os":"linux","origin":%q,"files":[{"sha1":%q,"size":%d,"compression":"none"}]}`,
+		id,
+		name,
+		kind,
+		origin,
+		hex.EncodeToString(sum[:]),
+		len(file),
+	)
 }
 
 // imgapiServer has images of all kinds.
@@ -46,12 +56,69 @@ func imgapiServer(t *testing.T) *sourcetest.Server {
 		{upperID, "upper", "docker", lowerID, string(registrytest.Tar(t, map[string]string{"b": "2", ".wh.old": ""}))},
 		{streamID, "zone", "zone-dataset", "", zfs},
 		{tarredID, "tarred", "zone-dataset", "", string(registrytest.Tar(t, map[string]string{"c": "3"}))},
+		{diskID, "disk", "zvol", "", gzipped(t, "volume.zfs")},
+		{changeID, "change", "zvol", diskID, gzipped(t, "change.zfs")},
 		{evilID, "evil", "docker", lowerID, string(registrytest.Tar(t, map[string]string{"../../f": "evil"}))},
 	} {
 		c.Documents["/images/"+i.id] = manifestOf(i.id, i.name, i.kind, i.origin, i.file)
 		c.Files["/images/"+i.id+"/file"] = i.file
 	}
 	return sourcetest.Start(t, c)
+}
+
+// gzipped is a ZFS stream of a volume, as an IMGAPI server has it.
+func gzipped(t *testing.T, name string) string {
+	b, err := os.ReadFile(filepath.Join("..", "zfs", "stream", "testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	if _, err := z.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// The disk of an image is written without ZFS, upon that of its origin.
+func TestImportVolume(t *testing.T) {
+	server := imgapiServer(t)
+	s := &Store{Dir: t.TempDir()}
+	to := filepath.Join(t.TempDir(), "disk.raw")
+	v, err := s.ImportVolume(t.Context(), imgapi.Source{}, server.Address(), changeID, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(to)
+	if err != nil || len(b) != 16<<10 || v.Size != 16<<10 || v.From != 7 || b[0] != '0' || b[1024] != 0 ||
+		b[16<<10-1] != 'n' {
+		t.Errorf("%+v, %d bytes, %v", v, len(b), err)
+	}
+	if left, err := s.Sweep(t.Context(), true); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	_, err = s.ImportVolume(t.Context(), imgapi.Source{}, server.Address(), diskID, to)
+	if !fault.Is(err, fault.Invalid) {
+		t.Errorf("onto a file that exists: %v", err)
+	}
+	other := filepath.Join(t.TempDir(), "other.raw")
+	for id, want := range map[string]string{tarredID: "not the ZFS stream of a volume",
+		streamID: "record BEGIN at byte 0"} {
+		_, err := s.ImportVolume(t.Context(), imgapi.Source{}, server.Address(), id, other)
+		if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", id, err)
+		}
+		if exists(other) {
+			t.Errorf("%s: the disk exists", id)
+		}
+	}
+	_, err = s.ImportFrom(t.Context(), imgapi.Source{}, server.Address(), diskID)
+	if !fault.Is(err, fault.Unsupported) || !strings.Contains(fault.Fix(err), "--disk FILE") {
+		t.Errorf("without a disk: %v, fix %q", err, fault.Fix(err))
+	}
 }
 
 func TestImportOfAChain(t *testing.T) {

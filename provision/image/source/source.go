@@ -61,6 +61,11 @@ type Image struct {
 	Layered bool `json:"layered,omitempty"`
 	// Refused says why the image cannot be imported; "" if it can.
 	Refused string `json:"refused,omitempty"`
+	// Caveat says what the file must be to be imported, where the server does not say what it
+	// is. Only import looks at it.
+	Caveat string `json:"caveat,omitempty"`
+	// Volume tells that the file is the disk of a machine, which is imported as a raw disk.
+	Volume bool `json:"volume,omitempty"`
 }
 
 // File is a tar file, which may be compressed.
@@ -192,5 +197,9 @@ func Damaged(what, format string, args ...any) error {
 	return fault.New(fault.Invalid, "%s is damaged: %s", what, fmt.Sprintf(format, args...))
 }
 
-// ZFS says why images whose file is a ZFS stream are refused.
-const ZFS = "its file is a ZFS stream, which only a ZFS pool can receive; bakeoff imports tar files"
+// ZFS says why images whose file is the ZFS stream of a file system are refused.
+const ZFS = "its file is a ZFS stream, which only a ZFS pool can receive; bakeoff imports tar files and the " +
+	"streams of volumes"
+
+// Unsure is the Caveat of images whose file is a tar file or such a stream.
+const Unsure = "import takes it if its file is a tar file; a ZFS stream of a file system needs a ZFS pool"

@@ -20,7 +20,7 @@ type Source struct{}
 // Doc implements source.Source.
 func (Source) Doc() source.Doc {
 	return source.Doc{Kind: "imgapi", UUIDs: true,
-		Summary: "images of SmartOS; bakeoff imports those whose file is a tar file, and no ZFS streams",
+		Summary: "images of SmartOS; bakeoff imports those whose file is a tar file or the ZFS stream of a volume",
 		Address: "a server, such as https://images.smartos.org"}
 }
 
@@ -160,8 +160,10 @@ func (m manifest) image(address string) (source.Image, error) {
 	}
 	i.Size, i.Files = f.Size, []source.File{f}
 	switch m.Type {
-	case "zone-dataset", "lx-dataset", "zvol":
-		i.Refused = source.ZFS
+	case "zone-dataset", "lx-dataset":
+		i.Caveat = source.Unsure
+	case "zvol":
+		i.Volume = true
 	}
 	return i, nil
 }

@@ -56,7 +56,7 @@ func Test(t *testing.T) {
 		Files: map[string]string{"/images/" + lower + "/file": file, "/images/" + upper + "/file": file},
 		Want: []source.Image{{ID: zone, UUID: zone, Name: "smartos", Version: "1.6.3", OS: "illumos", Arch: "amd64",
 			Type: "zone-dataset", Description: "Base template to build other templates on", Published: "2012-05-02T15:14:45Z",
-			Size: 46271847, Refused: source.ZFS, Files: []source.File{{Name: "smartos-1.6.3", Size: 46271847,
+			Size: 46271847, Caveat: source.Unsure, Files: []source.File{{Name: "smartos-1.6.3", Size: 46271847,
 				URL: "$SERVER/images/" + zone + "/file", Sum: "sha1:97f20b32c2016782257176fb58a35e5044f05840"}}},
 			image(lower, "lower", ""), image(upper, "upper", lower)}})
 }
