@@ -202,7 +202,7 @@ func (r *resolver) made(n *yamltree.Node, s *sweep, cells []*yamltree.Node, keys
 			c, here = with(c, s.at.Text, v), true
 		}
 		if keys {
-			for _, key := range []string{"env", "packages", "tuning", "params", "files"} {
+			for _, key := range []string{"env", "packages", "tuning", "params", "files", "volumes"} {
 				if filled, ok := s.fill(c.Get(key), v); ok {
 					c, here = with(c, key, filled), true
 				}

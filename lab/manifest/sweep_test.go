@@ -100,6 +100,9 @@ func TestWhatCanBeSwept(t *testing.T) {
 			`{name: idle, workload: idle}`,
 			[]string{"a-block-1kib", "a-block-4kib"},
 			func(l *Lab, c Contender) string { return c.CellOf(l.Cells[0]).Params["block"] }, []string{"1KiB", "4KiB"}},
+		"a volume": {`sweep: {room: [4MiB, 1GiB]}, volumes: {/data: {backing: tmpfs, size: "{room}"}}`,
+			`{name: hash, workload: idle}`, []string{"a-room-4mib", "a-room-1gib"},
+			func(_ *Lab, c Contender) string { return c.Volumes[0].Size.String() }, []string{"4MiB", "1GiB"}},
 		"two cells alike": {``, `{name: one, workload: crypto, params: {algorithm: sha256}, sweep: {block: [1KiB, 4KiB]}}, ` +
 			`{name: two, workload: crypto, params: {algorithm: aes-256-gcm}, sweep: {block: [1KiB, 4KiB]}}`,
 			[]string{"a-block-1kib", "a-block-4kib"},
