@@ -515,7 +515,7 @@ func Volumes(vs []manifest.Volume) []volume.Volume {
 	var out []volume.Volume
 	for _, v := range vs {
 		out = append(out, volume.Volume{Path: v.Path, Backing: v.Backing, Size: v.Size, Device: v.Device,
-			Properties: v.Properties})
+			Pool: v.Pool, Properties: v.Properties})
 	}
 	return out
 }

@@ -119,6 +119,7 @@ type Volume struct {
 	Backing string     `json:"backing"`
 	Size    unit.Bytes `json:"size_bytes,omitempty"`
 	Device  string     `json:"device,omitempty"`
+	Pool    string     `json:"pool,omitempty"`
 	// Properties are the file system's, by name: compression, recordsize.
 	Properties map[string]string `json:"properties,omitempty"`
 }

@@ -377,7 +377,8 @@ func (r *resolver) volumesOf(n *yamltree.Node) []Volume {
 		if e.Value.Kind != yamltree.Mapping {
 			continue
 		}
-		v := Volume{Path: e.Key.Text, Backing: r.text(e.Value, "backing"), Device: r.text(e.Value, "device")}
+		v := Volume{Path: e.Key.Text, Backing: r.text(e.Value, "backing"), Device: r.text(e.Value, "device"),
+			Pool: r.text(e.Value, "pool")}
 		if !r.bad[e.Key] && (path.Clean(v.Path) != v.Path) {
 			fix := path.Clean(v.Path)
 			if fix == "/" { // which no volume can be at
@@ -399,13 +400,20 @@ func (r *resolver) volumesOf(n *yamltree.Node) []Volume {
 			for _, p := range t.Entries {
 				v.Properties[p.Key.Text] = p.Value.String()
 			}
-			if v.Backing != "file:zfs" && v.Backing != "file:btrfs" && !r.bad[e.Value] {
-				r.fail(e.Value.Get("properties"), "remove them, or use backing: file:zfs or file:btrfs",
+			if !slices.Contains([]string{"file:zfs", "file:btrfs", "dataset", "zvol"}, v.Backing) && !r.bad[e.Value] {
+				r.fail(e.Value.Get("properties"), "remove them, or use backing: file:zfs, file:btrfs, dataset or zvol",
 					"a volume with the backing %s has no properties", v.Backing)
 			}
 		}
-		file := v.Backing == "tmpfs" || strings.HasPrefix(v.Backing, "file:")
+		owned := v.Backing == "dataset" || v.Backing == "zvol"
+		file := v.Backing == "tmpfs" || strings.HasPrefix(v.Backing, "file:") || owned
 		switch {
+		case owned && v.Pool == "" && !r.bad[e.Value]:
+			r.fail(e.Value, "add pool: tank/vm, a dataset that zfs list shows", "a volume with the backing %s needs a pool",
+				v.Backing)
+		case !owned && v.Pool != "":
+			r.fail(e.Value.Get("pool"), "remove it, or use backing: dataset or zvol", "a volume with the backing %s has no pool",
+				v.Backing)
 		case file && v.Size == 0 && !r.bad[e.Value]:
 			r.fail(e.Value, "add size: 1GiB", "a volume with the backing %s needs a size", v.Backing)
 		case v.Backing == "disk" && v.Device == "" && !r.bad[e.Value]:

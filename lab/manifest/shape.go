@@ -218,18 +218,22 @@ func resourceFields(cat Catalogue) []field {
 		field{name: "backing",
 			doc: "What holds the data: tmpfs (memory), dir (a directory of the host's file system), file:ext3, file:ext4, " +
 				"file:xfs, file:btrfs, file:zfs " +
-				"(a file of the given size on the host with that file system; for ZFS the kernel's OpenZFS, or else zfs-fuse) or " +
-				"disk (a block device).",
+				"(a file of the given size on the host with that file system; for ZFS the kernel's OpenZFS, or else zfs-fuse), " +
+				"disk (a block device), dataset or zvol (new ones below the dataset pool, with the kernel's OpenZFS), or " +
+				"file:ffs (for guests of bhyve and vmm, which format it). A virtual machine has a file or a device as its " +
+				"disk: on file:zfs and dataset a raw file in the file system, with three quarters of the size of file:zfs.",
 			shape: backing, required: true},
-		field{name: "size", doc: "Size of the volume; tmpfs and file:… need one.", shape: one(param.Size)},
+		field{name: "size", doc: "Size of the volume; all but dir and disk need one.", shape: one(param.Size)},
 		field{name: "device", doc: "Block device, for the backing disk. It must have a file system with the label bakeoff " +
 			"(mkfs.ext4 -L bakeoff), which bakeoff mounts as it is; a virtual machine mounts ext4 " +
 			"only. Its contents are lost.",
 			shape: text(devicePattern, deviceRule)},
+		field{name: "pool", doc: "Dataset of the host, for the backings dataset and zvol: bakeoff creates theirs below it " +
+			"and destroys them.", shape: text(`[A-Za-z][A-Za-z0-9_.:/-]{0,200}`, "write the name of a dataset like tank/vm")},
 		field{name: "properties",
-			doc: "Properties of the file system, by name. file:zfs: compression, recordsize, ashift, checksum, logbias, " +
-				"primarycache, " +
-				"sync, as in zfsprops(7). file:btrfs: compression (zlib:1…9, lzo, zstd:1…15) and force (true: compress-force).",
+			doc: "Properties of the file system, by name. file:zfs and dataset: compression, recordsize, checksum, logbias, " +
+				"primarycache, sync, and of file:zfs ashift, as in zfsprops(7). zvol: the same with volblocksize instead of " +
+				"recordsize. file:btrfs: compression (zlib:1…9, lzo, zstd:1…15) and force (true: compress-force).",
 			shape: mapOf(text(`[a-z]{1,20}`, "write the name of a property like compression"), one(param.Text))},
 	)).eg(`{/data: {backing: "file:ext4", size: 2GiB}}`)
 	return []field{
@@ -285,9 +289,9 @@ func contenderShape(cat Catalogue, resources []field) *shape {
 			shape: mapOf(text(envPattern, envRule), one(param.Text)).eg(`{LANG: C.UTF-8}`)},
 		{name: "sweep", doc: "A name and its values: a list, or {from: 1, to: 9, step: 2}. Each value makes one contender, " +
 			"called CONTENDER-NAME-VALUE, and the page shows a curve. The value replaces {NAME} in env, in packages, in " +
-			"tuning and in the parameters of cells. If NAME is cpus, quota, memory, image, an option of the driver, or a " +
-			"parameter of a cell's workload, that gets the value. The baseline may name the contender: then it is the " +
-			"one with the first value.",
+			"tuning, in the contender's own volumes and in the parameters of cells. If NAME is cpus, quota, memory, image, an " +
+			"option of the driver, or a parameter of a cell's workload, that gets the value. The baseline may name the " +
+			"contender: then it is the one with the first value.",
 			shape: sweepShape()},
 		filesField("its environments. A file of a contender replaces that of the lab or of a cell with the same " +
 			"`to`"),

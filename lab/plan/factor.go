@@ -86,8 +86,10 @@ func volumes(all []manifest.Volume) map[string]string {
 		if v.Size > 0 {
 			words = append(words, v.Size.String())
 		}
-		if v.Device != "" {
-			words = append(words, v.Device)
+		for _, on := range []string{v.Device, v.Pool} {
+			if on != "" {
+				words = append(words, on)
+			}
 		}
 		for _, name := range slices.Sorted(maps.Keys(v.Properties)) {
 			words = append(words, name+"="+v.Properties[name])

@@ -174,7 +174,8 @@ func (h Hypervisor) Reap(ctx context.Context, host conn.Conn, left driver.Leftov
 	}
 	group, gerr := h.reapGroup(ctx, host, layout, left.Label, dryRun)
 	tap, terr := h.reapTap(ctx, host, left, dryRun)
-	return append(group, tap...), errors.Join(gerr, terr)
+	pools, verr := reapVolumes(ctx, host, left.Dir, dryRun)
+	return slices.Concat(group, tap, pools), errors.Join(gerr, terr, verr)
 }
 
 func (h Hypervisor) reapGroup(ctx context.Context, host conn.Conn, layout cgroup.Layout, label string,
@@ -216,6 +217,25 @@ func (h Hypervisor) reapTap(ctx context.Context, host conn.Conn, left driver.Lef
 		err = netns.DetachTap(ctx, host, namespace, left.Label)
 	}
 	return []string{fmt.Sprintf("tap %s in namespace %s", tap, namespace)}, err
+}
+
+// reapVolumes removes the pools and datasets with the disks of a machine, after the machine.
+func reapVolumes(ctx context.Context, host conn.Conn, dir string, dryRun bool) ([]string, error) {
+	if !path.IsAbs(dir) || path.Clean(dir) == "/" {
+		return nil, nil // a lease without a folder has no volumes
+	}
+	mounts, err := volume.Mounts(ctx, host, dir)
+	if err != nil {
+		return nil, err
+	}
+	found, err := volume.Left(ctx, host, dir)
+	for _, m := range mounts {
+		found = append(found, "mount "+m)
+	}
+	if err != nil || dryRun || len(found) == 0 {
+		return found, err
+	}
+	return found, volume.Close(ctx, host, dir)
 }
 
 // namespace reads what RememberTap wrote; "" where it wrote nothing.
@@ -292,7 +312,8 @@ func InitConfig(spec driver.Spec, port, root string, serials []string) wire.Init
 
 // Backings are those of a guest whose volumes are block devices, which its kernel mounts.
 func Backings() []string {
-	return slices.Sorted(slices.Values(append(volume.InFile(), volume.Disk, volume.Tmpfs)))
+	all := volume.Backings()
+	return slices.DeleteFunc(all, func(b string) bool { return b == volume.Dir })
 }
 
 // FileSystems are the file systems of a guest's volumes, by the names of their modules,

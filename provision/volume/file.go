@@ -71,7 +71,7 @@ func File(ctx context.Context, host conn.Conn, dir string, v Volume) (string, er
 }
 
 // MountType returns the type and the options with which a kernel mounts the file or the
-// device of v. A device has ext4.
+// device of v. A device, and a disk of a guest on ZFS, has ext4.
 //
 // The property compression of btrfs is the mount option compress (zlib:1…9, lzo,
 // zstd:1…15, off). With force it is compress-force, which also compresses files
@@ -79,7 +79,7 @@ func File(ctx context.Context, host conn.Conn, dir string, v Volume) (string, er
 // they run on any CPU and are not charged to an environment.
 func MountType(v Volume) (kind, options string) {
 	kind, found := strings.CutPrefix(v.Backing, "file:")
-	if !found {
+	if !found || v.Backing == ZFS {
 		return "ext4", fileSystems[Ext4].options
 	}
 	options = fileSystems[v.Backing].options

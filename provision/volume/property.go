@@ -14,8 +14,10 @@ import (
 
 // properties are the supported properties of a file system, by backing.
 var properties = map[string][]string{
-	ZFS:   {"ashift", "checksum", "compression", "logbias", "primarycache", "recordsize", "sync"},
-	Btrfs: {"compression", "force"},
+	ZFS:     {"ashift", "checksum", "compression", "logbias", "primarycache", "recordsize", "sync"},
+	Dataset: {"checksum", "compression", "logbias", "primarycache", "recordsize", "sync"},
+	Zvol:    {"checksum", "compression", "logbias", "primarycache", "sync", "volblocksize"},
+	Btrfs:   {"compression", "force"},
 }
 
 // value is the form of a property: it becomes part of an option's text.
@@ -27,6 +29,9 @@ func Check(v Volume) error {
 	if least := fileSystems[v.Backing].least; v.Size < least {
 		return fault.WithFix(fault.New(fault.Invalid, "volume %s: the backing %s has at least %v (got %v)", v.Path, v.Backing,
 			least, v.Size), fmt.Sprintf("write size: %v", least))
+	}
+	if owned := v.Backing == Dataset || v.Backing == Zvol; owned && !poolForm.MatchString(v.Pool) {
+		return fault.New(fault.Invalid, "volume %s: pool must be a dataset, such as tank/vm (got %q)", v.Path, v.Pool)
 	}
 	known := properties[v.Backing]
 	for _, name := range slices.Sorted(maps.Keys(v.Properties)) {
@@ -42,8 +47,8 @@ func Check(v Volume) error {
 		case name == "force" && text != "true" && text != "false":
 			return fault.New(fault.Invalid, "volume %s: force must be true or false (got %q)", v.Path, text)
 		}
-		if name == "recordsize" {
-			if _, err := recordsize(text); err != nil {
+		if name == "recordsize" || name == "volblocksize" {
+			if _, err := blockSize(name, text); err != nil {
 				return fault.Wrap(fault.Invalid, "volume "+v.Path, err)
 			}
 		}
@@ -51,14 +56,22 @@ func Check(v Volume) error {
 	return nil
 }
 
-// recordsize formats a size for zfs(8).
-func recordsize(text string) (string, error) {
+// zfsValue is the value of a property as zfs(8) reads it. Check has read it.
+func zfsValue(name, text string) string {
+	if name == "recordsize" || name == "volblocksize" {
+		text, _ = blockSize(name, text)
+	}
+	return text
+}
+
+// blockSize formats the size of a property for zfs(8).
+func blockSize(name, text string) (string, error) {
 	b, err := unit.ParseBytes(text)
 	if err != nil {
 		return "", err
 	}
 	if b < 512 || b > 16*unit.MiB || b&(b-1) != 0 {
-		return "", fmt.Errorf("recordsize %s is no power of two from 512B to 16MiB", text)
+		return "", fmt.Errorf("%s %s is no power of two from 512B to 16MiB", name, text)
 	}
 	return strconv.FormatInt(int64(b), 10), nil
 }

@@ -33,6 +33,11 @@ const (
 	Btrfs = "file:btrfs"
 	ZFS   = "file:zfs"
 	Disk  = "disk"
+	// Dataset is a file system, and Zvol a volume of blocks, below a dataset of the user.
+	Dataset = "dataset"
+	Zvol    = "zvol"
+	// FFS is a file that a guest of a BSD formats with its own file system.
+	FFS = "file:ffs"
 )
 
 // Volume is storage that the lab file declared.
@@ -40,10 +45,12 @@ type Volume struct {
 	Path string `json:"path"` // inside, absolute: /data
 	// Backing is tmpfs, dir (a directory of the host's file system),
 	// file:ext3, file:ext4, file:xfs, file:btrfs, file:zfs (a file of Size on the
-	// host with that file system in it) or disk (a block device named by Device).
+	// host with that file system in it), disk (a block device named by Device), or
+	// dataset or zvol (of OpenZFS, below the dataset Pool).
 	Backing string     `json:"backing"`
 	Size    unit.Bytes `json:"size"`
 	Device  string     `json:"device,omitempty"`
+	Pool    string     `json:"pool,omitempty"`
 	// Properties are the file system's, by name: compression, recordsize.
 	Properties map[string]string `json:"properties,omitempty"`
 }
@@ -69,7 +76,9 @@ const (
 const DiskLabel = "bakeoff"
 
 // Backings lists the backings that Mount supports.
-func Backings() []string { return []string{Dir, Disk, Btrfs, Ext3, Ext4, XFS, ZFS, Tmpfs} }
+func Backings() []string {
+	return []string{Dataset, Dir, Disk, Btrfs, Ext3, Ext4, XFS, ZFS, Tmpfs, Zvol}
+}
 
 // Mount creates v below dir, the environment's own directory on the host, and
 // returns where it is mounted, and whether the host caches its file
@@ -97,6 +106,9 @@ func Mount(ctx context.Context, host, within conn.Conn, dir string, v Volume) (a
 	case ZFS:
 		cached = CacheUsed + ": ZFS does not open the file of a pool with O_DIRECT"
 		err = mountZFS(ctx, host, within, dir, at, v)
+	case Dataset, Zvol:
+		cached = CacheUsed + ": ZFS has a cache of its own"
+		err = mountDataset(ctx, host, dir, at, v)
 	case Disk:
 		if err = CheckDisk(ctx, host, v.Device); err == nil {
 			err = run(ctx, host, "mount", "-o", "noatime", v.Device, at)
@@ -174,6 +186,9 @@ func CheckDisk(ctx context.Context, host conn.Conn, device string) error {
 // guest mounts it, what mounts it. Errors are of kind fault.Unsupported and have a fix.
 // It changes nothing.
 func Lacks(ctx context.Context, host conn.Conn, backing string, guest bool) error {
+	if backing == Dataset || backing == Zvol {
+		return lacksOpenZFS(ctx, host, backing)
+	}
 	program, fix := fileSystems[backing].program, "apt-get install "+fileSystems[backing].pkg
 	switch {
 	case backing == ZFS:
@@ -238,11 +253,15 @@ func Left(ctx context.Context, host conn.Conn, dir string) ([]string, error) {
 		lines, lerr := p.Left(ctx, host)
 		found, err = append(found, lines...), errors.Join(err, lerr)
 	}
-	return found, err
+	sets, serr := datasets(ctx, host, dir)
+	for _, d := range sets {
+		found = append(found, "dataset "+d)
+	}
+	return found, errors.Join(err, serr)
 }
 
-// Close stops the daemons and pools of the volumes below dir and unmounts
-// everything on or below it. Mounts in use are detached, and end with their
+// Close stops the daemons and pools of the volumes below dir, unmounts
+// everything on or below it, and destroys its datasets. Mounts in use are detached, and end with their
 // last user. Without mounts Close does nothing.
 func Close(ctx context.Context, host conn.Conn, dir string) error {
 	ps, err := pools(ctx, host, dir)
@@ -264,7 +283,7 @@ func Close(ctx context.Context, host conn.Conn, dir string) error {
 			return fault.Op("unmount "+m, err)
 		}
 	}
-	return nil
+	return closeDatasets(ctx, host, dir)
 }
 
 // hex is the name of a volume's files, from its path.

@@ -21,8 +21,8 @@ func mountZFS(ctx context.Context, host, within conn.Conn, dir, at string, v Vol
 		return err
 	}
 	properties := maps.Clone(v.Properties)
-	if text := properties["recordsize"]; text != "" {
-		properties["recordsize"], _ = recordsize(text) // Check has read it
+	for name, text := range properties {
+		properties[name] = zfsValue(name, text)
 	}
 	return p.Create(ctx, host, within, at, properties)
 }
@@ -35,6 +35,10 @@ func poolOf(dir, volume string) zfs.Pool { return zfs.PoolOf(dir, "volume-"+hex(
 func FileSystem(ctx context.Context, host conn.Conn, backing string) (kind string, hostCaches bool) {
 	_, kind, found := strings.Cut(backing, ":")
 	switch {
+	case backing == Dataset:
+		return "zfs", true
+	case backing == Zvol:
+		return "ext4", true
 	case !found:
 		return backing, false
 	case backing != ZFS:

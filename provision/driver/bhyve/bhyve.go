@@ -9,6 +9,7 @@ package bhyve
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"path"
@@ -51,7 +52,8 @@ var specs = []param.Spec{
 	{Name: "bootrom", Kind: param.Text, Default: "/usr/local/share/uefi-firmware/BHYVE_UEFI.fd",
 		Doc: "The firmware for loader uefi, from the package edk2-bhyve."},
 	{Name: "controller", Kind: param.Text, Default: "virtio-blk", Enum: []string{"virtio-blk", "nvme", "ahci-hd"},
-		Doc: "The controller that the guest sees."},
+		Doc: "The controller that the guest sees, of its disk and of the volumes that are not tmpfs. The guest, which must " +
+			"run FreeBSD, formats such a volume with newfs -U."},
 	{Name: "boot-timeout", Kind: param.Duration, Default: "2m0s", Doc: "Maximum time until the guest's agent answers."},
 }
 
@@ -61,7 +63,8 @@ func (Driver) Doc() driver.Doc {
 		Name:    "bhyve",
 		Also:    map[string]string{"vm-bhyve": "bhyve"},
 		Summary: "a virtual machine of FreeBSD's bhyve, booted by bhyveload or by UEFI", Status: driver.Unproven,
-		Hosts: []string{"freebsd"}, Root: true, Options: specs, Backings: []string{volume.Tmpfs},
+		Hosts: []string{"freebsd"}, Root: true, Options: specs,
+		Backings: []string{volume.Dataset, volume.FFS, volume.Tmpfs, volume.Zvol},
 		Enforces: map[string]string{
 			"cpus":   "the same number of virtual processors, each pinned to one of the contender's CPUs",
 			"memory": "the memory size of the guest",
@@ -159,6 +162,8 @@ func validate(spec driver.Spec, n names) (options, error) {
 	case len(n.socket) > maxPath || strings.ContainsAny(n.dir, ",="):
 		err = fault.WithFix(fault.New(fault.Lab, "the directory %s cannot hold a socket of bhyve", spec.Dir),
 			"set BAKEOFF_STATE to a short and plain path")
+	case len(spec.Volumes) > 32-firstVolumeSlot:
+		err = fault.New(fault.Invalid, "%d volumes: the machine has slots for %d", len(spec.Volumes), 32-firstVolumeSlot)
 	case len(spec.CPUSet) < spec.CPUs:
 		err = fault.New(fault.Invalid, "the CPU set has %d CPUs for %d processors", len(spec.CPUSet), spec.CPUs)
 	case o.backing == backingZvol:
@@ -170,8 +175,8 @@ func validate(spec driver.Spec, n names) (options, error) {
 // plainPath tells whether bhyve reads p as one path.
 func plainPath(p string) bool { return path.IsAbs(p) && !strings.Contains(p, ",") }
 
-// arguments are the arguments of bhyve.
-func arguments(spec driver.Spec, o options, n names, disk string) []string {
+// arguments are the arguments of bhyve. volumes are the disks of volumes.
+func arguments(spec driver.Spec, o options, n names, disk string, volumes []string) []string {
 	argv := []string{"bhyve", "-H", "-A", "-P", "-c", strconv.Itoa(spec.CPUs), "-m",
 		fmt.Sprintf("%dM", spec.Memory/unit.MiB)}
 	for i := range spec.CPUs {
@@ -181,6 +186,9 @@ func arguments(spec driver.Spec, o options, n names, disk string) []string {
 	if spec.Network != nil {
 		argv = append(argv, "-s", "2:0,virtio-net,"+n.tap+",mac="+spec.Network.MAC)
 	}
+	for i, v := range volumes {
+		argv = append(argv, "-s", fmt.Sprintf("%d:0,%s,%s", firstVolumeSlot+i, o.controller, v))
+	}
 	argv = append(argv, "-s", "3:0,"+o.controller+","+disk, "-s", "4:0,virtio-console,bakeoff="+n.socket, "-l",
 		"com1,stdio")
 	if o.loader == loaderUEFI {
@@ -188,6 +196,40 @@ func arguments(spec driver.Spec, o options, n names, disk string) []string {
 	}
 	return append(argv, n.vm)
 }
+
+// firstVolumeSlot is the PCI slot of the first volume's controller; 31 is the last one.
+const firstVolumeSlot = 8
+
+// makeVolumes creates the disks of the volumes that are not in the guest's memory. The guest
+// formats them.
+func makeVolumes(ctx context.Context, e *guest.Env) (disks []string, err error) {
+	for _, v := range e.Spec.Volumes {
+		if v.Backing == volume.Tmpfs {
+			continue
+		}
+		at, cached, err := volume.GuestDisk(ctx, e.Host, e.Spec.Dir, v, true)
+		if err != nil {
+			return nil, fault.Op("volume "+v.Path, err)
+		}
+		e.Properties.HostCache[v.Path] = cached
+		disks = append(disks, at)
+	}
+	return disks, nil
+}
+
+// formatDisk formats disk $2 of the guest and mounts it at $1; the other arguments are the
+// names that drivers give such disks. The disk with the root is the first one.
+//
+// Source: newfs(8), virtio_blk(4), nda(4), nvd(4), ada(4).
+const formatDisk = `at=$1 n=$2; shift 2
+for d in "$@"; do
+	test ! -e "/dev/$d$n" || { newfs -U "/dev/$d$n" >/dev/null && exec mount -o noatime "/dev/$d$n" "$at"; exit 1; }
+done
+echo "the guest has no disk with the number $n among $*" >&2
+exit 1`
+
+// diskNames are the names of FreeBSD for the disks of a controller.
+var diskNames = map[string][]string{"virtio-blk": {"vtbd"}, "nvme": {"nda", "nvd"}, "ahci-hd": {"ada"}}
 
 func build(ctx context.Context, e *guest.Env, o options, n names) error {
 	run := func(argv ...string) error { return guest.Run(ctx, e.Host, argv...) }
@@ -200,6 +242,10 @@ func build(ctx context.Context, e *guest.Env, o options, n names) error {
 	} else {
 		err = run("cp", o.disk, disk)
 	}
+	if err != nil {
+		return err
+	}
+	volumes, err := makeVolumes(ctx, e)
 	if err != nil {
 		return err
 	}
@@ -220,7 +266,7 @@ func build(ctx context.Context, e *guest.Env, o options, n names) error {
 		}
 	}
 	e.Saw(bootmodel.MarkHypervisor, "bakeoff started bhyve", 0)
-	p := e.Start(ctx, arguments(e.Spec, o, n, disk)...)
+	p := e.Start(ctx, arguments(e.Spec, o, n, disk, volumes)...)
 	p.Why = func(exit conn.Exit, _ []byte) error {
 		return fault.New(fault.Subject, "%s (%v)", cmp.Or(ends[exit.Code], "bhyve has ended"), exit)
 	}
@@ -257,9 +303,16 @@ func settle(ctx context.Context, e *guest.Env, o options) error {
 	if n := e.Spec.Network; n != nil {
 		steps = append(steps, []string{"ifconfig", "vtnet0", "inet", n.Addr.String(), "up"})
 	}
+	disk := 0
 	for _, v := range e.Spec.Volumes {
-		steps = append(steps, []string{"mkdir", "-p", v.Path}, []string{"mount", "-t", "tmpfs", "-o",
-			fmt.Sprintf("size=%d", int64(v.Size)), "tmpfs", v.Path})
+		steps = append(steps, []string{"mkdir", "-p", v.Path})
+		if v.Backing == volume.Tmpfs {
+			steps = append(steps, []string{"mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%d", int64(v.Size)), "tmpfs", v.Path})
+			continue
+		}
+		disk++
+		steps = append(steps, append([]string{"sh", "-c", formatDisk, "sh", v.Path, strconv.Itoa(disk)},
+			diskNames[o.controller]...))
 	}
 	if err := e.Prepare(ctx, steps...); err != nil {
 		return err
@@ -282,5 +335,6 @@ func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dr
 		s.Remove(ctx, "interface "+n.tap, "ifconfig", n.tap, "destroy")
 	}
 	zfs.Reap(ctx, &s, zfs.Volume, n.vm, zfs.NoMountpoint)
-	return s.Found, s.Err()
+	found, err := volume.ReapDatasets(ctx, host, left.Dir, dryRun)
+	return append(s.Found, found...), errors.Join(s.Err(), err)
 }

@@ -18,6 +18,7 @@ import (
 	"bakeoff/provision/driver/drivertest"
 	"bakeoff/provision/driver/fake"
 	"bakeoff/provision/netns"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
@@ -135,6 +136,14 @@ func zfs(c *fake.Call, m *freebsd) int {
 	case len(a) == 3 && a[0] == "clone" && a[1] == snapshot && !slices.Contains(m.Vols, a[2]) &&
 		strings.HasPrefix(a[2], "tank/vm/"):
 		m.Vols = append(m.Vols, a[2])
+	case strings.Join(a, " ") == "list -H -o name tank/vm", len(a) == 5 && a[0] == "list" && slices.Contains(m.Vols, a[4]):
+	case a[0] == "create" && a[1] == "-V":
+		m.Vols = append(m.Vols, a[len(a)-1])
+	case len(a) == 3 && a[0] == "destroy" && a[1] == "-f" && slices.Contains(m.Vols, a[2]):
+		if len(m.VMs) > 0 {
+			return c.Failf("cannot destroy '%s': dataset is busy", a[2])
+		}
+		m.Vols = slices.DeleteFunc(m.Vols, func(v string) bool { return v == a[2] })
 	case len(a) == 2 && a[0] == "destroy" && slices.Contains(m.Vols, a[1]):
 		if v := m.VMs[filepath.Base(a[1])]; v != nil {
 			return c.Failf("cannot destroy '%s': dataset is busy", a[1])
@@ -180,7 +189,9 @@ func run(c *fake.Call) int {
 		switch f[1] {
 		case "hostbridge", "lpc", "virtio-net":
 		case "virtio-blk", "nvme", "ahci-hd":
-			disk = f[2]
+			if strings.HasPrefix(s, "3:0,") { // the others are volumes
+				disk = f[2]
+			}
 		case "virtio-console":
 			_, socket, _ = strings.Cut(f[2], "=")
 		default:
@@ -344,6 +355,48 @@ func TestClone(t *testing.T) {
 	}
 	if err := in.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+	m := freebsd{}
+	h.State(&m, func() bool { return false })
+	if l := left(h)(s); len(m.Vols)+len(l) > 0 {
+		t.Errorf("left behind: %v, %v", m.Vols, l)
+	}
+}
+
+// Volumes are disks of the guest's controller, after the one with the root: a file, and a zvol
+// with its block size. The fake's guest has no such disks, so that it cannot format them, and
+// nothing is left.
+func TestVolumes(t *testing.T) {
+	disk, agent := fake.Root(t)
+	h := host(t.TempDir())
+	h.Passed = append(h.Passed, "ls", "cat")
+	h.Programs["truncate"] = func(c *fake.Call) int { return c.Real(c.Argv...) }
+	h.Programs["test"] = func(c *fake.Call) int { // the device of a zvol is there
+		if strings.HasPrefix(fake.Last(c.Argv), "/dev/zvol/tank/vm/bakeoff-") {
+			return 0
+		}
+		return c.Real(c.Argv...)
+	}
+	s := driver.Spec{Label: "bv", Dir: t.TempDir(), CPUs: 1, CPUSet: []int{0}, Memory: 128 * unit.MiB, Agent: agent,
+		Options: param.Values{"disk": disk, "controller": "nvme"}, Volumes: []volume.Volume{
+			{Path: "/raw", Backing: volume.FFS, Size: unit.MiB}, {Path: "/mem", Backing: volume.Tmpfs, Size: unit.MiB},
+			{Path: "/zvol", Backing: volume.Zvol, Size: unit.MiB, Pool: "tank/vm",
+				Properties: map[string]string{"volblocksize": "64KiB"}}}}
+	_, err := bhyve.Driver{}.Create(t.Context(), h, s)
+	if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), "no disk with the number 1 among nda nvd") {
+		t.Errorf("a guest without the disks: %v", err)
+	}
+	var called []string
+	for _, argv := range h.Calls() {
+		called = append(called, strings.Join(argv, " "))
+	}
+	all := strings.Join(called, "\n")
+	for _, want := range []string{"truncate -s 1048576 " + s.Dir + "/volume-2f726177.ffs",
+		"zfs create -V 1048576 -o volblocksize=65536 tank/vm/bakeoff-",
+		"-s 8:0,nvme," + s.Dir + "/volume-2f726177.ffs -s 9:0,nvme,/dev/zvol/tank/vm/bakeoff-"} {
+		if !strings.Contains(all, want) {
+			t.Errorf("not called: %s\n%s", want, all)
+		}
 	}
 	m := freebsd{}
 	h.State(&m, func() bool { return false })

@@ -96,7 +96,11 @@ func (s *runner) volume(backing string) []volume.Volume {
 // the label and removes it, and then finds nothing.
 func (s *runner) crashedController() {
 	spec := s.spec("crash")
-	spec.Volumes = s.volume(s.drv.Doc().Backings[len(s.drv.Doc().Backings)-1])
+	backing := volume.Dir
+	if slices.Contains(s.drv.Doc().Backings, volume.Tmpfs) {
+		backing = volume.Tmpfs
+	}
+	spec.Volumes = s.volume(backing)
 	if s.o.Engine {
 		gateway := netip.MustParsePrefix("198.18.251.1/24")
 		place, _ := s.experiment(s.Context(), gateway)

@@ -38,7 +38,12 @@ func Inject(t *testing.T, drv driver.Driver, host func() *Host, spec driver.Spec
 	changes := map[string]func(s *driver.Spec, v string){
 		"label": func(s *driver.Spec, v string) { s.Label = v },
 		"volume": func(s *driver.Spec, v string) {
-			s.Volumes = []volume.Volume{{Path: v, Backing: drv.Doc().Backings[0], Size: 1 << 20, Device: "/dev/null"}}
+			all := drv.Doc().Backings
+			backing := all[slices.IndexFunc(all, func(b string) bool { return b != volume.Dataset && b != volume.FFS })]
+			s.Volumes = []volume.Volume{{Path: v, Backing: backing, Size: 1 << 20, Device: "/dev/null"}}
+		},
+		"pool": func(s *driver.Spec, v string) {
+			s.Volumes = []volume.Volume{{Path: "/v", Backing: volume.Zvol, Size: 1 << 20, Pool: v}}
 		},
 		"device": func(s *driver.Spec, v string) {
 			s.Volumes = []volume.Volume{{Path: "/v", Backing: "disk", Size: 1 << 20, Device: v}}

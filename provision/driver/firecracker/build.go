@@ -160,19 +160,12 @@ func (in *Instance) storage(ctx context.Context) ([]drive, error) {
 	}
 	drives := []drive{{id: "root", path: root}}
 	for i, v := range in.Spec.Volumes {
-		at := v.Device
-		switch v.Backing {
-		case volume.Tmpfs:
+		if v.Backing == volume.Tmpfs {
 			continue
-		case volume.Btrfs, volume.Ext3, volume.Ext4, volume.XFS:
-			var err error
-			if at, err = volume.File(ctx, in.Host, in.Spec.Dir, v); err != nil {
-				return nil, err
-			}
-		case volume.Disk:
-			if err := volume.CheckDisk(ctx, in.Host, v.Device); err != nil {
-				return nil, err
-			}
+		}
+		at, _, err := volume.GuestDisk(ctx, in.Host, in.Spec.Dir, v, false)
+		if err != nil {
+			return nil, fault.Op("volume "+v.Path, err)
 		}
 		drives = append(drives, drive{id: volumeID(i), path: at})
 	}

@@ -37,22 +37,19 @@ func (in *Instance) makeDisks(ctx context.Context, o options, files guestFiles) 
 	for i, v := range in.Spec.Volumes {
 		d := qemu.Disk{Serial: qemu.VolumeSerial(i), Path: v.Device, Controller: o.controller, Format: formatRaw,
 			Cache: o.diskCache, AIO: o.diskAIO}
-		switch v.Backing {
-		case volume.Tmpfs:
+		if v.Backing == volume.Tmpfs {
 			continue
-		case volume.Btrfs, volume.Ext3, volume.Ext4, volume.XFS:
-			var err error
-			if d.Path, err = volume.File(ctx, in.Host, in.Spec.Dir, v); err != nil {
-				return nil, err
-			}
+		}
+		var cached string
+		var err error
+		if d.Path, cached, err = volume.GuestDisk(ctx, in.Host, in.Spec.Dir, v, false); err != nil {
+			return nil, fault.Op("volume "+v.Path, err)
+		}
+		if v.Backing != volume.Disk && v.Backing != volume.Zvol {
 			if d.Format = o.diskFormat; d.Format == formatQcow2 {
 				if d.Path, err = in.toQcow2(ctx, d.Path); err != nil {
 					return nil, err
 				}
-			}
-		case volume.Disk:
-			if err := volume.CheckDisk(ctx, in.Host, v.Device); err != nil {
-				return nil, err
 			}
 		}
 		if d.Cache == auto {
@@ -63,6 +60,9 @@ func (in *Instance) makeDisks(ctx context.Context, o options, files guestFiles) 
 		}
 		if in.Properties.HostCache[v.Path] = volume.CacheUsed; slices.Contains(direct, d.Cache) {
 			in.Properties.HostCache[v.Path] = volume.CacheBypassed
+		}
+		if cached != "" {
+			in.Properties.HostCache[v.Path] = cached
 		}
 		disks = append(disks, d)
 	}

@@ -43,7 +43,8 @@ func TestStorageAndFirmware(t *testing.T) {
 		"virtio-scsi, SeaBIOS": {device: "/dev/sda", options: param.Values{optController: qemu.VirtioSCSI,
 			optFirmware: qemu.SeaBIOS,
 			optCache:    "writethrough"}},
-		"qboot": {device: "/dev/vdb", options: param.Values{optFirmware: qemu.QBoot, optCache: "unsafe"}},
+		"qboot, a raw file on ZFS": {device: "/dev/vdb", backing: volume.ZFS, options: param.Values{
+			optFirmware: qemu.QBoot, optCache: "unsafe"}},
 		"AHCI": {device: "/dev/sda", options: param.Values{optMachine: qemu.Q35, optController: qemu.AHCI,
 			optKernelPackage: ahciKernel,
 			optCache:         cacheDirectsync, optAIO: aioNative}},
@@ -70,7 +71,7 @@ func TestStorageAndFirmware(t *testing.T) {
 				spec.Image = withKernel(t, pkg)
 			}
 			backing, size := cmp.Or(tt.backing, volume.Ext4), 32*unit.MiB
-			if backing == volume.XFS || backing == volume.Btrfs {
+			if backing != volume.Ext4 && backing != volume.Ext3 {
 				size = 300 * unit.MiB // the smallest XFS
 			}
 			if err := volume.Lacks(t.Context(), local.Conn{}, backing, true); err != nil {

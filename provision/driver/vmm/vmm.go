@@ -46,7 +46,7 @@ func (Driver) Doc() driver.Doc {
 		Name:    "vmm",
 		Also:    map[string]string{"vmd": "vmm", "vmctl": "vmm"},
 		Summary: "a virtual machine of OpenBSD's vmm with one processor, created by vmctl", Status: driver.Unproven,
-		Hosts: []string{"openbsd"}, Root: true, Options: specs, Backings: []string{volume.Tmpfs},
+		Hosts: []string{"openbsd"}, Root: true, Options: specs, Backings: []string{volume.FFS, volume.Tmpfs},
 		Enforces: map[string]string{"cpus": "one virtual processor, on any CPU of the host",
 			"memory": "the memory size of the guest"},
 		OwnRoot: []string{"*"},
@@ -134,9 +134,38 @@ func validate(spec driver.Spec) (options, error) {
 	return o, err
 }
 
+// makeVolumes creates the raw disks of the volumes that are not in the guest's memory, and
+// returns the arguments of vmctl for them. The guest formats them.
+func makeVolumes(ctx context.Context, e *guest.Env) (argv []string, err error) {
+	for i, v := range e.Spec.Volumes {
+		if v.Backing == volume.Tmpfs {
+			continue
+		}
+		disk := path.Join(e.Spec.Dir, fmt.Sprintf("volume%d.img", i))
+		size := fmt.Sprintf("%dM", (v.Size+unit.MiB-1)/unit.MiB)
+		if err := guest.Run(ctx, e.Host, "vmctl", "create", "-s", size, disk); err != nil {
+			return nil, fault.Op("volume "+v.Path, err)
+		}
+		e.Properties.HostCache[v.Path] = volume.CacheUsed
+		argv = append(argv, "-d", "raw:"+disk)
+	}
+	return argv, nil
+}
+
+// formatDisk gives disk sd$2 of the guest one partition with FFS and mounts it at $1. The disk
+// with the root is sd0.
+//
+// Source: disklabel(8), newfs(8).
+const formatDisk = `t=$(mktemp) && echo "/ 1M-* 100%" >"$t" && disklabel -w -A -T "$t" "sd$2" && rm "$t" &&
+newfs "/dev/rsd$2a" >/dev/null && exec mount -o noatime "/dev/sd$2a" "$1"`
+
 func build(ctx context.Context, e *guest.Env, o options) error {
 	name, disk := nameOf(e.Spec.Label), path.Join(e.Spec.Dir, "disk.qcow2")
 	if err := guest.Run(ctx, e.Host, "vmctl", "create", "-b", o.disk, disk); err != nil {
+		return err
+	}
+	volumes, err := makeVolumes(ctx, e)
+	if err != nil {
 		return err
 	}
 	argv := []string{"vmctl", "start"}
@@ -144,8 +173,9 @@ func build(ctx context.Context, e *guest.Env, o options) error {
 		argv = append(argv, "-b", o.kernel)
 	}
 	asked := time.Now()
-	if err := guest.Run(ctx, e.Host, append(argv, "-d", "qcow2:"+disk, "-m", fmt.Sprintf("%dM", e.Spec.Memory/unit.MiB),
-		"-L", name)...); err != nil {
+	argv = append(append(argv, "-d", "qcow2:"+disk), volumes...)
+	if err := guest.Run(ctx, e.Host, append(argv, "-m", fmt.Sprintf("%dM", e.Spec.Memory/unit.MiB), "-L",
+		name)...); err != nil {
 		return err
 	}
 	e.Saw(bootmodel.MarkHypervisor, "vmctl start returned", time.Since(asked))
@@ -188,9 +218,16 @@ func build(ctx context.Context, e *guest.Env, o options) error {
 
 func describe(ctx context.Context, e *guest.Env) error {
 	steps := [][]string{{"mkdir", "-p", guest.Scratch}}
+	disk := 0
 	for _, v := range e.Spec.Volumes {
+		steps = append(steps, []string{"mkdir", "-p", v.Path})
+		if v.Backing != volume.Tmpfs {
+			disk++
+			steps = append(steps, []string{"sh", "-c", formatDisk, "sh", v.Path, strconv.Itoa(disk)})
+			continue
+		}
 		// OpenBSD's memory file system; its size is in sectors.
-		steps = append(steps, []string{"mkdir", "-p", v.Path}, []string{"mount_mfs", "-s",
+		steps = append(steps, []string{"mount_mfs", "-s",
 			strconv.FormatInt(int64(v.Size)/512, 10), "swap", v.Path})
 	}
 	if err := e.Prepare(ctx, steps...); err != nil {

@@ -9,12 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/drivertest"
 	"bakeoff/provision/driver/fake"
 	"bakeoff/provision/driver/vmm"
+	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
 
@@ -49,10 +51,12 @@ func host(dir string) *fake.Host {
 				return false
 			})
 			return 0
+		case what == "create" && len(rest) == 1 && flags['s'] != nil:
+			return c.Real("truncate", "-s", fake.Last(flags['s']), rest[0])
 		case what == "create" && len(rest) == 1:
 			return c.Real("cp", fake.Last(flags['b']), rest[0])
 		case what == "start" && len(rest) == 1:
-			disk, ok := strings.CutPrefix(fake.Last(flags['d']), "qcow2:")
+			disk, ok := strings.CutPrefix(flags['d'][0], "qcow2:")
 			code = 1
 			state(c, func(m *openbsd) bool {
 				if _, there := m.VMs[rest[0]]; there || !ok || flags['L'] == nil || m.N > 200 {
@@ -170,4 +174,30 @@ func TestInjection(t *testing.T) {
 	fake.Inject(t, vmm.Driver{}, func() *fake.Host { return host(t.TempDir()) },
 		driver.Spec{Label: "vt", CPUs: 1, CPUSet: []int{0},
 			Memory: 96 * unit.MiB, Agent: "/agent", Options: param.Values{"disk": "/d"}})
+}
+
+// A volume is a raw disk after the one with the root. The fake's guest has no such disk, so
+// that it cannot format it, and nothing is left.
+func TestVolumes(t *testing.T) {
+	disk, agent := fake.Root(t)
+	h := host(t.TempDir())
+	s := driver.Spec{Label: "vv", Dir: t.TempDir(), CPUs: 1, CPUSet: []int{0}, Memory: 96 * unit.MiB, Agent: agent,
+		Options: param.Values{"disk": disk}, Volumes: []volume.Volume{
+			{Path: "/data", Backing: volume.FFS, Size: 3*unit.MiB - 1}}}
+	_, err := vmm.Driver{}.Create(t.Context(), h, s)
+	if !fault.Is(err, fault.Subject) {
+		t.Errorf("a guest without the disk: %v", err)
+	}
+	var all strings.Builder
+	for _, argv := range h.Calls() {
+		fmt.Fprintln(&all, strings.Join(argv, " "))
+	}
+	for _, want := range []string{"vmctl create -s 3M " + s.Dir + "/volume0.img", "-d raw:" + s.Dir + "/volume0.img"} {
+		if !strings.Contains(all.String(), want) {
+			t.Errorf("not called: %s\n%s", want, all.String())
+		}
+	}
+	if l := left(h)(s); len(l) > 0 {
+		t.Errorf("left behind: %v", l)
+	}
 }
