@@ -51,9 +51,10 @@ type Server struct {
 // New returns the server with the settings p, its programs in bin, its data
 // below data and its socket below scratch. It changes nothing yet.
 func New(c conn.Conn, p param.Values, bin, data, scratch, uid string) (*Server, error) {
-	sum := crc32.ChecksumIEEE([]byte(settings(p, "")))
-	s := &Server{conn: c, params: p, bin: bin, uid: uid, dir: fmt.Sprintf("%s/postgresql-%08x", data, sum),
-		socket: fmt.Sprintf("%s/pg-%08x", scratch, sum)}
+	dir := fmt.Sprintf("%s/postgresql-%08x", data, crc32.ChecksumIEEE([]byte(settings(p, ""))))
+	// Two servers with the same settings have different folders: one of pgbench, one of cms.
+	s := &Server{conn: c, params: p, bin: bin, uid: uid, dir: dir,
+		socket: fmt.Sprintf("%s/pg-%08x", scratch, crc32.ChecksumIEEE([]byte(dir)))}
 	if len(s.socket)+len("/.s.PGSQL.5432") > maxSocket {
 		return nil, fault.New(fault.Lab, "the path of the scratch directory %s is too long for a socket", s.socket)
 	}

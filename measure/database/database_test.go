@@ -40,6 +40,10 @@ func TestOneServerForEachSettings(t *testing.T) {
 	if errA != nil || errB != nil || a.Socket() == b.Socket() || a.dir == b.dir {
 		t.Errorf("%v, %v: %s and %s", errA, errB, a.Socket(), b.Socket())
 	}
+	c, errC := New(local.Conn{}, defaults(), "/bin", "/data/cms", "/s", "0")
+	if errC != nil || a.Socket() == c.Socket() {
+		t.Errorf("two servers with the same settings, %v: %s and %s", errC, a.Socket(), c.Socket())
+	}
 	if _, err := New(local.Conn{}, defaults(), "/bin", "/data", "/"+strings.Repeat("x", 100), "0"); !fault.Is(err,
 		fault.Lab) {
 		t.Errorf("a socket of more than a hundred characters: %v", err)
