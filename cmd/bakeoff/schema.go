@@ -12,6 +12,7 @@ import (
 	"bakeoff/lab/session"
 	"bakeoff/prepare/install/spec"
 	"bakeoff/provision/service"
+	vmmanifest "bakeoff/provision/vm/manifest"
 )
 
 // schemas are the file formats, in the order in which help names them.
@@ -23,6 +24,7 @@ var schemas = []struct {
 	{"published", audit.JSONSchema},
 	{"service", service.JSONSchema},
 	{"install", spec.JSONSchema},
+	{"guest", vmmanifest.JSONSchema},
 }
 
 func (a *app) schemaCommand() *cobra.Command {
@@ -31,20 +33,22 @@ func (a *app) schemaCommand() *cobra.Command {
 		names = append(names, s.name)
 	}
 	return &cobra.Command{
-		Use:   "schema [lab|published|service|install]",
-		Short: "Print the JSON Schema of lab files, published tables, services or installations, for editors",
+		Use:   "schema [lab|published|service|install|guest]",
+		Short: "Print the JSON Schema of lab files, published tables, services, installations or guests, for editors",
 		Long: `schema prints a JSON Schema (2020-12). lab, the default, is the schema of lab
 files, with every driver and workload of this program; published is the schema of
 the tables that audit reads, service that of service.yaml, which image build reads,
-and install that of install.yaml, which install plan reads. An editor with a YAML
-language server uses the schema if the file begins with a line such as:
+install that of install.yaml, which install plan reads, and guest that of the
+manifests of vm create. An editor with a YAML language server uses the schema if the
+file begins with a line such as:
 
   # yaml-language-server: $schema=lab.schema.json`,
 		Example: `  bakeoff schema > lab.schema.json
   bakeoff schema published > published.schema.json
   bakeoff schema service > service.schema.json
-  bakeoff schema install > install.schema.json`,
-		Args:      cli.Between(0, 1, "lab, published, service or install"),
+  bakeoff schema install > install.schema.json
+  bakeoff schema guest > guest.schema.json`,
+		Args:      cli.Between(0, 1, "lab, published, service, install or guest"),
 		ValidArgs: names,
 		RunE: func(c *cobra.Command, args []string) error {
 			name := "lab"

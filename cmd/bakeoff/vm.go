@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
@@ -32,7 +34,8 @@ command is done or there is nothing to do, 1 after an error, and 2 for wrong usa
   sudo bakeoff vm delete web`,
 	}
 	var names []string
-	for _, sub := range []*cobra.Command{a.vmRun(), a.vmList(), a.vmLookup(), a.vmGet(), a.vmStart(), a.vmStop(),
+	for _, sub := range []*cobra.Command{a.vmRun(), a.vmCreate(), a.vmValidate(),
+		a.vmUpdate(), a.vmApply(), a.vmList(), a.vmLookup(), a.vmGet(), a.vmStart(), a.vmStop(),
 		a.vmReboot(), a.vmDelete(), a.vmConsole(), a.vmLogs(), a.vmExec(), a.vmInfo(), a.vmKill()} {
 		c.AddCommand(guestExit(sub))
 		names = append(names, sub.Name())
@@ -47,7 +50,8 @@ func guestExit(c *cobra.Command) *cobra.Command {
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
 		err := run(c, args)
-		if fault.Is(err, fault.NotFound) {
+		usage := err != nil && strings.HasSuffix(err.Error(), "see "+c.CommandPath()+" --help")
+		if fault.Is(err, fault.NotFound) || fault.Is(err, fault.Invalid) && !usage {
 			return cli.Exit{Code: cli.ExitFailed, Text: err.Error()}
 		}
 		return err

@@ -21,6 +21,7 @@ import (
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/vm"
+	"bakeoff/provision/vm/manifest"
 	"bakeoff/reach/conn"
 )
 
@@ -60,6 +61,35 @@ func guestType(g *vm.Guest) string {
 	return t[:min(4, len(t))]
 }
 
+// below are the properties whose parts are columns and keys of filters: nics.0.ip, tags.role.
+// nics.*.ip and disks.*.size are keys of filters only.
+var below = []string{"nics.", "disks.", "tags.", "customer_metadata.", "internal_metadata.", "filesystems."}
+
+// guestColumn is a column of vm list, or a part of a property.
+func guestColumn(name string) (column[*vm.Guest], error) {
+	for _, prefix := range below {
+		if strings.HasPrefix(name, prefix) && !strings.Contains(name, "*") {
+			return column[*vm.Guest]{name, func(g *vm.Guest) string { return strings.Join(g.Values(name), ",") }}, nil
+		}
+	}
+	c, err := columnOf(guestColumns, name)
+	if err != nil && slices.Contains(manifest.PropertyNames(), name) {
+		return column[*vm.Guest]{name, func(g *vm.Guest) string { return strings.Join(g.Values(name), ",") }}, nil
+	}
+	return c, err
+}
+
+// valuesOf returns a function that gives the values of a key of a filter.
+func valuesOf(key string) (func(*vm.Guest) []string, error) {
+	for _, prefix := range below {
+		if strings.HasPrefix(key, prefix) && strings.Contains(key, "*") {
+			return func(g *vm.Guest) []string { return g.Values(key) }, nil
+		}
+	}
+	c, err := guestColumn(key)
+	return func(g *vm.Guest) []string { return []string{c.of(g)} }, err
+}
+
 // filterGuests keeps the guests for which all filters hold: KEY=VALUE, or KEY=~REGULAR
 // EXPRESSION without regard to case. A key that a guest lacks never matches.
 func filterGuests(all []*vm.Guest, filters []string) ([]*vm.Guest, error) {
@@ -69,20 +99,9 @@ func filterGuests(all []*vm.Guest, filters []string) ([]*vm.Guest, error) {
 			return nil, fault.WithFix(fault.New(fault.Invalid, "%q is not a filter", f),
 				"write KEY=VALUE, or KEY=~EXPRESSION")
 		}
-		of := func(g *vm.Guest) string { return "" }
-		if name, tag := strings.CutPrefix(key, "tags."); tag {
-			of = func(g *vm.Guest) string {
-				if v, ok := g.Tags[name]; ok {
-					return fmt.Sprint(v)
-				}
-				return ""
-			}
-		} else {
-			c, err := columnOf(guestColumns, key)
-			if err != nil {
-				return nil, err
-			}
-			of = c.of
+		of, err := valuesOf(key)
+		if err != nil {
+			return nil, err
 		}
 		match := func(text string) bool { return text == value }
 		if expression, is := strings.CutPrefix(value, "~"); is {
@@ -92,7 +111,9 @@ func filterGuests(all []*vm.Guest, filters []string) ([]*vm.Guest, error) {
 			}
 			match = re.MatchString
 		}
-		all = slices.DeleteFunc(all, func(g *vm.Guest) bool { text := of(g); return text == "" || !match(text) })
+		all = slices.DeleteFunc(all, func(g *vm.Guest) bool {
+			return !slices.ContainsFunc(of(g), func(text string) bool { return text != "" && match(text) })
+		})
 	}
 	return all, nil
 }
@@ -101,7 +122,7 @@ func filterGuests(all []*vm.Guest, filters []string) ([]*vm.Guest, error) {
 func sortGuests(all []*vm.Guest, by string) error {
 	for _, word := range slices.Backward(strings.Split(by, ",")) {
 		name := strings.TrimLeft(word, "+-")
-		c, err := columnOf(guestColumns, name)
+		c, err := guestColumn(name)
 		if err != nil {
 			return err
 		}
@@ -127,11 +148,13 @@ func (a *app) vmList() *cobra.Command {
 		Short: "List the guests",
 		Long: `list shows the guests with what they do now. KEY=VALUE shows those with that value, and
 KEY=~EXPRESSION those whose value matches, without regard to case. Several filters are
-joined by and. A key is a column, or tags.NAME.`,
+joined by and. A key is a column, a property of the manifest, or a part of one: tags.NAME,
+nics.0.ip, nics.*.nic_tag (of any NIC).`,
 		Example: "  bakeoff vm list\n  bakeoff vm list -p -o uuid state=running\n" +
 			"  bakeoff vm list -s -ram,alias brand=docker",
 		RunE: func(_ *cobra.Command, args []string) error {
-			if err := l.checkGuestColumns(); err != nil {
+			columns, err := l.guestColumns()
+			if err != nil {
 				return err
 			}
 			all, err := a.filteredGuests(args, l.by)
@@ -142,7 +165,7 @@ joined by and. A key is a column, or tags.NAME.`,
 				return a.PrintJSON(map[string]any{"schema": vmListSchema, "guests": append([]*vm.Guest{}, all...)})
 			}
 			l.by = ""
-			return printRows(a, &l, all, guestColumns)
+			return printRows(a, &l, all, columns)
 		},
 	}
 	l.addFlags(c, "uuid,type,ram,state,alias", columnNames(guestColumns))
@@ -151,15 +174,16 @@ joined by and. A key is a column, or tags.NAME.`,
 	return c
 }
 
-// checkGuestColumns checks the columns before anything is read. Those to sort by may have a
-// sign.
-func (l *chosen) checkGuestColumns() error {
+// guestColumns are the columns that were asked for, checked before anything is read.
+func (l *chosen) guestColumns() (out []column[*vm.Guest], err error) {
 	for name := range strings.SplitSeq(l.columns, ",") {
-		if _, err := columnOf(guestColumns, name); err != nil {
-			return err
+		c, err := guestColumn(name)
+		if err != nil {
+			return nil, err
 		}
+		out = append(out, c)
 	}
-	return nil
+	return out, nil
 }
 
 func (a *app) filteredGuests(filters []string, by string) ([]*vm.Guest, error) {
@@ -176,18 +200,25 @@ func (a *app) filteredGuests(filters []string, by string) ([]*vm.Guest, error) {
 
 func (a *app) vmLookup() *cobra.Command {
 	var asJSON, one bool
+	var fields string
 	c := &cobra.Command{
 		Use:     "lookup [KEY=VALUE...]",
 		Short:   "Print the UUIDs of the guests that match",
 		Long:    `lookup takes the filters of list. With -1 it is an error if not exactly one guest matches.`,
 		Example: "  bakeoff vm lookup alias=web\n  bakeoff vm lookup -1 state=running alias=~^web",
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			if fields != "" && !asJSON {
+				return cli.Usage(c, errors.New("-o needs -j"))
+			}
 			all, err := a.filteredGuests(args, "uuid")
 			if err != nil {
 				return err
 			}
 			if one && len(all) != 1 {
 				return fault.New(fault.NotFound, "%d guests match, and -1 asks for one", len(all))
+			}
+			if fields != "" {
+				return a.printFields(all, fields)
 			}
 			if asJSON {
 				return a.PrintJSON(append([]*vm.Guest{}, all...))
@@ -199,8 +230,26 @@ func (a *app) vmLookup() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print a JSON array of the guests")
+	c.Flags().StringVarP(&fields, "columns", "o", "", "with -j: print these columns only")
 	c.Flags().BoolVarP(&one, "one", "1", false, "fail unless exactly one guest matches")
 	return c
+}
+
+// printFields prints columns of guests as a JSON array of objects.
+func (a *app) printFields(all []*vm.Guest, fields string) error {
+	columns, err := (&chosen{columns: fields}).guestColumns()
+	if err != nil {
+		return err
+	}
+	out := []map[string]string{}
+	for _, g := range all {
+		one := map[string]string{}
+		for _, c := range columns {
+			one[c.name] = c.of(g)
+		}
+		out = append(out, one)
+	}
+	return a.PrintJSON(out)
 }
 
 // guestVerb is a command for one guest.

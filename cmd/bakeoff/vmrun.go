@@ -159,9 +159,7 @@ func (r *guestRunner) check() (m manifest.Guest, b vm.Boot, err error) {
 		b.Shares = append(b.Shares, s)
 	}
 	b.Remove = r.remove
-	ram := int(memory / unit.MiB)
-	return manifest.Guest{RAM: ram, MaxPhysicalMemory: ram, MaxLockedMemory: ram, MaxSwap: ram, CPUShares: 100,
-		ZFSIOPriority: 100, MaxLWPs: 2000, VCPUs: r.cpus, Restart: r.restart, Ports: r.ports, Autoboot: true}, b, nil
+	return manifest.Guest{RAM: int(memory / unit.MiB), Restart: r.restart, Ports: r.ports, Autoboot: true}, b, nil
 }
 
 func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
@@ -189,6 +187,7 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 		return err
 	}
 	m.Brand, m.Alias, m.Image = p.Brand, cmp.Or(r.name, p.Name), args[0]
+	r.complete(&m, p.Shares)
 	g, err := s.Create(ctx, m, p.Boot, func(dir string) error {
 		if p.Fill == nil {
 			return nil
@@ -203,6 +202,24 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 		return err
 	}
 	return r.sayStarted(c.Context(), g)
+}
+
+// complete sets what depends on the brand. Folders that a machine sees are no property of
+// SmartOS; those of a container are.
+func (r *guestRunner) complete(m *manifest.Guest, shares []vm.Share) {
+	if m.Brand.Machine() {
+		m.VCPUs = r.cpus
+	} else {
+		m.MaxPhysicalMemory, m.CPUCap = m.RAM, 100*r.cpus
+		for _, s := range shares {
+			f := manifest.Filesystem{Source: s.From, Target: s.To, Type: "lofs"}
+			if s.ReadOnly {
+				f.Options = []string{"ro"}
+			}
+			m.Filesystems = append(m.Filesystems, f)
+		}
+	}
+	manifest.Complete(m)
 }
 
 // sayStarted prints what was started, and becomes its console if that is wanted.

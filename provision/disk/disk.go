@@ -56,6 +56,11 @@ func Overlay(ctx context.Context, host conn.Conn, base, format, file string) err
 	return run(ctx, host, "qemu-utils", nil, "qemu-img", "create", "-q", "-f", "qcow2", "-F", format, "-b", base, file)
 }
 
+// Empty makes a new qcow2 file for a disk of this size in bytes. The path is absolute.
+func Empty(ctx context.Context, host conn.Conn, file string, size int64) error {
+	return run(ctx, host, "qemu-utils", nil, "qemu-img", "create", "-q", "-f", "qcow2", file, fmt.Sprint(size))
+}
+
 func convert(ctx context.Context, host conn.Conn, args ...string) error {
 	return run(ctx, host, "qemu-utils", nil, append([]string{"qemu-img", "convert"}, args...)...)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -75,13 +76,11 @@ func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error)
 	if err != nil {
 		return nil, err
 	}
-	if n := g.VCPUs; n > 0 && n < len(cpus) {
-		cpus = cpus[:n]
-	}
 	spec := driver.Spec{Label: label(g.UUID), Name: g.Alias, Dir: dir, CPUs: len(cpus), CPUSet: cpus,
 		Memory: unit.Bytes(g.RAM) * unit.MiB, Agent: g.store.Agent, Image: driver.Image{Ref: g.Image, Root: b.Container.Root},
 		Quota: float64(g.CPUCap) / 100}
-	for _, s := range b.Shares {
+	spec.Shares = append(spec.Shares, driver.Share{From: g.Path(dirMetadata), To: MetadataIn, ReadOnly: true})
+	for _, s := range g.shares() {
 		spec.Shares = append(spec.Shares, driver.Share{From: s.From, To: s.To, ReadOnly: s.ReadOnly})
 	}
 	c := &container{v: v, done: make(chan struct{}), kill: func() {}}
@@ -92,6 +91,14 @@ func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error)
 		return nil, errors.Join(err, c.close(context.WithoutCancel(ctx)))
 	}
 	return c, nil
+}
+
+// shares are the folders of the host that a container sees.
+func (g *Guest) shares() (out []Share) {
+	for _, f := range g.Filesystems {
+		out = append(out, Share{From: f.Source, To: f.Target, ReadOnly: slices.Contains(f.Options, "ro")})
+	}
+	return out
 }
 
 // begin publishes the ports and starts the program.

@@ -73,6 +73,19 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 		}
 		m.Disks = append(m.Disks, d)
 	}
+	if hasSeed(g.Guest) {
+		m.Disks = append(m.Disks, qemu.Disk{Serial: "seed", Path: g.Path(dirSeed), Folder: seedLabel})
+	}
+	for i, n := range g.NICs {
+		card, err := cardOf(n)
+		if err != nil {
+			return nil, fault.Op("nics."+strconv.Itoa(i), err)
+		}
+		m.Cards = append(m.Cards, card)
+		if i == 0 && card.Address.IsValid() && b.Kernel != "" && !b.Bare {
+			m.Append += " bakeoff.addr=" + card.Address.String() // for the init process of a service
+		}
+	}
 	for i, s := range b.Shares {
 		m.Shares = append(m.Shares, qemu.Share{Tag: "share" + strconv.Itoa(i), Path: s.From, ReadOnly: s.ReadOnly})
 	}

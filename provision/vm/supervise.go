@@ -293,6 +293,17 @@ func (v *supervisor) shutDown(ctx context.Context, in instance, how Stop) error 
 }
 
 func (v *supervisor) start(ctx context.Context) (instance, error) {
+	v.boot.Ports = nil
+	for _, text := range v.g.Ports {
+		p, err := ParsePort(text)
+		if err != nil {
+			return nil, err
+		}
+		v.boot.Ports = append(v.boot.Ports, p)
+	}
+	if err := v.g.writeMetadata(); err != nil {
+		return nil, err
+	}
 	if v.boot.Container != nil {
 		return v.startContainer(ctx)
 	}

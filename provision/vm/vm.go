@@ -118,6 +118,7 @@ func (s *Store) Create(ctx context.Context, m manifest.Guest, boot Boot,
 	if m.UUID == "" {
 		m.UUID = NewUUID()
 	}
+	giveMACs(&m)
 	if err := s.Sweep(ctx); err != nil {
 		return nil, err
 	}
@@ -147,12 +148,29 @@ func (s *Store) Create(ctx context.Context, m manifest.Guest, boot Boot,
 		err = ctx.Err()
 	}
 	if err == nil {
-		err = atomicfile.Rename(making, filepath.Join(s.Dir(), m.UUID))
+		err = s.appear(ctx, m, making)
 	}
 	if err != nil {
 		return nil, fault.Op("create", err)
 	}
 	return s.open(m.UUID)
+}
+
+// appear makes a folder a guest, unless another guest has one of its addresses.
+func (s *Store) appear(ctx context.Context, m manifest.Guest, making string) error {
+	whole, err := s.exclusive(ctx)
+	if err != nil {
+		return err
+	}
+	defer whole.Release()
+	others, err := s.List()
+	if err == nil {
+		err = conflict(m, others)
+	}
+	if err != nil {
+		return err
+	}
+	return atomicfile.Rename(making, filepath.Join(s.Dir(), m.UUID))
 }
 
 // begin makes the folder of a guest in the making, and locks it.

@@ -18,7 +18,9 @@ func newStore(t *testing.T) *Store { return &Store{State: t.TempDir(), Host: loc
 
 func create(t *testing.T, s *Store, alias string) *Guest {
 	t.Helper()
-	g, err := s.Create(t.Context(), manifest.Guest{Brand: manifest.MicroVM, Alias: alias, RAM: 64}, Boot{}, nil)
+	m := manifest.Guest{Brand: manifest.MicroVM, Alias: alias, RAM: 64}
+	manifest.Complete(&m)
+	g, err := s.Create(t.Context(), m, Boot{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

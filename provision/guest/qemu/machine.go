@@ -93,6 +93,20 @@ type Disk struct {
 	Controller, Format, Cache, AIO string
 	// CDROM tells that it is an ISO image in a drive of its own.
 	CDROM bool
+	// Folder is the label of a file system that QEMU makes of the files in Path; "" is a disk.
+	Folder string
+}
+
+// Card is a network card in a network of its own, in which QEMU plays the gateway, the name
+// server and the DHCP server.
+type Card struct {
+	MAC   string
+	Model string // "" is virtio
+	MTU   int    // 0 is the usual one
+	// Address is what DHCP gives to the card; without one it is 10.0.2.15. Gateway leads out.
+	// An address without a gateway leads nowhere.
+	Address netip.Prefix
+	Gateway netip.Addr
 }
 
 // Port is a port of the host that leads to a TCP port of the guest.
@@ -139,6 +153,9 @@ type Machine struct {
 	// gives the guest the address 10.0.2.15 by DHCP.
 	Ports  []Port
 	Shares []Share
+	// Cards are the network cards of a guest without an agent, instead of that of Ports. The
+	// ports lead to the first one.
+	Cards []Card
 	// ConsoleLog is a file to which QEMU appends what the guest prints. The console is then
 	// the socket SocketConsole in Dir, and AwaitReady does not see it.
 	ConsoleLog string
@@ -367,6 +384,11 @@ func (m *Machine) diskArgs() []string {
 		}
 		if d.CDROM {
 			drive += ",media=cdrom,readonly=on"
+		}
+		if d.Folder != "" {
+			argv = append(argv, "-drive", "if=none,id="+id+",format=raw,readonly=on,file.driver=vvfat,file.dir="+
+				escapeCommas(d.Path)+",file.label="+d.Folder, "-device", "virtio-blk-"+m.virtioSuffix()+device)
+			continue
 		}
 		switch {
 		case d.CDROM:

@@ -2,10 +2,12 @@ package qemu
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,6 +46,9 @@ func (m *Machine) forwardArgs() []string {
 	if m.Ready.Server.Port == 0 && !m.Forwards && m.Ports == nil {
 		return nil
 	}
+	if len(m.Cards) > 0 {
+		return m.cardArgs()
+	}
 	netdev := "user,id=" + readyNetdev
 	if m.Ports == nil {
 		netdev += ",restrict=on"
@@ -55,6 +60,49 @@ func (m *Machine) forwardArgs() []string {
 		netdev += fmt.Sprintf(",hostfwd=tcp:%s:0-:%d", loopback, m.Ready.Server.Port)
 	}
 	return []string{"-netdev", netdev, "-device", m.cardArg(readyNetdev)}
+}
+
+// cardArgs is the part of the command line with network cards of their own.
+func (m *Machine) cardArgs() (argv []string) {
+	for i, c := range m.Cards {
+		id := fmt.Sprintf("nic%d", i)
+		netdev := "user,id=" + id
+		var at string
+		if c.Address.IsValid() {
+			at = c.Address.Addr().String()
+			gateway := c.Gateway
+			if !gateway.IsValid() {
+				gateway = c.otherAddress()
+				netdev += ",restrict=on"
+			}
+			netdev += fmt.Sprintf(",net=%s,host=%s,dns=%s,dhcpstart=%s", c.Address.Masked(), gateway,
+				c.otherAddress(gateway), at)
+		}
+		for _, p := range m.Ports {
+			if i == 0 {
+				netdev += fmt.Sprintf(",hostfwd=tcp:%s:%d-%s:%d", p.Host.Addr(), p.Host.Port(), at, p.Guest)
+			}
+		}
+		device := cmp.Or(c.Model, "virtio-net-"+m.virtioSuffix()) + ",netdev=" + id + ",mac=" + c.MAC
+		if c.MTU > 0 {
+			device += fmt.Sprintf(",host_mtu=%d", c.MTU)
+		}
+		if m.Kind == Q35 {
+			device += ",romfile="
+		}
+		argv = append(argv, "-netdev", netdev, "-device", device)
+	}
+	return argv
+}
+
+// otherAddress is the first address of the card's network that neither the card nor one of
+// these has. Such a network has at least 8 addresses.
+func (c Card) otherAddress(taken ...netip.Addr) netip.Addr {
+	a := c.Address.Masked().Addr().Next()
+	for a == c.Address.Addr() || slices.Contains(taken, a) {
+		a = a.Next()
+	}
+	return a
 }
 
 // readyNetdev is QEMU's name for the network of a guest without an agent.

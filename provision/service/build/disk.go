@@ -25,14 +25,19 @@ import (
 // mke2fs writes the file system without mounting it. It copies the times of the last
 // change of the attributes, which nobody can set, so they are replaced in its result.
 func (b *builder) disk(ctx context.Context, to string) error {
-	size, err := b.rootSize()
+	size, spare, err := b.rootSize()
 	if err != nil {
 		return err
 	}
+	journal := "^has_journal"
+	var more []string
+	if spare >= 4*journalSize {
+		journal, more = "has_journal", []string{"-J", fmt.Sprintf("size=%d", journalSize/unit.MiB)}
+	}
 	now := fmt.Sprint(epoch.Unix())
 	err = disk.Ext4{Folder: b.root, Size: size,
-		Options: []string{"-O", "^has_journal,^metadata_csum,^metadata_csum_seed,^orphan_file", "-b", "4096", "-L", "", "-U",
-			b.id("file system")},
+		Options: append([]string{"-O", journal + ",^metadata_csum,^metadata_csum_seed,^orphan_file", "-b", "4096", "-L", "",
+			"-U", b.id("file system")}, more...),
 		Extended: []string{"hash_seed=" + b.id("hash"), "lazy_itable_init=0", "nodiscard", fmt.Sprintf("offset=%d",
 			partition.Start)},
 		Env: []string{"E2FSPROGS_FAKE_TIME=" + now, "SOURCE_DATE_EPOCH=" + now}}.Make(ctx, b.store.Host, to)
@@ -56,13 +61,16 @@ func (b *builder) disk(ctx context.Context, to string) error {
 	return errors.Join(err, f.Close())
 }
 
+// journalSize is the size of the journal of the file system, the least that there is. Without
+// one, a machine whose power is cut may not boot again.
+const journalSize = 4 * unit.MiB
+
 // rootSize is the size of the file system, a multiple of a MiB: that of the definition, or
-// what the files need and 64 MiB more.
-func (b *builder) rootSize() (int64, error) {
+// what the files need and 64 MiB more. spare is what the files do not need.
+func (b *builder) rootSize() (size int64, spare unit.Bytes, err error) {
 	const least = 64 * unit.MiB
-	size := int64(0)
 	seen := map[uint64]bool{}
-	err := filepath.WalkDir(b.root, func(_ string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(b.root, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -82,18 +90,20 @@ func (b *builder) rootSize() (int64, error) {
 		return nil
 	})
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
+	files := size
 	if b.def.Size > 0 {
 		if int64(b.def.Size) < size {
-			return 0, fault.WithFix(fault.New(fault.Invalid, "the files need %v, and size is %v", unit.Bytes(size),
+			return 0, 0, fault.WithFix(fault.New(fault.Invalid, "the files need %v, and size is %v", unit.Bytes(size),
 				b.def.Size), "write a larger size, or none")
 		}
 		size = int64(b.def.Size)
 	} else {
 		size = size/8*9 + int64(least)
 	}
-	return (size + 1<<20 - 1) &^ (1<<20 - 1), nil
+	size = (size + 1<<20 - 1) &^ (1<<20 - 1)
+	return size, unit.Bytes(size - files), nil
 }
 
 // id is an identifier that depends only on the definition. The base may have another

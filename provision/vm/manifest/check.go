@@ -15,6 +15,7 @@ import (
 var (
 	uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 	tagForm  = regexp.MustCompile(`^[A-Za-z0-9_/]{1,31}$`)
+	zoneForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 	macForm  = regexp.MustCompile(`^[0-9a-fA-F]{1,2}(:[0-9a-fA-F]{1,2}){5}$`)
 	bootForm = regexp.MustCompile(`^order=[cdn]{1,3}(,once=[cdn]{1,3})?$`)
 )
@@ -85,17 +86,19 @@ func (x *reader) checkGuest(g *Guest) {
 	}
 	x.checkNICs(g)
 	x.checkDisks(g)
-	complete(g)
-	if x.nodes["quota"] == nil { // 0 is no limit
-		g.Quota = 10
-		if g.Brand == Bhyve {
-			g.Quota = 1
-		}
+	x.checkFilesystems(g)
+	x.checkRoutes(g)
+	if g.Zonename != "" && !zoneForm.MatchString(g.Zonename) {
+		x.add("zonename", "it is not the name of a zone", "use letters, digits, _, - and ., and begin with a letter or digit")
 	}
-	if x.nodes["tmpfs"] == nil && !g.Brand.Machine() {
-		g.TmpFS = g.MaxPhysicalMemory
+	quota, tmpfs := g.Quota, g.TmpFS
+	Complete(g)
+	if x.nodes["quota"] != nil { // 0 is no limit
+		g.Quota = quota
 	}
-	g.TmpFS = min(g.TmpFS, g.MaxPhysicalMemory)
+	if x.nodes["tmpfs"] != nil {
+		g.TmpFS = min(tmpfs, g.MaxPhysicalMemory)
+	}
 }
 
 // checkValue checks numbers and words below a property, at any depth.
@@ -116,6 +119,70 @@ func (x *reader) checkValue(e yamltree.Entry, path string) {
 	}
 	if known := words[e.Key.Text]; known != nil && !slices.Contains(known, text) {
 		x.add(path, "there is no such value", "use "+yamltree.OneOf(known))
+	}
+}
+
+// checkPath checks an absolute path without .. and control characters.
+func (x *reader) checkPath(path, s string) {
+	switch {
+	case !strings.HasPrefix(s, "/"):
+		x.add(path, "it is not absolute", "begin it with /")
+	case strings.Contains(s+"/", "/../"):
+		x.add(path, "it contains ..", "write the path without ..")
+	case strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		x.add(path, "it contains a control character", "remove it")
+	}
+}
+
+// filesystemOptions are those that a folder of the host can have in a guest.
+var filesystemOptions = []string{"ro", "rw", "nodevices", "nodev", "nosuid", "noexec"}
+
+func (x *reader) checkFilesystems(g *Guest) {
+	seen := map[string]int{}
+	for i, f := range g.Filesystems {
+		path := "filesystems." + strconv.Itoa(i) + "."
+		x.checkPath(path+"source", f.Source)
+		x.checkPath(path+"target", f.Target)
+		if f.Target == "/" {
+			x.add(path+"target", "it is the root of the guest", "write a folder below /")
+		}
+		if first, twice := seen[f.Target]; twice {
+			x.add(path+"target", fmt.Sprintf("filesystems.%d has the same target", first), "change one of them")
+		}
+		seen[f.Target] = i
+		if f.Type != "lofs" && f.Type != "bind" {
+			x.add(path+"type", "a guest sees folders of the host only", "use lofs")
+		}
+		for k, o := range f.Options {
+			if !slices.Contains(filesystemOptions, o) {
+				x.add(path+"options."+strconv.Itoa(k), "there is no such option", "use "+yamltree.OneOf(filesystemOptions))
+			}
+		}
+	}
+}
+
+var nicOfRoute = regexp.MustCompile(`^(nics|macs)\[([0-9a-fA-F:]{1,17})\]$`)
+
+func (x *reader) checkRoutes(g *Guest) {
+	for to, v := range g.Routes {
+		path := "routes." + to
+		if p, err := netip.ParsePrefix(to); err != nil || !p.Addr().Is4() {
+			if a, err := netip.ParseAddr(to); err != nil || !a.Is4() {
+				x.add(path, "its destination is not an IPv4 network", "write such as 10.2.0.0/16")
+			}
+		}
+		by := fmt.Sprint(v)
+		if a, err := netip.ParseAddr(by); err == nil && a.Is4() {
+			continue
+		}
+		m := nicOfRoute.FindStringSubmatch(by)
+		known := false
+		for i, n := range g.NICs {
+			known = known || m != nil && (m[1] == "nics" && m[2] == strconv.Itoa(i) || m[1] == "macs" && n.MAC == longMAC(m[2]))
+		}
+		if !known {
+			x.add(path, "it is neither an IPv4 address nor a NIC of the guest", "write such as 10.0.0.1, nics[0] or macs[MAC]")
+		}
 	}
 }
 
@@ -274,8 +341,6 @@ func (x *reader) checkDisks(g *Guest) {
 		switch {
 		case d.Path != "" && d.Media != "cdrom" && !d.NoCreate:
 			x.add(path+"path", "only a cdrom or a disk with nocreate has a path", "remove it, or add nocreate")
-		case d.Path != "" && !strings.HasPrefix(d.Path, "/"):
-			x.add(path+"path", "it is not absolute", "begin it with /")
 		case d.Path == "" && !image && d.Size == 0:
 			x.add(path+"size", "it is missing", "add size or image_uuid")
 		case g.Brand == KVM && d.ImageUUID != "" && d.Size != 0:
@@ -283,14 +348,32 @@ func (x *reader) checkDisks(g *Guest) {
 		case image && d.BlockSize != 0:
 			x.add(path+"block_size", "the image determines it", "remove it")
 		}
+		if d.Path != "" {
+			x.checkPath(path+"path", d.Path)
+		}
+		for name, written := range map[string]bool{"uuid": d.UUID != "", "pci_slot": d.PCISlot != "",
+			"guest_block_size": d.GuestBlockSize != "", "notrim": d.NoTrim} {
+			if written && g.Brand != Bhyve {
+				x.add(path+name, "disks of brand "+string(g.Brand)+" do not have it", "remove it")
+			}
+		}
 		if d.Media == "" {
 			d.Media = "disk"
 		}
 	}
 }
 
-// complete sets the defaults of vmadm.
-func complete(g *Guest) {
+// Complete sets the defaults of vmadm.
+func Complete(g *Guest) {
+	defer func() {
+		g.Quota, g.TmpFS = 10, 0
+		if g.Brand == Bhyve {
+			g.Quota = 1
+		}
+		if !g.Brand.Machine() {
+			g.TmpFS = g.MaxPhysicalMemory
+		}
+	}()
 	extra := map[Brand]int{KVM: 1024, Bhyve: 1280, MicroVM: 1024}[g.Brand]
 	if g.RAM == 0 && !g.Brand.Machine() {
 		g.RAM = g.MaxPhysicalMemory
@@ -319,6 +402,16 @@ func complete(g *Guest) {
 		n.Interface = "net" + strconv.Itoa(i)
 		if n.Model == "" && g.Brand.Machine() {
 			n.Model = g.NICDriver
+		}
+		n.IP, n.Netmask, n.Gateway = "", "", "" // the old form shows the first ones
+		if len(n.IPs) > 0 {
+			n.IP = n.IPs[0]
+			if p, err := netip.ParsePrefix(n.IP); err == nil && p.Addr().Is4() {
+				n.IP, n.Netmask = p.Addr().String(), net.IP(net.CIDRMask(p.Bits(), 32)).String()
+			}
+		}
+		if len(n.Gateways) > 0 {
+			n.Gateway = n.Gateways[0]
 		}
 	}
 }

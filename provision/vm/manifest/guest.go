@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"bakeoff/base/fault"
 )
 
 // Brand is a kind of guest.
@@ -256,13 +258,32 @@ func (c Change) String() string {
 		if v == nil {
 			return "(none)"
 		}
-		text, err := json.Marshal(v)
-		if err != nil {
-			return fmt.Sprint(v)
-		}
-		return string(text)
+		return jsonText(v)
 	}
 	return fmt.Sprintf("%s: %s -> %s (%s)", c.Path, side(c.Old), side(c.New), c.When)
+}
+
+// CheckFixed refuses changes of what is fixed when a guest is created.
+func CheckFixed(changes []Change) error {
+	var out Problems
+	for _, c := range changes {
+		if c.When == Never {
+			out = append(out, Problem{Path: c.Path, Value: jsonText(c.New), Reason: "it is fixed when a guest is created",
+				Allowed: "create another guest"})
+		}
+	}
+	if len(out) > 0 {
+		return fault.Wrap(fault.Invalid, "", out)
+	}
+	return nil
+}
+
+func jsonText(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(text)
 }
 
 // Latest is the latest moment of some changes: an update that needs a stopped guest

@@ -18,7 +18,7 @@ import (
 )
 
 // kills is how often something is killed. BAKEOFF_TEST_KILLS sets another number.
-const kills = 16
+const kills = 10
 
 // Commands, supervisors and QEMU are killed at random moments of create, start, stop and
 // delete. There are never two of a guest, and never a half of one: all that exists is

@@ -1,0 +1,450 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/yamltree"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/provision/service/build"
+	"bakeoff/provision/vm"
+	"bakeoff/provision/vm/manifest"
+)
+
+// The schemas of what the commands of manifests print with --json.
+const (
+	vmProblemsSchema = "bakeoff/vm-problems/v1"
+	vmChangesSchema  = "bakeoff/vm-changes/v1"
+)
+
+// maxManifest bounds a manifest, in bytes.
+const maxManifest = yamltree.MaxSource
+
+// payload reads the file of -f, or standard input, which must not be a terminal.
+func (a *app) payload(c *cobra.Command, file string) (name string, text []byte, err error) {
+	if file != "" && file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return file, nil, fault.Wrap(fault.Invalid, "-f", err)
+		}
+		defer f.Close()
+		text, err = io.ReadAll(io.LimitReader(f, maxManifest+1))
+		return file, text, err
+	}
+	if f, ok := a.In.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return "", nil, cli.Usage(c, errors.New("name a file with -f, or write to standard input"))
+	}
+	text, err = io.ReadAll(io.LimitReader(a.In, maxManifest+1))
+	return "stdin", text, err
+}
+
+// problemsFirst prints the mistakes that err holds, with --json as one object, and returns
+// what the command returns.
+func (a *app) problemsFirst(err error, asJSON bool) error {
+	problems := manifest.ProblemsOf(err)
+	if len(problems) == 0 {
+		return err
+	}
+	if asJSON {
+		if err := a.PrintJSON(map[string]any{"schema": vmProblemsSchema, "problems": problems}); err != nil {
+			return err
+		}
+		return cli.Exit{Code: cli.ExitFailed}
+	}
+	return cli.Exit{Code: cli.ExitFailed, Text: problems.Error()}
+}
+
+// checked reads the guests of a file, and refuses what has no counterpart here.
+func checked(file string, text []byte) ([]manifest.Guest, error) {
+	guests, err := manifest.Read(file, text)
+	if err != nil {
+		return nil, err
+	}
+	var problems manifest.Problems
+	for i, g := range guests {
+		for _, p := range manifest.ProblemsOf(vm.Fit(g)) {
+			p.File = file
+			if len(guests) > 1 {
+				p.Path = fmt.Sprintf("%d.%s", i, p.Path)
+			}
+			problems = append(problems, p)
+		}
+	}
+	if len(problems) > 0 {
+		return nil, fault.Wrap(fault.Invalid, "", problems)
+	}
+	return guests, nil
+}
+
+func (a *app) vmCreate() *cobra.Command {
+	var file string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "create [-f FILE]",
+		Short: "Create guests from a manifest, and start those with autoboot",
+		Long: `create reads a manifest of SmartOS in JSON, or the same in YAML, with one guest or a list
+of guests, from a file or from standard input. It reports every mistake, and what has no
+counterpart on this machine, before it makes anything.`,
+		Example: "  sudo bakeoff vm create -f web.json\n  sudo bakeoff vm create <web.yaml",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			name, text, err := a.payload(c, file)
+			if err != nil {
+				return err
+			}
+			all, err := checked(name, text)
+			if err != nil {
+				return a.problemsFirst(err, asJSON)
+			}
+			ctx, stop := a.Interruptible(c.Context())
+			defer stop()
+			var made []*vm.Guest
+			for _, m := range all {
+				g, err := a.createGuest(ctx, m, folderOf(name))
+				if err != nil {
+					return a.problemsFirst(err, asJSON)
+				}
+				made = append(made, g)
+			}
+			if asJSON {
+				return a.PrintJSON(map[string]any{"schema": vmListSchema, "guests": made})
+			}
+			return nil
+		},
+	}
+	addManifestFlags(c, &file, &asJSON)
+	return c
+}
+
+func addManifestFlags(c *cobra.Command, file *string, asJSON *bool) {
+	c.Flags().StringVarP(file, "file", "f", "", "read this `file`; without it, standard input")
+	c.Flags().BoolVar(asJSON, "json", false, "print one JSON object")
+}
+
+// folderOf is the folder to which names in a manifest belong.
+func folderOf(file string) string {
+	if dir, err := filepath.Abs(filepath.Dir(file)); err == nil {
+		return dir
+	}
+	return "/"
+}
+
+// createGuest makes a guest of a manifest, and starts it if it has autoboot.
+func (a *app) createGuest(ctx context.Context, m manifest.Guest, dir string) (*vm.Guest, error) {
+	s, err := a.guests()
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.PrepareManifest(ctx, a.imageStore(), m, dir, build.Options{Agent: s.Agent, Materials: materials(),
+		Say: a.noteProgress})
+	if err != nil {
+		return nil, err
+	}
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	g, err := s.Create(ctx, m, p.Boot, func(dir string) error {
+		if p.Fill == nil {
+			return nil
+		}
+		return p.Fill(ctx, dir)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if m.Autoboot {
+		if err := g.Start(ctx, a.launchSupervisor); err != nil {
+			fmt.Fprintf(a.Err, "guest %s is kept; see `bakeoff vm logs %s`\n", g.UUID, g.UUID)
+			return g, err
+		}
+	}
+	fmt.Fprintf(a.Err, "Successfully created VM %s\n", g.UUID)
+	return g, nil
+}
+
+func (a *app) vmValidate() *cobra.Command {
+	var file string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "validate create|update [GUEST] [-f FILE]",
+		Short: "Check a manifest, or an update of a guest, and change nothing",
+		Long: `validate uses the checker of create and update. It prints every mistake with its path, its
+value, the reason and what is allowed, and returns 1 if there is one.`,
+		Example: "  bakeoff vm validate create -f web.json\n  bakeoff vm validate update web -f change.json",
+		Args:    cli.Between(1, 2, "create or update"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if args[0] != "create" && args[0] != "update" || (args[0] == "update") != (len(args) == 2) {
+				return cli.Usage(c, errors.New("write validate create, or validate update GUEST"))
+			}
+			name, text, err := a.payload(c, file)
+			if err != nil {
+				return err
+			}
+			if args[0] == "create" {
+				_, err = checked(name, text)
+			} else {
+				var g *vm.Guest
+				if g, err = a.guest(args[1]); err == nil {
+					var next manifest.Guest
+					if next, _, err = manifest.Update(g.Guest, name, text); err == nil {
+						err = vm.Fit(next)
+					}
+				}
+			}
+			if err != nil {
+				return a.problemsFirst(err, asJSON)
+			}
+			if asJSON {
+				return a.PrintJSON(map[string]any{"schema": vmProblemsSchema, "problems": []manifest.Problem{}})
+			}
+			fmt.Fprintf(a.Err, "VALID '%s' payload.\n", args[0])
+			return nil
+		},
+	}
+	addManifestFlags(c, &file, &asJSON)
+	return c
+}
+
+func (a *app) vmUpdate() *cobra.Command {
+	var file string
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "update GUEST [-f FILE | PROPERTY=VALUE...]",
+		Short: "Change properties of a guest, all of them or none",
+		Long: `update reads an update in the form of SmartOS: properties to set, set_ and remove_ for tags
+and metadata, and add_, update_ and remove_ for nics and filesystems. It prints what
+changes and when that takes effect, to standard error.`,
+		Example: "  sudo bakeoff vm update web ram=1024 alias=web2\n  sudo bakeoff vm update web -f change.json\n" +
+			`  echo '{"set_tags": {"role": "front"}}' | sudo bakeoff vm update web`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			g, err := a.guest(args[0])
+			if err != nil {
+				return err
+			}
+			name, text := "arguments", []byte(nil)
+			if len(args) > 1 {
+				if file != "" {
+					return cli.Usage(c, errors.New("write either -f or PROPERTY=VALUE"))
+				}
+				if text, err = propertiesOf(args[1:]); err != nil {
+					return cli.Usage(c, err)
+				}
+			} else if name, text, err = a.payload(c, file); err != nil {
+				return err
+			}
+			changes, err := g.Update(c.Context(), name, text)
+			if err != nil {
+				return a.problemsFirst(err, asJSON)
+			}
+			if asJSON {
+				return a.PrintJSON(map[string]any{"schema": vmChangesSchema, "uuid": g.UUID,
+					"changes": append([]manifest.Change{}, changes...)})
+			}
+			a.sayChanges(g, changes)
+			return nil
+		},
+	}
+	addManifestFlags(c, &file, &asJSON)
+	return c
+}
+
+// propertiesOf is an update from arguments PROPERTY=VALUE.
+func propertiesOf(args []string) ([]byte, error) {
+	var b strings.Builder
+	for _, arg := range args {
+		name, value, ok := strings.Cut(arg, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("%q is not PROPERTY=VALUE", arg)
+		}
+		fmt.Fprintf(&b, "%q: %q\n", name, value)
+	}
+	return []byte(b.String()), nil
+}
+
+func (a *app) sayChanges(g *vm.Guest, changes []manifest.Change) {
+	if len(changes) == 0 {
+		fmt.Fprintf(a.Err, "no change of VM %s\n", g.UUID)
+		return
+	}
+	for _, c := range changes {
+		if g.State != vm.Running && c.When == manifest.NextBoot {
+			c.When = manifest.Live
+		}
+		fmt.Fprintln(a.Err, c)
+	}
+	fmt.Fprintf(a.Err, "Successfully updated VM %s\n", g.UUID)
+}
+
+// vmApply is bakeoff vm apply.
+func (a *app) vmApply() *cobra.Command {
+	var file string
+	var dry, asJSON bool
+	c := &cobra.Command{
+		Use:   "apply -f FILE|FOLDER",
+		Short: "Make guests what manifests say: create and update them",
+		Long: `apply reads a manifest, or all .json, .yaml and .yml files of a folder. Each guest in them
+needs a uuid or an alias. apply creates those that do not exist and updates the others, and
+prints the difference to standard error first. It leaves guests alone that no manifest
+describes. The second apply of a manifest changes nothing.`,
+		Example: "  sudo bakeoff vm apply -f guests.yaml\n  sudo bakeoff vm apply -f guests.d --dry-run",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if file == "" {
+				return cli.Usage(c, errors.New("name a file or a folder with -f"))
+			}
+			ctx, stop := a.Interruptible(c.Context())
+			defer stop()
+			steps, err := a.planApply(file)
+			if err != nil {
+				return a.problemsFirst(err, asJSON)
+			}
+			for _, s := range steps {
+				s.print(a)
+			}
+			if asJSON {
+				if err := a.PrintJSON(map[string]any{"schema": vmChangesSchema, "guests": append([]*applyStep{}, steps...)}); err != nil {
+					return err
+				}
+			}
+			if dry {
+				return nil
+			}
+			for _, s := range steps {
+				switch {
+				case s.have == nil:
+					_, err = a.createGuest(ctx, s.want, s.dir)
+				case len(s.Changes) > 0:
+					_, err = s.have.Become(ctx, s.want)
+				}
+				if err != nil {
+					return a.problemsFirst(err, false)
+				}
+			}
+			return nil
+		},
+	}
+	addManifestFlags(c, &file, &asJSON)
+	c.Flags().BoolVarP(&dry, "dry-run", "n", false, "print the difference and change nothing")
+	return c
+}
+
+// applyStep is what apply does with a guest.
+type applyStep struct {
+	Name    string            `json:"name"`
+	Create  bool              `json:"create"`
+	Changes []manifest.Change `json:"changes,omitempty"`
+	want    manifest.Guest
+	have    *vm.Guest
+	dir     string
+}
+
+func (s *applyStep) print(a *app) {
+	switch {
+	case s.Create:
+		fmt.Fprintf(a.Err, "%s: create a guest of brand %s\n", s.Name, s.want.Brand)
+	case len(s.Changes) == 0:
+		fmt.Fprintf(a.Err, "%s: no change\n", s.Name)
+	}
+	for _, c := range s.Changes {
+		fmt.Fprintf(a.Err, "%s: %s\n", s.Name, c)
+	}
+}
+
+// planApply finds what differs between manifests and guests.
+func (a *app) planApply(at string) ([]*applyStep, error) {
+	files, err := manifestFiles(at)
+	if err != nil {
+		return nil, err
+	}
+	var steps []*applyStep
+	var problems manifest.Problems
+	seen := map[string]string{}
+	for _, file := range files {
+		name, text, err := a.payload(nil, file)
+		if err != nil {
+			return nil, err
+		}
+		all, err := checked(name, text)
+		if err != nil {
+			if p := manifest.ProblemsOf(err); p != nil {
+				problems = append(problems, p...)
+				continue
+			}
+			return nil, err
+		}
+		for _, m := range all {
+			s := &applyStep{Name: cmp.Or(m.UUID, m.Alias), want: m, dir: folderOf(file)}
+			if s.Name == "" || seen[s.Name] != "" {
+				reason := "it is missing, and apply finds guests by it"
+				if s.Name != "" {
+					reason = seen[s.Name] + " describes this guest, too"
+				}
+				problems = append(problems, manifest.Problem{File: file, Path: "alias", Value: s.Name, Reason: reason,
+					Allowed: "give each guest an alias of its own"})
+				continue
+			}
+			seen[s.Name] = file
+			if err := a.compare(s); err != nil {
+				p := manifest.ProblemsOf(err)
+				if p == nil {
+					return nil, err
+				}
+				problems = append(problems, p...)
+			}
+			steps = append(steps, s)
+		}
+	}
+	if len(problems) > 0 {
+		return nil, fault.Wrap(fault.Invalid, "", problems)
+	}
+	return steps, nil
+}
+
+// compare finds the guest of a step and what differs.
+func (a *app) compare(s *applyStep) (err error) {
+	s.have, err = a.guest(s.Name)
+	if fault.Is(err, fault.NotFound) || err == nil && s.have.UUID != s.want.UUID && s.have.Alias != s.want.Alias {
+		s.have, s.Create = nil, true
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.have.Adopt(&s.want)
+	s.Changes, err = s.have.Planned(s.want)
+	return err
+}
+
+// manifestFiles are the files of manifests at a path.
+func manifestFiles(at string) ([]string, error) {
+	info, err := os.Stat(at)
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, "-f", err)
+	}
+	if !info.IsDir() {
+		return []string{at}, nil
+	}
+	var out []string
+	entries, err := os.ReadDir(at)
+	for _, e := range entries {
+		if slices.Contains([]string{".json", ".yaml", ".yml"}, filepath.Ext(e.Name())) {
+			out = append(out, filepath.Join(at, e.Name()))
+		}
+	}
+	if err == nil && len(out) == 0 {
+		err = fault.New(fault.Invalid, "-f: %s has no .json, .yaml or .yml file", at)
+	}
+	return out, err
+}

@@ -1,0 +1,205 @@
+package vm
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/vm/manifest"
+)
+
+// noCounterpart says why a property of SmartOS has no counterpart on this machine. It is
+// refused if it has another value than the default.
+var noCounterpart = map[string]string{
+	"zpool":                        "guests are in bakeoff's state folder, not in a pool",
+	"zonename":                     "a guest has no name but its UUID and its alias",
+	"driver":                       "the brand determines the technology",
+	"consoles":                     "a guest has one console",
+	"max_locked_memory":            "locked memory has no limit of its own",
+	"max_swap":                     "swap has no limit of its own",
+	"tmpfs":                        "the limit of memory counts what is in /tmp",
+	"cpu_shares":                   "CPUs are limited by cpu_cap only",
+	"zfs_io_priority":              "guests have no ZFS data",
+	"max_lwps":                     "the number of threads has no limit",
+	"quota":                        "written data has no limit; give a machine a disk with a size",
+	"dns_domain":                   "it has no resolver to be written to",
+	"maintain_resolvers":           "resolvers take effect when the guest starts",
+	"routes":                       "a container has only its loopback interface",
+	"internal_metadata_namespaces": "a guest has no metadata service",
+	"indestructible_delegated":     "guests have no ZFS data",
+	"delegate_dataset":             "guests have no ZFS data",
+	"firewall_enabled":             "a guest has a network of its own, and only published ports lead to it",
+	"kernel_version":               "a container has the kernel of this machine",
+	"vnc_port":                     "machines have no screen; use `bakeoff vm console`",
+	"vnc_password":                 "machines have no screen; use `bakeoff vm console`",
+	"vga":                          "machines have no screen; use `bakeoff vm console`",
+	"boot":                         "a machine starts from the disk that is marked with boot",
+	"qemu_opts":                    "bakeoff writes QEMU's command line",
+	"qemu_extra_opts":              "bakeoff writes QEMU's command line",
+	"bhyve_extra_opts":             "QEMU runs the guests of brand bhyve here",
+	"zfs_root_compression":         "guests have no ZFS data",
+	"zfs_data_compression":         "guests have no ZFS data",
+	"zfs_root_recsize":             "guests have no ZFS data",
+	"zfs_data_recsize":             "guests have no ZFS data",
+	"flexible_disk_size":           "each disk has its own size",
+
+	"nics.vlan_id":                "a NIC is in a network of its own",
+	"nics.vrrp_vrid":              "a NIC is in a network of its own",
+	"nics.vrrp_primary_ip":        "a NIC is in a network of its own",
+	"nics.dhcp_server":            "a NIC is in a network of its own: nobody would ask it",
+	"nics.allowed_dhcp_cids":      "a NIC is in a network of its own",
+	"nics.blocked_outgoing_ports": "QEMU's network filters no ports",
+	"nics.network_uuid":           "networks have no UUIDs",
+
+	"disks.block_size":       "QEMU's disks have blocks of 512 bytes",
+	"disks.guest_block_size": "QEMU's disks have blocks of 512 bytes",
+	"disks.compression":      "guests have no ZFS data",
+	"disks.refreservation":   "guests have no ZFS data",
+	"disks.uuid":             "a disk has no UUID",
+	"disks.pci_slot":         "QEMU chooses the slots",
+	"disks.notrim":           "a disk takes no trim",
+	"disks.zpool":            "guests are in bakeoff's state folder, not in a pool",
+	"disks.image_name":       "the image has a name",
+
+	"filesystems.raw": "a folder has no device",
+}
+
+// Fit refuses what a guest wants and this machine has no counterpart for. The error is of
+// kind fault.Invalid and holds manifest.Problems.
+func Fit(g manifest.Guest) error {
+	var out manifest.Problems
+	add := func(path string, value any, reason, allowed string) {
+		text, err := json.Marshal(value)
+		if err != nil {
+			text = []byte(fmt.Sprint(value))
+		}
+		out = append(out, manifest.Problem{Path: path, Value: string(text), Reason: reason, Allowed: allowed})
+	}
+	plain := manifest.Guest{UUID: g.UUID, Brand: g.Brand, RAM: g.RAM, MaxPhysicalMemory: g.MaxPhysicalMemory}
+	manifest.Complete(&plain)
+	for _, c := range manifest.Diff(plain, g) {
+		if c.New == nil {
+			continue
+		}
+		name := withoutNumbers(c.Path)
+		top, _, _ := strings.Cut(name, ".")
+		if reason := noCounterpart[name]; reason != "" {
+			add(c.Path, c.New, reason, "remove it")
+		} else if reason := noCounterpart[top]; reason != "" {
+			add(c.Path, c.New, reason, "remove it")
+		}
+	}
+	if g.Bootrom == "uefi" {
+		add("bootrom", g.Bootrom, "machines start with a BIOS", "remove it, or write bios")
+	}
+	if g.CPUType == "qemu64" {
+		add("cpu_type", g.CPUType, "machines have the CPU of the host, or all that QEMU emulates", "write host")
+	}
+	fitParts(g, add)
+	for i, text := range g.Ports {
+		if _, err := ParsePort(text); err != nil {
+			add("ports."+strconv.Itoa(i), text, err.Error(), "write such as 8080:80")
+		}
+	}
+	if len(out) > 0 {
+		return fault.Wrap(fault.Invalid, "", out)
+	}
+	return nil
+}
+
+// fitParts checks what depends on the brand.
+func fitParts(g manifest.Guest, add func(path string, value any, reason, allowed string)) {
+	for i, n := range g.NICs {
+		path := "nics." + strconv.Itoa(i)
+		if !g.Brand.Machine() {
+			add(path, n.NicTag, "a container has only its loopback interface", "remove it, and publish ports with ports")
+			continue
+		}
+		if _, err := cardOf(n); err != nil {
+			add(path+".ips", n.IPs, err.Error(), "write one IPv4 address with a gateway, or dhcp")
+		}
+	}
+	boots := 0
+	for i, d := range g.Disks {
+		path := "disks." + strconv.Itoa(i)
+		if d.Boot || i == 0 && d.Media != "cdrom" {
+			boots++
+		}
+		if _, ok := controllers[d.Model]; !ok && d.Media != "cdrom" {
+			add(path+".model", d.Model, "QEMU's machines have no such disk", "use virtio, scsi, ide, ahci or nvme")
+		}
+		if d.Media == "cdrom" && g.Brand == manifest.MicroVM {
+			add(path+".media", d.Media, "the machine microvm has no CD drive", "use brand kvm")
+		}
+	}
+	switch {
+	case !g.Brand.Machine():
+		if len(g.Resolvers) > 0 {
+			add("resolvers", g.Resolvers, "a container has only its loopback interface", "remove it")
+		}
+		if g.Kernel != "" || g.Initrd != "" || g.KernelArgs != "" {
+			add("kernel", g.Kernel, "a container has the kernel of this machine", "remove it, or use brand microvm")
+		}
+	case boots == 0 && g.Kernel == "" && g.Image == "" && g.ImageUUID == "":
+		add("disks", len(g.Disks), "the guest has nothing to start from", "add a disk, image, or kernel")
+	}
+	if g.Brand.Machine() {
+		for name, v := range map[string]int{"command": len(g.Command), "environment": len(g.Environment),
+			"user": len(g.User), "workdir": len(g.Workdir)} {
+			if v > 0 {
+				add(name, v, "a machine has the program of its image", "remove it, or use brand docker")
+			}
+		}
+		if g.CPUCap != 0 {
+			add("cpu_cap", g.CPUCap, "machines are limited by vcpus", "remove it")
+		}
+	}
+}
+
+// withoutNumbers is a path without the numbers of items: nics.0.mtu is nics.mtu.
+func withoutNumbers(path string) string {
+	parts := slices.DeleteFunc(strings.Split(path, "."), func(s string) bool { _, err := strconv.Atoi(s); return err == nil })
+	return strings.Join(parts, ".")
+}
+
+// conflict is the first address or MAC address of g that another guest has. Addresses are
+// compared, not texts.
+func conflict(g manifest.Guest, others []*Guest) error {
+	macs, addresses := map[string]*Guest{}, map[netip.Addr]*Guest{}
+	for _, o := range others {
+		if o.UUID == g.UUID {
+			continue
+		}
+		for _, n := range o.NICs {
+			macs[n.MAC] = o
+			for _, text := range n.IPs {
+				if p, err := netip.ParsePrefix(text); err == nil {
+					addresses[p.Addr()] = o
+				}
+			}
+		}
+	}
+	var out manifest.Problems
+	for i, n := range g.NICs {
+		path := "nics." + strconv.Itoa(i)
+		if o := macs[n.MAC]; o != nil {
+			out = append(out, manifest.Problem{Path: path + ".mac", Value: strconv.Quote(n.MAC),
+				Reason: "guest " + o.UUID + " has this MAC address", Allowed: "write another, or none"})
+		}
+		for _, text := range n.IPs {
+			p, err := netip.ParsePrefix(text)
+			if o := addresses[p.Addr()]; err == nil && o != nil {
+				out = append(out, manifest.Problem{Path: path + ".ips", Value: strconv.Quote(text),
+					Reason: "guest " + o.UUID + " has this address", Allowed: "write another one"})
+			}
+		}
+	}
+	if len(out) > 0 {
+		return fault.Wrap(fault.Invalid, "", out)
+	}
+	return nil
+}

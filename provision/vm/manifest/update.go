@@ -1,0 +1,397 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/yamltree"
+)
+
+// keyOf names the property by which an update finds an item of a list.
+var keyOf = map[string]string{"nics": "mac", "disks": "path", "filesystems": "target"}
+
+// mappings are the properties that set_ and remove_ change.
+var mappings = []string{"tags", "customer_metadata", "internal_metadata", "routes"}
+
+// verbs are the beginnings of the names in an update.
+var verbs = []string{"add_", "update_", "remove_", "set_"}
+
+// fixed names what an update cannot change, and atOnce what takes effect at once. The rest
+// takes effect at the next start of the guest.
+var (
+	fixed = []string{"uuid", "brand", "zonename", "zpool", "image_uuid", "image", "driver", "kernel", "kernel_args",
+		"initrd", "command", "entrypoint", "environment", "user", "workdir", "disks"}
+	atOnce = []string{"alias", "autoboot", "tags", "customer_metadata", "internal_metadata", "owner_uuid", "billing_id",
+		"package_name", "package_version", "indestructible_zoneroot", "restart"}
+)
+
+// Update applies an update in SmartOS's form, JSON or YAML, to a guest: properties to set;
+// set_ and remove_ for tags, metadata and routes; add_, update_ and remove_ for nics, disks
+// and filesystems. It returns the new guest, and what changes; nothing if there is no change.
+// All mistakes are reported at once, as Read does, and also those of the guest that the
+// update would make.
+func Update(old Guest, file string, src []byte) (Guest, []Change, error) {
+	if json.Valid(src) {
+		src = bytes.ReplaceAll(src, []byte("\t"), []byte(" "))
+	}
+	r := &yamltree.Reporter{File: file}
+	root := yamltree.Parse(src, yamltree.Format{Name: "update"}, r)
+	if err := r.Err(); err != nil {
+		return old, nil, err
+	}
+	u := &updater{reader: reader{file: file, nodes: map[string]*yamltree.Node{"": root}}, doc: document(old)}
+	if root == nil || root.Kind != yamltree.Mapping {
+		u.add("", "an update is a mapping", "write such as {alias: web}")
+		return old, nil, fault.Wrap(fault.Invalid, "", u.problems)
+	}
+	for _, e := range root.Entries {
+		u.nodes[e.Key.Text] = e.Value
+		u.apply(e.Key.Text, e.Value)
+	}
+	u.keepDifferences(old)
+	text, err := json.Marshal(u.doc)
+	if err != nil {
+		return old, nil, err
+	}
+	all, err := Read(file, text)
+	for _, p := range ProblemsOf(err) {
+		p.Line, p.Column = 0, 0 // of a document that nobody has written
+		u.problems = append(u.problems, p)
+	}
+	if err != nil && len(u.problems) == 0 {
+		return old, nil, err
+	}
+	var changes []Change
+	if len(u.problems) == 0 {
+		changes = Diff(old, all[0])
+		u.problems = append(u.problems, ProblemsOf(CheckFixed(changes))...)
+	}
+	if len(u.problems) > 0 {
+		return old, nil, fault.Wrap(fault.Invalid, "", u.problems)
+	}
+	return all[0], changes, nil
+}
+
+type updater struct {
+	reader
+	doc map[string]any
+}
+
+// document is a guest in JSON's form. Numbers whose absence would mean their default are
+// always there.
+func document(g Guest) map[string]any {
+	out := map[string]any{}
+	text, err := json.Marshal(g)
+	if err == nil {
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.UseNumber()
+		err = d.Decode(&out)
+	}
+	if err != nil {
+		panic(err) // texts, numbers, truth values, lists and maps only
+	}
+	out["quota"] = g.Quota
+	if !g.Brand.Machine() {
+		out["tmpfs"] = g.TmpFS
+	}
+	if g.UUID == "" {
+		delete(out, "uuid")
+	}
+	return out
+}
+
+func (u *updater) apply(name string, n *yamltree.Node) {
+	for _, verb := range verbs {
+		list, ok := strings.CutPrefix(name, verb)
+		switch {
+		case !ok:
+		case slices.Contains(mappings, list) && verb == "set_":
+			u.setKeys(name, list, n)
+			return
+		case slices.Contains(mappings, list) && verb == "remove_":
+			u.removeKeys(list, n)
+			return
+		case keyOf[list] != "" && verb != "set_":
+			u.changeItems(name, list, verb, n)
+			return
+		}
+	}
+	switch {
+	case keyOf[name] != "":
+		u.add(name, "an update does not replace a list", "use add_"+name+", update_"+name+" or remove_"+name)
+	case slices.Contains(mappings, name):
+		u.add(name, "an update does not replace a mapping", "use set_"+name+" or remove_"+name)
+	case !slices.Contains(PropertyNames(), name):
+		u.add(name, "unknown property", yamltree.Meant(name, PropertyNames()))
+	case n.Kind == yamltree.Null || n.Kind == yamltree.Scalar && n.Text == "":
+		u.unset(name, n)
+	default:
+		u.doc[name] = plain(n)
+	}
+}
+
+// unset gives an integer or a string its default. Others cannot be unset.
+func (u *updater) unset(name string, n *yamltree.Node) {
+	f, _ := fieldOf(name)
+	if k := f.Type.Kind(); k != reflect.Int && k != reflect.String || strings.HasSuffix(name, "uuid") {
+		u.doc[name] = plain(n) // the reader says what is wrong with it
+		return
+	}
+	delete(u.doc, name)
+}
+
+// PropertyNames are the names of the properties of a guest.
+func PropertyNames() []string {
+	var out []string
+	t := reflect.TypeFor[Guest]()
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		out = append(out, name)
+	}
+	return out
+}
+
+func fieldOf(name string) (reflect.StructField, bool) {
+	i := slices.Index(PropertyNames(), name)
+	if i < 0 {
+		return reflect.StructField{}, false
+	}
+	return reflect.TypeFor[Guest]().Field(i), true
+}
+
+func (u *updater) setKeys(name, list string, n *yamltree.Node) {
+	if n.Kind != yamltree.Mapping {
+		u.add(name, "it is "+n.Kind.String(), "write "+yamltree.Mapping.String())
+		return
+	}
+	have, _ := u.doc[list].(map[string]any)
+	have = maps.Clone(have)
+	if have == nil {
+		have = map[string]any{}
+	}
+	for _, e := range n.Entries {
+		have[e.Key.Text] = plain(e.Value)
+	}
+	u.doc[list] = have
+}
+
+func (u *updater) removeKeys(list string, n *yamltree.Node) {
+	have, _ := u.doc[list].(map[string]any)
+	for _, key := range texts(n) {
+		delete(have, key)
+	}
+}
+
+// texts are the items of a list of texts, which may be written as one text.
+func texts(n *yamltree.Node) (out []string) {
+	if n.Kind == yamltree.Scalar {
+		return strings.Split(n.Text, ",")
+	}
+	for _, item := range n.Items {
+		out = append(out, item.Text)
+	}
+	return out
+}
+
+func (u *updater) changeItems(name, list, verb string, n *yamltree.Node) {
+	key := keyOf[list]
+	have, _ := u.doc[list].([]any)
+	find := func(text string) int {
+		if key == "mac" && macForm.MatchString(text) {
+			text = longMAC(text)
+		}
+		return slices.IndexFunc(have, func(item any) bool { return item.(map[string]any)[key] == text })
+	}
+	if verb == "remove_" {
+		for _, text := range texts(n) {
+			if i := find(text); i >= 0 {
+				have = slices.Delete(have, i, i+1)
+			}
+		}
+		u.doc[list] = have
+		return
+	}
+	if n.Kind != yamltree.Sequence {
+		u.add(name, "it is "+n.Kind.String(), "write "+yamltree.Sequence.String())
+		return
+	}
+	for i, item := range n.Items {
+		path := name + "." + strconv.Itoa(i)
+		u.nodes[path] = item
+		patch, ok := plain(item).(map[string]any)
+		if !ok {
+			u.add(path, "it is "+item.Kind.String(), "write "+yamltree.Mapping.String())
+			continue
+		}
+		if verb == "add_" {
+			have = append(have, patch)
+			continue
+		}
+		at := find(fmt.Sprint(patch[key]))
+		if at < 0 {
+			u.add(path+"."+key, fmt.Sprintf("the guest has none with this %s", key), "see `bakeoff vm get`")
+			continue
+		}
+		merge(have[at].(map[string]any), patch)
+	}
+	u.doc[list] = have
+}
+
+// merge changes an item of a list. The old and the new form of an address replace each other.
+func merge(item, patch map[string]any) {
+	for key, others := range map[string][]string{"ips": {"ip", "netmask"}, "ip": {"ips"}, "netmask": {"ips"},
+		"gateways": {"gateway"}, "gateway": {"gateways"}} {
+		if _, ok := patch[key]; ok {
+			for _, other := range others {
+				delete(item, other)
+			}
+		}
+	}
+	for key, v := range patch {
+		if v == nil || v == "" {
+			delete(item, key)
+		} else {
+			item[key] = v
+		}
+	}
+}
+
+// keepDifferences keeps those between the limits of memory when one of them changes: the
+// memory of a container is its limit, and locked memory and swap follow.
+func (u *updater) keepDifferences(old Guest) {
+	written := func(name string) bool { return u.nodes[name] != nil }
+	number := func(name string) (int, bool) {
+		n, err := strconv.Atoi(fmt.Sprint(u.doc[name]))
+		return n, err == nil
+	}
+	if !old.Brand.Machine() && written("ram") && !written("max_physical_memory") {
+		u.doc["max_physical_memory"] = u.doc["ram"]
+	}
+	if old.Brand.Machine() && written("ram") && !written("max_physical_memory") {
+		if ram, ok := number("ram"); ok {
+			u.doc["max_physical_memory"] = old.MaxPhysicalMemory + ram - old.RAM
+		}
+	}
+	limit, ok := number("max_physical_memory")
+	if !ok || limit == old.MaxPhysicalMemory {
+		return
+	}
+	by := limit - old.MaxPhysicalMemory
+	usual := Guest{Brand: old.Brand, RAM: old.RAM, MaxPhysicalMemory: old.MaxPhysicalMemory}
+	Complete(&usual)
+	for name, is := range map[string][2]int{"max_locked_memory": {old.MaxLockedMemory, usual.MaxLockedMemory},
+		"max_swap": {old.MaxSwap, usual.MaxSwap}, "tmpfs": {old.TmpFS, usual.TmpFS}} {
+		switch {
+		case written(name):
+		case is[0] == is[1]:
+			delete(u.doc, name) // the default stays the default
+		default:
+			u.doc[name] = max(is[0]+by, map[string]int{"max_swap": 256}[name], 0)
+		}
+	}
+}
+
+// plain is a node as JSON has it.
+func plain(n *yamltree.Node) any {
+	switch n.Kind {
+	case yamltree.Mapping:
+		out := map[string]any{}
+		for _, e := range n.Entries {
+			out[e.Key.Text] = plain(e.Value)
+		}
+		return out
+	case yamltree.Sequence:
+		out := make([]any, len(n.Items))
+		for i, item := range n.Items {
+			out[i] = plain(item)
+		}
+		return out
+	case yamltree.Null:
+		return nil
+	}
+	switch {
+	case n.Quoted:
+	case n.Text == "true" || n.Text == "false":
+		return n.Text == "true"
+	case plainValue.MatchString(n.Text) && json.Valid([]byte(n.Text)):
+		return json.Number(n.Text)
+	}
+	return n.Text
+}
+
+// Diff lists what differs between two guests, in the order of the paths.
+func Diff(old, new Guest) []Change {
+	before, after := map[string]any{}, map[string]any{}
+	flatten(document(old), "", before)
+	flatten(document(new), "", after)
+	paths := map[string]bool{}
+	for p := range before {
+		paths[p] = true
+	}
+	for p := range after {
+		paths[p] = true
+	}
+	var out []Change
+	for _, p := range slices.Sorted(maps.Keys(paths)) {
+		if !reflect.DeepEqual(before[p], after[p]) && fmt.Sprint(before[p]) != fmt.Sprint(after[p]) {
+			out = append(out, Change{Path: p, Old: before[p], New: after[p], When: whenOf(p)})
+		}
+	}
+	return out
+}
+
+// flatten stores the values of a document by path. A list of values is one value.
+func flatten(v any, path string, into map[string]any) {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, item := range v {
+			flatten(item, join(path, key), into)
+		}
+	case []any:
+		if len(v) > 0 {
+			if _, ok := v[0].(map[string]any); ok {
+				for i, item := range v {
+					flatten(item, join(path, strconv.Itoa(i)), into)
+				}
+				return
+			}
+		}
+		into[path] = v
+	default:
+		into[path] = v
+	}
+}
+
+// Values are the values of a guest at a path, such as nics.0.ip. An asterisk stands for every
+// item of a list.
+func (g Guest) Values(path string) (out []string) {
+	all := map[string]any{}
+	flatten(document(g), "", all)
+	pattern := "^" + strings.ReplaceAll(regexp.QuoteMeta(path), `\*`, `[0-9]+`) + "$"
+	re := regexp.MustCompile(pattern)
+	for _, p := range slices.Sorted(maps.Keys(all)) {
+		if re.MatchString(p) {
+			out = append(out, strings.Trim(fmt.Sprint(all[p]), "[]"))
+		}
+	}
+	return out
+}
+
+func whenOf(path string) When {
+	name, _, _ := strings.Cut(path, ".")
+	switch {
+	case slices.Contains(fixed, name):
+		return Never
+	case slices.Contains(atOnce, name):
+		return Live
+	}
+	return NextBoot
+}

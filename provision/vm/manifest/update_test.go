@@ -1,0 +1,179 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"bakeoff/base/fault"
+)
+
+func newGuest(t *testing.T) Guest {
+	t.Helper()
+	guests, err := Read("newbox.json", []byte(newbox))
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := guests[0]
+	g.UUID, g.NICs[0].MAC = "d7b00fa6-8aa5-466b-aba4-664913e80a2e", "02:00:00:00:00:01"
+	return g
+}
+
+// A guest that was read and written is read as the same guest.
+func TestReadWhatIsWritten(t *testing.T) {
+	for _, src := range []string{newbox, `{"brand": "lx", "image": "debian:12", "quota": 0, "tmpfs": 0, "ram": 64}`,
+		`{"brand": "docker", "image": "a", "filesystems": [{"source": "/a", "target": "/b", "type": "lofs"}]}`} {
+		guests, err := Read("f", []byte(src))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(document(guests[0]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := Read("f", text)
+		if err != nil || len(Diff(guests[0], again[0])) > 0 {
+			t.Errorf("%v, %v", err, Diff(guests[0], again[0]))
+		}
+	}
+}
+
+func TestUpdate(t *testing.T) {
+	for src, want := range map[string]string{
+		`{}`:               "",
+		`{"ram": "256"}`:   "",
+		`{"alias": "web"}`: `alias: (none) -> "web" (live)`,
+		`{"ram": 512}`: "max_locked_memory: 1280 -> 1536 (next boot)\nmax_physical_memory: 1280 -> 1536 (next boot)\n" +
+			"max_swap: 1280 -> 1536 (next boot)\nram: 256 -> 512 (next boot)",
+		`{"set_tags": {"role": "front", "n": 7}}`:              "tags.n: (none) -> 7 (live)\ntags.role: (none) -> \"front\" (live)",
+		`{"remove_customer_metadata": "x"}`:                    "",
+		`{"vcpus": null}`:                                      "vcpus: 2 -> 1 (next boot)",
+		`{"update_nics": [{"mac": "2:0:0:0:0:1"}]}`:            "",
+		`{"remove_nics": ["02:00:00:00:00:09"]}`:               "",
+		`update_nics: [{mac: "02:00:00:00:00:01", mtu: 9000}]`: "nics.0.mtu: (none) -> 9000 (next boot)",
+		`{"update_nics": [{"mac": "02:00:00:00:00:01", "ips": ["192.0.2.11/25"]}]}`: `nics.0.ip: "192.0.2.10" -> "192.0.2.11" (next boot)
+nics.0.ips: ["192.0.2.10/24"] -> ["192.0.2.11/25"] (next boot)
+nics.0.netmask: "255.255.255.0" -> "255.255.255.128" (next boot)`,
+	} {
+		old := newGuest(t)
+		next, changes, err := Update(old, "u", []byte(src))
+		var lines []string
+		for _, c := range changes {
+			lines = append(lines, c.String())
+		}
+		if got := strings.Join(lines, "\n"); err != nil || got != want {
+			t.Errorf("%s: %v\n%s\ninstead of\n%s", src, err, got, want)
+		}
+		if again, more, err := Update(next, "u", []byte(src)); err != nil || len(more) > 0 || len(Diff(next, again)) > 0 {
+			t.Errorf("%s again: %v, %v", src, more, err)
+		}
+	}
+	next, _, err := Update(newGuest(t), "u", []byte(`{"remove_customer_metadata": ["root_authorized_keys"],
+		"add_nics": [{"nic_tag": "b", "ips": "10.0.0.2/24"}], "remove_nics": "02:00:00:00:00:01"}`))
+	if err != nil || len(next.CustomerMetadata) != 0 || len(next.NICs) != 1 || next.NICs[0].IP != "10.0.0.2" || !next.NICs[0].Primary {
+		t.Errorf("%+v, %v", next.NICs, err)
+	}
+}
+
+// Every mistake of an update is reported, and nothing changes.
+func TestWrongUpdate(t *testing.T) {
+	for src, want := range map[string]string{
+		`{"brand": "lx"}`: "brand",
+		`{"uuid": "d7b00fa6-8aa5-466b-aba4-664913e80a2f"}`: "fixed",
+		`{"nics": []}`:                     "use add_nics, update_nics or remove_nics",
+		`{"tags": {}}`:                     "use set_tags or remove_tags",
+		`{"rma": 1}`:                       `did you mean "ram"?`,
+		`{"ram": "much", "vcpus": 65}`:     "vcpus",
+		`{"autoboot": null}`:               "write true or false",
+		`{"update_nics": [{"mtu": 1500}]}`: "the guest has none with this mac",
+		`{"update_nics": {}}`:              "write a list",
+		`{"update_nics": [1]}`:             "write a mapping",
+		`{"add_nics": [{"nic_tag": "a", "ip": "192.0.2.10", "netmask": "255.255.0.0"}]}`: "nics.0.ips.0 is the same address",
+		`{"set_tags": []}`:               "write a mapping",
+		`{"set_tags": {"a": {}}}`:        "tags.a",
+		`{"add_disks": [{"size": 100}]}`: "fixed",
+		`[]`:                             "an update is a mapping",
+	} {
+		old := newGuest(t)
+		next, changes, err := Update(old, "u", []byte(src))
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) || changes != nil ||
+			len(Diff(old, next)) > 0 {
+			t.Errorf("%s: %v, %v", src, changes, err)
+		}
+	}
+}
+
+func TestFilesystemsAndRoutes(t *testing.T) {
+	const head = `{"brand": "lx", "image": "a", "nics": [{"nic_tag": "a"}], `
+	for part, want := range map[string]string{
+		`"filesystems": [{"source": "a", "target": "/b", "type": "lofs"}]`:                                                    "filesystems.0.source",
+		`"filesystems": [{"source": "/a/../b", "target": "/b", "type": "lofs"}]`:                                              "contains ..",
+		`"filesystems": [{"source": "/a", "target": "/", "type": "lofs"}]`:                                                    "root of the guest",
+		`"filesystems": [{"source": "/a", "target": "/b", "type": "ufs"}]`:                                                    "use lofs",
+		`"filesystems": [{"source": "/a", "target": "/b", "type": "lofs", "options": ["fast"]}]`:                              "no such option",
+		`"filesystems": [{"source": "/a", "target": "/b", "type": "lofs"}, {"source": "/c", "target": "/b", "type": "lofs"}]`: "same target",
+		`"routes": {"x": "10.0.0.1"}`:         "not an IPv4 network",
+		`"routes": {"10.0.0.0/8": "nics[1]"}`: "neither an IPv4 address nor a NIC",
+		`"routes": {"10.0.0.0/8": "fe80::1"}`: "neither an IPv4 address nor a NIC",
+	} {
+		if _, err := Read("f", []byte(head+part+"}")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", part, err)
+		}
+	}
+	for _, part := range []string{`"routes": {"10.0.0.0/8": "nics[0]", "10.1.0.1": "10.0.0.1"}`,
+		`"filesystems": [{"source": "/a..b", "target": "/b", "type": "lofs", "options": "ro,nosuid"}]`} {
+		if _, err := Read("f", []byte(head+part+"}")); err != nil {
+			t.Errorf("%s: %v", part, err)
+		}
+	}
+}
+
+// The schema accepts what Read accepts, and refuses an unknown property.
+func TestSchema(t *testing.T) {
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(JSONSchema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	if err := c.AddResource("guest.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("guest.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for src, valid := range map[string]bool{newbox: true, "[" + newbox + "]": true,
+		strings.Replace(newbox, `"ram"`, `"rma"`, 1): false, strings.Replace(newbox, "kvm", "kwm", 1): false} {
+		v, err := jsonschema.UnmarshalJSON(strings.NewReader(src))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Validate(v); (err == nil) != valid {
+			t.Errorf("%s: %v", src, err)
+		}
+	}
+}
+
+func FuzzUpdate(f *testing.F) {
+	f.Add([]byte(`{"update_nics": [{"mac": "02:00:00:00:00:01", "ip": ""}], "ram": 1}`))
+	f.Add([]byte("set_tags: {a: b}\nremove_tags: a"))
+	guests, err := Read("newbox.json", []byte(newbox))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, src []byte) {
+		next, _, err := Update(guests[0], "f", src)
+		if err != nil {
+			if !fault.Is(err, fault.Invalid) {
+				t.Fatal(err)
+			}
+			return
+		}
+		if _, more, err := Update(next, "f", []byte("{}")); err != nil || len(more) > 0 {
+			t.Errorf("%q: then {} changes %v, %v", src, more, err)
+		}
+	})
+}

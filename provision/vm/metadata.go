@@ -1,0 +1,177 @@
+package vm
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"bakeoff/base/atomicfile"
+	"bakeoff/provision/vm/manifest"
+)
+
+// MetadataIn is the folder in which a container sees its metadata: customer_metadata/KEY,
+// internal_metadata/KEY and tags/KEY.
+const MetadataIn = "/var/lib/bakeoff/metadata"
+
+// The folders of a guest with its metadata: as files for a container, and as the disk that
+// cloud-init reads (data source NoCloud) for a machine.
+const (
+	dirMetadata = "metadata"
+	dirSeed     = "seed"
+	seedLabel   = "CIDATA" // by which cloud-init finds the disk
+)
+
+// writeMetadata writes the metadata of the guest, and removes that which it has no more.
+func (g *Guest) writeMetadata() error {
+	if g.Brand.Machine() {
+		return g.writeSeed()
+	}
+	for name, all := range map[string]map[string]any{"customer_metadata": g.CustomerMetadata,
+		"internal_metadata": g.InternalMetadata, "tags": g.Tags} {
+		dir := g.Path(filepath.Join(dirMetadata, name))
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+		if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
+			return err
+		}
+		files := map[string][]byte{}
+		for key, v := range all {
+			files[fileOfKey(key)] = []byte(fmt.Sprint(v))
+		}
+		if err := writeFolder(dir, files); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fileOfKey is the name of the file of a key: / and a dot at the beginning are escaped as in
+// addresses of the web.
+func fileOfKey(key string) string {
+	key = strings.NewReplacer("%", "%25", "/", "%2F", "\x00", "%00").Replace(key)
+	if rest, ok := strings.CutPrefix(key, "."); ok {
+		key = "%2E" + rest
+	}
+	if len(key) > 200 {
+		key = key[:200]
+	}
+	return key
+}
+
+// writeFolder makes the files of a folder these.
+func writeFolder(dir string, files map[string][]byte) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if _, ok := files[e.Name()]; !ok {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, e.Name())))
+		}
+	}
+	for name, text := range files {
+		err = errors.Join(err, atomicfile.Write(filepath.Join(dir, name), text, 0o644))
+	}
+	return err
+}
+
+// hasSeed tells whether the guest gets a disk for cloud-init.
+func hasSeed(g manifest.Guest) bool {
+	return g.Brand.Machine() && g.Brand != manifest.MicroVM &&
+		len(g.CustomerMetadata)+len(g.NICs)+len(g.Hostname)+len(g.Resolvers) > 0
+}
+
+// writeSeed writes the files of cloud-init's data source NoCloud.
+func (g *Guest) writeSeed() error {
+	if !hasSeed(g.Guest) {
+		return nil
+	}
+	if err := os.MkdirAll(g.Path(dirSeed), 0o700); err != nil {
+		return err
+	}
+	files, err := seedFiles(g.Guest)
+	if err != nil {
+		return err
+	}
+	return writeFolder(g.Path(dirSeed), files)
+}
+
+// seedFiles are the files of the data source NoCloud. JSON is YAML, too.
+//
+// Source: cloud-init's documentation of NoCloud and of network configuration, version 2.
+func seedFiles(g manifest.Guest) (map[string][]byte, error) {
+	name := g.Hostname
+	if name == "" {
+		name = g.Alias
+	}
+	if name == "" {
+		name = g.UUID
+	}
+	user := map[string]any{}
+	if keys := text(g.CustomerMetadata["root_authorized_keys"]); keys != "" {
+		list := slices.DeleteFunc(strings.Split(keys, "\n"), func(s string) bool { return strings.TrimSpace(s) == "" })
+		user["disable_root"] = false
+		user["users"] = []any{"default", map[string]any{"name": "root", "ssh_authorized_keys": list}}
+	}
+	values := map[string]any{"meta-data": map[string]any{"instance-id": g.UUID, "local-hostname": name},
+		"network-config": networkConfig(g)}
+	out := map[string][]byte{}
+	for file, v := range values {
+		b, err := json.MarshalIndent(v, "", "  ")
+		if err != nil {
+			return nil, err
+		}
+		out[file] = append(b, '\n')
+	}
+	b, err := json.MarshalIndent(user, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	out["user-data"] = append([]byte("#cloud-config\n"), append(b, '\n')...)
+	for _, file := range []string{"user-data", "vendor-data", "network-config"} {
+		for _, key := range []string{file, "cloud-init:" + file} { // the second one counts
+			if t := text(g.CustomerMetadata[key]); t != "" && (key != "network-config" && key != "vendor-data") {
+				out[file] = []byte(t)
+			}
+		}
+	}
+	return out, nil
+}
+
+func text(v any) string {
+	if v == nil {
+		return ""
+	}
+	return fmt.Sprint(v)
+}
+
+func networkConfig(g manifest.Guest) map[string]any {
+	cards := map[string]any{}
+	for i, n := range g.NICs {
+		card := map[string]any{"match": map[string]any{"macaddress": n.MAC}}
+		if len(n.IPs) == 0 || n.IPs[0] == "dhcp" {
+			card["dhcp4"] = true
+		} else {
+			card["addresses"] = n.IPs
+		}
+		if n.MTU != 0 {
+			card["mtu"] = n.MTU
+		}
+		if n.Primary && len(n.Gateways) > 0 {
+			card["routes"] = []any{map[string]any{"to": "0.0.0.0/0", "via": n.Gateways[0]}}
+		}
+		if n.Primary && len(g.Resolvers) > 0 {
+			card["nameservers"] = map[string]any{"addresses": g.Resolvers}
+		}
+		cards[fmt.Sprint("net", i)] = card
+	}
+	if len(cards) == 0 {
+		cards["net0"] = map[string]any{"match": map[string]any{"name": "e*"}, "dhcp4": true}
+	}
+	return map[string]any{"version": 2, "ethernets": cards}
+}

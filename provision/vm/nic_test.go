@@ -1,0 +1,122 @@
+package vm
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/guest/qemu"
+	"bakeoff/provision/vm/manifest"
+)
+
+// A NIC becomes a network in which QEMU plays the gateway, or is refused with the reason.
+func TestCards(t *testing.T) {
+	card := func(n manifest.NIC) qemu.Card {
+		n.MAC = "02:00:00:00:00:01"
+		c, err := cardOf(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	m := qemu.Machine{Kind: qemu.Q35, Ports: []qemu.Port{}, Cards: []qemu.Card{
+		card(manifest.NIC{IPs: []string{"192.0.2.1/29"}, Gateways: []string{"192.0.2.2"}, MTU: 9000}),
+		card(manifest.NIC{IPs: []string{"10.0.0.9/8"}, Model: "e1000"}), card(manifest.NIC{IPs: []string{"dhcp"}})}}
+	line := strings.Join(m.CommandLine(), " ")
+	for _, want := range []string{"user,id=nic0,net=192.0.2.0/29,host=192.0.2.2,dns=192.0.2.3,dhcpstart=192.0.2.1 ",
+		"virtio-net-pci,netdev=nic0,mac=02:00:00:00:00:01,host_mtu=9000,romfile= ",
+		"user,id=nic1,restrict=on,net=10.0.0.0/8,host=10.0.0.1,dns=10.0.0.2,dhcpstart=10.0.0.9 ",
+		"e1000,netdev=nic1,", "user,id=nic2 "} {
+		if !strings.Contains(line, want) {
+			t.Errorf("%q is missing in %s", want, line)
+		}
+	}
+	for want, n := range map[string]manifest.NIC{"no network card": {Model: "ne2k"},
+		"one address": {IPs: []string{"10.0.0.1/24", "10.0.0.2/24"}}, "an IPv4 address": {IPs: []string{"fd00::1/64"}},
+		"8 addresses":  {IPs: []string{"10.0.0.1/30"}},
+		"same network": {IPs: []string{"10.0.0.1/24"}, Gateways: []string{"10.0.1.1"}},
+		"model virtio": {Model: "rtl8139", MTU: 1400}} {
+		if _, err := cardOf(n); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+// What has no counterpart is refused, all at once.
+func TestFit(t *testing.T) {
+	for src, want := range map[string][]string{
+		`{"brand": "kvm", "vga": "std", "cpu_cap": 100, "disks": [{"size": 1, "model": "ide"}]}`: {"vga", "cpu_cap"},
+		`{"brand": "lx", "image": "a", "nics": [{"nic_tag": "a"}], "resolvers": "10.0.0.1", "quota": 3}`: {"nics.0", "quota",
+			"resolvers"},
+		`{"brand": "bhyve", "disks": [{"size": 1, "compression": "lz4"}], "nics": [{"nic_tag": "a", "vlan_id": 3}]}`: {
+			"disks.0.compression", "nics.0.vlan_id"},
+		`{"brand": "kvm"}`: {"disks"},
+		`{"brand": "microvm", "kernel": "k", "disks": [{"media": "cdrom", "path": "/a.iso"}]}`: {"disks.0.media"},
+		`{"brand": "docker", "image": "a", "ports": "x"}`:                                      {"ports.0"},
+		`{"brand": "docker", "image": "a", "ports": "80", "restart": "always", "ram": 64}`:     nil,
+		`{"brand": "kvm", "disks": [{"size": 1}], "quota": 10, "max_lwps": 2000, "ram": 64}`:   nil,
+	} {
+		guests, err := manifest.Read("f", []byte(src))
+		if err != nil {
+			t.Fatalf("%s: %v", src, err)
+		}
+		var paths []string
+		for _, p := range manifest.ProblemsOf(Fit(guests[0])) {
+			paths = append(paths, p.Path)
+			if p.Reason == "" || p.Allowed == "" {
+				t.Errorf("%+v", p)
+			}
+		}
+		slices.Sort(paths)
+		slices.Sort(want)
+		if !slices.Equal(paths, want) {
+			t.Errorf("%s: %q instead of %q", src, paths, want)
+		}
+	}
+}
+
+// Of creates with one address at the same moment, one succeeds. Addresses are compared, not
+// texts.
+func TestTwoCreatesWithOneAddress(t *testing.T) {
+	s := newStore(t)
+	texts := []string{"10.0.0.1/8", "10.0.0.1/16", "10.0.0.1/24", "10.0.0.1/25"}
+	errs := make([]error, len(texts))
+	var wg sync.WaitGroup
+	for i, ip := range texts {
+		wg.Go(func() {
+			_, errs[i] = s.Create(t.Context(), manifest.Guest{Brand: manifest.KVM, NICs: []manifest.NIC{{NicTag: "a",
+				IPs: []string{ip}}}}, Boot{}, nil)
+		})
+	}
+	wg.Wait()
+	failed := slices.DeleteFunc(slices.Clone(errs), func(err error) bool { return err == nil })
+	all, err := s.List()
+	if err != nil || len(all) != 1 || len(failed) != len(texts)-1 || all[0].NICs[0].MAC == "" {
+		t.Errorf("%d guests, %v, %v", len(all), errors.Join(failed...), err)
+	}
+	for _, err := range failed {
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "has this address") {
+			t.Error(err)
+		}
+	}
+	// An update to an address of another guest is refused, and changes nothing.
+	g := create(t, s, "x")
+	if _, err := g.Update(t.Context(), "u", []byte(`{"add_nics": [{"nic_tag": "b", "ips": "10.0.0.1/9"}]}`)); err == nil ||
+		!strings.Contains(err.Error(), "has this address") {
+		t.Errorf("update: %v", err)
+	}
+	if g, err := s.Find(g.UUID); err != nil || len(g.NICs) != 0 {
+		t.Errorf("%+v, %v", g, err)
+	}
+}
+
+func TestFileOfKey(t *testing.T) {
+	for key, want := range map[string]string{"a": "a", "..": "%2E.", "../../etc/x": "%2E.%2F..%2Fetc%2Fx", "50%": "50%25"} {
+		if got := fileOfKey(key); got != want {
+			t.Errorf("%s: %s", key, got)
+		}
+	}
+}
