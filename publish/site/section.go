@@ -79,8 +79,10 @@ func (b *build) sortPosts() error {
 			b.result.Expired++
 			continue
 		}
+		b.noteDate(p.Until)
 		if !p.Due(b.opt.Now) && !b.opt.Future {
 			b.result.Scheduled++
+			b.noteDate(p.DueFrom())
 			continue
 		}
 		s := b.sectionOf(p)

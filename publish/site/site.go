@@ -90,15 +90,17 @@ type Option struct {
 
 // Result says what a build did.
 type Result struct {
-	Output    string       `json:"output"`
-	Posts     int          `json:"posts"`
-	Pages     int          `json:"pages"`
-	Runs      int          `json:"runs"`      // of the index
-	Scheduled int          `json:"scheduled"` // posts that are dated in the future
-	Expired   int          `json:"expired"`   // posts and pages whose expirydate is over
-	Files     output.Count `json:"files"`
-	Theme     string       `json:"theme"`
-	Warnings  []string     `json:"warnings"`
+	Output    string `json:"output"`
+	Posts     int    `json:"posts"`
+	Pages     int    `json:"pages"`
+	Runs      int    `json:"runs"`      // of the index
+	Scheduled int    `json:"scheduled"` // posts that are dated in the future
+	Expired   int    `json:"expired"`   // posts and pages whose expirydate is over
+	// Next is when another build would publish or remove something; zero: never.
+	Next     time.Time    `json:"next,omitzero"`
+	Files    output.Count `json:"files"`
+	Theme    string       `json:"theme"`
+	Warnings []string     `json:"warnings"`
 }
 
 // Build builds the site.
@@ -199,6 +201,7 @@ func (b *build) chooseTheme() error {
 	}
 	if name == "random" {
 		name = randomTheme(b.cfg.URL, b.opt.Now)
+		b.noteDate(b.opt.Now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour))
 	}
 	t, err := theme.Find(name)
 	if err != nil && b.opt.Theme != "" {
@@ -214,6 +217,13 @@ func (b *build) chooseTheme() error {
 	}
 	b.theme, b.result.Theme = t, t.Name
 	return nil
+}
+
+// noteDate notes when another build would give another site.
+func (b *build) noteDate(at time.Time) {
+	if at.After(b.opt.Now) && (b.result.Next.IsZero() || at.Before(b.result.Next)) {
+		b.result.Next = at
+	}
 }
 
 // randomTheme draws a theme for a day: other builds of the site on this day draw the same

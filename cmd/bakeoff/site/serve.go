@@ -2,8 +2,6 @@ package site
 
 import (
 	"bytes"
-	"context"
-	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
@@ -16,8 +14,6 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/cmd/bakeoff/cli"
-	"bakeoff/cmd/bakeoff/reading"
-	"bakeoff/publish/report"
 	"bakeoff/publish/site"
 )
 
@@ -37,8 +33,7 @@ changes. Ctrl-C ends it.`,
 				return err
 			}
 			dir := folder(args)
-			opt.Program, opt.Report = cli.Program(w.version), reading.PageOption(w.version, string(report.ByEstimate))
-			r, err := w.rebuild(dir, opt)
+			r, err := w.buildOnce(dir, opt, false, false)
 			if err != nil {
 				return err
 			}
@@ -53,7 +48,12 @@ changes. Ctrl-C ends it.`,
 			ctx, stop := w.Interruptible(c.Context())
 			defer stop()
 			if !once {
-				builds.Go(func() { w.follow(ctx, dir, opt) })
+				builds.Go(func() {
+					w.follow(ctx, dir, r.Next, func() (time.Time, error) {
+						r, err := w.buildOnce(dir, opt, false, true)
+						return r.Next, err
+					})
+				})
 			}
 			return w.Serve(ctx, handler(root.FS()), "", port)
 		},
@@ -64,48 +64,6 @@ changes. Ctrl-C ends it.`,
 	f.BoolVar(&opt.Future, "future", false, "show posts that are dated in the future too")
 	f.BoolVar(&once, "once", false, "do not build again when a file changes")
 	return c
-}
-
-// rebuild builds and prints what changed.
-func (w writer) rebuild(dir string, opt site.Option) (site.Result, error) {
-	s, err := site.Open(dir)
-	if err != nil {
-		return site.Result{}, err
-	}
-	defer s.Close()
-	began := time.Now()
-	opt.Now = began
-	r, err := s.Build(opt)
-	if err == nil && r.Files.Written+r.Files.Removed > 0 {
-		w.say(r, time.Since(began))
-	}
-	return r, err
-}
-
-// between is the time between two looks at the files. A build without a change costs a
-// status call for each file.
-const between = time.Second
-
-// follow builds again whenever something changed. A mistake is shown and does not end it.
-func (w writer) follow(ctx context.Context, dir string, opt site.Option) {
-	tick := time.NewTicker(between)
-	defer tick.Stop()
-	last := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		message := ""
-		if _, err := w.rebuild(dir, opt); err != nil {
-			message = err.Error()
-		}
-		if message != "" && message != last {
-			fmt.Fprintln(w.Err, "bakeoff: "+message)
-		}
-		last = message
-	}
 }
 
 // handler serves built files.

@@ -41,10 +41,10 @@ docs/guides/publishing.md.`,
   bakeoff site build blog
   bakeoff site serve blog`,
 	}
-	cli.Group(c, "command", "init, new, edit, delete, list, tags, drafts, build, serve, check, themes, backup, "+
-		"restore, deploy or import")
+	cli.Group(c, "command", "init, new, edit, delete, list, tags, drafts, build, serve, timer, check, themes, "+
+		"backup, restore, deploy or import")
 	c.AddCommand(w.init(), w.createCommand(), w.editCommand(), w.removeCommand(), w.listCommand(), w.tags(),
-		w.draftsCommand(), w.build(), w.serve(),
+		w.draftsCommand(), w.build(), w.serve(), w.timer(),
 		w.checkCommand(), w.themes(), w.backupCommand(), w.restore(), w.deployCommand(), w.importPosts())
 	return c
 }
@@ -59,13 +59,15 @@ func folder(args []string) string {
 
 func (w writer) build() *cobra.Command {
 	var opt site.Option
-	var asJSON bool
+	var asJSON, watch bool
 	c := &cobra.Command{
 		Use:   "build [SITE]",
 		Short: "Build the site",
 		Long: `build writes the pages, feeds and indexes of a site into its output folder. It makes
 only the files whose inputs changed. It publishes a post that is dated in the future
-when its time has come: build again then, for instance every hour by cron.
+when its time has come. With --watch, bakeoff stays and builds again when a file changes
+and when the date of a post comes; a build that fails leaves the last site. bakeoff site
+timer prints units of systemd that do the same without --watch.
 
 The runs in the folder runs/ of the site become an index with a search and filters, and a
 page for each workload, contender and machine. A folder that holds nothing but runs
@@ -73,32 +75,34 @@ becomes a site of these runs, in that folder.`,
 		Example: `  bakeoff site build blog
   bakeoff site build --force blog               make every file again
   bakeoff site build --drafts --future blog     show what is not published yet
+  bakeoff site build --watch blog               follow changes, and publish scheduled posts
   bakeoff site build --output /srv/www blog
   bakeoff site build runs                       make a site of runs`,
 		Args: cli.Between(0, 1, "a site"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if dir := folder(args); onlyRuns(dir) {
+			dir := folder(args)
+			if onlyRuns(dir) && watch {
+				return cli.Usage(c, fmt.Errorf("--watch needs a site of posts; %s holds only runs", dir))
+			}
+			if onlyRuns(dir) {
 				return w.buildRuns(dir, opt.Force, asJSON)
 			}
-			s, err := site.Open(folder(args))
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			opt.Program, opt.Report = cli.Program(w.version), reading.PageOption(w.version, string(report.ByEstimate))
-			began := time.Now()
 			tuneMemory()
-			r, err := s.Build(opt)
-			for _, warning := range r.Warnings {
-				fmt.Fprintln(w.Err, "bakeoff: "+warning)
-			}
-			if err != nil {
+			r, err := w.buildOnce(dir, opt, asJSON, false)
+			if err != nil || !watch {
 				return err
 			}
-			if asJSON {
-				return w.PrintJSON(r)
-			}
-			w.say(r, time.Since(began))
+			ctx, stop := w.Interruptible(c.Context())
+			defer stop()
+			opt.Force = false
+			w.sayNext(r)
+			w.follow(ctx, dir, r.Next, func() (time.Time, error) {
+				r, err := w.buildOnce(dir, opt, asJSON, true)
+				if err == nil && r.Files.Written+r.Files.Removed > 0 {
+					w.sayNext(r)
+				}
+				return r.Next, err
+			})
 			return nil
 		},
 	}
@@ -108,8 +112,44 @@ becomes a site of these runs, in that folder.`,
 	f.BoolVar(&opt.Future, "future", false, "publish posts that are dated in the future too")
 	f.StringVar(&opt.Output, "output", "", "`folder` to write to, instead of OUTPUT_DIR")
 	f.StringVar(&opt.Theme, "theme", "", "`theme` to use, instead of THEME")
-	f.BoolVar(&asJSON, "json", false, "print one line of JSON")
+	f.BoolVar(&asJSON, "json", false, "print one line of JSON for each build")
+	f.BoolVar(&watch, "watch", false, "build again when a file changes, and when the date of a post comes")
 	return c
+}
+
+// buildOnce builds and prints what changed; again: a build that changes nothing prints nothing.
+func (w writer) buildOnce(dir string, opt site.Option, asJSON, again bool) (site.Result, error) {
+	s, err := site.Open(dir)
+	if err != nil {
+		return site.Result{}, err
+	}
+	defer s.Close()
+	opt.Program, opt.Report = cli.Program(w.version), reading.PageOption(w.version, string(report.ByEstimate))
+	began := time.Now()
+	r, err := s.Build(opt)
+	if err == nil && r.Files.Written+r.Files.Removed == 0 && again {
+		return r, nil
+	}
+	for _, warning := range r.Warnings {
+		fmt.Fprintln(w.Err, "bakeoff: "+warning)
+	}
+	if err != nil {
+		return r, err
+	}
+	if asJSON {
+		return r, w.PrintJSON(r)
+	}
+	w.say(r, time.Since(began))
+	return r, nil
+}
+
+// sayNext says when the next build without a change is due.
+func (w writer) sayNext(r site.Result) {
+	until := ""
+	if !r.Next.IsZero() {
+		until = ", and builds on " + r.Next.Format("2006-01-02 15:04:05 -0700")
+	}
+	fmt.Fprintf(w.Err, "bakeoff: waits for changes%s; Ctrl-C ends it\n", until)
 }
 
 // onlyRuns reports whether a folder holds runs, and nothing that makes it a site of posts.

@@ -50,11 +50,15 @@ type Post struct {
 // Due reports whether a post is published at a time. A page has no date to wait for, but may
 // have its own bounds.
 func (p Post) Due(now time.Time) bool {
-	from := p.From
-	if !p.Page && p.Date.After(from) {
-		from = p.Date
+	return !p.DueFrom().After(now) && (p.Until.IsZero() || now.Before(p.Until))
+}
+
+// DueFrom returns from when on a post is published; zero: always.
+func (p Post) DueFrom() time.Time {
+	if !p.Page && p.Date.After(p.From) {
+		return p.Date
 	}
-	return !from.After(now) && (p.Until.IsZero() || now.Before(p.Until))
+	return p.From
 }
 
 // Doc is a parsed file: its front matter, and the text after it.
