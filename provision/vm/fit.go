@@ -162,7 +162,10 @@ func fitParts(g manifest.Guest, add func(path string, value any, reason, allowed
 
 // withoutNumbers is a path without the numbers of items: nics.0.mtu is nics.mtu.
 func withoutNumbers(path string) string {
-	parts := slices.DeleteFunc(strings.Split(path, "."), func(s string) bool { _, err := strconv.Atoi(s); return err == nil })
+	parts := slices.DeleteFunc(
+		strings.Split(path, "."),
+		func(s string) bool { _, err := strconv.Atoi(s); return err == nil },
+	)
 	return strings.Join(parts, ".")
 }
 

@@ -114,7 +114,9 @@ func TestTwoCreatesWithOneAddress(t *testing.T) {
 }
 
 func TestFileOfKey(t *testing.T) {
-	for key, want := range map[string]string{"a": "a", "..": "%2E.", "../../etc/x": "%2E.%2F..%2Fetc%2Fx", "50%": "50%25"} {
+	for key, want := range map[string]string{
+		"a": "a", "..": "%2E.", "../../etc/x": "%2E.%2F..%2Fetc%2Fx", "50%": "50%25",
+	} {
 		if got := fileOfKey(key); got != want {
 			t.Errorf("%s: %s", key, got)
 		}

@@ -91,7 +91,8 @@ func createZvol(ctx context.Context, host conn.Conn, dir string, v Volume) (stri
 // for a bare one, which the guest formats itself, it has a file system (MountType).
 //
 // Of a pool in a file, three quarters are the disk: the rest is for ZFS.
-func GuestDisk(ctx context.Context, host conn.Conn, dir string, v Volume, bare bool) (at, cached string, err error) {
+func GuestDisk(ctx context.Context, host conn.Conn, dir string, v Volume, bare bool) (at, cached string,
+	err error) {
 	if err := Check(v); err != nil {
 		return "", "", err
 	}
@@ -164,7 +165,8 @@ func datasets(ctx context.Context, host conn.Conn, dir string) ([]string, error)
 		dataset := string(content)
 		pool := path.Dir(dataset)
 		if !poolForm.MatchString(pool) || dataset != datasetName(pool, dir, volumePath) {
-			return nil, fault.New(fault.Lab, "%s names %q, which is no dataset of its environment", path.Join(dir, n), dataset)
+			return nil, fault.New(fault.Lab, "%s names %q, which is no dataset of its environment", path.Join(dir, n),
+				dataset)
 		}
 		if run(ctx, host, "zfs", "list", "-H", "-o", "name", dataset) == nil {
 			out = append(out, dataset)
@@ -202,6 +204,7 @@ func lacksOpenZFS(ctx context.Context, host conn.Conn, backing string) error {
 	if zfs.InKernel(ctx, host) || run(ctx, host, "test", "-e", "/dev/zfs") == nil || ctx.Err() != nil {
 		return nil
 	}
-	return fault.WithFix(fault.New(fault.Unsupported, "the kernel of the host has no OpenZFS (/dev/zfs), which the backing "+
-		"%s needs", backing), "load it, or use backing: "+ZFS)
+	return fault.WithFix(fault.New(fault.Unsupported,
+		"the kernel of the host has no OpenZFS (/dev/zfs), which the backing %s needs", backing),
+		"load it, or use backing: "+ZFS)
 }

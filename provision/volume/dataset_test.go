@@ -62,7 +62,8 @@ func TestDatasets(t *testing.T) {
 		{"zvol", Volume{Backing: Zvol, Properties: map[string]string{"volblocksize": "64KiB"}}, false, []string{
 			"zfs create -V 1073741824 -o volblocksize=65536 D", "mke2fs -q -F -t ext4", "mount -t ext4 -o noatime /dev/zvol/D"}},
 		{"zvol of a guest", Volume{Backing: Zvol}, true, []string{"zfs create -V 1073741824 D", "mke2fs -q -F -t ext4"}},
-		{"dataset", Volume{Backing: Dataset, Properties: map[string]string{"recordsize": "64KiB", "compression": "lz4"}}, false,
+		{"dataset", Volume{Backing: Dataset,
+			Properties: map[string]string{"recordsize": "64KiB", "compression": "lz4"}}, false,
 			[]string{"zfs create -o mountpoint=DIR/volume/2f64617461 -o quota=1073741824 -o atime=off -o compression=lz4 " +
 				"-o recordsize=65536 D"}},
 		{"dataset of a guest", Volume{Backing: Dataset}, true, []string{

@@ -73,7 +73,8 @@ nics.0.netmask: "255.255.255.0" -> "255.255.255.128" (next boot)`,
 	}
 	next, _, err := Update(newGuest(t), "u", []byte(`{"remove_customer_metadata": ["root_authorized_keys"],
 		"add_nics": [{"nic_tag": "b", "ips": "10.0.0.2/24"}], "remove_nics": "02:00:00:00:00:01"}`))
-	if err != nil || len(next.CustomerMetadata) != 0 || len(next.NICs) != 1 || next.NICs[0].IP != "10.0.0.2" || !next.NICs[0].Primary {
+	if err != nil || len(next.CustomerMetadata) != 0 || len(next.NICs) != 1 || next.NICs[0].IP != "10.0.0.2" ||
+		!next.NICs[0].Primary {
 		t.Errorf("%+v, %v", next.NICs, err)
 	}
 }

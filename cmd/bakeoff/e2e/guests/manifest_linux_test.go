@@ -86,7 +86,8 @@ func TestManifestOfSmartOS(t *testing.T) {
 		"KVM  256  running  192.0.2.10  -" {
 		t.Errorf("list prints %q", got)
 	}
-	refused(t, h, 1, "has this address", "create", "-f", file(t, "d.json", strings.Replace(good, "newbox", "other", 1)))
+	other := strings.Replace(good, "newbox", "other", 1)
+	refused(t, h, 1, "has this address", "create", "-f", file(t, "d.json", other))
 	do(t, h, "delete", "newbox")
 	leavesNothing(t, h)
 }
@@ -97,7 +98,8 @@ func TestApplyAndUpdate(t *testing.T) {
 	h := home(t)
 	yaml := "- {brand: docker, alias: a, image: " + tiny(t, h) + ", ram: 64, tags: {role: front}, " +
 		"customer_metadata: {greeting: hello}}\n- {brand: lx, alias: b, image: tiny, autoboot: false}\n"
-	path := file(t, "guests.yaml", strings.Replace(yaml, "image: tiny,", "image: "+filepath.Join(h.Dir, "tiny")+",", 1))
+	path := file(t, "guests.yaml",
+		strings.Replace(yaml, "image: tiny,", "image: "+filepath.Join(h.Dir, "tiny")+",", 1))
 	said := func(args ...string) string {
 		t.Helper()
 		out, errs, code := h.Bakeoff(t, limit, append([]string{"vm"}, args...)...)
@@ -136,7 +138,8 @@ func TestApplyAndUpdate(t *testing.T) {
 	if changes := manifest.Diff(before.Guest, guest(t, h, "c").Guest); len(changes) > 0 {
 		t.Errorf("refused updates changed %v", changes)
 	}
-	do(t, h, "update", "c", "-f", file(t, "v.json", `{"set_tags": {"role": "back"}, "remove_customer_metadata": "greeting"}`))
+	change := `{"set_tags": {"role": "back"}, "remove_customer_metadata": "greeting"}`
+	do(t, h, "update", "c", "-f", file(t, "v.json", change))
 	if got := do(t, h, "lookup", "-1", "tags.role=back"); got != a.UUID {
 		t.Errorf("lookup prints %q", got)
 	}
