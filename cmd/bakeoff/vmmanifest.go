@@ -314,7 +314,8 @@ describes. The second apply of a manifest changes nothing.`,
 				s.print(a)
 			}
 			if asJSON {
-				if err := a.PrintJSON(map[string]any{"schema": vmChangesSchema, "guests": append([]*applyStep{}, steps...)}); err != nil {
+				err := a.PrintJSON(map[string]any{"schema": vmChangesSchema, "guests": append([]*applyStep{}, steps...)})
+				if err != nil {
 					return err
 				}
 			}

@@ -157,7 +157,8 @@ func TestDescribe(t *testing.T) {
 			withGPT(d, sector, entry{esp, 20, 23, 1}, entry{linuxData, 32, 63, gpt.BootMe})
 			extAt(d, 32*sector, 16)
 		}, Table{Kind: "GPT", Boot: &two, Root: &two, Entries: []Entry{
-			{Number: 1, Type: esp, TypeName: "EFI system", Offset: 20 * sector, Size: 4 * sector, Attributes: []string{"required"}},
+			{Number: 1, Type: esp, TypeName: "EFI system", Offset: 20 * sector, Size: 4 * sector,
+				Attributes: []string{"required"}},
 			{Number: 2, Type: linuxData, TypeName: "Linux data", Offset: 32 * sector, Size: 32 * sector,
 				Attributes: []string{"bootme"}, FileSystem: ext}}}},
 		"MBR": {func(d []byte) { mbr(d, 0, 0xa9, 16, 16); d[446] = 0x80 }, Table{Kind: "MBR",

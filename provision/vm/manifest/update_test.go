@@ -48,13 +48,15 @@ func TestUpdate(t *testing.T) {
 		`{"alias": "web"}`: `alias: (none) -> "web" (live)`,
 		`{"ram": 512}`: "max_locked_memory: 1280 -> 1536 (next boot)\nmax_physical_memory: 1280 -> 1536 (next boot)\n" +
 			"max_swap: 1280 -> 1536 (next boot)\nram: 256 -> 512 (next boot)",
-		`{"set_tags": {"role": "front", "n": 7}}`:              "tags.n: (none) -> 7 (live)\ntags.role: (none) -> \"front\" (live)",
+		`{"set_tags": {"role": "front", "n": 7}}`: "tags.n: (none) -> 7 (live)\n" +
+			"tags.role: (none) -> \"front\" (live)",
 		`{"remove_customer_metadata": "x"}`:                    "",
 		`{"vcpus": null}`:                                      "vcpus: 2 -> 1 (next boot)",
 		`{"update_nics": [{"mac": "2:0:0:0:0:1"}]}`:            "",
 		`{"remove_nics": ["02:00:00:00:00:09"]}`:               "",
 		`update_nics: [{mac: "02:00:00:00:00:01", mtu: 9000}]`: "nics.0.mtu: (none) -> 9000 (next boot)",
-		`{"update_nics": [{"mac": "02:00:00:00:00:01", "ips": ["192.0.2.11/25"]}]}`: `nics.0.ip: "192.0.2.10" -> "192.0.2.11" (next boot)
+		`{"update_nics": [{"mac": "02:00:00:00:00:01", "ips": ["192.0.2.11/25"]}]}`: "" +
+			`nics.0.ip: "192.0.2.10" -> "192.0.2.11" (next boot)
 nics.0.ips: ["192.0.2.10/24"] -> ["192.0.2.11/25"] (next boot)
 nics.0.netmask: "255.255.255.0" -> "255.255.255.128" (next boot)`,
 	} {
@@ -110,12 +112,13 @@ func TestWrongUpdate(t *testing.T) {
 func TestFilesystemsAndRoutes(t *testing.T) {
 	const head = `{"brand": "lx", "image": "a", "nics": [{"nic_tag": "a"}], `
 	for part, want := range map[string]string{
-		`"filesystems": [{"source": "a", "target": "/b", "type": "lofs"}]`:                                                    "filesystems.0.source",
-		`"filesystems": [{"source": "/a/../b", "target": "/b", "type": "lofs"}]`:                                              "contains ..",
-		`"filesystems": [{"source": "/a", "target": "/", "type": "lofs"}]`:                                                    "root of the guest",
-		`"filesystems": [{"source": "/a", "target": "/b", "type": "ufs"}]`:                                                    "use lofs",
-		`"filesystems": [{"source": "/a", "target": "/b", "type": "lofs", "options": ["fast"]}]`:                              "no such option",
-		`"filesystems": [{"source": "/a", "target": "/b", "type": "lofs"}, {"source": "/c", "target": "/b", "type": "lofs"}]`: "same target",
+		`"filesystems": [{"source": "a", "target": "/b", "type": "lofs"}]`:                       "filesystems.0.source",
+		`"filesystems": [{"source": "/a/../b", "target": "/b", "type": "lofs"}]`:                 "contains ..",
+		`"filesystems": [{"source": "/a", "target": "/", "type": "lofs"}]`:                       "root of the guest",
+		`"filesystems": [{"source": "/a", "target": "/b", "type": "ufs"}]`:                       "use lofs",
+		`"filesystems": [{"source": "/a", "target": "/b", "type": "lofs", "options": ["fast"]}]`: "no such option",
+		`"filesystems": [{"source": "/a", "target": "/b", "type": "lofs"},` +
+			` {"source": "/c", "target": "/b", "type": "lofs"}]`: "same target",
 		`"routes": {"x": "10.0.0.1"}`:         "not an IPv4 network",
 		`"routes": {"10.0.0.0/8": "nics[1]"}`: "neither an IPv4 address nor a NIC",
 		`"routes": {"10.0.0.0/8": "fe80::1"}`: "neither an IPv4 address nor a NIC",
