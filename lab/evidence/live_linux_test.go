@@ -23,6 +23,7 @@ import (
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/measure/execution"
+	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/cpu"
 	"bakeoff/measure/workload/files"
 	"bakeoff/measure/workload/workloadtest"
@@ -498,4 +499,86 @@ func TestMemoryIsSwapped(t *testing.T) {
 		t.Errorf("gates %v", got)
 	}
 	t.Log(got["swap"])
+}
+
+// A server that has time behind a full path, while neighbors outside of its control group keep
+// its CPU busy: it is charged with its own CPU time only, so the gate path fails. Earlier
+// programs charged it with that of the neighbors, and it passed.
+func TestNeighborsHideNoFullPath(t *testing.T) {
+	real(t)
+	var cpus unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &cpus); err != nil {
+		t.Fatal(err)
+	}
+	cpu := 0
+	for !cpus.IsSet(cpu) {
+		cpu++
+	}
+	g := group(t, cgroup.Limits{CPUSet: []int{cpu}})
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	started, begun := io.Pipe()
+	var running sync.WaitGroup
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	running.Go(func() {
+		argv := append([]string{self, "enter"}, g.EnterArgs()...)
+		argv = append(argv, "--", "sh", "-c", "echo begun; while :; do sleep 0.02; done")
+		_, err := local.Conn{}.Exec(ctx, conn.Cmd{Argv: argv, Stdout: begun})
+		begun.CloseWithError(err)
+	})
+	if _, err := started.Read(make([]byte, 1)); err != nil {
+		t.Fatalf("the environment did not start: %v", err)
+	}
+	go io.Copy(io.Discard, started)
+	for range 2 {
+		running.Go(func() {
+			runtime.LockOSThread() // and never unlocked: the thread ends with its affinity
+			var only unix.CPUSet
+			only.Set(cpu)
+			if err := unix.SchedSetaffinity(0, &only); err != nil {
+				t.Error(err)
+			}
+			for ctx.Err() == nil {
+			}
+		})
+	}
+	read := func() *facts.Counters {
+		c := probe.ReadHost([]int{cpu})
+		s, err := g.Usage(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Scope = &s
+		return &c
+	}
+	if s := read().Scope; s.CPUSeconds == nil {
+		t.Skip("needs control groups that count CPU time")
+	}
+	trial := func(schema string) evidence.Trial {
+		before := read()
+		time.Sleep(400 * time.Millisecond)
+		after := read()
+		passed := float64(after.AtNS-before.AtNS) / 1e9
+		t.Logf("own CPU time %.3f s, the CPU was busy for %.3f of %.3f s", *after.Scope.CPUSeconds-*before.Scope.CPUSeconds,
+			after.CPU.Busy()-before.CPU.Busy(), passed)
+		return evidence.Trial{Line: store.Line{Trial: &store.Trial{Before: before, After: after}},
+			Path: &workload.Path{Schema: schema, PerSecond: 1000, Workers: 1},
+			Load: &workload.Diagnostics{Work: 990 * passed, Seconds: passed}}
+	}
+	eventually(t, "path", "request/s of the 1000 that the network path carries", func() evidence.Trial {
+		return trial(workload.PathSchema)
+	})
+	for _, gate := range evidence.Gates() {
+		if gate.Name == "path" {
+			if why := gate.Failed(trial(workload.OlderPathSchema)); why != "" {
+				t.Errorf("charged with what the neighbors did, the environment has time: %s", why)
+			}
+		}
+	}
 }
