@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -130,6 +131,9 @@ func (e Workload) read(raw workload.Raw, p param.Values) (res wire.ExecResult, r
 		return res, r, err
 	}
 	if err := Ended(res); err != nil {
+		if full := diskFull(res); full != "" {
+			err = fault.WithFix(fault.Wrap(fault.Subject, full, err), "give the volume more space")
+		}
 		return res, r, err
 	}
 	if res.Truncated {
@@ -175,6 +179,9 @@ func (e Workload) hung(res wire.ExecResult, p param.Values) error {
 // Diagnose tells the gates what the trial's output says against it.
 func (e Workload) Diagnose(raw workload.Raw, p param.Values) (workload.Diagnostics, bool) {
 	res, r, err := e.read(raw, p)
+	if err != nil && diskFull(res) != "" {
+		return workload.Diagnostics{Errors: map[string]int64{wire.DiskFull: 1}}, true
+	}
 	if err != nil {
 		return workload.Diagnostics{}, false // Parse says so
 	}
@@ -215,6 +222,32 @@ func declared(d tool.Doc, values []sample.Value) error {
 		}
 	}
 	return nil
+}
+
+// What programs print of a disk without space, and of a write that was shorter than asked for.
+// A file system tells of its last bytes by a short write, and of the error by the next one
+// only: btrfs does for 8 KiB if it compresses, and for more always. bonnie++ then prints the
+// error of some earlier call, such as "Invalid argument", and PostgreSQL none.
+var (
+	noSpace    = regexp.MustCompile(`No space left on device|[Dd]isk quota exceeded`)
+	shortWrite = regexp.MustCompile(`wrote only \d+ of \d+ bytes|Can't write block\.: (?:Invalid argument|Success|` +
+		`No such file or directory|Inappropriate ioctl for device)`)
+)
+
+// diskFull says that a program failed for want of space; "" if it did not, or ended well.
+func diskFull(res wire.ExecResult) string {
+	if res.Code == 0 && res.Signal == "" {
+		return ""
+	}
+	for _, out := range [][]byte{res.Stderr, res.Stdout} {
+		switch {
+		case noSpace.Match(out):
+			return "the disk was full"
+		case shortWrite.Match(out):
+			return "a write was shorter than asked for, as on a disk that is almost full"
+		}
+	}
+	return ""
 }
 
 // Ended classes how a program ended: what did not end well has failed, and is

@@ -438,6 +438,28 @@ func TestFailuresAreClassed(t *testing.T) {
 	}
 }
 
+// A disk without space is no failure of the environment: the gate disk-full is told. bonnie++
+// and PostgreSQL do not name it where the last write was short, as on btrfs.
+func TestWantOfSpaceIsTold(t *testing.T) {
+	for script, want := range map[string]string{
+		"head -c 9 /dev/zero >/dev/full":                          "the disk was full",
+		`echo "Can't write block.: Invalid argument" >&2; exit 1`: "a write was shorter than asked for",
+		`echo 'ERROR:  could not extend file "base/5/16405": wrote only 4096 of 8192 bytes at block 1613' >&2; exit 2`: "" +
+			"a write was shorter than asked for",
+		`echo "Can't write block.: Input/output error" >&2; exit 1`: "",
+		"exit 1": "",
+	} {
+		raw, _, err := trial(t, example{script: "LC_ALL=C; " + script}, nil)
+		if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", script, err, want)
+		}
+		d, ok := New(example{}).(workload.Diagnoser).Diagnose(raw, nil)
+		if ok != (want != "") || d.Errors[wire.DiskFull] != map[bool]int64{true: 1}[ok] {
+			t.Errorf("%s: %+v, %v", script, d, ok)
+		}
+	}
+}
+
 // A program that had to be killed at its limit has failed: inside, the
 // environment did; a generator outside is to blame itself, so the block is void.
 func TestProgramThatNeverEnds(t *testing.T) {
