@@ -10,6 +10,7 @@ import (
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
+	"bakeoff/judge/stats"
 	"bakeoff/publish/chart"
 	"bakeoff/publish/chart/bar"
 	"bakeoff/publish/chart/drift"
@@ -267,11 +268,20 @@ func (b *builder) pointRows(cell string, m sample.Metric) ([]points.Row, []drift
 	return rows, trend
 }
 
+// trimmedShare is the share of the trials at each end that a trimmed mean leaves out.
+const trimmedShare = 0.1
+
+func valuesOf(samples []analysis.Point) []float64 {
+	return lists.Map(samples, func(p analysis.Point) float64 { return p.Value })
+}
+
 // metricTable is every metric of a cell, those without a verdict too.
 func (b *builder) metricTable(k analysis.Cell) table {
 	t := table{Caption: "All metrics of " + k.Name,
 		Head: []string{"metric", "contender", "median", "interval", "trials", "failed",
-			"against " + b.results.Baseline, "interval", "verdict"}}
+			"against " + b.results.Baseline, "interval", "verdict", "trimmed mean", "variation"},
+		Note: "The trimmed mean leaves out a tenth of the trials at each end, and none of fewer than ten. The variation is " +
+			"their standard deviation divided by it. Both are for comparison with published tables; no verdict uses them."}
 	compared := map[[2]string]analysis.Comparison{}
 	for _, c := range b.compared() {
 		if c.Cell == k.Name {
@@ -285,7 +295,15 @@ func (b *builder) metricTable(k analysis.Cell) table {
 				continue
 			}
 			row := []string{m.Name, name, amountText(s.Median, m.Unit), unavailable, fmt.Sprint(s.N),
-				fmt.Sprintf("%d of %d", s.Failures, s.N+s.Failures), "–", "–", "–"}
+				fmt.Sprintf("%d of %d", s.Failures, s.N+s.Failures), "–", "–", "–",
+				unavailable, unavailable}
+			if values := valuesOf(s.Samples); len(values) > 0 {
+				mean := stats.TrimmedMean(values, trimmedShare)
+				row[9] = amountText(&mean, m.Unit)
+				if cv, ok := stats.Variation(values, trimmedShare); ok {
+					row[10] = significant(100*cv, 2) + " %"
+				}
+			}
 			if s.CI[0] != nil || s.CI[1] != nil {
 				row[3] = amountText(s.CI[0], m.Unit) + " to " + amountText(s.CI[1], m.Unit)
 			}
