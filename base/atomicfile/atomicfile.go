@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"syscall"
 )
 
@@ -172,10 +173,17 @@ func SyncFolder(name string) error { return syncFolder(os.Open(name)) }
 func SyncFolderIn(root *os.Root, name string) error { return syncFolder(root.Open(name)) }
 
 // syncFolder syncs and closes a folder. Some file systems have nothing to sync there and say
-// EINVAL (fsync(2)).
+// EINVAL (fsync(2)). Windows cannot sync a folder: FlushFileBuffers wants a handle with the
+// right to write, which a folder does not give. NTFS logs the change of a name, so that after
+// a power failure the folder has the old name or the new one, but Commit may return earlier.
+//
+// Source: FlushFileBuffers, learn.microsoft.com.
 func syncFolder(folder *os.File, err error) error {
 	if err != nil {
 		return err
+	}
+	if runtime.GOOS == "windows" {
+		return folder.Close()
 	}
 	if err = folder.Sync(); errors.Is(err, syscall.EINVAL) {
 		err = nil

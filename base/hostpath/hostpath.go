@@ -32,3 +32,9 @@ func fromWindows(path string) string {
 	}
 	return path
 }
+
+// Windows returns an absolute path as Windows writes it. A path without a drive is on C:.
+func Windows(path string) string { return ofWindows(path, "C:") }
+
+// FromWindows is the inverse of Windows.
+func FromWindows(path string) string { return fromWindows(path) }

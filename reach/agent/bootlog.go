@@ -77,7 +77,7 @@ func settingText(read func(name string) ([]byte, error), source, name string) wi
 	text := bytes.TrimSpace(bytes.ReplaceAll(b, []byte{0}, nil))
 	switch {
 	case err != nil:
-		l.Error = "sysctl " + name + ": " + err.Error()
+		l.Error = err.Error()
 	case len(text) > maxBootText:
 		l.Error = "sysctl " + name + " has more than 16 MiB"
 	case len(text) == 0:

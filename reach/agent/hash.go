@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"runtime"
 
 	"bakeoff/reach/conn/local"
@@ -97,6 +98,9 @@ func executable() (*os.File, error) {
 		}
 	}
 	path, err := os.Executable()
+	if err != nil && filepath.IsAbs(os.Args[0]) { // NetBSD 7 does not tell the path of a program
+		path, err = os.Args[0], nil
+	}
 	if err != nil {
 		return nil, err
 	}

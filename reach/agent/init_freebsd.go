@@ -23,7 +23,13 @@ const (
 func (kernel) Interfaces() ([]net.Interface, error) { return net.Interfaces() }
 
 // Setting reads a sysctl.
-func (kernel) Setting(name string) ([]byte, error) { return unix.SysctlRaw(name) }
+func (kernel) Setting(name string) ([]byte, error) {
+	b, err := unix.SysctlRaw(name)
+	if err != nil {
+		err = fmt.Errorf("sysctl %s: %w", name, err)
+	}
+	return b, err
+}
 
 // Writable remounts the root. Its options say "ro" until they say "rw".
 func (kernel) Writable() error {

@@ -15,13 +15,14 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// This file needs only a POSIX shell on the other side. Once the agent is
-// installed, the agent does the rest.
+// This file needs only a POSIX shell on the other side, and windows.go OpenSSH for Windows.
+// Once the agent is installed, the agent does the rest.
 
 // site is how the shell describes the other side.
 type site struct {
 	goos, goarch string
 	uid          string
+	shell        string // of Windows: cmd or powershell; "" is a POSIX shell
 	cache, state string // folders of bakeoff there
 }
 
@@ -37,11 +38,18 @@ func (c *client) ask(ctx context.Context) (site, error) {
 	if err != nil {
 		return site{}, err
 	}
-	if !exit.OK() {
-		return site{}, fault.New(fault.Lab, "ssh %s: the remote shell failed with %s: %s", c.o.Target, exit,
-			brief(string(errs.Bytes())))
+	s, perr := site{}, error(nil)
+	if exit.OK() {
+		s, perr = parseHello(string(out.Bytes()))
+	} else {
+		perr = fault.New(fault.Lab, "the remote shell failed with %s: %s", exit, brief(string(errs.Bytes())))
 	}
-	s, err := parseHello(string(out.Bytes()))
+	if perr != nil {
+		var found bool
+		if s, found, err = c.askWindows(ctx); err == nil && !found {
+			err = perr
+		}
+	}
 	if err != nil {
 		return s, fault.Op("ssh "+c.o.Target, err)
 	}
@@ -118,8 +126,12 @@ func (c *client) pushAgent(ctx context.Context, s site) (string, error) {
 	}
 	there := path.Join(s.cache, "agent", fmt.Sprintf("bakeoff-agent-%s-%s-%s", s.goos, s.goarch,
 		hex.EncodeToString(sum.Sum(nil))[:24]))
+	if s.shell != "" {
+		return c.pushWindows(ctx, there+".exe", file, size)
+	}
 	length := fmt.Sprint(size)
-	if exit, err := c.run(ctx, []string{"sh", "-c", here, "sh", there, length}, nil, nil, nil); err != nil || exit.OK() {
+	if exit, err := c.run(ctx, []string{"sh", "-c", here, "sh", there, length}, nil, nil, nil); err != nil ||
+		exit.OK() {
 		return there, err
 	}
 	c.o.say("copying bakeoff-agent for %s/%s to %s", s.goos, s.goarch, c.o.Name)

@@ -41,14 +41,14 @@ func newClient(o Options) (*client, error) {
 	return &client{o: o, dir: dir, mine: mine}, nil
 }
 
-// args are the client's arguments before the remote command.
-func (c *client) args() []string {
-	args := []string{c.o.Program}
+// args are a client's arguments before the target.
+func (c *client) args(program string) []string {
+	args := []string{program}
 	if c.o.Config != "" {
 		args = append(args, "-F", c.o.Config)
 	}
 	if c.o.Port > 0 {
-		args = append(args, "-p", strconv.Itoa(c.o.Port))
+		args = append(args, "-o", "Port="+strconv.Itoa(c.o.Port))
 	}
 	for _, option := range []string{
 		"BatchMode=yes", "StrictHostKeyChecking=yes",
@@ -61,7 +61,7 @@ func (c *client) args() []string {
 	} {
 		args = append(args, "-o", option)
 	}
-	return append(args, "--", c.o.Target)
+	return args
 }
 
 // The bounds of a connection.
@@ -75,16 +75,31 @@ const (
 // run executes argv on the other side in a session of its own. The end of ctx
 // does not kill the remote program; the programs that this package runs this
 // way end when their input ends.
-func (c *client) run(ctx context.Context, argv []string, stdin io.Reader, stdout, stderr io.Writer) (conn.Exit, error) {
+func (c *client) run(
+	ctx context.Context,
+	argv []string,
+	stdin io.Reader,
+	stdout, stderr io.Writer,
+) (conn.Exit, error) {
 	line, err := commandLine(argv)
 	if err != nil {
 		return conn.Exit{}, err
 	}
+	return c.start(ctx, append(c.args(c.o.Program), "--", c.o.Target, line), stdin, stdout, stderr)
+}
+
+// start runs a client of OpenSSH on this side.
+func (c *client) start(
+	ctx context.Context,
+	argv []string,
+	stdin io.Reader,
+	stdout, stderr io.Writer,
+) (conn.Exit, error) {
 	if stdin == nil {
 		stdin = bytes.NewReader(nil)
 	}
 	said := &conn.Tail{Limit: 8 << 10}
-	exit, err := c.o.Local.Exec(ctx, conn.Cmd{Argv: append(c.args(), line), Env: []string{"LC_ALL=C"},
+	exit, err := c.o.Local.Exec(ctx, conn.Cmd{Argv: argv, Env: []string{"LC_ALL=C"},
 		Stdin: stdin, Stdout: stdout, Stderr: conn.Both(said, stderr)})
 	switch {
 	case ctx.Err() != nil:
@@ -104,8 +119,7 @@ func (c *client) run(ctx context.Context, argv []string, stdin io.Reader, stdout
 func (c *client) hangUp() {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
-	args := c.args()
-	args = append(args[:len(args)-2:len(args)-2], "-O", "exit", "--", c.o.Target)
+	args := append(c.args(c.o.Program), "-O", "exit", "--", c.o.Target)
 	_, _ = c.o.Local.Exec(ctx, conn.Cmd{Argv: args}) // fails if there is no connection
 	os.Remove(filepath.Join(c.dir, socketFile))
 }

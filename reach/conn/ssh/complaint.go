@@ -22,15 +22,20 @@ type Complaint struct {
 }
 
 // offending matches the message about a changed key (OpenSSH, sshconnect.c).
-var offending = regexp.MustCompile(`(?m)^Offending (?:[A-Za-z0-9@.-]+ )?key(?: for IP)? in (.{1,900}:[0-9]{1,9})\s*$`)
+var offending = regexp.MustCompile(
+	`(?m)^Offending (?:[A-Za-z0-9@.-]+ )?key(?: for IP)? in (.{1,900}:[0-9]{1,9})\s*$`,
+)
 
 // finals are messages that a retry cannot change, with what helps.
 var finals = []struct{ says, fix string }{
 	{"key is known for", "run ssh once by hand, compare the fingerprint with the machine's own, and accept the key"},
 	{"Host key verification failed",
 		"run ssh once by hand, compare the fingerprint with the machine's own, and accept the key"},
-	{"Permission denied", "add your key to authorized_keys on the host, and load it with ssh-add or set IdentityFile " +
-		"in ~/.ssh/config; bakeoff never asks for a password"},
+	{
+		"Permission denied",
+		"add your key to authorized_keys on the host, and load it with ssh-add or set IdentityFile " +
+			"in ~/.ssh/config; bakeoff never asks for a password",
+	},
 	{"Too many authentication failures", "set IdentityFile and IdentitiesOnly in ~/.ssh/config"},
 	{"Bad configuration option", "correct ~/.ssh/config"},
 	{"Bad owner or permissions", "correct the owner and the mode of that file"},

@@ -71,3 +71,46 @@ func TestTooLong(t *testing.T) {
 		t.Error("a line that no system takes was accepted")
 	}
 }
+
+// What Windows answers, whatever its shell prints before.
+func TestParseWindows(t *testing.T) {
+	for text, want := range map[string]site{
+		"AMD64\r\nC:\\Users\\ann\\AppData\\Local\r\n": {goos: "windows", goarch: "amd64",
+			cache: "/C:/Users/ann/AppData/Local/bakeoff/cache", state: "/C:/Users/ann/AppData/Local/bakeoff/state"},
+		"Welcome\r\nARM64 \r\nD:\\ann b\r\n": {goos: "windows", goarch: "arm64", cache: "/D:/ann b/bakeoff/cache",
+			state: "/D:/ann b/bakeoff/state"},
+	} {
+		if got, err := parseWindows(text); err != nil || got != want {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"", "AMD64", "x86\r\nC:\\a\r\n", "AMD64\r\n%LOCALAPPDATA%\r\n", "AMD64\r\nC:\\a&b\r\n"} {
+		if got, err := parseWindows(text); err == nil {
+			t.Errorf("%q: %+v", text, got)
+		}
+	}
+}
+
+// A program with a blank in its path is one word in both shells, and what a shell would expand is
+// refused.
+func TestWindowsLine(t *testing.T) {
+	argv := []string{`C:\ann b\agent.exe`, "host", "--silence", "2m0s"}
+	for shell, want := range map[string]string{shellCMD: `"C:\ann b\agent.exe" host --silence 2m0s`,
+		shellPowerShell: `& 'C:\ann b\agent.exe' host --silence 2m0s`} {
+		if got, err := windowsLine(shell, argv); err != nil || got != want {
+			t.Errorf("%s: %s, %v", shell, got, err)
+		}
+	}
+	if line, err := windowsLine(shellCMD, []string{"a", "%PATH%"}); err == nil {
+		t.Errorf("got %s", line)
+	}
+}
+
+func FuzzParseWindows(f *testing.F) {
+	f.Add("AMD64\r\nC:\\Users\\ann\r\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if s, err := parseWindows(text); err == nil && (s.cache[0] != '/' || !plainForWindows(s.state)) {
+			t.Errorf("%q: %+v", text, s)
+		}
+	})
+}

@@ -86,8 +86,7 @@ func (c *Conn) Direct(ctx context.Context) (netip.AddrPort, error) {
 
 // query is the command that prints the configuration of the client for the machine.
 func (c *client) query() []string {
-	argv := c.args() // they end with -- and the target
-	return append(append(argv[:len(argv)-2:len(argv)-2], "-G"), argv[len(argv)-2:]...)
+	return append(c.args(c.o.Program), "-G", "--", c.o.Target)
 }
 
 // endpoint reads the output of ssh -G.

@@ -95,7 +95,7 @@ func (c *client) serve(ctx context.Context, where site, program string) (*sessio
 	go func() {
 		defer close(s.ended)
 		errs := &conn.Tail{Limit: 2048}
-		exit, err := c.run(alive, argv, inR, outW, errs)
+		exit, err := c.runOn(alive, where, argv, inR, outW, errs)
 		s.err = ending(c.o.Name, exit, err, string(errs.Bytes()))
 		inR.CloseWithError(io.ErrClosedPipe)
 		outW.Close()
@@ -253,7 +253,11 @@ func (c *Conn) again(ctx context.Context) (*session, error) {
 			if ctx.Err() != nil {
 				return nil, fault.Wrap(fault.Lab, "host "+c.o.Name, ctx.Err())
 			}
-			return nil, fault.Wrap(fault.Lab, fmt.Sprintf("host %s did not come back within %v", c.o.Name, c.o.Patience), err)
+			return nil, fault.Wrap(
+				fault.Lab,
+				fmt.Sprintf("host %s did not come back within %v", c.o.Name, c.o.Patience),
+				err,
+			)
 		case <-time.After(pause):
 		}
 	}

@@ -173,6 +173,20 @@ func (s *Server) Environ(assignment string) {
 	s.Restart()
 }
 
+// Force has a program run in place of the user's shell, and restarts the server. The program finds
+// the command line in SSH_ORIGINAL_COMMAND: for SFTP it is SFTPCommand.
+func (s *Server) Force(program string) {
+	s.t.Helper()
+	config := filepath.Join(s.dir, "sshd_config")
+	s.write("sshd_config", fmt.Sprintf("ForceCommand %s\nSubsystem sftp %s\n", program, SFTPCommand)+read(s.t, config),
+		0o600)
+	s.Stop()
+	s.Restart()
+}
+
+// SFTPCommand is the command of SFTP of a server with Force.
+const SFTPCommand = "sftp-of-the-test"
+
 // Cut kills every connection and returns their number; the server keeps
 // running.
 func (s *Server) Cut() int {
