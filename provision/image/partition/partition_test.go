@@ -174,7 +174,8 @@ func TestDescribe(t *testing.T) {
 			FileSystem: "FFS"}}}},
 		"FFS without a partition": {func(d []byte) { copy(d[8192+1372:], "\x54\x19\x01\x00") }, Table{FileSystem: "FFS",
 			RootError: ofFFS, Entries: []Entry{}}},
-		"the whole disk": {func(d []byte) { extAt(d, 0, 64) }, Table{FileSystem: ext, Root: new(int), Entries: []Entry{}}},
+		"the whole disk": {func(d []byte) { extAt(d, 0, 64) },
+			Table{FileSystem: ext, Root: new(int), Entries: []Entry{}}},
 	} {
 		disk := make([]byte, size)
 		c.make(disk)
