@@ -56,6 +56,9 @@ type build struct {
 	folder   *output.Folder
 	engines  map[string]*markdown.Engine
 
+	tried     string // a post that is tried with another text; "" for none
+	triedText []byte
+
 	mu     sync.Mutex
 	bodies map[string]markdown.Rendered
 	held   int
@@ -180,12 +183,12 @@ func (b *build) keepState(name string, f fileState) {
 
 // readPost returns a post, from the last build if its file did not change.
 func (b *build) readPost(name string, info fs.FileInfo) (*content.Post, error) {
-	if old, ok := b.last[name]; ok && old.Post != nil && old.isFresh(info) {
+	if old, ok := b.last[name]; ok && old.Post != nil && old.isFresh(info) && name != b.tried {
 		b.keepState(name, old)
 		return old.Post, nil
 	}
 	read := time.Now().UnixNano()
-	text, err := readBounded(b.site.root, name, content.MaxFile)
+	text, err := b.readSource(name)
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, name, err)
 	}
@@ -248,7 +251,7 @@ func (b *build) bodyOf(p *content.Post) (markdown.Rendered, error) {
 	if ok {
 		return body, nil
 	}
-	text, err := readBounded(b.site.root, p.File, content.MaxFile)
+	text, err := b.readSource(p.File)
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, p.File, err)
 	}

@@ -116,7 +116,7 @@ func (b *build) missing() error {
 			if p == nil || p.Draft && !b.opt.Drafts {
 				continue
 			}
-			text, err := readBounded(b.site.root, p.File, content.MaxFile)
+			text, err := b.readSource(p.File)
 			if err != nil {
 				problems = append(problems, fault.Wrap(fault.Invalid, p.File, err))
 				continue

@@ -23,12 +23,17 @@ func CheckPort(c *cobra.Command, port int) error {
 // Serve serves a handler on 127.0.0.1 until the context ends, and prints the address with
 // the path start. Only browsers on this machine get an answer (Local).
 func (s *Streams) Serve(ctx context.Context, h http.Handler, start string, port int) error {
+	return s.ServeGuarded(ctx, Local(h), start, port)
+}
+
+// ServeGuarded is Serve for a handler that refuses other machines itself.
+func (s *Streams) ServeGuarded(ctx context.Context, h http.Handler, start string, port int) error {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(port)))
 	if err != nil {
 		return fault.Wrap(fault.Lab, "serve", err)
 	}
 	fmt.Fprintf(s.Out, "http://%s/%s\n", l.Addr(), start)
-	srv := &http.Server{Handler: Local(h), ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
+	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,
 		MaxHeaderBytes: 16 << 10}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()

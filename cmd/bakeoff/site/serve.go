@@ -14,20 +14,29 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/cmd/bakeoff/reading"
+	"bakeoff/publish/report"
 	"bakeoff/publish/site"
+	"bakeoff/publish/site/editor"
 )
 
 func (w writer) serve() *cobra.Command {
 	var port int
 	var opt site.Option
-	var once bool
+	var once, edit bool
 	c := &cobra.Command{
 		Use:   "serve [SITE]",
 		Short: "Build the site and serve it to a browser on this machine",
 		Long: `serve builds the site and serves it on 127.0.0.1 only. It builds again when a file
-changes. Ctrl-C ends it.`,
-		Example: "  bakeoff site serve blog\n  bakeoff site serve --drafts --future --port 8000 blog",
-		Args:    cli.Between(0, 1, "a site"),
+changes. Ctrl-C ends it.
+
+With --edit, it also serves an editor: a list of the posts, the text of one, its problems as a
+build would name them, and a live preview. Open the address that it prints, whose key no
+other user of this machine knows. It saves a file in one step, only if nobody else changed
+it, and only files of the site's posts, pages and drafts. Ctrl+S saves.`,
+		Example: "  bakeoff site serve blog\n  bakeoff site serve --drafts --future --port 8000 blog\n" +
+			"  bakeoff site serve --edit blog",
+		Args: cli.Between(0, 1, "a site"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := cli.CheckPort(c, port); err != nil {
 				return err
@@ -55,13 +64,19 @@ changes. Ctrl-C ends it.`,
 					})
 				})
 			}
-			return w.Serve(ctx, handler(root.FS()), "", port)
+			if !edit {
+				return w.Serve(ctx, handler(root.FS()), "", port)
+			}
+			opt.Program, opt.Report = cli.Program(w.version), reading.PageOption(w.version, string(report.ByEstimate))
+			e := editor.New(dir, opt, handler(root.FS()))
+			return w.ServeGuarded(ctx, e, e.Start(), port)
 		},
 	}
 	f := c.Flags()
 	f.IntVar(&port, "port", 0, "`port` to listen on; 0 selects a free one")
 	f.BoolVar(&opt.Drafts, "drafts", false, "show drafts too")
 	f.BoolVar(&opt.Future, "future", false, "show posts that are dated in the future too")
+	f.BoolVar(&edit, "edit", false, "serve an editor too")
 	f.BoolVar(&once, "once", false, "do not build again when a file changes")
 	return c
 }
