@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,6 +63,10 @@ var exportKinds = []struct {
 	{ghost.Is, ghost.Read},
 }
 
+// maxHead is how much of a file says which system wrote it, in bytes: WordPress begins with a long
+// comment, and other programs with more.
+const maxHead = 64 << 10
+
 // readExport reads a file by the reader of the system that wrote it.
 func readExport(name string, zone *time.Location) (importer.Export, error) {
 	f, err := os.Open(name)
@@ -73,7 +78,7 @@ func readExport(name string, zone *time.Location) (importer.Export, error) {
 		return importer.Export{}, fault.WithFix(fault.New(fault.Invalid, "%s is not a file", safetext.Line(name)),
 			"name an export, or a folder of posts")
 	}
-	head := make([]byte, 4096)
+	head := make([]byte, maxHead)
 	n, err := io.ReadFull(f, head)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return importer.Export{}, fault.Wrap(fault.Lab, "read", err)
@@ -119,6 +124,7 @@ func (w *importing) writeExport(e importer.Export) error {
 		}
 	}
 	links := strings.NewReplacer(pairs...)
+	noted := map[string]bool{}
 	for _, p := range e.Posts {
 		if len(p.Body) > content.MaxFile {
 			w.done.Notes = append(w.done.Notes, safetext.Line(p.Source)+": the text is too long; it is left out")
@@ -133,6 +139,11 @@ func (w *importing) writeExport(e importer.Export) error {
 		ext := ".md"
 		if p.HTML {
 			ext = ".html"
+		}
+		if l := p.Language; l != "" && !noted[l] && !slices.Contains(w.site.Config.Languages, l) {
+			noted[l] = true
+			w.done.Notes = append(w.done.Notes, fmt.Sprintf("%s: it is in %s; add %s to SITE_LANGS in config.sh.local, "+
+				"so that translations have addresses of their own", safetext.Line(p.Source), l, l))
 		}
 		if p.Language != "" { // translations differ in it
 			ext = "." + p.Language + ext
@@ -165,6 +176,12 @@ func (w *importing) writePost(source, stem, ext, text string, page, draft bool) 
 		to = dir + "/" + slug + "-" + content.Short(source) + ext
 	}
 	w.taken[to] = true
+	if other := w.otherFile(dir, strings.TrimSuffix(path.Base(to), ext), ext); other != "" {
+		w.done.Skipped = append(w.done.Skipped, safetext.Line(source))
+		w.done.Notes = append(w.done.Notes, fmt.Sprintf("%s: %s exists already; it is left out",
+			safetext.Line(source), other))
+		return nil
+	}
 	switch err := createFile(w.site.root, to, text); {
 	case errors.Is(err, fs.ErrExist):
 		w.done.Skipped = append(w.done.Skipped, safetext.Line(source))
@@ -174,6 +191,18 @@ func (w *importing) writePost(source, stem, ext, text string, page, draft bool) 
 		w.done.Files = append(w.done.Files, to)
 	}
 	return nil
+}
+
+// otherFile returns the file of the same post in another format that the site has: both would have
+// the same address.
+func (w *importing) otherFile(dir, stem, ext string) string {
+	for _, other := range []string{".md", ".markdown", ".html", ".htm"} {
+		name := dir + "/" + stem + other
+		if _, err := w.site.root.Lstat(name); other != ext && !w.taken[name] && err == nil {
+			return name
+		}
+	}
+	return ""
 }
 
 // importFolder reads the files of a folder by the front matter of each: Hugo's, Nikola's, Pelican's.

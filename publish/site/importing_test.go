@@ -319,7 +319,7 @@ func TestImportPelican(t *testing.T) {
 		t.Errorf("files %q", done.Files)
 	}
 	wantNotes(t, done, `bad.md:2: "soon" is not a date`, "the status is hidden",
-		"dateless.md: no date; it becomes a draft",
+		"dateless.md: no date; it becomes a draft", "fr.md: it is in fr; add fr to SITE_LANGS",
 		"python/mark.md: a link leads to /python/none.md", "copy those below the same folder to static")
 }
 
@@ -351,6 +351,23 @@ func TestImportOfHostileFolders(t *testing.T) {
 	if r := buildSite(t, filepath.Join(base, "site"), Option{}); r.Posts != 2 {
 		t.Errorf("%+v", r)
 	}
+}
+
+// A page that the site has in another format is not imported beside it.
+func TestImportOfWhatTheSiteHas(t *testing.T) {
+	dir := blog(t, map[string]string{"config.sh.local": "TIMEZONE=UTC\n", "pages/about.md": "---\ntitle: Mine\n---\nx\n",
+		"in/export.xml": wordpressExport})
+	s, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	done, err := s.Import(filepath.Join(dir, "in", "export.xml"))
+	if err != nil || len(done.Files) != 4 || len(done.Skipped) != 1 {
+		t.Errorf("%+v, %v", done, err)
+	}
+	wantNotes(t, done, "pages/about.md exists already")
+	buildSite(t, dir, Option{})
 }
 
 // A file that is damaged, or that no importer knows, is an error that names it, and nothing is

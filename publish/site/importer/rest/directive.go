@@ -76,6 +76,8 @@ func (r *reader) directive(d directiveText, depth int) error {
 		r.out.WriteString(strings.TrimLeft(textOf(dedent(d.body)), "\n"))
 	case "pull-quote", "epigraph", "highlights", "compound", "container":
 		return r.wrapped("blockquote", d.body, depth)
+	case "class":
+		return r.blocks(dedent(d.body), depth+1) // of what it holds, or of what follows
 	case "contents", "sectnum", "meta":
 		// The page has none of them.
 	case "youtube":

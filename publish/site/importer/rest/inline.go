@@ -50,7 +50,7 @@ func (r *reader) inline(l line) error {
 		if s[0] == '\\' && len(s) > 1 {
 			_, size := utf8.DecodeRuneInString(s[1:])
 			if c := s[1 : 1+size]; c != " " && c != "\n" {
-				r.out.WriteString(html.EscapeString(c))
+				r.out.WriteString(escapeText(c))
 			}
 			before, s = 'x', s[1+size:]
 			if strings.HasPrefix(s, "`") || strings.HasPrefix(s, "*") || strings.HasPrefix(s, ":") {
@@ -59,7 +59,7 @@ func (r *reader) inline(l line) error {
 			continue
 		}
 		c, size := utf8.DecodeRuneInString(s)
-		r.out.WriteString(html.EscapeString(s[:size]))
+		r.out.WriteString(escapeText(s[:size]))
 		before, s = c, s[size:]
 	}
 	return nil
@@ -73,11 +73,11 @@ func opens(before rune) bool {
 // mark writes the marked text that begins s, and returns its length; 0 if there is none.
 func (r *reader) mark(s string, at line) (int, error) {
 	element := func(tag, text, all string) (int, error) {
-		r.out.WriteString("<" + tag + ">" + html.EscapeString(text) + "</" + tag + ">")
+		r.out.WriteString("<" + tag + ">" + escapeText(text) + "</" + tag + ">")
 		return len(all), nil
 	}
 	link := func(to, text, all string) (int, error) {
-		r.out.WriteString(`<a href="` + html.EscapeString(to) + `">` + html.EscapeString(text) + "</a>")
+		r.out.WriteString(`<a href="` + html.EscapeString(to) + `">` + escapeText(text) + "</a>")
 		return len(all), nil
 	}
 	if m := literalText.FindStringSubmatch(s); m != nil {
@@ -133,6 +133,11 @@ func (r *reader) mark(s string, at line) (int, error) {
 	}
 	return 0, nil
 }
+
+// escapeText escapes a text outside of attributes: quotes stay readable in an editor.
+func escapeText(s string) string { return textEscapes.Replace(s) }
+
+var textEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
 // unescape removes the backslashes of a text.
 func unescape(s string) string {

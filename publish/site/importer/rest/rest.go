@@ -360,7 +360,7 @@ func (r *reader) code(language string, lines []line) {
 	}
 	r.out.WriteString("<pre><code" + class + ">")
 	for _, l := range dedent(lines) {
-		r.out.WriteString(html.EscapeString(l.text) + "\n")
+		r.out.WriteString(escapeText(l.text) + "\n")
 	}
 	r.out.WriteString("</code></pre>\n")
 }

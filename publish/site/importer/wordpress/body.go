@@ -30,7 +30,12 @@ var ownShortcodes = []string{"gallery", "playlist", "audio", "video", "embed", "
 // only blank lines show.
 func (e *export) bodyOf(source, text string) string {
 	text = strings.ReplaceAll(text, "\r\n", "\n")
-	for _, m := range dynamicBlock.FindAllStringSubmatch(text, 20) {
+	noted := map[string]bool{}
+	for _, m := range dynamicBlock.FindAllStringSubmatch(text, 100) {
+		if noted[m[1]] {
+			continue
+		}
+		noted[m[1]] = true
 		e.Note(source, "the block %s has no text of its own; it is left out", m[1])
 	}
 	blocks := strings.Contains(text, "<!-- wp:")

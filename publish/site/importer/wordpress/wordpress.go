@@ -19,7 +19,7 @@ import (
 
 // Is reports whether a file begins like an export of WordPress.
 func Is(head []byte) bool {
-	return bytes.Contains(head, []byte("<rss")) && bytes.Contains(head, []byte("http://wordpress.org/export/"))
+	return bytes.Contains(head, []byte("<rss")) && bytes.Contains(head, []byte("://wordpress.org/export/"))
 }
 
 // author is a writer of the blog.

@@ -10,7 +10,8 @@ const begin = `<rss xmlns:excerpt="http://wordpress.org/export/1.2/excerpt/" ` +
 	`xmlns:content="http://purl.org/rss/1.0/modules/content/" xmlns:wp="http://wordpress.org/export/1.2/"><channel>`
 
 func TestIs(t *testing.T) {
-	if !Is([]byte(begin)) || Is([]byte("<rss><channel>")) || Is(nil) {
+	https := strings.Replace(begin, "http://wordpress", "https://wordpress", 1)
+	if !Is([]byte(begin)) || !Is([]byte(https)) || Is([]byte("<rss><channel>")) || Is(nil) {
 		t.Error("the beginning of an export is not recognized")
 	}
 }
