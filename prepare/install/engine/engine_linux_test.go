@@ -69,7 +69,7 @@ func TestFails(t *testing.T) {
 		t.Skip("installs on a loop device")
 	}
 	m := newMachine(t)
-	p := m.plan()
+	p := m.plan(voidSpec)
 	m.powerOn()
 	before := m.taken() // of the machine that tests
 	record := m.begin(p, "fails")
@@ -130,7 +130,7 @@ func (m *machine) refuses(record string) {
 		m.t.Errorf("%v\n%s", err, out)
 	}
 	m.must("sgdisk", "-U", gpt, m.disk)
-	other := m.begin(m.plan(), "other")
+	other := m.begin(m.plan(voidSpec), "other")
 	if out, err := m.run(other); err == nil || !strings.Contains(out, "changed since the plan was made") {
 		m.t.Errorf("a disk with content was accepted: %v\n%s", err, out)
 	}

@@ -30,7 +30,7 @@ var fakes = map[string]func(f *fake, args []string) error{
 	"zpool": (*fake).zpool, "zfs": (*fake).zfs, "zdb": (*fake).zdb, "zgenhostid": (*fake).zgenhostid,
 	"hostid": (*fake).hostid, "xbps-install": (*fake).xbpsInstall, "xbps-query": (*fake).xbpsQuery,
 	"chroot": (*fake).chroot, "cryptsetup": (*fake).cryptsetup, "mount": (*fake).mount, "umount": (*fake).umount,
-	"efibootmgr": (*fake).efibootmgr,
+	"efibootmgr": (*fake).efibootmgr, "curl": (*fake).curl, "mmdebstrap": (*fake).mmdebstrap,
 }
 
 // fake is the state of the programs. keep outlives the machine, run does not.
@@ -297,7 +297,11 @@ func (f *fake) zfs(args []string) error {
 	case args[0] == "unmount":
 		return syscall.Unmount(f.mountpoint(i, p, name), 0)
 	case args[0] == "load-key":
-		key, err := os.ReadFile(strings.TrimPrefix(set["keylocation"], "file://"))
+		from := set["keylocation"]
+		if args[1] == "-L" {
+			from = args[2]
+		}
+		key, err := os.ReadFile(strings.TrimPrefix(from, "file://"))
 		sum := sha256.Sum256(key)
 		if err != nil || hex.EncodeToString(sum[:]) != p.KeySum {
 			return fmt.Errorf("Key load error: Incorrect key provided for '%s'. %w", name, err)
@@ -414,6 +418,70 @@ func (f *fake) xbpsInstall(args []string) error {
 	return nil
 }
 
+func (*fake) curl(args []string) error {
+	if !strings.HasSuffix(args[len(args)-1], "/dists/trixie/InRelease") {
+		return errors.New("The requested URL returned error: 404")
+	}
+	return nil
+}
+
+// mmdebstrap makes the tree that base-system makes.
+func (f *fake) mmdebstrap(args []string) error {
+	return f.xbpsInstall([]string{"-r", args[len(args)-2], "base-system"})
+}
+
+// debian does what programs of Debian would do in a root.
+func (f *fake) debian(root string, args []string) (known bool, err error) {
+	put := func(name, text string) error {
+		return errors.Join(os.MkdirAll(filepath.Dir(root+name), 0o755), os.WriteFile(root+name, []byte(text), 0o644))
+	}
+	last := args[len(args)-1]
+	switch args[0] {
+	case "apt-get":
+		if last == "update" {
+			return true, put("/var/lib/apt/lists/all", "")
+		}
+		_, packages := options(args[1:], "o")
+		for _, p := range packages[1:] {
+			err = errors.Join(err, put("/var/lib/dpkg/info/"+p+".list", ""))
+			switch p {
+			case os.Getenv("FAKE_FAIL"):
+				return true, errors.New("the mirror is gone")
+			case "linux-image-amd64":
+				err = errors.Join(err, f.xbpsInstall([]string{"-r", root, "linux-lts"}))
+			case "zfs-dracut":
+				err = errors.Join(err, f.xbpsInstall([]string{"-r", root, "zfs"}))
+			}
+		}
+	case "dpkg-query":
+		if _, err = os.Stat(root + "/var/lib/dpkg/info/" + last + ".list"); err == nil {
+			fmt.Print("ii .")
+		}
+	case "dracut":
+		err = f.initramfs(root)
+	case "lsinitrd":
+		_, err = os.Stat(root + "/boot/initramfs-6.12.img")
+		fmt.Println("usr/lib/modules/6.12/extra/zfs.ko\netc/hostid")
+	case "locale-gen":
+		err = put("/etc/locale-built", "en_US.utf8\n")
+	case "systemctl":
+		if args[1] == "show" {
+			var b []byte
+			b, err = os.ReadFile(root + "/etc/state-" + last)
+			fmt.Println(string(b))
+		} else {
+			err = put("/etc/state-"+last, args[1]+"d")
+		}
+	case "kernel-install":
+		err = put("/boot/efi/EFI/Linux/debian-6.12.efi", "image")
+	case "bootctl":
+		err = put("/boot/efi/EFI/BOOT/BOOTX64.EFI", "loader")
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
 // initramfs builds an image from the configuration of dracut, and with its umask.
 func (*fake) initramfs(root string) error {
 	var all strings.Builder
@@ -437,6 +505,12 @@ func (f *fake) chroot(args []string) error {
 		return fmt.Errorf("failed to run command '%s': No such file or directory", args[0])
 	}
 	passwd, shadow := root+"/etc/passwd", root+"/etc/shadow"
+	if args[0] == "env" {
+		args = args[2:]
+	}
+	if known, err := f.debian(root, args); known {
+		return err
+	}
 	last := args[len(args)-1]
 	switch args[0] {
 	case "xbps-install":

@@ -202,7 +202,7 @@ func (r *recipe) makePool(bootEnv, compatibility string) {
 	s = r.run("pool-import", "import it, if it is not", "zpool", "import", "-N", "-R", target, "-d", dev, pool).
 		check("zpool", "list", "-HPv", "-o", "name", pool).expect(dev).undo("zpool", "export", pool)
 	s.ReadOnly = []string{"zpool", "import", "-o", "readonly=on", "-N", "-R", target, "-d", dev, pool}
-	r.run("pool-load-key", "load its key", "zfs", "load-key", pool).
+	r.run("pool-load-key", "load its key", "zfs", "load-key", "-L", "file://"+poolKey, pool).
 		check("zfs", "get", "-H", "-o", "value", "keystatus", pool).expect("available").replaces().Reopen = true
 	r.assert("pool-ashift", "see that the pool has the sectors that were asked for", "zpool", "get", "-H", "-o", "value",
 		"ashift", pool).

@@ -199,8 +199,11 @@ func mounts(text string) (all []installed.Mount) {
 	return all
 }
 
-// swaps reads /proc/swaps.
+// swaps reads /proc/swaps, which has a first line also where nothing is used; nil is unknown.
 func swaps(text string) (all []installed.Swap) {
+	if text != "" {
+		all = []installed.Swap{}
+	}
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
 		if len(f) < 5 || f[0] == "Filename" {
