@@ -184,6 +184,9 @@ func TestUnknown(t *testing.T) {
 
 // TestThisMachine compares the probe with the kernel's own files, on the machine of the test.
 func TestThisMachine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts about 100 programs")
+	}
 	if _, err := exec.LookPath("lsblk"); err != nil {
 		t.Skip("needs lsblk: apt-get install util-linux")
 	}
