@@ -275,9 +275,61 @@ func (a *app) vmGet() *cobra.Command {
 }
 
 func (a *app) vmStart() *cobra.Command {
-	return a.guestVerb("start GUEST", "Start a guest", "start does nothing if the guest runs.",
-		"  sudo bakeoff vm start web",
-		func(ctx context.Context, g *vm.Guest) error { return g.Start(ctx, a.launchSupervisor) })
+	var autoboot bool
+	c := &cobra.Command{
+		Use:   "start GUEST",
+		Short: "Start a guest, or all guests that start with this machine",
+		Long: `start does nothing if the guest runs. --autoboot starts all guests with the property
+autoboot that do not run, as a service of this machine does when the machine starts. A guest
+that does not start is reported, and the others are started.`,
+		Example: "  sudo bakeoff vm start web\n  sudo bakeoff vm start --autoboot",
+		Args:    oneOrAll(&autoboot, "--autoboot"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.eachGuest(c, args, func(g *vm.Guest) bool { return g.Autoboot },
+				func(ctx context.Context, g *vm.Guest) error { return g.Start(ctx, a.launchSupervisor) })
+		},
+	}
+	c.Flags().BoolVar(&autoboot, "autoboot", false, "start all guests with autoboot")
+	return c
+}
+
+// oneOrAll accepts one GUEST, or with the flag none.
+func oneOrAll(all *bool, flag string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if *all != (len(args) == 0) || len(args) > 1 {
+			return cli.Usage(c, errors.New("write one GUEST, or "+flag))
+		}
+		return nil
+	}
+}
+
+// eachGuest does something with the guest that args name, or without one with all that want
+// says; an error of one does not keep it from the others.
+func (a *app) eachGuest(c *cobra.Command, args []string, want func(*vm.Guest) bool,
+	do func(context.Context, *vm.Guest) error) error {
+	ctx, stop := a.Interruptible(c.Context())
+	defer stop()
+	if len(args) > 0 {
+		g, err := a.guest(args[0])
+		if err != nil {
+			return err
+		}
+		return do(ctx, g)
+	}
+	s, err := a.guests()
+	if err != nil {
+		return err
+	}
+	all, err := s.List()
+	for _, g := range all {
+		if !want(g) || ctx.Err() != nil {
+			continue
+		}
+		if derr := do(ctx, g); derr != nil {
+			err = errors.Join(err, fault.Op("guest "+g.UUID, derr))
+		}
+	}
+	return err
 }
 
 // addStopFlags adds the flags that say how a guest is ended.
@@ -290,11 +342,21 @@ func addStopFlags(c *cobra.Command, how *vm.Stop) *cobra.Command {
 
 func (a *app) vmStop() *cobra.Command {
 	var how vm.Stop
-	return addStopFlags(a.guestVerb("stop GUEST", "Shut a guest down",
-		"stop presses the power button of a machine, and sends SIGTERM to the program of a container.\n"+
-			"It does nothing if the guest is stopped.",
-		"  sudo bakeoff vm stop web\n  sudo bakeoff vm stop -t 5s web",
-		func(ctx context.Context, g *vm.Guest) error { return g.Stop(ctx, how) }), &how)
+	c := &cobra.Command{
+		Use:   "stop GUEST",
+		Short: "Shut a guest down, or all guests",
+		Long: `stop presses the power button of a machine, and sends SIGTERM to the program of a container.
+It does nothing if the guest is stopped, which then does not start with this machine any
+more. --all shuts all guests down and leaves autoboot as it is, for a machine that stops.`,
+		Example: "  sudo bakeoff vm stop web\n  sudo bakeoff vm stop -t 5s web\n  sudo bakeoff vm stop --all",
+		Args:    oneOrAll(&how.KeepAutoboot, "--all"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.eachGuest(c, args, func(g *vm.Guest) bool { return g.Supervisor != 0 },
+				func(ctx context.Context, g *vm.Guest) error { return g.Stop(ctx, how) })
+		},
+	}
+	c.Flags().BoolVar(&how.KeepAutoboot, "all", false, "shut all guests down, and leave autoboot as it is")
+	return addStopFlags(c, &how)
 }
 
 func (a *app) vmReboot() *cobra.Command {

@@ -20,6 +20,8 @@ import (
 type Stop struct {
 	Force bool          `json:"force,omitempty"`
 	Grace time.Duration `json:"grace_ns,omitempty"` // until it is ended by force; 0 is that of its brand
+	// KeepAutoboot is for a host that stops: the guest starts again with it.
+	KeepAutoboot bool `json:"-"`
 }
 
 // request is what a command asks the supervisor for.

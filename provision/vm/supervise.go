@@ -378,8 +378,10 @@ func (g *Guest) Stop(ctx context.Context, how Stop) error {
 	}
 	defer held.Release()
 	wasRemoved := func() bool { _, err := os.Stat(g.Path("")); return errors.Is(err, os.ErrNotExist) }
-	if err := g.setAutoboot(false); err != nil {
-		return err
+	if !how.KeepAutoboot {
+		if err := g.setAutoboot(false); err != nil {
+			return err
+		}
 	}
 	crashed := g.Supervisor == 0 && g.State == Failed
 	if err := g.end(ctx, how); err != nil && !wasRemoved() {

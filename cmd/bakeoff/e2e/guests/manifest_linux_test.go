@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"bakeoff/provision/vm"
 	"bakeoff/provision/vm/manifest"
@@ -151,6 +152,41 @@ func TestApplyAndUpdate(t *testing.T) {
 	if _, _, code := h.Bakeoff(t, limit, "vm", "validate", "nothing"); code != 2 {
 		t.Errorf("wrong usage: exit code %d", code)
 	}
+	removeGuests(t, h)
+	leavesNothing(t, h)
+}
+
+// After a power cut, as after a shutdown, the guests with autoboot come back, and no others.
+func TestAutoboot(t *testing.T) {
+	h := home(t)
+	dir := tiny(t, h)
+	for _, name := range []string{"a", "b", "stopped"} {
+		do(t, h, "run", dir, "--brand", "docker", "--memory", "32MiB", "--name", name)
+	}
+	do(t, h, "stop", "stopped")
+	states := func() string { return do(t, h, "list", "-p", "-s", "alias", "-o", "alias,state") }
+	killProcesses(t, h.Dir, "vm\x00supervise") // the power of the host is cut
+	for end := time.Now().Add(time.Minute); states() != "a:failed\nb:failed\nstopped:stopped"; {
+		if time.Now().After(end) {
+			t.Fatalf("after a power cut: %s", states())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	do(t, h, "start", "--autoboot")
+	do(t, h, "start", "--autoboot")
+	if got := states(); got != "a:running\nb:running\nstopped:stopped" {
+		t.Errorf("after a boot: %s", got)
+	}
+	do(t, h, "stop", "--all")
+	if got := states(); got != "a:stopped\nb:stopped\nstopped:stopped" {
+		t.Errorf("after a shutdown: %s", got)
+	}
+	do(t, h, "start", "--autoboot")
+	if got := states(); got != "a:running\nb:running\nstopped:stopped" {
+		t.Errorf("after another boot: %s", got)
+	}
+	refused(t, h, 2, "one GUEST, or --all", "stop")
+	refused(t, h, 2, "one GUEST, or --autoboot", "start", "a", "--autoboot")
 	removeGuests(t, h)
 	leavesNothing(t, h)
 }
