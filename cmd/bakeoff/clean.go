@@ -22,7 +22,7 @@ networks and directories. It restores kernel settings that a container engine of
 the run changed. It finds them by the leases that a run records before it creates
 anything, and prints a line for each. It never touches run folders.
 
-clean removes nothing of a run that is alive, also if that run has another /run or
+clean removes nothing of a run that is alive, even if that run has another /run or
 sees the leases through an overlay. If it cannot find out whether the run is alive,
 it says so, removes nothing of it, and exits with 1.
 

@@ -53,8 +53,8 @@ func (a *app) imageInspect() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "inspect FILE",
 		Short: "Show what a kernel, a disk or a RAM disk is, and what it lacks",
-		Long: `inspect reads a file that a machine starts from. It finds out by the bytes what the
-file is; the name does not matter.
+		Long: `inspect identifies a kernel, a disk or a RAM disk. It reads the contents of the file
+and ignores its name.
 
 Of a kernel it shows the format, the system, the version, the ways in which a
 hypervisor can start it, and the longest command line. It unpacks the ELF kernel in
@@ -65,7 +65,7 @@ beside the kernel, for the configuration in the kernel (CONFIG_IKCONFIG), and fo
 lib/modules/VERSION in the folder of the kernel and the one above. What none of
 these tells is shown as unknown.
 
-Of a disk it shows the partitions with their attributes, and which one is the root.
+Of a disk it shows the partitions with their attributes, and which partition is the root.
 Of an initial RAM disk it shows the archives, and whether it has /init.`,
 		Example: `  bakeoff image inspect /boot/vmlinuz-6.1.0-56-cloud-amd64
   bakeoff image inspect vmlinux --config .config
