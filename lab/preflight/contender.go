@@ -35,7 +35,7 @@ func (v inspector) checkContender(
 	if err := v.validateSpec(d, c); err != nil {
 		return refusal(a, err)
 	}
-	if err := v.checkAgent(d, c); err != nil {
+	if err := cmp.Or(v.checkAgent(d, c), v.checkFromHost(d, c)); err != nil {
 		return refusal(a, err)
 	}
 	if c.System != "" { // another system's is not this one's to tell
@@ -99,6 +99,23 @@ func (v inspector) checkAgent(d driver.Driver, c plan.Contender) error {
 				if err := v.checkWithoutAgent(doc, cell, doc.StartsNothing(p), doc.NeedsPeer(p)); err != nil {
 					return err
 				}
+			}
+		}
+	}
+	return nil
+}
+
+// checkFromHost refuses a contender with a kernel of its own if the host must look at its volumes.
+func (v inspector) checkFromHost(d driver.Driver, c plan.Contender) error {
+	if !d.Doc().Kernel {
+		return nil
+	}
+	for _, cell := range v.plan.Cells {
+		for _, w := range v.Workloads {
+			if doc := w.Doc(); doc.Name == cell.Workload && doc.FromHost {
+				return fault.WithFix(fault.New(fault.Unsupported, "the workload %s of cell %s reads from the host what a volume "+
+					"holds, and the kernel of the guest mounts it", doc.Name, cell.Name),
+					"remove the cell, or use a driver that shares the host's kernel: host, chroot, crun")
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/measure/execution/all"
+	"bakeoff/provision/driver/chroot"
 	"bakeoff/provision/driver/qemu"
 )
 
@@ -40,6 +41,22 @@ func TestAgentlessContendersAreRefused(t *testing.T) {
 		c.Options = nil
 		if err := v.checkAgent(qemu.New(), c); err != nil {
 			t.Errorf("%s, with an agent: %v", name, err)
+		}
+	}
+}
+
+// What the host must see of a volume, it does not see of one that a guest mounts.
+func TestVolumesOfGuestsAreNotReadFromTheHost(t *testing.T) {
+	for name, refused := range map[string]bool{"compression": true, "files": false} {
+		p := &plan.Plan{Cells: []plan.Cell{{Cell: manifest.Cell{Name: "c", Workload: name}}}}
+		v := inspector{Site: Site{Workloads: all.Runners()}, plan: p}
+		c := plan.Contender{Contender: manifest.Contender{Name: "g", Driver: "qemu"}}
+		if err := v.checkFromHost(qemu.New(), c); (err != nil) != refused || refused && (!fault.Is(err, fault.Unsupported) ||
+			!strings.Contains(err.Error(), "the workload compression of cell c reads from the host")) {
+			t.Errorf("%s in a guest: %v", name, err)
+		}
+		if err := v.checkFromHost(chroot.Driver{}, c); err != nil {
+			t.Errorf("%s in a chroot: %v", name, err)
 		}
 	}
 }

@@ -116,6 +116,8 @@ type Doc struct {
 	// FileSize names the parameter with the size of the file that it writes to the
 	// volume; "" if there is none.
 	FileSize string `json:"file_size,omitempty"`
+	// FromHost says that the host looks at the volume as well: its kernel must have mounted it.
+	FromHost bool `json:"from_host,omitempty"`
 	// FileMemory is how many times as large as the memory the file must be at least; 0
 	// permits any size. Memory names the parameter with the size of that memory, if
 	// it is not the environment's; "" if there is none.

@@ -46,8 +46,8 @@ func New() Workload {
 		Summary: "Copying a mail archive, or any folder, into a compressing file system",
 		Metrics: []sample.Metric{sample.LowerRatio("copy", "s",
 			"until the last writer has ended and syncfs(2) has returned; ZFS does much of its work later")},
-		Volume: "volume",
-		State:  "restored",
+		Volume: "volume", FromHost: true,
+		State: "restored",
 		Time: func(p param.Values) time.Duration {
 			files := p.Int("files") * max(1, p.Int("writers")*map[bool]int64{true: 1}[p.Bool("overlap")])
 			return 100*time.Millisecond + time.Duration(files)*700*time.Microsecond
