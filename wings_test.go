@@ -70,7 +70,7 @@ func TestWingsImportDownwards(t *testing.T) {
 // makes environments, reaches machines or runs on them: a run folder can be
 // read on any machine.
 var readers = []string{"./judge/...", "./publish/...", "./lab/store", "./lab/plan", "./lab/manifest", "./lab/evidence",
-	"./measure/workload/all", "./cmd/bakeoff/reading"}
+	"./measure/workload/all", "./cmd/bakeoff/offline"}
 
 func TestReadersNeedNoMachine(t *testing.T) {
 	out, err := exec.Command("go", append([]string{"list", "-deps"}, readers...)...).Output()

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strings"
 
-	"bakeoff/base/printed"
+	"bakeoff/base/labeled"
 	"bakeoff/base/sample"
 )
 
@@ -73,7 +73,7 @@ func Figure(text string) (float64, error) {
 	if strings.Trim(text, "+") == "" {
 		return 0, nil
 	}
-	v, err := printed.Decimal(text)
+	v, err := labeled.Decimal(text)
 	if err != nil || v < 0 {
 		return 0, fmt.Errorf("%.20q is not a rate", text)
 	}
@@ -92,7 +92,7 @@ func Share(text string) (share float64, known bool, err error) {
 	if strings.Trim(text, "+") == "" {
 		return 0, false, nil
 	}
-	v, err := printed.Decimal(text)
+	v, err := labeled.Decimal(text)
 	if err != nil || v < 0 {
 		return 0, false, fmt.Errorf("%.20q is not a percentage", text)
 	}
@@ -104,7 +104,7 @@ func Duration(text string) (float64, error) {
 	if strings.Trim(text, "+") == "" {
 		return 0, nil
 	}
-	if v, err := printed.Quantity(text, map[string]float64{"us": 1e-6, "ms": 1e-3, "s": 1}); err == nil && v >= 0 {
+	if v, err := labeled.Quantity(text, map[string]float64{"us": 1e-6, "ms": 1e-3, "s": 1}); err == nil && v >= 0 {
 		return v, nil
 	}
 	return 0, fmt.Errorf("%.20q is not a latency", text)

@@ -18,7 +18,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/bench/mirror"
-	"bakeoff/lab/fleet"
+	"bakeoff/lab/hosts"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/qemu"
 	"bakeoff/provision/image"
@@ -72,7 +72,7 @@ func measureBoot(ctx context.Context, dir string, blocks int, rnd *rand.Rand) er
 		}
 	}
 	g := &guest{dir: dir, disk: filepath.Join(dir, "disk.cpio")}
-	store := fleet.Controller{Getenv: os.Getenv}.Images(func(text string) { fmt.Fprintln(os.Stderr, text) })
+	store := hosts.Controller{Getenv: os.Getenv}.Images(func(text string) { fmt.Fprintln(os.Stderr, text) })
 	img, err := store.Get(ctx, image.Request{Ref: "debian:bookworm", Kernel: true})
 	if err != nil {
 		return err

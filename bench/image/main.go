@@ -51,7 +51,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/bench/mirror"
 	"bakeoff/judge/stats"
-	"bakeoff/lab/fleet"
+	"bakeoff/lab/hosts"
 	"bakeoff/provision/image"
 )
 
@@ -104,7 +104,7 @@ func runParts(ctx context.Context, blocks int, root, only, profile string, rnd *
 		return errors.Join(err, os.RemoveAll(dir))
 	}
 	if root == "" {
-		store := fleet.Controller{Getenv: os.Getenv}.Images(func(text string) { fmt.Fprintln(os.Stderr, text) })
+		store := hosts.Controller{Getenv: os.Getenv}.Images(func(text string) { fmt.Fprintln(os.Stderr, text) })
 		img, err := store.Get(ctx, image.Request{Ref: "debian:bookworm"})
 		if err != nil {
 			return err

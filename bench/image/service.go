@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
-	"bakeoff/lab/fleet"
+	"bakeoff/lab/hosts"
 	"bakeoff/measure/webroot"
 	"bakeoff/provision/service"
 	"bakeoff/provision/service/build"
@@ -25,7 +25,7 @@ func services(ctx context.Context, dir string, builds int) error {
 	if err != nil {
 		return err
 	}
-	store := fleet.Controller{Getenv: os.Getenv}.Images(func(text string) { fmt.Fprintln(os.Stderr, text) })
+	store := hosts.Controller{Getenv: os.Getenv}.Images(func(text string) { fmt.Fprintln(os.Stderr, text) })
 	site := map[string][]byte{}
 	for _, f := range webroot.Example().Files {
 		site[f.Name] = f.Body

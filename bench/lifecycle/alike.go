@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"bakeoff/provision/cgroup"
-	"bakeoff/provision/confine"
+	"bakeoff/provision/isolation"
 	"bakeoff/reach/conn/local"
 )
 
@@ -37,7 +37,7 @@ func byHand(b *bench, root bool) (*hand, error) {
 		h.addLines("mkdir "+h.dir+" "+h.dir+"/root "+h.dir+"/upper "+h.dir+"/work",
 			fmt.Sprintf("mount -t overlay overlay -o lowerdir=%s,upperdir=%s/upper,workdir=%[2]s/work %[2]s/root",
 				quoteWord(b.image.Root), h.dir),
-			fmt.Sprintf("mkdir -m 1777 -p %s/root/.bakeoff %[1]s/root%s", h.dir, confine.Scratch))
+			fmt.Sprintf("mkdir -m 1777 -p %s/root/.bakeoff %[1]s/root%s", h.dir, isolation.Scratch))
 	}
 	return h, nil
 }
@@ -53,7 +53,10 @@ func (h *hand) rootPath() string { return h.dir + "/root" }
 
 // bindAgent binds the agent into the root.
 func (h *hand) bindAgent() {
-	h.addLines("touch "+h.rootPath()+confine.AgentPath, "mount --bind -o ro "+h.b.agent+" "+h.rootPath()+confine.AgentPath)
+	h.addLines(
+		"touch "+h.rootPath()+isolation.AgentPath,
+		"mount --bind -o ro "+h.b.agent+" "+h.rootPath()+isolation.AgentPath,
+	)
 }
 
 // groupFolders returns the directories of the control group, one for each hierarchy that
@@ -128,7 +131,7 @@ func chrootByHand(b *bench) (run, remove []string, err error) {
 	h.addLines("mount -t proc proc "+h.rootPath()+"/proc", "mount -t sysfs -o ro sysfs "+h.rootPath()+"/sys",
 		"mount --bind /dev "+h.rootPath()+"/dev")
 	h.joinGroups()
-	return h.command("chroot", h.rootPath(), confine.AgentPath, "list"), h.removeCommands(), nil
+	return h.command("chroot", h.rootPath(), isolation.AgentPath, "list"), h.removeCommands(), nil
 }
 
 func bwrapByHand(b *bench) (run, remove []string, err error) {
@@ -138,9 +141,8 @@ func bwrapByHand(b *bench) (run, remove []string, err error) {
 	}
 	h.joinGroups()
 	return h.command("bwrap", "--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try", "--bind",
-		h.rootPath(), "/", "--proc", "/proc",
-		"--dev", "/dev", "--ro-bind", "/sys", "/sys", "--ro-bind", b.agent, confine.AgentPath, "--", confine.AgentPath,
-		"list"), h.removeCommands(), nil
+		h.rootPath(), "/", "--proc", "/proc", "--dev", "/dev", "--ro-bind", "/sys", "/sys", "--ro-bind", b.agent,
+		isolation.AgentPath, "--", isolation.AgentPath, "list"), h.removeCommands(), nil
 }
 
 // nspawnByHand binds the agent into the root, because systemd-nspawn creates no mount
@@ -153,7 +155,7 @@ func nspawnByHand(b *bench) (run, remove []string, err error) {
 	h.bindAgent()
 	h.addLines("exec systemd-nspawn --quiet --register=no --keep-unit --pipe --network-namespace-path=/run/netns/" +
 		h.netnsName() +
-		" --directory=" + h.rootPath() + " " + confine.AgentPath + " list")
+		" --directory=" + h.rootPath() + " " + isolation.AgentPath + " list")
 	return h.shellScript(), h.removeCommands(), nil
 }
 
@@ -231,7 +233,7 @@ func lxcStart(b *bench, name, root string, lines ...string) ([]string, error) {
 		return nil, err
 	}
 	lines = append([]string{"lxc.uts.name = bare", "lxc.rootfs.path = dir:" + root,
-		"lxc.init.cmd = " + confine.AgentPath + " list",
+		"lxc.init.cmd = " + isolation.AgentPath + " list",
 		"lxc.mount.auto = proc:mixed sys:mixed", "lxc.autodev = 1", "lxc.tty.max = 0", "lxc.console.path = none",
 		"lxc.cap.drop = mac_admin mac_override sys_time sys_module sys_rawio",
 		"lxc.seccomp.profile = /usr/share/lxc/config/common.seccomp"}, lines...)
@@ -259,7 +261,7 @@ func runscByHand(b *bench) (run, remove []string, err error) {
 	h.bindAgent()
 	// A person would use the runtime's own exec.
 	argv, err := bundleCommand(b, b.runsc, "gvisor-hand", func(c map[string]any) error {
-		c["process"].(map[string]any)["args"] = []string{confine.AgentPath, "pause"}
+		c["process"].(map[string]any)["args"] = []string{isolation.AgentPath, "pause"}
 		return h.configure(c)
 	})
 	if err != nil {
@@ -267,7 +269,7 @@ func runscByHand(b *bench) (run, remove []string, err error) {
 	}
 	runsc := argv[0] + " --network=none " + strings.Join(argv[1:3], " ")
 	h.addLines(runsc+" run --detach "+strings.Join(argv[4:], " "),
-		"exec "+runsc+" exec "+b.containerName()+" "+confine.AgentPath+" list")
+		"exec "+runsc+" exec "+b.containerName()+" "+isolation.AgentPath+" list")
 	remove = h.removeCommands()
 	remove[2] = runsc + " delete --force " + b.containerName() + "\n" + remove[2]
 	return h.shellScript(), remove, nil

@@ -10,10 +10,10 @@ import (
 
 	"bakeoff/base/param"
 	"bakeoff/provision/cgroup"
-	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/podman"
 	"bakeoff/provision/engine"
+	"bakeoff/provision/isolation"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
@@ -30,7 +30,7 @@ func driverOf(name string) string {
 
 // technologies returns those that have a bare command.
 func technologies() []*technology {
-	inside := []string{confine.AgentPath, "list"}
+	inside := []string{isolation.AgentPath, "list"}
 	return []*technology{
 		{name: "host", bare: func(b *bench) ([]string, error) { return []string{b.agent, "list"}, nil }, alike: hostByHand},
 		{name: "chroot", image: true, alike: chrootByHand, bare: func(b *bench) ([]string, error) {
@@ -82,7 +82,7 @@ func (b *bench) prepare(ctx context.Context) (unmount func(), err error) {
 	}
 	root := wire.Root{At: b.root, Lower: b.image.Root, Upper: filepath.Join(b.dir, "upper"),
 		Work: filepath.Join(b.dir, "work"),
-		Dirs: []string{confine.Scratch}, Binds: []wire.Bind{{From: b.agent, To: confine.AgentPath, ReadOnly: true}}}
+		Dirs: []string{isolation.Scratch}, Binds: []wire.Bind{{From: b.agent, To: isolation.AgentPath, ReadOnly: true}}}
 	cmd, err := agent.SetupCommand(wire.Setup{Root: &root}, b.agent)
 	if err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func bundleCommand(b *bench, runtime, name string, change func(map[string]any) e
 		if !ok {
 			return fmt.Errorf("%s spec: the configuration has no process", runtime)
 		}
-		process["args"], process["terminal"] = []string{confine.AgentPath, "list"}, false
+		process["args"], process["terminal"] = []string{isolation.AgentPath, "list"}, false
 		// The default limits may exceed those of this machine.
 		delete(process, "rlimits")
 		c["root"] = map[string]any{"path": b.root, "readonly": false}
@@ -132,7 +132,7 @@ func bundleCommand(b *bench, runtime, name string, change func(map[string]any) e
 func (b *bench) engineFlags() []string {
 	return []string{"run", "--name", b.containerName(), "--network", "none", "--cpuset-cpus", strconv.Itoa(b.cpu),
 		"--memory", strconv.FormatInt(int64(memory), 10), "--memory-swap", strconv.FormatInt(int64(memory), 10),
-		"--mount", "type=bind,source=" + b.agent + ",target=" + confine.AgentPath + ",readonly"}
+		"--mount", "type=bind,source=" + b.agent + ",target=" + isolation.AgentPath + ",readonly"}
 }
 
 // dockerRun returns `docker run` on the engine and the image of the previous
@@ -147,7 +147,7 @@ func dockerRun(b *bench) ([]string, error) {
 		return nil, err
 	}
 	argv := append([]string{"docker", "--host", b.docker}, b.engineFlags()...)
-	return append(argv, b.tag, confine.AgentPath, "list"), nil
+	return append(argv, b.tag, isolation.AgentPath, "list"), nil
 }
 
 // podmanRun returns `podman run` on the unpacked image.
@@ -158,5 +158,5 @@ func podmanRun(b *bench) ([]string, error) {
 		return nil, err
 	}
 	argv = append(argv, limits...)
-	return append(argv, "--rootfs", b.image.Root+":O", confine.AgentPath, "list"), nil
+	return append(argv, "--rootfs", b.image.Root+":O", isolation.AgentPath, "list"), nil
 }

@@ -8,15 +8,15 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/cmd/bakeoff/cli"
-	"bakeoff/cmd/bakeoff/reading"
+	"bakeoff/cmd/bakeoff/offline"
 	"bakeoff/cmd/bakeoff/site"
-	"bakeoff/lab/fleet"
+	"bakeoff/lab/hosts"
 )
 
 // app is what the commands share.
 type app struct {
 	*cli.Streams
-	at   fleet.Controller
+	at   hosts.Controller
 	line []string // the whole command line; empty if it is not known
 }
 
@@ -72,7 +72,7 @@ error rate, and writes a page with the verdicts and their evidence.`,
 		commands []*cobra.Command
 	}{
 		{"measure", []*cobra.Command{a.try(), a.initLab(), a.runCommand(), a.planCommand()}},
-		{"evidence", reading.Commands(a.Streams, versionString(), a.bootRecord(), a.bootBisect(), a.bootTune())},
+		{"evidence", offline.Commands(a.Streams, versionString(), a.bootRecord(), a.bootBisect(), a.bootTune())},
 		{"publish", []*cobra.Command{site.Command(a.Streams, versionString())}},
 		{"machine", []*cobra.Command{a.doctorCommand(), a.calibrate(), a.compressEstimate(), a.listCommand(),
 			a.cleanCommand(), a.cacheCommand(),

@@ -18,11 +18,11 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
 	"bakeoff/cmd/bakeoff/cli"
-	"bakeoff/cmd/bakeoff/reading"
+	"bakeoff/cmd/bakeoff/offline"
 	"bakeoff/judge/analysis"
+	"bakeoff/lab/bootruns"
 	"bakeoff/lab/compose"
 	"bakeoff/lab/manifest"
-	"bakeoff/lab/recording"
 	"bakeoff/lab/session"
 	model "bakeoff/measure/boot"
 	"bakeoff/measure/workload/boot"
@@ -40,7 +40,7 @@ type recordFlags struct {
 	host     string
 	port     int
 	to       string
-	choice   reading.BootChoice
+	choice   offline.BootChoice
 	plan     bool
 }
 
@@ -98,7 +98,7 @@ they are, or --source says it.`,
 	fl.BoolVar(&f.plan, "plan", false, "with --host: print what would be read and connect to nothing")
 	fl.StringVar(&f.to, "to", "", "with --host or FILE: write the recording to this new `FILE` (default: standard output)")
 	fl.BoolVar(&f.json, "json", false, "print the results as one JSON object, and progress on standard error")
-	reading.SourceFlag(c, &f.choice.Source)
+	offline.SourceFlag(c, &f.choice.Source)
 	return c
 }
 
@@ -179,7 +179,7 @@ func (a *app) recordBoots(c *cobra.Command, f recordFlags) error {
 	}
 	f.boots, f.words = len(s.Plan.Contenders)*f.Boots, recordWords
 	f.answer = func(r analysis.Results, page string) error {
-		if err := reading.PrintAnswer(a.Streams, report.Brief, r, page, f.sort); err != nil {
+		if err := offline.PrintAnswer(a.Streams, report.Brief, r, page, f.sort); err != nil {
 			return err
 		}
 		return a.printRecorded(s.Dir)
@@ -192,21 +192,21 @@ var recordWords = strings.NewReplacer("increase design.looks or design.blocks", 
 
 // printRecorded says what the boots of a run recorded.
 func (a *app) printRecorded(dir string) error {
-	boots, err := reading.BootsOf(dir)
+	boots, err := offline.BootsOf(dir)
 	if err != nil {
 		return err
 	}
 	a.Heading("Recordings")
 	t := cli.NewTable("  contender", "boots", "spans", "marks", "notes")
-	for _, name := range recording.Contenders(boots) {
-		of := lists.Filter(boots, func(b recording.Boot) bool { return b.Contender == name })
+	for _, name := range bootruns.Contenders(boots) {
+		of := lists.Filter(boots, func(b bootruns.Boot) bool { return b.Contender == name })
 		first := of[0].Recording
 		t.Add(cli.Plain("  "+name), cli.Plain(fmt.Sprint(len(of))), cli.Plain(fmt.Sprint(len(first.Spans))),
 			cli.Plain(fmt.Sprint(len(first.Marks))), cli.Plain(cmp.Or(lostNotes(first), "–")))
 	}
 	a.Print(t)
 	choice := ""
-	if of := recording.Contenders(boots); len(of) > 1 {
+	if of := bootruns.Contenders(boots); len(of) > 1 {
 		choice = " --contender " + of[0]
 	}
 	fmt.Fprintf(a.Out, "\nbakeoff boot show %s%s shows where the time goes.\n", dir, choice)
@@ -224,7 +224,7 @@ func lostNotes(r bootmodel.Recording) string {
 func (a *app) recordFiles(f recordFlags, files []string) error {
 	var r bootmodel.Recording
 	for i, name := range files {
-		next, err := reading.ReadBoot(a.In, name, f.choice)
+		next, err := offline.ReadBoot(a.In, name, f.choice)
 		if err == nil && i > 0 {
 			next, err = bootmodel.Merge(r, next)
 			err = fault.Op(name, err)

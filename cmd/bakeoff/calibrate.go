@@ -12,7 +12,7 @@ import (
 
 	"bakeoff/base/sample"
 	"bakeoff/cmd/bakeoff/cli"
-	"bakeoff/cmd/bakeoff/reading"
+	"bakeoff/cmd/bakeoff/offline"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/calibrate"
 	"bakeoff/lab/calibration"
@@ -92,7 +92,7 @@ func (a *app) doCalibrate(ctx context.Context, quick bool, budget time.Duration,
 		Events: w.showEvent})
 	w.closeView()
 	if s.Started() && ended != "" {
-		err = errors.Join(err, report.Write(s.Dir, reading.PageOption(versionString(), "")))
+		err = errors.Join(err, report.Write(s.Dir, offline.PageOption(versionString(), "")))
 	}
 	if err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/env"
-	"bakeoff/lab/fleet"
+	"bakeoff/lab/hosts"
 )
 
 func (a *app) cleanCommand() *cobra.Command {
@@ -69,7 +69,7 @@ func (a *app) printFound(found []env.Found, dryRun bool) {
 			default:
 				n++
 			}
-			fmt.Fprintf(a.Out, "%s %s  (%s)\n", state, left, fleet.LeaseText(f.Lease))
+			fmt.Fprintf(a.Out, "%s %s  (%s)\n", state, left, hosts.LeaseText(f.Lease))
 		}
 	}
 	if n == 0 {
@@ -81,7 +81,7 @@ func notRemoved(found []env.Found) error {
 	var errs []error
 	for _, f := range found {
 		if f.Err != "" {
-			errs = append(errs, fault.New(fault.Lab, "clean: %s: %s", fleet.LeaseText(f.Lease), f.Err))
+			errs = append(errs, fault.New(fault.Lab, "clean: %s: %s", hosts.LeaseText(f.Lease), f.Err))
 		}
 	}
 	return errors.Join(errs...)

@@ -7,8 +7,8 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/lab/inputs"
 	"bakeoff/lab/manifest"
-	"bakeoff/lab/packing"
 	"bakeoff/lab/session"
 )
 
@@ -63,9 +63,9 @@ func (f labFlags) loadLab(args []string) (*manifest.Lab, error) {
 
 // recordSources finds out what a plan registers of the files and the images that a lab file
 // names, and returns the images that bakeoff does not build.
-func (a *app) recordSources(ctx context.Context, lab *manifest.Lab) ([]packing.Source, error) {
-	if err := packing.Record(ctx, lab, a.noteProgress); err != nil {
+func (a *app) recordSources(ctx context.Context, lab *manifest.Lab) ([]inputs.Source, error) {
+	if err := inputs.Record(ctx, lab, a.noteProgress); err != nil {
 		return nil, err
 	}
-	return packing.Pin(ctx, a.at.Images(nil), lab, a.noteProgress)
+	return inputs.Pin(ctx, a.at.Images(nil), lab, a.noteProgress)
 }

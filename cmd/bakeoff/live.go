@@ -9,7 +9,7 @@ import (
 
 	"bakeoff/base/safetext"
 	"bakeoff/cmd/bakeoff/cli"
-	"bakeoff/cmd/bakeoff/reading"
+	"bakeoff/cmd/bakeoff/offline"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/store"
 	"bakeoff/lab/trial"
@@ -225,7 +225,7 @@ func comparisonLines(r analysis.Results, columns, rows int, st cli.Style) []stri
 	for _, c := range r.Comparisons {
 		switch {
 		case !c.Primary:
-		case reading.IsDecided(c):
+		case offline.IsDecided(c):
 			decided = append(decided, c)
 		default:
 			inconclusive = append(inconclusive, c)
@@ -237,7 +237,7 @@ func comparisonLines(r analysis.Results, columns, rows int, st cli.Style) []stri
 	}
 	room := rows - 2
 	shown := all[:min(len(all), room)]
-	l := reading.LayoutFor(r, shown, columns)
+	l := offline.LayoutFor(r, shown, columns)
 	lines := []string{"", st.Paint(cli.Dim, safetext.Clip(l.Head(r.Baseline), columns))}
 	for _, c := range shown {
 		lines = append(lines, l.Line(c, r.Margin, st))

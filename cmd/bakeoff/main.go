@@ -1,7 +1,7 @@
 // Command bakeoff compares isolation technologies and systems, and shows its
 // evidence.
 //
-// Each command has a file here, or in package reading if it needs nothing but a
+// Each command has a file here, or in package offline if it needs nothing but a
 // run folder or a table. Both hold flags, texts and exit codes; the packages of
 // the other wings do the work.
 package main
@@ -13,7 +13,7 @@ import (
 	"os"
 
 	"bakeoff/cmd/bakeoff/cli"
-	"bakeoff/lab/fleet"
+	"bakeoff/lab/hosts"
 )
 
 // version is set by the linker (-X main.version=…) in releases.
@@ -31,7 +31,7 @@ func main() {
 // nothing of the process but its arguments, except for signals in run,
 // calibrate and serve.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, env func(string) string) int {
-	a := &app{Streams: cli.NewStreams(stdin, stdout, stderr, env), at: fleet.Controller{Getenv: env},
+	a := &app{Streams: cli.NewStreams(stdin, stdout, stderr, env), at: hosts.Controller{Getenv: env},
 		line: append([]string{"bakeoff"}, args...)}
 	root := a.rootCommand()
 	root.SetArgs(args)

@@ -18,7 +18,7 @@ import (
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/dryrun"
-	"bakeoff/lab/packing"
+	"bakeoff/lab/inputs"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/session"
 	"bakeoff/provision/driver"
@@ -76,7 +76,7 @@ if no contender can run a cell, 1 if run would refuse to start.`,
 			if err != nil {
 				return err
 			}
-			if err := packing.Examine(c.Context(), a.at.Images(nil), lab, a.noteProgress); err != nil {
+			if err := inputs.Examine(c.Context(), a.at.Images(nil), lab, a.noteProgress); err != nil {
 				return err
 			}
 			lab.FollowBudget(budget)
@@ -85,7 +85,7 @@ if no contender can run a cell, 1 if run would refuse to start.`,
 				return err
 			}
 			v, err := dryrun.Of(c.Context(), a.at, p, dryrun.Options{Budget: budget, Difference: difference,
-				Sources: packing.Folder(lab), Images: images, Time: !noTime})
+				Sources: inputs.Folder(lab), Images: images, Time: !noTime})
 			if err != nil {
 				return err
 			}

@@ -10,7 +10,7 @@ import (
 
 	"bakeoff/base/safetext"
 	"bakeoff/cmd/bakeoff/cli"
-	"bakeoff/cmd/bakeoff/reading"
+	"bakeoff/cmd/bakeoff/offline"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/store"
 	"bakeoff/lab/trial"
@@ -212,7 +212,7 @@ func blockLine(e trial.Event) string {
 	}
 	line += ", " + timeText(e.Elapsed, e.Budget)
 	if e.Results != nil {
-		decided, all := reading.Decided(*e.Results)
+		decided, all := offline.Decided(*e.Results)
 		line += fmt.Sprintf(", %d of %d comparisons decided", decided, all)
 	}
 	return line

@@ -17,7 +17,7 @@ import (
 	"bakeoff/base/safetext"
 	"bakeoff/base/shell"
 	"bakeoff/cmd/bakeoff/cli"
-	"bakeoff/cmd/bakeoff/reading"
+	"bakeoff/cmd/bakeoff/offline"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/calibration"
 	"bakeoff/lab/manifest"
@@ -78,7 +78,7 @@ machines that look the same.
 With --fail-on the exit code is 3 if one of these conditions is true. A condition
 with a tolerance is registered: the run continues until it is decided.
 
-` + reading.Conditions(),
+` + offline.Conditions(),
 		Example: `  bakeoff run examples/quick
   bakeoff run examples/quick --profile ci
   bakeoff run lab.yaml --only http-50 --budget 20m --out /srv/runs
@@ -100,8 +100,8 @@ with a tolerance is registered: the run continues until it is decided.
 	fl.StringVar(&f.profile, "profile", "", "`name` of a profile in the lab file")
 	fl.StringToStringVar(&f.labels, "label", nil, "record this `name=value` of the run; may be repeated")
 	fl.BoolVar(&f.json, "json", false, "print the results as one JSON object, and progress on standard error")
-	reading.SortFlag(c, &f.sort)
-	reading.FailOnFlag(c, &f.failOn)
+	offline.SortFlag(c, &f.sort)
+	offline.FailOnFlag(c, &f.failOn)
 	completeLabFlags(c)
 	return c
 }
@@ -130,10 +130,10 @@ func labNames(names func(*manifest.Lab) []string) func([]string) []string {
 }
 
 func (a *app) doRun(c *cobra.Command, f runFlags, args []string) error {
-	if err := reading.FailOn(f.failOn).Check(); err != nil {
+	if err := offline.FailOn(f.failOn).Check(); err != nil {
 		return err
 	}
-	if err := reading.CheckSort(c, f.sort); err != nil {
+	if err := offline.CheckSort(c, f.sort); err != nil {
 		return err
 	}
 	if err := store.CheckLabels(f.labels); err != nil {
@@ -155,7 +155,7 @@ func (a *app) doRun(c *cobra.Command, f runFlags, args []string) error {
 // conditionsOf are the conditions that a run registered, and those that were asked for. A
 // condition with a tolerance decides when the run ends, so it must be registered.
 func conditionsOf(c *cobra.Command, s *session.Session, asked []string) ([]string, error) {
-	for _, condition := range reading.FailOn(asked).Limits() {
+	for _, condition := range offline.FailOn(asked).Limits() {
 		if !slices.Contains(s.Plan.FailOn, condition) {
 			return nil, cli.Usage(c, fmt.Errorf("--fail-on %s cannot be used with --resume: the run did not register it when "+
 				"it began; start a new run", condition))
@@ -178,7 +178,7 @@ func (a *app) carryOut(c *cobra.Command, s *session.Session, f runFlags) error {
 	if err != nil {
 		return interruptedEnd(ctx, s, err)
 	}
-	if err := report.Write(s.Dir, reading.PageOption(versionString(), f.sort)); err != nil {
+	if err := report.Write(s.Dir, offline.PageOption(versionString(), f.sort)); err != nil {
 		return howToGoOn(s, err)
 	}
 	err = a.conclude(s, f, outcome, block)
@@ -213,7 +213,7 @@ func (a *app) register(c *cobra.Command, f runFlags, args []string) (*session.Se
 	if len(args) > 0 {
 		return nil, cli.Usage(c, fmt.Errorf("unexpected argument %q: --resume uses the lab file in the run folder", args[0]))
 	}
-	dir, err := reading.RunDir(f.resume)
+	dir, err := offline.RunDir(f.resume)
 	if err != nil {
 		return nil, err
 	}
@@ -349,7 +349,7 @@ func (a *app) conclude(s *session.Session, f runFlags, o trial.Outcome, block ti
 		answer := f.answer
 		if answer == nil {
 			answer = func(r analysis.Results, page string) error {
-				return reading.PrintAnswer(a.Streams, report.Text, r, page, f.sort)
+				return offline.PrintAnswer(a.Streams, report.Text, r, page, f.sort)
 			}
 		}
 		if err := answer(r, page); err != nil {
@@ -366,7 +366,7 @@ func (a *app) conclude(s *session.Session, f runFlags, o trial.Outcome, block ti
 	if o.Cause != "" {
 		fmt.Fprintln(a.Err, "bakeoff: note: the run ended early: "+safetext.Line(o.Cause))
 	}
-	failOn := reading.FailOn(f.failOn)
+	failOn := offline.FailOn(f.failOn)
 	const remedy = "more blocks and a quieter machine narrow the intervals"
 	for _, text := range []string{failOn.Vain(r), failOn.Open(r, remedy)} {
 		if text != "" {

@@ -7,7 +7,7 @@ import (
 
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
-	"bakeoff/lab/fleet"
+	"bakeoff/lab/hosts"
 	"bakeoff/lab/session"
 	"bakeoff/lab/trial"
 )
@@ -49,5 +49,5 @@ func newApp(out io.Writer, state string) *app {
 		return ""
 	}
 	return &app{Streams: cli.NewStreams(strings.NewReader(""), out, io.Discard, getenv),
-		at: fleet.Controller{Getenv: getenv}}
+		at: hosts.Controller{Getenv: getenv}}
 }

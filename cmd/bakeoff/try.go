@@ -17,7 +17,7 @@ import (
 	"bakeoff/base/safetext"
 	"bakeoff/base/yamltree"
 	"bakeoff/cmd/bakeoff/cli"
-	"bakeoff/cmd/bakeoff/reading"
+	"bakeoff/cmd/bakeoff/offline"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/compose"
 	"bakeoff/lab/manifest"
@@ -136,8 +136,8 @@ func (a *app) tryFlagSet(c *cobra.Command, f *tryFlags) {
 	names := lists.Map(export.Formats(), func(f export.Format) string { return f.Name })
 	fl.StringVar(&f.export, "export", "", "print the results in this `format`, and progress on standard error: "+
 		strings.Join(names, ", "))
-	reading.SortFlag(c, &f.sort)
-	reading.FailOnFlag(c, &f.failOn)
+	offline.SortFlag(c, &f.sort)
+	offline.FailOnFlag(c, &f.failOn)
 	cli.CompleteFlag(c, "export", func([]string) []string { return names })
 	cli.CompleteFlag(c, "in", func([]string) []string { return compose.Envs(session.Catalogue()) })
 }
@@ -208,10 +208,10 @@ func (a *app) doTry(c *cobra.Command, f tryFlags, args []string) error {
 
 // check refuses values of flags that no lab file would show.
 func (f tryFlags) check(c *cobra.Command) error {
-	if err := reading.FailOn(f.failOn).Check(); err != nil {
+	if err := offline.FailOn(f.failOn).Check(); err != nil {
 		return err
 	}
-	if err := reading.CheckSort(c, f.sort); err != nil {
+	if err := offline.CheckSort(c, f.sort); err != nil {
 		return err
 	}
 	formats := lists.Map(export.Formats(), func(f export.Format) string { return f.Name })
@@ -265,7 +265,7 @@ func (a *app) tryLab(c *cobra.Command, f tryFlags, file compose.File, lab *manif
 		if f.export != "" {
 			return export.Write(a.Out, f.export, []export.Run{{Results: r}})
 		}
-		return reading.PrintAnswer(a.Streams, report.Brief, r, page, f.sort)
+		return offline.PrintAnswer(a.Streams, report.Brief, r, page, f.sort)
 	}
 	f.budget = f.Budget
 	f.anyway = "If this exit code is not a failure, add --ignore-failure."

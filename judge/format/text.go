@@ -5,14 +5,14 @@ import (
 	"math"
 	"slices"
 
-	"bakeoff/base/printed"
+	"bakeoff/base/labeled"
 	"bakeoff/base/sample"
 )
 
 // Part is a part of a text file: what one invocation of a program printed.
 type Part struct {
 	Line int // of its first line
-	printed.Text
+	labeled.Text
 }
 
 // Parts splits a text file before each line that begins a part. What stands before the

@@ -17,15 +17,15 @@ import (
 	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/judge/calibrate"
-	"bakeoff/lab/fleet"
+	"bakeoff/lab/hosts"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/session"
 	work "bakeoff/measure/workload/calibrate"
-	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
 	driverall "bakeoff/provision/driver/all"
 	hostdriver "bakeoff/provision/driver/host"
+	"bakeoff/provision/isolation"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
 )
@@ -97,7 +97,7 @@ type slowHost struct{ hostdriver.Driver }
 // Create makes an environment as the host driver does.
 func (d slowHost) Create(ctx context.Context, h conn.Conn, spec driver.Spec) (driver.Instance, error) {
 	in, err := d.Driver.Create(ctx, h, spec)
-	e, ok := in.(*confine.Env)
+	e, ok := in.(*isolation.Env)
 	if err != nil || !ok || slowed[spec.Name] == 0 {
 		return in, err
 	}
@@ -113,7 +113,7 @@ func (d slowHost) Create(ctx context.Context, h conn.Conn, spec driver.Spec) (dr
 
 // slowEnv is an environment in which the work is more than is counted.
 type slowEnv struct {
-	*confine.Env
+	*isolation.Env
 	extra int
 }
 
@@ -182,7 +182,7 @@ func Measure(ctx context.Context, d Design, s *session.Session, o session.Option
 
 // open opens the folder that holds the calibrations of this machine; nil where
 // it does not exist.
-func open(at fleet.Controller) (*os.Root, string, error) {
+func open(at hosts.Controller) (*os.Root, string, error) {
 	state, _ := at.Dirs()
 	root, err := os.OpenRoot(state)
 	if errors.Is(err, os.ErrNotExist) {
@@ -192,7 +192,7 @@ func open(at fleet.Controller) (*os.Root, string, error) {
 }
 
 // Keep adds a measurement to what is stored of a machine.
-func Keep(at fleet.Controller, machine facts.Fingerprint, m calibrate.Measured) (calibrate.Calibration, error) {
+func Keep(at hosts.Controller, machine facts.Fingerprint, m calibrate.Measured) (calibrate.Calibration, error) {
 	root, state, err := open(at)
 	if err != nil {
 		return calibrate.Calibration{}, err
@@ -211,7 +211,7 @@ func Keep(at fleet.Controller, machine facts.Fingerprint, m calibrate.Measured) 
 
 // Of reads what is stored of this machine. Where nothing is, or where the
 // machine changed since, the error is of kind fault.NotFound.
-func Of(at fleet.Controller) (cal calibrate.Calibration, err error) {
+func Of(at hosts.Controller) (cal calibrate.Calibration, err error) {
 	defer func() { err = fault.WithFix(err, "run bakeoff calibrate --quick, which takes minutes") }()
 	root, _, err := open(at)
 	if err != nil {
@@ -232,7 +232,7 @@ func Of(at fleet.Controller) (cal calibrate.Calibration, err error) {
 
 // Known is what a run folder keeps of what is known of this machine, nil where
 // nothing is. It must be called before a run narrows this program's CPUs.
-func Known(at fleet.Controller) ([]byte, error) {
+func Known(at hosts.Controller) ([]byte, error) {
 	root, state, err := open(at)
 	if err != nil || root == nil {
 		return nil, err
@@ -250,7 +250,7 @@ func Known(at fleet.Controller) ([]byte, error) {
 
 // Noise is the noise for plans on this machine: measured by calibrations, or
 // assumed.
-func Noise(at fleet.Controller) plan.Noise {
+func Noise(at hosts.Controller) plan.Noise {
 	cal, err := Of(at)
 	if err != nil {
 		n := plan.AssumedNoise

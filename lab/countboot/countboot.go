@@ -16,7 +16,7 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/lab/env"
-	"bakeoff/lab/fleet"
+	"bakeoff/lab/hosts"
 	"bakeoff/lab/manifest"
 	"bakeoff/provision/driver"
 	driverall "bakeoff/provision/driver/all"
@@ -58,7 +58,7 @@ type Booter struct {
 }
 
 // Open leases this machine. run names who holds it. The caller must Close the Booter.
-func Open(ctx context.Context, at fleet.Controller, run string, progress func(string)) (*Booter, error) {
+func Open(ctx context.Context, at hosts.Controller, run string, progress func(string)) (*Booter, error) {
 	agent, err := at.Agent()
 	if err != nil {
 		return nil, err

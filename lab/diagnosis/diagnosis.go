@@ -14,7 +14,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
 	"bakeoff/lab/env"
-	"bakeoff/lab/fleet"
+	"bakeoff/lab/hosts"
 	"bakeoff/lab/manifest"
 	driverall "bakeoff/provision/driver/all"
 	"bakeoff/reach/conn"
@@ -55,7 +55,7 @@ type Host struct {
 }
 
 // Of looks at this machine, and at the hosts of a lab unless it is nil.
-func Of(ctx context.Context, at fleet.Controller, l *manifest.Lab) Diagnosis {
+func Of(ctx context.Context, at hosts.Controller, l *manifest.Lab) Diagnosis {
 	state, cache := at.Dirs()
 	d := Diagnosis{
 		Schema:  "bakeoff/doctor/v1",
@@ -67,9 +67,9 @@ func Of(ctx context.Context, at fleet.Controller, l *manifest.Lab) Diagnosis {
 	d.Machine = append(d.Machine, energyFinding(ctx, env.LocalHost, at.Machine(), l),
 		roomFinding("room for state", state), roomFinding("room for images", cache))
 	if l != nil {
-		d.Hosts = hosts(ctx, at, l)
+		d.Hosts = hostDiagnoses(ctx, at, l)
 	}
-	wants := fleet.Wants{}
+	wants := hosts.Wants{}
 	programs, packages := programFindings()
 	d.Machine = append(d.Machine, programs...)
 	for _, p := range programs {
@@ -99,7 +99,7 @@ func leases(state string) []string {
 	}
 	out := []string{}
 	for _, l := range all {
-		out = append(out, fleet.LeaseText(l)+", since "+l.Started.UTC().Format("2006-01-02 15:04:05 UTC"))
+		out = append(out, hosts.LeaseText(l)+", since "+l.Started.UTC().Format("2006-01-02 15:04:05 UTC"))
 	}
 	return out
 }
@@ -107,9 +107,9 @@ func leases(state string) []string {
 // connectTime bounds how long connecting to a machine may take.
 const connectTime = time.Minute
 
-// hosts looks at the machines of a lab, in order of their names. One that is
+// hostDiagnoses looks at the machines of a lab, in order of their names. One that is
 // not reached has a finding with the error.
-func hosts(ctx context.Context, at fleet.Controller, l *manifest.Lab) []Host {
+func hostDiagnoses(ctx context.Context, at hosts.Controller, l *manifest.Lab) []Host {
 	out := []Host{}
 	for _, name := range slices.Sorted(maps.Keys(l.Hosts)) {
 		if l.Hosts[name].SSH != "" {
@@ -119,7 +119,7 @@ func hosts(ctx context.Context, at fleet.Controller, l *manifest.Lab) []Host {
 	return out
 }
 
-func hostOf(ctx context.Context, at fleet.Controller, name string, l *manifest.Lab) Host {
+func hostOf(ctx context.Context, at hosts.Controller, name string, l *manifest.Lab) Host {
 	h := l.Hosts[name]
 	d := Host{Name: name, SSH: h.SSH, Drivers: []Driver{}}
 	limited, cancel := context.WithTimeout(ctx, connectTime)
@@ -136,7 +136,7 @@ func hostOf(ctx context.Context, at fleet.Controller, name string, l *manifest.L
 		d.Machine = append(d.Machine,
 			Finding{Name: "in use", State: Warning, Text: holder.String(), Fix: holder.Owner.Remedy()})
 	}
-	wants := fleet.Wants{}
+	wants := hosts.Wants{}
 	for _, x := range driverall.Drivers() {
 		doc := x.Doc()
 		if !slices.Contains(doc.Hosts, c.Machine().GOOS) {

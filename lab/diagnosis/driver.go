@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"bakeoff/base/param"
-	"bakeoff/lab/fleet"
+	"bakeoff/lab/hosts"
 	"bakeoff/lab/preflight"
 	"bakeoff/provision/driver"
 	driverall "bakeoff/provision/driver/all"
@@ -52,7 +52,7 @@ func newDriver(doc driver.Doc, check driver.Availability, proven *time.Time) Dri
 
 // Drivers checks whether each driver works on this machine, in order of their
 // names.
-func Drivers(ctx context.Context, at fleet.Controller, all []driver.Driver) []Driver {
+func Drivers(ctx context.Context, at hosts.Controller, all []driver.Driver) []Driver {
 	host := at.Conn()
 	proofs := Proofs(ctx, at)
 	by := system.InstallerOf(ctx, systemall.Systems(), host)
@@ -82,7 +82,7 @@ func CheckDriver(ctx context.Context, d driver.Driver, host conn.Conn, goos stri
 }
 
 // Proofs are the proofs that hold on this machine, by driver.
-func Proofs(ctx context.Context, at fleet.Controller) map[string]proof.Proof {
+func Proofs(ctx context.Context, at hosts.Controller) map[string]proof.Proof {
 	out := map[string]proof.Proof{}
 	state, _ := at.Dirs()
 	m, err := proof.MachineOf(ctx, at.Conn())
@@ -99,7 +99,7 @@ func Proofs(ctx context.Context, at fleet.Controller) map[string]proof.Proof {
 
 // Standing says for each driver that was proven on this machine when it was, for
 // the reports.
-func Standing(ctx context.Context, at fleet.Controller) map[string]string {
+func Standing(ctx context.Context, at hosts.Controller) map[string]string {
 	out := map[string]string{}
 	for name, p := range Proofs(ctx, at) {
 		out[name] = "proven on this machine, " + p.At.Format("2006-01-02")

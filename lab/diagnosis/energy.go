@@ -10,7 +10,7 @@ import (
 
 	"bakeoff/base/facts"
 	"bakeoff/lab/env"
-	"bakeoff/lab/fleet"
+	"bakeoff/lab/hosts"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/preflight"
@@ -34,7 +34,7 @@ type Energy struct {
 
 // EnergyEnds says for every host of a plan what measures its energy, in order of
 // their names. It executes no meter: the lab file may be a stranger's.
-func EnergyEnds(ctx context.Context, f *fleet.Fleet, p *plan.Plan) []Energy {
+func EnergyEnds(ctx context.Context, f *hosts.Connected, p *plan.Plan) []Energy {
 	ends := map[string][]string{}
 	for _, c := range p.Contenders {
 		if name := cmp.Or(c.Host, env.LocalHost); len(ends[name]) == 0 {
@@ -54,7 +54,7 @@ func EnergyEnds(ctx context.Context, f *fleet.Fleet, p *plan.Plan) []Energy {
 }
 
 // energyOf says what measures the energy of a host.
-func energyOf(ctx context.Context, f *fleet.Fleet, name string, h manifest.Host) (source *string, text string) {
+func energyOf(ctx context.Context, f *hosts.Connected, name string, h manifest.Host) (source *string, text string) {
 	m, err := f.Machine(name)
 	if err != nil {
 		return nil, "unavailable: " + err.Error()

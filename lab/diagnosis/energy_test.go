@@ -8,7 +8,7 @@ import (
 	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/lab/env"
-	"bakeoff/lab/fleet"
+	"bakeoff/lab/hosts"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/reach/conn/local"
@@ -79,7 +79,7 @@ func TestEnergyFinding(t *testing.T) {
 // Every host of a plan is listed once with its ends; the source of a host that was
 // not reached is unknown.
 func TestEnergyEnds(t *testing.T) {
-	f := fleet.Controller{Getenv: func(string) string { return "" }}.Reach(t.Context(), &plan.Plan{}, 0, nil)
+	f := hosts.Controller{Getenv: func(string) string { return "" }}.Reach(t.Context(), &plan.Plan{}, 0, nil)
 	p := &plan.Plan{Generator: "local", Hosts: map[string]manifest.Host{"local": {Meter: []string{"true"}}}}
 	for _, host := range []string{"server", "server"} {
 		p.Contenders = append(p.Contenders, plan.Contender{Contender: manifest.Contender{Host: host}})

@@ -13,7 +13,7 @@ import (
 	"bakeoff/base/facts"
 	"bakeoff/base/unit"
 	"bakeoff/lab/env"
-	"bakeoff/lab/fleet"
+	"bakeoff/lab/hosts"
 	"bakeoff/lab/preflight"
 	"bakeoff/measure/workload"
 	workloadall "bakeoff/measure/workload/all"
@@ -201,7 +201,7 @@ func LookFor(program, what string, debian ...string) ([]Finding, []string) {
 		debian
 }
 
-func agentFinding(at fleet.Controller) Finding {
+func agentFinding(at hosts.Controller) Finding {
 	path, err := at.Agent()
 	if err != nil {
 		return Finding{Name: "bakeoff-agent", State: Missing, Text: err.Error()}

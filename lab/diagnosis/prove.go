@@ -15,7 +15,7 @@ import (
 	"bakeoff/base/suite"
 	"bakeoff/base/unit"
 	"bakeoff/lab/env"
-	"bakeoff/lab/fleet"
+	"bakeoff/lab/hosts"
 	"bakeoff/provision/driver"
 	driverall "bakeoff/provision/driver/all"
 	"bakeoff/provision/driver/drivertest"
@@ -41,7 +41,7 @@ type ProveOptions struct {
 // Prove runs the contract suite of a driver on this machine, and stores the
 // proof. The suite also starts this program once to kill it: in that process Prove
 // creates an environment, waits, and returns victim true.
-func Prove(ctx context.Context, at fleet.Controller, o ProveOptions) (p proof.Proof, victim bool, err error) {
+func Prove(ctx context.Context, at hosts.Controller, o ProveOptions) (p proof.Proof, victim bool, err error) {
 	doc := o.Driver.Doc()
 	if c := CheckDriver(ctx, o.Driver, at.Conn(), runtime.GOOS, system.Installer{}); !c.OK &&
 		!slices.Contains(doc.Hosts, runtime.GOOS) {

@@ -13,8 +13,8 @@ import (
 	"bakeoff/lab/calibration"
 	"bakeoff/lab/diagnosis"
 	"bakeoff/lab/env"
-	"bakeoff/lab/fleet"
-	"bakeoff/lab/packing"
+	"bakeoff/lab/hosts"
+	"bakeoff/lab/inputs"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/preflight"
 	workloadall "bakeoff/measure/workload/all"
@@ -40,7 +40,7 @@ type View struct {
 	// Timed are the commands without an estimate that were executed once.
 	Timed []Timing `json:"timed"`
 	// Images are those that bakeoff does not build.
-	Images []packing.Source `json:"images"`
+	Images []inputs.Source `json:"images"`
 	// Install is the command for this machine, InstallOn that of other hosts.
 	Install   string            `json:"install"`
 	InstallOn map[string]string `json:"install_on"`
@@ -123,26 +123,26 @@ type Options struct {
 	Time    bool
 	Timed   []Timing
 	Sources string // folder that the files of the plan are relative to
-	Images  []packing.Source
+	Images  []inputs.Source
 }
 
 // Of looks at what p asks of its hosts. The error of a run that would be
 // refused, or end with missing cells, is left to the caller: see View.Refusal and
 // View.Seen.
-func Of(ctx context.Context, at fleet.Controller, p *plan.Plan, o Options) (View, error) {
+func Of(ctx context.Context, at hosts.Controller, p *plan.Plan, o Options) (View, error) {
 	text, err := plan.Encode(p)
 	if err != nil {
 		return View{}, err
 	}
 	v := View{Plan: p, SHA256: plan.Hash(text), Estimate: EstimateOf(p, o, calibration.Noise(at)),
 		Missing: []diagnosis.Finding{}, Factors: FactorsOf(p), Notes: []string{},
-		Images: append([]packing.Source{}, o.Images...), Timed: []Timing{}}
+		Images: append([]inputs.Source{}, o.Images...), Timed: []Timing{}}
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, diagnosis.CheckTime*time.Duration(len(p.Contenders)+1))
 	defer cancel()
-	hosts := at.Reach(ctx, p, 0, nil)
-	defer hosts.Close()
-	site := hosts.Site(driverall.Drivers())
+	reached := at.Reach(ctx, p, 0, nil)
+	defer reached.Close()
+	site := reached.Site(driverall.Drivers())
 	site.Sources = o.Sources
 	seen, err := preflight.Inspect(ctx, p, site)
 	if err != nil {
@@ -155,7 +155,7 @@ func Of(ctx context.Context, at fleet.Controller, p *plan.Plan, o Options) (View
 		v.Missing = append(v.Missing, diagnosis.Finding{Name: "bakeoff-agent", State: diagnosis.Missing,
 			Text: v.Agent.Error()})
 	}
-	wants := fleet.Wants{}
+	wants := hosts.Wants{}
 	for _, x := range seen.Answers {
 		if x.Contender == p.Twin {
 			continue
@@ -185,8 +185,8 @@ func Of(ctx context.Context, at fleet.Controller, p *plan.Plan, o Options) (View
 		}
 	}
 	wants.Add(env.LocalHost, nil, more)
-	v.Install, v.InstallOn = wants.Lines(ctx, hosts.Conn)
-	v.Energy = diagnosis.EnergyEnds(ctx, hosts, p)
+	v.Install, v.InstallOn = wants.Lines(ctx, reached.Conn)
+	v.Energy = diagnosis.EnergyEnds(ctx, reached, p)
 	if o.Time && v.Refusal() == nil {
 		v.Timed = append(v.Timed, timeCommands(whole, at.Conn(), p, v.able)...)
 		o.Timed = v.Timed

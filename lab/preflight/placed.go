@@ -14,8 +14,8 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/lab/env"
+	"bakeoff/lab/inputs"
 	"bakeoff/lab/manifest"
-	"bakeoff/lab/packing"
 	"bakeoff/lab/plan"
 	"bakeoff/measure/execution"
 	"bakeoff/provision/binary"
@@ -63,7 +63,7 @@ func (v inspector) presenceInPlaced(c plan.Contender, f execution.File) binary.P
 
 // sourceOf is where a placed file, or a file in a placed folder, is on this machine.
 func (v inspector) sourceOf(p manifest.File, name string) string {
-	return filepath.Join(packing.At(v.Sources, p), strings.TrimPrefix(name, p.To))
+	return filepath.Join(inputs.At(v.Sources, p), strings.TrimPrefix(name, p.To))
 }
 
 // checkFiles turns the answer for a contender into a refusal if its files cannot be placed,

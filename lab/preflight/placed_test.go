@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"bakeoff/base/unit"
+	"bakeoff/lab/inputs"
 	"bakeoff/lab/manifest"
-	"bakeoff/lab/packing"
 	"bakeoff/lab/plan"
 	"bakeoff/measure/execution"
 	command "bakeoff/measure/workload/command/runner"
@@ -48,7 +48,7 @@ func lookAtFiles(t *testing.T, dir, rest string) (Survey, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := packing.Record(t.Context(), lab, nil); err != nil {
+	if err := inputs.Record(t.Context(), lab, nil); err != nil {
 		return Survey{}, err
 	}
 	p, err := plan.Expand(lab, cat, 1, "test")

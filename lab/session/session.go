@@ -17,9 +17,9 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/lab/diagnosis"
 	"bakeoff/lab/env"
-	"bakeoff/lab/fleet"
+	"bakeoff/lab/hosts"
+	"bakeoff/lab/inputs"
 	"bakeoff/lab/manifest"
-	"bakeoff/lab/packing"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/preflight"
 	"bakeoff/lab/store"
@@ -49,9 +49,9 @@ type Session struct {
 // New plans a lab from a seed. Measure creates the run folder in the folder out.
 // version is that of the program.
 func New(lab *manifest.Lab, seed uint64, version, out string) (*Session, error) {
-	s := &Session{Drivers: driverall.Drivers(), lab: lab.Source, sources: packing.Folder(lab),
+	s := &Session{Drivers: driverall.Drivers(), lab: lab.Source, sources: inputs.Folder(lab),
 		Dir: store.Free(out, time.Now(), lab.Name)}
-	err := packing.Record(context.Background(), lab, nil)
+	err := inputs.Record(context.Background(), lab, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +116,7 @@ func DrawSeed() uint64 {
 
 // Options says how Measure measures.
 type Options struct {
-	At     fleet.Controller
+	At     hosts.Controller
 	Budget time.Duration // 0: the plan's
 	// Calibration is what is known of this machine, as calibration.Known
 	// returns it; it is kept in the run folder.
@@ -154,20 +154,20 @@ func (s *Session) Measure(ctx context.Context, o Options) (out trial.Outcome, er
 		o.Events(trial.Event{Kind: trial.Preparing, At: time.Now(), Text: text})
 	}
 	others := s.watchOthers(ctx)
-	hosts := o.At.Reach(ctx, s.Plan, rebootPatience, progress)
-	leases, err := hosts.Lease(ctx, filepath.Base(s.Dir), s.Plan, agent, s.Drivers, progress)
-	defer func() { err = errors.Join(err, leases.Close(), hosts.Close()) }()
+	reached := o.At.Reach(ctx, s.Plan, rebootPatience, progress)
+	leases, err := reached.Lease(ctx, filepath.Base(s.Dir), s.Plan, agent, s.Drivers, progress)
+	defer func() { err = errors.Join(err, leases.Close(), reached.Close()) }()
 	if err != nil {
 		return out, err
 	}
 	if s.others = <-others; s.others != nil && s.others.Disturb() {
 		progress(s.others.String() + ": intervals may be wider; measure when the machine is idle")
 	}
-	answers, err := s.survey(ctx, hosts, progress)
+	answers, err := s.survey(ctx, reached, progress)
 	if err != nil {
 		return out, err
 	}
-	if err := packing.Pack(ctx, o.At.Images(progress), s.Plan, s.sources); err != nil {
+	if err := inputs.Pack(ctx, o.At.Images(progress), s.Plan, s.sources); err != nil {
 		return out, err
 	}
 	created := s.run == nil
@@ -187,7 +187,7 @@ func (s *Session) Measure(ctx context.Context, o Options) (out trial.Outcome, er
 	}
 	out, err = trial.Run(ctx, trial.Options{
 		Plan: s.Plan, Run: s.run, Drivers: s.Drivers, Workloads: executionall.Runners(),
-		Answers: answers, Env: leases.Local, Hosts: leases.Others, Boxes: hosts.Boxes, Unreached: hosts.Unreached,
+		Answers: answers, Env: leases.Local, Hosts: leases.Others, Boxes: reached.Boxes, Unreached: reached.Unreached,
 		Budget: o.Budget, Events: o.Events, Others: s.others, Proofs: diagnosis.Standing(ctx, o.At),
 	})
 	if created && fault.Is(err, fault.Unsupported) {
@@ -231,9 +231,9 @@ func (s *Session) Others() *store.Others { return s.others }
 // survey checks what the plan asks of its hosts before anything is created,
 // reports once what is missing, and refuses a run in which nothing could be
 // compared.
-func (s *Session) survey(ctx context.Context, hosts *fleet.Fleet,
+func (s *Session) survey(ctx context.Context, reached *hosts.Connected,
 	progress func(string)) ([]preflight.Availability, error) {
-	site := hosts.Site(s.Drivers)
+	site := reached.Site(s.Drivers)
 	site.Sources = s.sources
 	seen, err := preflight.Inspect(ctx, s.Plan, site)
 	if err == nil {

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
-	"bakeoff/base/printed"
+	"bakeoff/base/labeled"
 )
 
 // Differs is the error of a program that ran with another value of an option
@@ -23,7 +23,7 @@ func Differs(option, got, want string) error {
 
 // Echoes returns the error of Differs for the first line of t that does not have
 // what a program was asked for; want is by label, such as "threads:".
-func Echoes(t printed.Text, want map[string]string, anyCase bool) error {
+func Echoes(t labeled.Text, want map[string]string, anyCase bool) error {
 	for label, w := range want {
 		got, err := t.Line(label)
 		if err != nil {

@@ -294,7 +294,7 @@ type Spec struct {
 	Agent       string // path on the host of bakeoff-agent for the environment
 	Volumes     []volume.Volume
 	// Shares are folders of the host that programs see at a path of their own. Only
-	// containers of package confine have them.
+	// containers of package isolation have them.
 	Shares  []Share
 	Network *netns.Network // nil: no network at all
 	// Ports are the TCP ports at which workloads start servers inside, in ascending order. An

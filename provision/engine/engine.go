@@ -4,7 +4,7 @@
 // the engine gives it. The engine's own exec, an option, does the same through
 // its daemon or monitor and the runtime.
 //
-// Everything else is as in package confine: the same network, the same volumes,
+// Everything else is as in package isolation: the same network, the same volumes,
 // and the control group of the container, frozen and read directly.
 package engine
 
@@ -21,8 +21,8 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/provision/cgroup"
-	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/isolation"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
@@ -72,7 +72,7 @@ func (c CLI) command(args []string) []string {
 // Container is an environment in an engine.
 type Container struct {
 	CLI
-	Env     *confine.Env
+	Env     *isolation.Env
 	Options Options
 	// ID is the engine's identifier of the container.
 	ID string
@@ -109,11 +109,11 @@ func (c *Container) Flags(volumes map[string]string) []string {
 // that every environment has, and then serves clients, or sleeps if the
 // engine's exec starts programs.
 func (c *Container) First() []string {
-	dirs := []string{"--dir", "/tmp", "--dir", confine.Scratch}
+	dirs := []string{"--dir", "/tmp", "--dir", isolation.Scratch}
 	if c.socket == nil {
-		return append([]string{confine.AgentPath, "pause"}, dirs...)
+		return append([]string{isolation.AgentPath, "pause"}, dirs...)
 	}
-	return confine.Init(true, dirs...)
+	return isolation.Init(true, dirs...)
 }
 
 // Prepare creates what the way in needs, before Flags and First are called.
@@ -255,7 +255,7 @@ func (c *Container) settled(ctx context.Context) error {
 	defer cancel()
 	files := conn.FilesOf(c.Env.Host)
 	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
-		_, err := files.ReadDir(ctx, fmt.Sprintf("/proc/%d/root%s", c.PID, confine.Scratch))
+		_, err := files.ReadDir(ctx, fmt.Sprintf("/proc/%d/root%s", c.PID, isolation.Scratch))
 		if err == nil {
 			return nil
 		}
@@ -340,7 +340,7 @@ func Doc(d driver.Doc) driver.Doc {
 		"cpus":   "the engine, by control group cpuset",
 		"memory": "the engine, by control group memory, without swap",
 	}
-	return confine.Doc(d)
+	return isolation.Doc(d)
 }
 
 // Refuse checks spec before anything is created.

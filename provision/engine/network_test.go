@@ -7,8 +7,8 @@ import (
 	"testing"
 
 	"bakeoff/base/fault"
-	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/isolation"
 	"bakeoff/provision/netns"
 )
 
@@ -27,7 +27,7 @@ func TestNetworkFlags(t *testing.T) {
 			Ports:   []uint16{80, 8079},
 			Tuning:  map[string]string{"net.core.somaxconn": "9"},
 		}
-		c := &Container{Env: &confine.Env{Spec: spec}, Options: Options{Network: n}}
+		c := &Container{Env: &isolation.Env{Spec: spec}, Options: Options{Network: n}}
 		if got := strings.Join(c.NetworkFlags(), " "); got != want {
 			t.Errorf("%s: %s\nwant %s", n, got, want)
 		}

@@ -17,8 +17,8 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/unit"
-	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/isolation"
 	"bakeoff/provision/netns"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
@@ -163,7 +163,7 @@ func (c *container) stop(ctx context.Context) error {
 
 // signal sends a signal to the programs that the container's init process has started.
 func (c *container) signal(ctx context.Context, number int) error {
-	e, ok := c.Instance.(*confine.Env)
+	e, ok := c.Instance.(*isolation.Env)
 	if !ok || e.Group == nil {
 		return fault.New(fault.Lab, "the container has no control group")
 	}
@@ -342,7 +342,7 @@ func (g *Guest) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	if cmd.Dir == "" {
 		cmd.Dir = b.Container.Start.Dir
 	}
-	return confine.Inside(g.store.Host, g.store.Agent, g.store.envDir(g.UUID)).Exec(ctx, cmd)
+	return isolation.Inside(g.store.Host, g.store.Agent, g.store.envDir(g.UUID)).Exec(ctx, cmd)
 }
 
 // parentOf is the parent of a process of this machine; 0 if it has ended.

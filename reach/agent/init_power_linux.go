@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"bakeoff/reach/enter"
+	"bakeoff/reach/nsenter"
 )
 
 // What the kernel writes for a key (linux/input-event-codes.h).
@@ -63,7 +63,7 @@ func (p *reaped) terminate() {
 	if p.ended {
 		return
 	}
-	for _, pid := range enter.Children(p.child.PID) {
+	for _, pid := range nsenter.Children(p.child.PID) {
 		_ = unix.Kill(pid, unix.SIGTERM)
 	}
 }

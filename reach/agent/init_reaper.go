@@ -12,13 +12,13 @@ import (
 
 	"bakeoff/reach/conn/channel"
 	"bakeoff/reach/conn/local"
-	"bakeoff/reach/enter"
+	"bakeoff/reach/nsenter"
 )
 
 // reaper launches programs as process 1, each in a cgroup of its own if cgroups
 // are available.
 type reaper struct {
-	all    *enter.Reaper
+	all    *nsenter.Reaper
 	mu     sync.Mutex
 	groups bool
 	last   int
@@ -33,7 +33,7 @@ const groupRoot = "/sys/fs/cgroup"
 // has them.
 func startReaper() *reaper {
 	_, err := os.Stat(groupRoot + "/cgroup.procs")
-	return &reaper{all: enter.StartReaper(), groups: err == nil}
+	return &reaper{all: nsenter.StartReaper(), groups: err == nil}
 }
 
 // Launch starts a program in its own cgroup.
@@ -58,7 +58,7 @@ func (r *reaper) Launch(path string, argv []string, attr *os.ProcAttr) (Process,
 	for _, f := range attr.Files {
 		files = append(files, f.Fd())
 	}
-	var child *enter.Child
+	var child *nsenter.Child
 	err := local.Unbusy(func() (err error) {
 		child, err = r.all.Start(path, argv, &syscall.ProcAttr{Dir: attr.Dir, Env: attr.Env, Files: files, Sys: attr.Sys})
 		return err
@@ -77,7 +77,7 @@ func (r *reaper) Launch(path string, argv []string, attr *os.ProcAttr) (Process,
 // reaped is a program that process 1 started.
 type reaped struct {
 	r     *reaper
-	child *enter.Child
+	child *nsenter.Child
 	group string
 
 	mu    sync.Mutex

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
-	"bakeoff/reach/enter"
+	"bakeoff/reach/nsenter"
 	"bakeoff/reach/wire"
 )
 
@@ -60,7 +60,7 @@ func makeNetns(n wire.Netns) error {
 		return err
 	}
 	var err error
-	enter.InThread(func() { err = createNetns(n) }) // namespaces belong to a thread
+	nsenter.InThread(func() { err = createNetns(n) }) // namespaces belong to a thread
 	return err
 }
 
@@ -100,7 +100,7 @@ func bindNetns(n wire.Netns, at string) error {
 	of := "/proc/thread-self/ns/net"
 	if n.Of != 0 {
 		of = fmt.Sprintf("/proc/%d/ns/net", n.Of)
-		if err := enter.Setns(of, unix.CLONE_NEWNET); err != nil {
+		if err := nsenter.Setns(of, unix.CLONE_NEWNET); err != nil {
 			return err
 		}
 	} else if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {

@@ -11,7 +11,7 @@ import (
 	"bakeoff/reach/agent/command"
 	"bakeoff/reach/agent/container"
 	"bakeoff/reach/conn"
-	"bakeoff/reach/enter"
+	"bakeoff/reach/nsenter"
 	"bakeoff/reach/wire"
 )
 
@@ -50,8 +50,8 @@ func runSetup(c command.Call) int {
 	case err == nil:
 		return wire.ExitOK
 	case len(c.Args) > 0:
-		fmt.Fprintf(os.Stderr, "%s%v\n", enter.Mark, err)
-		return enter.Failed
+		fmt.Fprintf(os.Stderr, "%s%v\n", nsenter.Mark, err)
+		return nsenter.Failed
 	}
 	return c.Fail(err)
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
-	"bakeoff/reach/enter"
+	"bakeoff/reach/nsenter"
 	"bakeoff/reach/probe"
 )
 
@@ -58,8 +58,8 @@ func deleteLink(at, link string) (err error) {
 	if link == "" {
 		return nil
 	}
-	enter.InThread(func() { // namespaces belong to a thread
-		switch err = enter.Setns(at, unix.CLONE_NEWNET); {
+	nsenter.InThread(func() { // namespaces belong to a thread
+		switch err = nsenter.Setns(at, unix.CLONE_NEWNET); {
 		case errors.Is(err, unix.EINVAL):
 			err = nil // a name without a bound namespace
 		case err == nil:

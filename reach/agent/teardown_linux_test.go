@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
-	"bakeoff/reach/enter"
+	"bakeoff/reach/nsenter"
 	"bakeoff/reach/probe"
 	"bakeoff/reach/wire"
 )
@@ -115,7 +115,7 @@ func within(t *testing.T, netns string, f func() error) {
 	go func() {
 		// The thread is not given back.
 		runtime.LockOSThread()
-		err := enter.Setns(filepath.Join(netnsDir, netns), unix.CLONE_NEWNET)
+		err := nsenter.Setns(filepath.Join(netnsDir, netns), unix.CLONE_NEWNET)
 		if err == nil {
 			err = f()
 		}

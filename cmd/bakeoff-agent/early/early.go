@@ -7,7 +7,7 @@ package early
 import (
 	"os"
 
-	"bakeoff/reach/enter"
+	"bakeoff/reach/nsenter"
 )
 
-func init() { enter.Early(os.Args) }
+func init() { nsenter.Early(os.Args) }

@@ -14,7 +14,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/cmd/bakeoff/cli"
-	"bakeoff/cmd/bakeoff/reading"
+	"bakeoff/cmd/bakeoff/offline"
 	"bakeoff/publish/report"
 	"bakeoff/publish/site"
 	"bakeoff/publish/site/editor"
@@ -67,7 +67,7 @@ it, and only files of the site's posts, pages and drafts. Ctrl+S saves.`,
 			if !edit {
 				return w.Serve(ctx, handler(root.FS()), "", port)
 			}
-			opt.Program, opt.Report = cli.Program(w.version), reading.PageOption(w.version, string(report.ByEstimate))
+			opt.Program, opt.Report = cli.Program(w.version), offline.PageOption(w.version, string(report.ByEstimate))
 			e := editor.New(dir, opt, handler(root.FS()))
 			return w.ServeGuarded(ctx, e, e.Start(), port)
 		},

@@ -13,7 +13,7 @@ import (
 
 	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/cli"
-	"bakeoff/cmd/bakeoff/reading"
+	"bakeoff/cmd/bakeoff/offline"
 	"bakeoff/publish/report"
 	"bakeoff/publish/runsite"
 	"bakeoff/publish/site"
@@ -124,7 +124,7 @@ func (w writer) buildOnce(dir string, opt site.Option, asJSON, again bool) (site
 		return site.Result{}, err
 	}
 	defer s.Close()
-	opt.Program, opt.Report = cli.Program(w.version), reading.PageOption(w.version, string(report.ByEstimate))
+	opt.Program, opt.Report = cli.Program(w.version), offline.PageOption(w.version, string(report.ByEstimate))
 	began := time.Now()
 	r, err := s.Build(opt)
 	if err == nil && r.Files.Written+r.Files.Removed == 0 && again {
@@ -165,7 +165,7 @@ func onlyRuns(dir string) bool {
 func (w writer) buildRuns(dir string, force, asJSON bool) error {
 	tuneMemory()
 	sum, err := runsite.Build(dir, runsite.Option{Force: force, Program: cli.Program(w.version),
-		Report: reading.PageOption(w.version, string(report.ByEstimate))})
+		Report: offline.PageOption(w.version, string(report.ByEstimate))})
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"bakeoff/base/bonniecsv"
-	"bakeoff/base/printed"
+	"bakeoff/base/labeled"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -245,6 +245,6 @@ func parseRate(text string, plain float64) (float64, error) {
 	if strings.Trim(text, "+") == "" {
 		return 0, nil
 	}
-	v, err := printed.Quantity(text, map[string]float64{"": plain, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30})
+	v, err := labeled.Quantity(text, map[string]float64{"": plain, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30})
 	return v, err
 }

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"bakeoff/base/printed"
+	"bakeoff/base/labeled"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -263,7 +263,7 @@ func (r *reader) readPrinted(data []byte) {
 }
 
 func duration(number, unit string) (float64, error) {
-	v, err := printed.Decimal(number)
+	v, err := labeled.Decimal(number)
 	if err != nil || !isTime(unit) || v < 0 {
 		return 0, fmt.Errorf("%s %s is not a time", number, unit)
 	}

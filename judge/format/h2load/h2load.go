@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"bakeoff/base/printed"
+	"bakeoff/base/labeled"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -86,10 +86,10 @@ func readReport(p *format.Problems, part format.Part, out *format.File) *format.
 	}
 	var n [6]float64 // total, done, succeeded, failed, errored, timeout
 	for i := range n {
-		n[i], _ = printed.Decimal(string(counts[i+1])) // digits
+		n[i], _ = labeled.Decimal(string(counts[i+1])) // digits
 	}
-	took, err1 := printed.Quantity(string(end[1]), durations)
-	rate, err2 := printed.Quantity(string(end[3]), sizes)
+	took, err1 := labeled.Quantity(string(end[1]), durations)
+	rate, err2 := labeled.Quantity(string(end[3]), sizes)
 	if err1 != nil || err2 != nil || !(took > 0) {
 		p.LeaveOut(part.Line, "%q cannot be read", end[0])
 		return nil
@@ -136,7 +136,7 @@ func latencies(text []byte) []format.Series {
 		words, what := strings.Fields(string(m[2])), names[string(m[1])]
 		for _, s := range statistics {
 			if i := slices.Index(strings.Fields(string(head[1])), s.column); i >= 0 && i < len(words) {
-				v, err := printed.Quantity(words[i], durations)
+				v, err := labeled.Quantity(words[i], durations)
 				rec.AddSingle(sample.LowerRatio(what+"-"+s.column, "s", s.doc+" of the times of "+what), v, err == nil && v > 0)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"strings"
 
-	"bakeoff/base/printed"
+	"bakeoff/base/labeled"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -126,7 +126,7 @@ func (r *reader) addRates(algorithm string, words []string) {
 		return
 	}
 	for i, word := range words {
-		v, err := printed.Quantity(word, map[string]float64{"": 1, "k": 1e3})
+		v, err := labeled.Quantity(word, map[string]float64{"": 1, "k": 1e3})
 		if err != nil || !(v > 0) {
 			r.p.LeaveOut(r.line, "%q with %s bytes has no rate (%.20q)", algorithm, r.sizes[i], word)
 			continue
@@ -159,7 +159,7 @@ func (r *reader) addTableRow(words []string) {
 	}
 	name := strings.Join(words[:len(words)-2*n], " ")
 	for _, w := range words[len(words)-2*n : len(words)-n] {
-		if _, err := printed.Quantity(w, map[string]float64{"s": 1}); err != nil {
+		if _, err := labeled.Quantity(w, map[string]float64{"s": 1}); err != nil {
 			return
 		}
 	}
@@ -170,7 +170,7 @@ func (r *reader) addTableRow(words []string) {
 func (r *reader) addCounts(algorithm string, operations, words []string) {
 	rec := r.emptyRecord(algorithm, "")
 	for i, word := range words {
-		v, err := printed.Decimal(word)
+		v, err := labeled.Decimal(word)
 		switch {
 		case err != nil || !(v > 0):
 			r.p.LeaveOut(r.line, "%q has no rate of %s (%.20q)", algorithm, operations[i], word)
@@ -231,7 +231,7 @@ func (r *reader) machine(f []string) {
 	}
 	rates := f[first : first+len(k.operations)]
 	for _, text := range rates {
-		if v, err := printed.Decimal(text); err == nil && v < 1 {
+		if v, err := labeled.Decimal(text); err == nil && v < 1 {
 			r.p.LeaveOut(r.line, "%s: %s per second is too slow for a rate; OpenSSL 1.0 wrote seconds here", name, text)
 			return
 		}

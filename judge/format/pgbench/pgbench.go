@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"bakeoff/base/printed"
+	"bakeoff/base/labeled"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -84,7 +84,7 @@ func (pgbench) Read(name string, data []byte) (format.File, error) {
 // same time.
 func readReport(p *format.Problems, part format.Part) []format.Record {
 	text := part.Text
-	scripts := printed.Text(nil)
+	scripts := labeled.Text(nil)
 	if i := bytes.Index(text, []byte("\nSQL script 1:")); i >= 0 {
 		text, scripts = text[:i+1], text[i+1:]
 	}
@@ -127,7 +127,7 @@ func readReport(p *format.Problems, part format.Part) []format.Record {
 }
 
 // modeText says what else changes the work.
-func modeText(text printed.Text, reconnects bool) (out string) {
+func modeText(text labeled.Text, reconnects bool) (out string) {
 	if _, err := text.Line("rate limit schedule lag:"); err == nil {
 		out += ", with a limit of the rate"
 	}
@@ -139,18 +139,18 @@ func modeText(text printed.Text, reconnects bool) (out string) {
 
 // transactions are the numbers that were processed ("459", or "30/30" if a number was
 // requested) and that failed, which pgbench counts since version 15.
-func transactions(text printed.Text) (done, failures float64, err error) {
+func transactions(text labeled.Text) (done, failures float64, err error) {
 	line, err := text.Line("number of transactions actually processed:")
 	if err != nil {
 		return 0, 0, err
 	}
 	word, _, _ := strings.Cut(line, "/")
-	if done, err = printed.Decimal(strings.TrimSpace(word)); err != nil || done < 0 {
+	if done, err = labeled.Decimal(strings.TrimSpace(word)); err != nil || done < 0 {
 		return 0, 0, fmt.Errorf("%.40q is not a number of transactions", line)
 	}
 	if line, err := text.Line("number of failed transactions:"); err == nil {
 		word, _, _ := strings.Cut(line, " ")
-		if failures, err = printed.Decimal(word); err != nil || failures < 0 {
+		if failures, err = labeled.Decimal(word); err != nil || failures < 0 {
 			return 0, 0, fmt.Errorf("%.40q is not a number of failed transactions", line)
 		}
 	}
@@ -161,7 +161,7 @@ var tpsLine = regexp.MustCompile(`(?m)^tps = (\S+)(?: \((.*)\))?\s*$`)
 
 // perSecond reads the line tps: the only one, or without the time to connect. reconnects means
 // that each transaction connected, so that the time belongs to it.
-func perSecond(text printed.Text) (tps float64, reconnects bool, err error) {
+func perSecond(text labeled.Text) (tps float64, reconnects bool, err error) {
 	all := tpsLine.FindAllSubmatch(text, 3)
 	i := slices.IndexFunc(all, func(m [][]byte) bool {
 		return len(all) == 1 || bytes.HasPrefix(m[2], []byte("excluding"))
@@ -169,12 +169,12 @@ func perSecond(text printed.Text) (tps float64, reconnects bool, err error) {
 	if i < 0 {
 		return 0, false, fmt.Errorf("no line tps, or several")
 	}
-	v, err := printed.Decimal(string(all[i][1]))
+	v, err := labeled.Decimal(string(all[i][1]))
 	return v, string(all[i][2]) == "including reconnection times", err
 }
 
 // latencies adds the lines "latency average" and "latency stddev".
-func latencies(rec *format.Record, text printed.Text, prefix string) {
+func latencies(rec *format.Record, text labeled.Text, prefix string) {
 	ms, err := text.Number(prefix+"latency average =", "")
 	rec.AddSingle(mean, ms/1e3, err == nil && ms > 0)
 	ms, err = text.Number(prefix+"latency stddev =", "")
@@ -187,7 +187,7 @@ var (
 )
 
 // perScript reads the statistics of the scripts of a run. whole is the record of the run.
-func perScript(p *format.Problems, before int, whole format.Record, text printed.Text) (out []format.Record) {
+func perScript(p *format.Problems, before int, whole format.Record, text labeled.Text) (out []format.Record) {
 	for _, part := range format.Parts(text, scriptLine.Match) {
 		rec := format.Record{Line: before + part.Line, Labels: slices.Clone(whole.Labels)}
 		first, _, _ := strings.Cut(string(part.Text), "\n")
@@ -198,7 +198,7 @@ func perScript(p *format.Problems, before int, whole format.Record, text printed
 			p.LeaveOut(rec.Line, "the script has no line \"… transactions (…, tps = …)\"")
 			continue
 		}
-		tps, err := printed.Decimal(string(m[2]))
+		tps, err := labeled.Decimal(string(m[2]))
 		if err != nil {
 			p.LeaveOut(rec.Line, "tps: %v", err)
 			continue

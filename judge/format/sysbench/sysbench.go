@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strings"
 
-	"bakeoff/base/printed"
+	"bakeoff/base/labeled"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -155,7 +155,7 @@ func (r report) latencies(rec *format.Record) {
 	v, err = r.Text.Number("max:", "")
 	rec.AddSingle(highest, v/1e3, err == nil && v > 0)
 	if m := percentile.FindSubmatch(r.Text); m != nil {
-		v, err := printed.Decimal(string(m[2]))
+		v, err := labeled.Decimal(string(m[2]))
 		rec.AddSingle(sample.LowerRatio("latency-p"+string(m[1]), "s", "percentile of the time of an event"), v/1e3,
 			err == nil && v > 0)
 	}
@@ -172,7 +172,7 @@ var (
 // special adds the metrics of some tests.
 func (r report) special(rec *format.Record) {
 	add := func(name, unit, text string, factor float64) {
-		v, err := printed.Decimal(text)
+		v, err := labeled.Decimal(text)
 		m := sample.HigherRatio(name, unit, "")
 		if name == "ignored-errors" || name == "reconnects" {
 			m = sample.Metric{Name: name, Unit: unit, Better: sample.Lower, Scale: sample.Difference}
@@ -180,7 +180,7 @@ func (r report) special(rec *format.Record) {
 		rec.AddSingle(m, v*factor, err == nil)
 	}
 	if m := transferred.FindSubmatch(r.Text); m != nil {
-		v, err := printed.Decimal(string(m[1]))
+		v, err := labeled.Decimal(string(m[1]))
 		rec.AddSingle(bandwidth, v*(1<<20), err == nil)
 	}
 	for _, m := range perSecond.FindAllSubmatch(r.Text, 4) {

@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"strings"
 
-	"bakeoff/base/printed"
+	"bakeoff/base/labeled"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -140,7 +140,7 @@ var seconds = map[string]float64{"us": 1e-6, "ms": 1e-3, "s": 1, "min": 60, "h":
 // duration adds the parts of a span.
 func duration(text string) (sum float64, err error) {
 	for _, word := range strings.Fields(text) {
-		v, err := printed.Quantity(word, seconds)
+		v, err := labeled.Quantity(word, seconds)
 		if err != nil {
 			return 0, fmt.Errorf("%q is not a time", text)
 		}

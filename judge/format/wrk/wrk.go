@@ -7,7 +7,7 @@ import (
 	"regexp"
 	"strings"
 
-	"bakeoff/base/printed"
+	"bakeoff/base/labeled"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -83,7 +83,7 @@ var (
 
 // parseDigits parses digits that a pattern found.
 func parseDigits(text []byte) float64 {
-	v, _ := printed.Decimal(string(text))
+	v, _ := labeled.Decimal(string(text))
 	return v
 }
 
@@ -94,8 +94,8 @@ func readReport(p *format.Problems, part format.Part, out *format.File) *format.
 		p.LeaveOut(part.Line, "the report has no line \"… requests in …, … read\"; the run may have been interrupted")
 		return nil
 	}
-	took, err1 := printed.Quantity(string(m[2]), durations)
-	bytesRead, err2 := printed.Quantity(string(m[3]), sizes)
+	took, err1 := labeled.Quantity(string(m[2]), durations)
+	bytesRead, err2 := labeled.Quantity(string(m[3]), sizes)
 	if err1 != nil || err2 != nil || !(took > 0) {
 		p.LeaveOut(part.Line, "\"%s\" cannot be read", bytes.TrimSpace(m[0]))
 		return nil
@@ -141,7 +141,7 @@ func readReport(p *format.Problems, part format.Part, out *format.File) *format.
 func latencies(rec *format.Record, text []byte) {
 	text, _, _ = bytes.Cut(text, recording)
 	add := func(m sample.Metric, word []byte) {
-		v, err := printed.Quantity(string(word), durations)
+		v, err := labeled.Quantity(string(word), durations)
 		rec.AddSingle(m, v, err == nil && v > 0)
 	}
 	if m := latency.FindSubmatch(text); m != nil {

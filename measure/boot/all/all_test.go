@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/labeled"
 	"bakeoff/base/lists"
-	"bakeoff/base/printed"
 	"bakeoff/measure/boot"
 	"bakeoff/measure/boot/boottest"
 )
@@ -33,7 +33,7 @@ func TestEverySampleHasOneSource(t *testing.T) {
 				"without its end":   f.Data[:len(f.Data)-3],
 				"with a wrong line": append([]byte("console: something else\n"), f.Data...),
 			} {
-				data = printed.Clean(data)
+				data = labeled.Clean(data)
 				found := lists.Map(Recognize(data), func(s boot.Source) string { return s.Doc().Name })
 				want := own
 				if own == "dmesg" && strings.Contains(string(f.Data), "Linux version ") {

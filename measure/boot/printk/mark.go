@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"bakeoff/base/bootmodel"
-	"bakeoff/base/printed"
+	"bakeoff/base/labeled"
 )
 
 // sign is a message that tells of a moment.
@@ -44,7 +44,7 @@ func (l Log) ownFigure() (figure int64, line Line, ok bool) {
 		if !found {
 			continue
 		}
-		ms, err := printed.Quantity(strings.TrimSpace(rest), map[string]float64{"us": 1e-3, "ms": 1, "s": 1e3})
+		ms, err := labeled.Quantity(strings.TrimSpace(rest), map[string]float64{"us": 1e-3, "ms": 1, "s": 1e3})
 		if err == nil && ms >= 0 && ms < longestBoot {
 			return int64(math.Round(ms / 1e3 * l.Hz)), line, true
 		}

@@ -22,8 +22,8 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/labeled"
 	"bakeoff/base/param"
-	"bakeoff/base/printed"
 	"bakeoff/base/sample"
 	"bakeoff/measure/tool"
 	"bakeoff/measure/workload"
@@ -99,7 +99,7 @@ func (ab) Command(p param.Values, at tool.Place) (tool.Command, error) {
 
 func (a ab) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	var r tool.Result
-	text := printed.Text(out.Stdout)
+	text := labeled.Text(out.Stdout)
 	complete, err1 := text.Number("Complete requests:", "")
 	failed, err2 := text.Number("Failed requests:", "")
 	took, err3 := text.Number("Time taken for tests:", "")
@@ -145,7 +145,7 @@ func (a ab) addQuantiles(r *tool.Result, text string) error {
 		seen[percent] = ms
 	}
 	for _, q := range quantiles {
-		ms, err := printed.Decimal(seen[q.percent])
+		ms, err := labeled.Decimal(seen[q.percent])
 		if err != nil {
 			return fmt.Errorf("%s: the %sth percentile: %w", percentiles, q.percent, err)
 		}

@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/labeled"
 	"bakeoff/base/param"
-	"bakeoff/base/printed"
 	"bakeoff/base/sample"
 	"bakeoff/measure/tool"
 	"bakeoff/measure/workload"
@@ -110,11 +110,11 @@ func (h h2load) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	var n [6]float64 // total, done, succeeded, failed, errored, timeout
 	for i := range n {
 		var err error
-		if n[i], err = printed.Decimal(string(counts[i+1])); err != nil || n[i] > 1<<50 {
+		if n[i], err = labeled.Decimal(string(counts[i+1])); err != nil || n[i] > 1<<50 {
 			return r, fmt.Errorf("%q: not counts (%w)", counts[0], err)
 		}
 	}
-	took, err := printed.Quantity(string(end[1]), durations)
+	took, err := labeled.Quantity(string(end[1]), durations)
 	if err != nil {
 		return r, err
 	}
@@ -131,7 +131,7 @@ func (h h2load) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 			n[5],
 		)
 	}
-	protocol, err := printed.Text(out.Stdout).Line("Application protocol:")
+	protocol, err := labeled.Text(out.Stdout).Line("Application protocol:")
 	if err != nil {
 		return r, err
 	}
@@ -167,7 +167,7 @@ func (h h2load) addTimes(r *tool.Result, text []byte) error {
 		if i >= len(words) {
 			return fmt.Errorf("%q: no %s", line[0], column)
 		}
-		v, err := printed.Quantity(words[i], durations)
+		v, err := labeled.Quantity(words[i], durations)
 		if err != nil {
 			return err
 		}

@@ -23,8 +23,8 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/labeled"
 	"bakeoff/base/param"
-	"bakeoff/base/printed"
 	"bakeoff/base/sample"
 	"bakeoff/measure/tool"
 )
@@ -89,7 +89,7 @@ func (openssl) Version(out []byte) (map[string]string, error) {
 	}
 	for fact, label := range map[string]string{"built": "built on:", "platform": "platform:", "compiler": "compiler:",
 		"cpu": "CPUINFO:"} {
-		if v, err := printed.Text(out).Line(label); err == nil && v != "" {
+		if v, err := labeled.Text(out).Line(label); err == nil && v != "" {
 			facts[fact] = v
 		}
 	}
@@ -161,7 +161,7 @@ func parseRate(out []byte, algorithm string) (rate float64, err error) {
 		if plainName(fields[2]) != plainName(algorithm) && !(fields[2] == "evp" && children(out, algorithm)) {
 			return 0, fault.New(fault.Subject, "the result is for %.40q instead of %s", fields[2], algorithm)
 		}
-		if rate, err = printed.Decimal(fields[3]); err != nil {
+		if rate, err = labeled.Decimal(fields[3]); err != nil {
 			return 0, err
 		}
 		found = true
@@ -199,8 +199,8 @@ func counted(r *tool.Result, out tool.Output, p param.Values) (blocks, rate floa
 		if fields[0] != "+R" || len(fields) < 3 {
 			continue
 		}
-		n, err1 := printed.Decimal(fields[1])
-		took, err2 := printed.Decimal(fields[len(fields)-1])
+		n, err1 := labeled.Decimal(fields[1])
+		took, err2 := labeled.Decimal(fields[len(fields)-1])
 		if err1 != nil || err2 != nil || !(n > 0) || !(took > 0) {
 			return 0, 0, fmt.Errorf("unexpected line %.60q", line)
 		}

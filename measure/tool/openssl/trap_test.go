@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/labeled"
 	"bakeoff/base/param"
-	"bakeoff/base/printed"
 	"bakeoff/measure/tool"
 	"bakeoff/measure/tool/tooltest"
 )
@@ -132,7 +132,7 @@ func TestManyProcesses(t *testing.T) {
 		sum := 0.0
 		for line := range bytes.Lines(g.Output.Stdout) {
 			if rest, ok := strings.CutPrefix(string(line), "Got: +F:"); ok {
-				v, err := printed.Decimal(strings.Split(strings.Fields(rest)[0], ":")[2])
+				v, err := labeled.Decimal(strings.Split(strings.Fields(rest)[0], ":")[2])
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -10,15 +10,15 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/labeled"
 	"bakeoff/base/param"
-	"bakeoff/base/printed"
 	"bakeoff/base/sample"
 	"bakeoff/measure/tool"
 )
 
 func (b pgbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	var r tool.Result
-	text := printed.Text(out.Stdout)
+	text := labeled.Text(out.Stdout)
 	if err := checkEcho(text, p); err != nil {
 		return r, err
 	}
@@ -73,7 +73,7 @@ func (b pgbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 
 // lasted is how long the test took, in seconds: pgbench does not print it, but divides by it,
 // without the time to connect first unless each transaction connects.
-func lasted(text printed.Text, done, tps float64, connect bool) (float64, error) {
+func lasted(text labeled.Text, done, tps float64, connect bool) (float64, error) {
 	if connect {
 		return done / tps, nil
 	}
@@ -90,7 +90,7 @@ func lasted(text printed.Text, done, tps float64, connect bool) (float64, error)
 
 // failures is the number of failed transactions. Versions before 15 do not print it:
 // there a failed transaction ended its client.
-func failures(text printed.Text, version string) (float64, error) {
+func failures(text labeled.Text, version string) (float64, error) {
 	line, err := text.Line("number of failed transactions:")
 	if err != nil {
 		major, _, _ := strings.Cut(version, ".")
@@ -100,7 +100,7 @@ func failures(text printed.Text, version string) (float64, error) {
 		return 0, nil
 	}
 	word, _, _ := strings.Cut(line, " ")
-	failed, err := printed.Decimal(word)
+	failed, err := labeled.Decimal(word)
 	if err != nil || failed < 0 || failed > 1<<50 {
 		return 0, fmt.Errorf("number of failed transactions: %.40q", line)
 	}
@@ -112,7 +112,7 @@ var types = map[string]string{"tpcb-like": "TPC-B (sort of)", "simple-update": "
 	"select-only": "select only"}
 
 // checkEcho checks that the output has the requested parameters.
-func checkEcho(text printed.Text, p param.Values) error {
+func checkEcho(text labeled.Text, p param.Values) error {
 	want := map[string]string{
 		"transaction type:": "<builtin: " + types[p.Text("script")] + ">", "query mode:": "simple",
 		"scaling factor:": p.Text("scale"), "number of clients:": p.Text("clients"), "number of threads:": p.Text("threads"),
@@ -152,13 +152,13 @@ func bounded(done float64, p param.Values) error {
 
 // processed is the number of completed transactions: "459", or "30/30" if a
 // number was requested.
-func processed(text printed.Text) (float64, error) {
+func processed(text labeled.Text) (float64, error) {
 	line, err := text.Line("number of transactions actually processed:")
 	if err != nil {
 		return 0, err
 	}
 	word, _, _ := strings.Cut(line, "/")
-	n, err := printed.Decimal(strings.TrimSpace(word))
+	n, err := labeled.Decimal(strings.TrimSpace(word))
 	if err != nil || n < 0 || n > 1<<50 {
 		return 0, fmt.Errorf("transactions actually processed: %.40q", line)
 	}
@@ -173,7 +173,7 @@ var (
 )
 
 // parseRate reads the tps line with or without the time to connect.
-func parseRate(text printed.Text, connect bool) (float64, error) {
+func parseRate(text labeled.Text, connect bool) (float64, error) {
 	meant := excluding
 	if connect {
 		meant = including
@@ -188,7 +188,7 @@ func parseRate(text printed.Text, connect bool) (float64, error) {
 		if !slices.Contains(meant, strings.Trim(kind, "()")) {
 			continue
 		}
-		v, err := printed.Decimal(number)
+		v, err := labeled.Decimal(number)
 		if err != nil || found {
 			return 0, fmt.Errorf("invalid or second line tps: %.60q", rest)
 		}

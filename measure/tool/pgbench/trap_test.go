@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/labeled"
 	"bakeoff/base/param"
-	"bakeoff/base/printed"
 	"bakeoff/base/sample"
 	"bakeoff/measure/tool/tooltest"
 )
@@ -175,7 +175,7 @@ func TestEchoedSettings(t *testing.T) {
 
 func number(t *testing.T, s string) float64 {
 	t.Helper()
-	v, err := printed.Decimal(s)
+	v, err := labeled.Decimal(s)
 	if err != nil {
 		t.Fatal(err)
 	}

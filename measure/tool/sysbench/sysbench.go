@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/labeled"
 	"bakeoff/base/param"
-	"bakeoff/base/printed"
 	"bakeoff/base/sample"
 	"bakeoff/measure/tool"
 )
@@ -85,7 +85,7 @@ func (sysbench) Command(p param.Values, _ tool.Place) (tool.Command, error) {
 
 func (s sysbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	var r tool.Result
-	text := printed.Text(out.Stdout)
+	text := labeled.Text(out.Stdout)
 	if err := checkEcho(text, p); err != nil {
 		return r, err
 	}
@@ -123,7 +123,7 @@ func (s sysbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 }
 
 // checkEcho checks that the output has the requested parameters.
-func checkEcho(text printed.Text, p param.Values) error {
+func checkEcho(text labeled.Text, p param.Values) error {
 	want := map[string]string{"Number of threads:": p.Text("threads")}
 	if p.Text("test") == "cpu" {
 		want["Prime numbers limit:"] = p.Text("max-prime")

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/labeled"
 	"bakeoff/base/param"
-	"bakeoff/base/printed"
 	"bakeoff/measure/tool/tooltest"
 )
 
@@ -49,7 +49,7 @@ func TestAnEmptyLoopIsNoFigure(t *testing.T) {
 
 func mustLine(t *testing.T, out []byte, label string) string {
 	t.Helper()
-	s, err := printed.Text(out).Line(label)
+	s, err := labeled.Text(out).Line(label)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/labeled"
 	"bakeoff/base/param"
-	"bakeoff/base/printed"
 	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
 	"bakeoff/measure/tool"
@@ -110,7 +110,7 @@ type report struct {
 
 func (w wrk) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	var r tool.Result
-	line, err := printed.Text(out.Stdout).Line("bakeoff {")
+	line, err := labeled.Text(out.Stdout).Line("bakeoff {")
 	if err != nil {
 		return r, err
 	}

@@ -13,8 +13,8 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/measure/workload/http"
-	"bakeoff/reach/answer"
 	"bakeoff/reach/loop"
+	"bakeoff/reach/readiness"
 	"bakeoff/reach/wire"
 )
 
@@ -39,7 +39,7 @@ func runLoop(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, erro
 		return wire.Result{}, fault.WithFix(fault.New(fault.Invalid, "addr: %q is not an address with a port",
 			p.Text("addr")), "write 10.0.0.2:22")
 	}
-	server, err := answer.Parse(p.Text(ParamAnswer))
+	server, err := readiness.Parse(p.Text(ParamAnswer))
 	if err != nil {
 		return wire.Result{}, fault.Op(ParamAnswer, err)
 	}
@@ -75,7 +75,7 @@ func runLoop(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, erro
 }
 
 // connect opens a connection, waits for the answer and returns how long both took.
-func connect(ctx context.Context, at string, server answer.Server, forwarded bool,
+func connect(ctx context.Context, at string, server readiness.Server, forwarded bool,
 	timeout time.Duration) (time.Duration, error) {
 	begun := time.Now()
 	c, err := (&net.Dialer{Deadline: begun.Add(timeout)}).DialContext(ctx, "tcp", at)

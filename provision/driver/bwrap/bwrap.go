@@ -11,18 +11,18 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
-	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/isolation"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
 
 // Driver runs things in a sandbox of bubblewrap.
-type Driver struct{ confine.Reaper }
+type Driver struct{ isolation.Reaper }
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
-	return confine.Doc(driver.Doc{
+	return isolation.Doc(driver.Doc{
 		Name: "bwrap",
 		Also: map[string]string{"bubblewrap": "bwrap"},
 		Summary: "a bubblewrap sandbox over the image: own mount, process, IPC, host name and control group namespaces, no " +
@@ -35,16 +35,16 @@ func (Driver) Doc() driver.Doc {
 
 // Check tells whether host can be used.
 func (Driver) Check(ctx context.Context, host conn.Conn, _ param.Values) driver.Availability {
-	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{"bwrap": "bubblewrap"}})
-	return confine.WithVersion(ctx, host, a, "bwrap")
+	a := isolation.Check(ctx, host, isolation.Needs{Overlay: true, Programs: map[string]string{"bwrap": "bubblewrap"}})
+	return isolation.WithVersion(ctx, host, a, "bwrap")
 }
 
 // Create makes an environment.
 func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	return confine.Create(ctx, host, spec, func(e *confine.Env) error { return build(ctx, e) })
+	return isolation.Create(ctx, host, spec, func(e *isolation.Env) error { return build(ctx, e) })
 }
 
-func build(ctx context.Context, e *confine.Env) error {
+func build(ctx context.Context, e *isolation.Env) error {
 	v, err := e.Version(ctx, "bwrap")
 	if err != nil {
 		return err
@@ -71,10 +71,10 @@ func build(ctx context.Context, e *confine.Env) error {
 // binds a tree with one look at the list of all mounts, and needs another look and a
 // remount for each further bind and for each device of its own /dev. --bind forbids
 // devices in the whole tree, so /dev is bound again with them.
-func program(e *confine.Env) confine.Program {
-	return confine.Program{Netns: true, Group: true, Argv: append([]string{"bwrap",
+func program(e *isolation.Env) isolation.Program {
+	return isolation.Program{Netns: true, Group: true, Argv: append([]string{"bwrap",
 		"--unshare-ipc", "--unshare-pid", "--unshare-uts", "--unshare-cgroup-try",
 		"--cap-add", "ALL", "--die-with-parent", "--as-pid-1",
 		"--bind", e.Root, "/", "--proc", "/proc", "--dev-bind", path.Join(e.Root, "dev"), "/dev",
-		"--ro-bind", "/sys", "/sys", "--chdir", "/", "--"}, confine.Init(false)...)}
+		"--ro-bind", "/sys", "/sys", "--chdir", "/", "--"}, isolation.Init(false)...)}
 }

@@ -6,18 +6,18 @@ import (
 	"context"
 
 	"bakeoff/base/param"
-	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/isolation"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
 
 // Driver runs programs under another root.
-type Driver struct{ confine.Reaper }
+type Driver struct{ isolation.Reaper }
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
-	return confine.Doc(driver.Doc{
+	return isolation.Doc(driver.Doc{
 		Name: "chroot",
 		Summary: "a change of root on the host's kernel: an overlay over the image with /proc, /sys, a minimal /dev and " +
 			"the " +
@@ -29,15 +29,15 @@ func (Driver) Doc() driver.Doc {
 
 // Check tells whether host can be used.
 func (Driver) Check(ctx context.Context, host conn.Conn, _ param.Values) driver.Availability {
-	return confine.Check(ctx, host, confine.Needs{Overlay: true})
+	return isolation.Check(ctx, host, isolation.Needs{Overlay: true})
 }
 
 // Create makes an environment.
 func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	return confine.Create(ctx, host, spec, func(e *confine.Env) error { return build(ctx, e) })
+	return isolation.Create(ctx, host, spec, func(e *isolation.Env) error { return build(ctx, e) })
 }
 
-func build(ctx context.Context, e *confine.Env) error {
+func build(ctx context.Context, e *isolation.Env) error {
 	var g wire.Setup
 	if err := e.LimitWhile(func() error { return e.Limit(ctx) }, func() error {
 		volumes, err := e.Volumes(ctx)

@@ -25,9 +25,9 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/provision/cgroup"
-	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/engine"
+	"bakeoff/provision/isolation"
 	"bakeoff/reach/conn"
 )
 
@@ -133,18 +133,18 @@ func parseInfo(out string) (i info, err error) {
 func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
 	o, err := decode(values)
 	if err != nil {
-		return confine.No(err)
+		return isolation.No(err)
 	}
 	if o.private && o.socket == "" {
 		return checkPrivate(ctx, host)
 	}
-	a := confine.Check(ctx, host, confine.Needs{Programs: map[string]string{name: "docker.io", "tar": "tar"}})
+	a := isolation.Check(ctx, host, isolation.Needs{Programs: map[string]string{name: "docker.io", "tar": "tar"}})
 	if !a.OK {
 		return commandOf(ctx, host, a)
 	}
 	i, err := ask(ctx, cli(host, o.socket))
 	if err != nil {
-		return confine.No(err)
+		return isolation.No(err)
 	}
 	maps.Copy(a.Facts, i.facts())
 	return a
@@ -184,7 +184,7 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 		return nil, fault.New(fault.Invalid, "the private engine does not run: call StartEngine first")
 	}
 	o.Options = o.For(spec)
-	return confine.Create(ctx, host, spec, func(e *confine.Env) error {
+	return isolation.Create(ctx, host, spec, func(e *isolation.Env) error {
 		c := &container{engine.Container{CLI: cli(host, o.socket), Env: e, Options: o.Options}, o}
 		c.Dir = spec.Dir
 		return c.build(ctx)
@@ -195,7 +195,7 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 func (Driver) Validate(spec driver.Spec) error {
 	o, err := decode(spec.Options)
 	if err == nil {
-		err = confine.Tuning().Check(spec.Tuning)
+		err = isolation.Tuning().Check(spec.Tuning)
 	}
 	if err == nil {
 		err = engine.ValidateNetwork(o.Network, spec)
@@ -216,7 +216,7 @@ func (c *container) build(ctx context.Context) error {
 	}
 	var volumes map[string]string
 	i := info{CgroupDriver: "cgroupfs"} // as ours was told
-	err = confine.Together(
+	err = isolation.Together(
 		func() (err error) { volumes, err = e.Volumes(ctx); return err },
 		func() (err error) {
 			if !c.options.private {
@@ -249,7 +249,7 @@ func (c *container) build(ctx context.Context) error {
 	if err := c.Find(ctx, id); err != nil {
 		return err
 	}
-	err = confine.Together(
+	err = isolation.Together(
 		func() error { return c.join(ctx) },
 		func() (err error) {
 			if i.ServerVersion == "" {
@@ -355,7 +355,7 @@ type made struct {
 	Network engine.Network `json:"network,omitempty"`
 }
 
-func remember(ctx context.Context, e *confine.Env, m made) error {
+func remember(ctx context.Context, e *isolation.Env, m made) error {
 	text, err := json.Marshal(m)
 	if err != nil {
 		return err
@@ -397,6 +397,6 @@ func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dr
 			return found, fault.Op("docker", err)
 		}
 	}
-	more, err := confine.Reap(ctx, host, left, dryRun)
+	more, err := isolation.Reap(ctx, host, left, dryRun)
 	return append(found, more...), err
 }

@@ -13,9 +13,9 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/provision/cgroup"
-	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/engine"
+	"bakeoff/provision/isolation"
 	"bakeoff/provision/netns"
 	"bakeoff/reach/conn"
 )
@@ -173,20 +173,20 @@ func (d *daemon) Close(ctx context.Context) error {
 			return fault.Op("dockerd: stop", errors.Join(err, ctx.Err()))
 		}
 	}
-	_, rerr := confine.Reap(ctx, d.host, driver.Leftover{Label: d.spec.Label, Dir: d.spec.Dir}, false)
+	_, rerr := isolation.Reap(ctx, d.host, driver.Leftover{Label: d.spec.Label, Dir: d.spec.Dir}, false)
 	return fault.Op("dockerd: stop", errors.Join(err, rerr))
 }
 
 // checkPrivate tells whether a private engine can run.
 func checkPrivate(ctx context.Context, host conn.Conn) driver.Availability {
-	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{
-		name: "docker.io", "dockerd": "docker.io", "containerd": "containerd", confine.Runc: confine.Runc, "tar": "tar"}})
+	a := isolation.Check(ctx, host, isolation.Needs{Overlay: true, Programs: map[string]string{
+		name: "docker.io", "dockerd": "docker.io", "containerd": "containerd", isolation.Runc: isolation.Runc, "tar": "tar"}})
 	if !a.OK {
 		return commandOf(ctx, host, a)
 	}
-	out, err := confine.Version(ctx, host, "dockerd")
+	out, err := isolation.Version(ctx, host, "dockerd")
 	if err != nil {
-		return confine.No(err)
+		return isolation.No(err)
 	}
 	a.Facts["version"], a.Facts["engine"] = out, "private"
 	return a

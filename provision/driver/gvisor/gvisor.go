@@ -20,8 +20,8 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
-	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/isolation"
 	"bakeoff/reach/conn"
 )
 
@@ -38,7 +38,7 @@ const (
 const runtime = "runsc"
 
 // Driver runs things in a sandbox of gVisor.
-type Driver struct{ confine.Reaper }
+type Driver struct{ isolation.Reaper }
 
 // platforms are the values of the option platform, the default first.
 var platforms = []string{"systrap", "ptrace"}
@@ -61,7 +61,7 @@ func decode(v param.Values) (options, error) {
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
-	return confine.Doc(driver.Doc{
+	return isolation.Doc(driver.Doc{
 		Name: "gvisor",
 		Also: map[string]string{"runsc": "gvisor"},
 		Summary: "a gVisor container (runsc): a kernel in user space answers its system calls, " +
@@ -83,7 +83,7 @@ func (Driver) Doc() driver.Doc {
 
 // Check tells whether host can be used.
 func (Driver) Check(ctx context.Context, host conn.Conn, _ param.Values) driver.Availability {
-	a := confine.Check(ctx, host, confine.Needs{Overlay: true})
+	a := isolation.Check(ctx, host, isolation.Needs{Overlay: true})
 	if !a.OK {
 		return a
 	}
@@ -92,7 +92,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, _ param.Values) driver.
 		return driver.Availability{Reason: "runsc is not built", Fix: fault.Fix(err)}
 	}
 	if err != nil {
-		return confine.No(err)
+		return isolation.No(err)
 	}
 	a.Facts["runtime"], a.Facts["version"], a.Facts["runsc"] = runtime, runsc.version, runsc.path
 	return a
@@ -111,17 +111,17 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	if err != nil {
 		return nil, fault.Wrap(fault.Unsupported, "gvisor", err)
 	}
-	e, err := confine.New(ctx, host, spec)
+	e, err := isolation.New(ctx, host, spec)
 	if err != nil {
 		return nil, err
 	}
 	if err := build(ctx, e, runsc, o); err != nil {
 		return nil, e.Abandon(ctx, err)
 	}
-	return confine.Kernel{Env: e}, nil
+	return isolation.Kernel{Env: e}, nil
 }
 
-func build(ctx context.Context, e *confine.Env, runsc program, o options) error {
+func build(ctx context.Context, e *isolation.Env, runsc program, o options) error {
 	err := start(ctx, e, runsc, o)
 	if err == nil {
 		err = e.Alive(ctx)
@@ -135,12 +135,12 @@ func build(ctx context.Context, e *confine.Env, runsc program, o options) error 
 }
 
 // start creates the container and executes a program in it.
-func start(ctx context.Context, e *confine.Env, runsc program, o options) error {
+func start(ctx context.Context, e *isolation.Env, runsc program, o options) error {
 	place, err := limited(ctx, e)
 	if err != nil {
 		return err
 	}
-	if err := e.Contain(ctx, confine.Runtime{Name: runtime, Argv: command(e, runsc, o), Proxy: true,
+	if err := e.Contain(ctx, isolation.Runtime{Name: runtime, Argv: command(e, runsc, o), Proxy: true,
 		Place: place}); err != nil {
 		return err
 	}
@@ -165,7 +165,7 @@ func start(ctx context.Context, e *confine.Env, runsc program, o options) error 
 // which would stop all its threads. runsc would also read the memory limit
 // there; instead it reads /proc/meminfo, which is replaced by a file with the
 // limit (gvisor: runsc/sandbox, totalSystemMemory).
-func limited(ctx context.Context, e *confine.Env) (place []string, err error) {
+func limited(ctx context.Context, e *isolation.Env) (place []string, err error) {
 	if err := e.Limit(ctx); err != nil || e.Spec.Memory == 0 {
 		return nil, err
 	}
@@ -181,7 +181,7 @@ func limited(ctx context.Context, e *confine.Env) (place []string, err error) {
 const panicLog = "panic.log"
 
 // panicked is the first line of panicLog, which has the reason.
-func panicked(ctx context.Context, e *confine.Env) []byte {
+func panicked(ctx context.Context, e *isolation.Env) []byte {
 	head, err := conn.Output(ctx, e.Host, "head", "-c", "1024", e.Dir(panicLog))
 	if err != nil || len(head) == 0 {
 		return nil
@@ -193,7 +193,7 @@ func panicked(ctx context.Context, e *confine.Env) []byte {
 // command is runsc with its global flags. runsc moves the address of the link
 // in its namespace into its own network stack and does not return it, so every
 // environment gets a new namespace.
-func command(e *confine.Env, runsc program, o options) []string {
+func command(e *isolation.Env, runsc program, o options) []string {
 	network := "sandbox"
 	if e.Spec.Network == nil {
 		network = "none"

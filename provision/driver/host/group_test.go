@@ -5,15 +5,15 @@ import (
 	"strings"
 	"testing"
 
-	"bakeoff/provision/confine"
 	"bakeoff/provision/driver/drivertest"
 	"bakeoff/provision/driver/host"
+	"bakeoff/provision/isolation"
 	"bakeoff/reach/conn"
 )
 
 // However a program has got there, it is in every group that limits or counts.
 func TestInEveryGroup(t *testing.T) {
-	e := drivertest.Create(t, host.Driver{}, drivertest.Options{}).(*confine.Env)
+	e := drivertest.Create(t, host.Driver{}, drivertest.Options{}).(*isolation.Env)
 	out, err := conn.Output(t.Context(), e, "cat", "/proc/self/cgroup")
 	if err != nil {
 		t.Fatal(err)

@@ -6,20 +6,20 @@ import (
 	"context"
 
 	"bakeoff/base/param"
-	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
+	"bakeoff/provision/isolation"
 	"bakeoff/provision/netns"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
 
 // Driver runs programs on the bare host.
-type Driver struct{ confine.Reaper }
+type Driver struct{ isolation.Reaper }
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
-	return confine.Doc(driver.Doc{
+	return isolation.Doc(driver.Doc{
 		Name: "host",
 		Also: map[string]string{"bare": "host", "baremetal": "host", "bare-metal": "host", "metal": "host",
 			"native": "host", "none": "host"},
@@ -34,7 +34,7 @@ func (Driver) Doc() driver.Doc {
 
 // Check tells whether host can be used.
 func (Driver) Check(ctx context.Context, host conn.Conn, _ param.Values) driver.Availability {
-	a := confine.Check(ctx, host, confine.Needs{})
+	a := isolation.Check(ctx, host, isolation.Needs{})
 	if system, err := guest.Output(ctx, host, "uname", "-s"); err == nil && system != "Linux" {
 		a.Fix = "write driver: machine, which is the bare machine without control groups"
 	}
@@ -44,10 +44,10 @@ func (Driver) Check(ctx context.Context, host conn.Conn, _ param.Values) driver.
 // Create makes an environment: a control group, a network namespace and a
 // directory.
 func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	return confine.Create(ctx, host, spec, func(e *confine.Env) error { return build(ctx, e) })
+	return isolation.Create(ctx, host, spec, func(e *isolation.Env) error { return build(ctx, e) })
 }
 
-func build(ctx context.Context, e *confine.Env) error {
+func build(ctx context.Context, e *isolation.Env) error {
 	own, err := netns.Describe(e.Spec.Network, e.Spec.Label, 0)
 	if err != nil {
 		return err

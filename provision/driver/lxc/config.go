@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
-	"bakeoff/provision/confine"
+	"bakeoff/provision/isolation"
 	"bakeoff/reach/wire"
 )
 
@@ -29,11 +29,11 @@ var devices = []string{"c *:* m", "b *:* m", "c 1:3 rwm", "c 1:5 rwm", "c 1:7 rw
 // additional lines more.
 //
 // Source: lxc.container.conf(5).
-func config(e *confine.Env, binds []wire.Bind, filter bool, more []string) (string, error) {
+func config(e *isolation.Env, binds []wire.Bind, filter bool, more []string) (string, error) {
 	lines := append([]string{
 		"lxc.uts.name = " + e.Spec.Label,
 		"lxc.rootfs.path = dir:" + e.Root,
-		"lxc.init.cmd = " + strings.Join(confine.Init(false), " "),
+		"lxc.init.cmd = " + strings.Join(isolation.Init(false), " "),
 		"lxc.namespace.share.net = " + e.Netns(),
 	}, common...)
 	if filter {
@@ -51,7 +51,7 @@ func config(e *confine.Env, binds []wire.Bind, filter bool, more []string) (stri
 	for _, b := range binds {
 		// A missing mount point must be created, as a file or as a directory.
 		kind := "dir"
-		if b.To == confine.AgentPath {
+		if b.To == isolation.AgentPath {
 			kind = "file"
 		}
 		how := "bind"
@@ -70,7 +70,7 @@ func config(e *confine.Env, binds []wire.Bind, filter bool, more []string) (stri
 }
 
 // deviceKeys are the settings by which devices are limited on the host.
-func deviceKeys(e *confine.Env) []string {
+func deviceKeys(e *isolation.Env) []string {
 	if e.Layout.V1["devices"] != "" {
 		return []string{"lxc.cgroup.devices"}
 	}

@@ -18,8 +18,8 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/provision/cgroup"
-	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/isolation"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
@@ -31,12 +31,12 @@ type Driver struct{}
 const profile = "/usr/share/lxc/config/common.seccomp"
 
 var options = []param.Spec{
-	confine.FilterOption("The system call filter of LXC's packages. off shows what the filter costs."),
+	isolation.FilterOption("The system call filter of LXC's packages. off shows what the filter costs."),
 }
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
-	return confine.Doc(driver.Doc{
+	return isolation.Doc(driver.Doc{
 		Name: "lxc",
 		Also: map[string]string{"lxd": "lxc", "incus": "lxc"},
 		Summary: "an LXC container: all namespaces except the user namespace, and the capabilities, devices and system " +
@@ -52,11 +52,11 @@ func (Driver) Doc() driver.Doc {
 
 // Check tells whether host can be used.
 func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
-	filter, err := confine.Filtered(options, values)
+	filter, err := isolation.Filtered(options, values)
 	if err != nil {
-		return confine.No(err)
+		return isolation.No(err)
 	}
-	a := confine.Check(ctx, host, confine.Needs{Overlay: true,
+	a := isolation.Check(ctx, host, isolation.Needs{Overlay: true,
 		Programs: map[string]string{"lxc-start": "lxc", "lxc-stop": "lxc"}})
 	if a.OK && filter {
 		if _, err := conn.FilesOf(host).ReadFile(ctx, profile); err != nil {
@@ -64,16 +64,16 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 				Fix: "reinstall the package lxc, which brings " + profile + ", or set the option filter: off"}
 		}
 	}
-	return confine.WithVersion(ctx, host, a, "lxc-start")
+	return isolation.WithVersion(ctx, host, a, "lxc-start")
 }
 
 // Create makes an environment.
 func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	filter, err := confine.Filtered(options, spec.Options)
+	filter, err := isolation.Filtered(options, spec.Options)
 	if err != nil {
 		return nil, err
 	}
-	return confine.Create(ctx, host, spec, func(e *confine.Env) error { return build(ctx, e, filter) })
+	return isolation.Create(ctx, host, spec, func(e *isolation.Env) error { return build(ctx, e, filter) })
 }
 
 // The files in the environment's directory: LXC's own (-P), the container's
@@ -84,7 +84,7 @@ const (
 	logFile = "lxc.log"
 )
 
-func build(ctx context.Context, e *confine.Env, filter bool) error {
+func build(ctx context.Context, e *isolation.Env, filter bool) error {
 	e.Remains = remains
 	e.Details = func(ctx context.Context) []byte { return details(ctx, e) }
 	v, err := e.Version(ctx, "lxc-start")
@@ -116,7 +116,7 @@ func build(ctx context.Context, e *confine.Env, filter bool) error {
 // limit creates the control group. LXC creates those of the container and of
 // its monitor below it. In version 1 a group without CPUs accepts no process,
 // so ours must pass its CPUs on.
-func limit(ctx context.Context, e *confine.Env) error {
+func limit(ctx context.Context, e *isolation.Env) error {
 	if err := e.Limit(ctx); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func limit(ctx context.Context, e *confine.Env) error {
 }
 
 // files creates the volumes and the configuration, and describes the setup.
-func files(ctx context.Context, e *confine.Env, filter bool, more []string) (g wire.Setup, err error) {
+func files(ctx context.Context, e *isolation.Env, filter bool, more []string) (g wire.Setup, err error) {
 	g, binds, err := e.InitSetup(ctx, nil)
 	if err != nil {
 		return g, err
@@ -150,9 +150,9 @@ func files(ctx context.Context, e *confine.Env, filter bool, more []string) (g w
 // start starts the container and adopts its control group. lxc-start stays in the
 // foreground: as a daemon it would start twice more and then wait for the state of
 // the container. If the controller is killed, lxc-start and the container end.
-func start(ctx context.Context, e *confine.Env, g wire.Setup) error {
+func start(ctx context.Context, e *isolation.Env, g wire.Setup) error {
 	argv := append(command(e, "lxc-start"), "--foreground", "--rcfile", e.Dir(file))
-	if err := e.HoldInit(ctx, g, confine.Program{Argv: argv}); err != nil {
+	if err := e.HoldInit(ctx, g, isolation.Program{Argv: argv}); err != nil {
 		if log := causes(tail(ctx, e)); len(log) > 0 {
 			err = fault.New(fault.Lab, "%w; its log says:\n%s", err, log)
 		}
@@ -175,13 +175,13 @@ func start(ctx context.Context, e *confine.Env, g wire.Setup) error {
 }
 
 // command is an LXC program with the common flags.
-func command(e *confine.Env, program string) []string {
+func command(e *isolation.Env, program string) []string {
 	return []string{program, "--lxcpath", e.Dir(ownDir), "--name", e.Spec.Label, "--logfile", e.Dir(logFile),
 		"--logpriority", "ERROR"}
 }
 
 // tail is the end of LXC's log.
-func tail(ctx context.Context, e *confine.Env) []byte {
+func tail(ctx context.Context, e *isolation.Env) []byte {
 	t := conn.Tail{Limit: 4 << 10}
 	if err := e.Host.Pull(ctx, e.Dir(logFile), &t); err != nil {
 		return nil
@@ -206,7 +206,7 @@ func causes(log []byte) []byte {
 }
 
 // details is LXC's part of Diagnose.
-func details(ctx context.Context, e *confine.Env) []byte {
+func details(ctx context.Context, e *isolation.Env) []byte {
 	if log := tail(ctx, e); len(log) > 0 {
 		return append([]byte("LXC's log ends with:\n"), log...)
 	}
@@ -215,7 +215,7 @@ func details(ctx context.Context, e *confine.Env) []byte {
 
 // Reap removes what an environment has left.
 func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	return confine.ReapMore(ctx, host, left, dryRun, unfinished)
+	return isolation.ReapMore(ctx, host, left, dryRun, unfinished)
 }
 
 // locks is where LXC keeps a lock for each container, below the path of the

@@ -11,9 +11,9 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/provision/cgroup"
-	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/drivertest"
+	"bakeoff/provision/isolation"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 )
@@ -100,7 +100,7 @@ func TestRefuses(t *testing.T) {
 
 // Nothing in a path becomes a setting of its own.
 func TestConfig(t *testing.T) {
-	e := &confine.Env{Root: "/r", Spec: driver.Spec{Label: "x", Agent: "/a b/agent"}, Layout: cgroup.Layout{V2: "/g"}}
+	e := &isolation.Env{Root: "/r", Spec: driver.Spec{Label: "x", Agent: "/a b/agent"}, Layout: cgroup.Layout{V2: "/g"}}
 	text, err := config(e, e.Binds(map[string]string{"/data": "/v\tw"}), true, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -15,8 +15,8 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/name"
 	"bakeoff/base/param"
-	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/isolation"
 	"bakeoff/provision/reboot"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
@@ -264,6 +264,6 @@ func (k kernel) reap(ctx context.Context, host conn.Conn, left driver.Leftover, 
 	if k.goos != "linux" { // it has only volumes that are folders
 		return found, err
 	}
-	more, merr := confine.ReapMounts(ctx, host, left.Dir, dryRun)
+	more, merr := isolation.ReapMounts(ctx, host, left.Dir, dryRun)
 	return append(found, more...), errors.Join(err, merr)
 }

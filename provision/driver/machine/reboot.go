@@ -11,7 +11,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/reboot"
-	"bakeoff/reach/answer"
+	"bakeoff/reach/readiness"
 )
 
 // knockStep is the time between two attempts to reach sshd.
@@ -49,10 +49,10 @@ func (in *Instance) waitForSSH(ctx context.Context) error {
 	if in.unknown != nil {
 		return nil
 	}
-	k := answer.Knock{Step: knockStep, Dial: func(ctx context.Context) (net.Conn, error) {
+	k := readiness.Knock{Step: knockStep, Dial: func(ctx context.Context) (net.Conn, error) {
 		return in.Connect(ctx, int(in.at.Port()))
 	}}
-	at, late, err := k.Wait(ctx, answer.Server{Via: answer.SSH, Port: int(in.at.Port())})
+	at, late, err := k.Wait(ctx, readiness.Server{Via: readiness.SSH, Port: int(in.at.Port())})
 	seen := slices.ContainsFunc(in.list, func(m driver.Moment) bool { return m.Name == bootmodel.MarkSSH })
 	if err == nil && !seen {
 		in.list = append(in.list, driver.Moment{Name: bootmodel.MarkSSH, At: at.Add(-late / 2), Uncertainty: late / 2,

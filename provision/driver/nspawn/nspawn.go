@@ -16,8 +16,8 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/name"
 	"bakeoff/base/param"
-	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/isolation"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
@@ -26,12 +26,12 @@ import (
 type Driver struct{}
 
 var options = []param.Spec{
-	confine.FilterOption("The system call filter of systemd-nspawn. off shows what the filter costs."),
+	isolation.FilterOption("The system call filter of systemd-nspawn. off shows what the filter costs."),
 }
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
-	return confine.Doc(driver.Doc{
+	return isolation.Doc(driver.Doc{
 		Name: "nspawn",
 		Also: map[string]string{"systemd-nspawn": "nspawn", "machinectl": "nspawn"},
 		Summary: "a systemd-nspawn container: its namespaces, capabilities and system call filter, no service manager; " +
@@ -46,21 +46,21 @@ func (Driver) Doc() driver.Doc {
 
 // Check tells whether host can be used.
 func (Driver) Check(ctx context.Context, host conn.Conn, _ param.Values) driver.Availability {
-	a := confine.Check(ctx, host, confine.Needs{Overlay: true,
+	a := isolation.Check(ctx, host, isolation.Needs{Overlay: true,
 		Programs: map[string]string{"systemd-nspawn": "systemd-container"}})
-	return confine.WithVersion(ctx, host, a, "systemd-nspawn")
+	return isolation.WithVersion(ctx, host, a, "systemd-nspawn")
 }
 
 // Create makes an environment.
 func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
-	filter, err := confine.Filtered(options, spec.Options)
+	filter, err := isolation.Filtered(options, spec.Options)
 	if err != nil {
 		return nil, err
 	}
-	return confine.Create(ctx, host, spec, func(e *confine.Env) error { return build(ctx, e, filter) })
+	return isolation.Create(ctx, host, spec, func(e *isolation.Env) error { return build(ctx, e, filter) })
 }
 
-func build(ctx context.Context, e *confine.Env, filter bool) error {
+func build(ctx context.Context, e *isolation.Env, filter bool) error {
 	e.Remains = remains
 	v, err := e.Version(ctx, "systemd-nspawn")
 	if err != nil {
@@ -90,7 +90,7 @@ func build(ctx context.Context, e *confine.Env, filter bool) error {
 // limit creates the control group, and one in systemd's own hierarchy if
 // version 1 has one. systemd-nspawn creates two groups below the one that it
 // runs in, there and in version 2, and they must be below ours.
-func limit(ctx context.Context, e *confine.Env) error {
+func limit(ctx context.Context, e *isolation.Env) error {
 	if err := e.Limit(ctx); err != nil {
 		return err
 	}
@@ -106,7 +106,7 @@ func limit(ctx context.Context, e *confine.Env) error {
 
 // withUsr creates /usr in the written part of the root if the image has none, as an
 // image with a single program: systemd-nspawn refuses a root without it.
-func withUsr(ctx context.Context, e *confine.Env) error {
+func withUsr(ctx context.Context, e *isolation.Env) error {
 	files, root := conn.FilesOf(e.Host), e.Spec.Image.Root
 	has, err := driver.Remember(e.Spec.Memo, "/usr is in "+root, func() (bool, error) {
 		_, err := files.ReadDir(ctx, root+"/usr")
@@ -118,7 +118,7 @@ func withUsr(ctx context.Context, e *confine.Env) error {
 	if err != nil || has || root == "" {
 		return err
 	}
-	upper := e.Dir(confine.Upper)
+	upper := e.Dir(isolation.Upper)
 	if err := files.Mkdir(ctx, upper); err != nil {
 		return err
 	}
@@ -133,7 +133,7 @@ func hidden(b wire.Bind) bool { return strings.HasPrefix(b.To, "/.") }
 // program starts the container with the init process. It turns off what
 // systemd-nspawn adds for convenience and no other technology has: time zone,
 // name servers, settings files and a /tmp in memory.
-func program(e *confine.Env, binds []wire.Bind, filter bool) confine.Program {
+func program(e *isolation.Env, binds []wire.Bind, filter bool) isolation.Program {
 	env := []string{"SYSTEMD_NSPAWN_LOCK=0", "SYSTEMD_NSPAWN_TMPFS_TMP=0"}
 	if !filter {
 		env = append(env, "SYSTEMD_SECCOMP=0")
@@ -148,7 +148,7 @@ func program(e *confine.Env, binds []wire.Bind, filter bool) confine.Program {
 		}
 		out = append(out, how+escape(b.From)+":"+escape(b.To))
 	}
-	return confine.Program{Group: true, Env: env, Argv: append(append(out, "--"), confine.Init(false)...)}
+	return isolation.Program{Group: true, Env: env, Argv: append(append(out, "--"), isolation.Init(false)...)}
 }
 
 // escape escapes colons and backslashes in a path of --bind
@@ -157,7 +157,7 @@ func escape(p string) string { return strings.NewReplacer(`\`, `\\`, `:`, `\:`).
 
 // Reap removes what an environment has left.
 func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	return confine.ReapMore(ctx, host, left, dryRun, remains)
+	return isolation.ReapMore(ctx, host, left, dryRun, remains)
 }
 
 // propagate is where systemd-nspawn keeps a directory for each container to

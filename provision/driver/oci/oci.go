@@ -12,19 +12,19 @@ import (
 	"path"
 
 	"bakeoff/base/param"
-	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/isolation"
 	"bakeoff/reach/conn"
 )
 
 // Driver runs things in a container.
-type Driver struct{ confine.Reaper }
+type Driver struct{ isolation.Reaper }
 
-var options = []param.Spec{confine.RuntimeOption(confine.Crun, "The OCI runtime that creates the container.")}
+var options = []param.Spec{isolation.RuntimeOption(isolation.Crun, "The OCI runtime that creates the container.")}
 
 // Doc describes the driver.
 func (Driver) Doc() driver.Doc {
-	return confine.Doc(driver.Doc{
+	return isolation.Doc(driver.Doc{
 		Name: "oci",
 		Also: map[string]string{"crun": "oci, runtime: crun", "runc": "oci, runtime: runc", "containerd": "oci",
 			"container": "oci"},
@@ -36,7 +36,7 @@ func (Driver) Doc() driver.Doc {
 			"cpus":   "the runtime, by control group cpuset",
 			"memory": "the runtime, by control group memory, without swap",
 		},
-		Packages: []string{confine.Crun, confine.Runc},
+		Packages: []string{isolation.Crun, isolation.Runc},
 		Source:   []string{"OCI Runtime Specification 1.0.2", "crun(1)", "runc(8)"},
 	})
 }
@@ -45,11 +45,11 @@ func (Driver) Doc() driver.Doc {
 func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
 	set, err := driver.Options(options, values)
 	if err != nil {
-		return confine.No(err)
+		return isolation.No(err)
 	}
 	runtime := set.Text("runtime")
-	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: map[string]string{runtime: runtime}})
-	if a = confine.WithVersion(ctx, host, a, runtime); a.OK {
+	a := isolation.Check(ctx, host, isolation.Needs{Overlay: true, Programs: map[string]string{runtime: runtime}})
+	if a = isolation.WithVersion(ctx, host, a, runtime); a.OK {
 		a.Facts["runtime"] = runtime
 	}
 	return a
@@ -61,15 +61,15 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 	if err != nil {
 		return nil, err
 	}
-	return confine.Create(ctx, host, spec, func(e *confine.Env) error { return build(ctx, e, set.Text("runtime")) })
+	return isolation.Create(ctx, host, spec, func(e *isolation.Env) error { return build(ctx, e, set.Text("runtime")) })
 }
 
-func build(ctx context.Context, e *confine.Env, runtime string) error {
+func build(ctx context.Context, e *isolation.Env, runtime string) error {
 	v, err := e.Version(ctx, runtime)
 	if err != nil {
 		return err
 	}
-	if err := e.Contain(ctx, confine.Runtime{Name: runtime, Argv: command(e, runtime),
+	if err := e.Contain(ctx, isolation.Runtime{Name: runtime, Argv: command(e, runtime),
 		Unseen: unseen(e, runtime)}); err != nil {
 		return err
 	}
@@ -78,9 +78,9 @@ func build(ctx context.Context, e *confine.Env, runtime string) error {
 }
 
 // command is the runtime with its global flags.
-func command(e *confine.Env, runtime string) []string {
+func command(e *isolation.Env, runtime string) []string {
 	out := []string{runtime, "--root", path.Join(e.Spec.Dir, "state")}
-	if runtime == confine.Crun {
+	if runtime == isolation.Crun {
 		out = append(out, "--cgroup-manager=cgroupfs") // the default of runc
 	}
 	return out
@@ -89,8 +89,8 @@ func command(e *confine.Env, runtime string) []string {
 // unseen is the hierarchy of control groups that is hidden from the runtime.
 // crun does not work if it sees both versions, so on a hybrid host the version
 // 2 hierarchy is hidden.
-func unseen(e *confine.Env, runtime string) string {
-	if runtime == confine.Crun && e.Layout.String() == "hybrid" {
+func unseen(e *isolation.Env, runtime string) string {
+	if runtime == isolation.Crun && e.Layout.String() == "hybrid" {
 		return e.Layout.V2
 	}
 	return ""

@@ -20,9 +20,9 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/provision/cgroup"
-	"bakeoff/provision/confine"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/engine"
+	"bakeoff/provision/isolation"
 	"bakeoff/provision/netns"
 	"bakeoff/reach/conn"
 )
@@ -35,11 +35,11 @@ func (Driver) Doc() driver.Doc {
 	return engine.Doc(driver.Doc{
 		Name:    name,
 		Summary: "a Podman container: Podman's capabilities, seccomp filter and storage, on the experiment's network",
-		Options: []param.Spec{confine.RuntimeOption(confine.Runc,
+		Options: []param.Spec{isolation.RuntimeOption(isolation.Runc,
 			"The OCI runtime that Podman uses. Docker uses runc too, so with runc the two differ only in the engine."),
 			engine.NetworkOption(engine.Experiment, engine.HostNet, engine.Bridge, engine.Published, engine.Slirp,
 				engine.Pasta)},
-		Packages: []string{confine.Crun, name, confine.Runc},
+		Packages: []string{isolation.Crun, name, isolation.Runc},
 		Source:   []string{"podman-run(1)", "podman-exec(1)", "containers.conf(5)"},
 	})
 }
@@ -75,7 +75,7 @@ func cli(host conn.Conn, runtime string) engine.CLI {
 func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
 	o, err := decode(values)
 	if err != nil {
-		return confine.No(err)
+		return isolation.No(err)
 	}
 	programs := map[string]string{name: name, "conmon": "conmon", o.runtime: o.runtime}
 	switch o.Network {
@@ -86,26 +86,26 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	case engine.Pasta:
 		programs["pasta"] = "passt"
 	}
-	a := confine.Check(ctx, host, confine.Needs{Overlay: true, Programs: programs})
+	a := isolation.Check(ctx, host, isolation.Needs{Overlay: true, Programs: programs})
 	if !a.OK {
 		return a
 	}
-	if o.runtime == confine.Crun && a.Facts["cgroup"] == "hybrid" {
+	if o.runtime == isolation.Crun && a.Facts["cgroup"] == "hybrid" {
 		return driver.Availability{Reason: "crun does not work on hosts that mount both versions of control groups",
 			Fix: "runtime: runc"}
 	}
 	c := cli(host, o.runtime)
 	v, err := version(ctx, c)
 	if err != nil {
-		return confine.No(err)
+		return isolation.No(err)
 	}
 	if err := checkNetwork(ctx, c, o.Network, v); err != nil {
-		return confine.No(err)
+		return isolation.No(err)
 	}
 	// Only asking shows whether its storage works.
 	storage, err := c.Ask(ctx, "info", "--format", "{{.Store.GraphDriverName}}")
 	if err != nil {
-		return confine.No(err)
+		return isolation.No(err)
 	}
 	a.Facts["version"], a.Facts["storage"], a.Facts["runtime"] = v, storage, o.runtime
 	return a
@@ -113,7 +113,7 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 
 // version parses "podman version 4.3.1".
 func version(ctx context.Context, c engine.CLI) (string, error) {
-	out, err := confine.Version(ctx, c.Host, name)
+	out, err := isolation.Version(ctx, c.Host, name)
 	return strings.TrimSpace(strings.TrimPrefix(out, "podman version")), fault.Op(name, err)
 }
 
@@ -131,7 +131,7 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 		return nil, fault.New(fault.Unsupported, "podman cannot use an image whose path has a colon: %s", spec.Image.Root)
 	}
 	o.Options = o.For(spec)
-	return confine.Create(ctx, host, spec, func(e *confine.Env) error {
+	return isolation.Create(ctx, host, spec, func(e *isolation.Env) error {
 		c := &container{Container: engine.Container{CLI: cli(host, o.runtime), Env: e, Options: o.Options},
 			runtime: o.runtime}
 		c.Dir = spec.Dir
@@ -143,7 +143,7 @@ func (Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (dri
 func (Driver) Validate(spec driver.Spec) error {
 	o, err := decode(spec.Options)
 	if err == nil {
-		err = confine.Tuning().Check(spec.Tuning)
+		err = isolation.Tuning().Check(spec.Tuning)
 	}
 	if err == nil {
 		err = engine.ValidateNetwork(o.Network, spec)
@@ -161,7 +161,7 @@ func (c *container) build(ctx context.Context) error {
 	var volumes map[string]string
 	var v string
 	var limits []string
-	err := confine.Together(
+	err := isolation.Together(
 		func() error { return e.Connect(ctx) },
 		func() (err error) { volumes, err = e.Volumes(ctx); return err },
 		func() (err error) { limits, err = Ulimits(ctx, e.Host); return err },
@@ -318,7 +318,7 @@ func hardLimit(limits, name string) (n uint64, ok bool) {
 // Reap removes what an environment has left. Podman's storage lists containers
 // of every runtime.
 func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	c := cli(host, confine.Runc)
+	c := cli(host, isolation.Runc)
 	// Podman removes its rules from the namespace in which they are.
 	have, err := netns.Exists(ctx, host, netns.Own(left.Label))
 	if err != nil {
@@ -331,6 +331,6 @@ func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dr
 	if err != nil {
 		return found, err
 	}
-	more, err := confine.Reap(ctx, host, left, dryRun)
+	more, err := isolation.Reap(ctx, host, left, dryRun)
 	return append(found, more...), err
 }

@@ -11,8 +11,8 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/guest/qemu"
-	"bakeoff/reach/answer"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/readiness"
 	"bakeoff/reach/wire"
 )
 
@@ -183,7 +183,7 @@ func (o options) validateReady(driver.Spec) error {
 	case o.channel == qemu.ChannelDial:
 		return refuseOption(fault.Invalid, optChannel, "remove "+optChannel, "a guest without an agent has no channel")
 	case o.readyText == "":
-		return refuseOption(fault.Invalid, agentNone, "write "+optReady+": console:TEXT, "+answer.Forms,
+		return refuseOption(fault.Invalid, agentNone, "write "+optReady+": console:TEXT, "+readiness.Forms,
 			"nothing says when the guest is up")
 	}
 	return nil

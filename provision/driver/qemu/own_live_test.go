@@ -20,9 +20,9 @@ import (
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
-	"bakeoff/reach/answer"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/readiness"
 )
 
 // brought is a specification without an image, and what its system is made from.
@@ -87,7 +87,7 @@ func served(t *testing.T, spec driver.Spec, address netip.AddrPort) {
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(time.Minute))
-	if err := (answer.Server{Via: answer.HTTP, Path: "/index.html"}).Read(c, true); err != nil {
+	if err := (readiness.Server{Via: readiness.HTTP, Path: "/index.html"}).Read(c, true); err != nil {
 		t.Errorf("%s: %v", address, err)
 	}
 }

@@ -18,25 +18,25 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/reach/agent"
-	"bakeoff/reach/answer"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/readiness"
 )
 
 // Ready is when a guest without an agent is ready: its console has printed Text, or
 // Server has answered.
 type Ready struct {
 	Text   string
-	Server answer.Server
+	Server readiness.Server
 }
 
-// ParseReady reads console:TEXT, or a server as answer.Parse does.
+// ParseReady reads console:TEXT, or a server as readiness.Parse does.
 func ParseReady(text string) (Ready, error) {
 	if printed, ok := strings.CutPrefix(text, "console:"); ok && strings.TrimSpace(printed) != "" {
 		return Ready{Text: printed}, nil
 	}
-	s, err := answer.Parse(text)
+	s, err := readiness.Parse(text)
 	if err != nil {
-		return Ready{}, fault.New(fault.Invalid, "write console:TEXT, %s (got %q)", answer.Forms, text)
+		return Ready{}, fault.New(fault.Invalid, "write console:TEXT, %s (got %q)", readiness.Forms, text)
 	}
 	return Ready{Server: s}, nil
 }
@@ -156,7 +156,11 @@ func serviceMoment(at time.Time, late time.Duration, how string) driver.Moment {
 const KnockStep = 100 * time.Millisecond
 
 // awaitServer returns when one attempt to reach the server was answered.
-func (g *Guest) awaitServer(ctx context.Context, s answer.Server, address netip.AddrPort) (m driver.Moment, err error) {
+func (g *Guest) awaitServer(
+	ctx context.Context,
+	s readiness.Server,
+	address netip.AddrPort,
+) (m driver.Moment, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type answered struct {
@@ -166,7 +170,7 @@ func (g *Guest) awaitServer(ctx context.Context, s answer.Server, address netip.
 	}
 	done := make(chan answered, 1)
 	go func() {
-		k := answer.Knock{Step: KnockStep, Forwarded: true, Dial: func(ctx context.Context) (net.Conn, error) {
+		k := readiness.Knock{Step: KnockStep, Forwarded: true, Dial: func(ctx context.Context) (net.Conn, error) {
 			return g.dialForwarded(ctx, address)
 		}}
 		at, late, err := k.Wait(ctx, s)

@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"bakeoff/base/fault"
-	"bakeoff/reach/answer"
+	"bakeoff/reach/readiness"
 )
 
 func TestParseReady(t *testing.T) {
 	for text, want := range map[string]Ready{
 		"console:login: ": {Text: "login: "},
-		"tcp:22":          {Server: answer.Server{Via: answer.TCP, Port: 22}},
-		"ssh:22":          {Server: answer.Server{Via: answer.SSH, Port: 22}},
+		"tcp:22":          {Server: readiness.Server{Via: readiness.TCP, Port: 22}},
+		"ssh:22":          {Server: readiness.Server{Via: readiness.SSH, Port: 22}},
 	} {
 		if got, err := ParseReady(text); got != want || err != nil {
 			t.Errorf("%q: %+v, %v", text, got, err)
@@ -52,7 +52,7 @@ func FuzzParseUsernet(f *testing.F) {
 
 func TestReadyNetwork(t *testing.T) {
 	m := ordinary()
-	m.Kind, m.Channel, m.Ready = Q35, "", Ready{Server: answer.Server{Via: answer.TCP, Port: 22}}
+	m.Kind, m.Channel, m.Ready = Q35, "", Ready{Server: readiness.Server{Via: readiness.TCP, Port: 22}}
 	argv := m.CommandLine()
 	if !has(argv, "-netdev", "user,id=ready,restrict=on,hostfwd=tcp:127.0.0.1:0-:22", "-device",
 		"virtio-net-pci,netdev=ready,mac="+cardMAC+",romfile=") {

@@ -16,7 +16,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
-	"bakeoff/reach/enter"
+	"bakeoff/reach/nsenter"
 	"bakeoff/reach/wire"
 )
 
@@ -52,13 +52,13 @@ func TestEnterExecutes(t *testing.T) {
 // With --await it reads that the place exists, and leaves the rest of its input
 // to the program.
 func TestEnterAwaits(t *testing.T) {
-	for in, want := range map[string]string{enter.Ready + "rest": "rest", enter.Ready: "", "": "begins with",
+	for in, want := range map[string]string{nsenter.Ready + "rest": "rest", nsenter.Ready: "", "": "begins with",
 		"not so": "begins with"} {
 		var out bytes.Buffer
 		cmd := conn.Cmd{Argv: []string{os.Args[0], "--await", "--", "cat"}, Env: []string{"AGENT_TEST_ENTER=1"},
 			Stdin: strings.NewReader(in), Stdout: &out}
 		exit, err := Entered(cmd, func(cmd conn.Cmd) (conn.Exit, error) { return local.Conn{}.Exec(t.Context(), cmd) })
-		if ready := strings.HasPrefix(in, enter.Ready); ready != (err == nil && exit.OK()) ||
+		if ready := strings.HasPrefix(in, nsenter.Ready); ready != (err == nil && exit.OK()) ||
 			ready && out.String() != want || !ready && (!fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%q: %v, %v, %q", in, exit, err, out.String())
 		}

@@ -9,7 +9,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/reach/conn"
-	"bakeoff/reach/enter"
+	"bakeoff/reach/nsenter"
 )
 
 // Entered runs exec, which executes a command through `bakeoff-agent enter`,
@@ -20,23 +20,23 @@ func Entered(cmd conn.Cmd, exec func(conn.Cmd) (conn.Exit, error)) (conn.Exit, e
 	head, tail := conn.Head{Limit: 512}, conn.Tail{Limit: 512}
 	cmd.Stderr = conn.Both(io.MultiWriter(&head, &tail), cmd.Stderr)
 	exit, err := exec(cmd)
-	if err != nil || exit.Code < enter.Failed || exit.Signal != "" {
+	if err != nil || exit.Code < nsenter.Failed || exit.Signal != "" {
 		return exit, err
 	}
 	if exit.Code > 128 {
-		if name, ok := strings.CutPrefix(lastLine(tail.Bytes()), enter.Mark+enter.SignalMark); ok {
+		if name, ok := strings.CutPrefix(lastLine(tail.Bytes()), nsenter.Mark+nsenter.SignalMark); ok {
 			exit.Signal = name
 		}
 		return exit, nil
 	}
-	why, ok := strings.CutPrefix(firstLine(head.Bytes()), enter.Mark)
+	why, ok := strings.CutPrefix(firstLine(head.Bytes()), nsenter.Mark)
 	if !ok {
 		return exit, nil
 	}
 	switch exit.Code {
-	case enter.NotFound:
+	case nsenter.NotFound:
 		return conn.Exit{}, fault.New(fault.NotFound, "%s", why)
-	case enter.Failed:
+	case nsenter.Failed:
 		return conn.Exit{}, fault.New(fault.Lab, "enter: %s", why)
 	}
 	return exit, nil

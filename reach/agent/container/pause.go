@@ -10,7 +10,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
-	"bakeoff/reach/enter"
+	"bakeoff/reach/nsenter"
 	"bakeoff/reach/wire"
 )
 
@@ -26,7 +26,7 @@ func Pause(args []string, stderr io.Writer) int {
 	f := flag.NewFlagSet("pause", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.BoolVar(&ready, "ready", false, "report on standard error when it runs")
-	f.Func("dir", "create this world-writable directory", enter.MakeOpen)
+	f.Func("dir", "create this world-writable directory", nsenter.MakeOpen)
 	if err := f.Parse(args); err != nil {
 		return wire.ExitInvalid
 	}

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/reach/conn/local"
-	"bakeoff/reach/enter"
+	"bakeoff/reach/nsenter"
 	"bakeoff/reach/wire"
 )
 
@@ -28,10 +28,10 @@ import (
 // the program moves to e's place. proxy writes PauseReady to standard error
 // when the init process is ready. It ends with the init process or, if there
 // was none, with the program's exit status.
-func proxy(e enter.Entry) error {
+func proxy(e nsenter.Entry) error {
 	path, err := exec.LookPath(e.Argv[0])
 	if err != nil {
-		return enter.AsMissing(err)
+		return nsenter.AsMissing(err)
 	}
 	sleepSoundly()
 	l, err := listenAt(e.Socket)
@@ -43,14 +43,14 @@ func proxy(e enter.Entry) error {
 		return err
 	}
 	p := &exec.Cmd{Path: path, Args: e.Argv, Stdin: theirs, Stdout: os.Stdout, Stderr: os.Stderr}
-	enter.InThread(func() { err = startIn(e, p) })
+	nsenter.InThread(func() { err = startIn(e, p) })
 	if err != nil {
 		return err
 	}
 	theirs.Close()
 	ended := make(chan error, 1)
 	go func() { ended <- p.Wait() }()
-	said := make([]byte, len(enter.InitReady))
+	said := make([]byte, len(nsenter.InitReady))
 	if _, err := io.ReadFull(ours, said); err != nil {
 		if err := <-ended; p.ProcessState == nil {
 			return err
@@ -71,7 +71,7 @@ func proxy(e enter.Entry) error {
 
 // startIn starts p in e's place, from a thread that then ends. The thread joins
 // cgroups of version 1; the program starts in that of version 2.
-func startIn(e enter.Entry, p *exec.Cmd) error {
+func startIn(e nsenter.Entry, p *exec.Cmd) error {
 	p.SysProcAttr = &syscall.SysProcAttr{}
 	var v1 []string
 	var v2 string
@@ -92,7 +92,7 @@ func startIn(e enter.Entry, p *exec.Cmd) error {
 	}
 	defer local.StartIn(p.SysProcAttr, v2)()
 	if err := p.Start(); err != nil {
-		return enter.AsMissing(err)
+		return nsenter.AsMissing(err)
 	}
 	if v2 == "" || p.SysProcAttr.UseCgroupFD {
 		return nil

@@ -21,7 +21,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
-	"bakeoff/reach/enter"
+	"bakeoff/reach/nsenter"
 )
 
 // response is the result of a request.
@@ -34,11 +34,11 @@ type response struct {
 }
 
 // Init serves requests until SIGTERM or SIGINT, or until its proxy
-// ends; see enter.Listen.
+// ends; see nsenter.Listen.
 func Init(args []string, stderr io.Writer) (err error) {
-	s := enter.Begun()
+	s := nsenter.Begun()
 	if s == nil {
-		if s, err = enter.Listen(args, stderr); err != nil {
+		if s, err = nsenter.Listen(args, stderr); err != nil {
 			return err
 		}
 	}
@@ -66,22 +66,22 @@ func sleepSoundly() {
 func Via(args []string) error {
 	v, err := askInit(args)
 	if err != nil {
-		v = response{Code: enter.Failed, Error: err.Error()}
+		v = response{Code: nsenter.Failed, Error: err.Error()}
 	}
 	if v.Error != "" {
-		fmt.Fprintf(os.Stderr, "%s%s\n", enter.Mark, v.Error)
+		fmt.Fprintf(os.Stderr, "%s%s\n", nsenter.Mark, v.Error)
 	}
 	if v.ClockNS != 0 {
 		fmt.Println(v.ClockNS)
 	}
 	if v.Signal != 0 {
-		enter.DieOf(syscall.Signal(v.Signal))
+		nsenter.DieOf(syscall.Signal(v.Signal))
 	}
 	os.Exit(v.Code)
 	return nil
 }
 
-func parseVia(args []string) (socket string, v enter.Request, err error) {
+func parseVia(args []string) (socket string, v nsenter.Request, err error) {
 	f := flag.NewFlagSet("via", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.StringVar(&socket, "socket", "", "socket of the init process")
@@ -94,7 +94,7 @@ func parseVia(args []string) (socket string, v enter.Request, err error) {
 	}
 	v.Argv = f.Args()
 	if socket != "" && v.Clock && len(v.Argv) == 0 {
-		return socket, enter.Request{Clock: true}, nil
+		return socket, nsenter.Request{Clock: true}, nil
 	}
 	if socket == "" || v.Clock || len(v.Argv) == 0 || v.Argv[0] == "" {
 		return "", v, fault.New(fault.Invalid, "usage: bakeoff-agent via --socket SOCKET [--dir DIR] [--clear-env] "+
@@ -120,7 +120,7 @@ func askInit(args []string) (out response, err error) {
 }
 
 // ask sends a request with its streams.
-func ask(c *net.UnixConn, v enter.Request, streams [3]*os.File) error {
+func ask(c *net.UnixConn, v nsenter.Request, streams [3]*os.File) error {
 	text := v.Text()
 	var head [4]byte
 	binary.BigEndian.PutUint32(head[:], uint32(len(text)))
@@ -173,7 +173,7 @@ func ViaHere(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 			}, nil
 		})
 	if err == nil && out.Error != "" && cmd.Stderr != nil {
-		_, err = fmt.Fprintf(cmd.Stderr, "%s%s\n", enter.Mark, out.Error)
+		_, err = fmt.Fprintf(cmd.Stderr, "%s%s\n", nsenter.Mark, out.Error)
 	}
 	if err == nil && out.ClockNS != 0 && cmd.Stdout != nil {
 		_, err = fmt.Fprintln(cmd.Stdout, out.ClockNS)

@@ -16,7 +16,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
-	"bakeoff/reach/enter"
+	"bakeoff/reach/nsenter"
 	"bakeoff/reach/wire"
 )
 
@@ -34,7 +34,7 @@ func init() {
 	case "proxy":
 		Enter(os.Args[1:])
 	case "die": // from a thread that is not the first
-		go enter.DieOf(syscall.SIGSEGV)
+		go nsenter.DieOf(syscall.SIGSEGV)
 		select {}
 	}
 }

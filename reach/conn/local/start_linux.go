@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"bakeoff/base/fault"
-	"bakeoff/reach/enter"
+	"bakeoff/reach/nsenter"
 )
 
 // attributes gives every program a session, and so a process group, of its own.
@@ -168,4 +168,4 @@ func dialIn(ctx context.Context, ns, network, address string) (net.Conn, error) 
 // KillTree kills pid's process group and all descendants of pid, including
 // those in groups or sessions of their own. It does not find processes that
 // init has adopted; cgroups do.
-func KillTree(pid int) { enter.KillTree(pid) }
+func KillTree(pid int) { nsenter.KillTree(pid) }

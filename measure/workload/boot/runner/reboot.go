@@ -14,7 +14,7 @@ import (
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/boot"
 	"bakeoff/provision/driver"
-	"bakeoff/reach/answer"
+	"bakeoff/reach/readiness"
 )
 
 // restStep is the time between two attempts to reach a service that answers. sshd punishes
@@ -24,7 +24,7 @@ const restStep = time.Second
 // answers are the moments at which the service of a machine answered, while it shut down
 // and came up again.
 type answers struct {
-	server answer.Server
+	server readiness.Server
 	stop   func() // idempotent
 	mu     sync.Mutex
 	list   []driver.Moment
@@ -38,13 +38,13 @@ func followService(ctx context.Context, m driver.Rebooted, p param.Values) (*ans
 		return a, nil
 	}
 	var err error
-	if a.server, err = answer.Parse(p.Text(boot.ParamAnswer)); err != nil {
+	if a.server, err = readiness.Parse(p.Text(boot.ParamAnswer)); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
 	a.stop = func() { cancel(); <-ended }
-	k := answer.Knock{Step: knockStep, Dial: func(ctx context.Context) (net.Conn, error) {
+	k := readiness.Knock{Step: knockStep, Dial: func(ctx context.Context) (net.Conn, error) {
 		return m.Connect(ctx, a.server.Port)
 	}}
 	go func() {

@@ -17,8 +17,8 @@ import (
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/boot"
 	"bakeoff/provision/driver"
-	"bakeoff/reach/answer"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/readiness"
 	"bakeoff/reach/wire"
 )
 
@@ -33,12 +33,12 @@ func (Runner) Check(p param.Values) error {
 	text := p.Text(boot.ParamAnswer)
 	if text == "" && len(p.List(boot.ParamArgv)) > 0 {
 		return fault.WithFix(fault.New(fault.Invalid, "%s: nothing says when the service is ready", boot.ParamArgv),
-			"write "+boot.ParamAnswer+": "+answer.Forms)
+			"write "+boot.ParamAnswer+": "+readiness.Forms)
 	}
 	if text == "" {
 		return nil
 	}
-	_, err := answer.Parse(text)
+	_, err := readiness.Parse(text)
 	return fault.Op(boot.ParamAnswer, err)
 }
 
@@ -99,7 +99,7 @@ func service(ctx context.Context, t execution.Target, in driver.Instance, p para
 		m.Absent[bootmodel.MarkService] = unasked + ", or the option ready of a guest without agent"
 		return nil
 	}
-	s, err := answer.Parse(p.Text(boot.ParamAnswer))
+	s, err := readiness.Parse(p.Text(boot.ParamAnswer))
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ func service(ctx context.Context, t execution.Target, in driver.Instance, p para
 		ended := startService(ctx, in, argv, cancel)
 		defer func() { cancel(nil); <-ended }()
 	}
-	k := answer.Knock{Step: knockStep, Dial: func(ctx context.Context) (net.Conn, error) {
+	k := readiness.Knock{Step: knockStep, Dial: func(ctx context.Context) (net.Conn, error) {
 		return t.Peer.Dial(ctx, "tcp", net.JoinHostPort(addr.String(), strconv.Itoa(s.Port)))
 	}}
 	at, late, err := k.Wait(ctx, s)

@@ -14,8 +14,8 @@ import (
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/connect"
-	"bakeoff/reach/answer"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/readiness"
 	"bakeoff/reach/wire"
 )
 
@@ -27,13 +27,13 @@ func New() execution.Runner { return Runner{} }
 
 // Check refuses an answer that cannot be waited for.
 func (Runner) Check(p param.Values) error {
-	_, err := answer.Parse(p.Text(connect.ParamAnswer))
+	_, err := readiness.Parse(p.Text(connect.ParamAnswer))
 	return fault.Op(connect.ParamAnswer, err)
 }
 
 // Ports implements execution.Server.
 func (Runner) Ports(p param.Values) []uint16 {
-	s, err := answer.Parse(p.Text(connect.ParamAnswer))
+	s, err := readiness.Parse(p.Text(connect.ParamAnswer))
 	if err != nil {
 		return nil // Check says why
 	}
@@ -53,7 +53,7 @@ const (
 
 // Prepare waits until the server answers.
 func (r Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) error {
-	s, err := answer.Parse(p.Text(connect.ParamAnswer))
+	s, err := readiness.Parse(p.Text(connect.ParamAnswer))
 	if err != nil {
 		return fault.Op(connect.ParamAnswer, err)
 	}
@@ -70,7 +70,7 @@ func (r Runner) Prepare(ctx context.Context, t execution.Target, p param.Values)
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	k := answer.Knock{Step: knockStep, Forwarded: t.Forward != nil, Dial: func(ctx context.Context) (net.Conn, error) {
+	k := readiness.Knock{Step: knockStep, Forwarded: t.Forward != nil, Dial: func(ctx context.Context) (net.Conn, error) {
 		return t.Peer.Dial(ctx, "tcp", at.String())
 	}}
 	_, _, err = k.Wait(ctx, s)
@@ -78,7 +78,7 @@ func (r Runner) Prepare(ctx context.Context, t execution.Target, p param.Values)
 }
 
 // address is where the peer reaches the server.
-func address(t execution.Target, s answer.Server) (netip.AddrPort, error) {
+func address(t execution.Target, s readiness.Server) (netip.AddrPort, error) {
 	switch text := t.State[forwardKey]; {
 	case t.Peer == nil || t.PeerAgent == "":
 		return netip.AddrPort{}, fault.New(fault.Lab, "%s: no load generator's side", connect.Name)
@@ -95,7 +95,7 @@ func (Runner) Reset(context.Context, execution.Target, param.Values) error { ret
 
 // Run runs one trial: the loop on the peer.
 func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (workload.Raw, error) {
-	s, err := answer.Parse(p.Text(connect.ParamAnswer))
+	s, err := readiness.Parse(p.Text(connect.ParamAnswer))
 	if err != nil {
 		return nil, fault.Op(connect.ParamAnswer, err)
 	}

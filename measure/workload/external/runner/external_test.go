@@ -15,8 +15,8 @@ import (
 
 	"bakeoff/base/facts"
 	"bakeoff/base/fault"
+	"bakeoff/base/labeled"
 	"bakeoff/base/param"
-	"bakeoff/base/printed"
 	"bakeoff/base/sample"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/tool"
@@ -282,7 +282,7 @@ func (example) Notes(p param.Values, at tool.Place) map[string]string {
 
 func (e example) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	var r tool.Result
-	v, err := printed.Text(out.Stdout).Number("rate", "")
+	v, err := labeled.Text(out.Stdout).Number("rate", "")
 	if err == nil && v > 0 {
 		r.Add(e.Doc(), "throughput", v)
 	}

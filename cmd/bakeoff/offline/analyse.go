@@ -1,0 +1,206 @@
+package offline
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/judge/analysis"
+	"bakeoff/publish/report"
+)
+
+// analyseFlags are the flags of analyse.
+type analyseFlags struct {
+	from, contender, baseline string
+	group                     string
+	looks                     []int
+	alphas                    []string
+	margin                    float64
+	json, markdown            bool
+	failOn                    []string
+	sort                      string
+}
+
+func (a reader) analyse() *cobra.Command {
+	f := analyseFlags{margin: analysis.DefaultMargin}
+	c := &cobra.Command{
+		Use:     "analyse FILE...",
+		Aliases: []string{"analyze"},
+		Short:   "Compare numbers measured by other programs",
+		Long: `analyse compares the numbers of any program. FILE is a table of your own or the
+output of a benchmark program; - reads standard input. analyse recognizes the
+format, or takes it from --from:
+
+` + formatLines() + `
+
+If the numbers were measured in blocks, with the sides in random order in each
+block, they get verdicts, with the statistics of a run. Benchmark programs measure
+one side after the other. Anything that changed meanwhile then looks like a
+difference, so analyse prints an interval for each difference, what is known about
+the order, and no verdict. docs/special/analyse.md describes each format, and how to make
+blocks with go test.
+
+Several files are contenders with the names of the files. NAME=FILE gives another
+name, and files with the same name are repetitions. FILE may be a pattern in
+quotes: 'old=old-*.json'. In a single file, the format says what the contenders
+are: the commands of hyperfine, the systems of Phoronix. --contender names another
+label: a part of the names of Go benchmarks, a parameter of hyperfine or pytest.
+--group names a label, too; each of its values gets geometric means of its own. The
+geometric mean of a metric is over the cells that both sides have.
+
+Parts of a file that cannot be used are left out, with a warning that has their
+line. Statistics instead of single values give differences without intervals.
+
+A table is CSV with a header, or NDJSON. Its columns:
+
+  experiment   optional: name; experiments are analyzed separately
+  block        number; the unit of replication
+  position     number; place of the trial in its block, or among the trials of its
+               workload in the block; no two contenders share one
+  instance     optional: name of the environment or boot
+  contender    name
+  workload     name
+  metric       name
+  unit         s, B/s, request/s …
+  better       higher or lower
+  value        number; "failed" or empty for a failed trial
+  scale        optional: ratio (the default) or difference
+
+Every metric of a table is primary. analyse applies the looks in order, as if the
+blocks arrived one by one. It does not use the blocks after the deciding look, and
+prints their number.`,
+		Example: `  bakeoff analyse numbers.csv --baseline host --margin 0.05
+  bakeoff analyse numbers.ndjson --looks 10,20 --alphas 0.02,0.03 --json
+  bakeoff analyse hyperfine.json
+  bakeoff analyse old.txt new.txt                      # go test -bench . -count 10
+  bakeoff analyse bench.txt --contender algo           # BenchmarkSum/algo=md5
+  bakeoff analyse sweep.json --contender cc --group opt  # hyperfine -L cc … -L opt …
+  bakeoff analyse 'ext4=ext4-*.json' 'xfs=xfs-*.json'  # fio, several files of each
+  bakeoff analyse composite.xml --from phoronix --json | jq .comparisons`,
+		Args: cli.Between(1, math.MaxInt, "a file of numbers"),
+		RunE: func(c *cobra.Command, args []string) error { return a.doAnalyse(c, f, args) },
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.from, "from", "", "`format` of the files: "+strings.Join(formatNames(), ", ")+
+		" (default: recognize it)")
+	fl.StringVar(&f.contender, "contender", "",
+		"`label` that distinguishes contenders: file, or one that the format has")
+	fl.StringVar(&f.group, "group", "",
+		"`label` whose values get geometric means of their own: file, or one that the format has")
+	fl.StringVar(&f.baseline, "baseline", "", "`contender` to compare the others with (default: the first in FILE)")
+	fl.IntSliceVar(&f.looks, "looks", nil,
+		"numbers of `blocks` after which to look (default "+joinCommas(analysis.DefaultLooks)+")")
+	fl.StringSliceVar(&f.alphas, "alphas", nil,
+		"error `rate` to spend at each look (default "+joinCommas(analysis.DefaultAlphas)+
+			"; with --looks alone, 5 % shared evenly)")
+	fl.Var((*cli.Share)(&f.margin), "margin", "largest difference, as a `share`, that counts as equivalent")
+	fl.BoolVar(&f.json, "json", false, "print one JSON object for each experiment, one per line")
+	fl.BoolVar(&f.markdown, "markdown", false, "print tables for an issue or a pull request")
+	c.MarkFlagsMutuallyExclusive("json", "markdown")
+	SortFlag(c, &f.sort)
+	FailOnFlag(c, &f.failOn)
+	cli.CompleteFlag(c, "from", func([]string) []string { return formatNames() })
+	cli.CompleteFlag(c, "contender", func([]string) []string { return labelNames() })
+	cli.CompleteFlag(c, "group", func([]string) []string { return labelNames() })
+	return c
+}
+
+func (a reader) doAnalyse(c *cobra.Command, f analyseFlags, args []string) error {
+	if err := errors.Join(FailOn(f.failOn).Check(), CheckSort(c, f.sort)); err != nil {
+		return err
+	}
+	opt := analysis.TableOptions{Baseline: f.baseline, Margin: f.margin, Looks: f.looks, FailOn: f.failOn}
+	for _, s := range f.alphas {
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			return fault.New(fault.Invalid, "--alphas must be numbers such as 0.02 (got %q)", s)
+		}
+		opt.Alphas = append(opt.Alphas, v)
+	}
+	if f.from != "" && !slices.Contains(formatNames(), f.from) {
+		return fault.New(fault.Invalid, "--from must be one of %s (got %q)", strings.Join(formatNames(), ", "), f.from)
+	}
+	files, err := a.openInputs(args)
+	defer files.closeAll()
+	if err != nil {
+		return err
+	}
+	x, err := files.commonFormat(f.from)
+	switch {
+	case err != nil:
+		return err
+	case x != nil:
+		return a.analyseFormat(c, f, x, files, opt)
+	case len(files) > 1:
+		return fault.New(fault.Invalid, "%s is a table, and analyse reads one table at a time; join the tables, with the "+
+			"column experiment if they are different experiments", files[0].path)
+	case f.contender != "":
+		return fault.New(fault.Invalid, "--contender is for the output of benchmark programs; a table names its contenders "+
+			"in the column contender")
+	case f.group != "":
+		return errGroup
+	}
+	results, err := analysis.ReadTable(files[0].in, files[0].path, opt)
+	if err != nil {
+		return err
+	}
+	return a.printTable(results, f)
+}
+
+// errGroup refuses --group for values in blocks, whose cells have no labels.
+var errGroup = fault.New(fault.Invalid, "--group is for the output of benchmark programs without blocks; remove it")
+
+// printTable prints results of values in blocks.
+func (a reader) printTable(results []analysis.Results, f analyseFlags) error {
+	for i, r := range results {
+		if f.json {
+			if err := a.PrintJSON(r); err != nil {
+				return err
+			}
+			continue
+		}
+		if i > 0 {
+			fmt.Fprintln(a.Out)
+		}
+		if f.markdown {
+			if err := report.Markdown.Results(a.Out, r, nil, report.Option{Sort: report.Order(f.sort)}); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := PrintAnswer(a.Streams, report.Text, r, "", f.sort); err != nil {
+			return err
+		}
+		if r.Unused > 0 {
+			fmt.Fprintln(a.Out, unusedText(r))
+		}
+	}
+	return FailOn(f.failOn).endAll(results, "measure more blocks, or on a quieter machine")
+}
+
+// unusedText says which blocks no verdict uses: those after everything was
+// decided, or those after the last look.
+func unusedText(r analysis.Results) string {
+	text := fmt.Sprintf("unused: %d blocks after the deciding look", r.Unused)
+	if decided, all := Decided(r); decided < all && len(r.Looks) > 0 {
+		last := r.Looks[len(r.Looks)-1]
+		text = fmt.Sprintf("unused: %d blocks after the last look at %d blocks; set other looks with --looks", r.Unused, last)
+	}
+	return text
+}
+
+// joinCommas writes values as a flag takes them.
+func joinCommas[T any](vs []T) string {
+	parts := make([]string, len(vs))
+	for i, v := range vs {
+		parts[i] = fmt.Sprint(v)
+	}
+	return strings.Join(parts, ",")
+}

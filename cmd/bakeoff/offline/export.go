@@ -1,0 +1,63 @@
+package offline
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/publish/export"
+	"bakeoff/publish/runsite"
+)
+
+func (a reader) exportCommand() *cobra.Command {
+	var format string
+	var names, meanings []string
+	for _, f := range export.Formats() {
+		names = append(names, f.Name)
+		meanings = append(meanings, fmt.Sprintf("  %-12s %s", f.Name, f.Doc))
+	}
+	c := &cobra.Command{
+		Use:   "export RUN…",
+		Short: "Write results in formats of other programs",
+		Long: "export writes the results of one or more runs to standard output. The formats are\n\n" +
+			strings.Join(meanings, "\n") +
+			"\n\nEvery format also has what a reader must know about each run: why not to trust it, warnings, what the\n" +
+			"twin found, and the scope. csv has a column for each parameter that was swept.",
+		Example: `  bakeoff export runs/20260102T030405Z-quick > numbers.csv
+  bakeoff export --format benchfmt runs/* | benchstat -col contender -
+  bakeoff export --format markdown runs/20260102T030405Z-quick | gh pr comment --body-file -
+  bakeoff export --format junit runs/20260102T030405Z-quick > junit.xml`,
+		Args: cli.Between(1, maxRuns, "a run folder"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			var runs []export.Run
+			for _, arg := range args {
+				if len(args) > 1 && isIndex(arg) {
+					continue
+				}
+				r, err := a.readRunOf(arg)
+				if err != nil {
+					return err
+				}
+				runs = append(runs, r)
+			}
+			return export.Write(a.Out, format, runs)
+		},
+	}
+	c.Flags().StringVar(&format, "format", "csv", "`name` of the format: "+strings.Join(names, ", "))
+	cli.CompleteFlag(c, "format", func([]string) []string { return names })
+	c.ValidArgsFunction = completeRuns
+	return c
+}
+
+// isIndex reports whether name is of the index that report writes into a folder of
+// runs: runs/* matches it too.
+func isIndex(name string) bool {
+	base := filepath.Base(name)
+	return (base == runsite.IndexFile || base == runsite.PagesDir) && len(RunsIn(filepath.Dir(name))) > 0
+}
+
+// maxRuns bounds how many runs one command reads.
+const maxRuns = 10000

@@ -1,0 +1,189 @@
+package offline
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/lists"
+	"bakeoff/base/unit"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/judge/analysis"
+)
+
+// condition is something that --fail-on can ask for.
+type condition struct {
+	name, meaning string
+	// found lists what is true, one line each; nil of a condition with a tolerance.
+	found func(analysis.Results) []string
+}
+
+var conditions = []condition{
+	{"worse", "a contender is worse than the baseline", verdictIs(analysis.Worse)},
+	{analysis.WorseThanMargin, "a contender is worse than the baseline by more than the margin", nil},
+	{"better", "a contender is better than the baseline", verdictIs(analysis.Better)},
+	{"inconclusive", "a primary comparison is inconclusive", verdictIs(analysis.Inconclusive)},
+	{"missing", "a contender has no results in a cell", func(r analysis.Results) (out []string) {
+		return lists.Map(r.Missing, func(m analysis.Missing) string {
+			return fmt.Sprintf("%s at %s is missing", m.Contender, m.Cell)
+		})
+	}},
+	{"failed", "a contender failed a trial", func(r analysis.Results) (out []string) {
+		seen := map[string]bool{}
+		for _, s := range r.Summaries {
+			line := fmt.Sprintf("%s at %s failed in %d trials", s.Contender, s.Cell, s.Failures)
+			if s.Failures > 0 && !seen[line] {
+				seen[line] = true
+				out = append(out, line)
+			}
+		}
+		return out
+	}},
+	{"gated", "a primary comparison failed a check", func(r analysis.Results) (out []string) {
+		for _, c := range r.Comparisons {
+			if c.Primary && len(c.Gates) > 0 {
+				out = append(out, fmt.Sprintf("%s: %s", comparisonName(c), c.Gates[0].Reason))
+			}
+		}
+		return out
+	}},
+	{"twin", "the twin differs from the baseline", func(r analysis.Results) []string {
+		if r.Twin == nil || !r.Twin.Different {
+			return nil
+		}
+		return []string{"the twin differs from the baseline"}
+	}},
+}
+
+func verdictIs(v analysis.Verdict) func(analysis.Results) []string {
+	return func(r analysis.Results) (out []string) {
+		for _, c := range r.Comparisons {
+			if c.Primary && c.Verdict == v {
+				out = append(out, fmt.Sprintf("%s is %s%s", comparisonName(c), v, analysis.Amount(c.BeyondMargin, r.Margin)))
+			}
+		}
+		return out
+	}
+}
+
+// Conditions explains the conditions of --fail-on, one line each.
+func Conditions() string {
+	lines := lists.Map(conditions, func(c condition) string { return fmt.Sprintf("  %-18s %s", c.name, c.meaning) })
+	lines = append(lines,
+		fmt.Sprintf("  %-18s %s", "METRIC>+N%", "its whole interval is more than N % above the baseline's value"),
+		fmt.Sprintf("  %-18s %s", "METRIC<-N%", "its whole interval is more than N % below it"), "",
+		"METRIC may also be a cell or a workload, whose primary metrics are then meant.",
+		"worse-than-margin, METRIC>+N% and METRIC<-N% have a tolerance: the exit code is 6",
+		"as long as the interval contains the limit.")
+	return strings.Join(lines, "\n")
+}
+
+func conditionNames() (names []string) {
+	return lists.Map(conditions, func(c condition) string { return c.name })
+}
+
+// needsVerdict reports whether a condition is never true without a verdict.
+func needsVerdict(condition string) bool {
+	return slices.Contains([]string{"worse", "better"}, condition) || isLimit(condition)
+}
+
+// Vain says that conditions that need a verdict can never be true, because a run compares
+// nothing; "" if it does.
+func (f FailOn) Vain(r analysis.Results) string {
+	vain := lists.Filter(f, needsVerdict)
+	compared := slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary })
+	if len(vain) == 0 || compared || len(r.Missing) > 0 {
+		return ""
+	}
+	return "no primary comparison in this run, so --fail-on " + strings.Join(vain, ",") + " lets everything pass; " +
+		"add a contender or primary: true, or compare two runs by bakeoff compare --by direct"
+}
+
+// Open says that comparisons of r are inconclusive, which conditions without a tolerance
+// let pass, and how to change that; "" if there are none, or if inconclusive ones fail.
+func (f FailOn) Open(r analysis.Results, remedy string) string {
+	asked := lists.Filter(f, func(c string) bool { return needsVerdict(c) && !isLimit(c) })
+	if len(asked) == 0 || slices.Contains(f, string(analysis.Inconclusive)) {
+		return ""
+	}
+	all := lists.Filter(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary })
+	open := lists.Filter(all, func(c analysis.Comparison) bool { return c.Verdict == analysis.Inconclusive })
+	if len(open) == 0 {
+		return ""
+	}
+	is := "are"
+	if len(all) == 1 {
+		is = "is"
+	}
+	return fmt.Sprintf("%d of %s %s inconclusive, which --fail-on %s lets pass; %s, and --fail-on inconclusive fails",
+		len(open), unit.Count(len(all), "comparison"), is, strings.Join(asked, ","), remedy)
+}
+
+// FailOn is the value of --fail-on: names of conditions.
+type FailOn []string
+
+func (f FailOn) Check() error {
+	for _, name := range f {
+		if !slices.Contains(conditionNames(), name) && !isLimit(name) {
+			return fault.New(fault.Invalid, "--fail-on must be one of %s, or %s (got %q)", strings.Join(conditionNames(), ", "),
+				limitUsage, name)
+		}
+	}
+	return nil
+}
+
+// End is how a command with these results ends. What was asked for comes first, then a
+// tolerance that is not decided, and missing cells before a plain end: who accepts
+// missing cells does not accept what is not decided. next says how to decide it.
+func (f FailOn) End(r analysis.Results, next string) error {
+	return f.endAll([]analysis.Results{r}, next)
+}
+
+func (f FailOn) endAll(all []analysis.Results, next string) error { return f.endWith(all, nil, next) }
+
+// endWith is endAll with more lines for conditions, by their names.
+func (f FailOn) endWith(all []analysis.Results, more map[string][]string, next string) error {
+	lines, open, err := f.judgeLimits(all)
+	if err != nil {
+		return err
+	}
+	missing := false
+	for i, r := range all {
+		missing = missing || len(r.Missing) > 0
+		for _, c := range conditions {
+			if c.found == nil || !slices.Contains(f, c.name) {
+				continue
+			}
+			found := c.found(r)
+			if i == 0 {
+				found = append(found, more[c.name]...)
+			}
+			for _, line := range found {
+				lines = append(lines, "--fail-on "+c.name+": "+line)
+			}
+		}
+	}
+	if len(open) > 0 && next != "" {
+		open = append(open, next)
+	}
+	switch {
+	case len(lines) > 0:
+		return cli.Exit{Code: cli.ExitAsked, Text: strings.Join(append(lines, open...), "\n")}
+	case len(open) > 0:
+		return cli.Exit{Code: cli.ExitUndecided, Text: strings.Join(open, "\n")}
+	case missing:
+		return cli.Exit{Code: cli.ExitMissing}
+	}
+	return nil
+}
+
+// FailOnFlag gives a command the flag --fail-on.
+func FailOnFlag(c *cobra.Command, value *[]string) {
+	c.Flags().StringSliceVar(value, "fail-on", nil,
+		"exit with 3 if one of these `conditions` is true: "+strings.Join(conditionNames(), ", ")+", or "+limitUsage+
+			"; with 6 if one with a tolerance is not decided")
+	cli.CompleteFlag(c, "fail-on", func([]string) []string { return conditionNames() })
+}

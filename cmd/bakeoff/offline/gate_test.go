@@ -1,0 +1,165 @@
+package offline
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/compare"
+	"bakeoff/lab/store"
+)
+
+// The gates of compare that docs/guides/ci.md recommends: a condition that can never be
+// true would be a gate that passes always.
+func TestGatesOfCompareCanFail(t *testing.T) {
+	run := func(name string, crun float64, change func(*analysis.Results)) compare.Run {
+		r := changed(name, crun)
+		change(&r.Results)
+		return r
+	}
+	nothing := func(*analysis.Results) {}
+	alone := func(r *analysis.Results) { r.Contenders = r.Contenders[:1] }
+	repeats := []compare.Run{changed("r1", 90.2), changed("r2", 89.9)}
+	for name, x := range map[string]struct {
+		old, new compare.Run
+		by       compare.By
+		failOn   string
+		want     int
+		says     string
+	}{
+		"a trial failed": {changed("6.1", 90), run("6.2", 90, func(r *analysis.Results) {
+			for i := range r.Summaries {
+				if r.Summaries[i].Contender == "crun" {
+					r.Summaries[i].Failures = 1
+				}
+			}
+		}), compare.Direct, "worse-than-margin,failed,missing", cli.ExitAsked,
+			"--fail-on failed: crun at sha failed in 1 trial of NEW"},
+		"trials failed in OLD": {run("6.1", 90, func(r *analysis.Results) { r.Summaries[0].Failures = 3 }),
+			changed("6.2", 90), compare.Relative, "failed", cli.ExitAsked, "failed in 3 trials of OLD"},
+		"the twin differs": {changed("6.1", 90), run("6.2", 90, func(r *analysis.Results) {
+			r.Twin = &analysis.Twin{Name: "host~twin", Different: true}
+		}), compare.Direct, "twin", cli.ExitAsked, "--fail-on twin: the twin differs from the baseline in NEW"},
+		"only the baseline": {run("6.1", 90, alone), run("6.2", 60, alone), compare.Relative, "worse", cli.ExitInvalid,
+			"--fail-on worse needs a verdict, and no primary metric is compared; add --by direct"},
+		"no primary metric": {run("6.1", 90, func(r *analysis.Results) { r.Cells[0].Metrics[0].Primary = false }),
+			changed("6.2", 60), compare.Direct, "worse", cli.ExitInvalid, "write primary: true into a cell"},
+		"only what needs no verdict": {run("6.1", 90, alone), run("6.2", 60, alone), compare.Relative, "missing",
+			cli.ExitDone, ""},
+		"inconclusive passes": {changed("6.1", 90), run("6.2", 90.1, func(r *analysis.Results) {
+			for i := range r.Summaries {
+				for k := range r.Summaries[i].Samples {
+					r.Summaries[i].Samples[k].Value *= 0.9 + 0.05*float64(k*7%5)
+				}
+			}
+		}), compare.Direct, "worse,failed", cli.ExitDone,
+			"bakeoff: note: 2 of 2 comparisons are inconclusive, which --fail-on worse lets pass"},
+		"equivalent passes": {changed("6.1", 90), changed("6.2", 90), compare.Direct, "worse", cli.ExitDone, ""},
+		"nothing is asked":  {run("6.1", 90, nothing), run("6.2", 60, nothing), compare.Relative, "", cli.ExitDone, ""},
+	} {
+		res, err := compare.Two(x.old, x.new, compare.Option{Repeats: repeats, By: x.by})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		var errs bytes.Buffer
+		a := reader{Streams: cli.NewStreams(nil, &bytes.Buffer{}, &errs, func(string) string { return "" })}
+		var failOn []string
+		if x.failOn != "" {
+			failOn = strings.Split(x.failOn, ",")
+		}
+		end := a.canJudge(a.compare(), res, failOn)
+		if end == nil {
+			end = a.failIfAsked(res, failOn)
+		}
+		says := errs.String()
+		if end != nil {
+			says += end.Error()
+		}
+		if cli.ExitCode(end) != x.want || !strings.Contains(says, x.says) || x.says == "" && says != "" {
+			t.Errorf("%s: exit code %d, want %d: %s", name, cli.ExitCode(end), x.want, says)
+		}
+	}
+}
+
+// A run of the baseline alone has no relative change: with --fail-on worse it would pass
+// always.
+func TestCompareRefusesAGateWithoutAComparison(t *testing.T) {
+	dir := earlier(t)
+	file := filepath.Join(dir, store.ResultsFile)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r map[string]any
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatal(err)
+	}
+	contenders := r["contenders"].([]any)
+	r["contenders"] = contenders[:1]
+	if text, err = json.Marshal(r); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, stderr, code := called(t, "compare", dir, dir, "--fail-on", "worse-than-margin")
+	if code != cli.ExitInvalid || out != "" || !strings.Contains(stderr, "add --by direct") {
+		t.Errorf("exit code %d, %s%s", code, out, stderr)
+	}
+}
+
+// A gate that nothing can fail is noted: a lab file may have one contender on purpose.
+func TestVainConditionsAreNoted(t *testing.T) {
+	one := []analysis.Comparison{{Primary: true}}
+	for name, x := range map[string]struct {
+		failOn FailOn
+		r      analysis.Results
+		want   string
+	}{
+		"nothing is compared": {FailOn{"worse", "twin"}, analysis.Results{}, "so --fail-on worse lets everything pass"},
+		"not primary": {FailOn{"better"}, analysis.Results{Comparisons: []analysis.Comparison{{}}},
+			"so --fail-on better lets everything pass"},
+		"a comparison":               {FailOn{"worse"}, analysis.Results{Comparisons: one}, ""},
+		"a missing cell is reported": {FailOn{"worse"}, analysis.Results{Missing: []analysis.Missing{{}}}, ""},
+		"no verdict is needed":       {FailOn{"failed", "twin", "missing"}, analysis.Results{}, ""},
+	} {
+		if got := x.failOn.Vain(x.r); !strings.Contains(got, x.want) || (got == "") != (x.want == "") {
+			t.Errorf("%s: %q, want %q", name, got, x.want)
+		}
+	}
+}
+
+// A gate that passes because nothing is decided says so: 0 does not mean equal.
+func TestInconclusiveComparisonsThatPassAreNoted(t *testing.T) {
+	of := func(verdicts ...analysis.Verdict) (r analysis.Results) {
+		for _, v := range verdicts {
+			r.Comparisons = append(r.Comparisons, analysis.Comparison{Primary: true, Verdict: v})
+		}
+		r.Comparisons = append(r.Comparisons, analysis.Comparison{Verdict: analysis.Inconclusive}) // not primary
+		return r
+	}
+	for name, x := range map[string]struct {
+		failOn FailOn
+		r      analysis.Results
+		want   string
+	}{
+		"one of one": {FailOn{"worse", "failed"}, of(analysis.Inconclusive),
+			"1 of 1 comparison is inconclusive, which --fail-on worse lets pass; measure longer, and"},
+		"one of two": {FailOn{"better"}, of(analysis.Inconclusive, analysis.Equivalent),
+			"1 of 2 comparisons are"},
+		"a tolerance fails":    {FailOn{"worse-than-margin", "wall>+3%"}, of(analysis.Inconclusive), ""},
+		"all decided":          {FailOn{"worse"}, of(analysis.Equivalent, analysis.Worse), ""},
+		"they fail":            {FailOn{"worse", "inconclusive"}, of(analysis.Inconclusive), ""},
+		"no verdict is needed": {FailOn{"failed", "twin"}, of(analysis.Inconclusive), ""},
+		"no gate":              {nil, of(analysis.Inconclusive), ""},
+	} {
+		if got := x.failOn.Open(x.r, "measure longer"); !strings.HasPrefix(got, x.want) || (got == "") != (x.want == "") {
+			t.Errorf("%s: %q, want %q", name, got, x.want)
+		}
+	}
+}

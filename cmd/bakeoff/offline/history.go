@@ -1,0 +1,289 @@
+package offline
+
+import (
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/lists"
+	"bakeoff/base/safetext"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/compare"
+	"bakeoff/judge/history"
+	"bakeoff/lab/store"
+	"bakeoff/publish/report"
+)
+
+// historyFlags are the flags of history.
+type historyFlags struct {
+	by     string
+	margin float64
+	alpha  float64
+	lab    string
+	all    bool
+	json   bool
+	html   string
+	failOn []string
+	newest int
+}
+
+// suspectCondition asks --fail-on for a newest run that stands out.
+const suspectCondition = "suspect"
+
+// stepConditions are what --fail-on of history can ask for, besides suspectCondition.
+var stepConditions = []struct {
+	name  string
+	holds func(history.Step) bool
+}{
+	{"step", func(history.Step) bool { return true }},
+	{"worse", func(s history.Step) bool { return s.Verdict == analysis.Worse }},
+	{"worse-than-margin", func(s history.Step) bool {
+		return s.Verdict == analysis.Worse && s.BeyondMargin != nil && *s.BeyondMargin
+	}},
+	{"better", func(s history.Step) bool { return s.Verdict == analysis.Better }},
+}
+
+func stepConditionNames() (names []string) {
+	for _, c := range stepConditions {
+		names = append(names, c.name)
+	}
+	return append(names, suspectCondition)
+}
+
+func (a reader) history() *cobra.Command {
+	var f historyFlags
+	c := &cobra.Command{
+		Use:   "history RUN|FOLDER...",
+		Short: "Show runs of a lab over time, and find the run at which something changed",
+		Long: `history shows runs of one lab over time, such as one for every commit or every
+night: the estimate of each run against the baseline, the level of the runs between
+steps, and the steps. A FOLDER stands for all runs in it. Each machine has a history
+of its own.
+
+Runs count as replicates. The spread between runs is part of every interval, so one bad
+day does not count as a regression. A step needs two runs on one side of it and five on
+the other, or three on both. If the newest runs may be a step, history says how many
+more runs would decide it, and which steps more runs could show. If nothing changed, at
+most 5 % of histories (--alpha) show a step; all primary comparisons of a lab on one
+machine share this rate.
+
+history names what else changed at a step: the kernel, the image, placed files,
+and the labels that bakeoff run --label gave to the runs. What coincides need not be
+the cause.
+
+A run is left out, with the reason, if it did other work, if a check failed, or if
+its twin differs from the baseline.
+
+With --fail-on the exit code is 3 if there is such a step; --newest 10 looks at the
+newest 10 runs of each history only. The condition suspect holds after the first run of a
+large step: the newest run is farther from the level before than any other run and than
+chance allows. It may also be a single bad run; the next run shows which.`,
+		Example: `  bakeoff history runs
+  bakeoff run lab.yaml --label commit=$(git rev-parse --short HEAD) && bakeoff history runs --lab nightly
+  bakeoff history runs --html history.html
+  bakeoff history runs --by direct --all
+  bakeoff history runs --fail-on worse --newest 10
+  bakeoff history runs --fail-on suspect,step --newest 1
+  bakeoff history runs --json | jq '.labs[].series[].steps'`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error { return a.doHistory(c, f, args) },
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.by, "by", string(compare.Relative),
+		"`estimate`: relative (contender / baseline) or direct (the values themselves)")
+	fl.Var((*cli.Share)(&f.margin), "margin",
+		"largest difference, as a `share`, that counts as equivalent (default: that of the newest run)")
+	fl.Float64Var(&f.alpha, "alpha", analysis.MaxAlpha, "error `rate` of the steps of one lab on one machine")
+	fl.StringVar(&f.lab, "lab", "", "show only the lab of this `name`")
+	fl.BoolVar(&f.all, "all", false, "show all metrics, not only primary ones")
+	fl.BoolVar(&f.json, "json", false, "print the result as one JSON object")
+	fl.StringVar(&f.html, "html", "", "write the page into this `file`")
+	fl.IntVar(&f.newest, "newest", 0, "let --fail-on look at the newest `number` of runs only; 0: at all")
+	fl.StringSliceVar(&f.failOn, "fail-on", nil,
+		"exit with 3 if one of these `conditions` is true: "+strings.Join(stepConditionNames(), ", "))
+	cli.CompleteFlag(c, "fail-on", func([]string) []string { return stepConditionNames() })
+	cli.CompleteFlag(c, "by", func([]string) []string {
+		return []string{string(compare.Relative), string(compare.Direct)}
+	})
+	c.ValidArgsFunction = completeRuns
+	return c
+}
+
+func (a reader) doHistory(c *cobra.Command, f historyFlags, args []string) error {
+	if len(args) == 0 {
+		return cli.Usage(c, fmt.Errorf("the run folders are missing"))
+	}
+	for _, name := range f.failOn {
+		if !slices.Contains(stepConditionNames(), name) {
+			return cli.Usage(c, fmt.Errorf("--fail-on must be one of %s (got %q)",
+				strings.Join(stepConditionNames(), ", "), name))
+		}
+	}
+	switch {
+	case f.by != string(compare.Relative) && f.by != string(compare.Direct):
+		return cli.Usage(c, fmt.Errorf("--by must be relative or direct (got %q)", f.by))
+	case !(f.alpha > 0 && f.alpha < 1):
+		return cli.Usage(c, fmt.Errorf("--alpha must be between 0 and 1, such as 0.05 (got %g)", f.alpha))
+	case c.Flags().Changed("margin") && !(f.margin > 0 && f.margin <= analysis.MaxMargin):
+		return cli.Usage(c, fmt.Errorf("--margin must be between 0 and %g, such as 0.02 (got %g)", analysis.MaxMargin,
+			f.margin))
+	case f.newest < 0:
+		return cli.Usage(c, fmt.Errorf("--newest must be 0 or more (got %d)", f.newest))
+	}
+	runs, unread, err := a.historyRuns(args, f.lab)
+	if err != nil {
+		return err
+	}
+	res, err := history.Of(runs, history.Option{Alpha: f.alpha, Margin: f.margin, By: compare.By(f.by), Unread: unread})
+	if err != nil {
+		return err
+	}
+	if err := a.showHistory(res, f); err != nil {
+		return err
+	}
+	return stepsFound(res, f)
+}
+
+// showHistory prints the history, and writes its page.
+func (a reader) showHistory(res history.Result, f historyFlags) error {
+	if f.html != "" {
+		page, err := report.History(res, report.HistoryOption{Version: a.version, All: f.all, Link: pageFrom(f.html)})
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(f.html, page, 0o666); err != nil {
+			return fault.WithFix(fault.Wrap(fault.Lab, "history", err), "name a file in a folder that exists: --html FILE")
+		}
+	}
+	if f.json {
+		return a.PrintJSON(res)
+	}
+	err := report.HistoryText(a.Out, res, f.all, terminal(a.Streams))
+	if f.html != "" {
+		fmt.Fprintln(a.Out, "\nPage: "+f.html)
+	}
+	return err
+}
+
+// pageFrom returns the address of the page of a run as seen from a page in a file; ""
+// if the run has no page, or if its folder is not reachable by a relative address.
+func pageFrom(file string) func(string) string {
+	base, err := filepath.Abs(filepath.Dir(file))
+	return func(folder string) string {
+		page, pageErr := filepath.Abs(filepath.Join(folder, filepath.FromSlash(store.ReportFile)))
+		if err != nil || pageErr != nil {
+			return ""
+		}
+		if info, err := os.Lstat(page); err != nil || !info.Mode().IsRegular() {
+			return ""
+		}
+		rel, err := filepath.Rel(base, page)
+		if err != nil {
+			return ""
+		}
+		return (&url.URL{Path: filepath.ToSlash(rel)}).String()
+	}
+}
+
+// stepsFound is how history ends with --fail-on.
+func stepsFound(res history.Result, f historyFlags) error {
+	var lines []string
+	for _, l := range res.Labs {
+		for _, s := range l.Primary() {
+			if x := s.Suspect; x != nil && x.Clear && slices.Contains(f.failOn, suspectCondition) {
+				lines = append(lines, safetext.Line(fmt.Sprintf("--fail-on %s: %s %s %s in lab %s: run %s stands out",
+					suspectCondition, s.Contender, s.Cell, s.Metric, l.Lab, l.Runs[x.Run].Run)))
+			}
+			for _, step := range s.Steps {
+				if f.newest > 0 && step.Run < len(l.Runs)-f.newest {
+					continue
+				}
+				for _, c := range stepConditions {
+					if slices.Contains(f.failOn, c.name) && c.holds(step) {
+						lines = append(lines, safetext.Line(fmt.Sprintf("--fail-on %s: %s %s %s in lab %s changed at run %s", c.name,
+							s.Contender, s.Cell, s.Metric, l.Lab, l.Runs[step.Run].Run)))
+					}
+				}
+			}
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	return cli.Exit{Code: cli.ExitAsked, Text: strings.Join(lines, "\n")}
+}
+
+// maxHistory bounds the runs that one call reads.
+const maxHistory = 5000
+
+// historyRuns reads the runs that args name: run folders, and folders of them. What
+// cannot be read is in unread.
+func (a reader) historyRuns(args []string, lab string) (runs []history.Run, unread []history.Unread, err error) {
+	folders, err := runFolders(args)
+	if err != nil {
+		return nil, nil, err
+	}
+	began, told := time.Now(), false
+	for i, dir := range folders {
+		if !told && time.Since(began) > time.Second {
+			told = true
+			fmt.Fprintf(a.Err, "bakeoff: reading %d runs\n", len(folders)-i)
+		}
+		r, err := report.ReadHistory(dir)
+		if err != nil {
+			unread = append(unread, history.Unread{Folder: dir, Reason: err.Error()})
+			continue
+		}
+		runs = append(runs, r)
+	}
+	all := lists.Map(runs, func(r history.Run) string { return r.Lab })
+	if lab != "" {
+		runs = lists.Filter(runs, func(r history.Run) bool { return r.Lab == lab })
+	}
+	switch {
+	case len(runs) > 0:
+		return runs, unread, nil
+	case lab != "" && len(all) > 0:
+		slices.Sort(all)
+		return nil, nil, fault.WithFix(fault.New(fault.NotFound, "no run of the lab %q", lab),
+			"the runs are of "+safetext.Line(strings.Join(slices.Compact(all), ", ")))
+	case len(unread) > 0:
+		return nil, nil, fault.WithFix(fault.New(fault.NotFound, "no run can be read: %s: %s",
+			safetext.Line(unread[0].Folder), unread[0].Reason), "run bakeoff report FOLDER for runs that were killed")
+	}
+	return nil, nil, fault.New(fault.NotFound, "no run found")
+}
+
+// runFolders lists the run folders that args name, each once.
+func runFolders(args []string) (out []string, err error) {
+	seen := map[string]bool{}
+	for _, arg := range args {
+		inside := RunsIn(filepath.Clean(arg))
+		if _, err := os.Stat(filepath.Join(arg, store.JournalFile)); err == nil || len(inside) == 0 {
+			dir, err := RunDir(arg)
+			if err != nil {
+				return nil, err
+			}
+			inside = []string{dir}
+		}
+		for _, dir := range inside {
+			if !seen[dir] {
+				seen[dir] = true
+				out = append(out, dir)
+			}
+		}
+	}
+	if len(out) > maxHistory {
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%d runs; history reads %d", len(out), maxHistory),
+			"name a part of them")
+	}
+	return out, nil
+}

@@ -1,0 +1,286 @@
+package offline
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/labeled"
+	"bakeoff/base/lists"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/format"
+	formatall "bakeoff/judge/format/all"
+	"bakeoff/judge/series"
+)
+
+// tableFormat is the name of bakeoff's own tables.
+const tableFormat = "table"
+
+// maxInputs bounds the files that one call of analyse reads.
+const maxInputs = 1000
+
+// formatNames are the values of --from.
+func formatNames() []string {
+	names := []string{tableFormat}
+	for _, f := range formatall.Formats() {
+		names = append(names, f.Doc().Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// labelNames are the labels that formats always have.
+func labelNames() []string {
+	names := []string{series.ByFile}
+	for _, f := range formatall.Formats() {
+		for _, l := range f.Doc().Labels {
+			names = append(names, l.Name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// formatLines lists the formats for the help.
+func formatLines() string {
+	lines := []string{fmt.Sprintf("  %-11s %s", tableFormat, "CSV or NDJSON with the columns below")}
+	for _, f := range formatall.Formats() {
+		lines = append(lines, fmt.Sprintf("  %-11s %s", f.Doc().Name, f.Doc().Program))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// input is a file to analyze.
+type input struct {
+	name string // as a contender
+	path string
+	in   *bufio.Reader
+	file *os.File // nil for standard input
+}
+
+type inputs []input
+
+func (all inputs) closeAll() {
+	for _, x := range all {
+		if x.file != nil {
+			x.file.Close()
+		}
+	}
+}
+
+// openInputs opens the files that args name: FILE, NAME=FILE or NAME=PATTERN, where FILE
+// may be a folder of Criterion.rs.
+func (a reader) openInputs(args []string) (all inputs, err error) {
+	for _, arg := range args {
+		name, paths, err := expandArgument(arg)
+		if err != nil {
+			return all, err
+		}
+		for _, path := range paths {
+			if len(all) >= maxInputs {
+				return all, fault.New(fault.Invalid, "more than %d files; analyze fewer at once", maxInputs)
+			}
+			x, err := a.openInput(path)
+			if err != nil {
+				return all, err
+			}
+			x.name = name
+			all = append(all, x)
+		}
+	}
+	all.nameByFile()
+	return all, nil
+}
+
+// expandArgument splits an argument into the name of a contender, "" for that of the file,
+// and paths.
+func expandArgument(arg string) (name string, paths []string, err error) {
+	if _, err := os.Stat(arg); err == nil || arg == "-" {
+		if samples := criterionSamples(arg); len(samples) > 0 {
+			return arg, samples, nil
+		}
+		return "", []string{arg}, nil
+	}
+	name, pattern, ok := strings.Cut(arg, "=")
+	if !ok || name == "" {
+		return "", nil, fault.New(fault.NotFound, "%s does not exist", arg)
+	}
+	if samples := criterionSamples(pattern); len(samples) > 0 {
+		return name, samples, nil
+	}
+	if _, err := os.Stat(pattern); err == nil || pattern == "-" {
+		return name, []string{pattern}, nil
+	}
+	paths, err = filepath.Glob(pattern)
+	if err != nil || len(paths) == 0 {
+		return "", nil, fault.New(fault.NotFound, "%s: no file matches %s", arg, pattern)
+	}
+	return name, paths, nil
+}
+
+// criterionSamples returns the files of a folder in which Criterion.rs keeps the samples
+// of its benchmarks: a folder called criterion, alone, in a folder target, or in a folder
+// with that. Their paths name the benchmarks. After each run, base is a copy of new; it is
+// left out.
+func criterionSamples(folder string) (out []string) {
+	for _, dir := range []string{folder, filepath.Join(folder, "criterion"),
+		filepath.Join(folder, "target", "criterion")} {
+		if filepath.Base(dir) != "criterion" {
+			continue
+		}
+		// What cannot be read is left out, as in a pattern.
+		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() && d.Name() == "sample.json" {
+				out = append(out, path)
+			}
+			if err == nil && d.Name() == "base" {
+				if _, err := os.Stat(filepath.Join(filepath.Dir(path), "new", "sample.json")); err == nil {
+					return filepath.SkipDir
+				}
+			}
+			return nil
+		})
+		if len(out) > 0 {
+			return out
+		}
+	}
+	return nil
+}
+
+func (a reader) openInput(path string) (input, error) {
+	if path == "-" {
+		in, err := utf8Reader(a.In, "standard input")
+		return input{path: "standard input", in: in}, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return input{}, fault.Wrap(fault.Invalid, "analyse", err)
+	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		f.Close()
+		return input{}, fault.WithFix(fault.New(fault.Invalid, "%s is a folder", path),
+			"use bakeoff verify or bakeoff report for run folders; analyse reads only folders called criterion")
+	}
+	in, err := utf8Reader(f, path)
+	if err != nil {
+		f.Close()
+		return input{}, err
+	}
+	return input{path: path, file: f, in: in}, nil
+}
+
+// utf8Reader reads a file. Text in UTF-16, as PowerShell writes it, becomes UTF-8.
+func utf8Reader(file io.Reader, path string) (*bufio.Reader, error) {
+	in := bufio.NewReaderSize(file, format.HeadBytes)
+	if head, _ := in.Peek(2); !labeled.IsUTF16(head) { // what reads on finds an error again
+		return in, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(in, format.MaxBytes+1))
+	switch {
+	case err != nil:
+		return nil, fault.Wrap(fault.Lab, "read "+path, err)
+	case len(data) > format.MaxBytes:
+		return nil, fault.New(fault.Invalid, "%s has more than %d MiB of UTF-16; save it as UTF-8", path,
+			format.MaxBytes>>20)
+	}
+	return bufio.NewReaderSize(bytes.NewReader(labeled.Clean(data)), format.HeadBytes), nil
+}
+
+// nameByFile names the contenders that have no name after their files: without
+// folder and extension, unless two files would have the same name.
+func (all inputs) nameByFile() {
+	short := func(x input) string { return strings.TrimSuffix(filepath.Base(x.path), filepath.Ext(x.path)) }
+	for i, x := range all {
+		if x.name != "" {
+			continue
+		}
+		clash := slices.ContainsFunc(all, func(o input) bool { return o.path != x.path && short(o) == short(x) })
+		if all[i].name = short(x); clash {
+			all[i].name = x.path
+		}
+	}
+}
+
+// commonFormat returns the format of all files; nil for a table.
+func (all inputs) commonFormat(from string) (format.Format, error) {
+	if from != "" {
+		f, _ := lists.Find(formatall.Formats(), func(f format.Format) bool { return f.Doc().Name == from })
+		return f, nil
+	}
+	var found format.Format
+	for i, x := range all {
+		head, err := x.in.Peek(format.HeadBytes)
+		if err != nil && len(head) == 0 && err != io.EOF {
+			return nil, fault.Wrap(fault.Lab, "read "+x.path, err)
+		}
+		f, err := recognize(x.path, head)
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 && formatName(f) != formatName(found) {
+			return nil, fault.New(fault.Invalid, "%s has the format %s and %s has the format %s; compare files of one format, "+
+				"or name it with --from", all[0].path, formatName(found), x.path, formatName(f))
+		}
+		found = f
+	}
+	return found, nil
+}
+
+func formatName(f format.Format) string {
+	if f == nil {
+		return tableFormat
+	}
+	return f.Doc().Name
+}
+
+// recognize returns the format of a file with this head; nil if it may be a table.
+func recognize(path string, head []byte) (format.Format, error) {
+	switch fs := format.Recognize(formatall.Formats(), head); {
+	case len(fs) == 1:
+		return fs[0], nil
+	case len(fs) > 1:
+		names := lists.Map(fs, func(f format.Format) string { return f.Doc().Name })
+		return nil, fault.New(fault.Invalid, "%s may have the format %s; name it with --from", path,
+			strings.Join(names, " or "))
+	}
+	if regexp.MustCompile(compressedFile).Match(head) {
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%s:1: this is a compressed file", path), "unpack it")
+	}
+	if !analysis.LooksLikeTable(head) {
+		return nil, fault.New(fault.Invalid, "%s:1: the format is unknown; analyse reads %s (--from names one)", path,
+			strings.Join(formatNames(), ", "))
+	}
+	return nil, nil
+}
+
+// readAs reads the files as format f.
+func (all inputs) readAs(f format.Format) (out []series.Source, err error) {
+	var problems []string
+	for _, x := range all {
+		data, err := io.ReadAll(io.LimitReader(x.in, format.MaxBytes+1))
+		if err != nil {
+			return nil, fault.Wrap(fault.Lab, "read "+x.path, err)
+		}
+		if len(data) > format.MaxBytes {
+			return nil, fault.New(fault.Invalid, "%s has more than %d MiB; analyze a part of it", x.path, format.MaxBytes>>20)
+		}
+		file, err := f.Read(x.path, data)
+		if err != nil {
+			problems = append(problems, err.Error())
+			continue
+		}
+		out = append(out, series.Source{Name: x.name, Path: x.path, File: file})
+	}
+	if len(problems) > 0 {
+		return nil, fault.New(fault.Invalid, "%s", strings.Join(problems, "\n"))
+	}
+	return out, nil
+}

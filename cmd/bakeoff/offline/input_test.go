@@ -1,0 +1,46 @@
+package offline
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf16"
+)
+
+// file writes a file and returns its path.
+func file(t *testing.T, name, text string) string {
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// PowerShell writes the output of a program as UTF-16, for analyse and for boots.
+func TestFilesInUTF16(t *testing.T) {
+	for _, x := range []struct{ text, want string }{
+		{"BenchmarkSum-4 \t 100\t 5 ns/op\r\n", "5.00 ns/op"},
+		{"block,position,contender,workload,metric,unit,better,value\r\n0,0,a,w,m,s,lower,1\r\n0,1,b,w,m,s,lower,2\r\n",
+			"1 block"},
+	} {
+		for name, order := range map[string][2]int{"little": {0, 8}, "big": {8, 0}} {
+			var text strings.Builder
+			for _, unit := range utf16.Encode([]rune("\ufeff" + x.text)) {
+				text.WriteByte(byte(unit >> order[0]))
+				text.WriteByte(byte(unit >> order[1]))
+			}
+			out, stderr, code := called(t, "analyse", file(t, "x.txt", text.String()))
+			if code != 0 || !strings.Contains(out, x.want) {
+				t.Errorf("%s: %s, %s, %d", name, out, stderr, code)
+			}
+		}
+	}
+}
+
+func TestCompressedFilesAreNamed(t *testing.T) {
+	_, stderr, code := called(t, "analyse", file(t, "x.gz", "\x1f\x8b\x08\x00\x00"))
+	if code != 2 || !strings.Contains(stderr, "x.gz:1: this is a compressed file; unpack it") {
+		t.Errorf("%s, %d", stderr, code)
+	}
+}

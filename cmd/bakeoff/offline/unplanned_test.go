@@ -1,0 +1,99 @@
+package offline
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/lab/store"
+	"bakeoff/lab/store/storetest"
+)
+
+// earlier unpacks a copy of the run that an earlier program made.
+func earlier(t *testing.T) string {
+	t.Helper()
+	return storetest.Unpack(t, "../../../lab/evidence/testdata/20261123T030217Z-quick.tar.gz", t.TempDir())
+}
+
+// called runs a command, and returns what it wrote and its exit code.
+func called(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	for _, c := range Commands(cli.NewStreams(nil, &out, &errs, func(string) string { return "" }), "test") {
+		if c.Name() == args[0] {
+			c.SetArgs(args[1:])
+			c.SilenceErrors, c.SilenceUsage = true, true
+			err := c.Execute()
+			if err != nil {
+				errs.WriteString(err.Error())
+			}
+			return out.String(), errs.String(), cli.ExitCode(err)
+		}
+	}
+	t.Fatalf("there is no command %s", args[0])
+	return "", "", 0
+}
+
+// A run whose plan is not the one that it registered says so wherever it is read,
+// and on its page before anything else.
+func TestAnUnplannedRunSaysSo(t *testing.T) {
+	dir := earlier(t)
+	page := func() string {
+		text, err := os.ReadFile(filepath.Join(dir, store.ReportFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	commands := [][]string{{"report", dir}, {"export", dir}, {"compare", dir, dir}}
+	for _, args := range commands {
+		if _, stderr, code := called(t, args...); code != cli.ExitDone || strings.Contains(stderr, "not as planned") {
+			t.Errorf("%s of an intact run: exit code %d, %s", args[0], code, stderr)
+		}
+	}
+	if strings.Contains(page(), "Not as planned") {
+		t.Error("the page of an intact run is not as planned")
+	}
+	text, err := os.ReadFile(filepath.Join(dir, store.PlanFile))
+	if err == nil {
+		text = bytes.Replace(text, []byte(`"margin": 0.02`), []byte(`"margin": 0.05`), 1)
+		err = os.WriteFile(filepath.Join(dir, store.PlanFile), text, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range commands {
+		out, stderr, _ := called(t, args...)
+		if !strings.Contains(stderr, dir+" is not as planned: the journal was begun with a plan of sha256") {
+			t.Errorf("%s says nothing about the plan: %s", args[0], stderr)
+		}
+		if args[0] == "compare" && !strings.Contains(strings.Join(strings.Fields(out), " "),
+			"NEW is not as planned: the journal") {
+			t.Errorf("compare:\n%s", out)
+		}
+	}
+	body := page()[strings.Index(page(), "<header>"):]
+	if at := strings.Index(body, "Not as planned"); at < 0 || strings.Contains(body[:at], "<h1") {
+		t.Errorf("the page does not begin with it: %.300s", body)
+	}
+}
+
+// A verdict that --fail-on asks for cannot be had without repeated runs: exit code 0
+// would be read as a pass.
+func TestFailOnWithoutRepeatsIsRefused(t *testing.T) {
+	dir := earlier(t)
+	for _, x := range []struct {
+		condition string
+		want      int
+	}{{"worse", cli.ExitInvalid}, {"worse-than-margin", cli.ExitInvalid}, {"missing,better", cli.ExitInvalid},
+		{"inconclusive", cli.ExitAsked}, {"missing", cli.ExitDone}} {
+		out, stderr, code := called(t, "compare", dir, dir, "--fail-on", x.condition)
+		if code != x.want || code == cli.ExitInvalid &&
+			(out != "" || !strings.Contains(stderr, "add --repeats with 2 runs")) {
+			t.Errorf("--fail-on %s ends with %d, want %d: %s", x.condition, code, x.want, stderr)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package offline
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/safetext"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/lab/evidence"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/store"
+	workloadall "bakeoff/measure/workload/all"
+)
+
+func (a reader) verifyCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "verify RUN",
+		Short: "Recompute every number of a run and check that it ran as registered",
+		Long: `verify checks that a run ran as registered: that the plan follows from the lab
+file, that the trials follow the plan, that no raw file changed, and that the raw
+files give the stored results. It prints each finding with the affected numbers.
+A finding is one of
+
+  tampered            a file differs from its hash in the journal
+  parser has changed  this program reads other numbers from the same bytes
+  not as planned      the run differs from its registered plan
+  results differ      results.json differs from what the raw files give
+
+verify exits with 1 if there is a finding.`,
+		Example: `  bakeoff verify runs/20260102T030405Z-quick
+  bakeoff verify runs/20260102T030405Z-quick --json | jq '.findings[].numbers'`,
+		Args: cli.Between(1, 1, "a run folder"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			r, err := verified(args[0])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				if err := a.PrintJSON(r); err != nil {
+					return err
+				}
+			} else {
+				a.printVerification(r)
+			}
+			if !r.OK() {
+				return cli.Exit{Code: cli.ExitFailed}
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.ValidArgsFunction = completeRuns
+	return c
+}
+
+// verified checks a run. A folder with only a part of a run has a finding, like any
+// other damage.
+func verified(arg string) (r evidence.Report, err error) {
+	dir, err := RunDir(arg)
+	if damage, ok := errors.AsType[*store.Tampered](err); ok {
+		return evidence.Damaged(filepath.Base(filepath.Clean(arg)), damage), nil
+	}
+	if err != nil {
+		return r, err
+	}
+	run, err := store.Open(dir)
+	if err != nil {
+		return r, err
+	}
+	defer run.Close()
+	cat, err := manifest.Written(workloadall.Parsers())
+	if err != nil {
+		return r, err
+	}
+	return evidence.Verify(run, workloadall.Parsers(), &cat)
+}
+
+// shownDifferences bounds how many differing numbers are printed: one cause
+// changes every number computed from it. --json has all of them.
+const shownDifferences = 12
+
+// shownNumbers bounds how many numbers of one finding are printed; --json has
+// all of them.
+const shownNumbers = 12
+
+func (a reader) printVerification(r evidence.Report) {
+	s := a.Style(a.Out)
+	differ := 0
+	for _, f := range r.Findings {
+		if f.Stored != "" {
+			if differ++; differ > shownDifferences {
+				continue
+			}
+		}
+		fmt.Fprintf(a.Out, "%s %s: %s\n", s.Paint(cli.Red, string(f.Kind)+":"), safetext.Line(f.Where),
+			safetext.Line(f.Problem))
+		for i, n := range f.Numbers {
+			if i == shownNumbers {
+				fmt.Fprintf(a.Out, "  … and %d more numbers\n", len(f.Numbers)-i)
+				break
+			}
+			fmt.Fprintln(a.Out, "  "+safetext.Line(n))
+		}
+	}
+	if differ > shownDifferences {
+		fmt.Fprintf(a.Out, "… and %d more differing values of results.json; --json lists all\n", differ-shownDifferences)
+	}
+	for _, n := range r.Notes {
+		fmt.Fprintln(a.Out, "note: "+safetext.Line(n))
+	}
+	checked := fmt.Sprintf("%d trials, %d raw files of %d bytes, %d numbers", r.Trials, r.Files, r.Bytes, r.Numbers)
+	if r.OK() {
+		fmt.Fprintf(a.Out, "%s %s: %s\n", s.Paint(cli.Green, "holds:"), safetext.Line(r.Run), checked)
+		return
+	}
+	findings := "1 finding"
+	if n := len(r.Findings); n > 1 {
+		findings = fmt.Sprintf("%d findings", n)
+	}
+	fmt.Fprintf(a.Out, "%s %s: %s in %s\n", s.Paint(cli.Red, "does not hold:"), safetext.Line(r.Run), findings, checked)
+}

@@ -1,0 +1,93 @@
+package hosts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"bakeoff/base/fault"
+	"bakeoff/lab/env"
+	"bakeoff/lab/manifest"
+	driverall "bakeoff/provision/driver/all"
+	"bakeoff/provision/lease"
+	"bakeoff/reach/conn/ssh"
+)
+
+// SSHConnection is the name of what connections of killed runs leave, which
+// have no lease.
+const SSHConnection = "SSH connection"
+
+// ImageBuild is the name of what killed builds of images leave, which have no lease.
+const ImageBuild = "image build"
+
+// Clean removes what killed runs left on this machine and on the hosts that
+// were leased on; with dryRun it only lists it. A host that cannot be reached
+// is an error, and the others are cleaned all the same.
+func (c Controller) Clean(ctx context.Context, dryRun bool) ([]env.Found, error) {
+	state, _ := c.Dirs()
+	cleaner := env.Cleaner{StateDir: state, HostLock: c.HostLock(), Host: c.Conn(), Drivers: driverall.Drivers()}
+	found, err := cleaner.Clean(ctx, dryRun)
+	errs := []error{err}
+	sockets, err := ssh.Reap(dryRun)
+	errs = append(errs, err)
+	for i, dir := range sockets {
+		sockets[i] = "directory " + dir
+	}
+	if len(sockets) > 0 {
+		found = append(found, env.Found{Lease: lease.Lease{Name: SSHConnection}, Left: sockets,
+			Removed: !dryRun && err == nil})
+	}
+	builds, err := c.images().Sweep(ctx, dryRun)
+	errs = append(errs, err)
+	for i, dir := range builds {
+		builds[i] = "directory " + dir
+	}
+	if len(builds) > 0 {
+		found = append(found, env.Found{Lease: lease.Lease{Name: ImageBuild}, Left: builds,
+			Removed: !dryRun && err == nil})
+	}
+	hosts, err := remembered(state)
+	errs = append(errs, err)
+	for _, name := range slices.Sorted(maps.Keys(hosts)) {
+		more, err := c.cleanHost(ctx, name, hosts[name], dryRun)
+		found, errs = append(found, more...), append(errs, err)
+		remains := slices.ContainsFunc(more, func(f env.Found) bool { return f.Err != "" || f.Kept })
+		if err == nil && !dryRun && !remains {
+			errs = append(errs, forget(state, name))
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+func (c Controller) cleanHost(ctx context.Context, name string, h manifest.Host, dryRun bool) ([]env.Found, error) {
+	to, err := c.Dial(ctx, name, h, nil)
+	if err != nil {
+		return nil, fault.Op("clean: host "+name, err)
+	}
+	defer to.Close()
+	cleaner := env.Cleaner{StateDir: to.StateDir(), HostLock: to.HostLock(), Host: to, Name: name,
+		Drivers: driverall.Drivers()}
+	found, err := cleaner.Clean(ctx, dryRun)
+	return found, fault.Op("clean: host "+name, err)
+}
+
+// LeaseText describes a lease in a few words.
+func LeaseText(r lease.Lease) string {
+	if (r.Name == SSHConnection || r.Name == ImageBuild) && r.Driver == "" {
+		return r.Name + " of a killed run"
+	}
+	where := ""
+	if r.Host != "" && r.Host != env.LocalHost {
+		where = " on host " + r.Host
+	}
+	if r.Network != "" {
+		return "network of run " + r.Owner + where
+	}
+	owner := "run " + r.Owner
+	if r.IsKept() {
+		owner = "kept by " + r.Owner
+	}
+	return fmt.Sprintf("%s by driver %s, %s%s", r.Name, r.Driver, owner, where)
+}

@@ -1,6 +1,0 @@
-//go:build !linux
-
-package enter
-
-// Early does nothing: cgroups and namespaces exist on Linux only.
-func Early([]string) {}

@@ -1,7 +1,0 @@
-//go:build !amd64 && !386
-
-package enter
-
-import "syscall"
-
-const sysSetns = syscall.SYS_SETNS
