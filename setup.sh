@@ -46,6 +46,9 @@ packages() {
 	test|docker.io|driver docker, in the tests: an engine that the test starts itself
 	test|?docker-cli|the command docker, in the tests
 	test|podman|driver podman, in the tests
+	test|slirp4netns|driver podman: its network slirp4netns
+	test|?passt|driver podman: its network pasta
+	test|iptables|drivers docker and podman: their networks with translated addresses
 	test|lxc|driver lxc, in the tests
 	test|systemd-container|driver nspawn, in the tests
 	test|ovmf|driver qemu: machines that boot by UEFI
