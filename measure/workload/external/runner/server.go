@@ -112,9 +112,6 @@ func (s *site) measurePath(ctx context.Context, web *server.Server) error {
 		keep = p.Bool("keepalive")
 	}
 	return path.Measure(ctx, s.target, path.Use{Addr: web.Addr().Addr(), Connections: p.Int("connections"),
-		Threads: p.Int(
-			"threads",
-		), KeepAlive: keep, Protocol: cmp.Or(p.Text("protocol"), http.One),
-		Page:    load.MeanLength(web.URLs(), webroot.MinPage),
-		Workers: p.Int("workers"), Time: p.Duration("time")})
+		Threads: p.Int("threads"), KeepAlive: keep, Protocol: cmp.Or(p.Text("protocol"), http.One),
+		Page: load.MeanLength(web.URLs(), webroot.MinPage), Workers: p.Int("workers"), Time: p.Duration("time")})
 }
