@@ -256,7 +256,7 @@ func (x *reader) checkAddresses(n *NIC, path string, seen map[netip.Addr]string)
 			ones, _ := net.IPMask(mask).Size()
 			if ones == 0 {
 				x.add(path+"netmask", "its bits are not contiguous", "write such as 255.255.255.0")
-				return
+				ones = 24 // the address is checked all the same
 			}
 			n.IPs = []string{n.IP + "/" + strconv.Itoa(ones)}
 		}

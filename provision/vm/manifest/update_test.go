@@ -181,3 +181,14 @@ func FuzzUpdate(f *testing.F) {
 		}
 	})
 }
+
+// A wrong netmask does not hide a wrong address.
+func TestMaskAndAddress(t *testing.T) {
+	_, err := Read("f", []byte(`{"brand": "lx", "image": "a",
+		"nics": [{"nic_tag": "a", "ip": "10.0.0.300", "netmask": "255.0.255.0"}]}`))
+	for _, want := range []string{"nics.0.netmask", "nics.0.ip"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v lacks %s", err, want)
+		}
+	}
+}
