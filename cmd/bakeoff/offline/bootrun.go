@@ -12,6 +12,7 @@ import (
 	"bakeoff/base/lists"
 	"bakeoff/lab/bootruns"
 	"bakeoff/lab/store"
+	"bakeoff/publish/report"
 )
 
 // BootChoice says which recording of a file or run to read.
@@ -47,8 +48,29 @@ func BootsOf(dir string) ([]bootruns.Boot, error) {
 	return bootruns.Load(run)
 }
 
-// ofRun reads one boot of a run.
+// ofRun reads one boot of a run, with what a reader must know about the run as notes.
 func (b BootChoice) ofRun(dir string) (bootmodel.Recording, error) {
+	out, err := b.chosenBoot(dir)
+	if err != nil {
+		return out, err
+	}
+	dir, err = RunDir(dir)
+	if err != nil {
+		return out, err
+	}
+	run, err := report.ReadHistory(dir)
+	if err != nil {
+		out.Notes = append(out.Notes, bootmodel.Note{Source: "run",
+			Text: "The run's results cannot be read: " + err.Error() + "."})
+	}
+	for _, text := range run.Cautions {
+		out.Notes = append(out.Notes, bootmodel.Note{Source: "run", Text: text})
+	}
+	return out, nil
+}
+
+// chosenBoot reads one boot of a run.
+func (b BootChoice) chosenBoot(dir string) (bootmodel.Recording, error) {
 	all, err := BootsOf(dir)
 	if err != nil {
 		return bootmodel.Recording{}, err
