@@ -124,7 +124,7 @@ func (a *app) confirmPlan(p *plan.Plan, hash string) error {
 		return nil
 	}
 	if !a.asksPerson() {
-		return fault.WithFix(fault.New(fault.Invalid, "nobody can be asked: standard input is no terminal"),
+		return fault.WithFix(fault.New(fault.Invalid, "bakeoff cannot ask: standard input is not a terminal"),
 			"read the plan, then use --confirm "+p.Hash)
 	}
 	fmt.Fprint(a.Err, "Type the serial number of the disk to continue: ")
@@ -170,7 +170,7 @@ func (a *app) engineOf(ctx context.Context, r *engine.Record, t targetFlags) (*e
 func (a *app) promptSecret(name string) ([]byte, error) {
 	f, ok := a.In.(*os.File)
 	if !ok {
-		return nil, fault.New(fault.Invalid, "standard input is no terminal")
+		return nil, fault.New(fault.Invalid, "standard input is not a terminal")
 	}
 	var all [2][]byte
 	for i, text := range []string{"Secret %s: ", "Secret %s again: "} {

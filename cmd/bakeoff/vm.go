@@ -45,7 +45,7 @@ command is done or there is nothing to do, 1 after an error, and 2 for wrong usa
 	return c
 }
 
-// guestExit gives c the exit codes of vmadm: 1 for every error that is not one of usage.
+// guestExit gives c the exit codes of vmadm: 2 for wrong usage, and 1 for every other error.
 func guestExit(c *cobra.Command) *cobra.Command {
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -204,8 +204,8 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 	return r.sayStarted(c.Context(), g)
 }
 
-// complete sets what depends on the brand. Folders that a machine sees are no property of
-// SmartOS; those of a container are.
+// complete sets what depends on the brand. SmartOS has a property for the folders of a
+// container, but none for those of a machine.
 func (r *guestRunner) complete(m *manifest.Guest, shares []vm.Share) {
 	if m.Brand.Machine() {
 		m.VCPUs = r.cpus

@@ -24,7 +24,7 @@ const (
 
 // tieWarnings names the cells in which several contenders reach the same rate on the same
 // path with idle CPUs. Then what they share may be the limit, also where each trial passes
-// the gate path. The twin is no contender here.
+// the gate path. The twin does not count as a contender here.
 func (d *Data) tieWarnings() (out []string) {
 	if !slices.ContainsFunc(d.Observations, func(o Observation) bool { return o.Path != nil }) {
 		return nil

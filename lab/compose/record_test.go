@@ -70,7 +70,7 @@ func TestAVariantThatChangesNothingIsRefused(t *testing.T) {
 	}
 }
 
-// Words that make Linux log what it calls are no words for another kernel.
+// Kernels of other systems do not get the words that make Linux log what it calls.
 func TestKernelsOfOtherSystemsGetNoWordsOfLinux(t *testing.T) {
 	cat := catalogue()
 	systemOf := func(kernel string) string {

@@ -407,6 +407,22 @@ func TestAnEnvironmentThatWaits(t *testing.T) {
 		cancel()
 		running.Wait()
 	})
+	read := crowded(ctx, t, g, cpu, started, &running)
+	if read().Scope.CPUWait == nil {
+		t.Skip("needs pressure stall information of control groups: Linux 5.13 or later with CONFIG_PSI")
+	}
+	eventually(t, "cpu-wait", "for CPUs that other programs had", func() evidence.Trial {
+		before := read()
+		time.Sleep(400 * time.Millisecond)
+		return evidence.Trial{Line: store.Line{Trial: &store.Trial{Before: before, After: read()}}}
+	})
+}
+
+// crowded waits for the first output of an environment, and starts two neighbors that never
+// leave its CPU until ctx ends. It returns what reads the counters of the CPU and of the group.
+func crowded(ctx context.Context, t *testing.T, g *cgroup.Group, cpu int, started io.Reader,
+	running *sync.WaitGroup) func() *facts.Counters {
+	t.Helper()
 	if _, err := started.Read(make([]byte, 1)); err != nil {
 		t.Fatalf("the environment did not start: %v", err)
 	}
@@ -423,7 +439,7 @@ func TestAnEnvironmentThatWaits(t *testing.T) {
 			}
 		})
 	}
-	read := func() *facts.Counters {
+	return func() *facts.Counters {
 		c := probe.ReadHost([]int{cpu})
 		s, err := g.Usage(ctx)
 		if err != nil {
@@ -432,14 +448,6 @@ func TestAnEnvironmentThatWaits(t *testing.T) {
 		c.Scope = &s
 		return &c
 	}
-	if read().Scope.CPUWait == nil {
-		t.Skip("needs pressure stall information of control groups: Linux 5.13 or later with CONFIG_PSI")
-	}
-	eventually(t, "cpu-wait", "for CPUs that other programs had", func() evidence.Trial {
-		before := read()
-		time.Sleep(400 * time.Millisecond)
-		return evidence.Trial{Line: store.Line{Trial: &store.Trial{Before: before, After: read()}}}
-	})
 }
 
 // hog runs a process of the group that fills so much memory.
@@ -532,31 +540,7 @@ func TestNeighborsHideNoFullPath(t *testing.T) {
 		_, err := local.Conn{}.Exec(ctx, conn.Cmd{Argv: argv, Stdout: begun})
 		begun.CloseWithError(err)
 	})
-	if _, err := started.Read(make([]byte, 1)); err != nil {
-		t.Fatalf("the environment did not start: %v", err)
-	}
-	go io.Copy(io.Discard, started)
-	for range 2 {
-		running.Go(func() {
-			runtime.LockOSThread() // and never unlocked: the thread ends with its affinity
-			var only unix.CPUSet
-			only.Set(cpu)
-			if err := unix.SchedSetaffinity(0, &only); err != nil {
-				t.Error(err)
-			}
-			for ctx.Err() == nil {
-			}
-		})
-	}
-	read := func() *facts.Counters {
-		c := probe.ReadHost([]int{cpu})
-		s, err := g.Usage(ctx)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c.Scope = &s
-		return &c
-	}
+	read := crowded(ctx, t, g, cpu, started, &running)
 	if s := read().Scope; s.CPUSeconds == nil {
 		t.Skip("needs control groups that count CPU time")
 	}

@@ -99,7 +99,7 @@ func LoadOf(res wire.ExecResult, work float64, threads int) Diagnostics {
 			d.Starved = min(1, others/(seconds*n))
 		}
 		if waited := res.WaitedSeconds; waited != nil {
-			// Threads of the generator also wait for each other, which is no starvation.
+			// Threads of the generator also wait for each other, which does not count as starvation.
 			d.Starved = min(1, max(0, min(others, *waited))/(seconds*n))
 			d.Waited = true
 		}

@@ -58,7 +58,7 @@ func (s *Store) ImportVolume(
 // isVolume refuses an image whose file is not a ZFS stream, before much is downloaded.
 func (s *Store) isVolume(ctx context.Context, c *source.Client, i source.Image) error {
 	if i.Refused != "" || i.Reference != "" || len(i.Files) != 1 {
-		return fault.New(fault.Unsupported, "it is no volume")
+		return fault.New(fault.Unsupported, "it is not a volume")
 	}
 	b, err := c.Head(ctx, i.Files[0], headBytes)
 	if err != nil {

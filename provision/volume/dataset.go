@@ -165,7 +165,7 @@ func datasets(ctx context.Context, host conn.Conn, dir string) ([]string, error)
 		dataset := string(content)
 		pool := path.Dir(dataset)
 		if !poolForm.MatchString(pool) || dataset != datasetName(pool, dir, volumePath) {
-			return nil, fault.New(fault.Lab, "%s names %q, which is no dataset of its environment", path.Join(dir, n),
+			return nil, fault.New(fault.Lab, "%s names %q, which is not a dataset of its environment", path.Join(dir, n),
 				dataset)
 		}
 		if run(ctx, host, "zfs", "list", "-H", "-o", "name", dataset) == nil {

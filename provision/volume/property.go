@@ -71,7 +71,7 @@ func blockSize(name, text string) (string, error) {
 		return "", err
 	}
 	if b < 512 || b > 16*unit.MiB || b&(b-1) != 0 {
-		return "", fmt.Errorf("%s %s is no power of two from 512B to 16MiB", name, text)
+		return "", fmt.Errorf("%s %s is not a power of two from 512B to 16MiB", name, text)
 	}
 	return strconv.FormatInt(int64(b), 10), nil
 }

@@ -90,7 +90,8 @@ func readExport(name string, zone *time.Location) (importer.Export, error) {
 			return kind.read(io.MultiReader(bytes.NewReader(head), f), short, zone)
 		}
 	}
-	return importer.Export{}, fault.WithFix(fault.New(fault.Invalid, "%s:1: this is no export that bakeoff knows", short),
+	return importer.Export{}, fault.WithFix(
+		fault.New(fault.Invalid, "%s:1: bakeoff does not know this kind of export", short),
 		"name an export of WordPress (XML) or Ghost (JSON), or a folder of files of Hugo, Nikola or Pelican")
 }
 
@@ -132,7 +133,7 @@ func (w *importing) writeExport(e importer.Export) error {
 		}
 		p.Body = links.Replace(p.Body)
 		if before, after, lost := strings.Cut(p.Body, importer.LinkPrefix); lost {
-			w.done.Notes = append(w.done.Notes, fmt.Sprintf("%s: a link leads to %s, which is no published post",
+			w.done.Notes = append(w.done.Notes, fmt.Sprintf("%s: a link leads to %s, which is not a published post",
 				safetext.Line(p.Source), safetext.Clip(safetext.Line(strings.FieldsFunc(after+" ", endsLink)[0]), 80)))
 			p.Body = before + strings.ReplaceAll(after, importer.LinkPrefix, "")
 		}

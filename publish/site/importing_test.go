@@ -379,8 +379,8 @@ func TestImportOfWhatIsNoExport(t *testing.T) {
 		"charset": {strings.Replace(wordpressExport, "UTF-8", "ISO-8859-1", 1), "export.xml:1"},
 		"json":    {ghostExport[:len(ghostExport)/2], "export.xml:11"},
 		"kind":    {`{"db":[{"data":{"posts":\n{}}}]}`, "export.xml:1"},
-		"other":   {"<rss></rss>", "no export that bakeoff knows"},
-		"empty":   {"", "no export that bakeoff knows"},
+		"other":   {"<rss></rss>", "does not know this kind of export"},
+		"empty":   {"", "does not know this kind of export"},
 	} {
 		dir := blog(t, map[string]string{"config.sh.local": "TIMEZONE=UTC\n", "in/export.xml": c.text})
 		s, err := Open(dir)

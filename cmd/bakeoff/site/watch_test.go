@@ -128,6 +128,6 @@ func TestBuildsDoNotFollowThemselves(t *testing.T) {
 	}
 	put(t, filepath.Join(dir, "src", "a.md"), "x")
 	if !w.wait(t.Context(), time.Now().Add(time.Minute)) {
-		t.Error("a new file is no change")
+		t.Error("a new file does not count as a change")
 	}
 }

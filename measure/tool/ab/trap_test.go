@@ -30,7 +30,7 @@ func said(complete, failed, non2xx string) tool.Output {
 		Files: map[string][]byte{percentiles: []byte("Percentage served,Time in ms\n50,1.5\n90,2.5\n99,4\n")}}
 }
 
-// An error page is complete for ab. Here it is no request that was served.
+// ab counts an error page as a complete request. The parser does not count it as served.
 func TestErrorsAreNoRequests(t *testing.T) {
 	p := with(param.Values{"time": "1s"})
 	r, err := New().Parse(said("1000", "3", "250"), p)

@@ -183,7 +183,7 @@ func number(t *testing.T, s string) float64 {
 }
 
 // A pgbench whose clock was set, or that had to wait before it started its clock, divides by
-// another time than the test took. That is no failure of its database.
+// a time that differs from the test's. The database did not fail then.
 func TestAnotherLengthIsGated(t *testing.T) {
 	for _, g := range tooltest.Load(t, New()) {
 		if !strings.Contains(g.Path, "closed-15") {

@@ -161,7 +161,7 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%s gave %q, %v", ref, got, err)
 		}
 	}
-	for ref, want := range map[string]string{"file:" + dir + "/open": "chmod 600", "prompt": "no terminal",
+	for ref, want := range map[string]string{"file:" + dir + "/open": "chmod 600", "prompt": "not a terminal",
 		"command:true": "empty"} {
 		_, err := s.get(ref, ref)
 		if err == nil || !strings.Contains(err.Error()+fault.Fix(err), want) {

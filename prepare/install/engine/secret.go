@@ -65,7 +65,7 @@ func (s *Secrets) read(name, ref string) ([]byte, error) {
 		return conn.Output(context.Background(), local.Conn{}, strings.Fields(rest)...)
 	}
 	if s.Prompt == nil {
-		return nil, fault.WithFix(fault.New(fault.Invalid, "nobody can be asked: standard input is no terminal"),
+		return nil, fault.WithFix(fault.New(fault.Invalid, "bakeoff cannot ask: standard input is not a terminal"),
 			"use file:PATH or command:ARGV")
 	}
 	return s.Prompt(name)

@@ -67,7 +67,7 @@ func (r *reader) payload(n int64) ([]byte, error) {
 		return nil, damaged("%d bytes are too many", n)
 	}
 	if n%8 != 0 {
-		return nil, damaged("%d bytes of data are no multiple of eight", n)
+		return nil, damaged("%d bytes of data are not a multiple of eight", n)
 	}
 	if int64(cap(r.buf)) < n {
 		r.buf = make([]byte, n)

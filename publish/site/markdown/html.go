@@ -92,7 +92,7 @@ var elements = map[atom.Atom]string{
 // general are the attributes that every element may have.
 const general = "id title lang dir"
 
-// hiddenElements are left out with their text: what they hold is no text of the post. Those that
+// hiddenElements are left out with their text, because readers do not see it. Those that
 // are true are named in a warning.
 var hiddenElements = map[string]bool{"script": true, "style": true, "object": true, "embed": true, "applet": true,
 	"svg": true, "math": true, "template": true, "form": true, "select": true, "textarea": true, "canvas": true,

@@ -438,9 +438,9 @@ func TestFailuresAreClassed(t *testing.T) {
 	}
 }
 
-// A disk without space is no failure of the environment: the gate disk-full is told. bonnie++
-// and PostgreSQL do not name it where the last write was short, as on btrfs.
-func TestWantOfSpaceIsTold(t *testing.T) {
+// A full disk fails the gate disk-full, and not the environment. bonnie++ and PostgreSQL do
+// not name the cause if the last write was short, as on btrfs.
+func TestAFullDiskIsGated(t *testing.T) {
 	for script, want := range map[string]string{
 		"head -c 9 /dev/zero >/dev/full":                          "the disk was full",
 		`echo "Can't write block.: Invalid argument" >&2; exit 1`: "a write was shorter than asked for",

@@ -374,7 +374,7 @@ func (w *writer) openMarkup(markup []json.RawMessage) (end string) {
 	return "</" + tag + ">"
 }
 
-// atom writes a part of a text that is no text: a line break.
+// atom writes the part of a text that is a line break.
 func (w *writer) atom(at json.RawMessage, atoms [][]json.RawMessage) {
 	var i int
 	var name string
