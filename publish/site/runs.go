@@ -200,8 +200,9 @@ var runTemplate = template.Must(template.New("").Parse(`<figure class="run-figur
 <div class="run-drawing run-narrow">{{.Narrow}}</div>{{end}}
 {{- if .Claims}}<ul class="run-claims">{{range .Part.Claims}}<li>{{.Text}}</li>{{end}}</ul>{{end}}
 {{- define "table"}}<div class="scroll" tabindex="0"><table><thead><tr>
-{{- range .Head}}<th scope="col">{{.}}</th>{{end}}</tr></thead><tbody>
-{{- range .Rows}}<tr>{{range .}}<td>{{.}}</td>{{end}}</tr>{{end}}</tbody></table></div>
+{{- $head := .Head}}{{range .Head}}<th scope="col">{{.}}</th>{{end}}</tr></thead><tbody>
+{{- range .Rows}}<tr>{{range $i, $cell := .}}<td data-label="{{index $head $i}}">{{$cell}}</td>{{end}}</tr>{{end}}
+{{- ""}}</tbody></table></div>
 {{- with .Note}}<p>{{.}}</p>{{end}}{{end}}
 {{- if .Table}}{{template "table" .Part.Table}}{{else if .Wide}}<details><summary>{{.Part.Title}}</summary>
 {{- template "table" .Part.Table}}</details>{{end}}
@@ -298,5 +299,11 @@ func runStyle() string {
 		".run-figure table { font-size: .76em; }\n.run-figure :is(th, td) { padding: .25rem .3rem; }\n" +
 		".run-figure figcaption { color: var(--soft); }\n.run-figure th { background: var(--panel); }\n" +
 		".run-figure svg { width: 100%; }\n.run-narrow { display: none; max-width: 26rem; }\n" +
-		"@media screen and (max-width: 40rem) { .run-wide { display: none; } .run-narrow { display: block; } }\n"
+		"@media screen and (max-width: 40rem) { .run-wide { display: none; } .run-narrow { display: block; }\n" +
+		// A row becomes a card: a phone does not show seven columns beside each other.
+		".run-figure thead { display: none; } .run-figure :is(table, tbody) { display: block; }\n" +
+		".run-figure tr { display: grid; grid-template-columns: repeat(3, 1fr); padding-block: .4rem; }\n" +
+		".run-figure tr + tr { border-block-start: 1px solid var(--rule); }\n" +
+		".run-figure td { border: 0; overflow-wrap: anywhere; }\n" +
+		".run-figure td::before { content: attr(data-label); display: block; color: var(--soft); font-size: .85em; } }\n"
 }

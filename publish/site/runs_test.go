@@ -33,7 +33,8 @@ func TestAPostEmbedsARun(t *testing.T) {
 	post := got["2025/01/01/a/index.html"]
 	for _, want := range []string{`<a href="../../../../runs/` + quickRun + `/report/">it</a>`,
 		`<ul class="run-claims"><li>`,
-		`<svg`, "<th scope=\"col\">", `report/index.html#`, `<td>http-50</td><td>throughput</td><td>crun</td>`,
+		`<svg`, "<th scope=\"col\">", `report/index.html#`,
+		`<td data-label="cell">http-50</td><td data-label="metric">throughput</td><td data-label="contender">crun</td>`,
 		`report/index.html#figure-difference-http-50-throughput">figure</a>`} {
 		if !strings.Contains(post, want) {
 			t.Errorf("the post lacks %s:\n%s", want, post)
