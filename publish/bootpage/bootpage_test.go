@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -150,7 +151,7 @@ func TestHostileRecording(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := Sides{A: h, B: h, Comparison: c, Version: h}
+	s := Sides{A: h, B: h, Comparison: c, Version: h, Cautions: []string{h}}
 	for name, write := range map[string]func(io.Writer) error{
 		"page": func(w io.Writer) error { return Write(w, b) }, "svg": func(w io.Writer) error { return SVG(w, b) },
 		"compare": func(w io.Writer) error { return WriteCompare(w, s) },
@@ -198,11 +199,12 @@ func TestText(t *testing.T) {
 		t.Fatal(err)
 	}
 	out.Reset()
-	s := Sides{A: "before", B: "after", Comparison: c}
+	s := Sides{A: "before", B: "after", Comparison: c, Cautions: []string{"The CPU was emulated."}}
 	if err := CompareText(&out, s, 120); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(out.String(), "▼ +100 ms, exact") || !strings.Contains(out.String(), "exactly the same time") {
+	if !strings.Contains(out.String(), "▼ +100 ms, exact") || !strings.Contains(out.String(), "exactly the same time") ||
+		!strings.Contains(out.String(), "The CPU was emulated.") {
 		t.Error(out.String())
 	}
 	out.Reset()
@@ -211,6 +213,7 @@ func TestText(t *testing.T) {
 	}
 	var doc struct {
 		Deterministic bool
+		Cautions      []string
 		Spans         []struct {
 			Path       []string
 			Difference float64
@@ -220,7 +223,8 @@ func TestText(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &doc); err != nil {
 		t.Fatal(err)
 	}
-	if !doc.Deterministic || len(doc.Spans) != 1 || doc.Spans[0].Difference != 1e8 || !doc.Spans[0].Exact {
+	if !doc.Deterministic || len(doc.Spans) != 1 || doc.Spans[0].Difference != 1e8 || !doc.Spans[0].Exact ||
+		!slices.Equal(doc.Cautions, s.Cautions) {
 		t.Errorf("%+v", doc)
 	}
 }

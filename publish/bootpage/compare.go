@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/judge/profile"
 	"bakeoff/publish/chart"
@@ -27,7 +28,8 @@ var compareTemplate = template.Must(template.New("compare").Funcs(functions).Par
 type Sides struct {
 	A, B       string
 	Comparison profile.Comparison
-	Version    string // of the program that writes the page; "" leaves it out
+	Cautions   []string // what a reader must know about the run of the boots
+	Version    string   // of the program that writes the page; "" leaves it out
 }
 
 // The bounds of a comparison that is shown.
@@ -101,40 +103,35 @@ func (s Sides) leadText() string {
 	return text
 }
 
-// notesOf say which part of the boots is compared, and what the order of measurement permits.
+// notesOf say what a reader must know about the run, which part of the boots is compared,
+// and what the order of measurement permits.
 func (s Sides) notesOf() []string {
+	notes := lists.Map(s.Cautions, cleanText)
 	switch v := s.Comparison.Interval; {
 	case v.Differs:
-		return append([]string{"The boots begin or end at moments of other kinds, and have no two of them in common. " +
-			"Their lengths cannot be compared. Record them with the same sources."}, s.orderNotes()...)
+		notes = append(notes, "The boots begin or end at moments of other kinds, and have no two of them in common. "+
+			"Their lengths cannot be compared. Record them with the same sources.")
 	case v.From != "":
-		return append(
-			[]string{fmt.Sprintf("The boots begin or end at moments of other kinds. They are compared from %q to "+
-				"%q, which all of them have.", v.From, v.To)},
-			s.orderNotes()...)
+		notes = append(notes, fmt.Sprintf("The boots begin or end at moments of other kinds. They are compared from %q to "+
+			"%q, which all of them have.", v.From, v.To))
 	}
-	return s.orderNotes()
+	return append(notes, s.orderNote())
 }
 
-// orderNotes say what the order of measurement permits.
-func (s Sides) orderNotes() []string {
+// orderNote says what the order of measurement permits.
+func (s Sides) orderNote() string {
 	c := s.Comparison
 	boots := fmt.Sprintf("%d and %d boots.", c.Boots[0], c.Boots[1])
 	switch {
 	case c.Deterministic:
-		return []string{boots + " All boots of a side took exactly the same time in every span, so the differences are " +
-			"exact."}
+		return boots + " All boots of a side took exactly the same time in every span, so the differences are exact."
 	case c.Order == profile.Paired:
-		return []string{
-			fmt.Sprintf("%s They took turns, so boot i of one side is compared with boot i of the other. The "+
-				"intervals have %.0f %% each and are not adjusted for the number of spans.", boots, 100*profile.Level),
-		}
+		return fmt.Sprintf("%s They took turns, so boot i of one side is compared with boot i of the other. The "+
+			"intervals have %.0f %% each and are not adjusted for the number of spans.", boots, 100*profile.Level)
 	}
-	return []string{
-		fmt.Sprintf("%s Nothing says that they took turns. Whatever else changed between the two sides is "+
-			"part of the differences, so there is no verdict. The intervals have %.0f %% each and are not adjusted for the "+
-			"number of spans.", boots, 100*profile.Level),
-	}
+	return fmt.Sprintf("%s Nothing says that they took turns. Whatever else changed between the two sides is "+
+		"part of the differences, so there is no verdict. The intervals have %.0f %% each and are not adjusted for the "+
+		"number of spans.", boots, 100*profile.Level)
 }
 
 // drawable is a row of the figure. Its times are in seconds, or in ticks.
@@ -262,11 +259,12 @@ func CompareJSON(w io.Writer, s Sides) error {
 		To   string `json:"to,omitempty"`
 		// Incomparable tells that the lengths are not of the same part of a boot.
 		Incomparable bool         `json:"incomparable,omitempty"`
+		Cautions     []string     `json:"cautions,omitempty"`
 		Length       changeJSON   `json:"length"`
 		Same         int          `json:"same"`
 		Spans        []changeJSON `json:"spans"`
 	}{CompareSchema, s.A, s.B, c.Boots, c.Order, c.Deterministic, profile.Level, unit,
-		c.Interval.From, c.Interval.To, c.Interval.Differs, one(c.Length), c.Same,
+		c.Interval.From, c.Interval.To, c.Interval.Differs, s.Cautions, one(c.Length), c.Same,
 		[]changeJSON{}}
 	for _, r := range c.Rows {
 		doc.Spans = append(doc.Spans, one(r))

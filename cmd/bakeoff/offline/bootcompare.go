@@ -43,6 +43,11 @@ differences are exact and have no interval.`,
 			}
 			names := args[len(args)-2:]
 			s := bootpage.Sides{A: names[0], B: names[1], Version: a.version}
+			if len(args) == 3 {
+				if s.Cautions, err = cautionsOf(args[0]); err != nil {
+					return err
+				}
+			}
 			if s.Comparison, err = profile.Compare(sides[0], sides[1], order); err != nil {
 				return err
 			}

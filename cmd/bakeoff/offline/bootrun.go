@@ -54,19 +54,24 @@ func (b BootChoice) ofRun(dir string) (bootmodel.Recording, error) {
 	if err != nil {
 		return out, err
 	}
-	dir, err = RunDir(dir)
+	cautions, err := cautionsOf(dir)
+	for _, text := range cautions {
+		out.Notes = append(out.Notes, bootmodel.Note{Source: "run", Text: text})
+	}
+	return out, err
+}
+
+// cautionsOf says what a reader must know about a run, or the one run in a folder of runs.
+func cautionsOf(dir string) ([]string, error) {
+	dir, err := RunDir(dir)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
 	run, err := report.ReadHistory(dir)
 	if err != nil {
-		out.Notes = append(out.Notes, bootmodel.Note{Source: "run",
-			Text: "The run's results cannot be read: " + err.Error() + "."})
+		return []string{"The run's results cannot be read: " + err.Error() + "."}, nil
 	}
-	for _, text := range run.Cautions {
-		out.Notes = append(out.Notes, bootmodel.Note{Source: "run", Text: text})
-	}
-	return out, nil
+	return run.Cautions, nil
 }
 
 // chosenBoot reads one boot of a run.
