@@ -16,16 +16,15 @@ import (
 // same program always writes the same bytes.
 func manPages(root *cobra.Command) pages {
 	p := pages{}
-	all := visible(root)
-	for _, c := range all {
-		p[manName(c)+".1"] = manPage(c, all)
+	for _, c := range visible(root) {
+		p[manName(c)+".1"] = manPage(c)
 	}
 	return p
 }
 
 func manName(c *cobra.Command) string { return strings.ReplaceAll(c.CommandPath(), " ", "-") }
 
-func manPage(c *cobra.Command, all []*cobra.Command) []byte {
+func manPage(c *cobra.Command) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, ".TH %s 1 \"\" bakeoff \"bakeoff manual\"\n", strings.ToUpper(manName(c)))
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", escapeRoff(manName(c)), escapeRoff(c.Short))
@@ -56,13 +55,29 @@ func manPage(c *cobra.Command, all []*cobra.Command) []byte {
 	}
 	b.WriteString(".SH SEE ALSO\n")
 	var see []string
-	for _, o := range all {
-		if o != c {
-			see = append(see, ".BR "+escapeRoff(manName(o))+" (1)")
-		}
+	for _, o := range related(c) {
+		see = append(see, ".BR "+escapeRoff(manName(o))+" (1)")
 	}
 	b.WriteString(strings.Join(see, " ,\n") + "\n")
 	return b.Bytes()
+}
+
+// related are the command that c belongs to, and the commands below c; of a command without
+// any, the others beside it.
+func related(c *cobra.Command) (out []*cobra.Command) {
+	of := c
+	if c.HasParent() {
+		out = append(out, c.Parent())
+		if !c.HasAvailableSubCommands() && c.Parent().HasParent() {
+			of = c.Parent()
+		}
+	}
+	for _, o := range of.Commands() {
+		if o != c && len(visible(o)) > 0 {
+			out = append(out, o)
+		}
+	}
+	return out
 }
 
 // manText writes paragraphs; indented lines keep their shape.
