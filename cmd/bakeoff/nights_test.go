@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"bakeoff/judge/analysis"
+	"bakeoff/judge/history"
 	"bakeoff/lab/store"
 	"bakeoff/lab/store/storetest"
 )
@@ -30,12 +31,13 @@ const (
 )
 
 // nights makes run folders of one lab, one for each night, with a label commit. From the
-// run STEP on, a contender is a quarter slower.
+// run STEP on, a contender is a quarter slower. With the fourth argument each run is that of
+// another machine.
 //
-//	nights RUNS STEP FOLDER
+//	nights RUNS STEP FOLDER [machines]
 func nights(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 3 {
-		ts.Fatalf("usage: nights runs step folder")
+	if neg || len(args) != 3 && (len(args) != 4 || args[3] != "machines") {
+		ts.Fatalf("usage: nights runs step folder [machines]")
 	}
 	runs, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -56,7 +58,11 @@ func nights(ts *testscript.TestScript, neg bool, args []string) {
 				text, err = changed(text, rng, i >= step)
 				ts.Check(err)
 			case store.JournalFile:
-				text, err = dated(text, at, fmt.Sprintf("c%06d", i))
+				labels := map[string]string{"commit": fmt.Sprintf("c%06d", i)}
+				if len(args) == 4 {
+					labels[history.MachineLabel] = fmt.Sprintf("box-%d", i)
+				}
+				text, err = dated(text, at, labels)
 				ts.Check(err)
 			}
 			file := filepath.Join(dir, filepath.FromSlash(name))
@@ -96,8 +102,8 @@ func changed(text []byte, rng *rand.Rand, slower bool) ([]byte, error) {
 	return json.Marshal(r)
 }
 
-// dated returns a journal that begins at another time, with a label.
-func dated(text []byte, at time.Time, commit string) ([]byte, error) {
+// dated returns a journal that begins at another time, with labels.
+func dated(text []byte, at time.Time, labels map[string]string) ([]byte, error) {
 	first, rest, _ := bytes.Cut(text, []byte("\n"))
 	var l store.Line
 	if err := json.Unmarshal(first, &l); err != nil {
@@ -106,7 +112,7 @@ func dated(text []byte, at time.Time, commit string) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	l.At = at
-	label := store.Line{Type: store.LineLabels, At: at, Labels: map[string]string{"commit": commit}}
+	label := store.Line{Type: store.LineLabels, At: at, Labels: labels}
 	err := errors.Join(enc.Encode(l), enc.Encode(label))
 	out.Write(rest)
 	return out.Bytes(), err

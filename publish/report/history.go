@@ -18,6 +18,7 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/compare"
+	"bakeoff/judge/fleet"
 	"bakeoff/judge/history"
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/store"
@@ -171,13 +172,13 @@ func historyLinks(r history.Result, link func(string) string) [][]string {
 }
 
 // harmless returns a copy in which no text is dangerous.
-func harmless(r history.Result) (out history.Result) {
+func harmless[R history.Result | fleet.Result](r R) (out R) {
 	data, err := json.Marshal(r)
 	if err != nil {
-		return history.Result{} // a number that is not finite: Of gives none
+		return out // a number that is not finite: results have none
 	}
 	if err := json.Unmarshal(data, &out); err != nil {
-		return history.Result{}
+		return *new(R)
 	}
 	safetext.Scrub(&out, safetext.Line)
 	return out

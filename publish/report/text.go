@@ -268,7 +268,6 @@ func toASCII(s string) string {
 // drawBars draws the intervals of a group on an axis of their own.
 func (t *textWriter) drawBars(g group) {
 	cs := t.primary(g.Cell, g.Metric)
-	name, value := 0, 0
 	var rows []percent.Row
 	var texts []string
 	for _, c := range cs {
@@ -285,14 +284,23 @@ func (t *textWriter) drawBars(g group) {
 			r.Label, text = toASCII(r.Label), toASCII(text)
 		}
 		rows, texts = append(rows, r), append(texts, text)
-		name, value = max(name, utf8.RuneCountInString(r.Label)), max(value, utf8.RuneCountInString(text))
+	}
+	if len(rows) > 0 {
+		t.drawRows(percent.NewAxis(t.results.Margin, rows...), difference.Speak(cs[0].Metric, cs[0].Unit, cs[0].Better),
+			rows, texts)
+	}
+}
+
+// drawRows draws intervals on an axis, each with a text at its end, where there is room.
+func (t *textWriter) drawRows(axis percent.Axis, w difference.Speech, rows []percent.Row, texts []string) {
+	name, value := 0, 0
+	for i, r := range rows {
+		name, value = max(name, utf8.RuneCountInString(r.Label)), max(value, utf8.RuneCountInString(texts[i]))
 	}
 	room := min(t.Width-name-value-8, 61)
-	if len(rows) == 0 || room < 11 {
+	if room < 11 {
 		return
 	}
-	axis := percent.NewAxis(t.results.Margin, rows...)
-	w := difference.Speak(cs[0].Metric, cs[0].Unit, cs[0].Better)
 	left, right := "← "+w.Less, w.More+" →"
 	if t.ASCII {
 		left, right = toASCII(left), toASCII(right)

@@ -127,14 +127,12 @@ func (a reader) doHistory(c *cobra.Command, f historyFlags, args []string) error
 				strings.Join(stepConditionNames(), ", "), name))
 		}
 	}
+	if err := checkRates(c, f.alpha, f.margin); err != nil {
+		return err
+	}
 	switch {
 	case f.by != string(compare.Relative) && f.by != string(compare.Direct):
 		return cli.Usage(c, fmt.Errorf("--by must be relative or direct (got %q)", f.by))
-	case !(f.alpha > 0 && f.alpha < 1):
-		return cli.Usage(c, fmt.Errorf("--alpha must be between 0 and 1, such as 0.05 (got %g)", f.alpha))
-	case c.Flags().Changed("margin") && !(f.margin > 0 && f.margin <= analysis.MaxMargin):
-		return cli.Usage(c, fmt.Errorf("--margin must be between 0 and %g, such as 0.02 (got %g)", analysis.MaxMargin,
-			f.margin))
 	case f.newest < 0:
 		return cli.Usage(c, fmt.Errorf("--newest must be 0 or more (got %d)", f.newest))
 	}
@@ -150,6 +148,18 @@ func (a reader) doHistory(c *cobra.Command, f historyFlags, args []string) error
 		return err
 	}
 	return stepsFound(res, f)
+}
+
+// checkRates checks --alpha, and --margin if it was given.
+func checkRates(c *cobra.Command, alpha, margin float64) error {
+	switch {
+	case !(alpha > 0 && alpha < 1):
+		return cli.Usage(c, fmt.Errorf("--alpha must be between 0 and 1, such as 0.05 (got %g)", alpha))
+	case c.Flags().Changed("margin") && !(margin > 0 && margin <= analysis.MaxMargin):
+		return cli.Usage(c, fmt.Errorf("--margin must be between 0 and %g, such as 0.02 (got %g)", analysis.MaxMargin,
+			margin))
+	}
+	return nil
 }
 
 // showHistory prints the history, and writes its page.

@@ -1,6 +1,6 @@
 // Package offline holds the commands that need nothing but a run folder or a
 // table, or the record of a boot: report, serve, verify, export, analyse, compare,
-// history, audit, boot export. They run on
+// history, fleet, audit, boot export. They run on
 // any machine; no driver, connection or agent is linked into them.
 package offline
 
@@ -21,6 +21,6 @@ type reader struct {
 func Commands(s *cli.Streams, version string, boot ...*cobra.Command) []*cobra.Command {
 	r := reader{s, version}
 	return []*cobra.Command{r.reportCommand(), r.serveCommand(), r.verifyCommand(), r.exportCommand(), r.analyse(),
-		r.compare(), r.history(),
+		r.compare(), r.history(), r.fleet(),
 		r.auditCommand(), r.bootCommand(boot)}
 }

@@ -1,0 +1,165 @@
+package offline
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/fleet"
+	"bakeoff/publish/report"
+)
+
+// fleetFlags are the flags of fleet.
+type fleetFlags struct {
+	margin float64
+	alpha  float64
+	lab    string
+	all    bool
+	json   bool
+	html   string
+	failOn []string
+}
+
+// fleetConditions are what --fail-on of fleet can ask for.
+var fleetConditions = []struct {
+	name  string
+	holds func(fleet.Comparison) bool
+}{
+	{"worse", func(c fleet.Comparison) bool { return c.Verdict == analysis.Worse }},
+	{"worse-than-margin", func(c fleet.Comparison) bool {
+		return c.Verdict == analysis.Worse && c.BeyondMargin != nil && *c.BeyondMargin
+	}},
+	{"better", func(c fleet.Comparison) bool { return c.Verdict == analysis.Better }},
+	{"inconclusive", func(c fleet.Comparison) bool { return c.Verdict == analysis.Inconclusive }},
+}
+
+func fleetConditionNames() (names []string) {
+	for _, c := range fleetConditions {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+func (a reader) fleet() *cobra.Command {
+	var f fleetFlags
+	c := &cobra.Command{
+		Use:   "fleet RUN|FOLDER...",
+		Short: "Judge runs of one lab on several machines",
+		Long: `fleet judges what runs of one lab say about machines like those that it ran on. A run's
+own verdict holds for its machine only, however many blocks it has. fleet takes one number
+from each machine, the level of its runs, and the machines are the replicates. A FOLDER
+stands for all runs in it.
+
+A verdict needs runs on five machines. It is withheld if the contender failed on a machine.
+fleet also shows each machine, how much the machines differ, and where one more such machine
+would lie. The machines should be alike; fleet says in which facts they are not.
+
+Runs belong to one machine if they have the same processor, host and label machine. Give the
+label if several machines have one name: bakeoff run --label machine=rack2-07.
+
+The runs exist already, so somebody who knew the results may have chosen them. The error
+rate holds only if nobody did.
+
+With --fail-on the exit code is 3 if a comparison has such a verdict.`,
+		Example: `  bakeoff fleet runs
+  bakeoff fleet box1/runs box2/runs box3/runs box4/runs box5/runs --lab nightly
+  bakeoff fleet runs --html fleet.html
+  bakeoff fleet runs --fail-on worse,inconclusive
+  bakeoff fleet runs --json | jq '.labs[].comparisons[] | {contender, cell, verdict, ratio}'`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error { return a.doFleet(c, f, args) },
+	}
+	fl := c.Flags()
+	fl.Var((*cli.Share)(&f.margin), "margin",
+		"largest difference, as a `share`, that counts as equivalent (default: that of the runs)")
+	fl.Float64Var(&f.alpha, "alpha", analysis.MaxAlpha, "error `rate` of the verdicts of one lab")
+	fl.StringVar(&f.lab, "lab", "", "judge only the lab of this `name`")
+	fl.BoolVar(&f.all, "all", false, "show all metrics, not only primary ones")
+	fl.BoolVar(&f.json, "json", false, "print the result as one JSON object")
+	fl.StringVar(&f.html, "html", "", "write the page into this `file`")
+	fl.StringSliceVar(&f.failOn, "fail-on", nil,
+		"exit with 3 if a comparison has one of these `verdicts`: "+strings.Join(fleetConditionNames(), ", "))
+	cli.CompleteFlag(c, "fail-on", func([]string) []string { return fleetConditionNames() })
+	c.ValidArgsFunction = completeRuns
+	return c
+}
+
+func (a reader) doFleet(c *cobra.Command, f fleetFlags, args []string) error {
+	if len(args) == 0 {
+		return cli.Usage(c, fmt.Errorf("the run folders are missing"))
+	}
+	for _, name := range f.failOn {
+		if !slices.Contains(fleetConditionNames(), name) {
+			return cli.Usage(c, fmt.Errorf("--fail-on must be one of %s (got %q)",
+				strings.Join(fleetConditionNames(), ", "), name))
+		}
+	}
+	if err := checkRates(c, f.alpha, f.margin); err != nil {
+		return err
+	}
+	runs, unread, err := a.historyRuns(args, f.lab)
+	if err != nil {
+		return err
+	}
+	res, err := fleet.Of(runs, fleet.Option{Alpha: f.alpha, Margin: f.margin, Unread: unread})
+	if err != nil {
+		return err
+	}
+	if f.html != "" {
+		page, err := report.Fleet(res, report.FleetOption{Version: a.version, All: f.all, Link: pageFrom(f.html)})
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(f.html, page, 0o666); err != nil {
+			return fault.WithFix(fault.Wrap(fault.Lab, "fleet", err), "name a file in a folder that exists: --html FILE")
+		}
+	}
+	if f.json {
+		err = a.PrintJSON(res)
+	} else if err = report.FleetText(a.Out, res, f.all, terminal(a.Streams)); f.html != "" {
+		fmt.Fprintln(a.Out, "\nPage: "+f.html)
+	}
+	if err != nil {
+		return err
+	}
+	return fleetFailed(res, f.failOn)
+}
+
+// fleetFailed is how fleet ends with --fail-on. A lab without a primary comparison, and runs
+// that cannot be read, fail: nothing was decided about them.
+func fleetFailed(res fleet.Result, failOn []string) error {
+	if len(failOn) == 0 {
+		return nil
+	}
+	var lines []string
+	for _, x := range res.Unread {
+		lines = append(lines, "--fail-on: not read: "+x.Folder+": "+x.Reason)
+	}
+	for _, l := range res.Labs {
+		if l.Judged == 0 {
+			lines = append(lines, "--fail-on: lab "+l.Lab+" has no primary comparison")
+		}
+		for _, x := range l.Comparisons {
+			for _, c := range fleetConditions {
+				if x.Primary && slices.Contains(failOn, c.name) && c.holds(x) {
+					lines = append(lines, fmt.Sprintf("--fail-on %s: %s %s %s in lab %s", c.name, x.Contender, x.Cell, x.Metric,
+						l.Lab))
+				}
+			}
+		}
+	}
+	if len(lines) == 0 {
+		return nil
+	}
+	for i := range lines {
+		lines[i] = safetext.Line(lines[i])
+	}
+	return cli.Exit{Code: cli.ExitAsked, Text: strings.Join(lines, "\n")}
+}
