@@ -30,9 +30,9 @@ func (f Folder) InUse(ctx context.Context, here lock.Place, l Lease) (bool, erro
 	if used || err != nil || here.Sees(l.Place, f.Local) {
 		return used, err
 	}
-	return true, fault.New(fault.Lab, "run %s has ended, but what it left is only seen in part: its /run is another folder "+
-		"(%s) than here (%s), and has the names of its network namespaces. Run `bakeoff clean` where the run was started, "+
-		"or after a reboot", l.Owner, l.Runtime, here.Runtime)
+	return true, fault.New(fault.Lab, "run %s has ended, but what it left is only seen in part: its /run is another "+
+		"folder (%s) than here (%s), and has the names of its network namespaces. Run `bakeoff clean` where the run was "+
+		"started, or after a reboot", l.Owner, l.Runtime, here.Runtime)
 }
 
 // alive reports whether the run of a lease may be alive; see InUse.

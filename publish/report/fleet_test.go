@@ -56,7 +56,8 @@ func TestFleetPage(t *testing.T) {
 	policed(t, doc)
 	text := strings.Join(strings.Fields(doc.text), " ")
 	for _, want := range []string{"nightly over several machines", "7 machines: 1 worse.", "Scope: machines like these.",
-		"crun, cell-1 time-per-op: worse", "6 machines, of which 6 differ in this direction", "box-4 does not count: the run is not as planned",
+		"crun, cell-1 time-per-op: worse", "6 machines, of which 6 differ in this direction",
+		"box-4 does not count: the run is not as planned",
 		"runs/torn no results", "Machines are replicates"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say %q:\n%s", want, text)
