@@ -42,9 +42,9 @@ func shortened(names []string) string {
 
 var missingCheck = Check{
 	Name: "missing",
-	Doc: "A cell that the claim needs is not printed: a chart without figures, a failed test, an operation \"too " +
-		"fast to measure\". The claim cannot be checked without it. If a claim covers all rows, the check uses the " +
-		"printed ones only.",
+	Doc: "The article does not print a figure that the claim needs, for example in a chart without numbers or " +
+		"after a failed test. Such a claim cannot be checked. If a claim covers all rows, the check uses only " +
+		"the printed rows.",
 	claim: func(t *Table, c *comparison) []Reason {
 		var gone []string
 		needed := false
@@ -67,8 +67,8 @@ var missingCheck = Check{
 
 var croppedCheck = Check{
 	Name: "cropped",
-	Doc: "A bar that is cut off has no readable length. The figure counts only if it is also printed as a number, and " +
-		"the bars still mislead readers who compare their lengths.",
+	Doc: "The length of a bar that is cut off cannot be read. The check uses the figure of such a bar only if " +
+		"the article prints the number. Readers who compare the lengths of the bars are still misled.",
 	claim: func(t *Table, c *comparison) []Reason {
 		for _, r := range c.rows {
 			if v := c.cellOf(r); v.State == Cropped && v.Known() {
@@ -82,8 +82,8 @@ var croppedCheck = Check{
 
 var estimatedCheck = Check{
 	Name: "estimated",
-	Doc: "A printed figure that was extrapolated or computed by hand was not measured. A claim about it rests on an " +
-		"assumption.",
+	Doc: "A printed figure that was extrapolated or computed by hand was not measured. A claim about such a " +
+		"figure rests on an assumption.",
 	claim: func(t *Table, c *comparison) []Reason {
 		for _, r := range c.decisive() {
 			if v := c.cellOf(r); v.State == Estimated {

@@ -122,11 +122,11 @@ func (d derivation) meanOfRatios() (cv float64, ok bool) {
 
 var formulaCheck = Check{
 	Name: "derived",
-	Doc: "The check computes a derived column again from the printed columns, by interval arithmetic with the digits " +
-		"that they were rounded to. If it disagrees, the column is not what its formula says. A quotient that is too " +
-		"high in every row is a mean of ratios, not the ratio of the printed means: the mean of c/t over runs is never " +
-		"below c divided by the mean of t (Jensen), and the excess shows how far the runs differed. If the operand of " +
-		"a result is missing, somebody invented it.",
+	Doc: "The check computes a derived column again from the printed columns, and allows for their rounding. If " +
+		"the results disagree, the column does not follow its formula. A quotient that is too high in every row " +
+		"is a mean of ratios instead of a ratio of means. The mean of c/t over runs is never below c divided by " +
+		"the mean of t (Jensen's inequality), and the excess shows how much the runs differed. A derived figure " +
+		"whose operand is missing was invented.",
 	claim: func(t *Table, c *comparison) []Reason {
 		d := t.rederive(c.column)
 		if len(d.off) == 0 {

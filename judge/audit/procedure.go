@@ -38,8 +38,9 @@ const noWait = "the script has no `wait`: it reads the clock while the backgroun
 
 var timingCheck = Check{
 	Name: "timing",
-	Doc: "A script that starts its work in the background (`&`) and reads the clock without a `wait` does not time " +
-		"that work. Either the printed figures come from another script, or it is unknown where the timing ends.",
+	Doc: "A script that starts its work in the background (`&`) and reads the clock without a `wait` does not " +
+		"time that work. Either the printed figures come from another script, or the end of the timing is " +
+		"unknown.",
 	claim: func(t *Table, c *comparison) []Reason {
 		for _, s := range t.Experiment.Timing {
 			if waitless(s.Script) && c.inScope(s.Rows, s.Columns) {
@@ -72,9 +73,9 @@ func (t *Table) rowsInBrackets(names []string) string {
 
 var orderCheck = Check{
 	Name: "order",
-	Doc: "If all runs of one contender precede all runs of the next, anything that changes with time (heat, caches, " +
-		"a filling disk, other users) looks like a difference between them. On a machine that serves others at the same " +
-		"time, this invalidates any difference below a factor of 2.",
+	Doc: "If all runs of one contender precede all runs of the next, changes over time (heat, caches, a filling " +
+		"disk, other users) look like a difference between the contenders. On a machine that serves others at " +
+		"the same time, such an order invalidates any difference below a factor of 2.",
 	claim: func(t *Table, c *comparison) []Reason {
 		e := t.Experiment
 		if e.Order != "sequential" || c.outcome.gap == 0 {
@@ -133,7 +134,7 @@ var unstableCheck = remarks("unstable",
 	Undoes, func(e Experiment) []Note { return e.Unstable }, "the article says that runs differed: %s")
 
 var selectedCheck = remarks("selected",
-	`Runs that were repeated until they looked right omit the failures. Failures are results.`,
+	`A series in which runs were repeated until they looked right omits the failures. Failures are results.`,
 	Undoes, func(e Experiment) []Note { return e.Selected }, "runs were chosen by their outcome: %s")
 
 var confounderCheck = remarks("confounder",

@@ -153,10 +153,11 @@ func (t *Table) trapped(col *Column) (out []trap) {
 
 var toolCheck = Check{
 	Name: "tool",
-	Doc: "Defaults of tools that their figures do not show: sysbench's memory blocks of 1 KiB time its loop; openssl " +
-		"speed divides by CPU time; wrk counts errors as requests and, as a closed loop, hides queueing; siege sleeps; " +
-		"pgbench -C times connections; nginx with worker_processes auto ignores CPU limits; a small file is served from " +
-		"the cache. A client that uses 90 % of its CPU measures itself.",
+	Doc: "Some defaults of tools change what their figures mean. With blocks of 1 KiB, sysbench's memory test " +
+		"times its own loop. The command openssl speed divides by CPU time. In wrk, errors count as requests, " +
+		"and the closed loop hides queueing. By default siege sleeps between requests. With -C, pgbench times " +
+		"new connections. With worker_processes auto, nginx ignores CPU limits. A small file is served from the " +
+		"cache. A client that uses 90 % of its CPU measures itself.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, k := range t.trapped(c.column) {
 			out = append(out, Reason{Weight: k.weight, Text: k.text})

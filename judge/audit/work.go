@@ -46,8 +46,9 @@ func repeatedWork(n int) string {
 
 var workCheck = Check{
 	Name: "work",
-	Doc: "Rows that did different amounts of work cannot be compared by their times. Background jobs of a script that " +
-		"are the same command, except for the order of their input, each do all of the work instead of a share of it.",
+	Doc: "The times of rows that did different amounts of work cannot be compared. For example, a script starts " +
+		"the same command several times in the background, and only the order of the input differs. Each of " +
+		"these jobs then does all of the work, not a share of it.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, s := range t.Experiment.Timing {
 			n := timesDone(s.Script)
@@ -108,9 +109,9 @@ func (t *Table) reversalText(col *Column, r *Row) string {
 
 var reversalCheck = Check{
 	Name: "reversal",
-	Doc: "An operation that includes another one, such as a request over TLS, cannot be faster than that one. If a row " +
-		"of the table is, then something other than the work moved one of both figures by at least that much, and " +
-		"smaller differences in the table show nothing.",
+	Doc: "An operation cannot be faster than a part of it: a request over TLS includes a plain request. If a " +
+		"table shows such a reversal, something other than the work changed one of the two figures. Other " +
+		"differences in the table that are smaller than the reversal show nothing.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		worst, row := 0.0, (*Row)(nil)
 		for i := range t.Rows {
@@ -147,8 +148,9 @@ var spoken = map[string]string{"wrk": "HTTP/1.1", "siege": "HTTP/1.1", "ab": "HT
 
 var protocolCheck = Check{
 	Name: "protocol",
-	Doc: "A server may offer a protocol that the load generator cannot speak: wrk and siege speak HTTP/1.1 only, ab " +
-		"HTTP/1.0, and h2load with --h1 HTTP/1.1. The table then says nothing about the protocol that browsers would use.",
+	Doc: "A server may offer a protocol that the load generator does not support. wrk and siege support only " +
+		"HTTP/1.1, ab only HTTP/1.0, and h2load with --h1 only HTTP/1.1. The table then says nothing about the " +
+		"protocol that browsers would use.",
 	table: func(t *Table) (out []string) {
 		for _, tool := range t.Experiment.Tools {
 			used, ok := spoken[tool.Name]
