@@ -57,6 +57,8 @@ packages() {
 	test|poppler-utils|reads printed pages (pdftotext)
 	test|zfs-fuse|volumes with ZFS where the kernel has no ZFS (backing file:zfs)
 	test|xfsprogs|volumes with XFS (backing file:xfs)
+	test|nfs-ganesha|volumes on NFS: their server (backing nfs)
+	test|nfs-ganesha-vfs|volumes on NFS: what their server exports (backing nfs)
 	test|btrfs-progs|volumes with btrfs (backing file:btrfs)
 	test|gdisk|install: writes and reads partition tables (sgdisk)
 	test|fdisk|install: reads them again (sfdisk)

@@ -421,9 +421,13 @@ func (m *Manager) LeaseWatched(ctx context.Context, d driver.Driver, c manifest.
 		e.release()
 		return nil, errors.Join(fault.Op("env: lease "+c.Name, err), m.leases.Remove(ctx, r))
 	}
+	volumes := Volumes(c.Volumes)
+	if network != nil {
+		volume.Place(volumes, network.Namespace, network.Gateway, addr)
+	}
 	spec := driver.Spec{Label: label, Name: c.Name, Dir: r.Dir, CPUs: c.CPUs, CPUSet: e.CPUSet, Memory: c.Memory,
 		Quota: c.Quota, Read: c.IO.Read, Write: c.IO.Write, Image: img,
-		Agent: m.cfg.Agent, Volumes: Volumes(c.Volumes), Network: network, Options: options, Tuning: c.Tuning, Memo: &m.memo,
+		Agent: m.cfg.Agent, Volumes: volumes, Network: network, Options: options, Tuning: c.Tuning, Memo: &m.memo,
 		Ports: m.served, Watch: watch}
 	e.Asked = time.Now()
 	inst, err := d.Create(ctx, m.cfg.Host, spec)

@@ -400,13 +400,13 @@ func (r *resolver) volumesOf(n *yamltree.Node) []Volume {
 			for _, p := range t.Entries {
 				v.Properties[p.Key.Text] = p.Value.String()
 			}
-			if !slices.Contains([]string{"file:zfs", "file:btrfs", "dataset", "zvol"}, v.Backing) && !r.bad[e.Value] {
-				r.fail(e.Value.Get("properties"), "remove them, or use backing: file:zfs, file:btrfs, dataset or zvol",
+			if !slices.Contains([]string{"file:zfs", "file:btrfs", "dataset", "zvol", "nfs"}, v.Backing) && !r.bad[e.Value] {
+				r.fail(e.Value.Get("properties"), "remove them, or use backing: file:zfs, file:btrfs, dataset, zvol or nfs",
 					"a volume with the backing %s has no properties", v.Backing)
 			}
 		}
 		owned := v.Backing == "dataset" || v.Backing == "zvol"
-		file := v.Backing == "tmpfs" || strings.HasPrefix(v.Backing, "file:") || owned
+		file := v.Backing == "tmpfs" || v.Backing == "nfs" || strings.HasPrefix(v.Backing, "file:") || owned
 		switch {
 		case owned && v.Pool == "" && !r.bad[e.Value]:
 			r.fail(e.Value, "add pool: tank/vm, a dataset that zfs list shows", "a volume with the backing %s needs a pool",

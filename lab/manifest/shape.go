@@ -219,7 +219,8 @@ func resourceFields(cat Catalogue) []field {
 			doc: "What holds the data: tmpfs (memory), dir (a directory of the host's file system), file:ext3, file:ext4, " +
 				"file:xfs, file:btrfs, file:zfs " +
 				"(a file of the given size on the host with that file system; for ZFS the kernel's OpenZFS, or else zfs-fuse), " +
-				"disk (a block device), dataset or zvol (new ones below the dataset pool, with the kernel's OpenZFS), or " +
+				"disk (a block device), dataset or zvol (new ones below the dataset pool, with the kernel's OpenZFS), " +
+				"nfs (of a server that bakeoff starts on the host, over the experiment's network), or " +
 				"file:ffs (for guests of bhyve and vmm, which format it). A virtual machine has a file or a device as its " +
 				"disk: on file:zfs and dataset a raw file in the file system, with three quarters of the size of file:zfs.",
 			shape: backing, required: true},
@@ -233,7 +234,8 @@ func resourceFields(cat Catalogue) []field {
 		field{name: "properties",
 			doc: "Properties of the file system, by name. file:zfs and dataset: compression, recordsize, checksum, logbias, " +
 				"primarycache, sync, and of file:zfs ashift, as in zfsprops(7). zvol: the same with volblocksize instead of " +
-				"recordsize. file:btrfs: compression (zlib:1…9, lzo, zstd:1…15) and force (true: compress-force).",
+				"recordsize. file:btrfs: compression (zlib:1…9, lzo, zstd:1…15) and force (true: compress-force). nfs: " +
+				"version (4.1 or 4.2).",
 			shape: mapOf(text(`[a-z]{1,20}`, "write the name of a property like compression"), one(param.Text))},
 	)).eg(`{/data: {backing: "file:ext4", size: 2GiB}}`)
 	return []field{

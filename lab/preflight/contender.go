@@ -167,6 +167,7 @@ func (v inspector) specOf(d driver.Doc, c plan.Contender) driver.Spec {
 		s.Network = &netns.Network{Namespace: "bo-000000", Bridge: "br0",
 			Addr: netip.PrefixFrom(gateway.Next(), env.Subnet.Bits()), Gateway: gateway, MAC: "02:b0:00:00:00:02",
 			Outside: v.plan.Generator != ""}
+		volume.Place(s.Volumes, s.Network.Namespace, gateway, s.Network.Addr.Addr())
 	}
 	return s
 }
@@ -303,7 +304,7 @@ func (v inspector) checkRoom(ctx context.Context, _ driver.Driver, host conn.Con
 // beginning.
 func reservedBytes(c plan.Contender) (sum unit.Bytes) {
 	for _, vol := range c.Volumes {
-		if strings.HasPrefix(vol.Backing, "file:") {
+		if strings.HasPrefix(vol.Backing, "file:") || vol.Backing == volume.NFS {
 			sum += vol.Size
 		}
 	}

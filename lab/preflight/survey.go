@@ -66,7 +66,7 @@ type Survey struct {
 func Inspect(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
 	s := Survey{plan: p, Wrong: append(CheckCells(p, site.Workloads),
 		CheckMachines(p, site.Drivers, site.Workloads)...)}
-	v := inspector{Site: site, plan: p, peer: HasPeer(p, site.Drivers, site.Workloads), known: map[string]string{}}
+	v := inspector{Site: site, plan: p, peer: NeedsNetwork(p, site.Drivers, site.Workloads), known: map[string]string{}}
 	for _, a := range CheckOn(ctx, p, site.Drivers, site.Way) {
 		c, _ := p.Contender(a.Contender)
 		a.Answer = v.checkFiles(ctx, v.checkContender(ctx, a.Answer, c), c)
@@ -115,10 +115,16 @@ func (v inspector) addImageRemedy(a *Absence) {
 		"distribution (sh, perl), the packages that the workloads of the lab file need, and those of packages"
 }
 
-// HasPeer reports whether a workload of the plan needs a load generator.
-func HasPeer(p *plan.Plan, drivers []driver.Driver, workloads []execution.Runner) bool {
+// NeedsNetwork reports whether the plan needs the experiment's network: a workload has a load
+// generator, or a volume a server.
+func NeedsNetwork(p *plan.Plan, drivers []driver.Driver, workloads []execution.Runner) bool {
 	if !slices.ContainsFunc(p.Contenders, func(c plan.Contender) bool { return !isWhole(drivers, c) }) {
 		return false
+	}
+	if slices.ContainsFunc(p.Contenders, func(c plan.Contender) bool {
+		return slices.ContainsFunc(c.Volumes, func(v manifest.Volume) bool { return v.Backing == volume.NFS })
+	}) {
+		return true
 	}
 	return slices.ContainsFunc(p.Cells, func(c plan.Cell) bool {
 		w := execution.Named(workloads, c.Workload)

@@ -155,7 +155,7 @@ func (r *runner) needPeer() (bool, error) {
 			return false, err
 		}
 	}
-	return preflight.HasPeer(r.Plan, r.Drivers, r.Workloads), nil
+	return preflight.NeedsNetwork(r.Plan, r.Drivers, r.Workloads), nil
 }
 
 // settle moves the controller, on every host, to the CPUs that no subject

@@ -298,6 +298,10 @@ func InitConfig(spec driver.Spec, port, root string, serials []string) wire.Init
 		if v.Backing == volume.Tmpfs {
 			iv = wire.InitVolume{Path: v.Path, Type: "tmpfs", Size: v.Size}
 		}
+		if v.Backing == volume.NFS && v.Server != nil {
+			iv.Serial = ""
+			iv.Source, iv.Options = v.Server.Export(v)
+		}
 		c.Volumes = append(c.Volumes, iv)
 	}
 	if n := spec.Network; n != nil {
@@ -313,7 +317,7 @@ func InitConfig(spec driver.Spec, port, root string, serials []string) wire.Init
 // Backings are those of a guest whose volumes are block devices, which its kernel mounts.
 func Backings() []string {
 	all := volume.Backings()
-	return slices.DeleteFunc(all, func(b string) bool { return b == volume.Dir })
+	return slices.DeleteFunc(all, func(b string) bool { return b == volume.Dir || b == volume.NFS })
 }
 
 // FileSystems are the file systems of a guest's volumes, by the names of their modules,
@@ -321,11 +325,15 @@ func Backings() []string {
 func FileSystems(spec driver.Spec) (modules []string) {
 	for _, v := range spec.Volumes {
 		kind, _ := volume.MountType(v)
-		if v.Backing != volume.Tmpfs && kind != "ext4" && kind != "ext3" && !slices.Contains(modules, kind) {
+		switch {
+		case v.Backing == volume.NFS:
+			modules = append(modules, "nfs", "nfsv4")
+		case v.Backing != volume.Tmpfs && kind != "ext4" && kind != "ext3":
 			modules = append(modules, kind)
 		}
 	}
-	return modules
+	slices.Sort(modules)
+	return slices.Compact(modules)
 }
 
 // Initramfs has the agent at q.Agent on host write an initial RAM disk.

@@ -42,9 +42,11 @@ func (e *Env) teardown(ctx context.Context) {
 }
 
 // unmounted is the directory below which everything is unmounted. The daemon of
-// a ZFS pool closes the pool later.
+// a ZFS pool closes the pool later, and a client of NFS needs its server.
 func (e *Env) unmounted() string {
-	if slices.ContainsFunc(e.Spec.Volumes, func(v volume.Volume) bool { return v.Backing == volume.ZFS }) {
+	if slices.ContainsFunc(e.Spec.Volumes, func(v volume.Volume) bool {
+		return v.Backing == volume.ZFS || v.Backing == volume.NFS
+	}) {
 		return path.Join(e.Spec.Dir, "root")
 	}
 	return path.Clean(e.Spec.Dir)

@@ -78,6 +78,9 @@ func File(ctx context.Context, host conn.Conn, dir string, v Volume) (string, er
 // whose beginning does not compress. The kernel compresses in its own workers:
 // they run on any CPU and are not charged to an environment.
 func MountType(v Volume) (kind, options string) {
+	if v.Backing == NFS {
+		return "nfs4", "noatime"
+	}
 	kind, found := strings.CutPrefix(v.Backing, "file:")
 	if !found || v.Backing == ZFS {
 		return "ext4", fileSystems[Ext4].options

@@ -18,6 +18,7 @@ var properties = map[string][]string{
 	Dataset: {"checksum", "compression", "logbias", "primarycache", "recordsize", "sync"},
 	Zvol:    {"checksum", "compression", "logbias", "primarycache", "sync", "volblocksize"},
 	Btrfs:   {"compression", "force"},
+	NFS:     {"version"},
 }
 
 // value is the form of a property: it becomes part of an option's text.
@@ -46,6 +47,9 @@ func Check(v Volume) error {
 			return fault.New(fault.Invalid, "volume %s: invalid value %q for %s", v.Path, text, name)
 		case name == "force" && text != "true" && text != "false":
 			return fault.New(fault.Invalid, "volume %s: force must be true or false (got %q)", v.Path, text)
+		}
+		if name == "version" && text != "4.1" && text != "4.2" {
+			return fault.New(fault.Invalid, "volume %s: version must be 4.1 or 4.2 (got %q)", v.Path, text)
 		}
 		if name == "recordsize" || name == "volblocksize" {
 			if _, err := blockSize(name, text); err != nil {

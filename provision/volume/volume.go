@@ -11,6 +11,7 @@ import (
 	enc "encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -38,6 +39,8 @@ const (
 	Zvol    = "zvol"
 	// FFS is a file that a guest of a BSD formats with its own file system.
 	FFS = "file:ffs"
+	// NFS is a file system of another machine: of a server on the host, with its own memory.
+	NFS = "nfs"
 )
 
 // Volume is storage that the lab file declared.
@@ -45,14 +48,16 @@ type Volume struct {
 	Path string `json:"path"` // inside, absolute: /data
 	// Backing is tmpfs, dir (a directory of the host's file system),
 	// file:ext3, file:ext4, file:xfs, file:btrfs, file:zfs (a file of Size on the
-	// host with that file system in it), disk (a block device named by Device), or
-	// dataset or zvol (of OpenZFS, below the dataset Pool).
+	// host with that file system in it), disk (a block device named by Device),
+	// dataset or zvol (of OpenZFS, below the dataset Pool), or nfs (of Server).
 	Backing string     `json:"backing"`
 	Size    unit.Bytes `json:"size"`
 	Device  string     `json:"device,omitempty"`
 	Pool    string     `json:"pool,omitempty"`
 	// Properties are the file system's, by name: compression, recordsize.
 	Properties map[string]string `json:"properties,omitempty"`
+	// Server is that of an NFS volume; see Place.
+	Server *Server `json:"server,omitempty"`
 }
 
 // Usage is what a file system says of itself.
@@ -77,7 +82,7 @@ const DiskLabel = "bakeoff"
 
 // Backings lists the backings that Mount supports.
 func Backings() []string {
-	return []string{Dataset, Dir, Disk, Btrfs, Ext3, Ext4, XFS, ZFS, Tmpfs, Zvol}
+	return []string{Dataset, Dir, Disk, Btrfs, Ext3, Ext4, XFS, ZFS, NFS, Tmpfs, Zvol}
 }
 
 // Mount creates v below dir, the environment's own directory on the host, and
@@ -109,6 +114,8 @@ func Mount(ctx context.Context, host, within conn.Conn, dir string, v Volume) (a
 	case Dataset, Zvol:
 		cached = CacheUsed + ": ZFS has a cache of its own"
 		err = mountDataset(ctx, host, dir, at, v)
+	case NFS:
+		cached, err = mountNFS(ctx, host, dir, at, v)
 	case Disk:
 		if err = CheckDisk(ctx, host, v.Device); err == nil {
 			err = run(ctx, host, "mount", "-o", "noatime", v.Device, at)
@@ -186,8 +193,11 @@ func CheckDisk(ctx context.Context, host conn.Conn, device string) error {
 // guest mounts it, what mounts it. Errors are of kind fault.Unsupported and have a fix.
 // It changes nothing.
 func Lacks(ctx context.Context, host conn.Conn, backing string, guest bool) error {
-	if backing == Dataset || backing == Zvol {
+	switch backing {
+	case Dataset, Zvol:
 		return lacksOpenZFS(ctx, host, backing)
+	case NFS:
+		return lacksNFS(ctx, host, guest)
 	}
 	program, fix := fileSystems[backing].program, "apt-get install "+fileSystems[backing].pkg
 	switch {
@@ -257,10 +267,14 @@ func Left(ctx context.Context, host conn.Conn, dir string) ([]string, error) {
 	for _, d := range sets {
 		found = append(found, "dataset "+d)
 	}
-	return found, errors.Join(err, serr)
+	servers, nerr := nfsServers(ctx, host, dir)
+	for _, pid := range slices.Sorted(maps.Keys(servers)) {
+		found = append(found, fmt.Sprintf("process %d %s", pid, nfsProgram))
+	}
+	return found, errors.Join(err, serr, nerr)
 }
 
-// Close stops the daemons and pools of the volumes below dir, unmounts
+// Close stops the daemons, servers and pools of the volumes below dir, unmounts
 // everything on or below it, and destroys its datasets. Mounts in use are detached, and end with their
 // last user. Without mounts Close does nothing.
 func Close(ctx context.Context, host conn.Conn, dir string) error {
@@ -271,6 +285,17 @@ func Close(ctx context.Context, host conn.Conn, dir string) error {
 	if err != nil {
 		return err
 	}
+	if err := closeNFS(ctx, host, dir); err != nil {
+		return err
+	}
+	if err := unmountBelow(ctx, host, dir); err != nil {
+		return err
+	}
+	return closeDatasets(ctx, host, dir)
+}
+
+// unmountBelow unmounts everything on or below dir. Mounts in use are detached.
+func unmountBelow(ctx context.Context, host conn.Conn, dir string) error {
 	mounts, err := Mounts(ctx, host, dir)
 	if err != nil {
 		return err
@@ -283,7 +308,7 @@ func Close(ctx context.Context, host conn.Conn, dir string) error {
 			return fault.Op("unmount "+m, err)
 		}
 	}
-	return closeDatasets(ctx, host, dir)
+	return nil
 }
 
 // hex is the name of a volume's files, from its path.

@@ -70,8 +70,8 @@ func TestBackings(t *testing.T) {
 	defer cancel()
 	host := local.Conn{}
 	for _, backing := range Backings() {
-		if backing == Disk || backing == Dataset || backing == Zvol {
-			continue // of the user: TestDatasets
+		if backing == Disk || backing == Dataset || backing == Zvol || backing == NFS {
+			continue // of the user, or with a network: TestDatasets, TestNFS
 		}
 		t.Run(backing, func(t *testing.T) {
 			needs(t, backing)
@@ -240,6 +240,7 @@ func TestPropertiesAreChecked(t *testing.T) {
 		{ZFS, "recordsize", "100KiB", "power of two"},
 		{Btrfs, "compression", "zlib,subvol=/x", "invalid value"},
 		{Btrfs, "force", "yes", "true or false"},
+		{NFS, "version", "3", "4.1 or 4.2"},
 	} {
 		err := Check(Volume{Path: "/data", Backing: c.backing, Properties: map[string]string{c.name: c.text}})
 		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), c.says) {

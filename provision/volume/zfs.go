@@ -39,6 +39,8 @@ func FileSystem(ctx context.Context, host conn.Conn, backing string) (kind strin
 		return "zfs", true
 	case backing == Zvol:
 		return "ext4", true
+	case backing == NFS:
+		return "nfs4", true
 	case !found:
 		return backing, false
 	case backing != ZFS:

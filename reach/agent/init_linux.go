@@ -71,16 +71,11 @@ func systemFunctions() map[string]Function {
 	return map[string]Function{"setup": setupFunction(settle)}
 }
 
-// settle sets up what requires the root: volumes, network, settings.
+// settle sets up what requires the root: network, volumes (some come over it), settings.
 func settle(c wire.InitConfig) error {
 	if c.Hostname != "" {
 		if err := unix.Sethostname([]byte(c.Hostname)); err != nil {
 			return fmt.Errorf("host name: %w", err)
-		}
-	}
-	for _, v := range c.Volumes {
-		if err := mountVolume(v); err != nil {
-			return fmt.Errorf("volume %s: %w", v.Path, err)
 		}
 	}
 	if err := linkUp("lo", nil); err != nil {
@@ -93,6 +88,11 @@ func settle(c wire.InitConfig) error {
 		}
 		if err := linkUp(name, n); err != nil {
 			return err
+		}
+	}
+	for _, v := range c.Volumes {
+		if err := mountVolume(v); err != nil {
+			return fmt.Errorf("volume %s: %w", v.Path, err)
 		}
 	}
 	for _, s := range c.Sysctl {

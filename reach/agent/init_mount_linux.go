@@ -191,8 +191,10 @@ func mountVolume(v wire.InitVolume) error {
 		}
 		// noatime is a flag of the call, and the rest is for the file system.
 		data = strings.TrimPrefix(strings.TrimPrefix(v.Options, "noatime"), ",")
+	case "nfs4":
+		device, data = v.Source, v.Options // the kernel reads addr= without mount.nfs(8)
 	default:
-		return fmt.Errorf("the file system must be tmpfs, btrfs, ext3, ext4 or xfs (got %q)", v.Type)
+		return fmt.Errorf("the file system must be tmpfs, btrfs, ext3, ext4, xfs or nfs4 (got %q)", v.Type)
 	}
 	return unix.Mount(device, v.Path, v.Type, unix.MS_NOATIME, data)
 }

@@ -73,11 +73,12 @@ type InitPartition struct {
 // InitVolume is a file system that init mounts.
 type InitVolume struct {
 	Path   string     `json:"path"`             // absolute
-	Type   string     `json:"type"`             // tmpfs, btrfs, ext3, ext4 or xfs
+	Type   string     `json:"type"`             // tmpfs, btrfs, ext3, ext4, xfs or nfs4
 	Serial string     `json:"serial,omitempty"` // of the block device
 	Size   unit.Bytes `json:"size,omitempty"`   // of a tmpfs; 0 is the kernel's default
-	// Options are those of mount(8) for a block device; "" is noatime.
+	// Options are those of mount(8) for a block device or nfs4; "" is noatime.
 	Options string `json:"options,omitempty"`
+	Source  string `json:"source,omitempty"` // of nfs4: ADDRESS:/PATH
 }
 
 // InitNetwork is the address of the guest's one network interface.

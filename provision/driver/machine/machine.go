@@ -61,7 +61,7 @@ func (Driver) Doc() driver.Doc {
 		Hosts:  []string{"linux", "freebsd", "openbsd", "netbsd", "dragonfly", "illumos", "darwin"}, Whole: true,
 		ProvenOn: []string{"linux"},
 		Options:  specs,
-		Backings: volume.Backings(),
+		Backings: slices.DeleteFunc(volume.Backings(), func(b string) bool { return b == volume.NFS }),
 		Enforces: map[string]string{
 			"cpus": "sched_setaffinity on Linux, cpuset on FreeBSD, schedctl on NetBSD, usched on DragonFly, pbind, a " +
 				"processor set or a resource pool on illumos; OpenBSD and macOS have nothing",

@@ -11,9 +11,12 @@
 package qemu
 
 import (
+	"slices"
+
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
+	"bakeoff/provision/volume"
 )
 
 // Driver is the driver. The zero value is ready for use.
@@ -38,7 +41,7 @@ func (Driver) Doc() driver.Doc {
 		Kernel:      true,
 		Options:     specs,
 		CommandLine: kernelWords,
-		Backings:    guest.Backings(),
+		Backings:    slices.Sorted(slices.Values(append(guest.Backings(), volume.NFS))),
 		Enforces: cgroup.Enforces(map[string]string{
 			"cpus":   "the same number of virtual processors, and control group cpuset for the QEMU process",
 			"memory": "the memory size of the guest; QEMU's own memory is additional, and metered",

@@ -42,6 +42,12 @@ func (in *Instance) makeDisks(ctx context.Context, o options, files guestFiles) 
 		}
 		var cached string
 		var err error
+		if v.Backing == volume.NFS {
+			if in.Properties.HostCache[v.Path], err = volume.Serve(ctx, in.Host, in.Spec.Dir, v); err != nil {
+				return nil, fault.Op("volume "+v.Path, err)
+			}
+			continue
+		}
 		if d.Path, cached, err = volume.GuestDisk(ctx, in.Host, in.Spec.Dir, v, false); err != nil {
 			return nil, fault.Op("volume "+v.Path, err)
 		}

@@ -5,8 +5,10 @@ package qemu
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/sha256"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +22,7 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/image"
+	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn/local"
 )
@@ -130,6 +133,62 @@ func TestStorageAndFirmware(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A guest has its data on a real server over the experiment's network, with the kernel's own
+// client. The server keeps them; it is gone with the environment, also after a kill.
+func TestNFS(t *testing.T) {
+	spec := parallel(t, param.Values{optAccel: qemu.TCG, optBootTimeout: "3m0s"})
+	if err := volume.Lacks(t.Context(), local.Conn{}, volume.NFS, true); err != nil {
+		t.Skip(err)
+	}
+	gateway := netip.MustParseAddr("198.18.249.1")
+	namespace := "bo-" + spec.Label
+	if err := netns.Create(t.Context(), local.Conn{}, namespace, netip.PrefixFrom(gateway, 24)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := netns.Remove(context.Background(), local.Conn{}, namespace); err != nil {
+			t.Error(err)
+		}
+	})
+	spec.Network = &netns.Network{Namespace: namespace, Bridge: netns.Bridge, MAC: "02:b0:00:00:00:09",
+		Addr: netip.PrefixFrom(gateway.Next(), 24), Gateway: gateway}
+	for i, version := range []string{"4.1", ""} {
+		v := volume.Volume{Path: fmt.Sprintf("/data%d", i), Backing: volume.NFS, Size: 32 * unit.MiB}
+		if version != "" {
+			v.Properties = map[string]string{"version": version}
+		}
+		spec.Volumes = append(spec.Volumes, v)
+	}
+	volume.Place(spec.Volumes, namespace, gateway, spec.Network.Addr.Addr())
+	in := create(t, spec)
+	for i, version := range []string{"4.1", "4.2"} {
+		at := fmt.Sprintf("/data%d", i)
+		got := output(t, in, "sh", "-c", `echo from the guest >"$0/x"; sync "$0/x"; grep " $0 " /proc/mounts`, at)
+		want := []string{"198.18.249.1:/volume " + at + " nfs4 ", "vers=" + version + ",", "hard,", "noatime,"}
+		if slices.ContainsFunc(want, func(w string) bool { return !strings.Contains(got, w) }) {
+			t.Errorf("the guest mounted %q, want %q", got, want)
+		}
+		files, err := filepath.Glob(filepath.Join(spec.Dir, "export", fmt.Sprintf("%x", at), "x"))
+		if err != nil || len(files) != 1 {
+			t.Fatalf("the server has %q, %v", files, err)
+		}
+		if text, err := os.ReadFile(files[0]); string(text) != "from the guest\n" {
+			t.Errorf("the server has %q, %v", text, err)
+		}
+		full := output(t, in, "sh", "-c", `dd if=/dev/zero of="$0/y" bs=1M count=64 conv=fsync 2>&1; rm "$0/y"`, at)
+		if !strings.Contains(full, "No space left") {
+			t.Errorf("twice the size of %s fit: %s", at, full)
+		}
+		if cached := in.Info().HostCache[at]; !strings.HasPrefix(cached, volume.CacheUsed+": the server") {
+			t.Errorf("the host's cache is %q", cached)
+		}
+	}
+	found, err := New().Reap(t.Context(), local.Conn{}, driver.Leftover{Label: spec.Label, Dir: spec.Dir}, true)
+	if servers := strings.Count(strings.Join(found, "\n"), "ganesha.nfsd"); err != nil || servers != 2 {
+		t.Errorf("what a kill would leave: %q, %v", found, err)
 	}
 }
 

@@ -1,0 +1,277 @@
+package volume
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/reach/conn"
+)
+
+// Server is where the server of a volume on NFS listens: at an address of the experiment's
+// network, at which the environment with the address Client reaches it.
+type Server struct {
+	Namespace string         `json:"namespace"` // network namespace of the host
+	Addr      netip.AddrPort `json:"addr"`
+	Client    netip.Addr     `json:"client"`
+}
+
+// The ports of servers begin below those that Linux gives to clients (from 32768), and each
+// environment has some. The generator's end of the network has no other servers there.
+const (
+	firstPort       = 10000
+	portsOfEnv      = 8
+	portsOfNetworks = 1 << 11
+)
+
+// Place says where the servers of the NFS volumes of an environment listen.
+func Place(vs []Volume, namespace string, gateway, client netip.Addr) {
+	a, n := client.As16(), 0
+	number := (int(a[14])<<8 | int(a[15])) % portsOfNetworks
+	for i := range vs {
+		if vs[i].Backing == NFS {
+			port := uint16(firstPort + number*portsOfEnv + n%portsOfEnv)
+			vs[i].Server = &Server{Namespace: namespace, Addr: netip.AddrPortFrom(gateway, port), Client: client}
+			n++
+		}
+	}
+}
+
+// pseudo is the name by which clients mount the export.
+const pseudo = "/volume"
+
+// Export returns what a client mounts: the source and the options of mount(8), nfs(5).
+func (s Server) Export(v Volume) (source, options string) {
+	version := v.Properties["version"]
+	if version == "" {
+		version = "4.2"
+	}
+	// A server that does not answer makes programs wait, as everywhere: it is never a fault of
+	// the program that a packet was late.
+	return s.Addr.Addr().String() + ":" + pseudo, fmt.Sprintf("vers=%s,proto=tcp,port=%d,sec=sys,hard,addr=%s,clientaddr=%s",
+		version, s.Addr.Port(), s.Addr.Addr(), s.Client)
+}
+
+// The names of the server's files in an environment's directory, after volume-HEX. Its
+// arguments name the first, which tells it from other processes.
+const (
+	nfsConfig = ".ganesha.conf"
+	nfsPID    = ".ganesha.pid"
+	nfsLog    = ".ganesha.log"
+)
+
+// nfsProgram is a server in user space: it needs nothing of the kernel, and several run side
+// by side, each with one export. The kernel's has one table for a whole network namespace.
+const nfsProgram = "ganesha.nfsd"
+
+// ganeshaConf configures one server. Nothing but NFS version 4 is offered, which needs no
+// portmapper. Clients have nothing to reclaim after its start.
+//
+// Source: ganesha-core-config(8), ganesha-export-config(8).
+const ganeshaConf = `NFS_CORE_PARAM {
+	Protocols = 4; Bind_addr = %[1]s; NFS_Port = %[2]d;
+	Enable_NLM = false; Enable_RQUOTA = false; Enable_UDP = false; fsid_device = true;
+}
+NFSV4 {
+	Graceless = true; Minor_Versions = 1, 2; Only_Numeric_Owners = true; Lease_Lifetime = 120;
+	RecoveryBackend = fs; RecoveryRoot = "%[3]s";
+}
+EXPORT {
+	Export_Id = 1; Path = "%[4]s"; Pseudo = %[5]s; Access_Type = RW; Squash = No_Root_Squash; SecType = sys;
+	Protocols = 4; Transports = TCP; FSAL { Name = VFS; }
+}
+LOG { Default_Log_Level = EVENT; }
+`
+
+// nfsStart starts the server: $1 to $3 are configuration, log and the file of its process ID.
+// It does not look for a message bus, on which only one server could have the name.
+const nfsStart = `setsid sh -c 'echo $$ >"$3"; exec env DBUS_SYSTEM_BUS_ADDRESS=unix:path=/nonexistent ` +
+	nfsProgram + ` -F -f "$1" -L "$2" -p "$3.lock"' "$0" "$@" </dev/null >/dev/null 2>&1 &`
+
+// nfsReady is what the server writes into its log when it listens.
+const nfsReady = "NFS SERVER INITIALIZED"
+
+// nfsTime bounds the wait for a server to start or to end.
+const nfsTime = 30 * time.Second
+
+// Serve creates the file system of an NFS volume, a file with ext4, and starts its server,
+// which answers when Serve returns. It says whether the host's memory holds the data.
+// Close ends it. The server belongs to no environment: it is the other machine.
+func Serve(ctx context.Context, host conn.Conn, dir string, v Volume) (cached string, err error) {
+	s := v.Server
+	if s == nil {
+		return "", fault.WithFix(fault.New(fault.Unsupported,
+			"the environment is not on the experiment's network, over which it would reach the server"), "use another backing")
+	}
+	if err := Check(v); err != nil {
+		return "", err
+	}
+	base, at := path.Join(dir, "volume-"+hex(v.Path)), path.Join(dir, "export", hex(v.Path))
+	if err := run(ctx, host, "mkdir", "-p", at, base+".recovery"); err != nil {
+		return "", err
+	}
+	// The options are those of the client; the server's file system has its defaults.
+	if _, err := mountInFile(ctx, host, dir, at, Volume{Path: v.Path, Backing: Ext4, Size: v.Size}); err != nil {
+		return "", err
+	}
+	conf := fmt.Sprintf(ganeshaConf, s.Addr.Addr(), s.Addr.Port(), base+".recovery", at, pseudo)
+	if err := host.Push(ctx, base+nfsConfig, 0o600, bytes.NewReader([]byte(conf))); err != nil {
+		return "", err
+	}
+	argv := []string{"sh", "-c", nfsStart, nfsProgram, base + nfsConfig, base + nfsLog, base + nfsPID}
+	if s.Namespace != "" {
+		argv = append([]string{"nsenter", "--net=/run/netns/" + s.Namespace, "--"}, argv...)
+	}
+	if err := run(ctx, host, argv...); err != nil {
+		return "", fault.Op(nfsProgram, err)
+	}
+	return CacheUsed + ": the server of NFS caches the file system", awaitNFS(ctx, host, base)
+}
+
+// awaitNFS returns when the server whose files begin with base answers.
+func awaitNFS(ctx context.Context, host conn.Conn, base string) error {
+	ctx, cancel := context.WithTimeout(ctx, nfsTime)
+	defer cancel()
+	for {
+		text, err := conn.FilesOf(host).ReadFile(ctx, base+nfsLog)
+		if err == nil && bytes.Contains(text, []byte(nfsReady)) {
+			return nil
+		}
+		// The shell that writes the process ID becomes the server.
+		id, _ := conn.FilesOf(host).ReadFile(ctx, base+nfsPID)
+		pid, err := nfsServer(ctx, host, base)
+		if bytes.HasSuffix(id, []byte("\n")) && pid == 0 && err == nil && ctx.Err() == nil {
+			return fault.New(fault.Lab, "%s ended: %s", nfsProgram, lastLine(text))
+		}
+		select {
+		case <-ctx.Done():
+			return fault.New(fault.Lab, "%s did not answer within %v: %s", nfsProgram, nfsTime, lastLine(text))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// lastLine is the last line of a log, without its prefix of date and thread.
+func lastLine(text []byte) string {
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	_, said, found := strings.Cut(lines[len(lines)-1], "] ")
+	switch {
+	case found:
+		return said
+	case lines[0] == "":
+		return "it wrote nothing"
+	}
+	return lines[len(lines)-1]
+}
+
+// nfsServer returns the process of a server, 0 if it does not run.
+func nfsServer(ctx context.Context, host conn.Conn, base string) (int, error) {
+	files := conn.FilesOf(host)
+	text, err := files.ReadFile(ctx, base+nfsPID)
+	if fault.Is(err, fault.NotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || pid < 2 {
+		return 0, nil // not written yet
+	}
+	args, err := files.ReadFile(ctx, fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil || !slices.Contains(strings.Split(string(args), "\x00"), base+nfsConfig) {
+		return 0, nil
+	}
+	return pid, nil
+}
+
+// nfsServers returns the servers of the environment in dir that run, by their process IDs.
+func nfsServers(ctx context.Context, host conn.Conn, dir string) (map[int]string, error) {
+	names, err := conn.FilesOf(host).ReadDir(ctx, dir)
+	if fault.Is(err, fault.NotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.Op("servers of "+dir, err)
+	}
+	out := map[int]string{}
+	for _, n := range names {
+		if base, ok := strings.CutSuffix(n, nfsPID); ok {
+			pid, err := nfsServer(ctx, host, path.Join(dir, base))
+			if err != nil {
+				return nil, err
+			}
+			if pid != 0 {
+				out[pid] = path.Join(dir, base)
+			}
+		}
+	}
+	return out, nil
+}
+
+// closeNFS detaches what the kernel of the host has mounted of the servers of the environment
+// in dir, and ends them. A client waits for its server, so the client goes first.
+func closeNFS(ctx context.Context, host conn.Conn, dir string) error {
+	servers, err := nfsServers(ctx, host, dir)
+	if err != nil || len(servers) == 0 {
+		return err
+	}
+	if err := unmountBelow(ctx, host, path.Join(dir, "volume")); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, nfsTime)
+	defer cancel()
+	for pid, base := range servers {
+		for {
+			// What is in its file system is deleted, so nothing needs to be written.
+			_ = run(ctx, host, "kill", "-KILL", strconv.Itoa(pid))
+			if pid, err = nfsServer(ctx, host, base); err != nil {
+				return err
+			} else if pid == 0 {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return fault.New(fault.Lab, "%s (process %d) does not end", nfsProgram, pid)
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+// mountNFS mounts an NFS volume with the kernel of the host, from the network of the server.
+func mountNFS(ctx context.Context, host conn.Conn, dir, at string, v Volume) (cached string, err error) {
+	if cached, err = Serve(ctx, host, dir, v); err != nil {
+		return "", err
+	}
+	source, options := v.Server.Export(v)
+	argv := []string{"mount", "-i", "-t", "nfs4", "-o", "noatime," + options, source, at}
+	if v.Server.Namespace != "" {
+		argv = append([]string{"nsenter", "--net=/run/netns/" + v.Server.Namespace, "--"}, argv...)
+	}
+	return cached, fault.Wrap(fault.Unsupported, "mount", run(ctx, host, argv...))
+}
+
+// lacksNFS checks that the host has the server and, unless a guest mounts it, a client.
+func lacksNFS(ctx context.Context, host conn.Conn, guest bool) error {
+	const module = `ls /usr/lib/ganesha/libfsalvfs.so /usr/lib64/ganesha/libfsalvfs.so /usr/lib/*/ganesha/libfsalvfs.so ` +
+		`2>/dev/null | grep -q .`
+	for what, ask := range map[string]string{nfsProgram: "command -v " + nfsProgram, "the module VFS of NFS-Ganesha": module} {
+		if run(ctx, host, "sh", "-c", ask) != nil && ctx.Err() == nil {
+			return fault.WithFix(fault.New(fault.Unsupported, "%s is not installed", what),
+				"apt-get install nfs-ganesha nfs-ganesha-vfs")
+		}
+	}
+	if guest {
+		return nil
+	}
+	return lacksKernel(ctx, host, "nfs4")
+}
