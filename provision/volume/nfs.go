@@ -55,8 +55,8 @@ func (s Server) Export(v Volume) (source, options string) {
 	}
 	// A server that does not answer makes programs wait, as everywhere: it is never a fault of
 	// the program that a packet was late.
-	return s.Addr.Addr().String() + ":" + pseudo, fmt.Sprintf("vers=%s,proto=tcp,port=%d,sec=sys,hard,addr=%s,clientaddr=%s",
-		version, s.Addr.Port(), s.Addr.Addr(), s.Client)
+	return s.Addr.Addr().String() + ":" + pseudo, fmt.Sprintf(
+		"vers=%s,proto=tcp,port=%d,sec=sys,hard,addr=%s,clientaddr=%s", version, s.Addr.Port(), s.Addr.Addr(), s.Client)
 }
 
 // The names of the server's files in an environment's directory, after volume-HEX. Its
@@ -264,9 +264,9 @@ func mountNFS(ctx context.Context, host conn.Conn, dir, at string, v Volume) (ca
 func lacksNFS(ctx context.Context, host conn.Conn, guest bool) error {
 	const module = `ls /usr/lib/ganesha/libfsalvfs.so /usr/lib64/ganesha/libfsalvfs.so /usr/lib/*/ganesha/libfsalvfs.so ` +
 		`2>/dev/null | grep -q .`
-	for what, ask := range map[string]string{nfsProgram: "command -v " + nfsProgram, "the module VFS of NFS-Ganesha": module} {
-		if run(ctx, host, "sh", "-c", ask) != nil && ctx.Err() == nil {
-			return fault.WithFix(fault.New(fault.Unsupported, "%s is not installed", what),
+	for _, x := range [][2]string{{nfsProgram, "command -v " + nfsProgram}, {"the module VFS of NFS-Ganesha", module}} {
+		if run(ctx, host, "sh", "-c", x[1]) != nil && ctx.Err() == nil {
+			return fault.WithFix(fault.New(fault.Unsupported, "%s is not installed", x[0]),
 				"apt-get install nfs-ganesha nfs-ganesha-vfs")
 		}
 	}

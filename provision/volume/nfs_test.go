@@ -142,7 +142,8 @@ func TestTheHostMountsNFS(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf("nsenter --net=/run/netns/%s -- mount -i -t nfs4 -o noatime,vers=4.1,proto=tcp,port=%d,sec=sys,"+
-		"hard,addr=198.18.252.1,clientaddr=198.18.252.2 198.18.252.1:/volume %s", v.Server.Namespace, v.Server.Addr.Port(), at)
+		"hard,addr=198.18.252.1,clientaddr=198.18.252.2 198.18.252.1:/volume %s", v.Server.Namespace,
+		v.Server.Addr.Port(), at)
 	if len(host.mounts) != 1 || host.mounts[0] != want {
 		t.Errorf("mounted\n%q, want\n%q", host.mounts, want)
 	}
@@ -179,8 +180,10 @@ func TestNFSThatCannotBe(t *testing.T) {
 		guest bool
 		says  string
 	}{
-		"no server": {lacking{lacks: "command -v ganesha.nfsd"}, true, "ganesha.nfsd is not installed; apt-get install nfs-ganesha"},
-		"no module": {lacking{lacks: "libfsalvfs.so"}, true, "the module VFS of NFS-Ganesha is not installed; apt-get install"},
+		"no server": {lacking{lacks: "command -v ganesha.nfsd"}, true,
+			"ganesha.nfsd is not installed; apt-get install nfs-ganesha"},
+		"no module": {lacking{lacks: "libfsalvfs.so"}, true,
+			"the module VFS of NFS-Ganesha is not installed; apt-get install"},
 		"no client": {lacking{lacks: "modprobe"}, false, "the kernel of the host has no nfs4"},
 	} {
 		if err := Lacks(t.Context(), tt.host, NFS, tt.guest); !fault.Is(err, fault.Unsupported) ||

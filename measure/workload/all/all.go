@@ -21,6 +21,7 @@ import (
 	"bakeoff/measure/workload/http"
 	"bakeoff/measure/workload/lifecycle"
 	"bakeoff/measure/workload/memory"
+	"bakeoff/measure/workload/sixtests"
 	"bakeoff/measure/workload/spawn"
 	"bakeoff/measure/workload/systemcall"
 	"bakeoff/measure/workload/ubench"
@@ -43,6 +44,7 @@ func Parsers() []workload.Parser {
 		http.New(),
 		lifecycle.New(),
 		memory.New(),
+		sixtests.New(),
 		spawn.New(),
 		contextswitch.New(), // switch
 		systemcall.New(),

@@ -12,6 +12,7 @@ import (
 	"bakeoff/measure/workload/files"
 	http "bakeoff/measure/workload/http/load"
 	"bakeoff/measure/workload/memory"
+	"bakeoff/measure/workload/sixtests"
 	"bakeoff/measure/workload/spawn"
 	"bakeoff/measure/workload/systemcall"
 	"bakeoff/measure/workload/ubench"
@@ -30,6 +31,7 @@ func All() []loop.Loop {
 		files.Loop(),
 		http.Loop(),
 		memory.Loop(),
+		sixtests.Loop(),
 		spawn.Loop(),
 		contextswitch.Loop(),
 		systemcall.Loop(),

@@ -31,7 +31,7 @@ func New() workload.NativeParser {
 			"R. P. Weicker, \"Dhrystone Benchmark: Rationale for Version 2 and Measurement Rules\", SIGPLAN Notices 23(8), 1988",
 			"H. J. Curnow, B. A. Wichmann, \"A synthetic benchmark\", The Computer Journal 19(1), 1976",
 			"The six tests of its old index: test=double, test=dhrystone, test=execl, test=shell8, files with op=copy, " +
-				"switch. Its index is a sum of ratios to a machine of 1991, which a comparison does not need",
+				"switch. The workload sixtests runs them in one trial and adds up their ratios to a machine of 1991",
 		},
 	}, Loop())
 }
