@@ -139,6 +139,7 @@ func Serve(ctx context.Context, host conn.Conn, dir string, v Volume) (cached st
 func awaitNFS(ctx context.Context, host conn.Conn, base string) error {
 	ctx, cancel := context.WithTimeout(ctx, nfsTime)
 	defer cancel()
+	gone := 0 // looks in a row that found no process: while one becomes another, it has no arguments
 	for {
 		text, err := conn.FilesOf(host).ReadFile(ctx, base+nfsLog)
 		if err == nil && bytes.Contains(text, []byte(nfsReady)) {
@@ -147,7 +148,10 @@ func awaitNFS(ctx context.Context, host conn.Conn, base string) error {
 		// The shell that writes the process ID becomes the server.
 		id, _ := conn.FilesOf(host).ReadFile(ctx, base+nfsPID)
 		pid, err := nfsServer(ctx, host, base)
-		if bytes.HasSuffix(id, []byte("\n")) && pid == 0 && err == nil && ctx.Err() == nil {
+		if gone++; pid != 0 || err != nil || !bytes.HasSuffix(id, []byte("\n")) {
+			gone = 0
+		}
+		if gone == 10 && ctx.Err() == nil {
 			return fault.New(fault.Lab, "%s ended: %s", nfsProgram, lastLine(text))
 		}
 		select {
