@@ -104,8 +104,12 @@ func (a *app) installDir() string {
 
 // confirmPlan shows what a plan destroys, and asks whether it may.
 func (a *app) confirmPlan(p *plan.Plan, hash string) error {
-	fmt.Fprintf(a.Err, "%s on %s, serial number %s, %d steps\nplan %s\n", p.Recipe, safetext.Line(p.Disk.ByID),
-		safetext.Line(p.Disk.Serial), len(p.Steps), p.Hash)
+	var serials []string
+	for _, d := range p.Drives() {
+		fmt.Fprintf(a.Err, "%s on %s, serial number %s\n", p.Recipe, safetext.Line(d.ByID), safetext.Line(d.Serial))
+		serials = append(serials, d.Serial)
+	}
+	fmt.Fprintf(a.Err, "%d steps\nplan %s\n", len(p.Steps), p.Hash)
 	for _, n := range p.Notes {
 		fmt.Fprintf(a.Err, "note: %s\n", safetext.Line(n))
 	}
@@ -127,9 +131,13 @@ func (a *app) confirmPlan(p *plan.Plan, hash string) error {
 		return fault.WithFix(fault.New(fault.Invalid, "bakeoff cannot ask: standard input is not a terminal"),
 			"read the plan, then use --confirm "+p.Hash)
 	}
-	fmt.Fprint(a.Err, "Type the serial number of the disk to continue: ")
+	ask := "Type the serial number of the disk to continue: "
+	if len(serials) > 1 {
+		ask = "Type the serial numbers of both disks, with a space between them, to continue: "
+	}
+	fmt.Fprint(a.Err, ask)
 	line, err := bufio.NewReader(a.In).ReadString('\n')
-	if err != nil || strings.TrimSpace(line) != p.Disk.Serial {
+	if err != nil || strings.TrimSpace(line) != strings.Join(serials, " ") {
 		return fault.New(fault.Invalid, "that is not the serial number; nothing was changed")
 	}
 	return nil

@@ -70,7 +70,7 @@ func (e *Engine) prepare(ctx context.Context) error {
 		return fault.WithFix(fault.New(fault.Unsupported, "%s cannot be executed: the disks of NetBSD cannot be probed",
 			e.Plan.Recipe), "run the printed steps by hand")
 	}
-	if err := e.sameDisk(ctx); err != nil {
+	if err := e.sameDisks(ctx); err != nil {
 		return err
 	}
 	if err := e.havePrograms(ctx); err != nil {
@@ -129,33 +129,43 @@ func (e *Engine) havePrograms(ctx context.Context) error {
 	return nil
 }
 
-// sameDisk refuses another disk than the plan's, and one whose partition table was replaced.
-func (e *Engine) sameDisk(ctx context.Context) error {
-	d, ok, err := probe.Disk(ctx, e.Conn, e.Plan.Disk.ByID)
+// sameDisks refuses other disks than the plan's, and those whose partition table was
+// replaced.
+func (e *Engine) sameDisks(ctx context.Context) error {
+	for _, d := range e.Plan.Drives() {
+		if err := e.sameDisk(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Engine) sameDisk(ctx context.Context, planned plan.Drive) error {
+	d, ok, err := probe.Disk(ctx, e.Conn, planned.ByID)
 	switch {
 	case err != nil:
 		return err
 	case !ok:
-		return fault.New(fault.Invalid, "%s is not there", e.Plan.Disk.ByID)
-	case d.Serial != e.Plan.Disk.Serial || d.Size != e.Plan.Disk.Size:
+		return fault.New(fault.Invalid, "%s is not there", planned.ByID)
+	case d.Serial != planned.Serial || d.Size != planned.Size:
 		return fault.WithFix(
 			fault.New(fault.Invalid, "%s is another disk: serial number %s and %d bytes, planned %s and %d",
-				e.Plan.Disk.ByID, safetext.Line(d.Serial), d.Size, e.Plan.Disk.Serial, e.Plan.Disk.Size),
+				planned.ByID, safetext.Line(d.Serial), d.Size, planned.Serial, planned.Size),
 			"attach the disk of the plan, or make another plan",
 		)
 	}
 	if len(e.states) == 0 {
-		return unchanged(e.Plan.Disk, d)
+		return unchanged(planned.Disk, d)
 	}
-	if e.GPT != "" {
-		out, err := e.output(ctx, "blkid", "-p", "-s", "PTUUID", "-o", "value", e.Plan.Disk.ByID)
+	if want := e.tables[planned.Partition()]; want != "" {
+		out, err := e.output(ctx, "blkid", "-p", "-s", "PTUUID", "-o", "value", planned.ByID)
 		if err != nil {
 			return err
 		}
-		if got := strings.TrimSpace(out); got != e.GPT {
+		if got := strings.TrimSpace(out); got != want {
 			return fault.WithFix(
 				fault.New(fault.Invalid, "%s has another partition table (%s) than the one that was written (%s)",
-					e.Plan.Disk.ByID, safetext.Line(got), e.GPT),
+					planned.ByID, safetext.Line(got), want),
 				"make another plan",
 			)
 		}
@@ -181,10 +191,12 @@ func unchanged(planned plan.Disk, d installed.Disk) error {
 
 // bind records what identifies the target after a step made it.
 func (e *Engine) bind(ctx context.Context, s *plan.Step) error {
-	switch {
-	case s.ID == "partition" && e.GPT == "":
-		return e.append(Line{Event: eventBind, GPT: e.Plan.IDs.Disk})
-	case s.ID == "pool-import":
+	for _, d := range e.Plan.Drives() {
+		if s.ID == d.Partition() && e.tables[s.ID] == "" {
+			return e.append(Line{Event: eventBind, Step: s.ID, GPT: d.DriveIDs.Disk})
+		}
+	}
+	if s.ID == "pool-import" {
 		out, err := e.output(ctx, "zpool", "get", "-H", "-o", "value", "guid", e.Plan.Pool)
 		guid := strings.TrimSpace(out)
 		switch {

@@ -68,7 +68,7 @@ func TestFails(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs on a loop device")
 	}
-	m := newMachine(t)
+	m := newMachine(t, 1)
 	p := m.plan(voidSpec)
 	m.powerOn()
 	before := m.taken() // of the machine that tests

@@ -233,6 +233,8 @@ func (f *fake) chroot(args []string) error {
 			}
 		}
 		return nil
+	case "/usr/local/sbin/esp-sync": // the real script, without the change of the root
+		return f.real("sh", root+args[0], root+"/boot/efi", root+"/boot/efi2")
 	case "flatpak":
 		return os.WriteFile(root+"/etc/flathub", nil, 0o644)
 	}
@@ -313,26 +315,27 @@ func (f *fake) cryptsetup(args []string) error {
 // mtools.
 func (f *fake) mount(args []string) error {
 	at := args[len(args)-1]
-	if !strings.HasSuffix(at, "/boot/efi") {
+	esp := filepath.Base(at)
+	if !strings.HasPrefix(esp, "efi") {
 		return f.real("mount", args...)
 	}
 	if err := exec.Command("/usr/sbin/blkid", "-p", args[len(args)-2]).Run(); err != nil {
 		return errors.New("wrong fs type, bad superblock")
 	}
-	if err := os.MkdirAll(f.keep+"/esp", 0o700); err != nil {
+	if err := os.MkdirAll(f.keep+"/esp/"+esp, 0o700); err != nil {
 		return err
 	}
-	_ = os.WriteFile(f.run+"/esp", []byte(args[len(args)-2]), 0o600)
-	return syscall.Mount(f.keep+"/esp", at, "", syscall.MS_BIND, "")
+	_ = os.WriteFile(f.run+"/esp-"+esp, []byte(args[len(args)-2]), 0o600)
+	return syscall.Mount(f.keep+"/esp/"+esp, at, "", syscall.MS_BIND, "")
 }
 
 func (f *fake) umount(args []string) error {
-	if at := args[len(args)-1]; strings.HasSuffix(at, "/boot/efi") {
-		device, err := os.ReadFile(f.run + "/esp")
+	if esp := filepath.Base(args[len(args)-1]); strings.HasPrefix(esp, "efi") {
+		device, err := os.ReadFile(f.run + "/esp-" + esp)
 		if err != nil {
 			return err
 		}
-		dirs, _ := filepath.Glob(f.keep + "/esp/*")
+		dirs, _ := filepath.Glob(f.keep + "/esp/" + esp + "/*")
 		if len(dirs) > 0 {
 			cmd := exec.Command("mcopy", append([]string{"-s", "-o", "-i", string(device)}, append(dirs, "::")...)...)
 			if out, err := cmd.CombinedOutput(); err != nil {

@@ -18,10 +18,11 @@ import (
 
 // fakePool is the label of a pool.
 type fakePool struct {
-	Name, GUID, HostID, Device, KeySum string
-	Exported                           bool
-	Props                              map[string]string
-	Sets                               map[string]map[string]string
+	Name, GUID, HostID, KeySum string
+	Devices                    []string
+	Exported                   bool
+	Props                      map[string]string
+	Sets                       map[string]map[string]string
 }
 
 const labelAt, labelSize = 16 << 10, 64 << 10
@@ -44,6 +45,16 @@ func (*fake) label(device string) (*fakePool, error) {
 	return p, nil
 }
 
+// writeLabels writes the label of a pool to all of its devices.
+func (f *fake) writeLabels(p *fakePool) error {
+	for _, d := range p.Devices {
+		if err := f.writeLabel(d, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (*fake) writeLabel(device string, p *fakePool) error {
 	text, err := json.Marshal(p)
 	if err != nil || len(text) > labelSize {
@@ -60,7 +71,8 @@ func (*fake) writeLabel(device string, p *fakePool) error {
 
 // imported is a pool that this machine has imported.
 type imported struct {
-	Device, Root     string
+	Devices          []string
+	Root             string
 	ReadOnly, HasKey bool
 }
 
@@ -73,7 +85,7 @@ func (f *fake) imported(name string) (*imported, *fakePool, error) {
 	if err := json.Unmarshal(b, i); err != nil {
 		return nil, nil, err
 	}
-	p, err := f.label(i.Device)
+	p, err := f.label(i.Devices[0])
 	return i, p, err
 }
 
@@ -106,13 +118,16 @@ func (f *fake) zpool(args []string) error {
 	switch args[0] {
 	case "create":
 		o, rest := options(args[1:], "oOmR")
-		if len(rest) != 2 {
+		name, devices := rest[0], rest[1:]
+		if devices[0] == "mirror" {
+			devices = devices[1:]
+		} else if len(devices) != 1 {
 			return fmt.Errorf("create: %q", rest)
 		}
 		if _, _, err := f.imported(rest[0]); err == nil {
 			return fmt.Errorf("cannot create '%s': pool already exists", rest[0])
 		}
-		p := &fakePool{Name: rest[0], Device: rest[1], Props: map[string]string{"guid": "7" + strconv.Itoa(os.Getpid())},
+		p := &fakePool{Name: name, Devices: devices, Props: map[string]string{"guid": "7" + strconv.Itoa(os.Getpid())},
 			Sets: map[string]map[string]string{rest[0]: {"mountpoint": o["m"][0]}}}
 		for _, kv := range o["o"] {
 			k, v, _ := strings.Cut(kv, "=")
@@ -135,10 +150,10 @@ func (f *fake) zpool(args []string) error {
 		if err := os.RemoveAll(f.keep + "/pool"); err != nil {
 			return err
 		}
-		if err := f.writeLabel(rest[1], p); err != nil {
+		if err := f.writeLabels(p); err != nil {
 			return err
 		}
-		return f.setImported(rest[0], imported{Device: rest[1], Root: o["R"][0], HasKey: true})
+		return f.setImported(name, imported{Devices: devices, Root: o["R"][0], HasKey: true})
 	case "import":
 		o, rest := options(args[1:], "oRd")
 		p, err := f.label(o["d"][0])
@@ -153,11 +168,11 @@ func (f *fake) zpool(args []string) error {
 		}
 		readOnly := slices.Contains(o["o"], "readonly=on")
 		if p.Exported = false; !readOnly {
-			if err := f.writeLabel(o["d"][0], p); err != nil {
+			if err := f.writeLabels(p); err != nil {
 				return err
 			}
 		}
-		return f.setImported(rest[0], imported{Device: o["d"][0], Root: o["R"][0], ReadOnly: readOnly})
+		return f.setImported(rest[0], imported{Devices: o["d"], Root: o["R"][0], ReadOnly: readOnly})
 	case "export":
 		i, p, err := f.imported(args[1])
 		if err != nil {
@@ -169,7 +184,7 @@ func (f *fake) zpool(args []string) error {
 			}
 		}
 		if p.Exported = true; !i.ReadOnly {
-			if err := f.writeLabel(i.Device, p); err != nil {
+			if err := f.writeLabels(p); err != nil {
 				return err
 			}
 		}
@@ -179,7 +194,7 @@ func (f *fake) zpool(args []string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Printf("%s\n\t%s\n", args[len(args)-1], i.Device)
+		fmt.Printf("%s\n\t%s\n", args[len(args)-1], strings.Join(i.Devices, "\n\t"))
 		return nil
 	case "set":
 		k, v, _ := strings.Cut(args[1], "=")
@@ -207,7 +222,7 @@ func (f *fake) change(pool string, do func(p *fakePool) error) error {
 	if err := do(p); err != nil {
 		return err
 	}
-	return f.writeLabel(i.Device, p)
+	return f.writeLabels(p)
 }
 
 func (f *fake) mountpoint(i *imported, p *fakePool, set string) string {

@@ -121,12 +121,13 @@ func die() {
 
 // machine is a machine that gets a system: a loop device, and a mount namespace of its own.
 type machine struct {
-	t                     *testing.T
-	dir, image, disk, bin string
-	holder                *exec.Cmd
+	t              *testing.T
+	dir, disk, bin string
+	disks, images  []string // disk is the first
+	holder         *exec.Cmd
 }
 
-func newMachine(t *testing.T) *machine {
+func newMachine(t *testing.T, disks int) *machine {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root, for loop devices and a mount namespace")
@@ -138,7 +139,7 @@ func newMachine(t *testing.T) *machine {
 		}
 	}
 	m := &machine{t: t, dir: t.TempDir()}
-	m.image, m.bin = m.dir+"/disk.img", m.dir+"/bin"
+	m.bin = m.dir + "/bin"
 	for _, d := range []string{"bin", "keep", "run"} {
 		if err := os.Mkdir(m.dir+"/"+d, 0o700); err != nil {
 			t.Fatal(err)
@@ -153,23 +154,10 @@ func newMachine(t *testing.T) *machine {
 			t.Fatal(err)
 		}
 	}
-	m.must("truncate", "-s", "24G", m.image)
-	out, err := exec.Command("losetup", "-f", "--show", m.image).CombinedOutput()
-	if err != nil {
-		t.Skipf("needs loop devices: %v: %s", err, out)
+	for i := range disks {
+		m.attach(fmt.Sprintf("%s/disk%d.img", m.dir, i+1))
 	}
-	m.disk = strings.TrimSpace(string(out))
-	t.Cleanup(func() {
-		m.powerOff()
-		_ = exec.Command("partx", "-d", m.disk).Run()
-		_ = exec.Command("losetup", "-d", m.disk).Run()
-		_ = os.Remove("/dev/mapper") // if it is empty, as this test made it
-	})
-	m.must("sgdisk", "-n", "1:0:0", m.disk)
-	_ = exec.Command("partx", "-u", m.disk).Run()
-	if _, err := os.Stat(m.disk + "p1"); err != nil {
-		t.Skip("needs nodes of partitions in /dev")
-	}
+	m.disk = m.disks[0]
 	m.blank()
 	for name, text := range map[string]string{"pool": secretMark + "-pool", "swap": secretMark + "-swap",
 		"root": "root:$6$" + secretMark, "anna": "anna:$6$" + secretMark, "zbm.EFI": "image of ZFSBootMenu"} {
@@ -178,6 +166,30 @@ func newMachine(t *testing.T) *machine {
 		}
 	}
 	return m
+}
+
+// attach adds a disk.
+func (m *machine) attach(image string) {
+	t := m.t
+	t.Helper()
+	m.must("truncate", "-s", "24G", image)
+	out, err := exec.Command("losetup", "-f", "--show", image).CombinedOutput()
+	if err != nil {
+		t.Skipf("needs loop devices: %v: %s", err, out)
+	}
+	disk := strings.TrimSpace(string(out))
+	m.disks, m.images = append(m.disks, disk), append(m.images, image)
+	t.Cleanup(func() {
+		m.powerOff()
+		_ = exec.Command("partx", "-d", disk).Run()
+		_ = exec.Command("losetup", "-d", disk).Run()
+		_ = os.Remove("/dev/mapper") // if it is empty, as this test made it
+	})
+	m.must("sgdisk", "-n", "1:0:0", disk)
+	_ = exec.Command("partx", "-u", disk).Run()
+	if _, err := os.Stat(disk + "p1"); err != nil {
+		t.Skip("needs nodes of partitions in /dev")
+	}
 }
 
 func (m *machine) must(argv ...string) string {
@@ -232,7 +244,7 @@ func (m *machine) powerOff() {
 	m.holder = nil
 	for _, line := range strings.Fields(m.must("losetup", "--list", "--noheadings", "--output", "NAME")) {
 		if back, err := os.ReadFile("/sys/block/" + filepath.Base(line) + "/loop/backing_file"); err == nil &&
-			strings.HasPrefix(string(back), m.disk+"p2") {
+			slices.ContainsFunc(m.disks, func(d string) bool { return strings.HasPrefix(string(back), d+"p2") }) {
 			m.must("losetup", "-d", line)
 		}
 	}
@@ -267,6 +279,14 @@ secrets: {pool: "file:%[1]s/pool", swap: "file:%[1]s/swap", root: "file:%[1]s/ro
 users:
   - {name: anna, groups: [wheel], password: "file:%[1]s/anna"}
 `
+	mirrorSpec = `recipe: void-zfs
+mirror_disk: %[3]s
+mirror: https://repo.example/current
+hibernate: true
+swap_gib: 3
+zfsbootmenu: {file: %[1]s/zbm.EFI, sha256: %[2]s}
+secrets: {pool: "file:%[1]s/pool", swap: "file:%[1]s/swap", root: "file:%[1]s/root"}
+`
 	debianSpec = `recipe: debian-zfs
 release: trixie
 hibernate: true
@@ -282,20 +302,25 @@ users:
 // plan makes the plan for the loop device.
 func (m *machine) plan(text string) *plan.Plan {
 	m.t.Helper()
-	d, ok, err := probe.Disk(m.t.Context(), local.Conn{}, m.disk)
-	if err != nil || !ok {
-		m.t.Fatalf("the probe does not find %s: %v", m.disk, err)
+	var disks []plan.Disk
+	for _, name := range m.disks {
+		d, ok, err := probe.Disk(m.t.Context(), local.Conn{}, name)
+		if err != nil || !ok {
+			m.t.Fatalf("the probe does not find %s: %v", name, err)
+		}
+		disks = append(disks, plan.Disk{Path: name, ByID: name, Serial: d.Serial, Size: d.Size, Logical: d.Logical,
+			Known: true})
 	}
 	sum := sha256.Sum256([]byte("image of ZFSBootMenu\n"))
 	text = strings.ReplaceAll(text, "%[1]s", m.dir)
 	text = strings.ReplaceAll(text, "%[2]s", hex.EncodeToString(sum[:]))
+	text = strings.ReplaceAll(text, "%[3]s", m.disks[len(m.disks)-1])
 	text = "schema: " + spec.Schema + "\nhostname: box\ndisk: " + m.disk + "\n" + text
 	s, err := spec.Parse("install.yaml", []byte(text))
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	disk := plan.Disk{Path: m.disk, ByID: m.disk, Serial: d.Serial, Size: d.Size, Logical: d.Logical, Known: true}
-	p, err := plan.New(s, plan.Target{RAM: 2 << 30, EFI: true, EFIVars: true, Disks: []plan.Disk{disk}})
+	p, err := plan.New(s, plan.Target{RAM: 2 << 30, EFI: true, EFIVars: true, Disks: disks})
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -305,9 +330,11 @@ func (m *machine) plan(text string) *plan.Plan {
 // blank makes the disk and the firmware empty.
 func (m *machine) blank() {
 	m.t.Helper()
-	_ = exec.Command("partx", "-d", m.disk).Run()
-	m.must("fallocate", "-p", "-o", "0", "-l", strconv.FormatInt(24<<30, 10), m.image)
-	m.must("blockdev", "--flushbufs", m.disk)
+	for i, d := range m.disks {
+		_ = exec.Command("partx", "-d", d).Run()
+		m.must("fallocate", "-p", "-o", "0", "-l", strconv.FormatInt(24<<30, 10), m.images[i])
+		m.must("blockdev", "--flushbufs", d)
+	}
 	for _, name := range []string{"pool", "esp", "nvram"} {
 		if err := os.RemoveAll(m.dir + "/keep/" + name); err != nil {
 			m.t.Fatal(err)
@@ -332,29 +359,31 @@ func (m *machine) begin(p *plan.Plan, name string) string {
 func (m *machine) endState() string {
 	m.t.Helper()
 	var b strings.Builder
-	b.WriteString(m.must("sfdisk", "--dump", m.disk))
-	for _, c := range [][]string{{"cryptsetup", "luksUUID", m.disk + "p2"},
-		{"blkid", "-p", "-s", "UUID", "-s", "TYPE", m.disk + "p1"}, {"fsck.vfat", "-n", m.disk + "p1"},
-		{"mdir", "-b", "-/", "-i", m.disk + "p1", "::"}} {
-		b.WriteString(m.must(c...))
-	}
 	keys, _ := filepath.Glob(m.dir + "/keep/pool/zroot/ROOT/*/boot/volume.key")
-	for _, key := range keys {
-		m.must("cryptsetup", "open", "--test-passphrase", "--key-file", key, m.disk+"p2")
+	for _, d := range m.disks {
+		b.WriteString(m.must("sfdisk", "--dump", d))
+		for _, c := range [][]string{{"cryptsetup", "luksUUID", d + "p2"},
+			{"blkid", "-p", "-s", "UUID", "-s", "TYPE", d + "p1"}, {"fsck.vfat", "-n", d + "p1"},
+			{"mdir", "-b", "-/", "-i", d + "p1", "::"}} {
+			b.WriteString(m.must(c...))
+		}
+		for _, key := range keys {
+			m.must("cryptsetup", "open", "--test-passphrase", "--key-file", key, d+"p2")
+		}
+		dump := m.must("cryptsetup", "luksDump", d+"p2")
+		fmt.Fprintf(&b, "%d key slots\n", strings.Count(dump, ": ENABLED"))
+		label, err := (&fake{}).label(d + "p3")
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		delete(label.Props, "guid")
+		text, _ := json.Marshal(label)
+		b.Write(text)
 	}
-	dump := m.must("cryptsetup", "luksDump", m.disk+"p2")
-	fmt.Fprintf(&b, "%d key slots\n", strings.Count(dump, ": ENABLED"))
-	label, err := (&fake{}).label(m.disk + "p3")
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	delete(label.Props, "guid")
-	text, _ := json.Marshal(label)
-	b.Write(text)
 	nvram, _ := os.ReadFile(m.dir + "/keep/nvram")
 	b.Write(nvram)
 	b.WriteString("\n")
-	err = filepath.WalkDir(m.dir+"/keep/pool", func(name string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(m.dir+"/keep/pool", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -387,14 +416,15 @@ func TestKilled(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs on a loop device, and is killed many times")
 	}
-	stride := map[string]int{voidSpec: 4, debianSpec: 8} // each kill costs the checks of all steps before it
-	for _, recipe := range []string{voidSpec, debianSpec} {
-		t.Run(recipe[8:strings.IndexByte(recipe, '\n')], func(t *testing.T) { killed(t, recipe, stride[recipe]) })
+	for _, c := range []struct {
+		name, recipe  string
+		disks, stride int // each kill costs the checks of all steps before it
+	}{{"void", voidSpec, 1, 4}, {"debian", debianSpec, 1, 8}, {"mirror", mirrorSpec, 2, 12}} {
+		t.Run(c.name, func(t *testing.T) { killed(t, newMachine(t, c.disks), c.recipe, c.stride) })
 	}
 }
 
-func killed(t *testing.T, recipe string, stride int) {
-	m := newMachine(t)
+func killed(t *testing.T, m *machine, recipe string, stride int) {
 	p := m.plan(recipe)
 	m.powerOn()
 	record := m.begin(p, "straight")
@@ -413,6 +443,9 @@ func killed(t *testing.T, recipe string, stride int) {
 	}
 	if got := m.endState(); got != want {
 		t.Errorf("verify changed the system:\n%s", firstDifference(want, got))
+	}
+	if len(m.disks) > 1 {
+		m.mirrored(record)
 	}
 	hows := []string{"mid", "ran", "noted"}
 	rounds := 1
@@ -458,6 +491,29 @@ func killed(t *testing.T, recipe string, stride int) {
 		}
 	}
 	m.noSecrets()
+}
+
+// mirrored reads both ESPs, which hold the same files, and exchanges the second disk.
+func (m *machine) mirrored(record string) {
+	m.t.Helper()
+	for _, d := range m.disks {
+		to := m.dir + "/fat" + filepath.Base(d)
+		if err := os.Mkdir(to, 0o700); err != nil {
+			m.t.Fatal(err)
+		}
+		m.must("mcopy", "-s", "-i", d+"p1", "::", to)
+	}
+	m.must("diff", "-r", m.dir+"/fat"+filepath.Base(m.disks[0]), m.dir+"/fat"+filepath.Base(m.disks[1]))
+	if _, err := os.Stat(m.dir + "/fat" + filepath.Base(m.disks[1]) + "/EFI/ZBM/VMLINUZ.EFI"); err != nil {
+		m.t.Error(err)
+	}
+	table := m.must("sgdisk", "-p", m.disks[1])
+	gpt, _, _ := strings.Cut(strings.SplitAfter(table, "Disk identifier (GUID): ")[1], "\n")
+	m.must("sgdisk", "-U", "11111111-2222-8333-8444-555555555555", m.disks[1])
+	if out, err := m.run(record, "ENGINE_VERIFY=1"); err == nil || !strings.Contains(out, "another partition table") {
+		m.t.Errorf("%v\n%s", err, out)
+	}
+	m.must("sgdisk", "-U", gpt, m.disks[1])
 }
 
 // noSecrets searches the records and what the fakes saw.

@@ -159,7 +159,7 @@ type Drift struct {
 // Verify compares a system with its plan. It imports the pool and mounts everything
 // read-only, and releases it in the end. unchecked are the steps that no check covers.
 func (e *Engine) Verify(ctx context.Context) (drifts []Drift, unchecked []string, err error) {
-	if err := e.sameDisk(ctx); err != nil {
+	if err := e.sameDisks(ctx); err != nil {
 		return nil, nil, err
 	}
 	var opened []*plan.Step
@@ -173,7 +173,7 @@ func (e *Engine) Verify(ctx context.Context) (drifts []Drift, unchecked []string
 	for i := range e.Plan.Steps {
 		s := &e.Plan.Steps[i]
 		switch {
-		case s.Once, s.Releases != "", s.Local && !s.Reopen, s.ID == "exported":
+		case s.Once, s.Releases != "", s.Local && !s.Reopen, strings.HasPrefix(s.ID, "exported"):
 			continue
 		case len(s.Checks) == 0:
 			unchecked = append(unchecked, s.ID)

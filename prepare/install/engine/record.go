@@ -47,10 +47,11 @@ type Record struct {
 	Dir      string
 	Plan     *plan.Plan
 	Ended    bool
-	GPT      string // bound identities, "" before they exist
+	GPT      string // bound identities, "" before they exist; GPT is that of the first disk
 	PoolGUID string
 	Lines    []Line
 
+	tables map[string]string // identities of partition tables, by the step that wrote them
 	states map[string]string // the last start, done or fail of each step
 	writer *journal.Writer[Line]
 	file   *os.File
@@ -145,7 +146,7 @@ func readPlan(dir string) (*Record, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Record{Dir: dir, Plan: p, states: map[string]string{}}, nil
+	return &Record{Dir: dir, Plan: p, states: map[string]string{}, tables: map[string]string{}}, nil
 }
 
 // format checks that a journal belongs to the plan.
@@ -175,7 +176,8 @@ func (r *Record) apply(lines []Line) {
 			r.Ended = true
 		}
 		if l.GPT != "" {
-			r.GPT = l.GPT
+			r.tables[l.Step] = l.GPT
+			r.GPT = r.tables[r.Plan.Drives()[0].Partition()]
 		}
 		if l.PoolGUID != "" {
 			r.PoolGUID = l.PoolGUID

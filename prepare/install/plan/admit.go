@@ -20,9 +20,9 @@ func (r *refusals) add(fix, format string, args ...any) {
 	*r = append(*r, fault.WithFix(fault.New(fault.Invalid, format, args...), fix))
 }
 
-// admit finds the disk and the size of the swap in GiB, or says why the target is
+// admit finds the disks and the size of the swap in GiB, or says why the target is
 // refused: all reasons at once.
-func admit(s *spec.Spec, t Target) (Disk, int64, error) {
+func admit(s *spec.Spec, t Target) ([]Disk, int64, error) {
 	var all refusals
 	swap := int64(s.SwapGiB)
 	if swap == 0 {
@@ -32,15 +32,36 @@ func admit(s *spec.Spec, t Target) (Disk, int64, error) {
 		swap = 0
 	}
 	all.machine(s, t, swap)
-	i := slices.IndexFunc(t.Disks, func(d Disk) bool { return d.ByID == s.Disk || d.Path == s.Disk })
-	if i < 0 {
-		all.add("compare with ls /dev/disk/by-id", "the target has no disk %s", s.Disk)
-		return Disk{}, 0, errors.Join(all...)
+	var disks []Disk
+	for _, name := range []string{s.Disk, s.MirrorDisk} {
+		if name == "" {
+			continue
+		}
+		i := slices.IndexFunc(t.Disks, func(d Disk) bool { return d.ByID == name || d.Path == name })
+		if i < 0 {
+			all.add("compare with ls /dev/disk/by-id", "the target has no disk %s", name)
+			continue
+		}
+		d := t.Disks[i]
+		d.ByID = name
+		all.disk(s, d, swap)
+		disks = append(disks, d)
 	}
-	d := t.Disks[i]
-	d.ByID = s.Disk
-	all.disk(s, d, swap)
-	return d, swap, errors.Join(all...)
+	if len(disks) == 2 {
+		all.mirror(disks[0], disks[1])
+	}
+	return disks, swap, errors.Join(all...)
+}
+
+// mirror refuses two disks that are one, or that one pool cannot use alike.
+func (r *refusals) mirror(a, b Disk) {
+	if a.Path == b.Path || a.Serial == b.Serial && a.Serial != "" {
+		r.add("choose another disk", "disk and mirror_disk are the same disk %s, serial number %s", a.Path, a.Serial)
+	}
+	if a.Logical != b.Logical {
+		r.add("choose disks with sectors of one size", "%s has sectors of %d bytes, and %s of %d", a.Path, a.Logical,
+			b.Path, b.Logical)
+	}
 }
 
 // machine refuses a machine on which the system would not start or resume.

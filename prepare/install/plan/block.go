@@ -2,6 +2,7 @@ package plan
 
 import (
 	"crypto/sha256"
+	_ "embed" // of the script
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -27,17 +28,36 @@ const (
 	pool    = "zroot"
 	poolKey = "/etc/zfs/zroot.key"
 	swapKey = "/boot/volume.key"
-	mapped  = "/dev/mapper/cryptswap"
+)
+
+// Numbers of the partitions.
+const (
+	partESP  = "1"
+	partSwap = "2"
+	partPool = "3"
 )
 
 // part is the node of a partition: by its identity, or below a loop device, which udev
 // gives no such name, by its number.
-func (r *recipe) part(uuid string) string {
-	if !strings.HasPrefix(r.Disk.ByID, "/dev/loop") {
-		return "/dev/disk/by-partuuid/" + uuid
+func (d Drive) part(number string) string {
+	if strings.HasPrefix(d.ByID, "/dev/loop") {
+		return d.ByID + "p" + number
 	}
-	n := map[string]string{r.IDs.ESP: "1", r.IDs.Swap: "2", r.IDs.Pool: "3"}[uuid]
-	return r.Disk.ByID + "p" + n
+	return "/dev/disk/by-partuuid/" + d.partUUID(number)
+}
+
+func (d Drive) partUUID(number string) string {
+	return map[string]string{partESP: d.ESP, partSwap: d.Swap, partPool: d.Pool}[number]
+}
+
+// mapped is the name of the opened swap.
+func (d Drive) mapped() string { return "cryptswap" + strings.TrimPrefix(d.suffix, "-") }
+
+// esp is where the ESP is mounted in the new system.
+func (d Drive) esp() string { return "/boot/efi" + strings.TrimPrefix(d.suffix, "-") }
+
+func (d Drive) fatSerial() string {
+	return strings.ToUpper(d.FAT[:4] + "-" + d.FAT[4:])
 }
 
 // run adds a step that needs the one before it.
@@ -125,64 +145,88 @@ func (r *recipe) assert(id, purpose string, argv ...string) *Step {
 	return r.run(id, purpose, argv...).check(argv...)
 }
 
-// disk wipes the disk and writes the partition table.
-func (r *recipe) disk() {
-	d := r.Disk.ByID
-	for _, p := range r.Disk.Parts {
+// disk wipes a disk and writes its partition table.
+func (r *recipe) disk(drive Drive) {
+	d, n := drive.ByID, drive.suffix
+	for _, p := range drive.Parts {
 		r.run("wipe-"+strings.TrimPrefix(p, "/dev/"), "remove signatures of a partition that goes", "wipefs", "-a", p).
 			destroys(p).check("wipefs", p).replaces().nothing().Once = true
 	}
-	r.run("wipe-signatures", "remove signatures of file systems", "wipefs", "-a", d).destroys(d).
+	r.run("wipe-signatures"+n, "remove signatures of file systems", "wipefs", "-a", d).destroys(d).
 		check("wipefs", d).replaces().nothing().Once = true
-	r.run("wipe-table", "remove the partition table", "sgdisk", "--zap-all", d).destroys(d).
+	r.run("wipe-table"+n, "remove the partition table", "sgdisk", "--zap-all", d).destroys(d).
 		check("wipefs", d).replaces().nothing().Once = true
-	argv := []string{
-		"sgdisk",
-		"--zap-all",
-		"--clear",
-		"-U",
-		r.IDs.Disk,
-		"-n",
-		fmt.Sprintf("1:1m:+%dm", r.espMiB),
-		"-t",
-		"1:ef00",
-		"-u",
-		"1:" + r.IDs.ESP,
+	argv := []string{"sgdisk", "--zap-all", "--clear", "-U", drive.DriveIDs.Disk}
+	parts := r.partitions()
+	for _, p := range parts {
+		argv = append(argv, "-n", p.number+":"+p.room, "-t", p.number+":"+p.kind, "-u",
+			p.number+":"+drive.partUUID(p.number))
 	}
-	nodes := []string{r.IDs.ESP, r.IDs.Pool}
-	if r.swapGiB > 0 {
-		argv = append(argv, "-n", fmt.Sprintf("2:0:+%dg", r.swapGiB), "-t", "2:8200", "-u", "2:"+r.IDs.Swap)
-		nodes = append(nodes, r.IDs.Swap)
-	}
-	argv = append(argv, "-n", "3:0:-10m", "-t", "3:bf00", "-u", "3:"+r.IDs.Pool, d)
-	r.run("partition", "write all partitions at once, with their identities", argv...).destroys(d).
-		check("blkid", "-p", "-s", "PTUUID", "-o", "value", d).expect(r.IDs.Disk)
-	s := r.run("nodes", "let the kernel read the table, and wait for the nodes", "partx", "-u", d)
+	r.run(drive.Partition(), "write all partitions at once, with their identities", append(argv, d)...).destroys(d).
+		check("blkid", "-p", "-s", "PTUUID", "-o", "value", d).expect(drive.DriveIDs.Disk)
+	s := r.run("nodes"+n, "let the kernel read the table, and wait for the nodes", "partx", "-u", d)
 	s.Await = true
-	for _, n := range nodes {
-		s.check("blkid", "-p", "-s", "PART_ENTRY_UUID", "-o", "value", r.part(n)).expect(n).replaces()
+	for _, p := range parts {
+		s.check("blkid", "-p", "-s", "PART_ENTRY_UUID", "-o", "value", drive.part(p.number)).
+			expect(drive.partUUID(p.number)).replaces()
 	}
-	r.clearPool()
+	r.clearPool(drive)
+}
+
+// partition is a partition: its number, its room and its type as sgdisk reads them.
+type partition struct{ number, room, kind string }
+
+// partitions are those of each disk, in order.
+func (r *recipe) partitions() []partition {
+	all := []partition{{partESP, fmt.Sprintf("1m:+%dm", r.espMiB), "ef00"}}
+	if r.swapGiB > 0 {
+		all = append(all, partition{partSwap, fmt.Sprintf("0:+%dg", r.swapGiB), "8200"})
+	}
+	return append(all, partition{partPool, "0:-10m", "bf00"})
 }
 
 // clearPool removes labels of an older pool that begin where the new one begins: each end
 // of a device has two of 256 KiB, and wipefs before 2.41 leaves some.
-func (r *recipe) clearPool() {
-	dev := r.part(r.IDs.Pool)
-	r.run("pool-clear-head", "remove labels of an older pool", "dd", "if=/dev/zero", "of="+dev, "bs=256k", "count=2",
-		"conv=fsync").destroys(dev)
-	r.run("pool-clear-tail", "and at the end", "dd", "if=/dev/zero", "of="+dev, "bs=256k", "count=2",
-		"seek="+strconv.FormatInt(r.poolBytes()/(256<<10)-2, 10), "conv=fsync").destroys(dev)
+func (r *recipe) clearPool(d Drive) {
+	dev := d.part(partPool)
+	r.run("pool-clear-head"+d.suffix, "remove labels of an older pool", "dd", "if=/dev/zero", "of="+dev, "bs=256k",
+		"count=2", "conv=fsync").destroys(dev)
+	r.run("pool-clear-tail"+d.suffix, "and at the end", "dd", "if=/dev/zero", "of="+dev, "bs=256k", "count=2",
+		"seek="+strconv.FormatInt(r.poolBytes(d)/(256<<10)-2, 10), "conv=fsync").destroys(dev)
 }
 
 // poolBytes is the size of the partition of the pool as sgdisk makes it: the last usable
 // sector lies 33 sectors (at 512 bytes) before the end of the disk, and 10 MiB stay free.
-func (r *recipe) poolBytes() int64 {
-	sectors := r.Disk.Size / r.Disk.Logical
-	table := 16384 / r.Disk.Logical // 128 entries of 128 bytes
-	last := sectors - 2 - table - 10<<20/r.Disk.Logical
-	first := ((1+r.espMiB)<<20 + r.swapGiB*gib) / r.Disk.Logical
-	return (last - first + 1) * r.Disk.Logical
+func (r *recipe) poolBytes(d Drive) int64 {
+	sectors := d.Size / d.Logical
+	table := 16384 / d.Logical // 128 entries of 128 bytes
+	last := sectors - 2 - table - 10<<20/d.Logical
+	first := ((1+r.espMiB)<<20 + r.swapGiB*gib) / d.Logical
+	return (last - first + 1) * d.Logical
+}
+
+// poolDevices are the nodes of the partitions of a pool.
+func (r *recipe) poolDevices(number string) (all []string) {
+	for _, d := range r.Drives() {
+		all = append(all, d.part(number))
+	}
+	return all
+}
+
+// vdevs are the arguments of zpool create for devices.
+func vdevs(devices []string) []string {
+	if len(devices) == 1 {
+		return devices
+	}
+	return append([]string{"mirror"}, devices...)
+}
+
+// search are the arguments of zpool import that name the devices to read.
+func search(devices []string) (argv []string) {
+	for _, d := range devices {
+		argv = append(argv, "-d", d)
+	}
+	return argv
 }
 
 // makePool makes the encrypted pool and mounts the boot environment at the target.
@@ -190,18 +234,12 @@ func (r *recipe) makePool(bootEnv, compatibility string) {
 	s := r.run("pool-key", "keep the passphrase where only root reads it", "install", "-D", "-m", "000",
 		"/dev/stdin", poolKey).secret("pool").check("cmp", "-s", "-", poolKey).given("pool").replaces()
 	s.Redo, s.Local, s.Reopen = true, true, true
-	dev := r.part(r.IDs.Pool)
-	hostID, _ := strconv.ParseUint(r.IDs.HostID, 16, 32)
-	s = r.run("pool", "create the encrypted pool", "zpool", "create", "-f", "-o", "ashift=12", "-O",
+	devices := r.poolDevices(partPool)
+	argv := []string{"zpool", "create", "-f", "-o", "ashift=12", "-O",
 		"compression=lz4", "-O", "acltype=posixacl", "-O", "xattr=sa", "-O", "relatime=on", "-O",
-		"encryption=aes-256-gcm", "-O", "keylocation=file://"+poolKey, "-O", "keyformat=passphrase", "-o", "autotrim=on",
-		"-o", "compatibility="+compatibility, "-m", "none", "-R", target, pool, dev).destroys(dev).
-		check("zdb", "-l", dev).expect("name: '"+pool+"'").
-		check("zdb", "-l", dev).expect(fmt.Sprintf("hostid: %d", hostID))
-	s.Redo = false // a label that is whole is believed
-	s = r.run("pool-import", "import it, if it is not", "zpool", "import", "-N", "-R", target, "-d", dev, pool).
-		check("zpool", "list", "-HPv", "-o", "name", pool).expect(dev).undo("zpool", "export", pool)
-	s.ReadOnly = []string{"zpool", "import", "-o", "readonly=on", "-N", "-R", target, "-d", dev, pool}
+		"encryption=aes-256-gcm", "-O", "keylocation=file://" + poolKey, "-O", "keyformat=passphrase", "-o", "autotrim=on",
+		"-o", "compatibility=" + compatibility, "-m", "none", "-R", target, pool}
+	r.poolOf("pool", "create the encrypted pool", pool, devices, append(argv, vdevs(devices)...))
 	r.run("pool-load-key", "load its key", "zfs", "load-key", "-L", "file://"+poolKey, pool).
 		check("zfs", "get", "-H", "-o", "value", "keystatus", pool).expect("available").replaces().Reopen = true
 	r.assert("pool-ashift", "see that the pool has the sectors that were asked for", "zpool", "get", "-H", "-o", "value",
@@ -218,6 +256,24 @@ func (r *recipe) makePool(bootEnv, compatibility string) {
 		"mountpoint=/home",
 	)
 	r.mountSet("mount-home", "mount it, if it is not", pool+"/home")
+}
+
+// poolOf adds the steps that create a pool and import it.
+func (r *recipe) poolOf(id, purpose, name string, devices, create []string) {
+	hostID, _ := strconv.ParseUint(r.IDs.HostID, 16, 32)
+	s := r.run(id, purpose, create...).destroys(strings.Join(devices, " and "))
+	for _, dev := range devices {
+		s.check("zdb", "-l", dev).expect("name: '"+name+"'").
+			check("zdb", "-l", dev).expect(fmt.Sprintf("hostid: %d", hostID))
+	}
+	s.Redo = false // a label that is whole is believed
+	from := search(devices)
+	s = r.run(id+"-import", "import it, if it is not", slices.Concat([]string{"zpool", "import", "-N", "-R", target},
+		from, []string{name})...).undo("zpool", "export", name)
+	for _, dev := range devices {
+		s.check("zpool", "list", "-HPv", "-o", "name", name).expect(dev)
+	}
+	s.ReadOnly = slices.Concat([]string{"zpool", "import", "-o", "readonly=on", "-N", "-R", target}, from, []string{name})
 }
 
 func (r *recipe) dataset(id, purpose, name string, properties ...string) {
@@ -251,47 +307,67 @@ func (r *recipe) bind() {
 // makeSwap makes the swap outside the pool: only there a hibernated system can
 // be read before the pool is imported.
 func (r *recipe) makeSwap() {
-	dev, key := r.part(r.IDs.Swap), target+swapKey
-	r.run("luks", "encrypt the swap", "cryptsetup", "luksFormat", "--batch-mode", "--type", "luks1",
-		"--uuid", r.IDs.LUKS, "--key-file", "-", dev).destroys(dev).secret("swap").
-		check("cryptsetup", "luksUUID", dev).expect(r.IDs.LUKS)
 	r.in("boot-mode", "let only root read /boot", "chmod", "0700", "/boot").
 		check("stat", "-c", "%a", target+"/boot").expect("700").replaces()
+	if !r.keyless() {
+		r.swapKey()
+	}
+	var lines []string
+	for _, d := range r.Drives() {
+		r.openSwap(d)
+		by, options := swapKey, "luks"
+		if r.keyless() {
+			by = "none" // the passphrase is asked for
+		}
+		if r.spec.Recipe == "debian-zfs" {
+			if d.suffix == "" && r.spec.Release == "trixie" {
+				options += ",x-initrd.attach" // read by dracut since 103
+			}
+			if r.Second != nil {
+				options += ",nofail"
+			}
+		}
+		lines = append(lines, d.mapped()+" UUID="+d.LUKS+" "+by+" "+options)
+	}
+	r.write("crypttab", "open the swap at boot", "0600", target+"/etc/crypttab", lines...)
+}
+
+// openSwap makes the swap of a disk, and opens it.
+func (r *recipe) openSwap(d Drive) {
+	n, dev, key, mapped := d.suffix, d.part(partSwap), target+swapKey, "/dev/mapper/"+d.mapped()
+	r.run("luks"+n, "encrypt the swap", "cryptsetup", "luksFormat", "--batch-mode", "--type", "luks1",
+		"--uuid", d.LUKS, "--key-file", "-", dev).destroys(dev).secret("swap").
+		check("cryptsetup", "luksUUID", dev).expect(d.LUKS)
 	from, open := key, "open the swap with the key"
-	if r.uki {
+	if r.keyless() {
 		from, open = "-", "open the swap"
 	} else {
-		r.swapKey(dev, key)
+		r.run("swap-key-add"+n, "let the key open the swap", "cryptsetup", "luksAddKey", "--key-file", "-", dev, key).
+			secret("swap").check("cryptsetup", "open", "--test-passphrase", "--key-file", key, dev)
 	}
-	s := r.run("swap-open", open, "cryptsetup", "open", "--key-file", from, dev, "cryptswap").
-		check("cryptsetup", "status", "cryptswap").expect("is active").replaces().undo("cryptsetup", "close", "cryptswap")
-	if r.uki {
+	s := r.run("swap-open"+n, open, "cryptsetup", "open", "--key-file", from, dev, d.mapped()).
+		check("cryptsetup", "status", d.mapped()).expect("is active").replaces().undo("cryptsetup", "close", d.mapped())
+	if r.keyless() {
 		s.secret("swap")
 	}
 	s.ReadOnly = slices.Insert(slices.Clone(s.Argv), 2, "--readonly")
-	r.run("mkswap", "format the swap", "mkswap", mapped).destroys(mapped).
+	r.run("mkswap"+n, "format the swap", "mkswap", mapped).destroys(mapped).
 		check("blkid", "-p", "-s", "TYPE", "-o", "value", mapped).expect("swap")
-	by, options := swapKey, "luks"
-	if r.uki {
-		by = "none" // the passphrase is asked for
-	}
-	if r.spec.Recipe == "debian-zfs" && r.spec.Release == "trixie" {
-		options += ",x-initrd.attach" // read by dracut since 103
-	}
-	r.write("crypttab", "open the swap at boot", "0600", target+"/etc/crypttab",
-		"cryptswap UUID="+r.IDs.LUKS+" "+by+" "+options)
 }
 
-// swapKey makes a random key on the encrypted root, and lets it open the swap.
-func (r *recipe) swapKey(dev, key string) {
+// swapKey makes a random key on the encrypted root.
+func (r *recipe) swapKey() {
+	key := target + swapKey
 	r.run("swap-key", "make a random key on the encrypted root", "dd", "if=/dev/urandom", "of="+key,
 		"bs=64", "count=1", "conv=fsync").check("stat", "-c", "%s bytes", key).expect("64 bytes")
 	r.Step("swap-key").Redo = true
 	r.run("swap-key-mode", "let only root read it", "chmod", "000", key).
 		check("stat", "-c", "mode %a", key).expect("mode 0").replaces()
-	r.run("swap-key-add", "let the key open the swap", "cryptsetup", "luksAddKey", "--key-file", "-", dev, key).
-		secret("swap").check("cryptsetup", "open", "--test-passphrase", "--key-file", key, dev)
 }
+
+// keyless reports whether the system starts from images that anybody can read, which must
+// not hold a key.
+func (r *recipe) keyless() bool { return r.uki }
 
 // capARC leaves pages to hibernate: without a limit, the cache of ZFS fills half of the RAM
 // or more.
@@ -302,17 +378,22 @@ func (r *recipe) capARC() {
 	}
 }
 
-// fstab mounts the ESP and uses the swap.
+// fstab mounts the ESPs and uses the swap. A disk of a mirror may be missing.
 func (r *recipe) fstab() {
-	lines := []string{"UUID=" + r.fatSerial() + " /boot/efi vfat umask=0077,nofail 0 0"}
-	if r.swapGiB > 0 {
-		lines = append(lines, mapped+" none swap defaults 0 0")
+	var lines []string
+	for _, d := range r.Drives() {
+		lines = append(lines, "UUID="+d.fatSerial()+" "+d.esp()+" vfat umask=0077,nofail 0 0")
+	}
+	options := "defaults"
+	if r.Second != nil {
+		options = "nofail"
+	}
+	for _, d := range r.Drives() {
+		if r.swapGiB > 0 {
+			lines = append(lines, "/dev/mapper/"+d.mapped()+" none swap "+options+" 0 0")
+		}
 	}
 	r.write("fstab", "mount the ESP and use the swap", "0644", target+"/etc/fstab", lines...)
-}
-
-func (r *recipe) fatSerial() string {
-	return strings.ToUpper(r.IDs.FAT[:4] + "-" + r.IDs.FAT[4:])
 }
 
 // initramfsItems are the modules of dracut and the files that an initramfs needs.
@@ -322,9 +403,9 @@ func (r *recipe) initramfsItems() (modules, items string) {
 		modules = "zfs crypt resume"
 	}
 	switch {
-	case r.uki && r.swapGiB > 0:
+	case r.keyless() && r.swapGiB > 0:
 		return modules, "/etc/crypttab"
-	case r.uki:
+	case r.keyless():
 		return modules, ""
 	case r.swapGiB == 0:
 		return modules, poolKey
@@ -351,27 +432,31 @@ func (r *recipe) resumeArgs() (args string) {
 		args = " rd.luks.uuid=" + r.IDs.LUKS
 	}
 	if r.spec.Hibernate {
-		args += " resume=" + mapped
+		args += " resume=/dev/mapper/" + r.Drives()[0].mapped()
 	}
 	return args
 }
 
-// esp formats and mounts the EFI system partition.
+// esp formats and mounts the EFI system partitions.
 func (r *recipe) esp() {
-	dev, to := r.part(r.IDs.ESP), target+"/boot/efi"
-	r.run("esp", "format the ESP", "mkfs.vfat", "-F32", "-i", r.IDs.FAT, dev).destroys(dev).
-		check("blkid", "-p", "-s", "UUID", "-o", "value", dev).expect(r.fatSerial())
-	if r.Disk.Logical == 4096 {
-		r.Step("esp").Argv = []string{"mkfs.vfat", "-F32", "-s", "1", "-i", r.IDs.FAT, dev}
+	for _, d := range r.Drives() {
+		n, dev, to := d.suffix, d.part(partESP), target+d.esp()
+		argv := []string{"mkfs.vfat", "-F32", "-i", d.FAT, dev}
+		if d.Logical == 4096 {
+			argv = slices.Insert(argv, 2, "-s", "1")
+		}
+		r.run("esp"+n, "format the ESP", argv...).destroys(dev).
+			check("blkid", "-p", "-s", "UUID", "-o", "value", dev).expect(d.fatSerial())
+		r.run("esp-folder"+n, "make its mount point", "mkdir", "-p", to).check("test", "-d", to)
+		s := r.run("esp-mount"+n, "mount the ESP", "mount", "-o", "umask=0077", dev, to).
+			check("findmnt", "-n", "-o", "TARGET", to).expect(to).undo("umount", to)
+		s.ReadOnly = []string{"mount", "-o", "ro", dev, to}
 	}
-	r.run("esp-folder", "make its mount point", "mkdir", "-p", to).check("test", "-d", to)
-	s := r.run("esp-mount", "mount the ESP", "mount", "-o", "umask=0077", dev, to).
-		check("findmnt", "-n", "-o", "TARGET", to).expect(to).undo("umount", to)
-	s.ReadOnly = []string{"mount", "-o", "ro", dev, to}
 }
 
 // bootMenu puts ZFSBootMenu on the ESP and makes its entries.
 func (r *recipe) bootMenu() {
+	const file = `\EFI\ZBM\VMLINUZ.EFI`
 	b := r.spec.Bootloader
 	for _, f := range [][2]string{{"loader", "ZBM/VMLINUZ.EFI"}, {"loader-backup", "ZBM/VMLINUZ-BACKUP.EFI"},
 		{"loader-fallback", "BOOT/BOOTX64.EFI"}} {
@@ -380,16 +465,56 @@ func (r *recipe) bootMenu() {
 			check("sha256sum", file).expect(b.SHA256).replaces()
 		s.Redo = true
 	}
-	r.entry("entry-backup", "ZFSBootMenu (Backup)", `\EFI\ZBM\VMLINUZ-BACKUP.EFI`)
-	r.entry("entry", "ZFSBootMenu", `\EFI\ZBM\VMLINUZ.EFI`)
+	r.syncESPs()
+	// The last one that is added is the first one that the firmware tries.
+	r.secondEntry("ZFSBootMenu", file)
+	r.entry("entry-backup", "ZFSBootMenu (Backup)", `\EFI\ZBM\VMLINUZ-BACKUP.EFI`, r.Drives()[0])
+	r.entry("entry", "ZFSBootMenu", file, r.Drives()[0])
+}
+
+// secondEntry adds an entry for the other disk of a mirror.
+func (r *recipe) secondEntry(label, file string) {
+	for _, d := range r.Drives()[1:] {
+		r.entry("entry"+d.suffix, label+" (other disk)", file, d)
+	}
 }
 
 // entry adds an entry to the firmware. Without EFI variables, it starts
 // EFI/BOOT/BOOTX64.EFI.
-func (r *recipe) entry(id, label, file string) {
+func (r *recipe) entry(id, label, file string, d Drive) {
 	if r.target.EFIVars {
-		r.run(id, "add the entry to the firmware", "efibootmgr", "-c", "-d", r.Disk.ByID, "-p", "1", "-L", label, "-l",
-			file).check("efibootmgr", "-v").expect(r.IDs.ESP, file).replaces()
+		r.run(id, "add the entry to the firmware", "efibootmgr", "-c", "-d", d.ByID, "-p", partESP, "-L", label, "-l",
+			file).check("efibootmgr", "-v").expect(d.ESP, file).replaces()
+	}
+}
+
+//go:embed esp-sync.sh
+var espSync string
+
+// keepESPs installs what keeps the ESPs of a mirror in step, where updates start it.
+func (r *recipe) keepESPs() {
+	if r.Second == nil {
+		return
+	}
+	const script = "/usr/local/sbin/esp-sync"
+	r.write("esp-sync", "copy what changes on one ESP to the other", "0755", target+script,
+		strings.TrimSuffix(espSync, "\n"))
+	if r.spec.Recipe == "debian-zfs" {
+		r.write("esp-sync-hook", "start it after each update", "0644", target+"/etc/apt/apt.conf.d/99esp-sync",
+			`DPkg::Post-Invoke {"`+script+`";};`)
+		return
+	}
+	for _, when := range []string{"install", "remove"} {
+		r.link("esp-sync-hook-"+when, "start it after each update of the kernel", script,
+			"/etc/kernel.d/post-"+when+"/99-esp-sync")
+	}
+}
+
+// syncESPs makes the second ESP like the first.
+func (r *recipe) syncESPs() {
+	if all := r.Drives(); len(all) > 1 {
+		r.in("esp-in-step", "make the second ESP like the first", "/usr/local/sbin/esp-sync").
+			check("diff", "-rq", target+all[0].esp(), target+all[1].esp()).replaces().nothing()
 	}
 }
 
@@ -464,6 +589,7 @@ func (r *recipe) leave() {
 // exported sees that the label of the pool says that it is exported, so that the new system
 // imports it without force.
 func (r *recipe) exported() {
-	dev := r.part(r.IDs.Pool)
-	r.assert("exported", "see that the label says so", "zdb", "-l", dev).expect("state: 1")
+	for _, d := range r.Drives() {
+		r.assert("exported"+d.suffix, "see that the label says so", "zdb", "-l", d.part(partPool)).expect("state: 1")
+	}
 }

@@ -18,13 +18,16 @@ func (r *recipe) debianZFS() {
 	r.assert("repository", "see that the repository answers", "curl", "-fsSL", "-o", "/dev/null",
 		r.spec.Mirror+"/dists/"+r.spec.Release+"/InRelease").Local = true
 	r.hostID()
-	r.disk()
+	for _, d := range r.Drives() {
+		r.disk(d)
+	}
 	r.makePool(root, compatibility)
 	r.debianBase()
 	if r.swapGiB > 0 {
 		r.makeSwap()
 	}
 	r.esp()
+	r.keepESPs()
 	r.debianConfigure(root)
 	r.debianPackages()
 	if r.uki {
@@ -151,9 +154,12 @@ func (r *recipe) debianPackages() {
 	if r.uki {
 		r.in("uki", "put a unified kernel image on the ESP", "kernel-install", "add-all").
 			check("find", target+"/boot/efi/EFI/Linux", "-name", "*.efi").expect(".efi")
+		// bootctl makes the entry that is tried first.
+		r.secondEntry("Linux Boot Manager", `\EFI\systemd\systemd-bootx64.efi`)
 		r.in("loader", "install systemd-boot, also as EFI/BOOT/BOOTX64.EFI", "bootctl", "install", "--esp-path=/boot/efi").
 			check("find", target+"/boot/efi/EFI/BOOT", "-name", "BOOTX64.EFI").
 			expect("BOOTX64.EFI")
+		r.syncESPs()
 	}
 	r.keysPrivate()
 	image := r.in("image-has", "see that the image has the module and the hostid", "lsinitrd", "/initrd.img")

@@ -67,13 +67,19 @@ type Step struct {
 // They follow from the specification, the facts and the recipe, so that the
 // same input gives the same plan.
 type IDs struct {
-	Disk   string `json:"disk"` // GUID of the partition table
-	ESP    string `json:"esp"`  // PARTUUIDs
-	Swap   string `json:"swap"`
-	Pool   string `json:"pool"`
-	LUKS   string `json:"luks"`
-	FAT    string `json:"fat"` // 8 hexadecimal digits
-	HostID string `json:"hostid"`
+	DriveIDs
+	Second *DriveIDs `json:"second,omitempty"` // of the other disk of a mirror
+	HostID string    `json:"hostid"`
+}
+
+// DriveIDs are the identities of one disk.
+type DriveIDs struct {
+	Disk string `json:"disk"` // GUID of the partition table
+	ESP  string `json:"esp"`  // PARTUUIDs
+	Swap string `json:"swap"`
+	Pool string `json:"pool"`
+	LUKS string `json:"luks"`
+	FAT  string `json:"fat"` // 8 hexadecimal digits
 }
 
 // Plan is what an installation would do, in order. Hash covers all other
@@ -83,6 +89,7 @@ type Plan struct {
 	Recipe  string            `json:"recipe"`
 	Notes   []string          `json:"notes"` // read these first
 	Disk    Disk              `json:"disk"`
+	Second  *Disk             `json:"second,omitempty"` // the other disk of a mirror
 	IDs     IDs               `json:"ids"`
 	Pool    string            `json:"pool"`
 	Secrets map[string]string `json:"secrets"` // references, by name
@@ -92,13 +99,16 @@ type Plan struct {
 
 // New makes a plan. Its error holds every reason why the target is refused.
 func New(s *spec.Spec, t Target) (*Plan, error) {
-	disk, swap, err := admit(s, t)
+	disks, swap, err := admit(s, t)
 	if err != nil {
 		return nil, err
 	}
-	t.Disks = []Disk{disk} // other disks change nothing
-	p := &Plan{Schema: Schema, Recipe: s.Recipe, Disk: disk, IDs: assignIDs(s, t), Pool: poolName(s),
+	t.Disks = disks // other disks change nothing
+	p := &Plan{Schema: Schema, Recipe: s.Recipe, Disk: disks[0], IDs: assignIDs(s, t), Pool: poolName(s),
 		Secrets: map[string]string{}}
+	if len(disks) > 1 {
+		p.Second = &disks[1]
+	}
 	r := &recipe{Plan: p, spec: s, target: t, swapGiB: swap, espMiB: 512}
 	if s.Recipe == "debian-zfs" && s.Bootloader.File == "" {
 		r.uki, r.espMiB = true, 1024 // two or three images must fit during an update
@@ -183,8 +193,14 @@ func assignIDs(s *spec.Spec, t Target) IDs {
 		h[6], h[8] = h[6]&0x0f|0x80, h[8]&0x3f|0x80 // version 8 of RFC 9562
 		return fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])
 	}
-	short := func(use string) string { return uuid(use)[:8] }
-	id := IDs{uuid("disk"), uuid("esp"), uuid("swap"), uuid("pool"), uuid("luks"), short("fat"), short("hostid")}
+	drive := func(n string) DriveIDs {
+		return DriveIDs{uuid("disk" + n), uuid("esp" + n), uuid("swap" + n), uuid("pool" + n), uuid("luks" + n),
+			uuid("fat" + n)[:8]}
+	}
+	id := IDs{DriveIDs: drive(""), HostID: uuid("hostid")[:8]}
+	if len(t.Disks) > 1 {
+		id.Second = new(drive("2"))
+	}
 	if id.HostID == "00000000" || id.HostID == "00bab10c" {
 		id.HostID = "00000001" // 0 means unset, the other is ZFSBootMenu's own
 	}
@@ -194,7 +210,10 @@ func assignIDs(s *spec.Spec, t Target) IDs {
 // String prints a plan for eyes.
 func (p *Plan) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s on %s, serial number %s\nplan %s\n", p.Recipe, p.Disk.ByID, p.Disk.Serial, p.Hash)
+	for i, d := range p.Drives() {
+		fmt.Fprintf(&b, "%s %s, serial number %s\n", []string{p.Recipe + " on", "mirrored on"}[i], d.ByID, d.Serial)
+	}
+	fmt.Fprintf(&b, "plan %s\n", p.Hash)
 	for _, n := range p.Notes {
 		fmt.Fprintf(&b, "note: %s\n", n)
 	}
@@ -274,4 +293,23 @@ func (p *Plan) Step(id string) *Step {
 		return nil
 	}
 	return &p.Steps[i]
+}
+
+// Drive is a disk of the plan with its identities.
+type Drive struct {
+	Disk
+	DriveIDs
+	suffix string // of the ids of steps: "", or "-2" of the second disk
+}
+
+// Partition is the id of the step that writes the partition table.
+func (d Drive) Partition() string { return "partition" + d.suffix }
+
+// Drives are the disks of the plan: one, or two that are mirrored.
+func (p *Plan) Drives() []Drive {
+	all := []Drive{{p.Disk, p.IDs.DriveIDs, ""}}
+	if p.Second != nil && p.IDs.Second != nil {
+		all = append(all, Drive{*p.Second, *p.IDs.Second, "-2"})
+	}
+	return all
 }

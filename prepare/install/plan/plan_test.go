@@ -50,7 +50,7 @@ func mustPlan(t *testing.T, s *spec.Spec, facts Target) *Plan {
 // TestGolden compares the plan for a machine with NVMe, 16 GB and UEFI, and those of the
 // other recipes for a small machine.
 func TestGolden(t *testing.T) {
-	for _, name := range []string{"article", "debian12", "debian13", "netbsd"} {
+	for _, name := range []string{"article", "debian12", "debian13", "netbsd", "mirror"} {
 		s, err := spec.Parse(name+".yaml", read(t, name+".yaml"))
 		if err != nil {
 			t.Fatal(err)
@@ -62,6 +62,9 @@ func TestGolden(t *testing.T) {
 		if name == "netbsd" {
 			facts.Disks[0].ByID, facts.Disks[0].Path = "", "/dev/wd0"
 		}
+		if name == "mirror" {
+			facts.Disks = append(facts.Disks, secondDisk(facts.Disks[0]))
+		}
 		got := mustPlan(t, s, facts).String()
 		if *update {
 			if err := os.WriteFile("testdata/"+name+".txt", []byte(got), 0o644); err != nil {
@@ -72,6 +75,12 @@ func TestGolden(t *testing.T) {
 			t.Errorf("the plan of %s changed; if that is meant, run go test -update\n%s", name, got)
 		}
 	}
+}
+
+// secondDisk is a disk like d.
+func secondDisk(d Disk) Disk {
+	d.Path, d.ByID, d.Serial = "/dev/nvme1n1", strings.ReplaceAll(d.ByID, "S4EWNX0", "S4EWNX1"), "S4EWNX1"
+	return d
 }
 
 // TestInvariants holds for every combination of options.
@@ -132,20 +141,33 @@ func TestInvariants(t *testing.T) {
 // TestRefusals refuses a target for each reason, with what to do.
 func TestRefusals(t *testing.T) {
 	for want, change := range map[string]func(*spec.Spec, *Target){
-		"in use: pool tank":       func(_ *spec.Spec, t *Target) { t.Disks[0].Users = []string{"pool tank"} },
-		"holds the running":       func(_ *spec.Spec, t *Target) { t.Disks[0].System = true },
-		"holds ntfs":              func(_ *spec.Spec, t *Target) { t.Disks[0].Signatures = []string{"ntfs"} },
-		"has no disk":             func(_ *spec.Spec, t *Target) { t.Disks = nil },
-		"no serial number":        func(_ *spec.Spec, t *Target) { t.Disks[0].Serial = "" },
-		"Secure Boot is on":       func(_ *spec.Spec, t *Target) { t.SecureBoot = new(true) },
-		"not started by UEFI":     func(_ *spec.Spec, t *Target) { t.EFI = false },
-		"does not exceed the RAM": func(s *spec.Spec, _ *Target) { s.SwapGiB = 16 },
-		"too small":               func(_ *spec.Spec, t *Target) { t.Disks[0].Size = 20 << 30 },
-		"what /dev/nvme0n1 holds": func(_ *spec.Spec, t *Target) { t.Disks[0].Known = false },
-		"hibernated system":       func(_ *spec.Spec, t *Target) { t.Disks[0].Signatures = []string{"swsuspend"} },
-		"imported already":        func(_ *spec.Spec, t *Target) { t.Pools = []string{"zroot"} },
-		"OpenZFS 2.1":             func(s *spec.Spec, _ *Target) { s.Release = "bookworm" },
-		"sectors of 520 bytes":    func(_ *spec.Spec, t *Target) { t.Disks[0].Logical = 520 },
+		"in use: pool tank":             func(_ *spec.Spec, t *Target) { t.Disks[0].Users = []string{"pool tank"} },
+		"holds the running":             func(_ *spec.Spec, t *Target) { t.Disks[0].System = true },
+		"holds ntfs":                    func(_ *spec.Spec, t *Target) { t.Disks[0].Signatures = []string{"ntfs"} },
+		"has no disk":                   func(_ *spec.Spec, t *Target) { t.Disks = nil },
+		"no serial number":              func(_ *spec.Spec, t *Target) { t.Disks[0].Serial = "" },
+		"Secure Boot is on":             func(_ *spec.Spec, t *Target) { t.SecureBoot = new(true) },
+		"not started by UEFI":           func(_ *spec.Spec, t *Target) { t.EFI = false },
+		"does not exceed the RAM":       func(s *spec.Spec, _ *Target) { s.SwapGiB = 16 },
+		"too small":                     func(_ *spec.Spec, t *Target) { t.Disks[0].Size = 20 << 30 },
+		"what /dev/nvme0n1 holds":       func(_ *spec.Spec, t *Target) { t.Disks[0].Known = false },
+		"hibernated system":             func(_ *spec.Spec, t *Target) { t.Disks[0].Signatures = []string{"swsuspend"} },
+		"imported already":              func(_ *spec.Spec, t *Target) { t.Pools = []string{"zroot"} },
+		"OpenZFS 2.1":                   func(s *spec.Spec, _ *Target) { s.Release = "bookworm" },
+		"has no disk /dev/disk/by-id/x": func(s *spec.Spec, _ *Target) { s.MirrorDisk = "/dev/disk/by-id/x" },
+		"are the same disk": func(s *spec.Spec, t *Target) {
+			t.Disks = append(t.Disks, t.Disks[0])
+			t.Disks[1].ByID, s.MirrorDisk = "/dev/disk/by-id/x", "/dev/disk/by-id/x"
+		},
+		"and /dev/nvme1n1 of 4096": func(s *spec.Spec, t *Target) {
+			t.Disks = append(t.Disks, secondDisk(t.Disks[0]))
+			t.Disks[1].Logical, s.MirrorDisk = 4096, t.Disks[1].ByID
+		},
+		"/dev/nvme1n1 holds ntfs": func(s *spec.Spec, t *Target) {
+			t.Disks = append(t.Disks, secondDisk(t.Disks[0]))
+			t.Disks[1].Signatures, s.MirrorDisk = []string{"ntfs"}, t.Disks[1].ByID
+		},
+		"sectors of 520 bytes": func(_ *spec.Spec, t *Target) { t.Disks[0].Logical = 520 },
 	} {
 		s, facts := article(t)
 		change(s, &facts)

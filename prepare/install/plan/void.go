@@ -10,11 +10,14 @@ func (r *recipe) voidZFS() {
 	r.assert("repository", "see that the repository answers", "xbps-query", "-M", "-i", "--repository="+r.spec.Mirror,
 		"-p", "pkgver", "base-system").expect("base-system").Local = true
 	r.hostID()
-	r.disk()
+	for _, d := range r.Drives() {
+		r.disk(d)
+	}
 	r.makePool(root, "openzfs-2.2-linux")
 	r.voidBase()
 	r.commandLine(root)
 	r.esp()
+	r.keepESPs()
 	r.bootMenu()
 	r.voidExtras()
 	r.leave()

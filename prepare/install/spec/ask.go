@@ -39,6 +39,7 @@ func Questions(recipe string) []Question {
 	}
 	first := []Question{
 		{Key: "disk", Text: "Disk that gets the system, below /dev/disk/by-id", shape: byID},
+		{Key: "mirror_disk", Text: "Second disk, to mirror it", Optional: true, shape: byID},
 		{Key: "destroy", Text: "Signatures on it that may go (gpt PMBR vfat …)", Optional: true, shape: word, list: true},
 		{Key: "hostname", Text: "Name of the machine", shape: hostname},
 		{Key: "timezone", Text: "Time zone", Default: "UTC", shape: zone},
@@ -111,7 +112,7 @@ func Questions(recipe string) []Question {
 		}, swap, loader, last)
 	case "netbsd-zfs":
 		first[0] = Question{Key: "disk", Text: "Disk that gets the system", Default: "/dev/wd0", shape: bsdDisk}
-		return slices.Concat(first, []Question{
+		return slices.Concat(first[:1], first[2:], []Question{
 			{Key: "release", Text: "Release", Default: "11.0", shape: word},
 			{Key: "sets_dir", Text: "Folder with sets, kernel, ramdisk and SHA512", Default: "/sets", shape: path},
 			{Key: "ssh_keys", Text: "Public SSH key of root", shape: sshKey},

@@ -12,6 +12,7 @@ var described = map[string]string{
 	"Spec.recipe":      "void-zfs, debian-zfs or netbsd-zfs",
 	"Spec.release":     "bookworm or trixie (the default) of debian-zfs; the release of NetBSD",
 	"Spec.disk":        "the disk that gets the system, below /dev/disk/by-id; a loop device; /dev/wd0 of NetBSD",
+	"Spec.mirror_disk": "a second disk that mirrors the pool, and starts the system without the first",
 	"Spec.destroy":     "signatures on the disk that may go, as wipefs names them",
 	"Spec.hostname":    "the name of the machine",
 	"Spec.timezone":    "the time zone; the default is UTC",

@@ -21,8 +21,9 @@ var Recipes = []string{"void-zfs", "debian-zfs", "netbsd-zfs"}
 type Spec struct {
 	Schema     string   `yaml:"schema"`
 	Recipe     string   `yaml:"recipe"`
-	Release    string   `yaml:"release"` // of Debian or NetBSD
-	Disk       string   `yaml:"disk"`    // below /dev/disk/by-id, or a loop device
+	Release    string   `yaml:"release"`     // of Debian or NetBSD
+	Disk       string   `yaml:"disk"`        // below /dev/disk/by-id, or a loop device
+	MirrorDisk string   `yaml:"mirror_disk"` // mirrors the pool of disk
 	Destroy    []string `yaml:"destroy"`
 	Hostname   string   `yaml:"hostname"`
 	Timezone   string   `yaml:"timezone"`
@@ -198,6 +199,12 @@ func (c checker) keys(all []string, at ...string) {
 // linux checks what void-zfs and debian-zfs have in common.
 func (c checker) linux(s *Spec, ref string) {
 	c.want(s.Disk, byID, "write a path below /dev/disk/by-id", "disk")
+	if s.MirrorDisk != "" {
+		c.want(s.MirrorDisk, byID, "write a path below /dev/disk/by-id", "mirror_disk")
+		if s.MirrorDisk == s.Disk {
+			c.Add(c.at([]string{"mirror_disk"}), "name the other disk", "mirror_disk is the same as disk")
+		}
+	}
 	c.want(s.Mirror, url, "write the URL of a repository", "mirror")
 	if s.Microcode != "" {
 		c.oneOf(s.Microcode, []string{"intel", "amd"}, "microcode")
@@ -237,7 +244,7 @@ func (c checker) netbsd(s *Spec) {
 	}
 	for key, set := range map[string]bool{"hibernate": s.Hibernate, "secrets.pool": s.Secrets.Pool != "",
 		"secrets.swap": s.Secrets.Swap != "", "secrets.root": s.Secrets.Root != "",
-		"desktop": s.Desktop, "flatpak": s.Flatpak} {
+		"desktop": s.Desktop, "flatpak": s.Flatpak, "mirror_disk": s.MirrorDisk != ""} {
 		if set {
 			c.Add(c.at(strings.Split(key, ".")), "leave it out", "NetBSD has no %s with this recipe", key)
 		}

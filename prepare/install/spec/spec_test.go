@@ -80,7 +80,7 @@ func TestAsk(t *testing.T) {
 
 // TestAskAgain asks again at a terminal, and names the line of an answer in a file.
 func TestAskAgain(t *testing.T) {
-	answers := "/dev/sda\n/dev/disk/by-id/x\n\nBOX\nbox\n"
+	answers := "/dev/sda\n/dev/disk/by-id/x\n\n\nBOX\nbox\n"
 	var out strings.Builder
 	_, err := Ask("debian-zfs", strings.NewReader(answers), &out, true)
 	if err != nil { // what is left has defaults
