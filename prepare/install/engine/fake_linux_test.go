@@ -88,7 +88,8 @@ func (f *fake) xbpsInstall(args []string) error {
 }
 
 func (*fake) curl(args []string) error {
-	if !strings.HasSuffix(args[len(args)-1], "/dists/trixie/InRelease") {
+	if u := args[len(args)-1]; !strings.HasSuffix(u, "/dists/trixie/InRelease") &&
+		!strings.HasSuffix(u, "/dists/bookworm/InRelease") {
 		return errors.New("The requested URL returned error: 404")
 	}
 	return nil
@@ -143,6 +144,19 @@ func (f *fake) debian(root string, args []string) (known bool, err error) {
 		}
 	case "kernel-install":
 		err = put("/boot/efi/EFI/Linux/debian-6.12.efi", "image")
+	case "grub-probe":
+		fmt.Println("zfs")
+	case "grub-install":
+		if last == "--removable" {
+			err = put("/boot/efi/EFI/BOOT/BOOTX64.EFI", "GRUB")
+		} else {
+			err = put("/boot/efi/EFI/debian/grubx64.efi", "GRUB")
+		}
+	case "update-grub":
+		var b []byte
+		b, err = os.ReadFile(root + "/etc/default/grub")
+		_, line, _ := strings.Cut(string(b), `GRUB_CMDLINE_LINUX="`)
+		err = errors.Join(err, put("/boot/grub/grub.cfg", "linux /BOOT/debian@/vmlinuz-6.12 "+line))
 	case "bootctl":
 		err = put("/boot/efi/EFI/BOOT/BOOTX64.EFI", "loader")
 	default:

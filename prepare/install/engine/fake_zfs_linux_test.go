@@ -131,7 +131,7 @@ func (f *fake) zpool(args []string) error {
 			Sets: map[string]map[string]string{rest[0]: {"mountpoint": o["m"][0]}}}
 		for _, kv := range o["o"] {
 			k, v, _ := strings.Cut(kv, "=")
-			if !slices.Contains(poolOptions, k) {
+			if !slices.Contains(poolOptions, k) && !strings.HasPrefix(k, "feature@") {
 				return fmt.Errorf("property '%s' is not a valid pool property", k)
 			}
 			p.Props[k] = v
@@ -140,14 +140,16 @@ func (f *fake) zpool(args []string) error {
 			k, v, _ := strings.Cut(kv, "=")
 			p.Sets[rest[0]][k] = v
 		}
-		key, err := os.ReadFile(strings.TrimPrefix(p.Sets[rest[0]]["keylocation"], "file://"))
-		if err != nil || len(key) < 8 {
-			return fmt.Errorf("cannot create '%s': Failed to open key material file: %w", rest[0], err)
+		if at := p.Sets[name]["keylocation"]; at != "" {
+			key, err := os.ReadFile(strings.TrimPrefix(at, "file://"))
+			if err != nil || len(key) < 8 {
+				return fmt.Errorf("cannot create '%s': Failed to open key material file: %w", name, err)
+			}
+			sum := sha256.Sum256(key)
+			p.KeySum = hex.EncodeToString(sum[:])
 		}
-		sum := sha256.Sum256(key)
-		p.KeySum = hex.EncodeToString(sum[:])
 		p.HostID = f.hostID()
-		if err := os.RemoveAll(f.keep + "/pool"); err != nil {
+		if err := os.RemoveAll(f.keep + "/pool/" + name); err != nil {
 			return err
 		}
 		if err := f.writeLabels(p); err != nil {
@@ -172,7 +174,8 @@ func (f *fake) zpool(args []string) error {
 				return err
 			}
 		}
-		return f.setImported(rest[0], imported{Devices: o["d"], Root: o["R"][0], ReadOnly: readOnly})
+		return f.setImported(rest[0], imported{Devices: o["d"], Root: o["R"][0], ReadOnly: readOnly,
+			HasKey: p.KeySum == ""})
 	case "export":
 		i, p, err := f.imported(args[1])
 		if err != nil {
@@ -269,7 +272,7 @@ func (f *fake) zfs(args []string) error {
 		if err := os.MkdirAll(f.keep+"/pool/"+name, 0o755); err != nil {
 			return err
 		}
-		if props["canmount"] == "noauto" || f.mountpoint(i, p, name) == "none" {
+		if c := props["canmount"]; c == "noauto" || c == "off" || f.mountpoint(i, p, name) == "none" {
 			return nil
 		}
 		return f.mountSet(i, p, name)

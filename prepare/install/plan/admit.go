@@ -66,8 +66,10 @@ func (r *refusals) mirror(a, b Disk) {
 
 // machine refuses a machine on which the system would not start or resume.
 func (r *refusals) machine(s *spec.Spec, t Target, swapGiB int64) {
-	if slices.Contains(t.Pools, poolName(s)) {
-		r.add("export it, or restart the rescue system", "a pool called %s is imported already", poolName(s))
+	for _, name := range []string{poolName(s), bootPool} {
+		if slices.Contains(t.Pools, name) && (name == poolName(s) || s.Recipe == "debian-zfs") {
+			r.add("export it, or restart the rescue system", "a pool called %s is imported already", name)
+		}
 	}
 	if s.Recipe == "netbsd-zfs" {
 		return
@@ -83,8 +85,9 @@ func (r *refusals) machine(s *spec.Spec, t Target, swapGiB int64) {
 			swapGiB,
 		)
 	}
-	if s.Hibernate && s.Release == "bookworm" {
-		r.add("use release trixie, or leave hibernate out", "OpenZFS 2.1 of Debian 12 has no property that keeps "+
+	if s.Hibernate && s.Release == "bookworm" && s.Bootloader.File != "" {
+		r.add("use release trixie, or leave zfsbootmenu or hibernate out",
+			"OpenZFS 2.1 of Debian 12 has no property that keeps "+
 			"ZFSBootMenu from writing to a pool that a hibernated system holds")
 	}
 	if t.SecureBoot != nil && *t.SecureBoot {
@@ -125,7 +128,11 @@ func (r *refusals) disk(s *spec.Spec, d Disk, swapGiB int64) {
 	if d.Logical != 512 && d.Logical != 4096 {
 		r.add("choose another disk", "%s has sectors of %d bytes; only 512 and 4096 are known", d.Path, d.Logical)
 	}
-	if d.Size < swapGiB*gib+gib+minPool {
+	least := swapGiB*gib + gib + minPool
+	if usesGRUB(s) {
+		least += bootGiB * gib
+	}
+	if d.Size < least {
 		r.add("choose a larger disk", "%s is too small for %d GiB of swap and 8 GiB of pool", d.Path, swapGiB)
 	}
 }

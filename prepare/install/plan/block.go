@@ -1,10 +1,12 @@
 package plan
 
 import (
+	"cmp"
 	"crypto/sha256"
 	_ "embed" // of the script
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,8 +21,9 @@ type recipe struct {
 	target  Target
 	swapGiB int64 // 0: no swap
 	espMiB  int64
-	// uki: a unified kernel image on the ESP starts, which anybody can read: it holds no keys.
-	uki bool
+	// Two ways to start without ZFSBootMenu, from what anybody can read: uki is a unified kernel
+	// image on the ESP, grub reads kernel and initramfs from a pool of their own.
+	uki, grub bool
 }
 
 const (
@@ -35,7 +38,10 @@ const (
 	partESP  = "1"
 	partSwap = "2"
 	partPool = "3"
+	partBoot = "4" // of the pool that GRUB reads; it lies before that of the root
 )
+
+const bootGiB = 2 // for some kernels with their images
 
 // part is the node of a partition: by its identity, or below a loop device, which udev
 // gives no such name, by its number.
@@ -47,7 +53,7 @@ func (d Drive) part(number string) string {
 }
 
 func (d Drive) partUUID(number string) string {
-	return map[string]string{partESP: d.ESP, partSwap: d.Swap, partPool: d.Pool}[number]
+	return map[string]string{partESP: d.ESP, partSwap: d.Swap, partPool: d.Pool, partBoot: d.Boot}[number]
 }
 
 // mapped is the name of the opened swap.
@@ -170,7 +176,10 @@ func (r *recipe) disk(drive Drive) {
 		s.check("blkid", "-p", "-s", "PART_ENTRY_UUID", "-o", "value", drive.part(p.number)).
 			expect(drive.partUUID(p.number)).replaces()
 	}
-	r.clearPool(drive)
+	r.clearPool(drive, "pool", partPool, r.poolBytes(drive))
+	if r.grub {
+		r.clearPool(drive, "boot-pool", partBoot, bootGiB*gib)
+	}
 }
 
 // partition is a partition: its number, its room and its type as sgdisk reads them.
@@ -182,17 +191,20 @@ func (r *recipe) partitions() []partition {
 	if r.swapGiB > 0 {
 		all = append(all, partition{partSwap, fmt.Sprintf("0:+%dg", r.swapGiB), "8200"})
 	}
+	if r.grub {
+		all = append(all, partition{partBoot, fmt.Sprintf("0:+%dg", bootGiB), "be00"})
+	}
 	return append(all, partition{partPool, "0:-10m", "bf00"})
 }
 
 // clearPool removes labels of an older pool that begin where the new one begins: each end
 // of a device has two of 256 KiB, and wipefs before 2.41 leaves some.
-func (r *recipe) clearPool(d Drive) {
-	dev := d.part(partPool)
-	r.run("pool-clear-head"+d.suffix, "remove labels of an older pool", "dd", "if=/dev/zero", "of="+dev, "bs=256k",
+func (r *recipe) clearPool(d Drive, id, number string, size int64) {
+	dev := d.part(number)
+	r.run(id+"-clear-head"+d.suffix, "remove labels of an older pool", "dd", "if=/dev/zero", "of="+dev, "bs=256k",
 		"count=2", "conv=fsync").destroys(dev)
-	r.run("pool-clear-tail"+d.suffix, "and at the end", "dd", "if=/dev/zero", "of="+dev, "bs=256k", "count=2",
-		"seek="+strconv.FormatInt(r.poolBytes(d)/(256<<10)-2, 10), "conv=fsync").destroys(dev)
+	r.run(id+"-clear-tail"+d.suffix, "and at the end", "dd", "if=/dev/zero", "of="+dev, "bs=256k", "count=2",
+		"seek="+strconv.FormatInt(size/(256<<10)-2, 10), "conv=fsync").destroys(dev)
 }
 
 // poolBytes is the size of the partition of the pool as sgdisk makes it: the last usable
@@ -201,8 +213,11 @@ func (r *recipe) poolBytes(d Drive) int64 {
 	sectors := d.Size / d.Logical
 	table := 16384 / d.Logical // 128 entries of 128 bytes
 	last := sectors - 2 - table - 10<<20/d.Logical
-	first := ((1+r.espMiB)<<20 + r.swapGiB*gib) / d.Logical
-	return (last - first + 1) * d.Logical
+	before := (1+r.espMiB)<<20 + r.swapGiB*gib
+	if r.grub {
+		before += bootGiB * gib
+	}
+	return (last - before/d.Logical + 1) * d.Logical
 }
 
 // poolDevices are the nodes of the partitions of a pool.
@@ -235,16 +250,21 @@ func (r *recipe) makePool(bootEnv, compatibility string) {
 		"/dev/stdin", poolKey).secret("pool").check("cmp", "-s", "-", poolKey).given("pool").replaces()
 	s.Redo, s.Local, s.Reopen = true, true, true
 	devices := r.poolDevices(partPool)
-	argv := []string{"zpool", "create", "-f", "-o", "ashift=12", "-O",
-		"compression=lz4", "-O", "acltype=posixacl", "-O", "xattr=sa", "-O", "relatime=on", "-O",
-		"encryption=aes-256-gcm", "-O", "keylocation=file://" + poolKey, "-O", "keyformat=passphrase", "-o", "autotrim=on",
-		"-o", "compatibility=" + compatibility, "-m", "none", "-R", target, pool}
+	o := r.spec.Pool
+	argv := []string{"zpool", "create", "-f", "-o", "ashift=" + strconv.Itoa(o.Ashift), "-O",
+		"compression=" + o.Compression, "-O", "acltype=posixacl", "-O", "xattr=sa", "-O", "relatime=on"}
+	for _, p := range slices.Sorted(maps.Keys(o.Properties)) {
+		argv = append(argv, "-O", p+"="+o.Properties[p])
+	}
+	argv = append(argv, "-O", "encryption=aes-256-gcm", "-O", "keylocation=file://"+poolKey, "-O", "keyformat=passphrase",
+		"-o", "autotrim="+o.Autotrim, "-o", "compatibility="+cmp.Or(o.Compatibility, compatibility), "-m", "none", "-R",
+		target, pool)
 	r.poolOf("pool", "create the encrypted pool", pool, devices, append(argv, vdevs(devices)...))
 	r.run("pool-load-key", "load its key", "zfs", "load-key", "-L", "file://"+poolKey, pool).
 		check("zfs", "get", "-H", "-o", "value", "keystatus", pool).expect("available").replaces().Reopen = true
 	r.assert("pool-ashift", "see that the pool has the sectors that were asked for", "zpool", "get", "-H", "-o", "value",
 		"ashift", pool).
-		expect("12")
+		expect(strconv.Itoa(o.Ashift))
 	r.dataset("dataset-root", "hold the boot environments", pool+"/ROOT", "mountpoint=none")
 	r.dataset("dataset-system", "create the first boot environment", bootEnv, "mountpoint=/", "canmount=noauto")
 	r.set("zpool", "bootfs", "make it the default", "bootfs", bootEnv, pool)
@@ -256,6 +276,27 @@ func (r *recipe) makePool(bootEnv, compatibility string) {
 		"mountpoint=/home",
 	)
 	r.mountSet("mount-home", "mount it, if it is not", pool+"/home")
+	for _, d := range r.spec.Datasets {
+		r.ownDataset(d)
+	}
+}
+
+// ownDataset makes and mounts a dataset of the specification.
+func (r *recipe) ownDataset(d spec.Dataset) {
+	name, id := pool+"/"+d.Name, strings.ReplaceAll(d.Name, "/", "-")
+	properties := []string{"mountpoint=" + d.Mountpoint}
+	for _, p := range slices.Sorted(maps.Keys(d.Properties)) {
+		properties = append(properties, p+"="+d.Properties[p])
+	}
+	r.dataset("dataset-own-"+id, "keep it out of boot environments", name, properties...)
+	if d.Mountpoint == "none" || d.Properties["canmount"] == "off" {
+		return
+	}
+	r.mountSet("mount-own-"+id, "mount it, if it is not", name)
+	if d.Mountpoint == "/tmp" || d.Mountpoint == "/var/tmp" {
+		r.run("mode-own-"+id, "let everybody write to it", "chmod", "1777", target+d.Mountpoint).
+			check("stat", "-c", "%a", target+d.Mountpoint).expect("1777").replaces()
+	}
 }
 
 // poolOf adds the steps that create a pool and import it.
@@ -367,7 +408,7 @@ func (r *recipe) swapKey() {
 
 // keyless reports whether the system starts from images that anybody can read, which must
 // not hold a key.
-func (r *recipe) keyless() bool { return r.uki }
+func (r *recipe) keyless() bool { return r.uki || r.grub }
 
 // capARC leaves pages to hibernate: without a limit, the cache of ZFS fills half of the RAM
 // or more.
@@ -591,5 +632,9 @@ func (r *recipe) leave() {
 func (r *recipe) exported() {
 	for _, d := range r.Drives() {
 		r.assert("exported"+d.suffix, "see that the label says so", "zdb", "-l", d.part(partPool)).expect("state: 1")
+		if r.grub {
+			r.assert("exported-boot"+d.suffix, "see that this label says so too", "zdb", "-l", d.part(partBoot)).
+				expect("state: 1")
+		}
 	}
 }

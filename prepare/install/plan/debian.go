@@ -12,7 +12,7 @@ func (r *recipe) debianZFS() {
 	if r.spec.Release == "bookworm" {
 		compatibility = "openzfs-2.1-linux" // it has 2.1.11
 	}
-	if !r.uki {
+	if !r.keyless() {
 		r.verifyLoader()
 	}
 	r.assert("repository", "see that the repository answers", "curl", "-fsSL", "-o", "/dev/null",
@@ -22,6 +22,9 @@ func (r *recipe) debianZFS() {
 		r.disk(d)
 	}
 	r.makePool(root, compatibility)
+	if r.grub {
+		r.makeBootPool()
+	}
 	r.debianBase()
 	if r.swapGiB > 0 {
 		r.makeSwap()
@@ -30,15 +33,9 @@ func (r *recipe) debianZFS() {
 	r.keepESPs()
 	r.debianConfigure(root)
 	r.debianPackages()
-	if r.uki {
-		r.set(
-			"zfs",
-			"keylocation",
-			"ask for the passphrase: an image on the ESP must not hold it",
-			"keylocation",
-			"prompt",
-			pool,
-		)
+	if r.keyless() {
+		r.set("zfs", "keylocation", "ask for the passphrase: an image that is not encrypted must not hold it",
+			"keylocation", "prompt", pool)
 	} else {
 		r.commandLine(root)
 		r.bootMenu()
@@ -59,7 +56,7 @@ func (r *recipe) debianBase() {
 	r.run("resolv", "let the new system find names while it is installed", "install", "-m", "0644", "/etc/resolv.conf",
 		target+"/etc/resolv.conf")
 	r.copyHostID()
-	if !r.uki {
+	if !r.keyless() {
 		r.run("copy-key", "keep the key on the encrypted root", "install", "-D", "-m", "000", poolKey, target+poolKey).
 			check("cmp", "-s", poolKey, target+poolKey).replaces()
 	}
@@ -99,6 +96,12 @@ func (r *recipe) debianConfigure(root string) {
 	r.link("timezone", "set the time zone", "/usr/share/zoneinfo/"+s.Timezone, "/etc/localtime")
 	r.write("keyboard", "set the keymap", "0644", target+"/etc/default/keyboard", `XKBMODEL="pc105"`,
 		`XKBLAYOUT="`+s.Keymap+`"`)
+	if r.grub {
+		// Quotes of /etc/default/grub; the packages of GRUB and of the kernel read it.
+		r.write("grub-default", "tell GRUB how to start", "0644", target+"/etc/default/grub", "GRUB_DEFAULT=0",
+			"GRUB_TIMEOUT=5", "GRUB_DISTRIBUTOR=Debian", `GRUB_CMDLINE_LINUX_DEFAULT="quiet"`,
+			`GRUB_CMDLINE_LINUX="root=ZFS=`+root+r.resumeArgs()+`"`)
+	}
 	if r.uki {
 		r.write("uki-layout", "build unified kernel images", "0644", target+"/etc/kernel/install.conf", "layout=uki")
 		// Before the first kernel: otherwise the command line of the installing system is built in.
@@ -130,6 +133,9 @@ func (r *recipe) debianPackages() {
 	if r.uki {
 		tools = append(tools, "systemd-ukify", "systemd-boot")
 	}
+	if r.grub {
+		tools = append(tools, "grub-efi-amd64")
+	}
 	if s.Microcode != "" {
 		tools = append(tools, map[string]string{"intel": "intel-microcode", "amd": "amd64-microcode"}[s.Microcode])
 	}
@@ -160,6 +166,9 @@ func (r *recipe) debianPackages() {
 			check("find", target+"/boot/efi/EFI/BOOT", "-name", "BOOTX64.EFI").
 			expect("BOOTX64.EFI")
 		r.syncESPs()
+	}
+	if r.grub {
+		r.installGRUB()
 	}
 	r.keysPrivate()
 	image := r.in("image-has", "see that the image has the module and the hostid", "lsinitrd", "/initrd.img")

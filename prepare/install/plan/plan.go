@@ -78,6 +78,7 @@ type DriveIDs struct {
 	ESP  string `json:"esp"`  // PARTUUIDs
 	Swap string `json:"swap"`
 	Pool string `json:"pool"`
+	Boot string `json:"boot"` // of the pool that GRUB reads
 	LUKS string `json:"luks"`
 	FAT  string `json:"fat"` // 8 hexadecimal digits
 }
@@ -110,7 +111,7 @@ func New(s *spec.Spec, t Target) (*Plan, error) {
 		p.Second = &disks[1]
 	}
 	r := &recipe{Plan: p, spec: s, target: t, swapGiB: swap, espMiB: 512}
-	if s.Recipe == "debian-zfs" && s.Bootloader.File == "" {
+	if r.grub = usesGRUB(s); !r.grub && s.Recipe == "debian-zfs" && s.Bootloader.File == "" {
 		r.uki, r.espMiB = true, 1024 // two or three images must fit during an update
 	}
 	r.collectSecrets()
@@ -194,8 +195,8 @@ func assignIDs(s *spec.Spec, t Target) IDs {
 		return fmt.Sprintf("%x-%x-%x-%x-%x", h[:4], h[4:6], h[6:8], h[8:10], h[10:16])
 	}
 	drive := func(n string) DriveIDs {
-		return DriveIDs{uuid("disk" + n), uuid("esp" + n), uuid("swap" + n), uuid("pool" + n), uuid("luks" + n),
-			uuid("fat" + n)[:8]}
+		return DriveIDs{uuid("disk" + n), uuid("esp" + n), uuid("swap" + n), uuid("pool" + n), uuid("boot" + n),
+			uuid("luks" + n), uuid("fat" + n)[:8]}
 	}
 	id := IDs{DriveIDs: drive(""), HostID: uuid("hostid")[:8]}
 	if len(t.Disks) > 1 {

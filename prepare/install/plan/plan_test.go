@@ -50,7 +50,7 @@ func mustPlan(t *testing.T, s *spec.Spec, facts Target) *Plan {
 // TestGolden compares the plan for a machine with NVMe, 16 GB and UEFI, and those of the
 // other recipes for a small machine.
 func TestGolden(t *testing.T) {
-	for _, name := range []string{"article", "debian12", "debian13", "netbsd", "mirror"} {
+	for _, name := range []string{"article", "debian12", "debian13", "netbsd", "mirror", "grub"} {
 		s, err := spec.Parse(name+".yaml", read(t, name+".yaml"))
 		if err != nil {
 			t.Fatal(err)

@@ -100,12 +100,9 @@ func Questions(recipe string) []Question {
 			{Key: "flatpak", Text: "Flatpak", Default: "no", shape: yesNo, when: yes("desktop")},
 		}, last)
 	case "debian-zfs":
-		optional := loader[0]
-		optional.Optional, optional.Text = true, optional.Text+"; without it, a unified kernel image starts"
-		loader[0].when = func(a map[string]string) bool { return a["release"] == "bookworm" }
-		optional.when = func(a map[string]string) bool { return a["release"] != "bookworm" }
+		loader[0].Optional = true
+		loader[0].Text += "; without it, GRUB starts Debian 12, and a unified kernel image Debian 13"
 		loader[1].when = func(a map[string]string) bool { return a["zfsbootmenu.file"] != "" }
-		loader = slices.Insert(loader, 1, optional)
 		return slices.Concat(first, []Question{
 			{Key: "release", Text: "Release, bookworm or trixie", Default: "trixie", shape: suites},
 			{Key: "mirror", Text: "Repository of packages", Default: "http://deb.debian.org/debian", shape: url},

@@ -19,31 +19,49 @@ var Recipes = []string{"void-zfs", "debian-zfs", "netbsd-zfs"}
 
 // Spec is an install.yaml. Secrets are references, never values.
 type Spec struct {
-	Schema     string   `yaml:"schema"`
-	Recipe     string   `yaml:"recipe"`
-	Release    string   `yaml:"release"`     // of Debian or NetBSD
-	Disk       string   `yaml:"disk"`        // below /dev/disk/by-id, or a loop device
-	MirrorDisk string   `yaml:"mirror_disk"` // mirrors the pool of disk
-	Destroy    []string `yaml:"destroy"`
-	Hostname   string   `yaml:"hostname"`
-	Timezone   string   `yaml:"timezone"`
-	Keymap     string   `yaml:"keymap"`
-	Locale     string   `yaml:"locale"`
-	Libc       string   `yaml:"libc"`
-	Mirror     string   `yaml:"mirror"`
-	Sets       []string `yaml:"sets"` // of NetBSD
-	SetsDir    string   `yaml:"sets_dir"`
-	Kernel     string   `yaml:"kernel"`
-	Hibernate  bool     `yaml:"hibernate"`
-	SwapGiB    int      `yaml:"swap_gib"` // 0: RAM and an eighth of it
-	Microcode  string   `yaml:"microcode"`
-	Desktop    bool     `yaml:"desktop"`
-	Flatpak    bool     `yaml:"flatpak"`
-	Packages   []string `yaml:"packages"`
-	Bootloader Loader   `yaml:"zfsbootmenu"`
-	Secrets    Secrets  `yaml:"secrets"`
-	SSHKeys    []string `yaml:"ssh_keys"` // of root
-	Users      []User   `yaml:"users"`
+	Schema     string    `yaml:"schema"`
+	Recipe     string    `yaml:"recipe"`
+	Release    string    `yaml:"release"`     // of Debian or NetBSD
+	Disk       string    `yaml:"disk"`        // below /dev/disk/by-id, or a loop device
+	MirrorDisk string    `yaml:"mirror_disk"` // mirrors the pool of disk
+	Destroy    []string  `yaml:"destroy"`
+	Hostname   string    `yaml:"hostname"`
+	Timezone   string    `yaml:"timezone"`
+	Keymap     string    `yaml:"keymap"`
+	Locale     string    `yaml:"locale"`
+	Libc       string    `yaml:"libc"`
+	Mirror     string    `yaml:"mirror"`
+	Sets       []string  `yaml:"sets"` // of NetBSD
+	SetsDir    string    `yaml:"sets_dir"`
+	Kernel     string    `yaml:"kernel"`
+	Hibernate  bool      `yaml:"hibernate"`
+	SwapGiB    int       `yaml:"swap_gib"` // 0: RAM and an eighth of it
+	Microcode  string    `yaml:"microcode"`
+	Desktop    bool      `yaml:"desktop"`
+	Flatpak    bool      `yaml:"flatpak"`
+	Packages   []string  `yaml:"packages"`
+	Pool       Pool      `yaml:"pool"`
+	Datasets   []Dataset `yaml:"datasets"`
+	Bootloader Loader    `yaml:"zfsbootmenu"`
+	Secrets    Secrets   `yaml:"secrets"`
+	SSHKeys    []string  `yaml:"ssh_keys"` // of root
+	Users      []User    `yaml:"users"`
+}
+
+// Pool changes how the pool is made.
+type Pool struct {
+	Compression   string            `yaml:"compression"`
+	Ashift        int               `yaml:"ashift"`
+	Autotrim      string            `yaml:"autotrim"`
+	Compatibility string            `yaml:"compatibility"` // a set of features; "" is that of the recipe
+	Properties    map[string]string `yaml:"properties"`    // of its first dataset, which all others inherit
+}
+
+// Dataset is one that is kept out of boot environments.
+type Dataset struct {
+	Name       string            `yaml:"name"`       // below the pool
+	Mountpoint string            `yaml:"mountpoint"` // a path, or none
+	Properties map[string]string `yaml:"properties"`
 }
 
 // Loader is the image of ZFSBootMenu, a file on the machine that installs.
@@ -92,7 +110,8 @@ func Parse(file string, src []byte) (*Spec, error) {
 	if root == nil {
 		return nil, r.Err()
 	}
-	s := &Spec{Keymap: "us", Locale: "en_US.UTF-8", Timezone: "UTC", Libc: "glibc"}
+	s := &Spec{Pool: Pool{Compression: "lz4", Ashift: 12, Autotrim: "on"},
+		Keymap: "us", Locale: "en_US.UTF-8", Timezone: "UTC", Libc: "glibc"}
 	yamltree.Decode(root, s, r)
 	s.fill()
 	if root.Kind == yamltree.Mapping {
@@ -216,10 +235,12 @@ func (c checker) linux(s *Spec, ref string) {
 		c.oneOf(s.Release, []string{"bookworm", "trixie"}, "release")
 	}
 	const zbm = "zfsbootmenu"
-	if s.Recipe != "debian-zfs" || s.Release == "bookworm" || s.Bootloader.File != "" {
+	if s.Recipe != "debian-zfs" || s.Bootloader.File != "" {
 		c.want(s.Bootloader.File, path, "write the path of a pinned release", zbm, "file")
 		c.want(s.Bootloader.SHA256, digest, "write 64 hexadecimal digits", zbm, "sha256")
 	}
+	c.pool(s)
+	c.datasets(s.Datasets)
 	c.want(s.Secrets.Root, secret, ref, "secrets", "root")
 	c.want(s.Secrets.Pool, secret, ref, "secrets", "pool")
 	if s.Hibernate || s.Secrets.Swap != "" {
@@ -244,7 +265,8 @@ func (c checker) netbsd(s *Spec) {
 	}
 	for key, set := range map[string]bool{"hibernate": s.Hibernate, "secrets.pool": s.Secrets.Pool != "",
 		"secrets.swap": s.Secrets.Swap != "", "secrets.root": s.Secrets.Root != "",
-		"desktop": s.Desktop, "flatpak": s.Flatpak, "mirror_disk": s.MirrorDisk != ""} {
+		"desktop": s.Desktop, "flatpak": s.Flatpak, "mirror_disk": s.MirrorDisk != "",
+		"datasets": len(s.Datasets) > 0, "pool": s.Pool.changed()} {
 		if set {
 			c.Add(c.at(strings.Split(key, ".")), "leave it out", "NetBSD has no %s with this recipe", key)
 		}

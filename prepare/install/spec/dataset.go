@@ -1,0 +1,138 @@
+package spec
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bakeoff/base/yamltree"
+)
+
+var (
+	compression = regexp.MustCompile(`^(on|off|lz4|lzjb|zle|gzip(-[1-9])?|zstd(-[1-9]|-1[0-9]|-fast(-[0-9]{1,4})?)?)$`)
+	features    = regexp.MustCompile(`^(openzfs|openzfsonosx|zol|freebsd|grub2)[A-Za-z0-9.-]*$`)
+	setName     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)*$`)
+	mountpoint  = regexp.MustCompile(`^(none|(/[A-Za-z0-9][A-Za-z0-9_.@+-]*)+)$`)
+	property    = regexp.MustCompile(`^[a-z][a-z0-9]*([a-z0-9._-]*:[a-z0-9._-]+)?$`)
+	propValue   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:,@/+%-]*$`)
+)
+
+// changed reports whether anything differs from the defaults.
+func (p Pool) changed() bool {
+	return p.Compression != "lz4" || p.Ashift != 12 || p.Autotrim != "on" || p.Compatibility != "" || len(p.Properties) > 0
+}
+
+// keyed are the properties of encryption, and those that a key of its own sets.
+var keyed = map[string]string{"encryption": "the pool is encrypted as a whole", "keyformat": "the pool has one key",
+	"keylocation": "the pool has one key", "mountpoint": "the key mountpoint sets it", "pbkdf2iters": "the pool has one key"}
+
+func (c checker) properties(all map[string]string, taken map[string]string, at ...string) {
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		where := append(slices.Clone(at), "properties", name)
+		why, refused := keyed[name]
+		if w, ok := taken[name]; ok {
+			why, refused = w, true
+		}
+		switch {
+		case refused:
+			c.Add(c.at(where), "leave it out", "%s cannot be set here: %s", yamltree.Show(name), why)
+		case strings.HasPrefix(name, "org.zfsbootmenu:"):
+			c.Add(c.at(where), "leave it out", "%s cannot be set here: the recipe sets it", yamltree.Show(name))
+		case !property.MatchString(name):
+			c.Add(c.at(where), "write a property of zfs as recordsize", "%s is not the name of a property", yamltree.Show(name))
+		default:
+			c.want(all[name], propValue, "write a value as zfs set takes it", where...)
+		}
+	}
+}
+
+// pool checks the options of the pool.
+func (c checker) pool(s *Spec) {
+	p := s.Pool
+	c.want(p.Compression, compression, "write lz4, zstd, off or another value of zfsprops(7)", "pool", "compression")
+	if p.Ashift < 12 || p.Ashift > 16 {
+		c.Add(c.at([]string{"pool", "ashift"}), "write 12 to 16: a disk with larger sectors than it says is slow with less",
+			"pool.ashift is %d", p.Ashift)
+	}
+	if p.Autotrim != "on" && p.Autotrim != "off" {
+		c.Add(c.at([]string{"pool", "autotrim"}), "write on or off", "pool.autotrim is %s", yamltree.Show(p.Autotrim))
+	}
+	if p.Compatibility != "" {
+		c.want(p.Compatibility, features, "write a file of /usr/share/zfs/compatibility.d as openzfs-2.2-linux", "pool",
+			"compatibility")
+		if since, ok := strings.CutPrefix(p.Compatibility, "openzfs-"); s.Recipe == "debian-zfs" &&
+			s.Release == "bookworm" && ok && !slices.Contains([]string{"2.0", "2.1"}, strings.TrimSuffix(
+			strings.TrimSuffix(since, "-linux"), "-freebsd")) {
+			c.Add(c.at([]string{"pool", "compatibility"}), "use openzfs-2.1-linux",
+				"OpenZFS 2.1 of Debian 12 does not know the features of %s", p.Compatibility)
+		}
+	}
+	c.properties(p.Properties, map[string]string{"compression": "pool.compression sets it",
+		"canmount": "the first dataset is not mounted"}, "pool")
+}
+
+// ours are the datasets that every recipe makes.
+var ours = []string{"ROOT", "home"}
+
+// inside are the folders that belong to a boot environment: without them, an environment that
+// is rolled back has programs of one day and the record of its packages of another. Below a
+// folder with true, only the folder itself belongs to it.
+var inside = map[string]bool{"/": true, "/bin": false, "/boot": false, "/dev": false, "/efi": false, "/etc": false,
+	"/home": true, "/lib": false, "/lib64": false, "/proc": false, "/run": false, "/sbin": false, "/sys": false,
+	"/usr": false, "/var": true, "/var/lib": true, "/var/lib/apt": false, "/var/lib/dpkg": false, "/var/db": true,
+	"/var/db/xbps": false, "/mnt": true}
+
+// outside are exceptions.
+var outside = []string{"/usr/local", "/usr/src", "/usr/ports"}
+
+// belongs reports whether a folder must be part of a boot environment.
+func belongs(path string) bool {
+	for _, o := range outside {
+		if path == o || strings.HasPrefix(path, o+"/") {
+			return false
+		}
+	}
+	for folder, only := range inside {
+		if path == folder || !only && strings.HasPrefix(path, folder+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// datasets checks that datasets can be made in order, and take nothing out of the boot
+// environments that belongs to them.
+func (c checker) datasets(all []Dataset) {
+	names, mounts := map[string]bool{}, map[string]bool{}
+	for _, o := range ours {
+		names[o] = true
+	}
+	for i, d := range all {
+		at := func(key string) []string { return []string{"datasets", strconv.Itoa(i), key} }
+		c.want(d.Name, setName, "write a name below the pool as var/log", at("name")...)
+		c.want(d.Mountpoint, mountpoint, "write a path as /var/log, or none", at("mountpoint")...)
+		parent := d.Name[:max(strings.LastIndexByte(d.Name, '/'), 0)]
+		switch {
+		case d.Name == "ROOT" || strings.HasPrefix(d.Name, "ROOT/"):
+			c.Add(c.at(at("name")), "choose a name outside ROOT", "%s would be among the boot environments", d.Name)
+		case names[d.Name]:
+			c.Add(c.at(at("name")), "choose another name", "the dataset %s exists already", yamltree.Show(d.Name))
+		case parent != "" && !names[parent]:
+			c.Add(c.at(at("name")), "list "+parent+" before it, with mountpoint none", "%s has no parent", d.Name)
+		}
+		switch {
+		case belongs(d.Mountpoint):
+			c.Add(c.at(at("mountpoint")), "choose a folder such as /var/log, /srv or /home/NAME",
+				"%s must be part of the boot environment, or a rollback leaves it behind", d.Mountpoint)
+		case mounts[d.Mountpoint] && d.Mountpoint != "none":
+			c.Add(c.at(at("mountpoint")), "choose another folder", "two datasets are mounted at %s", d.Mountpoint)
+		}
+		if m := d.Properties["canmount"]; m != "" && m != "on" && m != "off" {
+			c.Add(c.at(append(at("properties"), "canmount")), "write on or off", "canmount is %s", yamltree.Show(m))
+		}
+		c.properties(d.Properties, nil, at("properties")[:2]...)
+		names[d.Name], mounts[d.Mountpoint] = true, true
+	}
+}

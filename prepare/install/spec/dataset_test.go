@@ -1,0 +1,63 @@
+package spec
+
+import (
+	"strings"
+	"testing"
+)
+
+const withDatasets = `schema: bakeoff/install/v1
+recipe: void-zfs
+disk: /dev/disk/by-id/x
+hostname: box
+mirror: https://repo.example/current
+zfsbootmenu: {file: /zbm.EFI, sha256: 0000000000000000000000000000000000000000000000000000000000000000}
+secrets: {pool: prompt, root: prompt}
+`
+
+// TestDatasets accepts what leaves boot environments whole, and says what does not, and where.
+func TestDatasets(t *testing.T) {
+	for _, good := range []string{
+		"pool: {compression: zstd-3, ashift: 13, autotrim: off, compatibility: openzfs-2.1-linux, properties: {atime: off}}",
+		"datasets: [{name: var, mountpoint: none}, {name: var/log, mountpoint: /var/log, properties: {quota: 10G}}]",
+		"datasets: [{name: srv, mountpoint: /srv}, {name: local, mountpoint: /usr/local}]",
+		"datasets: [{name: home/anna, mountpoint: /home/anna}, {name: docker, mountpoint: /var/lib/docker}]",
+		"datasets: [{name: s, mountpoint: /srv, properties: {canmount: on, 'com.sun:auto-snapshot': 'true'}}]",
+	} {
+		if _, err := Parse("f", []byte(withDatasets+good+"\n")); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for bad, want := range map[string]string{
+		"datasets: [{name: ROOT/old, mountpoint: /srv}]":                                 "f:8:19: ROOT/old would be among",
+		"datasets: [{name: var/log, mountpoint: /var/log}]":                              "var/log has no parent; list var before",
+		"datasets: [{name: home, mountpoint: /srv}]":                                     `"home" exists already`,
+		"datasets: [{name: a, mountpoint: /}]":                                           "mountpoint is not valid",
+		"datasets: [{name: a, mountpoint: /usr/lib}]":                                    "/usr/lib must be part",
+		"datasets: [{name: a, mountpoint: /var}]":                                        "/var must be part",
+		"datasets: [{name: a, mountpoint: /var/lib/dpkg/info}]":                          "must be part of the boot environment",
+		"datasets: [{name: a, mountpoint: /boot/efi}]":                                   "must be part of the boot environment",
+		"datasets: [{name: a, mountpoint: /etc/../srv}]":                                 "mountpoint is not valid",
+		"datasets: [{name: a, mountpoint: /srv}, {name: b, mountpoint: /srv}]":           "two datasets are mounted at /srv",
+		"datasets: [{name: a, mountpoint: /srv, properties: {encryption: off}}]":         `"encryption" cannot be set here`,
+		"datasets: [{name: a, mountpoint: /srv, properties: {'org.zfsbootmenu:x': on}}]": "the recipe sets it",
+		"datasets: [{name: a, mountpoint: /srv, properties: {Quota: 1G}}]":               "is not the name of a property",
+		"datasets: [{name: a, mountpoint: /srv, properties: {quota: 1 G}}]":              "properties.quota is not valid",
+		"datasets: [{name: a, mountpoint: /srv, properties: {canmount: noauto}}]":        "canmount is",
+		"datasets: [{name: a}]":                                                          "mountpoint is missing",
+		"pool: {compression: zip}":                                                       "pool.compression is not valid",
+		"pool: {ashift: 9}":                                                              "pool.ashift is 9",
+		"pool: {autotrim: maybe}":                                                        "pool.autotrim is",
+		"pool: {compatibility: none}":                                                    "pool.compatibility is not valid",
+		"pool: {properties: {compression: zstd}}":                                        "pool.compression sets it",
+	} {
+		_, err := Parse("f", []byte(withDatasets+bad+"\n"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s gave %v, want %q", bad, err, want)
+		}
+	}
+	old := strings.ReplaceAll(withDatasets, "void-zfs", "debian-zfs\nrelease: bookworm")
+	if _, err := Parse("f", []byte(old+"pool: {compatibility: openzfs-2.2-linux}\n")); err == nil ||
+		!strings.Contains(err.Error(), "use openzfs-2.1-linux") {
+		t.Errorf("features that Debian 12 does not know gave %v", err)
+	}
+}
