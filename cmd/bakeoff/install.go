@@ -46,6 +46,7 @@ and what shows a key.`,
 		a.installStatus(),
 		a.installVerify(),
 		a.installUndo(),
+		a.installEnv(),
 		a.installLint(),
 	)
 	return c

@@ -130,6 +130,12 @@ func (f *fake) debian(root string, args []string) (known bool, err error) {
 	case "dracut":
 		err = f.initramfs(root)
 	case "lsinitrd":
+		if strings.HasSuffix(last, ".EFI") {
+			var b []byte
+			b, err = os.ReadFile(root + last)
+			fmt.Println(string(b))
+			break
+		}
 		_, err = os.Stat(root + "/boot/initramfs-6.12.img")
 		fmt.Println("usr/lib/modules/6.12/extra/zfs.ko\netc/hostid")
 	case "locale-gen":
@@ -247,6 +253,13 @@ func (f *fake) chroot(args []string) error {
 			}
 		}
 		return nil
+	case "ssh-keygen":
+		return f.real("ssh-keygen", append(slices.Clone(args[1:len(args)-1]), root+last)...)
+	case "generate-zbm":
+		conf, err := os.ReadFile(root + "/etc/zfsbootmenu/dracut.conf.d/dropbear.conf")
+		to := root + "/boot/efi/EFI/ZBM-SSH/vmlinuz.EFI"
+		return errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to,
+			append(conf, "usr/sbin/dropbear\nroot/.ssh/authorized_keys\n"...), 0o644))
 	case "/usr/local/sbin/esp-sync": // the real script, without the change of the root
 		return f.real("sh", root+args[0], root+"/boot/efi", root+"/boot/efi2")
 	case "flatpak":

@@ -274,7 +274,7 @@ desktop: true
 flatpak: true
 microcode: amd
 ssh_keys: ["ssh-ed25519 AAAA me"]
-zfsbootmenu: {file: %[1]s/zbm.EFI, sha256: %[2]s}
+zfsbootmenu: {file: %[1]s/zbm.EFI, sha256: %[2]s, ssh_keys: ["ssh-ed25519 AAAA menu"]}
 secrets: {pool: "file:%[1]s/pool", swap: "file:%[1]s/swap", root: "file:%[1]s/root"}
 users:
   - {name: anna, groups: [wheel], password: "file:%[1]s/anna"}
@@ -410,7 +410,7 @@ func (m *machine) endState() string {
 		}
 		text := ""
 		switch {
-		case info.Mode().IsRegular() && filepath.Base(name) != "volume.key":
+		case info.Mode().IsRegular() && filepath.Base(name) != "volume.key" && !strings.Contains(name, "/menu_"):
 			content, _ := os.ReadFile(name)
 			sum := sha256.Sum256(content)
 			text = hex.EncodeToString(sum[:])

@@ -88,7 +88,7 @@ func (r *refusals) machine(s *spec.Spec, t Target, swapGiB int64) {
 	if s.Hibernate && s.Release == "bookworm" && s.Bootloader.File != "" {
 		r.add("use release trixie, or leave zfsbootmenu or hibernate out",
 			"OpenZFS 2.1 of Debian 12 has no property that keeps "+
-			"ZFSBootMenu from writing to a pool that a hibernated system holds")
+				"ZFSBootMenu from writing to a pool that a hibernated system holds")
 	}
 	if t.SecureBoot != nil && *t.SecureBoot {
 		r.add("switch Secure Boot off in the firmware",

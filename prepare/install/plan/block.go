@@ -506,11 +506,17 @@ func (r *recipe) bootMenu() {
 			check("sha256sum", file).expect(b.SHA256).replaces()
 		s.Redo = true
 	}
+	if len(b.SSHKeys) > 0 {
+		r.menuSSH()
+	}
 	r.syncESPs()
 	// The last one that is added is the first one that the firmware tries.
 	r.secondEntry("ZFSBootMenu", file)
 	r.entry("entry-backup", "ZFSBootMenu (Backup)", `\EFI\ZBM\VMLINUZ-BACKUP.EFI`, r.Drives()[0])
 	r.entry("entry", "ZFSBootMenu", file, r.Drives()[0])
+	if len(b.SSHKeys) > 0 {
+		r.entry("entry-ssh", "ZFSBootMenu (SSH)", `\EFI\ZBM-SSH\vmlinuz.EFI`, r.Drives()[0])
+	}
 }
 
 // secondEntry adds an entry for the other disk of a mirror.

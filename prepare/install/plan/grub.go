@@ -26,12 +26,13 @@ var grubFeatures = strings.Fields(`async_destroy bookmarks embedded_data empty_b
 func (r *recipe) makeBootPool() {
 	const top, set = bootPool + "/BOOT", bootPool + "/BOOT/debian"
 	devices := r.poolDevices(partBoot)
-	argv := []string{"zpool", "create", "-f", "-d", "-o", "ashift=12", "-o", "autotrim=on", "-o", "compatibility=grub2"}
+	argv := []string{"zpool", "create", "-f", "-d", "-o", "ashift=12", "-o", "autotrim=on", "-o",
+		"compatibility=grub2"}
 	for _, f := range grubFeatures {
 		argv = append(argv, "-o", "feature@"+f+"=enabled")
 	}
-	argv = append(argv, "-O", "compression=lz4", "-O", "acltype=posixacl", "-O", "xattr=sa", "-O", "relatime=on", "-O", "devices=off",
-		"-O", "canmount=off", "-m", "none", "-R", target, bootPool)
+	argv = append(argv, "-O", "compression=lz4", "-O", "acltype=posixacl", "-O", "xattr=sa", "-O", "relatime=on", "-O",
+		"devices=off", "-O", "canmount=off", "-m", "none", "-R", target, bootPool)
 	r.poolOf("boot-pool", "create the pool that GRUB reads", bootPool, devices, slices.Concat(argv, vdevs(devices)))
 	r.dataset("dataset-boot-top", "keep snapshots off the first dataset, which GRUB cannot read with one", top,
 		"mountpoint=none", "canmount=off")
@@ -42,7 +43,8 @@ func (r *recipe) makeBootPool() {
 // installGRUB installs GRUB on the ESP, also as EFI/BOOT/BOOTX64.EFI, and writes its menu.
 func (r *recipe) installGRUB() {
 	const file = `\EFI\debian\grubx64.efi`
-	r.assert("grub-reads", "see that GRUB reads the pool with /boot", "chroot", target, "grub-probe", "--target=fs", "/boot").
+	r.assert("grub-reads", "see that GRUB reads the pool with /boot", "chroot", target, "grub-probe", "--target=fs",
+		"/boot").
 		expect("zfs").Local = true
 	install := []string{"grub-install", "--target=x86_64-efi", "--efi-directory=/boot/efi", "--no-nvram"}
 	r.in("loader", "install GRUB", append(install, "--bootloader-id=debian")...).

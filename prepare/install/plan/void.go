@@ -128,3 +128,38 @@ func (r *recipe) voidDesktop() {
 		r.link("audio-"+file, "configure PipeWire", l[0], l[1]+"/"+file)
 	}
 }
+
+// menuSSH builds an image of ZFSBootMenu that answers over SSH: releases have no SSH daemon.
+// The verified release stays as the second entry. The image lies on the ESP, so its host keys
+// are its own and not those of the system.
+func (r *recipe) menuSSH() {
+	const folder, image = "/etc/zfsbootmenu", "/boot/efi/EFI/ZBM-SSH"
+	r.write("menu-ssh-omit", "keep the daemon out of the system's own images", "0644",
+		target+"/etc/dracut.conf.d/crypt-ssh.conf", `omit_dracutmodules+=" crypt-ssh "`)
+	r.xbps("menu-ssh-packages", "install what builds an image of ZFSBootMenu with an SSH daemon", "zfsbootmenu",
+		"systemd-boot-efistub", "dracut-network", "dracut-crypt-ssh", "dropbear", "openssh")
+	r.write("menu-ssh-network", "let the image get an address", "0644", target+"/etc/cmdline.d/dracut-network.conf",
+		"ip=dhcp rd.neednet=1")
+	r.write("menu-ssh-keys", "let the keys of the specification open the menu", "0600", target+"/etc/dropbear/root_key",
+		r.spec.Bootloader.SSHKeys...)
+	for _, kind := range []string{"rsa", "ecdsa"} {
+		key := "/etc/dropbear/menu_" + kind + "_key"
+		s := r.in("menu-ssh-host-"+kind, "make a host key of the menu's own", "ssh-keygen", "-q", "-t", kind, "-m", "PEM",
+			"-N", "", "-f", key).check("test", "-s", target+key+".pub")
+		s.Stdin, s.Redo = &Input{Text: "y\n"}, true // replaces the half of an interruption
+	}
+	r.write("menu-ssh-dracut", "put the daemon into the image", "0644", target+folder+"/dracut.conf.d/dropbear.conf",
+		`add_dracutmodules+=" crypt-ssh "`, `install_optional_items+=" /etc/cmdline.d/dracut-network.conf "`,
+		`dropbear_keytypes="rsa ecdsa"`, "dropbear_rsa_key=/etc/dropbear/menu_rsa_key",
+		"dropbear_ecdsa_key=/etc/dropbear/menu_ecdsa_key", "dropbear_acl=/etc/dropbear/root_key")
+	r.write("menu-ssh-config", "say where the image goes", "0644", target+folder+"/config.yaml", "Global:",
+		"  ManageImages: true", "  BootMountPoint: /boot/efi", "  DracutConfDir: "+folder+"/dracut.conf.d",
+		"Components:", "  Enabled: false", "EFI:", "  ImageDir: "+image, "  Versions: false", "  Enabled: true",
+		"Kernel:", "  CommandLine: ro quiet loglevel=0")
+	r.in("menu-ssh-image", "build the image", "generate-zbm").
+		check("find", target+image, "-name", "vmlinuz.EFI").expect("vmlinuz.EFI").Redo = true
+	has := r.in("menu-ssh-has", "see that the image has the daemon and lets the keys in", "lsinitrd", image+"/vmlinuz.EFI")
+	for _, want := range []string{"dropbear", "root/.ssh/authorized_keys"} {
+		has.check(has.Argv...).expect(want)
+	}
+}

@@ -96,6 +96,8 @@ func Questions(recipe string) []Question {
 			},
 			{Key: "kernel", Text: "Package of the kernel", Default: "linux-lts", shape: word},
 		}, swap, loader, []Question{
+			{Key: "zfsbootmenu.ssh_keys", Text: "Public SSH key that opens the menu over the network", Optional: true,
+				shape: sshKey},
 			{Key: "desktop", Text: "KDE Plasma", Default: "no", shape: yesNo},
 			{Key: "flatpak", Text: "Flatpak", Default: "no", shape: yesNo, when: yes("desktop")},
 		}, last)

@@ -26,7 +26,8 @@ func (p Pool) changed() bool {
 
 // keyed are the properties of encryption, and those that a key of its own sets.
 var keyed = map[string]string{"encryption": "the pool is encrypted as a whole", "keyformat": "the pool has one key",
-	"keylocation": "the pool has one key", "mountpoint": "the key mountpoint sets it", "pbkdf2iters": "the pool has one key"}
+	"keylocation": "the pool has one key",
+	"mountpoint":  "the key mountpoint sets it", "pbkdf2iters": "the pool has one key"}
 
 func (c checker) properties(all map[string]string, taken map[string]string, at ...string) {
 	for _, name := range slices.Sorted(maps.Keys(all)) {

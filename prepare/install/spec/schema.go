@@ -44,6 +44,7 @@ var described = map[string]string{
 	"Spec.ssh_keys":      "public keys of root",
 	"Spec.users":         "accounts besides root",
 	"Loader.file":        "the path of a pinned release",
+	"Loader.ssh_keys":    "public keys that may open the menu over SSH, on port 222; of void-zfs",
 	"Loader.sha256":      "its digest",
 	"Secrets.pool":       "passphrase of the pool, 8 to 512 bytes",
 	"Secrets.swap":       "passphrase of the swap",

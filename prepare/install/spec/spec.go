@@ -68,6 +68,8 @@ type Dataset struct {
 type Loader struct {
 	File   string `yaml:"file"`
 	SHA256 string `yaml:"sha256"`
+	// SSHKeys may open the menu over SSH, by an image that the new system builds.
+	SSHKeys []string `yaml:"ssh_keys"`
 }
 
 // Secrets are references to secrets: file:PATH, prompt or command:ARGV.
@@ -238,6 +240,11 @@ func (c checker) linux(s *Spec, ref string) {
 	if s.Recipe != "debian-zfs" || s.Bootloader.File != "" {
 		c.want(s.Bootloader.File, path, "write the path of a pinned release", zbm, "file")
 		c.want(s.Bootloader.SHA256, digest, "write 64 hexadecimal digits", zbm, "sha256")
+	}
+	c.keys(s.Bootloader.SSHKeys, zbm, "ssh_keys")
+	if len(s.Bootloader.SSHKeys) > 0 && s.Recipe != "void-zfs" {
+		c.Add(c.at([]string{zbm, "ssh_keys"}), "leave it out",
+			"ssh_keys of ZFSBootMenu are for void-zfs only: Debian has no package that builds its image")
 	}
 	c.pool(s)
 	c.datasets(s.Datasets)

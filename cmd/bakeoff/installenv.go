@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/safetext"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/prepare/install/bootenv"
+)
+
+func (a *app) installEnv() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "env",
+		Short: "List, snapshot and clone boot environments, and go back to one",
+		Long: `env works on the boot environments of a running machine: the datasets of which each is a
+whole system. Take a snapshot before an update; if the update went wrong, rollback makes an
+environment of the snapshot the one that starts next. Nothing is destroyed.`,
+		Example: `  bakeoff install env snapshot before-update
+  bakeoff install env rollback before-update`,
+		Args: a.unknownCommand,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.envList())
+	for _, s := range []struct {
+		use, short, long, example, done string
+		args                            int
+		do                              func(ctx context.Context, e *bootenv.Environments, args []string) (string, error)
+	}{
+		{"snapshot TAG [ENVIRONMENT]", "Take a snapshot of a boot environment",
+			`snapshot takes a snapshot of the running environment, or of another one. Datasets outside
+of the environment, as /home, are not part of it.`, "  bakeoff install env snapshot before-update", "taken", 2,
+			func(ctx context.Context, e *bootenv.Environments, args []string) (string, error) {
+				return e.Snapshot(ctx, strings.Join(args[1:], ""), args[0])
+			}},
+		{"clone SNAPSHOT NAME", "Make a boot environment of a snapshot",
+			`clone makes an environment of a snapshot (TAG of the running environment, or
+ENVIRONMENT@TAG), with the command line of the one that it comes from. ZFSBootMenu lists it.`,
+			"  bakeoff install env clone before-update try", "made", -2,
+			func(ctx context.Context, e *bootenv.Environments, args []string) (string, error) {
+				return e.Clone(ctx, args[0], args[1])
+			}},
+		{"activate NAME", "Choose the boot environment that starts next",
+			`activate sets bootfs of the pool, which is what ZFSBootMenu starts by itself. It refuses a
+machine that another loader starts.`, "  bakeoff install env activate try", "starts next", -1,
+			func(ctx context.Context, e *bootenv.Environments, args []string) (string, error) {
+				return e.Activate(ctx, args[0])
+			}},
+		{"rollback SNAPSHOT", "Go back to a snapshot at the next start",
+			`rollback makes an environment of a snapshot (TAG of the running environment, or
+ENVIRONMENT@TAG), called ENVIRONMENT-TAG, and chooses it. What changed since the snapshot
+stays in the old environment. Run it again after an interruption.`,
+			"  bakeoff install env rollback before-update", "starts next", -1,
+			func(ctx context.Context, e *bootenv.Environments, args []string) (string, error) {
+				return e.Rollback(ctx, args[0])
+			}},
+	} {
+		var t targetFlags
+		least, most := 1, s.args
+		if s.args < 0 {
+			least, most = -s.args, -s.args
+		}
+		sub := &cobra.Command{Use: s.use, Short: s.short, Long: s.long, Example: s.example,
+			Args: cli.Between(least, most, strings.ToLower(s.use[strings.IndexByte(s.use, ' ')+1:])),
+			RunE: func(c *cobra.Command, args []string) error {
+				e, release, err := a.environments(c.Context(), t)
+				if err != nil {
+					return err
+				}
+				defer release()
+				name, err := s.do(c.Context(), e, args)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(a.Out, safetext.Line(name), s.done)
+				return nil
+			}}
+		t.add(sub)
+		c.AddCommand(sub)
+	}
+	return c
+}
+
+func (a *app) environments(ctx context.Context, t targetFlags) (*bootenv.Environments, func(), error) {
+	to, release, err := a.connect(ctx, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := bootenv.Read(ctx, to)
+	if err != nil {
+		release()
+	}
+	return e, release, err
+}
+
+func (a *app) envList() *cobra.Command {
+	var asJSON bool
+	var t targetFlags
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List boot environments and their snapshots",
+		Long: `list shows the boot environments of a machine: which one runs, which one starts next, where
+each comes from, and its snapshots.`,
+		Example: `  bakeoff install env list --host root@server`,
+		Args:    cli.Between(0, 0, ""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			e, release, err := a.environments(c.Context(), t)
+			if err != nil {
+				return err
+			}
+			defer release()
+			safetext.Scrub(e, safetext.Line)
+			if asJSON {
+				return a.PrintJSON(e)
+			}
+			for _, n := range e.All {
+				var marks []string
+				if n.Running {
+					marks = append(marks, "runs")
+				}
+				if n.Default {
+					marks = append(marks, "starts next")
+				}
+				if n.Origin != "" {
+					marks = append(marks, "from "+n.Origin)
+				}
+				fmt.Fprintf(a.Out, "%s: %s\n", n.Name, strings.Join(marks, ", "))
+				for _, s := range n.Snapshots {
+					fmt.Fprintf(a.Out, "  %s@%s\n", n.Name, s)
+				}
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one object")
+	t.add(c)
+	return c
+}
