@@ -39,7 +39,16 @@ var guestColumns = []column[*vm.Guest]{
 	{"pid", func(g *vm.Guest) string { return numberOrNone(g.Supervisor) }},
 	{"ports", func(g *vm.Guest) string { return strings.Join(g.Reached, ",") }},
 	{"since", func(g *vm.Guest) string { return g.Since.UTC().Format(time.RFC3339) }},
+	{"snapshots", func(g *vm.Guest) string { return snapshotNames(g) }},
 	{"why", func(g *vm.Guest) string { return g.Why }},
+}
+
+func snapshotNames(g *vm.Guest) string {
+	var names []string
+	for _, s := range g.Snapshots {
+		names = append(names, s.Name)
+	}
+	return strings.Join(names, ",")
 }
 
 func numberOrNone(n int) string {

@@ -26,9 +26,10 @@ type Stop struct {
 
 // request is what a command asks the supervisor for.
 type request struct {
-	Do     string `json:"do"` // stop, reboot or kill
+	Do     string `json:"do"` // stop, reboot, kill, snapshot or drop-snapshot
 	Stop   Stop   `json:"stop,omitzero"`
 	Signal int    `json:"signal,omitempty"`
+	Name   string `json:"name,omitempty"` // of a new snapshot; ID of one that is dropped
 }
 
 // reply is the answer of the supervisor.

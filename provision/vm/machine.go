@@ -89,6 +89,11 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 	for i, s := range b.Shares {
 		m.Shares = append(m.Shares, qemu.Share{Tag: "share" + strconv.Itoa(i), Path: s.From, ReadOnly: s.ReadOnly})
 	}
+	memory, err := g.resumes()
+	if err != nil {
+		return nil, err
+	}
+	m.Paused = memory != ""
 	out := &machine{v: v}
 	for _, p := range b.Ports {
 		if p, err = p.free(); err != nil {
@@ -101,7 +106,10 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 		return nil, err
 	}
 	var status struct{ Status string }
-	if err = out.Execute(ctx, "query-status", nil, &status); err != nil {
+	if err = out.Execute(ctx, "query-status", nil, &status); err == nil && memory != "" {
+		err = out.resume(ctx, memory)
+	}
+	if err != nil {
 		return nil, errors.Join(err, out.Guest.Kill(context.WithoutCancel(ctx)))
 	}
 	return out, nil

@@ -25,6 +25,9 @@ type instance interface {
 	// stop asks it to end, and waits until it has or ctx ends.
 	stop(ctx context.Context) error
 	signal(ctx context.Context, number int) error
+	// saveSnapshot keeps disks or written files, and says whether the memory is kept, too.
+	saveSnapshot(ctx context.Context, id, dir string) (memory bool, err error)
+	dropSnapshot(ctx context.Context, id string) error
 	// close ends it by force, and removes what it used.
 	close(ctx context.Context) error
 }
@@ -71,8 +74,11 @@ func (s *Store) Supervise(ctx context.Context, uuid string, report func(error)) 
 			err = errors.Join(err, g.remove(context.WithoutCancel(ctx)))
 		}
 	}()
-	if err = readJSON(g.Path(fileBoot), &v.boot); err == nil {
-		err = s.reap(ctx, g) // of a supervisor that was killed
+	if err = s.reap(ctx, g); err == nil { // of a supervisor that was killed
+		err = errors.Join(g.finish(ctx), g.sweepSnapshots(ctx, g.dropTag))
+	}
+	if err == nil {
+		err = readJSON(g.Path(fileBoot), &v.boot)
 	}
 	if err == nil {
 		v.log, err = os.OpenFile(g.Path(fileMessages), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -101,7 +107,7 @@ func (v *supervisor) pass(r request) error {
 	case v.requests <- a:
 		return <-a.done
 	case <-time.After(closeTime):
-		return fault.New(fault.Lab, "the guest is starting or stopping")
+		return fault.New(fault.Lab, "the guest is starting, stopping or being copied")
 	}
 }
 
@@ -258,6 +264,10 @@ func (v *supervisor) hold(ctx context.Context, in instance) (last Transition, ag
 				return Transition{State: Stopped}, err == nil, err
 			case "kill":
 				a.done <- in.signal(ctx, a.Signal)
+			case "snapshot":
+				a.done <- v.g.takeSnapshot(ctx, a.Name, in)
+			case "drop-snapshot":
+				a.done <- v.g.loseSnapshot(ctx, a.Name, in.dropSnapshot)
 			default:
 				a.done <- fault.New(fault.Invalid, "unknown request %q", a.Do)
 			}

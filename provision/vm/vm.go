@@ -62,7 +62,8 @@ func (s *Store) Dir() string { return filepath.Join(s.State, "vm") }
 type Guest struct {
 	manifest.Guest
 	Status
-	store *Store
+	Snapshots []Snapshot `json:"snapshots,omitempty"`
+	store     *Store
 }
 
 // Path is a file of the guest.
@@ -283,8 +284,11 @@ func (s *Store) open(uuid string) (*Guest, error) {
 		return nil, fault.New(fault.Lab, "the folder %s has the manifest of another guest (%q)",
 			filepath.Join(s.Dir(), uuid), g.UUID)
 	}
-	err := g.refresh()
-	return g, err
+	n, err := g.coming()
+	if n != nil && err == nil {
+		g.Guest = n.Guest // a killed command has decided so, and the next one finishes it
+	}
+	return g, errors.Join(err, g.refresh(), g.readSnapshots())
 }
 
 // Find returns the guest that a person named: by its UUID, the beginning of one, or its
@@ -328,8 +332,22 @@ func (s *Store) Find(name string) (*Guest, error) {
 // minPrefix is the length of the shortest beginning of a UUID that names a guest.
 const minPrefix = 2
 
-// change takes the lock of a guest for a command that changes it.
+// change takes the lock of a guest for a command that changes it, and finishes what a killed
+// one has begun.
 func (g *Guest) change(ctx context.Context) (*lock.Lock, error) {
+	held, err := g.hold(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := g.finishLeft(ctx); err != nil {
+		held.Release()
+		return nil, err
+	}
+	return held, nil
+}
+
+// hold takes the lock of a guest for a command that changes it.
+func (g *Guest) hold(ctx context.Context) (*lock.Lock, error) {
 	held, err := lock.Wait(ctx, g.Path(fileChange))
 	if err != nil {
 		return nil, fault.Op("guest "+g.UUID, err)
@@ -355,7 +373,7 @@ func (g *Guest) Delete(ctx context.Context) error {
 	if err := g.store.Sweep(ctx); err != nil {
 		return err
 	}
-	held, err := g.change(ctx)
+	held, err := g.hold(ctx)
 	if err != nil {
 		return err
 	}

@@ -161,6 +161,8 @@ type Machine struct {
 	ConsoleLog string
 	// Reboots tells that the machine survives a restart of its guest.
 	Reboots bool
+	// Paused tells that the machine stands still until the command cont of the monitor.
+	Paused bool
 	// Ready is when a guest without an agent is ready.
 	Ready Ready
 	// Watch makes QEMU write the events that tell how far the boot is.
@@ -191,6 +193,9 @@ func (m *Machine) CommandLine() []string {
 	}
 	if !m.Reboots {
 		argv = append(argv, "-no-reboot")
+	}
+	if m.Paused {
+		argv = append(argv, "-S")
 	}
 	argv = append(argv, m.consoleArgs()...) // messages go to standard output, where they are bounded
 	if m.Kernel != "" {

@@ -20,8 +20,8 @@ import (
 // kills is how often something is killed. BAKEOFF_TEST_KILLS sets another number.
 const kills = 10
 
-// Commands, supervisors and QEMU are killed at random moments of create, start, stop and
-// delete. There are never two of a guest, and never a half of one: all that exists is
+// Commands, supervisors and QEMU are killed at random moments of create, update, start, stop,
+// snapshot, rollback and delete. There are never two of a guest, and never a half of one: all that exists is
 // listed, all that is listed can be started and deleted, and at the end nothing is left.
 func TestKilledAtAnyMoment(t *testing.T) {
 	h := home(t)
@@ -68,8 +68,21 @@ func (k *killer) killOne(t *testing.T) string {
 	target := vm.Guest{}
 	if len(all) > 0 && (k.r.IntN(3) > 0 || len(all) > 4) {
 		target = all[k.r.IntN(len(all))]
-		args = [][]string{{"start"}, {"stop", "-F"}, {"stop", "-t", "100ms"}, {"delete"}}[k.r.IntN(4)]
-		args = append(slices.Clone(args), target.UUID)
+		all := [][]string{{"start"}, {"stop", "-F"}, {"stop", "-t", "100ms"}, {"delete"}, {"update"}, {"create-snapshot"},
+			{"create-snapshot"}, {"rollback-snapshot"}, {"rollback-snapshot"}, {"delete-snapshot"}}
+		args = append(slices.Clone(all[k.r.IntN(len(all))]), target.UUID)
+		switch args[0] {
+		case "update":
+			args = append(args, fmt.Sprint("ram=", 64+k.r.IntN(64)))
+		case "create-snapshot":
+			args = append(args, fmt.Sprint("s", k.r.IntN(4)))
+		case "rollback-snapshot", "delete-snapshot":
+			name := "none"
+			if n := len(target.Snapshots); n > 0 {
+				name = target.Snapshots[k.r.IntN(n)].Name
+			}
+			args = append(args, name)
+		}
 	} else {
 		k.made++
 		args = append(append(args, k.sources[k.r.IntN(len(k.sources))]...), "--name", fmt.Sprint("k", k.made))

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/provision/vm"
+)
+
+// snapshotVerb is a command for a snapshot of a guest. done is what it has done, for a message.
+func (a *app) snapshotVerb(use, short, long, example, done string,
+	do func(ctx context.Context, g *vm.Guest, name string) error) *cobra.Command {
+	return &cobra.Command{Use: use + " GUEST NAME", Short: short, Long: long, Example: example,
+		Args: cli.Between(2, 2, "GUEST NAME"),
+		RunE: func(c *cobra.Command, args []string) error {
+			g, err := a.guest(args[0])
+			if err != nil {
+				return err
+			}
+			ctx, stop := a.Interruptible(c.Context())
+			defer stop()
+			if err := do(ctx, g, args[1]); err != nil {
+				return err
+			}
+			fmt.Fprintf(a.Err, "Successfully %s snapshot %q of VM %s\n", done, args[1], g.UUID)
+			return nil
+		}}
+}
+
+func (a *app) vmCreateSnapshot() *cobra.Command {
+	return a.snapshotVerb("create-snapshot", "Keep a guest as it is now: disks, manifest, metadata and memory",
+		`create-snapshot keeps the disks of a machine, or what the programs of a container have
+written, together with the manifest and its metadata. A machine that runs keeps its memory,
+too, and stands still while that is written. A container stands still while its files are
+copied. NAME has 1 to 64 of the characters A-Z a-z 0-9 - _ . : %. "bakeoff vm get" lists the
+snapshots, and "bakeoff vm list -o alias,snapshots" shows their names.`,
+		"  sudo bakeoff vm create-snapshot web before-upgrade\n  bakeoff vm get web | jq .snapshots", "created",
+		func(ctx context.Context, g *vm.Guest, name string) error { return g.CreateSnapshot(ctx, name) })
+}
+
+func (a *app) vmRollbackSnapshot() *cobra.Command {
+	return a.snapshotVerb("rollback-snapshot", "Give a guest back what it was at a snapshot",
+		`rollback-snapshot ends the guest by force, and gives it its disks, manifest and metadata of
+the snapshot back, all of them or none. The guest then runs if it ran at the snapshot: a
+machine continues with its memory, and a container starts its program again. What was changed
+since is lost. Unlike in SmartOS, newer snapshots stay.`,
+		"  sudo bakeoff vm rollback-snapshot web before-upgrade", "rolled back to",
+		func(ctx context.Context, g *vm.Guest, name string) error {
+			return g.Rollback(ctx, name, a.launchSupervisor)
+		})
+}
+
+func (a *app) vmDeleteSnapshot() *cobra.Command {
+	return a.snapshotVerb("delete-snapshot", "Remove a snapshot of a guest", "The guest stays as it is.",
+		"  sudo bakeoff vm delete-snapshot web before-upgrade", "deleted",
+		func(ctx context.Context, g *vm.Guest, name string) error { return g.DeleteSnapshot(ctx, name) })
+}
