@@ -51,39 +51,13 @@ func Read(ctx context.Context, c conn.Conn) (*Environments, error) {
 			"run this on a machine with its root on ZFS, or name one with --host")
 	}
 	e := &Environments{Pool: installed.PoolOf(f[1]), Parent: installed.Parent(f[1]), conn: c}
-	list, err := conn.Output(
-		ctx,
-		c,
-		"zfs",
-		"list",
-		"-Hp",
-		"-o",
-		"name,mountpoint,origin",
-		"-t",
-		"filesystem",
-		"-d",
-		"1",
-		e.Parent,
-	)
+	list, err := conn.Output(ctx, c, "zfs", "list", "-Hp", "-o", "name,mountpoint,origin", "-t", "filesystem", "-d", "1",
+		e.Parent)
 	if err != nil {
 		return nil, err
 	}
-	snapshots, err := conn.Output(
-		ctx,
-		c,
-		"zfs",
-		"list",
-		"-Hp",
-		"-o",
-		"name",
-		"-s",
-		"creation",
-		"-t",
-		"snapshot",
-		"-d",
-		"2",
-		e.Parent,
-	)
+	snapshots, err := conn.Output(ctx, c, "zfs", "list", "-Hp", "-o", "name", "-s", "creation", "-t", "snapshot", "-d",
+		"2", e.Parent)
 	if err != nil {
 		return nil, err
 	}
@@ -91,20 +65,8 @@ func Read(ctx context.Context, c conn.Conn) (*Environments, error) {
 	if err != nil {
 		return nil, err
 	}
-	lines, err := conn.Output(
-		ctx,
-		c,
-		"zfs",
-		"get",
-		"-H",
-		"-o",
-		"name,value,source",
-		"-t",
-		"filesystem",
-		"-r",
-		commandLine,
-		e.Parent,
-	)
+	lines, err := conn.Output(ctx, c, "zfs", "get", "-H", "-o", "name,value,source", "-t", "filesystem", "-r", commandLine,
+		e.Parent)
 	if err != nil {
 		return nil, err
 	}
@@ -211,10 +173,7 @@ func (e *Environments) Snapshot(ctx context.Context, environment, tag string) (s
 		return "", err
 	}
 	if slices.Contains(n.Snapshots, tag) {
-		return "", fault.WithFix(
-			fault.New(fault.Invalid, "%s has a snapshot %s already", n.Name, tag),
-			"choose another name",
-		)
+		return "", fault.WithFix(fault.New(fault.Invalid, "%s has a snapshot %s already", n.Name, tag), "choose another name")
 	}
 	return n.Dataset + "@" + tag, e.run(ctx, "zfs", "snapshot", n.Dataset+"@"+tag)
 }
@@ -230,10 +189,8 @@ func (e *Environments) Clone(ctx context.Context, snapshot, to string) (string, 
 	}
 	dataset := e.Parent + "/" + to
 	if e.index(dataset) >= 0 {
-		return "", fault.WithFix(
-			fault.New(fault.Invalid, "there is a boot environment %s already", to),
-			"choose another name",
-		)
+		return "", fault.WithFix(fault.New(fault.Invalid, "there is a boot environment %s already", to),
+			"choose another name")
 	}
 	argv := []string{"zfs", "clone", "-o", "canmount=noauto", "-o", "mountpoint=/"}
 	if n.commandLine != "" {
@@ -259,11 +216,9 @@ func (e *Environments) needMenu() error {
 	if e.Menu {
 		return nil
 	}
-	return fault.WithFix(
-		fault.New(fault.Unsupported, "nothing below %s has the property %s: ZFSBootMenu does not start "+
-			"this machine, and other loaders name the root in their own configuration", e.Parent, commandLine),
-		"clone the snapshot, then change root= of the kernel's command line by hand",
-	)
+	return fault.WithFix(fault.New(fault.Unsupported, "nothing below %s has the property %s: ZFSBootMenu does not start "+
+		"this machine, and other loaders name the root in their own configuration", e.Parent, commandLine),
+		"clone the snapshot, then change root= of the kernel's command line by hand")
 }
 
 // Rollback makes an environment of a snapshot the one that starts next. It is a clone, called
@@ -279,10 +234,8 @@ func (e *Environments) Rollback(ctx context.Context, snapshot string) (string, e
 	to := n.Name + "-" + tag
 	if i := e.index(e.Parent + "/" + to); i >= 0 {
 		if e.All[i].Origin != n.Dataset+"@"+tag {
-			return "", fault.WithFix(
-				fault.New(fault.Invalid, "there is a boot environment %s that comes from elsewhere", to),
-				"clone the snapshot under another name, and activate that",
-			)
+			return "", fault.WithFix(fault.New(fault.Invalid, "there is a boot environment %s that comes from elsewhere", to),
+				"clone the snapshot under another name, and activate that")
 		}
 		return e.Activate(ctx, to)
 	}

@@ -83,8 +83,8 @@ func writeDisk(t *testing.T, file string, pattern int) {
 
 func hasDisk(t *testing.T, file string, pattern int) bool {
 	t.Helper()
-	out, err := exec.Command("qemu-io", "-f", "qcow2", "-c", fmt.Sprintf("read -P %d 0 512", pattern), file).
-		CombinedOutput()
+	out, err := exec.Command("qemu-io", "-f", "qcow2", "-c", fmt.Sprintf("read -P %d 0 512", pattern),
+		file).CombinedOutput()
 	if bytes.Contains(out, []byte("Pattern verification failed")) {
 		return false
 	}
@@ -180,10 +180,8 @@ func TestKilledRollback(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	var uuids []string
 	for _, brand := range []string{"docker", "microvm"} {
-		text := "{brand: " + brand + ", alias: " + brand + ", autoboot: false, image: " + service(
-			t,
-			"web",
-		) + ", tags: {v: 0}}"
+		text := "{brand: " + brand + ", alias: " + brand + ", autoboot: false, tags: {v: 0}, image: " +
+			service(t, "web") + "}"
 		do(t, h, "create", "-f", file(t, "g.yaml", text))
 		uuids = append(uuids, guest(t, h, brand).UUID)
 	}
