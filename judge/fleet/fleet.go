@@ -5,9 +5,10 @@
 // A verdict of a run holds for its machine. The blocks of all machines together do not
 // say more: they agree within a machine, and their number grows without another machine.
 // Where machines differ by 2 %, an interval of all blocks excludes a difference that does
-// not exist in 41 to 46 of 100 cases. So each machine gives one number for a comparison, the
-// level of its runs (package history), and the machines are the sample. The estimate is their mean, and
-// the interval is Student's, with one degree of freedom less than there are machines.
+// not exist in 29 of 100 cases (bench/fleet). So each machine gives one number for a
+// comparison, the level of its runs (package history), and the machines are the sample.
+// The estimate is their mean, and the interval is Student's, with one degree of freedom
+// less than there are machines.
 // Machines count equally, whatever the number of their blocks. The m primary comparisons
 // share alpha evenly (Bonferroni).
 //
