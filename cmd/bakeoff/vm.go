@@ -37,7 +37,7 @@ command is done or there is nothing to do, 1 after an error, and 2 for wrong usa
 	for _, sub := range []*cobra.Command{a.vmRun(), a.vmCreate(), a.vmValidate(),
 		a.vmUpdate(), a.vmApply(), a.vmList(), a.vmLookup(), a.vmGet(), a.vmStart(), a.vmStop(),
 		a.vmReboot(), a.vmDelete(), a.vmConsole(), a.vmLogs(), a.vmExec(), a.vmInfo(), a.vmKill(),
-		a.vmCreateSnapshot(), a.vmRollbackSnapshot(), a.vmDeleteSnapshot()} {
+		a.vmCreateSnapshot(), a.vmRollbackSnapshot(), a.vmDeleteSnapshot(), a.vmNetwork()} {
 		c.AddCommand(guestExit(sub))
 		names = append(names, sub.Name())
 	}
@@ -49,6 +49,9 @@ command is done or there is nothing to do, 1 after an error, and 2 for wrong usa
 // guestExit gives c the exit codes of vmadm: 2 for wrong usage, and 1 for every other error.
 func guestExit(c *cobra.Command) *cobra.Command {
 	run := c.RunE
+	if run == nil { // a group
+		return c
+	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		err := run(c, args)
 		usage := err != nil && strings.HasSuffix(err.Error(), "see "+c.CommandPath()+" --help")

@@ -65,26 +65,28 @@ func (a *app) problemsFirst(err error, asJSON bool) error {
 	return cli.Exit{Code: cli.ExitFailed, Text: problems.Error()}
 }
 
-// checked reads the guests of a file, and refuses what has no counterpart here.
-func checked(file string, text []byte) ([]manifest.Guest, error) {
-	guests, err := manifest.Read(file, text)
-	if err != nil {
-		return nil, err
+// checked reads what a file describes, and refuses what has no counterpart here. others are
+// the networks of other files.
+func (a *app) checked(file string, text []byte, others ...manifest.Network) (d manifest.Document, err error) {
+	if d, err = manifest.ReadAll(file, text); err != nil {
+		return d, err
 	}
+	state, _ := a.at.Dirs()
+	tags := (&vm.Store{State: state}).Tags(append(others, d.Networks...)...)
 	var problems manifest.Problems
-	for i, g := range guests {
-		for _, p := range manifest.ProblemsOf(vm.Fit(g)) {
+	for i, g := range d.Guests {
+		for _, p := range manifest.ProblemsOf(vm.Fit(g, tags)) {
 			p.File = file
-			if len(guests) > 1 {
+			if len(d.Guests) > 1 {
 				p.Path = fmt.Sprintf("%d.%s", i, p.Path)
 			}
 			problems = append(problems, p)
 		}
 	}
 	if len(problems) > 0 {
-		return nil, fault.Wrap(fault.Invalid, "", problems)
+		return d, fault.Wrap(fault.Invalid, "", problems)
 	}
-	return guests, nil
+	return d, nil
 }
 
 func (a *app) vmCreate() *cobra.Command {
@@ -103,14 +105,19 @@ counterpart on this machine, before it makes anything.`,
 			if err != nil {
 				return err
 			}
-			all, err := checked(name, text)
+			all, err := a.checked(name, text)
 			if err != nil {
 				return a.problemsFirst(err, asJSON)
 			}
 			ctx, stop := a.Interruptible(c.Context())
 			defer stop()
+			for _, d := range all.Networks {
+				if err := a.createNetwork(ctx, d); err != nil {
+					return a.problemsFirst(err, asJSON)
+				}
+			}
 			var made []*vm.Guest
-			for _, m := range all {
+			for _, m := range all.Guests {
 				g, err := a.createGuest(ctx, m, folderOf(name))
 				if err != nil {
 					return a.problemsFirst(err, asJSON)
@@ -192,13 +199,16 @@ value, the reason and what is allowed, and returns 1 if there is one.`,
 				return err
 			}
 			if args[0] == "create" {
-				_, err = checked(name, text)
+				_, err = a.checked(name, text)
 			} else {
 				var g *vm.Guest
 				if g, err = a.guest(args[1]); err == nil {
 					var next manifest.Guest
 					if next, _, err = manifest.Update(g.Guest, name, text); err == nil {
-						err = vm.Fit(next)
+						var s *vm.Store
+						if s, err = a.guests(); err == nil {
+							err = vm.Fit(next, s.Tags())
+						}
 					}
 				}
 			}
@@ -295,9 +305,9 @@ func (a *app) vmApply() *cobra.Command {
 		Use:   "apply -f FILE|FOLDER",
 		Short: "Make guests what manifests say: create and update them",
 		Long: `apply reads a manifest, or all .json, .yaml and .yml files of a folder. Each guest in them
-needs a uuid or an alias. apply creates those that do not exist and updates the others, and
-prints the difference to standard error first. It leaves guests alone that no manifest
-describes. The second apply of a manifest changes nothing.`,
+needs a uuid or an alias. apply creates networks and guests that do not exist and updates
+the other guests, and prints the difference to standard error first. It leaves alone what
+no manifest describes. The second apply of a manifest changes nothing.`,
 		Example: "  sudo bakeoff vm apply -f guests.yaml\n  sudo bakeoff vm apply -f guests.d --dry-run",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -306,21 +316,33 @@ describes. The second apply of a manifest changes nothing.`,
 			}
 			ctx, stop := a.Interruptible(c.Context())
 			defer stop()
-			steps, err := a.planApply(file)
+			networks, steps, err := a.planApply(file)
 			if err != nil {
 				return a.problemsFirst(err, asJSON)
+			}
+			for _, n := range networks {
+				n.print(a)
 			}
 			for _, s := range steps {
 				s.print(a)
 			}
 			if asJSON {
-				err := a.PrintJSON(map[string]any{"schema": vmChangesSchema, "guests": append([]*applyStep{}, steps...)})
+				err := a.PrintJSON(map[string]any{"schema": vmChangesSchema, "networks": append([]networkStep{}, networks...),
+					"guests": append([]*applyStep{}, steps...)})
 				if err != nil {
 					return err
 				}
 			}
 			if dry {
 				return nil
+			}
+			for _, n := range networks {
+				if !n.Create {
+					continue
+				}
+				if err := a.createNetwork(ctx, n.want); err != nil {
+					return a.problemsFirst(err, false)
+				}
 			}
 			for _, s := range steps {
 				switch {
@@ -363,29 +385,53 @@ func (s *applyStep) print(a *app) {
 	}
 }
 
-// planApply finds what differs between manifests and guests.
-func (a *app) planApply(at string) ([]*applyStep, error) {
+// planApply finds what differs between manifests and what exists.
+func (a *app) planApply(at string) (networks []networkStep, steps []*applyStep, err error) {
 	files, err := manifestFiles(at)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var steps []*applyStep
+	s, err := a.guests()
+	if err != nil {
+		return nil, nil, err
+	}
 	var problems manifest.Problems
-	seen := map[string]string{}
-	for _, file := range files {
-		name, text, err := a.payload(nil, file)
-		if err != nil {
-			return nil, err
+	var declared []manifest.Network
+	texts, seen := make([][]byte, len(files)), map[string]string{}
+	for i, file := range files {
+		if _, texts[i], err = a.payload(nil, file); err != nil {
+			return nil, nil, err
 		}
-		all, err := checked(name, text)
+		d, err := manifest.ReadAll(file, texts[i])
+		if err != nil {
+			continue // checked says so
+		}
+		for _, n := range d.Networks {
+			if in := seen["network "+n.Name]; in != "" {
+				problems = append(problems, manifest.Problem{File: file, Path: "network", Value: n.Name,
+					Reason: in + " describes this network, too", Allowed: "remove one of them"})
+			}
+			seen["network "+n.Name] = file
+			step, err := a.planNetwork(s, file, n)
+			if p := manifest.ProblemsOf(err); p != nil {
+				problems = append(problems, p...)
+			} else if err != nil {
+				return nil, nil, err
+			}
+			networks, declared = append(networks, step), append(declared, n)
+		}
+	}
+	tags := s.Tags(declared...)
+	for i, file := range files {
+		all, err := a.checked(file, texts[i], declared...)
 		if err != nil {
 			if p := manifest.ProblemsOf(err); p != nil {
 				problems = append(problems, p...)
 				continue
 			}
-			return nil, err
+			return nil, nil, err
 		}
-		for _, m := range all {
+		for _, m := range all.Guests {
 			s := &applyStep{Name: cmp.Or(m.UUID, m.Alias), want: m, dir: folderOf(file)}
 			if s.Name == "" || seen[s.Name] != "" {
 				reason := "it is missing, and apply finds guests by it"
@@ -397,10 +443,10 @@ func (a *app) planApply(at string) ([]*applyStep, error) {
 				continue
 			}
 			seen[s.Name] = file
-			if err := a.compare(s); err != nil {
+			if err := a.compare(s, tags); err != nil {
 				p := manifest.ProblemsOf(err)
 				if p == nil {
-					return nil, err
+					return nil, nil, err
 				}
 				problems = append(problems, p...)
 			}
@@ -408,13 +454,13 @@ func (a *app) planApply(at string) ([]*applyStep, error) {
 		}
 	}
 	if len(problems) > 0 {
-		return nil, fault.Wrap(fault.Invalid, "", problems)
+		return nil, nil, fault.Wrap(fault.Invalid, "", problems)
 	}
-	return steps, nil
+	return networks, steps, nil
 }
 
 // compare finds the guest of a step and what differs.
-func (a *app) compare(s *applyStep) (err error) {
+func (a *app) compare(s *applyStep, tags vm.Tags) (err error) {
 	s.have, err = a.guest(s.Name)
 	if fault.Is(err, fault.NotFound) || err == nil && s.have.UUID != s.want.UUID && s.have.Alias != s.want.Alias {
 		s.have, s.Create = nil, true
@@ -424,7 +470,7 @@ func (a *app) compare(s *applyStep) (err error) {
 		return err
 	}
 	s.have.Adopt(&s.want)
-	s.Changes, err = s.have.Planned(s.want)
+	s.Changes, err = s.have.Planned(s.want, tags)
 	return err
 }
 

@@ -464,6 +464,12 @@ func ip(ctx context.Context, host conn.Conn, namespace string, commands ...strin
 	return fault.Op("ip "+strings.Join(commands, "; ip "), err)
 }
 
+// IP runs commands of ip(8) in a namespace, "" for the host's own, as one batch. Their words
+// must not come from a user unchecked.
+func IP(ctx context.Context, host conn.Conn, namespace string, commands ...string) error {
+	return privilege(ip(ctx, host, namespace, commands...))
+}
+
 func run(ctx context.Context, host conn.Conn, argv ...string) error {
 	_, err := conn.Output(ctx, host, argv...)
 	return err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,13 +49,25 @@ type container struct {
 // reap removes what a killed supervisor left of the guest.
 func (s *Store) reap(ctx context.Context, g *Guest) error {
 	if g.Brand.Machine() {
-		return awaitQEMU(ctx, s.dirOf(g.UUID))
+		if err := awaitQEMU(ctx, s.dirOf(g.UUID)); err != nil {
+			return err
+		}
+		return s.detachGuest(ctx, g)
 	}
 	if _, err := os.Stat(s.envDir(g.UUID)); errors.Is(err, os.ErrNotExist) {
 		return nil // it was never started
 	}
 	_, err := s.Drive.Reap(ctx, s.Host, driver.Leftover{Label: label(g.UUID), Dir: s.envDir(g.UUID)}, false)
-	return fault.Op("remove what guest "+g.UUID+" left", err)
+	return fault.Op("remove what guest "+g.UUID+" left", errors.Join(err, s.detachGuest(ctx, g)))
+}
+
+// detachGuest removes what is left of the NICs of a guest that has ended.
+func (s *Store) detachGuest(ctx context.Context, g *Guest) error {
+	all, err := g.connections()
+	if fault.Is(err, fault.NotFound) {
+		return nil // the network went with them
+	}
+	return errors.Join(err, s.detach(ctx, all))
 }
 
 // transient are the parts of a container's folder that last as long as it runs. The rest is
@@ -72,6 +85,13 @@ func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error)
 			return nil, err
 		}
 	}
+	if len(g.NICs) > 0 { // for resolv.conf, which an image of one program has no folder for
+		if _, err := os.Lstat(filepath.Join(b.Container.Root, "etc")); errors.Is(err, os.ErrNotExist) {
+			if err := os.MkdirAll(filepath.Join(dir, isolation.Upper, "etc"), 0o755); err != nil {
+				return nil, err
+			}
+		}
+	}
 	cpus, err := probe.CPUs()
 	if err != nil {
 		return nil, err
@@ -87,7 +107,10 @@ func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error)
 	if c.Instance, err = g.store.Drive.Create(ctx, g.store.Host, spec); err != nil {
 		return nil, err
 	}
-	if err = c.begin(ctx); err != nil {
+	if err = v.connectContainer(ctx, c.Instance); err == nil {
+		err = c.begin(ctx)
+	}
+	if err != nil {
 		return nil, errors.Join(err, c.close(context.WithoutCancel(ctx)))
 	}
 	return c, nil
@@ -111,7 +134,7 @@ func (c *container) begin(ctx context.Context) (err error) {
 		c.listeners = append(c.listeners, l)
 		p.Host = l.Addr().(*net.TCPAddr).AddrPort()
 		c.ports = append(c.ports, p.String())
-		go forward(ctx, l, local.Conn{Netns: netns.Own(label(c.v.g.UUID))}, p)
+		go forward(ctx, l, local.Conn{Netns: netns.Own(label(c.v.g.UUID))}, netip.AddrPortFrom(loopback, p.Guest))
 	}
 	if c.out, err = openTerminal(c.v.g.ConsoleLog(), c.v.g.Path("s")); err != nil {
 		return err
@@ -205,7 +228,7 @@ func (c *container) close(ctx context.Context) error {
 		l.Close()
 	}
 	c.kill()
-	err := c.Instance.Close(ctx)
+	err := errors.Join(c.Instance.Close(ctx), c.v.g.store.detach(ctx, c.v.joined))
 	if c.out != nil {
 		err = errors.Join(err, c.out.close())
 	}
@@ -215,8 +238,8 @@ func (c *container) close(ctx context.Context) error {
 // dialTime bounds a connection to a port of a guest.
 const dialTime = 10 * time.Second
 
-// forward connects the clients of a port of the host to a port in a network namespace.
-func forward(ctx context.Context, l net.Listener, inside local.Conn, p Port) {
+// forward connects the clients of a port of the host to an address in a network namespace.
+func forward(ctx context.Context, l net.Listener, inside local.Conn, at netip.AddrPort) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -225,7 +248,7 @@ func forward(ctx context.Context, l net.Listener, inside local.Conn, p Port) {
 		go func() {
 			defer c.Close()
 			dialing, cancel := context.WithTimeout(context.WithoutCancel(ctx), dialTime)
-			to, err := inside.Dial(dialing, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(p.Guest))))
+			to, err := inside.Dial(dialing, "tcp", at.String())
 			cancel()
 			if err != nil {
 				return

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -9,7 +10,9 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/provision/vm/filter"
 	"bakeoff/provision/vm/manifest"
+	"bakeoff/provision/vm/network"
 )
 
 // noCounterpart says why a property of SmartOS has no counterpart on this machine. It is
@@ -28,7 +31,6 @@ var noCounterpart = map[string]string{
 	"quota":                        "written data has no limit; give a machine a disk with a size",
 	"dns_domain":                   "it has no resolver to be written to",
 	"maintain_resolvers":           "resolvers take effect when the guest starts",
-	"routes":                       "a container has only its loopback interface",
 	"internal_metadata_namespaces": "a guest has no metadata service",
 	"indestructible_delegated":     "guests have no ZFS data",
 	"delegate_dataset":             "guests have no ZFS data",
@@ -47,13 +49,7 @@ var noCounterpart = map[string]string{
 	"zfs_data_recsize":             "guests have no ZFS data",
 	"flexible_disk_size":           "each disk has its own size",
 
-	"nics.vlan_id":                "a NIC is in a network of its own",
-	"nics.vrrp_vrid":              "a NIC is in a network of its own",
-	"nics.vrrp_primary_ip":        "a NIC is in a network of its own",
-	"nics.dhcp_server":            "a NIC is in a network of its own: nobody would ask it",
-	"nics.allowed_dhcp_cids":      "a NIC is in a network of its own",
-	"nics.blocked_outgoing_ports": "QEMU's network filters no ports",
-	"nics.network_uuid":           "networks have no UUIDs",
+	"nics.network_uuid": "networks have no UUIDs",
 
 	"disks.block_size":       "QEMU's disks have blocks of 512 bytes",
 	"disks.guest_block_size": "QEMU's disks have blocks of 512 bytes",
@@ -68,9 +64,9 @@ var noCounterpart = map[string]string{
 	"filesystems.raw": "a folder has no device",
 }
 
-// Fit refuses what a guest wants and this machine has no counterpart for. The error is of
-// kind fault.Invalid and holds manifest.Problems.
-func Fit(g manifest.Guest) error {
+// Fit refuses what a guest wants and this machine has no counterpart for. tags finds networks.
+// The error is of kind fault.Invalid and holds manifest.Problems.
+func Fit(g manifest.Guest, tags Tags) error {
 	var out manifest.Problems
 	add := func(path string, value any, reason, allowed string) {
 		text, err := json.Marshal(value)
@@ -99,6 +95,11 @@ func Fit(g manifest.Guest) error {
 	if g.CPUType == "qemu64" {
 		add("cpu_type", g.CPUType, "machines have the CPU of the host, or all that QEMU emulates", "write host")
 	}
+	for i, n := range g.NICs {
+		fitNIC(g, n, tags(n.NicTag), func(property string, value any, reason, allowed string) {
+			add("nics."+strconv.Itoa(i)+property, value, reason, allowed)
+		})
+	}
 	fitParts(g, add)
 	for i, text := range g.Ports {
 		if _, err := ParsePort(text); err != nil {
@@ -113,16 +114,6 @@ func Fit(g manifest.Guest) error {
 
 // fitParts checks what depends on the brand.
 func fitParts(g manifest.Guest, add func(path string, value any, reason, allowed string)) {
-	for i, n := range g.NICs {
-		path := "nics." + strconv.Itoa(i)
-		if !g.Brand.Machine() {
-			add(path, n.NicTag, "a container has only its loopback interface", "remove it, and publish ports with ports")
-			continue
-		}
-		if _, err := cardOf(n); err != nil {
-			add(path+".ips", n.IPs, err.Error(), "write one IPv4 address with a gateway, or dhcp")
-		}
-	}
 	boots := 0
 	for i, d := range g.Disks {
 		path := "disks." + strconv.Itoa(i)
@@ -138,8 +129,8 @@ func fitParts(g manifest.Guest, add func(path string, value any, reason, allowed
 	}
 	switch {
 	case !g.Brand.Machine():
-		if len(g.Resolvers) > 0 {
-			add("resolvers", g.Resolvers, "a container has only its loopback interface", "remove it")
+		if len(g.Resolvers) > 0 && len(g.NICs) == 0 {
+			add("resolvers", g.Resolvers, "a container without a NIC has only its loopback interface", "add a NIC, or remove it")
 		}
 		if g.Kernel != "" || g.Initrd != "" || g.KernelArgs != "" {
 			add("kernel", g.Kernel, "a container has the kernel of this machine", "remove it, or use brand microvm")
@@ -169,6 +160,63 @@ func withoutNumbers(path string) string {
 	return strings.Join(parts, ".")
 }
 
+// fitNIC checks a NIC and its network; nil is one of its own.
+func fitNIC(g manifest.Guest, n manifest.NIC, in *network.Network, add func(property string, value any, reason,
+	allowed string)) {
+	for k, text := range n.AllowedDHCPCIDs {
+		if _, err := filter.ParseClientID(text); err != nil {
+			add(".allowed_dhcp_cids."+strconv.Itoa(k), text, err.Error(), "write 0x and hexadecimal digits, or a text")
+		}
+	}
+	if in == nil {
+		fitLoneNIC(g, n, add)
+		return
+	}
+	if model, ok := nicModels[n.Model]; !ok {
+		add(".model", n.Model, "QEMU has no such network card", "use virtio, e1000 or rtl8139")
+	} else if model != "" && n.MTU != 0 {
+		add(".mtu", n.MTU, "only a card of model virtio has an mtu", "remove it, or use virtio")
+	}
+	if limit := cmp.Or(in.MTU, 1500); n.MTU > limit {
+		add(".mtu", n.MTU, fmt.Sprintf("network %s has %d", in.Name, limit), "write at most that")
+	}
+	if wantsAddress(n) && (!in.Gateway().IsValid() || n.VLAN != 0) {
+		add(".ips", n.IPs, "nobody gives addresses in network "+in.Name+" without a subnet, or in a VLAN",
+			"write an address, such as 10.0.0.2/24")
+	}
+	if slices.Contains(n.IPs, "addrconf") && (!in.Prefix6().IsValid() || n.VLAN != 0) {
+		add(".ips", n.IPs, "network "+in.Name+" has no IPv6 subnet of length 64", "create it with --subnet fd00:1::/64")
+	}
+	for _, text := range n.IPs {
+		p, err := netip.ParsePrefix(text)
+		if err == nil && n.VLAN == 0 && slices.ContainsFunc(in.Subnets, func(s string) bool {
+			own, err := netip.ParsePrefix(s)
+			return err == nil && own.Addr() == p.Addr()
+		}) {
+			add(".ips", text, "this machine has this address in network "+in.Name, "write another one")
+		}
+	}
+}
+
+// fitLoneNIC checks a NIC whose nic_tag names no network. Only a machine can have one.
+func fitLoneNIC(g manifest.Guest, n manifest.NIC, add func(property string, value any, reason, allowed string)) {
+	create := "run `bakeoff vm network create " + n.NicTag + " --subnet 10.0.0.0/24`"
+	if !g.Brand.Machine() {
+		add(".nic_tag", n.NicTag, "there is no such network", create)
+		return
+	}
+	for property, set := range map[string]bool{"vlan_id": n.VLAN != 0, "vrrp_vrid": n.VRRPVRID != 0,
+		"dhcp_server": n.DHCPServer, "allowed_dhcp_cids": len(n.AllowedDHCPCIDs) > 0,
+		"blocked_outgoing_ports": len(n.BlockedOutgoingPorts) > 0} {
+		if set {
+			add("."+property, n.NicTag, "there is no such network, so the NIC is in one of its own, without "+property, create)
+		}
+	}
+	if _, err := cardOf(n); err != nil {
+		add(".ips", n.IPs, err.Error(), "write one IPv4 address with a gateway, or dhcp; or "+create)
+	}
+}
+
 // conflict is the first address or MAC address of g that another guest has. Addresses are
 // compared, not texts.
 func conflict(g manifest.Guest, others []*Guest) error {
@@ -178,6 +226,9 @@ func conflict(g manifest.Guest, others []*Guest) error {
 			continue
 		}
 		for _, n := range o.NICs {
+			if n.VRRPVRID != 0 {
+				continue
+			}
 			macs[n.MAC] = o
 			for _, text := range n.IPs {
 				if p, err := netip.ParsePrefix(text); err == nil {
@@ -189,6 +240,9 @@ func conflict(g manifest.Guest, others []*Guest) error {
 	var out manifest.Problems
 	for i, n := range g.NICs {
 		path := "nics." + strconv.Itoa(i)
+		if n.VRRPVRID != 0 {
+			continue // the routers of a group share its addresses (RFC 5798)
+		}
 		if o := macs[n.MAC]; o != nil {
 			out = append(out, manifest.Problem{Path: path + ".mac", Value: strconv.Quote(n.MAC),
 				Reason: "guest " + o.UUID + " has this MAC address", Allowed: "write another, or none"})

@@ -3,6 +3,7 @@ package vm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -237,7 +238,7 @@ func (g *Guest) replace(ctx context.Context,
 	}
 	others, err := g.store.List()
 	if err == nil {
-		err = errors.Join(Fit(m), conflict(m, others))
+		err = errors.Join(Fit(m, g.store.Tags()), conflict(m, others))
 	}
 	if err == nil {
 		err = writeJSON(g.Path(fileManifest), m)
@@ -245,14 +246,19 @@ func (g *Guest) replace(ctx context.Context,
 	if err != nil {
 		return nil, err
 	}
+	old := g.Guest
 	g.Guest = m
-	return changes, g.writeMetadata()
+	if err := g.applyFilters(ctx); err != nil {
+		g.Guest = old
+		return nil, errors.Join(err, writeJSON(g.Path(fileManifest), old), g.applyFilters(context.WithoutCancel(ctx)))
+	}
+	return changes, errors.Join(g.writeMetadata(), g.store.refreshNetworks(ctx, slices.Concat(old.NICs, m.NICs)...))
 }
 
 // Planned is what Become would change.
-func (g *Guest) Planned(m manifest.Guest) ([]manifest.Change, error) {
+func (g *Guest) Planned(m manifest.Guest, tags Tags) ([]manifest.Change, error) {
 	changes := manifest.Diff(g.Guest, m)
-	return changes, errors.Join(manifest.CheckFixed(changes), Fit(m))
+	return changes, errors.Join(manifest.CheckFixed(changes), Fit(m, tags))
 }
 
 // Adopt gives m what a file may leave open and the guest has: its UUID and MAC addresses.
@@ -269,8 +275,12 @@ func (g *Guest) Adopt(m *manifest.Guest) {
 func giveMACs(m *manifest.Guest) {
 	m.NICs = slices.Clone(m.NICs)
 	for i := range m.NICs {
-		if m.NICs[i].MAC == "" {
-			m.NICs[i].MAC = newMAC()
+		n := &m.NICs[i]
+		switch {
+		case n.VRRPVRID != 0:
+			n.MAC = fmt.Sprintf("00:00:5e:00:01:%02x", n.VRRPVRID) // RFC 5798, 7.3
+		case n.MAC == "":
+			n.MAC = newMAC()
 		}
 	}
 }

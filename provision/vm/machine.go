@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -16,6 +17,9 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/guest/qemu"
+	"bakeoff/provision/vm/manifest"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
 )
 
 // monitorStart bounds the time until QEMU's monitor answers.
@@ -24,8 +28,9 @@ const monitorStart = time.Minute
 // machine is a guest that QEMU runs.
 type machine struct {
 	*qemu.Guest
-	v     *supervisor
-	ports []string
+	v         *supervisor
+	listeners []net.Listener
+	ports     []string
 }
 
 // Choice is what depends on the emulator and on this machine: found once for all guests.
@@ -76,8 +81,11 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 	if hasSeed(g.Guest) {
 		m.Disks = append(m.Disks, qemu.Disk{Serial: "seed", Path: g.Path(dirSeed), Folder: seedLabel})
 	}
+	if v.joined, err = g.ready(ctx); err != nil {
+		return nil, err
+	}
 	for i, n := range g.NICs {
-		card, err := cardOf(n)
+		card, err := v.cardOf(n)
 		if err != nil {
 			return nil, fault.Op("nics."+strconv.Itoa(i), err)
 		}
@@ -99,20 +107,92 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 		if p, err = p.free(); err != nil {
 			return nil, err
 		}
+		if to := v.published(); to != nil {
+			if err := out.publish(ctx, p, to); err != nil {
+				return nil, errors.Join(err, out.close(context.WithoutCancel(ctx)))
+			}
+			continue
+		}
 		m.Ports = append(m.Ports, qemu.Port{Host: p.Host, Guest: p.Guest})
 		out.ports = append(out.ports, p.String())
 	}
-	if out.Guest, err = qemu.Start(ctx, qemu.Place{Host: g.store.Host, Timeout: monitorStart}, m); err != nil {
-		return nil, err
+	if out.Guest, err = qemu.Start(ctx, v.place(), m); err != nil {
+		return nil, errors.Join(err, out.close(context.WithoutCancel(ctx)))
 	}
 	var status struct{ Status string }
-	if err = out.Execute(ctx, "query-status", nil, &status); err == nil && memory != "" {
+	err = out.Execute(ctx, "query-status", nil, &status)
+	for _, c := range v.joined {
+		if err == nil {
+			err = c.attachTap(ctx)
+		}
+	}
+	if err == nil && memory != "" {
 		err = out.resume(ctx, memory)
 	}
 	if err != nil {
-		return nil, errors.Join(err, out.Guest.Kill(context.WithoutCancel(ctx)))
+		return nil, errors.Join(err, out.close(context.WithoutCancel(ctx)))
 	}
 	return out, nil
+}
+
+// cardOf is the network card of a NIC: at the tap device in its network, or in a network of
+// its own.
+func (v *supervisor) cardOf(n manifest.NIC) (qemu.Card, error) {
+	i := slices.IndexFunc(v.joined, func(c connection) bool { return c.nic.MAC == n.MAC })
+	if i < 0 {
+		return cardOf(n)
+	}
+	c := qemu.Card{MAC: n.MAC, Model: nicModels[n.Model], MTU: n.MTU, FD: firstTap + i}
+	for _, p := range v.joined[i].addresses() {
+		if p.Addr().Is4() && !c.Address.IsValid() {
+			c.Address = p
+		}
+	}
+	return c, nil
+}
+
+// firstTap is the number of the first tap device that the agent opens for QEMU.
+const firstTap = 3
+
+// place is where QEMU runs: behind the agent, which opens its tap devices.
+func (v *supervisor) place() qemu.Place {
+	at := qemu.Place{Host: v.g.store.Host, Timeout: monitorStart}
+	if len(v.joined) > 0 {
+		agent := slices.Concat([]string{v.g.store.Agent, "tap"}, taps(v.joined), []string{"--"})
+		behind := conn.Prefix(v.g.store.Host, agent...)
+		at.Launch = func(ctx context.Context, cmd conn.Cmd) (*guest.Process, error) {
+			return guest.StartProcess(ctx, behind, "qemu", cmd, nil), nil
+		}
+	}
+	return at
+}
+
+// published is the NIC to which published ports lead, if that is in a network: the primary one.
+func (v *supervisor) published() *connection {
+	for i, c := range v.joined {
+		if c.nic.Primary {
+			return &v.joined[i]
+		}
+	}
+	return nil
+}
+
+// publish forwards a port of this machine into the network of a NIC.
+func (m *machine) publish(ctx context.Context, p Port, to *connection) error {
+	address := to.AddressOf(to.member)
+	if !address.IsValid() || to.nic.VLAN != 0 {
+		return fault.WithFix(fault.New(fault.Unsupported, "publish %s: this machine reaches no address of %s in network %s",
+			p, m.v.g.name(), to.Name), "create the network with --subnet, give the primary NIC an address in it, or remove ports")
+	}
+	l, err := net.Listen("tcp", p.Host.String())
+	if err != nil {
+		return portInUse(p, err)
+	}
+	m.listeners = append(m.listeners, l)
+	p.Host = l.Addr().(*net.TCPAddr).AddrPort()
+	m.ports = append(m.ports, p.String())
+	go forward(ctx, l, local.Conn{Netns: to.Namespace()}, netip.AddrPortFrom(address, p.Guest))
+	return nil
 }
 
 // free returns the port with a number, if it has none, and refuses one that is in use: QEMU
@@ -162,7 +242,15 @@ func (m *machine) signal(ctx context.Context, number int) error {
 	return m.Guest.Kill(ctx)
 }
 
-func (m *machine) close(ctx context.Context) error { return m.Guest.Kill(ctx) }
+func (m *machine) close(ctx context.Context) (err error) {
+	for _, l := range m.listeners {
+		l.Close()
+	}
+	if m.Guest != nil {
+		err = m.Guest.Kill(ctx)
+	}
+	return errors.Join(err, m.v.g.store.detach(ctx, m.v.joined))
+}
 
 // awaitQEMU waits until a machine has ended whose supervisor was killed. The kernel kills QEMU
 // with its supervisor, but a large guest takes a while to go.

@@ -10,6 +10,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/vm/manifest"
+	"bakeoff/provision/vm/network"
 )
 
 // A NIC becomes a network in which QEMU plays the gateway, or is refused with the reason.
@@ -48,9 +49,9 @@ func TestCards(t *testing.T) {
 // What has no counterpart is refused, all at once.
 func TestFit(t *testing.T) {
 	for src, want := range map[string][]string{
-		`{"brand": "kvm", "vga": "std", "cpu_cap": 100, "disks": [{"size": 1, "model": "ide"}]}`: {"vga", "cpu_cap"},
-		`{"brand": "lx", "image": "a", "nics": [{"nic_tag": "a"}], "resolvers": "10.0.0.1", "quota": 3}`: {"nics.0", "quota",
-			"resolvers"},
+		`{"brand": "kvm", "vga": "std", "cpu_cap": 100, "disks": [{"size": 1, "model": "ide"}]}`:         {"vga", "cpu_cap"},
+		`{"brand": "lx", "image": "a", "nics": [{"nic_tag": "a"}], "resolvers": "10.0.0.1", "quota": 3}`: {
+			"nics.0.nic_tag", "quota"},
 		`{"brand": "bhyve", "disks": [{"size": 1, "compression": "lz4"}], "nics": [{"nic_tag": "a", "vlan_id": 3}]}`: {
 			"disks.0.compression", "nics.0.vlan_id"},
 		`{"brand": "kvm"}`: {"disks"},
@@ -64,7 +65,7 @@ func TestFit(t *testing.T) {
 			t.Fatalf("%s: %v", src, err)
 		}
 		var paths []string
-		for _, p := range manifest.ProblemsOf(Fit(guests[0])) {
+		for _, p := range manifest.ProblemsOf(Fit(guests[0], func(string) *network.Network { return nil })) {
 			paths = append(paths, p.Path)
 			if p.Reason == "" || p.Allowed == "" {
 				t.Errorf("%+v", p)

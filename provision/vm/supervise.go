@@ -42,6 +42,8 @@ type supervisor struct {
 	report   func(error) // called once: the guest runs, or why not
 	requests chan asked
 	log      *os.File
+	// joined are the NICs of the guest in networks.
+	joined []connection
 	// reboot is the command that waits for the guest to run again; nil without one.
 	reboot chan error
 }
@@ -237,6 +239,11 @@ func (v *supervisor) hold(ctx context.Context, in instance) (last Transition, ag
 			for _, name := range []string{fileConsole, fileMessages} {
 				if err := rotate(v.g.Path(name), maxLog); err != nil {
 					fmt.Fprintln(v.log, "rotate:", err)
+				}
+			}
+			for _, c := range v.joined {
+				if err := c.Serve(ctx); err != nil {
+					fmt.Fprintln(v.log, "dnsmasq:", err)
 				}
 			}
 		case <-in.ended():

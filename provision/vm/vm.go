@@ -396,7 +396,7 @@ func (g *Guest) remove(ctx context.Context) error {
 	} else if err != nil {
 		return fault.Op("delete", err)
 	}
-	return fault.Op("delete", g.store.discard(ctx, gone, g.UUID))
+	return fault.Op("delete", errors.Join(g.store.discard(ctx, gone, g.UUID), g.store.refreshNetworks(ctx, g.NICs...)))
 }
 
 func writeJSON(name string, v any) error {

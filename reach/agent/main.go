@@ -40,6 +40,7 @@ func commands() []subcommand {
 		{"probe", "print the fingerprint or the counters of this system, or what a program is", runProbe},
 		{"enter", "execute a program in cgroups, namespaces and a root (Linux)",
 			func(c command.Call) int { return c.Fail(container.Enter(c.Args)) }},
+		{"tap", "make tap devices and execute a program that inherits them (Linux)", runTap},
 		{"host", "serve this machine to one controller, on standard input and output", runHost},
 		{"pause", "sleep as the first process of an environment",
 			func(c command.Call) int { return container.Pause(c.Args, c.Stderr) }},

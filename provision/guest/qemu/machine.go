@@ -107,6 +107,9 @@ type Card struct {
 	// An address without a gateway leads nowhere.
 	Address netip.Prefix
 	Gateway netip.Addr
+	// FD is the number of an open tap device that QEMU inherits: the card is in the network of
+	// that device. 0 is none.
+	FD int
 }
 
 // Port is a port of the host that leads to a TCP port of the guest.

@@ -64,11 +64,14 @@ func (m *Machine) forwardArgs() []string {
 
 // cardArgs is the part of the command line with network cards of their own.
 func (m *Machine) cardArgs() (argv []string) {
+	first := slices.IndexFunc(m.Cards, func(c Card) bool { return c.FD == 0 })
 	for i, c := range m.Cards {
 		id := fmt.Sprintf("nic%d", i)
 		netdev := "user,id=" + id
 		var at string
-		if c.Address.IsValid() {
+		if c.FD > 0 {
+			netdev = fmt.Sprintf("tap,id=%s,fd=%d", id, c.FD)
+		} else if c.Address.IsValid() {
 			at = c.Address.Addr().String()
 			gateway := c.Gateway
 			if !gateway.IsValid() {
@@ -79,7 +82,7 @@ func (m *Machine) cardArgs() (argv []string) {
 				c.otherAddress(gateway), at)
 		}
 		for _, p := range m.Ports {
-			if i == 0 {
+			if i == first {
 				netdev += fmt.Sprintf(",hostfwd=tcp:%s:%d-%s:%d", p.Host.Addr(), p.Host.Port(), at, p.Guest)
 			}
 		}

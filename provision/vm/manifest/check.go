@@ -225,8 +225,28 @@ func (x *reader) checkNICs(g *Guest) {
 		}
 		x.checkAddresses(n, path, addresses)
 	}
+	for i := range g.NICs {
+		x.checkVRRP(g, i)
+	}
 	if primary < 0 && len(g.NICs) > 0 {
 		g.NICs[0].Primary = true
+	}
+}
+
+// checkVRRP checks a NIC of a virtual router: an address of another NIC speaks for it.
+func (x *reader) checkVRRP(g *Guest, i int) {
+	n, path := g.NICs[i], "nics."+strconv.Itoa(i)+"."
+	switch {
+	case n.VRRPVRID == 0 && n.VRRPPrimaryIP != "":
+		x.add(path+"vrrp_primary_ip", "only a NIC with vrrp_vrid has it", "add vrrp_vrid, or remove it")
+	case n.VRRPVRID == 0:
+	case !slices.ContainsFunc(g.NICs, func(o NIC) bool {
+		return o.VRRPVRID == 0 && slices.ContainsFunc(o.IPs, func(ip string) bool {
+			return n.VRRPPrimaryIP != "" && strings.HasPrefix(ip, n.VRRPPrimaryIP+"/")
+		})
+	}):
+		x.add(path+"vrrp_primary_ip", "it is not an address of another NIC of the guest",
+			"write an address of a NIC without vrrp_vrid")
 	}
 }
 
@@ -306,6 +326,9 @@ func (x *reader) checkAddresses(n *NIC, path string, seen map[netip.Addr]string)
 		if _, prefix := netip.ParsePrefix(s); err != nil && prefix != nil {
 			x.add(path+"allowed_ips."+strconv.Itoa(i), "it is not an address", "write an address or a prefix")
 		}
+	}
+	if len(n.AllowedDHCPCIDs) > 20 {
+		x.add(path+"allowed_dhcp_cids", fmt.Sprintf("it has %d entries", len(n.AllowedDHCPCIDs)), "write at most 20")
 	}
 	for i, port := range n.BlockedOutgoingPorts {
 		if port < 1 || port > 65535 {

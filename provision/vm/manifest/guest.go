@@ -181,16 +181,6 @@ type Filesystem struct {
 	Raw     string   `json:"raw,omitzero"`
 }
 
-// Network is a network of guests; nics name it by nic_tag.
-type Network struct {
-	Name   string `json:"name"`
-	Subnet string `json:"subnet,omitzero"`
-	NAT    bool   `json:"nat,omitzero"`
-	Uplink string `json:"uplink,omitzero"`
-	VLAN   int    `json:"vlan_id,omitzero"`
-	MTU    int    `json:"mtu,omitzero"`
-}
-
 // Problem is one mistake, or one remark.
 type Problem struct {
 	File    string `json:"file,omitempty"`

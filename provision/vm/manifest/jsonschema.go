@@ -7,13 +7,17 @@ import (
 	"bakeoff/base/jsonschema"
 )
 
-// JSONSchema is the schema of a manifest: one guest, or a list of guests. As in Read, numbers
+// JSONSchema is the schema of a manifest: a guest or a network, or a list of them. As in Read, numbers
 // and truth values may be texts, and a list of texts may be one text with commas.
 func JSONSchema() []byte {
 	guest := schemaOf(reflect.TypeFor[Guest](), "")
-	return jsonschema.Document(jsonschema.Object{"$defs": jsonschema.Object{"guest": guest},
-		"oneOf": []any{jsonschema.Object{"$ref": "#/$defs/guest"},
-			jsonschema.ArrayOf(jsonschema.Object{"$ref": "#/$defs/guest"})}}, "bakeoff guests")
+	network := schemaOf(reflect.TypeFor[Network](), "")
+	network["required"] = []string{"network"}
+	item := jsonschema.Object{"oneOf": []any{jsonschema.Object{"$ref": "#/$defs/guest"},
+		jsonschema.Object{"$ref": "#/$defs/network"}}}
+	return jsonschema.Document(jsonschema.Object{"$defs": jsonschema.Object{"guest": guest, "network": network,
+		"item": item}, "oneOf": []any{jsonschema.Object{"$ref": "#/$defs/item"},
+		jsonschema.ArrayOf(jsonschema.Object{"$ref": "#/$defs/item"})}}, "bakeoff guests")
 }
 
 func schemaOf(t reflect.Type, name string) jsonschema.Object {

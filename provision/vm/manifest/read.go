@@ -6,6 +6,7 @@ import (
 	"errors"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,30 +18,62 @@ import (
 // reports every mistake at once: the error is of kind fault.Invalid and holds Problems.
 // Properties that are absent get their defaults; MAC addresses and UUIDs do not.
 func Read(file string, src []byte) ([]Guest, error) {
+	d, err := ReadAll(file, src)
+	return d.Guests, err
+}
+
+// Document is what a manifest describes.
+type Document struct {
+	Guests   []Guest
+	Networks []Network
+}
+
+// ReadAll is Read for a manifest that may describe networks, too.
+func ReadAll(file string, src []byte) (Document, error) {
 	if json.Valid(src) { // strings of JSON hold no raw tab, and YAML allows none before a value
 		src = bytes.ReplaceAll(src, []byte("\t"), []byte(" "))
 	}
 	r := &yamltree.Reporter{File: file}
 	root := yamltree.Parse(src, yamltree.Format{Name: "manifest"}, r)
 	if err := r.Err(); err != nil {
-		return nil, err
+		return Document{}, err
 	}
 	x := &reader{file: file}
-	var guests []Guest
+	var out Document
 	switch {
 	case root == nil || root.Kind == yamltree.Null:
 		x.problems = Problems{{File: file, Line: 1, Column: 1, Reason: "the file is empty", Allowed: "describe a guest"}}
 	case root.Kind == yamltree.Sequence:
 		for i, item := range root.Items {
-			guests = append(guests, x.readGuest(item, strconv.Itoa(i)+"."))
+			x.readItem(item, strconv.Itoa(i)+".", &out)
 		}
 	default:
-		guests = append(guests, x.readGuest(root, ""))
+		x.readItem(root, "", &out)
 	}
 	if len(x.problems) > 0 {
-		return nil, fault.Wrap(fault.Invalid, "", x.problems)
+		return Document{}, fault.Wrap(fault.Invalid, "", x.problems)
 	}
-	return guests, nil
+	return out, nil
+}
+
+// readItem reads a guest, or a network, which has the property network.
+func (x *reader) readItem(n *yamltree.Node, prefix string, into *Document) {
+	if !slices.ContainsFunc(n.Entries, func(e yamltree.Entry) bool { return e.Key.Text == "network" }) {
+		into.Guests = append(into.Guests, x.readGuest(n, prefix))
+		return
+	}
+	x.prefix, x.nodes = prefix, map[string]*yamltree.Node{"": n}
+	before, net := len(x.problems), Network{}
+	x.decode(n, reflect.ValueOf(&net).Elem(), "")
+	if len(x.problems) == before {
+		x.checkNetwork(&net)
+	}
+	for _, other := range into.Networks {
+		if other.Name == net.Name {
+			x.add("network", "the file describes this network twice", "remove one of them")
+		}
+	}
+	into.Networks = append(into.Networks, net)
 }
 
 // ProblemsOf returns the mistakes that an error of Read holds.

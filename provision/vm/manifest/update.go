@@ -385,9 +385,14 @@ func (g Guest) Values(path string) (out []string) {
 	return out
 }
 
+// filters are the properties of NICs that say what a guest may send.
+var filters = regexp.MustCompile(`^nics\.[0-9]+\.(allow_.*|allowed_.*|dhcp_server|blocked_outgoing_ports)$`)
+
 func whenOf(path string) When {
 	name, _, _ := strings.Cut(path, ".")
 	switch {
+	case filters.MatchString(path):
+		return Live
 	case slices.Contains(fixed, name):
 		return Never
 	case slices.Contains(atOnce, name):

@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/provision/vm"
+	"bakeoff/provision/vm/manifest"
+	"bakeoff/provision/vm/network"
+)
+
+// vmNetworksSchema is the schema of what the commands of networks print with --json.
+const vmNetworksSchema = "bakeoff/vm-networks/v1"
+
+// networkRow is a network with what is known of it now.
+type networkRow struct {
+	*network.Network
+	State  string   `json:"state"`
+	Guests []string `json:"guests"`
+}
+
+// networkColumns are the columns of vm network list.
+var networkColumns = []column[networkRow]{
+	{"name", func(n networkRow) string { return n.Name }},
+	{"subnet", func(n networkRow) string { return strings.Join(n.Subnets, ",") }},
+	{"nat", func(n networkRow) string { return strconv.FormatBool(n.NAT) }},
+	{"uplink", func(n networkRow) string { return n.Uplink }},
+	{"vlan", func(n networkRow) string { return numberOrNone(n.VLAN) }},
+	{"mtu", func(n networkRow) string { return numberOrNone(n.MTU) }},
+	{"state", func(n networkRow) string { return n.State }},
+	{"guests", func(n networkRow) string { return strings.Join(n.Guests, ",") }},
+	{"namespace", func(n networkRow) string { return n.Namespace() }},
+}
+
+func (a *app) vmNetwork() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "network",
+		Short: "Create, list and delete networks of guests",
+		Long: `A network is a bridge in a network namespace of its own. NICs name it by nic_tag. Guests
+in one network reach each other by address and by alias, and nothing else, unless the
+network has an uplink.`,
+		Example: `  sudo bakeoff vm network create backend --subnet 10.0.0.0/24
+  sudo bakeoff vm network create front --subnet 10.0.1.0/24 --nat --uplink eth0
+  bakeoff vm network list
+  sudo bakeoff vm network delete backend`,
+	}
+	for _, sub := range []*cobra.Command{a.vmNetworkCreate(), a.vmNetworkList(), a.vmNetworkDelete()} {
+		c.AddCommand(guestExit(sub))
+	}
+	cli.Group(c, "command", "create, list or delete")
+	return c
+}
+
+func (a *app) vmNetworkCreate() *cobra.Command {
+	var d manifest.Network
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Create a network of guests",
+		Long: `create makes a network that guests name by nic_tag. This machine has an address in each
+--subnet: the one that is written, or the first one of the network. There it gives guests
+their addresses (DHCP) and names (DNS).
+
+--nat leads guests out with the address of this machine at --uplink: it turns on forwarding
+of that interface, and adds a table of nft to this machine. Without --nat, --uplink makes
+the interface itself a part of the network. It must have no address. With --vlan only
+frames with that tag belong to the network, and the interface stays as it is.
+
+Without --uplink nothing of this machine's own network changes.`,
+		Example: `  sudo bakeoff vm network create backend --subnet 10.0.0.0/24
+  sudo bakeoff vm network create front --subnet 10.0.1.254/24 --subnet fd00:1::/64
+  sudo bakeoff vm network create out --subnet 10.0.2.0/24 --nat --uplink eth0
+  sudo bakeoff vm network create lab --uplink eth1
+  sudo bakeoff vm network create admin --uplink eth1 --vlan 7`,
+		Args: cli.Between(1, 1, "NAME"),
+		RunE: func(c *cobra.Command, args []string) error {
+			d.Name = args[0]
+			ctx, stop := a.Interruptible(c.Context())
+			defer stop()
+			if err := a.createNetwork(ctx, d); err != nil {
+				return a.problemsFirst(err, asJSON)
+			}
+			if asJSON {
+				return a.printNetworks(ctx, func(n networkRow) bool { return n.Name == d.Name })
+			}
+			return nil
+		},
+	}
+	c.Flags().StringArrayVar(&d.Subnets, "subnet", nil, "addresses of the network: one `PREFIX` of IPv4 and one of IPv6")
+	c.Flags().BoolVar(&d.NAT, "nat", false, "lead guests out, with the address of this machine at --uplink")
+	c.Flags().StringVar(&d.Uplink, "uplink", "", "`interface` of this machine that leads out")
+	c.Flags().IntVar(&d.VLAN, "vlan", 0, "tag of the frames of the network at --uplink")
+	c.Flags().IntVar(&d.MTU, "mtu", 0, "greatest packet in bytes; the default is 1500")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+func (a *app) createNetwork(ctx context.Context, d manifest.Network) error {
+	s, err := a.guests()
+	if err != nil {
+		return err
+	}
+	n, err := s.Networks().Create(ctx, d)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Err, "Successfully created network %s\n", n.Name)
+	return nil
+}
+
+// networks are all networks with what is known of them now.
+func (a *app) networks(ctx context.Context) (out []networkRow, err error) {
+	s, err := a.guests()
+	if err != nil {
+		return nil, err
+	}
+	all, err := s.Networks().List()
+	for _, n := range all {
+		row := networkRow{Network: n}
+		var guests []string
+		if row.State, err = n.State(ctx); err == nil {
+			guests, err = s.MembersOf(n.Name)
+		}
+		if err != nil {
+			return nil, err
+		}
+		row.Guests = append([]string{}, guests...)
+		out = append(out, row)
+	}
+	return out, err
+}
+
+func (a *app) printNetworks(ctx context.Context, want func(networkRow) bool) error {
+	all, err := a.networks(ctx)
+	if err != nil {
+		return err
+	}
+	out := []networkRow{}
+	for _, n := range all {
+		if want(n) {
+			out = append(out, n)
+		}
+	}
+	return a.PrintJSON(map[string]any{"schema": vmNetworksSchema, "networks": out})
+}
+
+func (a *app) vmNetworkList() *cobra.Command {
+	var l chosen
+	c := &cobra.Command{
+		Use:     "list [COLUMN=VALUE...]",
+		Short:   "List the networks of guests",
+		Example: "  bakeoff vm network list\n  bakeoff vm network list -H -o name,guests state=up",
+		RunE: func(c *cobra.Command, args []string) error {
+			all, err := a.networks(c.Context())
+			if err != nil {
+				return err
+			}
+			if all, err = filterRows(all, networkColumns, args); err != nil {
+				return err
+			}
+			if l.raw {
+				return a.PrintJSON(map[string]any{"schema": vmNetworksSchema, "networks": append([]networkRow{}, all...)})
+			}
+			return printRows(a, &l, all, networkColumns)
+		},
+	}
+	l.addFlags(c, "name,subnet,nat,uplink,vlan,state,guests", columnNames(networkColumns))
+	return c
+}
+
+func (a *app) vmNetworkDelete() *cobra.Command {
+	return &cobra.Command{
+		Use:     "delete NAME",
+		Short:   "Delete a network that no guest is in",
+		Long:    "delete removes a network, and returns its uplink to this machine. No guest may have a NIC in it.",
+		Example: "  sudo bakeoff vm network delete backend",
+		Args:    cli.Between(1, 1, "NAME"),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := a.guests()
+			if err != nil {
+				return err
+			}
+			ctx, stop := a.Interruptible(c.Context())
+			defer stop()
+			if err := s.Networks().Sweep(ctx); err != nil {
+				return err
+			}
+			n, err := s.Networks().Find(args[0])
+			if err != nil {
+				return err
+			}
+			return n.Delete(ctx, func() ([]string, error) { return s.MembersOf(n.Name) })
+		},
+	}
+}
+
+// networkStep is what apply does with a network.
+type networkStep struct {
+	Name   string `json:"name"`
+	Create bool   `json:"create"`
+	want   manifest.Network
+}
+
+func (n networkStep) print(a *app) {
+	if n.Create {
+		fmt.Fprintf(a.Err, "network %s: create\n", n.Name)
+	} else {
+		fmt.Fprintf(a.Err, "network %s: no change\n", n.Name)
+	}
+}
+
+// planNetwork finds what differs between a description and a network. A network does not
+// change: guests depend on it.
+func (a *app) planNetwork(s *vm.Store, file string, d manifest.Network) (networkStep, error) {
+	step := networkStep{Name: d.Name, want: d}
+	n, err := s.Networks().Find(d.Name)
+	if fault.Is(err, fault.NotFound) {
+		step.Create = true
+		return step, nil
+	}
+	if err != nil {
+		return step, err
+	}
+	if have, want := fmt.Sprintf("%+v", n.Network), fmt.Sprintf("%+v", d); have != want {
+		return step, fault.Wrap(fault.Invalid, "", manifest.Problems{{File: file, Path: "network", Value: d.Name,
+			Reason:  fmt.Sprintf("the network exists and differs: it is %s, and the file says %s", have, want),
+			Allowed: "delete it and its guests first, or write what it is"}})
+	}
+	return step, nil
+}

@@ -1,0 +1,206 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+	"slices"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/netns"
+	"bakeoff/provision/vm/filter"
+	"bakeoff/reach/conn"
+)
+
+// Link is the end of a NIC in the namespace of its network: a tap device or a veth. guest is
+// the guest's UUID.
+func Link(guest, mac string) string {
+	h := fnv.New64a()
+	fmt.Fprintf(h, "%s %s", guest, mac)
+	return fmt.Sprintf("bog%012x", h.Sum64()&(1<<48-1))
+}
+
+// Port is a NIC that is connected.
+type Port struct {
+	Link   string
+	VLAN   int
+	MTU    int // 0 is that of the network
+	Filter filter.NIC
+	// Veth is the other end; nil is a tap device, which exists.
+	Veth *Veth
+}
+
+// Veth is the end of a veth in the namespace of a container.
+type Veth struct {
+	Namespace, Name string
+	Addresses       []netip.Prefix
+	Autoconf        bool // IPv6 addresses by router advertisements
+	// Routes are the words of ip(8) after "route add".
+	Routes []string
+}
+
+// Ready brings the network up, and gives its members their addresses and names.
+func (n *Network) Ready(ctx context.Context, members []Member) error {
+	return n.store.locked(ctx, func() error {
+		if err := n.renew(); err != nil {
+			return err
+		}
+		if err := n.up(ctx); err != nil {
+			return err
+		}
+		if err := n.reserve(members); err != nil {
+			return err
+		}
+		return n.publish(members)
+	})
+}
+
+// Refresh gives the members of a network that is up their addresses and names.
+func (n *Network) Refresh(ctx context.Context, members []Member) error {
+	have, err := netns.Exists(ctx, n.store.Host, n.Namespace())
+	if err != nil || !have {
+		return err
+	}
+	return n.Ready(ctx, members)
+}
+
+// renew reads the file again: another process may have changed or removed the network.
+func (n *Network) renew() error {
+	now, err := n.store.Find(n.Name)
+	if err == nil {
+		*n = *now
+	}
+	return err
+}
+
+// Serve brings dnsmasq up if it has ended.
+func (n *Network) Serve(ctx context.Context) error {
+	if len(n.Subnets) == 0 || n.server() != 0 {
+		return nil
+	}
+	return n.store.locked(ctx, func() error { return errors.Join(n.renew(), n.up(ctx)) })
+}
+
+// Attach connects a NIC. Its rules apply before its first frame reaches the bridge.
+func (n *Network) Attach(ctx context.Context, p Port) error {
+	return n.store.locked(ctx, func() (err error) {
+		mtu := n.mtu()
+		if p.MTU > mtu {
+			return fault.WithFix(fault.New(fault.Invalid, "mtu: %d: network %s has %d", p.MTU, n.Name, mtu),
+				"write at most that, or create the network with --mtu")
+		}
+		if p.MTU > 0 {
+			mtu = p.MTU
+		}
+		defer func() {
+			if err != nil {
+				err = errors.Join(err, n.detach(context.WithoutCancel(ctx), p.Link))
+			}
+		}()
+		if err := n.addBridge(ctx, p.VLAN); err != nil {
+			return err
+		}
+		if v := p.Veth; v != nil {
+			if err := n.ip(ctx, fmt.Sprintf("link add %s mtu %d type veth peer name %s netns %s", p.Link, mtu, v.Name,
+				v.Namespace)); err != nil {
+				return err
+			}
+		}
+		if err := n.Filter(ctx, p.Link, p.Filter); err != nil {
+			return err
+		}
+		commands := []string{"link set " + p.Link + " addrgenmode none", fmt.Sprintf("link set %s mtu %d", p.Link, mtu),
+			"link set " + p.Link + " master " + bridgeOf(p.VLAN), "link set " + p.Link + " up"}
+		if err := n.ip(ctx, commands...); err != nil {
+			return err
+		}
+		return n.inside(ctx, p, mtu)
+	})
+}
+
+// inside configures the end of a veth in a container.
+func (n *Network) inside(ctx context.Context, p Port, mtu int) error {
+	v := p.Veth
+	if v == nil {
+		return nil
+	}
+	commands := []string{fmt.Sprintf("link set %s address %s mtu %d", v.Name, p.Filter.MAC, mtu)}
+	for _, a := range v.Addresses {
+		flags := ""
+		if a.Addr().Is6() {
+			flags = " nodad" // nobody else has it: see conflict
+		}
+		commands = append(commands, fmt.Sprintf("addr add %s dev %s%s", a, v.Name, flags))
+	}
+	if !v.Autoconf {
+		file := "/proc/sys/net/ipv6/conf/" + v.Name + "/accept_ra"
+		err := conn.FilesOf(netns.Within(n.store.Host, v.Namespace)).WriteFile(ctx, file, []byte("0"))
+		if err != nil && !fault.Is(err, fault.NotFound) { // a kernel without IPv6
+			return err
+		}
+	}
+	commands = append(commands, "link set "+v.Name+" up")
+	for _, r := range v.Routes {
+		commands = append(commands, "route add "+r)
+	}
+	return netns.IP(ctx, n.store.Host, v.Namespace, commands...)
+}
+
+// Filter gives the end of a NIC its rules, in place of those that it has.
+func (n *Network) Filter(ctx context.Context, link string, f filter.NIC) error {
+	rules, err := filter.Rules(link, f)
+	if err != nil {
+		return err
+	}
+	return nft(ctx, n.within(), rules)
+}
+
+// HasLink reports whether a NIC is connected.
+func (n *Network) HasLink(ctx context.Context, link string) (bool, error) {
+	have, err := netns.Exists(ctx, n.store.Host, n.Namespace())
+	if err != nil || !have {
+		return false, err
+	}
+	return netns.HasLink(ctx, n.store.Host, n.Namespace(), link)
+}
+
+// Detach removes the end of a NIC and its rules. What does not exist is not an error.
+func (n *Network) Detach(ctx context.Context, links ...string) error {
+	return n.store.locked(ctx, func() error {
+		var errs []error
+		for _, link := range links {
+			errs = append(errs, n.detach(ctx, link))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+func (n *Network) detach(ctx context.Context, link string) error {
+	have, err := n.HasLink(ctx, link)
+	if err == nil && have {
+		err = n.ip(ctx, "link delete "+link)
+	}
+	if up, xerr := netns.Exists(ctx, n.store.Host, n.Namespace()); xerr != nil || !up {
+		return errors.Join(err, xerr)
+	}
+	return errors.Join(err, nft(ctx, n.within(), filter.Remove(link)))
+}
+
+// AddressOf is the address of a member for connections from this machine; invalid if it has
+// none in the network.
+func (n *Network) AddressOf(m Member) netip.Addr {
+	all := slices.Clone(m.Addresses)
+	if a, ok := n.Reserved[m.MAC]; ok {
+		all = append(all, a)
+	}
+	for _, a := range all {
+		for _, six := range []bool{false, true} {
+			if n.subnet(six).IsValid() && n.subnet(six).Contains(a) {
+				return a
+			}
+		}
+	}
+	return netip.Addr{}
+}

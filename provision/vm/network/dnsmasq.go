@@ -1,0 +1,260 @@
+package network
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"bakeoff/base/atomicfile"
+	"bakeoff/base/fault"
+	"bakeoff/reach/conn"
+)
+
+// The files of dnsmasq.
+const (
+	fileConfig  = "dnsmasq.conf"
+	filePID     = "dnsmasq.pid"
+	fileHosts   = "hosts"
+	fileClients = "dhcp-hosts"
+	fileOptions = "dhcp-options"
+	fileLeases  = "leases"
+)
+
+// Member is a NIC of a guest in a network, whether the guest runs or not.
+type Member struct {
+	Names     []string // those of the guest
+	MAC       string
+	Addresses []netip.Addr // of the manifest
+	DHCP      bool         // it asks for an address, and the manifest has none
+	VLAN      int
+	Routers   []netip.Addr
+	Resolvers []netip.Addr
+	MTU       int
+}
+
+// server is the process of dnsmasq; 0 if there is none.
+func (n *Network) server() int {
+	b, err := os.ReadFile(filepath.Join(n.runDir(), filePID))
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil || pid <= 1 {
+		return 0
+	}
+	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	if err != nil || !bytes.Contains(line, []byte(filepath.Join(n.runDir(), fileConfig))) {
+		return 0 // it has ended, and another process may have its number
+	}
+	return pid
+}
+
+// serve starts dnsmasq, unless it runs, or the network has no address for it.
+func (n *Network) serve(ctx context.Context) error {
+	if len(n.Subnets) == 0 || n.server() != 0 {
+		return nil
+	}
+	if err := os.MkdirAll(n.runDir(), 0o755); err != nil {
+		return err
+	}
+	for _, name := range []string{fileHosts, fileClients, fileOptions} {
+		f, err := os.OpenFile(filepath.Join(n.runDir(), name), os.O_CREATE, 0o644)
+		if err != nil {
+			return err
+		}
+		f.Close()
+	}
+	config := filepath.Join(n.runDir(), fileConfig)
+	if err := atomicfile.Write(config, []byte(n.config(upstream())), 0o644); err != nil {
+		return err
+	}
+	_, err := conn.Output(ctx, n.within(), "dnsmasq", "--conf-file="+config)
+	return fault.Op("start dnsmasq for network "+n.Name, err)
+}
+
+// upstream are the name servers of this machine that can be reached from a network with NAT.
+func upstream() []netip.Addr {
+	b, err := os.ReadFile("/etc/resolv.conf")
+	if err != nil {
+		return nil
+	}
+	return nameServers(b)
+}
+
+// nameServers reads resolv.conf(5), without servers of the loopback interface.
+func nameServers(b []byte) (out []netip.Addr) {
+	for line := range strings.Lines(string(b)) {
+		f := strings.Fields(line)
+		if len(f) < 2 || f[0] != "nameserver" {
+			continue
+		}
+		if a, err := netip.ParseAddr(f[1]); err == nil && !a.IsLoopback() && a.Zone() == "" {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+// config is the configuration of dnsmasq (dnsmasq(8)). It gives addresses only to guests that
+// it knows by their MAC address, and believes no name that a guest says of itself.
+func (n *Network) config(servers []netip.Addr) string {
+	file := func(name string) string { return filepath.Join(n.runDir(), name) }
+	lines := []string{"interface=" + bridge, "except-interface=lo", "bind-interfaces", "no-resolv", "no-hosts", "no-poll",
+		"domain-needed", "bogus-priv", "pid-file=" + file(filePID), "addn-hosts=" + file(fileHosts),
+		"dhcp-hostsfile=" + file(fileClients), "dhcp-optsfile=" + file(fileOptions), "dhcp-leasefile=" + file(fileLeases),
+		"dhcp-authoritative", "dhcp-ignore-clid", "dhcp-ignore-names", "log-facility=" + file("log")}
+	if p := n.subnet(false); p.IsValid() {
+		lines = append(lines, "dhcp-range="+p.Masked().Addr().String()+",static")
+	}
+	if p := n.Prefix6(); p.IsValid() {
+		lines = append(lines, "enable-ra", "dhcp-range="+p.Addr().String()+",ra-only")
+	}
+	if n.NAT {
+		for _, a := range servers {
+			lines = append(lines, "server="+a.String())
+		}
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// endTime bounds the end of dnsmasq.
+const endTime = 10 * time.Second
+
+// endServer ends dnsmasq and removes its files.
+func (n *Network) endServer(ctx context.Context) error {
+	end := time.Now().Add(endTime)
+	for pid := n.server(); pid != 0 && n.server() == pid; {
+		if err := signal(pid, syscall.SIGTERM); err != nil {
+			return err
+		}
+		if time.Now().After(end) {
+			return fault.New(fault.Lab, "dnsmasq (process %d) of network %s does not end", pid, n.Name)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	return os.RemoveAll(n.runDir())
+}
+
+// signal sends a signal to a process, which may have ended.
+func signal(pid int, s os.Signal) error {
+	p, err := os.FindProcess(pid)
+	if err == nil {
+		err = p.Signal(s)
+	}
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
+// publish writes what dnsmasq says about members, and makes it read that.
+func (n *Network) publish(members []Member) error {
+	if len(n.Subnets) == 0 {
+		return nil
+	}
+	changed := false
+	for name, text := range n.tables(members) {
+		file := filepath.Join(n.runDir(), name)
+		if old, err := os.ReadFile(file); err == nil && string(old) == text {
+			continue
+		} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := atomicfile.Write(file, []byte(text), 0o644); err != nil {
+			return err
+		}
+		changed = true
+	}
+	if pid := n.server(); changed && pid != 0 {
+		return signal(pid, syscall.SIGHUP)
+	}
+	return nil
+}
+
+// tables are the files that dnsmasq reads again.
+func (n *Network) tables(members []Member) map[string]string {
+	var hosts, clients, options strings.Builder
+	for i, m := range members {
+		if m.VLAN != 0 {
+			continue // dnsmasq serves frames without a tag
+		}
+		all := m.Addresses
+		if a, ok := n.Reserved[m.MAC]; ok && m.DHCP {
+			all = append(slices.Clone(all), a)
+		}
+		for _, a := range all {
+			if len(m.Names) > 0 {
+				fmt.Fprintf(&hosts, "%s %s\n", a, strings.Join(m.Names, " "))
+			}
+		}
+		first := slices.IndexFunc(all, func(a netip.Addr) bool { return n.subnet(false).Contains(a) })
+		if first < 0 {
+			continue
+		}
+		tag := fmt.Sprint("nic", i)
+		fmt.Fprintf(&clients, "%s,set:%s,%s,infinite\n", m.MAC, tag, all[first])
+		fmt.Fprintf(&options, "tag:%s,option:router%s\n", tag, list(m.Routers))
+		if len(m.Resolvers) > 0 {
+			fmt.Fprintf(&options, "tag:%s,option:dns-server%s\n", tag, list(m.Resolvers))
+		}
+		if m.MTU > 0 {
+			fmt.Fprintf(&options, "tag:%s,option:mtu,%d\n", tag, m.MTU)
+		}
+	}
+	return map[string]string{fileHosts: hosts.String(), fileClients: clients.String(), fileOptions: options.String()}
+}
+
+func list(all []netip.Addr) string {
+	var b strings.Builder
+	for _, a := range all {
+		b.WriteString("," + a.String())
+	}
+	return b.String()
+}
+
+// reserve gives members that ask for an address one that nobody has, and keeps it as long as
+// the member exists.
+func (n *Network) reserve(members []Member) error {
+	subnet := n.subnet(false)
+	kept, taken := map[string]netip.Addr{}, map[netip.Addr]bool{subnet.Addr(): true}
+	for _, m := range members {
+		for _, a := range append(slices.Clone(m.Addresses), m.Routers...) {
+			taken[a] = true
+		}
+	}
+	for _, m := range members {
+		if a, ok := n.Reserved[m.MAC]; ok && m.DHCP && m.VLAN == 0 && subnet.Contains(a) && !taken[a] {
+			kept[m.MAC], taken[a] = a, true
+		}
+	}
+	for _, m := range members {
+		if !m.DHCP || m.VLAN != 0 || !subnet.IsValid() || kept[m.MAC].IsValid() {
+			continue
+		}
+		a := subnet.Masked().Addr().Next()
+		for taken[a] && subnet.Contains(a) {
+			a = a.Next()
+		}
+		if !subnet.Contains(a.Next()) { // the last one is for broadcasts
+			return fault.WithFix(fault.New(fault.Unsupported, "network %s has no free address in %s", n.Name, subnet.Masked()),
+				"delete guests, or create a network with a larger subnet")
+		}
+		kept[m.MAC], taken[a] = a, true
+	}
+	n.Reserved = kept
+	return n.write()
+}

@@ -1,0 +1,122 @@
+package network
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/vm/manifest"
+)
+
+func testNetwork(t *testing.T, subnets ...string) *Network {
+	t.Helper()
+	s := &Store{State: t.TempDir()}
+	n := &Network{Network: manifest.Network{Name: "a/b", Subnets: subnets}, ID: s.idOf("a/b"), store: s}
+	if err := manifest.CheckNetwork(&n.Network); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// NICs that ask for an address get one that nobody has, and keep it.
+func TestReserve(t *testing.T) {
+	n := testNetwork(t, "10.0.0.0/29")
+	if err := n.store.locked(t.Context(), func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	fixed := Member{MAC: "a", Addresses: []netip.Addr{netip.MustParseAddr("10.0.0.3")},
+		Routers: []netip.Addr{netip.MustParseAddr("10.0.0.2")}}
+	asks := func(macs ...string) (out []Member) {
+		for _, m := range macs {
+			out = append(out, Member{MAC: m, DHCP: true})
+		}
+		return out
+	}
+	if err := n.reserve(append(asks("b", "c"), fixed)); err != nil {
+		t.Fatal(err)
+	}
+	if b, c := n.Reserved["b"].String(), n.Reserved["c"].String(); b != "10.0.0.4" || c != "10.0.0.5" {
+		t.Errorf("%s, %s", b, c)
+	}
+	if err := n.reserve(append(asks("d", "c"), fixed)); err != nil || n.Reserved["c"].String() != "10.0.0.5" ||
+		n.Reserved["d"].String() != "10.0.0.4" || len(n.Reserved) != 2 {
+		t.Errorf("%v, %v", n.Reserved, err)
+	}
+	if again, err := n.store.Find("a/b"); err != nil || again.Reserved["c"].String() != "10.0.0.5" {
+		t.Errorf("the file: %+v, %v", again, err)
+	}
+	err := n.reserve(append(asks("d", "c", "e", "f"), fixed)) // 6 hosts: 1, 2 and 3 are taken
+	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "no free address in 10.0.0.0/29") {
+		t.Errorf("a full network: %v", err)
+	}
+}
+
+func TestTables(t *testing.T) {
+	n := testNetwork(t, "10.0.0.0/24", "fd00::/64")
+	n.Reserved = map[string]netip.Addr{"m2": netip.MustParseAddr("10.0.0.9")}
+	got := n.tables([]Member{
+		{Names: []string{"web"}, MAC: "m1", Addresses: addrs("10.0.0.5", "fd00::5", "192.0.2.1"), MTU: 1400,
+			Routers: addrs("10.0.0.254"), Resolvers: addrs("9.9.9.9")},
+		{Names: []string{"db"}, MAC: "m2", DHCP: true}, {Names: []string{"far"}, MAC: "m3", VLAN: 7},
+		{MAC: "m4", Addresses: addrs("192.0.2.2")}})
+	for file, want := range map[string]string{
+		fileHosts:   "10.0.0.5 web\nfd00::5 web\n192.0.2.1 web\n10.0.0.9 db\n",
+		fileClients: "m1,set:nic0,10.0.0.5,infinite\nm2,set:nic1,10.0.0.9,infinite\n",
+		fileOptions: "tag:nic0,option:router,10.0.0.254\ntag:nic0,option:dns-server,9.9.9.9\ntag:nic0,option:mtu,1400\n" +
+			"tag:nic1,option:router\n"} {
+		if got[file] != want {
+			t.Errorf("%s: %q", file, got[file])
+		}
+	}
+}
+
+func addrs(texts ...string) (out []netip.Addr) {
+	for _, text := range texts {
+		out = append(out, netip.MustParseAddr(text))
+	}
+	return out
+}
+
+// Names of networks of two state folders differ, and every name is one that the kernel takes.
+func TestNames(t *testing.T) {
+	a, b := &Store{State: "/a"}, &Store{State: "/b"}
+	if a.idOf("x") == b.idOf("x") || a.idOf("x") == a.idOf("y") {
+		t.Error("two networks have one identity")
+	}
+	if l := Link("uuid", "mac"); len(l) > 15 || l == Link("uuid", "mad") {
+		t.Error(l)
+	}
+	if l := (&Network{ID: a.idOf("x")}).hostLink(); len(l) > 15 {
+		t.Error(l)
+	}
+}
+
+func FuzzNameServers(f *testing.F) {
+	f.Add([]byte("# x\nnameserver 192.0.2.53\nnameserver 127.0.0.53\nnameserver fe80::1%eth0\noptions edns0\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, a := range nameServers(b) {
+			if a.IsLoopback() || a.Zone() != "" || strings.ContainsAny(a.String(), "\n ") {
+				t.Errorf("%q: %v", b, a)
+			}
+		}
+	})
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(`{"network": "a", "subnet": ["10.0.0.1/24"], "id": "0123", "reserved": {"m": "10.0.0.2"}}`))
+	f.Add([]byte(`{"network": "a", "uplink": "x; y", "forwarding": "2"}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var n Network
+		if decode(b, &n) != nil {
+			return
+		}
+		words := slices.Concat(n.Subnets, []string{n.Name, n.Uplink, n.Forwarding})
+		for _, w := range words {
+			if strings.ContainsAny(w, " \n;\"'") {
+				t.Errorf("%q has %q", b, w)
+			}
+		}
+	})
+}
