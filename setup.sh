@@ -34,6 +34,8 @@ packages() {
 	run|e2fsprogs|creates the ext4 images of volumes and of virtual machines
 	run|mount|mounts volumes through loop devices
 	run|iproute2|the experiment's network: a namespace with its own bridge
+	run|nftables|networks of guests: filters against spoofing, and NAT
+	run|dnsmasq-base|networks of guests: addresses and names; never started as a service
 	run|procps|ends leftover processes of an environment (kill); the smallest systems lack it
 	run|openssh-client|reaches other machines, with the configuration of the user
 	test|openssh-server|another machine on the loopback interface, for the tests over SSH

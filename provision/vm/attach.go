@@ -307,8 +307,8 @@ func (v *supervisor) addRoutes(ctx context.Context, own string) error {
 // forwardInside makes a container a gateway if it may send packets of others: its programs
 // cannot change that setting.
 func (v *supervisor) forwardInside(ctx context.Context, own string) error {
-	gateway := slices.ContainsFunc(v.g.NICs, func(n manifest.NIC) bool { return n.AllowIPSpoofing || len(n.AllowedIPs) > 0 })
-	if !gateway {
+	speaksForOthers := func(n manifest.NIC) bool { return n.AllowIPSpoofing || len(n.AllowedIPs) > 0 }
+	if !slices.ContainsFunc(v.g.NICs, speaksForOthers) {
 		return nil
 	}
 	in := conn.FilesOf(netns.Within(v.g.store.Host, own))

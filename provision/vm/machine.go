@@ -182,7 +182,7 @@ func (m *machine) publish(ctx context.Context, p Port, to *connection) error {
 	address := to.AddressOf(to.member)
 	if !address.IsValid() || to.nic.VLAN != 0 {
 		return fault.WithFix(fault.New(fault.Unsupported, "publish %s: this machine reaches no address of %s in network %s",
-			p, m.v.g.name(), to.Name), "create the network with --subnet, give the primary NIC an address in it, or remove ports")
+			p, m.v.g.name(), to.Name), "create the network with --subnet, and give the primary NIC an address in it")
 	}
 	l, err := net.Listen("tcp", p.Host.String())
 	if err != nil {

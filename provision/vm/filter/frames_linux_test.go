@@ -45,7 +45,8 @@ func packets(link string, protocol int) (int, error) {
 		err = unix.IoctlIfreq(fd, unix.SIOCGIFINDEX, r)
 	}
 	if err == nil {
-		err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: uint16(protocol>>8 | protocol&0xff<<8), Ifindex: int(r.Uint32())})
+		err = unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: uint16(protocol>>8 | protocol&0xff<<8),
+			Ifindex: int(r.Uint32())})
 	}
 	if err == nil {
 		err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 16<<20)

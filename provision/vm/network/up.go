@@ -82,11 +82,11 @@ func (n *Network) make(ctx context.Context) error {
 	}
 	for _, six := range []bool{false, true} {
 		if p := n.subnet(six); err == nil && p.IsValid() {
-			flags := ""
-			if six {
-				flags = " nodad"
+			commands := []string{fmt.Sprintf("addr add %s dev %s", p, bridge)}
+			if six { // advertisements of routers come from a link-local address
+				commands = []string{commands[0] + " nodad", "addr add fe80::1/64 dev " + bridge + " nodad"}
 			}
-			err = n.ip(ctx, fmt.Sprintf("addr add %s dev %s%s", p, bridge, flags))
+			err = n.ip(ctx, commands...)
 		}
 	}
 	switch {
