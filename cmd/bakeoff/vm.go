@@ -37,7 +37,8 @@ command is done or there is nothing to do, 1 after an error, and 2 for wrong usa
 	for _, sub := range []*cobra.Command{a.vmRun(), a.vmCreate(), a.vmValidate(),
 		a.vmUpdate(), a.vmApply(), a.vmList(), a.vmLookup(), a.vmGet(), a.vmStart(), a.vmStop(),
 		a.vmReboot(), a.vmDelete(), a.vmConsole(), a.vmLogs(), a.vmExec(), a.vmInfo(), a.vmKill(),
-		a.vmCreateSnapshot(), a.vmRollbackSnapshot(), a.vmDeleteSnapshot(), a.vmNetwork()} {
+		a.vmCreateSnapshot(), a.vmRollbackSnapshot(), a.vmDeleteSnapshot(), a.vmNetwork(), a.vmSend(),
+		a.vmReceive()} {
 		c.AddCommand(guestExit(sub))
 		names = append(names, sub.Name())
 	}

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 
@@ -52,4 +53,28 @@ func Snapshots(ctx context.Context, host conn.Conn, file string) ([]string, erro
 // snapshots. Both paths are absolute.
 func Flatten(ctx context.Context, host conn.Conn, file, to string) error {
 	return convert(ctx, host, "-f", "qcow2", "-O", "qcow2", "file:"+file, to)
+}
+
+// CheckAlone refuses a qcow2 file that stands on another file, and everything that is not a
+// qcow2 file: a stranger's file could name any file of the host.
+func CheckAlone(ctx context.Context, host conn.Conn, file string) error {
+	out, err := conn.AdminOutput(ctx, host, nil, "qemu-img", "info", "-f", "qcow2", "--output=json", file)
+	if err != nil {
+		return err
+	}
+	var info struct {
+		Backing  string `json:"backing-filename"`
+		Specific struct {
+			Data struct {
+				File string `json:"data-file"`
+			}
+		} `json:"format-specific"`
+	}
+	if err := json.Unmarshal(out, &info); err != nil {
+		return fault.Wrap(fault.Lab, "qemu-img info", err)
+	}
+	if other := cmp.Or(info.Backing, info.Specific.Data.File); other != "" {
+		return fault.New(fault.Invalid, "the disk stands on another file: %q", other)
+	}
+	return nil
 }

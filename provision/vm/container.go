@@ -97,8 +97,8 @@ func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error)
 		return nil, err
 	}
 	spec := driver.Spec{Label: label(g.UUID), Name: g.Alias, Dir: dir, CPUs: len(cpus), CPUSet: cpus,
-		Memory: unit.Bytes(g.RAM) * unit.MiB, Agent: g.store.Agent, Image: driver.Image{Ref: g.Image, Root: b.Container.Root},
-		Quota: float64(g.CPUCap) / 100}
+		Memory: unit.Bytes(g.RAM) * unit.MiB, Agent: g.store.Agent,
+		Image: driver.Image{Ref: g.Image, Root: g.file(b.Container.Root)}, Quota: float64(g.CPUCap) / 100}
 	spec.Shares = append(spec.Shares, driver.Share{From: g.Path(dirMetadata), To: MetadataIn, ReadOnly: true})
 	for _, s := range g.shares() {
 		spec.Shares = append(spec.Shares, driver.Share{From: s.From, To: s.To, ReadOnly: s.ReadOnly})

@@ -67,15 +67,14 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 		return nil, err
 	}
 	m := qemu.Machine{Program: qemu.Program, Label: g.UUID, Kind: b.Machine, CPUs: max(1, g.VCPUs),
-		Memory: unit.Bytes(g.RAM) * unit.MiB, Dir: dir, Kernel: b.Kernel, Initrd: b.Initrd, Append: b.Append, Bare: b.Bare,
+		Memory: unit.Bytes(g.RAM) * unit.MiB, Dir: dir, Kernel: g.file(b.Kernel), Initrd: g.file(b.Initrd),
+		Append: b.Append, Bare: b.Bare,
 		NoACPI: b.NoACPI, Reboots: b.Reboots, ConsoleLog: g.ConsoleLog(), Ports: []qemu.Port{}}
 	if err := g.store.choose(ctx, &m, b.Accel, b.Wants); err != nil {
 		return nil, err
 	}
 	for _, d := range b.Disks {
-		if !filepath.IsAbs(d.Path) {
-			d.Path = filepath.Join(dir, d.Path)
-		}
+		d.Path = g.file(d.Path)
 		m.Disks = append(m.Disks, d)
 	}
 	if hasSeed(g.Guest) {

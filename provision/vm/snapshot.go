@@ -99,9 +99,10 @@ func (g *Guest) alone() (*lock.Lock, error) {
 func (g *Guest) ownDisks(b Boot) (at []int, files []string, err error) {
 	for i, d := range b.Disks {
 		switch {
+		case d.CDROM: // nobody writes to it
 		case !filepath.IsAbs(d.Path):
 			at, files = append(at, i), append(files, g.Path(d.Path))
-		case !d.CDROM:
+		default:
 			return nil, nil, fault.WithFix(fault.New(fault.Unsupported,
 				"disks.%d: %s is not in the folder of the guest, so it cannot be kept with it", i, d.Path),
 				"copy the file by other means")

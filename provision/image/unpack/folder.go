@@ -19,21 +19,29 @@ import (
 // bytes. It has what Unpack keeps: owners, modes, times, links, hard links and extended
 // attributes. Devices and sockets are left out. It does not follow links out of the
 // folder.
-func Folder(dir string) io.ReadCloser {
+func Folder(dir string) io.ReadCloser { return packing(dir, false) }
+
+// Written is Folder for what was written over an image: the upper folder of an overlay. The
+// tar file is a layer. Files that the overlay hides become whiteouts.
+//
+// Source: Linux, Documentation/filesystems/overlayfs.rst.
+func Written(dir string) io.ReadCloser { return packing(dir, true) }
+
+func packing(dir string, layer bool) io.ReadCloser {
 	r, w := io.Pipe()
 	go func() {
-		w.CloseWithError(packFolder(dir, w))
+		w.CloseWithError(packFolder(dir, layer, w))
 	}()
 	return r
 }
 
-func packFolder(dir string, out io.Writer) error {
+func packFolder(dir string, layer bool, out io.Writer) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return fault.Wrap(fault.Invalid, "pack "+dir, err)
 	}
 	defer root.Close()
-	p := &packer{root: root, tar: tar.NewWriter(out), links: map[inode]string{}}
+	p := &packer{root: root, tar: tar.NewWriter(out), links: map[inode]string{}, layer: layer}
 	if err := p.add("."); err != nil {
 		return fault.Op("pack "+dir, err)
 	}
@@ -59,6 +67,7 @@ type packer struct {
 	root  *os.Root
 	tar   *tar.Writer
 	links map[inode]string
+	layer bool // the folder is the upper one of an overlay
 }
 
 // add packs a path and what is below it.
@@ -68,6 +77,14 @@ func (p *packer) add(name string) error {
 		return err
 	}
 	kind := info.Mode().Type()
+	if p.layer {
+		if hides(info) {
+			return p.whiteout(path.Dir(name), path.Base(name))
+		}
+		if strings.HasPrefix(path.Base(name), whiteout) {
+			return fault.New(fault.Unsupported, "%s has the name of a whiteout, which a layer cannot hold", show(name))
+		}
+	}
 	if kind&(fs.ModeSocket|fs.ModeDevice|fs.ModeIrregular) != 0 {
 		return nil
 	}
@@ -124,6 +141,10 @@ func (p *packer) folder(name string, h *tar.Header) error {
 		return err
 	}
 	err = describeFile(f, h)
+	replaces := false
+	if p.layer && err == nil {
+		replaces, err = replacesLower(f)
+	}
 	names, rerr := f.Readdirnames(-1)
 	if err := errors.Join(err, rerr, f.Close()); err != nil {
 		return err
@@ -131,6 +152,11 @@ func (p *packer) folder(name string, h *tar.Header) error {
 	h.Name = name + "/"
 	if err := p.tar.WriteHeader(h); err != nil {
 		return err
+	}
+	if replaces {
+		if err := p.whiteout(name, strings.TrimPrefix(opaque, whiteout)); err != nil {
+			return err
+		}
 	}
 	slices.Sort(names)
 	for _, n := range names {
@@ -157,4 +183,30 @@ func describeFile(f *os.File, h *tar.Header) error {
 		h.PAXRecords[prefix+name] = value
 	}
 	return nil
+}
+
+// hides tells whether a file is a mark of an overlay: the lower file does not exist any more.
+func hides(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return ok && info.Mode()&fs.ModeCharDevice != 0 && st.Rdev == 0
+}
+
+// replacesLower tells whether a folder of an overlay replaces the lower one, instead of adding
+// to it. It refuses one whose lower folder is elsewhere.
+func replacesLower(f *os.File) (bool, error) {
+	all, err := fileAttributes(f)
+	for _, namespace := range []string{"trusted.overlay.", "user.overlay."} {
+		if all[namespace+"redirect"] != "" {
+			return false, fault.New(fault.Unsupported, "%s was moved, which a layer cannot hold", show(f.Name()))
+		}
+		if all[namespace+"opaque"] == "y" {
+			return true, err
+		}
+	}
+	return false, err
+}
+
+// whiteout packs the mark that removes what lower layers have.
+func (p *packer) whiteout(dir, base string) error {
+	return p.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Join(dir, whiteout+base), Format: tar.FormatPAX})
 }

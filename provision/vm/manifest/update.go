@@ -108,6 +108,9 @@ func document(g Guest) map[string]any {
 	return out
 }
 
+// Text is a guest as Read reads it, in JSON.
+func Text(g Guest) ([]byte, error) { return json.Marshal(document(g)) }
+
 func (u *updater) apply(name string, n *yamltree.Node) {
 	for _, verb := range verbs {
 		list, ok := strings.CutPrefix(name, verb)

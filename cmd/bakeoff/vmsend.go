@@ -1,0 +1,79 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"bakeoff/cmd/bakeoff/cli"
+)
+
+func (a *app) vmSend() *cobra.Command {
+	return &cobra.Command{
+		Use:   "send GUEST",
+		Short: "Write a guest to standard output, for receive on another host",
+		Long: `send shuts a guest down and writes it with its disks, its kernel or image, its manifest and
+its metadata. Snapshots are left out. The guest stays here, stopped, and does not start with
+this machine any more: delete it when the other host has it. A disk that stands on an image
+is copied into the folder of the guest first, so that the stream needs no image.`,
+		Example: "  sudo bakeoff vm send web >web.guest\n" +
+			"  sudo bakeoff vm send web | ssh host sudo bakeoff vm receive",
+		Args: cli.Between(1, 1, "GUEST"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if f, ok := a.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+				return cli.Usage(c, errors.New("standard output is a terminal: write to a file or a pipe"))
+			}
+			g, err := a.guest(args[0])
+			if err != nil {
+				return err
+			}
+			ctx, stop := a.Interruptible(c.Context())
+			defer stop()
+			if err := g.Send(ctx, a.Out); err != nil {
+				fmt.Fprintf(a.Err, "the guest is stopped; `bakeoff vm start %s` starts it again\n", g.UUID)
+				return err
+			}
+			fmt.Fprintf(a.Err, "Successfully sent VM %s\n", g.UUID)
+			return nil
+		},
+	}
+}
+
+func (a *app) vmReceive() *cobra.Command {
+	return &cobra.Command{
+		Use:   "receive",
+		Short: "Create a guest from what send has written, and start it if it has autoboot",
+		Long: `receive reads a guest from standard input. It verifies the SHA-256 of each part, and makes
+nothing of a stream that was cut or changed. The guest keeps its UUID, its name and its
+addresses. Receive guests from people that you trust: a manifest can name any folder of this
+machine as a file system of the guest.`,
+		Example: "  sudo bakeoff vm receive <web.guest\n  ssh host sudo bakeoff vm send web | sudo bakeoff vm receive",
+		Args:    cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			if f, ok := a.In.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+				return cli.Usage(c, errors.New("standard input is a terminal: read from a file or a pipe"))
+			}
+			s, err := a.guests()
+			if err != nil {
+				return err
+			}
+			ctx, stop := a.Interruptible(c.Context())
+			defer stop()
+			g, err := s.Receive(ctx, a.In)
+			if err != nil {
+				return a.problemsFirst(err, false)
+			}
+			if g.Autoboot {
+				if err := g.Start(ctx, a.launchSupervisor); err != nil {
+					fmt.Fprintf(a.Err, "guest %s is kept; see `bakeoff vm logs %s`\n", g.UUID, g.UUID)
+					return err
+				}
+			}
+			fmt.Fprintf(a.Err, "Successfully received VM %s\n", g.UUID)
+			return nil
+		},
+	}
+}
