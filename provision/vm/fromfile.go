@@ -252,7 +252,8 @@ func (g *Guest) replace(ctx context.Context,
 		g.Guest = old
 		return nil, errors.Join(err, writeJSON(g.Path(fileManifest), old), g.applyFilters(context.WithoutCancel(ctx)))
 	}
-	return changes, errors.Join(g.writeMetadata(), g.store.refreshNetworks(ctx, slices.Concat(old.NICs, m.NICs)...))
+	return changes, errors.Join(g.writeMetadata(), record(g.Path(""), EventModify, "", ""),
+		g.store.refreshNetworks(ctx, slices.Concat(old.NICs, m.NICs)...))
 }
 
 // Planned is what Become would change.

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
@@ -20,7 +21,9 @@ import (
 // folder of the guest. When the folder gets its name, the guest is the next one: whoever
 // finds the folder, also after a kill or a power cut, does the rest, and can repeat it.
 type next struct {
-	What  string         `json:"what"` // for the journal
+	ID    string         `json:"id"`
+	Event EventType      `json:"event"`
+	Name  string         `json:"name,omitempty"` // of a snapshot
 	Guest manifest.Guest `json:"guest"`
 	// Tag is the snapshot to which the disks return; "" if they do not.
 	Tag    string `json:"tag,omitempty"`
@@ -59,7 +62,7 @@ func (g *Guest) become(ctx context.Context, n next, b Boot, fill func(dir string
 	}
 	if err == nil {
 		_, serr := os.Stat(g.nextWritten())
-		n.Written = serr == nil
+		n.ID, n.Written = NewUUID(), serr == nil
 		err = errors.Join(writeJSON(filepath.Join(dir, fileNext), n), writeJSON(filepath.Join(dir, fileBoot), b))
 	}
 	if err == nil {
@@ -143,7 +146,9 @@ func (g *Guest) finish(ctx context.Context) error {
 	if err := g.writeMetadata(); err != nil {
 		return err
 	}
-	if err := writeTransition(g.Path(fileJournal), Transition{State: Stopped, Why: n.What}); err != nil {
+	why := strings.TrimSpace(string(n.Event) + " " + n.Name)
+	if err := errors.Join(writeTransition(g.Path(fileJournal), Transition{State: Stopped, Why: why}),
+		record(g.Path(""), n.Event, n.Name, n.ID)); err != nil {
 		return err
 	}
 	// The name first: half a folder is not a description.

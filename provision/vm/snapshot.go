@@ -134,6 +134,9 @@ func (g *Guest) CreateSnapshot(ctx context.Context, name string) error {
 	} else {
 		err = g.whileStopped(ctx, func() error { return g.takeSnapshot(ctx, name, nil) })
 	}
+	if err == nil {
+		err = record(g.Path(""), EventSnapshot, name, "")
+	}
 	return errors.Join(fault.Op("snapshot", err), g.readSnapshots())
 }
 
@@ -289,6 +292,9 @@ func (g *Guest) DeleteSnapshot(ctx context.Context, name string) error {
 	} else {
 		err = g.whileStopped(ctx, func() error { return g.loseSnapshot(ctx, s.ID, g.dropTag) })
 	}
+	if err == nil {
+		err = record(g.Path(""), EventDrop, name, "")
+	}
 	return errors.Join(fault.Op("delete the snapshot", err), g.readSnapshots())
 }
 
@@ -331,7 +337,7 @@ func (g *Guest) Rollback(ctx context.Context, name string, launch func(uuid stri
 // rollBack prepares what makeNext does.
 func (g *Guest) rollBack(ctx context.Context, s Snapshot) error {
 	from := g.Path(filepath.Join(dirSnapshots, s.ID))
-	n := next{What: "rolled back to " + s.Name, Tag: s.ID, Memory: s.Memory}
+	n := next{Event: EventRollback, Name: s.Name, Tag: s.ID, Memory: s.Memory}
 	var b Boot
 	if err := errors.Join(readJSON(filepath.Join(from, fileManifest), &n.Guest),
 		readJSON(filepath.Join(from, fileBoot), &b)); err != nil {

@@ -143,7 +143,8 @@ func (s *Store) Create(ctx context.Context, m manifest.Guest, boot Boot,
 		err = fill(making)
 	}
 	if err == nil {
-		err = writeTransition(filepath.Join(making, fileJournal), Transition{State: Configured})
+		err = errors.Join(record(making, EventCreate, "", ""),
+			writeTransition(filepath.Join(making, fileJournal), Transition{State: Configured}))
 	}
 	if err == nil {
 		err = ctx.Err()
@@ -222,7 +223,10 @@ func (s *Store) Sweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = s.discard(ctx, dir, uuid)
+		if strings.HasPrefix(name, beingRemoved) {
+			err = s.noteDeleted(dir, uuid)
+		}
+		err = errors.Join(err, s.discard(ctx, dir, uuid))
 		held.Release()
 		if err != nil {
 			return fault.Op("remove what a killed command left", err)
@@ -365,7 +369,7 @@ func (g *Guest) setAutoboot(on bool) error {
 		return nil
 	}
 	g.Autoboot = on
-	return writeJSON(g.Path(fileManifest), g.Guest)
+	return errors.Join(writeJSON(g.Path(fileManifest), g.Guest), record(g.Path(""), EventModify, "", ""))
 }
 
 // Delete ends the guest and removes it with its disks.
@@ -396,7 +400,12 @@ func (g *Guest) remove(ctx context.Context) error {
 	} else if err != nil {
 		return fault.Op("delete", err)
 	}
-	return fault.Op("delete", errors.Join(g.store.discard(ctx, gone, g.UUID), g.store.refreshNetworks(ctx, g.NICs...)))
+	whole, err := g.store.exclusive(ctx)
+	if err == nil {
+		err = g.store.noteDeleted(gone, g.UUID)
+		whole.Release()
+	}
+	return fault.Op("delete", errors.Join(err, g.store.discard(ctx, gone, g.UUID), g.store.refreshNetworks(ctx, g.NICs...)))
 }
 
 func writeJSON(name string, v any) error {

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/safetext"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/provision/vm"
+)
+
+func (a *app) vmEvents() *cobra.Command {
+	var follow, asJSON bool
+	c := &cobra.Command{
+		Use:   "events [GUEST]",
+		Short: "Print what happened to a guest, or to all: created, modified, deleted",
+		Long: `events reads the journals of the guests and prints a line for each event: create, modify with
+the path, the old and the new value, also of the state, create-, rollback- and
+delete-snapshot, reprovision and delete. With -f it prints those that happen from now on,
+until it is interrupted. Of a guest that was deleted, only that is kept.`,
+		Example: "  bakeoff vm events web\n  bakeoff vm events -f -j | jq -r 'select(.type == \"delete\").uuid'",
+		Args:    cli.Between(0, 1, "GUEST"),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := a.guests()
+			if err != nil {
+				return err
+			}
+			uuid := ""
+			if len(args) > 0 {
+				g, err := s.Find(args[0])
+				if err != nil {
+					return err
+				}
+				uuid = g.UUID
+			}
+			show := func(e vm.Event) error { return a.printEvent(e, asJSON) }
+			if follow {
+				ctx, stop := a.Interruptible(c.Context())
+				defer stop()
+				return s.Follow(ctx, uuid, time.Now(), show)
+			}
+			all, err := s.Events(uuid)
+			if err != nil {
+				return err
+			}
+			for _, e := range all {
+				if err := show(e); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "print events as they happen, from now on")
+	c.Flags().BoolVarP(&asJSON, "json", "j", false, "print a JSON object for each event")
+	return c
+}
+
+// printEvent prints an event: with -j an object on a line, otherwise a line for each change.
+func (a *app) printEvent(e vm.Event, asJSON bool) error {
+	if asJSON {
+		b, err := json.Marshal(e)
+		if err == nil {
+			_, err = a.Out.Write(append(b, '\n'))
+		}
+		return err
+	}
+	head := []string{e.At.Format("2006-01-02T15:04:05.000Z07:00"), e.UUID, string(e.Type)}
+	if e.Alias != "" {
+		head = append(head[:2:2], "("+e.Alias+")", string(e.Type))
+	}
+	lines := []string{e.Name}
+	if len(e.Changes) > 0 {
+		lines = nil
+		for _, c := range e.Changes {
+			lines = append(lines, strings.TrimSpace(e.Name+" "+strings.TrimSuffix(c.String(), " ("+string(c.When)+")")))
+		}
+	}
+	for _, l := range lines {
+		if e.Why != "" {
+			l += ": " + e.Why
+		}
+		line := strings.TrimSpace(strings.Join(head, " ") + " " + l)
+		if _, err := fmt.Fprintln(a.Out, safetext.Line(line)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
