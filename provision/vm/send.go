@@ -213,7 +213,8 @@ func (d *sent) check(brand manifest.Brand) error {
 	wrong := func(what string, value any) error {
 		return fault.New(fault.Invalid, "the description of the guest has the %s %q", what, value)
 	}
-	for _, c := range []struct{ what, name, value string }{{"kernel", partKernel, b.Kernel}, {"initrd", partInitrd, b.Initrd}} {
+	for _, c := range []struct{ what, name, value string }{{"kernel", partKernel, b.Kernel},
+		{"initrd", partInitrd, b.Initrd}} {
 		if c.value == c.name {
 			want = append(want, c.name)
 		} else if c.value != "" {

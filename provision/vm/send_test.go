@@ -95,8 +95,10 @@ func TestReceive(t *testing.T) {
 		}
 		checkEmpty(t, s)
 	}
-	for name, parts := range map[string][]string{"a part is missing": nil, "another part": {"x"}, "one more": {"kernel", "x"}} {
-		if _, err := s.Receive(t.Context(), bytes.NewReader(traveler(t, m, d, parts...))); !fault.Is(err, fault.Invalid) {
+	for name, parts := range map[string][]string{"a part is missing": nil, "another part": {"x"},
+		"one more": {"kernel", "x"}} {
+		_, err := s.Receive(t.Context(), bytes.NewReader(traveler(t, m, d, parts...)))
+		if !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 		checkEmpty(t, s)

@@ -208,5 +208,6 @@ func replacesLower(f *os.File) (bool, error) {
 
 // whiteout packs the mark that removes what lower layers have.
 func (p *packer) whiteout(dir, base string) error {
-	return p.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: path.Join(dir, whiteout+base), Format: tar.FormatPAX})
+	name := path.Join(dir, whiteout+base)
+	return p.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Format: tar.FormatPAX})
 }

@@ -30,7 +30,8 @@ func TestSendAndReceive(t *testing.T) {
 		"c": do(t, h, "run", service(t, "web"), "-p", "80", "--name", "c", "--brand", "docker"),
 		"m": do(t, h, "run", service(t, "web"), "-p", "80", "--name", "m", "--accel", "tcg"),
 	}
-	do(t, h, "exec", "c", "--", "sh", "-c", "echo kept >/kept; rm /etc/hostname; rm -r /etc/apt; mkdir /etc/apt; touch /etc/apt/own")
+	do(t, h, "exec", "c", "--", "sh", "-c",
+		"echo kept >/kept; rm /etc/hostname; rm -r /etc/apt; mkdir /etc/apt; touch /etc/apt/own")
 	do(t, h, "update", "m", "-f", file(t, "u.json", `{"set_customer_metadata": {"greeting": "hello"}}`))
 	page(t, h, "m") // it obeys its power button from then on
 	for _, name := range []string{"c", "m"} {
@@ -119,8 +120,8 @@ func refuseDamaged(t *testing.T, h e2e.Home, stream, uuid string) {
 	}
 	changed := bytes.Clone(whole)
 	changed[len(changed)/2] ^= 1
-	for what, b := range map[string][]byte{"nothing": nil, "half": whole[:len(whole)/2], "all but one byte": whole[:len(whole)-1],
-		"a changed byte": changed, "more": append(bytes.Clone(whole), 'x')} {
+	for what, b := range map[string][]byte{"nothing": nil, "half": whole[:len(whole)/2],
+		"all but one byte": whole[:len(whole)-1], "a changed byte": changed, "more": append(bytes.Clone(whole), 'x')} {
 		c := h.Command("vm", "receive")
 		c.Stdin = bytes.NewReader(b)
 		text, err := c.CombinedOutput()
