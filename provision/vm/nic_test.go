@@ -10,7 +10,6 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/vm/manifest"
-	"bakeoff/provision/vm/network"
 )
 
 // A NIC becomes a network in which QEMU plays the gateway, or is refused with the reason.
@@ -65,7 +64,7 @@ func TestFit(t *testing.T) {
 			t.Fatalf("%s: %v", src, err)
 		}
 		var paths []string
-		for _, p := range manifest.ProblemsOf(Fit(guests[0], func(string) *network.Network { return nil })) {
+		for _, p := range manifest.ProblemsOf(Fit(guests[0], noTags)) {
 			paths = append(paths, p.Path)
 			if p.Reason == "" || p.Allowed == "" {
 				t.Errorf("%+v", p)

@@ -159,7 +159,7 @@ func (s *Store) Receive(ctx context.Context, in io.Reader) (*Guest, error) {
 	if err != nil {
 		return nil, err
 	}
-	m, d, err := readGuest(r)
+	m, d, err := readGuest(r, s.Tags())
 	if err != nil {
 		return nil, fault.Op("receive", err)
 	}
@@ -172,7 +172,7 @@ func (s *Store) Receive(ctx context.Context, in io.Reader) (*Guest, error) {
 }
 
 // readGuest reads the first part, and checks what it says.
-func readGuest(r *stream.Reader) (m manifest.Guest, d sent, err error) {
+func readGuest(r *stream.Reader, tags Tags) (m manifest.Guest, d sent, err error) {
 	name, err := r.Next()
 	if err == nil && name != partGuest {
 		err = fault.New(fault.Invalid, "the stream does not begin with a guest")
@@ -193,7 +193,7 @@ func readGuest(r *stream.Reader) (m manifest.Guest, d sent, err error) {
 	}
 	if err == nil {
 		m = all[0]
-		err = errors.Join(Fit(m), d.check(m.Brand))
+		err = errors.Join(Fit(m, tags), d.check(m.Brand))
 	}
 	if err == nil && m.UUID == "" {
 		err = fault.New(fault.Invalid, "the guest has no UUID")

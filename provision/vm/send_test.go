@@ -11,6 +11,7 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/vm/manifest"
+	"bakeoff/provision/vm/network"
 	"bakeoff/provision/vm/stream"
 )
 
@@ -117,7 +118,7 @@ func FuzzReceive(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		// The sums keep a fuzzer from the description, so it is also read alone.
 		if r, err := stream.NewReader(bytes.NewReader(b)); err == nil {
-			_, _, _ = readGuest(r)
+			_, _, _ = readGuest(r, noTags)
 		}
 		var out bytes.Buffer
 		w, err := stream.NewWriter(&out)
@@ -128,7 +129,7 @@ func FuzzReceive(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, d, err := readGuest(r)
+		_, d, err := readGuest(r, noTags)
 		if err != nil {
 			return
 		}
@@ -142,3 +143,6 @@ func FuzzReceive(f *testing.F) {
 		}
 	})
 }
+
+// noTags are those of a machine without networks.
+func noTags(string) *network.Network { return nil }
