@@ -33,11 +33,12 @@ import (
 // guests is the store of the guests of this machine.
 func (a *app) guests() (*vm.Store, error) {
 	agent, err := a.at.Agent()
-	if err != nil {
-		return nil, err
-	}
+	return a.guestsWith(agent), err
+}
+
+func (a *app) guestsWith(agent string) *vm.Store {
 	state, _ := a.at.Dirs()
-	return &vm.Store{State: state, Host: local.Conn{}, Agent: agent, Drive: oci.Driver{}}, nil
+	return &vm.Store{State: state, Host: local.Conn{}, Agent: agent, Drive: oci.Driver{}}
 }
 
 // guest finds the guest that a person named.
@@ -176,6 +177,12 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 	}
 	ctx, stop := r.Interruptible(c.Context())
 	defer stop()
+	m.UUID = vm.NewUUID()
+	holder, err := r.prepareSupervisor(m.UUID)
+	if err != nil {
+		return err
+	}
+	defer holder.abandon()
 	r.source.What, r.source.Brand, r.source.Command, r.source.Env = args[0], manifest.Brand(r.brand), args[1:], r.env
 	p, err := s.Prepare(ctx, r.imageStore(), r.source, build.Options{Agent: s.Agent, Materials: materials(),
 		Say: r.noteProgress})
@@ -197,7 +204,7 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := g.Start(ctx, r.launchSupervisor); err != nil {
+	if err := g.Start(ctx, holder.begin); err != nil {
 		fmt.Fprintf(r.Err, "guest %s is kept; see `bakeoff vm logs %s`\n", g.UUID, g.UUID)
 		return err
 	}
@@ -244,45 +251,84 @@ func (r *guestRunner) sayStarted(ctx context.Context, g *vm.Guest) error {
 // launchSupervisor starts `bakeoff vm supervise` in a session of its own and waits until it
 // says that the guest runs.
 func (a *app) launchSupervisor(uuid string) error {
-	self, err := os.Executable()
+	s, err := a.prepareSupervisor(uuid)
 	if err != nil {
 		return err
+	}
+	return s.begin(uuid)
+}
+
+// supervisor is a process that will hold a guest. Its start takes as long as the other things
+// that precede that of a guest, so it can start meanwhile.
+type supervisor struct {
+	begins io.WriteCloser // it begins when it reads a byte, and ends if there is none
+	said   *os.File
+	*exec.Cmd
+}
+
+func (a *app) prepareSupervisor(uuid string) (*supervisor, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	s := &supervisor{Cmd: exec.Command(self, "vm", "supervise", uuid)}
+	if s.begins, err = s.StdinPipe(); err != nil {
+		return nil, err
 	}
 	said, theirs, err := os.Pipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer said.Close()
-	c := exec.Command(self, "vm", "supervise", uuid)
-	c.Dir, c.Stdout = "/", theirs
-	c.Env = os.Environ()
+	s.said, s.Dir, s.Stdout = said, "/", theirs
+	s.Env = os.Environ()
 	for _, name := range []string{"BAKEOFF_STATE", "BAKEOFF_CACHE", "BAKEOFF_AGENT"} { // relative to this folder
 		if v := a.Env(name); v != "" {
 			if v, err = filepath.Abs(v); err != nil {
-				return err
+				return nil, err
 			}
-			c.Env = append(c.Env, name+"="+v)
+			s.Env = append(s.Env, name+"="+v)
 		}
 	}
-	vm.Detach(c)
-	err = c.Start()
+	vm.Detach(s.Cmd)
+	err = s.Start()
 	theirs.Close()
 	if err != nil {
+		said.Close()
+		return nil, fault.Op("supervisor", err)
+	}
+	return s, nil
+}
+
+// begin lets the supervisor start its guest, and waits until it says that the guest runs.
+func (s *supervisor) begin(uuid string) error {
+	defer s.said.Close()
+	if _, err := s.begins.Write([]byte{'\n'}); err != nil {
 		return fault.Op("supervisor", err)
 	}
-	line, err := bufio.NewReader(io.LimitReader(said, 64<<10)).ReadString('\x00')
+	s.begins.Close()
+	s.begins = nil
+	line, err := bufio.NewReader(io.LimitReader(s.said, 64<<10)).ReadString('\x00')
 	if err != nil {
 		return fault.New(fault.Lab, "the supervisor of guest %s ended: %s", uuid, strings.TrimSpace(line))
 	}
 	kind, text, _ := strings.Cut(strings.TrimSuffix(line, "\x00"), "\n")
 	if kind == "ok" {
-		return c.Process.Release()
+		return s.Process.Release()
 	}
 	n, err := strconv.Atoi(kind)
 	if err != nil {
 		return fault.New(fault.Lab, "%s", text)
 	}
 	return fault.New(fault.Kind(n), "%s", text)
+}
+
+// abandon ends a supervisor that has not begun.
+func (s *supervisor) abandon() {
+	if s.begins != nil {
+		s.begins.Close()
+		s.said.Close()
+		_ = s.Wait() // it ends at once
+	}
 }
 
 // vmSupervise is the process that holds a guest.
@@ -294,10 +340,14 @@ func (a *app) vmSupervise() *cobra.Command {
 		Hidden: true,
 		Args:   cli.Between(1, 1, "UUID"),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := a.guests()
+			agent, err := a.at.AgentPath() // the command that starts a supervisor has asked it
 			if err != nil {
 				return err
 			}
+			if n, err := os.Stdin.Read(make([]byte, 1)); n == 0 {
+				return fault.Op("the command that started this supervisor ended", err)
+			}
+			s := a.guestsWith(agent)
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
 			signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)

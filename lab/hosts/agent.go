@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"time"
 
 	"bakeoff/base/fault"
@@ -25,6 +26,24 @@ const agentName = "bakeoff-agent"
 // the folder of this program. It refuses an agent of another build, which would
 // fail in the middle of a run.
 func (c Controller) Agent() (string, error) {
+	path, err := c.AgentPath()
+	if err != nil {
+		return "", err
+	}
+	if _, ok := asked.Load(path); ok {
+		return path, nil
+	}
+	if err = askAgent(path); err == nil {
+		asked.Store(path, true)
+	}
+	return path, err
+}
+
+// asked are the agents that this process has asked, and that are of its build.
+var asked sync.Map
+
+// AgentPath is Agent for a process whose caller has asked the agent already.
+func (c Controller) AgentPath() (string, error) {
 	path, fix := c.Getenv("BAKEOFF_AGENT"), "correct BAKEOFF_AGENT"
 	if path == "" {
 		dir, err := programDir()
@@ -33,11 +52,7 @@ func (c Controller) Agent() (string, error) {
 		}
 		path, fix = filepath.Join(dir, agentName), "build it with make, or set BAKEOFF_AGENT to its path"
 	}
-	path, err := checkAgent(path, fix)
-	if err != nil {
-		return "", err
-	}
-	return path, askAgent(path)
+	return checkAgent(path, fix)
 }
 
 // answerTime bounds how long an agent may take to answer; a busy machine may

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/yuin/goldmark/util"
 	"golang.org/x/net/html"
@@ -99,10 +100,23 @@ var hiddenElements = map[string]bool{"script": true, "style": true, "object": tr
 	"noscript": false, "title": false, "meta": false, "link": false, "base": true, "frameset": true, "noembed": true,
 	"noframes": true, "plaintext": true, "xmp": true, "input": false, "button": true, "source": false, "track": false}
 
+// A bound in an expression copies its class as often: compiling these with their bounds took
+// half of the time that every start of bakeoff needs.
 var (
-	safeID    = regexp.MustCompile(`^[\pL_][\pL\pN_.:-]{0,200}$`)
-	safeValue = regexp.MustCompile(`^[\pL\pN_.:+ -]{0,100}$`)
+	safeID    = bounded{regexp.MustCompile(`^[\pL_][\pL\pN_.:-]*$`), 201}
+	safeValue = bounded{regexp.MustCompile(`^[\pL\pN_.:+ -]*$`), 100}
 )
+
+// bounded is an expression for texts of at most this many characters.
+type bounded struct {
+	*regexp.Regexp
+	most int
+}
+
+// MatchString tells whether the text is short enough and matches.
+func (b bounded) MatchString(text string) bool {
+	return utf8.RuneCountInString(text) <= b.most && b.Regexp.MatchString(text)
+}
 
 // RenderHTML returns the HTML of a text that is HTML, and what it says about itself. Without
 // RawHTML, elements and attributes that could run, load or submit something are left out; an
