@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -287,33 +286,4 @@ func main() {
 		t.Fatal(err)
 	}
 	return dir
-}
-
-// Many guests are created at once: each has an identity of its own, and all are listed.
-func TestManyGuests(t *testing.T) {
-	h := home(t)
-	dir := tiny(t, h)
-	const n = 8
-	do(t, h, "run", dir, "--brand", "docker", "--name", "first")
-	errs := make(chan error, n)
-	for i := range n {
-		go func() {
-			c := h.Command("vm", "run", dir, "--brand", "docker", "--memory", "32MiB", "--name", fmt.Sprint("guest", i))
-			out, err := c.CombinedOutput()
-			if err != nil {
-				err = fmt.Errorf("%w: %s", err, out)
-			}
-			errs <- err
-		}()
-	}
-	for range n {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
-	}
-	if got := do(t, h, "lookup", "state=running"); len(strings.Fields(got)) != n+1 {
-		t.Errorf("running are %q", got)
-	}
-	removeGuests(t, h)
-	leavesNothing(t, h)
 }
