@@ -82,6 +82,9 @@ func Fit(g manifest.Guest, tags Tags) error {
 			continue
 		}
 		name := withoutNumbers(c.Path)
+		if name == "internal_metadata_namespaces" && hasMetadataPort(g.Brand) {
+			continue
+		}
 		top, _, _ := strings.Cut(name, ".")
 		if reason := noCounterpart[name]; reason != "" {
 			add(c.Path, c.New, reason, "remove it")

@@ -69,7 +69,8 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 	m := qemu.Machine{Program: qemu.Program, Label: g.UUID, Kind: b.Machine, CPUs: max(1, g.VCPUs),
 		Memory: unit.Bytes(g.RAM) * unit.MiB, Dir: dir, Kernel: g.file(b.Kernel), Initrd: g.file(b.Initrd),
 		Append: b.Append, Bare: b.Bare,
-		NoACPI: b.NoACPI, Reboots: b.Reboots, ConsoleLog: g.ConsoleLog(), Ports: []qemu.Port{}}
+		NoACPI: b.NoACPI, Reboots: b.Reboots, ConsoleLog: g.ConsoleLog(), Ports: []qemu.Port{},
+		Metadata: hasMetadataPort(g.Brand)}
 	if err := g.store.choose(ctx, &m, b.Accel, b.Wants); err != nil {
 		return nil, err
 	}
@@ -124,6 +125,9 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 		if err == nil {
 			err = c.attachTap(ctx)
 		}
+	}
+	if err == nil && m.Metadata {
+		err = out.startMetadata(ctx)
 	}
 	if err == nil && memory != "" {
 		err = out.resume(ctx, memory)

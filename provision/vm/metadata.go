@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -105,13 +106,7 @@ func (g *Guest) writeSeed() error {
 //
 // Source: cloud-init's documentation of NoCloud and of network configuration, version 2.
 func seedFiles(g manifest.Guest) (map[string][]byte, error) {
-	name := g.Hostname
-	if name == "" {
-		name = g.Alias
-	}
-	if name == "" {
-		name = g.UUID
-	}
+	name := hostName(g)
 	user := map[string]any{}
 	if keys := text(g.CustomerMetadata["root_authorized_keys"]); keys != "" {
 		list := slices.DeleteFunc(strings.Split(keys, "\n"), func(s string) bool { return strings.TrimSpace(s) == "" })
@@ -142,6 +137,9 @@ func seedFiles(g manifest.Guest) (map[string][]byte, error) {
 	}
 	return out, nil
 }
+
+// hostName is the name of the guest in its network.
+func hostName(g manifest.Guest) string { return cmp.Or(g.Hostname, g.Alias, g.UUID) }
 
 func text(v any) string {
 	if v == nil {

@@ -61,6 +61,8 @@ const (
 	socketDebug   = "d"
 	// SocketConsole is the serial line of a machine with ConsoleLog.
 	SocketConsole = "s"
+	// SocketMetadata is the second serial line of a machine with Metadata.
+	SocketMetadata = "m"
 )
 
 // How the agent in the guest is reached.
@@ -162,6 +164,9 @@ type Machine struct {
 	// ConsoleLog is a file to which QEMU appends what the guest prints. The console is then
 	// the socket SocketConsole in Dir, and AwaitReady does not see it.
 	ConsoleLog string
+	// Metadata gives the machine a second serial line, which is the socket SocketMetadata in
+	// Dir. It needs ConsoleLog, and MicroVM cannot have it.
+	Metadata bool
 	// Reboots tells that the machine survives a restart of its guest.
 	Reboots bool
 	// Paused tells that the machine stands still until the command cont of the monitor.
@@ -201,6 +206,10 @@ func (m *Machine) CommandLine() []string {
 		argv = append(argv, "-S")
 	}
 	argv = append(argv, m.consoleArgs()...) // messages go to standard output, where they are bounded
+	if m.Metadata {
+		argv = append(argv, "-chardev", "socket,id=metadata,path="+m.socketPath(SocketMetadata)+",server=on,wait=off",
+			"-serial", "chardev:metadata")
+	}
 	if m.Kernel != "" {
 		argv = append(argv, "-kernel", m.Kernel, "-append", m.kernelArgs())
 	}

@@ -52,6 +52,11 @@ func TestCommandLine(t *testing.T) {
 	m.Accel, m.Disks = KVM, []Disk{{Serial: RootSerial, Path: "/d", Snapshot: true, Format: "raw"}}
 	argv = m.CommandLine()
 	text := strings.Join(argv, " ")
+	m.Dir, m.ConsoleLog, m.Metadata = "/d", "/d/console.log", true
+	if argv := m.CommandLine(); !strings.Contains(strings.Join(argv, " "), "-serial chardev:console -chardev "+
+		"socket,id=metadata,path=/d/m,server=on,wait=off -serial chardev:metadata") {
+		t.Errorf("the second serial line is missing in %q", argv)
+	}
 	for _, never := range []string{"-netdev", "virtio-net", "-device virtio-blk-device", "tsc_early_khz", "-sandbox",
 		"vga", "usb"} {
 		if strings.Contains(text, never) {
