@@ -446,7 +446,10 @@ func TestAFullDiskIsGated(t *testing.T) {
 		`echo "Can't write block.: Invalid argument" >&2; exit 1`: "a write was shorter than asked for",
 		`echo 'ERROR:  could not extend file "base/5/16405": wrote only 4096 of 8192 bytes at block 1613' >&2; exit 2`: "" +
 			"a write was shorter than asked for",
-		`echo "Can't write block.: Input/output error" >&2; exit 1`: "",
+		`printf "Can't write block.: No space left on device\nBonnie: drastic I/O error (re write(2)): Invalid argument\n" ` +
+			`>&2; exit 1`: "the disk was full while a file was rewritten",
+		`echo "Bonnie: drastic I/O error (re write(2)): Input/output error" >&2; exit 1`: "",
+		`echo "Can't write block.: Input/output error" >&2; exit 1`:                      "",
 		"exit 1": "",
 	} {
 		raw, _, err := trial(t, example{script: "LC_ALL=C; " + script}, nil)
