@@ -66,10 +66,6 @@ func (e *Engine) Run(ctx context.Context) error {
 
 // prepare makes sure of everything that can be known before a step runs.
 func (e *Engine) prepare(ctx context.Context) error {
-	if e.Plan.Recipe == "netbsd-zfs" {
-		return fault.WithFix(fault.New(fault.Unsupported, "%s cannot be executed: the disks of NetBSD cannot be probed",
-			e.Plan.Recipe), "run the printed steps by hand")
-	}
 	if err := e.sameDisks(ctx); err != nil {
 		return err
 	}
@@ -158,11 +154,11 @@ func (e *Engine) sameDisk(ctx context.Context, planned plan.Drive) error {
 		return unchanged(planned.Disk, d)
 	}
 	if want := e.tables[planned.Partition()]; want != "" {
-		out, err := e.output(ctx, "blkid", "-p", "-s", "PTUUID", "-o", "value", planned.ByID)
+		got, err := probe.Table(ctx, e.Conn, planned.ByID)
 		if err != nil {
 			return err
 		}
-		if got := strings.TrimSpace(out); got != want {
+		if got != want {
 			return fault.WithFix(
 				fault.New(fault.Invalid, "%s has another partition table (%s) than the one that was written (%s)",
 					planned.ByID, safetext.Line(got), want),
@@ -193,7 +189,12 @@ func unchanged(planned plan.Disk, d installed.Disk) error {
 func (e *Engine) bind(ctx context.Context, s *plan.Step) error {
 	for _, d := range e.Plan.Drives() {
 		if s.ID == d.Partition() && e.tables[s.ID] == "" {
-			return e.append(Line{Event: eventBind, Step: s.ID, GPT: d.DriveIDs.Disk})
+			// The plan assigns it, but to the tables of NetBSD, whose gpt draws one.
+			got, err := probe.Table(ctx, e.Conn, d.ByID)
+			if err != nil {
+				return err
+			}
+			return e.append(Line{Event: eventBind, Step: s.ID, GPT: got})
 		}
 	}
 	if s.ID == "pool-import" {

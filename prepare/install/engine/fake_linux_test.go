@@ -40,7 +40,11 @@ func fakeMain(name string) int {
 	if bytes.Contains([]byte(line), []byte(secretMark)) {
 		_ = os.WriteFile(f.keep+"/leak", []byte(line), 0o600)
 	}
-	if err := fakes[name](f, os.Args[1:]); err != nil {
+	do := fakes[name]
+	if os.Getenv("FAKE_DISK") != "" {
+		do = bsdFakes[name]
+	}
+	if err := do(f, os.Args[1:]); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
 		return 1
 	}

@@ -124,6 +124,7 @@ func (f *fake) zpool(args []string) error {
 		} else if len(devices) != 1 {
 			return fmt.Errorf("create: %q", rest)
 		}
+		root := strings.Join(o["R"], "") // NetBSD gives none
 		if _, _, err := f.imported(rest[0]); err == nil {
 			return fmt.Errorf("cannot create '%s': pool already exists", rest[0])
 		}
@@ -155,9 +156,12 @@ func (f *fake) zpool(args []string) error {
 		if err := f.writeLabels(p); err != nil {
 			return err
 		}
-		return f.setImported(name, imported{Devices: devices, Root: o["R"][0], HasKey: true})
+		return f.setImported(name, imported{Devices: devices, Root: root, HasKey: true})
 	case "import":
 		o, rest := options(args[1:], "oRd")
+		if o["d"] == nil {
+			o["d"] = []string{"/dev/wedges/rpool"}
+		}
 		p, err := f.label(o["d"][0])
 		if err != nil || p.Name != rest[0] {
 			return fmt.Errorf("cannot import '%s': no such pool available", rest[0])
@@ -174,7 +178,7 @@ func (f *fake) zpool(args []string) error {
 				return err
 			}
 		}
-		return f.setImported(rest[0], imported{Devices: o["d"], Root: o["R"][0], ReadOnly: readOnly,
+		return f.setImported(rest[0], imported{Devices: o["d"], Root: strings.Join(o["R"], ""), ReadOnly: readOnly,
 			HasKey: p.KeySum == ""})
 	case "export":
 		i, p, err := f.imported(args[1])
@@ -230,8 +234,11 @@ func (f *fake) change(pool string, do func(p *fakePool) error) error {
 
 func (f *fake) mountpoint(i *imported, p *fakePool, set string) string {
 	at := p.Sets[set]["mountpoint"]
-	if at == "none" || at == "" {
+	switch at {
+	case "", "none":
 		return "none"
+	case "legacy":
+		return at
 	}
 	return filepath.Join(i.Root, at)
 }
@@ -239,6 +246,9 @@ func (f *fake) mountpoint(i *imported, p *fakePool, set string) string {
 func (f *fake) mountedAt(i *imported, p *fakePool, set string) bool {
 	b, _ := os.ReadFile("/proc/self/mountinfo")
 	at := f.mountpoint(i, p, set)
+	if at == "legacy" {
+		return bytes.Contains(b, []byte("/pool/"+set+" /"))
+	}
 	return at != "none" && bytes.Contains(b, []byte("/pool/"+set+" "+at+" "))
 }
 
@@ -265,14 +275,14 @@ func (f *fake) zfs(args []string) error {
 			k, v, _ := strings.Cut(kv, "=")
 			props[k] = v
 		}
+		if err := os.MkdirAll(f.keep+"/pool/"+name, 0o755); err != nil {
+			return err
+		}
 		if err := f.change(pool, func(p *fakePool) error { p.Sets[name] = props; return nil }); err != nil {
 			return err
 		}
 		p.Sets[name] = props
-		if err := os.MkdirAll(f.keep+"/pool/"+name, 0o755); err != nil {
-			return err
-		}
-		if c := props["canmount"]; c == "noauto" || c == "off" || f.mountpoint(i, p, name) == "none" {
+		if c := props["canmount"]; c == "noauto" || c == "off" || f.mountpoint(i, p, name)[0] != '/' {
 			return nil
 		}
 		return f.mountSet(i, p, name)

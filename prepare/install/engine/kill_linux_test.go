@@ -30,7 +30,7 @@ import (
 const secretMark = "hunter2"
 
 func TestMain(m *testing.M) {
-	if name := filepath.Base(os.Args[0]); fakes[name] != nil {
+	if name := filepath.Base(os.Args[0]); fakes[name] != nil || bsdFakes[name] != nil {
 		os.Exit(fakeMain(name))
 	}
 	if os.Getenv("ENGINE_CHILD") != "" {
@@ -124,6 +124,7 @@ type machine struct {
 	t              *testing.T
 	dir, disk, bin string
 	disks, images  []string // disk is the first
+	bsd            bool     // it runs NetBSD
 	holder         *exec.Cmd
 }
 
@@ -214,9 +215,19 @@ mount -t overlay -o "lowerdir=/etc,upperdir=$1/run/etc,workdir=$1/run/work" over
 mount -t overlay -o "lowerdir=/var,upperdir=$1/run/vup,workdir=$1/run/vwork" overlay /var
 mkdir -p /var/db/xbps/keys && echo key > /var/db/xbps/keys/a.plist
 mount -t tmpfs tmpfs /mnt
+if [ -n "$2" ]; then
+	mkdir -p "$1/run/uup/mdec" "$1/run/uwork"
+	echo efi > "$1/run/uup/mdec/bootx64.efi"; echo boot > "$1/run/uup/mdec/boot"; echo xx > "$1/run/uup/mdec/bootxx_ffsv2"
+	mount -t overlay -o "lowerdir=/usr,upperdir=$1/run/uup,workdir=$1/run/uwork" overlay /usr
+	mount -t tmpfs tmpfs /dev/wedges
+fi
 echo ready
 exec sleep 3600`
-	m.holder = exec.Command("unshare", "--mount", "sh", "-c", script, "sh", m.dir)
+	netbsd := ""
+	if m.bsd {
+		netbsd = "yes"
+	}
+	m.holder = exec.Command("unshare", "--mount", "sh", "-c", script, "sh", m.dir, netbsd)
 	m.holder.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var stderr bytes.Buffer
 	m.holder.Stderr = &stderr
@@ -254,13 +265,21 @@ func (m *machine) powerOff() {
 func (m *machine) run(record string, env ...string) (string, error) {
 	self, _ := os.Executable()
 	cmd := exec.Command("nsenter", "--mount", "--target", strconv.Itoa(m.holder.Process.Pid), "--", self)
-	cmd.Env = append([]string{"PATH=" + m.bin + ":/usr/sbin:/usr/bin:/sbin:/bin", "ENGINE_CHILD=" + record,
-		"FAKE_KEEP=" + m.dir + "/keep", "FAKE_RUN=" + m.dir + "/run"}, env...)
+	cmd.Env = append(append(m.env(), "PATH="+m.bin+":/usr/sbin:/usr/bin:/sbin:/bin", "ENGINE_CHILD="+record), env...)
 	out, err := cmd.CombinedOutput()
 	if bytes.Contains(out, []byte(secretMark)) {
 		m.t.Errorf("a secret is in the output:\n%s", out)
 	}
 	return string(out), err
+}
+
+// env is what the fakes read.
+func (m *machine) env() []string {
+	all := []string{"FAKE_KEEP=" + m.dir + "/keep", "FAKE_RUN=" + m.dir + "/run"}
+	if m.bsd {
+		all = append(all, "FAKE_DISK="+m.disk)
+	}
+	return all
 }
 
 // voidSpec and debianSpec are what follows the disk: %[1]s is the folder of the secrets,
@@ -347,7 +366,7 @@ func (m *machine) blank() {
 		m.must("fallocate", "-p", "-o", "0", "-l", strconv.FormatInt(24<<30, 10), m.images[i])
 		m.must("blockdev", "--flushbufs", d)
 	}
-	for _, name := range []string{"pool", "esp", "nvram"} {
+	for _, name := range []string{"pool", "esp", "nvram", "ffs", "bootblocks"} {
 		if err := os.RemoveAll(m.dir + "/keep/" + name); err != nil {
 			m.t.Fatal(err)
 		}
@@ -400,7 +419,15 @@ func (m *machine) endState() string {
 	nvram, _ := os.ReadFile(m.dir + "/keep/nvram")
 	b.Write(nvram)
 	b.WriteString("\n")
-	err := filepath.WalkDir(m.dir+"/keep/pool", func(name string, d fs.DirEntry, err error) error {
+	b.WriteString(m.tree(m.dir + "/keep/pool"))
+	return b.String()
+}
+
+// tree lists the files below a folder with their modes and contents.
+func (m *machine) tree(dir string) string {
+	m.t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -442,7 +469,14 @@ func TestKilled(t *testing.T) {
 }
 
 func killed(t *testing.T, m *machine, recipe string, stride int) {
-	p := m.plan(recipe)
+	killedUntil(t, m, m.plan(recipe), stride, m.endState)
+	m.noSecrets()
+}
+
+// killedUntil executes a plan without a disturbance, and then killed on an empty disk, and
+// compares the states of the ends.
+func killedUntil(t *testing.T, m *machine, p *plan.Plan, stride int, endState func() string) {
+	t.Helper()
 	m.powerOn()
 	record := m.begin(p, "straight")
 	watch := watchProcesses(t)
@@ -454,11 +488,11 @@ func killed(t *testing.T, m *machine, recipe string, stride int) {
 	if len(leaks) > 0 {
 		t.Errorf("secrets in %q", leaks)
 	}
-	want := m.endState()
+	want := endState()
 	if out, err := m.run(record, "ENGINE_VERIFY=1"); err != nil {
 		t.Errorf("verify: %v\n%s", err, out)
 	}
-	if got := m.endState(); got != want {
+	if got := endState(); got != want {
 		t.Errorf("verify changed the system:\n%s", firstDifference(want, got))
 	}
 	if len(m.disks) > 1 {
@@ -503,11 +537,10 @@ func killed(t *testing.T, m *machine, recipe string, stride int) {
 		if killed < len(p.Steps)/stride/2 {
 			t.Errorf("killed only %d times", killed)
 		}
-		if got := m.endState(); got != want {
+		if got := endState(); got != want {
 			t.Errorf("the end differs:\n%s", firstDifference(want, got))
 		}
 	}
-	m.noSecrets()
 }
 
 // mirrored reads both ESPs, which hold the same files, and exchanges the second disk.

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"crypto/sha256"
+	_ "embed" // of the script
 	"encoding/hex"
 	"strings"
 )
@@ -11,6 +12,7 @@ import (
 func (r *recipe) netbsdZFS() {
 	const (
 		zpool, root, altroot, boot, esp = "rpool", "rpool/ROOT", "/altroot", "/mnt/boot", "/mnt/efi"
+		dev                             = "/dev/wedges/rpool"
 	)
 	d := strings.TrimPrefix(r.Disk.ByID, "/dev/")
 	sets, release := r.spec.SetsDir, r.spec.Release
@@ -18,12 +20,18 @@ func (r *recipe) netbsdZFS() {
 	for _, s := range r.spec.Sets {
 		files = append(files, s+".tar.xz")
 	}
+	listed := r.run("verify-list", "see that each file has a checksum: one without is not verified", "grep", "-F",
+		"SHA512 ("+files[0]+") = ", sets+"/SHA512")
+	listed.Local = true
+	for _, f := range files {
+		listed.check("grep", "-F", "SHA512 ("+f+") = ", sets+"/SHA512").expect("(" + f + ")")
+	}
 	for _, f := range files {
 		// The whole list is not checked at once: a subset of the sets may be there.
-		s := r.run("verify-"+f, "verify it before the disk is touched", "cksum", "-a", "SHA512", "-c", "SHA512", f)
-		s.Dir, s.Local = sets, true
+		v := r.run("verify-"+f, "verify it before the disk is touched", "cksum", "-a", "SHA512", "-c", "SHA512", f)
+		v.Dir, v.Local = sets, true
 	}
-	r.run("table", "write a partition table", "gpt", "create", "-f", d).destroys(r.Disk.ByID)
+	r.run("partition", "write a partition table", "gpt", "create", "-f", d).destroys(r.Disk.ByID)
 	for _, p := range [][4]string{{"1", "efi", "EFI", "512m"}, {"2", "ffs", "boot", "512m"}, {"3", "zfs", zpool, ""}} {
 		argv := []string{"gpt", "add", "-a", "1m", "-i", p[0], "-t", p[1], "-l", p[2]}
 		if p[3] != "" {
@@ -33,16 +41,22 @@ func (r *recipe) netbsdZFS() {
 			check("gpt", "show", "-l", d).expect(p[2]).replaces()
 	}
 	r.run("bootme", "mark the partition that the loader reads", "gpt", "set", "-a", "bootme", "-i", "2", d)
-	r.run("wedges", "let the kernel read the table, and wait for the nodes", "dkctl", d, "makewedges").
+	s := r.run("wedges", "let the kernel read the table, and wait for the nodes", "dkctl", d, "makewedges").
 		check("dkctl", d, "listwedges").expect("EFI").replaces().
 		check("dkctl", d, "listwedges").expect("boot").replaces().
-		check("dkctl", d, "listwedges").expect(zpool).replaces().Await = true
+		check("dkctl", d, "listwedges").expect(zpool).replaces()
+	s.Await, s.Local, s.Reopen = true, true, true
+	s = r.run("wedge-names", "name the nodes of the wedges: zpool takes a path, and dk2 is another one tomorrow",
+		"devpubd", "-1").check("test", "-e", dev)
+	s.Await, s.Local, s.Reopen = true, true, true
 	r.run("esp", "format the ESP", "newfs_msdos", "-F", "32", "-L", "EFI", "NAME=EFI").destroys("NAME=EFI")
 	r.run("boot", "format the partition of the loader", "newfs", "-O", "2", "NAME=boot").destroys("NAME=boot")
 	for _, m := range [][3]string{{"msdos", "NAME=EFI", esp}, {"ffs", "NAME=boot", boot}} {
-		r.run("folder-"+m[0], "make a mount point", "mkdir", "-p", m[2]).check("test", "-d", m[2])
+		f := r.run("folder-"+m[0], "make a mount point", "mkdir", "-p", m[2]).check("test", "-d", m[2])
+		f.Local, f.Reopen = true, true
 		r.run("mount-"+m[0], "mount it", "mount", "-t", m[0], m[1], m[2]).
-			check("mount").expect("on "+m[2]+" type").replaces().undo("umount", m[2])
+			check("mount").expect("on "+m[2]+" type").replaces().undo("umount", m[2]).
+			ReadOnly = []string{"mount", "-r", "-t", m[0], m[1], m[2]}
 	}
 	r.run("loader-folder", "make the folder of the loader", "mkdir", "-p", esp+"/EFI/BOOT")
 	for _, f := range [][3]string{{"loader", "/usr/mdec/bootx64.efi", esp + "/EFI/BOOT/BOOTX64.EFI"},
@@ -64,40 +78,50 @@ func (r *recipe) netbsdZFS() {
 	for _, m := range []string{"solaris", "zfs"} {
 		r.run("module-"+m, "load the module; that it is there already is success", "modload", m).
 			check("modstat", "-n", m).expect(m)
+		r.Step("module-"+m).Local, r.Step("module-"+m).Reopen = true, true
 	}
-	r.run("pool", "create the pool", "zpool", "create", "-f", "-m", "none", zpool, "NAME="+zpool).
-		destroys("NAME="+zpool).
-		check("zpool", "list", "-H", "-o", "name", zpool).
-		expect(zpool)
-	r.Step("pool").Redo = false
+	r.run("pool", "create the pool", "zpool", "create", "-f", "-m", "none", zpool, dev).destroys(dev).
+		check("zdb", "-l", dev).expect("name: '" + zpool + "'")
+	r.Step("pool").Redo = false // a label that is whole is believed
 	r.run("pool-import", "import it, if it is not", "zpool", "import", "-N", zpool).
-		check("zpool", "list", "-H", "-o", "name", zpool).expect(zpool).undo("zpool", "export", zpool)
+		check("zpool", "list", "-H", "-o", "name", zpool).expect(zpool).undo("zpool", "export", zpool).
+		ReadOnly = []string{"zpool", "import", "-o", "readonly=on", "-N", zpool}
 	r.run("dataset", "create the root; the RAM disk mounts it by hand", "zfs", "create", "-o", "mountpoint=legacy", root).
 		check("zfs", "get", "-H", "-o", "value", "mountpoint", root).
 		expect("legacy")
-	r.run("altroot", "make its mount point", "mkdir", "-p", altroot).check("test", "-d", altroot)
+	s = r.run("altroot", "make its mount point", "mkdir", "-p", altroot).check("test", "-d", altroot)
+	s.Local, s.Reopen = true, true
 	r.run("mount-root", "mount it", "mount", "-t", "zfs", root, altroot).
-		check("mount").expect(root+" on "+altroot).replaces().undo("umount", altroot)
+		check("mount").expect(root+" on "+altroot).replaces().undo("umount", altroot).
+		ReadOnly = []string{"mount", "-r", "-t", "zfs", root, altroot}
 	for _, s := range r.spec.Sets {
 		r.run("set-"+s, "unpack the set", "tar", "-xpf", sets+"/"+s+".tar.xz", "-C", altroot)
 	}
 	r.netbsdConfigure(altroot)
 	r.leave()
+	r.assert("exported", "see that the label says so", "zdb", "-l", dev).expect("state: 1")
 }
+
+//go:embed zfsroot-update.sh
+var zfsrootUpdate string
 
 func (r *recipe) netbsdConfigure(altroot string) {
 	s := r.spec
-	r.write(
-		"fstab",
-		"mount what the root is not",
-		"0644",
-		altroot+"/etc/fstab",
+	for _, dir := range []string{"/boot-ffs", "/efi"} {
+		r.run("folder-"+dir[1:], "make a mount point", "mkdir", "-p", altroot+dir).check("test", "-d", altroot+dir)
+	}
+	r.put("fstab", "mount what the root is not", altroot+"/etc/fstab",
 		"NAME=boot /boot-ffs ffs rw,noauto 1 2",
 		"NAME=EFI /efi msdos rw,noauto 0 0",
 		"kernfs /kern kernfs rw 0 0",
 		"ptyfs /dev/pts ptyfs rw 0 0",
 		"procfs /proc procfs rw 0 0",
 	)
+	const update = "/root/zfsroot-update"
+	r.put("update", "update kernel, RAM disk and modules together", altroot+update, strings.TrimSuffix(
+		strings.ReplaceAll(zfsrootUpdate, "netbsd-GENERIC.gz", "netbsd-"+s.Kernel+".gz"), "\n"))
+	r.run("update-mode", "let root run it", "chmod", "0700", altroot+update).
+		check("test", "-x", altroot+update).replaces()
 	r.put("rc-conf", "configure the system", altroot+"/etc/rc.conf", ". /etc/defaults/rc.conf",
 		"rc_configured=YES", "hostname="+s.Hostname, "zfs=YES", "dhcpcd=YES", "sshd=YES")
 	r.run("timezone", "set the time zone", "ln", "-sfn", "/usr/share/zoneinfo/"+s.Timezone, altroot+"/etc/localtime").

@@ -153,7 +153,9 @@ func (r *recipe) collectSecrets() {
 		}
 	}
 	for _, u := range r.spec.Users {
-		r.Secrets["user-"+u.Name] = u.Password
+		if u.Password != "" { // NetBSD gets keys only
+			r.Secrets["user-"+u.Name] = u.Password
+		}
 	}
 }
 

@@ -111,6 +111,10 @@ func (m machine) disks(
 // Disk reads one disk, by its path or a link to it. ok says whether it is there.
 func Disk(ctx context.Context, c conn.Conn, name string) (d installed.Disk, ok bool, err error) {
 	m := machine{ctx, c}
+	if m.netbsd() {
+		d, ok = m.bsdDisk(strings.TrimPrefix(name, "/dev/"))
+		return d, ok, ctx.Err()
+	}
 	to := strings.TrimSpace(m.run("readlink", "-f", name))
 	for _, b := range blocks(m.run(append(slices.Clone(lsblkArgs), to)...)) {
 		if b.Path != to {

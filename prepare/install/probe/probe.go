@@ -63,6 +63,10 @@ func (m machine) names(dir string) ([]string, bool) {
 func Read(ctx context.Context, c conn.Conn) (installed.System, error) {
 	m := machine{ctx, c}
 	s := installed.System{Schema: installed.Schema}
+	if m.netbsd() {
+		m.readNetBSD(&s)
+		return s, ctx.Err()
+	}
 	s.OS = m.system()
 	s.RAMBytes = memTotal(m.file("/proc/meminfo"))
 	s.Firmware = m.firmware()

@@ -243,3 +243,76 @@ func FuzzParsers(f *testing.F) {
 		}
 	})
 }
+
+// netbsd is a machine with NetBSD: wd0 is in use, wd1 is empty.
+func netbsdMachine() recorded {
+	return recorded{asked: new([]string), commands: map[string]string{
+		"uname -s": "NetBSD\n", "uname -r": "11.0\n", "uname -m": "amd64\n", "sysctl -n hw.physmem64": "1073741824\n",
+		"sysctl -n machdep.bootmethod": "UEFI\n", "sysctl -n hw.disknames": "wd0 dk0 dk1 wd1 cd0\n",
+		"drvctl -p wd0 disk-info/geometry/sector-size":      "512\n",
+		"drvctl -p wd0 disk-info/geometry/sectors-per-unit": "67108864\n",
+		"drvctl -p wd1 disk-info/geometry/sector-size":      "512\n",
+		"drvctl -p wd1 disk-info/geometry/sectors-per-unit": "134217728\n",
+		"atactl wd0 identify":                               "Model: QEMU HARDDISK, Rev: 2.5+, Serial #: QM00001\n",
+		"atactl wd1 identify":                               "Model: QEMU HARDDISK, Rev: 2.5+, Serial #: QM00002\n",
+		"dkctl wd0 listwedges": "/dev/rwd0: 2 wedges:\ndk0: EFI, 262144 blocks at 2048, type: msdos\n" +
+			"dk1: rpool, 66842624 blocks at 264192, type: zfs\n",
+		"dkctl wd1 listwedges":   "/dev/rwd1: no wedges configured\n",
+		"mount":                  "/dev/dk0 on /efi type msdos (local)\nkernfs on /kern type kernfs (local)\n",
+		"swapctl -l":             "Device 1K-blocks Used Avail Capacity Priority\n/dev/wd0b 262144 0 262144 0% 0\n",
+		"zpool list -Hv -o name": "rpool\n\tdk1\t-\n",
+		"gpt show wd0": "  start  size  index  contents\n 0 1  PMBR\n 1 1  Pri GPT header\n 2048 262144 1  " +
+			"GPT part - EFI System\n",
+		"gpt show wd1":    "GPT not found, displaying data from MBR.\n\n start  size  index  contents\n 0 9 Unused\n",
+		"gpt show -g wd0": "  start  size  index  contents\n 1 1  Pri GPT header - 2B9B5F6D-0000-4000-8000-AABBCCDDEEFF\n",
+	}}
+}
+
+// TestNetBSD reads disks by the programs of NetBSD.
+func TestNetBSD(t *testing.T) {
+	r := netbsdMachine()
+	s, err := Read(t.Context(), r)
+	if err != nil || len(s.Disks) != 2 || s.OS.ID != "netbsd" || s.Firmware.Mode != "uefi" || s.RAMBytes != 1<<30 {
+		t.Fatalf("%+v, %v", s, err)
+	}
+	used, empty := s.Disks[0], s.Disks[1]
+	if want := []string{"mounted on /efi", "swap on /dev/wd0b", "pool rpool"}; !slices.Equal(used.Users, want) {
+		t.Errorf("users %q, want %q", used.Users, want)
+	}
+	if want := []string{"PMBR", "gpt", "msdos", "partition EFI System", "zfs"}; !slices.Equal(used.Signatures, want) {
+		t.Errorf("signatures %q, want %q", used.Signatures, want)
+	}
+	if empty.Serial != "QM00002" || empty.Size != 64<<30 || empty.Users == nil || len(empty.Users) > 0 ||
+		empty.Signatures == nil || len(empty.Signatures) > 0 {
+		t.Errorf("%+v", empty)
+	}
+	if id, err := Table(t.Context(), r, "/dev/wd0"); err != nil || id != "2b9b5f6d-0000-4000-8000-aabbccddeeff" {
+		t.Errorf("%s, %v", id, err)
+	}
+	// What a program does not say stays unknown.
+	delete(r.commands, "gpt show wd1")
+	delete(r.commands, "atactl wd1 identify")
+	delete(r.commands, "swapctl -l")
+	d, ok, err := Disk(t.Context(), r, "/dev/wd1")
+	if err != nil || !ok || d.Serial != "" || d.Signatures != nil || d.Users != nil || d.System != nil {
+		t.Errorf("%+v, %v, %v", d, ok, err)
+	}
+}
+
+func FuzzNetBSD(f *testing.F) {
+	r := netbsdMachine()
+	for _, c := range []string{"gpt show wd0", "dkctl wd0 listwedges", "swapctl -l"} {
+		f.Add(r.commands[c], r.commands["mount"])
+	}
+	f.Fuzz(func(t *testing.T, table, mounts string) {
+		r := netbsdMachine()
+		for _, c := range []string{"gpt show wd0", "dkctl wd0 listwedges", "zpool list -Hv -o name",
+			"drvctl -p wd0 disk-info/geometry/sector-size"} {
+			r.commands[c] = table
+		}
+		r.commands["mount"], r.commands["swapctl -l"] = mounts, mounts
+		if d, ok, _ := Disk(t.Context(), r, "/dev/wd0"); ok && d.Size <= 0 {
+			t.Errorf("%+v", d)
+		}
+	})
+}

@@ -1,0 +1,156 @@
+package probe
+
+import (
+	"context"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"bakeoff/prepare/install/installed"
+	"bakeoff/reach/conn"
+)
+
+// netbsd reports whether the machine runs NetBSD.
+func (m machine) netbsd() bool { return strings.TrimSpace(m.run("uname", "-s")) == "NetBSD" }
+
+var (
+	bsdName   = regexp.MustCompile(`^(wd|sd|ld)[0-9]+$`)
+	bsdSerial = regexp.MustCompile(`Serial #: *([^\s,]+)`)
+	tableGUID = regexp.MustCompile(`(?m)Pri GPT header - ([0-9a-fA-F-]{36})`)
+	gptPart   = regexp.MustCompile(`GPT part - (.*)`)
+	wedgeLine = regexp.MustCompile(`(?m)^(dk[0-9]+): .* type: (\S+)`)
+)
+
+// readNetBSD reads what plan needs to know of a machine that runs NetBSD.
+func (m machine) readNetBSD(s *installed.System) {
+	s.OS = installed.OS{ID: "netbsd", Version: strings.TrimSpace(m.run("uname", "-r")),
+		Arch: map[string]string{"amd64": "x86_64", "evbarm": "aarch64"}[strings.TrimSpace(m.run("uname", "-m"))], Init: "rc"}
+	if n, err := strconv.ParseInt(strings.TrimSpace(m.run("sysctl", "-n", "hw.physmem64")), 10, 64); err == nil && n > 0 {
+		s.RAMBytes = n
+	}
+	switch strings.TrimSpace(m.run("sysctl", "-n", "machdep.bootmethod")) {
+	case "UEFI":
+		s.Firmware.Mode = "uefi"
+	case "BIOS":
+		s.Firmware.Mode = "bios"
+	}
+	s.Pools, s.Datasets, s.Snapshots = m.pools()
+	names, ok := m.output("sysctl", "-n", "hw.disknames")
+	if !ok {
+		return
+	}
+	s.Disks = []installed.Disk{}
+	for _, name := range strings.Fields(names) {
+		if d, ok := m.bsdDisk(name); ok {
+			s.Disks = append(s.Disks, d)
+		}
+	}
+}
+
+// bsdDisk reads a disk of NetBSD. Only ATA disks say their serial number.
+func (m machine) bsdDisk(name string) (d installed.Disk, ok bool) {
+	if !bsdName.MatchString(name) {
+		return d, false
+	}
+	geometry := func(key string) int64 {
+		n, err := strconv.ParseInt(strings.TrimSpace(m.run("drvctl", "-p", name, "disk-info/geometry/"+key)), 10, 64)
+		if err != nil || n <= 0 || n > 1<<50 {
+			return 0
+		}
+		return n
+	}
+	d = installed.Disk{Name: name, Logical: geometry("sector-size")}
+	d.Size = d.Logical * geometry("sectors-per-unit")
+	if d.Size <= 0 {
+		return d, false
+	}
+	if f := bsdSerial.FindStringSubmatch(m.run("atactl", name, "identify")); f != nil {
+		d.Serial = f[1]
+	}
+	wedges, haveWedges := m.output("dkctl", name, "listwedges")
+	parts := map[string]string{} // the types of the wedges, by name
+	for _, f := range wedgeLine.FindAllStringSubmatch(wedges, -1) {
+		parts[f[1]] = f[2]
+	}
+	mounted, haveMounts := m.output("mount")
+	swaps, haveSwaps := m.output("swapctl", "-l")
+	if haveWedges && haveMounts && haveSwaps {
+		d.Users = m.bsdUsers(name, parts, mounted, swaps)
+		system := slices.Contains(d.Users, "mounted on /")
+		d.System = &system
+	}
+	if table, ok := m.output("gpt", "show", name); ok && haveWedges {
+		d.Signatures = bsdSignatures(table, parts)
+	}
+	return d, true
+}
+
+// bsdUsers says what a disk and its wedges are used for.
+func (m machine) bsdUsers(name string, parts map[string]string, mounted, swaps string) []string {
+	all := []string{}
+	ours := func(device string) bool {
+		device = strings.TrimPrefix(device, "/dev/")
+		_, wedge := parts[device]
+		return wedge || device == name || len(device) == len(name)+1 && strings.HasPrefix(device, name) &&
+			device[len(name)] >= 'a' && device[len(name)] <= 'p' // wd0a
+	}
+	for line := range strings.Lines(mounted) {
+		if f := strings.Fields(line); len(f) > 2 && f[1] == "on" && ours(f[0]) {
+			all = append(all, "mounted on "+f[2])
+		}
+	}
+	for line := range strings.Lines(swaps) {
+		if f := strings.Fields(line); len(f) > 0 && ours(f[0]) {
+			all = append(all, "swap on "+f[0])
+		}
+	}
+	pool := ""
+	for line := range strings.Lines(m.run("zpool", "list", "-Hv", "-o", "name")) {
+		f := strings.Fields(line)
+		switch {
+		case len(f) == 0:
+		case line[0] != '\t' && line[0] != ' ':
+			pool = f[0]
+		case ours(f[0]):
+			all = append(all, "pool "+pool)
+		}
+	}
+	return all
+}
+
+// bsdSignatures reads gpt show: the tables and the types of the partitions.
+func bsdSignatures(table string, parts map[string]string) []string {
+	all := []string{}
+	for line := range strings.Lines(table) {
+		f := gptPart.FindStringSubmatch(line)
+		switch {
+		case f != nil:
+			all = append(all, "partition "+strings.TrimSpace(f[1]))
+		case strings.Contains(line, "GPT header"):
+			all = append(all, "gpt")
+		case strings.HasPrefix(line, "GPT not found"):
+		case strings.Contains(line, "PMBR"):
+			all = append(all, "PMBR")
+		case strings.Contains(line, "MBR"):
+			all = append(all, "dos")
+		}
+	}
+	for _, kind := range parts {
+		all = append(all, kind)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Table returns the GUID of the partition table of a disk, "" if it has none.
+func Table(ctx context.Context, c conn.Conn, disk string) (string, error) {
+	m := machine{ctx, c}
+	if !m.netbsd() {
+		return strings.TrimSpace(m.run("blkid", "-p", "-s", "PTUUID", "-o", "value", disk)), ctx.Err()
+	}
+	if f := tableGUID.FindStringSubmatch(m.run("gpt", "show", "-g", strings.TrimPrefix(disk, "/dev/"))); f != nil {
+		return strings.ToLower(f[1]), ctx.Err()
+	}
+	return "", ctx.Err()
+}
