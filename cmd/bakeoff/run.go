@@ -368,10 +368,8 @@ func (a *app) conclude(s *session.Session, f runFlags, o trial.Outcome, block ti
 	}
 	failOn := offline.FailOn(f.failOn)
 	const remedy = "more blocks and a quieter machine narrow the intervals"
-	for _, text := range []string{failOn.Vain(r), failOn.Open(r, remedy)} {
-		if text != "" {
-			fmt.Fprintln(a.Err, "bakeoff: note: "+text)
-		}
+	if text := failOn.Open(r, remedy); text != "" {
+		fmt.Fprintln(a.Err, "bakeoff: note: "+text)
 	}
 	return failOn.End(r, howToDecide(s, r, block))
 }

@@ -41,7 +41,7 @@ var ExitMeanings = []struct {
 		"bakeoff install lint: it found something"},
 	{ExitMissing, "done, with missing cells"},
 	{ExitNotFound, "a file, run, driver or workload does not exist"},
-	{ExitUndecided, "a condition of --fail-on with a tolerance is not decided; run --resume continues the run"},
+	{ExitUndecided, "a condition of --fail-on is not decided; run --resume continues the run"},
 	{ExitSignal + int(syscall.SIGINT),
 		"interrupted by Ctrl-C; the report covers the completed blocks; run --resume continues the run"},
 	{ExitSignal + int(syscall.SIGTERM), "interrupted by SIGTERM"},

@@ -30,6 +30,27 @@ func (s *Share) String() string { return fmt.Sprint(float64(*s)) }
 // Type implements pflag.Value; it is that of the flag in help and completions.
 func (s *Share) Type() string { return "share" }
 
+// Names is the value of a flag that takes names, separated by commas, and may be repeated.
+// An empty one, as of a variable that is not set, is refused: it would ask for nothing.
+type Names []string
+
+// Set implements pflag.Value.
+func (n *Names) Set(text string) error {
+	for _, name := range strings.Split(text, ",") {
+		if name = strings.TrimSpace(name); name == "" {
+			return errors.New("a name is empty")
+		}
+		*n = append(*n, name)
+	}
+	return nil
+}
+
+// String implements pflag.Value.
+func (n *Names) String() string { return strings.Join(*n, ",") }
+
+// Type implements pflag.Value.
+func (n *Names) Type() string { return "names" }
+
 // Usage is an error in how command c was called.
 func Usage(c *cobra.Command, err error) error {
 	return fault.WithFix(fault.Wrap(fault.Invalid, c.Name(), err), "see "+c.CommandPath()+" --help")
@@ -65,6 +86,8 @@ func FlagError(c *cobra.Command, err error) error {
 		want = "a whole number"
 	case "intSlice":
 		want = "a list of whole numbers such as 8,10,12"
+	case "names":
+		want = "names, separated by commas"
 	case "share":
 		want = "a share such as 2% or 0.02"
 	case "float64":

@@ -182,7 +182,13 @@ func (a reader) printTable(results []analysis.Results, f analyseFlags) error {
 			fmt.Fprintln(a.Out, unusedText(r))
 		}
 	}
-	return FailOn(f.failOn).endAll(results, "measure more blocks, or on a quieter machine")
+	const remedy = "measure more blocks, or on a quieter machine"
+	for _, r := range results {
+		if text := FailOn(f.failOn).Open(r, remedy); text != "" {
+			fmt.Fprintln(a.Err, "bakeoff: note: "+text)
+		}
+	}
+	return FailOn(f.failOn).endAll(results, remedy)
 }
 
 // unusedText says which blocks no verdict uses: those after everything was

@@ -54,7 +54,7 @@ Whatever the answers, the exit code is 0, unless --fail-on names one of them.`,
 	}
 	f := c.Flags()
 	f.BoolVar(&asJSON, "json", false, "print one JSON object for each table, one per line")
-	f.StringSliceVar(&fail, "fail-on", nil,
+	f.Var((*cli.Names)(&fail), "fail-on",
 		"exit with 3 if a claim has one of these `answers`: "+strings.Join(answerNames(), ", "))
 	cli.CompleteFlag(c, "fail-on", func([]string) []string { return answerNames() })
 	return c

@@ -77,7 +77,8 @@ func Conditions() string {
 		fmt.Sprintf("  %-18s %s", "METRIC<-N%", "its whole interval is more than N % below it"), "",
 		"METRIC may also be a cell or a workload, whose primary metrics are then meant.",
 		"worse-than-margin, METRIC>+N% and METRIC<-N% have a tolerance: the exit code is 6",
-		"as long as the interval contains the limit.")
+		"as long as the interval contains the limit. The exit code of worse and better is 6",
+		"if a check withheld a verdict, or if there was no look.")
 	return strings.Join(lines, "\n")
 }
 
@@ -90,27 +91,69 @@ func needsVerdict(condition string) bool {
 	return slices.Contains([]string{"worse", "better"}, condition) || isLimit(condition)
 }
 
-// Vain says that conditions that need a verdict can never be true, because a run compares
-// nothing; "" if it does.
-func (f FailOn) Vain(r analysis.Results) string {
-	vain := lists.Filter(f, needsVerdict)
-	compared := slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary })
-	if len(vain) == 0 || compared || len(r.Missing) > 0 {
-		return ""
-	}
-	return "no primary comparison in this run, so --fail-on " + strings.Join(vain, ",") + " lets everything pass; " +
-		"add a contender or primary: true, or compare two runs by bakeoff compare --by direct"
+// verdictsAsked are the conditions that need a verdict and have no tolerance.
+func (f FailOn) verdictsAsked() FailOn {
+	return lists.Filter(f, func(c string) bool { return needsVerdict(c) && !isLimit(c) })
 }
 
-// Open says that comparisons of r are inconclusive, which conditions without a tolerance
-// let pass, and how to change that; "" if there are none, or if inconclusive ones fail.
+// vain says that conditions that need a verdict can never be true, because nothing is
+// compared; "" if something is.
+func (f FailOn) vain(all []analysis.Results) string {
+	asked := f.verdictsAsked()
+	compared := slices.ContainsFunc(all, func(r analysis.Results) bool {
+		return len(r.Missing) > 0 || slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary })
+	})
+	if len(asked) == 0 || compared {
+		return ""
+	}
+	return "--fail-on " + strings.Join(asked, ",") + " is not decided: there is no primary comparison; add a contender " +
+		"or primary: true, or compare two runs by bakeoff compare --by direct"
+}
+
+// untested are the primary comparisons of r that no test decided: a check withheld the
+// verdict, or there was no look. What was not tested cannot pass.
+func (f FailOn) untested(r analysis.Results) (lines []string) {
+	asked := f.verdictsAsked()
+	if len(asked) == 0 || slices.Contains(f, string(analysis.Inconclusive)) {
+		return nil
+	}
+	for _, c := range r.Comparisons {
+		why := whyUntested(r, c)
+		if why == "" {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("--fail-on %s is not decided: %s: %s", strings.Join(asked, ","),
+			comparisonName(c), why))
+	}
+	return lines
+}
+
+// whyUntested says why no test decided a primary comparison; "" if one did, or if its
+// interval alone is too wide.
+func whyUntested(r analysis.Results, c analysis.Comparison) string {
+	switch {
+	case !c.Primary || c.Verdict != analysis.Inconclusive:
+		return ""
+	case len(c.Gates) > 0:
+		return "check " + c.Gates[0].Name + " failed: " + c.Gates[0].Reason
+	case len(r.Looks) > 0 && c.Look == 0 && c.Exact == nil:
+		return fmt.Sprintf("after %s: the first look is after %d", unit.Count(c.Blocks, "block"), r.Looks[0])
+	}
+	return ""
+}
+
+// Open says that comparisons of r are inconclusive after a test, which conditions without
+// a tolerance let pass, and how to change that; "" if there are none, or if inconclusive
+// ones fail.
 func (f FailOn) Open(r analysis.Results, remedy string) string {
-	asked := lists.Filter(f, func(c string) bool { return needsVerdict(c) && !isLimit(c) })
+	asked := f.verdictsAsked()
 	if len(asked) == 0 || slices.Contains(f, string(analysis.Inconclusive)) {
 		return ""
 	}
 	all := lists.Filter(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary })
-	open := lists.Filter(all, func(c analysis.Comparison) bool { return c.Verdict == analysis.Inconclusive })
+	open := lists.Filter(all, func(c analysis.Comparison) bool {
+		return c.Verdict == analysis.Inconclusive && whyUntested(r, c) == ""
+	})
 	if len(open) == 0 {
 		return ""
 	}
@@ -153,6 +196,7 @@ func (f FailOn) endWith(all []analysis.Results, more map[string][]string, next s
 	missing := false
 	for i, r := range all {
 		missing = missing || len(r.Missing) > 0
+		open = append(open, f.untested(r)...)
 		for _, c := range conditions {
 			if c.found == nil || !slices.Contains(f, c.name) {
 				continue
@@ -165,6 +209,9 @@ func (f FailOn) endWith(all []analysis.Results, more map[string][]string, next s
 				lines = append(lines, "--fail-on "+c.name+": "+line)
 			}
 		}
+	}
+	if text := f.vain(all); text != "" {
+		open = append(open, text)
 	}
 	if len(open) > 0 && next != "" {
 		open = append(open, next)
@@ -182,8 +229,8 @@ func (f FailOn) endWith(all []analysis.Results, more map[string][]string, next s
 
 // FailOnFlag gives a command the flag --fail-on.
 func FailOnFlag(c *cobra.Command, value *[]string) {
-	c.Flags().StringSliceVar(value, "fail-on", nil,
+	c.Flags().Var((*cli.Names)(value), "fail-on",
 		"exit with 3 if one of these `conditions` is true: "+strings.Join(conditionNames(), ", ")+", or "+limitUsage+
-			"; with 6 if one with a tolerance is not decided")
+			"; with 6 if one is not decided")
 	cli.CompleteFlag(c, "fail-on", func([]string) []string { return conditionNames() })
 }

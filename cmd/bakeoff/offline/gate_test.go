@@ -3,11 +3,13 @@ package offline
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"bakeoff/base/sample"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/compare"
@@ -113,23 +115,47 @@ func TestCompareRefusesAGateWithoutAComparison(t *testing.T) {
 	}
 }
 
-// A gate that nothing can fail is noted: a lab file may have one contender on purpose.
-func TestVainConditionsAreNoted(t *testing.T) {
-	one := []analysis.Comparison{{Primary: true}}
+// A gate that nothing can fail does not pass, and neither does a comparison that no test
+// decided.
+func TestWhatNoTestDecidedDoesNotPass(t *testing.T) {
+	of := func(c analysis.Comparison) analysis.Results {
+		c.Primary = true
+		return analysis.Results{Looks: []int{8, 10}, Comparisons: []analysis.Comparison{c}}
+	}
+	gate := []analysis.Gate{{Name: "order", Reason: "one side ran first"}}
+	open, tested := analysis.Inconclusive, 1
 	for name, x := range map[string]struct {
 		failOn FailOn
 		r      analysis.Results
 		want   string
+		code   int
 	}{
-		"nothing is compared": {FailOn{"worse", "twin"}, analysis.Results{}, "so --fail-on worse lets everything pass"},
-		"not primary": {FailOn{"better"}, analysis.Results{Comparisons: []analysis.Comparison{{}}},
-			"so --fail-on better lets everything pass"},
-		"a comparison":               {FailOn{"worse"}, analysis.Results{Comparisons: one}, ""},
-		"a missing cell is reported": {FailOn{"worse"}, analysis.Results{Missing: []analysis.Missing{{}}}, ""},
-		"no verdict is needed":       {FailOn{"failed", "twin", "missing"}, analysis.Results{}, ""},
+		"nothing is compared": {FailOn{"worse", "twin"}, analysis.Results{}, "--fail-on worse is not decided: there is no",
+			cli.ExitUndecided},
+		"not primary": {FailOn{"better"}, analysis.Results{Comparisons: []analysis.Comparison{{}}}, "--fail-on better is not",
+			cli.ExitUndecided},
+		"a missing cell":       {FailOn{"worse"}, analysis.Results{Missing: []analysis.Missing{{}}}, "", cli.ExitMissing},
+		"no verdict is needed": {FailOn{"failed", "twin", "missing"}, analysis.Results{}, "", cli.ExitDone},
+		"no gate":              {nil, analysis.Results{}, "", cli.ExitDone},
+		"a check withheld it": {FailOn{"worse"}, of(analysis.Comparison{Verdict: open, Gates: gate, Look: tested}),
+			"check order failed: one side ran first", cli.ExitUndecided},
+		"before the first look": {FailOn{"worse"}, of(analysis.Comparison{Verdict: open, Blocks: 3}),
+			"after 3 blocks: the first look is after 8", cli.ExitUndecided},
+		"asked for":        {FailOn{"worse", "inconclusive"}, of(analysis.Comparison{Verdict: open}),
+			"inconclusive", cli.ExitAsked},
+		"a wide interval":  {FailOn{"worse"}, of(analysis.Comparison{Verdict: open, Look: tested}), "", cli.ExitDone},
+		"exact":            {FailOn{"worse"}, of(analysis.Comparison{Verdict: open, Exact: &analysis.Exact{}}),
+			"", cli.ExitDone},
+		"a verdict stands": {FailOn{"worse"}, of(analysis.Comparison{Verdict: analysis.Better}), "", cli.ExitDone},
+		"a wrong name beside a missing cell": {FailOn{"tme>+5%"}, analysis.Results{Missing: []analysis.Missing{{}},
+			Cells: []analysis.Cell{{Name: "sort", Metrics: []sample.Metric{{Name: "time"}}}}}, `there are sort, time`,
+			cli.ExitInvalid},
+		"a right name beside a missing cell": {FailOn{"time>+5%"}, analysis.Results{Missing: []analysis.Missing{{}},
+			Cells: []analysis.Cell{{Name: "sort", Metrics: []sample.Metric{{Name: "time"}}}}}, "", cli.ExitMissing},
 	} {
-		if got := x.failOn.Vain(x.r); !strings.Contains(got, x.want) || (got == "") != (x.want == "") {
-			t.Errorf("%s: %q, want %q", name, got, x.want)
+		err := x.failOn.End(x.r, "")
+		if cli.ExitCode(err) != x.code || x.want != "" && !strings.Contains(fmt.Sprint(err), x.want) {
+			t.Errorf("%s: exit code %d, want %d: %v", name, cli.ExitCode(err), x.code, err)
 		}
 	}
 }

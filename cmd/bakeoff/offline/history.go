@@ -14,6 +14,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
+	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/compare"
@@ -83,7 +84,8 @@ A run is left out, with the reason, if it did other work, if a check failed, or 
 its twin differs from the baseline.
 
 With --fail-on the exit code is 3 if there is such a step; --newest 10 looks at the
-newest 10 runs of each history only. The condition suspect holds after the first run of a
+newest 10 runs of each history only. It is 6 if the newest run was left out or could not
+be read. The condition suspect holds after the first run of a
 large step: the newest run is farther from the level before than any other run and than
 chance allows. It may also be a single bad run; the next run shows which.`,
 		Example: `  bakeoff history runs
@@ -107,8 +109,9 @@ chance allows. It may also be a single bad run; the next run shows which.`,
 	fl.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	fl.StringVar(&f.html, "html", "", "write the page into this `file`")
 	fl.IntVar(&f.newest, "newest", 0, "let --fail-on look at the newest `number` of runs only; 0: at all")
-	fl.StringSliceVar(&f.failOn, "fail-on", nil,
-		"exit with 3 if one of these `conditions` is true: "+strings.Join(stepConditionNames(), ", "))
+	fl.Var((*cli.Names)(&f.failOn), "fail-on",
+		"exit with 3 if one of these `conditions` is true: "+strings.Join(stepConditionNames(), ", ")+
+			"; with 6 if the newest run does not count")
 	cli.CompleteFlag(c, "fail-on", func([]string) []string { return stepConditionNames() })
 	cli.CompleteFlag(c, "by", func([]string) []string {
 		return []string{string(compare.Relative), string(compare.Direct)}
@@ -147,7 +150,8 @@ func (a reader) doHistory(c *cobra.Command, f historyFlags, args []string) error
 	if err := a.showHistory(res, f); err != nil {
 		return err
 	}
-	return stepsFound(res, f)
+	a.noteFew(res, f.failOn)
+	return stepsFound(res, runs, f)
 }
 
 // checkRates checks --alpha, and --margin if it was given.
@@ -204,7 +208,7 @@ func pageFrom(file string) func(string) string {
 }
 
 // stepsFound is how history ends with --fail-on.
-func stepsFound(res history.Result, f historyFlags) error {
+func stepsFound(res history.Result, runs []history.Run, f historyFlags) error {
 	var lines []string
 	for _, l := range res.Labs {
 		for _, s := range l.Primary() {
@@ -225,10 +229,79 @@ func stepsFound(res history.Result, f historyFlags) error {
 			}
 		}
 	}
-	if len(lines) == 0 {
+	open := undecidedSteps(res, runs, f.failOn)
+	switch {
+	case len(lines) > 0:
+		return cli.Exit{Code: cli.ExitAsked, Text: strings.Join(append(lines, open...), "\n")}
+	case len(open) > 0:
+		return cli.Exit{Code: cli.ExitUndecided, Text: strings.Join(open, "\n")}
+	}
+	return nil
+}
+
+// undecidedSteps says where the newest run says nothing: it could not be read, or does not
+// count for a series. Without it, --fail-on would let pass what nobody judged.
+func undecidedSteps(res history.Result, runs []history.Run, failOn []string) (lines []string) {
+	if len(failOn) == 0 {
 		return nil
 	}
-	return cli.Exit{Code: cli.ExitAsked, Text: strings.Join(lines, "\n")}
+	say := func(format string, args ...any) {
+		lines = append(lines, safetext.Line(fmt.Sprintf("--fail-on %s is not decided: %s", strings.Join(failOn, ","),
+			fmt.Sprintf(format, args...))))
+	}
+	newest := ""
+	for _, l := range res.Labs {
+		last := len(l.Runs) - 1
+		newest = max(newest, l.Runs[last].Run)
+		if len(l.Series) == 0 {
+			say("lab %s has no series", l.Lab)
+		}
+		for _, s := range l.Primary() {
+			if n := len(s.Estimates); n > 0 && s.Estimates[n-1].Run == last || !plans(runs, l.Runs[last], s) {
+				continue
+			}
+			why := "it has no value"
+			for _, x := range s.LeftOut {
+				if x.Run == last {
+					why = x.Reason
+				}
+			}
+			say("%s %s %s in lab %s: the newest run %s does not count: %s", s.Contender, s.Cell, s.Metric, l.Lab,
+				l.Runs[last].Run, why)
+		}
+	}
+	for _, u := range res.Unread {
+		// The names of run folders begin with their time.
+		if filepath.Base(u.Folder) > newest {
+			say("the newest run %s could not be read: %s", u.Folder, u.Reason)
+		}
+	}
+	return lines
+}
+
+// plans reports whether a run has the contender and the cell of a series: a lab file may
+// have lost them on purpose.
+func plans(runs []history.Run, p history.Point, s history.Series) bool {
+	return slices.ContainsFunc(runs, func(r history.Run) bool {
+		return r.Folder == p.Folder &&
+			slices.ContainsFunc(r.Results.Contenders, func(c analysis.Contender) bool { return c.Name == s.Contender }) &&
+			slices.ContainsFunc(r.Results.Cells, func(c analysis.Cell) bool { return c.Name == s.Cell })
+	})
+}
+
+// noteFew says that conditions of --fail-on cannot be true yet, because there are too few runs.
+func (a reader) noteFew(res history.Result, failOn []string) {
+	for _, l := range res.Labs {
+		needs := 0
+		for _, s := range l.Primary() {
+			needs = max(needs, s.Needs)
+		}
+		if len(failOn) > 0 && needs > 0 {
+			fmt.Fprintln(a.Err, safetext.Line(fmt.Sprintf("bakeoff: note: lab %s has %s on this machine, and a step can be "+
+				"found with %d or more; until then --fail-on %s lets everything pass", l.Lab,
+				unit.Count(len(l.Runs), "run"), needs, strings.Join(failOn, ","))))
+		}
+	}
 }
 
 // maxHistory bounds the runs that one call reads.

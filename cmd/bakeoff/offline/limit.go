@@ -50,7 +50,20 @@ func answers(condition string, r analysis.Results) (out []analysis.Limited, know
 		}
 		out = append(out, a)
 	}
-	return out, len(out) > 0 || len(r.Missing) > 0
+	return out, len(out) > 0 || mayBeMissing(limit, r)
+}
+
+// mayBeMissing reports whether the comparisons of a limit are absent because cells are
+// missing: a name that no cell has is wrong whatever is missing.
+func mayBeMissing(limit analysis.Limit, r analysis.Results) bool {
+	if len(r.Missing) == 0 || len(r.Cells) == 0 {
+		return len(r.Missing) > 0
+	}
+	return slices.ContainsFunc(r.Cells, func(k analysis.Cell) bool {
+		return len(k.Metrics) == 0 || slices.ContainsFunc(k.Metrics, func(m sample.Metric) bool {
+			return limit.Concerns(k.Name, k.Workload, m)
+		})
+	})
 }
 
 // logOf is the logarithm of a bound, and otherwise where there is none.
@@ -99,6 +112,10 @@ func namesIn(all []analysis.Results) string {
 	for _, r := range all {
 		for _, c := range r.Comparisons {
 			names = append(names, c.Cell, c.Metric)
+		}
+		for _, k := range r.Cells {
+			names = append(names, k.Name)
+			names = append(names, lists.Map(k.Metrics, func(m sample.Metric) string { return m.Name })...)
 		}
 	}
 	slices.Sort(names)
