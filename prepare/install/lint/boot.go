@@ -151,7 +151,12 @@ func (l *linter) checkBootEnvironments() {
 	// On NetBSD the RAM disk mounts the root by its name.
 	if l.linux() {
 		for _, name := range l.environments() {
-			if v := l.Datasets[name]["canmount"].Value; v == "on" {
+			switch l.Datasets[name]["canmount"].Value {
+			case "off":
+				l.report("environment-canmount", Warning, name+" canmount",
+					"zfs mount refuses the root: a rescue system or another boot environment cannot mount it.",
+					"zfs set canmount=noauto "+name)
+			case "on":
 				l.report("environment-canmount", Error, name+" canmount",
 					"An import that mounts datasets mounts this one at /, although another one may have been started.",
 					"zfs set canmount=noauto "+name)
@@ -383,6 +388,7 @@ func (l *linter) checkHostID() {
 	case id == 0:
 		l.report("hostid-zero", Error, where, "The hostid is 0: the pool cannot tell machines apart.",
 			"zgenhostid -f, and rebuild every initramfs")
+		return
 	case id == defaultHostID:
 		l.report("hostid-literal", Warning, where,
 			"0x00bab10c is the hostid of the examples: every machine that followed them has the same, and a pool "+

@@ -30,6 +30,15 @@ func readText(root fs.FS, name string) string {
 	return string(data)
 }
 
+// isEmpty reports whether a file of the system has no bytes.
+func (l *linter) isEmpty(name string) bool {
+	if l.root == nil {
+		return false
+	}
+	info, err := fs.Stat(l.root, name)
+	return err == nil && info.Mode().IsRegular() && info.Size() == 0
+}
+
 // exists reports whether the system has a file; a link need not lead anywhere.
 func (l *linter) exists(name string) bool {
 	if l.root == nil {
@@ -172,6 +181,9 @@ func (e cryptEntry) device() string { return "/dev/mapper/" + e.name }
 
 // hasKey reports whether the key is in a file that does not change.
 func (e cryptEntry) hasKey() bool { return strings.HasPrefix(e.key, "/") && !e.random() }
+
+// keyInImage is the path of the key in an image of cryptsetup-initramfs.
+func (e cryptEntry) keyInImage() string { return "/cryptroot/keyfiles/" + e.name + ".key" }
 
 // random reports whether each start makes a new key.
 func (e cryptEntry) random() bool {

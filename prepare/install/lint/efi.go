@@ -206,9 +206,27 @@ func (l *linter) checkESPs() {
 				"Make it 1 GB or larger.")
 		}
 	}
+	l.checkTypes()
 	l.checkFallback(esps)
 	if l.mirrored() {
 		l.checkMirroredESPs(esps)
+	}
+}
+
+// checkTypes checks that the firmware recognizes the partition with the loaders.
+func (l *linter) checkTypes() {
+	if l.Firmware.Mode == "bios" {
+		return
+	}
+	for _, m := range l.Mounts {
+		p, _, ok := l.Partition(m.Source)
+		if !ok || p.Type == "" || strings.EqualFold(p.Type, installed.TypeESP) || m.Type != "vfat" ||
+			!slices.Contains([]string{"/boot/efi", "/efi", "/boot/EFI"}, m.Target) {
+			continue
+		}
+		_, disk, _ := l.Partition(p.Device)
+		l.report("esp-type", Error, p.Device, "The partition with the loaders is not marked as an EFI system partition: "+
+			"firmware may not look for a loader there.", fmt.Sprintf("sgdisk -t %d:ef00 /dev/%s", p.Number, disk.Name))
 	}
 }
 
@@ -325,7 +343,7 @@ func (l *linter) checkFstab() {
 			l.checkESPMount(e)
 		}
 	}
-	if l.Hibernation && !swap && len(l.fstab) > 0 && len(l.Swaps) > 0 {
+	if l.Hibernation && !swap && len(l.fstab) > 0 && len(l.diskSwaps()) > 0 {
 		l.report(
 			"fstab-without-swap",
 			Error,

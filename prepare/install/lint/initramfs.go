@@ -209,6 +209,7 @@ func (l *linter) checkInitramfs() {
 			inside := readCrypttab(*i.Crypttab)
 			k := slices.IndexFunc(inside, func(e cryptEntry) bool { return e.name == l.resume.name })
 			switch {
+			case l.deviceOf(l.resume.source) == "" && len(l.Blkid) > 0: // crypttab-uuid-wrong
 			case k < 0:
 				l.report(
 					"initramfs-crypttab",
@@ -217,12 +218,23 @@ func (l *linter) checkInitramfs() {
 					"crypttab in the initramfs has no entry "+l.resume.name+": the swap stays closed.",
 					l.rebuild(),
 				)
-			case !strings.EqualFold(inside[k].source, l.resume.source) || inside[k].key != l.resume.key:
+			case !strings.EqualFold(inside[k].source, l.resume.source) &&
+				l.deviceOf(inside[k].source) != l.deviceOf(l.resume.source):
 				l.report("initramfs-crypttab", Error, name, "crypttab in the initramfs is not that of the system: it opens "+
 					inside[k].source+", and the system "+l.resume.source+".", l.rebuild())
+			case inside[k].key != l.resume.key && inside[k].key != l.resume.keyInImage():
+				l.report("initramfs-crypttab", Error, name, "crypttab in the initramfs is not that of the system: it reads the "+
+					"key "+inside[k].key+", and the system "+l.resume.key+".", l.rebuild())
 			}
 		}
 		l.checkPoolCache(name, i.PoolCache)
+	}
+	for _, u := range l.UKI {
+		if len(u.Files) > 0 && !slices.Contains(u.Files, "/etc/hostid") && l.rootSet != "" &&
+			!strings.Contains(u.Cmdline, "spl_hostid=") {
+			l.report("hostid-not-in-initramfs", Error, u.Path,
+				"The initramfs inside has no etc/hostid: the pool is imported as another host, or refused.", l.rebuild())
+		}
 	}
 	if l.exists("etc/zfs/zpool.cache") {
 		if data := l.text("etc/zfs/zpool.cache"); data != "" {
@@ -306,7 +318,10 @@ func (l *linter) checkInitramfsTools() {
 				match = true
 			}
 		}
-		if !match {
+		switch {
+		case match:
+			l.checkKeysInside()
+		default:
 			l.report("keyfile-pattern", Error, where,
 				"KEYFILE_PATTERN does not name "+l.resume.key+": the key is not in the initramfs, and the swap stays closed.",
 				fmt.Sprintf("KEYFILE_PATTERN=%q, then %s", l.resume.key, l.rebuild()))
@@ -327,6 +342,31 @@ func (l *linter) checkInitramfsTools() {
 				"The initramfs has a key, and UMASK=0077 is not set: the next initramfs is readable for everybody.",
 				"UMASK=0077, then "+l.rebuild())
 			return
+		}
+	}
+}
+
+// checkKeysInside checks that the images of initramfs-tools have the keys. Its hooks copy
+// what is in /etc/zfs, and the keys that KEYFILE_PATTERN names under another name.
+func (l *linter) checkKeysInside() {
+	for _, name := range l.images() {
+		have := l.Initramfs[name].Files
+		cryptroot := slices.ContainsFunc(have, func(f string) bool { return within(f, "/cryptroot") })
+		for _, k := range l.keys {
+			inside := slices.Contains(have, k.path)
+			if !k.pool {
+				inside = inside || !cryptroot || slices.Contains(have, l.resume.keyInImage())
+			}
+			switch {
+			case inside || len(have) == 0:
+			case k.pool && !within(k.path, "/etc/zfs"):
+				l.report("key-not-in-initramfs", Error, k.of+" keylocation",
+					"zfs-initramfs copies the keys in /etc/zfs only: nothing opens the pool while the system starts.",
+					"Move the key to /etc/zfs, zfs set keylocation=file:///etc/zfs/NAME "+k.of+", and "+l.rebuild())
+			default:
+				l.report("initramfs-stale", Error, name, "The initramfs has no "+k.path+", which the configuration adds: "+
+					k.of+" stays closed.", l.rebuild())
+			}
 		}
 	}
 }
@@ -458,7 +498,7 @@ func (l *linter) checkKeys() {
 			l.report("key-file-missing", Error, k.of+" keylocation", "There is no "+k.path+": the pool is not opened.",
 				"Put the passphrase there, or zfs set keylocation=prompt "+k.of)
 		case k.pool && l.Datasets[k.of]["keyformat"].Value == "passphrase":
-			if t := l.text(name); t != "" &&
+			if t := l.text(name); (t != "" || l.isEmpty(name)) &&
 				(len(strings.TrimSuffix(t, "\n")) < 8 || len(strings.TrimSuffix(t, "\n")) > 512) {
 				l.report("passphrase-length", Error, name, "A passphrase has 8 to 512 bytes.", "zfs change-key "+k.of)
 			}

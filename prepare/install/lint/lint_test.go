@@ -37,7 +37,29 @@ func TestCleanSystems(t *testing.T) {
 			m.set("zroot/ROOT/void", propCommandLine, "%{parent} resume=UUID=77777777-1111-4222-8333-444455556666")
 		}),
 		"void, pinned kernel": change(voidMachine(), func(m *machine) { m.set("zroot/ROOT", propKernel, "6\\.12") }),
-		"nothing known":       {System: installed.System{Schema: 1}},
+		"debian 12, keys as cryptsetup-initramfs copies them": change(oldDebianMachine(), func(m *machine) {
+			m.image(func(i *installed.Initramfs) {
+				i.Files = []string{"/etc/zfs/rpool.key", "/cryptroot/keyfiles/cryptswap.key", "/cryptroot/crypttab", "/etc/hostid"}
+				crypttab := "cryptswap UUID=" + luksID + " /cryptroot/keyfiles/cryptswap.key luks,initramfs\n"
+				i.Crypttab = &crypttab
+			})
+		}),
+		"void, the beginning of a UUID": change(voidMachine(), func(m *machine) {
+			m.set(voidRoot, propCommandLine, "%{parent} rd.luks.uuid="+luksID[:8]+" resume=/dev/mapper/cryptswap")
+		}),
+		"void, zram beside the swap": change(voidMachine(), func(m *machine) {
+			m.Swaps = append(m.Swaps, installed.Swap{Device: "/dev/zram0", Size: 8 * gibi})
+		}),
+		"debian 13, an archive of another project": change(debianMachine(), func(m *machine) {
+			m.write("etc/apt/sources.list.d/chrome.list",
+				"deb [arch=amd64] https://dl.example.com/linux/chrome/deb stable main\n")
+			m.write("etc/apt/sources.list.d/net.list", "deb https://pkgs.example.com/stable/debian trixie main\n")
+		}),
+		"void, a partition for BIOS at sector 34": change(voidMachine(), func(m *machine) {
+			m.Disks[0].Partitions = append(m.Disks[0].Partitions, installed.Partition{Number: 4, Device: "/dev/nvme0n1p4",
+				Type: "21686148-6449-6E6F-744E-656564454649", Start: 34, Size: 1 << 20})
+		}),
+		"nothing known": {System: installed.System{Schema: 1}},
 	} {
 		for _, f := range check(m) {
 			t.Errorf("%s: false alarm: %+v", name, f)
@@ -449,6 +471,44 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 			m.set("rpool/ROOT", "mountpoint", "/")
 		}, "netbsd-root-mountpoint", "rpool/ROOT mountpoint"},
 		{netbsdMachine, func(m *machine) { delete(m.Datasets, "rpool/ROOT") }, "netbsd-root-name", "zfs"},
+		{voidMachine, func(m *machine) {
+			m.set(voidRoot, propCommandLine, "%{parent} rd.luks=0 rd.luks.uuid="+luksID+" resume=/dev/mapper/cryptswap")
+		}, "luks-off", voidRoot + " " + propCommandLine},
+		{voidMachine, func(m *machine) {
+			m.Swaps[0].Size = 8 * gibi
+			m.Swaps = append(m.Swaps, installed.Swap{Device: "/dev/zram0", Size: 30 * gibi})
+		}, "swap-smaller-than-ram", "swap"},
+		{voidMachine, func(m *machine) {
+			m.write("etc/fstab", "UUID=AAAA-0001 /boot/efi vfat umask=0077,nofail 0 0\n")
+			m.Swaps[0] = installed.Swap{Device: "/dev/zram0", Size: 30 * gibi}
+		}, "swap-missing", "swap"},
+		{voidMachine, func(m *machine) { m.write("etc/hostid", "\x00\x00\x00\x00") }, "hostid-zero", "etc/hostid"},
+		{voidMachine, func(m *machine) { m.write("etc/zfs/zroot.key", "") }, "passphrase-length", "etc/zfs/zroot.key"},
+		{voidMachine, func(m *machine) {
+			m.set(voidRoot, "canmount", "off")
+		}, "environment-canmount", voidRoot + " canmount"},
+		{voidMachine, func(m *machine) {
+			m.Disks[0].Partitions[0].Type = "0FC63DAF-8483-4772-8E79-3D69D8477DE4"
+		}, "esp-type", "/dev/nvme0n1p1"},
+		{voidMachine, func(m *machine) { m.Disks[0].Partitions[2].Start = 38799361 }, "partition-unaligned", "/dev/nvme0n1p3"},
+		{voidMachine, func(m *machine) {
+			m.write("etc/crypttab", "cryptswap UUID=00000000-1111-4222-8333-444455556666 /boot/volume.key luks\n")
+		}, "crypttab-uuid-wrong", "etc/crypttab"},
+		{voidMachine, func(m *machine) {
+			m.write("etc/crypttab", "cryptswap /dev/nvme0n1p2 /boot/volume.key luks\n")
+		}, "crypttab-device-name", "etc/crypttab"},
+		{debianMachine, func(m *machine) { m.Services = m.Services[:2] }, "mount-service", "services"},
+		{oldDebianMachine, func(m *machine) { delete(m.Packages, "cryptsetup-initramfs") }, "cryptsetup-missing", "packages"},
+		{oldDebianMachine, func(m *machine) {
+			m.image(func(i *installed.Initramfs) {
+				i.Files = []string{"/cryptroot/crypttab", "/etc/zfs/rpool.key", "/etc/hostid"}
+			})
+		}, "initramfs-stale", debImage},
+		{oldDebianMachine, func(m *machine) {
+			m.image(func(i *installed.Initramfs) { i.Files = []string{"/etc/hostid"} })
+		}, "initramfs-stale", debImage},
+		{unifiedMachine, func(m *machine) { m.UKI[0].Files = []string{"/etc/fstab"} }, "hostid-not-in-initramfs",
+			"efi/EFI/Linux/6.12.5.efi"},
 	} {
 		t.Run(fmt.Sprintf("%d %s", i, c.name), func(t *testing.T) {
 			m := c.base()

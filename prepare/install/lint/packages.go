@@ -287,6 +287,11 @@ func (l *linter) checkDebian() {
 				map[bool]string{true: "amd64"}[l.OS.Arch != "aarch64"],
 		)
 	}
+	if l.tool == "initramfs-tools" && l.resume != nil && !has("cryptsetup-initramfs") {
+		l.report("cryptsetup-missing", Error, "packages",
+			"initramfs-tools has no hook for crypttab without cryptsetup-initramfs: the next initramfs opens no swap.",
+			"apt-get install cryptsetup-initramfs, then "+l.rebuild())
+	}
 	if l.tool == "dracut" && l.resume != nil && l.systemd() && atLeast(l.OS.Version, "13") &&
 		!has("systemd-cryptsetup") {
 		l.report(
@@ -319,6 +324,7 @@ func (l *linter) checkDebian() {
 // aptSource is one source of packages.
 type aptSource struct {
 	file       string
+	uris       []string
 	suites     []string
 	components []string
 }
@@ -335,7 +341,7 @@ func (l *linter) aptSources() (out []aptSource) {
 				w = slices.Delete(w, 1, min(2, len(w)))
 			}
 			if len(w) > 3 && w[0] == "deb" {
-				out = append(out, aptSource{f, w[2:3], w[3:]})
+				out = append(out, aptSource{f, w[1:2], w[2:3], w[3:]})
 			}
 		}
 	}
@@ -346,6 +352,8 @@ func (l *linter) aptSources() (out []aptSource) {
 			for _, line := range lines(block) {
 				name, value, _ := strings.Cut(line, ":")
 				switch strings.ToLower(name) {
+				case "uris":
+					s.uris = strings.Fields(value)
 				case "suites":
 					s.suites = strings.Fields(value)
 				case "components":
@@ -362,6 +370,24 @@ func (l *linter) aptSources() (out []aptSource) {
 	return out
 }
 
+// ofDebian reports whether a source is an archive of Debian, and not one of another
+// project.
+func (s aptSource) ofDebian() bool {
+	return slices.ContainsFunc(s.uris, func(uri string) bool {
+		name := path.Base(uri)
+		return name == "debian" || strings.HasPrefix(name, "debian-security") || strings.Contains(uri, "debian.org") ||
+			strings.HasPrefix(uri, "cdrom:") || strings.HasPrefix(uri, "mirror")
+	})
+}
+
+// hasComponent reports whether a source of Debian has a component of one of the suites.
+func hasComponent(sources []aptSource, suites []string, component string) bool {
+	return slices.ContainsFunc(sources, func(s aptSource) bool {
+		return s.ofDebian() && slices.Contains(s.components, component) &&
+			slices.ContainsFunc(suites, func(suite string) bool { return slices.Contains(s.suites, suite) })
+	})
+}
+
 // checkAPT checks that the updates of what is installed are found.
 func (l *linter) checkAPT(zfs, microcode bool) {
 	sources := l.aptSources()
@@ -373,7 +399,8 @@ func (l *linter) checkAPT(zfs, microcode bool) {
 			continue
 		}
 		for _, s := range sources {
-			if slices.Contains(s.components, "main") && !slices.Contains(s.components, need.component) {
+			if s.ofDebian() && slices.Contains(s.components, "main") &&
+				!hasComponent(sources, s.suites, need.component) {
 				l.report("apt-component-missing", Warning, s.file, fmt.Sprintf(
 					"%s lacks the component %s: %s is not updated from there.",
 					strings.Join(s.suites, " "),
@@ -403,12 +430,19 @@ func (l *linter) checkServices() {
 		l.report("import-service", Error, "services",
 			"zfs-import-cache imports what etc/zfs/zpool.cache names; the file does not exist, and zfs-import-scan is off.",
 			"systemctl enable zfs-import-scan")
+		return
 	default:
 		l.report("import-service", Error, "services", "Neither zfs-import-scan nor zfs-import-cache is enabled.",
 			"systemctl enable zfs-import-scan")
-	}
-	if on("zfs-mount") {
 		return
+	}
+	how := "zfs-mount is off"
+	enable := "zfs-mount"
+	switch {
+	case on("zfs-mount") && on("zfs.target"):
+		return
+	case on("zfs-mount"):
+		how, enable = "zfs.target is off, which starts zfs-mount", "zfs.target"
 	}
 	for _, name := range l.Names() {
 		d := l.Datasets[name]
@@ -417,8 +451,8 @@ func (l *linter) checkServices() {
 				len(files(l.root, "etc/zfs/zfs-list.cache", "")) > 0 {
 				return // the mount generator
 			}
-			l.report("mount-service", Error, "services", "zfs-mount is off: "+name+" is not mounted at "+m+".",
-				"systemctl enable zfs-mount")
+			l.report("mount-service", Error, "services", how+": "+name+" is not mounted at "+m+".",
+				"systemctl enable "+enable)
 			return
 		}
 	}

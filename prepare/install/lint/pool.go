@@ -164,6 +164,21 @@ func (l *linter) checkVDevs(name string, p installed.Pool) {
 	}
 }
 
+// checkAlignment checks that partitions of pools and swap begin where a sector begins.
+func (l *linter) checkAlignment() {
+	for _, d := range l.Disks {
+		for _, p := range d.Partitions {
+			kind := l.Blkid[p.Device]["TYPE"]
+			if sector := max(d.Physical, 4096); d.Logical > 0 && p.Start*d.Logical%sector != 0 &&
+				slices.Contains([]string{"zfs_member", "crypto_LUKS", "swap"}, kind) {
+				l.report("partition-unaligned", Warning, p.Device, fmt.Sprintf(
+					"It begins at byte %d, inside a sector of %d: each write of a block writes two sectors.", p.Start*d.Logical,
+					sector), "Make the partition again, at a multiple of 1 MiB; it cannot be moved.")
+			}
+		}
+	}
+}
+
 // unstableName reports whether a device is named by the order in which the kernel found it.
 func unstableName(dev string) bool {
 	return slices.ContainsFunc([]string{"sd", "nvme", "vd", "hd"}, func(s string) bool {

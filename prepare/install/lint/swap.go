@@ -46,7 +46,13 @@ func (l *linter) checkSwap() {
 			"Make a partition for swap that is larger than the memory.")
 		return
 	}
-	largest := slices.MaxFunc(l.Swaps, func(a, b installed.Swap) int { return int(a.Size>>10 - b.Size>>10) })
+	disks := l.diskSwaps()
+	if len(disks) == 0 {
+		l.report("swap-missing", Error, "swap", "The system should hibernate, and its only swap is in memory (zram).",
+			"Make a partition for swap that is larger than the memory.")
+		return
+	}
+	largest := slices.MaxFunc(disks, func(a, b installed.Swap) int { return int(a.Size>>10 - b.Size>>10) })
 	if l.RAMBytes > 0 && largest.Size <= l.RAMBytes {
 		l.report("swap-smaller-than-ram", Error, "swap", fmt.Sprintf(
 			"%s has %s, and the memory %s: a hibernation with full memory does not fit. (LUKS needs 2 or 16 MiB of a "+
@@ -54,6 +60,13 @@ func (l *linter) checkSwap() {
 			"Make the partition for swap larger than the memory.")
 	}
 	l.checkResumeArgument()
+}
+
+// diskSwaps are the active swaps that are not in memory.
+func (l *linter) diskSwaps() []installed.Swap {
+	return slices.DeleteFunc(slices.Clone(l.Swaps), func(s installed.Swap) bool {
+		return strings.HasPrefix(s.Device, "/dev/zram")
+	})
 }
 
 // randomSwap returns the swap whose key changes with each start.
@@ -106,10 +119,20 @@ func (l *linter) checkResumeArgument() {
 // checkLUKSArguments checks that the arguments open the swap.
 func (l *linter) checkLUKSArguments(cmdline, where string) {
 	const fix = "Write the UUID that blkid shows for the swap partition."
+	for _, name := range []string{"rd.luks", "luks"} {
+		if v, ok := argument(cmdline, name); ok && (v == "0" || v == "no") && l.resume != nil {
+			l.report("luks-off", Error, where, name+"="+v+" opens no LUKS partition: the swap stays closed.",
+				"Remove "+name+"="+v+".")
+			return
+		}
+	}
 	other := ""
 	for f := range strings.FieldsSeq(cmdline) {
 		uuid, ok := strings.CutPrefix(f, "rd.luks.uuid=")
 		uuid = strings.TrimPrefix(uuid, "luks-")
+		if full := l.startOfUUID(uuid); full != "" && l.tool == "dracut" && !l.systemd() {
+			uuid = full // dracut without systemd compares the beginning
+		}
 		switch {
 		case !ok || len(l.Blkid) == 0:
 		case !l.hasUUID("crypto_LUKS", uuid):
@@ -167,6 +190,47 @@ func (l *linter) isSwap(name string) bool {
 		}
 	}
 	return false
+}
+
+// startOfUUID returns the UUID of the LUKS partition that begins so, "" if none does.
+func (l *linter) startOfUUID(start string) string {
+	for _, b := range l.Blkid {
+		if b["TYPE"] == "crypto_LUKS" && len(start) >= 4 && strings.HasPrefix(strings.ToLower(b["UUID"]),
+			strings.ToLower(start)) {
+			return b["UUID"]
+		}
+	}
+	return ""
+}
+
+// deviceOf returns the device that a source names, such as UUID=…; "" if it is unknown.
+func (l *linter) deviceOf(source string) string {
+	for _, form := range []struct{ tag, link, key string }{
+		{"UUID=", "/dev/disk/by-uuid/", "UUID"}, {"LABEL=", "/dev/disk/by-label/", "LABEL"},
+	} {
+		v, ok := strings.CutPrefix(source, form.tag)
+		if !ok {
+			v, ok = strings.CutPrefix(source, form.link)
+		}
+		for dev, b := range l.Blkid {
+			if ok && b[form.key] != "" && strings.EqualFold(b[form.key], strings.Trim(v, `"`)) {
+				return dev
+			}
+		}
+		if ok {
+			return ""
+		}
+	}
+	for _, d := range l.Disks {
+		for _, p := range d.Partitions {
+			if p.Device == source || p.PartUUID != "" && (strings.EqualFold(source, "PARTUUID="+p.PartUUID) ||
+				strings.EqualFold(source, "/dev/disk/by-partuuid/"+p.PartUUID)) ||
+				d.ByID != "" && source == fmt.Sprintf("/dev/disk/by-id/%s-part%d", d.ByID, p.Number) {
+				return p.Device
+			}
+		}
+	}
+	return source
 }
 
 // hasUUID reports whether a device of a type has a UUID.
