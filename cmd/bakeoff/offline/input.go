@@ -177,10 +177,17 @@ func (a reader) openInput(path string) (input, error) {
 	return input{path: path, file: f, in: in}, nil
 }
 
-// utf8Reader reads a file. Text in UTF-16, as PowerShell writes it, becomes UTF-8.
+// colors are the sequences with which programs color text on a terminal. Those that are
+// made to do so write them to files, too.
+var colors = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+
+// utf8Reader reads a file. Text in UTF-16, as PowerShell writes it, becomes UTF-8, and
+// text with colors loses them.
 func utf8Reader(file io.Reader, path string) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(file, format.HeadBytes)
-	if head, _ := in.Peek(2); !labeled.IsUTF16(head) { // what reads on finds an error again
+	head, _ := in.Peek(format.HeadBytes) // what reads on finds an error again
+	wide := labeled.IsUTF16(head)
+	if !wide && (!colors.Match(head) || regexp.MustCompile(compressedFile).Match(head)) {
 		return in, nil
 	}
 	data, err := io.ReadAll(io.LimitReader(in, format.MaxBytes+1))
@@ -188,10 +195,13 @@ func utf8Reader(file io.Reader, path string) (*bufio.Reader, error) {
 	case err != nil:
 		return nil, fault.Wrap(fault.Lab, "read "+path, err)
 	case len(data) > format.MaxBytes:
-		return nil, fault.New(fault.Invalid, "%s has more than %d MiB of UTF-16; save it as UTF-8", path,
-			format.MaxBytes>>20)
+		return nil, fault.New(fault.Invalid, "%s has more than %d MiB of UTF-16 or of text with colors; save it as UTF-8 "+
+			"without them", path, format.MaxBytes>>20)
 	}
-	return bufio.NewReaderSize(bytes.NewReader(labeled.Clean(data)), format.HeadBytes), nil
+	if wide {
+		data = labeled.Clean(data)
+	}
+	return bufio.NewReaderSize(bytes.NewReader(colors.ReplaceAll(data, nil)), format.HeadBytes), nil
 }
 
 // nameByFile names the contenders that have no name after their files: without

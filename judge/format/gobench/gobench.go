@@ -62,6 +62,10 @@ var benchmarkName = regexp.MustCompile(`^Benchmark[^\sa-z]`)
 // the line in between.
 var restLine = regexp.MustCompile(`^ *[0-9]+\t +[0-9.e+]+ ns/op`)
 
+// insideLine is a result after text that a benchmark printed without a line break, as go
+// test -v writes it.
+var insideLine = regexp.MustCompile(`^.*\SBenchmark[^\s]*(-[0-9]+)? *\t+ *[0-9]+\t +[0-9.e+]+ [^\s]*/op`)
+
 // blankUnreadable replaces the lines that benchfmt must not read by empty ones: long lines, as
 // logs have them, and text that is not a result. A result that text divides becomes
 // one line again.
@@ -81,6 +85,9 @@ func (r *reader) blankUnreadable(data []byte) []byte {
 			divided = -1
 		case name:
 			divided = i
+		case insideLine.Match(line):
+			r.p.LeaveOut(r.fileLine(i+1), "a result follows other text in its line; let the benchmark end its text with a "+
+				"line break")
 		case bytes.HasPrefix(line, []byte("Benchmark")):
 			lines[i] = []byte{'\n'}
 		case divided >= 0 && restLine.Match(line):
@@ -144,18 +151,34 @@ func (gobench) Read(name string, data []byte) (format.File, error) {
 	return r.p.Finish(r.out)
 }
 
-var failLine = regexp.MustCompile(`^\s*--- FAIL: (Benchmark\S*)`)
+var (
+	failLine  = regexp.MustCompile(`^\s*--- FAIL: (Benchmark\S*)`)
+	crashLine = regexp.MustCompile(`^(?:panic: |fatal error: |\*\*\* Test killed|signal: )`)
+	buildLine = regexp.MustCompile(`^FAIL\s+(\S+) \[(?:build|setup) failed\]`)
+)
 
-// failures notes benchmarks that failed. go test prints no value of them.
+// failures notes what failed: benchmarks, of which go test prints no value, programs that
+// ended before their other benchmarks, and packages that were not built.
 func failures(r *reader, data []byte) {
-	seen := map[string]bool{}
-	for line := range bytes.Lines(data) {
-		m := failLine.FindSubmatch(line)
-		if m == nil || seen[string(m[1])] || len(r.out.Warnings) >= 20 {
-			continue
+	n, crashed := 0, false
+	warn := func(format string, args ...any) {
+		if w := fmt.Sprintf(format, args...); len(r.out.Warnings) < 20 && !slices.Contains(r.out.Warnings, w) {
+			r.out.Warnings = append(r.out.Warnings, w)
 		}
-		seen[string(m[1])] = true
-		r.out.Warnings = append(r.out.Warnings, fmt.Sprintf("%s failed, so some or all of its values are missing.", m[1]))
+	}
+	for line := range bytes.Lines(data) {
+		n++
+		if m := failLine.FindSubmatch(line); m != nil {
+			warn("%s failed, so some or all of its values are missing.", m[1])
+		}
+		if m := buildLine.FindSubmatch(line); m != nil {
+			warn("The package %s was not built, so the values of its benchmarks are missing.", m[1])
+		}
+		if crashLine.Match(line) && !crashed {
+			crashed = true
+			warn("Line %d: a program of benchmarks ended early, so the values of the benchmarks after it are missing.",
+				r.fileLine(n))
+		}
 	}
 }
 

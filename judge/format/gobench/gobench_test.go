@@ -142,3 +142,30 @@ func TestDividedLine(t *testing.T) {
 		t.Errorf("%+v, %v", out, err)
 	}
 }
+
+// What go test says about failures is not lost: a crash ends all later benchmarks, and go
+// test -v writes a result behind the text that its benchmark printed.
+func TestWhatIsMissingIsSaid(t *testing.T) {
+	const good = "BenchmarkA-2\t10\t 5.0 ns/op\n"
+	for name, x := range map[string]struct {
+		text, want string
+		leftOut    int
+	}{
+		"text before a result": {good + "BenchmarkB\nnoisenoiseBenchmarkB-2   \t      20\t       872.1 ns/op\n",
+			"x:3: a result follows other text in its line", 1},
+		"text that names a benchmark": {good + "see BenchmarkB for more\nrunning BenchmarkC-2 10 times\n", "", 0},
+		"a panic":                     {good + "panic: x [recovered]\n\npanic: x\nFAIL\tex.com/p\t0.01s\n",
+			"Line 2: a program of benchmarks ended", 0},
+		"a timeout":                   {good + "*** Test killed with quit: ran too long (11m0s).\n",
+			"Line 2: a program of benchmarks ended", 0},
+		"not built":                   {good + "FAIL\tex.com/p [build failed]\n", "The package ex.com/p was not built", 0},
+		"all is right":                {good + "PASS\nok  \tex.com/p\t0.01s\n", "", 0},
+	} {
+		out, err := New().Read("x", []byte(x.text))
+		said := strings.Join(out.Warnings, "\n")
+		if err != nil || len(out.Records) != 1 || out.LeftOut != x.leftOut || !strings.Contains(said, x.want) ||
+			x.want == "" && said != "" {
+			t.Errorf("%s: %d records, %d left out, %q, %v", name, len(out.Records), out.LeftOut, said, err)
+		}
+	}
+}

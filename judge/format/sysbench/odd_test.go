@@ -39,3 +39,19 @@ func TestRepetitions(t *testing.T) {
 		t.Errorf("the second report has the test %q", got)
 	}
 }
+
+// With --verbosity=5 every test prints a line that begins with Doing, as fileio always does.
+func TestVerboseReports(t *testing.T) {
+	for doing, want := range map[string]string{"CPU performance benchmark": "cpu", "memory operations speed test": "memory",
+		"mutex performance test": "other", "thread subsystem performance test": "other", "random r/w test": "fileio"} {
+		text := "sysbench 1.0.20\nNumber of threads: 1\nDoing " + doing + "\ntotal time: 1s\ntotal number of events: 5\n"
+		out, err := New().Read("x", []byte(text))
+		if err != nil || len(out.Records) != 1 {
+			t.Fatalf("%s: %+v, %v", doing, out, err)
+		}
+		labels := out.Records[0].Labels
+		if labels[0].Value != want || (labels[1].Value == "") != (want != "fileio") {
+			t.Errorf("%s: test %q, options %q", doing, labels[0].Value, labels[1].Value)
+		}
+	}
+}

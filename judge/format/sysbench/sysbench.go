@@ -130,11 +130,20 @@ func (r report) testKind() (kind, options string) {
 	var all []string
 	for _, o := range []struct{ label, kind string }{
 		{"Prime numbers limit:", "cpu"}, {"block size:", "memory"}, {"total size:", "memory"}, {"operation:", "memory"},
-		{"scope:", "memory"}, {"Target transaction rate:", ""}, {"Block size", "fileio"}, {"Doing", "fileio"},
+		{"scope:", "memory"}, {"Target transaction rate:", ""}, {"Block size", "fileio"}, {"Doing", "doing"},
 		{"Using", "fileio"}, {"Read/Write ratio for combined random IO test:", "fileio"},
 		{"Periodic FSYNC enabled,", "fileio"},
 	} {
-		if v, err := r.Text.Line(o.label); err == nil {
+		v, err := r.Text.Line(o.label)
+		if err == nil && o.kind == "doing" {
+			// With --verbosity=5 all tests say so, and only fileio means its mode.
+			if test := doing[v]; test != "" {
+				kind = test
+				continue
+			}
+			o.kind = "fileio"
+		}
+		if err == nil {
 			kind = cmp.Or(o.kind, kind)
 			all = append(all, strings.TrimSpace(o.label+" "+v))
 		}
@@ -144,6 +153,10 @@ func (r report) testKind() (kind, options string) {
 	}
 	return kind, strings.Join(all, ", ")
 }
+
+// doing are the tests by what they print with --verbosity=5.
+var doing = map[string]string{"CPU performance benchmark": "cpu", "memory operations speed test": "memory",
+	"thread subsystem performance test": "other", "mutex performance test": "other"}
 
 var percentile = regexp.MustCompile(`(?m)^\s+(\d+)th percentile:\s+(\S+)\s*$`)
 

@@ -42,7 +42,7 @@ const unit = `\S+\.(?:service|socket|target|device|mount|automount|swap|timer|pa
 var (
 	started = regexp.MustCompile(`^Startup finished in (.*\((?:firmware|loader|kernel|initrd|userspace)\).*)$`)
 	phase   = regexp.MustCompile(`(` + span + `) \((\w+)\)`)
-	total   = regexp.MustCompile(` = (` + span + `) *$`)
+	total   = regexp.MustCompile(` = (` + span + `)\.? *$`)
 	reached = regexp.MustCompile(`^(` + unit + `) reached after (` + span + `) in userspace`)
 	blamed  = regexp.MustCompile(`^ *(` + span + `) (` + unit + `)$`)
 	chained = regexp.MustCompile("^([ │├└─|`-]*)(" + unit + `)(?: @(` + span + `))?(?: \+(` + span + `))?$`)

@@ -65,6 +65,8 @@ func TestFrontMatterOfOthersIsRefused(t *testing.T) {
 		"TOML with BOM and CRLF":  "\ufeff+++\r\ntitle = \"Secret\"\r\n+++\r\nText\r\n",
 		"TOML after blank lines":  "\n \n+++\ntitle = 'x'\n+++\n",
 		"JSON":                    "{\n  \"title\": \"Secret\",\n  \"draft\": true\n}\n\nText\n",
+		"Nikola":                  ".. title: Secret\n.. status: draft\n\nText\n",
+		"Nikola in a comment":     "<!--\n.. title: Secret\n.. status: draft\n-->\n\nText\n",
 		"org-mode":                "#+TITLE: Secret\n#+DRAFT: true\n\nText\n",
 		"MultiMarkdown, Pelican":  "Title: Secret\nStatus: draft\n\nText\n",
 		"one line of Pelican":     "Status: draft\n\nText\n",

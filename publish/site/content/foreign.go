@@ -11,11 +11,13 @@ import (
 // a format, and the fences of JSON.
 var fenced = regexp.MustCompile(`^(\+\+\+|---[a-z]+|;;;|;;; *json)$`)
 
-// Lines of front matter without a fence: of org-mode, of MultiMarkdown and Pelican, of Pandoc.
+// Lines of front matter without a fence: of org-mode, of MultiMarkdown and Pelican, of Pandoc,
+// of Nikola.
 var (
 	orgLine   = regexp.MustCompile(`^#\+[A-Za-z_]+(\[\])?:`)
 	metaLine  = regexp.MustCompile(`^[A-Za-z][A-Za-z _-]{0,30}:( |$)`)
 	metaBegin = regexp.MustCompile(`(?i)^(title|date|status|draft|slug|author|tags|category|layout|published):( |$)`)
+	nikola    = regexp.MustCompile(`^\.\. [a-z_]+:( |$)`)
 	hidden    = regexp.MustCompile(`(?i)^(status|draft|published): *\S+$`)
 )
 
@@ -52,6 +54,8 @@ func foreign(text []byte) (kind string, line int) {
 		}
 	case orgLine.MatchString(first):
 		return "that of org-mode", line
+	case nikola.MatchString(first), first == "<!--" && nikola.MatchString(strings.TrimSpace(second)):
+		return "that of Nikola", line
 	case strings.HasPrefix(first, "% ") && strings.HasPrefix(second, "%"):
 		return "Pandoc's title block", line
 	case metaBegin.MatchString(first) && metaLine.MatchString(second), second == "" && hidden.MatchString(first):

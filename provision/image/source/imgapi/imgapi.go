@@ -5,6 +5,7 @@ package imgapi
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -66,16 +67,28 @@ type manifest struct {
 	Version     string `json:"version"`
 	State       string `json:"state"`
 	Disabled    bool   `json:"disabled"`
-	PublishedAt string `json:"published_at"`
+	PublishedAt loose  `json:"published_at"`
 	Type        string `json:"type"`
-	OS          string `json:"os"`
+	OS          loose  `json:"os"`
 	Origin      string `json:"origin"`
-	Description string `json:"description"`
+	Description loose  `json:"description"`
 	Files       []struct {
 		SHA1        string `json:"sha1"`
 		Size        int64  `json:"size"`
 		Compression string `json:"compression"`
 	} `json:"files"`
+}
+
+// loose is a member that is only shown: a value of another type counts as absent.
+type loose string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (l *loose) UnmarshalJSON(b []byte) error {
+	var text string
+	if json.Unmarshal(b, &text) == nil {
+		*l = loose(text)
+	}
+	return nil
 }
 
 var uuid = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
@@ -102,7 +115,7 @@ func ParseList(b []byte, address string) (out []source.Image, damaged []error, e
 		case m.Disabled || m.State != "" && m.State != "active":
 			continue
 		case err != nil:
-			damaged = append(damaged, source.Damaged(m.title(n), "%v", err))
+			damaged = append(damaged, source.Damaged(m.title(n), "%s", wrongType(err)))
 			continue
 		}
 		i, err := m.image(address)
@@ -113,6 +126,14 @@ func ParseList(b []byte, address string) (out []source.Image, damaged []error, e
 		out = append(out, i)
 	}
 	return out, damaged, nil
+}
+
+// wrongType says which member has a value of another type, without the types of Go.
+func wrongType(err error) string {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
+		return fmt.Sprintf("%s is a %s of JSON, which it cannot be", strings.TrimPrefix(wrong.Field, "."), wrong.Value)
+	}
+	return err.Error()
 }
 
 // title names a manifest whose image cannot be read: entry n of the list.
@@ -130,14 +151,14 @@ func (m manifest) title(n int) string {
 func Parse(b []byte, address string) (source.Image, error) {
 	var m manifest
 	if err := json.Unmarshal(b, &m); err != nil {
-		return source.Image{}, source.Damaged("the manifest", "%v", err)
+		return source.Image{}, source.Damaged("the manifest", "%s", wrongType(err))
 	}
 	return m.image(address)
 }
 
 func (m manifest) image(address string) (source.Image, error) {
-	i := source.Image{ID: m.UUID, UUID: m.UUID, Name: m.Name, Version: m.Version, OS: systems[m.OS], Arch: "amd64",
-		Type: m.Type, Description: m.Description, Origin: m.Origin, Layered: m.Type == "docker"}
+	i := source.Image{ID: m.UUID, UUID: m.UUID, Name: m.Name, Version: m.Version, OS: systems[string(m.OS)], Arch: "amd64",
+		Type: m.Type, Description: string(m.Description), Origin: m.Origin, Layered: m.Type == "docker"}
 	switch {
 	case !uuid.MatchString(m.UUID):
 		return i, source.Damaged("the manifest", "%q is not a UUID", m.UUID)
@@ -146,11 +167,16 @@ func (m manifest) image(address string) (source.Image, error) {
 	case m.Name == "" || m.Version == "":
 		return i, source.Damaged("the manifest of "+m.UUID, "there is no name or no version")
 	}
-	if t, err := time.Parse(time.RFC3339, m.PublishedAt); err == nil {
+	if t, err := time.Parse(time.RFC3339, string(m.PublishedAt)); err == nil {
 		i.Published = t.UTC().Format(time.RFC3339)
 	}
-	if len(m.Files) != 1 {
+	switch len(m.Files) {
+	case 0:
 		i.Refused = "it has no file"
+		return i, nil
+	case 1:
+	default:
+		i.Refused = fmt.Sprintf("it has %d files", len(m.Files))
 		return i, nil
 	}
 	f := source.File{Name: m.Name + "-" + m.Version, URL: source.Join(address, "images/"+m.UUID+"/file"),

@@ -141,3 +141,35 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// What is only shown may have any type, and a manifest that is left out says why without
+// the types of Go.
+func TestTypesOfMembers(t *testing.T) {
+	const described = `"description":"Base template to build other templates on"`
+	for name, x := range map[string]struct{ from, to, want string }{
+		"a description that is a number": {described, `"description":5`, ""},
+		"a time that is a number":        {`"published_at":"2012-05-02T15:14:45.805Z"`, `"published_at":1335971685`, ""},
+		"no system":                      {`"os":"smartos"`, `"os":null`, ""},
+		"a size that is a string":        {`"size":46271847`, `"size":"46271847"`, "files.size is a string of JSON"},
+		"files that are a string":        {`"files":[`, `"files":"none","was":[`, "files is a string of JSON"},
+		"a version that is a number":     {`"version":"1.6.3"`, `"version":1.6`, "version is a number of JSON"},
+	} {
+		text := strings.Replace(dataset, x.from, x.to, 1)
+		if text == dataset {
+			t.Fatalf("%s: nothing was replaced", name)
+		}
+		all, damaged, err := ParseList([]byte("["+text+","+layer(lower, "good", "")+"]"), "https://host")
+		if err != nil || len(all)+len(damaged) != 2 || (x.want == "") != (len(damaged) == 0) {
+			t.Errorf("%s: %v, %v, %v", name, all, damaged, err)
+			continue
+		}
+		if x.want != "" && (!strings.Contains(damaged[0].Error(), x.want) || strings.Contains(damaged[0].Error(), "Go ")) {
+			t.Errorf("%s: %v", name, damaged[0])
+		}
+	}
+	two := strings.Replace(dataset, `"files":[`, `"files":[{"size":1},`, 1)
+	if all, _, err := ParseList([]byte("["+two+"]"), "https://host"); err != nil || len(all) != 1 ||
+		all[0].Refused != "it has 2 files" {
+		t.Errorf("%+v, %v", all, err)
+	}
+}
