@@ -133,9 +133,9 @@ func (t *Table) lowestCeiling(col *Column, r *Row) (c ceiling, share float64) {
 var impossibleCheck = Check{
 	Name: "impossible",
 	Doc: "A figure exceeds a physical limit: more events than the processor has cycles for, more bytes than the " +
-		"link carries, or more simultaneous requests than clients. Such a figure did not measure what its label " +
-		"says. In sysbench's CPU test the usual cause is an empty loop: the compiler removes a call of sqrt " +
-		"whose result nothing uses.",
+		"link carries, or more simultaneous requests than clients. An impossible figure did not measure what " +
+		"its label says. In sysbench's CPU test the usual cause is an empty loop: the compiler removes a call " +
+		"of sqrt whose result nothing uses.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, r := range c.decisive() {
 			if k, share := t.lowestCeiling(c.column, r); share > 1 {
@@ -173,9 +173,9 @@ var impossibleCheck = Check{
 var ceilingCheck = Check{
 	Name: "ceiling",
 	Doc: "A row that uses at least 90 % of the link's capacity, counting frame overhead, is limited by the link. " +
-		"Such a row measures the link, not the system. Only the cost per request (CPU seconds, context " +
-		"switches) can distinguish two systems at the ceiling. If one row is at the ceiling and another is " +
-		"below it, their true difference is at least the printed difference.",
+		"A row at this ceiling measures the link, not the system. Only the cost per request (CPU seconds, " +
+		"context switches) can distinguish two systems at the ceiling. If one row is at the ceiling and another " +
+		"is below it, their true difference is at least the printed difference.",
 	claim: func(t *Table, c *comparison) []Reason {
 		var at []string
 		var k ceiling
@@ -232,8 +232,8 @@ var idleCheck = Check{
 var plateauCheck = Check{
 	Name: "plateau",
 	Doc: "Three or more systems at the top of the table are within 1 % of each other, and other systems are well " +
-		"below them. Then a common ceiling (the link, the client, one CPU) is likelier than equal systems. The " +
-		"check applies only if no ceiling is known.",
+		"below them. In such a plateau, a common ceiling (the link, the client, one CPU) is likelier than equal " +
+		"systems. The check applies only if no ceiling is known.",
 	column: func(t *Table, col *Column) []string {
 		if col.Better != "higher" || !strings.HasSuffix(col.Unit, "/s") || col.Role != "" || col.Formula != "" ||
 			t.isBound(col) || t.isIncluded(col) {

@@ -43,8 +43,8 @@ func shortened(names []string) string {
 var missingCheck = Check{
 	Name: "missing",
 	Doc: "The article does not print a figure that the claim needs, for example in a chart without numbers or " +
-		"after a failed test. Such a claim cannot be checked. If a claim covers all rows, the check uses only " +
-		"the printed rows.",
+		"after a failed test. A claim without its figures cannot be checked. If a claim covers all rows, the " +
+		"check uses only the printed rows.",
 	claim: func(t *Table, c *comparison) []Reason {
 		var gone []string
 		needed := false

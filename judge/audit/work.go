@@ -48,7 +48,7 @@ var workCheck = Check{
 	Name: "work",
 	Doc: "The times of rows that did different amounts of work cannot be compared. For example, a script starts " +
 		"the same command several times in the background, and only the order of the input differs. Each of " +
-		"these jobs then does all of the work, not a share of it.",
+		"these background jobs then does all of the work, not a share of it.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, s := range t.Experiment.Timing {
 			n := timesDone(s.Script)
@@ -149,8 +149,8 @@ var spoken = map[string]string{"wrk": "HTTP/1.1", "siege": "HTTP/1.1", "ab": "HT
 var protocolCheck = Check{
 	Name: "protocol",
 	Doc: "A server may offer a protocol that the load generator does not support. wrk and siege support only " +
-		"HTTP/1.1, ab only HTTP/1.0, and h2load with --h1 only HTTP/1.1. The table then says nothing about the " +
-		"protocol that browsers would use.",
+		"HTTP/1.1, ab only HTTP/1.0, and h2load with --h1 only HTTP/1.1. A table made with such a generator " +
+		"says nothing about the protocol that browsers would use.",
 	table: func(t *Table) (out []string) {
 		for _, tool := range t.Experiment.Tools {
 			used, ok := spoken[tool.Name]
