@@ -132,10 +132,10 @@ func (t *Table) lowestCeiling(col *Column, r *Row) (c ceiling, share float64) {
 
 var impossibleCheck = Check{
 	Name: "impossible",
-	Doc: "A figure exceeds a physical limit: more events than the processor has cycles for, more bytes than the " +
-		"link carries, or more simultaneous requests than clients. An impossible figure did not measure what " +
-		"its label says. In sysbench's CPU test the usual cause is an empty loop: the compiler removes a call " +
-		"of sqrt whose result nothing uses.",
+	Doc: "A figure exceeds a physical limit. Examples are more events than the processor has cycles for, more " +
+		"bytes than the link carries, or more simultaneous requests than clients. An impossible figure did not " +
+		"measure what its label says. In sysbench's CPU test the usual cause is an empty loop: the compiler " +
+		"removes a call of sqrt whose result nothing uses.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, r := range c.decisive() {
 			if k, share := t.lowestCeiling(c.column, r); share > 1 {

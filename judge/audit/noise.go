@@ -24,7 +24,7 @@ var noiseCheck = Check{
 	Name: "noise",
 	Doc: "Is the difference larger than the differences between runs? If the article gives a spread and a number " +
 		"of runs, Student's t decides. A difference of a factor of 2 needs no test. Without a spread, a " +
-		"difference below 5 % counts as a tie by convention: link order and environment size alone change " +
+		"difference below 5 % counts as a tie by convention. Link order and environment size alone change " +
 		"results by that much (Mytkowicz et al. 2009). Between 5 % and a factor of 2 the answer is unknown " +
 		"without repetitions. Equality always needs repetitions, whose interval must lie inside a margin.",
 	claim: func(t *Table, c *comparison) []Reason {
@@ -117,8 +117,8 @@ func (t *Table) spreadOf(c *comparison) (cv float64, of string) {
 
 var trimCheck = Check{
 	Name: "trim",
-	Doc: "A trimmed mean of few runs can equal the plain mean: 10 % of 5 runs is half a run at each end, so no " +
-		"run is removed (R, mean: floor(n × trim)).",
+	Doc: "A trimmed mean of few runs can equal the plain mean. For example, 10 % of 5 runs is half a run at each " +
+		"end, so no run is removed (R, mean: floor(n × trim)).",
 	table: func(t *Table) []string {
 		n, s := t.Experiment.Repetitions.N, t.Experiment.Summary
 		if n < 2 || s.Trim == 0 || math.Floor(float64(n)*s.Trim) > 0 {

@@ -73,9 +73,9 @@ func (t *Table) rowsInBrackets(names []string) string {
 
 var orderCheck = Check{
 	Name: "order",
-	Doc: "If all runs of one contender precede all runs of the next, changes over time (heat, caches, a filling " +
-		"disk, other users) look like a difference between the contenders. On a machine that serves others at " +
-		"the same time, such an order invalidates any difference below a factor of 2.",
+	Doc: "All runs of one contender may precede all runs of the next. Changes over time (heat, caches, a filling " +
+		"disk, other users) then look like a difference between the contenders. On a machine that serves others " +
+		"at the same time, such an order invalidates any difference below a factor of 2.",
 	claim: func(t *Table, c *comparison) []Reason {
 		e := t.Experiment
 		if e.Order != "sequential" || c.outcome.gap == 0 {
