@@ -145,12 +145,11 @@ func (f *fake) debian(root string, args []string) (known bool, err error) {
 	case "locale-gen":
 		err = put("/etc/locale-built", "en_US.utf8\n")
 	case "systemctl":
-		if args[1] == "show" {
-			var b []byte
-			b, err = os.ReadFile(root + "/etc/state-" + last)
-			fmt.Println(string(b))
+		link := "/etc/systemd/system/multi-user.target.wants/" + last
+		if args[1] == "enable" {
+			err = put(link, "")
 		} else {
-			err = put("/etc/state-"+last, args[1]+"d")
+			err = os.RemoveAll(root + link)
 		}
 	case "kernel-install":
 		err = put("/boot/efi/EFI/Linux/debian-6.12.efi", "image")

@@ -467,13 +467,17 @@ func (r *recipe) commandLine(bootEnv string) {
 	}
 }
 
-// resumeArgs are the arguments of the kernel that open the swap and resume from it.
+// resumeArgs are the arguments of the kernel that open the swap and resume from it, and
+// those of the specification.
 func (r *recipe) resumeArgs() (args string) {
 	if r.swapGiB > 0 {
 		args = " rd.luks.uuid=" + r.IDs.LUKS
 	}
 	if r.spec.Hibernate {
 		args += " resume=/dev/mapper/" + r.Drives()[0].mapped()
+	}
+	for _, a := range r.spec.KernelArgs {
+		args += " " + a
 	}
 	return args
 }

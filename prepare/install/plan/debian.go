@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"path"
 	"strings"
 )
 
@@ -14,6 +15,10 @@ func (r *recipe) debianZFS() {
 	}
 	if !r.keyless() {
 		r.verifyLoader()
+	}
+	if m := r.spec.Modules; m.File != "" {
+		r.assert("modules-verify", "verify the archive of modules before the disk is touched", "sha256sum", m.File).
+			expect(m.SHA256).Local = true
 	}
 	r.assert("repository", "see that the repository answers", "curl", "-fsSL", "-o", "/dev/null",
 		r.spec.Mirror+"/dists/"+r.spec.Release+"/InRelease").Local = true
@@ -96,6 +101,8 @@ func (r *recipe) debianConfigure(root string) {
 	r.link("timezone", "set the time zone", "/usr/share/zoneinfo/"+s.Timezone, "/etc/localtime")
 	r.write("keyboard", "set the keymap", "0644", target+"/etc/default/keyboard", `XKBMODEL="pc105"`,
 		`XKBLAYOUT="`+s.Keymap+`"`)
+	r.write("network", "get an address from the network", "0644", target+"/etc/systemd/network/20-wired.network",
+		"[Match]", "Name=en* eth*", "", "[Network]", "DHCP=yes")
 	if r.grub {
 		// Quotes of /etc/default/grub; the packages of GRUB and of the kernel read it.
 		r.write("grub-default", "tell GRUB how to start", "0644", target+"/etc/default/grub", "GRUB_DEFAULT=0",
@@ -117,6 +124,13 @@ func (r *recipe) apt(id, purpose string, packages ...string) {
 	for _, p := range packages {
 		s.check("chroot", target, "dpkg-query", "-W", "-f", "${db:Status-Abbrev}.", p).expect("ii").replaces()
 	}
+}
+
+// unit enables or disables a unit. In a chroot, systemctl shows no unit, so the check, which
+// the caller completes, looks for the link.
+func (r *recipe) unit(verb, name, purpose string) *Step {
+	s := r.in(verb+"-"+name, purpose, "systemctl", verb, name+".service")
+	return s.check("find", target+"/etc/systemd/system", "-path", "*.wants/*", "-name", name+".service").replaces()
 }
 
 func (r *recipe) debianPackages() {
@@ -142,19 +156,25 @@ func (r *recipe) debianPackages() {
 	r.apt("tools", "install what an initramfs needs before one is built", tools...)
 	r.apt("kernel", "install the kernel and its headers, before the module", s.Kernel,
 		strings.Replace(s.Kernel, "linux-image", "linux-headers", 1))
-	r.apt("zfs", "build the module of ZFS", "zfs-dkms", "zfsutils-linux", "zfs-dracut", "zfs-zed")
+	purpose := "build the module of ZFS"
+	if m := s.Modules; m.File != "" {
+		purpose = "install ZFS; dkms takes the module from the archive"
+		file := target + "/usr/share/zfs-dkms/" + path.Base(m.File)
+		r.run("modules", "give dkms the archive with the built module", "install", "-D", "-m", "0644", m.File, file).
+			check("sha256sum", file).expect(m.SHA256).replaces().Redo = true
+	}
+	r.apt("zfs", purpose, "zfs-dkms", "zfsutils-linux", "zfs-dracut", "zfs-zed")
 	r.in("locales-build", "build the locale", "locale-gen").
 		check("chroot", target, "locale", "-a").expect(strings.ReplaceAll(s.Locale, "UTF-8", "utf8")).replaces()
-	for _, u := range [][2]string{{"enable", "zfs-import-scan"}, {"disable", "zfs-import-cache"}} {
-		unit, want := u[1]+".service", u[0]+"d"
-		r.in(u[0]+"-"+u[1], "import by scanning: the cache would be that of the installing system", "systemctl", u[0], unit).
-			check("chroot", target, "systemctl", "show", "-P", "UnitFileState", unit).
-			expect(want).
-			replaces()
-	}
+	const scan = "import by scanning: the cache would be that of the installing system"
+	r.unit("enable", "zfs-import-scan", scan).expect("zfs-import-scan.service")
+	r.unit("disable", "zfs-import-cache", scan).nothing()
 	if len(s.Packages) > 0 {
 		r.apt("packages", "install the packages of the specification", s.Packages...)
 	}
+	r.unit("enable", "systemd-networkd", "configure the network cards").expect("systemd-networkd.service")
+	// It replaces resolv.conf, so nothing is downloaded after it.
+	r.apt("resolved", "find names as the network says", "systemd-resolved")
 	r.passwords()
 	r.in("images", "build every initramfs with the final configuration", "dracut", "--force", "--regenerate-all")
 	if r.uki {

@@ -34,6 +34,8 @@ type Spec struct {
 	Sets       []string  `yaml:"sets"` // of NetBSD
 	SetsDir    string    `yaml:"sets_dir"`
 	Kernel     string    `yaml:"kernel"`
+	KernelArgs []string  `yaml:"kernel_args"`
+	Modules    Archive   `yaml:"modules"` // of Debian
 	Hibernate  bool      `yaml:"hibernate"`
 	SwapGiB    int       `yaml:"swap_gib"` // 0: RAM and an eighth of it
 	Microcode  string    `yaml:"microcode"`
@@ -72,6 +74,12 @@ type Loader struct {
 	SSHKeys []string `yaml:"ssh_keys"`
 }
 
+// Archive is a file that dkms mktarball made, on the machine that gets the system.
+type Archive struct {
+	File   string `yaml:"file"`
+	SHA256 string `yaml:"sha256"`
+}
+
 // Secrets are references to secrets: file:PATH, prompt or command:ARGV.
 type Secrets struct {
 	Pool string `yaml:"pool"` // passphrase of the pool
@@ -100,6 +108,8 @@ var (
 	url      = regexp.MustCompile(`^https?://[^\s"']+$`)
 	digest   = regexp.MustCompile(`^[0-9a-f]{64}$`)
 	path     = regexp.MustCompile(`^/[^\s\x00-\x1f]+$`)
+	argument = regexp.MustCompile(`^[A-Za-z0-9_.]+(=[A-Za-z0-9_.,:=/@+-]*)?$`)
+	archive  = regexp.MustCompile(`^/([^\s\x00-\x1f]*/)?zfs-[0-9.]+\.dkms\.tar\.gz$`)
 	secret   = regexp.MustCompile(`^(prompt|file:/[^\x00-\x1f]+|command:[^\x00-\x1f]+)$`)
 )
 
@@ -230,6 +240,17 @@ func (c checker) linux(s *Spec, ref string) {
 	if s.Microcode != "" {
 		c.oneOf(s.Microcode, []string{"intel", "amd"}, "microcode")
 	}
+	for i, a := range s.KernelArgs {
+		c.want(a, argument, "write an argument as console=ttyS0", "kernel_args", strconv.Itoa(i))
+	}
+	if s.Modules != (Archive{}) {
+		c.want(s.Modules.File, archive, "write the path of an archive that dkms mktarball made, zfs-VERSION.dkms.tar.gz",
+			"modules", "file")
+		c.want(s.Modules.SHA256, digest, "write 64 hexadecimal digits", "modules", "sha256")
+		if s.Recipe != "debian-zfs" {
+			c.Add(c.at([]string{"modules"}), "leave it out", "modules is for debian-zfs only")
+		}
+	}
 	if s.SwapGiB < 0 || s.SwapGiB > 1<<16 {
 		c.Add(c.at([]string{"swap_gib"}), "write 1 to 65536, or leave it out", "swap_gib is %d", s.SwapGiB)
 	}
@@ -273,7 +294,8 @@ func (c checker) netbsd(s *Spec) {
 	for key, set := range map[string]bool{"hibernate": s.Hibernate, "secrets.pool": s.Secrets.Pool != "",
 		"secrets.swap": s.Secrets.Swap != "", "secrets.root": s.Secrets.Root != "",
 		"desktop": s.Desktop, "flatpak": s.Flatpak, "mirror_disk": s.MirrorDisk != "",
-		"datasets": len(s.Datasets) > 0, "pool": s.Pool.changed()} {
+		"datasets": len(s.Datasets) > 0, "pool": s.Pool.changed(), "kernel_args": len(s.KernelArgs) > 0,
+		"modules": s.Modules != (Archive{})} {
 		if set {
 			c.Add(c.at(strings.Split(key, ".")), "leave it out", "NetBSD has no %s with this recipe", key)
 		}
