@@ -15,6 +15,10 @@ const (
 	QBoot   = "qboot"
 	SeaBIOS = "seabios"
 	OVMF    = "ovmf"
+	// OVMFCode is OVMF that keeps its variables in Machine.Variables, a copy of the template
+	// OVMFVariables.
+	OVMFCode      = "ovmf-code"
+	OVMFVariables = "/usr/share/OVMF/OVMF_VARS_4M.fd"
 )
 
 // firmwareOrder is a firmware to look for.
@@ -59,9 +63,11 @@ func firmwareOf(kind, name string) (firmwareOrder, error) {
 	case name == SeaBIOS:
 		bios.text = "SeaBIOS"
 		return bios, nil
-	case name == OVMF && kind == MicroVM:
+	case (name == OVMF || name == OVMFCode) && kind == MicroVM:
 		return bios, fault.WithFix(fault.New(fault.Unsupported, "firmware: Debian's OVMF supports PCs only, not %s",
 			kind), "machine: q35")
+	case name == OVMFCode:
+		return firmwareOrder{pkg: "ovmf", paths: []string{"/usr/share/OVMF/OVMF_CODE_4M.fd"}}, nil
 	case name == OVMF:
 		return firmwareOrder{pkg: "ovmf", paths: []string{"/usr/share/ovmf/OVMF.fd", "/usr/share/qemu/OVMF.fd",
 			"/usr/share/OVMF/OVMF_CODE.fd"}}, nil

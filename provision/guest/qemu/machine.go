@@ -175,6 +175,9 @@ type Machine struct {
 	Ready Ready
 	// Watch makes QEMU write the events that tell how far the boot is.
 	Watch bool
+	// Variables is a file on the host in which the firmware OVMFCode keeps its variables, such
+	// as boot entries: a copy of OVMF's template, which the guest changes.
+	Variables string
 	// DebugPort is an I/O port whose writes are read, such as 0x402; "" is none.
 	DebugPort string
 
@@ -232,7 +235,11 @@ func (m *Machine) CommandLine() []string {
 	if m.Sandbox {
 		argv = append(argv, "-sandbox", sandbox)
 	}
-	if m.Firmware.Path != "" {
+	switch {
+	case m.Variables != "":
+		argv = append(argv, "-drive", "if=pflash,unit=0,format=raw,readonly=on,file="+escapeCommas(m.Firmware.Path),
+			"-drive", "if=pflash,unit=1,format=raw,file="+escapeCommas(m.Variables))
+	case m.Firmware.Path != "":
 		argv = append(argv, "-bios", m.Firmware.Path)
 	}
 	argv = append(argv, m.diskArgs()...)

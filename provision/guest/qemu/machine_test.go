@@ -48,6 +48,12 @@ func TestCommandLine(t *testing.T) {
 		}
 	}
 	m = ordinary()
+	m.Kind, m.Firmware.Path, m.Variables = Q35, "/code", "/odd,dir/vars"
+	if argv = m.CommandLine(); !has(argv, "-drive", "if=pflash,unit=1,format=raw,file=/odd,,dir/vars") ||
+		!has(argv, "-drive", "if=pflash,unit=0,format=raw,readonly=on,file=/code") || slices.Contains(argv, "-bios") {
+		t.Errorf("%q does not start OVMF with its variables", argv)
+	}
+	m = ordinary()
 	m.Kind = Q35
 	m.Accel, m.Disks = KVM, []Disk{{Serial: RootSerial, Path: "/d", Snapshot: true, Format: "raw"}}
 	argv = m.CommandLine()
