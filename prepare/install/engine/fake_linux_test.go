@@ -112,7 +112,7 @@ func (f *fake) debian(root string, args []string) (known bool, err error) {
 	last := args[len(args)-1]
 	switch args[0] {
 	case "apt-get":
-		if last == "update" {
+		if last == "update" || args[1] == "full-upgrade" {
 			return true, put("/var/lib/apt/lists/all", "")
 		}
 		_, packages := options(args[1:], "o")
@@ -123,10 +123,15 @@ func (f *fake) debian(root string, args []string) (known bool, err error) {
 				return true, errors.New("the mirror is gone")
 			case "linux-image-amd64":
 				err = errors.Join(err, f.xbpsInstall([]string{"-r", root, "linux-lts"}))
+			case "systemd-boot":
+				err = errors.Join(err, put("/boot/efi/EFI/Linux/debian-6.12.efi", "image"),
+					put("/boot/efi/EFI/BOOT/BOOTX64.EFI", "loader"), put("/boot/efi/EFI/systemd/systemd-bootx64.efi", "loader"))
 			case "zfs-dracut":
 				err = errors.Join(err, f.xbpsInstall([]string{"-r", root, "zfs"}))
 			}
 		}
+	case "dpkg":
+		err = os.MkdirAll(root+"/var/lib/dpkg/updates", 0o755)
 	case "dpkg-query":
 		if _, err = os.Stat(root + "/var/lib/dpkg/info/" + last + ".list"); err == nil {
 			fmt.Print("ii .")
@@ -134,12 +139,10 @@ func (f *fake) debian(root string, args []string) (known bool, err error) {
 	case "dracut":
 		err = f.initramfs(root)
 	case "lsinitrd":
-		if strings.HasSuffix(last, ".EFI") {
-			var b []byte
-			b, err = os.ReadFile(root + last)
-			fmt.Println(string(b))
-			break
-		}
+		var b []byte
+		b, err = os.ReadFile(root + last)
+		fmt.Println(string(b))
+	case "find":
 		_, err = os.Stat(root + "/boot/initramfs-6.12.img")
 		fmt.Println("usr/lib/modules/6.12/extra/zfs.ko\netc/hostid")
 	case "locale-gen":
@@ -151,8 +154,6 @@ func (f *fake) debian(root string, args []string) (known bool, err error) {
 		} else {
 			err = os.RemoveAll(root + link)
 		}
-	case "kernel-install":
-		err = put("/boot/efi/EFI/Linux/debian-6.12.efi", "image")
 	case "grub-probe":
 		fmt.Println("zfs")
 	case "grub-install":
@@ -166,8 +167,6 @@ func (f *fake) debian(root string, args []string) (known bool, err error) {
 		b, err = os.ReadFile(root + "/etc/default/grub")
 		_, line, _ := strings.Cut(string(b), `GRUB_CMDLINE_LINUX="`)
 		err = errors.Join(err, put("/boot/grub/grub.cfg", "linux /BOOT/debian@/vmlinuz-6.12 "+line))
-	case "bootctl":
-		err = put("/boot/efi/EFI/BOOT/BOOTX64.EFI", "loader")
 	default:
 		return false, nil
 	}
@@ -197,8 +196,8 @@ func (f *fake) chroot(args []string) error {
 		return fmt.Errorf("failed to run command '%s': No such file or directory", args[0])
 	}
 	passwd, shadow := root+"/etc/passwd", root+"/etc/shadow"
-	if args[0] == "env" {
-		args = args[2:]
+	for args[0] == "env" || strings.Contains(args[0], "=") {
+		args = args[1:]
 	}
 	if known, err := f.debian(root, args); known {
 		return err

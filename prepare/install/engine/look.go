@@ -214,11 +214,11 @@ func (e *Engine) input(in *plan.Input) (io.Reader, error) {
 	return bytes.NewReader(value), err
 }
 
-// limited keeps the first 64 KiB.
+// limited keeps the first MiB: the list of the files of an initramfs has 125 KiB.
 type limited struct{ *bytes.Buffer }
 
 func (l *limited) Write(p []byte) (int, error) {
-	l.Buffer.Write(p[:min(len(p), max(0, 64<<10-l.Len()))])
+	l.Buffer.Write(p[:min(len(p), max(0, 1<<20-l.Len()))])
 	return len(p), nil
 }
 

@@ -110,17 +110,22 @@ func (r *recipe) debianConfigure(root string) {
 			`GRUB_CMDLINE_LINUX="root=ZFS=`+root+r.resumeArgs()+`"`)
 	}
 	if r.uki {
-		r.write("uki-layout", "build unified kernel images", "0644", target+"/etc/kernel/install.conf", "layout=uki")
+		// The package of dracut builds the initramfs, and kernel-install would build another.
+		r.write("uki-layout", "build unified kernel images", "0644", target+"/etc/kernel/install.conf", "layout=uki",
+			"initrd_generator=none", "uki_generator=ukify")
+		// Otherwise it is the machine ID, which the system gets at its first start.
+		r.write("entry-token", "keep the names of images the same", "0644", target+"/etc/kernel/entry-token", "debian")
 		// Before the first kernel: otherwise the command line of the installing system is built in.
 		r.write("cmdline", "tell the kernel how to start", "0644", target+"/etc/kernel/cmdline", "root=zfs:"+root+
 			r.resumeArgs()+" spl.spl_hostid=0x"+r.IDs.HostID+" quiet")
 	}
 }
 
-// apt adds a step that installs packages into the new system.
+// apt adds a step that installs packages into the new system. It builds no initramfs: that
+// of the kernel's package would fail, as the module of ZFS comes later.
 func (r *recipe) apt(id, purpose string, packages ...string) {
-	s := r.in(id, purpose, append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", "-y",
-		"-o", "Dpkg::Options::=--force-confold"}, packages...)...)
+	s := r.in(id, purpose, append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "INITRD=No", "apt-get", "install",
+		"--fix-broken", "-y", "-o", "Dpkg::Options::=--force-confold"}, packages...)...)
 	for _, p := range packages {
 		s.check("chroot", target, "dpkg-query", "-W", "-f", "${db:Status-Abbrev}.", p).expect("ii").replaces()
 	}
@@ -135,7 +140,12 @@ func (r *recipe) unit(verb, name, purpose string) *Step {
 
 func (r *recipe) debianPackages() {
 	s := r.spec
+	// apt-get refuses to work after an interruption until dpkg has read its own journal.
+	r.in("dpkg-settle", "let dpkg end what was interrupted", "dpkg", "--set-selections").
+		check("find", target+"/var/lib/dpkg/updates", "-type", "f").replaces().nothing()
 	r.in("apt-update", "read the lists of packages", "apt-get", "update")
+	r.in("upgrade", "bring the base system up to date", "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "full-upgrade",
+		"--fix-broken", "-y", "-o", "Dpkg::Options::=--force-confold")
 	tools := []string{"locales", "tzdata", "console-setup", "keyboard-configuration", "dracut", "openssh-server",
 		"efibootmgr"}
 	if r.swapGiB > 0 {
@@ -143,9 +153,6 @@ func (r *recipe) debianPackages() {
 		if s.Release == "trixie" {
 			tools = append(tools, "systemd-cryptsetup") // only recommended; without it, dracut opens nothing
 		}
-	}
-	if r.uki {
-		tools = append(tools, "systemd-ukify", "systemd-boot")
 	}
 	if r.grub {
 		tools = append(tools, "grub-efi-amd64")
@@ -172,26 +179,29 @@ func (r *recipe) debianPackages() {
 	if len(s.Packages) > 0 {
 		r.apt("packages", "install the packages of the specification", s.Packages...)
 	}
-	r.unit("enable", "systemd-networkd", "configure the network cards").expect("systemd-networkd.service")
-	// It replaces resolv.conf, so nothing is downloaded after it.
-	r.apt("resolved", "find names as the network says", "systemd-resolved")
 	r.passwords()
 	r.in("images", "build every initramfs with the final configuration", "dracut", "--force", "--regenerate-all")
 	if r.uki {
-		r.in("uki", "put a unified kernel image on the ESP", "kernel-install", "add-all").
-			check("find", target+"/boot/efi/EFI/Linux", "-name", "*.efi").expect(".efi")
-		// bootctl makes the entry that is tried first.
-		r.secondEntry("Linux Boot Manager", `\EFI\systemd\systemd-bootx64.efi`)
-		r.in("loader", "install systemd-boot, also as EFI/BOOT/BOOTX64.EFI", "bootctl", "install", "--esp-path=/boot/efi").
-			check("find", target+"/boot/efi/EFI/BOOT", "-name", "BOOTX64.EFI").
-			expect("BOOTX64.EFI")
+		r.apt("loader", "install systemd-boot, which puts itself and an image of each kernel on the ESP", "systemd-ukify",
+			"systemd-boot")
+		const esp, file = target + "/boot/efi/EFI", "systemd-bootx64.efi"
+		r.assert("loader-there", "see that the ESP has it", "find", esp+"/systemd", "-name", file).expect(file)
+		r.assert("fallback-there", "see that the ESP has what starts without an entry", "find", esp+"/BOOT", "-name",
+			"BOOTX64.EFI").expect("BOOTX64.EFI")
+		r.assert("uki", "see that the ESP has the image", "find", esp+"/Linux", "-name", "debian-*.efi").expect(".efi")
 		r.syncESPs()
+		r.secondEntry("Debian", `\EFI\systemd\`+file)
+		r.entry("entry", "Debian", `\EFI\systemd\`+file, r.Drives()[0])
 	}
 	if r.grub {
 		r.installGRUB()
 	}
+	r.unit("enable", "systemd-networkd", "configure the network cards").expect("systemd-networkd.service")
+	// It replaces resolv.conf, so nothing is downloaded after it.
+	r.apt("resolved", "find names as the network says", "systemd-resolved")
 	r.keysPrivate()
-	image := r.in("image-has", "see that the image has the module and the hostid", "lsinitrd", "/initrd.img")
+	image := r.in("image-has", "see that the image has the module and the hostid", "find", "/boot", "-name",
+		"initrd.img-*", "-exec", "lsinitrd", "{}", ";")
 	for _, want := range []string{"zfs.ko", "etc/hostid"} {
 		image.check(image.Argv...).expect(want)
 	}
