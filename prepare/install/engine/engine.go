@@ -92,7 +92,7 @@ func (e *Engine) prepare(ctx context.Context) error {
 func (e *Engine) havePrograms(ctx context.Context) error {
 	argv := []string{"which"}
 	for _, s := range e.Plan.Steps {
-		all := [][]string{s.Argv, s.Undo}
+		all := [][]string{s.Argv, s.Undo, s.Again}
 		for _, c := range s.Checks {
 			all = append(all, c.Argv)
 		}
@@ -244,6 +244,12 @@ func (e *Engine) step(ctx context.Context, s *plan.Step) error {
 	}
 	if err := e.append(Line{Event: eventStart, Step: s.ID}); err != nil {
 		return err
+	}
+	if interrupted && s.Again != nil {
+		again := plan.Step{ID: "again " + s.ID}
+		if err := e.execute(ctx, &again, s.Again); err != nil {
+			return err
+		}
 	}
 	if err := e.execute(ctx, s, s.Argv); err != nil {
 		return err

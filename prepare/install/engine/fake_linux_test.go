@@ -99,8 +99,11 @@ func (*fake) curl(args []string) error {
 	return nil
 }
 
-// mmdebstrap makes the tree that base-system makes.
+// mmdebstrap makes the tree that base-system makes, where there is none.
 func (f *fake) mmdebstrap(args []string) error {
+	if _, err := os.Lstat(args[len(args)-2] + "/etc/passwd"); err == nil {
+		return errors.New("mknod: /dev/console: File exists") // a second run into what the first one left
+	}
 	return f.xbpsInstall([]string{"-r", args[len(args)-2], "base-system"})
 }
 

@@ -281,6 +281,23 @@ func (r *recipe) makePool(bootEnv, compatibility string) {
 	}
 }
 
+// mountpoints are where datasets are mounted while the base system is installed.
+func (r *recipe) mountpoints() []string {
+	all := []string{target, target + "/home"}
+	if r.grub {
+		all = append(all, target+"/boot")
+	}
+	for _, d := range r.spec.Datasets {
+		if mounted(d) {
+			all = append(all, target+d.Mountpoint)
+		}
+	}
+	return all
+}
+
+// mounted reports whether a dataset of the specification is mounted.
+func mounted(d spec.Dataset) bool { return d.Mountpoint != "none" && d.Properties["canmount"] != "off" }
+
 // ownDataset makes and mounts a dataset of the specification.
 func (r *recipe) ownDataset(d spec.Dataset) {
 	name, id := pool+"/"+d.Name, strings.ReplaceAll(d.Name, "/", "-")
@@ -289,7 +306,7 @@ func (r *recipe) ownDataset(d spec.Dataset) {
 		properties = append(properties, p+"="+d.Properties[p])
 	}
 	r.dataset("dataset-own-"+id, "keep it out of boot environments", name, properties...)
-	if d.Mountpoint == "none" || d.Properties["canmount"] == "off" {
+	if !mounted(d) {
 		return
 	}
 	r.mountSet("mount-own-"+id, "mount it, if it is not", name)

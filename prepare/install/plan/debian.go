@@ -53,8 +53,11 @@ func (r *recipe) debianZFS() {
 
 func (r *recipe) debianBase() {
 	s := r.spec
-	r.run("base", "install the base system", "mmdebstrap", "--variant=important", "--skip=check/empty",
+	b := r.run("base", "install the base system", "mmdebstrap", "--variant=important", "--skip=check/empty",
 		"--components=main,contrib,non-free-firmware", "--include=ca-certificates", s.Release, target, s.Mirror)
+	// mmdebstrap refuses device nodes that are there, but not folders.
+	b.Again = append([]string{"find"}, r.mountpoints()...)
+	b.Again = append(b.Again, "-xdev", "-mindepth", "1", "-not", "-type", "d", "-delete")
 	r.write("rc-policy", "start no service while it is installed", "0755", target+"/usr/sbin/policy-rc.d", "#!/bin/sh",
 		"exit 101").Once = true
 	r.bind()

@@ -55,6 +55,9 @@ type Step struct {
 	Once bool `json:"once,omitempty"`
 	// Redo: after an interruption in the middle, the step runs again whatever its checks say.
 	Redo bool `json:"redo,omitempty"`
+	// Again removes what an interrupted run of the step left. It runs before the step runs a
+	// second time, and destroys nothing else.
+	Again []string `json:"again,omitempty"`
 	// Await: the checks may take a minute to hold, and must hold twice.
 	Await bool `json:"await,omitempty"`
 	// Local: the step is about the machine that installs; its checks say nothing of the system.
@@ -231,6 +234,9 @@ func (p *Plan) String() string {
 		p.printInput(&b, s.Stdin)
 		for _, c := range s.Checks {
 			fmt.Fprintf(&b, "   check:    %s %s\n", quote(c.Argv), c.says(p))
+		}
+		if s.Again != nil {
+			fmt.Fprintf(&b, "   again:    %s\n", quote(s.Again))
 		}
 		if s.ReadOnly != nil {
 			fmt.Fprintf(&b, "   verify:   %s\n", quote(s.ReadOnly))
