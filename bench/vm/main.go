@@ -211,8 +211,8 @@ func (b *bench) compare(ctx context.Context, w way, blocks int, rnd *rand.Rand) 
 		return err
 	}
 	added := median(ours.answer) - median(theirs.answer)
-	fmt.Printf("%s: first answer after %.0f ms through bakeoff, %.0f ms bare (medians); bakeoff adds %.0f ms, goal ≤ %.0f; "+
-		"ratio %s blocks\n", w.name, 1000*median(ours.answer), 1000*median(theirs.answer), 1000*added, 1000*goal,
+	fmt.Printf("%s: first answer after %.0f ms through bakeoff, %.0f ms bare (medians); bakeoff adds %.0f ms, "+
+		"goal ≤ %.0f; ratio %s blocks\n", w.name, 1000*median(ours.answer), 1000*median(theirs.answer), 1000*added, 1000*goal,
 		mirror.Text(e, 3, blocks))
 	fmt.Printf("%s: bakeoff vm run ended after %.0f ms (median)\n\n", w.name, 1000*median(ours.command))
 	return nil
@@ -339,8 +339,8 @@ func (b *bench) many(ctx context.Context, n int) error {
 		_, err := b.command(context.WithoutCancel(ctx), "vm", "delete", uuid)
 		failed = errors.Join(failed, err)
 	}
-	fmt.Printf("%d containers at once: created after %.1f s; list takes %.0f ms (median of %d, %.0f to %.0f), goal ≤ %.0f; "+
-		"removed one after another in %.1f s\n", len(all), created.Seconds(), 1000*median(lists), len(lists),
+	fmt.Printf("%d containers at once: created after %.1f s; list takes %.0f ms (median of %d, %.0f to %.0f), "+
+		"goal ≤ %.0f; removed one after another in %.1f s\n", len(all), created.Seconds(), 1000*median(lists), len(lists),
 		1000*slices.Min(lists), 1000*slices.Max(lists), 1000*goalList, time.Since(start).Seconds())
 	return failed
 }

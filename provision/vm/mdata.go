@@ -107,7 +107,8 @@ func answerMetadata(line string, store metadataStore) string {
 type frame struct{ id, code, payload string }
 
 // frameForm is a frame after "V2 ": the length and the checksum of the body, and the body.
-var frameForm = regexp.MustCompile(`^([1-9][0-9]{0,8}) ([0-9a-f]{8}) (([0-9a-f]{8}) ([A-Z]+)(?: ([A-Za-z0-9+/]*={0,2}))?)$`)
+var frameForm = regexp.MustCompile(`^([1-9][0-9]{0,8}) ([0-9a-f]{8}) ` +
+	`(([0-9a-f]{8}) ([A-Z]+)(?: ([A-Za-z0-9+/]*={0,2}))?)$`)
 
 // parseFrame reads a request of version 2 without its beginning "V2 ".
 func parseFrame(text string) (f frame, err error) {

@@ -405,7 +405,8 @@ func (g *Guest) remove(ctx context.Context) error {
 		err = g.store.noteDeleted(gone, g.UUID)
 		whole.Release()
 	}
-	return fault.Op("delete", errors.Join(err, g.store.discard(ctx, gone, g.UUID), g.store.refreshNetworks(ctx, g.NICs...)))
+	return fault.Op("delete", errors.Join(err, g.store.discard(ctx, gone, g.UUID),
+		g.store.refreshNetworks(ctx, g.NICs...)))
 }
 
 func writeJSON(name string, v any) error {

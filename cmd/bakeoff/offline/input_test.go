@@ -47,7 +47,8 @@ func TestCompressedFilesAreNamed(t *testing.T) {
 
 // A program that writes colors into its file loses no line.
 func TestFilesWithColors(t *testing.T) {
-	out, stderr, code := called(t, "analyse", file(t, "x.txt", "\x1b[0;1;31m12.3s\x1b[0m foo.service\n   1s bar.service\n"))
+	out, stderr, code := called(t, "analyse", file(t, "x.txt",
+		"\x1b[0;1;31m12.3s\x1b[0m foo.service\n   1s bar.service\n"))
 	if code != 0 || !strings.Contains(out, "foo.service") || !strings.Contains(out, "bar.service") {
 		t.Errorf("%s, %s, %d", out, stderr, code)
 	}

@@ -154,12 +154,12 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 		"text before a result": {good + "BenchmarkB\nnoisenoiseBenchmarkB-2   \t      20\t       872.1 ns/op\n",
 			"x:3: a result follows other text in its line", 1},
 		"text that names a benchmark": {good + "see BenchmarkB for more\nrunning BenchmarkC-2 10 times\n", "", 0},
-		"a panic":                     {good + "panic: x [recovered]\n\npanic: x\nFAIL\tex.com/p\t0.01s\n",
+		"a panic": {good + "panic: x [recovered]\n\npanic: x\nFAIL\tex.com/p\t0.01s\n",
 			"Line 2: a program of benchmarks ended", 0},
-		"a timeout":                   {good + "*** Test killed with quit: ran too long (11m0s).\n",
+		"a timeout": {good + "*** Test killed with quit: ran too long (11m0s).\n",
 			"Line 2: a program of benchmarks ended", 0},
-		"not built":                   {good + "FAIL\tex.com/p [build failed]\n", "The package ex.com/p was not built", 0},
-		"all is right":                {good + "PASS\nok  \tex.com/p\t0.01s\n", "", 0},
+		"not built":    {good + "FAIL\tex.com/p [build failed]\n", "The package ex.com/p was not built", 0},
+		"all is right": {good + "PASS\nok  \tex.com/p\t0.01s\n", "", 0},
 	} {
 		out, err := New().Read("x", []byte(x.text))
 		said := strings.Join(out.Warnings, "\n")

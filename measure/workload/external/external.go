@@ -132,7 +132,8 @@ func (e Workload) read(raw workload.Raw, p param.Values) (res wire.ExecResult, r
 	}
 	if err := Ended(res); err != nil {
 		if full := diskFull(res); full != "" {
-			err = fault.WithFix(fault.Wrap(fault.Subject, full, err), "give the volume more space; twice the size of the file is enough")
+			err = fault.WithFix(fault.Wrap(fault.Subject, full, err),
+				"give the volume more space; twice the size of the file is enough")
 		}
 		return res, r, err
 	}

@@ -58,8 +58,8 @@ func (r *remote) on() {
 
 func (r *remote) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(r.program, append([]string{"install"}, args...)...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + r.state, "BAKEOFF_STATE=" + r.state, "BAKEOFF_CACHE=" + r.state,
-		"BAKEOFF_SSH_CONFIG=" + r.server.Config, "TMPDIR=" + os.Getenv("TMPDIR")}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + r.state, "BAKEOFF_STATE=" + r.state,
+		"BAKEOFF_CACHE=" + r.state, "BAKEOFF_SSH_CONFIG=" + r.server.Config, "TMPDIR=" + os.Getenv("TMPDIR")}
 	return cmd
 }
 
@@ -151,8 +151,8 @@ func TestRemote(t *testing.T) {
 	record, host := m.dir+"/remote", []string{"--host", sshtest.Target}
 	kill := func(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
 	resume := append([]string{"resume", record}, host...)
-	r.until(record, "partition", kill, append([]string{"apply", "--plan", m.dir + "/plan.json", "--confirm", p.Hash, "--dir",
-		record}, host...)...)
+	r.until(record, "partition", kill, append([]string{"apply", "--plan", m.dir + "/plan.json", "--confirm", p.Hash,
+		"--dir", record}, host...)...)
 	r.until(record, "pool", kill, resume...)
 	r.until(record, "base", func(*exec.Cmd) { r.server.Cut() }, resume...)
 	r.until(record, "luks", kill, resume...)

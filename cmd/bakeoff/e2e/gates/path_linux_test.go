@@ -26,8 +26,8 @@ design: {looks: [6], alphas: [0.05], margin: 0.5, budget: 5m, mirror: false}
 `
 
 // queueCell is a cell of it: a generator, with its parameters, and the server.
-const queueCell = "  - {name: NAME, workload: NAME, params: {server: own, port: 8080, run: [python3, SERVER, RATE, WORK], " +
-	"connections: 8, time: 1sMORE}, primary: [throughput]}\n"
+const queueCell = "  - {name: NAME, workload: NAME, params: {server: own, port: 8080, " +
+	"run: [python3, SERVER, RATE, WORK], connections: 8, time: 1sMORE}, primary: [throughput]}\n"
 
 // queuedBy is queueLab with a cell for each of these generators.
 func queuedBy(generators ...string) string {

@@ -26,7 +26,8 @@ import (
 // networkHome is a home in which networks can be made.
 func networkHome(t *testing.T) e2e.Home {
 	t.Helper()
-	for program, pkg := range map[string]string{"nft": "nftables", "dnsmasq": "dnsmasq-base", "busybox": "busybox-static"} {
+	for program, pkg := range map[string]string{"nft": "nftables", "dnsmasq": "dnsmasq-base",
+		"busybox": "busybox-static"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("needs %s: apt-get install %s", program, pkg)
 		}
