@@ -185,7 +185,7 @@ func TestGuestWritesMetadata(t *testing.T) {
 
 func FuzzMetadataFrame(f *testing.F) {
 	for _, s := range []string{"V2 21 265ae1d8 dc4fae17 SUCCESS W10=", "V2 12 00000000 0badcafe KEYS", "NEGOTIATE V2",
-		"GET sdc:nics", "", "V2 ", frame{"0badcafe", "PUT", "Zg== Zg=="}.String(), 
+		"GET sdc:nics", "", "V2 ", frame{"0badcafe", "PUT", "Zg== Zg=="}.String(),
 		frame{"0badcafe", "GET", "sdc:nics"}.String(), frame{"0badcafe", "DELETE", "\n"}.String()} {
 		f.Add(s)
 	}
