@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
@@ -67,7 +68,8 @@ label if several machines have one name: bakeoff run --label machine=rack2-07.
 The runs exist already, so somebody who knew the results may have chosen them. The error
 rate holds only if nobody did.
 
-With --fail-on the exit code is 3 if a comparison has such a verdict.`,
+With --fail-on the exit code is 3 if a comparison has such a verdict. It is 6 if a verdict was
+withheld, for example because there are fewer than five machines, or if a run cannot be read.`,
 		Example: `  bakeoff fleet runs
   bakeoff fleet box1/runs box2/runs box3/runs box4/runs box5/runs --lab nightly
   bakeoff fleet runs --html fleet.html
@@ -84,8 +86,9 @@ With --fail-on the exit code is 3 if a comparison has such a verdict.`,
 	fl.BoolVar(&f.all, "all", false, "show all metrics, not only primary ones")
 	fl.BoolVar(&f.json, "json", false, "print the result as one JSON object")
 	fl.StringVar(&f.html, "html", "", "write the page into this `file`")
-	fl.StringSliceVar(&f.failOn, "fail-on", nil,
-		"exit with 3 if a comparison has one of these `verdicts`: "+strings.Join(fleetConditionNames(), ", "))
+	fl.Var((*cli.Names)(&f.failOn), "fail-on",
+		"exit with 3 if a comparison has one of these `verdicts`: "+strings.Join(fleetConditionNames(), ", ")+
+			"; with 6 if nothing could be decided about one")
 	cli.CompleteFlag(c, "fail-on", func([]string) []string { return fleetConditionNames() })
 	c.ValidArgsFunction = completeRuns
 	return c
@@ -132,34 +135,37 @@ func (a reader) doFleet(c *cobra.Command, f fleetFlags, args []string) error {
 	return fleetFailed(res, f.failOn)
 }
 
-// fleetFailed is how fleet ends with --fail-on. A lab without a primary comparison, and runs
-// that cannot be read, fail: nothing was decided about them.
+// fleetFailed is how fleet ends with --fail-on.
 func fleetFailed(res fleet.Result, failOn []string) error {
 	if len(failOn) == 0 {
 		return nil
 	}
-	var lines []string
+	asked := strings.Join(failOn, ",")
+	var found, open []string
 	for _, x := range res.Unread {
-		lines = append(lines, "--fail-on: not read: "+x.Folder+": "+x.Reason)
+		open = append(open, fmt.Sprintf("--fail-on %s is not decided: %s could not be read: %s", asked, x.Folder, x.Reason))
 	}
 	for _, l := range res.Labs {
 		if l.Judged == 0 {
-			lines = append(lines, "--fail-on: lab "+l.Lab+" has no primary comparison")
+			open = append(open, fmt.Sprintf("--fail-on %s is not decided: lab %s has no primary comparison", asked, l.Lab))
 		}
 		for _, x := range l.Comparisons {
+			name, holds := fmt.Sprintf("%s %s %s in lab %s", x.Contender, x.Cell, x.Metric, l.Lab), false
 			for _, c := range fleetConditions {
 				if x.Primary && slices.Contains(failOn, c.name) && c.holds(x) {
-					lines = append(lines, fmt.Sprintf("--fail-on %s: %s %s %s in lab %s", c.name, x.Contender, x.Cell, x.Metric,
-						l.Lab))
+					found, holds = append(found, "--fail-on "+c.name+": "+name), true
 				}
+			}
+			if x.Primary && x.Reason != "" && !holds {
+				open = append(open, "--fail-on "+asked+" is not decided: "+name+": "+x.Reason)
 			}
 		}
 	}
-	if len(lines) == 0 {
-		return nil
+	switch lines := lists.Map(append(found, open...), safetext.Line); {
+	case len(found) > 0:
+		return cli.Exit{Code: cli.ExitAsked, Text: strings.Join(lines, "\n")}
+	case len(open) > 0:
+		return cli.Exit{Code: cli.ExitUndecided, Text: strings.Join(lines, "\n")}
 	}
-	for i := range lines {
-		lines[i] = safetext.Line(lines[i])
-	}
-	return cli.Exit{Code: cli.ExitAsked, Text: strings.Join(lines, "\n")}
+	return nil
 }
