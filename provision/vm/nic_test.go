@@ -45,6 +45,18 @@ func TestCards(t *testing.T) {
 	}
 }
 
+// The routers of a group share its MAC address and its addresses.
+func TestVRRPIsNoConflict(t *testing.T) {
+	s := newStore(t)
+	for i, own := range []string{"10.0.0.2/24", "10.0.0.3/24"} {
+		g, err := s.Create(t.Context(), manifest.Guest{Brand: manifest.KVM, NICs: []manifest.NIC{
+			{NicTag: "a", IPs: []string{own}}, {NicTag: "a", IPs: []string{"10.0.0.1/24"}, VRRPVRID: 7}}}, Boot{}, nil)
+		if err != nil || g.NICs[1].MAC != "00:00:5e:00:01:07" {
+			t.Errorf("router %d: %+v, %v", i, g, err)
+		}
+	}
+}
+
 // What has no counterpart is refused, all at once.
 func TestFit(t *testing.T) {
 	for src, want := range map[string][]string{
@@ -110,6 +122,40 @@ func TestTwoCreatesWithOneAddress(t *testing.T) {
 	}
 	if g, err := s.Find(g.UUID); err != nil || len(g.NICs) != 0 {
 		t.Errorf("%+v, %v", g, err)
+	}
+}
+
+// A NIC in a network is refused what that network cannot give it.
+func TestFitInNetwork(t *testing.T) {
+	tags := (&Store{}).Tags(manifest.Network{Name: "bare"}, manifest.Network{Name: "full", MTU: 1400,
+		Subnets: []string{"10.0.0.1/24", "fd00::1/64"}})
+	for nic, want := range map[string]string{
+		"{nic_tag: full}":                                      "",
+		"{nic_tag: full, ips: [dhcp, addrconf]}":               "",
+		"{nic_tag: full, ips: 10.0.0.2/24, vlan_id: 7}":        "",
+		"{nic_tag: bare, ips: [10.0.0.1/24, 'fd00::1/64']}":    "",
+		"{nic_tag: bare, ips: 10.0.0.1/24, dhcp_server: true}": "",
+		"{nic_tag: bare}":                                      "nics.0.ips",
+		"{nic_tag: bare, ips: addrconf}":                       "nics.0.ips",
+		"{nic_tag: full, vlan_id: 7}":                          "nics.0.ips",
+		"{nic_tag: full, ips: 10.0.0.1/9}":                     "nics.0.ips",
+		"{nic_tag: full, ips: 'fd00::1/48'}":                   "nics.0.ips",
+		"{nic_tag: full, mtu: 1500}":                           "nics.0.mtu",
+		"{nic_tag: full, allowed_dhcp_cids: 0xabc}":            "nics.0.allowed_dhcp_cids.0",
+		"{nic_tag: none, ips: 10.0.0.1/24}":                    "nics.0.nic_tag",
+	} {
+		guests, err := manifest.Read("f", []byte("{brand: lx, image: a, nics: ["+nic+"]}"))
+		if err != nil {
+			t.Fatalf("%s: %v", nic, err)
+		}
+		err = Fit(guests[0], tags)
+		found := ""
+		if p := manifest.ProblemsOf(err); len(p) > 0 {
+			found = p[0].Path
+		}
+		if found != want {
+			t.Errorf("%s: %v", nic, err)
+		}
 	}
 }
 

@@ -32,8 +32,7 @@ func networkHome(t *testing.T) e2e.Home {
 			t.Skipf("needs %s: apt-get install %s", program, pkg)
 		}
 	}
-	h := home(t)
-	return h
+	return home(t)
 }
 
 // removeNetworks removes the guests and then the networks of a home, and asserts that nothing
@@ -183,6 +182,11 @@ func TestNetworks(t *testing.T) {
 	if got := do(t, h, "exec", "two", "--", "/bin/busybox", "cat", "/sys/class/net/net1/mtu"); got != "1400" {
 		t.Errorf("the mtu is %s", got)
 	}
+	address := do(t, h, "exec", "two", "--", "/bin/busybox", "ip", "addr", "show", "net0")
+	lease := eventually(t, h, "two", "udhcpc", "-i", "net0", "-n", "-q", "-f", "-s", "/bin/busybox")
+	if !strings.Contains(address, "inet 10.9.0.2/24") || !strings.Contains(lease, "lease of 10.9.0.2 obtained") {
+		t.Errorf("the address of two is\n%s\nand DHCP gives\n%s", address, lease)
+	}
 	refused(t, h, 1, "is in use by", "network", "delete", "back")
 	refused(t, h, 1, "has this address", "update", "one", "-f", file(t, "e.json",
 		`{"add_nics": [{"nic_tag": "back", "ips": "10.7.0.30/9"}]}`))
@@ -196,6 +200,19 @@ func TestNetworks(t *testing.T) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	eventually(t, h, "one", "ping", "-c", "1", "-W", "1", "two")
+
+	killProcesses(t, h.Dir, "vm\x00supervise")
+	for end := time.Now().Add(time.Minute); do(t, h, "lookup", "state=running") != ""; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("guests run without a supervisor: %s", do(t, h, "list"))
+		}
+	}
+	do(t, h, "start", "--autoboot")
+	eventually(t, h, "one", "ping", "-c", "1", "-W", "1", "two")
+	if tables, err := exec.Command("ip", "netns", "exec", ns, "nft", "list", "tables").Output(); err != nil ||
+		strings.Count(string(tables), "table netdev") != 4 {
+		t.Errorf("4 NICs have the tables %v\n%s", err, tables)
+	}
 
 	do(t, h, "stop", "--all") // as a restart of the machine
 	killServer(t, ns)
