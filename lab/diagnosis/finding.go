@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -18,6 +19,7 @@ import (
 	"bakeoff/measure/workload"
 	workloadall "bakeoff/measure/workload/all"
 	driverall "bakeoff/provision/driver/all"
+	"bakeoff/provision/vm/network"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/probe"
 	"bakeoff/reach/system"
@@ -181,6 +183,11 @@ func programFindings() (out []Finding, packages []string) {
 		for _, p := range doc.PeerPrograms {
 			f, more := LookFor(p, "workload "+doc.Name+" needs it here, as the load generator", doc.PeerPackages["debian"]...)
 			add(f, more)
+		}
+	}
+	if runtime.GOOS == "linux" {
+		for _, p := range slices.Sorted(maps.Keys(network.Programs)) {
+			add(LookFor(p, "networks of guests need it", network.Programs[p]))
 		}
 	}
 	return out, packages

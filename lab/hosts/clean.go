@@ -82,6 +82,9 @@ func LeaseText(r lease.Lease) string {
 	if r.Host != "" && r.Host != env.LocalHost {
 		where = " on host " + r.Host
 	}
+	if r.Network != "" && r.IsKept() {
+		return "kept by " + r.Owner + where
+	}
 	if r.Network != "" {
 		return "network of run " + r.Owner + where
 	}

@@ -53,14 +53,14 @@ type Network struct {
 	store *Store
 }
 
-// programs are those that networks need, with their Debian packages.
-var programs = map[string]string{"ip": "iproute2", "bridge": "iproute2", "nft": "nftables", "dnsmasq": "dnsmasq-base",
+// Programs are those that networks need, with their Debian packages.
+var Programs = map[string]string{"ip": "iproute2", "bridge": "iproute2", "nft": "nftables", "dnsmasq": "dnsmasq-base",
 	"nsenter": "util-linux"}
 
 // Check returns nil if this machine can have networks of guests, otherwise an error of kind
 // fault.Unsupported.
 func Check(ctx context.Context, host conn.Conn) error {
-	for name, pkg := range programs {
+	for name, pkg := range Programs {
 		if _, err := exec.LookPath(name); err != nil {
 			return fault.WithFix(fault.New(fault.Unsupported, "networks of guests need %s", name), "apt-get install "+pkg)
 		}
