@@ -2,9 +2,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"debug/pe"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +17,9 @@ import (
 	"time"
 
 	"bakeoff/base/facts"
+	"bakeoff/provision/driver/qemu"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/channel"
 	"bakeoff/reach/wire"
 )
 
@@ -138,6 +144,53 @@ func TestWindowsAgentUnderWine(t *testing.T) {
 			t.Errorf("a missing program: code %d: %s", code, errs)
 		}
 	})
+	// A host in a channel, as in a guest of QEMU: programs of the system are found, and the
+	// scratch folder is made twice.
+	t.Run("serve", func(t *testing.T) {
+		cmd := exec.Command(w.program, w.agent, "serve", "-")
+		cmd.Env = w.env
+		in, err := cmd.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cmd.Wait()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		defer context.AfterFunc(ctx, func() { cmd.Process.Kill() })()
+		c, err := channel.Open(ctx, pipes{out, in}, channel.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		var boot wire.BootReport
+		if err := c.Call(ctx, "boot", nil, &boot); err != nil || boot.System != "windows" || boot.CPUs < 1 {
+			t.Errorf("%+v, %v", boot, err)
+		}
+		for range 2 {
+			if _, err := conn.Output(ctx, c, qemu.MakeScratch("windows")...); err != nil {
+				t.Error(err)
+			}
+		}
+		scratch := wire.GuestScratch + "/x"
+		if err := c.Push(ctx, scratch, 0o600, strings.NewReader("pushed")); err != nil {
+			t.Error(err)
+		}
+		var got bytes.Buffer
+		if err := c.Pull(ctx, scratch, &got); err != nil || got.String() != "pushed" {
+			t.Errorf("%q, %v", got.String(), err)
+		}
+		said, err := conn.Output(ctx, c, "cmd.exe", "/d", "/c", "if defined SystemRoot echo here")
+		if err != nil || strings.TrimSpace(string(said)) != "here" {
+			t.Errorf("programs have no SystemRoot: %q, %v", said, err)
+		}
+	})
 	// A timeout ends what the program started, too.
 	t.Run("tree", func(t *testing.T) {
 		beat := filepath.Join(t.TempDir(), "beat")
@@ -166,6 +219,14 @@ func TestWindowsAgentUnderWine(t *testing.T) {
 		}
 	})
 }
+
+// pipes is a connection of two.
+type pipes struct {
+	io.ReadCloser
+	io.WriteCloser
+}
+
+func (p pipes) Close() error { return errors.Join(p.WriteCloser.Close(), p.ReadCloser.Close()) }
 
 // forwarder returns a library for 64-bit Windows with one function, which another library
 // has under another name.

@@ -75,6 +75,10 @@ func (a *app) proveDriver(ctx context.Context, f proveFlags, asJSON bool) error 
 	if err != nil {
 		return err
 	}
+	if s := options["guest-system"]; s == "windows" {
+		return fault.WithFix(fault.New(fault.Unsupported, "--option guest-system=windows: the contract suite runs programs "+
+			"of POSIX in its environments, such as sh"), "run a lab file with this guest, as docs/guides/windows.md describes")
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return fault.Wrap(fault.Lab, "prove", err)

@@ -54,11 +54,8 @@ func runServe(c command.Call) int {
 	case *patience <= 0:
 		return c.Fail(command.UsageError("serve: --patience must be positive (got %v)", *patience))
 	}
-	os.Clearenv()
-	for name, value := range serveEnviron {
-		os.Setenv(name, value)
-	}
-	if err := os.Chdir("/"); err != nil {
+	clearEnviron()
+	if err := os.Chdir(root()); err != nil {
 		return c.Fail(err)
 	}
 	ctx, stop := command.Interruptible()
@@ -99,6 +96,27 @@ func runServe(c command.Call) int {
 		}
 	}
 	return wire.ExitOK
+}
+
+// clearEnviron sets the environment of serveEnviron. Programs of Windows need what the system
+// gives to each of them, such as SystemRoot and a PATH with its own folders.
+func clearEnviron() {
+	if runtime.GOOS == "windows" {
+		return
+	}
+	os.Clearenv()
+	for name, value := range serveEnviron {
+		os.Setenv(name, value)
+	}
+}
+
+// root is the folder to which the paths of an environment lead: on Windows, that of the system's
+// drive.
+func root() string {
+	if runtime.GOOS == "windows" {
+		return os.Getenv("SystemDrive") + `\`
+	}
+	return "/"
 }
 
 const isBSD = runtime.GOOS == "freebsd" || runtime.GOOS == "netbsd" || runtime.GOOS == "openbsd" ||

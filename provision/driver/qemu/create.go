@@ -129,7 +129,8 @@ func newMachine(spec driver.Spec, o options) qemu.Machine {
 		Program: o.program, Label: spec.Label, Kind: o.machine, CPUs: spec.CPUs, Memory: spec.Memory, Dir: spec.Dir,
 		Kernel: cmp.Or(o.kernel, spec.Image.Kernel), Append: o.append, Initrd: path.Join(spec.Dir, fileInitramfs),
 		Bare: o.bringsSystem() && !o.instructions && o.system != systemLinux, NoACPI: o.acpi == acpiOff,
-		Sockets:      o.acpi == acpiOff && spec.CPUs > 1,
+		Sockets: o.acpi == acpiOff && spec.CPUs > 1,
+		Windows: o.system == systemWindows, CardModel: o.card,
 		Instructions: o.instructions, Channel: o.channel, Ready: o.ready, Watch: spec.Watch, DebugPort: o.debugPort,
 	}
 	if o.bringsSystem() && !o.instructions {
@@ -227,7 +228,7 @@ func (in *Instance) setFacts(o options, files guestFiles, version string) {
 		{"machine": m.Kind, "kernel": safetext.Line(in.Boot.Kernel), "cpu": m.CPUModel(),
 			"sandbox": fmt.Sprint(m.Sandbox), "kernel.append": strings.TrimSpace(m.Append),
 			driver.FactAccelerator: m.Accel, "qemu": version},
-		o.storageFacts(m.Disks), m.Firmware.Facts(), files.bootFacts(o), o.clockFacts(),
+		o.cardFacts(), o.storageFacts(m.Disks), m.Firmware.Facts(), files.bootFacts(o), o.clockFacts(),
 	} {
 		maps.Copy(in.Properties.Facts, facts)
 	}
@@ -246,6 +247,18 @@ func (c counted) Counts() []driver.Count { return c.in.counts }
 
 // Console is the end of what the guest has printed.
 func (c counted) Console(ctx context.Context) ([]byte, error) { return c.in.guest.Console(ctx) }
+
+// cardFacts names a network card that is not the usual one, and a system that no run has shown.
+func (o options) cardFacts() map[string]string {
+	facts := map[string]string{}
+	if o.card != qemu.VirtioNet {
+		facts["network-card"] = o.card
+	}
+	if o.system == systemWindows {
+		facts["unproven"] = "a guest with Windows: no test has started one"
+	}
+	return facts
+}
 
 // clockFacts says which clock the guest has.
 func (o options) clockFacts() map[string]string {

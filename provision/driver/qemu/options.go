@@ -33,6 +33,7 @@ const (
 	optClock       = "clock"
 	optSystem      = "guest-system"
 	optAgent       = "agent"
+	optCard        = "network-card"
 	optReady       = "ready"
 	optDebugPort   = "debug-port"
 	optRAMDisk     = "ram-disk"
@@ -63,6 +64,7 @@ const (
 	systemNetBSD  = "netbsd"
 	systemFreeBSD = "freebsd"
 	systemOpenBSD = "openbsd"
+	systemWindows = "windows"
 
 	formatRaw   = "raw"
 	formatQcow2 = "qcow2"
@@ -123,10 +125,11 @@ var specs = []param.Spec{
 			"workload boot. It boots the kernel, of the image or of the option kernel, with the RAM disk of the option " +
 			"initrd, or with one that restarts the machine at the first userland instruction."},
 	{Name: optSystem, Kind: param.Text, Default: auto,
-		Enum: []string{auto, systemLinux, systemFreeBSD, systemNetBSD, systemOpenBSD},
+		Enum: []string{auto, systemLinux, systemFreeBSD, systemNetBSD, systemOpenBSD, systemWindows},
 		Doc: "The operating system of a guest with the option disk or initrd. auto is what the file of the option kernel " +
 			"says. A disk with its own boot loader does not say it, and bakeoff then refuses volumes, tuning and the " +
-			"experiment's network, because it does not know how the agent could set them up."},
+			"experiment's network, because it does not know how the agent could set them up. With windows the machine has a " +
+			"display adapter and a clock of the hardware with the local time; docs/guides/windows.md says what is unproven."},
 	{Name: optACPI, Kind: param.Text, Default: auto, Enum: []string{auto, acpiOn, acpiOff},
 		Doc: "Whether the guest sees ACPI. auto is off for a NetBSD kernel on microvm, whose virtio devices QEMU names on " +
 			"the kernel's command line without it, and on otherwise."},
@@ -138,6 +141,9 @@ var specs = []param.Spec{
 			"auto is dial for NetBSD and OpenBSD, which have no such ports, and for FreeBSD, whose ports lose input; it is " +
 			"virtio otherwise. " +
 			"The fact channel says which."},
+	{Name: optCard, Kind: param.Text, Default: qemu.VirtioNet, Enum: []string{qemu.VirtioNet, qemu.E1000, qemu.E1000E},
+		Doc: "The network card of the guest. Windows has no driver for virtio-net; e1000 and e1000e (Intel) need machine " +
+			"q35, and are emulated."},
 	{Name: optAgent, Kind: param.Text, Default: "yes", Enum: []string{"yes", none},
 		Doc: "none is for a guest of the option disk or initrd that starts no agent. It is measured from outside: workload " +
 			"boot. The option ready says when it is up."},
@@ -185,6 +191,7 @@ type options struct {
 	append, partition                      string
 
 	acpi, channel string
+	card          string
 	system        string // after resolve, "" is unknown
 
 	controller, diskFormat, diskCache, diskAIO string
@@ -209,7 +216,7 @@ func decode(v param.Values) (options, error) {
 		accel: emptyForAuto(set.Text(optAccel)), firmware: emptyForAuto(set.Text(optFirmware)),
 		kernel: set.Text(optKernel), initrd: set.Text(optInitrd), disk: set.Text(optDisk), modules: set.Text(optModules),
 		ramDisk: set.Text(optRAMDisk), append: set.Text(optAppend), partition: set.Text(optPartition),
-		acpi: set.Text(optACPI), channel: set.Text(optChannel), system: set.Text(optSystem),
+		acpi: set.Text(optACPI), card: set.Text(optCard), channel: set.Text(optChannel), system: set.Text(optSystem),
 		controller: set.Text(optController), diskFormat: set.Text(optFormat), diskCache: set.Text(optCache),
 		diskAIO: set.Text(optAIO), unpack: set.Text(optForm) == formELF, agentless: set.Text(optAgent) == none,
 		instructions: set.Text(optClock) == clockInstructions, readyText: set.Text(optReady),

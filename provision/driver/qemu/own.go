@@ -83,6 +83,9 @@ func (o options) refuseForSystem(k qemu.KernelFile) error {
 		return refuseOption(fault.Unsupported, option, fix, format, args...)
 	}
 	switch {
+	case o.system == systemWindows && o.kernel != "":
+		return refuse(optSystem, "remove "+optKernel+", and write machine: "+qemu.Q35,
+			"the boot loader of a disk starts Windows, not QEMU")
 	case o.instructions && k.System != "" && k.System != systemLinux:
 		return refuse(optClock+": "+clockInstructions, "measure it on the clock "+clockHost,
 			"only Linux reports its moments on this clock (%s)", k.Version)

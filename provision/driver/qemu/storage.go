@@ -23,6 +23,9 @@ func (o options) validateStorage() error {
 	case o.machine == qemu.MicroVM && qemu.NeedsPCI(o.controller):
 		return refuseOption(fault.Unsupported, optController, "machine: q35", "%s has no PCI bus, which %s needs",
 			qemu.MicroVM, o.controller)
+	case o.machine == qemu.MicroVM && o.card != qemu.VirtioNet:
+		return refuseOption(fault.Unsupported, optCard, "machine: q35", "%s has no PCI bus, which %s needs", qemu.MicroVM,
+			o.card)
 	case o.diskAIO == aioNative && !slices.Contains(direct, o.diskCache):
 		return refuseOption(fault.Invalid, optAIO, optCache+": none or directsync", "%s needs direct disk access (%s is %s)",
 			aioNative, optCache, o.diskCache)

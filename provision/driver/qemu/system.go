@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/driver"
@@ -66,17 +67,27 @@ func (o options) refuseSetup(spec driver.Spec) error {
 		return nil
 	}
 	fix := "measure this with a guest of another system"
-	if o.system != systemOpenBSD && slices.ContainsFunc(spec.Volumes,
+	if o.system != systemOpenBSD && o.system != systemWindows && slices.ContainsFunc(spec.Volumes,
 		func(v volume.Volume) bool { return v.Backing != volume.Tmpfs }) {
 		fix = "write backing: " + volume.Tmpfs
 	}
 	return refuseOption(fault.Unsupported, optSystem, fix, "%s", lacks[0])
 }
 
+// MakeScratch is the command that makes the scratch folder in a guest. On Windows the agent
+// works in the root of the system's drive.
+func MakeScratch(system string) []string {
+	if system == systemWindows {
+		at := "%SystemDrive%" + strings.ReplaceAll(guest.Scratch, "/", `\`)
+		return []string{"cmd.exe", "/d", "/c", "if not exist " + at + " mkdir " + at}
+	}
+	return []string{"mkdir", "-p", guest.Scratch}
+}
+
 // setUp has the agent set the guest up, after it has answered.
 func (in *Instance) setUp(ctx context.Context, o options) error {
 	if in.Boot.PID != 1 { // as init, the agent has made the folder; the root may have no program but the agent
-		if err := in.Prepare(ctx, []string{"mkdir", "-p", guest.Scratch}); err != nil {
+		if err := in.Prepare(ctx, MakeScratch(o.system)); err != nil {
 			return err
 		}
 	}

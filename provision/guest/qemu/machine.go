@@ -146,10 +146,15 @@ type Machine struct {
 	Sockets bool
 	// Instructions tells that executed instructions are the time of the guest.
 	Instructions bool
-	Disks        []Disk
+	// Windows gives the machine what a guest with Windows expects: a display adapter, without
+	// which its boot loader does not start, and a clock of the hardware with the local time.
+	Windows bool
+	Disks   []Disk
 	// Tap is a tap device of the host with a network card for the guest; "" is none. MAC is
 	// the address of the card.
 	Tap, MAC string
+	// CardModel is the network card of Tap, ChannelDial and Forwards; "" is virtio-net.
+	CardModel string
 	// Channel is how the agent is reached; "" is a guest without one. Such a guest has a
 	// network that leads nowhere else if Forwards is set, for Guest.Forward.
 	Channel  string
@@ -228,6 +233,9 @@ func (m *Machine) CommandLine() []string {
 	default:
 		argv = append(argv, m.channelArgs()...)
 	}
+	if m.Windows {
+		argv = append(argv, "-device", "VGA", "-rtc", "base=localtime")
+	}
 	if m.Watch {
 		argv = append(argv, watchArgs()...)
 	}
@@ -254,7 +262,7 @@ func (m *Machine) CommandLine() []string {
 	}
 	if m.Tap != "" {
 		argv = append(argv, "-netdev", "tap,id=net,script=no,downscript=no,ifname="+m.Tap,
-			"-device", "virtio-net-"+m.virtioSuffix()+",netdev=net,mac="+m.MAC)
+			"-device", m.cardModel()+",netdev=net,mac="+m.MAC)
 	}
 	return argv
 }
@@ -374,9 +382,24 @@ func (m *Machine) channelArgs() []string {
 // ports: locally administered, and never one of the experiment's network.
 const cardMAC = "02:b1:00:00:00:01"
 
+// cardModel is the device of QEMU for the network card.
+func (m *Machine) cardModel() string {
+	if m.CardModel != "" && m.CardModel != VirtioNet {
+		return m.CardModel
+	}
+	return VirtioNet + "-" + m.virtioSuffix()
+}
+
+// The network cards. Windows has drivers for the last two, and not for the first.
+const (
+	VirtioNet = "virtio-net"
+	E1000     = "e1000"
+	E1000E    = "e1000e"
+)
+
 // cardArg is a network card that boots nothing.
 func (m *Machine) cardArg(netdev string) string {
-	arg := "virtio-net-" + m.virtioSuffix() + ",netdev=" + netdev + ",mac=" + cardMAC
+	arg := m.cardModel() + ",netdev=" + netdev + ",mac=" + cardMAC
 	if m.Kind == Q35 {
 		arg += ",romfile="
 	}

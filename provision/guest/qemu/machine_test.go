@@ -47,6 +47,26 @@ func TestCommandLine(t *testing.T) {
 			t.Errorf("%q lacks %q", argv, want)
 		}
 	}
+	// Windows has drivers for AHCI and for Intel's card; its agent opens \\.\Global\bakeoff.
+	m = ordinary()
+	m.Kind, m.Kernel, m.Initrd, m.Windows, m.CardModel, m.Accel = Q35, "", "", true, E1000E, KVM
+	m.Disks = []Disk{{Path: "/w", Snapshot: true, Format: "qcow2", Controller: AHCI}}
+	windows := m.CommandLine()
+	m.Channel = ChannelDial
+	dial := m.CommandLine()
+	m.Channel, m.Forwards = "", true
+	for _, want := range [][]string{{"-device", "VGA"}, {"-rtc", "base=localtime"},
+		{"-device", "virtserialport,chardev=channel,nr=1,name=bakeoff"},
+		{"-device", "ide-hd,bus=ide.0,drive=disk0,serial="}} {
+		if !has(windows, want...) {
+			t.Errorf("%q lacks %q", windows, want)
+		}
+	}
+	for card, argv := range map[string][]string{"channel": dial, readyNetdev: m.CommandLine()} {
+		if want := "e1000e,netdev=" + card + ",mac=" + cardMAC + ",romfile="; !has(argv, "-device", want) {
+			t.Errorf("%q lacks %q", argv, want)
+		}
+	}
 	m = ordinary()
 	m.Kind, m.Firmware.Path, m.Variables = Q35, "/code", "/odd,dir/vars"
 	if argv = m.CommandLine(); !has(argv, "-drive", "if=pflash,unit=1,format=raw,file=/odd,,dir/vars") ||
