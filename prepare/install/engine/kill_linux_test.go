@@ -306,6 +306,13 @@ swap_gib: 3
 zfsbootmenu: {file: %[1]s/zbm.EFI, sha256: %[2]s}
 secrets: {pool: "file:%[1]s/pool", swap: "file:%[1]s/swap", root: "file:%[1]s/root"}
 `
+	plainSpec = `recipe: void-zfs
+encryption: off
+mirror: https://repo.example/current
+swap_gib: 3
+zfsbootmenu: {file: %[1]s/zbm.EFI, sha256: %[2]s}
+secrets: {swap: "file:%[1]s/swap", root: "file:%[1]s/root"}
+`
 	grubSpec = `recipe: debian-zfs
 release: bookworm
 mirror_disk: %[3]s
@@ -463,7 +470,8 @@ func TestKilled(t *testing.T) {
 	for _, c := range []struct {
 		name, recipe  string
 		disks, stride int // each kill costs the checks of all steps before it
-	}{{"void", voidSpec, 1, 4}, {"debian", debianSpec, 1, 8}, {"mirror", mirrorSpec, 2, 12}, {"grub", grubSpec, 2, 12}} {
+	}{{"void", voidSpec, 1, 4}, {"debian", debianSpec, 1, 8}, {"mirror", mirrorSpec, 2, 12}, {"grub", grubSpec, 2, 12},
+		{"plain", plainSpec, 1, 20}} {
 		t.Run(c.name, func(t *testing.T) { killed(t, newMachine(t, c.disks), c.recipe, c.stride) })
 	}
 }

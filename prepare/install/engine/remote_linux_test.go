@@ -151,8 +151,8 @@ func TestRemote(t *testing.T) {
 	record, host := m.dir+"/remote", []string{"--host", sshtest.Target}
 	kill := func(cmd *exec.Cmd) { _ = cmd.Process.Kill() }
 	resume := append([]string{"resume", record}, host...)
-	r.until(record, "partition", kill, append([]string{"apply", "--plan", m.dir + "/plan.json", "--confirm", p.Hash,
-		"--dir", record}, host...)...)
+	apply := []string{"apply", "--plan", m.dir + "/plan.json", "--confirm", p.Hash, "--dir", record}
+	r.until(record, "partition", kill, append(apply, host...)...)
 	r.until(record, "pool", kill, resume...)
 	r.until(record, "base", func(*exec.Cmd) { r.server.Cut() }, resume...)
 	r.until(record, "luks", kill, resume...)

@@ -244,11 +244,21 @@ func search(devices []string) (argv []string) {
 	return argv
 }
 
-// makePool makes the encrypted pool and mounts the boot environment at the target.
+// copyKey keeps the key of the pool where ZFSBootMenu and the initramfs find it.
+func (r *recipe) copyKey() {
+	if !r.keyless() {
+		r.run("copy-key", "keep the key on the encrypted root", "install", "-D", "-m", "000", poolKey, target+poolKey).
+			check("cmp", "-s", poolKey, target+poolKey).replaces()
+	}
+}
+
+// makePool makes the pool and mounts the boot environment at the target.
 func (r *recipe) makePool(bootEnv, compatibility string) {
-	s := r.run("pool-key", "keep the passphrase where only root reads it", "install", "-D", "-m", "000",
-		"/dev/stdin", poolKey).secret("pool").check("cmp", "-s", "-", poolKey).given("pool").replaces()
-	s.Redo, s.Local, s.Reopen = true, true, true
+	if !r.spec.Plain() {
+		s := r.run("pool-key", "keep the passphrase where only root reads it", "install", "-D", "-m", "000",
+			"/dev/stdin", poolKey).secret("pool").check("cmp", "-s", "-", poolKey).given("pool").replaces()
+		s.Redo, s.Local, s.Reopen = true, true, true
+	}
 	devices := r.poolDevices(partPool)
 	o := r.spec.Pool
 	argv := []string{"zpool", "create", "-f", "-o", "ashift=" + strconv.Itoa(o.Ashift), "-O",
@@ -256,12 +266,19 @@ func (r *recipe) makePool(bootEnv, compatibility string) {
 	for _, p := range slices.Sorted(maps.Keys(o.Properties)) {
 		argv = append(argv, "-O", p+"="+o.Properties[p])
 	}
-	argv = append(argv, "-O", "encryption=aes-256-gcm", "-O", "keylocation=file://"+poolKey, "-O", "keyformat=passphrase",
-		"-o", "autotrim="+o.Autotrim, "-o", "compatibility="+cmp.Or(o.Compatibility, compatibility), "-m", "none", "-R",
-		target, pool)
-	r.poolOf("pool", "create the encrypted pool", pool, devices, append(argv, vdevs(devices)...))
-	r.run("pool-load-key", "load its key", "zfs", "load-key", "-L", "file://"+poolKey, pool).
-		check("zfs", "get", "-H", "-o", "value", "keystatus", pool).expect("available").replaces().Reopen = true
+	what := "create the pool"
+	if !r.spec.Plain() {
+		what = "create the encrypted pool"
+		argv = append(argv, "-O", "encryption="+r.spec.Encryption, "-O", "keylocation=file://"+poolKey, "-O",
+			"keyformat=passphrase")
+	}
+	argv = append(argv, "-o", "autotrim="+o.Autotrim, "-o",
+		"compatibility="+cmp.Or(o.Compatibility, compatibility), "-m", "none", "-R", target, pool)
+	r.poolOf("pool", what, pool, devices, append(argv, vdevs(devices)...))
+	if !r.spec.Plain() {
+		r.run("pool-load-key", "load its key", "zfs", "load-key", "-L", "file://"+poolKey, pool).
+			check("zfs", "get", "-H", "-o", "value", "keystatus", pool).expect("available").replaces().Reopen = true
+	}
 	r.assert("pool-ashift", "see that the pool has the sectors that were asked for", "zpool", "get", "-H", "-o", "value",
 		"ashift", pool).
 		expect(strconv.Itoa(o.Ashift))
@@ -425,7 +442,10 @@ func (r *recipe) swapKey() {
 
 // keyless reports whether the system starts from images that anybody can read, which must
 // not hold a key.
-func (r *recipe) keyless() bool { return r.uki || r.grub }
+func (r *recipe) keyless() bool { return !r.menu() || r.spec.Plain() }
+
+// menu reports whether ZFSBootMenu starts the system.
+func (r *recipe) menu() bool { return !r.uki && !r.grub }
 
 // capARC leaves pages to hibernate: without a limit, the cache of ZFS fills half of the RAM
 // or more.
@@ -477,7 +497,10 @@ func (r *recipe) commandLine(bootEnv string) {
 	own := "%{parent}" + r.resumeArgs()
 	r.set("zfs", "cmdline-parent", "tell ZFSBootMenu how to start", line, "quiet", pool+"/ROOT")
 	r.set("zfs", "cmdline", "tell ZFSBootMenu how to start", line, own, bootEnv)
-	r.set("zfs", "keysource", "tell ZFSBootMenu where the key is", "org.zfsbootmenu:keysource", bootEnv, pool)
+	if !r.spec.Plain() {
+		r.set("zfs", "keysource", "tell ZFSBootMenu where the key is", "org.zfsbootmenu:keysource", bootEnv,
+			pool)
+	}
 	if r.spec.Hibernate {
 		r.set("zpool", "readonly", "keep ZFSBootMenu from writing to a pool that a hibernated system holds",
 			"org.zfsbootmenu:readonly", "on", pool)

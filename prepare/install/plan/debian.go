@@ -13,7 +13,7 @@ func (r *recipe) debianZFS() {
 	if r.spec.Release == "bookworm" {
 		compatibility = "openzfs-2.1-linux" // it has 2.1.11
 	}
-	if !r.keyless() {
+	if r.menu() {
 		r.verifyLoader()
 	}
 	if m := r.spec.Modules; m.File != "" {
@@ -38,12 +38,13 @@ func (r *recipe) debianZFS() {
 	r.keepESPs()
 	r.debianConfigure(root)
 	r.debianPackages()
-	if r.keyless() {
-		r.set("zfs", "keylocation", "ask for the passphrase: an image that is not encrypted must not hold it",
-			"keylocation", "prompt", pool)
-	} else {
+	switch {
+	case r.menu():
 		r.commandLine(root)
 		r.bootMenu()
+	case !r.spec.Plain():
+		r.set("zfs", "keylocation", "ask for the passphrase: an image that is not encrypted must not hold it",
+			"keylocation", "prompt", pool)
 	}
 	r.run("rc-policy-remove", "let services start again", "rm", "-f", target+"/usr/sbin/policy-rc.d").
 		check("find", target+"/usr/sbin", "-name", "policy-rc.d").replaces().nothing()
@@ -64,10 +65,7 @@ func (r *recipe) debianBase() {
 	r.run("resolv", "let the new system find names while it is installed", "install", "-m", "0644", "/etc/resolv.conf",
 		target+"/etc/resolv.conf")
 	r.copyHostID()
-	if !r.keyless() {
-		r.run("copy-key", "keep the key on the encrypted root", "install", "-D", "-m", "000", poolKey, target+poolKey).
-			check("cmp", "-s", poolKey, target+poolKey).replaces()
-	}
+	r.copyKey()
 	r.write("hostname", "name the machine", "0644", target+"/etc/hostname", s.Hostname)
 	r.write("hosts", "let it find its own name", "0644", target+"/etc/hosts", "127.0.0.1 localhost",
 		"127.0.1.1 "+s.Hostname, "::1 localhost ip6-localhost ip6-loopback")

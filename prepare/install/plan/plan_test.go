@@ -206,6 +206,29 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
+// TestPlain: a pool that is not encrypted has no key, and the swap has none on it.
+func TestPlain(t *testing.T) {
+	for _, name := range []string{"article", "mirror", "debian12", "debian13", "grub"} {
+		src := strings.Replace(string(read(t, name+".yaml")), "pool: prompt, ", "", 1) + "encryption: off\n"
+		s, err := spec.Parse(name, []byte(src))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, facts := article(t)
+		facts.Disks = append(facts.Disks, secondDisk(facts.Disks[0]))
+		p := mustPlan(t, s, facts)
+		text, _ := json.Marshal(p.Steps)
+		for _, word := range []string{poolKey, swapKey, "load-key", "encryption=", "keylocation", "keysource"} {
+			if strings.Contains(string(text), word) {
+				t.Errorf("%s has %s", name, word)
+			}
+		}
+		if _, ok := p.Secrets["pool"]; ok {
+			t.Errorf("%s asks for the passphrase of the pool", name)
+		}
+	}
+}
+
 // TestUKIHoldsNoKey: what lies on the ESP can be read by everybody.
 func TestUKIHoldsNoKey(t *testing.T) {
 	s, err := spec.Parse("debian13.yaml", read(t, "debian13.yaml"))

@@ -43,8 +43,7 @@ func (r *recipe) voidBase() {
 	r.run("resolv", "let the new system find names while it is installed", "install", "-m", "0644", "/etc/resolv.conf",
 		target+"/etc/resolv.conf")
 	r.copyHostID()
-	r.run("copy-key", "keep the key on the encrypted root", "install", "-D", "-m", "000", poolKey, target+poolKey).
-		check("cmp", "-s", poolKey, target+poolKey).replaces()
+	r.copyKey()
 	r.write("hostname", "name the machine", "0644", target+"/etc/hostname", s.Hostname)
 	if r.swapGiB > 0 {
 		r.xbps("cryptsetup", "install cryptsetup before an initramfs is built", "cryptsetup")
@@ -61,9 +60,12 @@ func (r *recipe) voidBase() {
 			check("chroot", target, "locale", "-a").expect(strings.ReplaceAll(s.Locale, "UTF-8", "utf8")).replaces()
 	}
 	modules, items := r.initramfsItems()
+	conf := []string{`nofsck="yes"`, `add_dracutmodules+=" ` + modules + ` "`, `omit_dracutmodules+=" btrfs "`}
+	if items != "" {
+		conf = append(conf, `install_items+=" `+items+` "`)
+	}
 	r.write("dracut", "put keys, ZFS and resume into every initramfs", "0644", target+"/etc/dracut.conf.d/zol.conf",
-		`nofsck="yes"`, `add_dracutmodules+=" `+modules+` "`, `omit_dracutmodules+=" btrfs "`,
-		`install_items+=" `+items+` "`)
+		conf...)
 	r.write("umask", "let only root read what dracut writes", "0644", target+"/etc/dracut.conf.d/umask.conf",
 		"umask=0077")
 	r.capARC()

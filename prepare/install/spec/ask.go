@@ -24,11 +24,12 @@ type Question struct {
 }
 
 var (
-	yesNo  = regexp.MustCompile(`^(yes|no)$`)
-	number = regexp.MustCompile(`^[0-9]{1,5}$`)
-	cpu    = regexp.MustCompile(`^(intel|amd)$`)
-	libcs  = regexp.MustCompile(`^(glibc|musl)$`)
-	suites = regexp.MustCompile(`^(bookworm|trixie)$`)
+	yesNo   = regexp.MustCompile(`^(yes|no)$`)
+	number  = regexp.MustCompile(`^[0-9]{1,5}$`)
+	cpu     = regexp.MustCompile(`^(intel|amd)$`)
+	ciphers = regexp.MustCompile(`^(aes-256-gcm|off)$`)
+	libcs   = regexp.MustCompile(`^(glibc|musl)$`)
+	suites  = regexp.MustCompile(`^(bookworm|trixie)$`)
 )
 
 // Questions are those of a recipe, in order.
@@ -47,7 +48,9 @@ func Questions(recipe string) []Question {
 		{Key: "locale", Text: "Locale", Default: "en_US.UTF-8", shape: word},
 	}
 	swap := []Question{
-		{Key: "secrets.pool", Text: "Passphrase of the pool, " + ref, Default: "prompt", shape: secret},
+		{Key: "encryption", Text: "Encryption of the pool, aes-256-gcm or off", Default: "aes-256-gcm", shape: ciphers},
+		{Key: "secrets.pool", Text: "Passphrase of the pool, " + ref, Default: "prompt", shape: secret,
+			when: func(a map[string]string) bool { return a["encryption"] != "off" }},
 		{Key: "hibernate", Text: "Hibernation", Default: "no", shape: yesNo},
 		{
 			Key:     "secrets.swap",

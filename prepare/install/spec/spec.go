@@ -35,7 +35,8 @@ type Spec struct {
 	SetsDir    string    `yaml:"sets_dir"`
 	Kernel     string    `yaml:"kernel"`
 	KernelArgs []string  `yaml:"kernel_args"`
-	Modules    Archive   `yaml:"modules"` // of Debian
+	Modules    Archive   `yaml:"modules"`    // of Debian
+	Encryption string    `yaml:"encryption"` // of the pool: aes-256-gcm or off
 	Hibernate  bool      `yaml:"hibernate"`
 	SwapGiB    int       `yaml:"swap_gib"` // 0: RAM and an eighth of it
 	Microcode  string    `yaml:"microcode"`
@@ -65,6 +66,9 @@ type Dataset struct {
 	Mountpoint string            `yaml:"mountpoint"` // a path, or none
 	Properties map[string]string `yaml:"properties"`
 }
+
+// Plain reports whether the pool is not encrypted.
+func (s *Spec) Plain() bool { return s.Encryption == "off" || s.Recipe == "netbsd-zfs" }
 
 // Loader is the image of ZFSBootMenu, a file on the machine that installs.
 type Loader struct {
@@ -122,7 +126,7 @@ func Parse(file string, src []byte) (*Spec, error) {
 	if root == nil {
 		return nil, r.Err()
 	}
-	s := &Spec{Pool: Pool{Compression: "lz4", Ashift: 12, Autotrim: "on"},
+	s := &Spec{Pool: Pool{Compression: "lz4", Ashift: 12, Autotrim: "on"}, Encryption: "aes-256-gcm",
 		Keymap: "us", Locale: "en_US.UTF-8", Timezone: "UTC", Libc: "glibc"}
 	yamltree.Decode(root, s, r)
 	s.fill()
@@ -270,7 +274,15 @@ func (c checker) linux(s *Spec, ref string) {
 	c.pool(s)
 	c.datasets(s.Datasets)
 	c.want(s.Secrets.Root, secret, ref, "secrets", "root")
-	c.want(s.Secrets.Pool, secret, ref, "secrets", "pool")
+	c.oneOf(s.Encryption, []string{"aes-256-gcm", "off"}, "encryption")
+	if s.Plain() {
+		if s.Secrets.Pool != "" {
+			c.Add(c.at([]string{"secrets", "pool"}), "leave it out, or leave encryption out",
+				"a pool that is not encrypted has no passphrase")
+		}
+	} else {
+		c.want(s.Secrets.Pool, secret, ref, "secrets", "pool")
+	}
 	if s.Hibernate || s.Secrets.Swap != "" {
 		c.want(s.Secrets.Swap, secret, ref, "secrets", "swap")
 	}
@@ -294,8 +306,8 @@ func (c checker) netbsd(s *Spec) {
 	for key, set := range map[string]bool{"hibernate": s.Hibernate, "secrets.pool": s.Secrets.Pool != "",
 		"secrets.swap": s.Secrets.Swap != "", "secrets.root": s.Secrets.Root != "",
 		"desktop": s.Desktop, "flatpak": s.Flatpak, "mirror_disk": s.MirrorDisk != "",
-		"datasets": len(s.Datasets) > 0, "pool": s.Pool.changed(), "kernel_args": len(s.KernelArgs) > 0,
-		"modules": s.Modules != (Archive{})} {
+		"encryption": s.Encryption != "aes-256-gcm", "datasets": len(s.Datasets) > 0, "pool": s.Pool.changed(),
+		"kernel_args": len(s.KernelArgs) > 0, "modules": s.Modules != (Archive{})} {
 		if set {
 			c.Add(c.at(strings.Split(key, ".")), "leave it out", "NetBSD has no %s with this recipe", key)
 		}
