@@ -79,6 +79,10 @@ func (l *linter) arguments() (string, string) {
 // checkCommandLines checks the arguments that ZFSBootMenu passes on.
 func (l *linter) checkCommandLines() {
 	if !l.menu {
+		if l.rootSet != "" && l.linux() {
+			args, where := l.arguments()
+			l.checkHostIDArgument(where, args)
+		}
 		return
 	}
 	for _, name := range l.Names() {
@@ -199,6 +203,15 @@ func (l *linter) checkMenu() {
 			l.report("environment-not-listed", Error, name+" "+propActive,
 				"ZFSBootMenu does not list the dataset with the running system.",
 				fmt.Sprintf("zfs inherit %s %s", propActive, name))
+		}
+	}
+	pool, root := l.rootPool()
+	for _, v := range root.VDevs {
+		if strings.HasPrefix(v, "/dev/mapper/") || strings.HasPrefix(v, "/dev/dm-") {
+			l.report("pool-behind-mapper", Error, pool+" vdevs",
+				"Releases of ZFSBootMenu have no device mapper and no cryptsetup: they do not see the pool on "+v+".",
+				"Put the pool on a partition, and encrypt it by ZFS; or build an image of ZFSBootMenu that opens "+v+".")
+			break
 		}
 	}
 	l.checkMenuBoot()

@@ -431,8 +431,30 @@ func (l *linter) keyInside(files []string) string {
 	return ""
 }
 
+// checkZdev checks for keys that the hook zdev of zfs-initramfs copies, as it does all of
+// etc/zfs, where the images are not known or older than the key.
+func (l *linter) checkZdev() {
+	if l.tool != "initramfs-tools" || l.Packages["zfs-initramfs"] == "" || l.encrypted("/boot/initrd.img") {
+		return
+	}
+	for name, i := range l.Initramfs {
+		if l.keyInside(i.Files) != "" && !l.encrypted("/"+name) {
+			return // checkImages says so
+		}
+	}
+	for _, f := range files(l.root, "etc/zfs", ".key") {
+		if l.encrypted("/" + f) {
+			l.report("key-in-clear-initramfs", Error, f,
+				"The next initramfs holds this key: zfs-initramfs copies all of etc/zfs, and /boot is not encrypted.",
+				"Move the key out of /etc/zfs, set keylocation=prompt, and run "+l.rebuild()+".")
+			return
+		}
+	}
+}
+
 // checkImages checks that no image shows a key.
 func (l *linter) checkImages() {
+	l.checkZdev()
 	show := func(name, mode string, inside []string) {
 		k := l.keyInside(inside)
 		switch {

@@ -59,6 +59,19 @@ func TestCleanSystems(t *testing.T) {
 			m.Disks[0].Partitions = append(m.Disks[0].Partitions, installed.Partition{Number: 4, Device: "/dev/nvme0n1p4",
 				Type: "21686148-6449-6E6F-744E-656564454649", Start: 34, Size: 1 << 20})
 		}),
+		"netbsd, as the recipe writes boot.cfg": change(netbsdMachine(), func(m *machine) {
+			m.write("boot.cfg", "menu=Boot:load /stand/amd64/11.0/modules/solaris/solaris.kmod;"+
+				"load /stand/amd64/11.0/modules/zfs/zfs.kmod;fs /ramdisk-zfsroot.fs;boot /netbsd.gz\n"+
+				"menu=Old:load /stand/amd64/10.1/modules/zfs/zfs.kmod;fs /ramdisk-old.fs;boot /netbsd.old.gz\n")
+		}),
+		"unified image with the hostid": change(unifiedMachine(), func(m *machine) {
+			line := "root=ZFS=rpool/ROOT/debian ro quiet spl.spl_hostid=0x89abcdef"
+			m.write("etc/kernel/cmdline", line+"\n")
+			m.UKI[0].Cmdline = line
+		}),
+		"debian 12, key and encrypted /boot": change(oldDebianMachine(), func(m *machine) {
+			m.write("etc/zfs/rpool.key", "a passphrase")
+		}),
 		"nothing known": {System: installed.System{Schema: 1}},
 	} {
 		for _, f := range check(m) {
@@ -466,6 +479,28 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{netbsdMachine, func(m *machine) {
 			m.write("boot.cfg", "menu=Boot:load solaris;load zfs;boot\n")
 		}, "netbsd-ramdisk", "boot.cfg"},
+		{netbsdMachine, func(m *machine) {
+			m.write("boot.cfg", "menu=Boot:load zfs;load solaris;fs /ramdisk-zfsroot.fs;boot\n")
+		}, "netbsd-modules", "boot.cfg"},
+		{netbsdMachine, func(m *machine) {
+			m.write("boot.cfg", "menu=Boot:load /stand/amd64/10.1/modules/solaris/solaris.kmod;"+
+				"load /stand/amd64/10.1/modules/zfs/zfs.kmod;fs /ramdisk-zfsroot.fs;boot /netbsd.gz\n")
+		}, "netbsd-modules-of-another-release", "boot.cfg"},
+		{voidMachine, func(m *machine) {
+			m.pool("zroot", func(p *installed.Pool) { p.VDevs = []string{"/dev/mapper/cryptroot"} })
+		}, "pool-behind-mapper", "zroot vdevs"},
+		{unifiedMachine, func(m *machine) {
+			line := "root=ZFS=rpool/ROOT/debian ro quiet spl.spl_hostid=89abcdef"
+			m.write("etc/kernel/cmdline", line+"\n")
+			m.UKI[0].Cmdline = line
+		}, "hostid-argument-form", "etc/kernel/cmdline"},
+		{grubMachine, func(m *machine) {
+			m.write("etc/default/grub", `GRUB_CMDLINE_LINUX="root=ZFS=rpool/ROOT/debian spl.spl_hostid=0x00000001"`)
+		}, "hostid-argument-differs", "etc/default/grub"},
+		{grubMachine, func(m *machine) { m.write("etc/zfs/rpool.key", "a passphrase") },
+			"key-in-clear-initramfs", "etc/zfs/rpool.key"},
+		{debianMachine, func(m *machine) { m.write("etc/dkms/zfs.conf", "REMAKE_INITRD=\"yes\"\n") },
+			"dkms-remake-initrd", "etc/dkms/zfs.conf"},
 		{netbsdMachine, func(m *machine) { m.write("etc/rc.conf", "zfs=NO\n") }, "netbsd-rc", "etc/rc.conf"},
 		{netbsdMachine, func(m *machine) {
 			m.set("rpool/ROOT", "mountpoint", "/")

@@ -277,6 +277,13 @@ func (l *linter) checkDebian() {
 			"apt-get install zfs-initramfs",
 		)
 	}
+	for _, f := range files(l.root, "etc/dkms", ".conf") {
+		if v := assignments(l.text(f), map[string]string{})["REMAKE_INITRD"]; v != "" && !older(l.Packages["dkms"], "3") {
+			l.report("dkms-remake-initrd", Info, f,
+				"dkms ignores REMAKE_INITRD since version 3: the hooks of the kernel's package rebuild the initramfs.",
+				"Remove it, and see that "+l.rebuild()+" ran after the last build of the module.")
+		}
+	}
 	if has("zfs-dkms") && !has("linux-headers-") {
 		l.report(
 			"kernel-headers-missing",
@@ -458,6 +465,9 @@ func (l *linter) checkServices() {
 	}
 }
 
+// standModule is a module of a release of NetBSD.
+var standModule = regexp.MustCompile(`/stand/[^/]+/([0-9][0-9.]*)/`)
+
 // checkNetBSD checks a NetBSD system whose RAM disk mounts the root.
 func (l *linter) checkNetBSD() {
 	if l.OS.ID != "netbsd" {
@@ -468,15 +478,24 @@ func (l *linter) checkNetBSD() {
 		cfg = "boot/boot.cfg"
 	}
 	solaris, zfs, ramdisk := -1, -1, -1
-	for i, line := range lines(l.text(cfg)) {
+	i, otherRelease := 0, ""
+	for _, line := range lines(l.text(cfg)) {
 		for _, c := range strings.FieldsFunc(line, func(r rune) bool { return r == ';' || r == ':' }) {
-			switch w := strings.Fields(strings.ReplaceAll(c, "=", " ")); {
-			case len(w) < 2:
-			case w[0] == "load" && path.Base(w[1]) == "solaris":
+			i++
+			w := strings.Fields(strings.ReplaceAll(c, "=", " "))
+			if len(w) < 2 {
+				continue
+			}
+			switch name := strings.TrimSuffix(path.Base(w[1]), ".kmod"); {
+			case w[0] == "load" && name == "solaris" && solaris < 0:
 				solaris = i
-			case w[0] == "load" && path.Base(w[1]) == "zfs":
+			case w[0] == "load" && name == "zfs" && zfs < 0:
 				zfs = i
-			case w[0] == "fs":
+				f := standModule.FindStringSubmatch(w[1])
+				if f != nil && l.OS.Version != "" && compareVersions(f[1], l.OS.Version) != 0 {
+					otherRelease = f[1]
+				}
+			case w[0] == "fs" && ramdisk < 0:
 				ramdisk = i
 			}
 		}
@@ -488,6 +507,10 @@ func (l *linter) checkNetBSD() {
 	case ramdisk < 0:
 		l.report("netbsd-ramdisk", Error, cfg, "boot.cfg does not load the RAM disk that imports the pool.",
 			"menu=Boot NetBSD:load solaris;load zfs;fs /ramdisk-zfsroot.fs;boot")
+	case otherRelease != "":
+		l.report("netbsd-modules-of-another-release", Error, cfg, fmt.Sprintf(
+			"boot.cfg loads the modules of NetBSD %s, and this is %s: a kernel refuses the modules of another one.",
+			otherRelease, l.OS.Version), "Put kernel, RAM disk and modules of one release on the partition of the loader.")
 	case solaris > zfs:
 		l.report("netbsd-modules", Error, cfg, "zfs needs solaris, which is loaded after it.", "Load solaris first.")
 	}
