@@ -235,7 +235,7 @@ func (t *reader) readHeader(line int32, b []byte) []int {
 }
 
 func columnIndex(name []byte) int {
-	return slices.Index(columnNames[:], string(name))
+	return slices.IndexFunc(columnNames[:], func(c string) bool { return strings.EqualFold(c, string(name)) })
 }
 
 // splitLine splits a line of CSV; a quoted field ends in its line.

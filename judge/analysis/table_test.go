@@ -323,7 +323,8 @@ func TestAnalyseRows(t *testing.T) {
 // A table with mistakes is still known as one, and the output of other programs is not.
 func TestLooksLikeTable(t *testing.T) {
 	for text, want := range map[string]bool{
-		"": true, "\ufeff\n block,position,contender\n": true, "position;contender;value": true,
+		"Block,Position,Contender,Value\n": true,
+		"":                                 true, "\ufeff\n block,position,contender\n": true, "position;contender;value": true,
 		`{"block": 1, "contender": "a", "value": 2}`:   true,
 		`[{"block": 1, "contender": "a", "value": 2}]`: true,
 		"block,x,contender":                            false, "join/10   time:   [1.01 us 1.02 us]": false,

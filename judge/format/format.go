@@ -79,6 +79,9 @@ type File struct {
 	// LeftOut is how many parts of the file were left out because they cannot be used;
 	// Warnings has the lines of the first ones.
 	LeftOut int
+	// Failures say what failed so that records are missing, such as a benchmark without a
+	// value. They are in Warnings, too.
+	Failures []string
 }
 
 // Record is what the program measured at one place of its schedule: one or more

@@ -151,14 +151,14 @@ func (a reader) doAnalyse(c *cobra.Command, f analyseFlags, args []string) error
 	if err != nil {
 		return err
 	}
-	return a.printTable(results, f)
+	return a.printTable(results, f, nil)
 }
 
 // errGroup refuses --group for values in blocks, whose cells have no labels.
 var errGroup = fault.New(fault.Invalid, "--group is for the output of benchmark programs without blocks; remove it")
 
-// printTable prints results of values in blocks.
-func (a reader) printTable(results []analysis.Results, f analyseFlags) error {
+// printTable prints results of values in blocks. lost has more lines for conditions.
+func (a reader) printTable(results []analysis.Results, f analyseFlags, lost map[string][]string) error {
 	for i, r := range results {
 		if f.json {
 			if err := a.PrintJSON(r); err != nil {
@@ -188,7 +188,7 @@ func (a reader) printTable(results []analysis.Results, f analyseFlags) error {
 			fmt.Fprintln(a.Err, "bakeoff: note: "+text)
 		}
 	}
-	return FailOn(f.failOn).endAll(results, remedy)
+	return FailOn(f.failOn).endWith(results, lost, remedy)
 }
 
 // unusedText says which blocks no verdict uses: those after everything was

@@ -182,12 +182,10 @@ func (f FailOn) Check() error {
 // tolerance that is not decided, and missing cells before a plain end: who accepts
 // missing cells does not accept what is not decided. next says how to decide it.
 func (f FailOn) End(r analysis.Results, next string) error {
-	return f.endAll([]analysis.Results{r}, next)
+	return f.endWith([]analysis.Results{r}, nil, next)
 }
 
-func (f FailOn) endAll(all []analysis.Results, next string) error { return f.endWith(all, nil, next) }
-
-// endWith is endAll with more lines for conditions, by their names.
+// endWith is End for several results, with more lines for conditions, by their names.
 func (f FailOn) endWith(all []analysis.Results, more map[string][]string, next string) error {
 	lines, open, err := f.judgeLimits(all)
 	if err != nil {

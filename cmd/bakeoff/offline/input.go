@@ -264,6 +264,9 @@ func recognize(path string, head []byte) (format.Format, error) {
 	if regexp.MustCompile(compressedFile).Match(head) {
 		return nil, fault.WithFix(fault.New(fault.Invalid, "%s:1: this is a compressed file", path), "unpack it")
 	}
+	if len(bytes.TrimSpace(head)) == 0 {
+		return nil, fault.New(fault.Invalid, "%s is empty; the program that should write it may have failed", path)
+	}
 	if !analysis.LooksLikeTable(head) {
 		return nil, fault.New(fault.Invalid, "%s:1: the format is unknown; analyse reads %s (--from names one)", path,
 			strings.Join(formatNames(), ", "))

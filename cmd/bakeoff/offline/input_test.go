@@ -47,9 +47,31 @@ func TestCompressedFilesAreNamed(t *testing.T) {
 
 // A program that writes colors into its file loses no line.
 func TestFilesWithColors(t *testing.T) {
-	out, stderr, code := called(t, "analyse", file(t, "x.txt",
-		"\x1b[0;1;31m12.3s\x1b[0m foo.service\n   1s bar.service\n"))
+	text := "\x1b[0;1;31m12.3s\x1b[0m foo.service\n   1s bar.service\n"
+	out, stderr, code := called(t, "analyse", file(t, "x.txt", text))
 	if code != 0 || !strings.Contains(out, "foo.service") || !strings.Contains(out, "bar.service") {
 		t.Errorf("%s, %s, %d", out, stderr, code)
+	}
+}
+
+// What a file lacks is missing: a side of which every value was left out is not compared.
+func TestWhatWasLeftOutIsMissing(t *testing.T) {
+	const good = "BenchmarkA-2 10 5 ns/op\n"
+	lost := file(t, "x.txt", good+"BenchmarkB-2 0 NaN ns/op\n")
+	failed := file(t, "x.txt", good+"--- FAIL: BenchmarkB\n")
+	for _, x := range []struct {
+		file, failOn, want string
+		code               int
+	}{
+		{lost, "missing", "x.txt: 1 part cannot be used", 3},
+		{lost, "failed", "", 0},
+		{failed, "missing", "BenchmarkB failed", 3},
+		{failed, "failed", "BenchmarkB failed", 3},
+		{file(t, "x.txt", good), "missing,failed", "", 0},
+	} {
+		_, stderr, code := called(t, "analyse", x.file, "--fail-on", x.failOn)
+		if code != x.code || !strings.Contains(stderr, x.want) {
+			t.Errorf("--fail-on %s: %d, want %d: %s", x.failOn, code, x.code, stderr)
+		}
 	}
 }

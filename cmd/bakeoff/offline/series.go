@@ -46,7 +46,7 @@ func (a reader) analyseFormat(c *cobra.Command, f analyseFlags, x format.Format,
 		for i := range results {
 			results[i].Warnings = append(append(results[i].Warnings, why...), sources[0].Warnings...)
 		}
-		return a.printTable(results, f)
+		return a.printTable(results, f, lostIn(sources))
 	}
 	for _, name := range []string{"looks", "alphas", "margin"} {
 		if c.Flags().Changed(name) {
@@ -73,7 +73,23 @@ func (a reader) analyseFormat(c *cobra.Command, f analyseFlags, x format.Format,
 	if err != nil {
 		return err
 	}
-	return FailOn(f.failOn).End(r.Results(), "")
+	return FailOn(f.failOn).endWith([]analysis.Results{r.Results()}, lostIn(sources), "")
+}
+
+// lostIn are the lines of the conditions missing and failed about what the files lack: a
+// contender of which every part was left out is no contender.
+func lostIn(sources []series.Source) map[string][]string {
+	out := map[string][]string{}
+	for _, s := range sources {
+		if s.LeftOut > 0 {
+			out["missing"] = append(out["missing"], fmt.Sprintf("%s: %s cannot be used", s.Path, unit.Count(s.LeftOut, "part")))
+		}
+		for _, text := range s.Failures {
+			out["missing"] = append(out["missing"], s.Path+": "+text)
+			out["failed"] = append(out["failed"], s.Path+": "+text)
+		}
+	}
+	return out
 }
 
 // The first warning of every comparison of series is one of these.

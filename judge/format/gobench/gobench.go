@@ -164,6 +164,7 @@ func failures(r *reader, data []byte) {
 	warn := func(format string, args ...any) {
 		if w := fmt.Sprintf(format, args...); len(r.out.Warnings) < 20 && !slices.Contains(r.out.Warnings, w) {
 			r.out.Warnings = append(r.out.Warnings, w)
+			r.out.Failures = append(r.out.Failures, w)
 		}
 	}
 	for line := range bytes.Lines(data) {
