@@ -131,8 +131,8 @@ condition is true ends with 3.
 - **4**: some cells have no value. The page says which, and why. plan ends with 4 if a
   run would.
 - **6** is neither good nor bad: the interval does not yet say whether the difference
-  exceeds the tolerance, a check withheld a verdict, or nothing was tested yet. Treat it as a failure
-  where a change must be proven harmless.
+  exceeds the tolerance, a check withheld a verdict, or nothing was tested yet.
+  Treat it as a failure where a change must be proven harmless.
 
 A script that accepts missing cells:
 

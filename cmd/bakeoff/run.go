@@ -241,14 +241,17 @@ func (a *app) measure(ctx context.Context, s *session.Session, f runFlags) (_ tr
 	return out, took / time.Duration(max(blocks, 1)), err
 }
 
-// howToDecide is the command that continues a run whose limits are not decided. block
-// is what a block takes.
+// howToDecide is the command that continues a run whose limits are not decided, or that had
+// no look. block is what a block takes.
 func howToDecide(s *session.Session, r analysis.Results, block time.Duration) string {
-	if len(r.Limits) == 0 {
-		return ""
-	}
 	left := s.Plan.Planned() - r.Blocks
 	more, pending := 0, false
+	if len(r.Limits) == 0 {
+		if len(r.Looks) == 0 || r.Blocks >= r.Looks[0] || left <= 0 {
+			return ""
+		}
+		more, pending = r.Looks[0]-r.Blocks, true
+	}
 	for _, l := range r.Limits {
 		if pending = pending || l.Pending(); l.Pending() && l.MoreBlocks != nil {
 			more = max(more, *l.MoreBlocks)

@@ -324,7 +324,8 @@ func TestAnalyseRows(t *testing.T) {
 func TestLooksLikeTable(t *testing.T) {
 	for text, want := range map[string]bool{
 		"Block,Position,Contender,Value\n": true,
-		"":                                 true, "\ufeff\n block,position,contender\n": true, "position;contender;value": true,
+		"":                                 true, "\ufeff\n block,position,contender\n": true,
+		"position;contender;value":                     true,
 		`{"block": 1, "contender": "a", "value": 2}`:   true,
 		`[{"block": 1, "contender": "a", "value": 2}]`: true,
 		"block,x,contender":                            false, "join/10   time:   [1.01 us 1.02 us]": false,

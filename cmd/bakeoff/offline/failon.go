@@ -138,6 +138,8 @@ func whyUntested(r analysis.Results, c analysis.Comparison) string {
 		return "check " + c.Gates[0].Name + " failed: " + c.Gates[0].Reason
 	case len(r.Looks) > 0 && c.Look == 0 && c.Exact == nil:
 		return fmt.Sprintf("after %s: the first look is after %d", unit.Count(c.Blocks, "block"), r.Looks[0])
+	case len(r.Looks) == 0 && c.Exact == nil && c.CI[0] == nil && c.CI[1] == nil:
+		return unit.Count(c.Blocks, "block") + " in the shorter run give no interval; measure more in both"
 	}
 	return ""
 }

@@ -143,6 +143,8 @@ func TestWhatNoTestDecidedDoesNotPass(t *testing.T) {
 			"after 3 blocks: the first look is after 8", cli.ExitUndecided},
 		"asked for": {FailOn{"worse", "inconclusive"}, of(analysis.Comparison{Verdict: open}),
 			"inconclusive", cli.ExitAsked},
+		"two runs that are too short": {FailOn{"worse"}, analysis.Results{Comparisons: []analysis.Comparison{
+			{Primary: true, Verdict: open, Blocks: 2}}}, "2 blocks in the shorter run give no interval", cli.ExitUndecided},
 		"a wide interval": {FailOn{"worse"}, of(analysis.Comparison{Verdict: open, Look: tested}), "", cli.ExitDone},
 		"exact": {FailOn{"worse"}, of(analysis.Comparison{Verdict: open, Exact: &analysis.Exact{}}),
 			"", cli.ExitDone},
@@ -164,7 +166,8 @@ func TestWhatNoTestDecidedDoesNotPass(t *testing.T) {
 func TestInconclusiveComparisonsThatPassAreNoted(t *testing.T) {
 	of := func(verdicts ...analysis.Verdict) (r analysis.Results) {
 		for _, v := range verdicts {
-			r.Comparisons = append(r.Comparisons, analysis.Comparison{Primary: true, Verdict: v})
+			r.Comparisons = append(r.Comparisons, analysis.Comparison{Primary: true, Verdict: v,
+				CI: analysis.Interval{new(float64), new(float64)}})
 		}
 		r.Comparisons = append(r.Comparisons, analysis.Comparison{Verdict: analysis.Inconclusive}) // not primary
 		return r

@@ -42,9 +42,9 @@ func TestRepetitions(t *testing.T) {
 
 // With --verbosity=5 every test prints a line that begins with Doing, as fileio always does.
 func TestVerboseReports(t *testing.T) {
-	for doing, want := range map[string]string{"CPU performance benchmark": "cpu",
-		"memory operations speed test": "memory",
-		"mutex performance test":       "other", "thread subsystem performance test": "other", "random r/w test": "fileio"} {
+	for doing, want := range map[string]string{
+		"CPU performance benchmark": "cpu", "memory operations speed test": "memory",
+		"mutex performance test": "other", "thread subsystem performance test": "other", "random r/w test": "fileio"} {
 		text := "sysbench 1.0.20\nNumber of threads: 1\nDoing " + doing + "\ntotal time: 1s\ntotal number of events: 5\n"
 		out, err := New().Read("x", []byte(text))
 		if err != nil || len(out.Records) != 1 {
