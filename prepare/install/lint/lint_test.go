@@ -525,8 +525,9 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		{voidMachine, func(m *machine) {
 			m.Disks[0].Partitions[0].Type = "0FC63DAF-8483-4772-8E79-3D69D8477DE4"
 		}, "esp-type", "/dev/nvme0n1p1"},
-		{voidMachine, func(m *machine) { m.Disks[0].Partitions[2].Start = 38799361 },
-			"partition-unaligned", "/dev/nvme0n1p3"},
+		{voidMachine, func(m *machine) {
+			m.Disks[0].Partitions[2].Start = 38799361
+		}, "partition-unaligned", "/dev/nvme0n1p3"},
 		{voidMachine, func(m *machine) {
 			m.write("etc/crypttab", "cryptswap UUID=00000000-1111-4222-8333-444455556666 /boot/volume.key luks\n")
 		}, "crypttab-uuid-wrong", "etc/crypttab"},
