@@ -26,6 +26,7 @@ packages() {
 	cat <<-'LIST'
 	run|qemu-system-x86|driver qemu: the virtual machines microvm and q35
 	run|qemu-utils|driver qemu: volumes as qcow2 images
+	test|vncsnapshot|a client of VNC, which takes a picture of the screen of a guest
 	run|crun|driver oci: containers by crun
 	run|runc|driver oci: containers by runc
 	run|bubblewrap|driver bwrap: sandboxes without a daemon

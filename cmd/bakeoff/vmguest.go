@@ -39,6 +39,7 @@ var guestColumns = []column[*vm.Guest]{
 	{"pid", func(g *vm.Guest) string { return numberOrNone(g.Supervisor) }},
 	{"ports", func(g *vm.Guest) string { return strings.Join(g.Reached, ",") }},
 	{"since", func(g *vm.Guest) string { return g.Since.UTC().Format(time.RFC3339) }},
+	{"vnc", func(g *vm.Guest) string { return g.VNC }},
 	{"snapshots", func(g *vm.Guest) string { return snapshotNames(g) }},
 	{"why", func(g *vm.Guest) string { return g.Why }},
 }
@@ -472,13 +473,14 @@ func (a *app) vmExec() *cobra.Command {
 // infoKinds are the kinds of information about a machine, and the commands of QEMU's monitor.
 var infoKinds = map[string]string{"status": "query-status", "block": "query-block", "blockstats": "query-blockstats",
 	"chardev": "query-chardev", "cpus": "query-cpus-fast", "kvm": "query-kvm", "version": "query-version",
-	"uuid": "query-uuid"}
+	"uuid": "query-uuid", "pci": "query-pci", "vnc": "query-vnc"}
 
 func (a *app) vmInfo() *cobra.Command {
 	return &cobra.Command{
-		Use:     "info GUEST [KIND...]",
-		Short:   "Print what QEMU says about a machine, as JSON",
-		Long:    "KIND is block, blockstats, chardev, cpus, kvm, status, uuid or version; without one, all are printed.",
+		Use:   "info GUEST [KIND...]",
+		Short: "Print what QEMU says about a machine, as JSON",
+		Long: "KIND is block, blockstats, chardev, cpus, kvm, pci, status, uuid, version or vnc;\n" +
+			"without one, all are printed.",
 		Example: "  sudo bakeoff vm info web status",
 		Args:    cli.Between(1, 1+len(infoKinds), "GUEST"),
 		RunE: func(c *cobra.Command, args []string) error {

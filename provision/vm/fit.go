@@ -36,9 +36,6 @@ var noCounterpart = map[string]string{
 	"delegate_dataset":             "guests have no ZFS data",
 	"firewall_enabled":             "a guest has a network of its own, and only published ports lead to it",
 	"kernel_version":               "a container has the kernel of this machine",
-	"vnc_port":                     "machines have no screen; use `bakeoff vm console`",
-	"vnc_password":                 "machines have no screen; use `bakeoff vm console`",
-	"vga":                          "machines have no screen; use `bakeoff vm console`",
 	"boot":                         "a machine starts from the disk that is marked with boot",
 	"qemu_opts":                    "bakeoff writes QEMU's command line",
 	"qemu_extra_opts":              "bakeoff writes QEMU's command line",
@@ -130,6 +127,7 @@ func fitParts(g manifest.Guest, add func(path string, value any, reason, allowed
 			add(path+".media", d.Media, "the machine microvm has no CD drive", "use brand kvm")
 		}
 	}
+	fitScreen(g, add)
 	switch {
 	case !g.Brand.Machine():
 		if len(g.Resolvers) > 0 && len(g.NICs) == 0 {
@@ -241,6 +239,12 @@ func conflict(g manifest.Guest, others []*Guest) error {
 		}
 	}
 	var out manifest.Problems
+	for _, o := range others {
+		if o.UUID != g.UUID && g.VNCPort > 0 && o.VNCPort == g.VNCPort {
+			out = append(out, manifest.Problem{Path: "vnc_port", Value: strconv.Itoa(g.VNCPort),
+				Reason: "guest " + o.UUID + " has this port", Allowed: "write another one, or vnc_password alone"})
+		}
+	}
 	for i, n := range g.NICs {
 		path := "nics." + strconv.Itoa(i)
 		if n.VRRPVRID != 0 {

@@ -31,6 +31,7 @@ type machine struct {
 	v         *supervisor
 	listeners []net.Listener
 	ports     []string
+	screen    string // where VNC shows it
 }
 
 // Choice is what depends on the emulator and on this machine: found once for all guests.
@@ -102,6 +103,9 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 		return nil, err
 	}
 	m.Paused = memory != ""
+	if m.Screen, err = g.screen(b); err != nil {
+		return nil, err
+	}
 	out := &machine{v: v}
 	for _, p := range b.Ports {
 		if p, err = p.free(); err != nil {
@@ -128,6 +132,9 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 	}
 	if err == nil && m.Metadata {
 		err = out.startMetadata(ctx)
+	}
+	if err == nil {
+		out.screen, err = out.ScreenAt(ctx)
 	}
 	if err == nil && memory != "" {
 		err = out.resume(ctx, memory)
@@ -215,7 +222,9 @@ func portInUse(p Port, err error) error {
 		"publish another port, or leave it out (-p "+strconv.Itoa(int(p.Guest))+") for any free one")
 }
 
-func (m *machine) describe(t *Transition) { t.Ports, t.Accelerator = m.ports, m.Accel }
+func (m *machine) describe(t *Transition) {
+	t.Ports, t.Accelerator, t.VNC = m.ports, m.Accel, m.screen
+}
 
 func (m *machine) ended() <-chan struct{} { return m.Process.Ended() }
 

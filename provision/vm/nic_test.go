@@ -60,7 +60,7 @@ func TestVRRPIsNoConflict(t *testing.T) {
 // What has no counterpart is refused, all at once.
 func TestFit(t *testing.T) {
 	for src, want := range map[string][]string{
-		`{"brand": "kvm", "vga": "std", "cpu_cap": 100, "disks": [{"size": 1, "model": "ide"}]}`: {"vga", "cpu_cap"},
+		`{"brand": "kvm", "vga": "qxl", "cpu_cap": 100, "disks": [{"size": 1, "model": "ide"}]}`: {"vga", "cpu_cap"},
 		`{"brand": "lx", "image": "a", "nics": [{"nic_tag": "a"}], "resolvers": "10.0.0.1", "quota": 3}`: {
 			"nics.0.nic_tag", "quota"},
 		`{"brand": "bhyve", "disks": [{"size": 1, "compression": "lz4"}], "nics": [{"nic_tag": "a", "vlan_id": 3}]}`: {

@@ -40,6 +40,8 @@ type Transition struct {
 	Exit *int `json:"exit_code,omitempty"`
 	// Ports are those of the host that lead to the guest.
 	Ports []string `json:"ports,omitempty"`
+	// VNC is where a VNC client sees the screen: ADDRESS:PORT.
+	VNC string `json:"vnc,omitempty"`
 	// Accelerator is what executes the instructions of a machine: kvm or tcg.
 	Accelerator string `json:"accelerator,omitempty"`
 }
@@ -55,6 +57,7 @@ type Status struct {
 	Exit        *int     `json:"exit_code,omitempty"`
 	Reached     []string `json:"reached,omitempty"`
 	Accelerator string   `json:"accelerator,omitempty"`
+	VNC         string   `json:"vnc,omitempty"`
 }
 
 var transitions = journal.Format[Transition]{Name: fileJournal,
@@ -149,6 +152,6 @@ func (g *Guest) refresh() error {
 		g.State, g.Why = Failed, "its supervisor was killed while the guest was "+string(t.State)
 		return nil
 	}
-	g.PID, g.Reached, g.Accelerator = t.PID, t.Ports, t.Accelerator
+	g.PID, g.Reached, g.Accelerator, g.VNC = t.PID, t.Ports, t.Accelerator, t.VNC
 	return nil
 }

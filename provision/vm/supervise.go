@@ -12,6 +12,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
+	"bakeoff/provision/vm/manifest"
 )
 
 // instance is a machine or a container that runs.
@@ -310,6 +311,11 @@ func (v *supervisor) shutDown(ctx context.Context, in instance, how Stop) error 
 }
 
 func (v *supervisor) start(ctx context.Context) (instance, error) {
+	var m manifest.Guest
+	if err := readJSON(v.g.Path(fileManifest), &m); err != nil {
+		return nil, err
+	}
+	v.g.Guest = m // updates take effect now
 	v.boot.Ports = nil
 	for _, text := range v.g.Ports {
 		p, err := ParsePort(text)

@@ -176,6 +176,7 @@ type Machine struct {
 	Reboots bool
 	// Paused tells that the machine stands still until the command cont of the monitor.
 	Paused bool
+	Screen *Screen // nil is none
 	// Ready is when a guest without an agent is ready.
 	Ready Ready
 	// Watch makes QEMU write the events that tell how far the boot is.
@@ -250,6 +251,7 @@ func (m *Machine) CommandLine() []string {
 	case m.Firmware.Path != "":
 		argv = append(argv, "-bios", m.Firmware.Path)
 	}
+	argv = append(argv, m.Screen.args()...)
 	argv = append(argv, m.diskArgs()...)
 	for i, s := range m.Shares {
 		id := fmt.Sprintf("share%d", i)

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/atomicfile"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/provision/vm"
+)
+
+// pictures are the formats of a picture of a screen.
+var pictures = []string{"png", "ppm"}
+
+func (a *app) vmScreenshot() *cobra.Command {
+	return &cobra.Command{
+		Use:   "screenshot GUEST FILE.png|FILE.ppm",
+		Short: "Make a picture of the screen of a machine",
+		Long: `screenshot writes what the screen of a machine shows to a file. A machine has a screen if it
+starts a boot loader or an installer, or if its manifest has vnc_port or vnc_password.`,
+		Example: "  sudo bakeoff vm screenshot installer screen.png",
+		Args:    cli.Between(2, 2, "GUEST FILE"),
+		RunE: func(c *cobra.Command, args []string) error {
+			format := strings.TrimPrefix(filepath.Ext(args[1]), ".")
+			if format != pictures[0] && format != pictures[1] {
+				return cli.Usage(c, fmt.Errorf("the name of the picture must end in .png or .ppm (got %q)", args[1]))
+			}
+			g, err := a.guest(args[0])
+			if err != nil {
+				return err
+			}
+			file, err := g.Screenshot(c.Context(), format)
+			if err != nil {
+				return err
+			}
+			defer os.Remove(file)
+			b, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			return atomicfile.Write(args[1], b, 0o644)
+		},
+	}
+}
+
+func (a *app) vmSysrq() *cobra.Command {
+	return &cobra.Command{
+		Use:   "sysrq GUEST nmi|screenshot",
+		Short: "Send a machine an interrupt, or make a picture of its screen",
+		Long: `nmi sends an interrupt that cannot be masked: most systems print where they stand, or panic.
+screenshot writes screen.ppm into the folder of the guest, and prints its path.`,
+		Example: "  sudo bakeoff vm sysrq web nmi",
+		Args:    cli.Between(2, 2, "GUEST nmi|screenshot"),
+		RunE: func(c *cobra.Command, args []string) error {
+			do := map[string]func(context.Context, *vm.Guest) error{
+				"nmi": func(ctx context.Context, g *vm.Guest) error { return g.Interrupt(ctx) },
+				"screenshot": func(ctx context.Context, g *vm.Guest) error {
+					file, err := g.Screenshot(ctx, pictures[1])
+					if err == nil {
+						fmt.Fprintln(a.Out, file)
+					}
+					return err
+				}}[args[1]]
+			if do == nil {
+				return cli.Usage(c, errors.New("write nmi or screenshot"))
+			}
+			g, err := a.guest(args[0])
+			if err != nil {
+				return err
+			}
+			return do(c.Context(), g)
+		},
+	}
+}
