@@ -230,3 +230,28 @@ func TestKilledRollback(t *testing.T) {
 	removeGuests(t, h)
 	leavesNothing(t, h)
 }
+
+// reprovision replaces the image, and with it what was written; manifest, ports and metadata
+// stay. A wrong image changes nothing.
+func TestReprovision(t *testing.T) {
+	h := home(t)
+	first, second := tiny(t, h), counter(t, h)
+	for name, brand := range map[string]string{"c": "docker", "m": "microvm"} {
+		uuid := do(t, h, "run", first, "--brand", brand, "--name", name, "--memory", "128MiB")
+		do(t, h, "update", name, "-f", file(t, "u.json", `{"set_tags": {"role": "front"}}`))
+		do(t, h, "create-snapshot", name, "s")
+		refused(t, h, 1, "nothing else", "reprovision", name, "-f", file(t, "a.json", `{"image": "x", "ram": 1}`))
+		refused(t, h, 1, "", "reprovision", name, "-f", file(t, "b.json", `{"image": "/no/such/folder"}`))
+		if g := guest(t, h, name); g.State != vm.Running || len(g.Snapshots) != 1 {
+			t.Errorf("a refused reprovision changed %+v", g)
+		}
+		do(t, h, "reprovision", name, "-f", file(t, "c.json", `{"image": "`+second+`"}`))
+		counts(t, h, name, 3)
+		if g := guest(t, h, name); g.UUID != uuid || g.State != vm.Running || g.Image != second || g.Tags["role"] != "front" ||
+			len(g.Snapshots) != 0 {
+			t.Errorf("after reprovision: %+v", g)
+		}
+	}
+	removeGuests(t, h)
+	leavesNothing(t, h)
+}
