@@ -97,8 +97,8 @@ func (b *bench) prepareContainer(ctx context.Context) (_ *bareContainer, err err
 	if err := p.configure(append(img.Config.Entrypoint, img.Config.Cmd...)); err != nil {
 		return nil, err
 	}
-	p.argv = []string{"crun", "--root", filepath.Join(p.dir, "state"), "--cgroup-manager=cgroupfs", "run", "--bundle",
-		p.dir, p.netns}
+	p.argv = []string{"crun", "--root", filepath.Join(p.dir, "state"), "--cgroup-manager=cgroupfs", "run",
+		"--bundle", p.dir, p.netns}
 	if layout, err := cgroup.Detect(ctx, local.Conn{}); err == nil && layout.String() == "hybrid" {
 		// crun fails if it sees both versions of control groups.
 		p.argv = append([]string{filepath.Join(b.dir, "bakeoff-agent"), "enter", "--private-mounts", "--umount", layout.V2,

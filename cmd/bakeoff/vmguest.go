@@ -296,7 +296,7 @@ that does not start is reported, and the others are started.`,
 		Args:    oneOrAll(&autoboot, "--autoboot"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.eachGuest(c, args, func(g *vm.Guest) bool { return g.Autoboot },
-				func(ctx context.Context, g *vm.Guest) error { return g.Start(ctx, a.launchSupervisor) })
+				func(ctx context.Context, g *vm.Guest) error { return g.Start(ctx, a.launch) })
 		},
 	}
 	c.Flags().BoolVar(&autoboot, "autoboot", false, "start all guests with autoboot")

@@ -171,7 +171,7 @@ func (a *app) createGuest(ctx context.Context, m manifest.Guest, dir string) (*v
 		return nil, err
 	}
 	if m.Autoboot {
-		if err := g.Start(ctx, a.launchSupervisor); err != nil {
+		if err := g.Start(ctx, a.launch); err != nil {
 			fmt.Fprintf(a.Err, "guest %s is kept; see `bakeoff vm logs %s`\n", g.UUID, g.UUID)
 			return g, err
 		}

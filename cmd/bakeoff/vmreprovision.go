@@ -36,7 +36,7 @@ the new image.`,
 				return err
 			}
 			o := build.Options{Agent: agent, Materials: materials(), Say: a.noteProgress}
-			if err := g.Reprovision(ctx, a.imageStore(), text, folderOf(name), o, a.launchSupervisor); err != nil {
+			if err := g.Reprovision(ctx, a.imageStore(), text, folderOf(name), o, a.launch); err != nil {
 				return a.problemsFirst(err, false)
 			}
 			fmt.Fprintf(a.Err, "Successfully reprovisioned VM %s\n", g.UUID)

@@ -10,7 +10,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -178,7 +177,7 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 	ctx, stop := r.Interruptible(c.Context())
 	defer stop()
 	m.UUID = vm.NewUUID()
-	holder, err := r.prepareSupervisor(m.UUID)
+	holder, err := r.prepareHolder(ctx, m.UUID)
 	if err != nil {
 		return err
 	}
@@ -248,16 +247,6 @@ func (r *guestRunner) sayStarted(ctx context.Context, g *vm.Guest) error {
 	return r.attach(ctx, g)
 }
 
-// launchSupervisor starts `bakeoff vm supervise` in a session of its own and waits until it
-// says that the guest runs.
-func (a *app) launchSupervisor(uuid string) error {
-	s, err := a.prepareSupervisor(uuid)
-	if err != nil {
-		return err
-	}
-	return s.begin(uuid)
-}
-
 // supervisor is a process that will hold a guest. Its start takes as long as the other things
 // that precede that of a guest, so it can start meanwhile.
 type supervisor struct {
@@ -275,20 +264,16 @@ func (a *app) prepareSupervisor(uuid string) (*supervisor, error) {
 	if s.begins, err = s.StdinPipe(); err != nil {
 		return nil, err
 	}
+	env, err := a.guestEnv()
+	if err != nil {
+		return nil, err
+	}
 	said, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	s.said, s.Dir, s.Stdout = said, "/", theirs
-	s.Env = os.Environ()
-	for _, name := range []string{"BAKEOFF_STATE", "BAKEOFF_CACHE", "BAKEOFF_AGENT"} { // relative to this folder
-		if v := a.Env(name); v != "" {
-			if v, err = filepath.Abs(v); err != nil {
-				return nil, err
-			}
-			s.Env = append(s.Env, name+"="+v)
-		}
-	}
+	s.Env = append(os.Environ(), env...)
 	vm.Detach(s.Cmd)
 	err = s.Start()
 	theirs.Close()
@@ -344,9 +329,13 @@ func (a *app) vmSupervise() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if n, err := os.Stdin.Read(make([]byte, 1)); n == 0 {
-				return fault.Op("the command that started this supervisor ended", err)
+			manager := os.Getenv("NOTIFY_SOCKET") // of systemd, which started it
+			if manager == "" {
+				if n, err := os.Stdin.Read(make([]byte, 1)); n == 0 {
+					return fault.Op("the command that started this supervisor ended", err)
+				}
 			}
+			os.Unsetenv("NOTIFY_SOCKET") // it is not the guest's
 			s := a.guestsWith(agent)
 			ctx, stop := signal.NotifyContext(c.Context(), syscall.SIGTERM, syscall.SIGINT)
 			defer stop()
@@ -357,6 +346,15 @@ func (a *app) vmSupervise() *cobra.Command {
 					return
 				}
 				said = true
+				if manager != "" {
+					if err == nil {
+						err = vm.NotifyReady(manager)
+					}
+					if err != nil {
+						fmt.Fprintln(os.Stderr, err)
+					}
+					return
+				}
 				if err == nil {
 					fmt.Fprint(os.Stdout, "ok\n\x00")
 				} else {

@@ -67,7 +67,7 @@ machine as a file system of the guest.`,
 				return a.problemsFirst(err, false)
 			}
 			if g.Autoboot {
-				if err := g.Start(ctx, a.launchSupervisor); err != nil {
+				if err := g.Start(ctx, a.launch); err != nil {
 					fmt.Fprintf(a.Err, "guest %s is kept; see `bakeoff vm logs %s`\n", g.UUID, g.UUID)
 					return err
 				}

@@ -49,7 +49,7 @@ machine continues with its memory, and a container starts its program again. Wha
 since is lost. Unlike in SmartOS, newer snapshots stay.`,
 		"  sudo bakeoff vm rollback-snapshot web before-upgrade", "rolled back to",
 		func(ctx context.Context, g *vm.Guest, name string) error {
-			return g.Rollback(ctx, name, a.launchSupervisor)
+			return g.Rollback(ctx, name, a.launch)
 		})
 }
 

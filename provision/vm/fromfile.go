@@ -67,6 +67,8 @@ func (s *Store) PrepareManifest(ctx context.Context, images *image.Store, g mani
 		if p, err = s.prepareFile(ctx, from); err != nil {
 			return p, err
 		}
+	}
+	if g.Initrd != "" {
 		p.Initrd = absolute(dir, g.Initrd)
 	}
 	p.Brand, p.Machine = g.Brand, machineOf(g.Brand)

@@ -158,17 +158,17 @@ func TestGuestWritesMetadata(t *testing.T) {
 	}
 	p := &portStore{ctx: t.Context(), store: s, known: g.Guest}
 	value, long := "yes", strings.Repeat("x", maxMetadata)
-	if err := errors.Join(p.set("ready", &value), p.set("new_pw", &value), p.set("greeting", nil),
-		p.set("none", nil)); err != nil {
+	err = errors.Join(p.set("ready", &value), p.set("new_pw", &value), p.set("greeting", nil), p.set("none", nil))
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := p.set("long", &long); err == nil {
 		t.Error("metadata has no bound")
 	}
 	now := p.guest()
-	if now.CustomerMetadata["ready"] != "yes" || now.InternalMetadata["new_pw"] != "yes" ||
-		now.CustomerMetadata["greeting"] != nil {
-		t.Errorf("%v, %v", now.CustomerMetadata, now.InternalMetadata)
+	customer, internal := now.CustomerMetadata, now.InternalMetadata
+	if customer["ready"] != "yes" || internal["new_pw"] != "yes" || customer["greeting"] != nil {
+		t.Errorf("%v, %v", customer, internal)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -186,7 +186,8 @@ func TestGuestWritesMetadata(t *testing.T) {
 func FuzzMetadataFrame(f *testing.F) {
 	for _, s := range []string{"V2 21 265ae1d8 dc4fae17 SUCCESS W10=", "V2 12 00000000 0badcafe KEYS", "NEGOTIATE V2",
 		"GET sdc:nics", "", "V2 ", frame{"0badcafe", "PUT", "Zg== Zg=="}.String(),
-		frame{"0badcafe", "GET", "sdc:nics"}.String(), frame{"0badcafe", "DELETE", "\n"}.String()} {
+		frame{"0badcafe", "GET", "sdc:nics"}.String(),
+		frame{"0badcafe", "DELETE", "\n"}.String()} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, line string) {

@@ -108,13 +108,16 @@ func (g *Guest) writeSeed() error {
 func seedFiles(g manifest.Guest) (map[string][]byte, error) {
 	name := hostName(g)
 	user := map[string]any{}
+	meta := map[string]any{"instance-id": g.UUID, "local-hostname": name}
+	vendor := map[string]any{}
 	if keys := text(g.CustomerMetadata["root_authorized_keys"]); keys != "" {
 		list := slices.DeleteFunc(strings.Split(keys, "\n"), func(s string) bool { return strings.TrimSpace(s) == "" })
 		user["disable_root"] = false
 		user["users"] = []any{"default", map[string]any{"name": "root", "ssh_authorized_keys": list}}
+		// User data of the manifest replaces ours, and these stay.
+		meta["public-keys"], vendor["disable_root"] = list, false
 	}
-	values := map[string]any{"meta-data": map[string]any{"instance-id": g.UUID, "local-hostname": name},
-		"network-config": networkConfig(g)}
+	values := map[string]any{"meta-data": meta, "network-config": networkConfig(g)}
 	out := map[string][]byte{}
 	for file, v := range values {
 		b, err := json.MarshalIndent(v, "", "  ")
@@ -123,11 +126,13 @@ func seedFiles(g manifest.Guest) (map[string][]byte, error) {
 		}
 		out[file] = append(b, '\n')
 	}
-	b, err := json.MarshalIndent(user, "", "  ")
-	if err != nil {
-		return nil, err
+	for file, v := range map[string]any{"user-data": user, "vendor-data": vendor} {
+		b, err := json.MarshalIndent(v, "", "  ")
+		if err != nil {
+			return nil, err
+		}
+		out[file] = append([]byte("#cloud-config\n"), append(b, '\n')...)
 	}
-	out["user-data"] = append([]byte("#cloud-config\n"), append(b, '\n')...)
 	for _, file := range []string{"user-data", "vendor-data", "network-config"} {
 		for _, key := range []string{file, "cloud-init:" + file} { // the second one counts
 			if t := text(g.CustomerMetadata[key]); t != "" && (key != "network-config" && key != "vendor-data") {

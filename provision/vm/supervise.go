@@ -47,6 +47,8 @@ type supervisor struct {
 	joined []connection
 	// reboot is the command that waits for the guest to run again; nil without one.
 	reboot chan error
+	// stopped tells that a command has stopped the guest, which then does not start again.
+	stopped bool
 }
 
 type asked struct {
@@ -129,7 +131,7 @@ func (v *supervisor) live(ctx context.Context) error {
 		if err != nil && last.State == "" {
 			last = Transition{State: Failed, Why: err.Error()}
 		}
-		if !again && !v.restarts(last) || ctx.Err() != nil {
+		if !again && (v.stopped || !v.restarts(last)) || ctx.Err() != nil {
 			return errors.Join(err, v.note(last))
 		}
 		if !again {
@@ -259,6 +261,7 @@ func (v *supervisor) hold(ctx context.Context, in instance) (last Transition, ag
 		case a := <-v.requests:
 			switch a.Do {
 			case "stop":
+				v.stopped = true
 				err := v.shutDown(ctx, in, a.Stop)
 				a.done <- err
 				return Transition{State: Stopped}, false, err

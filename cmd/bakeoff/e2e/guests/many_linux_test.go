@@ -38,6 +38,18 @@ func TestManyMachines(t *testing.T) {
 	createMany(t, h, n, tiny(t, h), "--brand", "microvm", "--accel", "tcg", "--in-memory", "--memory", "128MiB")
 }
 
+// A guest that is started again whenever it ends stays stopped when a command has stopped it.
+func TestStopEndsRestarts(t *testing.T) {
+	h := home(t)
+	do(t, h, "run", tiny(t, h), "--brand", "docker", "--memory", "32MiB", "--name", "a", "--restart", "always")
+	do(t, h, "stop", "a")
+	if g := guest(t, h, "a"); g.State != vm.Stopped || g.Supervisor != 0 {
+		t.Errorf("it is %s and has the supervisor %d: %s", g.State, g.Supervisor, g.Why)
+	}
+	do(t, h, "delete", "a")
+	leavesNothing(t, h)
+}
+
 func createMany(t *testing.T, h e2e.Home, n int, args ...string) {
 	t.Helper()
 	args = append([]string{"vm", "run", "-p", "80"}, args...)
