@@ -119,7 +119,7 @@ func eventually(t *testing.T, h e2e.Home, guest string, argv ...string) string {
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		var code int
 		if out, errs, code = h.Bakeoff(t, limit, args...); code == 0 {
-			return out
+			return out + errs
 		}
 	}
 	t.Errorf("%s in %s does not succeed: %s%s", strings.Join(argv, " "), guest, out, errs)
