@@ -139,7 +139,6 @@ func Serve(ctx context.Context, host conn.Conn, dir string, v Volume) (cached st
 func awaitNFS(ctx context.Context, host conn.Conn, base string) error {
 	ctx, cancel := context.WithTimeout(ctx, nfsTime)
 	defer cancel()
-	gone := 0 // looks in a row that found no process: while one becomes another, it has no arguments
 	for {
 		text, err := conn.FilesOf(host).ReadFile(ctx, base+nfsLog)
 		if err == nil && bytes.Contains(text, []byte(nfsReady)) {
@@ -148,10 +147,7 @@ func awaitNFS(ctx context.Context, host conn.Conn, base string) error {
 		// The shell that writes the process ID becomes the server.
 		id, _ := conn.FilesOf(host).ReadFile(ctx, base+nfsPID)
 		pid, err := nfsServer(ctx, host, base)
-		if gone++; pid != 0 || err != nil || !bytes.HasSuffix(id, []byte("\n")) {
-			gone = 0
-		}
-		if gone == 10 && ctx.Err() == nil {
+		if bytes.HasSuffix(id, []byte("\n")) && pid == 0 && err == nil && ctx.Err() == nil {
 			return fault.New(fault.Lab, "%s ended: %s", nfsProgram, lastLine(text))
 		}
 		select {
@@ -189,11 +185,27 @@ func nfsServer(ctx context.Context, host conn.Conn, base string) (int, error) {
 	if err != nil || pid < 2 {
 		return 0, nil // not written yet
 	}
-	args, err := files.ReadFile(ctx, fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err != nil || !slices.Contains(strings.Split(string(args), "\x00"), base+nfsConfig) {
-		return 0, nil
+	for {
+		args, err := files.ReadFile(ctx, fmt.Sprintf("/proc/%d/cmdline", pid))
+		switch {
+		case err != nil:
+			return 0, ctx.Err() // it is gone
+		case slices.Contains(strings.Split(string(args), "\x00"), base+nfsConfig):
+			return pid, nil
+		case len(args) > 0:
+			return 0, nil
+		}
+		// A process has no arguments while it becomes another program, and after its end.
+		stat, err := files.ReadFile(ctx, fmt.Sprintf("/proc/%d/stat", pid))
+		if err != nil || bytes.Contains(stat, []byte(") Z ")) || bytes.Contains(stat, []byte(") X ")) {
+			return 0, ctx.Err()
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
 	}
-	return pid, nil
 }
 
 // nfsServers returns the servers of the environment in dir that run, by their process IDs.

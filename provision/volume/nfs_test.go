@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -116,6 +117,53 @@ func TestNFS(t *testing.T) {
 	if answers(t.Context(), *v.Server) == nil {
 		t.Error("the server answers after Close")
 	}
+}
+
+// becoming is a host on which the server becomes another program, which takes some looks: a
+// process has no arguments meanwhile.
+type becoming struct {
+	local.Conn
+	empty int
+}
+
+func (b *becoming) ReadFile(ctx context.Context, name string) ([]byte, error) {
+	if strings.HasSuffix(name, "/cmdline") && b.empty > 0 {
+		b.empty--
+		return nil, nil
+	}
+	return os.ReadFile(name)
+}
+
+// A server that has just been started is found, too.
+func TestAServerThatStartsIsFound(t *testing.T) {
+	base := filepath.Join(t.TempDir(), "volume-2f64")
+	server := exec.Command("sh", "-c", "read wait", "sh", base+nfsConfig)
+	end, err := server.StdinPipe()
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := fmt.Sprintf("%d\n", server.Process.Pid)
+	if err := os.WriteFile(base+nfsPID, []byte(id), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	host := &becoming{empty: 3}
+	if pid, err := nfsServer(t.Context(), host, base); err != nil || pid != server.Process.Pid || host.empty != 0 {
+		t.Errorf("found %d, %v, after %d looks", pid, err, 3-host.empty)
+	}
+	end.Close() // it ends, and has no arguments until somebody waits for it
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		pid, err := nfsServer(t.Context(), local.Conn{}, base)
+		if pid == 0 && err == nil {
+			break
+		}
+		if err != nil || time.Now().After(deadline) {
+			t.Fatalf("a server that has ended: %d, %v", pid, err)
+		}
+	}
+	server.Wait()
 }
 
 // client is a host whose kernel mounts NFS, which this machine's need not.
