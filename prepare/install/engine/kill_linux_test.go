@@ -253,9 +253,13 @@ func (m *machine) powerOff() {
 	_ = m.holder.Process.Kill()
 	_ = m.holder.Wait()
 	m.holder = nil
+	// The kernel names the file as the namespace of the machine did, which may lack /dev.
+	of := func(back, disk string) bool {
+		return filepath.Base(strings.TrimSpace(back)) == filepath.Base(disk)+"p2"
+	}
 	for _, line := range strings.Fields(m.must("losetup", "--list", "--noheadings", "--output", "NAME")) {
 		if back, err := os.ReadFile("/sys/block/" + filepath.Base(line) + "/loop/backing_file"); err == nil &&
-			slices.ContainsFunc(m.disks, func(d string) bool { return strings.HasPrefix(string(back), d+"p2") }) {
+			slices.ContainsFunc(m.disks, func(d string) bool { return of(string(back), d) }) {
 			m.must("losetup", "-d", line)
 		}
 	}
