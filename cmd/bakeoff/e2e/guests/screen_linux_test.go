@@ -79,8 +79,8 @@ func TestScreen(t *testing.T) {
 	if _, err := exec.LookPath("vncsnapshot"); err != nil {
 		t.Skip("needs vncsnapshot: apt-get install vncsnapshot")
 	}
-	text := `{"brand": "kvm", "alias": "red", "vnc_password": "secret", "ram": 64, "disks": [{"image": "disk:` + redSector(t) +
-		`", "boot": true}]}`
+	text := `{"brand": "kvm", "alias": "red", "vnc_password": "secret", "ram": 64, "disks": [{"image": "disk:` +
+		redSector(t) + `", "boot": true}]}`
 	do(t, h, "create", "-f", file(t, "red.json", text))
 	at := guest(t, h, "red").VNC
 	address, port, err := net.SplitHostPort(at)

@@ -247,8 +247,8 @@ func TestReprovision(t *testing.T) {
 		}
 		do(t, h, "reprovision", name, "-f", file(t, "c.json", `{"image": "`+second+`"}`))
 		counts(t, h, name, 3)
-		if g := guest(t, h, name); g.UUID != uuid || g.State != vm.Running || g.Image != second || g.Tags["role"] != "front" ||
-			len(g.Snapshots) != 0 {
+		if g := guest(t, h, name); g.UUID != uuid || g.State != vm.Running || g.Image != second ||
+			g.Tags["role"] != "front" || len(g.Snapshots) != 0 {
 			t.Errorf("after reprovision: %+v", g)
 		}
 	}
