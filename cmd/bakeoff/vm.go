@@ -36,7 +36,7 @@ command is done or there is nothing to do, 1 after an error, and 2 for wrong usa
 	var names []string
 	for _, sub := range []*cobra.Command{a.vmRun(), a.vmCreate(), a.vmValidate(),
 		a.vmUpdate(), a.vmApply(), a.vmList(), a.vmLookup(), a.vmGet(), a.vmStart(), a.vmStop(),
-		a.vmReboot(), a.vmDelete(), a.vmConsole(), a.vmLogs(), a.vmExec(), a.vmInfo(), a.vmKill(),
+		a.vmReboot(), a.vmDelete(), a.vmConsole(), a.vmLogs(), a.vmExec(), a.vmSSH(), a.vmInfo(), a.vmKill(),
 		a.vmCreateSnapshot(), a.vmRollbackSnapshot(), a.vmDeleteSnapshot(), a.vmNetwork(), a.vmSend(),
 		a.vmReceive(), a.vmEvents(), a.vmScreenshot(), a.vmSysrq(), a.vmReprovision(), a.vmService()} {
 		c.AddCommand(guestExit(sub))

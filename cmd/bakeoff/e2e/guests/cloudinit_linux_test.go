@@ -80,14 +80,13 @@ func TestCloudInit(t *testing.T) {
 		"primary": true}],
 		"customer_metadata": `+string(metadata))))
 	g := guest(t, h, "inside")
-	address, port, _ := strings.Cut(g.Reached[0][:strings.LastIndexByte(g.Reached[0], ':')], ":")
 	inside := func(command string) (string, error) {
-		args := []string{"-i", key, "-p", port}
+		args := []string{"vm", "ssh", "root@inside", "--", "-i", key}
 		for _, option := range []string{"IdentitiesOnly=yes", "BatchMode=yes", "StrictHostKeyChecking=no",
 			"UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "ConnectTimeout=20", "ServerAliveInterval=10"} {
 			args = append(args, "-o", option)
 		}
-		out, err := exec.Command("ssh", append(args, "root@"+address, command)...).CombinedOutput()
+		out, err := h.Command(append(args, command)...).CombinedOutput()
 		return strings.TrimSpace(string(out)), err
 	}
 	var out string

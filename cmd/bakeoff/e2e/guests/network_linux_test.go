@@ -187,6 +187,10 @@ func TestNetworks(t *testing.T) {
 	if !strings.Contains(address, "inet 10.9.0.2/24") || !strings.Contains(lease, "lease of 10.9.0.2 obtained") {
 		t.Errorf("the address of two is\n%s\nand DHCP gives\n%s", address, lease)
 	}
+	// ssh itself says which address it tried, in the network namespace.
+	refused(t, h, 255, "connect to host 10.9.0.10 port 22: Connection refused", "ssh", "root@one", "--", "-o",
+		"BatchMode=yes", "true")
+	refused(t, h, 1, "does not reach port 22", "ssh", "four")
 	refused(t, h, 1, "is in use by", "network", "delete", "back")
 	refused(t, h, 1, "has this address", "update", "one", "-f", file(t, "e.json",
 		`{"add_nics": [{"nic_tag": "back", "ips": "10.7.0.30/9"}]}`))
