@@ -97,7 +97,7 @@ func (to newImage) in(m manifest.Guest) (manifest.Guest, error) {
 	i := max(0, slices.IndexFunc(m.Disks, func(d manifest.Disk) bool { return d.Boot }))
 	d := &m.Disks[i]
 	if d.Media == "cdrom" || d.NoCreate {
-		return m, fault.New(fault.Unsupported, "disks.%d: %s is no disk that bakeoff has made", i, filepath.Base(d.Path))
+		return m, fault.New(fault.Unsupported, "disks.%d: %s is not a disk that bakeoff made", i, filepath.Base(d.Path))
 	}
 	d.Image, d.ImageUUID = to.Image, to.UUID
 	return m, nil

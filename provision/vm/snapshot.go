@@ -308,7 +308,7 @@ func (g *Guest) loseSnapshot(ctx context.Context, id string, drop func(context.C
 
 // Rollback gives the guest back what it was at a snapshot: its disks, its manifest and its
 // metadata, all of it or, until that has begun, nothing. The guest is ended by force. Other
-// snapshots stay. It then runs if it ran at the snapshot: a machine goes on with its memory.
+// snapshots stay. It then runs if it ran at the snapshot: a machine continues with its memory.
 func (g *Guest) Rollback(ctx context.Context, name string, launch func(uuid string) error) error {
 	held, err := g.change(ctx)
 	if err != nil {

@@ -89,7 +89,7 @@ func (r *remote) quiet() {
 	r.t.Fatalf("%q do not end", left)
 }
 
-// until runs a command until the journal says that a step began, and then does what it is told.
+// until runs a command until the journal says that a step began, and then calls a function.
 func (r *remote) until(record, step string, do func(cmd *exec.Cmd), args ...string) {
 	r.t.Helper()
 	cmd := r.command(args...)

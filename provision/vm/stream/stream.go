@@ -182,7 +182,7 @@ func (r *Reader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// verify compares the sum. The sum itself is no part of the next ones.
+// verify compares the sum. The next sums do not include the sum itself.
 func (r *Reader) verify() error {
 	want := r.sum.Sum(nil)
 	have := make([]byte, len(want))
