@@ -6,7 +6,7 @@ import (
 )
 
 // journalLine begins a message in journalctl -o short-monotonic: the host and the program.
-var journalLine = regexp.MustCompile(`^([^ ]{1,255}) kernel: `)
+var journalLine = regexp.MustCompile(`^([^ ]+) kernel: `)
 
 // journal removes the host and the program that the journal writes before each message.
 func (l *Log) journal() {

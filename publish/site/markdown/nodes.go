@@ -7,7 +7,6 @@ import (
 	"github.com/alecthomas/chroma/v2"
 	chromahtml "github.com/alecthomas/chroma/v2/formatters/html"
 	"github.com/alecthomas/chroma/v2/lexers"
-	"github.com/alecthomas/chroma/v2/styles"
 	"github.com/yuin/goldmark/ast"
 	east "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/renderer"
@@ -216,6 +215,10 @@ func (n *nodes) heading(w util.BufWriter, _ []byte, node ast.Node, entering bool
 var formatter = chromahtml.New(chromahtml.WithClasses(true), chromahtml.TabWidth(4),
 	chromahtml.WithPreWrapper(wrapper{}))
 
+// noStyle has no colors: the style sheet of the theme has them. Package styles of chroma would
+// read its seventy styles at each start of bakeoff.
+var noStyle = chroma.MustNewStyle("none", chroma.StyleEntries{})
+
 // wrapper makes a block of code reachable by keyboard, because it may scroll.
 type wrapper struct{}
 
@@ -241,7 +244,7 @@ func (n *nodes) writeCode(w util.BufWriter, source []byte, node ast.Node, enteri
 func writeHighlighted(w util.BufWriter, language, text string) error {
 	if lexer := lexers.Get(language); language != "" && lexer != nil && len(text) <= maxCode {
 		if tokens, err := chroma.Coalesce(lexer).Tokenise(nil, text); err == nil {
-			return formatter.Format(w, styles.Fallback, tokens)
+			return formatter.Format(w, noStyle, tokens)
 		}
 	}
 	w.WriteString(`<pre tabindex="0" class="chroma"><code>`)
