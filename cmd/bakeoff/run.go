@@ -244,10 +244,13 @@ func (a *app) measure(ctx context.Context, s *session.Session, f runFlags) (_ tr
 // howToDecide is the command that continues a run whose limits are not decided, or that had
 // no look. block is what a block takes.
 func howToDecide(s *session.Session, r analysis.Results, block time.Duration) string {
+	if len(r.Limits) == 0 && (len(r.Looks) == 0 || r.Blocks >= r.Looks[0]) {
+		return ""
+	}
 	left := s.Plan.Planned() - r.Blocks
 	more, pending := 0, false
 	if len(r.Limits) == 0 {
-		if len(r.Looks) == 0 || r.Blocks >= r.Looks[0] || left <= 0 {
+		if left <= 0 {
 			return ""
 		}
 		more, pending = r.Looks[0]-r.Blocks, true
