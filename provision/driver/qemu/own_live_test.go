@@ -79,17 +79,31 @@ func furnished(t *testing.T, in *Instance, spec driver.Spec) {
 // served checks that the guest's own web server answers in its network at an address.
 func served(t *testing.T, spec driver.Spec, address netip.AddrPort) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	// A guest that stands still for a while, as on a busy machine, can lose a connection.
+	for {
+		err := readPage(ctx, spec, address)
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("%s: %v", address, err)
+		}
+	}
+}
+
+// readPage reads the page by one new connection.
+func readPage(ctx context.Context, spec driver.Spec, address netip.AddrPort) error {
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	c, err := local.Conn{Netns: spec.Network.Namespace}.Dial(ctx, "tcp", address.String())
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(time.Minute))
-	if err := (readiness.Server{Via: readiness.HTTP, Path: "/index.html"}).Read(c, true); err != nil {
-		t.Errorf("%s: %v", address, err)
-	}
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	return readiness.Server{Via: readiness.HTTP, Path: "/index.html"}.Read(c, true)
 }
 
 // answers creates the machine, and checks that programs run in it and that its facts are
