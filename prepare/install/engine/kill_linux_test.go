@@ -214,7 +214,8 @@ mkdir -p "$1/run/etc" "$1/run/work" "$1/run/vup" "$1/run/vwork"
 mount -t overlay -o "lowerdir=/etc,upperdir=$1/run/etc,workdir=$1/run/work" overlay /etc
 mount -t overlay -o "lowerdir=/var,upperdir=$1/run/vup,workdir=$1/run/vwork" overlay /var
 mkdir -p /var/db/xbps/keys && echo key > /var/db/xbps/keys/a.plist
-mount -t tmpfs tmpfs /mnt
+mkdir -p "$1/run/root/mnt"
+mount --bind "$1/run/root/mnt" /mnt
 if [ -n "$2" ]; then
 	mkdir -p "$1/run/uup/mdec" "$1/run/uwork"
 	echo efi > "$1/run/uup/mdec/bootx64.efi"; echo boot > "$1/run/uup/mdec/boot"; echo xx > "$1/run/uup/mdec/bootxx_ffsv2"

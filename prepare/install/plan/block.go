@@ -259,6 +259,7 @@ func (r *recipe) makePool(bootEnv, compatibility string) {
 			"/dev/stdin", poolKey).secret("pool").check("cmp", "-s", "-", poolKey).given("pool").replaces()
 		s.Redo, s.Local, s.Reopen = true, true, true
 	}
+	r.mountPoint()
 	devices := r.poolDevices(partPool)
 	o := r.spec.Pool
 	argv := []string{"zpool", "create", "-f", "-o", "ashift=" + strconv.Itoa(o.Ashift), "-O",
@@ -296,6 +297,16 @@ func (r *recipe) makePool(bootEnv, compatibility string) {
 	for _, d := range r.spec.Datasets {
 		r.ownDataset(d)
 	}
+}
+
+// mountPoint makes the folder of the target a mount that no namespace of another process
+// gets copies of. Many services have their own: what appears there is released in them only
+// together with everything below it, and until then the pool is busy.
+func (r *recipe) mountPoint() {
+	r.run("mount-point", "keep what is mounted there out of the namespaces of services", "mount", "--bind",
+		"--make-private", "--make-shared", target, target).
+		check("findmnt", "-n", "-o", "FSROOT,PROPAGATION", "--mountpoint", target).expect(target, "shared").replaces().
+		undo("umount", target)
 }
 
 // mountpoints are where datasets are mounted while the base system is installed.
@@ -370,11 +381,13 @@ func (r *recipe) mountSet(id, purpose, name string) {
 		replaces().undo("zfs", "unmount", name)
 }
 
-// bind shows the kernel's files to the new system.
+// bind shows the kernel's files to the new system. What is unmounted there leaves the
+// namespaces that a service got meanwhile, and stays in the installing system.
 func (r *recipe) bind() {
 	for _, dir := range []string{"dev", "proc", "sys"} {
 		to := target + "/" + dir
-		r.run("bind-"+dir, "show the kernel's files to the new system", "mount", "--rbind", "--make-rslave", "/"+dir, to).
+		r.run("bind-"+dir, "show the kernel's files to the new system", "mount", "--rbind", "--make-rslave",
+			"--make-rshared", "/"+dir, to).
 			check("findmnt", "-n", "-o", "TARGET", to).expect(to).undo("umount", "-R", to)
 	}
 }
