@@ -115,7 +115,7 @@ func (f *fake) debian(root string, args []string) (known bool, err error) {
 	last := args[len(args)-1]
 	switch args[0] {
 	case "apt-get":
-		if last == "update" || args[1] == "full-upgrade" {
+		if args[1] == "update" || args[1] == "full-upgrade" {
 			return true, put("/var/lib/apt/lists/all", "")
 		}
 		_, packages := options(args[1:], "o")

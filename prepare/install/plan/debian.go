@@ -144,7 +144,7 @@ func (r *recipe) debianPackages() {
 	// apt-get refuses to work after an interruption until dpkg has read its own journal.
 	r.in("dpkg-settle", "let dpkg end what was interrupted", "dpkg", "--set-selections").
 		check("find", target+"/var/lib/dpkg/updates", "-type", "f").replaces().nothing()
-	r.in("apt-update", "read the lists of packages", "apt-get", "update")
+	r.in("apt-update", "read the lists of packages", "apt-get", "update", "--error-on=any")
 	r.in("upgrade", "bring the base system up to date", "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "full-upgrade",
 		"--fix-broken", "-y", "-o", "Dpkg::Options::=--force-confold")
 	tools := []string{"locales", "tzdata", "console-setup", "keyboard-configuration", "dracut", "openssh-server",
