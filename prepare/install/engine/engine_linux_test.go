@@ -106,9 +106,13 @@ func TestFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	label.Props["bootfs"] = "zroot/ROOT/old"
+	label.Exported = false // the system ran: only its hostid imports the pool without force
 	if err := (&fake{}).writeLabel(m.disk+"p3", label); err != nil {
 		t.Fatal(err)
 	}
+	m.powerOff()
+	m.powerOn()
+	before = m.taken()
 	out, err = m.run(record, "ENGINE_VERIFY=1")
 	for _, want := range []string{"{fstab ", "{hostname ", "{bootfs "} {
 		if err == nil || !strings.Contains(out, want) || strings.Count(out, "sha256sum") != 2 {

@@ -630,10 +630,11 @@ func (r *recipe) verifyLoader() {
 }
 
 // hostID gives the installing system the hostid of the new one, which the label of the pool
-// gets.
+// gets. verify needs it too: the pool of a system that ran is not always exported.
 func (r *recipe) hostID() {
-	r.run("hostid", "give the installing system the hostid of the new one", "zgenhostid", "-f", "0x"+r.IDs.HostID).
-		check("hostid").expect(r.IDs.HostID).replaces().Local = true
+	s := r.run("hostid", "give the installing system the hostid of the new one", "zgenhostid", "-f", "0x"+r.IDs.HostID).
+		check("hostid").expect(r.IDs.HostID).replaces()
+	s.Local, s.Reopen = true, true
 }
 
 // copyHostID gives the new system its hostid, before an initramfs is built.
