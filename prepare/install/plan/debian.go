@@ -98,7 +98,6 @@ func (r *recipe) debianConfigure(root string) {
 			"After=local-fs-pre.target")
 	}
 	r.write("locale-gen", "choose the locale to build", "0644", target+"/etc/locale.gen", s.Locale+" UTF-8")
-	r.write("locale", "set the locale", "0644", target+"/etc/default/locale", "LANG="+s.Locale)
 	r.link("timezone", "set the time zone", "/usr/share/zoneinfo/"+s.Timezone, "/etc/localtime")
 	r.write("keyboard", "set the keymap", "0644", target+"/etc/default/keyboard", `XKBMODEL="pc105"`,
 		`XKBLAYOUT="`+s.Keymap+`"`)
@@ -174,6 +173,12 @@ func (r *recipe) debianPackages() {
 	r.apt("zfs", purpose, "zfs-dkms", "zfsutils-linux", "zfs-dracut", "zfs-zed")
 	r.in("locales-build", "build the locale", "locale-gen").
 		check("chroot", target, "locale", "-a").expect(strings.ReplaceAll(s.Locale, "UTF-8", "utf8")).replaces()
+	// Debian 13 replaces the older file by a link to the other one at each start.
+	file := target + "/etc/locale.conf"
+	if s.Release == "bookworm" {
+		file = target + "/etc/default/locale"
+	}
+	r.write("locale", "set the locale", "0644", file, "LANG="+s.Locale)
 	const scan = "import by scanning: the cache would be that of the installing system"
 	r.unit("enable", "zfs-import-scan", scan).expect("zfs-import-scan.service")
 	r.unit("disable", "zfs-import-cache", scan).nothing()
