@@ -165,6 +165,13 @@ func (r *recipe) collectSecrets() {
 // addNotes says what a reader must know before the plan is applied.
 func (r *recipe) addNotes() {
 	r.Notes = []string{"never run for real: no machine was installed with the recipe " + r.spec.Recipe + " yet"}
+	if r.spec.Recipe == "debian-zfs" {
+		r.Notes[0] = "never run for real: only Debian 13 on one encrypted disk, without ZFSBootMenu, was installed with " +
+			"the recipe debian-zfs"
+		if r.uki && r.Second == nil && !r.spec.Plain() {
+			r.Notes[0] = "run for real once, in an emulated machine, with most packages unpacked from an archive"
+		}
+	}
 	if r.spec.Recipe == "netbsd-zfs" {
 		return
 	}
