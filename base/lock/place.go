@@ -24,10 +24,6 @@ type Place struct {
 	// proc_pid_stat(5).
 	HolderStart uint64 `json:"lock_pid_start,omitempty"`
 	File        string `json:"lock_file,omitempty"` // device:inode
-	// Mounts is the mount namespace, and Runtime the device:inode of its /run, in which the
-	// names of network namespaces are.
-	Mounts  string `json:"mount_namespace,omitempty"`
-	Runtime string `json:"run_folder,omitempty"`
 }
 
 // placeOf is the place of this process, with f as its lock.
@@ -43,11 +39,6 @@ func placeOf(f *os.File) (p Place) {
 		p.Holder, p.HolderStart = os.Getpid(), StartOf(stat)
 	}
 	p.File = identityOf(f)
-	p.Mounts, _ = os.Readlink("/proc/self/ns/mnt")
-	if run, err := os.Open("/run"); err == nil {
-		p.Runtime = identityOf(run)
-		_ = run.Close()
-	}
 	return p
 }
 
@@ -73,39 +64,24 @@ const initial = "pid:[4026531836]"
 // Ended reports whether this process sees all PID namespaces, and the holder of p is in
 // none. Others in its namespace may live on: a frozen process does until it is thawed.
 func (p Place) Ended() bool {
-	return empty("pid", p.PIDNamespace, func(folder string) bool {
-		stat, err := os.ReadFile(filepath.Join(folder, "stat"))
-		start := StartOf(stat)
-		return err == nil && start != 0 && (p.Holder == 0 || start == p.HolderStart)
-	})
-}
-
-// Sees reports whether a process at p finds the network namespaces that one at made has
-// made: both have one /run, or that of made has ended, and its network namespaces with it.
-// here says that p is this process.
-func (p Place) Sees(made Place, here bool) bool {
-	return p.Boot != made.Boot || p.Runtime == "" || made.Runtime == "" || p.Runtime == made.Runtime ||
-		here && empty("mnt", made.Mounts, func(string) bool { return true })
-}
-
-// empty reports whether this process sees all PID namespaces, and no process of which
-// counts, given its folder in /proc, holds is in a namespace of a kind.
-func empty(kind, namespace string, counts func(folder string) bool) bool {
 	own, _ := os.Readlink("/proc/self/ns/pid")
-	if own != initial || namespace == "" || os.Getuid() != 0 {
+	if own != initial || p.PIDNamespace == "" || os.Getuid() != 0 {
 		return false
 	}
-	folders, err := filepath.Glob("/proc/[0-9]*")
-	if err != nil || len(folders) == 0 {
+	of, err := filepath.Glob("/proc/[0-9]*/ns/pid")
+	if err != nil || len(of) == 0 {
 		return false
 	}
-	for _, folder := range folders {
-		ns, err := os.Readlink(filepath.Join(folder, "ns", kind))
-		switch first := folder == "/proc/1"; { // it may be protected; it is in the first namespaces
+	for _, path := range of {
+		ns, err := os.Readlink(path)
+		switch first := path == "/proc/1/ns/pid"; { // it is in this namespace, and may be protected
 		case err != nil && !first && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, syscall.ESRCH):
 			return false
-		case err == nil && ns == namespace && counts(folder):
-			return false
+		case err == nil && ns == p.PIDNamespace:
+			stat, err := os.ReadFile(strings.TrimSuffix(path, "ns/pid") + "stat")
+			if start := StartOf(stat); err == nil && start != 0 && (p.Holder == 0 || start == p.HolderStart) {
+				return false
+			}
 		}
 	}
 	return true

@@ -23,20 +23,9 @@ func (f Folder) Holder(ctx context.Context) lock.Place {
 
 // InUse reports whether a run may still use a lease, although this process holds the lock
 // of the state folder, at here. That lock is the run's unless the two see different files
-// at its path, for example in an overlay. The error says why that is not known, or that this
-// process does not see all that a dead run left; a lease is then in use.
+// at its path, for example in an overlay. The error says why that is not known; a lease is
+// then in use.
 func (f Folder) InUse(ctx context.Context, here lock.Place, l Lease) (bool, error) {
-	used, err := f.alive(ctx, here, l)
-	if used || err != nil || here.Sees(l.Place, f.Local) {
-		return used, err
-	}
-	return true, fault.New(fault.Lab, "run %s has ended, but what it left is only seen in part: its /run is another "+
-		"folder (%s) than here (%s), and has the names of its network namespaces. Run `bakeoff clean` where the run was "+
-		"started, or after a reboot", l.Owner, l.Runtime, here.Runtime)
-}
-
-// alive reports whether the run of a lease may be alive; see InUse.
-func (f Folder) alive(ctx context.Context, here lock.Place, l Lease) (bool, error) {
 	switch {
 	case here.Boot == "", l.Boot == "" && !f.Local: // the lock is all that there is
 		return false, nil
