@@ -58,6 +58,9 @@ const (
 	// and keptChapters how many stay.
 	maxHistory   = 1 << 20
 	keptChapters = 100
+	// lastEventsAge and lastEvents limit the events that the note of a deletion repeats.
+	lastEventsAge = time.Minute
+	lastEvents    = 100
 )
 
 var chapters = journal.Format[chapter]{Name: fileHistory,
@@ -76,6 +79,8 @@ type deletion struct {
 	Alias string    `json:"alias,omitempty"`
 	// Made is when the guest was created: it tells a repetition after a kill.
 	Made time.Time `json:"made,omitzero"`
+	// Last are the events shortly before, which a follower may not have read yet.
+	Last []Event `json:"last,omitempty"`
 }
 
 var deletions = journal.Format[deletion]{Name: fileDeleted,
@@ -152,6 +157,11 @@ func (s *Store) noteDeleted(dir, uuid string) error {
 	if past, perr := readLines(chapters, filepath.Join(dir, fileHistory)); perr == nil && len(past) > 0 {
 		d.Made = past[0].At
 	}
+	if events, perr := eventsIn(dir, uuid); perr == nil {
+		events = slices.DeleteFunc(events, func(e Event) bool { return d.At.Sub(e.At) > lastEventsAge })
+		slices.SortStableFunc(events, earlier)
+		d.Last = events[max(0, len(events)-lastEvents):]
+	}
 	path := filepath.Join(s.Dir(), fileDeleted)
 	_, aerr := appendTo(deletions, path, d, func(have []deletion) bool {
 		return slices.ContainsFunc(have, func(x deletion) bool { return x.UUID == uuid && x.Made.Equal(d.Made) })
@@ -173,9 +183,12 @@ func readLines[T any](f journal.Format[T], name string) ([]T, error) {
 	return lines, err
 }
 
-// Events returns what happened to a guest, or with "" to all, also to those that were deleted;
-// the oldest first. Of guests that were deleted only that is known.
-func (s *Store) Events(uuid string) ([]Event, error) {
+// Events returns what happened to a guest, or with "" to all, the oldest first. Of a guest that
+// was deleted, only that is known.
+func (s *Store) Events(uuid string) ([]Event, error) { return s.events(uuid, false) }
+
+// events also returns, with last, the events shortly before a deletion.
+func (s *Store) events(uuid string, last bool) ([]Event, error) {
 	gone, err := readLines(deletions, filepath.Join(s.Dir(), fileDeleted))
 	if err != nil {
 		return nil, err
@@ -183,6 +196,9 @@ func (s *Store) Events(uuid string) ([]Event, error) {
 	var out []Event
 	for _, d := range gone {
 		if uuid == "" || d.UUID == uuid {
+			if last {
+				out = append(out, d.Last...)
+			}
 			out = append(out, Event{At: d.At, Type: EventDelete, UUID: d.UUID, Alias: d.Alias})
 		}
 	}
@@ -194,7 +210,7 @@ func (s *Store) Events(uuid string) ([]Event, error) {
 		if isLeftover(name) || uuid != "" && uuid != name {
 			continue
 		}
-		events, err := s.eventsOf(name)
+		events, err := eventsIn(s.dirOf(name), name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // deleted meanwhile
 		}
@@ -203,13 +219,14 @@ func (s *Store) Events(uuid string) ([]Event, error) {
 		}
 		out = append(out, events...)
 	}
-	slices.SortStableFunc(out, func(a, b Event) int { return a.At.Compare(b.At) })
+	slices.SortStableFunc(out, earlier)
 	return out, nil
 }
 
-// eventsOf are those of a guest that exists.
-func (s *Store) eventsOf(uuid string) (out []Event, err error) {
-	dir := s.dirOf(uuid)
+func earlier(a, b Event) int { return a.At.Compare(b.At) }
+
+// eventsIn returns the events of a guest from its folder.
+func eventsIn(dir, uuid string) (out []Event, err error) {
 	past, err := readLines(chapters, filepath.Join(dir, fileHistory))
 	if err != nil {
 		return nil, err
@@ -257,7 +274,7 @@ const followTime = 200 * time.Millisecond
 func (s *Store) Follow(ctx context.Context, uuid string, since time.Time, show func(Event) error) error {
 	seen := map[string]bool{}
 	for {
-		all, err := s.Events(uuid)
+		all, err := s.events(uuid, true)
 		if err != nil {
 			return err
 		}
