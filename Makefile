@@ -69,7 +69,7 @@ run:
 SHARED = reach/conn/local|cmd/bakeoff/e2e
 HARMLESS = provision/proof|lab/trial|$(FAKED)|$(RUNNERS)|$(APART)
 FAKED = provision/driver/(bhyve|vmm)
-RUNNERS = measure/execution/all|measure/workload/(cms|external)/runner
+RUNNERS = measure/execution/all|measure/workload/((cms|external)/runner|http/load)|cmd/bakeoff-agent
 APART = provision/driver/(chroot|bwrap|oci|nspawn|lxc|jail|zone|qemu|firecracker)|provision/vm/filter|reach/conn/ssh
 IMAGES = ./provision/proof ./provision/driver/qemu
 TEST = CGO_ENABLED=0 $(GO) test -json -trimpath -ldflags=-w -vet=off -count=1 -timeout 75m
