@@ -120,3 +120,18 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// Only the rules with the network's own comment are deleted, whatever iptables lists.
+func FuzzForwardRules(f *testing.F) {
+	n := &Network{ID: "0123"}
+	f.Add("-P FORWARD DROP\n-A FORWARD -i bon0123 -m comment --comment bakeoff_0123 -j ACCEPT\n")
+	f.Add("-A DOCKER-USER -o bon0123 -m comment --comment \"bakeoff_0123\" -j ACCEPT\n-A FORWARD --comment\n")
+	f.Add("-A FORWARD -m comment --comment bakeoff_01234 -j ACCEPT\n-N bakeoff_0123\n")
+	f.Fuzz(func(t *testing.T, listed string) {
+		for _, words := range n.forwardRules(strings.Split(listed, "\n")) {
+			if i := slices.Index(words, "--comment"); i < 1 || words[i+1] != n.hostTable() {
+				t.Errorf("%q: %q", listed, words)
+			}
+		}
+	})
+}

@@ -54,7 +54,10 @@ func (n *Network) up(ctx context.Context) error {
 	if have {
 		out, err := conn.Output(ctx, n.within(), "ip", "link", "show", "dev", bridge)
 		if err == nil && bytes.Contains(out, []byte("alias "+n.fingerprint())) {
-			return n.serve(ctx)
+			if n.NAT { // the packet filter may have been started again
+				err = n.openForward(ctx)
+			}
+			return errors.Join(err, n.serve(ctx))
 		}
 		if ctx.Err() != nil {
 			return err
@@ -228,6 +231,9 @@ func (n *Network) leadOut(ctx context.Context) error {
 	if err == nil {
 		_, err = n.forwarding(ctx, "1")
 	}
+	if err == nil {
+		err = n.openForward(ctx)
+	}
 	return err
 }
 
@@ -287,6 +293,9 @@ func (n *Network) down(ctx context.Context) error {
 func (n *Network) closeHost(ctx context.Context) error {
 	if !n.NAT && n.Name != "" {
 		return nil
+	}
+	if err := n.closeForward(ctx); err != nil {
+		return err
 	}
 	if err := nft(ctx, n.store.Host, fmt.Sprintf("table ip %s\ndelete table ip %s\n", n.hostTable(),
 		n.hostTable())); err != nil {

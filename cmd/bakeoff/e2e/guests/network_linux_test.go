@@ -581,6 +581,7 @@ func TestUplinks(t *testing.T) {
 - {brand: docker, alias: b, image: %[1]s, ram: 64, nics: [{nic_tag: lab, ips: 10.6.0.2/24}]}
 `, dir)))
 		eventually(t, h, "a", "ping", "-c", "1", "-W", "1", "192.0.2.1")
+		behindFilters(t, h, machine)
 		eventually(t, h, "b", "ping", "-c", "1", "-W", "1", "10.6.0.1")
 		c := exec.Command("ip", "netns", "exec", world, "busybox", "ping", "-c", "1", "-W", "1", "10.5.0.9")
 		if out, err := c.CombinedOutput(); err == nil {
@@ -589,6 +590,12 @@ func TestUplinks(t *testing.T) {
 		removeGuests(t, h)
 		do(t, h, "network", "delete", "out")
 		do(t, h, "network", "delete", "lab")
+		if out, err := exec.Command("iptables", "--wait", "-S").Output(); err != nil || strings.Contains(string(out), "bakeoff") {
+			t.Errorf("iptables has rules: %v\n%s", err, out)
+		}
+		if out, err := exec.Command("nft", "delete", "table", "ip", "filter").CombinedOutput(); err != nil { // that of iptables
+			t.Error(err, string(out))
+		}
 		if after := setting(); after != before {
 			t.Errorf("forwarding was %s and is %s", before, after)
 		}
@@ -601,4 +608,39 @@ func TestUplinks(t *testing.T) {
 		}
 	})
 	leavesNothing(t, h)
+}
+
+// behindFilters lets iptables drop what a machine forwards, as ufw does and as Docker does: a
+// guest that starts then reaches the world, and the rules for it end with the network.
+func behindFilters(t *testing.T, h e2e.Home, machine string) {
+	t.Helper()
+	if _, err := exec.LookPath("iptables"); err != nil {
+		t.Error("needs iptables: apt-get install iptables")
+		return
+	}
+	filter := func(arg ...string) string {
+		out, err := exec.Command("ip", append([]string{"netns", "exec", machine, "iptables", "--wait"}, arg...)...).CombinedOutput()
+		if err != nil {
+			t.Errorf("iptables %v: %v %s", arg, err, out)
+		}
+		return string(out)
+	}
+	filter("-P", "FORWARD", "DROP")
+	for _, chain := range []string{"FORWARD", "DOCKER-USER"} {
+		if chain == "DOCKER-USER" {
+			filter("-F", "FORWARD")
+			filter("-N", chain)
+			filter("-A", chain, "-j", "RETURN")
+			filter("-A", "FORWARD", "-j", chain)
+		}
+		if _, _, code := h.Bakeoff(t, time.Minute, "vm", "exec", "a", "--", "/bin/busybox", "ping", "-c", "1",
+			"-W", "1", "192.0.2.1"); code == 0 {
+			t.Errorf("%s: the filter drops nothing", chain)
+		}
+		do(t, h, "reboot", "-F", "a")
+		eventually(t, h, "a", "ping", "-c", "1", "-W", "1", "192.0.2.1")
+		if got := filter("-S", chain); strings.Count(got, "bakeoff_") != 2 {
+			t.Errorf("rules of %s: %s", chain, got)
+		}
+	}
 }
