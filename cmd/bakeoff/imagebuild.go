@@ -70,10 +70,10 @@ has the image in each case.`,
 		RunE: b.buildImages,
 	}
 	c.Flags().StringArrayVar(&b.arguments, "arg", nil, "value for ARG of a Containerfile, as NAME=VALUE; repeatable")
-	c.Flags().StringVarP(&b.output, "output", "o", "", "copy what was built to this folder")
+	c.Flags().StringVarP(&b.output, "output", "o", "", "copy the products to this folder")
 	c.Flags().StringVar(&b.only, "only", "", "make only this `product`: "+strings.Join(build.Products, ", "))
 	cli.CompleteFlag(c, "only", func([]string) []string { return build.Products })
-	c.Flags().BoolVar(&b.fresh, "fresh", false, "build again what the store has")
+	c.Flags().BoolVar(&b.fresh, "fresh", false, "build again, even if the store has the products")
 	c.Flags().BoolVar(&b.asJSON, "json", false, "print one JSON object")
 	return c
 }
@@ -156,7 +156,7 @@ func loadDefinitions(dirs []string, arguments map[string]string) ([]*service.Def
 		}
 		if other, ok := names[d.Name]; ok {
 			errs = append(errs, fault.WithFix(fault.New(fault.Invalid, "%s and %s have the same name %q", other, dir, d.Name),
-				"write another name: in one of them"))
+				"change the key name in one of them"))
 		}
 		names[d.Name] = dir
 		out = append(out, d)

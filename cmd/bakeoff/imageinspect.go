@@ -285,7 +285,7 @@ func (a *app) printKernel(in inspection) {
 	}
 	a.Heading("For the machine microvm")
 	if len(in.Lacks) == 0 {
-		a.Paragraph(cli.Green, "the kernel lacks nothing")
+		a.Paragraph(cli.Green, "the kernel has everything that it needs")
 	}
 	for _, l := range in.Lacks {
 		color := cli.Yellow

@@ -65,7 +65,7 @@ Kinds of sources:
 				return err
 			}
 			if (add == "") != (kind == "") {
-				return cli.Usage(c, fault.New(fault.Invalid, "--add and --type need each other"))
+				return cli.Usage(c, fault.New(fault.Invalid, "--add requires --type, and --type requires --add"))
 			}
 			all, err := source.Load(a.sourcesFile())
 			if err != nil {

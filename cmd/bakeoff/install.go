@@ -23,12 +23,15 @@ func (a *app) installCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "install",
 		Short: "Plan, make and check systems whose root is on ZFS",
-		Long: `install is about systems with their root on ZFS. probe reads the facts of a machine,
-init writes a specification, and plan prints the steps that make a system of an empty
-disk. apply executes them, and resume continues after a failure. lint reads facts about
-an installed system, encrypted or not, started by ZFSBootMenu, by a unified kernel image
-or by GRUB, and finds what will keep it from booting or from resuming after hibernation,
-and what shows a key.`,
+		Long: `install installs and checks systems with their root on ZFS.
+
+To install: init writes a specification, plan prints the steps that install it on an
+empty disk, and apply executes them. resume continues after a failure.
+
+To check: probe prints the facts of a machine, and lint reads them. lint finds what will
+prevent the system from booting or from resuming after hibernation, and keys that others
+can read. It knows systems that ZFSBootMenu, GRUB or a unified kernel image starts, with
+and without encryption.`,
 		Example: `  bakeoff install init void-zfs
   bakeoff install plan install.yaml
   bakeoff install probe > facts.json
@@ -58,13 +61,15 @@ func (a *app) installLint() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lint --facts FILE [--root DIR]",
 		Short: "Find what will go wrong on a system whose root is on ZFS",
-		Long: `lint reads the facts of an installed system and the configuration below its root, and
-prints what will go wrong, why, and the command that mends it. It changes nothing, runs
-no program and needs no rights: facts and configuration may come from another machine.
+		Long: `lint reads the facts of an installed system and the configuration below its root. It
+prints what will go wrong, why, and the command that fixes it. It changes nothing, runs no
+programs and needs no privileges. The facts and the configuration may come from another
+machine.
 
-A finding is an error if the system will not boot or resume, loses data or shows a key;
-a warning if it works until an ordinary event, as an update or the loss of a disk; info
-if something has no effect. lint exits with 3 if it found anything, and with 0 if not.`,
+A finding is an error if the system will not boot or resume, loses data or exposes a key.
+It is a warning if the system works until an ordinary event, such as an update or the loss
+of a disk. It is info if a setting has no effect. The exit code is 3 if lint found
+anything, and 0 otherwise.`,
 		Example: `  bakeoff install lint --facts facts.json
   bakeoff install lint --root /mnt --facts facts.json
   ssh server cat facts.json | bakeoff install lint --root copy --facts - --json`,

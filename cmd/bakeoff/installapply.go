@@ -30,19 +30,17 @@ func (a *app) installApply() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "apply [SPEC]",
 		Short: "Install a system: execute a plan",
-		Long: `apply makes the plan of a specification as plan does, or reads one that plan --json printed
-(--plan), and executes exactly its steps. It destroys what the plan says. Before that it
-asks for the serial number of the disk; --confirm HASH, with the hash of the plan, answers
-without a person.
+		Long: `apply makes a plan from a specification, as the command plan does, or reads a plan that
+plan --json printed (--plan). It executes exactly the steps of this plan, and destroys what
+the plan names. First it asks for the serial number of the disk. --confirm HASH, with the
+hash of the plan, replaces this question.
 
-Secrets are read on this machine where their references say, and reach commands on their
-standard input only. The folder of the installation (--dir) holds the plan, a journal and
-the end of each command's output. It must not be on the target: it says how to continue
-after the target lost its power.
+apply reads secrets on this machine, and gives them to commands on standard input only. The
+folder of the installation (--dir) contains the plan, a journal and the end of each command's
+output. The folder must not be on the target, because resume needs it after a power cut.
 
-When a step fails, apply unmounts, closes and exports in reverse order what the steps
-took. Run resume after the cause is fixed. apply may be killed at any time; resume then
-continues.`,
+When a step fails, apply unmounts, closes and exports in reverse order what earlier steps
+opened. Fix the cause, then run resume. resume also continues after apply was killed.`,
 		Example: `  bakeoff install apply install.yaml
   bakeoff install plan install.yaml --json > plan.json
   bakeoff install apply --plan plan.json --confirm HASH --host root@rescue`,
@@ -234,17 +232,17 @@ func (a *app) onRecord(use, short, long, example string,
 
 func (a *app) installResume() *cobra.Command {
 	return a.onRecord("resume [DIR]", "Continue an installation that failed or was killed",
-		`resume continues the installation of a folder that apply printed. It checks each step
-again: a step that is satisfied is skipped, one that is absent runs, and anything else in
-its place stops the installation. It continues only on the disk of the plan, with the
-partition table and the pool that the installation made.`,
+		`resume continues the installation in a folder that apply printed. It checks each step
+again: it skips a step that is satisfied, runs a step that is absent, and stops if it finds
+anything else. It continues only on the disk of the plan, with the partition table and the
+pool that the installation made.`,
 		`  bakeoff install resume /var/lib/bakeoff/install/0123456789ab`, a.runInstall)
 }
 
 func (a *app) installUndo() *cobra.Command {
-	return a.onRecord("undo [DIR]", "Unmount, close and export what an installation took",
-		`undo releases in reverse order what the steps of an installation took: it unmounts, closes
-the swap and exports the pool. It destroys nothing; resume continues afterwards.`,
+	return a.onRecord("undo [DIR]", "Unmount, close and export what an installation opened",
+		`undo unmounts the file systems of an installation, closes its swap and exports its pool. It
+destroys nothing. Run resume to continue afterwards.`,
 		`  bakeoff install undo /var/lib/bakeoff/install/0123456789ab`,
 		func(ctx context.Context, r *engine.Record, t targetFlags) error {
 			e, release, err := a.engineOf(ctx, r, t)
@@ -263,10 +261,10 @@ the swap and exports the pool. It destroys nothing; resume continues afterwards.
 func (a *app) installVerify() *cobra.Command {
 	var asJSON bool
 	c := a.onRecord("verify [DIR]", "Compare an installed system with its plan",
-		`verify runs the checks of a plan on the system that it made, and names each difference. It
-imports the pool and mounts everything read-only, and releases it in the end. Run it where
-the system does not run, as in the rescue system. Steps without a check are counted. It
-exits with 3 if something differs.`,
+		`verify runs the checks of a plan on the installed system, and names each difference. It
+imports the pool and mounts everything read-only, and releases both at the end. Run it from
+another system, such as the rescue system. verify counts the steps without a check. The exit
+code is 3 if something differs.`,
 		`  bakeoff install verify /var/lib/bakeoff/install/0123456789ab --json`,
 		func(ctx context.Context, r *engine.Record, t targetFlags) error {
 			if !r.Ended {
@@ -311,9 +309,9 @@ func (a *app) installStatus() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status [DIR]",
 		Short: "Show how far an installation is",
-		Long: `status reads the plan and the journal of an installation, and shows how many steps are
-done, the next one, the last error, and the identities that the installation is bound to.
-It changes nothing and reaches no machine, and works while apply runs.`,
+		Long: `status reads the plan and the journal of an installation. It shows how many steps are done,
+the next step, the last error, and the identities of disk, partition table and pool. It
+changes nothing, connects to no machine, and works while apply runs.`,
 		Example: `  bakeoff install status /var/lib/bakeoff/install/0123456789ab`,
 		Args:    cli.Between(0, 1, "a folder"),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -16,9 +16,9 @@ func (a *app) installEnv() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "env",
 		Short: "List, snapshot and clone boot environments, and go back to one",
-		Long: `env works on the boot environments of a running machine: the datasets of which each is a
-whole system. Take a snapshot before an update; if the update went wrong, rollback makes an
-environment of the snapshot the one that starts next. Nothing is destroyed.`,
+		Long: `env manages the boot environments of a running machine. A boot environment is a dataset with
+a whole system. Take a snapshot before an update. If the update goes wrong, rollback makes an
+environment from the snapshot, which starts next. env destroys nothing.`,
 		Example: `  bakeoff install env snapshot before-update
   bakeoff install env rollback before-update`,
 		Args: a.unknownCommand,
@@ -32,27 +32,28 @@ environment of the snapshot the one that starts next. Nothing is destroyed.`,
 	}{
 		{"snapshot TAG [ENVIRONMENT]", "Take a snapshot of a boot environment",
 			`snapshot takes a snapshot of the running environment, or of another one. Datasets outside
-of the environment, as /home, are not part of it.`, "  bakeoff install env snapshot before-update", "taken", 2,
+of the environment, such as /home, are not part of it.`, "  bakeoff install env snapshot before-update", "taken", 2,
 			func(ctx context.Context, e *bootenv.Environments, args []string) (string, error) {
 				return e.Snapshot(ctx, strings.Join(args[1:], ""), args[0])
 			}},
-		{"clone SNAPSHOT NAME", "Make a boot environment of a snapshot",
-			`clone makes an environment of a snapshot (TAG of the running environment, or
-ENVIRONMENT@TAG), with the command line of the one that it comes from. ZFSBootMenu lists it.`,
+		{"clone SNAPSHOT NAME", "Make a boot environment from a snapshot",
+			`clone makes an environment from a snapshot (TAG of the running environment, or
+ENVIRONMENT@TAG). It copies the kernel command line of the original environment. ZFSBootMenu
+lists the new one.`,
 			"  bakeoff install env clone before-update try", "made", -2,
 			func(ctx context.Context, e *bootenv.Environments, args []string) (string, error) {
 				return e.Clone(ctx, args[0], args[1])
 			}},
 		{"activate NAME", "Choose the boot environment that starts next",
-			`activate sets bootfs of the pool, which is what ZFSBootMenu starts by itself. It refuses a
-machine that another loader starts.`, "  bakeoff install env activate try", "starts next", -1,
+			`activate sets the property bootfs of the pool. ZFSBootMenu starts this environment by default.
+activate refuses a machine that another boot loader starts.`, "  bakeoff install env activate try", "starts next", -1,
 			func(ctx context.Context, e *bootenv.Environments, args []string) (string, error) {
 				return e.Activate(ctx, args[0])
 			}},
 		{"rollback SNAPSHOT", "Go back to a snapshot at the next start",
-			`rollback makes an environment of a snapshot (TAG of the running environment, or
-ENVIRONMENT@TAG), called ENVIRONMENT-TAG, and chooses it. What changed since the snapshot
-stays in the old environment. Run it again after an interruption.`,
+			`rollback makes the environment ENVIRONMENT-TAG from a snapshot (TAG of the running
+environment, or ENVIRONMENT@TAG), and activates it. The old environment keeps what changed
+since the snapshot. If rollback is interrupted, run it again.`,
 			"  bakeoff install env rollback before-update", "starts next", -1,
 			func(ctx context.Context, e *bootenv.Environments, args []string) (string, error) {
 				return e.Rollback(ctx, args[0])

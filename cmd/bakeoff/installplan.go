@@ -53,11 +53,10 @@ func (a *app) installProbe() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "probe",
 		Short: "Print the facts of a machine that lint and plan read",
-		Long: `probe reads a machine and prints its facts as JSON, in the form that lint and plan read
-with --facts: memory, firmware, disks and what uses them, pools, boot entries, kernels,
-initial RAM disks, packages and services. It only reads; the programs that it starts
-change nothing. What it cannot learn is null, and not every fact has a source: as root it
-learns more.`,
+		Long: `probe prints the facts of a machine as JSON, in the form that lint and plan read with
+--facts: memory, firmware, disks and their users, pools, boot entries, kernels, initial RAM
+disks, packages and services. It changes nothing. Unknown facts are null. Run it as root:
+other users cannot read all facts.`,
 		Example: `  bakeoff install probe > facts.json
   bakeoff install probe --host root@rescue > facts.json`,
 		Args: cli.Between(0, 0, ""),
@@ -95,13 +94,13 @@ func (a *app) installInit() *cobra.Command {
 	var out, answers string
 	c := &cobra.Command{
 		Use:   "init RECIPE",
-		Short: "Ask what a system should be, and write install.yaml",
+		Short: "Ask how to install a system, and write install.yaml",
 		Long: `init asks for disk, name, time zone, keymap, secrets, hibernation, boot loader, desktop and
-users, and writes a specification that plan reads. An empty answer takes the default in
-brackets. Secrets are references; init never asks for a passphrase itself.
+users, and writes a specification that plan reads. An empty answer chooses the default in
+brackets. For secrets init asks for a reference, never for the passphrase itself.
 
-Answers may come from a file with --answers, or from standard input, one per line.
-init does not overwrite a file. bakeoff schema install is the schema for editors.`,
+init can read the answers from a file (--answers) or from standard input, one per line. It
+does not overwrite files. bakeoff schema install prints a JSON Schema for editors.`,
 		Example: `  bakeoff install init void-zfs
   bakeoff install init debian-zfs --answers answers.txt --out debian.yaml`,
 		Args:      cli.Between(1, 1, "a recipe"),
@@ -151,12 +150,12 @@ func (a *app) installPlan() *cobra.Command {
 		Use:   "plan SPEC",
 		Short: "Print the steps that install a system",
 		Long: `plan reads a specification (install.yaml), probes the target, and prints the steps of the
-installation in order: the command of each, what it destroys, how it is checked and what
-releases it. It refuses a target on which the installation would fail or destroy what the
-specification does not name. It changes nothing.
+installation in order: the command of each step, what it destroys, how bakeoff checks it, and
+the command that undoes it. plan changes nothing. It refuses a target on which the
+installation would fail, or would destroy what the specification does not name.
 
-The same specification and facts give the same plan: identities, as the GUIDs of
-partitions, follow from them. The hash covers the whole plan.`,
+The same specification and facts give the same plan, with the same identities such as the
+GUIDs of partitions. The hash covers the whole plan.`,
 		Example: `  bakeoff install plan install.yaml
   bakeoff install plan install.yaml --host root@rescue
   bakeoff install plan install.yaml --facts target.json --json`,

@@ -18,10 +18,11 @@ func (a *app) vmEvents() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "events [GUEST]",
 		Short: "Print what happened to a guest, or to all: created, modified, deleted",
-		Long: `events reads the journals of the guests and prints a line for each event: create, modify with
-the path, the old and the new value, also of the state, create-, rollback- and
-delete-snapshot, reprovision and delete. With -f it prints those that happen from now on,
-until it is interrupted. Of a guest that was deleted, only that is kept.`,
+		Long: `events prints a line for each event in the journals of the guests: create, modify,
+create-snapshot, rollback-snapshot, delete-snapshot, reprovision and delete. The line of a
+modify event has the path and the old and new values; a change of state is also such an
+event. Of a deleted guest, only the deletion is printed. With -f, events prints new events
+until it is interrupted.`,
 		Example: "  bakeoff vm events web\n  bakeoff vm events -f -j | jq -r 'select(.type == \"delete\").uuid'",
 		Args:    cli.Between(0, 1, "GUEST"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -156,10 +156,10 @@ func (a *app) vmList() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list [KEY=VALUE...]",
 		Short: "List the guests",
-		Long: `list shows the guests with what they do now. KEY=VALUE shows those with that value, and
-KEY=~EXPRESSION those whose value matches, without regard to case. Several filters are
-joined by and. A key is a column, a property of the manifest, or a part of one: tags.NAME,
-nics.0.ip, nics.*.nic_tag (of any NIC).`,
+		Long: `list shows the guests and their states. KEY=VALUE shows only guests with that value, and
+KEY=~EXPRESSION only guests whose value matches the regular expression, ignoring case.
+With several filters, a guest must match all of them. A key is a column, a property of the
+manifest, or a part of a property: tags.NAME, nics.0.ip, nics.*.nic_tag (any NIC).`,
 		Example: "  bakeoff vm list\n  bakeoff vm list -p -o uuid state=running\n" +
 			"  bakeoff vm list -s -ram,alias brand=docker",
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -214,7 +214,7 @@ func (a *app) vmLookup() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "lookup [KEY=VALUE...]",
 		Short:   "Print the UUIDs of the guests that match",
-		Long:    `lookup takes the filters of list. With -1 it is an error if not exactly one guest matches.`,
+		Long:    `lookup has the filters of list. With -1, it fails unless exactly one guest matches.`,
 		Example: "  bakeoff vm lookup alias=web\n  bakeoff vm lookup -1 state=running alias=~^web",
 		RunE: func(c *cobra.Command, args []string) error {
 			if fields != "" && !asJSON {
@@ -278,7 +278,7 @@ func (a *app) guestVerb(use, short, long, example string,
 }
 
 func (a *app) vmGet() *cobra.Command {
-	return a.guestVerb("get GUEST", "Print a guest as JSON", "get prints the manifest of a guest and what it does now.",
+	return a.guestVerb("get GUEST", "Print a guest as JSON", "get prints the manifest of a guest and its state.",
 		"  bakeoff vm get web | jq .state", func(_ context.Context, g *vm.Guest) error {
 			return a.PrintJSON(g)
 		})
@@ -288,10 +288,10 @@ func (a *app) vmStart() *cobra.Command {
 	var autoboot bool
 	c := &cobra.Command{
 		Use:   "start GUEST",
-		Short: "Start a guest, or all guests that start with this machine",
-		Long: `start does nothing if the guest runs. --autoboot starts all guests with the property
-autoboot that do not run, as a service of this machine does when the machine starts. A guest
-that does not start is reported, and the others are started.`,
+		Short: "Start a guest, or all guests with autoboot",
+		Long: `start does nothing if the guest runs already. --autoboot starts all stopped guests that have
+the property autoboot; an init system calls it when the machine boots. If a guest does not
+start, --autoboot reports it and starts the other guests.`,
 		Example: "  sudo bakeoff vm start web\n  sudo bakeoff vm start --autoboot",
 		Args:    oneOrAll(&autoboot, "--autoboot"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -344,9 +344,9 @@ func (a *app) eachGuest(c *cobra.Command, args []string, want func(*vm.Guest) bo
 
 // addStopFlags adds the flags that say how a guest is ended.
 func addStopFlags(c *cobra.Command, how *vm.Stop) *cobra.Command {
-	c.Flags().BoolVarP(&how.Force, "force", "F", false, "end the guest at once")
+	c.Flags().BoolVarP(&how.Force, "force", "F", false, "kill the guest at once")
 	c.Flags().DurationVarP(&how.Grace, "timeout", "t", 0,
-		"end the guest by force after this time; 0: 180s for machines, 10s for docker, 60s for other containers")
+		"kill the guest after this time; 0: 180s for machines, 10s for docker, 60s for other containers")
 	return c
 }
 
@@ -355,9 +355,9 @@ func (a *app) vmStop() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "stop GUEST",
 		Short: "Shut a guest down, or all guests",
-		Long: `stop presses the power button of a machine, and sends SIGTERM to the program of a container.
-It does nothing if the guest is stopped, which then does not start with this machine any
-more. --all shuts all guests down and leaves autoboot as it is, for a machine that stops.`,
+		Long: `stop presses the power button of a machine, or sends SIGTERM to the program of a container.
+It also clears the property autoboot, so the guest does not start when this machine boots.
+--all stops all guests and keeps autoboot; an init system calls it when the machine stops.`,
 		Example: "  sudo bakeoff vm stop web\n  sudo bakeoff vm stop -t 5s web\n  sudo bakeoff vm stop --all",
 		Args:    oneOrAll(&how.KeepAutoboot, "--all"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -376,14 +376,14 @@ func (a *app) vmReboot() *cobra.Command {
 }
 
 func (a *app) vmDelete() *cobra.Command {
-	return a.guestVerb("delete GUEST", "End a guest and remove it with its disks", "delete asks nothing.",
+	return a.guestVerb("delete GUEST", "End a guest and remove it with its disks", "delete does not ask for confirmation.",
 		"  sudo bakeoff vm delete web", func(ctx context.Context, g *vm.Guest) error { return g.Delete(ctx) })
 }
 
 func (a *app) vmConsole() *cobra.Command {
-	return a.guestVerb("console GUEST", "Become the console of a guest",
-		"console connects the terminal to the serial line of a machine, or to the streams of the\n"+
-			"program of a container, which sees no terminal. ^] leaves it; the guest lives on.",
+	return a.guestVerb("console GUEST", "Connect the terminal to the console of a guest",
+		"console connects the terminal to the serial line of a machine, or to the standard streams of\n"+
+			"the program of a container. ^] leaves the console; the guest continues to run.",
 		"  sudo bakeoff vm console web", a.attach)
 }
 
@@ -427,8 +427,9 @@ func (a *app) attach(ctx context.Context, g *vm.Guest) error {
 }
 
 func (a *app) vmLogs() *cobra.Command {
-	return a.guestVerb("logs GUEST", "Print what a guest has printed",
-		"logs prints the console of a guest: the last 10 to 20 MiB are kept.", "  sudo bakeoff vm logs web | tail",
+	return a.guestVerb("logs GUEST", "Print the output of a guest",
+		"logs prints the console output of a guest. bakeoff keeps the last 10 to 20 MiB.",
+		"  sudo bakeoff vm logs web | tail",
 		func(_ context.Context, g *vm.Guest) error {
 			for _, name := range []string{g.ConsoleLog() + ".1", g.ConsoleLog()} {
 				f, err := os.Open(name)
@@ -451,7 +452,7 @@ func (a *app) vmExec() *cobra.Command {
 	return &cobra.Command{
 		Use:     "exec GUEST -- COMMAND [ARGUMENT...]",
 		Short:   "Run a program in a container",
-		Long:    "exec runs a program in a container that runs. The exit code is that of the program.",
+		Long:    "exec runs a program in a running container. The exit code is that of the program.",
 		Example: "  sudo bakeoff vm exec web -- nginx -T",
 		Args:    cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -479,8 +480,8 @@ func (a *app) vmInfo() *cobra.Command {
 	return &cobra.Command{
 		Use:   "info GUEST [KIND...]",
 		Short: "Print what QEMU says about a machine, as JSON",
-		Long: "KIND is block, blockstats, chardev, cpus, kvm, pci, status, uuid, version or vnc;\n" +
-			"without one, all are printed.",
+		Long: "KIND is block, blockstats, chardev, cpus, kvm, pci, status, uuid, version or vnc.\n" +
+			"Without KIND, info prints all of them.",
 		Example: "  sudo bakeoff vm info web status",
 		Args:    cli.Between(1, 1+len(infoKinds), "GUEST"),
 		RunE: func(c *cobra.Command, args []string) error {

@@ -95,9 +95,9 @@ func (a *app) vmCreate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create [-f FILE]",
 		Short: "Create guests from a manifest, and start those with autoboot",
-		Long: `create reads a manifest of SmartOS in JSON, or the same in YAML, with one guest or a list
-of guests, from a file or from standard input. It reports every mistake, and what has no
-counterpart on this machine, before it makes anything.`,
+		Long: `create reads a SmartOS manifest, in JSON or YAML, from a file or from standard input. The
+manifest describes one guest or a list of guests. Before create makes anything, it reports
+every mistake, and every property that this machine does not support.`,
 		Example: "  sudo bakeoff vm create -f web.json\n  sudo bakeoff vm create <web.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -186,8 +186,8 @@ func (a *app) vmValidate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "validate create|update [GUEST] [-f FILE]",
 		Short: "Check a manifest, or an update of a guest, and change nothing",
-		Long: `validate uses the checker of create and update. It prints every mistake with its path, its
-value, the reason and what is allowed, and returns 1 if there is one.`,
+		Long: `validate makes the same checks as create and update. It prints every mistake with its path,
+its value, the reason and what is allowed. The exit code is 1 if there is a mistake.`,
 		Example: "  bakeoff vm validate create -f web.json\n  bakeoff vm validate update web -f change.json",
 		Args:    cli.Between(1, 2, "create or update"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -233,8 +233,8 @@ func (a *app) vmUpdate() *cobra.Command {
 		Use:   "update GUEST [-f FILE | PROPERTY=VALUE...]",
 		Short: "Change properties of a guest, all of them or none",
 		Long: `update reads an update in the form of SmartOS: properties to set, set_ and remove_ for tags
-and metadata, and add_, update_ and remove_ for nics and filesystems. It prints what
-changes and when that takes effect, to standard error.`,
+and metadata, and add_, update_ and remove_ for nics and filesystems. It prints each change,
+and when the change takes effect, to standard error.`,
 		Example: "  sudo bakeoff vm update web ram=1024 alias=web2\n  sudo bakeoff vm update web -f change.json\n" +
 			`  echo '{"set_tags": {"role": "front"}}' | sudo bakeoff vm update web`,
 		Args: cobra.MinimumNArgs(1),
@@ -303,11 +303,11 @@ func (a *app) vmApply() *cobra.Command {
 	var dry, asJSON bool
 	c := &cobra.Command{
 		Use:   "apply -f FILE|FOLDER",
-		Short: "Make guests what manifests say: create and update them",
+		Short: "Create and update guests until they equal their manifests",
 		Long: `apply reads a manifest, or all .json, .yaml and .yml files of a folder. Each guest in them
-needs a uuid or an alias. apply creates networks and guests that do not exist and updates
-the other guests, and prints the difference to standard error first. It leaves alone what
-no manifest describes. The second apply of a manifest changes nothing.`,
+needs a uuid or an alias. apply first prints the differences to standard error. Then it
+creates missing networks and guests, and updates the other guests. It does not change guests
+and networks that no manifest describes. If nothing differs, it changes nothing.`,
 		Example: "  sudo bakeoff vm apply -f guests.yaml\n  sudo bakeoff vm apply -f guests.d --dry-run",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -42,9 +42,9 @@ func (a *app) vmNetwork() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "network",
 		Short: "Create, list and delete networks of guests",
-		Long: `A network is a bridge in a network namespace of its own. NICs name it by nic_tag. Guests
-in one network reach each other by address and by alias, and nothing else, unless the
-network has an uplink.`,
+		Long: `A network is a bridge in its own network namespace. A NIC joins a network by its nic_tag.
+Guests in one network reach each other by address and by alias. They reach nothing else,
+unless the network has an uplink.`,
 		Example: `  sudo bakeoff vm network create backend --subnet 10.0.0.0/24
   sudo bakeoff vm network create front --subnet 10.0.1.0/24 --nat --uplink eth0
   bakeoff vm network list
@@ -63,16 +63,16 @@ func (a *app) vmNetworkCreate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create a network of guests",
-		Long: `create makes a network that guests name by nic_tag. This machine has an address in each
---subnet: the one that is written, or the first one of the network. There it gives guests
-their addresses (DHCP) and names (DNS).
+		Long: `create makes a network, which a guest joins by the nic_tag of a NIC. This machine gets an
+address in each --subnet: the address in the argument, or the first one of the subnet. At
+this address, DHCP and DNS servers answer the guests.
 
---nat leads guests out with the address of this machine at --uplink: it turns on forwarding
-of that interface, and adds a table of nft to this machine. Without --nat, --uplink makes
-the interface itself a part of the network. It must have no address. With --vlan only
-frames with that tag belong to the network, and the interface stays as it is.
+With --nat, guests reach other networks through the interface --uplink, with its address.
+bakeoff then turns on forwarding for the interface, and adds an nft table to this machine.
+Without --nat, the interface --uplink itself joins the network; it must have no address.
+With --vlan, only frames with that tag join the network, and the interface stays unchanged.
 
-Without --uplink nothing of this machine's own network changes.`,
+Without --uplink, create does not change this machine's own network.`,
 		Example: `  sudo bakeoff vm network create backend --subnet 10.0.0.0/24
   sudo bakeoff vm network create front --subnet 10.0.1.254/24 --subnet fd00:1::/64
   sudo bakeoff vm network create out --subnet 10.0.2.0/24 --nat --uplink eth0
@@ -93,10 +93,10 @@ Without --uplink nothing of this machine's own network changes.`,
 		},
 	}
 	c.Flags().StringArrayVar(&d.Subnets, "subnet", nil, "addresses of the network: one `PREFIX` of IPv4 and one of IPv6")
-	c.Flags().BoolVar(&d.NAT, "nat", false, "lead guests out, with the address of this machine at --uplink")
-	c.Flags().StringVar(&d.Uplink, "uplink", "", "`interface` of this machine that leads out")
-	c.Flags().IntVar(&d.VLAN, "vlan", 0, "tag of the frames of the network at --uplink")
-	c.Flags().IntVar(&d.MTU, "mtu", 0, "greatest packet in bytes; the default is 1500")
+	c.Flags().BoolVar(&d.NAT, "nat", false, "connect guests to other networks, with the address of --uplink")
+	c.Flags().StringVar(&d.Uplink, "uplink", "", "`interface` of this machine that connects the network to others")
+	c.Flags().IntVar(&d.VLAN, "vlan", 0, "VLAN tag of the network at --uplink")
+	c.Flags().IntVar(&d.MTU, "mtu", 0, "largest packet in bytes; the default is 1500")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
@@ -230,7 +230,7 @@ func (a *app) planNetwork(s *vm.Store, file string, d manifest.Network) (network
 	if have, want := fmt.Sprintf("%+v", n.Network), fmt.Sprintf("%+v", d); have != want {
 		return step, fault.Wrap(fault.Invalid, "", manifest.Problems{{File: file, Path: "network", Value: d.Name,
 			Reason:  fmt.Sprintf("the network exists and differs: it is %s, and the file says %s", have, want),
-			Allowed: "delete it and its guests first, or write what it is"}})
+			Allowed: "delete the network and its guests first, or describe it as it is"}})
 	}
 	return step, nil
 }

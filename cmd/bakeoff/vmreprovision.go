@@ -14,10 +14,10 @@ func (a *app) vmReprovision() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reprovision GUEST [-f FILE]",
 		Short: "Give a guest another image, and keep its manifest, metadata and other disks",
-		Long: `reprovision replaces the first disk of a machine, or the root of a container with all that its
-programs have written. It reads JSON with image_uuid or image from a file or from standard
-input. The snapshots of the guest are removed. The guest is ended by force, and starts from
-the new image.`,
+		Long: `reprovision replaces the first disk of a machine, or the root of a container. Everything that
+the guest wrote there is lost. reprovision reads JSON with image_uuid or image from a file or
+from standard input. It removes the snapshots of the guest, kills the guest, and starts it
+from the new image.`,
 		Example: `  echo '{"image": "alpine:3.21"}' | sudo bakeoff vm reprovision box`,
 		Args:    cli.Between(1, 1, "GUEST"),
 		RunE: func(c *cobra.Command, args []string) error {

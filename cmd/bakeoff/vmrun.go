@@ -73,16 +73,16 @@ func (a *app) vmRun() *cobra.Command {
 		Use:   "run SOURCE [-- COMMAND [ARGUMENT...]]",
 		Short: "Create a guest and start it: from a service, an image, a disk, a kernel or an ISO image",
 		Long: `run builds or fetches what is missing, creates a guest, starts it, and prints its UUID.
-Where it is reached goes to standard error. SOURCE is
+The addresses of its published ports go to standard error. SOURCE is
 
   a folder     a service, which "bakeoff image build" builds: a microVM
   an image     of the store or a registry, such as alpine:3.20: a container
   disk:FILE    the disk of a machine, raw or qcow2, with its boot loader
   a file       a kernel, or the ISO image of an installer
 
-The guest writes to a disk of its own; FILE stays as it is. Published ports are
-reached at 127.0.0.1 unless an address is written. -v mounts a folder in a container; a
-machine can mount it by 9p, with the names share0, share1 and so on.`,
+The guest writes to its own disk; FILE stays unchanged. Ports are published at 127.0.0.1
+unless -p names another address. -v mounts a folder in a container. A machine can mount the
+folders by 9p, under the names share0, share1 and so on.`,
 		Example: `  sudo bakeoff vm run services/web -p 8080:80
   sudo bakeoff vm run services/web -p 8080:80 --brand docker
   sudo bakeoff vm run services/rescue --in-memory --console --rm
@@ -94,17 +94,18 @@ machine can mount it by 9p, with the names share0, share1 and so on.`,
 	f := c.Flags()
 	f.StringArrayVarP(&r.ports, "publish", "p", nil, "make a TCP port of the guest reachable: `[[ADDRESS:]HOST:]GUEST`")
 	f.StringArrayVarP(&r.shares, "volume", "v", nil, "share a folder of the host: `DIR:PATH[:ro]`")
-	f.StringArrayVarP(&r.env, "env", "e", nil, "set a variable of the program, as `NAME=VALUE`")
+	f.StringArrayVarP(&r.env, "env", "e", nil, "set an environment variable of the program: `NAME=VALUE`")
 	f.StringVar(&r.memory, "memory", "512MiB", "memory of the guest")
 	f.IntVar(&r.cpus, "cpus", 1, "CPUs of the guest")
 	f.StringVar(&r.name, "name", "", "alias of the guest; the default is the name of the source")
 	f.StringVar(&r.brand, "brand", "", "make a guest of this `brand`: kvm, microvm, docker, lx or joyent")
 	f.StringVar(&r.accel, "accel", "", "what executes a machine's instructions: kvm or tcg")
-	f.StringVar(&r.restart, "restart", "no", "start the guest again after it has ended: no, on-failure or always")
+	f.StringVar(&r.restart, "restart", "no", "restart the guest when it ends: no, on-failure or always")
 	f.StringVar(&r.source.Kernel, "kernel", "", "start the disk with this kernel `file`")
 	f.StringVar(&r.source.Append, "append", "", "command line of the kernel")
-	f.BoolVar(&r.source.InMemory, "in-memory", false, "put the root of a service into a RAM disk, and keep nothing of it")
-	f.BoolVar(&r.console, "console", false, "become the console of the guest; ^] leaves it")
+	f.BoolVar(&r.source.InMemory, "in-memory", false,
+		"put the root of a service into a RAM disk, which is lost when the guest ends")
+	f.BoolVar(&r.console, "console", false, "connect the terminal to the console of the guest; ^] leaves it")
 	f.BoolVar(&r.remove, "rm", false, "delete the guest when it ends")
 	f.BoolVar(&r.asJSON, "json", false, "print one JSON object")
 	cli.CompleteFlag(c, "brand", func([]string) []string { return runBrands })

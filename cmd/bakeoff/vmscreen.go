@@ -21,8 +21,8 @@ var pictures = []string{"png", "ppm"}
 func (a *app) vmScreenshot() *cobra.Command {
 	return &cobra.Command{
 		Use:   "screenshot GUEST FILE.png|FILE.ppm",
-		Short: "Make a picture of the screen of a machine",
-		Long: `screenshot writes what the screen of a machine shows to a file. A machine has a screen if it
+		Short: "Write a picture of a machine's screen to a file",
+		Long: `screenshot writes a picture of a machine's screen to a file. A machine has a screen if it
 starts a boot loader or an installer, or if its manifest has vnc_port or vnc_password.`,
 		Example: "  sudo bakeoff vm screenshot installer screen.png",
 		Args:    cli.Between(2, 2, "GUEST FILE"),
@@ -52,8 +52,8 @@ starts a boot loader or an installer, or if its manifest has vnc_port or vnc_pas
 func (a *app) vmSysrq() *cobra.Command {
 	return &cobra.Command{
 		Use:   "sysrq GUEST nmi|screenshot",
-		Short: "Send a machine an interrupt, or make a picture of its screen",
-		Long: `nmi sends an interrupt that cannot be masked: most systems print where they stand, or panic.
+		Short: "Send an interrupt to a machine, or write a picture of its screen",
+		Long: `nmi sends a non-maskable interrupt: most systems then print a stack trace, or panic.
 screenshot writes screen.ppm into the folder of the guest, and prints its path.`,
 		Example: "  sudo bakeoff vm sysrq web nmi",
 		Args:    cli.Between(2, 2, "GUEST nmi|screenshot"),

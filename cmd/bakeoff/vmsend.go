@@ -14,11 +14,11 @@ import (
 func (a *app) vmSend() *cobra.Command {
 	return &cobra.Command{
 		Use:   "send GUEST",
-		Short: "Write a guest to standard output, for receive on another host",
-		Long: `send shuts a guest down and writes it with its disks, its kernel or image, its manifest and
-its metadata. Snapshots are left out. The guest stays here, stopped, and does not start with
-this machine any more: delete it when the other host has it. A disk that stands on an image
-is copied into the folder of the guest first, so that the stream needs no image.`,
+		Short: "Write a guest to standard output, for bakeoff vm receive on another host",
+		Long: `send shuts a guest down and writes its disks, its kernel or image, its manifest and its
+metadata. It leaves out snapshots. The guest stays on this host, stopped and without
+autoboot: delete it when the other host has received it. If a disk of the guest is based on
+an image, send first makes the disk independent of the image.`,
 		Example: "  sudo bakeoff vm send web >web.guest\n" +
 			"  sudo bakeoff vm send web | ssh host sudo bakeoff vm receive",
 		Args: cli.Between(1, 1, "GUEST"),
@@ -45,11 +45,11 @@ is copied into the folder of the guest first, so that the stream needs no image.
 func (a *app) vmReceive() *cobra.Command {
 	return &cobra.Command{
 		Use:   "receive",
-		Short: "Create a guest from what send has written, and start it if it has autoboot",
-		Long: `receive reads a guest from standard input. It verifies the SHA-256 of each part, and makes
-nothing of a stream that was cut or changed. The guest keeps its UUID, its name and its
-addresses. Receive guests from people that you trust: a manifest can name any folder of this
-machine as a file system of the guest.`,
+		Short: "Create a guest from the output of send, and start it if it has autoboot",
+		Long: `receive reads a guest from standard input. It verifies the SHA-256 of each part, and refuses
+a stream that was cut or changed. The guest keeps its UUID, its name and its addresses. Only
+receive guests from people that you trust: a manifest can give the guest access to any folder
+of this machine.`,
 		Example: "  sudo bakeoff vm receive <web.guest\n  ssh host sudo bakeoff vm send web | sudo bakeoff vm receive",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

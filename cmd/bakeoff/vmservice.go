@@ -102,19 +102,19 @@ func (u *managed) abandon() {}
 func (a *app) vmService() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "service",
-		Short: "Let systemd start guests with this machine, and shut them down with it",
-		Long: `Where systemd is PID 1, it holds each guest in a unit of the template bakeoff-vm@. This
-command installs the template, and the unit bakeoff-guests.service, which starts the guests
-with autoboot when the machine starts and shuts all guests down when it stops. Without them a
-guest has a unit until the machine stops.
+		Short: "Let systemd start guests when this machine boots, and stop them when it shuts down",
+		Long: `install installs two systemd units. bakeoff-guests.service starts the guests with autoboot
+when the machine boots, and shuts all guests down when the machine stops. bakeoff-vm@ is the
+template of the units in which guests run where systemd is PID 1. If it is not installed,
+bakeoff writes it for the current boot.
 
-install and remove show what they would do; --yes does it.`,
+install and remove only show what they would do, unless you add --yes.`,
 		Example: "  bakeoff vm service install\n  sudo bakeoff vm service install --yes\n" +
 			"  systemctl status 'bakeoff-vm@*'\n  sudo bakeoff vm service remove --yes",
 	}
-	c.AddCommand(guestExit(a.serviceChange("install", "Install the units and enable the one of this machine",
+	c.AddCommand(guestExit(a.serviceChange("install", "Install the units and enable bakeoff-guests.service",
 		(*vm.Service).PlanInstall, (*vm.Service).Install)),
-		guestExit(a.serviceChange("remove", "Remove the units; guests that run stay as they are",
+		guestExit(a.serviceChange("remove", "Remove the units; running guests continue to run",
 			(*vm.Service).PlanRemove, (*vm.Service).Remove)))
 	cli.Group(c, "command", "install or remove")
 	return c
@@ -144,7 +144,7 @@ func (a *app) serviceChange(name, short string, plan func(*vm.Service) ([]vm.Cha
 			}
 			switch {
 			case !yes && len(changes) > 0:
-				fmt.Fprintln(a.Err, "nothing was changed; add --yes to do it")
+				fmt.Fprintln(a.Err, "nothing was changed; add --yes to make these changes")
 				return nil
 			case !yes || len(changes) == 0 && name == "remove":
 				fmt.Fprintln(a.Err, "no change")

@@ -31,10 +31,10 @@ func (a *app) snapshotVerb(use, short, long, example, done string,
 }
 
 func (a *app) vmCreateSnapshot() *cobra.Command {
-	return a.snapshotVerb("create-snapshot", "Keep a guest as it is now: disks, manifest, metadata and memory",
-		`create-snapshot keeps the disks of a machine, or what the programs of a container have
-written, together with the manifest and its metadata. A machine that runs keeps its memory,
-too, and stands still while that is written. A container stands still while its files are
+	return a.snapshotVerb("create-snapshot", "Save the state of a guest: disks, manifest, metadata and memory",
+		`create-snapshot saves the disks of a machine, or the written files of a container, together
+with the manifest and its metadata. The snapshot of a running machine includes its memory;
+the machine is paused while the memory is written. A container is paused while its files are
 copied. NAME has 1 to 64 of the characters A-Z a-z 0-9 - _ . : %. "bakeoff vm get" lists the
 snapshots, and "bakeoff vm list -o alias,snapshots" shows their names.`,
 		"  sudo bakeoff vm create-snapshot web before-upgrade\n  bakeoff vm get web | jq .snapshots", "created",
@@ -42,11 +42,11 @@ snapshots, and "bakeoff vm list -o alias,snapshots" shows their names.`,
 }
 
 func (a *app) vmRollbackSnapshot() *cobra.Command {
-	return a.snapshotVerb("rollback-snapshot", "Give a guest back what it was at a snapshot",
-		`rollback-snapshot ends the guest by force, and gives it its disks, manifest and metadata of
-the snapshot back, all of them or none. The guest then runs if it ran at the snapshot: a
-machine continues with its memory, and a container starts its program again. What was changed
-since is lost. Unlike in SmartOS, newer snapshots stay.`,
+	return a.snapshotVerb("rollback-snapshot", "Restore a guest from a snapshot",
+		`rollback-snapshot kills the guest and restores its disks, manifest and metadata from the
+snapshot, all of them or none. Changes since the snapshot are lost. If the guest ran at the
+time of the snapshot, it runs afterwards: a machine continues with its memory, and a container
+starts its program again. Unlike in SmartOS, newer snapshots stay.`,
 		"  sudo bakeoff vm rollback-snapshot web before-upgrade", "rolled back to",
 		func(ctx context.Context, g *vm.Guest, name string) error {
 			return g.Rollback(ctx, name, a.launch)
@@ -54,7 +54,7 @@ since is lost. Unlike in SmartOS, newer snapshots stay.`,
 }
 
 func (a *app) vmDeleteSnapshot() *cobra.Command {
-	return a.snapshotVerb("delete-snapshot", "Remove a snapshot of a guest", "The guest stays as it is.",
+	return a.snapshotVerb("delete-snapshot", "Remove a snapshot of a guest", "The guest itself does not change.",
 		"  sudo bakeoff vm delete-snapshot web before-upgrade", "deleted",
 		func(ctx context.Context, g *vm.Guest, name string) error { return g.DeleteSnapshot(ctx, name) })
 }

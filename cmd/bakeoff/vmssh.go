@@ -15,11 +15,10 @@ func (a *app) vmSSH() *cobra.Command {
 	return &cobra.Command{
 		Use:   "ssh [USER@]GUEST [-- ARGUMENT...]",
 		Short: "Connect to the SSH server of a guest",
-		Long: `ssh starts the program ssh of this machine for the SSH server of a guest that runs. The
-arguments after -- are those of ssh after the address: options, and a command. bakeoff
-connects to the port of this machine that leads to port 22 of the guest, or else to the
-address of a NIC in a network of bakeoff vm network. The host key is remembered by the UUID
-of the guest. The exit code is that of ssh.`,
+		Long: `ssh connects to the SSH server of a running guest with the program ssh of this machine. It
+passes the arguments after -- to ssh: options, and a command. It connects to the published
+port 22 of the guest, or else to the address of a NIC in a network of bakeoff vm network.
+ssh stores the host key under the UUID of the guest. The exit code is that of ssh.`,
 		Example: `  sudo bakeoff vm ssh root@web
   sudo bakeoff vm ssh root@web -- -i key uname -a`,
 		Args: cobra.MinimumNArgs(1),
