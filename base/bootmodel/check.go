@@ -74,7 +74,7 @@ func (c *checker) tracks() {
 		case t.Name == "" || !utf8.ValidString(t.Name):
 			c.add("track %d has no name, or one that is not UTF-8", i)
 		case t.Parent < -1 || t.Parent >= len(c.r.Tracks) || t.Parent == i:
-			c.add("track %d has the parent %d, which is no other track", i, t.Parent)
+			c.add("track %d has the parent %d, which is not another track", i, t.Parent)
 		case t.Kind != KindFirmware && t.Kind != KindKernel && t.Kind != KindProcess:
 			c.add("track %d has the kind %q; it must be %s, %s or %s", i, t.Kind, KindFirmware, KindKernel, KindProcess)
 		}

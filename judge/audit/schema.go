@@ -64,8 +64,8 @@ var rules = map[string]object{
 		"description": "with relation ratio: how many times better a is than b"},
 	"Claim.bound": oneOf("least", "most", "about"),
 	"Claim.within": {"minimum": 0, "exclusiveMaximum": 1,
-		"description": "with relation equal: the largest share that still is"},
-	"Claim.among": {"description": "rows that best and worst range over; all where left out"},
+		"description": "with relation equal: the largest difference, as a share, that still counts as equal"},
+	"Claim.among": {"description": "rows that best and worst compare; the default is all rows"},
 }
 
 // oneOf is one of some words, whatever its type is.

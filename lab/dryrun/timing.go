@@ -76,7 +76,7 @@ func timeCommand(all context.Context, host conn.Conn, c plan.Contender,
 	ctx, cancel := context.WithTimeout(all, timingLimit)
 	defer cancel()
 	if p.Text("dir") != "" {
-		return 0, errors.New("it runs in a volume")
+		return 0, errors.New("the command runs in a volume")
 	}
 	dir := p.Text("workdir")
 	if dir == "" {

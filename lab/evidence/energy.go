@@ -55,11 +55,12 @@ func (s *story) uncounted(end meteredEnd) map[string]string {
 		switch {
 		case !tried[c.Name]:
 		case counted[c.Name]:
-			out[c.Name] = "a trial took less energy than the grain of the counter on " + host + ", or it was set back in it"
+			out[c.Name] = "a trial used less energy than the counter on " + host +
+				" can resolve, or the counter was reset during the trial"
 		case len(s.plan.Hosts[host].Meter) > 0:
 			out[c.Name] = "the meter of " + host + " gave no reading"
 		default:
-			out[c.Name] = host + " has no counter of energy: no RAPL that can be read, and no meter in the lab file"
+			out[c.Name] = host + " has no energy counter: RAPL cannot be read, and the lab file names no meter"
 		}
 	}
 	return out

@@ -308,7 +308,7 @@ func contenderShape(cat Catalogue, resources []field) *shape {
 func cellShape(cat Catalogue) *shape {
 	cell := fieldsOf(
 		field{name: "name", doc: "Name in every result.", shape: named(), required: true},
-		field{name: "workload", doc: "Workload that is run.", shape: enum(workloadNames(cat)...), required: true},
+		field{name: "workload", doc: "Workload to run.", shape: enum(workloadNames(cat)...), required: true},
 		field{name: "sweep", doc: "A sweep of every contender at this cell: see the sweep of a contender.",
 			shape: sweepShape()},
 		filesField("the environments of all contenders, if the cell is measured"),
@@ -344,7 +344,7 @@ func designShape() *shape {
 		field{name: "mirror", doc: "Visit the contenders of a block a second time in mirrored order, so that a linear " +
 			"drift cancels out.",
 			shape: one(param.Bool), def: "true"},
-		field{name: "budget", doc: "Time limit: no block starts that would end later. Without it, there is no limit.",
+		field{name: "budget", doc: "Time limit. bakeoff starts no block that would end later. Without it, there is no limit.",
 			shape: one(param.Duration)},
 		field{name: "blocks", doc: "Largest number of blocks; later looks are dropped. Below the first look, no verdict is " +
 			"possible.",

@@ -102,7 +102,8 @@ func (r *resolver) sweepOf(n *yamltree.Node) *sweep {
 		return nil // the check of the file reports it
 	}
 	if len(at.Entries) != 1 {
-		r.fail(at, "write one name, and for each value of the other a contender", "sweep has %d names", len(at.Entries))
+		r.fail(at, "write one name; for each value of another setting, write a contender", "sweep has %d names",
+			len(at.Entries))
 		return nil
 	}
 	e := at.Entries[0]
@@ -197,7 +198,7 @@ func (r *resolver) made(n *yamltree.Node, s *sweep, cells []*yamltree.Node, keys
 		here := false
 		if keys && r.isKey(n, s.at.Text) {
 			if n.Get(s.at.Text) != nil {
-				r.fail(s.at, "remove one of them", "%s is set and swept", s.at.Text)
+				r.fail(s.at, "remove one of them", "%s has a value and a sweep", s.at.Text)
 			}
 			c, here = with(c, s.at.Text, v), true
 		}
@@ -291,7 +292,7 @@ func (r *resolver) filled(own, cell *yamltree.Node, s *sweep, v *yamltree.Node) 
 	w, _ := r.cat.workload(cell.Get("workload").String())
 	if slices.ContainsFunc(w.Params, func(p param.Spec) bool { return p.Name == s.at.Text && p.Kind != param.List }) {
 		if own.Get(s.at.Text) != nil {
-			r.fail(s.at, "remove one of them", "%s is set and swept", s.at.Text)
+			r.fail(s.at, "remove one of them", "%s has a value and a sweep", s.at.Text)
 		}
 		own, changed = with(own, s.at.Text, v), true
 	}

@@ -147,7 +147,7 @@ func (r *resolver) required(l *Lab, cell Cell, at *yamltree.Node, contenders []*
 		}
 		for _, i := range lack {
 			r.Add(contenders[i].Position, "add params: {"+cell.Name+": {"+f.name+": …}} to it, or "+f.name+" to the cell",
-				"contender %s has no %s for cell %s, and the cell has none", yamltree.Show(l.Contenders[i].Name), f.name,
+				"neither contender %s nor cell %[3]s sets %[2]s", yamltree.Show(l.Contenders[i].Name), f.name,
 				yamltree.Show(cell.Name))
 		}
 	}

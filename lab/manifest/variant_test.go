@@ -159,7 +159,7 @@ func TestProgramsOfImages(t *testing.T) {
 			"  - {name: b, driver: chroot, image: \"alpine:3\"}\nbaseline: b\ncells:\n  - {name: c, workload: " +
 			"command, primary: true}\n"
 		_, err := Parse("lab.yaml", []byte(src), cat, "")
-		want := `lab.yaml:4:5: contender "a" has no argv for cell "c", and the cell has none; add ` +
+		want := `lab.yaml:4:5: neither contender "a" nor cell "c" sets argv; add ` +
 			`params: {c: {argv: …}} to it`
 		if names && err != nil || !names && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v", image, err)

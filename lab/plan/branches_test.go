@@ -103,7 +103,7 @@ func TestExpandTakesFromTheLab(t *testing.T) {
 	}
 	l.Baseline = "nobody"
 	if _, err := Expand(l, catalogue(), 1, ""); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(),
-		`"nobody" is no contender`) {
+		`"nobody" is not a contender`) {
 		t.Errorf("%v", err)
 	}
 	l = boxLab(t, "{}")
@@ -206,7 +206,7 @@ func TestCheck(t *testing.T) {
 		"the twin of another": {func(p *Plan) { p.Contenders[3].TwinOf = "crun" }, `"host~twin" is the twin of "crun"`},
 		"two twins":           {func(p *Plan) { p.Contenders[1].TwinOf = "host" }, `"crun" is the twin of "host"`},
 		"another baseline": {func(p *Plan) { p.Baseline, p.Contenders[3].TwinOf = "nobody", "nobody" },
-			`"nobody" is no contender`},
+			`"nobody" is not a contender`},
 		"a contender twice": {func(p *Plan) { p.Contenders[2].Name = "crun" }, `contender "crun" is there twice`},
 		"a cell twice":      {func(p *Plan) { p.Cells[1].Name = "sha" }, `cell "sha" is there twice`},
 		"a cell that escapes": {func(p *Plan) { p.Cells[1].Name = "../sha" },
@@ -231,7 +231,7 @@ func TestCheck(t *testing.T) {
 			o := p.Blocks[3].Visits[0].Order
 			o[3], o[4] = o[2], o[5]
 		}, "block 3: "},
-		"a boot": {func(p *Plan) { p.Blocks[3].Visits[0].Boot = 1 }, "it has boots, and no host is switched"},
+		"a boot": {func(p *Plan) { p.Blocks[3].Visits[0].Boot = 1 }, "it has boots, but no host has the key switch"},
 	} {
 		p := expand(t, "{}", 1)
 		x.change(p)

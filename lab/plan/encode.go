@@ -155,13 +155,13 @@ func (p *Plan) checkNames() (contenders, cells []string, err error) {
 	for _, c := range p.Contenders {
 		for cell := range c.Params {
 			if _, ok := slices.BinarySearch(cells, cell); !ok {
-				return nil, nil, fmt.Errorf("contender %q has parameters for %.60q, which is no cell", c.Name, cell)
+				return nil, nil, fmt.Errorf("contender %q has parameters for %.60q, which is not a cell", c.Name, cell)
 			}
 		}
 	}
 	for _, s := range []string{p.Baseline, p.Twin} {
 		if _, ok := slices.BinarySearch(contenders, s); !ok {
-			return nil, nil, fmt.Errorf("%.60q is no contender", s)
+			return nil, nil, fmt.Errorf("%.60q is not a contender", s)
 		}
 	}
 	return contenders, cells, nil
@@ -246,7 +246,7 @@ func (p *Plan) checkParts(b Block, contenders, cells []string) error {
 		return p.checkBoots(b, cells)
 	}
 	if len(b.Boots) > 0 || slices.ContainsFunc(b.Visits, func(v Visit) bool { return v.Boot != 0 }) {
-		return errors.New("it has boots, and no host is switched")
+		return errors.New("it has boots, but no host has the key switch")
 	}
 	return checkBlock(b, contenders, cells, p.Design.Mirror)
 }

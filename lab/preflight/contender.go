@@ -113,8 +113,8 @@ func (v inspector) checkFromHost(d driver.Driver, c plan.Contender) error {
 	for _, cell := range v.plan.Cells {
 		for _, w := range v.Workloads {
 			if doc := w.Doc(); doc.Name == cell.Workload && doc.FromHost {
-				return fault.WithFix(fault.New(fault.Unsupported, "the workload %s of cell %s reads from the host what a volume "+
-					"holds, and the kernel of the guest mounts it", doc.Name, cell.Name),
+				return fault.WithFix(fault.New(fault.Unsupported, "the workload %s of cell %s reads a volume from the host, "+
+					"but the guest's kernel mounts the volume", doc.Name, cell.Name),
 					"remove the cell, or use a driver that shares the host's kernel: host, chroot, crun")
 			}
 		}
@@ -186,7 +186,7 @@ func (v inspector) checkTuning(ctx context.Context, d driver.Driver, host conn.C
 	for _, name := range names {
 		if why := missing[name]; why != "" {
 			return fault.WithFix(fault.New(fault.Unsupported, "tuning %s: %s", name, why),
-				"remove it, or take a driver that boots a kernel of its own")
+				"remove it, or use a driver that boots its own kernel")
 		}
 	}
 	return nil

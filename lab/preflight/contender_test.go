@@ -52,7 +52,7 @@ func TestVolumesOfGuestsAreNotReadFromTheHost(t *testing.T) {
 		v := inspector{Site: Site{Workloads: all.Runners()}, plan: p}
 		c := plan.Contender{Contender: manifest.Contender{Name: "g", Driver: "qemu"}}
 		if err := v.checkFromHost(qemu.New(), c); (err != nil) != refused || refused && (!fault.Is(err, fault.Unsupported) ||
-			!strings.Contains(err.Error(), "the workload compression of cell c reads from the host")) {
+			!strings.Contains(err.Error(), "the workload compression of cell c reads a volume from the host")) {
 			t.Errorf("%s in a guest: %v", name, err)
 		}
 		if err := v.checkFromHost(chroot.Driver{}, c); err != nil {

@@ -309,8 +309,8 @@ func (v inspector) bareNotes(able func(string) bool) []string {
 	if names["host"] == "" || names["machine"] == "" {
 		return nil
 	}
-	return []string{fmt.Sprintf("%s (driver host) has control groups for CPUs and memory, and a network of its own; %s "+
-		"(driver machine) has the limits that the system has without them, and the machine's own network", names["host"],
+	return []string{fmt.Sprintf("%s (driver host) has control groups that limit CPUs and memory, and the experiment's "+
+		"network; %s (driver machine) has no control groups, and uses the machine's network", names["host"],
 		names["machine"])}
 }
 

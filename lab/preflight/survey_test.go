@@ -118,7 +118,7 @@ func TestLookAtContenders(t *testing.T) {
 		{"too many CPUs", "{name: x, driver: shelf, cpus: 5}", "it asks for 5 CPUs (lab.yaml:5:36), and its host has " +
 			"4; write cpus: 4 or less"},
 		{"a setting that this host has not", "{name: x, driver: strict, tuning: {own.new: \"1\"}}",
-			"tuning own.new: this kernel is too old; remove it, or take a driver that boots a kernel of its own"},
+			"tuning own.new: this kernel is too old; remove it, or use a driver that boots its own kernel"},
 		{"a property that no such file system has", "{name: x, driver: strict, volumes: {/d: {backing: \"file:btrfs\", " +
 			"size: 200MiB, properties: {recordsize: 8k}}}}",
 			"volume /d: file:btrfs has no property \"recordsize\"; there are compression, force"},

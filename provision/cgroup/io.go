@@ -132,7 +132,7 @@ func (g *Group) diskOf(ctx context.Context, dir string) (disk, why string, err e
 	}
 	device, kind := deviceOf(string(text), dir)
 	if device == "" || strings.HasPrefix(device, "0:") {
-		return "", fmt.Sprintf("the environment's directory lies on no one disk (%s)", kind), nil
+		return "", fmt.Sprintf("the environment's directory is not on a single disk (%s)", kind), nil
 	}
 	// Limits apply to whole disks: for a partition, to its disk (sysfs,
 	// Documentation/ABI/stable/sysfs-block).

@@ -42,7 +42,7 @@ func (f forms) refuse(folder bool) error {
 			fix = "write docker-archive: and the tar file from which it was unpacked"
 		}
 		return fault.WithFix(fault.New(fault.Invalid,
-			"it holds what docker save or podman save wrote, and not a root file system"), fix)
+			"it contains the output of docker save or podman save, not a root file system"), fix)
 	case f.layout && f.index:
 		fix := "write oci-archive:" + f.path
 		if folder {

@@ -424,7 +424,7 @@ func TestExamine(t *testing.T) {
 		{"rootfs", "text.tar", strings.Repeat("no archive ", 100), "it is not a tar file"},
 		{"rootfs", "empty.tar", "", "the archive holds no file"},
 		{"rootfs", "escaping.tar", escaping.String(), "the path has .."},
-		{"rootfs", "saved.tar", string(saved), "it holds what docker save"},
+		{"rootfs", "saved.tar", string(saved), "it contains the output of docker save"},
 		{"rootfs", "oci.tar", string(oci), "it holds an OCI image layout"},
 		{"docker-archive", "saved.tar", string(saved), "the archive has no file"},
 		{"docker-archive", "oci.tar", string(oci), "manifest.json"},

@@ -31,7 +31,7 @@ var described = map[string]string{
 	"user.home":            "the home folder; the default is /",
 	"user.shell":           "the default is /usr/sbin/nologin",
 	"file.from":            "a file or folder next to service.yaml, or bakeoff:example-site",
-	"file.text":            "the content, instead of from",
+	"file.text":            "the content of the file; instead of the key from",
 	"file.to":              "an absolute path in the root",
 	"file.mode":            "octal permissions",
 	"file.owner":           "USER or USER:GROUP; the default is root",

@@ -112,7 +112,7 @@ func (b *builder) otherBlocks(c analysis.Comparison, word string) string {
 	case word == "better" || word == "worse" || word == "equivalent":
 		return fmt.Sprintf("none: decided at the look after %s", unit.Count(c.Look, "block"))
 	case len(c.Gates) > 0:
-		return "none: more blocks do not remove what failed the check"
+		return "none: the check would also fail with more blocks"
 	case c.Look == 0 && len(b.results.Looks) > 0:
 		return fmt.Sprintf("%d of the %d of the first look", c.Blocks, b.results.Looks[0])
 	}

@@ -30,8 +30,8 @@ func Loop() loop.Loop {
 			{Name: "seed", Kind: param.Int, Default: "1", Doc: "seed of the messages"},
 			{Name: "folder", Kind: param.Text, Doc: "absolute path of a folder in the environment to copy instead"},
 			{Name: "writers", Kind: param.Int, Default: "1", Min: 1, Max: 64, Doc: "number of concurrent writers"},
-			{Name: "overlap", Kind: param.Bool, Default: "false", Doc: "every writer copies everything, every second one " +
-				"from the end, so that writers overwrite each other's files; otherwise they divide the files"},
+			{Name: "overlap", Kind: param.Bool, Default: "false", Doc: "true: every writer copies all files, and every " +
+				"second writer starts at the end, so writers overwrite each other's files; false: they share the files"},
 			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "declared path of the volume to copy to"},
 		},
 		Prepare: prepare,

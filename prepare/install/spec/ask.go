@@ -41,7 +41,8 @@ func Questions(recipe string) []Question {
 	first := []Question{
 		{Key: "disk", Text: "Disk that gets the system, below /dev/disk/by-id", shape: byID},
 		{Key: "mirror_disk", Text: "Second disk, to mirror it", Optional: true, shape: byID},
-		{Key: "destroy", Text: "Signatures on it that may go (gpt PMBR vfat …)", Optional: true, shape: word, list: true},
+		{Key: "destroy", Text: "Signatures on it that bakeoff may destroy (gpt PMBR vfat …)", Optional: true, shape: word,
+			list: true},
 		{Key: "hostname", Text: "Name of the machine", shape: hostname},
 		{Key: "timezone", Text: "Time zone", Default: "UTC", shape: zone},
 		{Key: "keymap", Text: "Keymap", Default: "us", shape: word},
@@ -61,7 +62,7 @@ func Questions(recipe string) []Question {
 		},
 		{
 			Key:     "swap_gib",
-			Text:    "GiB of swap; 0 is the RAM and an eighth",
+			Text:    "GiB of swap; 0 is the RAM plus an eighth",
 			Default: "0",
 			shape:   number,
 			when:    yes("hibernate"),

@@ -42,7 +42,8 @@ func (c checker) properties(all map[string]string, taken map[string]string, at .
 		case strings.HasPrefix(name, "org.zfsbootmenu:"):
 			c.Add(c.at(where), "leave it out", "%s cannot be set here: the recipe sets it", yamltree.Show(name))
 		case !property.MatchString(name):
-			c.Add(c.at(where), "write a property of zfs as recordsize", "%s is not the name of a property", yamltree.Show(name))
+			c.Add(c.at(where), "write a property of zfs such as recordsize", "%s is not the name of a property",
+				yamltree.Show(name))
 		default:
 			c.want(all[name], propValue, "write a value as zfs set takes it", where...)
 		}
@@ -61,7 +62,7 @@ func (c checker) pool(s *Spec) {
 		c.Add(c.at([]string{"pool", "autotrim"}), "write on or off", "pool.autotrim is %s", yamltree.Show(p.Autotrim))
 	}
 	if p.Compatibility != "" {
-		c.want(p.Compatibility, features, "write a file of /usr/share/zfs/compatibility.d as openzfs-2.2-linux", "pool",
+		c.want(p.Compatibility, features, "write a file of /usr/share/zfs/compatibility.d such as openzfs-2.2-linux", "pool",
 			"compatibility")
 		if since, ok := strings.CutPrefix(p.Compatibility, "openzfs-"); s.Recipe == "debian-zfs" &&
 			s.Release == "bookworm" && ok && !slices.Contains([]string{"2.0", "2.1"}, strings.TrimSuffix(
@@ -112,8 +113,8 @@ func (c checker) datasets(all []Dataset) {
 	}
 	for i, d := range all {
 		at := func(key string) []string { return []string{"datasets", strconv.Itoa(i), key} }
-		c.want(d.Name, setName, "write a name below the pool as var/log", at("name")...)
-		c.want(d.Mountpoint, mountpoint, "write a path as /var/log, or none", at("mountpoint")...)
+		c.want(d.Name, setName, "write a name below the pool such as var/log", at("name")...)
+		c.want(d.Mountpoint, mountpoint, "write a path such as /var/log, or none", at("mountpoint")...)
 		parent := d.Name[:max(strings.LastIndexByte(d.Name, '/'), 0)]
 		switch {
 		case d.Name == "ROOT" || strings.HasPrefix(d.Name, "ROOT/"):

@@ -206,12 +206,12 @@ func (c checker) check(s *Spec) {
 	const ref = "write prompt, file:PATH or command:ARGV; never the secret itself"
 	c.oneOf(s.Recipe, Recipes, "recipe")
 	c.want(s.Hostname, hostname, "write lower case letters, digits and -", "hostname")
-	c.want(s.Timezone, zone, "write a zone as Europe/Rome", "timezone")
-	c.want(s.Keymap, word, "write a keymap as us", "keymap")
-	c.want(s.Locale, word, "write a locale as en_US.UTF-8", "locale")
+	c.want(s.Timezone, zone, "write a zone such as Europe/Rome", "timezone")
+	c.want(s.Keymap, word, "write a keymap such as us", "keymap")
+	c.want(s.Locale, word, "write a locale such as en_US.UTF-8", "locale")
 	c.oneOf(s.Libc, []string{"glibc", "musl"}, "libc")
 	if s.Kernel != "" {
-		c.want(s.Kernel, word, "write a package as linux-lts or linux6.12", "kernel")
+		c.want(s.Kernel, word, "write a package such as linux-lts or linux6.12", "kernel")
 	}
 	for i, p := range s.Packages {
 		c.want(p, word, "write the name of a package", "packages", strconv.Itoa(i))
@@ -227,7 +227,7 @@ func (c checker) check(s *Spec) {
 
 func (c checker) keys(all []string, at ...string) {
 	for i, k := range all {
-		c.want(k, sshKey, "write a public key as ssh-ed25519 AAAA… name", append(slices.Clone(at), strconv.Itoa(i))...)
+		c.want(k, sshKey, "write a public key such as ssh-ed25519 AAAA… name", append(slices.Clone(at), strconv.Itoa(i))...)
 	}
 }
 
@@ -245,7 +245,7 @@ func (c checker) linux(s *Spec, ref string) {
 		c.oneOf(s.Microcode, []string{"intel", "amd"}, "microcode")
 	}
 	for i, a := range s.KernelArgs {
-		c.want(a, argument, "write an argument as console=ttyS0", "kernel_args", strconv.Itoa(i))
+		c.want(a, argument, "write an argument such as console=ttyS0", "kernel_args", strconv.Itoa(i))
 	}
 	if s.Modules != (Archive{}) {
 		c.want(s.Modules.File, archive, "write the path of an archive that dkms mktarball made, zfs-VERSION.dkms.tar.gz",
@@ -294,9 +294,9 @@ func (c checker) linux(s *Spec, ref string) {
 }
 
 func (c checker) netbsd(s *Spec) {
-	c.want(s.Disk, bsdDisk, "write a disk as /dev/wd0", "disk")
+	c.want(s.Disk, bsdDisk, "write a disk such as /dev/wd0", "disk")
 	c.want(s.SetsDir, path, "write the folder that holds the sets, kernel, ramdisk and SHA512", "sets_dir")
-	c.want(s.Release, word, "write a release as 11.0", "release")
+	c.want(s.Release, word, "write a release such as 11.0", "release")
 	if len(s.SSHKeys) == 0 {
 		c.Add(c.root.Position, "give a public key of root", "ssh_keys is missing: nobody could log in")
 	}

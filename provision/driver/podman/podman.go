@@ -228,7 +228,8 @@ func checkNetwork(ctx context.Context, c engine.CLI, n engine.Network, version s
 	switch n {
 	case engine.Pasta:
 		if !atLeast(version, 4, 4) {
-			return fault.WithFix(fault.New(fault.Unsupported, "podman %s has no network pasta: 4.4 is the first", version),
+			return fault.WithFix(fault.New(fault.Unsupported,
+				"podman %s does not support the network pasta, which needs podman 4.4", version),
 				"set network: slirp4netns or network: published")
 		}
 	case engine.Bridge, engine.Published:

@@ -255,7 +255,7 @@ func (o options) cardFacts() map[string]string {
 		facts["network-card"] = o.card
 	}
 	if o.system == systemWindows {
-		facts["unproven"] = "a guest with Windows: no test has started one"
+		facts["unproven"] = "guests with Windows: no test has started one"
 	}
 	return facts
 }

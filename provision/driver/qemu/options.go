@@ -235,10 +235,10 @@ func decode(v param.Values) (options, error) {
 		}
 	}
 	if strings.ContainsFunc(o.append, func(r rune) bool { return r < ' ' || r > '~' }) {
-		wrong(optAppend, "write printable ASCII characters only", "%q has other characters", o.append)
+		wrong(optAppend, "write printable ASCII characters only", "%q contains other characters", o.append)
 	}
 	if len(o.partition) > 36 || strings.ContainsFunc(o.partition, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		wrong(optPartition, "write at most 36 printable characters", "%q is not a name in a GPT", o.partition)
+		wrong(optPartition, "write at most 36 printable characters", "%q cannot be the name of a GPT partition", o.partition)
 	}
 	if text := set.Text(optDebugPort); text != "" {
 		n, err := strconv.ParseUint(text, 0, 16)

@@ -302,7 +302,7 @@ func describe(ctx context.Context, e *guest.Env, o options) error {
 		n := e.Spec.CPUs
 		p.Limits.CPUs, p.OwnKernel = &n, true
 	} else {
-		p.Limits.NotEnforced["cpus"] = fmt.Sprintf("cpu_cap holds it to %d %% of a CPU, on whichever", 100*e.Spec.CPUs)
+		p.Limits.NotEnforced["cpus"] = fmt.Sprintf("cpu_cap limits it to %d %% of a CPU, on any CPU", 100*e.Spec.CPUs)
 	}
 	p.Facts["network"] = "none"
 	if e.Spec.Network != nil {

@@ -219,7 +219,7 @@ func unmountable(s string) error {
 func checkExt(disk io.ReaderAt, r Range) error {
 	super := at(disk, r.Offset+1024, 1024)
 	if super == nil {
-		return fault.New(fault.Invalid, "the file system of the disk ends in its superblock")
+		return fault.New(fault.Invalid, "the disk ends within the superblock of its file system")
 	}
 	le := binary.LittleEndian
 	blocks, shift := uint64(le.Uint32(super[4:])), le.Uint32(super[24:])

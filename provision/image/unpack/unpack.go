@@ -400,7 +400,7 @@ func (u *unpacker) resolve(name string, create bool) (at place, err error) {
 		}
 		next := path.Join(at.path, part)
 		if len(next) > maxPath {
-			return at, refuse("behind its links the path has more than %d bytes", maxPath)
+			return at, refuse("after resolving links, the path has more than %d bytes", maxPath)
 		}
 		info, err := at.root.Lstat(part)
 		switch {
@@ -427,7 +427,7 @@ func (u *unpacker) resolve(name string, create bool) (at place, err error) {
 			}
 			rest = append(parts(target), rest...)
 			if len(rest) > maxPath {
-				return at, refuse("behind its links the path has more than %d bytes", maxPath)
+				return at, refuse("after resolving links, the path has more than %d bytes", maxPath)
 			}
 			continue
 		case !info.IsDir():
