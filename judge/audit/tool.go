@@ -94,7 +94,8 @@ var traps = []trap{
 		return tool.Name == "wrk" && perSecond(col.Unit)
 	}, Qualifies, "wrk counts errors as requests, and a 404 is a fast request: the article prints no count of errors"},
 	{func(_ *Table, tool *Tool, col *Column) bool {
-		return (tool.Name == "wrk" || tool.Name == "ab" || tool.Name == "siege") && col.Unit == "s" && col.Better == "lower"
+		closed := slices.Contains([]string{"wrk", "ab", "siege", "hey"}, tool.Name)
+		return closed && col.Unit == "s" && col.Better == "lower"
 	}, Undoes, "a closed loop waits for the server that it measures: its latencies hide queueing"},
 	{func(_ *Table, tool *Tool, col *Column) bool {
 		return tool.Name == "siege" && slices.ContainsFunc(strings.Fields(tool.Settings), func(f string) bool {

@@ -149,12 +149,14 @@ var spoken = map[string]string{"wrk": "HTTP/1.1", "siege": "HTTP/1.1", "ab": "HT
 var protocolCheck = Check{
 	Name: "protocol",
 	Doc: "A server may offer a protocol that the load generator does not support. wrk and siege support only " +
-		"HTTP/1.1, ab only HTTP/1.0, and h2load with --h1 only HTTP/1.1. A table made with such a generator " +
-		"says nothing about the protocol that browsers would use.",
+		"HTTP/1.1, ab only HTTP/1.0, and h2load with --h1, or hey without -h2, only HTTP/1.1. A table made with " +
+		"such a generator says nothing about the protocol that browsers would use.",
 	table: func(t *Table) (out []string) {
 		for _, tool := range t.Experiment.Tools {
 			used, ok := spoken[tool.Name]
-			if tool.Name == "h2load" && slices.Contains(strings.Fields(tool.Settings), "--h1") {
+			settings := strings.Fields(tool.Settings)
+			if tool.Name == "h2load" && slices.Contains(settings, "--h1") ||
+				tool.Name == "hey" && !slices.Contains(settings, "-h2") {
 				used, ok = "HTTP/1.1", true
 			}
 			if !ok {

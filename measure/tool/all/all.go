@@ -7,6 +7,7 @@ import (
 	"bakeoff/measure/tool/bonnie"
 	"bakeoff/measure/tool/fio"
 	"bakeoff/measure/tool/h2load"
+	"bakeoff/measure/tool/hey"
 	"bakeoff/measure/tool/openssl"
 	"bakeoff/measure/tool/pgbench"
 	"bakeoff/measure/tool/siege"
@@ -21,6 +22,7 @@ func Tools() []tool.Tool {
 		bonnie.New(),
 		fio.New(),
 		h2load.New(),
+		hey.New(),
 		openssl.New(),
 		pgbench.New(),
 		siege.New(),

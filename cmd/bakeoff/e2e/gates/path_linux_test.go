@@ -61,20 +61,22 @@ async def main():
 asyncio.run(main())
 `
 
-// Two environments behind queues of 20 Mbit/s tie, because the queues are alike: wrk, siege and
-// the native generator, this one over IPv6, get no verdict. Behind ten times as much the
+// Two environments behind queues of 20 Mbit/s tie, because the queues are alike: wrk, siege,
+// hey and the native generator, this one over IPv6, get no verdict. Behind ten times as much the
 // server's CPU is the limit, and wrk has one.
 func TestQueuesAreNoTie(t *testing.T) {
 	if testing.Short() {
 		t.Skip("measures for some seconds")
 	}
 	e2e.NeedsRoot(t)
-	for program, name := range map[string]string{"wrk": "wrk", "siege": "siege", "python3": "python3", "tc": "iproute2"} {
+	for program, name := range map[string]string{"wrk": "wrk", "siege": "siege", "hey": "hey", "python3": "python3",
+		"tc": "iproute2"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("needs %s: apt-get install %s", program, name)
 		}
 	}
 	t.Run("20mbit", func(t *testing.T) { queued(t, "20mbit", true, "wrk", "siege", "http , family: ipv6") })
+	t.Run("20mbit hey", func(t *testing.T) { queued(t, "20mbit", true, "hey") })
 	t.Run("200mbit", func(t *testing.T) { queued(t, "200mbit", false, "wrk") })
 }
 

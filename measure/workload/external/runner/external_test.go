@@ -25,6 +25,7 @@ import (
 	"bakeoff/measure/tool/bonnie"
 	"bakeoff/measure/tool/fio"
 	"bakeoff/measure/tool/h2load"
+	"bakeoff/measure/tool/hey"
 	"bakeoff/measure/tool/openssl"
 	"bakeoff/measure/tool/pgbench"
 	"bakeoff/measure/tool/siege"
@@ -138,6 +139,14 @@ func TestWrk(t *testing.T) {
 func TestAb(t *testing.T) {
 	needs(t, ab.New())
 	workloadtest.Run(t, New(ab.New()), workloadtest.Options{
+		Target: web, Partial: true, Common: param.Values{"time": "1s", "connections": "5"},
+		Cells: []param.Values{{"tls": "true", "keepalive": "false"}},
+	})
+}
+
+func TestHey(t *testing.T) {
+	needs(t, hey.New())
+	workloadtest.Run(t, New(hey.New()), workloadtest.Options{
 		Target: web, Partial: true, Common: param.Values{"time": "1s", "connections": "5"},
 		Cells: []param.Values{{"tls": "true", "keepalive": "false"}},
 	})

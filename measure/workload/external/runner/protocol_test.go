@@ -17,6 +17,7 @@ import (
 	"bakeoff/measure/tool"
 	"bakeoff/measure/tool/ab"
 	"bakeoff/measure/tool/h2load"
+	"bakeoff/measure/tool/hey"
 	"bakeoff/measure/tool/siege"
 	"bakeoff/measure/tool/wrk"
 	"bakeoff/measure/workload"
@@ -34,6 +35,8 @@ func TestGeneratorsSpeakWhatTheySay(t *testing.T) {
 		{siege.New(), nil, workload.HTTP11},
 		{siege.New(), param.Values{"keepalive": "false"}, workload.HTTP11},
 		{ab.New(), nil, workload.HTTP10},
+		{hey.New(), nil, workload.HTTP11},
+		{hey.New(), param.Values{"keepalive": "false"}, workload.HTTP11},
 		{h2load.New(), nil, workload.HTTP11},
 		{h2load.New(), param.Values{"protocol": "http/2", "streams": "2"}, workload.HTTP2},
 	} {
