@@ -39,14 +39,16 @@ of the environment, such as /home, are not part of it.`, "  bakeoff install env 
 		{"clone SNAPSHOT NAME", "Make a boot environment from a snapshot",
 			`clone makes an environment from a snapshot (TAG of the running environment, or
 ENVIRONMENT@TAG). It copies the kernel command line of the original environment. ZFSBootMenu
-lists the new one.`,
+lists the new one. systemd-boot lists it after activate has built its image.`,
 			"  bakeoff install env clone before-update try", "made", -2,
 			func(ctx context.Context, e *bootenv.Environments, args []string) (string, error) {
 				return e.Clone(ctx, args[0], args[1])
 			}},
 		{"activate NAME", "Choose the boot environment that starts next",
 			`activate sets the property bootfs of the pool. ZFSBootMenu starts this environment by default.
-activate refuses a machine that another boot loader starts.`, "  bakeoff install env activate try", "starts next", -1,
+Where systemd-boot starts unified kernel images, activate makes those of this environment the
+default; it first builds one for an environment that has none. activate refuses a machine that
+another boot loader starts.`, "  bakeoff install env activate try", "starts next", -1,
 			func(ctx context.Context, e *bootenv.Environments, args []string) (string, error) {
 				return e.Activate(ctx, args[0])
 			}},

@@ -199,25 +199,34 @@ func (e *Environments) Clone(ctx context.Context, snapshot, to string) (string, 
 	return dataset, e.run(ctx, append(argv, n.Dataset+"@"+tag, dataset)...)
 }
 
-// Activate makes an environment the one that ZFSBootMenu starts.
+// Activate makes an environment the one that starts next.
 func (e *Environments) Activate(ctx context.Context, environment string) (string, error) {
 	n, err := e.find(environment)
 	if err != nil {
 		return "", err
 	}
-	if err := e.needMenu(); err != nil {
+	if err := e.needLoader(ctx); err != nil {
 		return "", err
 	}
-	return n.Dataset, e.run(ctx, "zpool", "set", "bootfs="+n.Dataset, e.Pool)
+	return n.Dataset, e.activate(ctx, n)
 }
 
-// needMenu refuses machines on which bootfs decides nothing.
-func (e *Environments) needMenu() error {
-	if e.Menu {
+func (e *Environments) activate(ctx context.Context, n *Environment) error {
+	if !e.Menu {
+		if err := e.activateImage(ctx, n); err != nil {
+			return err
+		}
+	}
+	return e.run(ctx, "zpool", "set", "bootfs="+n.Dataset, e.Pool)
+}
+
+// needLoader refuses machines on which nothing that this package changes decides what starts.
+func (e *Environments) needLoader(ctx context.Context) error {
+	if e.Menu || e.usesImages(ctx) {
 		return nil
 	}
-	return fault.WithFix(fault.New(fault.Unsupported, "nothing below %s has the property %s: ZFSBootMenu does not start "+
-		"this machine, and other loaders name the root in their own configuration", e.Parent, commandLine),
+	return fault.WithFix(fault.New(fault.Unsupported, "neither ZFSBootMenu starts this machine (nothing below %s has the "+
+		"property %s) nor a unified kernel image (%s does not name the root)", e.Parent, commandLine, lineFile),
 		"clone the snapshot, then change root= of the kernel's command line by hand")
 }
 
@@ -228,7 +237,7 @@ func (e *Environments) Rollback(ctx context.Context, snapshot string) (string, e
 	if err != nil {
 		return "", err
 	}
-	if err := e.needMenu(); err != nil {
+	if err := e.needLoader(ctx); err != nil {
 		return "", err
 	}
 	to := n.Name + "-" + tag
@@ -243,5 +252,5 @@ func (e *Environments) Rollback(ctx context.Context, snapshot string) (string, e
 	if err != nil {
 		return "", err
 	}
-	return dataset, e.run(ctx, "zpool", "set", "bootfs="+dataset, e.Pool)
+	return dataset, e.activate(ctx, &Environment{Name: to, Dataset: dataset})
 }

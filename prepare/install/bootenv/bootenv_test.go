@@ -20,6 +20,7 @@ type machine struct {
 	sets                 []set
 	snapshots            []string
 	ran                  []string
+	images               // of a machine without ZFSBootMenu
 }
 
 type set struct {
@@ -45,7 +46,16 @@ func (m *machine) find(name string) *set {
 
 func (m *machine) Exec(_ context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	m.ran = append(m.ran, strings.Join(cmd.Argv, " "))
+	if m.files != nil {
+		if out, problem, known := m.image(cmd); known {
+			return answer(cmd, out, problem)
+		}
+	}
 	out, problem := m.do(cmd.Argv)
+	return answer(cmd, out, problem)
+}
+
+func answer(cmd conn.Cmd, out, problem string) (conn.Exit, error) {
 	if problem != "" {
 		_, _ = io.WriteString(cmd.Stderr, problem)
 		return conn.Exit{Code: 1}, nil
