@@ -40,7 +40,8 @@ func (n *Network) openForward(ctx context.Context) error {
 // ways are the arguments of the rules.
 func (n *Network) ways() (out [][]string) {
 	for _, option := range []string{"--in-interface", "--out-interface"} {
-		out = append(out, []string{option, n.hostLink(), "--match", "comment", "--comment", n.hostTable(), "--jump", "ACCEPT"})
+		out = append(out, []string{option, n.hostLink(), "--match", "comment", "--comment", n.hostTable(),
+			"--jump", "ACCEPT"})
 	}
 	return out
 }

@@ -590,10 +590,12 @@ func TestUplinks(t *testing.T) {
 		removeGuests(t, h)
 		do(t, h, "network", "delete", "out")
 		do(t, h, "network", "delete", "lab")
-		if out, err := exec.Command("iptables", "--wait", "-S").Output(); err != nil || strings.Contains(string(out), "bakeoff") {
+		out, err := exec.Command("iptables", "--wait", "-S").Output()
+		if err != nil || strings.Contains(string(out), "bakeoff") {
 			t.Errorf("iptables has rules: %v\n%s", err, out)
 		}
-		if out, err := exec.Command("nft", "delete", "table", "ip", "filter").CombinedOutput(); err != nil { // that of iptables
+		// The table of iptables itself.
+		if out, err := exec.Command("nft", "delete", "table", "ip", "filter").CombinedOutput(); err != nil {
 			t.Error(err, string(out))
 		}
 		if after := setting(); after != before {
@@ -619,7 +621,8 @@ func behindFilters(t *testing.T, h e2e.Home, machine string) {
 		return
 	}
 	filter := func(arg ...string) string {
-		out, err := exec.Command("ip", append([]string{"netns", "exec", machine, "iptables", "--wait"}, arg...)...).CombinedOutput()
+		argv := append([]string{"netns", "exec", machine, "iptables", "--wait"}, arg...)
+		out, err := exec.Command("ip", argv...).CombinedOutput()
 		if err != nil {
 			t.Errorf("iptables %v: %v %s", arg, err, out)
 		}
