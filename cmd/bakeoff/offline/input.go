@@ -3,6 +3,7 @@ package offline
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"fmt"
 	"io"
 	"io/fs"
@@ -181,10 +182,34 @@ func (a reader) openInput(path string) (input, error) {
 // made to do so write them to files, too.
 var colors = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
 
+// unpacked reads a file, and what is in it if gzip packed it.
+func unpacked(file io.Reader, path string) (*bufio.Reader, error) {
+	in := bufio.NewReaderSize(file, format.HeadBytes)
+	if head, _ := in.Peek(3); string(head) != "\x1f\x8b\x08" {
+		return in, nil
+	}
+	z, err := gzip.NewReader(in)
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, path+":1: the compressed file is damaged", err)
+	}
+	data, err := io.ReadAll(io.LimitReader(z, format.MaxBytes+1))
+	switch {
+	case err != nil:
+		return nil, fault.Wrap(fault.Invalid, path+":1: the compressed file is damaged or incomplete", err)
+	case len(data) > format.MaxBytes:
+		return nil, fault.New(fault.Invalid, "%s has more than %d MiB when it is unpacked; analyze a part of it", path,
+			format.MaxBytes>>20)
+	}
+	return bufio.NewReaderSize(bytes.NewReader(data), format.HeadBytes), nil
+}
+
 // utf8Reader reads a file. Text in UTF-16, as PowerShell writes it, becomes UTF-8, and
 // text with colors loses them.
 func utf8Reader(file io.Reader, path string) (*bufio.Reader, error) {
-	in := bufio.NewReaderSize(file, format.HeadBytes)
+	in, err := unpacked(file, path)
+	if err != nil {
+		return nil, err
+	}
 	head, _ := in.Peek(format.HeadBytes) // what reads on finds an error again
 	wide := labeled.IsUTF16(head)
 	if !wide && (!colors.Match(head) || regexp.MustCompile(compressedFile).Match(head)) {
@@ -207,7 +232,10 @@ func utf8Reader(file io.Reader, path string) (*bufio.Reader, error) {
 // nameByFile names the contenders that have no name after their files: without
 // folder and extension, unless two files would have the same name.
 func (all inputs) nameByFile() {
-	short := func(x input) string { return strings.TrimSuffix(filepath.Base(x.path), filepath.Ext(x.path)) }
+	short := func(x input) string {
+		name := strings.TrimSuffix(filepath.Base(x.path), ".gz")
+		return strings.TrimSuffix(name, filepath.Ext(name))
+	}
 	for i, x := range all {
 		if x.name != "" {
 			continue

@@ -1,6 +1,9 @@
 package offline
 
 import (
+	"bytes"
+	"compress/gzip"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,9 +41,30 @@ func TestFilesInUTF16(t *testing.T) {
 	}
 }
 
-func TestCompressedFilesAreNamed(t *testing.T) {
-	_, stderr, code := called(t, "analyse", file(t, "x.gz", "\x1f\x8b\x08\x00\x00"))
-	if code != 2 || !strings.Contains(stderr, "x.gz:1: this is a compressed file; unpack it") {
+// A file of gzip is read as what is in it, and its contender has the name of that. Of a part of
+// it, nothing is believed.
+func TestGzipFiles(t *testing.T) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	io.WriteString(z, "12.3s foo.service\n   1s bar.service\n")
+	z.Close()
+	plain := file(t, "new.txt", "11.3s foo.service\n   2s bar.service\n")
+	out, stderr, code := called(t, "analyse", file(t, "old.txt.gz", packed.String()), plain)
+	if code != 0 || !strings.Contains(out, "old") || strings.Contains(out, "old.txt") ||
+		!strings.Contains(out, "bar.service") {
+		t.Errorf("%s, %s, %d", out, stderr, code)
+	}
+	for n := 1; n < packed.Len(); n++ {
+		out, stderr, code := called(t, "analyse", file(t, "cut.gz", packed.String()[:n]))
+		if code != 2 || n > 3 && !strings.Contains(stderr, "cut.gz:1: the compressed file is damaged") {
+			t.Fatalf("%d bytes: %s, %s, %d", n, out, stderr, code)
+		}
+	}
+}
+
+func TestOtherCompressedFilesAreNamed(t *testing.T) {
+	_, stderr, code := called(t, "analyse", file(t, "x.zst", "\x28\xb5\x2f\xfd\x00"))
+	if code != 2 || !strings.Contains(stderr, "x.zst:1: this is a compressed file; unpack it") {
 		t.Errorf("%s, %d", stderr, code)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"bakeoff/judge/format/pgbench"
 	"bakeoff/judge/format/phoronix"
 	"bakeoff/judge/format/pytest"
+	"bakeoff/judge/format/redis"
 	"bakeoff/judge/format/sysbench"
 	"bakeoff/judge/format/systemd"
 	"bakeoff/judge/format/wrk"
@@ -37,6 +38,7 @@ func Formats() []format.Format {
 		pgbench.New(),
 		phoronix.New(),
 		pytest.New(),
+		redis.New(),
 		sysbench.New(),
 		systemd.New(),
 		wrk.New(),

@@ -1,4 +1,5 @@
-// Package fio reads what fio --output-format=json writes, since version 2.1.
+// Package fio reads what fio --output-format=json writes, since version 2.1, and the terse
+// output of fio --minimal.
 //
 // What the versions write is in their stat.c: total_ios since 2.1.14, options since
 // 2.3, latencies in ns (lat_ns instead of lat) since 2.99, bw_bytes since 3.2, the
@@ -28,14 +29,15 @@ func New() format.Format { return fio{} }
 func (fio) Doc() format.Doc {
 	return format.Doc{
 		Name:    "fio",
-		Program: "fio --output-format=json --output=FILE",
+		Program: "fio --output-format=json --output=FILE, or fio --minimal --output=FILE",
 		By:      "job",
 		Labels:  []format.LabelDoc{{Name: "job", Doc: "name of the job"}},
 		Parts:   "host (of fio --client), and options of fio, as \"option bs\"",
 		Order: "fio runs all jobs of a file at the same time, unless a job has stonewall, and reports one value of each. " +
 			"A repetition is another file. A file has the time at which fio ended.",
 		InOrder: true,
-		Source:  []string{"https://fio.readthedocs.io/en/latest/fio_doc.html#json-output"},
+		Source: []string{"https://fio.readthedocs.io/en/latest/fio_doc.html#json-output",
+			"https://fio.readthedocs.io/en/latest/fio_doc.html#terse-output"},
 	}
 }
 
@@ -59,13 +61,15 @@ func jsonBody(data []byte) (report []byte, skipped int) {
 
 func (fio) Recognizes(head []byte) bool {
 	text, _ := jsonBody(head)
-	return slices.Contains(format.Paths(text), "fio version")
+	return slices.Contains(format.Paths(text), "fio version") || recognizesTerse(head)
 }
 
 // job is the part of a job that is read.
 type job struct {
 	Name    string         `json:"jobname"`
 	Group   int            `json:"groupid"`
+	terse   bool           // of terse output
+	coarse  bool           // has few digits
 	Start   *float64       `json:"job_start"` // ms; since 3.36
 	Error   int            `json:"error"`
 	Options map[string]any `json:"job options"`
@@ -194,6 +198,7 @@ func (s *side) negative() bool {
 // reader reads one file.
 type reader struct {
 	out     format.File
+	name    string // of the file
 	p       *format.Problems
 	skipped int // lines before the JSON
 	version string
@@ -213,8 +218,12 @@ type process struct {
 }
 
 func (fio) Read(name string, data []byte) (format.File, error) {
-	r := reader{p: format.NewProblems(name)}
+	r := reader{name: name, p: format.NewProblems(name)}
 	text, skipped := jsonBody(data)
+	if !slices.Contains(format.Paths(text), "fio version") && recognizesTerse(data) {
+		r.readTerse(data)
+		return r.p.Finish(r.out)
+	}
 	r.skipped = skipped
 	r.p.Skip(skipped)
 	d, err := format.OpenDocument(text)
@@ -281,7 +290,7 @@ func (r *reader) addJob(line int, j job) {
 	if j.Name == allClients {
 		j.Host = ""
 	}
-	for i := len(r.jobs) - 1; i >= 0; i-- {
+	for i := len(r.jobs) - 1; i >= 0 && !j.terse; i-- {
 		if p := &r.jobs[i]; p.Name == j.Name && p.Group == j.Group && p.Host == j.Host && p.Port == j.Port {
 			if n := r.processes(p.job); n != 0 && p.processes >= n || r.processes(j) != r.processes(p.job) {
 				break
@@ -293,7 +302,7 @@ func (r *reader) addJob(line int, j job) {
 	turn := 0
 	if n := len(r.jobs); n > 0 {
 		turn = r.out.Records[n-1].Turn
-		if j.startsAfter(r.last) {
+		if j.startsAfter(r.last) || r.isLater(j) {
 			turn++
 		}
 	}
@@ -427,21 +436,23 @@ func (r *reader) records() {
 	r.out.Records = out
 }
 
+// warn adds a warning, once.
+func (r *reader) warn(text string, args ...any) {
+	if w := fmt.Sprintf(text, args...); !slices.Contains(r.out.Warnings, w) {
+		r.out.Warnings = append(r.out.Warnings, w)
+	}
+}
+
 // setValues puts the values of a job into its record; false if the file lacks one that is
 // needed.
 func (r *reader) setValues(rec *format.Record, j process) bool {
-	warn := func(text string, args ...any) {
-		if w := fmt.Sprintf(text, args...); !slices.Contains(r.out.Warnings, w) {
-			r.out.Warnings = append(r.out.Warnings, w)
-		}
-	}
 	switch {
 	case j.processes > 1 && r.processes(j.job) == 0:
-		warn("The file has %d results of the job %q and does not say whether "+
+		r.warn("The file has %d results of the job %q and does not say whether "+
 			"they are processes of one job. They count as such: rates are sums, and latencies are left out.", j.processes,
 			j.Name)
 	case j.processes > 1:
-		warn("Job %q ran as several processes without group_reporting, so its rates are sums and its latencies are "+
+		r.warn("Job %q ran as several processes without group_reporting, so its rates are sums and its latencies are "+
 			"left out.", j.Name)
 	}
 	if j.Error != 0 {

@@ -1,0 +1,105 @@
+// Package redis reads what redis-benchmark --csv writes, since version 6.2.
+package redis
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+
+	"bakeoff/base/labeled"
+	"bakeoff/base/sample"
+	"bakeoff/judge/format"
+)
+
+type redis struct{}
+
+// New returns the format.
+func New() format.Format { return redis{} }
+
+func (redis) Doc() format.Doc {
+	return format.Doc{
+		Name:    "redis",
+		Program: "redis-benchmark --csv > FILE",
+		Labels:  []format.LabelDoc{{Name: "test", Doc: "name of the test, or the command with its arguments"}},
+		Order: "redis-benchmark runs one test after the other, each once. Its rate counts whole milliseconds, and the " +
+			"file does not name the number of requests, the clients or the pipelining.",
+		InOrder: true,
+		Source:  []string{"https://redis.io/docs/latest/operate/oss_and_stack/management/optimization/benchmarks/"},
+	}
+}
+
+// head is the first line of an invocation. Before version 6.2 there was none.
+var head = []byte(`"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms",` +
+	`"p99_latency_ms","max_latency_ms"`)
+
+// row is a test. Its name may have quotes, which redis-benchmark does not escape.
+var row = regexp.MustCompile(`^"(.+)","([^",]*)","([^",]*)","([^",]*)","([^",]*)","([^",]*)","([^",]*)","([^",]*)"$`)
+
+func beginsReport(line []byte) bool { return bytes.Equal(line, head) }
+
+func (redis) Recognizes(text []byte) bool {
+	for line := range bytes.Lines(format.TrimMark(text)) {
+		if beginsReport(bytes.TrimRight(line, "\r\n")) {
+			return true
+		}
+	}
+	return false
+}
+
+var rate = sample.HigherRatio("throughput", "request/s", "requests per second")
+
+// latencies are the metrics of the columns after the rate; "" is not read.
+var latencies = []string{"mean", "", "p50", "p95", "p99", "max"}
+
+func (redis) Read(name string, data []byte) (format.File, error) {
+	out := format.File{Program: "redis-benchmark"}
+	p := format.NewProblems(name)
+	parts := format.Parts(data, beginsReport)
+	if len(parts) == 0 {
+		p.Add(1, "no line is the head of the table of redis-benchmark; write the file with redis-benchmark --csv > FILE, "+
+			"version 6.2 or newer")
+	}
+	for _, part := range parts {
+		number, tests := part.Line, 0
+		for line := range bytes.Lines(part.Text) {
+			text := strings.TrimRight(string(line), "\r\n")
+			if number++; beginsReport([]byte(text)) || text == "" {
+				continue
+			}
+			tests++
+			if rec, wrong := readTest(text, len(out.Records)); wrong != "" {
+				p.LeaveOut(number-1, "%s", wrong)
+			} else {
+				rec.Line = number - 1
+				out.Records = append(out.Records, rec)
+			}
+		}
+		if tests == 0 {
+			p.LeaveOut(part.Line, "no test follows; the server may have answered with an error")
+		}
+	}
+	p.Distinguish(&out, "test")
+	return p.Finish(out)
+}
+
+// readTest reads a line of the table.
+func readTest(text string, turn int) (rec format.Record, wrong string) {
+	m := row.FindStringSubmatch(text)
+	if m == nil {
+		return rec, "the line does not have the eight columns of redis-benchmark"
+	}
+	rec = format.Record{Turn: turn, Labels: []format.Label{{Name: "test", Value: m[1]}}}
+	rps, err := labeled.Decimal(m[2])
+	if err != nil || !(rps > 0) {
+		return rec, "the rate " + m[2] + " is not a positive number; the test may have been too short"
+	}
+	rec.AddSingle(rate, rps, true)
+	for i, what := range latencies {
+		ms, err := labeled.Decimal(m[3+i])
+		if err != nil || ms < 0 {
+			return rec, "the latency " + m[3+i] + " is not a number"
+		}
+		rec.AddSingle(sample.LowerRatio("latency-"+what, "s", what+" of the latency"), ms/1e3, what != "" && ms > 0)
+	}
+	return rec, ""
+}

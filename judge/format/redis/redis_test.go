@@ -1,0 +1,28 @@
+package redis
+
+import (
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/judge/format/formattest"
+)
+
+func TestSuite(t *testing.T) { formattest.Run(t, New()) }
+
+func FuzzRead(f *testing.F) { formattest.Fuzz(f, New()) }
+
+// A test that ended within a millisecond has no rate, and an invocation that failed has no
+// test. Neither is zero.
+func TestWhatIsMissing(t *testing.T) {
+	for text, want := range map[string]string{
+		`"SET","inf","0.1","0.1","0.1","0.1","0.1","0.1"`: "x:2: the rate inf is not a positive number",
+		`"SET","5.00","0.1","0.1"`:                        "x:2: the line does not have the eight columns",
+		"":                                                "x:1: no test follows",
+	} {
+		out, err := New().Read("x", []byte(string(head)+"\n"+text+"\n"))
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %+v, %v, want %s", text, out, err, want)
+		}
+	}
+}
