@@ -1,6 +1,7 @@
 package bootmodel
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -142,12 +143,8 @@ func join(first, second Recording, p placement, shared []string) Recording {
 	r := first
 	r.Clocks, r.Tracks, r.Spans = slices.Clone(first.Clocks), slices.Clone(first.Tracks), slices.Clone(first.Spans)
 	r.Notes, r.Marks = slices.Clone(first.Notes), slices.Clone(first.Marks)
-	if r.System == "" {
-		r.System = second.System
-	}
-	if r.Command == "" {
-		r.Command = second.Command
-	}
+	r.System = cmp.Or(r.System, second.System)
+	r.Command = cmp.Or(r.Command, second.Command)
 	clocks, tracks, spans := len(r.Clocks), len(r.Tracks), len(r.Spans)
 	for _, c := range second.Clocks {
 		r.Clocks = append(r.Clocks, p.moved(c))
@@ -171,8 +168,7 @@ func join(first, second Recording, p placement, shared []string) Recording {
 		}
 	}
 	if r.Root == nil && second.Root != nil {
-		root := *second.Root + spans
-		r.Root = &root
+		r.Root = new(*second.Root + spans)
 	}
 	r.Notes = append(r.Notes, second.Notes...)
 	if p.clash {
@@ -189,8 +185,7 @@ func (p placement) moved(c Clock) Clock {
 	case p.uncertainty == nil || c.UncertaintyNS == nil:
 		c.UncertaintyNS = nil
 	default:
-		sum := *p.uncertainty + *c.UncertaintyNS
-		c.UncertaintyNS = &sum
+		c.UncertaintyNS = new(*p.uncertainty + *c.UncertaintyNS)
 	}
 	if p.note != "" {
 		c.Note = strings.TrimSpace(c.Note + " " + p.note)

@@ -240,8 +240,7 @@ func passed(before, after *int64) *int64 {
 	if before == nil || after == nil {
 		return nil
 	}
-	d := *after - *before
-	return &d
+	return new(*after - *before)
 }
 
 // Spent returns after - before; nil if one is unknown or the difference is negative.
@@ -249,8 +248,7 @@ func Spent(before, after *float64) *float64 {
 	if before == nil || after == nil || *after < *before {
 		return nil
 	}
-	d := *after - *before
-	return &d
+	return new(*after - *before)
 }
 
 // energySpent returns the energy between two readings of the same counters; nil

@@ -39,8 +39,7 @@ func both(a, b *float64, f func(a, b float64) float64) *float64 {
 	if a == nil || b == nil {
 		return nil
 	}
-	v := f(*a, *b)
-	return &v
+	return new(f(*a, *b))
 }
 
 // Sum adds two values; it is nil if one is unknown.

@@ -2,6 +2,8 @@
 // library has no function for it.
 package lists
 
+import "time"
+
 // Map returns what f makes of each item; nil of an empty list.
 func Map[E, T any](items []E, f func(E) T) (out []T) {
 	for _, x := range items {
@@ -29,4 +31,41 @@ func Find[E any](items []E, f func(E) bool) (item E, found bool) {
 		}
 	}
 	return item, false
+}
+
+// Count returns of how many items f is true.
+func Count[E any](items []E, f func(E) bool) (n int) {
+	for _, x := range items {
+		if f(x) {
+			n++
+		}
+	}
+	return n
+}
+
+// Sum returns the sum of what f makes of each item, added in their order.
+func Sum[E any, N int | int64 | uint64 | uintptr | float64 | time.Duration](items []E, f func(E) N) (sum N) {
+	for _, x := range items {
+		sum += f(x)
+	}
+	return sum
+}
+
+// Index returns the items by their keys; the last of those with one key. It never
+// returns nil.
+func Index[E any, K comparable](items []E, key func(E) K) map[K]E {
+	out := make(map[K]E, len(items))
+	for _, x := range items {
+		out[key(x)] = x
+	}
+	return out
+}
+
+// Set returns the keys of the items as a set. It never returns nil.
+func Set[E any, K comparable](items []E, key func(E) K) map[K]bool {
+	out := make(map[K]bool, len(items))
+	for _, x := range items {
+		out[key(x)] = true
+	}
+	return out
 }

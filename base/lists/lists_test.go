@@ -2,6 +2,7 @@ package lists
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 )
@@ -21,6 +22,22 @@ func TestLists(t *testing.T) {
 	}
 	if got, ok := Find(numbers[:1], even); got != 0 || ok {
 		t.Errorf("Find in a list without it: %v, %v", got, ok)
+	}
+	if got := Count(numbers, even); got != 2 {
+		t.Errorf("Count: %v", got)
+	}
+	if got := Sum(numbers, func(n int) float64 { return float64(n) / 2 }); got != 5 {
+		t.Errorf("Sum: %v", got)
+	}
+	parity := func(n int) int { return n % 2 }
+	if got := Index(numbers, parity); !maps.Equal(got, map[int]int{0: 4, 1: 3}) {
+		t.Errorf("Index: %v", got)
+	}
+	if got := Set(numbers[:1], parity); !maps.Equal(got, map[int]bool{1: true}) {
+		t.Errorf("Set: %v", got)
+	}
+	if Index([]int(nil), parity) == nil || Set([]int(nil), parity) == nil {
+		t.Error("the maps of an empty list should not be nil")
 	}
 	if Map([]int(nil), even) != nil || Filter(numbers[:1], even) != nil {
 		t.Error("an empty list should be nil")

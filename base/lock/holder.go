@@ -138,8 +138,7 @@ func HeldBy(path string) *Holder {
 	if path == "" || !Held(path) {
 		return nil
 	}
-	h := HolderOf(path)
-	return &h
+	return new(HolderOf(path))
 }
 
 // Refused reports whether err says that another process holds a lock. A channel carries

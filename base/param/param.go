@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/unit"
 )
 
@@ -173,10 +174,7 @@ func (v Values) set(specs []Spec, name, text string) error {
 }
 
 func names(specs []Spec) string {
-	var out []string
-	for _, s := range specs {
-		out = append(out, s.Name)
-	}
+	out := lists.Map(specs, func(s Spec) string { return s.Name })
 	return strings.Join(out, ", ")
 }
 

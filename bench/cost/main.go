@@ -27,6 +27,7 @@ import (
 
 	"bakeoff/base/facts"
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
 	"bakeoff/judge/stats"
@@ -225,9 +226,6 @@ func deviation(xs []float64) float64 {
 
 // rootMeanSquare returns the root mean square, NaN for no values.
 func rootMeanSquare(xs []float64) float64 {
-	var squares float64
-	for _, x := range xs {
-		squares += x * x
-	}
+	squares := lists.Sum(xs, func(x float64) float64 { return x * x })
 	return math.Sqrt(squares / float64(len(xs)))
 }

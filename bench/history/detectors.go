@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/bench/study"
 	"bakeoff/judge/history"
 	"bakeoff/judge/history/replay"
@@ -149,10 +150,7 @@ func selfStarting(p path, n int, limit float64) bool {
 }
 
 func meanOf(xs []float64) (sum float64) {
-	for _, x := range xs {
-		sum += x / float64(len(xs))
-	}
-	return sum
+	return lists.Sum(xs, func(x float64) float64 { return x / float64(len(xs)) })
 }
 
 type sums struct{ up, down, largest float64 }
@@ -211,10 +209,7 @@ func (d detector) calibrated(none []path) (threshold, share float64) {
 		most = append(most, readings[len(readings)-1])
 	}
 	for i, threshold := range d.thresholds {
-		alarms := 0
-		for _, m := range most {
-			alarms += oneIf(m > i)
-		}
+		alarms := lists.Sum(most, func(m int) int { return oneIf(m > i) })
 		if share := float64(alarms) / float64(len(none)); share <= falseAlarms {
 			return threshold, share
 		}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"bakeoff/base/lists"
 	"bakeoff/bench/study"
 	"bakeoff/judge/history"
 	"bakeoff/judge/history/replay"
@@ -44,10 +45,7 @@ func disjoint(s history.Series) (out []int) {
 // fenceRule is the rule of dashboards that compare a run with those before it.
 func fenceRule(s history.Series) (out []int) {
 	for i := 10; i < len(s.Estimates); i++ {
-		var before []float64
-		for _, e := range s.Estimates[i-10 : i] {
-			before = append(before, *e.Value)
-		}
+		before := lists.Map(s.Estimates[i-10:i], func(e history.Estimate) float64 { return *e.Value })
 		slices.Sort(before)
 		lo, hi := before[2], before[7]
 		if v := *s.Estimates[i].Value; v > hi+3*(hi-lo) || v < lo-3*(hi-lo) {

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/provision/image"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
@@ -244,9 +245,6 @@ func (m *material) sizesText(name string) string {
 		}
 		return fmt.Sprintf("%.0f MiB, compressed with zstd", float64(info.Size())/(1<<20))
 	}
-	sum := int64(0)
-	for _, l := range m.layers {
-		sum += l.Size
-	}
+	sum := lists.Sum(m.layers, func(l unpack.Layer) int64 { return l.Size })
 	return fmt.Sprintf("%d layers of %.0f MiB, compressed with gzip", len(m.layers), float64(sum)/(1<<20))
 }

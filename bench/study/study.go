@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"text/tabwriter"
+
+	"bakeoff/base/lists"
 )
 
 // Study holds what all tables of a program share.
@@ -31,10 +33,7 @@ type Table struct {
 // Main reads the flags of a program and prints its tables, or the one of --only.
 func Main(program string, replays int, tables ...Table) {
 	s := Study{Out: os.Stdout}
-	var names []string
-	for _, t := range tables {
-		names = append(names, t.Name)
-	}
+	names := lists.Map(tables, func(t Table) string { return t.Name })
 	last := len(names) - 1
 	list := strings.Join(names[:last], ", ") + " or " + names[last]
 	flag.IntVar(&s.Replays, "replays", replays, "replays per cell")

@@ -21,6 +21,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -252,9 +253,7 @@ func (b *bench) theirs(ctx context.Context, w way, t *times) (float64, error) {
 		return 0, err
 	}
 	port := w.at
-	if port == 0 {
-		port = b.port
-	}
+	port = cmp.Or(port, b.port)
 	err = awaitAnswer(ctx, w.dial, port)
 	took := time.Since(start).Seconds()
 	if err = errors.Join(err, end()); err != nil {

@@ -74,9 +74,7 @@ func (s *summary) line(line []byte, out io.Writer) {
 		out.Write(line)
 		return
 	}
-	if e.Package == "" {
-		e.Package = e.ImportPath
-	}
+	e.Package = cmp.Or(e.Package, e.ImportPath)
 	k := key{e.Package, e.Test}
 	if _, ok := s.began[e.Package]; !ok && e.Action != "start" {
 		s.began[e.Package] = e.Time

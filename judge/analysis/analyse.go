@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 )
 
@@ -202,10 +203,7 @@ type drafts struct{ main, twin []*draft }
 // and decides the two families.
 func (d *Data) compare(t *table, missing []Missing) drafts {
 	var out drafts
-	gone := map[[2]string]bool{}
-	for _, m := range missing {
-		gone[[2]string{m.Contender, m.Cell}] = true
-	}
+	gone := lists.Set(missing, func(m Missing) [2]string { return [2]string{m.Contender, m.Cell} })
 	base, ok := t.contenders[d.Baseline]
 	if !ok {
 		return out

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/judge/stats"
 )
@@ -93,8 +94,7 @@ func (c *draft) estimate(alpha float64) stats.Estimate {
 func (c *draft) decidesNothing(alpha float64) bool {
 	at := func(i int) int {
 		if c.marks[i] == nil {
-			m := c.contrast.Stand(c.Blocks, float64(i-1)*float64(c.region))
-			c.marks[i] = &m
+			c.marks[i] = new(c.contrast.Stand(c.Blocks, float64(i-1)*float64(c.region)))
 		}
 		return c.marks[i].At(1 - alpha)
 	}
@@ -194,8 +194,7 @@ func (c *draft) describe() {
 	e := c.contrast.Quick(n, 0.95)
 	c.Blocks = n
 	if n > 0 {
-		alpha := MaxAlpha
-		c.Alpha = &alpha
+		c.Alpha = new(MaxAlpha)
 		c.noteFailedGates(n)
 		c.Gates = append(c.Gates, c.held...)
 	}
@@ -240,10 +239,7 @@ func (c *draft) undrawn() string {
 // sideAhead returns the side that of names for most blocks, and the other one, and
 // whether it names it for all.
 func (c *draft) sideAhead(of func(block) int8) (ahead, behind string, always bool) {
-	sum := 0
-	for _, b := range c.blocks[:c.Blocks] {
-		sum += int(of(b))
-	}
+	sum := lists.Sum(c.blocks[:c.Blocks], func(b block) int { return int(of(b)) })
 	if sum < 0 {
 		return c.Baseline, c.Contender, -sum == c.Blocks
 	}
@@ -335,8 +331,7 @@ func (c *draft) blocksUntil(d *Data, from float64, around Region, alpha float64)
 	if need > 100_000 {
 		return nil
 	}
-	more := int(need) - n
-	return &more
+	return new(int(need) - n)
 }
 
 // isStuck reports that no number of further blocks can decide the comparison.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/judge/stats"
 )
@@ -252,8 +253,7 @@ func (q *question) limitAt() (float64, bool) {
 func (q *question) decideAtLevels(exceeds, keeps float64) bool {
 	at, more := q.limitAt()
 	if q.mark == nil {
-		m := q.c.contrast.Stand(q.c.Blocks, at)
-		q.mark = &m
+		q.mark = new(q.c.contrast.Stand(q.c.Blocks, at))
 	}
 	beyond := -1 // the limit is below the interval
 	if !more {
@@ -304,8 +304,7 @@ func (q *question) finishAnswer(d *Data) {
 		case q.Outcome == Kept:
 			e.Lo = max(e.Lo, at)
 		}
-		alpha := c.level / 2
-		q.CI, q.Alpha = c.interval(e.Lo, e.Hi), &alpha
+		q.CI, q.Alpha = c.interval(e.Lo, e.Hi), new(c.level/2)
 	}
 	if q.Outcome != Undecided {
 		return
@@ -337,10 +336,7 @@ func (q *question) finishAnswer(d *Data) {
 
 // counted is the number of blocks with an observation.
 func (d *Data) counted() int {
-	seen := map[int]bool{}
-	for _, o := range d.Observations {
-		seen[o.Block] = true
-	}
+	seen := lists.Set(d.Observations, func(o Observation) int { return o.Block })
 	return len(seen)
 }
 

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
 	"bakeoff/judge/stats"
@@ -111,10 +112,7 @@ func (c *draft) unsteady() []Gate {
 	}
 	c.checked, c.moving = c.Blocks, nil
 	add := func(name, reason string) {
-		all := 0
-		for _, b := range c.blocks[:c.Blocks] {
-			all += 2 * b.failed.Of
-		}
+		all := lists.Sum(c.blocks[:c.Blocks], func(b block) int { return 2 * b.failed.Of })
 		if reason != "" {
 			c.moving = append(c.moving, Gate{Name: name, Reason: reason, Trials: all, Of: all})
 		}

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 )
 
@@ -210,10 +211,7 @@ func (t *reader) baselines(wanted string) ([]int32, error) {
 			out[i] = e.contenders[0]
 			continue
 		}
-		var there []string
-		for _, c := range e.contenders {
-			there = append(there, t.words.names[c])
-		}
+		there := lists.Map(e.contenders, func(c int32) string { return t.words.names[c] })
 		in := ""
 		if e.name != "" {
 			in = fmt.Sprintf(" in experiment %q", e.name)
@@ -234,9 +232,7 @@ type builder struct {
 func (b *builder) buildData(e *experiment, baseline int32) (Data, []string) {
 	d := Data{Run: e.name, Baseline: b.words.names[baseline], Margin: b.opt.Margin, Looks: b.opt.Looks,
 		Alphas: b.opt.Alphas, FailOn: b.opt.FailOn, Elsewhere: true}
-	if d.Run == "" {
-		d.Run = path.Base(b.name)
-	}
+	d.Run = cmp.Or(d.Run, path.Base(b.name))
 	if len(e.contenders) < 2 {
 		return d, []string{b.lineName(e.first) + fmt.Sprintf("experiment %q has %q as its only contender; add another one",
 			e.name,

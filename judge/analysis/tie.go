@@ -70,12 +70,7 @@ func medianUse(uses []PathUse) PathUse {
 // largestTie returns the largest group of equal rates, the first of several.
 func largestTie(uses []PathUse) (most []PathUse) {
 	for _, low := range uses {
-		var group []PathUse
-		for _, u := range uses {
-			if u.Rate >= low.Rate && u.Rate <= low.Rate*tieWidth {
-				group = append(group, u)
-			}
-		}
+		group := lists.Filter(uses, func(u PathUse) bool { return u.Rate >= low.Rate && u.Rate <= low.Rate*tieWidth })
 		if len(group) > len(most) {
 			most = group
 		}

@@ -77,8 +77,7 @@ func (r Region) Beyond(v Verdict, lo, hi float64) *bool {
 	if v != Better && v != Worse {
 		return nil
 	}
-	beyond := lo > float64(r) || hi < -float64(r)
-	return &beyond
+	return new(lo > float64(r) || hi < -float64(r))
 }
 
 // Smallest returns the smallest estimate above 0 whose interval, with this distance to

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/yamltree"
 )
 
@@ -273,15 +274,9 @@ func (p *problems) checkClaim(t *Table, i int) {
 }
 
 func rowNames(t *Table) (names []string) {
-	for _, r := range t.Rows {
-		names = append(names, r.Name)
-	}
-	return names
+	return lists.Map(t.Rows, func(r Row) string { return r.Name })
 }
 
 func columnNames(t *Table) (names []string) {
-	for _, c := range t.Columns {
-		names = append(names, c.Name)
-	}
-	return names
+	return lists.Map(t.Columns, func(c Column) string { return c.Name })
 }

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"bakeoff/base/lists"
 )
 
 // clock is a command that reads the time.
@@ -64,10 +66,7 @@ func (t *Table) rowsInBrackets(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	var titles []string
-	for _, name := range names {
-		titles = append(titles, t.rowNamed(name).titleOrName())
-	}
+	titles := lists.Map(names, func(name string) string { return t.rowNamed(name).titleOrName() })
 	return " (" + shortened(titles) + ")"
 }
 

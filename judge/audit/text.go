@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 )
 
@@ -84,12 +85,7 @@ func published(r Report) string {
 func tallyAnswers(r Report) string {
 	var parts []string
 	for _, v := range Supports {
-		n := 0
-		for _, a := range r.Answers {
-			if a.Support == v {
-				n++
-			}
-		}
+		n := lists.Count(r.Answers, func(a Answer) bool { return a.Support == v })
 		if n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, v))
 		}

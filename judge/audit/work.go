@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"bakeoff/base/lists"
 )
 
 // redirected is a redirection of a shell command: it does not change the work.
@@ -162,12 +164,7 @@ var protocolCheck = Check{
 			if !ok {
 				continue
 			}
-			var unused []string
-			for _, p := range t.Experiment.Protocols {
-				if p != used {
-					unused = append(unused, p)
-				}
-			}
+			unused := lists.Filter(t.Experiment.Protocols, func(p string) bool { return p != used })
 			if len(unused) > 0 {
 				out = append(out, fmt.Sprintf("the server offers %s, which %s cannot speak: every request used %s, so the table "+
 					"says nothing about %s", strings.Join(unused, " and "), tool.Name, used, strings.Join(unused, " and ")))

@@ -37,6 +37,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/stats"
 )
@@ -174,10 +175,7 @@ func identicalPairs(sides map[string]series, d Design) (out [][]block) {
 // two means of v trials has √(2/v) of it.
 func trialNoise(sides map[string]series, d Design) float64 {
 	all := identicalPairs(sides, d)
-	var sum float64
-	for _, x := range all {
-		sum += scatter(x)
-	}
+	sum := lists.Sum(all, func(x []block) float64 { return scatter(x) })
 	if len(all) == 0 {
 		return 0
 	}

@@ -20,6 +20,7 @@ import (
 	"bakeoff/base/atomicfile"
 	"bakeoff/base/facts"
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/stats"
 )
@@ -136,10 +137,7 @@ func (c Calibration) medianOfRuns(of func(Measured) float64) float64 {
 }
 
 func (c Calibration) valuesOfRuns(of func(Measured) float64) (xs []float64) {
-	for _, m := range c.Runs {
-		xs = append(xs, of(m))
-	}
-	return xs
+	return lists.Map(c.Runs, of)
 }
 
 // MinRuns is the smallest number of runs that tell something of what differs

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 )
@@ -87,9 +88,5 @@ func relative(run analysis.Results, contender, baseline string, key cellMetric, 
 }
 
 func inOrder(m map[int]float64) []float64 {
-	var out []float64
-	for _, b := range slices.Sorted(maps.Keys(m)) {
-		out = append(out, m[b])
-	}
-	return out
+	return lists.Map(slices.Sorted(maps.Keys(m)), func(b int) float64 { return m[b] })
 }

@@ -3,6 +3,7 @@ package compare
 import (
 	"math"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 )
@@ -32,10 +33,7 @@ func (p *pair) exactChange(r Row, by By) *Change {
 			v /= *base.Median
 		}
 		logs[i] = math.Log(v)
-		blocks := map[int]bool{}
-		for _, at := range s.Samples {
-			blocks[at.Block] = true
-		}
+		blocks := lists.Set(s.Samples, func(at analysis.Point) int { return at.Block })
 		c.Blocks[i] = len(blocks)
 		if i == 0 {
 			c.Old = &v

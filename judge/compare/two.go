@@ -19,15 +19,9 @@ import (
 // contender or cell, and cells of one name that did different work, with an error
 // of kind fault.Invalid that says what differs.
 func Two(a, b Run, opt Option) (Result, error) {
-	if opt.Alpha == 0 {
-		opt.Alpha = analysis.MaxAlpha
-	}
-	if opt.Margin == 0 {
-		opt.Margin = a.Results.Margin
-	}
-	if opt.By == "" {
-		opt.By = Relative
-	}
+	opt.Alpha = cmp.Or(opt.Alpha, analysis.MaxAlpha)
+	opt.Margin = cmp.Or(opt.Margin, a.Results.Margin)
+	opt.By = cmp.Or(opt.By, Relative)
 	if !(opt.Alpha > 0 && opt.Alpha < 1) || !(opt.Margin >= 0 && opt.Margin <= analysis.MaxMargin) || opt.By != Relative &&
 		opt.By != Direct {
 		return Result{}, fault.New(fault.Invalid,
@@ -184,8 +178,7 @@ func (p *pair) estimateChange(r Row, by By, size float64, values func(analysis.R
 	c.CI = c.Within
 	known := spread == spread
 	if known {
-		s := spread
-		c.Spread = &s
+		c.Spread = new(spread)
 		between := stats.StudentQuantile(r.Level, float64(c.Runs-1)) * spread * math.Sqrt2
 		lo, hi = math.Hypot(lo, between), math.Hypot(hi, between)
 		c.CI = analysis.Interval{show(shift - lo), show(shift + hi)}

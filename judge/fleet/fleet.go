@@ -341,8 +341,7 @@ func (c *Comparison) decide(l Lab, newest []history.Run) {
 	if c.Verdict == analysis.Inconclusive && p.N > 1 {
 		growth := stats.Growth(p.Mean, p.Deviation/math.Sqrt(float64(p.N)), float64(region), 1-level)
 		if more := math.Ceil(growth*float64(p.N)) - float64(p.N); more >= 0 && more < 1e6 {
-			n := max(int(more), LeastMachines-p.N, 1)
-			c.More = &n
+			c.More = new(max(int(more), LeastMachines-p.N, 1))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package history
 import (
 	"math"
 
+	"bakeoff/base/lists"
 	"bakeoff/judge/stats"
 )
 
@@ -94,10 +95,7 @@ func (s series) between(cuts []cut) float64 {
 func (s series) scatter(cuts []cut) float64 {
 	squares, df := 0.0, 0
 	forEachSegment(len(s.xs), cuts, func(from, to int) {
-		mean := 0.0
-		for _, x := range s.xs[from:to] {
-			mean += x / float64(to-from)
-		}
+		mean := lists.Sum(s.xs[from:to], func(x float64) float64 { return x / float64(to-from) })
 		for _, x := range s.xs[from:to] {
 			squares += (x - mean) * (x - mean)
 		}

@@ -123,8 +123,5 @@ func sideAgrees(xs []float64, at int, size float64) bool {
 }
 
 func weights(variances []float64) (sum float64) {
-	for _, v := range variances {
-		sum += 1 / v
-	}
-	return sum
+	return lists.Sum(variances, func(v float64) float64 { return 1 / v })
 }

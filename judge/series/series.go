@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/compare"
@@ -372,9 +373,6 @@ func (t *table) sequence(a, b []placed) Order {
 // together reports whether records of two sides were measured at the same time.
 func together(a, b []placed) bool {
 	type place struct{ source, turn int }
-	at := map[place]bool{}
-	for _, x := range a {
-		at[place{x.source, x.Turn}] = true
-	}
+	at := lists.Set(a, func(x placed) place { return place{x.source, x.Turn} })
 	return slices.ContainsFunc(b, func(x placed) bool { return at[place{x.source, x.Turn}] })
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/format"
@@ -262,10 +263,7 @@ func centerOf(x format.Series, median bool) *float64 {
 	case median:
 		return finiteOrNil(stats.Median(slices.Sorted(slices.Values(x.Values))))
 	}
-	sum := 0.0
-	for _, v := range x.Values {
-		sum += v
-	}
+	sum := lists.Sum(x.Values, func(v float64) float64 { return v })
 	return finiteOrNil(sum / float64(len(x.Values)))
 }
 

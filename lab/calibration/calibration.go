@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -121,9 +122,7 @@ type slowEnv struct {
 func (e slowEnv) Info() driver.Info {
 	info := e.Env.Info()
 	facts := map[string]string{"extra": fmt.Sprintf("%d %% more work than is counted", e.extra)}
-	for k, v := range info.Facts {
-		facts[k] = v
-	}
+	maps.Copy(facts, info.Facts)
 	info.Facts = facts
 	return info
 }

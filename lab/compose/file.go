@@ -17,6 +17,7 @@ import (
 	"unicode/utf8"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/shell"
 	"bakeoff/base/yamltree"
 	"bakeoff/lab/manifest"
@@ -103,10 +104,7 @@ func (f File) inWords(err error) error {
 // has its own names for what a person typed.
 func (f File) Explain(err error) error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
-		var out []error
-		for _, e := range joined.Unwrap() {
-			out = append(out, f.Explain(e))
-		}
+		out := lists.Map(joined.Unwrap(), func(e error) error { return f.Explain(e) })
 		return errors.Join(out...)
 	}
 	a, ok := errors.AsType[preflight.Absence](err)

@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -78,9 +79,7 @@ func settingName(sweeps []sweep, at setting) string {
 		if strings.HasPrefix(at[i], "-") && at[i] != "-" && decimal.MatchString(at[i]) {
 			value = "minus-" + value
 		}
-		if value == "" {
-			value = "none"
-		}
+		value = cmp.Or(value, "none")
 		parts = append(parts, slug(s.name)+"-"+value)
 	}
 	return strings.Join(parts, "-")
@@ -91,10 +90,7 @@ func settingName(sweeps []sweep, at setting) string {
 func distinct(names []string) []string {
 	out := make([]string, len(names))
 	for i, n := range names {
-		n = strings.TrimRight(n[:min(len(n), name.Max)], "._-")
-		if n == "" {
-			n = "contender"
-		}
+		n = cmp.Or(strings.TrimRight(n[:min(len(n), name.Max)], "._-"), "contender")
 		unique := n
 		for k := 2; slices.Contains(out[:i], unique); k++ {
 			end := fmt.Sprintf("-%d", k)

@@ -306,9 +306,7 @@ func (b *booted) logCalls() {
 		words = printed
 	}
 	b.options[optAppend] = strings.TrimSpace(b.options[optAppend] + " " + words)
-	if b.words[optAppend] == "" {
-		b.words[optAppend] = "the recording of initcalls (see --plain)"
-	}
+	b.words[optAppend] = cmp.Or(b.words[optAppend], "the recording of initcalls (see --plain)")
 }
 
 // optionsOf reads NAME=VALUE.

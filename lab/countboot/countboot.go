@@ -4,9 +4,11 @@
 package countboot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -110,9 +112,7 @@ func (b *Booter) Boot(ctx context.Context, g Guest) (out Boot, err error) {
 // contender is g as one of a lab file.
 func (b *Booter) contender(ctx context.Context, g Guest) (c manifest.Contender, img driver.Image, err error) {
 	options := param.Defaults(b.driver.Doc().Options)
-	for name, value := range g.Options {
-		options[name] = value
-	}
+	maps.Copy(options, g.Options)
 	options["clock"] = driver.ClockInstructions
 	options["append"] = strings.Join(g.Append, " ")
 	for name, file := range map[string]string{"kernel": g.Kernel, "initrd": g.Initrd} {
@@ -132,9 +132,7 @@ func (b *Booter) contender(ctx context.Context, g Guest) (c manifest.Contender, 
 		}
 	}
 	c = manifest.Contender{Name: "boot", CPUs: 1, Memory: g.Memory, Options: options}
-	if c.Memory == 0 {
-		c.Memory = DefaultMemory
-	}
+	c.Memory = cmp.Or(c.Memory, DefaultMemory)
 	return c, img, nil
 }
 

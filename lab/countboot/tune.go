@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/param"
 )
 
@@ -143,10 +144,7 @@ func (t Tuner) Tune(ctx context.Context, g Guest, knobs []Knob) (out Tuning, err
 }
 
 func chosen(t Tuning) (set []Knob) {
-	for _, c := range t.Chosen {
-		set = append(set, c.Knob)
-	}
-	return set
+	return lists.Map(t.Chosen, func(c Trial) Knob { return c.Knob })
 }
 
 // reduce removes the knobs of a set that save less than Least in it, beginning with the
@@ -187,8 +185,7 @@ func (t Tuner) reduce(ctx context.Context, g Guest, set []Knob, out *Tuning) err
 		if err != nil {
 			return err
 		}
-		saved := n - now
-		out.Chosen = append(out.Chosen, Trial{Knob: k, Instructions: &n, Saved: &saved})
+		out.Chosen = append(out.Chosen, Trial{Knob: k, Instructions: &n, Saved: new(n - now)})
 	}
 	slices.SortStableFunc(out.Chosen, func(a, b Trial) int { return cmp.Compare(*b.Saved, *a.Saved) })
 	return nil
@@ -214,8 +211,7 @@ func (t *Trial) note(ctx context.Context, b Boot, err error, base int64) error {
 		return nil
 	}
 	n := b.Instructions()
-	saved := base - n
-	t.Instructions, t.Saved = &n, &saved
+	t.Instructions, t.Saved = &n, new(base-n)
 	return nil
 }
 

@@ -308,8 +308,7 @@ func EstimateOf(p *plan.Plan, o Options, noise plan.Noise) Estimate {
 	e := q.Estimate(costs(p, noise, o.Timed))
 	v := viewEstimate(e, o.Difference)
 	if e.ByCPU != nil {
-		by := viewEstimate(*e.ByCPU, o.Difference)
-		v.ByCPU = &by
+		v.ByCPU = new(viewEstimate(*e.ByCPU, o.Difference))
 	}
 	return v
 }

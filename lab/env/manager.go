@@ -1,6 +1,7 @@
 package env
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -62,9 +63,7 @@ var Subnet = netip.MustParsePrefix("198.18.0.0/24")
 // the CPUs. If another controller measures on the host, the error is of kind
 // fault.Unsupported and names the process.
 func Open(ctx context.Context, cfg Config, drivers []driver.Driver) (*Manager, error) {
-	if cfg.Name == "" {
-		cfg.Name = LocalHost
-	}
+	cfg.Name = cmp.Or(cfg.Name, LocalHost)
 	m := &Manager{cfg: cfg, at: of(cfg.Host), addrs: map[netip.Addr]bool{}, ports: map[uint16]bool{}}
 	m.leases = leasesOf(m.at, cfg.StateDir)
 	for _, d := range []string{m.leases.Dir(), m.leases.EnvDir()} {

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
@@ -188,10 +189,7 @@ func (s *story) design() analysis.Data {
 // A run that goes on has time left for those that were not tried yet.
 func (s *story) missing(observations []analysis.Observation) []analysis.Missing {
 	type key struct{ contender, cell string }
-	seen := map[key]bool{}
-	for _, o := range observations {
-		seen[key{o.Contender, o.Cell}] = true
-	}
+	seen := lists.Set(observations, func(o analysis.Observation) key { return key{o.Contender, o.Cell} })
 	why := map[key]string{}
 	gone := map[string]bool{}
 	for _, l := range s.lines {

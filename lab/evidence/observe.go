@@ -223,9 +223,7 @@ func (r *Reader) factsOf(s *story, c plan.Contender) (map[string]string, error) 
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return nil, err
 	}
-	for name, value := range fp.Facts {
-		facts[name] = value
-	}
+	maps.Copy(facts, fp.Facts)
 	for _, l := range s.lines {
 		if l.Type != store.LineEnvironment || l.Contender != c.Name || l.Status != store.OK {
 			continue

@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/unit"
 )
 
@@ -67,10 +68,7 @@ func merged(w []float64) []float64 {
 }
 
 func mean(xs []float64) float64 {
-	sum := 0.0
-	for _, x := range xs {
-		sum += x
-	}
+	sum := lists.Sum(xs, func(x float64) float64 { return x })
 	return sum / float64(len(xs))
 }
 

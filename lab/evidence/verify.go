@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/param"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/manifest"
@@ -269,10 +270,7 @@ func withoutNewer(stored, again any) (newer []string) {
 
 // newerMetrics is withoutNewer for the metrics of a cell.
 func newerMetrics(then, now map[string]any, note func(format string, args ...any)) {
-	known := map[any]map[string]any{}
-	for _, m := range entriesOf(then, "metrics") {
-		known[m["name"]] = m
-	}
+	known := lists.Index(entriesOf(then, "metrics"), func(m map[string]any) any { return m["name"] })
 	all, _ := now["metrics"].([]any)
 	kept := slices.DeleteFunc(slices.Clone(all), func(x any) bool {
 		m, _ := x.(map[string]any)

@@ -138,8 +138,7 @@ func (p *Plan) Estimate(c Costs) Estimate {
 	e.reach = stats.NewReach(p.Design.Looks, levels)
 	e = e.with(e.Noise.SD, p.Design.Looks, levels, visits)
 	if cpu && clock {
-		by := e.with(c.Noise.CPU, p.Design.Looks, levels, visits)
-		e.ByCPU = &by
+		e.ByCPU = new(e.with(c.Noise.CPU, p.Design.Looks, levels, visits))
 	}
 	return e
 }

@@ -155,12 +155,7 @@ func registered(d manifest.Design) (manifest.Design, int) {
 	if d.Blocks > 0 {
 		planned = min(planned, d.Blocks)
 	}
-	reached := 0
-	for _, look := range d.Looks {
-		if look <= planned {
-			reached++
-		}
-	}
+	reached := lists.Count(d.Looks, func(look int) bool { return look <= planned })
 	d.Looks = append([]int{}, d.Looks[:reached]...)
 	d.Alphas = append([]float64{}, d.Alphas[:reached]...)
 	return d, planned
@@ -271,13 +266,7 @@ func (b Block) Without(left map[string]bool) Block {
 
 // Planned returns the number of blocks that are not spare.
 func (p *Plan) Planned() int {
-	n := 0
-	for _, b := range p.Blocks {
-		if !b.Spare {
-			n++
-		}
-	}
-	return n
+	return lists.Count(p.Blocks, func(b Block) bool { return !b.Spare })
 }
 
 // Cell returns the cell called name.

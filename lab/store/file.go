@@ -110,8 +110,7 @@ func (r *Run) KeepCalibration(at time.Time, data []byte) error {
 	if err := r.WriteFile(CalibrationFile, data); err != nil {
 		return err
 	}
-	f := fileOf(CalibrationFile, data)
-	return r.Append(Line{Type: LineCalibration, At: at.UTC(), Calibration: &f})
+	return r.Append(Line{Type: LineCalibration, At: at.UTC(), Calibration: new(fileOf(CalibrationFile, data))})
 }
 
 // Calibration reads the calibration of the machine as of the start of the run,

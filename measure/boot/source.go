@@ -12,6 +12,7 @@ import (
 
 	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 )
 
 // Source reads what one kind of program wrote about a boot.
@@ -47,12 +48,7 @@ type SourceDoc struct {
 
 // Recognize returns the sources that a file with this head may be of.
 func Recognize(all []Source, head []byte) (out []Source) {
-	for _, s := range all {
-		if s.Recognizes(head) {
-			out = append(out, s)
-		}
-	}
-	return out
+	return lists.Filter(all, func(s Source) bool { return s.Recognizes(head) })
 }
 
 // CheckSize refuses a file that is empty or too large.

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/measure/codec"
 )
 
@@ -102,11 +103,7 @@ func (b *batch) compressAsked(ctx context.Context) error {
 }
 
 func (b *batch) fileNames(hashes []uint64) []string {
-	var names []string
-	for _, h := range hashes {
-		names = append(names, b.files[h])
-	}
-	return names
+	return lists.Map(hashes, func(h uint64) string { return b.files[h] })
 }
 
 // outside is an encoder that uses the program. Its result has the right length,

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"bakeoff/base/lists"
 	"bakeoff/measure/codec"
 )
 
@@ -127,10 +128,7 @@ func worthwhile(data []byte) bool {
 // in steps of a quarter.
 func entropy(count []int, total int) int {
 	log := func(n int) int { return bits.Len64(uint64(n)*uint64(n)*uint64(n)*uint64(n)) - 1 }
-	sum := 0
-	for _, n := range count {
-		sum += n * (log(total) - log(n))
-	}
+	sum := lists.Sum(count, func(n int) int { return n * (log(total) - log(n)) })
 	return sum / total * 100 / (8 * 4)
 }
 

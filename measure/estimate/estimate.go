@@ -135,9 +135,7 @@ func checkOptions(o *Options) error {
 				window)
 		}
 	}
-	if o.Pool.Ashift == 0 {
-		o.Pool.Ashift = 12
-	}
+	o.Pool.Ashift = cmp.Or(o.Pool.Ashift, 12)
 	if o.Pool.Ashift < 9 || o.Pool.Ashift > 16 {
 		return fault.New(fault.Invalid, "ashift must be from 9 (512 bytes) to 16 (64 KiB) (got %d)", o.Pool.Ashift)
 	}
@@ -248,13 +246,11 @@ func (t tally) rowFor(s spec, e Estimate, sampled bool) Row {
 		r.Error = 1.96 * t.standardError(r.Ratio, float64(e.SampledBytes)/float64(e.Bytes))
 	}
 	if t.allocated > 0 {
-		v := t.bytes / t.allocated
-		r.Space = &v
+		r.Space = new(t.bytes / t.allocated)
 		r.StoredBytes = int64(t.allocated * float64(e.Bytes) / t.bytes)
 	}
 	if t.spent > 0 && t.coded > 0 {
-		v := float64(t.coded) / t.spent.Seconds()
-		r.BytesPerSecond = &v
+		r.BytesPerSecond = new(float64(t.coded) / t.spent.Seconds())
 	}
 	return r
 }

@@ -1,6 +1,10 @@
 package estimate
 
-import "bakeoff/measure/codec"
+import (
+	"slices"
+
+	"bakeoff/measure/codec"
+)
 
 // Pool is the properties of a pool that matter.
 type Pool struct {
@@ -122,12 +126,7 @@ func (z *zfsCoder) writeRecord(record []byte) block {
 func roundUp(n, to int64) int64 { return (n + to - 1) / to * to }
 
 func allZero(b []byte) bool {
-	for _, c := range b {
-		if c != 0 {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(b, func(c byte) bool { return c != 0 })
 }
 
 // records calls do with the records of size bytes of a file in window, which

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+
+	"bakeoff/base/lists"
 )
 
 // The length of the home page of the example in bytes, and the seed of the
@@ -66,12 +68,7 @@ func (g *author) siteFiles() []File {
 		files = append(files, File{"images/" + name + ".png", picture(i)})
 	}
 	for _, tag := range tags {
-		var of []post
-		for _, p := range posts {
-			if p.tag == tag {
-				of = append(of, p)
-			}
-		}
+		of := lists.Filter(posts, func(p post) bool { return p.tag == tag })
 		files = append(files, File{"tags/" + tag + ".html", pageLayout("About the "+tag, "",
 			"<h1>About the "+tag+"</h1>\n<p>"+
 				g.paragraph(4)+"</p>\n"+postList(of))})

@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"bakeoff/base/lists"
 )
 
 // Home is the name of the home page, which every site has.
@@ -95,11 +97,7 @@ func (s Site) ByURL(path string) (File, bool) {
 
 // Bytes is the total length of all bodies.
 func (s Site) Bytes() int64 {
-	var n int64
-	for _, f := range s.Files {
-		n += int64(len(f.Body))
-	}
-	return n
+	return lists.Sum(s.Files, func(f File) int64 { return int64(len(f.Body)) })
 }
 
 // Shuffled returns all files in a random order that depends only on the seed.

@@ -2,6 +2,7 @@ package workload
 
 import (
 	"bakeoff/base/facts"
+	"bakeoff/base/lists"
 	"bakeoff/reach/wire"
 )
 
@@ -41,10 +42,7 @@ type Path struct {
 // Carried returns the bytes that an interface received and sent in a span: the one called
 // name or, if name is "", the busiest one. Without such an interface all are zero.
 func Carried(s wire.Span, name string) (received, sent float64, of string) {
-	before := map[string]facts.Interface{}
-	for _, i := range s.Before.Interfaces {
-		before[i.Name] = i
-	}
+	before := lists.Index(s.Before.Interfaces, func(i facts.Interface) string { return i.Name })
 	for _, i := range s.After.Interfaces {
 		b := before[i.Name]
 		if name != "" && i.Name != name || i.ReceivedBytes < b.ReceivedBytes || i.SentBytes < b.SentBytes {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/reach/probe"
 )
 
@@ -49,10 +50,7 @@ func Prefix(goos, agent string, cpus []int, set string) ([]string, error) {
 
 // commas lists CPUs one by one: schedctl knows no ranges.
 func commas(cpus []int) string {
-	var out []string
-	for _, c := range cpus {
-		out = append(out, strconv.Itoa(c))
-	}
+	out := lists.Map(cpus, strconv.Itoa)
 	return strings.Join(out, ",")
 }
 

@@ -7,6 +7,7 @@ import (
 	"debug/elf"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -62,12 +63,7 @@ func Read(r io.ReaderAt) (Program, error) {
 }
 
 func hasAnyPrefix(b []byte, prefixes ...string) bool {
-	for _, p := range prefixes {
-		if bytes.HasPrefix(b, []byte(p)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(prefixes, func(p string) bool { return bytes.HasPrefix(b, []byte(p)) })
 }
 
 var systems = map[elf.OSABI]string{elf.ELFOSABI_FREEBSD: "freebsd", elf.ELFOSABI_NETBSD: "netbsd",

@@ -1,6 +1,7 @@
 package binary
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/provision/image"
 )
 
@@ -54,10 +56,7 @@ func (e Environment) CheckStart(p Program, from, to string) error {
 		return fault.WithFix(fault.New(fault.Invalid, "%s is a program for %s, and %s runs Linux", from, p.System, e.Name),
 			"build it for Linux, in Go with GOOS=linux")
 	case e.Arch != "" && p.Arch != e.Arch && !(p.Arch == "386" && e.Arch == "amd64"):
-		other := p.Arch
-		if other == "" {
-			other = "another processor"
-		}
+		other := cmp.Or(p.Arch, "another processor")
 		return fault.WithFix(fault.New(fault.Invalid, "%s is a program for %s, and %s is %s", from, other, e.Name, e.Arch),
 			"build it for "+e.Arch+", in Go with GOARCH="+e.Arch)
 	case p.Interpreter == "":
@@ -72,10 +71,7 @@ func (e Environment) CheckStart(p Program, from, to string) error {
 	case e.Libraries == nil:
 		return nil
 	}
-	var first []string
-	for _, dir := range p.Search {
-		first = append(first, strings.NewReplacer("$ORIGIN", path.Dir(to), "${ORIGIN}", path.Dir(to)).Replace(dir))
-	}
+	first := lists.Map(p.Search, strings.NewReplacer("$ORIGIN", path.Dir(to), "${ORIGIN}", path.Dir(to)).Replace)
 	for _, name := range p.Needed {
 		if e.Libraries(name, first) == Missing {
 			return fault.WithFix(fault.New(fault.Invalid, "%s needs the shared library %s, which %s does not have", from, name,

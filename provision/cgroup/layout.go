@@ -10,6 +10,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"path"
@@ -75,9 +76,7 @@ func parseMounts(text string) Layout {
 		dir := path.Clean(probe.Unescape(f[1]))
 		switch f[2] {
 		case "cgroup2":
-			if l.V2 == "" {
-				l.V2 = dir
-			}
+			l.V2 = cmp.Or(l.V2, dir)
 		case "cgroup":
 			for _, o := range strings.Split(f[3], ",") {
 				if (slices.Contains(controllers, o) || strings.HasPrefix(o, "name=")) && l.V1[o] == "" {

@@ -99,6 +99,5 @@ func scaled(text string, scale float64) *float64 {
 	if err != nil {
 		return nil
 	}
-	v := float64(n) * scale
-	return &v
+	return new(float64(n) * scale)
 }

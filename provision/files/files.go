@@ -8,6 +8,7 @@ package files
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -68,9 +69,7 @@ func Copy(ctx context.Context, src Source, dst string, say func(string)) (Facts,
 }
 
 func pack(ctx context.Context, src Source, dst string, say func(string)) (Facts, error) {
-	if src.Name == "" {
-		src.Name = src.Path
-	}
+	src.Name = cmp.Or(src.Name, src.Path)
 	p := &packer{ctx: ctx, name: src.Name, mode: src.Mode.Perm(), sum: sha256.New(), dst: dst, say: say,
 		next: time.Now().Add(sayAfter), buf: make([]byte, bufferSize)}
 	at, err := os.Stat(src.Path)
@@ -298,9 +297,7 @@ func (p *packer) refuse(name string, mode fs.FileMode) error {
 	case mode&fs.ModeDevice != 0:
 		what = "a device"
 	}
-	if name == "" {
-		name = p.name
-	}
+	name = cmp.Or(name, p.name)
 	return fault.WithFix(fault.New(fault.Invalid, "%s is %s", name, what),
 		"only files, folders and links inside of a folder can be placed: remove it, or name another folder")
 }

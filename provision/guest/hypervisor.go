@@ -2,6 +2,7 @@ package guest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -379,9 +380,7 @@ func askAgent(ctx context.Context, host conn.Conn, cmd conn.Cmd, value any) erro
 			kind = fault.NotFound
 		}
 		text := strings.TrimPrefix(safetext.LastLines(string(said.Bytes()), 3), "bakeoff-agent: ")
-		if text == "" {
-			text = fmt.Sprintf("%q: %v", cmd.Argv, exit)
-		}
+		text = cmp.Or(text, fmt.Sprintf("%q: %v", cmd.Argv, exit))
 		return fault.New(kind, "%s", text)
 	}
 	return fault.Wrap(fault.Lab, fmt.Sprintf("the answer of %q", cmd.Argv), json.Unmarshal(out.Bytes(), value))

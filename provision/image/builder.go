@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/reach/conn"
 )
@@ -90,10 +91,7 @@ var noPackage = regexp.MustCompile(`(?m)^E: (?:Unable to locate package ([a-z0-9
 // unknownPackages returns the packages that a builder's log says do not exist, each
 // once, in order.
 func unknownPackages(log []byte) []string {
-	var out []string
-	for _, m := range noPackage.FindAllSubmatch(log, -1) {
-		out = append(out, string(m[1])+string(m[2]))
-	}
+	out := lists.Map(noPackage.FindAllSubmatch(log, -1), func(m [][]byte) string { return string(m[1]) + string(m[2]) })
 	slices.Sort(out)
 	return slices.Compact(out)
 }

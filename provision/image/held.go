@@ -16,6 +16,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/provision/image/archive"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
@@ -85,10 +86,7 @@ func (s *Store) Stored() ([]Stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []Stored
-	for _, i := range all {
-		out = append(out, s.describeStored(l, i))
-	}
+	out := lists.Map(all, func(i layout.Image) Stored { return s.describeStored(l, i) })
 	return out, nil
 }
 
@@ -180,22 +178,14 @@ func Choose(all []Stored, text string) (Stored, error) {
 			return len(hex) >= leastDigits && strings.HasPrefix(strings.TrimPrefix(h.Digest, "sha256:"), hex)
 		},
 	} {
-		var found []Stored
-		for _, h := range all {
-			if is(h) {
-				found = append(found, h)
-			}
-		}
+		found := lists.Filter(all, is)
 		switch {
 		case len(found) == 0:
 			continue
 		case len(found) == 1 || sameImage(found):
 			return found[0], nil
 		}
-		var refs []string
-		for _, h := range found[:min(len(found), 10)] {
-			refs = append(refs, h.Ref)
-		}
+		refs := lists.Map(found[:min(len(found), 10)], func(h Stored) string { return h.Ref })
 		return Stored{}, fault.WithFix(fault.New(fault.Invalid, "%d images have the name %q", len(found), text),
 			"write one of "+strings.Join(refs, ", "))
 	}

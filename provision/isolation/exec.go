@@ -1,6 +1,7 @@
 package isolation
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -36,10 +37,7 @@ func (e *Env) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	for _, v := range append(append([]string{}, environ...), cmd.Env...) {
 		argv = append(argv, "--env", v)
 	}
-	dir := cmd.Dir
-	if dir == "" {
-		dir = "/"
-	}
+	dir := cmp.Or(cmd.Dir, "/")
 	what, run := cmd.Argv, e.through()
 	cmd.Argv = append(append(argv, "--dir", dir, "--"), cmd.Argv...)
 	cmd.Env, cmd.Dir, cmd.Group = nil, "", e.start

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/netns"
@@ -112,10 +113,7 @@ func processes(ctx context.Context, host conn.Conn, group *cgroup.Group) ([]stri
 	if err != nil {
 		return nil, err
 	}
-	var out []string
-	for _, pid := range pids {
-		out = append(out, describe(ctx, conn.FilesOf(host), pid))
-	}
+	out := lists.Map(pids, func(pid int) string { return describe(ctx, conn.FilesOf(host), pid) })
 	return out, nil
 }
 

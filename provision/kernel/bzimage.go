@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -65,10 +66,7 @@ func (i *Info) bzImage(image []byte) {
 
 // payload returns the compressed kernel in a bzImage.
 func payload(image []byte) ([]byte, error) {
-	sectors := int64(image[setupSectors])
-	if sectors == 0 {
-		sectors = 4
-	}
+	sectors := cmp.Or(int64(image[setupSectors]), 4)
 	begin := (sectors+1)*512 + int64(binary.LittleEndian.Uint32(image[setupPayload:]))
 	end := begin + int64(binary.LittleEndian.Uint32(image[setupPayload+4:]))
 	if begin+4 >= end || end > int64(len(image)) {

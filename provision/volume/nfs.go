@@ -2,6 +2,7 @@ package volume
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/netip"
@@ -49,10 +50,7 @@ const pseudo = "/volume"
 
 // Export returns what a client mounts: the source and the options of mount(8), nfs(5).
 func (s Server) Export(v Volume) (source, options string) {
-	version := v.Properties["version"]
-	if version == "" {
-		version = "4.2"
-	}
+	version := cmp.Or(v.Properties["version"], "4.2")
 	// A server that does not answer makes programs wait, as everywhere: it is never a fault of
 	// the program that a packet was late.
 	return s.Addr.Addr().String() + ":" + pseudo, fmt.Sprintf(

@@ -200,8 +200,7 @@ func marksFigure(b Boot, s flame.Scale) *figure {
 		}
 		row := timeline.Row{Label: cleanText(m.Name), At: (r.NS(m.Clock, m.At) - s.Zero) * factor, How: cleanText(m.How)}
 		if e := uncertainty(r, m); e != nil {
-			scaled := *e * factor
-			row.Error = &scaled
+			row.Error = new(*e * factor)
 		}
 		f.Rows = append(f.Rows, row)
 	}

@@ -5,6 +5,8 @@ import (
 	"encoding/csv"
 	"strconv"
 	"strings"
+
+	"bakeoff/base/lists"
 )
 
 // Measured is a figure with its numbers for programs.
@@ -42,18 +44,12 @@ type Cell struct {
 
 // Texts are columns of texts.
 func Texts(names ...string) (out []Column) {
-	for _, n := range names {
-		out = append(out, Column{Name: n})
-	}
-	return out
+	return lists.Map(names, func(n string) Column { return Column{Name: n} })
 }
 
 // Numbers are columns of numbers in one unit.
 func Numbers(unit string, names ...string) (out []Column) {
-	for _, n := range names {
-		out = append(out, Column{Name: n, Unit: unit, Number: true})
-	}
-	return out
+	return lists.Map(names, func(n string) Column { return Column{Name: n, Unit: unit, Number: true} })
 }
 
 // Word is a cell of text.
@@ -69,8 +65,7 @@ func Num(v *float64) Cell {
 
 // Count is a cell with a number.
 func Count[N int | int64](n N) Cell {
-	v := float64(n)
-	return Cell{Value: &v}
+	return Cell{Value: new(float64(n))}
 }
 
 // CSV writes the data with a point in numbers and no prefix of a unit. Columns that stand for

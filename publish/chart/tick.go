@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -74,8 +75,6 @@ func TickLabels(values []float64, step float64, u string) []string {
 // AxisText names the unit of an axis and what else there is to say of it: "ms, lower is
 // better". A metric without a unit is a plain number.
 func AxisText(unitName, better string) string {
-	if unitName == "" {
-		unitName = "plain number"
-	}
+	unitName = cmp.Or(unitName, "plain number")
 	return unitName + ", " + better
 }

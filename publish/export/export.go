@@ -5,6 +5,7 @@ package export
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"encoding/xml"
@@ -157,10 +158,7 @@ func writeTable(w io.Writer, runs []run) error {
 		metrics := metricsOf(r)
 		for _, s := range r.Summaries {
 			m := metrics[[2]string{s.Cell, s.Metric}]
-			scale := m.Scale
-			if scale == "" {
-				scale = sample.Ratio
-			}
+			scale := cmp.Or(m.Scale, sample.Ratio)
 			values := sweptValues(r, s.Contender, swept)
 			line := func(block, position int, instance, value string) error {
 				return out.Write(slices.Concat([]string{r.Run, strconv.Itoa(block), strconv.Itoa(position), instance,

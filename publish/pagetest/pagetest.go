@@ -22,6 +22,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"bakeoff/base/lists"
 )
 
 // Budget bounds what a page costs its reader in one view.
@@ -66,10 +68,7 @@ func (b *Browser) Look(t *testing.T, page string, budget Budget, in ...View) {
 // in one process.
 func Valid(t *testing.T, pages ...string) {
 	t.Helper()
-	var addresses []*url.URL
-	for _, page := range pages {
-		addresses = append(addresses, addressOf(t, page))
-	}
+	addresses := lists.Map(pages, func(page string) *url.URL { return addressOf(t, page) })
 	found := mistakes(t, modules(t), addresses...)
 	for _, m := range found[:min(len(found), 20)] {
 		t.Error(m)

@@ -2,6 +2,7 @@ package picture
 
 import (
 	"bytes"
+	"cmp"
 	"image"
 	"image/color"
 	"image/draw"
@@ -95,9 +96,7 @@ func (c *canvas) fillShape(n *node, s shape) {
 		c.pattern(strings.TrimSuffix(id, ")"), s)
 		return
 	}
-	if fill == "" {
-		fill = "#000000"
-	}
+	fill = cmp.Or(fill, "#000000")
 	if paint, ok := paintOf(fill, n.propertyOf("opacity")); ok {
 		c.paintPolygons(image.NewUniform(paint), s)
 	}

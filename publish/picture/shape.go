@@ -4,6 +4,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"bakeoff/base/lists"
 )
 
 type point struct{ x, y float64 }
@@ -74,10 +76,7 @@ func numbersOf(text string) (out []float64) {
 // dashLines cuts lines into the dashes of a pattern "5 4"; "" leaves them whole.
 func dashLines(s shape, pattern string) shape {
 	lengths := numbersOf(pattern)
-	total := 0.0
-	for _, l := range lengths {
-		total += max(l, 0)
-	}
+	total := lists.Sum(lengths, func(l float64) float64 { return max(l, 0) })
 	if !(total >= 0.5) {
 		return s
 	}

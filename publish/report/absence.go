@@ -43,10 +43,7 @@ func joinMissing(missing []analysis.Missing) []absence {
 // missingSentences returns sentences for missing results that are not among the verdicts:
 // of cells without a primary metric, and of the twin.
 func (b *builder) missingSentences() (out []sentence) {
-	shown := map[string]bool{}
-	for _, g := range b.page.Groups {
-		shown[g.Cell] = true
-	}
+	shown := lists.Set(b.page.Groups, func(g group) string { return g.Cell })
 	rest := lists.Filter(b.results.Missing, func(m analysis.Missing) bool {
 		return !shown[m.Cell] || !b.compares(m.Contender)
 	})

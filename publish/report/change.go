@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
@@ -124,10 +125,7 @@ func (b *builder) otherChecks(c analysis.Comparison) string {
 	if len(c.Gates) == 0 {
 		return "all passed"
 	}
-	var names []string
-	for _, g := range c.Gates {
-		names = append(names, g.Name)
-	}
+	names := lists.Map(c.Gates, func(g analysis.Gate) string { return g.Name })
 	lo, hi := boundsToShow(c)
 	if lo == nil || hi == nil || c.Look == 0 {
 		return strings.Join(names, ", ") + " withheld the verdict"

@@ -61,8 +61,7 @@ func (c *counted) rateAt(i int) *float64 {
 	if c.seconds == nil || !(c.seconds[i] > 0) {
 		return nil
 	}
-	v := c.sum[i] / c.seconds[i]
-	return &v
+	return new(c.sum[i] / c.seconds[i])
 }
 
 // counters makes the tables of the hosts' counters: that of the environments, and

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"path/filepath"
@@ -133,10 +134,7 @@ func (b *builder) commandLine() string {
 	var out []string
 	for _, k := range b.results.Cells {
 		for _, c := range b.results.Contenders {
-			line := c.Params[k.Name]["argv"]
-			if line == "" {
-				line = k.Params["argv"]
-			}
+			line := cmp.Or(c.Params[k.Name]["argv"], k.Params["argv"])
 			line = safetext.Clip(safetext.Line(line), maxCommand)
 			if k.Workload == "command" && line != "" && !b.isTwin(c.Name) && !slices.Contains(out, line) {
 				out = append(out, line)

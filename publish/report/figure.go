@@ -90,8 +90,7 @@ func (b *builder) summary() {
 	if len(f.Contenders) == 0 || len(f.Rows) < fewCells {
 		return
 	}
-	drawn := b.drawFigure(f, "", "cells")
-	b.page.Summary = &drawn
+	b.page.Summary = new(b.drawFigure(f, "", "cells"))
 }
 
 // component returns the ratios by which a cell is part of the summary: the
@@ -122,8 +121,7 @@ func inverse(v *float64) *float64 {
 	if v == nil {
 		return nil
 	}
-	n := 1 / *v
-	return &n
+	return new(1 / *v)
 }
 
 // twinFigures draws the twin's comparisons, all primary ratios in one figure:

@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
@@ -40,12 +41,7 @@ func (b *builder) findable() string {
 
 // metricsAt is the number of primary metrics of a cell.
 func (b *builder) metricsAt(cell string) (n int) {
-	for _, g := range b.page.Groups {
-		if g.Cell == cell {
-			n++
-		}
-	}
-	return n
+	return lists.Count(b.page.Groups, func(g group) bool { return g.Cell == cell })
 }
 
 // halfWidth is the longer distance between the estimate and the bounds of its interval: of

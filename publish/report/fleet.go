@@ -179,10 +179,7 @@ func fleetTitle(r fleet.Result) string {
 // fleetLead counts the verdicts.
 func fleetLead(r fleet.Result) string {
 	var parts []string
-	machines := 0
-	for _, l := range r.Labs {
-		machines += len(l.Machines)
-	}
+	machines := lists.Sum(r.Labs, func(l fleet.Lab) int { return len(l.Machines) })
 	for _, v := range []analysis.Verdict{analysis.Worse, analysis.Better, analysis.Equivalent, analysis.Inconclusive} {
 		n := 0
 		for _, l := range r.Labs {
@@ -199,10 +196,7 @@ func fleetLead(r fleet.Result) string {
 }
 
 func fleetAbout(l fleet.Lab) string {
-	runs := 0
-	for _, m := range l.Machines {
-		runs += m.Runs
-	}
+	runs := lists.Sum(l.Machines, func(m fleet.Machine) int { return m.Runs })
 	return fmt.Sprintf("%s, %s. Scope: machines like these. Estimates are contender / %s. Primary comparisons: %d; "+
 		"their intervals have %.4g %%. Margin %.3g %%.", unit.Count(len(l.Machines), "machine"), unit.Count(runs, "run"),
 		l.Baseline, l.Judged, 100*l.Level, 100*l.Margin)

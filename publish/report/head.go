@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/difference"
@@ -37,10 +38,7 @@ func (b *builder) writeHead() {
 
 // errorRate is the error rate of the whole run, 0 where it is not known.
 func (b *builder) errorRate() float64 {
-	total := 0.0
-	for _, a := range b.results.Alphas {
-		total += max(a, 0)
-	}
+	total := lists.Sum(b.results.Alphas, func(a float64) float64 { return max(a, 0) })
 	return min(total, 1)
 }
 

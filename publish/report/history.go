@@ -274,10 +274,7 @@ func machineText(facts map[string]string) string {
 }
 
 func labelText(labels map[string]string) string {
-	var parts []string
-	for _, name := range analysis.Names(labels, nil) {
-		parts = append(parts, name+" "+labels[name])
-	}
+	parts := lists.Map(analysis.Names(labels, nil), func(name string) string { return name + " " + labels[name] })
 	return strings.Join(parts, ", ")
 }
 

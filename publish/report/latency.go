@@ -25,6 +25,5 @@ func (b *builder) latencies(k analysis.Cell) *figure {
 	if len(f.Lines) == 0 {
 		return nil
 	}
-	drawn := b.drawFigure(f, b.describeCell(k), "latency", k.Name)
-	return &drawn
+	return new(b.drawFigure(f, b.describeCell(k), "latency", k.Name))
 }

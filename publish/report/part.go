@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/lab/store"
 	"bakeoff/publish/chart"
 )
@@ -92,10 +93,7 @@ func (b *builder) verdictTable(groups ...group) chart.Table {
 }
 
 func claimsOf(items []sentence) (out []Claim) {
-	for _, s := range items {
-		out = append(out, Claim{s.Mark, s.Word, s.String()})
-	}
-	return out
+	return lists.Map(items, func(s sentence) Claim { return Claim{s.Mark, s.Word, s.String()} })
 }
 
 // drawing is a figure of a page with its name.

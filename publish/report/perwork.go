@@ -1,12 +1,14 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"strings"
 
 	"bakeoff/base/facts"
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
@@ -50,8 +52,7 @@ func stateTime(c facts.Counters, of func(*facts.CPU) float64) *float64 {
 	if !ok || c.CPU == nil || !(c.CPU.Busy() > 0) {
 		return nil
 	}
-	v := busy * of(c.CPU) / c.CPU.Busy()
-	return &v
+	return new(busy * of(c.CPU) / c.CPU.Busy())
 }
 
 // workAbout says what the table is.
@@ -159,9 +160,7 @@ func (w *worked) valuesPerWork(spent facts.Counters, cost float64) (out []sample
 		v := c.of(spent)
 		// A foreign journal may hold any number.
 		if v == nil || !(*v >= 0 && *v < 1e18) {
-			if w.lacking[c.name] == "" {
-				w.lacking[c.name] = spent.Unavailable[c.key]
-			}
+			w.lacking[c.name] = cmp.Or(w.lacking[c.name], spent.Unavailable[c.key])
 			continue
 		}
 		out = append(out, sample.Value{Metric: c.name, Unit: c.unit, Value: *v / units})
@@ -207,10 +206,7 @@ func (b *builder) workTable(w *worked) table {
 	for _, c := range r.Comparisons {
 		compared[[2]string{c.Contender, c.Metric}] = c
 	}
-	medians := map[[2]string]analysis.Summary{}
-	for _, s := range r.Summaries {
-		medians[[2]string{s.Contender, s.Metric}] = s
-	}
+	medians := lists.Index(r.Summaries, func(s analysis.Summary) [2]string { return [2]string{s.Contender, s.Metric} })
 	t := table{Caption: "Counters per " + w.of + " at " + w.cell.Name, Whole: true,
 		Head: []string{"counter", "contender", "median per " + w.of, "trials", "against " + b.results.Baseline, "interval"}}
 	for _, m := range metrics {

@@ -149,12 +149,7 @@ func (b *builder) proseAnalysis() []string {
 			unit.Count(len(b.plan.Family), "primary comparison")))
 	}
 	out = append(out, fmt.Sprintf("The margin of equivalence, fixed in advance, is ±%s %%.", significant(100*r.Margin, 3)))
-	withheld := 0
-	for _, c := range r.Comparisons {
-		if c.Primary && len(c.Gates) > 0 {
-			withheld++
-		}
-	}
+	withheld := lists.Count(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary && len(c.Gates) > 0 })
 	out = append(out, fmt.Sprintf("%d checks examined every trial (rules %d); failed checks withheld the verdicts on %s.",
 		len(checks.Gates()), r.Rules, unit.Count(withheld, "comparison")))
 	if t := r.Twin; t != nil && len(b.page.TwinSays) > 0 {

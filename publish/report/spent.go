@@ -160,8 +160,7 @@ func (s *spent) utilisation() *float64 {
 	if s == nil || s.generators == 0 {
 		return nil
 	}
-	u := s.generator / float64(s.generators)
-	return &u
+	return new(s.generator / float64(s.generators))
 }
 
 // voidBlocks returns the blocks that the journal says do not count.

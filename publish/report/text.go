@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
@@ -170,12 +171,7 @@ func (t *textWriter) closing() {
 func tallied(ss []sentence) string {
 	var out []string
 	for _, word := range words {
-		n := 0
-		for _, s := range ss {
-			if s.Word == word {
-				n++
-			}
-		}
+		n := lists.Count(ss, func(s sentence) bool { return s.Word == word })
 		if n > 0 {
 			out = append(out, fmt.Sprintf("%d %s", n, word))
 		}

@@ -79,12 +79,10 @@ func (b *build) postView(s *section, e *entry, body markdown.Rendered) page.View
 		p.Related = append(p.Related, b.linkTo(s, r))
 	}
 	if e.previous != nil {
-		l := b.linkTo(s, e.previous)
-		p.Previous = &l
+		p.Previous = new(b.linkTo(s, e.previous))
 	}
 	if e.next != nil {
-		l := b.linkTo(s, e.next)
-		p.Next = &l
+		p.Next = new(b.linkTo(s, e.next))
 	}
 	v.Post = &p
 	v.Image = b.absolute(e.Image)

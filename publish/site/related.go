@@ -3,6 +3,8 @@ package site
 import (
 	"cmp"
 	"slices"
+
+	"bakeoff/base/lists"
 )
 
 // relatePosts gives each post those that share the most tags with it, the newest first among
@@ -60,10 +62,7 @@ const mostPairs = 4 << 20
 // fewer posts than a tag: on a site with ten thousand posts, all of one tag would be
 // counted a hundred million times.
 func (r *relation) tagPairs() map[[2]int32][]int32 {
-	n := 0
-	for _, tags := range r.tags {
-		n += len(tags) * (len(tags) - 1) / 2
-	}
+	n := lists.Sum(r.tags, func(tags []int32) int { return len(tags) * (len(tags) - 1) / 2 })
 	if n > mostPairs {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/lab/store"
 	"bakeoff/publish/chart"
@@ -170,10 +171,7 @@ func (b *build) partOf(ref string) (r *run, p report.Part, problem string) {
 	if at := slices.IndexFunc(parts, func(p report.Part) bool { return p.Name == name }); at >= 0 {
 		return r, parts[at], ""
 	}
-	var names []string
-	for _, p := range parts {
-		names = append(names, p.Name)
-	}
+	names := lists.Map(parts, func(p report.Part) string { return p.Name })
 	return r, p, "the run has no such figure; use " + strings.Join(names[:min(len(names), maxNames)], ", ")
 }
 

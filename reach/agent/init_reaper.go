@@ -10,6 +10,7 @@ import (
 	"sync"
 	"syscall"
 
+	"bakeoff/base/lists"
 	"bakeoff/reach/conn/channel"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/nsenter"
@@ -54,10 +55,7 @@ func (r *reaper) Launch(path string, argv []string, attr *os.ProcAttr) (Process,
 		defer dir.Close()
 		joinGroup(attr.Sys, dir)
 	}
-	var files []uintptr
-	for _, f := range attr.Files {
-		files = append(files, f.Fd())
-	}
+	files := lists.Map(attr.Files, func(f *os.File) uintptr { return f.Fd() })
 	var child *nsenter.Child
 	err := local.Unbusy(func() (err error) {
 		child, err = r.all.Start(path, argv, &syscall.ProcAttr{Dir: attr.Dir, Env: attr.Env, Files: files, Sys: attr.Sys})

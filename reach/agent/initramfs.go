@@ -3,6 +3,7 @@ package agent
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
@@ -148,9 +149,7 @@ func addDisk(a *initramfs.Archive, q *wire.InitramfsRequest) error {
 	if q.Config.Root != "" {
 		return fault.New(fault.Invalid, "the root is the disk %q or the disk image %s, not both", q.Config.Root, q.Disk)
 	}
-	if q.Config.RootDisk == "" {
-		q.Config.RootDisk = wire.GuestDisk
-	}
+	q.Config.RootDisk = cmp.Or(q.Config.RootDisk, wire.GuestDisk)
 	f, err := os.Open(q.Disk)
 	if err != nil {
 		return err

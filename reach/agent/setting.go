@@ -5,6 +5,7 @@ package agent
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 )
 
@@ -43,10 +44,5 @@ func isText(b []byte) bool {
 	if len(b) < 2 || b[len(b)-1] != 0 {
 		return false
 	}
-	for _, c := range b[:len(b)-1] {
-		if c < ' ' || c > '~' {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(b[:len(b)-1], func(c byte) bool { return c < ' ' || c > '~' })
 }

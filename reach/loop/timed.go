@@ -1,6 +1,7 @@
 package loop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -191,12 +192,8 @@ func (t Timed) scaling(ctx context.Context, n int) (float64, error) {
 		return 0, nil
 	}
 	low, high := t.Low, t.High
-	if low == 0 {
-		low = 1.6
-	}
-	if high == 0 {
-		high = 2.6
-	}
+	low = cmp.Or(low, 1.6)
+	high = cmp.Or(high, 2.6)
 	single, double := time.Duration(math.MaxInt64), time.Duration(math.MaxInt64)
 	singleCPU, doubleCPU := math.Inf(1), math.Inf(1)
 	tries := 3 // in a round
@@ -308,8 +305,7 @@ func (t Timed) measure(ctx context.Context, n int) (Timing, error) {
 	}
 	out.Elapsed = t.Clock() - from
 	if after, err := t.CPU(); err == nil && cpuErr == nil {
-		spent := after - before
-		out.CPUSeconds = &spent
+		out.CPUSeconds = new(after - before)
 	}
 	out.Windows = spread(ends, float64(n*each))
 	return out, nil

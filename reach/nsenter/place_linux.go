@@ -1,6 +1,7 @@
 package nsenter
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -379,10 +380,7 @@ func (e Entry) place() error {
 		}
 	}
 	if e.root != "" || e.dir != "" {
-		dir := e.dir
-		if dir == "" {
-			dir = "/"
-		}
+		dir := cmp.Or(e.dir, "/")
 		if err := syscall.Chdir(dir); err != nil {
 			return failed("working directory "+dir, err)
 		}

@@ -1,5 +1,7 @@
 package nsenter
 
+import "slices"
+
 // What package strings does, which initializes late.
 
 // index returns the position of c in s, -1 if s has none.
@@ -51,12 +53,7 @@ func fields(s string) []string {
 
 // has reports whether one of list is s.
 func has(list []string, s string) bool {
-	for _, e := range list {
-		if e == s {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(list, s)
 }
 
 // lastSlash returns the position of the last slash, -1 if there is none.

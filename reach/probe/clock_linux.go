@@ -14,8 +14,7 @@ func rawClock() *int64 {
 	if unix.ClockGettime(unix.CLOCK_MONOTONIC_RAW, &t) != nil {
 		return nil
 	}
-	ns := t.Nano()
-	return &ns
+	return new(t.Nano())
 }
 
 // clockSource names the hardware that the clocks come from.

@@ -166,6 +166,5 @@ func readFrequency(cpus []int) *float64 {
 	if n == 0 || frequencySlow.Load() {
 		return nil
 	}
-	mean := sum / n
-	return &mean
+	return new(sum / n)
 }

@@ -7,8 +7,7 @@ import "bakeoff/base/facts"
 // readSystem reads what is specific to this system.
 func readSystem(c *facts.Counters) map[string]string {
 	if mhz := decodeCount(sysctl("dev.cpu.0.freq")); mhz != nil {
-		hz := *mhz * 1e6
-		c.FrequencyHz = &hz
+		c.FrequencyHz = new(*mhz * 1e6)
 	}
 	return freeBSDCounters(sysctl, c)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"bakeoff/base/facts"
+	"bakeoff/base/lists"
 )
 
 // powercap is the directory of the counters on Linux
@@ -53,9 +54,5 @@ func joules(counters []facts.Energy) *float64 {
 	if len(counters) == 0 {
 		return nil
 	}
-	var sum float64
-	for _, e := range counters {
-		sum += e.Joules
-	}
-	return &sum
+	return new(lists.Sum(counters, func(e facts.Energy) float64 { return e.Joules }))
 }

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -42,9 +43,7 @@ func parseCPUInfo(text string) cpuInfo {
 	if info.model == "" && v["CPU part"] != "" {
 		info.model = "implementer " + v["CPU implementer"] + " part " + v["CPU part"] + " revision " + v["CPU revision"]
 	}
-	if info.model == "" {
-		info.model = v["uarch"]
-	}
+	info.model = cmp.Or(info.model, v["uarch"])
 	for _, name := range []string{"flags", "Features", "isa"} {
 		if f := strings.Fields(v[name]); len(f) > 0 {
 			slices.Sort(f)

@@ -186,6 +186,5 @@ func count(s string) *float64 {
 	if err != nil {
 		return nil
 	}
-	f := float64(n)
-	return &f
+	return new(float64(n))
 }

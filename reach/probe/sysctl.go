@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"bakeoff/base/facts"
+	"bakeoff/base/lists"
 )
 
 // A layout gives the index of each counter in a table that a kernel returns: a
@@ -215,10 +216,7 @@ var bootSettings = map[string][]setting{
 // booted formats what was booted like a command line: "name=value name=value"; ""
 // if the system does not say.
 func booted(facts map[string]string) string {
-	var words []string
-	for _, name := range slices.Sorted(maps.Keys(facts)) {
-		words = append(words, name+"="+facts[name])
-	}
+	words := lists.Map(slices.Sorted(maps.Keys(facts)), func(name string) string { return name + "=" + facts[name] })
 	return strings.Join(words, " ")
 }
 
@@ -247,9 +245,6 @@ func libcOf(names []string) string {
 	if best == nil {
 		return ""
 	}
-	var parts []string
-	for _, n := range best {
-		parts = append(parts, strconv.Itoa(n))
-	}
+	parts := lists.Map(best, strconv.Itoa)
 	return "libc.so." + strings.Join(parts, ".")
 }

@@ -66,8 +66,7 @@ const (
 func seconds(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
 
 func number(n int64) *float64 {
-	f := float64(n)
-	return &f
+	return new(float64(n))
 }
 
 // AccountChildren does nothing: getrusage(2) accounts for children.

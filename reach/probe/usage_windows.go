@@ -119,6 +119,5 @@ func Thread() (float64, error) {
 }
 
 func number(n int64) *float64 {
-	f := float64(n)
-	return &f
+	return new(float64(n))
 }

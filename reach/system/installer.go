@@ -1,6 +1,7 @@
 package system
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -26,10 +27,7 @@ func InstallerOf(ctx context.Context, all []System, host conn.Conn) Installer {
 	}
 	s, ok := Of(all, id)
 	if !ok {
-		name := id.Release["ID"]
-		if name == "" {
-			name = id.Kernel
-		}
+		name := cmp.Or(id.Release["ID"], id.Kernel)
 		return Installer{System: name}
 	}
 	doc := s.Doc()

@@ -4,6 +4,7 @@ package storetest
 
 import (
 	"archive/tar"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"io"
@@ -44,9 +45,7 @@ func Files(archive string) (run string, files map[string][]byte, err error) {
 		if h.Typeflag != tar.TypeReg {
 			continue
 		}
-		if run == "" {
-			run = folder
-		}
+		run = cmp.Or(run, folder)
 		if folder != run || h.Size > maxFile {
 			return "", nil, fault.New(fault.Invalid, "%s: %s is in another folder, or too large", archive, h.Name)
 		}

@@ -15,6 +15,7 @@ package ftrace
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -154,13 +155,8 @@ func (g *graph) wrongLine(problem string) error {
 }
 
 func (g *graph) taskOf(e entry) *task {
-	id := e.task
-	if id == "" {
-		id = g.on[e.cpu]
-	}
-	if id == "" {
-		id = "CPU " + e.cpu
-	}
+	id := cmp.Or(e.task, g.on[e.cpu])
+	id = cmp.Or(id, "CPU "+e.cpu)
 	t := g.tasks[id]
 	if t == nil {
 		track := bootmodel.Track{Name: id, Parent: -1, Kind: bootmodel.KindKernel}

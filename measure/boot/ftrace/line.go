@@ -1,6 +1,7 @@
 package ftrace
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 )
@@ -46,10 +47,7 @@ func parseLine(text string) (e entry, problem string) {
 	function := strings.TrimSpace(parts[len(parts)-1])
 	switch {
 	case strings.HasPrefix(function, "/*"):
-		e.comment = validText(strings.TrimSpace(strings.Trim(function, "/*")))
-		if e.comment == "" {
-			e.comment = "comment"
-		}
+		e.comment = cmp.Or(validText(strings.TrimSpace(strings.Trim(function, "/*"))), "comment")
 	case strings.HasPrefix(function, "}"):
 		e.kind = leave
 	case strings.HasSuffix(function, "() {"):

@@ -1,6 +1,7 @@
 package printk
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -84,9 +85,7 @@ func (l Log) Marks() (marks []bootmodel.Mark, system string) {
 			if !strings.HasPrefix(line.Text, s.prefix) || !strings.Contains(line.Text, s.part) {
 				continue
 			}
-			if system == "" {
-				system = s.system
-			}
+			system = cmp.Or(system, s.system)
 			if s.mark != "" {
 				found[s.mark] = bootmodel.Mark{Name: s.mark, At: line.At, How: s.how}
 				if figure, own, ok := l.ownFigure(); ok && own.Number == line.Number {

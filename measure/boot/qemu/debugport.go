@@ -33,8 +33,7 @@ func parseWrite(rest []byte) (w write, ok bool) {
 	}
 	w.port, w.text = m[1], strings.TrimSpace(m[3])
 	if us, err := strconv.ParseInt(m[2], 10, 64); err == nil {
-		ns := float64(us) * 1000
-		w.within = &ns
+		w.within = new(float64(us) * 1000)
 	}
 	return w, w.text != ""
 }

@@ -206,8 +206,7 @@ func entered(events []entry) (bootmodel.Mark, bool) {
 		How: "the firmware read the last part of the kernel, and gave control away"}
 	for _, e := range events[last+1:] {
 		if e.thread != events[0].thread {
-			late := float64(e.at-events[last].at) * 1000
-			m.UncertaintyNS = &late
+			m.UncertaintyNS = new(float64(e.at-events[last].at) * 1000)
 			m.How += fmt.Sprintf(" before %s", e.name)
 			break
 		}

@@ -127,9 +127,7 @@ func parseBlocks(data []byte) (blocks []block, skipped boot.Skipped) {
 			skipped.Add(number, "the line is not KEY=VALUE; copy what systemctl show prints")
 			continue
 		}
-		if b.line == 0 {
-			b.line = number
-		}
+		b.line = cmp.Or(b.line, number)
 		switch {
 		case key == "Id":
 			b.id = strings.ToValidUTF8(value, "\uFFFD")

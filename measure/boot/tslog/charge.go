@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"bakeoff/base/bootmodel"
+	"bakeoff/base/lists"
 )
 
 // maxWork bounds the spans that are charged to waits, and the holds that are looked at
@@ -27,10 +28,7 @@ func (l *log) chargeWaits(main int) (spare bool) {
 		return false
 	}
 	c := charger{log: l, byTrack: make([][]int, len(l.tracks)), children: map[int][]int{}}
-	waits := map[int]bool{}
-	for _, w := range l.waits {
-		waits[w.span] = true
-	}
+	waits := lists.Set(l.waits, func(w wait) int { return w.span })
 	for i, s := range l.spans {
 		c.byTrack[s.Track] = append(c.byTrack[s.Track], i)
 		if s.Parent >= 0 && waits[s.Parent] {

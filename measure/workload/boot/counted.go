@@ -76,8 +76,7 @@ func (t trial) reports() bootmodel.Recording {
 
 // addParts adds a span for the whole boot, and below it one for each part between two reports.
 func (t trial) addParts(r bootmodel.Recording) bootmodel.Recording {
-	root := 0
-	r.Root = &root
+	r.Root = new(0)
 	r.Spans = append(r.Spans, bootmodel.Span{Name: spanBoot, Parent: -1, End: t.marks.instructions()})
 	if c := t.marks.Counts[0]; c.Name == reportUserland {
 		r.Spans = append(r.Spans, bootmodel.Span{Name: spanKernel, Parent: 0, End: c.At})

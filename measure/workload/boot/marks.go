@@ -172,8 +172,7 @@ func (m Marks) recording(log []byte) (bootmodel.Recording, error) {
 	for _, x := range m.Moments {
 		mark := bootmodel.Mark{Name: x.Name, At: x.AtNS, How: x.How}
 		if x.UncertaintyNS != nil {
-			u := float64(*x.UncertaintyNS)
-			mark.UncertaintyNS = &u
+			mark.UncertaintyNS = new(float64(*x.UncertaintyNS))
 		}
 		r.Marks = append(r.Marks, mark)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/measure/tool"
@@ -83,12 +84,7 @@ func (Workload) Doc() workload.Doc {
 // metrics are those of the native generator in a closed loop, and additional
 // ones of siege.
 func metrics() []sample.Metric {
-	var out []sample.Metric
-	for _, m := range (http.Workload{}).Doc().Metrics {
-		if m.Name != "queued-share" {
-			out = append(out, m)
-		}
-	}
+	out := lists.Filter((http.Workload{}).Doc().Metrics, func(m sample.Metric) bool { return m.Name != "queued-share" })
 	for _, m := range siege.New().Doc().Metrics {
 		if m.Name == "response-mean" || m.Name == "response-max" || m.Name == "concurrency" ||
 			m.Name == "failed-share" {

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -174,10 +175,7 @@ func parsePath(path string) ([]step, error) {
 	for rest != "" {
 		switch {
 		case rest[0] == '.':
-			end := strings.IndexAny(rest[1:], ".[") + 1
-			if end == 0 {
-				end = len(rest)
-			}
+			end := cmp.Or(strings.IndexAny(rest[1:], ".[")+1, len(rest))
 			if end == 1 {
 				return bad()
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
@@ -215,10 +216,7 @@ func declared(d tool.Doc, values []sample.Value) error {
 	}
 	for _, m := range d.Metrics {
 		if m.Primary && !seen[m.Name] {
-			var all []string
-			for _, v := range values {
-				all = append(all, v.Metric)
-			}
+			all := lists.Map(values, func(v sample.Value) string { return v.Metric })
 			return fault.New(fault.Subject, "the program did not measure %s (only %s)", m.Name, strings.Join(all, ", "))
 		}
 	}

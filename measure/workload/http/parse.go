@@ -10,6 +10,7 @@ import (
 
 	"bakeoff/base/facts"
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/base/strictjson"
@@ -140,10 +141,7 @@ func Failed(r wire.Result) string {
 	}
 	classes := slices.Sorted(maps.Keys(r.Errors))
 	slices.SortStableFunc(classes, func(a, b string) int { return int(r.Errors[b] - r.Errors[a]) })
-	var parts []string
-	for _, c := range classes {
-		parts = append(parts, fmt.Sprintf("%d %s", r.Errors[c], c))
-	}
+	parts := lists.Map(classes, func(c string) string { return fmt.Sprintf("%d %s", r.Errors[c], c) })
 	return fmt.Sprintf("%d of %d requests failed: %s", bad, all, strings.Join(parts, ", "))
 }
 

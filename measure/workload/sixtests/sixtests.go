@@ -8,6 +8,7 @@ package sixtests
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -71,9 +72,7 @@ type settings param.Values
 // with adds the time of one test: a sixth of the trial's.
 func (s settings) with(p param.Values) param.Values {
 	out := param.Values{"time": (p.Duration("time") / time.Duration(len(six))).String()}
-	for name, value := range s {
-		out[name] = value
-	}
+	maps.Copy(out, s)
 	return out
 }
 

@@ -92,8 +92,7 @@ func averageOf(a, b wire.Result) wire.Result {
 		b.Values[0].Value)
 	out.Check.Scaling = min(a.Check.Scaling, b.Check.Scaling)
 	if a.WorkerCPUSeconds != nil && b.WorkerCPUSeconds != nil {
-		spent := *a.WorkerCPUSeconds + *b.WorkerCPUSeconds
-		out.WorkerCPUSeconds = &spent
+		out.WorkerCPUSeconds = new(*a.WorkerCPUSeconds + *b.WorkerCPUSeconds)
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package drivertest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -24,12 +25,8 @@ func Create[U suite.GoTest[U]](t U, drv driver.Driver, o Options) driver.Instanc
 	if a := drv.Check(t.Context(), local.Conn{}, o.Options); !a.OK {
 		t.Skipf("needs: %s; %s", a.Reason, a.Fix)
 	}
-	if o.Memory == 0 {
-		o.Memory = 96 * unit.MiB
-	}
-	if o.Timeout == 0 {
-		o.Timeout = time.Minute
-	}
+	o.Memory = cmp.Or(o.Memory, 96*unit.MiB)
+	o.Timeout = cmp.Or(o.Timeout, time.Minute)
 	s := &runner{T: suite.Under(t), drv: drv, o: o, host: local.Conn{}}
 	s.prepare()
 	return s.create(s.spec("one"))

@@ -4,6 +4,7 @@
 package drivertest
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"slices"
@@ -88,12 +89,8 @@ func Run[U suite.GoTest[U]](t U, drv driver.Driver, o Options) {
 
 // On tests drv with any T; see Run.
 func On(t suite.T, drv driver.Driver, o Options) {
-	if o.Memory == 0 {
-		o.Memory = 96 * unit.MiB
-	}
-	if o.Timeout == 0 {
-		o.Timeout = time.Minute
-	}
+	o.Memory = cmp.Or(o.Memory, 96*unit.MiB)
+	o.Timeout = cmp.Or(o.Timeout, time.Minute)
 	if o.Host == nil {
 		o.Host = local.Conn{}
 	}

@@ -266,8 +266,7 @@ func (b builder) limit(ctx context.Context) error {
 	if err := guest.Run(ctx, b.host, "rctl", "-a", b.rule(b.spec.Memory)); err != nil {
 		return err
 	}
-	memory := b.spec.Memory
-	lim.Memory = &memory
+	lim.Memory = new(b.spec.Memory)
 	return nil
 }
 

@@ -2,6 +2,7 @@ package qemu
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"os"
 	"regexp"
@@ -59,9 +60,7 @@ func (e *events) Write(p []byte) (int, error) {
 		if end == 0 && len(e.partial) < maxEvents {
 			return len(p), nil
 		}
-		if end == 0 {
-			end = len(e.partial)
-		}
+		end = cmp.Or(end, len(e.partial))
 		e.sortLine(e.partial[:end])
 		e.partial = append(e.partial[:0], e.partial[end:]...)
 	}

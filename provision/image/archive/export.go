@@ -2,6 +2,7 @@ package archive
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
@@ -26,9 +27,7 @@ func Export(ctx context.Context, from *layout.Layout, i layout.Image, w io.Write
 	slices.SortFunc(blobs, func(a, b v1.Descriptor) int { return strings.Compare(a.Digest.Hex, b.Digest.Hex) })
 	blobs = slices.CompactFunc(blobs, func(a, b v1.Descriptor) bool { return a.Digest == b.Digest })
 	d := i.Manifest
-	if d.MediaType == "" {
-		d.MediaType = types.OCIManifestSchema1
-	}
+	d.MediaType = cmp.Or(d.MediaType, types.OCIManifestSchema1)
 	d.Annotations = map[string]string{refName: i.Name}
 	index, err := json.Marshal(v1.IndexManifest{SchemaVersion: 2, MediaType: types.OCIImageIndex,
 		Manifests: []v1.Descriptor{d}})

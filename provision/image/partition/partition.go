@@ -90,10 +90,7 @@ func choose(parts []part) (Range, error) {
 	if len(found) == 1 {
 		return found[0].place(), nil
 	}
-	var numbers []string
-	for _, p := range found {
-		numbers = append(numbers, fmt.Sprint(p.Number))
-	}
+	numbers := lists.Map(found, func(p part) string { return fmt.Sprint(p.Number) })
 	err := fault.New(fault.Invalid, "the disk has %d partitions that can be the root: %s", len(found),
 		strings.Join(numbers, ", "))
 	if len(found) == 0 {

@@ -5,6 +5,7 @@
 package reference
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -226,9 +227,7 @@ func (r Reference) meant(word, fix string) string {
 	if i >= len(Distributions) {
 		return fmt.Sprintf("did you mean %q?", known[i]+":"+rest)
 	}
-	if rest == "" {
-		rest = "SUITE"
-	}
+	rest = cmp.Or(rest, "SUITE")
 	return fmt.Sprintf("did you mean %q? For the image of the registry write %s/library/%s", known[i]+":"+rest, DockerHub,
 		r.Text)
 }

@@ -131,10 +131,7 @@ type session struct {
 
 // getManifest asks for the manifest of an image, by way of the index if there is one.
 func (s *session) getManifest(ctx context.Context, r reference.Reference) (v1.Descriptor, []byte, error) {
-	which := r.Digest
-	if which == "" {
-		which = r.Tag
-	}
+	which := cmp.Or(r.Digest, r.Tag)
 	d, b, err := s.getDocument(ctx, which)
 	if err != nil {
 		return d, nil, err

@@ -9,6 +9,7 @@ package unpack
 
 import (
 	"archive/tar"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -682,9 +683,7 @@ func mode(bits int64) fs.FileMode {
 // setTimes sets the times of the folders, after everything was written to them.
 func (u *unpacker) setTimes() error {
 	for name, t := range u.times {
-		if name == "" {
-			name = "."
-		}
+		name = cmp.Or(name, ".")
 		info, err := u.root.Lstat(name)
 		if err != nil || !info.IsDir() {
 			continue // a later layer removed it

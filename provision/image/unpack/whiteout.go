@@ -2,6 +2,7 @@ package unpack
 
 import (
 	"archive/tar"
+	"cmp"
 	"errors"
 	"io/fs"
 	"path"
@@ -53,10 +54,7 @@ func (u *unpacker) opaque(real string) error {
 	if u.upper == nil {
 		return nil // the lowest layer
 	}
-	name := real
-	if name == "" {
-		name = "."
-	}
+	name := cmp.Or(real, ".")
 	f, err := u.root.Open(name)
 	if err != nil {
 		return err

@@ -5,6 +5,7 @@
 package build
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -209,12 +210,8 @@ func (b *builder) inherit(c layout.Config) {
 			d.Steps[i].Run = &run
 		}
 	}
-	if d.User == "" {
-		d.User = c.User
-	}
-	if d.Dir == "" {
-		d.Dir = c.WorkingDir
-	}
+	d.User = cmp.Or(d.User, c.User)
+	d.Dir = cmp.Or(d.Dir, c.WorkingDir)
 	b.def = &d
 }
 

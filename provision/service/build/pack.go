@@ -23,6 +23,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
+	"bakeoff/base/lists"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/unpack"
 	"bakeoff/reach/initramfs"
@@ -263,10 +264,7 @@ func Archive(l *layout.Layout, r Result, w io.Writer) error {
 	t := newTar(w)
 	t.text("index.json", index)
 	t.text("oci-layout", []byte(`{"imageLayoutVersion":"1.0.0"}`))
-	seen := map[string]v1.Descriptor{}
-	for _, b := range blobs {
-		seen[b.Digest.Hex] = b
-	}
+	seen := lists.Index(blobs, func(b v1.Descriptor) string { return b.Digest.Hex })
 	for _, name := range slices.Sorted(maps.Keys(seen)) {
 		t.file("blobs/sha256/"+name, l.Blob(seen[name].Digest), seen[name].Size)
 	}

@@ -138,12 +138,8 @@ func (f Figure) Table() chart.Table {
 	for _, l := range f.Lines {
 		for _, p := range l.Points {
 			against, between := p.Against, p.Between
-			if against == "" {
-				against = "–"
-			}
-			if between == "" {
-				between = "–"
-			}
+			against = cmp.Or(against, "–")
+			between = cmp.Or(between, "–")
 			t.Rows = append(t.Rows, []string{l.Label, p.Value, f.valueText(p.Median), f.valueText(p.Lo), f.valueText(p.Hi),
 				against, between,
 				p.pointWord()})
@@ -350,9 +346,7 @@ func (f Figure) drawPoint(c chart.Rows, p Point, x float64, y func(float64) floa
 		}
 	}
 	at, mark := y(*p.Median), p.Mark
-	if mark == "" {
-		mark = chart.Plain
-	}
+	mark = cmp.Or(mark, chart.Plain)
 	if p.Baseline {
 		mark = chart.Baseline
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"bakeoff/base/bootmodel"
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/judge/profile"
 	"bakeoff/publish/chart"
@@ -115,10 +116,7 @@ func (f Figure) Table() chart.Table {
 			f.Idle(r), strconv.Itoa(r.Count)})
 	}
 	if n := len(rows) - tableRows; n > 0 {
-		rest := 0.0
-		for _, r := range rows[tableRows:] {
-			rest += r.Self
-		}
+		rest := lists.Sum(rows[tableRows:], func(r profile.Row) float64 { return r.Self })
 		t.Note = fmt.Sprintf("%d further labels have a self time of %s together.", n, s.Took(rest))
 	}
 	return t
@@ -310,12 +308,7 @@ const markRows = 4
 
 // placeNames places the names of marks above the chart and returns its top.
 func (v *view) placeNames() (top float64) {
-	var marks []bootmodel.Mark
-	for _, m := range v.l.rec.Marks {
-		if v.l.hasPlace(m.Clock) {
-			marks = append(marks, m)
-		}
-	}
+	marks := lists.Filter(v.l.rec.Marks, func(m bootmodel.Mark) bool { return v.l.hasPlace(m.Clock) })
 	slices.SortStableFunc(marks, func(a, b bootmodel.Mark) int { return importance(b) - importance(a) })
 	used := 0
 	var ends [markRows][][2]float64

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/unit"
 	"bakeoff/publish/chart"
 )
@@ -131,10 +132,7 @@ func mergedSpans(rows []Row) [][2]float64 {
 // placePieces gives each range its share of the width, half of it in equal parts
 // and half by what it spans, and some room at its ends.
 func placePieces(ranges [][2]float64, x0, x1 float64) []piece {
-	total := 0.0
-	for _, r := range ranges {
-		total += r[1] - r[0]
-	}
+	total := lists.Sum(ranges, func(r [2]float64) float64 { return r[1] - r[0] })
 	room := x1 - x0 - gapW*float64(len(ranges)-1)
 	var out []piece
 	x := x0

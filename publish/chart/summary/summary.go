@@ -100,8 +100,7 @@ func (f Figure) Mean(contender int) *float64 {
 	if n < 2 || n != len(f.Rows) {
 		return nil
 	}
-	mean := math.Exp(sum / float64(n))
-	return &mean
+	return new(math.Exp(sum / float64(n)))
 }
 
 // Desc says every row in words.

@@ -3,6 +3,7 @@
 package trend
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -296,10 +297,7 @@ func (f Figure) drawSteps(p plot) {
 		x := p.xOf(s.Run) - p.halfStep()
 		p.Begin("row", s.Text+" at "+f.runName(s.Run))
 		p.Line(x, p.top, x, p.bottom, "level")
-		mark := s.Mark
-		if mark == "" {
-			mark = chart.Open
-		}
+		mark := cmp.Or(s.Mark, chart.Open)
 		p.Text(x, p.top-6, chart.Middle, "sign mark-"+string(mark), mark.Sign())
 		p.End()
 	}

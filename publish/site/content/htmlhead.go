@@ -5,6 +5,8 @@ import (
 	"path"
 	"strings"
 
+	"bakeoff/base/lists"
+
 	"golang.org/x/net/html"
 )
 
@@ -29,10 +31,7 @@ type HeadField struct {
 
 // HTMLHead returns the fields of the head of a document, by their names here.
 func HTMLHead(text []byte) (out []HeadField) {
-	for _, f := range htmlHead(text) {
-		out = append(out, HeadField{f.key, f.value, f.line})
-	}
-	return out
+	return lists.Map(htmlHead(text), func(f field) HeadField { return HeadField{f.key, f.value, f.line} })
 }
 
 // htmlHead reads the head of a document as BSSG and Pelican do: <title>, and elements

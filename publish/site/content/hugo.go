@@ -10,6 +10,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 )
 
@@ -147,11 +148,7 @@ func (h *hugo) listOf(key string) []string {
 	case string:
 		return []string{v}
 	case []any:
-		var out []string
-		for _, e := range v {
-			out = append(out, fmt.Sprint(e))
-		}
-		return out
+		return lists.Map(v, func(e any) string { return fmt.Sprint(e) })
 	}
 	return nil
 }

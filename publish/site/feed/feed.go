@@ -3,6 +3,7 @@ package feed
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"encoding/xml"
 	"strings"
@@ -211,9 +212,7 @@ func JSON(f Feed) ([]byte, error) {
 			Published: i.Published.Format(time.RFC3339), Tags: i.Tags}
 		if i.Content == "" {
 			e.Text = i.Summary // an item must have content
-			if e.Text == "" {
-				e.Text = i.Title
-			}
+			e.Text = cmp.Or(e.Text, i.Title)
 		}
 		if !i.Updated.IsZero() {
 			e.Modified = i.Updated.Format(time.RFC3339)

@@ -2,6 +2,7 @@ package markdown
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"regexp"
@@ -303,9 +304,7 @@ var alignments = map[string]bool{"left": true, "center": true, "right": true}
 
 // uniqueID returns an identifier that no other element has.
 func (w *htmlWriter) uniqueID(base string) string {
-	if base == "" {
-		base = "heading"
-	}
+	base = cmp.Or(base, "heading")
 	id := base
 	for i := 1; w.ids[id]; i++ {
 		id = fmt.Sprintf("%s-%d", base, i)

@@ -10,6 +10,8 @@ import (
 	"path"
 	"strings"
 
+	"bakeoff/base/lists"
+
 	"golang.org/x/image/draw"
 )
 
@@ -29,13 +31,7 @@ func Smaller(name string, width, height int) []int {
 	if width <= 0 || height <= 0 || width > maxPixels/height {
 		return nil
 	}
-	var out []int
-	for _, w := range Widths {
-		if w < width && height*w/width > 0 {
-			out = append(out, w)
-		}
-	}
-	return out
+	return lists.Filter(Widths, func(w int) bool { return w < width && height*w/width > 0 })
 }
 
 // Name is that of a version, such as images/harbor-480w.jpg.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 )
 
 //go:embed base.css */theme.css
@@ -47,10 +48,7 @@ func Style(t Theme) []byte { return []byte(Base() + "\n/* theme " + t.Name + " *
 
 // Names returns the names of all themes.
 func Names() []string {
-	var out []string
-	for _, t := range All() {
-		out = append(out, t.Name)
-	}
+	out := lists.Map(All(), func(t Theme) string { return t.Name })
 	slices.Sort(out)
 	return out
 }

@@ -6,6 +6,7 @@ package conntest
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -41,12 +42,8 @@ func Run[U suite.GoTest[U]](t U, c conn.Conn, o Options) {
 
 // On tests c under any suite.T.
 func On(t suite.T, c conn.Conn, o Options) {
-	if o.Bytes == 0 {
-		o.Bytes = 4 << 20
-	}
-	if o.Timeout == 0 {
-		o.Timeout = 3 * time.Minute
-	}
+	o.Bytes = cmp.Or(o.Bytes, 4<<20)
+	o.Timeout = cmp.Or(o.Timeout, 3*time.Minute)
 	tests := []struct {
 		name string
 		run  func(*side)

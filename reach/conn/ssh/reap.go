@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/lock"
 )
 
@@ -47,10 +48,7 @@ func Reap(dryRun bool) ([]string, error) {
 	if dryRun {
 		return dirs, nil
 	}
-	var errs []error
-	for _, dir := range dirs {
-		errs = append(errs, os.RemoveAll(dir))
-	}
+	errs := lists.Map(dirs, func(dir string) error { return os.RemoveAll(dir) })
 	return dirs, fault.Op("ssh", errors.Join(errs...))
 }
 

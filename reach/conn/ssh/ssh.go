@@ -13,6 +13,7 @@
 package ssh
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -58,12 +59,8 @@ func (o *Options) fill() error {
 	if o.Target == "" || o.Target[0] == '-' {
 		return fault.New(fault.Invalid, "ssh: invalid target %q; write user@host", o.Target)
 	}
-	if o.Name == "" {
-		o.Name = o.Target
-	}
-	if o.Program == "" {
-		o.Program = "ssh"
-	}
+	o.Name = cmp.Or(o.Name, o.Target)
+	o.Program = cmp.Or(o.Program, "ssh")
 	if o.Local == nil {
 		o.Local = local.Conn{}
 	}

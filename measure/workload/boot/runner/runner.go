@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net"
 	"strconv"
 	"time"
@@ -178,9 +179,7 @@ func observe(ctx context.Context, in driver.Instance, l execution.Life, m *boot.
 		m.Moments = append(m.Moments, momentOf(x, l))
 		delete(m.Absent, x.Name)
 	}
-	for name, why := range seen.Absent {
-		m.Absent[name] = why
-	}
+	maps.Copy(m.Absent, seen.Absent)
 	m.TSCHz = seen.TSCHz
 	if log := seen.Log; log != nil {
 		raw[boot.Log] = log.Text
@@ -233,8 +232,7 @@ func ReadSystem(ctx context.Context, c conn.Conn, agent string) ([]byte, error) 
 func momentOf(x driver.Moment, l execution.Life) boot.Moment {
 	out := boot.Moment{Name: x.Name, AtNS: x.At.Sub(l.Asked).Nanoseconds(), How: x.How}
 	if x.Uncertainty >= 0 {
-		ns := x.Uncertainty.Nanoseconds()
-		out.UncertaintyNS = &ns
+		out.UncertaintyNS = new(x.Uncertainty.Nanoseconds())
 	}
 	return out
 }

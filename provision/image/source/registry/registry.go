@@ -3,10 +3,12 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/provision/image/reference"
 	"bakeoff/provision/image/source"
 )
@@ -29,10 +31,7 @@ func (Source) Check(address string) error {
 // of reads the registry and the repository, or "", of an address.
 func of(address string) (host, repository string, err error) {
 	host, repository, _ = strings.Cut(address, "/")
-	at := repository
-	if at == "" {
-		at = "any"
-	}
+	at := cmp.Or(repository, "any")
 	r, err := reference.Parse(host + "/" + at + ":x")
 	if err != nil || r.Host != host {
 		return "", "", fault.WithFix(fault.New(fault.Invalid, "%q does not name a registry", address),
@@ -105,9 +104,6 @@ func (s Source) Image(ctx context.Context, c *source.Client, address, id string)
 	if err != nil {
 		return source.Image{}, err
 	}
-	var all []source.Image
-	for _, t := range tags {
-		all = append(all, image(host, name, t))
-	}
+	all := lists.Map(tags, func(t string) source.Image { return image(host, name, t) })
 	return source.Pick(all, name+":"+tag)
 }

@@ -3,6 +3,7 @@
 package nikola
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 
@@ -37,10 +38,7 @@ func Read(f importer.File, e *importer.Export) error {
 			return err
 		}
 	}
-	slug := p.Slug
-	if slug == "" {
-		slug = p.Stem
-	}
+	slug := cmp.Or(p.Slug, p.Stem)
 	p.Links = []string{"link://filename/" + f.Name}
 	if p.Language == "" { // a translation has the slug of the original
 		p.Links = append(p.Links, "link://slug/"+slug)

@@ -6,9 +6,11 @@ package pelican
 import (
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/publish/site/content"
 	"bakeoff/publish/site/importer"
@@ -41,12 +43,7 @@ func Is(f importer.File) bool {
 
 // knows reports whether one of the fields is Pelican's.
 func knows(head []importer.Field) bool {
-	for _, field := range head {
-		if known.MatchString(field.Key + ":") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(head, func(field importer.Field) bool { return known.MatchString(field.Key + ":") })
 }
 
 // Read adds the post of a file to an export. Front matter and reStructuredText that bakeoff cannot
@@ -185,10 +182,7 @@ func isRule(l string) bool {
 
 // htmlFields are those of the head of a document.
 func htmlFields(text string) (head []importer.Field) {
-	for _, f := range content.HTMLHead([]byte(text)) {
-		head = append(head, importer.Field(f))
-	}
-	return head
+	return lists.Map(content.HTMLHead([]byte(text)), func(f content.HeadField) importer.Field { return importer.Field(f) })
 }
 
 func setField(f importer.File, e *importer.Export, p *importer.Post, field importer.Field) (err error) {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/net/html"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/publish/site/content"
 )
@@ -342,10 +343,7 @@ func (r *reader) paragraph(lines []line, depth int) (int, error) {
 }
 
 func joined(lines []line) line {
-	var words []string
-	for _, l := range lines {
-		words = append(words, strings.TrimSpace(l.text))
-	}
+	words := lists.Map(lines, func(l line) string { return strings.TrimSpace(l.text) })
 	return line{strings.Join(words, "\n"), lines[0].number}
 }
 
