@@ -16,6 +16,10 @@ func (r *recipe) debianZFS() {
 	if r.menu() {
 		r.verifyLoader()
 	}
+	if b := r.spec.Base; b.File != "" {
+		r.assert("base-verify", "verify the archive of the base system before the disk is touched", "sha256sum", b.File).
+			expect(b.SHA256).Local = true
+	}
 	if m := r.spec.Modules; m.File != "" {
 		r.assert("modules-verify", "verify the archive of modules before the disk is touched", "sha256sum", m.File).
 			expect(m.SHA256).Local = true
@@ -54,8 +58,13 @@ func (r *recipe) debianZFS() {
 
 func (r *recipe) debianBase() {
 	s := r.spec
-	b := r.run("base", "install the base system", "mmdebstrap", "--variant=important", "--skip=check/empty",
-		"--components=main,contrib,non-free-firmware", "--include=ca-certificates", s.Release, target, s.Mirror)
+	argv := []string{"mmdebstrap", "--variant=important", "--skip=check/empty",
+		"--components=main,contrib,non-free-firmware", "--include=ca-certificates", s.Release, target, s.Mirror}
+	if s.Base.File != "" { // the kernel makes the nodes in dev
+		argv = []string{"tar", "--extract", "--numeric-owner", "--xattrs", "--xattrs-include=*", "--exclude=./dev/*",
+			"--file", s.Base.File, "--directory", target}
+	}
+	b := r.run("base", "install the base system", argv...)
 	// mmdebstrap refuses device nodes that are there, but not folders.
 	b.Again = append([]string{"find"}, r.mountpoints()...)
 	b.Again = append(b.Again, "-xdev", "-mindepth", "1", "-not", "-type", "d", "-delete")

@@ -229,6 +229,26 @@ func TestPlain(t *testing.T) {
 	}
 }
 
+// TestBase: an archive of the base system is verified before the disk is touched, and unpacked.
+func TestBase(t *testing.T) {
+	const sum = "ba3044dcb8173aec2112a32d96913758c5f3fc7f542ae0356ab35ecc7de99c89"
+	s, err := spec.Parse("debian13.yaml", append(read(t, "debian13.yaml"), "base: {file: /root/base.tar, sha256: "+sum+
+		"}\n"...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, facts := article(t)
+	p := mustPlan(t, s, facts)
+	first := slices.IndexFunc(p.Steps, func(s Step) bool { return s.Destroys != "" })
+	verify := slices.IndexFunc(p.Steps, func(s Step) bool { return s.ID == "base-verify" })
+	if verify < 0 || verify > first || !slices.Equal(p.Steps[verify].Checks[0].Expect, []string{sum}) {
+		t.Errorf("step %d verifies the archive, step %d destroys", verify, first)
+	}
+	if b := p.Step("base"); b.Argv[0] != "tar" || !slices.Contains(b.Argv, "/root/base.tar") || b.Again == nil {
+		t.Errorf("%q unpacks it, again %q", b.Argv, b.Again)
+	}
+}
+
 // TestUKIHoldsNoKey: what lies on the ESP can be read by everybody.
 func TestUKIHoldsNoKey(t *testing.T) {
 	s, err := spec.Parse("debian13.yaml", read(t, "debian13.yaml"))

@@ -35,8 +35,9 @@ type Spec struct {
 	SetsDir    string    `yaml:"sets_dir"`
 	Kernel     string    `yaml:"kernel"`
 	KernelArgs []string  `yaml:"kernel_args"`
-	Modules    Archive   `yaml:"modules"`    // of Debian
-	Encryption string    `yaml:"encryption"` // of the pool: aes-256-gcm or off
+	Base       Archive   `yaml:"base" json:",omitzero"` // of Debian; without one, identities are as before it
+	Modules    Archive   `yaml:"modules"`               // of Debian
+	Encryption string    `yaml:"encryption"`            // of the pool: aes-256-gcm or off
 	Hibernate  bool      `yaml:"hibernate"`
 	SwapGiB    int       `yaml:"swap_gib"` // 0: RAM and an eighth of it
 	Microcode  string    `yaml:"microcode"`
@@ -78,7 +79,7 @@ type Loader struct {
 	SSHKeys []string `yaml:"ssh_keys"`
 }
 
-// Archive is a file that dkms mktarball made, on the machine that gets the system.
+// Archive is a file on the machine that gets the system.
 type Archive struct {
 	File   string `yaml:"file"`
 	SHA256 string `yaml:"sha256"`
@@ -113,6 +114,7 @@ var (
 	digest   = regexp.MustCompile(`^[0-9a-f]{64}$`)
 	path     = regexp.MustCompile(`^/[^\s\x00-\x1f]+$`)
 	argument = regexp.MustCompile(`^[A-Za-z0-9_.]+(=[A-Za-z0-9_.,:=/@+-]*)?$`)
+	base     = regexp.MustCompile(`^/([^\s\x00-\x1f]*/)?[A-Za-z0-9][A-Za-z0-9_.-]*\.tar(\.(gz|xz|zst))?$`)
 	archive  = regexp.MustCompile(`^/([^\s\x00-\x1f]*/)?zfs-[0-9.]+\.dkms\.tar\.gz$`)
 	secret   = regexp.MustCompile(`^(prompt|file:/[^\x00-\x1f]+|command:[^\x00-\x1f]+)$`)
 )
@@ -247,14 +249,9 @@ func (c checker) linux(s *Spec, ref string) {
 	for i, a := range s.KernelArgs {
 		c.want(a, argument, "write an argument such as console=ttyS0", "kernel_args", strconv.Itoa(i))
 	}
-	if s.Modules != (Archive{}) {
-		c.want(s.Modules.File, archive, "write the path of an archive that dkms mktarball made, zfs-VERSION.dkms.tar.gz",
-			"modules", "file")
-		c.want(s.Modules.SHA256, digest, "write 64 hexadecimal digits", "modules", "sha256")
-		if s.Recipe != "debian-zfs" {
-			c.Add(c.at([]string{"modules"}), "leave it out", "modules is for debian-zfs only")
-		}
-	}
+	c.archive(s.Recipe, "base", s.Base, base, "write the path of an archive of mmdebstrap, NAME.tar or NAME.tar.zst")
+	c.archive(s.Recipe, "modules", s.Modules, archive, "write the path of an archive that dkms mktarball made, "+
+		"zfs-VERSION.dkms.tar.gz")
 	if s.SwapGiB < 0 || s.SwapGiB > 1<<16 {
 		c.Add(c.at([]string{"swap_gib"}), "write 1 to 65536, or leave it out", "swap_gib is %d", s.SwapGiB)
 	}
@@ -307,10 +304,23 @@ func (c checker) netbsd(s *Spec) {
 		"secrets.swap": s.Secrets.Swap != "", "secrets.root": s.Secrets.Root != "",
 		"desktop": s.Desktop, "flatpak": s.Flatpak, "mirror_disk": s.MirrorDisk != "",
 		"encryption": s.Encryption != "aes-256-gcm", "datasets": len(s.Datasets) > 0, "pool": s.Pool.changed(),
-		"kernel_args": len(s.KernelArgs) > 0, "modules": s.Modules != (Archive{})} {
+		"kernel_args": len(s.KernelArgs) > 0, "modules": s.Modules != (Archive{}),
+		"base": s.Base != (Archive{})} {
 		if set {
 			c.Add(c.at(strings.Split(key, ".")), "leave it out", "NetBSD has no %s with this recipe", key)
 		}
+	}
+}
+
+// archive checks a file of Debian that takes the place of work.
+func (c checker) archive(recipe, key string, a Archive, pattern *regexp.Regexp, fix string) {
+	if a == (Archive{}) {
+		return
+	}
+	c.want(a.File, pattern, fix, key, "file")
+	c.want(a.SHA256, digest, "write 64 hexadecimal digits", key, "sha256")
+	if recipe != "debian-zfs" {
+		c.Add(c.at([]string{key}), "leave it out", "%s is for debian-zfs only", key)
 	}
 }
 

@@ -21,6 +21,7 @@ zfsbootmenu: {file: /zbm.EFI, sha256: abc}
 hibernate: true
 kernel_args: ["console=ttyS0", "a b"]
 modules: {file: /x.tar, sha256: abc}
+base: {file: x.tar, sha256: abc}
 secrets:
   pool: hunter2hunter2
   root: prompt
@@ -33,8 +34,9 @@ users:
 	}
 	for _, want := range []string{
 		`i.yaml:2:`, `i.yaml:3:7: disk`, `i.yaml:4:`, `i.yaml:5:1: unknown key "hostnam"`, `i.yaml:6:`,
-		"zfsbootmenu.sha256", "i.yaml:13:9: secrets.pool", "secrets.swap is missing", "i.yaml:16:",
+		"zfsbootmenu.sha256", "i.yaml:14:9: secrets.pool", "secrets.swap is missing", "i.yaml:17:",
 		"i.yaml:10:32: kernel_args.1", "modules.file", "modules.sha256", "modules is for debian-zfs only",
+		"base.file", "base.sha256", "base is for debian-zfs only",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not in\n%v", want, err)
