@@ -47,6 +47,7 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/provision/driver"
 	driverall "bakeoff/provision/driver/all"
+	"bakeoff/provision/lease"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 )
@@ -140,7 +141,7 @@ func runBenchmark(ctx context.Context, blocks int, only string, rng *rand.Rand) 
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the agent: %w: %s", err, out)
 	}
-	_, cache := env.Dirs(os.Getenv, os.Getuid())
+	_, cache := lease.Dirs(os.Getenv, os.Getuid())
 	if b.manager, err = env.Open(ctx, env.Config{StateDir: b.state, CacheDir: cache, Host: local.Conn{},
 		Agent: b.agent, Run: "lifecycle"}, driverall.Drivers()); err != nil {
 		return err

@@ -124,7 +124,7 @@ func (b *imageBuilder) buildAll(ctx context.Context, dirs []string, definitions 
 		wg.Go(func() {
 			start := time.Now()
 			results[i], errs[i] = build.Build(ctx, b.at.Images(b.printLine), d,
-				build.Options{Dir: dirs[i], Agent: agent, Materials: materials(), Only: b.only, Fresh: b.fresh,
+				build.Options{Dir: dirs[i], Agent: agent, Materials: webroot.Materials(), Only: b.only, Fresh: b.fresh,
 					Say: b.printLine})
 			took[i] = time.Since(start)
 		})
@@ -162,15 +162,6 @@ func loadDefinitions(dirs []string, arguments map[string]string) ([]*service.Def
 		out = append(out, d)
 	}
 	return out, errors.Join(errs...)
-}
-
-// materials are the folders that bakeoff brings.
-func materials() map[string]map[string][]byte {
-	site := map[string][]byte{}
-	for _, f := range webroot.Example().Files {
-		site[f.Name] = f.Body
-	}
-	return map[string]map[string][]byte{"example-site": site}
 }
 
 // printLine prints a line of one of the builds.

@@ -17,6 +17,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/yamltree"
 	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/measure/webroot"
 	"bakeoff/provision/service/build"
 	"bakeoff/provision/vm"
 	"bakeoff/provision/vm/manifest"
@@ -153,7 +154,7 @@ func (a *app) createGuest(ctx context.Context, m manifest.Guest, dir string) (*v
 	if err != nil {
 		return nil, err
 	}
-	p, err := s.PrepareManifest(ctx, a.imageStore(), m, dir, build.Options{Agent: s.Agent, Materials: materials(),
+	p, err := s.PrepareManifest(ctx, a.imageStore(), m, dir, build.Options{Agent: s.Agent, Materials: webroot.Materials(),
 		Say: a.noteProgress})
 	if err != nil {
 		return nil, err

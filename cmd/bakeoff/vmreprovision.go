@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/measure/webroot"
 	"bakeoff/provision/service/build"
 )
 
@@ -35,7 +36,7 @@ from the new image.`,
 			if err != nil {
 				return err
 			}
-			o := build.Options{Agent: agent, Materials: materials(), Say: a.noteProgress}
+			o := build.Options{Agent: agent, Materials: webroot.Materials(), Say: a.noteProgress}
 			if err := g.Reprovision(ctx, a.imageStore(), text, folderOf(name), o, a.launch); err != nil {
 				return a.problemsFirst(err, false)
 			}

@@ -22,6 +22,7 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/base/yamltree"
 	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/measure/webroot"
 	"bakeoff/provision/driver/oci"
 	"bakeoff/provision/service/build"
 	"bakeoff/provision/vm"
@@ -184,7 +185,7 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 	}
 	defer holder.abandon()
 	r.source.What, r.source.Brand, r.source.Command, r.source.Env = args[0], manifest.Brand(r.brand), args[1:], r.env
-	p, err := s.Prepare(ctx, r.imageStore(), r.source, build.Options{Agent: s.Agent, Materials: materials(),
+	p, err := s.Prepare(ctx, r.imageStore(), r.source, build.Options{Agent: s.Agent, Materials: webroot.Materials(),
 		Say: r.noteProgress})
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -16,9 +15,6 @@ import (
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 )
-
-// imageDir is the folder of images in CacheDir.
-const imageDir = "image"
 
 // Cleaner finds and removes the leftovers of dead controllers.
 type Cleaner struct {
@@ -194,9 +190,6 @@ func (c Cleaner) reap(ctx context.Context, r lease.Lease, dryRun bool) ([]string
 	}
 	return left, fault.Op("clean", leasesOf(m, c.StateDir).Remove(ctx, r))
 }
-
-// ImageDir is the store of images in a cache folder.
-func ImageDir(cache string) string { return filepath.Join(cache, imageDir) }
 
 // Measuring returns the process that holds the lock of the machine or of stateDir on it;
 // nil if there is none, in which case every lease is a leftover.

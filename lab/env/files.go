@@ -9,6 +9,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/lab/manifest"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/image"
 )
 
 // placed returns the files of a contender whose environments have no image. Its
@@ -24,7 +25,7 @@ func (m *Manager) placed(ctx context.Context, d driver.Doc, files []manifest.Fil
 				"start a new run")
 		}
 		if m.cfg.Ship != nil {
-			shelf := filepath.Join(m.cfg.CacheDir, imageDir, "shipped-"+strings.TrimPrefix(f.Digest, "sha256:"))
+			shelf := filepath.Join(image.DirIn(m.cfg.CacheDir), "shipped-"+strings.TrimPrefix(f.Digest, "sha256:"))
 			if err := m.shipOne(ctx, at, shelf); err != nil {
 				return out, fault.Op("send "+f.From+" to "+m.cfg.Name, err)
 			}

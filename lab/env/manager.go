@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -118,10 +117,10 @@ func (m *Manager) open(ctx context.Context, drivers []driver.Driver) error {
 	if m.layout, err = layoutOf(m.at); err != nil {
 		return fault.Op("env", err)
 	}
-	m.images = &image.Store{Dir: filepath.Join(m.cfg.CacheDir, imageDir), Host: m.cfg.Host,
+	m.images = &image.Store{Dir: image.DirIn(m.cfg.CacheDir), Host: m.cfg.Host,
 		Mirror: os.Getenv("BAKEOFF_MIRROR"), Progress: m.cfg.Progress}
 	if m.cfg.Ship != nil { // images are built here and sent
-		m.images.Dir, m.images.Host = filepath.Join(m.cfg.Ship.Cache, imageDir), m.cfg.Ship.Here
+		m.images.Dir, m.images.Host = image.DirIn(m.cfg.Ship.Cache), m.cfg.Ship.Here
 	}
 	return nil
 }
@@ -317,7 +316,7 @@ func request(d driver.Doc, from Origin, packages []string, options param.Values)
 // Root is the path of the unpacked root of an image in the cache of this
 // machine; "" if it has not been built.
 func Root(cache string, d driver.Doc, from Origin, packages []string, options param.Values) string {
-	store := image.Store{Dir: filepath.Join(cache, imageDir)}
+	store := image.Store{Dir: image.DirIn(cache)}
 	return store.Root(request(d, from, packages, options))
 }
 

@@ -17,7 +17,7 @@ import (
 // images is the store of images and kernels on this machine.
 func (c Controller) images() *image.Store {
 	_, cache := c.Dirs()
-	return &image.Store{Dir: env.ImageDir(cache), Host: c.Conn()}
+	return &image.Store{Dir: image.DirIn(cache), Host: c.Conn()}
 }
 
 // Images returns the store of images on this machine, which says to progress what takes

@@ -24,6 +24,7 @@ import (
 	"bakeoff/lab/preflight"
 	executionall "bakeoff/measure/execution/all"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/lease"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/conn/ssh"
@@ -38,7 +39,7 @@ type Controller struct {
 }
 
 // Dirs returns the directories for state and cache on this machine.
-func (c Controller) Dirs() (state, cache string) { return env.Dirs(c.Getenv, os.Getuid()) }
+func (c Controller) Dirs() (state, cache string) { return lease.Dirs(c.Getenv, os.Getuid()) }
 
 // HostLock is the file of the lock of this machine; see lock.OfMachine.
 func (c Controller) HostLock() string { return lock.OfMachine(c.Getenv, os.Getuid()) }

@@ -104,9 +104,30 @@ func (l *Lab) FollowBudget(limit time.Duration) {
 	}
 }
 
+// instances is block or run. A contender that exists and outlives the run serves all blocks.
+func (r *resolver) instances(l *Lab, from sources) string {
+	written, out := from.get("instances"), DefaultDesign().Instances
+	if written != nil && !r.bad[written] {
+		out = written.String()
+	}
+	for _, c := range l.Contenders {
+		i := slices.IndexFunc(r.cat.Drivers, func(d DriverEntry) bool { return d.Name == c.Driver })
+		if i < 0 || !c.Options.Match(r.cat.Drivers[i].Standing) {
+			continue
+		}
+		if written != nil && out == "block" {
+			r.fail(written, "write instances: run, or remove it", "contender %s exists and outlives the run, so bakeoff "+
+				"cannot create it for each block", yamltree.Show(c.Name))
+		}
+		return "run"
+	}
+	return out
+}
+
 // design reads a design and reports what its fields cannot say alone.
-func (r *resolver) design(from sources) Design {
+func (r *resolver) design(l *Lab, from sources) Design {
 	d := DefaultDesign()
+	d.Instances = r.instances(l, from)
 	for _, key := range []string{"looks", "alphas", "blocks"} {
 		d.Written = d.Written || from.get(key) != nil
 	}
@@ -118,9 +139,6 @@ func (r *resolver) design(from sources) Design {
 	}
 	if v := value("margin"); v != "" {
 		d.Margin, _ = unit.ParseShare(v)
-	}
-	if v := value("instances"); v != "" {
-		d.Instances = v
 	}
 	d.Mirror = value("mirror") != "false"
 	if v := value("budget"); v != "" {

@@ -82,7 +82,7 @@ func (r *resolver) lab(l *Lab, root *yamltree.Node) {
 	r.files(l, root)
 	r.volumes(l, root)
 	base := sources{r.sub(root, "design", yamltree.Mapping)}
-	l.Design = r.design(base)
+	l.Design = r.design(l, base)
 	r.profiles(l, root, base)
 	r.fits(l, root)
 }
@@ -456,6 +456,11 @@ func (r *resolver) value(s param.Spec, n *yamltree.Node) (string, bool) {
 		return param.Join(r.texts(n)), n.Kind == yamltree.Sequence
 	}
 	c, err := s.Canonical(n.String())
+	if s.File && c != "" && !filepath.IsAbs(c) {
+		if at, err := filepath.Abs(filepath.Join(filepath.Dir(r.File), c)); err == nil {
+			c = at
+		}
+	}
 	return c, err == nil && n.Kind == yamltree.Scalar
 }
 

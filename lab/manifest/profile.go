@@ -19,7 +19,7 @@ func (r *resolver) profiles(l *Lab, root *yamltree.Node, base sources) {
 				continue
 			}
 			chosen := e.Key.Text == l.Profile
-			d := r.design(append(sources{r.sub(e.Value, "design", yamltree.Mapping)}, base...))
+			d := r.design(l, append(sources{r.sub(e.Value, "design", yamltree.Mapping)}, base...))
 			if chosen {
 				l.Design = d
 			}

@@ -42,7 +42,7 @@ func (v inspector) checkContender(
 		return a
 	}
 	if cpus, memory, err := v.Size(c.Host); err == nil {
-		if d.Doc().Whole {
+		if d.Doc().Whole || HasOwnSize(d, c.Contender) {
 			memory = 0 // it has that of the machine, whatever the default of environments is
 		}
 		if a = Enough(a, c.Contender, cpus, memory); !a.OK {
@@ -54,7 +54,7 @@ func (v inspector) checkContender(
 		return refusal(a, err)
 	}
 	for _, check := range []func(context.Context, driver.Driver, conn.Conn, plan.Contender) error{
-		v.validateOnHost, v.checkSameMachine, v.checkNetwork, v.checkTuning, v.checkVolumes, v.checkRoom} {
+		v.validateOnHost, v.checkStanding, v.checkSameMachine, v.checkNetwork, v.checkTuning, v.checkVolumes, v.checkRoom} {
 		if err := check(ctx, d, host, c); err != nil {
 			return refusal(a, err)
 		}
@@ -152,7 +152,7 @@ func (v inspector) specOf(d driver.Doc, c plan.Contender) driver.Spec {
 		Memory: c.Memory,
 		Quota:  c.Quota, Read: c.IO.Read, Write: c.IO.Write, Agent: "/bakeoff-agent", Volumes: env.Volumes(c.Volumes),
 		Options: c.Options, Tuning: c.Tuning, Watch: d.Whole && reboots(v.plan, v.Workloads)}
-	if d.Whole && c.Where["memory"] == "" {
+	if HasOwnSize(v.driver(c), c.Contender) {
 		s.Memory = 0 // the default of environments is not asked of a machine
 	}
 	for i := range c.CPUs {

@@ -402,7 +402,7 @@ func (v inspector) memoryNotes(able func(string) bool) []string {
 	sum := map[string]unit.Bytes{}
 	var hosts, out []string
 	for _, c := range v.plan.Contenders {
-		if c.System != "" || !able(c.Name) || isWhole(v.Drivers, c) {
+		if c.System != "" || !able(c.Name) || isWhole(v.Drivers, c) || HasOwnSize(v.driver(c), c.Contender) {
 			continue
 		}
 		if h := hostOf(c); sum[h] == 0 {

@@ -25,8 +25,10 @@ import (
 	"bakeoff/lab/store"
 	"bakeoff/lab/trial"
 	executionall "bakeoff/measure/execution/all"
+	"bakeoff/measure/webroot"
 	"bakeoff/provision/driver"
 	driverall "bakeoff/provision/driver/all"
+	"bakeoff/provision/driver/vm"
 )
 
 // Session is one execution of a plan, from its registration on.
@@ -49,7 +51,7 @@ type Session struct {
 // New plans a lab from a seed. Measure creates the run folder in the folder out.
 // version is that of the program.
 func New(lab *manifest.Lab, seed uint64, version, out string) (*Session, error) {
-	s := &Session{Drivers: driverall.Drivers(), lab: lab.Source, sources: inputs.Folder(lab),
+	s := &Session{Drivers: drivers(), lab: lab.Source, sources: inputs.Folder(lab),
 		Dir: store.Free(out, time.Now(), lab.Name)}
 	err := inputs.Record(context.Background(), lab, nil)
 	if err != nil {
@@ -79,7 +81,7 @@ func Resume(dir string) (s *Session, err error) {
 			run.Close()
 		}
 	}()
-	s = &Session{Drivers: driverall.Drivers(), Dir: dir, run: run}
+	s = &Session{Drivers: drivers(), Dir: dir, run: run}
 	if s.text, err = s.run.Plan(); err != nil {
 		return nil, err
 	}
@@ -96,6 +98,17 @@ func Resume(dir string) (s *Session, err error) {
 			filepath.Join(dir, store.LabFile)), fix)
 	}
 	return s, nil
+}
+
+// drivers are all, with the folders that services of manifests may name.
+func drivers() []driver.Driver {
+	all := driverall.Drivers()
+	for _, d := range all {
+		if guests, ok := d.(*vm.Driver); ok {
+			guests.Materials = webroot.Materials()
+		}
+	}
+	return all
 }
 
 // Catalogue returns the drivers and workloads that lab files can name.

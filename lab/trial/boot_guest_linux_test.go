@@ -28,6 +28,7 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/qemu"
 	"bakeoff/provision/image"
+	"bakeoff/provision/lease"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/conn/ssh"
@@ -156,7 +157,7 @@ func runOnGuest(t *testing.T, cpu int, uuid func(boot int) string) guestRun {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	_, cache := env.Dirs(os.Getenv, os.Getuid())
+	_, cache := lease.Dirs(os.Getenv, os.Getuid())
 	images := image.Store{Dir: filepath.Join(cache, "images"), Host: local.Conn{}}
 	img, err := images.Get(ctx, image.Request{Ref: "debian:bookworm", Disk: true, Kernel: true})
 	if err != nil {

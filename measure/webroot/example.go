@@ -207,3 +207,12 @@ func sitemap(files []File) []byte {
 	b.WriteString("</urlset>\n")
 	return b.Bytes()
 }
+
+// Materials are the folders that a service may name: the content of files by path.
+func Materials() map[string]map[string][]byte {
+	site := map[string][]byte{}
+	for _, f := range Example().Files {
+		site[f.Name] = f.Body
+	}
+	return map[string]map[string][]byte{"example-site": site}
+}

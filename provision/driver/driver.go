@@ -68,6 +68,12 @@ type HostValidator interface {
 	ValidateOn(ctx context.Context, host conn.Conn, spec Spec) error
 }
 
+// Reacher is a Driver that can reach an environment that exists before the run (Doc.Standing).
+type Reacher interface {
+	// Reach returns the way into the environment, nil if spec names none. It changes nothing.
+	Reach(ctx context.Context, host conn.Conn, spec Spec) (conn.Conn, error)
+}
+
 // EngineStarter is a Driver whose environments may share an engine: a container engine that the
 // run starts for itself, and that lives longer than each of them.
 type EngineStarter interface {
@@ -421,6 +427,13 @@ type Doc struct {
 	// OwnRoot lists the options (see param.Values.Match) that provide a root, so
 	// that no image is needed.
 	OwnRoot []string `json:"own_root,omitempty"`
+	// OwnSize lists the options (see param.Values.Match) with which an environment has a memory
+	// of its own: the usual memory of contenders is not asked of it.
+	OwnSize []string `json:"own_size,omitempty"`
+	// Standing lists the options (see param.Values.Match) with which an environment is something
+	// that exists and outlives the run: it serves all blocks, is never made again, and is not on
+	// the experiment's network.
+	Standing []string `json:"standing,omitempty"`
 	// Agentless lists the options (see param.Values.Match) with which environments have
 	// no agent.
 	Agentless []string `json:"agentless,omitempty"`

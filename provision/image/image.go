@@ -97,6 +97,9 @@ type Root struct {
 	KernelDigest  string `json:"-"`
 }
 
+// DirIn is the folder of the images in a cache folder.
+func DirIn(cache string) string { return filepath.Join(cache, "image") }
+
 // Store is a cache of images in Dir.
 type Store struct {
 	Dir  string

@@ -12,10 +12,10 @@ import (
 	"bakeoff/reach/conn/local"
 )
 
-// here tells whether c leads to this machine.
-func here(c conn.Conn) bool {
+// Here tells whether c leads to this machine.
+func Here(c conn.Conn) bool {
 	if w, ok := c.(interface{ Unwrap() conn.Conn }); ok {
-		return here(w.Unwrap())
+		return Here(w.Unwrap())
 	}
 	_, ok := c.(local.Conn)
 	return ok
@@ -26,7 +26,7 @@ func here(c conn.Conn) bool {
 // take longer than all of it. The next steps remove what it leaves.
 func (e *Env) teardown(ctx context.Context) {
 	r := agent.Teardown{Netns: netns.Own(e.Spec.Label), Link: netns.Inside, Dir: e.unmounted()}
-	if !here(e.Host) {
+	if !Here(e.Host) {
 		conn.Output(ctx, e.Host, r.Argv(e.Spec.Agent)...)
 		return
 	}

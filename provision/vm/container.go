@@ -348,26 +348,6 @@ func (t *terminal) close() error {
 	return t.log.Close()
 }
 
-// Exec runs a program in a container that runs.
-func (g *Guest) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
-	if g.Brand.Machine() {
-		return conn.Exit{}, fault.WithFix(fault.New(fault.Unsupported, "%s is a machine: bakeoff starts no program in it",
-			g.UUID), "use `bakeoff vm console`, or SSH")
-	}
-	if err := g.mustRun(); err != nil {
-		return conn.Exit{}, err
-	}
-	var b Boot
-	if err := readJSON(g.Path(fileBoot), &b); err != nil {
-		return conn.Exit{}, err
-	}
-	cmd.Env = append(b.Container.Start.Env[:len(b.Container.Start.Env):len(b.Container.Start.Env)], cmd.Env...)
-	if cmd.Dir == "" {
-		cmd.Dir = b.Container.Start.Dir
-	}
-	return isolation.Inside(g.store.Host, g.store.Agent, g.store.envDir(g.UUID)).Exec(ctx, cmd)
-}
-
 // parentOf is the parent of a process of this machine; 0 if it has ended.
 func parentOf(pid int) int {
 	b, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))

@@ -56,9 +56,12 @@ type asked struct {
 	done chan error
 }
 
+// ErrAtOnce is the cause of the end of a context with which Supervise ends the guest by force.
+var ErrAtOnce = errors.New("the guest is ended at once")
+
 // Supervise starts the guest and holds it until it has ended. report is called once, when
 // the guest runs or when it does not start. When ctx ends, as it does by SIGTERM, the guest
-// is shut down.
+// is shut down, or ended by force if the cause is ErrAtOnce.
 func (s *Store) Supervise(ctx context.Context, uuid string, report func(error)) (err error) {
 	g, err := s.open(uuid)
 	if err != nil {
@@ -256,7 +259,7 @@ func (v *supervisor) hold(ctx context.Context, in instance) (last Transition, ag
 			}
 			return last, false, nil
 		case <-ctx.Done():
-			err := v.shutDown(context.WithoutCancel(ctx), in, Stop{})
+			err := v.shutDown(context.WithoutCancel(ctx), in, Stop{Force: errors.Is(context.Cause(ctx), ErrAtOnce)})
 			return Transition{State: Stopped, Why: "the supervisor was asked to end"}, false, err
 		case a := <-v.requests:
 			switch a.Do {

@@ -17,6 +17,7 @@ import (
 	"bakeoff/provision/driver/oci"
 	"bakeoff/provision/driver/podman"
 	"bakeoff/provision/driver/qemu"
+	"bakeoff/provision/driver/vm"
 	"bakeoff/provision/driver/vmm"
 	"bakeoff/provision/driver/zone"
 )
@@ -38,6 +39,7 @@ func Drivers() []driver.Driver {
 		oci.Driver{},
 		podman.Driver{},
 		qemu.New(),
+		vm.New(),
 		vmm.Driver{},
 		zone.Driver{},
 	}

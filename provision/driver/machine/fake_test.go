@@ -232,7 +232,7 @@ func eachProcess(f func(pid, parent, args, env string)) {
 func left(spec driver.Spec) []string {
 	out := drivertest.Remains(driver.Spec{Label: "no-group-is-the-driver's", Dir: spec.Dir})
 	eachProcess(func(pid, _, args, env string) {
-		if strings.Contains(env, mark(spec.Label)) || strings.Contains(args, spec.Dir+"/tmp") {
+		if strings.Contains(env, Mark(spec.Label)) || strings.Contains(args, spec.Dir+"/tmp") {
 			out = append(out, "process "+pid+" "+args)
 		}
 	})
@@ -386,7 +386,7 @@ func TestFakes(t *testing.T) {
 
 // The parsers read what systems print, and nothing that is cut off.
 func TestProcesses(t *testing.T) {
-	marks := []string{mark("ab-1"), "/env/ab-1/"}
+	marks := []string{Mark("ab-1"), "/env/ab-1/"}
 	linux, bsd, illumos := processTree{}, processTree{}, processTree{}
 	linux.readProc("/proc/20/environ\n/proc/20/cmdline\n/proc/99/environ\n\n1 (init) S 0 1\n20 (a) b) S 1 2\n" +
 		"21 (w) S 20 2\n22 (z) Z 20 2\n30 (other) S 1 3\nnonsense\n")
@@ -425,8 +425,8 @@ func FuzzProcesses(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		tree := processTree{}
 		tree.readProc(text)
-		tree.readPS(text, []string{mark("x")})
-		tree.readPargs(text, mark("x"))
+		tree.readPS(text, []string{Mark("x")})
+		tree.readPargs(text, Mark("x"))
 		for _, p := range tree.marked() {
 			if p.pid <= 1 {
 				t.Errorf("process %d would be killed", p.pid)

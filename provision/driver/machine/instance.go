@@ -122,7 +122,7 @@ func (in *Instance) environ() []string {
 	case in.kernel.goos == "darwin":
 		home = "/var/root"
 	}
-	return []string{"PATH=" + in.kernel.path(), "HOME=" + home, "LANG=C.UTF-8", mark(in.spec.Label)}
+	return []string{"PATH=" + in.kernel.path(), "HOME=" + home, "LANG=C.UTF-8", Mark(in.spec.Label)}
 }
 
 // notFound and notExecutable are what env(1) returns if it could not execute the program.

@@ -183,6 +183,6 @@ func cpusOf(host conn.Conn) ([]int, error) {
 	return probe.CPUs()
 }
 
-// mark is the variable by which the processes of an environment are found again. Its value
+// Mark is the variable by which the processes of an environment are found again. Its value
 // ends with a character that no label has, so that it begins no other one.
-func mark(label string) string { return "BAKEOFF_ENVIRONMENT=" + label + ":" }
+func Mark(label string) string { return "BAKEOFF_ENVIRONMENT=" + label + ":" }

@@ -31,7 +31,7 @@ const listed = "the processes:"
 // are among them as long as the system shows the variable or the path: a server that changes
 // its title keeps the path of its configuration.
 func (k kernel) processesOf(ctx context.Context, host conn.Conn, left driver.Leftover) ([]process, error) {
-	marks := []string{mark(left.Label)}
+	marks := []string{Mark(left.Label)}
 	if left.Dir != "" && left.Dir != "/" {
 		marks = append(marks, strings.TrimSuffix(left.Dir, "/")+"/")
 	}

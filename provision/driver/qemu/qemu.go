@@ -29,7 +29,7 @@ func New() driver.Driver { return Driver{} }
 func (Driver) Doc() driver.Doc {
 	return driver.Doc{
 		Name: "qemu",
-		Also: map[string]string{"kvm": "qemu", "qemu-kvm": "qemu", "libvirt": "qemu", "virsh": "qemu", "vm": "qemu",
+		Also: map[string]string{"kvm": "qemu", "qemu-kvm": "qemu", "libvirt": "qemu", "virsh": "qemu",
 			"microvm": "qemu, machine: microvm", "q35": "qemu, machine: q35"},
 		Summary: "a QEMU virtual machine, with hardware virtualization or emulated",
 		Status:  driver.Proven,

@@ -1,0 +1,60 @@
+package preflight
+
+import (
+	"context"
+
+	"bakeoff/base/fault"
+	"bakeoff/lab/plan"
+	"bakeoff/measure/execution"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
+)
+
+// stateFresh is the state of workloads that create an environment for each trial.
+const stateFresh = "fresh"
+
+// checkStanding refuses cells that an environment which exists already cannot run: those that
+// create environments, that need the experiment's network, or a program that it lacks.
+func (v inspector) checkStanding(ctx context.Context, d driver.Driver, host conn.Conn, c plan.Contender) error {
+	r, ok := d.(driver.Reacher)
+	if !ok || !c.Options.Match(d.Doc().Standing) {
+		return nil
+	}
+	in, err := r.Reach(ctx, host, v.specOf(d.Doc(), c))
+	if err != nil {
+		return err
+	}
+	for _, cell := range v.plan.Cells {
+		w := execution.Named(v.Workloads, cell.Workload)
+		if w == nil {
+			continue
+		}
+		doc, params := w.Doc(), c.CellOf(cell.Cell).Params
+		switch {
+		case doc.State == stateFresh:
+			return fault.WithFix(fault.New(fault.Unsupported, "the workload %s of cell %s creates environments, and this one "+
+				"exists already", doc.Name, cell.Name), "remove the cell, or let bakeoff create the environment")
+		case doc.NeedsPeer(params):
+			return fault.WithFix(fault.New(fault.Unsupported, "cell %s needs the experiment's network, and this environment "+
+				"is on a network of its own", cell.Name), "remove the cell, or let bakeoff create the environment")
+		}
+		programs, packages := doc.Needed(params)
+		for _, program := range programs {
+			if have, err := Has(ctx, in, program); err == nil && !have {
+				return lacking(cell.Name, program, packages["debian"])
+			} else if err != nil && !fault.Is(err, fault.NotFound) { // without sh, the trial will tell
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func lacking(cell, program string, packages []string) error {
+	fix := "install it there, or remove the cell"
+	if len(packages) > 0 {
+		fix = "install it there (on Debian: apt-get install " + packages[0] + "), or remove the cell"
+	}
+	return fault.WithFix(fault.New(fault.Unsupported, "cell %s needs the program %s, which the environment lacks", cell,
+		program), fix)
+}

@@ -1,0 +1,263 @@
+package vm
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+
+	"bakeoff/base/fault"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/driver/oci"
+	"bakeoff/provision/image"
+	"bakeoff/provision/isolation"
+	"bakeoff/provision/lease"
+	"bakeoff/provision/service/build"
+	"bakeoff/provision/vm"
+	"bakeoff/provision/vm/manifest"
+	"bakeoff/provision/vm/network"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+)
+
+// maxManifest bounds a manifest, in bytes.
+const maxManifest = 1 << 20
+
+// source is a manifest.
+type source struct {
+	guest  manifest.Guest
+	dir    string // to which names in it belong
+	sha256 string
+}
+
+// read reads the manifest of one guest, and refuses what a contender cannot be. spec is what
+// the lab file asks for beside it. The error names every mistake.
+func read(file string, spec driver.Spec) (s source, err error) {
+	if !filepath.IsAbs(file) {
+		return s, fault.New(fault.Invalid, "manifest: %s is not an absolute path", file)
+	}
+	info, err := os.Stat(file)
+	if err == nil && info.Size() > maxManifest {
+		err = fault.New(fault.Invalid, "the file has %d bytes; at most %d are read", info.Size(), maxManifest)
+	}
+	var text []byte
+	if err == nil {
+		text, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return s, fault.WithFix(fault.Wrap(fault.Invalid, "manifest "+file, err), "name the file of a manifest")
+	}
+	doc, err := manifest.ReadAll(file, text)
+	if err != nil {
+		return s, err
+	}
+	if len(doc.Guests) != 1 || len(doc.Networks) > 0 {
+		return s, fault.WithFix(fault.New(fault.Invalid, "manifest %s describes %d guests and %d networks, and a contender is "+
+			"one guest on the experiment's network", file, len(doc.Guests), len(doc.Networks)), "write each guest into a "+
+			"file of its own, without networks")
+	}
+	s = source{doc.Guests[0], filepath.Dir(file), fmt.Sprintf("%x", sha256.Sum256(text))}
+	return s, s.check(file, spec)
+}
+
+// check refuses properties that a contender cannot have.
+func (s *source) check(file string, spec driver.Spec) error {
+	var out manifest.Problems
+	refuse := func(path string, value any, reason, allowed string) {
+		out = append(out, manifest.Problem{File: file, Path: path, Value: fmt.Sprint(value), Reason: reason,
+			Allowed: allowed})
+	}
+	g := s.guest
+	g.NICs, g.Ports = nil, nil
+	none := func(string) *network.Network { return nil }
+	err := vm.Fit(g, none)
+	for _, p := range manifest.ProblemsOf(err) {
+		p.File = file
+		out = append(out, p)
+	}
+	if g.Brand.Machine() {
+		refuse("brand", g.Brand, "only containers can be contenders this way",
+			"write brand docker, lx or joyent, or driver: qemu for a machine")
+	}
+	for i, n := range s.guest.NICs {
+		refuse("nics."+strconv.Itoa(i), n.NicTag, "a contender is on the experiment's network", "remove nics")
+	}
+	for i, p := range s.guest.Ports {
+		refuse("ports."+strconv.Itoa(i), p, "the guests of several contenders cannot have the same port of this machine",
+			"remove ports: workloads reach the guest on the experiment's network")
+	}
+	if g.Restart != "" && g.Restart != "no" {
+		refuse("restart", g.Restart, "a guest that ends is a result", "remove restart")
+	}
+	if spec.Memory > 0 && int64(spec.Memory>>20) != int64(g.RAM) {
+		refuse("ram", g.RAM, "the lab file asks for memory: "+spec.Memory.String(), "remove memory from the lab file, "+
+			"or write the same size")
+	}
+	if spec.Quota > 0 && g.CPUCap > 0 && spec.Quota != float64(g.CPUCap)/100 {
+		refuse("cpu_cap", g.CPUCap, fmt.Sprintf("the lab file asks for quota: %v", spec.Quota),
+			"remove one of the two, or write the same limit")
+	}
+	if len(out) == 0 {
+		return err
+	}
+	return fault.Wrap(fault.Invalid, "manifest "+file, out)
+}
+
+// prepared is what a manifest starts from.
+type prepared struct {
+	vm.Prepared
+	sha256 string
+}
+
+// StartEngine builds or fetches what the guests of a manifest start from, once for all
+// environments. There is no engine.
+func (d *Driver) StartEngine(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Engine, error) {
+	o, err := decode(spec.Options)
+	if err != nil || o.manifest == "" {
+		return nil, err
+	}
+	s, err := read(o.manifest, driver.Spec{})
+	if err == nil {
+		_, err = d.prepare(ctx, spec.Agent, s, o.manifest)
+	}
+	return nil, fault.Op("vm", err)
+}
+
+// prepare builds or fetches what a guest starts from, once.
+func (d *Driver) prepare(ctx context.Context, agent string, s source, file string) (vm.Prepared, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p, ok := d.prepared[file]; ok && p.sha256 == s.sha256 {
+		return p.Prepared, nil
+	}
+	_, cache := lease.Dirs(d.Getenv, os.Getuid())
+	images := &image.Store{Dir: image.DirIn(cache), Host: local.Conn{}, Mirror: d.Getenv("BAKEOFF_MIRROR")}
+	p, err := d.store(agent).PrepareManifest(ctx, images, s.guest, s.dir, build.Options{Agent: agent,
+		Materials: d.Materials, Say: func(string) {}})
+	if err == nil {
+		err = p.Check()
+	}
+	if err != nil {
+		return p, fault.Op("manifest "+file, err)
+	}
+	d.prepared[file] = prepared{p, s.sha256}
+	return p, nil
+}
+
+// made is a guest that was created for an environment. Its supervisor is this process.
+type made struct {
+	*isolation.Env
+	guest *vm.Guest
+	end   context.CancelCauseFunc // of the supervisor
+	ended chan struct{}
+	mu    sync.Mutex
+	gone  bool
+}
+
+// make creates a guest in a store of its own, in the folder of the environment, and starts it.
+// It is not among the guests that `bakeoff vm list` shows: it ends with its environment.
+func (d *Driver) make(ctx context.Context, host conn.Conn, spec driver.Spec, file string) (driver.Instance, error) {
+	s, err := read(file, driver.Spec{})
+	if err != nil {
+		return nil, err
+	}
+	p, err := d.prepare(ctx, spec.Agent, s, file)
+	if err != nil {
+		return nil, err
+	}
+	within := &within{spec: spec}
+	store := &vm.Store{State: spec.Dir, Host: local.Conn{}, Agent: spec.Agent, Drive: within}
+	m := s.guest
+	m.UUID, m.Autoboot = vm.NewUUID(), false
+	m.Alias = cmp.Or(m.Alias, spec.Name)
+	in := &made{ended: make(chan struct{})}
+	if in.guest, err = store.Create(ctx, m, p.Boot, func(dir string) error {
+		if p.Fill == nil {
+			return nil
+		}
+		return p.Fill(ctx, dir)
+	}); err != nil {
+		return nil, err
+	}
+	started := make(chan error, 1)
+	var life context.Context // the guest outlives ctx; Close ends it
+	life, in.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	go func() {
+		defer close(in.ended)
+		_ = store.Supervise(life, m.UUID, func(err error) { started <- err }) // Close finds what it left
+	}()
+	keep := context.AfterFunc(ctx, func() { in.end(vm.ErrAtOnce) })
+	if err = <-started; !keep() {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return nil, errors.Join(err, in.Close(context.WithoutCancel(ctx)))
+	}
+	in.Env = within.env
+	for name, fact := range map[string]string{"guest.brand": string(m.Brand), "guest.image": cmp.Or(m.Image, m.ImageUUID),
+		"guest.ram": strconv.Itoa(m.RAM) + "MiB", "manifest.sha256": s.sha256} {
+		in.Facts()[name] = fact
+	}
+	return in, nil
+}
+
+// Close deletes the guest.
+func (in *made) Close(ctx context.Context) error {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.gone {
+		return nil
+	}
+	in.end(vm.ErrAtOnce)
+	select {
+	case <-in.ended:
+	case <-ctx.Done():
+		return fault.Op("end guest "+in.guest.UUID, ctx.Err())
+	}
+	err := in.guest.Delete(ctx)
+	in.gone = err == nil
+	return err
+}
+
+// Diagnose adds the console of the guest's program.
+func (in *made) Diagnose(ctx context.Context) []byte {
+	return append(in.Env.Diagnose(ctx), append([]byte("its console:\n"), consoleOf(in.guest)...)...)
+}
+
+// within makes the container of a guest as an environment: with its label, its CPUs, its
+// network and its volumes.
+type within struct {
+	spec driver.Spec
+	env  *isolation.Env // nil until it is made
+}
+
+// Create makes the container. s is what the guest asks for.
+func (w *within) Create(ctx context.Context, host conn.Conn, s driver.Spec) (driver.Instance, error) {
+	dir, memory, quota, root, shares := s.Dir, s.Memory, s.Quota, s.Image, s.Shares
+	s = w.spec
+	s.Dir, s.Memory, s.Quota, s.Image, s.Shares, s.Options = dir, memory, cmp.Or(quota, s.Quota), root, shares, nil
+	in, err := oci.Driver{}.Create(ctx, host, s)
+	if err != nil {
+		return nil, err
+	}
+	env, ok := in.(*isolation.Env)
+	if !ok {
+		return nil, errors.Join(fault.New(fault.Lab, "a container is a %T", in), in.Close(context.WithoutCancel(ctx)))
+	}
+	w.env = env
+	return in, nil
+}
+
+// Reap removes what was made. What another environment has under this label is its own.
+func (w *within) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	if w.env == nil {
+		return nil, nil
+	}
+	left.Label = w.spec.Label
+	return oci.Driver{}.Reap(ctx, host, left, dryRun)
+}

@@ -1,0 +1,193 @@
+package vm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/base/unit"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/driver/drivertest"
+	"bakeoff/provision/driver/oci"
+	"bakeoff/provision/vm"
+	"bakeoff/provision/vm/manifest"
+	"bakeoff/reach/conn/local"
+)
+
+// home gives the test a state folder and a cache of its own, and returns the agent. The paths
+// of sockets are short. A controller that the test kills gets them from the environment.
+func home(t *testing.T) (dir, agent string) {
+	t.Helper()
+	if testing.Short() {
+		return "", ""
+	}
+	if drivertest.Victim() {
+		dir = os.Getenv("BAKEOFF_STATE")
+		return dir, filepath.Join(dir, "bakeoff-agent")
+	}
+	if os.Getuid() != 0 {
+		t.Skip("needs root: it creates containers")
+	}
+	dir, err := os.MkdirTemp("/tmp", "vm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Setenv("BAKEOFF_STATE", dir)
+	t.Setenv("BAKEOFF_CACHE", filepath.Join(dir, "cache"))
+	agent = filepath.Join(dir, "bakeoff-agent")
+	build := exec.Command("go", "build", "-trimpath", "-o", agent, "bakeoff/cmd/bakeoff-agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return dir, agent
+}
+
+// container writes the manifest of a container with busybox.
+func container(t *testing.T, dir string) string {
+	t.Helper()
+	file := filepath.Join(dir, "guest.json")
+	if dir == "" || drivertest.Victim() {
+		return file
+	}
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Skip("needs busybox for a root: apt-get install busybox-static")
+	}
+	root := filepath.Join(dir, "image")
+	for _, sub := range []string{"bin", "etc", "tmp", "root"} {
+		if err := os.MkdirAll(filepath.Join(root, sub), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, argv := range [][]string{{"cp", busybox, root + "/bin/busybox"},
+		{"chroot", root, "/bin/busybox", "--install", "-s", "/bin"}} {
+		if out, err := exec.Command(argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%q: %v\n%s", argv, err, out)
+		}
+	}
+	write(t, file, map[string]any{"brand": "docker", "image": "rootfs:" + root, "ram": 96,
+		"command": []string{"sleep", "100000"}})
+	return file
+}
+
+func write(t *testing.T, file string, v any) {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err == nil {
+		err = os.WriteFile(file, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A guest of a manifest passes the suite of all drivers.
+func TestManifest(t *testing.T) {
+	dir, agent := home(t)
+	drivertest.Run(t, New(), drivertest.Options{Options: param.Values{optManifest: container(t, dir)}, Dir: dir,
+		Agent: agent, Name: "manifest"})
+}
+
+// A guest that runs passes it, too, except for what would change the guest, and runs on.
+func TestGuest(t *testing.T) {
+	dir, agent := home(t)
+	if dir != "" && !drivertest.Victim() {
+		guest := start(t, dir, agent)
+		t.Cleanup(func() {
+			if g, err := New().store(agent).Find(guest); err != nil || g.State != vm.Running {
+				t.Errorf("the guest does not run any more: %+v, %v", g, err)
+			}
+		})
+	}
+	const asIs = "a guest that runs is measured as it is"
+	drivertest.Run(t, New(), drivertest.Options{Options: param.Values{optGuest: "box"}, Dir: dir, Agent: agent, Name: "guest",
+		NoVolume: true, Without: map[string]string{"volumes": asIs, "tuning": asIs, "limits": asIs,
+			"network": "a guest that runs is on its own network"}})
+}
+
+// start starts a guest with the alias box, which ends with the test.
+func start(t *testing.T, dir, agent string) string {
+	t.Helper()
+	d := New()
+	s, err := read(container(t, dir), driver.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.guest.Alias = "box"
+	if a := (oci.Driver{}).Check(t.Context(), local.Conn{}, nil); !a.OK {
+		t.Skipf("needs: %s; %s", a.Reason, a.Fix)
+	}
+	p, err := d.prepare(t.Context(), agent, s, "box")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := d.store(agent)
+	g, err := store.Create(t.Context(), s.guest, p.Boot, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	up, ended := make(chan error, 1), make(chan error, 1)
+	go func() {
+		ended <- store.Supervise(context.Background(), g.UUID, func(err error) { up <- err })
+	}()
+	if err := <-up; err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(g.Delete(context.Background()), <-ended); err != nil {
+			t.Error(err)
+		}
+	})
+	return g.UUID
+}
+
+// A guest that does not exist or does not run, and what would change one, are refused with
+// what to do.
+func TestRefusedGuest(t *testing.T) {
+	dir, agent := home(t)
+	if dir == "" {
+		t.Skip("creates a guest: not with -short")
+	}
+	s, err := read(container(t, dir), driver.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.guest.Alias = "off"
+	store := New().store(agent)
+	for _, g := range []manifest.Guest{s.guest, {Brand: manifest.MicroVM, Alias: "machine", Kernel: "/kernel"}} {
+		manifest.Complete(&g)
+		if _, err := store.Create(t.Context(), g, vm.Boot{Container: &vm.Container{}}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, says := range map[string]string{"none": "vm list", "off": "vm start", "machine": "SSH"} {
+		options := param.Values{optGuest: name}
+		spec := driver.Spec{Label: "x", Dir: t.TempDir(), Agent: agent, Options: options}
+		if a := New().Check(t.Context(), local.Conn{}, options); a.OK || !strings.Contains(a.Fix, says) {
+			t.Errorf("guest %s: %+v", name, a)
+		}
+		if _, err := New().Create(t.Context(), local.Conn{}, spec); err == nil || !strings.Contains(fault.Fix(err), says) {
+			t.Errorf("guest %s: %v", name, err)
+		}
+	}
+	for what, spec := range map[string]driver.Spec{"memory": {Memory: unit.GiB}, "quota": {Quota: 1},
+		"io": {Read: unit.MiB}, "tuning": {Tuning: map[string]string{"net.core.somaxconn": "1"}}} {
+		spec.Options = param.Values{optGuest: "off"}
+		if err := New().Validate(spec); !fault.Is(err, fault.Unsupported) || !strings.Contains(fault.Fix(err), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
