@@ -104,6 +104,10 @@ packages() {
 	test|nodejs|runs html-validate, which checks the pages that bakeoff writes
 	test|npm|installs html-validate and axe-core into bakeoff's cache folder
 	test|libxml2-utils|xmllint: checks feeds and site maps against their schemas
+	test|slurmctld|run --on slurm, in the tests: the controller, never started as a service
+	test|slurmd|run --on slurm, in the tests: the nodes, never started as a service
+	test|slurm-client|run --on slurm: submits jobs and asks for them (sbatch, squeue)
+	test|munge|authentication of Slurm, in the tests; never started as a service
 	golang|golang-go|fetches the Go toolchain that go.mod names (./setup.sh go)
 	golang|ca-certificates|verifies the server that the toolchain comes from
 	check|gcc|the race detector of go test -race

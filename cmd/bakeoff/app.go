@@ -71,7 +71,8 @@ error rate, and writes a page with the verdicts and their evidence.`,
 		id       string
 		commands []*cobra.Command
 	}{
-		{"measure", []*cobra.Command{a.try(), a.initLab(), a.runCommand(), a.planCommand()}},
+		{"measure", []*cobra.Command{a.try(), a.initLab(), a.runCommand(), a.planCommand(),
+			a.queueCommand()}},
 		{"evidence", offline.Commands(a.Streams, versionString(), a.bootRecord(), a.bootBisect(), a.bootTune())},
 		{"publish", []*cobra.Command{site.Command(a.Streams, versionString())}},
 		{"machine", []*cobra.Command{a.doctorCommand(), a.calibrate(), a.compressEstimate(), a.listCommand(),

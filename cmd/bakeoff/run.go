@@ -31,6 +31,7 @@ import (
 type runFlags struct {
 	sort string
 	labFlags
+	slurmFlags
 	budget time.Duration
 	out    string
 	resume string
@@ -75,6 +76,9 @@ If the lab file has a budget and names no looks, the looks follow from the budge
 shows the labels next to a step. The label machine=NAME keeps apart the runs of
 machines that look the same.
 
+With --on slurm the lab file becomes jobs of Slurm (bakeoff queue), and run waits for
+them. Their run folders come back into the folder of --out.
+
 With --fail-on the exit code is 3 if one of these conditions is true. A condition
 with a tolerance is registered: the run continues until it is decided.
 
@@ -84,7 +88,8 @@ with a tolerance is registered: the run continues until it is decided.
   bakeoff run lab.yaml --only http-50 --budget 20m --out /srv/runs
   bakeoff run lab.yaml --json --fail-on worse,twin
   bakeoff run lab.yaml --label commit=$(git rev-parse --short HEAD)
-  bakeoff run --resume runs/20260102T030405Z-quick`,
+  bakeoff run --resume runs/20260102T030405Z-quick
+  bakeoff run lab.yaml --on slurm --pool epyc`,
 		Args: cli.Between(0, 1, "a lab file"),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.doRun(c, f, args)
@@ -100,6 +105,7 @@ with a tolerance is registered: the run continues until it is decided.
 	fl.StringVar(&f.profile, "profile", "", "`name` of a profile in the lab file")
 	fl.StringToStringVar(&f.labels, "label", nil, "record this `name=value` of the run; may be repeated")
 	fl.BoolVar(&f.json, "json", false, "print the results as one JSON object, and progress on standard error")
+	f.slurmFlags.add(c)
 	offline.SortFlag(c, &f.sort)
 	offline.FailOnFlag(c, &f.failOn)
 	completeLabFlags(c)
@@ -141,6 +147,12 @@ func (a *app) doRun(c *cobra.Command, f runFlags, args []string) error {
 	}
 	if f.budget < 0 {
 		return cli.Usage(c, fmt.Errorf("--budget must be positive (got %v)", f.budget))
+	}
+	if err := f.slurmFlags.check(c); err != nil {
+		return err
+	}
+	if f.on != "" {
+		return a.submitLab(c, f, args)
 	}
 	s, err := a.register(c, f, args)
 	if err != nil {
