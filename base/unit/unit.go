@@ -213,6 +213,8 @@ func digits(v float64) string {
 	switch {
 	case a == 0:
 		return "0"
+	case a >= 1e15: // more digits than anybody can read
+		return strconv.FormatFloat(v, 'g', 4, 64)
 	case a >= 100:
 		return strconv.FormatFloat(v, 'f', 0, 64)
 	case a >= 10:

@@ -189,3 +189,21 @@ func TestLeftOut(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// No time and no rate is below 0; a temperature may be.
+func TestNegativeTimesAreLeftOut(t *testing.T) {
+	below := -1.0
+	series := func(unit string, v float64) Series {
+		return Series{Metric: sample.Metric{Name: "m", Unit: unit}, Values: []float64{1, v}}
+	}
+	for _, bad := range []Series{series("s", -1), series("s/op", -1), series("B/s", -1),
+		{Metric: sample.Metric{Name: "m", Unit: "s"}, Stats: &Stats{Min: &below}}} {
+		p := NewProblems("f")
+		f, err := p.Finish(File{Records: []Record{{Line: 1, Series: []Series{bad, series("Celsius", -1)}},
+			{Line: 2, Series: []Series{bad}}, {Line: 3, Series: []Series{bad}, Failed: 1}, {Line: 4}}})
+		if err != nil || len(f.Records) != 3 || len(f.Records[0].Series) != 1 || f.LeftOut != 3 ||
+			f.Warnings[0] != "f:1: m has a negative value (left out)" {
+			t.Errorf("%s: %+v, %v", bad.Metric.Unit, f, err)
+		}
+	}
+}

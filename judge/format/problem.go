@@ -3,6 +3,7 @@ package format
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
@@ -76,6 +77,7 @@ func (p *Problems) Finish(f File) (File, error) {
 	if err := p.Err(); err != nil {
 		return f, err
 	}
+	p.leaveOutNegative(&f)
 	version := ""
 	if strings.ContainsAny(f.Program, "0123456789") {
 		version = safetext.Line(f.Program)
@@ -102,6 +104,40 @@ func (p *Problems) Finish(f File) (File, error) {
 		f.Warnings = append(f.Warnings, fmt.Sprintf("%s: %d more such parts are left out.", p.name, more))
 	}
 	return f, nil
+}
+
+// leaveOutNegative leaves out times and rates below 0.
+func (p *Problems) leaveOutNegative(f *File) {
+	kept := f.Records[:0:0]
+	for _, r := range f.Records {
+		if !p.withoutNegative(&r) {
+			kept = append(kept, r)
+		}
+	}
+	f.Records = kept
+}
+
+// withoutNegative leaves out negative times and rates of a record, and reports whether
+// nothing else was in it.
+func (p *Problems) withoutNegative(r *Record) (empty bool) {
+	all := len(r.Series)
+	r.Series = slices.DeleteFunc(r.Series, func(s Series) bool {
+		if s.Metric.Unit != "s" && !strings.HasPrefix(s.Metric.Unit, "s/") && !strings.HasSuffix(s.Metric.Unit, "/s") ||
+			!s.anyNegative() {
+			return false
+		}
+		p.LeaveOut(r.Line, "%s has a negative value", s.Metric.Name)
+		return true
+	})
+	return all > 0 && len(r.Series) == 0 && r.Failed == 0
+}
+
+func (s Series) anyNegative() bool {
+	below := func(v *float64) bool { return v != nil && *v < 0 }
+	if s.Stats != nil && (below(s.Stats.Mean) || below(s.Stats.Median) || below(s.Stats.Min) || below(s.Stats.Max)) {
+		return true
+	}
+	return slices.ContainsFunc(s.Values, func(v float64) bool { return v < 0 })
 }
 
 // Err returns an error of kind fault.Invalid with the problems, or nil if there are

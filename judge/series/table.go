@@ -259,7 +259,7 @@ func centerOf(x format.Series, median bool) *float64 {
 	case x.Stats != nil && median:
 		return x.Stats.Median
 	case x.Stats != nil:
-		return cmp.Or(x.Stats.Mean, x.Stats.Median)
+		return x.Stats.Mean // a median is not compared with means
 	case median:
 		return finiteOrNil(stats.Median(slices.Sorted(slices.Values(x.Values))))
 	}
@@ -306,7 +306,10 @@ func (t *table) compare(r *Result, key cellMetric, baseline string) {
 		sum := Summary{Contender: who, Cell: key.cell, Group: t.groups[key.cell], Metric: m.Name, Unit: m.Unit,
 			Better: m.Better, N: len(s.values), Failures: t.failures(key.cell, who)}
 		if s.ofStats && len(s.series) == 1 {
-			sum.Stats = s.series[0].Stats
+			if sum.Stats = s.series[0].Stats; sum.Stats == nil && s.mean && len(s.values) == 1 {
+				n := len(s.series[0].Values)
+				sum.Stats = &format.Stats{N: &n, Mean: &s.values[0]}
+			}
 		}
 		if !s.mean || len(s.values) > 1 {
 			e := stats.MedianInterval(s.values, Level)

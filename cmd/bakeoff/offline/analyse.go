@@ -151,6 +151,9 @@ func (a reader) doAnalyse(c *cobra.Command, f analyseFlags, args []string) error
 	if err != nil {
 		return err
 	}
+	for i := range results {
+		results[i].Warnings = append(results[i].Warnings, files[0].cutShort()...)
+	}
 	return a.printTable(results, f, nil)
 }
 

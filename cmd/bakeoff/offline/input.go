@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"io/fs"
@@ -65,6 +66,7 @@ type input struct {
 	path string
 	in   *bufio.Reader
 	file *os.File // nil for standard input
+	ends *ends
 }
 
 type inputs []input
@@ -158,8 +160,9 @@ func criterionSamples(folder string) (out []string) {
 
 func (a reader) openInput(path string) (input, error) {
 	if path == "-" {
-		in, err := utf8Reader(a.In, "standard input")
-		return input{path: "standard input", in: in}, err
+		ends := &ends{Reader: a.In}
+		in, err := utf8Reader(ends, "standard input")
+		return input{path: "standard input", in: in, ends: ends}, err
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -170,12 +173,44 @@ func (a reader) openInput(path string) (input, error) {
 		return input{}, fault.WithFix(fault.New(fault.Invalid, "%s is a folder", path),
 			"use bakeoff verify or bakeoff report for run folders; analyse reads only folders called criterion")
 	}
-	in, err := utf8Reader(f, path)
+	ends := &ends{Reader: f}
+	in, err := utf8Reader(ends, path)
 	if err != nil {
 		f.Close()
 		return input{}, err
 	}
-	return input{path: path, file: f, in: in}, nil
+	return input{path: path, file: f, in: in, ends: ends}, nil
+}
+
+// ends keeps the ends of what is read.
+type ends struct {
+	io.Reader
+	first byte // that is no space and no byte order mark
+	last  byte
+}
+
+// Read implements io.Reader.
+func (e *ends) Read(p []byte) (int, error) {
+	n, err := e.Reader.Read(p)
+	for _, b := range p[:n] {
+		if e.first == 0 && b > ' ' && b < 0x80 {
+			e.first = b
+		}
+		if b != 0 { // UTF-16
+			e.last = b
+		}
+	}
+	return n, err
+}
+
+// cutShort warns of a file that was read and whose last line has no end. A number in that
+// line may have lost digits. A complete JSON or XML document needs no end of a line.
+func (x input) cutShort() []string {
+	closing, document := map[byte]byte{'{': '}', '[': ']', '<': '>'}[x.ends.first]
+	if last := x.ends.last; x.ends.first == 0 || last == '\n' || last == '\r' || document && last == closing {
+		return nil
+	}
+	return []string{x.path + " does not end with a newline. It may be incomplete, and its last value may be wrong."}
 }
 
 // colors are the sequences with which programs color text on a terminal. Those that are
@@ -305,6 +340,7 @@ func recognize(path string, head []byte) (format.Format, error) {
 // readAs reads the files as format f.
 func (all inputs) readAs(f format.Format) (out []series.Source, err error) {
 	var problems []string
+	paths := map[[sha256.Size]byte]string{}
 	for _, x := range all {
 		data, err := io.ReadAll(io.LimitReader(x.in, format.MaxBytes+1))
 		if err != nil {
@@ -318,6 +354,17 @@ func (all inputs) readAs(f format.Format) (out []series.Source, err error) {
 			problems = append(problems, err.Error())
 			continue
 		}
+		if sum := sha256.Sum256(data); paths[sum] != "" {
+			file.Warnings = append(file.Warnings, fmt.Sprintf("%s has the same content as %s. One of them may be the wrong file.",
+				x.path, paths[sum]))
+		} else {
+			paths[sum] = x.path
+		}
+		if half := data[:len(data)/2]; len(half) > 0 && bytes.Equal(half, data[len(half):]) {
+			file.Warnings = append(file.Warnings, x.path+" contains the same text twice. Values that are listed twice are not "+
+				"independent, so the intervals are too narrow.")
+		}
+		file.Warnings = append(file.Warnings, x.cutShort()...)
 		out = append(out, series.Source{Name: x.name, Path: x.path, File: file})
 	}
 	if len(problems) > 0 {

@@ -99,3 +99,38 @@ func TestWhatWasLeftOutIsMissing(t *testing.T) {
 		}
 	}
 }
+
+// A file that was cut in its last number, two equal files, and a file that was appended to
+// itself give numbers that look right; a warning says so.
+func TestSuspiciousFiles(t *testing.T) {
+	const (
+		bench = "BenchmarkA-2 10 5 ns/op\n"
+		table = "block,position,contender,workload,metric,unit,better,value\n0,0,a,w,m,s,lower,1\n0,1,b,w,m,s,lower,2"
+		json  = `{"results":[{"command":"a","times":[1,2]}]}`
+		cut   = "does not end with a newline. It may be"
+		twice = "contains the same text twice."
+	)
+	for name, x := range map[string]struct{ text, want string }{
+		"cut number":       {bench + "BenchmarkA-2 10 5 ns/op 12 B/op", cut},
+		"cut table":        {table, cut},
+		"table":            {table + "\n", ""},
+		"benchmark":        {bench, ""},
+		"CRLF":             {strings.ReplaceAll(bench, "\n", "\r\n"), ""},
+		"JSON":             {json, ""},
+		"JSON and newline": {"\ufeff" + json + "\n", ""},
+		"cut events":       {`{"Action":"output","Output":"BenchmarkA-2 10 5 ns/op\n"}` + "\n" + `{"Action":"outp`, cut},
+		"twice":            {bench + bench, twice},
+	} {
+		out, stderr, code := called(t, "analyse", file(t, "x.txt", x.text))
+		for _, warning := range []string{cut, twice} {
+			if has := strings.Contains(strings.Join(strings.Fields(out), " "), warning); code != 0 || has != (warning == x.want) {
+				t.Errorf("%s: %q is there: %v\n%s%s", name, warning, has, out, stderr)
+			}
+		}
+	}
+	a, b := file(t, "a.txt", bench), file(t, "b.txt", bench)
+	out, _, _ := called(t, "analyse", a, b)
+	if want := b + " has the same content as " + a; !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
+		t.Errorf("%s lacks %q", out, want)
+	}
+}

@@ -41,7 +41,7 @@ const unit = `\S+\.(?:service|socket|target|device|mount|automount|swap|timer|pa
 
 var (
 	started = regexp.MustCompile(`^Startup finished in (.*\((?:firmware|loader|kernel|initrd|userspace)\).*)$`)
-	phase   = regexp.MustCompile(`(` + span + `) \((\w+)\)`)
+	phase   = regexp.MustCompile(`(?:^|\+ )(` + span + `) \((\w+)\)`)
 	total   = regexp.MustCompile(` = (` + span + `)\.? *$`)
 	reached = regexp.MustCompile(`^(` + unit + `) reached after (` + span + `) in userspace`)
 	blamed  = regexp.MustCompile(`^ *(` + span + `) (` + unit + `)$`)
@@ -90,7 +90,12 @@ type reader struct {
 // readLine reads a line. Lines of no known form are text.
 func (r *reader) readLine(line string) {
 	if m := started.FindStringSubmatch(line); m != nil {
-		for _, x := range phase.FindAllStringSubmatch(m[1], 10) {
+		parts := phase.FindAllStringSubmatch(m[1], 10)
+		if len(parts) < strings.Count(m[1], "(") {
+			r.p.LeaveOut(r.line, "%q has a time that is not written as in 1min 2.345s", m[1])
+			return
+		}
+		for _, x := range parts {
 			r.addPart("time", x[2], x[1], "")
 		}
 		if x := total.FindStringSubmatch(m[1]); x != nil {

@@ -9,3 +9,12 @@ import (
 func TestSuite(t *testing.T) { formattest.Run(t, New()) }
 
 func FuzzRead(f *testing.F) { formattest.Fuzz(f, New()) }
+
+// A time with a decimal comma is refused: 345 s would be wrong for 2,345s.
+func TestMistakes(t *testing.T) {
+	formattest.Mistakes(t, New(), []formattest.Mistake{
+		{Name: "comma", Text: "Startup finished in 2,345s (kernel) + 3,1s (userspace) = 5,445s\n",
+			Want: "x:1: \"2,345s (kernel) + 3,1s (userspace) = 5,445s\" has a time that is not written as in 1min 2.345s"},
+		{Name: "one comma", Text: "Startup finished in 1min 2.3s (kernel) + -3.1s (userspace) = 5.445s\n", Want: "x:1: "},
+	})
+}

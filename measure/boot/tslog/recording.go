@@ -93,7 +93,7 @@ func (l *log) notesOn(open int, spare bool) (notes []bootmodel.Note) {
 		{l.counts.unfinished, "%d functions have no EXIT; they end with the function that called them."},
 		{l.counts.strayExit, "%d lines are the EXIT of a function that was not entered; they were left out."},
 		{l.counts.strayUnwait, "%d lines end a wait that did not begin; they were left out."},
-		{open, "%d functions were open when the boot ended; they end there."},
+		{open, "functions still open when the boot ended, which bakeoff ends there: %d"},
 		{l.counts.after, "%d lines come after the EXIT of " + last + ", which ends the boot; they were left out."},
 	} {
 		if n.count > 0 {
