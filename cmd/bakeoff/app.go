@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/cmd/bakeoff/archive"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/cmd/bakeoff/offline"
 	"bakeoff/cmd/bakeoff/site"
@@ -74,7 +75,7 @@ error rate, and writes a page with the verdicts and their evidence.`,
 		{"measure", []*cobra.Command{a.try(), a.initLab(), a.runCommand(), a.planCommand(),
 			a.queueCommand()}},
 		{"evidence", offline.Commands(a.Streams, versionString(), a.bootRecord(), a.bootBisect(), a.bootTune())},
-		{"publish", []*cobra.Command{site.Command(a.Streams, versionString())}},
+		{"publish", []*cobra.Command{site.Command(a.Streams, versionString()), archive.Command(a.Streams, a.at.Getenv)}},
 		{"machine", []*cobra.Command{a.doctorCommand(), a.calibrate(), a.compressEstimate(), a.listCommand(),
 			a.cleanCommand(), a.cacheCommand(),
 			a.imageCommand(), a.installCommand(), a.vmCommand()}},

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -113,7 +111,7 @@ It first lists what it would remove, and then asks. --yes answers the question.`
 			}
 			remove := !dryRun && len(drop) > 0
 			if remove && !yes {
-				if err := a.confirm(fmt.Sprintf("Remove these %d, %s?", len(drop), totalSize(drop...))); err != nil {
+				if err := a.Confirm(fmt.Sprintf("Remove these %d, %s?", len(drop), totalSize(drop...))); err != nil {
 					return err
 				}
 			}
@@ -148,21 +146,6 @@ It first lists what it would remove, and then asks. --yes answers the question.`
 		return nil
 	}
 	return c
-}
-
-// confirm asks a question on the terminal; any answer but yes is an error.
-func (a *app) confirm(question string) error {
-	if in, ok := a.In.(*os.File); !ok || !a.Terminal(in) {
-		return fault.WithFix(fault.New(fault.Invalid, "there is no terminal to ask: nothing was removed"),
-			"add --yes or --dry-run")
-	}
-	fmt.Fprintf(a.Err, "%s [y/N] ", question)
-	answer, _ := bufio.NewReader(a.In).ReadString('\n') // its end is no yes
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	return fault.New(fault.Invalid, "nothing was removed")
 }
 
 func (a *app) printEntries(entries []image.Entry) {

@@ -69,7 +69,7 @@ func (a *app) removeEntries(c *cobra.Command, r removal, drop []image.Entry) err
 	}
 	remove := !r.dryRun && len(drop) > 0
 	if remove && !r.yes {
-		if err := a.confirm(fmt.Sprintf("Remove these %d, %s?", len(drop), totalSize(drop...))); err != nil {
+		if err := a.Confirm(fmt.Sprintf("Remove these %d, %s?", len(drop), totalSize(drop...))); err != nil {
 			return err
 		}
 	}

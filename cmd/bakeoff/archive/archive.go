@@ -1,0 +1,614 @@
+// Package archive holds the commands of `bakeoff store`, which keep runs that ended.
+package archive
+
+import (
+	"cmp"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/lists"
+	"bakeoff/base/safetext"
+	"bakeoff/base/unit"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/cmd/bakeoff/offline"
+	"bakeoff/lab/archive"
+	"bakeoff/lab/archive/bundle"
+	"bakeoff/lab/archive/index"
+	"bakeoff/lab/evidence"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/store"
+	workloadall "bakeoff/measure/workload/all"
+)
+
+// The schemas of what the commands print with --json.
+const (
+	listSchema   = "bakeoff/store-list/v1"
+	addSchema    = "bakeoff/store-add/v1"
+	verifySchema = "bakeoff/store-verify/v1"
+)
+
+// keeper is what every command of this package is given.
+type keeper struct {
+	*cli.Streams
+	getenv func(string) string
+	dir    string // of the store
+}
+
+// Command returns the command and those below it.
+func Command(s *cli.Streams, getenv func(string) string) *cobra.Command {
+	k := &keeper{Streams: s, getenv: getenv}
+	c := &cobra.Command{
+		Use:   "store",
+		Short: "Keep runs that ended, and ask questions about all of them",
+		Long: `store packs each run that ended into a bundle, and keeps an index of all bundles: runs,
+comparisons and change points, as tables that SQL reads. A bundle has the results, the
+samples as a Parquet file, and the run folder. It never changes, and its digest names it.
+Run folders stay as they are. See docs/guides/store.md.
+
+A RUN of a store is named by its digest, by at least six digits of it, or by the name of
+its folder. The store is the folder that --store names, or BAKEOFF_STORE, or the folder
+store.`,
+		Example: `  bakeoff store init
+  bakeoff store add runs
+  bakeoff store list --lab nightly
+  bakeoff store show 20260102T030405Z-quick
+  bakeoff store query "SELECT name, contender, ratio FROM comparisons WHERE verdict = 'worse'"`,
+	}
+	c.PersistentFlags().StringVar(&k.dir, "store", "", "`folder` of the store (default: $BAKEOFF_STORE, or store)")
+	subs := []*cobra.Command{k.init(), k.add(), k.list(), k.show(), k.verify(), k.rebuild(), k.query()}
+	cli.Group(c, "command", strings.Join(lists.Map(subs, func(c *cobra.Command) string { return c.Name() }), ", "))
+	c.AddCommand(subs...)
+	return c
+}
+
+// folder is the folder of the store.
+func (k *keeper) folder() string { return cmp.Or(k.dir, k.getenv("BAKEOFF_STORE"), "store") }
+
+// with calls do with the store.
+func (k *keeper) with(ctx context.Context, do func(*archive.Store) error) error {
+	s, err := archive.Open(ctx, k.folder())
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return do(s)
+}
+
+func (k *keeper) init() *cobra.Command {
+	var conf archive.Config
+	c := &cobra.Command{
+		Use:   "init [FOLDER]",
+		Short: "Make a store",
+		Long: `init makes a store in a new folder. The index is a file of SQLite, which one process
+writes at a time. Where several people write, --index names a database of PostgreSQL. Its
+password does not belong here: PostgreSQL's clients read ~/.pgpass.
+
+The settings are in store.json. With --key, push signs bundles with this SSH key. With
+--signers, verify and pull say who signed a bundle; the file has the form of ALLOWED
+SIGNERS in ssh-keygen(1).`,
+		Example: `  bakeoff store init
+  bakeoff store init /srv/runs --registry registry.example/team/runs
+  bakeoff store init --key ~/.ssh/id_ed25519 --signers signers --require-signature
+  bakeoff store init --index postgres://ann@db.example/bakeoff`,
+		Args: cli.Between(0, 1, "FOLDER"),
+		RunE: func(c *cobra.Command, args []string) error {
+			dir := k.folder()
+			if len(args) > 0 {
+				dir = args[0]
+			}
+			for _, file := range []*string{&conf.Key, &conf.Signers} {
+				if *file != "" {
+					abs, err := filepath.Abs(*file)
+					if err != nil {
+						return fault.Wrap(fault.Lab, "store init", err)
+					}
+					*file = abs
+				}
+			}
+			if err := archive.Init(c.Context(), dir, conf); err != nil {
+				return err
+			}
+			fmt.Fprintln(k.Out, "made the store "+dir)
+			return nil
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&conf.Index, "index", "", "`database` for the index: postgres://USER@HOST/DATABASE (default: a file)")
+	fl.StringVar(&conf.Registry, "registry", "", "`place` that push and pull use: HOST/NAME")
+	fl.StringVar(&conf.Key, "key", "", "`file` of the SSH key that signs bundles")
+	fl.StringVar(&conf.Signers, "signers", "", "`file` with the keys that are trusted")
+	fl.BoolVar(&conf.RequireSignature, "require-signature", false, "refuse bundles that no trusted key signed")
+	return c
+}
+
+// added is what became of one run folder.
+type added struct {
+	Folder string `json:"folder"`
+	Bundle string `json:"bundle,omitempty"`
+	New    bool   `json:"new"`
+	Reason string `json:"reason,omitempty"` // why it was not added
+}
+
+func (k *keeper) add() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "add RUN|FOLDER...",
+		Short: "Pack runs that ended and add them",
+		Long: `add packs run folders and adds them to the store. A FOLDER stands for all runs in it. A
+run that has not ended, or that was changed, is not added, and the exit code is 1; the
+others are added. A run that the store has is not added again. A killed add leaves no
+part of a run: run it again.
+
+The page of a run is not packed; bakeoff report makes it again.`,
+		Example: `  bakeoff store add runs/20260102T030405Z-quick
+  bakeoff store add runs
+  bakeoff store add runs --json | jq '.runs[] | select(.new) | .bundle'`,
+		Args: cli.Between(1, 10_000, "a run folder"),
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx, stop := k.Interruptible(c.Context())
+			defer stop()
+			return k.with(ctx, func(s *archive.Store) error { return k.doAdd(ctx, s, args, asJSON) })
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+func (k *keeper) doAdd(ctx context.Context, s *archive.Store, args []string, asJSON bool) error {
+	all, failed := []added{}, 0
+	for _, arg := range args {
+		folders := offline.RunsIn(filepath.Clean(arg))
+		if len(folders) == 0 {
+			dir, err := offline.RunDir(arg)
+			if err != nil {
+				return err
+			}
+			folders = []string{dir}
+		}
+		for _, dir := range folders {
+			a := added{Folder: dir}
+			digest, _, isNew, err := s.Add(ctx, dir)
+			if ctx.Err() != nil {
+				return cli.Interrupted(ctx, "what was added stays; run the command again for the others")
+			}
+			switch {
+			case fault.Is(err, fault.Invalid):
+				a.Reason = err.Error()
+				failed++
+			case err != nil:
+				return err
+			default:
+				a.Bundle, a.New = digest, isNew
+			}
+			all = append(all, a)
+			if asJSON {
+				continue
+			}
+			switch {
+			case a.Reason != "":
+				fmt.Fprintln(k.Err, "bakeoff: not added: "+safetext.Line(a.Reason))
+			case a.New:
+				fmt.Fprintf(k.Out, "added %s as %s\n", safetext.Line(dir), digest)
+			default:
+				fmt.Fprintf(k.Out, "%s is there as %s\n", safetext.Line(dir), digest)
+			}
+		}
+	}
+	if asJSON {
+		if err := k.PrintJSON(map[string]any{"schema": addSchema, "runs": all}); err != nil {
+			return err
+		}
+	}
+	if failed > 0 {
+		return cli.Exit{Code: cli.ExitFailed, Text: fmt.Sprintf("%s not added", unit.Count(failed, "run"))}
+	}
+	return nil
+}
+
+func (k *keeper) list() *cobra.Command {
+	var f index.Filter
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the runs of the store",
+		Long: `list shows the newest runs of the store, with the verdicts of their primary comparisons.
+--json also has the place of the next page: give it to --before.`,
+		Example: `  bakeoff store list
+  bakeoff store list --lab nightly --host rack2-07 --most 200
+  bakeoff store list --label commit=1a2b3c4
+  bakeoff store list --json | jq -r .next`,
+		Args: cli.Between(0, 0, ""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			if f.Most < 1 || f.Most > 10_000 {
+				return cli.Usage(c, fmt.Errorf("--most must be between 1 and 10000 (got %d)", f.Most))
+			}
+			if f.BeforeBegan != "" {
+				var ok bool
+				if f.BeforeBegan, f.BeforeBundle, ok = strings.Cut(f.BeforeBegan, "/"); !ok {
+					return cli.Usage(c, fmt.Errorf("--before must be the next of an earlier list (got %q)", f.BeforeBegan))
+				}
+			}
+			return k.with(c.Context(), func(s *archive.Store) error { return k.doList(c.Context(), s, f, asJSON) })
+		},
+	}
+	fl := c.Flags()
+	fl.StringVar(&f.Lab, "lab", "", "only runs of the lab of this `name`")
+	fl.StringVar(&f.Host, "host", "", "only runs on the machine of this `name`")
+	fl.StringToStringVar(&f.Labels, "label", nil, "only runs with this `name=value`; may be repeated")
+	fl.IntVar(&f.Most, "most", 50, "show at most this `number` of runs")
+	fl.StringVar(&f.BeforeBegan, "before", "", "show older runs: the `next` of an earlier list")
+	fl.BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+func (k *keeper) doList(ctx context.Context, s *archive.Store, f index.Filter, asJSON bool) error {
+	runs, err := s.Index.List(ctx, f)
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		next := ""
+		if len(runs) == f.Most {
+			last := runs[len(runs)-1]
+			next = last.Began + "/" + last.Bundle
+		}
+		return k.PrintJSON(map[string]any{"schema": listSchema, "runs": runs, "next": next})
+	}
+	if len(runs) == 0 {
+		fmt.Fprintln(k.Out, "no runs")
+		return nil
+	}
+	t := cli.NewTable("BUNDLE", "RUN", "HOST", "ENDED", "BETTER", "EQUIVALENT", "INCONCLUSIVE", "WORSE")
+	for _, r := range runs {
+		t.Row(bundle.Short(r.Bundle), r.Name, safetext.Clip(r.Host, 30), r.Reason, strconv.Itoa(r.Better),
+			strconv.Itoa(r.Equivalent), strconv.Itoa(r.Inconclusive), strconv.Itoa(r.Worse))
+	}
+	k.PrintWide(t)
+	if len(runs) == f.Most {
+		fmt.Fprintf(k.Out, "the newest %d; --most shows more\n", f.Most)
+	}
+	return nil
+}
+
+func (k *keeper) show() *cobra.Command {
+	var asJSON bool
+	var unpack string
+	c := &cobra.Command{
+		Use:   "show RUN",
+		Short: "Show a run of the store, or unpack its folder",
+		Long: `show prints what the bundle says of its run: when and where it ran, its primary
+comparisons, and where the Parquet file with its samples is. --unpack writes the run
+folder, for bakeoff verify, report and all other commands.`,
+		Example: `  bakeoff store show 1a2b3c4d5e6f
+  bakeoff store show 20260102T030405Z-quick --unpack /tmp
+  bakeoff store show 20260102T030405Z-quick --json | jq -r .samples_file`,
+		Args: cli.Between(1, 1, "a run of the store"),
+		RunE: func(c *cobra.Command, args []string) error {
+			return k.with(c.Context(), func(s *archive.Store) error {
+				digest, err := s.Resolve(c.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				if unpack != "" {
+					dir, err := s.Unpack(c.Context(), digest, unpack)
+					if err == nil {
+						fmt.Fprintln(k.Out, "unpacked to "+dir)
+					}
+					return err
+				}
+				return k.doShow(s, digest, asJSON)
+			})
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.Flags().StringVar(&unpack, "unpack", "", "write the run folder into this `folder`")
+	return c
+}
+
+// shown is what show prints with --json.
+type shown struct {
+	bundle.Record
+	Bundle      string `json:"bundle"`
+	BundleBytes int64  `json:"bundle_bytes"`
+	SamplesFile string `json:"samples_file"`
+}
+
+func (k *keeper) doShow(s *archive.Store, digest string, asJSON bool) error {
+	e, err := s.Entry(digest)
+	if err != nil {
+		return err
+	}
+	m, _, err := s.Manifest(digest)
+	if err != nil {
+		return err
+	}
+	r := e.Record.Clean()
+	out := shown{r, digest, e.Bytes, s.SamplesFile(m)}
+	if asJSON {
+		return k.PrintJSON(out)
+	}
+	t := cli.Table{}
+	row := func(name, value string) { t.Row(name, value) }
+	row("run", r.Run)
+	row("bundle", digest)
+	row("lab", r.Lab)
+	row("began", r.Began.Format("2006-01-02 15:04:05 UTC"))
+	row("ended", r.Ended.Format("2006-01-02 15:04:05 UTC")+", "+r.Reason)
+	row("machine", index.HostName(r.Machine))
+	row("kernel", r.Facts[r.Baseline]["kernel"])
+	row("bakeoff", r.Program)
+	var labels []string
+	for name, value := range r.Labels {
+		labels = append(labels, name+"="+value)
+	}
+	slices.Sort(labels)
+	row("labels", strings.Join(labels, ", "))
+	row("size", fmt.Sprintf("%s packed, %s in %d files", mebibytes(e.Bytes), mebibytes(r.Bytes), r.Files))
+	row("samples", fmt.Sprintf("%d in %s", r.Samples, out.SamplesFile))
+	if r.TwinDiffers != nil && *r.TwinDiffers {
+		row("warning", "the twin differs from the baseline: do not trust the verdicts")
+	}
+	if r.Lacking > 0 {
+		row("warning", unit.Count(r.Lacking, "raw file")+" of the journal lacking: the numbers cannot be computed again")
+	}
+	for _, u := range r.Unplanned {
+		row("warning", "not as registered: "+u)
+	}
+	k.PrintBody(t)
+	fmt.Fprintln(k.Out)
+	v := cli.NewTable("CONTENDER", "CELL", "METRIC", "VERDICT", "RATIO", "INTERVAL", "BLOCKS")
+	for _, c := range r.Comparisons {
+		if c.Primary {
+			v.Row(c.Contender, c.Cell, c.Metric, string(c.Verdict), figure(c.Ratio), figure(c.Low)+" – "+figure(c.High),
+				strconv.Itoa(c.Blocks))
+		}
+	}
+	if len(v.Rows) > 0 {
+		k.PrintWide(v)
+	}
+	return nil
+}
+
+func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
+
+// figure shows a number that may be unknown.
+func figure(v *float64) string {
+	if v == nil {
+		return "unknown"
+	}
+	return strconv.FormatFloat(*v, 'g', 4, 64)
+}
+
+func (k *keeper) verify() *cobra.Command {
+	var asJSON, full bool
+	c := &cobra.Command{
+		Use:   "verify [RUN...]",
+		Short: "Check bundles: digests, folders, samples, index",
+		Long: `verify checks bundles, or all of the store: that every digest is right, that the folder
+unpacks, that its raw files have the hashes in its journal, that the samples and the
+record say what the results say, and that the index has the run. With --full it also
+computes every number again from the raw output, as bakeoff verify does.
+
+The exit code is 1 if anything does not hold.`,
+		Example: `  bakeoff store verify
+  bakeoff store verify --full 1a2b3c4d5e6f
+  bakeoff store verify --json | jq '.bundles[] | select(.problem)'`,
+		RunE: func(c *cobra.Command, args []string) error {
+			ctx, stop := k.Interruptible(c.Context())
+			defer stop()
+			return k.with(ctx, func(s *archive.Store) error { return k.doVerify(ctx, s, args, full, asJSON) })
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	c.Flags().BoolVar(&full, "full", false, "compute every number again, too")
+	return c
+}
+
+func (k *keeper) doVerify(ctx context.Context, s *archive.Store, args []string, full, asJSON bool) error {
+	digests, err := s.Bundles()
+	if err != nil {
+		return err
+	}
+	if len(args) > 0 {
+		digests = nil
+		for _, a := range args {
+			d, err := s.Resolve(ctx, a)
+			if err != nil {
+				return err
+			}
+			digests = append(digests, d)
+		}
+	}
+	var inside func(string) error
+	if full {
+		inside = recompute
+	}
+	all, bad := []archive.Found{}, 0
+	for _, d := range digests {
+		f, err := s.Verify(ctx, d, inside)
+		if err != nil {
+			return err
+		}
+		all = append(all, f)
+		if f.Problem != "" {
+			bad++
+		}
+		if asJSON {
+			continue
+		}
+		name := bundle.Short(d) + " " + safetext.Line(f.Run)
+		for _, n := range f.Notes {
+			fmt.Fprintln(k.Out, "note: "+name+": "+safetext.Line(n))
+		}
+		if f.Problem != "" {
+			fmt.Fprintln(k.Out, k.Style(k.Out).Paint(cli.Red, "does not hold:")+" "+name+": "+safetext.Line(f.Problem))
+		} else if len(args) > 0 {
+			fmt.Fprintln(k.Out, k.Style(k.Out).Paint(cli.Green, "holds:")+" "+name)
+		}
+	}
+	if asJSON {
+		if err := k.PrintJSON(map[string]any{"schema": verifySchema, "bundles": all}); err != nil {
+			return err
+		}
+	} else if len(args) == 0 {
+		fmt.Fprintf(k.Out, "%s, %d of them with a problem\n", unit.Count(len(all), "bundle"), bad)
+	}
+	if bad > 0 {
+		return cli.Exit{Code: cli.ExitFailed}
+	}
+	return nil
+}
+
+// recompute computes every number of an unpacked run again.
+func recompute(dir string) error {
+	run, err := store.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer run.Close()
+	cat, err := manifest.Written(workloadall.Parsers())
+	if err != nil {
+		return err
+	}
+	r, err := evidence.Verify(run, workloadall.Parsers(), &cat)
+	if err != nil {
+		return err
+	}
+	if !r.OK() {
+		return fault.WithFix(fault.New(fault.Invalid, "%s, the first: %s", unit.Count(len(r.Findings), "finding"),
+			r.Findings[0].String()), "unpack the run, then run bakeoff verify")
+	}
+	return nil
+}
+
+func (k *keeper) rebuild() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rebuild",
+		Short: "Make the index again from the bundles",
+		Long: `rebuild makes the index again, from the bundles alone: after it was lost or damaged, or
+after it moved to another database. In a database that several stores share, rebuild
+replaces only the runs of this store. Readers see the old index until it ends.`,
+		Example: "  bakeoff store rebuild",
+		Args:    cli.Between(0, 0, ""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			ctx, stop := k.Interruptible(c.Context())
+			defer stop()
+			return k.with(ctx, func(s *archive.Store) error {
+				n, err := s.Rebuild(ctx, func(done, all int) {
+					if done%1000 == 0 {
+						fmt.Fprintf(k.Err, "bakeoff: %d of %d runs\n", done, all)
+					}
+				})
+				if err == nil {
+					fmt.Fprintf(k.Out, "%s in the index\n", unit.Count(n, "run"))
+				}
+				return err
+			})
+		},
+	}
+}
+
+func (k *keeper) query() *cobra.Command {
+	var asJSON, asCSV bool
+	var most int
+	c := &cobra.Command{
+		Use:   "query SQL [VALUE...]",
+		Short: "Ask the index a question in SQL",
+		Long: `query answers one SELECT. It cannot change the index. The tables for questions are runs,
+comparisons, change_points and label; docs/guides/store.md lists their columns and ten
+questions. A VALUE replaces $1, $2 … in the text. Times are text such as
+2026-01-02T03:04:05Z. Unknown values are NULL.`,
+		Example: `  bakeoff store query 'SELECT lab, host, count(*) FROM runs GROUP BY lab, host'
+  bakeoff store query 'SELECT name, ratio FROM comparisons WHERE contender = $1 AND began > $2' crun 2026-01
+  bakeoff store query --csv 'SELECT * FROM runs' >runs.csv
+  bakeoff store query --json 'SELECT * FROM change_points' | jq -r .run`,
+		Args: cli.Between(1, 100, "one SELECT"),
+		RunE: func(c *cobra.Command, args []string) error {
+			if asJSON && asCSV {
+				return cli.Usage(c, fmt.Errorf("--json and --csv exclude each other"))
+			}
+			ctx, stop := k.Interruptible(c.Context())
+			defer stop()
+			values := lists.Map(args[1:], func(v string) any { return v })
+			return k.with(ctx, func(s *archive.Store) error {
+				switch {
+				case asJSON:
+					return k.queryJSON(ctx, s, args[0], values)
+				case asCSV:
+					return k.queryCSV(ctx, s, args[0], values)
+				}
+				return k.queryTable(ctx, s, args[0], values, most)
+			})
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per row")
+	c.Flags().BoolVar(&asCSV, "csv", false, "print CSV with a header")
+	c.Flags().IntVar(&most, "most", 1000, "show at most this `number` of rows; --json and --csv print all")
+	return c
+}
+
+func (k *keeper) queryJSON(ctx context.Context, s *archive.Store, text string, values []any) error {
+	enc := json.NewEncoder(k.Out)
+	var names []string
+	return s.Index.Query(ctx, text, values, func(head []string) error { names = head; return nil },
+		func(row []any) error {
+			object := map[string]any{}
+			for i, v := range row {
+				object[names[i]] = v
+			}
+			return enc.Encode(object)
+		})
+}
+
+func (k *keeper) queryCSV(ctx context.Context, s *archive.Store, text string, values []any) error {
+	w := csv.NewWriter(k.Out)
+	err := s.Index.Query(ctx, text, values, w.Write,
+		func(row []any) error { return w.Write(lists.Map(row, plain)) })
+	w.Flush()
+	return cmp.Or(err, fault.Op("query", w.Error()))
+}
+
+// errEnough ends a query whose other rows nobody sees.
+var errEnough = fault.New(fault.Lab, "enough rows")
+
+func (k *keeper) queryTable(ctx context.Context, s *archive.Store, text string, values []any, most int) error {
+	var t cli.Table
+	err := s.Index.Query(ctx, text, values, func(head []string) error {
+		t.Head = lists.Map(head, func(n string) string { return strings.ToUpper(safetext.Line(n)) })
+		return nil
+	}, func(row []any) error {
+		if len(t.Rows) == most {
+			return errEnough
+		}
+		t.Row(lists.Map(row, func(v any) string { return safetext.Line(plain(v)) })...)
+		return nil
+	})
+	if err != nil && err != errEnough {
+		return err
+	}
+	k.PrintWide(t)
+	if err == errEnough {
+		fmt.Fprintf(k.Out, "the first %d rows; --most, --csv and --json show more\n", most)
+	}
+	return nil
+}
+
+// plain is a value of a row as text; "" is NULL.
+func plain(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case float64:
+		return strconv.FormatFloat(v, 'g', -1, 64)
+	}
+	return fmt.Sprint(v)
+}

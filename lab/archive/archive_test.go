@@ -1,0 +1,300 @@
+package archive_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/lab/archive"
+	"bakeoff/lab/archive/index"
+	"bakeoff/lab/store/storetest"
+)
+
+const (
+	quick    = "../evidence/testdata/20261123T030217Z-quick.tar.gz"
+	failures = "../evidence/testdata/20261123T030347Z-failures.tar.gz"
+)
+
+// addAgain makes this program add a run to a store, and end: a test kills it.
+const addAgain = "BAKEOFF_TEST_ADD"
+
+func TestMain(m *testing.M) {
+	if words := os.Getenv(addAgain); words != "" {
+		dir, run, _ := strings.Cut(words, "|")
+		s, err := archive.Open(context.Background(), dir)
+		if err == nil {
+			_, _, _, err = s.Add(context.Background(), run)
+		}
+		if err != nil {
+			os.Stderr.WriteString(err.Error())
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+func open(t testing.TB, dir string) *archive.Store {
+	t.Helper()
+	s, err := archive.Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func create(t testing.TB, c archive.Config) *archive.Store {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "store")
+	if err := archive.Init(t.Context(), dir, c); err != nil {
+		t.Fatal(err)
+	}
+	return open(t, dir)
+}
+
+// add adds a run of an archive to a store.
+func add(t testing.TB, s *archive.Store, run string) string {
+	t.Helper()
+	digest, _, isNew, err := s.Add(t.Context(), storetest.Unpack(t, run, t.TempDir()))
+	if err != nil || !isNew {
+		t.Fatalf("added: %v, %v", isNew, err)
+	}
+	return digest
+}
+
+// holds checks all bundles of a store, and that the index has them.
+func holds(t testing.TB, s *archive.Store, want int) {
+	t.Helper()
+	all, err := s.Bundles()
+	if err != nil || len(all) != want {
+		t.Fatalf("%d bundles, want %d: %v", len(all), want, err)
+	}
+	for _, d := range all {
+		if f, err := s.Verify(t.Context(), d, nil); err != nil || f.Problem != "" {
+			t.Errorf("%s: %s, %v", d, f.Problem, err)
+		}
+	}
+	if a, b, err := s.Missing(t.Context()); err != nil || len(a)+len(b) > 0 {
+		t.Errorf("the index lacks %v, the store lacks %v: %v", a, b, err)
+	}
+}
+
+// rows answers a question.
+func rows(t testing.TB, x *index.Index, text string) (out [][]any) {
+	t.Helper()
+	err := x.Query(t.Context(), text, nil, func([]string) error { return nil },
+		func(row []any) error { out = append(out, row); return nil })
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return out
+}
+
+func TestAddTwice(t *testing.T) {
+	s := create(t, archive.Config{})
+	dir := storetest.Unpack(t, quick, t.TempDir())
+	first, rec, isNew, err := s.Add(t.Context(), dir)
+	if err != nil || !isNew || rec.Lab != "quick" {
+		t.Fatalf("%v, %v, %v", rec.Lab, isNew, err)
+	}
+	again, _, isNew, err := s.Add(t.Context(), dir)
+	if err != nil || isNew || again != first {
+		t.Errorf("again: %s, %v, %v", again, isNew, err)
+	}
+	add(t, s, failures)
+	holds(t, s, 2)
+	for _, name := range []string{first, first[:14], first[7:13], "20261123T030217Z-quick"} {
+		if got, err := s.Resolve(t.Context(), name); err != nil || got != first {
+			t.Errorf("%s: %s, %v", name, got, err)
+		}
+	}
+	for _, name := range []string{"", "sha256:", first[7:12], "%", "x' OR 1=1 --"} {
+		if _, err := s.Resolve(t.Context(), name); !fault.Is(err, fault.NotFound) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// The index that rebuild makes is the one that add made.
+func TestRebuild(t *testing.T) {
+	s := create(t, archive.Config{})
+	add(t, s, quick)
+	add(t, s, failures)
+	const all = `SELECT name, contender, driver, cell, metric, verdict, ratio, low, high, blocks, is_primary
+		FROM comparisons ORDER BY 1, 2, 3, 4, 5`
+	before := rows(t, s.Index, all)
+	if len(before) < 20 {
+		t.Fatalf("%d comparisons", len(before))
+	}
+	if n, err := s.Rebuild(t.Context(), nil); err != nil || n != 2 {
+		t.Fatalf("%d, %v", n, err)
+	}
+	if after := rows(t, s.Index, all); !slices.EqualFunc(before, after, slices.Equal[[]any]) {
+		t.Errorf("before:\n%v\nafter:\n%v", before, after)
+	}
+	holds(t, s, 2)
+}
+
+// What the disk or a person damages is found, and no blob is served that is not the one of
+// its digest.
+func TestDamageIsFound(t *testing.T) {
+	s := create(t, archive.Config{})
+	digest := add(t, s, quick)
+	m, _, err := s.Manifest(digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{digest}
+	for _, p := range m.Parts() {
+		names = append(names, p.Digest)
+	}
+	for _, name := range names {
+		file := filepath.Join(s.Dir, "oci/blobs/sha256", strings.TrimPrefix(name, "sha256:"))
+		good, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := bytes.Clone(good)
+		bad[len(bad)/2] ^= 1
+		for what, content := range map[string][]byte{"a bit": bad, "cut off": good[:len(good)-1],
+			"longer": append(bytes.Clone(good), ' '), "empty": {}, "missing": nil} {
+			if content == nil {
+				err = os.Remove(file)
+			} else {
+				err = os.WriteFile(file, content, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f, err := s.Verify(t.Context(), digest, nil); err != nil || f.Problem == "" {
+				t.Errorf("%s of %s was not found: %v", what, name, err)
+			}
+		}
+		if err := os.WriteFile(file, good, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	holds(t, s, 1)
+}
+
+// A process that is killed while it adds a run leaves the store as before or after.
+func TestAddIsKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts programs: not with -short")
+	}
+	s := create(t, archive.Config{})
+	run := storetest.Unpack(t, quick, t.TempDir())
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each process is killed when the store has got this many entries below the folder.
+	for at := 1; at < 100; at++ {
+		cmd := exec.Command(self)
+		cmd.Env = append(os.Environ(), addAgain+"="+s.Dir+"|"+run)
+		var said bytes.Buffer
+		cmd.Stderr = &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		killed := false
+		for running := true; running; {
+			select {
+			case err = <-ended:
+				running = false
+			default:
+				if !killed && entries(t, s.Dir) >= at {
+					killed = true
+					_ = cmd.Process.Kill() // it may have ended
+				}
+			}
+		}
+		all, berr := s.Bundles()
+		if berr != nil {
+			t.Fatal(berr)
+		}
+		if _, failed := errors.AsType[*exec.ExitError](err); err != nil && (!failed || !killed) {
+			t.Fatalf("%v: %s", err, said.String())
+		}
+		if len(all) > 0 { // what is listed is whole
+			if f, err := s.Verify(t.Context(), all[0], nil); err != nil || f.Problem != "" {
+				t.Errorf("killed at %d: %s, %v", at, f.Problem, err)
+			}
+		}
+		if !killed {
+			break
+		}
+	}
+	if _, _, _, err := s.Add(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	holds(t, s, 1)
+}
+
+// entries counts the files of a store whose index has been opened before.
+func entries(t *testing.T, dir string) (n int) {
+	t.Helper()
+	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error { // files come and go
+		if err == nil && !d.IsDir() && !strings.HasPrefix(d.Name(), "index.sqlite") && d.Name() != "lock" &&
+			!strings.HasSuffix(d.Name(), ".json") && d.Name() != "oci-layout" {
+			n++
+		}
+		return nil
+	})
+	return n
+}
+
+var block = regexp.MustCompile("(?s)```sql\n(.*?)```")
+
+// The questions of the guide are answered.
+func TestQuestionsOfTheGuide(t *testing.T) {
+	text, err := os.ReadFile("../../docs/guides/store.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	questions := block.FindAllStringSubmatch(string(text), -1)
+	if len(questions) < 10 {
+		t.Fatalf("%d questions", len(questions))
+	}
+	s := create(t, archive.Config{})
+	add(t, s, quick)
+	add(t, s, failures)
+	answered := 0
+	for _, q := range questions {
+		if len(rows(t, s.Index, q[1])) > 0 {
+			answered++
+		}
+	}
+	if answered < 5 {
+		t.Errorf("%d questions have an answer", answered)
+	}
+}
+
+// A question cannot change the index, whatever it says.
+func TestQuestionsCannotWrite(t *testing.T) {
+	s := create(t, archive.Config{})
+	add(t, s, quick)
+	for _, text := range []string{"DELETE FROM run", "DROP TABLE comparison", "SELECT 1; DELETE FROM run",
+		"UPDATE run SET name = 'x'", "INSERT INTO verdict VALUES (9, 'x')", "CREATE TABLE x (a TEXT)", "", ";", "-- nothing",
+		"WITH x AS (SELECT 1) DELETE FROM run"} {
+		err := s.Index.Query(t.Context(), text, nil, func([]string) error { return nil },
+			func([]any) error { return nil })
+		if !fault.Is(err, fault.Invalid) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	holds(t, s, 1)
+	add(t, s, failures) // the store can write again
+	holds(t, s, 2)
+}

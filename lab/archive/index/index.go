@@ -1,0 +1,530 @@
+// Package index is the index of an archive of runs: runs, series, comparisons and change
+// points as tables of SQLite, or of PostgreSQL where several people write. It holds nothing
+// that the bundles do not: the archive makes it again from them.
+package index
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"bakeoff/base/fault"
+	"bakeoff/judge/analysis"
+	"bakeoff/lab/archive/bundle"
+)
+
+// Entry is a run of the index.
+type Entry struct {
+	Record bundle.Record
+	Bundle string // digest of the manifest
+	Bytes  int64  // of the bundle
+}
+
+// Index is an open index.
+type Index struct {
+	db      *sql.DB
+	dialect dialect
+}
+
+// dialect is what the databases do differently.
+type dialect struct {
+	name string
+	id   string // type of a key that the database chooses
+	lock string // query that keeps other migrations away until the transaction ends
+	// readOnly is the query that forbids a connection to write.
+	readOnly string
+	// check refuses a question that the driver cannot read; nil: it reads all.
+	check func(conn any, text string) error
+}
+
+//go:embed sql
+var migrations embed.FS
+
+// Open opens the index at place: the path of a file, or postgres://….
+func Open(ctx context.Context, place string) (*Index, error) {
+	if IsServer(place) {
+		return openPostgres(ctx, place)
+	}
+	return openSQLite(ctx, place)
+}
+
+// IsServer reports whether place names a database of a server.
+func IsServer(place string) bool {
+	return strings.HasPrefix(place, "postgres://") || strings.HasPrefix(place, "postgresql://")
+}
+
+// Close ends the connections.
+func (x *Index) Close() error { return fault.Wrap(fault.Lab, "index", x.db.Close()) }
+
+// migrate brings the tables up to the version of this program.
+func (x *Index) migrate(ctx context.Context) error {
+	return x.within(ctx, func(tx *sql.Tx) error {
+		if x.dialect.lock != "" {
+			if _, err := tx.ExecContext(ctx, x.dialect.lock); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS migration (version BIGINT PRIMARY KEY)`); err != nil {
+			return err
+		}
+		var have sql.NullInt64
+		if err := tx.QueryRowContext(ctx, `SELECT max(version) FROM migration`).Scan(&have); err != nil {
+			return err
+		}
+		files, err := fs.Glob(migrations, "sql/*.sql")
+		if err != nil {
+			return err
+		}
+		if n := int64(len(files)); have.Int64 > n {
+			return fault.WithFix(fault.New(fault.Unsupported, "the index has version %d; this program knows %d", have.Int64, n),
+				"use the newer bakeoff that wrote it")
+		}
+		for i, name := range files[have.Int64:] {
+			text, err := migrations.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			for statement := range strings.SplitSeq(strings.ReplaceAll(string(text), "%ID%", x.dialect.id), ";\n") {
+				if strings.TrimSpace(statement) == "" {
+					continue
+				}
+				if _, err := tx.ExecContext(ctx, statement); err != nil {
+					return fmt.Errorf("%s: %w", name, err)
+				}
+			}
+			if _, err := tx.ExecContext(ctx, `INSERT INTO migration (version) VALUES ($1)`, have.Int64+int64(i)+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// within calls do in a transaction, and commits it if do returns nil.
+func (x *Index) within(ctx context.Context, do func(*sql.Tx) error) error {
+	tx, err := x.db.BeginTx(ctx, nil)
+	if err != nil {
+		return fault.Op("index", err)
+	}
+	if err := do(tx); err != nil {
+		_ = tx.Rollback() // err says more
+		return fault.Op("index", err)
+	}
+	return fault.Op("index", tx.Commit())
+}
+
+// Add adds runs in one transaction. A bundle that is in the index stays as it is.
+func (x *Index) Add(ctx context.Context, entries ...Entry) error {
+	return x.within(ctx, func(tx *sql.Tx) error {
+		w, err := newWriter(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if err := w.add(e); err != nil {
+				return fmt.Errorf("run %s: %w", e.Record.Run, err)
+			}
+		}
+		return w.close()
+	})
+}
+
+// Replace empties the index and adds the runs that next gives until it returns false, in
+// one transaction. only limits what is removed to these bundles; nil removes all.
+func (x *Index) Replace(ctx context.Context, only []string, next func() (Entry, bool, error)) error {
+	return x.within(ctx, func(tx *sql.Tx) error {
+		if only == nil {
+			for _, table := range []string{"change_point", "comparison", "label", "run", "series", "host"} {
+				if _, err := tx.ExecContext(ctx, "DELETE FROM "+table); err != nil {
+					return err
+				}
+			}
+		}
+		if err := remove(ctx, tx, only); err != nil {
+			return err
+		}
+		w, err := newWriter(ctx, tx)
+		if err != nil {
+			return err
+		}
+		for {
+			e, more, err := next()
+			if err != nil {
+				return err
+			}
+			if !more {
+				return w.close()
+			}
+			if err := w.add(e); err != nil {
+				return fmt.Errorf("run %s: %w", e.Record.Run, err)
+			}
+		}
+	})
+}
+
+// Remove removes bundles.
+func (x *Index) Remove(ctx context.Context, bundles ...string) error {
+	return x.within(ctx, func(tx *sql.Tx) error { return remove(ctx, tx, bundles) })
+}
+
+func remove(ctx context.Context, tx *sql.Tx, bundles []string) error {
+	for _, b := range bundles {
+		for _, table := range []string{"change_point", "comparison", "label"} {
+			if _, err := tx.ExecContext(ctx,
+				"DELETE FROM "+table+" WHERE run = (SELECT id FROM run WHERE bundle = $1)", b); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.ExecContext(ctx, "DELETE FROM run WHERE bundle = $1", b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Has returns which of the bundles the index has.
+func (x *Index) Has(ctx context.Context, digest string) (bool, error) {
+	var n int
+	err := x.db.QueryRowContext(ctx, `SELECT count(*) FROM run WHERE bundle = $1`, digest).Scan(&n)
+	return n > 0, fault.Op("index", err)
+}
+
+// Bundles lists the digests of all bundles, sorted.
+func (x *Index) Bundles(ctx context.Context) (out []string, err error) {
+	rows, err := x.db.QueryContext(ctx, `SELECT bundle FROM run ORDER BY bundle`)
+	if err != nil {
+		return nil, fault.Op("index", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var b string
+		if err := rows.Scan(&b); err != nil {
+			return nil, fault.Op("index", err)
+		}
+		out = append(out, b)
+	}
+	return out, fault.Op("index", rows.Err())
+}
+
+// Run is a line of a list.
+type Run struct {
+	ID          int64             `json:"-"`
+	Bundle      string            `json:"bundle"`
+	Name        string            `json:"run"`
+	Lab         string            `json:"lab"`
+	Host        string            `json:"host"`
+	Began       string            `json:"began"`
+	Ended       string            `json:"ended"`
+	Reason      string            `json:"reason"`
+	Kernel      string            `json:"kernel"`
+	Blocks      int               `json:"blocks"`
+	Bytes       int64             `json:"bytes"`
+	TwinDiffers *bool             `json:"twin_differs"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	// Better, Equivalent, Inconclusive and Worse count the primary comparisons.
+	Better       int `json:"better"`
+	Equivalent   int `json:"equivalent"`
+	Inconclusive int `json:"inconclusive"`
+	Worse        int `json:"worse"`
+}
+
+// Filter chooses runs. "" and nil choose all.
+type Filter struct {
+	Lab, Host, Name string
+	Labels          map[string]string
+	// Before is the last run of the page before: its beginning and bundle.
+	BeforeBegan, BeforeBundle string
+	Most                      int // 0: 50
+}
+
+// List lists runs, the newest first.
+func (x *Index) List(ctx context.Context, f Filter) ([]Run, error) {
+	var where []string
+	var args []any
+	is := func(condition string, values ...any) {
+		for _, v := range values {
+			args = append(args, v)
+			condition = strings.Replace(condition, "?", fmt.Sprintf("$%d", len(args)), 1)
+		}
+		where = append(where, condition)
+	}
+	if f.Lab != "" {
+		is("r.lab = ?", f.Lab)
+	}
+	if f.Host != "" {
+		is("h.name = ?", f.Host)
+	}
+	if f.Name != "" {
+		is("r.name = ?", f.Name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Labels)) {
+		is("r.id IN (SELECT run FROM label WHERE name = ? AND value = ?)", name, f.Labels[name])
+	}
+	if f.BeforeBegan != "" {
+		is("(r.began < ? OR r.began = ? AND r.bundle < ?)", f.BeforeBegan, f.BeforeBegan, f.BeforeBundle)
+	}
+	query := `SELECT r.id, r.bundle, r.name, r.lab, h.name, r.began, r.ended, r.reason, r.kernel, r.blocks, r.bytes,
+		r.twin_differs FROM run r JOIN host h ON h.id = r.host`
+	if len(where) > 0 {
+		query += " WHERE " + strings.Join(where, " AND ")
+	}
+	query += fmt.Sprintf(" ORDER BY r.began DESC, r.bundle DESC LIMIT %d", cmp.Or(f.Most, 50))
+	rows, err := x.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, fault.Op("index", err)
+	}
+	defer rows.Close()
+	out := []Run{}
+	for rows.Next() {
+		var r Run
+		var twin sql.NullInt64
+		if err := rows.Scan(&r.ID, &r.Bundle, &r.Name, &r.Lab, &r.Host, &r.Began, &r.Ended, &r.Reason, &r.Kernel, &r.Blocks,
+			&r.Bytes, &twin); err != nil {
+			return nil, fault.Op("index", err)
+		}
+		if differs := twin.Int64 != 0; twin.Valid {
+			r.TwinDiffers = &differs
+		}
+		out = append(out, r)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fault.Op("index", err)
+	}
+	for i := range out {
+		if err := x.describe(ctx, &out[i]); err != nil {
+			return nil, fault.Op("index", err)
+		}
+	}
+	return out, nil
+}
+
+// describe adds the labels and the counts of verdicts.
+func (x *Index) describe(ctx context.Context, r *Run) error {
+	err := x.each(ctx, `SELECT verdict, count(*) FROM comparison WHERE run = $1 AND is_primary = 1 GROUP BY verdict`,
+		[]any{r.ID}, func(rows *sql.Rows) error {
+			var code, n int
+			if err := rows.Scan(&code, &n); err != nil {
+				return err
+			}
+			switch verdicts[code] {
+			case analysis.Better:
+				r.Better = n
+			case analysis.Equivalent:
+				r.Equivalent = n
+			case analysis.Inconclusive:
+				r.Inconclusive = n
+			case analysis.Worse:
+				r.Worse = n
+			}
+			return nil
+		})
+	if err != nil {
+		return err
+	}
+	return x.each(ctx, `SELECT name, value FROM label WHERE run = $1`, []any{r.ID}, func(rows *sql.Rows) error {
+		var name, value string
+		if r.Labels == nil {
+			r.Labels = map[string]string{}
+		}
+		err := rows.Scan(&name, &value)
+		r.Labels[name] = value
+		return err
+	})
+}
+
+func (x *Index) each(ctx context.Context, query string, args []any, row func(*sql.Rows) error) error {
+	rows, err := x.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := row(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+// Find returns the digests of the bundles that text names: a digest, the beginning of one,
+// or the name of a run.
+func (x *Index) Find(ctx context.Context, text string) (out []string, err error) {
+	low, high := "sha256:"+strings.TrimPrefix(text, "sha256:"), ""
+	if bundle.Matches(low, text) {
+		high = low + "g" // follows every digit
+	}
+	err = x.each(ctx, `SELECT bundle FROM run WHERE name = $1 OR bundle >= $2 AND bundle < $3 ORDER BY bundle LIMIT 20`,
+		[]any{text, low, high}, func(rows *sql.Rows) error {
+			var b string
+			err := rows.Scan(&b)
+			out = append(out, b)
+			return err
+		})
+	return out, fault.Op("index", err)
+}
+
+// stamp is a time as the tables have it.
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// verdicts are the codes of verdicts in the table comparison.
+var verdicts = []analysis.Verdict{"", analysis.Better, analysis.Equivalent, analysis.Inconclusive, analysis.Worse}
+
+func codeOf(v analysis.Verdict) (int, error) {
+	i := slices.Index(verdicts, v)
+	if i < 0 {
+		return 0, fault.New(fault.Invalid, "the verdict %.40q is unknown", string(v))
+	}
+	return i, nil
+}
+
+// writer adds runs in a transaction.
+type writer struct {
+	ctx                                     context.Context
+	tx                                      *sql.Tx
+	run, label, series, host, find, compare *sql.Stmt
+	known                                   map[[9]string]int64 // ids of series
+	hosts                                   map[string]int64
+}
+
+func newWriter(ctx context.Context, tx *sql.Tx) (w *writer, err error) {
+	w = &writer{ctx: ctx, tx: tx, known: map[[9]string]int64{}, hosts: map[string]int64{}}
+	for _, s := range []struct {
+		to   **sql.Stmt
+		text string
+	}{
+		{&w.host, `INSERT INTO host (name, arch, cpu, machine) VALUES ($1, $2, $3, $4) ON CONFLICT (name)
+			DO UPDATE SET arch = excluded.arch RETURNING id`},
+		{&w.run, `INSERT INTO run (bundle, journal_sha256, name, lab, host, began, ended, reason, program, system, kernel,
+			baseline, margin, blocks, samples, twin_differs, unplanned, bytes)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+			ON CONFLICT (bundle) DO NOTHING RETURNING id`},
+		{&w.label, `INSERT INTO label (run, name, value) VALUES ($1, $2, $3)`},
+		{&w.find, `SELECT id FROM series WHERE contender = $1 AND driver = $2 AND baseline = $3 AND cell = $4 AND
+			workload = $5 AND metric = $6 AND unit = $7 AND better = $8 AND scale = $9`},
+		{&w.series, `INSERT INTO series (contender, driver, baseline, cell, workload, metric, unit, better, scale)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`},
+		{&w.compare, `INSERT INTO comparison (run, series, began, verdict, ratio, low, high, blocks, is_primary)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`},
+	} {
+		if *s.to, err = tx.PrepareContext(ctx, s.text); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// close ends the statements. Those of a transaction that failed end with it.
+func (w *writer) close() error {
+	var errs []error
+	for _, s := range []*sql.Stmt{w.run, w.label, w.series, w.host, w.find, w.compare} {
+		errs = append(errs, s.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// add adds a run. Its text becomes harmless.
+func (w *writer) add(e Entry) error {
+	r := e.Record.Clean()
+	host, err := w.hostOf(r)
+	if err != nil {
+		return err
+	}
+	facts := r.Facts[r.Baseline]
+	var id int64
+	err = w.run.QueryRowContext(w.ctx, e.Bundle, r.JournalSHA256, r.Run, r.Lab, host, stamp(r.Began), stamp(r.Ended),
+		r.Reason, r.Program, facts["os"], facts["kernel"], r.Baseline, r.Margin, r.Blocks, r.Samples, flag(r.TwinDiffers),
+		len(r.Unplanned), e.Bytes).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil // it is there
+	}
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Labels)) {
+		if _, err := w.label.ExecContext(w.ctx, id, name, r.Labels[name]); err != nil {
+			return err
+		}
+	}
+	for _, c := range r.Comparisons {
+		series, err := w.seriesOf(c)
+		if err != nil {
+			return err
+		}
+		code, err := codeOf(c.Verdict)
+		if err != nil {
+			return err
+		}
+		if _, err := w.compare.ExecContext(w.ctx, id, series, r.Began.Unix(), code, c.Ratio, c.Low, c.High, c.Blocks,
+			number(c.Primary)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *writer) hostOf(r bundle.Record) (int64, error) {
+	name := HostName(r.Machine)
+	if id, ok := w.hosts[name]; ok {
+		return id, nil
+	}
+	var id int64
+	err := w.host.QueryRowContext(w.ctx, name, r.Machine["arch"], r.Machine["cpu.model"], r.Machine["machine"]).Scan(&id)
+	w.hosts[name] = id
+	return id, err
+}
+
+// HostName is the name of a machine in the index: its label machine, or what is known of it.
+func HostName(machine map[string]string) string {
+	if label := machine["machine"]; label != "" {
+		return label
+	}
+	var known []string
+	for _, k := range slices.Sorted(maps.Keys(machine)) {
+		known = append(known, machine[k])
+	}
+	return cmp.Or(strings.Join(known, ", "), "unknown")
+}
+
+func (w *writer) seriesOf(c bundle.Comparison) (int64, error) {
+	key := [9]string{c.Contender, c.Driver, c.Baseline, c.Cell, c.Workload, c.Metric, c.Unit, string(c.Better),
+		string(c.Scale)}
+	if id, ok := w.known[key]; ok {
+		return id, nil
+	}
+	args := make([]any, len(key))
+	for i, k := range key {
+		args[i] = k
+	}
+	var id int64
+	err := w.find.QueryRowContext(w.ctx, args...).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		if _, err = w.series.ExecContext(w.ctx, args...); err == nil {
+			err = w.find.QueryRowContext(w.ctx, args...).Scan(&id)
+		}
+	}
+	w.known[key] = id
+	return id, err
+}
+
+func number(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// flag is a number that may be unknown.
+func flag(b *bool) any {
+	if b == nil {
+		return nil
+	}
+	return number(*b)
+}

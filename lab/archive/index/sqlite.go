@@ -1,0 +1,44 @@
+package index
+
+import (
+	"context"
+	"net/url"
+
+	"github.com/ncruces/go-sqlite3"
+	"github.com/ncruces/go-sqlite3/driver"
+
+	"bakeoff/base/fault"
+)
+
+// sqlite keeps the index of one person, in a file. Commits are on the disk when they
+// return. busy_timeout is in milliseconds.
+var sqlite = dialect{name: "SQLite", id: "INTEGER PRIMARY KEY", readOnly: "PRAGMA query_only = 1", check: notEmpty}
+
+// notEmpty refuses a text without a statement, such as a comment: the driver would panic.
+func notEmpty(conn any, text string) error {
+	stmt, _, err := conn.(driver.Conn).Raw().Prepare(text)
+	switch {
+	case err != nil:
+		return err
+	case stmt == nil:
+		return fault.New(fault.Invalid, "the question is empty")
+	}
+	return stmt.Close()
+}
+
+func openSQLite(ctx context.Context, file string) (*Index, error) {
+	place := "file:" + (&url.URL{Path: file}).EscapedPath() + "?_txlock=immediate"
+	db, err := driver.Open(place, func(c *sqlite3.Conn) error {
+		return c.Exec(`PRAGMA busy_timeout = 60000; PRAGMA journal_mode = wal; PRAGMA synchronous = full;
+			PRAGMA foreign_keys = on; PRAGMA cache_size = -65536; PRAGMA trusted_schema = off`)
+	})
+	if err != nil {
+		return nil, fault.Wrap(fault.Lab, "index "+file, err)
+	}
+	x := &Index{db: db, dialect: sqlite}
+	if err := x.migrate(ctx); err != nil {
+		x.Close()
+		return nil, fault.Op(file, err)
+	}
+	return x, nil
+}
