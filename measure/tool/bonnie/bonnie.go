@@ -7,6 +7,8 @@
 //     than twice the memory of the environment. The parameter ram overrides that
 //     memory size, and is noted in the fingerprint.
 //   - The table for people and the CSV disagree in places; Parse reads the CSV.
+//   - It prints no time, neither of a test nor of the whole. Parse computes from the rates how
+//     long their tests took, and compares the sum with the clock of bakeoff.
 //   - Format 1.98 has two more fields than 1.97, in the middle.
 package bonnie
 
@@ -144,6 +146,7 @@ func (b bonnie) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 		return r, fmt.Errorf("the output is for a file of %.20q instead of %s", row[5], want)
 	}
 	d := b.Doc()
+	claimed := 0.0 // seconds
 	for _, m := range bonniecsv.Tests {
 		rate, err := bonniecsv.Figure(row[m.Rate])
 		if err != nil {
@@ -153,6 +156,9 @@ func (b bonnie) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 			rate *= 1024 // KiB
 		}
 		r.AddKnown(d, m.Name, rate)
+		if work := workOf(m, p); rate > 0 {
+			claimed += work / rate
+		}
 		worst, err := bonniecsv.Duration(row[m.Latency])
 		if err != nil {
 			return r, fmt.Errorf("%s: %w", m.Name, err)
@@ -166,7 +172,23 @@ func (b bonnie) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 			r.Add(d, m.CPU().Name, share)
 		}
 	}
+	if took := out.Elapsed.Seconds(); took > 0 && claimed > 1.02*took+0.05 {
+		r.OwnTime = fmt.Sprintf("by its rates, the tests of bonnie++ took %.3g s, but the whole program took %.3g s: its "+
+			"clock was set, or runs fast", claimed, took)
+	}
 	return r, nil
+}
+
+// workOf is what a test does in the unit of its rate; 0 if bonnie++ does not say it: byte by byte
+// it reads and writes a part of the file, and the number of seeks varies.
+func workOf(m bonniecsv.Test, p param.Values) float64 {
+	switch {
+	case m.Files:
+		return float64(p.Int("files")) * 1024
+	case m.Operations(), m.Name == "char-write", m.Name == "char-read":
+		return 0
+	}
+	return float64(p.Bytes("size"))
 }
 
 // sameSize compares a size as bonnie++ prints it: 2000M, 16G, or plain MiB.

@@ -102,3 +102,21 @@ func TestRefusesOtherFormats(t *testing.T) {
 		t.Errorf("another size: %v", err)
 	}
 }
+
+// bonnie++ prints no time. What its rates say of it fits into the time of the whole program,
+// unless its clock ran fast.
+func TestRatesFitIntoTheTime(t *testing.T) {
+	for _, g := range tooltest.Load(t, New()) {
+		r, err := New().Parse(g.Output, g.Params)
+		if err != nil || r.OwnTime != "" {
+			t.Errorf("%s: %v, %s", g.Path, err, r.OwnTime)
+		}
+		if !strings.Contains(g.Path, "one-gib") {
+			continue
+		}
+		g.Output.Elapsed /= 2
+		if r, err := New().Parse(g.Output, g.Params); err != nil || !strings.Contains(r.OwnTime, "took 25 s") {
+			t.Errorf("%s in half of its time: %v, %q", g.Path, err, r.OwnTime)
+		}
+	}
+}
