@@ -320,12 +320,7 @@ func hasContender(r analysis.Results, c analysis.Contender) bool {
 }
 
 func cellNamed(cells []analysis.Cell, name string) (analysis.Cell, bool) {
-	for _, c := range cells {
-		if c.Name == name {
-			return c, true
-		}
-	}
-	return analysis.Cell{}, false
+	return lists.Find(cells, func(c analysis.Cell) bool { return c.Name == name })
 }
 
 // checkSameWork returns an error if the runs did different work under the same names.

@@ -1,6 +1,9 @@
 package evidence
 
-import "bakeoff/judge/analysis"
+import (
+	"bakeoff/base/lists"
+	"bakeoff/judge/analysis"
+)
 
 // Explain returns what a failure of the gate called name means, "" if there is no
 // such gate. It covers the gates of single trials and those of comparisons.
@@ -15,10 +18,6 @@ func Explain(name string) string {
 	case analysis.ChangeGate:
 		return "the difference changed during the run: no single number describes it"
 	}
-	for _, g := range Gates() {
-		if g.Name == name {
-			return g.Doc
-		}
-	}
-	return ""
+	g, _ := lists.Find(Gates(), func(g Gate) bool { return g.Name == name })
+	return g.Doc
 }

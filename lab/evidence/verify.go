@@ -336,20 +336,12 @@ func withEarlierDefaults(stored, again any, cat *manifest.Catalogue) {
 		}
 	}
 	restore("cells", "params", "workload", func(name any) []param.Spec {
-		for _, w := range cat.Workloads {
-			if w.Name == name {
-				return w.Params
-			}
-		}
-		return nil
+		w, _ := lists.Find(cat.Workloads, func(w manifest.WorkloadEntry) bool { return w.Name == name })
+		return w.Params
 	})
 	restore("contenders", "options", "driver", func(name any) []param.Spec {
-		for _, d := range cat.Drivers {
-			if d.Name == name {
-				return d.Options
-			}
-		}
-		return nil
+		d, _ := lists.Find(cat.Drivers, func(d manifest.DriverEntry) bool { return d.Name == name })
+		return d.Options
 	})
 }
 

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/name"
 	"bakeoff/base/param"
 	"bakeoff/base/yamltree"
@@ -414,10 +415,6 @@ func without(n *yamltree.Node, key string) *yamltree.Node {
 
 // first returns the name of the first contender of a sweep, "" if name is none.
 func (l *Lab) first(of string) string {
-	for _, c := range l.Contenders {
-		if c.Sweep != nil && c.Sweep.Of == of {
-			return c.Name
-		}
-	}
-	return ""
+	c, _ := lists.Find(l.Contenders, func(c Contender) bool { return c.Sweep != nil && c.Sweep.Of == of })
+	return c.Name
 }

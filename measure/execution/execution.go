@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/param"
 	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
@@ -155,10 +156,6 @@ func Parsers(runners []Runner) []workload.Parser {
 
 // Named returns the runner of the workload called name; nil if there is none.
 func Named(runners []Runner, name string) Runner {
-	for _, r := range runners {
-		if r.Doc().Name == name {
-			return r
-		}
-	}
-	return nil
+	r, _ := lists.Find(runners, func(r Runner) bool { return r.Doc().Name == name })
+	return r
 }

@@ -16,6 +16,7 @@ import (
 
 	"bakeoff/base/facts"
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/provision/netns"
@@ -42,12 +43,8 @@ type Driver interface {
 
 // Named returns the driver called name; nil if there is none.
 func Named(drivers []Driver, name string) Driver {
-	for _, d := range drivers {
-		if d.Doc().Name == name {
-			return d
-		}
-	}
-	return nil
+	d, _ := lists.Find(drivers, func(d Driver) bool { return d.Doc().Name == name })
+	return d
 }
 
 // Validator is a Driver that can reject a Spec without a host, such as a

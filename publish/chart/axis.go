@@ -21,16 +21,34 @@ func NewAxis(values []float64, room float64) Axis {
 	if len(values) == 0 {
 		return Axis{}
 	}
-	a := Axis{lo: slices.Min(values), hi: slices.Max(values)}
-	if a.log = a.lo > 0 && a.hi/a.lo >= many; a.log {
-		a.lo, a.hi = math.Log(a.lo), math.Log(a.hi)
+	lo, hi := slices.Min(values), slices.Max(values)
+	return Between(lo, hi, lo > 0 && hi/lo >= many, room, room)
+}
+
+// Between returns an axis with a share of room at both ends. If the ends are equal, the
+// room is the share alone of their value.
+func Between(lo, hi float64, log bool, room, alone float64) Axis {
+	a := Axis{lo: lo, hi: hi, log: log}
+	if log {
+		a.lo, a.hi = math.Log(lo), math.Log(hi)
 	}
 	pad := room * (a.hi - a.lo)
 	if pad == 0 && room > 0 {
-		pad = max(math.Abs(a.lo)*room, 1e-300)
+		pad = max(math.Abs(a.hi)*alone, 1e-300)
 	}
 	a.lo, a.hi = a.lo-pad, a.hi+pad
 	return a
+}
+
+// Log reports whether the axis is logarithmic.
+func (a Axis) Log() bool { return a.log }
+
+// Has reports whether a value is on the axis.
+func (a Axis) Has(v float64) bool {
+	if a.log {
+		v = math.Log(v)
+	}
+	return v >= a.lo && v <= a.hi
 }
 
 // At is the place of a value: 0 at the lower end, 1 at the upper.

@@ -7,6 +7,7 @@ import (
 
 	"bakeoff/base/facts"
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/calibrate"
@@ -218,12 +219,8 @@ func (e *contents) twinName() string {
 	if e.results.Twin != nil && e.results.Twin.Name != "" {
 		return e.results.Twin.Name
 	}
-	for _, c := range e.results.Contenders {
-		if c.TwinOf != "" {
-			return c.Name
-		}
-	}
-	return ""
+	c, _ := lists.Find(e.results.Contenders, func(c analysis.Contender) bool { return c.TwinOf != "" })
+	return c.Name
 }
 
 // isTwin reports whether a contender is the baseline's second name.

@@ -168,10 +168,6 @@ func (h *hugo) dateOf(keys ...string) string {
 }
 
 func firstOf(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
-	}
-	return ""
+	v, _ := lists.Find(values, func(v string) bool { return v != "" })
+	return v
 }

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/net/html/atom"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/publish/site/content"
 )
 
@@ -413,12 +414,8 @@ func onlyRun(n *html.Node) bool {
 }
 
 func attribute(n *html.Node, key string) string {
-	for _, a := range n.Attr {
-		if a.Key == key && a.Namespace == "" {
-			return a.Val
-		}
-	}
-	return ""
+	a, _ := lists.Find(n.Attr, func(a html.Attribute) bool { return a.Key == key && a.Namespace == "" })
+	return a.Val
 }
 
 // textOf returns the text of a node without markup.

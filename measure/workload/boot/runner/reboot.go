@@ -9,6 +9,7 @@ import (
 
 	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/param"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
@@ -99,12 +100,7 @@ func (a *answers) addFirst(ctx context.Context, in driver.Instance, p param.Valu
 func (a *answers) firstAfter(zero time.Time) (driver.Moment, bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for _, x := range a.list {
-		if x.At.After(zero) {
-			return x, true
-		}
-	}
-	return driver.Moment{}, false
+	return lists.Find(a.list, func(x driver.Moment) bool { return x.At.After(zero) })
 }
 
 // rebooted keeps the proof of the reboot, and what the system recorded of the new boot.
