@@ -88,7 +88,7 @@ var metrics = map[string]sample.Metric{
 	"items_per_second": sample.HigherRatio("items-per-second", "item/s", "items per second of one of these times"),
 }
 
-var timeUnits = map[string]float64{"": 1e-9, "ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}
+var timeUnits = map[string]float64{"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1}
 
 func (googlebench) Read(name string, data []byte) (format.File, error) {
 	out := format.File{Program: "Google Benchmark"}
@@ -273,10 +273,14 @@ func (t *table) repetitions(g *group) {
 // seriesOf makes series of the numbers of a result; times become seconds.
 func (t *table) seriesOf(r run, series func(sample.Metric, float64) format.Series) (out []format.Series) {
 	factor, ok := timeUnits[r.Unit]
-	if !ok {
+	timed := r.numbers["real_time"] != nil || r.numbers["cpu_time"] != nil
+	switch {
+	case timed && r.Unit == "":
+		t.p.LeaveOut(r.line, "%q has no time_unit, so its times are unknown", r.RunName)
+	case !ok && r.Unit != "":
 		t.p.LeaveOut(r.line, "%q has times in %q; bakeoff reads ns, us, ms and s", r.RunName, r.Unit)
 	}
-	if r.numbers["real_time"] == nil && r.numbers["cpu_time"] == nil {
+	if !timed {
 		t.p.LeaveOut(r.line, "%q has neither a real_time nor a cpu_time that is a number", r.RunName)
 	}
 	for _, key := range r.unusable {

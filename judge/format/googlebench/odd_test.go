@@ -13,6 +13,8 @@ func TestMistakes(t *testing.T) {
 		{Name: "nothing", Text: `{"context": {}, "benchmarks": []}`, Want: "x:1: the file has no benchmarks"},
 		{Name: "no time", Text: "{\"benchmarks\": [\n{\"name\": \"a\", \"iterations\": 1}]}",
 			Want: `x:2: "a" has neither a real_time nor a cpu_time that is a number`},
+		{Name: "no unit", Text: "{\"benchmarks\": [\n{\"name\": \"a\", \"iterations\": 1, \"real_time\": 5}]}",
+			Want: `x:2: "a" has no time_unit, so its times are unknown`},
 		{Name: "skipped", Text: `{"benchmarks": [{"name": "a", "skipped": true, "skip_message": "no GPU"}]}`,
 			Want: `x:1: "a" was skipped: no GPU`},
 	})
@@ -21,10 +23,10 @@ func TestMistakes(t *testing.T) {
 // Two benchmarks with one name are two, although their repetitions have the same indices.
 func TestEqualNames(t *testing.T) {
 	out, err := New().Read("x", []byte(`{"benchmarks": [
-{"name": "a", "family_index": 0, "repetition_index": 0, "real_time": 1, "cpu_time": 1},
-{"name": "a", "family_index": 0, "repetition_index": 1, "real_time": 2, "cpu_time": 2},
-{"name": "a", "family_index": 1, "repetition_index": 0, "real_time": 7, "cpu_time": 7},
-{"name": "a", "family_index": 1, "repetition_index": 1, "real_time": 8, "cpu_time": 8}]}`))
+{"name": "a", "family_index": 0, "repetition_index": 0, "real_time": 1, "cpu_time": 1, "time_unit": "ns"},
+{"name": "a", "family_index": 0, "repetition_index": 1, "real_time": 2, "cpu_time": 2, "time_unit": "ns"},
+{"name": "a", "family_index": 1, "repetition_index": 0, "real_time": 7, "cpu_time": 7, "time_unit": "ns"},
+{"name": "a", "family_index": 1, "repetition_index": 1, "real_time": 8, "cpu_time": 8, "time_unit": "ns"}]}`))
 	if err != nil || len(out.Records) != 4 || len(out.Warnings) != 1 {
 		t.Fatalf("%+v, %v", out, err)
 	}
