@@ -24,7 +24,11 @@ type Geomean = analysis.Geomean
 // Statistics in Medicine 27 (2008), for a sum of independent estimates.
 func geomeans(r Result) []Geomean {
 	out := []Geomean{}
-	type sums struct{ log, below, above float64 }
+	type sums struct {
+		log, below, above float64
+		unit              string
+		mixed             bool // of units
+	}
 	var all []sums
 	for _, c := range r.Comparisons {
 		i := slices.IndexFunc(out, func(g Geomean) bool {
@@ -35,8 +39,9 @@ func geomeans(r Result) []Geomean {
 			i = len(out)
 			out = append(out, Geomean{Contender: c.Contender, Baseline: c.Baseline, Group: c.Group, Metric: c.Metric,
 				Better: c.Better})
-			all = append(all, sums{})
+			all = append(all, sums{unit: c.Unit})
 		}
+		all[i].mixed = all[i].mixed || c.Unit != all[i].unit
 		if c.Scale == sample.Difference || c.Ratio == nil || *c.Ratio <= 0 {
 			out[i].LeftOut++
 			continue
@@ -57,5 +62,12 @@ func geomeans(r Result) []Geomean {
 		out[i].CI = Interval{finiteOrNil(math.Exp((s.log - math.Sqrt(s.below)) / n)),
 			finiteOrNil(math.Exp((s.log + math.Sqrt(s.above)) / n))}
 	}
-	return slices.DeleteFunc(out, func(g Geomean) bool { return g.Cells < 2 })
+	kept := []Geomean{}
+	for i, g := range out {
+		// Of two units without a direction, one may be better higher and the other lower.
+		if g.Cells >= 2 && (g.Better != "" || !all[i].mixed) {
+			kept = append(kept, g)
+		}
+	}
+	return kept
 }

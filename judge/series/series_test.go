@@ -515,6 +515,15 @@ func TestGeomeans(t *testing.T) {
 	if g := r.Geomeans; len(g) != 1 || g[0].Group != "1" || g[0].Cells != 2 || math.Abs(*g[0].Ratio-4) > .01 {
 		t.Errorf("groups: %+v", g)
 	}
+	records := []format.Record{in("a", "x", "1", 0, 1), in("b", "x", "1", 1, 2), in("a", "y", "1", 2, 1),
+		in("b", "y", "1", 3, 8)}
+	for i := range records {
+		m := &records[i].Series[0].Metric
+		m.Better, m.Unit = "", []string{"s", "op/s"}[i/2]
+	}
+	if g := compared(t, Option{}, source("f", records...)).Geomeans; len(g) != 0 {
+		t.Errorf("two units without a direction: %+v", g)
+	}
 }
 
 func near(v *float64, want float64) bool { return v != nil && math.Abs(*v/want-1) < 1e-9 }

@@ -366,6 +366,13 @@ func (r *reader) processes(j job) int {
 	return 1
 }
 
+// grouped reports whether the processes of a job have one result.
+func (r *reader) grouped(j job) bool {
+	_, own := j.Options["group_reporting"]
+	_, global := r.global["group_reporting"]
+	return own || global
+}
+
 // oldVersion is a version that does not write options.
 var oldVersion = regexp.MustCompile(`^fio[- ]2\.[0-2]\b`)
 
@@ -454,6 +461,10 @@ func (r *reader) setValues(rec *format.Record, j process) bool {
 	case j.processes > 1:
 		r.warn("Job %q ran as several processes without group_reporting, so its rates are sums and its latencies are "+
 			"left out.", j.Name)
+	}
+	if n := r.processes(j.job); !r.grouped(j.job) && j.processes < n && (j.processes > 1 || r.p.AnyLeftOut()) {
+		r.p.LeaveOut(j.line, "job %q has %d of its %d processes, so its sums are wrong", j.Name, j.processes, n)
+		return false
 	}
 	if j.Error != 0 {
 		rec.Failed, rec.Reason = 1, fmt.Sprintf("fio ended the job with error %d", j.Error)

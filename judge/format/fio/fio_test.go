@@ -90,7 +90,23 @@ func TestMissing(t *testing.T) {
 			Want: `x:2: job "b" has a negative value`},
 		{Name: "another form", Text: report(`{"jobname": "a", `+reading+`}`, `{"jobname": "b", "read": 7}`),
 			Want: "x:2: read is a JSON number instead of an object"},
+		{Name: "one of two processes", Text: report(`{"jobname": "z", `+reading+`}`,
+			`{"jobname": "a", "job options": {"numjobs": "2"}, `+reading+`}`,
+			`{"jobname": "a", "job options": {"numjobs": "2"}, "read": {"iops": "2,000"}}`),
+			Want: "x:3: read.iops is a JSON string instead of a number"},
+		{Name: "two of three processes", Text: report(`{"jobname": "z", `+reading+`}`,
+			`{"jobname": "a", "job options": {"numjobs": "3"}, `+reading+`}`,
+			`{"jobname": "a", "job options": {"numjobs": "3"}, `+reading+`}`),
+			Want: `x:2: job "a" has 2 of its 3 processes, so its sums are wrong`},
 	})
+	// Without a lost process, one result of several processes is their sum (group_reporting).
+	for want, lost := range map[int]string{3: `"write": {"iops": 5, "bw": 3, "total_ios": 9}`, 1: `"read": {"iops": "x"}`} {
+		out, err := New().Read("x", []byte(report(`{"jobname": "z", `+reading+`}`,
+			`{"jobname": "a", "job options": {"numjobs": "2"}, `+reading+`}`, `{"jobname": "b", `+lost+`}`)))
+		if records := len(out.Records); err != nil || records != want {
+			t.Errorf("%s: %d records, %q, %v", lost, records, out.Warnings, err)
+		}
+	}
 }
 
 func TestMistakes(t *testing.T) {
