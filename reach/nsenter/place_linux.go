@@ -1,7 +1,6 @@
 package nsenter
 
 import (
-	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -380,7 +379,10 @@ func (e Entry) place() error {
 		}
 	}
 	if e.root != "" || e.dir != "" {
-		dir := cmp.Or(e.dir, "/")
+		dir := e.dir
+		if dir == "" {
+			dir = "/"
+		}
 		if err := syscall.Chdir(dir); err != nil {
 			return failed("working directory "+dir, err)
 		}

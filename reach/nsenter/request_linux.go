@@ -6,8 +6,6 @@ import (
 	"os"
 	"strconv"
 	"syscall"
-
-	"bakeoff/base/lists"
 )
 
 // maxStart bounds a request, in bytes: the kernel accepts an argument vector of
@@ -110,7 +108,10 @@ func (v Request) start(r *Reaper, streams []int) (*Child, error) {
 	if err != nil {
 		return nil, err
 	}
-	files := lists.Map(streams, func(fd int) uintptr { return uintptr(fd) })
+	var files []uintptr
+	for _, fd := range streams {
+		files = append(files, uintptr(fd))
+	}
 	return r.Start(file, v.Argv, &syscall.ProcAttr{Dir: v.Dir, Files: files, Env: v.environ(),
 		Sys: &syscall.SysProcAttr{Setsid: true}})
 }

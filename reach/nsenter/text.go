@@ -1,7 +1,5 @@
 package nsenter
 
-import "slices"
-
 // What package strings does, which initializes late.
 
 // index returns the position of c in s, -1 if s has none.
@@ -53,7 +51,12 @@ func fields(s string) []string {
 
 // has reports whether one of list is s.
 func has(list []string, s string) bool {
-	return slices.Contains(list, s)
+	for _, e := range list {
+		if e == s {
+			return true
+		}
+	}
+	return false
 }
 
 // lastSlash returns the position of the last slash, -1 if there is none.
