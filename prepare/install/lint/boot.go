@@ -71,10 +71,13 @@ func (l *linter) arguments() (string, string) {
 	case len(l.UKI) > 0 || l.exists("etc/kernel/cmdline"):
 		return l.text("etc/kernel/cmdline"), "etc/kernel/cmdline"
 	default:
-		v := assignments(l.text("etc/default/grub"), map[string]string{})
-		return v["GRUB_CMDLINE_LINUX"] + " " + v["GRUB_CMDLINE_LINUX_DEFAULT"], "etc/default/grub"
+		v := assignments(l.text(grubDefaults), map[string]string{})
+		return strings.TrimSpace(v["GRUB_CMDLINE_LINUX"] + " " + v["GRUB_CMDLINE_LINUX_DEFAULT"]), grubDefaults
 	}
 }
+
+// grubDefaults is the file with the arguments that GRUB gives to the kernel.
+const grubDefaults = "etc/default/grub"
 
 // checkCommandLines checks the arguments that ZFSBootMenu passes on.
 func (l *linter) checkCommandLines() {
@@ -322,8 +325,8 @@ func (l *linter) checkReadOnly() {
 		}
 	}
 	pool, p := l.rootPool()
-	if !l.Hibernation || pool == "" || !atLeast(l.Tools["zfs"], "2.2") {
-		return // older pools cannot have such properties
+	if !l.Hibernation || pool == "" || p.Props == nil || !atLeast(l.Tools["zfs"], "2.2") {
+		return // older pools cannot have such properties, and the properties of this one may be unknown
 	}
 	switch v := p.Props[propReadOnly]; {
 	case v == "" || v == "-" || v == "off":

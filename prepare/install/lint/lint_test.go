@@ -47,6 +47,10 @@ func TestCleanSystems(t *testing.T) {
 		"void, the beginning of a UUID": change(voidMachine(), func(m *machine) {
 			m.set(voidRoot, propCommandLine, "%{parent} rd.luks.uuid="+luksID[:8]+" resume=/dev/mapper/cryptswap")
 		}),
+		"void, unknown swap":     change(voidMachine(), func(m *machine) { m.Swaps = nil }),
+		"void, unknown pool":     change(voidMachine(), func(m *machine) { m.Pools = nil }),
+		"void, unknown datasets": change(voidMachine(), func(m *machine) { m.Datasets = nil }),
+		"void, unknown loader":   change(voidMachine(), func(m *machine) { m.ZBM = nil }),
 		"void, zram beside the swap": change(voidMachine(), func(m *machine) {
 			m.Swaps = append(m.Swaps, installed.Swap{Device: "/dev/zram0", Size: 8 * gibi})
 		}),
@@ -202,7 +206,7 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		}, "hostid-not-in-initramfs", voidImage},
 
 		{voidMachine, func(m *machine) { m.Swaps[0].Size = m.RAMBytes }, "swap-smaller-than-ram", "swap"},
-		{voidMachine, func(m *machine) { m.Swaps = nil }, "swap-missing", "swap"},
+		{voidMachine, func(m *machine) { m.Swaps = []installed.Swap{} }, "swap-missing", "swap"},
 		{voidMachine, func(m *machine) {
 			m.Swaps[0].Device = "/dev/zd0"
 			m.write("etc/fstab", "/dev/zvol/zroot/swap none swap defaults 0 0\n"+

@@ -41,6 +41,9 @@ func (l *linter) checkSwap() {
 			"Give the swap a LUKS header and a key that stays.")
 		return
 	}
+	if l.Swaps == nil {
+		return // unknown
+	}
 	if len(l.Swaps) == 0 {
 		l.report("swap-missing", Error, "swap", "The system should hibernate, and has no active swap.",
 			"Make a partition for swap that is larger than the memory.")
@@ -84,6 +87,9 @@ func (l *linter) randomSwap() *cryptEntry {
 // checkResumeArgument checks the arguments that find the image.
 func (l *linter) checkResumeArgument() {
 	cmdline, where := l.arguments()
+	if l.menu && l.Datasets == nil || where == grubDefaults && !l.exists(grubDefaults) {
+		return // unknown
+	}
 	if v, ok := argument(cmdline, "zfs_force"); ok && v != "0" && v != "no" || argumentIs(cmdline, "zfs.force") {
 		l.report("import-forced", Error, where,
 			"zfs_force imports the pool even if another system has it, as a hibernated one does.", "Remove zfs_force.")
