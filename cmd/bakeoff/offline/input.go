@@ -355,7 +355,8 @@ func (all inputs) readAs(f format.Format) (out []series.Source, err error) {
 			continue
 		}
 		if sum := sha256.Sum256(data); paths[sum] != "" {
-			file.Warnings = append(file.Warnings, fmt.Sprintf("%s has the same content as %s. One of them may be the wrong file.",
+			file.Warnings = append(file.Warnings, fmt.Sprintf(
+				"%s has the same content as %s. One of them may be the wrong file.",
 				x.path, paths[sum]))
 		} else {
 			paths[sum] = x.path

@@ -123,7 +123,8 @@ func TestSuspiciousFiles(t *testing.T) {
 	} {
 		out, stderr, code := called(t, "analyse", file(t, "x.txt", x.text))
 		for _, warning := range []string{cut, twice} {
-			if has := strings.Contains(strings.Join(strings.Fields(out), " "), warning); code != 0 || has != (warning == x.want) {
+			has := strings.Contains(strings.Join(strings.Fields(out), " "), warning)
+			if code != 0 || has != (warning == x.want) {
 				t.Errorf("%s: %q is there: %v\n%s%s", name, warning, has, out, stderr)
 			}
 		}

@@ -100,7 +100,8 @@ func TestMissing(t *testing.T) {
 			Want: `x:2: job "a" has 2 of its 3 processes, so its sums are wrong`},
 	})
 	// Without a lost process, one result of several processes is their sum (group_reporting).
-	for want, lost := range map[int]string{3: `"write": {"iops": 5, "bw": 3, "total_ios": 9}`, 1: `"read": {"iops": "x"}`} {
+	for want, lost := range map[int]string{3: `"write": {"iops": 5, "bw": 3, "total_ios": 9}`,
+		1: `"read": {"iops": "x"}`} {
 		out, err := New().Read("x", []byte(report(`{"jobname": "z", `+reading+`}`,
 			`{"jobname": "a", "job options": {"numjobs": "2"}, `+reading+`}`, `{"jobname": "b", `+lost+`}`)))
 		if records := len(out.Records); err != nil || records != want {
