@@ -257,22 +257,29 @@ func entries(t *testing.T, dir string) (n int) {
 
 var block = regexp.MustCompile("(?s)```sql\n(.*?)```")
 
-// The questions of the guide are answered.
-func TestQuestionsOfTheGuide(t *testing.T) {
+func questionsOfTheGuide(t *testing.T) (out []string) {
+	t.Helper()
 	text, err := os.ReadFile("../../docs/guides/store.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	questions := block.FindAllStringSubmatch(string(text), -1)
-	if len(questions) < 10 {
-		t.Fatalf("%d questions", len(questions))
+	for _, q := range block.FindAllStringSubmatch(string(text), -1) {
+		out = append(out, q[1])
 	}
+	if len(out) < 10 {
+		t.Fatalf("%d questions", len(out))
+	}
+	return out
+}
+
+// The questions of the guide are answered.
+func TestQuestionsOfTheGuide(t *testing.T) {
 	s := create(t, archive.Config{})
 	add(t, s, quick)
 	add(t, s, failures)
 	answered := 0
-	for _, q := range questions {
-		if len(rows(t, s.Index, q[1])) > 0 {
+	for _, q := range questionsOfTheGuide(t) {
+		if len(rows(t, s.Index, q)) > 0 {
 			answered++
 		}
 	}
@@ -281,16 +288,22 @@ func TestQuestionsOfTheGuide(t *testing.T) {
 	}
 }
 
+// writing are texts that would change an index, or ask nothing.
+var writing = []string{"DELETE FROM run", "DROP TABLE comparison", "SELECT 1; DELETE FROM run",
+	"UPDATE run SET name = 'x'", "INSERT INTO verdict VALUES (9, 'x')", "CREATE TABLE x (a TEXT)", "", ";", "-- nothing",
+	"WITH x AS (SELECT 1) DELETE FROM run"}
+
+func ask(t *testing.T, x *index.Index, text string) error {
+	t.Helper()
+	return x.Query(t.Context(), text, nil, func([]string) error { return nil }, func([]any) error { return nil })
+}
+
 // A question cannot change the index, whatever it says.
 func TestQuestionsCannotWrite(t *testing.T) {
 	s := create(t, archive.Config{})
 	add(t, s, quick)
-	for _, text := range []string{"DELETE FROM run", "DROP TABLE comparison", "SELECT 1; DELETE FROM run",
-		"UPDATE run SET name = 'x'", "INSERT INTO verdict VALUES (9, 'x')", "CREATE TABLE x (a TEXT)", "", ";", "-- nothing",
-		"WITH x AS (SELECT 1) DELETE FROM run"} {
-		err := s.Index.Query(t.Context(), text, nil, func([]string) error { return nil },
-			func([]any) error { return nil })
-		if !fault.Is(err, fault.Invalid) {
+	for _, text := range writing {
+		if err := ask(t, s.Index, text); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}

@@ -2,6 +2,7 @@ package archive
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"io"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"slices"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lock"
 	"bakeoff/lab/archive/bundle"
 	"bakeoff/provision/image/layout"
 )
@@ -37,7 +39,14 @@ func (s *Store) Verify(ctx context.Context, digest string, inside func(dir strin
 			out.Notes, err = s.checkParts(ctx, m, e.Record, inside)
 		}
 	}
-	if err == nil && s.Index != nil {
+	if err == nil {
+		var who []string
+		if who, err = s.SignedBy(ctx, digest); err == nil {
+			out.SignedBy = append(out.SignedBy, who...)
+			err = s.require(ctx, digest)
+		}
+	}
+	if err == nil {
 		var has bool
 		if has, err = s.Index.Has(ctx, digest); err == nil && !has {
 			err = fault.WithFix(fault.New(fault.Invalid, "the index lacks the run"), "run bakeoff store rebuild")
@@ -59,11 +68,11 @@ func (s *Store) checkParts(ctx context.Context, m bundle.Manifest, rec bundle.Re
 	if err := s.checkBlob(ctx, m.Samples()); err != nil {
 		return nil, err
 	}
-	work, err := s.workFolder()
+	work, done, err := s.workFolder()
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(work)
+	defer done()
 	dir := filepath.Join(work, rec.Run)
 	if err := os.Mkdir(dir, 0o777); err != nil {
 		return nil, fault.Wrap(fault.Lab, "store", err)
@@ -78,15 +87,31 @@ func (s *Store) checkParts(ctx context.Context, m bundle.Manifest, rec bundle.Re
 	return notes, err
 }
 
-// workFolder makes a folder that prune removes if this process is killed.
-func (s *Store) workFolder() (string, error) {
+// workFolder makes a folder, which done removes, and prune if this process is killed.
+func (s *Store) workFolder() (dir string, done func(), err error) {
 	parent := filepath.Join(s.Dir, workDir)
 	if err := os.MkdirAll(parent, 0o700); err != nil {
-		return "", fault.Wrap(fault.Lab, "store", err)
+		return "", nil, fault.Wrap(fault.Lab, "store", err)
 	}
-	dir, err := os.MkdirTemp(parent, "")
-	return dir, fault.Wrap(fault.Lab, "store", err)
+	dir = filepath.Join(parent, rand.Text())
+	held, err := lock.Try(dir + lockSuffix)
+	if err != nil {
+		return "", nil, fault.Op("store", err)
+	}
+	done = func() {
+		_ = os.RemoveAll(dir)
+		_ = os.Remove(dir + lockSuffix)
+		held.Release()
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		done()
+		return "", nil, fault.Wrap(fault.Lab, "store", err)
+	}
+	return dir, done, nil
 }
+
+// lockSuffix ends the name of the lock of a work folder.
+const lockSuffix = ".lock"
 
 // checkBlob reads a blob and compares its digest.
 func (s *Store) checkBlob(ctx context.Context, p bundle.Part) error {

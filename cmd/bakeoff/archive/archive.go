@@ -64,7 +64,8 @@ store.`,
   bakeoff store query "SELECT name, contender, ratio FROM comparisons WHERE verdict = 'worse'"`,
 	}
 	c.PersistentFlags().StringVar(&k.dir, "store", "", "`folder` of the store (default: $BAKEOFF_STORE, or store)")
-	subs := []*cobra.Command{k.init(), k.add(), k.list(), k.show(), k.verify(), k.rebuild(), k.query()}
+	subs := []*cobra.Command{k.init(), k.add(), k.list(), k.show(), k.push(), k.pull(), k.verify(), k.rebuild(),
+		k.prune(), k.query()}
 	cli.Group(c, "command", strings.Join(lists.Map(subs, func(c *cobra.Command) string { return c.Name() }), ", "))
 	c.AddCommand(subs...)
 	return c
@@ -414,19 +415,9 @@ The exit code is 1 if anything does not hold.`,
 }
 
 func (k *keeper) doVerify(ctx context.Context, s *archive.Store, args []string, full, asJSON bool) error {
-	digests, err := s.Bundles()
+	digests, err := k.named(ctx, s, args)
 	if err != nil {
 		return err
-	}
-	if len(args) > 0 {
-		digests = nil
-		for _, a := range args {
-			d, err := s.Resolve(ctx, a)
-			if err != nil {
-				return err
-			}
-			digests = append(digests, d)
-		}
 	}
 	var inside func(string) error
 	if full {
@@ -452,6 +443,9 @@ func (k *keeper) doVerify(ctx context.Context, s *archive.Store, args []string, 
 		if f.Problem != "" {
 			fmt.Fprintln(k.Out, k.Style(k.Out).Paint(cli.Red, "does not hold:")+" "+name+": "+safetext.Line(f.Problem))
 		} else if len(args) > 0 {
+			if len(f.SignedBy) > 0 {
+				name += ", signed by " + strings.Join(f.SignedBy, ", ")
+			}
 			fmt.Fprintln(k.Out, k.Style(k.Out).Paint(cli.Green, "holds:")+" "+name)
 		}
 	}
@@ -466,6 +460,21 @@ func (k *keeper) doVerify(ctx context.Context, s *archive.Store, args []string, 
 		return cli.Exit{Code: cli.ExitFailed}
 	}
 	return nil
+}
+
+// named are the digests of the bundles that args name, or of all.
+func (k *keeper) named(ctx context.Context, s *archive.Store, args []string) (digests []string, err error) {
+	if len(args) == 0 {
+		return s.Bundles()
+	}
+	for _, a := range args {
+		d, err := s.Resolve(ctx, a)
+		if err != nil {
+			return nil, err
+		}
+		digests = append(digests, d)
+	}
+	return digests, nil
 }
 
 // recompute computes every number of an unpacked run again.

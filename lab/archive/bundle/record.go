@@ -127,7 +127,8 @@ func read(run *store.Run, base string) (rec Record, res analysis.Results, result
 			"wait for its end, or end it with bakeoff run --resume")
 	}
 	rec = Record{Schema: Schema, Rules: Rules, Run: base, Lab: o.Plan.Lab, Began: o.Lines[0].At, Ended: last.At,
-		Reason: res.Ended, Program: o.Plan.Version, PlanSHA256: res.PlanSHA256, LabSHA256: o.Plan.LabSHA256, Baseline: res.Baseline,
+		Reason: res.Ended, Program: o.Plan.Version,
+		PlanSHA256: res.PlanSHA256, LabSHA256: o.Plan.LabSHA256, Baseline: res.Baseline,
 		Margin: res.Margin, Blocks: res.Blocks, Unplanned: o.Unplanned, Comparisons: []Comparison{}}
 	for _, l := range o.Lines {
 		if l.Type == store.LineLabels {

@@ -39,8 +39,10 @@ type dialect struct {
 	name string
 	id   string // type of a key that the database chooses
 	lock string // query that keeps other migrations away until the transaction ends
-	// readOnly is the query that forbids a connection to write.
-	readOnly string
+	text string // type of texts, which sort by their bytes
+	// copy adds rows to the table comparison in a transaction of conn; nil: one query for
+	// each is as fast.
+	copy func(ctx context.Context, conn *sql.Conn, rows [][]any) error
 	// check refuses a question that the driver cannot read; nil: it reads all.
 	check func(conn any, text string) error
 }
@@ -66,7 +68,7 @@ func (x *Index) Close() error { return fault.Wrap(fault.Lab, "index", x.db.Close
 
 // migrate brings the tables up to the version of this program.
 func (x *Index) migrate(ctx context.Context) error {
-	return x.within(ctx, func(tx *sql.Tx) error {
+	return x.within(ctx, func(_ *sql.Conn, tx *sql.Tx) error {
 		if x.dialect.lock != "" {
 			if _, err := tx.ExecContext(ctx, x.dialect.lock); err != nil {
 				return err
@@ -92,7 +94,8 @@ func (x *Index) migrate(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			for statement := range strings.SplitSeq(strings.ReplaceAll(string(text), "%ID%", x.dialect.id), ";\n") {
+			types := strings.NewReplacer("%ID%", x.dialect.id, "TEXT", x.dialect.text)
+			for statement := range strings.SplitSeq(types.Replace(string(text)), ";\n") {
 				if strings.TrimSpace(statement) == "" {
 					continue
 				}
@@ -109,12 +112,17 @@ func (x *Index) migrate(ctx context.Context) error {
 }
 
 // within calls do in a transaction, and commits it if do returns nil.
-func (x *Index) within(ctx context.Context, do func(*sql.Tx) error) error {
-	tx, err := x.db.BeginTx(ctx, nil)
+func (x *Index) within(ctx context.Context, do func(*sql.Conn, *sql.Tx) error) error {
+	conn, err := x.db.Conn(ctx)
 	if err != nil {
 		return fault.Op("index", err)
 	}
-	if err := do(tx); err != nil {
+	defer conn.Close()
+	tx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return fault.Op("index", err)
+	}
+	if err := do(conn, tx); err != nil {
 		_ = tx.Rollback() // err says more
 		return fault.Op("index", err)
 	}
@@ -123,8 +131,8 @@ func (x *Index) within(ctx context.Context, do func(*sql.Tx) error) error {
 
 // Add adds runs in one transaction. A bundle that is in the index stays as it is.
 func (x *Index) Add(ctx context.Context, entries ...Entry) error {
-	return x.within(ctx, func(tx *sql.Tx) error {
-		w, err := newWriter(ctx, tx)
+	return x.within(ctx, func(conn *sql.Conn, tx *sql.Tx) error {
+		w, err := x.newWriter(ctx, conn, tx)
 		if err != nil {
 			return err
 		}
@@ -140,7 +148,7 @@ func (x *Index) Add(ctx context.Context, entries ...Entry) error {
 // Replace empties the index and adds the runs that next gives until it returns false, in
 // one transaction. only limits what is removed to these bundles; nil removes all.
 func (x *Index) Replace(ctx context.Context, only []string, next func() (Entry, bool, error)) error {
-	return x.within(ctx, func(tx *sql.Tx) error {
+	err := x.within(ctx, func(conn *sql.Conn, tx *sql.Tx) error {
 		if only == nil {
 			for _, table := range []string{"change_point", "comparison", "label", "run", "series", "host"} {
 				if _, err := tx.ExecContext(ctx, "DELETE FROM "+table); err != nil {
@@ -151,7 +159,7 @@ func (x *Index) Replace(ctx context.Context, only []string, next func() (Entry, 
 		if err := remove(ctx, tx, only); err != nil {
 			return err
 		}
-		w, err := newWriter(ctx, tx)
+		w, err := x.newWriter(ctx, conn, tx)
 		if err != nil {
 			return err
 		}
@@ -168,11 +176,16 @@ func (x *Index) Replace(ctx context.Context, only []string, next func() (Entry, 
 			}
 		}
 	})
+	if err != nil {
+		return err
+	}
+	_, err = x.db.ExecContext(ctx, `ANALYZE`) // or the database plans for an empty table
+	return fault.Op("index", err)
 }
 
 // Remove removes bundles.
 func (x *Index) Remove(ctx context.Context, bundles ...string) error {
-	return x.within(ctx, func(tx *sql.Tx) error { return remove(ctx, tx, bundles) })
+	return x.within(ctx, func(_ *sql.Conn, tx *sql.Tx) error { return remove(ctx, tx, bundles) })
 }
 
 func remove(ctx context.Context, tx *sql.Tx, bundles []string) error {
@@ -298,22 +311,30 @@ func (x *Index) List(ctx context.Context, f Filter) ([]Run, error) {
 	if err := rows.Err(); err != nil {
 		return nil, fault.Op("index", err)
 	}
-	for i := range out {
-		if err := x.describe(ctx, &out[i]); err != nil {
-			return nil, fault.Op("index", err)
-		}
-	}
-	return out, nil
+	return out, fault.Op("index", x.describe(ctx, out))
 }
 
+// mostAtOnce is how many runs one question of describe names.
+const mostAtOnce = 500
+
 // describe adds the labels and the counts of verdicts.
-func (x *Index) describe(ctx context.Context, r *Run) error {
-	err := x.each(ctx, `SELECT verdict, count(*) FROM comparison WHERE run = $1 AND is_primary = 1 GROUP BY verdict`,
-		[]any{r.ID}, func(rows *sql.Rows) error {
+func (x *Index) describe(ctx context.Context, all []Run) error {
+	for runs := range slices.Chunk(all, mostAtOnce) {
+		at, ids, names := map[int64]*Run{}, []any{}, []string{}
+		for i := range runs {
+			at[runs[i].ID] = &runs[i]
+			ids = append(ids, runs[i].ID)
+			names = append(names, fmt.Sprintf("$%d", len(ids)))
+		}
+		these := "(" + strings.Join(names, ", ") + ")"
+		err := x.each(ctx, `SELECT run, verdict, count(*) FROM comparison WHERE is_primary = 1 AND run IN `+these+
+			` GROUP BY run, verdict`, ids, func(rows *sql.Rows) error {
+			var id int64
 			var code, n int
-			if err := rows.Scan(&code, &n); err != nil {
+			if err := rows.Scan(&id, &code, &n); err != nil {
 				return err
 			}
+			r := at[id]
 			switch verdicts[code] {
 			case analysis.Better:
 				r.Better = n
@@ -326,18 +347,27 @@ func (x *Index) describe(ctx context.Context, r *Run) error {
 			}
 			return nil
 		})
-	if err != nil {
-		return err
-	}
-	return x.each(ctx, `SELECT name, value FROM label WHERE run = $1`, []any{r.ID}, func(rows *sql.Rows) error {
-		var name, value string
-		if r.Labels == nil {
-			r.Labels = map[string]string{}
+		if err != nil {
+			return err
 		}
-		err := rows.Scan(&name, &value)
-		r.Labels[name] = value
-		return err
-	})
+		err = x.each(ctx, `SELECT run, name, value FROM label WHERE run IN `+these, ids, func(rows *sql.Rows) error {
+			var id int64
+			var name, value string
+			if err := rows.Scan(&id, &name, &value); err != nil {
+				return err
+			}
+			r := at[id]
+			if r.Labels == nil {
+				r.Labels = map[string]string{}
+			}
+			r.Labels[name] = value
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (x *Index) each(ctx context.Context, query string, args []any, row func(*sql.Rows) error) error {
@@ -388,14 +418,21 @@ func codeOf(v analysis.Verdict) (int, error) {
 // writer adds runs in a transaction.
 type writer struct {
 	ctx                                     context.Context
-	tx                                      *sql.Tx
+	copy                                    func(rows [][]any) error // nil: one query for each
+	rows                                    [][]any                  // of comparisons, for copy
 	run, label, series, host, find, compare *sql.Stmt
 	known                                   map[[9]string]int64 // ids of series
 	hosts                                   map[string]int64
 }
 
-func newWriter(ctx context.Context, tx *sql.Tx) (w *writer, err error) {
-	w = &writer{ctx: ctx, tx: tx, known: map[[9]string]int64{}, hosts: map[string]int64{}}
+// mostRows is how many comparisons wait for copy.
+const mostRows = 10_000
+
+func (x *Index) newWriter(ctx context.Context, conn *sql.Conn, tx *sql.Tx) (w *writer, err error) {
+	w = &writer{ctx: ctx, known: map[[9]string]int64{}, hosts: map[string]int64{}}
+	if x.dialect.copy != nil {
+		w.copy = func(rows [][]any) error { return x.dialect.copy(ctx, conn, rows) }
+	}
 	for _, s := range []struct {
 		to   **sql.Stmt
 		text string
@@ -423,11 +460,21 @@ func newWriter(ctx context.Context, tx *sql.Tx) (w *writer, err error) {
 
 // close ends the statements. Those of a transaction that failed end with it.
 func (w *writer) close() error {
-	var errs []error
+	errs := []error{w.flush()}
 	for _, s := range []*sql.Stmt{w.run, w.label, w.series, w.host, w.find, w.compare} {
 		errs = append(errs, s.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// flush adds the comparisons that wait.
+func (w *writer) flush() error {
+	if len(w.rows) == 0 {
+		return nil
+	}
+	err := w.copy(w.rows)
+	w.rows = w.rows[:0]
+	return err
 }
 
 // add adds a run. Its text becomes harmless.
@@ -462,10 +509,15 @@ func (w *writer) add(e Entry) error {
 		if err != nil {
 			return err
 		}
-		if _, err := w.compare.ExecContext(w.ctx, id, series, r.Began.Unix(), code, c.Ratio, c.Low, c.High, c.Blocks,
-			number(c.Primary)); err != nil {
+		row := []any{id, series, r.Began.Unix(), code, c.Ratio, c.Low, c.High, c.Blocks, number(c.Primary)}
+		if w.copy != nil {
+			w.rows = append(w.rows, row)
+		} else if _, err := w.compare.ExecContext(w.ctx, row...); err != nil {
 			return err
 		}
+	}
+	if len(w.rows) > mostRows {
+		return w.flush()
 	}
 	return nil
 }

@@ -2,10 +2,38 @@ package index
 
 import (
 	"context"
+	"database/sql"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 
 	"bakeoff/base/fault"
 )
 
+// postgres keeps the index of several people. The number in lock is an arbitrary one that
+// all bakeoffs share.
+var postgres = dialect{name: "PostgreSQL", id: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+	text: `TEXT COLLATE "C"`, lock: "SELECT pg_advisory_xact_lock(7165064744911531008)", copy: copyRows}
+
 func openPostgres(ctx context.Context, place string) (*Index, error) {
-	return nil, fault.New(fault.Unsupported, "postgres")
+	config, err := pgx.ParseConfig(place)
+	if err != nil { // its text may have a password
+		return nil, fault.WithFix(fault.New(fault.Invalid, "the address of the database cannot be read"),
+			"write postgres://USER@HOST/DATABASE")
+	}
+	x := &Index{db: stdlib.OpenDB(*config), dialect: postgres}
+	if err := x.migrate(ctx); err != nil {
+		x.Close()
+		return nil, fault.Op("database "+config.Database+" on "+config.Host, err)
+	}
+	return x, nil
+}
+
+// copyRows sends rows by COPY, which is faster than one query for each.
+func copyRows(ctx context.Context, conn *sql.Conn, rows [][]any) error {
+	return conn.Raw(func(c any) error {
+		_, err := c.(*stdlib.Conn).Conn().CopyFrom(ctx, pgx.Identifier{"comparison"}, []string{"run", "series", "began",
+			"verdict", "ratio", "low", "high", "blocks", "is_primary"}, pgx.CopyFromRows(rows))
+		return err
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"database/sql/driver"
+	"time"
 
 	"bakeoff/base/fault"
 )
@@ -20,7 +21,14 @@ func (x *Index) Query(ctx context.Context, text string, args []any, head func([]
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
 		_ = conn.Close()
 	}()
-	if _, err := conn.ExecContext(ctx, x.dialect.readOnly); err != nil {
+	tx, err := conn.BeginTx(ctx, &sql.TxOptions{ReadOnly: true})
+	if err != nil {
+		return fault.Op("index", err)
+	}
+	defer func() { _ = tx.Rollback() }()
+	// PostgreSQL lets nobody leave a read-only transaction after its first question.
+	var one int
+	if err := tx.QueryRowContext(ctx, `SELECT 1`).Scan(&one); err != nil {
 		return fault.Op("index", err)
 	}
 	if x.dialect.check != nil {
@@ -28,7 +36,7 @@ func (x *Index) Query(ctx context.Context, text string, args []any, head func([]
 			return refused(ctx, err)
 		}
 	}
-	rows, err := conn.QueryContext(ctx, text, args...)
+	rows, err := tx.QueryContext(ctx, text, args...)
 	if err != nil {
 		return refused(ctx, err)
 	}
@@ -53,8 +61,8 @@ func (x *Index) Query(ctx context.Context, text string, args []any, head func([]
 			switch v := v.(type) {
 			case []byte:
 				values[i] = string(v)
-			case sql.RawBytes:
-				values[i] = string(v)
+			case time.Time: // the driver of SQLite makes one of a text that looks like it
+				values[i] = v.Format(time.RFC3339Nano)
 			}
 		}
 		if err := row(values); err != nil {

@@ -12,7 +12,7 @@ import (
 
 // sqlite keeps the index of one person, in a file. Commits are on the disk when they
 // return. busy_timeout is in milliseconds.
-var sqlite = dialect{name: "SQLite", id: "INTEGER PRIMARY KEY", readOnly: "PRAGMA query_only = 1", check: notEmpty}
+var sqlite = dialect{name: "SQLite", id: "INTEGER PRIMARY KEY", text: "TEXT", check: notEmpty}
 
 // notEmpty refuses a text without a statement, such as a comment: the driver would panic.
 func notEmpty(conn any, text string) error {
@@ -30,7 +30,8 @@ func openSQLite(ctx context.Context, file string) (*Index, error) {
 	place := "file:" + (&url.URL{Path: file}).EscapedPath() + "?_txlock=immediate"
 	db, err := driver.Open(place, func(c *sqlite3.Conn) error {
 		return c.Exec(`PRAGMA busy_timeout = 60000; PRAGMA journal_mode = wal; PRAGMA synchronous = full;
-			PRAGMA foreign_keys = on; PRAGMA cache_size = -65536; PRAGMA trusted_schema = off`)
+			PRAGMA foreign_keys = on; PRAGMA cache_size = -65536; PRAGMA trusted_schema = off;
+			PRAGMA analysis_limit = 1000`)
 	})
 	if err != nil {
 		return nil, fault.Wrap(fault.Lab, "index "+file, err)
