@@ -108,7 +108,8 @@ func entry(n int, rng *rand.Rand) index.Entry {
 		ratio := 1 + rng.NormFloat64()/50
 		low, high := ratio-.01, ratio+.01
 		r.Comparisons = append(r.Comparisons, bundle.Comparison{Contender: fmt.Sprintf("contender-%d", i%3), Driver: "oci",
-			Baseline: "host", Cell: fmt.Sprintf("cell-%d-%d", n%labs, i/3), Workload: "crypto", Metric: "throughput", Unit: "B/s",
+			Baseline: "host", Cell: fmt.Sprintf("cell-%d-%d", n%labs, i/3), Workload: "crypto", Metric: "throughput",
+			Unit:   "B/s",
 			Better: "higher", Scale: "ratio", Primary: true, Verdict: verdicts[rng.IntN(len(verdicts))], Ratio: &ratio,
 			Low: &low, High: &high, Blocks: 12})
 	}

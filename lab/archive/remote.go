@@ -54,7 +54,8 @@ func (s *Store) Push(ctx context.Context, c *registry.Client, digest, to string)
 	if err := s.change(ctx, func() error { return s.sign(ctx, digest, manifest) }); err != nil {
 		return "", err
 	}
-	if err := c.PushArtifact(ctx, host, repository, tagOf(e.Record, digest), s.blobs, descriptors(m), manifest); err != nil {
+	tag := tagOf(e.Record, digest)
+	if err := c.PushArtifact(ctx, host, repository, tag, s.blobs, descriptors(m), manifest); err != nil {
 		return "", err
 	}
 	all, err := s.signatures(digest)

@@ -33,7 +33,8 @@ func key(t testing.TB, name string) (private, signers string) {
 	}
 	dir := t.TempDir()
 	private, signers = filepath.Join(dir, "key"), filepath.Join(dir, "signers")
-	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", private).CombinedOutput(); err != nil {
+	generate := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", private)
+	if out, err := generate.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	public, err := os.ReadFile(private + ".pub")

@@ -81,7 +81,8 @@ func (s *Store) sign(ctx context.Context, digest string, manifest []byte) error 
 	}
 	text, err := keygen(ctx, manifest, "-Y", "sign", "-f", s.Config.Key, "-n", namespace)
 	if err != nil {
-		return fault.WithFix(fault.Op("sign with "+s.Config.Key, err), "check the key of store.json, or load it into ssh-agent")
+		return fault.WithFix(fault.Op("sign with "+s.Config.Key, err),
+			"check the key of store.json, or load it into ssh-agent")
 	}
 	return s.keepSignature(digest, int64(len(manifest)), text)
 }
