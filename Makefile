@@ -2,6 +2,7 @@
 # make test     install what is missing, run every test with the real tools
 # make check    what every commit must pass: format, vet, staticcheck, wings, race tests, cross-builds
 # make gvisor   build gVisor's runsc, which Debian does not have, for the driver gvisor
+# make cluster  start a Slurm with four nodes on this machine, to try run --on slurm
 # make demo-site  measure three examples and publish them as a site in DEMO (half an hour)
 # make docs     generate docs/reference from the program's own descriptions
 # make install  install programs, manual pages and completions below PREFIX
@@ -126,6 +127,12 @@ gvisor:
 docs:
 	$(GO) test ./lab/manifest -run TestDriversAreWritten -count=1 -update
 	$(GO) run ./cmd/bakeoff docs docs/reference
+
+# cluster runs until Ctrl-C. It needs no root, and uses nothing of an installed Slurm but its
+# programs.
+.PHONY: cluster
+cluster: build
+	@$(GO) run ./cmd/cluster ./bakeoff
 
 # demo-site publishes runs of three examples with a post about each.
 # FLAGS='--profile ci' takes minutes, and decides nothing.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/cmd/bakeoff/cli"
@@ -42,10 +43,31 @@ func labPath(args []string) (string, error) {
 type labFlags struct {
 	profile string
 	only    []string
+	bind    []string // NAME=ADDRESS: hosts of pools
 }
 
-// loadLab reads and checks the lab file that args name.
+// loadLab reads and checks the lab file that args name, and knows the addresses of all
+// hosts.
 func (f labFlags) loadLab(args []string) (*manifest.Lab, error) {
+	lab, err := f.loadPools(args)
+	if err != nil {
+		return nil, err
+	}
+	for _, b := range f.bind {
+		name, address, _ := strings.Cut(b, "=")
+		if err := lab.Bind(name, address); err != nil {
+			return nil, err
+		}
+	}
+	if open := lab.Unbound(); len(open) > 0 {
+		return nil, fault.WithFix(fault.New(fault.Invalid, "host %s of the lab file comes from the pool %s", open[0],
+			lab.Hosts[open[0]].Pool), "run the lab file with bakeoff run --on slurm")
+	}
+	return lab, nil
+}
+
+// loadPools is loadLab for a lab file whose hosts may come from pools.
+func (f labFlags) loadPools(args []string) (*manifest.Lab, error) {
 	path, err := labPath(args)
 	if err != nil {
 		return nil, err

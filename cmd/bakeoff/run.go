@@ -105,6 +105,10 @@ with a tolerance is registered: the run continues until it is decided.
 	fl.StringVar(&f.profile, "profile", "", "`name` of a profile in the lab file")
 	fl.StringToStringVar(&f.labels, "label", nil, "record this `name=value` of the run; may be repeated")
 	fl.BoolVar(&f.json, "json", false, "print the results as one JSON object, and progress on standard error")
+	fl.StringSliceVar(&f.bind, "bind", nil, "`NAME=ADDRESS` of a host that comes from a pool")
+	if err := fl.MarkHidden("bind"); err != nil {
+		panic(err) // the flag was defined a line above
+	}
 	f.slurmFlags.add(c)
 	offline.SortFlag(c, &f.sort)
 	offline.FailOnFlag(c, &f.failOn)

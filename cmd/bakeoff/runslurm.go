@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,7 +60,7 @@ func (a *app) submitLab(c *cobra.Command, f runFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	lab, err := f.loadLab(args)
+	lab, err := f.loadPools(args)
 	if err != nil {
 		return err
 	}
@@ -68,7 +70,7 @@ func (a *app) submitLab(c *cobra.Command, f runFlags, args []string) error {
 	}
 	order := queue.Order{Profile: f.profile, Only: f.only, Budget: f.budget, Seed: f.seed, FailOn: f.failOn,
 		Labels: f.labels, Limit: f.limit}
-	asks, err := a.asks(q, lab, f, order)
+	asks, err := a.asks(c.Context(), q, lab, f, order)
 	if err != nil {
 		return err
 	}
@@ -94,24 +96,40 @@ func (a *app) submitLab(c *cobra.Command, f runFlags, args []string) error {
 }
 
 // asks are the jobs of a lab file.
-func (a *app) asks(q *queue.Queue, lab *manifest.Lab, f runFlags, order queue.Order) ([]queue.Ask, error) {
+func (a *app) asks(ctx context.Context, q *queue.Queue, lab *manifest.Lab, f runFlags,
+	order queue.Order) ([]queue.Ask, error) {
 	out, err := filepath.Abs(f.out)
 	if err != nil {
 		return nil, fault.Op("--out", err)
 	}
-	_, pool, err := q.Cluster.Pool(f.pool)
-	if err != nil {
+	ask := queue.Ask{Lab: lab.Name, At: time.Now().UTC(), Out: out,
+		Order: order}
+	count := 1
+	for _, name := range lab.Unbound() {
+		ask.Bind, ask.Pools = append(ask.Bind, name), append(ask.Pools, lab.Hosts[name].Pool)
+		count = max(count, lab.Hosts[name].Count)
+	}
+	if len(ask.Bind) == 0 {
+		ask.Bind, ask.Pools = []string{""}, []string{f.pool}
+	} else if f.pool != "" {
+		return nil, fault.WithFix(fault.New(fault.Invalid, "--pool %s: the lab file names the pool %s", f.pool,
+			ask.Pools[0]), "remove --pool")
+	}
+	for i := range ask.Pools {
+		if _, ask.Pools[i], err = q.Cluster.Pool(ask.Pools[i]); err != nil {
+			return nil, err
+		}
+	}
+	if err := q.Enough(ctx, ask.Pools, count); err != nil {
 		return nil, err
 	}
-	ask := queue.Ask{Lab: lab.Name, Pools: []string{pool}, Bind: []string{""}, At: time.Now().UTC(), Out: out,
-		Order: order}
 	if order.Limit == 0 {
 		ask.Order.Limit = q.Cluster.LimitOf(ask.Pools)
 	}
 	if u, err := user.Current(); err == nil {
 		ask.User = u.Username
 	}
-	return []queue.Ask{ask}, nil
+	return slices.Repeat([]queue.Ask{ask}, count), nil
 }
 
 // sourcesOf are the files that travel with a lab file.

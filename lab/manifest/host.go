@@ -28,8 +28,21 @@ func (r *resolver) hosts(l *Lab, n *yamltree.Node) {
 // sets nothing but meter, uplink and address.
 func (r *resolver) reached(e yamltree.Entry) {
 	if e.Key.Text != "local" {
-		if e.Value.Get("ssh") == nil {
-			r.fail(e.Key, "add ssh: user@host", "host %s has no address", yamltree.Show(e.Key.Text))
+		pool := e.Value.Get("pool")
+		switch {
+		case pool == nil && e.Value.Get("ssh") == nil:
+			r.fail(e.Key, "add ssh: user@host, or pool: NAME for a job of Slurm", "host %s has no address",
+				yamltree.Show(e.Key.Text))
+		case pool == nil && e.Value.Get("count") != nil:
+			r.fail(e.Value.Get("count"), "remove it, or add pool: NAME", "host %s has a count, but no pool",
+				yamltree.Show(e.Key.Text))
+		}
+		for _, key := range []string{"ssh", "port", "dir", "repair", "switch", "reboot", "expect",
+			"equal_to"} {
+			if at := e.Value.Get(key); pool != nil && at != nil {
+				r.fail(at, "remove it, or remove pool", "host %s comes from a pool and cannot have the key %s",
+					yamltree.Show(e.Key.Text), key)
+			}
 		}
 		return
 	}
@@ -43,10 +56,13 @@ func (r *resolver) reached(e yamltree.Entry) {
 
 // host reads one host.
 func (r *resolver) host(n *yamltree.Node) Host {
-	h := Host{SSH: r.text(n, "ssh"), Dir: r.text(n, "dir"), EqualTo: r.text(n, "equal_to"),
+	h := Host{SSH: r.text(n, "ssh"), Pool: r.text(n, "pool"), Dir: r.text(n, "dir"), EqualTo: r.text(n, "equal_to"),
 		Uplink: r.text(n, "uplink"), Address: r.text(n, "address")}
 	if v := n.Get("port"); v != nil && !r.bad[v] {
 		h.Port, _ = strconv.Atoi(v.String())
+	}
+	if v := n.Get("count"); v != nil && !r.bad[v] {
+		h.Count, _ = strconv.Atoi(v.String())
 	}
 	if a, err := netip.ParseAddr(h.Address); h.Address != "" && (err != nil || a.Zone() != "" || a.IsUnspecified()) {
 		r.fail(n.Get("address"), "write an IP address like 192.0.2.7", "%s is not the address of a machine",

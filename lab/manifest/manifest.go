@@ -69,6 +69,10 @@ type Host struct {
 	// Uplink is a network interface that connects it with the generator's host and
 	// that nothing else uses; "" if the generator is on the host itself.
 	Uplink string `json:"uplink,omitempty"`
+	// Pool is the pool of a cluster that the host comes from, and Count is on how many of
+	// its hosts the lab runs. Bind says which host that is.
+	Pool  string `json:"pool,omitempty"`
+	Count int    `json:"count,omitempty"`
 }
 
 // Contender is one side of the comparison.

@@ -176,6 +176,10 @@ func named() *shape { return text(name.Pattern, nameRule) }
 func hostShape() *shape {
 	argv := func() *shape { return listOf(one(param.Text)) }
 	return fieldsOf(
+		field{name: "pool", doc: "Pool of a cluster that the host comes from, instead of an address: `bakeoff run " +
+			"--on slurm` chooses the host.", shape: named()},
+		field{name: "count", doc: "Number of hosts of the pool on which the lab runs, each with its own run folder.",
+			shape: bounded(param.Int, 1, 1000), def: "1"},
 		field{name: "ssh", doc: "Address for ssh; every host except local needs one. The host key must be known.",
 			shape: text(sshPattern, sshRule)},
 		field{name: "port", doc: "Port for ssh, if ssh's own configuration does not set it.",

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"bakeoff/base/fault"
@@ -205,7 +206,11 @@ func (w *Work) Idle(ctx context.Context, file string) error {
 func (w *Work) Args(node string, binds []string) []string {
 	o := w.Order
 	if o.Calibrate {
-		return []string{"calibrate", "--quick", "--out", w.Runs}
+		args := []string{"calibrate", "--quick", "--out", w.Runs}
+		if o.Budget > 0 {
+			args = append(args, "--budget", o.Budget.String())
+		}
+		return args
 	}
 	args := []string{"run"}
 	if o.Budget > 0 {
@@ -228,6 +233,14 @@ func (w *Work) Args(node string, binds []string) []string {
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.Labels)) {
 		args = append(args, "--label", key+"="+o.Labels[key])
+	}
+	for _, b := range binds {
+		name, rest, _ := strings.Cut(b, "=")
+		at, address, _ := strings.Cut(rest, "=")
+		if at == node {
+			address = "local"
+		}
+		args = append(args, "--bind", name+"="+address)
 	}
 	return append(args, "--out", w.Runs, "--", w.Lab)
 }

@@ -217,7 +217,11 @@ limit: 1h
 patience: 1m
 pools:
   lab: {partition: lab, feature: class_a}
-  proxy: {partition: proxy}
+  proxy:
+    partition: proxy
+    hosts:
+      bsd1: {ssh: root@localhost, node: px1}
+      bsd2: {ssh: root@localhost, node: px1}
 `
 
 // freePorts finds ports that nothing uses.

@@ -1,0 +1,128 @@
+package queue
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"bakeoff/lab/queue"
+)
+
+// hosts lists the hosts by their names.
+func (p *person) hosts() map[string]queue.HostState {
+	p.t.Helper()
+	out, errs, err := p.bakeoff("hosts", "list", "--json")
+	var list struct{ Hosts []queue.HostState }
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		p.t.Fatalf("%v in %s%s", err, out, errs)
+	}
+	if err != nil {
+		p.t.Fatalf("hosts list: %v\n%s", err, errs)
+	}
+	all := map[string]queue.HostState{}
+	for _, h := range list.Hosts {
+		all[h.Name] = h
+	}
+	return all
+}
+
+func (p *person) must(args ...string) string {
+	p.t.Helper()
+	out, errs, err := p.bakeoff(args...)
+	if err != nil {
+		p.t.Fatalf("bakeoff %s: %v\n%s%s", strings.Join(args, " "), err, out, errs)
+	}
+	return out
+}
+
+// TestLabRunsOnHostsOfAPool runs a lab on two of three hosts, of which one is drained, and
+// pauses, releases and cancels jobs.
+func TestLabRunsOnHostsOfAPool(t *testing.T) {
+	s, bakeoff := cluster(t)
+	p := newPerson(t, s, bakeoff, "ann", nil)
+	pooled := strings.Replace(lab, "contenders:", "hosts: {box: {pool: lab, count: 2}}\ncontenders:", 1)
+	pooled = strings.ReplaceAll(pooled, "driver: machine}", "driver: machine, host: box}")
+	if err := os.WriteFile(filepath.Join(p.dir, "bakeoff.yaml"), []byte(pooled), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs, err := p.bakeoff("run"); err == nil || !strings.Contains(errs, "--on slurm") {
+		t.Errorf("run without Slurm: %v\n%s", err, errs)
+	}
+	more := strings.Replace(pooled, "count: 2", "count: 4", 1)
+	if err := os.WriteFile(filepath.Join(p.dir, "more.yaml"), []byte(more), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	_, errs, err := p.bakeoff("run", "more.yaml", "--on", "slurm")
+	if err == nil || !strings.Contains(errs, "has 3 hosts") {
+		t.Errorf("four of three hosts: %v\n%s", err, errs)
+	}
+	p.must("hosts", "drain", "bk2", "--reason", "a fan fails")
+	if h := p.hosts()["bk2"]; h.Up() || h.Reason != "a fan fails" || h.Pools[0] != "lab" {
+		t.Errorf("drained: %+v", h)
+	}
+	if h := p.hosts()["bsd1"]; !h.Up() || h.Pools[0] != "proxy" || h.On != "px1" {
+		t.Errorf("a host that cannot run slurmd: %+v", h)
+	}
+	p.must("run", "--on", "slurm", "--detach")
+	first := p.jobs()[0].UUID[:8]
+	p.must("queue", "wait")
+	used := map[string]bool{}
+	for _, j := range p.jobs() {
+		if j.State != queue.Done || *j.Code != 0 {
+			t.Errorf("job %s is %s: %s", j.UUID, j.State, j.Reason)
+		}
+		used[j.Hosts[0]] = true
+	}
+	if len(used) != 2 || used["bk2"] {
+		t.Errorf("the lab ran on %v, not on bk1 and bk3", used)
+	}
+	p.must("hosts", "resume", "bk2")
+	for end := time.Now().Add(2 * time.Minute); !p.hosts()["bk2"].Up(); time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(end) { // slurmctld asks the node first
+			t.Fatalf("resumed: %+v", p.hosts()["bk2"])
+		}
+	}
+	if _, _, err := p.bakeoff("queue", "retry", first); err == nil {
+		t.Error("a job that is done is retried")
+	}
+	if text := p.must("queue", "show", first); !strings.Contains(text, "accepted by Slurm as job") {
+		t.Errorf("show: %s", text)
+	}
+	p.changes()
+}
+
+// changes pauses, cancels and retries jobs that wait.
+func (p *person) changes() {
+	t := p.t
+	t.Helper()
+	p.must("hosts", "drain", "bk1", "--reason", "test")
+	p.must("hosts", "drain", "bk2", "--reason", "test")
+	p.must("hosts", "drain", "bk3", "--reason", "test")
+	p.must("run", "--on", "slurm", "--detach")
+	var open []string
+	for _, j := range p.jobs() {
+		if !j.Over() {
+			open = append(open, j.UUID[:8])
+			if j.State != queue.Waiting || !strings.Contains(j.Reason, "bk1 is drained (test)") {
+				t.Errorf("while all hosts are drained, the job is %s: %s", j.State, j.Reason)
+			}
+		}
+	}
+	p.must("queue", "pause", open[0])
+	p.must("queue", "cancel", open[1])
+	p.must("hosts", "resume", "bk1", "bk2", "bk3")
+	if _, errs, err := p.bakeoff("queue", "wait", open[1]); err == nil {
+		t.Errorf("waiting for a canceled job succeeds: %s", errs)
+	}
+	p.must("queue", "retry", open[0])
+	p.must("queue", "wait", open[0])
+	for _, j := range p.jobs() {
+		want := map[string]string{open[0]: queue.Done, open[1]: queue.Canceled}[j.UUID[:8]]
+		if want != "" && j.State != want {
+			t.Errorf("job %s is %s, not %s: %+v", j.UUID, j.State, want, j.Events)
+		}
+	}
+}

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/lab/calibration"
+	"bakeoff/lab/queue"
+)
+
+func (a *app) hostsCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "hosts",
+		Short: "Show, calibrate and drain the hosts of a cluster",
+		Long: `hosts shows the hosts of the pools in the cluster file: what they are, how noisy they
+are, who uses them and since when. Slurm permits drain and resume to operators only.
+
+BAKEOFF_CLUSTER names the cluster file; the default is ` + queue.DefaultFile + `.`,
+		Example: `  bakeoff hosts list
+  bakeoff hosts calibrate --pool epyc
+  bakeoff hosts drain bk7 --reason 'a fan fails'
+  bakeoff hosts resume bk7`,
+	}
+	c.AddCommand(a.hostsList(), a.hostsCalibrate(), a.hostsDrain(), a.hostsResume())
+	cli.Group(c, "command", "list, calibrate, drain or resume")
+	return c
+}
+
+// listedHost is a host with its noise.
+type listedHost struct {
+	queue.HostState
+	// Noise is the noise from trial to trial of the last calibrations, as a share; null:
+	// unknown.
+	Noise *float64 `json:"noise"`
+}
+
+func (a *app) hostsList() *cobra.Command {
+	var asJSON, noNoise bool
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the hosts of the pools",
+		Long: `list prints the hosts of the pools. NOISE is that of "bakeoff hosts calibrate"; bakeoff
+asks each host for it, unless --no-noise is given.`,
+		Example: "  bakeoff hosts list\n  bakeoff hosts list --no-noise --json",
+		Args:    cli.Between(0, 0, ""),
+		RunE: func(c *cobra.Command, _ []string) error {
+			q, err := a.queue()
+			if err != nil {
+				return err
+			}
+			hosts, err := q.Hosts(c.Context())
+			if err != nil {
+				return err
+			}
+			all := make([]listedHost, len(hosts))
+			var asked sync.WaitGroup
+			slots := make(chan struct{}, 16)
+			for i, h := range hosts {
+				all[i].HostState = h
+				if noNoise {
+					continue
+				}
+				asked.Go(func() {
+					slots <- struct{}{}
+					defer func() { <-slots }()
+					all[i].Noise = noiseOf(c.Context(), q, h.Name)
+				})
+			}
+			asked.Wait()
+			if asJSON {
+				return a.PrintJSON(map[string]any{"schema": "bakeoff/hosts/v1", "hosts": all})
+			}
+			a.printHosts(all)
+			return nil
+		},
+	}
+	c.Flags().BoolVar(&noNoise, "no-noise", false, "do not ask the hosts for their noise")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
+}
+
+// noiseOf asks a host for its noise; nil: it has no calibration, or does not answer.
+func noiseOf(ctx context.Context, q *queue.Queue, host string) *float64 {
+	text, err := q.Calibration(ctx, host)
+	var view calibration.View
+	if err != nil || json.Unmarshal(text, &view) != nil || view.Noise <= 0 {
+		return nil
+	}
+	return &view.Noise
+}
+
+func (a *app) printHosts(all []listedHost) {
+	t := cli.NewTable("HOST", "POOL", "STATE", "CPUS", "NOISE", "WAITING", "USED BY", "WHY")
+	for _, h := range all {
+		noise, users := "–", []string{}
+		if h.Noise != nil {
+			noise = shareText(*h.Noise)
+		}
+		for _, e := range h.Users {
+			users = append(users, fmt.Sprintf("%s (%s, since %s)", e.User, e.Name, orDash(e.Since)))
+		}
+		reason := h.Reason
+		if reason != "" {
+			reason = strings.TrimSpace(fmt.Sprintf("%s (%s %s)", reason, h.By, h.At))
+		}
+		t.Row(h.HostState.Name, strings.Join(h.Pools, ","), safetext.Line(h.State), fmt.Sprint(h.CPUs), noise,
+			fmt.Sprint(h.Waiting), orDash(safetext.Line(strings.Join(users, ", "))), safetext.Line(reason))
+	}
+	a.Print(t)
+}
+
+func (a *app) hostsCalibrate() *cobra.Command {
+	var pool, out string
+	var budget time.Duration
+	var detach, asJSON bool
+	c := &cobra.Command{
+		Use:   "calibrate [HOST…]",
+		Short: "Calibrate hosts, as jobs behind all others",
+		Long: `calibrate runs "bakeoff calibrate --quick" on the named hosts, or on all hosts of a pool.
+The jobs stand behind all other jobs, so that only idle hosts are calibrated. If the
+cluster file has a noise limit, a host that is noisier is drained.`,
+		Example: `  bakeoff hosts calibrate bk1 bk2
+  bakeoff hosts calibrate --pool epyc --detach`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if (pool == "") == (len(args) == 0) {
+				return cli.Usage(c, errors.New("name hosts, or a pool with --pool"))
+			}
+			if budget < 0 {
+				return cli.Usage(c, fmt.Errorf("--budget must be positive (got %v)", budget))
+			}
+			return a.calibrateHosts(c.Context(), pool, args, out, budget, detach, asJSON)
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&pool, "pool", "", "calibrate all hosts of the pool of this `name`")
+	f.StringVar(&out, "out", "runs", "`folder` for the run folders")
+	f.DurationVar(&budget, "budget", 0, "`time` limit of a calibration (default 6m)")
+	f.BoolVar(&detach, "detach", false, "do not wait for the jobs")
+	f.BoolVar(&asJSON, "json", false, "print one JSON object, and progress on standard error")
+	return c
+}
+
+func (a *app) calibrateHosts(ctx context.Context, pool string, names []string, out string, budget time.Duration,
+	detach, asJSON bool) error {
+	q, err := a.queue()
+	if err != nil {
+		return err
+	}
+	hosts, err := q.Hosts(ctx)
+	if err != nil {
+		return err
+	}
+	if out, err = filepath.Abs(out); err != nil {
+		return fault.Op("--out", err)
+	}
+	if pool != "" {
+		if _, _, err := q.Cluster.Pool(pool); err != nil {
+			return err
+		}
+		for _, h := range hosts {
+			if slices.Contains(h.Pools, pool) {
+				names = append(names, h.Name)
+			}
+		}
+	}
+	var asks []queue.Ask
+	for _, name := range names {
+		i := slices.IndexFunc(hosts, func(h queue.HostState) bool { return h.Name == name })
+		if i < 0 {
+			return fault.WithFix(fault.New(fault.NotFound, "no host %q in the pools", name), "see bakeoff hosts list")
+		}
+		if hosts[i].Node.Name != name {
+			return fault.New(fault.Unsupported, "the host %s cannot run slurmd; calibrate it as its user, over SSH", name)
+		}
+		key := hosts[i].Pools[0]
+		asks = append(asks, queue.Ask{Lab: "calibrate", Pools: []string{key}, Bind: []string{""}, Hosts: []string{name},
+			At: time.Now().UTC(), Out: out, Low: true,
+			Order: queue.Order{Calibrate: true, Budget: budget, Limit: q.Cluster.LimitOf([]string{key})}})
+	}
+	uuids, err := q.Add(asks, func(ask queue.Ask) ([]byte, error) { return queue.Parcel(ask.Order, nil, nil) })
+	if err != nil {
+		return err
+	}
+	if detach {
+		for _, uuid := range uuids {
+			fmt.Fprintln(a.Out, uuid)
+		}
+		return q.Round(ctx)
+	}
+	err = a.await(ctx, q, uuids, asJSON)
+	for _, name := range names {
+		noise := noiseOf(ctx, q, name)
+		if limit := q.Cluster.Noise; noise != nil && limit > 0 && *noise > limit {
+			reason := fmt.Sprintf("noisy: %s, the limit is %s", shareText(*noise), shareText(limit))
+			fmt.Fprintf(a.Err, "bakeoff: note: %s is drained: %s\n", name, reason)
+			err = errors.Join(err, q.Drain(ctx, name, reason))
+		}
+	}
+	return err
+}
+
+func (a *app) hostsDrain() *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use:   "drain HOST…",
+		Short: "Give hosts no more jobs",
+		Long: `drain lets the jobs on the hosts end, and gives the hosts no more. Jobs that wait for such
+a host move to others of its pool after the patience of the cluster file.`,
+		Example: "  bakeoff hosts drain bk7 --reason 'a fan fails'",
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 || strings.TrimSpace(reason) == "" {
+				return cli.Usage(c, errors.New("a host or --reason is missing"))
+			}
+			return a.eachHost(args, func(q *queue.Queue, host string) error { return q.Drain(c.Context(), host, reason) })
+		},
+	}
+	c.Flags().StringVar(&reason, "reason", "", "`text` that all users see")
+	return c
+}
+
+func (a *app) hostsResume() *cobra.Command {
+	return &cobra.Command{
+		Use:     "resume HOST…",
+		Short:   "Give jobs to drained hosts again",
+		Example: "  bakeoff hosts resume bk7",
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.Usage(c, errors.New("a host is missing"))
+			}
+			return a.eachHost(args, func(q *queue.Queue, host string) error { return q.Resume(c.Context(), host) })
+		},
+	}
+}
+
+func (a *app) eachHost(names []string, do func(*queue.Queue, string) error) error {
+	q, err := a.queue()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, name := range names {
+		errs = append(errs, do(q, name))
+	}
+	return errors.Join(errs...)
+}
