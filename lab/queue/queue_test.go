@@ -326,3 +326,20 @@ func FuzzForeign(f *testing.F) {
 		}
 	})
 }
+
+func TestEntriesOfOtherHostsDoNotFit(t *testing.T) {
+	c, err := Parse("cluster.yaml", []byte(clusterFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &Queue{Cluster: c}
+	h := &held{Job: Job{Hosts: []string{"bk2", "bk1"}}}
+	for nodes, want := range map[string]bool{"bk[1-2]": true, "bk1,bk2": true, "bk1": false, "bk[1-3]": false, "": false} {
+		if q.fits(h, Entry{Nodes: nodes}) != want {
+			t.Errorf("%q fits: %v", nodes, !want)
+		}
+	}
+	if h.Hosts = []string{"fbsd1"}; !q.fits(h, Entry{Nodes: "px1"}) {
+		t.Error("a license does not fit its node")
+	}
+}

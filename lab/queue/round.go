@@ -20,7 +20,7 @@ import (
 // picture is what Slurm knows at the beginning of a round.
 type picture struct {
 	at      time.Time
-	entries map[string]Entry // by UUID
+	entries map[string][]Entry // by UUID
 	nodes   []Node
 	load    map[string]int // jobs by node
 	mine    int            // jobs of this record that Slurm has
@@ -61,7 +61,7 @@ func (q *Queue) Round(ctx context.Context) error {
 
 // look asks Slurm for its jobs and nodes.
 func (q *Queue) look(ctx context.Context, jobs []Job) (*picture, error) {
-	p := &picture{at: time.Now(), entries: map[string]Entry{}, load: map[string]int{}, groups: map[string][]string{}}
+	p := &picture{at: time.Now(), entries: map[string][]Entry{}, load: map[string]int{}, groups: map[string][]string{}}
 	all, err := q.Slurm.entries(ctx, false)
 	if err != nil {
 		return nil, err
@@ -86,24 +86,51 @@ func (q *Queue) look(ctx context.Context, jobs []Job) (*picture, error) {
 		if !e.over() {
 			p.mine++
 		}
-		if old, ok := p.entries[e.UUID]; !ok || old.over() && (!e.over() || later(e.ID, old.ID)) {
-			p.entries[e.UUID] = e
-		}
+		p.entries[e.UUID] = append(p.entries[e.UUID], e)
 	}
 	return p, nil
 }
 
-// later compares numbers of jobs.
-func later(a, b string) bool { return len(a) > len(b) || len(a) == len(b) && a > b }
+// entry returns what Slurm has of a job: the entry that is alive, or the one of the latest
+// attempt. A controller that was killed and restored may have jobs that were canceled before,
+// and jobs of attempts on other hosts: entry cancels them.
+func (q *Queue) entry(ctx context.Context, h *held, p *picture) (e Entry, known bool, err error) {
+	for _, x := range p.entries[h.UUID] {
+		switch {
+		case x.over():
+			if !known && x.ID == h.ID {
+				e, known = x, true
+			}
+		case known && !e.over(), !q.fits(h, x):
+			if _, err := q.Slurm.run(ctx, nil, "scancel", x.ID); err != nil {
+				return e, known, err
+			}
+		default:
+			e, known = x, true
+		}
+	}
+	return e, known, nil
+}
+
+// fits reports whether an entry is for the hosts that a job is bound to.
+func (q *Queue) fits(h *held, e Entry) bool {
+	have, want := expand(e.Nodes), q.nodesOf(h)
+	slices.Sort(have)
+	slices.Sort(want)
+	return slices.Equal(have, want)
+}
 
 // step takes a job one step further.
 func (q *Queue) step(ctx context.Context, h *held, p *picture) error {
 	if h.Over() { // killed before its folder was moved
 		return q.shelve(h)
 	}
-	e, known := p.entries[h.UUID]
+	e, known, err := q.entry(ctx, h, p)
+	if err != nil {
+		return err
+	}
 	alive := known && !e.over()
-	if alive && h.State == Waiting { // killed before it was noted
+	if alive && (h.State == Waiting || h.ID != e.ID) { // bakeoff or Slurm was killed
 		if err := h.add(line{Type: lineQueued, ID: e.ID}); err != nil {
 			return err
 		}
@@ -120,8 +147,7 @@ func (q *Queue) step(ctx context.Context, h *held, p *picture) error {
 	case p.at.Before(h.Since):
 		return nil // Slurm got the job after it was asked
 	}
-	// An entry with another number is of an earlier attempt.
-	return q.settle(ctx, h, e, known && e.ID == h.ID, p)
+	return q.settle(ctx, h, e, known, p)
 }
 
 // watch follows a job that Slurm has.
