@@ -145,7 +145,7 @@ func (g rebootGuest) start(t *testing.T, dir, kernel string, o guestOptions) err
 		"512", "-nodefaults",
 		"-no-user-config", "-display", "none", "-uuid", o.uuid,
 		"-serial", "file:" + g.console, "-kernel", kernel, "-initrd", filepath.Join(dir, "initrd"),
-		"-append", "rdinit=/start console=ttyS0 panic=-1 cryptomgr.notests loglevel=6 " +
+		"-append", "rdinit=/start console=ttyS0 panic=-1 no_timer_check cryptomgr.notests loglevel=6 " +
 			"initcall_blacklist=crypto_kdf108_init,jent_mod_init",
 		"-drive", "file=" + filepath.Join(dir, "disk") + ",format=raw,if=virtio",
 		"-netdev", fmt.Sprintf("user,id=n,restrict=on,hostfwd=tcp:127.0.0.1:%d-:22,hostfwd=tcp:127.0.0.1:%d-:80",
