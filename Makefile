@@ -3,6 +3,7 @@
 # make check    what every commit must pass: format, vet, staticcheck, wings, race tests, cross-builds
 # make gvisor   build gVisor's runsc, which Debian does not have, for the driver gvisor
 # make cluster  start a Slurm with four nodes on this machine, to try run --on slurm
+# make test-install  install Debian on ZFS in an emulated machine, and start it (an hour)
 # make demo-site  measure three examples and publish them as a site in DEMO (half an hour)
 # make docs     generate docs/reference from the program's own descriptions
 # make install  install programs, manual pages and completions below PREFIX
@@ -123,6 +124,15 @@ gvisor:
 	CGO_ENABLED=0 GOFLAGS= GOTOOLCHAIN=$(GVISOR_GO) GOBIN=$(BAKEOFF_CACHE)/bin $(GO) install -trimpath \
 		-ldflags '-s -w -X gvisor.dev/gvisor/runsc/version.version=$(GVISOR)' \
 		gvisor.dev/gvisor/runsc@$(GVISOR)
+
+# test-install installs a real system in a guest under emulation, starts it, hibernates it, and
+# goes back to a snapshot. It first builds a rescue system with OpenZFS (half an hour) into
+# bakeoff's cache, where later runs find it.
+.PHONY: test-install
+test-install: build
+	./setup.sh run test
+	BAKEOFF_TEST_INSTALL=1 BAKEOFF_TEST_PROGRAMS='$(CURDIR)' \
+		$(GO) test -count=1 -timeout 5h -v ./cmd/bakeoff/e2e/install
 
 docs:
 	$(GO) test ./lab/manifest -run TestDriversAreWritten -count=1 -update

@@ -72,7 +72,6 @@ packages() {
 	test|nghttp2-client|tool h2load, and the reference for that generator over HTTP/2 (bench/http)
 	test|apache2-utils|tool ab: a closed loop of HTTP/1.0 requests
 	test|hey|tool hey: a closed loop of HTTP/1.1 requests
-	test|postgresql|tool pgbench and workload cms: the database, never started as a service
 	test|postgresql|tool pgbench, workload cms, bakeoff store: the database, never started as a service
 	test|siege|tool siege: users that request a page
 	test|davical|workload cms: the web application under load, with its PHP libraries

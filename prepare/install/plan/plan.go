@@ -169,7 +169,7 @@ func (r *recipe) addNotes() {
 		r.Notes[0] = "never run for real: only Debian 13 on one encrypted disk, without ZFSBootMenu, was installed with " +
 			"the recipe debian-zfs"
 		if r.uki && r.Second == nil && !r.spec.Plain() {
-			r.Notes[0] = "run for real once, in an emulated machine, with most packages unpacked from an archive"
+			r.Notes[0] = "run for real in an emulated machine, with an archive of the base system"
 		}
 	}
 	if r.spec.Recipe == "netbsd-zfs" {

@@ -1,0 +1,272 @@
+package install
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"bakeoff/base/unit"
+	"bakeoff/cmd/bakeoff/e2e"
+	"bakeoff/provision/guest/qemu"
+	"bakeoff/reach/conn/local"
+)
+
+// Bounds of what a guest under emulation does on a busy machine. The tests wait for
+// conditions; these only end a test that would wait without end.
+const (
+	bootLimit = 15 * time.Minute
+	stepLimit = 10 * time.Minute
+)
+
+// bench is a machine under emulation with firmware that keeps its variables, and a disk.
+type bench struct {
+	t       *testing.T
+	h       e2e.Home
+	r       rescue
+	release string
+	dir     string
+	disk    string // raw; a file in dir that ends in .qcow2 is an overlay of one
+	proxy   int
+	ssh     string // the client's configuration
+	name    string // of the system that runs, for ssh
+	port    uint16
+	guest   *qemu.Guest // nil: it is off
+	serial  net.Conn
+	mu      sync.Mutex
+	said    []byte // by the serial console since it was switched on
+}
+
+// diskSerial is the serial number of the disk that gets the system.
+const diskSerial = "TARGET0001"
+
+// newBench makes a machine that is off and has no disk.
+func newBench(t *testing.T, release string) *bench {
+	t.Helper()
+	e2e.NeedsRoot(t)
+	if os.Getenv("BAKEOFF_TEST_INSTALL") == "" {
+		t.Skip("installs a system in an emulated machine, which takes an hour: run make test-install")
+	}
+	for program, pkg := range map[string]string{qemu.Program: "qemu-system-x86", "qemu-img": "qemu-utils",
+		"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "ssh": "openssh-client"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("needs %s: apt-get install %s", program, pkg)
+		}
+	}
+	if _, err := os.Stat(qemu.OVMFVariables); err != nil {
+		t.Skip("needs the firmware OVMF: apt-get install ovmf")
+	}
+	b := &bench{t: t, h: e2e.New(t), release: release, dir: t.TempDir()}
+	cache := filepath.Join(b.h.Variable("BAKEOFF_CACHE"), "test-install")
+	b.proxy = startMirror(t, filepath.Join(cache, "mirror"))
+	b.r = getRescue(t, filepath.Join(cache, release), release, fmt.Sprintf("http://127.0.0.1:%d", b.proxy))
+	b.port = freePort(t)
+	b.ssh = b.r.config(t, b.dir, b.port)
+	b.h.Env = append(b.h.Env, "BAKEOFF_SSH_CONFIG="+b.ssh)
+	t.Cleanup(func() {
+		b.cut()
+		if t.Failed() {
+			t.Logf("console:\n%s", b.console()[max(0, len(b.console())-6000):])
+		}
+	})
+	return b
+}
+
+// empty gives the machine an empty disk, a file in dir, and firmware without entries.
+func (b *bench) empty(dir string) {
+	b.t.Helper()
+	b.disk = filepath.Join(dir, "disk")
+	f, err := os.Create(b.disk)
+	if err == nil {
+		err = f.Truncate(14 << 30)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	f.Close()
+	b.variables(qemu.OVMFVariables)
+}
+
+func (b *bench) variables(from string) {
+	b.t.Helper()
+	text, err := os.ReadFile(from)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(b.dir, "variables"), text, 0o600)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// overlay gives the machine the disk and the firmware of an installation, which stay as they
+// are.
+func (b *bench) overlay(of installation) {
+	b.t.Helper()
+	b.disk = filepath.Join(b.dir, "disk.qcow2")
+	out, err := exec.CommandContext(b.t.Context(), "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b",
+		filepath.Join(of.dir, "disk"), b.disk).CombinedOutput()
+	if err != nil {
+		b.t.Fatalf("qemu-img: %v\n%s", err, out)
+	}
+	b.variables(filepath.Join(of.dir, "variables"))
+}
+
+func freePort(t *testing.T) uint16 {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return uint16(l.Addr().(*net.TCPAddr).Port)
+}
+
+// start switches the machine on: into the rescue system, or into what its firmware starts.
+func (b *bench) start(rescue bool) {
+	b.t.Helper()
+	b.name = "installed"
+	m := qemu.Machine{Program: qemu.Program, Label: "install", Kind: qemu.Q35, CPUs: 2, Memory: 4 * unit.GiB, Dir: b.dir,
+		Variables: filepath.Join(b.dir, "variables"), ConsoleLog: filepath.Join(b.dir, "console"), Reboots: true,
+		Ports: []qemu.Port{{Host: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), b.port), Guest: 22}}}
+	// What QEMU has written outlives it, so a cut of the power loses what the guest kept alone.
+	m.Disks = []qemu.Disk{{Serial: diskSerial, Path: b.disk, Format: "raw", Cache: "unsafe", AIO: "threads",
+		Boots: !rescue}}
+	if filepath.Ext(b.disk) == ".qcow2" {
+		m.Disks[0].Format = "qcow2"
+	}
+	if rescue {
+		b.name = "rescue"
+		m.Kernel, m.Initrd = filepath.Join(b.r.dir, "vmlinuz"), filepath.Join(b.r.dir, "initrd")
+		m.Append = "root=LABEL=rescue mitigations=off nowatchdog"
+		m.Disks = append(m.Disks, qemu.Disk{Serial: "rescue", Path: filepath.Join(b.r.dir, "disk"), Format: "raw",
+			Snapshot: true})
+	}
+	ctx := b.t.Context()
+	agent := filepath.Join(filepath.Dir(b.h.Command().Path), "bakeoff-agent")
+	if err := m.Choose(ctx, local.Conn{}, nil, agent, qemu.TCG, qemu.OVMFCode); err != nil {
+		b.t.Fatal(err)
+	}
+	var err error
+	if b.guest, err = qemu.Start(ctx, qemu.Place{Host: local.Conn{}, Timeout: time.Minute}, m); err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := b.guest.Verify(ctx); err != nil {
+		b.t.Fatal(err)
+	}
+	if b.serial, err = net.Dial("unix", filepath.Join(b.dir, qemu.SocketConsole)); err != nil {
+		b.t.Fatal(err)
+	}
+	b.mu.Lock()
+	b.said = nil
+	b.mu.Unlock()
+	go io.Copy(b, b.serial)
+}
+
+// Write keeps what the console prints.
+func (b *bench) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.said = append(b.said, p...)
+	return len(p), nil
+}
+
+func (b *bench) console() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return string(bytes.ToValidUTF8(b.said, nil))
+}
+
+// cut cuts the power.
+func (b *bench) cut() {
+	if b.guest == nil {
+		return
+	}
+	if err := b.guest.Kill(context.Background()); err != nil {
+		b.t.Error(err)
+	}
+	b.serial.Close()
+	b.guest = nil
+}
+
+// until waits for a condition, as long as the machine runs.
+func (b *bench) until(what string, limit time.Duration, holds func() bool) {
+	b.t.Helper()
+	for end := time.Now().Add(limit); !holds(); time.Sleep(500 * time.Millisecond) {
+		select {
+		case <-b.guest.Process.Ended():
+			b.t.Fatalf("the machine is off, before %s", what)
+		default:
+		}
+		if time.Now().After(end) {
+			b.t.Fatalf("waited %v for %s", limit, what)
+		}
+	}
+}
+
+// answer types a line when the console asks for it the nth time.
+func (b *bench) answer(prompt string, n int, line string) {
+	b.t.Helper()
+	b.until(fmt.Sprintf("the console prints %q", prompt), bootLimit, func() bool {
+		return strings.Count(b.console(), prompt) >= n
+	})
+	if _, err := fmt.Fprintf(b.serial, "%s\r", line); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// login waits until the machine answers over SSH.
+func (b *bench) login() {
+	b.t.Helper()
+	b.until("it answers over SSH", bootLimit, func() bool {
+		_, err := b.try("true")
+		return err == nil
+	})
+}
+
+func (b *bench) try(command string) (string, error) {
+	ctx, stop := context.WithTimeout(b.t.Context(), stepLimit)
+	defer stop()
+	out, err := exec.CommandContext(ctx, "ssh", "-F", b.ssh, "-o", "BatchMode=yes", "-o", "ConnectTimeout=20", b.name,
+		command).CombinedOutput()
+	return strings.TrimSpace(string(out)), err
+}
+
+// run executes a command line in the guest.
+func (b *bench) run(command string) string {
+	b.t.Helper()
+	out, err := b.try(command)
+	if err != nil {
+		b.t.Fatalf("%s: %v\n%s", command, err, out)
+	}
+	return out
+}
+
+// off shuts the system down, and waits until the machine is off.
+func (b *bench) off() {
+	b.t.Helper()
+	b.try("systemctl poweroff")
+	select {
+	case <-b.guest.Process.Ended():
+	case <-time.After(stepLimit):
+		b.t.Fatal("the machine has not switched itself off")
+	}
+	b.serial.Close()
+	b.guest = nil
+}
+
+// rescue starts the rescue system.
+func (b *bench) rescue() {
+	b.t.Helper()
+	b.start(true)
+	b.login()
+	b.run(fmt.Sprintf("echo http_proxy=http://10.0.2.2:%d >/etc/environment", b.proxy))
+}

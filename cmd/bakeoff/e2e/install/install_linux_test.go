@@ -1,0 +1,283 @@
+package install
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const passPool, passSwap = "correct horse battery", "swap horse battery"
+
+// installation is an installed system that was never started, in bakeoff's cache: disk,
+// variables of the firmware, specification, facts of the target and plan.
+type installation struct{ dir string }
+
+func (b *bench) installation() installation {
+	return installation{filepath.Join(b.r.dir, "installed")}
+}
+
+// specification writes the install.yaml of a release into dir, with its secrets.
+func (b *bench) specification(dir string) string {
+	b.t.Helper()
+	key, err := os.ReadFile(filepath.Join(b.r.dir, "key.pub"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"pool": passPool, "swap": passSwap, "root": "root:*",
+		"install.yaml": fmt.Sprintf(`schema: bakeoff/install/v1
+recipe: debian-zfs
+release: %[1]s
+disk: /dev/disk/by-id/virtio-%[2]s
+hostname: installed
+kernel: linux-image-%[7]s
+kernel_args: [console=ttyS0]
+base: {file: %[8]s, sha256: %[9]s}
+modules: {file: %[3]s, sha256: %[4]s}
+swap_gib: 5
+hibernate: true
+secrets: {pool: "file:%[5]s/pool", swap: "file:%[5]s/swap", root: "file:%[5]s/root"}
+ssh_keys: ["%[6]s"]
+`, b.release, diskSerial, b.r.archive, b.r.sha256, dir, strings.TrimSpace(string(key)), b.r.kernel,
+			baseFile, b.r.base),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	return filepath.Join(dir, "install.yaml")
+}
+
+// stopwatch writes lines with the time since it began.
+type stopwatch struct {
+	w     io.Writer
+	began time.Time
+}
+
+func (s stopwatch) Write(p []byte) (int, error) {
+	_, err := fmt.Fprintf(s.w, "%6.0f %s", time.Since(s.began).Seconds(), p)
+	return len(p), err
+}
+
+// slowest names the steps of a log of apply that took longest.
+func slowest(log string) string {
+	text, _ := os.ReadFile(log)
+	type step struct {
+		name         string
+		began, ended float64
+	}
+	var all []step
+	for line := range strings.Lines(string(text)) {
+		var at float64
+		var number, name string
+		if n, _ := fmt.Sscan(line, &at, &number, &name); n != 3 {
+			continue
+		}
+		if len(all) > 0 {
+			all[len(all)-1].ended = at
+		}
+		if name, ok := strings.CutSuffix(name, ":"); ok && strings.Contains(number, "/") {
+			all = append(all, step{name, at, at})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b step) int { return cmp.Compare(b.ended-b.began, a.ended-a.began) })
+	var out []string
+	for _, s := range all[:min(8, len(all))] {
+		out = append(out, fmt.Sprintf("%s %.0f s", s.name, s.ended-s.began))
+	}
+	return strings.Join(out, ", ")
+}
+
+// bakeoff runs bakeoff install with args on the system that runs, and returns its output. It
+// keeps what bakeoff says, which the test shows if bakeoff fails.
+func (b *bench) bakeoff(args ...string) string {
+	b.t.Helper()
+	log, err := os.Create(filepath.Join(b.dir, args[0]+".log"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer log.Close()
+	var out strings.Builder
+	began := time.Now()
+	c := b.h.Command(append(append([]string{"install"}, args...), "--host", b.name)...)
+	c.Stdout, c.Stderr = &out, stopwatch{log, began}
+	if err := c.Run(); err != nil {
+		said, _ := os.ReadFile(log.Name())
+		b.t.Fatalf("bakeoff install %s: %v\n%s%s", strings.Join(args, " "), err, out.String(), said)
+	}
+	b.t.Logf("install %s took %v", args[0], time.Since(began).Round(time.Second))
+	return out.String()
+}
+
+// hashOf reads the hash of a plan.
+func hashOf(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	var p struct{ Hash string }
+	if err == nil {
+		err = json.Unmarshal(text, &p)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.Hash
+}
+
+// verified asserts that the installed system differs in nothing from its plan.
+func (b *bench) verified(record string) {
+	b.t.Helper()
+	if out := b.bakeoff("verify", record); !strings.HasPrefix(out, "0 differences") {
+		b.t.Errorf("verify prints %q", out)
+	}
+}
+
+// unlock starts the installed system and types both passphrases.
+func (b *bench) unlock() {
+	b.t.Helper()
+	began := time.Now()
+	b.start(false)
+	b.passphrases()
+	b.login()
+	b.t.Logf("from power on to an answer over SSH: %v", time.Since(began).Round(time.Second))
+}
+
+// passphrases types the passphrases of the swap and of the pool, in the order in which the
+// console asks for them.
+func (b *bench) passphrases() {
+	b.t.Helper()
+	const swap, pool = "passphrase for disk", "Encrypted ZFS password for"
+	asked := func(what string) bool { return strings.Contains(b.console(), what) }
+	b.until("the console asks for a passphrase", bootLimit, func() bool { return asked(swap) || asked(pool) })
+	if strings.LastIndex(b.console(), swap) > strings.LastIndex(b.console(), pool) {
+		b.answer(swap, 1, passSwap)
+		b.answer(pool, 1, passPool)
+		return
+	}
+	b.answer(pool, 1, passPool)
+	b.answer(swap, 1, passSwap)
+}
+
+// prints asserts what a command line prints in the system that runs.
+func (b *bench) prints(command, want string) {
+	b.t.Helper()
+	if got := b.run(command); got != want {
+		b.t.Errorf("%s prints %q, want %q", command, got, want)
+	}
+}
+
+const healthy = "all pools are healthy"
+
+// holds asserts what the plan promises of the system that runs.
+func (b *bench) holds() {
+	b.t.Helper()
+	for _, c := range [][2]string{
+		{"findmnt -n -o SOURCE /", "zroot/ROOT/debian"},
+		{"zpool status -x", healthy},
+		{"zpool get -H -o value bootfs,autotrim,compatibility zroot | tr '\\n' ' '",
+			"zroot/ROOT/debian on openzfs-2.2-linux"},
+		{"zfs get -H -o value encryption,keylocation,compression,acltype,xattr,relatime,canmount zroot/ROOT/debian | " +
+			"tr '\\n' ' '", "aes-256-gcm none lz4 posix on on noauto"},
+		{"zfs get -H -o value keylocation zroot", "prompt"},
+		{"findmnt -n -o SOURCE /home", "zroot/home"},
+		{"swapon --noheadings --show=NAME", "/dev/dm-0"},
+		{"hostname", "installed"},
+		{"systemctl --failed --no-legend --plain", ""},
+		{"stat -c %a /boot/initrd.img-*", "600"},
+		{". /etc/default/locale; echo $LANG", "en_US.UTF-8"},
+		{"dpkg --audit", ""},
+	} {
+		b.prints(c[0], c[1])
+	}
+	entries := b.run("efibootmgr")
+	_, current, _ := strings.Cut(entries, "BootCurrent: ")
+	current, _, _ = strings.Cut(current, "\n")
+	// bootctl makes the entry before the step does, by a name of its own.
+	_, entry, _ := strings.Cut(entries, "Boot"+current+"* ")
+	entry, _, _ = strings.Cut(entry, "\n")
+	if !strings.Contains(entry, `\EFI\systemd\systemd-bootx64.efi`) {
+		b.t.Errorf("the machine was not started by the entry that was made:\n%s", entries)
+	}
+	b.t.Logf("zpool status:\n%s", b.run("zpool status"))
+}
+
+// install installs a system on an empty disk by a plan, verifies it, and keeps it.
+func (b *bench) install() installation {
+	b.t.Helper()
+	i := b.installation()
+	if err := os.RemoveAll(i.dir); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.MkdirAll(i.dir, 0o700); err != nil {
+		b.t.Fatal(err)
+	}
+	b.empty(i.dir)
+	b.rescue()
+	facts := b.bakeoff("probe")
+	file, record := filepath.Join(i.dir, "plan.json"), filepath.Join(i.dir, "record")
+	b.keep(file, b.bakeoff("plan", b.specification(i.dir), "--json"))
+	b.bakeoff("apply", "--plan", file, "--confirm", hashOf(b.t, file), "--dir", record)
+	b.verified(record)
+	b.keep(filepath.Join(i.dir, "made"), b.made())
+	b.off()
+	b.t.Logf("the slowest steps: %s", slowest(filepath.Join(b.dir, "apply.log")))
+	variables, err := os.ReadFile(filepath.Join(b.dir, "variables"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.keep(filepath.Join(i.dir, "variables"), string(variables))
+	b.keep(filepath.Join(i.dir, "facts.json"), facts) // last: it says that the installation is whole
+	return i
+}
+
+// made describes what the destructive steps made, in the rescue system. The pool is not
+// imported before or after.
+func (b *bench) made() string {
+	b.t.Helper()
+	const disk = "/dev/disk/by-id/virtio-" + diskSerial
+	return b.run(fmt.Sprintf(`set -e
+sfdisk --dump %[1]s | grep -v '^device'
+cryptsetup luksDump %[1]s-part2 | grep -E '^(Version|Cipher|Hash|UUID|MK bits|Key Slot)'
+blkid -p -o export %[1]s-part1 | grep -E '^(TYPE|UUID|VERSION|FSSIZE)'
+zpool import -N -o readonly=on -R /mnt -d %[1]s-part3 zroot
+zpool get -H -o property,value ashift,autotrim,bootfs,compatibility,cachefile,feature@encryption zroot
+zfs get -H -r -s local -o name,property,value all zroot | grep -v keylocation
+zpool export zroot`, disk))
+}
+
+func (b *bench) keep(file, text string) {
+	b.t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// installed returns an installed system: that of the cache, if bakeoff would install the same
+// one by the same plan, or a new one.
+func (b *bench) installed() installation {
+	b.t.Helper()
+	i := b.installation()
+	old, err := os.ReadFile(filepath.Join(i.dir, "plan.json"))
+	if _, ferr := os.Stat(filepath.Join(i.dir, "facts.json")); err == nil && ferr == nil {
+		now, _, code := b.h.Bakeoff(b.t, time.Minute, "install", "plan", b.specification(i.dir), "--facts",
+			filepath.Join(i.dir, "facts.json"), "--json")
+		if code == 0 && now == string(old) {
+			return i
+		}
+	}
+	return b.install()
+}
+
+// TestTrixie installs Debian 13 on an empty disk, verifies it, and starts it.
+func TestTrixie(t *testing.T) {
+	b := newBench(t, "trixie")
+	b.overlay(b.install())
+	b.unlock()
+	b.holds()
+}

@@ -1,0 +1,9 @@
+package install
+
+import (
+	"testing"
+
+	"bakeoff/cmd/bakeoff/e2e"
+)
+
+func TestMain(m *testing.M) { e2e.Main(m) }
