@@ -42,29 +42,22 @@ func (p pages) writePages(dir string) error {
 
 // docsCommand writes the reference, from the same descriptions that the program uses.
 func (a *app) docsCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:     "docs DIR",
-		Short:   "Write the reference pages below DIR",
-		Example: "  bakeoff docs docs/reference",
-		Hidden:  true,
-		Args:    cli.Between(1, 1, "a folder"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return referencePages(c.Root()).writePages(args[0])
-		},
-	}
+	return pagesCommand("docs", "Write the reference pages below DIR", "docs/reference", referencePages)
 }
 
 // manCommand writes the manual pages.
 func (a *app) manCommand() *cobra.Command {
+	return pagesCommand("man", "Write the manual pages into DIR", "/usr/local/share/man/man1", manPages)
+}
+
+func pagesCommand(name, short, dir string, make func(root *cobra.Command) pages) *cobra.Command {
 	return &cobra.Command{
-		Use:     "man DIR",
-		Short:   "Write the manual pages into DIR",
-		Example: "  bakeoff man /usr/local/share/man/man1",
+		Use:     name + " DIR",
+		Short:   short,
+		Example: "  bakeoff " + name + " " + dir,
 		Hidden:  true,
 		Args:    cli.Between(1, 1, "a folder"),
-		RunE: func(c *cobra.Command, args []string) error {
-			return manPages(c.Root()).writePages(args[0])
-		},
+		RunE:    func(c *cobra.Command, args []string) error { return make(c.Root()).writePages(args[0]) },
 	}
 }
 

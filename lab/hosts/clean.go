@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
 	driverall "bakeoff/provision/driver/all"
@@ -30,24 +31,17 @@ func (c Controller) Clean(ctx context.Context, dryRun bool) ([]env.Found, error)
 	cleaner := env.Cleaner{StateDir: state, HostLock: c.HostLock(), Host: c.Conn(), Drivers: driverall.Drivers()}
 	found, err := cleaner.Clean(ctx, dryRun)
 	errs := []error{err}
+	take := func(name string, dirs []string, err error) {
+		errs = append(errs, err)
+		left := lists.Map(dirs, func(dir string) string { return "directory " + dir })
+		if len(left) > 0 {
+			found = append(found, env.Found{Lease: lease.Lease{Name: name}, Left: left, Removed: !dryRun && err == nil})
+		}
+	}
 	sockets, err := ssh.Reap(dryRun)
-	errs = append(errs, err)
-	for i, dir := range sockets {
-		sockets[i] = "directory " + dir
-	}
-	if len(sockets) > 0 {
-		found = append(found, env.Found{Lease: lease.Lease{Name: SSHConnection}, Left: sockets,
-			Removed: !dryRun && err == nil})
-	}
+	take(SSHConnection, sockets, err)
 	builds, err := c.images().Sweep(ctx, dryRun)
-	errs = append(errs, err)
-	for i, dir := range builds {
-		builds[i] = "directory " + dir
-	}
-	if len(builds) > 0 {
-		found = append(found, env.Found{Lease: lease.Lease{Name: ImageBuild}, Left: builds,
-			Removed: !dryRun && err == nil})
-	}
+	take(ImageBuild, builds, err)
 	hosts, err := remembered(state)
 	errs = append(errs, err)
 	for _, name := range slices.Sorted(maps.Keys(hosts)) {

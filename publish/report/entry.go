@@ -108,18 +108,7 @@ func (e *contents) outline(o evidence.Outline) {
 	if e.hasPlan = o.Plan != nil; e.hasPlan {
 		e.plan.Lab, e.plan.Profile = o.Plan.Lab, o.Plan.Profile
 	}
-	var first, last time.Time
-	for _, l := range o.Lines {
-		if l.At.IsZero() {
-			continue
-		}
-		if first.IsZero() || l.At.Before(first) {
-			first = l.At
-		}
-		if l.At.After(last) {
-			last = l.At
-		}
-	}
+	first, last := spanOf(o.Lines)
 	e.lines = []store.Line{{At: first}, {At: last}}
 }
 

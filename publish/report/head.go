@@ -9,6 +9,7 @@ import (
 	"bakeoff/base/lists"
 	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
+	"bakeoff/lab/store"
 	"bakeoff/publish/difference"
 )
 
@@ -93,10 +94,9 @@ func (b *builder) machine() string {
 	return strings.Join(out, ", ")
 }
 
-// timeRange says from when to when trials ran.
-func (b *builder) timeRange() string {
-	var first, last time.Time
-	for _, l := range b.lines {
+// spanOf returns the first and the last time of lines; zero if none has a time.
+func spanOf(lines []store.Line) (first, last time.Time) {
+	for _, l := range lines {
 		if l.At.IsZero() {
 			continue
 		}
@@ -107,6 +107,12 @@ func (b *builder) timeRange() string {
 			last = l.At
 		}
 	}
+	return first, last
+}
+
+// timeRange says from when to when trials ran.
+func (b *builder) timeRange() string {
+	first, last := spanOf(b.lines)
 	if first.IsZero() {
 		return "unavailable: no journal"
 	}

@@ -28,30 +28,8 @@ func (b *build) planLists(s *section) {
 		home.kind, home.path, home.title = "list", s.prefix+"posts/", s.locale.Say("all_posts")
 	}
 	b.planList(s, home)
-	var all []page.Group
-	for _, t := range s.tags {
-		l := list{kind: "list", path: t.path, title: s.locale.Say("posts_tagged", t.label), entries: t.entries}
-		if b.cfg.TagFeeds {
-			l.feed = t.path + b.cfg.FeedFile
-		}
-		b.planList(s, l)
-		all = append(all, entryGroup(t))
-	}
-	if len(all) > 0 {
-		b.planIndex(s, s.prefix+"tags/", s.locale.Say("tags"), []page.Group{{Entries: groupLinks(all)}})
-	}
-	all = nil
-	for _, a := range s.authors {
-		l := list{kind: "list", path: a.path, title: s.locale.Say("posts_by", a.label), entries: a.entries}
-		if b.cfg.AuthorFeeds {
-			l.feed = a.path + b.cfg.FeedFile
-		}
-		b.planList(s, l)
-		all = append(all, entryGroup(a))
-	}
-	if len(all) > 0 {
-		b.planIndex(s, s.prefix+"authors/", s.locale.Say("authors"), []page.Group{{Entries: groupLinks(all)}})
-	}
+	b.planGroups(s, s.tags, "tags", "posts_tagged", b.cfg.TagFeeds)
+	b.planGroups(s, s.authors, "authors", "posts_by", b.cfg.AuthorFeeds)
 	b.planArchives(s)
 	if len(s.secondary) > 0 {
 		var g page.Group
@@ -59,6 +37,22 @@ func (b *build) planLists(s *section) {
 			g.Entries = append(g.Entries, page.Link{Label: e.Title, Path: e.path})
 		}
 		b.planIndex(s, s.prefix+"pages.html", s.locale.Say("pages"), []page.Group{g})
+	}
+}
+
+// planGroups plans a list for each group of posts, and an index of the groups. name is the
+// folder and the word for the groups, title the word for one.
+func (b *build) planGroups(s *section, groups []*group, name, title string, feeds bool) {
+	for _, g := range groups {
+		l := list{kind: "list", path: g.path, title: s.locale.Say(title, g.label), entries: g.entries}
+		if feeds {
+			l.feed = g.path + b.cfg.FeedFile
+		}
+		b.planList(s, l)
+	}
+	if len(groups) > 0 {
+		all := lists.Map(groups, entryGroup)
+		b.planIndex(s, s.prefix+name+"/", s.locale.Say(name), []page.Group{{Entries: groupLinks(all)}})
 	}
 }
 

@@ -2,6 +2,7 @@ package site
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -110,6 +111,20 @@ time has come.`,
 // maxInput bounds a text from standard input, in bytes.
 const maxInput = 16 << 20
 
+// withPost calls do with the post of a site that name names.
+func withPost(dir, name string, do func(*site.Site, site.Listed) error) error {
+	s, err := site.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	l, err := s.Find(name, time.Now())
+	if err != nil {
+		return err
+	}
+	return do(s, l)
+}
+
 func (w writer) editCommand() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
@@ -120,16 +135,9 @@ slug, or a number of bakeoff site list.`,
 		Example: "  bakeoff site edit first-post\n  bakeoff site edit 1",
 		Args:    cli.Each("the post"),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := site.Open(dir)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			l, err := s.Find(args[0], time.Now())
-			if err != nil {
-				return err
-			}
-			return w.runEditor(c.Context(), filepath.Join(dir, filepath.FromSlash(l.File)))
+			return withPost(dir, args[0], func(_ *site.Site, l site.Listed) error {
+				return w.runEditor(c.Context(), filepath.Join(dir, filepath.FromSlash(l.File)))
+			})
 		},
 	}
 	dirFlag(c, &dir)
@@ -139,11 +147,7 @@ slug, or a number of bakeoff site list.`,
 // runEditor opens a file in the person's editor. The variable may hold arguments; it is
 // split into words as a shell does, and no shell runs.
 func (w writer) runEditor(ctx context.Context, path string) error {
-	editor := w.Env("VISUAL")
-	if editor == "" {
-		editor = w.Env("EDITOR")
-	}
-	argv, err := shell.Fields(editor, func(string) string { return "" })
+	argv, err := shell.Fields(cmp.Or(w.Env("VISUAL"), w.Env("EDITOR")), func(string) string { return "" })
 	if err != nil || len(argv) == 0 {
 		return fault.WithFix(fault.New(fault.Invalid, "$EDITOR names no editor"), "set it, or edit "+path)
 	}
@@ -163,27 +167,20 @@ removes its page.`,
 		Example: "  bakeoff site delete first-post\n  bakeoff site delete --yes src/2025-04-01-first.md",
 		Args:    cli.Each("the post"),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := site.Open(dir)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			l, err := s.Find(args[0], time.Now())
-			if err != nil {
-				return err
-			}
-			if !yes {
-				fmt.Fprintf(w.Err, "Delete %s (%s)? [y/N] ", safetext.Line(l.File), safetext.Line(l.Title))
-				answer, _ := bufio.NewReader(io.LimitReader(w.In, 1024)).ReadString('\n')
-				if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
-					return fault.WithFix(fault.New(fault.Invalid, "nothing deleted"), "answer y, or use --yes")
+			return withPost(dir, args[0], func(s *site.Site, l site.Listed) error {
+				if !yes {
+					fmt.Fprintf(w.Err, "Delete %s (%s)? [y/N] ", safetext.Line(l.File), safetext.Line(l.Title))
+					answer, _ := bufio.NewReader(io.LimitReader(w.In, 1024)).ReadString('\n')
+					if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+						return fault.WithFix(fault.New(fault.Invalid, "nothing deleted"), "answer y, or use --yes")
+					}
 				}
-			}
-			if err := s.Delete(l); err != nil {
-				return err
-			}
-			fmt.Fprintln(w.Out, "deleted "+safetext.Line(l.File))
-			return nil
+				if err := s.Delete(l); err != nil {
+					return err
+				}
+				fmt.Fprintln(w.Out, "deleted "+safetext.Line(l.File))
+				return nil
+			})
 		},
 	}
 	dirFlag(c, &dir)

@@ -83,21 +83,14 @@ func (w writer) publish() *cobra.Command {
 		Example: "  bakeoff site drafts publish an-idea",
 		Args:    cli.Each("the draft"),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := site.Open(dir)
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			l, err := s.Find(args[0], time.Now())
-			if err != nil {
-				return err
-			}
-			to, err := s.Publish(l)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintln(w.Out, safetext.Line(to))
-			return nil
+			return withPost(dir, args[0], func(s *site.Site, l site.Listed) error {
+				to, err := s.Publish(l)
+				if err != nil {
+					return err
+				}
+				fmt.Fprintln(w.Out, safetext.Line(to))
+				return nil
+			})
 		},
 	}
 	dirFlag(c, &dir)
