@@ -45,8 +45,6 @@ type Spec struct {
 	Earlier  string  `json:"earlier,omitempty"`
 	Min, Max float64 `json:",omitempty"` // for Int and Number, inclusive; both 0: no bound
 	Required bool    `json:"required,omitempty"`
-	// File tells that a Text names a file, relative to the lab file.
-	File bool `json:"file,omitempty"`
 	// ByImage is Required where the image of the contender does not name a program.
 	ByImage bool   `json:"by_image,omitempty"`
 	Doc     string `json:"doc"` // one sentence, with the unit

@@ -179,6 +179,7 @@ type DriverEntry struct {
 	Image    bool              `json:"image,omitempty"`    // it makes its root from an image,
 	Folder   bool              `json:"folder,omitempty"`   // which may be a folder on the host, too,
 	OwnRoot  []string          `json:"own_root,omitempty"` // unless these options (see param.Values.Match) bring their own
+	OwnSize  []string          `json:"own_size,omitempty"` // with these options it has a memory of its own
 	Standing []string          `json:"standing,omitempty"` // with these options an environment exists and outlives the run
 	Files    bool              `json:"files,omitempty"`    // it places files without an image
 	Whole    bool              `json:"whole,omitempty"`    // an environment is the machine, with its own network

@@ -232,6 +232,9 @@ func (r *resolver) contender(l *Lab, n, defaults *yamltree.Node) Contender {
 // driven fills in what depends on the driver.
 func (r *resolver) driven(c *Contender, d DriverEntry, n, defaults *yamltree.Node) {
 	c.Options = r.values(d.Options, n)
+	if c.Options.Match(d.OwnSize) && n.Get("memory") == nil {
+		c.Memory = 0 // that of other contenders is not asked of it
+	}
 	switch own := n.Get("image"); {
 	case !d.Image && own != nil:
 		r.fail(own, "remove it", "driver %s does not use an image", d.Name)
@@ -456,11 +459,6 @@ func (r *resolver) value(s param.Spec, n *yamltree.Node) (string, bool) {
 		return param.Join(r.texts(n)), n.Kind == yamltree.Sequence
 	}
 	c, err := s.Canonical(n.String())
-	if s.File && c != "" && !filepath.IsAbs(c) {
-		if at, err := filepath.Abs(filepath.Join(filepath.Dir(r.File), c)); err == nil {
-			c = at
-		}
-	}
 	return c, err == nil && n.Kind == yamltree.Scalar
 }
 

@@ -16,7 +16,7 @@ func CatalogueOf[P workload.Parser](drivers []driver.Driver, workloads []P) mani
 		doc := d.Doc()
 		c.Drivers = append(c.Drivers, manifest.DriverEntry{
 			Name: doc.Name, Summary: doc.Summary, Also: doc.Also, Options: doc.Options, Image: doc.Image, Folder: doc.Folder,
-			OwnRoot: doc.OwnRoot, Standing: doc.Standing,
+			OwnRoot: doc.OwnRoot, OwnSize: doc.OwnSize, Standing: doc.Standing,
 			Files: doc.Files, Whole: doc.Whole, Backings: doc.Backings, Tunes: doc.Tuning.Takes,
 			CommandLine: doc.CommandLine,
 		})

@@ -42,7 +42,7 @@ func (v inspector) checkContender(
 		return a
 	}
 	if cpus, memory, err := v.Size(c.Host); err == nil {
-		if d.Doc().Whole || HasOwnSize(d, c.Contender) {
+		if d.Doc().Whole {
 			memory = 0 // it has that of the machine, whatever the default of environments is
 		}
 		if a = Enough(a, c.Contender, cpus, memory); !a.OK {
@@ -152,7 +152,7 @@ func (v inspector) specOf(d driver.Doc, c plan.Contender) driver.Spec {
 		Memory: c.Memory,
 		Quota:  c.Quota, Read: c.IO.Read, Write: c.IO.Write, Agent: "/bakeoff-agent", Volumes: env.Volumes(c.Volumes),
 		Options: c.Options, Tuning: c.Tuning, Watch: d.Whole && reboots(v.plan, v.Workloads)}
-	if HasOwnSize(v.driver(c), c.Contender) {
+	if d.Whole && c.Where["memory"] == "" {
 		s.Memory = 0 // the default of environments is not asked of a machine
 	}
 	for i := range c.CPUs {

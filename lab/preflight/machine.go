@@ -8,7 +8,6 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/lab/env"
-	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/measure/execution"
 	"bakeoff/provision/driver"
@@ -20,11 +19,6 @@ import (
 func isWhole(drivers []driver.Driver, c plan.Contender) bool {
 	d := driver.Named(drivers, c.Driver)
 	return d != nil && d.Doc().Whole
-}
-
-// HasOwnSize reports whether the usual memory of contenders is not asked of c.
-func HasOwnSize(d driver.Driver, c manifest.Contender) bool {
-	return d != nil && (d.Doc().Whole || c.Options.Match(d.Doc().OwnSize)) && c.Where["memory"] == ""
 }
 
 // reboots reports whether the workloads of p reboot contenders that are whole machines.

@@ -50,6 +50,19 @@ func (v inspector) checkStanding(ctx context.Context, d driver.Driver, host conn
 	return nil
 }
 
+// standingNotes says which contenders exist before the run: the scope of the verdicts depends on
+// them.
+func (v inspector) standingNotes(able func(string) bool) (out []string) {
+	for _, c := range v.plan.Contenders {
+		d := v.driver(c)
+		if d != nil && c.TwinOf == "" && able(c.Name) && c.Options.Match(d.Doc().Standing) {
+			out = append(out, c.Name+" exists before and after the run and is measured as it is: the same environments serve "+
+				"all blocks, and the verdicts hold for these instances only")
+		}
+	}
+	return out
+}
+
 func lacking(cell, program string, packages []string) error {
 	fix := "install it there, or remove the cell"
 	if len(packages) > 0 {

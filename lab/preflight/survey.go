@@ -66,6 +66,11 @@ type Survey struct {
 func Inspect(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
 	s := Survey{plan: p, Wrong: append(CheckCells(p, site.Workloads),
 		CheckMachines(p, site.Drivers, site.Workloads)...)}
+	for _, d := range site.Drivers {
+		if r, ok := d.(driver.Relative); ok {
+			r.SetFolder(site.Sources)
+		}
+	}
 	v := inspector{Site: site, plan: p, peer: NeedsNetwork(p, site.Drivers, site.Workloads), known: map[string]string{}}
 	for _, a := range CheckOn(ctx, p, site.Drivers, site.Way) {
 		c, _ := p.Contender(a.Contender)
@@ -293,8 +298,8 @@ func (v inspector) allNotes(ctx context.Context, able func(string) bool) []strin
 		}
 	}
 	slices.Sort(out)
-	return slices.Concat(v.rebootNotes(able), v.bareNotes(able), v.cellCaveats(ctx, able), v.fewValues(),
-		v.sharedDevices(able), out, v.uncheckedPackages(ctx, able),
+	return slices.Concat(v.rebootNotes(able), v.standingNotes(able), v.bareNotes(able),
+		v.cellCaveats(ctx, able), v.fewValues(), v.sharedDevices(able), out, v.uncheckedPackages(ctx, able),
 		v.uncertainFiles(ctx, able), v.memoryNotes(able))
 }
 
@@ -402,7 +407,7 @@ func (v inspector) memoryNotes(able func(string) bool) []string {
 	sum := map[string]unit.Bytes{}
 	var hosts, out []string
 	for _, c := range v.plan.Contenders {
-		if c.System != "" || !able(c.Name) || isWhole(v.Drivers, c) || HasOwnSize(v.driver(c), c.Contender) {
+		if c.System != "" || !able(c.Name) || isWhole(v.Drivers, c) {
 			continue
 		}
 		if h := hostOf(c); sum[h] == 0 {

@@ -27,7 +27,7 @@ func (r *runner) prepare(ctx context.Context) error {
 		r.sides = append(r.sides, s)
 		if s.env != nil {
 			memory := s.env.Memory()
-			if s.driver != nil && s.driver.Doc().Whole || preflight.HasOwnSize(s.driver, s.Contender.Contender) {
+			if s.driver != nil && s.driver.Doc().Whole {
 				memory = 0 // see preflight
 			}
 			a.Answer = preflight.Enough(a.Answer, s.Contender.Contender, len(s.env.Layout().CPUs), memory)

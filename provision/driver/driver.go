@@ -65,6 +65,12 @@ type HostValidator interface {
 	ValidateOn(ctx context.Context, host conn.Conn, spec Spec) error
 }
 
+// Relative is a Driver whose options name files relative to the lab file.
+type Relative interface {
+	// SetFolder says where the lab file is; "" is unknown. It is called before all else.
+	SetFolder(folder string)
+}
+
 // Reacher is a Driver that can reach an environment that exists before the run (Doc.Standing).
 type Reacher interface {
 	// Reach returns the way into the environment, nil if spec names none. It changes nothing.

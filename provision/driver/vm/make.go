@@ -37,9 +37,16 @@ type source struct {
 
 // read reads the manifest of one guest, and refuses what a contender cannot be. spec is what
 // the lab file asks for beside it. The error names every mistake.
-func read(file string, spec driver.Spec) (s source, err error) {
+func (d *Driver) read(name string, spec driver.Spec) (s source, err error) {
+	file := name
 	if !filepath.IsAbs(file) {
-		return s, fault.New(fault.Invalid, "manifest: %s is not an absolute path", file)
+		if d.folder == "" {
+			return s, fault.WithFix(fault.New(fault.Invalid, "manifest: the name %s is relative to a lab file, and its folder "+
+				"is not known any more", name), "write an absolute path, or start a new run")
+		}
+		if file, err = filepath.Abs(filepath.Join(d.folder, name)); err != nil {
+			return s, err
+		}
 	}
 	info, err := os.Stat(file)
 	if err == nil && info.Size() > maxManifest {
@@ -57,8 +64,9 @@ func read(file string, spec driver.Spec) (s source, err error) {
 		return s, err
 	}
 	if len(doc.Guests) != 1 || len(doc.Networks) > 0 {
-		return s, fault.WithFix(fault.New(fault.Invalid, "manifest %s describes %d guests and %d networks, and a contender is "+
-			"one guest on the experiment's network", file, len(doc.Guests), len(doc.Networks)), "write each guest into a "+
+		return s, fault.WithFix(fault.New(fault.Invalid, "manifest %s describes %d guests and %d networks, and a "+
+			"contender is one guest on the experiment's network",
+			file, len(doc.Guests), len(doc.Networks)), "write each guest into a "+
 			"file of its own, without networks")
 	}
 	s = source{doc.Guests[0], filepath.Dir(file), fmt.Sprintf("%x", sha256.Sum256(text))}
@@ -121,7 +129,7 @@ func (d *Driver) StartEngine(ctx context.Context, host conn.Conn, spec driver.Sp
 	if err != nil || o.manifest == "" {
 		return nil, err
 	}
-	s, err := read(o.manifest, driver.Spec{})
+	s, err := d.read(o.manifest, driver.Spec{})
 	if err == nil {
 		_, err = d.prepare(ctx, spec.Agent, s, o.manifest)
 	}
@@ -162,7 +170,7 @@ type made struct {
 // make creates a guest in a store of its own, in the folder of the environment, and starts it.
 // It is not among the guests that `bakeoff vm list` shows: it ends with its environment.
 func (d *Driver) make(ctx context.Context, host conn.Conn, spec driver.Spec, file string) (driver.Instance, error) {
-	s, err := read(file, driver.Spec{})
+	s, err := d.read(file, driver.Spec{})
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"strings"
 	"sync"
 
 	"bakeoff/base/fault"
@@ -28,12 +29,16 @@ type Driver struct {
 	// Materials are those of the services that manifests name: see build.Options.
 	Materials map[string]map[string][]byte
 
+	folder   string // to which relative names of manifests belong; "" is unknown
 	mu       sync.Mutex
 	prepared map[string]prepared // by the path of the manifest
 }
 
 // New returns the driver.
 func New() *Driver { return &Driver{Getenv: os.Getenv, prepared: map[string]prepared{}} }
+
+// SetFolder says where the lab file is.
+func (d *Driver) SetFolder(folder string) { d.folder = folder }
 
 // The options.
 const (
@@ -42,10 +47,11 @@ const (
 )
 
 var specs = []param.Spec{
-	{Name: optGuest, Kind: param.Text, Doc: "UUID, beginning of the UUID, or alias of a running container of `bakeoff vm`. " +
-		"bakeoff measures it as it is, and never creates, stops or changes it. The same guest serves all blocks " +
+	{Name: optGuest, Kind: param.Text, Doc: "UUID, beginning of the UUID, or alias of a running container of " +
+		"`bakeoff vm`. bakeoff measures it as it is, and never creates, stops or changes it. The same " +
+		"guest serves all blocks " +
 		"(design.instances: run), and verdicts hold for this guest only."},
-	{Name: optManifest, Kind: param.Text, File: true, Doc: "A manifest in JSON or YAML with one guest, such as `bakeoff vm " +
+	{Name: optManifest, Kind: param.Text, Doc: "A manifest in JSON or YAML with one guest, such as `bakeoff vm " +
 		"create` reads, relative to the lab file. bakeoff creates a guest from it for each environment, with the " +
 		"memory (ram) and the limit of CPU time (cpu_cap) of the manifest, and deletes the guest with the environment."},
 }
@@ -78,7 +84,8 @@ func decode(v param.Values) (o options, err error) {
 	}
 	o = options{all.Text(optGuest), all.Text(optManifest)}
 	if (o.guest == "") == (o.manifest == "") {
-		return o, fault.WithFix(fault.New(fault.Invalid, "driver vm needs the option guest or the option manifest, and not both"),
+		return o, fault.WithFix(fault.New(fault.Invalid, "driver vm needs the option guest or the option "+
+			"manifest, and not both"),
 			"write guest: NAME for a guest that runs, or manifest: FILE for guests that bakeoff creates")
 	}
 	return o, nil
@@ -91,7 +98,7 @@ func (d *Driver) Check(ctx context.Context, host conn.Conn, values param.Values)
 		err = mustBeHere(host)
 	}
 	if err != nil {
-		return isolation.No(err)
+		return refused(err)
 	}
 	a := oci.Driver{}.Check(ctx, host, nil)
 	if !a.OK || o.guest == "" {
@@ -99,10 +106,15 @@ func (d *Driver) Check(ctx context.Context, host conn.Conn, values param.Values)
 	}
 	g, err := d.find(o.guest, "")
 	if err != nil {
-		return isolation.No(err)
+		return refused(err)
 	}
 	a.Facts[optGuest] = g.UUID
 	return a
+}
+
+func refused(err error) driver.Availability {
+	fix := fault.Fix(err)
+	return driver.Availability{Reason: strings.TrimSuffix(err.Error(), "; "+fix), Fix: fix}
 }
 
 // mustBeHere refuses guests of other hosts.
@@ -132,7 +144,7 @@ func (d *Driver) Validate(spec driver.Spec) error {
 			return err
 		}
 	}
-	_, err = read(o.manifest, spec)
+	_, err = d.read(o.manifest, spec)
 	return err
 }
 

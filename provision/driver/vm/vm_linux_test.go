@@ -113,8 +113,8 @@ func TestGuest(t *testing.T) {
 		})
 	}
 	const asIs = "a guest that runs is measured as it is"
-	drivertest.Run(t, New(), drivertest.Options{Options: param.Values{optGuest: "box"}, Dir: dir, Agent: agent, Name: "guest",
-		NoVolume: true, Without: map[string]string{"volumes": asIs, "tuning": asIs, "limits": asIs,
+	drivertest.Run(t, New(), drivertest.Options{Options: param.Values{optGuest: "box"}, Dir: dir, Agent: agent,
+		Name: "guest", NoVolume: true, Without: map[string]string{"volumes": asIs, "tuning": asIs, "limits": asIs,
 			"network": "a guest that runs is on its own network"}})
 }
 
@@ -122,7 +122,7 @@ func TestGuest(t *testing.T) {
 func start(t *testing.T, dir, agent string) string {
 	t.Helper()
 	d := New()
-	s, err := read(container(t, dir), driver.Spec{})
+	s, err := New().read(container(t, dir), driver.Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +161,7 @@ func TestRefusedGuest(t *testing.T) {
 	if dir == "" {
 		t.Skip("creates a guest: not with -short")
 	}
-	s, err := read(container(t, dir), driver.Spec{})
+	s, err := New().read(container(t, dir), driver.Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}

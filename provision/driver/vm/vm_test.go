@@ -70,9 +70,11 @@ func TestManifestAndLabFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte("{brand: lx, image: a, ram: 512, cpu_cap: 50}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	d := New()
+	d.SetFolder(filepath.Dir(file))
 	for _, spec := range []driver.Spec{{}, {Memory: 512 * unit.MiB, Quota: .5}} {
-		spec.Options = param.Values{optManifest: file}
-		if err := New().Validate(spec); err != nil {
+		spec.Options = param.Values{optManifest: "guest.yaml"}
+		if err := d.Validate(spec); err != nil {
 			t.Errorf("%+v: %v", spec, err)
 		}
 	}

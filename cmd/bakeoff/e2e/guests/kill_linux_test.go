@@ -17,8 +17,8 @@ import (
 	"bakeoff/provision/vm"
 )
 
-// kills is how often something is killed. BAKEOFF_TEST_KILLS sets another number.
-const kills = 10
+// kills is how often something is killed, and manyKills how often with BAKEOFF_TEST_LONG.
+const kills, manyKills = 6, 100
 
 // Commands, supervisors and QEMU are killed at random moments of create, update, start, stop,
 // snapshot, rollback and delete. There are never two of a guest, and never a half of one: all that exists is
@@ -26,14 +26,17 @@ const kills = 10
 func TestKilledAtAnyMoment(t *testing.T) {
 	h := home(t)
 	n := kills
-	if text := os.Getenv("BAKEOFF_TEST_KILLS"); text != "" {
+	if os.Getenv("BAKEOFF_TEST_LONG") != "" {
+		n = manyKills
+	}
+	seed := uint64(time.Now().UnixNano())
+	if text := os.Getenv("BAKEOFF_TEST_SEED"); text != "" { // of a run that failed
 		var err error
-		if n, err = strconv.Atoi(text); err != nil {
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
 			t.Fatal(err)
 		}
 	}
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	t.Logf("BAKEOFF_TEST_SEED=%d", seed)
 	k := killer{Home: h, r: rand.New(rand.NewPCG(seed, 0)), sources: [][]string{
 		{kernelOf(t, h, service(t, "web")), "--brand", "microvm", "--accel", "tcg", "--memory", "64MiB"},
 		{tiny(t, h), "--brand", "docker", "--memory", "32MiB"}}}
@@ -47,6 +50,9 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	t.Logf("killed during %v", done)
 	for _, g := range guests(t, h) {
 		do(t, h, "start", g.UUID)
+		if len(g.Snapshots) > 0 { // a snapshot that is listed is whole
+			do(t, h, "rollback-snapshot", g.UUID, g.Snapshots[k.r.IntN(len(g.Snapshots))].Name)
+		}
 		do(t, h, "delete", g.UUID)
 	}
 	do(t, h, "delete", do(t, h, append([]string{"run"}, k.sources[1]...)...)) // a create removes what a killed one left
