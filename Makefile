@@ -125,9 +125,9 @@ gvisor:
 		-ldflags '-s -w -X gvisor.dev/gvisor/runsc/version.version=$(GVISOR)' \
 		gvisor.dev/gvisor/runsc@$(GVISOR)
 
-# test-install installs a real system in a guest under emulation, starts it, hibernates it, and
-# goes back to a snapshot. It first builds a rescue system with OpenZFS (half an hour) into
-# bakeoff's cache, where later runs find it.
+# test-install installs a real system in a guest under emulation, starts it, hibernates it, goes
+# back to a snapshot, and interrupts another installation. It first builds a rescue system with
+# OpenZFS (half an hour) into bakeoff's cache, where later runs find it.
 .PHONY: test-install
 test-install: build
 	./setup.sh run test
