@@ -435,8 +435,8 @@ func TestNoEnergy(t *testing.T) {
 		Contender: "e"},
 		{Type: store.LineTrial, Contender: "g", Trial: &store.Trial{Before: &facts.Counters{}}}}
 	got := s.noEnergy()
-	if len(got) != 3 || !strings.Contains(got["a"], "less energy than the grain of the counter on local") ||
-		got["b"] != "the meter of box gave no reading" || !strings.HasPrefix(got["d"], "local has no counter of energy") {
+	if len(got) != 3 || !strings.Contains(got["a"], "less energy than the counter on local can resolve") ||
+		got["b"] != "the meter of box gave no reading" || !strings.HasPrefix(got["d"], "local has no energy counter") {
 		t.Errorf("%v", got)
 	}
 	if got := s.noGeneratorEnergy(); len(got) != 0 {

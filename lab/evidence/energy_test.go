@@ -25,8 +25,8 @@ func TestNoEnergySaysOfWhichEnd(t *testing.T) {
 		hosts           map[string]manifest.Host
 		subject, beside string // of crun; "" is nothing
 	}{
-		"one host":       {"", trial(blind, nil), nil, "local has no counter of energy", ""},
-		"neither counts": {"client", trial(blind, blind), nil, "local has no counter", "client has no counter"},
+		"one host":       {"", trial(blind, nil), nil, "local has no energy counter", ""},
+		"neither counts": {"client", trial(blind, blind), nil, "local has no energy counter", "client has no energy counter"},
 		"a meter there fails": {"client", trial(counts, blind), map[string]manifest.Host{"client": {Meter: []string{"m"}}},
 			"the counter on local can resolve", "the meter of client gave no reading"},
 		"a meter here fails": {"client", trial(blind, counts), map[string]manifest.Host{"local": {Meter: []string{"m"}}},

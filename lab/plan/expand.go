@@ -60,7 +60,7 @@ func Expand(lab *manifest.Lab, cat manifest.Catalogue, seed uint64, version stri
 	}
 	i := slices.IndexFunc(lab.Contenders, func(c manifest.Contender) bool { return c.Name == lab.Baseline })
 	if i < 0 {
-		return nil, fault.New(fault.Invalid, "plan: the baseline %q is no contender", lab.Baseline)
+		return nil, fault.New(fault.Invalid, "plan: the baseline %q is not a contender", lab.Baseline)
 	}
 	twin := Contender{Contender: p.Contenders[i].Contender, TwinOf: lab.Baseline}
 	twin.Name = p.Twin

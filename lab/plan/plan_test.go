@@ -466,7 +466,7 @@ design: {looks: [8]}
 		t.Errorf("a block takes %v", e.Block)
 	}
 	p.Contenders[0].Params = map[string]param.Values{"none": {"time": "1s"}}
-	if _, err := Decode(encode(t, p)); err == nil || !strings.Contains(err.Error(), `"none", which is no cell`) {
+	if _, err := Decode(encode(t, p)); err == nil || !strings.Contains(err.Error(), `"none", which is not a cell`) {
 		t.Errorf("parameters of no cell: %v", err)
 	}
 }

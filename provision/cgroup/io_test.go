@@ -54,7 +54,7 @@ func TestIOFiles(t *testing.T) {
 
 // Where there is no controller, or no disk, the limit is a confounder.
 func TestIOThatCannotBe(t *testing.T) {
-	for controllers, why := range map[string]string{"": "no controller", "io": "no one disk"} {
+	for controllers, why := range map[string]string{"": "no controller", "io": "not on a single disk"} {
 		l := Layout{V2: t.TempDir(), V2Controllers: strings.Fields(controllers)}
 		g, err := l.Create(t.Context(), &fakeV2{Conn: local.Conn{}, root: l.V2}, "x",
 			Limits{IO: IO{Read: unit.MiB, Dir: "/proc"}})

@@ -160,9 +160,9 @@ func criterionSamples(folder string) (out []string) {
 
 func (a reader) openInput(path string) (input, error) {
 	if path == "-" {
-		ends := &ends{Reader: a.In}
-		in, err := utf8Reader(ends, "standard input")
-		return input{path: "standard input", in: in, ends: ends}, err
+		in, err := utf8Reader(a.In, "standard input")
+		ends := &ends{Reader: in}
+		return input{path: "standard input", in: bufio.NewReader(ends), ends: ends}, err
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -173,16 +173,16 @@ func (a reader) openInput(path string) (input, error) {
 		return input{}, fault.WithFix(fault.New(fault.Invalid, "%s is a folder", path),
 			"use bakeoff verify or bakeoff report for run folders; analyse reads only folders called criterion")
 	}
-	ends := &ends{Reader: f}
-	in, err := utf8Reader(ends, path)
+	in, err := utf8Reader(f, path)
 	if err != nil {
 		f.Close()
 		return input{}, err
 	}
-	return input{path: path, file: f, in: in, ends: ends}, nil
+	ends := &ends{Reader: in}
+	return input{path: path, file: f, in: bufio.NewReader(ends), ends: ends}, nil
 }
 
-// ends keeps the ends of what is read.
+// ends keeps the ends of what is read, as UTF-8.
 type ends struct {
 	io.Reader
 	first byte // that is no space and no byte order mark
@@ -196,9 +196,7 @@ func (e *ends) Read(p []byte) (int, error) {
 		if e.first == 0 && b > ' ' && b < 0x80 {
 			e.first = b
 		}
-		if b != 0 { // UTF-16
-			e.last = b
-		}
+		e.last = b
 	}
 	return n, err
 }
