@@ -225,7 +225,7 @@ func checkHeader(h *tar.Header) error {
 	case h.Size < 0 || h.Size > maxUnpacked:
 		return fault.New(fault.Invalid, "%s has %d bytes", h.Name, h.Size)
 	case h.Mode != 0o644 || h.Uid != 0 || h.Gid != 0 || h.Uname != "" || h.Gname != "" || h.Linkname != "" ||
-		!h.ModTime.IsZero() && h.ModTime.Unix() != 0 || len(h.Xattrs) > 0 || !plainRecords(h): //nolint:staticcheck
+		!h.ModTime.IsZero() && h.ModTime.Unix() != 0 || !plainRecords(h):
 		return fault.New(fault.Invalid, "%s has a header that bakeoff does not write", h.Name)
 	}
 	return nil
