@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/provision/image"
 )
@@ -87,7 +87,8 @@ image build made is of the kind service.
 
 // cacheRemove is a command that removes the entries for which drop holds.
 func (a *app) cacheRemove(use, short, long string, drop func(e image.Entry, all bool) bool) *cobra.Command {
-	var asJSON, dryRun, yes, everything bool
+	var r removal
+	var everything bool
 	c := &cobra.Command{
 		Use:   use,
 		Short: short,
@@ -102,48 +103,13 @@ It first lists what it would remove, and then asks. --yes answers the question.`
 				return err
 			}
 			drop := slices.DeleteFunc(all, func(e image.Entry) bool { return !drop(e, everything) })
-			if !asJSON && len(drop) == 0 {
-				fmt.Fprintln(a.Out, "nothing to remove")
-				return nil
-			}
-			if !asJSON {
-				a.printEntries(drop)
-			}
-			remove := !dryRun && len(drop) > 0
-			if remove && !yes {
-				if err := a.Confirm(fmt.Sprintf("Remove these %d, %s?", len(drop), totalSize(drop...))); err != nil {
-					return err
-				}
-			}
-			if remove {
-				if err := a.at.RemoveCached(c.Context(), drop); err != nil {
-					return err
-				}
-			}
-			if asJSON {
-				_, dir := a.at.Dirs()
-				return a.PrintJSON(map[string]any{"schema": cacheSchema, "dir": dir, "dry_run": dryRun,
-					"removed": remove, "entries": append([]image.Entry{}, drop...)})
-			}
-			word := "removed"
-			if dryRun {
-				word = "would remove"
-			}
-			fmt.Fprintf(a.Out, "%s %s\n", word, totalSize(drop...))
-			return nil
+			_, dir := a.at.Dirs()
+			return a.removeEntries(c, r, drop, map[string]any{"schema": cacheSchema, "dir": dir})
 		},
 	}
-	c.Flags().BoolVar(&dryRun, "dry-run", false, "list what would be removed, and remove nothing")
+	r.addFlags(c, "", "")
 	if use == "prune" {
 		c.Flags().BoolVar(&everything, "all", false, "remove packed files of lab files whenever they were used")
-	}
-	c.Flags().BoolVar(&yes, "yes", false, "remove without asking")
-	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object; requires --yes or --dry-run")
-	c.PreRunE = func(c *cobra.Command, _ []string) error {
-		if asJSON && !yes && !dryRun {
-			return cli.Usage(c, fault.New(fault.Invalid, "--json asks nothing: add --yes or --dry-run"))
-		}
-		return nil
 	}
 	return c
 }
@@ -163,10 +129,7 @@ func (a *app) printEntries(entries []image.Entry) {
 
 // totalSize is the size of entries together, in MiB.
 func totalSize(entries ...image.Entry) string {
-	var n int64
-	for _, e := range entries {
-		n += e.Size
-	}
+	n := lists.Sum(entries, func(e image.Entry) int64 { return e.Size })
 	return mebibytes(n)
 }
 

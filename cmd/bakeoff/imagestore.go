@@ -43,12 +43,13 @@ not exist; - is standard output.`,
 	}
 }
 
-// removal are the flags of the commands that remove images.
+// removal are the flags of the commands that remove what the cache has.
 type removal struct{ asJSON, dryRun, yes bool }
 
-func (r *removal) addFlags(c *cobra.Command) {
-	c.Flags().BoolVarP(&r.dryRun, "dry-run", "n", false, "list what would be removed, and remove nothing")
-	c.Flags().BoolVarP(&r.yes, "yes", "f", false, "remove without asking")
+// addFlags declares the flags; dryRun and yes are their short names, or empty.
+func (r *removal) addFlags(c *cobra.Command, dryRun, yes string) {
+	c.Flags().BoolVarP(&r.dryRun, "dry-run", dryRun, false, "list what would be removed, and remove nothing")
+	c.Flags().BoolVarP(&r.yes, "yes", yes, false, "remove without asking")
 	c.Flags().BoolVar(&r.asJSON, "json", false, "print one JSON object; requires --yes or --dry-run")
 	c.PreRunE = func(c *cobra.Command, _ []string) error {
 		if r.asJSON && !r.yes && !r.dryRun {
@@ -58,8 +59,9 @@ func (r *removal) addFlags(c *cobra.Command) {
 	}
 }
 
-// removeEntries shows entries, asks, and removes them.
-func (a *app) removeEntries(c *cobra.Command, r removal, drop []image.Entry) error {
+// removeEntries shows entries, asks, and removes them. It completes out, which has the
+// schema of the result as JSON.
+func (a *app) removeEntries(c *cobra.Command, r removal, drop []image.Entry, out map[string]any) error {
 	if !r.asJSON && len(drop) == 0 {
 		fmt.Fprintln(a.Out, "nothing to remove")
 		return nil
@@ -79,8 +81,8 @@ func (a *app) removeEntries(c *cobra.Command, r removal, drop []image.Entry) err
 		}
 	}
 	if r.asJSON {
-		return a.PrintJSON(map[string]any{"schema": removedSchema, "dry_run": r.dryRun, "removed": remove,
-			"entries": append([]image.Entry{}, drop...)})
+		out["dry_run"], out["removed"], out["entries"] = r.dryRun, remove, append([]image.Entry{}, drop...)
+		return a.PrintJSON(out)
 	}
 	word := "removed"
 	if r.dryRun {
@@ -88,6 +90,10 @@ func (a *app) removeEntries(c *cobra.Command, r removal, drop []image.Entry) err
 	}
 	fmt.Fprintf(a.Out, "%s %s\n", word, totalSize(drop...))
 	return nil
+}
+
+func (a *app) removeImages(c *cobra.Command, r removal, drop []image.Entry) error {
+	return a.removeEntries(c, r, drop, map[string]any{"schema": removedSchema})
 }
 
 func (a *app) imageDelete() *cobra.Command {
@@ -113,10 +119,10 @@ would remove, and then asks. --yes answers the question.`,
 				}
 				drop = append(drop, entries...)
 			}
-			return a.removeEntries(c, r, distinct(drop))
+			return a.removeImages(c, r, distinct(drop))
 		},
 	}
-	r.addFlags(c)
+	r.addFlags(c, "n", "f")
 	return c
 }
 
@@ -156,7 +162,7 @@ asks. --yes answers the question.`,
 				return e.State != image.Partial && e.State != image.Superseded
 			})
 			if !c.Flags().Changed("unused") {
-				return a.removeEntries(c, r, drop)
+				return a.removeImages(c, r, drop)
 			}
 			held, err := store.Stored()
 			if err != nil {
@@ -173,10 +179,10 @@ asks. --yes answers the question.`,
 				}
 				drop = append(drop, entries...)
 			}
-			return a.removeEntries(c, r, distinct(drop))
+			return a.removeImages(c, r, distinct(drop))
 		},
 	}
-	r.addFlags(c)
+	r.addFlags(c, "n", "f")
 	c.Flags().IntVar(&days, "unused", 0, "remove images that were not used for this number of days, too")
 	return c
 }

@@ -2,13 +2,11 @@ package offline
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/cmd/bakeoff/cli"
@@ -16,17 +14,6 @@ import (
 	"bakeoff/judge/fleet"
 	"bakeoff/publish/report"
 )
-
-// fleetFlags are the flags of fleet.
-type fleetFlags struct {
-	margin float64
-	alpha  float64
-	lab    string
-	all    bool
-	json   bool
-	html   string
-	failOn []string
-}
 
 // fleetConditions are what --fail-on of fleet can ask for.
 var fleetConditions = []struct {
@@ -41,15 +28,11 @@ var fleetConditions = []struct {
 	{"inconclusive", func(c fleet.Comparison) bool { return c.Verdict == analysis.Inconclusive }},
 }
 
-func fleetConditionNames() (names []string) {
-	for _, c := range fleetConditions {
-		names = append(names, c.name)
-	}
-	return names
-}
-
 func (a reader) fleet() *cobra.Command {
-	var f fleetFlags
+	f := judgeFlags{of: "fleet"}
+	for _, c := range fleetConditions {
+		f.conditions = append(f.conditions, c.name)
+	}
 	c := &cobra.Command{
 		Use:   "fleet RUN|FOLDER...",
 		Short: "Judge runs of one lab on several machines",
@@ -78,33 +61,14 @@ withheld, for example because there are fewer than five machines, or if a run ca
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error { return a.doFleet(c, f, args) },
 	}
-	fl := c.Flags()
-	fl.Var((*cli.Share)(&f.margin), "margin",
-		"largest difference, as a `share`, that counts as equivalent (default: that of the runs)")
-	fl.Float64Var(&f.alpha, "alpha", analysis.MaxAlpha, "error `rate` of the verdicts of one lab")
-	fl.StringVar(&f.lab, "lab", "", "judge only the lab of this `name`")
-	fl.BoolVar(&f.all, "all", false, "show all metrics, not only primary ones")
-	fl.BoolVar(&f.json, "json", false, "print the result as one JSON object")
-	fl.StringVar(&f.html, "html", "", "write the page into this `file`")
-	fl.Var((*cli.Names)(&f.failOn), "fail-on",
-		"exit with 3 if a comparison has one of these `verdicts`: "+strings.Join(fleetConditionNames(), ", ")+
-			"; with 6 if nothing could be decided about one")
-	cli.CompleteFlag(c, "fail-on", func([]string) []string { return fleetConditionNames() })
-	c.ValidArgsFunction = completeRuns
+	f.declareFlags(c, "that of the runs", "error `rate` of the verdicts of one lab", "judge only the lab of this `name`")
+	f.declareFailOn(c, "exit with 3 if a comparison has one of these `verdicts`: %s; with 6 if nothing could be decided "+
+		"about one")
 	return c
 }
 
-func (a reader) doFleet(c *cobra.Command, f fleetFlags, args []string) error {
-	if len(args) == 0 {
-		return cli.Usage(c, fmt.Errorf("the run folders are missing"))
-	}
-	for _, name := range f.failOn {
-		if !slices.Contains(fleetConditionNames(), name) {
-			return cli.Usage(c, fmt.Errorf("--fail-on must be one of %s (got %q)",
-				strings.Join(fleetConditionNames(), ", "), name))
-		}
-	}
-	if err := checkRates(c, f.alpha, f.margin); err != nil {
+func (a reader) doFleet(c *cobra.Command, f judgeFlags, args []string) error {
+	if err := f.check(c, args); err != nil {
 		return err
 	}
 	runs, unread, err := a.historyRuns(args, f.lab)
@@ -115,21 +79,11 @@ func (a reader) doFleet(c *cobra.Command, f fleetFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	if f.html != "" {
-		page, err := report.Fleet(res, report.FleetOption{Version: a.version, All: f.all, Link: pageFrom(f.html)})
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(f.html, page, 0o666); err != nil {
-			return fault.WithFix(fault.Wrap(fault.Lab, "fleet", err), "name a file in a folder that exists: --html FILE")
-		}
+	page := func() ([]byte, error) {
+		return report.Fleet(res, report.FleetOption{Version: a.version, All: f.all, Link: pageFrom(f.html)})
 	}
-	if f.json {
-		err = a.PrintJSON(res)
-	} else if err = report.FleetText(a.Out, res, f.all, terminal(a.Streams)); f.html != "" {
-		fmt.Fprintln(a.Out, "\nPage: "+f.html)
-	}
-	if err != nil {
+	text := func() error { return report.FleetText(a.Out, res, f.all, terminal(a.Streams)) }
+	if err := a.showJudged(f, res, page, text); err != nil {
 		return err
 	}
 	return fleetFailed(res, f.failOn)

@@ -23,16 +23,83 @@ import (
 	"bakeoff/publish/report"
 )
 
+// judgeFlags are the flags of the commands that judge many runs: history and fleet.
+type judgeFlags struct {
+	of         string   // the command
+	conditions []string // what --fail-on can name
+	margin     float64
+	alpha      float64
+	lab        string
+	all        bool
+	json       bool
+	html       string
+	failOn     []string
+}
+
+// declareFlags declares all but --fail-on, with the texts that differ.
+func (f *judgeFlags) declareFlags(c *cobra.Command, margin, alpha, lab string) {
+	fl := c.Flags()
+	fl.Var((*cli.Share)(&f.margin), "margin",
+		"largest difference, as a `share`, that counts as equivalent (default: "+margin+")")
+	fl.Float64Var(&f.alpha, "alpha", analysis.MaxAlpha, alpha)
+	fl.StringVar(&f.lab, "lab", "", lab)
+	fl.BoolVar(&f.all, "all", false, "show all metrics, not only primary ones")
+	fl.BoolVar(&f.json, "json", false, "print the result as one JSON object")
+	fl.StringVar(&f.html, "html", "", "write the page into this `file`")
+	c.ValidArgsFunction = completeRuns
+}
+
+// declareFailOn declares --fail-on; usage has a place for the conditions.
+func (f *judgeFlags) declareFailOn(c *cobra.Command, usage string) {
+	c.Flags().Var((*cli.Names)(&f.failOn), "fail-on", fmt.Sprintf(usage, strings.Join(f.conditions, ", ")))
+	cli.CompleteFlag(c, "fail-on", func([]string) []string { return f.conditions })
+}
+
+// check refuses values that cannot be meant.
+func (f judgeFlags) check(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cli.Usage(c, fmt.Errorf("the run folders are missing"))
+	}
+	for _, name := range f.failOn {
+		if !slices.Contains(f.conditions, name) {
+			return cli.Usage(c, fmt.Errorf("--fail-on must be one of %s (got %q)", strings.Join(f.conditions, ", "), name))
+		}
+	}
+	switch {
+	case !(f.alpha > 0 && f.alpha < 1):
+		return cli.Usage(c, fmt.Errorf("--alpha must be between 0 and 1, such as 0.05 (got %g)", f.alpha))
+	case c.Flags().Changed("margin") && !(f.margin > 0 && f.margin <= analysis.MaxMargin):
+		return cli.Usage(c, fmt.Errorf("--margin must be between 0 and %g, such as 0.02 (got %g)", analysis.MaxMargin,
+			f.margin))
+	}
+	return nil
+}
+
+// showJudged writes the page if --html asks for it, and prints the result.
+func (a reader) showJudged(f judgeFlags, res any, page func() ([]byte, error), text func() error) error {
+	if f.html != "" {
+		page, err := page()
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(f.html, page, 0o666); err != nil {
+			return fault.WithFix(fault.Wrap(fault.Lab, f.of, err), "name a file in a folder that exists: --html FILE")
+		}
+	}
+	if f.json {
+		return a.PrintJSON(res)
+	}
+	err := text()
+	if f.html != "" {
+		fmt.Fprintln(a.Out, "\nPage: "+f.html)
+	}
+	return err
+}
+
 // historyFlags are the flags of history.
 type historyFlags struct {
+	judgeFlags
 	by     string
-	margin float64
-	alpha  float64
-	lab    string
-	all    bool
-	json   bool
-	html   string
-	failOn []string
 	newest int
 }
 
@@ -52,15 +119,12 @@ var stepConditions = []struct {
 	{"better", func(s history.Step) bool { return s.Verdict == analysis.Better }},
 }
 
-func stepConditionNames() (names []string) {
-	for _, c := range stepConditions {
-		names = append(names, c.name)
-	}
-	return append(names, suspectCondition)
-}
-
 func (a reader) history() *cobra.Command {
-	var f historyFlags
+	f := historyFlags{judgeFlags: judgeFlags{of: "history"}}
+	for _, c := range stepConditions {
+		f.conditions = append(f.conditions, c.name)
+	}
+	f.conditions = append(f.conditions, suspectCondition)
 	c := &cobra.Command{
 		Use:   "history RUN|FOLDER...",
 		Short: "Show runs of a lab over time, and find the run at which something changed",
@@ -101,36 +165,18 @@ chance allows. It may also be a single bad run; the next run shows which.`,
 	fl := c.Flags()
 	fl.StringVar(&f.by, "by", string(compare.Relative),
 		"`estimate`: relative (contender / baseline) or direct (the values themselves)")
-	fl.Var((*cli.Share)(&f.margin), "margin",
-		"largest difference, as a `share`, that counts as equivalent (default: that of the newest run)")
-	fl.Float64Var(&f.alpha, "alpha", analysis.MaxAlpha, "error `rate` of the steps of one lab on one machine")
-	fl.StringVar(&f.lab, "lab", "", "show only the lab of this `name`")
-	fl.BoolVar(&f.all, "all", false, "show all metrics, not only primary ones")
-	fl.BoolVar(&f.json, "json", false, "print the result as one JSON object")
-	fl.StringVar(&f.html, "html", "", "write the page into this `file`")
+	f.declareFlags(c, "that of the newest run", "error `rate` of the steps of one lab on one machine",
+		"show only the lab of this `name`")
 	fl.IntVar(&f.newest, "newest", 0, "let --fail-on look at the newest `number` of runs only; 0: at all")
-	fl.Var((*cli.Names)(&f.failOn), "fail-on",
-		"exit with 3 if one of these `conditions` is true: "+strings.Join(stepConditionNames(), ", ")+
-			"; with 6 if the newest run does not count")
-	cli.CompleteFlag(c, "fail-on", func([]string) []string { return stepConditionNames() })
+	f.declareFailOn(c, "exit with 3 if one of these `conditions` is true: %s; with 6 if the newest run does not count")
 	cli.CompleteFlag(c, "by", func([]string) []string {
 		return []string{string(compare.Relative), string(compare.Direct)}
 	})
-	c.ValidArgsFunction = completeRuns
 	return c
 }
 
 func (a reader) doHistory(c *cobra.Command, f historyFlags, args []string) error {
-	if len(args) == 0 {
-		return cli.Usage(c, fmt.Errorf("the run folders are missing"))
-	}
-	for _, name := range f.failOn {
-		if !slices.Contains(stepConditionNames(), name) {
-			return cli.Usage(c, fmt.Errorf("--fail-on must be one of %s (got %q)",
-				strings.Join(stepConditionNames(), ", "), name))
-		}
-	}
-	if err := checkRates(c, f.alpha, f.margin); err != nil {
+	if err := f.check(c, args); err != nil {
 		return err
 	}
 	switch {
@@ -147,44 +193,15 @@ func (a reader) doHistory(c *cobra.Command, f historyFlags, args []string) error
 	if err != nil {
 		return err
 	}
-	if err := a.showHistory(res, f); err != nil {
+	page := func() ([]byte, error) {
+		return report.History(res, report.HistoryOption{Version: a.version, All: f.all, Link: pageFrom(f.html)})
+	}
+	text := func() error { return report.HistoryText(a.Out, res, f.all, terminal(a.Streams)) }
+	if err := a.showJudged(f.judgeFlags, res, page, text); err != nil {
 		return err
 	}
 	a.noteFew(res, f.failOn)
 	return stepsFound(res, runs, f)
-}
-
-// checkRates checks --alpha, and --margin if it was given.
-func checkRates(c *cobra.Command, alpha, margin float64) error {
-	switch {
-	case !(alpha > 0 && alpha < 1):
-		return cli.Usage(c, fmt.Errorf("--alpha must be between 0 and 1, such as 0.05 (got %g)", alpha))
-	case c.Flags().Changed("margin") && !(margin > 0 && margin <= analysis.MaxMargin):
-		return cli.Usage(c, fmt.Errorf("--margin must be between 0 and %g, such as 0.02 (got %g)", analysis.MaxMargin,
-			margin))
-	}
-	return nil
-}
-
-// showHistory prints the history, and writes its page.
-func (a reader) showHistory(res history.Result, f historyFlags) error {
-	if f.html != "" {
-		page, err := report.History(res, report.HistoryOption{Version: a.version, All: f.all, Link: pageFrom(f.html)})
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(f.html, page, 0o666); err != nil {
-			return fault.WithFix(fault.Wrap(fault.Lab, "history", err), "name a file in a folder that exists: --html FILE")
-		}
-	}
-	if f.json {
-		return a.PrintJSON(res)
-	}
-	err := report.HistoryText(a.Out, res, f.all, terminal(a.Streams))
-	if f.html != "" {
-		fmt.Fprintln(a.Out, "\nPage: "+f.html)
-	}
-	return err
 }
 
 // pageFrom returns the address of the page of a run as seen from a page in a file; ""
