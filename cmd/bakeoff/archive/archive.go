@@ -49,10 +49,10 @@ func Command(s *cli.Streams, getenv func(string) string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "store",
 		Short: "Keep runs that ended, and ask questions about all of them",
-		Long: `store packs each run that ended into a bundle, and keeps an index of all bundles: runs,
-comparisons and change points, as tables that SQL reads. A bundle has the results, the
-samples as a Parquet file, and the run folder. It never changes, and its digest names it.
-Run folders stay as they are. See docs/guides/store.md.
+		Long: `store packs each run that ended into a bundle, and keeps an index of all bundles: runs
+and comparisons, as tables that SQL reads. A bundle has the results, the samples as a
+Parquet file, and the run folder. It never changes, and its digest names it. Run folders
+stay as they are. See docs/guides/store.md.
 
 A RUN of a store is named by its digest, by at least six digits of it, or by the name of
 its folder. The store is the folder that --store names, or BAKEOFF_STORE, or the folder
@@ -533,13 +533,12 @@ func (k *keeper) query() *cobra.Command {
 		Use:   "query SQL [VALUE...]",
 		Short: "Ask the index a question in SQL",
 		Long: `query answers one SELECT. It cannot change the index. The tables for questions are runs,
-comparisons, change_points and label; docs/guides/store.md lists their columns and ten
-questions. A VALUE replaces $1, $2 … in the text. Times are text such as
+comparisons and label; docs/guides/store.md lists their columns and ten questions. A VALUE replaces $1, $2 … in the text. Times are text such as
 2026-01-02T03:04:05Z. Unknown values are NULL.`,
 		Example: `  bakeoff store query 'SELECT lab, host, count(*) FROM runs GROUP BY lab, host'
   bakeoff store query 'SELECT name, ratio FROM comparisons WHERE contender = $1 AND began > $2' crun 2026-01
   bakeoff store query --csv 'SELECT * FROM runs' >runs.csv
-  bakeoff store query --json 'SELECT * FROM change_points' | jq -r .run`,
+  bakeoff store query --json 'SELECT * FROM comparisons WHERE lab = $1' nightly | jq -r .ratio`,
 		Args: cli.Between(1, 100, "one SELECT"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if asJSON && asCSV {

@@ -1,6 +1,6 @@
-// Package index is the index of an archive of runs: runs, series, comparisons and change
-// points as tables of SQLite, or of PostgreSQL where several people write. It holds nothing
-// that the bundles do not: the archive makes it again from them.
+// Package index is the index of an archive of runs: runs, series and comparisons as tables of
+// SQLite, or of PostgreSQL where several people write. It holds nothing that the bundles do
+// not: the archive makes it again from them.
 package index
 
 import (
@@ -150,7 +150,7 @@ func (x *Index) Add(ctx context.Context, entries ...Entry) error {
 func (x *Index) Replace(ctx context.Context, only []string, next func() (Entry, bool, error)) error {
 	err := x.within(ctx, func(conn *sql.Conn, tx *sql.Tx) error {
 		if only == nil {
-			for _, table := range []string{"change_point", "comparison", "label", "run", "series", "host"} {
+			for _, table := range []string{"comparison", "label", "run", "series", "host"} {
 				if _, err := tx.ExecContext(ctx, "DELETE FROM "+table); err != nil {
 					return err
 				}
@@ -190,7 +190,7 @@ func (x *Index) Remove(ctx context.Context, bundles ...string) error {
 
 func remove(ctx context.Context, tx *sql.Tx, bundles []string) error {
 	for _, b := range bundles {
-		for _, table := range []string{"change_point", "comparison", "label"} {
+		for _, table := range []string{"comparison", "label"} {
 			if _, err := tx.ExecContext(ctx,
 				"DELETE FROM "+table+" WHERE run = (SELECT id FROM run WHERE bundle = $1)", b); err != nil {
 				return err

@@ -71,20 +71,6 @@ CREATE TABLE comparison (
 CREATE INDEX comparison_run ON comparison (run);
 CREATE INDEX comparison_series ON comparison (series, began, run);
 CREATE INDEX comparison_worse ON comparison (series, began) WHERE verdict = 4;
-CREATE TABLE change_point (
-	id %ID%,
-	lab TEXT NOT NULL,
-	host BIGINT NOT NULL REFERENCES host (id),
-	series BIGINT NOT NULL REFERENCES series (id),
-	run BIGINT NOT NULL REFERENCES run (id),
-	ratio DOUBLE PRECISION,
-	low DOUBLE PRECISION,
-	high DOUBLE PRECISION,
-	p DOUBLE PRECISION NOT NULL,
-	verdict BIGINT NOT NULL REFERENCES verdict (id),
-	coincides TEXT NOT NULL,
-	UNIQUE (lab, host, series, run)
-);
 CREATE VIEW runs AS
 	SELECT r.id, r.bundle, r.name, r.lab, h.name AS host, h.arch, h.cpu, r.began, r.ended, r.reason, r.program, r.system,
 		r.kernel, r.baseline, r.margin, r.blocks, r.samples, r.twin_differs, r.unplanned, r.bytes
@@ -94,8 +80,3 @@ CREATE VIEW comparisons AS
 		s.metric, s.unit, s.better, s.scale, v.name AS verdict, c.ratio, c.low, c.high, c.blocks, c.is_primary
 	FROM comparison c JOIN run r ON r.id = c.run JOIN host h ON h.id = r.host JOIN series s ON s.id = c.series
 		JOIN verdict v ON v.id = c.verdict;
-CREATE VIEW change_points AS
-	SELECT p.lab, h.name AS host, s.contender, s.baseline, s.cell, s.metric, r.name AS run, r.began, v.name AS verdict,
-		p.ratio, p.low, p.high, p.p, p.coincides
-	FROM change_point p JOIN host h ON h.id = p.host JOIN series s ON s.id = p.series JOIN run r ON r.id = p.run
-		JOIN verdict v ON v.id = p.verdict;
