@@ -219,10 +219,7 @@ func DetachOwn(ctx context.Context, host conn.Conn, label string) error {
 	}
 	// The kernel destroys a namespace some time after it was deleted. Deleting
 	// the link removes it at once.
-	if have, err = HasLink(ctx, host, own, Inside); err == nil && have {
-		err = ip(ctx, host, own, "link delete "+Inside)
-	}
-	return errors.Join(err, Remove(ctx, host, own))
+	return errors.Join(DeleteLink(ctx, host, own, Inside), Remove(ctx, host, own))
 }
 
 // Path is the path of a namespace on its host.
@@ -316,13 +313,10 @@ func DetachShared(ctx context.Context, host conn.Conn, label, namespace string) 
 	if namespace != "" {
 		have, err = Exists(ctx, host, namespace)
 	}
-	if err == nil && have {
-		have, err = HasLink(ctx, host, namespace, Inner(label))
-	}
 	if err != nil || !have {
 		return err
 	}
-	return ip(ctx, host, namespace, "link delete "+Inner(label))
+	return DeleteLink(ctx, host, namespace, Inner(label))
 }
 
 // Route leads packets of the experiment's network for an address behind an environment to the
@@ -403,10 +397,25 @@ func DetachTap(ctx context.Context, host conn.Conn, namespace, label string) err
 	if err != nil || !have {
 		return err
 	}
-	if have, err = HasLink(ctx, host, namespace, Tap(label)); err != nil || !have {
+	return DeleteLink(ctx, host, namespace, Tap(label))
+}
+
+// DeleteLink removes a link of a namespace ("" is the host's own). A link that does not exist
+// is not an error, nor is one that disappears meanwhile: the kernel destroys the links of a
+// process and of a namespace some time after these have ended.
+func DeleteLink(ctx context.Context, host conn.Conn, namespace, link string) error {
+	have, err := HasLink(ctx, host, namespace, link)
+	if err != nil || !have {
 		return err
 	}
-	return ip(ctx, host, namespace, "link delete "+Tap(label))
+	err = IP(ctx, host, namespace, "link delete "+link)
+	if err == nil {
+		return nil
+	}
+	if have, herr := HasLink(ctx, host, namespace, link); herr == nil && !have {
+		return nil
+	}
+	return err
 }
 
 // HasLink reports whether a namespace ("" is the host's own) has a link.

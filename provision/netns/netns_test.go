@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -307,5 +308,38 @@ func TestLacks(t *testing.T) {
 	// tcp_mem is of the whole kernel (net/ipv4/sysctl_net_ipv4.c, ipv4_table).
 	if lacks["net.core.nosuchthing"] == "" || lacks["net.ipv4.tcp_mem"] == "" {
 		t.Errorf("no namespace has these: %v", lacks)
+	}
+}
+
+// meanwhile deletes a link just before the program that is to delete it starts.
+type meanwhile struct {
+	local.Conn
+	namespace, link string
+}
+
+func (m meanwhile) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
+	if slices.Contains(cmd.Argv, "-batch") {
+		if err := run(ctx, m.Conn, "ip", "-n", m.namespace, "link", "delete", m.link); err != nil {
+			return conn.Exit{}, err
+		}
+	}
+	return m.Conn.Exec(ctx, cmd)
+}
+
+// The kernel destroys the links of a process that has ended while bakeoff removes them.
+func TestLinkThatDisappears(t *testing.T) {
+	ctx, name := network(t)
+	for _, host := range []conn.Conn{host, meanwhile{namespace: name, link: "gone0"}} {
+		if err := IP(ctx, local.Conn{}, name, "link add gone0 type veth peer name gone1"); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // the second time it does not exist
+			if err := DeleteLink(ctx, host, name, "gone0"); err != nil {
+				t.Error(err)
+			}
+		}
+		if have, err := HasLink(ctx, host, name, "gone0"); err != nil || have {
+			t.Errorf("the link exists: %v, %v", have, err)
+		}
 	}
 }

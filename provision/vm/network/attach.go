@@ -178,14 +178,11 @@ func (n *Network) Detach(ctx context.Context, links ...string) error {
 }
 
 func (n *Network) detach(ctx context.Context, link string) error {
-	have, err := n.HasLink(ctx, link)
-	if err == nil && have {
-		err = n.ip(ctx, "link delete "+link)
+	if up, err := netns.Exists(ctx, n.store.Host, n.Namespace()); err != nil || !up {
+		return err
 	}
-	if up, xerr := netns.Exists(ctx, n.store.Host, n.Namespace()); xerr != nil || !up {
-		return errors.Join(err, xerr)
-	}
-	return errors.Join(err, nft(ctx, n.within(), filter.Remove(link)))
+	return errors.Join(netns.DeleteLink(ctx, n.store.Host, n.Namespace(), link),
+		nft(ctx, n.within(), filter.Remove(link)))
 }
 
 // AddressOf is the address of a member for connections from this machine; invalid if it has

@@ -276,12 +276,8 @@ func (n *Network) down(ctx context.Context) error {
 			}
 		}
 	}
-	if in, err := netns.HasLink(ctx, n.store.Host, "", n.hostLink()); err != nil {
+	if err := netns.DeleteLink(ctx, n.store.Host, "", n.hostLink()); err != nil {
 		return err
-	} else if in {
-		if err := netns.IP(ctx, n.store.Host, "", "link delete "+n.hostLink()); err != nil {
-			return err
-		}
 	}
 	if err := n.closeHost(ctx); err != nil {
 		return err
