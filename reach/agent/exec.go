@@ -47,11 +47,6 @@ func runExec(c command.Call) int {
 	runtime.GOMAXPROCS(1)
 	ctx, stop := command.Interruptible()
 	defer stop()
-	if *timeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, *timeout)
-		defer cancel()
-	}
 	cmd := exec.Command(hostpath.Local(f.Arg(0)), f.Args()[1:]...)
 	cmd.Dir, cmd.Stdin = hostpath.Local(*dir), c.Stdin
 	stdout, stderr := &conn.Head{Limit: execOutput}, &conn.Head{Limit: execOutput}
@@ -72,7 +67,7 @@ func runExec(c command.Call) int {
 	if *waits {
 		waited = &waitCounter{}
 	}
-	res, err := execute(ctx, cmd, *repeat, fresh, waited)
+	res, err := execute(ctx, cmd, *timeout, *repeat, fresh, waited)
 	if err != nil {
 		return c.Fail(fault.Op("exec", err))
 	}
@@ -87,11 +82,12 @@ func runExec(c command.Call) int {
 }
 
 // execute runs cmd, which isolate prepared, and reads the counters before and after
-// it. When ctx ends, the command and its process group are killed; the result has the
-// signal. With repeat, execute runs it again as enough says, or until an execution
+// it. When ctx ends, and after the time limit unless it is 0, the command and its process
+// group are killed. The result then has the signal; by the limit, it took at least that
+// long. With repeat, execute runs the command again as enough says, or until an execution
 // fails, and calls fresh before each further one.
 // Unless waited is nil, it counts how long the command waits for CPUs.
-func execute(ctx context.Context, cmd *exec.Cmd, repeat time.Duration, fresh func(),
+func execute(ctx context.Context, cmd *exec.Cmd, limit, repeat time.Duration, fresh func(),
 	waited *waitCounter) (wire.ExecResult, error) {
 	// The parent-death signal depends on the thread, not the process, so
 	// this thread must live until the child has ended.
@@ -104,7 +100,11 @@ func execute(ctx context.Context, cmd *exec.Cmd, repeat time.Duration, fresh fun
 	set, cpu := probe.ReadCPUs()
 	var begin time.Time
 	for {
-		one, err := once(ctx, cmd, begin.IsZero(), &res.Counters.Before, waited)
+		left := limit
+		if limit > 0 && !begin.IsZero() {
+			left = max(1, limit-time.Since(begin))
+		}
+		one, err := once(ctx, cmd, begin.IsZero(), left, &res.Counters.Before, waited)
 		if err != nil {
 			return wire.ExecResult{}, err
 		}
@@ -118,7 +118,8 @@ func execute(ctx context.Context, cmd *exec.Cmd, repeat time.Duration, fresh fun
 		if repeat > 0 {
 			res.RunsNS = append(res.RunsNS, one.end.Sub(one.start).Nanoseconds())
 		}
-		if one.code != 0 || ctx.Err() != nil || enough(res.RunsNS, one.end.Sub(begin), repeat) {
+		if one.code != 0 || ctx.Err() != nil || limit > 0 && one.end.Sub(begin) >= limit ||
+			enough(res.RunsNS, one.end.Sub(begin), repeat) {
 			break
 		}
 		fresh()
@@ -151,8 +152,8 @@ type execution struct {
 // once executes cmd. The time begins immediately before the fork and ends when the
 // command has been waited for: neither the pipes of its output are opened in it, nor is
 // the rest of its output read. before a first execution once rehearses, and reads the
-// counters.
-func once(ctx context.Context, cmd *exec.Cmd, first bool, before *facts.Counters,
+// counters. The command is killed after the time left, unless it is 0.
+func once(ctx context.Context, cmd *exec.Cmd, first bool, left time.Duration, before *facts.Counters,
 	waited *waitCounter) (e execution, err error) {
 	std, err := openStreams(cmd)
 	if err != nil {
@@ -173,13 +174,18 @@ func once(ctx context.Context, cmd *exec.Cmd, first bool, before *facts.Counters
 		return e, err
 	}
 	defer local.Release(p.Pid)
-	awake := context.AfterFunc(ctx, func() { killGroup(p.Pid) })
+	unwatch := context.AfterFunc(ctx, func() { killGroup(p.Pid) })
+	stopTimer := func() bool { return true }
+	if left > 0 {
+		stopTimer = time.AfterFunc(left, func() { killGroup(p.Pid) }).Stop
+	}
 	std.copy()
 	stop := waited.watch(p.Pid)
 	state, err := p.Wait()
 	e.end = time.Now()
 	stop()
-	awake()
+	unwatch()
+	stopTimer()
 	if err != nil {
 		return e, fault.Wrap(fault.Lab, "wait", err)
 	}

@@ -136,6 +136,9 @@ func TestExecKillsTheWholeGroup(t *testing.T) {
 	if r.Signal != "killed" || time.Since(start) > 50*time.Second {
 		t.Errorf("signal %q after %v", r.Signal, time.Since(start))
 	}
+	if took := time.Duration(r.ElapsedNS); took < 200*time.Millisecond {
+		t.Errorf("it was killed after %v, before its time had passed", took)
+	}
 	pid := strings.TrimSpace(string(r.Stdout))
 	deadline := time.Now().Add(time.Minute)
 	for exec.Command("/bin/kill", "-0", pid).Run() == nil {

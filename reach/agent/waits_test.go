@@ -29,7 +29,7 @@ func TestExecCountsWaits(t *testing.T) {
 	run := func(waited *waitCounter) *float64 {
 		t.Helper()
 		cmd := exec.Command("taskset", "-c", "0", "sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done")
-		res, err := execute(context.Background(), cmd, 0, func() {}, waited)
+		res, err := execute(context.Background(), cmd, 0, 0, func() {}, waited)
 		if err != nil || res.Code != 0 {
 			t.Fatalf("%+v, %v", res, err)
 		}
