@@ -28,7 +28,7 @@ func TestDebugPortOption(t *testing.T) {
 func TestEveryWrongValueIsNamed(t *testing.T) {
 	_, err := decode(param.Values{optKernel: "vmlinuz", optAppend: "a\nb", optPartition: strings.Repeat("a", 37),
 		optDebugPort: "x", optReady: "soon"})
-	want := []string{"kernel must be an absolute path", `append: "a\nb" has other`, "partition: ", "debug-port: ",
+	want := []string{"kernel must be an absolute path", `append: "a\nb" contains other`, "partition: ", "debug-port: ",
 		"ready: write console:TEXT"}
 	lines := strings.Split(err.Error(), "\n")
 	if len(lines) != len(want) || !fault.Is(err, fault.Invalid) || !strings.Contains(fault.Fix(err), "absolute path") {

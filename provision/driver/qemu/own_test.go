@@ -101,7 +101,7 @@ func TestOwnGuestIsRefused(t *testing.T) {
 			"there is no ram-disk", "ram-disk"},
 		"RAM disk of an own guest": {nil, with(optRAMDisk, "/d"), "no initial RAM disk for this guest", "remove ram-disk"},
 		"a long name": {func(s *driver.Spec) { *s = ordinary() }, param.Values{optRAMDisk: "/d",
-			optPartition: strings.Repeat("a", 37)}, "not a name in a GPT", "36"},
+			optPartition: strings.Repeat("a", 37)}, "cannot be the name of a GPT partition", "36"},
 		"system of an image": {func(s *driver.Spec) { *s = ordinary() }, param.Values{optSystem: systemLinux},
 			"the guest of an image is Linux", "remove guest-system"},
 		"dial of an image": {func(s *driver.Spec) { *s = ordinary() }, param.Values{optChannel: qemu.ChannelDial},
