@@ -533,8 +533,9 @@ func (k *keeper) query() *cobra.Command {
 		Use:   "query SQL [VALUE...]",
 		Short: "Ask the index a question in SQL",
 		Long: `query answers one SELECT. It cannot change the index. The tables for questions are runs,
-comparisons and label; docs/guides/store.md lists their columns and ten questions. A VALUE replaces $1, $2 … in the text. Times are text such as
-2026-01-02T03:04:05Z. Unknown values are NULL.`,
+comparisons and label; docs/guides/store.md lists their columns and ten questions. A VALUE
+replaces $1, $2 … in the text. Times are text such as 2026-01-02T03:04:05Z. Unknown values
+are NULL.`,
 		Example: `  bakeoff store query 'SELECT lab, host, count(*) FROM runs GROUP BY lab, host'
   bakeoff store query 'SELECT name, ratio FROM comparisons WHERE contender = $1 AND began > $2' crun 2026-01
   bakeoff store query --csv 'SELECT * FROM runs' >runs.csv
