@@ -2,6 +2,9 @@ package life
 
 import (
 	"bytes"
+	"errors"
+	"io/fs"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -11,6 +14,7 @@ import (
 
 	"bakeoff/base/lock"
 	"bakeoff/cmd/bakeoff/e2e"
+	"bakeoff/provision/netns"
 )
 
 // views are other views of the same machine: each has a /run of its own, so the file of
@@ -82,6 +86,7 @@ func TestLeasesOfALiveRunInAnotherView(t *testing.T) {
 			defer func() { _, _ = run.Process.Kill(), run.Wait() }()
 			e2e.WaitForTrials(t, h.Dir, 1)
 			groups := controlGroups(t, h)
+			dropNamespaces(t, h)
 			for _, args := range [][]string{{"clean", "--dry-run"}, {"clean"}, {"run", lab}} {
 				if args[0] == "run" && v.blind {
 					continue // it says so, and measures
@@ -132,6 +137,7 @@ func TestLeasesOfARunInAPIDNamespace(t *testing.T) {
 	defer func() { _, _ = run.Process.Kill(), run.Wait() }()
 	e2e.WaitForTrials(t, h.Dir, 1)
 	groups := controlGroups(t, h)
+	dropNamespaces(t, h)
 	if out, code := answer(t, in(h, []string{"-m"}, true, "clean")); code == 0 || strings.Contains(out, "removed ") {
 		t.Errorf("clean beside a run in a PID namespace: exit code %d\n%s", code, out)
 	}
@@ -175,6 +181,27 @@ func controlGroups(t *testing.T, h e2e.Home) string {
 		t.Fatal("the run has no control groups")
 	}
 	return strings.Join(out, "\n")
+}
+
+// dropNamespaces removes the network namespaces of all environments of h at the end of the
+// test. clean does not see them in a view with another /run, where it removes the rest.
+func dropNamespaces(t *testing.T, h e2e.Home) {
+	t.Helper()
+	leases, err := filepath.Glob(filepath.Join(h.Variable("BAKEOFF_STATE"), "lease/*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, lease := range leases {
+			path := netns.Path(netns.Own(strings.TrimSuffix(filepath.Base(lease), ".json")))
+			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+				continue
+			}
+			if out, err := exec.Command("ip", "netns", "delete", filepath.Base(path)).CombinedOutput(); err != nil {
+				t.Errorf("%s: %v %s", path, err, out)
+			}
+		}
+	})
 }
 
 // waitForEnd waits until the lock of the state folder is free: the controller has ended.
