@@ -8,7 +8,7 @@
 //     that the server cut off.
 //   - It keeps the statuses and latencies of the first million responses, and says nothing of
 //     the others. Parse refuses a test whose counts do not add up.
-//   - It follows redirects, and asks for compressed pages, unless it is told otherwise.
+//   - By default, it follows redirects and asks for compressed pages.
 //   - It keeps at most 500 idle connections. With more it opens new ones all the time, so
 //     Command refuses more connections than that.
 //   - It prints times in steps of 0.1 ms. Latencies below 1 ms are absent.
