@@ -42,7 +42,7 @@ func (p *person) must(args ...string) string {
 // pauses, releases and cancels jobs.
 func TestLabRunsOnHostsOfAPool(t *testing.T) {
 	s, bakeoff := cluster(t)
-	p := newPerson(t, s, bakeoff, "ann", nil)
+	p := newPerson(t, s, bakeoff, "ann", nil, 10*time.Minute)
 	pooled := strings.Replace(lab, "contenders:", "hosts: {box: {pool: lab, count: 2}}\ncontenders:", 1)
 	pooled = strings.ReplaceAll(pooled, "driver: machine}", "driver: machine, host: box}")
 	if err := os.WriteFile(filepath.Join(p.dir, "bakeoff.yaml"), []byte(pooled), 0o644); err != nil {
