@@ -65,7 +65,8 @@ run:
 # tests of IMAGES, with all capabilities and the network, first make those that lane 2 uses.
 # The flags are those of build, so that every package is compiled once;
 # without DWARF, tests are linked faster. check looks for what vet would find. No
-# result of an earlier run is used.
+# result of an earlier run is used. A package that hangs fails after 25 minutes, in which it
+# may have to wait for the one before it.
 # A skip is counted and named at the end. With CI set, a skip for something
 # that a Debian package would bring is a failure.
 SHARED = reach/conn/local|cmd/bakeoff/e2e
@@ -74,7 +75,7 @@ FAKED = provision/driver/(bhyve|vmm)
 RUNNERS = measure/execution/all|measure/workload/((cms|external)/runner|http/load)|cmd/bakeoff-agent
 APART = provision/driver/(chroot|bwrap|oci|nspawn|lxc|jail|zone|qemu|firecracker)|provision/vm/filter|reach/conn/ssh
 IMAGES = ./provision/proof ./provision/driver/qemu
-TEST = CGO_ENABLED=0 $(GO) test -json -trimpath -ldflags=-w -vet=off -count=1 -timeout 75m
+TEST = CGO_ENABLED=0 $(GO) test -json -trimpath -ldflags=-w -vet=off -count=1 -timeout 25m
 test:
 	./setup.sh run test
 	@$(MAKE) --no-print-directory build
