@@ -191,30 +191,35 @@ func pinCertificate(sum string, http2 bool) (*tls.Config, error) {
 		return nil, fmt.Errorf("%q is not a SHA-256 in lower-case hexadecimal; "+
 			"tls requires that of the server's certificate", sum)
 	}
+	config := trusting(http2)
+	config.VerifyPeerCertificate = func(raw [][]byte, _ [][]*x509.Certificate) error {
+		if len(raw) == 0 {
+			return errors.New("the server sent no certificate")
+		}
+		if got := sha256.Sum256(raw[0]); hex.EncodeToString(got[:]) != sum {
+			return errors.New("the server sent another certificate")
+		}
+		return nil
+	}
+	return config, nil
+}
+
+// trusting returns a TLS configuration that trusts every certificate: there is no chain to
+// verify.
+func trusting(http2 bool) *tls.Config {
 	protocol := "http/1.1"
 	if http2 {
 		protocol = "h2"
 	}
 	return &tls.Config{
-		MinVersion: tls.VersionTLS12,
-		NextProtos: []string{protocol},
-		// There is no chain to verify; the certificate itself must be
-		// the known one.
+		MinVersion:         tls.VersionTLS12,
+		NextProtos:         []string{protocol},
 		InsecureSkipVerify: true,
-		VerifyPeerCertificate: func(raw [][]byte, _ [][]*x509.Certificate) error {
-			if len(raw) == 0 {
-				return errors.New("the server sent no certificate")
-			}
-			if got := sha256.Sum256(raw[0]); hex.EncodeToString(got[:]) != sum {
-				return errors.New("the server sent another certificate")
-			}
-			return nil
-		},
 		VerifyConnection: func(c tls.ConnectionState) error {
 			if http2 && c.NegotiatedProtocol != protocol {
 				return errNotNegotiated
 			}
 			return nil
 		},
-	}, nil
+	}
 }

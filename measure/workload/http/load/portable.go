@@ -2,12 +2,16 @@ package load
 
 import (
 	"context"
+	"crypto/ecdsa"
+	"crypto/rsa"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -355,6 +359,38 @@ func (p Peer) Offers(ctx context.Context, timeout time.Duration) (offered []stri
 		c.Close()
 	}
 	return offered, nil
+}
+
+// Identify returns the SHA-256 of the certificate that the server presents, in hexadecimal,
+// and what describes the connection: the version of TLS, the cipher suite, and the key of the
+// certificate. It trusts every certificate. HTTP2 selects the protocol that it asks for.
+func (p Peer) Identify(ctx context.Context, timeout time.Duration) (sum, what string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	plain, err := p.Dial(ctx, "tcp", p.Addr.String())
+	if err != nil {
+		return "", "", err
+	}
+	c := tls.Client(plain, trusting(p.HTTP2))
+	defer c.Close()
+	if err := c.HandshakeContext(ctx); err != nil {
+		return "", "", err
+	}
+	state := c.ConnectionState()
+	leaf := state.PeerCertificates[0] // a handshake without one fails
+	return SumOf(leaf.Raw), strings.Join([]string{tls.VersionName(state.Version), tls.CipherSuiteName(state.CipherSuite),
+		keyName(leaf)}, ", "), nil
+}
+
+// keyName is the kind of a certificate's key, such as "RSA 4096".
+func keyName(c *x509.Certificate) string {
+	switch key := c.PublicKey.(type) {
+	case *rsa.PublicKey:
+		return "RSA " + strconv.Itoa(key.N.BitLen())
+	case *ecdsa.PublicKey:
+		return "ECDSA " + key.Curve.Params().Name
+	}
+	return c.PublicKeyAlgorithm.String()
 }
 
 // connect opens a connection, with TLS if there is a certificate.

@@ -159,7 +159,7 @@ func TestOwnServerIsRefused(t *testing.T) {
 	}{
 		"no port":        {param.Values{"server": "own"}, "needs the port"},
 		"a site":         {param.Values{"server": "own", "port": "80", "site": "example"}, "site cannot be set"},
-		"TLS":            {param.Values{"server": "own", "port": "80", "tls": "true"}, "tls cannot be set"},
+		"kernel's TLS":   {param.Values{"server": "own", "port": "80", "ktls": "true"}, "ktls cannot be set"},
 		"all":            {param.Values{"server": "own", "port": "80", "urls": "all"}, "home or an absolute path"},
 		"both":           {param.Values{"server": "own", "port": "80", "urls": "/l", "path": "/"}, "both name what"},
 		"a path":         {param.Values{"server": "own", "port": "80", "path": "page"}, "must begin with /"},
@@ -270,6 +270,44 @@ func TestUsersProgram(t *testing.T) {
 	for _, text := range said {
 		if !strings.Contains(text, "worker_processes auto") {
 			t.Errorf("the user reads %q", text)
+		}
+	}
+}
+
+// The user's server has a certificate of its own, here of RSA; the generator speaks TLS with it
+// over both protocols.
+func TestUsersCertificate(t *testing.T) {
+	target, argv, port := userServer(t)
+	scratch := target.Subject.Info().Scratch
+	pair, err := server.SelfSigned("rsa-4096", target.Addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(argv[2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	listen := fmt.Sprintf("listen %s:%s;", target.Addr, port)
+	secure := strings.Replace(string(text), listen, strings.TrimSuffix(listen, ";")+" ssl http2; ssl_certificate "+scratch+
+		"/mine.crt; ssl_certificate_key "+scratch+"/mine.key;", 1)
+	for name, b := range map[string][]byte{"mine.crt": pair.Certificate, "mine.key": pair.Key, "user.conf": []byte(secure)} {
+		if err := os.WriteFile(filepath.Join(scratch, name), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cell := param.Values{"server": "own", "port": port, "time": "100ms", "warmup": "10ms", "connections": "2",
+		"timeout": "30s", "tls": "true", "run": param.Join(argv)}
+	for _, protocol := range []string{http.One, http.Two} {
+		cell["protocol"] = protocol
+		target.State = map[string]string{}
+		got, raw, err := tried(t, target, cell)
+		if err != nil || !(got["throughput"] > 0) {
+			t.Fatalf("%s: it measured %v, %v", protocol, got, err)
+		}
+		var d server.Description
+		if err := json.Unmarshal(raw[http.ServerBlob], &d); err != nil || !strings.HasPrefix(d.TLS, "TLS 1.") ||
+			!strings.HasSuffix(d.TLS, ", RSA 4096") {
+			t.Errorf("%s: the server is %+v, %v", protocol, d, err)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func ownURLs(p param.Values) ([]load.URL, error) {
 	if argv := p.List("run"); len(argv) > 0 && argv[0] == "" {
 		return invalid("write run: [program, argument]", "run names no program")
 	}
-	for _, name := range []string{"tls", "http2", "ktls", "tcp-nopush"} {
+	for _, name := range []string{"http2", "ktls", "tcp-nopush"} {
 		if p.Bool(name) {
 			return invalid("remove "+name, "%s cannot be set for server own, which bakeoff does not configure", name)
 		}
@@ -114,7 +114,7 @@ func (s *Server) meet(ctx context.Context) error {
 	if err := s.wait(ctx); err != nil {
 		return err
 	}
-	d := Description{Server: http.Own}
+	d := Description{Server: http.Own, TLS: s.negotiated}
 	if s.log() != "" {
 		d.Program, d.User, d.Config = argv, s.target.Start.User, s.nginxConfig(ctx, argv)
 		s.warnOfWorkers(ctx, d.Config)

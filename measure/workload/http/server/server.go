@@ -52,6 +52,7 @@ type Server struct {
 	site        webroot.Site
 	urls        []load.URL // what the generator asks for
 	certificate string     // its SHA-256; "" while unknown
+	negotiated  string     // how the user's server speaks TLS; "" while unknown
 }
 
 // start starts the server, unless it runs with the same configuration.
@@ -324,10 +325,15 @@ func (s *Server) explain(ctx context.Context, err error) error {
 	return err
 }
 
-// loadCertificate reads the server's certificate.
+// loadCertificate reads the server's certificate, or asks the user's server for its own.
 func (s *Server) loadCertificate(ctx context.Context) error {
 	if s.certificate != "" {
 		return nil
+	}
+	if s.own() {
+		var err error
+		s.certificate, s.negotiated, err = s.peer().Identify(ctx, checkTime)
+		return err
 	}
 	text, err := readText(ctx, s.target.Subject, s.dir+"/certificate.pem")
 	if err != nil {
@@ -351,6 +357,9 @@ type Description struct {
 	// Program is the user's own program that bakeoff started (server own); empty if it runs
 	// without bakeoff.
 	Program []string `json:"program,omitempty"`
+	// TLS is how the user's server speaks TLS: version, cipher suite, key of the certificate;
+	// "" without TLS, and of servers that bakeoff configures.
+	TLS string `json:"tls,omitempty"`
 }
 
 // stateKey is the key of the description in Target.State.
