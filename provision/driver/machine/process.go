@@ -156,7 +156,7 @@ func (t processTree) marked() []process {
 // How long the processes of an environment may take to end after they were killed, and how
 // often they are looked for.
 const (
-	endTime = 10 * time.Second
+	endTime = time.Minute // an emulated machine under load lists its processes in seconds
 	endStep = 20 * time.Millisecond
 )
 
