@@ -22,7 +22,9 @@ type picture struct {
 	at      time.Time
 	entries map[string][]Entry // by UUID
 	nodes   []Node
-	load    map[string]int // jobs by node
+	byName  map[string]Node
+	pools   map[string][]string // hosts by pool, once asked for
+	load    map[string]int      // jobs by node
 	mine    int            // jobs of this record that Slurm has
 	groups  map[string][]string
 }
@@ -61,13 +63,17 @@ func (q *Queue) Round(ctx context.Context) error {
 
 // look asks Slurm for its jobs and nodes.
 func (q *Queue) look(ctx context.Context, jobs []Job) (*picture, error) {
-	p := &picture{at: time.Now(), entries: map[string][]Entry{}, load: map[string]int{}, groups: map[string][]string{}}
+	p := &picture{at: time.Now(), entries: map[string][]Entry{}, byName: map[string]Node{}, pools: map[string][]string{},
+		load: map[string]int{}, groups: map[string][]string{}}
 	all, err := q.Slurm.entries(ctx, false)
 	if err != nil {
 		return nil, err
 	}
 	if p.nodes, err = q.Slurm.nodes(ctx); err != nil {
 		return nil, err
+	}
+	for _, n := range p.nodes {
+		p.byName[n.Name] = n
 	}
 	own := map[string]bool{}
 	for _, j := range jobs {
@@ -195,10 +201,8 @@ func because(reason string) string {
 
 // down returns a node that takes no jobs.
 func (p *picture) down(name string) (Node, bool) {
-	for _, n := range p.nodes {
-		if n.Name == name {
-			return n, !n.Up()
-		}
+	if n, ok := p.byName[name]; ok {
+		return n, !n.Up()
 	}
 	return Node{Name: name, State: "unknown to Slurm"}, true
 }
@@ -412,7 +416,7 @@ func (q *Queue) choose(j Job, p *picture) []string {
 	var out []string
 	for _, key := range j.Pools {
 		best := ""
-		for _, host := range q.hosts(key, p.nodes) {
+		for _, host := range q.hostsOf(key, p) {
 			node := q.Cluster.node(host)
 			if _, down := p.down(node); down || slices.Contains(out, host) || slices.Contains(j.abandoned, host) ||
 				slices.Contains(p.groups[j.Group], host) {
@@ -434,7 +438,7 @@ func (q *Queue) choose(j Job, p *picture) []string {
 func (q *Queue) nobody(j Job, p *picture) string {
 	var down []string
 	for _, key := range j.Pools {
-		for _, host := range q.hosts(key, p.nodes) {
+		for _, host := range q.hostsOf(key, p) {
 			if n, is := p.down(q.Cluster.node(host)); is {
 				down = append(down, n.Name+" is "+n.State+because(n.Reason))
 			}
@@ -445,6 +449,14 @@ func (q *Queue) nobody(j Job, p *picture) string {
 		text += ": " + strings.Join(down[:min(len(down), 5)], ", ")
 	}
 	return text
+}
+
+// hostsOf are the hosts of a pool in this round.
+func (q *Queue) hostsOf(key string, p *picture) []string {
+	if _, ok := p.pools[key]; !ok {
+		p.pools[key] = q.hosts(key, p.nodes)
+	}
+	return p.pools[key]
 }
 
 // hosts are the names of the hosts of a pool.
