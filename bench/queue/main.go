@@ -237,8 +237,8 @@ func simulate(ctx context.Context, hosts, jobs int) error {
 		return err
 	}
 	per := func(d time.Duration) string { return fmt.Sprintf("%.2f ms", d.Seconds()*1e3/float64(jobs)) }
-	fmt.Printf("%5d %7d %9s %11s %13s %11s %12s\n", hosts, jobs, per(times[0]), per(times[1]), per(times[2]), per(times[3]),
-		per(own))
+	fmt.Printf("%5d %7d %9s %11s %13s %11s %12s\n", hosts, jobs, per(times[0]), per(times[1]), per(times[2]),
+		per(times[3]), per(own))
 	return nil
 }
 

@@ -25,7 +25,7 @@ type picture struct {
 	byName  map[string]Node
 	pools   map[string][]string // hosts by pool, once asked for
 	load    map[string]int      // jobs by node
-	mine    int            // jobs of this record that Slurm has
+	mine    int                 // jobs of this record that Slurm has
 	groups  map[string][]string
 }
 

@@ -290,7 +290,8 @@ func TestUsersCertificate(t *testing.T) {
 	listen := fmt.Sprintf("listen %s:%s;", target.Addr, port)
 	secure := strings.Replace(string(text), listen, strings.TrimSuffix(listen, ";")+" ssl http2; ssl_certificate "+scratch+
 		"/mine.crt; ssl_certificate_key "+scratch+"/mine.key;", 1)
-	for name, b := range map[string][]byte{"mine.crt": pair.Certificate, "mine.key": pair.Key, "user.conf": []byte(secure)} {
+	for name, b := range map[string][]byte{"mine.crt": pair.Certificate, "mine.key": pair.Key,
+		"user.conf": []byte(secure)} {
 		if err := os.WriteFile(filepath.Join(scratch, name), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
