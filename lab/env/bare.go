@@ -2,6 +2,7 @@ package env
 
 import (
 	"context"
+	"net"
 	"net/netip"
 	"runtime"
 
@@ -36,27 +37,50 @@ func SystemOf(host conn.Conn) string {
 	return runtime.GOOS
 }
 
+// direct is a way to a machine over ssh, which knows where ssh reaches the machine.
+type direct interface {
+	Direct(ctx context.Context) (netip.AddrPort, error)
+}
+
 // AddressOf is where a generator on another host reaches a bare machine: at the address in
-// the lab file, or where ssh reaches it. The error is of kind fault.Unsupported if that is
-// not known.
-func AddressOf(ctx context.Context, host conn.Conn, h manifest.Host) (netip.Addr, error) {
-	fix := "write its address into the lab file: hosts: {NAME: {address: 192.0.2.7}}"
+// the lab file, or where ssh reaches the machine. This machine is reached at the address from
+// which it reaches the generator. The error is of kind fault.Unsupported if that is not known.
+func AddressOf(ctx context.Context, host conn.Conn, h manifest.Host, generator conn.Conn) (netip.Addr, error) {
 	if h.Address != "" {
 		a, err := netip.ParseAddr(h.Address)
 		return a, fault.Wrap(fault.Invalid, "address", err)
 	}
-	ssh, ok := host.(interface {
-		Direct(ctx context.Context) (netip.AddrPort, error)
-	})
-	if !ok {
+	fix := "write its address into the lab file: hosts: {NAME: {address: 192.0.2.7}}"
+	to, ok := host.(direct)
+	from, far := generator.(direct)
+	if !ok && !far {
 		return netip.Addr{}, fault.WithFix(fault.New(fault.Unsupported, "bakeoff does not know at which address the "+
 			"generator reaches the machine"), fix)
 	}
-	at, err := ssh.Direct(ctx)
+	if !ok {
+		to = from
+	}
+	at, err := to.Direct(ctx)
+	if err == nil && !ok {
+		at, err = sourceTo(ctx, at)
+	}
 	if err != nil {
 		return netip.Addr{}, fault.WithFix(fault.Wrap(fault.Unsupported, "the generator's way to the machine", err), fix)
 	}
 	return at.Addr(), nil
+}
+
+// sourceTo is the address of this machine from which the system would send to another. It sends
+// nothing.
+func sourceTo(ctx context.Context, to netip.AddrPort) (netip.AddrPort, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, "udp", to.String())
+	if err != nil {
+		return netip.AddrPort{}, err
+	}
+	defer c.Close()
+	at, err := netip.ParseAddrPort(c.LocalAddr().String())
+	return netip.AddrPortFrom(at.Addr().Unmap().WithZone(""), at.Port()), err
 }
 
 // portStep is the number of ports among which workloads choose, so that two environments never

@@ -1,6 +1,8 @@
 package env
 
 import (
+	"context"
+	"net/netip"
 	"testing"
 
 	"bakeoff/lab/manifest"
@@ -27,13 +29,24 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// The address in the lab file is the one of the machine, and without it this machine has none.
+// far is a machine that ssh reaches at the loopback address.
+type far struct{ local.Conn }
+
+func (far) Direct(context.Context) (netip.AddrPort, error) {
+	return netip.MustParseAddrPort("127.0.0.1:22"), nil
+}
+
+// The address in the lab file is the one of the machine. Without it, this machine has one for a
+// generator that ssh reaches only.
 func TestAddressOf(t *testing.T) {
-	a, err := AddressOf(t.Context(), local.Conn{}, manifest.Host{Address: "192.0.2.7"})
+	a, err := AddressOf(t.Context(), local.Conn{}, manifest.Host{Address: "192.0.2.7"}, nil)
 	if err != nil || a.String() != "192.0.2.7" {
 		t.Errorf("%v, %v", a, err)
 	}
-	if a, err := AddressOf(t.Context(), local.Conn{}, manifest.Host{}); err == nil {
+	if a, err := AddressOf(t.Context(), local.Conn{}, manifest.Host{}, local.Conn{}); err == nil {
 		t.Errorf("this machine has the address %v", a)
+	}
+	if a, err := AddressOf(t.Context(), local.Conn{}, manifest.Host{}, far{}); err != nil || a.String() != "127.0.0.1" {
+		t.Errorf("for a generator at the loopback address: %v, %v", a, err)
 	}
 }

@@ -105,7 +105,10 @@ func (v inspector) checkNetwork(ctx context.Context, d driver.Driver, host conn.
 	case needed == "":
 		return nil
 	case d.Doc().Whole && v.plan.Generator != "":
-		_, err := env.AddressOf(ctx, host, v.plan.Hosts[c.Host])
+		generator, err := v.Way(v.plan.Generator)
+		if err == nil {
+			_, err = env.AddressOf(ctx, host, v.plan.Hosts[c.Host], generator)
+		}
 		return err
 	case !d.Doc().Whole && env.SystemOf(host) != "linux":
 		return fault.WithFix(fault.New(fault.Unsupported, "cell %s needs the experiment's network, which bakeoff makes on "+

@@ -165,7 +165,8 @@ func TestCheckNetwork(t *testing.T) {
 		v := inspector{plan: &plan.Plan{Generator: tt.generator,
 			Hosts: map[string]manifest.Host{"box": {Address: tt.address}},
 			Cells: []plan.Cell{{Cell: manifest.Cell{Name: "web", Workload: tt.workload}}}},
-			Site: Site{Workloads: []execution.Runner{&dice{}, loaded{&dice{}}}}}
+			Site: Site{Workloads: []execution.Runner{&dice{}, loaded{&dice{}}},
+				Way: func(string) (conn.Conn, error) { return local.Conn{}, nil }}}
 		c := plan.Contender{Contender: manifest.Contender{Name: "a", Host: "box"}}
 		err := v.checkNetwork(t.Context(), tt.driver, tt.host, c)
 		if (err == nil) != (tt.says == "") ||

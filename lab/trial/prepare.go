@@ -144,7 +144,7 @@ func (r *runner) peerOutside(ctx context.Context, t *target, s *side, en *enviro
 	t.generator = r.manager(g)
 	t.Peer, t.PeerAgent, t.PeerDir, _ = t.generator.Outside(nil)
 	var err error
-	t.Addr, err = env.AddressOf(ctx, s.env.Host(), r.Plan.Hosts[s.Host])
+	t.Addr, err = env.AddressOf(ctx, s.env.Host(), r.Plan.Hosts[s.Host], t.generator.Host())
 	return fault.Op("host "+s.Host, err)
 }
 

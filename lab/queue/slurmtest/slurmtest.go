@@ -153,7 +153,8 @@ func (s *Slurm) write(bakeoff string) error {
 			filepath.Join(s.Dir, "cgroup") + "\n", 0o644},
 		// A node's own bakeoff: nodes share no folder.
 		{node, "#!/bin/sh\nd=" + shell.Quote(filepath.Join(s.Dir, "node")) + "/$(id -u).$SLURMD_NODENAME\n" +
-			"mkdir -p \"$d\"\nexport BAKEOFF_STATE=\"$d/state\" BAKEOFF_LOCK=\"$d/lock\" BAKEOFF_CACHE=\"$d/cache\"\n" +
+			"mkdir -p \"$d\"\nexport BAKEOFF_STATE=\"$d/state\" BAKEOFF_LOCK=\"$d/lock\" BAKEOFF_CACHE=\"$d/cache\" " +
+			"BAKEOFF_SSH_CONFIG=" + shell.Quote(s.SSHConfig()) + "\n" +
 			"exec " + shell.Quote(bakeoff) + " \"$@\"\n", 0o755},
 		{s.Cluster, strings.NewReplacer("@NODE", node).Replace(clusterText), 0o644},
 	} {
@@ -236,6 +237,10 @@ func freePorts(n int) (out []string, err error) {
 	}
 	return out, nil
 }
+
+// SSHConfig is a configuration of ssh through which the nodes reach each other. It need not
+// exist: only jobs on two hosts use it.
+func (s *Slurm) SSHConfig() string { return filepath.Join(s.Dir, "ssh-config") }
 
 // Env are the variables for commands that use this Slurm.
 func (s *Slurm) Env() []string {

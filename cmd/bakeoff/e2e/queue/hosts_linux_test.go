@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/lab/queue"
+	"bakeoff/lab/queue/slurmtest"
+	"bakeoff/reach/conn/sshtest"
 )
 
 // hosts lists the hosts by their names.
@@ -124,5 +127,51 @@ func (p *person) changes() {
 		if want != "" && j.State != want {
 			t.Errorf("job %s is %s, not %s: %+v", j.UUID, j.State, want, j.Events)
 		}
+	}
+}
+
+// pair compares two web servers on one host, with load from another.
+const pair = `schema: bakeoff/lab/v1
+name: pair
+hosts: {server: {pool: lab}, client: {pool: lab}}
+generator: client
+contenders: [{name: a, driver: machine, host: server}, {name: b, driver: machine, host: server}]
+baseline: a
+cells: [{name: page, workload: http, params: {time: 200ms, warmup: 50ms, connections: 2}}]
+design: {blocks: 2, looks: [2]}
+`
+
+// TestPairs runs two labs, each on a pair of hosts of which one makes the load. Each host is
+// this machine, reached over a real sshd.
+func TestPairs(t *testing.T) {
+	e2e.NeedsRoot(t)
+	s, bakeoff := cluster(t)
+	sshd := sshtest.Start(t)
+	config, err := os.ReadFile(sshd.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := "Host " + strings.Join(slurmtest.Nodes, " ")
+	if err := os.WriteFile(s.SSHConfig(), []byte(strings.Replace(string(config), "Host "+sshtest.Target, names, 1)),
+		0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := newPerson(t, s, bakeoff, "ann", nil, 10*time.Minute)
+	if err := os.WriteFile(filepath.Join(p.dir, "bakeoff.yaml"), []byte(pair), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.must("run", "--on", "slurm", "--detach")
+	p.must("run", "--on", "slurm", "--detach")
+	p.must("queue", "wait")
+	jobs := p.jobs()
+	for _, j := range jobs {
+		if j.State != queue.Done || j.Code == nil || *j.Code != 0 || len(j.Hosts) != 2 || j.Hosts[0] == j.Hosts[1] {
+			t.Errorf("job %s on %v is %s, code %v: %s", j.UUID, j.Hosts, j.State, j.Code, j.Reason)
+			text, _ := os.ReadFile(filepath.Join(p.dir, "state", "queue", "ended", j.UUID, "log.txt"))
+			t.Logf("%s", text)
+		}
+	}
+	if len(jobs) != 2 {
+		t.Errorf("there are %d jobs, not 2", len(jobs))
 	}
 }
