@@ -93,7 +93,7 @@ func (Workload) Doc() workload.Doc {
 				Doc: "use a connection for many requests; otherwise each request opens its own"},
 			{Name: "tls", Kind: param.Bool, Default: "false",
 				Doc: "HTTPS, with a self-signed certificate for the environment; server own " +
-				"uses its own certificate, which bakeoff does not verify"},
+					"uses its own certificate, which bakeoff does not verify"},
 			{Name: "key", Kind: param.Text, Default: "ecdsa-p256", Enum: []string{"ecdsa-p256", "rsa-4096"},
 				Doc: "kind of the certificate's key, except for server own"},
 			{Name: "protocol", Kind: param.Text, Default: One, Enum: []string{One, Two},
