@@ -20,6 +20,9 @@ import (
 	"bakeoff/lab/queue"
 )
 
+// hostsSchema is the schema of what the commands print with --json.
+const hostsSchema = "bakeoff/hosts/v1"
+
 func (a *app) hostsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "hosts",
@@ -80,7 +83,7 @@ asks each host for it, unless --no-noise is given.`,
 			}
 			asked.Wait()
 			if asJSON {
-				return a.PrintJSON(map[string]any{"schema": "bakeoff/hosts/v1", "hosts": all})
+				return a.PrintJSON(map[string]any{"schema": hostsSchema, "hosts": all})
 			}
 			a.printHosts(all)
 			return nil
@@ -213,38 +216,52 @@ func (a *app) calibrateHosts(ctx context.Context, pool string, names []string, o
 
 func (a *app) hostsDrain() *cobra.Command {
 	var reason string
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "drain HOST…",
 		Short: "Give hosts no more jobs",
 		Long: `drain lets the jobs on the hosts end, and gives the hosts no more. Jobs that wait for such
-a host move to others of its pool after the patience of the cluster file.`,
-		Example: "  bakeoff hosts drain bk7 --reason 'a fan fails'",
+a host move to others of its pool after the patience of the cluster file.
+
+--json prints the hosts as they are afterwards.`,
+		Example: `  bakeoff hosts drain bk7 --reason 'a fan fails'
+  bakeoff hosts drain bk7 --reason 'a fan fails' --json | jq -r '.hosts[].state'`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 || strings.TrimSpace(reason) == "" {
 				return cli.Usage(c, errors.New("a host or --reason is missing"))
 			}
-			return a.eachHost(args, func(q *queue.Queue, host string) error { return q.Drain(c.Context(), host, reason) })
+			return a.eachHost(c.Context(), args, asJSON, func(q *queue.Queue, host string) error {
+				return q.Drain(c.Context(), host, reason)
+			})
 		},
 	}
 	c.Flags().StringVar(&reason, "reason", "", "`text` that all users see")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
 
 func (a *app) hostsResume() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	c := &cobra.Command{
 		Use:     "resume HOST…",
 		Short:   "Give jobs to drained hosts again",
-		Example: "  bakeoff hosts resume bk7",
+		Long:    "resume gives jobs to drained hosts again. --json prints the hosts as they are afterwards.",
+		Example: "  bakeoff hosts resume bk7\n  bakeoff hosts resume bk7 --json | jq -r '.hosts[].state'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Usage(c, errors.New("a host is missing"))
 			}
-			return a.eachHost(args, func(q *queue.Queue, host string) error { return q.Resume(c.Context(), host) })
+			return a.eachHost(c.Context(), args, asJSON, func(q *queue.Queue, host string) error {
+				return q.Resume(c.Context(), host)
+			})
 		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
 }
 
-func (a *app) eachHost(names []string, do func(*queue.Queue, string) error) error {
+// eachHost calls do with each name, and prints the hosts afterwards if asJSON.
+func (a *app) eachHost(ctx context.Context, names []string, asJSON bool, do func(*queue.Queue, string) error) error {
 	q, err := a.queue()
 	if err != nil {
 		return err
@@ -252,6 +269,19 @@ func (a *app) eachHost(names []string, do func(*queue.Queue, string) error) erro
 	var errs []error
 	for _, name := range names {
 		errs = append(errs, do(q, name))
+	}
+	if asJSON {
+		hosts, err := q.Hosts(ctx)
+		if err != nil {
+			return errors.Join(append(errs, err)...)
+		}
+		named := []queue.HostState{}
+		for _, h := range hosts {
+			if slices.Contains(names, h.Name) {
+				named = append(named, h)
+			}
+		}
+		errs = append(errs, a.PrintJSON(map[string]any{"schema": hostsSchema, "hosts": named}))
 	}
 	return errors.Join(errs...)
 }

@@ -178,12 +178,14 @@ func (a *app) queueShow() *cobra.Command {
 // queueChange is a command that changes jobs.
 func (a *app) queueChange(name, short, long string,
 	do func(*queue.Queue, context.Context, string) error) *cobra.Command {
-	return &cobra.Command{
-		Use:     name + " JOB…",
-		Short:   short,
-		Long:    long,
-		Example: "  bakeoff queue " + name + " 3f2a\n  bakeoff queue " + name + " 3f2a 77c0",
-		Args:    cobra.ArbitraryArgs,
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   name + " JOB…",
+		Short: short,
+		Long:  long + "\n\n--json prints the jobs as they are afterwards.",
+		Example: "  bakeoff queue " + name + " 3f2a\n  bakeoff queue " + name + " 3f2a 77c0\n  bakeoff queue " + name +
+			" 3f2a --json | jq -r '.jobs[].state'",
+		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return cli.Usage(c, errors.New("a job is missing"))
@@ -204,9 +206,20 @@ func (a *app) queueChange(name, short, long string,
 			for _, j := range jobs {
 				errs = append(errs, do(q, c.Context(), j.UUID))
 			}
-			return errors.Join(append(errs, q.Round(c.Context()))...)
+			errs = append(errs, q.Round(c.Context()))
+			if asJSON {
+				for i, j := range jobs {
+					if jobs[i], err = q.Find(j.UUID); err != nil {
+						return errors.Join(append(errs, err)...)
+					}
+				}
+				errs = append(errs, a.PrintJSON(map[string]any{"schema": queueSchema, "jobs": jobs}))
+			}
+			return errors.Join(errs...)
 		},
 	}
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return c
 }
 
 func (a *app) queueWait() *cobra.Command {

@@ -41,6 +41,14 @@ func (p *person) must(args ...string) string {
 	return out
 }
 
+// decode executes a command and reads the JSON that it prints.
+func (p *person) decode(into any, args ...string) {
+	p.t.Helper()
+	if out := p.must(args...); json.Unmarshal([]byte(out), into) != nil {
+		p.t.Fatalf("bakeoff %s printed %s", strings.Join(args, " "), out)
+	}
+}
+
 // TestLabRunsOnHostsOfAPool runs a lab on two of three hosts, of which one is drained, and
 // pauses, releases and cancels jobs.
 func TestLabRunsOnHostsOfAPool(t *testing.T) {
@@ -62,7 +70,11 @@ func TestLabRunsOnHostsOfAPool(t *testing.T) {
 	if err == nil || !strings.Contains(errs, "has 3 hosts") {
 		t.Errorf("four of three hosts: %v\n%s", err, errs)
 	}
-	p.must("hosts", "drain", "bk2", "--reason", "a fan fails")
+	var drained struct{ Hosts []queue.HostState }
+	p.decode(&drained, "hosts", "drain", "bk2", "--reason", "a fan fails", "--json")
+	if len(drained.Hosts) != 1 || drained.Hosts[0].Name != "bk2" || drained.Hosts[0].Up() {
+		t.Errorf("hosts drain --json: %+v", drained.Hosts)
+	}
 	if h := p.hosts()["bk2"]; h.Up() || h.Reason != "a fan fails" || h.Pools[0] != "lab" {
 		t.Errorf("drained: %+v", h)
 	}
@@ -82,7 +94,10 @@ func TestLabRunsOnHostsOfAPool(t *testing.T) {
 	if len(used) != 2 || used["bk2"] {
 		t.Errorf("the lab ran on %v, not on bk1 and bk3", used)
 	}
-	p.must("hosts", "resume", "bk2")
+	var resumed struct{ Hosts []queue.HostState }
+	if p.decode(&resumed, "hosts", "resume", "bk2", "--json"); len(resumed.Hosts) != 1 || resumed.Hosts[0].Name != "bk2" {
+		t.Errorf("hosts resume --json: %+v", resumed.Hosts)
+	}
 	for end := time.Now().Add(2 * time.Minute); !p.hosts()["bk2"].Up(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(end) { // slurmctld asks the node first
 			t.Fatalf("resumed: %+v", p.hosts()["bk2"])
@@ -114,13 +129,23 @@ func (p *person) changes() {
 			}
 		}
 	}
-	p.must("queue", "pause", open[0])
-	p.must("queue", "cancel", open[1])
+	for i, do := range []string{"pause", "cancel"} {
+		var changed struct{ Jobs []queue.Job }
+		p.decode(&changed, "queue", do, open[i], "--json")
+		want := []string{queue.Paused, queue.Canceled}[i]
+		if len(changed.Jobs) != 1 || changed.Jobs[0].UUID[:8] != open[i] || changed.Jobs[0].State != want {
+			t.Errorf("queue %s --json: %+v", do, changed.Jobs)
+		}
+	}
 	p.must("hosts", "resume", "bk1", "bk2", "bk3")
 	if _, errs, err := p.bakeoff("queue", "wait", open[1]); err == nil {
 		t.Errorf("waiting for a canceled job succeeds: %s", errs)
 	}
-	p.must("queue", "retry", open[0])
+	var retried struct{ Jobs []queue.Job }
+	p.decode(&retried, "queue", "retry", open[0], "--json")
+	if len(retried.Jobs) != 1 || retried.Jobs[0].State == queue.Paused {
+		t.Errorf("queue retry --json: %+v", retried.Jobs)
+	}
 	p.must("queue", "wait", open[0])
 	for _, j := range p.jobs() {
 		want := map[string]string{open[0]: queue.Done, open[1]: queue.Canceled}[j.UUID[:8]]
