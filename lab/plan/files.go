@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"regexp"
@@ -35,10 +36,14 @@ func sameContent(a, b string) bool {
 	return x >= 0 && y >= 0 && a[x:] == b[y:]
 }
 
-// Record gives lab what the plan knows of the contents of its files, of its images and of
-// the command line. The plan follows from the lab file only together with them.
+// Record gives lab what the plan knows of the contents of its files, of its images, of the
+// command line and of the addresses of hosts that come from a pool. The plan follows from
+// the lab file only together with them.
 func (p *Plan) Record(lab *manifest.Lab) {
 	lab.LooksFor, lab.FailOn = p.LooksFor, p.FailOn
+	for _, name := range lab.Unbound() {
+		_ = lab.Bind(name, cmp.Or(p.Hosts[name].SSH, "local")) // it comes from a pool, so Bind accepts it
+	}
 	for _, c := range p.Contenders {
 		if c.Pinned != nil {
 			if lab.Pinned == nil {
