@@ -669,7 +669,7 @@ func TestDifferences(t *testing.T) {
 		"host": {"arch": "amd64"}}}
 	want := []Difference{{"", "bakeoff", "1", "2"}, {"crun", "libc", "unavailable", "2"}, {"host", "arch", "unavailable",
 		"amd64"}}
-	if got := differences(a, b); !reflect.DeepEqual(got, want) {
+	if got := Differences(a, b); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 }

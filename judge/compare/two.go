@@ -38,7 +38,7 @@ func Two(a, b Run, opt Option) (Result, error) {
 		Schema: Schema, Warning: Warning, Old: a.Results.Run, New: b.Results.Run,
 		By: opt.By, Alpha: opt.Alpha, Margin: opt.Margin,
 		Warnings: []string{}, Yardstick: []Row{}, Rows: []Row{}, Disturbed: []string{},
-		Differences: differences(a, b), OnlyOld: missingFrom(a.Results, b.Results), OnlyNew: missingFrom(b.Results,
+		Differences: Differences(a, b), OnlyOld: missingFrom(a.Results, b.Results), OnlyNew: missingFrom(b.Results,
 			a.Results),
 	}
 	p.compareRows()
@@ -393,8 +393,8 @@ func workDiffers(a, b analysis.Cell) (out []string) {
 	return out
 }
 
-// differences lists the facts that differ between the runs.
-func differences(a, b Run) []Difference {
+// Differences lists the facts that differ between two runs, by contender and fact.
+func Differences(a, b Run) []Difference {
 	out := []Difference{}
 	for _, who := range slices.Sorted(maps.Keys(a.Facts)) {
 		other, ok := b.Facts[who]

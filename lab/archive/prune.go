@@ -69,8 +69,10 @@ func (s *Store) forget(ctx context.Context, digests []string) error {
 		if err := os.Remove(s.marker(d)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fault.Wrap(fault.Lab, "store", err)
 		}
-		if err := os.RemoveAll(s.signatureFolder(d)); err != nil {
-			return fault.Wrap(fault.Lab, "store", err)
+		for _, k := range referrals {
+			if err := os.RemoveAll(s.referrerFolder(k, d)); err != nil {
+				return fault.Wrap(fault.Lab, "store", err)
+			}
 		}
 	}
 	return nil

@@ -35,7 +35,7 @@ func tagOf(rec bundle.Record, digest string) string {
 	return strings.ReplaceAll(rec.Run, "~", "-")[:min(len(rec.Run), 100)] + "-" + bundle.Short(digest)
 }
 
-// Push sends a bundle and its signatures to a registry, HOST/NAME; "" is that of the
+// Push sends a bundle, its signatures and replications to a registry, HOST/NAME; "" is that of the
 // store. It signs the bundle first if the store has a key. What the registry has is not
 // sent again. The reference of the bundle is the first result.
 func (s *Store) Push(ctx context.Context, c *registry.Client, digest, to string) (string, error) {
@@ -58,19 +58,8 @@ func (s *Store) Push(ctx context.Context, c *registry.Client, digest, to string)
 	if err := c.PushArtifact(ctx, host, repository, tag, s.blobs, descriptors(m), manifest); err != nil {
 		return "", err
 	}
-	all, err := s.signatures(digest)
-	if err != nil {
+	if err := s.pushReferrers(ctx, c, host, repository, digest); err != nil {
 		return "", err
-	}
-	for _, d := range all {
-		b, sig, err := s.readSignature(d, digest)
-		if err != nil {
-			return "", err
-		}
-		parts := []v1.Descriptor{sig.Config.Descriptor(), sig.Layers[0].Descriptor()}
-		if err := c.PushArtifact(ctx, host, repository, "", s.blobs, parts, b); err != nil {
-			return "", fault.Op("signature", err)
-		}
 	}
 	return host + "/" + repository + "@" + digest, nil
 }
@@ -82,7 +71,7 @@ func descriptors(m bundle.Manifest) (out []v1.Descriptor) {
 	return out
 }
 
-// Pull gets a bundle and its signatures from a registry, checks it, and adds it. ref is
+// Pull gets a bundle, its signatures and replications from a registry, checks it, and adds it. ref is
 // HOST/NAME:TAG or HOST/NAME@sha256:…. Errors about the bundle are of kind fault.Invalid;
 // it is then not in the store.
 func (s *Store) Pull(ctx context.Context, c *registry.Client, ref string) (digest string, isNew bool, err error) {
@@ -97,7 +86,7 @@ func (s *Store) Pull(ctx context.Context, c *registry.Client, ref string) (diges
 	err = s.change(ctx, func() error {
 		if r.Digest != "" && s.Has(r.Digest) {
 			digest = r.Digest
-			return s.pullSignatures(ctx, c, r, digest)
+			return s.pullReferrers(ctx, c, r, digest)
 		}
 		manifest, err := c.PullArtifact(ctx, r, s.blobs, func(b []byte) ([]v1.Descriptor, error) {
 			m, err := bundle.ParseManifest(b)
@@ -115,7 +104,7 @@ func (s *Store) Pull(ctx context.Context, c *registry.Client, ref string) (diges
 				return err
 			}
 		}
-		if err := s.pullSignatures(ctx, c, r, digest); err != nil {
+		if err := s.pullReferrers(ctx, c, r, digest); err != nil {
 			return err
 		}
 		if !isNew {
@@ -143,42 +132,6 @@ func (s *Store) accept(ctx context.Context, digest string, manifest []byte) erro
 		return err
 	}
 	return s.commit(ctx, manifest)
-}
-
-// pullSignatures gets the signatures of a bundle that the store lacks. One that is damaged
-// is left out: anybody who may push can add it.
-func (s *Store) pullSignatures(ctx context.Context, c *registry.Client, r reference.Reference, digest string) error {
-	list, err := c.Referrers(ctx, r, digest, signatureType)
-	if err != nil {
-		return err
-	}
-	have, err := s.signatures(digest)
-	if err != nil {
-		return err
-	}
-	for _, d := range list {
-		if len(have) >= maxSignatures {
-			break
-		}
-		b, err := c.PullArtifact(ctx, r.Pinned(d.Digest.String()), s.blobs, func(b []byte) ([]v1.Descriptor, error) {
-			sig, err := parseSignature(b, digest)
-			if err != nil {
-				return nil, err
-			}
-			return []v1.Descriptor{sig.Config.Descriptor(), sig.Layers[0].Descriptor()}, nil
-		})
-		if fault.Is(err, fault.Invalid) || fault.Is(err, fault.NotFound) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		if err := s.commitSignature(digest, b); err != nil {
-			return err
-		}
-		have = append(have, d.Digest.String())
-	}
-	return nil
 }
 
 // Remote lists the references of the bundles in a registry, HOST/NAME, that the store
@@ -227,28 +180,11 @@ func (s *Store) Leftovers() (files []string, bytes int64, err error) {
 		for _, p := range m.Parts() {
 			used[strings.TrimPrefix(p.Digest, "sha256:")] = true
 		}
-		if err := s.useSignatures(d, used); err != nil {
+		if err := s.useReferrers(d, used); err != nil {
 			return nil, 0, err
 		}
 	}
 	return s.unused(used)
-}
-
-func (s *Store) useSignatures(of string, used map[string]bool) error {
-	all, err := s.signatures(of)
-	if err != nil {
-		return err
-	}
-	for _, d := range all {
-		_, sig, err := s.readSignature(d, of)
-		if err != nil {
-			continue
-		}
-		for _, digest := range []string{d, sig.Config.Digest, sig.Layers[0].Digest} {
-			used[strings.TrimPrefix(digest, "sha256:")] = true
-		}
-	}
-	return nil
 }
 
 // Remove removes bundles from the store and its index. Their blobs become leftovers.

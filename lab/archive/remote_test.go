@@ -7,8 +7,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -25,31 +23,9 @@ func client() *registry.Client {
 	return &registry.Client{Arch: runtime.GOARCH, Wait: func(context.Context, time.Duration) error { return nil }}
 }
 
-// key makes an SSH key and a file that trusts it.
-func key(t testing.TB, name string) (private, signers string) {
-	t.Helper()
-	if _, err := exec.LookPath("ssh-keygen"); err != nil {
-		t.Skip("needs ssh-keygen: apt-get install openssh-client")
-	}
-	dir := t.TempDir()
-	private, signers = filepath.Join(dir, "key"), filepath.Join(dir, "signers")
-	generate := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", private)
-	if out, err := generate.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	public, err := os.ReadFile(private + ".pub")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(signers, []byte(name+" "+string(public)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return private, signers
-}
-
 func TestPushPull(t *testing.T) {
 	server := registrytest.Start(t, false)
-	private, signers := key(t, "ann@example.org")
+	private, signers := archive.MakeKey(t, "ann@example.org")
 	at := server.Host + "/team/runs"
 	from := create(t, archive.Config{Registry: at, Key: private, Signers: signers})
 	first, second := add(t, from, quick), add(t, from, failures)
@@ -85,7 +61,7 @@ func TestPushPull(t *testing.T) {
 	}
 
 	// Somebody else signed it, or nobody whom this store knows.
-	_, others := key(t, "bob@example.org")
+	_, others := archive.MakeKey(t, "bob@example.org")
 	strict := create(t, archive.Config{Signers: others, RequireSignature: true})
 	if _, _, err := strict.Pull(t.Context(), client(), at+"@"+first); !fault.Is(err, fault.Invalid) ||
 		!strings.Contains(err.Error(), "signed the bundle") {

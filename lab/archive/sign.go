@@ -3,8 +3,6 @@ package archive
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,61 +10,25 @@ import (
 	"strings"
 	"time"
 
-	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/types"
-
-	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
-	"bakeoff/lab/archive/bundle"
 )
 
-// The types of a signature, an artifact whose subject is a bundle.
+// sshType is the type of a layer that is a signature.
+const sshType = "application/vnd.bakeoff.signature.ssh.v1"
+
+// maxSignature bounds a signature, in bytes.
+const maxSignature = 64 << 10
+
+// signatures are signatures of the manifest of a bundle.
+var signatures = referral{artifactType: "application/vnd.bakeoff.signature.v1", dir: "signatures",
+	layers: []layerOf{{sshType, maxSignature}}, least: 1, most: 100}
+
+// The namespaces keep signatures of bundles, of results and of other programs apart.
 const (
-	signatureType = "application/vnd.bakeoff.signature.v1"
-	sshType       = "application/vnd.bakeoff.signature.ssh.v1"
-	emptyType     = "application/vnd.oci.empty.v1+json"
+	bundleNamespace      = "bakeoff-run"
+	replicationNamespace = "bakeoff-replication"
 )
-
-// namespace keeps signatures of bundles apart from those of other programs.
-const namespace = "bakeoff-run"
-
-// Bounds on signatures: of one in bytes, and of a bundle in number.
-const (
-	maxSignature  = 64 << 10
-	maxSignatures = 100
-)
-
-// signatureDir has one empty file for each signature: signatures/DIGITS OF THE BUNDLE/DIGITS.
-const signatureDir = "signatures"
-
-// signature is the manifest of a signature.
-type signature struct {
-	SchemaVersion int64           `json:"schemaVersion"`
-	MediaType     types.MediaType `json:"mediaType"`
-	ArtifactType  string          `json:"artifactType"`
-	Config        bundle.Part     `json:"config"`
-	Layers        []bundle.Part   `json:"layers"`
-	Subject       bundle.Part     `json:"subject"`
-}
-
-// parseSignature reads the manifest of a signature of a bundle. Errors are of kind
-// fault.Invalid.
-func parseSignature(b []byte, of string) (s signature, err error) {
-	if len(b) > bundle.MaxManifest {
-		return s, fault.New(fault.Invalid, "the manifest of the signature has %d bytes, at most %d are possible", len(b),
-			bundle.MaxManifest)
-	}
-	if err := json.Unmarshal(b, &s); err != nil {
-		return s, fault.Wrap(fault.Invalid, "the manifest of the signature", err)
-	}
-	if s.SchemaVersion != 2 || s.ArtifactType != signatureType || len(s.Layers) != 1 || s.Layers[0].MediaType != sshType ||
-		s.Subject.Digest != of || !bundle.ValidDigest(s.Layers[0].Digest) || !bundle.ValidDigest(s.Config.Digest) ||
-		s.Layers[0].Size <= 0 || s.Layers[0].Size > maxSignature || s.Config.Size < 0 || s.Config.Size > maxSignature {
-		return s, fault.New(fault.Invalid, "it is not a signature of the bundle %s", of)
-	}
-	return s, nil
-}
 
 // signTime bounds how long ssh-keygen may take: it may ask an agent, which asks a person.
 const signTime = 5 * time.Minute
@@ -76,80 +38,49 @@ func (s *Store) sign(ctx context.Context, digest string, manifest []byte) error 
 	if s.Config.Key == "" {
 		return nil
 	}
-	if have, err := s.signatures(digest); err != nil || len(have) > 0 {
+	if have, err := s.referrers(signatures, digest); err != nil || len(have) > 0 {
 		return err
 	}
-	text, err := keygen(ctx, manifest, "-Y", "sign", "-f", s.Config.Key, "-n", namespace)
+	text, err := s.signature(ctx, bundleNamespace, manifest)
 	if err != nil {
-		return fault.WithFix(fault.Op("sign with "+s.Config.Key, err),
+		return err
+	}
+	return s.keepReferrer(signatures, digest, int64(len(manifest)), text)
+}
+
+// signature signs a message with the key of the store.
+func (s *Store) signature(ctx context.Context, namespace string, message []byte) ([]byte, error) {
+	text, err := keygen(ctx, message, "-Y", "sign", "-f", s.Config.Key, "-n", namespace)
+	if err != nil {
+		return nil, fault.WithFix(fault.Op("sign with "+s.Config.Key, err),
 			"check the key of store.json, or load it into ssh-agent")
 	}
-	return s.keepSignature(digest, int64(len(manifest)), text)
+	return text, nil
 }
 
-// keepSignature stores a signature as an artifact.
-func (s *Store) keepSignature(of string, size int64, text []byte) error {
-	config, err := s.blobs.PutBytes([]byte("{}"), emptyType)
-	if err != nil {
-		return err
+// signer returns who in the file of trusted keys signed a message; "" if nobody did. work
+// is a folder for a file. An error says that it could not be told.
+func (s *Store) signer(ctx context.Context, work, namespace string, message, signature []byte) (string, error) {
+	if s.Config.Signers == "" {
+		return "", nil
 	}
-	layer, err := s.blobs.PutBytes(text, sshType)
-	if err != nil {
-		return err
+	file := filepath.Join(work, "signature")
+	if err := os.WriteFile(file, signature, 0o600); err != nil {
+		return "", fault.Wrap(fault.Lab, "store", err)
 	}
-	part := func(d v1.Descriptor) bundle.Part {
-		return bundle.Part{MediaType: d.MediaType, Digest: d.Digest.String(), Size: d.Size}
+	who, err := keygen(ctx, nil, "-Y", "find-principals", "-f", s.Config.Signers, "-s", file)
+	if fault.Is(err, fault.Unsupported) || ctx.Err() != nil {
+		return "", err
 	}
-	b, err := json.Marshal(signature{SchemaVersion: 2, MediaType: types.OCIManifestSchema1, ArtifactType: signatureType,
-		Config: part(config), Layers: []bundle.Part{part(layer)},
-		Subject: bundle.Part{MediaType: types.OCIManifestSchema1, Digest: of, Size: size}})
-	if err != nil {
-		return fault.Wrap(fault.Lab, "store", err)
+	name, _, _ := strings.Cut(string(who), "\n")
+	if err != nil || name == "" {
+		return "", nil
 	}
-	return s.commitSignature(of, b)
-}
-
-// commitSignature makes a signature whose parts are there a part of the store.
-func (s *Store) commitSignature(of string, manifest []byte) error {
-	d, err := s.blobs.PutBytes(manifest, types.OCIManifestSchema1)
-	if err != nil {
-		return err
+	if _, err := keygen(ctx, message, "-Y", "verify", "-f", s.Config.Signers, "-I", name, "-n", namespace, "-s",
+		file); err != nil {
+		return "", ctx.Err()
 	}
-	dir := s.signatureFolder(of)
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		return fault.Wrap(fault.Lab, "store", err)
-	}
-	return fault.Wrap(fault.Lab, "store", atomicfile.Write(filepath.Join(dir, d.Digest.Hex), nil, 0o666))
-}
-
-func (s *Store) signatureFolder(of string) string {
-	return filepath.Join(s.Dir, signatureDir, strings.TrimPrefix(of, "sha256:"))
-}
-
-// signatures lists the digests of the signatures of a bundle.
-func (s *Store) signatures(of string) (out []string, err error) {
-	files, err := os.ReadDir(s.signatureFolder(of))
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fault.Wrap(fault.Lab, "store", err)
-	}
-	for _, f := range files {
-		if digest := "sha256:" + f.Name(); bundle.ValidDigest(digest) && len(out) < maxSignatures {
-			out = append(out, digest)
-		}
-	}
-	return out, nil
-}
-
-// readSignature returns the manifest of a signature, and its parts.
-func (s *Store) readSignature(digest, of string) (manifest []byte, sig signature, err error) {
-	b, err := s.blob(v1.Descriptor{Digest: bundle.Part{Digest: digest}.Descriptor().Digest}, bundle.MaxManifest)
-	if err == nil {
-		sig, err = parseSignature(b, of)
-	}
-	return b, sig, err
+	return safetext.Line(name), nil
 }
 
 // SignedBy returns those in the file of trusted keys whose signatures of a bundle hold,
@@ -163,7 +94,7 @@ func (s *Store) SignedBy(ctx context.Context, digest string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.signatures(digest)
+	all, err := s.referrers(signatures, digest)
 	if err != nil {
 		return nil, err
 	}
@@ -174,29 +105,20 @@ func (s *Store) SignedBy(ctx context.Context, digest string) ([]string, error) {
 	defer done()
 	var out []string
 	for _, d := range all {
-		_, sig, err := s.readSignature(d, digest)
+		_, r, err := s.readReferrer(signatures, d, digest)
 		if err != nil {
 			continue
 		}
-		text, err := s.blob(sig.Layers[0].Descriptor(), maxSignature)
+		layers, err := s.layersOf(signatures, r)
 		if err != nil {
 			continue
 		}
-		file := filepath.Join(work, "signature")
-		if err := os.WriteFile(file, text, 0o600); err != nil {
-			return nil, fault.Wrap(fault.Lab, "store", err)
-		}
-		who, err := keygen(ctx, nil, "-Y", "find-principals", "-f", s.Config.Signers, "-s", file)
-		if fault.Is(err, fault.Unsupported) || ctx.Err() != nil {
+		who, err := s.signer(ctx, work, bundleNamespace, manifest, layers[0])
+		if err != nil {
 			return nil, err
 		}
-		name, _, _ := strings.Cut(string(who), "\n")
-		if err != nil || name == "" {
-			continue
-		}
-		if _, err := keygen(ctx, manifest, "-Y", "verify", "-f", s.Config.Signers, "-I", name, "-n", namespace,
-			"-s", file); err == nil {
-			out = append(out, safetext.Line(name))
+		if who != "" {
+			out = append(out, who)
 		}
 	}
 	slices.Sort(out)
