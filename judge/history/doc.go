@@ -83,6 +83,8 @@ type Run struct {
 	Labels map[string]string // given to the run: commit …
 	// Cautions are what a reader must know before the numbers of the run (report.Notice).
 	Cautions []string
+	// Known are the estimates of a run without samples (Condensed); nil if it has samples.
+	Known []Known `json:",omitempty"`
 }
 
 // Primary returns the run with the numbers of its primary metrics only, if it has any: all

@@ -139,7 +139,7 @@ func (g group) seriesKeys(by compare.By) (out []key) {
 				for _, c := range r.Contenders {
 					name := [3]string{c.Name, cell.Name, metric.Name}
 					if seen[name] || c.TwinOf != "" || by == compare.Relative && c.Name == r.Baseline ||
-						len(compare.Values(r, by, c.Name, cell.Name, metric.Name, metric.Scale)) == 0 {
+						!g.runs[i].has(by, c.Name, cell.Name, metric) {
 						continue
 					}
 					seen[name] = true

@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"encoding/json"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -515,6 +516,36 @@ func TestStrangeNumbers(t *testing.T) {
 			for _, by := range []compare.By{compare.Relative, compare.Direct} {
 				of(t, runs, history.Option{By: by})
 			}
+		}
+	}
+}
+
+// A run without its samples has the same history, also after it was stored as JSON.
+func TestCondensed(t *testing.T) {
+	for i := range uint64(3) {
+		runs := nightly().Make(stream(i))
+		runs[7].Results.Comparisons = append(runs[7].Results.Comparisons, analysis.Comparison{Contender: "box", Cell: "cell",
+			Metric: "latency", Gates: []analysis.Gate{{Name: "swap", Reason: "it swapped"}}})
+		condensed := make([]history.Run, len(runs))
+		for i, r := range runs {
+			text, err := json.Marshal(r.Condensed())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := json.Unmarshal(text, &condensed[i]); err != nil {
+				t.Fatal(err)
+			}
+			if condensed[i].Results.Summaries != nil && condensed[i].Results.Summaries[0].Samples != nil {
+				t.Fatal("the samples are still there")
+			}
+		}
+		opt := history.Option{Primary: true}
+		want, got := of(t, runs, opt), of(t, condensed, opt)
+		if len(want.Labs[0].Series) == 0 || len(want.Labs[0].Series[0].Steps) == 0 {
+			t.Fatal("there is nothing to compare")
+		}
+		if !reflect.DeepEqual(want, got) {
+			t.Errorf("%+v\nand without samples\n%+v", want.Labs[0].Series[0], got.Labs[0].Series[0])
 		}
 	}
 }

@@ -44,8 +44,8 @@ func (g group) makeSeries(k key, by compare.By, lab Lab) Series {
 // collect takes the estimate of each run that did the same work.
 func (m *maker) collect() {
 	for i, r := range m.runs {
-		values := compare.Values(r.Results, m.by, m.contender, m.cell.Name, m.metric.Name, m.metric.Scale)
-		reason := m.unusable(r, len(values))
+		e := r.estimate(m.by, m.contender, m.cell.Name, m.metric)
+		reason := m.unusable(r, e.N)
 		if reason == absent {
 			continue
 		}
@@ -53,13 +53,9 @@ func (m *maker) collect() {
 			m.out.LeftOut = append(m.out.LeftOut, LeftOut{Run: i, Reason: reason})
 			continue
 		}
-		s := stats.SerialCenter(values, runLevel)
-		if math.IsInf(s.Below, 0) || math.IsInf(s.Above, 0) {
-			s.Below, s.Above = fewValues(values), fewValues(values)
-		}
-		m.raw = append(m.raw, s)
-		m.out.Estimates = append(m.out.Estimates, Estimate{Run: i, Blocks: s.N, Value: m.showValue(s.Center),
-			Within: m.intervalAround(s.Center, s.Below, s.Above)})
+		m.raw = append(m.raw, e)
+		m.out.Estimates = append(m.out.Estimates, Estimate{Run: i, Blocks: e.N, Value: m.showValue(e.Center),
+			Within: m.intervalAround(e.Center, e.Below, e.Above)})
 	}
 }
 

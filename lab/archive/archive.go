@@ -33,6 +33,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
 	"bakeoff/base/strictjson"
+	"bakeoff/judge/analysis"
 	"bakeoff/lab/archive/bundle"
 	"bakeoff/lab/archive/index"
 	"bakeoff/provision/image/layout"
@@ -72,7 +73,10 @@ type Store struct {
 	Dir    string
 	Config Config
 	Index  *index.Index
-	blobs  *layout.Layout
+	// Describe returns what pages say of a run, for the index, and its cautions. Without it
+	// a run that is added has neither, until a rebuild.
+	Describe func(bundle.Record, analysis.Results) (page []byte, cautions []string, err error)
+	blobs    *layout.Layout
 }
 
 // Init creates a store in a folder that is empty or does not exist. It makes store.json
@@ -227,9 +231,41 @@ func (s *Store) finish(ctx context.Context) error {
 	return nil
 }
 
+// pastOf adds what a history needs of a bundle. Without its results, it has no history.
+func (s *Store) pastOf(e index.Entry) (index.Entry, error) {
+	m, _, err := s.Manifest(e.Bundle)
+	if err != nil {
+		return e, err
+	}
+	text, err := s.Results(m)
+	if fault.Is(err, fault.NotFound) {
+		return e, nil // verify says that they are missing
+	}
+	if err != nil {
+		return e, err
+	}
+	res, err := bundle.DecodeResults(text)
+	if err != nil {
+		return e, fault.Op("bundle "+e.Bundle, err)
+	}
+	own := res
+	own.Contenders = slices.Clone(res.Contenders) // Describe may change those of res
+	past := e.Record.Past(own, e.Bundle).Condensed()
+	if s.Describe != nil {
+		if e.Page, past.Cautions, err = s.Describe(e.Record, res); err != nil {
+			return e, fault.Op("bundle "+e.Bundle, err)
+		}
+	}
+	e.Past = &past
+	return e, nil
+}
+
 // enter adds a pending bundle to the index.
 func (s *Store) enter(ctx context.Context, digest string) error {
 	e, err := s.Entry(digest)
+	if err == nil {
+		e, err = s.pastOf(e)
+	}
 	if err != nil {
 		return err
 	}
@@ -436,6 +472,9 @@ func (s *Store) Rebuild(ctx context.Context, progress func(done, all int)) (n in
 				return index.Entry{}, false, nil
 			}
 			e, err := s.Entry(all[n])
+			if err == nil {
+				e, err = s.pastOf(e)
+			}
 			n++
 			if progress != nil {
 				progress(n, len(all))

@@ -86,6 +86,13 @@ func holds(t testing.TB, s *archive.Store, want int) {
 	if a, b, err := s.Missing(t.Context()); err != nil || len(a)+len(b) > 0 {
 		t.Errorf("the index lacks %v, the store lacks %v: %v", a, b, err)
 	}
+	tallied := rows(t, s.Index, `SELECT lab, host, contender, is_primary, verdict, comparisons FROM verdicts
+		ORDER BY 1, 2, 3, 4, 5`)
+	counted := rows(t, s.Index, `SELECT lab, host, contender, is_primary, verdict, count(*) FROM comparisons
+		GROUP BY lab, host, contender, is_primary, verdict ORDER BY 1, 2, 3, 4, 5`)
+	if !slices.EqualFunc(tallied, counted, slices.Equal[[]any]) {
+		t.Errorf("verdicts has\n%v\nand comparisons\n%v", tallied, counted)
+	}
 }
 
 // rows answers a question.

@@ -98,6 +98,18 @@ func Describe(runDir string) (out Entry, past history.Run, err error) {
 	return out, past, err
 }
 
+// DescribeResults is Describe for a run without its folder, of which only the results and
+// what is beside them here are known. It may change r.
+func DescribeResults(name, lab, machine string, r analysis.Results, unplanned []string, began, ended time.Time) Entry {
+	out := Entry{Name: safetext.Line(name), Machine: safetext.Clip(safetext.Line(machine), 100)}
+	e := &contents{base: out.Name, results: r, unplanned: unplanned, hasPlan: true}
+	e.plan.Lab = lab
+	e.lines = []store.Line{{At: began}, {At: ended}}
+	e.makeHarmless()
+	out.describe(newBuilder(e))
+	return out
+}
+
 // problem notes why a run cannot be read.
 func (out *Entry) problem(err error) { out.Problem = safetext.Clip(safetext.Line(err.Error()), 300) }
 

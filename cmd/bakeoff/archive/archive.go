@@ -27,6 +27,7 @@ import (
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/store"
 	workloadall "bakeoff/measure/workload/all"
+	"bakeoff/publish/runsite"
 )
 
 // The schemas of what the commands print with --json.
@@ -71,6 +72,15 @@ store.`,
 	return c
 }
 
+// OpenIndex opens the index of the store in a folder.
+func OpenIndex(ctx context.Context, dir string) (*index.Index, error) {
+	s, err := archive.Open(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	return s.Index, nil
+}
+
 // folder is the folder of the store.
 func (k *keeper) folder() string { return cmp.Or(k.dir, k.getenv("BAKEOFF_STORE"), "store") }
 
@@ -81,6 +91,7 @@ func (k *keeper) with(ctx context.Context, do func(*archive.Store) error) error 
 		return err
 	}
 	defer s.Close()
+	s.Describe = runsite.Describe
 	return do(s)
 }
 

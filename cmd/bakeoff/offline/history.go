@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/compare"
 	"bakeoff/judge/history"
+	"bakeoff/lab/archive/index"
 	"bakeoff/lab/store"
 	"bakeoff/publish/report"
 )
@@ -101,6 +103,8 @@ type historyFlags struct {
 	judgeFlags
 	by     string
 	newest int
+	store  string
+	most   int
 }
 
 // suspectCondition asks --fail-on for a newest run that stands out.
@@ -149,7 +153,8 @@ its twin differs from the baseline.
 
 With --fail-on the exit code is 3 if there is such a step; --newest 10 looks at the
 newest 10 runs of each history only. It is 6 if the newest run was left out or could not
-be read. The condition suspect holds after the first run of a
+be read. With --store, the runs are those of the index of a store: the newest --most of
+--lab, or of all labs, and their primary metrics. The condition suspect holds after the first run of a
 large step: the newest run is farther from the level before than any other run and than
 chance allows. It may also be a single bad run; the next run shows which.`,
 		Example: `  bakeoff history runs
@@ -158,6 +163,7 @@ chance allows. It may also be a single bad run; the next run shows which.`,
   bakeoff history runs --by direct --all
   bakeoff history runs --fail-on worse --newest 10
   bakeoff history runs --fail-on suspect,step --newest 1
+  bakeoff history --store store --lab nightly
   bakeoff history runs --json | jq '.labs[].series[].steps'`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error { return a.doHistory(c, f, args) },
@@ -167,6 +173,8 @@ chance allows. It may also be a single bad run; the next run shows which.`,
 		"`estimate`: relative (contender / baseline) or direct (the values themselves)")
 	f.declareFlags(c, "that of the newest run", "error `rate` of the steps of one lab on one machine",
 		"show only the lab of this `name`")
+	fl.StringVar(&f.store, "store", "", "read the runs from the index of the store in this `folder`")
+	fl.IntVar(&f.most, "most", 1000, "with --store: read the newest `number` of runs")
 	fl.IntVar(&f.newest, "newest", 0, "let --fail-on look at the newest `number` of runs only; 0: at all")
 	f.declareFailOn(c, "exit with 3 if one of these `conditions` is true: %s; with 6 if the newest run does not count")
 	cli.CompleteFlag(c, "by", func([]string) []string {
@@ -176,16 +184,34 @@ chance allows. It may also be a single bad run; the next run shows which.`,
 }
 
 func (a reader) doHistory(c *cobra.Command, f historyFlags, args []string) error {
+	if f.store != "" && len(args) > 0 {
+		return cli.Usage(c, fmt.Errorf("name run folders, or a store with --store, not both"))
+	}
+	if f.store != "" {
+		args = []string{f.store}
+	}
 	if err := f.check(c, args); err != nil {
 		return err
 	}
 	switch {
+	case f.store != "" && (f.by != string(compare.Relative) || f.all):
+		return cli.Usage(c, fmt.Errorf("the index has primary metrics relative to the baseline: --by direct and --all "+
+			"need run folders"))
+	case f.most < 1 || f.most > maxHistory:
+		return cli.Usage(c, fmt.Errorf("--most must be between 1 and %d (got %d)", maxHistory, f.most))
 	case f.by != string(compare.Relative) && f.by != string(compare.Direct):
 		return cli.Usage(c, fmt.Errorf("--by must be relative or direct (got %q)", f.by))
 	case f.newest < 0:
 		return cli.Usage(c, fmt.Errorf("--newest must be 0 or more (got %d)", f.newest))
 	}
-	runs, unread, err := a.historyRuns(args, f.lab)
+	var runs []history.Run
+	var unread []history.Unread
+	var err error
+	if f.store == "" {
+		runs, unread, err = a.historyRuns(args, f.lab)
+	} else {
+		runs, err = a.storedRuns(c.Context(), f)
+	}
 	if err != nil {
 		return err
 	}
@@ -360,6 +386,28 @@ func (a reader) historyRuns(args []string, lab string) (runs []history.Run, unre
 			safetext.Line(unread[0].Folder), unread[0].Reason), "run bakeoff report FOLDER for runs that were killed")
 	}
 	return nil, nil, fault.New(fault.NotFound, "no run found")
+}
+
+// storedRuns reads the runs from the index of a store.
+func (a reader) storedRuns(ctx context.Context, f historyFlags) ([]history.Run, error) {
+	x, err := a.open(ctx, f.store)
+	if err != nil {
+		return nil, err
+	}
+	defer x.Close()
+	runs, lacking, err := x.Past(ctx, index.Filter{Lab: f.lab, Most: f.most})
+	if err != nil {
+		return nil, err
+	}
+	if lacking > 0 {
+		fmt.Fprintf(a.Err, "bakeoff: the index has no series of %s; run bakeoff store rebuild\n",
+			unit.Count(lacking, "run"))
+	}
+	if len(runs) == 0 {
+		return nil, fault.WithFix(fault.New(fault.NotFound, "the store %s has no run%s with series", f.store,
+			map[bool]string{true: fmt.Sprintf(" of the lab %q", f.lab)}[f.lab != ""]), "run bakeoff store list")
+	}
+	return runs, nil
 }
 
 // runFolders lists the run folders that args name, each once.

@@ -5,21 +5,29 @@
 package offline
 
 import (
+	"context"
+
 	"github.com/spf13/cobra"
 
 	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/lab/archive/index"
 )
 
 // reader is what every command of this package is given.
 type reader struct {
 	*cli.Streams
 	version string
+	open    OpenIndex
 }
 
+// OpenIndex opens the index of the store in a folder.
+type OpenIndex func(ctx context.Context, dir string) (*index.Index, error)
+
 // Commands returns the commands in the order in which help lists them. boot are further
-// commands of the command boot: those that boot machines.
-func Commands(s *cli.Streams, version string, boot ...*cobra.Command) []*cobra.Command {
-	r := reader{s, version}
+// commands of the command boot: those that boot machines. open opens stores, which this package
+// does not: a store needs a client of registries.
+func Commands(s *cli.Streams, version string, open OpenIndex, boot ...*cobra.Command) []*cobra.Command {
+	r := reader{s, version, open}
 	return []*cobra.Command{r.reportCommand(), r.serveCommand(), r.verifyCommand(), r.exportCommand(), r.analyse(),
 		r.compare(), r.history(), r.fleet(),
 		r.auditCommand(), r.bootCommand(boot)}

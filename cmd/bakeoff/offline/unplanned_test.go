@@ -22,7 +22,7 @@ func earlier(t *testing.T) string {
 func called(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	for _, c := range Commands(cli.NewStreams(nil, &out, &errs, func(string) string { return "" }), "test") {
+	for _, c := range Commands(cli.NewStreams(nil, &out, &errs, func(string) string { return "" }), "test", nil) {
 		if c.Name() == args[0] {
 			c.SetArgs(args[1:])
 			c.SilenceErrors, c.SilenceUsage = true, true

@@ -18,6 +18,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/judge/analysis"
+	"bakeoff/judge/history"
 	"bakeoff/lab/archive/bundle"
 )
 
@@ -26,6 +27,10 @@ type Entry struct {
 	Record bundle.Record
 	Bundle string // digest of the manifest
 	Bytes  int64  // of the bundle
+	// Past is the run for a history (history.Run.Condensed); nil if its results are missing.
+	Past *history.Run
+	// Page is what pages say of the run (runsite.Describe), as JSON.
+	Page []byte
 }
 
 // Index is an open index.
@@ -40,6 +45,8 @@ type dialect struct {
 	id   string // type of a key that the database chooses
 	lock string // query that keeps other migrations away until the transaction ends
 	text string // type of texts, which sort by their bytes
+	// analyze counts the rows of the tables, for plans.
+	analyze string
 	// copy adds rows to the table comparison in a transaction of conn; nil: one query for
 	// each is as fast.
 	copy func(ctx context.Context, conn *sql.Conn, rows [][]any) error
@@ -150,7 +157,8 @@ func (x *Index) Add(ctx context.Context, entries ...Entry) error {
 func (x *Index) Replace(ctx context.Context, only []string, next func() (Entry, bool, error)) error {
 	err := x.within(ctx, func(conn *sql.Conn, tx *sql.Tx) error {
 		if only == nil {
-			for _, table := range []string{"comparison", "label", "run", "series", "host"} {
+			for _, table := range []string{"past", "part", "tally", "comparison", "label", "run",
+				"series", "host"} {
 				if _, err := tx.ExecContext(ctx, "DELETE FROM "+table); err != nil {
 					return err
 				}
@@ -179,7 +187,7 @@ func (x *Index) Replace(ctx context.Context, only []string, next func() (Entry, 
 	if err != nil {
 		return err
 	}
-	_, err = x.db.ExecContext(ctx, `ANALYZE`) // or the database plans for an empty table
+	_, err = x.db.ExecContext(ctx, x.dialect.analyze) // or the database plans for an empty table
 	return fault.Op("index", err)
 }
 
@@ -188,9 +196,19 @@ func (x *Index) Remove(ctx context.Context, bundles ...string) error {
 	return x.within(ctx, func(_ *sql.Conn, tx *sql.Tx) error { return remove(ctx, tx, bundles) })
 }
 
+// uncount takes the comparisons of a bundle out of tally.
+const uncount = `UPDATE tally SET n = tally.n - gone.n FROM (SELECT r.lab, r.host, s.contender, c.is_primary, c.verdict,
+	count(*) AS n FROM comparison c JOIN run r ON r.id = c.run JOIN series s ON s.id = c.series WHERE r.bundle = $1
+	GROUP BY r.lab, r.host, s.contender, c.is_primary, c.verdict) AS gone WHERE tally.lab = gone.lab AND
+	tally.host = gone.host AND tally.contender = gone.contender AND tally.is_primary = gone.is_primary AND
+	tally.verdict = gone.verdict`
+
 func remove(ctx context.Context, tx *sql.Tx, bundles []string) error {
 	for _, b := range bundles {
-		for _, table := range []string{"comparison", "label"} {
+		if _, err := tx.ExecContext(ctx, uncount, b); err != nil {
+			return err
+		}
+		for _, table := range []string{"comparison", "label", "past"} {
 			if _, err := tx.ExecContext(ctx,
 				"DELETE FROM "+table+" WHERE run = (SELECT id FROM run WHERE bundle = $1)", b); err != nil {
 				return err
@@ -200,7 +218,11 @@ func remove(ctx context.Context, tx *sql.Tx, bundles []string) error {
 			return err
 		}
 	}
-	return nil
+	if len(bundles) == 0 {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, `DELETE FROM tally WHERE n = 0`)
+	return err
 }
 
 // Has returns which of the bundles the index has.
@@ -258,10 +280,11 @@ type Filter struct {
 	Most                      int // 0: 50
 }
 
-// List lists runs, the newest first.
-func (x *Index) List(ctx context.Context, f Filter) ([]Run, error) {
+func (f Filter) most() int { return cmp.Or(f.Most, 50) }
+
+// conditions are those of a question about run r and host h, with the values in it.
+func (f Filter) conditions() (text string, args []any) {
 	var where []string
-	var args []any
 	is := func(condition string, values ...any) {
 		for _, v := range values {
 			args = append(args, v)
@@ -284,12 +307,18 @@ func (x *Index) List(ctx context.Context, f Filter) ([]Run, error) {
 	if f.BeforeBegan != "" {
 		is("(r.began < ? OR r.began = ? AND r.bundle < ?)", f.BeforeBegan, f.BeforeBegan, f.BeforeBundle)
 	}
+	if len(where) > 0 {
+		text = " WHERE " + strings.Join(where, " AND ")
+	}
+	return text, args
+}
+
+// List lists runs, the newest first.
+func (x *Index) List(ctx context.Context, f Filter) ([]Run, error) {
+	where, args := f.conditions()
 	query := `SELECT r.id, r.bundle, r.name, r.lab, h.name, r.began, r.ended, r.reason, r.kernel, r.blocks, r.bytes,
 		r.twin_differs FROM run r JOIN host h ON h.id = r.host`
-	if len(where) > 0 {
-		query += " WHERE " + strings.Join(where, " AND ")
-	}
-	query += fmt.Sprintf(" ORDER BY r.began DESC, r.bundle DESC LIMIT %d", cmp.Or(f.Most, 50))
+	query += where + fmt.Sprintf(" ORDER BY r.began DESC, r.bundle DESC LIMIT %d", f.most())
 	rows, err := x.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, fault.Op("index", err)
@@ -423,13 +452,30 @@ type writer struct {
 	run, label, series, host, find, compare *sql.Stmt
 	known                                   map[[9]string]int64 // ids of series
 	hosts                                   map[string]int64
+	tx                                      *sql.Tx
+	tallies                                 map[tallied]int
+	parts                                   map[string]int64 // ids, by digest
+}
+
+// tallied is a row of the table tally.
+type tallied struct {
+	lab           string
+	host          int64
+	contender     string
+	primary, code int
+}
+
+func (a tallied) compare(b tallied) int {
+	return cmp.Or(cmp.Compare(a.lab, b.lab), cmp.Compare(a.host, b.host), cmp.Compare(a.contender, b.contender),
+		a.primary-b.primary, a.code-b.code)
 }
 
 // mostRows is how many comparisons wait for copy.
 const mostRows = 10_000
 
 func (x *Index) newWriter(ctx context.Context, conn *sql.Conn, tx *sql.Tx) (w *writer, err error) {
-	w = &writer{ctx: ctx, known: map[[9]string]int64{}, hosts: map[string]int64{}}
+	w = &writer{ctx: ctx, known: map[[9]string]int64{}, hosts: map[string]int64{}, tx: tx, tallies: map[tallied]int{},
+		parts: map[string]int64{}}
 	if x.dialect.copy != nil {
 		w.copy = func(rows [][]any) error { return x.dialect.copy(ctx, conn, rows) }
 	}
@@ -460,11 +506,23 @@ func (x *Index) newWriter(ctx context.Context, conn *sql.Conn, tx *sql.Tx) (w *w
 
 // close ends the statements. Those of a transaction that failed end with it.
 func (w *writer) close() error {
-	errs := []error{w.flush()}
+	errs := []error{w.flush(), w.count()}
 	for _, s := range []*sql.Stmt{w.run, w.label, w.series, w.host, w.find, w.compare} {
 		errs = append(errs, s.Close())
 	}
 	return errors.Join(errs...)
+}
+
+// count adds to the table tally, in the order of its key: two writers never wait for each other.
+func (w *writer) count() error {
+	for _, t := range slices.SortedFunc(maps.Keys(w.tallies), tallied.compare) {
+		if _, err := w.tx.ExecContext(w.ctx, `INSERT INTO tally (lab, host, contender, is_primary, verdict, n)
+			VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (lab, host, contender, is_primary, verdict)
+			DO UPDATE SET n = tally.n + excluded.n`, t.lab, t.host, t.contender, t.primary, t.code, w.tallies[t]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // flush adds the comparisons that wait.
@@ -510,6 +568,7 @@ func (w *writer) add(e Entry) error {
 			return err
 		}
 		row := []any{id, series, r.Began.Unix(), code, c.Ratio, c.Low, c.High, c.Blocks, number(c.Primary)}
+		w.tallies[tallied{r.Lab, host, c.Contender, number(c.Primary), code}]++
 		if w.copy != nil {
 			w.rows = append(w.rows, row)
 		} else if _, err := w.compare.ExecContext(w.ctx, row...); err != nil {
@@ -517,9 +576,11 @@ func (w *writer) add(e Entry) error {
 		}
 	}
 	if len(w.rows) > mostRows {
-		return w.flush()
+		if err := w.flush(); err != nil {
+			return err
+		}
 	}
-	return nil
+	return w.addPast(id, e)
 }
 
 func (w *writer) hostOf(r bundle.Record) (int64, error) {

@@ -12,7 +12,8 @@ import (
 
 // sqlite keeps the index of one person, in a file. Commits are on the disk when they
 // return. busy_timeout is in milliseconds.
-var sqlite = dialect{name: "SQLite", id: "INTEGER PRIMARY KEY", text: "TEXT", check: notEmpty}
+var sqlite = dialect{name: "SQLite", id: "INTEGER PRIMARY KEY", text: "TEXT", check: notEmpty,
+	analyze: "ANALYZE"}
 
 // notEmpty refuses a text without a statement, such as a comment: the driver would panic.
 func notEmpty(conn any, text string) error {

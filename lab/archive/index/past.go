@@ -1,0 +1,125 @@
+package index
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/history"
+)
+
+// work is what the runs of a lab have in common until the lab file changes.
+type work struct {
+	Contenders []analysis.Contender
+	Cells      []analysis.Cell
+}
+
+// addPast adds what a history needs of a run.
+func (w *writer) addPast(id int64, e Entry) error {
+	if e.Past == nil {
+		return nil
+	}
+	past := *e.Past
+	var ids [2]int64
+	for i, part := range []any{work{past.Results.Contenders, past.Results.Cells}, past.Facts} {
+		var err error
+		if ids[i], err = w.partOf(part); err != nil {
+			return err
+		}
+	}
+	past.Results.Contenders, past.Results.Cells, past.Facts = nil, nil, nil
+	text, err := json.Marshal(past)
+	if err != nil {
+		return err
+	}
+	_, err = w.tx.ExecContext(w.ctx, `INSERT INTO past (run, work, facts, content, page) VALUES ($1, $2, $3, $4, $5)`,
+		id, ids[0], ids[1], string(text), string(e.Page))
+	return err
+}
+
+// partOf returns the row of the table part that has the JSON of v.
+func (w *writer) partOf(v any) (id int64, err error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return 0, err
+	}
+	sum := sha256.Sum256(text)
+	digest := hex.EncodeToString(sum[:])
+	if id, ok := w.parts[digest]; ok {
+		return id, nil
+	}
+	err = w.tx.QueryRowContext(w.ctx, `INSERT INTO part (sha256, content) VALUES ($1, $2) ON CONFLICT (sha256)
+		DO UPDATE SET sha256 = excluded.sha256 RETURNING id`, digest, string(text)).Scan(&id)
+	w.parts[digest] = id
+	return id, err
+}
+
+// Past reads runs for package history, the newest f.Most. They have no samples, and their
+// Folder is the digest of the bundle. lacking counts the runs without what a history needs:
+// those that an earlier bakeoff added, until the next rebuild.
+func (x *Index) Past(ctx context.Context, f Filter) (out []history.Run, lacking int, err error) {
+	where, args := f.conditions()
+	type row struct {
+		content     string
+		work, facts int64
+	}
+	var rows []row
+	works, facts := map[int64]work{}, map[int64]map[string]map[string]string{}
+	err = x.each(ctx, `SELECT p.content, p.work, p.facts FROM run r JOIN host h ON h.id = r.host
+		LEFT JOIN past p ON p.run = r.id`+where+fmt.Sprintf(" ORDER BY r.began DESC, r.bundle DESC LIMIT %d", f.most()),
+		args, func(in *sql.Rows) error {
+			var text sql.NullString
+			var a, b sql.NullInt64
+			if err := in.Scan(&text, &a, &b); err != nil {
+				return err
+			}
+			if !text.Valid {
+				lacking++
+				return nil
+			}
+			works[a.Int64], facts[b.Int64] = work{}, nil
+			rows = append(rows, row{text.String, a.Int64, b.Int64})
+			return nil
+		})
+	for id := range works {
+		if err == nil {
+			works[id], err = readPart[work](ctx, x, id)
+		}
+	}
+	for id := range facts {
+		if err == nil {
+			facts[id], err = readPart[map[string]map[string]string](ctx, x, id)
+		}
+	}
+	for _, r := range rows {
+		var run history.Run
+		if err == nil {
+			err = json.Unmarshal([]byte(r.content), &run)
+		}
+		if err != nil {
+			return nil, 0, fault.Op("index", err)
+		}
+		safetext.Scrub(&run, safetext.Line)
+		run.Results.Contenders, run.Results.Cells, run.Facts = works[r.work].Contenders, works[r.work].Cells, facts[r.facts]
+		out = append(out, run)
+	}
+	return out, lacking, fault.Op("index", err)
+}
+
+func readPart[T any](ctx context.Context, x *Index, id int64) (out T, err error) {
+	var text string
+	if err := x.db.QueryRowContext(ctx, `SELECT content FROM part WHERE id = $1`, id).Scan(&text); err != nil {
+		return out, err
+	}
+	if err := json.Unmarshal([]byte(text), &out); err != nil {
+		return out, err
+	}
+	safetext.Scrub(&out, safetext.Line)
+	return out, nil
+}
