@@ -90,6 +90,12 @@ func holds(t testing.TB, s *archive.Store, want int) {
 		ORDER BY 1, 2, 3, 4, 5`)
 	counted := rows(t, s.Index, `SELECT lab, host, contender, is_primary, verdict, count(*) FROM comparisons
 		GROUP BY lab, host, contender, is_primary, verdict ORDER BY 1, 2, 3, 4, 5`)
+	seen := rows(t, s.Index, `SELECT lab, host, contender, n FROM seen ORDER BY 1, 2, 3`)
+	runs := rows(t, s.Index, `SELECT r.lab, r.host, c.contender, count(DISTINCT r.id) FROM comparisons c
+		JOIN run r ON r.id = c.run GROUP BY r.lab, r.host, c.contender ORDER BY 1, 2, 3`)
+	if !slices.EqualFunc(seen, runs, slices.Equal[[]any]) {
+		t.Errorf("seen has\n%v\nand comparisons\n%v", seen, runs)
+	}
 	if !slices.EqualFunc(tallied, counted, slices.Equal[[]any]) {
 		t.Errorf("verdicts has\n%v\nand comparisons\n%v", tallied, counted)
 	}

@@ -32,9 +32,12 @@ type FleetOption struct {
 	All     bool   // show comparisons that are not primary too
 	// Link returns the address of the page of a run in a folder; "" for none.
 	Link func(folder string) string
+	// Index is the address of an index of runs, relative to the page; "" for none.
+	Index string
 }
 
 type fleetPage struct {
+	Index                            string
 	CSP, Version, Title, Lead, Alpha string
 	Labs                             []fleetLab
 	Unread                           []struct{ Folder, Reason string }
@@ -71,6 +74,7 @@ func Fleet(r fleet.Result, opt FleetOption) ([]byte, error) {
 	})
 	r = harmless(r)
 	p := fleetPage{CSP: pagePolicy(), Version: safetext.Line(opt.Version), Title: fleetTitle(r), Lead: fleetLead(r),
+		Index: opt.Index,
 		Alpha: fmt.Sprintf("%.3g %%", 100*r.Alpha)}
 	b := &builder{contents: &contents{}}
 	for i, l := range r.Labs {

@@ -460,3 +460,33 @@ func levelTable(by compare.By, l history.Lab, s history.Series) table {
 	}
 	return t
 }
+
+// Change is a run at which something changed: the steps of all series of a lab on a machine
+// that begin with it. Its text is harmless to a terminal, and not escaped for HTML.
+type Change struct {
+	Lab, Machine, Run, Folder string
+	At                        time.Time
+	Claims                    []string // the steps in words
+}
+
+// ChangesOf lists the changes of a history, each run once.
+func ChangesOf(r history.Result) (out []Change) {
+	r = harmless(r)
+	for _, l := range r.Labs {
+		at := map[int]int{}
+		for _, s := range l.Primary() {
+			for _, x := range s.Steps {
+				i, ok := at[x.Run]
+				if !ok {
+					i = len(out)
+					at[x.Run] = i
+					p := l.Runs[x.Run]
+					out = append(out, Change{Lab: l.Lab, Machine: machineText(l.Machine), Run: p.Run, Folder: p.Folder, At: p.At})
+				}
+				w := stepWords(l, s, x)
+				out[i].Claims = append(out[i].Claims, w.Claim+" "+w.Where+": "+w.Evidence+".")
+			}
+		}
+	}
+	return out
+}

@@ -27,7 +27,8 @@ const (
 
 // historyFile is the page of the history of a lab file; "" if it has none.
 func (x *Index) historyFile(k kind, f *facet) string {
-	if k.name != "lab" || f.Count() < fewestRuns || f.Count() > mostRuns {
+	if k.name != "lab" || f.Count() < fewestRuns ||
+		f.Count() > mostRuns && !x.look.Stored {
 		return ""
 	}
 	return strings.Replace(f.File, "/"+k.name+"-", "/history-", 1)

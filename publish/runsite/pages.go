@@ -59,10 +59,11 @@ type facet struct {
 	Key         string // short: in the page, for the filters
 	File        string // relative to the folder of the index
 	runs        []int  // of the site's entries
+	more        int    // further runs, which are not entries
 }
 
 // Count is the number of its runs.
-func (f *facet) Count() int { return len(f.runs) }
+func (f *facet) Count() int { return len(f.runs) + f.more }
 
 // maxFacets bounds the values of one kind: a stranger's runs may have any number.
 const maxFacets = 2000
@@ -86,18 +87,23 @@ func facetsOf(entries []Entry) map[string][]*facet {
 			}
 		}
 		slices.SortFunc(out[k.name], func(a, b *facet) int { return cmp.Compare(a.Value, b.Value) })
-		taken := map[string]bool{}
-		for i, f := range out[k.name] {
-			slug := report.Slug(f.Value)
-			for n := 2; taken[slug]; n++ {
-				slug = fmt.Sprintf("%s-%d", report.Slug(f.Value), n)
-			}
-			taken[slug] = true
-			f.File = PagesDir + "/" + k.name + "-" + slug + ".html"
-			f.Key = fmt.Sprintf("%c%d", 'a'+n, i)
-		}
+		nameFacets(out[k.name], k.name, n)
 	}
 	return out
+}
+
+// nameFacets gives the sorted facets of kind n their files and keys.
+func nameFacets(all []*facet, kind string, n int) {
+	taken := map[string]bool{}
+	for i, f := range all {
+		slug := report.Slug(f.Value)
+		for n := 2; taken[slug]; n++ {
+			slug = fmt.Sprintf("%s-%d", report.Slug(f.Value), n)
+		}
+		taken[slug] = true
+		f.File = PagesDir + "/" + kind + "-" + slug + ".html"
+		f.Key = fmt.Sprintf("%c%d", 'a'+n, i)
+	}
 }
 
 // Index is the pages about a set of runs.
@@ -106,8 +112,10 @@ type Index struct {
 	entries []Entry
 	facets  map[string][]*facet
 	look    Look
-	of      []string                        // the keys of each entry's facets, with spaces around them
-	rows    []func() (template.HTML, error) // of each entry, on pages in PagesDir
+	// machines says that there is a comparison of the machines of the lab file.
+	machines bool
+	of       []string                        // the keys of each entry's facets, with spaces around them
+	rows     []func() (template.HTML, error) // of each entry, on pages in PagesDir
 }
 
 // Look is how an index stands in its site.
@@ -124,6 +132,9 @@ type Look struct {
 	// Posts are what was written about runs, by folder. Addresses are below the folder of
 	// the index.
 	Posts map[string][]Link
+	// Stored says that the runs are those of a store: histories are of the newest runs, and
+	// there may be a comparison of machines.
+	Stored bool
 }
 
 // Link is a link to a page.
@@ -247,6 +258,9 @@ func (x *Index) identity(parts ...[]string) string {
 
 // reportOf is the link from a page to the report of a run.
 func reportOf(up string, e *Entry) string {
+	if e.href != "" {
+		return up + e.href
+	}
 	if !e.Page {
 		return ""
 	}

@@ -24,6 +24,7 @@ type Entry struct {
 	State   string `json:"state"`   // of the files that Entry was read from
 	Program string `json:"program"` // that read them
 
+	href string       // of its page, below the folder of the index; "": its report
 	past *history.Run // of one that was read just now
 }
 

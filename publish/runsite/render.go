@@ -50,8 +50,11 @@ type view struct {
 	Left                      string // what is not on the page
 	More                      []Link // further pages of the index
 	History                   string // link to the history of a lab file; "" for none
+	Links                     []Link // to further pages, at the top
+	Fetch                     string // command that gets the run of the page
 	Files                     []Link // of a run
 	Problems                  int
+	Changes                   bool // Rows are change points
 }
 
 // browse is the values of one kind, as links.
@@ -219,6 +222,9 @@ func (x *Index) writeFacet(b *bytes.Buffer, k kind, f *facet) error {
 	v.Lead = capital(k.one) + " of " + unit.Count(f.Count(), "run") + ", the newest first."
 	if file := x.historyFile(k, f); file != "" {
 		v.History = path.Base(file)
+	}
+	if k.name == "lab" && x.machines {
+		v.Links = []Link{{"How the machines compare", path.Base(machinesFile(f))}}
 	}
 	shown := f.runs[:min(len(f.runs), maxRows)]
 	for _, i := range shown {

@@ -3,6 +3,7 @@
 package site
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/unit"
+	"bakeoff/cmd/bakeoff/archive"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/cmd/bakeoff/offline"
 	"bakeoff/publish/report"
@@ -60,6 +62,7 @@ func folder(args []string) string {
 func (w writer) build() *cobra.Command {
 	var opt site.Option
 	var asJSON, watch bool
+	var store string
 	c := &cobra.Command{
 		Use:   "build [SITE]",
 		Short: "Build the site",
@@ -71,15 +74,27 @@ timer prints units of systemd that do the same without --watch.
 
 The runs in the folder runs/ of the site become an index with a search and filters, and a
 page for each workload, contender and machine. A folder that holds nothing but runs
-becomes a site of these runs, in that folder.`,
+becomes a site of these runs, in that folder.
+
+With --store, the site is that of a store of runs, from its index: pages of lab files,
+machines, contenders, months and runs, histories with change points, the comparison of
+machines, and a search. It goes into the folder site of the store, or into --output, which
+must be a folder of its own. A month whose runs did not change is not built again.`,
 		Example: `  bakeoff site build blog
   bakeoff site build --force blog               make every file again
   bakeoff site build --drafts --future blog     show what is not published yet
   bakeoff site build --watch blog               follow changes, and publish scheduled posts
   bakeoff site build --output /srv/www blog
-  bakeoff site build runs                       make a site of runs`,
+  bakeoff site build runs                       make a site of runs
+  bakeoff site build --store store --output /srv/www/runs`,
 		Args: cli.Between(0, 1, "a site"),
 		RunE: func(c *cobra.Command, args []string) error {
+			if store != "" {
+				if len(args) > 0 || watch || opt.Drafts || opt.Future || opt.Theme != "" {
+					return cli.Usage(c, fmt.Errorf("--store has a site of its own: only --output, --force and --json go with it"))
+				}
+				return w.buildStore(c, store, opt, asJSON)
+			}
 			dir := folder(args)
 			if onlyRuns(dir) && watch {
 				return cli.Usage(c, fmt.Errorf("--watch needs a site of posts; %s holds only runs", dir))
@@ -112,6 +127,7 @@ becomes a site of these runs, in that folder.`,
 	f.BoolVar(&opt.Future, "future", false, "publish posts that are dated in the future too")
 	f.StringVar(&opt.Output, "output", "", "`folder` to write to, instead of OUTPUT_DIR")
 	f.StringVar(&opt.Theme, "theme", "", "`theme` to use, instead of THEME")
+	f.StringVar(&store, "store", "", "build the site of the runs of the store in this `folder`")
 	f.BoolVar(&asJSON, "json", false, "print one line of JSON for each build")
 	f.BoolVar(&watch, "watch", false, "build again when a file changes, and when the date of a post comes")
 	return c
@@ -174,6 +190,30 @@ func (w writer) buildRuns(dir string, force, asJSON bool) error {
 	}
 	fmt.Fprintf(w.Out, "%s: %s, %d of them read; %d files written\n", filepath.Join(dir, runsite.IndexFile),
 		unit.Count(sum.Runs, "run"), sum.Read, sum.Written)
+	return nil
+}
+
+// buildStore builds the site of a store.
+func (w writer) buildStore(c *cobra.Command, dir string, opt site.Option, asJSON bool) error {
+	tuneMemory()
+	ctx, stop := w.Interruptible(c.Context())
+	defer stop()
+	x, err := archive.OpenIndex(ctx, dir)
+	if err != nil {
+		return err
+	}
+	defer x.Close()
+	out := cmp.Or(opt.Output, filepath.Join(dir, "site"))
+	sum, err := runsite.BuildStore(ctx, x, out, runsite.Option{Force: opt.Force, Program: cli.Program(w.version),
+		Report: offline.PageOption(w.version, string(report.ByEstimate))})
+	if err != nil {
+		return err
+	}
+	if asJSON {
+		return w.PrintJSON(sum)
+	}
+	fmt.Fprintf(w.Out, "%s: %s, %d of them new; %d files written, %d removed\n", filepath.Join(out, runsite.IndexFile),
+		unit.Count(sum.Runs, "run"), sum.Read, sum.Written, sum.Removed)
 	return nil
 }
 

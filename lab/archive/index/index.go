@@ -157,7 +157,7 @@ func (x *Index) Add(ctx context.Context, entries ...Entry) error {
 func (x *Index) Replace(ctx context.Context, only []string, next func() (Entry, bool, error)) error {
 	err := x.within(ctx, func(conn *sql.Conn, tx *sql.Tx) error {
 		if only == nil {
-			for _, table := range []string{"past", "part", "tally", "comparison", "label", "run",
+			for _, table := range []string{"past", "part", "seen", "tally", "comparison", "label", "run",
 				"series", "host"} {
 				if _, err := tx.ExecContext(ctx, "DELETE FROM "+table); err != nil {
 					return err
@@ -203,10 +203,17 @@ const uncount = `UPDATE tally SET n = tally.n - gone.n FROM (SELECT r.lab, r.hos
 	tally.host = gone.host AND tally.contender = gone.contender AND tally.is_primary = gone.is_primary AND
 	tally.verdict = gone.verdict`
 
+// unsee takes the contenders of a bundle out of seen.
+const unsee = `UPDATE seen SET n = seen.n - 1 FROM (SELECT DISTINCT r.lab, r.host, s.contender
+	FROM comparison c JOIN run r ON r.id = c.run JOIN series s ON s.id = c.series WHERE r.bundle = $1) AS gone
+	WHERE seen.lab = gone.lab AND seen.host = gone.host AND seen.contender = gone.contender`
+
 func remove(ctx context.Context, tx *sql.Tx, bundles []string) error {
 	for _, b := range bundles {
-		if _, err := tx.ExecContext(ctx, uncount, b); err != nil {
-			return err
+		for _, text := range []string{uncount, unsee} {
+			if _, err := tx.ExecContext(ctx, text, b); err != nil {
+				return err
+			}
 		}
 		for _, table := range []string{"comparison", "label", "past"} {
 			if _, err := tx.ExecContext(ctx,
@@ -221,8 +228,12 @@ func remove(ctx context.Context, tx *sql.Tx, bundles []string) error {
 	if len(bundles) == 0 {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, `DELETE FROM tally WHERE n = 0`)
-	return err
+	for _, table := range []string{"tally", "seen"} {
+		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE n = 0"); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Has returns which of the bundles the index has.
@@ -454,6 +465,7 @@ type writer struct {
 	hosts                                   map[string]int64
 	tx                                      *sql.Tx
 	tallies                                 map[tallied]int
+	seen                                    map[tallied]int  // without verdicts
 	parts                                   map[string]int64 // ids, by digest
 }
 
@@ -475,7 +487,7 @@ const mostRows = 10_000
 
 func (x *Index) newWriter(ctx context.Context, conn *sql.Conn, tx *sql.Tx) (w *writer, err error) {
 	w = &writer{ctx: ctx, known: map[[9]string]int64{}, hosts: map[string]int64{}, tx: tx, tallies: map[tallied]int{},
-		parts: map[string]int64{}}
+		parts: map[string]int64{}, seen: map[tallied]int{}}
 	if x.dialect.copy != nil {
 		w.copy = func(rows [][]any) error { return x.dialect.copy(ctx, conn, rows) }
 	}
@@ -522,6 +534,13 @@ func (w *writer) count() error {
 			return err
 		}
 	}
+	for _, t := range slices.SortedFunc(maps.Keys(w.seen), tallied.compare) {
+		if _, err := w.tx.ExecContext(w.ctx, `INSERT INTO seen (lab, host, contender, n) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (lab, host, contender) DO UPDATE SET n = seen.n + excluded.n`, t.lab, t.host, t.contender,
+			w.seen[t]); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -558,7 +577,12 @@ func (w *writer) add(e Entry) error {
 			return err
 		}
 	}
+	own := map[string]bool{}
 	for _, c := range r.Comparisons {
+		if !own[c.Contender] {
+			own[c.Contender] = true
+			w.seen[tallied{lab: r.Lab, host: host, contender: c.Contender}]++
+		}
 		series, err := w.seriesOf(c)
 		if err != nil {
 			return err

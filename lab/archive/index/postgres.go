@@ -15,7 +15,7 @@ import (
 var postgres = dialect{name: "PostgreSQL", id: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
 	text: `TEXT COLLATE "C"`, lock: "SELECT pg_advisory_xact_lock(7165064744911531008)", copy: copyRows,
 	// Without VACUUM, an index does not suffice to read a column that it has.
-	analyze: "VACUUM (ANALYZE) host, run, label, series, comparison, tally, past, part"}
+	analyze: "VACUUM (ANALYZE) host, run, label, series, comparison, tally, seen, past, part"}
 
 func openPostgres(ctx context.Context, place string) (*Index, error) {
 	config, err := pgx.ParseConfig(place)

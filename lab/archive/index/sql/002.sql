@@ -12,6 +12,18 @@ INSERT INTO tally (lab, host, contender, is_primary, verdict, n)
 	SELECT r.lab, r.host, s.contender, c.is_primary, c.verdict, count(*)
 	FROM comparison c JOIN run r ON r.id = c.run JOIN series s ON s.id = c.series
 	GROUP BY r.lab, r.host, s.contender, c.is_primary, c.verdict;
+-- seen counts the runs of contenders.
+CREATE TABLE seen (
+	lab TEXT NOT NULL,
+	host BIGINT NOT NULL REFERENCES host (id),
+	contender TEXT NOT NULL,
+	n BIGINT NOT NULL,
+	PRIMARY KEY (lab, host, contender)
+);
+INSERT INTO seen (lab, host, contender, n)
+	SELECT r.lab, r.host, s.contender, count(DISTINCT c.run)
+	FROM comparison c JOIN run r ON r.id = c.run JOIN series s ON s.id = c.series
+	GROUP BY r.lab, r.host, s.contender;
 CREATE VIEW verdicts AS
 	SELECT t.lab, h.name AS host, t.contender, t.is_primary, v.name AS verdict, CAST(t.n AS INTEGER) AS comparisons
 	FROM tally t JOIN host h ON h.id = t.host JOIN verdict v ON v.id = t.verdict;
