@@ -19,10 +19,12 @@ package format
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 )
@@ -65,7 +67,33 @@ type Doc struct {
 	Order string
 	// InOrder means that the records of a file are in the order of measurement.
 	InOrder bool
-	Source  []string // manuals
+	// Summaries are what the program or its relatives write for people, in which numbers
+	// that Read needs are missing.
+	Summaries []Summary
+	Source    []string // manuals
+}
+
+// Summary is a kind of file that Read cannot use, although the program wrote it.
+type Summary struct {
+	What string // it is: "the CSV of hyperfine"
+	// Fix is what to do; "" for: write the file with Program.
+	Fix  string
+	Head *regexp.Regexp // matches its head
+}
+
+// SummaryError returns an error that says which program wrote a file with this head, and
+// how to write one that Read can use; nil if the head is of no known summary.
+func SummaryError(all []Format, name string, head []byte) error {
+	for _, f := range all {
+		d := f.Doc()
+		for _, s := range d.Summaries {
+			if s.Head.Match(head) {
+				return fault.WithFix(fault.New(fault.Invalid, "%s:1: this is %s, which analyse does not read", name, s.What),
+					cmp.Or(s.Fix, "write the file with "+d.Program))
+			}
+		}
+	}
+	return nil
 }
 
 // LabelDoc describes a label.

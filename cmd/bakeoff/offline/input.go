@@ -3,6 +3,7 @@ package offline
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"crypto/sha256"
 	"fmt"
@@ -328,9 +329,13 @@ func recognize(path string, head []byte) (format.Format, error) {
 	if len(bytes.TrimSpace(head)) == 0 {
 		return nil, fault.New(fault.Invalid, "%s is empty; the program that should write it may have failed", path)
 	}
+	if err := format.SummaryError(formatall.Formats(), path, head); err != nil {
+		return nil, err
+	}
 	if !analysis.LooksLikeTable(head) {
-		return nil, fault.New(fault.Invalid, "%s:1: the format is unknown; analyse reads %s (--from names one)", path,
-			strings.Join(formatNames(), ", "))
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%s:1: analyse does not recognize the format", path),
+			"write the file as bakeoff analyse --help shows, or name its format with --from: "+
+				strings.Join(formatNames(), ", "))
 	}
 	return nil, nil
 }
@@ -349,7 +354,8 @@ func (all inputs) readAs(f format.Format) (out []series.Source, err error) {
 		}
 		file, err := f.Read(x.path, data)
 		if err != nil {
-			problems = append(problems, err.Error())
+			head := data[:min(len(data), format.HeadBytes)]
+			problems = append(problems, cmp.Or(format.SummaryError(formatall.Formats(), x.path, head), err).Error())
 			continue
 		}
 		if sum := sha256.Sum256(data); paths[sum] != "" {

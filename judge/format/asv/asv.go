@@ -5,6 +5,7 @@ package asv
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,10 @@ func (asv) Doc() format.Doc {
 		Order: "asv runs a benchmark with all of its parameters in one or more rounds of processes before it starts " +
 			"the next one. A file is one commit in one environment. Without --record-samples it has statistics and no single " +
 			"values.",
+		Summaries: []format.Summary{
+			{What: "the text of asv", Head: regexp.MustCompile(
+				`(?m)^\| Change +\| Before |^·+ (?:Discovering benchmarks|Running \d+ total)`)},
+		},
 		Source: []string{"https://asv.readthedocs.io/en/stable/dev.html (results files)"},
 	}
 }
@@ -206,6 +211,7 @@ func (r report) addBenchmark(out *format.File, p *format.Problems, e entry, b be
 			rec.Failed, rec.Reason = 1, "the benchmark failed, or was skipped"
 		case len(s.Values) > 0:
 			rec.Series = []format.Series{s}
+			p.CompareStats(out, e.line, strconv.Quote(e.name), format.Stats{Median: result}, s.Values)
 		case elementOrNil(b.Repeat, i) == nil && elementOrNil(b.Stats, i) == nil:
 			s.Values = []float64{*result} // one value, such as that of track_
 			rec.Series = []format.Series{s}

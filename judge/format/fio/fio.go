@@ -36,6 +36,9 @@ func (fio) Doc() format.Doc {
 		Order: "fio runs all jobs of a file at the same time, unless a job has stonewall, and reports one value of each. " +
 			"A repetition is another file. A file has the time at which fio ended.",
 		InOrder: true,
+		Summaries: []format.Summary{
+			{What: "the text of fio", Head: regexp.MustCompile(`(?m)^\S.*: \(g=\d+\): rw=|^ +(?:read|write|trim) *: IOPS=`)},
+		},
 		Source: []string{"https://fio.readthedocs.io/en/latest/fio_doc.html#json-output",
 			"https://fio.readthedocs.io/en/latest/fio_doc.html#terse-output"},
 	}

@@ -36,7 +36,9 @@ func (gobench) Doc() format.Doc {
 			"benchmark; -shuffle changes the order of benchmarks, but not that of sub-benchmarks. The output has no times, " +
 			"so the order of two files is unknown.",
 		InOrder: true,
-		Source:  []string{"https://go.dev/design/14313-benchmark-format"},
+		Summaries: []format.Summary{{What: "the output of benchstat", Fix: "give analyse the files that benchstat read",
+			Head: regexp.MustCompile(`(?m)^ *│ +(?:\S+/op|B/s)\b|^name +old \S+ +new \S+ +delta$|^,[^,\n]+,CI,`)}},
+		Source: []string{"https://go.dev/design/14313-benchmark-format"},
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -28,6 +29,10 @@ func (googlebench) Doc() format.Doc {
 		Order: "Google Benchmark runs all repetitions of a benchmark before it starts the next one, in one process. With " +
 			"--benchmark_enable_random_interleaving it mixes them, and the file does not say so, so the order is unknown. " +
 			"A value is the mean of the iterations of a repetition.",
+		Summaries: []format.Summary{
+			{What: "the text of Google Benchmark", Head: regexp.MustCompile(`(?m)^Benchmark +Time +CPU +Iterations`)},
+			{What: "the CSV of Google Benchmark", Head: regexp.MustCompile(`(?m)^name,iterations,real_time,cpu_time,`)},
+		},
 		Source: []string{"https://github.com/google/benchmark/blob/main/docs/user_guide.md"},
 	}
 }

@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -27,7 +30,12 @@ func (hyperfine) Doc() format.Doc {
 		Order: "hyperfine runs one command until all of its runs are done, and then the next one. Each run is a new " +
 			"process.",
 		InOrder: true,
-		Source:  []string{"hyperfine(1), --export-json"},
+		Summaries: []format.Summary{
+			{What: "the CSV of hyperfine", Head: regexp.MustCompile(`^command,mean,stddev,median,user,system,`)},
+			{What: "a table of hyperfine", Head: regexp.MustCompile(`^\| *Command *\| *Mean \[|^\[cols="<,>,>,>,>"\]`)},
+			{What: "the text of hyperfine", Head: regexp.MustCompile(`(?m)^ *Time \((?:mean ± σ|abs ≡)\):`)},
+		},
+		Source: []string{"hyperfine(1), --export-json"},
 	}
 }
 
@@ -48,6 +56,10 @@ type result struct {
 	Times      []*float64                 `json:"times"`
 	ExitCodes  []*int                     `json:"exit_codes"` // null: ended by a signal
 	Parameters map[string]json.RawMessage `json:"parameters"`
+}
+
+func (r result) stats() format.Stats {
+	return format.Stats{Mean: r.Mean, Median: r.Median, Stddev: r.Stddev, Min: r.Min, Max: r.Max}
 }
 
 var seconds = sample.LowerRatio("time", "s", "wall time of a run")
@@ -127,8 +139,14 @@ func addResult(out *format.File, p *format.Problems, line int, r result) {
 			"that a shell takes to start. Measure so short a command with hyperfine -N.", *r.Command, zero, len(times)))
 	}
 	series := format.Series{Metric: seconds, Values: times}
+	if bad == 0 { // hyperfine includes the runs that failed
+		p.CompareStats(out, line, strconv.Quote(*r.Command), r.stats(), lists.Map(r.Times, func(t *float64) float64 {
+			return *t
+		}))
+	}
 	if len(r.Times) == 0 {
-		series.Stats = &format.Stats{Mean: r.Mean, Median: r.Median, Stddev: r.Stddev, Min: r.Min, Max: r.Max}
+		s := r.stats()
+		series.Stats = &s
 	} else if len(times) == 0 && rec.Failed == 0 {
 		return
 	}

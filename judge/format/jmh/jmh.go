@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,7 +33,11 @@ func (jmh) Doc() format.Doc {
 			"fork, before it starts the next benchmark. A value is an iteration; in mode sample it is the mean of the samples " +
 			"of an iteration. Iterations of one fork share its compiled code, so few forks say little.",
 		InOrder: true,
-		Source:  []string{"https://github.com/openjdk/jmh", "org.openjdk.jmh.results.format.JSONResultFormat"},
+		Summaries: []format.Summary{
+			{What: "the text of JMH", Head: regexp.MustCompile(`(?m)^# JMH version: |^Benchmark .*\bMode +Cnt +Score\b`)},
+			{What: "the CSV of JMH", Head: regexp.MustCompile(`^"?Benchmark"?[,;\t]"?Mode"?[,;\t]"?Threads"?[,;\t]`)},
+		},
+		Source: []string{"https://github.com/openjdk/jmh", "org.openjdk.jmh.results.format.JSONResultFormat"},
 	}
 }
 
@@ -142,6 +147,10 @@ func addResult(out *format.File, p *format.Problems, line int, r result) {
 		}
 	}
 	r.addSeries(&rec, p, "", *r.Primary)
+	if len(r.Primary.Raw) > 0 { // scores of other metrics may be sums
+		values, _ := r.Primary.iterationValues()
+		p.CompareStats(out, line, r.Benchmark, format.Stats{Mean: r.Primary.Score.float64}, values)
+	}
 	for _, k := range slices.Sorted(maps.Keys(r.Secondary)) {
 		r.addSeries(&rec, p, strings.TrimLeft(k, "·+ "), r.Secondary[k])
 	}

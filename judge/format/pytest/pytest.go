@@ -5,7 +5,9 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -31,7 +33,11 @@ func (pytest) Doc() format.Doc {
 		Order: "pytest-benchmark runs all rounds of a test before it starts the next test, and all tests in one process. " +
 			"The time of a round is the mean of its iterations.",
 		InOrder: true,
-		Source:  []string{"https://pytest-benchmark.readthedocs.io/en/latest/usage.html"},
+		Summaries: []format.Summary{
+			{What: "the text of pytest", Head: regexp.MustCompile(`(?m)^Name \(time in .*\) +Min `)},
+			{What: "the CSV of pytest-benchmark", Head: regexp.MustCompile(`^name,(?:[\w:]+,)*min,max,mean,`)},
+		},
+		Source: []string{"https://pytest-benchmark.readthedocs.io/en/latest/usage.html"},
 	}
 }
 
@@ -204,6 +210,9 @@ func addBenchmark(out *format.File, p *format.Problems, line int, b benchmark) {
 			series.Stats.N = &rounds
 		}
 	}
+	s := b.Stats
+	p.CompareStats(out, line, strconv.Quote(name), format.Stats{Mean: s.Mean, Median: s.Median, Min: s.Min, Max: s.Max},
+		series.Values)
 	group := ""
 	if b.Group != nil {
 		group = *b.Group

@@ -24,7 +24,11 @@ func (redis) Doc() format.Doc {
 		Order: "redis-benchmark runs one test after the other, each once. Its rate counts whole milliseconds, and the " +
 			"file does not name the number of requests, the clients or the pipelining.",
 		InOrder: true,
-		Source:  []string{"https://redis.io/docs/latest/operate/oss_and_stack/management/optimization/benchmarks/"},
+		Summaries: []format.Summary{
+			{What: "the text of redis-benchmark", Head: regexp.MustCompile(
+				`(?m)^====== .+ ======\s+\d+ requests completed in|^[A-Z_]+(?: \(.*\))?: [\d.]+ requests per second`)},
+		},
+		Source: []string{"https://redis.io/docs/latest/operate/oss_and_stack/management/optimization/benchmarks/"},
 	}
 }
 

@@ -1,0 +1,85 @@
+package all
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"bakeoff/base/fault"
+	"bakeoff/judge/format"
+)
+
+// summaries are the beginnings of files that programs write for people.
+var summaries = []struct{ format, what, head string }{
+	{"asv", "the text of asv", "| Change   | Before [0a9b]  | After [8c7d]   |   Ratio | Benchmark |\n"},
+	{"asv", "the text of asv", "· Creating environments\n· Discovering benchmarks\n· Running 3 total benchmarks\n"},
+	{"fio", "the text of fio", "readers: (g=0): rw=randread, bs=(R) 4096B-4096B, ioengine=psync, iodepth=1\nfio-3.33\n"},
+	{"fio", "the text of fio", "\n  read: IOPS=2000, BW=8000KiB/s (8192kB/s)(80.0MiB/10001msec)\n"},
+	{"go", "the output of benchstat", "goos: linux\n        │  old.txt   │            new.txt             │\n" +
+		"        │   sec/op   │   sec/op     vs base           │\nJoin-8    1.000µ ± 1%   0.900µ ± 2%  -10.00%\n"},
+	{"go", "the output of benchstat",
+		"name    old time/op  new time/op  delta\nJoin-8  1.00µs ± 1%  0.90µs ± 2%  -10.00%\n"},
+	{"go", "the output of benchstat", "goos: linux\n,old.txt,,new.txt\n,sec/op,CI,sec/op,CI,vs base,P\n"},
+	{"google", "the text of Google Benchmark", "Running ./bench\n-----\n" +
+		"Benchmark           Time             CPU   Iterations\n-----\nBM_Sort/64       1000 ns         1000 ns\n"},
+	{"google", "the CSV of Google Benchmark", "name,iterations,real_time,cpu_time,time_unit,bytes_per_second\n"},
+	{"hyperfine", "the CSV of hyperfine", "command,mean,stddev,median,user,system,min,max\nsleep 1,1,0,1,0,0,1,1\n"},
+	{"hyperfine", "a table of hyperfine",
+		"| Command | Mean [ms] | Min [ms] | Max [ms] | Relative |\n|:---|---:|---:|---:|---:|\n"},
+	{"hyperfine", "a table of hyperfine",
+		"| Command  |  Mean [s] |  Min [s] |  Max [s] |  Relative |\n|--+--+--+--+--|\n"},
+	{"hyperfine", "a table of hyperfine", "[cols=\"<,>,>,>,>\"]\n|===\n| Command \n| Mean [ms] \n"},
+	{"hyperfine", "the text of hyperfine", "Benchmark 1: sleep 0.1\n  Time (mean ± σ):     102.2 ms ±   0.5 ms\n"},
+	{"hyperfine", "the text of hyperfine",
+		"Benchmark 1: sleep 1\n  Time (abs ≡):        1.002 s               [User: 0.001 s]\n"},
+	{"jmh", "the text of JMH", "# JMH version: 1.37\n# VM version: JDK 17.0.9\n"},
+	{"jmh", "the text of JMH",
+		"Benchmark      Mode  Cnt   Score   Error  Units\nBench.run      avgt    5  12.500 ± 0.100  ns/op\n"},
+	{"jmh", "the CSV of JMH",
+		"\"Benchmark\",\"Mode\",\"Threads\",\"Samples\",\"Score\",\"Score Error (99.9%)\",\"Unit\"\n"},
+	{"pytest", "the text of pytest", "collected 1 item\n\n--- benchmark: 1 tests ---\n" +
+		"Name (time in ns)         Min       Max      Mean  StdDev\n"},
+	{"pytest", "the CSV of pytest-benchmark", "name,param:size,min,max,mean,stddev,rounds,median,iqr,ops\n"},
+	{"redis", "the text of redis-benchmark", "====== SET ======\n  100000 requests completed in 1.00 seconds\n"},
+	{"redis", "the text of redis-benchmark", "PING_INLINE: 99009.90 requests per second, p50=0.263 msec\n"},
+}
+
+func TestSummariesAreNamed(t *testing.T) {
+	seen := map[string]bool{}
+	for _, s := range summaries {
+		err := format.SummaryError(Formats(), "x.txt", []byte(s.head))
+		if err == nil || !strings.Contains(err.Error(), "x.txt:1: this is "+s.what+", which analyse does not read; ") {
+			t.Errorf("%q: %v, want %s", s.head, err, s.what)
+		}
+		if fault.Of(err) != fault.Invalid {
+			t.Errorf("%q: the error is of kind %v", s.head, fault.Of(err))
+		}
+		seen[s.format+s.what] = true
+		// What is read first must not take it.
+		if got := format.Recognize(Formats(), []byte(s.head)); len(got) > 0 {
+			if _, err := got[0].Read("x.txt", []byte(s.head)); err == nil {
+				t.Errorf("%q is read as %s", s.head, got[0].Doc().Name)
+			}
+		}
+	}
+	for _, f := range Formats() {
+		for _, s := range f.Doc().Summaries {
+			if !seen[f.Doc().Name+s.What] {
+				t.Errorf("%s: no test has %s", f.Doc().Name, s.What)
+			}
+		}
+	}
+}
+
+// Files that a format reads are no summaries.
+func TestReadableFilesAreNotSummaries(t *testing.T) {
+	files := storedFiles(t)
+	if !slices.ContainsFunc(files, func(f stored) bool { return f.want != "" }) {
+		t.Fatal("no stored files")
+	}
+	for _, f := range files {
+		if err := format.SummaryError(Formats(), f.path, f.data[:min(len(f.data), format.HeadBytes)]); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package format
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"bakeoff/base/safetext"
+	"bakeoff/judge/stats"
+)
+
+// maxRounding is how far a statistic may lie from that of the values, as a share of the
+// largest of them: programs round what they write.
+const maxRounding = 0.001
+
+// CompareStats warns if statistics of a file contradict the values beside them. what
+// names the record. Only mean, median, min and max are compared.
+func (p *Problems) CompareStats(f *File, line int, what string, s Stats, values []float64) {
+	if len(values) == 0 {
+		return
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	sum := 0.0
+	for _, v := range sorted {
+		sum += v / float64(len(sorted))
+	}
+	tolerance := maxRounding * max(math.Abs(sorted[0]), math.Abs(sorted[len(sorted)-1]))
+	var wrong []string
+	for _, x := range []struct {
+		name     string
+		file     *float64
+		computed float64
+	}{
+		{"mean", s.Mean, sum},
+		{"median", s.Median, stats.Median(sorted)},
+		{"min", s.Min, sorted[0]},
+		{"max", s.Max, sorted[len(sorted)-1]},
+	} {
+		if x.file != nil && math.Abs(*x.file-x.computed) > tolerance {
+			wrong = append(wrong, fmt.Sprintf("%s is %.6g, and that of its values is %.6g", x.name, *x.file, x.computed))
+		}
+	}
+	if len(wrong) > 0 {
+		f.Warnings = append(f.Warnings, safetext.Line(fmt.Sprintf("%s:%d: %s: the %s. The file was changed, or its program "+
+			"has an error; bakeoff uses the values.", p.name, line+p.skipped, what, strings.Join(wrong, ", the "))))
+	}
+}

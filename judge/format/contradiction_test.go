@@ -1,0 +1,38 @@
+package format
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestStatsThatContradictTheirValues(t *testing.T) {
+	number := func(v float64) *float64 { return &v }
+	values := []float64{3, 1, 2, 10}
+	for _, c := range []struct {
+		name  string
+		stats Stats
+		want  string // "" for no warning
+	}{
+		{"none", Stats{}, ""},
+		{"equal", Stats{Mean: number(4), Median: number(2.5), Min: number(1), Max: number(10)}, ""},
+		{"rounded", Stats{Mean: number(4.004), Median: number(2.495)}, ""},
+		{"mean", Stats{Mean: number(4.1)}, `f:3: "x": the mean is 4.1, and that of its values is 4. `},
+		{"median and max", Stats{Median: number(2), Max: number(11)},
+			`f:3: "x": the median is 2, and that of its values is 2.5, the max is 11, and that of its values is 10. `},
+		{"min", Stats{Min: number(-1)}, `f:3: "x": the min is -1, and that of its values is 1. `},
+	} {
+		var f File
+		NewProblems("f").CompareStats(&f, 3, `"x"`, c.stats, values)
+		if got := strings.Join(f.Warnings, "\n"); (c.want == "") != (got == "") || !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: warned %q, want %q", c.name, got, c.want)
+		}
+	}
+	if values[0] != 3 {
+		t.Error("the values were sorted")
+	}
+	var f File
+	NewProblems("f").CompareStats(&f, 1, "x", Stats{Mean: number(1)}, nil)
+	if len(f.Warnings) > 0 {
+		t.Errorf("no values: %q", f.Warnings)
+	}
+}
