@@ -18,7 +18,7 @@ bash-completion.`,
   bakeoff completion zsh > "${fpath[1]}/_bakeoff"
   bakeoff completion fish > ~/.config/fish/completions/bakeoff.fish`,
 		ValidArgs: []string{"bash", "zsh", "fish"},
-		Args:      cli.Between(1, 1, "bash, zsh or fish"),
+		Args:      cli.Between(1, 1, "the shell (bash, zsh or fish)"),
 		RunE: func(c *cobra.Command, args []string) error {
 			root := c.Root()
 			switch args[0] {

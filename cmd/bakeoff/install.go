@@ -76,7 +76,7 @@ anything, and 0 otherwise.`,
 		Args: cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if factsFile == "" {
-				return cli.Usage(c, fault.New(fault.Invalid, "lint needs --facts"))
+				return cli.Usage(c, fault.New(fault.Invalid, "--facts FILE is missing; bakeoff install probe > FILE writes the facts"))
 			}
 			s, err := a.readInstalled(factsFile)
 			if err != nil {
@@ -149,7 +149,11 @@ func (a *app) printLint(found []lint.Finding) {
 
 // fileError makes an error of a file that does not exist one of kind fault.NotFound.
 func fileError(err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
+	var at *fs.PathError
+	switch {
+	case errors.As(err, &at) && errors.Is(err, fs.ErrNotExist):
+		return fault.New(fault.NotFound, "%s does not exist", at.Path)
+	case errors.Is(err, fs.ErrNotExist):
 		return fault.Wrap(fault.NotFound, "", err)
 	}
 	return err

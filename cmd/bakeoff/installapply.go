@@ -47,7 +47,7 @@ opened. Fix the cause, then run resume. resume also continues after apply was ki
 		Args: cli.Between(0, 1, "a specification"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if (len(args) == 1) == (planFile != "") {
-				return cli.Usage(c, fault.New(fault.Invalid, "apply needs a specification, or --plan"))
+				return cli.Usage(c, fault.New(fault.Invalid, "write either a specification or --plan FILE"))
 			}
 			ctx, stop := a.Interruptible(c.Context())
 			defer stop()

@@ -183,7 +183,7 @@ GUIDs of partitions. The hash covers the whole plan.`,
 func (a *app) makePlan(ctx context.Context, file string, t targetFlags) (*plan.Plan, error) {
 	src, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fileError(err)
+		return nil, fault.WithFix(fileError(err), "bakeoff install init writes a specification")
 	}
 	s, err := spec.Parse(file, src)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"os"
 	"regexp"
@@ -454,7 +455,7 @@ func (a *app) vmExec() *cobra.Command {
 		Short:   "Run a program in a container",
 		Long:    "exec runs a program in a running container. The exit code is that of the program.",
 		Example: "  sudo bakeoff vm exec web -- nginx -T",
-		Args:    cobra.MinimumNArgs(2),
+		Args:    cli.Between(2, math.MaxInt, "GUEST or COMMAND"),
 		RunE: func(c *cobra.Command, args []string) error {
 			g, err := a.guest(args[0])
 			if err != nil {

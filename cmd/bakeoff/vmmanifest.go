@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -90,6 +91,14 @@ func (a *app) checked(file string, text []byte, others ...manifest.Network) (d m
 	return d, nil
 }
 
+// fileOnly refuses arguments. The first one is probably a file.
+func fileOnly(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return cli.Usage(c, fmt.Errorf("unexpected argument %q; write -f %s to read that file", args[0], args[0]))
+}
+
 func (a *app) vmCreate() *cobra.Command {
 	var file string
 	var asJSON bool
@@ -100,7 +109,7 @@ func (a *app) vmCreate() *cobra.Command {
 manifest describes one guest or a list of guests. Before create makes anything, it reports
 every mistake, and every property that this machine does not support.`,
 		Example: "  sudo bakeoff vm create -f web.json\n  sudo bakeoff vm create <web.yaml",
-		Args:    cobra.NoArgs,
+		Args:    fileOnly,
 		RunE: func(c *cobra.Command, _ []string) error {
 			name, text, err := a.payload(c, file)
 			if err != nil {
@@ -238,7 +247,7 @@ and metadata, and add_, update_ and remove_ for nics and filesystems. It prints 
 and when the change takes effect, to standard error.`,
 		Example: "  sudo bakeoff vm update web ram=1024 alias=web2\n  sudo bakeoff vm update web -f change.json\n" +
 			`  echo '{"set_tags": {"role": "front"}}' | sudo bakeoff vm update web`,
-		Args: cobra.MinimumNArgs(1),
+		Args: cli.Between(1, math.MaxInt, "GUEST"),
 		RunE: func(c *cobra.Command, args []string) error {
 			g, err := a.guest(args[0])
 			if err != nil {
@@ -310,7 +319,7 @@ needs a uuid or an alias. apply first prints the differences to standard error. 
 creates missing networks and guests, and updates the other guests. It does not change guests
 and networks that no manifest describes. If nothing differs, it changes nothing.`,
 		Example: "  sudo bakeoff vm apply -f guests.yaml\n  sudo bakeoff vm apply -f guests.d --dry-run",
-		Args:    cobra.NoArgs,
+		Args:    fileOnly,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if file == "" {
 				return cli.Usage(c, errors.New("name a file or a folder with -f"))

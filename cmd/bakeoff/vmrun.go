@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -89,7 +90,7 @@ folders by 9p, under the names share0, share1 and so on.`,
   sudo bakeoff vm run services/rescue --in-memory --console --rm
   sudo bakeoff vm run alpine:3.20 -v /srv/data:/data -e MODE=fast -- sh -c 'ls /data'
   sudo bakeoff vm run disk:debian.qcow2 --memory 2GiB --cpus 2 -p 2222:22`,
-		Args: cobra.MinimumNArgs(1),
+		Args: cli.Between(1, math.MaxInt, "SOURCE"),
 		RunE: r.runGuest,
 	}
 	f := c.Flags()

@@ -51,7 +51,7 @@ a stream that was cut or changed. The guest keeps its UUID, its name and its add
 receive guests from people that you trust: a manifest can give the guest access to any folder
 of this machine.`,
 		Example: "  sudo bakeoff vm receive <web.guest\n  ssh host sudo bakeoff vm send web | sudo bakeoff vm receive",
-		Args:    cobra.NoArgs,
+		Args:    cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f, ok := a.In.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 				return cli.Usage(c, errors.New("standard input is a terminal: read from a file or a pipe"))

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -21,7 +22,7 @@ port 22 of the guest, or else to the address of a NIC in a network of bakeoff vm
 ssh stores the host key under the UUID of the guest. The exit code is that of ssh.`,
 		Example: `  sudo bakeoff vm ssh root@web
   sudo bakeoff vm ssh root@web -- -i key uname -a`,
-		Args: cobra.MinimumNArgs(1),
+		Args: cli.Between(1, math.MaxInt, "GUEST"),
 		RunE: func(c *cobra.Command, args []string) error {
 			user, name, ok := strings.Cut(args[0], "@")
 			if !ok {

@@ -38,6 +38,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
+	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/stats"
 )
@@ -116,10 +117,12 @@ func Measure(r analysis.Results, d Design) (Measured, error) {
 	sides, trials := collect(r, d.Cell, d.Metric)
 	base := sides[d.Base]
 	m.Visits, m.Blocks = base.visits, len(base.blocks)
-	if m.Blocks < Window || len(d.Copies) == 0 || trials == 0 {
-		return m, fault.New(fault.Invalid,
-			"a calibration needs a copy of %s and %d blocks, there are %d copies and %d blocks",
-			d.Base, Window, len(d.Copies), m.Blocks)
+	if len(d.Copies) == 0 {
+		return m, fault.New(fault.Invalid, "a calibration needs a contender that is a copy of %s", d.Base)
+	}
+	if m.Blocks < Window || trials == 0 {
+		return m, fault.WithFix(fault.New(fault.Invalid, "a calibration needs at least %d blocks, and the run has %s", Window,
+			unit.Count(m.Blocks, "block")), "allow it more time, such as --budget 10m")
 	}
 	m.PerTrial = d.Took / time.Duration(trials)
 	for _, x := range identicalPairs(sides, d) {

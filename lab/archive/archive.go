@@ -156,6 +156,10 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 func openFiles(dir string) (*Store, error) {
 	file := filepath.Join(dir, configFile)
 	b, err := readBounded(file, maxConfig)
+	if _, missing := os.Lstat(dir); errors.Is(missing, fs.ErrNotExist) {
+		return nil, fault.WithFix(fault.New(fault.NotFound, "the folder of the store, %s, does not exist", dir),
+			"run bakeoff store init "+dir+", or name another folder: --store FOLDER")
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.WithFix(fault.New(fault.NotFound, "%s is not a store: it has no %s", dir, configFile),
 			"run bakeoff store init "+dir+", or name another folder: --store FOLDER")

@@ -4,7 +4,9 @@ import (
 	"context"
 	"debug/buildinfo"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -110,6 +112,9 @@ func programDir() (string, error) {
 
 func checkAgent(path, fix string) (string, error) {
 	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fault.WithFix(fault.New(fault.Unsupported, "%s does not exist", path), fix)
+	}
 	if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
 		return "", fault.WithFix(fault.New(fault.Unsupported, "%s is not an executable file", path), fix)
 	}

@@ -135,9 +135,14 @@ func Load(dir string, arguments map[string]string) (*Definition, error) {
 			found = append(found, name)
 		}
 	}
-	if len(found) != 1 {
-		return nil, fault.WithFix(fault.New(fault.Invalid, "%s has %d of the files %s, %s and %s", dir, len(found), YAMLFile,
-			Containerfile, Dockerfile), "keep one of them in the folder")
+	switch len(found) {
+	case 0:
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%s is not the definition of a service: it has no %s, %s or %s", dir,
+			YAMLFile, Containerfile, Dockerfile), "name a folder with one of these files")
+	case 1:
+	default:
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%s has %s, and bakeoff reads one of them", dir,
+			strings.Join(found, " and ")), "keep one of them in the folder")
 	}
 	f, err := root.Open(found[0])
 	if err != nil {

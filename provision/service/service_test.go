@@ -200,12 +200,16 @@ func TestLoad(t *testing.T) {
 	if d, err := Load(at, nil); err != nil || d.Name != "my-app" {
 		t.Errorf("%+v, %v", d, err)
 	}
+	if _, err := Load(t.TempDir(), nil); !fault.Is(err, fault.Invalid) ||
+		!strings.Contains(err.Error(), "it has no service.yaml, Containerfile or Dockerfile") {
+		t.Errorf("an empty folder: %v", err)
+	}
 	put(".dockerignore", "x")
 	if _, err := Load(at, nil); !fault.Is(err, fault.Unsupported) {
 		t.Errorf(".dockerignore was ignored: %v", err)
 	}
 	put("service.yaml", web)
-	if _, err := Load(at, nil); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "2 of the files") {
+	if _, err := Load(at, nil); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "has service.yaml and Containerfile, and bakeoff reads one of them") {
 		t.Errorf("two definitions: %v", err)
 	}
 }

@@ -183,7 +183,12 @@ func fleetTitle(r fleet.Result) string {
 // fleetLead counts the verdicts.
 func fleetLead(r fleet.Result) string {
 	var parts []string
-	machines := lists.Sum(r.Labs, func(l fleet.Lab) int { return len(l.Machines) })
+	machines := map[string]bool{} // several labs may have run on one machine
+	for _, l := range r.Labs {
+		for _, m := range l.Machines {
+			machines[m.Name] = true
+		}
+	}
 	for _, v := range []analysis.Verdict{analysis.Worse, analysis.Better, analysis.Equivalent, analysis.Inconclusive} {
 		n := 0
 		for _, l := range r.Labs {
@@ -196,7 +201,7 @@ func fleetLead(r fleet.Result) string {
 	if len(parts) == 0 {
 		parts = []string{"no primary comparison"}
 	}
-	return unit.Count(machines, "machine") + ": " + strings.Join(parts, ", ") + "."
+	return unit.Count(len(machines), "machine") + ": " + strings.Join(parts, ", ") + "."
 }
 
 func fleetAbout(l fleet.Lab) string {

@@ -50,7 +50,8 @@ func Open(dir string) (*Site, error) {
 	}
 	root, err := os.OpenRoot(abs)
 	if err != nil {
-		return nil, fault.WithFix(fault.Wrap(fault.NotFound, "site", err), "create one with bakeoff site init "+dir)
+		return nil, fault.WithFix(fault.Wrap(fault.NotFound, "the folder of the site cannot be opened", err),
+			"name another folder, or make a site: bakeoff site init "+dir)
 	}
 	s := &Site{Dir: dir, root: root}
 	text, err := readBounded(root, config.File, config.MaxBytes)

@@ -53,7 +53,11 @@ func (n *Names) Type() string { return "names" }
 
 // Usage is an error in how command c was called.
 func Usage(c *cobra.Command, err error) error {
-	return fault.WithFix(fault.Wrap(fault.Invalid, c.Name(), err), "see "+c.CommandPath()+" --help")
+	name := c.Name()
+	if !c.HasParent() {
+		name = "" // errors begin with the name of the program
+	}
+	return fault.WithFix(fault.Wrap(fault.Invalid, name, err), "see "+c.CommandPath()+" --help")
 }
 
 // ports are flags of other servers that name an address. Servers of bakeoff listen on
@@ -112,7 +116,13 @@ func Group(c *cobra.Command, what, names string) {
 		if len(args) == 0 {
 			return nil
 		}
-		return Usage(c, fault.New(fault.Invalid, "unknown %s %q; use %s", what, args[0], names))
+		fix := yamltree.Meant(args[0], strings.FieldsFunc(strings.ReplaceAll(names, " or ", ", "), func(r rune) bool {
+			return r == ',' || r == ' '
+		}))
+		if !strings.HasPrefix(fix, "did you mean") {
+			fix = "use " + names
+		}
+		return Usage(c, fault.New(fault.Invalid, "unknown %s %q; %s", what, args[0], fix))
 	}
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		return Usage(c, fault.New(fault.Invalid, "the %s is missing: use %s", what, names))

@@ -1,8 +1,10 @@
 package offline
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"regexp"
 	"strings"
@@ -136,6 +138,9 @@ func readBootFile(in io.Reader, path string) (name string, data []byte, err erro
 		return "standard input", data, fault.Wrap(fault.Lab, "read standard input", err)
 	}
 	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return path, nil, fault.New(fault.NotFound, "the recording %s does not exist", path)
+	}
 	if err != nil {
 		return path, nil, fault.Wrap(fault.NotFound, "boot", err)
 	}

@@ -164,7 +164,7 @@ func Ask(recipe string, in io.Reader, out io.Writer, interactive bool) ([]byte, 
 				problem = "needs an answer"
 			}
 			if !interactive || ended {
-				return nil, fault.New(fault.Invalid, "answers:%d: %s (%s) %s", n, q.Key, q.Text, problem)
+				return nil, fault.New(fault.Invalid, "line %d of the answers: %s (%s) %s", n, q.Key, q.Text, problem)
 			}
 			fmt.Fprintf(out, "%s %s\n", q.Key, problem)
 		}

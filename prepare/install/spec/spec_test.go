@@ -97,7 +97,7 @@ func TestAskAgain(t *testing.T) {
 		}
 	}
 	if _, err = Ask("debian-zfs", strings.NewReader(answers), io.Discard, false); err == nil ||
-		!strings.Contains(err.Error(), "answers:1: disk") {
+		!strings.Contains(err.Error(), "line 1 of the answers: disk") {
 		t.Errorf("a wrong answer gave %v", err)
 	}
 	if _, err = Ask("void-zfs", strings.NewReader("/dev/disk/by-id/x\n"), io.Discard, true); err == nil ||
