@@ -24,6 +24,9 @@ type Place struct {
 	// proc_pid_stat(5).
 	HolderStart uint64 `json:"lock_pid_start,omitempty"`
 	File        string `json:"lock_file,omitempty"` // device:inode
+	// Runtime is the device and the inode of /run, where ip(8) keeps the names of network
+	// namespaces.
+	Runtime string `json:"runtime,omitempty"`
 }
 
 // placeOf is the place of this process, with f as its lock.
@@ -39,7 +42,18 @@ func placeOf(f *os.File) (p Place) {
 		p.Holder, p.HolderStart = os.Getpid(), StartOf(stat)
 	}
 	p.File = identityOf(f)
+	if run, err := os.Open("/run"); err == nil {
+		p.Runtime = identityOf(run)
+		run.Close()
+	}
 	return p
+}
+
+// Sees reports whether a process at p can find what one at other has in its /run: at the
+// same path, or through a process of that place in /proc.
+func (p Place) Sees(other Place) bool {
+	return p.Runtime == other.Runtime || other.Runtime == "" || p.PIDNamespace == other.PIDNamespace ||
+		p.PIDNamespace == initial
 }
 
 // StartOf reads the start of a process, in clock ticks since the boot, from its

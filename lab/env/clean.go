@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -132,7 +133,7 @@ func (c Cleaner) clean(ctx context.Context, dryRun bool, here lock.Place,
 		if r.Boot != here.Boot {
 			r.Settings = nil // they ended with that boot
 		}
-		f.Left, err = c.reap(ctx, r, dryRun || f.InUse)
+		f.Left, err = c.reap(ctx, here, r, dryRun || f.InUse)
 		if err = errors.Join(err, unknown); err != nil {
 			f.Err = err.Error()
 		} else if !dryRun && !f.InUse {
@@ -144,9 +145,10 @@ func (c Cleaner) clean(ctx context.Context, dryRun bool, here lock.Place,
 }
 
 // reap removes one lease and what it left.
-func (c Cleaner) reap(ctx context.Context, r lease.Lease, dryRun bool) ([]string, error) {
+func (c Cleaner) reap(ctx context.Context, here lock.Place, r lease.Lease, dryRun bool) ([]string, error) {
 	var left []string
 	m := of(c.Host)
+	_, local := m.(Here)
 	if r.Network != "" {
 		have, err := netns.Exists(ctx, c.Host, r.Network)
 		if err != nil {
@@ -175,6 +177,12 @@ func (c Cleaner) reap(ctx context.Context, r lease.Lease, dryRun bool) ([]string
 			left = append(left, "directory "+r.Dir)
 		}
 	}
+	if local {
+		names, err := reapElsewhere(cmp.Or(r.Network, netns.Own(r.Label)), dryRun)
+		if left = append(left, names...); err != nil {
+			return left, err
+		}
+	}
 	changes, kept := r.Restore(ctx, m, dryRun)
 	left = append(left, changes...)
 	if dryRun {
@@ -185,10 +193,28 @@ func (c Cleaner) reap(ctx context.Context, r lease.Lease, dryRun bool) ([]string
 			return left, fault.Op("clean", err)
 		}
 	}
+	if local && r.Boot == here.Boot && !here.Sees(r.Place) {
+		kept = errors.Join(kept, fault.New(fault.Lab, "cannot find out whether its network namespace is left: the name is in "+
+			"the /run of the run, another folder (%s) than /run here (%s), and this PID namespace does not show the processes "+
+			"there. bakeoff removed the rest. Run `bakeoff clean` where the run was started, or after a reboot", r.Runtime,
+			here.Runtime))
+	}
 	if kept != nil {
 		return left, fault.Op("clean", kept)
 	}
 	return left, fault.Op("clean", leasesOf(m, c.StateDir).Remove(ctx, r))
+}
+
+// reapElsewhere removes a network namespace in mount namespaces with another /run, where
+// the run may have been, or its name would stay: nothing else knows of it.
+func reapElsewhere(name string, dryRun bool) (left []string, err error) {
+	for _, other := range netns.Namesakes(name) {
+		left = append(left, fmt.Sprintf("network namespace %s (in the mount namespace of process %d)", name, other.PID))
+		if !dryRun {
+			err = errors.Join(err, other.Remove())
+		}
+	}
+	return left, err
 }
 
 // Measuring returns the process that holds the lock of the machine or of stateDir on it;

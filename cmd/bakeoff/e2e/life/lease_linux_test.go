@@ -24,10 +24,11 @@ var views = []struct {
 	unshare []string
 	overlay bool
 	blind   bool // it cannot find out whether a process outside is alive
+	hides   bool // it cannot see the names of network namespaces outside
 }{
 	{name: "mount namespace", unshare: []string{"-m"}},
 	{name: "overlay", unshare: []string{"-m"}, overlay: true},
-	{name: "PID namespace", unshare: []string{"-m", "-p", "-f", "--mount-proc"}},
+	{name: "PID namespace", unshare: []string{"-m", "-p", "-f", "--mount-proc"}, hides: true},
 	{name: "PID namespace and overlay", unshare: []string{"-m", "-p", "-f", "--mount-proc"}, overlay: true, blind: true},
 	{name: "overlay with the proc of another namespace", unshare: []string{"-m", "-p", "-f"}, overlay: true, blind: true},
 }
@@ -86,7 +87,7 @@ func TestLeasesOfALiveRunInAnotherView(t *testing.T) {
 			defer func() { _, _ = run.Process.Kill(), run.Wait() }()
 			e2e.WaitForTrials(t, h.Dir, 1)
 			groups := controlGroups(t, h)
-			dropNamespaces(t, h)
+			namespaces := networkNamespaces(t, h)
 			for _, args := range [][]string{{"clean", "--dry-run"}, {"clean"}, {"run", lab}} {
 				if args[0] == "run" && v.blind {
 					continue // it says so, and measures
@@ -109,14 +110,19 @@ func TestLeasesOfALiveRunInAnotherView(t *testing.T) {
 			}
 			_ = run.Wait()
 			out, code := answer(t, in(h, v.unshare, v.overlay, "clean"))
-			if v.blind != (code != 0) || v.blind == strings.Contains(out, "removed control group") {
+			if (v.blind || v.hides) != (code != 0) || v.blind == strings.Contains(out, "removed control group") ||
+				v.hides != strings.Contains(out, "cannot find out whether its network namespace is left") {
 				t.Errorf("clean after the run was killed: exit code %d\n%s", code, out)
 			}
+			if !v.blind && !v.hides {
+				areGone(t, namespaces)
+			}
 			if out, errs, code := h.Bakeoff(t, time.Minute, "clean"); code != 0 || v.overlay == v.blind &&
-				v.blind == strings.Contains(out, "no leftovers found") {
+				(v.blind || v.hides) == strings.Contains(out, "no leftovers found") {
 				t.Errorf("clean where the run was started: exit code %d\n%s%s", code, out, errs)
 			}
 			h.LeavesNothing(t)
+			areGone(t, namespaces)
 		})
 	}
 }
@@ -137,7 +143,7 @@ func TestLeasesOfARunInAPIDNamespace(t *testing.T) {
 	defer func() { _, _ = run.Process.Kill(), run.Wait() }()
 	e2e.WaitForTrials(t, h.Dir, 1)
 	groups := controlGroups(t, h)
-	dropNamespaces(t, h)
+	namespaces := networkNamespaces(t, h)
 	if out, code := answer(t, in(h, []string{"-m"}, true, "clean")); code == 0 || strings.Contains(out, "removed ") {
 		t.Errorf("clean beside a run in a PID namespace: exit code %d\n%s", code, out)
 	}
@@ -157,6 +163,7 @@ func TestLeasesOfARunInAPIDNamespace(t *testing.T) {
 		t.Errorf("clean: exit code %d\n%s%s", code, out, errs)
 	}
 	h.LeavesNothing(t)
+	areGone(t, namespaces)
 }
 
 // controlGroups lists those of all environments of h.
@@ -183,25 +190,31 @@ func controlGroups(t *testing.T, h e2e.Home) string {
 	return strings.Join(out, "\n")
 }
 
-// dropNamespaces removes the network namespaces of all environments of h at the end of the
-// test. clean does not see them in a view with another /run, where it removes the rest.
-func dropNamespaces(t *testing.T, h e2e.Home) {
+// networkNamespaces returns the paths of those of all environments of h.
+func networkNamespaces(t *testing.T, h e2e.Home) (out []string) {
 	t.Helper()
 	leases, err := filepath.Glob(filepath.Join(h.Variable("BAKEOFF_STATE"), "lease/*.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		for _, lease := range leases {
-			path := netns.Path(netns.Own(strings.TrimSuffix(filepath.Base(lease), ".json")))
-			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-				continue
-			}
-			if out, err := exec.Command("ip", "netns", "delete", filepath.Base(path)).CombinedOutput(); err != nil {
-				t.Errorf("%s: %v %s", path, err, out)
-			}
+	for _, lease := range leases {
+		out = append(out, netns.Path(netns.Own(strings.TrimSuffix(filepath.Base(lease), ".json"))))
+	}
+	return out
+}
+
+// areGone asserts that none of the network namespaces is left. It removes those that are.
+func areGone(t *testing.T, paths []string) {
+	t.Helper()
+	for _, path := range paths {
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			continue
 		}
-	})
+		t.Errorf("%s is still there", path)
+		if out, err := exec.Command("ip", "netns", "delete", filepath.Base(path)).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v %s", path, err, out)
+		}
+	}
 }
 
 // waitForEnd waits until the lock of the state folder is free: the controller has ended.
