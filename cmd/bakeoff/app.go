@@ -73,7 +73,7 @@ error rate, and writes a page with the verdicts and their evidence.`,
 		commands []*cobra.Command
 	}{
 		{"measure", []*cobra.Command{a.try(), a.initLab(), a.runCommand(), a.planCommand(),
-			a.queueCommand()}},
+			a.replicateCommand(), a.queueCommand()}},
 		{"evidence", offline.Commands(a.Streams, versionString(), archive.OpenIndex,
 			a.bootRecord(), a.bootBisect(), a.bootTune())},
 		{"publish", []*cobra.Command{site.Command(a.Streams, versionString()), archive.Command(a.Streams, a.at.Getenv)}},

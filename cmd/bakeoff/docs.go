@@ -120,7 +120,8 @@ condition is true ends with 3.
 
 - **3** also ends a run in which nothing went wrong: the results are complete, and a
   condition that you named is true. The lines on standard error say which, and where.
-  run, try, analyse, compare, history, fleet and audit have --fail-on.
+  run, try, analyse, compare, history, fleet and audit have --fail-on. bakeoff replicate
+  ends with 3 if a verdict of the bundle does not hold.
 - **4**: some cells have no value. The page says which, and why. plan ends with 4 if a
   run would.
 - **6** is neither good nor bad: the interval does not yet say whether the difference

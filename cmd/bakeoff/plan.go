@@ -169,6 +169,11 @@ func (a *app) printPlan(v dryrun.View, path string, drawn bool, blocks int) {
 	a.planFactors(v, columns)
 	a.planSchedule(v, columns, blocks)
 	a.planEstimate(v, columns)
+	a.planMissing(v)
+}
+
+// planMissing shows what is missing, and how to install it.
+func (a *app) planMissing(v dryrun.View) {
 	if len(v.Missing) > 0 || v.Install != "" || len(v.InstallOn) > 0 {
 		a.Heading("Missing")
 	}

@@ -77,10 +77,7 @@ type Comparison struct {
 // fault.Invalid: there has no verdict that could be replicated.
 func Of(there, here analysis.Results) ([]Comparison, error) {
 	var out []Comparison
-	for _, c := range there.Comparisons {
-		if !claims(there, c) {
-			continue
-		}
+	for _, c := range Claims(there) {
 		size := compare.Size(there, compare.Relative, c.Contender, c.Cell, c.Metric)
 		r := Comparison{Contender: c.Contender, Cell: c.Cell, Metric: c.Metric, Unit: c.Unit, Better: c.Better,
 			Scale: c.Scale, There: sideOf(c), Region: float64(analysis.NewRegion(there.Margin, c.Scale, size))}
@@ -94,9 +91,9 @@ func Of(there, here analysis.Results) ([]Comparison, error) {
 	return out, nil
 }
 
-// Claims counts the verdicts of a run that can be replicated.
-func Claims(r analysis.Results) int {
-	return len(lists.Filter(r.Comparisons, func(c analysis.Comparison) bool { return claims(r, c) }))
+// Claims are the verdicts of a run that can be replicated.
+func Claims(r analysis.Results) []analysis.Comparison {
+	return lists.Filter(r.Comparisons, func(c analysis.Comparison) bool { return claims(r, c) })
 }
 
 func claims(r analysis.Results, c analysis.Comparison) bool {
@@ -225,10 +222,10 @@ func Summarize(all []Comparison) (s Summary) {
 
 // String says it in one line.
 func (s Summary) String() string {
-	text := fmt.Sprintf("%s: of %s, %d hold, %d do not hold, %d are inconclusive", s.Outcome,
+	text := fmt.Sprintf("%s: %s (holds: %d, does not hold: %d, inconclusive: %d", s.Outcome,
 		unit.Count(s.Holds+s.Fails+s.Inconclusive, "verdict"), s.Holds, s.Fails, s.Inconclusive)
 	if s.OtherSize > 0 {
-		text += fmt.Sprintf("; %d hold with another size", s.OtherSize)
+		text += fmt.Sprintf(", holds with another size: %d", s.OtherSize)
 	}
-	return text
+	return text + ")"
 }

@@ -71,11 +71,11 @@ func TestOutcomes(t *testing.T) {
 		}
 	}
 	for _, nothing := range []analysis.Results{gated, twin} {
-		if _, err := Of(nothing, better); !fault.Is(err, fault.Invalid) || Claims(nothing) != 0 {
+		if _, err := Of(nothing, better); !fault.Is(err, fault.Invalid) || len(Claims(nothing)) != 0 {
 			t.Errorf("a run without a verdict: %v", err)
 		}
 	}
-	if Claims(better) != 1 {
+	if len(Claims(better)) != 1 {
 		t.Error("a verdict is not counted")
 	}
 }
@@ -90,7 +90,7 @@ func TestSummary(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	all = append(all, Comparison{Outcome: Fails})
-	const want = "does not hold: of 4 verdicts, 2 hold, 1 do not hold, 1 are inconclusive; 1 hold with another size"
+	const want = "does not hold: 4 verdicts (holds: 2, does not hold: 1, inconclusive: 1, holds with another size: 1)"
 	if got := Summarize(all).String(); got != want {
 		t.Error(got)
 	}

@@ -273,7 +273,7 @@ type Replications struct {
 	Results []Replicated `json:"results"`
 }
 
-// String says it in one line: holds on 14 of 17 machines.
+// String says it in one line: holds on 14 of 17 machines. Without any result it is never.
 func (r Replications) String() string {
 	say := func(t Tally) string {
 		text := fmt.Sprintf("holds on %d of %s", t.Holds, unit.Count(t.Machines, "machine"))
@@ -292,7 +292,7 @@ func (r Replications) String() string {
 	if r.Refused > 0 {
 		parts = append(parts, unit.Count(r.Refused, "result")+" refused")
 	}
-	return cmp.Or(strings.Join(parts, "; "), "not replicated")
+	return cmp.Or(strings.Join(parts, "; "), "never")
 }
 
 // Replications reads the replications of a bundle. Their text is harmless.

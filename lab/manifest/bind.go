@@ -1,6 +1,10 @@
 package manifest
 
-import "bakeoff/base/fault"
+import (
+	"slices"
+
+	"bakeoff/base/fault"
+)
 
 // Unbound returns the names of the hosts that come from pools and have no address yet: the
 // hosts of contenders first, in the order of the contenders, and then the generator's.
@@ -45,4 +49,14 @@ func (l *Lab) Bind(name, address string) error {
 		l.Generator = "local"
 	}
 	return nil
+}
+
+// HostNames returns the names of the other machines that the lab uses, in the order of
+// Unbound.
+func (l *Lab) HostNames() (names []string) {
+	for _, c := range l.Contenders {
+		names = append(names, c.Host)
+	}
+	names = append(names, l.Generator)
+	return slices.Compact(slices.DeleteFunc(names, func(name string) bool { return l.Hosts[name].SSH == "" }))
 }

@@ -20,6 +20,7 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/cmd/bakeoff/offline"
+	"bakeoff/judge/replication"
 	"bakeoff/lab/archive"
 	"bakeoff/lab/archive/bundle"
 	"bakeoff/lab/archive/index"
@@ -82,7 +83,12 @@ func OpenIndex(ctx context.Context, dir string) (*index.Index, error) {
 }
 
 // folder is the folder of the store.
-func (k *keeper) folder() string { return cmp.Or(k.dir, k.getenv("BAKEOFF_STORE"), "store") }
+func (k *keeper) folder() string { return Folder(k.getenv, k.dir) }
+
+// Folder is the folder of the store, if a flag names dir.
+func Folder(getenv func(string) string, dir string) string {
+	return cmp.Or(dir, getenv("BAKEOFF_STORE"), "store")
+}
 
 // with calls do with the store.
 func (k *keeper) with(ctx context.Context, do func(*archive.Store) error) error {
@@ -298,8 +304,10 @@ func (k *keeper) show() *cobra.Command {
 		Use:   "show RUN",
 		Short: "Show a run of the store, or unpack its folder",
 		Long: `show prints what the bundle says of its run: when and where it ran, its primary
-comparisons, and where the Parquet file with its samples is. --unpack writes the run
-folder, for bakeoff verify, report and all other commands.`,
+comparisons, and where the Parquet file with its samples is. It says on how many machines
+the verdicts hold, and lists those where they do not with the facts that differ there: see
+bakeoff replicate. --unpack writes the run folder, for bakeoff verify, report and all
+other commands.`,
 		Example: `  bakeoff store show 1a2b3c4d5e6f
   bakeoff store show 20260102T030405Z-quick --unpack /tmp
   bakeoff store show 20260102T030405Z-quick --json | jq -r .samples_file`,
@@ -317,7 +325,7 @@ folder, for bakeoff verify, report and all other commands.`,
 					}
 					return err
 				}
-				return k.doShow(s, digest, asJSON)
+				return k.doShow(c.Context(), s, digest, asJSON)
 			})
 		},
 	}
@@ -332,9 +340,11 @@ type shown struct {
 	Bundle      string `json:"bundle"`
 	BundleBytes int64  `json:"bundle_bytes"`
 	SamplesFile string `json:"samples_file"`
+	// Replications are what second runs say of its verdicts.
+	Replications archive.Replications `json:"replications"`
 }
 
-func (k *keeper) doShow(s *archive.Store, digest string, asJSON bool) error {
+func (k *keeper) doShow(ctx context.Context, s *archive.Store, digest string, asJSON bool) error {
 	e, err := s.Entry(digest)
 	if err != nil {
 		return err
@@ -343,8 +353,12 @@ func (k *keeper) doShow(s *archive.Store, digest string, asJSON bool) error {
 	if err != nil {
 		return err
 	}
+	again, err := s.Replications(ctx, digest)
+	if err != nil {
+		return err
+	}
 	r := e.Record.Clean()
-	out := shown{r, digest, e.Bytes, s.SamplesFile(m)}
+	out := shown{r, digest, e.Bytes, s.SamplesFile(m), again}
 	if asJSON {
 		return k.PrintJSON(out)
 	}
@@ -366,6 +380,7 @@ func (k *keeper) doShow(s *archive.Store, digest string, asJSON bool) error {
 	row("labels", strings.Join(labels, ", "))
 	row("size", fmt.Sprintf("%s packed, %s in %d files", mebibytes(e.Bytes), mebibytes(r.Bytes), r.Files))
 	row("samples", fmt.Sprintf("%d in %s", r.Samples, out.SamplesFile))
+	row("replicated", again.String())
 	if r.TwinDiffers != nil && *r.TwinDiffers {
 		row("warning", "the twin differs from the baseline: do not trust the verdicts")
 	}
@@ -387,7 +402,38 @@ func (k *keeper) doShow(s *archive.Store, digest string, asJSON bool) error {
 	if len(v.Rows) > 0 {
 		k.PrintWide(v)
 	}
+	k.showFailing(again)
 	return nil
+}
+
+// mostFacts is how many facts show prints for a machine; --json has all.
+const mostFacts = 8
+
+// showFailing lists the machines on which verdicts of a bundle do not hold.
+func (k *keeper) showFailing(all archive.Replications) {
+	for _, r := range all.Results {
+		if r.Outcome.Outcome != replication.Fails {
+			continue
+		}
+		who := "no trusted signature"
+		if r.SignedBy != "" {
+			who = "signed by " + r.SignedBy
+		}
+		k.Heading("Does not hold on " + r.HostName() + " (" + who + ")")
+		for _, c := range r.Comparisons {
+			if c.Outcome == replication.Fails {
+				k.Paragraph("", fmt.Sprintf("%s, %s, %s: %s there, but %s", c.Contender, c.Cell, c.Metric, c.There.Verdict,
+					c.Reason))
+			}
+		}
+		facts := r.Explain()
+		for _, f := range facts[:min(len(facts), mostFacts)] {
+			fmt.Fprintln(k.Out, "  "+f)
+		}
+		if more := len(facts) - mostFacts; more > 0 {
+			fmt.Fprintf(k.Out, "  and %s more; --json has all\n", unit.Count(more, "fact"))
+		}
+	}
 }
 
 func mebibytes(n int64) string { return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20)) }
@@ -432,7 +478,7 @@ func (k *keeper) doVerify(ctx context.Context, s *archive.Store, args []string, 
 	}
 	var inside func(string) error
 	if full {
-		inside = recompute
+		inside = Recompute
 	}
 	all, bad := []archive.Found{}, 0
 	for _, d := range digests {
@@ -488,8 +534,8 @@ func (k *keeper) named(ctx context.Context, s *archive.Store, args []string) (di
 	return digests, nil
 }
 
-// recompute computes every number of an unpacked run again.
-func recompute(dir string) error {
+// Recompute computes every number of an unpacked run again.
+func Recompute(dir string) error {
 	run, err := store.Open(dir)
 	if err != nil {
 		return err

@@ -19,11 +19,13 @@ import (
 // pruneSchema is the schema of what prune prints with --json.
 const pruneSchema = "bakeoff/store-prune/v1"
 
-// client reaches registries with the credentials of docker and podman.
-func (k *keeper) client() (*registry.Client, error) {
-	settings, err := registry.SettingsOf(k.getenv)
+func (k *keeper) client() (*registry.Client, error) { return Client(k.Streams, k.getenv) }
+
+// Client reaches registries with the credentials of docker and podman.
+func Client(s *cli.Streams, getenv func(string) string) (*registry.Client, error) {
+	settings, err := registry.SettingsOf(getenv)
 	return &registry.Client{Settings: settings, Arch: runtime.GOARCH,
-		Say: func(text string) { fmt.Fprintln(k.Err, safetext.Line(text)) }}, err
+		Say: func(text string) { fmt.Fprintln(s.Err, safetext.Line(text)) }}, err
 }
 
 func (k *keeper) push() *cobra.Command {
@@ -36,7 +38,8 @@ func (k *keeper) push() *cobra.Command {
 podman. If the store has a key, push signs the bundles first. It sends only what the
 registry lacks, so a push that was broken off continues: run it again.
 
-A bundle gets the name of its run and its digest as tag. Its signatures are referrers.`,
+A bundle gets the name of its run and its digest as tag. Its signatures are referrers, and
+so are the results of bakeoff replicate.`,
 		Example: `  bakeoff store push 20260102T030405Z-quick --to registry.example/team/runs
   bakeoff store push --all`,
 		RunE: func(c *cobra.Command, args []string) error {

@@ -9,10 +9,14 @@ import (
 	"bakeoff/base/fault"
 )
 
-// Confirm asks a question on the terminal; any answer but yes is an error.
-func (s *Streams) Confirm(question string) error {
+// Confirm asks on the terminal whether to remove something; any answer but yes is an error.
+func (s *Streams) Confirm(question string) error { return s.Ask(question, "nothing was removed") }
+
+// Ask asks a question on the terminal. Any answer but yes is an error that says what did
+// not happen: undone.
+func (s *Streams) Ask(question, undone string) error {
 	if in, ok := s.In.(*os.File); !ok || !s.Terminal(in) {
-		return fault.WithFix(fault.New(fault.Invalid, "there is no terminal to ask: nothing was removed"),
+		return fault.WithFix(fault.New(fault.Invalid, "there is no terminal to ask: %s", undone),
 			"add --yes or --dry-run")
 	}
 	fmt.Fprintf(s.Err, "%s [y/N] ", question)
@@ -21,5 +25,5 @@ func (s *Streams) Confirm(question string) error {
 	case "y", "yes":
 		return nil
 	}
-	return fault.New(fault.Invalid, "nothing was removed")
+	return fault.New(fault.Invalid, "%s", undone)
 }

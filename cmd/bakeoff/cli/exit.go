@@ -21,10 +21,12 @@ const (
 	ExitInvalid  = 2 // the input is wrong
 	ExitAsked    = 3 // a condition of --fail-on is true
 	ExitFound    = 3 // bakeoff install lint found something
+	ExitFails    = 3 // bakeoff replicate: a verdict does not hold here
 	ExitAbsent   = 3 // bakeoff image: there is no such image or source, as imgadm says it
 	ExitMissing  = 4 // done, with missing cells
 	ExitNotFound = 5
-	// a condition of --fail-on with a tolerance is neither true nor false
+	// a condition of --fail-on with a tolerance is neither true nor false, or a replication
+	// is inconclusive
 	ExitUndecided = 6
 	ExitSignal    = 128 // and the number of the signal that ended it, as shells count
 )
@@ -38,10 +40,11 @@ var ExitMeanings = []struct {
 	{ExitFailed, "the lab failed, or a run did not verify"},
 	{ExitInvalid, "the input is invalid"},
 	{ExitAsked, "a condition of --fail-on is true; bakeoff image: there is no such image or source; " +
-		"bakeoff install lint: it found something"},
+		"bakeoff install lint: it found something; bakeoff replicate: a verdict does not hold here"},
 	{ExitMissing, "done, with missing cells"},
 	{ExitNotFound, "a file, run, driver or workload does not exist"},
-	{ExitUndecided, "a condition of --fail-on is not decided; run --resume continues the run"},
+	{ExitUndecided, "a condition of --fail-on is not decided; run --resume continues the run; bakeoff replicate: no " +
+		"verdict fails, and not all hold"},
 	{ExitSignal + int(syscall.SIGINT),
 		"interrupted by Ctrl-C; the report covers the completed blocks; run --resume continues the run"},
 	{ExitSignal + int(syscall.SIGTERM), "interrupted by SIGTERM"},
