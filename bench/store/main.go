@@ -37,21 +37,35 @@ import (
 func main() {
 	runs := flag.Int("runs", 100_000, "`number` of runs in the index")
 	bundles := flag.Int("bundles", 10_000, "`number` of bundles from which an index is made again")
+	sites := flag.Int("site", 10_000, "`number` of runs of the site of a store")
+	build := flag.String("build", "", "build the site of the index FILE into FOLDER, and print the time: `FILE,FOLDER`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := measure(ctx, *runs, *bundles); err != nil {
+	do := func() error { return measure(ctx, *runs, *bundles, *sites) }
+	if *build != "" {
+		do = func() error { return buildSite(ctx, *build) }
+	}
+	if err := do(); err != nil {
 		fmt.Fprintln(os.Stderr, "store:", err)
 		os.Exit(1)
 	}
 }
 
-func measure(ctx context.Context, runs, bundles int) (err error) {
+func measure(ctx context.Context, runs, bundles, sites int) (err error) {
 	dir, err := os.MkdirTemp("", "store")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	if sites > 0 {
+		if err := site(ctx, dir, sites); err != nil {
+			return err
+		}
+	}
+	if runs == 0 {
+		return nil
+	}
 	fmt.Printf("%d runs, %d comparisons\n\n", runs, runs*comparisons)
 	if err := one(ctx, "SQLite", filepath.Join(dir, "index.sqlite"), runs); err != nil {
 		return err
