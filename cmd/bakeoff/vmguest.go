@@ -451,9 +451,10 @@ func (a *app) vmLogs() *cobra.Command {
 
 func (a *app) vmExec() *cobra.Command {
 	return &cobra.Command{
-		Use:     "exec GUEST -- COMMAND [ARGUMENT...]",
-		Short:   "Run a program in a container",
-		Long:    "exec runs a program in a running container. The exit code is that of the program.",
+		Use:   "exec GUEST -- COMMAND [ARGUMENT...]",
+		Short: "Run a program in a guest",
+		Long: "exec runs a program in a running guest: a container, or a machine made from a service folder or\n" +
+			"a container image, which runs one program of exec at a time. The exit code is that of the program.",
 		Example: "  sudo bakeoff vm exec web -- nginx -T",
 		Args:    cli.Between(2, math.MaxInt, "GUEST or COMMAND"),
 		RunE: func(c *cobra.Command, args []string) error {

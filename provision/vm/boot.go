@@ -26,6 +26,8 @@ type Boot struct {
 	Wants   string      `json:"firmware,omitempty"`
 	Disks   []qemu.Disk `json:"disks,omitempty"`
 	Reboots bool        `json:"reboots,omitempty"`
+	// Agent tells that the agent answers in the machine, on a port of a virtio console.
+	Agent bool `json:"agent,omitempty"`
 	// Address is that of the guest in the network of QEMU if it does not ask for one.
 	Accel string `json:"accel,omitempty"` // kvm or tcg; "" is the better one
 

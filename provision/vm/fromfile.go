@@ -55,7 +55,7 @@ func (s *Store) PrepareManifest(ctx context.Context, images *image.Store, g mani
 	} else {
 		boot = -1 // the image of the guest is its first disk
 	}
-	p = Prepared{Brand: g.Brand, Boot: Boot{Machine: machineOf(g.Brand), Reboots: true, Append: g.KernelArgs}}
+	p = Prepared{Brand: g.Brand, Boot: Boot{Machine: KindOf(g.Brand), Reboots: true, Append: g.KernelArgs}}
 	switch {
 	case from.What != "":
 		from.Kernel = absolute(dir, g.Kernel)
@@ -69,9 +69,9 @@ func (s *Store) PrepareManifest(ctx context.Context, images *image.Store, g mani
 		}
 	}
 	if g.Initrd != "" {
-		p.Initrd = absolute(dir, g.Initrd)
+		p.Initrd, p.Agent = absolute(dir, g.Initrd), false
 	}
-	p.Brand, p.Machine = g.Brand, machineOf(g.Brand)
+	p.Brand, p.Machine = g.Brand, KindOf(g.Brand)
 	return p, s.addDisks(ctx, images, g, &p, boot, dir)
 }
 

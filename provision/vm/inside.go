@@ -14,15 +14,23 @@ func (g *Guest) Label() string { return label(g.UUID) }
 // WrittenRoot is the folder of this machine with what a container has written.
 func (g *Guest) WrittenRoot() string { return g.store.envDir(g.UUID) + "/" + isolation.Upper }
 
-// Inside is the way into a container that runs. Programs have the environment of the image,
-// as with Exec.
+// Inside is the way into a guest that runs. Programs in a container have the environment of
+// the image, as with Exec. A machine serves one operation after the other.
 func (g *Guest) Inside() (conn.Conn, error) {
-	if err := g.mustExec(); err != nil {
-		return nil, err
-	}
 	var b Boot
 	if err := readJSON(g.Path(fileBoot), &b); err != nil {
 		return nil, err
+	}
+	if b.Container == nil && !b.Agent {
+		return nil, fault.WithFix(fault.New(fault.Unsupported, "guest %s is a machine without bakeoff's agent, so bakeoff "+
+			"starts no program in it", g.UUID), "create the guest from a service folder or a container image, or reach "+
+			"it by SSH: with `bakeoff vm ssh`, or as a contender with driver: machine")
+	}
+	if err := g.mustRun(); err != nil {
+		return nil, err
+	}
+	if b.Agent {
+		return answering{g}, nil
 	}
 	return inside{isolation.Inside(g.store.Host, g.store.Agent, g.store.envDir(g.UUID)), g, *b.Container}, nil
 }
@@ -48,22 +56,13 @@ func (in inside) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	return exit, err
 }
 
-// mustExec refuses a guest in which bakeoff starts no programs.
-func (g *Guest) mustExec() error {
-	if g.Brand.Machine() {
-		return fault.WithFix(fault.New(fault.Unsupported, "%s is a machine: bakeoff starts no program in it",
-			g.UUID), "use `bakeoff vm console`, or SSH")
-	}
-	return g.mustRun()
-}
-
-// Exec runs a program in a container that runs.
+// Exec runs a program in a guest that runs.
 func (g *Guest) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	at, err := g.Inside()
 	if err != nil {
 		return conn.Exit{}, err
 	}
-	if in := at.(inside); cmd.Dir == "" {
+	if in, ok := at.(inside); ok && cmd.Dir == "" {
 		cmd.Dir = in.c.Start.Dir
 	}
 	return at.Exec(ctx, cmd)

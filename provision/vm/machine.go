@@ -34,6 +34,14 @@ type machine struct {
 	screen    string // where VNC shows it
 }
 
+// Machines places the machines of a store where it has more to say than the manifest.
+type Machines interface {
+	// Place completes the description of a machine and says where it starts.
+	Place(ctx context.Context, m *qemu.Machine) (qemu.Place, error)
+	// Await returns when the machine, which has started, is ready for use.
+	Await(ctx context.Context, g *qemu.Guest) error
+}
+
 // Choice is what depends on the emulator and on this machine: found once for all guests.
 type choice struct {
 	Key      string        `json:"key"`
@@ -72,8 +80,8 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 		Append: b.Append, Bare: b.Bare,
 		NoACPI: b.NoACPI, Reboots: b.Reboots, ConsoleLog: g.ConsoleLog(), Ports: []qemu.Port{},
 		Metadata: hasMetadataPort(g.Brand)}
-	if err := g.store.choose(ctx, &m, b.Accel, b.Wants); err != nil {
-		return nil, err
+	if b.Agent {
+		m.Channel = qemu.ChannelVirtio
 	}
 	for _, d := range b.Disks {
 		d.Path = g.file(d.Path)
@@ -120,7 +128,11 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 		m.Ports = append(m.Ports, qemu.Port{Host: p.Host, Guest: p.Guest})
 		out.ports = append(out.ports, p.String())
 	}
-	if out.Guest, err = qemu.Start(ctx, v.place(), m); err != nil {
+	at, err := v.place(ctx, &m)
+	if err == nil {
+		out.Guest, err = qemu.Start(ctx, at, m)
+	}
+	if err != nil {
 		return nil, errors.Join(err, out.close(context.WithoutCancel(ctx)))
 	}
 	var status struct{ Status string }
@@ -138,6 +150,9 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 	}
 	if err == nil && memory != "" {
 		err = out.resume(ctx, memory)
+	}
+	if err == nil && g.store.Machines != nil {
+		err = g.store.Machines.Await(ctx, out.Guest)
 	}
 	if err != nil {
 		return nil, errors.Join(err, out.close(context.WithoutCancel(ctx)))
@@ -164,9 +179,16 @@ func (v *supervisor) cardOf(n manifest.NIC) (qemu.Card, error) {
 // firstTap is the number of the first tap device that the agent opens for QEMU.
 const firstTap = 3
 
-// place is where QEMU runs: behind the agent, which opens its tap devices.
-func (v *supervisor) place() qemu.Place {
+// place chooses what depends on this machine, and where QEMU runs: behind the agent, which
+// opens its tap devices.
+func (v *supervisor) place(ctx context.Context, m *qemu.Machine) (qemu.Place, error) {
+	if v.g.store.Machines != nil {
+		return v.g.store.Machines.Place(ctx, m)
+	}
 	at := qemu.Place{Host: v.g.store.Host, Timeout: monitorStart}
+	if err := v.g.store.choose(ctx, m, v.boot.Accel, v.boot.Wants); err != nil {
+		return at, err
+	}
 	if len(v.joined) > 0 {
 		agent := slices.Concat([]string{v.g.store.Agent, "tap"}, taps(v.joined), []string{"--"})
 		behind := conn.Prefix(v.g.store.Host, agent...)
@@ -174,7 +196,7 @@ func (v *supervisor) place() qemu.Place {
 			return guest.StartProcess(ctx, behind, "qemu", cmd, nil), nil
 		}
 	}
-	return at
+	return at, nil
 }
 
 // published is the NIC to which published ports lead, if that is in a network: the primary one.

@@ -98,7 +98,8 @@ func (s *Store) prepareService(ctx context.Context, images *image.Store, from So
 		return Prepared{}, err
 	}
 	p := Prepared{Brand: from.Brand, Name: def.Name,
-		Boot: Boot{Machine: machineOf(from.Brand), Kernel: r.Kernel.Path, Initrd: r.RAM.Path, Append: from.Append}}
+		Boot: Boot{Machine: KindOf(from.Brand), Kernel: r.Kernel.Path, Initrd: r.RAM.Path, Append: from.Append,
+			Agent: true}}
 	if from.InMemory {
 		return p, nil
 	}
@@ -116,7 +117,8 @@ func (p *Prepared) overlay(s *Store, base, format string, boots bool) {
 	}
 }
 
-func machineOf(b manifest.Brand) string {
+// KindOf is QEMU's machine for a brand.
+func KindOf(b manifest.Brand) string {
 	if b == manifest.MicroVM {
 		return qemu.MicroVM
 	}
@@ -226,7 +228,7 @@ func (s *Store) prepareFile(ctx context.Context, from Source) (p Prepared, err e
 	if p.Brand == "" {
 		p.Brand = manifest.MicroVM
 	}
-	p.Machine, p.Kernel, p.Append = machineOf(p.Brand), file, from.Append
+	p.Machine, p.Kernel, p.Append = KindOf(p.Brand), file, from.Append
 	if k.System != "linux" {
 		p.Bare = true
 	}

@@ -221,7 +221,7 @@ func (d *sent) check(brand manifest.Brand) error {
 			return wrong(c.what, c.value)
 		}
 	}
-	if brand.Machine() && b.Machine != machineOf(brand) || !brand.Machine() && b.Machine != "" {
+	if brand.Machine() && b.Machine != KindOf(brand) || !brand.Machine() && b.Machine != "" {
 		return wrong("machine", b.Machine)
 	}
 	if b.Wants != "" && b.Wants != qemu.SeaBIOS {

@@ -53,6 +53,8 @@ type Store struct {
 	Host  conn.Conn
 	Agent string // bakeoff-agent of this machine
 	Drive Drivers
+	// Machines places machines. nil starts them as processes of their supervisor.
+	Machines Machines
 }
 
 // Dir is the folder of the guests.

@@ -34,8 +34,8 @@ type initProcess struct {
 	open func() (io.ReadWriteCloser, error)
 	// functions are those that a host can call in addition to "boot".
 	functions map[string]Function
-	// start starts the program of a service, if there is one, and returns a channel
-	// that is closed when it ends. nil: the system starts none.
+	// start starts the program of a service, if there is one, and returns a channel that is
+	// closed when it ends: the guest ends with it. nil: the system starts none.
 	start func() (<-chan struct{}, error)
 	// restart restarts the guest; it does not return.
 	restart func()
@@ -43,8 +43,7 @@ type initProcess struct {
 
 // run sets the guest up by bringUp and then answers hosts; it does not return,
 // because the end of process 1 is a kernel panic. If there is no port to report
-// an error on, it returns, and the error is only on the console; without a port the guest
-// ends with the program of its service.
+// an error on, or a service does not start, it returns, and the error is only on the console.
 func (in *initProcess) run(bringUp func() error) int {
 	in.report.Kernel, in.report.System, in.report.PID = kernelRelease(), runtime.GOOS, os.Getpid()
 	in.report.CPUs = runtime.NumCPU()
@@ -57,15 +56,18 @@ func (in *initProcess) run(bringUp func() error) int {
 		in.report.Error = err.Error()
 		fmt.Fprintln(os.Stderr, "bakeoff-agent: init:", err)
 	}
-	if in.config.Port == "" {
-		if ended == nil {
-			return wire.ExitLab
-		}
-		<-ended
-		in.restart()
+	if in.config.Port == "" && ended == nil || err != nil && in.config.Start != nil {
+		return wire.ExitLab
 	}
 	in.report.ReadyNS = monotonic()
-	in.answer()
+	if ended == nil {
+		in.answer()
+	}
+	if in.config.Port != "" {
+		go in.answer()
+	}
+	<-ended
+	in.restart()
 	return wire.ExitOK
 }
 

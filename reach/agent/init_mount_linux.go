@@ -122,10 +122,14 @@ func (in *initProcess) enterRoot() error {
 	return mountAll(rootMounts)
 }
 
-// showAgent binds the running executable into root.
+// showAgent binds the running executable into root, and empties the folder for files of runs:
+// the machine may have stopped in one.
 func showAgent(root string) error {
 	at := root + wire.GuestAgent
 	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(root + wire.GuestScratch); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(root+wire.GuestScratch, 0o777); err != nil {

@@ -26,6 +26,9 @@ func (in *initProcess) startService() (<-chan struct{}, error) {
 	if s == nil {
 		return nil, nil
 	}
+	if !hasPorts() {
+		in.config.Port = ""
+	}
 	line, err := os.ReadFile("/proc/cmdline")
 	if err != nil {
 		return nil, err
@@ -67,6 +70,13 @@ func (in *initProcess) startService() (<-chan struct{}, error) {
 		close(ended)
 	}()
 	return ended, nil
+}
+
+// hasPorts reports whether the machine has a virtio console, on which a host may reach the
+// agent. Whoever starts a service by hand gives it none.
+func hasPorts() bool {
+	found, err := filepath.Glob("/sys/bus/virtio/drivers/virtio_console/virtio*")
+	return err == nil && len(found) > 0
 }
 
 // addressOf is the address on the kernel's command line, or otherwise.

@@ -49,7 +49,7 @@ type InitConfig struct {
 	Network  *InitNetwork  `json:"network,omitempty"`
 	Hostname string        `json:"hostname,omitempty"`
 	Sysctl   []InitSetting `json:"sysctl,omitempty"` // in this order
-	// Start is the program of a service. Without Port, the guest ends with it.
+	// Start is the program of a service, with which the guest ends.
 	Start *InitStart `json:"start,omitempty"`
 }
 

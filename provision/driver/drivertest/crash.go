@@ -44,7 +44,7 @@ func (s *runner) cancelled() {
 	})
 	for i := range 6 {
 		spec := s.spec(fmt.Sprintf("cancel-%d", i+1))
-		if slices.Contains(s.drv.Doc().Backings, "tmpfs") {
+		if slices.Contains(s.o.Backings, "tmpfs") {
 			spec.Volumes = s.volume("tmpfs")
 		}
 		ctx, cancel := context.WithTimeout(s.Context(), whole*time.Duration(i)/6)
@@ -97,7 +97,7 @@ func (s *runner) volume(backing string) []volume.Volume {
 func (s *runner) crashedController() {
 	spec := s.spec("crash")
 	backing := volume.Dir
-	if slices.Contains(s.drv.Doc().Backings, volume.Tmpfs) {
+	if slices.Contains(s.o.Backings, volume.Tmpfs) {
 		backing = volume.Tmpfs
 	}
 	spec.Volumes = s.volume(backing)

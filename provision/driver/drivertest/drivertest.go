@@ -45,6 +45,8 @@ type Options struct {
 	// Reap, one line for each; nil looks for mounts, control groups and network
 	// namespaces.
 	Left func(spec driver.Spec) []string
+	// Backings are the supported backings of volumes with Options; nil are those of Doc.
+	Backings []string
 	// NoVolume creates the environments that are canceled or crash without
 	// volumes, because the guest of a fake cannot mount them.
 	NoVolume bool
@@ -93,6 +95,9 @@ func On(t suite.T, drv driver.Driver, o Options) {
 	o.Timeout = cmp.Or(o.Timeout, time.Minute)
 	if o.Host == nil {
 		o.Host = local.Conn{}
+	}
+	if o.Backings == nil {
+		o.Backings = drv.Doc().Backings
 	}
 	s := &runner{T: t, drv: drv, o: o, host: o.Host}
 	if dir := os.Getenv(crashed); dir != "" {

@@ -209,10 +209,9 @@ func (s *runner) endsOfMemory(in driver.Instance, program string) {
 // size and is not shared.
 func (s *runner) volumes() {
 	const size = 16 * unit.MiB
-	backings := s.drv.Doc().Backings
 	var declared []volume.Volume
 	for _, b := range []string{"tmpfs", "dir", "file:ext4"} {
-		if slices.Contains(backings, b) {
+		if slices.Contains(s.o.Backings, b) {
 			declared = append(declared, volume.Volume{Path: "/data/" + strings.TrimPrefix(b, "file:"), Backing: b, Size: size})
 		}
 	}

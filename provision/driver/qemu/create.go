@@ -9,7 +9,6 @@ import (
 	"path"
 	"strings"
 
-	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 	"bakeoff/provision/driver"
@@ -85,7 +84,7 @@ func (in *Instance) create(ctx context.Context, o options) error {
 	}
 	in.Details = func(context.Context) []byte { return fmt.Appendf(nil, "QEMU said:\n%s\n", in.guest.Messages()) }
 	if in.Spec.Watch {
-		in.observeBoot()
+		in.guest.ObserveBoot(in.Hosted)
 	}
 	if o.instructions { // its console is a file, and a guest that has restarted has ended QEMU
 		if in.counts, err = in.guest.Counts(ctx, o.mark); err != nil {
@@ -201,24 +200,6 @@ func (in *Instance) checkCPUs() error {
 			fmt.Sprintf("write cpus: %d, or boot a kernel that supports several CPUs", n))
 	}
 	return nil
-}
-
-// observeBoot has the moments of the boot include what QEMU sees of it.
-func (in *Instance) observeBoot() {
-	in.Observe = func(ctx context.Context, seen *driver.Moments) (err error) {
-		seen.Log, err = in.guest.Log(ctx)
-		// With KVM and with TCG, the guest reads the counter of the host. The kernel of a guest
-		// measures its frequency against a timer that is late on a busy host.
-		seen.TSCHz = float64(in.guest.Machine.TSCKHz) * 1e3
-		return err
-	}
-	const unseen = "QEMU does not see when the kernel starts: "
-	switch {
-	case in.guest.Kernel == "":
-		in.Lacks(unseen+"the boot loader of the disk loads it", bootmodel.MarkFirmware, bootmodel.MarkKernel)
-	case in.guest.Firmware.Name == qemu.OVMF:
-		in.Lacks(unseen+"UEFI still reads files for it when it runs", bootmodel.MarkFirmware, bootmodel.MarkKernel)
-	}
 }
 
 // setFacts sets the facts of the instance. version is QEMU's.

@@ -20,6 +20,7 @@ import (
 	"bakeoff/provision/isolation"
 	"bakeoff/provision/vm"
 	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/channel"
 )
 
 // joined is a guest that runs, while it is measured. Close ends only what was started through
@@ -30,7 +31,6 @@ type joined struct {
 	host  conn.Conn
 	spec  driver.Spec
 	guest *vm.Guest
-	group *cgroup.Group
 	info  driver.Info
 	life  context.Context // of the programs that were started through it
 	end   context.CancelFunc
@@ -38,9 +38,21 @@ type joined struct {
 	gone  bool
 }
 
+// joinedContainer is a container that runs.
+type joinedContainer struct {
+	*joined
+	group *cgroup.Group
+}
+
+// joinedMachine is a machine that runs. Its agent answers only to this environment meanwhile.
+type joinedMachine struct {
+	*joined
+	agent *channel.Conn
+}
+
 var (
-	_ driver.Instance = (*joined)(nil)
-	_ driver.Meter    = (*joined)(nil)
+	_ driver.Meter   = joinedContainer{}
+	_ driver.Clocked = joinedMachine{}
 )
 
 // fileGuest is the file in an environment's folder that names the guest it joined.
@@ -74,30 +86,42 @@ func (d *Driver) join(ctx context.Context, host conn.Conn, spec driver.Spec, nam
 		return nil, err
 	}
 	in := &joined{d: d, host: host, spec: spec, guest: g}
-	if in.Conn, err = g.Inside(); err != nil {
-		return nil, err
-	}
-	layout, err := cgroup.Detect(ctx, host)
-	if err != nil {
-		return nil, err
-	}
-	if in.group, err = layout.Adopt(ctx, host, g.Label(), cgroup.Limits{}); err != nil {
-		return nil, err
-	}
 	in.life, in.end = context.WithCancel(context.Background())
 	in.describe()
 	if err := os.WriteFile(filepath.Join(spec.Dir, fileGuest), []byte(g.UUID), 0o600); err != nil {
 		return nil, err
 	}
-	made, err := in.makeScratch(ctx)
+	var out driver.Instance
+	var made bool
+	if g.Brand.Machine() {
+		out, made, err = in.joinMachine(ctx)
+	} else {
+		out, made, err = in.joinContainer(ctx)
+	}
 	if err != nil {
 		clean := context.WithoutCancel(ctx)
 		if made {
-			return nil, errors.Join(err, in.Close(clean))
+			return nil, errors.Join(err, out.Close(clean))
 		}
 		return nil, errors.Join(err, os.Remove(filepath.Join(spec.Dir, fileGuest)))
 	}
-	return in, nil
+	return out, nil
+}
+
+// joinContainer opens the way into a container, and makes the folder for files inside.
+func (in *joined) joinContainer(ctx context.Context) (out joinedContainer, made bool, err error) {
+	out.joined = in
+	if in.Conn, err = in.guest.Inside(); err != nil {
+		return out, false, err
+	}
+	layout, err := cgroup.Detect(ctx, in.host)
+	if err == nil {
+		out.group, err = layout.Adopt(ctx, in.host, in.guest.Label(), cgroup.Limits{})
+	}
+	if err == nil {
+		made, err = in.makeScratch(ctx, out.group)
+	}
+	return out, made, err
 }
 
 func (in *joined) describe() {
@@ -117,8 +141,8 @@ func (in *joined) describe() {
 
 // makeScratch makes the folder for files inside, through the root that a process of the guest
 // has: the guest needs no programs for it, and no symbolic link in it leads outside.
-func (in *joined) makeScratch(ctx context.Context) (made bool, err error) {
-	root, err := rootOf(ctx, in.group)
+func (in *joined) makeScratch(ctx context.Context, group *cgroup.Group) (made bool, err error) {
+	root, err := rootOf(ctx, group)
 	if err != nil {
 		return false, err
 	}
@@ -128,12 +152,15 @@ func (in *joined) makeScratch(ctx context.Context) (made bool, err error) {
 		return false, fault.Op("make "+in.info.Scratch+" in the guest", err)
 	}
 	if err := root.Mkdir(at, 0o755); errors.Is(err, fs.ErrExist) {
-		return false, fault.WithFix(fault.New(fault.Lab, "%s exists in the guest already", in.info.Scratch),
-			"run `bakeoff clean`")
+		return false, in.scratchExists()
 	} else if err != nil {
 		return false, fault.Op("make "+in.info.Scratch+" in the guest", err)
 	}
 	return true, nil
+}
+
+func (in *joined) scratchExists() error {
+	return fault.WithFix(fault.New(fault.Lab, "%s exists in the guest already", in.info.Scratch), "run `bakeoff clean`")
 }
 
 // inRoot is a path inside as os.Root takes it.
@@ -157,7 +184,7 @@ func rootOf(ctx context.Context, group *cgroup.Group) (*os.Root, error) {
 func (in *joined) Info() driver.Info { return in.info }
 
 // Usage is what the guest has used since it was started.
-func (in *joined) Usage(ctx context.Context) (facts.Scope, error) { return in.group.Usage(ctx) }
+func (in joinedContainer) Usage(ctx context.Context) (facts.Scope, error) { return in.group.Usage(ctx) }
 
 // Exec runs a program in the guest. It ends with Close.
 func (in *joined) Exec(ctx context.Context, c conn.Cmd) (conn.Exit, error) {
@@ -208,6 +235,12 @@ func (d *Driver) reapScratch(ctx context.Context, host conn.Conn, left driver.Le
 	}
 	if err != nil {
 		return nil, err
+	}
+	if g.Brand.Machine() {
+		if found, err = reapMachine(ctx, g, left, dryRun); err == nil && !dryRun {
+			err = os.Remove(note)
+		}
+		return found, err
 	}
 	root, err := d.rootOfGuest(ctx, host, g)
 	if err != nil || root == nil {

@@ -89,8 +89,7 @@ func (s *source) check(file string, spec driver.Spec) error {
 		out = append(out, p)
 	}
 	if g.Brand.Machine() {
-		refuse("brand", g.Brand, "only containers can be contenders this way",
-			"write brand docker, lx or joyent, or driver: qemu for a machine")
+		checkMachine(g, spec, refuse)
 	}
 	for i, n := range s.guest.NICs {
 		refuse("nics."+strconv.Itoa(i), n.NicTag, "a contender is on the experiment's network", "remove nics")
@@ -150,6 +149,11 @@ func (d *Driver) prepare(ctx context.Context, agent string, s source, file strin
 	if err == nil {
 		err = p.Check()
 	}
+	if err == nil && p.Container == nil && !p.Agent {
+		err = fault.WithFix(fault.New(fault.Unsupported, "the machine would have no agent of bakeoff, and nothing could be "+
+			"measured in it"), "name a service folder or a container image instead of a kernel or a disk, or measure the "+
+			"disk with driver: qemu")
+	}
 	if err != nil {
 		return p, fault.Op("manifest "+file, err)
 	}
@@ -159,12 +163,17 @@ func (d *Driver) prepare(ctx context.Context, agent string, s source, file strin
 
 // made is a guest that was created for an environment. Its supervisor is this process.
 type made struct {
-	*isolation.Env
 	guest *vm.Guest
-	end   context.CancelCauseFunc // of the supervisor
+	stop  context.CancelCauseFunc // of the supervisor
 	ended chan struct{}
 	mu    sync.Mutex
 	gone  bool
+}
+
+// madeContainer is a container that was created for an environment.
+type madeContainer struct {
+	*isolation.Env
+	made *made
 }
 
 // make creates a guest in a store of its own, in the folder of the environment, and starts it.
@@ -178,13 +187,14 @@ func (d *Driver) make(ctx context.Context, host conn.Conn, spec driver.Spec, fil
 	if err != nil {
 		return nil, err
 	}
-	within := &within{spec: spec}
-	store := &vm.Store{State: spec.Dir, Host: local.Conn{}, Agent: spec.Agent, Drive: within}
+	c, q := &container{spec: spec}, &placed{d: d, host: host, spec: spec}
+	store := &vm.Store{State: spec.Dir, Host: local.Conn{}, Agent: spec.Agent, Drive: c, Machines: q}
 	m := s.guest
 	m.UUID, m.Autoboot = vm.NewUUID(), false
 	m.Alias = cmp.Or(m.Alias, spec.Name)
-	in := &made{ended: make(chan struct{})}
-	if in.guest, err = store.Create(ctx, m, p.Boot, func(dir string) error {
+	var in driver.Instance
+	g := &made{ended: make(chan struct{})}
+	if g.guest, err = store.Create(ctx, m, p.Boot, func(dir string) error {
 		if p.Fill == nil {
 			return nil
 		}
@@ -192,62 +202,84 @@ func (d *Driver) make(ctx context.Context, host conn.Conn, spec driver.Spec, fil
 	}); err != nil {
 		return nil, err
 	}
-	started := make(chan error, 1)
-	var life context.Context // the guest outlives ctx; Close ends it
-	life, in.end = context.WithCancelCause(context.WithoutCancel(ctx))
-	go func() {
-		defer close(in.ended)
-		_ = store.Supervise(life, m.UUID, func(err error) { started <- err }) // Close finds what it left
-	}()
-	keep := context.AfterFunc(ctx, func() { in.end(vm.ErrAtOnce) })
-	if err = <-started; !keep() {
-		err = ctx.Err()
+	err = g.start(ctx, store)
+	switch {
+	case err != nil && q.hosted != nil:
+		return nil, errors.Join(withConsole(err, g.guest), g.end(context.WithoutCancel(ctx), q.hosted.Close))
+	case err != nil:
+		return nil, errors.Join(err, g.end(context.WithoutCancel(ctx), nil))
+	case m.Brand.Machine():
+		in = &madeMachine{q.hosted, g}
+	default:
+		in = &madeContainer{c.env, g}
 	}
-	if err != nil {
-		return nil, errors.Join(err, in.Close(context.WithoutCancel(ctx)))
-	}
-	in.Env = within.env
 	for name, fact := range map[string]string{"guest.brand": string(m.Brand), "guest.image": cmp.Or(m.Image, m.ImageUUID),
 		"guest.ram": strconv.Itoa(m.RAM) + "MiB", "manifest.sha256": s.sha256} {
-		in.Facts()[name] = fact
+		in.Info().Facts[name] = fact
 	}
 	return in, nil
 }
 
-// Close deletes the guest.
-func (in *made) Close(ctx context.Context) error {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.gone {
-		return nil
+// start starts the guest, and returns when it runs.
+func (g *made) start(ctx context.Context, store *vm.Store) error {
+	started := make(chan error, 1)
+	var life context.Context // the guest outlives ctx; Close ends it
+	life, g.stop = context.WithCancelCause(context.WithoutCancel(ctx))
+	go func() {
+		defer close(g.ended)
+		_ = store.Supervise(life, g.guest.UUID, func(err error) { started <- err }) // Close finds what it left
+	}()
+	keep := context.AfterFunc(ctx, func() { g.stop(vm.ErrAtOnce) })
+	err := <-started
+	if !keep() {
+		err = ctx.Err()
 	}
-	in.end(vm.ErrAtOnce)
-	select {
-	case <-in.ended:
-	case <-ctx.Done():
-		return fault.Op("end guest "+in.guest.UUID, ctx.Err())
-	}
-	err := in.guest.Delete(ctx)
-	in.gone = err == nil
 	return err
 }
 
-// Diagnose adds the console of the guest's program.
-func (in *made) Diagnose(ctx context.Context) []byte {
-	return append(in.Env.Diagnose(ctx), append([]byte("its console:\n"), consoleOf(in.guest)...)...)
+// end deletes the guest. remove, which may be nil, ends its environment.
+func (g *made) end(ctx context.Context, remove func(context.Context) error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.gone {
+		return nil
+	}
+	var err error
+	if remove != nil { // also what is frozen, which its supervisor cannot end
+		err = remove(ctx)
+	}
+	g.stop(vm.ErrAtOnce)
+	select {
+	case <-g.ended:
+	case <-ctx.Done():
+		return errors.Join(err, fault.Op("end guest "+g.guest.UUID, ctx.Err()))
+	}
+	if err == nil {
+		err = g.guest.Delete(ctx)
+	}
+	g.gone = err == nil
+	return err
 }
 
-// within makes the container of a guest as an environment: with its label, its CPUs, its
+// Close deletes the guest.
+func (in *madeContainer) Close(ctx context.Context) error { return in.made.end(ctx, nil) }
+
+// Diagnose adds the console of the guest's program.
+func (in *madeContainer) Diagnose(ctx context.Context) []byte {
+	return withConsoleOf(in.Env.Diagnose(ctx), in.made.guest)
+}
+
+// container makes the container of a guest as an environment: with its label, its CPUs, its
 // network and its volumes.
-type within struct {
+type container struct {
 	spec driver.Spec
 	env  *isolation.Env // nil until it is made
 }
 
 // Create makes the container. s is what the guest asks for.
-func (w *within) Create(ctx context.Context, host conn.Conn, s driver.Spec) (driver.Instance, error) {
+func (c *container) Create(ctx context.Context, host conn.Conn, s driver.Spec) (driver.Instance, error) {
 	dir, memory, quota, root, shares := s.Dir, s.Memory, s.Quota, s.Image, s.Shares
-	s = w.spec
+	s = c.spec
 	s.Dir, s.Memory, s.Quota, s.Image, s.Shares, s.Options = dir, memory, cmp.Or(quota, s.Quota), root, shares, nil
 	in, err := oci.Driver{}.Create(ctx, host, s)
 	if err != nil {
@@ -257,15 +289,15 @@ func (w *within) Create(ctx context.Context, host conn.Conn, s driver.Spec) (dri
 	if !ok {
 		return nil, errors.Join(fault.New(fault.Lab, "a container is a %T", in), in.Close(context.WithoutCancel(ctx)))
 	}
-	w.env = env
+	c.env = env
 	return in, nil
 }
 
 // Reap removes what was made. What another environment has under this label is its own.
-func (w *within) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	if w.env == nil {
+func (c *container) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	if c.env == nil {
 		return nil, nil
 	}
-	left.Label = w.spec.Label
+	left.Label = c.spec.Label
 	return oci.Driver{}.Reap(ctx, host, left, dryRun)
 }

@@ -5,7 +5,9 @@ package vm
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -14,9 +16,11 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/machine"
 	"bakeoff/provision/driver/oci"
+	"bakeoff/provision/driver/qemu"
 	"bakeoff/provision/isolation"
 	"bakeoff/provision/lease"
 	"bakeoff/provision/vm"
+	"bakeoff/provision/vm/manifest"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
@@ -47,13 +51,15 @@ const (
 )
 
 var specs = []param.Spec{
-	{Name: optGuest, Kind: param.Text, Doc: "UUID, beginning of the UUID, or alias of a running container of " +
-		"`bakeoff vm`. bakeoff measures it as it is, and never creates, stops or changes it. The same " +
-		"guest serves all blocks " +
-		"(design.instances: run), and verdicts hold for this guest only."},
+	{Name: optGuest, Kind: param.Text, Doc: "UUID, beginning of the UUID, or alias of a running guest of " +
+		"`bakeoff vm`: a container, or a machine made from a service folder or a container image. bakeoff measures it " +
+		"as it is, and never creates, stops or changes it. The same guest serves all blocks (design.instances: run), " +
+		"and verdicts hold for this guest only. While a machine is measured, `bakeoff vm exec` in it waits."},
 	{Name: optManifest, Kind: param.Text, Doc: "A manifest in JSON or YAML with one guest, such as `bakeoff vm " +
 		"create` reads, relative to the lab file. bakeoff creates a guest from it for each environment, with the " +
-		"memory (ram) and the limit of CPU time (cpu_cap) of the manifest, and deletes the guest with the environment."},
+		"memory (ram) and the limit of CPU time (cpu_cap) of the manifest, and deletes the guest with the environment. A " +
+		"machine (kvm, bhyve, microvm) starts from a service folder or a container image, and has as many vcpus as the " +
+		"contender has cpus."},
 }
 
 // Doc describes the driver.
@@ -66,10 +72,10 @@ func (*Driver) Doc() driver.Doc {
 		Standing: []string{optGuest + "=*"},
 		Options:  specs,
 		Enforces: map[string]string{
-			"cpus":   "the runtime, by control group cpuset; for a running guest nothing",
-			"memory": "the runtime, by control group memory, as large as the manifest says",
+			"cpus":   "control group cpuset; for a running guest nothing",
+			"memory": "control group memory, or the memory of a machine, as large as the manifest says",
 		},
-		Packages: []string{isolation.Crun},
+		Packages: []string{isolation.Crun, "qemu-system-x86"},
 		Source:   []string{"vmadm(8)", "OCI Runtime Specification 1.0.2", "crun(1)"},
 	})
 }
@@ -100,15 +106,32 @@ func (d *Driver) Check(ctx context.Context, host conn.Conn, values param.Values)
 	if err != nil {
 		return refused(err)
 	}
-	a := oci.Driver{}.Check(ctx, host, nil)
-	if !a.OK || o.guest == "" {
-		return a
+	brand := manifest.Docker
+	facts := map[string]string{}
+	if o.guest != "" {
+		var g *vm.Guest
+		if g, err = d.find(o.guest, ""); err == nil {
+			brand, facts[optGuest] = g.Brand, g.UUID
+		}
+	} else if s, rerr := d.read(o.manifest, driver.Spec{}); rerr == nil { // Validate says what is wrong
+		brand = s.guest.Brand
 	}
-	g, err := d.find(o.guest, "")
 	if err != nil {
 		return refused(err)
 	}
-	a.Facts[optGuest] = g.UUID
+	var a driver.Availability
+	switch {
+	case !brand.Machine():
+		a = oci.Driver{}.Check(ctx, host, nil)
+	case o.guest != "":
+		a = driver.Availability{OK: true}
+	default:
+		a = qemu.Driver{}.Check(ctx, host, param.Values{"machine": vm.KindOf(brand)})
+	}
+	if a.Facts == nil {
+		a.Facts = map[string]string{}
+	}
+	maps.Copy(a.Facts, facts)
 	return a
 }
 
@@ -189,6 +212,9 @@ func (d *Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (
 
 // Reap removes the guest that an environment left, or what it left in a guest that runs.
 func (d *Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
+	if madeMachineIn(left.Dir) {
+		return hypervisor.Reap(ctx, host, left, dryRun)
+	}
 	found, err := machine.Driver{}.Reap(ctx, host, left, dryRun) // also what runs in a guest that was joined
 	scratch, serr := d.reapScratch(ctx, host, left, dryRun)
 	made, merr := oci.Driver{}.Reap(ctx, host, left, dryRun)
@@ -196,6 +222,15 @@ func (d *Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover,
 		found = appendNew(found, line)
 	}
 	return append(found, scratch...), errors.Join(err, serr, merr)
+}
+
+// madeMachineIn tells whether the folder of an environment has a machine that was made for it.
+func madeMachineIn(dir string) bool {
+	if dir == "" {
+		return false
+	}
+	all, err := (&vm.Store{State: dir}).List()
+	return err == nil && slices.ContainsFunc(all, func(g *vm.Guest) bool { return g.Brand.Machine() })
 }
 
 // appendNew appends a line that is not in all.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
@@ -45,7 +47,6 @@ func home(t *testing.T) (dir, agent string) {
 		}
 	})
 	t.Setenv("BAKEOFF_STATE", dir)
-	t.Setenv("BAKEOFF_CACHE", filepath.Join(dir, "cache"))
 	agent = filepath.Join(dir, "bakeoff-agent")
 	build := exec.Command("go", "build", "-trimpath", "-o", agent, "bakeoff/cmd/bakeoff-agent")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -55,8 +56,8 @@ func home(t *testing.T) (dir, agent string) {
 	return dir, agent
 }
 
-// container writes the manifest of a container with busybox.
-func container(t *testing.T, dir string) string {
+// box writes the manifest of a guest with busybox.
+func box(t *testing.T, dir string, brand manifest.Brand) string {
 	t.Helper()
 	file := filepath.Join(dir, "guest.json")
 	if dir == "" || drivertest.Victim() {
@@ -78,9 +79,30 @@ func container(t *testing.T, dir string) string {
 			t.Fatalf("%q: %v\n%s", argv, err, out)
 		}
 	}
-	write(t, file, map[string]any{"brand": "docker", "image": "rootfs:" + root, "ram": 96,
-		"command": []string{"sleep", "100000"}})
+	m := map[string]any{"brand": brand, "image": "rootfs:" + root, "ram": 96, "command": []string{"sleep", "100000"}}
+	if brand.Machine() { // its program is that of its image
+		for _, program := range []string{"qemu-system-x86_64", "mmdebstrap", "mke2fs"} {
+			if _, err := exec.LookPath(program); err != nil {
+				t.Skipf("needs %s: apt-get install qemu-system-x86 mmdebstrap e2fsprogs", program)
+			}
+		}
+		m["image"], m["ram"] = service(t, dir, root), 256
+		delete(m, "command")
+	}
+	write(t, file, m)
 	return file
+}
+
+// service writes the folder of a service with a root, whose program does nothing.
+func service(t *testing.T, dir, root string) string {
+	t.Helper()
+	at := filepath.Join(dir, "box")
+	text := "schema: bakeoff/service/v1\nbase: rootfs:" + root + "\nrun: [sleep, \"100000\"]\n"
+	err := errors.Join(os.Mkdir(at, 0o755), os.WriteFile(filepath.Join(at, "service.yaml"), []byte(text), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
 }
 
 func write(t *testing.T, file string, v any) {
@@ -97,37 +119,59 @@ func write(t *testing.T, file string, v any) {
 // A guest of a manifest passes the suite of all drivers.
 func TestManifest(t *testing.T) {
 	dir, agent := home(t)
-	drivertest.Run(t, New(), drivertest.Options{Options: param.Values{optManifest: container(t, dir)}, Dir: dir,
-		Agent: agent, Name: "manifest"})
+	drivertest.Run(t, New(), drivertest.Options{Options: param.Values{optManifest: box(t, dir, manifest.Docker)},
+		Dir: dir, Agent: agent, Name: "manifest"})
+}
+
+// So does a machine: an emulated one boots in some seconds.
+func TestManifestOfMachine(t *testing.T) {
+	dir, agent := home(t)
+	drivertest.Run(t, New(), drivertest.Options{Options: param.Values{optManifest: box(t, dir, manifest.MicroVM)},
+		Dir: dir, Agent: agent, Name: "machine", Memory: 256 * unit.MiB, Timeout: 90 * time.Second, Transfer: 1 << 20,
+		Backings: backings()})
 }
 
 // A guest that runs passes it, too, except for what would change the guest, and runs on.
 func TestGuest(t *testing.T) {
-	dir, agent := home(t)
-	if dir != "" && !drivertest.Victim() {
-		guest := start(t, dir, agent)
+	measureRunning(t, drivertest.Options{Name: "guest"}, manifest.Docker)
+}
+
+// So does a machine.
+func TestGuestMachine(t *testing.T) {
+	const one = "the agent in a machine answers one environment at a time"
+	measureRunning(t, drivertest.Options{Name: "running", Memory: 256 * unit.MiB, Timeout: 90 * time.Second,
+		Transfer: 1 << 20, Without: map[string]string{"side by side": one}}, manifest.MicroVM)
+}
+
+func measureRunning(t *testing.T, o drivertest.Options, brand manifest.Brand) {
+	t.Helper()
+	o.Dir, o.Agent = home(t)
+	if o.Dir != "" && !drivertest.Victim() {
+		guest := start(t, o.Dir, o.Agent, brand)
 		t.Cleanup(func() {
-			if g, err := New().store(agent).Find(guest); err != nil || g.State != vm.Running {
+			if g, err := New().store(o.Agent).Find(guest); err != nil || g.State != vm.Running {
 				t.Errorf("the guest does not run any more: %+v, %v", g, err)
 			}
 		})
 	}
 	const asIs = "a guest that runs is measured as it is"
-	drivertest.Run(t, New(), drivertest.Options{Options: param.Values{optGuest: "box"}, Dir: dir, Agent: agent,
-		Name: "guest", NoVolume: true, Without: map[string]string{"volumes": asIs, "tuning": asIs, "limits": asIs,
-			"network": "a guest that runs is on its own network"}})
+	without := map[string]string{"volumes": asIs, "tuning": asIs, "limits": asIs,
+		"network": "a guest that runs is on its own network"}
+	maps.Copy(without, o.Without)
+	o.Options, o.NoVolume, o.Without = param.Values{optGuest: "box"}, true, without
+	drivertest.Run(t, New(), o)
 }
 
 // start starts a guest with the alias box, which ends with the test.
-func start(t *testing.T, dir, agent string) string {
+func start(t *testing.T, dir, agent string, brand manifest.Brand) string {
 	t.Helper()
 	d := New()
-	s, err := New().read(container(t, dir), driver.Spec{})
+	s, err := New().read(box(t, dir, brand), driver.Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.guest.Alias = "box"
-	if a := (oci.Driver{}).Check(t.Context(), local.Conn{}, nil); !a.OK {
+	if a := (oci.Driver{}).Check(t.Context(), local.Conn{}, nil); !a.OK && !brand.Machine() {
 		t.Skipf("needs: %s; %s", a.Reason, a.Fix)
 	}
 	p, err := d.prepare(t.Context(), agent, s, "box")
@@ -135,7 +179,12 @@ func start(t *testing.T, dir, agent string) string {
 		t.Fatal(err)
 	}
 	store := d.store(agent)
-	g, err := store.Create(t.Context(), s.guest, p.Boot, nil)
+	g, err := store.Create(t.Context(), s.guest, p.Boot, func(at string) error {
+		if p.Fill == nil {
+			return nil
+		}
+		return p.Fill(t.Context(), at)
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,15 +210,21 @@ func TestRefusedGuest(t *testing.T) {
 	if dir == "" {
 		t.Skip("creates a guest: not with -short")
 	}
-	s, err := New().read(container(t, dir), driver.Spec{})
+	s, err := New().read(box(t, dir, manifest.Docker), driver.Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.guest.Alias = "off"
 	store := New().store(agent)
-	for _, g := range []manifest.Guest{s.guest, {Brand: manifest.MicroVM, Alias: "machine", Kernel: "/kernel"}} {
-		manifest.Complete(&g)
-		if _, err := store.Create(t.Context(), g, vm.Boot{Container: &vm.Container{}}, nil); err != nil {
+	for _, tt := range []struct {
+		guest manifest.Guest
+		boot  vm.Boot
+	}{
+		{s.guest, vm.Boot{Container: &vm.Container{}}},
+		{manifest.Guest{Brand: manifest.MicroVM, Alias: "machine", Kernel: "/kernel"}, vm.Boot{Kernel: "/kernel"}},
+	} {
+		manifest.Complete(&tt.guest)
+		if _, err := store.Create(t.Context(), tt.guest, tt.boot, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

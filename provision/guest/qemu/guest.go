@@ -91,6 +91,13 @@ func (g *Guest) DialAgent(ctx context.Context) (net.Conn, error) {
 	return g.dialSocket(ctx, socketChannel)
 }
 
+// DialAgentAt connects to the channel of the agent in a machine that another process started,
+// whose folder on this machine is dir. QEMU serves one connection after the other.
+func DialAgentAt(ctx context.Context, dir string) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "unix", path.Join(dir, socketChannel))
+}
+
 // dialSocket connects to one of the machine's sockets, as soon as QEMU listens.
 func (g *Guest) dialSocket(ctx context.Context, name string) (rw net.Conn, err error) {
 	err = g.Process.Until(ctx, g.Timeout, func() (err error) {

@@ -159,12 +159,12 @@ type Machine struct {
 	// network that leads nowhere else if Forwards is set, for Guest.Forward.
 	Channel  string
 	Forwards bool
-	// Ports lead into a guest without an agent, whose network then also leads out. QEMU
+	// Ports lead into a guest without ChannelDial, whose network then also leads out. QEMU
 	// gives the guest the address 10.0.2.15 by DHCP.
 	Ports  []Port
 	Shares []Share
-	// Cards are the network cards of a guest without an agent, instead of that of Ports. The
-	// ports lead to the first one.
+	// Cards are the network cards of a guest with Ports, instead of that of Ports. The ports
+	// lead to the first one.
 	Cards []Card
 	// ConsoleLog is a file to which QEMU appends what the guest prints. The console is then
 	// the socket SocketConsole in Dir, and AwaitReady does not see it.
@@ -233,6 +233,9 @@ func (m *Machine) CommandLine() []string {
 		argv = append(argv, m.forwardArgs()...)
 	default:
 		argv = append(argv, m.channelArgs()...)
+		if m.Channel == ChannelVirtio && m.Ports != nil {
+			argv = append(argv, m.forwardArgs()...)
+		}
 	}
 	if m.Windows {
 		argv = append(argv, "-device", "VGA", "-rtc", "base=localtime")

@@ -11,8 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/guest"
 	"bakeoff/reach/conn"
 )
 
@@ -157,4 +159,23 @@ func sameKernel(ctx context.Context, host conn.Conn) (bool, error) {
 		return false, err
 	}
 	return bytes.Equal(bytes.TrimSpace(here), bytes.TrimSpace(there)), nil
+}
+
+// ObserveBoot has the moments of the boot of m include what QEMU sees of it. The guest is m's
+// and has Watch.
+func (g *Guest) ObserveBoot(m *guest.Hosted) {
+	m.Observe = func(ctx context.Context, seen *driver.Moments) (err error) {
+		seen.Log, err = g.Log(ctx)
+		// With KVM and with TCG, the guest reads the counter of the host. The kernel of a guest
+		// measures its frequency against a timer that is late on a busy host.
+		seen.TSCHz = float64(g.Machine.TSCKHz) * 1e3
+		return err
+	}
+	const unseen = "QEMU does not see when the kernel starts: "
+	switch {
+	case g.Kernel == "":
+		m.Lacks(unseen+"the boot loader of the disk loads it", bootmodel.MarkFirmware, bootmodel.MarkKernel)
+	case g.Firmware.Name == OVMF:
+		m.Lacks(unseen+"UEFI still reads files for it when it runs", bootmodel.MarkFirmware, bootmodel.MarkKernel)
+	}
 }

@@ -170,8 +170,8 @@ var modules = []string{"virtio_mmio", "virtio_pci", "virtio_blk", "virtio_net", 
 // guestAddr is the address of a guest in the user-mode network of QEMU.
 var guestAddr = netip.MustParsePrefix("10.0.2.15/24")
 
-// Port is the name of the virtio port on which the agent answers in a guest without a
-// program of its own.
+// Port is the name of the virtio port on which the agent answers, beside the program of the
+// service. A guest that has a program needs no such port.
 const Port = "bakeoff"
 
 // PartitionName is the name of the root in the partition table of a service's disk.
@@ -218,7 +218,7 @@ func (b *builder) archive(a *initramfs.Archive, whole bool) error {
 	if err != nil {
 		return err
 	}
-	config := wire.InitConfig{Schema: wire.InitSchema, Hostname: b.def.Name}
+	config := wire.InitConfig{Schema: wire.InitSchema, Hostname: b.def.Name, Port: Port}
 	if config.Modules, err = a.AddModules(tree, modules); err != nil {
 		return err
 	}
@@ -227,8 +227,6 @@ func (b *builder) archive(a *initramfs.Archive, whole bool) error {
 	}
 	if argv := b.def.Program(); len(argv) > 0 {
 		config.Start = &wire.InitStart{Argv: argv, Env: b.environment(), Dir: b.def.Dir, User: b.def.User, Addr: guestAddr}
-	} else {
-		config.Port = Port
 	}
 	text, err := json.Marshal(config)
 	if err != nil {
