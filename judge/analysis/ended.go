@@ -25,7 +25,7 @@ var endedTexts = map[string]string{
 	"":               "it has not ended; this is its state so far",
 	EndedDecided:     "every primary comparison has a verdict",
 	EndedLimits:      "every tolerance of --fail-on is decided",
-	EndedStuck:       "no further block can bring another verdict: every comparison has one or cannot get one any more",
+	EndedStuck:       "more blocks cannot change a verdict: each comparison has one, or can no longer get one",
 	EndedFailed:      "the trials failed every time, so there is nothing to compare",
 	EndedBlocks:      "all planned blocks are done",
 	EndedBudget:      "the time limit is reached: the budget has no room for another block",

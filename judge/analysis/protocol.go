@@ -68,8 +68,8 @@ func protocolWarnings(all []Protocol) (out []string) {
 		}
 		names := slices.Sorted(maps.Keys(unused))
 		if len(used) > 1 {
-			out = append(out, fmt.Sprintf("%s: the contenders were asked over different protocols: %s. The difference "+
-				"contains that of the protocols.", group[0].Cell, strings.Join(by, ", ")))
+			out = append(out, fmt.Sprintf("%s: requests to the contenders used different protocols: %s. The "+
+				"difference includes the effect of the protocol.", group[0].Cell, strings.Join(by, ", ")))
 		} else if len(names) > 0 {
 			out = append(out, fmt.Sprintf("%s: the server offers %s, but every request used %s. The results say nothing "+
 				"about %[2]s.", group[0].Cell, strings.Join(names, " and "), strings.Join(group[0].Used, " and ")))

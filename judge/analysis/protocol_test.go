@@ -35,7 +35,7 @@ func TestProtocols(t *testing.T) {
 			"https: the server offers HTTP/2, but every request used HTTP/1.1. The results say nothing about HTTP/2."},
 		"two protocols": {map[string]Spoken{"a": {"HTTP/1.1", both}, "b": {"HTTP/2", both}},
 			"HTTP/1.1 (home); HTTP/1.1 and HTTP/2",
-			"https: the contenders were asked over different protocols: HTTP/1.1 to a, HTTP/2 to b."},
+			"https: requests to the contenders used different protocols: HTTP/1.1 to a, HTTP/2 to b."},
 	} {
 		r := Analyse(spokenBy(c.second))
 		if got := r.ProtocolText(); !strings.HasPrefix(got, c.text) {

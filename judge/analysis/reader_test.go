@@ -412,9 +412,11 @@ func TestWhatBecomesOfATable(t *testing.T) {
 		{"0,0,a,w,m,s,lower,1,,,\n0,1,b,w,m,s,lower,1,,,\n0,1,b,w,m,s,lower,2,,,\n",
 			"t.csv:4: this is a second value of m in block 0 at position 1 of b; give"},
 		{"0,0,a,w,m,s,lower,1,,,\n0,1,b,w,m,s,higher,1,,,\n",
-			"t.csv:3: m of w is in s, lower is better and the scale is ratio in an earlier row, and s, higher and ratio here"},
+			"t.csv:3: m of w has the unit s, better higher and scale ratio; an earlier row has the unit s, better lower" +
+				" and scale ratio;"},
 		{"0,0,a,w,m,s,lower,1,,,difference\n0,1,b,w,m,B,lower,1,,,\n",
-			"t.csv:3: m of w is in s, lower is better and the scale is difference in an earlier row, and B, lower and ratio"},
+			"t.csv:3: m of w has the unit B, better lower and scale ratio; an earlier row has the unit s, better lower" +
+				" and scale difference;"},
 		{"0,0,a,w,m,s,lower,1,e,,\n", `t.csv:2: experiment "e" has "a" as its only contender; add another one`},
 	} {
 		if _, err := read(x.rows); err == nil || !strings.HasPrefix(err.Error(), "some/folder/"+x.want) ||

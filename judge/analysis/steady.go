@@ -242,8 +242,8 @@ func (c *draft) unrestWarnings() []string {
 	large := math.Log1p(stepOfLevel)
 	var out []string
 	if at, before, after := c.levelStep(level, func(a, b float64) bool { return math.Abs(a-b) >= large }); at > 0 {
-		out = append(out, fmt.Sprintf("the values of both sides changed by %s from block %d on: the machine changed, and "+
-			"the comparison within blocks remains valid", c.differenceText(after-before), at+1))
+		out = append(out, fmt.Sprintf("the values of both sides changed by %s from block %d on: the machine changed. "+
+			"Comparisons within a block remain valid", c.differenceText(after-before), at+1))
 	}
 	if len(vs) < 2 || !c.hasDrawnOrders() {
 		return out

@@ -308,9 +308,9 @@ func (b *builder) collectCells(e *experiment, d *Data) (bad []string) {
 		if i := slices.IndexFunc(c.Metrics, func(m sample.Metric) bool { return m.Name == def.metric.Name }); i >= 0 {
 			m := c.Metrics[i]
 			bad = append(bad, b.lineName(id.line)+
-				fmt.Sprintf("%s of %s is in %s, %s is better and the scale is %s in an earlier "+
-					"row, and %s, %s and %s here; use the same everywhere",
-					m.Name, c.Name, m.Unit, m.Better, m.Scale, def.metric.Unit, def.metric.Better, def.metric.Scale))
+				fmt.Sprintf("%s of %s has the unit %s, better %s and scale %s; an earlier row has the unit "+
+					"%s, better %s and scale %s; write the same in all rows of a metric",
+					m.Name, c.Name, def.metric.Unit, def.metric.Better, def.metric.Scale, m.Unit, m.Better, m.Scale))
 			continue
 		}
 		c.Metrics = append(c.Metrics, def.metric)

@@ -110,7 +110,7 @@ func TestReadTableSaysWhatIsWrong(t *testing.T) {
 			"t:3: this is a second value of m in block 0 at position 0 of a"},
 		{head + "0,1,b,w,m,s,lower,1\n0,0,a,w,m,s,lower,1\n0,1,a,w,m,s,lower,1\n",
 			"t:4: a is at position 1 of block 0 for w, and so is b (line 2)"},
-		{head + "0,0,a,w,m,s,lower,1\n0,1,b,w,m,ms,lower,1\n", "t:3: m of w is in s"},
+		{head + "0,0,a,w,m,s,lower,1\n0,1,b,w,m,ms,lower,1\n", "t:3: m of w has the unit ms"},
 		{head + "0,0,a,w,m,s,lower,1\n", `t:2: experiment "" has "a" as its only contender`},
 		{head + "0,0,b,w,m,s,lower,1\n0,1,c,w,m,s,lower,1\n", `t:2: the baseline "a" is not a contender; use one of b, c`},
 		{`{"block":1`, "t:1: this is not a JSON object"},

@@ -94,7 +94,7 @@ func TestNamesWhatCarefulReadersFound(t *testing.T) {
 	}
 	mail := auditFile(t, "../../examples/published/zfs-mail.yaml")
 	for _, want := range []string{"no `wait`", "in 20 of 20 rows", "as a mean of ratios is",
-		"on a machine that served others", "less than one run would be removed"} {
+		"on a machine that served others", "at each end is less than one run"} {
 		if !says(mail, want) {
 			t.Errorf("zfs-mail.yaml: nothing says %q", want)
 		}

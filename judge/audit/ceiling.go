@@ -206,7 +206,7 @@ var ceilingCheck = Check{
 			return nil
 		}
 		return oneFinding(
-			"%s: %d of %d rows reach %s or more of %s%s; they cannot be told apart by it: %s",
+			"%s: %d of %d rows reach %s or more of %s%s, so the column does not show which is faster: %s",
 			col.titleOrName(),
 			len(rows), len(t.Rows), percent(near), k.what, k.because(col), shortened(rows))
 	},

@@ -248,7 +248,7 @@ var figuresCheck = Check{
 		case o.opens:
 			return because(Undoes, "the printed digits do not decide it: %s", o.detail)
 		case c.Relation != "ratio" && c.Relation != "equal" && o.gap > 0 && o.gap-1 <= plausible:
-			return because(Undoes, "printed: %s, the opposite by %s, which is within plausible noise", o.detail,
+			return because(Undoes, "the printed figures say the opposite: %s. The difference of %s may be noise", o.detail,
 				percent(o.gap-1))
 		}
 		return because(Refutes, "printed: %s", o.detail)

@@ -98,8 +98,8 @@ func byStudent(n int, cv float64, of string, gap float64) []Reason {
 	d := 2 * (gap - 1) / (gap + 1)
 	p := stats.StudentP(d/(cv*math.Sqrt(2/float64(n))), float64(2*n-2))
 	if p >= 0.05 {
-		return because(Undoes, "a tie within the noise: %s leave ± %s, and they differ by %s (p = %.2g)", said,
-			percent(errorMargin(n, cv)), percent(gap-1), p)
+		return because(Undoes, "the difference of %s is within the noise: %s mean an uncertainty of ± %s (p = %.2g)",
+			percent(gap-1), said, percent(errorMargin(n, cv)), p)
 	}
 	return because(Agrees, "%s: the difference of %s exceeds it (p = %.2g)", said, percent(gap-1), p)
 }
@@ -124,7 +124,7 @@ var trimCheck = Check{
 		if n < 2 || s.Trim == 0 || math.Floor(float64(n)*s.Trim) > 0 {
 			return nil
 		}
-		return oneFinding("a mean of %d runs without %s at each end is the plain mean: less than one run would be removed", n,
+		return oneFinding("the trimmed mean equals the plain mean: of %d runs, %s at each end is less than one run", n,
 			percent(s.Trim))
 	},
 }

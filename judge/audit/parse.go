@@ -83,7 +83,7 @@ func (p *problems) checkTable(t *Table) {
 		return
 	}
 	if strings.TrimSpace(t.Title) == "" {
-		p.addProblem([]any{"title"}, "add title: and what the table shows", "title is missing")
+		p.addProblem([]any{"title"}, "add title: with what the table shows", "title is missing")
 	}
 	if strings.TrimSpace(t.Source.Title) == "" {
 		p.addProblem([]any{"source"}, "add source: {title: …, author: …, date: …}", "source has no title")
@@ -250,7 +250,7 @@ func (p *problems) checkClaim(t *Table, i int) {
 			bounded(c.B))
 	}
 	if !pair && c.B != "" && slices.Contains(relations, c.Relation) {
-		p.addProblem(path("b"), "remove b", "%s is about one row", bounded(c.Relation))
+		p.addProblem(path("b"), "remove b", "the relation %s has one row, a", bounded(c.Relation))
 	}
 	if pair && c.A != "" && c.A == c.B {
 		p.addProblem(path("b"), "name two rows", "a row is compared with itself")

@@ -49,14 +49,14 @@ var rules = map[string]object{
 	"Client.busy":        {"minimum": 0, "maximum": 1, "description": "share of its CPU that was used"},
 	"Column.name":        {"pattern": nameForm.String()},
 	"Column.better":      oneOf("higher", "lower"),
-	"Column.formula": {"description": "how the authors say that it follows from other columns: + - * / ( ), " +
+	"Column.formula": {"description": "how the authors compute the column from others, written with + - * / ( ), " +
 		"numbers, columns, column@row"},
 	"Column.role": oneOf("idle"),
 	"Column.includes": {"description": "a column, copied from another table, whose work each operation of this one " +
 		"includes: the same requests without encryption"},
 	"Experiment.protocols": {"description": "what the server offers, such as HTTP/1.1 and HTTP/2"},
 	"Limit.value":          {"exclusiveMinimum": 0, "description": "what no value of the column can exceed, in its unit"},
-	"Limit.shared":         {"description": "a disk, a bus, memory: rows that come near it are tied by it"},
+	"Limit.shared":         {"description": "a disk, a bus or memory, whose limit makes rows near it look equal"},
 	"Row.name":             {"pattern": nameForm.String()},
 	"Row.values":           {"propertyNames": object{"pattern": nameForm.String()}},
 	"Claim.relation":       oneOf(relations...),
@@ -65,7 +65,7 @@ var rules = map[string]object{
 	"Claim.bound": oneOf("least", "most", "about"),
 	"Claim.within": {"minimum": 0, "exclusiveMaximum": 1,
 		"description": "with relation equal: the largest difference, as a share, that still counts as equal"},
-	"Claim.among": {"description": "rows that best and worst compare; the default is all rows"},
+	"Claim.among": {"description": "rows that the relations best and worst compare; the default is all rows"},
 }
 
 // oneOf is one of some words, whatever its type is.

@@ -316,10 +316,10 @@ func TestDecodeRefuses(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"schema":"other","runs":[` + run + `]}`:                          "schema",
 		fmt.Sprintf(`{"schema":%q,"runs":[]}`, Schema):                     "0 runs",
-		fmt.Sprintf(`{"schema":%q,"runs":[{"visits":0}]}`, Schema):         "cannot be",
+		fmt.Sprintf(`{"schema":%q,"runs":[{"visits":0}]}`, Schema):         "impossible numbers",
 		string(bytes.Repeat([]byte(" "), maxFile+1)):                       "longer",
-		fmt.Sprintf(`{"schema":%q,"runs":[{"alarms":2,"of":1}]}`, Schema):  "cannot be",
-		fmt.Sprintf(`{"schema":%q,"runs":[{"visits":1,"of":-1}]}`, Schema): "cannot be",
+		fmt.Sprintf(`{"schema":%q,"runs":[{"alarms":2,"of":1}]}`, Schema):  "impossible numbers",
+		fmt.Sprintf(`{"schema":%q,"runs":[{"visits":1,"of":-1}]}`, Schema): "impossible numbers",
 	} {
 		if _, err := Decode([]byte(text)); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: %v, want %s", text, err, want)

@@ -245,7 +245,8 @@ func Decode(text []byte) (c Calibration, err error) {
 	for _, m := range c.Runs {
 		if !(m.Noise >= 0) || !(m.CPUNoise >= 0) || m.Of < 0 || m.Alarms < 0 || m.Alarms > m.Of || m.Visits < 1 ||
 			m.PerTrial < 0 {
-			return Calibration{}, fault.New(fault.Invalid, "%s: run %q holds numbers that cannot be", File, m.Run)
+			return Calibration{}, fault.New(fault.Invalid, "%s: run %q has impossible numbers, such as negative ones", File,
+				m.Run)
 		}
 	}
 	return c, nil

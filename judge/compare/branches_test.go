@@ -167,7 +167,7 @@ func TestInterval(t *testing.T) {
 		if !(math.Abs(*c.Spread-s) < 1e-9) || c.Runs != 3 || c.Calibrated {
 			t.Errorf("%s: spread %v of %d runs, want %v of 3", by, *c.Spread, c.Runs, s)
 		}
-		if c.Source != "3 runs in which nothing was changed" {
+		if c.Source != "3 runs without a change between them" {
 			t.Errorf("source %q", c.Source)
 		}
 		between := stats.StudentQuantile(row.Level, 2) * *c.Spread * math.Sqrt2

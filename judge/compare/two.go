@@ -163,7 +163,7 @@ func (p *pair) estimateChange(r Row, by By, size float64, values func(analysis.R
 	}
 	switch cal := p.opt.Calibrated; {
 	case len(each) >= MinRepeats:
-		spread, c.Runs, c.Source = stats.Deviation(each), len(each), fmt.Sprintf("%d runs in which nothing was changed",
+		spread, c.Runs, c.Source = stats.Deviation(each), len(each), fmt.Sprintf("%d runs without a change between them",
 			len(each))
 	case cal != nil && cal.Runs >= MinRepeats && r.Scale != sample.Difference:
 		spread, c.Runs, c.Source, c.Calibrated = cal.Relative, cal.Runs, cal.Source, true

@@ -49,7 +49,7 @@ func AutocorrelationTest(xs []float64, lag int) Autocorrelation {
 		return a
 	}
 	if n < 4*lag {
-		a.Warnings = append(a.Warnings, "the lag is large for the number of values: P is rough")
+		a.Warnings = append(a.Warnings, "the lag is large for the number of values, so P is approximate")
 	}
 	var q float64
 	for k := 1; k <= lag; k++ {

@@ -131,7 +131,7 @@ func (v inspector) checkWithoutAgent(doc workload.Doc, cell plan.Cell, outside, 
 	switch {
 	case outside && peer && v.plan.Generator != "":
 		return refuse("remove the generator, or the cell",
-			"so no address that load from the host %s could reach (cell %s)", v.plan.Generator, cell.Name)
+			"so the load generator on host %s cannot reach it (cell %s)", v.plan.Generator, cell.Name)
 	case outside:
 		return nil
 	case doc.OutsideWith != nil:
@@ -333,8 +333,8 @@ func (v inspector) crowdedDisks(ctx context.Context, able func(string) bool) []s
 		if free, err := volume.Free(ctx, host, state); err == nil && sum[name] > free {
 			out = append(
 				out,
-				fmt.Sprintf("the volumes of all contenders and the twin, which are there at the same time, take "+
-					"%s below %s on %s, where %s are free; write a smaller size:, or set BAKEOFF_STATE to a folder on a larger disk",
+				fmt.Sprintf("the volumes of a block (those of the twin, too) take %s in %s on %s, which has %s "+
+					"free; write a smaller size:, or set BAKEOFF_STATE to a folder on a larger disk",
 					sum[name], state, name, wholeMiB(free)),
 			)
 		}

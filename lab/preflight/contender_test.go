@@ -26,7 +26,8 @@ func TestAgentlessContendersAreRefused(t *testing.T) {
 		"nginx": {"http", "", param.Values{"server": "nginx"}, "the workload http of cell c starts programs",
 			"server: own"},
 		"crypto": {"crypto", "", nil, "the workload crypto of cell c starts programs", "start the agent"},
-		"another host": {"http", "far", param.Values{"server": "own", "port": "80"}, "load from the host far could reach",
+		"another host": {"http", "far", param.Values{"server": "own", "port": "80"},
+			"the load generator on host far cannot reach it",
 			"remove the generator"},
 	} {
 		p := &plan.Plan{Generator: tt.generator, Cells: []plan.Cell{{Cell: manifest.Cell{Name: "c", Workload: tt.workload,

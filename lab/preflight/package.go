@@ -97,6 +97,6 @@ func (v inspector) unknownSystem(ctx context.Context, c plan.Contender) string {
 		if _, known := i.Doc(); known {
 			return ""
 		}
-		return cmp.Or(i.System, "a host that does not tell its system")
+		return cmp.Or(i.System, "a host with an unknown system")
 	})
 }

@@ -104,7 +104,7 @@ func TestPackagesThatNobodyChecks(t *testing.T) {
 			"it does not know the package manager of arch" + install},
 		{x("shelf", "", nil, "python3"), &systemtest.Machine{}, "x asks for python3, and bakeoff can " +
 			"neither install nor check " +
-			"packages there: it does not know the package manager of a host that does not tell its system" + install},
+			"packages there: it does not know the package manager of a host with an unknown system" + install},
 	} {
 		v := inspector{plan: &plan.Plan{Contenders: []plan.Contender{{Contender: tt.contender}}}, known: map[string]string{},
 			Site: Site{Drivers: []driver.Driver{images{&shelf{name: "images"}}, &shelf{name: "shelf"}},

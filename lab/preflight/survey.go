@@ -417,8 +417,8 @@ func (v inspector) memoryNotes(able func(string) bool) []string {
 	}
 	for _, h := range hosts {
 		if _, memory, err := v.Size(h); err == nil && memory > 0 && sum[h] > memory {
-			out = append(out, fmt.Sprintf("the environments of a block, the twin's included, may use %s of memory together, "+
-				"and %s has %s: what they use at the same time decides whether it swaps; write less memory:",
+			out = append(out, fmt.Sprintf("the environments of a block (the twin's, too) may use %s of memory together, and "+
+				"%s has %s. It may swap, which slows all of them; write a smaller memory:",
 				wholeMiB(sum[h]), h, wholeMiB(memory)))
 		}
 	}

@@ -223,8 +223,8 @@ func TestLookAtWhatIsThereTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = look(t, two(fmt.Sprintf(", volumes: {/d: {backing: \"file:ext4\", size: %dMiB}}", free/unit.MiB*6/10)), diceCell)
-	if able, _ := s.Count(); able != 2 || len(s.Unmet) != 1 || !strings.HasPrefix(s.Unmet[0], "the volumes of all "+
-		"contenders and the twin, which are there at the same time, take ") ||
+	if able, _ := s.Count(); able != 2 || len(s.Unmet) != 1 || !strings.HasPrefix(s.Unmet[0], "the "+
+		"volumes of a block (those of the twin, too) take ") ||
 		!fault.Is(s.Refusal(), fault.Unsupported) {
 		t.Errorf("%d can run, %q, %v", able, s.Unmet, s.Refusal())
 	}

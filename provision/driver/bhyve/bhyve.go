@@ -160,7 +160,8 @@ func validate(spec driver.Spec, n names) (options, error) {
 	case o.loader == loaderUEFI && !plainPath(o.bootrom):
 		err = fault.New(fault.Invalid, "bootrom must be the absolute path of a firmware, without commas (got %q)", o.bootrom)
 	case len(n.socket) > maxPath || strings.ContainsAny(n.dir, ",="):
-		err = fault.WithFix(fault.New(fault.Lab, "the directory %s cannot hold a socket of bhyve", spec.Dir),
+		err = fault.WithFix(fault.New(fault.Lab, "the path %s is too long for a socket of bhyve, or has a comma or =",
+			spec.Dir),
 			"set BAKEOFF_STATE to a short and plain path")
 	case len(spec.Volumes) > 32-firstVolumeSlot:
 		err = fault.New(fault.Invalid, "%d volumes: the machine has slots for %d", len(spec.Volumes), 32-firstVolumeSlot)

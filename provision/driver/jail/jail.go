@@ -260,7 +260,8 @@ func (b builder) limit(ctx context.Context) error {
 		return err
 	}
 	if counts != "1" {
-		lim.NotEnforced["memory"] = "the kernel does not count: kern.racct.enable=1 in /boot/loader.conf, and restart"
+		lim.NotEnforced["memory"] = "the kernel does not count memory; set kern.racct.enable=1 in " +
+			"/boot/loader.conf and reboot"
 		return nil
 	}
 	if err := guest.Run(ctx, b.host, "rctl", "-a", b.rule(b.spec.Memory)); err != nil {

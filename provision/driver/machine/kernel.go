@@ -72,8 +72,9 @@ func (k kernel) elsewhere() string {
 func (k kernel) checkVolumes(volumes []volume.Volume) error {
 	for _, v := range volumes {
 		if k.goos != "linux" && v.Backing != volume.Dir {
-			return fault.WithFix(fault.New(fault.Unsupported, "volume %s: bakeoff makes the backing %s on a bare Linux machine "+
-				"only", v.Path, v.Backing), "write backing: dir, with dir: of the host on the file system to measure")
+			return fault.WithFix(fault.New(fault.Unsupported, "volume %s: bakeoff can make the backing %s on bare machines "+
+				"with Linux only", v.Path, v.Backing), "write backing: dir, and set dir: of the host to a folder on the "+
+				"file system to measure")
 		}
 	}
 	return nil
@@ -100,7 +101,7 @@ func (k kernel) limit(ctx context.Context, host conn.Conn, spec driver.Spec, o o
 		return argv, out, nil
 	}
 	if k.goos != "freebsd" {
-		out.NotEnforced["memory"] = k.goos + " holds no program to an amount of memory without control groups"
+		out.NotEnforced["memory"] = k.goos + " has no control groups to limit the memory of a program"
 		return argv, out, nil
 	}
 	counts, yes, err := guest.Ask(ctx, host, "sysctl", "-n", "kern.racct.enable")
@@ -136,7 +137,7 @@ func (k kernel) pin(ctx context.Context, host conn.Conn, spec driver.Spec, o opt
 		return argv, nil
 	case argv[0] != "psrset":
 		out.CPUs, out.CPUSet = nil, nil
-		out.NotEnforced["cpus"] = fmt.Sprintf("programs run in the resource pool %s, of which bakeoff does not read the CPUs",
+		out.NotEnforced["cpus"] = fmt.Sprintf("programs run in the resource pool %s, and bakeoff does not know its CPUs",
 			o.set)
 		return argv, nil
 	}
@@ -168,7 +169,7 @@ func parseSet(text string) ([]int, error) {
 	for f := range strings.FieldsSeq(m[1]) {
 		n, err := strconv.Atoi(f)
 		if err != nil {
-			return nil, fault.New(fault.Lab, "psrset -i printed the CPU %s", f)
+			return nil, fault.New(fault.Lab, "psrset -i printed %q, which is not the number of a CPU", safetext.Line(f))
 		}
 		out = append(out, n)
 	}

@@ -67,7 +67,7 @@ func (Driver) Doc() driver.Doc {
 				"processor set or a resource pool on illumos; OpenBSD and macOS have nothing",
 			"memory": "on FreeBSD with kern.racct.enable=1, an rctl rule for each program; elsewhere nothing",
 		},
-		Tuning: driver.Tuning{Why: "the settings of the machine are its own"},
+		Tuning: driver.Tuning{Why: "bakeoff does not change the settings of a bare machine"},
 		Source: []string{"random(4): boot_id", "reboot(8)", "org.freedesktop.systemd1(5)", "sched_setaffinity(2)",
 			"cpuset(1)", "rctl(8)", "schedctl(8)", "usched(8)", "pbind(8)", "psrset(8)", "poolbind(8)", "ps(1)"},
 	}
@@ -200,8 +200,8 @@ func (d Driver) ValidateOn(ctx context.Context, host conn.Conn, spec driver.Spec
 	}
 	for _, what := range slices.Sorted(maps.Keys(limits.NotEnforced)) {
 		return fault.WithFix(fault.New(fault.Unsupported, "it asks for a limit of %s, and %s", what,
-			limits.NotEnforced[what]), "write as-is: true to measure without it, which is then a confounder on the page; or "+
-			"remove it"+k.elsewhere())
+			limits.NotEnforced[what]), "write as-is: true to measure without the limit, which the page then lists as a "+
+			"confounder; or remove the limit"+k.elsewhere())
 	}
 	return nil
 }

@@ -94,7 +94,7 @@ func (in *Instance) Moments(ctx context.Context) (driver.Moments, error) {
 		}
 	}
 	if shortest < 0 {
-		why := "the agent of this system does not read its monotonic clock"
+		why := "the agent cannot read the monotonic clock of this system"
 		seen.Absent[bootmodel.MarkClock], seen.Absent[bootmodel.MarkKernel] = why, why
 		return seen, nil
 	}

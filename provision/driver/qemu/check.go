@@ -204,7 +204,7 @@ func (o options) validateClock(spec driver.Spec) error {
 			"the order of the instructions of several CPUs changes (cpus is %d)", spec.CPUs)
 	case o.firmware == qemu.OVMF:
 		return refuseOption(fault.Unsupported, clock, "measure it on the clock "+clockHost,
-			"%s: with %s a boot does not end there within minutes", optFirmware, qemu.OVMF)
+			"%s: with %s, a boot on this clock takes many minutes", optFirmware, qemu.OVMF)
 	case o.disk != "":
 		return refuseOption(fault.Unsupported, clock, "put the files into "+optInitrd, "the host decides when a disk answers")
 	case spec.Image.Disk == "" && o.kernel == "":
@@ -217,9 +217,10 @@ func (o options) validateClock(spec driver.Spec) error {
 		return refuseOption(fault.Unsupported, clock, "remove the workloads that need a network",
 			"the host decides when a packet arrives")
 	case len(spec.Tuning) > 0:
-		return refuseOption(fault.Unsupported, clock, "remove tuning", "bakeoff makes no settings in this guest")
+		return refuseOption(fault.Unsupported, clock, "remove tuning", "bakeoff cannot change settings in this guest")
 	case o.channel == qemu.ChannelDial:
-		return refuseOption(fault.Invalid, clock, "remove "+optChannel, "a channel to the host would change the instructions")
+		return refuseOption(fault.Invalid, clock, "remove "+optChannel,
+			"a channel to the host would change how many instructions the guest executes")
 	}
 	return nil
 }
@@ -232,7 +233,7 @@ func (o options) validateOwn(spec driver.Spec) error {
 	}
 	switch {
 	case spec.Image.Disk != "":
-		return refuseOption(fault.Invalid, name, "remove image", "the guest has a system of its own and takes no image")
+		return refuseOption(fault.Invalid, name, "remove image", "the guest has its own system, so an image has no effect")
 	case o.initrd != "" && o.kernel == "":
 		return refuseOption(fault.Invalid, name, "name it with "+optKernel, "an initial RAM disk needs a kernel")
 	case o.append != "" && o.kernel == "":

@@ -60,7 +60,7 @@ func (o options) refuseSetup(spec driver.Spec) error {
 		return nil
 	case o.system == auto || o.system == "":
 		return refuseOption(fault.Unsupported, cmp.Or(o.kernel, o.disk), "name it, for instance "+optSystem+": "+systemLinux,
-			"the system of the guest is not known, and so not whether it can have %s", what)
+			"bakeoff does not know the system of the guest, nor whether it supports %s", what)
 	}
 	lacks := wire.Lacks(o.system, c)
 	if len(lacks) == 0 {

@@ -64,8 +64,8 @@ func (d *Driver) read(name string, spec driver.Spec) (s source, err error) {
 		return s, err
 	}
 	if len(doc.Guests) != 1 || len(doc.Networks) > 0 {
-		return s, fault.WithFix(fault.New(fault.Invalid, "manifest %s describes %d guests and %d networks, and a "+
-			"contender is one guest on the experiment's network",
+		return s, fault.WithFix(fault.New(fault.Invalid, "manifest %s describes %d guests and %d networks; a "+
+			"contender needs exactly one guest and no network",
 			file, len(doc.Guests), len(doc.Networks)), "write each guest into a "+
 			"file of its own, without networks")
 	}

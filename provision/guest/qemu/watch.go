@@ -176,6 +176,7 @@ func (g *Guest) ObserveBoot(m *guest.Hosted) {
 	case g.Kernel == "":
 		m.Lacks(unseen+"the boot loader of the disk loads it", bootmodel.MarkFirmware, bootmodel.MarkKernel)
 	case g.Firmware.Name == OVMF:
-		m.Lacks(unseen+"UEFI still reads files for it when it runs", bootmodel.MarkFirmware, bootmodel.MarkKernel)
+		m.Lacks(unseen+"UEFI reads files for the kernel while the kernel already runs",
+			bootmodel.MarkFirmware, bootmodel.MarkKernel)
 	}
 }

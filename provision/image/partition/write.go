@@ -36,7 +36,7 @@ func WriteRoot(w io.WriterAt, size int64, arch, name, disk, part string, attribu
 	label := utf16.Encode([]rune(name))
 	switch {
 	case !known:
-		return fault.New(fault.Unsupported, "root partitions for %s have no type in the GPT", arch)
+		return fault.New(fault.Unsupported, "the GPT has no partition type for roots of %s", arch)
 	case err1 != nil || err2 != nil || size <= 0 || size%sectorSize != 0 || len(label) > 36:
 		return fault.New(fault.Invalid, "a partition %q of %d bytes with the identifiers %s and %s is not possible", name,
 			size, disk, part)

@@ -79,7 +79,7 @@ func (c Checking) entry(h *tar.Header, content io.Reader) error {
 	case tar.TypeDir, tar.TypeReg, tar.TypeGNUSparse, tar.TypeSymlink, tar.TypeLink, tar.TypeFifo:
 	case tar.TypeChar, tar.TypeBlock:
 		if len(name) < 4 || name[:4] != "dev/" {
-			return refuse("it is a device, and only devices below /dev are left out")
+			return refuse("it is a device outside /dev; bakeoff skips devices below /dev and refuses others")
 		}
 	default:
 		return refuse("it is of the unknown type %q", h.Typeflag)

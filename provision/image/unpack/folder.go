@@ -82,7 +82,8 @@ func (p *packer) add(name string) error {
 			return p.whiteout(path.Dir(name), path.Base(name))
 		}
 		if strings.HasPrefix(path.Base(name), whiteout) {
-			return fault.New(fault.Unsupported, "%s has the name of a whiteout, which a layer cannot hold", show(name))
+			return fault.New(fault.Unsupported, "a layer cannot have a file called %s: names with %s mark deleted "+
+				"files", show(name), whiteout)
 		}
 	}
 	if kind&(fs.ModeSocket|fs.ModeDevice|fs.ModeIrregular) != 0 {

@@ -180,7 +180,7 @@ func hostile(t testing.TB, outside string) []struct {
 		{"bomb of xz", raw(xzed(t, zeros)), small, "holds more than"},
 		{"bomb of gzip in gzip", raw(gzipped(t, gzipped(t, zeros))), small, "not a tar file"},
 
-		{"end in the file", raw(plain[:1000]), Limits{}, "ends in the file"},
+		{"end in the file", raw(plain[:1000]), Limits{}, "ends in the middle of the file"},
 		{"end in the header", raw(plain[:300]), Limits{}, "not a tar file"},
 		{"end of gzip", raw(gz[:len(gz)-9]), Limits{}, "damaged"},
 		{"end of zstd", raw(zst[:len(zst)-5]), Limits{}, "damaged"},
@@ -207,10 +207,11 @@ func hostile(t testing.TB, outside string) []struct {
 		{"attribute without a name", one(attribute("", "x")), Limits{}, "0 bytes"},
 		{"long attribute", one(attribute("user.x", strings.Repeat("x", 65537))), Limits{}, "65537 bytes"},
 
-		{"no user", one(with(file("f", ""), func(e *entry) { e.Uid = 1<<32 - 1 })), Limits{}, "no user and group"},
+		{"no user", one(with(file("f", ""), func(e *entry) { e.Uid = 1<<32 - 1 })), Limits{}, "not a valid user and group"},
 		{"user that is too large", one(with(file("f", ""), func(e *entry) { e.Uid = 1 << 40 })),
-			Limits{}, "no user and group"},
-		{"no group", one(with(symlink("l", "x"), func(e *entry) { e.Gid = 1<<32 - 1 })), Limits{}, "no user and group"},
+			Limits{}, "not a valid user and group"},
+		{"no group", one(with(symlink("l", "x"), func(e *entry) { e.Gid = 1<<32 - 1 })), Limits{},
+			"not a valid user and group"},
 	}
 }
 

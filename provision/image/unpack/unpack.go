@@ -76,7 +76,7 @@ func Unpack(ctx context.Context, dir string, layers []Layer, o Options) error {
 	}
 	if !o.Anybody && os.Getuid() != 0 {
 		return fault.WithFix(fault.New(fault.Unsupported, "the files of an image belong to several "+
-			"users, which only root can set"),
+			"users, and only root can create such files"),
 			"run bakeoff as root")
 	}
 	if err := os.Mkdir(dir, 0o755); err != nil {
@@ -181,7 +181,7 @@ func (u *unpacker) layer(ctx context.Context, l Layer, upon bool) error {
 				return err
 			}
 			if !fault.Is(err, fault.Invalid) && errors.Is(err, io.ErrUnexpectedEOF) {
-				err = refuse("the archive ends in the file: %v", err)
+				err = refuse("the archive ends in the middle of the file: %v", err)
 			}
 			return fault.Op("entry "+show(h.Name), err)
 		}
@@ -279,7 +279,7 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	case tar.TypeFifo:
 		err = u.fifo(at.root, base, real, h)
 	case tar.TypeChar, tar.TypeBlock:
-		err = refuse("it is a device, and only devices below /dev are left out")
+		err = refuse("it is a device outside /dev; bakeoff skips devices below /dev and refuses others")
 	default:
 		err = refuse("it is of the unknown type %q", h.Typeflag)
 	}
@@ -610,7 +610,7 @@ func (u *unpacker) link(at *os.Root, base, real string, h *tar.Header) error {
 	target, err := of.root.Lstat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return refuse("it is a hard link to %s, which no earlier entry holds", show(h.Linkname))
+		return refuse("it is a hard link to %s, which no earlier entry of the archive is", show(h.Linkname))
 	case err != nil:
 		return err
 	case target.IsDir():
@@ -635,7 +635,7 @@ func (u *unpacker) link(at *os.Root, base, real string, h *tar.Header) error {
 func owner(h *tar.Header) (uid, gid int, err error) {
 	for _, id := range []int{h.Uid, h.Gid} {
 		if id < 0 || id >= math.MaxUint32 { // the last one means no change
-			return 0, 0, refuse("its owner %d:%d is no user and group", h.Uid, h.Gid)
+			return 0, 0, refuse("its owner %d:%d is not a valid user and group", h.Uid, h.Gid)
 		}
 	}
 	return h.Uid, h.Gid, nil

@@ -131,7 +131,7 @@ func ParseList(b []byte, address string) (out []source.Image, damaged []error, e
 // wrongType says which member has a value of another type, without the types of Go.
 func wrongType(err error) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		return fmt.Sprintf("%s is a %s of JSON, which it cannot be", strings.TrimPrefix(wrong.Field, "."), wrong.Value)
+		return fmt.Sprintf("%s is a JSON %s, which is the wrong type", strings.TrimPrefix(wrong.Field, "."), wrong.Value)
 	}
 	return err.Error()
 }

@@ -150,9 +150,9 @@ func TestTypesOfMembers(t *testing.T) {
 		"a description that is a number": {described, `"description":5`, ""},
 		"a time that is a number":        {`"published_at":"2012-05-02T15:14:45.805Z"`, `"published_at":1335971685`, ""},
 		"no system":                      {`"os":"smartos"`, `"os":null`, ""},
-		"a size that is a string":        {`"size":46271847`, `"size":"46271847"`, "files.size is a string of JSON"},
-		"files that are a string":        {`"files":[`, `"files":"none","was":[`, "files is a string of JSON"},
-		"a version that is a number":     {`"version":"1.6.3"`, `"version":1.6`, "version is a number of JSON"},
+		"a size that is a string":        {`"size":46271847`, `"size":"46271847"`, "files.size is a JSON string"},
+		"files that are a string":        {`"files":[`, `"files":"none","was":[`, "files is a JSON string"},
+		"a version that is a number":     {`"version":"1.6.3"`, `"version":1.6`, "version is a JSON number"},
 	} {
 		text := strings.Replace(dataset, x.from, x.to, 1)
 		if text == dataset {
