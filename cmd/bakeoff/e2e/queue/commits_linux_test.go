@@ -51,8 +51,8 @@ func TestCommits(t *testing.T) {
 	}
 	s, bakeoff := cluster(t)
 	p := newPerson(t, s, bakeoff, "ann", nil, 15*time.Minute)
-	p.env = append(p.env, "PATH="+filepath.Dir(bakeoff)+":"+os.Getenv("PATH"), "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b",
-		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+	p.env = append(p.env, "PATH="+filepath.Dir(bakeoff)+":"+os.Getenv("PATH"), "GIT_AUTHOR_NAME=a",
+		"GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
 	for name, text := range map[string]string{"lab.yaml": blocks[0], "step.sh": blocks[1], "Makefile": fmt.Sprintf(work,
 		300_000)} {
 		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o755); err != nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/lab/queue"
 	"bakeoff/lab/queue/slurmtest"
+	"bakeoff/lab/store"
 	"bakeoff/reach/conn/sshtest"
 )
 
@@ -198,5 +200,56 @@ func TestPairs(t *testing.T) {
 	}
 	if len(jobs) != 2 {
 		t.Errorf("there are %d jobs, not 2", len(jobs))
+	}
+}
+
+// TestTimeLimit shortens the time limit of a job that runs, so that Slurm sends it SIGTERM: its
+// run ends after a block, and the next job continues it on the same host to its end.
+func TestTimeLimit(t *testing.T) {
+	if os.Getenv("BAKEOFF_TEST_LONG") == "" {
+		t.Skip("takes minutes: set BAKEOFF_TEST_LONG=1")
+	}
+	s, bakeoff := cluster(t)
+	p := newPerson(t, s, bakeoff, "ann", nil, 15*time.Minute)
+	long := strings.NewReplacer("10ms", "200ms", "{blocks: 2, looks: [2]}", "{blocks: 40, looks: [40]}").Replace(lab)
+	if err := os.WriteFile(filepath.Join(p.dir, "bakeoff.yaml"), []byte(long), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	p.must("run", "--on", "slurm", "--pool", "lab", "--detach")
+	blocks := func(folder string) (n int) {
+		for _, l := range e2e.Journal(t, filepath.Join(folder, store.JournalFile)) {
+			if l.Type == store.LineBlock && l.Status == store.OK {
+				n++
+			}
+		}
+		return n
+	}
+	running := func() string {
+		folders, _ := filepath.Glob(filepath.Join(s.Dir, "node", "*", "state", "queue", "host", "*", "runs", "*"))
+		if len(folders) == 1 {
+			return folders[0]
+		}
+		return ""
+	}
+	for end := time.Now().Add(5 * time.Minute); running() == "" || blocks(running()) < 2; time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the run does not begin: %+v", p.jobs())
+		}
+	}
+	host := p.jobs()[0].Hosts
+	if out, err := s.Command("scontrol", "update", "JobId="+p.jobs()[0].ID, "TimeLimit=2").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	p.must("queue", "wait")
+	j := p.jobs()[0]
+	if j.State != queue.Done || j.Code == nil || *j.Code != 0 || !slices.Equal(j.Hosts, host) || j.Submitted < 2 {
+		t.Errorf("the job is %s, code %v, on %v after %v, submitted %d times: %s", j.State, j.Code, j.Hosts, host,
+			j.Submitted, j.Reason)
+	}
+	if n := blocks(j.Folder); n != 40 {
+		t.Errorf("the run has %d blocks that count, not 40", n)
+	}
+	for _, e := range j.Events {
+		t.Log(e.At.Format("15:04:05"), e.Text)
 	}
 }
