@@ -295,7 +295,8 @@ func (a *app) foreignLab(ctx context.Context, f replicateFlags, b foreign) (*man
 		switch digest := lab.Packed[file.Key()].Digest; {
 		case a.at.Images(nil).Packed(digest) != "":
 		case f.files == "":
-			return nil, fault.WithFix(fault.New(fault.NotFound, "the lab places the file %s (%.19s…), which is not in the bundle",
+			return nil, fault.WithFix(fault.New(fault.NotFound,
+				"the lab places the file %s (%.19s…), which is not in the bundle",
 				safetext.Line(file.From), digest), "name the folder that has it: --files FOLDER")
 		case !filepath.IsLocal(file.From):
 			return nil, fault.New(fault.Invalid, "the lab places the file %s, which is not below the folder of --files",
@@ -345,7 +346,8 @@ func bindForeign(lab *manifest.Lab, f replicateFlags) error {
 	}
 	for _, name := range lab.HostNames() {
 		if !bound[name] && !slices.Contains(f.connect, name) {
-			return fault.WithFix(fault.New(fault.Invalid, "the lab file connects to %s as its host %s, which may be a stranger's",
+			return fault.WithFix(fault.New(fault.Invalid,
+				"the lab file connects to %s as its host %s, which may be a stranger's",
 				safetext.Line(lab.Hosts[name].SSH), name), "if it is yours, add --connect "+name)
 		}
 	}
@@ -354,7 +356,8 @@ func bindForeign(lab *manifest.Lab, f replicateFlags) error {
 
 // runForeign runs the lab of a bundle as bakeoff run does. It returns the run folder if the
 // run ended as a whole.
-func (a *app) runForeign(c *cobra.Command, lab *manifest.Lab, b foreign, seed uint64, f replicateFlags) (string, error) {
+func (a *app) runForeign(c *cobra.Command, lab *manifest.Lab, b foreign, seed uint64,
+	f replicateFlags) (string, error) {
 	s, err := session.New(lab, seed, versionString(), f.out)
 	if err != nil {
 		return "", err

@@ -10,7 +10,9 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/param"
 	"bakeoff/base/safetext"
+	"bakeoff/base/shell"
 	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/compare"
@@ -97,7 +99,7 @@ func executions(p *plan.Plan) []execution {
 		add := func(key string, argv []string) {
 			if len(argv) > 0 {
 				out = append(out, execution{Where: "host " + name + ", " + key, Contenders: []string{}, In: "the host itself",
-					What: strings.Join(argv, " ")})
+					What: shell.Quote(argv...)})
 			}
 		}
 		add("repair", h.Repair)
@@ -113,14 +115,8 @@ func executions(p *plan.Plan) []execution {
 				continue
 			}
 			own, _ := p.CellOf(c.Name, cell.Name)
-			what := cell.Workload
-			if args := own.Params.Args(); len(args) > 0 {
-				what += " " + strings.Join(args, " ")
-			}
+			what := strings.Join(slices.Concat([]string{cell.Workload}, words("", own.Params), words("env.", c.Env)), " ")
 			in := placeOf(c)
-			for _, k := range slices.Sorted(maps.Keys(c.Env)) {
-				what += " env." + k + "=" + c.Env[k]
-			}
 			i := slices.IndexFunc(out, func(x execution) bool { return x.Where == cell.Name && x.In == in && x.What == what })
 			if i < 0 {
 				i = len(out)
@@ -128,6 +124,14 @@ func executions(p *plan.Plan) []execution {
 			}
 			out[i].Contenders = append(out[i].Contenders, c.Name)
 		}
+	}
+	return out
+}
+
+// words are parameters for a person, with lists as a shell would read them.
+func words(prefix string, values param.Values) (out []string) {
+	for _, k := range slices.Sorted(maps.Keys(values)) {
+		out = append(out, prefix+k+"="+shell.Quote(values.List(k)...))
 	}
 	return out
 }
@@ -146,6 +150,12 @@ func placeOf(c plan.Contender) string {
 		if v.Device != "" {
 			text += ", device " + v.Device
 		}
+	}
+	for _, more := range slices.Concat(words("options.", c.Options), words("tuning.", c.Tuning)) {
+		text += ", " + more
+	}
+	if len(c.Packages) > 0 {
+		text += ", packages " + strings.Join(c.Packages, " ")
 	}
 	if c.Host != env.LocalHost && c.Host != "" {
 		text += ", on host " + c.Host
@@ -194,11 +204,12 @@ func (a *app) printExecutions(v dryrun.View, all []execution) {
 		if len(x.Contenders) > 0 {
 			who = strings.Join(x.Contenders, ", ") + "; "
 		}
-		a.Paragraph("", safetext.Line(fmt.Sprintf("%s (%s%s): %s", x.Where, who, x.In, shownParams.Replace(x.What))))
+		text := fmt.Sprintf("%s (%s%s): %s", x.Where, who, x.In, x.What)
+		a.Paragraph("", safetext.Text(shownBreaks.Replace(text))) // of any length: nothing is left out
 	}
 	fmt.Fprintln(a.Out)
 	a.planReady(v.Ready)
 }
 
-// shownParams shows the separator of lists in parameters.
-var shownParams = strings.NewReplacer("\n", " ", "\r", "⏎")
+// shownBreaks shows line breaks in arguments.
+var shownBreaks = strings.NewReplacer("\n", "⏎", "\r", "⏎", "\t", " ")

@@ -196,7 +196,8 @@ func TestReplicate(t *testing.T) {
 
 	out, _ = must(t, bob, 0, "replicate", ref, "--bind", "box=local", "--yes", "--push", "--json", "--label",
 		"machine=one")
-	if r := decodeHere(t, out); r.Summary == nil || *r.Summary != (replication.Summary{Outcome: replication.Holds, Holds: 1}) {
+	confirmed := replication.Summary{Outcome: replication.Holds, Holds: 1}
+	if r := decodeHere(t, out); r.Summary == nil || *r.Summary != confirmed {
 		t.Errorf("here: %s", out)
 	}
 	write(long, "50\n")
