@@ -1,10 +1,16 @@
 package main
 
 import (
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/archive/bundle"
+	"bakeoff/lab/hosts"
+	"bakeoff/lab/inputs"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/session"
@@ -84,6 +90,56 @@ func TestExecutions(t *testing.T) {
 		t.Error("the twin is listed, which executes what its baseline executes")
 	}
 }
+
+// Files that the lab places are taken from --files, and from no place that a stranger names.
+func TestForeignFiles(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"data.txt", "other.txt"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cache := t.TempDir()
+	a := &app{Streams: cli.NewStreams(strings.NewReader(""), io.Discard, io.Discard, func(string) string { return "" }),
+		at: hosts.Controller{Getenv: func(name string) string {
+			return map[string]string{"BAKEOFF_CACHE": cache}[name]
+		}}}
+	for _, x := range []struct{ from, files, want string }{
+		{"data.txt", "", "the lab places the file data.txt (sha256:"},
+		{"data.txt", dir, ""},
+		{"data.txt", filepath.Join(dir, "nothing"), "no such file"},
+		{filepath.Join(dir, "other.txt"), dir, "is not below the folder of --files"},
+		{"../" + filepath.Base(dir) + "/other.txt", dir, "is not below the folder of --files"},
+	} {
+		source := []byte(strings.Replace(filesText, "FROM", x.from, 1))
+		lab, err := manifest.Parse(filepath.Join(dir, labName), source, session.Catalogue(), "")
+		if err == nil {
+			err = inputs.Record(t.Context(), lab, nil)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := plan.Expand(lab, session.Catalogue(), 7, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := a.foreignLab(t.Context(), replicateFlags{files: x.files}, foreign{plan: p, source: source})
+		if x.want == "" && err == nil && len(again.Packed) == 1 {
+			continue
+		}
+		if err == nil || x.want == "" || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%+v: %v", x, err)
+		}
+	}
+}
+
+const filesText = `schema: bakeoff/lab/v1
+name: files
+contenders: [{name: a, driver: nspawn, image: "debian:bookworm"}, {name: b, driver: chroot, image: "debian:bookworm"}]
+baseline: a
+files: [{from: FROM, to: /srv/data.txt}]
+cells: [{name: c, workload: command, params: {argv: [cat, /srv/data.txt]}, primary: true}]
+`
 
 // A bundle whose contenders all have a kernel of their own says nothing about the kernel of
 // its machine.
