@@ -41,6 +41,8 @@ type Site struct {
 	Cache string
 	// Sources is the folder that the files of the plan are relative to; "" is unknown.
 	Sources string
+	// Folder is where the lab file was when a run began that continues; "" is Sources.
+	Folder string
 }
 
 // Survey is what is known about a plan before anything is created.
@@ -68,7 +70,7 @@ func Inspect(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
 		CheckMachines(p, site.Drivers, site.Workloads)...)}
 	for _, d := range site.Drivers {
 		if r, ok := d.(driver.Relative); ok {
-			r.SetFolder(site.Sources)
+			r.SetFolder(cmp.Or(site.Folder, site.Sources))
 		}
 	}
 	v := inspector{Site: site, plan: p, peer: NeedsNetwork(p, site.Drivers, site.Workloads), known: map[string]string{}}

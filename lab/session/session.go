@@ -42,6 +42,7 @@ type Session struct {
 	Words func(error) error
 
 	sources string // folder that the files of the plan are relative to; "" if they are packed
+	named   relative
 	text    []byte // of the plan, as it is registered
 	lab     []byte // the lab file as written
 	others  *store.Others
@@ -97,7 +98,7 @@ func Resume(dir string) (s *Session, err error) {
 		return nil, fault.WithFix(fault.New(fault.Invalid, "%s changed since this run started; the run cannot be resumed",
 			filepath.Join(dir, store.LabFile)), fix)
 	}
-	return s, nil
+	return s, s.recallRelative()
 }
 
 // drivers are all, with the folders that services of manifests may name.
@@ -188,6 +189,9 @@ func (s *Session) Measure(ctx context.Context, o Options) (out trial.Outcome, er
 		if s.run, err = store.Create(s.Dir, time.Now(), s.lab, s.text); err != nil {
 			return out, err
 		}
+		if err := s.keepRelative(); err != nil {
+			return out, errors.Join(err, s.run.Close())
+		}
 	}
 	defer func() { err = errors.Join(err, s.run.Close()) }()
 	if created && len(o.Labels) > 0 {
@@ -247,7 +251,7 @@ func (s *Session) Others() *store.Others { return s.others }
 func (s *Session) survey(ctx context.Context, reached *hosts.Connected,
 	progress func(string)) ([]preflight.Availability, error) {
 	site := reached.Site(s.Drivers)
-	site.Sources = s.sources
+	site.Sources, site.Folder = s.sources, s.named.Folder
 	seen, err := preflight.Inspect(ctx, s.Plan, site)
 	if err == nil {
 		err = seen.Refusal()

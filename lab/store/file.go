@@ -36,6 +36,9 @@ func (r *Run) Lab() ([]byte, error) { return r.read(LabFile, yamltree.MaxSource)
 // Plan returns the encoded plan.
 func (r *Run) Plan() ([]byte, error) { return r.read(PlanFile, maxPlan) }
 
+// Relative returns relative.json; an error of kind fault.NotFound if there is none.
+func (r *Run) Relative() ([]byte, error) { return r.read(RelativeFile, maxResults) }
+
 // Results returns results.json; an error of kind fault.NotFound if there is
 // none yet.
 func (r *Run) Results() ([]byte, error) { return r.read(ResultsFile, maxResults) }

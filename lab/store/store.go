@@ -19,8 +19,11 @@ const (
 	FingerprintDir = "fingerprint"
 	// CalibrationFile is what was known of the machine when the run began.
 	CalibrationFile = "calibration.json"
-	ResultsFile     = "results.json"
-	ReportFile      = "report/index.html"
+	// RelativeFile says where the files were that options of drivers name, for a run that
+	// continues.
+	RelativeFile = "relative.json"
+	ResultsFile  = "results.json"
+	ReportFile   = "report/index.html"
 )
 
 // JournalSchema is the schema in the first line of a journal.

@@ -69,6 +69,8 @@ type HostValidator interface {
 type Relative interface {
 	// SetFolder says where the lab file is; "" is unknown. It is called before all else.
 	SetFolder(folder string)
+	// RelativeFiles are the files that options name.
+	RelativeFiles(options param.Values) []string
 }
 
 // Reacher is a Driver that can reach an environment that exists before the run (Doc.Standing).

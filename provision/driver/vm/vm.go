@@ -44,6 +44,14 @@ func New() *Driver { return &Driver{Getenv: os.Getenv, prepared: map[string]prep
 // SetFolder says where the lab file is.
 func (d *Driver) SetFolder(folder string) { d.folder = folder }
 
+// RelativeFiles is the manifest.
+func (*Driver) RelativeFiles(options param.Values) []string {
+	if o, err := decode(options); err == nil && o.manifest != "" {
+		return []string{o.manifest}
+	}
+	return nil
+}
+
 // The options.
 const (
 	optGuest    = "guest"

@@ -1,0 +1,87 @@
+package session
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"bakeoff/base/fault"
+	"bakeoff/lab/store"
+	"bakeoff/provision/driver"
+)
+
+// relative is what a run that continues must know of files that options of drivers name, such
+// as the manifest of a guest.
+type relative struct {
+	Folder string            `json:"folder"` // of the lab file, absolute
+	SHA256 map[string]string `json:"sha256"` // by the name in the lab file
+}
+
+// keepRelative writes into the run folder what a run that continues must know.
+func (s *Session) keepRelative() (err error) {
+	var r relative
+	if r.Folder, err = filepath.Abs(s.sources); err != nil {
+		return err
+	}
+	if r.SHA256, err = s.digests(r.Folder); err != nil || len(r.SHA256) == 0 {
+		return err
+	}
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return s.run.WriteFile(store.RelativeFile, text)
+}
+
+// recallRelative reads what keepRelative wrote, and refuses a file that has changed since.
+func (s *Session) recallRelative() error {
+	text, err := s.run.Relative()
+	if fault.Is(err, fault.NotFound) {
+		return nil
+	}
+	if err == nil {
+		err = fault.Wrap(fault.Invalid, store.RelativeFile, json.Unmarshal(text, &s.named))
+	}
+	if err != nil {
+		return err
+	}
+	now, err := s.digests(s.named.Folder)
+	if err != nil {
+		return err
+	}
+	for name, sum := range now {
+		if s.named.SHA256[name] != sum {
+			return fault.WithFix(fault.New(fault.Invalid, "%s changed since this run started; the run cannot be resumed",
+				within(s.named.Folder, name)), "restore the original file, or start a new run")
+		}
+	}
+	return nil
+}
+
+// digests are those of the files that the plan's contenders name.
+func (s *Session) digests(folder string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, c := range s.Plan.Contenders {
+		d, ok := driver.Named(s.Drivers, c.Driver).(driver.Relative)
+		if !ok {
+			continue
+		}
+		for _, name := range d.RelativeFiles(c.Options) {
+			text, err := os.ReadFile(within(folder, name))
+			if err != nil {
+				return nil, fault.WithFix(fault.Wrap(fault.Invalid, c.Name, err), "restore the file, or start a new run")
+			}
+			out[name] = fmt.Sprintf("%x", sha256.Sum256(text))
+		}
+	}
+	return out, nil
+}
+
+func within(folder, name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(folder, name)
+}
