@@ -136,7 +136,9 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 		return nil, errors.Join(err, out.close(context.WithoutCancel(ctx)))
 	}
 	var status struct{ Status string }
-	err = out.Execute(ctx, "query-status", nil, &status)
+	if err = out.Execute(ctx, "query-status", nil, &status); err != nil {
+		err = out.whyEnded(ctx, err)
+	}
 	for _, c := range v.joined {
 		if err == nil {
 			err = c.attachTap(ctx)
@@ -260,6 +262,16 @@ func (m *machine) result(ctx context.Context) (Transition, error) {
 		return Transition{State: Failed, Why: why}, nil
 	}
 	return Transition{State: Stopped, Why: "the guest powered itself off"}, nil
+}
+
+// whyEnded is what QEMU said when it ended, which says more than err; or err.
+func (m *machine) whyEnded(ctx context.Context, err error) error {
+	select {
+	case <-m.Process.Ended():
+		return m.Process.Until(ctx, time.Second, func() error { return err })
+	case <-time.After(time.Second):
+		return err
+	}
 }
 
 func (m *machine) stop(ctx context.Context) error { return m.Guest.Stop(ctx) }

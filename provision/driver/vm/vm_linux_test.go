@@ -246,3 +246,30 @@ func TestRefusedGuest(t *testing.T) {
 		}
 	}
 }
+
+// A machine that does not start says what QEMU said.
+func TestMachineWithoutDisk(t *testing.T) {
+	dir, agent := home(t)
+	if dir == "" {
+		t.Skip("starts a machine: not with -short")
+	}
+	d := New()
+	s, err := d.read(box(t, dir, manifest.MicroVM), driver.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := d.prepare(t.Context(), agent, s, "box")
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := d.store(agent)
+	g, err := store.Create(t.Context(), s.guest, p.Boot, nil) // nothing makes its disk
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said error
+	err = store.Supervise(t.Context(), g.UUID, func(err error) { said = err })
+	if err == nil || said == nil || !strings.Contains(said.Error(), "disk0.qcow2") {
+		t.Errorf("it ended with %v, and reported %v", err, said)
+	}
+}
