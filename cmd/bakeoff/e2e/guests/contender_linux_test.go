@@ -1,8 +1,10 @@
 package guests
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,8 +19,32 @@ import (
 // whose guests clean finds.
 func TestContenders(t *testing.T) {
 	h := home(t)
+	compare(t, h, fmt.Sprintf(`{"brand": "docker", "alias": "box", "image": %q, "ram": 64}`, tiny(t, h)))
+}
+
+// The same holds for machines.
+func TestMachines(t *testing.T) {
+	h := home(t)
+	busybox, err := exec.LookPath("busybox")
+	if err != nil {
+		t.Skip("needs busybox for a root: apt-get install busybox-static")
+	}
+	folder := filepath.Join(h.Dir, "box")
+	bin := filepath.Join(folder, "root/bin")
+	text := "schema: bakeoff/service/v1\nbase: rootfs:root\nrun: [sleep, \"100000\"]\n"
+	err = errors.Join(os.MkdirAll(bin, 0o755), exec.Command("cp", busybox, bin).Run(),
+		exec.Command("chroot", filepath.Join(folder, "root"), "/bin/busybox", "--install", "-s", "/bin").Run(),
+		os.WriteFile(filepath.Join(folder, "service.yaml"), []byte(text), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(t, h, `{"brand": "microvm", "alias": "box", "image": "./box", "ram": 256}`)
+}
+
+// compare compares guests of a manifest with one that runs.
+func compare(t *testing.T, h e2e.Home, text string) {
+	t.Helper()
 	manifest := filepath.Join(h.Dir, "box.json")
-	text := fmt.Sprintf(`{"brand": "docker", "alias": "box", "image": %q, "ram": 64}`, tiny(t, h))
 	lab := `schema: bakeoff/lab/v1
 name: guests
 contenders:
