@@ -42,7 +42,7 @@ var noiseCheck = Check{
 		case cv > 0 && reps.N >= 2:
 			return byStudent(reps.N, cv, of, o.gap)
 		case o.gap-1 <= plausible:
-			return because(Undoes, "a tie within plausible noise: they differ by %s, and runs of the same thing by up to %s",
+			return because(Undoes, "the difference of %s may be noise: runs of the same thing differ by up to %s",
 				percent(o.gap-1), percent(plausible))
 		case o.gap < gross:
 			return because(Undoes, "%s: it is unknown whether %s is more than noise", unrepeated(reps), percent(o.gap-1))

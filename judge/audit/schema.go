@@ -31,7 +31,7 @@ var rules = map[string]object{
 	"Table.schema":     {"const": Schema, "type": nil},
 	"Table.columns":    {"minItems": 1, "maxItems": maxColumns},
 	"Table.rows":       {"minItems": 1, "maxItems": maxRows},
-	"Table.claims":     {"maxItems": maxClaims, "description": "what the article rests on the table"},
+	"Table.claims":     {"maxItems": maxClaims, "description": "what the article concludes from the table"},
 	"Experiment.order": oneOf("sequential", "blocks", "random"),
 	"Experiment.live":  {"description": "the machine served others meanwhile"},
 	"Experiment.assumed": {

@@ -68,8 +68,9 @@ func (t *textWriter) drawPanel(g group) {
 	if over := name + median + change + remark + 8 - t.Width; over > 0 {
 		name = max(name-over, 8)
 	}
+	narrow := name+median+change+remark+8 > t.Width // differences get a line of their own
 	room := min(t.Width-name-median-change-remark-10, 41)
-	if len(bars) == 0 || room < 11 {
+	if len(bars) == 0 || room < 11 || narrow {
 		room = -2
 	}
 	axis := percent.NewAxis(t.results.Margin, bars...)
@@ -96,11 +97,14 @@ func (t *textWriter) drawPanel(g group) {
 			t.paintText(colors[r.mark], bar)
 			t.out.WriteString("  ")
 		}
-		if r.change != "" {
+		if r.change != "" && !narrow {
 			t.out.WriteString(padTo(r.change, change) + "  ")
 		}
 		t.paintText(colors[r.mark], r.remark)
 		t.out.WriteString("\n")
+		if r.change != "" && narrow {
+			t.out.WriteString("    " + r.change + "\n")
+		}
 	}
 }
 

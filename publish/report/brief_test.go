@@ -104,6 +104,25 @@ func TestBriefOfOne(t *testing.T) {
 	}
 }
 
+// On a narrow terminal, no row of a panel is longer than a line: the difference follows in
+// a line of its own.
+func TestBriefOnANarrowTerminal(t *testing.T) {
+	d, _ := example()
+	r := at(copied(t, analysis.Analyse(d)), "syscall")
+	for _, width := range []int{40, 50, 60, 80} {
+		out := screen(t, r, Terminal{Width: width, Page: "p"})
+		for line := range strings.Lines(out) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > width && strings.Contains(line, " worse") {
+				t.Errorf("%d columns, and the line has %d: %s", width, n, line)
+			}
+		}
+		if own := regexp.MustCompile(`(?m)^▼ microvm +\S+ Mop/s  worse\n    \S+ % of the rate \[.*\]$`).MatchString(out); own !=
+			(width < 80) {
+			t.Errorf("%d columns: the difference has a line of its own: %v\n%s", width, own, out)
+		}
+	}
+}
+
 // The alarm of the twin stands before the verdicts.
 func TestBriefAlarm(t *testing.T) {
 	d, _ := example()

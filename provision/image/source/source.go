@@ -156,7 +156,7 @@ func Chain(ctx context.Context, s Source, c *Client, address, id string) ([]Imag
 	var out []Image
 	for at := id; at != ""; {
 		if slices.ContainsFunc(out, func(i Image) bool { return i.ID == at }) || len(out) == maxOrigins {
-			return nil, fault.New(fault.Invalid, "the origins of %s are endless", id)
+			return nil, fault.New(fault.Invalid, "the origins of %s form a loop, or are too many", id)
 		}
 		i, err := s.Image(ctx, c, address, at)
 		if err != nil && len(out) > 0 {
