@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -10,6 +11,7 @@ import (
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/lab/env"
 	"bakeoff/lab/hosts"
+	"bakeoff/provision/lease"
 )
 
 func (a *app) cleanCommand() *cobra.Command {
@@ -44,12 +46,27 @@ bakeoff run does the same before it starts.`,
 			} else if len(found) > 0 || err == nil { // a host that could not be checked may have leftovers
 				a.printFound(found, dryRun)
 			}
+			if note := leavesOfRoot(a.at.Getenv, os.Getuid()); note != "" {
+				fmt.Fprintln(a.Err, "bakeoff: "+note)
+			}
 			return errors.Join(err, notRemoved(found))
 		},
 	}
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "list what would be removed, and remove nothing")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
+}
+
+// leavesOfRoot says that clean as this user does not see what runs of root left; "" if it
+// does.
+func leavesOfRoot(getenv func(string) string, uid int) string {
+	own, _ := lease.Dirs(getenv, uid)
+	root, _ := lease.Dirs(getenv, 0)
+	if own == root {
+		return ""
+	}
+	return fmt.Sprintf("clean looked for what runs of this user left (%s); sudo bakeoff clean looks for what runs of root "+
+		"left (%s)", own, root)
 }
 
 func (a *app) printFound(found []env.Found, dryRun bool) {

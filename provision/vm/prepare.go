@@ -129,6 +129,9 @@ func (s *Store) prepareContainer(ctx context.Context, images *image.Store, from 
 	if from.Brand == "" {
 		from.Brand = manifest.Docker
 	}
+	if os.Getuid() != 0 { // say so before the image is fetched
+		return Prepared{}, fault.WithFix(fault.New(fault.Unsupported, "a container needs root"), "run bakeoff with sudo")
+	}
 	img, err := images.Get(ctx, image.Request{Ref: ref})
 	if err != nil {
 		return Prepared{}, err
