@@ -313,6 +313,9 @@ func formatName(f format.Format) string {
 	return f.Doc().Name
 }
 
+// ownFile matches the beginning of bakeoff's own JSON files.
+var ownFile = regexp.MustCompile(`^\s*\{[^{}]{0,1000}"schema": ?"bakeoff/`)
+
 // recognize returns the format of a file with this head; nil if it may be a table.
 func recognize(path string, head []byte) (format.Format, error) {
 	switch fs := format.Recognize(formatall.Formats(), head); {
@@ -331,6 +334,10 @@ func recognize(path string, head []byte) (format.Format, error) {
 	}
 	if err := format.SummaryError(formatall.Formats(), path, head); err != nil {
 		return nil, err
+	}
+	if ownFile.Match(head) {
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%s:1: this is a file of bakeoff itself", path),
+			"compare run folders with bakeoff compare OLD NEW, or make a table of one with bakeoff export RUN")
 	}
 	if !analysis.LooksLikeTable(head) {
 		return nil, fault.WithFix(fault.New(fault.Invalid, "%s:1: analyse does not recognize the format", path),
