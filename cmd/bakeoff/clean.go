@@ -65,8 +65,8 @@ func leavesOfRoot(getenv func(string) string, uid int) string {
 	if own == root {
 		return ""
 	}
-	return fmt.Sprintf("clean looked for what runs of this user left (%s); sudo bakeoff clean looks for what runs of root "+
-		"left (%s)", own, root)
+	return fmt.Sprintf("clean looked for what runs of this user left (%s); sudo bakeoff clean looks for what runs of "+
+		"root left (%s)", own, root)
 }
 
 func (a *app) printFound(found []env.Found, dryRun bool) {

@@ -76,7 +76,8 @@ anything, and 0 otherwise.`,
 		Args: cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if factsFile == "" {
-				return cli.Usage(c, fault.New(fault.Invalid, "--facts FILE is missing; bakeoff install probe > FILE writes the facts"))
+				return cli.Usage(c, fault.New(fault.Invalid,
+					"--facts FILE is missing; bakeoff install probe > FILE writes the facts"))
 			}
 			s, err := a.readInstalled(factsFile)
 			if err != nil {

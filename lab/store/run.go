@@ -148,7 +148,8 @@ func isRun(root *os.Root) error {
 	case 1:
 		return fault.Wrap(fault.Invalid, "", &Tampered{Name: absent[0], Reason: "the file is missing"})
 	}
-	return fault.WithFix(fault.New(fault.NotFound, "this is not a run folder: it has no %s and no %s", PlanFile, JournalFile),
+	return fault.WithFix(fault.New(fault.NotFound, "this is not a run folder: it has no %s and no %s", PlanFile,
+		JournalFile),
 		"name a folder that bakeoff run or bakeoff try wrote")
 }
 

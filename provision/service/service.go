@@ -137,8 +137,8 @@ func Load(dir string, arguments map[string]string) (*Definition, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, fault.WithFix(fault.New(fault.Invalid, "%s is not the definition of a service: it has no %s, %s or %s", dir,
-			YAMLFile, Containerfile, Dockerfile), "name a folder with one of these files")
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%s is not the definition of a service: it has no %s, %s or %s",
+			dir, YAMLFile, Containerfile, Dockerfile), "name a folder with one of these files")
 	case 1:
 	default:
 		return nil, fault.WithFix(fault.New(fault.Invalid, "%s has %s, and bakeoff reads one of them", dir,

@@ -209,7 +209,8 @@ func TestLoad(t *testing.T) {
 		t.Errorf(".dockerignore was ignored: %v", err)
 	}
 	put("service.yaml", web)
-	if _, err := Load(at, nil); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "has service.yaml and Containerfile, and bakeoff reads one of them") {
+	if _, err := Load(at, nil); !fault.Is(err, fault.Invalid) ||
+		!strings.Contains(err.Error(), "has service.yaml and Containerfile, and bakeoff reads one of them") {
 		t.Errorf("two definitions: %v", err)
 	}
 }

@@ -116,8 +116,8 @@ func TestBriefOnANarrowTerminal(t *testing.T) {
 				t.Errorf("%d columns, and the line has %d: %s", width, n, line)
 			}
 		}
-		if own := regexp.MustCompile(`(?m)^▼ microvm +\S+ Mop/s  worse\n    \S+ % of the rate \[.*\]$`).MatchString(out); own !=
-			(width < 80) {
+		own := regexp.MustCompile(`(?m)^▼ microvm +\S+ Mop/s  worse\n    \S+ % of the rate \[.*\]$`).MatchString(out)
+		if own != (width < 80) {
 			t.Errorf("%d columns: the difference has a line of its own: %v\n%s", width, own, out)
 		}
 	}
