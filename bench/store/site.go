@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -130,6 +131,8 @@ func buildSite(ctx context.Context, words string) error {
 		return err
 	}
 	defer x.Close()
+	debug.SetGCPercent(400) // as bakeoff site build does
+	debug.SetMemoryLimit(140 << 20)
 	began := time.Now()
 	sum, err := runsite.BuildStore(ctx, x, dir, runsite.Option{Report: report.Option{Version: "0.1.0"}})
 	fmt.Printf("%d pages written, %.2f s\n", sum.Written, time.Since(began).Seconds())

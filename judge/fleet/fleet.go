@@ -145,6 +145,12 @@ func Of(runs []history.Run, opt Option) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	return OfHistory(past, runs, opt)
+}
+
+// OfHistory is Of for runs whose history, relative to the baseline, is there already.
+func OfHistory(past history.Result, runs []history.Run, opt Option) (Result, error) {
+	opt.Alpha = cmp.Or(opt.Alpha, analysis.MaxAlpha)
 	out := Result{Schema: Schema, Scope: Scope, Alpha: opt.Alpha, Labs: []Lab{},
 		Unread: append([]history.Unread{}, opt.Unread...)}
 	names := lists.Map(past.Labs, func(l history.Lab) string { return l.Lab })

@@ -199,9 +199,15 @@ func (m *maker) intervalAround(center, below, above float64) analysis.Interval {
 // value would raise false alarms.
 func variances(raw []stats.Serial) []float64 {
 	var perBlock []float64
+	quantiles := map[int]float64{} // most runs have the same number of blocks
 	for _, r := range raw {
 		if d := (r.Below + r.Above) / 2; r.N > 1 && !math.IsInf(d, 0) && !math.IsNaN(d) {
-			d /= stats.StudentQuantile(runLevel, float64(r.N-1))
+			q, ok := quantiles[r.N]
+			if !ok {
+				q = stats.StudentQuantile(runLevel, float64(r.N-1))
+				quantiles[r.N] = q
+			}
+			d /= q
 			perBlock = append(perBlock, d*d*float64(r.N))
 		}
 	}

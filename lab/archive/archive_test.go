@@ -324,3 +324,24 @@ func TestQuestionsCannotWrite(t *testing.T) {
 	add(t, s, failures) // the store can write again
 	holds(t, s, 2)
 }
+
+// Who watches the index sees each run that another process adds.
+func TestWatch(t *testing.T) { watch(t, create(t, archive.Config{})) }
+
+func watch(t *testing.T, s *archive.Store) {
+	t.Helper()
+	ctx, stop := context.WithCancel(t.Context())
+	changed, ended := make(chan struct{}, 10), make(chan error, 1)
+	other := open(t, s.Dir)
+	go func() { ended <- other.Index.Watch(ctx, func() { changed <- struct{}{} }) }()
+	<-changed // it watches
+	add(t, s, quick)
+	<-changed
+	if runs, err := other.Index.List(t.Context(), index.Filter{}); err != nil || len(runs) != 1 {
+		t.Errorf("%v, %v", runs, err)
+	}
+	stop()
+	if err := <-ended; err == nil {
+		t.Error("it ended without the reason")
+	}
+}

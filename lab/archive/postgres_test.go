@@ -53,3 +53,7 @@ func TestPostgres(t *testing.T) {
 		t.Errorf("%v, %v", runs, err)
 	}
 }
+
+func TestWatchPostgres(t *testing.T) {
+	watch(t, create(t, archive.Config{Index: postgrestest.Test(t).Place}))
+}

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ import (
 
 	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
+	"bakeoff/base/lock"
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
@@ -53,6 +55,9 @@ const (
 	searchFile  = PagesDir + "/search.html"
 	changesFile = PagesDir + "/changes.html"
 )
+
+// storedLock is the file that a build locks.
+const storedLock = ".bakeoff-lock"
 
 const storedSchema = "bakeoff/runsite-store/v1"
 
@@ -107,9 +112,16 @@ func BuildStore(ctx context.Context, x *index.Index, dir string, opt Option) (su
 	}
 	defer s.root.Close()
 	old, known := s.readState()
-	if there, err := fs.ReadDir(s.root.FS(), "."); err != nil || len(there) > 0 && !known {
+	if there, err := fs.ReadDir(s.root.FS(), "."); err != nil || !known && slices.ContainsFunc(there,
+		func(e fs.DirEntry) bool { return e.Name() != storedLock }) {
 		return sum, fault.WithFix(fault.New(fault.Invalid, "%s: the folder has files of others", op), "name a new folder")
 	}
+	held, err := lock.Wait(ctx, filepath.Join(dir, storedLock))
+	if err != nil {
+		return sum, fault.Op(op, err)
+	}
+	defer held.Release()
+	old, _ = s.readState() // another build may have changed it
 	all := s.identity(s.runs)
 	if _, err := s.root.Lstat(IndexFile); err == nil && old.All == all && !opt.Force {
 		sum.Pages = len(old.Pages)
@@ -249,10 +261,7 @@ func (s *stored) sort() {
 	for i := range s.runs {
 		r := &s.runs[i]
 		r.Lab, r.Host, r.Name = safetext.Line(r.Lab), safetext.Line(r.Host), safetext.Line(r.Name)
-		month := r.Began[:min(len(r.Began), 7)]
-		if !monthName(month) {
-			month = "0001-01" // the index has no such time
-		}
+		month := monthOf(r.Began)
 		s.month[r.Bundle] = month
 		add("lab", r.Lab, *r)
 		add("machine", r.Host, *r)
@@ -276,10 +285,7 @@ func (s *stored) sort() {
 }
 
 // fileOf is the page of a run.
-func (s *stored) fileOf(digest string) string {
-	digits := strings.TrimPrefix(digest, "sha256:")
-	return PagesDir + "/" + s.month[digest] + "/" + digits[:min(len(digits), 16)] + ".html"
-}
+func (s *stored) fileOf(digest string) string { return StoredPage(s.month[digest], digest) }
 
 // entries reads what pages say of runs.
 func (s *stored) entries(runs []index.Brief) ([]Entry, error) {
@@ -436,13 +442,21 @@ func (s *stored) hasMachines(k kind, f *facet) bool {
 		slices.ContainsFunc(runs, func(r index.Brief) bool { return r.Host != runs[0].Host })
 }
 
+// pastOf is the newest runs of a lab file, and their history.
+type pastOf struct {
+	runs   []history.Run
+	result history.Result
+}
+
 // planHistory plans the history of a lab file, and the comparison of its machines.
 func (s *stored) planHistory(f *facet, old storedState, plan func(Page)) {
 	runs := s.of[f][:min(len(s.of[f]), mostRuns)]
 	s.changes[f.Value] = old.Changes[f.Value]
-	past := sync.OnceValues(func() ([]history.Run, error) {
-		all, _, err := s.x.Past(s.ctx, index.Filter{Lab: f.Value, Most: mostRuns})
-		return all, err
+	past := sync.OnceValues(func() (of pastOf, err error) { // of both pages
+		if of.runs, _, err = s.x.Past(s.ctx, index.Filter{Lab: f.Value, Most: mostRuns}); err == nil {
+			of.result, err = history.Of(of.runs, history.Option{Alpha: analysis.MaxAlpha, By: compare.Relative, Primary: true})
+		}
+		return of, err
 	})
 	link := func(digest string) string { return "../" + s.fileOf(digest) }
 	file := strings.Replace(f.File, "/lab-", "/history-", 1)
@@ -451,14 +465,10 @@ func (s *stored) planHistory(f *facet, old storedState, plan func(Page)) {
 		if err != nil {
 			return err
 		}
-		res, err := history.Of(all, history.Option{Alpha: analysis.MaxAlpha, By: compare.Relative, Primary: true})
-		if err != nil {
-			return err
-		}
 		s.mu.Lock()
-		s.changes[f.Value] = report.ChangesOf(res)
+		s.changes[f.Value] = report.ChangesOf(all.result)
 		s.mu.Unlock()
-		page, err := report.History(res, report.HistoryOption{Version: s.opt.Report.Version, Index: "../" + IndexFile,
+		page, err := report.History(all.result, report.HistoryOption{Version: s.opt.Report.Version, Index: "../" + IndexFile,
 			Link: link})
 		b.Write(page)
 		return err
@@ -471,7 +481,7 @@ func (s *stored) planHistory(f *facet, old storedState, plan func(Page)) {
 		if err != nil {
 			return err
 		}
-		res, err := fleet.Of(all, fleet.Option{})
+		res, err := fleet.OfHistory(all.result, all.runs, fleet.Option{})
 		if fault.Is(err, fault.Invalid) { // such as another baseline on another machine
 			return s.sayProblem(b, "Machines of "+f.Value, err)
 		}
@@ -593,4 +603,18 @@ func (s *stored) changesPage(b *bytes.Buffer) error {
 		v.Rows = append(v.Rows, row{HTML: template.HTML(html.String())}) // the template escaped it
 	}
 	return pageTemplate.Execute(b, v)
+}
+
+// StoredPage is the page of a run of a store, below the folder of the index.
+func StoredPage(began, digest string) string {
+	digits := strings.TrimPrefix(digest, "sha256:")
+	return PagesDir + "/" + monthOf(began) + "/" + digits[:min(len(digits), 16)] + ".html"
+}
+
+// monthOf is the month of a time of the index.
+func monthOf(began string) string {
+	if month := began[:min(len(began), 7)]; monthName(month) {
+		return month
+	}
+	return "0001-01" // the index has no such time
 }

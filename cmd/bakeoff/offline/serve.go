@@ -2,6 +2,7 @@ package offline
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"io/fs"
 	"net/http"
@@ -22,6 +23,7 @@ import (
 
 func (a reader) serveCommand() *cobra.Command {
 	var port int
+	var dir string
 	c := &cobra.Command{
 		Use:   "serve RUN|FOLDER",
 		Short: "Serve runs to a browser on this machine, also while they go on",
@@ -29,14 +31,25 @@ func (a reader) serveCommand() *cobra.Command {
 only. Ctrl-C ends it. While the run continues, it shows the progress and the estimates so
 far; verdicts come at the planned numbers of blocks only. For a folder with several
 runs it lists them. The page is also a plain file: RUN/report/index.html works
-without a server.`,
+without a server.
+
+With --store, it serves the site of a store of runs, and a list of its newest runs that
+follows the store. It builds the site, into the folder site of the store, again when
+runs come: a database of PostgreSQL says so, a file of SQLite is asked each second.`,
 		Example: `  bakeoff serve runs/20260102T030405Z-quick
   bakeoff serve runs
+  bakeoff serve --store store
   bakeoff serve --port 8080 runs/20260102T030405Z-quick`,
-		Args: cli.Between(1, 1, "a run folder, or a folder of runs"),
+		Args: cli.Between(0, 1, "a run folder, or a folder of runs"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := cli.CheckPort(c, port); err != nil {
 				return err
+			}
+			if len(args) == 0 == (dir == "") {
+				return cli.Usage(c, fmt.Errorf("name a run folder or a folder of runs, or a store with --store"))
+			}
+			if dir != "" {
+				return a.serveStore(c, dir, port)
 			}
 			if folder := filepath.Clean(args[0]); len(RunsIn(folder)) > 1 {
 				return a.serveHere(c, &folderHandler{dir: folder, runs: map[string]http.Handler{}}, "", port)
@@ -46,18 +59,19 @@ without a server.`,
 				return err
 			}
 			defer run.Close()
-			dir, start := run.Dir(), strings.TrimSuffix(store.ReportFile, "index.html")
+			folder, start := run.Dir(), strings.TrimSuffix(store.ReportFile, "index.html")
 			if _, err := fs.Stat(run.FS(), store.ReportFile); err != nil {
-				if start = ""; !lock.Held(filepath.Join(dir, store.JournalFile)) {
-					return fault.WithFix(fault.New(fault.NotFound, "%s has no page", dir),
-						"run bakeoff report "+shell.Quote(dir)+" to write it")
+				if start = ""; !lock.Held(filepath.Join(folder, store.JournalFile)) {
+					return fault.WithFix(fault.New(fault.NotFound, "%s has no page", folder),
+						"run bakeoff report "+shell.Quote(folder)+" to write it")
 				}
 			}
-			a.warnUnplanned(dir)
+			a.warnUnplanned(folder)
 			return a.serveHere(c, liveHandler(run, ""), start, port)
 		},
 	}
 	c.Flags().IntVar(&port, "port", 0, "`port` to listen on; 0 selects a free one")
+	c.Flags().StringVar(&dir, "store", "", "serve the site of the store in this `folder`")
 	c.ValidArgsFunction = completeRuns
 	return c
 }

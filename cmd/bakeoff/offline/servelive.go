@@ -209,6 +209,16 @@ func (w *watched) sendEvents(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer func() { w.mu.Lock(); w.watchers--; w.mu.Unlock() }()
+	follow(w, rw, r)
+}
+
+// live is what a browser follows. The version changes when the page does.
+type live interface {
+	current() (page livePage, version string)
+}
+
+// follow sends the events of a page.
+func follow(w live, rw http.ResponseWriter, r *http.Request) {
 	c := http.NewResponseController(rw)
 	send := func(text string) bool {
 		_ = c.SetWriteDeadline(time.Now().Add(10 * time.Second)) // not all writers have one

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"embed"
 	"errors"
 	"fmt"
@@ -50,6 +51,10 @@ type dialect struct {
 	// copy adds rows to the table comparison in a transaction of conn; nil: one query for
 	// each is as fast.
 	copy func(ctx context.Context, conn *sql.Conn, rows [][]any) error
+	// notify tells those who watch, in a transaction; "": they see it themselves.
+	notify string
+	// watch calls changed after each change by others, until ctx or the connection ends.
+	watch func(ctx context.Context, conn *sql.Conn, changed func()) error
 	// check refuses a question that the driver cannot read; nil: it reads all.
 	check func(conn any, text string) error
 }
@@ -136,9 +141,34 @@ func (x *Index) within(ctx context.Context, do func(*sql.Conn, *sql.Tx) error) e
 	return fault.Op("index", tx.Commit())
 }
 
+// change is within for a change of runs.
+func (x *Index) change(ctx context.Context, do func(*sql.Conn, *sql.Tx) error) error {
+	return x.within(ctx, func(conn *sql.Conn, tx *sql.Tx) error {
+		if err := do(conn, tx); err != nil || x.dialect.notify == "" {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, x.dialect.notify)
+		return err
+	})
+}
+
+// Watch calls changed once when it watches, and after each change of runs, until ctx ends or
+// the connection breaks.
+func (x *Index) Watch(ctx context.Context, changed func()) error {
+	conn, err := x.db.Conn(ctx)
+	if err != nil {
+		return fault.Op("index", err)
+	}
+	defer func() { // it may listen, or be in the middle of something
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		_ = conn.Close()
+	}()
+	return fault.Op("index", x.dialect.watch(ctx, conn, changed))
+}
+
 // Add adds runs in one transaction. A bundle that is in the index stays as it is.
 func (x *Index) Add(ctx context.Context, entries ...Entry) error {
-	return x.within(ctx, func(conn *sql.Conn, tx *sql.Tx) error {
+	return x.change(ctx, func(conn *sql.Conn, tx *sql.Tx) error {
 		w, err := x.newWriter(ctx, conn, tx)
 		if err != nil {
 			return err
@@ -155,7 +185,7 @@ func (x *Index) Add(ctx context.Context, entries ...Entry) error {
 // Replace empties the index and adds the runs that next gives until it returns false, in
 // one transaction. only limits what is removed to these bundles; nil removes all.
 func (x *Index) Replace(ctx context.Context, only []string, next func() (Entry, bool, error)) error {
-	err := x.within(ctx, func(conn *sql.Conn, tx *sql.Tx) error {
+	err := x.change(ctx, func(conn *sql.Conn, tx *sql.Tx) error {
 		if only == nil {
 			for _, table := range []string{"past", "part", "seen", "tally", "comparison", "label", "run",
 				"series", "host"} {
@@ -193,7 +223,7 @@ func (x *Index) Replace(ctx context.Context, only []string, next func() (Entry, 
 
 // Remove removes bundles.
 func (x *Index) Remove(ctx context.Context, bundles ...string) error {
-	return x.within(ctx, func(_ *sql.Conn, tx *sql.Tx) error { return remove(ctx, tx, bundles) })
+	return x.change(ctx, func(_ *sql.Conn, tx *sql.Tx) error { return remove(ctx, tx, bundles) })
 }
 
 // uncount takes the comparisons of a bundle out of tally.

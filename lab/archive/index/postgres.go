@@ -14,6 +14,7 @@ import (
 // all bakeoffs share.
 var postgres = dialect{name: "PostgreSQL", id: "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
 	text: `TEXT COLLATE "C"`, lock: "SELECT pg_advisory_xact_lock(7165064744911531008)", copy: copyRows,
+	notify: "NOTIFY bakeoff_runs", watch: listen,
 	// Without VACUUM, an index does not suffice to read a column that it has.
 	analyze: "VACUUM (ANALYZE) host, run, label, series, comparison, tally, seen, past, part"}
 
@@ -29,6 +30,22 @@ func openPostgres(ctx context.Context, place string) (*Index, error) {
 		return nil, fault.Op("database "+config.Database+" on "+config.Host, err)
 	}
 	return x, nil
+}
+
+// listen waits for notify.
+func listen(ctx context.Context, conn *sql.Conn, changed func()) error {
+	return conn.Raw(func(c any) error {
+		own := c.(*stdlib.Conn).Conn()
+		if _, err := own.Exec(ctx, "LISTEN bakeoff_runs"); err != nil {
+			return err
+		}
+		for {
+			changed()
+			if _, err := own.WaitForNotification(ctx); err != nil {
+				return err
+			}
+		}
+	})
 }
 
 // copyRows sends rows by COPY, which is faster than one query for each.

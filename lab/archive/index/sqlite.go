@@ -2,7 +2,9 @@ package index
 
 import (
 	"context"
+	"database/sql"
 	"net/url"
+	"time"
 
 	"github.com/ncruces/go-sqlite3"
 	"github.com/ncruces/go-sqlite3/driver"
@@ -13,7 +15,28 @@ import (
 // sqlite keeps the index of one person, in a file. Commits are on the disk when they
 // return. busy_timeout is in milliseconds.
 var sqlite = dialect{name: "SQLite", id: "INTEGER PRIMARY KEY", text: "TEXT", check: notEmpty,
-	analyze: "ANALYZE"}
+	analyze: "ANALYZE", watch: poll}
+
+// poll asks for the version of the data each second, which others change.
+func poll(ctx context.Context, conn *sql.Conn, changed func()) error {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for last := int64(-1); ; {
+		var now int64
+		if err := conn.QueryRowContext(ctx, "PRAGMA data_version").Scan(&now); err != nil {
+			return err
+		}
+		if now != last {
+			last = now
+			changed()
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
 
 // notEmpty refuses a text without a statement, such as a comment: the driver would panic.
 func notEmpty(conn any, text string) error {
