@@ -52,7 +52,8 @@ func TestCommits(t *testing.T) {
 	s, bakeoff := cluster(t)
 	p := newPerson(t, s, bakeoff, "ann", nil, 15*time.Minute)
 	p.env = append(p.env, "PATH="+filepath.Dir(bakeoff)+":"+os.Getenv("PATH"), "GIT_AUTHOR_NAME=a",
-		"GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+		"GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b",
+		"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
 	for name, text := range map[string]string{"lab.yaml": blocks[0], "step.sh": blocks[1], "Makefile": fmt.Sprintf(work,
 		300_000)} {
 		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(text), 0o755); err != nil {
@@ -69,9 +70,9 @@ func TestCommits(t *testing.T) {
 		}
 		return string(out)
 	}
-	sh("git init -qb main; git add Makefile; git commit -qm one; git tag v1; make -s work; mkdir base; cp work base/work; " +
-		"git commit -q --allow-empty -m two; sed -i s/300000/600000/ Makefile; git commit -qam three; " +
-		"git commit -q --allow-empty -m four; bakeoff store init")
+	sh("git init -qb main; git add Makefile; git commit -qm one; git tag v1; " +
+		"make -s work; mkdir base; cp work base/work; git commit -q --allow-empty -m two; " +
+		"sed -i s/300000/600000/ Makefile; git commit -qam three; git commit -q --allow-empty -m four; bakeoff store init")
 	out := sh(blocks[2])
 	if want := strings.TrimSpace(sh("git rev-parse main~1")) + " is the first bad commit"; !strings.Contains(out, want) {
 		t.Errorf("git bisect does not say %q:\n%s", want, out)

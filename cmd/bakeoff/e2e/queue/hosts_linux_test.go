@@ -231,7 +231,8 @@ func TestTimeLimit(t *testing.T) {
 		}
 		return ""
 	}
-	for end := time.Now().Add(5 * time.Minute); running() == "" || blocks(running()) < 2; time.Sleep(200 * time.Millisecond) {
+	const step = 200 * time.Millisecond
+	for end := time.Now().Add(5 * time.Minute); running() == "" || blocks(running()) < 2; time.Sleep(step) {
 		if time.Now().After(end) {
 			t.Fatalf("the run does not begin: %+v", p.jobs())
 		}
