@@ -219,7 +219,7 @@ func (x *Index) writeFacet(b *bytes.Buffer, k kind, f *facet) error {
 	const up = "../"
 	v := x.newView(f.Value, up)
 	v.Home = up + IndexFile
-	v.Lead = capital(k.one) + " of " + unit.Count(f.Count(), "run") + ", the newest first."
+	v.Lead = capital(k.one) + ": " + unit.Count(f.Count(), "run") + ", the newest first."
 	if file := x.historyFile(k, f); file != "" {
 		v.History = path.Base(file)
 	}

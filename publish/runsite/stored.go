@@ -351,7 +351,7 @@ func (s *stored) planMonth(k kind, f *facet, plan func(Page)) {
 				return err
 			}
 			v := x.newView(f.Value, "../")
-			v.Home, v.Lead = "../"+IndexFile, "Month of "+unit.Count(f.Count(), "run")+", the newest first."
+			v.Home, v.Lead = "../"+IndexFile, "Month: "+unit.Count(f.Count(), "run")+", the newest first."
 			for i := range x.entries {
 				html, err := x.rows[i]()
 				if err != nil {
