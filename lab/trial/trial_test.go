@@ -417,7 +417,7 @@ func TestStopsWhereNothingCanBeDecided(t *testing.T) {
 	}
 	out, lines := b.run(t.Context())
 	if out.Ended != analysis.EndedStuck || out.Results.Blocks != 13 || lines[len(lines)-1].Reason != analysis.EndedStuck ||
-		!strings.Contains(analysis.EndedText(out.Ended), "cannot get one any more") {
+		!strings.Contains(analysis.EndedText(out.Ended), "can no longer get one") {
 		t.Errorf("ended %q after %d blocks, want stuck after 13", out.Ended, out.Results.Blocks)
 	}
 	run, err := store.Open(b.dir)

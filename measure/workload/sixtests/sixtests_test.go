@@ -63,7 +63,7 @@ func TestTheRatesStay(t *testing.T) {
 			t.Errorf("%q has no rate of %s", r.Check.Answer, x.name)
 		}
 	}
-	if r.Values[1].Value != r.Values[0].Value*6 || r.Work <= 0 {
+	if math.Abs(r.Values[1].Value/r.Values[0].Value-6) > 1e-9 || r.Work <= 0 {
 		t.Errorf("%v, work %g", r.Values, r.Work)
 	}
 }

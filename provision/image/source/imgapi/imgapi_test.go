@@ -71,7 +71,7 @@ func TestChains(t *testing.T) {
 		t.Errorf("%+v, %v", chain, err)
 	}
 	_, err = source.Chain(t.Context(), Source{}, sourcetest.Client(), s.Address(), zone)
-	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "endless") {
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "form a loop") {
 		t.Errorf("%v", err)
 	}
 }
