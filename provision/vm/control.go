@@ -82,8 +82,10 @@ func listenAt(path string) (net.Listener, error) {
 	return l, os.Chmod(path, 0o600)
 }
 
-// serve answers the requests of commands, each by do, until the listener is closed.
-func serveRequests(l net.Listener, do func(request) error) {
+// serveRequests hands the requests of commands to do until the listener is closed. do, or who
+// gets the request from it, answers once. The answer is written when the call returns: a
+// supervisor may end then.
+func serveRequests(l net.Listener, do func(r request, answer func(error))) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -95,11 +97,16 @@ func serveRequests(l net.Listener, do func(request) error) {
 			if err := json.NewDecoder(io.LimitReader(c, maxRequest)).Decode(&r); err != nil {
 				return
 			}
-			var answer reply
-			if err := do(r); err != nil {
-				answer = reply{Error: err.Error(), Kind: fault.Of(err)}
-			}
-			_ = json.NewEncoder(c).Encode(answer) // a command that has ended needs no answer
+			answered := make(chan struct{})
+			do(r, func(err error) {
+				var answer reply
+				if err != nil {
+					answer = reply{Error: err.Error(), Kind: fault.Of(err)}
+				}
+				_ = json.NewEncoder(c).Encode(answer) // a command that has ended needs no answer
+				close(answered)
+			})
+			<-answered
 		}()
 	}
 }

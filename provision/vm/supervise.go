@@ -45,15 +45,15 @@ type supervisor struct {
 	log      *os.File
 	// joined are the NICs of the guest in networks.
 	joined []connection
-	// reboot is the command that waits for the guest to run again; nil without one.
-	reboot chan error
+	// reboot answers the command that waits for the guest to run again; nil without one.
+	reboot func(error)
 	// stopped tells that a command has stopped the guest, which then does not start again.
 	stopped bool
 }
 
 type asked struct {
 	request
-	done chan error
+	answer func(error)
 }
 
 // ErrAtOnce is the cause of the end of a context with which Supervise ends the guest by force.
@@ -109,13 +109,11 @@ func (s *Store) Supervise(ctx context.Context, uuid string, report func(error)) 
 }
 
 // pass hands a request of a command to the loop that owns the guest.
-func (v *supervisor) pass(r request) error {
-	a := asked{r, make(chan error, 1)}
+func (v *supervisor) pass(r request, answer func(error)) {
 	select {
-	case v.requests <- a:
-		return <-a.done
+	case v.requests <- asked{r, answer}:
 	case <-time.After(closeTime):
-		return fault.New(fault.Lab, "the guest is starting, stopping or being copied")
+		answer(fault.New(fault.Lab, "the guest is starting, stopping or being copied"))
 	}
 }
 
@@ -178,10 +176,10 @@ func (v *supervisor) wait(ctx context.Context, pause time.Duration) (stopped boo
 			return true, nil
 		case a := <-v.requests:
 			if a.Do == "stop" {
-				a.done <- nil
+				a.answer(nil)
 				return true, nil
 			}
-			a.done <- fault.New(fault.Lab, "the guest waits for its restart")
+			a.answer(fault.New(fault.Lab, "the guest waits for its restart"))
 		}
 	}
 }
@@ -227,7 +225,7 @@ func (v *supervisor) tell(first bool, err error) {
 		v.report(err)
 	}
 	if v.reboot != nil {
-		v.reboot <- err
+		v.reboot(err)
 		v.reboot = nil
 	}
 }
@@ -266,24 +264,24 @@ func (v *supervisor) hold(ctx context.Context, in instance) (last Transition, ag
 			case "stop":
 				v.stopped = true
 				err := v.shutDown(ctx, in, a.Stop)
-				a.done <- err
+				a.answer(err)
 				return Transition{State: Stopped}, false, err
 			case "reboot":
 				err := v.shutDown(ctx, in, a.Stop)
 				if err != nil {
-					a.done <- err
+					a.answer(err)
 				} else {
-					v.reboot = a.done
+					v.reboot = a.answer
 				}
 				return Transition{State: Stopped}, err == nil, err
 			case "kill":
-				a.done <- in.signal(ctx, a.Signal)
+				a.answer(in.signal(ctx, a.Signal))
 			case "snapshot":
-				a.done <- v.g.takeSnapshot(ctx, a.Name, in)
+				a.answer(v.g.takeSnapshot(ctx, a.Name, in))
 			case "drop-snapshot":
-				a.done <- v.g.loseSnapshot(ctx, a.Name, in.dropSnapshot)
+				a.answer(v.g.loseSnapshot(ctx, a.Name, in.dropSnapshot))
 			default:
-				a.done <- fault.New(fault.Invalid, "unknown request %q", a.Do)
+				a.answer(fault.New(fault.Invalid, "unknown request %q", a.Do))
 			}
 		}
 	}

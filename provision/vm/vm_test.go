@@ -2,7 +2,10 @@ package vm
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -216,5 +219,36 @@ func TestRotate(t *testing.T) {
 	now, _ := os.ReadFile(name)
 	if string(old) != "12345" || len(now) != 0 {
 		t.Errorf("%q and %q", old, now)
+	}
+}
+
+// The answer to a request is written when answer returns, because the supervisor may end then.
+func TestAnswersBeforeItEnds(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ctl")
+	l, err := listenAt(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	read := make(chan error)
+	go serveRequests(l, func(r request, answer func(error)) {
+		answer(errors.New("no " + r.Do))
+		var got reply
+		err := json.NewDecoder(c).Decode(&got)
+		if err == nil && got.Error != "no stop" {
+			err = fmt.Errorf("the answer is %+v", got)
+		}
+		read <- err
+	})
+	if err := json.NewEncoder(c).Encode(request{Do: "stop"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-read; err != nil {
+		t.Error(err)
 	}
 }
