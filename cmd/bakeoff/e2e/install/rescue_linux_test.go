@@ -118,6 +118,12 @@ func getRescue(t *testing.T, dir, release, proxy string) rescue {
 	return r
 }
 
+// zfs is the version of the module of ZFS.
+func (r rescue) zfs() string {
+	_, version, _ := strings.Cut(filepath.Base(r.archive), "-")
+	return strings.TrimSuffix(version, ".dkms.tar.gz")
+}
+
 // config writes a configuration of SSH for a guest at a port: for the rescue system, whose
 // host key is known, and for the installed one, whose host key the first login learns.
 func (r rescue) config(t *testing.T, dir string, port uint16) string {
