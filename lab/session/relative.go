@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 
@@ -61,22 +62,40 @@ func (s *Session) recallRelative() error {
 }
 
 // digests are those of the files that the plan's contenders name.
-func (s *Session) digests(folder string) (map[string]string, error) {
-	out := map[string]string{}
+func (s *Session) digests(folder string) (out map[string]string, err error) {
+	out = map[string]string{}
 	for _, c := range s.Plan.Contenders {
 		d, ok := driver.Named(s.Drivers, c.Driver).(driver.Relative)
 		if !ok {
 			continue
 		}
 		for _, name := range d.RelativeFiles(c.Options) {
-			text, err := os.ReadFile(within(folder, name))
-			if err != nil {
+			if out[name], err = digestOf(within(folder, name)); err != nil {
 				return nil, fault.WithFix(fault.Wrap(fault.Invalid, c.Name, err), "restore the file, or start a new run")
 			}
-			out[name] = fmt.Sprintf("%x", sha256.Sum256(text))
 		}
 	}
 	return out, nil
+}
+
+// digestOf is the SHA-256 of a regular file, in hexadecimal. The plan of a stranger may name
+// something else, of which reading may not end.
+func digestOf(file string) (string, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("%s is not a regular file", file)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	sum := sha256.New()
+	_, err = io.Copy(sum, f)
+	return fmt.Sprintf("%x", sum.Sum(nil)), err
 }
 
 func within(folder, name string) string {

@@ -73,4 +73,8 @@ func TestResumeWithManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	refused("a manifest that is gone", "guest.json")
+	if err := os.Symlink("/dev/null", file); err != nil {
+		t.Fatal(err)
+	}
+	refused("a device", file+" is not a regular file")
 }

@@ -49,6 +49,9 @@ func (d *Driver) read(name string, spec driver.Spec) (s source, err error) {
 		}
 	}
 	info, err := os.Stat(file)
+	if err == nil && !info.Mode().IsRegular() { // a device may have no end
+		err = fault.New(fault.Invalid, "this is not a regular file")
+	}
 	if err == nil && info.Size() > maxManifest {
 		err = fault.New(fault.Invalid, "the file has %d bytes; at most %d are read", info.Size(), maxManifest)
 	}

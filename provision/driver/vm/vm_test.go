@@ -65,6 +65,14 @@ func TestBadManifests(t *testing.T) {
 	}
 }
 
+// A manifest must be a regular file: of a device, such as /dev/zero, reading may not end.
+func TestManifestIsARegularFile(t *testing.T) {
+	err := New().Validate(driver.Spec{Options: param.Values{optManifest: "/dev/null"}})
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "not a regular file") {
+		t.Error(err)
+	}
+}
+
 // What fits both the manifest and the lab file is accepted.
 func TestManifestAndLabFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "guest.yaml")
