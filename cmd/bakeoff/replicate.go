@@ -193,7 +193,7 @@ func (a *app) replicate(c *cobra.Command, f replicateFlags, ref string) error {
 
 // withStore calls do with the store.
 func (a *app) withStore(ctx context.Context, f replicateFlags, do func(*archive.Store) error) error {
-	s, err := archive.Open(ctx, storecmd.Folder(a.Env, f.store))
+	s, err := storecmd.Open(ctx, storecmd.Folder(a.Env, f.store))
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/lab/archive"
 	"bakeoff/lab/archive/bundle"
 	"bakeoff/lab/hosts"
 	"bakeoff/lab/inputs"
@@ -159,5 +160,22 @@ func TestMachineDifferences(t *testing.T) {
 	}
 	if !found {
 		t.Errorf("%v", d)
+	}
+}
+
+// The second run that replicate adds to the store has a page in its index.
+func TestReplicateAddsPages(t *testing.T) {
+	dir := t.TempDir()
+	if err := archive.Init(t.Context(), dir, archive.Config{}); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{Streams: cli.NewStreams(nil, io.Discard, io.Discard, func(string) string { return "" })}
+	if err := a.withStore(t.Context(), replicateFlags{store: dir}, func(s *archive.Store) error {
+		if s.Describe == nil {
+			t.Error("runs that are added have no pages until a rebuild")
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
 	}
 }

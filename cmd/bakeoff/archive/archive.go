@@ -73,6 +73,16 @@ store.`,
 	return c
 }
 
+// Open opens the store in a folder. Runs that are added to it have pages.
+func Open(ctx context.Context, dir string) (*archive.Store, error) {
+	s, err := archive.Open(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	s.Describe = runsite.Describe
+	return s, nil
+}
+
 // OpenIndex opens the index of the store in a folder.
 func OpenIndex(ctx context.Context, dir string) (*index.Index, error) {
 	s, err := archive.Open(ctx, dir)
@@ -92,12 +102,11 @@ func Folder(getenv func(string) string, dir string) string {
 
 // with calls do with the store.
 func (k *keeper) with(ctx context.Context, do func(*archive.Store) error) error {
-	s, err := archive.Open(ctx, k.folder())
+	s, err := Open(ctx, k.folder())
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	s.Describe = runsite.Describe
 	return do(s)
 }
 
