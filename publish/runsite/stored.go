@@ -121,7 +121,12 @@ func BuildStore(ctx context.Context, x *index.Index, dir string, opt Option) (su
 		return sum, fault.Op(op, err)
 	}
 	defer held.Release()
-	old, _ = s.readState() // another build may have changed it
+	if old, known = s.readState(); !known { // another build may have changed it
+		// The folder is known before it has pages: a build that ends early can be repeated.
+		if err := s.writeState(old); err != nil {
+			return sum, fault.Op(op, err)
+		}
+	}
 	all := s.identity(s.runs)
 	if _, err := s.root.Lstat(IndexFile); err == nil && old.All == all && !opt.Force {
 		sum.Pages = len(old.Pages)
@@ -151,6 +156,16 @@ func (s *stored) readState() (out storedState, known bool) {
 	return out, true
 }
 
+// writeState replaces the state.
+func (s *stored) writeState(now storedState) error {
+	now.Schema = storedSchema
+	data, err := json.Marshal(now)
+	if err != nil {
+		return err
+	}
+	return atomicfile.WriteUnsyncedIn(s.root, cacheFile, data, 0o666)
+}
+
 // identity is that of a list of runs, and of everything else that pages are made of.
 func (s *stored) identity(runs []index.Brief, more ...string) string {
 	h := sha256.New()
@@ -166,7 +181,7 @@ func (s *stored) identity(runs []index.Brief, more ...string) string {
 // write writes what changed.
 func (s *stored) write(old storedState, all string, sum *Summary) error {
 	s.sort()
-	now := storedState{Schema: storedSchema, All: all, Program: s.opt.Program, Months: map[string]string{},
+	now := storedState{All: all, Program: s.opt.Program, Months: map[string]string{},
 		Pages: map[string]string{}}
 	s.changes = map[string][]report.Change{}
 	var stale []Page
@@ -229,11 +244,7 @@ func (s *stored) write(old storedState, all string, sum *Summary) error {
 			}
 		}
 	}
-	data, err := json.Marshal(now)
-	if err != nil {
-		return err
-	}
-	return atomicfile.WriteUnsyncedIn(s.root, cacheFile, data, 0o666)
+	return s.writeState(now)
 }
 
 // monthName reports whether text is the name of a month, such as 2026-01.

@@ -1,0 +1,57 @@
+package runsite
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ncruces/go-sqlite3/driver"
+
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/history"
+	"bakeoff/lab/archive/bundle"
+	"bakeoff/lab/archive/index"
+)
+
+// A first build that ends early can be repeated in its folder.
+func TestBuildStoreAfterABuildThatEndedEarly(t *testing.T) {
+	place, dir := filepath.Join(t.TempDir(), "index.sqlite"), filepath.Join(t.TempDir(), "site")
+	x, err := index.Open(t.Context(), place)
+	must(t, err)
+	defer x.Close()
+	must(t, x.Add(t.Context(), storedRun(t, true)))
+	db, err := driver.Open("file:" + place)
+	must(t, err)
+	defer db.Close()
+	_, err = db.Exec("ALTER TABLE label RENAME TO away")
+	must(t, err)
+	if _, err := BuildStore(t.Context(), x, dir, Option{}); err == nil {
+		t.Fatal("an index without labels has a search")
+	}
+	if _, err := os.Stat(filepath.Join(dir, IndexFile)); err != nil {
+		t.Fatal("the build wrote nothing: ", err)
+	}
+	_, err = db.Exec("ALTER TABLE away RENAME TO label")
+	must(t, err)
+	if _, err := BuildStore(t.Context(), x, dir, Option{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// storedRun is a run of an index; full says that the index has its results.
+func storedRun(t *testing.T, full bool) index.Entry {
+	t.Helper()
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	e := index.Entry{Bundle: "sha256:" + strings.Repeat("a1", 32), Record: bundle.Record{Run: "one", Lab: "quick",
+		Began: at, Ended: at, Baseline: "host", Machine: map[string]string{"machine": "box"}}}
+	if full {
+		var err error
+		e.Past = &history.Run{}
+		e.Page, e.Past.Cautions, err = Describe(e.Record, analysis.Results{Schema: analysis.ResultsSchema, Run: "one",
+			Baseline: "host", Contenders: []analysis.Contender{{Name: "host"}}})
+		must(t, err)
+	}
+	return e
+}
