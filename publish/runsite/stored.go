@@ -66,9 +66,11 @@ type storedState struct {
 	Schema string `json:"schema"`
 	All    string `json:"all"` // identity of everything
 	// Program identifies the program that wrote the pages.
-	Program string                     `json:"program"`
-	Months  map[string]string          `json:"months"` // identities of the runs of months
-	Pages   map[string]string          `json:"pages"`  // identities, without the pages of runs
+	Program string            `json:"program"`
+	Months  map[string]string `json:"months"` // identities of the runs of months
+	Pages   map[string]string `json:"pages"`  // identities, without the pages of runs
+	// Lacking are the bundles whose pages say that the index lacks their results.
+	Lacking map[string]bool            `json:"lacking,omitempty"`
 	Changes map[string][]report.Change `json:"changes"`
 }
 
@@ -174,6 +176,9 @@ func (s *stored) identity(runs []index.Brief, more ...string) string {
 	}
 	for _, r := range runs {
 		io.WriteString(h, r.Bundle)
+		if r.Lacking {
+			io.WriteString(h, " lacks its results")
+		}
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
@@ -182,7 +187,12 @@ func (s *stored) identity(runs []index.Brief, more ...string) string {
 func (s *stored) write(old storedState, all string, sum *Summary) error {
 	s.sort()
 	now := storedState{All: all, Program: s.opt.Program, Months: map[string]string{},
-		Pages: map[string]string{}}
+		Pages: map[string]string{}, Lacking: map[string]bool{}}
+	for _, r := range s.runs {
+		if r.Lacking {
+			now.Lacking[r.Bundle] = true
+		}
+	}
 	s.changes = map[string][]report.Change{}
 	var stale []Page
 	plan := func(p Page) {
@@ -198,7 +208,7 @@ func (s *stored) write(old storedState, all string, sum *Summary) error {
 				now.Months[f.Value] = s.identity(runs)
 				s.planMonth(k, f, plan)
 				if old.Months[f.Value] != now.Months[f.Value] {
-					if err := s.planRuns(f, old.Months != nil, &stale, sum); err != nil {
+					if err := s.planRuns(f, old, &stale, sum); err != nil {
 						return err
 					}
 				}
@@ -381,8 +391,8 @@ func (s *stored) planMonth(k kind, f *facet, plan func(Page)) {
 }
 
 // planRuns plans the pages of the runs of a month, and removes those of runs that are gone.
-// keep leaves those that are there: a run does not change.
-func (s *stored) planRuns(f *facet, keep bool, stale *[]Page, sum *Summary) error {
+// It leaves those that the last build wrote: a run does not change, once the index has its results.
+func (s *stored) planRuns(f *facet, old storedState, stale *[]Page, sum *Summary) error {
 	dir := PagesDir + "/" + f.Value
 	if err := s.root.MkdirAll(dir, 0o777); err != nil {
 		return err
@@ -397,7 +407,7 @@ func (s *stored) planRuns(f *facet, keep bool, stale *[]Page, sum *Summary) erro
 	}
 	for _, r := range s.of[f] {
 		file := s.fileOf(r.Bundle)
-		if !keep || !there[file] {
+		if old.Months == nil || !there[file] || old.Lacking[r.Bundle] {
 			*stale = append(*stale, Page{File: file, Render: func(b *bytes.Buffer) error { return s.runPage(b, r) }})
 			sum.Read++
 		}

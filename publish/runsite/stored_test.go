@@ -55,3 +55,32 @@ func storedRun(t *testing.T, full bool) index.Entry {
 	}
 	return e
 }
+
+// A rebuild of the index gives a run its results, and the next build its page.
+func TestBuildStoreAfterARebuild(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "site")
+	x, err := index.Open(t.Context(), filepath.Join(t.TempDir(), "index.sqlite"))
+	must(t, err)
+	defer x.Close()
+	e := storedRun(t, false)
+	must(t, x.Add(t.Context(), e))
+	files := []string{StoredPage("2026-01-02T03:04:05Z", e.Bundle), IndexFile, PagesDir + "/lab-quick.html"}
+	for _, full := range []bool{false, true} {
+		if full {
+			n := 0
+			must(t, x.Replace(t.Context(), nil, func() (index.Entry, bool, error) {
+				n++
+				return storedRun(t, true), n == 1, nil
+			}))
+		}
+		_, err := BuildStore(t.Context(), x, dir, Option{})
+		must(t, err)
+		for _, name := range files {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			must(t, err)
+			if strings.Contains(string(text), "the index lacks its results") == full {
+				t.Errorf("%s, results in the index: %v\n%s", name, full, text)
+			}
+		}
+	}
+}

@@ -14,14 +14,17 @@ import (
 type Brief struct {
 	ID                             int64
 	Bundle, Name, Lab, Host, Began string
+	// Lacking says that the index has no results of the run, until the next rebuild.
+	Lacking bool
 }
 
 // Briefs lists all runs, the newest first.
 func (x *Index) Briefs(ctx context.Context) (out []Brief, err error) {
-	err = x.each(ctx, `SELECT r.id, r.bundle, r.name, r.lab, h.name, r.began FROM run r JOIN host h ON h.id = r.host
+	err = x.each(ctx, `SELECT r.id, r.bundle, r.name, r.lab, h.name, r.began, p.run IS NULL FROM run r
+		JOIN host h ON h.id = r.host LEFT JOIN past p ON p.run = r.id
 		ORDER BY r.began DESC, r.bundle DESC`, nil, func(rows *sql.Rows) error {
 		var b Brief
-		err := rows.Scan(&b.ID, &b.Bundle, &b.Name, &b.Lab, &b.Host, &b.Began)
+		err := rows.Scan(&b.ID, &b.Bundle, &b.Name, &b.Lab, &b.Host, &b.Began, &b.Lacking)
 		out = append(out, b)
 		return err
 	})
