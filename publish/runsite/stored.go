@@ -113,7 +113,7 @@ func BuildStore(ctx context.Context, x *index.Index, dir string, opt Option) (su
 		return sum, fault.Wrap(fault.Lab, op, err)
 	}
 	defer s.root.Close()
-	old, known := s.readState()
+	_, known := s.readState()
 	if there, err := fs.ReadDir(s.root.FS(), "."); err != nil || !known && slices.ContainsFunc(there,
 		func(e fs.DirEntry) bool { return e.Name() != storedLock }) {
 		return sum, fault.WithFix(fault.New(fault.Invalid, "%s: the folder has files of others", op), "name a new folder")
@@ -123,7 +123,8 @@ func BuildStore(ctx context.Context, x *index.Index, dir string, opt Option) (su
 		return sum, fault.Op(op, err)
 	}
 	defer held.Release()
-	if old, known = s.readState(); !known { // another build may have changed it
+	old, known := s.readState() // another build may have changed it
+	if !known {
 		// The folder is known before it has pages: a build that ends early can be repeated.
 		if err := s.writeState(old); err != nil {
 			return sum, fault.Op(op, err)
