@@ -123,7 +123,7 @@ func TestManifest(t *testing.T) {
 		Dir: dir, Agent: agent, Name: "manifest"})
 }
 
-// So does a machine: an emulated one boots in some seconds.
+// A machine of a manifest passes it, too. An emulated one boots in some seconds.
 func TestManifestOfMachine(t *testing.T) {
 	dir, agent := home(t)
 	drivertest.Run(t, New(), drivertest.Options{Options: param.Values{optManifest: box(t, dir, manifest.MicroVM)},
@@ -136,7 +136,7 @@ func TestGuest(t *testing.T) {
 	measureRunning(t, drivertest.Options{Name: "guest"}, manifest.Docker)
 }
 
-// So does a machine.
+// A machine that runs passes it, too.
 func TestGuestMachine(t *testing.T) {
 	const one = "the agent in a machine answers one environment at a time"
 	measureRunning(t, drivertest.Options{Name: "running", Memory: 256 * unit.MiB, Timeout: 90 * time.Second,
