@@ -11,18 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process in a mount namespace with another /run leaves a network namespace there, which
-// a process outside finds and removes.
-func TestNamesInAnotherMountNamespace(t *testing.T) {
-	if testing.Short() {
-		t.Skip("makes network namespaces; run without -short")
-	}
-	if err := Check(t.Context(), host); err != nil {
-		t.Skip("needs ", err)
-	}
-	name := fmt.Sprintf("bo-e%d", os.Getpid())
-	c := exec.Command("unshare", "--mount", "sh", "-c",
-		"mount -t tmpfs none /run && ip netns add "+name+" && echo ready && read end")
+// view starts a process in a mount namespace with another /run, where it executes a script
+// first. The process ends with the test.
+func view(t *testing.T, script string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command("unshare", "--mount", "sh", "-c", "mount -t tmpfs none /run && "+script+" && echo ready && read end")
 	stop, err := c.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -43,6 +36,20 @@ func TestNamesInAnotherMountNamespace(t *testing.T) {
 	if line, err := bufio.NewReader(said).ReadString('\n'); line != "ready\n" {
 		t.Skipf("needs mount namespaces: %v: %s", err, wrong.String())
 	}
+	return c
+}
+
+// A process in a mount namespace with another /run leaves a network namespace there, which
+// a process outside finds and removes.
+func TestNamesInAnotherMountNamespace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes network namespaces; run without -short")
+	}
+	if err := Check(t.Context(), host); err != nil {
+		t.Skip("needs ", err)
+	}
+	name := fmt.Sprintf("bo-e%d", os.Getpid())
+	c := view(t, "ip netns add "+name)
 	if have, err := Exists(t.Context(), host, name); have || err != nil {
 		t.Fatalf("the name is seen at the path of this process (%v)", err)
 	}
@@ -82,26 +89,7 @@ func TestOnlyNamespacesAreNamesakes(t *testing.T) {
 	}
 	network(t) // skips without the privilege
 	name := fmt.Sprintf("bo-f%d", os.Getpid())
-	c := exec.Command("unshare", "--mount", "sh", "-c",
-		"mount -t tmpfs none /run && mkdir /run/netns && : > /run/netns/"+name+" && echo ready && read end")
-	stop, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	said, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		stop.Close()
-		_ = c.Wait()
-	})
-	if line, _ := bufio.NewReader(said).ReadString('\n'); line != "ready\n" {
-		t.Skip("needs mount namespaces")
-	}
+	c := view(t, "mkdir /run/netns && : > /run/netns/"+name)
 	var s unix.Stat_t
 	if err := unix.Lstat(fmt.Sprintf("/proc/%d/root%s", c.Process.Pid, Path(name)), &s); err != nil {
 		t.Fatal(err)
