@@ -1,5 +1,6 @@
 // Package printk reads kernel logs whose lines have time stamps: those of Linux,
-// NetBSD and FreeBSD, as dmesg, the journal, syslog and serial consoles give them.
+// NetBSD and FreeBSD, as dmesg, /dev/kmsg, the journal, syslog and serial consoles give
+// them.
 package printk
 
 import (
@@ -27,7 +28,7 @@ type Log struct {
 	// Unstamped counts lines without a time stamp: output of firmware and programs on
 	// the same console. They are left out.
 	Unstamped int
-	// Programs counts lines of the journal that programs wrote. They are left out.
+	// Programs counts lines of the journal or of /dev/kmsg that programs wrote. They are left out.
 	Programs int
 	// Backward counts lines whose time was before that of the line above. They have
 	// the time of that line.
@@ -65,8 +66,11 @@ func Parse(name string, data []byte) (Log, error) {
 		line = printable(line)
 		s, ok := parseStamp(line)
 		switch {
+		case ok && s.program:
+			log.Programs++
 		case ok:
 			all = append(all, stampedLine{Line{Number: number, At: s.at, Caller: s.caller, Text: validText(s.rest)}, s.digits})
+		case len(all) > 0 && recordKey.Match(line): // of the record above
 		case len(bytes.TrimSpace(line)) > 0:
 			log.Unstamped++
 		}

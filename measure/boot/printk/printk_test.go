@@ -74,6 +74,27 @@ func TestEveryPrefixIsRead(t *testing.T) {
 	}
 }
 
+// The same messages as records of /dev/kmsg, with a property of a device and a line of a program.
+func TestRecordsOfTheKernelAreRead(t *testing.T) {
+	log, err := Parse("x", []byte("5,0,0,-;Linux version 6.12.0 (b@h) #1 SMP\n"+
+		"6,1,0,-,caller=T0;Command line: root=/dev/vda initcall_debug\n"+
+		"7,2,100000,-,caller=T1;calling  acpi_init+0x0/0x120 @ 1\n SUBSYSTEM=acpi\n DEVICE=+acpi:PNP0A03:00\n"+
+		"7,3,150000,c,caller=T1;initcall acpi_init+0x0/0x120 returned 0 after 49990 usecs\n"+
+		"12,4,200000,-;systemd[1]: written by a program\n"+
+		"6,5,600000,-;Run /init as init process\n"))
+	if err != nil || len(log.Lines) != len(messages) || log.Programs != 1 || log.Unstamped+log.Skipped.Count > 0 || log.Hz != 1e6 {
+		t.Fatalf("%v, %+v", err, log)
+	}
+	for i, m := range messages {
+		if line := log.Lines[i]; line.Text != m.text || line.At != []int64{0, 0, 100000, 150000, 600000}[i] {
+			t.Errorf("line %d is %q at %d, want %q", i, line.Text, line.At, m.text)
+		}
+	}
+	if c := log.Lines[2].Caller; c != "T1" {
+		t.Errorf("the caller is %q", c)
+	}
+}
+
 // A note shows unknown text between the time and the message.
 func TestAnUnknownPrefixIsReported(t *testing.T) {
 	log, err := Parse("x", []byte("[    0.000000] board7> Linux version 6.12.0\n[    0.100000] board7> Run /init\n"))

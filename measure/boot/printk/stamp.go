@@ -3,6 +3,7 @@ package printk
 import (
 	"bytes"
 	"regexp"
+	"strconv"
 )
 
 // colors are escape sequences of terminals.
@@ -21,10 +22,11 @@ func printable(line []byte) []byte {
 }
 
 type stamp struct {
-	at     int64
-	digits int // after the point
-	caller string
-	rest   []byte
+	at      int64
+	digits  int // after the point
+	caller  string
+	program bool // a program wrote the line, not the kernel
+	rest    []byte
 }
 
 // maxPrefix is how many bytes may stand before the time stamp of the kernel.
@@ -34,6 +36,9 @@ const maxPrefix = 120
 // caller in brackets. Before the time, syslog, dmesg --decode, terminals and programs such as
 // ts write what they like. There, the time must have the width that kernels give it.
 func parseStamp(line []byte) (stamp, bool) {
+	if s, ok := parseRecord(line); ok {
+		return s, true
+	}
 	if len(line) > 2 && line[0] == '<' {
 		if i := bytes.IndexByte(line[:min(len(line), 8)], '>'); i > 0 {
 			line = line[i+1:]
@@ -63,6 +68,25 @@ func parseStamp(line []byte) (stamp, bool) {
 	}
 	s.rest = bytes.TrimPrefix(s.rest, []byte(" "))
 	return s, true
+}
+
+var (
+	// record is what a line of /dev/kmsg begins with: priority with facility, number, time in
+	// microseconds, flags, and more that a comma separates (Documentation/ABI/testing/dev-kmsg).
+	record = regexp.MustCompile(`^([0-9]{1,4}),[0-9]{1,20},([0-9]{1,15}),[-c+](?:,(?:caller=([TC][0-9]+)|[^;]{1,80}))*;`)
+	// recordKey is a line with a property of the device that the record above is about.
+	recordKey = regexp.MustCompile(`^ [A-Z_]+=`)
+)
+
+// parseRecord reads a line as /dev/kmsg gives it.
+func parseRecord(line []byte) (stamp, bool) {
+	m := record.FindSubmatch(line)
+	if m == nil {
+		return stamp{}, false
+	}
+	priority, _ := strconv.Atoi(string(m[1])) // digits, and few: see record
+	at, _ := strconv.ParseInt(string(m[2]), 10, 64)
+	return stamp{at: at, digits: 6, caller: string(m[3]), program: priority > 7, rest: line[len(m[0]):]}, true
 }
 
 // kernelWidth is the least width of a time in brackets, as kernels write it: [%5lu.%06lu].
