@@ -79,9 +79,9 @@ func (f Figure) Title() string { return f.Of + ", run by run" }
 // Desc says the levels and the steps in words.
 func (f Figure) Desc() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s. ", countOf(len(f.Points), "run", "runs"))
+	fmt.Fprintf(&b, "%s. ", unit.Count(len(f.Points), "run"))
 	for i, l := range f.Levels {
-		fmt.Fprintf(&b, "Level of %s: %s, interval %s. ", countOf(l.To-l.From, "run", "runs"), f.Text(l.Value),
+		fmt.Fprintf(&b, "Level of %s: %s, interval %s. ", unit.Count(l.To-l.From, "run"), f.Text(l.Value),
 			f.Between(l.Lo, l.Hi))
 		if i < len(f.Steps) {
 			b.WriteString("Then " + f.Steps[i].Text + " at " + f.runName(f.Steps[i].Run) + ". ")
@@ -91,13 +91,6 @@ func (f Figure) Desc() string {
 		b.WriteString("No step was found. ")
 	}
 	return b.String() + f.Better + "."
-}
-
-func countOf(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }
 
 func (f Figure) runName(run int) string {
@@ -252,7 +245,7 @@ func (f Figure) drawLevels(p plot) {
 			continue
 		}
 		from, to := p.xOf(f.Points[l.From].Run)-p.halfStep(), p.xOf(f.Points[l.To-1].Run)+p.halfStep()
-		p.Begin("row", "level of "+countOf(l.To-l.From, "run", "runs")+": "+f.Text(l.Value)+", interval "+
+		p.Begin("row", "level of "+unit.Count(l.To-l.From, "run")+": "+f.Text(l.Value)+", interval "+
 			f.Between(l.Lo, l.Hi))
 		if chart.Known(l.Lo) && chart.Known(l.Hi) {
 			lo, hi := p.yOf(*l.Lo), p.yOf(*l.Hi)
@@ -318,5 +311,5 @@ func (f Figure) labelRuns(p plot) {
 	for i := range 7 {
 		label((i + 1) * len(f.Names) / 8)
 	}
-	p.Label(p.x1, p.bottom+34, p.x1-p.x0, chart.End, "direction", countOf(len(f.Names), "run", "runs")+", in order →")
+	p.Label(p.x1, p.bottom+34, p.x1-p.x0, chart.End, "direction", unit.Count(len(f.Names), "run")+", in order →")
 }
