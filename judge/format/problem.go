@@ -19,6 +19,8 @@ type Problems struct {
 
 	count   int
 	leftOut []string // the first parts that are left out
+
+	doubts []string // what Warn noted
 }
 
 // Bounds on the messages about parts that are left out: warnings, and lines of an error.
@@ -67,6 +69,11 @@ func (p *Problems) LeaveOutError(err error) {
 	p.LeaveOut(1, "%v", err)
 }
 
+// Warn notes what makes the numbers of a part doubtful, which are used all the same.
+func (p *Problems) Warn(line int, format string, args ...any) {
+	p.doubts = append(p.doubts, safetext.Line(fmt.Sprintf("%s:%d: %s", p.name, line+p.skipped, fmt.Sprintf(format, args...))))
+}
+
 // AnyLeftOut reports whether something was left out.
 func (p *Problems) AnyLeftOut() bool { return p.count > 0 }
 
@@ -91,6 +98,10 @@ func (p *Problems) Finish(f File) (File, error) {
 			all.Add("", "%s", text)
 		}
 		return f, all.Err()
+	}
+	f.Warnings = append(f.Warnings, p.doubts[:min(len(p.doubts), listedParts)]...)
+	if more := len(p.doubts) - listedParts; more > 0 {
+		f.Warnings = append(f.Warnings, fmt.Sprintf("%s: %d more such warnings.", p.name, more))
 	}
 	f.LeftOut = p.count
 	warned := p.leftOut[:min(len(p.leftOut), warnedParts)]

@@ -377,7 +377,7 @@ func measure(v float64, u string) string {
 	if _, known := slices.BinarySearch(prefixed, u); known {
 		return unit.Format(v, u)
 	}
-	return strings.TrimSpace(unit.Format(v, "1") + " " + u)
+	return strings.TrimSpace(unit.Format(v, "1") + " " + strings.TrimPrefix(u, "1"))
 }
 
 // prefixed are the units that take a prefix, in order.

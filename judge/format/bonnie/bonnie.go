@@ -5,7 +5,6 @@ package bonnie
 import (
 	"bytes"
 	"encoding/csv"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -228,8 +227,8 @@ func (r *reader) readTable(part format.Part) {
 		rec.AddSingle(test.CPU(), share, known)
 	}
 	if bytes.Contains(part.Text, []byte("-Sequential Create-")) {
-		r.out.Warnings = append(r.out.Warnings, fmt.Sprintf("line %d: the tests of small files are left out, because the "+
-			"table of bonnie++ 2.00 has the number of files in place of rates. Use the line of CSV at its end.", part.Line))
+		r.p.Warn(part.Line, "The tests of small files are left out, because the table of bonnie++ 2.00 has the number of "+
+			"files in place of rates. Use the line of CSV at its end.")
 	}
 	r.addRecord(rec)
 }

@@ -85,6 +85,10 @@ type job struct {
 	Sync    *struct {
 		Latency *latency `json:"lat_ns"`
 	} `json:"sync"`
+	Steady *struct {
+		Wanted   string `json:"ss"`
+		Attained int    `json:"attained"`
+	} `json:"steadystate"`
 }
 
 // direction is one direction of a job, or all of them together.
@@ -100,6 +104,8 @@ func (j job) directions() []direction {
 // side is what fio reports of one direction.
 type side struct {
 	BytesPerSecond *float64 `json:"bw_bytes"` // since 3.2
+	Short          *float64 `json:"short_ios"`
+	Dropped        *float64 `json:"drop_ios"`
 	KiBPerSecond   *float64 `json:"bw"`
 	IOPS           *float64 `json:"iops"`
 	Total          *float64 `json:"total_ios"` // since 2.1.14
@@ -293,6 +299,7 @@ func (r *reader) addJob(line int, j job) {
 	if j.Name == allClients {
 		j.Host = ""
 	}
+	r.warnAbout(line, j)
 	for i := len(r.jobs) - 1; i >= 0 && !j.terse; i-- {
 		if p := &r.jobs[i]; p.Name == j.Name && p.Group == j.Group && p.Host == j.Host && p.Port == j.Port {
 			if n := r.processes(p.job); n != 0 && p.processes >= n || r.processes(j) != r.processes(p.job) {
@@ -316,6 +323,25 @@ func (r *reader) addJob(line int, j job) {
 		labels = append(labels, format.Label{Name: "host", Value: j.serverOf(), Setting: true, Place: true})
 	}
 	r.out.Records = append(r.out.Records, format.Record{Line: line + r.skipped, Turn: turn, Labels: labels})
+}
+
+// warnAbout warns of operations that moved less than they should, and of a job that ended before its rate was steady.
+func (r *reader) warnAbout(line int, j job) {
+	for _, s := range j.directions() {
+		if s.side == nil {
+			continue
+		}
+		if s.Short != nil && *s.Short > 0 {
+			r.p.Warn(line, "Operations of job %q (%s) that moved fewer bytes than asked for: %g.", j.Name, s.name, *s.Short)
+		}
+		if s.Dropped != nil && *s.Dropped > 0 {
+			r.p.Warn(line, "Operations of job %q (%s) that were dropped: %g.", j.Name, s.name, *s.Dropped)
+		}
+	}
+	if j.Steady != nil && j.Steady.Attained == 0 {
+		r.p.Warn(line, "Job %q did not reach its steady state (%s), so its numbers are those of another state.", j.Name,
+			j.Steady.Wanted)
+	}
 }
 
 // allClients is the name of the sum that fio --client writes after the jobs.

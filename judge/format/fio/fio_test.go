@@ -75,6 +75,25 @@ func TestUnified(t *testing.T) {
 	}
 }
 
+// What makes numbers doubtful is reported, and the numbers are used.
+func TestDoubtfulNumbers(t *testing.T) {
+	for members, want := range map[string]string{
+		`"read": {"iops": 10, "bw_bytes": 5, "total_ios": 3, "short_ios": 0, "drop_ios": 0}`: "",
+		`"read": {"iops": 10, "bw_bytes": 5, "total_ios": 3, "short_ios": 2}`: "x:1: Operations of job \"a\" (read) that " +
+			"moved fewer bytes than asked for: 2.",
+		`"write": {"iops": 10, "bw_bytes": 5, "total_ios": 3, "drop_ios": 1}`: "x:1: Operations of job \"a\" (write) that " +
+			"were dropped: 1.",
+		reading + `, "steadystate": {"ss": "iops:1%", "attained": 1}`: "",
+		reading + `, "steadystate": {"ss": "iops:1%", "attained": 0}`: "x:1: Job \"a\" did not reach its steady state " +
+			"(iops:1%), so its numbers are those of another state.",
+	} {
+		out, err := New().Read("x", []byte(report(`{"jobname": "a", `+members+`}`)))
+		if err != nil || len(out.Records) != 1 || out.Records[0].Failed != 0 || strings.Join(out.Warnings, "\n") != want {
+			t.Errorf("%s: %q, %v", members, out.Warnings, err)
+		}
+	}
+}
+
 // What a version does not write is missing, not zero.
 func TestMissing(t *testing.T) {
 	out, err := New().Read("x", []byte(report(`{"jobname": "a", "read": {"iops": 10, "total_ios": 3}}`)))

@@ -139,10 +139,24 @@ func (googlebench) Read(name string, data []byte) (format.File, error) {
 	case len(runs) == 0 && !p.AnyLeftOut():
 		p.Add(1, "the file has no benchmarks; write it with --benchmark_out=FILE --benchmark_out_format=json")
 	}
+	out.Warnings = append(out.Warnings, c.warnings()...)
 	t := table{p: p, out: &out}
 	t.addRuns(runs)
 	c.fillFile(&out)
 	return p.Finish(out)
+}
+
+// warnings repeats what Google Benchmark prints about such a machine or build.
+func (c context) warnings() (warnings []string) {
+	if c.Scaling != nil && *c.Scaling {
+		warnings = append(warnings, "The frequency of the CPUs could change during the measurement (cpu_scaling_enabled). "+
+			"Set the governor performance: cpupower frequency-set --governor performance")
+	}
+	if c.Build == "debug" {
+		warnings = append(warnings, "The library of Google Benchmark was built for debugging (library_build_type), which can "+
+			"make times longer. Build it with CMAKE_BUILD_TYPE=Release.")
+	}
+	return warnings
 }
 
 // readCounters reads a result with its counters, which are members with names of their own.
@@ -223,8 +237,7 @@ func (t *table) addRuns(runs []run) {
 			order = append(order, id)
 			if names[r.RunName]++; names[r.RunName] > 1 {
 				g.suffix = fmt.Sprintf(" #%d", names[r.RunName])
-				t.out.Warnings = append(t.out.Warnings, fmt.Sprintf("line %d: another benchmark has the name %q too. They are "+
-					"numbered and not pooled.", r.line, r.RunName))
+				t.p.Warn(r.line, "Another benchmark has the name %q too. They are numbered and not pooled.", r.RunName)
 			}
 		}
 		switch {

@@ -114,8 +114,8 @@ func readReport(p *format.Problems, part format.Part, out *format.File) *format.
 		return rec
 	}
 	if bad > 0 {
-		out.Warnings = append(out.Warnings, fmt.Sprintf("line %d: %g of %g requests failed. The throughput counts "+
-			"the others; the latencies include failed requests.", part.Line, bad, n[2]+bad))
+		p.Warn(part.Line, "%g of %g requests failed. The throughput counts the others; the latencies include failed "+
+			"requests.", bad, n[2]+bad)
 	}
 	rec.AddSingle(requests, n[2]/took, true)
 	rec.AddSingle(bandwidth, rate, true)

@@ -128,6 +128,9 @@ func readReport(p *format.Problems, part format.Part) []format.Record {
 	ms, err := text.Number("average connection time =", "")
 	rec.AddSingle(connect, ms/1e3, err == nil && ms > 0)
 	rec.AddSingle(failed, failures/(done+failures), true)
+	if failures > 0 {
+		p.Warn(part.Line, "%g of %g transactions failed. The throughput counts the others.", failures, done+failures)
+	}
 	return append([]format.Record{rec}, perScript(p, part.Line+bytes.Count(text, []byte("\n")), rec, scripts)...)
 }
 

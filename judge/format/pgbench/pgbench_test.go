@@ -1,6 +1,7 @@
 package pgbench
 
 import (
+	"slices"
 	"testing"
 
 	"bakeoff/judge/format/formattest"
@@ -9,6 +10,16 @@ import (
 func TestSuite(t *testing.T) { formattest.Run(t, New()) }
 
 func FuzzRead(f *testing.F) { formattest.Fuzz(f, New()) }
+
+// Transactions that failed are in no throughput, and a warning says so.
+func TestFailedTransactionsAreReported(t *testing.T) {
+	out, err := New().Read("x", []byte("transaction type: a\nnumber of transactions actually processed: 10\n"+
+		"number of failed transactions: 30 (75.000%)\ntps = 8.5 (without initial connection time)\n"))
+	want := []string{"x:1: 30 of 40 transactions failed. The throughput counts the others."}
+	if err != nil || !slices.Equal(out.Warnings, want) {
+		t.Errorf("%q, %v", out.Warnings, err)
+	}
+}
 
 // pgbench prints a report of a run that it aborted, too.
 func TestAbortedRunIsAFailure(t *testing.T) {

@@ -19,6 +19,17 @@ func TestMistakes(t *testing.T) {
 	})
 }
 
+// A message about a failure in a report is shown.
+func TestFailuresAreReported(t *testing.T) {
+	out, err := New().Read("x", []byte("sysbench 1.0.20\nNumber of threads: 1\nFATAL: `thread_run' function failed\n"+
+		"total time: 1s\ntotal number of events: 5\n"))
+	want := "x:1: sysbench reports a failure, so the results may be those of a part of the run: " +
+		"FATAL: `thread_run' function failed"
+	if err != nil || len(out.Warnings) != 1 || out.Warnings[0] != want {
+		t.Errorf("%q, %v", out.Warnings, err)
+	}
+}
+
 // Reports of one test with other options, and of tests that do not repeat all options,
 // are not pooled.
 func TestRepetitions(t *testing.T) {

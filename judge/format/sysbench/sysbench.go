@@ -119,10 +119,16 @@ func (r report) readRecord() *format.Record {
 		return rec
 	}
 	rec.AddSingle(rate, events/took, true)
+	if fatal := broken.Find(r.Text); fatal != nil {
+		r.p.Warn(r.Line, "sysbench reports a failure, so the results may be those of a part of the run: %s", fatal)
+	}
 	r.latencies(rec)
 	r.special(rec)
 	return rec
 }
+
+// broken is a message of sysbench about what ended a thread or the run.
+var broken = regexp.MustCompile(`(?m)^(?:FATAL|ALERT): .{1,200}`)
 
 // testKind is the kind of a test, and the options that the report repeats.
 func (r report) testKind() (kind, options string) {

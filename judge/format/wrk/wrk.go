@@ -124,9 +124,8 @@ func readReport(p *format.Problems, part format.Part, out *format.File) *format.
 		return rec
 	}
 	if wrong+lost > 0 {
-		out.Warnings = append(out.Warnings, fmt.Sprintf("line %d: %g of %g responses had a status of 400 or more, and %g "+
-			"requests had socket errors. The throughput counts the others; the latencies include error pages.", part.Line,
-			wrong, done, lost))
+		p.Warn(part.Line, "%g of %g responses had a status of 400 or more, and %g requests had socket errors. The "+
+			"throughput counts the others; the latencies include error pages.", wrong, done, lost)
 	}
 	rec.AddSingle(requests, (done-wrong)/took, true)
 	rec.AddSingle(bandwidth, bytesRead/took, true)
