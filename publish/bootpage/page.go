@@ -148,7 +148,8 @@ func cleanText(text string) string { return safetext.Clip(safetext.Line(text), 6
 // leadOf says how long the boot took, and between which marks.
 func leadOf(b Boot, f flame.Figure) string {
 	r, s := b.Recording, f.Scale()
-	text := fmt.Sprintf("%s and %s in %s.", unit.Count(len(r.Spans), "span"), unit.Count(len(r.Marks), "mark"), s.Took(f.Extent()))
+	text := fmt.Sprintf("%s and %s in %s.", unit.Count(len(r.Spans), "span"), unit.Count(len(r.Marks), "mark"),
+		s.Took(f.Extent()))
 	placed := []bootmodel.Mark{}
 	for _, m := range r.Marks {
 		if m.Clock == 0 || r.Clocks[m.Clock].Known() && r.Clocks[0].Known() {

@@ -61,7 +61,8 @@ func (f Figure) Title() string { return f.of + ": flame chart" }
 // Desc says what took most of the time.
 func (f Figure) Desc() string {
 	s, spans := f.Scale(), len(f.l.rec.Spans)
-	text := fmt.Sprintf("%s and %s in %s. ", unit.Count(spans, "span"), unit.Count(len(f.l.rec.Marks), "mark"), s.Took(f.Extent()))
+	text := fmt.Sprintf("%s and %s in %s. ", unit.Count(spans, "span"), unit.Count(len(f.l.rec.Marks), "mark"),
+		s.Took(f.Extent()))
 	for _, r := range f.Rows()[:min(3, len(f.Rows()))] {
 		text += fmt.Sprintf("%s took %s itself. ", clipLabel(r.Label), s.Took(r.Self))
 	}
