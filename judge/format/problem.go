@@ -71,7 +71,8 @@ func (p *Problems) LeaveOutError(err error) {
 
 // Warn notes what makes the numbers of a part doubtful, which are used all the same.
 func (p *Problems) Warn(line int, format string, args ...any) {
-	p.doubts = append(p.doubts, safetext.Line(fmt.Sprintf("%s:%d: %s", p.name, line+p.skipped, fmt.Sprintf(format, args...))))
+	text := fmt.Sprintf("%s:%d: %s", p.name, line+p.skipped, fmt.Sprintf(format, args...))
+	p.doubts = append(p.doubts, safetext.Line(text))
 }
 
 // AnyLeftOut reports whether something was left out.

@@ -40,7 +40,7 @@ func (criterion) Doc() format.Doc {
 
 // kinds are the forms of output.
 var (
-	messageLine = regexp.MustCompile(`(?m)^\{"reason":"(?:benchmark|group)-complete",`)
+	messageLine = regexp.MustCompile(`(?m)^\{ ?"reason": ?"(?:benchmark|group)-complete",`)
 	timeLine    = regexp.MustCompile(`^(\S.*?)?\s+time:\s+\[(\S+) (\S+) (\S+) (\S+) (\S+) (\S+)\]\s*$`)
 )
 
@@ -201,7 +201,7 @@ func (r *reader) messages(data []byte) {
 	line := 0
 	for text := range bytes.Lines(data) {
 		line++
-		if !bytes.HasPrefix(text, []byte(`{"reason":"benchmark-complete",`)) {
+		if found := messageLine.Find(text); !bytes.Contains(found, []byte("benchmark")) {
 			continue
 		}
 		var m struct {

@@ -149,8 +149,8 @@ func (googlebench) Read(name string, data []byte) (format.File, error) {
 // warnings repeats what Google Benchmark prints about such a machine or build.
 func (c context) warnings() (warnings []string) {
 	if c.Scaling != nil && *c.Scaling {
-		warnings = append(warnings, "The frequency of the CPUs could change during the measurement (cpu_scaling_enabled). "+
-			"Set the governor performance: cpupower frequency-set --governor performance")
+		warnings = append(warnings, "The frequency of the CPUs could change during the measurement "+
+			"(cpu_scaling_enabled). Set the governor performance: cpupower frequency-set --governor performance")
 	}
 	if c.Build == "debug" {
 		warnings = append(warnings, "The library of Google Benchmark was built for debugging (library_build_type), which can "+

@@ -38,6 +38,7 @@ var (
 	ended   = regexp.MustCompile(`(?m)^finished in (\S+), (\S+) req/s, (\S+)/s\s*$`)
 	done    = regexp.MustCompile(`(?m)^requests: (\d+) total, \d+ started, (\d+) done, (\d+) succeeded, (\d+) failed, ` +
 		`(\d+) errored, (\d+) timeout`)
+	redirected = regexp.MustCompile(`(?m)^status codes: \d+ 2xx, ([1-9]\d*) 3xx,`)
 	// Version 1.68 has min, max, mean; later ones also have quantiles, and shorter names.
 	columns = regexp.MustCompile(`(?m)^ +(min +max .*?) +sd +\+/- sd\s*$`)
 	times   = regexp.MustCompile(`(?m)^(time for request|time for connect|time to 1st byte|request|connect|TTFB) *:(.*)$`)
@@ -68,7 +69,7 @@ func (h2load) Read(name string, data []byte) (format.File, error) {
 		p.Add(1, "no line is \"starting benchmark...\"; write the file with h2load … > FILE")
 	}
 	for _, part := range parts {
-		if rec := readReport(p, part, &out); rec != nil {
+		if rec := readReport(p, part); rec != nil {
 			rec.Turn = len(out.Records)
 			out.Records = append(out.Records, *rec)
 		}
@@ -77,7 +78,7 @@ func (h2load) Read(name string, data []byte) (format.File, error) {
 	return p.Finish(out)
 }
 
-func readReport(p *format.Problems, part format.Part, out *format.File) *format.Record {
+func readReport(p *format.Problems, part format.Part) *format.Record {
 	end, counts := ended.FindSubmatch(part.Text), done.FindSubmatch(part.Text)
 	if end == nil || counts == nil {
 		p.LeaveOut(part.Line, "the report lacks the line \"finished in …\" or \"requests: …\"; the run may have been "+
@@ -116,6 +117,9 @@ func readReport(p *format.Problems, part format.Part, out *format.File) *format.
 	if bad > 0 {
 		p.Warn(part.Line, "%g of %g requests failed. The throughput counts the others; the latencies include failed "+
 			"requests.", bad, n[2]+bad)
+	}
+	if m := redirected.FindSubmatch(part.Text); m != nil {
+		p.Warn(part.Line, "%s responses redirect to another address, which h2load does not follow.", m[1])
 	}
 	rec.AddSingle(requests, n[2]/took, true)
 	rec.AddSingle(bandwidth, rate, true)

@@ -1,4 +1,4 @@
-// Package redis reads what redis-benchmark --csv writes, since version 6.2.
+// Package redis reads what redis-benchmark --csv writes, also before version 6.2.
 package redis
 
 import (
@@ -36,18 +36,23 @@ func (redis) Doc() format.Doc {
 var head = []byte(`"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms",` +
 	`"p99_latency_ms","max_latency_ms"`)
 
+// oldRow is a test before version 6.2, which wrote neither a head nor latencies.
+var oldRow = regexp.MustCompile(`^"([^"]+)","(\d+\.\d\d|-?nan|-?inf)"$`)
+
 // row is a test. Its name may have quotes, which redis-benchmark does not escape.
 var row = regexp.MustCompile(`^"(.+)","([^",]*)","([^",]*)","([^",]*)","([^",]*)","([^",]*)","([^",]*)","([^",]*)"$`)
 
 func beginsReport(line []byte) bool { return bytes.Equal(line, head) }
 
 func (redis) Recognizes(text []byte) bool {
-	for line := range bytes.Lines(format.TrimMark(text)) {
+	text = format.TrimMark(text)
+	for line := range bytes.Lines(text) {
 		if beginsReport(bytes.TrimRight(line, "\r\n")) {
 			return true
 		}
 	}
-	return false
+	first, _, _ := bytes.Cut(text, []byte("\n"))
+	return oldRow.Match(bytes.TrimRight(first, "\r"))
 }
 
 var rate = sample.HigherRatio("throughput", "request/s", "requests per second")
@@ -60,8 +65,7 @@ func (redis) Read(name string, data []byte) (format.File, error) {
 	p := format.NewProblems(name)
 	parts := format.Parts(data, beginsReport)
 	if len(parts) == 0 {
-		p.Add(1, "no line is the head of the table of redis-benchmark; write the file with redis-benchmark --csv > FILE, "+
-			"version 6.2 or newer")
+		parts = []format.Part{{Line: 1, Text: labeled.Text(format.TrimMark(data))}}
 	}
 	for _, part := range parts {
 		number, tests := part.Line, 0
@@ -90,7 +94,10 @@ func (redis) Read(name string, data []byte) (format.File, error) {
 func readTest(text string, turn int) (rec format.Record, wrong string) {
 	m := row.FindStringSubmatch(text)
 	if m == nil {
-		return rec, "the line does not have the eight columns of redis-benchmark"
+		m = oldRow.FindStringSubmatch(text)
+	}
+	if m == nil {
+		return rec, "the line does not have the eight columns of redis-benchmark --csv, nor the two before version 6.2"
 	}
 	rec = format.Record{Turn: turn, Labels: []format.Label{{Name: "test", Value: m[1]}}}
 	rps, err := labeled.Decimal(m[2])
@@ -98,7 +105,7 @@ func readTest(text string, turn int) (rec format.Record, wrong string) {
 		return rec, "the rate " + m[2] + " is not a positive number; the test may have been too short"
 	}
 	rec.AddSingle(rate, rps, true)
-	for i, what := range latencies {
+	for i, what := range latencies[:len(m)-3] {
 		ms, err := labeled.Decimal(m[3+i])
 		if err != nil || ms < 0 {
 			return rec, "the latency " + m[3+i] + " is not a number"

@@ -18,6 +18,7 @@ func TestWhatIsMissing(t *testing.T) {
 	for text, want := range map[string]string{
 		`"SET","inf","0.1","0.1","0.1","0.1","0.1","0.1"`: "x:2: the rate inf is not a positive number",
 		`"SET","5.00","0.1","0.1"`:                        "x:2: the line does not have the eight columns",
+		`"SET","nan"`:                                     "x:2: the rate nan is not a positive number",
 		"":                                                "x:1: no test follows",
 	} {
 		out, err := New().Read("x", []byte(string(head)+"\n"+text+"\n"))

@@ -45,13 +45,14 @@ var (
 	total   = regexp.MustCompile(` = (` + span + `)\.? *$`)
 	reached = regexp.MustCompile(`^(` + unit + `) reached after (` + span + `) in userspace`)
 	blamed  = regexp.MustCompile(`^ *(` + span + `) (` + unit + `)$`)
+	early   = regexp.MustCompile(`^Bootup is not yet finished`)
 	chained = regexp.MustCompile("^([ │├└─|`-]*)(" + unit + `)(?: @(` + span + `))?(?: \+(` + span + `))?$`)
 )
 
 func (systemd) Recognizes(head []byte) bool {
 	for line := range bytes.Lines(format.TrimMark(head)) {
 		line = bytes.TrimRight(line, " \r\n")
-		if started.Match(line) || blamed.Match(line) {
+		if started.Match(line) || blamed.Match(line) || early.Match(line) {
 			return true
 		}
 		if m := chained.FindSubmatch(line); m != nil && len(m[3])+len(m[4]) > 0 {
@@ -101,6 +102,11 @@ func (r *reader) readLine(line string) {
 		if x := total.FindStringSubmatch(m[1]); x != nil {
 			r.addPart("time", "total", x[1], "")
 		}
+		return
+	}
+	if early.MatchString(line) {
+		r.p.LeaveOut(r.line, "systemd-analyze ran before the boot had finished; run it again when systemctl "+
+			"is-system-running --wait ends")
 		return
 	}
 	if m := reached.FindStringSubmatch(line); m != nil {

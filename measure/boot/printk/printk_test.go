@@ -82,7 +82,8 @@ func TestRecordsOfTheKernelAreRead(t *testing.T) {
 		"7,3,150000,c,caller=T1;initcall acpi_init+0x0/0x120 returned 0 after 49990 usecs\n"+
 		"12,4,200000,-;systemd[1]: written by a program\n"+
 		"6,5,600000,-;Run /init as init process\n"))
-	if err != nil || len(log.Lines) != len(messages) || log.Programs != 1 || log.Unstamped+log.Skipped.Count > 0 || log.Hz != 1e6 {
+	if err != nil || len(log.Lines) != len(messages) || log.Programs != 1 || log.Hz != 1e6 ||
+		log.Unstamped+log.Skipped.Count > 0 {
 		t.Fatalf("%v, %+v", err, log)
 	}
 	for i, m := range messages {
