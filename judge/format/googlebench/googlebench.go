@@ -153,8 +153,8 @@ func (c context) warnings() (warnings []string) {
 			"(cpu_scaling_enabled). Set the governor performance: cpupower frequency-set --governor performance")
 	}
 	if c.Build == "debug" {
-		warnings = append(warnings, "The library of Google Benchmark was built for debugging (library_build_type), which can "+
-			"make times longer. Build it with CMAKE_BUILD_TYPE=Release.")
+		warnings = append(warnings, "The library of Google Benchmark was built for debugging (library_build_type), which "+
+			"can make times longer. Build it with CMAKE_BUILD_TYPE=Release.")
 	}
 	return warnings
 }
