@@ -16,7 +16,8 @@ func TestMistakes(t *testing.T) {
 		{Name: "comma", Text: "Startup finished in 2,345s (kernel) + 3,1s (userspace) = 5,445s\n",
 			Want: "x:1: \"2,345s (kernel) + 3,1s (userspace) = 5,445s\" has a time that is not written as in 1min 2.345s"},
 		{Name: "too early", Text: "Bootup is not yet finished (org.freedesktop.systemd1.Manager." +
-			"FinishTimestampMonotonic=0).\nPlease try again later.\n", Want: "x:1: systemd-analyze ran before the boot had finished; run it again when"},
+			"FinishTimestampMonotonic=0).\nPlease try again later.\n",
+			Want: "x:1: systemd-analyze ran before the boot had finished; run it again when"},
 		{Name: "one comma", Text: "Startup finished in 1min 2.3s (kernel) + -3.1s (userspace) = 5.445s\n", Want: "x:1: "},
 	})
 }
