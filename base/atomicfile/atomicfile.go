@@ -131,22 +131,22 @@ func (f *File) Discard() {
 // Write replaces a file; see File.Commit.
 func Write(name string, data []byte, mode fs.FileMode) error {
 	f, err := Create(name, mode)
-	return fill(f, err, data, (*File).Commit)
+	return writeAndCommit(f, err, data, (*File).Commit)
 }
 
 // WriteIn replaces a file below root; see CreateIn and File.Commit.
 func WriteIn(root *os.Root, name string, data []byte, mode fs.FileMode) error {
 	f, err := CreateIn(root, name, mode)
-	return fill(f, err, data, (*File).Commit)
+	return writeAndCommit(f, err, data, (*File).Commit)
 }
 
 // WriteUnsyncedIn replaces a file below root; see CreateIn and File.CommitUnsynced.
 func WriteUnsyncedIn(root *os.Root, name string, data []byte, mode fs.FileMode) error {
 	f, err := CreateIn(root, name, mode)
-	return fill(f, err, data, (*File).CommitUnsynced)
+	return writeAndCommit(f, err, data, (*File).CommitUnsynced)
 }
 
-func fill(f *File, err error, data []byte, commit func(*File) error) error {
+func writeAndCommit(f *File, err error, data []byte, commit func(*File) error) error {
 	if err != nil {
 		return err
 	}

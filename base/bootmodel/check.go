@@ -29,41 +29,41 @@ type checker struct {
 	problems fault.List
 }
 
-func (c *checker) add(format string, args ...any) { c.problems.Add(c.at, format, args...) }
+func (c *checker) addError(format string, args ...any) { c.problems.Add(c.at, format, args...) }
 
 func (c *checker) schema() {
 	if c.r.Schema != Schema {
-		c.add("the schema is %q, and this program reads %q; use the version of bakeoff that wrote the recording",
+		c.addError("the schema is %q, and this program reads %q; use the version of bakeoff that wrote the recording",
 			c.r.Schema, Schema)
 	}
 	if i := slices.IndexFunc(c.r.Notes, func(n Note) bool { return n.Source == "" || n.Text == "" }); i >= 0 {
-		c.add("note %d has no source or no text", i)
+		c.addError("note %d has no source or no text", i)
 	}
 }
 
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // certain reports whether an uncertainty is unknown or a number that it can be.
-func certain(u *float64) bool { return u == nil || finite(*u) && *u >= 0 }
+func certain(u *float64) bool { return u == nil || isFinite(*u) && *u >= 0 }
 
 func (c *checker) clocks() {
 	if len(c.r.Clocks) == 0 {
-		c.add("the recording has no clock")
+		c.addError("the recording has no clock")
 	}
 	for i, k := range c.r.Clocks {
 		switch {
 		case k.Name == "" || k.Source == "":
-			c.add("clock %d has no name or no source", i)
-		case !finite(k.Hz) || k.Hz < 0:
-			c.add("clock %d has %v ticks per second", i, k.Hz)
-		case !finite(k.OffsetNS) || !certain(k.UncertaintyNS):
-			c.add("clock %d has an impossible offset or uncertainty", i)
+			c.addError("clock %d has no name or no source", i)
+		case !isFinite(k.Hz) || k.Hz < 0:
+			c.addError("clock %d has %v ticks per second", i, k.Hz)
+		case !isFinite(k.OffsetNS) || !certain(k.UncertaintyNS):
+			c.addError("clock %d has an impossible offset or uncertainty", i)
 		case i == 0 && (k.OffsetNS != 0 || k.UncertaintyNS == nil || *k.UncertaintyNS != 0):
-			c.add("clock 0 is the reference clock, so its offset and its uncertainty must be 0")
+			c.addError("clock 0 is the reference clock, so its offset and its uncertainty must be 0")
 		case i > 0 && (k.Hz == 0 || c.r.Clocks[0].Hz == 0):
-			c.add("clock %d cannot be placed on the reference clock, because the frequency of one of them is unknown", i)
+			c.addError("clock %d cannot be placed on the reference clock, because the frequency of one of them is unknown", i)
 		case k.UncertaintyNS == nil && k.Note == "":
-			c.add("clock %d has an unknown uncertainty, and no note says why", i)
+			c.addError("clock %d has an unknown uncertainty, and no note says why", i)
 		}
 	}
 }
@@ -72,11 +72,11 @@ func (c *checker) tracks() {
 	for i, t := range c.r.Tracks {
 		switch {
 		case t.Name == "" || !utf8.ValidString(t.Name):
-			c.add("track %d has no name, or one that is not UTF-8", i)
+			c.addError("track %d has no name, or one that is not UTF-8", i)
 		case t.Parent < -1 || t.Parent >= len(c.r.Tracks) || t.Parent == i:
-			c.add("track %d has the parent %d, which is not another track", i, t.Parent)
+			c.addError("track %d has the parent %d, which is not another track", i, t.Parent)
 		case t.Kind != KindFirmware && t.Kind != KindKernel && t.Kind != KindProcess:
-			c.add("track %d has the kind %q; it must be %s, %s or %s", i, t.Kind, KindFirmware, KindKernel, KindProcess)
+			c.addError("track %d has the kind %q; it must be %s, %s or %s", i, t.Kind, KindFirmware, KindKernel, KindProcess)
 		}
 	}
 	if c.problems.Empty() {
@@ -91,7 +91,7 @@ func (c *checker) ancestors() {
 		var way []int
 		for at := i; at >= 0 && !rooted[at]; at = c.r.Tracks[at].Parent {
 			if way = append(way, at); len(way) > len(c.r.Tracks) {
-				c.add("track %d descends from itself", i)
+				c.addError("track %d descends from itself", i)
 				return
 			}
 		}
@@ -119,15 +119,15 @@ func (c *checker) spans() {
 		before := &root[s.Track]
 		if s.Parent >= 0 {
 			before = &child[s.Parent]
-			c.within(i, s.Parent)
+			c.checkWithin(i, s.Parent)
 		}
 		if *before >= 0 {
-			c.after(i, *before)
+			c.checkAfter(i, *before)
 		}
 		*before = i
 	}
 	if n := c.r.Root; n != nil && (*n < 0 || *n >= len(c.r.Spans)) {
-		c.add("the root is span %d, which does not exist", *n)
+		c.addError("the root is span %d, which does not exist", *n)
 	}
 }
 
@@ -135,15 +135,15 @@ func (c *checker) spans() {
 func (c *checker) span(i int, s Span) bool {
 	switch {
 	case s.Name == "" || !utf8.ValidString(s.Name) || !utf8.ValidString(s.Arg):
-		c.add("span %d has no name, or one that is not UTF-8", i)
+		c.addError("span %d has no name, or one that is not UTF-8", i)
 	case s.Track < 0 || s.Track >= len(c.r.Tracks):
-		c.add("span %d is on track %d, which does not exist", i, s.Track)
+		c.addError("span %d is on track %d, which does not exist", i, s.Track)
 	case s.Clock < 0 || s.Clock >= len(c.r.Clocks):
-		c.add("span %d has clock %d, which does not exist", i, s.Clock)
+		c.addError("span %d has clock %d, which does not exist", i, s.Clock)
 	case s.Parent < -1 || s.Parent >= i:
-		c.add("span %d has the parent %d; a parent comes before its children", i, s.Parent)
+		c.addError("span %d has the parent %d; a parent comes before its children", i, s.Parent)
 	case s.Start > s.End:
-		c.add("span %d ends %d ticks before it starts", i, s.Start-s.End)
+		c.addError("span %d ends %d ticks before it starts", i, s.Start-s.End)
 	default:
 		return true
 	}
@@ -160,33 +160,33 @@ func (c *checker) tolerance(a, b int) (float64, bool) {
 	return *x + *y + 1e9/c.r.Clocks[a].Hz + 1e9/c.r.Clocks[b].Hz, true
 }
 
-func (c *checker) within(i, parent int) {
+func (c *checker) checkWithin(i, parent int) {
 	s, p := c.r.Spans[i], c.r.Spans[parent]
 	if s.Clock == p.Clock {
 		if s.Start < p.Start || s.End > p.End {
-			c.add("span %d does not lie within its parent %d", i, parent)
+			c.addError("span %d does not lie within its parent %d", i, parent)
 		}
 		return
 	}
 	start, end := c.r.Times(i)
 	from, to := c.r.Times(parent)
 	if slack, ok := c.tolerance(s.Clock, p.Clock); ok && (start < from-slack || end > to+slack) {
-		c.add("span %d does not lie within its parent %d", i, parent)
+		c.addError("span %d does not lie within its parent %d", i, parent)
 	}
 }
 
-func (c *checker) after(i, before int) {
+func (c *checker) checkAfter(i, before int) {
 	s, b := c.r.Spans[i], c.r.Spans[before]
 	if s.Clock == b.Clock {
 		if s.Start < b.End {
-			c.add("span %d starts before span %d next to it ends", i, before)
+			c.addError("span %d starts before span %d next to it ends", i, before)
 		}
 		return
 	}
 	start, _ := c.r.Times(i)
 	_, end := c.r.Times(before)
 	if slack, ok := c.tolerance(s.Clock, b.Clock); ok && start < end-slack {
-		c.add("span %d starts before span %d next to it ends", i, before)
+		c.addError("span %d starts before span %d next to it ends", i, before)
 	}
 }
 
@@ -195,17 +195,17 @@ func (c *checker) marks() {
 	for i, m := range c.r.Marks {
 		switch {
 		case m.Name == "" || !utf8.ValidString(m.Name) || !utf8.ValidString(m.How):
-			c.add("mark %d has no name, or one that is not UTF-8", i)
+			c.addError("mark %d has no name, or one that is not UTF-8", i)
 			return
 		case m.Clock < 0 || m.Clock >= len(c.r.Clocks):
-			c.add("mark %d has clock %d, which does not exist", i, m.Clock)
+			c.addError("mark %d has clock %d, which does not exist", i, m.Clock)
 			return
 		case !certain(m.UncertaintyNS):
-			c.add("mark %d has an impossible uncertainty", i)
+			c.addError("mark %d has an impossible uncertainty", i)
 		}
 		at := c.r.NS(m.Clock, m.At)
 		if at < last {
-			c.add("mark %d comes before mark %d", i, i-1)
+			c.addError("mark %d comes before mark %d", i, i-1)
 		}
 		last = at
 	}

@@ -24,13 +24,13 @@ func (r Recording) CountsInstructions() bool {
 func (r Recording) Extent() (from, to float64) {
 	from, to = math.Inf(1), math.Inf(-1)
 	for i, s := range r.Spans {
-		if r.placed(s.Clock) {
+		if r.hasPlace(s.Clock) {
 			start, end := r.Times(i)
 			from, to = min(from, start), max(to, end)
 		}
 	}
 	for _, m := range r.Marks {
-		if r.placed(m.Clock) {
+		if r.hasPlace(m.Clock) {
 			at := r.NS(m.Clock, m.At)
 			from, to = min(from, at), max(to, at)
 		}
@@ -62,7 +62,7 @@ func (r Recording) Window() (from, to float64, end string) {
 	last := from
 	for _, m := range r.Marks {
 		for _, name := range ends {
-			if at := r.NS(m.Clock, m.At); m.Name == name && r.placed(m.Clock) && at > last {
+			if at := r.NS(m.Clock, m.At); m.Name == name && r.hasPlace(m.Clock) && at > last {
 				last, end = at, name
 			}
 		}
@@ -77,7 +77,7 @@ func (r Recording) Window() (from, to float64, end string) {
 // there is none, or if its clock cannot be placed.
 func (r Recording) Moment(name string) (at float64, ok bool) {
 	for _, m := range r.Marks {
-		if m.Name == name && r.placed(m.Clock) {
+		if m.Name == name && r.hasPlace(m.Clock) {
 			return r.NS(m.Clock, m.At), true
 		}
 	}
@@ -90,7 +90,7 @@ func (r Recording) Moment(name string) (at float64, ok bool) {
 func Clip(r Recording) Recording {
 	last := math.Inf(-1)
 	for _, m := range r.Marks {
-		if r.placed(m.Clock) {
+		if r.hasPlace(m.Clock) {
 			last = max(last, r.NS(m.Clock, m.At))
 		}
 	}
@@ -98,7 +98,7 @@ func Clip(r Recording) Recording {
 	least := make([]int64, len(spans)) // the latest end of what a span encloses
 	for i := len(spans) - 1; i >= 0; i-- {
 		s := &spans[i]
-		if start := r.NS(s.Clock, s.Start); (s.Open || s.Wait) && r.placed(s.Clock) && start < last &&
+		if start := r.NS(s.Clock, s.Start); (s.Open || s.Wait) && r.hasPlace(s.Clock) && start < last &&
 			r.NS(s.Clock, s.End) > last {
 			at := s.Start + int64(last-start)
 			if hz := r.Clocks[s.Clock].Hz; hz > 0 {
@@ -116,7 +116,7 @@ func Clip(r Recording) Recording {
 	return r
 }
 
-// placed reports whether the readings of a clock have a place on the reference clock.
-func (r Recording) placed(clock int) bool {
+// hasPlace reports whether the readings of a clock have a place on the reference clock.
+func (r Recording) hasPlace(clock int) bool {
 	return clock == 0 || r.Clocks[clock].Known() && r.Clocks[0].Known()
 }

@@ -42,13 +42,13 @@ func Merge(first, second Recording, pairs ...Pair) (Recording, error) {
 				"merged with another; name the frequency", c.Name, c.Source)
 		}
 	}
-	shared, bounds, guesses := tie(first, second, pairs)
+	shared, bounds, guesses := offsetBounds(first, second, pairs)
 	var p placement
 	switch {
 	case len(bounds) > 0:
-		p = place(bounds)
+		p = placementOf(bounds)
 	case len(guesses) > 0:
-		p = place(guesses)
+		p = placementOf(guesses)
 		p.uncertainty = nil
 		p.note = fmt.Sprintf("Placed by the mark %s, which both clocks have. How exactly they have it is unknown.",
 			strings.Join(shared, ", "))
@@ -76,9 +76,9 @@ func (r Recording) Same(name string) (p Pair, ok bool) {
 // interval is what an offset may be, in nanoseconds.
 type interval struct{ low, high float64 }
 
-// tie collects what pairs and shared marks say of the offset of second: bounds, and
+// offsetBounds collects what pairs and shared marks say of the offset of second: bounds, and
 // guesses of marks whose uncertainty is unknown.
-func tie(first, second Recording, pairs []Pair) (shared []string, bounds, guesses []interval) {
+func offsetBounds(first, second Recording, pairs []Pair) (shared []string, bounds, guesses []interval) {
 	for _, p := range pairs {
 		bounds = append(bounds, interval{p.After - p.At, p.Before - p.At})
 	}
@@ -119,7 +119,7 @@ type placement struct {
 	clash       bool // the intervals exclude each other
 }
 
-func place(all []interval) placement {
+func placementOf(all []interval) placement {
 	low, high := math.Inf(-1), math.Inf(1)
 	for _, b := range all {
 		low, high = max(low, b.low), min(high, b.high)

@@ -133,7 +133,7 @@ type Energy struct {
 func (c Counters) Since(before Counters) Counters {
 	d := c
 	d.AtNS = c.AtNS - before.AtNS
-	d.WallNS, d.RawNS = passed(before.WallNS, c.WallNS), passed(before.RawNS, c.RawNS)
+	d.WallNS, d.RawNS = timePassed(before.WallNS, c.WallNS), timePassed(before.RawNS, c.RawNS)
 	d.CPU = nil
 	if c.CPU != nil && before.CPU != nil {
 		d.CPU = c.CPU.since(*before.CPU)
@@ -234,9 +234,9 @@ func (c CPU) since(b CPU) *CPU {
 	}
 }
 
-// passed returns the time between two readings of a clock. If the clock was set
+// timePassed returns the time between two readings of a clock. If the clock was set
 // in between, any value is possible.
-func passed(before, after *int64) *int64 {
+func timePassed(before, after *int64) *int64 {
 	if before == nil || after == nil {
 		return nil
 	}

@@ -49,7 +49,7 @@ func (c Counters) tasksSince(before Counters, d *Counters) {
 	d.TaskNS, d.CPUSource = nil, ""
 	var ns *int64
 	if before.CPUSource == c.CPUSource {
-		if ns = passed(before.TaskNS, c.TaskNS); ns != nil && *ns < 0 {
+		if ns = timePassed(before.TaskNS, c.TaskNS); ns != nil && *ns < 0 {
 			ns = nil
 		}
 	}

@@ -21,7 +21,7 @@ func (u Usage) Add(v Usage) Usage {
 	return Usage{
 		UserSeconds:         u.UserSeconds + v.UserSeconds,
 		SystemSeconds:       u.SystemSeconds + v.SystemSeconds,
-		MaxRSSBytes:         both(u.MaxRSSBytes, v.MaxRSSBytes, math.Max),
+		MaxRSSBytes:         ifBoth(u.MaxRSSBytes, v.MaxRSSBytes, math.Max),
 		MinorFaults:         Sum(u.MinorFaults, v.MinorFaults),
 		MajorFaults:         Sum(u.MajorFaults, v.MajorFaults),
 		VoluntarySwitches:   Sum(u.VoluntarySwitches, v.VoluntarySwitches),
@@ -34,8 +34,8 @@ func (u Usage) Add(v Usage) Usage {
 // CPUSeconds is user and system time.
 func (u Usage) CPUSeconds() float64 { return u.UserSeconds + u.SystemSeconds }
 
-// both returns f of two values; nil if one is unknown.
-func both(a, b *float64, f func(a, b float64) float64) *float64 {
+// ifBoth returns f of two values; nil if one is unknown.
+func ifBoth(a, b *float64, f func(a, b float64) float64) *float64 {
 	if a == nil || b == nil {
 		return nil
 	}
@@ -43,4 +43,4 @@ func both(a, b *float64, f func(a, b float64) float64) *float64 {
 }
 
 // Sum adds two values; it is nil if one is unknown.
-func Sum(a, b *float64) *float64 { return both(a, b, func(a, b float64) float64 { return a + b }) }
+func Sum(a, b *float64) *float64 { return ifBoth(a, b, func(a, b float64) float64 { return a + b }) }

@@ -72,7 +72,7 @@ const (
 // without one is an error of kind fault.NotFound, a damaged table of kind fault.Invalid.
 func Read(disk io.ReaderAt, size int64) ([]Partition, error) {
 	for _, sector := range sectors {
-		h := at(disk, sector, headerSize)
+		h := readAt(disk, sector, headerSize)
 		if h != nil && string(h[:8]) == "EFI PART" {
 			return readTable(disk, h, sector, size)
 		}
@@ -92,7 +92,7 @@ func readTable(disk io.ReaderAt, h []byte, sector, size int64) ([]Partition, err
 	case count > maxEntries || each < 128 || each > maxEntrySize || first < 2 || first > uint64(size/sector):
 		return nil, Damaged("the GPT has %d entries of %d bytes in sector %d", count, each, first)
 	}
-	entries := at(disk, int64(first)*sector, int(count*each))
+	entries := readAt(disk, int64(first)*sector, int(count*each))
 	if entries == nil || crc32.ChecksumIEEE(entries) != le.Uint32(h[88:]) {
 		return nil, Damaged("the entries of the GPT do not have their checksum")
 	}
@@ -106,8 +106,10 @@ func readTable(disk io.ReaderAt, h []byte, sector, size int64) ([]Partition, err
 		if from == 0 || from > to || to >= sectors {
 			return nil, Damaged("partition %d does not lie on the disk, which has %d bytes", i+1, size)
 		}
-		parts = append(parts, Partition{Number: i + 1, Type: guid(e[:16]), ID: guid(e[16:32]), Name: name(e[56:128]),
-			Offset: int64(from) * sector, Size: int64(to-from+1) * sector, Attributes: le.Uint64(e[48:])})
+		parts = append(parts, Partition{
+			Number: i + 1, Type: formatGUID(e[:16]), ID: formatGUID(e[16:32]), Name: decodeName(e[56:128]),
+			Offset: int64(from) * sector, Size: int64(to-from+1) * sector, Attributes: le.Uint64(e[48:]),
+		})
 	}
 	return parts, nil
 }
@@ -130,7 +132,7 @@ func Boot(parts []Partition, name string) (Partition, error) {
 			return named[0], nil
 		case 0:
 			return Partition{}, fault.WithFix(fault.New(fault.NotFound, "the disk has no partition with the name %q", name),
-				"use one of "+names(parts))
+				"use one of "+listNames(parts))
 		}
 		return Partition{}, fault.WithFix(fault.New(fault.Invalid, "the disk has %d partitions with the name %q", len(named),
 			name), "give each partition a name of its own")
@@ -147,7 +149,7 @@ func Boot(parts []Partition, name string) (Partition, error) {
 		"set attribute 59 of the root (sgdisk --attributes=NUMBER:set:59), or name the partition")
 }
 
-func names(parts []Partition) string {
+func listNames(parts []Partition) string {
 	var all []string
 	for _, p := range parts {
 		if p.Name != "" {
@@ -160,14 +162,14 @@ func names(parts []Partition) string {
 	return strings.Join(all, ", ")
 }
 
-// guid writes a GUID as people do. Its first three parts are little-endian.
-func guid(b []byte) string {
+// formatGUID writes a GUID as people do. Its first three parts are little-endian.
+func formatGUID(b []byte) string {
 	le := binary.LittleEndian
 	return fmt.Sprintf("%08x-%04x-%04x-%x-%x", le.Uint32(b), le.Uint16(b[4:]), le.Uint16(b[6:]), b[8:10], b[10:16])
 }
 
-// name reads a name: UTF-16 to a zero.
-func name(b []byte) string {
+// decodeName reads a name: UTF-16 to a zero.
+func decodeName(b []byte) string {
 	var units []uint16
 	for i := 0; i+1 < len(b); i += 2 {
 		u := binary.LittleEndian.Uint16(b[i:])
@@ -179,8 +181,8 @@ func name(b []byte) string {
 	return string(utf16.Decode(units))
 }
 
-// at reads n bytes; nil if the disk does not have them.
-func at(disk io.ReaderAt, offset int64, n int) []byte {
+// readAt reads n bytes; nil if the disk does not have them.
+func readAt(disk io.ReaderAt, offset int64, n int) []byte {
 	b := make([]byte, n)
 	if _, err := io.ReadFull(io.NewSectionReader(disk, offset, int64(n)), b); err != nil {
 		return nil

@@ -5,8 +5,8 @@ package hostpath
 
 import "strings"
 
-// letter reports whether p names a drive of Windows, "C:".
-func letter(p string) bool {
+// hasDriveLetter reports whether p names a drive of Windows, "C:".
+func hasDriveLetter(p string) bool {
 	return len(p) == 2 && p[1] == ':' && ('a' <= p[0]|0x20 && p[0]|0x20 <= 'z')
 }
 
@@ -18,7 +18,7 @@ func ofWindows(path, system string) string {
 		return path
 	}
 	drive, rest, _ := strings.Cut(rest, "/")
-	if !letter(drive) {
+	if !hasDriveLetter(drive) {
 		drive, rest = system, path[1:]
 	}
 	return drive + `\` + strings.ReplaceAll(rest, "/", `\`)
@@ -27,7 +27,7 @@ func ofWindows(path, system string) string {
 // fromWindows is the inverse of ofWindows for an absolute path.
 func fromWindows(path string) string {
 	path = strings.ReplaceAll(path, `\`, "/")
-	if len(path) >= 2 && letter(path[:2]) {
+	if len(path) >= 2 && hasDriveLetter(path[:2]) {
 		path = "/" + path
 	}
 	return path

@@ -39,7 +39,7 @@ func FuzzThereAndBack(f *testing.F) {
 	f.Add(`C:\Users\ann`)
 	f.Add(`z:\`)
 	f.Fuzz(func(t *testing.T, path string) {
-		if len(path) < 3 || !letter(path[:2]) || path[2] != '\\' || strings.Contains(path, "/") {
+		if len(path) < 3 || !hasDriveLetter(path[:2]) || path[2] != '\\' || strings.Contains(path, "/") {
 			return
 		}
 		if got := ofWindows(fromWindows(path), "C:"); got != path {

@@ -24,8 +24,8 @@ func flock(f *os.File) error {
 // unlock does nothing: closing the file releases the lock.
 func unlock(*os.File) {}
 
-// held asks for a lock that would conflict with one of this process.
-func held(f *os.File) bool {
+// lockedByOther asks for a lock that would conflict with one of this process.
+func lockedByOther(f *os.File) bool {
 	asked := unix.Flock_t{Type: unix.F_WRLCK}
 	err := unix.FcntlFlock(f.Fd(), unix.F_GETLK, &asked)
 	return err == nil && asked.Type != unix.F_UNLCK

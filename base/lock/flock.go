@@ -16,7 +16,7 @@ func flock(f *os.File) error {
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, syscall.EWOULDBLOCK) && held(f):
+		case errors.Is(err, syscall.EWOULDBLOCK) && lockedByOther(f):
 			return fmt.Errorf("%s: %w", f.Name(), ErrHeld)
 		case errors.Is(err, syscall.EWOULDBLOCK):
 			// Somebody asked whether it is held, and had it shared for a
@@ -29,16 +29,16 @@ func flock(f *os.File) error {
 	}
 }
 
-// askTime is more than held takes.
+// askTime is more than lockedByOther takes.
 const askTime = 100 * time.Microsecond
 
 // unlock releases the lock at once. Closing the file would not, as long as a program
 // that another thread is starting has a copy of the descriptor.
 func unlock(f *os.File) { _ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) }
 
-// held tries a shared lock, which fails while another process has the exclusive
+// lockedByOther tries a shared lock, which fails while another process has the exclusive
 // lock.
-func held(f *os.File) bool {
+func lockedByOther(f *os.File) bool {
 	err := syscall.EINTR
 	for errors.Is(err, syscall.EINTR) {
 		err, _ = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB).(syscall.Errno)

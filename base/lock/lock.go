@@ -60,7 +60,7 @@ func Held(path string) bool {
 		return false
 	}
 	defer f.Close()
-	return held(f)
+	return lockedByOther(f)
 }
 
 // Release gives the lock back. A nil Lock is released already.

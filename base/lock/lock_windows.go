@@ -34,14 +34,14 @@ func flock(f *os.File) error {
 		switch {
 		case !errors.Is(err, windows.ERROR_LOCK_VIOLATION):
 			return err
-		case held(f):
+		case lockedByOther(f):
 			return fmt.Errorf("%s: %w", f.Name(), ErrHeld)
 		}
 		time.Sleep(askTime) // another process asked whether it is held
 	}
 }
 
-// askTime is more than held takes.
+// askTime is more than lockedByOther takes.
 const askTime = 100 * time.Microsecond
 
 func lockRegion(f *os.File, flags uint32) error {
@@ -51,8 +51,8 @@ func lockRegion(f *os.File, flags uint32) error {
 // unlock releases the lock at once.
 func unlock(f *os.File) { _ = windows.UnlockFileEx(windows.Handle(f.Fd()), 0, 1, 0, region()) }
 
-// held tries a shared lock, which fails while another process has the exclusive one.
-func held(f *os.File) bool {
+// lockedByOther tries a shared lock, which fails while another process has the exclusive one.
+func lockedByOther(f *os.File) bool {
 	err := lockRegion(f, 0)
 	if err == nil {
 		unlock(f)

@@ -27,7 +27,7 @@ const ellipsis = "…"
 // Line returns s as one line of at most MaxLine bytes. Line breaks and tabs
 // become spaces; "…" marks a cut.
 func Line(s string) string {
-	if len(s) <= MaxLine && plain(s) {
+	if len(s) <= MaxLine && isPlainASCII(s) {
 		return s
 	}
 	cut := len(s) > MaxLine
@@ -46,7 +46,7 @@ func Line(s string) string {
 // Text returns s with its lines and tabs, of any length. A carriage return
 // ends a line.
 func Text(s string) string {
-	if plain(s) {
+	if isPlainASCII(s) {
 		return s
 	}
 	replaced := false // the character before
@@ -89,8 +89,8 @@ var (
 	spaces = strings.NewReplacer("\n", " ", "\t", " ")
 )
 
-// plain reports whether s is printable ASCII only: nearly all text is, and needs no copy.
-func plain(s string) bool {
+// isPlainASCII reports whether s is printable ASCII only: nearly all text is, and needs no copy.
+func isPlainASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {
 			return false

@@ -24,7 +24,7 @@ func scrubValue(v reflect.Value, clean func(string) string) {
 			scrubValue(v.Field(i), clean)
 		}
 	case reflect.Slice, reflect.Array:
-		if leads(v.Type()) {
+		if mayHoldText(v.Type()) {
 			for i := range v.Len() {
 				scrubValue(v.Index(i), clean)
 			}
@@ -44,7 +44,7 @@ func fieldsOf(t reflect.Type) []int {
 	}
 	var out []int
 	for i := range t.NumField() {
-		if f := t.Field(i); f.IsExported() && leads(f.Type) {
+		if f := t.Field(i); f.IsExported() && mayHoldText(f.Type) {
 			out = append(out, i)
 		}
 	}
@@ -52,8 +52,8 @@ func fieldsOf(t reflect.Type) []int {
 	return out
 }
 
-// leads reports whether a value of a type may lead to a string.
-func leads(t reflect.Type) bool {
+// mayHoldText reports whether a value of a type may lead to a string.
+func mayHoldText(t reflect.Type) bool {
 	switch t.Kind() {
 	case reflect.String, reflect.Map:
 		return true

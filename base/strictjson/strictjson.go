@@ -33,10 +33,10 @@ func (d *Decoder) Decode(data []byte, v any) error {
 	}
 	d.in.Reset(data)
 	err := d.dec.Decode(v)
-	if err == nil && d.in.Len() == 0 && blank(d.dec.Buffered()) {
+	if err == nil && d.in.Len() == 0 && onlyWhiteSpace(d.dec.Buffered()) {
 		return nil
 	}
-	rest := err == nil && (!blank(d.dec.Buffered()) || !blank(&d.in))
+	rest := err == nil && (!onlyWhiteSpace(d.dec.Buffered()) || !onlyWhiteSpace(&d.in))
 	d.dec = nil // it may still hold what followed the value
 	switch {
 	case err != nil:
@@ -47,8 +47,8 @@ func (d *Decoder) Decode(data []byte, v any) error {
 	return nil
 }
 
-// blank reports whether r has only the white space of JSON.
-func blank(r io.Reader) bool {
+// onlyWhiteSpace reports whether r has only the white space of JSON.
+func onlyWhiteSpace(r io.Reader) bool {
 	var buf [64]byte
 	for {
 		n, err := r.Read(buf[:])

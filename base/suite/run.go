@@ -115,24 +115,24 @@ func (t *test) Name() string             { return t.name }
 func (t *test) Context() context.Context { return t.ctx }
 func (t *test) Short() bool              { return false }
 
-func (t *test) Log(args ...any) { t.say(strings.TrimSuffix(fmt.Sprintln(args...), "\n")) }
+func (t *test) Log(args ...any) { t.logLine(strings.TrimSuffix(fmt.Sprintln(args...), "\n")) }
 func (t *test) Logf(format string, args ...any) {
-	t.say(strings.TrimSuffix(fmt.Sprintf(format, args...), "\n"))
+	t.logLine(strings.TrimSuffix(fmt.Sprintf(format, args...), "\n"))
 }
 
-func (t *test) Error(args ...any)                 { t.Log(args...); t.end(Failed) }
-func (t *test) Errorf(format string, args ...any) { t.Logf(format, args...); t.end(Failed) }
+func (t *test) Error(args ...any)                 { t.Log(args...); t.setStatus(Failed) }
+func (t *test) Errorf(format string, args ...any) { t.Logf(format, args...); t.setStatus(Failed) }
 func (t *test) Fatal(args ...any)                 { t.Error(args...); runtime.Goexit() }
 func (t *test) Fatalf(format string, args ...any) { t.Errorf(format, args...); runtime.Goexit() }
-func (t *test) Skip(args ...any)                  { t.Log(args...); t.end(Skipped); runtime.Goexit() }
+func (t *test) Skip(args ...any)                  { t.Log(args...); t.setStatus(Skipped); runtime.Goexit() }
 func (t *test) Skipf(format string, args ...any) {
 	t.Logf(format, args...)
-	t.end(Skipped)
+	t.setStatus(Skipped)
 	runtime.Goexit()
 }
 
-// end notes a status; what has failed stays so.
-func (t *test) end(s Status) {
+// setStatus notes a status; what has failed stays so.
+func (t *test) setStatus(s Status) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.status != Failed {
@@ -146,7 +146,7 @@ func (t *test) Failed() bool {
 	return t.status == Failed
 }
 
-func (t *test) say(line string) {
+func (t *test) logLine(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if room := maxSaid - t.size; len(line) > room {
@@ -181,7 +181,7 @@ func (t *test) TempDir() string {
 func (t *test) Run(name string, f func(T)) bool {
 	ok := t.r.run(t.ctx, t.name+"/"+strings.ReplaceAll(name, " ", "_"), f)
 	if !ok {
-		t.end(Failed)
+		t.setStatus(Failed)
 	}
 	return ok
 }

@@ -105,13 +105,13 @@ func complaint(log []byte) string {
 		}
 	}
 	if len(errs) == 0 {
-		return tail(log, 600)
+		return lastBytes(log, 600)
 	}
-	return tail(bytes.Join(errs, nil), 600)
+	return lastBytes(bytes.Join(errs, nil), 600)
 }
 
-// tail returns the last n bytes of b as one line.
-func tail(b []byte, n int) string {
+// lastBytes returns the last n bytes of b as one line.
+func lastBytes(b []byte, n int) string {
 	b = bytes.TrimSpace(b)
 	if len(b) > n {
 		b = append([]byte("…"), b[len(b)-n:]...)

@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 )
 
-// digest hashes a tree: for every entry, in path order, its path, type,
+// hashTree hashes a tree: for every entry, in path order, its path, type,
 // permission bits, link target and content. Times are left out, so that the
 // same packages give the same digest on another day.
-func digest(root string) (string, error) {
+func hashTree(root string) (string, error) {
 	h := sha256.New()
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -68,9 +68,9 @@ func copyFile(w io.Writer, path string) error {
 	return err
 }
 
-// used returns the size of all regular files below root, each rounded up to 4
+// sizeOnDisk returns the size of all regular files below root, each rounded up to 4
 // KiB, plus one block for every other entry.
-func used(root string) (int64, error) {
+func sizeOnDisk(root string) (int64, error) {
 	var n int64
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

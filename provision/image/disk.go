@@ -42,7 +42,7 @@ func (s *Store) diskFile(ctx context.Context, ref reference.Reference) (string, 
 	if err != nil {
 		return "", fault.WithFix(fault.Wrap(fault.Invalid, "image "+ref.Text, err), "name a raw or qcow2 file")
 	}
-	s.say("reading %s", ref.Path)
+	s.reportProgress("reading %s", ref.Path)
 	digest, err := digestOf(ctx, unpack.Layer{Name: ref.Path,
 		Open: func() (io.ReadCloser, error) { return os.Open(ref.Path) }})
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Store) diskFile(ctx context.Context, ref reference.Reference) (string, 
 	if exists(filepath.Join(dir, description)) {
 		return dir, nil
 	}
-	s.say("copying the root of %s (once)", ref.Path)
+	s.reportProgress("copying the root of %s (once)", ref.Path)
 	tmp, err := s.partial(dir)
 	if err != nil {
 		return "", err
@@ -155,11 +155,11 @@ func copySparse(ctx context.Context, name string, from *io.SectionReader) (err e
 // makeDisk creates an ext4 image of img's root at path without mounting it. It has
 // no journal: the image is only read, or written for one trial.
 func (s *Store) makeDisk(ctx context.Context, img Root, path string) error {
-	size, err := used(img.Dir)
+	size, err := sizeOnDisk(img.Dir)
 	if err != nil {
 		return err
 	}
-	s.say("creating a disk image of %s", img.Ref)
+	s.reportProgress("creating a disk image of %s", img.Ref)
 	tmp := path + partial
 	// The identifiers come from the digest, so that equal roots give equal
 	// disks.

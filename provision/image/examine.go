@@ -52,23 +52,23 @@ func (s *Store) examineTree(ctx context.Context, ref reference.Reference) error 
 	form := forms{path: ref.Path}
 	whole, err := unpack.Check(ctx, unpack.Layer{Name: ref.Path, Size: info.Size(), Plain: true,
 		Open: func() (io.ReadCloser, error) { return os.Open(ref.Path) }},
-		unpack.Checking{Most: examineMost, Entry: form.entry, Progress: func(done int64) {
+		unpack.Checking{Most: examineMost, Entry: form.noteEntry, Progress: func(done int64) {
 			if now := time.Now(); now.After(next) {
 				next = now.Add(examineReport)
-				s.say("checking %s: %.1f of %.1f MiB", ref.Path, mib(done), mib(info.Size()))
+				s.reportProgress("checking %s: %.1f of %.1f MiB", ref.Path, inMiB(done), inMiB(info.Size()))
 			}
 		}})
 	if err != nil {
 		return err
 	}
 	if !whole {
-		s.say("%s: the first %d GiB of its files were checked", ref.Path, examineMost>>30)
+		s.reportProgress("%s: the first %d GiB of its files were checked", ref.Path, examineMost>>30)
 	}
-	return form.refuse(false)
+	return form.otherFormError(false)
 }
 
-// entry notes the files by which other forms of images are known.
-func (f *forms) entry(name string, h *tar.Header, content io.Reader) error {
+// noteEntry notes the files by which other forms of images are known.
+func (f *forms) noteEntry(name string, h *tar.Header, content io.Reader) error {
 	if h.Typeflag != tar.TypeReg {
 		return nil
 	}

@@ -116,7 +116,7 @@ type Store struct {
 	// the time.
 	wait func(context.Context, time.Duration) error
 
-	// refused has the errors of images that could not be built: see once. The lock of Dir
+	// refused has the errors of images that could not be built: see unlessRefused. The lock of Dir
 	// guards it.
 	refused map[string]error
 }
@@ -226,16 +226,16 @@ func (s *Store) Get(ctx context.Context, req Request) (Root, error) {
 	}
 	defer held.Release()
 	var img Root
-	err = s.once(ctx, fmt.Sprintf("%+v", req), func() (err error) {
-		img, err = s.get(ctx, req)
+	err = s.unlessRefused(ctx, fmt.Sprintf("%+v", req), func() (err error) {
+		img, err = s.obtainRoot(ctx, req)
 		return err
 	})
 	return img, err
 }
 
-// once calls do, or returns the error that the key had before: the next contender does not
+// unlessRefused calls do, or returns the error that the key had before: the next contender does not
 // wait for the same error. The lock is held.
-func (s *Store) once(ctx context.Context, key string, do func() error) error {
+func (s *Store) unlessRefused(ctx context.Context, key string, do func() error) error {
 	if err := s.refused[key]; err != nil {
 		return err
 	}
@@ -249,8 +249,8 @@ func (s *Store) once(ctx context.Context, key string, do func() error) error {
 	return err
 }
 
-// get is Get with the lock held.
-func (s *Store) get(ctx context.Context, req Request) (Root, error) {
+// obtainRoot is Get with the lock held.
+func (s *Store) obtainRoot(ctx context.Context, req Request) (Root, error) {
 	dir, err := s.ensureRoot(ctx, req)
 	if err != nil {
 		return Root{}, err
@@ -293,15 +293,15 @@ func (s *Store) get(ctx context.Context, req Request) (Root, error) {
 // After an error it does not try again.
 func (s *Store) ensureRoot(ctx context.Context, req Request) (dir string, err error) {
 	key := req.Ref + "@" + req.Digest
-	if req.built() {
+	if req.isBuilt() {
 		dir = filepath.Join(s.Dir, req.key("root"))
 		if exists(filepath.Join(dir, description)) {
 			return dir, nil
 		}
 		key = dir
 	}
-	err = s.once(ctx, key, func() (err error) {
-		if req.built() {
+	err = s.unlessRefused(ctx, key, func() (err error) {
+		if req.isBuilt() {
 			err = s.buildRoot(ctx, req, dir)
 		} else {
 			dir, err = s.otherRoot(ctx, req)
@@ -403,7 +403,7 @@ func awaitBuilder(ctx context.Context, dir string) error {
 
 // buildRoot creates the root file system of req in dir.
 func (s *Store) buildRoot(ctx context.Context, req Request, dir string) error {
-	s.say("building %s with %s (once; about a minute)", req.Ref, orNothing(req.Packages))
+	s.reportProgress("building %s with %s (once; about a minute)", req.Ref, orNothing(req.Packages))
 	tmp, err := s.partial(dir)
 	if err != nil {
 		return err
@@ -425,7 +425,7 @@ func (s *Store) buildRoot(ctx context.Context, req Request, dir string) error {
 			return err
 		}
 	}
-	if img.Digest, err = digest(root); err != nil {
+	if img.Digest, err = hashTree(root); err != nil {
 		return err
 	}
 	return finishFolder(tmp, dir, img)
@@ -446,7 +446,7 @@ func (s *Store) addKernel(ctx context.Context, req Request, img *Root) error {
 	}
 	dir := filepath.Join(s.Dir, req.kernelKey())
 	if !exists(filepath.Join(dir, description)) {
-		s.say("fetching the kernel package %s of %s (once)", pkg, ref)
+		s.reportProgress("fetching the kernel package %s of %s (once)", pkg, ref)
 		tmp, err := s.partial(dir)
 		if err != nil {
 			return err
@@ -536,7 +536,7 @@ func (s *Store) packages(ctx context.Context, root string) (map[string]string, e
 		return nil, err
 	}
 	if !exit.OK() {
-		return nil, fault.New(fault.Lab, "dpkg-query: %v: %s", exit, tail(errb.Bytes(), 300))
+		return nil, fault.New(fault.Lab, "dpkg-query: %v: %s", exit, lastBytes(errb.Bytes(), 300))
 	}
 	pkgs := map[string]string{}
 	for line := range strings.Lines(out.String()) {
@@ -550,7 +550,7 @@ func (s *Store) packages(ctx context.Context, root string) (map[string]string, e
 	return pkgs, nil
 }
 
-func (s *Store) say(format string, args ...any) {
+func (s *Store) reportProgress(format string, args ...any) {
 	if s.Progress != nil {
 		s.Progress(fmt.Sprintf(format, args...))
 	}

@@ -68,7 +68,7 @@ func TestDigest(t *testing.T) {
 			t.Fatal(err)
 		}
 		change(dir)
-		d, err := digest(dir)
+		d, err := hashTree(dir)
 		if err != nil {
 			t.Fatal(err)
 		}

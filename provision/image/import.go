@@ -48,7 +48,7 @@ func (s *Store) importImage(ctx context.Context, l *layout.Layout, ref reference
 		return v1.Descriptor{}, err
 	}
 	name := ref.String()
-	d, err := s.fetch(ctx, l, ref, name, false, func(done, all int64) { s.reportBytes("pulling "+name, done, all) })
+	d, err := s.fetchLayers(ctx, l, ref, name, false, func(done, all int64) { s.reportBytes("pulling "+name, done, all) })
 	if err != nil {
 		return d, err
 	}
@@ -78,7 +78,7 @@ func (s *Store) proveUnpackable(ctx context.Context, l *layout.Layout, ref refer
 	if err != nil {
 		return err
 	}
-	s.say("checking the layers of %s", ref)
+	s.reportProgress("checking the layers of %s", ref)
 	return errors.Join(tryUnpack(ctx, tmp, blobLayers(l, blobs, c.RootFS.DiffIDs)), os.RemoveAll(tmp))
 }
 

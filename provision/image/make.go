@@ -95,7 +95,7 @@ func (s *Store) makeImage(ctx context.Context, l *layout.Layout, m Stored, more 
 		return Stored{}, err
 	}
 	defer func() { _ = os.RemoveAll(tmp) }()
-	s.say("checking the archives of %s:%s", m.Name, m.Version)
+	s.reportProgress("checking the archives of %s:%s", m.Name, m.Version)
 	layers := append(blobLayers(l, below, c.RootFS.DiffIDs), more...)
 	if err := tryUnpack(ctx, tmp, layers); err != nil {
 		return Stored{}, err

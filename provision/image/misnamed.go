@@ -30,11 +30,11 @@ func misnamed(dir, ref string) error {
 	f := forms{path: strings.TrimPrefix(ref, string(reference.Rootfs)+":"), saved: isSaved(root),
 		layout: isFile(root, "oci-layout"), index: isFile(root, "index.json")}
 	info, err := os.Stat(f.path)
-	return f.refuse(err == nil && info.IsDir())
+	return f.otherFormError(err == nil && info.IsDir())
 }
 
-// refuse returns the error for another form than a root file system.
-func (f forms) refuse(folder bool) error {
+// otherFormError returns the error for another form than a root file system.
+func (f forms) otherFormError(folder bool) error {
 	switch {
 	case f.saved:
 		fix := "write docker-archive:" + f.path

@@ -32,8 +32,8 @@ const layoutDir = "oci"
 // images that have none.
 const kernelRef = "debian:bookworm"
 
-// built tells whether bakeoff builds the image of req from packages.
-func (req Request) built() bool {
+// isBuilt tells whether bakeoff builds the image of req from packages.
+func (req Request) isBuilt() bool {
 	ref, err := reference.Parse(req.Ref)
 	return err != nil || ref.Kind == reference.Packages
 }
@@ -48,7 +48,7 @@ func Starts(ref string) bool {
 
 // forKernel is the request for the kernel of virtual machines.
 func (req Request) forKernel() Request {
-	if !req.built() {
+	if !req.isBuilt() {
 		req.Ref = kernelRef
 	}
 	return req
@@ -108,7 +108,7 @@ func (s *Store) otherRoot(ctx context.Context, req Request) (string, error) {
 		return "", err
 	}
 	if len(req.Packages) > 0 {
-		s.say("image %s: bakeoff installs no packages in it; the workloads need %s", req.Ref,
+		s.reportProgress("image %s: bakeoff installs no packages in it; the workloads need %s", req.Ref,
 			strings.Join(req.Packages, ", "))
 	}
 	at := ref
@@ -134,10 +134,10 @@ func (s *Store) otherRoot(ctx context.Context, req Request) (string, error) {
 		at.Digest = req.Digest // whatever has the name now
 	}
 	next := time.Now()
-	d, err := s.fetch(ctx, l, at, ref.String(), true, func(done, all int64) {
+	d, err := s.fetchLayers(ctx, l, at, ref.String(), true, func(done, all int64) {
 		if now := time.Now(); now.After(next) || done == all {
 			next = now.Add(pullReport)
-			s.say("pulling %s: %.1f of %.1f MiB", ref, mib(done), mib(all))
+			s.reportProgress("pulling %s: %.1f of %.1f MiB", ref, inMiB(done), inMiB(all))
 		}
 	})
 	if err != nil {
@@ -146,11 +146,11 @@ func (s *Store) otherRoot(ctx context.Context, req Request) (string, error) {
 	return s.unpackImage(ctx, ref, l, d)
 }
 
-// fetch brings the layers of an image into the layout, under a name, and returns its
+// fetchLayers brings the layers of an image into the layout, under a name, and returns its
 // manifest. With cached, it asks no registry for a digest that the layout has; and if ref
-// has none and the registry does not answer, fetch takes the image that the tag named last,
+// has none and the registry does not answer, fetchLayers takes the image that the tag named last,
 // and says so.
-func (s *Store) fetch(ctx context.Context, l *layout.Layout, ref reference.Reference, name string, cached bool,
+func (s *Store) fetchLayers(ctx context.Context, l *layout.Layout, ref reference.Reference, name string, cached bool,
 	progress func(done, all int64)) (v1.Descriptor, error) {
 	switch ref.Kind {
 	case reference.Stored:
@@ -173,8 +173,8 @@ func (s *Store) fetch(ctx context.Context, l *layout.Layout, ref reference.Refer
 	c.Progress = progress
 	d, err := c.PullAs(ctx, ref, name, l)
 	if complete && ctx.Err() == nil && fault.Is(err, fault.Lab) {
-		s.say("%v", err)
-		s.say(fromCache, name, had.Digest)
+		s.reportProgress("%v", err)
+		s.reportProgress(fromCache, name, had.Digest)
 		return had, nil
 	}
 	return d, err
@@ -208,7 +208,7 @@ func findComplete(l *layout.Layout, ref reference.Reference, name string) (d v1.
 // pullReport is how often a pull is reported.
 const pullReport = 3 * time.Second
 
-func mib(n int64) float64 { return float64(n) / (1 << 20) }
+func inMiB(n int64) float64 { return float64(n) / (1 << 20) }
 
 // hasAllBlobs tells whether a layout has all blobs of an image.
 func hasAllBlobs(l *layout.Layout, d v1.Descriptor) bool {
@@ -251,7 +251,7 @@ func (s *Store) unpackImage(ctx context.Context, ref reference.Reference, l *lay
 // pass.
 func (s *Store) unpackLayers(ctx context.Context, kind string, layers []unpack.Layer,
 	img Root) (dir string, err error) {
-	s.say("unpacking %s (once)", img.Ref)
+	s.reportProgress("unpacking %s (once)", img.Ref)
 	tmp, err := s.partial("root-" + kind)
 	if err != nil {
 		return "", err

@@ -63,8 +63,8 @@ func (s *Store) Resolve(ctx context.Context, name, dir string) (Stored, error) {
 	if complete && ctx.Err() == nil && fault.Is(err, fault.Lab) {
 		out.Digest = had.Digest.String()
 		out.Note = err.Error()
-		s.say("%v", err)
-		s.say(fromCache, ref, had.Digest)
+		s.reportProgress("%v", err)
+		s.reportProgress(fromCache, ref, had.Digest)
 		return out, nil
 	}
 	if err != nil {

@@ -79,7 +79,7 @@ func (s *Store) DecodeVolume(ctx context.Context, files []string, to string) (v 
 	}
 	for _, file := range files {
 		if err == nil {
-			s.say("decoding %s", file)
+			s.reportProgress("decoding %s", file)
 			v, err = decodeOne(ctx, file, out, v)
 		}
 	}

@@ -45,7 +45,7 @@ func Import(ctx context.Context, r reference.Reference, arch string, into *layou
 func Check(ctx context.Context, r reference.Reference) error {
 	f, err := os.Open(r.Path)
 	if err != nil {
-		return absent(err)
+		return addPathFix(err)
 	}
 	defer f.Close()
 	files, err := headers(ctx, f)
@@ -69,22 +69,22 @@ func read(ctx context.Context, r reference.Reference, arch string, into *layout.
 	if r.Kind == reference.Layout {
 		root, err := os.OpenRoot(r.Path)
 		if err != nil {
-			return v1.Descriptor{}, absent(err)
+			return v1.Descriptor{}, addPathFix(err)
 		}
 		defer root.Close()
 		return fromLayout(ctx, folder{root}, r.Tag, arch, into)
 	}
 	f, err := os.Open(r.Path)
 	if err != nil {
-		return v1.Descriptor{}, absent(err)
+		return v1.Descriptor{}, addPathFix(err)
 	}
 	defer f.Close()
-	unpacked, err := plain(ctx, f, into)
+	unpacked, err := seekableTar(ctx, f, into)
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
 	defer unpacked.Close()
-	files, err := index(ctx, tar.NewReader(unpacked), inFile(unpacked))
+	files, err := indexFiles(ctx, tar.NewReader(unpacked), inFile(unpacked))
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
@@ -95,7 +95,7 @@ func read(ctx context.Context, r reference.Reference, arch string, into *layout.
 	return fromDocker(ctx, files, into)
 }
 
-func absent(err error) error {
+func addPathFix(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fault.WithFix(fault.Wrap(fault.Invalid, "", err), "check the path; it is relative to the working folder")
 	}
@@ -134,9 +134,11 @@ type part struct{ at, size int64 }
 // maxFiles bounds the files of an archive.
 const maxFiles = 100_000
 
-// index notes where the files of an archive are. place tells where the bytes of the
+// indexFiles notes where the files of an archive are. place tells where the bytes of the
 // file are whose header t has read.
-func index(ctx context.Context, t *tar.Reader, place func(name string, size int64) (int64, error)) (packed, error) {
+func indexFiles(
+	ctx context.Context, t *tar.Reader, place func(name string, size int64) (int64, error),
+) (packed, error) {
 	p := packed{parts: map[string]part{}, links: map[string]string{}}
 	for ctx.Err() == nil {
 		h, err := t.Next()
@@ -238,7 +240,7 @@ func fromLayout(ctx context.Context, s source, tag, arch string, into *layout.La
 	if err != nil {
 		return v1.Descriptor{}, err
 	}
-	d, err := choose(all.Manifests, tag, arch)
+	d, err := chooseImage(all.Manifests, tag, arch)
 	if err != nil {
 		return d, err
 	}
@@ -261,8 +263,8 @@ func fromLayout(ctx context.Context, s source, tag, arch string, into *layout.La
 	return d, fault.New(fault.Invalid, "the index names only other indexes")
 }
 
-// choose returns the image with a tag, or the only one.
-func choose(all []v1.Descriptor, tag, arch string) (v1.Descriptor, error) {
+// chooseImage returns the image with a tag, or the only one.
+func chooseImage(all []v1.Descriptor, tag, arch string) (v1.Descriptor, error) {
 	var tags []string
 	for _, d := range all {
 		name := d.Annotations[refName]

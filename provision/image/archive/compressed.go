@@ -31,27 +31,27 @@ func headers(ctx context.Context, f *os.File) (packed, error) {
 	}
 	defer release()
 	if !compressed {
-		files, err := index(ctx, tar.NewReader(f), inFile(f))
+		files, err := indexFiles(ctx, tar.NewReader(f), inFile(f))
 		files.file = f
 		return files, err
 	}
 	t, documents := tar.NewReader(in), bytes.Buffer{}
-	files, err := index(ctx, t, func(name string, size int64) (int64, error) {
+	files, err := indexFiles(ctx, t, func(name string, size int64) (int64, error) {
 		at := int64(documents.Len())
 		if name != "index.json" && name != "manifest.json" || at+size > 2*layout.MaxDocument {
 			return at, nil // only its presence is asked for
 		}
 		_, err := io.CopyN(&documents, t, size)
-		return at, broken(err)
+		return at, decompressionError(err)
 	})
 	files.file = bytes.NewReader(documents.Bytes())
 	return files, err
 }
 
-// plain returns an archive as a tar file that can be read anywhere. It unpacks a
+// seekableTar returns an archive as a tar file that can be read anywhere. It unpacks a
 // compressed one into a file of the layout that has no name: nothing is left if bakeoff
 // is killed. The caller closes the file.
-func plain(ctx context.Context, f *os.File, into *layout.Layout) (*os.File, error) {
+func seekableTar(ctx context.Context, f *os.File, into *layout.Layout) (*os.File, error) {
 	in, release, compressed, err := decompressed(ctx, f)
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func plain(ctx context.Context, f *os.File, into *layout.Layout) (*os.File, erro
 		return nil, errors.Join(fault.Op("image cache", err), out.Close())
 	}
 	if n, err := io.Copy(out, io.LimitReader(in, maxUnpacked+1)); err != nil {
-		return nil, errors.Join(broken(err), out.Close())
+		return nil, errors.Join(decompressionError(err), out.Close())
 	} else if n > maxUnpacked {
 		return nil, errors.Join(fault.New(fault.Invalid, "the archive has more than %d bytes when it is unpacked",
 			int64(maxUnpacked)), out.Close())
@@ -92,11 +92,11 @@ func decompressed(ctx context.Context, f *os.File) (in io.Reader, release func()
 		return f, func() {}, false, nil
 	}
 	in, release, err = unpack.Decompress(interrupted{ctx, f})
-	return in, release, true, broken(err)
+	return in, release, true, decompressionError(err)
 }
 
-// broken is the error of reading a compressed archive.
-func broken(err error) error {
+// decompressionError is the error of reading a compressed archive.
+func decompressionError(err error) error {
 	_, ofFile := errors.AsType[*fs.PathError](err)
 	switch {
 	case err == nil, ofFile, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

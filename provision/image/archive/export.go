@@ -37,7 +37,7 @@ func Export(ctx context.Context, from *layout.Layout, i layout.Image, w io.Write
 	t := tar.NewWriter(w)
 	for _, file := range []struct{ name, text string }{{"oci-layout", `{"imageLayoutVersion":"1.0.0"}`},
 		{"index.json", string(index)}} {
-		if err := entry(t, file.name, int64(len(file.text)), strings.NewReader(file.text)); err != nil {
+		if err := writeFile(t, file.name, int64(len(file.text)), strings.NewReader(file.text)); err != nil {
 			return err
 		}
 	}
@@ -66,7 +66,7 @@ func exportBlob(ctx context.Context, t *tar.Writer, from *layout.Layout, d v1.De
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	return entry(t, blobName(d), d.Size, f)
+	return writeFile(t, blobName(d), d.Size, f)
 }
 
 // measured is the descriptor of what r has.
@@ -88,8 +88,8 @@ func measured(ctx context.Context, r io.Reader) (v1.Descriptor, error) {
 	return v1.Descriptor{}, ctx.Err()
 }
 
-// entry writes a file of mode 0644 without a time.
-func entry(t *tar.Writer, name string, size int64, r io.Reader) error {
+// writeFile writes a file of mode 0644 without a time.
+func writeFile(t *tar.Writer, name string, size int64, r io.Reader) error {
 	if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644}); err != nil {
 		return err
 	}

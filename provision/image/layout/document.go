@@ -43,7 +43,7 @@ func ParseManifest(b []byte) (v1.Manifest, error) {
 	case len(m.Layers) > maxLayers:
 		return m, fault.New(fault.Invalid, "the image has %d layers, and at most %d are possible", len(m.Layers), maxLayers)
 	case m.Config.Size > MaxDocument:
-		return m, large(m.Config)
+		return m, tooLarge(m.Config)
 	}
 	var sum int64
 	for _, d := range append([]v1.Descriptor{m.Config}, m.Layers...) {

@@ -90,7 +90,7 @@ func (l *Layout) Has(d v1.Descriptor) bool {
 // Read returns a blob whose digest it has verified. It reads at most MaxDocument bytes.
 func (l *Layout) Read(d v1.Descriptor) ([]byte, error) {
 	if d.Size > MaxDocument {
-		return nil, large(d)
+		return nil, tooLarge(d)
 	}
 	b, err := os.ReadFile(l.Blob(d.Digest))
 	if err != nil {
@@ -360,7 +360,7 @@ func (l *Layout) Unused() ([]string, error) {
 			used[b.Digest.Hex] = true
 		}
 	}
-	return l.files(blobDir, func(name string) bool { return !used[name] })
+	return l.listFiles(blobDir, func(name string) bool { return !used[name] })
 }
 
 // PartialPath is the file of a download that is no blob, among those that Partials lists.
@@ -371,10 +371,10 @@ func (l *Layout) PartialPath(key string) string {
 
 // Partials lists the files of downloads that have not ended.
 func (l *Layout) Partials() ([]string, error) {
-	return l.files(partialDir, func(string) bool { return true })
+	return l.listFiles(partialDir, func(string) bool { return true })
 }
 
-func (l *Layout) files(dir string, take func(name string) bool) ([]string, error) {
+func (l *Layout) listFiles(dir string, take func(name string) bool) ([]string, error) {
 	entries, err := os.ReadDir(filepath.Join(l.Dir, dir))
 	if err != nil {
 		return nil, fault.Op("image cache", err)
@@ -388,11 +388,11 @@ func (l *Layout) files(dir string, take func(name string) bool) ([]string, error
 	return out, nil
 }
 
-func large(d v1.Descriptor) error {
-	return fault.New(fault.Invalid, "%s %s has %d bytes, and at most %d are possible", what(d),
+func tooLarge(d v1.Descriptor) error {
+	return fault.New(fault.Invalid, "%s %s has %d bytes, and at most %d are possible", describeDocument(d),
 		d.Digest, d.Size, MaxDocument)
 }
 
-func what(d v1.Descriptor) string {
+func describeDocument(d v1.Descriptor) string {
 	return fmt.Sprintf("the document of type %q", d.MediaType)
 }

@@ -43,7 +43,7 @@ type Entry struct {
 // table nor a file system that bakeoff knows.
 func Describe(disk io.ReaderAt, size int64, arch string) (Table, error) {
 	t := Table{Entries: []Entry{}}
-	if t.FileSystem = system(disk, Range{0, size}); t.FileSystem != ext {
+	if t.FileSystem = fileSystemOf(disk, Range{0, size}); t.FileSystem != ext {
 		all, err := gpt.Read(disk, size)
 		switch {
 		case err == nil:
@@ -69,7 +69,7 @@ func Describe(disk io.ReaderAt, size int64, arch string) (Table, error) {
 		return t, fault.New(fault.NotFound, "neither a partition table nor a file system that bakeoff knows")
 	}
 	for i, e := range t.Entries {
-		t.Entries[i].FileSystem = system(disk, Range{e.Offset, e.Size})
+		t.Entries[i].FileSystem = fileSystemOf(disk, Range{e.Offset, e.Size})
 	}
 	r, err := Root(disk, size, arch)
 	if err != nil {
@@ -91,7 +91,7 @@ func Describe(disk io.ReaderAt, size int64, arch string) (Table, error) {
 
 // mbrEntries returns the primary partitions of an MBR.
 func mbrEntries(disk io.ReaderAt, size int64) (all []Entry) {
-	mbr := at(disk, 0, 512)
+	mbr := readAt(disk, 0, 512)
 	if mbr == nil || mbr[510] != 0x55 || mbr[511] != 0xaa {
 		return nil
 	}

@@ -44,26 +44,26 @@ var roots = map[string]string{
 // only Linux partition. Errors are of kind fault.Invalid.
 func Root(disk io.ReaderAt, size int64, arch string) (Range, error) {
 	whole := Range{0, size}
-	if system(disk, whole) == ext {
+	if fileSystemOf(disk, whole) == ext {
 		return whole, checkExt(disk, whole)
 	}
-	parts, err := table(disk, size, arch)
+	parts, err := linuxPartitions(disk, size, arch)
 	if err != nil {
 		return Range{}, err
 	}
 	if parts == nil {
-		if s := system(disk, whole); s != "" {
+		if s := fileSystemOf(disk, whole); s != "" {
 			return Range{}, unmountable(s)
 		}
 		return Range{}, fault.WithFix(fault.New(fault.Invalid, "the disk has neither a partition "+
 			"table nor a file system that "+
 			"bakeoff knows"), "name a raw or qcow2 file with an ext4 file system, a GPT or an MBR")
 	}
-	r, err := choose(parts)
+	r, err := chooseRoot(parts)
 	if err != nil {
 		return r, err
 	}
-	if s := system(disk, r); s != ext {
+	if s := fileSystemOf(disk, r); s != ext {
 		return r, unmountable(s)
 	}
 	return r, checkExt(disk, r)
@@ -75,20 +75,20 @@ type part struct {
 	root bool // its type says that it is a root
 }
 
-func (p part) place() Range { return Range{p.Offset, p.Size} }
+func (p part) byteRange() Range { return Range{p.Offset, p.Size} }
 
-// choose returns the partition that the attributes of the GPT name: BOOTONCE before
+// chooseRoot returns the partition that the attributes of the GPT name: BOOTONCE before
 // BOOTME; or the root partition; or else the only Linux partition.
-func choose(parts []part) (Range, error) {
+func chooseRoot(parts []part) (Range, error) {
 	if p, err := gpt.Boot(lists.Map(parts, func(p part) gpt.Partition { return p.Partition }), ""); err == nil {
-		return part{Partition: p}.place(), nil
+		return part{Partition: p}.byteRange(), nil
 	}
 	found := slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return !p.root })
 	if len(found) == 0 {
 		found = parts
 	}
 	if len(found) == 1 {
-		return found[0].place(), nil
+		return found[0].byteRange(), nil
 	}
 	numbers := lists.Map(found, func(p part) string { return fmt.Sprint(p.Number) })
 	err := fault.New(fault.Invalid, "the disk has %d partitions that can be the root: %s", len(found),
@@ -99,9 +99,9 @@ func choose(parts []part) (Range, error) {
 	return Range{}, fault.WithFix(err, "copy the file system of the root into a file of its own and name that file")
 }
 
-// table returns the Linux partitions of a disk; nil if it has no partition table.
-func table(disk io.ReaderAt, size int64, arch string) ([]part, error) {
-	mbr := at(disk, 0, 512)
+// linuxPartitions returns the Linux partitions of a disk; nil if it has no partition table.
+func linuxPartitions(disk io.ReaderAt, size int64, arch string) ([]part, error) {
+	mbr := readAt(disk, 0, 512)
 	if mbr == nil || mbr[510] != 0x55 || mbr[511] != 0xaa {
 		return nil, nil
 	}
@@ -153,8 +153,8 @@ func linuxParts(disk io.ReaderAt, size int64, arch string) ([]part, error) {
 	return parts, err
 }
 
-// at reads n bytes; nil if the disk does not have them.
-func at(disk io.ReaderAt, offset int64, n int) []byte {
+// readAt reads n bytes; nil if the disk does not have them.
+func readAt(disk io.ReaderAt, offset int64, n int) []byte {
 	b := make([]byte, n)
 	if _, err := io.ReadFull(io.NewSectionReader(disk, offset, int64(n)), b); err != nil {
 		return nil
@@ -184,11 +184,11 @@ var systems = []struct {
 	{"NTFS", "NTFS    ", 3}, {"FAT", "FAT", 54}, {"FAT", "FAT32", 82},
 }
 
-// system names what a range holds; "" if it is not known.
-func system(disk io.ReaderAt, r Range) string {
+// fileSystemOf names what a range holds; "" if it is not known.
+func fileSystemOf(disk io.ReaderAt, r Range) string {
 	for _, s := range systems {
 		if int64(len(s.mark)) <= r.Size-s.offset &&
-			bytes.Equal(at(disk, r.Offset+s.offset, len(s.mark)), []byte(s.mark)) {
+			bytes.Equal(readAt(disk, r.Offset+s.offset, len(s.mark)), []byte(s.mark)) {
 			return s.name
 		}
 	}
@@ -214,7 +214,7 @@ func unmountable(s string) error {
 
 // checkExt refuses a file system that is larger than its place, which no kernel mounts.
 func checkExt(disk io.ReaderAt, r Range) error {
-	super := at(disk, r.Offset+1024, 1024)
+	super := readAt(disk, r.Offset+1024, 1024)
 	if super == nil {
 		return fault.New(fault.Invalid, "the disk ends within the superblock of its file system")
 	}

@@ -95,7 +95,7 @@ const forms = "write debian:SUITE such as debian:bookworm, ubuntu:SUITE, NAME:TA
 func Parse(text string) (Reference, error) {
 	r := Reference{Text: text}
 	if i := strings.IndexFunc(text, unreadable); i >= 0 {
-		return r, r.wrong(forms, "byte %d is a space or a character that cannot be printed", i+1)
+		return r, r.inputError(forms, "byte %d is a space or a character that cannot be printed", i+1)
 	}
 	if len(text) > maxText {
 		return r, fault.New(fault.Invalid, "the name of an image has %d bytes, and at most %d are possible", len(text),
@@ -108,21 +108,21 @@ func Parse(text string) (Reference, error) {
 		return r, fault.WithFix(fault.New(fault.Invalid, `"" is not an image`), forms)
 	case colon && slices.Contains(files, Kind(word)):
 		r.Kind = Kind(word)
-		return r.file(rest)
+		return r.parseFile(rest)
 	case colon && word == string(Stored):
 		r.Kind = Stored
-		return r.stored(rest)
+		return r.parseStored(rest)
 	case colon && fix != "":
-		return r, r.wrong(fix, "bakeoff does not read %s:", word)
+		return r, r.inputError(fix, "bakeoff does not read %s:", word)
 	case slices.Contains(Distributions, word) && !strings.Contains(text, "@"):
 		r.Kind, r.Distribution, r.Suite = Packages, word, rest
 		if !suiteName.MatchString(rest) {
-			return r, r.wrong(fmt.Sprintf("write %s:SUITE, such as debian:bookworm or ubuntu:noble, or %s/library/%s:TAG for "+
-				"the image of the registry", word, DockerHub, word), "%q is not the name of a suite", rest)
+			return r, r.inputError(fmt.Sprintf("write %s:SUITE, such as debian:bookworm or ubuntu:noble, "+
+				"or %s/library/%s:TAG for the image of the registry", word, DockerHub, word), "%q is not the name of a suite", rest)
 		}
 		return r, nil
 	case text[0] == '/' || text[0] == '.' || !colon && fileName.MatchString(text):
-		return r, r.wrong("write rootfs:"+text+" for a root file system, or oci:, oci-archive: or "+
+		return r, r.inputError("write rootfs:"+text+" for a root file system, or oci:, oci-archive: or "+
 			"docker-archive: and the path",
 			"a path does not say what the file or folder holds")
 	}
@@ -134,33 +134,33 @@ func unreadable(c rune) bool {
 	return c == unicode.ReplacementChar || unicode.IsSpace(c) || !unicode.IsPrint(c)
 }
 
-// file reads what follows the word of a file or folder.
-func (r Reference) file(rest string) (Reference, error) {
+// parseFile reads what follows the word of a file or folder.
+func (r Reference) parseFile(rest string) (Reference, error) {
 	r.Path = rest
 	if r.Kind == Layout {
 		if dir, tag, ok := cutLast(rest, ":"); ok && !strings.Contains(tag, "/") {
 			r.Path, r.Tag = dir, tag
 			if tag == "" {
-				return r, r.wrong("write oci:"+dir+" or oci:"+dir+":TAG", "there is no tag after the last colon")
+				return r, r.inputError("write oci:"+dir+" or oci:"+dir+":TAG", "there is no tag after the last colon")
 			}
 		}
 	}
 	if r.Path == "" {
-		return r, r.wrong(fmt.Sprintf("write %s:/path", r.Kind), "there is no path after %s:", r.Kind)
+		return r, r.inputError(fmt.Sprintf("write %s:/path", r.Kind), "there is no path after %s:", r.Kind)
 	}
 	if strings.HasPrefix(r.Path, "~") {
-		return r, r.wrong("write the path of your home folder", "bakeoff does not expand ~")
+		return r, r.inputError("write the path of your home folder", "bakeoff does not expand ~")
 	}
 	r.Path = path.Clean(r.Path)
 	return r, nil
 }
 
-// stored reads NAME:VERSION of an image of the store.
-func (r Reference) stored(rest string) (Reference, error) {
+// parseStored reads NAME:VERSION of an image of the store.
+func (r Reference) parseStored(rest string) (Reference, error) {
 	var ok bool
 	r.StoredName, r.Version, ok = strings.Cut(rest, ":")
 	if !ok || !storedName.MatchString(r.StoredName) || !storedName.MatchString(r.Version) {
-		return r, r.wrong("write store:NAME:VERSION; bakeoff image list shows both",
+		return r, r.inputError("write store:NAME:VERSION; bakeoff image list shows both",
 			"%q is not the name and the version of a stored image", rest)
 	}
 	return r, nil
@@ -175,7 +175,7 @@ func Store(name, version string) (Reference, error) {
 func (r Reference) registry() (Reference, error) {
 	r.Kind = Registry
 	if scheme, _, ok := strings.Cut(r.Text, "//"); ok {
-		return r, r.wrong("write HOST/NAME:TAG", "%q before // has no meaning here", scheme)
+		return r, r.inputError("write HOST/NAME:TAG", "%q before // has no meaning here", scheme)
 	}
 	base, digest, pinned := strings.Cut(r.Text, "@")
 	_, tag, tagged := cutLast(base, ":")
@@ -183,20 +183,21 @@ func (r Reference) registry() (Reference, error) {
 	switch {
 	case !pinned && !tagged:
 		word, _, _ := strings.Cut(base, ":")
-		return r, r.wrong(r.meant(word, "write "+base+":TAG, such as "+base+":latest, or "+base+"@sha256:…"),
+		return r, r.inputError(r.adviceFor(word, "write "+base+":TAG, such as "+base+":latest, or "+base+"@sha256:…"),
 			"there is no tag and no digest")
 	case strings.ToLower(base) != base && strings.ToLower(strings.TrimSuffix(base, tag)) != strings.TrimSuffix(base, tag):
-		return r, r.wrong("write "+strings.ToLower(strings.TrimSuffix(base, tag))+tag, "names in registries are lower case")
+		return r, r.inputError("write "+strings.ToLower(strings.TrimSuffix(base, tag))+tag,
+			"names in registries are lower case")
 	case pinned && !digestForm.MatchString(digest):
-		return r, r.wrong("write @sha256: and 64 hexadecimal digits", "%q is not a digest", digest)
+		return r, r.inputError("write @sha256: and 64 hexadecimal digits", "%q is not a digest", digest)
 	}
 	at, err := name.NewTag(base)
 	if err != nil {
-		return r, r.wrong(forms, "%s", reason(err))
+		return r, r.inputError(forms, "%s", libraryReason(err))
 	}
 	if first, _, _ := strings.Cut(base, ":"); tagged && !strings.Contains(base, "/") {
-		if fix := r.meant(first, ""); fix != "" {
-			return r, r.wrong(fix, "its name looks misspelled")
+		if fix := r.adviceFor(first, ""); fix != "" {
+			return r, r.inputError(fix, "its name looks misspelled")
 		}
 	}
 	r.Host, r.Repository, r.Digest = at.RegistryStr(), at.RepositoryStr(), digest
@@ -211,9 +212,9 @@ func (r Reference) registry() (Reference, error) {
 
 var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// meant is the advice for a word that resembles a distribution or the word of a
+// adviceFor is the advice for a word that resembles a distribution or the word of a
 // file; otherwise it is fix.
-func (r Reference) meant(word, fix string) string {
+func (r Reference) adviceFor(word, fix string) string {
 	known := slices.Clone(Distributions)
 	for _, k := range files {
 		known = append(known, string(k))
@@ -258,13 +259,13 @@ func (r Reference) Pinned(digest string) Reference {
 	return r
 }
 
-func (r Reference) wrong(fix, format string, args ...any) error {
+func (r Reference) inputError(fix, format string, args ...any) error {
 	return fault.WithFix(fault.New(fault.Invalid, "%s is not an image: %s", yamltree.Show(r.Text),
 		fmt.Sprintf(format, args...)), fix)
 }
 
-// reason is the text of the library's error, without its own name for the input.
-func reason(err error) string {
+// libraryReason is the text of the library's error, without its own name for the input.
+func libraryReason(err error) string {
 	s := err.Error()
 	for _, p := range []string{"could not parse reference: ", "a tag/digest must be specified: "} {
 		s = strings.TrimPrefix(s, p)

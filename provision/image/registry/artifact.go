@@ -30,7 +30,7 @@ func (c *Client) PushArtifact(ctx context.Context, host, repository, tag string,
 			if err != nil {
 				return false, err
 			}
-			return false, remote.WriteLayer(l.repository, file{d, from.Blob(d.Digest)}, l.with(ctx)...)
+			return false, remote.WriteLayer(l.repository, file{d, from.Blob(d.Digest)}, l.remoteOptions(ctx)...)
 		}); err != nil {
 			return fault.Op("push to "+host+"/"+repository, err)
 		}
@@ -44,7 +44,7 @@ func (c *Client) PushArtifact(ctx context.Context, host, repository, tag string,
 		if tag != "" {
 			at = l.repository.Tag(tag)
 		}
-		return false, remote.Put(at, document(manifest), l.with(ctx)...)
+		return false, remote.Put(at, document(manifest), l.remoteOptions(ctx)...)
 	})
 	return fault.Op("push to "+host+"/"+repository, err)
 }
@@ -87,7 +87,7 @@ func (c *Client) Referrers(ctx context.Context, r reference.Reference, digest, a
 			if err != nil {
 				return false, err
 			}
-			index, err := remote.Referrers(l.repository.Digest(digest), l.with(ctx)...)
+			index, err := remote.Referrers(l.repository.Digest(digest), l.remoteOptions(ctx)...)
 			if err != nil {
 				return false, err
 			}

@@ -46,7 +46,7 @@ func (c *Client) Push(ctx context.Context, r reference.Reference, from *layout.L
 				p.add(u.Complete - p.done)
 			}
 		}()
-		err = remote.Write(l.repository.Tag(r.Tag), image, append(l.with(ctx), remote.WithProgress(updates))...)
+		err = remote.Write(l.repository.Tag(r.Tag), image, append(l.remoteOptions(ctx), remote.WithProgress(updates))...)
 		<-reported
 		return gain, err
 	})
@@ -102,7 +102,7 @@ func listNames[P any](ctx context.Context, s *session, form *regexp.Regexp,
 		if err != nil {
 			return false, err
 		}
-		puller, err := remote.NewPuller(l.with(ctx)...)
+		puller, err := remote.NewPuller(l.remoteOptions(ctx)...)
 		if err != nil {
 			return false, err
 		}

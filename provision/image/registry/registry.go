@@ -105,7 +105,7 @@ func (c *Client) anywhere(ctx context.Context, r reference.Reference, do func(*s
 		if fault.Is(err, fault.NotFound) {
 			lacking = append(lacking, p.host)
 		}
-		c.say("the mirror %s does not give %s: %s", p.host, r, safetext.Line(err.Error()))
+		c.reportProgress("the mirror %s does not give %s: %s", p.host, r, safetext.Line(err.Error()))
 	}
 	if len(lacking) > 0 && fault.Is(err, fault.Lab) {
 		err = fault.Op("the mirror "+strings.Join(lacking, ", ")+" has no such image, and the registry does not answer", err)
@@ -113,7 +113,7 @@ func (c *Client) anywhere(ctx context.Context, r reference.Reference, do func(*s
 	return fault.Op("image "+r.String(), err)
 }
 
-func (c *Client) say(format string, args ...any) {
+func (c *Client) reportProgress(format string, args ...any) {
 	if c.Say != nil {
 		c.Say(fmt.Sprintf(format, args...))
 	}
@@ -162,7 +162,7 @@ func (s *session) getDocument(ctx context.Context, which string) (v1.Descriptor,
 	err := s.retry(ctx, func() (bool, error) {
 		l, err := s.logIn(ctx)
 		if err == nil { // a digest is checked below, with an error that has a kind
-			d, err = remote.Get(l.repository.Tag(which), l.with(ctx)...)
+			d, err = remote.Get(l.repository.Tag(which), l.remoteOptions(ctx)...)
 		}
 		return err == nil, err
 	})
@@ -227,7 +227,7 @@ func (s *session) pullBlobs(ctx context.Context, all []v1.Descriptor, into *layo
 // pullBlob downloads a blob that the layout lacks.
 func (s *session) pullBlob(ctx context.Context, d v1.Descriptor, into *layout.Layout, p *progress) (err error) {
 	if into.Has(d) {
-		p.have(d.Size)
+		p.countPresent(d.Size)
 		return nil
 	}
 	if ctx.Err() != nil {
@@ -350,7 +350,7 @@ func (s *session) retry(ctx context.Context, do func() (gain bool, err error)) e
 			return explainError(err, s.host)
 		}
 		pause := 500 * time.Millisecond << (tries - 1 - min(left, tries-1))
-		s.say("%s: %s; trying again in %s", s.host, safetext.Line(err.Error()), pause)
+		s.reportProgress("%s: %s; trying again in %s", s.host, safetext.Line(err.Error()), pause)
 		if err := s.pause(ctx, pause); err != nil {
 			return err
 		}
@@ -447,8 +447,8 @@ type login struct {
 	transport  http.RoundTripper // with credentials
 }
 
-// with returns the options of the library. The session tries again, not the library.
-func (l *login) with(ctx context.Context) []remote.Option {
+// remoteOptions returns the options of the library. The session tries again, not the library.
+func (l *login) remoteOptions(ctx context.Context) []remote.Option {
 	return []remote.Option{remote.WithContext(ctx), remote.WithTransport(l.transport),
 		remote.WithRetryBackoff(remote.Backoff{Steps: 1})}
 }
@@ -461,7 +461,7 @@ func (s *session) logIn(ctx context.Context) (*login, error) {
 		return s.login, nil
 	}
 	var options []name.Option
-	if s.plain(s.host) {
+	if s.allowsHTTP(s.host) {
 		options = append(options, name.Insecure)
 	}
 	host, err := name.NewRegistry(s.host, options...)
@@ -521,8 +521,8 @@ func newProgress(to func(done, all int64), blobs []v1.Descriptor) *progress {
 	return p
 }
 
-// have counts bytes that were there before, and reports nothing.
-func (p *progress) have(n int64) {
+// countPresent counts bytes that were there before, and reports nothing.
+func (p *progress) countPresent(n int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.done += n

@@ -436,12 +436,12 @@ func TestSettings(t *testing.T) {
 	}
 	for _, host := range []string{"localhost", "localhost:5000", "127.0.0.1:1", "[::1]:5000",
 		"10.0.0.1", "r.example:5000"} {
-		if !s.plain(host) {
+		if !s.allowsHTTP(host) {
 			t.Errorf("%s needs TLS", host)
 		}
 	}
 	for _, host := range []string{"r.example", "m.example:5000", "10.0.0.2", "192.168.0.1:5000", "localhost.example"} {
-		if s.plain(host) {
+		if s.allowsHTTP(host) {
 			t.Errorf("%s needs no TLS", host)
 		}
 	}

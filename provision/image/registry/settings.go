@@ -98,9 +98,9 @@ func (s Settings) places(r reference.Reference) []place {
 	return append(out, place{host: r.Host, repository: r.Repository})
 }
 
-// plain tells whether a registry may be reached without TLS: if a setting says so, or if
+// allowsHTTP tells whether a registry may be reached without TLS: if a setting says so, or if
 // it is on this machine.
-func (s Settings) plain(host string) bool {
+func (s Settings) allowsHTTP(host string) bool {
 	for _, p := range s.Plain {
 		if p == host {
 			return true
@@ -137,7 +137,7 @@ type guarded struct {
 }
 
 func (g guarded) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Scheme == "http" && !g.plain(r.URL.Host) {
+	if r.URL.Scheme == "http" && !g.allowsHTTP(r.URL.Host) {
 		return nil, fault.WithFix(fault.New(fault.Unsupported, "%s answers only over HTTP without TLS", r.URL.Host),
 			"set "+VarPlain+"="+r.URL.Host+" if you trust the network to it")
 	}

@@ -49,8 +49,8 @@ func (s status) Error() string {
 	return fmt.Sprintf("%s: the server answers %d %s", safetext.Line(s.url), s.code, http.StatusText(s.code))
 }
 
-// get makes a request. from asks for the bytes from there.
-func (c *Client) get(ctx context.Context, url string, from int64) (*http.Response, error) {
+// requestBytes makes a request. from asks for the bytes from there.
+func (c *Client) requestBytes(ctx context.Context, url string, from int64) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, "", err)
@@ -72,8 +72,8 @@ func (c *Client) get(ctx context.Context, url string, from int64) (*http.Respons
 	return nil, errors.Join(err, resp.Body.Close())
 }
 
-// again calls do until it succeeds, at most tries times in a row without a gain.
-func (c *Client) again(ctx context.Context, do func() (gain bool, err error)) error {
+// retryWhileGaining calls do until it succeeds, at most tries times in a row without a gain.
+func (c *Client) retryWhileGaining(ctx context.Context, do func() (gain bool, err error)) error {
 	for left := tries; ; {
 		gain, err := do()
 		if err == nil {
@@ -121,10 +121,10 @@ func (c *Client) wait(ctx context.Context, d time.Duration) error {
 // Document returns what an address has, at most MaxDocument bytes.
 func (c *Client) Document(ctx context.Context, url string) ([]byte, error) {
 	var b []byte
-	err := c.again(ctx, func() (bool, error) {
+	err := c.retryWhileGaining(ctx, func() (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, stall)
 		defer cancel()
-		resp, err := c.get(ctx, url, 0)
+		resp, err := c.requestBytes(ctx, url, 0)
 		if err != nil {
 			return false, err
 		}
@@ -141,10 +141,10 @@ func (c *Client) Document(ctx context.Context, url string) ([]byte, error) {
 // Head returns the first n bytes of a file, or fewer if it has fewer.
 func (c *Client) Head(ctx context.Context, f File, n int64) ([]byte, error) {
 	var b []byte
-	err := c.again(ctx, func() (bool, error) {
+	err := c.retryWhileGaining(ctx, func() (bool, error) {
 		ctx, cancel := context.WithTimeout(ctx, stall)
 		defer cancel()
-		resp, err := c.get(ctx, f.URL, 0)
+		resp, err := c.requestBytes(ctx, f.URL, 0)
 		if err != nil {
 			return false, err
 		}
@@ -168,7 +168,7 @@ func (c *Client) Download(ctx context.Context, f File, to string) error {
 			kept = info.Size()
 		}
 		if f.Size == 0 || kept != f.Size {
-			if err := c.fill(ctx, f, to); err != nil {
+			if err := c.downloadRest(ctx, f, to); err != nil {
 				if fault.Is(err, fault.Invalid) {
 					err = errors.Join(err, os.Remove(to))
 				}
@@ -186,27 +186,27 @@ func (c *Client) Download(ctx context.Context, f File, to string) error {
 	}
 }
 
-// fill downloads the bytes that a file lacks.
-func (c *Client) fill(ctx context.Context, f File, to string) error {
+// downloadRest downloads the bytes that a file lacks.
+func (c *Client) downloadRest(ctx context.Context, f File, to string) error {
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	err = c.again(ctx, func() (bool, error) {
+	err = c.retryWhileGaining(ctx, func() (bool, error) {
 		from, err := out.Seek(0, io.SeekEnd)
 		if err != nil {
 			return false, fault.Op("", err)
 		}
-		return c.part(ctx, f, out, from)
+		return c.appendAnswer(ctx, f, out, from)
 	})
 	return errors.Join(err, out.Sync(), out.Close())
 }
 
-// part appends what one answer has.
-func (c *Client) part(ctx context.Context, f File, out *os.File, from int64) (gain bool, err error) {
+// appendAnswer appends what one answer has.
+func (c *Client) appendAnswer(ctx context.Context, f File, out *os.File, from int64) (gain bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	resp, err := c.get(ctx, f.URL, from)
+	resp, err := c.requestBytes(ctx, f.URL, from)
 	if s, ok := errors.AsType[status](err); ok && s.code == http.StatusRequestedRangeNotSatisfiable && from > 0 {
 		return true, nil // everything is there; the checksum decides
 	}

@@ -32,19 +32,20 @@ const (
 func allowed(name, value string) error {
 	switch {
 	case strings.HasPrefix(name, "trusted."), strings.HasPrefix(name, "user.overlay."):
-		return refuse("the extended attribute %s changes how the kernel mounts the image", show(name))
+		return refusal("the extended attribute %s changes how the kernel mounts the image", forMessage(name))
 	case name == "" || len(name) > maxAttributeName || strings.ContainsRune(name, 0):
-		return refuse("the name of an extended attribute has %d bytes, and 1 to %d are possible", len(name), maxAttributeName)
+		return refusal("the name of an extended attribute has %d bytes, and 1 to %d are possible",
+			len(name), maxAttributeName)
 	case len(value) > maxAttribute:
-		return refuse("the extended attribute %s has %d bytes, and at most %d are possible", show(name), len(value),
+		return refusal("the extended attribute %s has %d bytes, and at most %d are possible", forMessage(name), len(value),
 			maxAttribute)
 	}
 	return nil
 }
 
-// kept tells whether an attribute belongs to the image. Others belong to the security
+// isKept tells whether an attribute belongs to the image. Others belong to the security
 // policy of the machine on which it was made.
-func kept(name string) bool {
+func isKept(name string) bool {
 	return name == "security.capability" || strings.HasPrefix(name, "user.") ||
 		name == "system.posix_acl_access" || name == "system.posix_acl_default"
 }

@@ -47,20 +47,20 @@ func (c Checking) entries(archive *tar.Reader, s *stream) (whole bool, err error
 	for ; c.Most == 0 || size < c.Most; n++ {
 		h, err := archive.Next()
 		if errors.Is(err, io.EOF) && n == 0 {
-			return true, refuse("the archive holds no file")
+			return true, refusal("the archive holds no file")
 		}
 		if errors.Is(err, io.EOF) {
 			return true, nil
 		}
 		if err != nil {
-			return false, s.fault(err)
+			return false, s.endError(err)
 		}
 		size += h.Size
 		if n >= c.Limits.Entries {
-			return false, refuse("the image holds more than %d files", c.Limits.Entries)
+			return false, refusal("the image holds more than %d files", c.Limits.Entries)
 		}
 		if err := c.entry(h, archive); err != nil {
-			return false, fault.Op("entry "+show(h.Name), err)
+			return false, fault.Op("entry "+forMessage(h.Name), err)
 		}
 	}
 	return false, nil
@@ -71,7 +71,7 @@ func (c Checking) entry(h *tar.Header, content io.Reader) error {
 	if h.Typeflag == tar.TypeXGlobalHeader {
 		return nil
 	}
-	name, err := clean(h.Name)
+	name, err := relativePath(h.Name)
 	if err != nil {
 		return err
 	}
@@ -79,13 +79,13 @@ func (c Checking) entry(h *tar.Header, content io.Reader) error {
 	case tar.TypeDir, tar.TypeReg, tar.TypeGNUSparse, tar.TypeSymlink, tar.TypeLink, tar.TypeFifo:
 	case tar.TypeChar, tar.TypeBlock:
 		if len(name) < 4 || name[:4] != "dev/" {
-			return refuse("it is a device outside /dev; bakeoff skips devices below /dev and refuses others")
+			return refusal("it is a device outside /dev; bakeoff skips devices below /dev and refuses others")
 		}
 	default:
-		return refuse("it is of the unknown type %q", h.Typeflag)
+		return refusal("it is of the unknown type %q", h.Typeflag)
 	}
 	if name == "" && h.Typeflag != tar.TypeDir {
-		return refuse("the root of the image is not a folder")
+		return refusal("the root of the image is not a folder")
 	}
 	if _, _, err := owner(h); err != nil || c.Entry == nil {
 		return err

@@ -78,12 +78,12 @@ func (p *packer) add(name string) error {
 	}
 	kind := info.Mode().Type()
 	if p.layer {
-		if hides(info) {
+		if isWhiteout(info) {
 			return p.whiteout(path.Dir(name), path.Base(name))
 		}
 		if strings.HasPrefix(path.Base(name), whiteout) {
 			return fault.New(fault.Unsupported, "a layer cannot have a file called %s: names with %s mark deleted "+
-				"files", show(name), whiteout)
+				"files", forMessage(name), whiteout)
 		}
 	}
 	if kind&(fs.ModeSocket|fs.ModeDevice|fs.ModeIrregular) != 0 {
@@ -131,7 +131,7 @@ func (p *packer) file(name string, h *tar.Header) error {
 	}
 	n, err := io.Copy(p.tar, io.LimitReader(f, h.Size))
 	if err == nil && n < h.Size {
-		err = fault.New(fault.Invalid, "%s changed while it was read", show(name))
+		err = fault.New(fault.Invalid, "%s changed while it was read", forMessage(name))
 	}
 	return err
 }
@@ -175,7 +175,7 @@ func describeFile(f *os.File, h *tar.Header) error {
 		return err
 	}
 	for name, value := range all {
-		if !kept(name) || strings.HasPrefix(name, "user.overlay.") {
+		if !isKept(name) || strings.HasPrefix(name, "user.overlay.") {
 			continue
 		}
 		if h.PAXRecords == nil {
@@ -186,8 +186,8 @@ func describeFile(f *os.File, h *tar.Header) error {
 	return nil
 }
 
-// hides tells whether a file is a mark of an overlay: the lower file does not exist any more.
-func hides(info fs.FileInfo) bool {
+// isWhiteout tells whether a file is a mark of an overlay: the lower file does not exist any more.
+func isWhiteout(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return ok && info.Mode()&fs.ModeCharDevice != 0 && st.Rdev == 0
 }
@@ -198,7 +198,7 @@ func replacesLower(f *os.File) (bool, error) {
 	all, err := fileAttributes(f)
 	for _, namespace := range []string{"trusted.overlay.", "user.overlay."} {
 		if all[namespace+"redirect"] != "" {
-			return false, fault.New(fault.Unsupported, "%s was moved, which a layer cannot hold", show(f.Name()))
+			return false, fault.New(fault.Unsupported, "%s was moved, which a layer cannot hold", forMessage(f.Name()))
 		}
 		if all[namespace+"opaque"] == "y" {
 			return true, err

@@ -17,17 +17,17 @@ const (
 // zeros is a page of a hole.
 var zeros [pageSize]byte
 
-// take counts bytes that the layer takes on the disk.
-func (u *unpacker) take(n int64) error {
+// countBytes counts bytes that the layer takes on the disk.
+func (u *unpacker) countBytes(n int64) error {
 	if u.left -= n; u.left < 0 {
-		return refuse("the layer of %d bytes takes more than %d bytes on the disk", u.size, u.o.Limits.of(u.size))
+		return refusal("the layer of %d bytes takes more than %d bytes on the disk", u.size, u.o.Limits.mostOnDisk(u.size))
 	}
 	return nil
 }
 
-// fill writes a file of size bytes. It leaves out pages of zeros, so that a file system
+// writeContent writes a file of size bytes. It leaves out pages of zeros, so that a file system
 // keeps holes in their place.
-func (u *unpacker) fill(f *os.File, size int64, content io.Reader) error {
+func (u *unpacker) writeContent(f *os.File, size int64, content io.Reader) error {
 	for at := int64(0); at < size; {
 		b := u.buffer[:min(int64(len(u.buffer)), size-at)]
 		if _, err := io.ReadFull(content, b); errors.Is(err, io.EOF) {
@@ -38,7 +38,7 @@ func (u *unpacker) fill(f *os.File, size int64, content io.Reader) error {
 		for from := 0; from < len(b); {
 			to, hole := run(b, from)
 			if !hole {
-				if err := u.take(int64(to - from)); err != nil {
+				if err := u.countBytes(int64(to - from)); err != nil {
 					return err
 				}
 				if _, err := f.WriteAt(b[from:to], at+int64(from)); err != nil {

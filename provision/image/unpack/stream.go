@@ -43,26 +43,26 @@ func open(ctx context.Context, l Layer, limits Limits, count func(int64)) (*stre
 	plain, closer, err := decompress(s.file)
 	if err != nil {
 		in.Close()
-		return nil, s.blame(err)
+		return nil, s.classifyError(err)
 	}
 	s.closer = closer
-	s.tar = &measured{in: plain, most: limits.all()}
+	s.tar = &measured{in: plain, most: limits.mostUnpacked()}
 	if l.DiffID != "" { // half of the time of reading
 		s.tar.sum = sha256.New()
 	}
 	for range buffers {
 		s.empty <- make([]byte, bufferSize)
 	}
-	go s.fill()
+	go s.fillBuffers()
 	return s, nil
 }
 
-// all is how many bytes a layer may hold, with its headers.
-func (l Limits) all() int64 { return l.Bytes + int64(l.Entries)*4096 }
+// mostUnpacked is how many bytes a layer may hold, with its headers.
+func (l Limits) mostUnpacked() int64 { return l.Bytes + int64(l.Entries)*4096 }
 
-// of is how many bytes a layer of a size may take on the disk.
-func (l Limits) of(size int64) int64 {
-	most := l.all()
+// mostOnDisk is how many bytes a layer of a size may take on the disk.
+func (l Limits) mostOnDisk(size int64) int64 {
+	most := l.mostUnpacked()
 	if size >= 0 && size < (most-l.Slack)/l.Ratio {
 		most = l.Slack + l.Ratio*size
 	}
@@ -74,8 +74,8 @@ const (
 	bufferSize = 256 << 10
 )
 
-// fill reads the tar file into buffers until its end.
-func (s *stream) fill() {
+// fillBuffers reads the tar file into buffers until its end.
+func (s *stream) fillBuffers() {
 	defer close(s.ended)
 	defer close(s.full)
 	for {
@@ -97,7 +97,7 @@ func (s *stream) fill() {
 		case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) && s.tar.ended:
 			return
 		case err != nil:
-			s.failed = s.blame(err)
+			s.failed = s.classifyError(err)
 			return
 		}
 	}
@@ -125,9 +125,9 @@ func (s *stream) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fault returns what ended the stream early; else err, as a reason to refuse the
+// endError returns what ended the stream early; else err, as a reason to refuse the
 // archive.
-func (s *stream) fault(err error) error {
+func (s *stream) endError(err error) error {
 	select {
 	case <-s.ended:
 		if s.failed != nil {
@@ -138,18 +138,18 @@ func (s *stream) fault(err error) error {
 	if err == nil {
 		return nil
 	}
-	return refuse("it is not a tar file: %w", err)
+	return refusal("it is not a tar file: %w", err)
 }
 
-// blame tells a file that cannot be read from one that is damaged.
-func (s *stream) blame(err error) error {
+// classifyError tells a file that cannot be read from one that is damaged.
+func (s *stream) classifyError(err error) error {
 	switch {
 	case s.file.failed != nil:
 		return s.file.failed
 	case errors.Is(err, errLarge):
-		return refuse("the layer of %d bytes holds more than %d bytes", s.layer.Size, s.tar.most)
+		return refusal("the layer of %d bytes holds more than %d bytes", s.layer.Size, s.tar.most)
 	}
-	return refuse("the compressed archive is damaged: %w", err)
+	return refusal("the compressed archive is damaged: %w", err)
 }
 
 // finish reads the rest and compares the digests.
@@ -168,7 +168,7 @@ func (s *stream) finish() error {
 			continue
 		}
 		if got := digest(c.sum); c.want != got {
-			return refuse("the %s was changed or is damaged: its digest is %s and not %s", c.what, got, c.want)
+			return refusal("the %s was changed or is damaged: its digest is %s and not %s", c.what, got, c.want)
 		}
 	}
 	if s.layer.Found != nil {

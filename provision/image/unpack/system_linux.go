@@ -19,7 +19,7 @@ func (u *unpacker) fifo(at *os.Root, base, real string, h *tar.Header) error {
 	if err != nil {
 		return err
 	}
-	if _, err := u.clear(at, base, real, false); err != nil {
+	if _, err := u.clearPath(at, base, real, false); err != nil {
 		return err
 	}
 	dir, err := at.Open(".")

@@ -97,7 +97,7 @@ func unpack(ctx context.Context, dir string, layers []Layer, o Options) (err err
 	u := &unpacker{root: root, o: o, times: map[string]time.Time{},
 		buffer: make([]byte, 256<<10)}
 	defer func() {
-		u.forget()
+		u.closeFolders()
 		err = errors.Join(err, root.Close())
 	}()
 	if err := u.root.Chmod(".", 0o755); err != nil { // whatever the umask says
@@ -109,13 +109,13 @@ func unpack(ctx context.Context, dir string, layers []Layer, o Options) (err err
 		}
 	}
 	if u.entries == 0 {
-		return refuse("the archive holds no file")
+		return refusal("the archive holds no file")
 	}
 	return u.setTimes()
 }
 
-// refuse is the error for what an archive must not have.
-func refuse(format string, args ...any) error { return fault.New(fault.Invalid, format, args...) }
+// refusal is the error for what an archive must not have.
+func refusal(format string, args ...any) error { return fault.New(fault.Invalid, format, args...) }
 
 // unpacker is the state of one Unpack.
 type unpacker struct {
@@ -153,7 +153,7 @@ type place struct {
 // layer unpacks one layer. If upon, it lies upon others.
 func (u *unpacker) layer(ctx context.Context, l Layer, upon bool) error {
 	u.upper, u.names, u.plain = nil, 0, l.Plain
-	u.size, u.left = l.Size, u.o.Limits.of(l.Size)
+	u.size, u.left = l.Size, u.o.Limits.mostOnDisk(l.Size)
 	if upon {
 		u.upper = map[string]bool{}
 	}
@@ -174,23 +174,23 @@ func (u *unpacker) layer(ctx context.Context, l Layer, upon bool) error {
 			break
 		}
 		if err != nil {
-			return s.fault(err)
+			return s.endError(err)
 		}
 		if err := u.entry(h, archive); err != nil {
-			if err := s.fault(nil); err != nil { // what ended the stream
+			if err := s.endError(nil); err != nil { // what ended the stream
 				return err
 			}
 			if !fault.Is(err, fault.Invalid) && errors.Is(err, io.ErrUnexpectedEOF) {
-				err = refuse("the archive ends in the middle of the file: %v", err)
+				err = refusal("the archive ends in the middle of the file: %v", err)
 			}
-			return fault.Op("entry "+show(h.Name), err)
+			return fault.Op("entry "+forMessage(h.Name), err)
 		}
 	}
 	return s.finish()
 }
 
-// show is a path in a message.
-func show(name string) string {
+// forMessage is a path in a message.
+func forMessage(name string) string {
 	const most = 200
 	if len(name) > most {
 		name = name[:most] + "…"
@@ -204,23 +204,23 @@ const (
 	maxName = 255
 )
 
-// clean returns the path of an entry relative to the root: "usr/bin/env"; "" is the
+// relativePath returns the path of an entry relative to the root: "usr/bin/env"; "" is the
 // root. It ignores a leading slash, like other programs that read images.
-func clean(name string) (string, error) {
+func relativePath(name string) (string, error) {
 	switch {
 	case name == "":
-		return "", refuse("the path is empty")
+		return "", refusal("the path is empty")
 	case len(name) > maxPath:
-		return "", refuse("the path has %d bytes, and at most %d are possible", len(name), maxPath)
+		return "", refusal("the path has %d bytes, and at most %d are possible", len(name), maxPath)
 	case strings.ContainsRune(name, 0):
-		return "", refuse("the path has a zero byte")
+		return "", refusal("the path has a zero byte")
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		switch {
 		case part == "..":
-			return "", refuse("the path has .. and may leave the image")
+			return "", refusal("the path has .. and may leave the image")
 		case len(part) > maxName:
-			return "", refuse("a name in the path has %d bytes, and at most %d are possible", len(part), maxName)
+			return "", refusal("a name in the path has %d bytes, and at most %d are possible", len(part), maxName)
 		}
 	}
 	return strings.TrimPrefix(path.Clean("/"+name), "/"), nil
@@ -233,22 +233,22 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	}
 	u.entries++
 	u.names += int64(len(h.Name))
-	if err := u.take(entrySize); err != nil {
+	if err := u.countBytes(entrySize); err != nil {
 		return err
 	}
 	switch l := u.o.Limits; {
 	case u.entries > l.Entries:
-		return refuse("the image holds more than %d files", l.Entries)
+		return refusal("the image holds more than %d files", l.Entries)
 	case u.names > l.Names:
-		return refuse("the paths of the layer have more than %d bytes", l.Names)
+		return refusal("the paths of the layer have more than %d bytes", l.Names)
 	}
-	name, err := clean(h.Name)
+	name, err := relativePath(h.Name)
 	if err != nil {
 		return err
 	}
 	if name == "" {
 		if h.Typeflag != tar.TypeDir {
-			return refuse("the root of the image is not a folder")
+			return refusal("the root of the image is not a folder")
 		}
 		return u.folder(u.root, ".", "", h)
 	}
@@ -256,16 +256,16 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	if !u.plain && strings.HasPrefix(base, whiteout) {
 		return u.whiteout(path.Clean("/" + parent)[1:], base, h)
 	}
-	if device(h.Typeflag) && strings.HasPrefix(name, "dev/") {
+	if isDevice(h.Typeflag) && strings.HasPrefix(name, "dev/") {
 		return nil // environments get a /dev of their own
 	}
-	at, err := u.in(path.Clean("/" + parent)[1:])
+	at, err := u.openFolder(path.Clean("/" + parent)[1:])
 	if err != nil {
 		return err
 	}
 	real := path.Join(at.path, base)
 	if len(real) > maxPath {
-		return refuse("behind its links the path has %d bytes, and at most %d are possible", len(real), maxPath)
+		return refusal("behind its links the path has %d bytes, and at most %d are possible", len(real), maxPath)
 	}
 	switch h.Typeflag {
 	case tar.TypeDir:
@@ -279,36 +279,36 @@ func (u *unpacker) entry(h *tar.Header, content io.Reader) error {
 	case tar.TypeFifo:
 		err = u.fifo(at.root, base, real, h)
 	case tar.TypeChar, tar.TypeBlock:
-		err = refuse("it is a device outside /dev; bakeoff skips devices below /dev and refuses others")
+		err = refusal("it is a device outside /dev; bakeoff skips devices below /dev and refuses others")
 	default:
-		err = refuse("it is of the unknown type %q", h.Typeflag)
+		err = refusal("it is of the unknown type %q", h.Typeflag)
 	}
 	if err == nil {
-		u.mark(real)
+		u.noteWritten(real)
 	}
 	return err
 }
 
-func device(flag byte) bool { return flag == tar.TypeChar || flag == tar.TypeBlock }
+func isDevice(flag byte) bool { return flag == tar.TypeChar || flag == tar.TypeBlock }
 
-// mark notes that the current layer wrote the path.
-func (u *unpacker) mark(real string) {
+// noteWritten notes that the current layer wrote the path.
+func (u *unpacker) noteWritten(real string) {
 	for ; u.upper != nil && real != "." && real != "" && !u.upper[real]; real = path.Dir(real) {
 		u.upper[real] = true
 	}
 }
 
-// ours tells whether the current layer wrote the path or something below it.
-func (u *unpacker) ours(real string) bool { return u.upper == nil || u.upper[real] }
+// wroteBelow tells whether the current layer wrote the path or something below it.
+func (u *unpacker) wroteBelow(real string) bool { return u.upper == nil || u.upper[real] }
 
 // maxOpen bounds how many folders are open at the same time.
 const maxOpen = 32
 
-// in returns the folder that archives call name, and creates it if it is missing. Most
+// openFolder returns the folder that archives call name, and creates it if it is missing. Most
 // entries are in the folder of the last one, or near it.
-func (u *unpacker) in(name string) (at place, err error) {
+func (u *unpacker) openFolder(name string) (at place, err error) {
 	if u.stale {
-		u.forget()
+		u.closeFolders()
 	}
 	for at = (place{root: u.root}); len(u.open) > 0; u.open = u.open[:len(u.open)-1] {
 		last := u.open[len(u.open)-1]
@@ -316,17 +316,17 @@ func (u *unpacker) in(name string) (at place, err error) {
 			at = last
 			break
 		}
-		u.leave(last)
+		u.closeFolder(last)
 	}
 	for _, part := range parts(strings.TrimPrefix(name, at.name)) {
 		plain := len(u.open) < maxOpen
 		if plain {
-			if at, plain, err = u.below(at, part); err != nil {
+			if at, plain, err = u.openBelow(at, part); err != nil {
 				return place{}, err
 			}
 		}
 		if !plain {
-			u.forget()
+			u.closeFolders()
 			if at, err = u.resolve(name, true); err == nil {
 				u.open = append(u.open, at)
 			}
@@ -337,9 +337,9 @@ func (u *unpacker) in(name string) (at place, err error) {
 	return at, nil
 }
 
-// below opens a folder in a folder, and creates it if it is missing. If it is a link or a
+// openBelow opens a folder in a folder, and creates it if it is missing. If it is a link or a
 // file, plain is false.
-func (u *unpacker) below(at place, part string) (below place, plain bool, err error) {
+func (u *unpacker) openBelow(at place, part string) (below place, plain bool, err error) {
 	next := place{name: path.Join(at.name, part), path: path.Join(at.path, part)}
 	if len(next.path) > maxPath {
 		return place{}, false, nil
@@ -358,16 +358,16 @@ func (u *unpacker) below(at place, part string) (below place, plain bool, err er
 	return next, true, err
 }
 
-// forget closes the folders of the last entry.
-func (u *unpacker) forget() {
+// closeFolders closes the folders of the last entry.
+func (u *unpacker) closeFolders() {
 	for _, p := range u.open {
-		u.leave(p)
+		u.closeFolder(p)
 	}
 	u.open, u.stale = u.open[:0], false
 }
 
-// leave closes a folder. The root stays open.
-func (u *unpacker) leave(p place) {
+// closeFolder closes a folder. The root stays open.
+func (u *unpacker) closeFolder(p place) {
 	if p.root != u.root {
 		p.root.Close()
 	}
@@ -383,7 +383,7 @@ func (u *unpacker) resolve(name string, create bool) (at place, err error) {
 	at = place{name: name, root: u.root}
 	defer func() {
 		if err != nil {
-			u.leave(at)
+			u.closeFolder(at)
 		}
 	}()
 	rest, links := parts(name), 0
@@ -392,16 +392,16 @@ func (u *unpacker) resolve(name string, create bool) (at place, err error) {
 		rest = rest[1:]
 		if part == ".." {
 			if at.path == "" {
-				return at, refuse("a link in the path leaves the image")
+				return at, refusal("a link in the path leaves the image")
 			}
-			if err := u.move(&at, above(at.path)); err != nil {
+			if err := u.switchFolder(&at, above(at.path)); err != nil {
 				return at, err
 			}
 			continue
 		}
 		next := path.Join(at.path, part)
 		if len(next) > maxPath {
-			return at, refuse("after resolving links, the path has more than %d bytes", maxPath)
+			return at, refusal("after resolving links, the path has more than %d bytes", maxPath)
 		}
 		info, err := at.root.Lstat(part)
 		switch {
@@ -410,42 +410,42 @@ func (u *unpacker) resolve(name string, create bool) (at place, err error) {
 				return at, err
 			}
 		case errors.Is(err, fs.ErrNotExist):
-			return at, refuse("%w: %s", errNoFolder, show(next))
+			return at, refusal("%w: %s", errNoFolder, forMessage(next))
 		case err != nil:
 			return at, err
 		case info.Mode()&fs.ModeSymlink != 0:
 			if links++; links > maxLinks {
-				return at, refuse("the path has more than %d links", maxLinks)
+				return at, refusal("the path has more than %d links", maxLinks)
 			}
 			target, err := at.root.Readlink(part)
 			if err != nil {
 				return at, err
 			}
 			if strings.HasPrefix(target, "/") {
-				if err := u.move(&at, ""); err != nil {
+				if err := u.switchFolder(&at, ""); err != nil {
 					return at, err
 				}
 			}
 			rest = append(parts(target), rest...)
 			if len(rest) > maxPath {
-				return at, refuse("after resolving links, the path has more than %d bytes", maxPath)
+				return at, refusal("after resolving links, the path has more than %d bytes", maxPath)
 			}
 			continue
 		case !info.IsDir():
-			return at, refuse("%s is not a folder", show(next))
+			return at, refusal("%s is not a folder", forMessage(next))
 		}
 		below, err := at.root.OpenRoot(part)
 		if err != nil {
 			return at, err
 		}
-		u.leave(at)
+		u.closeFolder(at)
 		at.path, at.root = next, below
 	}
 	return at, nil
 }
 
-// move makes at another folder, whose path has no link.
-func (u *unpacker) move(at *place, to string) error {
+// switchFolder makes at another folder, whose path has no link.
+func (u *unpacker) switchFolder(at *place, to string) error {
 	root := u.root
 	if to != "" {
 		var err error
@@ -453,7 +453,7 @@ func (u *unpacker) move(at *place, to string) error {
 			return err
 		}
 	}
-	u.leave(*at)
+	u.closeFolder(*at)
 	at.path, at.root = to, root
 	return nil
 }
@@ -473,18 +473,18 @@ func above(name string) string {
 // missing creates a folder that the archive does not name.
 func (u *unpacker) missing(at *os.Root, base, real string) error {
 	if u.entries++; u.entries > u.o.Limits.Entries {
-		return refuse("the image holds more than %d files", u.o.Limits.Entries)
+		return refusal("the image holds more than %d files", u.o.Limits.Entries)
 	}
 	if err := at.Mkdir(base, 0o755); err != nil {
 		return err
 	}
-	u.mark(real)
+	u.noteWritten(real)
 	return at.Chmod(base, 0o755)
 }
 
-// clear removes what a new entry replaces, which must not be a folder of the same
+// clearPath removes what a new entry replaces, which must not be a folder of the same
 // layer. It reports whether a folder is there that the entry can keep.
-func (u *unpacker) clear(at *os.Root, base, real string, folder bool) (keep bool, err error) {
+func (u *unpacker) clearPath(at *os.Root, base, real string, folder bool) (keep bool, err error) {
 	old, err := at.Lstat(base)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -493,8 +493,8 @@ func (u *unpacker) clear(at *os.Root, base, real string, folder bool) (keep bool
 		return false, err
 	case old.IsDir() && folder:
 		return true, nil
-	case old.IsDir() && u.ours(real):
-		return false, refuse("it replaces a folder of the same layer")
+	case old.IsDir() && u.wroteBelow(real):
+		return false, refusal("it replaces a folder of the same layer")
 	case old.IsDir():
 		u.removed(real)
 		return false, u.root.RemoveAll(real)
@@ -513,7 +513,7 @@ func (u *unpacker) removed(real string) {
 // folder creates a folder, or changes the one that is there.
 func (u *unpacker) folder(at *os.Root, base, real string, h *tar.Header) error {
 	if base != "." {
-		keep, err := u.clear(at, base, real, true)
+		keep, err := u.clearPath(at, base, real, true)
 		if err != nil {
 			return err
 		}
@@ -535,13 +535,13 @@ func (u *unpacker) folder(at *os.Root, base, real string, h *tar.Header) error {
 // file creates a regular file.
 func (u *unpacker) file(at *os.Root, base, real string, h *tar.Header, content io.Reader) error {
 	if h.Size < 0 || h.Size > u.o.Limits.Bytes-u.bytes {
-		return refuse("the files of the image have more than %d bytes", u.o.Limits.Bytes)
+		return refusal("the files of the image have more than %d bytes", u.o.Limits.Bytes)
 	}
 	u.bytes += h.Size
 	const flags = os.O_CREATE | os.O_EXCL | os.O_WRONLY
 	f, err := at.OpenFile(base, flags, 0o600)
 	if errors.Is(err, fs.ErrExist) { // most files replace nothing, and nothing is looked up for them
-		if _, err = u.clear(at, base, real, false); err == nil {
+		if _, err = u.clearPath(at, base, real, false); err == nil {
 			f, err = at.OpenFile(base, flags, 0o600)
 		}
 	}
@@ -549,7 +549,7 @@ func (u *unpacker) file(at *os.Root, base, real string, h *tar.Header, content i
 		return err
 	}
 	defer f.Close()
-	if err := u.fill(f, h.Size, content); err != nil {
+	if err := u.writeContent(f, h.Size, content); err != nil {
 		return err
 	}
 	if err := u.describe(f, h); err != nil {
@@ -558,11 +558,11 @@ func (u *unpacker) file(at *os.Root, base, real string, h *tar.Header, content i
 	if err := f.Close(); err != nil {
 		return err
 	}
-	return at.Chtimes(base, moment(h.ModTime), moment(h.ModTime))
+	return at.Chtimes(base, storableTime(h.ModTime), storableTime(h.ModTime))
 }
 
-// moment is t, in the range that every file system can store.
-func moment(t time.Time) time.Time {
+// storableTime is t, in the range that every file system can store.
+func storableTime(t time.Time) time.Time {
 	if t.Unix() < 0 || t.Unix() > math.MaxInt32*2 {
 		return time.Unix(0, 0)
 	}
@@ -574,11 +574,11 @@ func moment(t time.Time) time.Time {
 func (u *unpacker) symlink(at *os.Root, base, real string, h *tar.Header) error {
 	switch {
 	case h.Linkname == "" || strings.ContainsRune(h.Linkname, 0):
-		return refuse("it is a link without a target")
+		return refusal("it is a link without a target")
 	case len(h.Linkname) >= maxPath:
-		return refuse("the target of the link has %d bytes, and at most %d are possible", len(h.Linkname), maxPath-1)
+		return refusal("the target of the link has %d bytes, and at most %d are possible", len(h.Linkname), maxPath-1)
 	}
-	if _, err := u.clear(at, base, real, false); err != nil {
+	if _, err := u.clearPath(at, base, real, false); err != nil {
 		return err
 	}
 	if err := at.Symlink(h.Linkname, base); err != nil {
@@ -593,40 +593,40 @@ func (u *unpacker) symlink(at *os.Root, base, real string, h *tar.Header) error 
 
 // link creates a hard link to a file that was unpacked before.
 func (u *unpacker) link(at *os.Root, base, real string, h *tar.Header) error {
-	name, err := clean(h.Linkname)
+	name, err := relativePath(h.Linkname)
 	if err != nil {
-		return fault.Op("its target "+show(h.Linkname), err)
+		return fault.Op("its target "+forMessage(h.Linkname), err)
 	}
 	dir, file := path.Split(name)
 	if file == "" {
-		return refuse("it is a hard link to the root")
+		return refusal("it is a hard link to the root")
 	}
 	of, err := u.resolve(dir, false)
 	if err != nil {
-		return fault.Op("its target "+show(h.Linkname), err)
+		return fault.Op("its target "+forMessage(h.Linkname), err)
 	}
-	defer u.leave(of)
+	defer u.closeFolder(of)
 	from := path.Join(of.path, file)
 	target, err := of.root.Lstat(file)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return refuse("it is a hard link to %s, which no earlier entry of the archive is", show(h.Linkname))
+		return refusal("it is a hard link to %s, which no earlier entry of the archive is", forMessage(h.Linkname))
 	case err != nil:
 		return err
 	case target.IsDir():
-		return refuse("it is a hard link to the folder %s", show(h.Linkname))
+		return refusal("it is a hard link to the folder %s", forMessage(h.Linkname))
 	case from == real:
-		return refuse("it is a hard link to itself")
+		return refusal("it is a hard link to itself")
 	}
 	if old, err := at.Lstat(base); err == nil && os.SameFile(old, target) {
 		return nil
 	}
-	if _, err := u.clear(at, base, real, false); err != nil {
+	if _, err := u.clearPath(at, base, real, false); err != nil {
 		return err
 	}
 	err = u.root.Link(from, real)
 	if errors.Is(err, fs.ErrNotExist) {
-		return refuse("it is a hard link to %s, which it replaces", show(h.Linkname))
+		return refusal("it is a hard link to %s, which it replaces", forMessage(h.Linkname))
 	}
 	return err
 }
@@ -635,7 +635,7 @@ func (u *unpacker) link(at *os.Root, base, real string, h *tar.Header) error {
 func owner(h *tar.Header) (uid, gid int, err error) {
 	for _, id := range []int{h.Uid, h.Gid} {
 		if id < 0 || id >= math.MaxUint32 { // the last one means no change
-			return 0, 0, refuse("its owner %d:%d is not a valid user and group", h.Uid, h.Gid)
+			return 0, 0, refusal("its owner %d:%d is not a valid user and group", h.Uid, h.Gid)
 		}
 	}
 	return h.Uid, h.Gid, nil
@@ -657,14 +657,14 @@ func (u *unpacker) describe(f *os.File, h *tar.Header) error {
 		if err := allowed(name, h.PAXRecords[prefix+name]); err != nil {
 			return err
 		}
-		if !kept(name) || u.o.Anybody && !strings.HasPrefix(name, "user.") {
+		if !isKept(name) || u.o.Anybody && !strings.HasPrefix(name, "user.") {
 			continue
 		}
-		if err := u.take(int64(len(name) + len(h.PAXRecords[prefix+name]))); err != nil {
+		if err := u.countBytes(int64(len(name) + len(h.PAXRecords[prefix+name]))); err != nil {
 			return err
 		}
 		if err := setAttribute(f, name, h.PAXRecords[prefix+name]); err != nil {
-			return fmt.Errorf("extended attribute %s: %w", show(name), err)
+			return fmt.Errorf("extended attribute %s: %w", forMessage(name), err)
 		}
 	}
 	return f.Chmod(mode(h.Mode))
@@ -688,7 +688,7 @@ func (u *unpacker) setTimes() error {
 		if err != nil || !info.IsDir() {
 			continue // a later layer removed it
 		}
-		if err := u.root.Chtimes(name, moment(t), moment(t)); err != nil {
+		if err := u.root.Chtimes(name, storableTime(t), storableTime(t)); err != nil {
 			return err
 		}
 	}

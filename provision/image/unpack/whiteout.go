@@ -26,11 +26,11 @@ func (u *unpacker) whiteout(parent, base string, h *tar.Header) error {
 		return nil
 	}
 	if h.Typeflag != tar.TypeReg && h.Typeflag != tar.TypeLink {
-		return refuse("a whiteout is a file")
+		return refusal("a whiteout is a file")
 	}
 	gone := strings.TrimPrefix(base, whiteout)
 	if base != opaque && (gone == "" || gone == "." || gone == ".." || strings.HasPrefix(gone, whiteout)) {
-		return refuse("the whiteout names no file")
+		return refusal("the whiteout names no file")
 	}
 	at, err := u.resolve(parent, false)
 	if errors.Is(err, errNoFolder) {
@@ -39,11 +39,11 @@ func (u *unpacker) whiteout(parent, base string, h *tar.Header) error {
 	if err != nil {
 		return err
 	}
-	defer u.leave(at)
+	defer u.closeFolder(at)
 	if base == opaque {
 		return u.opaque(at.path)
 	}
-	return u.drop(path.Join(at.path, gone))
+	return u.removeLower(path.Join(at.path, gone))
 }
 
 // errNoFolder tells that a path has a folder that does not exist.
@@ -65,15 +65,15 @@ func (u *unpacker) opaque(real string) error {
 		return err
 	}
 	for _, n := range names {
-		if err := u.drop(path.Join(real, n)); err != nil {
+		if err := u.removeLower(path.Join(real, n)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// drop removes what lower layers have at a path and below it.
-func (u *unpacker) drop(real string) error {
+// removeLower removes what lower layers have at a path and below it.
+func (u *unpacker) removeLower(real string) error {
 	if u.upper == nil {
 		return nil
 	}
@@ -83,9 +83,9 @@ func (u *unpacker) drop(real string) error {
 		return nil
 	case err != nil:
 		return err
-	case u.ours(real) && info.IsDir():
+	case u.wroteBelow(real) && info.IsDir():
 		return u.opaque(real)
-	case u.ours(real):
+	case u.wroteBelow(real):
 		return nil
 	}
 	u.removed(real)

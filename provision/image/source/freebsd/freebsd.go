@@ -29,15 +29,15 @@ func (Source) Check(address string) error {
 	if err := source.CheckURL(address); err != nil {
 		return err
 	}
-	if _, arch := of(address); arch == "" {
+	if _, arch := releaseOf(address); arch == "" {
 		return fault.WithFix(fault.New(fault.Invalid, "%q does not name a release of FreeBSD", address),
 			"write an address that ends with the architecture and the release, such as amd64/15.0-RELEASE")
 	}
 	return nil
 }
 
-// of reads the release and the architecture from an address.
-func of(address string) (version, arch string) {
+// releaseOf reads the release and the architecture from an address.
+func releaseOf(address string) (version, arch string) {
 	e := source.Elements(address)
 	if len(e) < 2 || !release.MatchString(e[len(e)-1]) {
 		return "", ""
@@ -58,7 +58,7 @@ func (Source) Images(ctx context.Context, c *source.Client, address string) ([]s
 	if err != nil {
 		return nil, err
 	}
-	version, arch := of(address)
+	version, arch := releaseOf(address)
 	out := []source.Image{}
 	for _, s := range sets {
 		if s.Name != "base" {

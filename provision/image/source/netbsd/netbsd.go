@@ -27,15 +27,15 @@ func (Source) Check(address string) error {
 	if err := source.CheckURL(address); err != nil {
 		return err
 	}
-	if _, arch := of(address); arch == "" {
+	if _, arch := releaseOf(address); arch == "" {
 		return fault.WithFix(fault.New(fault.Invalid, "%q does not name the sets of a port of NetBSD", address),
 			"write an address that ends like NetBSD-10.1/amd64/binary/sets")
 	}
 	return nil
 }
 
-// of reads the release and the architecture from an address.
-func of(address string) (version, arch string) {
+// releaseOf reads the release and the architecture from an address.
+func releaseOf(address string) (version, arch string) {
 	e := source.Elements(address)
 	if len(e) < 4 || e[len(e)-1] != "sets" || e[len(e)-2] != "binary" {
 		return "", ""
@@ -63,7 +63,7 @@ func (Source) Images(ctx context.Context, c *source.Client, address string) ([]s
 	if err != nil {
 		return nil, err
 	}
-	version, arch := of(address)
+	version, arch := releaseOf(address)
 	i := source.Image{ID: "netbsd-base:" + version, Name: "netbsd-base", Version: version, OS: "netbsd", Arch: arch,
 		Type: "tarball", Description: "NetBSD " + version + ", sets base and etc"}
 	for _, set := range []string{"base", "etc"} {

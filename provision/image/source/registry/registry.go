@@ -24,12 +24,12 @@ func (Source) Doc() source.Doc {
 
 // Check implements source.Source.
 func (Source) Check(address string) error {
-	_, _, err := of(address)
+	_, _, err := splitAddress(address)
 	return err
 }
 
-// of reads the registry and the repository, or "", of an address.
-func of(address string) (host, repository string, err error) {
+// splitAddress reads the registry and the repository, or "", of an address.
+func splitAddress(address string) (host, repository string, err error) {
 	host, repository, _ = strings.Cut(address, "/")
 	at := cmp.Or(repository, "any")
 	r, err := reference.Parse(host + "/" + at + ":x")
@@ -48,7 +48,7 @@ const maxRepositories = 200
 
 // Images implements source.Source.
 func (Source) Images(ctx context.Context, c *source.Client, address string) ([]source.Image, error) {
-	host, repository, err := of(address)
+	host, repository, err := splitAddress(address)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func image(host, repository, tag string) source.Image {
 
 // Image implements source.Source.
 func (s Source) Image(ctx context.Context, c *source.Client, address, id string) (source.Image, error) {
-	host, repository, err := of(address)
+	host, repository, err := splitAddress(address)
 	if err != nil {
 		return source.Image{}, err
 	}
