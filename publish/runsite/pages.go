@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"slices"
@@ -57,6 +58,7 @@ type kind struct {
 type facet struct {
 	Kind, Value string
 	Key         string // short: in the page, for the filters
+	Slug        string
 	File        string // relative to the folder of the index
 	runs        []int  // of the site's entries
 	more        int    // further runs, which are not entries
@@ -87,23 +89,43 @@ func facetsOf(entries []Entry) map[string][]*facet {
 			}
 		}
 		slices.SortFunc(out[k.name], func(a, b *facet) int { return cmp.Compare(a.Value, b.Value) })
-		nameFacets(out[k.name], k.name, n)
+		nameFacets(out[k.name], k.name, n, nil)
 	}
 	return out
 }
 
-// nameFacets gives the sorted facets of kind n their files and keys.
-func nameFacets(all []*facet, kind string, n int) {
+// nameFacets gives the sorted facets of kind n their files and keys. given has the slugs
+// that values got before, which they keep: older pages have links to them.
+func nameFacets(all []*facet, kind string, n int, given map[string]string) {
 	taken := map[string]bool{}
+	for _, f := range all {
+		taken[given[f.Value]] = true
+	}
 	for i, f := range all {
-		slug := report.Slug(f.Value)
-		for n := 2; taken[slug]; n++ {
-			slug = fmt.Sprintf("%s-%d", report.Slug(f.Value), n)
+		if f.Slug = given[f.Value]; f.Slug == "" {
+			f.Slug = report.Slug(f.Value)
+			for n := 2; taken[f.Slug]; n++ {
+				f.Slug = fmt.Sprintf("%s-%d", report.Slug(f.Value), n)
+			}
+			taken[f.Slug] = true
 		}
-		taken[slug] = true
-		f.File = PagesDir + "/" + kind + "-" + slug + ".html"
+		f.File = PagesDir + "/" + kind + "-" + f.Slug + ".html"
 		f.Key = fmt.Sprintf("%c%d", 'a'+n, i)
 	}
+}
+
+// keptSlugs are the slugs of old that a build gave: each fits its value, and no two values
+// have the same. The file that has them may have been changed.
+func keptSlugs(old map[string]string) map[string]string {
+	out, taken := map[string]string{}, map[string]bool{}
+	for _, value := range slices.Sorted(maps.Keys(old)) {
+		rest, ok := strings.CutPrefix(old[value], report.Slug(value))
+		if n, err := strconv.Atoi(strings.TrimPrefix(rest, "-")); ok && !taken[old[value]] &&
+			(rest == "" || err == nil && rest == fmt.Sprintf("-%d", n)) {
+			out[value], taken[old[value]] = old[value], true
+		}
+	}
+	return out
 }
 
 // Index is the pages about a set of runs.

@@ -72,6 +72,8 @@ type storedState struct {
 	// Lacking are the bundles whose pages say that the index lacks their results.
 	Lacking map[string]bool            `json:"lacking,omitempty"`
 	Changes map[string][]report.Change `json:"changes"`
+	// Slugs are those in the names of pages, by kind and value.
+	Slugs map[string]map[string]string `json:"slugs"`
 }
 
 // stored is a site of a store in the making.
@@ -186,9 +188,15 @@ func (s *stored) identity(runs []index.Brief, more ...string) string {
 
 // write writes what changed.
 func (s *stored) write(old storedState, all string, sum *Summary) error {
-	s.sort()
+	s.sort(old.Slugs)
 	now := storedState{All: all, Program: s.opt.Program, Months: map[string]string{},
-		Pages: map[string]string{}, Lacking: map[string]bool{}}
+		Pages: map[string]string{}, Lacking: map[string]bool{}, Slugs: map[string]map[string]string{}}
+	for kind, all := range s.facets {
+		now.Slugs[kind] = map[string]string{}
+		for _, f := range all {
+			now.Slugs[kind][f.Value] = f.Slug
+		}
+	}
 	for _, r := range s.runs {
 		if r.Lacking {
 			now.Lacking[r.Bundle] = true
@@ -264,8 +272,8 @@ func monthName(text string) bool {
 	return err == nil
 }
 
-// sort finds the facets, and the runs of each.
-func (s *stored) sort() {
+// sort finds the facets, and the runs of each. slugs are those of the last build.
+func (s *stored) sort(slugs map[string]map[string]string) {
 	s.facets, s.of, s.month = map[string][]*facet{}, map[*facet][]index.Brief{}, make(map[string]string, len(s.runs))
 	made := map[[2]string]*facet{}
 	add := func(kind, value string, runs ...index.Brief) *facet {
@@ -297,7 +305,7 @@ func (s *stored) sort() {
 	}
 	for n, k := range kinds {
 		slices.SortFunc(s.facets[k.name], func(a, b *facet) int { return cmp.Compare(a.Value, b.Value) })
-		nameFacets(s.facets[k.name], k.name, n)
+		nameFacets(s.facets[k.name], k.name, n, keptSlugs(slugs[k.name]))
 	}
 	for _, f := range s.facets["contender"] {
 		slices.SortFunc(s.of[f], func(a, b index.Brief) int {
@@ -570,7 +578,8 @@ func (s *stored) searchPage(b *bytes.Buffer) error {
 	runs := s.runs[:min(len(s.runs), searchRuns)]
 	v.Lead = unit.Count(len(runs), "run") + ", the newest first."
 	for _, r := range runs {
-		date := strings.Replace(r.Began[:min(len(r.Began), 16)], "T", " ", 1)
+		began := safetext.Line(r.Began)
+		date := strings.Replace(began[:min(len(began), 16)], "T", " ", 1)
 		var html strings.Builder
 		text := r.Name + "; " + r.Host
 		if labels[r.ID] != "" {
@@ -583,8 +592,8 @@ func (s *stored) searchPage(b *bytes.Buffer) error {
 		}
 		v.Rows = append(v.Rows, row{Keys: keys[[2]string{"lab", r.Lab}] + " " + keys[[2]string{"machine", r.Host}],
 			Date: date, HTML: template.HTML(html.String())}) // the template escaped it
-		v.To = cmp.Or(v.To, date[:10])
-		v.From = date[:10]
+		day, _, _ := strings.Cut(date, " ")
+		v.To, v.From = cmp.Or(v.To, day), day
 	}
 	if n := len(s.runs) - len(runs); n > 0 {
 		v.Left = unit.Count(n, "older run") + " not listed here; the pages of the months have all runs."

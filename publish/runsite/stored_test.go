@@ -1,6 +1,7 @@
 package runsite
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -81,6 +82,58 @@ func TestBuildStoreAfterARebuild(t *testing.T) {
 			if strings.Contains(string(text), "the index lacks its results") == full {
 				t.Errorf("%s, results in the index: %v\n%s", name, full, text)
 			}
+		}
+	}
+}
+
+// A page of a lab file keeps its name: pages of months that are over have links to it.
+func TestPagesKeepTheirNames(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "site")
+	x, err := index.Open(t.Context(), filepath.Join(t.TempDir(), "index.sqlite"))
+	must(t, err)
+	defer x.Close()
+	want := map[string]string{"a.b": "lab-a-b.html", "a b": "lab-a-b-2.html", "a-b-2": "lab-a-b-2-2.html"}
+	for n, lab := range []string{"a.b", "a b", "a-b-2"} { // "a b" sorts before "a.b"
+		e := storedRun(t, true)
+		e.Bundle, e.Record.Lab = "sha256:"+strings.Repeat(string(rune('a'+n)), 64), lab
+		must(t, x.Add(t.Context(), e))
+		for _, force := range []bool{false, true} {
+			_, err := BuildStore(t.Context(), x, dir, Option{Force: force})
+			must(t, err)
+			for _, old := range []string{"a.b", "a b", "a-b-2"}[:n+1] {
+				text, err := os.ReadFile(filepath.Join(dir, PagesDir, want[old]))
+				must(t, err)
+				if !strings.Contains(string(text), "<h1>"+old+"</h1>") {
+					t.Errorf("with %d lab files, forced %v: %s is not about %q", n+1, force, want[old], old)
+				}
+			}
+		}
+	}
+}
+
+func TestKeptSlugs(t *testing.T) {
+	got := keptSlugs(map[string]string{"a b": "a-b-2", "a.b": "a-b", "c": "../x", "d": "d-x", "e": "e-02", "f": "f-2",
+		"f!": "f-2", "g": ""})
+	if want := map[string]string{"a b": "a-b-2", "a.b": "a-b", "f": "f-2"}; !maps.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
+}
+
+// A time that a person wrote into the index is no reason to panic.
+func TestBuildStoreWithWrongTimes(t *testing.T) {
+	place, dir := filepath.Join(t.TempDir(), "index.sqlite"), filepath.Join(t.TempDir(), "site")
+	x, err := index.Open(t.Context(), place)
+	must(t, err)
+	defer x.Close()
+	must(t, x.Add(t.Context(), storedRun(t, true)))
+	db, err := driver.Open("file:" + place)
+	must(t, err)
+	defer db.Close()
+	for _, began := range []string{"", "x", "2026-1", "<b>\x1b[1m"} {
+		_, err = db.Exec("UPDATE run SET began = ?", began)
+		must(t, err)
+		if _, err := BuildStore(t.Context(), x, dir, Option{Force: true}); err != nil {
+			t.Errorf("%q: %v", began, err)
 		}
 	}
 }
