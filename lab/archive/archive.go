@@ -8,6 +8,7 @@
 //	oci/              the blobs of bundles, as an OCI image layout
 //	runs/ab/DIGITS    one empty file for each bundle: it is complete, and in the index
 //	pending/DIGITS    the same for a bundle that is complete, and may not be in the index
+//	signatures, replications    what refers to bundles (type referral)
 //	index.sqlite      the index, unless a server has it
 //	lock
 //
@@ -343,20 +344,23 @@ func (s *Store) Resolve(ctx context.Context, text string) (string, error) {
 }
 
 // blob reads a blob and verifies its digest.
-func (s *Store) blob(d v1.Descriptor, most int64) ([]byte, error) {
+func (s *Store) blob(d v1.Descriptor, most int64) ([]byte, error) { return blobIn(s.blobs, d, most) }
+
+// blobIn reads a blob from a folder and verifies its digest.
+func blobIn(in *layout.Layout, d v1.Descriptor, most int64) ([]byte, error) {
 	if d.Size > most {
 		return nil, fault.New(fault.Invalid, "blob %s has %d bytes, at most %d are read", d.Digest, d.Size, most)
 	}
-	b, err := readBounded(s.blobs.Blob(d.Digest), most)
+	b, err := readBounded(in.Blob(d.Digest), most)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.WithFix(fault.New(fault.NotFound, "blob %s is missing in %s", d.Digest, s.Dir),
+		return nil, fault.WithFix(fault.New(fault.NotFound, "blob %s is missing in %s", d.Digest, filepath.Dir(in.Dir)),
 			"run bakeoff store pull, or add the run folder again")
 	}
 	if err != nil {
 		return nil, fault.Op("store", err)
 	}
 	if got := layout.Digest(b); got != d.Digest {
-		return nil, fault.WithFix(fault.New(fault.Invalid, "%s is damaged: its digest is %s", s.blobs.Blob(d.Digest), got),
+		return nil, fault.WithFix(fault.New(fault.Invalid, "%s is damaged: its digest is %s", in.Blob(d.Digest), got),
 			"remove the file, then run bakeoff store pull or add the run folder again")
 	}
 	return b, nil

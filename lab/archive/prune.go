@@ -10,9 +10,11 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
+	"bakeoff/lab/archive/bundle"
 )
 
-// unused lists the blobs that are not used, partial downloads, and folders of checks.
+// unused lists the blobs that are not used, partial downloads, folders of checks, and what
+// refers to bundles that are gone.
 func (s *Store) unused(used map[string]bool) (files []string, bytes int64, err error) {
 	add := func(dir string, drop func(name string) bool) error {
 		entries, err := os.ReadDir(dir)
@@ -38,6 +40,12 @@ func (s *Store) unused(used map[string]bool) (files []string, bytes int64, err e
 		add(filepath.Join(s.Dir, workDir), func(name string) bool { // one that is in use has a lock
 			return !lock.Held(filepath.Join(s.Dir, workDir, strings.TrimSuffix(name, lockSuffix)+lockSuffix))
 		}))
+	for _, k := range referrals {
+		err = errors.Join(err, add(filepath.Join(s.Dir, k.dir), func(name string) bool {
+			of := "sha256:" + name
+			return bundle.ValidDigest(of) && !s.Has(of)
+		}))
+	}
 	return files, bytes, err
 }
 

@@ -180,11 +180,14 @@ func (s *Store) Leftovers() (files []string, bytes int64, err error) {
 		for _, p := range m.Parts() {
 			used[strings.TrimPrefix(p.Digest, "sha256:")] = true
 		}
-		if err := s.useReferrers(d, used); err != nil {
+		broken, err := s.useReferrers(d, used)
+		if err != nil {
 			return nil, 0, err
 		}
+		files = append(files, broken...)
 	}
-	return s.unused(used)
+	more, bytes, err := s.unused(used)
+	return append(files, more...), bytes, err
 }
 
 // Remove removes bundles from the store and its index. Their blobs become leftovers.

@@ -40,7 +40,13 @@ const (
 // first.
 var replications = referral{artifactType: "application/vnd.bakeoff.replication.v1", dir: "replications",
 	layers: []layerOf{{"application/vnd.bakeoff.replication.v1+json", maxReplication}, {sshType, maxSignature}},
-	least:  1, most: 1000}
+	least:  1, most: 1000, namespace: replicationNamespace,
+	signed: func(_ []byte, layers [][]byte) (message, signature []byte) {
+		if len(layers) == 1 {
+			return layers[0], nil
+		}
+		return layers[0], layers[1]
+	}}
 
 // Replication says which verdicts of a bundle hold in a second run of its lab.
 type Replication struct {
@@ -298,7 +304,7 @@ func (r Replications) String() string {
 // Replications reads the replications of a bundle. Their text is harmless.
 func (s *Store) Replications(ctx context.Context, of string) (Replications, error) {
 	out := Replications{Results: []Replicated{}}
-	all, err := s.referrers(replications, of)
+	all, _, err := s.referrers(replications, of)
 	if err != nil || len(all) == 0 {
 		return out, err
 	}
@@ -352,11 +358,7 @@ func b2i(b bool) int {
 // readReplication reads and checks one replication.
 func (s *Store) readReplication(ctx context.Context, work, digest string, rec bundle.Record, of string) (r Replicated,
 	err error) {
-	_, m, err := s.readReferrer(replications, digest, of)
-	if err != nil {
-		return r, err
-	}
-	layers, err := s.layersOf(replications, m)
+	_, _, layers, err := s.readReferrer(replications, digest, of)
 	if err != nil {
 		return r, err
 	}
@@ -378,10 +380,8 @@ func (s *Store) readReplication(ctx context.Context, work, digest string, rec bu
 		}
 		r.Checked = true
 	}
-	if len(layers) > 1 {
-		if r.SignedBy, err = s.signer(ctx, work, replicationNamespace, layers[0], layers[1]); err != nil {
-			return r, err
-		}
+	if r.SignedBy, err = s.signerOf(ctx, work, replications, nil, layers); err != nil {
+		return r, err
 	}
 	r.Outcome = r.Summary()
 	return r, nil

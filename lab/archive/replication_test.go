@@ -160,7 +160,7 @@ func TestReplicationsTravel(t *testing.T) {
 		t.Errorf("left: %v, %v", files, err)
 	}
 	// A damaged result is left out, and the others stay.
-	list, err := to.referrers(replications, of)
+	list, _, err := to.referrers(replications, of)
 	if err != nil || len(list) != 5 {
 		t.Fatalf("%v, %v", list, err)
 	}
@@ -225,11 +225,11 @@ func TestReferrersNameTheirBundle(t *testing.T) {
 	if _, err := s.Replicate(t.Context(), of, run); err != nil {
 		t.Fatal(err)
 	}
-	list, err := s.referrers(replications, of)
+	list, _, err := s.referrers(replications, of)
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%v, %v", list, err)
 	}
-	b, _, err := s.readReferrer(replications, list[0], of)
+	b, _, _, err := s.readReferrer(replications, list[0], of)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,8 @@ const maxSignature = 64 << 10
 
 // signatures are signatures of the manifest of a bundle.
 var signatures = referral{artifactType: "application/vnd.bakeoff.signature.v1", dir: "signatures",
-	layers: []layerOf{{sshType, maxSignature}}, least: 1, most: 100}
+	layers: []layerOf{{sshType, maxSignature}}, least: 1, most: 100, namespace: bundleNamespace,
+	signed: func(bundle []byte, layers [][]byte) (message, signature []byte) { return bundle, layers[0] }}
 
 // The namespaces keep signatures of bundles, of results and of other programs apart.
 const (
@@ -38,7 +39,7 @@ func (s *Store) sign(ctx context.Context, digest string, manifest []byte) error 
 	if s.Config.Key == "" {
 		return nil
 	}
-	if have, err := s.referrers(signatures, digest); err != nil || len(have) > 0 {
+	if done, err := s.madeHere(signatures, digest); err != nil || done {
 		return err
 	}
 	text, err := s.signature(ctx, bundleNamespace, manifest)
@@ -83,6 +84,15 @@ func (s *Store) signer(ctx context.Context, work, namespace string, message, sig
 	return safetext.Line(name), nil
 }
 
+// signerOf is signer for the layers of a referrer of a bundle whose manifest is about.
+func (s *Store) signerOf(ctx context.Context, work string, k referral, about []byte, layers [][]byte) (string, error) {
+	message, signature := k.signed(about, layers)
+	if signature == nil {
+		return "", nil
+	}
+	return s.signer(ctx, work, k.namespace, message, signature)
+}
+
 // SignedBy returns those in the file of trusted keys whose signatures of a bundle hold,
 // sorted. Without such a file it is nil. A signature that does not hold, or of somebody
 // else, says nothing: anybody can add one.
@@ -94,7 +104,7 @@ func (s *Store) SignedBy(ctx context.Context, digest string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := s.referrers(signatures, digest)
+	all, _, err := s.referrers(signatures, digest)
 	if err != nil {
 		return nil, err
 	}
@@ -105,15 +115,14 @@ func (s *Store) SignedBy(ctx context.Context, digest string) ([]string, error) {
 	defer done()
 	var out []string
 	for _, d := range all {
-		_, r, err := s.readReferrer(signatures, d, digest)
-		if err != nil {
+		_, _, layers, err := s.readReferrer(signatures, d, digest)
+		if damaged(err) {
 			continue
 		}
-		layers, err := s.layersOf(signatures, r)
 		if err != nil {
-			continue
+			return nil, err
 		}
-		who, err := s.signer(ctx, work, bundleNamespace, manifest, layers[0])
+		who, err := s.signerOf(ctx, work, signatures, manifest, layers)
 		if err != nil {
 			return nil, err
 		}

@@ -40,6 +40,11 @@ func (s *Store) Verify(ctx context.Context, digest string, inside func(dir strin
 		}
 	}
 	if err == nil {
+		var more []string
+		more, err = s.damagedReferrers(digest)
+		out.Notes = append(out.Notes, more...)
+	}
+	if err == nil {
 		var who []string
 		if who, err = s.SignedBy(ctx, digest); err == nil {
 			out.SignedBy = append(out.SignedBy, who...)
