@@ -345,3 +345,30 @@ func watch(t *testing.T, s *archive.Store) {
 		t.Error("it ended without the reason")
 	}
 }
+
+// What histories need of a run leaves the index with the last run that needs it.
+func TestRemovedRunsLeaveNothing(t *testing.T) { leaveNothing(t, create(t, archive.Config{})) }
+
+func leaveNothing(t *testing.T, s *archive.Store) {
+	t.Helper()
+	one, two := add(t, s, quick), add(t, s, failures)
+	parts := func() int { return len(rows(t, s.Index, "SELECT id FROM part")) }
+	both := parts()
+	if err := s.Remove(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	if runs, _, err := s.Index.Past(t.Context(), index.Filter{}); err != nil || len(runs) != 1 {
+		t.Errorf("%d runs, %v", len(runs), err)
+	}
+	if n := parts(); n == 0 || n >= both {
+		t.Errorf("%d rows of %d are left with one of two runs", n, both)
+	}
+	if err := s.Remove(t.Context(), two); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"run", "past", "part", "label", "comparison", "tally", "seen"} {
+		if left := rows(t, s.Index, "SELECT * FROM "+table); len(left) > 0 {
+			t.Errorf("%s: %v", table, left)
+		}
+	}
+}

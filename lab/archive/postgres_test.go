@@ -57,3 +57,7 @@ func TestPostgres(t *testing.T) {
 func TestWatchPostgres(t *testing.T) {
 	watch(t, create(t, archive.Config{Index: postgrestest.Test(t).Place}))
 }
+
+func TestRemovedRunsLeaveNothingInPostgres(t *testing.T) {
+	leaveNothing(t, create(t, archive.Config{Index: postgrestest.Test(t).Place}))
+}

@@ -239,7 +239,11 @@ const unsee = `UPDATE seen SET n = seen.n - 1 FROM (SELECT DISTINCT r.lab, r.hos
 	WHERE seen.lab = gone.lab AND seen.host = gone.host AND seen.contender = gone.contender`
 
 func remove(ctx context.Context, tx *sql.Tx, bundles []string) error {
+	parts := map[int64]bool{}
 	for _, b := range bundles {
+		if err := partsOf(ctx, tx, b, parts); err != nil {
+			return err
+		}
 		for _, text := range []string{uncount, unsee} {
 			if _, err := tx.ExecContext(ctx, text, b); err != nil {
 				return err
@@ -263,7 +267,7 @@ func remove(ctx context.Context, tx *sql.Tx, bundles []string) error {
 			return err
 		}
 	}
-	return nil
+	return removeParts(ctx, tx, parts)
 }
 
 // Has returns which of the bundles the index has.

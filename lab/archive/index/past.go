@@ -6,7 +6,10 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
@@ -58,6 +61,34 @@ func (w *writer) partOf(v any) (id int64, err error) {
 		DO UPDATE SET sha256 = excluded.sha256 RETURNING id`, digest, string(text)).Scan(&id)
 	w.parts[digest] = id
 	return id, err
+}
+
+// partsOf adds the rows of the table part that a bundle uses to parts.
+func partsOf(ctx context.Context, tx *sql.Tx, bundle string, parts map[int64]bool) error {
+	var work, facts int64
+	err := tx.QueryRowContext(ctx, `SELECT p.work, p.facts FROM past p JOIN run r ON r.id = p.run WHERE r.bundle = $1`,
+		bundle).Scan(&work, &facts)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	parts[work], parts[facts] = true, true
+	return err
+}
+
+// removeParts removes those of parts that no run uses, in the order of their ids: two
+// writers never wait for each other. The UPDATE waits for a writer that is about to use one,
+// so that the DELETE sees what it wrote.
+func removeParts(ctx context.Context, tx *sql.Tx, parts map[int64]bool) error {
+	for _, id := range slices.Sorted(maps.Keys(parts)) {
+		for _, text := range []string{`UPDATE part SET sha256 = sha256 WHERE id = $1`,
+			`DELETE FROM part WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM past WHERE work = $1)
+				AND NOT EXISTS (SELECT 1 FROM past WHERE facts = $1)`} {
+			if _, err := tx.ExecContext(ctx, text, id); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Past reads runs for package history, the newest f.Most. They have no samples, and their
