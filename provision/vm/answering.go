@@ -27,7 +27,7 @@ func (g *Guest) Agent(ctx context.Context) (*channel.Conn, error) {
 	}
 	bounded, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	c, err := channel.Open(bounded, rw, channel.Options{Reason: g.ended})
+	c, err := channel.Open(bounded, rw, channel.Options{Reason: func() error { return g.ended(ctx) }})
 	if err != nil && ctx.Err() == nil && errors.Is(bounded.Err(), context.DeadlineExceeded) {
 		err = fault.WithFix(fault.New(fault.Subject, "the agent in guest %s did not answer within %v: the guest does not "+
 			"boot, or another command uses its agent", g.name(), answerTime), "run `bakeoff vm logs "+g.UUID+"`")
@@ -35,15 +35,22 @@ func (g *Guest) Agent(ctx context.Context) (*channel.Conn, error) {
 	return c, err
 }
 
-// ended says why the guest has ended; nil while it runs.
-func (g *Guest) ended() error {
-	for end := time.Now().Add(endTime); time.Now().Before(end); time.Sleep(endStep) {
+// ended says why the guest has ended; nil while it runs. It waits for its supervisor for a
+// short time, until ctx ends.
+func (g *Guest) ended(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, endTime)
+	defer cancel()
+	for {
 		now := *g
 		if err := now.refresh(); err != nil || now.State != Running {
 			return fault.New(fault.Subject, "guest %s does not run any more: it is %s %s", now.name(), now.State, now.Why)
 		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(endStep):
+		}
 	}
-	return nil
 }
 
 // How long a supervisor may take to write down that its guest has ended, and how often that is

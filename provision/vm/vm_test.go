@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
@@ -122,6 +124,33 @@ func TestTwoCreates(t *testing.T) {
 	}
 	if all, err := s.List(); made != 1 || len(all) != 1 || err != nil {
 		t.Errorf("made %d, %d are listed, %v", made, len(all), err)
+	}
+}
+
+// Who gives up does not wait for the supervisor of a guest that runs.
+func TestEndedGivesUp(t *testing.T) {
+	g := create(t, newStore(t), "x")
+	held, err := lock.Try(g.Path(fileLife))
+	if err == nil {
+		err = writeTransition(g.Path(fileJournal), Transition{State: Running, PID: 7})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Release()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if err := g.ended(ctx); err != nil || time.Since(began) > 0 {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+	})
+	if err := writeTransition(g.Path(fileJournal), Transition{State: Failed, Why: "it crashed"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.ended(ctx); err == nil || !strings.Contains(err.Error(), "it crashed") {
+		t.Error(err)
 	}
 }
 
