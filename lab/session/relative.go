@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/lab/store"
@@ -20,23 +21,28 @@ type relative struct {
 	SHA256 map[string]string `json:"sha256"` // by the name in the lab file
 }
 
-// keepRelative writes into the run folder what a run that continues must know.
-func (s *Session) keepRelative() (err error) {
+// create creates the run folder, with everything that a run that continues must know.
+func (s *Session) create() (err error) {
 	var r relative
 	if r.Folder, err = filepath.Abs(s.sources); err != nil {
 		return err
 	}
-	if r.SHA256, err = s.digests(r.Folder); err != nil || len(r.SHA256) == 0 {
+	if r.SHA256, err = s.digests(r.Folder); err != nil {
 		return err
 	}
-	text, err := json.Marshal(r)
-	if err != nil {
-		return err
+	var more []store.Text
+	if len(r.SHA256) > 0 {
+		text, err := json.Marshal(r)
+		if err != nil {
+			return err
+		}
+		more = append(more, store.Text{Name: store.RelativeFile, Data: text})
 	}
-	return s.run.WriteFile(store.RelativeFile, text)
+	s.run, err = store.Create(s.Dir, time.Now(), s.lab, s.text, more...)
+	return err
 }
 
-// recallRelative reads what keepRelative wrote, and refuses a file that has changed since.
+// recallRelative reads what create wrote, and refuses a file that has changed since.
 func (s *Session) recallRelative() error {
 	text, err := s.run.Relative()
 	if fault.Is(err, fault.NotFound) {

@@ -5,11 +5,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/lab/manifest"
-	"bakeoff/lab/store"
 )
 
 const guests = `schema: bakeoff/lab/v1
@@ -40,10 +38,7 @@ func TestResumeWithManifest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.run, err = store.Create(s.Dir, time.Now(), s.lab, s.text); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.keepRelative(); err != nil {
+	if err := s.create(); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.run.Close(); err != nil {

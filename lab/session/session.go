@@ -186,11 +186,8 @@ func (s *Session) Measure(ctx context.Context, o Options) (out trial.Outcome, er
 	}
 	created := s.run == nil
 	if created {
-		if s.run, err = store.Create(s.Dir, time.Now(), s.lab, s.text); err != nil {
+		if err := s.create(); err != nil {
 			return out, err
-		}
-		if err := s.keepRelative(); err != nil {
-			return out, errors.Join(err, s.run.Close())
 		}
 	}
 	defer func() { err = errors.Join(err, s.run.Close()) }()

@@ -48,11 +48,17 @@ func Free(out string, now time.Time, lab string) string {
 	}
 }
 
-// Create makes the run folder dir, which must not exist, with the lab file
-// and the encoded plan, and writes the first line of its journal: the plan's
-// sha256. Everything is on disk when it returns, and the folder is locked.
+// Text is a file of a new run folder.
+type Text struct {
+	Name string
+	Data []byte
+}
+
+// Create makes the run folder dir, which must not exist, with the lab file,
+// the encoded plan and more files, and then writes the first line of its journal: the plan's
+// sha256. Without this line the folder is no run. Everything is on disk when it returns, and the folder is locked.
 // at is the host's clock.
-func Create(dir string, at time.Time, lab, plan []byte) (_ *Run, err error) {
+func Create(dir string, at time.Time, lab, plan []byte, more ...Text) (_ *Run, err error) {
 	op := "store: create " + dir
 	if err := os.MkdirAll(filepath.Dir(dir), 0o777); err != nil {
 		return nil, refused(op, err)
@@ -83,6 +89,11 @@ func Create(dir string, at time.Time, lab, plan []byte) (_ *Run, err error) {
 	}
 	if err := r.writeNew(PlanFile, plan); err != nil {
 		return nil, err
+	}
+	for _, f := range more {
+		if err := r.writeNew(f.Name, f.Data); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.openJournal(os.O_CREATE | os.O_EXCL); err != nil {
 		return nil, err

@@ -62,6 +62,21 @@ func TestCreateWritesWhatTheRunIs(t *testing.T) {
 	}
 }
 
+// A folder has all its files before it is a run, so that a killed process leaves no run that
+// lacks one.
+func TestCreateWritesTheJournalLast(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	more := []Text{{RelativeFile, []byte("{}")}, {LabFile, []byte("a name that is taken")}}
+	if _, err := Create(dir, time.Now(), []byte("lab"), []byte("{}"), more...); err == nil {
+		t.Fatal("a file was written over another")
+	}
+	for name, want := range map[string]bool{RelativeFile: true, PlanFile: true, JournalFile: false} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); (err == nil) != want {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestCreateKeepsAnOlderRun(t *testing.T) {
 	r := create(t)
 	if _, err := Create(r.Dir(), noon, nil, nil); !fault.Is(err, fault.Invalid) {
