@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -150,7 +151,7 @@ func (a *app) replicate(c *cobra.Command, f replicateFlags, ref string) error {
 		Verdicts: len(replication.Claims(b.results)), Executes: []execution{}}
 	var ended error // how the run ended, if it ended as a whole
 	if f.run == "" {
-		lab, err := a.foreignLab(ctx, f, b)
+		lab, err := a.foreignLab(f, b)
 		if err != nil {
 			return err
 		}
@@ -168,6 +169,9 @@ func (a *app) replicate(c *cobra.Command, f replicateFlags, ref string) error {
 			if err := a.Ask("Execute these commands on this machine?", "nothing was executed"); err != nil {
 				return err
 			}
+		}
+		if err := a.pinForeign(ctx, lab, b); err != nil {
+			return cmp.Or(cli.Interrupted(ctx, "nothing was executed"), err)
 		}
 		stop() // carryOut listens to signals itself
 		if f.run, ended = a.runForeign(c, lab, b, seed, f); f.run == "" {
@@ -268,9 +272,10 @@ func (b *foreign) read(dir string) error {
 	return err
 }
 
-// foreignLab is the lab of a bundle, with its profile, cells, files and images, on hosts
-// that were named.
-func (a *app) foreignLab(ctx context.Context, f replicateFlags, b foreign) (*manifest.Lab, error) {
+// foreignLab is the lab of a bundle, with its profile, cells and files, on hosts that were
+// named, and with those images that the bundle has for this architecture. It connects to
+// nothing.
+func (a *app) foreignLab(f replicateFlags, b foreign) (*manifest.Lab, error) {
 	folder := f.files
 	if folder == "" { // a name that does not exist: what the lab file names is not looked up in a folder of this person
 		folder = filepath.Join(storecmd.Folder(a.Env, f.store), "no-files")
@@ -303,26 +308,32 @@ func (a *app) foreignLab(ctx context.Context, f replicateFlags, b foreign) (*man
 				safetext.Line(file.From))
 		}
 	}
-	// The images of the bundle, where they have a digest for this architecture. Others are
-	// looked up again.
-	pinned := lab.Pinned
-	again := false
-	for _, c := range lab.Contenders {
-		known, ok := pinned[c.Image]
-		again = again || ok && (known.Digest == "" || b.record.Machine["arch"] != runtime.GOARCH)
-	}
-	if again {
-		lab.Pinned = nil
-		if _, err := inputs.Pin(ctx, a.at.Images(nil), lab, a.noteProgress); err != nil {
-			return nil, err
-		}
-		for name, known := range pinned {
-			if known.Digest != "" && b.record.Machine["arch"] == runtime.GOARCH {
-				lab.Pinned[name] = known
-			}
+	for name := range lab.Pinned {
+		if !b.hasImage(lab, name) {
+			delete(lab.Pinned, name)
 		}
 	}
 	return lab, nil
+}
+
+// hasImage reports whether the bundle has the digest of an image for this architecture.
+func (b foreign) hasImage(lab *manifest.Lab, name string) bool {
+	return lab.Pinned[name].Digest != "" && b.record.Machine["arch"] == runtime.GOARCH
+}
+
+// pinForeign looks up the images of a lab for which foreignLab has no digest. A stranger
+// named their registries: it is called after the question.
+func (a *app) pinForeign(ctx context.Context, lab *manifest.Lab, b foreign) error {
+	own := lab.Pinned
+	if !slices.ContainsFunc(b.plan.Contenders, func(c plan.Contender) bool {
+		return c.Pinned != nil && own[c.Image].Digest == ""
+	}) {
+		return nil
+	}
+	lab.Pinned = map[string]manifest.Pinned{}
+	_, err := inputs.Pin(ctx, a.at.Images(nil), lab, a.noteProgress)
+	maps.Copy(lab.Pinned, own)
+	return err
 }
 
 // bindForeign gives the hosts of a foreign lab file the addresses that were named, and

@@ -2,9 +2,13 @@ package main
 
 import (
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"bakeoff/cmd/bakeoff/cli"
@@ -124,7 +128,7 @@ func TestForeignFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := a.foreignLab(t.Context(), replicateFlags{files: x.files}, foreign{plan: p, source: source})
+		again, err := a.foreignLab(replicateFlags{files: x.files}, foreign{plan: p, source: source})
 		if x.want == "" && err == nil && len(again.Packed) == 1 {
 			continue
 		}
@@ -133,6 +137,52 @@ func TestForeignFiles(t *testing.T) {
 		}
 	}
 }
+
+// A stranger names the registries of a lab: bakeoff asks them after the person agreed.
+func TestForeignImagesAreLookedUpLate(t *testing.T) {
+	var asked atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		http.NotFound(w, r)
+	}))
+	defer server.Close()
+	name := strings.TrimPrefix(server.URL, "http://") + "/theirs:1"
+	source := []byte(strings.ReplaceAll(imagesText, "IMAGE", name))
+	lab, err := manifest.Parse(labName, source, session.Catalogue(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := manifest.Pinned{Reference: name, Digest: "sha256:" + strings.Repeat("a", 64)}
+	lab.Pinned = map[string]manifest.Pinned{name: known}
+	p, err := plan.Expand(lab, session.Catalogue(), 7, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache := t.TempDir()
+	a := &app{Streams: cli.NewStreams(strings.NewReader(""), io.Discard, io.Discard, func(string) string { return "" }),
+		at: hosts.Controller{Getenv: func(name string) string {
+			return map[string]string{"BAKEOFF_CACHE": cache}[name]
+		}}}
+	for arch, pinned := range map[string]bool{runtime.GOARCH: true, "another": false} {
+		b := foreign{plan: p, source: source, record: bundle.Record{Machine: map[string]string{"arch": arch}}}
+		asked.Store(0)
+		lab, err := a.foreignLab(replicateFlags{}, b)
+		if err != nil || asked.Load() > 0 || (lab.Pinned[name] == known) != pinned {
+			t.Errorf("%s: asked %d times before the question, %+v, %v", arch, asked.Load(), lab.Pinned, err)
+		}
+		err = a.pinForeign(t.Context(), lab, b)
+		if pinned && (err != nil || asked.Load() > 0 || lab.Pinned[name] != known) || !pinned && (err == nil || asked.Load() == 0) {
+			t.Errorf("%s: asked %d times after it, %+v, %v", arch, asked.Load(), lab.Pinned, err)
+		}
+	}
+}
+
+const imagesText = `schema: bakeoff/lab/v1
+name: images
+contenders: [{name: a, driver: nspawn, image: "IMAGE"}, {name: b, driver: chroot, image: "IMAGE"}]
+baseline: a
+cells: [{name: c, workload: crypto, primary: true}]
+`
 
 const filesText = `schema: bakeoff/lab/v1
 name: files
