@@ -4,7 +4,8 @@
 #   ./setup.sh run          packages for `bakeoff run examples/quick`
 #   ./setup.sh technologies additional packages for examples/technologies
 #   ./setup.sh run test     packages for run, and additional packages for the tests; with
-#                           npm also what checks pages, in bakeoff's cache folder
+#                           npm also what checks pages, in bakeoff's cache folder; with Python, DuckDB and
+#                         pyarrow there
 #   ./setup.sh check        packages for `make check` (the race detector's C compiler)
 #   ./setup.sh go           the Go toolchain that go.mod names, if `go` is missing or older
 #   ./setup.sh -n run       only print what is missing
@@ -103,6 +104,7 @@ packages() {
 	test|strace|shows which system calls a trial makes
 	test|nodejs|runs html-validate, which checks the pages that bakeoff writes
 	test|npm|installs html-validate and axe-core into bakeoff's cache folder
+	test|python3-venv|reads the samples of bundles with DuckDB and pyarrow, in bakeoff's cache folder
 	test|libxml2-utils|xmllint: checks feeds and site maps against their schemas
 	test|slurmctld|run --on slurm, in the tests: the controller, never started as a service
 	test|slurmd|run --on slurm, in the tests: the nodes, never started as a service
@@ -183,13 +185,18 @@ fetch_go() {
 	say "installed: $root"
 }
 
+# cache_folder prints bakeoff's cache folder.
+cache_folder() {
+	if [ -n "${BAKEOFF_CACHE:-}" ]; then echo "$BAKEOFF_CACHE"
+	elif [ "$(id -u)" = 0 ]; then echo /var/cache/bakeoff
+	else echo "${XDG_CACHE_HOME:-$HOME/.cache}/bakeoff"; fi
+}
+
 # fetch_checkers installs the programs that check pages in tests, in the versions and
 # with the sums of a lock file, for the calling user. Without them those tests are skipped.
 fetch_checkers() {
 	lock=$(cd "$(dirname "$0")" && pwd)/publish/pagetest/npm
-	if [ -n "${BAKEOFF_CACHE:-}" ]; then folder=$BAKEOFF_CACHE/pagetest
-	elif [ "$(id -u)" = 0 ]; then folder=/var/cache/bakeoff/pagetest
-	else folder=${XDG_CACHE_HOME:-$HOME/.cache}/bakeoff/pagetest; fi
+	folder=$(cache_folder)/pagetest
 	# npm writes the inner file last.
 	if [ -e "$folder/node_modules/.package-lock.json" ] &&
 		cmp -s "$lock/package-lock.json" "$folder/package-lock.json"; then
@@ -205,6 +212,24 @@ fetch_checkers() {
 	}
 }
 
+# fetch_readers does the same with the programs that read samples, from PyPI.
+fetch_readers() {
+	lock=$(cd "$(dirname "$0")" && pwd)/lab/archive/bundle/python/requirements.txt
+	folder=$(cache_folder)/readers
+	! cmp -s "$lock" "$folder/requirements.txt" || return 0
+	command -v python3 >/dev/null || return 0
+	say "installing DuckDB and pyarrow with pip in $folder"
+	rm -rf "$folder"
+	mkdir -p "$folder"
+	if python3 -m venv "$folder" && "$folder/bin/python" -m pip install -q --require-hashes --only-binary :all: \
+		-r "$lock" </dev/null; then
+		cp "$lock" "$folder"
+	else
+		rm -rf "$folder"
+		say "pip failed; see above. The test that reads samples with DuckDB and pyarrow will be skipped"
+	fi
+}
+
 only_say=no
 if [ "${1:-}" = -n ]; then only_say=yes; shift; fi
 [ $# -gt 0 ] || set -- run
@@ -216,6 +241,7 @@ case "$only_say $*" in
 	case " $* " in *' test '*)
 		sh "$0" packages "$@"
 		fetch_checkers
+		fetch_readers
 		exit ;;
 	esac ;;
 esac

@@ -38,11 +38,12 @@ func main() {
 	runs := flag.Int("runs", 100_000, "`number` of runs in the index")
 	bundles := flag.Int("bundles", 10_000, "`number` of bundles from which an index is made again")
 	sites := flag.Int("site", 10_000, "`number` of runs of the site of a store")
+	rows := flag.Int("samples", 10_000_000, "`number` of samples that are written as Parquet")
 	build := flag.String("build", "", "build the site of the index FILE into FOLDER, and print the time: `FILE,FOLDER`")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	do := func() error { return measure(ctx, *runs, *bundles, *sites) }
+	do := func() error { return measure(ctx, *runs, *bundles, *sites, *rows) }
 	if *build != "" {
 		do = func() error { return buildSite(ctx, *build) }
 	}
@@ -52,12 +53,17 @@ func main() {
 	}
 }
 
-func measure(ctx context.Context, runs, bundles, sites int) (err error) {
+func measure(ctx context.Context, runs, bundles, sites, rows int) (err error) {
 	dir, err := os.MkdirTemp("", "store")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(dir)
+	if rows > 0 { // first: the memory that it reports is that of the process
+		if err := samples(ctx, dir, rows); err != nil {
+			return err
+		}
+	}
 	if sites > 0 {
 		if err := site(ctx, dir, sites); err != nil {
 			return err

@@ -13,6 +13,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"bakeoff/base/suite"
 )
 
 // rules are those of html-validate that the HTML standard has, too: not those of taste.
@@ -28,27 +30,13 @@ func modules(t testing.TB) string {
 	if _, err := exec.LookPath("node"); err != nil {
 		t.Skip("needs Node.js: apt-get install nodejs npm")
 	}
-	folder := filepath.Join(cacheFolder(), "pagetest", "node_modules")
+	folder := filepath.Join(suite.CacheFolder(), "pagetest", "node_modules")
 	for _, name := range []string{"axe-core", "html-validate"} {
 		if _, err := os.Stat(filepath.Join(folder, name, "package.json")); err != nil {
 			t.Skipf("needs %s, which ./setup.sh test installs with npm (apt-get install nodejs npm): %v", name, err)
 		}
 	}
 	return folder
-}
-
-// cacheFolder is bakeoff's cache folder. Package env has the same rule, but also links
-// what changes machines.
-func cacheFolder() string {
-	switch {
-	case os.Getenv("BAKEOFF_CACHE") != "":
-		return os.Getenv("BAKEOFF_CACHE")
-	case os.Getuid() == 0:
-		return "/var/cache/bakeoff"
-	case os.Getenv("XDG_CACHE_HOME") != "":
-		return filepath.Join(os.Getenv("XDG_CACHE_HOME"), "bakeoff")
-	}
-	return filepath.Join(os.Getenv("HOME"), ".cache", "bakeoff")
 }
 
 // report is what html-validate says of one file.
