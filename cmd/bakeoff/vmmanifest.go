@@ -217,7 +217,7 @@ its value, the reason and what is allowed. The exit code is 1 if there is a mist
 					if next, _, err = manifest.Update(g.Guest, name, text); err == nil {
 						var s *vm.Store
 						if s, err = a.guests(); err == nil {
-							err = vm.Fit(next, s.Tags())
+							_, err = g.Check(next, s.Tags())
 						}
 					}
 				}
@@ -243,10 +243,12 @@ func (a *app) vmUpdate() *cobra.Command {
 		Use:   "update GUEST [-f FILE | PROPERTY=VALUE...]",
 		Short: "Change properties of a guest, all of them or none",
 		Long: `update reads an update in the form of SmartOS: properties to set, set_ and remove_ for tags
-and metadata, and add_, update_ and remove_ for nics and filesystems. It prints each change,
-and when the change takes effect, to standard error.`,
+and metadata, and add_, update_ and remove_ for nics (found by mac), disks (by path) and
+filesystems (by target). "bakeoff vm get" shows these keys. Disks change while the guest is
+stopped. update prints each change, and when the change takes effect, to standard error.`,
 		Example: "  sudo bakeoff vm update web ram=1024 alias=web2\n  sudo bakeoff vm update web -f change.json\n" +
-			`  echo '{"set_tags": {"role": "front"}}' | sudo bakeoff vm update web`,
+			`  echo '{"set_tags": {"role": "front"}}' | sudo bakeoff vm update web` + "\n" +
+			`  echo '{"add_disks": [{"size": 1024}]}' | sudo bakeoff vm update web`,
 		Args: cli.Between(1, math.MaxInt, "GUEST"),
 		RunE: func(c *cobra.Command, args []string) error {
 			g, err := a.guest(args[0])
@@ -264,7 +266,7 @@ and when the change takes effect, to standard error.`,
 			} else if name, text, err = a.payload(c, file); err != nil {
 				return err
 			}
-			changes, err := g.Update(c.Context(), name, text)
+			changes, err := g.Update(c.Context(), vm.Origin{Images: a.imageStore(), Dir: folderOf(name)}, name, text)
 			if err != nil {
 				return a.problemsFirst(err, asJSON)
 			}
@@ -359,7 +361,7 @@ and networks that no manifest describes. If nothing differs, it changes nothing.
 				case s.have == nil:
 					_, err = a.createGuest(ctx, s.want, s.dir)
 				case len(s.Changes) > 0:
-					_, err = s.have.Become(ctx, s.want)
+					_, err = s.have.Become(ctx, vm.Origin{Images: a.imageStore(), Dir: s.dir}, s.want)
 				}
 				if err != nil {
 					return a.problemsFirst(err, false)

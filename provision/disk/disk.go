@@ -5,6 +5,7 @@ package disk
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -59,6 +60,35 @@ func Overlay(ctx context.Context, host conn.Conn, base, format, file string) err
 // Empty makes a new qcow2 file for a disk of this size in bytes. The path is absolute.
 func Empty(ctx context.Context, host conn.Conn, file string, size int64) error {
 	return run(ctx, host, "qemu-utils", nil, "qemu-img", "create", "-q", "-f", "qcow2", file, fmt.Sprint(size))
+}
+
+// Grow gives a qcow2 file, whose path is absolute, the size of a disk in bytes. It refuses to
+// make it smaller, and can be repeated.
+func Grow(ctx context.Context, host conn.Conn, file string, size int64) error {
+	have, err := Size(ctx, host, file, "qcow2")
+	if err != nil || have == size {
+		return err
+	}
+	if have > size {
+		return fault.New(fault.Invalid, "the disk has %d bytes, and cannot become smaller (%d)", have, size)
+	}
+	return run(ctx, host, "qemu-utils", nil, "qemu-img", "resize", "-q", "-f", "qcow2", file, fmt.Sprint(size))
+}
+
+// Size is the size in bytes of the disk in a file of this format. It reads the file also
+// while a machine uses it.
+func Size(ctx context.Context, host conn.Conn, file, format string) (int64, error) {
+	out, err := conn.AdminOutput(ctx, host, nil, "qemu-img", "info", "-U", "-f", format, "--output=json", file)
+	if err != nil {
+		return 0, err
+	}
+	var info struct {
+		Size *int64 `json:"virtual-size"`
+	}
+	if err := json.Unmarshal(out, &info); err != nil || info.Size == nil {
+		return 0, fault.New(fault.Lab, "qemu-img info of %s: no virtual size (%v)", file, err)
+	}
+	return *info.Size, nil
 }
 
 func convert(ctx context.Context, host conn.Conn, args ...string) error {

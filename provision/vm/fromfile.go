@@ -7,12 +7,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 
 	"bakeoff/base/fault"
-	"bakeoff/provision/disk"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/image"
 	"bakeoff/provision/image/reference"
@@ -35,10 +34,8 @@ func (s *Store) PrepareManifest(ctx context.Context, images *image.Store, g mani
 	if from.What, err = imageOf(images, g.Image, g.ImageUUID, dir); err != nil {
 		return p, err
 	}
-	for i, f := range g.Filesystems {
-		if info, err := os.Stat(f.Source); err != nil || !info.IsDir() {
-			return p, fault.New(fault.Invalid, "filesystems.%d.source: %s is not a folder of this machine", i, f.Source)
-		}
+	if err := checkSources(g); err != nil {
+		return p, err
 	}
 	if !g.Brand.Machine() {
 		return s.prepareContainerOf(ctx, images, g, from, o)
@@ -55,6 +52,9 @@ func (s *Store) PrepareManifest(ctx context.Context, images *image.Store, g mani
 	} else {
 		boot = -1 // the image of the guest is its first disk
 	}
+	if from.What == "" {
+		boot = -1 // an empty disk
+	}
 	p = Prepared{Brand: g.Brand, Boot: Boot{Machine: KindOf(g.Brand), Reboots: true, Append: g.KernelArgs}}
 	switch {
 	case from.What != "":
@@ -63,7 +63,7 @@ func (s *Store) PrepareManifest(ctx context.Context, images *image.Store, g mani
 			return p, err
 		}
 	case g.Kernel != "":
-		from.What, boot = absolute(dir, g.Kernel), -1
+		from.What = absolute(dir, g.Kernel)
 		if p, err = s.prepareFile(ctx, from); err != nil {
 			return p, err
 		}
@@ -72,7 +72,7 @@ func (s *Store) PrepareManifest(ctx context.Context, images *image.Store, g mani
 		p.Initrd, p.Agent = absolute(dir, g.Initrd), false
 	}
 	p.Brand, p.Machine = g.Brand, KindOf(g.Brand)
-	return p, s.addDisks(ctx, images, g, &p, boot, dir)
+	return p, s.addDisks(ctx, Origin{images, dir}, g, &p, boot)
 }
 
 // prepareContainerOf is PrepareManifest for a container.
@@ -124,6 +124,16 @@ func imageOf(images *image.Store, name, uuid, dir string) (string, error) {
 	return name, nil
 }
 
+// checkSources refuses folders of the host that do not exist.
+func checkSources(g manifest.Guest) error {
+	for i, f := range g.Filesystems {
+		if info, err := os.Stat(f.Source); err != nil || !info.IsDir() {
+			return fault.New(fault.Invalid, "filesystems.%d.source: %s is not a folder of this machine", i, f.Source)
+		}
+	}
+	return nil
+}
+
 func absolute(dir, name string) string {
 	if name == "" || filepath.IsAbs(name) {
 		return name
@@ -131,140 +141,139 @@ func absolute(dir, name string) string {
 	return filepath.Join(dir, name)
 }
 
-// addDisks adds the disks of a manifest except the one at boot, which p has.
-func (s *Store) addDisks(ctx context.Context, images *image.Store, g manifest.Guest, p *Prepared, boot int,
-	dir string) error {
-	fills := []func(context.Context, string) error{p.Fill}
-	for i, d := range g.Disks {
-		if i == boot {
-			if len(p.Disks) > 0 && p.Kernel == "" {
-				p.Disks[0].Controller = controllers[d.Model]
-			}
-			continue
-		}
-		name := "disk" + strconv.Itoa(len(p.Disks)) + ".qcow2"
-		out := qemu.Disk{Serial: "disk" + strconv.Itoa(i), Path: name, Format: "qcow2", Controller: controllers[d.Model],
-			Cache: "writeback", AIO: "threads", Boots: d.Boot && p.Kernel == ""}
-		switch {
-		case d.Media == "cdrom" || d.NoCreate:
-			if _, err := os.Stat(d.Path); err != nil {
-				return fault.Wrap(fault.Invalid, "disks."+strconv.Itoa(i)+".path", err)
-			}
-			format, err := qemu.DiskFormat(ctx, s.Host, nil, d.Path)
-			if err != nil {
-				return err
-			}
-			out.Path, out.Format, out.CDROM = d.Path, format, d.Media == "cdrom"
-		case d.Image != "" || d.ImageUUID != "":
-			what, err := imageOf(images, d.Image, d.ImageUUID, dir)
-			if err != nil {
-				return err
-			}
-			file, ok := strings.CutPrefix(what, string(reference.Disk)+":")
-			if !ok {
-				return fault.WithFix(fault.New(fault.Invalid, "disks.%d.image: %s is not the file of a disk", i, what),
-					"write disk:FILE; only the disk that the guest starts from can have another image")
-			}
-			format, err := qemu.DiskFormat(ctx, s.Host, nil, file)
-			if err != nil {
-				return err
-			}
-			fills = append(fills, func(ctx context.Context, to string) error {
-				return disk.Overlay(ctx, s.Host, file, format, filepath.Join(to, name))
-			})
-		default:
-			fills = append(fills, func(ctx context.Context, to string) error {
-				return disk.Empty(ctx, s.Host, filepath.Join(to, name), int64(d.Size)<<20)
-			})
-		}
-		p.Disks = append(p.Disks, out)
-	}
-	if len(p.Disks) > 0 && p.Kernel == "" && !slices.ContainsFunc(p.Disks, func(d qemu.Disk) bool { return d.Boots }) {
-		p.Disks[0].Boots = true
-	}
-	p.Fill = func(ctx context.Context, to string) error {
-		for _, fill := range fills {
-			if fill == nil {
-				continue
-			}
-			if err := fill(ctx, to); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	return nil
-}
-
 // Update applies an update to the guest, all of it or nothing, and returns what it changes:
 // nothing if there is no change.
-func (g *Guest) Update(ctx context.Context, file string, src []byte) ([]manifest.Change, error) {
-	return g.replace(ctx, func(old manifest.Guest) (manifest.Guest, []manifest.Change, error) {
-		return manifest.Update(old, file, src)
+func (g *Guest) Update(ctx context.Context, from Origin, file string, src []byte) ([]manifest.Change, error) {
+	return g.replace(ctx, from, func(old manifest.Guest) (manifest.Guest, error) {
+		m, _, err := manifest.Update(old, file, src)
+		return m, err
 	})
 }
 
 // Become gives the guest another manifest, all of it or nothing, and returns what that
 // changes.
-func (g *Guest) Become(ctx context.Context, m manifest.Guest) ([]manifest.Change, error) {
-	return g.replace(ctx, func(old manifest.Guest) (manifest.Guest, []manifest.Change, error) {
-		changes := manifest.Diff(old, m)
-		return m, changes, manifest.CheckFixed(changes)
+func (g *Guest) Become(ctx context.Context, from Origin, m manifest.Guest) ([]manifest.Change, error) {
+	return g.replace(ctx, from, func(old manifest.Guest) (manifest.Guest, error) {
+		_, err := g.Planned(m, g.store.Tags())
+		return m, err
 	})
 }
 
 // replace writes the manifest that make returns.
-func (g *Guest) replace(ctx context.Context,
-	make func(manifest.Guest) (manifest.Guest, []manifest.Change, error)) ([]manifest.Change, error) {
+func (g *Guest) replace(ctx context.Context, from Origin,
+	make func(manifest.Guest) (manifest.Guest, error)) ([]manifest.Change, error) {
 	held, err := g.change(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer held.Release()
-	whole, err := g.store.exclusive(ctx) // no other guest takes an address meanwhile
-	if err != nil {
+	if err := g.readManifest(); err != nil {
 		return nil, err
 	}
-	defer whole.Release()
-	if err := readJSON(g.Path(fileManifest), &g.Guest); err != nil {
-		return nil, err
-	}
-	m, _, err := make(g.Guest)
+	old := g.Guest
+	m, err := make(old)
 	if err != nil {
 		return nil, err
 	}
 	giveMACs(&m)
-	changes := manifest.Diff(g.Guest, m)
-	if len(changes) == 0 {
+	changes, err := g.Check(m, g.store.Tags())
+	if err == nil && len(changes) == 0 {
 		return nil, nil
 	}
+	if err == nil && !reflect.DeepEqual(old.Filesystems, m.Filesystems) {
+		err = checkSources(m)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !reflect.DeepEqual(old.Disks, m.Disks) {
+		if err := g.replaceDisks(ctx, from, m); err != nil {
+			return nil, err
+		}
+		changes = manifest.Diff(old, g.Guest) // with the paths of new disks
+	} else if err := g.replaceManifest(ctx, m); err != nil {
+		return nil, err
+	}
+	return changes, g.store.refreshNetworks(ctx, slices.Concat(old.NICs, m.NICs)...)
+}
+
+// replaceManifest gives the guest a manifest with the same disks.
+func (g *Guest) replaceManifest(ctx context.Context, m manifest.Guest) error {
+	whole, err := g.store.exclusive(ctx) // no other guest takes an address meanwhile
+	if err != nil {
+		return err
+	}
+	defer whole.Release()
 	others, err := g.store.List()
 	if err == nil {
-		err = errors.Join(Fit(m, g.store.Tags()), conflict(m, others))
+		err = conflict(m, others)
 	}
 	if err == nil {
 		err = writeJSON(g.Path(fileManifest), m)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	old := g.Guest
 	g.Guest = m
 	if err := g.applyFilters(ctx); err != nil {
 		g.Guest = old
-		return nil, errors.Join(err, writeJSON(g.Path(fileManifest), old), g.applyFilters(context.WithoutCancel(ctx)))
+		return errors.Join(err, writeJSON(g.Path(fileManifest), old), g.applyFilters(context.WithoutCancel(ctx)))
 	}
-	return changes, errors.Join(g.writeMetadata(), record(g.Path(""), EventModify, "", ""),
-		g.store.refreshNetworks(ctx, slices.Concat(old.NICs, m.NICs)...))
+	return errors.Join(g.writeMetadata(), record(g.Path(""), EventModify, "", ""))
+}
+
+// readManifest reads the manifest of the guest again.
+func (g *Guest) readManifest() error {
+	var m manifest.Guest
+	if err := readJSON(g.Path(fileManifest), &m); err != nil {
+		return err
+	}
+	g.Guest = m
+	return g.completePaths()
+}
+
+// completePaths gives the disks of a guest that an earlier version made their paths.
+func (g *Guest) completePaths() error {
+	if !slices.ContainsFunc(g.Disks, func(d manifest.Disk) bool { return d.Path == "" }) {
+		return nil
+	}
+	var b Boot
+	err := readJSON(g.Path(fileBoot), &b)
+	if err == nil {
+		g.store.givePaths(&g.Guest, b)
+	}
+	return err
+}
+
+// Check returns what m would change, and every reason why the guest cannot become m.
+func (g *Guest) Check(m manifest.Guest, tags Tags) ([]manifest.Change, error) {
+	changes, cerr := manifest.Compare(g.Guest, m)
+	problems := manifest.ProblemsOf(cerr)
+	ferr := Fit(m, tags)
+	problems = append(problems, manifest.ProblemsOf(ferr)...)
+	if i := slices.IndexFunc(changes, func(c manifest.Change) bool { return c.When == manifest.Stopped }); i >= 0 &&
+		g.Supervisor != 0 {
+		problems = append(problems, manifest.Problem{Path: changes[i].Path,
+			Reason: "disks change only while the guest is stopped", Allowed: "run `bakeoff vm stop " + g.name() + "`"})
+	}
+	if len(problems) > 0 {
+		return changes, fault.Wrap(fault.Invalid, "", problems)
+	}
+	return changes, errors.Join(cerr, ferr)
 }
 
 // Planned is what Become would change.
 func (g *Guest) Planned(m manifest.Guest, tags Tags) ([]manifest.Change, error) {
-	changes := manifest.Diff(g.Guest, m)
-	return changes, errors.Join(manifest.CheckFixed(changes), Fit(m, tags))
+	changes, err := g.Check(m, tags)
+	if lost := g.lostDisks(m); len(lost) > 0 {
+		err = fault.Wrap(fault.Invalid, "", append(manifest.ProblemsOf(err), lost...))
+	}
+	return changes, err
 }
 
-// Adopt gives m what a file may leave open and the guest has: its UUID and MAC addresses.
+// Adopt gives m what a file may leave open and the guest has: its UUID, MAC addresses and the
+// paths of its disks.
 func (g *Guest) Adopt(m *manifest.Guest) {
 	m.UUID = g.UUID
 	for i := range m.NICs {
@@ -272,6 +281,7 @@ func (g *Guest) Adopt(m *manifest.Guest) {
 			m.NICs[i].MAC = g.NICs[i].MAC
 		}
 	}
+	g.adoptDisks(m)
 }
 
 // giveMACs gives NICs without a MAC address a random one.

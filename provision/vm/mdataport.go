@@ -89,7 +89,7 @@ func (p *portStore) set(key string, value *string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := g.Update(p.ctx, "guest", src); err != nil {
+	if _, err := g.Update(p.ctx, Origin{}, "guest", src); err != nil {
 		return errors.New("the metadata was not changed: " + strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	return nil

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"bakeoff/base/atomicfile"
@@ -30,6 +32,8 @@ type next struct {
 	Memory bool   `json:"memory,omitempty"` // the snapshot has the memory, too
 	// Disks are the files of disks in the folder that replace those of the guest.
 	Disks []string `json:"disks,omitempty"`
+	// Grow are the sizes in bytes of the disks that become larger.
+	Grow map[string]int64 `json:"grow,omitempty"`
 	// Written tells that the folder nextWritten becomes the written part of a container.
 	// Without it, the container has written nothing.
 	Written bool `json:"written,omitempty"`
@@ -122,6 +126,11 @@ func (g *Guest) finish(ctx context.Context) error {
 			return err
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(n.Grow)) {
+		if err := disk.Grow(ctx, g.store.Host, g.Path(name), n.Grow[name]); err != nil {
+			return err
+		}
+	}
 	if !g.Brand.Machine() {
 		if err := g.replaceWritten(n.Written); err != nil {
 			return err
@@ -143,7 +152,7 @@ func (g *Guest) finish(ctx context.Context) error {
 		return err
 	}
 	g.Guest = n.Guest
-	if err := g.writeMetadata(); err != nil {
+	if err := errors.Join(g.writeMetadata(), g.sweepDisks()); err != nil {
 		return err
 	}
 	why := strings.TrimSpace(string(n.Event) + " " + n.Name)

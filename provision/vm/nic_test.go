@@ -116,7 +116,8 @@ func TestTwoCreatesWithOneAddress(t *testing.T) {
 	}
 	// An update to an address of another guest is refused, and changes nothing.
 	g := create(t, s, "x")
-	if _, err := g.Update(t.Context(), "u", []byte(`{"add_nics": [{"nic_tag": "b", "ips": "10.0.0.1/9"}]}`)); err == nil ||
+	change := `{"add_nics": [{"nic_tag": "b", "ips": "10.0.0.1/9"}]}`
+	if _, err := g.Update(t.Context(), Origin{}, "u", []byte(change)); err == nil ||
 		!strings.Contains(err.Error(), "has this address") {
 		t.Errorf("update: %v", err)
 	}

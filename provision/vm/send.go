@@ -84,10 +84,21 @@ func (g *Guest) send(ctx context.Context, m manifest.Guest, b Boot, out io.Write
 		d.Boot.Initrd = add(partInitrd, file(g.file(b.Initrd)))
 	}
 	d.Boot.Disks = slices.Clone(b.Disks)
+	m.Disks = slices.Clone(m.Disks)
+	for i := range m.Disks { // the stream has no paths of this machine
+		m.Disks[i].Path = g.inBoot(m.Disks[i])
+	}
 	for i := range d.Boot.Disks {
 		x := &d.Boot.Disks[i]
 		if x.CDROM {
-			x.Path = add("cdrom"+strconv.Itoa(i)+".iso", file(g.file(x.Path)))
+			from := file(g.file(x.Path))
+			name := "cdrom" + strconv.Itoa(i) + ".iso"
+			for k := range m.Disks {
+				if m.Disks[k].Path == x.Path {
+					m.Disks[k].Path = name
+				}
+			}
+			x.Path = add(name, from)
 			continue
 		}
 		from, to := g.Path(x.Path), filepath.Join(dir, x.Path)
@@ -163,6 +174,9 @@ func (s *Store) Receive(ctx context.Context, in io.Reader) (*Guest, error) {
 	if err != nil {
 		return nil, fault.Op("receive", err)
 	}
+	for i := range m.Disks {
+		m.Disks[i].Path = filepath.Join(s.dirOf(m.UUID), m.Disks[i].Path)
+	}
 	p := Prepared{Brand: m.Brand, Boot: d.Boot}
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -187,13 +201,15 @@ func readGuest(r *stream.Reader, tags Tags) (m manifest.Guest, d sent, err error
 	if err := strictjson.Decode(text, &d); err != nil {
 		return m, d, fault.Wrap(fault.Invalid, "the description of the guest", err)
 	}
-	all, err := manifest.Read(partGuest, d.Guest)
+	all, err := manifest.ReadRecord(partGuest, d.Guest, func(path string) bool {
+		return diskName.MatchString(path) || cdromName.MatchString(path)
+	})
 	if err == nil && len(all) != 1 {
 		err = fault.New(fault.Invalid, "the stream has %d guests", len(all))
 	}
 	if err == nil {
 		m = all[0]
-		err = errors.Join(Fit(m, tags), d.check(m.Brand))
+		err = errors.Join(Fit(m, tags), d.check(m.Brand), d.checkDisks(m))
 	}
 	if err == nil && m.UUID == "" {
 		err = fault.New(fault.Invalid, "the guest has no UUID")
@@ -261,6 +277,16 @@ func (d *sent) check(brand manifest.Brand) error {
 	}
 	if !slices.Equal(d.Parts, want) {
 		return wrong("parts", d.Parts)
+	}
+	return nil
+}
+
+// checkDisks refuses a manifest with disks that the stream does not have.
+func (d *sent) checkDisks(m manifest.Guest) error {
+	for i, x := range m.Disks {
+		if !slices.ContainsFunc(d.Boot.Disks, func(b qemu.Disk) bool { return b.Path == x.Path }) {
+			return fault.New(fault.Invalid, "the stream has no file for disks.%d of the guest (%q)", i, x.Path)
+		}
 	}
 	return nil
 }

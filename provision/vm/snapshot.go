@@ -272,6 +272,9 @@ func (g *Guest) sweepSnapshots(ctx context.Context, drop func(context.Context, s
 		if err = drop(ctx, id); err == nil {
 			err = os.RemoveAll(g.Path(filepath.Join(dirSnapshots, e.Name())))
 		}
+		if err == nil {
+			err = g.sweepDisks()
+		}
 	}
 	return fault.Op("remove a snapshot", err)
 }

@@ -122,6 +122,7 @@ func (s *Store) Create(ctx context.Context, m manifest.Guest, boot Boot,
 		m.UUID = NewUUID()
 	}
 	giveMACs(&m)
+	s.givePaths(&m, boot)
 	if err := s.Sweep(ctx); err != nil {
 		return nil, err
 	}
@@ -294,7 +295,7 @@ func (s *Store) open(uuid string) (*Guest, error) {
 	if n != nil && err == nil {
 		g.Guest = n.Guest // a killed command has decided so, and the next one finishes it
 	}
-	return g, errors.Join(err, g.refresh(), g.readSnapshots())
+	return g, errors.Join(err, g.completePaths(), g.refresh(), g.readSnapshots())
 }
 
 // Find returns the guest that a person named: by its UUID, the beginning of one, or its

@@ -23,7 +23,7 @@ func newStore(t *testing.T) *Store { return &Store{State: t.TempDir(), Host: loc
 
 func create(t *testing.T, s *Store, alias string) *Guest {
 	t.Helper()
-	m := manifest.Guest{Brand: manifest.MicroVM, Alias: alias, RAM: 64}
+	m := manifest.Guest{Brand: manifest.MicroVM, Alias: alias, RAM: 64, Kernel: "/boot/vmlinuz"}
 	manifest.Complete(&m)
 	g, err := s.Create(t.Context(), m, Boot{}, nil)
 	if err != nil {

@@ -345,7 +345,7 @@ func (x *reader) checkDisks(g *Guest) {
 	case MicroVM:
 		models = []string{"virtio"}
 	}
-	boot := -1
+	boot, seen := -1, map[string]int{}
 	for i := range g.Disks {
 		d, path := &g.Disks[i], "disks."+strconv.Itoa(i)+"."
 		x.checkUUID(path+"image_uuid", d.ImageUUID)
@@ -360,18 +360,24 @@ func (x *reader) checkDisks(g *Guest) {
 		if d.BlockSize&(d.BlockSize-1) != 0 {
 			x.add(path+"block_size", "it is not a power of 2", "write 512 to 131072")
 		}
-		image := d.ImageUUID != "" || d.Image != ""
+		if first, twice := seen[d.Path]; twice && d.Path != "" {
+			x.add(path+"path", fmt.Sprintf("disks.%d has the same path", first), "change one of them")
+		}
+		seen[d.Path] = i
+		image, made := d.ImageUUID != "" || d.Image != "", x.made != nil && x.made(d.Path)
 		switch {
-		case d.Path != "" && d.Media != "cdrom" && !d.NoCreate:
+		case d.Path != "" && d.Made() && !made:
 			x.add(path+"path", "only a cdrom or a disk with nocreate has a path", "remove it, or add nocreate")
-		case d.Path == "" && !image && d.Size == 0:
+		case !d.Made() && d.Path == "":
+			x.add(path+"path", "it is missing", "name a file")
+		case d.Made() && !image && d.Size == 0:
 			x.add(path+"size", "it is missing", "add size or image_uuid")
 		case g.Brand == KVM && d.ImageUUID != "" && d.Size != 0:
 			x.add(path+"size", "the image determines the size", "remove it")
 		case image && d.BlockSize != 0:
 			x.add(path+"block_size", "the image determines it", "remove it")
 		}
-		if d.Path != "" {
+		if d.Path != "" && !made {
 			x.checkPath(path+"path", d.Path)
 		}
 		for name, written := range map[string]bool{"uuid": d.UUID != "", "pci_slot": d.PCISlot != "",

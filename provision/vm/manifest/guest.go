@@ -253,9 +253,14 @@ func (c Change) String() string {
 	return fmt.Sprintf("%s: %s -> %s (%s)", c.Path, side(c.Old), side(c.New), c.When)
 }
 
-// CheckFixed refuses changes of what is fixed when a guest is created.
-func CheckFixed(changes []Change) error {
-	var out Problems
+// Made reports whether bakeoff makes the file of the disk.
+func (d Disk) Made() bool { return d.Media != "cdrom" && !d.NoCreate }
+
+// Compare returns what differs between a guest and what it shall become, and refuses changes
+// of what is fixed when a guest or a disk is created.
+func Compare(old, new Guest) ([]Change, error) {
+	changes := Diff(old, new)
+	out := checkDisksChange(old, new)
 	for _, c := range changes {
 		if c.When == Never {
 			out = append(out, Problem{Path: c.Path, Value: jsonText(c.New), Reason: "it is fixed when a guest is created",
@@ -263,9 +268,44 @@ func CheckFixed(changes []Change) error {
 		}
 	}
 	if len(out) > 0 {
-		return fault.Wrap(fault.Invalid, "", out)
+		return changes, fault.Wrap(fault.Invalid, "", out)
 	}
-	return nil
+	return changes, nil
+}
+
+// checkDisksChange refuses changes of what is fixed when a disk is created.
+func checkDisksChange(old, new Guest) (out Problems) {
+	for i, d := range new.Disks {
+		at := slices.IndexFunc(old.Disks, func(o Disk) bool { return o.Path == d.Path })
+		if at < 0 || d.Path == "" {
+			continue
+		}
+		o := old.Disks[at]
+		add := func(name string, value any, reason, allowed string) {
+			out = append(out, Problem{Path: fmt.Sprintf("disks.%d.%s", i, name), Value: jsonText(value), Reason: reason,
+				Allowed: allowed})
+		}
+		for _, c := range [...]struct {
+			name     string
+			old, new any
+		}{{"image", o.Image, d.Image}, {"image_uuid", o.ImageUUID, d.ImageUUID}, {"media", o.Media, d.Media},
+			{"nocreate", o.NoCreate, d.NoCreate}, {"block_size", o.BlockSize, d.BlockSize}} {
+			if c.old != c.new {
+				add(c.name, c.new, "it is fixed when a disk is created", "remove the disk and add another one")
+			}
+		}
+		switch {
+		case d.Size == o.Size:
+		case !d.Made():
+			add("size", d.Size, "bakeoff did not make the disk", "change the size of the file by other means")
+		case new.Brand == KVM:
+			add("size", d.Size, "disks of brand kvm keep their size", "add another disk, or use brand bhyve")
+		case d.Size < o.Size:
+			add("size", d.Size, fmt.Sprintf("a disk never becomes smaller, and this one has %d", o.Size),
+				"write a larger size, or add another disk")
+		}
+	}
+	return out
 }
 
 func jsonText(v any) string {

@@ -30,6 +30,18 @@ type Document struct {
 
 // ReadAll is Read for a manifest that may describe networks, too.
 func ReadAll(file string, src []byte) (Document, error) {
+	return (&reader{file: file}).readAll(src)
+}
+
+// ReadRecord is Read for the record of a guest that exists: a disk that bakeoff made may have
+// a path for which made returns true.
+func ReadRecord(file string, src []byte, made func(path string) bool) ([]Guest, error) {
+	d, err := (&reader{file: file, made: made}).readAll(src)
+	return d.Guests, err
+}
+
+func (x *reader) readAll(src []byte) (Document, error) {
+	file := x.file
 	if json.Valid(src) { // strings of JSON hold no raw tab, and YAML allows none before a value
 		src = bytes.ReplaceAll(src, []byte("\t"), []byte(" "))
 	}
@@ -38,7 +50,6 @@ func ReadAll(file string, src []byte) (Document, error) {
 	if err := r.Err(); err != nil {
 		return Document{}, err
 	}
-	x := &reader{file: file}
 	var out Document
 	switch {
 	case root == nil || root.Kind == yamltree.Null:
@@ -93,6 +104,7 @@ type reader struct {
 	problems Problems
 	nodes    map[string]*yamltree.Node // by path, in the guest that is read
 	prefix   string
+	made     func(path string) bool // of the paths of disks; nil is none
 }
 
 func (x *reader) add(path, reason, allowed string) {

@@ -28,7 +28,7 @@ var verbs = []string{"add_", "update_", "remove_", "set_"}
 // takes effect at the next start of the guest.
 var (
 	fixed = []string{"uuid", "brand", "zonename", "zpool", "image_uuid", "image", "driver", "kernel", "kernel_args",
-		"initrd", "command", "entrypoint", "environment", "user", "workdir", "disks"}
+		"initrd", "command", "entrypoint", "environment", "user", "workdir"}
 	atOnce = []string{"alias", "autoboot", "tags", "customer_metadata", "internal_metadata", "owner_uuid", "billing_id",
 		"package_name", "package_version", "indestructible_zoneroot", "restart"}
 )
@@ -61,7 +61,9 @@ func Update(old Guest, file string, src []byte) (Guest, []Change, error) {
 	if err != nil {
 		return old, nil, err
 	}
-	all, err := Read(file, text)
+	all, err := ReadRecord(file, text, func(path string) bool {
+		return slices.ContainsFunc(old.Disks, func(d Disk) bool { return d.Made() && d.Path == path })
+	})
 	for _, p := range ProblemsOf(err) {
 		p.Line, p.Column = 0, 0 // of a document that nobody has written
 		u.problems = append(u.problems, p)
@@ -71,8 +73,8 @@ func Update(old Guest, file string, src []byte) (Guest, []Change, error) {
 	}
 	var changes []Change
 	if len(u.problems) == 0 {
-		changes = Diff(old, all[0])
-		u.problems = append(u.problems, ProblemsOf(CheckFixed(changes))...)
+		changes, err = Compare(old, all[0])
+		u.problems = append(u.problems, ProblemsOf(err)...)
 	}
 	if len(u.problems) > 0 {
 		return old, nil, fault.Wrap(fault.Invalid, "", u.problems)
@@ -398,6 +400,8 @@ func whenOf(path string) When {
 		return Live
 	case slices.Contains(fixed, name):
 		return Never
+	case name == "disks":
+		return Stopped
 	case slices.Contains(atOnce, name):
 		return Live
 	}

@@ -95,10 +95,10 @@ func TestWrongUpdate(t *testing.T) {
 		`{"update_nics": {}}`:              "write a list",
 		`{"update_nics": [1]}`:             "write a mapping",
 		`{"add_nics": [{"nic_tag": "a", "ip": "192.0.2.10", "netmask": "255.255.0.0"}]}`: "nics.0.ips.0 is the same address",
-		`{"set_tags": []}`:               "write a mapping",
-		`{"set_tags": {"a": {}}}`:        "tags.a",
-		`{"add_disks": [{"size": 100}]}`: "fixed",
-		`[]`:                             "an update is a mapping",
+		`{"set_tags": []}`:                                "write a mapping",
+		`{"set_tags": {"a": {}}}`:                         "tags.a",
+		`{"update_disks": [{"path": "/x", "size": 100}]}`: "the guest has none with this path",
+		`[]`: "an update is a mapping",
 	} {
 		old := newGuest(t)
 		next, changes, err := Update(old, "u", []byte(src))

@@ -79,7 +79,11 @@ func (k *killer) killOne(t *testing.T) string {
 		args = append(slices.Clone(all[k.r.IntN(len(all))]), target.UUID)
 		switch args[0] {
 		case "update":
-			args = append(args, fmt.Sprint("ram=", 64+k.r.IntN(64)))
+			if target.Brand.Machine() && k.r.IntN(2) > 0 { // refused while the guest runs
+				args = append(args, "-f", file(t, "disks.json", `{"add_disks": [{"size": 8}]}`))
+			} else {
+				args = append(args, fmt.Sprint("ram=", 64+k.r.IntN(64)))
+			}
 		case "create-snapshot":
 			args = append(args, fmt.Sprint("s", k.r.IntN(4)))
 		case "rollback-snapshot", "delete-snapshot":
