@@ -80,9 +80,10 @@ func (f *fake) xbpsInstall(args []string) error {
 					put("/etc/shadow", "root:!:1::::::\n", 0o600))
 			}
 		case "linux-lts":
-			err = errors.Join(put("/boot/vmlinuz-6.12", "kernel", 0o644), os.MkdirAll(root+"/usr/lib/modules/6.12", 0o755))
+			err = errors.Join(put("/boot/vmlinuz-6.12", "kernel", 0o644), put("/usr/lib/modules/6.12/modules.builtin", "", 0o644))
 		case "zfs":
-			err = errors.Join(put("/usr/lib/modules/6.12/extra/zfs.ko", "module", 0o644), f.initramfs(root))
+			err = errors.Join(put("/usr/lib/modules/6.12/extra/zfs.ko", "module", 0o644),
+				put("/usr/lib/modules/6.12/modules.dep", "extra/zfs.ko: extra/spl.ko\n", 0o644), f.initramfs(root))
 		}
 		if err = errors.Join(err, put("/var/db/xbps/"+p, "installed", 0o644)); err != nil {
 			return err
@@ -266,7 +267,8 @@ func (f *fake) chroot(args []string) error {
 		return errors.Join(err, os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to,
 			append(conf, "usr/sbin/dropbear\nroot/.ssh/authorized_keys\n"...), 0o644))
 	case "/usr/local/sbin/esp-sync": // the real script, without the change of the root
-		return f.real("sh", root+args[0], root+"/boot/efi", root+"/boot/efi2")
+		return f.real("env", "ESP_FIRST="+root+"/boot/efi", "ESP_SECOND="+root+"/boot/efi2",
+			"ESP_STATE="+root+"/var/lib/esp-sync", "sh", root+args[0])
 	case "flatpak":
 		return os.WriteFile(root+"/etc/flathub", nil, 0o644)
 	}

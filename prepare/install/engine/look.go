@@ -60,7 +60,11 @@ func (e *Engine) check(ctx context.Context, c plan.Check) (sight, error) {
 		return sight{}, err
 	}
 	text := e.Secrets.scrub(safetext.Text(out.String()))
-	s := sight{judge(c, err == nil && exit.OK(), text), shell.Quote(c.Argv...) + " printed " + lastLine(text)}
+	printed := lastLine(text)
+	if c.Empty { // each line is a finding
+		printed = strings.Join(strings.Split(strings.TrimSpace(text), "\n"), "; ")
+	}
+	s := sight{judge(c, err == nil && exit.OK(), text), shell.Quote(c.Argv...) + " printed " + printed}
 	if err != nil || !exit.OK() {
 		s.says = shell.Quote(c.Argv...) + " failed: " + lastLine(e.Secrets.scrub(safetext.Text(said.String())))
 	}

@@ -290,19 +290,28 @@ func (r *recipe) entry(id, label, file string, d Drive) {
 //go:embed esp-sync.sh
 var espSync string
 
-// keepESPs installs what keeps the ESPs of a mirror in step, where updates start it.
+// keepESPs installs what keeps the ESPs of a mirror in step, where updates and the start of
+// the system run it. With one disk missing, it mounts the other ESP where updates write.
 func (r *recipe) keepESPs() {
 	if r.Second == nil {
 		return
 	}
-	const script = "/usr/local/sbin/esp-sync"
-	r.write("esp-sync", "copy what changes on one ESP to the other", "0755", target+script,
-		strings.TrimSuffix(espSync, "\n"))
+	const script, name = "/usr/local/sbin/esp-sync", "esp-sync"
+	const start = "bring the ESP of a disk up to date that was missing"
+	r.write(name, "copy what changes on one ESP to the other", "0755", target+script, strings.TrimSuffix(espSync, "\n"))
 	if r.spec.Recipe == "debian-zfs" {
-		r.write("esp-sync-hook", "start it after each update", "0644", target+"/etc/apt/apt.conf.d/99esp-sync",
-			`DPkg::Post-Invoke {"`+script+`";};`)
+		r.write("esp-sync-hook", "run it before and after each update", "0644", target+"/etc/apt/apt.conf.d/99esp-sync",
+			`DPkg::Pre-Invoke {"`+script+` --mount";};`, `DPkg::Post-Invoke {"`+script+`";};`)
+		// The mounts of a missing disk end late, and nothing else waits for them.
+		r.write("esp-sync-unit", start, "0644", target+"/etc/systemd/system/"+name+".service", "[Unit]",
+			"Description=Keep the EFI system partitions in step",
+			"After=local-fs.target boot-efi.mount boot-efi2.mount", "", "[Service]", "Type=oneshot",
+			"ExecStart="+script+" --start", "", "[Install]", "WantedBy=multi-user.target")
+		r.unit("enable", name, start).expect(name + ".service")
 		return
 	}
+	// runit reads the file into a shell of its own, which must go on.
+	r.write("esp-sync-start", start, "0644", target+"/etc/runit/core-services/99-esp-sync.sh", script+" --start || :")
 	for _, when := range []string{"install", "remove"} {
 		r.link("esp-sync-hook-"+when, "start it after each update of the kernel", script,
 			"/etc/kernel.d/post-"+when+"/99-esp-sync")
@@ -373,8 +382,12 @@ func (r *recipe) keysPrivate() {
 	r.assert("images-private", "see that only root reads the images that hold the keys", "find", target+"/boot", "-type",
 		"f", "-name", "init*", "-perm", "/077").
 		nothing()
-	r.assert("module", "see that there is a module of ZFS for the kernel", "find", target+"/usr/lib/modules", "-name",
-		"zfs.ko*").expect("zfs.ko")
+	const modules = target + "/usr/lib/modules"
+	r.assert("module", "see that there is a module of ZFS", "find", modules, "-name", "zfs.ko*").expect("zfs.ko")
+	// A kernel has modules.builtin until its package goes, and depmod lists what modprobe finds.
+	r.assert("module-each", "see that each kernel has one: a kernel without it cannot mount the root", "find", modules,
+		"-mindepth", "2", "-maxdepth", "2", "-name", "modules.builtin", "-not", "-execdir", "grep", "-q", `/zfs\.ko`,
+		"modules.dep", ";", "-printf", `%h has no module of ZFS\n`).nothing()
 }
 
 // leave releases everything that the steps took, in reverse order.

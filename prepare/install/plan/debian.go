@@ -197,6 +197,8 @@ func (r *recipe) debianPackages() {
 	r.passwords()
 	r.in("images", "build every initramfs with the final configuration", "dracut", "--force", "--regenerate-all")
 	if r.uki {
+		// The firmware tries the entry first that was added last, and the package adds one.
+		r.secondEntry("Debian", `\EFI\systemd\systemd-bootx64.efi`)
 		r.apt("loader", "install systemd-boot, which puts itself and an image of each kernel on the ESP", "systemd-ukify",
 			"systemd-boot")
 		const esp, file = target + "/boot/efi/EFI", "systemd-bootx64.efi"
@@ -205,7 +207,6 @@ func (r *recipe) debianPackages() {
 			"BOOTX64.EFI").expect("BOOTX64.EFI")
 		r.assert("uki", "see that the ESP has the image", "find", esp+"/Linux", "-name", "debian-*.efi").expect(".efi")
 		r.syncESPs()
-		r.secondEntry("Debian", `\EFI\systemd\`+file)
 		r.entry("entry", "Debian", `\EFI\systemd\`+file, r.Drives()[0])
 	}
 	if r.grub {

@@ -1,17 +1,43 @@
 #!/bin/sh
-# Makes the second EFI system partition like the first. Each file is copied under another
-# name, compared and then renamed, so that a loss of power leaves the old file or the new one.
+# Keeps two EFI system partitions (ESPs) in step, of which one may be missing.
+# usage: esp-sync [--mount|--start]
+#
+# If only the second ESP is there, it is mounted in place of the first, where updates write.
+# After an update, it is the newer one: when the first is back, the first is made like it.
+# Otherwise the second is made like the first. --mount only mounts. --start, when the system
+# starts, also copies. Each file is copied under another name, compared and then renamed, so
+# that a loss of power leaves the old file or the new one.
 # bakeoff install wrote this script.
 set -eu
-from=${1:-/boot/efi}
-to=${2:-/boot/efi2}
-for dir in "$from" "$to"; do
-	if ! mountpoint -q "$dir"; then
-		echo "esp-sync: $dir is not mounted; nothing was copied" >&2
-		exit 0 # the update that started this script must not fail when a disk is gone
-	fi
-done
+first=${ESP_FIRST:-/boot/efi}
+second=${ESP_SECOND:-/boot/efi2}
+newer=${ESP_STATE:-/var/lib/esp-sync}/second-is-newer
+when=${1:-}
+if ! mountpoint -q "$first" && mountpoint -q "$second"; then
+	mount --bind "$second" "$first"
+fi
+[ "$when" != --mount ] || exit 0
+alone=
+if ! mountpoint -q "$first"; then
+	echo "esp-sync: neither $first nor $second is mounted; nothing was copied" >&2
+	exit 0 # the update that started this script must not fail when a disk is gone
+elif ! mountpoint -q "$second"; then
+	alone=$first
+elif [ "$first" -ef "$second" ]; then
+	alone=$second
+fi
+if [ "$alone" ]; then
+	echo "esp-sync: only the ESP of $alone is there; nothing was copied" >&2
+	[ "$when" != --start ] || exit 0
+	mkdir -p "${newer%/*}"
+	if [ "$alone" = "$second" ]; then : >"$newer"; else rm -f "$newer"; fi
+	sync
+	exit 0
+fi
+from=$first to=$second
+if [ -e "$newer" ]; then from=$second to=$first; fi
 if [ ! -d "$from/EFI" ]; then
+	[ -d "$to/EFI" ] || exit 0 # no loader is installed yet
 	echo "esp-sync: $from has no folder EFI; nothing was copied" >&2
 	exit 1
 fi
@@ -29,3 +55,4 @@ find . -depth -mindepth 1 | while IFS= read -r name; do
 	[ -e "$from/$name" ] || rm -rf "./$name"
 done
 sync
+rm -f "$newer"
