@@ -15,6 +15,14 @@ type source struct{}
 
 const name = "dmesg"
 
+// The clock of NetBSD's log, in nanoseconds. addtstamp in sys/kern/subr_prf.c reads
+// getnanouptime(9): the clock of programs as it was at the last tick, of which there are 100
+// in a second (HZ). It starts at 1 s (th0 in sys/kern/kern_tc.c).
+const (
+	netBSDStart = 1e9
+	netBSDTick  = 10e6
+)
+
 // Doc implements boot.Source.
 func (source) Doc() boot.SourceDoc {
 	return boot.SourceDoc{
@@ -46,7 +54,10 @@ func (source) Read(file string, data []byte) (bootmodel.Recording, error) {
 		Spans:  []bootmodel.Span{},
 		Notes:  log.Notes(name),
 	}
-	r.Marks, r.System = log.Marks()
+	if r.Marks, r.System = log.Marks(); r.System == "netbsd" {
+		r.Clocks = append(r.Clocks, bootmodel.Clock{Name: "monotonic", Source: name, Hz: 1e9, OffsetNS: netBSDStart,
+			UncertaintyNS: new(float64(netBSDTick)), Note: "The kernel stamps its log with the clock of programs."})
+	}
 	for i, line := range log.Lines[:len(log.Lines)-1] {
 		if next := log.Lines[i+1].At; next > line.At {
 			title, arg := printk.Name(line.Text)
