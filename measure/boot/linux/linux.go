@@ -19,6 +19,7 @@ package linux
 
 import (
 	"bytes"
+	"regexp"
 
 	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
@@ -53,10 +54,11 @@ func (source) Doc() boot.SourceDoc {
 }
 
 var (
-	wordCalling  = []byte("calling  ")
-	wordInitcall = []byte("initcall ")
-	wordSched    = []byte("sched_process_")
+	wordSched = []byte("sched_process_")
 )
+
+// initcallLine is a line of initcall_debug. A trace has do_one_initcall, which is none.
+var initcallLine = regexp.MustCompile(`(?:calling  |\binitcall )[^ \n]+\+0x[0-9a-f]`)
 
 // Recognizes implements boot.Source.
 func (source) Recognizes(head []byte) bool {
@@ -66,12 +68,7 @@ func (source) Recognizes(head []byte) bool {
 	if printk.Stamped(head) && bytes.Contains(head, []byte("Linux version ")) {
 		return true
 	}
-	for _, word := range [][]byte{wordCalling, wordInitcall, wordSched} {
-		if bytes.Contains(head, word) {
-			return true
-		}
-	}
-	return false
+	return initcallLine.Match(head) || bytes.Contains(head, wordSched)
 }
 
 // Read implements boot.Source.
