@@ -113,7 +113,7 @@ func (a *app) printJobs(jobs []queue.Job) {
 	t := cli.NewTable("JOB", "LAB", "STATE", "HOST", "SINCE", "WHY")
 	for _, j := range jobs {
 		t.Row(j.UUID[:8], safetext.Line(j.Lab), j.State, orDash(strings.Join(j.Hosts, ",")),
-			j.Since.Local().Format("2006-01-02 15:04:05"), why(j))
+			j.Since.Local().Format("2006-01-02 15:04:05"), reasonOf(j))
 	}
 	a.Print(t)
 }
@@ -125,8 +125,8 @@ func orDash(s string) string {
 	return s
 }
 
-// why says why a job is in its state.
-func why(j queue.Job) string {
+// reasonOf says why a job is in its state.
+func reasonOf(j queue.Job) string {
 	switch {
 	case j.State == queue.Done && j.Code != nil:
 		return fmt.Sprintf("exit code %d, %s", *j.Code, orDash(j.Folder))
@@ -160,7 +160,7 @@ func (a *app) queueShow() *cobra.Command {
 			for _, row := range [][2]string{{"job", j.UUID}, {"lab", j.Lab}, {"group", j.Group}, {"state", j.State},
 				{"pool", strings.Join(j.Pools, ", ")}, {"host", orDash(strings.Join(j.Hosts, ", "))},
 				{"slurm job", orDash(j.ID)}, {"submitted", fmt.Sprint(j.Submitted, " times")},
-				{"why", orDash(why(j))}, {"run folder", orDash(j.Folder)}, {"log", orDash(q.Log(j))}} {
+				{"why", orDash(reasonOf(j))}, {"run folder", orDash(j.Folder)}, {"log", orDash(q.Log(j))}} {
 				t.Row(row[0], safetext.Line(row[1]))
 			}
 			a.PrintBody(t)

@@ -70,7 +70,7 @@ func (a *app) submitLab(c *cobra.Command, f runFlags, args []string) error {
 	}
 	order := queue.Order{Profile: f.profile, Only: f.only, Budget: f.budget, Seed: f.seed, FailOn: f.failOn,
 		Labels: f.labels, Limit: f.limit}
-	asks, err := a.asks(c.Context(), q, lab, f, order)
+	asks, err := a.jobsOf(c.Context(), q, lab, f, order)
 	if err != nil {
 		return err
 	}
@@ -95,8 +95,8 @@ func (a *app) submitLab(c *cobra.Command, f runFlags, args []string) error {
 	return nil
 }
 
-// asks are the jobs of a lab file.
-func (a *app) asks(ctx context.Context, q *queue.Queue, lab *manifest.Lab, f runFlags,
+// jobsOf are the jobs of a lab file.
+func (a *app) jobsOf(ctx context.Context, q *queue.Queue, lab *manifest.Lab, f runFlags,
 	order queue.Order) ([]queue.Ask, error) {
 	out, err := filepath.Abs(f.out)
 	if err != nil {

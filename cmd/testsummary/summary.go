@@ -104,7 +104,7 @@ func (s *summary) line(line []byte, out io.Writer) {
 
 func (s *summary) testEnds(e event, out io.Writer) {
 	k := key{e.Package, e.Test}
-	c := s.of(e.Package)
+	c := s.countsOf(e.Package)
 	name := short(e.Package) + "." + e.Test
 	if e.Elapsed >= slowFrom && !strings.Contains(e.Test, "/") {
 		s.slow = append(s.slow, slow{name, e.Elapsed})
@@ -112,12 +112,12 @@ func (s *summary) testEnds(e event, out io.Writer) {
 	switch {
 	case e.Action == "fail":
 		// A parent that failed only because of its subtests has nothing to say.
-		if said := said(s.output[k]); !s.parents[k] || said != "" {
+		if said := testOutput(s.output[k]); !s.parents[k] || said != "" {
 			fmt.Fprintf(out, "--- FAIL %s (%.1f s)\n%s", name, e.Elapsed, s.output[k])
 			s.fail(c, name)
 		}
 	case e.Action == "skip":
-		reason := cmp.Or(said(s.output[k]), "it gives no reason")
+		reason := cmp.Or(testOutput(s.output[k]), "it gives no reason")
 		if s.refuse != nil && s.refuse.MatchString(reason) {
 			fmt.Fprintf(out, "--- FAIL %s skipped, and must not here: %s\n", name, reason)
 			s.fail(c, name)
@@ -140,7 +140,7 @@ func (s *summary) fail(c *count, name string) {
 func (s *summary) packageEnds(e event, out io.Writer) {
 	s.ended[e.Package] = true
 	delete(s.running, e.Package)
-	c := s.of(e.Package)
+	c := s.countsOf(e.Package)
 	word := "ok  "
 	switch {
 	case e.Action == "fail":
@@ -148,7 +148,7 @@ func (s *summary) packageEnds(e event, out io.Writer) {
 		if c.failed == 0 {
 			// A build that failed, a panic, a TestMain: no test stands for it.
 			s.broken++
-			fmt.Fprintf(out, "--- FAIL %s outside of its tests\n%s", short(e.Package), s.rest(e.Package))
+			fmt.Fprintf(out, "--- FAIL %s outside of its tests\n%s", short(e.Package), s.restOf(e.Package))
 		}
 	case c.passed+c.failed+c.skipped == 0:
 		return // no test files
@@ -159,8 +159,8 @@ func (s *summary) packageEnds(e event, out io.Writer) {
 		c.failed, c.skipped)
 }
 
-// rest returns what is held of the package and of tests that never ended.
-func (s *summary) rest(pkg string) string {
+// restOf returns what is held of the package and of tests that never ended.
+func (s *summary) restOf(pkg string) string {
 	var parts []string
 	for k, text := range s.output {
 		if k.pkg == pkg {
@@ -216,7 +216,7 @@ func (s *summary) end(out io.Writer, packages []string) int {
 	return 0
 }
 
-func (s *summary) of(pkg string) *count {
+func (s *summary) countsOf(pkg string) *count {
 	if s.perPackage[pkg] == nil {
 		s.perPackage[pkg] = &count{}
 	}
@@ -231,9 +231,9 @@ func short(pkg string) string {
 	return pkg
 }
 
-// said returns what a test itself said: its output without the lines of the
+// testOutput returns what a test itself said: its output without the lines of the
 // framework and without "file_test.go:12: ".
-func said(output string) string {
+func testOutput(output string) string {
 	var lines []string
 	for line := range strings.Lines(output) {
 		line = strings.TrimSpace(line)

@@ -49,9 +49,9 @@ func Text(w io.Writer, r Report, opt TextOption) error {
 	for _, a := range r.Answers {
 		m := marks[a.Support]
 		p.blank()
-		p.wrapped(p.paint(m.colour, p.pick(m)+" "+string(a.Support)+":")+" ", "    ", a.Claim)
+		p.wrapped(p.paint(m.colour, p.chooseColour(m)+" "+string(a.Support)+":")+" ", "    ", a.Claim)
 		for _, reason := range a.Reasons {
-			p.wrapped("    "+p.pick(bullets[reason.Weight])+" "+reason.Check+": ", "      ", reason.Text)
+			p.wrapped("    "+p.chooseColour(bullets[reason.Weight])+" "+reason.Check+": ", "      ", reason.Text)
 		}
 	}
 	if len(r.Findings) > 0 {
@@ -101,7 +101,7 @@ type printer struct {
 	TextOption
 }
 
-func (p *printer) pick(m mark) string {
+func (p *printer) chooseColour(m mark) string {
 	if p.ASCII {
 		return m.ascii
 	}

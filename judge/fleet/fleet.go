@@ -160,7 +160,7 @@ func OfHistory(past history.Result, runs []history.Run, opt Option) (Result, err
 		slices.SortStableFunc(machines, func(a, b history.Lab) int {
 			return cmp.Compare(nameOf(a.Machine), nameOf(b.Machine))
 		})
-		l, err := judge(machines, runs, opt)
+		l, err := judgeLab(machines, runs, opt)
 		if err != nil {
 			return Result{}, err
 		}
@@ -174,8 +174,8 @@ func nameOf(facts map[string]string) string {
 	return cmp.Or(facts[history.MachineLabel], facts["host"], facts["cpu.model"], "unknown machine")
 }
 
-// judge judges one lab, given its history on each machine.
-func judge(of []history.Lab, runs []history.Run, opt Option) (Lab, error) {
+// judgeLab judges one lab, given its history on each machine.
+func judgeLab(of []history.Lab, runs []history.Run, opt Option) (Lab, error) {
 	out := Lab{Lab: of[0].Lab, Baseline: of[0].Baseline, Margin: of[0].Margin, Machines: []Machine{}, Differ: []string{},
 		Comparisons: []Comparison{}, Notes: []string{"The machines were chosen after their runs had ended. " +
 			"The error rate holds if nobody chose them by their results."}}
@@ -196,16 +196,16 @@ func judge(of []history.Lab, runs []history.Run, opt Option) (Lab, error) {
 		}
 		if l.Margin != out.Margin {
 			out.Margin = min(out.Margin, l.Margin)
-			out.note("The runs have different margins; the smallest counts.")
+			out.addNote("The runs have different margins; the smallest counts.")
 		}
 		for _, note := range last.Cautions {
-			out.note(name + ": " + note)
+			out.addNote(name + ": " + note)
 		}
 	}
 	out.Differ = differences(out.Machines)
 	for i, l := range of {
 		for _, s := range l.Series {
-			if !slices.ContainsFunc(out.Comparisons, func(c Comparison) bool { return c.is(s) }) {
+			if !slices.ContainsFunc(out.Comparisons, func(c Comparison) bool { return c.comparesAs(s) }) {
 				out.Comparisons = append(out.Comparisons, compareOver(of, newest, i, s))
 			}
 		}
@@ -222,8 +222,8 @@ func judge(of []history.Lab, runs []history.Run, opt Option) (Lab, error) {
 	return out, nil
 }
 
-// note adds a note once.
-func (l *Lab) note(text string) {
+// addNote adds a note once.
+func (l *Lab) addNote(text string) {
 	if !slices.Contains(l.Notes, text) {
 		l.Notes = append(l.Notes, text)
 	}
@@ -242,7 +242,7 @@ func differences(machines []Machine) []string {
 	return out
 }
 
-func (c Comparison) is(s history.Series) bool {
+func (c Comparison) comparesAs(s history.Series) bool {
 	return c.Contender == s.Contender && c.Cell == s.Cell && c.Metric == s.Metric
 }
 
@@ -259,7 +259,7 @@ func compareOver(of []history.Lab, newest []history.Run, first int, s history.Se
 // valueOn is what machine i says of a comparison; reference is a run whose work counts.
 func valueOn(i int, l history.Lab, c Comparison, reference, newest history.Run) Value {
 	out := Value{Machine: i}
-	s, ok := lists.Find(l.Series, c.is)
+	s, ok := lists.Find(l.Series, c.comparesAs)
 	switch {
 	case !ok:
 		out.Reason = "the runs do not have this comparison"
@@ -325,7 +325,7 @@ func (c *Comparison) decide(l Lab, newest []history.Run) {
 	if p.N > 1 {
 		c.Spread = &p.Deviation
 		c.CI = analysis.Interval{c.shown(p.Mean - p.Half), c.shown(p.Mean + p.Half)}
-		next := p.next(Level)
+		next := p.halfInterval(Level)
 		c.Next = analysis.Interval{c.shown(p.Mean - next), c.shown(p.Mean + next)}
 	}
 	if !c.Primary {
@@ -384,8 +384,8 @@ func Pool(xs []float64, level float64) Pooled {
 	return p
 }
 
-// next is half of the interval in which one more machine lies.
-func (p Pooled) next(level float64) float64 {
+// halfInterval is half of the interval in which one more machine lies.
+func (p Pooled) halfInterval(level float64) float64 {
 	n := float64(p.N)
 	return stats.StudentQuantile(level, n-1) * p.Deviation * math.Sqrt(1+1/n)
 }

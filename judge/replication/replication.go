@@ -81,7 +81,7 @@ func Of(there, here analysis.Results) ([]Comparison, error) {
 		size := compare.Size(there, compare.Relative, c.Contender, c.Cell, c.Metric)
 		r := Comparison{Contender: c.Contender, Cell: c.Cell, Metric: c.Metric, Unit: c.Unit, Better: c.Better,
 			Scale: c.Scale, There: sideOf(c), Region: float64(analysis.NewRegion(there.Margin, c.Scale, size))}
-		r.find(there, here)
+		r.fillFrom(there, here)
 		r.Judge()
 		out = append(out, r)
 	}
@@ -93,10 +93,10 @@ func Of(there, here analysis.Results) ([]Comparison, error) {
 
 // Claims are the verdicts of a run that can be replicated.
 func Claims(r analysis.Results) []analysis.Comparison {
-	return lists.Filter(r.Comparisons, func(c analysis.Comparison) bool { return claims(r, c) })
+	return lists.Filter(r.Comparisons, func(c analysis.Comparison) bool { return isClaim(r, c) })
 }
 
-func claims(r analysis.Results, c analysis.Comparison) bool {
+func isClaim(r analysis.Results, c analysis.Comparison) bool {
 	_, twin := lists.Find(r.Contenders, func(x analysis.Contender) bool {
 		return x.Name == c.Contender && x.TwinOf != ""
 	})
@@ -112,8 +112,8 @@ func sideOf(c analysis.Comparison) Side {
 		Blocks: c.Blocks}
 }
 
-// find sets what the second run says.
-func (r *Comparison) find(there, here analysis.Results) {
+// fillFrom sets what the second run says.
+func (r *Comparison) fillFrom(there, here analysis.Results) {
 	c, ok := lists.Find(here.Comparisons, func(x analysis.Comparison) bool {
 		return x.Contender == r.Contender && x.Cell == r.Cell && x.Metric == r.Metric
 	})
@@ -138,7 +138,7 @@ func (r *Comparison) find(there, here analysis.Results) {
 // Judge sets Outcome, Reason and OtherSize by the other fields.
 func (r *Comparison) Judge() {
 	r.OtherSize = false
-	gap, known := r.gap()
+	gap, known := r.distance()
 	apart := known && gap > r.Region
 	there, here := r.There.Verdict, r.Here.Verdict
 	switch {
@@ -167,8 +167,8 @@ func (r *Comparison) Judge() {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-// gap is the distance of the intervals on the scale of Region; 0 or less if they overlap.
-func (r *Comparison) gap() (float64, bool) {
+// distance is the distance of the intervals on the scale of Region; 0 or less if they overlap.
+func (r *Comparison) distance() (float64, bool) {
 	var ends [4]float64
 	for i, v := range []*float64{r.There.Low, r.There.High, r.Here.Low, r.Here.High} {
 		if v == nil {

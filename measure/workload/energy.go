@@ -67,7 +67,7 @@ func costOf(raw Raw, work float64, timed time.Duration, m sample.Metric) (float6
 	if m.GeneratorHost {
 		blob = GeneratorHost
 	}
-	spent, ok, err := raw.spent(blob)
+	spent, ok, err := raw.spanCounters(blob)
 	if !ok || spent.Joules == nil || spent.AtNS <= 0 {
 		return 0, err
 	}

@@ -120,7 +120,7 @@ func checkValues(values []sample.Value, doc Doc) error {
 	for _, v := range values {
 		m, ok := doc.Metric(v.Metric)
 		switch {
-		case !ok || ours(v.Metric):
+		case !ok || fromController(v.Metric):
 			return fmt.Errorf("unknown metric %q", v.Metric)
 		case seen[v.Metric]:
 			return fmt.Errorf("duplicate metric %s", v.Metric)
@@ -132,15 +132,15 @@ func checkValues(values []sample.Value, doc Doc) error {
 		seen[v.Metric] = true
 	}
 	for _, m := range doc.Metrics {
-		if !seen[m.Name] && !ours(m.Name) {
+		if !seen[m.Name] && !fromController(m.Name) {
 			return fmt.Errorf("%s is missing", m.Name)
 		}
 	}
 	return nil
 }
 
-// ours reports whether the controller adds a metric.
-func ours(metric string) bool { return metric == CPUPerOp.Name || metric == JoulesPerOp.Name }
+// fromController reports whether the controller adds a metric.
+func fromController(metric string) bool { return metric == CPUPerOp.Name || metric == JoulesPerOp.Name }
 
 func positive(v float64) bool { return v > 0 && !math.IsInf(v, 0) }
 

@@ -53,9 +53,9 @@ func (r Raw) Exec(name string) (wire.ExecResult, error) {
 	return res, fault.Op(name, err)
 }
 
-// spent returns what the counters in a blob that is a wire.Span counted; ok is
+// spanCounters returns what the counters in a blob that is a wire.Span counted; ok is
 // false without the blob.
-func (r Raw) spent(name string) (c facts.Counters, ok bool, err error) {
+func (r Raw) spanCounters(name string) (c facts.Counters, ok bool, err error) {
 	b, ok := r[name]
 	if !ok {
 		return c, false, nil
@@ -70,7 +70,7 @@ func (r Raw) spent(name string) (c facts.Counters, ok bool, err error) {
 // Busy returns how many seconds the host's CPUs were busy in the whole trial; ok
 // is false if that is unknown.
 func (r Raw) Busy() (seconds float64, ok bool, err error) {
-	c, ok, err := r.spent(Host)
+	c, ok, err := r.spanCounters(Host)
 	if ok {
 		seconds, _, ok = c.Busy()
 	}

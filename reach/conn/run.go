@@ -38,7 +38,7 @@ func OutputOf(ctx context.Context, c Conn, cmd Cmd) ([]byte, error) {
 	case err != nil:
 		return out.Bytes(), err
 	case !exit.OK():
-		return out.Bytes(), fault.New(fault.Lab, "%s: %w", brief(cmd.Argv), &ExitError{exit, said(errs.Bytes())})
+		return out.Bytes(), fault.New(fault.Lab, "%s: %w", brief(cmd.Argv), &ExitError{exit, stderrSuffix(errs.Bytes())})
 	}
 	return out.Bytes(), nil
 }
@@ -84,8 +84,8 @@ func brief(argv []string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// said returns the end of a program's standard error in one line.
-func said(b []byte) string {
+// stderrSuffix returns the end of a program's standard error in one line.
+func stderrSuffix(b []byte) string {
 	s := safetext.Line(strings.Join(strings.Fields(string(b)), " "))
 	if s == "" {
 		return ""

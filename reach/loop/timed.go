@@ -72,7 +72,7 @@ func (t Timed) Run(ctx context.Context) (Timing, error) {
 	defer runtime.UnlockOSThread()
 	defer withoutCollector()()
 
-	n, err := t.batch(ctx)
+	n, err := t.batchSize(ctx)
 	if err != nil {
 		return Timing{}, err
 	}
@@ -128,22 +128,22 @@ func withoutCollector() (restore func()) {
 	}
 }
 
-// once returns the time for n units.
-func (t Timed) once(n int) (time.Duration, error) {
+// timeUnits returns the time for n units.
+func (t Timed) timeUnits(n int) (time.Duration, error) {
 	from := t.Clock()
 	err := t.Do(n)
 	return t.Clock() - from, err
 }
 
-// least returns the shortest of k times for n units, because noise only adds
+// shortestTime returns the shortest of k times for n units, because noise only adds
 // time.
-func (t Timed) least(ctx context.Context, n, k int) (time.Duration, error) {
+func (t Timed) shortestTime(ctx context.Context, n, k int) (time.Duration, error) {
 	least := time.Duration(math.MaxInt64)
 	for range k {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		d, err := t.once(n)
+		d, err := t.timeUnits(n)
 		if err != nil {
 			return 0, err
 		}
@@ -152,18 +152,18 @@ func (t Timed) least(ctx context.Context, n, k int) (time.Duration, error) {
 	return least, nil
 }
 
-// batch returns a number of units that takes a small share of the timed part,
+// batchSize returns a number of units that takes a small share of the timed part,
 // and at least 100 µs, so that the cost of reading the clock is negligible.
-func (t Timed) batch(ctx context.Context) (int, error) {
+func (t Timed) batchSize(ctx context.Context) (int, error) {
 	want := min(max(t.For/share, 100*time.Microsecond), 10*time.Millisecond)
 	for n := 1; n < 1<<30; {
 		if t.Largest > 0 && n >= t.Largest {
 			return t.Largest, nil
 		}
-		d, err := t.once(n)
+		d, err := t.timeUnits(n)
 		if err == nil && d >= want {
 			// The first time may include an interruption.
-			if d, err = t.least(ctx, n, 2); err == nil && d >= want {
+			if d, err = t.shortestTime(ctx, n, 2); err == nil && d >= want {
 				return n, nil
 			}
 		}
@@ -208,11 +208,11 @@ func (t Timed) scaling(ctx context.Context, n int) (float64, error) {
 			singleCPU, doubleCPU = math.Inf(1), math.Inf(1)
 		}
 		for range tries {
-			one, oneCPU, err := t.spent(ctx, n)
+			one, oneCPU, err := t.timeAndCPU(ctx, n)
 			if err != nil {
 				return 0, err
 			}
-			two, twoCPU, err := t.spent(ctx, 2*n)
+			two, twoCPU, err := t.timeAndCPU(ctx, 2*n)
 			if err != nil {
 				return 0, err
 			}
@@ -245,11 +245,11 @@ func (t Timed) scaling(ctx context.Context, n int) (float64, error) {
 		ratio, single, double, n, 2*n)
 }
 
-// spent returns the time and the CPU seconds of n units; the latter are
+// timeAndCPU returns the time and the CPU seconds of n units; the latter are
 // infinite if the system does not count them.
-func (t Timed) spent(ctx context.Context, n int) (time.Duration, float64, error) {
+func (t Timed) timeAndCPU(ctx context.Context, n int) (time.Duration, float64, error) {
 	before, berr := t.CPU()
-	d, err := t.least(ctx, n, 1)
+	d, err := t.shortestTime(ctx, n, 1)
 	after, aerr := t.CPU()
 	if berr != nil || aerr != nil {
 		return d, math.Inf(1), err
@@ -284,7 +284,7 @@ func (t Timed) measure(ctx context.Context, n int) (Timing, error) {
 		out.Work += float64(n)
 		if batches%each == 0 {
 			if len(ends) == records {
-				ends = merge(ends)
+				ends = everySecond(ends)
 				each *= 2
 			}
 			if batches%each == 0 {
@@ -307,22 +307,22 @@ func (t Timed) measure(ctx context.Context, n int) (Timing, error) {
 	if after, err := t.CPU(); err == nil && cpuErr == nil {
 		out.CPUSeconds = new(after - before)
 	}
-	out.Windows = spread(ends, float64(n*each))
+	out.Windows = spreadWork(ends, float64(n*each))
 	return out, nil
 }
 
-// merge keeps every second end time, in place.
-func merge(ends []time.Duration) []time.Duration {
+// everySecond keeps every second end time, in place.
+func everySecond(ends []time.Duration) []time.Duration {
 	for i := range len(ends) / 2 {
 		ends[i] = ends[2*i+1]
 	}
 	return ends[:len(ends)/2]
 }
 
-// spread divides the work between consecutive end times among equal slices of
+// spreadWork divides the work between consecutive end times among equal slices of
 // the time until the last one. It returns nil if there are fewer end times than
 // slices.
-func spread(ends []time.Duration, work float64) []float64 {
+func spreadWork(ends []time.Duration, work float64) []float64 {
 	if len(ends) < windows || ends[len(ends)-1] <= 0 {
 		return nil
 	}

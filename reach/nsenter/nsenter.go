@@ -38,7 +38,7 @@ func MakeOpen(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return os.Chmod(dir, 0o777|fs.ModeSticky)
 	}
-	up := parent(dir)
+	up := parentOf(dir)
 	if err := os.MkdirAll(up, 0o755); err != nil {
 		return err
 	}
@@ -61,8 +61,8 @@ type failure struct {
 func (f failure) Error() string { return f.what + ": " + f.err.Error() }
 func (f failure) Unwrap() error { return f.err }
 
-// failed returns err, with what failed; nil stays nil.
-func failed(what string, err error) error {
+// wrapFailure returns err, with what failed; nil stays nil.
+func wrapFailure(what string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -70,7 +70,7 @@ func TestParse(t *testing.T) {
 	e, err := Parse([]string{"-cgroup", "/a", "--cgroup=/b", "--private-mounts", "--bind", "/c:/d:e", "--pid=7",
 		"--ns", "mnt,pid", "--await", "--report=false", "--env", "A=b=c", "--env=", "program", "--dir"})
 	if err != nil || !slices.Equal(e.Cgroups, []string{"/a", "/b"}) || !e.private ||
-		e.binds[0] != [2]string{"/c", "/d:e"} || e.pid != 7 || !e.stays() || !e.await || e.report ||
+		e.binds[0] != [2]string{"/c", "/d:e"} || e.pid != 7 || !e.staysAsParent() || !e.await || e.report ||
 		!slices.Equal(e.env, []string{"A=b=c", ""}) || !slices.Equal(e.Argv, []string{"program", "--dir"}) {
 		t.Errorf("%+v, %v", e, err)
 	}

@@ -70,7 +70,7 @@ func pairs(flag string, to *[][2]string) func(string) error {
 
 func (e *Entry) setPID(s string) (err error) {
 	if e.pid, err = strconv.Atoi(s); err != nil {
-		return failed("--pid", err)
+		return wrapFailure("--pid", err)
 	}
 	return nil
 }
@@ -184,8 +184,8 @@ func (e Entry) Await() error {
 func (e Entry) Occupy() error {
 	runtime.LockOSThread()
 	for _, dir := range e.Cgroups {
-		if err := e.join(dir); err != nil {
-			return failed("join cgroup", err)
+		if err := e.joinCgroup(dir); err != nil {
+			return wrapFailure("join cgroup", err)
 		}
 	}
 	if err := setCPUs(e.cpus); err != nil {
@@ -194,22 +194,22 @@ func (e Entry) Occupy() error {
 	if err := e.namespaces(); err != nil {
 		return err
 	}
-	return e.place()
+	return e.applySettings()
 }
 
-// join moves this process to a cgroup; "0" is the writing process (cgroups(7)).
+// joinCgroup moves this process to a cgroup; "0" is the writing process (cgroups(7)).
 // To move a process, the kernel waits until no CPU is creating or ending a
 // thread, about 10 ms. Version 1 can move a single thread at once, which
 // suffices: the others end when this one executes the program. In version 2
 // this process may have been started in the group.
-func (e Entry) join(dir string) error {
+func (e Entry) joinCgroup(dir string) error {
 	procs, tasks := dir+"/cgroup.procs", dir+"/tasks"
-	if !e.stays() {
+	if !e.staysAsParent() {
 		if err := moveTo(tasks); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
-	if members, err := os.ReadFile(procs); err == nil && has(fields(string(members)), strconv.Itoa(os.Getpid())) {
+	if members, err := os.ReadFile(procs); err == nil && contains(fields(string(members)), strconv.Itoa(os.Getpid())) {
 		return nil
 	}
 	return moveTo(procs)
@@ -224,9 +224,9 @@ func moveTo(file string) error {
 	return errors.Join(err, f.Close())
 }
 
-// stays reports whether this process becomes the program's parent instead of
+// staysAsParent reports whether this process becomes the program's parent instead of
 // the program.
-func (e Entry) stays() bool { return e.report || has(split(e.ns, ','), "pid") }
+func (e Entry) staysAsParent() bool { return e.report || contains(split(e.ns, ','), "pid") }
 
 // maxCPU bounds the numbers of CPUs: those of a cpu_set_t (sched_setaffinity(2)).
 const maxCPU = 1024
@@ -264,7 +264,7 @@ func setCPUs(list string) error {
 	}
 	if _, _, e := syscall.RawSyscall(syscall.SYS_SCHED_SETAFFINITY, 0, unsafe.Sizeof(mask),
 		uintptr(unsafe.Pointer(&mask))); e != 0 {
-		return failed("CPUs "+list, e)
+		return wrapFailure("CPUs "+list, e)
 	}
 	return nil
 }
@@ -285,7 +285,7 @@ func (e Entry) namespaces() error {
 		// Only a task that shares its root and working directory with
 		// no other can change its mount namespace (setns(2), EINVAL).
 		if err := syscall.Unshare(syscall.CLONE_FS); err != nil {
-			return failed("unshare", err)
+			return wrapFailure("unshare", err)
 		}
 	}
 	if e.private {
@@ -301,7 +301,7 @@ func (e Entry) namespaces() error {
 	if e.netns != "" {
 		path := e.netns
 		if path[0] != '/' {
-			path = "/run/netns/" + base(path)
+			path = "/run/netns/" + baseName(path)
 		}
 		if err := Setns(path, syscall.CLONE_NEWNET); err != nil {
 			return err
@@ -317,7 +317,7 @@ func (e Entry) namespaces() error {
 		}
 	}
 	for _, n := range clone {
-		if has(wanted, n.name) {
+		if contains(wanted, n.name) {
 			if err := Setns("/proc/"+strconv.Itoa(e.pid)+"/ns/"+n.name, n.flag); err != nil {
 				return err
 			}
@@ -339,30 +339,30 @@ func isNamespace(name string) bool {
 func Setns(path string, flag int) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return failed("namespace", err)
+		return wrapFailure("namespace", err)
 	}
 	defer f.Close()
 	if _, _, e := syscall.RawSyscall(sysSetns, f.Fd(), uintptr(flag), 0); e != 0 {
-		return failed("enter namespace "+path, e)
+		return wrapFailure("enter namespace "+path, e)
 	}
 	return nil
 }
 
 func (e Entry) privateMounts() error {
 	if err := syscall.Unshare(syscall.CLONE_NEWNS); err != nil {
-		return failed("mount namespace", err)
+		return wrapFailure("mount namespace", err)
 	}
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		return failed("make mounts private", err)
+		return wrapFailure("make mounts private", err)
 	}
 	for _, dir := range e.umount {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			return failed("unmount "+dir, err)
+			return wrapFailure("unmount "+dir, err)
 		}
 	}
 	for _, b := range e.binds {
 		if err := syscall.Mount(b[0], b[1], "", syscall.MS_BIND, ""); err != nil {
-			return failed("bind "+b[0]+" to "+b[1], err)
+			return wrapFailure("bind "+b[0]+" to "+b[1], err)
 		}
 	}
 	return nil
@@ -371,11 +371,11 @@ func (e Entry) privateMounts() error {
 // prSetNoNewPrivs is PR_SET_NO_NEW_PRIVS (prctl(2)).
 const prSetNoNewPrivs = 38
 
-// place sets root, directory, environment and privileges.
-func (e Entry) place() error {
+// applySettings sets root, directory, environment and privileges.
+func (e Entry) applySettings() error {
 	if e.root != "" {
 		if err := syscall.Chroot(e.root); err != nil {
-			return failed("chroot "+e.root, err)
+			return wrapFailure("chroot "+e.root, err)
 		}
 	}
 	if e.root != "" || e.dir != "" {
@@ -384,7 +384,7 @@ func (e Entry) place() error {
 			dir = "/"
 		}
 		if err := syscall.Chdir(dir); err != nil {
-			return failed("working directory "+dir, err)
+			return wrapFailure("working directory "+dir, err)
 		}
 	}
 	if e.clearEnv {
@@ -393,12 +393,12 @@ func (e Entry) place() error {
 	for _, v := range e.env {
 		name, value, _ := cut(v, '=')
 		if err := os.Setenv(name, value); err != nil {
-			return failed("environment "+quoted(v), err)
+			return wrapFailure("environment "+quoted(v), err)
 		}
 	}
 	if e.noPrivs {
 		if _, _, errno := syscall.RawSyscall6(syscall.SYS_PRCTL, prSetNoNewPrivs, 1, 0, 0, 0, 0); errno != 0 {
-			return failed("no_new_privs", errno)
+			return wrapFailure("no_new_privs", errno)
 		}
 	}
 	return nil

@@ -28,12 +28,12 @@ func AsMissing(err error) error {
 
 var errNoProgram = errors.New("executable file not found in $PATH")
 
-// find returns the file to execute: name, or the file with this name in a
+// findProgram returns the file to execute: name, or the file with this name in a
 // directory of path. It ignores directories that are not absolute, as package
 // os/exec does.
 //
 // Source: execvp(3).
-func find(name, path string) (string, error) {
+func findProgram(name, path string) (string, error) {
 	for _, dir := range split(path, ':') {
 		if index(name, '/') >= 0 {
 			return name, nil
@@ -46,24 +46,24 @@ func find(name, path string) (string, error) {
 			return file, nil
 		}
 	}
-	return "", Missing{failed("exec: "+quoted(name), errNoProgram)}
+	return "", Missing{wrapFailure("exec: "+quoted(name), errNoProgram)}
 }
 
 func (e Entry) execute() error {
-	path, err := find(e.Argv[0], os.Getenv("PATH"))
+	path, err := findProgram(e.Argv[0], os.Getenv("PATH"))
 	if err != nil {
 		return err
 	}
-	if e.stays() {
-		return e.attend(path)
+	if e.staysAsParent() {
+		return e.runAsChild(path)
 	}
-	return AsMissing(failed("exec "+path, syscall.Exec(path, e.Argv, os.Environ())))
+	return AsMissing(wrapFailure("exec "+path, syscall.Exec(path, e.Argv, os.Environ())))
 }
 
-// attend runs the program as a child and ends with its exit status. The child
+// runAsChild runs the program as a child and ends with its exit status. The child
 // has no parent-death signal: its parent is outside its PID namespace, which
 // syscall.SysProcAttr mistakes for a dead parent.
-func (e Entry) attend(path string) error {
+func (e Entry) runAsChild(path string) error {
 	// Pass signals on to the program. It gets those of the terminal itself,
 	// because it is in our process group; they are caught here, not
 	// ignored, because a program inherits ignored signals.

@@ -72,7 +72,7 @@ func readRequest(size uint32, from io.Reader) (Request, error) {
 	}
 	text := make([]byte, size)
 	if _, err := io.ReadFull(from, text); err != nil {
-		return Request{}, failed("container-init: the request", err)
+		return Request{}, wrapFailure("container-init: the request", err)
 	}
 	return parseRequest(string(text))
 }
@@ -96,7 +96,7 @@ func (v Request) program() (string, error) {
 			search = value
 		}
 	}
-	return find(v.Argv[0], search)
+	return findProgram(v.Argv[0], search)
 }
 
 // start starts the program with the client's streams, in a session of its own.

@@ -48,7 +48,7 @@ func Listen(args []string, stderr io.Writer) (*Server, error) {
 	var silent bool
 	args, err := parseFlags(args, map[string]func(string) error{"dir": MakeOpen}, map[string]*bool{"silent": &silent})
 	if err != nil {
-		return nil, failed("container-init", err)
+		return nil, wrapFailure("container-init", err)
 	}
 	if len(args) != 1 {
 		return nil, errors.New("usage: bakeoff-agent container-init [--silent] [--dir DIR]… SOCKET|-")
@@ -56,7 +56,7 @@ func Listen(args []string, stderr io.Writer) (*Server, error) {
 	s := &Server{}
 	if args[0] == "-" {
 		if _, err := io.WriteString(os.Stdin, InitReady); err != nil {
-			return nil, failed("container-init: standard input must be the stream of a proxy", err)
+			return nil, wrapFailure("container-init: standard input must be the stream of a proxy", err)
 		}
 	} else if s.fd, err = listenAt(args[0]); err != nil {
 		return nil, err
@@ -85,14 +85,14 @@ func Listen(args []string, stderr io.Writer) (*Server, error) {
 func listenAt(socket string) (int, error) {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return -1, failed("socket", err)
+		return -1, wrapFailure("socket", err)
 	}
 	if err = syscall.Bind(fd, &syscall.SockaddrUnix{Name: socket}); err == nil {
 		err = syscall.Listen(fd, syscall.SOMAXCONN)
 	}
 	if err != nil {
 		syscall.Close(fd)
-		return -1, failed("listen on "+socket, err)
+		return -1, wrapFailure("listen on "+socket, err)
 	}
 	return fd, nil
 }
@@ -123,7 +123,7 @@ func (s *Server) accept() (int, error) {
 			if err == syscall.EINTR || err == syscall.ECONNABORTED {
 				continue
 			}
-			return fd, failed("container-init: accept", err)
+			return fd, wrapFailure("container-init: accept", err)
 		}
 		var b [1]byte
 		n, fds, err := receive(s.fd, b[:], 1)
@@ -266,7 +266,7 @@ func (c client) request() (v Request, streams []int, err error) {
 		_, err = io.ReadFull(c, head[n:])
 	}
 	if err != nil {
-		return v, streams, failed("container-init: the request", err)
+		return v, streams, wrapFailure("container-init: the request", err)
 	}
 	v, err = readRequest(size(head), c)
 	return v, streams, err

@@ -49,8 +49,8 @@ func fields(s string) []string {
 	return out
 }
 
-// has reports whether one of list is s.
-func has(list []string, s string) bool {
+// contains reports whether one of list is s.
+func contains(list []string, s string) bool {
 	for _, e := range list {
 		if e == s {
 			return true
@@ -68,8 +68,8 @@ func lastSlash(s string) int {
 	return i
 }
 
-// parent returns the directory of a path, and base the rest.
-func parent(path string) string {
+// parentOf returns the directory of a path, and base the rest.
+func parentOf(path string) string {
 	switch i := lastSlash(path); i {
 	case -1:
 		return "."
@@ -80,7 +80,7 @@ func parent(path string) string {
 	}
 }
 
-func base(path string) string { return path[lastSlash(path)+1:] }
+func baseName(path string) string { return path[lastSlash(path)+1:] }
 
 // quoted returns s in quotes, for messages.
 func quoted(s string) string { return `"` + s + `"` }

@@ -3,4 +3,4 @@ package probe
 import "bakeoff/base/facts"
 
 // readInterfaces reads what the interfaces have carried.
-func readInterfaces() []facts.Interface { return parseInterfaces(text("/proc/net/dev")) }
+func readInterfaces() []facts.Interface { return parseInterfaces(readText("/proc/net/dev")) }

@@ -13,5 +13,5 @@ func clockSource() string {
 	if err != nil {
 		return ""
 	}
-	return clean(name)
+	return printable(name)
 }

@@ -19,5 +19,5 @@ func rawClock() *int64 {
 
 // clockSource names the hardware that the clocks come from.
 func clockSource() string {
-	return strings.TrimSpace(text("/sys/devices/system/clocksource/clocksource0/current_clocksource"))
+	return strings.TrimSpace(readText("/sys/devices/system/clocksource/clocksource0/current_clocksource"))
 }

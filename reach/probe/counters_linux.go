@@ -19,21 +19,21 @@ import (
 func ReadHost(cpus []int) facts.Counters {
 	c := facts.Counters{CPUSet: cpus}
 	readClocks(&c)
-	s := parseStat(text("/proc/stat"), cpus)
+	s := parseStat(readText("/proc/stat"), cpus)
 	c.CPU, c.ContextSwitches, c.Interrupts, c.Forks = s.cpu, s.contextSwitches, s.intr, s.forks
 	c.SetTaskTime(readTaskTime(cpus))
-	vm := parsePairs(text("/proc/vmstat"), "pgfault", "pgmajfault", "pswpin", "pswpout")
-	c.MajorFaults = known(vm, "pgmajfault")
-	c.MinorFaults = facts.Spent(c.MajorFaults, known(vm, "pgfault")) // pgfault counts both
-	c.SwapIn, c.SwapOut = known(vm, "pswpin"), known(vm, "pswpout")
-	d := parseDiskstats(text("/proc/diskstats"), isDisk)
+	vm := parsePairs(readText("/proc/vmstat"), "pgfault", "pgmajfault", "pswpin", "pswpout")
+	c.MajorFaults = pointerTo(vm, "pgmajfault")
+	c.MinorFaults = facts.Spent(c.MajorFaults, pointerTo(vm, "pgfault")) // pgfault counts both
+	c.SwapIn, c.SwapOut = pointerTo(vm, "pswpin"), pointerTo(vm, "pswpout")
+	d := parseDiskstats(readText("/proc/diskstats"), isDisk)
 	c.ReadOps, c.WriteOps, c.ReadBytes, c.WriteBytes = d.readOps, d.writeOps, d.readBytes, d.writeBytes
 	c.Pressure = readPressure()
 	c.ThrottledSeconds = readThrottled()
 	c.ThermalThrottles = readThermal(cpus)
 	c.FrequencyHz = readFrequency(cpus)
 	c.Energy = readEnergy(powercap)
-	c.Joules = joules(c.Energy)
+	c.Joules = sumEnergy(c.Energy)
 	return c
 }
 
@@ -41,8 +41,8 @@ func ReadHost(cpus []int) facts.Counters {
 // a machine with 1,024 CPUs has a quarter of that.
 const fileBytes = 1 << 20
 
-// text returns the content of a file of /proc or /sys; "" if it cannot be read.
-func text(path string) string {
+// readText returns the content of a file of /proc or /sys; "" if it cannot be read.
+func readText(path string) string {
 	f, err := os.Open(path)
 	if err != nil {
 		return ""
@@ -68,9 +68,9 @@ var disks = sync.OnceValue(func() map[string]bool {
 func isDisk(name string) bool { return disks()[name] }
 
 func readPressure() *facts.Pressure {
-	cpu := parsePressure(text("/proc/pressure/cpu"))
-	memory := parsePressure(text("/proc/pressure/memory"))
-	io := parsePressure(text("/proc/pressure/io"))
+	cpu := parsePressure(readText("/proc/pressure/cpu"))
+	memory := parsePressure(readText("/proc/pressure/memory"))
+	io := parsePressure(readText("/proc/pressure/io"))
 	if cpu == nil || memory == nil || io == nil {
 		return nil
 	}
@@ -80,7 +80,7 @@ func readPressure() *facts.Pressure {
 // readThrottled returns the time in which the CPU quota of this process's
 // cgroup throttled it. In a namespace that cgroup appears as the root.
 func readThrottled() *float64 {
-	paths := parseCgroupPaths(text("/proc/self/cgroup"))
+	paths := parseCgroupPaths(readText("/proc/self/cgroup"))
 	for _, at := range []struct {
 		controller, root, name string
 		perSecond              float64
@@ -90,8 +90,8 @@ func readThrottled() *float64 {
 		{"cpu", "/sys/fs/cgroup/cpu,cpuacct", "throttled_time", 1e9},
 	} {
 		if p, ok := paths[at.controller]; ok {
-			stat := parsePairs(text(filepath.Join(at.root, p, "cpu.stat")), at.name)
-			if v := known(stat, at.name); v != nil {
+			stat := parsePairs(readText(filepath.Join(at.root, p, "cpu.stat")), at.name)
+			if v := pointerTo(stat, at.name); v != nil {
 				*v /= at.perSecond
 				return v
 			}
@@ -103,9 +103,9 @@ func readThrottled() *float64 {
 // sampled bounds how many CPUs are read one by one if none are given.
 const sampled = 16
 
-// each calls f with the sysfs folder of every given CPU, or of the first ones
+// eachCPU calls f with the sysfs folder of every given CPU, or of the first ones
 // if none are given.
-func each(cpus []int, f func(dir string)) {
+func eachCPU(cpus []int, f func(dir string)) {
 	if len(cpus) == 0 {
 		cpus = first()
 	}
@@ -130,9 +130,9 @@ func cpuDir(n int) string { return fmt.Sprintf("/sys/devices/system/cpu/cpu%d", 
 // throttled because of heat.
 func readThermal(cpus []int) *float64 {
 	var total *float64
-	each(cpus, func(dir string) {
+	eachCPU(cpus, func(dir string) {
 		for _, name := range []string{"core_throttle_count", "package_throttle_count"} {
-			if v := count(text(dir + "/thermal_throttle/" + name)); v != nil {
+			if v := parseCount(readText(dir + "/thermal_throttle/" + name)); v != nil {
 				if total == nil {
 					total = new(float64)
 				}
@@ -153,9 +153,9 @@ func readFrequency(cpus []int) *float64 {
 		return nil
 	}
 	var sum, n float64
-	each(cpus, func(dir string) {
+	eachCPU(cpus, func(dir string) {
 		began := time.Now()
-		if kHz := count(text(dir + "/cpufreq/scaling_cur_freq")); kHz != nil && !frequencySlow.Load() {
+		if kHz := parseCount(readText(dir + "/cpufreq/scaling_cur_freq")); kHz != nil && !frequencySlow.Load() {
 			sum += *kHz * 1e3
 			n++
 		}

@@ -46,11 +46,11 @@ func microjoules(file string) *float64 {
 	defer f.Close()
 	b := make([]byte, 32)
 	n, _ := f.Read(b)
-	return count(string(b[:n]))
+	return parseCount(string(b[:n]))
 }
 
-// joules is the sum of all counters; nil if there are none.
-func joules(counters []facts.Energy) *float64 {
+// sumEnergy is the sum of all counters; nil if there are none.
+func sumEnergy(counters []facts.Energy) *float64 {
 	if len(counters) == 0 {
 		return nil
 	}

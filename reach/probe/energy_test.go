@@ -38,11 +38,11 @@ func TestReadEnergy(t *testing.T) {
 	if len(e) != 2 || e[0].Zone != "intel-rapl:0" || e[0].Joules != 1.5 || e[0].Range < 262143 || e[1].Range > 65533 {
 		t.Fatalf("%+v", e)
 	}
-	is(t, "sum", joules(e), 3.5)
+	is(t, "sum", sumEnergy(e), 3.5)
 	if e := readEnergy(tree(t, "1500000\n", "none\n")); e != nil {
 		t.Errorf("a package that cannot be read left %+v", e)
 	}
-	if e := readEnergy(filepath.Join(t.TempDir(), "none")); e != nil || joules(e) != nil {
+	if e := readEnergy(filepath.Join(t.TempDir(), "none")); e != nil || sumEnergy(e) != nil {
 		t.Errorf("no folder gave %+v", e)
 	}
 }
@@ -51,7 +51,7 @@ func TestReadEnergy(t *testing.T) {
 func TestEnergyWraps(t *testing.T) {
 	before := readEnergy(tree(t, "262143000000\n", "1000000\n"))
 	after := readEnergy(tree(t, "671150\n", "3000000\n"))
-	sum := func(e []facts.Energy) facts.Counters { return facts.Counters{Joules: joules(e), Energy: e} }
+	sum := func(e []facts.Energy) facts.Counters { return facts.Counters{Joules: sumEnergy(e), Energy: e} }
 	d := sum(after).Since(sum(before))
 	if d.Joules == nil || *d.Joules < 2.999 || *d.Joules > 3.001 {
 		t.Errorf("0.32885 J to the range, 0.67115 after it and 2 of the other are %v, want 3", d.Joules)
@@ -60,7 +60,7 @@ func TestEnergyWraps(t *testing.T) {
 		t.Error("the levels of the counters are no difference")
 	}
 	// The sum alone, as in older journals, cannot be corrected.
-	if d := (facts.Counters{Joules: joules(after)}).Since(facts.Counters{Joules: joules(before)}); d.Joules != nil {
+	if d := (facts.Counters{Joules: sumEnergy(after)}).Since(facts.Counters{Joules: sumEnergy(before)}); d.Joules != nil {
 		t.Errorf("a sum that went backwards became %g", *d.Joules)
 	}
 }

@@ -42,15 +42,15 @@ func newCollector() *collector {
 
 // set records a fact, or the reason why it is missing if value is empty.
 func (c *collector) set(name, value, reason string) {
-	if value = clean(value); value != "" {
+	if value = printable(value); value != "" {
 		c.f.Facts[name] = value
 		return
 	}
 	c.f.Unavailable[name] = reason
 }
 
-// clean makes one line of printable characters of a system's text.
-func clean(s string) string { return safetext.Line(strings.Trim(s, " \t\r\n\x00")) }
+// printable makes one line of printable characters of a system's text.
+func printable(s string) string { return safetext.Line(strings.Trim(s, " \t\r\n\x00")) }
 
 // version is a command that prints a program's version.
 type version struct {
@@ -66,14 +66,14 @@ var versions = []version{
 
 func (c *collector) programs() {
 	for _, v := range versions {
-		line, reason := ask(v.argv...)
+		line, reason := askProgram(v.argv...)
 		c.set(v.fact, line, reason)
 	}
 }
 
-// ask runs a program and returns the first line that it prints, or why there is
+// askProgram runs a program and returns the first line that it prints, or why there is
 // none.
-func ask(argv ...string) (line, reason string) {
+func askProgram(argv ...string) (line, reason string) {
 	if _, err := exec.LookPath(argv[0]); err != nil {
 		return "", argv[0] + " is not in PATH"
 	}

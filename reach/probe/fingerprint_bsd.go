@@ -14,13 +14,13 @@ import (
 // system; one that a system lacks is unavailable there.
 func (c *collector) system(volumes []string) {
 	// hw.model of NetBSD is the class of the processor: "AMD 686-class".
-	c.set("cpu.model", first("machdep.cpu_brand", "hw.model"), "sysctl hw.model has no value")
-	c.set("clocksource", first("kern.timecounter.hardware"), "sysctl kern.timecounter.hardware has no value")
+	c.set("cpu.model", firstSysctl("machdep.cpu_brand", "hw.model"), "sysctl hw.model has no value")
+	c.set("clocksource", firstSysctl("kern.timecounter.hardware"), "sysctl kern.timecounter.hardware has no value")
 	c.set("os", runtime.GOOS+" "+release(), "")
 	c.set("cpu.count", strconv.Itoa(runtime.NumCPU()), "")
 	c.set("memory", memory(), "sysctl hw.physmem has no value")
 	c.set("cmdline", "", runtime.GOOS+" has no sysctl for what its loader passed to the kernel")
-	if what := booted(settings(sysctl, bootSettings[runtime.GOOS])); what != "" {
+	if what := bootArguments(settings(sysctl, bootSettings[runtime.GOOS])); what != "" {
 		c.set("booted", what, "")
 	}
 	c.set("cpu.flags", processorFlags(),

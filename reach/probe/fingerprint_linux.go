@@ -11,8 +11,8 @@ import (
 
 // system records facts from /proc and /sys.
 func (c *collector) system(volumes []string) {
-	c.set("os", parseOSRelease(text("/etc/os-release")), "/etc/os-release does not exist")
-	c.set("cmdline", text("/proc/cmdline"), "/proc/cmdline cannot be read")
+	c.set("os", parseOSRelease(readText("/etc/os-release")), "/etc/os-release does not exist")
+	c.set("cmdline", readText("/proc/cmdline"), "/proc/cmdline cannot be read")
 	c.cpu()
 	c.set("memory", memory(), "/proc/meminfo cannot be read")
 	for name, path := range map[string]string{
@@ -21,12 +21,12 @@ func (c *collector) system(volumes []string) {
 		"smt":         "/sys/devices/system/cpu/smt/control",
 		"hugepages":   "/sys/kernel/mm/transparent_hugepage/enabled",
 	} {
-		c.set(name, text(path), path+" does not exist")
+		c.set(name, readText(path), path+" does not exist")
 	}
 	c.mitigations()
-	mounts := parseMounts(text("/proc/self/mountinfo"))
+	mounts := parseMounts(readText("/proc/self/mountinfo"))
 	for _, v := range append([]string{"/"}, volumes...) {
-		c.set("fs."+v, mounts.of(resolved(v)), "not in /proc/self/mountinfo")
+		c.set("fs."+v, mounts.describeAt(resolved(v)), "not in /proc/self/mountinfo")
 	}
 	c.cgroup()
 	c.libc()
@@ -42,7 +42,7 @@ func resolved(path string) string {
 }
 
 func (c *collector) cpu() {
-	info := parseCPUInfo(text("/proc/cpuinfo"))
+	info := parseCPUInfo(readText("/proc/cpuinfo"))
 	const none = "not in /proc/cpuinfo"
 	c.set("cpu.model", info.model, none)
 	c.set("cpu.flags", info.flags, none)
@@ -63,13 +63,13 @@ func (c *collector) mitigations() {
 		return
 	}
 	for _, e := range entries {
-		c.set("mitigation."+e.Name(), text(dir+"/"+e.Name()), "the file is empty")
+		c.set("mitigation."+e.Name(), readText(dir+"/"+e.Name()), "the file is empty")
 	}
 }
 
 // cgroup records the limits of this process's cgroup as the process sees them.
 func (c *collector) cgroup() {
-	paths := parseCgroupPaths(text("/proc/self/cgroup"))
+	paths := parseCgroupPaths(readText("/proc/self/cgroup"))
 	for _, l := range []struct{ name, unified, controller, file string }{
 		{"cpu", "cpu.max", "cpu", "cpu.cfs_quota_us"},
 		{"memory", "memory.max", "memory", "memory.limit_in_bytes"},
@@ -89,7 +89,7 @@ func (c *collector) cgroup() {
 		}
 		found := ""
 		for _, path := range candidates {
-			if found = strings.TrimSpace(text(path)); found != "" {
+			if found = strings.TrimSpace(readText(path)); found != "" {
 				break
 			}
 		}
@@ -105,7 +105,7 @@ func (c *collector) cgroup() {
 
 // libc records the C library that programs here would use.
 func (c *collector) libc() {
-	line, reason := ask("getconf", "GNU_LIBC_VERSION")
+	line, reason := askProgram("getconf", "GNU_LIBC_VERSION")
 	if strings.HasPrefix(line, "glibc") {
 		c.set("libc", line, "")
 		return
@@ -119,4 +119,4 @@ func (c *collector) libc() {
 }
 
 // memory returns how much memory the kernel manages.
-func memory() string { return parseMemTotal(text("/proc/meminfo")) }
+func memory() string { return parseMemTotal(readText("/proc/meminfo")) }

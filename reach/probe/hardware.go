@@ -12,7 +12,7 @@ import (
 func ReadHardware() facts.Hardware {
 	h := hardware()
 	h.UUID, h.Serial = meaningful(h.UUID), meaningful(h.Serial)
-	h.CPU = strings.Join(strings.Fields(clean(h.CPU)), " ")
+	h.CPU = strings.Join(strings.Fields(printable(h.CPU)), " ")
 	slices.Sort(h.MACs)
 	h.MACs = slices.Compact(h.MACs)
 	return h
@@ -27,7 +27,7 @@ var unfilled = []string{"", "none", "not specified", "not applicable", "system s
 // meaningful returns a firmware field in lower case; "" if the maker never set
 // it.
 func meaningful(s string) string {
-	s = strings.ToLower(clean(s))
+	s = strings.ToLower(printable(s))
 	if slices.Contains(unfilled, s) {
 		return ""
 	}

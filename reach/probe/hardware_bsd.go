@@ -15,22 +15,22 @@ import (
 // (kenv(1) of FreeBSD and DragonFly).
 func hardware() facts.Hardware {
 	h := facts.Hardware{
-		UUID:   first("machdep.dmi.system-uuid", "hw.uuid"),
-		Serial: first("machdep.dmi.system-serial", "hw.serialno"),
-		CPU:    first("hw.model"),
+		UUID:   firstSysctl("machdep.dmi.system-uuid", "hw.uuid"),
+		Serial: firstSysctl("machdep.dmi.system-serial", "hw.serialno"),
+		CPU:    firstSysctl("hw.model"),
 		MACs:   cards(physical),
 	}
 	if h.UUID == "" {
-		h.UUID, _ = ask("kenv", "-q", "smbios.system.uuid")
+		h.UUID, _ = askProgram("kenv", "-q", "smbios.system.uuid")
 	}
 	if h.Serial == "" {
-		h.Serial, _ = ask("kenv", "-q", "smbios.system.serial")
+		h.Serial, _ = askProgram("kenv", "-q", "smbios.system.serial")
 	}
 	return h
 }
 
-// first returns the first setting that exists.
-func first(names ...string) string {
+// firstSysctl returns the first setting that exists.
+func firstSysctl(names ...string) string {
 	for _, name := range names {
 		if v, err := unix.Sysctl(name); err == nil && v != "" {
 			return v

@@ -8,9 +8,9 @@ import "bakeoff/base/facts"
 // network cards: interfaces with a device.
 func hardware() facts.Hardware {
 	return facts.Hardware{
-		UUID:   text("/sys/class/dmi/id/product_uuid"),
-		Serial: text("/sys/class/dmi/id/product_serial"),
-		CPU:    parseCPUInfo(text("/proc/cpuinfo")).model,
+		UUID:   readText("/sys/class/dmi/id/product_uuid"),
+		Serial: readText("/sys/class/dmi/id/product_serial"),
+		CPU:    parseCPUInfo(readText("/proc/cpuinfo")).model,
 		MACs: cards(func(name string) bool {
 			_, err := os.Stat("/sys/class/net/" + name + "/device")
 			return err == nil
@@ -19,4 +19,4 @@ func hardware() facts.Hardware {
 }
 
 // Boot returns a text that changes with each boot; "" if unknown.
-func Boot() string { return clean(text("/proc/sys/kernel/random/boot_id")) }
+func Boot() string { return printable(readText("/proc/sys/kernel/random/boot_id")) }

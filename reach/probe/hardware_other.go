@@ -23,4 +23,4 @@ func hardware() facts.Hardware {
 }
 
 // Boot returns a text that changes with each boot; "" if unknown.
-func Boot() string { line, _ := ask("who", "-b"); return line }
+func Boot() string { line, _ := askProgram("who", "-b"); return line }

@@ -135,24 +135,24 @@ func Unescape(s string) string {
 	return b.String()
 }
 
-// at returns the mount that contains path (absolute and clean); the zero value
+// mountAt returns the mount that contains path (absolute and clean); the zero value
 // if unknown.
-func (m mounts) at(path string) (best mount) {
+func (m mounts) mountAt(path string) (best mount) {
 	for _, x := range m {
-		if below(x.point, path) && len(x.point) >= len(best.point) {
+		if isBelow(x.point, path) && len(x.point) >= len(best.point) {
 			best = x
 		}
 	}
 	return best
 }
 
-// of returns type and options of the file system that contains path.
-func (m mounts) of(path string) string {
-	at := m.at(path)
+// describeAt returns type and options of the file system that contains path.
+func (m mounts) describeAt(path string) string {
+	at := m.mountAt(path)
 	return strings.TrimSpace(at.kind + " " + at.options)
 }
 
-func below(dir, path string) bool {
+func isBelow(dir, path string) bool {
 	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
 }
 
@@ -160,7 +160,7 @@ func below(dir, path string) bool {
 // (absolute and clean), such as 8:1, and the type of its file system; "" if it is
 // not listed.
 func MountedDevice(mountinfo, path string) (device, kind string) {
-	at := parseMounts(mountinfo).at(path)
+	at := parseMounts(mountinfo).mountAt(path)
 	return at.device, at.kind
 }
 
@@ -168,7 +168,7 @@ func MountedDevice(mountinfo, path string) (device, kind string) {
 // first.
 func MountedBelow(mountinfo, dir string) (points []string) {
 	for _, m := range slices.Backward(parseMounts(mountinfo)) {
-		if below(dir, m.point) {
+		if isBelow(dir, m.point) {
 			points = append(points, m.point)
 		}
 	}

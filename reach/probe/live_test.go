@@ -155,10 +155,10 @@ func TestFingerprintOfLinux(t *testing.T) {
 }
 
 func TestCleanTakesTerminalsNothing(t *testing.T) {
-	if got := clean(" a\x1b[31m\nb\xff\x00 "); got != "a�[31m b�" {
+	if got := printable(" a\x1b[31m\nb\xff\x00 "); got != "a�[31m b�" {
 		t.Errorf("got %q", got)
 	}
-	if got := clean(strings.Repeat("é", safetext.MaxLine)); len(got) > safetext.MaxLine ||
+	if got := printable(strings.Repeat("é", safetext.MaxLine)); len(got) > safetext.MaxLine ||
 		!slices.Equal([]byte(got), []byte(strings.ToValidUTF8(got, ""))) {
 		t.Errorf("%d bytes", len(got))
 	}

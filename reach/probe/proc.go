@@ -45,11 +45,11 @@ func parseStat(text string, cpus []int) statFacts {
 				found++
 			}
 		case name == "ctxt":
-			s.contextSwitches = count(rest[0])
+			s.contextSwitches = parseCount(rest[0])
 		case name == "intr":
-			s.intr = count(rest[0])
+			s.intr = parseCount(rest[0])
 		case name == "processes":
-			s.forks = count(rest[0])
+			s.forks = parseCount(rest[0])
 		}
 	}
 	if len(cpus) > 0 && found == len(cpus) {
@@ -66,7 +66,7 @@ func parseCPU(f []string) *facts.CPU {
 	}
 	var t [8]float64 // user nice system idle iowait irq softirq steal
 	for i := range min(len(f), len(t)) {
-		v := count(f[i])
+		v := parseCount(f[i])
 		if v == nil {
 			return nil
 		}
@@ -84,15 +84,15 @@ func parsePairs(text string, names ...string) map[string]float64 {
 		if !ok || !slices.Contains(names, name) {
 			continue
 		}
-		if v := count(value); v != nil {
+		if v := parseCount(value); v != nil {
 			out[name] = *v
 		}
 	}
 	return out
 }
 
-// known returns a pointer to m[name]; nil if it is missing.
-func known(m map[string]float64, name string) *float64 {
+// pointerTo returns a pointer to m[name]; nil if it is missing.
+func pointerTo(m map[string]float64, name string) *float64 {
 	if v, ok := m[name]; ok {
 		return &v
 	}
@@ -118,7 +118,7 @@ func parseDiskstats(text string, counts func(device string) bool) diskFacts {
 		if len(f) < 14 || !counts(f[2]) {
 			continue
 		}
-		reads, read, writes, written := count(f[3]), count(f[5]), count(f[7]), count(f[9])
+		reads, read, writes, written := parseCount(f[3]), parseCount(f[5]), parseCount(f[7]), parseCount(f[9])
 		if reads == nil || read == nil || writes == nil || written == nil {
 			continue
 		}
@@ -152,7 +152,7 @@ func PressureTotal(text, kind string) *float64 {
 		}
 		for _, kv := range f[1:] {
 			if v, ok := strings.CutPrefix(kv, "total="); ok {
-				if us := count(v); us != nil {
+				if us := parseCount(v); us != nil {
 					*us /= 1e6
 					return us
 				}
@@ -180,8 +180,8 @@ func parseCgroupPaths(text string) map[string]string {
 	return out
 }
 
-// count parses a non-negative integer; nil if it is not one.
-func count(s string) *float64 {
+// parseCount parses a non-negative integer; nil if it is not one.
+func parseCount(s string) *float64 {
 	n, err := strconv.ParseUint(strings.TrimSpace(s), 10, 64)
 	if err != nil {
 		return nil

@@ -81,8 +81,8 @@ func TestVMStat(t *testing.T) {
 	if vm["pgfault"] < 1e6 {
 		t.Errorf("pgfault is %g", vm["pgfault"])
 	}
-	is(t, "swapped in", known(vm, "pswpin"), 0)
-	if known(vm, "nothing") != nil {
+	is(t, "swapped in", pointerTo(vm, "pswpin"), 0)
+	if pointerTo(vm, "nothing") != nil {
 		t.Error("a counter that is not there is known")
 	}
 }
@@ -117,16 +117,16 @@ func TestMounts(t *testing.T) {
 		"/dev":                   "tmpfs rw,nosuid,nodev,relatime,mode=755", // mounted over an older one
 		"/sys/fs/cgroup/unified": "cgroup2 ro,nosuid,nodev,relatime,rw",
 	} {
-		if got := m.of(path); got != want {
+		if got := m.describeAt(path); got != want {
 			t.Errorf("%s lies in %q, want %q", path, got, want)
 		}
 	}
 	odd := parseMounts(`1 0 0:1 / /a\040b\134c rw - overlay overlay rw,lowerdir=/secret,upperdir=/u,workdir=/w,xino=off` +
 		"\n")
-	if got := odd.of(`/a b\c/d`); got != "overlay rw,xino=off" {
+	if got := odd.describeAt(`/a b\c/d`); got != "overlay rw,xino=off" {
 		t.Errorf("got %q", got)
 	}
-	if got := odd.of("/elsewhere"); got != "" {
+	if got := odd.describeAt("/elsewhere"); got != "" {
 		t.Errorf("a path without a mount lies in %q", got)
 	}
 }
@@ -211,7 +211,7 @@ func FuzzProc(f *testing.F) {
 				t.Errorf("a control group at %q", p)
 			}
 		}
-		parseMounts(s).of("/a/b")
+		parseMounts(s).describeAt("/a/b")
 		parseCPUInfo(s)
 		parseMemTotal(s)
 		parseOSRelease(s)

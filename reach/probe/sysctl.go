@@ -148,7 +148,7 @@ func settings(read func(name string) []byte, all []setting) map[string]string {
 	out := map[string]string{}
 	for _, s := range all {
 		b := read(s.name)
-		value := clean(strings.TrimRight(string(b), "\x00"))
+		value := printable(strings.TrimRight(string(b), "\x00"))
 		if !s.text {
 			value = decodeSwitch(b)
 		}
@@ -213,9 +213,9 @@ var bootSettings = map[string][]setting{
 	"freebsd": {{"bootfile", "kern.bootfile", true}},
 }
 
-// booted formats what was booted like a command line: "name=value name=value"; ""
+// bootArguments formats what was booted like a command line: "name=value name=value"; ""
 // if the system does not say.
-func booted(facts map[string]string) string {
+func bootArguments(facts map[string]string) string {
 	words := lists.Map(slices.Sorted(maps.Keys(facts)), func(name string) string { return name + "=" + facts[name] })
 	return strings.Join(words, " ")
 }

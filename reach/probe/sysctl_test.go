@@ -135,11 +135,11 @@ func TestSettings(t *testing.T) {
 	if !maps.Equal(got, want) {
 		t.Errorf("mitigations: %q", got)
 	}
-	if got := booted(settings(read, bootSettings["netbsd"])); got !=
+	if got := bootArguments(settings(read, bootSettings["netbsd"])); got !=
 		"booted_kernel=netbsd root_device=ld0 root_partition=-1" {
 		t.Errorf("booted: %q", got)
 	}
-	if got := booted(settings(read, bootSettings["openbsd"])); got != "" {
+	if got := bootArguments(settings(read, bootSettings["openbsd"])); got != "" {
 		t.Errorf("booted: %q", got)
 	}
 }

@@ -13,11 +13,11 @@ import (
 // that are running.
 func readTaskTime(cpus []int) (ns *int64, source string) {
 	if a := account(); a.usage != "" {
-		if ns := parseUsagePerCPU(text(a.usage), a.possible, cpus); ns != nil {
+		if ns := parseUsagePerCPU(readText(a.usage), a.possible, cpus); ns != nil {
 			return ns, facts.SourceCPUAcct
 		}
 	}
-	stat := text("/proc/schedstat")
+	stat := readText("/proc/schedstat")
 	if len(stat) >= fileBytes {
 		return nil, facts.SourceSchedstat // truncated: the last CPUs are missing
 	}
@@ -30,9 +30,9 @@ type cpuAccount struct{ usage, possible string }
 
 // account is found once, because cgroup mounts do not change.
 var account = sync.OnceValue(func() cpuAccount {
-	for _, dir := range accountMounts(parseMounts(text("/proc/self/mountinfo"))) {
+	for _, dir := range accountMounts(parseMounts(readText("/proc/self/mountinfo"))) {
 		if wholeMachine(dir) {
-			return cpuAccount{filepath.Join(dir, "cpuacct.usage_percpu"), text("/sys/devices/system/cpu/possible")}
+			return cpuAccount{filepath.Join(dir, "cpuacct.usage_percpu"), readText("/sys/devices/system/cpu/possible")}
 		}
 	}
 	return cpuAccount{}

@@ -152,7 +152,7 @@ func TestThreadCountsUntilNow(t *testing.T) {
 
 // A control group that a container sees as the root is not the machine.
 func TestAGroupIsNotTheMachine(t *testing.T) {
-	points := accountMounts(parseMounts(text("/proc/self/mountinfo")))
+	points := accountMounts(parseMounts(readText("/proc/self/mountinfo")))
 	if len(points) == 0 {
 		t.Skip("needs control groups of version 1 with cpuacct")
 	}
@@ -165,7 +165,7 @@ func TestAGroupIsNotTheMachine(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	if text(filepath.Join(group, "cpuacct.usage_percpu")) == "" {
+	if readText(filepath.Join(group, "cpuacct.usage_percpu")) == "" {
 		t.Fatal("the group does not say what it has used")
 	}
 	if wholeMachine(group) {

@@ -26,7 +26,7 @@ func (w Waits) Read(pid int) bool {
 		return false
 	}
 	for _, thread := range threads {
-		b := text(dir + "/" + thread + "/schedstat")
+		b := readText(dir + "/" + thread + "/schedstat")
 		if b == "" {
 			if _, err := os.Stat(dir + "/" + thread); err == nil {
 				return false

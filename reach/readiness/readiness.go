@@ -136,7 +136,7 @@ func (k Knock) Wait(ctx context.Context, s Server) (at time.Time, late time.Dura
 			began = now
 			open++
 			go func() {
-				err := k.once(attempts, s)
+				err := k.knockOnce(attempts, s)
 				select {
 				case results <- result{time.Now(), gap, err}:
 				case <-attempts.Done():
@@ -188,7 +188,7 @@ type result struct {
 	err error
 }
 
-func (k Knock) once(ctx context.Context, s Server) error {
+func (k Knock) knockOnce(ctx context.Context, s Server) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	c, err := k.Dial(ctx)

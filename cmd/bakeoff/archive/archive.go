@@ -100,8 +100,8 @@ func Folder(getenv func(string) string, dir string) string {
 	return cmp.Or(dir, getenv("BAKEOFF_STORE"), "store")
 }
 
-// with calls do with the store.
-func (k *keeper) with(ctx context.Context, do func(*archive.Store) error) error {
+// withStore calls do with the store.
+func (k *keeper) withStore(ctx context.Context, do func(*archive.Store) error) error {
 	s, err := Open(ctx, k.folder())
 	if err != nil {
 		return err
@@ -183,7 +183,7 @@ The page of a run is not packed; bakeoff report makes it again.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, stop := k.Interruptible(c.Context())
 			defer stop()
-			return k.with(ctx, func(s *archive.Store) error { return k.doAdd(ctx, s, args, asJSON) })
+			return k.withStore(ctx, func(s *archive.Store) error { return k.doAdd(ctx, s, args, asJSON) })
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -264,7 +264,7 @@ func (k *keeper) list() *cobra.Command {
 					return cli.Usage(c, fmt.Errorf("--before must be the next of an earlier list (got %q)", f.BeforeBegan))
 				}
 			}
-			return k.with(c.Context(), func(s *archive.Store) error { return k.doList(c.Context(), s, f, asJSON) })
+			return k.withStore(c.Context(), func(s *archive.Store) error { return k.doList(c.Context(), s, f, asJSON) })
 		},
 	}
 	fl := c.Flags()
@@ -322,7 +322,7 @@ other commands.`,
   bakeoff store show 20260102T030405Z-quick --json | jq -r .samples_file`,
 		Args: cli.Between(1, 1, "a run of the store"),
 		RunE: func(c *cobra.Command, args []string) error {
-			return k.with(c.Context(), func(s *archive.Store) error {
+			return k.withStore(c.Context(), func(s *archive.Store) error {
 				digest, err := s.Resolve(c.Context(), args[0])
 				if err != nil {
 					return err
@@ -472,7 +472,7 @@ The exit code is 1 if anything does not hold.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			ctx, stop := k.Interruptible(c.Context())
 			defer stop()
-			return k.with(ctx, func(s *archive.Store) error { return k.doVerify(ctx, s, args, full, asJSON) })
+			return k.withStore(ctx, func(s *archive.Store) error { return k.doVerify(ctx, s, args, full, asJSON) })
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
@@ -481,7 +481,7 @@ The exit code is 1 if anything does not hold.`,
 }
 
 func (k *keeper) doVerify(ctx context.Context, s *archive.Store, args []string, full, asJSON bool) error {
-	digests, err := k.named(ctx, s, args)
+	digests, err := k.digestsOf(ctx, s, args)
 	if err != nil {
 		return err
 	}
@@ -528,8 +528,8 @@ func (k *keeper) doVerify(ctx context.Context, s *archive.Store, args []string, 
 	return nil
 }
 
-// named are the digests of the bundles that args name, or of all.
-func (k *keeper) named(ctx context.Context, s *archive.Store, args []string) (digests []string, err error) {
+// digestsOf are the digests of the bundles that args name, or of all.
+func (k *keeper) digestsOf(ctx context.Context, s *archive.Store, args []string) (digests []string, err error) {
 	if len(args) == 0 {
 		return s.Bundles()
 	}
@@ -577,7 +577,7 @@ replaces only the runs of this store. Readers see the old index until it ends.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			ctx, stop := k.Interruptible(c.Context())
 			defer stop()
-			return k.with(ctx, func(s *archive.Store) error {
+			return k.withStore(ctx, func(s *archive.Store) error {
 				n, err := s.Rebuild(ctx, func(done, all int) {
 					if done%1000 == 0 {
 						fmt.Fprintf(k.Err, "bakeoff: %d of %d runs\n", done, all)
@@ -614,7 +614,7 @@ are NULL.`,
 			ctx, stop := k.Interruptible(c.Context())
 			defer stop()
 			values := lists.Map(args[1:], func(v string) any { return v })
-			return k.with(ctx, func(s *archive.Store) error {
+			return k.withStore(ctx, func(s *archive.Store) error {
 				switch {
 				case asJSON:
 					return k.queryJSON(ctx, s, args[0], values)
@@ -647,7 +647,7 @@ func (k *keeper) queryJSON(ctx context.Context, s *archive.Store, text string, v
 func (k *keeper) queryCSV(ctx context.Context, s *archive.Store, text string, values []any) error {
 	w := csv.NewWriter(k.Out)
 	err := s.Index.Query(ctx, text, values, w.Write,
-		func(row []any) error { return w.Write(lists.Map(row, plain)) })
+		func(row []any) error { return w.Write(lists.Map(row, valueText)) })
 	w.Flush()
 	return cmp.Or(err, fault.Op("query", w.Error()))
 }
@@ -664,7 +664,7 @@ func (k *keeper) queryTable(ctx context.Context, s *archive.Store, text string, 
 		if len(t.Rows) == most {
 			return errEnough
 		}
-		t.Row(lists.Map(row, func(v any) string { return safetext.Line(plain(v)) })...)
+		t.Row(lists.Map(row, func(v any) string { return safetext.Line(valueText(v)) })...)
 		return nil
 	})
 	if err != nil && err != errEnough {
@@ -677,8 +677,8 @@ func (k *keeper) queryTable(ctx context.Context, s *archive.Store, text string, 
 	return nil
 }
 
-// plain is a value of a row as text; "" is NULL.
-func plain(v any) string {
+// valueText is a value of a row as text; "" is NULL.
+func valueText(v any) string {
 	switch v := v.(type) {
 	case nil:
 		return ""

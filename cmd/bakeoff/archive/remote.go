@@ -48,8 +48,8 @@ so are the results of bakeoff replicate.`,
 			}
 			ctx, stop := k.Interruptible(c.Context())
 			defer stop()
-			return k.with(ctx, func(s *archive.Store) error {
-				digests, err := k.named(ctx, s, args)
+			return k.withStore(ctx, func(s *archive.Store) error {
+				digests, err := k.digestsOf(ctx, s, args)
 				if err != nil {
 					return err
 				}
@@ -97,7 +97,7 @@ others are added.`,
 			}
 			ctx, stop := k.Interruptible(c.Context())
 			defer stop()
-			return k.with(ctx, func(s *archive.Store) error {
+			return k.withStore(ctx, func(s *archive.Store) error {
 				client, err := k.client()
 				if err == nil && all {
 					args, err = s.Remote(ctx, client, from)
@@ -160,7 +160,7 @@ and then asks. --yes answers the question. Registries and run folders stay as th
 			}
 			ctx, stop := k.Interruptible(c.Context())
 			defer stop()
-			return k.with(ctx, func(s *archive.Store) error {
+			return k.withStore(ctx, func(s *archive.Store) error {
 				old := []index.Run{}
 				if c.Flags().Changed("keep") {
 					var err error

@@ -96,9 +96,9 @@ func (f FailOn) verdictsAsked() FailOn {
 	return lists.Filter(f, func(c string) bool { return needsVerdict(c) && !isLimit(c) })
 }
 
-// vain says that conditions that need a verdict can never be true, because nothing is
+// neverTrue says that conditions that need a verdict can never be true, because nothing is
 // compared; "" if something is.
-func (f FailOn) vain(all []analysis.Results) string {
+func (f FailOn) neverTrue(all []analysis.Results) string {
 	asked := f.verdictsAsked()
 	compared := slices.ContainsFunc(all, func(r analysis.Results) bool {
 		return len(r.Missing) > 0 || slices.ContainsFunc(r.Comparisons, func(c analysis.Comparison) bool { return c.Primary })
@@ -210,7 +210,7 @@ func (f FailOn) endWith(all []analysis.Results, more map[string][]string, next s
 			}
 		}
 	}
-	if text := f.vain(all); text != "" {
+	if text := f.neverTrue(all); text != "" {
 		open = append(open, text)
 	}
 	if len(open) > 0 && next != "" {

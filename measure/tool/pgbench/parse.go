@@ -36,7 +36,7 @@ func (b pgbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	if err := bounded(done, p); err != nil {
 		return r, err
 	}
-	took, err := lasted(text, done, tps, p.Bool("connect"))
+	took, err := testSeconds(text, done, tps, p.Bool("connect"))
 	if err != nil {
 		return r, err
 	}
@@ -71,9 +71,9 @@ func (b pgbench) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	return r, b.latencies(&r, out.Files[logName], done+failed)
 }
 
-// lasted is how long the test took, in seconds: pgbench does not print it, but divides by it,
+// testSeconds is how long the test took, in seconds: pgbench does not print it, but divides by it,
 // without the time to connect first unless each transaction connects.
-func lasted(text labeled.Text, done, tps float64, connect bool) (float64, error) {
+func testSeconds(text labeled.Text, done, tps float64, connect bool) (float64, error) {
 	if connect {
 		return done / tps, nil
 	}

@@ -128,7 +128,7 @@ func (e Workload) read(raw workload.Raw, p param.Values) (res wire.ExecResult, r
 	if got := path.Base(res.Argv[0]); got != e.tool.Doc().Program {
 		return res, r, fmt.Errorf("%s: the result is of the program %q", workload.ExecBlob, got)
 	}
-	if err := e.hung(res, p); err != nil {
+	if err := e.hungError(res, p); err != nil {
 		return res, r, err
 	}
 	if err := Ended(res); err != nil {
@@ -160,11 +160,11 @@ func (e Workload) read(raw workload.Raw, p param.Values) (res wire.ExecResult, r
 	return res, r, err
 }
 
-// hung classifies a program that did not end. Inside the environment that may
+// hungError classifies a program that did not end. Inside the environment that may
 // be the environment's fault. A load generator outside bounds every wait for a
 // response and stops by its clock: if it does not end, the fault is its own and
 // not the server's.
-func (e Workload) hung(res wire.ExecResult, p param.Values) error {
+func (e Workload) hungError(res wire.ExecResult, p param.Values) error {
 	took := time.Duration(res.ElapsedNS)
 	if res.Signal != syscall.SIGKILL.String() || took < e.Limit(p) {
 		return nil

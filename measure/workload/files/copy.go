@@ -47,7 +47,7 @@ func (c *copying) do(n int) error {
 				return err
 			}
 		}
-		w.took(from)
+		w.record(from)
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func readSettings(p param.Values, env loop.Env) (settings, error) {
 	switch {
 	case s.dir == "":
 		return s, fault.New(fault.Invalid, "files requires a directory; set --dir")
-	case s.small():
+	case s.onSmallFiles():
 	case s.block%8 != 0:
 		return s, fault.New(fault.Invalid, "block must be a multiple of 8 (got %d)", s.block)
 	case s.size%s.block != 0 || s.size < 2*s.block:
@@ -115,13 +115,13 @@ func readSettings(p param.Values, env loop.Env) (settings, error) {
 	return s, os.MkdirAll(s.dir, 0o700)
 }
 
-// small reports whether the operation is on small files.
-func (s settings) small() bool { return s.op == "create-stat-delete" }
+// onSmallFiles reports whether the operation is on small files.
+func (s settings) onSmallFiles() bool { return s.op == "create-stat-delete" }
 
 // prepare makes the large file.
 func prepare(ctx context.Context, p param.Values, env loop.Env) error {
 	s, err := readSettings(p, env)
-	if err != nil || s.small() {
+	if err != nil || s.onSmallFiles() {
 		return err
 	}
 	return layOut(ctx, s)
@@ -160,7 +160,7 @@ func runLoop(ctx context.Context, p param.Values, env loop.Env) (wire.Result, er
 
 func open(s settings, t *timer) (work, error) {
 	switch {
-	case s.small():
+	case s.onSmallFiles():
 		return openSmall(s, t)
 	case s.op == "copy":
 		return openCopy(s, t)
@@ -181,8 +181,8 @@ func newTimer() *timer {
 
 func (t *timer) now() int64 { return since(t.zero) }
 
-// took records an operation that began at from.
-func (t *timer) took(from int64) {
+// record records an operation that began at from.
+func (t *timer) record(from int64) {
 	if t.on {
 		_ = t.hist.RecordValue(min(t.now()-from, t.hist.HighestTrackableValue()))
 	}

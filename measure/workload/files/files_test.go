@@ -178,7 +178,7 @@ func TestALostWriteIsFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	old := pattern(s.block)
-	stamp(old, 7, 0) // as it was laid out
+	stampBlock(old, 7, 0) // as it was laid out
 	if err := writeAll(w.fd, old, 7*s.block); err != nil {
 		t.Fatal(err)
 	}

@@ -35,8 +35,8 @@ func pattern(size int64) []byte {
 	return b
 }
 
-// stamp writes the number of a block and its stamp into it.
-func stamp(b []byte, number, mark uint64) {
+// stampBlock writes the number of a block and its stamp into it.
+func stampBlock(b []byte, number, mark uint64) {
 	binary.LittleEndian.PutUint64(b, number)
 	binary.LittleEndian.PutUint64(b[len(b)-8:], mark)
 }
@@ -70,7 +70,7 @@ func writePattern(ctx context.Context, f *os.File, s settings) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		stamp(b, uint64(i), 0)
+		stampBlock(b, uint64(i), 0)
 		if _, err := f.Write(b); err != nil {
 			return err
 		}
@@ -130,8 +130,8 @@ func permutation(n int) []uint32 {
 
 func (w *large) close() { _ = closeFile(w.fd) }
 
-// at is the block of operation i.
-func (w *large) at(i int) int {
+// blockOf is the block of operation i.
+func (w *large) blockOf(i int) int {
 	i %= w.blocks
 	if w.order != nil {
 		return int(w.order[i])
@@ -141,7 +141,7 @@ func (w *large) at(i int) int {
 
 func (w *large) do(n int) error {
 	for range n {
-		block := w.at(w.next)
+		block := w.blockOf(w.next)
 		w.next++
 		passed := w.next%w.blocks == 0
 		from := w.now()
@@ -154,7 +154,7 @@ func (w *large) do(n int) error {
 		if err != nil {
 			return err
 		}
-		w.took(from)
+		w.record(from)
 		if w.cold && w.on {
 			w.disk.ReadBytes += float64(w.block)
 		}
@@ -187,7 +187,7 @@ func (w *large) readBlock(block int) error {
 func (w *large) writeBlock(block int, passed bool) error {
 	w.mark++
 	w.marks[block] = w.mark
-	stamp(w.pattern, uint64(block), w.mark)
+	stampBlock(w.pattern, uint64(block), w.mark)
 	if err := writeAll(w.fd, w.pattern, int64(block)*w.block); err != nil {
 		return fmt.Errorf("write block %d: %w", block, err)
 	}
@@ -273,7 +273,7 @@ func (w *large) check() (string, error) {
 		if w.marks != nil && w.marks[block] != 0 && mark != w.marks[block] {
 			return "", loop.Mismatch(fmt.Sprintf("the stamp of block %d", block), mark, w.marks[block])
 		}
-		stamp(w.pattern, uint64(block), mark)
+		stampBlock(w.pattern, uint64(block), mark)
 		if !bytes.Equal(w.buf, w.pattern) {
 			return "", loop.Mismatch(fmt.Sprintf("the content of block %d", block), "another", "the pattern")
 		}

@@ -72,7 +72,7 @@ func (w *small) do(n int) error {
 				return err
 			}
 		}
-		w.took(from)
+		w.record(from)
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func (w *small) create() error {
 	if err != nil {
 		return fmt.Errorf("create %s: %w", name, err)
 	}
-	stamp(w.content, uint64(w.next), 0)
+	stampBlock(w.content, uint64(w.next), 0)
 	w.next++
 	if err := writeAll(fd, w.content, -1); err != nil {
 		_ = closeFile(fd)
@@ -151,7 +151,7 @@ func (w *small) check() (string, error) {
 		if err != nil {
 			return "", err
 		}
-		stamp(w.content, uint64(i), 0)
+		stampBlock(w.content, uint64(i), 0)
 		if !bytes.Equal(got, w.content) {
 			return "", loop.Mismatch("the content of "+w.name(i), "another", "what was written")
 		}

@@ -60,7 +60,7 @@ func Loop() loop.Loop {
 			workload.TimeParam,
 		},
 		Prepare: func(ctx context.Context, p param.Values, env loop.Env) error {
-			return files.Loop().Prepare(ctx, copyParams.with(p), env)
+			return files.Loop().Prepare(ctx, copyParams.withTestTime(p), env)
 		},
 		Run: run,
 	}
@@ -69,8 +69,8 @@ func Loop() loop.Loop {
 // settings are the parameters of one of the six besides its time.
 type settings param.Values
 
-// with adds the time of one test: a sixth of the trial's.
-func (s settings) with(p param.Values) param.Values {
+// withTestTime adds the time of one test: a sixth of the trial's.
+func (s settings) withTestTime(p param.Values) param.Values {
 	out := param.Values{"time": (p.Duration("time") / time.Duration(len(six))).String()}
 	maps.Copy(out, s)
 	return out
@@ -103,7 +103,7 @@ func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error)
 	rates := map[string]float64{}
 	known := true
 	for _, t := range six {
-		r, err := t.loop.Run(ctx, t.set.with(p), env)
+		r, err := t.loop.Run(ctx, t.set.withTestTime(p), env)
 		if err != nil {
 			return r, fault.Op(t.name, err)
 		}
@@ -115,12 +115,12 @@ func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error)
 		rates[t.name] = v
 		answers = append(answers, fmt.Sprintf("%s %.6g op/s", t.name, v))
 		out.ElapsedNS += r.ElapsedNS
-		out.Check.Scaling = least(out.Check.Scaling, r.Check.Scaling)
+		out.Check.Scaling = smallerScale(out.Check.Scaling, r.Check.Scaling)
 		if known = known && r.WorkerCPUSeconds != nil; known {
 			spent += *r.WorkerCPUSeconds
 		}
 	}
-	total, mean := add(rates)
+	total, mean := sumAndMean(rates)
 	out.Work = mean * float64(out.ElapsedNS) / 1e9
 	out.Values = []sample.Value{{Metric: average, Unit: "1", Value: mean}, {Metric: sum, Unit: "1", Value: total}}
 	out.Check.Answer = strings.Join(answers, ", ")
@@ -130,16 +130,16 @@ func run(ctx context.Context, p param.Values, env loop.Env) (wire.Result, error)
 	return out, nil
 }
 
-// add returns the sum and the average of the ratios of the rates, in op/s, to those of 1991.
-func add(rates map[string]float64) (total, mean float64) {
+// sumAndMean returns the sum and the average of the ratios of the rates, in op/s, to those of 1991.
+func sumAndMean(rates map[string]float64) (total, mean float64) {
 	for _, t := range six {
 		total += rates[t.name] / t.base
 	}
 	return total, total / float64(len(six))
 }
 
-// least is the smaller one of two scalings of which 0 is one that was not checked.
-func least(a, b float64) float64 {
+// smallerScale is the smaller one of two scalings of which 0 is one that was not checked.
+func smallerScale(a, b float64) float64 {
 	if a == 0 || b != 0 && b < a {
 		return b
 	}

@@ -34,7 +34,7 @@ func TestSumAndAverageAreThoseOfTheArticle(t *testing.T) {
 	for _, x := range six {
 		rates[x.name] = indexes[x.name] * x.base
 	}
-	total, mean := add(rates)
+	total, mean := sumAndMean(rates)
 	if math.Abs(total-536.0) > .05 || math.Abs(mean-89.3) > .05 {
 		t.Errorf("sum %.2f and average %.2f; the article has 536.0 and 89.3", total, mean)
 	}

@@ -205,15 +205,15 @@ func checkNative(t *testing.T, raw workload.Raw, p param.Values) {
 	if err := json.Unmarshal(raw[workload.Work], &res); err != nil {
 		return // not a native workload
 	}
-	for _, wrong := range wrongs(res, p.Duration("time")) {
+	for _, wrong := range faultsOf(res, p.Duration("time")) {
 		t.Error(wrong)
 	}
 }
 
-// wrongs returns what is wrong with a result: its timed part must have the
+// faultsOf returns what is wrong with a result: its timed part must have the
 // requested length, it must have an answer, and its rate must agree with its
 // work.
-func wrongs(res wire.Result, asked time.Duration) (out []string) {
+func faultsOf(res wire.Result, asked time.Duration) (out []string) {
 	elapsed := time.Duration(res.ElapsedNS)
 	if elapsed < asked {
 		out = append(out, fmt.Sprintf("the timed part took %v of %v", elapsed, asked))

@@ -33,7 +33,7 @@ func TestWrongs(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := good()
 			c.spoil(&r)
-			if got := strings.Join(wrongs(r, time.Second), "; "); got != c.want {
+			if got := strings.Join(faultsOf(r, time.Second), "; "); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

@@ -30,8 +30,8 @@ type site struct {
 const hello = `uname -s; uname -m; id -u; ` +
 	`printf '%s\n' "${XDG_CACHE_HOME:-$HOME/.cache}" "${XDG_STATE_HOME:-$HOME/.local/state}"`
 
-// ask runs hello on the other side.
-func (c *client) ask(ctx context.Context) (site, error) {
+// askSite runs hello on the other side.
+func (c *client) askSite(ctx context.Context) (site, error) {
 	out := conn.Head{Limit: 16 << 10}
 	errs := conn.Tail{Limit: 1024}
 	exit, err := c.run(ctx, []string{"sh", "-c", hello}, nil, &out, &errs)
@@ -134,7 +134,7 @@ func (c *client) pushAgent(ctx context.Context, s site) (string, error) {
 		exit.OK() {
 		return there, err
 	}
-	c.o.say("copying bakeoff-agent for %s/%s to %s", s.goos, s.goarch, c.o.Name)
+	c.o.reportProgress("copying bakeoff-agent for %s/%s to %s", s.goos, s.goarch, c.o.Name)
 	errs := conn.Tail{Limit: 1024}
 	exit, err := c.run(ctx, []string{"sh", "-c", keep, "sh", there, length}, f, nil, &errs)
 	if err != nil {

@@ -26,12 +26,12 @@ func (c *Conn) Clock(ctx context.Context) (channel.Clock, error) {
 // Alive asks the agent of the current session for an answer. Unlike a request, it does not
 // connect again: the error says that this session no longer answers.
 func (c *Conn) Alive(ctx context.Context) error {
-	s := c.last()
+	s := c.lastSession()
 	if s.gone() {
 		return fault.New(fault.Lab, "host %s: the session has ended", c.o.Name)
 	}
 	_, err := s.Clock(ctx)
-	return c.ours(err)
+	return c.labError(err)
 }
 
 // Reconnect ends the current session and connects again, with one attempt. Every request

@@ -43,7 +43,7 @@ const (
 // connect copies the agent to the other side and starts it. was is the expected
 // machine; nil accepts any.
 func (c *client) connect(ctx context.Context, was *channel.Machine, has held) (*session, error) {
-	where, err := c.ask(ctx)
+	where, err := c.askSite(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (c *client) connect(ctx context.Context, was *channel.Machine, has held) (*
 		s.close()
 		return nil, fault.Op("host "+c.o.Name, err)
 	}
-	go s.pulse()
+	go s.sendPulse()
 	return s, nil
 }
 
@@ -165,8 +165,8 @@ func (s *session) close() {
 	s.stop()
 }
 
-// pulse sends the agent a message at intervals.
-func (s *session) pulse() {
+// sendPulse sends the agent a message at intervals.
+func (s *session) sendPulse() {
 	tick := time.NewTicker(pulse)
 	defer tick.Stop()
 	for {
@@ -207,7 +207,7 @@ func (c *Conn) channel(ctx context.Context) (*channel.Conn, error) {
 	if !c.s.gone() {
 		return c.s.Conn, nil
 	}
-	s, err := c.again(ctx)
+	s, err := c.reconnect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -223,20 +223,20 @@ const (
 	lastPause  = 5 * time.Second
 )
 
-// again reconnects until it succeeds, patience has passed, or an error is
+// reconnect reconnects until it succeeds, patience has passed, or an error is
 // final.
-func (c *Conn) again(ctx context.Context) (*session, error) {
+func (c *Conn) reconnect(ctx context.Context) (*session, error) {
 	c.s.close()
 	began := time.Now()
 	wctx, cancel := context.WithTimeout(ctx, c.o.Patience)
 	defer cancel()
-	c.o.say("lost the connection to %s; reconnecting for up to %v", c.o.Name, c.o.Patience)
+	c.o.reportProgress("lost the connection to %s; reconnecting for up to %v", c.o.Name, c.o.Patience)
 	for pause := firstPause; ; pause = min(2*pause, lastPause) {
 		c.client.hangUp() // ssh would share what is left of the old connection
 		s, err := c.client.connect(wctx, &c.s.machine, c.held)
 		if err == nil {
 			if s.machine.Boot != c.s.machine.Boot {
-				c.o.say("%s rebooted and is back after %v", c.o.Name, time.Since(began).Round(time.Second))
+				c.o.reportProgress("%s rebooted and is back after %v", c.o.Name, time.Since(began).Round(time.Second))
 			}
 			return s, nil
 		}

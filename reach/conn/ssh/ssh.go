@@ -76,7 +76,7 @@ func (o *Options) fill() error {
 	return nil
 }
 
-func (o *Options) say(format string, args ...any) {
+func (o *Options) reportProgress(format string, args ...any) {
 	if o.Progress != nil {
 		o.Progress(fmt.Sprintf(format, args...))
 	}
@@ -133,18 +133,18 @@ func (c *Conn) Close() error {
 }
 
 // Agent is the remote path of bakeoff-agent.
-func (c *Conn) Agent() string { return c.last().agent }
+func (c *Conn) Agent() string { return c.lastSession().agent }
 
 // Machine is the machine as the agent described it when it last connected.
-func (c *Conn) Machine() channel.Machine { return c.last().machine }
+func (c *Conn) Machine() channel.Machine { return c.lastSession().machine }
 
 // StateDir is the remote folder for bakeoff's state.
-func (c *Conn) StateDir() string { return c.last().site.state }
+func (c *Conn) StateDir() string { return c.lastSession().site.state }
 
 // CacheDir is the remote folder for what can be rebuilt.
-func (c *Conn) CacheDir() string { return c.last().site.cache }
+func (c *Conn) CacheDir() string { return c.lastSession().site.cache }
 
-func (c *Conn) last() *session {
+func (c *Conn) lastSession() *session {
 	c.turn <- struct{}{}
 	defer func() { <-c.turn }()
 	return c.s
@@ -169,7 +169,7 @@ func (c *Conn) through(ctx context.Context, do func(ch *channel.Conn) error) err
 	if err != nil {
 		return err
 	}
-	return c.ours(do(ch))
+	return c.labError(do(ch))
 }
 
 // Push writes a file; see conn.Conn.
@@ -282,9 +282,9 @@ func (c *Conn) remember(change func(*held)) {
 	change(&c.held)
 }
 
-// ours classifies an error: on a host, what the agent reports is a failure of
+// labError classifies an error: on a host, what the agent reports is a failure of
 // the lab, not of a subject.
-func (c *Conn) ours(err error) error {
+func (c *Conn) labError(err error) error {
 	if fault.Is(err, fault.Subject) {
 		return fault.Wrap(fault.Lab, "host "+c.o.Name, err)
 	}

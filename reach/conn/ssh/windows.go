@@ -144,7 +144,7 @@ func (c *client) pushWindows(ctx context.Context, there, file string, size int64
 	} else if fields := strings.Fields(out); exit.OK() && len(fields) > 4 && fields[4] == fmt.Sprint(size) {
 		return there, nil
 	}
-	c.o.say("copying bakeoff-agent for windows to %s; it is unproven: tests run it under Wine", c.o.Name)
+	c.o.reportProgress("copying bakeoff-agent for windows to %s; it is unproven: tests run it under Wine", c.o.Name)
 	var batch strings.Builder
 	// A line that begins with - may fail: the folders may exist, and the file may not.
 	parts := strings.Split(strings.TrimPrefix(path.Dir(there), "/"), "/")

@@ -62,13 +62,13 @@ func (System) Ready(ctx context.Context, c conn.Conn) (bool, error) {
 	default:
 		// Without its bus systemctl prints only an error: systemd does
 		// not run.
-		return state == "" || state == "unknown", fault.Op("systemctl is-system-running", odd(exit, state))
+		return state == "" || state == "unknown", fault.Op("systemctl is-system-running", oddState(exit, state))
 	}
 }
 
-// odd returns an error for a state that systemctl(1) does not document; nil if
+// oddState returns an error for a state that systemctl(1) does not document; nil if
 // there is no state.
-func odd(exit conn.Exit, state string) error {
+func oddState(exit conn.Exit, state string) error {
 	if state == "" || state == "unknown" {
 		return nil
 	}

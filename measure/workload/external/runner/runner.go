@@ -50,7 +50,7 @@ func (r Runner) prepare(ctx context.Context, t execution.Target, p param.Values)
 	if err != nil {
 		return err
 	}
-	if err := s.serve(ctx, &at); err != nil {
+	if err := s.startServer(ctx, &at); err != nil {
 		return err
 	}
 	// Refuse invalid parameters before the first trial.
@@ -70,7 +70,7 @@ func (r Runner) prepare(ctx context.Context, t execution.Target, p param.Values)
 	}
 	if q, ok := r.Tool().(tool.Preparer); ok {
 		cmds, err := q.Prepare(p, at)
-		return s.aside(ctx, cmds, err)
+		return s.runUnmeasured(ctx, cmds, err)
 	}
 	return nil
 }
@@ -86,7 +86,7 @@ func (r Runner) reset(ctx context.Context, t execution.Target, p param.Values) e
 	if err != nil {
 		return err
 	}
-	if err := s.check(ctx); err != nil {
+	if err := s.checkServer(ctx); err != nil {
 		return err
 	}
 	q, ok := r.Tool().(tool.Resetter)
@@ -94,7 +94,7 @@ func (r Runner) reset(ctx context.Context, t execution.Target, p param.Values) e
 		return nil
 	}
 	cmds, err := q.Reset(p, s.known.At)
-	return s.aside(ctx, cmds, err)
+	return s.runUnmeasured(ctx, cmds, err)
 }
 
 // Run does one trial.
@@ -179,8 +179,8 @@ func (r Runner) recalled(t execution.Target, p param.Values) (*site, error) {
 	return s, execution.Recall(t.State, s.stateKey(), &s.known)
 }
 
-// aside runs unmeasured commands, which must end with exit code 0.
-func (s *site) aside(ctx context.Context, cmds []tool.Command, err error) error {
+// runUnmeasured runs unmeasured commands, which must end with exit code 0.
+func (s *site) runUnmeasured(ctx context.Context, cmds []tool.Command, err error) error {
 	for _, cmd := range cmds {
 		if err := s.makeFolder(ctx, cmd); err != nil {
 			return err

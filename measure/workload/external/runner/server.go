@@ -41,8 +41,8 @@ func (r Runner) Ports(p param.Values) []uint16 {
 	return server.Ports(p)
 }
 
-// serve starts the server that the tool needs, and writes its address to at.
-func (s *site) serve(ctx context.Context, at *tool.Place) error {
+// startServer starts the server that the tool needs, and writes its address to at.
+func (s *site) startServer(ctx context.Context, at *tool.Place) error {
 	switch s.tool.Doc().Server {
 	case tool.Web:
 		if err := server.Forward(ctx, s.target, s.params); err != nil {
@@ -69,8 +69,8 @@ func (s *site) serve(ctx context.Context, at *tool.Place) error {
 	return nil
 }
 
-// check checks before each trial that the server answers.
-func (s *site) check(ctx context.Context) error {
+// checkServer checks before each trial that the server answers.
+func (s *site) checkServer(ctx context.Context) error {
 	switch s.tool.Doc().Server {
 	case tool.Web:
 		web, err := server.New(s.target, s.params)

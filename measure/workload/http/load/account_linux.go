@@ -44,9 +44,9 @@ func (a *account) read() reading {
 	return reading{at: nowNanos(), delay: a.delay(), spent: threadCPU()}
 }
 
-// awake reads what a sleep cost. What is due is sent first, because reading
+// readSleepCost reads what a sleep cost. What is due is sent first, because reading
 // takes longer than sending may be late. A closed loop cannot be late.
-func (a *account) awake() {
+func (a *account) readSleepCost() {
 	if a.slept && a.open && a.stat >= 0 {
 		a.before, a.last = a.last, a.read()
 	}
@@ -70,12 +70,12 @@ func (a *account) outside(from, to int64) int64 {
 	if a.stat < 0 {
 		return 0
 	}
-	a.awake()
-	return a.kept(a.read(), from, to)
+	a.readSleepCost()
+	return a.timeOutside(a.read(), from, to)
 }
 
-// kept is outside for a thread whose reading is r now.
-func (a *account) kept(r reading, from, to int64) int64 {
+// timeOutside is outside for a thread whose reading is r now.
+func (a *account) timeOutside(r reading, from, to int64) int64 {
 	waited := r.delay - a.last.delay
 	// Time that is neither waiting nor CPU time was stolen.
 	out := max(waited, (r.at-a.last.at)-(r.spent-a.last.spent))

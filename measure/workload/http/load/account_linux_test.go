@@ -44,7 +44,7 @@ func TestOutside(t *testing.T) {
 		{"waking up costs this much on an idle CPU", at(90*ms, 7*ms-wakeLimit, 40*ms), begin, begin, 98 * ms, 0},
 	} {
 		a := account{open: true, before: c.before, last: c.last}
-		if got := a.kept(c.now, c.from, c.now.at); got != c.want {
+		if got := a.timeOutside(c.now, c.from, c.now.at); got != c.want {
 			t.Errorf("%s: %d ns, want %d", c.what, got, c.want)
 		}
 	}
@@ -63,13 +63,13 @@ func TestAwake(t *testing.T) {
 	a.start(true)
 	began := a.last
 	a.slept = true
-	a.awake()
+	a.readSleepCost()
 	if woke := a.last; a.before != began || woke.at <= began.at || woke.delay < began.delay ||
 		woke.spent < began.spent || a.slept {
 		t.Errorf("began %+v, awake %+v", began, a)
 	}
 	woke := a.last
-	a.awake()
+	a.readSleepCost()
 	if a.last != woke || a.before != began {
 		t.Errorf("it has not slept again: %+v, was %+v", a.last, woke)
 	}
@@ -119,10 +119,10 @@ func TestPriority(t *testing.T) {
 			t.Errorf("%s: %+v", c.args, r.Generator)
 		}
 	}
-	if o := (outcome{priority: "normal: asked for"}); o.share() != 1 {
-		t.Errorf("an ordinary thread may run %g of the time", o.share())
+	if o := (outcome{priority: "normal: asked for"}); o.runnableShare() != 1 {
+		t.Errorf("an ordinary thread may run %g of the time", o.runnableShare())
 	}
-	if s := (outcome{priority: "real-time (SCHED_RR 1)"}).share(); s <= 0 || s > 1 {
+	if s := (outcome{priority: "real-time (SCHED_RR 1)"}).runnableShare(); s <= 0 || s > 1 {
 		t.Errorf("a real-time thread may run %g of the time", s)
 	}
 	runtime.LockOSThread()
@@ -130,7 +130,7 @@ func TestPriority(t *testing.T) {
 	var words [2]string
 	for i := range words {
 		s := standingOf(true)
-		s.take()
+		s.raisePriority()
 		words[i] = s.words
 		if err := s.giveUp(); err != nil {
 			t.Fatal(err)

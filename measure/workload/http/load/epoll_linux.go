@@ -76,7 +76,7 @@ func bestEngine(ctx context.Context, l *load) (outcome, error) {
 	// else in this process waits for a thread inside epoll_wait.
 	procs := runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0), l.threads+2))
 	loud := deferCollection()
-	o, err := c.work(&stop)
+	o, err := c.runTimed(&stop)
 	if err != nil {
 		// If a worker is stuck, stopping all threads would block, too:
 		// return at once, and let the process end.
@@ -131,13 +131,13 @@ func (c *crew) close() {
 	}
 }
 
-// work warms up and runs the timed part. If a worker makes no progress, it
+// runTimed warms up and runs the timed part. If a worker makes no progress, it
 // returns an error at once.
-func (c *crew) work(stop *atomic.Bool) (o outcome, err error) {
+func (c *crew) runTimed(stop *atomic.Bool) (o outcome, err error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	s := standingOf(c.load.first())
-	s.take()
+	s := standingOf(c.load.wantsRealTime())
+	s.raisePriority()
 	c.class = s.class
 	for _, w := range c.workers {
 		w.pulse.working.Store(true)
@@ -258,27 +258,27 @@ func (w *worker) close() {
 // timed part. Then it runs a closed loop for the time of the warm-up.
 func (w *worker) warmUp() {
 	defer w.pulse.working.Store(false)
-	w.list.turn(w.thread, w.load.threads)
+	w.list.startAtPart(w.thread, w.load.threads)
 	for i := range w.sockets {
 		t := nowNanos()
-		w.begin(i, t, t)
+		w.beginRequest(i, t, t)
 		if i == 0 {
-			w.land() // other bodies are compared with this one, and not kept
+			w.awaitResponses() // other bodies are compared with this one, and not kept
 		}
 	}
 	w.end = nowNanos() + int64(w.load.warmUp)
 	if w.sockets[0].state == idle {
-		w.next(0, nowNanos())
+		w.scheduleSocket(0, nowNanos())
 		w.resume()
 	}
-	w.land()
+	w.awaitResponses()
 	w.tally.latency.Reset()
 }
 
-// land waits until all responses have arrived.
-func (w *worker) land() {
+// awaitResponses waits until all responses have arrived.
+func (w *worker) awaitResponses() {
 	for w.flight > 0 && !w.stop.Load() {
-		w.turn(nowNanos(), w.patience())
+		w.handleEvents(nowNanos(), w.patience())
 	}
 }
 
@@ -289,9 +289,9 @@ func (w *worker) run(start int64) {
 	defer w.pulse.working.Store(false)
 	w.start, w.end, w.phase = start, start+int64(w.load.time), timed
 	w.rests = 0
-	w.list.turn(w.thread, w.load.threads)
+	w.list.startAtPart(w.thread, w.load.threads)
 	for i := range w.sockets {
-		w.next(i, nowNanos())
+		w.scheduleSocket(i, nowNanos())
 	}
 	w.resume()
 	last := w.end + int64(w.load.timeout)
@@ -316,7 +316,7 @@ func (w *worker) run(start int64) {
 				wait = min(wait, start+w.schedule.next-t-wakeTime)
 			}
 		}
-		w.turn(t, wait)
+		w.handleEvents(t, wait)
 	}
 	w.giveUp()
 }
@@ -325,11 +325,11 @@ func (w *worker) run(start int64) {
 func (w *worker) giveUp() {
 	for i := range w.sockets {
 		if s := &w.sockets[i]; s.state == busy || s.state == opening {
-			w.tally.failed("timeout")
+			w.tally.countError("timeout")
 		}
 	}
 	for ; !w.allSent(); w.schedule.advance() {
-		w.tally.failed("unsent")
+		w.tally.countError("unsent")
 	}
 }
 
@@ -345,18 +345,18 @@ func (w *worker) dispatch(t int64) int64 {
 		due := w.schedule.next
 		w.schedule.advance()
 		t = nowNanos()
-		late := w.tally.sent(t-w.start, due, w.sockets[i].free-w.start)
+		late := w.tally.recordSend(t-w.start, due, w.sockets[i].free-w.start)
 		if late > ownLimit {
 			late -= w.account.outside(t-late, t)
 		}
 		http.Record(w.tally.own, late)
-		w.begin(i, w.start+due, t)
+		w.beginRequest(i, w.start+due, t)
 	}
 	return t
 }
 
-// turn waits for events for at most wait nanoseconds, and handles them.
-func (w *worker) turn(t, wait int64) {
+// handleEvents waits for events for at most wait nanoseconds, and handles them.
+func (w *worker) handleEvents(t, wait int64) {
 	events := w.poll.wait(wait)
 	w.pulse.steps.Add(1)
 	w.account.slept = w.account.slept || wait > 0
@@ -364,20 +364,20 @@ func (w *worker) turn(t, wait int64) {
 	if open {
 		w.dispatch(nowNanos())
 	}
-	w.account.awake()
+	w.account.readSleepCost()
 	for _, e := range events {
 		w.pulse.steps.Add(1)
 		if e.Fd == wakeID {
-			w.admit()
+			w.addOpened()
 		} else {
-			w.handle(int(e.Fd), e.Events)
+			w.handleSocket(int(e.Fd), e.Events)
 		}
 		if open { // send what became due in the meantime
 			w.dispatch(nowNanos())
 		}
 	}
 	if t >= w.sweepAt || w.rests > 0 {
-		w.sweep(t)
+		w.endTimedOut(t)
 	}
 	w.resume()
 }
@@ -390,25 +390,25 @@ func (w *worker) patience() int64 {
 	return sweepEvery
 }
 
-// sweep ends requests that time out, and retries connections after their pause.
-func (w *worker) sweep(t int64) {
+// endTimedOut ends requests that time out, and retries connections after their pause.
+func (w *worker) endTimedOut(t int64) {
 	w.sweepAt = t + sweepEvery
 	for i := range w.sockets {
 		s := &w.sockets[i]
 		switch {
 		case (s.state == busy || s.state == opening) && t-s.began > int64(w.load.timeout):
-			w.fail(i, "timeout", t)
+			w.failRequest(i, "timeout", t)
 		case s.state == busy && (w.failures || t-s.began > sweepEvery):
 			s.setLowWater(1) // something shorter than the body may have arrived
 		case s.state == resting && t-s.began > restFor:
 			w.rests--
-			w.next(i, t)
+			w.scheduleSocket(i, t)
 		}
 	}
 }
 
-// next schedules a socket that is free from t on.
-func (w *worker) next(i int, t int64) {
+// scheduleSocket schedules a socket that is free from t on.
+func (w *worker) scheduleSocket(i int, t int64) {
 	s := &w.sockets[i]
 	s.state, s.free = idle, t
 	switch {
@@ -426,14 +426,14 @@ func (w *worker) next(i int, t int64) {
 func (w *worker) resume() {
 	for k := 0; k < len(w.ready); k++ {
 		if t := nowNanos(); t < w.end {
-			w.begin(w.ready[k], t, t)
+			w.beginRequest(w.ready[k], t, t)
 		}
 	}
 	w.ready = w.ready[:0]
 }
 
-// begin starts the request that is due at due.
-func (w *worker) begin(i int, due, t int64) {
+// beginRequest starts the request that is due at due.
+func (w *worker) beginRequest(i int, due, t int64) {
 	s := &w.sockets[i]
 	s.due, s.began = due, t
 	s.in.begin(w.list.next(), s.fd < 0)
@@ -448,7 +448,7 @@ func (w *worker) begin(i int, due, t int64) {
 	}
 	s.state = opening
 	if errno := w.connect(i, s); errno != 0 {
-		w.fail(i, classOf(errno), t)
+		w.failRequest(i, classOf(errno), t)
 	}
 }
 
@@ -462,20 +462,20 @@ func (w *worker) complete(i int, s *socket, t int64) {
 		}
 		w.tally.response(done, t-s.due)
 	} else {
-		w.tally.failed(v)
+		w.tally.countError(v)
 		w.failures = true
 	}
 	if s.in.closing() || !w.load.keepalive {
 		w.hangUp(s)
 	}
-	w.next(i, t)
+	w.scheduleSocket(i, t)
 }
 
-// fail handles a failed request and closes its connection.
-func (w *worker) fail(i int, why string, t int64) {
+// failRequest handles a failed request and closes its connection.
+func (w *worker) failRequest(i int, why string, t int64) {
 	s := &w.sockets[i]
 	w.flight--
-	w.tally.failed(why)
+	w.tally.countError(why)
 	w.hangUp(s)
 	s.try++
 	if s.state == opening {
@@ -483,11 +483,11 @@ func (w *worker) fail(i int, why string, t int64) {
 		w.rests++
 		return
 	}
-	w.next(i, t)
+	w.scheduleSocket(i, t)
 }
 
-// handle processes the events of one socket.
-func (w *worker) handle(i int, events uint32) {
+// handleSocket processes the events of one socket.
+func (w *worker) handleSocket(i int, events uint32) {
 	s := &w.sockets[i]
 	if s.fd < 0 {
 		return
@@ -499,7 +499,7 @@ func (w *worker) handle(i int, events uint32) {
 	}
 	if s.state == opening {
 		if errno := connected(s.fd); errno != 0 {
-			w.fail(i, classOf(errno), nowNanos())
+			w.failRequest(i, classOf(errno), nowNanos())
 			return
 		}
 		if events&unix.EPOLLOUT == 0 {
@@ -507,7 +507,7 @@ func (w *worker) handle(i int, events uint32) {
 		}
 		s.state = busy
 		w.write(i, s)
-	} else if s.unsent() {
+	} else if s.hasUnsent() {
 		w.write(i, s)
 	}
 	if s.life == life && events&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
@@ -529,7 +529,7 @@ func (w *worker) write(i int, s *socket) {
 		case unix.EAGAIN:
 			return // send the rest later
 		default:
-			w.lost(i, s, classOf(errno))
+			w.connectionLost(i, s, classOf(errno))
 			return
 		}
 	}
@@ -542,7 +542,7 @@ func (w *worker) receive(i int, s *socket, hanging bool) {
 	for life := s.life; s.life == life; {
 		n, why := s.receive(w.buf)
 		if why != "" {
-			w.lost(i, s, why)
+			w.connectionLost(i, s, why)
 			return
 		}
 		if n == 0 {
@@ -550,18 +550,18 @@ func (w *worker) receive(i int, s *socket, hanging bool) {
 		}
 		idle := s.state != busy
 		if idle && s.in.session == nil {
-			w.tally.failed("malformed response") // nothing was requested
+			w.tally.countError("malformed response") // nothing was requested
 			w.hangUp(s)
 			return
 		}
 		w.touched = true
-		k, done, err := s.in.feed(w.buf[:n])
+		k, done, err := s.in.readBytes(w.buf[:n])
 		switch bad := err != nil || done && k < n; {
 		case bad && idle:
-			w.tally.failed(faultOf(err))
+			w.tally.countError(faultOf(err))
 			w.hangUp(s)
 		case bad:
-			w.fail(i, faultOf(err), nowNanos())
+			w.failRequest(i, faultOf(err), nowNanos())
 		case done:
 			w.complete(i, s, nowNanos())
 		case idle && s.in.closing():
@@ -576,13 +576,13 @@ func (w *worker) receive(i int, s *socket, hanging bool) {
 	}
 }
 
-// lost handles the end of a connection.
-func (w *worker) lost(i int, s *socket, why string) {
+// connectionLost handles the end of a connection.
+func (w *worker) connectionLost(i int, s *socket, why string) {
 	if s.state != busy {
 		w.hangUp(s) // between requests: it is reopened when needed
 		return
 	}
-	w.fail(i, s.in.cut(why), nowNanos())
+	w.failRequest(i, s.in.classOfCut(why), nowNanos())
 }
 
 func (w *worker) hangUp(s *socket) {

@@ -56,7 +56,7 @@ func TestSendsBetweenPieces(t *testing.T) {
 	}
 	w.phase, w.start = timed, nowNanos()
 	began := nowNanos()
-	w.turn(began, 0)
+	w.handleEvents(began, 0)
 	took, sent := nowNanos()-began, idle-w.queue.n
 	const gap = 50_000 // nanoseconds between two requests
 	t.Logf("%d requests in %d µs", sent, took/1000)
@@ -107,7 +107,7 @@ func TestIdleHTTP2(t *testing.T) {
 		if _, err := unix.Write(ends[1], []byte(c.frames)); err != nil {
 			t.Fatal(err)
 		}
-		w.handle(0, unix.EPOLLIN)
+		w.handleSocket(0, unix.EPOLLIN)
 		b := make([]byte, 100)
 		n, _ := unix.Read(ends[1], b)
 		if got := string(b[:max(n, 0)]); got != c.reply || s.fd >= 0 != c.open ||

@@ -63,9 +63,9 @@ func newList(asks []*ask) list {
 	return l
 }
 
-// turn moves to part i of n parts of the list: threads start at different
+// startAtPart moves to part i of n parts of the list: threads start at different
 // places.
-func (l *list) turn(i, n int) { l.at = i * len(l.expect) / n }
+func (l *list) startAtPart(i, n int) { l.at = i * len(l.expect) / n }
 
 func (l *list) next() *expectation {
 	e := &l.expect[l.at]
@@ -93,8 +93,8 @@ type body struct {
 
 func (c *body) reset() { c.pos, c.got, c.wrong = 0, c.got[:0], false }
 
-// take checks the next bytes.
-func (c *body) take(b []byte) {
+// checkBytes checks the next bytes.
+func (c *body) checkBytes(b []byte) {
 	e, end := c.expect, c.pos+int64(len(b))
 	known := e.known.Load()
 	switch {

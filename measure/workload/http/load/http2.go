@@ -116,18 +116,18 @@ func (r *reader) request(frame []byte, fresh bool) {
 	if fresh {
 		*s = session{carry: s.carry[:0], block: s.block[:0]}
 		r.rest = nil
-		r.queue(preface)
+		r.queueFrame(preface)
 		s.stream = 1
 	} else {
 		s.stream += 2
 	}
 	s.open, s.headed, s.short, s.failure, s.got, s.idle = true, false, false, "", 0, 0
-	r.queue(frame)
+	r.queueFrame(frame)
 	binary.BigEndian.PutUint32(r.rest[len(r.rest)-len(frame)+5:], s.stream)
 }
 
-// queue adds a frame to what must be sent.
-func (r *reader) queue(frame []byte) {
+// queueFrame adds a frame to what must be sent.
+func (r *reader) queueFrame(frame []byte) {
 	if len(r.rest) == 0 {
 		r.buf = r.buf[:0]
 	}
@@ -136,11 +136,11 @@ func (r *reader) queue(frame []byte) {
 	r.rest = r.buf[len(r.buf)-left:]
 }
 
-// reply queues a frame of the connection.
-func (r *reader) reply(kind, flags byte, payload []byte) {
+// queueReply queues a frame of the connection.
+func (r *reader) queueReply(kind, flags byte, payload []byte) {
 	var b [frame.HeadLength + 8]byte
 	frame.Put(b[:], len(payload), kind, flags, 0)
-	r.queue(b[:frame.HeadLength+copy(b[frame.HeadLength:], payload)])
+	r.queueFrame(b[:frame.HeadLength+copy(b[frame.HeadLength:], payload)])
 }
 
 // feedFrames processes the next bytes of the connection. done says that the
@@ -156,7 +156,7 @@ func (r *reader) feedFrames(b []byte) (done bool, err error) {
 			}
 			ended = s.last
 		default:
-			f, n, err := s.gather(b)
+			f, n, err := s.nextFrame(b)
 			b = b[n:]
 			if err == nil && f == nil {
 				return done, nil
@@ -184,7 +184,7 @@ func (r *reader) takeData(b []byte) []byte {
 	s := r.session
 	if n := min(s.data, len(b)); n > 0 {
 		if r.body.expect.accepts(r.head.status) {
-			r.body.take(b[:n])
+			r.body.checkBytes(b[:n])
 		}
 		s.data -= n
 		b = b[n:]
@@ -194,9 +194,9 @@ func (r *reader) takeData(b []byte) []byte {
 	return b[n:]
 }
 
-// gather returns the next frame when it is complete, except the content of a
+// nextFrame returns the next frame when it is complete, except the content of a
 // DATA frame. n is how many bytes of b belong to it.
-func (s *session) gather(b []byte) (f []byte, n int, err error) {
+func (s *session) nextFrame(b []byte) (f []byte, n int, err error) {
 	if len(s.carry) == 0 {
 		size, err := frameSize(b)
 		if err != nil || size <= len(b) {
@@ -286,7 +286,7 @@ func (r *reader) takeFrame(f []byte) (ended bool, err error) {
 			return false, errors.New("a PING does not have 8 bytes")
 		}
 		if flags&frame.Ack == 0 {
-			r.reply(frame.Ping, frame.Ack, payload)
+			r.queueReply(frame.Ping, frame.Ack, payload)
 		}
 	case frame.GoAway:
 		return false, s.takeGoAway(payload)
@@ -323,7 +323,7 @@ func (r *reader) enterData(f []byte, stream uint32) (ended bool, err error) {
 		s.idle--
 	}
 	if s.window += length; s.window >= windowRefill {
-		r.reply(frame.WindowUpdate, 0, binary.BigEndian.AppendUint32(nil, uint32(s.window)))
+		r.queueReply(frame.WindowUpdate, 0, binary.BigEndian.AppendUint32(nil, uint32(s.window)))
 		s.window = 0
 	}
 	s.got += int64(max(s.data, 0))
@@ -393,7 +393,7 @@ func parseBlock(block []byte, trailers bool) (h head, err error) {
 	fields := 0
 	d := hpack.NewDecoder(0, func(f hpack.HeaderField) {
 		if err == nil {
-			err = h.take(f, trailers, fields == 0)
+			err = h.checkField(f, trailers, fields == 0)
 		}
 		fields++
 	})
@@ -411,14 +411,14 @@ func parseBlock(block []byte, trailers bool) (h head, err error) {
 	return h, nil
 }
 
-// take checks one field of a header or of trailers.
-func (h *head) take(f hpack.HeaderField, trailers, first bool) (err error) {
+// checkField checks one field of a header or of trailers.
+func (h *head) checkField(f hpack.HeaderField, trailers, first bool) (err error) {
 	name, value := []byte(f.Name), []byte(f.Value)
 	switch {
 	case f.Name == ":status" && first && !trailers:
 		h.status, err = parseCode(value)
 		return err
-	case !token(name) || strings.ToLower(f.Name) != f.Name || !text(value):
+	case !isToken(name) || strings.ToLower(f.Name) != f.Name || !isFieldText(value):
 		return fmt.Errorf("%.40q is not a field of a response", f.Name)
 	}
 	switch f.Name {
@@ -475,7 +475,7 @@ func (r *reader) takeSettings(payload []byte, flags byte) error {
 		}
 	}
 	r.session.greeted = true
-	r.reply(frame.Settings, frame.Ack, nil)
+	r.queueReply(frame.Settings, frame.Ack, nil)
 	return nil
 }
 

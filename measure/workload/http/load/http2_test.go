@@ -96,7 +96,7 @@ func stepwise(r *reader, stream string, step func() int) string {
 	ended := false
 	for b := []byte(stream); len(b) > 0; {
 		n := min(step(), len(b))
-		_, done, err := r.feed(b[:n])
+		_, done, err := r.readBytes(b[:n])
 		if err != nil {
 			return faultOf(err)
 		}

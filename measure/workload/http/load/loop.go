@@ -91,7 +91,7 @@ func (o outcome) result(l *load, p param.Values) (wire.Result, error) {
 		cpus = min(l.connections, runtime.GOMAXPROCS(0))
 	}
 	if o.elapsed > 0 {
-		r.Generator = &wire.Generator{Utilisation: min(1, o.cpu/(o.elapsed.Seconds()*float64(cpus)*o.share())),
+		r.Generator = &wire.Generator{Utilisation: min(1, o.cpu/(o.elapsed.Seconds()*float64(cpus)*o.runnableShare())),
 			Priority: o.priority}
 	}
 	add := func(metric, unit string, v float64) {
@@ -125,10 +125,10 @@ func (o outcome) result(l *load, p param.Values) (wire.Result, error) {
 	return r, nil
 }
 
-// share is the share of time in which the generator's threads may run. The
+// runnableShare is the share of time in which the generator's threads may run. The
 // kernel limits real-time threads to less than the whole CPU, and a generator
 // at that limit is saturated.
-func (o outcome) share() float64 {
+func (o outcome) runnableShare() float64 {
 	if strings.HasPrefix(o.priority, http.Ordinary) {
 		return 1
 	}

@@ -43,8 +43,8 @@ type pace struct {
 	length int64
 }
 
-// take returns the next intended send time; ok is false if there is none left.
-func (p *pace) take() (due int64, ok bool) {
+// nextSendTime returns the next intended send time; ok is false if there is none left.
+func (p *pace) nextSendTime() (due int64, ok bool) {
 	p.Lock()
 	defer p.Unlock()
 	due = p.next
@@ -105,8 +105,8 @@ func runPortable(ctx context.Context, l *load) (outcome, error) {
 	}
 	o.verified, o.sum = verified(l.asks)
 	if p != nil {
-		for _, ok := p.take(); ok; _, ok = p.take() {
-			o.tally.failed("unsent")
+		for _, ok := p.nextSendTime(); ok; _, ok = p.nextSendTime() {
+			o.tally.countError("unsent")
 		}
 	}
 	return o, nil
@@ -114,10 +114,10 @@ func runPortable(ctx context.Context, l *load) (outcome, error) {
 
 // warmUp verifies one response, and then more until end.
 func (c *client) warmUp(ctx context.Context, end int64) {
-	c.list.turn(c.id, c.load.connections)
+	c.list.startAtPart(c.id, c.load.connections)
 	for more := true; more; more = nowNanos() < end && ctx.Err() == nil {
 		if why := c.exchange(ctx); why != "" {
-			c.tally.failed(why)
+			c.tally.countError(why)
 			break
 		}
 		c.tally.response(-1, 0)
@@ -128,7 +128,7 @@ func (c *client) warmUp(ctx context.Context, end int64) {
 // run works until the end of the timed part.
 func (c *client) run(ctx context.Context, start int64) {
 	end := start + int64(c.load.time)
-	c.list.turn(c.id, c.load.connections)
+	c.list.startAtPart(c.id, c.load.connections)
 	for ctx.Err() == nil {
 		free := nowNanos()
 		if free >= end+int64(c.load.timeout) || c.pace == nil && free >= end {
@@ -136,7 +136,7 @@ func (c *client) run(ctx context.Context, start int64) {
 		}
 		due := free
 		if c.pace != nil {
-			at, ok := c.pace.take()
+			at, ok := c.pace.nextSendTime()
 			if !ok {
 				return
 			}
@@ -144,7 +144,7 @@ func (c *client) run(ctx context.Context, start int64) {
 			if !sleep(ctx, due-free) {
 				return
 			}
-			c.tally.sent(nowNanos()-start, at, free-start)
+			c.tally.recordSend(nowNanos()-start, at, free-start)
 		}
 		opened := c.conn != nil
 		why := c.exchange(ctx)
@@ -156,7 +156,7 @@ func (c *client) run(ctx context.Context, start int64) {
 			c.tally.response(t-start, t-due)
 			continue
 		}
-		c.tally.failed(why)
+		c.tally.countError(why)
 		if !opened && c.conn == nil { // could not be opened: pause
 			sleep(ctx, int64(10*time.Millisecond))
 		}
@@ -192,7 +192,7 @@ func (c *client) exchange(ctx context.Context) (why string) {
 		c.conn = conn
 	}
 	defer context.AfterFunc(ctx, interrupt(c.conn))()
-	why = c.send()
+	why = c.sendPending()
 	if why == "" {
 		why = c.read()
 	}
@@ -215,8 +215,8 @@ func interrupt(c net.Conn) func() {
 	}
 }
 
-// send sends what has not been sent.
-func (c *client) send() (why string) {
+// sendPending sends what has not been sent.
+func (c *client) sendPending() (why string) {
 	if len(c.in.rest) == 0 {
 		return ""
 	}
@@ -232,14 +232,14 @@ func (c *client) send() (why string) {
 func (c *client) read() (why string) {
 	for {
 		n, err := c.conn.Read(c.buf)
-		k, done, bad := c.in.feed(c.buf[:n])
+		k, done, bad := c.in.readBytes(c.buf[:n])
 		switch {
 		case bad != nil || done && k < n:
 			return faultOf(bad)
 		case !done && err != nil:
-			return c.in.cut(classOf(err))
+			return c.in.classOfCut(classOf(err))
 		}
-		if why := c.send(); done || why != "" {
+		if why := c.sendPending(); done || why != "" {
 			return why
 		}
 	}

@@ -137,10 +137,10 @@ func standingOf(first bool) standing {
 	return standing{words: fmt.Sprintf("real-time (SCHED_RR %d)", realtime), class: inTurn(realtime), nice: a.Nice}
 }
 
-// take moves the process to the class, if the system permits it. Only the
+// raisePriority moves the process to the class, if the system permits it. Only the
 // calling thread stays ordinary, or becomes it: the watcher must not be kept
 // from a CPU together with the others. The caller must be locked to its thread.
-func (s *standing) take() {
+func (s *standing) raisePriority() {
 	if s.class == nil {
 		return
 	}

@@ -58,11 +58,11 @@ func parseHead(b []byte) (h head, size int, err error) {
 	h.length = -1
 	for len(rest) > 0 {
 		line, rest, _ = bytes.Cut(rest, crlf)
-		if err := h.field(line); err != nil {
+		if err := h.parseField(line); err != nil {
 			return head{}, 0, err
 		}
 	}
-	if err := h.frame(); err != nil {
+	if err := h.setBodyLength(); err != nil {
 		return head{}, 0, err
 	}
 	return h, end + len(blankLine), nil
@@ -71,7 +71,7 @@ func parseHead(b []byte) (h head, size int, err error) {
 // parseStatus reads "HTTP/1.1 200 OK".
 func parseStatus(line []byte) (int, error) {
 	rest := line[len(versionPrefix):]
-	if len(rest) < 4 || rest[3] != ' ' || !text(rest[4:]) {
+	if len(rest) < 4 || rest[3] != ' ' || !isFieldText(rest[4:]) {
 		return 0, fmt.Errorf("%.40q is not a status line", line)
 	}
 	return parseCode(rest[:3])
@@ -86,10 +86,10 @@ func parseCode(b []byte) (int, error) {
 	return int(status), nil
 }
 
-// field parses one line of the header.
-func (h *head) field(line []byte) error {
+// parseField parses one line of the header.
+func (h *head) parseField(line []byte) error {
 	name, value, ok := bytes.Cut(line, []byte(":"))
-	if !ok || !token(name) || !text(value) {
+	if !ok || !isToken(name) || !isFieldText(value) {
 		return fmt.Errorf("%.40q is not a header line", line)
 	}
 	value = bytes.Trim(value, " \t")
@@ -114,8 +114,8 @@ func (h *head) field(line []byte) error {
 	return nil
 }
 
-// frame decides how the body is delimited (RFC 9112, 6.3).
-func (h *head) frame() error {
+// setBodyLength decides how the body is delimited (RFC 9112, 6.3).
+func (h *head) setBodyLength() error {
 	switch {
 	case h.chunked && h.length >= 0:
 		return errors.New("both Content-Length and Transfer-Encoding")
@@ -140,14 +140,14 @@ func parseLength(b []byte) (int64, error) {
 func parseChunk(line []byte) (int64, error) {
 	size, extension, _ := bytes.Cut(line, []byte(";"))
 	n, err := strconv.ParseUint(string(size), 16, maxLengthBits)
-	if err != nil || !text(extension) {
+	if err != nil || !isFieldText(extension) {
 		return 0, fmt.Errorf("%.40q is not a chunk size", line)
 	}
 	return int64(n), nil
 }
 
-// token reports whether b is a field name (RFC 9110, 5.6.2).
-func token(b []byte) bool {
+// isToken reports whether b is a field name (RFC 9110, 5.6.2).
+func isToken(b []byte) bool {
 	for _, c := range b {
 		if c <= ' ' || c >= 0x7f || bytes.IndexByte([]byte("\"(),/:;<=>?@[\\]{}"), c) >= 0 {
 			return false
@@ -156,8 +156,8 @@ func token(b []byte) bool {
 	return len(b) > 0
 }
 
-// text reports whether b has no control characters but the tab.
-func text(b []byte) bool {
+// isFieldText reports whether b has no control characters but the tab.
+func isFieldText(b []byte) bool {
 	for _, c := range b {
 		if c < ' ' && c != '\t' || c == 0x7f {
 			return false
@@ -225,8 +225,8 @@ func (r *reader) closing() bool {
 	return r.head.close
 }
 
-// cut returns the class of a connection that ended during a response.
-func (r *reader) cut(why string) string {
+// classOfCut returns the class of a connection that ended during a response.
+func (r *reader) classOfCut(why string) string {
 	if why == "connection closed" && (r.part != inHead || r.session != nil && r.session.headed) {
 		return "short body"
 	}
@@ -240,10 +240,10 @@ func (r *reader) reset() {
 	r.body.reset()
 }
 
-// feed processes the next bytes of the stream. n is how many of them belong to
+// readBytes processes the next bytes of the stream. n is how many of them belong to
 // the response; done says that it is complete. After an error the stream cannot
 // be used.
-func (r *reader) feed(b []byte) (n int, done bool, err error) {
+func (r *reader) readBytes(b []byte) (n int, done bool, err error) {
 	if len(b) > 0 {
 		r.begun = true
 	}
@@ -276,7 +276,7 @@ func (r *reader) feed(b []byte) (n int, done bool, err error) {
 func (r *reader) readHead(b []byte) (n int, next bool, err error) {
 	e := r.body.expect
 	if len(r.carry) == 0 && len(e.memo) > 0 && len(b) >= len(e.memo) && bytes.Equal(b[:len(e.memo)], e.memo) {
-		r.enter(e.parsed)
+		r.enterBody(e.parsed)
 		return len(e.memo), true, nil
 	}
 	whole, had := b, len(r.carry)
@@ -297,12 +297,12 @@ func (r *reader) readHead(b []byte) (n int, next bool, err error) {
 	e.memo = append(e.memo[:0], whole[:size]...)
 	e.parsed = h
 	r.carry = r.carry[:0]
-	r.enter(h)
+	r.enterBody(h)
 	return size - had, true, nil
 }
 
-// enter changes the state from the head to the body.
-func (r *reader) enter(h head) {
+// enterBody changes the state from the head to the body.
+func (r *reader) enterBody(h head) {
 	r.head = h
 	switch {
 	case h.chunked:
@@ -317,7 +317,7 @@ func (r *reader) readBody(b []byte) (n int, next bool) {
 	n = int(min(int64(len(b)), r.left))
 	if n > 0 {
 		if r.body.expect.accepts(r.head.status) {
-			r.body.take(b[:n])
+			r.body.checkBytes(b[:n])
 		}
 		r.left -= int64(n)
 	}
@@ -383,7 +383,7 @@ func (r *reader) takeLine(line []byte) error {
 			return nil
 		}
 		name, value, ok := bytes.Cut(line, []byte(":"))
-		if !ok || !token(name) || !text(value) {
+		if !ok || !isToken(name) || !isFieldText(value) {
 			return fmt.Errorf("%.40q is not a trailer", line)
 		}
 	}

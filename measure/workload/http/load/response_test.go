@@ -19,7 +19,7 @@ func readAll(t *testing.T, r *reader, stream []byte, rng *rand.Rand) (verdicts [
 	t.Helper()
 	for len(stream) > 0 {
 		piece := stream[:1+rng.IntN(len(stream))]
-		n, done, err := r.feed(piece)
+		n, done, err := r.readBytes(piece)
 		if err != nil {
 			return verdicts, err
 		}
@@ -80,7 +80,7 @@ func TestReference(t *testing.T) {
 	a, b := newReader(e), newReader(e)
 	feed := func(r *reader, s string, done bool) {
 		t.Helper()
-		if n, d, err := r.feed([]byte(s)); n != len(s) || d != done || err != nil {
+		if n, d, err := r.readBytes([]byte(s)); n != len(s) || d != done || err != nil {
 			t.Fatalf("%q: %d, %v, %v", s, n, d, err)
 		}
 	}
@@ -192,7 +192,7 @@ func readOne(stream []byte, rng *rand.Rand) (r *reader, n int, done bool, err er
 			piece = piece[:1+rng.IntN(min(len(piece), 40))]
 		}
 		var k int
-		k, done, err = r.feed(piece)
+		k, done, err = r.readBytes(piece)
 		n += k
 	}
 	return r, n, done, err

@@ -176,8 +176,8 @@ func (o *opener) open(l *load, i, try int) {
 	_, _ = unix.Write(o.event, []byte{1, 0, 0, 0, 0, 0, 0, 0})
 }
 
-// take returns the connections that are ready.
-func (o *opener) take() []opened {
+// takeReady returns the connections that are ready.
+func (o *opener) takeReady() []opened {
 	var count [8]byte
 	_, _ = unix.Read(o.event, count[:])
 	o.Lock()
@@ -256,19 +256,19 @@ func dialSocket(addr netip.AddrPort) (int, unix.Errno) {
 	return -1, err.(unix.Errno)
 }
 
-// admit adds the opened connections.
-func (w *worker) admit() {
-	for _, c := range w.opener.take() {
+// addOpened adds the opened connections.
+func (w *worker) addOpened() {
+	for _, c := range w.opener.takeReady() {
 		s := &w.sockets[c.i]
 		switch {
 		case s.state != opening || s.try != c.try: // given up in the meantime
 			c.discard()
 		case c.err != nil:
-			w.fail(c.i, classOf(c.err), nowNanos())
+			w.failRequest(c.i, classOf(c.err), nowNanos())
 		default:
 			s.fd, s.secure = c.conn.below.fd, c.conn
 			if errno := w.poll.add(s.fd, c.i); errno != 0 {
-				w.fail(c.i, classOf(errno), nowNanos())
+				w.failRequest(c.i, classOf(errno), nowNanos())
 				continue
 			}
 			s.state = busy
@@ -287,6 +287,6 @@ func (w *worker) writeSecure(i int, s *socket) {
 		err = s.secure.below.flush()
 	}
 	if err != nil {
-		w.lost(i, s, classOf(err))
+		w.connectionLost(i, s, classOf(err))
 	}
 }

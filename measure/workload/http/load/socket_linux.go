@@ -29,9 +29,9 @@ type socket struct {
 	secure *secure
 }
 
-// unsent reports whether a part of the request, or of a frame, has not been
+// hasUnsent reports whether a part of the request, or of a frame, has not been
 // sent.
-func (s *socket) unsent() bool {
+func (s *socket) hasUnsent() bool {
 	return len(s.in.rest) > 0 || s.secure != nil && len(s.secure.below.rest) > 0
 }
 

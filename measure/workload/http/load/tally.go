@@ -51,12 +51,12 @@ func (t *tally) response(done, latency int64) {
 	}
 }
 
-// failed counts an error.
-func (t *tally) failed(class string) { t.errors[class]++ }
+// countError counts an error.
+func (t *tally) countError(class string) { t.errors[class]++ }
 
-// sent records that the request due at due was sent at now over a connection
+// recordSend records that the request due at due was sent at now over a connection
 // that was free since free. It returns its lateness.
-func (t *tally) sent(now, due, free int64) (late int64) {
+func (t *tally) recordSend(now, due, free int64) (late int64) {
 	if free > due {
 		t.queued++
 		due = free

@@ -134,9 +134,9 @@ func (w *worker) serverIsHere() bool {
 	return open > 0
 }
 
-// first reports whether the generator's threads should have real-time priority.
+// wantsRealTime reports whether the generator's threads should have real-time priority.
 // Their time slices are long, so each needs a CPU.
-func (l *load) first() bool { return !l.ordinary && l.threads <= runtime.NumCPU() }
+func (l *load) wantsRealTime() bool { return !l.ordinary && l.threads <= runtime.NumCPU() }
 
 // refusal explains why a thread gets no real-time priority.
 func refusal(err error) string {

@@ -263,10 +263,10 @@ func TestNoAllocationForEachRequest(t *testing.T) {
 			r.body.expect = l.next()
 			r.reset()
 			half := len(b) / 2 // in two pieces
-			if _, done, err := r.feed(b[:half]); done || err != nil {
+			if _, done, err := r.readBytes(b[:half]); done || err != nil {
 				t.Fatal(done, err)
 			}
-			if _, done, err := r.feed(b[half:]); !done || err != nil || r.verdict() != "" {
+			if _, done, err := r.readBytes(b[half:]); !done || err != nil || r.verdict() != "" {
 				t.Fatal(done, err, r.verdict())
 			}
 		}

@@ -80,7 +80,7 @@ func (s *standing) watch(g *gate, workers []*worker) error {
 	seen := make([]watched, len(workers))
 	for !g.open() {
 		for i, w := range workers {
-			if seen[i].look(w) {
+			if seen[i].isStuck(w) {
 				_ = s.giveUp()
 				return stalled(s.words, i, len(workers), w, seen[i])
 			}
@@ -89,8 +89,8 @@ func (s *standing) watch(g *gate, workers []*worker) error {
 	return nil
 }
 
-// look reports whether w has made no progress for too long.
-func (s *watched) look(w *worker) bool {
+// isStuck reports whether w has made no progress for too long.
+func (s *watched) isStuck(w *worker) bool {
 	if n := w.pulse.steps.Load(); n != s.steps || !w.pulse.working.Load() {
 		*s = watched{steps: n}
 		return false

@@ -58,8 +58,8 @@ type Use struct {
 	Time                 time.Duration // of a trial
 }
 
-// time is how long a path is measured: short compared with the trials.
-func (u Use) time() time.Duration {
+// duration is how long a path is measured: short compared with the trials.
+func (u Use) duration() time.Duration {
 	return min(max(u.Time/10, 100*time.Millisecond), 400*time.Millisecond)
 }
 
@@ -73,7 +73,7 @@ func Measure(ctx context.Context, t execution.Target, u Use) error {
 	if t.State == nil || t.State[key] != "" {
 		return nil
 	}
-	asks := u.load()
+	asks := u.responderLoad()
 	shared := fmt.Sprintf("%s of %d workers: %s", key, u.Workers, strings.Join(asks.Args(), " "))
 	if text := t.Shared[shared]; text != "" {
 		t.State[key] = text
@@ -102,8 +102,8 @@ func Keep(t execution.Target, raw workload.Raw) {
 	}
 }
 
-// load is the load for the responder, without its address.
-func (u Use) load() param.Values {
+// responderLoad is the load for the responder, without its address.
+func (u Use) responderLoad() param.Values {
 	page := webroot.Page(u.Page).Home().Body
 	v := param.Values{
 		"path": server.PagePath, "length": strconv.Itoa(len(page)), "sha256": load.SumOf(page),
@@ -112,7 +112,7 @@ func (u Use) load() param.Values {
 			http.Ordinary,
 		), "connections": strconv.FormatInt(max(u.Connections, connections), 10),
 		"threads": strconv.FormatInt(max(u.Threads, 1), 10), "keepalive": strconv.FormatBool(u.KeepAlive),
-		"warmup": fillTime.String(), "time": u.time().String(), "timeout": timeout.String(),
+		"warmup": fillTime.String(), "time": u.duration().String(), "timeout": timeout.String(),
 	}
 	if u.Protocol == http.Two {
 		v["protocol"] = http.Two

@@ -51,7 +51,7 @@ func (Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) e
 			return fault.Op("http: prepare the list of URLs", err)
 		}
 	}
-	return fault.Op("http: measure the path", path.Measure(ctx, t, s.use()))
+	return fault.Op("http: measure the path", path.Measure(ctx, t, s.pathUse()))
 }
 
 // Reset checks that the server still answers: its state is carried over between
@@ -103,8 +103,8 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 	return raw, nil
 }
 
-// use is how the trials use the path: for a list, with responses of the mean length.
-func (s sides) use() path.Use {
+// pathUse is how the trials use the path: for a list, with responses of the mean length.
+func (s sides) pathUse() path.Use {
 	p := s.params
 	return path.Use{Addr: s.Addr().Addr(), Connections: p.Int("connections"), Threads: p.Int("threads"),
 		KeepAlive: p.Bool("keepalive"),

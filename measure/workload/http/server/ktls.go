@@ -29,7 +29,7 @@ func (s *Server) kernelTLS(ctx context.Context) error {
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
-	build, err := s.ask(ctx, "-V")
+	build, err := s.programOutput(ctx, "-V")
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (s *Server) proveKernelTLS(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.get(ctx, answerTime); err != nil {
+	if err := s.fetchPage(ctx, answerTime); err != nil {
 		return err
 	}
 	after, err := s.sessions(ctx)

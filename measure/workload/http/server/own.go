@@ -26,9 +26,9 @@ import (
 	"bakeoff/reach/wire"
 )
 
-// own tells that the server is the user's: bakeoff does not configure it and does not know
+// isUsers tells that the server is the user's: bakeoff does not configure it and does not know
 // what it serves. It starts the server's program if run or the image names one.
-func (s *Server) own() bool { return s.name == http.Own }
+func (s *Server) isUsers() bool { return s.name == http.Own }
 
 // ownURLs returns what the generator requests from such a server: one page, whose first
 // response is the reference for the others, or a list.
@@ -99,9 +99,9 @@ func Forward(ctx context.Context, t execution.Target, p param.Values) error {
 	return err
 }
 
-// meet starts the user's program, unless a server answers already, waits until it answers,
+// startProgram starts the user's program, unless a server answers already, waits until it answers,
 // and notes what it says about itself.
-func (s *Server) meet(ctx context.Context) error {
+func (s *Server) startProgram(ctx context.Context) error {
 	argv := s.params.List("run")
 	if len(argv) == 0 {
 		argv = s.target.Start.Argv
@@ -115,13 +115,13 @@ func (s *Server) meet(ctx context.Context) error {
 		return err
 	}
 	d := Description{Server: http.Own, TLS: s.negotiated}
-	if s.log() != "" {
+	if s.logFile() != "" {
 		d.Program, d.User, d.Config = argv, s.target.Start.User, s.nginxConfig(ctx, argv)
 		s.warnOfWorkers(ctx, d.Config)
 	}
 	if !s.http2() {
 		var err error
-		if d.Version, err = s.banner(ctx); err != nil {
+		if d.Version, err = s.serverField(ctx); err != nil {
 			return fault.Wrap(fault.Subject, "", err)
 		}
 	}
@@ -136,8 +136,8 @@ func (s *Server) meet(ctx context.Context) error {
 // environment share it.
 func (s *Server) ownKey() string { return "http.own " + strconv.Itoa(int(s.port())) }
 
-// log is the file with the output of the program that bakeoff started; "" if it started none.
-func (s *Server) log() string {
+// logFile is the file with the output of the program that bakeoff started; "" if it started none.
+func (s *Server) logFile() string {
 	if s.target.Shared[s.ownKey()] == "" {
 		return ""
 	}
@@ -248,9 +248,9 @@ func (s *Server) warnOfWorkers(ctx context.Context, config string) {
 	}
 }
 
-// end is how the program that bakeoff started has ended; nil while it runs.
-func (s *Server) end(ctx context.Context) (*wire.Started, error) {
-	if s.log() == "" {
+// programEnd is how the program that bakeoff started has ended; nil while it runs.
+func (s *Server) programEnd(ctx context.Context) (*wire.Started, error) {
+	if s.logFile() == "" {
 		return nil, nil
 	}
 	text, err := readText(ctx, s.target.Subject, s.dir+"/own.status")
@@ -264,10 +264,10 @@ func (s *Server) end(ctx context.Context) (*wire.Started, error) {
 	return &x, fault.Wrap(fault.Lab, "", err)
 }
 
-// failed is an error if the program that bakeoff started has failed. One that ended with exit
+// programError is an error if the program that bakeoff started has failed. One that ended with exit
 // code 0 may have left its server in the background.
-func (s *Server) failed(ctx context.Context) error {
-	x, err := s.end(ctx)
+func (s *Server) programError(ctx context.Context) error {
+	x, err := s.programEnd(ctx)
 	if err != nil || x == nil || x.Code == 0 {
 		return err
 	}
@@ -276,7 +276,7 @@ func (s *Server) failed(ctx context.Context) error {
 
 // explainOwn adds how the user's program has ended, and what it has printed last.
 func (s *Server) explainOwn(ctx context.Context, err error) error {
-	if s.log() == "" {
+	if s.logFile() == "" {
 		if !s.target.Subject.Info().OwnKernel {
 			return fault.WithFix(err, "nothing in the environment starts a server: write run: [program, argument]")
 		}
@@ -284,11 +284,11 @@ func (s *Server) explainOwn(ctx context.Context, err error) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTime)
 	defer cancel()
-	if x, eerr := s.end(ctx); eerr == nil && x != nil {
+	if x, eerr := s.programEnd(ctx); eerr == nil && x != nil {
 		err = fmt.Errorf("%w; %s ended with %s", err, shell.Quote(x.Argv...), conn.Exit{Code: x.Code, Signal: x.Signal})
 	}
 	log := conn.Tail{Limit: 2048}
-	if s.target.Subject.Pull(ctx, s.log(), &log) == nil && len(bytes.TrimSpace(log.Bytes())) > 0 {
+	if s.target.Subject.Pull(ctx, s.logFile(), &log) == nil && len(bytes.TrimSpace(log.Bytes())) > 0 {
 		err = fmt.Errorf("%w; its last lines: %s", err, safetext.LastLines(string(log.Bytes()), ownLines))
 	}
 	return err
@@ -297,8 +297,8 @@ func (s *Server) explainOwn(ctx context.Context, err error) error {
 // ownLines is how many lines of its output an error quotes.
 const ownLines = 5
 
-// banner is the field Server of a response; "" if it has none.
-func (s *Server) banner(ctx context.Context) (string, error) {
+// serverField is the field Server of a response; "" if it has none.
+func (s *Server) serverField(ctx context.Context) (string, error) {
 	head, err := s.peer().Get(ctx, s.urls[0], checkTime)
 	for line := range strings.Lines(head) {
 		if name, value, _ := strings.Cut(line, ":"); strings.EqualFold(name, "Server") {

@@ -57,8 +57,8 @@ type Server struct {
 
 // start starts the server, unless it runs with the same configuration.
 func (s *Server) start(ctx context.Context) error {
-	if s.own() {
-		return s.meet(ctx)
+	if s.isUsers() {
+		return s.startProgram(ctx)
 	}
 	c := s.target.Subject
 	if err := s.kernelTLS(ctx); err != nil {
@@ -69,8 +69,8 @@ func (s *Server) start(ctx context.Context) error {
 		return err
 	}
 	config := s.config(s, user)
-	if old, err := readText(ctx, c, s.file("conf")); err == nil && old == config && s.running(ctx) {
-		return s.note(ctx, user)
+	if old, err := readText(ctx, c, s.filePath("conf")); err == nil && old == config && s.running(ctx) {
+		return s.storeDescription(ctx, user)
 	}
 	if err := s.write(ctx, config); err != nil {
 		return err
@@ -93,18 +93,18 @@ func (s *Server) start(ctx context.Context) error {
 	if err := s.proveKernelTLS(ctx); err != nil {
 		return err
 	}
-	return s.note(ctx, user)
+	return s.storeDescription(ctx, user)
 }
 
-// file is the program's file of this kind: conf, pid.
-func (s *Server) file(kind string) string { return s.dir + "/" + s.name + "." + kind }
+// filePath is the program's file of this kind: conf, pid.
+func (s *Server) filePath(kind string) string { return s.dir + "/" + s.name + "." + kind }
 
 // running reports whether this server runs and answers.
 func (s *Server) running(ctx context.Context) bool {
-	if _, err := readText(ctx, s.target.Subject, s.file("pid")); err != nil {
+	if _, err := readText(ctx, s.target.Subject, s.filePath("pid")); err != nil {
 		return false
 	}
-	return s.get(ctx, checkTime) == nil
+	return s.fetchPage(ctx, checkTime) == nil
 }
 
 // identity returns nginx's user directive. The workers run as the user that
@@ -255,7 +255,7 @@ func (s *Server) write(ctx context.Context, config string) error {
 		s.certificate = pair.Sum
 	}
 	// Last, because it marks the rest as complete.
-	return c.Push(ctx, s.file("conf"), 0o644, strings.NewReader(config))
+	return c.Push(ctx, s.filePath("conf"), 0o644, strings.NewReader(config))
 }
 
 // wait polls until the peer gets the page.
@@ -263,7 +263,7 @@ func (s *Server) wait(ctx context.Context) error {
 	began := time.Now()
 	var asked time.Time
 	for {
-		err := s.get(ctx, answerTime)
+		err := s.fetchPage(ctx, answerTime)
 		if err == nil {
 			return nil
 		}
@@ -272,7 +272,7 @@ func (s *Server) wait(ctx context.Context) error {
 		}
 		if time.Since(asked) > endTime {
 			asked = time.Now()
-			if err := s.failed(ctx); err != nil {
+			if err := s.programError(ctx); err != nil {
 				return err
 			}
 		}
@@ -287,15 +287,15 @@ func (s *Server) wait(ctx context.Context) error {
 	}
 }
 
-// get fetches the page once, as the generator will, and checks it.
-func (s *Server) get(ctx context.Context, limit time.Duration) error {
+// fetchPage fetches the page once, as the generator will, and checks it.
+func (s *Server) fetchPage(ctx context.Context, limit time.Duration) error {
 	if s.params.Bool("tls") {
 		if err := s.loadCertificate(ctx); err != nil {
 			return err
 		}
 	}
 	page := s.urls[0] // of a server that bakeoff does not know
-	if !s.own() {
+	if !s.isUsers() {
 		page = urlOf(s.site.Home())
 	}
 	_, err := s.peer().Get(ctx, page, limit)
@@ -312,7 +312,7 @@ func (s *Server) peer() load.Peer {
 
 // explain adds the end of the server's error log to err.
 func (s *Server) explain(ctx context.Context, err error) error {
-	if s.own() {
+	if s.isUsers() {
 		return s.explainOwn(ctx, err)
 	}
 	// Read the log even if err is an expired deadline.
@@ -330,7 +330,7 @@ func (s *Server) loadCertificate(ctx context.Context) error {
 	if s.certificate != "" {
 		return nil
 	}
-	if s.own() {
+	if s.isUsers() {
 		var err error
 		s.certificate, s.negotiated, err = s.peer().Identify(ctx, checkTime)
 		return err
@@ -365,12 +365,12 @@ type Description struct {
 // stateKey is the key of the description in Target.State.
 const stateKey = "http.server"
 
-// note stores the description of the server for the raw output of the trials.
-func (s *Server) note(ctx context.Context, user string) error {
+// storeDescription stores the description of the server for the raw output of the trials.
+func (s *Server) storeDescription(ctx context.Context, user string) error {
 	if s.target.State == nil || s.target.State[stateKey] != "" {
 		return nil
 	}
-	said, err := s.ask(ctx, "-V")
+	said, err := s.programOutput(ctx, "-V")
 	if err != nil {
 		return err
 	}
@@ -383,8 +383,8 @@ func (s *Server) note(ctx context.Context, user string) error {
 	return err
 }
 
-// ask returns the output of the program with flag.
-func (s *Server) ask(ctx context.Context, flag string) (string, error) {
+// programOutput returns the output of the program with flag.
+func (s *Server) programOutput(ctx context.Context, flag string) (string, error) {
 	said := conn.Tail{Limit: 4096}
 	_, err := s.target.Subject.Exec(ctx, conn.Cmd{Argv: []string{s.name, flag}, Stdout: &said, Stderr: &said})
 	return string(bytes.ToValidUTF8(said.Bytes(), nil)), err
@@ -419,7 +419,7 @@ func (s *Server) Start(ctx context.Context) error { return fault.Op(s.name, s.st
 // Check gets the page once, from the peer, and compares it. An error is of kind
 // fault.Subject: the server worked before.
 func (s *Server) Check(ctx context.Context) error {
-	if err := s.get(ctx, checkTime); err != nil {
+	if err := s.fetchPage(ctx, checkTime); err != nil {
 		return fault.Wrap(fault.Subject, s.name, s.explain(ctx, fmt.Errorf("the server does not answer: %w", err)))
 	}
 	return nil
@@ -431,7 +431,7 @@ func (s *Server) URL() string {
 	if s.params.Bool("tls") {
 		scheme = "https"
 	}
-	if s.own() {
+	if s.isUsers() {
 		page = s.urls[0].Path
 	}
 	return scheme + "://" + s.addr.String() + page
@@ -440,11 +440,11 @@ func (s *Server) URL() string {
 // Version is what the program prints with -v; "" if it cannot be run. Of the user's server
 // it is what that says about itself.
 func (s *Server) Version(ctx context.Context) string {
-	if s.own() {
-		version, _ := s.banner(ctx) // it has answered; without a version it is not known
+	if s.isUsers() {
+		version, _ := s.serverField(ctx) // it has answered; without a version it is not known
 		return version
 	}
-	said, err := s.ask(ctx, "-v")
+	said, err := s.programOutput(ctx, "-v")
 	if err != nil {
 		return ""
 	}
@@ -496,7 +496,7 @@ func New(t execution.Target, p param.Values) (*Server, error) {
 	}
 	s := &Server{program: programOf(p), target: t, params: p, site: site, urls: urls}
 	port := s.port()
-	if !s.own() {
+	if !s.isUsers() {
 		port += t.Ports
 	}
 	s.dir = strings.TrimRight(scratch, "/") + "/http-" + strconv.Itoa(int(port))

@@ -54,7 +54,7 @@ func TestPorts(t *testing.T) {
 		if got := Ports(p); len(got) != 2 || got[0] != s.Addr().Port() || got[1] != ResponderPort {
 			t.Errorf("%v: published %v, and it listens at %v", set, got, s.Addr())
 		}
-		if at := s.target.ListenAddr(s.Addr()); !s.own() && !strings.Contains(s.config(s, ""), at.Addr().String()) {
+		if at := s.target.ListenAddr(s.Addr()); !s.isUsers() && !strings.Contains(s.config(s, ""), at.Addr().String()) {
 			t.Errorf("it does not listen at %v: %s", at, s.config(s, ""))
 		}
 	}
