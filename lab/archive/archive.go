@@ -204,22 +204,22 @@ func readBounded(file string, most int64) ([]byte, error) {
 	return b, err
 }
 
-// change calls do while no other process changes the store, after finishing what a killed
+// changeStore calls do while no other process changes the store, after finishing what a killed
 // process began.
-func (s *Store) change(ctx context.Context, do func() error) error {
+func (s *Store) changeStore(ctx context.Context, do func() error) error {
 	l, err := lock.Wait(ctx, filepath.Join(s.Dir, lockFile))
 	if err != nil {
 		return fault.Op("store", err)
 	}
 	defer l.Release()
-	if err := s.finish(ctx); err != nil {
+	if err := s.finishPending(ctx); err != nil {
 		return err
 	}
 	return do()
 }
 
-// finish adds what is pending to the index.
-func (s *Store) finish(ctx context.Context) error {
+// finishPending adds what is pending to the index.
+func (s *Store) finishPending(ctx context.Context) error {
 	left, err := os.ReadDir(filepath.Join(s.Dir, pendingDir))
 	if err != nil {
 		return fault.Wrap(fault.Lab, "store", err)
@@ -229,7 +229,7 @@ func (s *Store) finish(ctx context.Context) error {
 		if !bundle.ValidDigest(digest) {
 			continue
 		}
-		if err := s.enter(ctx, digest); err != nil {
+		if err := s.addToIndex(ctx, digest); err != nil {
 			return err
 		}
 	}
@@ -265,8 +265,8 @@ func (s *Store) pastOf(e index.Entry) (index.Entry, error) {
 	return e, nil
 }
 
-// enter adds a pending bundle to the index.
-func (s *Store) enter(ctx context.Context, digest string) error {
+// addToIndex adds a pending bundle to the index.
+func (s *Store) addToIndex(ctx context.Context, digest string) error {
 	e, err := s.Entry(digest)
 	if err == nil {
 		e, err = s.pastOf(e)
@@ -343,8 +343,10 @@ func (s *Store) Resolve(ctx context.Context, text string) (string, error) {
 		"name one by its digest")
 }
 
-// blob reads a blob and verifies its digest.
-func (s *Store) blob(d v1.Descriptor, most int64) ([]byte, error) { return blobIn(s.blobs, d, most) }
+// verifiedBlob reads a blob and verifies its digest.
+func (s *Store) verifiedBlob(d v1.Descriptor, most int64) ([]byte, error) {
+	return blobIn(s.blobs, d, most)
+}
 
 // blobIn reads a blob from a folder and verifies its digest.
 func blobIn(in *layout.Layout, d v1.Descriptor, most int64) ([]byte, error) {
@@ -371,7 +373,7 @@ func (s *Store) Manifest(digest string) (bundle.Manifest, []byte, error) {
 	if !bundle.ValidDigest(digest) {
 		return bundle.Manifest{}, nil, fault.New(fault.Invalid, "%.80q is not a digest", digest)
 	}
-	b, err := s.blob(v1.Descriptor{Digest: bundle.Part{Digest: digest}.Descriptor().Digest}, bundle.MaxManifest)
+	b, err := s.verifiedBlob(v1.Descriptor{Digest: bundle.Part{Digest: digest}.Descriptor().Digest}, bundle.MaxManifest)
 	if err != nil {
 		return bundle.Manifest{}, nil, err
 	}
@@ -385,7 +387,7 @@ func (s *Store) Entry(digest string) (index.Entry, error) {
 	if err != nil {
 		return index.Entry{}, err
 	}
-	text, err := s.blob(m.Config.Descriptor(), bundle.MaxRecord)
+	text, err := s.verifiedBlob(m.Config.Descriptor(), bundle.MaxRecord)
 	if err != nil {
 		return index.Entry{}, err
 	}
@@ -395,7 +397,7 @@ func (s *Store) Entry(digest string) (index.Entry, error) {
 
 // Results reads the results of a bundle.
 func (s *Store) Results(m bundle.Manifest) ([]byte, error) {
-	return s.blob(m.Results().Descriptor(), m.Results().Size)
+	return s.verifiedBlob(m.Results().Descriptor(), m.Results().Size)
 }
 
 // SamplesFile is the Parquet file of a bundle, for programs that read it.
@@ -409,9 +411,9 @@ func (s *Store) Add(ctx context.Context, dir string) (digest string, rec bundle.
 	if err != nil {
 		return "", rec, false, fault.Wrap(fault.Lab, "store add", err)
 	}
-	err = s.change(ctx, func() error {
+	err = s.changeStore(ctx, func() error {
 		p, err := bundle.Pack(dir, filepath.Base(abs), func(write func(io.Writer) error) (v1.Descriptor, error) {
-			return s.keep(ctx, write)
+			return s.storeBlob(ctx, write)
 		})
 		if err != nil {
 			return err
@@ -427,8 +429,8 @@ func (s *Store) Add(ctx context.Context, dir string) (digest string, rec bundle.
 	return digest, rec, added, fault.Op("store add "+dir, err)
 }
 
-// keep stores what write writes as a blob.
-func (s *Store) keep(ctx context.Context, write func(io.Writer) error) (v1.Descriptor, error) {
+// storeBlob stores what write writes as a blob.
+func (s *Store) storeBlob(ctx context.Context, write func(io.Writer) error) (v1.Descriptor, error) {
 	file := s.blobs.PartialPath("pack") // one process at a time packs
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_RDWR|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -459,14 +461,14 @@ func (s *Store) commit(ctx context.Context, manifest []byte) error {
 	if err := atomicfile.Write(s.pending(digest), nil, 0o666); err != nil {
 		return fault.Wrap(fault.Lab, "store", err)
 	}
-	return s.enter(ctx, digest)
+	return s.addToIndex(ctx, digest)
 }
 
 // Rebuild makes the index again from the bundles. It reads no bundle as a whole. The
 // number of runs is the first result. In a database of a server it replaces only the runs
 // of this store. progress is called after each run; nil is allowed.
 func (s *Store) Rebuild(ctx context.Context, progress func(done, all int)) (n int, err error) {
-	err = s.change(ctx, func() error {
+	err = s.changeStore(ctx, func() error {
 		all, err := s.Bundles()
 		if err != nil {
 			return err

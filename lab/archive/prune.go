@@ -51,7 +51,7 @@ func (s *Store) unused(used map[string]bool) (files []string, bytes int64, err e
 
 // Sweep removes what Leftovers lists, and returns how many bytes that were.
 func (s *Store) Sweep(ctx context.Context) (bytes int64, err error) {
-	err = s.change(ctx, func() error {
+	err = s.changeStore(ctx, func() error {
 		files, n, err := s.Leftovers()
 		if err != nil {
 			return err
@@ -67,9 +67,9 @@ func (s *Store) Sweep(ctx context.Context) (bytes int64, err error) {
 	return bytes, err
 }
 
-// forget removes bundles: first from the index, so that a killed process leaves no run in
+// removeBundles removes bundles: first from the index, so that a killed process leaves no run in
 // it without a bundle; what is left then, rebuild adds again.
-func (s *Store) forget(ctx context.Context, digests []string) error {
+func (s *Store) removeBundles(ctx context.Context, digests []string) error {
 	for _, d := range digests {
 		if err := s.Index.Remove(ctx, d); err != nil {
 			return err

@@ -15,8 +15,8 @@ import (
 	"bakeoff/provision/image/registry"
 )
 
-// place is a repository of a registry.
-func (s *Store) place(text string) (host, repository string, err error) {
+// splitRepository is a repository of a registry.
+func (s *Store) splitRepository(text string) (host, repository string, err error) {
 	text = cmp.Or(text, s.Config.Registry)
 	if text == "" {
 		return "", "", fault.WithFix(fault.New(fault.Invalid, "no registry is named"),
@@ -39,7 +39,7 @@ func tagOf(rec bundle.Record, digest string) string {
 // store. It signs the bundle first if the store has a key. What the registry has is not
 // sent again. The reference of the bundle is the first result.
 func (s *Store) Push(ctx context.Context, c *registry.Client, digest, to string) (string, error) {
-	host, repository, err := s.place(to)
+	host, repository, err := s.splitRepository(to)
 	if err != nil {
 		return "", err
 	}
@@ -51,7 +51,7 @@ func (s *Store) Push(ctx context.Context, c *registry.Client, digest, to string)
 	if err != nil {
 		return "", err
 	}
-	if err := s.change(ctx, func() error { return s.sign(ctx, digest, manifest) }); err != nil {
+	if err := s.changeStore(ctx, func() error { return s.sign(ctx, digest, manifest) }); err != nil {
 		return "", err
 	}
 	tag := tagOf(e.Record, digest)
@@ -83,7 +83,7 @@ func (s *Store) Pull(ctx context.Context, c *registry.Client, ref string) (diges
 	if err != nil {
 		return "", false, err
 	}
-	err = s.change(ctx, func() error {
+	err = s.changeStore(ctx, func() error {
 		if r.Digest != "" && s.Has(r.Digest) {
 			digest = r.Digest
 			return s.pullReferrers(ctx, c, r, digest)
@@ -137,7 +137,7 @@ func (s *Store) accept(ctx context.Context, digest string, manifest []byte) erro
 // Remote lists the references of the bundles in a registry, HOST/NAME, that the store
 // lacks; "" is the registry of the store.
 func (s *Store) Remote(ctx context.Context, c *registry.Client, at string) (out []string, err error) {
-	host, repository, err := s.place(at)
+	host, repository, err := s.splitRepository(at)
 	if err != nil {
 		return nil, err
 	}
@@ -192,7 +192,7 @@ func (s *Store) Leftovers() (files []string, bytes int64, err error) {
 
 // Remove removes bundles from the store and its index. Their blobs become leftovers.
 func (s *Store) Remove(ctx context.Context, digests ...string) error {
-	return s.change(ctx, func() error { return s.forget(ctx, digests) })
+	return s.changeStore(ctx, func() error { return s.removeBundles(ctx, digests) })
 }
 
 // Older lists the bundles that keep does not keep: all but the newest runs of each lab and

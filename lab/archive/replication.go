@@ -231,7 +231,7 @@ func (s *Store) Replicate(ctx context.Context, of, run string) (r Replication, e
 	if err != nil {
 		return r, err
 	}
-	return r, s.change(ctx, func() error { return s.keepReferrer(replications, of, int64(len(manifest)), layers...) })
+	return r, s.changeStore(ctx, func() error { return s.keepReferrer(replications, of, int64(len(manifest)), layers...) })
 }
 
 // Replicated is a replication of a bundle in the store.

@@ -165,11 +165,11 @@ func TestBoundsOfGates(t *testing.T) {
 		t.Errorf("a step in many windows: %q", why)
 	}
 	for n, want := range map[int]int{13: 13, 32: 32, 33: 16, 64: 32, 65: 21} {
-		if got := len(merged(make([]float64, n))); got != want {
+		if got := len(mergeWindows(make([]float64, n))); got != want {
 			t.Errorf("%d windows become %d, want %d", n, got, want)
 		}
 	}
-	if got := merged(slices.Repeat([]float64{1, 3}, 20)); got[0] != 2 || len(got) != 20 {
+	if got := mergeWindows(slices.Repeat([]float64{1, 3}, 20)); got[0] != 2 || len(got) != 20 {
 		t.Errorf("pairs become %v", got)
 	}
 }
@@ -276,10 +276,10 @@ func TestDifferences(t *testing.T) {
 	if len(d.differences) != 10000 || d.more != 3 {
 		t.Errorf("%d differences and %d more", len(d.differences), d.more)
 	}
-	if s := short(strings.Repeat("x", 198)); len(s) != 200 || strings.HasSuffix(s, "…") {
+	if s := shorten(strings.Repeat("x", 198)); len(s) != 200 || strings.HasSuffix(s, "…") {
 		t.Errorf("200 bytes become %d", len(s))
 	}
-	if s := short(strings.Repeat("x", 199)); s != `"`+strings.Repeat("x", 199)+"…" {
+	if s := shorten(strings.Repeat("x", 199)); s != `"`+strings.Repeat("x", 199)+"…" {
 		t.Errorf("201 bytes become %q", s)
 	}
 	list, _ := decodeAny([]byte(`["a","",["b",1,"c"]]`))
@@ -357,26 +357,26 @@ func TestHeldLimits(t *testing.T) {
 	with := func(quota float64, io manifest.IO) plan.Contender {
 		return plan.Contender{Contender: manifest.Contender{Driver: "d", Quota: quota, IO: io}}
 	}
-	if quota, io := asked(&plan.Plan{Contenders: []plan.Contender{with(0, manifest.IO{}), with(.5,
+	if quota, io := limitsAsked(&plan.Plan{Contenders: []plan.Contender{with(0, manifest.IO{}), with(.5,
 		manifest.IO{})}}); !quota || io {
 		t.Errorf("asked: %v, %v", quota, io)
 	}
-	if quota, io := asked(&plan.Plan{Contenders: []plan.Contender{with(0, manifest.IO{Write: 1}), with(0,
+	if quota, io := limitsAsked(&plan.Plan{Contenders: []plan.Contender{with(0, manifest.IO{Write: 1}), with(0,
 		manifest.IO{})}}); quota || !io {
 		t.Errorf("asked: %v, %v", quota, io)
 	}
-	if got := held(with(.5, manifest.IO{Read: 1, Write: 1}), facts.Limits{}, true, true); len(got) != 2 ||
+	if got := enforcedLimits(with(.5, manifest.IO{Read: 1, Write: 1}), facts.Limits{}, true, true); len(got) != 2 ||
 		got["enforced.quota"] != "no: the driver d holds none" || got["enforced.io"] != "no: the driver d holds none" {
 		t.Errorf("%v", got)
 	}
-	if got := held(with(0, manifest.IO{}), facts.Limits{}, true, true); got["enforced.quota"] != "yes" ||
+	if got := enforcedLimits(with(0, manifest.IO{}), facts.Limits{}, true, true); got["enforced.quota"] != "yes" ||
 		got["enforced.io"] != "yes" {
 		t.Errorf("%v", got)
 	}
-	if got := held(with(0, manifest.IO{}), facts.Limits{}, false, false); len(got) != 0 {
+	if got := enforcedLimits(with(0, manifest.IO{}), facts.Limits{}, false, false); len(got) != 0 {
 		t.Errorf("%v", got)
 	}
-	if got := held(with(0, manifest.IO{Write: 1}), facts.Limits{}, false, true); got["enforced.io"] == "yes" {
+	if got := enforcedLimits(with(0, manifest.IO{Write: 1}), facts.Limits{}, false, true); got["enforced.io"] == "yes" {
 		t.Errorf("%v", got)
 	}
 }
@@ -398,7 +398,7 @@ func TestFactsOfProgramsAreBounded(t *testing.T) {
 	}
 	p.note("w", "c", blob(map[string]string{"version": "2"}))
 	into := map[string]map[string]string{"c": {}}
-	p.join(into)
+	p.addFacts(into)
 	if len(into["c"]) != 4 || into["c"]["program.w.version"] != "1 | 2" {
 		t.Errorf("%d facts, version %q", len(into["c"]), into["c"]["program.w.version"])
 	}
@@ -413,7 +413,7 @@ func TestFactsOfProgramsAreBounded(t *testing.T) {
 			t.Errorf("of %d facts %d are kept, want %d", n, got, want)
 		}
 	}
-	programs{"gone": {"f": {"x": true}}}.join(into)
+	programs{"gone": {"f": {"x": true}}}.addFacts(into)
 	if len(into) != 1 {
 		t.Errorf("a contender that never came up has facts: %v", into)
 	}
@@ -470,7 +470,7 @@ func TestUnreadNumbers(t *testing.T) {
 		if x.parser {
 			v.parsers = map[[2]string]bool{{"crun", "fast"}: true}
 		}
-		v.unread(fmt.Errorf("it is gone"))
+		v.cannotRecompute(fmt.Errorf("it is gone"))
 		added := v.Findings[len(x.found):]
 		if x.want == "" && (len(added) != 0 || len(v.Notes) != 1) ||
 			x.want != "" && (len(added) != 1 || added[0].Kind != x.want || len(v.Notes) != 0) {

@@ -44,7 +44,7 @@ func TestStolenAtTheBound(t *testing.T) {
 	before := facts.Counters{CPU: &facts.CPU{}}
 	for steal, want := range map[float64]float64{.05: 0, .0500001: .0500001} {
 		after := facts.Counters{CPU: &facts.CPU{User: .45, Idle: 1 - .45 - steal, Steal: steal}}
-		if got := stolen(before, after); got < want*(1-1e-9) || got > want*(1+1e-9) {
+		if got := stolenShare(before, after); got < want*(1-1e-9) || got > want*(1+1e-9) {
 			t.Errorf("%v of a second stolen: %v, want %v", steal, got, want)
 		}
 	}

@@ -117,12 +117,12 @@ func (d *differ) lists(path string, stored, now []any, contender, cell string) {
 		if old, ok := then[at]; ok {
 			d.compare(path+"["+at+"]", old, v, contender, cell)
 		} else {
-			d.lone(path+"["+at+"]", nil, v, contender, cell)
+			d.addLone(path+"["+at+"]", nil, v, contender, cell)
 		}
 	}
 	for i, v := range stored {
 		if at := label(v, i); again[at] == nil {
-			d.lone(path+"["+at+"]", v, nil, contender, cell)
+			d.addLone(path+"["+at+"]", v, nil, contender, cell)
 		}
 	}
 	if was, is := order(stored, again), order(now, then); !slices.Equal(was, is) {
@@ -141,8 +141,8 @@ func order(list []any, other map[string]any) (out []string) {
 	return out
 }
 
-// lone adds an element that only one of two lists has.
-func (d *differ) lone(path string, stored, now any, contender, cell string) {
+// addLone adds an element that only one of two lists has.
+func (d *differ) addLone(path string, stored, now any, contender, cell string) {
 	m, ok := stored.(map[string]any)
 	if !ok {
 		m, _ = now.(map[string]any)
@@ -169,7 +169,7 @@ func (d *differ) add(path string, stored, now any, contender, cell string) {
 		d.more++
 		return
 	}
-	d.differences = append(d.differences, difference{path, short(stored), short(now), contender, cell})
+	d.differences = append(d.differences, difference{path, shorten(stored), shorten(now), contender, cell})
 }
 
 func same(a, b json.Number) bool {
@@ -210,8 +210,8 @@ func named(m map[string]any, key, outer string) string {
 	return outer
 }
 
-// short writes a value for a message, bounded; nil is null.
-func short(v any) string {
+// shorten writes a value for a message, bounded; nil is null.
+func shorten(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
 		return "?"

@@ -38,7 +38,7 @@ func TestNoEnergySaysOfWhichEnd(t *testing.T) {
 	} {
 		q := *p
 		q.Generator, q.Hosts = c.generator, c.hosts
-		s := tell(&q, "", c.lines)
+		s := storyOf(&q, "", c.lines)
 		for end, x := range map[string]struct {
 			got  map[string]string
 			want string

@@ -87,7 +87,7 @@ func (r *Reader) data(s *story) (analysis.Data, error) {
 		}
 		d.Observations = append(d.Observations, o)
 	}
-	r.programs.join(d.Facts)
+	r.programs.addFacts(d.Facts)
 	d.MeantFor = followers(s.plan, d.Facts)
 	samePrograms(d.MeantFor, d.Facts, s.plan.Baseline)
 	s.noteCPUSources(d.Facts)
@@ -121,11 +121,11 @@ func open(run *store.Run) (*story, error) {
 	if err != nil {
 		return nil, err
 	}
-	return tell(p, plan.Hash(text), lines), nil
+	return storyOf(p, plan.Hash(text), lines), nil
 }
 
-// tell makes a story of the lines of a journal.
-func tell(p *plan.Plan, hash string, lines []store.Line) *story {
+// storyOf makes a story of the lines of a journal.
+func storyOf(p *plan.Plan, hash string, lines []store.Line) *story {
 	s := &story{plan: p, hash: hash, lines: lines, counts: map[int]bool{}, void: map[int]string{}}
 	begun := map[int]bool{}
 	interrupt := func(reason string) {
@@ -230,6 +230,6 @@ func (r *Reader) find(name string) (workload.Parser, error) {
 	return r.workloads[i], nil
 }
 
-func at(l store.Line) string {
+func describeLine(l store.Line) string {
 	return fmt.Sprintf("block %d, position %d, %s on %s", l.Block, l.Position, l.Cell, l.Contender)
 }

@@ -172,7 +172,7 @@ func TestSourcesOfCPUTimeAreFacts(t *testing.T) {
 	if got := sources(nil); len(got) != 0 {
 		t.Errorf("an older journal tells %v", got)
 	}
-	older := tell(&plan.Plan{}, "", []store.Line{
+	older := storyOf(&plan.Plan{}, "", []store.Line{
 		{Type: store.LineTrial, Contender: "host", Trial: &store.Trial{Before: &facts.Counters{CPU: &facts.CPU{}},
 			After: &facts.Counters{CPU: &facts.CPU{}}}},
 		{Type: store.LineBlock, Status: store.OK},

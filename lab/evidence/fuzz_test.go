@@ -36,7 +36,7 @@ func FuzzPlanned(f *testing.F) {
 		if err != nil || len(lines) == 0 {
 			return
 		}
-		s := tell(p, plan.Hash(data), lines)
+		s := storyOf(p, plan.Hash(data), lines)
 		s.missing(nil)
 		s.noEnergy()
 		s.noGeneratorEnergy()

@@ -153,7 +153,7 @@ func memoryGate(t Trial) string {
 	if !ok || b.Scope == nil || a.Scope == nil {
 		return ""
 	}
-	if n := grown(b.Scope.OOMKills, a.Scope.OOMKills); n > 0 {
+	if n := growth(b.Scope.OOMKills, a.Scope.OOMKills); n > 0 {
 		return fmt.Sprintf("%.0f processes were killed because memory ran out", n)
 	}
 	return ""
@@ -176,7 +176,7 @@ func scalingGate(t Trial) string {
 // CPU. A generator that others keep waiting looks idle and makes the subject
 // look slow.
 func starvedGate(t Trial) string {
-	if share := said(t, "generator-starved"); share > starvedShare {
+	if share := workloadValue(t, "generator-starved"); share > starvedShare {
 		return fmt.Sprintf("the generator waited %.0f %% of the time for its CPU", 100*share)
 	}
 	if t.Load != nil && t.Load.Waited && t.Load.Starved > starvedShare {
@@ -190,8 +190,8 @@ func starvedGate(t Trial) string {
 	return ""
 }
 
-// said is a value that the workload printed, 0 where there is none.
-func said(t Trial, metric string) float64 {
+// workloadValue is a value that the workload printed, 0 where there is none.
+func workloadValue(t Trial, metric string) float64 {
 	if t.Work == nil {
 		return 0
 	}
@@ -206,26 +206,26 @@ func said(t Trial, metric string) float64 {
 // stealGate looks at the subject's CPUs, at those that a generator says were
 // its own, and at those of the generator's host: not every generator says it.
 func stealGate(t Trial) string {
-	if share := said(t, "generator-stolen"); share > stealShare &&
+	if share := workloadValue(t, "generator-stolen"); share > stealShare &&
 		share*float64(t.Work.ElapsedNS)/1e9 > stealTicks*(1+1e-9) {
 		return fmt.Sprintf("%.1f %% of the generator's CPU time was stolen", 100*share)
 	}
 	if b, a, ok := bracket(t); ok {
-		if share := stolen(b, a); share > 0 {
+		if share := stolenShare(b, a); share > 0 {
 			return fmt.Sprintf("%.1f %% of the CPU time was stolen", 100*share)
 		}
 	}
 	if b, a, ok := generatorBracket(t); ok {
-		if share := stolen(b, a); share > 0 {
+		if share := stolenShare(b, a); share > 0 {
 			return fmt.Sprintf("%.1f %% of the CPU time of the generator's host was stolen", 100*share)
 		}
 	}
 	return ""
 }
 
-// stolen is the share of the CPU time between two readings that was stolen; 0
+// stolenShare is the share of the CPU time between two readings that was stolen; 0
 // where it is within the bound, or below the grain of the kernel's count.
-func stolen(b, a facts.Counters) float64 {
+func stolenShare(b, a facts.Counters) float64 {
 	if b.CPU == nil || a.CPU == nil {
 		return 0
 	}
@@ -242,7 +242,7 @@ func swapGate(t Trial) string {
 	if !ok {
 		return ""
 	}
-	in, out := grown(b.SwapIn, a.SwapIn), grown(b.SwapOut, a.SwapOut)
+	in, out := growth(b.SwapIn, a.SwapIn), growth(b.SwapOut, a.SwapOut)
 	if in+out <= 0 {
 		return ""
 	}
@@ -269,11 +269,11 @@ func throttledGate(t Trial) string {
 }
 
 func throttled(b, a facts.Counters) string {
-	if n := grown(b.ThermalThrottles, a.ThermalThrottles); n > 0 {
+	if n := growth(b.ThermalThrottles, a.ThermalThrottles); n > 0 {
 		return fmt.Sprintf("the hardware throttled %.0f times", n)
 	}
 	elapsed := float64(a.AtNS-b.AtNS) / 1e9
-	if s := grown(b.ThrottledSeconds, a.ThrottledSeconds); elapsed > 0 && s > throttleShare*elapsed {
+	if s := growth(b.ThrottledSeconds, a.ThrottledSeconds); elapsed > 0 && s > throttleShare*elapsed {
 		return fmt.Sprintf("a quota held it back for %.3f of %.3f s", s, elapsed)
 	}
 	return ""
@@ -298,8 +298,8 @@ func CPUWait(b, a facts.Counters) string {
 		return ""
 	}
 	passed := float64(a.AtNS-b.AtNS) / 1e9
-	waited := grown(b.Scope.CPUWait, a.Scope.CPUWait) - grown(b.Scope.Throttled, a.Scope.Throttled)
-	used := grown(b.Scope.CPUSeconds, a.Scope.CPUSeconds)
+	waited := growth(b.Scope.CPUWait, a.Scope.CPUWait) - growth(b.Scope.Throttled, a.Scope.Throttled)
+	used := growth(b.Scope.CPUSeconds, a.Scope.CPUSeconds)
 	if !(waited > waitShare*passed && waited > waitLeast && used < (1-waitShare)*passed) {
 		return ""
 	}
@@ -332,8 +332,8 @@ func generatorBracket(t Trial) (before, after facts.Counters, ok bool) {
 	return *t.Line.GeneratorBefore, *t.Line.GeneratorAfter, true
 }
 
-// grown is by how much a count grew, 0 where it is not known.
-func grown(before, after *float64) float64 {
+// growth is by how much a count grew, 0 where it is not known.
+func growth(before, after *float64) float64 {
 	if before == nil || after == nil || math.IsNaN(*after-*before) {
 		return 0
 	}

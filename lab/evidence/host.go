@@ -15,16 +15,16 @@ func standings(p *plan.Plan) map[string]analysis.Placement {
 	for _, c := range p.Contenders {
 		like := c.Contender
 		like.Name, like.Host, like.System = base.Name, base.Host, base.System
-		out[c.Name] = analysis.Placement{Host: c.Host, Equals: equals(p, c.Host),
+		out[c.Name] = analysis.Placement{Host: c.Host, Equals: equalHost(p, c.Host),
 			Like: c.Host != base.Host && c.System == "" && reflect.DeepEqual(like, base.Contender)}
 	}
 	return out
 }
 
-// equals follows declarations of equality from a host to the one that no
+// equalHost follows declarations of equality from a host to the one that no
 // declaration leads on from. A circle ends where it was entered from the
 // first of its names.
-func equals(p *plan.Plan, host string) string {
+func equalHost(p *plan.Plan, host string) string {
 	seen := map[string]bool{}
 	for !seen[host] {
 		seen[host] = true

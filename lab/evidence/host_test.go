@@ -25,7 +25,7 @@ func TestStandings(t *testing.T) {
 			t.Errorf("%s stands as %+v, want %+v", name, s, want)
 		}
 	}
-	if equals(p, "d") != equals(p, "c") {
+	if equalHost(p, "d") != equalHost(p, "c") {
 		t.Error("two hosts that are declared equal to each other are not")
 	}
 }

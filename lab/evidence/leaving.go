@@ -40,7 +40,7 @@ func (v *verifier) leaving(data analysis.Data) {
 		if len(absent) == 0 {
 			continue
 		}
-		decided := analysis.Analyse(before(data, b)).Decided()
+		decided := analysis.Analyse(dataBefore(data, b)).Decided()
 		for _, c := range absent {
 			if !decided[c] {
 				v.find(NotAsPlanned, store.JournalFile, "contender %s is missing from block %d, but its comparisons were not "+
@@ -56,8 +56,8 @@ func (v *verifier) leaving(data analysis.Data) {
 	}
 }
 
-// before returns the data as they were when block b began.
-func before(d analysis.Data, b int) analysis.Data {
+// dataBefore returns the data as they were when block b began.
+func dataBefore(d analysis.Data, b int) analysis.Data {
 	earlier := lists.Filter(d.Observations, func(o analysis.Observation) bool { return o.Block < b })
 	d.Observations = earlier
 	return d

@@ -28,7 +28,7 @@ func (r *Reader) observe(p *plan.Plan, line store.Line) (analysis.Observation, e
 	}
 	cell, ok := p.CellOf(line.Contender, line.Cell)
 	if !ok {
-		return o, fault.New(fault.Invalid, "evidence: %s: the plan has no such cell or contender", at(line))
+		return o, fault.New(fault.Invalid, "evidence: %s: the plan has no such cell or contender", describeLine(line))
 	}
 	w, err := r.find(cell.Workload)
 	if err != nil {
@@ -36,7 +36,7 @@ func (r *Reader) observe(p *plan.Plan, line store.Line) (analysis.Observation, e
 	}
 	raw, err := r.raw(line)
 	if err != nil {
-		return o, fault.Op("evidence: "+at(line), err)
+		return o, fault.Op("evidence: "+describeLine(line), err)
 	}
 	t := TrialOf(w, cell, line, raw)
 	t.Backing = backing(p, line.Contender, cell, w)
@@ -61,7 +61,7 @@ func (r *Reader) observe(p *plan.Plan, line store.Line) (analysis.Observation, e
 		o.Failed, o.Reason = true, err.Error()
 		return o, nil
 	case err != nil:
-		return o, fault.Wrap(fault.Invalid, "evidence: "+at(line), err)
+		return o, fault.Wrap(fault.Invalid, "evidence: "+describeLine(line), err)
 	}
 	o.Values = values
 	if a, ok := w.(workload.Absenter); ok {
@@ -107,10 +107,10 @@ func failedGates(t Trial) map[string]string {
 	return out
 }
 
-// work is what a trial says of itself: the result of a native loop, or what a
+// trialResult is what a trial says of itself: the result of a native loop, or what a
 // workload reads out of another program's output, with its diagnostics; nil where
 // there is none.
-func work(w workload.Parser, cell plan.Cell, raw workload.Raw) (res *wire.Result, load *workload.Diagnostics) {
+func trialResult(w workload.Parser, cell plan.Cell, raw workload.Raw) (res *wire.Result, load *workload.Diagnostics) {
 	res = &wire.Result{}
 	if b, ok := raw[workload.Work]; ok && json.Unmarshal(b, res) == nil {
 		return res, nil
@@ -128,7 +128,7 @@ func work(w workload.Parser, cell plan.Cell, raw workload.Raw) (res *wire.Result
 // be read is not there: Parse judges it.
 func TrialOf(w workload.Parser, cell plan.Cell, line store.Line, raw workload.Raw) Trial {
 	t := Trial{Cell: cell, Line: line, TimedOutside: w.Doc().TimedOutside(cell.Params)}
-	if t.Work, t.Load = work(w, cell, raw); t.Load != nil {
+	if t.Work, t.Load = trialResult(w, cell, raw); t.Load != nil {
 		t.OwnTime = t.Load.OwnTime
 	}
 	var path workload.Path
@@ -238,8 +238,8 @@ func (r *Reader) factsOf(s *story, c plan.Contender) (map[string]string, error) 
 			}
 			// A limit that some contender has is enforced on those that have
 			// none, too: only one that is not held differs from it.
-			if quota, io := asked(s.plan); quota || io {
-				maps.Copy(facts, held(c, *l.Limits, quota, io))
+			if quota, io := limitsAsked(s.plan); quota || io {
+				maps.Copy(facts, enforcedLimits(c, *l.Limits, quota, io))
 			}
 			for name, why := range l.Limits.NotEnforced {
 				facts["enforced."+name] = "no: " + why
@@ -258,8 +258,8 @@ func (r *Reader) factsOf(s *story, c plan.Contender) (map[string]string, error) 
 	return facts, nil
 }
 
-// asked tells whether any contender has a quota of CPU time, or limits of I/O.
-func asked(p *plan.Plan) (quota, io bool) {
+// limitsAsked tells whether any contender has a quota of CPU time, or limits of I/O.
+func limitsAsked(p *plan.Plan) (quota, io bool) {
 	for _, c := range p.Contenders {
 		quota = quota || c.Quota > 0
 		io = io || c.IO != (manifest.IO{})
@@ -267,9 +267,9 @@ func asked(p *plan.Plan) (quota, io bool) {
 	return quota, io
 }
 
-// held says whether a contender's quota and limits of I/O are enforced, of
+// enforcedLimits says whether a contender's quota and limits of I/O are enforced, of
 // those that the run asks for.
-func held(c plan.Contender, l facts.Limits, quota, io bool) map[string]string {
+func enforcedLimits(c plan.Contender, l facts.Limits, quota, io bool) map[string]string {
 	out := map[string]string{}
 	for name, x := range map[string]struct{ asked, lost bool }{
 		"quota": {quota, c.Quota > 0 && l.Quota == nil},

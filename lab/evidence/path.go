@@ -122,7 +122,7 @@ func busyShare(t Trial) (share float64, known bool) {
 	busy := a.CPU.Busy() - b.CPU.Busy()
 	if t.Path.Schema != workload.OlderPathSchema && a.Scope != nil && b.Scope != nil && a.Scope.CPUSeconds != nil &&
 		b.Scope.CPUSeconds != nil {
-		busy = grown(b.Scope.CPUSeconds, a.Scope.CPUSeconds) + grown(b.Scope.Throttled, a.Scope.Throttled)
+		busy = growth(b.Scope.CPUSeconds, a.Scope.CPUSeconds) + growth(b.Scope.Throttled, a.Scope.Throttled)
 	}
 	return busy / (passed * cpus), true
 }

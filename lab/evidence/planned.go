@@ -38,7 +38,7 @@ func ReadOutline(run *store.Run) (o Outline) {
 	case o.PlanErr != nil || o.Damage != nil:
 		o.Unplanned = otherPlan(o.Lines[0], hash)
 	default:
-		o.Unplanned = tell(o.Plan, hash, o.Lines).unplanned(run)
+		o.Unplanned = storyOf(o.Plan, hash, o.Lines).unplanned(run)
 	}
 	return o
 }
@@ -164,13 +164,13 @@ func (w *walk) trial(l store.Line) string {
 	_, twice := w.done[l.Block][l.Position]
 	switch {
 	case got != want:
-		return fmt.Sprintf("the journal has %s, but the plan has %s on %s there", at(l), want.Cell, want.Contender)
+		return fmt.Sprintf("the journal has %s, but the plan has %s on %s there", describeLine(l), want.Cell, want.Contender)
 	case twice:
-		return at(l) + " a second time"
+		return describeLine(l) + " a second time"
 	case w.closed[l.Block]:
-		return at(l) + ", after its block ended"
+		return describeLine(l) + ", after its block ended"
 	case l.Block < w.block || l.Block == w.block && l.Position < w.last:
-		return at(l) + ", after a later one"
+		return describeLine(l) + ", after a later one"
 	}
 	w.done[l.Block][l.Position] = got
 	w.block, w.last = l.Block, l.Position

@@ -62,9 +62,9 @@ func samePrograms(meant map[string][]string, facts map[string]map[string]string,
 	}
 }
 
-// join adds them to the facts of the contenders that came up. Cells with
+// addFacts adds them to the facts of the contenders that came up. Cells with
 // other parameters may give other values: then all of them are told.
-func (p programs) join(facts map[string]map[string]string) {
+func (p programs) addFacts(facts map[string]map[string]string) {
 	for contender, of := range p {
 		if facts[contender] == nil {
 			continue

@@ -33,7 +33,7 @@ func TestProgramsJoinTheFacts(t *testing.T) {
 	}
 	p.note("sysbench", "crun", workload.Raw{workload.Facts: []byte(many + `"z":""}`)})
 	facts := map[string]map[string]string{"host": {"kernel": "6"}, "crun": {}}
-	p.join(facts)
+	p.addFacts(facts)
 	want := map[string]map[string]string{
 		"host": {"kernel": "6", "program.sysbench.version": "1.0.20", "program.sysbench.sha256": "aa"},
 		"crun": {"program.sysbench.version": "1.0.20", "program.sysbench.sha256": "bb", "program.sysbench.fsync": "off | on"},
@@ -49,7 +49,7 @@ func TestExecutablesAreBounded(t *testing.T) {
 	for i := range 2 * maxExecutables {
 		p.note("command", "host", workload.Raw{workload.Facts: fmt.Appendf(nil, `{"executable":"%02d"}`, i)})
 	}
-	p.join(facts)
+	p.addFacts(facts)
 	const want = "00 | 01 | 02 | 03 | 04 | 05 | 06 | 07 | 8 others"
 	if got := facts["host"]["program.command.executable"]; got != want {
 		t.Errorf("%q, want %q", got, want)

@@ -24,7 +24,7 @@ func (o Outline) Recorded(run *store.Run, r analysis.Results) (map[string]map[st
 		"bakeoff": p.Version, "lab file": p.LabSHA256, "profile": cmp.Or(p.Profile, "none"),
 		"instances": p.Design.Instances, "mirror": fmt.Sprint(p.Design.Mirror), "trials in a block": fmt.Sprint(trialsOf(p)),
 	}}
-	sources, _ := tell(p, "", o.Lines).cpuSources()
+	sources, _ := storyOf(p, "", o.Lines).cpuSources()
 	for _, c := range r.Contenders {
 		facts := map[string]string{"driver": c.Driver, "host": c.Host, analysis.FactCPUTime: sources[c.Name]}
 		for k, v := range c.Facts {

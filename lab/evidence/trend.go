@@ -26,7 +26,7 @@ const (
 // matter: slices depend on their neighbours, so a test of chance alone finds
 // changes that nobody would mind.
 func trend(windows []float64) string {
-	w := merged(windows)
+	w := mergeWindows(windows)
 	n := len(w)
 	if n < trendLeast {
 		return ""
@@ -48,9 +48,9 @@ func trend(windows []float64) string {
 		unit.Signed(100*(after/before-1), 0), 100*float64(at)/float64(n))
 }
 
-// merged averages neighbours until at most trendMost windows are left; a
+// mergeWindows averages neighbours until at most trendMost windows are left; a
 // window that is no number ends the matter.
-func merged(w []float64) []float64 {
+func mergeWindows(w []float64) []float64 {
 	for _, x := range w {
 		if math.IsNaN(x) || math.IsInf(x, 0) {
 			return nil

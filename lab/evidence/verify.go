@@ -375,7 +375,7 @@ func (v *verifier) files() {
 			}
 			v.tampered[place{l.Block, l.Position}] = true
 			if t, ok := errors.AsType[*store.Tampered](err); ok {
-				v.find(Tampered, t.Name, "%s (%s)", t.Reason, at(l))
+				v.find(Tampered, t.Name, "%s (%s)", t.Reason, describeLine(l))
 			} else {
 				v.find(Tampered, store.RawDir+"/"+f.Name, "%v", err)
 			}
@@ -453,20 +453,20 @@ func (v *verifier) numbers() error {
 	r.unverified = true
 	data, err := v.data(r)
 	if fault.Is(err, fault.Invalid) {
-		v.unread(err)
+		v.cannotRecompute(err)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	text, err := v.run.Results()
-	stored, bad := v.stored(text, err)
+	stored, bad := v.decodeStored(text, err)
 	if len(v.tampered) == 0 && len(v.parsers) == 0 && !v.earlier {
 		v.leaving(data) // numbers and rules that changed since decide otherwise
 	}
 	if fault.Is(err, fault.NotFound) {
 		v.note("there is no %s yet; `bakeoff report` writes it from the completed blocks", store.ResultsFile)
-		v.name(nil)
+		v.nameAffected(nil)
 		return nil
 	}
 	if err != nil {
@@ -496,13 +496,13 @@ func (v *verifier) numbers() error {
 	d := differ{reworded: v.earlier, rules: v.rules}
 	d.compare("", stored, now, "", "")
 	v.Report.Numbers = d.numbers
-	v.name(stored)
+	v.nameAffected(stored)
 	v.attribute(&d)
 	return nil
 }
 
-// stored decodes results.json, and notes whether other rules made it.
-func (v *verifier) stored(text []byte, err error) (any, error) {
+// decodeStored decodes results.json, and notes whether other rules made it.
+func (v *verifier) decodeStored(text []byte, err error) (any, error) {
 	if err != nil {
 		return nil, nil // the caller knows
 	}
@@ -544,9 +544,9 @@ func (v *verifier) data(r *Reader) (analysis.Data, error) {
 	return r.data(v.story)
 }
 
-// unread reports that the numbers cannot be recomputed: because of a file that was
+// cannotRecompute reports that the numbers cannot be recomputed: because of a file that was
 // found to be changed, by another parser, or for no known reason.
-func (v *verifier) unread(err error) {
+func (v *verifier) cannotRecompute(err error) {
 	switch {
 	case slices.ContainsFunc(v.Findings, func(f Finding) bool { return f.Kind == Tampered }):
 		v.note("the numbers were not recomputed: %v", err)
@@ -557,9 +557,9 @@ func (v *verifier) unread(err error) {
 	}
 }
 
-// name writes into the finding of each changed file which numbers of the
+// nameAffected writes into the finding of each changed file which numbers of the
 // results are made from it.
-func (v *verifier) name(stored any) {
+func (v *verifier) nameAffected(stored any) {
 	m, _ := stored.(map[string]any)
 	for i, f := range v.Findings {
 		if f.Kind != Tampered || !strings.HasPrefix(f.Where, store.RawDir+"/") {
@@ -591,13 +591,13 @@ func dependents(results map[string]any, l store.Line) []string {
 		for i, s := range samples {
 			point, _ := s.(map[string]any)
 			if fmt.Sprint(point["block"]) == fmt.Sprint(l.Block) && fmt.Sprint(point["position"]) == fmt.Sprint(l.Position) {
-				out = append(out, fmt.Sprintf("%s.samples[%s].value = %s", path, label(s, i), short(point["value"])))
+				out = append(out, fmt.Sprintf("%s.samples[%s].value = %s", path, label(s, i), shorten(point["value"])))
 			}
 		}
-		out = append(out, fmt.Sprintf("%s.median = %s", path, short(m["median"])))
+		out = append(out, fmt.Sprintf("%s.median = %s", path, shorten(m["median"])))
 	})
 	each("comparisons", func(path string, m map[string]any) {
-		out = append(out, fmt.Sprintf("%s.ratio = %s", path, short(m["ratio"])))
+		out = append(out, fmt.Sprintf("%s.ratio = %s", path, shorten(m["ratio"])))
 	})
 	return out
 }

@@ -28,7 +28,7 @@ func (q *Queue) Pause(ctx context.Context, uuid string) error {
 func (q *Queue) withdraw(ctx context.Context, h *held) error {
 	all, err := q.Slurm.entries(ctx, true)
 	for _, e := range all {
-		if e.UUID == h.UUID && !e.over() {
+		if e.UUID == h.UUID && !e.hasEnded() {
 			_, cerr := q.Slurm.run(ctx, nil, "scancel", e.ID)
 			err = errors.Join(err, cerr)
 		}
@@ -71,7 +71,7 @@ func (q *Queue) Retry(ctx context.Context, uuid string) error {
 
 // act does something with a job whose lock it holds.
 func (q *Queue) act(ctx context.Context, uuid string, do func(*held) error) error {
-	h, err := q.hold(ctx, uuid, true)
+	h, err := q.lockJob(ctx, uuid, true)
 	if err != nil {
 		return err
 	}

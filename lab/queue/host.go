@@ -188,7 +188,7 @@ func (r Result) keep(dir string) error {
 	if err != nil {
 		return fault.Op("queue", err)
 	}
-	return fault.Op("queue", keep(filepath.Join(dir, resultFile), append(text, '\n')))
+	return fault.Op("queue", writeDurably(filepath.Join(dir, resultFile), append(text, '\n')))
 }
 
 // Idle waits until no other run measures on this machine: one that Slurm lost may.
@@ -364,7 +364,7 @@ func (h Host) Fence(uuid string) error {
 	if err != nil || r.State != HostNone {
 		return err
 	}
-	return fault.Op("queue", keep(filepath.Join(dir, fencedFile), nil))
+	return fault.Op("queue", writeDurably(filepath.Join(dir, fencedFile), nil))
 }
 
 // Drop removes the files of a job that its user has. The result stays, so that the job does

@@ -51,7 +51,7 @@ func (q *Queue) Hosts(ctx context.Context) ([]HostState, error) {
 		}
 		for _, e := range entries {
 			switch {
-			case e.over() || !slices.Contains(expand(e.Nodes), h.Node.Name):
+			case e.hasEnded() || !slices.Contains(expand(e.Nodes), h.Node.Name):
 			case e.runs():
 				h.Users = append(h.Users, e)
 			default:

@@ -187,8 +187,8 @@ func format(path string) journal.Format[line] {
 		}}
 }
 
-// fold computes the state of a job from its journal.
-func fold(ask Ask, lines []line) Job {
+// jobState computes the state of a job from its journal.
+func jobState(ask Ask, lines []line) Job {
 	j := Job{Ask: ask, State: Waiting, Since: ask.At, Hosts: ask.Hosts}
 	for _, l := range lines {
 		j.Since = l.At
@@ -316,7 +316,7 @@ func (q *Queue) write(dir string, ask Ask, parcel []byte) error {
 		return fault.Op("queue", err)
 	}
 	for name, data := range map[string][]byte{askFile: text, parcelFile: parcel} {
-		if err := keep(filepath.Join(dir, name), data); err != nil {
+		if err := writeDurably(filepath.Join(dir, name), data); err != nil {
 			return fault.Op("queue", err)
 		}
 	}
@@ -328,8 +328,8 @@ func (q *Queue) write(dir string, ask Ask, parcel []byte) error {
 	return format(file.Name()).New(file).Append(line{Type: lineAsked, At: ask.At})
 }
 
-// keep writes a file that survives a loss of power.
-func keep(path string, data []byte) error {
+// writeDurably writes a file that survives a loss of power.
+func writeDurably(path string, data []byte) error {
 	f, err := atomicfile.Create(path, 0o600)
 	if err != nil {
 		return err
@@ -369,7 +369,7 @@ func read(dir string) (Job, error) {
 	}
 	defer f.Close()
 	lines, _, err := format(path).Read(f)
-	j := fold(ask, lines)
+	j := jobState(ask, lines)
 	if text, e := readFile(filepath.Join(dir, reasonFile), maxAsk); e == nil && !j.Over() {
 		j.Reason = string(text)
 	}
@@ -435,8 +435,8 @@ func (q *Queue) Find(name string) (Job, error) {
 	return Job{}, fault.New(fault.Invalid, "%d jobs begin with %q; write more of the UUID", len(found), name)
 }
 
-// place is the folder of a job.
-func (q *Queue) place(uuid string) string {
+// jobFolder is the folder of a job.
+func (q *Queue) jobFolder(uuid string) string {
 	dir := filepath.Join(q.Dir, openDir, uuid)
 	if _, err := os.Stat(dir); err != nil {
 		if ended := filepath.Join(q.Dir, endedDir, uuid); exists(ended) {
@@ -448,7 +448,7 @@ func (q *Queue) place(uuid string) string {
 
 // Log is the file with what the run of a job printed; "" if it was not collected.
 func (q *Queue) Log(j Job) string {
-	if path := filepath.Join(q.place(j.UUID), logFile); exists(path) {
+	if path := filepath.Join(q.jobFolder(j.UUID), logFile); exists(path) {
 		return path
 	}
 	return ""
@@ -471,9 +471,9 @@ type held struct {
 // errBusy means that another process works on a job.
 var errBusy = errors.New("another bakeoff works on the job")
 
-// hold takes the lock of a job and reads it.
-func (q *Queue) hold(ctx context.Context, uuid string, wait bool) (_ *held, err error) {
-	h := &held{dir: q.place(uuid)}
+// lockJob takes the lock of a job and reads it.
+func (q *Queue) lockJob(ctx context.Context, uuid string, wait bool) (_ *held, err error) {
+	h := &held{dir: q.jobFolder(uuid)}
 	path := filepath.Join(h.dir, lockFile)
 	if wait {
 		h.lock, err = lock.Wait(ctx, path)
@@ -519,17 +519,17 @@ func (h *held) add(l line) error {
 	return nil
 }
 
-// say notes why a job waits. It is lost with the next line.
-func (h *held) say(reason string) error {
+// noteReason notes why a job waits. It is lost with the next line.
+func (h *held) noteReason(reason string) error {
 	if reason = safetext.Line(reason); h.Reason == reason || reason == "None" {
 		return nil
 	}
 	h.Reason = reason
-	return fault.Op("queue", keep(filepath.Join(h.dir, reasonFile), []byte(reason)))
+	return fault.Op("queue", writeDurably(filepath.Join(h.dir, reasonFile), []byte(reason)))
 }
 
-// end records the end of the job, and moves its folder.
-func (q *Queue) end(h *held, l line) error {
+// recordEnd records the end of the job, and moves its folder.
+func (q *Queue) recordEnd(h *held, l line) error {
 	l.Type = lineEnded
 	if err := h.add(l); err != nil {
 		return err

@@ -262,11 +262,11 @@ func TestAddAndFold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h, err := q.hold(t.Context(), ids[0], false)
+	h, err := q.lockJob(t.Context(), ids[0], false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := q.hold(t.Context(), ids[0], false); !errors.Is(err, errBusy) {
+	if _, err := q.lockJob(t.Context(), ids[0], false); !errors.Is(err, errBusy) {
 		t.Errorf("a second holder: %v", err)
 	}
 	code := 3
@@ -277,7 +277,7 @@ func TestAddAndFold(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := q.end(h, line{State: Done, Code: &code}); err != nil {
+	if err := q.recordEnd(h, line{State: Done, Code: &code}); err != nil {
 		t.Fatal(err)
 	}
 	h.release()

@@ -38,7 +38,7 @@ func (q *Queue) Round(ctx context.Context) error {
 	if len(jobs) == 0 {
 		return damaged
 	}
-	p, err := q.look(ctx, jobs)
+	p, err := q.askSlurm(ctx, jobs)
 	if err != nil {
 		return errors.Join(err, damaged)
 	}
@@ -46,12 +46,12 @@ func (q *Queue) Round(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		h, err := q.hold(ctx, j.UUID, false)
+		h, err := q.lockJob(ctx, j.UUID, false)
 		if errors.Is(err, errBusy) || errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err == nil {
-			err = q.step(ctx, h, p)
+			err = q.stepJob(ctx, h, p)
 			h.release()
 		}
 		if err != nil && ctx.Err() == nil {
@@ -61,8 +61,8 @@ func (q *Queue) Round(ctx context.Context) error {
 	return damaged
 }
 
-// look asks Slurm for its jobs and nodes.
-func (q *Queue) look(ctx context.Context, jobs []Job) (*picture, error) {
+// askSlurm asks Slurm for its jobs and nodes.
+func (q *Queue) askSlurm(ctx context.Context, jobs []Job) (*picture, error) {
 	p := &picture{at: time.Now(), entries: map[string][]Entry{}, byName: map[string]Node{}, pools: map[string][]string{},
 		load: map[string]int{}, groups: map[string][]string{}}
 	all, err := q.Slurm.entries(ctx, false)
@@ -81,7 +81,7 @@ func (q *Queue) look(ctx context.Context, jobs []Job) (*picture, error) {
 		p.groups[j.Group] = append(p.groups[j.Group], j.Hosts...)
 	}
 	for _, e := range all {
-		if !e.over() {
+		if !e.hasEnded() {
 			for _, n := range expand(e.Nodes) {
 				p.load[n]++
 			}
@@ -89,7 +89,7 @@ func (q *Queue) look(ctx context.Context, jobs []Job) (*picture, error) {
 		if !own[e.UUID] {
 			continue
 		}
-		if !e.over() {
+		if !e.hasEnded() {
 			p.mine++
 		}
 		p.entries[e.UUID] = append(p.entries[e.UUID], e)
@@ -103,11 +103,11 @@ func (q *Queue) look(ctx context.Context, jobs []Job) (*picture, error) {
 func (q *Queue) entry(ctx context.Context, h *held, p *picture) (e Entry, known bool, err error) {
 	for _, x := range p.entries[h.UUID] {
 		switch {
-		case x.over():
+		case x.hasEnded():
 			if !known && x.ID == h.ID {
 				e, known = x, true
 			}
-		case known && !e.over(), !q.fits(h, x):
+		case known && !e.hasEnded(), !q.fits(h, x):
 			if _, err := q.Slurm.run(ctx, nil, "scancel", x.ID); err != nil {
 				return e, known, err
 			}
@@ -126,8 +126,8 @@ func (q *Queue) fits(h *held, e Entry) bool {
 	return slices.Equal(have, want)
 }
 
-// step takes a job one step further.
-func (q *Queue) step(ctx context.Context, h *held, p *picture) error {
+// stepJob takes a job one step further.
+func (q *Queue) stepJob(ctx context.Context, h *held, p *picture) error {
 	if h.Over() { // killed before its folder was moved
 		return q.shelve(h)
 	}
@@ -135,7 +135,7 @@ func (q *Queue) step(ctx context.Context, h *held, p *picture) error {
 	if err != nil {
 		return err
 	}
-	alive := known && !e.over()
+	alive := known && !e.hasEnded()
 	if alive && (h.State == Waiting || h.ID != e.ID) { // bakeoff or Slurm was killed
 		if err := h.add(line{Type: lineQueued, ID: e.ID}); err != nil {
 			return err
@@ -145,7 +145,7 @@ func (q *Queue) step(ctx context.Context, h *held, p *picture) error {
 	case h.canceling:
 		return q.cancel(ctx, h, e, alive)
 	case alive:
-		return q.watch(ctx, h, e, p)
+		return q.watchJob(ctx, h, e, p)
 	case h.State == Paused:
 		return nil
 	case len(h.Hosts) == 0 || h.Submitted == 0:
@@ -153,11 +153,11 @@ func (q *Queue) step(ctx context.Context, h *held, p *picture) error {
 	case p.at.Before(h.Since):
 		return nil // Slurm got the job after it was asked
 	}
-	return q.settle(ctx, h, e, known, p)
+	return q.settleJob(ctx, h, e, known, p)
 }
 
-// watch follows a job that Slurm has.
-func (q *Queue) watch(ctx context.Context, h *held, e Entry, p *picture) error {
+// watchJob follows a job that Slurm has.
+func (q *Queue) watchJob(ctx context.Context, h *held, e Entry, p *picture) error {
 	if e.runs() {
 		if h.State != Running {
 			return h.add(line{Type: lineRunning})
@@ -173,23 +173,23 @@ func (q *Queue) watch(ctx context.Context, h *held, e Entry, p *picture) error {
 		return q.withdraw(ctx, h)
 	}
 	if strings.Contains(strings.ToLower(e.Reason), "launch failed") || strings.HasPrefix(e.Reason, "JobHeldAdmin") {
-		return q.move(ctx, h, p, e.ID, "the node did not start it: "+e.Reason, true)
+		return q.moveJob(ctx, h, p, e.ID, "the node did not start it: "+e.Reason, true)
 	}
 	if e.Reason == "BeginTime" { // Slurm waits two minutes after the failure of a node
 		_, err := q.Slurm.run(ctx, nil, "scontrol", "update", "JobId="+e.ID, "StartTime=now")
 		return err
 	}
 	for _, host := range h.Hosts {
-		if n, down := p.down(q.Cluster.node(host)); down {
+		if n, down := p.downNode(q.Cluster.node(host)); down {
 			reason := "the node " + n.Name + " is " + n.State + because(n.Reason)
 			if at, err := time.ParseInLocation("2006-01-02T15:04:05", n.At, time.Local); err == nil &&
 				time.Since(at) > time.Duration(q.Cluster.Patience) {
-				return q.move(ctx, h, p, e.ID, reason, false)
+				return q.moveJob(ctx, h, p, e.ID, reason, false)
 			}
-			return h.say(reason)
+			return h.noteReason(reason)
 		}
 	}
-	return h.say(e.Reason)
+	return h.noteReason(e.Reason)
 }
 
 func because(reason string) string {
@@ -199,22 +199,22 @@ func because(reason string) string {
 	return " (" + reason + ")"
 }
 
-// down returns a node that takes no jobs.
-func (p *picture) down(name string) (Node, bool) {
+// downNode returns a node that takes no jobs.
+func (p *picture) downNode(name string) (Node, bool) {
 	if n, ok := p.byName[name]; ok {
 		return n, !n.Up()
 	}
 	return Node{Name: name, State: "unknown to Slurm"}, true
 }
 
-// move takes a job from its hosts, if there are others, and if its hosts say that it did not
+// moveJob takes a job from its hosts, if there are others, and if its hosts say that it did not
 // begin there or are silent.
-func (q *Queue) move(ctx context.Context, h *held, p *picture, id, reason string, counts bool) error {
+func (q *Queue) moveJob(ctx context.Context, h *held, p *picture, id, reason string, counts bool) error {
 	left := h.Job
 	left.abandoned = append(slices.Clone(h.abandoned), h.Hosts...)
-	others := len(h.Ask.Hosts) == 0 && q.choose(left, p) != nil
+	others := len(h.Ask.Hosts) == 0 && q.chooseHosts(left, p) != nil
 	if !others && !counts {
-		return h.say(reason)
+		return h.noteReason(reason)
 	}
 	if id != "" {
 		if _, err := q.Slurm.run(ctx, nil, "scancel", id); err != nil {
@@ -272,23 +272,23 @@ func (q *Queue) cancel(ctx context.Context, h *held, e Entry, alive bool) error 
 		}
 		end.Folder = folder
 	}
-	return q.end(h, end)
+	return q.recordEnd(h, end)
 }
 
-// settle finds out from the host what became of a job that Slurm does not have any longer.
-func (q *Queue) settle(ctx context.Context, h *held, e Entry, known bool, p *picture) error {
+// settleJob finds out from the host what became of a job that Slurm does not have any longer.
+func (q *Queue) settleJob(ctx context.Context, h *held, e Entry, known bool, p *picture) error {
 	r, err := q.status(ctx, h)
 	if err != nil {
 		if time.Since(h.Since) > time.Duration(q.Cluster.Patience) {
-			return q.move(ctx, h, p, "", fmt.Sprintf("%s did not answer for %v", strings.Join(h.Hosts, " and "),
+			return q.moveJob(ctx, h, p, "", fmt.Sprintf("%s did not answer for %v", strings.Join(h.Hosts, " and "),
 				time.Duration(q.Cluster.Patience)), false)
 		}
-		return h.say(err.Error())
+		return h.noteReason(err.Error())
 	}
 	again := line{Type: lineAgain}
 	switch r.State {
 	case HostRunning:
-		return h.say("Slurm lost the job, and the host still runs it")
+		return h.noteReason("Slurm lost the job, and the host still runs it")
 	case HostDone:
 		return q.finish(ctx, h, Done, "")
 	case HostFenced:
@@ -324,7 +324,7 @@ func (q *Queue) finish(ctx context.Context, h *held, state, reason string) error
 	if r.State == HostDone {
 		state = Done
 	}
-	return q.end(h, line{State: state, Code: r.Code, Folder: folder, Reason: reason})
+	return q.recordEnd(h, line{State: state, Code: r.Code, Folder: folder, Reason: reason})
 }
 
 // submit gives a job to Slurm, on a host that it chooses.
@@ -333,17 +333,17 @@ func (q *Queue) submit(ctx context.Context, h *held, p *picture) error {
 		if len(h.Hosts) > 0 && h.Submitted > 0 {
 			return q.finish(ctx, h, Failed, h.Reason)
 		}
-		return q.end(h, line{State: Failed, Reason: h.Reason})
+		return q.recordEnd(h, line{State: Failed, Reason: h.Reason})
 	}
 	hosts := h.Hosts
 	if len(hosts) == 0 {
-		if hosts = q.choose(h.Job, p); hosts == nil {
-			return h.say(q.nobody(h.Job, p))
+		if hosts = q.chooseHosts(h.Job, p); hosts == nil {
+			return h.noteReason(q.whyNoHost(h.Job, p))
 		}
 	}
 	s, err := q.submission(h, hosts)
 	if err != nil {
-		return q.end(h, line{State: Failed, Reason: err.Error()})
+		return q.recordEnd(h, line{State: Failed, Reason: err.Error()})
 	}
 	s.nice = p.mine * niceStep
 	if h.Low {
@@ -411,14 +411,14 @@ func (q *Queue) submission(h *held, hosts []string) (s submission, err error) {
 	return s, nil
 }
 
-// choose returns hosts for a job: of each pool the one with the fewest jobs. nil: none is up.
-func (q *Queue) choose(j Job, p *picture) []string {
+// chooseHosts returns hosts for a job: of each pool the one with the fewest jobs. nil: none is up.
+func (q *Queue) chooseHosts(j Job, p *picture) []string {
 	var out []string
 	for _, key := range j.Pools {
 		best := ""
 		for _, host := range q.hostsOf(key, p) {
 			node := q.Cluster.node(host)
-			if _, down := p.down(node); down || slices.Contains(out, host) || slices.Contains(j.abandoned, host) ||
+			if _, down := p.downNode(node); down || slices.Contains(out, host) || slices.Contains(j.abandoned, host) ||
 				slices.Contains(p.groups[j.Group], host) {
 				continue
 			}
@@ -434,12 +434,12 @@ func (q *Queue) choose(j Job, p *picture) []string {
 	return out
 }
 
-// nobody says why no host can be chosen.
-func (q *Queue) nobody(j Job, p *picture) string {
+// whyNoHost says why no host can be chosen.
+func (q *Queue) whyNoHost(j Job, p *picture) string {
 	var down []string
 	for _, key := range j.Pools {
 		for _, host := range q.hostsOf(key, p) {
-			if n, is := p.down(q.Cluster.node(host)); is {
+			if n, is := p.downNode(q.Cluster.node(host)); is {
 				down = append(down, n.Name+" is "+n.State+because(n.Reason))
 			}
 		}
@@ -579,7 +579,7 @@ func (q *Queue) collect(ctx context.Context, h *held) (r Result, folder string, 
 	}
 	if text, err := os.ReadFile(filepath.Join(part, logFile)); err == nil {
 		text = bytes.ToValidUTF8(text, nil)
-		if err := keep(filepath.Join(h.dir, logFile), text); err != nil {
+		if err := writeDurably(filepath.Join(h.dir, logFile), text); err != nil {
 			return r, "", fault.Op("queue", err)
 		}
 	}

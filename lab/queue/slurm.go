@@ -166,8 +166,8 @@ func parseEntries(out string) ([]Entry, error) {
 	return all, nil
 }
 
-// over reports whether Slurm has nothing more to do with the job.
-func (e Entry) over() bool {
+// hasEnded reports whether Slurm has nothing more to do with the job.
+func (e Entry) hasEnded() bool {
 	switch e.State {
 	case "PENDING", "RUNNING", "COMPLETING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SIGNALING",
 		"SPECIAL_EXIT", "STAGE_OUT", "STOPPED", "SUSPENDED", "RESIZING", "RESV_DEL_HOLD":
@@ -178,7 +178,7 @@ func (e Entry) over() bool {
 
 // runs reports whether the job may have processes.
 func (e Entry) runs() bool {
-	return !e.over() && e.State != "PENDING" && !strings.HasPrefix(e.State, "REQUEUE")
+	return !e.hasEnded() && e.State != "PENDING" && !strings.HasPrefix(e.State, "REQUEUE")
 }
 
 // Node is a node as Slurm knows it.

@@ -80,7 +80,7 @@ func (x *Index) Close() error { return fault.Wrap(fault.Lab, "index", x.db.Close
 
 // migrate brings the tables up to the version of this program.
 func (x *Index) migrate(ctx context.Context) error {
-	return x.within(ctx, func(_ *sql.Conn, tx *sql.Tx) error {
+	return x.inTransaction(ctx, func(_ *sql.Conn, tx *sql.Tx) error {
 		if x.dialect.lock != "" {
 			if _, err := tx.ExecContext(ctx, x.dialect.lock); err != nil {
 				return err
@@ -123,8 +123,8 @@ func (x *Index) migrate(ctx context.Context) error {
 	})
 }
 
-// within calls do in a transaction, and commits it if do returns nil.
-func (x *Index) within(ctx context.Context, do func(*sql.Conn, *sql.Tx) error) error {
+// inTransaction calls do in a transaction, and commits it if do returns nil.
+func (x *Index) inTransaction(ctx context.Context, do func(*sql.Conn, *sql.Tx) error) error {
 	conn, err := x.db.Conn(ctx)
 	if err != nil {
 		return fault.Op("index", err)
@@ -141,9 +141,9 @@ func (x *Index) within(ctx context.Context, do func(*sql.Conn, *sql.Tx) error) e
 	return fault.Op("index", tx.Commit())
 }
 
-// change is within for a change of runs.
-func (x *Index) change(ctx context.Context, do func(*sql.Conn, *sql.Tx) error) error {
-	return x.within(ctx, func(conn *sql.Conn, tx *sql.Tx) error {
+// changeRuns is within for a change of runs.
+func (x *Index) changeRuns(ctx context.Context, do func(*sql.Conn, *sql.Tx) error) error {
+	return x.inTransaction(ctx, func(conn *sql.Conn, tx *sql.Tx) error {
 		if err := do(conn, tx); err != nil || x.dialect.notify == "" {
 			return err
 		}
@@ -168,7 +168,7 @@ func (x *Index) Watch(ctx context.Context, changed func()) error {
 
 // Add adds runs in one transaction. A bundle that is in the index stays as it is.
 func (x *Index) Add(ctx context.Context, entries ...Entry) error {
-	return x.change(ctx, func(conn *sql.Conn, tx *sql.Tx) error {
+	return x.changeRuns(ctx, func(conn *sql.Conn, tx *sql.Tx) error {
 		w, err := x.newWriter(ctx, conn, tx)
 		if err != nil {
 			return err
@@ -185,7 +185,7 @@ func (x *Index) Add(ctx context.Context, entries ...Entry) error {
 // Replace empties the index and adds the runs that next gives until it returns false, in
 // one transaction. only limits what is removed to these bundles; nil removes all.
 func (x *Index) Replace(ctx context.Context, only []string, next func() (Entry, bool, error)) error {
-	err := x.change(ctx, func(conn *sql.Conn, tx *sql.Tx) error {
+	err := x.changeRuns(ctx, func(conn *sql.Conn, tx *sql.Tx) error {
 		if only == nil {
 			for _, table := range []string{"past", "part", "seen", "tally", "comparison", "label", "run",
 				"series", "host"} {
@@ -223,7 +223,7 @@ func (x *Index) Replace(ctx context.Context, only []string, next func() (Entry, 
 
 // Remove removes bundles.
 func (x *Index) Remove(ctx context.Context, bundles ...string) error {
-	return x.change(ctx, func(_ *sql.Conn, tx *sql.Tx) error { return remove(ctx, tx, bundles) })
+	return x.changeRuns(ctx, func(_ *sql.Conn, tx *sql.Tx) error { return remove(ctx, tx, bundles) })
 }
 
 // uncount takes the comparisons of a bundle out of tally.
