@@ -171,7 +171,8 @@ func TestForeignImagesAreLookedUpLate(t *testing.T) {
 			t.Errorf("%s: asked %d times before the question, %+v, %v", arch, asked.Load(), lab.Pinned, err)
 		}
 		err = a.pinForeign(t.Context(), lab, b)
-		if pinned && (err != nil || asked.Load() > 0 || lab.Pinned[name] != known) || !pinned && (err == nil || asked.Load() == 0) {
+		if pinned && (err != nil || asked.Load() > 0 || lab.Pinned[name] != known) ||
+			!pinned && (err == nil || asked.Load() == 0) {
 			t.Errorf("%s: asked %d times after it, %+v, %v", arch, asked.Load(), lab.Pinned, err)
 		}
 	}
