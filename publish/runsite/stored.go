@@ -580,18 +580,12 @@ func (s *stored) searchPage(b *bytes.Buffer) error {
 	for _, r := range runs {
 		began := safetext.Line(r.Began)
 		date := strings.Replace(began[:min(len(began), 16)], "T", " ", 1)
-		var html strings.Builder
 		text := r.Name + "; " + r.Host
 		if labels[r.ID] != "" {
 			text += "; " + safetext.Line(labels[r.ID])
 		}
-		err := pageTemplate.ExecuteTemplate(&html, "line", struct{ Href, Lab, Date, Text string }{"../" + s.fileOf(r.Bundle),
-			r.Lab, date, text})
-		if err != nil {
-			return err
-		}
 		v.Rows = append(v.Rows, row{Keys: keys[[2]string{"lab", r.Lab}] + " " + keys[[2]string{"machine", r.Host}],
-			Date: date, HTML: template.HTML(html.String())}) // the template escaped it
+			Date: date, HTML: searchLine("../"+s.fileOf(r.Bundle), r.Lab, date, text)})
 		day, _, _ := strings.Cut(date, " ")
 		v.To, v.From = cmp.Or(v.To, day), day
 	}
@@ -599,6 +593,14 @@ func (s *stored) searchPage(b *bytes.Buffer) error {
 		v.Left = unit.Count(n, "older run") + " not listed here; the pages of the months have all runs."
 	}
 	return pageTemplate.Execute(b, v)
+}
+
+// searchLine is a row of the search. A template takes five times as long, for 10,000 rows.
+// href is a path that has no scheme and needs no escapes of URLs.
+func searchLine(href, lab, date, text string) template.HTML {
+	escape := template.HTMLEscapeString
+	return template.HTML(`<h3><a href="` + escape(href) + `">` + escape(lab) + `</a> <span class="date">` + escape(date) +
+		`</span></h3><p class="about">` + escape(text) + `</p>`)
 }
 
 // changesPage writes the change points of all lab files, each once.

@@ -119,13 +119,15 @@ func TestKeptSlugs(t *testing.T) {
 	}
 }
 
-// A time that a person wrote into the index is no reason to panic.
+// Text that a person wrote into the index is harmless, and a wrong time no reason to panic.
 func TestBuildStoreWithWrongTimes(t *testing.T) {
 	place, dir := filepath.Join(t.TempDir(), "index.sqlite"), filepath.Join(t.TempDir(), "site")
 	x, err := index.Open(t.Context(), place)
 	must(t, err)
 	defer x.Close()
-	must(t, x.Add(t.Context(), storedRun(t, true)))
+	e := storedRun(t, true)
+	e.Record.Lab, e.Record.Labels = `<i>"lab`, map[string]string{"x": "<i>'label"}
+	must(t, x.Add(t.Context(), e))
 	db, err := driver.Open("file:" + place)
 	must(t, err)
 	defer db.Close()
@@ -134,6 +136,12 @@ func TestBuildStoreWithWrongTimes(t *testing.T) {
 		must(t, err)
 		if _, err := BuildStore(t.Context(), x, dir, Option{Force: true}); err != nil {
 			t.Errorf("%q: %v", began, err)
+		}
+		text, err := os.ReadFile(filepath.Join(dir, searchFile))
+		must(t, err)
+		if strings.Contains(string(text), "<i>") || strings.Contains(string(text), "<b>") ||
+			!strings.Contains(string(text), "x &lt;i&gt;&#39;label") {
+			t.Errorf("%q: the search is not escaped", began)
 		}
 	}
 }

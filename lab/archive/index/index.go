@@ -46,6 +46,8 @@ type dialect struct {
 	id   string // type of a key that the database chooses
 	lock string // query that keeps other migrations away until the transaction ends
 	text string // type of texts, which sort by their bytes
+	// bulk is what a connection does before it adds many runs; "": nothing.
+	bulk string
 	// analyze counts the rows of the tables, for plans.
 	analyze string
 	// copy adds rows to the table comparison in a transaction of conn; nil: one query for
@@ -186,6 +188,11 @@ func (x *Index) Add(ctx context.Context, entries ...Entry) error {
 // one transaction. only limits what is removed to these bundles; nil removes all.
 func (x *Index) Replace(ctx context.Context, only []string, next func() (Entry, bool, error)) error {
 	err := x.changeRuns(ctx, func(conn *sql.Conn, tx *sql.Tx) error {
+		if x.dialect.bulk != "" {
+			if _, err := tx.ExecContext(ctx, x.dialect.bulk); err != nil {
+				return err
+			}
+		}
 		if only == nil {
 			for _, table := range []string{"past", "part", "seen", "tally", "comparison", "label", "run",
 				"series", "host"} {

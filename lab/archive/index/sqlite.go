@@ -13,8 +13,8 @@ import (
 )
 
 // sqlite keeps the index of one person, in a file. Commits are on the disk when they
-// return. busy_timeout is in milliseconds.
-var sqlite = dialect{name: "SQLite", id: "INTEGER PRIMARY KEY", text: "TEXT", check: notEmpty,
+// return. busy_timeout is in milliseconds, cache_size in KiB of each connection.
+var sqlite = dialect{name: "SQLite", id: "INTEGER PRIMARY KEY", text: "TEXT", check: notEmpty, bulk: "PRAGMA cache_size = -65536",
 	analyze: "ANALYZE", watch: poll}
 
 // poll asks for the version of the data each second, which others change.
@@ -54,7 +54,7 @@ func openSQLite(ctx context.Context, file string) (*Index, error) {
 	place := "file:" + (&url.URL{Path: file}).EscapedPath() + "?_txlock=immediate"
 	db, err := driver.Open(place, func(c *sqlite3.Conn) error {
 		return c.Exec(`PRAGMA busy_timeout = 60000; PRAGMA journal_mode = wal; PRAGMA synchronous = full;
-			PRAGMA foreign_keys = on; PRAGMA cache_size = -65536; PRAGMA trusted_schema = off;
+			PRAGMA foreign_keys = on; PRAGMA cache_size = -16384; PRAGMA trusted_schema = off;
 			PRAGMA analysis_limit = 1000`)
 	})
 	if err != nil {
