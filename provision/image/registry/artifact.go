@@ -19,19 +19,13 @@ import (
 
 // PushArtifact sends the blobs of an artifact that the registry lacks, and at last its
 // manifest, which gets a tag; "" gives it none. A push that was broken off continues with
-// the first blob that is not there as a whole. If the manifest has a subject, the registry
+// the first part of a blob that is not there. If the manifest has a subject, the registry
 // lists it as a referrer.
 func (c *Client) PushArtifact(ctx context.Context, host, repository, tag string, from *layout.Layout,
 	blobs []v1.Descriptor, manifest []byte) error {
 	s := &session{Client: c, place: place{host: host, repository: repository}, scope: transport.PushScope}
 	for _, d := range blobs {
-		if err := s.retry(ctx, func() (bool, error) {
-			l, err := s.logIn(ctx)
-			if err != nil {
-				return false, err
-			}
-			return false, remote.WriteLayer(l.repository, file{d, from.Blob(d.Digest)}, l.remoteOptions(ctx)...)
-		}); err != nil {
+		if err := s.pushBlob(ctx, d, from); err != nil {
 			return fault.Op("push to "+host+"/"+repository, err)
 		}
 	}

@@ -49,6 +49,8 @@ type Client struct {
 	Say func(string)
 	// Tries is how often a request is made that gives nothing; 0 is six.
 	Tries int
+	// Chunk is how many bytes of a blob of an artifact one request sends at least; 0 is 1 MiB.
+	Chunk int64
 	// Wait waits between two tries; nil waits for the time.
 	Wait func(ctx context.Context, d time.Duration) error
 }
