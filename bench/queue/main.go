@@ -78,7 +78,7 @@ func sbatch(dir string, args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(f, "%d|PENDING||%s|ann|N/A|Priority|bakeoff-x|%s\n", at+1, nodes, uuid); err != nil {
+	if _, err := fmt.Fprintf(f, "%d|PENDING||%s|ann|N/A|Priority|(null)|bakeoff-x|%s\n", at+1, nodes, uuid); err != nil {
 		return err
 	}
 	fmt.Println(at + 1)

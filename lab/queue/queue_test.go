@@ -68,12 +68,12 @@ func TestClusterFileMistakes(t *testing.T) {
 }
 
 func TestEntries(t *testing.T) {
-	out := "12|RUNNING|bk1|bk1|ann|2026-11-28T10:00:00|None|bakeoff-x|" + uuid + "\n" +
-		"13|PENDING||bk[1-2]|bob|N/A|Priority|x|y|not a UUID|\n"
+	out := "12|RUNNING|bk1|bk1|ann|2026-11-28T10:00:00|None|bsd1:1,bsd2|bakeoff-x|" + uuid + "\n" +
+		"13|PENDING||bk[1-2]|bob|N/A|Priority|(null)|x|y|not a UUID|\n"
 	got, err := parseEntries(out)
 	want := []Entry{
 		{ID: "12", State: "RUNNING", Nodes: "bk1", User: "ann", Since: "2026-11-28T10:00:00", Reason: "None",
-			UUID: uuid, Name: "bakeoff-x"},
+			UUID: uuid, Name: "bakeoff-x", licenses: []string{"bsd1", "bsd2"}},
 		{ID: "13", State: "PENDING", Nodes: "bk[1-2]", User: "bob", Reason: "Priority", Name: "x"}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, %v", got, err)
@@ -298,7 +298,7 @@ func FuzzForeign(f *testing.F) {
 	f.Add([]byte(clusterFile))
 	f.Add(order(f))
 	f.Add(hostile(f, tar.Header{Name: "run/x", Typeflag: tar.TypeReg}))
-	f.Add([]byte("12|RUNNING|bk[1-3]|bk1|ann|2026|None|x|" + uuid + "\n"))
+	f.Add([]byte("12|RUNNING|bk[1-3]|bk1|ann|2026|None|a:1|x|" + uuid + "\n"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if c, err := Parse("x", b); err == nil {
 			if _, err := c.argv("bk1"); err != nil {

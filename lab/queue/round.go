@@ -24,7 +24,7 @@ type picture struct {
 	nodes   []Node
 	byName  map[string]Node
 	pools   map[string][]string // hosts by pool, once asked for
-	load    map[string]int      // jobs by node
+	load    map[string]int      // jobs by node, and by license
 	mine    int                 // jobs of this record that Slurm has
 	groups  map[string][]string
 }
@@ -82,7 +82,7 @@ func (q *Queue) askSlurm(ctx context.Context, jobs []Job) (*picture, error) {
 	}
 	for _, e := range all {
 		if !e.hasEnded() {
-			for _, n := range expand(e.Nodes) {
+			for _, n := range append(expand(e.Nodes), e.licenses...) {
 				p.load[n]++
 			}
 		}
@@ -359,8 +359,11 @@ func (q *Queue) submit(ctx context.Context, h *held, p *picture) error {
 		return h.add(line{Type: lineAgain, Reason: "Slurm did not accept it: " + err.Error(), Counts: refused})
 	}
 	p.mine++
-	for _, n := range s.nodes {
-		p.load[n]++
+	for _, host := range hosts {
+		p.load[host]++
+		if n := q.Cluster.node(host); n != host {
+			p.load[n]++
+		}
 	}
 	p.groups[h.Group] = append(p.groups[h.Group], hosts...)
 	return h.add(line{Type: lineQueued, ID: id})
@@ -422,7 +425,7 @@ func (q *Queue) chooseHosts(j Job, p *picture) []string {
 				slices.Contains(p.groups[j.Group], host) {
 				continue
 			}
-			if best == "" || p.load[node] < p.load[q.Cluster.node(best)] {
+			if best == "" || p.load[host] < p.load[best] {
 				best = host
 			}
 		}

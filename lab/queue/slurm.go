@@ -121,9 +121,11 @@ type Entry struct {
 	// UUID is the comment: that of a job of bakeoff.
 	UUID string `json:"uuid,omitempty"`
 	Name string `json:"name"`
+
+	licenses []string
 }
 
-const entryFormat = "%i|%T|%N|%n|%u|%S|%r|%j|%k"
+const entryFormat = "%i|%T|%N|%n|%u|%S|%r|%W|%j|%k"
 
 // entries lists jobs: those of this user, or of all.
 func (s Slurm) entries(ctx context.Context, mine bool) ([]Entry, error) {
@@ -146,20 +148,25 @@ func parseEntries(out string) ([]Entry, error) {
 		if strings.TrimSpace(l) == "" {
 			continue
 		}
-		f := strings.SplitN(strings.TrimRight(l, "\n"), "|", 9)
-		if len(f) != 9 {
-			return nil, fault.New(fault.Lab, "squeue printed %q instead of nine columns", safetext.Line(l))
+		f := strings.SplitN(strings.TrimRight(l, "\n"), "|", 10)
+		if len(f) != 10 {
+			return nil, fault.New(fault.Lab, "squeue printed %q instead of ten columns", safetext.Line(l))
 		}
 		e := Entry{ID: f[0], State: f[1], Nodes: f[2], User: safetext.Line(f[4]), Since: f[5], Reason: safetext.Line(f[6]),
-			Name: safetext.Line(f[7])}
+			Name: safetext.Line(f[8])}
 		if e.Nodes == "" {
 			e.Nodes = f[3]
 		}
 		if !strings.HasPrefix(e.Since, "20") {
 			e.Since = ""
 		}
-		if validUUID(f[8]) {
-			e.UUID = f[8]
+		if validUUID(f[9]) {
+			e.UUID = f[9]
+		}
+		for text := range strings.SplitSeq(f[7], ",") {
+			if name, _, _ := strings.Cut(text, ":"); name != "" && name != "(null)" {
+				e.licenses = append(e.licenses, name)
+			}
 		}
 		all = append(all, e)
 	}

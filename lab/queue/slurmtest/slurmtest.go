@@ -156,6 +156,8 @@ func (s *Slurm) write(bakeoff string) error {
 			"mkdir -p \"$d\"\nexport BAKEOFF_STATE=\"$d/state\" BAKEOFF_LOCK=\"$d/lock\" BAKEOFF_CACHE=\"$d/cache\" " +
 			"BAKEOFF_SSH_CONFIG=" + shell.Quote(s.SSHConfig()) + "\n" +
 			"exec " + shell.Quote(bakeoff) + " \"$@\"\n", 0o755},
+		{filepath.Join(s.Dir, "prolog"), "#!/bin/sh\n! [ -e " + shell.Quote(s.broken("")) + "\"$SLURMD_NODENAME\" ]\n",
+			0o755},
 		{s.Cluster, strings.NewReplacer("@NODE", node).Replace(clusterText), 0o644},
 	} {
 		if err := os.WriteFile(f.path, []byte(f.text), f.mode); err != nil {
@@ -199,6 +201,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
 SchedulerParameters=sched_interval=5,bf_interval=5,bf_continue,bf_licenses,default_queue_depth=1000,@HELD
 JobCompType=jobcomp/none
+Prolog=@S/prolog
 KillWait=20
 SlurmdTimeout=20
 MessageTimeout=10
@@ -241,6 +244,12 @@ func freePorts(n int) (out []string, err error) {
 // SSHConfig is a configuration of ssh through which the nodes reach each other. It need not
 // exist: only jobs on two hosts use it.
 func (s *Slurm) SSHConfig() string { return filepath.Join(s.Dir, "ssh-config") }
+
+// broken is the file that makes the prolog of a node fail.
+func (s *Slurm) broken(node string) string { return filepath.Join(s.Dir, "broken.") + node }
+
+// BreakProlog makes what a node does before a job fail; Slurm then drains the node.
+func (s *Slurm) BreakProlog(node string) error { return os.WriteFile(s.broken(node), nil, 0o644) }
 
 // Env are the variables for commands that use this Slurm.
 func (s *Slurm) Env() []string {
