@@ -118,6 +118,8 @@ type connection struct {
 	nic    manifest.NIC
 	member network.Member
 	link   string
+	// firewall is nil without one.
+	firewall *filter.Firewall
 }
 
 // connections are those of the NICs whose networks exist.
@@ -130,9 +132,32 @@ func (g *Guest) connections() (out []connection, err error) {
 		if err != nil {
 			return nil, fault.Op(fmt.Sprintf("nics.%d.nic_tag", i), err)
 		}
-		out = append(out, connection{n, nic, memberOf(g.Guest, nic, n), network.Link(g.UUID, nic.MAC)})
+		c := connection{Network: n, nic: nic, member: memberOf(g.Guest, nic, n), link: network.Link(g.UUID, nic.MAC)}
+		if g.FirewallEnabled {
+			c.firewall = firewallOf(g.Guest, nic, n)
+		}
+		out = append(out, c)
 	}
 	return out, nil
+}
+
+// firewallOf is the firewall of a NIC: this machine reaches the ports that it publishes.
+func firewallOf(g manifest.Guest, nic manifest.NIC, n *network.Network) *filter.Firewall {
+	var f filter.Firewall
+	if !nic.Primary || nic.VLAN != 0 {
+		return &f
+	}
+	for _, text := range n.Subnets {
+		if p, err := netip.ParsePrefix(text); err == nil {
+			f.Hosts = append(f.Hosts, p.Addr())
+		}
+	}
+	for _, text := range g.Ports {
+		if p, err := ParsePort(text); err == nil {
+			f.Ports = append(f.Ports, int(p.Guest))
+		}
+	}
+	return &f
 }
 
 // ready brings the networks of the guest up.
@@ -192,7 +217,8 @@ func (c connection) filter() filter.NIC {
 	n := c.nic
 	f := filter.NIC{MAC: n.MAC, BlockedPorts: n.BlockedOutgoingPorts, AllowMACSpoofing: n.AllowMACSpoofing,
 		AllowRestrictedTraffic: n.AllowRestrictedTraffic, AllowIPSpoofing: n.AllowIPSpoofing,
-		AllowDHCPSpoofing: n.AllowDHCPSpoofing || n.DHCPServer, AllowUnfilteredPromisc: n.AllowUnfilteredPromisc}
+		AllowDHCPSpoofing: n.AllowDHCPSpoofing || n.DHCPServer, AllowUnfilteredPromisc: n.AllowUnfilteredPromisc,
+		Firewall: c.firewall}
 	all := c.addresses()
 	if slices.Contains(n.IPs, "addrconf") && c.Prefix6().IsValid() {
 		f.Autoconf = []netip.Prefix{c.Prefix6()}

@@ -34,7 +34,6 @@ var noCounterpart = map[string]string{
 	"internal_metadata_namespaces": "a guest has no metadata service",
 	"indestructible_delegated":     "guests have no ZFS data",
 	"delegate_dataset":             "guests have no ZFS data",
-	"firewall_enabled":             "a guest has a network of its own, and only published ports lead to it",
 	"kernel_version":               "a container has the kernel of this machine",
 	"boot":                         "a machine starts from the disk that is marked with boot",
 	"qemu_opts":                    "bakeoff writes QEMU's command line",

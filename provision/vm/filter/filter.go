@@ -37,6 +37,8 @@ type NIC struct {
 	AllowMACSpoofing, AllowRestrictedTraffic, AllowIPSpoofing, AllowDHCPSpoofing bool
 	// AllowUnfilteredPromisc gives it frames for other hosts, too.
 	AllowUnfilteredPromisc bool
+	// Firewall limits what it receives; nil does not.
+	Firewall *Firewall
 }
 
 // ParseClientID reads an identifier of a client of DHCP: 0x and hexadecimal digits, or a text.
@@ -69,7 +71,7 @@ func table(link string) string { return "bakeoff_" + link }
 
 // Remove is the input of nft that removes the rules of a link, if it has any.
 func Remove(link string) string {
-	return fmt.Sprintf("table netdev %s\ndelete table netdev %s\n", table(link), table(link))
+	return fmt.Sprintf("table netdev %s\ndelete table netdev %s\n", table(link), table(link)) + firewall(link, nil)
 }
 
 // Rules is the input of nft that gives a link these rules, in place of those that it has. nft
@@ -104,7 +106,8 @@ func Rules(link string, n NIC) (string, error) {
 			w.rule("ether daddr != " + n.MAC + " ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00 drop")
 		})
 	}
-	return Remove(link) + "table netdev " + table(link) + " {\n" + w.maps + strings.Join(w.chains, "") + "}\n", nil
+	return fmt.Sprintf("table netdev %[1]s\ndelete table netdev %[1]s\ntable netdev %[1]s {\n%[2]s%[3]s}\n", table(link),
+		w.maps, strings.Join(w.chains, "")) + firewall(link, n.Firewall), nil
 }
 
 type writer struct {

@@ -64,7 +64,7 @@ func TestManifestOfSmartOS(t *testing.T) {
 		}
 	}
 	for part, reason := range map[string]string{`"vga": "qxl"`: "no such adapter", `"cpu_shares": 7`: "cpu_cap only",
-		`"qemu_opts": "-vnc x"`: "command line", `"firewall_enabled": true`: "published ports"} {
+		`"qemu_opts": "-vnc x"`: "command line"} {
 		refused(t, h, 1, reason, "create", "-f", file(t, "a.json", strings.Replace(newbox, `"vcpus": "2"`, part, 1)))
 	}
 	refused(t, h, 1, "bakeoff image import d8e65ea2", "create", "-f", file(t, "b.json", newbox))
