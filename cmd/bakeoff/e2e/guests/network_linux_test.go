@@ -270,35 +270,57 @@ func TestKilledNetworkCreate(t *testing.T) {
 	}
 }
 
-// A guest with a NIC in two networks forwards between them if it may send packets of others.
+// A guest with a NIC in two networks forwards between them if it may send packets of others: a
+// container, and a machine whose program turns forwarding on.
 func TestGuestAsGateway(t *testing.T) {
 	h := networkHome(t)
 	dir := box(t, h, "box", sleeps)
+	box(t, h, "router", sleeps)
+	script := `b=/bin/busybox
+for i in /sys/class/net/*; do
+	case $($b cat $i/address) in
+	02:00:00:00:01:01) address=10.1.0.1/24;;
+	02:00:00:00:02:01) address=10.2.0.1/24;;
+	*) continue;;
+	esac
+	$b ip link set ${i##*/} up
+	$b ip addr replace $address dev ${i##*/}
+done
+echo 1 >/proc/sys/net/ipv4/ip_forward
+exec $b sleep 1000000
+`
+	if err := os.WriteFile(filepath.Join(h.Dir, "router", "router"), []byte(script), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	router := box(t, h, "router", []string{"/bin/busybox", "sh", "/router"}, "router")
 	// Neither network has an address of this machine: only the guest can forward.
 	do(t, h, "network", "create", "left")
 	do(t, h, "network", "create", "right")
 	do(t, h, "create", "-f", file(t, "g.yaml", fmt.Sprintf(`
-- {brand: docker, alias: gateway, image: %[1]s, ram: 64, nics: [
-    {nic_tag: left, ips: 10.1.0.1/24, mac: '02:00:00:00:01:01', allow_ip_spoofing: true},
-    {nic_tag: right, ips: 10.2.0.1/24, mac: '02:00:00:00:02:01', allow_ip_spoofing: true}]}
 - {brand: docker, alias: a, image: %[1]s, ram: 64, nics: [{nic_tag: left, ips: 10.1.0.2/24, gateways: 10.1.0.1}]}
 - {brand: docker, alias: b, image: %[1]s, ram: 64, nics: [{nic_tag: right, ips: 10.2.0.2/24}],
    routes: {10.1.0.0/24: 10.2.0.1}}
 `, dir)))
-	eventually(t, h, "a", "ping", "-c", "1", "-W", "1", "10.2.0.2")
-	if got := do(t, h, "exec", "a", "--", "/bin/busybox", "traceroute", "-n", "-q", "1", "-w", "5", "10.2.0.2"); !strings.
-		Contains(got, " 1  10.1.0.1 ") {
-		t.Errorf("the way is\n%s", got)
+	for _, gateway := range []string{"brand: docker, image: " + dir, "brand: microvm, image: " + router} {
+		do(t, h, "create", "-f", file(t, "gateway.yaml", fmt.Sprintf(`{%s, alias: gateway, ram: 128, nics: [
+    {nic_tag: left, ips: 10.1.0.1/24, mac: '02:00:00:00:01:01', allow_ip_spoofing: true},
+    {nic_tag: right, ips: 10.2.0.1/24, mac: '02:00:00:00:02:01', allow_ip_spoofing: true}]}`, gateway)))
+		eventually(t, h, "a", "ping", "-c", "1", "-W", "1", "10.2.0.2")
+		got := eventually(t, h, "a", "traceroute", "-n", "-q", "1", "-w", "5", "10.2.0.2")
+		if !strings.Contains(got, " 1  10.1.0.1 ") {
+			t.Errorf("%s: the way is\n%s", gateway, got)
+		}
+		do(t, h, "update", "gateway", "-f", file(t, "u.json",
+			`{"update_nics": [{"mac": "02:00:00:00:02:01", "allow_ip_spoofing": false}]}`))
+		if _, _, code := h.Bakeoff(t, limit, "vm", "exec", "a", "--", "/bin/busybox", "ping", "-c", "2", "-W", "1",
+			"10.2.0.2"); code == 0 {
+			t.Errorf("%s: it forwards packets that it may not send", gateway)
+		}
+		do(t, h, "update", "gateway", "-f", file(t, "v.json",
+			`{"update_nics": [{"mac": "02:00:00:00:02:01", "allowed_ips": "10.1.0.0/24"}]}`))
+		eventually(t, h, "a", "ping", "-c", "1", "-W", "1", "10.2.0.2")
+		do(t, h, "delete", "gateway")
 	}
-	do(t, h, "update", "gateway", "-f", file(t, "u.json",
-		`{"update_nics": [{"mac": "02:00:00:00:02:01", "allow_ip_spoofing": false}]}`))
-	if _, _, code := h.Bakeoff(t, limit, "vm", "exec", "a", "--", "/bin/busybox", "ping", "-c", "2", "-W", "1",
-		"10.2.0.2"); code == 0 {
-		t.Error("the gateway forwards packets that it may not send")
-	}
-	do(t, h, "update", "gateway", "-f", file(t, "v.json",
-		`{"update_nics": [{"mac": "02:00:00:00:02:01", "allowed_ips": "10.1.0.0/24"}]}`))
-	eventually(t, h, "a", "ping", "-c", "1", "-W", "1", "10.2.0.2")
 	removeNetworks(t, h)
 }
 
