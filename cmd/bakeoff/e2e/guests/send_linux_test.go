@@ -6,11 +6,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/measure/webroot"
 	"bakeoff/provision/vm"
+	"bakeoff/reach/conn/sshtest"
 )
 
 // secondHome is another host: a home with a state of its own.
@@ -80,17 +82,27 @@ func TestSendAndReceive(t *testing.T) {
 	}
 	removeGuests(t, to)
 	leavesNothing(t, to)
-	checkPipe(t, h, to, at)
+	checkSSH(t, h, to, at)
 	removeGuests(t, h)
 	removeGuests(t, to)
 	leavesNothing(t, h)
 	leavesNothing(t, to)
 }
 
-// checkPipe sends a guest that is stopped through a pipe, as to SSH. The disks are equal.
-func checkPipe(t *testing.T, h, to e2e.Home, uuid string) {
+// checkSSH sends a guest that is stopped to another host over a real SSH connection, which a
+// shell of that host receives. The disks are equal.
+func checkSSH(t *testing.T, h, to e2e.Home, uuid string) {
 	t.Helper()
-	send, receive := h.Command("vm", "send", uuid), to.Command("vm", "receive")
+	server := sshtest.Start(t)
+	line := []string{"env"}
+	for _, v := range to.Env {
+		if strings.HasPrefix(v, "BAKEOFF_") || strings.HasPrefix(v, "PATH=") || strings.HasPrefix(v, "HOME=") {
+			line = append(line, "'"+v+"'")
+		}
+	}
+	line = append(line, "'"+to.Command().Path+"'", "vm", "receive")
+	send := h.Command("vm", "send", uuid)
+	receive := exec.Command("ssh", "-F", server.Config, sshtest.Target, strings.Join(line, " "))
 	var err error
 	if receive.Stdin, err = send.StdoutPipe(); err != nil {
 		t.Fatal(err)
