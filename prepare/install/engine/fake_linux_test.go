@@ -56,10 +56,29 @@ func (*fake) xbpsQuery([]string) error {
 	return nil
 }
 
-// xbpsInstall installs packages into the root of -r.
+// xbpsInstall installs packages into the root of -r, from the repository of -R or that of the
+// root.
 func (f *fake) xbpsInstall(args []string) error {
 	o, packages := options(args, "Rr")
 	root := o["r"][0]
+	url := ""
+	if len(o["R"]) > 0 {
+		url = o["R"][0]
+	} else {
+		text, err := os.ReadFile(root + "/etc/xbps.d/00-repository-main.conf")
+		if err != nil {
+			return errors.New("no repository but that of the distribution")
+		}
+		url = strings.TrimSpace(strings.TrimPrefix(string(text), "repository="))
+	}
+	if err := verified(root, url, packages); err != nil {
+		return err
+	}
+	return f.unpack(root, packages...)
+}
+
+// unpack makes what packages have that the plan looks at.
+func (f *fake) unpack(root string, packages ...string) error {
 	put := func(name, text string, mode os.FileMode) error {
 		if err := os.MkdirAll(filepath.Dir(root+name), 0o755); err != nil {
 			return err
@@ -105,7 +124,7 @@ func (f *fake) mmdebstrap(args []string) error {
 	if _, err := os.Lstat(args[len(args)-2] + "/etc/passwd"); err == nil {
 		return errors.New("mknod: /dev/console: File exists") // a second run into what the first one left
 	}
-	return f.xbpsInstall([]string{"-r", args[len(args)-2], "base-system"})
+	return f.unpack(args[len(args)-2], "base-system")
 }
 
 // debian does what programs of Debian would do in a root.
@@ -126,12 +145,12 @@ func (f *fake) debian(root string, args []string) (known bool, err error) {
 			case os.Getenv("FAKE_FAIL"):
 				return true, errors.New("the mirror is gone")
 			case "linux-image-amd64":
-				err = errors.Join(err, f.xbpsInstall([]string{"-r", root, "linux-lts"}))
+				err = errors.Join(err, f.unpack(root, "linux-lts"))
 			case "systemd-boot":
 				err = errors.Join(err, put("/boot/efi/EFI/Linux/debian-6.12.efi", "image"),
 					put("/boot/efi/EFI/BOOT/BOOTX64.EFI", "loader"), put("/boot/efi/EFI/systemd/systemd-bootx64.efi", "loader"))
 			case "zfs-dracut":
-				err = errors.Join(err, f.xbpsInstall([]string{"-r", root, "zfs"}))
+				err = errors.Join(err, f.unpack(root, "zfs"))
 			}
 		}
 	case "dpkg":

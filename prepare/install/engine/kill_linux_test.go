@@ -126,6 +126,7 @@ type machine struct {
 	disks, images  []string // disk is the first
 	bsd            bool     // it runs NetBSD
 	holder         *exec.Cmd
+	xbps           *repository // of Void
 }
 
 func newMachine(t *testing.T, disks int) *machine {
@@ -141,11 +142,12 @@ func newMachine(t *testing.T, disks int) *machine {
 	}
 	m := &machine{t: t, dir: t.TempDir()}
 	m.bin = m.dir + "/bin"
-	for _, d := range []string{"bin", "keep", "run"} {
+	for _, d := range []string{"bin", "keep", "run", "keys"} {
 		if err := os.Mkdir(m.dir+"/"+d, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
+	m.xbps = newRepository(t, m.dir+"/keys")
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +215,7 @@ mount -t tmpfs tmpfs "$1/run"
 mkdir -p "$1/run/etc" "$1/run/work" "$1/run/vup" "$1/run/vwork"
 mount -t overlay -o "lowerdir=/etc,upperdir=$1/run/etc,workdir=$1/run/work" overlay /etc
 mount -t overlay -o "lowerdir=/var,upperdir=$1/run/vup,workdir=$1/run/vwork" overlay /var
-mkdir -p /var/db/xbps/keys && echo key > /var/db/xbps/keys/a.plist
+mkdir -p /var/db/xbps/keys && cp "$1"/keys/*.plist /var/db/xbps/keys
 mkdir -p "$1/run/root/mnt"
 mount --bind "$1/run/root/mnt" /mnt
 if [ -n "$2" ]; then
@@ -288,10 +290,10 @@ func (m *machine) env() []string {
 }
 
 // voidSpec and debianSpec are what follows the disk: %[1]s is the folder of the secrets,
-// %[2]s the digest of the boot loader.
+// %[2]s the digest of the boot loader, %[3]s the other disk and %[4]s the repository of Void.
 const (
 	voidSpec = `recipe: void-zfs
-mirror: https://repo.example/current
+mirror: %[4]s
 hibernate: true
 swap_gib: 3
 desktop: true
@@ -305,7 +307,7 @@ users:
 `
 	mirrorSpec = `recipe: void-zfs
 mirror_disk: %[3]s
-mirror: https://repo.example/current
+mirror: %[4]s
 hibernate: true
 swap_gib: 3
 zfsbootmenu: {file: %[1]s/zbm.EFI, sha256: %[2]s}
@@ -313,7 +315,7 @@ secrets: {pool: "file:%[1]s/pool", swap: "file:%[1]s/swap", root: "file:%[1]s/ro
 `
 	plainSpec = `recipe: void-zfs
 encryption: off
-mirror: https://repo.example/current
+mirror: %[4]s
 swap_gib: 3
 zfsbootmenu: {file: %[1]s/zbm.EFI, sha256: %[2]s}
 secrets: {swap: "file:%[1]s/swap", root: "file:%[1]s/root"}
@@ -358,6 +360,7 @@ func (m *machine) plan(text string) *plan.Plan {
 	text = strings.ReplaceAll(text, "%[1]s", m.dir)
 	text = strings.ReplaceAll(text, "%[2]s", hex.EncodeToString(sum[:]))
 	text = strings.ReplaceAll(text, "%[3]s", m.disks[len(m.disks)-1])
+	text = strings.ReplaceAll(text, "%[4]s", m.xbps.url)
 	text = "schema: " + spec.Schema + "\nhostname: box\ndisk: " + m.disk + "\n" + text
 	s, err := spec.Parse("install.yaml", []byte(text))
 	if err != nil {

@@ -2,6 +2,9 @@ package plan
 
 import "strings"
 
+// xbpsKeys has a file for each key of a repository, named by the fingerprint of the key.
+const xbpsKeys = "/var/db/xbps/keys"
+
 // voidZFS is the recipe void-zfs: Void Linux with an encrypted root on ZFS,
 // started by ZFSBootMenu.
 func (r *recipe) voidZFS() {
@@ -9,6 +12,10 @@ func (r *recipe) voidZFS() {
 	r.verifyLoader()
 	r.assert("repository", "see that the repository answers", "xbps-query", "-M", "-i", "--repository="+r.spec.Mirror,
 		"-p", "pkgver", "base-system").expect("base-system").Local = true
+	if key := r.spec.MirrorKey; key != "" {
+		r.assert("repository-key", "see that the installing system has the key of the repository", "find", xbpsKeys, "-name",
+			key+".plist").expect(key + ".plist").Local = true
+	}
 	r.hostID()
 	for _, d := range r.Drives() {
 		r.disk(d)
@@ -35,10 +42,15 @@ func (r *recipe) voidBase() {
 	if s.Libc == "musl" {
 		arch = "x86_64-musl"
 	}
-	r.run("xbps-keys", "trust the keys that the installing system trusts", "cp", "-a", "--parents",
-		"/var/db/xbps/keys", target)
+	keys := xbpsKeys
+	if s.MirrorKey != "" {
+		keys += "/" + s.MirrorKey + ".plist"
+	}
+	r.run("xbps-keys", "trust the keys that the installing system trusts", "cp", "-a", "--parents", keys, target)
 	r.run("base", "install the base system", "env", "XBPS_ARCH="+arch, "xbps-install", "-Sy", "-R", s.Mirror,
 		"-r", target, "base-system")
+	r.write("repository-main", "install the other packages from the same repository", "0644",
+		target+"/etc/xbps.d/00-repository-main.conf", "repository="+s.Mirror)
 	r.bind()
 	r.run("resolv", "let the new system find names while it is installed", "install", "-m", "0644", "/etc/resolv.conf",
 		target+"/etc/resolv.conf")

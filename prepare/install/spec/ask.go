@@ -98,6 +98,8 @@ func Questions(recipe string) []Question {
 				Default: "https://repo-default.voidlinux.org/current",
 				shape:   url,
 			},
+			{Key: "mirror_key", Text: "Fingerprint of the key of the repository, as in /var/db/xbps/keys", Optional: true,
+				shape: fingerprint},
 			{Key: "kernel", Text: "Package of the kernel", Default: "linux-lts", shape: word},
 		}, swap, loader, []Question{
 			{Key: "zfsbootmenu.ssh_keys", Text: "Public SSH key that opens the menu over the network", Optional: true,

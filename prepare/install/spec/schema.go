@@ -20,6 +20,7 @@ var described = map[string]string{
 	"Spec.locale":        "the default is en_US.UTF-8",
 	"Spec.libc":          "glibc (the default) or musl, of Void Linux",
 	"Spec.mirror":        "the URL of the repository of packages",
+	"Spec.mirror_key":    "the fingerprint of the key of that repository, of Void Linux; without it, all keys are trusted",
 	"Spec.sets":          "sets of NetBSD; the default is all but those of X",
 	"Spec.sets_dir":      "the folder with the sets, kernel and ramdisk of NetBSD, and their SHA512",
 	"Spec.kernel":        "the package of the kernel; of NetBSD its configuration",

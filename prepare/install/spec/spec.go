@@ -31,7 +31,8 @@ type Spec struct {
 	Locale     string    `yaml:"locale"`
 	Libc       string    `yaml:"libc"`
 	Mirror     string    `yaml:"mirror"`
-	Sets       []string  `yaml:"sets"` // of NetBSD
+	MirrorKey  string    `yaml:"mirror_key" json:",omitzero"` // of Void: a fingerprint
+	Sets       []string  `yaml:"sets"`                        // of NetBSD
 	SetsDir    string    `yaml:"sets_dir"`
 	Kernel     string    `yaml:"kernel"`
 	KernelArgs []string  `yaml:"kernel_args"`
@@ -103,20 +104,21 @@ type User struct {
 var format = yamltree.Format{Name: "install", Schema: Schema}
 
 var (
-	hostname = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	word     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
-	zone     = regexp.MustCompile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
-	byID     = regexp.MustCompile(`^/dev/(disk/by-id/[A-Za-z0-9_.:+-]+|loop[0-9]+)$`)
-	bsdDisk  = regexp.MustCompile(`^/dev/(wd|sd|ld)[0-9]+$`)
-	sshKey   = regexp.MustCompile(`^(ssh-|ecdsa-|sk-)[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [^\x00-\x1f]*)?$`)
-	user     = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
-	url      = regexp.MustCompile(`^https?://[^\s"']+$`)
-	digest   = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	path     = regexp.MustCompile(`^/[^\s\x00-\x1f]+$`)
-	argument = regexp.MustCompile(`^[A-Za-z0-9_.]+(=[A-Za-z0-9_.,:=/@+-]*)?$`)
-	base     = regexp.MustCompile(`^/([^\s\x00-\x1f]*/)?[A-Za-z0-9][A-Za-z0-9_.-]*\.tar(\.(gz|xz|zst))?$`)
-	archive  = regexp.MustCompile(`^/([^\s\x00-\x1f]*/)?zfs-[0-9.]+\.dkms\.tar\.gz$`)
-	secret   = regexp.MustCompile(`^(prompt|file:/[^\x00-\x1f]+|command:[^\x00-\x1f]+)$`)
+	hostname    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	word        = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
+	zone        = regexp.MustCompile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
+	byID        = regexp.MustCompile(`^/dev/(disk/by-id/[A-Za-z0-9_.:+-]+|loop[0-9]+)$`)
+	bsdDisk     = regexp.MustCompile(`^/dev/(wd|sd|ld)[0-9]+$`)
+	sshKey      = regexp.MustCompile(`^(ssh-|ecdsa-|sk-)[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [^\x00-\x1f]*)?$`)
+	user        = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
+	url         = regexp.MustCompile(`^https?://[^\s"']+$`)
+	digest      = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	fingerprint = regexp.MustCompile(`^([0-9a-f]{2}:){15}[0-9a-f]{2}$`)
+	path        = regexp.MustCompile(`^/[^\s\x00-\x1f]+$`)
+	argument    = regexp.MustCompile(`^[A-Za-z0-9_.]+(=[A-Za-z0-9_.,:=/@+-]*)?$`)
+	base        = regexp.MustCompile(`^/([^\s\x00-\x1f]*/)?[A-Za-z0-9][A-Za-z0-9_.-]*\.tar(\.(gz|xz|zst))?$`)
+	archive     = regexp.MustCompile(`^/([^\s\x00-\x1f]*/)?zfs-[0-9.]+\.dkms\.tar\.gz$`)
+	secret      = regexp.MustCompile(`^(prompt|file:/[^\x00-\x1f]+|command:[^\x00-\x1f]+)$`)
 )
 
 // Parse reads an install.yaml of at most 1 MiB, and fills in defaults; file
@@ -243,6 +245,10 @@ func (c checker) linux(s *Spec, ref string) {
 		}
 	}
 	c.want(s.Mirror, url, "write the URL of a repository", "mirror")
+	if s.MirrorKey != "" && s.Recipe == "void-zfs" {
+		c.want(s.MirrorKey, fingerprint, "write 16 pairs of hexadecimal digits with colons, as in the names of the files "+
+			"in /var/db/xbps/keys", "mirror_key")
+	}
 	if s.Microcode != "" {
 		c.oneOf(s.Microcode, []string{"intel", "amd"}, "microcode")
 	}
@@ -283,7 +289,7 @@ func (c checker) linux(s *Spec, ref string) {
 	if s.Hibernate || s.Secrets.Swap != "" {
 		c.want(s.Secrets.Swap, secret, ref, "secrets", "swap")
 	}
-	for key, set := range map[string]bool{"desktop": s.Desktop, "flatpak": s.Flatpak} {
+	for key, set := range map[string]bool{"desktop": s.Desktop, "flatpak": s.Flatpak, "mirror_key": s.MirrorKey != ""} {
 		if set && s.Recipe != "void-zfs" {
 			c.Add(c.at([]string{key}), "leave it out", "%s is for void-zfs only", key)
 		}
@@ -303,7 +309,7 @@ func (c checker) netbsd(s *Spec) {
 	for key, set := range map[string]bool{"hibernate": s.Hibernate, "secrets.pool": s.Secrets.Pool != "",
 		"secrets.swap": s.Secrets.Swap != "", "secrets.root": s.Secrets.Root != "",
 		"desktop": s.Desktop, "flatpak": s.Flatpak, "mirror_disk": s.MirrorDisk != "",
-		"encryption": s.Encryption != "aes-256-gcm", "datasets": len(s.Datasets) > 0, "pool": s.Pool.changed(),
+		"mirror_key": s.MirrorKey != "", "encryption": s.Encryption != "aes-256-gcm", "datasets": len(s.Datasets) > 0, "pool": s.Pool.changed(),
 		"kernel_args": len(s.KernelArgs) > 0, "modules": s.Modules != (Archive{}),
 		"base": s.Base != (Archive{})} {
 		if set {

@@ -1,0 +1,240 @@
+package engine
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto"
+	"crypto/md5"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// repository is a repository of packages of Void. Its index names its key, and each package
+// has a signature, in the formats of xbps.
+type repository struct {
+	url         string
+	key         *rsa.PrivateKey
+	fingerprint string
+	spoiled     string // a package that was changed after it was signed
+}
+
+// newRepository starts a repository that has every package, and writes its key to a folder.
+func newRepository(t *testing.T, keys string) *repository {
+	t.Helper()
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &repository{key: key, fingerprint: fingerprint(&key.PublicKey)}
+	s := httptest.NewServer(r)
+	t.Cleanup(s.Close)
+	r.url = s.URL + "/current"
+	if err := os.WriteFile(filepath.Join(keys, r.fingerprint+".plist"), r.meta(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// fingerprint is that of OpenSSH, with MD5, as xbps names keys.
+func fingerprint(key *rsa.PublicKey) string {
+	var blob []byte
+	for _, part := range [][]byte{[]byte("ssh-rsa"), {1, 0, 1}, append([]byte{0}, key.N.Bytes()...)} {
+		blob = append(binary.BigEndian.AppendUint32(blob, uint32(len(part))), part...)
+	}
+	return strings.ReplaceAll(fmt.Sprintf("% x", md5.Sum(blob)), " ", ":")
+}
+
+// meta is the index-meta.plist of the repository, which is the form of a stored key too.
+func (r *repository) meta() []byte {
+	der, err := x509.MarshalPKIXPublicKey(&r.key.PublicKey)
+	if err != nil {
+		panic(err)
+	}
+	text := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+	return fmt.Appendf(nil, "<plist version=\"1.0\">\n<dict>\n\t<key>public-key</key>\n\t<data>%s</data>\n"+
+		"\t<key>public-key-size</key>\n\t<integer>2048</integer>\n\t<key>signature-by</key>\n\t<string>tests</string>\n"+
+		"</dict>\n</plist>\n", text)
+}
+
+func (r *repository) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	name := path.Base(q.URL.Path)
+	file, signature := strings.CutSuffix(name, ".sig2")
+	text := []byte("the package " + file)
+	switch {
+	case name == "x86_64-repodata":
+		z := gzip.NewWriter(w)
+		t := tar.NewWriter(z)
+		for _, f := range []string{"index.plist", "index-meta.plist"} {
+			text := []byte("<plist version=\"1.0\"><dict></dict></plist>\n")
+			if f == "index-meta.plist" {
+				text = r.meta()
+			}
+			_ = t.WriteHeader(&tar.Header{Name: f, Mode: 0o644, Size: int64(len(text))})
+			_, _ = t.Write(text)
+		}
+		_ = t.Close()
+		_ = z.Close()
+	case signature:
+		sum := sha256.Sum256(text)
+		text, err := rsa.SignPKCS1v15(nil, r.key, crypto.SHA256, sum[:])
+		if err != nil {
+			panic(err)
+		}
+		_, _ = w.Write(text)
+	case strings.HasSuffix(name, ".xbps"):
+		if strings.HasPrefix(name, r.spoiled+"-1_1.") {
+			text = append(text, " of somebody else"...)
+		}
+		_, _ = w.Write(text)
+	default:
+		http.NotFound(w, q)
+	}
+}
+
+func get(url string) ([]byte, error) {
+	resp, err := http.Get(url)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, errors.New(resp.Status)
+	}
+	return io.ReadAll(resp.Body)
+}
+
+var dataOf = regexp.MustCompile(`<key>public-key</key>\s*<data>([^<]*)</data>`)
+
+// publicKey reads the key in a plist.
+func publicKey(plist []byte) (*rsa.PublicKey, error) {
+	found := dataOf.FindSubmatch(plist)
+	if found == nil {
+		return nil, errors.New("no public key")
+	}
+	text, err := base64.StdEncoding.DecodeString(string(found[1]))
+	if err != nil {
+		return nil, err
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return nil, errors.New("no public key in the form PEM")
+	}
+	key, err := x509.ParsePKIXPublicKey(block.Bytes)
+	if err != nil {
+		return nil, err
+	}
+	return key.(*rsa.PublicKey), nil
+}
+
+// trusted returns the key that root stores for a repository. Without one, xbps-install asks.
+func trusted(root, url string) (*rsa.PublicKey, error) {
+	data, err := get(url + "/x86_64-repodata")
+	if err != nil {
+		return nil, err
+	}
+	z, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	for t := tar.NewReader(z); ; {
+		h, err := t.Next()
+		if err != nil {
+			return nil, fmt.Errorf("%s is not signed: %w", url, err)
+		}
+		if h.Name != "index-meta.plist" {
+			continue
+		}
+		meta, err := io.ReadAll(t)
+		if err != nil {
+			return nil, err
+		}
+		key, err := publicKey(meta)
+		if err != nil {
+			return nil, err
+		}
+		name := fingerprint(key)
+		stored, err := os.ReadFile(root + "/var/db/xbps/keys/" + name + ".plist")
+		if err != nil {
+			return nil, fmt.Errorf("`%s' repository has been RSA signed by \"tests\"\nFingerprint: %s\n"+
+				"Do you want to import this public key? [Y/n] EOF", url, name)
+		}
+		return publicKey(stored)
+	}
+}
+
+// verified downloads packages, and verifies their signatures.
+func verified(root, url string, packages []string) error {
+	key, err := trusted(root, url)
+	if err != nil {
+		return err
+	}
+	for _, p := range packages {
+		name := url + "/" + p + "-1_1.x86_64.xbps"
+		text, err := get(name)
+		if err != nil {
+			return err
+		}
+		signature, err := get(name + ".sig2")
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(text)
+		if rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], signature) != nil {
+			return fmt.Errorf("%s: the RSA signature is not valid", p)
+		}
+	}
+	return nil
+}
+
+// TestRepository installs Void from a repository with a signed index. An installing system
+// without the key of the specification is refused before the disk is touched. A package with a
+// wrong signature stops the installation, which continues with the right one. The new system
+// trusts that key alone.
+func TestRepository(t *testing.T) {
+	if testing.Short() {
+		t.Skip("installs on a loop device")
+	}
+	m := newMachine(t, 1)
+	other := newRepository(t, m.dir+"/keys") // another key that the installing system trusts
+	text := plainSpec + "mirror_key: "
+	m.powerOn()
+	record := m.begin(m.plan(text+"60:ae:0c:d6:f0:95:17:80:bc:93:46:7a:89:af:a3:2d\n"), "stranger")
+	if out, err := m.run(record); err == nil || !strings.Contains(out, "repository-key") {
+		t.Fatalf("a key that is not there: %v\n%s", err, out)
+	}
+	if got := m.must("wipefs", m.disk); got != "" {
+		t.Errorf("the disk was touched:\n%s", got)
+	}
+
+	record = m.begin(m.plan(text+m.xbps.fingerprint+"\n"), "spoiled")
+	m.xbps.spoiled = "zfs"
+	if out, err := m.run(record); err == nil || !strings.Contains(out, "zfs: the RSA signature is not valid") {
+		t.Fatalf("a spoiled package: %v\n%s", err, out)
+	}
+	m.xbps.spoiled = ""
+	if out, err := m.run(record); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	keys, err := filepath.Glob(m.dir + "/keep/pool/zroot/ROOT/void/var/db/xbps/keys/*")
+	if err != nil || len(keys) != 1 || filepath.Base(keys[0]) != m.xbps.fingerprint+".plist" {
+		t.Errorf("the new system trusts %q, not only %s; there is also %s: %v", keys, m.xbps.fingerprint,
+			other.fingerprint, err)
+	}
+}
