@@ -345,6 +345,32 @@ func TestSubjectFailuresCountInTheRanks(t *testing.T) {
 	}
 }
 
+// A trial that the environment cannot do, such as one without a shell, is a failure of the
+// contender in every block. It voids none, so that the other contenders get their verdict.
+func TestATrialThatTheSubjectCannotDoVoidsNoBlock(t *testing.T) {
+	b := newBench(t, "  - {name: bare, driver: shelf}\n", "looks: [8], alphas: [.05]")
+	runs := 0
+	b.dice.run = func(tg execution.Target, _ int64) error {
+		if tg.Subject.(*book).spec.Name != "bare" {
+			return nil
+		}
+		runs++
+		return fault.New(fault.Unsupported, "there is no sh")
+	}
+	out, lines := b.run(t.Context())
+	if n := count(lines, func(l store.Line) bool { return l.Type == store.LineBlock && l.Status == store.Void }); n != 0 {
+		t.Errorf("%d blocks are void", n)
+	}
+	if boots := count(lines, func(l store.Line) bool {
+		return l.Type == store.LineEnvironment && l.Contender == "bare"
+	}); runs != boots {
+		t.Errorf("the trial was tried %d times in %d environments, want once in each", runs, boots)
+	}
+	if m := out.Results.Missing; len(m) != 1 || !strings.HasSuffix(m[0].Reason, "run: there is no sh") {
+		t.Errorf("missing: %+v", m)
+	}
+}
+
 // A program that the kernel killed cannot say why. The sentence of the failure does,
 // with the limit; a failure of another trial in the same environment does not.
 func TestOutOfMemoryIsNamed(t *testing.T) {

@@ -106,7 +106,7 @@ func (r *runner) measure(ctx context.Context, en *environment, t *target, line *
 	tctx, cancel := context.WithTimeout(ctx, limit(t))
 	defer cancel()
 	if err := t.work.Reset(tctx, t.Target, t.cell.Params); err != nil {
-		return nil, fault.Op("reset", late(tctx, ctx, err))
+		return nil, t.lacks(fault.Op("reset", late(tctx, ctx, err)))
 	}
 	if reboots(en.Instance, t.work.Doc()) {
 		return r.rebooting(tctx, ctx, t, line)
@@ -142,7 +142,7 @@ func (r *runner) measure(ctx context.Context, en *environment, t *target, line *
 		return nil, err
 	}
 	if rerr != nil {
-		return raw, attributed(en, before, after, fault.Op("run", late(tctx, ctx, rerr)))
+		return raw, t.lacks(attributed(en, before, after, fault.Op("run", late(tctx, ctx, rerr))))
 	}
 	// What the subject answered is judged now, so that a wrong answer is in
 	// the journal; reading the folder back judges it again.
@@ -150,6 +150,17 @@ func (r *runner) measure(ctx context.Context, en *environment, t *target, line *
 		return raw, attributed(en, before, after, fault.Op("answer", unread{err}))
 	}
 	return raw, nil
+}
+
+// lacks turns the error of a trial that the subject cannot do, such as one without a shell,
+// into a failure of the subject. It cannot do the other trials of the cell either: void blocks
+// would use up the budget, and no cell would get a result.
+func (t *target) lacks(err error) error {
+	if fault.Is(err, fault.Unsupported) {
+		t.failed = fault.Wrap(fault.Subject, "unsupported", err)
+		return t.failed
+	}
+	return err
 }
 
 // attributed names the cause of a failure that the host counted in the trial. A failure
