@@ -14,8 +14,8 @@ import (
 
 // sqlite keeps the index of one person, in a file. Commits are on the disk when they
 // return. busy_timeout is in milliseconds, cache_size in KiB of each connection.
-var sqlite = dialect{name: "SQLite", id: "INTEGER PRIMARY KEY", text: "TEXT", check: notEmpty, bulk: "PRAGMA cache_size = -65536",
-	analyze: "ANALYZE", watch: poll}
+var sqlite = dialect{name: "SQLite", id: "INTEGER PRIMARY KEY", text: "TEXT", check: notEmpty,
+	bulk: "PRAGMA cache_size = -65536", analyze: "ANALYZE", watch: poll}
 
 // poll asks for the version of the data each second, which others change.
 func poll(ctx context.Context, conn *sql.Conn, changed func()) error {
