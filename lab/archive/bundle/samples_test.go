@@ -65,7 +65,8 @@ func TestOthersReadSamples(t *testing.T) {
 	for i := range n {
 		value := float64(i%1000) / 8 // sums of these have no rounding
 		s := bundle.Sample{Run: fmt.Sprintf("run-%d", i/10_000), Lab: "lab ü", Contender: fmt.Sprintf("contender-%d", i%3),
-			Cell: "cell", Metric: "throughput", Unit: "B/s", Instance: "x", Block: int32(i % 100), Position: int32(i), Value: &value}
+			Cell: "cell", Metric: "throughput", Unit: "B/s", Instance: "x", Block: int32(i % 100), Position: int32(i),
+			Value: &value}
 		if i%7 == 0 {
 			s.Value = nil
 			nulls++
@@ -79,7 +80,8 @@ func TestOthersReadSamples(t *testing.T) {
 	if err := out.Close(); err != nil {
 		t.Fatal(err)
 	}
-	got := readWithPython(t, file, "SELECT count(*), count(value), sum(value), min(position), max(position), min(lab) FROM 'FILE'",
+	got := readWithPython(t, file,
+		"SELECT count(*), count(value), sum(value), min(position), max(position), min(lab) FROM 'FILE'",
 		"SELECT contender, count(*) FROM 'FILE' GROUP BY ALL ORDER BY ALL", "SELECT count(DISTINCT run) FROM 'FILE'")
 	want := fmt.Sprint([]any{[]any{float64(n), float64(n - nulls), sum, 0.0, float64(n - 1), "lab ü"}})
 	if fmt.Sprint(got.DuckDB[0]) != want {
