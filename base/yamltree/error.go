@@ -80,12 +80,7 @@ const maxKnown = 20
 // Meant says what to write instead of name: the known name that is nearest to
 // it, or else the list of all known names.
 func Meant(name string, known []string) string {
-	best, bestAt := "", min(max(2, len(name)/3), len(name))+1
-	for _, k := range known {
-		if d := distance(name, k, bestAt); d < bestAt {
-			best, bestAt = k, d
-		}
-	}
+	best := nearest(name, known, min(max(2, len(name)/3), len(name)))
 	switch {
 	case best != "":
 		return fmt.Sprintf("did you mean %q?", best)
@@ -95,6 +90,21 @@ func Meant(name string, known []string) string {
 		return fmt.Sprintf("use %s or one of %d more", strings.Join(known[:maxKnown], ", "), len(known)-maxKnown)
 	}
 	return "use " + OneOf(known)
+}
+
+// Nearest returns the known name that differs from name by at most a third of its letters,
+// as a misspelled one does; "" if there is none.
+func Nearest(name string, known []string) string { return nearest(name, known, len(name)/3) }
+
+// nearest returns the first of the known names with the smallest distance, of at most most.
+func nearest(name string, known []string, most int) (best string) {
+	bestAt := most + 1
+	for _, k := range known {
+		if d := distance(name, k, bestAt); d < bestAt {
+			best, bestAt = k, d
+		}
+	}
+	return best
 }
 
 // distance counts the letters to insert, delete, replace or swap with their

@@ -46,6 +46,7 @@ error rate, and writes a page with the verdicts and their evidence.`,
 		Version:           versionString(),
 		Args:              a.unknownCommand,
 		RunE:              func(c *cobra.Command, _ []string) error { return c.Help() },
+		PersistentPreRunE: func(*cobra.Command, []string) error { return cli.CheckVariables(a.Env) },
 	}
 	c.SetVersionTemplate(versionLine())
 	c.SuggestionsMinimumDistance = 2

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/yamltree"
 	"bakeoff/lab/env"
 	"bakeoff/lab/plan"
 	"bakeoff/measure/execution"
@@ -24,6 +25,11 @@ type Absence struct {
 	Contenders []string
 	// Everywhere is true if no contender has it: the cell can only fail.
 	Everywhere bool
+	// Nowhere is true if no contender that names it has it.
+	Nowhere bool
+	// Similar is a program with a similar name that the first of the contenders has; ""
+	// if it has none.
+	Similar string
 	// Built is true if the image of a contender without it is one that bakeoff builds.
 	Built bool
 	// Given are the images of contenders without it that bakeoff does not build.
@@ -40,7 +46,11 @@ func (a Absence) String() string {
 	case !path.IsAbs(a.Path):
 		what = "program"
 	}
-	return fmt.Sprintf("%s: there is no %s %s in %s", a.Param, what, a.Path, strings.Join(a.Contenders, ", "))
+	text := fmt.Sprintf("%s: there is no %s %s in %s", a.Param, what, a.Path, strings.Join(a.Contenders, ", "))
+	if a.Similar != "" {
+		text += fmt.Sprintf(" (did you mean %q?)", a.Similar)
+	}
+	return text
 }
 
 // Error makes an Absence an error, so that a caller can find it in one.
@@ -69,12 +79,14 @@ func (v inspector) absentFiles(ctx context.Context, able func(string) bool) (out
 // the file that it needs first, or all lack the same file.
 func (v inspector) absentFilesOf(ctx context.Context, cell plan.Cell, able func(string) bool) (out []Absence) {
 	all, first := 0, 0 // contenders that can run, and those of them without their first file
+	named := map[execution.File]int{}
 	for _, c := range v.plan.Contenders {
 		if !able(c.Name) || c.TwinOf != "" {
 			continue
 		}
 		all++
 		for i, f := range v.filesOf(cell, c) {
+			named[f]++
 			if v.presenceOf(ctx, c, f) != missing {
 				continue
 			}
@@ -88,13 +100,14 @@ func (v inspector) absentFilesOf(ctx context.Context, cell plan.Cell, able func(
 				if c.Params[cell.Name][f.Param] != "" {
 					fix = "install it, or write params: {" + cell.Name + ": {" + f.Param + ": …}} with a path that the contender has"
 				}
-				out = append(out, Absence{File: f, Cell: cell.Name, Fix: fix})
+				out = append(out, Absence{File: f, Cell: cell.Name, Fix: fix, Similar: v.similarProgram(ctx, c, f)})
 			}
 			out[k].Contenders = append(out[k].Contenders, c.Name)
 		}
 	}
 	for i, a := range out {
 		out[i].Everywhere = len(a.Contenders) == all || first == all
+		out[i].Nowhere = len(a.Contenders) == named[a.File]
 	}
 	return out
 }
@@ -202,6 +215,38 @@ func (v inspector) hasFile(ctx context.Context, host conn.Conn, f execution.File
 	}
 	exit, err := host.Exec(ctx, conn.Command("test", test, at))
 	return exit.OK(), err
+}
+
+// similarProgram returns the program of a contender whose name is nearest to that of f.
+func (v inspector) similarProgram(ctx context.Context, c plan.Contender, f execution.File) string {
+	if strings.Contains(f.Path, "/") {
+		return ""
+	}
+	var names []string
+	if onHostsRoot(v.driver(c).Doc(), c.Contender) {
+		names = strings.Fields(v.askOnce("programs "+hostOf(c), func() string {
+			host, err := v.Way(hostOf(c))
+			if err != nil {
+				return ""
+			}
+			list, err := conn.Output(ctx, host, "sh", "-c", programPath+`IFS=:; for d in $PATH; do ls "$d" 2>/dev/null; done; :`)
+			if err != nil {
+				return "" // the suggestion is missing, and nothing else
+			}
+			return string(list)
+		}))
+	} else if dir := v.rootOf(c); dir != "" {
+		for _, d := range programDirs {
+			entries, err := os.ReadDir(path.Join(dir, d))
+			if err != nil {
+				continue
+			}
+			for _, e := range entries {
+				names = append(names, e.Name())
+			}
+		}
+	}
+	return yamltree.Nearest(f.Path, names)
 }
 
 // programDirs are where programs of an image are.

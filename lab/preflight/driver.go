@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"strings"
 	"sync"
 
 	"bakeoff/base/fault"
@@ -44,6 +45,17 @@ func Enough(a driver.Availability, c manifest.Contender, cpus int, memory unit.B
 		return driver.Availability{Reason: fmt.Sprintf("it asks for %s of memory%s, and its host has %s", c.Memory,
 			locationOf(c, "memory"), wholeMiB(memory)),
 			Fix: fmt.Sprintf("write memory: %s or less", wholeMiB(memory)), Facts: a.Facts}
+	}
+	return a
+}
+
+// inFlags puts the remedy of an answer into the words of the command line, for settings that
+// come from flags and not from a lab file.
+func inFlags(a driver.Availability, c manifest.Contender) driver.Availability {
+	for key, where := range c.Where {
+		if strings.HasPrefix(where, "--") {
+			a.Fix = strings.ReplaceAll(a.Fix, "write "+key+": ", "write "+where+" ")
+		}
 	}
 	return a
 }

@@ -46,6 +46,19 @@ func TestEnough(t *testing.T) {
 	}
 }
 
+// Somebody who typed a flag reads the name of the flag, and not the key of a lab file.
+func TestRemediesNameTheFlag(t *testing.T) {
+	where := map[string]string{"cpus": "--cpus", "memory": "lab.yaml:1:2"}
+	for want, asks := range map[string]manifest.Contender{
+		"write --cpus 2 or less":     {CPUs: 99, Where: where},
+		"write memory: 1GiB or less": {CPUs: 1, Memory: 2 * unit.GiB, Where: where},
+	} {
+		if got := inFlags(Enough(driver.Availability{OK: true}, asks, 2, unit.GiB), asks); got.Fix != want {
+			t.Errorf("%q, want %q", got.Fix, want)
+		}
+	}
+}
+
 // What a contender is made from is looked at before anything starts: a folder
 // must be there, on its host, and anything else must be an image that can be
 // made.

@@ -135,13 +135,17 @@ func onHostsRoot(d driver.Doc, c manifest.Contender) bool {
 	return !d.Image && !c.Options.Match(d.OwnRoot)
 }
 
+// programPath makes the shell look for programs in the directories of Has.
+const programPath = `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin
+PATH=$PATH:/usr/pkg/sbin:/usr/pkg/bin:/opt/local/sbin:/opt/local/bin:/opt/homebrew/bin
+for d in /usr/lib/postgresql/*/bin; do PATH=$PATH:$d; done
+`
+
 // Has reports whether host has program in its PATH or in the directories of
 // administrators' programs, such as PostgreSQL's on Debian, which are not in PATH.
 func Has(ctx context.Context, host conn.Conn, program string) (bool, error) {
 	exit, err := host.Exec(ctx, conn.Cmd{
-		Argv: []string{"sh", "-c", `PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin
-PATH=$PATH:/usr/pkg/sbin:/usr/pkg/bin:/opt/local/sbin:/opt/local/bin:/opt/homebrew/bin
-for d in /usr/lib/postgresql/*/bin; do PATH=$PATH:$d; done; command -v "$1"`, "sh", program}})
+		Argv: []string{"sh", "-c", programPath + `command -v "$1"`, "sh", program}})
 	if err != nil {
 		return false, err
 	}

@@ -76,7 +76,7 @@ func Inspect(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
 	v := inspector{Site: site, plan: p, peer: NeedsNetwork(p, site.Drivers, site.Workloads), known: map[string]string{}}
 	for _, a := range CheckOn(ctx, p, site.Drivers, site.Way) {
 		c, _ := p.Contender(a.Contender)
-		a.Answer = v.checkFiles(ctx, v.checkContender(ctx, a.Answer, c), c)
+		a.Answer = inFlags(v.checkFiles(ctx, v.checkContender(ctx, a.Answer, c), c), c.Contender)
 		s.Answers = append(s.Answers, a)
 	}
 	var err error

@@ -23,6 +23,9 @@ func TestProgramsOfVariants(t *testing.T) {
 		!strings.Contains(s.Absent[0].Fix, "params: {try: {argv: …}}") || s.Refusal() != nil || !s.Short() {
 		t.Errorf("absent %+v, refused %v", s.Absent, s.Refusal())
 	}
+	if !s.Absent[0].Nowhere {
+		t.Error("the other contender names another program")
+	}
 	s = look(t, strings.Replace(contenders, "%s", "/none", 1), cells)
 	if len(s.Absent) != 2 || !s.Absent[0].Everywhere || s.Refusal() == nil {
 		t.Errorf("absent %+v, refused %v", s.Absent, s.Refusal())
@@ -81,3 +84,18 @@ func TestProgramsOfImages(t *testing.T) {
 type named struct{ *dice }
 
 func (named) ProgramParam(param.Values) string { return "argv" }
+
+// A misspelled program is reported with the program that was meant.
+func TestSimilarProgram(t *testing.T) {
+	const cells = "  - {name: try, workload: command, primary: true}\n"
+	s := look(t, "  - {name: base, driver: shelf, params: {try: {argv: [sh]}}}\n"+
+		"  - {name: other, driver: shelf, params: {try: {argv: [slepe]}}}\n", cells)
+	if len(s.Absent) != 1 || !s.Absent[0].Nowhere || s.Absent[0].Similar != "sleep" ||
+		!strings.HasSuffix(s.Absent[0].String(), `(did you mean "sleep"?)`) {
+		t.Errorf("%+v", s.Absent)
+	}
+	s = look(t, "  - {name: base, driver: shelf, params: {try: {argv: [no-such-program-at-all]}}}\n", cells)
+	if len(s.Absent) != 1 || s.Absent[0].Similar != "" {
+		t.Errorf("%+v", s.Absent)
+	}
+}

@@ -253,6 +253,9 @@ func (s *Session) survey(ctx context.Context, reached *hosts.Connected,
 	if err == nil {
 		err = seen.Refusal()
 	}
+	if err == nil && s.Words != nil {
+		err = typedAbsence(seen)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -266,6 +269,18 @@ func (s *Session) survey(ctx context.Context, reached *hosts.Connected,
 		progress(s.absence(x))
 	}
 	return seen.Answers, nil
+}
+
+// typedAbsence refuses files that somebody typed and that no contender has which should run
+// them: other commands would be measured without a comparison with this one.
+func typedAbsence(seen preflight.Survey) error {
+	var errs []error
+	for _, a := range seen.Absent {
+		if a.Nowhere {
+			errs = append(errs, fault.Wrap(fault.Invalid, "cell "+a.Cell, a))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // absence is a line about a file that contenders do not have.

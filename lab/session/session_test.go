@@ -93,3 +93,18 @@ func TestWords(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// A file that no contender has which should run it is refused if somebody typed its name.
+func TestTypedAbsence(t *testing.T) {
+	file := execution.File{Param: "argv", Path: "gzipp"}
+	seen := preflight.Survey{Absent: []preflight.Absence{{File: file, Cell: "try", Contenders: []string{"gzipp"},
+		Nowhere: true, Similar: "gzip"}, {File: file, Cell: "try", Contenders: []string{"crun"}}}}
+	err := typedAbsence(seen)
+	want := `cell try: argv: there is no program gzipp in gzipp (did you mean "gzip"?)`
+	if !fault.Is(err, fault.Invalid) || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+	if err := typedAbsence(preflight.Survey{Absent: seen.Absent[1:]}); err != nil {
+		t.Error(err)
+	}
+}
