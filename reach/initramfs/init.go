@@ -8,6 +8,16 @@ import (
 	"bakeoff/base/fault"
 )
 
+// CheckInit refuses a file that cannot be the init process of a guest.
+func CheckInit(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return fault.Op(file, checkStatic(f))
+}
+
 // Init adds the program in a file of this machine as /init. It must be static.
 func (a *Archive) Init(file string) error {
 	f, err := os.Open(file)

@@ -49,6 +49,9 @@ func TestInitMustBeStatic(t *testing.T) {
 	}
 	for name, says := range map[string]string{program(t, elf.PT_INTERP): "dynamically linked",
 		file(t, []byte("#!/bin/sh\n")): "not a program for a Linux guest"} {
+		if err := CheckInit(name); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", says, err)
+		}
 		if err := New(&out).Init(name); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", says, err)
 		}

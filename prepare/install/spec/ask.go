@@ -32,6 +32,25 @@ var (
 	suites  = regexp.MustCompile(`^(bookworm|trixie)$`)
 )
 
+// remedies say what to write for values that do not match.
+var remedies = map[*regexp.Regexp]string{
+	byID: "write a path below /dev/disk/by-id, or a loop device such as /dev/loop0; for a disk file, " +
+		"losetup --find --show FILE makes one",
+	bsdDisk:  "write a disk such as /dev/wd0",
+	hostname: "write lower case letters, digits and -",
+	zone:     "write a zone such as Europe/Rome",
+	path:     "write an absolute path without spaces",
+	digest:   "write 64 hexadecimal digits, as sha256sum prints them",
+	secret:   "write prompt, file:/PATH or command:ARGV",
+	yesNo:    "write yes or no",
+	sshKey:   "write a public key such as ssh-ed25519 AAAA… name",
+	url:      "write an address that begins with https:// or http://",
+	cpu:      "write intel or amd",
+	ciphers:  "write aes-256-gcm or off",
+	libcs:    "write glibc or musl",
+	suites:   "write bookworm or trixie",
+}
+
 // Questions are those of a recipe, in order.
 func Questions(recipe string) []Question {
 	const ref = "a reference: prompt, file:PATH or command:ARGV"
@@ -162,6 +181,9 @@ func Ask(recipe string, in io.Reader, out io.Writer, interactive bool) ([]byte, 
 				break
 			}
 			problem := "is not valid" // the answer is not shown: it may be a secret
+			if fix := remedies[q.shape]; fix != "" {
+				problem += "; " + fix
+			}
 			if text == "" {
 				problem = "needs an answer"
 			}

@@ -209,8 +209,8 @@ func (s *Spec) fill() {
 func (c checker) check(s *Spec) {
 	const ref = "write prompt, file:PATH or command:ARGV; never the secret itself"
 	c.oneOf(s.Recipe, Recipes, "recipe")
-	c.want(s.Hostname, hostname, "write lower case letters, digits and -", "hostname")
-	c.want(s.Timezone, zone, "write a zone such as Europe/Rome", "timezone")
+	c.want(s.Hostname, hostname, remedies[hostname], "hostname")
+	c.want(s.Timezone, zone, remedies[zone], "timezone")
 	c.want(s.Keymap, word, "write a keymap such as us", "keymap")
 	c.want(s.Locale, word, "write a locale such as en_US.UTF-8", "locale")
 	c.oneOf(s.Libc, []string{"glibc", "musl"}, "libc")
@@ -237,9 +237,9 @@ func (c checker) keys(all []string, at ...string) {
 
 // linux checks what void-zfs and debian-zfs have in common.
 func (c checker) linux(s *Spec, ref string) {
-	c.want(s.Disk, byID, "write a path below /dev/disk/by-id", "disk")
+	c.want(s.Disk, byID, remedies[byID], "disk")
 	if s.MirrorDisk != "" {
-		c.want(s.MirrorDisk, byID, "write a path below /dev/disk/by-id", "mirror_disk")
+		c.want(s.MirrorDisk, byID, remedies[byID], "mirror_disk")
 		if s.MirrorDisk == s.Disk {
 			c.Add(c.at([]string{"mirror_disk"}), "name the other disk", "mirror_disk is the same as disk")
 		}

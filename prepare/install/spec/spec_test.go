@@ -91,7 +91,8 @@ func TestAskAgain(t *testing.T) {
 	if err != nil { // what is left has defaults
 		t.Errorf("%v\n%s", err, out.String())
 	}
-	for _, want := range []string{"disk is not valid", "hostname is not valid", "Time zone [UTC]"} {
+	for _, want := range []string{"disk is not valid; write a path below /dev/disk/by-id, or a loop device",
+		"hostname is not valid; write lower case letters", "Time zone [UTC]"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q was not said:\n%s", want, out.String())
 		}

@@ -29,6 +29,7 @@ import (
 	"bakeoff/provision/image/reference"
 	"bakeoff/provision/image/unpack"
 	"bakeoff/provision/service"
+	"bakeoff/reach/initramfs"
 )
 
 // recipe changes whenever a change of this package changes what is built.
@@ -130,6 +131,11 @@ func (b *builder) say(format string, args ...any) {
 }
 
 func (b *builder) build(ctx context.Context) (r Result, err error) {
+	if b.guest() { // before minutes of work
+		if err := initramfs.CheckInit(b.Agent); err != nil {
+			return r, err
+		}
+	}
 	if err := b.obtain(ctx); err != nil {
 		return r, err
 	}
