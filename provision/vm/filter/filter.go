@@ -37,6 +37,10 @@ type NIC struct {
 	AllowMACSpoofing, AllowRestrictedTraffic, AllowIPSpoofing, AllowDHCPSpoofing bool
 	// AllowUnfilteredPromisc gives it frames for other hosts, too.
 	AllowUnfilteredPromisc bool
+	// Near is for a kernel that reads only what begins in the first 256 bytes of a packet
+	// behind the header of its network, such as that of Debian 12. The options of DHCP for IPv4 are
+	// behind them: identifiers of clients are then not checked.
+	Near bool
 	// Firewall limits what it receives; nil does not.
 	Firewall *Firewall
 }
@@ -288,7 +292,8 @@ func (w *writer) dropIfLonger(at int) {
 // dropped. A server must accept 312 bytes of a client (RFC 2131, 2).
 const (
 	maxWalk4 = 312
-	maxWalk6 = 256
+	maxWalk6 = maxNear - 12 - 12 // the MAC address in a DUID is 12 bytes behind its option
+	maxNear  = 255               // the last place that every kernel reads
 )
 
 // dhcp4 checks messages of DHCP (RFC 2131): only a client sends them, with the MAC address of
@@ -300,7 +305,7 @@ func (w *writer) dhcp4(n NIC) {
 		w.rule("@th,64,8 != 1 drop")             // only requests
 		w.rule("@th,80,8 != 6 drop")
 		w.rule("@th,288,48 != 0x%s drop", w.hexMAC)
-		if n.AnyClientID {
+		if n.AnyClientID || n.Near {
 			return
 		}
 		w.rule("@th,%d,32 != 0x63825363 return", 8*(options-4)) // BOOTP
@@ -318,7 +323,7 @@ func (w *writer) dhcp4(n NIC) {
 		}
 		w.rule("drop") // it has no end
 	})
-	if n.AnyClientID {
+	if n.AnyClientID || n.Near {
 		return
 	}
 	w.counter("less4", "type mark : mark", 257, func(i int) (int, int) { return i + 1, i })
@@ -340,7 +345,9 @@ func (w *writer) dhcp6(n NIC) {
 		for i := range maxWalk6 {
 			at := options + i
 			for _, id := range ids {
-				w.option(at, append([]byte{0, 1, 0, byte(len(id))}, id...))
+				if at+4+len(id) <= maxNear { // a message with it further behind is dropped
+					w.option(at, append([]byte{0, 1, 0, byte(len(id))}, id...))
+				}
 			}
 			w.rule("meta mark 0 @th,%d,64 0x0001000e00010001 @th,%d,48 0x%s meta mark set 18", 8*at, 8*at+96, w.hexMAC)
 			w.rule("meta mark 0 @th,%d,16 1 drop", 8*at)

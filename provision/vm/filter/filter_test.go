@@ -2,6 +2,8 @@ package filter
 
 import (
 	"net/netip"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -82,4 +84,27 @@ func FuzzParseClientID(f *testing.F) {
 			t.Errorf("%q: %v", s, err)
 		}
 	})
+}
+
+// The rules for a kernel that reads only what is near read nothing else.
+func TestNear(t *testing.T) {
+	place := regexp.MustCompile(`@th,([0-9]+),[0-9]+`)
+	for _, n := range []NIC{{MAC: "02:00:00:00:00:01"}, {MAC: "02:00:00:00:00:01", AnyClientID: true},
+		{MAC: "02:00:00:00:00:01", Addresses: []netip.Prefix{netip.MustParsePrefix("fd00::/64")}},
+		{MAC: "02:00:00:00:00:01", ClientIDs: [][]byte{make([]byte, maxClientID)}, Firewall: &Firewall{}}} {
+		n.Near = true
+		rules, err := Rules("eth0", n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		places := place.FindAllStringSubmatch(rules, -1)
+		for _, m := range places {
+			if at, err := strconv.Atoi(m[1]); err != nil || at > 8*maxNear {
+				t.Errorf("%s is behind byte %d", m[0], maxNear)
+			}
+		}
+		if len(places) < 100 || !strings.Contains(rules, "@th,288,48 != 0x020000000001 drop") {
+			t.Errorf("%d places; DHCP is not checked:\n%s", len(places), rules)
+		}
+	}
 }

@@ -7,6 +7,8 @@ import (
 	"hash/fnv"
 	"net/netip"
 	"slices"
+	"strings"
+	"sync/atomic"
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/netns"
@@ -150,12 +152,28 @@ func (n *Network) inside(ctx context.Context, p Port, mtu int) error {
 
 // Filter gives the end of a NIC its rules, in place of those that it has.
 func (n *Network) Filter(ctx context.Context, link string, f filter.NIC) error {
+	f.Near = near.Load()
 	rules, err := filter.Rules(link, f)
 	if err != nil {
 		return err
 	}
-	return nft(ctx, n.within(), rules)
+	err = nft(ctx, n.within(), rules)
+	if err == nil || f.Near || !strings.Contains(err.Error(), outOfRange) {
+		return err
+	}
+	if len(f.ClientIDs) > 0 {
+		return fault.WithFix(fault.New(fault.Unsupported, "allowed_dhcp_cids: nftables of this kernel do not read packets far "+
+			"enough to find the identifier of a DHCP client"), "remove it, or use a newer kernel")
+	}
+	near.Store(true)
+	return n.Filter(ctx, link, f)
 }
+
+// outOfRange is what nft says when a place in a packet is too far behind for the kernel.
+const outOfRange = "Numerical result out of range"
+
+// near is whether this kernel needs filter.NIC.Near.
+var near atomic.Bool
 
 // HasLink reports whether a NIC is connected.
 func (n *Network) HasLink(ctx context.Context, link string) (bool, error) {
