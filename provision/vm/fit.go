@@ -180,6 +180,14 @@ func fitNIC(g manifest.Guest, n manifest.NIC, in *network.Network, add func(prop
 	if limit := cmp.Or(in.MTU, 1500); n.MTU > limit {
 		add(".mtu", n.MTU, fmt.Sprintf("network %s has %d", in.Name, limit), "write at most that")
 	}
+	switch {
+	case n.VLAN == 0 || in.Uplink == "" || in.NAT:
+	case in.VLAN != 0:
+		add(".vlan_id", n.VLAN, fmt.Sprintf("all frames of network %s have the tag %d", in.Name, in.VLAN), "remove it")
+	case n.VLAN > manifest.MaxVLAN:
+		add(".vlan_id", n.VLAN, "no frame at the uplink of network "+in.Name+" has this tag",
+			fmt.Sprintf("write 1 to %d", manifest.MaxVLAN))
+	}
 	if wantsAddress(n) && (!in.Gateway().IsValid() || n.VLAN != 0) {
 		add(".ips", n.IPs, "nobody gives addresses in network "+in.Name+" without a subnet, or in a VLAN",
 			"write an address, such as 10.0.0.2/24")

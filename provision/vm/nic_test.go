@@ -10,6 +10,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/vm/manifest"
+	"bakeoff/provision/vm/network"
 )
 
 // A NIC becomes a network in which QEMU plays the gateway, or is refused with the reason.
@@ -41,6 +42,25 @@ func TestCards(t *testing.T) {
 		"model virtio": {Model: "rtl8139", MTU: 1400}} {
 		if _, err := cardOf(n); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)
+		}
+	}
+}
+
+// A NIC has a tag of its own where the frames of its network have none at the uplink.
+func TestFitVLAN(t *testing.T) {
+	for _, x := range []struct {
+		in   manifest.Network
+		tag  int
+		want string
+	}{{manifest.Network{Uplink: "e"}, 4094, ""}, {manifest.Network{}, 4095, ""},
+		{manifest.Network{Uplink: "e"}, 4095, "no frame at the uplink"},
+		{manifest.Network{Uplink: "e", VLAN: 7}, 8, "have the tag 7"}, {manifest.Network{Uplink: "e", VLAN: 7}, 0, ""}} {
+		g := manifest.Guest{Brand: manifest.LX, Image: "a", RAM: 64,
+			NICs: []manifest.NIC{{NicTag: "n", IPs: []string{"10.0.0.2/24"}, VLAN: x.tag}}}
+		manifest.Complete(&g)
+		err := Fit(g, func(string) *network.Network { return &network.Network{Network: x.in} })
+		if (err == nil) != (x.want == "") || err != nil && !strings.Contains(err.Error(), x.want) {
+			t.Errorf("%+v and tag %d: %v", x.in, x.tag, err)
 		}
 	}
 }

@@ -79,13 +79,13 @@ func (x *reader) checkNetwork(n *Network) {
 	if n.Uplink != "" && !linkForm.MatchString(n.Uplink) {
 		x.add("uplink", "it is not a name of a network interface", "see `ip link`")
 	}
-	if n.VLAN < 0 || n.VLAN > maxVLAN {
-		x.add("vlan_id", "it is out of range", fmt.Sprintf("write 1 to %d", maxVLAN))
+	if n.VLAN < 0 || n.VLAN > MaxVLAN {
+		x.add("vlan_id", "it is out of range", fmt.Sprintf("write 1 to %d", MaxVLAN))
 	}
 	if n.MTU != 0 && (n.MTU < 576 || n.MTU > 9000 || six && n.MTU < 1280) {
 		x.add("mtu", "it is out of range", "write 576 to 9000, or 1280 to 9000 with IPv6")
 	}
 }
 
-// maxVLAN is the greatest tag of a VLAN; 4095 is reserved (IEEE 802.1Q).
-const maxVLAN = 4094
+// MaxVLAN is the greatest tag of a VLAN; 4095 is reserved (IEEE 802.1Q).
+const MaxVLAN = 4094
