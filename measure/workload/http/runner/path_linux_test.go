@@ -196,8 +196,8 @@ func TestEveryGeneratorOnAFullLinkIsGated(t *testing.T) {
 	}
 }
 
-// gatedBy runs trials before the costly server until one is gated as it should be, and fails
-// if it is not and the machine had time.
+// gatedBy runs trials before the costly server until one is gated as it should be. It fails
+// if one is not although the machine had time, and skips if others always had the CPUs.
 func gatedBy(t *testing.T, w execution.Runner, rate string, full bool) {
 	t.Helper()
 	if name := w.Doc().Name; name != "http" {
@@ -226,8 +226,11 @@ func gatedBy(t *testing.T, w execution.Runner, rate string, full bool) {
 		if counted && strings.Contains(gates["path"], "that the network path carries") == full {
 			return
 		}
-		if idle > .25 || i+1 == attempts {
+		switch {
+		case idle > .25:
 			t.Fatalf("gates %v, path %+v", gates, *trial.Path)
+		case i+1 == attempts:
+			t.Skipf("other programs had the CPUs: gates %v, path %+v", gates, *trial.Path)
 		}
 	}
 }
@@ -256,6 +259,8 @@ func TestALinkAtItsCeilingIsGated(t *testing.T) {
 			return
 		case idle < .25 && i+1 < attempts:
 			continue // others may have had the CPU that one of the two measurements needed
+		case idle < .25:
+			t.Skipf("other programs had the CPUs: gates %v, path %+v", gates, *trial.Path)
 		case !carries:
 			t.Errorf("the path carries %.3g B/s (%s)", b, trial.Path.Reason)
 		}
