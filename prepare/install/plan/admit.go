@@ -95,7 +95,8 @@ func (r *refusals) machine(s *spec.Spec, t Target, swapGiB int64) {
 			"Secure Boot is on: it forbids the unsigned modules of ZFS, and hibernation")
 	}
 	if !t.EFI {
-		r.add("start the installation medium by UEFI", "the target was not started by UEFI")
+		r.add("start its installation medium by UEFI; to plan for another machine, add --host user@host, or "+
+			"--facts FILE with what `bakeoff install probe` prints there", "the target was not started by UEFI")
 	}
 }
 
