@@ -99,7 +99,8 @@ func (f *fake) unpack(root string, packages ...string) error {
 					put("/etc/shadow", "root:!:1::::::\n", 0o600))
 			}
 		case "linux-lts":
-			err = errors.Join(put("/boot/vmlinuz-6.12", "kernel", 0o644), put("/usr/lib/modules/6.12/modules.builtin", "", 0o644))
+			err = errors.Join(put("/boot/vmlinuz-6.12", "kernel", 0o644),
+				put("/usr/lib/modules/6.12/modules.builtin", "", 0o644))
 		case "zfs":
 			err = errors.Join(put("/usr/lib/modules/6.12/extra/zfs.ko", "module", 0o644),
 				put("/usr/lib/modules/6.12/modules.dep", "extra/zfs.ko: extra/spl.ko\n", 0o644), f.initramfs(root))

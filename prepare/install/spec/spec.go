@@ -309,7 +309,8 @@ func (c checker) netbsd(s *Spec) {
 	for key, set := range map[string]bool{"hibernate": s.Hibernate, "secrets.pool": s.Secrets.Pool != "",
 		"secrets.swap": s.Secrets.Swap != "", "secrets.root": s.Secrets.Root != "",
 		"desktop": s.Desktop, "flatpak": s.Flatpak, "mirror_disk": s.MirrorDisk != "",
-		"mirror_key": s.MirrorKey != "", "encryption": s.Encryption != "aes-256-gcm", "datasets": len(s.Datasets) > 0, "pool": s.Pool.changed(),
+		"mirror_key": s.MirrorKey != "", "encryption": s.Encryption != "aes-256-gcm", "datasets": len(s.Datasets) > 0,
+		"pool":        s.Pool.changed(),
 		"kernel_args": len(s.KernelArgs) > 0, "modules": s.Modules != (Archive{}),
 		"base": s.Base != (Archive{})} {
 		if set {
