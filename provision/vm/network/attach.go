@@ -162,8 +162,8 @@ func (n *Network) Filter(ctx context.Context, link string, f filter.NIC) error {
 		return err
 	}
 	if len(f.ClientIDs) > 0 {
-		return fault.WithFix(fault.New(fault.Unsupported, "allowed_dhcp_cids: nftables of this kernel do not read packets far "+
-			"enough to find the identifier of a DHCP client"), "remove it, or use a newer kernel")
+		return fault.WithFix(fault.New(fault.Unsupported, "allowed_dhcp_cids: nftables of this kernel do not read packets "+
+			"far enough to find the identifier of a DHCP client"), "remove it, or use a newer kernel")
 	}
 	near.Store(true)
 	return n.Filter(ctx, link, f)
