@@ -289,7 +289,8 @@ func (c checker) linux(s *Spec, ref string) {
 	if s.Hibernate || s.Secrets.Swap != "" {
 		c.want(s.Secrets.Swap, secret, ref, "secrets", "swap")
 	}
-	for key, set := range map[string]bool{"desktop": s.Desktop, "flatpak": s.Flatpak, "mirror_key": s.MirrorKey != ""} {
+	for key, set := range map[string]bool{"desktop": s.Desktop, "flatpak": s.Flatpak,
+		"mirror_key": s.MirrorKey != ""} {
 		if set && s.Recipe != "void-zfs" {
 			c.Add(c.at([]string{key}), "leave it out", "%s is for void-zfs only", key)
 		}
