@@ -2,6 +2,7 @@ package install
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -35,7 +36,7 @@ type bench struct {
 	r       rescue
 	release string
 	dir     string
-	disk    string // raw; a file in dir that ends in .qcow2 is an overlay of one
+	disks   []disk
 	proxy   int
 	ssh     string // the client's configuration
 	name    string // of the system that runs, for ssh
@@ -46,8 +47,12 @@ type bench struct {
 	said    []byte // by the serial console since it was switched on
 }
 
-// diskSerial is the serial number of the disk that gets the system.
-const diskSerial = "TARGET0001"
+// disk is a file with a disk: raw, or an overlay of such a file.
+type disk struct{ serial, path string }
+
+// diskSerials are the serial numbers of the disks that get the system: of one, or of both of
+// a mirror.
+var diskSerials = []string{"TARGET0001", "TARGET0002"}
 
 // newBench makes a machine that is off and has no disk.
 func newBench(t *testing.T, release string) *bench {
@@ -81,18 +86,22 @@ func newBench(t *testing.T, release string) *bench {
 	return b
 }
 
-// empty gives the machine an empty disk, a file in dir, and firmware without entries.
-func (b *bench) empty(dir string) {
+// empty gives the machine empty disks, files in dir, and firmware without entries.
+func (b *bench) empty(dir string, disks int) {
 	b.t.Helper()
-	b.disk = filepath.Join(dir, "disk")
-	f, err := os.Create(b.disk)
-	if err == nil {
-		err = f.Truncate(14 << 30)
+	b.disks = nil
+	for _, serial := range diskSerials[:disks] {
+		d := disk{serial, filepath.Join(dir, serial)}
+		f, err := os.Create(d.path)
+		if err == nil {
+			err = f.Truncate(14 << 30)
+		}
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		f.Close()
+		b.disks = append(b.disks, d)
 	}
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	f.Close()
 	b.variables(qemu.OVMFVariables)
 }
 
@@ -107,15 +116,19 @@ func (b *bench) variables(from string) {
 	}
 }
 
-// overlay gives the machine the disk and the firmware of an installation, which stay as they
+// overlay gives the machine the disks and the firmware of an installation, which stay as they
 // are.
 func (b *bench) overlay(of installation) {
 	b.t.Helper()
-	b.disk = filepath.Join(b.dir, "disk.qcow2")
-	out, err := exec.CommandContext(b.t.Context(), "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b",
-		filepath.Join(of.dir, "disk"), b.disk).CombinedOutput()
-	if err != nil {
-		b.t.Fatalf("qemu-img: %v\n%s", err, out)
+	b.disks = nil
+	for _, serial := range diskSerials[:of.disks] {
+		d := disk{serial, filepath.Join(b.dir, serial+".qcow2")}
+		out, err := exec.CommandContext(b.t.Context(), "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b",
+			filepath.Join(of.dir, serial), d.path).CombinedOutput()
+		if err != nil {
+			b.t.Fatalf("qemu-img: %v\n%s", err, out)
+		}
+		b.disks = append(b.disks, d)
 	}
 	b.variables(filepath.Join(of.dir, "variables"))
 }
@@ -150,10 +163,9 @@ func (b *bench) start(rescue bool) {
 		Variables: filepath.Join(b.dir, "variables"), ConsoleLog: filepath.Join(b.dir, "console"), Reboots: true,
 		Ports: []qemu.Port{{Host: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), b.port), Guest: 22}}}
 	// What QEMU has written outlives it, so a cut of the power loses what the guest kept alone.
-	m.Disks = []qemu.Disk{{Serial: diskSerial, Path: b.disk, Format: "raw", Cache: "unsafe", AIO: "threads",
-		Boots: !rescue}}
-	if filepath.Ext(b.disk) == ".qcow2" {
-		m.Disks[0].Format = "qcow2"
+	for _, d := range b.disks {
+		format := cmp.Or(strings.TrimPrefix(filepath.Ext(d.path), "."), "raw")
+		m.Disks = append(m.Disks, qemu.Disk{Serial: d.serial, Path: d.path, Format: format, Cache: "unsafe", AIO: "threads"})
 	}
 	if rescue {
 		b.name = "rescue"

@@ -64,13 +64,13 @@ func (b *bench) interrupt(step, record string, cut bool, args ...string) {
 // the base system: what they make is what an installation without an interruption made.
 func TestKilled(t *testing.T) {
 	b := newBench(t, "trixie")
-	i := b.installed()
+	i := b.installed(b.encrypted())
 	want, err := os.ReadFile(filepath.Join(i.dir, "made"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	file := filepath.Join(i.dir, "plan.json")
-	b.empty(b.dir)
+	b.empty(b.dir, 1)
 	b.rescue()
 	record := filepath.Join(b.dir, "record")
 	b.interrupt("partition", record, false, "apply", "--plan", file, "--confirm", hashOf(t, file), "--dir", record)

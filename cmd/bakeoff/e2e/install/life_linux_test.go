@@ -8,29 +8,35 @@ import (
 	"time"
 )
 
+// hibernate hibernates the system, and waits until the machine is off.
+func (b *bench) hibernate() {
+	b.t.Helper()
+	// 255: the connection ended before the answer, with the machine.
+	out, err := b.try("systemctl hibernate")
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() != 255 {
+		b.t.Fatalf("systemctl hibernate: %v\n%s", err, out)
+	}
+	select {
+	case <-b.guest.Process.Ended():
+	case <-time.After(bootLimit):
+		b.t.Fatal("the machine has not hibernated")
+	}
+	b.serial.Close()
+	b.guest = nil
+}
+
 // TestHibernation hibernates the system with its pool imported and starts it again: it is the
 // same boot, a program keeps its memory, and the pool is whole.
 func TestHibernation(t *testing.T) {
 	b := newBench(t, "trixie")
-	b.overlay(b.installed())
+	b.overlay(b.installed(b.encrypted()))
 	b.unlock()
 	const word = "kept-in-memory"
 	b.run("nohup sh -c 'word=" + word + "; while :; do sleep 1; echo $word >/run/word; done' >/dev/null 2>&1 &")
 	boot := b.run("cat /proc/sys/kernel/random/boot_id")
 	b.run("dd if=/dev/urandom of=/root/before bs=1M count=64 2>/dev/null; sha256sum /root/before >/root/sums; sync")
 	began := time.Now()
-	// 255: the connection ended before the answer, with the machine.
-	out, err := b.try("systemctl hibernate")
-	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) && exit.ExitCode() != 255 {
-		t.Fatalf("systemctl hibernate: %v\n%s", err, out)
-	}
-	select {
-	case <-b.guest.Process.Ended():
-	case <-time.After(bootLimit):
-		t.Fatal("the machine has not hibernated")
-	}
-	b.serial.Close()
-	b.guest = nil
+	b.hibernate()
 	asleep := time.Now()
 	b.start(false)
 	b.answer("passphrase for disk", 1, passSwap)
@@ -49,7 +55,7 @@ func TestHibernation(t *testing.T) {
 // and forth again, and each environment starts with its files.
 func TestEnvironments(t *testing.T) {
 	b := newBench(t, "trixie")
-	b.overlay(b.installed())
+	b.overlay(b.installed(b.encrypted()))
 	b.unlock()
 	b.bakeoff("env", "snapshot", "before")
 	b.run("rm -r /etc/apt /usr/share/zoneinfo; echo wrong >/etc/motd; echo kept >/home/kept; sync")

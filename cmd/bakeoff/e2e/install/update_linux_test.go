@@ -71,7 +71,7 @@ printf '#!/bin/sh\nexec tar -xz -C /var/lib/dkms/zfs/%s -f /root/update.tar.gz\n
 // with it. After the first kernel was removed, verify names that difference only.
 func TestKernelUpdate(t *testing.T) {
 	b := newBench(t, "trixie")
-	i := b.installed()
+	i := b.installed(b.encrypted())
 	record := filepath.Join(b.dir, "record")
 	if err := os.CopyFS(record, os.DirFS(filepath.Join(i.dir, "record"))); err != nil {
 		t.Fatal(err)
