@@ -450,12 +450,14 @@ func (a *app) vmLogs() *cobra.Command {
 }
 
 func (a *app) vmExec() *cobra.Command {
-	return &cobra.Command{
-		Use:   "exec GUEST -- COMMAND [ARGUMENT...]",
+	var tty bool
+	c := &cobra.Command{
+		Use:   "exec [-t] GUEST -- COMMAND [ARGUMENT...]",
 		Short: "Run a program in a guest",
 		Long: "exec runs a program in a running guest: a container, or a machine made from a service folder or\n" +
-			"a container image, which runs one program of exec at a time. The exit code is that of the program.",
-		Example: "  sudo bakeoff vm exec web -- nginx -T",
+			"a container image, which runs one program of exec at a time. The exit code is that of the program.\n" +
+			"With -t, the program has a terminal: a shell has job control, and editors know the size.",
+		Example: "  sudo bakeoff vm exec web -- nginx -T\n  sudo bakeoff vm exec -t web -- sh",
 		Args:    cli.Between(2, math.MaxInt, "GUEST or COMMAND"),
 		RunE: func(c *cobra.Command, args []string) error {
 			g, err := a.guest(args[0])
@@ -464,13 +466,20 @@ func (a *app) vmExec() *cobra.Command {
 			}
 			ctx, stop := a.Interruptible(c.Context())
 			defer stop()
-			exit, err := g.Exec(ctx, conn.Cmd{Argv: args[1:], Stdin: a.In, Stdout: a.Out, Stderr: a.Err})
+			var exit conn.Exit
+			if tty {
+				exit, err = a.execTerminal(ctx, c, g, args[1:])
+			} else {
+				exit, err = g.Exec(ctx, conn.Cmd{Argv: args[1:], Stdin: a.In, Stdout: a.Out, Stderr: a.Err})
+			}
 			if err == nil && !exit.OK() {
 				return cli.Exit{Code: exit.Code}
 			}
 			return err
 		},
 	}
+	c.Flags().BoolVarP(&tty, "tty", "t", false, "give the program a terminal")
+	return c
 }
 
 // infoKinds are the kinds of information about a machine, and the commands of QEMU's monitor.

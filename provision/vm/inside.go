@@ -2,6 +2,7 @@ package vm
 
 import (
 	"context"
+	"io"
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/isolation"
@@ -54,6 +55,17 @@ func (in inside) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 		return exit, fault.New(fault.Subject, "guest %s does not run any more: it is %s %s", now.name(), now.State, now.Why)
 	}
 	return exit, err
+}
+
+// Terminal runs a program in a terminal of its own in a guest that runs. keys has the messages
+// of package wire, the size first.
+func (g *Guest) Terminal(ctx context.Context, argv, env []string, keys io.Reader, out io.Writer) (conn.Exit, error) {
+	agent := isolation.AgentPath
+	if g.Brand.Machine() {
+		agent = "/proc/1/exe" // wherever it started from
+	}
+	return g.Exec(ctx, conn.Cmd{Argv: append([]string{agent, "terminal", "--"}, argv...), Env: env, Stdin: keys,
+		Stdout: out, Stderr: out})
 }
 
 // Exec runs a program in a guest that runs.

@@ -1,0 +1,107 @@
+package guests
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/creack/pty"
+)
+
+// exec -t gives a program in a guest a terminal with the size of the one outside, also when that
+// changes: a shell has job control, and ^C ends a program in it and not the shell.
+func TestExecInTerminal(t *testing.T) {
+	h := networkHome(t)
+	dir := box(t, h, "box", sleeps)
+	do(t, h, "run", dir, "--name", "c", "--brand", "docker", "--memory", "64MiB")
+	do(t, h, "run", dir, "--name", "m", "--memory", "128MiB")
+	if _, errs, code := h.Bakeoff(t, limit, "vm", "exec", "-t", "c", "--", "/bin/busybox", "true"); code != 2 ||
+		!strings.Contains(errs, "needs a terminal") {
+		t.Errorf("without a terminal: exit code %d, %s", code, errs)
+	}
+	for _, name := range []string{"c", "m"} {
+		t.Run(name, func(t *testing.T) {
+			c := h.Command("vm", "exec", "-t", name, "--", "/bin/busybox", "sh")
+			outside, err := pty.StartWithSize(c, &pty.Winsize{Rows: 30, Cols: 100})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer outside.Close()
+			s := newSession(t, outside)
+			s.types("b=/bin/busybox; $b tty; $b stty size\n", "\n/dev/pts/", "\n30 100")
+			if err := pty.Setsize(outside, &pty.Winsize{Rows: 40, Cols: 120}); err != nil {
+				t.Fatal(err)
+			}
+			s.types("until test \"$($b stty size)\" = '40 120'; do :; done; echo now 40 by $((60+60))\n", "\nnow 40 by 120")
+			s.types("$b sleep 1000000 & jobs; echo jobs $((1+1))\n", "Running", "\njobs 2") // is left behind
+			// The shell has given the terminal to what prints this.
+			s.types("$b sh -c 'echo sleeps $((2+1)); exec /bin/busybox sleep 1000000'\n", "\nsleeps 3")
+			s.types("\x03", "^C")
+			s.types("echo $((2+2)) alive\n", "\n4 alive")
+			s.types("exit 7\n")
+			for range s.read { // the rest
+			}
+			err = c.Wait()
+			if code := c.ProcessState.ExitCode(); code != 7 {
+				t.Errorf("exit code %d, %v: %s", code, err, s.got.String())
+			}
+		})
+	}
+	removeGuests(t, h)
+	leavesNothing(t, h)
+}
+
+// session is a terminal at which a test types.
+type session struct {
+	t    *testing.T
+	keys io.Writer
+	read <-chan []byte // closed at the end
+	got  bytes.Buffer
+}
+
+// newSession reads from a terminal until its programs have ended.
+func newSession(t *testing.T, terminal io.ReadWriter) *session {
+	read := make(chan []byte)
+	go func() {
+		defer close(read)
+		for {
+			buf := make([]byte, 4096)
+			n, err := terminal.Read(buf)
+			if err != nil {
+				return
+			}
+			select {
+			case read <- buf[:n]:
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	return &session{t: t, keys: terminal, read: read}
+}
+
+// types types keys and waits for what the terminal shows then.
+func (s *session) types(keys string, shows ...string) {
+	s.t.Helper()
+	s.got.Reset()
+	if _, err := io.WriteString(s.keys, keys); err != nil {
+		s.t.Fatal(err)
+	}
+	for late := time.After(3 * time.Minute); len(shows) > 0; {
+		select {
+		case b, ok := <-s.read:
+			if !ok {
+				s.t.Fatalf("after %q, the terminal shows %q and ends, without %q", keys, s.got.String(), shows)
+			}
+			s.got.Write(b)
+		case <-late:
+			s.t.Fatalf("after %q, the terminal shows %q and not %q", keys, s.got.String(), shows)
+		}
+		text := strings.ReplaceAll(s.got.String(), "\r", "")
+		for len(shows) > 0 && strings.Contains(text, shows[0]) {
+			shows = shows[1:]
+		}
+	}
+}
