@@ -29,13 +29,16 @@ const (
 func (n *Network) hostLink() string  { return "bon" + n.ID }
 func (n *Network) hostTable() string { return "bakeoff_" + n.ID }
 
-// bridgeOf is the bridge of a VLAN; 0 is that of frames without a tag.
+// bridgeOf is the bridge of a VLAN; 0 is that of frames without a tag. taggedOf is the interface
+// for the frames of the uplink that have the tag. The name of an uplink does not begin with "_".
 func bridgeOf(vlan int) string {
 	if vlan == 0 {
 		return bridge
 	}
-	return "br" + strconv.Itoa(vlan)
+	return "_br" + strconv.Itoa(vlan)
 }
+
+func taggedOf(vlan int) string { return "_vlan" + strconv.Itoa(vlan) }
 
 // fingerprint changes with what the namespace depends on.
 func (n *Network) fingerprint() string {
@@ -106,27 +109,47 @@ func (n *Network) make(ctx context.Context) error {
 	return err
 }
 
+// complete is the alias of the bridge of a VLAN, set last: it says that all of it is there.
+const complete = "complete"
+
 // addBridge makes the bridge of a VLAN, unless it exists.
 func (n *Network) addBridge(ctx context.Context, vlan int) error {
-	name := bridgeOf(vlan)
+	name, tag := bridgeOf(vlan), taggedOf(vlan)
 	have, err := netns.HasLink(ctx, n.store.Host, n.Namespace(), name)
-	if err != nil || have {
+	if err != nil || have && vlan == 0 {
 		return err
+	}
+	if have {
+		out, err := conn.Output(ctx, n.within(), "ip", "link", "show", "dev", name)
+		if err != nil || bytes.Contains(out, []byte("alias "+complete)) {
+			return err
+		}
 	}
 	commands := []string{
 		fmt.Sprintf("link add %s mtu %d type bridge stp_state 0 forward_delay 0 mcast_snooping 0", name, n.mtu()),
 		"link set " + name + " addrgenmode none", "link set " + name + " up"}
-	if vlan != 0 && n.Uplink != "" && !n.NAT {
-		commands = append(commands, tagged("up"+strconv.Itoa(vlan), n.Uplink, vlan)...)
-		commands = append(commands, fmt.Sprintf("link set up%d master %s", vlan, name), fmt.Sprintf("link set up%d up", vlan))
+	if vlan == 0 {
+		return n.ip(ctx, commands...)
 	}
-	return n.ip(ctx, commands...)
+	for _, link := range []string{tag, name} { // of a command that failed or was killed
+		if err := netns.DeleteLink(ctx, n.store.Host, n.Namespace(), link); err != nil {
+			return err
+		}
+	}
+	if n.Uplink != "" && !n.NAT {
+		if err := addTagged(ctx, n.store.Host, n.Namespace(), tag, n.Uplink, vlan); err != nil {
+			return err
+		}
+		commands = append(commands, "link set "+tag+" master "+name, "link set "+tag+" up")
+	}
+	return n.ip(ctx, append(commands, "link set "+name+" alias "+complete)...)
 }
 
-// tagged are the commands that make an interface for the frames of a VLAN at another one.
-func tagged(name, of string, vlan int) []string {
-	return []string{fmt.Sprintf("link add link %s name %s type vlan id %d", of, name, vlan),
-		"link set " + name + " addrgenmode none"}
+// addTagged makes an interface for the frames of another one that have a tag.
+func addTagged(ctx context.Context, host conn.Conn, namespace, name, of string, vlan int) error {
+	err := netns.IP(ctx, host, namespace, fmt.Sprintf("link add link %s name %s type vlan id %d", of, name, vlan),
+		"link set "+name+" addrgenmode none")
+	return fault.WithFix(err, "a tag needs a kernel with VLANs (modprobe 8021q)")
 }
 
 // prepareUplink checks the uplink before anything is made, and notes its settings.
@@ -243,10 +266,12 @@ func (n *Network) takeUplink(ctx context.Context) error {
 		return netns.Take(ctx, n.store.Host, n.Namespace(), n.Uplink)
 	}
 	link := n.hostLink()
-	err := netns.IP(ctx, n.store.Host, "", append(tagged(link, n.Uplink, n.VLAN),
-		fmt.Sprintf("link set %s netns %s", link, n.Namespace()))...)
+	err := addTagged(ctx, n.store.Host, "", link, n.Uplink, n.VLAN)
+	if err == nil {
+		err = netns.IP(ctx, n.store.Host, "", fmt.Sprintf("link set %s netns %s", link, n.Namespace()))
+	}
 	if err != nil {
-		return fault.WithFix(err, "a tag needs a kernel with VLANs (modprobe 8021q)")
+		return err
 	}
 	return n.ip(ctx, "link set "+link+" master "+bridge, "link set "+link+" up")
 }
@@ -265,15 +290,9 @@ func (n *Network) down(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if have && n.Uplink != "" && !n.NAT && n.VLAN == 0 {
-		// The kernel returns a physical interface by itself, and destroys a virtual one.
-		if in, err := netns.HasLink(ctx, n.store.Host, n.Namespace(), n.Uplink); err != nil {
+	if have && n.Uplink != "" && !n.NAT {
+		if err := n.returnUplink(ctx); err != nil {
 			return err
-		} else if in {
-			if err := n.ip(ctx, "link set "+n.Uplink+" nomaster", fmt.Sprintf("link set %s netns %d", n.Uplink,
-				os.Getpid())); err != nil {
-				return err
-			}
 		}
 	}
 	if err := netns.DeleteLink(ctx, n.store.Host, "", n.hostLink()); err != nil {
@@ -283,6 +302,33 @@ func (n *Network) down(ctx context.Context) error {
 		return err
 	}
 	return netns.Remove(ctx, n.store.Host, n.Namespace())
+}
+
+// returnUplink ends the use of an uplink without NAT.
+func (n *Network) returnUplink(ctx context.Context) error {
+	// The kernel destroys interfaces for frames with a tag some time after their namespace was
+	// deleted, and until then the uplink cannot have another one with the tag.
+	out, err := conn.Output(ctx, n.within(), "ip", "-o", "link", "show", "type", "vlan")
+	if err != nil {
+		return err
+	}
+	for line := range strings.Lines(string(out)) { // 7: _vlan8@eth1: <BROADCAST,…
+		if f := strings.Fields(line); len(f) > 1 {
+			name, _, _ := strings.Cut(f[1], "@")
+			if err := netns.DeleteLink(ctx, n.store.Host, n.Namespace(), name); err != nil {
+				return err
+			}
+		}
+	}
+	if n.VLAN != 0 {
+		return nil
+	}
+	// The kernel returns a physical interface by itself, and destroys a virtual one.
+	have, err := netns.HasLink(ctx, n.store.Host, n.Namespace(), n.Uplink)
+	if err != nil || !have {
+		return err
+	}
+	return n.ip(ctx, "link set "+n.Uplink+" nomaster", fmt.Sprintf("link set %s netns %d", n.Uplink, os.Getpid()))
 }
 
 // closeHost removes what NAT changed on this machine.
