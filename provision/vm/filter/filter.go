@@ -34,6 +34,7 @@ type NIC struct {
 	// BlockedPorts are ports of TCP and UDP that it must not send to.
 	BlockedPorts []int
 
+	// AllowRestrictedTraffic also gives it frames with the tag of a VLAN.
 	AllowMACSpoofing, AllowRestrictedTraffic, AllowIPSpoofing, AllowDHCPSpoofing bool
 	// AllowUnfilteredPromisc gives it frames for other hosts, too.
 	AllowUnfilteredPromisc bool
@@ -105,11 +106,15 @@ func Rules(link string, n NIC) (string, error) {
 		w.dhcp4(n)
 		w.dhcp6(n)
 	}
-	if !n.AllowUnfilteredPromisc && !n.AllowMACSpoofing {
-		w.chain("to", "type filter hook egress device \""+link+"\" priority 0; policy accept;", func() {
+	w.chain("to", "type filter hook egress device \""+link+"\" priority 0; policy accept;", func() {
+		if !n.AllowRestrictedTraffic { // those of other VLANs at an uplink; 0 is a priority only
+			w.rule("vlan id != 0 drop")
+			w.rule("ether type 8021ad drop")
+		}
+		if !n.AllowUnfilteredPromisc && !n.AllowMACSpoofing {
 			w.rule("ether daddr != " + n.MAC + " ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00 drop")
-		})
-	}
+		}
+	})
 	return fmt.Sprintf("table netdev %[1]s\ndelete table netdev %[1]s\ntable netdev %[1]s {\n%[2]s%[3]s}\n", table(link),
 		w.maps, strings.Join(w.chains, "")) + firewall(link, n.Firewall), nil
 }

@@ -24,11 +24,11 @@ func TestRules(t *testing.T) {
 	all := []string{"ether saddr != 02:00:00:00:00:01 drop", "ether type != { ip, ip6, arp } drop",
 		"ip saddr != { 10.0.0.0/24, 0.0.0.0, 192.0.2.7 } drop", "arp saddr ether != 02:00:00:00:00:01 drop",
 		"ip6 saddr != { fd00:1::/64, ::, fd00::ff:fe00:1, fe80::ff:fe00:1 } drop", "udp dport { 67, 68 } jump dhcp4",
-		"hook egress"}
+		"ether daddr & 01:00:00:00:00:00", "vlan id != 0 drop", "ether type 8021ad drop"}
 	n := NIC{Addresses: prefixes("10.0.0.5/32", "10.0.0.0/24", "10.0.0.9/32", "192.0.2.7/32", "fd00:1::1/128",
 		"fd00:1::/64"), Autoconf: prefixes("fd00::/64")}
-	for flag, left := range map[*bool][]int{new(bool): {}, &n.AllowMACSpoofing: {0, 6}, &n.AllowRestrictedTraffic: {1},
-		&n.AllowIPSpoofing: {2, 3, 4}, &n.AllowDHCPSpoofing: {2, 3, 4, 5}, &n.AllowUnfilteredPromisc: {6}} {
+	for flag, left := range map[*bool][]int{new(bool): {}, &n.AllowMACSpoofing: {0, 6},
+		&n.AllowRestrictedTraffic: {1, 7, 8}, &n.AllowIPSpoofing: {2, 3, 4}, &n.AllowDHCPSpoofing: {2, 3, 4, 5}, &n.AllowUnfilteredPromisc: {6}} {
 		*flag = true
 		text := rules(n)
 		*flag = false

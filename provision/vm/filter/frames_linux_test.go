@@ -1,7 +1,10 @@
 package filter
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 	"os"
@@ -14,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"bakeoff/base/fault"
 	"bakeoff/provision/vm/filter/filtertest"
 )
 
@@ -54,9 +58,8 @@ func packets(link string, protocol int) (int, error) {
 	return fd, err
 }
 
-// Every frame that needs a flag is dropped without it, and passes with it; all frames are sent
-// with each set of flags. The rules are changed while the link is up.
-func TestPacketsThatMustNotPass(t *testing.T) {
+func needsNetworks(t *testing.T) {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("makes network namespaces; run without -short")
 	}
@@ -66,6 +69,30 @@ func TestPacketsThatMustNotPass(t *testing.T) {
 	if _, err := exec.LookPath("nft"); err != nil {
 		t.Skip("needs nft: apt-get install nftables")
 	}
+}
+
+// links makes a bridge between a guest (inner, with its other end outer) and a host (sees), and
+// opens sockets for the frames that one of them sends and the other one receives.
+func links(t *testing.T, sends, receives string) (from, to int, err error) {
+	t.Helper()
+	run(t, "", "ip", "link", "add", "inner", "type", "veth", "peer", "name", "outer")
+	run(t, "", "ip", "link", "add", "sees", "type", "veth", "peer", "name", "port")
+	run(t, "", "ip", "link", "add", "br0", "type", "bridge", "mcast_snooping", "0")
+	for _, l := range []string{"inner", "outer", "sees", "port", "br0"} {
+		run(t, "", "ip", "link", "set", l, "addrgenmode", "none", "up")
+	}
+	run(t, "", "ip", "link", "set", "outer", "master", "br0")
+	run(t, "", "ip", "link", "set", "port", "master", "br0")
+	if from, err = packets(sends, 0); err == nil {
+		to, err = packets(receives, unix.ETH_P_ALL)
+	}
+	return from, to, err
+}
+
+// Every frame that needs a flag is dropped without it, and passes with it; all frames are sent
+// with each set of flags. The rules are changed while the link is up.
+func TestPacketsThatMustNotPass(t *testing.T) {
+	needsNetworks(t)
 	frames := filtertest.Frames()
 	kinds := 0
 	for _, f := range frames {
@@ -77,18 +104,9 @@ func TestPacketsThatMustNotPass(t *testing.T) {
 		t.Errorf("%d kinds of frames", kinds)
 	}
 	within(t, func() {
-		run(t, "", "ip", "link", "add", "inner", "type", "veth", "peer", "name", "outer")
-		run(t, "", "ip", "link", "add", "sees", "type", "veth", "peer", "name", "port")
-		run(t, "", "ip", "link", "add", "br0", "type", "bridge", "mcast_snooping", "0")
-		for _, l := range []string{"inner", "outer", "sees", "port", "br0"} {
-			run(t, "", "ip", "link", "set", l, "addrgenmode", "none", "up")
-		}
-		run(t, "", "ip", "link", "set", "outer", "master", "br0")
-		run(t, "", "ip", "link", "set", "port", "master", "br0")
-		from, err := packets("inner", 0)
-		to, err2 := packets("sees", unix.ETH_P_ALL)
-		if err != nil || err2 != nil {
-			t.Error(err, err2)
+		from, to, err := links(t, "inner", "sees")
+		if err != nil {
+			t.Error(err)
 			return
 		}
 		defer unix.Close(from)
@@ -126,6 +144,65 @@ func TestPacketsThatMustNotPass(t *testing.T) {
 	})
 }
 
+// A guest receives no frames for other MAC addresses, and none with the tag of a VLAN, unless a
+// flag permits them.
+func TestFramesThatMustNotArrive(t *testing.T) {
+	needsNetworks(t)
+	const others, tags = "allow_unfiltered_promisc", string(filtertest.RestrictedTraffic)
+	frames := []struct{ name, head, needs string }{
+		{"for it", "02000000000a 02000000000c 88b5", ""},
+		{"for all", "ffffffffffff 02000000000c 88b5", ""},
+		{"for another", "02000000000b 02000000000c 88b5", others},
+		{"for all with a tag", "ffffffffffff 02000000000c 8100 0007 88b5", tags},
+		{"for it with a tag", "02000000000a 02000000000c 8100 0007 88b5", tags},
+		{"with priority and no VLAN", "ffffffffffff 02000000000c 8100 e000 88b5", ""},
+		{"with the tag of a provider", "ffffffffffff 02000000000c 88a8 0007 8100 0008 88b5", tags},
+		{"the last one", "02000000000a 02000000000c 88b5", ""},
+	}
+	within(t, func() {
+		from, to, err := links(t, "sees", "inner")
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer unix.Close(from)
+		defer unix.Close(to)
+		for _, flag := range []string{"", others, tags} {
+			rules, err := Rules("outer", NIC{MAC: filtertest.MAC, AllowUnfilteredPromisc: flag == others,
+				AllowRestrictedTraffic: flag == tags})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			run(t, rules, "nft", "-f", "-")
+			text := func(i int) string { return fmt.Sprintf("<%d with %q>", i, flag) }
+			for i, f := range frames {
+				head, err := hex.DecodeString(strings.ReplaceAll(f.head, " ", ""))
+				if err == nil {
+					_, err = unix.Write(from, slices.Concat(head, []byte(text(i)), make([]byte, 60)))
+				}
+				if err != nil {
+					t.Error(f.name, err)
+				}
+			}
+			var seen strings.Builder
+			err = read(to, func(b []byte) bool {
+				seen.Write(b)
+				return bytes.Contains(b, []byte(text(len(frames)-1)))
+			})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for i, f := range frames {
+				if got, want := strings.Contains(seen.String(), text(i)), f.needs == "" || f.needs == flag; got != want {
+					t.Errorf("a frame %s, with %q: arrives: %v", f.name, flag, got)
+				}
+			}
+		}
+	})
+}
+
 // nicWith is the NIC of the frames with some flags.
 func nicWith(with []filtertest.Flag) NIC {
 	has := func(f filtertest.Flag) bool { return slices.Contains(with, f) }
@@ -144,29 +221,37 @@ func nicWith(with []filtertest.Flag) NIC {
 
 // collect reads frames until the last one of a round.
 func collect(fd int, round uint32, last int) (map[int]bool, error) {
-	seen, buf := map[int]bool{}, make([]byte, 4096)
-	end := time.Now().Add(time.Minute)
+	seen := map[int]bool{}
+	err := read(fd, func(b []byte) bool {
+		number, of, ok := filtertest.Read(b)
+		if !ok || of != round || number == last {
+			return ok && of == round
+		}
+		seen[number] = true
+		return false
+	})
+	return seen, fault.Op(fmt.Sprintf("round %d", round), err)
+}
+
+// read calls each for every frame until it returns true.
+func read(fd int, each func(b []byte) bool) error {
+	buf, end := make([]byte, 4096), time.Now().Add(time.Minute)
 	for {
 		p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
 		if n, err := unix.Poll(p, 1000); err != nil && err != unix.EINTR {
-			return nil, err
+			return err
 		} else if n <= 0 {
 			if time.Now().After(end) {
-				return nil, fmt.Errorf("the last frame of round %d did not arrive within a minute", round)
+				return errors.New("the last frame did not arrive within a minute")
 			}
 			continue
 		}
 		n, err := unix.Read(fd, buf)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		number, of, ok := filtertest.Read(buf[:n])
-		switch {
-		case !ok || of != round:
-		case number == last:
-			return seen, nil
-		default:
-			seen[number] = true
+		if each(buf[:n]) {
+			return nil
 		}
 	}
 }
