@@ -28,7 +28,8 @@ func TestRules(t *testing.T) {
 	n := NIC{Addresses: prefixes("10.0.0.5/32", "10.0.0.0/24", "10.0.0.9/32", "192.0.2.7/32", "fd00:1::1/128",
 		"fd00:1::/64"), Autoconf: prefixes("fd00::/64")}
 	for flag, left := range map[*bool][]int{new(bool): {}, &n.AllowMACSpoofing: {0, 6},
-		&n.AllowRestrictedTraffic: {1, 7, 8}, &n.AllowIPSpoofing: {2, 3, 4}, &n.AllowDHCPSpoofing: {2, 3, 4, 5}, &n.AllowUnfilteredPromisc: {6}} {
+		&n.AllowRestrictedTraffic: {1, 7, 8}, &n.AllowIPSpoofing: {2, 3, 4}, &n.AllowDHCPSpoofing: {2, 3, 4, 5},
+		&n.AllowUnfilteredPromisc: {6}} {
 		*flag = true
 		text := rules(n)
 		*flag = false
