@@ -179,10 +179,18 @@ func once(ctx context.Context, cmd *exec.Cmd, first bool, left time.Duration, be
 	if left > 0 {
 		stopTimer = time.AfterFunc(left, func() { killGroup(p.Pid) }).Stop
 	}
+	std.closeTheirs()
+	ended := false
+	if waited == nil && std.onlyReads() {
+		ended = awaitBriefly(p, std, brief(left))
+		e.end = time.Now()
+	}
 	std.copy()
 	stop := waited.watch(p.Pid)
 	state, err := p.Wait()
-	e.end = time.Now()
+	if !ended {
+		e.end = time.Now()
+	}
 	stop()
 	unwatch()
 	stopTimer()
@@ -194,6 +202,16 @@ func once(ctx context.Context, cmd *exec.Cmd, first bool, left time.Duration, be
 	end := local.EndOf(state)
 	e.code, e.signal = end.Code, end.Signal
 	return e, nil
+}
+
+// brief is how long a command is awaited by awaitBriefly, if it may take the time left; 0 is no
+// limit. What else happens in the agent waits for so long.
+func brief(left time.Duration) time.Duration {
+	const most = 20 * time.Millisecond
+	if left > 0 {
+		return min(left, most)
+	}
+	return most
 }
 
 // outputDelay is how long the output of a command that has ended is read, if a process
@@ -212,10 +230,22 @@ func rehearse(attr *os.ProcAttr) {
 // streams are the standard streams of a command. What is no file has a pipe.
 type streams struct {
 	theirs [3]*os.File
-	ours   []*os.File // to be closed: those that were opened here
-	reads  []*os.File // of them, the ends that are read
+	ours   []*os.File  // to be closed: those that were opened here
+	writes []*os.File  // of them, the ends of the command
+	reads  []*os.File  // of them, the ends that are read
+	outs   []io.Writer // to which they are copied
 	copies []func()
 	done   sync.WaitGroup
+}
+
+// onlyReads reports whether nothing must be written while the command runs.
+func (s *streams) onlyReads() bool { return len(s.copies) == len(s.reads) }
+
+// closeTheirs closes the ends of the command, once it has them.
+func (s *streams) closeTheirs() {
+	for _, w := range s.writes {
+		w.Close()
+	}
 }
 
 // openStreams opens files and pipes for what cmd names.
@@ -261,16 +291,16 @@ func (s *streams) open(cmd *exec.Cmd) error {
 		if err != nil {
 			return err
 		}
-		s.theirs[1+i], s.ours, s.reads = w, append(s.ours, r, w), append(s.reads, r)
+		s.theirs[1+i], s.ours, s.writes = w, append(s.ours, r, w), append(s.writes, w)
+		s.reads, s.outs = append(s.reads, r), append(s.outs, out)
 		s.copies = append(s.copies, func() {
-			w.Close()
 			s.done.Go(func() { _, _ = io.Copy(out, r) }) // until the end, or until wait closes it
 		})
 	}
 	return nil
 }
 
-// copy begins to copy, once the command has its ends.
+// copy begins to copy.
 func (s *streams) copy() {
 	for _, begin := range s.copies {
 		begin()

@@ -160,6 +160,27 @@ func TestExecBoundsOutput(t *testing.T) {
 	}
 }
 
+// All output of a command is kept in its order: what it prints at once, which is more than a
+// pipe holds, and what it prints when the agent has stopped waiting briefly for it.
+func TestExecKeepsOutputOfAllTimes(t *testing.T) {
+	const script = "echo first; echo error >&2; head -c 200000 /dev/zero; sleep 0.1; echo then; echo more >&2; exit 3"
+	r := execResult(t, "--", "/bin/sh", "-c", script)
+	if want := "first\n" + strings.Repeat("\x00", 200000) + "then\n"; string(r.Stdout) != want || r.Truncated {
+		t.Errorf("%d bytes of %d, truncated %v", len(r.Stdout), len(want), r.Truncated)
+	}
+	if string(r.Stderr) != "error\nmore\n" || r.Code != 3 || r.Signal != "" {
+		t.Errorf("%q, code %d, signal %q", r.Stderr, r.Code, r.Signal)
+	}
+	// Closed by the command before its end, and killed within the brief time.
+	if r := execResult(t, "--", "/bin/sh", "-c", "echo x; exec >&- 2>&-; sleep 0.1; exit 4"); string(r.Stdout) != "x\n" ||
+		r.Code != 4 {
+		t.Errorf("%q, code %d", r.Stdout, r.Code)
+	}
+	if r := execResult(t, "--timeout", "5ms", "--", "/bin/sleep", "1000000"); r.Signal == "" || r.ElapsedNS < 5e6 {
+		t.Errorf("signal %q after %d ns", r.Signal, r.ElapsedNS)
+	}
+}
+
 // A repeated command is executed until the time has passed, at least twice if it is short,
 // and the result has the time of each execution and the output of the last.
 func TestExecRepeats(t *testing.T) {
