@@ -325,7 +325,7 @@ exec $b sleep 1000000
 }
 
 // Raw frames of every kind are sent from inside of a container and of a machine, with each set
-// of flags, and captured in another guest. Flags change while the guests run.
+// of flags, and captured in another guest, which may receive all of them. Flags change while the guests run.
 func TestPacketsThatMustNotPass(t *testing.T) {
 	h := networkHome(t)
 	frames := filtertest.Frames()
@@ -339,7 +339,7 @@ func TestPacketsThatMustNotPass(t *testing.T) {
 	sends := box(t, h, "frames", []string{"/sender"}, "sender", "frames")
 	do(t, h, "network", "create", "back", "--subnet", "10.9.0.0/24")
 	do(t, h, "create", "-f", file(t, "o.yaml", fmt.Sprintf("{brand: docker, alias: observer, image: %s, ram: 64, "+
-		"nics: [{nic_tag: back, ips: 10.9.0.77/24}]}", box(t, h, "box", sleeps))))
+		"nics: [{nic_tag: back, ips: 10.9.0.77/24, allow_restricted_traffic: true}]}", box(t, h, "box", sleeps))))
 	fd := capture(t, "/run/netns/bo-vm-"+guest(t, h, "observer").UUID, "net0")
 	defer unix.Close(fd)
 	for _, brand := range []string{"docker", "microvm"} {
