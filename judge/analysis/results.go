@@ -109,8 +109,8 @@ const ResultsSchema = "bakeoff/results/v1"
 // reasons. 6: BeyondMargin. 7: the gate stall. 8: the gate cpu-wait.
 // 9: the gate clock-drift. 10: exact metrics. 11: cpu-wait does not apply to CPU time.
 // 12: the gate own-time; path for other generators than bakeoff's; gates of the clock spare
-// what the controller timed.
-const Rules = 12
+// what the controller timed. 13: path from 75 % of the bytes on, with idle CPUs.
+const Rules = 13
 
 // Scope says for which environments a verdict holds.
 type Scope string

@@ -56,6 +56,8 @@ const (
 	rawShare      = 0.005   // of it, between a clock and its uncorrected self
 	pathShare     = 0.95    // of the responses that the way carries,
 	bytesShare    = 0.90    // or of the bytes: a queue with a bucket of tokens carries more at first,
+	idleBytes     = 0.75    // of the bytes, while in a closed loop
+	idleShare     = 0.25    // of the CPUs are busy at most;
 	pathBusy      = 0.90    // of the CPUs that the server can use
 	lateShare     = 0.50    // of the latency at the same quantile
 	diskShare     = 0.50    // of the bytes that were forced to the disk,

@@ -35,7 +35,13 @@ func TestPathGateCountsBytesAndOwnTime(t *testing.T) {
 	if got := pathGate(trial(25e5, .3)); got != why {
 		t.Errorf("%q", got)
 	}
-	for name, x := range map[string]Trial{"a busy server": trial(25e5, .95), "half a link": trial(125e4, .3)} {
+	if got := pathGate(trial(2e6, .2)); !strings.HasPrefix(got, "eth0 received 16 Mbit/s") {
+		t.Errorf("80 %% of a link, in a closed loop with idle CPUs: %q", got)
+	}
+	open := trial(2e6, .2)
+	open.Cell.Params = param.Values{"rate": "500/s"}
+	for name, x := range map[string]Trial{"a busy server": trial(25e5, .95), "half a link": trial(125e4, .2),
+		"80 % with busy CPUs": trial(2e6, .3), "80 % at a fixed rate": open} {
 		if got := pathGate(x); got != "" {
 			t.Errorf("%s: %q", name, got)
 		}

@@ -7,10 +7,8 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/measure/tool"
-	"bakeoff/measure/webroot"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/http"
-	"bakeoff/measure/workload/http/load"
 	"bakeoff/measure/workload/http/path"
 	"bakeoff/measure/workload/http/server"
 )
@@ -113,5 +111,5 @@ func (s *site) measurePath(ctx context.Context, web *server.Server) error {
 	}
 	return path.Measure(ctx, s.target, path.Use{Addr: web.Addr().Addr(), Connections: p.Int("connections"),
 		Threads: p.Int("threads"), KeepAlive: keep, Protocol: cmp.Or(p.Text("protocol"), http.One),
-		Page: load.MeanLength(web.URLs(), webroot.MinPage), Workers: p.Int("workers"), Time: p.Duration("time")})
+		Page: web.MeanResponse(ctx), Workers: p.Int("workers"), Time: p.Duration("time")})
 }

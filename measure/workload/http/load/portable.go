@@ -307,23 +307,24 @@ type Peer struct {
 }
 
 // Get requests u once, as the generator does, checks the response, and returns its head
-// (over HTTP/2 the frame of it). The error is the class of the failure.
-func (p Peer) Get(ctx context.Context, u URL, timeout time.Duration) (head string, err error) {
+// (over HTTP/2 the frame of it) and the length of its body in bytes, 0 if u varies. The error
+// is the class of the failure.
+func (p Peer) Get(ctx context.Context, u URL, timeout time.Duration) (head string, length int64, err error) {
 	l := &load{addr: p.Addr, timeout: timeout, http2: p.HTTP2}
 	if p.Certificate != "" {
 		l.tls = &tls.Config{} // for the scheme; connect has its own
 	}
 	a, err := newAsk(u, l)
 	if err != nil {
-		return "", err
+		return "", 0, err
 	}
 	c := &client{load: l, buf: make([]byte, 16<<10), list: newList([]*ask{a}), dial: p.connect,
 		in: reader{session: l.session()}}
 	defer c.hangUp()
 	if why := c.exchange(ctx); why != "" {
-		return "", errors.New(why)
+		return "", 0, errors.New(why)
 	}
-	return string(c.list.expect[0].memo), nil
+	return string(c.list.expect[0].memo), int64(len(a.known.Load().body)), nil
 }
 
 // Offers returns the protocols that the server agrees to in a TLS handshake (ALPN, RFC 7301):

@@ -46,7 +46,7 @@ const (
 	// arrive together.
 	enough = 4 * connections
 	// slowTime is how long a path is measured that carries fewer in the usual time.
-	slowTime = 2 * time.Second
+	slowTime = time.Second
 	// fillTime is the load before the measurement: a queue that holds back by a bucket of
 	// tokens, as clouds do, lets the first bytes pass at once.
 	fillTime = 50 * time.Millisecond

@@ -12,7 +12,6 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/measure/execution"
-	"bakeoff/measure/webroot"
 	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/http"
 	"bakeoff/measure/workload/http/load"
@@ -51,7 +50,7 @@ func (Runner) Prepare(ctx context.Context, t execution.Target, p param.Values) e
 			return fault.Op("http: prepare the list of URLs", err)
 		}
 	}
-	return fault.Op("http: measure the path", path.Measure(ctx, t, s.pathUse()))
+	return fault.Op("http: measure the path", path.Measure(ctx, t, s.pathUse(ctx)))
 }
 
 // Reset checks that the server still answers: its state is carried over between
@@ -104,11 +103,11 @@ func (Runner) Run(ctx context.Context, t execution.Target, p param.Values) (work
 }
 
 // pathUse is how the trials use the path: for a list, with responses of the mean length.
-func (s sides) pathUse() path.Use {
+func (s sides) pathUse(ctx context.Context) path.Use {
 	p := s.params
 	return path.Use{Addr: s.Addr().Addr(), Connections: p.Int("connections"), Threads: p.Int("threads"),
 		KeepAlive: p.Bool("keepalive"),
-		Protocol:  p.Text("protocol"), Priority: s.priority(), Page: load.MeanLength(s.URLs(), webroot.MinPage),
+		Protocol:  p.Text("protocol"), Priority: s.priority(), Page: s.MeanResponse(ctx),
 		Workers: p.Int("workers"), Time: p.Duration("time")}
 }
 

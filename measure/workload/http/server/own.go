@@ -19,6 +19,7 @@ import (
 	"bakeoff/base/safetext"
 	"bakeoff/base/shell"
 	"bakeoff/measure/execution"
+	"bakeoff/measure/webroot"
 	"bakeoff/measure/workload/http"
 	"bakeoff/measure/workload/http/load"
 	"bakeoff/reach/conn"
@@ -299,11 +300,27 @@ const ownLines = 5
 
 // serverField is the field Server of a response; "" if it has none.
 func (s *Server) serverField(ctx context.Context) (string, error) {
-	head, err := s.peer().Get(ctx, s.urls[0], checkTime)
+	head, _, err := s.peer().Get(ctx, s.urls[0], checkTime)
 	for line := range strings.Lines(head) {
 		if name, value, _ := strings.Cut(line, ":"); strings.EqualFold(name, "Server") {
 			return safetext.Line(strings.TrimSpace(value)), err
 		}
 	}
 	return "", err
+}
+
+// maxMean bounds the mean response with which a path is measured, in bytes: larger ones fill
+// it no better.
+const maxMean = 1 << 20
+
+// MeanResponse is the mean length of the bodies that the generator gets, in bytes. The user's
+// server is asked for its first page if nothing else says how long that is.
+func (s *Server) MeanResponse(ctx context.Context) int64 {
+	urls := slices.Clone(s.urls)
+	if s.isUsers() && urls[0].Length < 0 {
+		if _, length, err := s.peer().Get(ctx, urls[0], checkTime); err == nil { // Check says what is wrong
+			urls[0].Length = length
+		}
+	}
+	return min(load.MeanLength(urls, webroot.MinPage), maxMean)
 }

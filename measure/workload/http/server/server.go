@@ -298,7 +298,7 @@ func (s *Server) fetchPage(ctx context.Context, limit time.Duration) error {
 	if !s.isUsers() {
 		page = urlOf(s.site.Home())
 	}
-	_, err := s.peer().Get(ctx, page, limit)
+	_, _, err := s.peer().Get(ctx, page, limit)
 	return err
 }
 
