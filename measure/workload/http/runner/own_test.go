@@ -40,7 +40,7 @@ func ownServer(t *testing.T) string {
 		w.Header().Set("Server", "mine/1.0")
 		switch r.URL.Path {
 		case "/page":
-			io.WriteString(w, "a page")
+			io.WriteString(w, "a page"+strings.Repeat(".", pageRest))
 		case "/dynamic":
 			n++
 			fmt.Fprintf(w, "answer %d", n)
@@ -57,6 +57,9 @@ func ownServer(t *testing.T) string {
 
 // agentless is an environment in which nothing can be started.
 type agentless struct{ driver.Instance }
+
+// pageRest is the length of the page of the user's server, but for its first words.
+const pageRest = 20_000
 
 func (agentless) Exec(context.Context, conn.Cmd) (conn.Exit, error) {
 	return conn.Exit{}, fault.New(fault.Unsupported, "it has no agent")
@@ -146,6 +149,10 @@ func TestOwnServer(t *testing.T) {
 			if unknown := strings.Contains(path.Reason, "it has no agent"); unknown != tt.mute ||
 				tt.mute && (len(asked) != 1 || asked[0] != 80) {
 				t.Errorf("the path is %+v; asked for the ports %v", path, asked)
+			}
+			// The responder's responses are as long as those of the user's server.
+			if !tt.mute && !(path.BytesPerSecond > pageRest*path.PerSecond) {
+				t.Errorf("the path was measured with other responses than the page: %+v", path)
 			}
 		})
 	}
