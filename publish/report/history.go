@@ -106,7 +106,7 @@ type historyLab struct {
 	Notes                    []string
 	Steps                    []historyStep
 	Series                   []historySeries
-	Hidden                   int // series that are not shown
+	Hidden                   string // about the series that are not shown
 	Runs                     []historyRun
 	LeftOut                  table
 }
@@ -224,7 +224,7 @@ func historyLabOf(b *builder, by compare.By, l history.Lab, id string, links []s
 	if opt.All {
 		shown = l.Series
 	}
-	out.Hidden = len(l.Series) - len(shown)
+	out.Hidden = hiddenSeries(l, shown)
 	names := runNames(l.Runs)
 	for _, s := range shown {
 		f := b.drawFigure(TrendFigure(by, l, s), "")
@@ -490,3 +490,22 @@ func ChangesOf(r history.Result) (out []Change) {
 	}
 	return out
 }
+// hiddenSeries says how many series of a lab are not shown, and which of them have a step;
+// "" if all are shown.
+func hiddenSeries(l history.Lab, shown []history.Series) string {
+	if len(shown) == len(l.Series) {
+		return ""
+	}
+	var stepped []string
+	for _, s := range l.Series {
+		if !s.Primary && len(s.Steps) > 0 {
+			stepped = append(stepped, seriesName(s))
+		}
+	}
+	out := unit.Count(len(l.Series)-len(shown), "other metric") + " not shown; bakeoff history --all shows all."
+	if len(stepped) > 0 {
+		out += " There are steps in " + strings.Join(stepped, "; ") + ", but the error rate does not cover them."
+	}
+	return out
+}
+

@@ -139,6 +139,28 @@ func TestHistoryText(t *testing.T) {
 	}
 }
 
+// A step in a metric that is not shown is named.
+func TestHistoryNamesHiddenSteps(t *testing.T) {
+	r := past(t, nil)
+	l := &r.Labs[0]
+	other := l.Series[0]
+	other.Primary, other.Metric = false, "cpu"
+	level := other
+	level.Metric, level.Steps = "memory", nil
+	l.Series = append(l.Series, other, level)
+	var out strings.Builder
+	must(t, HistoryText(&out, r, false, Terminal{Width: 200}))
+	page, err := History(r, HistoryOption{})
+	must(t, err)
+	want := "2 other metrics not shown; bakeoff history --all shows all. There are steps in " + seriesName(other) +
+		", but the error rate does not cover them."
+	for _, text := range []string{out.String(), string(page)} {
+		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
+			t.Errorf("no %q in\n%.3000s", want, text)
+		}
+	}
+}
+
 func TestReadHistory(t *testing.T) {
 	d, p := example()
 	dir := folder(t, d, p, copied(t, analysis.Analyse(d)))

@@ -45,9 +45,9 @@ func (t *textWriter) history(r history.Result, all bool) {
 		for _, s := range shown {
 			t.historySeries(r.By, l, s)
 		}
-		if hidden := len(l.Series) - len(shown); hidden > 0 {
+		if hidden := hiddenSeries(l, shown); hidden != "" {
 			t.out.WriteString("\n")
-			t.wrapped("", unit.Count(hidden, "other metric")+" not shown; --all shows all.")
+			t.wrapped("", hidden)
 		}
 	}
 	for _, x := range r.Unread {
