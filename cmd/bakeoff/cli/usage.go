@@ -135,6 +135,9 @@ func Between(lo, hi int, what string) cobra.PositionalArgs {
 		if len(args) >= lo && len(args) <= hi {
 			return nil
 		}
+		if len(args) < lo && lo > 1 {
+			return Usage(c, fmt.Errorf("the command needs %s", what))
+		}
 		if len(args) < lo {
 			return Usage(c, fmt.Errorf("%s is missing", what))
 		}
