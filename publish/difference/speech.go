@@ -158,6 +158,19 @@ func (w Speech) Between(n Notation, lo, hi *float64, v float64) string {
 	return Percentage(100*(a-1)) + "–" + Percentage(100*(b-1)) + unit
 }
 
+// Change is a difference with its interval as the function Change writes it, with factors in words:
+// "6.00 times as fast [5.95–6.10 times]".
+func (w Speech) Change(scale sample.Scale, unitName string, estimate, lo, hi *float64) string {
+	n := Of(scale, unitName, estimate, lo, hi)
+	switch {
+	case estimate == nil || !n.Factors || !isUsable(*estimate):
+		return Change(scale, unitName, estimate, lo, hi)
+	case lo == nil && hi == nil:
+		return w.Column(n, *estimate)
+	}
+	return w.Column(n, *estimate) + " [" + w.Between(n, lo, hi, *estimate) + "]"
+}
+
 // factors writes an interval of factors as its estimate v is said.
 func (w Speech) factors(lo, hi *float64, v float64) string {
 	if v <= 1 && w.inverse {

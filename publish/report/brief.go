@@ -189,11 +189,7 @@ func changeText(c analysis.Comparison) string {
 	case v == nil:
 		return n.Between(lo, hi)
 	}
-	if n.Factors {
-		w := difference.Speak(c.Metric, c.Unit, c.Better)
-		return w.Column(n, *v) + " [" + w.Between(n, lo, hi, *v) + "]"
-	}
-	return n.Text(*v) + " [" + n.Between(lo, hi) + "]"
+	return difference.Speak(c.Metric, c.Unit, c.Better).Change(c.Scale, c.Unit, v, lo, hi)
 }
 
 // maxOpen is the number of explanations below a panel; the page has all.

@@ -147,11 +147,12 @@ func (t *textWriter) fleetComparison(l fleet.Lab, c fleet.Comparison) {
 	f := fleetFigure(l, c)
 	var rows []percent.Row
 	var texts []string
+	words := difference.Speak(c.Metric, c.Unit, c.Better)
 	for _, r := range f.Rows {
 		if r.Value == nil { // the sentence says why
 			continue
 		}
-		text := difference.Change(c.Scale, c.Unit, r.Value, r.Lo, r.Hi)
+		text := words.Change(c.Scale, c.Unit, r.Value, r.Lo, r.Hi)
 		r.Label = keepEnds(r.Label, 21)
 		if t.ASCII {
 			r.Label, text = toASCII(r.Label), toASCII(text)
@@ -159,7 +160,7 @@ func (t *textWriter) fleetComparison(l fleet.Lab, c fleet.Comparison) {
 		rows, texts = append(rows, r), append(texts, text)
 	}
 	if len(rows) > 0 && !f.Axis.Difference {
-		t.drawRows(f.Axis, difference.Speak(c.Metric, c.Unit, c.Better), rows, texts)
+		t.drawRows(f.Axis, words, rows, texts)
 	}
 }
 

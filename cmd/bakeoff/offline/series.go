@@ -287,7 +287,7 @@ func seriesRows(r series.Result, metric seriesTable, sort string) (head []string
 		out = append(out, row)
 	}
 	for _, g := range metric.geomeans(r) {
-		out = append(out, []string{report.GeomeanName(g), g.Contender, "", "", geomeanText(g)})
+		out = append(out, []string{report.GeomeanName(g), g.Contender, "", "", geomeanText(g, rows[0].Unit)})
 	}
 	return head, out, notes
 }
@@ -307,8 +307,10 @@ func valuesText(x series.Summary) string {
 	return text
 }
 
-func geomeanText(g analysis.Geomean) string {
-	return cli.Whole(difference.Change(sample.Ratio, "", g.Ratio, g.CI[0], g.CI[1]))
+// geomeanText is the geometric mean of a metric with this unit.
+func geomeanText(g analysis.Geomean, unitName string) string {
+	words := difference.Speak(g.Metric, unitName, g.Better)
+	return cli.Whole(words.Change(sample.Ratio, unitName, g.Ratio, g.CI[0], g.CI[1]))
 }
 
 // arranged returns the summaries of a metric: those of a cell together, and in it the
@@ -394,7 +396,8 @@ func changeText(r series.Result, x series.Summary) (text string, notes []string)
 		}
 		return "–", nil
 	}
-	return cli.Whole(difference.Change(c.Scale, c.Unit, c.Ratio, c.CI[0], c.CI[1])), c.Warnings
+	words := difference.Speak(c.Metric, c.Unit, c.Better)
+	return cli.Whole(words.Change(c.Scale, c.Unit, c.Ratio, c.CI[0], c.CI[1])), c.Warnings
 }
 
 // printDifferences lists the facts that the contenders do not share.
