@@ -308,7 +308,6 @@ users:
 	mirrorSpec = `recipe: void-zfs
 mirror_disk: %[3]s
 mirror: %[4]s
-hibernate: true
 swap_gib: 3
 zfsbootmenu: {file: %[1]s/zbm.EFI, sha256: %[2]s}
 secrets: {pool: "file:%[1]s/pool", swap: "file:%[1]s/swap", root: "file:%[1]s/root"}
@@ -323,7 +322,6 @@ secrets: {swap: "file:%[1]s/swap", root: "file:%[1]s/root"}
 	grubSpec = `recipe: debian-zfs
 release: bookworm
 mirror_disk: %[3]s
-hibernate: true
 swap_gib: 3
 secrets: {pool: "file:%[1]s/pool", swap: "file:%[1]s/swap", root: "file:%[1]s/root"}
 `

@@ -71,7 +71,8 @@ func Questions(recipe string) []Question {
 		{Key: "encryption", Text: "Encryption of the pool, aes-256-gcm or off", Default: "aes-256-gcm", shape: ciphers},
 		{Key: "secrets.pool", Text: "Passphrase of the pool, " + ref, Default: "prompt", shape: secret,
 			when: func(a map[string]string) bool { return a["encryption"] != "off" }},
-		{Key: "hibernate", Text: "Hibernation", Default: "no", shape: yesNo},
+		{Key: "hibernate", Text: "Hibernation", Default: "no", shape: yesNo,
+			when: func(a map[string]string) bool { return a["mirror_disk"] == "" }},
 		{
 			Key:     "secrets.swap",
 			Text:    "Passphrase of the swap, " + ref,

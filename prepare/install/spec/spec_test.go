@@ -13,6 +13,7 @@ func TestMistakes(t *testing.T) {
 	src := `schema: bakeoff/install/v1
 recipe: void-zsf
 disk: /dev/sda
+mirror_disk: /dev/disk/by-id/ata-X_2
 hostname: Box_1
 hostnam: x
 timezone: ../../etc/shadow
@@ -33,9 +34,9 @@ users:
 		t.Fatal("no mistake found")
 	}
 	for _, want := range []string{
-		`i.yaml:2:`, `i.yaml:3:7: disk`, `i.yaml:4:`, `i.yaml:5:1: unknown key "hostnam"`, `i.yaml:6:`,
-		"zfsbootmenu.sha256", "i.yaml:14:9: secrets.pool", "secrets.swap is missing", "i.yaml:17:",
-		"i.yaml:10:32: kernel_args.1", "modules.file", "modules.sha256", "modules is for debian-zfs only",
+		`i.yaml:2:`, `i.yaml:3:7: disk`, `i.yaml:5:`, `i.yaml:6:1: unknown key "hostnam"`, `i.yaml:7:`,
+		"zfsbootmenu.sha256", "i.yaml:15:9: secrets.pool", "secrets.swap is missing", "i.yaml:18:",
+		"i.yaml:11:32: kernel_args.1", "i.yaml:10:12: a mirror starts without the disk that holds the hibernated system", "modules.file", "modules.sha256", "modules is for debian-zfs only",
 		"base.file", "base.sha256", "base is for debian-zfs only",
 	} {
 		if !strings.Contains(err.Error(), want) {
