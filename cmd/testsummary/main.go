@@ -9,6 +9,7 @@
 //
 // With -refuse REGEXP a test that skipped for a reason that matches counts as
 // failed: where everything is to be installed, a missing package is no excuse.
+// With -v it prints what the tests say while they run.
 // It exits 1 when something failed, and 2 when its input is not what go test
 // prints.
 package main
@@ -24,12 +25,14 @@ import (
 
 func main() {
 	refuse := flag.String("refuse", "", "count tests that skipped for a reason that matches this `regexp` as failed")
+	verbose := flag.Bool("v", false, "print what the tests say while they run")
 	flag.Parse()
-	os.Exit(run(os.Stdin, os.Stdout, *refuse, flag.Args()...))
+	os.Exit(run(os.Stdin, os.Stdout, *refuse, *verbose, flag.Args()...))
 }
 
-func run(in io.Reader, out io.Writer, refuse string, packages ...string) int {
+func run(in io.Reader, out io.Writer, refuse string, verbose bool, packages ...string) int {
 	s := newSummary()
+	s.verbose = verbose
 	if refuse != "" {
 		re, err := regexp.Compile(refuse)
 		if err != nil {

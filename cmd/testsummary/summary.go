@@ -33,6 +33,7 @@ type key struct{ pkg, test string }
 // summary is what was seen so far.
 type summary struct {
 	refuse         *regexp.Regexp
+	verbose        bool // output is printed when it comes
 	output         map[key]string
 	parents        map[key]bool // tests that have subtests: only leaves are counted
 	passed, failed int
@@ -85,6 +86,9 @@ func (s *summary) line(line []byte, out io.Writer) {
 	case "build-output":
 		io.WriteString(out, e.Output)
 	case "output":
+		if s.verbose && e.Test != "" {
+			io.WriteString(out, e.Output)
+		}
 		if len(s.output[k]) < heldBytes {
 			s.output[k] += e.Output
 		}
@@ -113,7 +117,10 @@ func (s *summary) testEnds(e event, out io.Writer) {
 	case e.Action == "fail":
 		// A parent that failed only because of its subtests has nothing to say.
 		if said := testOutput(s.output[k]); !s.parents[k] || said != "" {
-			fmt.Fprintf(out, "--- FAIL %s (%.1f s)\n%s", name, e.Elapsed, s.output[k])
+			fmt.Fprintf(out, "--- FAIL %s (%.1f s)\n", name, e.Elapsed)
+			if !s.verbose {
+				io.WriteString(out, s.output[k])
+			}
 			s.fail(c, name)
 		}
 	case e.Action == "skip":

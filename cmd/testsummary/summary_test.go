@@ -85,7 +85,7 @@ func TestSummary(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out strings.Builder
-			if code := run(strings.NewReader(c.in), &out, c.refuse, c.packages...); code != c.code {
+			if code := run(strings.NewReader(c.in), &out, c.refuse, false, c.packages...); code != c.code {
 				t.Errorf("exit code %d, want %d", code, c.code)
 			}
 			for _, w := range c.want {
@@ -94,5 +94,19 @@ func TestSummary(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestVerbose prints what tests say once, and the skips again at the end.
+func TestVerbose(t *testing.T) {
+	var out strings.Builder
+	if code := run(strings.NewReader(mixed+failing), &out, "", true); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	for want, times := range map[string]int{"=== RUN   TestGood\n": 1, "b_test.go:3: got 1, want 2": 1,
+		"needs crun: apt-get install crun": 2} {
+		if got := strings.Count(out.String(), want); got != times {
+			t.Errorf("%q is there %d times, want %d\n%s", want, got, times, out.String())
+		}
 	}
 }
