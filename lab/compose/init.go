@@ -198,7 +198,9 @@ func storageFor(cells []cell, envs []Env) (out []storage, err error) {
 		if i < 0 {
 			i, out = len(out), append(out, storage{path: at, size: unit.GiB})
 		}
-		out[i].size = max(out[i].size, 2*unit.Bytes(values.Bytes(c.work.FileSize)))
+		if c.work.Files != nil {
+			out[i].size = max(out[i].size, 2*unit.Bytes(c.work.Files(values).Bytes))
+		}
 		for _, b := range backings {
 			all := !slices.ContainsFunc(envs, func(e Env) bool { return !slices.Contains(e.driver.Backings, b) })
 			if all && out[i].backing == "" {

@@ -29,7 +29,7 @@ func Workloads[P workload.Parser](parsers []P) []WorkloadEntry {
 		doc := p.Doc()
 		out = append(out, WorkloadEntry{
 			Name: doc.Name, Summary: doc.Summary, Params: doc.Params, Metrics: doc.Metrics, Volume: cmp.Or(doc.Volume,
-				doc.Within), FileSize: doc.FileSize, FileMemory: doc.FileMemory, Memory: doc.Memory,
+				doc.Within), Files: doc.Files, FileMemory: doc.FileMemory, Memory: doc.Memory,
 		})
 	}
 	return out

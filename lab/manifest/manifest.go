@@ -8,6 +8,7 @@ import (
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
 	"bakeoff/judge/analysis"
+	"bakeoff/measure/workload"
 )
 
 // Schema is the schema of a lab file.
@@ -198,7 +199,9 @@ type WorkloadEntry struct {
 	Params        []param.Spec
 	Metrics       []sample.Metric
 	Volume        string // parameter with the path of the volume it needs
-	FileSize      string // parameter with the size of the file that it writes there; "" if there is none
-	FileMemory    int    // how many times as large as the memory that file must be at least; 0: any size
-	Memory        string // parameter with that memory, if it is not the environment's; "" if there is none
+	// Files are those that it keeps there; nil if their size is unknown.
+	Files func(param.Values) workload.Files `json:"-"`
+	// FileMemory is how many times as large as the memory they must be at least; 0: any size.
+	FileMemory int
+	Memory     string // parameter with that memory, if it is not the environment's; "" if there is none
 }

@@ -19,6 +19,7 @@ import (
 	"bakeoff/base/sample"
 	"bakeoff/base/unit"
 	"bakeoff/base/yamltree"
+	"bakeoff/measure/workload"
 )
 
 var update = flag.Bool("update", false, "write the golden files again")
@@ -48,12 +49,13 @@ func catalogue() Catalogue {
 						Required: true, Doc: "The algorithm."},
 					{Name: "block", Kind: param.Size, Default: "16KiB", Doc: "Bytes an operation."},
 					{Name: "time", Kind: param.Duration, Default: "2s", Doc: "How long a trial works."}}},
-			{Name: "files", Summary: "a file system", Volume: "path", FileSize: "size",
+			{Name: "files", Summary: "a file system", Volume: "path", Files: workload.FileOf("size"),
 				Metrics: []sample.Metric{higher("write", "B/s", true), higher("read", "B/s", false)}, Params: []param.Spec{
 					{Name: "path", Kind: param.Text, Default: "/data", Doc: "The volume."},
 					{Name: "size", Kind: param.Size, Default: "64MiB", Doc: "Bytes written."}}},
-			{Name: "cold", Summary: "a file that memory does not hold", Volume: "path", FileSize: "size", FileMemory: 2,
-				Memory: "ram", Metrics: []sample.Metric{higher("write", "B/s", true)}, Params: []param.Spec{
+			{Name: "cold", Summary: "a file that memory does not hold", Volume: "path",
+				Files: workload.FileOf("size"), FileMemory: 2, Memory: "ram",
+				Metrics: []sample.Metric{higher("write", "B/s", true)}, Params: []param.Spec{
 					{Name: "path", Kind: param.Text, Default: "/data", Doc: "The volume."},
 					{Name: "size", Kind: param.Size, Default: "1GiB", Doc: "Bytes written."},
 					{Name: "ram", Kind: param.Size, Doc: "Memory that the file exceeds."}}},

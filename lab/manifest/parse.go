@@ -551,42 +551,6 @@ func (r *resolver) volumes(l *Lab, root *yamltree.Node) {
 	}
 }
 
-// fits reports files of workloads that are larger than the volume that they are to
-// lie in, or too small for the memory beside them.
-func (r *resolver) fits(l *Lab, root *yamltree.Node) {
-	cells := mappings(r.sub(root, "cells", yamltree.Sequence))
-	contenders := mappings(r.sub(root, "contenders", yamltree.Sequence))
-	for i, cell := range l.Cells {
-		w, _ := r.cat.workload(cell.Workload)
-		if w.FileSize == "" || i >= len(cells) || r.bad[cells[i]] {
-			continue
-		}
-		for k, c := range l.Contenders {
-			params := c.CellOf(cell).Params
-			size := unit.Bytes(params.Bytes(w.FileSize))
-			at := r.first(cells[i], contenders[k].Get("params").Get(cell.Name).Get(w.FileSize),
-				cells[i].Get("params").Get(w.FileSize))
-			for _, v := range c.Volumes {
-				small := v.Size < size || v.Size == size && v.Backing != "tmpfs" // a file system takes some itself
-				if v.Size > 0 && small && inside(params[w.Volume], v.Path) {
-					r.fail(at, fmt.Sprintf("write a smaller %s, or a larger size of the volume", w.FileSize),
-						"cell %s writes a file of %s, and the volume %s of contender %s has %s", yamltree.Show(cell.Name), size,
-						v.Path, yamltree.Show(c.Name), v.Size)
-				}
-			}
-			memory, what := c.Memory, "the memory of contender "+yamltree.Show(c.Name)
-			if w.Memory != "" && params[w.Memory] != "" {
-				memory, what = unit.Bytes(params.Bytes(w.Memory)), w.Memory
-			}
-			if least := unit.Bytes(w.FileMemory) * memory; size < least {
-				r.fail(at, fmt.Sprintf("write %s: %s or more, or less memory", w.FileSize, least),
-					"cell %s writes a file of %s, less than %d times %s (%s), so memory would hold it",
-					yamltree.Show(cell.Name), size, w.FileMemory, what, memory)
-			}
-		}
-	}
-}
-
 // first returns the first node that exists, or else fallback.
 func (r *resolver) first(fallback *yamltree.Node, nodes ...*yamltree.Node) *yamltree.Node {
 	for _, n := range nodes {

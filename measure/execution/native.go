@@ -28,6 +28,14 @@ type native struct{ workload.NativeParser }
 // Native returns the runner of a native workload.
 func Native(p workload.NativeParser) Runner { return native{p} }
 
+// Check implements Checker.
+func (n native) Check(p param.Values) error {
+	if n.Loop().Check == nil {
+		return nil
+	}
+	return n.Loop().Check(p)
+}
+
 func (n native) Prepare(ctx context.Context, t Target, p param.Values) error {
 	if n.Loop().Prepare == nil {
 		return nil

@@ -113,9 +113,14 @@ type Doc struct {
 	// Volume names the parameter with the path of the volume that it needs;
 	// "" if it needs none.
 	Volume string `json:"volume,omitempty"`
-	// FileSize names the parameter with the size of the file that it writes to the
-	// volume; "" if there is none.
-	FileSize string `json:"file_size,omitempty"`
+	// Files are those that a cell keeps in the volume while its environment lives; nil if their
+	// size is unknown.
+	Files func(p param.Values) Files `json:"-"`
+	// Allocates is how much memory a trial allocates itself, in bytes; nil if that is unknown.
+	Allocates func(p param.Values) int64 `json:"-"`
+	// Refuse returns why an environment cannot have a trial with these parameters, of kind
+	// fault.Unsupported with what to do; nil, or a nil error, if nothing is known against it.
+	Refuse func(p param.Values, on Storage) error `json:"-"`
 	// FromHost says that the host looks at the volume as well: its kernel must have mounted it.
 	FromHost bool `json:"from_host,omitempty"`
 	// FileMemory is how many times as large as the memory the file must be at least; 0
@@ -189,8 +194,34 @@ type Cautious interface {
 	Caveat(p param.Values, on Storage) (caveat, fix string)
 }
 
+// Files are files in a volume.
+type Files struct {
+	// Name differs for different files. Cells of one workload share files of the same name.
+	Name  string
+	Bytes int64
+	Param string // the parameter that says how large they are
+}
+
+// FileOf is Doc.Files of a workload that has one file, of the size that a parameter says.
+func FileOf(name string) func(param.Values) Files {
+	return func(p param.Values) Files { return Files{Bytes: p.Bytes(name), Param: name} }
+}
+
+// OnlyUnix is Doc.Refuse of a loop that the agent for Windows does not have.
+func OnlyUnix(_ param.Values, on Storage) error {
+	if on.System != "windows" {
+		return nil
+	}
+	return fault.WithFix(fault.New(fault.Unsupported, "bakeoff-agent for Windows does not have this workload"),
+		"remove the cell; docs/guides/windows.md lists the workloads")
+}
+
 // Storage is where a workload will write, as far as it is known before a trial.
 type Storage struct {
+	// System is that of the environment, as GOOS names it; "" if it is unknown.
+	System string
+	// Backing is that of the volume, as the lab file names it; "" without a volume.
+	Backing string
 	// FileSystem is its type as df prints it, "" if it is unknown, and Properties those
 	// that the lab file sets.
 	FileSystem string

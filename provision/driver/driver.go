@@ -65,6 +65,13 @@ type HostValidator interface {
 	ValidateOn(ctx context.Context, host conn.Conn, spec Spec) error
 }
 
+// Guest is a Driver whose environments may run another operating system than their host.
+type Guest interface {
+	// System is that of an environment, as GOOS names it; "" if nothing says it before the
+	// environment runs. It changes nothing.
+	System(ctx context.Context, host conn.Conn, spec Spec) string
+}
+
 // Relative is a Driver whose options name files relative to the lab file.
 type Relative interface {
 	// SetFolder says where the lab file is; "" is unknown. It is called before all else.

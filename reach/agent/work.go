@@ -35,6 +35,9 @@ func runWork(c command.Call) int {
 	}
 	l := c.Loops[i]
 	values, err := param.ParseArgs(l.Params, f.Args())
+	if err == nil && l.Check != nil {
+		err = l.Check(values)
+	}
 	if err != nil {
 		return c.Fail(fault.Wrap(fault.Invalid, "work "+name, err))
 	}

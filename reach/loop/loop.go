@@ -15,6 +15,9 @@ import (
 type Loop struct {
 	Name   string
 	Params []param.Spec
+	// Check returns why no trial can have these parameters, of kind fault.Invalid; nil if every
+	// value that Params permits is usable. It looks at nothing else: a plan asks, and the agent.
+	Check func(p param.Values) error
 	// Run does the work and verifies its result, and that its time scales
 	// with its work. A failed check is an error.
 	Run func(ctx context.Context, p param.Values, env Env) (wire.Result, error)

@@ -1,10 +1,13 @@
 package all
 
 import (
+	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	tools "bakeoff/measure/tool/all"
+	"bakeoff/measure/workload"
 	"bakeoff/measure/workload/loops"
 	systemall "bakeoff/reach/system/all"
 )
@@ -40,6 +43,25 @@ func TestListsAreSorted(t *testing.T) {
 	for _, l := range parts {
 		if !slices.Contains(names, l) {
 			t.Errorf("the loop %s has no workload", l)
+		}
+	}
+}
+
+// A plan refuses exactly the loops that the agent for Windows does not have.
+func TestLoopsOfWindows(t *testing.T) {
+	src, err := os.ReadFile("../loops/loops_windows.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range Parsers() {
+		n, ok := p.(workload.NativeParser)
+		if !ok {
+			continue
+		}
+		doc := n.Doc()
+		refused := doc.Refuse != nil && doc.Refuse(nil, workload.Storage{System: "windows"}) != nil
+		if has := strings.Contains(string(src), doc.Name+".Loop()"); has == refused {
+			t.Errorf("%s: in the agent for Windows %v, refused in a plan %v", doc.Name, has, refused)
 		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 // New returns the workload.
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
+		Refuse:  workload.OnlyUnix,
 		Summary: "Two processes that pass a byte to each other through two pipes",
 		Metrics: []sample.Metric{sample.Throughput("op/s",
 			"round trips per second; each is two writes, two reads and, on one CPU, two context switches")},

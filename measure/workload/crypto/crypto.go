@@ -21,8 +21,9 @@ import (
 // New returns the workload.
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
-		Summary: "SHA-256 or AES-256-GCM over one block after another",
-		Metrics: []sample.Metric{sample.Throughput("B/s", "bytes hashed or encrypted per second")},
+		Summary:   "SHA-256 or AES-256-GCM over one block after another",
+		Allocates: func(p param.Values) int64 { return 2 * p.Bytes("block") },
+		Metrics:   []sample.Metric{sample.Throughput("B/s", "bytes hashed or encrypted per second")},
 		Source: []string{
 			"OpenSSL, speed(1) -elapsed -evp: whole operations (init, update, final) on a block, by the wall clock. Here " +
 				"the code is Go's, the same for all contenders; it uses the AES and SHA instructions of the processor",

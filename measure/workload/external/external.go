@@ -38,9 +38,12 @@ func (e Workload) Doc() workload.Doc {
 	out := workload.Doc{
 		Name: d.Name, Summary: d.Summary, Params: slices.Clone(d.Params),
 		Metrics: slices.Concat(d.Metrics, e.costs()),
-		Volume:  d.Volume, FileSize: d.FileSize, FileMemory: d.FileMemory, Memory: d.Memory,
+		Volume:  d.Volume, FileMemory: d.FileMemory, Memory: d.Memory,
 		State: d.State, Cache: d.Cache, Time: d.Time, Parser: d.Parser, Source: d.Source,
 		Packages: d.Packages, Programs: []string{d.Program}, Versions: d.Versions(),
+	}
+	if d.FileSize != "" {
+		out.Files = workload.FileOf(d.FileSize)
 	}
 	if d.Server == tool.Database {
 		out.Params = append(out.Params, tool.DatabaseParams()...)

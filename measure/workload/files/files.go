@@ -29,7 +29,10 @@ func New() workload.NativeParser {
 			sample.LowerRatio("latency-p50", "s", "median of the time of one operation, with its fsync"),
 			sample.LowerRatio("latency-p99", "s", "99th percentile of the time of one operation, with its fsync"),
 		},
-		Volume: "volume",
+		Volume:    "volume",
+		Files:     filesOf,
+		Allocates: func(p param.Values) int64 { return 2 * p.Bytes("block") },
+		Refuse:    refuse,
 		Cache: "warm, or cold with cache=cold, which drops the cache of the environment's own kernel, not that of a " +
 			"host below it",
 		Time: workload.TimedFor(500 * time.Millisecond),
@@ -64,9 +67,38 @@ func Loop() loop.Loop {
 			{Name: "volume", Kind: param.Text, Default: "/data", Doc: "declared path of the volume to measure"},
 			workload.TimeParam,
 		},
+		Check:   func(p param.Values) error { _, err := parse(p); return err },
 		Prepare: prepare,
 		Run:     runLoop,
 	}
+}
+
+// filesOf are the files in the volume.
+func filesOf(p param.Values) workload.Files {
+	block, size := p.Bytes("block"), p.Bytes("size")
+	switch p.Text("op") {
+	case "create-stat-delete":
+		return workload.Files{Name: "small", Bytes: (present + 1) * block, Param: "block"}
+	case "copy":
+		return workload.Files{Name: largeName(size, block), Bytes: 2 * size, Param: "size"}
+	}
+	return workload.Files{Name: largeName(size, block), Bytes: size, Param: "size"}
+}
+
+// refuse knows where no cache can be dropped: see evictPages.
+func refuse(p param.Values, on workload.Storage) error {
+	why := ""
+	switch {
+	case p.Text("cache") != "cold":
+		return nil
+	case on.System != "" && on.System != "linux":
+		why = on.System + " cannot drop a file from memory and say that it did"
+	case on.Backing == "tmpfs":
+		why = "a volume with backing: tmpfs is in memory"
+	default:
+		return nil
+	}
+	return fault.WithFix(fault.New(fault.Unsupported, "cache=cold: %s", why), "write cache: warm, or remove the cell")
 }
 
 // work is one of the operations.
@@ -91,15 +123,14 @@ type settings struct {
 	dir         string
 }
 
-func readSettings(p param.Values, env loop.Env) (settings, error) {
-	s := settings{
-		op: p.Text("op"), fsync: p.Text("fsync"), cold: p.Text("cache") == "cold",
-		block: p.Bytes("block"), size: p.Bytes("size"), dir: env.Dir,
-	}
+// parse reads the parameters, and refuses those that contradict each other.
+func parse(p param.Values) (settings, error) {
+	s := settings{op: p.Text("op"), fsync: p.Text("fsync"), cold: p.Text("cache") == "cold", block: p.Bytes("block"),
+		size: p.Bytes("size")}
 	const most = 1 << 24
 	switch {
-	case s.dir == "":
-		return s, fault.New(fault.Invalid, "files requires a directory; set --dir")
+	case s.cold && s.op != "seq-read" && s.op != "rand-read":
+		return s, fault.New(fault.Invalid, "cache=cold requires op=seq-read or op=rand-read (got %s)", s.op)
 	case s.onSmallFiles():
 	case s.block%8 != 0:
 		return s, fault.New(fault.Invalid, "block must be a multiple of 8 (got %d)", s.block)
@@ -109,9 +140,19 @@ func readSettings(p param.Values, env loop.Env) (settings, error) {
 	case s.size/s.block > most:
 		return s, fault.New(fault.Invalid, "size is %d blocks; the limit is %d: use larger blocks", s.size/s.block, most)
 	}
-	if s.cold && s.op != "seq-read" && s.op != "rand-read" {
-		return s, fault.New(fault.Invalid, "cache=cold requires op=seq-read or op=rand-read (got %s)", s.op)
+	return s, nil
+}
+
+// readSettings reads the parameters and makes the directory.
+func readSettings(p param.Values, env loop.Env) (settings, error) {
+	s, err := parse(p)
+	if err == nil && env.Dir == "" {
+		err = fault.New(fault.Invalid, "files requires a directory; set --dir")
 	}
+	if err != nil {
+		return s, err
+	}
+	s.dir = env.Dir
 	return s, os.MkdirAll(s.dir, 0o700)
 }
 

@@ -24,8 +24,10 @@ import (
 
 // path is the large file; each block size has its own.
 func (s settings) path() string {
-	return filepath.Join(s.dir, fmt.Sprintf("large-%d-%d", s.size, s.block))
+	return filepath.Join(s.dir, largeName(s.size, s.block))
 }
+
+func largeName(size, block int64) string { return fmt.Sprintf("large-%d-%d", size, block) }
 
 // pattern returns a block of bytes that do not compress.
 func pattern(size int64) []byte {

@@ -30,7 +30,8 @@ func New() workload.NativeParser {
 			sample.LowerRatio("latency", "s",
 				"time of one access of 8 bytes; accesses depend on each other with op=latency, otherwise they overlap"),
 		},
-		Time: workload.TimedFor(200 * time.Millisecond),
+		Allocates: allocates,
+		Time:      workload.TimedFor(200 * time.Millisecond),
 		Source: []string{
 			"sysbench 1.0, tests/memory: passes over one buffer in words. Its default block of 1 KiB measures the loop and " +
 				"the L1 cache; here the default is larger, and every pass is verified",
@@ -54,18 +55,41 @@ func Loop() loop.Loop {
 				Doc: "size of the memory for the chain of op=latency, a multiple of 64 B"},
 			workload.TimeParam,
 		},
-		Run: runLoop,
+		Check: checkSize,
+		Run:   runLoop,
 	}
 }
 
+// sizeOf returns the size of what one operation works on, and the parameter that says it.
+func sizeOf(p param.Values) (bytes int64, name string) {
+	if p.Text("op") == "latency" {
+		return p.Bytes("size"), "size"
+	}
+	return p.Bytes("block"), "block"
+}
+
+func checkSize(p param.Values) error {
+	if bytes, name := sizeOf(p); bytes%line != 0 {
+		return fault.New(fault.Invalid, "%s must be a multiple of %d bytes (got %d)", name, line, bytes)
+	}
+	return nil
+}
+
+// allocates is the memory of an operation.
+func allocates(p param.Values) int64 {
+	bytes, _ := sizeOf(p)
+	if p.Text("op") == "copy" {
+		return 2 * bytes
+	}
+	return bytes
+}
+
 func runLoop(ctx context.Context, p param.Values, _ loop.Env) (wire.Result, error) {
-	op, bytes := p.Text("op"), p.Bytes("block")
-	if op == "latency" {
-		bytes = p.Bytes("size")
+	if err := checkSize(p); err != nil {
+		return wire.Result{}, err
 	}
-	if bytes%line != 0 {
-		return wire.Result{}, fault.New(fault.Invalid, "the size must be a multiple of %[2]d bytes (got %[1]d)", bytes, line)
-	}
+	op := p.Text("op")
+	bytes, _ := sizeOf(p)
 	w := map[string]func(int64) work{"read": reading, "write": writing, "copy": copying, "latency": chasing}[op](bytes)
 	timing, check, err := loop.Timed{For: p.Duration("time"), Do: w.do}.Verified(ctx, w.check)
 	if err != nil {

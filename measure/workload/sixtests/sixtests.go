@@ -35,6 +35,7 @@ func New() workload.NativeParser {
 	mean := sample.HigherRatio(average, "1", "the sum divided by six: the average that articles print")
 	mean.Primary = true
 	return workload.Native(workload.Doc{
+		Refuse:  workload.OnlyUnix,
 		Summary: "The six tests of bytebench 3.1 in one trial, with the sum and the average of their ratios to 1991",
 		Metrics: []sample.Metric{mean,
 			sample.HigherRatio(sum, "1", "sum of six rates, each divided by the rate of a machine of 1991"),

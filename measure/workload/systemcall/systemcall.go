@@ -16,6 +16,7 @@ import (
 // New returns the workload.
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
+		Refuse:  workload.OnlyUnix,
 		Summary: "The shortest system call, getppid, repeatedly",
 		Metrics: []sample.Metric{sample.Throughput("op/s", "system calls per second")},
 		Source: []string{

@@ -22,6 +22,7 @@ import (
 // New returns the workload.
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
+		Refuse:  workload.OnlyUnix,
 		Summary: "Integer and floating-point arithmetic, or memory allocation and copying, by two threads per CPU",
 		Metrics: []sample.Metric{sample.Throughput("op/s", "rounds per second, all threads together; with test=both the "+
 			"mean of both rates, which is ubench's average")},

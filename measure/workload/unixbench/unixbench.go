@@ -20,6 +20,7 @@ import (
 // New returns the workload.
 func New() workload.NativeParser {
 	return workload.Native(workload.Doc{
+		Refuse:  workload.OnlyUnix,
 		Summary: "The index tests of the BYTE UNIX benchmarks: arithmetic, Dhrystone, execl, and shell scripts",
 		Metrics: []sample.Metric{sample.Throughput("op/s",
 			"rounds per second; with execl a round replaces the program once, with shell8 it runs all eight scripts, with "+

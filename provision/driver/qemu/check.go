@@ -109,6 +109,21 @@ func (Driver) ValidateOn(ctx context.Context, host conn.Conn, spec driver.Spec) 
 	return o.refuseSetup(spec)
 }
 
+// System implements driver.Guest.
+func (Driver) System(ctx context.Context, host conn.Conn, spec driver.Spec) string {
+	o, err := decode(spec.Options)
+	if err == nil && !o.bringsSystem() {
+		return systemLinux
+	}
+	if err == nil {
+		o, _, err = resolve(ctx, host, nil, o)
+	}
+	if err != nil || o.system == auto {
+		return ""
+	}
+	return o.system
+}
+
 // validate decodes the options of spec, and refuses what no host could create.
 func validate(spec driver.Spec) (options, error) {
 	o, err := decode(spec.Options)

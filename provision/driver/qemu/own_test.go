@@ -159,6 +159,25 @@ func TestDefaultsFollowFromTheKernel(t *testing.T) {
 	}
 }
 
+// The system of a guest is known from its kernel or its option, or because bakeoff makes it.
+func TestSystemOfAGuest(t *testing.T) {
+	disk := file(t, []byte("a raw disk"))
+	for name, tt := range map[string]struct {
+		options param.Values
+		want    string
+	}{
+		"image":            {nil, systemLinux},
+		"kernel of NetBSD": {param.Values{optKernel: file(t, elfKernel(netbsdText)), optDisk: disk}, systemNetBSD},
+		"disk":             {param.Values{optDisk: disk, optMachine: qemu.Q35}, ""},
+		"disk of FreeBSD":  {param.Values{optDisk: disk, optMachine: qemu.Q35, optSystem: systemFreeBSD}, systemFreeBSD},
+		"absent kernel":    {param.Values{optKernel: "/no/such", optDisk: disk}, ""},
+	} {
+		if got := (Driver{}).System(t.Context(), local.Conn{}, driver.Spec{Options: tt.options}); got != tt.want {
+			t.Errorf("%s: %q, want %q", name, got, tt.want)
+		}
+	}
+}
+
 // What depends on the system of a kernel is refused where its file is.
 func TestKernelSaysWhatItsGuestIsRefused(t *testing.T) {
 	netbsd, disk := file(t, elfKernel(netbsdText)), file(t, []byte("a raw disk"))

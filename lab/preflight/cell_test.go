@@ -1,0 +1,128 @@
+package preflight
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"bakeoff/base/unit"
+	"bakeoff/lab/manifest"
+	"bakeoff/lab/plan"
+	"bakeoff/measure/execution"
+	"bakeoff/measure/tool/fio"
+	"bakeoff/measure/workload/crypto"
+	external "bakeoff/measure/workload/external/runner"
+	"bakeoff/measure/workload/files"
+	"bakeoff/measure/workload/memory"
+	"bakeoff/measure/workload/systemcall"
+	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
+	"bakeoff/reach/conn/local"
+)
+
+// roomy is a driver that enforces memory, whose environments have volumes and the host's system.
+type roomy struct{ *shelf }
+
+func (r roomy) Doc() driver.Doc {
+	d := r.shelf.Doc()
+	d.Backings = []string{"dir", "file:ext4", "tmpfs"}
+	d.Enforces = map[string]string{"memory": "somehow"}
+	return d
+}
+
+// foreign is a driver whose environments have the system that it is called by.
+type foreign struct{ roomy }
+
+func (f foreign) System(context.Context, conn.Conn, driver.Spec) string { return f.name }
+
+// refusals plans a lab whose contender x has this driver and these cells, and returns what is
+// said against x or its cells.
+func refusals(t *testing.T, contender, cells string) string {
+	t.Helper()
+	drivers := []driver.Driver{&shelf{name: "shelf"}, roomy{&shelf{name: "roomy"}}, foreign{roomy{&shelf{name: "netbsd"}}},
+		foreign{roomy{&shelf{name: "windows"}}}}
+	workloads := []execution.Runner{&dice{}, execution.Native(files.New()), execution.Native(memory.New()),
+		execution.Native(crypto.New()), execution.Native(systemcall.New()), external.New(fio.New())}
+	cat := CatalogueOf(drivers, workloads)
+	src := "schema: bakeoff/lab/v1\nname: look\ncontenders: [{name: x, " + contender + "}]\nbaseline: x\ncells:\n" + cells
+	lab, err := manifest.Parse("lab.yaml", []byte(src), cat, "")
+	if err != nil {
+		return err.Error()
+	}
+	p, err := plan.Expand(lab, cat, 1, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := t.TempDir()
+	s, err := Inspect(t.Context(), p, Site{Drivers: drivers, Workloads: workloads,
+		Way:   func(string) (conn.Conn, error) { return local.Conn{}, nil },
+		Size:  func(string) (int, unit.Bytes, error) { return 4, 8 * unit.GiB, nil },
+		State: func(string) string { return state }, Cache: filepath.Join(state, "cache")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range s.Wrong {
+		return err.Error()
+	}
+	return s.Answers[0].Answer.String()
+}
+
+// What a workload knows of a cell before anything is created is said in the plan.
+func TestCellsThatNoEnvironmentCanHave(t *testing.T) {
+	if _, err := os.Stat("/proc/self/mountinfo"); err != nil {
+		t.Skip("needs Linux: the environments of the driver roomy have the system of this machine")
+	}
+	cell := func(text string) string { return "  - {name: one, " + text + "}\n" }
+	volume := func(text string) string { return ", memory: 256MiB, volumes: {/data: {" + text + "}}" }
+	ext4, tmpfs := volume("backing: file:ext4, size: 1GiB"), volume("backing: tmpfs, size: 1GiB")
+	cold := cell("workload: files, params: {op: seq-read, cache: cold}")
+	for _, tt := range []struct{ what, contender, cells, want string }{
+		{"cold on Linux", "driver: roomy" + ext4, cold, ""},
+		{"warm in memory", "driver: roomy" + tmpfs, cell("workload: files"), ""},
+		{"cold in memory", "driver: roomy" + tmpfs, cold,
+			"cell one: cache=cold: a volume with backing: tmpfs is in memory; write cache: warm"},
+		{"cold on another system", "driver: netbsd" + ext4, cold,
+			"cell one: cache=cold: netbsd cannot drop a file from memory and say that it did; write cache: warm"},
+		{"cold writes", "driver: roomy" + ext4, cell("workload: files, params: {op: seq-write, cache: cold}"),
+			"cell one: cache=cold requires op=seq-read or op=rand-read (got seq-write)"},
+		{"a size between two blocks", "driver: roomy" + ext4, cell("workload: files, params: {op: copy, size: 4100}"),
+			"cell one: size must be a multiple of block"},
+		{"half a cache line", "driver: roomy", cell("workload: memory, params: {block: 1000}"),
+			"cell one: block must be a multiple of 64 bytes (got 1000)"},
+		{"not on Windows", "driver: windows", cell("workload: syscall"),
+			"cell one: bakeoff-agent for Windows does not have this workload; remove the cell"},
+		{"on Windows", "driver: windows", cell("workload: crypto"), ""},
+		{"a buffer larger than the memory", "driver: roomy, memory: 64MiB", cell("workload: memory, params: {block: 64MiB}"),
+			"cell one needs 64MiB of memory, and an environment has 64MiB (lab.yaml:3:47); give it more memory"},
+		{"a copy of half the memory", "driver: roomy, memory: 64MiB",
+			cell("workload: memory, params: {op: copy, block: 32MiB}"), "cell one needs 64MiB of memory"},
+		{"less than the memory", "driver: roomy, memory: 64MiB", cell("workload: memory, params: {block: 16MiB}"), ""},
+		{"a file in memory that is larger", "driver: roomy" + tmpfs,
+			cell("workload: files, params: {op: copy, size: 128MiB}"),
+			"cell one needs 262152KiB of memory, with the files in volume /data (tmpfs), and an environment has 256MiB"},
+		{"several files in memory", "driver: roomy" + tmpfs,
+			cell("workload: files, params: {op: seq-read, size: 128MiB}") +
+				"  - {name: two, workload: fio, params: {size: 128MiB, direct: false}}\n", "cell two needs 256MiB of memory"},
+		{"a file twice", "driver: roomy" + tmpfs, cell("workload: files, params: {op: seq-read, size: 128MiB}") +
+			"  - {name: two, workload: files, params: {op: rand-read, size: 128MiB}}\n", ""},
+		{"as large as its volume", "driver: roomy" + volume("backing: tmpfs, size: 64MiB"),
+			cell("workload: files, params: {op: seq-read}"), ""},
+		{"as large as its volume on another system", "driver: netbsd" + volume("backing: tmpfs, size: 64MiB"),
+			cell("workload: files, params: {op: seq-read}"),
+			"cell one: the files in volume /data take 64MiB of its 64MiB, and netbsd keeps data of its own in a volume, too; " +
+				"write a larger size"},
+		{"larger than the disk", "driver: roomy, volumes: {/data: {backing: dir}}",
+			cell("workload: files, params: {op: seq-read, block: 1GiB, size: 8TiB, time: 1s}"),
+			"cell one: the files in volume /data take 8TiB below"},
+		{"small files", "driver: roomy" + volume("backing: tmpfs, size: 64MiB"),
+			cell("workload: files, params: {block: 1MiB}"),
+			"cell \"one\" keeps 513MiB in files, and the volume /data of contender \"x\" has 64MiB; write a smaller block"},
+	} {
+		got := refusals(t, tt.contender, tt.cells)
+		if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
+		}
+	}
+}
