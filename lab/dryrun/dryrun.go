@@ -172,6 +172,10 @@ func Of(ctx context.Context, at hosts.Controller, p *plan.Plan, o Options) (View
 	for _, x := range seen.Absent {
 		v.Missing = append(v.Missing, diagnosis.Absence(x))
 	}
+	for _, u := range seen.Unfit {
+		v.Missing = append(v.Missing, diagnosis.Finding{Name: "cell " + u.Cell, State: diagnosis.Missing,
+			Text: "it cannot run in " + strings.Join(u.Contenders, ", ") + ": " + u.Err.Error()})
+	}
 	for _, err := range seen.Wrong {
 		v.Missing = append(v.Missing, diagnosis.Finding{Name: "refused", State: diagnosis.Missing, Text: err.Error()})
 	}

@@ -2,7 +2,9 @@ package preflight
 
 import (
 	"context"
+	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
@@ -16,65 +18,117 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// checkCells refuses a contender whose environments cannot have a cell, as far as its workload
-// knows: because of their system, of a volume, or of their memory.
-func (v inspector) checkCells(ctx context.Context, d driver.Driver, host conn.Conn, c plan.Contender) error {
-	system := v.systemOf(ctx, d, host, c)
-	rooms := map[string]*manifest.Room{} // by volume
-	for _, cell := range v.plan.Cells {
-		w := execution.Named(v.Workloads, cell.Workload)
-		if w == nil {
+// Unfit is a cell that the environments of some contenders cannot have.
+type Unfit struct {
+	Cell       string
+	Contenders []string
+	Err        error // of kind fault.Unsupported, with what to do
+}
+
+// Error says which, and why.
+func (u Unfit) Error() string {
+	return fmt.Sprintf("cell %s cannot run in %s: %v", u.Cell, strings.Join(u.Contenders, ", "), u.Err)
+}
+
+// unfitCells lists the cells that contenders cannot have, as far as the workloads know: because
+// of the system of the environments, of a volume, or of their memory.
+func (v inspector) unfitCells(ctx context.Context, able func(string) bool) (out []Unfit) {
+	for _, c := range v.plan.Contenders {
+		d := v.driver(c)
+		host, err := v.Way(hostOf(c))
+		if d == nil || err != nil || c.System != "" || c.TwinOf != "" || !able(c.Name) {
 			continue
 		}
-		doc, params := w.Doc(), c.CellOf(cell.Cell).Params
-		vol, mounted := volumeIn(c, params.Text(doc.Volume))
-		on := v.storageOf(ctx, c, doc.Volume, params)
-		on.System, on.Backing = system, vol.Backing
-		if doc.Refuse != nil {
-			if err := doc.Refuse(params, on); err != nil {
-				return fault.Op("cell "+cell.Name, err)
+		on := environment{c: c, host: host, system: v.systemOf(ctx, d, host, c), memory: v.memoryOf(d, c),
+			rooms: map[string]*manifest.Room{}}
+		on.kernel = on.system == env.SystemOf(host) && !d.Doc().Kernel
+		for _, cell := range v.plan.Cells {
+			err := v.checkCell(ctx, on, cell)
+			if err == nil {
+				continue
 			}
-		}
-		needs, what := unit.Bytes(0), "memory"
-		if doc.Allocates != nil {
-			needs = unit.Bytes(doc.Allocates(params))
-		}
-		if doc.Files != nil && mounted {
-			if rooms[vol.Path] == nil {
-				rooms[vol.Path] = &manifest.Room{}
+			i := slices.IndexFunc(out, func(u Unfit) bool { return u.Cell == cell.Name && u.Err.Error() == err.Error() })
+			if i < 0 {
+				i, out = len(out), append(out, Unfit{Cell: cell.Name, Err: err})
 			}
-			files := rooms[vol.Path]
-			files.Add(doc.Name, doc.Files(params))
-			if err := v.checkFilesFit(ctx, host, c, system, vol, files.Total); err != nil {
-				return fault.Op("cell "+cell.Name, err)
-			}
-			if vol.Backing == volume.Tmpfs {
-				needs, what = needs+files.Total, "memory, with the files in volume "+vol.Path+" (tmpfs)"
-			}
+			out[i].Contenders = append(out[i].Contenders, c.Name)
 		}
-		if memory := v.memoryOf(d, c); memory > 0 && needs >= memory {
-			return fault.WithFix(fault.New(fault.Unsupported, "cell %s needs %s of %s, and an environment has %s%s", cell.Name,
-				needs, what, wholeMiB(memory), askedAt(c, "memory")), "give it more memory, or make the cell smaller")
+	}
+	return out
+}
+
+// environment is what is known of the environments of a contender.
+type environment struct {
+	c      plan.Contender
+	host   conn.Conn
+	system string // as GOOS names it; "" is unknown
+	kernel bool   // theirs is that of the host
+	memory unit.Bytes
+	rooms  map[string]*manifest.Room // by volume
+}
+
+// checkCell refuses a cell; the cells before it have been checked.
+func (v inspector) checkCell(ctx context.Context, e environment, cell plan.Cell) error {
+	w := execution.Named(v.Workloads, cell.Workload)
+	if w == nil {
+		return nil
+	}
+	doc, params := w.Doc(), e.c.CellOf(cell.Cell).Params
+	vol, mounted := volumeIn(e.c, params.Text(doc.Volume))
+	on := v.storageOf(ctx, e.c, doc.Volume, params)
+	on.System, on.Backing = e.system, vol.Backing
+	if e.kernel {
+		on.KernelLacks = func(path string) bool {
+			return v.askOnce("kernel of "+hostOf(e.c)+" "+path, func() string {
+				exit, err := e.host.Exec(ctx, conn.Command("test", "-e", path))
+				return fmt.Sprint(err == nil && !exit.OK())
+			}) == "true"
 		}
+	}
+	if doc.Refuse != nil {
+		if err := doc.Refuse(params, on); err != nil {
+			return err
+		}
+	}
+	needs, what := unit.Bytes(0), "memory"
+	if doc.Allocates != nil {
+		needs = unit.Bytes(doc.Allocates(params))
+	}
+	if doc.Files != nil && mounted {
+		if e.rooms[vol.Path] == nil {
+			e.rooms[vol.Path] = &manifest.Room{}
+		}
+		files := e.rooms[vol.Path]
+		files.Add(doc.Name, doc.Files(params))
+		if err := v.checkFilesFit(ctx, e, vol, files.Total); err != nil {
+			return err
+		}
+		if vol.Backing == volume.Tmpfs {
+			needs, what = needs+files.Total, "memory, with the files in volume "+vol.Path+" (tmpfs)"
+		}
+	}
+	if e.memory > 0 && needs >= e.memory {
+		return fault.WithFix(fault.New(fault.Unsupported, "it needs %s of %s, and an environment has %s%s", needs, what,
+			wholeMiB(e.memory), askedAt(e.c, "memory")), "give it more memory, or make the cell smaller")
 	}
 	return nil
 }
 
 // checkFilesFit refuses files that a volume without a size, or one that needs some room itself,
 // cannot hold. The lab file's reader has compared the others.
-func (v inspector) checkFilesFit(ctx context.Context, host conn.Conn, c plan.Contender, system string,
-	vol manifest.Volume, files unit.Bytes) error {
+func (v inspector) checkFilesFit(ctx context.Context, e environment, vol manifest.Volume, files unit.Bytes) error {
+	state := v.State(hostOf(e.c))
 	switch {
 	case vol.Backing == volume.Dir:
-		free, err := volume.Free(ctx, host, v.State(hostOf(c)))
+		free, err := volume.Free(ctx, e.host, state)
 		if err == nil && files > free {
 			return fault.WithFix(fault.New(fault.Unsupported, "the files in volume %s take %s below %s, where %s are free",
-				vol.Path, files, v.State(hostOf(c)), wholeMiB(free)),
+				vol.Path, files, state, wholeMiB(free)),
 				"make the cell smaller, or set BAKEOFF_STATE to a folder on a larger disk")
 		}
-	case vol.Size > 0 && files >= vol.Size && system != "" && system != "linux":
+	case vol.Size > 0 && files >= vol.Size && e.system != "" && e.system != "linux":
 		return fault.WithFix(fault.New(fault.Unsupported, "the files in volume %s take %s of its %s, and %s keeps data of "+
-			"its own in a volume, too", vol.Path, files, vol.Size, system), "write a larger size of the volume")
+			"its own in a volume, too", vol.Path, files, vol.Size, e.system), "write a larger size of the volume")
 	}
 	return nil
 }

@@ -2,6 +2,8 @@ package preflight
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,7 +40,7 @@ type foreign struct{ roomy }
 func (f foreign) System(context.Context, conn.Conn, driver.Spec) string { return f.name }
 
 // refusals plans a lab whose contender x has this driver and these cells, and returns what is
-// said against x or its cells.
+// said against the cells. A plan without any cell is refused.
 func refusals(t *testing.T, contender, cells string) string {
 	t.Helper()
 	drivers := []driver.Driver{&shelf{name: "shelf"}, roomy{&shelf{name: "roomy"}}, foreign{roomy{&shelf{name: "netbsd"}}},
@@ -63,10 +65,14 @@ func refusals(t *testing.T, contender, cells string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range s.Wrong {
-		return err.Error()
+	var all []error
+	for _, u := range s.Unfit {
+		all = append(all, u)
 	}
-	return s.Answers[0].Answer.String()
+	if err := s.Refusal(); (err != nil) != (len(all) == len(p.Cells) || len(s.Wrong) > 0) || s.Short() != (len(all) > 0) {
+		t.Errorf("%d of %d cells: %v", len(all), len(p.Cells), err)
+	}
+	return fmt.Sprint(errors.Join(append(all, s.Wrong...)...))
 }
 
 // What a workload knows of a cell before anything is created is said in the plan.
@@ -74,6 +80,7 @@ func TestCellsThatNoEnvironmentCanHave(t *testing.T) {
 	if _, err := os.Stat("/proc/self/mountinfo"); err != nil {
 		t.Skip("needs Linux: the environments of the driver roomy have the system of this machine")
 	}
+	const one = "cell one cannot run in x: "
 	cell := func(text string) string { return "  - {name: one, " + text + "}\n" }
 	volume := func(text string) string { return ", memory: 256MiB, volumes: {/data: {" + text + "}}" }
 	ext4, tmpfs := volume("backing: file:ext4, size: 1GiB"), volume("backing: tmpfs, size: 1GiB")
@@ -82,9 +89,10 @@ func TestCellsThatNoEnvironmentCanHave(t *testing.T) {
 		{"cold on Linux", "driver: roomy" + ext4, cold, ""},
 		{"warm in memory", "driver: roomy" + tmpfs, cell("workload: files"), ""},
 		{"cold in memory", "driver: roomy" + tmpfs, cold,
-			"cell one: cache=cold: a volume with backing: tmpfs is in memory; write cache: warm"},
+			one + "cache=cold: a volume with backing: tmpfs is in memory; write cache: warm"},
 		{"cold on another system", "driver: netbsd" + ext4, cold,
-			"cell one: cache=cold: netbsd cannot drop a file from memory and say that it did; write cache: warm"},
+
+			one + "cache=cold: netbsd cannot drop a file from memory and say that it did; write cache: warm"},
 		{"cold writes", "driver: roomy" + ext4, cell("workload: files, params: {op: seq-write, cache: cold}"),
 			"cell one: cache=cold requires op=seq-read or op=rand-read (got seq-write)"},
 		{"a size between two blocks", "driver: roomy" + ext4, cell("workload: files, params: {op: copy, size: 4100}"),
@@ -92,36 +100,40 @@ func TestCellsThatNoEnvironmentCanHave(t *testing.T) {
 		{"half a cache line", "driver: roomy", cell("workload: memory, params: {block: 1000}"),
 			"cell one: block must be a multiple of 64 bytes (got 1000)"},
 		{"not on Windows", "driver: windows", cell("workload: syscall"),
-			"cell one: bakeoff-agent for Windows does not have this workload; remove the cell"},
+			one + "bakeoff-agent for Windows does not have this workload; remove the cell"},
 		{"on Windows", "driver: windows", cell("workload: crypto"), ""},
 		{"a buffer larger than the memory", "driver: roomy, memory: 64MiB", cell("workload: memory, params: {block: 64MiB}"),
-			"cell one needs 64MiB of memory, and an environment has 64MiB (lab.yaml:3:47); give it more memory"},
+
+			one + "it needs 64MiB of memory, and an environment has 64MiB (lab.yaml:3:47); give it more memory"},
 		{"a copy of half the memory", "driver: roomy, memory: 64MiB",
-			cell("workload: memory, params: {op: copy, block: 32MiB}"), "cell one needs 64MiB of memory"},
+			cell("workload: memory, params: {op: copy, block: 32MiB}"), one + "it needs 64MiB of memory"},
 		{"less than the memory", "driver: roomy, memory: 64MiB", cell("workload: memory, params: {block: 16MiB}"), ""},
 		{"a file in memory that is larger", "driver: roomy" + tmpfs,
 			cell("workload: files, params: {op: copy, size: 128MiB}"),
-			"cell one needs 262152KiB of memory, with the files in volume /data (tmpfs), and an environment has 256MiB"},
+
+			one + "it needs 262152KiB of memory, with the files in volume /data (tmpfs), and an environment has 256MiB"},
 		{"several files in memory", "driver: roomy" + tmpfs,
 			cell("workload: files, params: {op: seq-read, size: 128MiB}") +
-				"  - {name: two, workload: fio, params: {size: 128MiB, direct: false}}\n", "cell two needs 256MiB of memory"},
+				"  - {name: two, workload: fio, params: {size: 128MiB, direct: false}}\n",
+			"cell two cannot run in x: it needs 256MiB of memory"},
 		{"a file twice", "driver: roomy" + tmpfs, cell("workload: files, params: {op: seq-read, size: 128MiB}") +
 			"  - {name: two, workload: files, params: {op: rand-read, size: 128MiB}}\n", ""},
 		{"as large as its volume", "driver: roomy" + volume("backing: tmpfs, size: 64MiB"),
 			cell("workload: files, params: {op: seq-read}"), ""},
 		{"as large as its volume on another system", "driver: netbsd" + volume("backing: tmpfs, size: 64MiB"),
 			cell("workload: files, params: {op: seq-read}"),
-			"cell one: the files in volume /data take 64MiB of its 64MiB, and netbsd keeps data of its own in a volume, too; " +
+
+			one + "the files in volume /data take 64MiB of its 64MiB, and netbsd keeps data of its own in a volume, too; " +
 				"write a larger size"},
 		{"larger than the disk", "driver: roomy, volumes: {/data: {backing: dir}}",
 			cell("workload: files, params: {op: seq-read, block: 1GiB, size: 8TiB, time: 1s}"),
-			"cell one: the files in volume /data take 8TiB below"},
+			one + "the files in volume /data take 8TiB below"},
 		{"small files", "driver: roomy" + volume("backing: tmpfs, size: 64MiB"),
 			cell("workload: files, params: {block: 1MiB}"),
 			"cell \"one\" keeps 513MiB in files, and the volume /data of contender \"x\" has 64MiB; write a smaller block"},
 	} {
 		got := refusals(t, tt.contender, tt.cells)
-		if tt.want == "" && got != "" || !strings.Contains(got, tt.want) {
+		if tt.want == "" && got != "<nil>" || !strings.Contains(got, tt.want) {
 			t.Errorf("%s: %q, want %q", tt.what, got, tt.want)
 		}
 	}

@@ -54,8 +54,7 @@ func (v inspector) checkContender(
 		return refusal(a, err)
 	}
 	for _, check := range []func(context.Context, driver.Driver, conn.Conn, plan.Contender) error{
-		v.validateOnHost, v.checkStanding, v.checkSameMachine, v.checkNetwork, v.checkTuning, v.checkVolumes, v.checkRoom,
-		v.checkCells} {
+		v.validateOnHost, v.checkStanding, v.checkSameMachine, v.checkNetwork, v.checkTuning, v.checkVolumes, v.checkRoom} {
 		if err := check(ctx, d, host, c); err != nil {
 			return refusal(a, err)
 		}

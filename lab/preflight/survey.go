@@ -55,6 +55,8 @@ type Survey struct {
 	// Lacks are programs that hosts do not have, Absent files.
 	Lacks  []Lack
 	Absent []Absence
+	// Unfit are cells that the environments of some contenders cannot have.
+	Unfit []Unfit
 	// Unmet lists what the hosts cannot provide for all contenders together: disk
 	// space and memory at the same time, or the route to the load generator.
 	Unmet []string
@@ -87,6 +89,7 @@ func Inspect(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
 	for i := range s.Absent {
 		v.addImageRemedy(&s.Absent[i])
 	}
+	s.Unfit = v.unfitCells(ctx, s.Able)
 	s.Unmet = append(v.crowdedDisks(ctx, s.Able), v.checkUplinks(ctx)...)
 	s.Notes = v.allNotes(ctx, s.Able)
 	return s, nil
@@ -180,6 +183,15 @@ func (s Survey) Refusal() error {
 			errs = append(errs, fault.WithFix(fault.New(fault.Invalid, "cell %s: %w", a.Cell, a), a.Fix))
 		}
 	}
+	var unfit []error
+	for _, u := range s.Unfit {
+		if slices.Contains(u.Contenders, s.plan.Baseline) {
+			unfit = append(unfit, u)
+		}
+	}
+	if len(unfit) == len(s.plan.Cells) {
+		errs = append(errs, unfit...)
+	}
 	for _, text := range s.Unmet {
 		errs = append(errs, fault.New(fault.Unsupported, "%s", text))
 	}
@@ -189,7 +201,7 @@ func (s Survey) Refusal() error {
 // Short reports whether the results of a run would lack some cells.
 func (s Survey) Short() bool {
 	able, all := s.Count()
-	return able < all || len(s.Lacks)+len(s.Absent) > 0
+	return able < all || len(s.Lacks)+len(s.Absent)+len(s.Unfit) > 0
 }
 
 // gone says why a contender cannot run; "" while it can.

@@ -265,6 +265,9 @@ func (s *Session) survey(ctx context.Context, reached *hosts.Connected,
 	for _, l := range seen.Lacks {
 		progress(diagnosis.Lack(l).Line())
 	}
+	for _, u := range seen.Unfit {
+		progress(u.Error())
+	}
 	for _, x := range seen.Absent {
 		progress(s.absence(x))
 	}

@@ -220,6 +220,9 @@ func OnlyUnix(_ param.Values, on Storage) error {
 type Storage struct {
 	// System is that of the environment, as GOOS names it; "" if it is unknown.
 	System string
+	// KernelLacks tells that the kernel of the environment, which is that of its host, has no file
+	// at path; nil if the kernel is another one.
+	KernelLacks func(path string) bool
 	// Backing is that of the volume, as the lab file names it; "" without a volume.
 	Backing string
 	// FileSystem is its type as df prints it, "" if it is unknown, and Properties those

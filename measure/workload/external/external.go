@@ -51,7 +51,7 @@ func (e Workload) Doc() workload.Doc {
 	if d.Server == tool.Web {
 		web := http.Workload{}.Doc()
 		out.Params = append(out.Params, http.ServerParams()...)
-		out.Peer = true
+		out.Peer, out.Refuse = true, http.Refuse
 		out.PeerPackages, out.PeerPrograms = d.Packages, []string{d.Program}
 		out.Packages, out.Programs, out.Needs = web.Packages, web.Programs, web.Needs
 	}

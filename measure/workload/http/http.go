@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/measure/webroot"
@@ -49,10 +50,32 @@ const (
 // setUpTime is about how long a trial takes in addition to its warm-up and its timed part.
 const setUpTime = 150 * time.Millisecond
 
+// TLSCounters has the kernel's counters of encrypted connections. Unlike tcp_available_ulp it
+// exists in every network namespace if the kernel has TLS.
+const TLSCounters = "/proc/net/tls_stat"
+
+// WithoutKernelTLS is the error of an environment that cannot have kernel TLS.
+func WithoutKernelTLS(why string) error {
+	return fault.WithFix(fault.New(fault.Unsupported, "ktls: %s", why),
+		"load the kernel module (modprobe tls), or remove ktls")
+}
+
+// NoKernelTLS is the reason of a kernel without TLSCounters.
+const NoKernelTLS = "the kernel has no TLS of its own: there is no " + TLSCounters
+
+// Refuse is Doc.Refuse of workloads with ServerParams.
+func Refuse(p param.Values, on workload.Storage) error {
+	if p.Bool("ktls") && on.KernelLacks != nil && on.System == "linux" && on.KernelLacks(TLSCounters) {
+		return WithoutKernelTLS(NoKernelTLS)
+	}
+	return nil
+}
+
 // Doc describes the workload.
 func (Workload) Doc() workload.Doc {
 	return workload.Doc{
-		Name: "http",
+		Name:   "http",
+		Refuse: Refuse,
 		Summary: "The environment's web server serves a page or a site to a native load generator outside, in a closed " +
 			"or an " +
 			"open loop",

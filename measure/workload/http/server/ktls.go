@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/measure/workload/http"
 )
 
 // Kernel TLS: OpenSSL passes the keys of a connection to the kernel, and nginx
@@ -15,17 +16,12 @@ import (
 // kernel, and none of them reports when it does not happen: the server would
 // silently fall back.
 
-// statFile has the kernel's counters of encrypted connections, in the
-// environment. Unlike tcp_available_ulp it exists in every network namespace if
-// the kernel has TLS.
-const statFile = "/proc/net/tls_stat"
-
 // kernelTLS refuses an environment whose server does not support kernel TLS.
 func (s *Server) kernelTLS(ctx context.Context) error {
 	if !s.params.Bool("ktls") {
 		return nil
 	}
-	counts, err := readText(ctx, s.target.Subject, statFile)
+	counts, err := readText(ctx, s.target.Subject, http.TLSCounters)
 	if err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
@@ -34,8 +30,7 @@ func (s *Server) kernelTLS(ctx context.Context) error {
 		return err
 	}
 	if why := withoutKernelTLS(counts, build); why != "" {
-		return fault.WithFix(fault.New(fault.Unsupported, "ktls: %s", why),
-			"load the kernel module (modprobe tls), or remove ktls")
+		return http.WithoutKernelTLS(why)
 	}
 	return nil
 }
@@ -49,7 +44,7 @@ var (
 // kernel TLS, given the kernel's counters; "" if it can.
 func withoutKernelTLS(counts, build string) string {
 	if !strings.Contains(counts, "TlsTxSw") {
-		return "the kernel has no TLS of its own: there is no " + statFile
+		return http.NoKernelTLS
 	}
 	v := nginxVersion.FindStringSubmatch(build)
 	if v == nil || !atLeast(v[1:], 1, 21, 4) {
@@ -74,7 +69,7 @@ func atLeast(version []string, least ...int) bool {
 // sessions returns the number of connections that the kernel has started to
 // encrypt.
 func (s *Server) sessions(ctx context.Context) (int64, error) {
-	text, err := readText(ctx, s.target.Subject, statFile)
+	text, err := readText(ctx, s.target.Subject, http.TLSCounters)
 	if err != nil {
 		return 0, err
 	}
@@ -83,7 +78,7 @@ func (s *Server) sessions(ctx context.Context) (int64, error) {
 		if f := strings.Fields(line); len(f) == 2 && (f[0] == "TlsTxSw" || f[0] == "TlsTxDevice") {
 			k, err := strconv.ParseInt(f[1], 10, 64)
 			if err != nil {
-				return 0, fault.New(fault.Lab, "%s: %q", statFile, line)
+				return 0, fault.New(fault.Lab, "%s: %q", http.TLSCounters, line)
 			}
 			n += k
 		}
@@ -106,7 +101,7 @@ func (s *Server) proveKernelTLS(ctx context.Context) error {
 	after, err := s.sessions(ctx)
 	if err == nil && after == before {
 		return fault.New(fault.Unsupported, "ktls: nginx answers, but the kernel encrypted nothing (%s): OpenSSL is "+
-			"built without kernel TLS, or the kernel does not support the cipher", statFile)
+			"built without kernel TLS, or the kernel does not support the cipher", http.TLSCounters)
 	}
 	return err
 }
