@@ -15,6 +15,7 @@ package bonnie
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,7 +64,7 @@ func (bonnie) Doc() tool.Doc {
 			}
 			return time.Duration(passes*float64(p.Bytes("size"))*float64(time.Second)) + 2*time.Second
 		},
-		Parser: 2,
+		Parser: 3, // 3: a test that was too fast is no failure
 		Source: []string{"bonnie++(8), bon_csv2txt(1)"},
 	}
 	for _, m := range bonniecsv.Tests {
@@ -175,6 +176,11 @@ func (b bonnie) Parse(out tool.Output, p param.Values) (tool.Result, error) {
 	if took := out.Elapsed.Seconds(); took > 0 && claimed > 1.02*took+0.05 {
 		r.OwnTime = fmt.Sprintf("by its rates, the tests of bonnie++ took %.3g s, but the whole program took %.3g s: its "+
 			"clock was set, or runs fast", claimed, took)
+	}
+	for _, m := range d.Metrics {
+		if m.Primary && !slices.ContainsFunc(r.Values, func(v sample.Value) bool { return v.Metric == m.Name }) {
+			r.OwnTime = fmt.Sprintf("bonnie++ found %s too fast to measure: under half a second; write a larger size", m.Name)
+		}
 	}
 	return r, nil
 }

@@ -19,6 +19,9 @@ func with(set param.Values) param.Values {
 	return p
 }
 
+// bonnieWrite is the column of the rate of writing.
+const bonnieWrite = 11
+
 // What was too fast to be measured is missing, and never zero.
 func TestTooFastIsMissing(t *testing.T) {
 	seen := false
@@ -35,6 +38,17 @@ func TestTooFastIsMissing(t *testing.T) {
 			if slices.Contains([]string{"rewrite", "read", "seek", "create", "random-stat"}, v.Metric) {
 				t.Errorf("%s was not measured, and is %g", v.Metric, v.Value)
 			}
+		}
+		if r.OwnTime != "" {
+			t.Errorf("writing was measured: %s", r.OwnTime)
+		}
+		// The fastest disk is not the one that failed: the trial is gated.
+		text := string(g.Output.Stdout)
+		row := strings.Split(text, ",")
+		row[bonnieWrite], row[bonnieWrite+1] = "+++++", "+++"
+		g.Output.Stdout = []byte(strings.Join(row, ","))
+		if r, err = New().Parse(g.Output, g.Params); err != nil || !strings.Contains(r.OwnTime, "write too fast to measure") {
+			t.Errorf("writing too fast: %q, %v", r.OwnTime, err)
 		}
 	}
 	if !seen {

@@ -116,7 +116,7 @@ func (e Workload) parse(raw workload.Raw, p param.Values) ([]sample.Value, error
 	if err != nil {
 		return nil, err
 	}
-	if err := declared(e.tool.Doc(), r.Values); err != nil {
+	if err := declared(e.tool.Doc(), r); err != nil {
 		return nil, err
 	}
 	costs, err := workload.Costs(raw, r.Work, 0, e.costs()...)
@@ -204,8 +204,10 @@ func (e Workload) Diagnose(raw workload.Raw, p param.Values) (workload.Diagnosti
 
 // declared checks values against the tool's declaration: the units, no
 // duplicate metric, and the primary metric, without which the trial measured
-// nothing.
-func declared(d tool.Doc, values []sample.Value) error {
+// nothing. If the program said that it could not tell the time of its test, the gate own-time
+// says so, and the trial is no failure.
+func declared(d tool.Doc, r tool.Result) error {
+	values := r.Values
 	seen := map[string]bool{}
 	for _, v := range values {
 		m, ok := d.Metric(v.Metric)
@@ -218,7 +220,7 @@ func declared(d tool.Doc, values []sample.Value) error {
 		seen[v.Metric] = true
 	}
 	for _, m := range d.Metrics {
-		if m.Primary && !seen[m.Name] {
+		if m.Primary && !seen[m.Name] && r.OwnTime == "" {
 			all := lists.Map(values, func(v sample.Value) string { return v.Metric })
 			return fault.New(fault.Subject, "the program did not measure %s (only %s)", m.Name, strings.Join(all, ", "))
 		}

@@ -90,9 +90,8 @@ func TestBonnie(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// bonnie++ may find it too fast to measure; then there is no figure.
-	if values, err := w.Parse(raw, p); err != nil &&
-		!(fault.Is(err, fault.Subject) && strings.Contains(err.Error(), "did not measure write")) {
+	// bonnie++ may find it too fast to measure; then there is no figure, and no failure.
+	if values, err := w.Parse(raw, p); err != nil {
 		t.Errorf("%v, %v", values, err)
 	}
 	p["size"], p["ram"] = "64MiB", "64MiB"
