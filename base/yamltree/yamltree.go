@@ -9,7 +9,6 @@ package yamltree
 import (
 	"bytes"
 	"errors"
-	"regexp"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
@@ -17,6 +16,8 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"bakeoff/base/lazy"
 )
 
 // MaxSource is the largest file that is read, in bytes.
@@ -213,7 +214,7 @@ func (r *Reporter) syntax(src []byte, err error) {
 }
 
 // conflict matches the marker that version control leaves at a merge conflict.
-var conflict = regexp.MustCompile(`(?m)^<{7} `)
+var conflict = lazy.Compile(`(?m)^<{7} `)
 
 // plainly explains the parser's messages, which speak of its own state, and says
 // what to do.

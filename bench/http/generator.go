@@ -7,11 +7,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"syscall"
 	"time"
 
+	"bakeoff/base/lazy"
 	"bakeoff/reach/wire"
 )
 
@@ -126,7 +126,7 @@ func (l *lab) runWrk(ctx context.Context, server string, connections int) (measu
 }
 
 // summary is the line in which h2load counts requests.
-var summary = regexp.MustCompile(`(?m)^requests: \d+ total, \d+ started, \d+ done, (\d+) succeeded, (\d+) failed, ` +
+var summary = lazy.Compile(`(?m)^requests: \d+ total, \d+ started, \d+ done, (\d+) succeeded, (\d+) failed, ` +
 	`(\d+) errored, (\d+) timeout$`)
 
 // h2load runs h2load with one stream per connection.

@@ -21,14 +21,15 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
+
+	"bakeoff/base/lazy"
 )
 
 var (
-	shortWord     = regexp.MustCompile(`^[a-z]{1,6}$`)
-	shortExported = regexp.MustCompile(`^[A-Z][a-z]{0,5}$`)
+	shortWord     = lazy.Compile(`^[a-z]{1,6}$`)
+	shortExported = lazy.Compile(`^[A-Z][a-z]{0,5}$`)
 )
 
 func main() {

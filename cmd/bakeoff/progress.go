@@ -3,11 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/safetext"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/cmd/bakeoff/offline"
@@ -142,7 +142,7 @@ func (t *reported) remarkOnce(e trial.Event) (string, cli.Color) {
 
 // instanceName matches the name of an environment, which is part of paths in it and
 // differs in each block although the failure is the same.
-var instanceName = regexp.MustCompile(`\b[0-9a-f]{6}-[0-9]+\b`)
+var instanceName = lazy.Compile(`\b[0-9a-f]{6}-[0-9]+\b`)
 
 // maxRemark bounds what is printed of one event, in characters; the run's
 // journal has the full text, such as a kernel's panic.

@@ -3,11 +3,11 @@ package analysis
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/judge/stats"
@@ -31,7 +31,7 @@ type Limit struct {
 	Share float64
 }
 
-var limitForm = regexp.MustCompile(`^([a-zA-Z0-9._-]+)(>\+?|<[-−])([0-9]+(?:\.[0-9]+)?) ?%$`)
+var limitForm = lazy.Compile(`^([a-zA-Z0-9._-]+)(>\+?|<[-−])([0-9]+(?:\.[0-9]+)?) ?%$`)
 
 // ParseLimit reads a condition; false if it has no tolerance.
 func ParseLimit(condition string, margin float64) (Limit, bool) {

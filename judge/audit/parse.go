@@ -3,10 +3,10 @@ package audit
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
 	"bakeoff/base/yamltree"
 )
@@ -75,7 +75,7 @@ func (p *problems) addProblem(path []any, fix, text string, args ...any) {
 }
 
 // nameForm is what rows and columns are called: formulas hold such names.
-var nameForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,39}$`)
+var nameForm = lazy.Compile(`^[a-z][a-z0-9_]{0,39}$`)
 
 func (p *problems) checkTable(t *Table) {
 	if t.Schema != Schema {

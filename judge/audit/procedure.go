@@ -2,15 +2,15 @@ package audit
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
 )
 
 // clock is a command that reads the time.
-var clock = regexp.MustCompile(`(^|[\s(;=` + "`" + `])(date|time|gdate|perf|hyperfine)(\s|$|\))|\$SECONDS|\$EPOCH`)
+var clock = lazy.Compile(`(^|[\s(;=` + "`" + `])(date|time|gdate|perf|hyperfine)(\s|$|\))|\$SECONDS|\$EPOCH`)
 
 // waitless reports whether a shell script reads a clock while jobs that it
 // sent to the background after reading it before are still running.

@@ -4,10 +4,10 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 )
@@ -157,4 +157,4 @@ func visible(s string) int {
 	return utf8.RuneCountInString(colours.ReplaceAllString(s, ""))
 }
 
-var colours = regexp.MustCompile("\x1b[^m]*m")
+var colours = lazy.Compile("\x1b[^m]*m")

@@ -2,15 +2,15 @@ package audit
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
 )
 
 // redirected is a redirection of a shell command: it does not change the work.
-var redirected = regexp.MustCompile(`\s*[0-9]?>{1,2}\s*&?\S+`)
+var redirected = lazy.Compile(`\s*[0-9]?>{1,2}\s*&?\S+`)
 
 // workOf is a background job of a shell script without what does not change its amount
 // of work: the order of its input, and where its messages go.

@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
+
+	"bakeoff/base/lazy"
 )
 
 // Document reads a JSON file part by part, and knows the line of each part.
@@ -47,7 +48,7 @@ func OpenDocument(data []byte) (*Document, error) {
 
 // notNumber is a string, which stays as it is, or what C and Python print for a number
 // that is not finite.
-var notNumber = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|(?i:[-+]?\b(?:nan|inf|infinity)\b)`)
+var notNumber = lazy.Compile(`"(?:[^"\\]|\\.)*"|(?i:[-+]?\b(?:nan|inf|infinity)\b)`)
 
 // nullNotNumbers returns data with null in place of numbers that are not finite; nil if
 // there are none.

@@ -19,12 +19,12 @@ package format
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/safetext"
 	"bakeoff/base/sample"
 )
@@ -78,7 +78,7 @@ type Summary struct {
 	What string // it is: "the CSV of hyperfine"
 	// Fix is what to do; "" for: write the file with Program.
 	Fix  string
-	Head *regexp.Regexp // matches its head
+	Head *lazy.Regexp // matches its head
 }
 
 // SummaryError returns an error that says which program wrote a file with this head, and

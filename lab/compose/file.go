@@ -10,13 +10,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
 	"bakeoff/base/shell"
 	"bakeoff/base/yamltree"
@@ -176,10 +176,10 @@ func (w *writer) comment(indent, text string) {
 }
 
 // bare matches text that YAML reads as it is written, outside and inside of lists.
-var bare = regexp.MustCompile(`^(--?)?[A-Za-z0-9/._][A-Za-z0-9/._+=-]*$`)
+var bare = lazy.Compile(`^(--?)?[A-Za-z0-9/._][A-Za-z0-9/._+=-]*$`)
 
 // empty are the words that YAML reads as no value.
-var empty = regexp.MustCompile(`^(?i:null)$|^~$`)
+var empty = lazy.Compile(`^(?i:null)$|^~$`)
 
 // scalar writes text as a YAML value.
 func scalar(text string) string {

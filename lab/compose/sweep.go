@@ -3,11 +3,11 @@ package compose
 import (
 	"fmt"
 	"math/big"
-	"regexp"
 	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
 	"bakeoff/base/param"
 	"bakeoff/base/yamltree"
@@ -25,7 +25,7 @@ type sweep struct {
 func (s sweep) marker() string { return "{" + s.name + "}" }
 
 // parameterName matches the name of a parameter.
-var parameterName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
+var parameterName = lazy.Compile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
 // free reports whether the parameter is called like nothing that a sweep of a lab file
 // sets: a key of a contender, an option of a driver, a parameter of the workload.
@@ -97,7 +97,7 @@ func parseRange(text string) (sweep, error) {
 }
 
 // decimal matches a number of at most 18 digits before and after its point.
-var decimal = regexp.MustCompile(`^-?[0-9]{1,18}(\.[0-9]{1,18})?$`)
+var decimal = lazy.Compile(`^-?[0-9]{1,18}(\.[0-9]{1,18})?$`)
 
 // newSweep reads the name of a parameter.
 func newSweep(flag, text, example string) (s sweep, rest string, err error) {

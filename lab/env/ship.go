@@ -6,10 +6,10 @@ import (
 	"io"
 	"path"
 	"path/filepath"
-	"regexp"
 	"runtime"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
@@ -53,7 +53,7 @@ func (m *Manager) alike() error {
 	return nil
 }
 
-var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var digestForm = lazy.Compile(`^sha256:[0-9a-f]{64}$`)
 
 // take unpacks standard input into the folder $1 atomically.
 const take = `set -e; mkdir -p -- "${1%/*}"; t=$1.new.$$; rm -rf -- "$1".new.*; mkdir -- "$t"

@@ -5,11 +5,11 @@ import (
 	"io/fs"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/param"
 	"bakeoff/base/yamltree"
 )
@@ -83,7 +83,7 @@ func filesField(where string) field {
 		)).eg("[{from: ./build/server, to: /opt/server, mode: 0755}]")}
 }
 
-var modeForm = regexp.MustCompile(`^0?[0-7]{3}$`)
+var modeForm = lazy.Compile(`^0?[0-7]{3}$`)
 
 // hidden are folders in which environments mount something, systemFolders those whose
 // place nothing can take.

@@ -2,9 +2,9 @@ package manifest
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
 	"bakeoff/base/name"
 	"bakeoff/base/param"
@@ -21,7 +21,7 @@ type shape struct {
 	pattern, rule string
 	lines         bool // a text may have several lines
 	share         bool // a number may be written in percent
-	match         *regexp.Regexp
+	match         *lazy.Regexp
 	// also are values that people write for one of the spec's, and what they
 	// are to write instead.
 	also   map[string]string
@@ -129,7 +129,7 @@ func share(lo, hi float64) *shape {
 }
 func text(pattern, rule string) *shape {
 	return &shape{kind: single, spec: param.Spec{Kind: param.Text}, pattern: pattern, rule: rule,
-		match: regexp.MustCompile(`^(?:` + pattern + `)$`)}
+		match: lazy.Compile(`^(?:` + pattern + `)$`)}
 }
 func listOf(s *shape) *shape              { return &shape{kind: list, of: s} }
 func mapOf(key, value *shape) *shape      { return &shape{kind: dict, key: key, of: value} }

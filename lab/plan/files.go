@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/lab/manifest"
 )
 
@@ -60,7 +60,7 @@ func (p *Plan) Record(lab *manifest.Lab) {
 	}
 }
 
-var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var digestForm = lazy.Compile(`^sha256:[0-9a-f]{64}$`)
 
 // maxReference is the longest path of Linux and a word before it.
 const maxReference = 4096 + 32

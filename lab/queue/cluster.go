@@ -6,12 +6,12 @@ import (
 	"io"
 	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/name"
 	"bakeoff/base/unit"
 	"bakeoff/base/yamltree"
@@ -133,11 +133,11 @@ func Parse(path string, src []byte) (*Cluster, error) {
 }
 
 // Words of Slurm: names of nodes, partitions, features and licenses.
-var word = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+var word = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 var (
-	license = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}(:[1-9][0-9]{0,5})?$`)
-	address = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9_{][A-Za-z0-9._:{}-]*$`)
+	license = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}(:[1-9][0-9]{0,5})?$`)
+	address = lazy.Compile(`^([A-Za-z0-9_][A-Za-z0-9._-]*@)?[A-Za-z0-9_{][A-Za-z0-9._:{}-]*$`)
 )
 
 func (c *Cluster) check(r *yamltree.Reporter) {

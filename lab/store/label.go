@@ -2,10 +2,10 @@ package store
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/safetext"
 )
 
@@ -15,7 +15,7 @@ const (
 	maxLabelValue = 500 // bytes
 )
 
-var labelName = regexp.MustCompile(`^[a-z][a-z0-9.-]{0,39}$`)
+var labelName = lazy.Compile(`^[a-z][a-z0-9.-]{0,39}$`)
 
 // CheckLabels returns an error of kind fault.Invalid unless labels are few, their names
 // lower case, and their values one line of printable characters each.

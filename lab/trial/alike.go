@@ -3,8 +3,9 @@ package trial
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"time"
+
+	"bakeoff/base/lazy"
 )
 
 // A block that a failure of the lab voids is replaced by a spare one, because most such
@@ -45,7 +46,7 @@ type alike struct {
 
 // changing matches a word that may differ between two reports of one cause: an
 // identifier, a time, a count.
-var changing = regexp.MustCompile(`\S*[0-9]\S*`)
+var changing = lazy.Compile(`\S*[0-9]\S*`)
 
 // count notes a block that ended with err, and returns whether its cause came too often.
 func (a *alike) count(err error, now time.Time) bool {

@@ -3,12 +3,12 @@ package estimate
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/measure/codec"
 )
 
@@ -32,7 +32,7 @@ const (
 	programTime  = 10 * time.Minute
 )
 
-var zstdVersion = regexp.MustCompile(`\bv(\d{1,4})\.(\d{1,4})\.(\d{1,4})\b`)
+var zstdVersion = lazy.Compile(`\bv(\d{1,4})\.(\d{1,4})\.(\d{1,4})\b`)
 
 // NewProgram gets the version of zstd, given by a path or found in PATH. An
 // error of kind fault.Unsupported says that it is missing, or another program.
@@ -125,7 +125,7 @@ func (p *Program) measuredSpeed(ctx context.Context, level int, files []string) 
 }
 
 // A line of the benchmark: "-3  1217358 (2.957) 130.65 MB/s  442.1 MB/s  882 files".
-var zstdBench = regexp.MustCompile(`(?m)^-?-\d+\s+\d+ \([\d.]+\)\s+([\d.]+) MB/s\s+[\d.]+ MB/s`)
+var zstdBench = lazy.Compile(`(?m)^-?-\d+\s+\d+ \([\d.]+\)\s+([\d.]+) MB/s\s+[\d.]+ MB/s`)
 
 // parseSpeed parses the first speed in the output of a benchmark, in bytes per
 // second; 0 if there is none. A megabyte is a million bytes.

@@ -3,19 +3,19 @@ package tool
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"strconv"
 	"time"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/param"
 )
 
 // Versioned is a Tool's Version: the fact "version" is the first group of the
 // pattern in what the program printed.
-type Versioned struct{ pattern *regexp.Regexp }
+type Versioned struct{ pattern *lazy.Regexp }
 
 // VersionBy returns the Versioned of a pattern.
-func VersionBy(pattern string) Versioned { return Versioned{regexp.MustCompile(pattern)} }
+func VersionBy(pattern string) Versioned { return Versioned{lazy.Compile(pattern)} }
 
 // Version implements Tool.
 func (v Versioned) Version(out []byte) (map[string]string, error) {

@@ -19,11 +19,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/unit"
 )
 
@@ -48,7 +48,7 @@ type Facts struct {
 // archive formats that know no time before 1980.
 var Time = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
-var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var digestForm = lazy.Compile(`^sha256:[0-9a-f]{64}$`)
 
 // ValidDigest reports whether text has the form of Facts.Digest. Names of folders are
 // made of digests.

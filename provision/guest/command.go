@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"hash/fnv"
 	"path"
-	"regexp"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/safetext"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
@@ -102,7 +102,7 @@ func Taken(what string) error {
 // part is one part of the name of a snapshot: pool, dataset or snapshot.
 const part = `[A-Za-z0-9][A-Za-z0-9_.:-]*`
 
-var snapshotForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:-]*(/` + part + `)+@` + part + `$`)
+var snapshotForm = lazy.Compile(`^[A-Za-z][A-Za-z0-9_.:-]*(/` + part + `)+@` + part + `$`)
 
 // CheckSnapshot checks that name is a ZFS snapshot below a pool, which zfs(8)
 // does not read as a flag. example is shown in the error.

@@ -2,45 +2,45 @@ package guest
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/safetext"
 )
 
 // signs are console lines that explain the end of a guest, the most specific
 // first.
 var signs = []struct {
-	line *regexp.Regexp
+	line *lazy.Regexp
 	says string // before what the line says, without what both say
 }{
-	{regexp.MustCompile(`Out of memory and no killable processes|System is deadlocked on memory|` +
+	{lazy.Compile(`Out of memory and no killable processes|System is deadlocked on memory|` +
 		`Initramfs unpacking failed: write error`), "the guest ran out of memory: "},
-	{regexp.MustCompile(`bakeoff-agent: init: .*`), "its init failed: "},
-	{regexp.MustCompile(`Kernel panic - not syncing: (.*)`), "its kernel panicked: "},
-	{regexp.MustCompile(`Out of memory: Killed process .*`), "the guest ran out of memory: "},
-	{regexp.MustCompile(`BUG: .*|Oops: .*`), "its kernel failed: "},
+	{lazy.Compile(`bakeoff-agent: init: .*`), "its init failed: "},
+	{lazy.Compile(`Kernel panic - not syncing: (.*)`), "its kernel panicked: "},
+	{lazy.Compile(`Out of memory: Killed process .*`), "the guest ran out of memory: "},
+	{lazy.Compile(`BUG: .*|Oops: .*`), "its kernel failed: "},
 	// The BSDs. NetBSD puts the time before its messages. Sources: panic in
 	// sys/kern/subr_prf.c of NetBSD and OpenBSD and vpanic in sys/kern/kern_shutdown.c of
 	// FreeBSD; parse_mount and parse_dir_ask in sys/kern/vfs_mountroot.c of FreeBSD, which
 	// also says that it tries again ("; retrying for"); setroot in sys/kern of NetBSD and
 	// OpenBSD; db_command_loop in sys/ddb/db_command.c of all three.
-	{regexp.MustCompile(`(?m)^(?:\[ *[0-9.]+\] )?panic: (.*)`), "its kernel panicked: "},
-	{regexp.MustCompile(`(?m)^Mounting from .* failed with error -?[0-9]+[.:].*`),
+	{lazy.Compile(`(?m)^(?:\[ *[0-9.]+\] )?panic: (.*)`), "its kernel panicked: "},
+	{lazy.Compile(`(?m)^Mounting from .* failed with error -?[0-9]+[.:].*`),
 		"its kernel could not mount the root: "},
-	{regexp.MustCompile(`(?m)^(?:\[ *[0-9.]+\] )?(root device(?: \(default [^)]*\))?:|mountroot>) *$`),
+	{lazy.Compile(`(?m)^(?:\[ *[0-9.]+\] )?(root device(?: \(default [^)]*\))?:|mountroot>) *$`),
 		"its kernel asks on the console for the root: "},
-	{regexp.MustCompile(`(?m)^(?:\[ *[0-9.]+\] )?(?:.*unknown device major 0x[0-9a-f]+.*)`),
+	{lazy.Compile(`(?m)^(?:\[ *[0-9.]+\] )?(?:.*unknown device major 0x[0-9a-f]+.*)`),
 		"its kernel found no root (name one with root= in append): "},
-	{regexp.MustCompile(`(?m)^(?:\[ *[0-9.]+\] )?(init path(?: \(default [^)]*\))?:) *$`),
+	{lazy.Compile(`(?m)^(?:\[ *[0-9.]+\] )?(init path(?: \(default [^)]*\))?:) *$`),
 		"its root has no /sbin/init, so its kernel asks for one on the console: "},
-	{regexp.MustCompile(`(?m)^d?db(?:\{[0-9]+\})?> *$`), "its kernel stopped in the debugger: "},
-	{regexp.MustCompile(`.*timecounter went backwards.*`), "its clock went backwards: "},
+	{lazy.Compile(`(?m)^d?db(?:\{[0-9]+\})?> *$`), "its kernel stopped in the debugger: "},
+	{lazy.Compile(`.*timecounter went backwards.*`), "its clock went backwards: "},
 }
 
 // prompts end the console of a guest that waits for somebody: a question for the root or for
 // process 1, or a debugger after a panic.
-var prompts = regexp.MustCompile(`(?:^|\n)(?:\[ *[0-9.]+\] )?(?:root device(?: \(default [^)]*\))?:|mountroot>|` +
+var prompts = lazy.Compile(`(?:^|\n)(?:\[ *[0-9.]+\] )?(?:root device(?: \(default [^)]*\))?:|mountroot>|` +
 	`init path(?: \(default [^)]*\))?:|d?db(?:\{[0-9]+\})?>) *$`)
 
 // stuckReason says why a guest with this console waits for somebody; "" if it does not.

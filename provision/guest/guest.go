@@ -14,13 +14,13 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/name"
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
@@ -137,8 +137,8 @@ func Check(doc driver.Doc, spec driver.Spec, leastMemory unit.Bytes) error {
 
 // Values that become a part of a command's argument.
 var (
-	validLink = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,14}$`)
-	validMAC  = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
+	validLink = lazy.Compile(`^[A-Za-z][A-Za-z0-9_.-]{0,14}$`)
+	validMAC  = lazy.Compile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
 )
 
 // Abandon removes what a failed creation has created, and returns err.

@@ -6,11 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/reach/conn"
@@ -85,7 +85,7 @@ func (s *Store) mmdebstrap(ctx context.Context, ref, target string, args []strin
 }
 
 // noPackage are apt-get's messages about a package that the distribution lacks.
-var noPackage = regexp.MustCompile(`(?m)^E: (?:Unable to locate package ([a-z0-9+.-]+)|` +
+var noPackage = lazy.Compile(`(?m)^E: (?:Unable to locate package ([a-z0-9+.-]+)|` +
 	`Package '?([a-z0-9+.-]+)'? has no installation candidate)\r?$`)
 
 // unknownPackages returns the packages that a builder's log says do not exist, each

@@ -19,7 +19,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -27,6 +26,7 @@ import (
 
 	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/lock"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
@@ -122,7 +122,7 @@ type Store struct {
 }
 
 var (
-	packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]{1,80}$`)
+	packageName = lazy.Compile(`^[a-z0-9][a-z0-9+.-]{1,80}$`)
 )
 
 // Check checks that the names in req are well formed, without building and without a

@@ -4,11 +4,11 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-	"regexp"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
 )
@@ -17,7 +17,7 @@ import (
 // the plan, and nothing is lost by asking again later.
 const askTries = 3
 
-var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var digestForm = lazy.Compile(`^sha256:[0-9a-f]{64}$`)
 
 // Resolve says which image a name means now: Ref is the full name in a registry, or the word
 // and the absolute path of a file or folder; "" for an image that bakeoff builds. Digest is

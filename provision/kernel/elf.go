@@ -7,10 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"bakeoff/base/lazy"
 )
 
 // ELFInfo describes an ELF kernel.
@@ -221,12 +222,12 @@ func netbsdVersion(v uint32) string {
 // banners are how kernels introduce themselves. The group is the version.
 var banners = []struct {
 	system string
-	form   *regexp.Regexp
+	form   *lazy.Regexp
 }{
-	{Linux, regexp.MustCompile(`Linux version ([0-9][0-9A-Za-z.+~_-]{0,127}) \(`)},
-	{NetBSD, regexp.MustCompile(`NetBSD ([0-9]+\.[0-9][0-9A-Za-z._-]{0,63}) \(`)},
-	{FreeBSD, regexp.MustCompile(`FreeBSD ([0-9]+\.[0-9]+-[0-9A-Z][0-9A-Za-z.-]{0,63})[ \n]`)},
-	{OpenBSD, regexp.MustCompile(`OpenBSD ([0-9]+\.[0-9][0-9A-Za-z._-]{0,63}) \(`)},
+	{Linux, lazy.Compile(`Linux version ([0-9][0-9A-Za-z.+~_-]{0,127}) \(`)},
+	{NetBSD, lazy.Compile(`NetBSD ([0-9]+\.[0-9][0-9A-Za-z._-]{0,63}) \(`)},
+	{FreeBSD, lazy.Compile(`FreeBSD ([0-9]+\.[0-9]+-[0-9A-Z][0-9A-Za-z.-]{0,63})[ \n]`)},
+	{OpenBSD, lazy.Compile(`OpenBSD ([0-9]+\.[0-9][0-9A-Za-z._-]{0,63}) \(`)},
 }
 
 // identify finds the banner of a kernel, and what else is in its data.

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 )
 
 // Setting is a kernel setting of the host around the start of an engine.
@@ -35,7 +35,7 @@ var engineSettings = []string{"kernel/keys/root_maxbytes", "kernel/keys/root_max
 	"net/ipv6/conf/all/forwarding", "net/ipv6/conf/default/forwarding"}
 
 // interfaceSetting are those of each interface.
-var interfaceSetting = regexp.MustCompile(`^net/ipv4/conf/[^/]+/forwarding$`)
+var interfaceSetting = lazy.Compile(`^net/ipv4/conf/[^/]+/forwarding$`)
 
 // interfaces lists the host's network interfaces, without those of environments.
 func interfaces(ctx context.Context, m Machine) []string {

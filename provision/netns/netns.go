@@ -14,11 +14,11 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/name"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
@@ -443,9 +443,9 @@ func HasLink(ctx context.Context, host conn.Conn, namespace, link string) (bool,
 }
 
 var (
-	validName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
-	validLink = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
-	validMAC  = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
+	validName = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+	validLink = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
+	validMAC  = lazy.Compile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
 )
 
 // check refuses names that ip would read as further words or lines.

@@ -13,10 +13,10 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/unit"
 	"bakeoff/base/yamltree"
 	"bakeoff/provision/image/reference"
@@ -107,12 +107,12 @@ type Run struct {
 func shell(text string) []string { return []string{"/bin/sh", "-ec", text} }
 
 var (
-	nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,39}$`)
-	packages = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]{1,80}$`)
-	userForm = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
-	ownForm  = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,31})?$`)
-	envName  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-	portForm = regexp.MustCompile(`^([0-9]{1,5})(/(tcp|udp))?$`)
+	nameForm = lazy.Compile(`^[a-z0-9][a-z0-9-]{0,39}$`)
+	packages = lazy.Compile(`^[a-z0-9][a-z0-9+.-]{1,80}$`)
+	userForm = lazy.Compile(`^[a-z_][a-z0-9_-]{0,31}$`)
+	ownForm  = lazy.Compile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,31}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,31})?$`)
+	envName  = lazy.Compile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	portForm = lazy.Compile(`^([0-9]{1,5})(/(tcp|udp))?$`)
 )
 
 // maxSteps bounds the steps of a definition.

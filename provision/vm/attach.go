@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/vm/filter"
 	"bakeoff/provision/vm/manifest"
@@ -41,7 +41,7 @@ func (s *Store) Tags(declared ...manifest.Network) Tags {
 }
 
 // nameForm is what a name server can say of a guest.
-var nameForm = regexp.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$`)
+var nameForm = lazy.Compile(`^[a-zA-Z0-9]([a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?$`)
 
 // members are the NICs of all guests in a network.
 func (s *Store) members(n *network.Network) ([]network.Member, error) {

@@ -10,12 +10,12 @@ import (
 	"hash/crc32"
 	"io"
 	"net"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
+	"bakeoff/base/lazy"
 	"bakeoff/provision/vm/manifest"
 )
 
@@ -107,7 +107,7 @@ func answerMetadata(line string, store metadataStore) string {
 type frame struct{ id, code, payload string }
 
 // frameForm is a frame after "V2 ": the length and the checksum of the body, and the body.
-var frameForm = regexp.MustCompile(`^([1-9][0-9]{0,8}) ([0-9a-f]{8}) ` +
+var frameForm = lazy.Compile(`^([1-9][0-9]{0,8}) ([0-9a-f]{8}) ` +
 	`(([0-9a-f]{8}) ([A-Z]+)(?: ([A-Za-z0-9+/]*={0,2}))?)$`)
 
 // parseFrame reads a request of version 2 without its beginning "V2 ".
@@ -272,7 +272,7 @@ func property(g manifest.Guest, name string) (string, bool) {
 }
 
 // nicIndex is a route by a NIC: nics[0].
-var nicIndex = regexp.MustCompile(`^nics\[([0-9]{1,3})\]$`)
+var nicIndex = lazy.Compile(`^nics\[([0-9]{1,3})\]$`)
 
 // routesText are the routes as SmartOS's guests read them.
 func routesText(g manifest.Guest) string {

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/provision/disk"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest/qemu"
@@ -68,7 +68,7 @@ func (s *Store) Prepare(ctx context.Context, images *image.Store, from Source, o
 	return s.prepareContainer(ctx, images, from, from.What)
 }
 
-var notInName = regexp.MustCompile(`[^a-z0-9]+`)
+var notInName = lazy.Compile(`[^a-z0-9]+`)
 
 // serviceName is the name of the service that an image becomes.
 func serviceName(ref string) string {

@@ -8,11 +8,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/strictjson"
 	"bakeoff/provision/disk"
 	"bakeoff/provision/guest/qemu"
@@ -218,9 +218,9 @@ func readGuest(r *stream.Reader, tags Tags) (m manifest.Guest, d sent, err error
 }
 
 var (
-	diskName   = regexp.MustCompile(`^disk[0-9]{1,3}\.qcow2$`)
-	cdromName  = regexp.MustCompile(`^cdrom[0-9]{1,3}\.iso$`)
-	diskSerial = regexp.MustCompile(`^[A-Za-z0-9]{1,20}$`)
+	diskName   = lazy.Compile(`^disk[0-9]{1,3}\.qcow2$`)
+	cdromName  = lazy.Compile(`^cdrom[0-9]{1,3}\.iso$`)
+	diskSerial = lazy.Compile(`^[A-Za-z0-9]{1,20}$`)
 )
 
 // check refuses a description that names anything outside of the stream.

@@ -7,13 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/lock"
 	"bakeoff/provision/disk"
 	"bakeoff/provision/image/unpack"
@@ -40,7 +40,7 @@ const (
 	dirWritten   = "written" // of a container
 )
 
-var snapshotName = regexp.MustCompile(`^[A-Za-z0-9_.:%-]{1,64}$`)
+var snapshotName = lazy.Compile(`^[A-Za-z0-9_.:%-]{1,64}$`)
 
 // readSnapshots reads the snapshots of the guest, the oldest first.
 func (g *Guest) readSnapshots() error {

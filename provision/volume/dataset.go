@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/provision/disk"
 	"bakeoff/provision/zfs"
 	"bakeoff/reach/conn"
@@ -21,7 +21,7 @@ import (
 
 // poolForm is the form of the dataset below which Dataset and Zvol create theirs: zfs(8)
 // reads it as neither a flag nor a snapshot.
-var poolForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.:-]*(/[A-Za-z0-9_.:-]+)*$`)
+var poolForm = lazy.Compile(`^[A-Za-z][A-Za-z0-9_.:-]*(/[A-Za-z0-9_.:-]+)*$`)
 
 // deviceTime bounds the wait for the device of a new zvol, which udev names.
 const deviceTime = 20 * time.Second

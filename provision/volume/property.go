@@ -3,12 +3,12 @@ package volume
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/unit"
 )
 
@@ -22,7 +22,7 @@ var properties = map[string][]string{
 }
 
 // value is the form of a property: it becomes part of an option's text.
-var value = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.:_-]{0,39}$`)
+var value = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9.:_-]{0,39}$`)
 
 // Check checks that the backing of a volume supports its properties. Errors are
 // of kind fault.Invalid and list the properties.

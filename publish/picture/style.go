@@ -1,9 +1,9 @@
 package picture
 
 import (
-	"regexp"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/publish/chart"
 )
 
@@ -29,10 +29,10 @@ type simple struct {
 var rules = rulesOf(chart.Style, colorsOf(chart.Colors))
 
 var (
-	variable  = regexp.MustCompile(`--([a-z-]+): (#[0-9a-f]+);`)
-	reference = regexp.MustCompile(`var\(--([a-z-]+)\)`)
-	block     = regexp.MustCompile(`([^{}]+)\{([^{}]*)\}`)
-	part      = regexp.MustCompile(`^([a-z]*)((?:\.[a-z0-9-]+)*)(?:\[id\$="([a-z-]+)"\])?$`)
+	variable  = lazy.Compile(`--([a-z-]+): (#[0-9a-f]+);`)
+	reference = lazy.Compile(`var\(--([a-z-]+)\)`)
+	block     = lazy.Compile(`([^{}]+)\{([^{}]*)\}`)
+	part      = lazy.Compile(`^([a-z]*)((?:\.[a-z0-9-]+)*)(?:\[id\$="([a-z-]+)"\])?$`)
 )
 
 // colorsOf are the colors of the first block of a style sheet, which are the light ones.

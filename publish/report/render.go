@@ -7,9 +7,9 @@ import (
 	"encoding/base64"
 	"html/template"
 	"io"
-	"regexp"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/unit"
 	"bakeoff/publish/chart"
 )
@@ -58,7 +58,7 @@ func Style() string { return pageCSS }
 
 // head is how every report begins: with a policy that permits one style sheet and no
 // script. html/template writes quotes and plus signs as references.
-var head = regexp.MustCompile(`^<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n` +
+var head = lazy.Compile(`^<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n` +
 	`<meta http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;; ` +
 	`style-src &#39;sha256-(?:[A-Za-z0-9/=]|&#43;)+&#39;; base-uri &#39;none&#39;; form-action &#39;none&#39;">\n`)
 

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/safetext"
 )
 
@@ -126,7 +126,7 @@ func (s *Streams) Finish(err error) int {
 
 // place matches a line that begins with a place in a file, so that editors can
 // jump to it.
-var place = regexp.MustCompile(`^[^\s:]+:\d+(:\d+)?: `)
+var place = lazy.Compile(`^[^\s:]+:\d+(:\d+)?: `)
 
 // messages returns one message for each error that was joined into err.
 func messages(err error) []string {

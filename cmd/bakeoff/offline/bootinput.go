@@ -6,7 +6,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ import (
 	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/labeled"
+	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/format"
@@ -122,7 +122,7 @@ const propertiesOfSystemd = "read the properties that it is made of: (systemctl 
 func otherKind(data []byte) (kind, fix string) {
 	head := data[:min(len(data), boot.HeadBytes)]
 	for _, o := range otherKinds {
-		if regexp.MustCompile(o.is).Match(head) {
+		if lazy.Compile(o.is).Match(head) {
 			return o.kind, o.fix
 		}
 	}

@@ -11,12 +11,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/labeled"
+	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/format"
@@ -214,7 +214,7 @@ func (x input) cutShort() []string {
 
 // colors are the sequences with which programs color text on a terminal. Those that are
 // made to do so write them to files, too.
-var colors = regexp.MustCompile("\x1b\\[[0-9;]*[A-Za-z]")
+var colors = lazy.Compile("\x1b\\[[0-9;]*[A-Za-z]")
 
 // unpacked reads a file, and what is in it if gzip packed it.
 func unpacked(file io.Reader, path string) (*bufio.Reader, error) {
@@ -246,7 +246,7 @@ func utf8Reader(file io.Reader, path string) (*bufio.Reader, error) {
 	}
 	head, _ := in.Peek(format.HeadBytes) // what reads on finds an error again
 	wide := labeled.IsUTF16(head)
-	if !wide && (!colors.Match(head) || regexp.MustCompile(compressedFile).Match(head)) {
+	if !wide && (!colors.Match(head) || lazy.Compile(compressedFile).Match(head)) {
 		return in, nil
 	}
 	data, err := io.ReadAll(io.LimitReader(in, format.MaxBytes+1))
@@ -314,7 +314,7 @@ func formatName(f format.Format) string {
 }
 
 // ownFile matches the beginning of bakeoff's own JSON files.
-var ownFile = regexp.MustCompile(`^\s*\{[^{}]{0,1000}"schema": ?"bakeoff/`)
+var ownFile = lazy.Compile(`^\s*\{[^{}]{0,1000}"schema": ?"bakeoff/`)
 
 // recognize returns the format of a file with this head; nil if it may be a table.
 func recognize(path string, head []byte) (format.Format, error) {
@@ -326,7 +326,7 @@ func recognize(path string, head []byte) (format.Format, error) {
 		return nil, fault.New(fault.Invalid, "%s may have the format %s; name it with --from", path,
 			strings.Join(names, " or "))
 	}
-	if regexp.MustCompile(compressedFile).Match(head) {
+	if lazy.Compile(compressedFile).Match(head) {
 		return nil, fault.WithFix(fault.New(fault.Invalid, "%s:1: this is a compressed file", path), "unpack it")
 	}
 	if len(bytes.TrimSpace(head)) == 0 {

@@ -5,12 +5,12 @@ package asv
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -30,7 +30,7 @@ func (asv) Doc() format.Doc {
 			"the next one. A file is one commit in one environment. Without --record-samples it has statistics and no single " +
 			"values.",
 		Summaries: []format.Summary{
-			{What: "the text of asv", Head: regexp.MustCompile(
+			{What: "the text of asv", Head: lazy.Compile(
 				`(?m)^\| Change +\| Before |^·+ (?:Discovering benchmarks|Running \d+ total)`)},
 		},
 		Source: []string{"https://asv.readthedocs.io/en/stable/dev.html (results files)"},

@@ -5,12 +5,12 @@ package bonnie
 import (
 	"bytes"
 	"encoding/csv"
-	"regexp"
 	"slices"
 	"strings"
 
 	"bakeoff/base/bonniecsv"
 	"bakeoff/base/labeled"
+	"bakeoff/base/lazy"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -38,9 +38,9 @@ func (bonnie) Doc() format.Doc {
 }
 
 var (
-	row      = regexp.MustCompile(`^\d\.\d\d[a-z]?,\d\.\d\d[a-z]?,`)
-	tableTop = regexp.MustCompile(`^Version\s+(\d\.\d\S*)\s+-+Sequential Output-+ `)
-	columns  = regexp.MustCompile(`K?/sec %CP`)
+	row      = lazy.Compile(`^\d\.\d\d[a-z]?,\d\.\d\d[a-z]?,`)
+	tableTop = lazy.Compile(`^Version\s+(\d\.\d\S*)\s+-+Sequential Output-+ `)
+	columns  = lazy.Compile(`K?/sec %CP`)
 	csvTitle = []byte("format_version,bonnie_version,name,concurrency,seed,file_size,")
 )
 

@@ -7,11 +7,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"bakeoff/base/labeled"
+	"bakeoff/base/lazy"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -40,8 +40,8 @@ func (criterion) Doc() format.Doc {
 
 // kinds are the forms of output.
 var (
-	messageLine = regexp.MustCompile(`(?m)^\{ ?"reason": ?"(?:benchmark|group)-complete",`)
-	timeLine    = regexp.MustCompile(`^(\S.*?)?\s+time:\s+\[(\S+) (\S+) (\S+) (\S+) (\S+) (\S+)\]\s*$`)
+	messageLine = lazy.Compile(`(?m)^\{ ?"reason": ?"(?:benchmark|group)-complete",`)
+	timeLine    = lazy.Compile(`^(\S.*?)?\s+time:\s+\[(\S+) (\S+) (\S+) (\S+) (\S+) (\S+)\]\s*$`)
 )
 
 func isSample(paths []string) bool {

@@ -12,11 +12,11 @@ import (
 	"cmp"
 	"fmt"
 	"net"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -37,7 +37,7 @@ func (fio) Doc() format.Doc {
 			"A repetition is another file. A file has the time at which fio ended.",
 		InOrder: true,
 		Summaries: []format.Summary{
-			{What: "the text of fio", Head: regexp.MustCompile(`(?m)^\S.*: \(g=\d+\): rw=|^ +(?:read|write|trim) *: IOPS=`)},
+			{What: "the text of fio", Head: lazy.Compile(`(?m)^\S.*: \(g=\d+\): rw=|^ +(?:read|write|trim) *: IOPS=`)},
 		},
 		Source: []string{"https://fio.readthedocs.io/en/latest/fio_doc.html#json-output",
 			"https://fio.readthedocs.io/en/latest/fio_doc.html#terse-output"},
@@ -403,7 +403,7 @@ func (r *reader) grouped(j job) bool {
 }
 
 // oldVersion is a version that does not write options.
-var oldVersion = regexp.MustCompile(`^fio[- ]2\.[0-2]\b`)
+var oldVersion = lazy.Compile(`^fio[- ]2\.[0-2]\b`)
 
 func (r *reader) withoutOptions() bool { return oldVersion.MatchString(r.version) }
 

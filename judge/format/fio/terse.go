@@ -3,21 +3,21 @@ package fio
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"bakeoff/base/labeled"
+	"bakeoff/base/lazy"
 	"bakeoff/judge/format"
 )
 
 // terseLine is a line of fio --minimal (--output-format=terse) in versions 3, 4 and 5. Version
 // 2, which fio writes only if asked to, does not name fio.
-var terseLine = regexp.MustCompile(`^([345]);(fio-[^;]*);`)
+var terseLine = lazy.Compile(`^([345]);(fio-[^;]*);`)
 
 // oldTerse is a line in version 2.
-var oldTerse = regexp.MustCompile(`^2;[^;]*;\d+;\d+;(?:\d+;){6}`)
+var oldTerse = lazy.Compile(`^2;[^;]*;\d+;\d+;(?:\d+;){6}`)
 
 func recognizesTerse(head []byte) bool {
 	for line := range bytes.Lines(format.TrimMark(head)) {

@@ -3,12 +3,13 @@ package gobench
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 	"strings"
+
+	"bakeoff/base/lazy"
 )
 
 // eventLine is an event of go test -json.
-var eventLine = regexp.MustCompile(`(?m)^\{(?:"Time":"[^"\n]*",)?(?:"ImportPath":"[^"\n]*",)?"Action":"`)
+var eventLine = lazy.Compile(`(?m)^\{(?:"Time":"[^"\n]*",)?(?:"ImportPath":"[^"\n]*",)?"Action":"`)
 
 // event is the part of an event that is read (go doc test2json).
 type event struct {

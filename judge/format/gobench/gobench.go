@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/perf/benchfmt"
 	"golang.org/x/perf/benchunit"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -37,16 +37,16 @@ func (gobench) Doc() format.Doc {
 			"so the order of two files is unknown.",
 		InOrder: true,
 		Summaries: []format.Summary{{What: "the output of benchstat", Fix: "give analyse the files that benchstat read",
-			Head: regexp.MustCompile(`(?m)^ *│ +(?:\S+/op|B/s)\b|^name +old \S+ +new \S+ +delta$|^,[^,\n]+,CI,`)}},
+			Head: lazy.Compile(`(?m)^ *│ +(?:\S+/op|B/s)\b|^name +old \S+ +new \S+ +delta$|^,[^,\n]+,CI,`)}},
 		Source: []string{"https://go.dev/design/14313-benchmark-format"},
 	}
 }
 
-var resultLine = regexp.MustCompile(`(?m)^Benchmark\S*[ \t]+[0-9]+[ \t]+(?i:[0-9.e+-]+|[+-]?inf|nan)[ \t]+\S`)
+var resultLine = lazy.Compile(`(?m)^Benchmark\S*[ \t]+[0-9]+[ \t]+(?i:[0-9.e+-]+|[+-]?inf|nan)[ \t]+\S`)
 
 // headerLine begins the output of every package that has benchmarks. A file may
 // begin with a long log.
-var headerLine = regexp.MustCompile(`(?m)^goos: \S+\r?\ngoarch: `)
+var headerLine = lazy.Compile(`(?m)^goos: \S+\r?\ngoarch: `)
 
 func (gobench) Recognizes(head []byte) bool {
 	return resultLine.Match(head) || headerLine.Match(head) || eventLine.Match(head)
@@ -58,15 +58,15 @@ const maxLine = 60 << 10
 // benchmarkName begins a line that go test prints for a benchmark. Other lines that
 // begin with "Benchmark" are text, unless they have the form of a result: other programs
 // write names that go on with a lower case letter.
-var benchmarkName = regexp.MustCompile(`^Benchmark[^\sa-z]`)
+var benchmarkName = lazy.Compile(`^Benchmark[^\sa-z]`)
 
 // restLine is what go test prints after the name of a benchmark that printed text into
 // the line in between.
-var restLine = regexp.MustCompile(`^ *[0-9]+\t +[0-9.e+]+ ns/op`)
+var restLine = lazy.Compile(`^ *[0-9]+\t +[0-9.e+]+ ns/op`)
 
 // insideLine is a result after text that a benchmark printed without a line break, as go
 // test -v writes it.
-var insideLine = regexp.MustCompile(`^.*\SBenchmark[^\s]*(-[0-9]+)? *\t+ *[0-9]+\t +[0-9.e+]+ [^\s]*/op`)
+var insideLine = lazy.Compile(`^.*\SBenchmark[^\s]*(-[0-9]+)? *\t+ *[0-9]+\t +[0-9.e+]+ [^\s]*/op`)
 
 // blankUnreadable replaces the lines that benchfmt must not read by empty ones: long lines, as
 // logs have them, and text that is not a result. A result that text divides becomes
@@ -154,9 +154,9 @@ func (gobench) Read(name string, data []byte) (format.File, error) {
 }
 
 var (
-	failLine  = regexp.MustCompile(`^\s*--- FAIL: (Benchmark\S*)`)
-	crashLine = regexp.MustCompile(`^(?:panic: |fatal error: |\*\*\* Test killed|signal: )`)
-	buildLine = regexp.MustCompile(`^FAIL\s+(\S+) \[(?:build|setup) failed\]`)
+	failLine  = lazy.Compile(`^\s*--- FAIL: (Benchmark\S*)`)
+	crashLine = lazy.Compile(`^(?:panic: |fatal error: |\*\*\* Test killed|signal: )`)
+	buildLine = lazy.Compile(`^FAIL\s+(\S+) \[(?:build|setup) failed\]`)
 )
 
 // failures notes what failed: benchmarks, of which go test prints no value, programs that

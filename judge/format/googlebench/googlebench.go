@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -30,8 +30,8 @@ func (googlebench) Doc() format.Doc {
 			"--benchmark_enable_random_interleaving it mixes them, and the file does not say so, so the order is unknown. " +
 			"A value is the mean of the iterations of a repetition.",
 		Summaries: []format.Summary{
-			{What: "the text of Google Benchmark", Head: regexp.MustCompile(`(?m)^Benchmark +Time +CPU +Iterations`)},
-			{What: "the CSV of Google Benchmark", Head: regexp.MustCompile(`(?m)^name,iterations,real_time,cpu_time,`)},
+			{What: "the text of Google Benchmark", Head: lazy.Compile(`(?m)^Benchmark +Time +CPU +Iterations`)},
+			{What: "the CSV of Google Benchmark", Head: lazy.Compile(`(?m)^name,iterations,real_time,cpu_time,`)},
 		},
 		Source: []string{"https://github.com/google/benchmark/blob/main/docs/user_guide.md"},
 	}

@@ -3,11 +3,11 @@ package h2load
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"bakeoff/base/labeled"
+	"bakeoff/base/lazy"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -33,15 +33,15 @@ func (h2load) Doc() format.Doc {
 }
 
 var (
-	begin   = regexp.MustCompile(`^starting benchmark\.\.\.`)
-	started = regexp.MustCompile(`(?m)^spawning thread #\d+: (.*?)\s*$`)
-	ended   = regexp.MustCompile(`(?m)^finished in (\S+), (\S+) req/s, (\S+)/s\s*$`)
-	done    = regexp.MustCompile(`(?m)^requests: (\d+) total, \d+ started, (\d+) done, (\d+) succeeded, (\d+) failed, ` +
+	begin   = lazy.Compile(`^starting benchmark\.\.\.`)
+	started = lazy.Compile(`(?m)^spawning thread #\d+: (.*?)\s*$`)
+	ended   = lazy.Compile(`(?m)^finished in (\S+), (\S+) req/s, (\S+)/s\s*$`)
+	done    = lazy.Compile(`(?m)^requests: (\d+) total, \d+ started, (\d+) done, (\d+) succeeded, (\d+) failed, ` +
 		`(\d+) errored, (\d+) timeout`)
-	redirected = regexp.MustCompile(`(?m)^status codes: \d+ 2xx, ([1-9]\d*) 3xx,`)
+	redirected = lazy.Compile(`(?m)^status codes: \d+ 2xx, ([1-9]\d*) 3xx,`)
 	// Version 1.68 has min, max, mean; later ones also have quantiles, and shorter names.
-	columns = regexp.MustCompile(`(?m)^ +(min +max .*?) +sd +\+/- sd\s*$`)
-	times   = regexp.MustCompile(`(?m)^(time for request|time for connect|time to 1st byte|request|connect|TTFB) *:(.*)$`)
+	columns = lazy.Compile(`(?m)^ +(min +max .*?) +sd +\+/- sd\s*$`)
+	times   = lazy.Compile(`(?m)^(time for request|time for connect|time to 1st byte|request|connect|TTFB) *:(.*)$`)
 )
 
 func (h2load) Recognizes(head []byte) bool {

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
@@ -31,9 +31,9 @@ func (hyperfine) Doc() format.Doc {
 			"process.",
 		InOrder: true,
 		Summaries: []format.Summary{
-			{What: "the CSV of hyperfine", Head: regexp.MustCompile(`^command,mean,stddev,median,user,system,`)},
-			{What: "a table of hyperfine", Head: regexp.MustCompile(`^\| *Command *\| *Mean \[|^\[cols="<,>,>,>,>"\]`)},
-			{What: "the text of hyperfine", Head: regexp.MustCompile(`(?m)^ *Time \((?:mean ± σ|abs ≡)\):`)},
+			{What: "the CSV of hyperfine", Head: lazy.Compile(`^command,mean,stddev,median,user,system,`)},
+			{What: "a table of hyperfine", Head: lazy.Compile(`^\| *Command *\| *Mean \[|^\[cols="<,>,>,>,>"\]`)},
+			{What: "the text of hyperfine", Head: lazy.Compile(`(?m)^ *Time \((?:mean ± σ|abs ≡)\):`)},
 		},
 		Source: []string{"hyperfine(1), --export-json"},
 	}

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -34,8 +34,8 @@ func (jmh) Doc() format.Doc {
 			"of an iteration. Iterations of one fork share its compiled code, so few forks say little.",
 		InOrder: true,
 		Summaries: []format.Summary{
-			{What: "the text of JMH", Head: regexp.MustCompile(`(?m)^# JMH version: |^Benchmark .*\bMode +Cnt +Score\b`)},
-			{What: "the CSV of JMH", Head: regexp.MustCompile(`^"?Benchmark"?[,;\t]"?Mode"?[,;\t]"?Threads"?[,;\t]`)},
+			{What: "the text of JMH", Head: lazy.Compile(`(?m)^# JMH version: |^Benchmark .*\bMode +Cnt +Score\b`)},
+			{What: "the CSV of JMH", Head: lazy.Compile(`^"?Benchmark"?[,;\t]"?Mode"?[,;\t]"?Threads"?[,;\t]`)},
 		},
 		Source: []string{"https://github.com/openjdk/jmh", "org.openjdk.jmh.results.format.JSONResultFormat"},
 	}

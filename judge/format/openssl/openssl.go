@@ -5,10 +5,10 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"bakeoff/base/labeled"
+	"bakeoff/base/lazy"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -34,15 +34,15 @@ func (openssl) Doc() format.Doc {
 }
 
 var (
-	machine = regexp.MustCompile(`(?m)^(?:Got: )?\+F[2-9]?:\d+:`)
-	symbols = regexp.MustCompile(`(?m)^type +\d+ bytes`)
-	pairs   = regexp.MustCompile(`(?m)^ +[a-z]+ .*[a-z.]+/s *\r?$`)
-	about   = regexp.MustCompile(`(?m)^(?:CPUINFO: OPENSSL_|The 'numbers' are in 1000s of bytes per second|` +
+	machine = lazy.Compile(`(?m)^(?:Got: )?\+F[2-9]?:\d+:`)
+	symbols = lazy.Compile(`(?m)^type +\d+ bytes`)
+	pairs   = lazy.Compile(`(?m)^ +[a-z]+ .*[a-z.]+/s *\r?$`)
+	about   = lazy.Compile(`(?m)^(?:CPUINFO: OPENSSL_|The 'numbers' are in 1000s of bytes per second|` +
 		`options: ?bn\(| +sign +verify +sign/s +verify/s| +op +op/s)`)
-	sizes = regexp.MustCompile(`(\d+) bytes`)
+	sizes = lazy.Compile(`(\d+) bytes`)
 	// openssl prints rates up to 10 kB/s in B/s, without the k.
-	symRow   = regexp.MustCompile(`^(\S.*?)((?:\s+\d+\.\d+k?)*\s+\d+\.\d+k(?:\s+\d+\.\d+k?)*)\s*$`)
-	versions = regexp.MustCompile(`(?m)^(?:version: |OpenSSL )(\d\S*)`)
+	symRow   = lazy.Compile(`^(\S.*?)((?:\s+\d+\.\d+k?)*\s+\d+\.\d+k(?:\s+\d+\.\d+k?)*)\s*$`)
+	versions = lazy.Compile(`(?m)^(?:version: |OpenSSL )(\d\S*)`)
 )
 
 func (openssl) Recognizes(head []byte) bool {

@@ -4,11 +4,11 @@ package pgbench
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"bakeoff/base/labeled"
+	"bakeoff/base/lazy"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -37,9 +37,9 @@ func (pgbench) Doc() format.Doc {
 }
 
 var (
-	begin   = regexp.MustCompile(`^transaction type: `)
-	header  = regexp.MustCompile(`(?m)^pgbench \((?:PostgreSQL )?(\S+?)[ )]`)
-	clients = regexp.MustCompile(`(?m)^number of clients: `)
+	begin   = lazy.Compile(`^transaction type: `)
+	header  = lazy.Compile(`(?m)^pgbench \((?:PostgreSQL )?(\S+?)[ )]`)
+	clients = lazy.Compile(`(?m)^number of clients: `)
 )
 
 func (pgbench) Recognizes(head []byte) bool {
@@ -165,7 +165,7 @@ func transactions(text labeled.Text) (done, failures float64, err error) {
 	return done, failures, nil
 }
 
-var tpsLine = regexp.MustCompile(`(?m)^tps = (\S+)(?: \((.*)\))?\s*$`)
+var tpsLine = lazy.Compile(`(?m)^tps = (\S+)(?: \((.*)\))?\s*$`)
 
 // perSecond reads the line tps: the only one, or without the time to connect. reconnects means
 // that each transaction connected, so that the time belongs to it.
@@ -190,8 +190,8 @@ func latencies(rec *format.Record, text labeled.Text, prefix string) {
 }
 
 var (
-	scriptLine = regexp.MustCompile(`^SQL script \d+: `)
-	countLine  = regexp.MustCompile(`(?m)^ - (\d+) transactions \(.*tps = (\S+)\)\s*$`)
+	scriptLine = lazy.Compile(`^SQL script \d+: `)
+	countLine  = lazy.Compile(`(?m)^ - (\d+) transactions \(.*tps = (\S+)\)\s*$`)
 )
 
 // perScript reads the statistics of the scripts of a run. whole is the record of the run.

@@ -5,12 +5,12 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -34,8 +34,8 @@ func (pytest) Doc() format.Doc {
 			"The time of a round is the mean of its iterations.",
 		InOrder: true,
 		Summaries: []format.Summary{
-			{What: "the text of pytest", Head: regexp.MustCompile(`(?m)^Name \(time in .*\) +Min `)},
-			{What: "the CSV of pytest-benchmark", Head: regexp.MustCompile(`^name,(?:[\w:]+,)*min,max,mean,`)},
+			{What: "the text of pytest", Head: lazy.Compile(`(?m)^Name \(time in .*\) +Min `)},
+			{What: "the CSV of pytest-benchmark", Head: lazy.Compile(`^name,(?:[\w:]+,)*min,max,mean,`)},
 		},
 		Source: []string{"https://pytest-benchmark.readthedocs.io/en/latest/usage.html"},
 	}

@@ -3,10 +3,10 @@ package redis
 
 import (
 	"bytes"
-	"regexp"
 	"strings"
 
 	"bakeoff/base/labeled"
+	"bakeoff/base/lazy"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -25,7 +25,7 @@ func (redis) Doc() format.Doc {
 			"file does not name the number of requests, the clients or the pipelining.",
 		InOrder: true,
 		Summaries: []format.Summary{
-			{What: "the text of redis-benchmark", Head: regexp.MustCompile(
+			{What: "the text of redis-benchmark", Head: lazy.Compile(
 				`(?m)^====== .+ ======\s+\d+ requests completed in|^[A-Z_]+(?: \(.*\))?: [\d.]+ requests per second`)},
 		},
 		Source: []string{"https://redis.io/docs/latest/operate/oss_and_stack/management/optimization/benchmarks/"},
@@ -37,10 +37,10 @@ var head = []byte(`"test","rps","avg_latency_ms","min_latency_ms","p50_latency_m
 	`"p99_latency_ms","max_latency_ms"`)
 
 // oldRow is a test before version 6.2, which wrote neither a head nor latencies.
-var oldRow = regexp.MustCompile(`^"([^"]+)","(\d+\.\d\d|-?nan|-?inf)"$`)
+var oldRow = lazy.Compile(`^"([^"]+)","(\d+\.\d\d|-?nan|-?inf)"$`)
 
 // row is a test. Its name may have quotes, which redis-benchmark does not escape.
-var row = regexp.MustCompile(`^"(.+)","([^",]*)","([^",]*)","([^",]*)","([^",]*)","([^",]*)","([^",]*)","([^",]*)"$`)
+var row = lazy.Compile(`^"(.+)","([^",]*)","([^",]*)","([^",]*)","([^",]*)","([^",]*)","([^",]*)","([^",]*)"$`)
 
 func beginsReport(line []byte) bool { return bytes.Equal(line, head) }
 

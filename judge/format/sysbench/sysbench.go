@@ -4,10 +4,10 @@ package sysbench
 import (
 	"bytes"
 	"cmp"
-	"regexp"
 	"strings"
 
 	"bakeoff/base/labeled"
+	"bakeoff/base/lazy"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -32,7 +32,7 @@ func (sysbench) Doc() format.Doc {
 	}
 }
 
-var begin = regexp.MustCompile(`^sysbench (\d+\.\d+)\S*`)
+var begin = lazy.Compile(`^sysbench (\d+\.\d+)\S*`)
 
 func (sysbench) Recognizes(head []byte) bool {
 	return len(format.Parts(head, begin.Match)) > 0 &&
@@ -128,7 +128,7 @@ func (r report) readRecord() *format.Record {
 }
 
 // broken is a message of sysbench about what ended a thread or the run.
-var broken = regexp.MustCompile(`(?m)^(?:FATAL|ALERT): .{1,200}`)
+var broken = lazy.Compile(`(?m)^(?:FATAL|ALERT): .{1,200}`)
 
 // testKind is the kind of a test, and the options that the report repeats.
 func (r report) testKind() (kind, options string) {
@@ -164,7 +164,7 @@ func (r report) testKind() (kind, options string) {
 var doing = map[string]string{"CPU performance benchmark": "cpu", "memory operations speed test": "memory",
 	"thread subsystem performance test": "other", "mutex performance test": "other"}
 
-var percentile = regexp.MustCompile(`(?m)^\s+(\d+)th percentile:\s+(\S+)\s*$`)
+var percentile = lazy.Compile(`(?m)^\s+(\d+)th percentile:\s+(\S+)\s*$`)
 
 // latencies adds what the report says of latencies, in ms with two decimals: 0.00 is
 // below its resolution.
@@ -181,11 +181,11 @@ func (r report) latencies(rec *format.Record) {
 }
 
 var (
-	transferred = regexp.MustCompile(`(?m)^\S+ MiB transferred \((\S+) MiB/sec\)`)
-	perSecond   = regexp.MustCompile(`(?m)^\s+(transactions|queries|ignored errors|reconnects):\s+\d+\s+` +
+	transferred = lazy.Compile(`(?m)^\S+ MiB transferred \((\S+) MiB/sec\)`)
+	perSecond   = lazy.Compile(`(?m)^\s+(transactions|queries|ignored errors|reconnects):\s+\d+\s+` +
 		`\((\S+) per sec\.\)`)
 	// Version 1.1: "read:  IOPS=12.30 0.19 MiB/s (0.20 MB/s)".
-	iops = regexp.MustCompile(`(?m)^\s+(read|write|fsync):\s+IOPS=(\d\S*)(?: (\S+) MiB/s)?`)
+	iops = lazy.Compile(`(?m)^\s+(read|write|fsync):\s+IOPS=(\d\S*)(?: (\S+) MiB/s)?`)
 )
 
 // special adds the metrics of some tests.

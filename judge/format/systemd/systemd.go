@@ -5,10 +5,10 @@ package systemd
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"bakeoff/base/labeled"
+	"bakeoff/base/lazy"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -40,13 +40,13 @@ const span = `\d+(?:\.\d+)?(?:y|month|w|d|h|min|s|ms|us)(?: \d+(?:\.\d+)?(?:y|mo
 const unit = `\S+\.(?:service|socket|target|device|mount|automount|swap|timer|path|slice|scope)`
 
 var (
-	started = regexp.MustCompile(`^Startup finished in (.*\((?:firmware|loader|kernel|initrd|userspace)\).*)$`)
-	phase   = regexp.MustCompile(`(?:^|\+ )(` + span + `) \((\w+)\)`)
-	total   = regexp.MustCompile(` = (` + span + `)\.? *$`)
-	reached = regexp.MustCompile(`^(` + unit + `) reached after (` + span + `) in userspace`)
-	blamed  = regexp.MustCompile(`^ *(` + span + `) (` + unit + `)$`)
-	early   = regexp.MustCompile(`^Bootup is not yet finished`)
-	chained = regexp.MustCompile("^([ │├└─|`-]*)(" + unit + `)(?: @(` + span + `))?(?: \+(` + span + `))?$`)
+	started = lazy.Compile(`^Startup finished in (.*\((?:firmware|loader|kernel|initrd|userspace)\).*)$`)
+	phase   = lazy.Compile(`(?:^|\+ )(` + span + `) \((\w+)\)`)
+	total   = lazy.Compile(` = (` + span + `)\.? *$`)
+	reached = lazy.Compile(`^(` + unit + `) reached after (` + span + `) in userspace`)
+	blamed  = lazy.Compile(`^ *(` + span + `) (` + unit + `)$`)
+	early   = lazy.Compile(`^Bootup is not yet finished`)
+	chained = lazy.Compile("^([ │├└─|`-]*)(" + unit + `)(?: @(` + span + `))?(?: \+(` + span + `))?$`)
 )
 
 func (systemd) Recognizes(head []byte) bool {

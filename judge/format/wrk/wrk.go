@@ -4,10 +4,10 @@ package wrk
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"strings"
 
 	"bakeoff/base/labeled"
+	"bakeoff/base/lazy"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -32,7 +32,7 @@ func (wrk) Doc() format.Doc {
 	}
 }
 
-var begin = regexp.MustCompile(`^Running (\d\S*) test @ (\S+://\S+)`)
+var begin = lazy.Compile(`^Running (\d\S*) test @ (\S+://\S+)`)
 
 func (wrk) Recognizes(head []byte) bool { return len(format.Parts(head, begin.Match)) > 0 }
 
@@ -72,12 +72,12 @@ func (wrk) Read(name string, data []byte) (format.File, error) {
 }
 
 var (
-	total     = regexp.MustCompile(`(?m)^\s+(\d+) requests in (\S+), (\S+) read\s*$`)
-	threads   = regexp.MustCompile(`(?m)^\s+(\d+ threads and \d+ connections)\s*$`)
-	latency   = regexp.MustCompile(`(?m)^\s+Latency\s+(\S+)\s+\S+\s+(\S+)\s+\S+%\s*$`)
-	quantile  = regexp.MustCompile(`(?m)^\s+(50|75|90|99|99\.9|99\.99)(?:\.0*|0*)?%\s+(\S+)\s*$`)
-	sockets   = regexp.MustCompile(`(?m)^\s+Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)\s*$`)
-	bad       = regexp.MustCompile(`(?m)^\s+Non-2xx or 3xx responses: (\d+)\s*$`)
+	total     = lazy.Compile(`(?m)^\s+(\d+) requests in (\S+), (\S+) read\s*$`)
+	threads   = lazy.Compile(`(?m)^\s+(\d+ threads and \d+ connections)\s*$`)
+	latency   = lazy.Compile(`(?m)^\s+Latency\s+(\S+)\s+\S+\s+(\S+)\s+\S+%\s*$`)
+	quantile  = lazy.Compile(`(?m)^\s+(50|75|90|99|99\.9|99\.99)(?:\.0*|0*)?%\s+(\S+)\s*$`)
+	sockets   = lazy.Compile(`(?m)^\s+Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)\s*$`)
+	bad       = lazy.Compile(`(?m)^\s+Non-2xx or 3xx responses: (\d+)\s*$`)
 	recording = []byte("Uncorrected Latency")
 )
 

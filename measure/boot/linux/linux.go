@@ -19,10 +19,10 @@ package linux
 
 import (
 	"bytes"
-	"regexp"
 
 	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/measure/boot"
 	"bakeoff/measure/boot/printk"
 )
@@ -58,7 +58,7 @@ var (
 )
 
 // initcallLine is a line of initcall_debug. A trace has do_one_initcall, which is none.
-var initcallLine = regexp.MustCompile(`(?:calling  |\binitcall )[^ \n]+\+0x[0-9a-f]`)
+var initcallLine = lazy.Compile(`(?:calling  |\binitcall )[^ \n]+\+0x[0-9a-f]`)
 
 // Recognizes implements boot.Source.
 func (source) Recognizes(head []byte) bool {

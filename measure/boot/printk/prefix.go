@@ -1,12 +1,13 @@
 package printk
 
 import (
-	"regexp"
 	"strings"
+
+	"bakeoff/base/lazy"
 )
 
 // journalLine begins a message in journalctl -o short-monotonic: the host and the program.
-var journalLine = regexp.MustCompile(`^([^ ]+) kernel: `)
+var journalLine = lazy.Compile(`^([^ ]+) kernel: `)
 
 // journal removes the host and the program that the journal writes before each message.
 func (l *Log) journal() {
@@ -36,11 +37,11 @@ func (l *Log) journal() {
 
 var (
 	// known finds a message that shows what stands before it.
-	known = regexp.MustCompile(`(?:Linux version [0-9]|Command line: |calling  [^ ]+\+0x[0-9a-f]+/0x|` +
+	known = lazy.Compile(`(?:Linux version [0-9]|Command line: |calling  [^ ]+\+0x[0-9a-f]+/0x|` +
 		`initcall [^ ]+\+0x[0-9a-f]+/0x[0-9a-f]+ (?:\[[^ ]+\] )?returned )`)
 	// tokens are what kernels of vendors print before a message: [cpu 0], (0), <6>, and a
 	// point, colon or blank behind it.
-	tokens = regexp.MustCompile(`^(?:\[[^\]]{1,48}\]|\([^)]{1,48}\)|<[^>]{1,24}>)[-.:,]? *`)
+	tokens = lazy.Compile(`^(?:\[[^\]]{1,48}\]|\([^)]{1,48}\)|<[^>]{1,24}>)[-.:,]? *`)
 )
 
 // maxUnknown bounds what can be a prefix, in bytes.

@@ -2,12 +2,13 @@ package printk
 
 import (
 	"bytes"
-	"regexp"
 	"strconv"
+
+	"bakeoff/base/lazy"
 )
 
 // colors are escape sequences of terminals.
-var colors = regexp.MustCompile("\x1b(\\[[0-9;?]*[ -/]*[@-~]|[()][0-9A-Za-z]|[=>78cDEHM])")
+var colors = lazy.Compile("\x1b(\\[[0-9;?]*[ -/]*[@-~]|[()][0-9A-Za-z]|[=>78cDEHM])")
 
 // printable is a line without its end, escape sequences and zero bytes.
 func printable(line []byte) []byte {
@@ -73,9 +74,9 @@ func parseStamp(line []byte) (stamp, bool) {
 var (
 	// record is what a line of /dev/kmsg begins with: priority with facility, number, time in
 	// microseconds, flags, and more that a comma separates (Documentation/ABI/testing/dev-kmsg).
-	record = regexp.MustCompile(`^([0-9]{1,4}),[0-9]{1,20},([0-9]{1,15}),[-c+](?:,(?:caller=([TC][0-9]+)|[^;]{1,80}))*;`)
+	record = lazy.Compile(`^([0-9]{1,4}),[0-9]{1,20},([0-9]{1,15}),[-c+](?:,(?:caller=([TC][0-9]+)|[^;]{1,80}))*;`)
 	// recordKey is a line with a property of the device that the record above is about.
-	recordKey = regexp.MustCompile(`^ [A-Z_]+=`)
+	recordKey = lazy.Compile(`^ [A-Z_]+=`)
 )
 
 // parseRecord reads a line as /dev/kmsg gives it.
@@ -133,7 +134,7 @@ func parseTime(b []byte) (s stamp, ok bool) {
 
 // caller is what Linux prints with CONFIG_PRINTK_CALLER: [    T1] on its console, with a
 // blank before it in dmesg. Some kernels add the name of the thread.
-var caller = regexp.MustCompile(`^ ?\[ *([TC][0-9]+)([^0-9\]][^\]]{0,40})?\]:?`)
+var caller = lazy.Compile(`^ ?\[ *([TC][0-9]+)([^0-9\]][^\]]{0,40})?\]:?`)
 
 func parseCaller(rest []byte) (who string, after []byte, ok bool) {
 	m := caller.FindSubmatch(rest)
@@ -149,21 +150,21 @@ const noTime = "no line begins with a time such as [    1.234567]; turn time sta
 
 // otherTimes are times of which the moments of a boot cannot be told, and what to do.
 var otherTimes = []struct {
-	is      *regexp.Regexp
+	is      *lazy.Regexp
 	problem string
 }{
-	{regexp.MustCompile(`^\[(Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ 0-9]{2} [0-9:]{8} [0-9]{4}\]`),
+	{lazy.Compile(`^\[(Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ 0-9]{2} [0-9:]{8} [0-9]{4}\]`),
 		"the times are whole seconds of the wall clock (dmesg --ctime); use dmesg without -T"},
-	{regexp.MustCompile(`^\[([A-Z][a-z]{2}[ 0-9]{2} [0-9:]{5}| *\+[0-9]+\.[0-9]+)\]`),
+	{lazy.Compile(`^\[([A-Z][a-z]{2}[ 0-9]{2} [0-9:]{5}| *\+[0-9]+\.[0-9]+)\]`),
 		"the times are differences from line to line (dmesg --reltime or --human); use dmesg without -e and -H"},
-	{regexp.MustCompile(`^\[ *<? *[0-9]+\.[0-9]+>\]`),
+	{lazy.Compile(`^\[ *<? *[0-9]+\.[0-9]+>\]`),
 		"the times are differences from line to line; use dmesg without --notime and -d"},
-	{regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}[,.][0-9]{6}[-+][0-9]{2}:[0-9]{2} [^ ]*[^k ][: ]`),
+	{lazy.Compile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}[,.][0-9]{6}[-+][0-9]{2}:[0-9]{2} [^ ]*[^k ][: ]`),
 		"the times are those of the wall clock (dmesg --time-format=iso), which can be set during a boot; use dmesg " +
 			"without it, or journalctl -k -o short-monotonic"},
-	{regexp.MustCompile(`^([A-Z][a-z]{2} [ 0-9]{2}|[0-9]{4}-[0-9-]{5}[T ])[-+:.,0-9ZA-Z ]* [^ ]+ kernel: `),
+	{lazy.Compile(`^([A-Z][a-z]{2} [ 0-9]{2}|[0-9]{4}-[0-9-]{5}[T ])[-+:.,0-9ZA-Z ]* [^ ]+ kernel: `),
 		"the times are those of syslog, which the kernel did not write; use dmesg, or journalctl -k -o short-monotonic"},
-	{regexp.MustCompile(`^ *(\{ *)?"dmesg" *: *\[|^ *\{.*"__MONOTONIC_TIMESTAMP"`),
+	{lazy.Compile(`^ *(\{ *)?"dmesg" *: *\[|^ *\{.*"__MONOTONIC_TIMESTAMP"`),
 		"this is JSON of dmesg or journalctl; use dmesg without --json, or journalctl -k -o short-monotonic"},
 }
 

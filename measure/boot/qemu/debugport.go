@@ -1,11 +1,11 @@
 package qemu
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
 	"bakeoff/base/bootmodel"
+	"bakeoff/base/lazy"
 )
 
 // debugWrite is the event that bakeoff adds to the log for what a guest writes to its
@@ -23,7 +23,7 @@ type write struct {
 	text   string
 }
 
-var written = regexp.MustCompile(`^ port (0[xX][0-9a-fA-F]{1,4}|[0-9]{1,5}) within ([0-9]{1,9}|\?) us: (.+)$`)
+var written = lazy.Compile(`^ port (0[xX][0-9a-fA-F]{1,4}|[0-9]{1,5}) within ([0-9]{1,9}|\?) us: (.+)$`)
 
 // parseWrite reads what follows the name of the event.
 func parseWrite(rest []byte) (w write, ok bool) {

@@ -6,11 +6,11 @@ package qemu
 import (
 	"bytes"
 	"fmt"
-	"regexp"
 	"strconv"
 
 	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/measure/boot"
 )
 
@@ -39,9 +39,9 @@ func (source) Doc() boot.SourceDoc {
 }
 
 // event is the beginning of a line: thread, seconds and microseconds of Unix time, name.
-var event = regexp.MustCompile(`^([0-9]{1,10})@([0-9]{1,11})\.([0-9]{6}):([a-z0-9_]+)(.*)$`)
+var event = lazy.Compile(`^([0-9]{1,10})@([0-9]{1,11})\.([0-9]{6}):([a-z0-9_]+)(.*)$`)
 
-var recognized = regexp.MustCompile(`(?m)^[0-9]{1,10}@[0-9]{1,11}\.[0-9]{6}:(fw_cfg|pic_ioport)_`)
+var recognized = lazy.Compile(`(?m)^[0-9]{1,10}@[0-9]{1,11}\.[0-9]{6}:(fw_cfg|pic_ioport)_`)
 
 // Recognizes implements boot.Source.
 func (source) Recognizes(head []byte) bool { return recognized.Match(head) }
@@ -156,7 +156,7 @@ func parseEvents(file string, data []byte) (in input, err error) {
 	return in, nil
 }
 
-var keyed = regexp.MustCompile(`\bkey 0x([0-9a-f]{1,4})\b`)
+var keyed = lazy.Compile(`\bkey 0x([0-9a-f]{1,4})\b`)
 
 // selectedKey is the number of what is selected.
 func selectedKey(rest []byte) int64 {

@@ -15,12 +15,12 @@ package h2load
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/labeled"
+	"bakeoff/base/lazy"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/measure/tool"
@@ -87,14 +87,14 @@ func (h2load) Command(p param.Values, at tool.Place) (tool.Command, error) {
 }
 
 var (
-	countsLine = regexp.MustCompile(
+	countsLine = lazy.Compile(
 		`(?m)^requests: (\d+) total, \d+ started, (\d+) done, (\d+) succeeded, (\d+) failed, ` +
 			`(\d+) errored, (\d+) timeout\s*$`,
 	)
-	endLine = regexp.MustCompile(`(?m)^finished in (\S+), \S+ req/s, \S+/s\s*$`)
+	endLine = lazy.Compile(`(?m)^finished in (\S+), \S+ req/s, \S+/s\s*$`)
 	// Later versions print quantiles between the maximum and the mean, and shorter names.
-	timesHead = regexp.MustCompile(`(?m)^ +(min +max .*?) +sd +\+/- sd\s*$`)
-	timesLine = regexp.MustCompile(`(?m)^(?:time for request|request +): +(.*?)\s*$`)
+	timesHead = lazy.Compile(`(?m)^ +(min +max .*?) +sd +\+/- sd\s*$`)
+	timesLine = lazy.Compile(`(?m)^(?:time for request|request +): +(.*?)\s*$`)
 	durations = map[string]float64{"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60}
 )
 

@@ -16,7 +16,6 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,6 +23,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/labeled"
+	"bakeoff/base/lazy"
 	"bakeoff/base/param"
 	"bakeoff/base/sample"
 	"bakeoff/measure/tool"
@@ -60,7 +60,7 @@ func (openssl) Doc() tool.Doc {
 	}
 }
 
-var algorithm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9/_-]*$`)
+var algorithm = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9/_-]*$`)
 
 func (openssl) Command(p param.Values, _ tool.Place) (tool.Command, error) {
 	switch {

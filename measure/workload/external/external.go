@@ -6,13 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
@@ -238,10 +238,10 @@ func declared(d tool.Doc, r tool.Result) error {
 // space in its pass rewrite for a file of 512 MiB on volumes of 526 to 560 MiB, and found it on
 // 600 MiB, with compression and with the mount option nodatacow (btrfs(5), commit).
 var (
-	rewriting = regexp.MustCompile(`drastic I/O error \(re write\(2\)\): ` +
+	rewriting = lazy.Compile(`drastic I/O error \(re write\(2\)\): ` +
 		`(?:Invalid argument|No space left on device|Success)`)
-	noSpace    = regexp.MustCompile(`No space left on device|[Dd]isk quota exceeded`)
-	shortWrite = regexp.MustCompile(`wrote only \d+ of \d+ bytes|Can't write block\.: (?:Invalid argument|Success|` +
+	noSpace    = lazy.Compile(`No space left on device|[Dd]isk quota exceeded`)
+	shortWrite = lazy.Compile(`wrote only \d+ of \d+ bytes|Can't write block\.: (?:Invalid argument|Success|` +
 		`No such file or directory|Inappropriate ioctl for device)`)
 )
 

@@ -4,11 +4,11 @@ package bootenv
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/safetext"
 	"bakeoff/prepare/install/installed"
 	"bakeoff/reach/conn"
@@ -148,7 +148,7 @@ func (e *Environments) snapshot(name string) (*Environment, string, error) {
 }
 
 // name is what a snapshot or an environment may be called.
-var name = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,100}$`)
+var name = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,100}$`)
 
 func checkName(text string) error {
 	if !name.MatchString(text) {

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/prepare/install/installed"
 )
 
@@ -148,7 +149,7 @@ func (l *linter) checkHostIDArgument(where, cmdline string) {
 	}
 }
 
-var decimal = regexp.MustCompile(`^[0-9]+$`)
+var decimal = lazy.Compile(`^[0-9]+$`)
 
 // checkBootEnvironments checks the datasets that are /.
 func (l *linter) checkBootEnvironments() {

@@ -4,10 +4,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/prepare/install/installed"
 )
 
@@ -109,7 +109,7 @@ func (l *linter) namesRoot(cmdline string) bool {
 	return ok && (v == l.rootSet || v == "AUTO" || v == "zfs" || l.Datasets[v] != nil)
 }
 
-var voidKernel = regexp.MustCompile(`^linux([0-9]+\.[0-9]+|-lts|-mainline)$`)
+var voidKernel = lazy.Compile(`^linux([0-9]+\.[0-9]+|-lts|-mainline)$`)
 
 // checkVoid checks what only Void Linux has.
 func (l *linter) checkVoid() {
@@ -466,7 +466,7 @@ func (l *linter) checkServices() {
 }
 
 // standModule is a module of a release of NetBSD.
-var standModule = regexp.MustCompile(`/stand/[^/]+/([0-9][0-9.]*)/`)
+var standModule = lazy.Compile(`/stand/[^/]+/([0-9][0-9.]*)/`)
 
 // checkNetBSD checks a NetBSD system whose RAM disk mounts the root.
 func (l *linter) checkNetBSD() {

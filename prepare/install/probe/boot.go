@@ -1,19 +1,19 @@
 package probe
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/prepare/install/installed"
 )
 
 // entryLine is an entry of efibootmgr -v, whose file is \PATH since version 18 and
 // File(\PATH) before.
 var (
-	entryLine = regexp.MustCompile(`^Boot([0-9A-Fa-f]{4})(\*?) ([^\t]*)(?:\t(.*))?$`)
-	entryDisk = regexp.MustCompile(`HD\([0-9]+,GPT,([0-9a-fA-F-]{36})`)
-	entryFile = regexp.MustCompile(`(?:File\(|/)(\\[^)\x00]*?\.[eE][fF][iI])`)
+	entryLine = lazy.Compile(`^Boot([0-9A-Fa-f]{4})(\*?) ([^\t]*)(?:\t(.*))?$`)
+	entryDisk = lazy.Compile(`HD\([0-9]+,GPT,([0-9a-fA-F-]{36})`)
+	entryFile = lazy.Compile(`(?:File\(|/)(\\[^)\x00]*?\.[eE][fF][iI])`)
 )
 
 // efi reads the output of efibootmgr -v.

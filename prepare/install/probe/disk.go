@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/prepare/install/installed"
 	"bakeoff/reach/conn"
 )
@@ -163,7 +163,7 @@ func idRank(name string) int {
 }
 
 // partNumber is the number at the end of a partition's name.
-var partNumber = regexp.MustCompile(`[0-9]{1,3}$`)
+var partNumber = lazy.Compile(`[0-9]{1,3}$`)
 
 func partitions(b block) []installed.Partition {
 	all := []installed.Partition{}

@@ -2,11 +2,11 @@ package probe
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/prepare/install/installed"
 	"bakeoff/reach/conn"
 )
@@ -15,11 +15,11 @@ import (
 func (m machine) netbsd() bool { return strings.TrimSpace(m.run("uname", "-s")) == "NetBSD" }
 
 var (
-	bsdName   = regexp.MustCompile(`^(wd|sd|ld)[0-9]+$`)
-	bsdSerial = regexp.MustCompile(`Serial #: *([^\s,]+)`)
-	tableGUID = regexp.MustCompile(`(?m)Pri GPT header - ([0-9a-fA-F-]{36})`)
-	gptPart   = regexp.MustCompile(`GPT part - (.*)`)
-	wedgeLine = regexp.MustCompile(`(?m)^(dk[0-9]+): .* type: (\S+)`)
+	bsdName   = lazy.Compile(`^(wd|sd|ld)[0-9]+$`)
+	bsdSerial = lazy.Compile(`Serial #: *([^\s,]+)`)
+	tableGUID = lazy.Compile(`(?m)Pri GPT header - ([0-9a-fA-F-]{36})`)
+	gptPart   = lazy.Compile(`GPT part - (.*)`)
+	wedgeLine = lazy.Compile(`(?m)^(dk[0-9]+): .* type: (\S+)`)
 )
 
 // readNetBSD reads what plan needs to know of a machine that runs NetBSD.

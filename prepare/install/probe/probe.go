@@ -9,12 +9,12 @@ import (
 	"context"
 	"encoding/json"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"bakeoff/base/lazy"
 	"bakeoff/prepare/install/installed"
 	"bakeoff/reach/conn"
 )
@@ -140,7 +140,7 @@ func (m machine) firmware() installed.Firmware {
 }
 
 // version finds the first number with a point in a text.
-var version = regexp.MustCompile(`[0-9]+(\.[0-9]+)+`)
+var version = lazy.Compile(`[0-9]+(\.[0-9]+)+`)
 
 func (m machine) tools() map[string]string {
 	tools := map[string]string{}

@@ -3,10 +3,10 @@ package probe
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/prepare/install/installed"
 )
 
@@ -86,7 +86,7 @@ func datasetsOf(text string) map[string]installed.Dataset {
 }
 
 // labelLine is a line of zdb -l.
-var labelLine = regexp.MustCompile(`(?m)^ {4}(state|name|hostid|hostname|pool_guid): '?([^'\n]*)'?$`)
+var labelLine = lazy.Compile(`(?m)^ {4}(state|name|hostid|hostname|pool_guid): '?([^'\n]*)'?$`)
 
 // labelOf reads the first label that zdb -l prints.
 func labelOf(text string) map[string]string {

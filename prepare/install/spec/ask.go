@@ -4,11 +4,11 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 )
 
 // Question is one thing that a specification needs to know.
@@ -18,22 +18,22 @@ type Question struct {
 	Default string // "" must be answered, unless Optional
 	// Optional questions may be left without an answer, and the key is left out.
 	Optional bool
-	shape    *regexp.Regexp
+	shape    *lazy.Regexp
 	list     bool // words, separated by spaces
 	when     func(answers map[string]string) bool
 }
 
 var (
-	yesNo   = regexp.MustCompile(`^(yes|no)$`)
-	number  = regexp.MustCompile(`^[0-9]{1,5}$`)
-	cpu     = regexp.MustCompile(`^(intel|amd)$`)
-	ciphers = regexp.MustCompile(`^(aes-256-gcm|off)$`)
-	libcs   = regexp.MustCompile(`^(glibc|musl)$`)
-	suites  = regexp.MustCompile(`^(bookworm|trixie)$`)
+	yesNo   = lazy.Compile(`^(yes|no)$`)
+	number  = lazy.Compile(`^[0-9]{1,5}$`)
+	cpu     = lazy.Compile(`^(intel|amd)$`)
+	ciphers = lazy.Compile(`^(aes-256-gcm|off)$`)
+	libcs   = lazy.Compile(`^(glibc|musl)$`)
+	suites  = lazy.Compile(`^(bookworm|trixie)$`)
 )
 
 // remedies say what to write for values that do not match.
-var remedies = map[*regexp.Regexp]string{
+var remedies = map[*lazy.Regexp]string{
 	byID: "write a path below /dev/disk/by-id, or a loop device such as /dev/loop0; for a disk file, " +
 		"losetup --find --show FILE makes one",
 	bsdDisk:  "write a disk such as /dev/wd0",

@@ -2,21 +2,21 @@ package spec
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/yamltree"
 )
 
 var (
-	compression = regexp.MustCompile(`^(on|off|lz4|lzjb|zle|gzip(-[1-9])?|zstd(-[1-9]|-1[0-9]|-fast(-[0-9]{1,4})?)?)$`)
-	features    = regexp.MustCompile(`^(openzfs|openzfsonosx|zol|freebsd|grub2)[A-Za-z0-9.-]*$`)
-	setName     = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)*$`)
-	mountpoint  = regexp.MustCompile(`^(none|(/[A-Za-z0-9][A-Za-z0-9_.@+-]*)+)$`)
-	property    = regexp.MustCompile(`^[a-z][a-z0-9]*([a-z0-9._-]*:[a-z0-9._-]+)?$`)
-	propValue   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.:,@/+%-]*$`)
+	compression = lazy.Compile(`^(on|off|lz4|lzjb|zle|gzip(-[1-9])?|zstd(-[1-9]|-1[0-9]|-fast(-[0-9]{1,4})?)?)$`)
+	features    = lazy.Compile(`^(openzfs|openzfsonosx|zol|freebsd|grub2)[A-Za-z0-9.-]*$`)
+	setName     = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9_.:-]*(/[A-Za-z0-9][A-Za-z0-9_.:-]*)*$`)
+	mountpoint  = lazy.Compile(`^(none|(/[A-Za-z0-9][A-Za-z0-9_.@+-]*)+)$`)
+	property    = lazy.Compile(`^[a-z][a-z0-9]*([a-z0-9._-]*:[a-z0-9._-]+)?$`)
+	propValue   = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9_.:,@/+%-]*$`)
 )
 
 // changed reports whether anything differs from the defaults.

@@ -3,11 +3,11 @@ package spec
 
 import (
 	"cmp"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/yamltree"
 )
 
@@ -104,21 +104,21 @@ type User struct {
 var format = yamltree.Format{Name: "install", Schema: Schema}
 
 var (
-	hostname    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	word        = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
-	zone        = regexp.MustCompile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
-	byID        = regexp.MustCompile(`^/dev/(disk/by-id/[A-Za-z0-9_.:+-]+|loop[0-9]+)$`)
-	bsdDisk     = regexp.MustCompile(`^/dev/(wd|sd|ld)[0-9]+$`)
-	sshKey      = regexp.MustCompile(`^(ssh-|ecdsa-|sk-)[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [^\x00-\x1f]*)?$`)
-	user        = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
-	url         = regexp.MustCompile(`^https?://[^\s"']+$`)
-	digest      = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	fingerprint = regexp.MustCompile(`^([0-9a-f]{2}:){15}[0-9a-f]{2}$`)
-	path        = regexp.MustCompile(`^/[^\s\x00-\x1f]+$`)
-	argument    = regexp.MustCompile(`^[A-Za-z0-9_.]+(=[A-Za-z0-9_.,:=/@+-]*)?$`)
-	base        = regexp.MustCompile(`^/([^\s\x00-\x1f]*/)?[A-Za-z0-9][A-Za-z0-9_.-]*\.tar(\.(gz|xz|zst))?$`)
-	archive     = regexp.MustCompile(`^/([^\s\x00-\x1f]*/)?zfs-[0-9.]+\.dkms\.tar\.gz$`)
-	secret      = regexp.MustCompile(`^(prompt|file:/[^\x00-\x1f]+|command:[^\x00-\x1f]+)$`)
+	hostname    = lazy.Compile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	word        = lazy.Compile(`^[A-Za-z0-9_][A-Za-z0-9_.+-]*$`)
+	zone        = lazy.Compile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
+	byID        = lazy.Compile(`^/dev/(disk/by-id/[A-Za-z0-9_.:+-]+|loop[0-9]+)$`)
+	bsdDisk     = lazy.Compile(`^/dev/(wd|sd|ld)[0-9]+$`)
+	sshKey      = lazy.Compile(`^(ssh-|ecdsa-|sk-)[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [^\x00-\x1f]*)?$`)
+	user        = lazy.Compile(`^[a-z_][a-z0-9_-]{0,31}$`)
+	url         = lazy.Compile(`^https?://[^\s"']+$`)
+	digest      = lazy.Compile(`^[0-9a-f]{64}$`)
+	fingerprint = lazy.Compile(`^([0-9a-f]{2}:){15}[0-9a-f]{2}$`)
+	path        = lazy.Compile(`^/[^\s\x00-\x1f]+$`)
+	argument    = lazy.Compile(`^[A-Za-z0-9_.]+(=[A-Za-z0-9_.,:=/@+-]*)?$`)
+	base        = lazy.Compile(`^/([^\s\x00-\x1f]*/)?[A-Za-z0-9][A-Za-z0-9_.-]*\.tar(\.(gz|xz|zst))?$`)
+	archive     = lazy.Compile(`^/([^\s\x00-\x1f]*/)?zfs-[0-9.]+\.dkms\.tar\.gz$`)
+	secret      = lazy.Compile(`^(prompt|file:/[^\x00-\x1f]+|command:[^\x00-\x1f]+)$`)
 )
 
 // Parse reads an install.yaml of at most 1 MiB, and fills in defaults; file
@@ -167,7 +167,7 @@ func (c checker) at(keys []string) yamltree.Position {
 }
 
 // want reports a value that is missing or does not match.
-func (c checker) want(value string, shape *regexp.Regexp, fix string, keys ...string) {
+func (c checker) want(value string, shape *lazy.Regexp, fix string, keys ...string) {
 	switch {
 	case value == "":
 		c.Add(c.at(keys), fix, "%s is missing", strings.Join(keys, "."))
@@ -325,7 +325,7 @@ func (c checker) netbsd(s *Spec) {
 }
 
 // archive checks a file of Debian that takes the place of work.
-func (c checker) archive(recipe, key string, a Archive, pattern *regexp.Regexp, fix string) {
+func (c checker) archive(recipe, key string, a Archive, pattern *lazy.Regexp, fix string) {
 	if a == (Archive{}) {
 		return
 	}

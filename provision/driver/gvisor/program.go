@@ -3,10 +3,10 @@ package gvisor
 import (
 	"context"
 	"path"
-	"regexp"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/reach/conn"
 )
 
@@ -69,7 +69,7 @@ func parseVersion(out string) string {
 	return v
 }
 
-var validDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
+var validDigest = lazy.Compile(`^[0-9a-f]{64}$`)
 
 // digest is the hash of the program. It identifies a version that does not know
 // its own name.

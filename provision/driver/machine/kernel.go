@@ -3,12 +3,12 @@ package machine
 import (
 	"context"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"bakeoff/base/facts"
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/safetext"
 	"bakeoff/provision/affinity"
 	"bakeoff/provision/driver"
@@ -158,7 +158,7 @@ func (k kernel) pin(ctx context.Context, host conn.Conn, spec driver.Spec, o opt
 }
 
 // setLine is what psrset -i prints of a set: "user processor set 1: processors 2 3".
-var setLine = regexp.MustCompile(`^user processor set [0-9]+: (?:empty|processors?((?: [0-9]+)+))$`)
+var setLine = lazy.Compile(`^user processor set [0-9]+: (?:empty|processors?((?: [0-9]+)+))$`)
 
 func parseSet(text string) ([]int, error) {
 	m := setLine.FindStringSubmatch(strings.TrimSpace(text))

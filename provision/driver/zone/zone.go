@@ -13,13 +13,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
 	"bakeoff/base/unit"
@@ -85,7 +85,7 @@ func decode(v param.Values) (options, error) {
 // machine tells whether the zone holds a virtual machine.
 func (o options) machine() bool { return o.brand == "bhyve" || o.brand == "kvm" }
 
-var uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+var uuidForm = lazy.Compile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // Check tells whether host runs SmartOS and has the image.
 func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {

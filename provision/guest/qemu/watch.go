@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/reach/conn"
@@ -48,8 +48,8 @@ type events struct {
 }
 
 var (
-	event    = regexp.MustCompile(`^[0-9]+@([0-9]{1,12})\.([0-9]{6}):`)
-	wallTime = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z `)
+	event    = lazy.Compile(`^[0-9]+@([0-9]{1,12})\.([0-9]{6}):`)
+	wallTime = lazy.Compile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z `)
 )
 
 // Write never fails.

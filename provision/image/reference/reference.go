@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -16,6 +15,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/yamltree"
 )
 
@@ -79,10 +79,10 @@ var others = map[string]string{
 const maxText = 4096 + 32
 
 var (
-	suiteName = regexp.MustCompile(`^[a-z][a-z0-9.-]{0,40}$`)
+	suiteName = lazy.Compile(`^[a-z][a-z0-9.-]{0,40}$`)
 	// storedName is the name or the version of an image of the store.
-	storedName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,127}$`)
-	fileName   = regexp.MustCompile(`\.(tar|tgz|txz|tzst|tar\.[a-z0-9]+)$`)
+	storedName = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,127}$`)
+	fileName   = lazy.Compile(`\.(tar|tgz|txz|tzst|tar\.[a-z0-9]+)$`)
 )
 
 // forms lists what can be written.
@@ -210,7 +210,7 @@ func (r Reference) registry() (Reference, error) {
 	return r, nil
 }
 
-var digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var digestForm = lazy.Compile(`^sha256:[0-9a-f]{64}$`)
 
 // adviceFor is the advice for a word that resembles a distribution or the word of a
 // file; otherwise it is fix.

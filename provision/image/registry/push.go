@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"regexp"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	library "github.com/google/go-containerregistry/pkg/v1/layout"
@@ -10,6 +9,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/yamltree"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
@@ -61,8 +61,8 @@ const (
 
 // The forms of names in the distribution-spec.
 var (
-	tagForm        = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
-	repositoryForm = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
+	tagForm        = lazy.Compile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
+	repositoryForm = lazy.Compile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
 )
 
 // Tags lists the tags of a repository, in the order of the registry.
@@ -94,7 +94,7 @@ type pager[P any] interface {
 
 // listNames reads a list. It leaves out names that do not have the form: they name
 // nothing that could be asked for.
-func listNames[P any](ctx context.Context, s *session, form *regexp.Regexp,
+func listNames[P any](ctx context.Context, s *session, form *lazy.Regexp,
 	open func(*remote.Puller, *login) (pager[P], error), names func(P) []string) (out []string, err error) {
 	err = s.retry(ctx, func() (bool, error) {
 		out = nil

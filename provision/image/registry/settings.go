@@ -7,10 +7,10 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"regexp"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/yamltree"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
@@ -67,8 +67,8 @@ func SettingsOf(getenv func(string) string) (Settings, error) {
 }
 
 var (
-	hostForm   = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?$`)
-	prefixForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._/-]*$`)
+	hostForm   = lazy.Compile(`^([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9a-fA-F:]+\])(:[0-9]{1,5})?$`)
+	prefixForm = lazy.Compile(`^[a-z0-9][a-z0-9._/-]*$`)
 )
 
 func splitList(list string) func(yield func(string) bool) {

@@ -10,12 +10,12 @@ import (
 	"fmt"
 	"net/url"
 	"path"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 )
 
 // Source is a kind of server.
@@ -114,12 +114,12 @@ func CheckURL(address string) error {
 func Join(address, name string) string { return strings.TrimSuffix(address, "/") + "/" + name }
 
 // fileName is a name without folders.
-var fileName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,199}$`)
+var fileName = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,199}$`)
 
 // ValidFile tells whether a server may name a file so: it is no path.
 func ValidFile(name string) bool { return fileName.MatchString(name) }
 
-var sumForm = regexp.MustCompile(`^(sha512:[0-9a-f]{128}|sha256:[0-9a-f]{64}|sha1:[0-9a-f]{40}|md5:[0-9a-f]{32})$`)
+var sumForm = lazy.Compile(`^(sha512:[0-9a-f]{128}|sha256:[0-9a-f]{64}|sha1:[0-9a-f]{40}|md5:[0-9a-f]{32})$`)
 
 // ValidSum tells whether a checksum has the form of File.Sum.
 func ValidSum(sum string) bool { return sumForm.MatchString(sum) }

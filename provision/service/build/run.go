@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/safetext"
 	"bakeoff/provision/service"
 	"bakeoff/reach/conn"
@@ -56,7 +56,7 @@ func (b *builder) run(ctx context.Context, s service.Step) error {
 }
 
 // usage is the line of the agent, which says what the program used.
-var usage = regexp.MustCompile(`(?m)^[0-9.]+ s wall, [0-9.]+ s user, [0-9.]+ s system$`)
+var usage = lazy.Compile(`(?m)^[0-9.]+ s wall, [0-9.]+ s user, [0-9.]+ s system$`)
 
 func installed(program string) bool {
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {

@@ -12,11 +12,11 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 )
 
 // NIC is what a guest may send from a NIC. The zero value of a flag keeps its protection on.
@@ -67,8 +67,8 @@ func ParseClientID(s string) ([]byte, error) {
 const maxClientID = 130
 
 var (
-	linkForm = regexp.MustCompile(`^[a-z0-9]{1,15}$`)
-	macForm  = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
+	linkForm = lazy.Compile(`^[a-z0-9]{1,15}$`)
+	macForm  = lazy.Compile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
 )
 
 // table is the name of the table of a link.

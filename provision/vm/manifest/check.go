@@ -4,20 +4,20 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/yamltree"
 )
 
 var (
-	uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
-	tagForm  = regexp.MustCompile(`^[A-Za-z0-9_/]{1,31}$`)
-	zoneForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
-	macForm  = regexp.MustCompile(`^[0-9a-fA-F]{1,2}(:[0-9a-fA-F]{1,2}){5}$`)
-	bootForm = regexp.MustCompile(`^order=[cdn]{1,3}(,once=[cdn]{1,3})?$`)
+	uuidForm = lazy.Compile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	tagForm  = lazy.Compile(`^[A-Za-z0-9_/]{1,31}$`)
+	zoneForm = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+	macForm  = lazy.Compile(`^[0-9a-fA-F]{1,2}(:[0-9a-fA-F]{1,2}){5}$`)
+	bootForm = lazy.Compile(`^order=[cdn]{1,3}(,once=[cdn]{1,3})?$`)
 )
 
 // only names the brands that have a property; all have the others.
@@ -161,7 +161,7 @@ func (x *reader) checkFilesystems(g *Guest) {
 	}
 }
 
-var nicOfRoute = regexp.MustCompile(`^(nics|macs)\[([0-9a-fA-F:]{1,17})\]$`)
+var nicOfRoute = lazy.Compile(`^(nics|macs)\[([0-9a-fA-F:]{1,17})\]$`)
 
 func (x *reader) checkRoutes(g *Guest) {
 	for to, v := range g.Routes {

@@ -3,10 +3,10 @@ package manifest
 import (
 	"fmt"
 	"net/netip"
-	"regexp"
 	"strconv"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/yamltree"
 )
 
@@ -25,7 +25,7 @@ type Network struct {
 	MTU    int    `json:"mtu,omitzero"`     // 0 is 1500
 }
 
-var linkForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
+var linkForm = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
 
 // CheckNetwork completes a network and returns what is wrong with it: an error of kind
 // fault.Invalid with Problems.

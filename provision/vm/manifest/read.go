@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/yamltree"
 )
 
@@ -146,8 +146,8 @@ func shown(n *yamltree.Node) string {
 }
 
 var (
-	plainValue = regexp.MustCompile(`^(true|false|-?[0-9]{1,18}(\.[0-9]{1,18})?)$`)
-	integer    = regexp.MustCompile(`^-?[0-9]{1,9}$`)
+	plainValue = lazy.Compile(`^(true|false|-?[0-9]{1,18}(\.[0-9]{1,18})?)$`)
+	integer    = lazy.Compile(`^-?[0-9]{1,9}$`)
 )
 
 func (x *reader) readGuest(n *yamltree.Node, prefix string) Guest {

@@ -3,22 +3,23 @@ package content
 import (
 	"bytes"
 	"encoding/json"
-	"regexp"
 	"strings"
+
+	"bakeoff/base/lazy"
 )
 
 // fenced is the line that begins the front matter of another program: TOML, a fence that names
 // a format, and the fences of JSON.
-var fenced = regexp.MustCompile(`^(\+\+\+|---[a-z]+|;;;|;;; *json)$`)
+var fenced = lazy.Compile(`^(\+\+\+|---[a-z]+|;;;|;;; *json)$`)
 
 // Lines of front matter without a fence: of org-mode, of MultiMarkdown and Pelican, of Pandoc,
 // of Nikola.
 var (
-	orgLine   = regexp.MustCompile(`^#\+[A-Za-z_]+(\[\])?:`)
-	metaLine  = regexp.MustCompile(`^[A-Za-z][A-Za-z _-]{0,30}:( |$)`)
-	metaBegin = regexp.MustCompile(`(?i)^(title|date|status|draft|slug|author|tags|category|layout|published):( |$)`)
-	nikola    = regexp.MustCompile(`^\.\. [a-z_]+:( |$)`)
-	hidden    = regexp.MustCompile(`(?i)^(status|draft|published): *\S+$`)
+	orgLine   = lazy.Compile(`^#\+[A-Za-z_]+(\[\])?:`)
+	metaLine  = lazy.Compile(`^[A-Za-z][A-Za-z _-]{0,30}:( |$)`)
+	metaBegin = lazy.Compile(`(?i)^(title|date|status|draft|slug|author|tags|category|layout|published):( |$)`)
+	nikola    = lazy.Compile(`^\.\. [a-z_]+:( |$)`)
+	hidden    = lazy.Compile(`(?i)^(status|draft|published): *\S+$`)
 )
 
 // foreign says which front matter a text begins with that Parse does not read, and in which

@@ -2,7 +2,6 @@ package content
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -10,6 +9,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 )
@@ -81,7 +81,7 @@ func hugoFront(s, file string) (front map[string]any, body string, err error) {
 // Shortcodes returns the first shortcodes of a text of Hugo or Nikola.
 func Shortcodes(text string) []string { return shortcode.FindAllString(text, 3) }
 
-var shortcode = regexp.MustCompile(`\{\{[<%].*?[%>]\}\}`)
+var shortcode = lazy.Compile(`\{\{[<%].*?[%>]\}\}`)
 
 type hugo struct {
 	front map[string]any

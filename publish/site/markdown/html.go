@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/net/html/atom"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
 	"bakeoff/publish/site/content"
 )
@@ -105,13 +105,13 @@ var hiddenElements = map[string]bool{"script": true, "style": true, "object": tr
 // A bound in an expression copies its class as often: compiling these with their bounds took
 // half of the time that every start of bakeoff needs.
 var (
-	safeID    = bounded{regexp.MustCompile(`^[\pL_][\pL\pN_.:-]*$`), 201}
-	safeValue = bounded{regexp.MustCompile(`^[\pL\pN_.:+ -]*$`), 100}
+	safeID    = bounded{lazy.Compile(`^[\pL_][\pL\pN_.:-]*$`), 201}
+	safeValue = bounded{lazy.Compile(`^[\pL\pN_.:+ -]*$`), 100}
 )
 
 // bounded is an expression for texts of at most this many characters.
 type bounded struct {
-	*regexp.Regexp
+	*lazy.Regexp
 	most int
 }
 
@@ -357,7 +357,7 @@ func (w *htmlWriter) writeImage(n *html.Node) {
 	})
 }
 
-var pixels = regexp.MustCompile(`^[1-9][0-9]{0,4}$`)
+var pixels = lazy.Compile(`^[1-9][0-9]{0,4}$`)
 
 // writePre writes a block of code, highlighted if it names its language as HTML's
 // specification proposes: <code class="language-go">.

@@ -2,10 +2,10 @@ package ssh
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/safetext"
 )
 
@@ -22,7 +22,7 @@ type Complaint struct {
 }
 
 // offending matches the message about a changed key (OpenSSH, sshconnect.c).
-var offending = regexp.MustCompile(`(?m)^Offending (?:[A-Za-z0-9@.-]+ )?key(?: for IP)? in (.+:[0-9]+)\s*$`)
+var offending = lazy.Compile(`(?m)^Offending (?:[A-Za-z0-9@.-]+ )?key(?: for IP)? in (.+:[0-9]+)\s*$`)
 
 // finals are messages that a retry cannot change, with what helps.
 var finals = []struct{ says, fix string }{

@@ -8,16 +8,16 @@ import (
 	"io"
 	"io/fs"
 	"net"
-	"regexp"
 	"strings"
 	"testing"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/system"
 )
 
-var name = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
+var name = lazy.Compile(`^[a-z][a-z0-9-]*$`)
 
 // Answers is a state of a machine: its answers, and whether the system should
 // count as ready.

@@ -2,12 +2,12 @@ package server
 
 import (
 	"context"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/measure/workload/http"
 )
 
@@ -36,8 +36,8 @@ func (s *Server) kernelTLS(ctx context.Context) error {
 }
 
 var (
-	nginxVersion   = regexp.MustCompile(`nginx/(\d+)\.(\d+)\.(\d+)`)
-	opensslVersion = regexp.MustCompile(`OpenSSL (\d+)\.`)
+	nginxVersion   = lazy.Compile(`nginx/(\d+)\.(\d+)\.(\d+)`)
+	opensslVersion = lazy.Compile(`OpenSSL (\d+)\.`)
 )
 
 // withoutKernelTLS returns why an nginx with this build (nginx -V) cannot use

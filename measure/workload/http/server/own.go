@@ -9,12 +9,12 @@ import (
 	"math"
 	"net/netip"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
 	"bakeoff/base/shell"
@@ -224,7 +224,7 @@ func (s *Server) nginxConfig(ctx context.Context, argv []string) string {
 }
 
 // workersAuto is the directive that makes nginx count CPUs.
-var workersAuto = regexp.MustCompile(`(?m)^\s*worker_processes\s+auto\s*;`)
+var workersAuto = lazy.Compile(`(?m)^\s*worker_processes\s+auto\s*;`)
 
 // warnOfWorkers says that nginx counts the CPUs of the machine where the environment may use
 // fewer: neither a CPU set nor a quota changes what its C library counts.

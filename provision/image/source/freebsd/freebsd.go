@@ -5,10 +5,10 @@ package freebsd
 
 import (
 	"context"
-	"regexp"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/provision/image/source"
 )
 
@@ -22,7 +22,7 @@ func (Source) Doc() source.Doc {
 }
 
 // release is the last element of an address.
-var release = regexp.MustCompile(`^[0-9]+\.[0-9]+-[A-Z0-9-]+$`)
+var release = lazy.Compile(`^[0-9]+\.[0-9]+-[A-Z0-9-]+$`)
 
 // Check implements source.Source.
 func (Source) Check(address string) error {

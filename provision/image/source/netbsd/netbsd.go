@@ -4,10 +4,10 @@ package netbsd
 
 import (
 	"context"
-	"regexp"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/provision/image/source"
 )
 
@@ -20,7 +20,7 @@ func (Source) Doc() source.Doc {
 		Address: "the sets of a port, such as https://cdn.netbsd.org/pub/NetBSD/NetBSD-10.1/amd64/binary/sets"}
 }
 
-var release = regexp.MustCompile(`^NetBSD-([0-9][0-9A-Za-z._-]*)$`)
+var release = lazy.Compile(`^NetBSD-([0-9][0-9A-Za-z._-]*)$`)
 
 // Check implements source.Source.
 func (Source) Check(address string) error {
@@ -97,7 +97,7 @@ func (s Source) Image(ctx context.Context, c *source.Client, address, id string)
 }
 
 // line is a line of cksum(1) of NetBSD: SHA512 (base.tgz) = HEX.
-var line = regexp.MustCompile(`^(SHA512|SHA256|SHA1|MD5) \(([^()\s]+)\) = ([0-9a-f]+)$`)
+var line = lazy.Compile(`^(SHA512|SHA256|SHA1|MD5) \(([^()\s]+)\) = ([0-9a-f]+)$`)
 
 // maxLines bounds a list of checksums.
 const maxLines = 10_000

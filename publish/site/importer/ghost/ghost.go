@@ -9,20 +9,20 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/safetext"
 	"bakeoff/publish/site/importer"
 )
 
 var (
-	wrapped = regexp.MustCompile(`^\s*\{\s*"db"\s*:\s*\[`)
-	tables  = regexp.MustCompile(`^\s*\{\s*"(meta|data)"\s*:\s*\{`)
+	wrapped = lazy.Compile(`^\s*\{\s*"db"\s*:\s*\[`)
+	tables  = lazy.Compile(`^\s*\{\s*"(meta|data)"\s*:\s*\{`)
 )
 
 // Is reports whether a file begins like an export of Ghost.

@@ -4,16 +4,16 @@ package nikola
 
 import (
 	"cmp"
-	"regexp"
 	"strings"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/safetext"
 	"bakeoff/publish/site/importer"
 )
 
 var (
-	field = regexp.MustCompile(`^\.\. ([a-zA-Z_]+): ?(.*)$`)
-	begin = regexp.MustCompile(`^\s*(<!--\s*)?\.\. (title|slug|date|tags|category|status|author|link|description|type|` +
+	field = lazy.Compile(`^\.\. ([a-zA-Z_]+): ?(.*)$`)
+	begin = lazy.Compile(`^\s*(<!--\s*)?\.\. (title|slug|date|tags|category|status|author|link|description|type|` +
 		`hidetitle|updated|previewimage|password): ?`)
 )
 

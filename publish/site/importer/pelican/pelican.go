@@ -5,11 +5,11 @@ package pelican
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/publish/site/content"
@@ -17,15 +17,15 @@ import (
 )
 
 var (
-	plainField = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9_-]*):(?: +(.*)|\s*)$`)
-	restField  = regexp.MustCompile(`^:([A-Za-z][A-Za-z0-9_-]*):(?: +(.*)|\s*)$`)
-	known      = regexp.MustCompile(`(?i)^(title|date|modified|category|tags|keywords|slug|authors?|summary|status|` +
+	plainField = lazy.Compile(`^([A-Za-z][A-Za-z0-9_-]*):(?: +(.*)|\s*)$`)
+	restField  = lazy.Compile(`^:([A-Za-z][A-Za-z0-9_-]*):(?: +(.*)|\s*)$`)
+	known      = lazy.Compile(`(?i)^(title|date|modified|category|tags|keywords|slug|authors?|summary|status|` +
 		`lang|template|save_as|url|translation):`)
-	htmlHead = regexp.MustCompile(`(?is)^\s*(<!DOCTYPE[^>]*>\s*)?<html[^>]*>\s*<head`)
-	htmlBody = regexp.MustCompile(`(?is)<body[^>]*>(.*?)(</body>|$)`)
-	ruleLine = regexp.MustCompile("^([!-/:-@\\[-`{-~])[!-/:-@\\[-`{-~]*$")
-	dated    = regexp.MustCompile(`^([0-9]{4}-[0-9]{2}-[0-9]{2})`)
-	ownLink  = regexp.MustCompile(`[{|](static|filename|attach|author|category|index|tag)[}|]([^\s"'<>)]*)`)
+	htmlHead = lazy.Compile(`(?is)^\s*(<!DOCTYPE[^>]*>\s*)?<html[^>]*>\s*<head`)
+	htmlBody = lazy.Compile(`(?is)<body[^>]*>(.*?)(</body>|$)`)
+	ruleLine = lazy.Compile("^([!-/:-@\\[-`{-~])[!-/:-@\\[-`{-~]*$")
+	dated    = lazy.Compile(`^([0-9]{4}-[0-9]{2}-[0-9]{2})`)
+	ownLink  = lazy.Compile(`[{|](static|filename|attach|author|category|index|tag)[}|]([^\s"'<>)]*)`)
 )
 
 // Is reports whether a file has front matter of Pelican.

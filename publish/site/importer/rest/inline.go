@@ -1,28 +1,29 @@
 package rest
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/net/html"
+
+	"bakeoff/base/lazy"
 )
 
 // The marks of inline text, at the beginning of a piece.
 var (
-	literalText = regexp.MustCompile("^(?s)``(\\S|\\S.*?\\S)``")
-	strongText  = regexp.MustCompile(`^(?s)\*\*(\S|\S.*?\S)\*\*`)
-	emphasis    = regexp.MustCompile(`^(?s)\*(\S|\S.*?\S)\*`)
-	linkText    = regexp.MustCompile("^(?s)`([^`]+?)\\s*<([^`<>]+)>`__?")
-	namedLink   = regexp.MustCompile("^(?s)`([^`]+)`_")
-	roleText    = regexp.MustCompile("^(?s):([a-zA-Z][a-zA-Z0-9_:+.-]*):`([^`]+)`")
-	titleText   = regexp.MustCompile("^(?s)`([^`]+)`")
-	roleAfter   = regexp.MustCompile(`^:[a-zA-Z][a-zA-Z0-9_-]*:`)
-	address     = regexp.MustCompile(`^https?://[^\s<>"'` + "`" + `*|\\]*[^\s<>"'` + "`" + `*|\\.,;:!?)\]]`)
-	wordLink    = regexp.MustCompile(`^([\pL\pN](?:[\pL\pN._-]*[\pL\pN])?)_($|[^\pL\pN_])`)
-	footLink    = regexp.MustCompile(`^\[[^\]\s]+\]_`)
-	substituted = regexp.MustCompile(`^\|[^|\s](?:[^|]*[^|\s])?\|`)
+	literalText = lazy.Compile("^(?s)``(\\S|\\S.*?\\S)``")
+	strongText  = lazy.Compile(`^(?s)\*\*(\S|\S.*?\S)\*\*`)
+	emphasis    = lazy.Compile(`^(?s)\*(\S|\S.*?\S)\*`)
+	linkText    = lazy.Compile("^(?s)`([^`]+?)\\s*<([^`<>]+)>`__?")
+	namedLink   = lazy.Compile("^(?s)`([^`]+)`_")
+	roleText    = lazy.Compile("^(?s):([a-zA-Z][a-zA-Z0-9_:+.-]*):`([^`]+)`")
+	titleText   = lazy.Compile("^(?s)`([^`]+)`")
+	roleAfter   = lazy.Compile(`^:[a-zA-Z][a-zA-Z0-9_-]*:`)
+	address     = lazy.Compile(`^https?://[^\s<>"'` + "`" + `*|\\]*[^\s<>"'` + "`" + `*|\\.,;:!?)\]]`)
+	wordLink    = lazy.Compile(`^([\pL\pN](?:[\pL\pN._-]*[\pL\pN])?)_($|[^\pL\pN_])`)
+	footLink    = lazy.Compile(`^\[[^\]\s]+\]_`)
+	substituted = lazy.Compile(`^\|[^|\s](?:[^|]*[^|\s])?\|`)
 )
 
 // roles are the elements of roles.

@@ -5,12 +5,12 @@ package rest
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"golang.org/x/net/html"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/publish/site/content"
@@ -72,15 +72,15 @@ func (r *reader) problem(at line, format string, args ...any) error {
 }
 
 var (
-	target     = regexp.MustCompile("^\\.\\. _(?:`([^`]+)`|([^:`]+)): +(\\S+)$")
-	bullet     = regexp.MustCompile(`^([*+•-])( +|$)`)
-	numbered   = regexp.MustCompile(`^(?:\(?([0-9]{1,9}|[a-zA-Z#])[.)])( +|$)`)
-	directive  = regexp.MustCompile(`^\.\. ([a-zA-Z0-9_:-]+?)::(?: +(.*))?$`)
-	option     = regexp.MustCompile(`^:([a-zA-Z0-9_-]+):(?: +(.*))?$`)
-	footnote   = regexp.MustCompile(`^\.\. \[[^\]]+\]`)
-	substitute = regexp.MustCompile(`^\.\. \|[^|]+\|`)
-	simpleRule = regexp.MustCompile(`^=+( +=+)+$`)
-	gridRule   = regexp.MustCompile(`^\+([-=]+\+)+$`)
+	target     = lazy.Compile("^\\.\\. _(?:`([^`]+)`|([^:`]+)): +(\\S+)$")
+	bullet     = lazy.Compile(`^([*+•-])( +|$)`)
+	numbered   = lazy.Compile(`^(?:\(?([0-9]{1,9}|[a-zA-Z#])[.)])( +|$)`)
+	directive  = lazy.Compile(`^\.\. ([a-zA-Z0-9_:-]+?)::(?: +(.*))?$`)
+	option     = lazy.Compile(`^:([a-zA-Z0-9_-]+):(?: +(.*))?$`)
+	footnote   = lazy.Compile(`^\.\. \[[^\]]+\]`)
+	substitute = lazy.Compile(`^\.\. \|[^|]+\|`)
+	simpleRule = lazy.Compile(`^=+( +=+)+$`)
+	gridRule   = lazy.Compile(`^\+([-=]+\+)+$`)
 )
 
 // blocks writes the elements of lines that have the same indentation, or more.
@@ -234,7 +234,7 @@ func (r *reader) heading(lines []line) (int, error) {
 }
 
 // list writes a list whose items begin with a mark.
-func (r *reader) list(lines []line, tag string, mark *regexp.Regexp, depth int) (int, error) {
+func (r *reader) list(lines []line, tag string, mark *lazy.Regexp, depth int) (int, error) {
 	start := ""
 	if m := numbered.FindStringSubmatch(lines[0].text); m != nil && tag == "ol" {
 		switch first := m[1]; {

@@ -1,25 +1,26 @@
 package wordpress
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
+
+	"bakeoff/base/lazy"
 )
 
 var (
-	dynamicBlock = regexp.MustCompile(`<!--\s*wp:([a-z0-9/-]+)[^>]*/-->`)
-	comment      = regexp.MustCompile(`(?s)<!--.*?-->`)
-	caption      = regexp.MustCompile(`(?s)\[caption[^\]]*\]\s*(<a[^>]*>\s*<img[^>]*>\s*</a>|<img[^>]*>)(.*?)\[/caption\]`)
-	embed        = regexp.MustCompile(`\[embed[^\]]*\]\s*(https?://[^\s\[\]"<>]+)\s*\[/embed\]`)
-	shortcode    = regexp.MustCompile(`\[([a-zA-Z][a-zA-Z0-9_-]*)((?:\s+[a-zA-Z0-9_-]+=[^\]]*)?)\s*/?\]`)
-	preformatted = regexp.MustCompile(`(?is)<pre\b.*?</pre>`)
-	blankLines   = regexp.MustCompile(`\n[ \t]*\n\s*`)
-	blockStart   = regexp.MustCompile(`(?i)^</?(address|article|aside|blockquote|dd|details|div|dl|dt|` +
+	dynamicBlock = lazy.Compile(`<!--\s*wp:([a-z0-9/-]+)[^>]*/-->`)
+	comment      = lazy.Compile(`(?s)<!--.*?-->`)
+	caption      = lazy.Compile(`(?s)\[caption[^\]]*\]\s*(<a[^>]*>\s*<img[^>]*>\s*</a>|<img[^>]*>)(.*?)\[/caption\]`)
+	embed        = lazy.Compile(`\[embed[^\]]*\]\s*(https?://[^\s\[\]"<>]+)\s*\[/embed\]`)
+	shortcode    = lazy.Compile(`\[([a-zA-Z][a-zA-Z0-9_-]*)((?:\s+[a-zA-Z0-9_-]+=[^\]]*)?)\s*/?\]`)
+	preformatted = lazy.Compile(`(?is)<pre\b.*?</pre>`)
+	blankLines   = lazy.Compile(`\n[ \t]*\n\s*`)
+	blockStart   = lazy.Compile(`(?i)^</?(address|article|aside|blockquote|dd|details|div|dl|dt|` +
 		`fieldset|figcaption|figure|footer|form|h[1-6]|header|hr|iframe|li|main|nav|ol|p|pre|script|section|style|` +
 		`table|tbody|td|tfoot|th|thead|tr|ul|video|audio|object)\b`)
-	loneAddress = regexp.MustCompile(`^https?://[^\s"<>]+$`)
+	loneAddress = lazy.Compile(`^https?://[^\s"<>]+$`)
 )
 
 // ownShortcodes are those of WordPress itself. Those of plugins are known by their attributes or
