@@ -96,6 +96,8 @@ packages() {
 	test|?grub-pc-bin|driver qemu: a disk with its own boot loader, for a BIOS; never installed as a boot loader
 	test|?grub-efi-amd64-bin|driver qemu: the same disk for UEFI
 	test|mtools|driver qemu: the FAT file system of that disk, without mounting it
+	test|?isc-dhcp-client|networks of guests: a client of DHCPv6, which the tests start
+	test|firewalld|networks of guests: a firewall that drops their packets, never started as a service
 	test|skopeo|copies images between the registry of the tests and folders, as another program does
 	test|docker-registry|pulls of images: a registry that the tests start, never started as a service
 	test|musl-tools|examples/images: the same program with another C library
@@ -370,4 +372,8 @@ apt install --no-install-recommends $names || {
 	update
 	apt install --no-install-recommends $names || die "apt-get install failed; see above"
 }
+# Debian starts firewalld when the machine boots, and it changes the network of other programs.
+case "$names " in
+*" firewalld "*) ! command -v systemctl >/dev/null || systemctl disable firewalld ;;
+esac
 say "installed:$names"

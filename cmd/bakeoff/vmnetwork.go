@@ -111,7 +111,20 @@ func (a *app) createNetwork(ctx context.Context, d manifest.Network) error {
 		return err
 	}
 	fmt.Fprintf(a.Err, "Successfully created network %s\n", n.Name)
-	return nil
+	return a.noteObstacles(ctx, n)
+}
+
+// noteObstacles names what keeps the guests of a network from others.
+func (a *app) noteObstacles(ctx context.Context, n *network.Network) error {
+	all, err := n.Obstacles(ctx)
+	for _, o := range all {
+		fmt.Fprintf(a.Err, "warning: chain %s of the table %s %s of nft drops packets that it does not know. Guests of "+
+			"network %s reach nothing outside until you run\n", o.Chain, o.Family, o.Table, n.Name)
+		for _, fix := range o.Fix {
+			fmt.Fprintf(a.Err, "  sudo %s\n", fix)
+		}
+	}
+	return err
 }
 
 // networks are all networks with what is known of them now.

@@ -202,7 +202,7 @@ func (m *Manager) Network(ctx context.Context) error {
 	}
 	m.net = &r
 	if m.cfg.Uplink != "" {
-		return fault.Op("the experiment's network", netns.Take(ctx, m.cfg.Host, r.Network, m.cfg.Uplink))
+		return fault.Op("the experiment's network", netns.Take(ctx, m.cfg.Host, r.Network, netns.Bridge, m.cfg.Uplink))
 	}
 	return nil
 }

@@ -133,23 +133,35 @@ func Unused(ctx context.Context, host conn.Conn, link string) error {
 				"name an interface that nothing uses, or take its address away")
 		}
 	}
+	bridges, err := Links(ctx, host, "", "type", "bridge")
+	if err != nil {
+		return fault.Op("uplink "+link, err)
+	}
+	if slices.Contains(bridges, link) { // the kernel keeps it in its namespace
+		return fault.WithFix(fault.New(fault.Unsupported, "uplink %s is a bridge, which cannot be a part of another one", link),
+			"name one of its ports after `ip link set PORT nomaster`, or one end of a veth whose other end is its port")
+	}
 	return nil
 }
 
 // Take moves an interface of the host, which must be Unused, into the namespace
-// name and attaches it to the bridge there. When the namespace is removed, the
+// name and attaches it to a bridge there. When the namespace is removed, the
 // kernel returns a physical interface to the host, down and without addresses.
-func Take(ctx context.Context, host conn.Conn, name, link string) error {
+func Take(ctx context.Context, host conn.Conn, name, bridge, link string) error {
 	if !validName.MatchString(name) {
 		return fault.New(fault.Invalid, "%q is not a network namespace", name)
 	}
 	if err := Unused(ctx, host, link); err != nil {
 		return err
 	}
+	if link == bridge {
+		return fault.WithFix(fault.New(fault.Unsupported, "uplink %s has the name of the bridge of the network", link),
+			"give it another name (ip link set "+link+" name NAME)")
+	}
 	if err := ip(ctx, host, "", "link set "+link+" netns "+name); err != nil {
 		return privilege(err)
 	}
-	return privilege(ip(ctx, host, name, "link set "+link+" addrgenmode none", "link set "+link+" master "+Bridge,
+	return privilege(ip(ctx, host, name, "link set "+link+" addrgenmode none", "link set "+link+" master "+bridge,
 		"link set "+link+" up"))
 }
 
@@ -420,26 +432,26 @@ func DeleteLink(ctx context.Context, host conn.Conn, namespace, link string) err
 
 // HasLink reports whether a namespace ("" is the host's own) has a link.
 func HasLink(ctx context.Context, host conn.Conn, namespace, link string) (bool, error) {
-	argv := []string{"ip", "-o", "link", "show"}
+	all, err := Links(ctx, host, namespace)
+	return slices.Contains(all, link), err
+}
+
+// Links lists the interfaces in a namespace, or on the host if namespace is "". kind are words
+// of ip(8) that select some of them, such as "type", "bridge".
+func Links(ctx context.Context, host conn.Conn, namespace string, kind ...string) (names []string, err error) {
+	argv := []string{"ip"}
 	if namespace != "" {
-		argv = []string{"ip", "-n", namespace, "-o", "link", "show"}
+		argv = append(argv, "-n", namespace)
 	}
-	out, err := conn.Output(ctx, host, argv...)
-	if err != nil {
-		return false, err
-	}
+	out, err := conn.Output(ctx, host, slices.Concat(argv, []string{"-o", "link", "show"}, kind)...)
 	// 7: boi0123456789ab@if6: <BROADCAST,…
 	for line := range strings.Lines(string(out)) {
-		f := strings.Fields(line)
-		if len(f) < 2 {
-			continue
-		}
-		name, _, _ := strings.Cut(strings.TrimSuffix(f[1], ":"), "@")
-		if name == link {
-			return true, nil
+		if f := strings.Fields(line); len(f) > 1 {
+			name, _, _ := strings.Cut(strings.TrimSuffix(f[1], ":"), "@")
+			names = append(names, name)
 		}
 	}
-	return false, nil
+	return names, err
 }
 
 var (

@@ -245,11 +245,11 @@ func TestTake(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { run(context.Background(), host, "ip", "link", "delete", other) }()
-	if err := Take(ctx, host, name, link); !fault.Is(err, fault.Unsupported) ||
+	if err := Take(ctx, host, name, Bridge, link); !fault.Is(err, fault.Unsupported) ||
 		!strings.Contains(err.Error(), "203.0.113.9/24") {
 		t.Errorf("one with an address: %v", err)
 	}
-	if err := Take(ctx, host, name, "bo-none"); !fault.Is(err, fault.Unsupported) {
+	if err := Take(ctx, host, name, Bridge, "bo-none"); !fault.Is(err, fault.Unsupported) {
 		t.Errorf("one that is not there: %v", err)
 	}
 	if have, err := HasLink(ctx, host, "", link); err != nil || !have {
@@ -258,7 +258,11 @@ func TestTake(t *testing.T) {
 	if err := ip(ctx, host, "", "addr flush dev "+link); err != nil {
 		t.Fatal(err)
 	}
-	if err := Take(ctx, host, name, link); err != nil {
+	if err := Take(ctx, host, name, link, link); !fault.Is(err, fault.Unsupported) ||
+		!strings.Contains(err.Error(), "the name of the bridge") {
+		t.Errorf("one with the name of the bridge: %v", err)
+	}
+	if err := Take(ctx, host, name, Bridge, link); err != nil {
 		t.Fatal(err)
 	}
 	out, err := conn.Output(ctx, host, "ip", "-n", name, "link", "show", "dev", link)

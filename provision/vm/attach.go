@@ -88,6 +88,9 @@ func memberOf(g manifest.Guest, nic manifest.NIC, n *network.Network) network.Me
 			m.Addresses = append(m.Addresses, p.Addr())
 		}
 	}
+	if slices.Contains(nic.IPs, "addrconf") && n.Prefix6().IsValid() && nic.VLAN == 0 {
+		m.Addresses = append(m.Addresses, filter.EUI64(n.Prefix6(), nic.MAC)) // also by DHCPv6
+	}
 	m.Routers = addresses(nic.Gateways)
 	if nic.Primary {
 		m.Resolvers = addresses(g.Resolvers)

@@ -110,6 +110,7 @@ func Rules(link string, n NIC) (string, error) {
 		if !n.AllowRestrictedTraffic { // those of other VLANs at an uplink; 0 is a priority only
 			w.rule("vlan id != 0 drop")
 			w.rule("ether type 8021ad drop")
+			w.rule("vlan type { 8021q, 8021ad } drop") // a tag inside that of a priority
 		}
 		if !n.AllowUnfilteredPromisc && !n.AllowMACSpoofing {
 			w.rule("ether daddr != " + n.MAC + " ether daddr & 01:00:00:00:00:00 == 00:00:00:00:00:00 drop")

@@ -156,6 +156,10 @@ func TestFramesThatMustNotArrive(t *testing.T) {
 		{"for all with a tag", "ffffffffffff 02000000000c 8100 0007 88b5", tags},
 		{"for it with a tag", "02000000000a 02000000000c 8100 0007 88b5", tags},
 		{"with priority and no VLAN", "ffffffffffff 02000000000c 8100 e000 88b5", ""},
+		{"with a tag inside that of a priority", "02000000000a 02000000000c 8100 e000 8100 0007 88b5", tags},
+		{"with a tag inside two of priorities", "02000000000a 02000000000c 8100 0000 8100 0000 8100 0007 88b5", tags},
+		{"with a provider's tag inside that of a priority", "02000000000a 02000000000c 8100 0000 88a8 0007 88b5", tags},
+		{"with a priority inside a tag", "02000000000a 02000000000c 8100 0007 8100 0000 88b5", tags},
 		{"with the tag of a provider", "ffffffffffff 02000000000c 88a8 0007 8100 0008 88b5", tags},
 		{"the last one", "02000000000a 02000000000c 88b5", ""},
 	}

@@ -116,8 +116,15 @@ func (n *Network) config(servers []netip.Addr) string {
 	if p := n.subnet(false); p.IsValid() {
 		lines = append(lines, "dhcp-range="+p.Masked().Addr().String()+",static")
 	}
-	if p := n.Prefix6(); p.IsValid() {
-		lines = append(lines, "enable-ra", "dhcp-range="+p.Addr().String()+",ra-only")
+	// Guests get the addresses that tables has for them, and make one by themselves if the subnet
+	// permits that (slaac). This machine is not a router of IPv6: the last 0 says so.
+	if p := n.subnet(true).Masked(); p.IsValid() && p.Bits() >= minSubnet6 {
+		mode := "static"
+		if p == n.Prefix6() {
+			mode += ",slaac"
+		}
+		lines = append(lines, "enable-ra", "ra-param="+bridge+",600,0",
+			fmt.Sprintf("dhcp-range=%s,%s,%d", p.Addr(), mode, p.Bits()))
 	}
 	if n.NAT {
 		for _, a := range servers {
@@ -126,6 +133,9 @@ func (n *Network) config(servers []netip.Addr) string {
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
+
+// minSubnet6 is the shortest prefix that dnsmasq accepts.
+const minSubnet6 = 64
 
 // endTime bounds the end of dnsmasq.
 const endTime = 10 * time.Second
@@ -201,15 +211,26 @@ func (n *Network) tables(members []Member) map[string]string {
 				fmt.Fprintf(&hosts, "%s %s\n", a, strings.Join(m.Names, " "))
 			}
 		}
-		first := slices.IndexFunc(all, func(a netip.Addr) bool { return n.subnet(false).Contains(a) })
-		if first < 0 {
+		// Until a lease of DHCPv6 ends, dnsmasq gives its address to no other identifier. A guest with
+		// a new disk has a new one, so leases with such an address are as short as dnsmasq permits.
+		four, six := n.first(all, false), n.first(all, true)
+		tag := fmt.Sprint("nic", i)
+		switch {
+		case four.IsValid() && six.IsValid():
+			fmt.Fprintf(&clients, "%s,set:%s,%s,[%s],2m\n", m.MAC, tag, four, six)
+		case four.IsValid():
+			fmt.Fprintf(&clients, "%s,set:%s,%s,infinite\n", m.MAC, tag, four)
+		case six.IsValid():
+			fmt.Fprintf(&clients, "%s,set:%s,[%s],2m\n", m.MAC, tag, six)
+		default:
 			continue
 		}
-		tag := fmt.Sprint("nic", i)
-		fmt.Fprintf(&clients, "%s,set:%s,%s,infinite\n", m.MAC, tag, all[first])
-		fmt.Fprintf(&options, "tag:%s,option:router%s\n", tag, list(m.Routers))
-		if len(m.Resolvers) > 0 {
-			fmt.Fprintf(&options, "tag:%s,option:dns-server%s\n", tag, list(m.Resolvers))
+		fmt.Fprintf(&options, "tag:%s,option:router%s\n", tag, list(m.Routers, false))
+		if text := list(m.Resolvers, false); text != "" {
+			fmt.Fprintf(&options, "tag:%s,option:dns-server%s\n", tag, text)
+		}
+		if text := list(m.Resolvers, true); text != "" {
+			fmt.Fprintf(&options, "tag:%s,option6:dns-server%s\n", tag, text)
 		}
 		if m.MTU > 0 {
 			fmt.Fprintf(&options, "tag:%s,option:mtu,%d\n", tag, m.MTU)
@@ -218,12 +239,28 @@ func (n *Network) tables(members []Member) map[string]string {
 	return map[string]string{fileHosts: hosts.String(), fileClients: clients.String(), fileOptions: options.String()}
 }
 
-func list(all []netip.Addr) string {
+// list are the addresses of one version in an option of dnsmasq.
+func list(all []netip.Addr, six bool) string {
 	var b strings.Builder
 	for _, a := range all {
-		b.WriteString("," + a.String())
+		switch {
+		case a.Is6() != six:
+		case six:
+			b.WriteString(",[" + a.String() + "]")
+		default:
+			b.WriteString("," + a.String())
+		}
 	}
 	return b.String()
+}
+
+// first is the first address in the subnet of a version; invalid without one.
+func (n *Network) first(all []netip.Addr, six bool) netip.Addr {
+	p := n.subnet(six)
+	if i := slices.IndexFunc(all, func(a netip.Addr) bool { return p.Contains(a) }); i >= 0 {
+		return all[i]
+	}
+	return netip.Addr{}
 }
 
 // reserve gives members that ask for an address one that nobody has, and keeps it as long as

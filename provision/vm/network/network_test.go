@@ -60,12 +60,13 @@ func TestTables(t *testing.T) {
 		{Names: []string{"web"}, MAC: "m1", Addresses: addrs("10.0.0.5", "fd00::5", "192.0.2.1"), MTU: 1400,
 			Routers: addrs("10.0.0.254"), Resolvers: addrs("9.9.9.9")},
 		{Names: []string{"db"}, MAC: "m2", DHCP: true}, {Names: []string{"far"}, MAC: "m3", VLAN: 7},
-		{MAC: "m4", Addresses: addrs("192.0.2.2")}})
+		{MAC: "m4", Addresses: addrs("192.0.2.2")}, {MAC: "m5", Addresses: addrs("fd00::6"), Resolvers: addrs("9.9.9.9", "fd00::1")}})
 	for file, want := range map[string]string{
 		fileHosts:   "10.0.0.5 web\nfd00::5 web\n192.0.2.1 web\n10.0.0.9 db\n",
-		fileClients: "m1,set:nic0,10.0.0.5,infinite\nm2,set:nic1,10.0.0.9,infinite\n",
+		fileClients: "m1,set:nic0,10.0.0.5,[fd00::5],2m\nm2,set:nic1,10.0.0.9,infinite\nm5,set:nic4,[fd00::6],2m\n",
 		fileOptions: "tag:nic0,option:router,10.0.0.254\ntag:nic0,option:dns-server,9.9.9.9\ntag:nic0,option:mtu,1400\n" +
-			"tag:nic1,option:router\n"} {
+			"tag:nic1,option:router\ntag:nic4,option:router\ntag:nic4,option:dns-server,9.9.9.9\n" +
+			"tag:nic4,option6:dns-server,[fd00::1]\n"} {
 		if got[file] != want {
 			t.Errorf("%s: %q", file, got[file])
 		}
@@ -131,6 +132,63 @@ func FuzzForwardRules(f *testing.F) {
 		for _, words := range n.forwardRules(strings.Split(listed, "\n")) {
 			if i := slices.Index(words, "--comment"); i < 1 || words[i+1] != n.hostTable() {
 				t.Errorf("%q: %q", listed, words)
+			}
+		}
+	})
+}
+
+// Every chain that drops what it does not know is found, unless its table names the link.
+func TestObstacles(t *testing.T) {
+	chain := func(table, name, hook, policy string) string {
+		return `{"chain": {"family": "inet", "table": "` + table + `", "name": "` + name + `", "hook": "` + hook +
+			`", "policy": "` + policy + `"}}`
+	}
+	rule := func(table, chain, expr string) string {
+		return `{"rule": {"family": "inet", "table": "` + table + `", "chain": "` + chain + `", "expr": [` + expr + `]}}`
+	}
+	const known = `{"match": {"op": "in", "left": {"ct": {"key": "state"}}, "right": ["established"]}}`
+	link := func(name string) string {
+		return `{"match": {"op": "==", "left": {"meta": {"key": "iifname"}}, "right": "` + name + `"}}, {"accept": null}`
+	}
+	for _, x := range []struct {
+		name, want string
+		rules      []string
+	}{
+		{"no rules", "", nil},
+		{"a policy", "f", []string{chain("t", "f", "forward", "drop")}},
+		{"a policy of another hook", "", []string{chain("t", "f", "input", "drop")}},
+		{"a policy that accepts", "", []string{chain("t", "f", "forward", "accept"), rule("t", "f", known+`, {"drop": null}`)}},
+		{"a last rule", "f", []string{chain("t", "f", "forward", "accept"), rule("t", "f", known+`, {"accept": null}`),
+			rule("t", "f", `{"counter": {"packets": 0}}, {"reject": {"type": "icmpx"}}`)}},
+		{"a rule that counts", "", []string{chain("t", "f", "forward", "accept"), rule("t", "f", `{"counter": {}}`)}},
+		{"a rule for the link", "", []string{chain("t", "f", "forward", "drop"), chain("t", "other", "", ""),
+			rule("t", "other", link("bon1"))}},
+		{"a rule for another link", "f", []string{chain("t", "f", "forward", "drop"), rule("t", "f", link("bon12"))}},
+		{"a rule in another table", "f", []string{chain("t", "f", "forward", "drop"), rule("u", "f", link("bon1"))}},
+	} {
+		got, err := obstacles([]byte(`{"nftables": [{"metainfo": {}}`+strings.Join(append([]string{""}, x.rules...), ", ")+
+			`]}`), "bon1")
+		if err != nil || (x.want == "") != (len(got) == 0) || len(got) > 0 && got[0].Chain != x.want {
+			t.Errorf("%s: %v, %v", x.name, got, err)
+		}
+	}
+	if _, err := obstacles([]byte("no JSON"), "bon1"); !fault.Is(err, fault.Lab) {
+		t.Errorf("no JSON: %v", err)
+	}
+}
+
+func FuzzObstacles(f *testing.F) {
+	f.Add([]byte(`{"nftables": [{"chain": {"family": "ip", "table": "a", "name": "f", "hook": "forward", "policy": "drop"}},
+		{"rule": {"family": "ip", "table": "a", "chain": "f", "expr": [{"counter": null}, {"drop": null}]}}]}`))
+	f.Add([]byte(`{"nftables": [{"rule": {"expr": []}}, {}, {"rule": {"expr": [null, "drop"]}}]}`))
+	f.Fuzz(func(t *testing.T, listed []byte) {
+		all, err := obstacles(listed, "bon0123")
+		if err != nil && len(all) > 0 {
+			t.Errorf("%q: %v, %v", listed, all, err)
+		}
+		for _, o := range all {
+			if o.Family != "ip" && o.Family != "inet" || len(o.Fix) == 0 {
+				t.Errorf("%q: %+v", listed, o)
 			}
 		}
 	})

@@ -19,9 +19,10 @@ import (
 	"bakeoff/reach/conn"
 )
 
-// The names of interfaces in the namespace of a network.
+// The names of interfaces in the namespace of a network. The name of an uplink does not begin
+// with "_".
 const (
-	bridge  = netns.Bridge
+	bridge  = "_br0"
 	outward = "up0" // its end of the link that NAT uses
 )
 
@@ -30,13 +31,8 @@ func (n *Network) hostLink() string  { return "bon" + n.ID }
 func (n *Network) hostTable() string { return "bakeoff_" + n.ID }
 
 // bridgeOf is the bridge of a VLAN; 0 is that of frames without a tag. taggedOf is the interface
-// for the frames of the uplink that have the tag. The name of an uplink does not begin with "_".
-func bridgeOf(vlan int) string {
-	if vlan == 0 {
-		return bridge
-	}
-	return "_br" + strconv.Itoa(vlan)
-}
+// for the frames of the uplink that have the tag.
+func bridgeOf(vlan int) string { return "_br" + strconv.Itoa(vlan) }
 
 func taggedOf(vlan int) string { return "_vlan" + strconv.Itoa(vlan) }
 
@@ -263,7 +259,7 @@ func (n *Network) leadOut(ctx context.Context) error {
 // takeUplink makes the uplink, or its frames with a tag, a part of the network.
 func (n *Network) takeUplink(ctx context.Context) error {
 	if n.VLAN == 0 {
-		return netns.Take(ctx, n.store.Host, n.Namespace(), n.Uplink)
+		return netns.Take(ctx, n.store.Host, n.Namespace(), bridge, n.Uplink)
 	}
 	link := n.hostLink()
 	err := addTagged(ctx, n.store.Host, "", link, n.Uplink, n.VLAN)
@@ -308,16 +304,13 @@ func (n *Network) down(ctx context.Context) error {
 func (n *Network) returnUplink(ctx context.Context) error {
 	// The kernel destroys interfaces for frames with a tag some time after their namespace was
 	// deleted, and until then the uplink cannot have another one with the tag.
-	out, err := conn.Output(ctx, n.within(), "ip", "-o", "link", "show", "type", "vlan")
+	tagged, err := netns.Links(ctx, n.store.Host, n.Namespace(), "type", "vlan")
 	if err != nil {
 		return err
 	}
-	for line := range strings.Lines(string(out)) { // 7: _vlan8@eth1: <BROADCAST,…
-		if f := strings.Fields(line); len(f) > 1 {
-			name, _, _ := strings.Cut(f[1], "@")
-			if err := netns.DeleteLink(ctx, n.store.Host, n.Namespace(), name); err != nil {
-				return err
-			}
+	for _, name := range tagged {
+		if err := netns.DeleteLink(ctx, n.store.Host, n.Namespace(), name); err != nil {
+			return err
 		}
 	}
 	if n.VLAN != 0 {

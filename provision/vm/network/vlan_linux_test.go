@@ -56,26 +56,59 @@ func (m *machine) Keep(_ context.Context, path string, data []byte) error {
 
 func (m *machine) Remove(_ context.Context, path string) error { return os.RemoveAll(path) }
 
+// apart reports whether the test is where it can have all names. Otherwise it executes the test
+// there.
+func apart(t *testing.T) bool {
+	t.Helper()
+	const inside = "BAKEOFF_TEST_NETWORKS"
+	if os.Getenv(inside) != "" {
+		return true
+	}
+	if os.Getuid() != 0 {
+		t.Skip("needs root: makes network namespaces")
+	}
+	// Processes that a test leaves, such as dnsmasq, end with it.
+	c := exec.CommandContext(t.Context(), "unshare", "--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc",
+		"sh", "-c", `mount -t tmpfs none /run && exec "$@"`, "sh", os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+	c.Env = append(os.Environ(), inside+"=1")
+	out, err := c.CombinedOutput()
+	if strings.Contains(string(out), "--- SKIP: "+t.Name()) {
+		t.Skip(string(out))
+	}
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return false
+}
+
 // A NIC with vlan_id at an uplink is at a bridge with the frames of the uplink that have the tag,
 // or there is an error: also after an attempt that failed or was killed, and also if the name of
 // the uplink looks like that of an interface of a VLAN.
 func TestTaggedNIC(t *testing.T) {
-	const inside = "BAKEOFF_TEST_NETWORKS"
-	if os.Getenv(inside) == "" { // the test executes itself where it can have all names
-		if os.Getuid() != 0 {
-			t.Skip("needs root: makes network namespaces")
-		}
-		c := exec.CommandContext(t.Context(), "unshare", "--net", "--mount", "sh", "-c",
-			`mount -t tmpfs none /run && exec "$@"`, "sh", os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
-		c.Env = append(os.Environ(), inside+"=1")
-		out, err := c.CombinedOutput()
-		if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()+"/") {
-			t.Errorf("%v\n%s", err, out)
-		}
+	if !apart(t) {
 		return
 	}
-	for _, uplink := range []string{"eth1", "br8", "up8", "vlan8"} {
+	for _, uplink := range []string{"eth1", "br0", "br8", "up8", "vlan8"} {
 		t.Run(uplink, func(t *testing.T) { taggedNIC(t, uplink) })
+	}
+}
+
+// A bridge cannot be a part of the bridge of a network.
+func TestABridgeAsUplink(t *testing.T) {
+	if !apart(t) {
+		return
+	}
+	m := &machine{}
+	if err := netns.IP(t.Context(), m, "", "link add br0 type bridge"); err != nil {
+		t.Fatal(err)
+	}
+	s := &Store{State: t.TempDir(), Host: m, At: m}
+	_, err := s.Create(t.Context(), manifest.Network{Name: "lan", Uplink: "br0"})
+	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "uplink br0 is a bridge") {
+		t.Error(err)
+	}
+	if all, err := s.List(); err != nil || len(all) > 0 {
+		t.Errorf("it left %v, %v", all, err)
 	}
 }
 

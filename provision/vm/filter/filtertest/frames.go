@@ -229,6 +229,8 @@ func Frames() []Frame {
 		frame("a foreign tag of a VLAN", only(RestrictedTraffic), vlan(7, plain, 0x8100)),
 		frame("the tag of a provider", only(RestrictedTraffic), vlan(7, plain, 0x88a8)),
 		frame("two tags", only(RestrictedTraffic), vlan(8, vlan(7, plain, 0x8100), 0x8100)),
+		frame("a tag inside that of a priority", only(RestrictedTraffic), vlan(0, vlan(7, plain, 0x8100), 0x8100)),
+		frame("a priority inside a tag", only(RestrictedTraffic), vlan(7, vlan(0, plain, 0x8100), 0x8100)),
 		frame("a tag and a foreign address", only(RestrictedTraffic, IPSpoofing), vlan(7, ether(MAC, 0x0800,
 			v4(stranger4, 17, 0, udp(4000, 4000, nil))), 0x8100)),
 		frame("RARP", only(RestrictedTraffic), ether(MAC, 0x8035, arp(3, MAC, "0.0.0.0", "0.0.0.0"))),
