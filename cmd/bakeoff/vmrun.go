@@ -173,18 +173,18 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 	if err != nil {
 		return cli.Usage(c, err)
 	}
-	s, err := r.guests()
-	if err != nil {
-		return err
-	}
 	ctx, stop := r.Interruptible(c.Context())
 	defer stop()
 	m.UUID = vm.NewUUID()
-	holder, err := r.prepareHolder(ctx, m.UUID)
+	holder, err := r.prepareHolder(ctx, m.UUID) // first, because its start takes longer than the rest
 	if err != nil {
 		return err
 	}
 	defer holder.abandon()
+	s, err := r.guests()
+	if err != nil {
+		return err
+	}
 	r.source.What, r.source.Brand, r.source.Command, r.source.Env = args[0], manifest.Brand(r.brand), args[1:], r.env
 	p, err := s.Prepare(ctx, r.imageStore(), r.source, build.Options{Agent: s.Agent, Materials: webroot.Materials(),
 		Say: r.noteProgress})

@@ -140,17 +140,15 @@ func (s *Store) Create(ctx context.Context, m manifest.Guest, boot Boot,
 	err = s.leases().Write(ctx, lease.Lease{Lifetime: lease.Kept, Label: label(m.UUID), Driver: driverOf(m.Brand),
 		Name: m.Alias, Dir: s.envDir(m.UUID), Owner: "guest " + m.UUID, PID: os.Getpid(), Started: time.Now().UTC()})
 	if err == nil {
-		err = errors.Join(writeJSON(filepath.Join(making, fileManifest), m), writeJSON(filepath.Join(making, fileBoot), boot))
-	}
-	if err == nil && fill != nil {
-		err = fill(making)
-	}
-	if err == nil {
-		err = errors.Join(record(making, EventCreate, "", ""),
-			writeTransition(filepath.Join(making, fileJournal), Transition{State: Configured}))
-	}
-	if err == nil {
-		err = ctx.Err()
+		filled := make(chan error, 1) // disks take as long as the other files
+		go func() {
+			if fill == nil {
+				filled <- nil
+			} else {
+				filled <- fill(making)
+			}
+		}()
+		err = errors.Join(writeFirst(making, m, boot), <-filled, ctx.Err())
 	}
 	if err == nil {
 		err = s.appear(ctx, m, making)
@@ -159,6 +157,16 @@ func (s *Store) Create(ctx context.Context, m manifest.Guest, boot Boot,
 		return nil, fault.Op("create", err)
 	}
 	return s.open(m.UUID)
+}
+
+// writeFirst writes the files of a guest that was never started.
+func writeFirst(making string, m manifest.Guest, boot Boot) error {
+	err := errors.Join(writeJSON(filepath.Join(making, fileManifest), m), writeJSON(filepath.Join(making, fileBoot), boot))
+	if err != nil {
+		return err
+	}
+	return errors.Join(record(making, EventCreate, "", ""),
+		writeTransition(filepath.Join(making, fileJournal), Transition{State: Configured}))
 }
 
 // appear makes a folder a guest, unless another guest has one of its addresses.

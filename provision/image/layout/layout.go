@@ -327,7 +327,11 @@ func (l *Layout) write(all []Image) error {
 	if err != nil {
 		return err
 	}
-	return fault.Op("image cache", atomicfile.Write(filepath.Join(l.Dir, indexFile), append(b, '\n'), 0o600))
+	file, b := filepath.Join(l.Dir, indexFile), append(b, '\n')
+	if old, err := os.ReadFile(file); err == nil && bytes.Equal(old, b) {
+		return nil // every start of a guest names its image again
+	}
+	return fault.Op("image cache", atomicfile.Write(file, b, 0o600))
 }
 
 // Blobs are the blobs of an image: manifest, configuration and layers.
