@@ -37,6 +37,9 @@ const (
 	// connections fill a path whatever its delay; fewer would measure
 	// the delay.
 	connections = 32
+	// inFlight is how many bytes of responses these wait for at most. A slow path takes long
+	// to carry them before and after the measurement.
+	inFlight = 512 << 10
 	// timeout bounds the wait for one response of the responder.
 	timeout = 2 * time.Second
 	// readyTime bounds the start of the responder, which takes seconds on
@@ -116,7 +119,7 @@ func (u Use) responderLoad() param.Values {
 		"priority": cmp.Or(
 			u.Priority,
 			http.Ordinary,
-		), "connections": strconv.FormatInt(max(u.Connections, connections), 10),
+		), "connections": strconv.FormatInt(max(u.Connections, min(connections, inFlight/u.Page), 1), 10),
 		"threads": strconv.FormatInt(max(u.Threads, 1), 10), "keepalive": strconv.FormatBool(u.KeepAlive),
 		"warmup": fillTime.String(), "time": u.duration().String(), "timeout": timeout.String(),
 	}
