@@ -79,8 +79,9 @@ The addresses of its published ports go to standard error. SOURCE is
 
   a folder     a service, which "bakeoff image build" builds: a microVM
   an image     of the store or a registry, such as alpine:3.20: a container
+               an artifact of a registry that is one file, raw or qcow2: the disk of a machine
   disk:FILE    the disk of a machine, raw or qcow2, with its boot loader
-  a file       a kernel, or the ISO image of an installer
+  a file       such a disk, a kernel, or the ISO image of an installer
 
 The guest writes to its own disk; FILE stays unchanged. Ports are published at 127.0.0.1
 unless -p names another address. -v mounts a folder in a container. A machine can mount the
@@ -89,7 +90,8 @@ folders by 9p, under the names share0, share1 and so on.`,
   sudo bakeoff vm run services/web -p 8080:80 --brand docker
   sudo bakeoff vm run services/rescue --in-memory --console --rm
   sudo bakeoff vm run alpine:3.20 -v /srv/data:/data -e MODE=fast -- sh -c 'ls /data'
-  sudo bakeoff vm run disk:debian.qcow2 --memory 2GiB --cpus 2 -p 2222:22`,
+  sudo bakeoff vm run disk:debian.qcow2 --memory 2GiB --cpus 2 -p 2222:22
+  sudo bakeoff vm run registry.example/disks/netbsd:11 --kernel netbsd-SMOL --console`,
 		Args: cli.Between(1, math.MaxInt, "SOURCE"),
 		RunE: r.runGuest,
 	}

@@ -51,6 +51,12 @@ func ToQCOW2(ctx context.Context, host conn.Conn, raw, qcow2 string) error {
 	return convert(ctx, host, "-f", "raw", "-O", "qcow2", "-S", "0", raw, qcow2)
 }
 
+// Import copies a disk in a raw or qcow2 file, which must refer to no other file, to a new qcow2
+// file, without its empty parts.
+func Import(ctx context.Context, host conn.Conn, file, format, qcow2 string) error {
+	return convert(ctx, host, "-f", format, "-O", "qcow2", file, qcow2)
+}
+
 // Overlay makes a qcow2 file that has only the changes to another disk, which stays as it
 // is. Both paths are absolute. format is that of the other disk: raw or qcow2.
 func Overlay(ctx context.Context, host conn.Conn, base, format, file string) error {

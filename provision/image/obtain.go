@@ -133,17 +133,22 @@ func (s *Store) otherRoot(ctx context.Context, req Request) (string, error) {
 	if ref.Kind == reference.Stored {
 		at.Digest = req.Digest // whatever has the name now
 	}
-	next := time.Now()
-	d, err := s.fetchLayers(ctx, l, at, ref.String(), true, func(done, all int64) {
-		if now := time.Now(); now.After(next) || done == all {
-			next = now.Add(pullReport)
-			s.reportProgress("pulling %s: %.1f of %.1f MiB", ref, inMiB(done), inMiB(all))
-		}
-	})
+	d, err := s.fetchLayers(ctx, l, at, ref.String(), true, s.pullProgress(ref))
 	if err != nil {
 		return "", err
 	}
 	return s.unpackImage(ctx, ref, l, d)
+}
+
+// pullProgress reports how far a pull is, from time to time.
+func (s *Store) pullProgress(ref reference.Reference) func(done, all int64) {
+	next := time.Now()
+	return func(done, all int64) {
+		if now := time.Now(); now.After(next) || done == all {
+			next = now.Add(pullReport)
+			s.reportProgress("pulling %s: %.1f of %.1f MiB", ref, inMiB(done), inMiB(all))
+		}
+	}
 }
 
 // fetchLayers brings the layers of an image into the layout, under a name, and returns its

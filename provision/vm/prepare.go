@@ -1,9 +1,12 @@
 package vm
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +19,7 @@ import (
 	"bakeoff/provision/image"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
+	"bakeoff/provision/image/unpack"
 	"bakeoff/provision/service"
 	"bakeoff/provision/service/build"
 	"bakeoff/provision/vm/manifest"
@@ -59,13 +63,93 @@ func (s *Store) Prepare(ctx context.Context, images *image.Store, from Source, o
 		o.Dir = from.What
 		return s.prepareService(ctx, images, from, def, o)
 	case err == nil:
-		return s.prepareFile(ctx, from)
+		p, err := s.prepareFile(ctx, from)
+		if err != nil && isDisk(from.What) {
+			return s.prepareDisk(ctx, from, from.What)
+		}
+		return p, err
 	}
+	if _, err := reference.Parse(from.What); err != nil {
+		return Prepared{}, fault.Op("there is no file or folder with this name", err)
+	}
+	p, err := s.prepareImage(ctx, images, from, o)
+	if errors.Is(err, layout.ErrNoLayer) {
+		return s.prepareArtifact(ctx, images, from)
+	}
+	return p, err
+}
+
+// isDisk tells a disk with a boot loader of a BIOS or a protective MBR, and one of the format
+// qcow2, by its first bytes. Kernels of Linux begin alike.
+func isDisk(file string) bool {
+	f, err := os.Open(file)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	head := make([]byte, 512)
+	if _, err := io.ReadFull(f, head); err != nil {
+		return false
+	}
+	return bytes.HasPrefix(head, []byte("QFI\xfb")) || bytes.HasSuffix(head, []byte{0x55, 0xaa})
+}
+
+func (s *Store) prepareImage(ctx context.Context, images *image.Store, from Source, o build.Options) (Prepared, error) {
 	if from.Brand.Machine() {
 		def := &service.Definition{Name: serviceName(from.What), Base: from.What}
 		return s.prepareService(ctx, images, from, def, o)
 	}
 	return s.prepareContainer(ctx, images, from, from.What)
+}
+
+// prepareArtifact takes a disk that a registry keeps as an artifact.
+func (s *Store) prepareArtifact(ctx context.Context, images *image.Store, from Source) (p Prepared, err error) {
+	if p, err = s.prepareLoader(ctx, from); err != nil {
+		return p, err
+	}
+	file, err := images.Artifact(ctx, from.What)
+	if err != nil {
+		return p, err
+	}
+	p.Name, _, _ = strings.Cut(path.Base(from.What), ":")
+	p.Name, _, _ = strings.Cut(p.Name, "@")
+	p.ownDisk(from.Kernel == "", func(ctx context.Context, to string) error { return s.importDisk(ctx, file, to) })
+	return p, nil
+}
+
+// maxDisk bounds the disk in an artifact, in bytes.
+const maxDisk = 4 << 40
+
+// importDisk makes a disk of a raw or qcow2 file, which may be compressed.
+func (s *Store) importDisk(ctx context.Context, file, to string) (err error) {
+	in, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	from, release, err := unpack.Decompress(in)
+	if err != nil {
+		return err
+	}
+	defer release()
+	plain := to + ".part"
+	out, err := os.OpenFile(plain, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.Remove(plain)) }()
+	n, err := io.Copy(out, io.LimitReader(from, maxDisk))
+	if err = errors.Join(err, out.Close(), ctx.Err()); err != nil {
+		return err
+	}
+	if n == maxDisk {
+		return fault.New(fault.Invalid, "the disk has more than %d bytes", int64(maxDisk))
+	}
+	format, err := qemu.DiskFormat(ctx, s.Host, nil, plain)
+	if err != nil {
+		return err
+	}
+	return disk.Import(ctx, s.Host, plain, format, to)
 }
 
 var notInName = lazy.Compile(`[^a-z0-9]+`)
@@ -110,11 +194,15 @@ func (s *Store) prepareService(ctx context.Context, images *image.Store, from So
 
 // overlay gives the guest a disk of its own over another one.
 func (p *Prepared) overlay(s *Store, base, format string, boots bool) {
+	p.ownDisk(boots, func(ctx context.Context, to string) error { return disk.Overlay(ctx, s.Host, base, format, to) })
+}
+
+// ownDisk gives the guest a disk, which fill makes.
+func (p *Prepared) ownDisk(boots bool, fill func(ctx context.Context, to string) error) {
 	p.Disks = []qemu.Disk{{Serial: qemu.RootSerial, Path: "disk0.qcow2", Format: "qcow2", Controller: qemu.VirtioBlk,
 		Cache: "writeback", AIO: "threads", Boots: boots}}
-	p.Fill = func(ctx context.Context, dir string) error {
-		return disk.Overlay(ctx, s.Host, base, format, filepath.Join(dir, p.Disks[0].Path))
-	}
+	file := p.Disks[0].Path
+	p.Fill = func(ctx context.Context, dir string) error { return fill(ctx, filepath.Join(dir, file)) }
 }
 
 // KindOf is QEMU's machine for a brand.
@@ -155,9 +243,8 @@ func (s *Store) prepareContainer(ctx context.Context, images *image.Store, from 
 
 // prepareDisk takes the disk of a machine, with its own boot loader or with a kernel.
 func (s *Store) prepareDisk(ctx context.Context, from Source, file string) (p Prepared, err error) {
-	if from.Brand != "" && !from.Brand.Machine() {
-		return p, fault.WithFix(fault.New(fault.Invalid, "%s is the disk of a machine, and brand %s is a container",
-			from.What, from.Brand), "leave out --brand")
+	if p, err = s.prepareLoader(ctx, from); err != nil {
+		return p, err
 	}
 	if file, err = filepath.Abs(file); err != nil {
 		return p, err
@@ -167,21 +254,39 @@ func (s *Store) prepareDisk(ctx context.Context, from Source, file string) (p Pr
 		return p, err
 	}
 	p.Name = baseName(file)
-	if from.Kernel != "" {
-		kernel := from
-		kernel.What = from.Kernel
-		if p, err = s.prepareFile(ctx, kernel); err != nil {
-			return p, err
-		}
-	} else {
-		p.Brand, p.Machine, p.Reboots = manifest.KVM, qemu.Q35, true
-		if from.Brand == manifest.MicroVM {
-			return p, fault.WithFix(fault.New(fault.Invalid, "the machine microvm cannot start the boot loader of a disk"),
-				"name the kernel with --kernel FILE, or use --brand kvm")
-		}
-	}
 	p.overlay(s, file, format, from.Kernel == "")
 	return p, nil
+}
+
+// prepareLoader takes what starts the system on a disk: its own boot loader, or a kernel.
+func (s *Store) prepareLoader(ctx context.Context, from Source) (p Prepared, err error) {
+	if from.Brand != "" && !from.Brand.Machine() {
+		return p, fault.WithFix(fault.New(fault.Invalid, "%s is the disk of a machine, and brand %s is a container",
+			from.What, from.Brand), "leave out --brand")
+	}
+	if from.Kernel != "" {
+		from.What = from.Kernel
+		return s.prepareFile(ctx, from)
+	}
+	if from.Brand == manifest.MicroVM {
+		return p, fault.WithFix(fault.New(fault.Invalid, "the machine microvm cannot start the boot loader of a disk"),
+			"name the kernel with --kernel FILE, or use --brand kvm")
+	}
+	p.Brand, p.Machine, p.Reboots = manifest.KVM, qemu.Q35, true
+	return p, from.checkWhole()
+}
+
+// checkWhole refuses what only images of programs have a use for.
+func (from Source) checkWhole() error {
+	switch {
+	case len(from.Command) > 0 || len(from.Env) > 0:
+		return fault.WithFix(fault.New(fault.Unsupported,
+			"%s starts its own programs: -e and COMMAND work for containers only", from.What), "leave them out")
+	case from.InMemory:
+		return fault.WithFix(fault.New(fault.Unsupported, "only the root of a service can be in a RAM disk, and %s is none",
+			from.What), "leave out --in-memory")
+	}
+	return nil
 }
 
 func baseName(file string) string {
@@ -204,6 +309,9 @@ func isISO(file string) (bool, error) {
 
 // prepareFile takes an installer's ISO image, or a kernel.
 func (s *Store) prepareFile(ctx context.Context, from Source) (p Prepared, err error) {
+	if err := from.checkWhole(); err != nil {
+		return p, err
+	}
 	file, err := filepath.Abs(from.What)
 	if err != nil {
 		return p, err

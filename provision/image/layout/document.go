@@ -3,6 +3,7 @@ package layout
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -24,8 +25,38 @@ const (
 	maxBytes  = 1 << 40 // of all layers, as they are stored
 )
 
+// ErrNoLayer is in the error about a manifest that names a file in place of a layer: that of an
+// artifact, as ORAS pushes them.
+var ErrNoLayer = errors.New("is not a tar file")
+
 // ParseManifest reads the manifest of an image. Errors are of kind fault.Invalid.
 func ParseManifest(b []byte) (v1.Manifest, error) {
+	m, err := parseManifest(b)
+	if err != nil {
+		return m, err
+	}
+	for _, d := range m.Layers {
+		if t := string(d.MediaType); !strings.Contains(t, "tar") {
+			return m, fault.New(fault.Invalid, "layer %s has the type %q and %w", d.Digest, t, ErrNoLayer)
+		}
+	}
+	return m, nil
+}
+
+// ParseArtifact reads the manifest of an artifact that is one file, and returns that file. Errors
+// are of kind fault.Invalid.
+func ParseArtifact(b []byte) (v1.Descriptor, error) {
+	m, err := parseManifest(b)
+	if err == nil && len(m.Layers) != 1 {
+		err = fault.New(fault.Invalid, "the artifact has %d files instead of one", len(m.Layers))
+	}
+	if err != nil {
+		return v1.Descriptor{}, err
+	}
+	return m.Layers[0], nil
+}
+
+func parseManifest(b []byte) (v1.Manifest, error) {
 	var m v1.Manifest
 	if err := document(b, &m); err != nil {
 		return m, fault.New(fault.Invalid, "the manifest is damaged: %w", err)
@@ -52,11 +83,6 @@ func ParseManifest(b []byte) (v1.Manifest, error) {
 		}
 		if sum += d.Size; d.Size > maxBytes || sum > maxBytes {
 			return m, fault.New(fault.Invalid, "the layers of the image have more than %d bytes", int64(maxBytes))
-		}
-	}
-	for _, d := range m.Layers {
-		if t := string(d.MediaType); !strings.Contains(t, "tar") {
-			return m, fault.New(fault.Invalid, "layer %s has the type %q and is not a tar file", d.Digest, t)
 		}
 	}
 	return m, nil

@@ -305,6 +305,9 @@ func FuzzDocuments(f *testing.F) {
 				}
 			}
 		}
+		if d, err := ParseArtifact(b); err == nil && (filepath.Base(d.Digest.Hex) != d.Digest.Hex || d.Size < 0) {
+			t.Fatalf("%+v", d)
+		}
 		if x, err := ParseIndex(b); err == nil {
 			_, _ = For(x, "amd64") // must not panic
 		}
