@@ -12,7 +12,9 @@ func (r *Regexp) FindAllIndex(b []byte, n int) [][]int { return r.re().FindAllIn
 
 func (r *Regexp) FindAllString(s string, n int) []string { return r.re().FindAllString(s, n) }
 
-func (r *Regexp) FindAllStringSubmatch(s string, n int) [][]string { return r.re().FindAllStringSubmatch(s, n) }
+func (r *Regexp) FindAllStringSubmatch(s string, n int) [][]string {
+	return r.re().FindAllStringSubmatch(s, n)
+}
 
 func (r *Regexp) FindAllSubmatch(b []byte, n int) [][][]byte { return r.re().FindAllSubmatch(b, n) }
 
@@ -30,10 +32,14 @@ func (r *Regexp) FindSubmatchIndex(b []byte) []int { return r.re().FindSubmatchI
 
 func (r *Regexp) ReplaceAll(b, by []byte) []byte { return r.re().ReplaceAll(b, by) }
 
-func (r *Regexp) ReplaceAllFunc(b []byte, by func([]byte) []byte) []byte { return r.re().ReplaceAllFunc(b, by) }
+func (r *Regexp) ReplaceAllFunc(b []byte, by func([]byte) []byte) []byte {
+	return r.re().ReplaceAllFunc(b, by)
+}
 
 func (r *Regexp) ReplaceAllString(s, by string) string { return r.re().ReplaceAllString(s, by) }
 
-func (r *Regexp) ReplaceAllStringFunc(s string, by func(string) string) string { return r.re().ReplaceAllStringFunc(s, by) }
+func (r *Regexp) ReplaceAllStringFunc(s string, by func(string) string) string {
+	return r.re().ReplaceAllStringFunc(s, by)
+}
 
 func (r *Regexp) Split(s string, n int) []string { return r.re().Split(s, n) }

@@ -138,7 +138,8 @@ func Unused(ctx context.Context, host conn.Conn, link string) error {
 		return fault.Op("uplink "+link, err)
 	}
 	if slices.Contains(bridges, link) { // the kernel keeps it in its namespace
-		return fault.WithFix(fault.New(fault.Unsupported, "uplink %s is a bridge, which cannot be a part of another one", link),
+		return fault.WithFix(fault.New(fault.Unsupported, "uplink %s is a bridge, which cannot be a part of another",
+			link),
 			"name one of its ports after `ip link set PORT nomaster`, or one end of a veth whose other end is its port")
 	}
 	return nil

@@ -83,14 +83,16 @@ func TestAFirewallOfThisMachine(t *testing.T) {
 	needs(t, "busybox", "busybox")
 	m := &machine{}
 	if err := netns.IP(t.Context(), m, "", "link set lo up", "netns add world",
-		"link add eth1 type veth peer name eth0 netns world", "addr add 192.0.2.2/24 dev eth1", "link set eth1 up"); err != nil {
+		"link add eth1 type veth peer name eth0 netns world", "addr add 192.0.2.2/24 dev eth1",
+		"link set eth1 up"); err != nil {
 		t.Fatal(err)
 	}
 	if err := netns.IP(t.Context(), m, "world", "addr add 192.0.2.1/24 dev eth0", "link set eth0 up"); err != nil {
 		t.Fatal(err)
 	}
 	s := &Store{State: t.TempDir(), Host: m, At: m}
-	n, err := s.Create(t.Context(), manifest.Network{Name: "out", Subnets: []string{"10.0.0.0/24"}, NAT: true, Uplink: "eth1"})
+	n, err := s.Create(t.Context(), manifest.Network{Name: "out", Subnets: []string{"10.0.0.0/24"}, NAT: true,
+		Uplink: "eth1"})
 	if err != nil {
 		t.Fatal(err)
 	}

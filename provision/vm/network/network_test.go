@@ -60,7 +60,8 @@ func TestTables(t *testing.T) {
 		{Names: []string{"web"}, MAC: "m1", Addresses: addrs("10.0.0.5", "fd00::5", "192.0.2.1"), MTU: 1400,
 			Routers: addrs("10.0.0.254"), Resolvers: addrs("9.9.9.9")},
 		{Names: []string{"db"}, MAC: "m2", DHCP: true}, {Names: []string{"far"}, MAC: "m3", VLAN: 7},
-		{MAC: "m4", Addresses: addrs("192.0.2.2")}, {MAC: "m5", Addresses: addrs("fd00::6"), Resolvers: addrs("9.9.9.9", "fd00::1")}})
+		{MAC: "m4", Addresses: addrs("192.0.2.2")}, {MAC: "m5", Addresses: addrs("fd00::6"),
+			Resolvers: addrs("9.9.9.9", "fd00::1")}})
 	for file, want := range map[string]string{
 		fileHosts:   "10.0.0.5 web\nfd00::5 web\n192.0.2.1 web\n10.0.0.9 db\n",
 		fileClients: "m1,set:nic0,10.0.0.5,[fd00::5],2m\nm2,set:nic1,10.0.0.9,infinite\nm5,set:nic4,[fd00::6],2m\n",
@@ -157,7 +158,8 @@ func TestObstacles(t *testing.T) {
 		{"no rules", "", nil},
 		{"a policy", "f", []string{chain("t", "f", "forward", "drop")}},
 		{"a policy of another hook", "", []string{chain("t", "f", "input", "drop")}},
-		{"a policy that accepts", "", []string{chain("t", "f", "forward", "accept"), rule("t", "f", known+`, {"drop": null}`)}},
+		{"a policy that accepts", "", []string{chain("t", "f", "forward", "accept"),
+			rule("t", "f", known+`, {"drop": null}`)}},
 		{"a last rule", "f", []string{chain("t", "f", "forward", "accept"), rule("t", "f", known+`, {"accept": null}`),
 			rule("t", "f", `{"counter": {"packets": 0}}, {"reject": {"type": "icmpx"}}`)}},
 		{"a rule that counts", "", []string{chain("t", "f", "forward", "accept"), rule("t", "f", `{"counter": {}}`)}},
@@ -178,7 +180,8 @@ func TestObstacles(t *testing.T) {
 }
 
 func FuzzObstacles(f *testing.F) {
-	f.Add([]byte(`{"nftables": [{"chain": {"family": "ip", "table": "a", "name": "f", "hook": "forward", "policy": "drop"}},
+	f.Add([]byte(`{"nftables": [
+		{"chain": {"family": "ip", "table": "a", "name": "f", "hook": "forward", "policy": "drop"}},
 		{"rule": {"family": "ip", "table": "a", "chain": "f", "expr": [{"counter": null}, {"drop": null}]}}]}`))
 	f.Add([]byte(`{"nftables": [{"rule": {"expr": []}}, {}, {"rule": {"expr": [null, "drop"]}}]}`))
 	f.Fuzz(func(t *testing.T, listed []byte) {
