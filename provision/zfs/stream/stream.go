@@ -256,7 +256,7 @@ func (d *decoder) begin(b []byte, payload int64) error {
 	name, _, _ := bytes.Cut(b[56:312], []byte{0})
 	d.out = Volume{Name: string(name), GUID: o.Uint64(b[40:]), From: o.Uint64(b[48:])}
 	if info&3 != 1 {
-		return unsupported("it holds several streams (zfs send -R)")
+		return unsupported("it holds several streams, or properties; send one snapshot, without -R and -p")
 	}
 	for bit := uint64(1); bit <= features; bit <<= 1 {
 		if why := refused[bit]; features&bit != 0 && why != "" {

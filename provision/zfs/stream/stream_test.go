@@ -3,11 +3,9 @@ package stream
 import (
 	"bufio"
 	"bytes"
-	"compress/gzip"
 	"compress/zlib"
 	"encoding/binary"
 	"flag"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -381,22 +379,10 @@ func TestZstreamdump(t *testing.T) {
 	}
 }
 
-// The records and checksums of a stream that a real pool sends are read. It is of a file system,
-// because zfs-fuse has no volumes.
+// The records and checksums of a stream that zfs-fuse sends are read. It is of a file system,
+// because zfs-fuse has no volumes; see TestStreamsOfOpenZFS.
 func TestRealStream(t *testing.T) {
-	packed, err := os.Open(filepath.Join("testdata", "filesystem.zfs.gz")) // of zfs-fuse 0.7.0
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer packed.Close()
-	z, err := gzip.NewReader(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := unpacked(t, filepath.Join("testdata", "filesystem.zfs.gz")) // of zfs-fuse 0.7.0
 	if _, _, err := decode(t, text); !fault.Is(err, fault.Unsupported) ||
 		!strings.Contains(err.Error(), "a file system") {
 		t.Errorf("%v", err)
@@ -427,6 +413,13 @@ func FuzzDecode(f *testing.F) {
 		text, _ := sample(f, o)
 		f.Add(text)
 		f.Add(unsummed(text, o))
+	}
+	real, err := filepath.Glob(filepath.Join(streamsOf, "*.gz"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, file := range real {
+		f.Add(unpacked(f, file))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		_, err := Decode(bytes.NewReader(text), discard{}, Volume{})
