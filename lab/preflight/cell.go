@@ -8,11 +8,13 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/param"
 	"bakeoff/base/unit"
 	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/measure/execution"
+	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
@@ -31,7 +33,7 @@ func (u Unfit) Error() string {
 }
 
 // unfitCells lists the cells that contenders cannot have, as far as the workloads know: because
-// of the system of the environments, of a volume, or of their memory.
+// of the system of the environments, or of a volume.
 func (v inspector) unfitCells(ctx context.Context, able func(string) bool) (out []Unfit) {
 	for _, c := range v.plan.Contenders {
 		d := v.driver(c)
@@ -39,8 +41,7 @@ func (v inspector) unfitCells(ctx context.Context, able func(string) bool) (out 
 		if d == nil || err != nil || c.System != "" || c.TwinOf != "" || !able(c.Name) {
 			continue
 		}
-		on := environment{c: c, host: host, system: v.systemOf(ctx, d, host, c), memory: v.memoryOf(d, c),
-			rooms: map[string]*manifest.Room{}}
+		on := environment{c: c, host: host, system: v.systemOf(ctx, d, host, c), rooms: rooms{}}
 		on.kernel = on.system == env.SystemOf(host) && !d.Doc().Kernel
 		for _, cell := range v.plan.Cells {
 			err := v.checkCell(ctx, on, cell)
@@ -63,8 +64,7 @@ type environment struct {
 	host   conn.Conn
 	system string // as GOOS names it; "" is unknown
 	kernel bool   // theirs is that of the host
-	memory unit.Bytes
-	rooms  map[string]*manifest.Room // by volume
+	rooms  rooms
 }
 
 // checkCell refuses a cell; the cells before it have been checked.
@@ -90,26 +90,46 @@ func (v inspector) checkCell(ctx context.Context, e environment, cell plan.Cell)
 			return err
 		}
 	}
-	needs, what := unit.Bytes(0), "memory"
-	if doc.Allocates != nil {
-		needs = unit.Bytes(doc.Allocates(params))
+	if doc.Files == nil || !mounted {
+		return nil
 	}
-	if doc.Files != nil && mounted {
-		if e.rooms[vol.Path] == nil {
-			e.rooms[vol.Path] = &manifest.Room{}
-		}
-		files := e.rooms[vol.Path]
-		files.Add(doc.Name, doc.Files(params))
-		if err := v.checkFilesFit(ctx, e, vol, files.Total); err != nil {
-			return err
-		}
-		if vol.Backing == volume.Tmpfs {
-			needs, what = needs+files.Total, "memory, with the files in volume "+vol.Path+" (tmpfs)"
-		}
+	return v.checkFilesFit(ctx, e, vol, e.rooms.add(vol.Path, doc, params))
+}
+
+// rooms are the files in volumes, by the path of the volume.
+type rooms map[string]*manifest.Room
+
+// add adds the files of a cell, and returns what all in the volume take.
+func (r rooms) add(at string, doc workload.Doc, params param.Values) unit.Bytes {
+	if r[at] == nil {
+		r[at] = &manifest.Room{}
 	}
-	if e.memory > 0 && needs >= e.memory {
-		return fault.WithFix(fault.New(fault.Unsupported, "it needs %s of %s, and an environment has %s%s", needs, what,
-			wholeMiB(e.memory), askedAt(e.c, "memory")), "give it more memory, or make the cell smaller")
+	r[at].Add(doc.Name, doc.Files(params))
+	return r[at].Total
+}
+
+// checkMemory refuses a contender if a cell, with the files in a volume of memory, takes all that
+// its environments have: the kernel would end programs of the other cells, or the environment.
+func (v inspector) checkMemory(_ context.Context, d driver.Driver, _ conn.Conn, c plan.Contender) error {
+	memory, files := v.memoryOf(d, c), rooms{}
+	for _, cell := range v.plan.Cells {
+		w := execution.Named(v.Workloads, cell.Workload)
+		if w == nil {
+			continue
+		}
+		doc, params := w.Doc(), c.CellOf(cell.Cell).Params
+		needs, what := unit.Bytes(0), "memory"
+		if doc.Allocates != nil {
+			needs = unit.Bytes(doc.Allocates(params))
+		}
+		if vol, ok := volumeIn(c, params.Text(doc.Volume)); ok && doc.Files != nil && vol.Backing == volume.Tmpfs {
+			needs += files.add(vol.Path, doc, params)
+			what = "memory, with the files in volume " + vol.Path + " (tmpfs)"
+		}
+		if memory > 0 && needs >= memory {
+			return fault.WithFix(fault.New(fault.Unsupported, "cell %s needs %s of %s, and an environment has %s%s",
+				cell.Name, needs, what, wholeMiB(memory), askedAt(c, "memory")), "give it more memory, or make the cell smaller")
+		}
 	}
 	return nil
 }

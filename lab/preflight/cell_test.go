@@ -40,7 +40,7 @@ type foreign struct{ roomy }
 func (f foreign) System(context.Context, conn.Conn, driver.Spec) string { return f.name }
 
 // refusals plans a lab whose contender x has this driver and these cells, and returns what is
-// said against the cells. A plan without any cell is refused.
+// said against it or the cells. A plan without any cell is refused.
 func refusals(t *testing.T, contender, cells string) string {
 	t.Helper()
 	drivers := []driver.Driver{&shelf{name: "shelf"}, roomy{&shelf{name: "roomy"}}, foreign{roomy{&shelf{name: "netbsd"}}},
@@ -69,7 +69,12 @@ func refusals(t *testing.T, contender, cells string) string {
 	for _, u := range s.Unfit {
 		all = append(all, u)
 	}
-	if err := s.Refusal(); (err != nil) != (len(all) == len(p.Cells) || len(s.Wrong) > 0) || s.Short() != (len(all) > 0) {
+	a := s.Answers[0].Answer
+	if !a.OK {
+		all = append(all, errors.New(a.String()))
+	}
+	if err := s.Refusal(); (err != nil) != (len(all) == len(p.Cells) || len(s.Wrong) > 0 || !a.OK) ||
+		s.Short() != (len(all) > 0) {
 		t.Errorf("%d of %d cells: %v", len(all), len(p.Cells), err)
 	}
 	return fmt.Sprint(errors.Join(append(all, s.Wrong...)...))
@@ -104,18 +109,18 @@ func TestCellsThatNoEnvironmentCanHave(t *testing.T) {
 		{"on Windows", "driver: windows", cell("workload: crypto"), ""},
 		{"a buffer larger than the memory", "driver: roomy, memory: 64MiB", cell("workload: memory, params: {block: 64MiB}"),
 
-			one + "it needs 64MiB of memory, and an environment has 64MiB (lab.yaml:3:47); give it more memory"},
+			"cell one needs 64MiB of memory, and an environment has 64MiB (lab.yaml:3:47); give it more memory"},
 		{"a copy of half the memory", "driver: roomy, memory: 64MiB",
-			cell("workload: memory, params: {op: copy, block: 32MiB}"), one + "it needs 64MiB of memory"},
+			cell("workload: memory, params: {op: copy, block: 32MiB}"), "cell one needs 64MiB of memory"},
 		{"less than the memory", "driver: roomy, memory: 64MiB", cell("workload: memory, params: {block: 16MiB}"), ""},
 		{"a file in memory that is larger", "driver: roomy" + tmpfs,
 			cell("workload: files, params: {op: copy, size: 128MiB}"),
 
-			one + "it needs 262152KiB of memory, with the files in volume /data (tmpfs), and an environment has 256MiB"},
+			"cell one needs 262152KiB of memory, with the files in volume /data (tmpfs), and an environment has 256MiB"},
 		{"several files in memory", "driver: roomy" + tmpfs,
 			cell("workload: files, params: {op: seq-read, size: 128MiB}") +
 				"  - {name: two, workload: fio, params: {size: 128MiB, direct: false}}\n",
-			"cell two cannot run in x: it needs 256MiB of memory"},
+			"cell two needs 256MiB of memory"},
 		{"a file twice", "driver: roomy" + tmpfs, cell("workload: files, params: {op: seq-read, size: 128MiB}") +
 			"  - {name: two, workload: files, params: {op: rand-read, size: 128MiB}}\n", ""},
 		{"as large as its volume", "driver: roomy" + volume("backing: tmpfs, size: 64MiB"),
@@ -126,7 +131,7 @@ func TestCellsThatNoEnvironmentCanHave(t *testing.T) {
 			one + "the files in volume /data take 64MiB of its 64MiB, and netbsd keeps data of its own in a volume, too; " +
 				"write a larger size"},
 		{"larger than the disk", "driver: roomy, volumes: {/data: {backing: dir}}",
-			cell("workload: files, params: {op: seq-read, block: 1GiB, size: 8TiB, time: 1s}"),
+			cell("workload: files, params: {op: seq-read, block: 1MiB, size: 8TiB, time: 1s}"),
 			one + "the files in volume /data take 8TiB below"},
 		{"small files", "driver: roomy" + volume("backing: tmpfs, size: 64MiB"),
 			cell("workload: files, params: {block: 1MiB}"),

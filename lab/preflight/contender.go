@@ -54,7 +54,8 @@ func (v inspector) checkContender(
 		return refusal(a, err)
 	}
 	for _, check := range []func(context.Context, driver.Driver, conn.Conn, plan.Contender) error{
-		v.validateOnHost, v.checkStanding, v.checkSameMachine, v.checkNetwork, v.checkTuning, v.checkVolumes, v.checkRoom} {
+		v.validateOnHost, v.checkStanding, v.checkSameMachine, v.checkNetwork, v.checkTuning, v.checkVolumes, v.checkRoom,
+		v.checkMemory} {
 		if err := check(ctx, d, host, c); err != nil {
 			return refusal(a, err)
 		}
