@@ -40,7 +40,7 @@ cells:
     workload: command
     params: {argv: [echo, "100"], cost: last-line, estimate: 20ms}
     primary: [cost]
-design: {looks: [8], alphas: [0.05], budget: 30m}
+design: {looks: [8], alphas: [0.05], mirror: false, budget: 30m}
 `
 
 // A bundle of this machine is replicated on an emulated machine over SSH. The verdict that
