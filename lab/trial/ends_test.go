@@ -123,7 +123,7 @@ func TestBothEndsAreReadAtOnce(t *testing.T) {
 			select {
 			case mine <- struct{}{}:
 			case <-other:
-			case <-time.After(20 * time.Second):
+			case <-time.After(time.Minute):
 				return errors.New("the other end is not being read")
 			}
 			return nil

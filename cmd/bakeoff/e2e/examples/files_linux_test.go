@@ -98,7 +98,7 @@ design: {blocks: 1, instances: run, mirror: false, budget: 2m}
 		t.Fatal(err)
 	}
 	h.Holds(t, filepath.Join(h.Dir, r.Folder))
-	_, errs, code := h.Bakeoff(t, time.Minute, "plan", file)
+	_, errs, code := h.Bakeoff(t, 3*time.Minute, "plan", file)
 	if code != 2 || !strings.Contains(errs, "bakeoff.yaml:3:50: there is no file or folder data") {
 		t.Errorf("plan without a file: exit code %d, %s", code, errs)
 	}

@@ -182,11 +182,11 @@ func TestAKilledPull(t *testing.T) {
 	if n := f.of(layer); n < info.Size() {
 		t.Errorf("%d bytes are there, and %d were served", info.Size(), n)
 	}
-	out, _, _ := h.Bakeoff(t, time.Minute, "clean", "--dry-run")
+	out, _, _ := h.Bakeoff(t, 3*time.Minute, "clean", "--dry-run")
 	if !strings.Contains(out, part) {
 		t.Errorf("clean does not find the download:\n%s", out)
 	}
-	if out, _, _ = h.Bakeoff(t, time.Minute, "cache", "prune", "--dry-run", "--json"); !strings.Contains(out, part) {
+	if out, _, _ = h.Bakeoff(t, 3*time.Minute, "cache", "prune", "--dry-run", "--json"); !strings.Contains(out, part) {
 		t.Errorf("cache prune does not find the download:\n%s", out)
 	}
 
@@ -220,7 +220,7 @@ func TestAKilledPull(t *testing.T) {
 		!strings.Contains(strings.Join(strings.Fields(out), " "), one.Digest()+" from the cache") {
 		t.Errorf("plan without the registry:\n%s%s", out, errs)
 	}
-	if out, errs, code := h.Bakeoff(t, time.Minute, "cache", "clear", "--yes"); code != 0 {
+	if out, errs, code := h.Bakeoff(t, 3*time.Minute, "cache", "clear", "--yes"); code != 0 {
 		t.Errorf("cache clear: exit code %d\n%s%s", code, out, errs)
 	}
 	out, errs, code = h.Bakeoff(t, 3*time.Minute, "plan", lab)

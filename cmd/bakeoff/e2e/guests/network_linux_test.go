@@ -658,7 +658,7 @@ func behindFilters(t *testing.T, h e2e.Home, machine string) {
 			filter("-A", chain, "-j", "RETURN")
 			filter("-A", "FORWARD", "-j", chain)
 		}
-		if _, _, code := h.Bakeoff(t, time.Minute, "vm", "exec", "a", "--", "/bin/busybox", "ping", "-c", "1",
+		if _, _, code := h.Bakeoff(t, 3*time.Minute, "vm", "exec", "a", "--", "/bin/busybox", "ping", "-c", "1",
 			"-W", "1", "192.0.2.1"); code == 0 {
 			t.Errorf("%s: the filter drops nothing", chain)
 		}

@@ -61,7 +61,7 @@ func TestBareMachineOverSSH(t *testing.T) {
 	// A limit that nothing holds is refused, and named with what helps.
 	write(t, lab, strings.ReplaceAll(strings.ReplaceAll(bareLab, "driver: machine,", "driver: machine, memory: 64MiB,"),
 		"DIR", dir))
-	out, errs, code = h.Bakeoff(t, time.Minute, "plan", lab)
+	out, errs, code = h.Bakeoff(t, 3*time.Minute, "plan", lab)
 	if said := strings.Join(strings.Fields(out+errs), " "); code == 0 || !strings.Contains(said, "limit of memory") ||
 		!strings.Contains(said, "as-is: true") {
 		t.Errorf("plan with a limit of memory: exit code %d\n%s%s", code, out, errs)

@@ -25,7 +25,7 @@ func TestRecordOfARunningMachine(t *testing.T) {
 	s := sshtest.Start(t)
 	h := e2e.New(t)
 	h.Env = append(h.Env, "BAKEOFF_SSH_CONFIG="+s.Config)
-	out, errs, code := h.Bakeoff(t, time.Minute, "boot", "record", "--host", "nobody@nowhere.invalid", "--plan")
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "boot", "record", "--host", "nobody@nowhere.invalid", "--plan")
 	if code != 0 || out != "" || !strings.Contains(errs, "changes nothing else") {
 		t.Errorf("--plan: exit code %d\n%s%s", code, out, errs)
 	}
@@ -45,7 +45,8 @@ func TestRecordOfARunningMachine(t *testing.T) {
 	if r.System != "linux" || len(r.Spans) == 0 {
 		t.Errorf("system %q, %d spans", r.System, len(r.Spans))
 	}
-	if out, errs, code = h.Bakeoff(t, time.Minute, "boot", "show", file); code != 0 || !strings.Contains(out, "own time") {
+	out, errs, code = h.Bakeoff(t, 3*time.Minute, "boot", "show", file)
+	if code != 0 || !strings.Contains(out, "own time") {
 		t.Errorf("show: exit code %d\n%s%s", code, out, errs)
 	}
 	h.LeavesNothing(t)

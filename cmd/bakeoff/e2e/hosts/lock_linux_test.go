@@ -46,7 +46,7 @@ func lockHome(t *testing.T, s *sshtest.Server, looks int, one, two string) (h e2
 // refused asserts that a run is refused because of the one in folder, and leaves nothing.
 func refused(t *testing.T, h e2e.Home, lab, folder string) {
 	t.Helper()
-	out, errs, code := h.Bakeoff(t, time.Minute, "run", lab)
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "run", lab)
 	if code != 1 || !strings.Contains(errs, "(run "+filepath.Base(folder)+", started by ") {
 		t.Errorf("a run of another controller at the same time: exit code %d\n%s%s", code, out, errs)
 	}
@@ -91,20 +91,20 @@ func TestOneRunPerMachine(t *testing.T) {
 	refused(t, b, labB, folder)
 	refused(t, c, labC, folder)
 	tellsWhoMeasures(t, c, labC, *by)
-	out, errs, code := a.Bakeoff(t, time.Minute, "clean", "--dry-run")
-	for end := time.Now().Add(20 * time.Second); code == 0 && !strings.Contains(out, "in use: ") &&
+	out, errs, code := a.Bakeoff(t, 3*time.Minute, "clean", "--dry-run")
+	for end := time.Now().Add(2 * time.Minute); code == 0 && !strings.Contains(out, "in use: ") &&
 		time.Now().Before(end); { // between two blocks nothing is in use
-		out, errs, code = a.Bakeoff(t, time.Minute, "clean", "--dry-run")
+		out, errs, code = a.Bakeoff(t, 3*time.Minute, "clean", "--dry-run")
 	}
 	if code != 0 || !strings.Contains(out, "no leftovers found") || !strings.Contains(out, "in use: ") {
 		t.Errorf("clean --dry-run while a run measures over SSH: exit code %d\n%s%s", code, out, errs)
 	}
 
 	killWithLeases(t, first, filepath.Join(a.Dir, "box/state/lease"))
-	for end := time.Now().Add(30 * time.Second); lock.Held(s.HostLock) && time.Now().Before(end); {
+	for end := time.Now().Add(2 * time.Minute); lock.Held(s.HostLock) && time.Now().Before(end); {
 		time.Sleep(20 * time.Millisecond) // until the agent notices
 	}
-	if out, errs, code := a.Bakeoff(t, time.Minute, "clean"); code != 0 || !strings.Contains(out, "on host box") {
+	if out, errs, code := a.Bakeoff(t, 3*time.Minute, "clean"); code != 0 || !strings.Contains(out, "on host box") {
 		t.Errorf("clean after the controller was killed: exit code %d\n%s%s", code, out, errs)
 	}
 
@@ -153,7 +153,7 @@ func killWithLeases(t *testing.T, c *exec.Cmd, dir string) {
 // and over SSH.
 func tellsWhoMeasures(t *testing.T, h e2e.Home, lab string, by lock.Holder) {
 	t.Helper()
-	out, errs, code := h.Bakeoff(t, time.Minute, "doctor", "--hosts", lab, "--json")
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "doctor", "--hosts", lab, "--json")
 	var d diagnosis.Diagnosis
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 || len(d.Hosts) != 1 {
 		t.Fatalf("doctor: exit code %d, %v\n%s%s", code, err, out, errs)
@@ -177,7 +177,7 @@ func TestRunOverSSHToOwnMachine(t *testing.T) {
 	s := sshtest.Start(t)
 	h, lab := lockHome(t, s, 2, "local", "box")
 	h.Env = append(h.Env, "BAKEOFF_LOCK="+s.HostLock)
-	out, errs, code := h.Bakeoff(t, time.Minute, "run", lab, "--json")
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "run", lab, "--json")
 	var r e2e.Ran
 	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || len(r.Missing) > 0 || r.Blocks != 2 {
 		t.Errorf("exit code %d, %v, %d blocks, missing %+v\n%s%s", code, err, r.Blocks, r.Missing, out, errs)

@@ -50,7 +50,7 @@ func TestRebootsOfAMachine(t *testing.T) {
 
 	lab := rebootHome(t, h, g, false, rebootNow, "2m", 1)
 	for _, command := range []string{"plan", "run"} {
-		out, errs, code := h.Bakeoff(t, time.Minute, command, lab)
+		out, errs, code := h.Bakeoff(t, 3*time.Minute, command, lab)
 		if code == 0 || !strings.Contains(out+errs, "reboot: true") {
 			t.Errorf("%s without permission: exit code %d\n%s%s", command, code, out, errs)
 		}
@@ -63,7 +63,7 @@ func TestRebootsOfAMachine(t *testing.T) {
 		blocks = 5
 	}
 	lab = rebootHome(t, h, g, true, rebootNow, "2m", blocks)
-	out, errs, code := h.Bakeoff(t, time.Minute, "plan", lab)
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "plan", lab)
 	if says := fmt.Sprintf("reboots box (box) %d times", 2*blocks); code != 0 || !strings.Contains(out, says) {
 		t.Errorf("plan: exit code %d, want %q\n%s%s", code, says, out, errs)
 	}
@@ -150,7 +150,7 @@ func checkReboots(t *testing.T, h e2e.Home, r e2e.Ran, first string, n int) {
 	}
 	h.Holds(t, folder)
 	h.LeavesNothing(t)
-	if out, errs, code := h.Bakeoff(t, time.Minute, "boot", "show", folder, "--contender", "machine"); code != 0 ||
+	if out, errs, code := h.Bakeoff(t, 3*time.Minute, "boot", "show", folder, "--contender", "machine"); code != 0 ||
 		!strings.Contains(out, "SSH answers") {
 		t.Errorf("boot show: exit code %d\n%s%s", code, out, errs)
 	}

@@ -117,7 +117,7 @@ func TestLeasesOfALiveRunInAnotherView(t *testing.T) {
 			if !v.blind && !v.hides {
 				areGone(t, namespaces)
 			}
-			if out, errs, code := h.Bakeoff(t, time.Minute, "clean"); code != 0 || v.overlay == v.blind &&
+			if out, errs, code := h.Bakeoff(t, 3*time.Minute, "clean"); code != 0 || v.overlay == v.blind &&
 				(v.blind || v.hides) == strings.Contains(out, "no leftovers found") {
 				t.Errorf("clean where the run was started: exit code %d\n%s%s", code, out, errs)
 			}
@@ -159,7 +159,7 @@ func TestLeasesOfARunInAPIDNamespace(t *testing.T) {
 		!strings.Contains(out, "removed control group") {
 		t.Errorf("clean after the namespace has ended: exit code %d\n%s", code, out)
 	}
-	if out, errs, code := h.Bakeoff(t, time.Minute, "clean"); code != 0 {
+	if out, errs, code := h.Bakeoff(t, 3*time.Minute, "clean"); code != 0 {
 		t.Errorf("clean: exit code %d\n%s%s", code, out, errs)
 	}
 	h.LeavesNothing(t)

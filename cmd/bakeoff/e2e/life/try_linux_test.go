@@ -116,7 +116,7 @@ func TestTryEnvironments(t *testing.T) {
 func TestTryPackages(t *testing.T) {
 	e2e.NeedsRoot(t)
 	h := e2e.New(t)
-	lab, errs, code := h.Bakeoff(t, time.Minute, "try", "--print-lab", "--package", "python3",
+	lab, errs, code := h.Bakeoff(t, 3*time.Minute, "try", "--print-lab", "--package", "python3",
 		"--metric", "last-line:lower", "host", "crun:debian:bookworm", "bwrap:debian:bookworm", "docker:debian:bookworm",
 		"microvm:debian:bookworm",
 		"--", "python3", "-c", "import sys; print(sys.version_info[0])")
@@ -149,7 +149,7 @@ func TestTryPackages(t *testing.T) {
 func TestTryAPackageThatDoesNotExist(t *testing.T) {
 	e2e.NeedsRoot(t)
 	h := e2e.New(t)
-	out, errs, code := h.Bakeoff(t, time.Minute, "try", "--package", "no-such-package", "host", "--", "true")
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "try", "--package", "no-such-package", "host", "--", "true")
 	want := "its host lacks the package no-such-package (--package); apt-get install --no-install-recommends " +
 		"no-such-package"
 	if code != 1 || !strings.Contains(errs, want) {
@@ -168,7 +168,7 @@ func TestTryAProgramThatDoesNotExist(t *testing.T) {
 		t.Skip("looks at the machine")
 	}
 	h := e2e.New(t)
-	out, errs, code := h.Bakeoff(t, time.Minute, "try", "host", "--", "no-such-program")
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "try", "host", "--", "no-such-program")
 	want := "bakeoff: the command: there is no program no-such-program in host; install it, or name one that every " +
 		"environment has"
 	if code != 2 || !strings.Contains(errs, want) {
@@ -203,7 +203,7 @@ func TestTryACommandThatFails(t *testing.T) {
 	}
 	h := e2e.New(t)
 	args := []string{"--", "sh", "-c", "echo one >&2; echo the last line >&2; exit 3"}
-	out, errs, code := h.Bakeoff(t, time.Minute, append([]string{"try", "host"}, args...)...)
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, append([]string{"try", "host"}, args...)...)
 	want := "bakeoff: cell try failed in every trial in host: sh -c 'echo one >&2; echo the last line >&2; exit 3': " +
 		"exit code 3\n  | one\n  | the last line\n  If this exit code is not a failure, add --ignore-failure.\n"
 	if code != 4 || !strings.HasSuffix(errs, want) || !strings.Contains(out, "2 blocks") {
@@ -215,7 +215,7 @@ func TestTryACommandThatFails(t *testing.T) {
 	}
 	h.Holds(t, found[0])
 	args = append([]string{"try", "host", "--ignore-failure", "--budget", "1s", "--out", "again"}, args...)
-	out, errs, code = h.Bakeoff(t, time.Minute, args...)
+	out, errs, code = h.Bakeoff(t, 3*time.Minute, args...)
 	if code != 0 {
 		t.Errorf("--ignore-failure: exit code %d\n%s%s", code, out, errs)
 	}
@@ -350,7 +350,7 @@ func mirrored(t *testing.T) e2e.Home {
 	if out, err := tar.CombinedOutput(); err != nil {
 		t.Fatalf("tar: %v\n%s", err, out)
 	}
-	if out, errs, code := h.Bakeoff(t, time.Minute, "image", "create", archive, alpine); code != 0 {
+	if out, errs, code := h.Bakeoff(t, 3*time.Minute, "image", "create", archive, alpine); code != 0 {
 		t.Fatalf("image create: exit code %d\n%s%s", code, out, errs)
 	}
 	for _, version := range []string{"1", "2"} {
@@ -361,7 +361,8 @@ func mirrored(t *testing.T) e2e.Home {
 		if err := os.Link(filepath.Join(h.Dir, "prog"), filepath.Join(root, "app")); err != nil {
 			t.Fatal(err)
 		}
-		if out, errs, code := h.Bakeoff(t, time.Minute, "image", "create", root, "app:"+version, "--cmd", "/app"); code != 0 {
+		out, errs, code := h.Bakeoff(t, 3*time.Minute, "image", "create", root, "app:"+version, "--cmd", "/app")
+		if code != 0 {
 			t.Fatalf("image create: exit code %d\n%s%s", code, out, errs)
 		}
 	}

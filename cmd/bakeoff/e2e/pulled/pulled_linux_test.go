@@ -343,7 +343,7 @@ cells: [{name: start, workload: command, params: {argv: [/opt/program]}, primary
 			t.Fatal(err)
 		}
 	}
-	out, errs, code := h.Bakeoff(t, time.Minute, "plan")
+	out, errs, code := h.Bakeoff(t, 3*time.Minute, "plan")
 	text := strings.Join(strings.Fields(out+errs), " ")
 	for _, want := range []string{"needs the loader /lib", "(glibc), which image " + ref + " does not have",
 		"use an image with glibc"} {
@@ -399,7 +399,7 @@ design: {blocks: 1, instances: run, mirror: false, budget: 2m}
 	if seen := medians(r, "wall"); code != 0 || seen["microvm"] == 0 {
 		t.Errorf("exit code %d, medians %v, missing %v", code, seen, r.Missing)
 	}
-	_, errs, code := h.Bakeoff(t, time.Minute, "try", "crun:"+ref, "--", "true")
+	_, errs, code := h.Bakeoff(t, 3*time.Minute, "try", "crun:"+ref, "--", "true")
 	if code == 0 || !strings.Contains(errs, "is the disk of a machine, and the driver starts no machine") {
 		t.Errorf("in crun: exit code %d, %s", code, errs)
 	}
