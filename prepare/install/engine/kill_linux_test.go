@@ -189,9 +189,19 @@ func (m *machine) attach(image string) {
 		_ = os.Remove("/dev/mapper") // if it is empty, as this test made it
 	})
 	m.must("sgdisk", "-n", "1:0:0", disk)
-	_ = exec.Command("partx", "-u", disk).Run()
-	if _, err := os.Stat(disk + "p1"); err != nil {
-		t.Skip("needs nodes of partitions in /dev")
+	// Who else reads the disk at this moment, such as a scan for devices, keeps partx from it.
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		said, _ := exec.Command("partx", "-u", disk).CombinedOutput()
+		if _, err := os.Stat(disk + "p1"); err == nil {
+			return
+		}
+		mounts, _ := os.ReadFile("/proc/self/mounts")
+		if !strings.Contains(string(mounts), " /dev devtmpfs ") {
+			t.Skip("needs nodes of partitions in /dev, where no devtmpfs is mounted")
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%sp1 does not exist after a minute of partx -u: %s", disk, said)
+		}
 	}
 }
 
