@@ -51,18 +51,20 @@ run:
 # linked meanwhile. Those are the packages whose tests link one of SHARED: through the
 # first, bakeoff changes the machine that it runs on; by the second, tests start the
 # whole program. So the list is computed, and no package can be missing from it.
-# All others run in lane 2, without the capabilities to change the machine: a test
-# that does so by other means fails there every time. HARMLESS link the first of
-# SHARED, but all that their tests start is servers, emulated machines and fakes, in
-# control groups of their own if at all. They take longest, so lane 2 begins with them,
-# in the reverse order of their names, which begins with the longest. APART change
-# networks and mounts, and nothing else that is shared but control groups of their own:
-# lane 2 runs each in a network and a mount namespace of its own. The rest touches nothing
-# but its own files and processes. Lane 1 mostly waits, and leaves a CPU to lane 2. The
-# output of lane 2 is held back, as lines of two writers may mix.
+# All others run in lane 2, two at a time, without the capabilities to change the machine:
+# a test that does so by other means fails there every time. HARMLESS link the first of SHARED,
+# but all that their tests start is servers, emulated machines and fakes, in control groups
+# of their own if at all. They take longest, so lane 2 begins with them, in the reverse
+# order of their names. APART change networks and mounts, and nothing else that is shared
+# but control groups, engines and loop devices of their own: lane 2 runs each in
+# a network and a mount namespace of its own. The rest touches nothing but its own files
+# and processes. Most tests wait more than they compute. The output of lane 2 is held back,
+# as lines of two writers may mix.
 # The tests of the workload http stay in lane 1: some give a generator real-time priority.
 # Building an image changes the machine while it is built, and downloads packages. So the
 # tests of IMAGES, with all capabilities and the network, first make those that lane 2 uses.
+# Tests of the whole program stay in lane 1, too: e2e.LeavesNothing looks into the cache of
+# images, where others kill builds, and machines that are reached over SSH share a state.
 # The flags are those of build, so that every package is compiled once;
 # without DWARF, tests are linked faster. check looks for what vet would find. No
 # result of an earlier run is used. A package that hangs fails after 25 minutes, in which it
@@ -73,8 +75,9 @@ SHARED = reach/conn/local|cmd/bakeoff/e2e
 HARMLESS = provision/proof|lab/trial|$(FAKED)|$(RUNNERS)|$(APART)
 FAKED = provision/driver/(bhyve|vmm)
 RUNNERS = measure/execution/all|measure/workload/((cms|external)/runner|http/load)|cmd/bakeoff-agent
-APART = provision/driver/(chroot|bwrap|oci|nspawn|lxc|jail|zone|qemu|firecracker)|provision/vm/filter|reach/conn/ssh
-IMAGES = ./provision/proof ./provision/driver/qemu
+APART = $(DRIVERS)|provision/vm/filter|reach/conn/ssh|prepare/install/engine
+DRIVERS = provision/driver/(chroot|bwrap|oci|nspawn|lxc|jail|zone|qemu|firecracker|docker|podman|machine|vm)
+IMAGES = ./provision/proof ./provision/driver/qemu ./provision/driver/vm
 TEST = CGO_ENABLED=0 $(GO) test -json -trimpath -ldflags=-w -vet=off -count=1 -timeout 25m
 test:
 	./setup.sh run test
@@ -87,7 +90,7 @@ test:
 	rest=$$(echo "$$all" | grep -vxF "$$harmless" | grep -vxF "$$shared"); \
 	$(GO) test -trimpath -ldflags=-w -vet=off -count=1 -timeout 30m -run '^TestImages$$' $(IMAGES); \
 	{ held=$$(mktemp) || exit 1; trap 'rm -f "$$held"' EXIT; trap 'kill $$! 2>/dev/null; exit 130' INT TERM; \
-	  BAKEOFF_TEST_APART='$(APART)' $(TEST) -p 1 -exec "'$(CURDIR)/base/suite/apart.sh'" \
+	  BAKEOFF_TEST_APART='$(APART)' $(TEST) -p 2 -exec "'$(CURDIR)/base/suite/apart.sh'" \
 	    $$harmless $$rest >"$$held" 2>&1 & \
 	  echo 'lane 1: packages that change the machine, one after another'; \
 	  BAKEOFF_TEST_PROGRAMS='$(CURDIR)' $(TEST) -p 2 -exec "flock -o '$(CURDIR)/Makefile'" $$shared; \

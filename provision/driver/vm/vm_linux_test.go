@@ -116,6 +116,23 @@ func write(t *testing.T, file string, v any) {
 	}
 }
 
+// TestImages makes the kernel of the machines, which make test runs where the other tests
+// cannot download packages.
+func TestImages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds an image: not with -short")
+	}
+	dir, agent := home(t)
+	d := New()
+	s, err := d.read(box(t, dir, manifest.MicroVM), driver.Spec{})
+	if err == nil {
+		_, err = d.prepare(t.Context(), agent, s, "box")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // A guest of a manifest passes the suite of all drivers.
 func TestManifest(t *testing.T) {
 	dir, agent := home(t)
