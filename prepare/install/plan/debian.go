@@ -99,12 +99,17 @@ func (r *recipe) debianConfigure(root string) {
 	r.write("umask", "let only root read what dracut writes", "0644", target+"/etc/dracut.conf.d/umask.conf",
 		"umask=0077")
 	r.capARC()
+	// Nothing else orders the import after the resume, and an import before it corrupts the pool.
+	// dracut copies the drop-ins.
+	after := []string{"[Unit]", "After=local-fs-pre.target"}
+	if s.Hibernate {
+		after = append(after, "# A swap that was not opened may hold a hibernated system, and its resume later would damage",
+			"# the pool. To start without that system, add noresume to the command line of the kernel.",
+			"AssertPathExists=|/dev/mapper/"+r.Drives()[0].mapped(), "AssertKernelCommandLine=|noresume")
+	}
 	for _, unit := range []string{"scan", "cache"} {
-		// Nothing else orders the import after the resume, and an import before it corrupts the
-		// pool. dracut copies the drop-ins.
 		r.write("after-resume-"+unit, "import the pool after a resume only", "0644",
-			target+"/etc/systemd/system/zfs-import-"+unit+".service.d/after-resume.conf", "[Unit]",
-			"After=local-fs-pre.target")
+			target+"/etc/systemd/system/zfs-import-"+unit+".service.d/after-resume.conf", after...)
 	}
 	r.write("locale-gen", "choose the locale to build", "0644", target+"/etc/locale.gen", s.Locale+" UTF-8")
 	r.link("timezone", "set the time zone", "/usr/share/zoneinfo/"+s.Timezone, "/etc/localtime")
