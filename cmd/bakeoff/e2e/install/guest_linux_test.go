@@ -59,7 +59,7 @@ func newBench(t *testing.T, release string) *bench {
 	t.Helper()
 	e2e.NeedsRoot(t)
 	if os.Getenv("BAKEOFF_TEST_INSTALL") == "" {
-		t.Skip("installs a system in an emulated machine, which takes an hour: run make test-install")
+		t.Skip("installs a system in an emulated machine, which takes hours: run make test-install")
 	}
 	for program, pkg := range map[string]string{qemu.Program: "qemu-system-x86", "qemu-img": "qemu-utils",
 		"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "ssh": "openssh-client"} {
@@ -114,6 +114,16 @@ func (b *bench) variables(from string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
+}
+
+// keepVariables copies what the firmware keeps into a file.
+func (b *bench) keepVariables(file string) {
+	b.t.Helper()
+	text, err := os.ReadFile(filepath.Join(b.dir, "variables"))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.keep(file, string(text))
 }
 
 // overlay gives the machine the disks and the firmware of an installation, which stay as they

@@ -67,18 +67,22 @@ echo "rescue $(cut -d' ' -f1,2 root/etc/ssh/ssh_host_ed25519_key.pub)" >known
 cp root/boot/vmlinuz-* vmlinuz
 cp root/boot/initrd.img-* initrd
 cp root/root/zfs-*.dkms.tar.gz .
-truncate -s 6G disk.part
-mke2fs -q -t ext4 -L rescue -d root disk.part
+truncate -s 6G disk
+mke2fs -q -t ext4 -L rescue -d root disk
 rm -rf root
-mv disk.part disk
 `
 
 // getRescue returns the rescue system of a release in a folder, and builds it if it is not
-// there. It skips the test if Debian's mirror does not answer.
+// there, or was built in another way. It skips the test if Debian's mirror does not answer.
 func getRescue(t *testing.T, dir, release, proxy string) rescue {
 	t.Helper()
 	r := rescue{dir: dir}
-	if _, err := os.Stat(filepath.Join(r.dir, "disk")); err != nil {
+	way := filepath.Join(r.dir, "way") // in which it was built, written last
+	want := strings.Join([]string{rescuePackages, basePackages, buildRescue}, "\n")
+	if got, err := os.ReadFile(way); err != nil || string(got) != want {
+		if err == nil {
+			t.Logf("%s was built of other packages or by other commands, so it is built again", r.dir)
+		}
 		if err := os.RemoveAll(r.dir); err != nil {
 			t.Fatal(err)
 		}
@@ -94,6 +98,9 @@ func getRescue(t *testing.T, dir, release, proxy string) rescue {
 			rescuePackages, proxy, basePackages)
 		if out, err := c.CombinedOutput(); err != nil {
 			t.Fatalf("build the rescue system: %v\n%s", err, out[max(0, len(out)-4000):])
+		}
+		if err := os.WriteFile(way, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
 	found, _ := filepath.Glob(filepath.Join(r.dir, "zfs-*.dkms.tar.gz"))
