@@ -490,6 +490,7 @@ func ChangesOf(r history.Result) (out []Change) {
 	}
 	return out
 }
+
 // hiddenSeries says how many series of a lab are not shown, and which of them have a step;
 // "" if all are shown.
 func hiddenSeries(l history.Lab, shown []history.Series) string {
@@ -508,4 +509,3 @@ func hiddenSeries(l history.Lab, shown []history.Series) string {
 	}
 	return out
 }
-
