@@ -37,6 +37,7 @@ type bench struct {
 	release string
 	dir     string
 	disks   []disk
+	direct  *direct // nil: the firmware starts the system
 	proxy   int
 	ssh     string // the client's configuration
 	name    string // of the system that runs, for ssh
@@ -45,10 +46,17 @@ type bench struct {
 	serial  net.Conn
 	mu      sync.Mutex
 	said    []byte // by the serial console since it was switched on
+
+	branches int
 }
+
+// direct is what QEMU starts in place of a boot loader: files, and a command line.
+type direct struct{ kernel, initrd, append string }
 
 // disk is a file with a disk: raw, or an overlay of such a file.
 type disk struct{ serial, path string }
+
+func (d disk) format() string { return cmp.Or(strings.TrimPrefix(filepath.Ext(d.path), "."), "raw") }
 
 // diskSerials are the serial numbers of the disks that get the system: of one, or of both of
 // a mirror.
@@ -62,7 +70,7 @@ func newBench(t *testing.T, release string) *bench {
 		t.Skip("installs a system in an emulated machine, which takes hours: run make test-install")
 	}
 	for program, pkg := range map[string]string{qemu.Program: "qemu-system-x86", "qemu-img": "qemu-utils",
-		"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "ssh": "openssh-client"} {
+		"mmdebstrap": "mmdebstrap", "mke2fs": "e2fsprogs", "mcopy": "mtools", "ssh": "openssh-client"} {
 		if _, err := exec.LookPath(program); err != nil {
 			t.Skipf("needs %s: apt-get install %s", program, pkg)
 		}
@@ -130,17 +138,28 @@ func (b *bench) keepVariables(file string) {
 // are.
 func (b *bench) overlay(of installation) {
 	b.t.Helper()
-	b.disks = nil
+	var all []disk
 	for _, serial := range diskSerials[:of.disks] {
-		d := disk{serial, filepath.Join(b.dir, serial+".qcow2")}
-		out, err := exec.CommandContext(b.t.Context(), "qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b",
-			filepath.Join(of.dir, serial), d.path).CombinedOutput()
+		all = append(all, disk{serial, filepath.Join(of.dir, serial)})
+	}
+	b.branch(all)
+	b.variables(filepath.Join(of.dir, "variables"))
+}
+
+// branch gives the machine disks that begin as others, which stay as they are.
+func (b *bench) branch(from []disk) {
+	b.t.Helper()
+	b.disks = nil
+	for _, d := range from {
+		b.branches++
+		to := disk{d.serial, filepath.Join(b.dir, fmt.Sprintf("%s-%d.qcow2", d.serial, b.branches))}
+		out, err := exec.CommandContext(b.t.Context(), "qemu-img", "create", "-q", "-f", "qcow2", "-F", d.format(), "-b",
+			d.path, to.path).CombinedOutput()
 		if err != nil {
 			b.t.Fatalf("qemu-img: %v\n%s", err, out)
 		}
-		b.disks = append(b.disks, d)
+		b.disks = append(b.disks, to)
 	}
-	b.variables(filepath.Join(of.dir, "variables"))
 }
 
 func freePort(t *testing.T) uint16 {
@@ -174,8 +193,11 @@ func (b *bench) start(rescue bool) {
 		Ports: []qemu.Port{{Host: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), b.port), Guest: 22}}}
 	// What QEMU has written outlives it, so a cut of the power loses what the guest kept alone.
 	for _, d := range b.disks {
-		format := cmp.Or(strings.TrimPrefix(filepath.Ext(d.path), "."), "raw")
-		m.Disks = append(m.Disks, qemu.Disk{Serial: d.serial, Path: d.path, Format: format, Cache: "unsafe", AIO: "threads"})
+		m.Disks = append(m.Disks, qemu.Disk{Serial: d.serial, Path: d.path, Format: d.format(), Cache: "unsafe",
+			AIO: "threads"})
+	}
+	if b.direct != nil && !rescue {
+		m.Kernel, m.Initrd, m.Append = b.direct.kernel, b.direct.initrd, b.direct.append
 	}
 	if rescue {
 		b.name = "rescue"

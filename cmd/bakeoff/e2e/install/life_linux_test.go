@@ -1,11 +1,18 @@
 package install
 
 import (
+	"bytes"
+	"debug/pe"
 	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"bakeoff/reach/initramfs"
 )
 
 // hibernate hibernates the system, and waits until the machine is off.
@@ -49,6 +56,161 @@ func TestHibernation(t *testing.T) {
 	b.run("sha256sum --quiet -c /root/sums && dd if=/dev/urandom of=/root/after bs=1M count=16 2>/dev/null && sync")
 	b.run("zpool scrub -w zroot")
 	b.prints("zpool status -x", healthy)
+}
+
+// unpackImage takes the unified kernel image of an installation apart, so that QEMU starts it.
+func (b *bench) unpackImage(of installation) *direct {
+	b.t.Helper()
+	image := filepath.Join(b.dir, "image.efi")
+	out, err := exec.CommandContext(b.t.Context(), "mcopy", "-n", "-i", filepath.Join(of.dir, diskSerials[0])+"@@1M",
+		"::EFI/Linux/debian-"+b.r.kernel+".efi", image).CombinedOutput()
+	if err != nil {
+		b.t.Fatalf("mcopy: %v\n%s", err, out)
+	}
+	f, err := pe.Open(image)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer f.Close()
+	section := func(name string) []byte {
+		s := f.Section(name)
+		if s == nil {
+			b.t.Fatalf("the image has no section %s", name)
+		}
+		text, err := s.Data()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		return text[:min(len(text), int(s.VirtualSize))]
+	}
+	d := &direct{filepath.Join(b.dir, "linux"), filepath.Join(b.dir, "initrd"),
+		strings.TrimRight(string(section(".cmdline")), "\x00\n ")}
+	b.keep(d.kernel, string(section(".linux")))
+	b.keep(d.initrd, string(section(".initrd")))
+	return d
+}
+
+// with is d with files that replace those of its initramfs.
+func (b *bench) with(d *direct, all ...map[string]string) *direct {
+	b.t.Helper()
+	text, err := os.ReadFile(d.initrd)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	out := bytes.NewBuffer(append(text, make([]byte, (4-len(text)%4)%4)...))
+	a := initramfs.New(out)
+	for _, files := range all {
+		for name, text := range files {
+			if err := a.File(name, 0o644, int64(len(text)), strings.NewReader(text)); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+	}
+	if err := a.Close(); err != nil {
+		b.t.Fatal(err)
+	}
+	other := &direct{d.kernel, d.initrd + "-other", d.append}
+	b.keep(other.initrd, out.String())
+	return other
+}
+
+// Two programs that need no file once they run: one says on the console that it lives, one
+// writes to the pool.
+const lives = `mkfifo /run/wait1 /run/wait2
+nohup bash -c 'exec 3>/dev/ttyS0 4<>/run/wait1; for ((n=0;;n++)); do read -t 1 -u 4; echo "lives $n" >&3; done' \
+	>/dev/null 2>&1 &
+nohup bash -c 'exec 4<>/run/wait2; text=$(head -c 700000 /dev/urandom | base64 -w0)
+	for ((n=0;;n++)); do read -t 1 -u 4; printf %s "$text" >/root/busy$((n % 50)); done' >/dev/null 2>&1 &`
+
+// slow is a drop-in that lets the resume wait for the import, but not for long: without an order
+// between them, the import is first.
+var slow = map[string]string{"/etc/systemd/system/systemd-hibernate-resume.service.d/slow.conf": "[Service]\n" +
+	"ExecStartPre=/bin/sh -c 'n=0; while [ $$n -lt 40 ] && ! systemctl -q is-active zfs-import-scan; do " +
+	"sleep 1; n=$$((n+1)); done'\n"}
+
+// ordered are the drop-ins of the import with another text.
+func ordered(text string) map[string]string {
+	files := map[string]string{}
+	for _, unit := range []string{"scan", "cache"} {
+		files["/etc/systemd/system/zfs-import-"+unit+".service.d/after-resume.conf"] = "[Unit]\n" + text
+	}
+	return files
+}
+
+const askSwap, askPool = "passphrase for disk", "Encrypted ZFS password for"
+
+// asleep is a hibernated system, which QEMU starts from the files of its unified kernel image.
+type asleep struct {
+	disks     []disk
+	variables string // of the firmware, a file: they say where the image is
+	planned   *direct
+	boot      string // its ID
+}
+
+// fallAsleep starts the encrypted system, lets two programs run in it, and hibernates it.
+func (b *bench) fallAsleep(i installation) asleep {
+	b.t.Helper()
+	b.overlay(i)
+	a := asleep{planned: b.unpackImage(i), variables: filepath.Join(b.dir, "asleep")}
+	a.planned.append += " systemd.show_status=1 systemd.status_unit_format=name nowatchdog"
+	b.direct = a.planned
+	b.unlock()
+	a.boot = b.run("cat /proc/sys/kernel/random/boot_id")
+	b.run("dd if=/dev/urandom of=/root/before bs=1M count=64 2>/dev/null; sha256sum /root/before >/root/sums; sync")
+	b.run(lives)
+	b.hibernate()
+	a.disks = b.disks
+	b.keepVariables(a.variables)
+	return a
+}
+
+// wake switches the machine on as it was when the system fell asleep.
+func (b *bench) wake(a asleep, with *direct) {
+	b.t.Helper()
+	b.branch(a.disks)
+	b.variables(a.variables)
+	b.direct = with
+	b.start(false)
+}
+
+var color = regexp.MustCompile("\x1b\\[[0-9;:]*m")
+
+// heard is how often the console said something.
+func (b *bench) heard(what string) int {
+	return strings.Count(color.ReplaceAllString(b.console(), ""), what)
+}
+
+// imported reports whether the console says that the pool was imported.
+func (b *bench) imported() bool {
+	return b.heard("Finished zfs-import-scan.service") > 0 || b.heard(askPool) > 0
+}
+
+// TestImportBeforeResume starts a hibernated system. With the initramfs of the plan, the import of
+// the pool does not come before the resume. With an initramfs that lacks the order, it does.
+func TestImportBeforeResume(t *testing.T) {
+	b := newBench(t, "trixie")
+	a := b.fallAsleep(b.installed(b.encrypted()))
+
+	t.Log("a slow resume: the system resumes before any import")
+	b.wake(a, b.with(a.planned, slow))
+	b.answer(askSwap, 1, passSwap)
+	b.until("the system is resumed", bootLimit, func() bool { return b.heard("lives ") > 0 || b.imported() })
+	if b.imported() {
+		t.Error("the pool was imported before the resume")
+	}
+	b.login()
+	b.prints("cat /proc/sys/kernel/random/boot_id", a.boot)
+	b.run("zpool scrub -w zroot")
+	b.prints("zpool status -x; sha256sum --quiet -c /root/sums", healthy)
+	b.cut()
+
+	t.Log("without the order, and a slow resume: the pool is imported first")
+	b.wake(a, b.with(a.planned, slow, ordered("")))
+	b.answer(askSwap, 1, passSwap)
+	b.until("the pool is imported", bootLimit, func() bool { return b.heard("lives ") > 0 || b.imported() })
+	if !b.imported() {
+		t.Error("the system was resumed before the import, also without the order")
+	}
 }
 
 // TestEnvironments takes the system through a change that goes wrong: it goes back to a snapshot
