@@ -274,6 +274,12 @@ func (b *bench) answer(prompt string, n int, line string) {
 	b.until(fmt.Sprintf("the console prints %q", prompt), bootLimit, func() bool {
 		return strings.Count(b.console(), prompt) >= n
 	})
+	b.say(line)
+}
+
+// say types a line on the console.
+func (b *bench) say(line string) {
+	b.t.Helper()
 	if _, err := fmt.Fprintf(b.serial, "%s\r", line); err != nil {
 		b.t.Fatal(err)
 	}

@@ -186,13 +186,29 @@ func (b *bench) imported() bool {
 }
 
 // TestImportBeforeResume starts a hibernated system. With the initramfs of the plan, the import of
-// the pool does not come before the resume. With an initramfs that lacks the order, it does.
+// the pool is refused while the swap is closed, and does not come before the resume. With an
+// initramfs that lacks the order, the import comes first.
 func TestImportBeforeResume(t *testing.T) {
 	b := newBench(t, "trixie")
 	a := b.fallAsleep(b.installed(b.encrypted()))
 
-	t.Log("a slow resume: the system resumes before any import")
-	b.wake(a, b.with(a.planned, slow))
+	t.Log("wrong passphrases of the swap: no import")
+	b.wake(a, a.planned)
+	wrong := 0
+	b.until("the import is refused", bootLimit, func() bool {
+		for ; wrong < b.heard(askSwap); wrong++ {
+			b.say("wrong")
+		}
+		return b.heard("Assertion failed for zfs-import-scan.service") > 0 || b.imported()
+	})
+	if b.imported() {
+		t.Error("the pool was imported while the swap was closed")
+	}
+	b.cut()
+
+	t.Log("the passphrase then, and a slow resume: the system resumes before any import")
+	b.direct = b.with(a.planned, slow)
+	b.start(false)
 	b.answer(askSwap, 1, passSwap)
 	b.until("the system is resumed", bootLimit, func() bool { return b.heard("lives ") > 0 || b.imported() })
 	if b.imported() {
