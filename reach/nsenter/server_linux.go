@@ -81,14 +81,20 @@ func Listen(args []string, stderr io.Writer) (*Server, error) {
 	return s, nil
 }
 
-// listenAt listens on a socket.
+// listenAt listens on a socket. The socket gets its name when it listens: before that it would
+// refuse connections as one does whose program is gone.
 func listenAt(socket string) (int, error) {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return -1, wrapFailure("socket", err)
 	}
-	if err = syscall.Bind(fd, &syscall.SockaddrUnix{Name: socket}); err == nil {
+	part := socket + ".new"
+	syscall.Unlink(part) // of a process that was killed here
+	if err = syscall.Bind(fd, &syscall.SockaddrUnix{Name: part}); err == nil {
 		err = syscall.Listen(fd, syscall.SOMAXCONN)
+	}
+	if err == nil {
+		err = syscall.Rename(part, socket)
 	}
 	if err != nil {
 		syscall.Close(fd)

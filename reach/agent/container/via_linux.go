@@ -189,12 +189,10 @@ func (v response) exit() conn.Exit {
 	return conn.Exit{Code: v.Code}
 }
 
-// An init process that was just started may not listen yet: at first its socket
-// does not exist, and then it refuses connections for a moment.
+// An init process that was just started may not listen yet: its socket exists when it does.
 const (
-	dialTime    = 10 * time.Second
-	refusedTime = 200 * time.Millisecond
-	dialPause   = 100 * time.Microsecond
+	dialTime  = 30 * time.Second
+	dialPause = 100 * time.Microsecond
 )
 
 // dialInit connects to a socket whose path may exceed the 107 bytes of a socket
@@ -206,7 +204,6 @@ func dialInit(ctx context.Context, socket string) (*net.UnixConn, error) {
 	}
 	defer dir.Close()
 	at := &net.UnixAddr{Name: below(dir, socket), Net: "unix"}
-	var refusing time.Time
 	for begin := time.Now(); ; time.Sleep(dialPause) {
 		c, err := net.DialUnix("unix", nil, at)
 		switch {
@@ -217,13 +214,6 @@ func dialInit(ctx context.Context, socket string) (*net.UnixConn, error) {
 			return nil, ctx.Err()
 		case errors.Is(err, syscall.ENOENT) && time.Since(begin) < dialTime:
 			continue
-		case errors.Is(err, syscall.ECONNREFUSED):
-			if refusing.IsZero() {
-				refusing = time.Now()
-			}
-			if time.Since(refusing) < refusedTime {
-				continue
-			}
 		}
 		return c, err
 	}
