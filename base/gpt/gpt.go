@@ -88,7 +88,7 @@ func readTable(disk io.ReaderAt, h []byte, sector, size int64) ([]Partition, err
 	first, count, each := le.Uint64(h[72:]), le.Uint32(h[80:]), le.Uint32(h[84:])
 	switch {
 	case le.Uint32(h[12:]) != headerSize || crc32.ChecksumIEEE(h) != sum:
-		return nil, Damaged("the header of the GPT does not have its checksum")
+		return nil, Damaged("the checksum of the GPT header is wrong")
 	case count > maxEntries || each < 128 || each > maxEntrySize || first < 2 || first > uint64(size/sector):
 		return nil, Damaged("the GPT has %d entries of %d bytes in sector %d", count, each, first)
 	}

@@ -358,7 +358,7 @@ func bindForeign(lab *manifest.Lab, f replicateFlags) error {
 	for _, name := range lab.HostNames() {
 		if !bound[name] && !slices.Contains(f.connect, name) {
 			return fault.WithFix(fault.New(fault.Invalid,
-				"the lab file connects to %s as its host %s, which may be a stranger's",
+				"the lab file connects to %s as its host %s, which may belong to somebody else",
 				safetext.Line(lab.Hosts[name].SSH), name), "if it is yours, add --connect "+name)
 		}
 	}

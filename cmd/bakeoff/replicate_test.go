@@ -53,7 +53,7 @@ func foreignTest(t *testing.T) *manifest.Lab {
 func TestForeignHostsAreNamed(t *testing.T) {
 	for want, f := range map[string]replicateFlags{
 		"host other of the lab file comes from the pool any; name one of yours: --bind other=ADDRESS": {},
-		"the lab file connects to stranger@example.org as its host box, which may be a stranger's; " +
+		"the lab file connects to stranger@example.org as its host box, which may belong to somebody else; " +
 			"if it is yours, add --connect box": {bind: []string{"other=local"}},
 		`--bind must be NAME=ADDRESS (got "other")`:             {bind: []string{"other"}},
 		`the lab file has no host "box" that comes from a pool`: {bind: []string{"box=local"}},

@@ -13,7 +13,7 @@ func Explain(name string) string {
 		return "the difference depends on the order of execution, or cannot be distinguished from an effect of the " +
 			"order: no single number describes it"
 	case analysis.DriftGate:
-		return "the clock of an environment goes slower or faster than the host's in almost all trials: times that were " +
+		return "the clock of an environment runs slower or faster than the host's in almost all trials: times that were " +
 			"measured inside are biased"
 	case analysis.ChangeGate:
 		return "the difference changed during the run: no single number describes it"

@@ -41,11 +41,11 @@ func Prefix(goos, agent string, cpus []int, set string) ([]string, error) {
 	case "illumos":
 		return onIllumos(cpus, set)
 	case "openbsd":
-		return nil, fault.New(fault.Unsupported, "OpenBSD holds no program to CPUs")
+		return nil, fault.New(fault.Unsupported, "OpenBSD cannot bind a program to CPUs")
 	case "darwin":
-		return nil, fault.New(fault.Unsupported, "macOS holds no program to CPUs")
+		return nil, fault.New(fault.Unsupported, "macOS cannot bind a program to CPUs")
 	}
-	return nil, fault.New(fault.Unsupported, "bakeoff does not know how %s holds programs to CPUs", goos)
+	return nil, fault.New(fault.Unsupported, "bakeoff does not know how to bind programs to CPUs on %s", goos)
 }
 
 // commas lists CPUs one by one: schedctl knows no ranges.

@@ -198,7 +198,7 @@ func lzopBlock(b *cursor, size int, flags uint32) ([]byte, error) {
 	}
 	if flags&lzopAdlerOut != 0 && adler32.Checksum(out) != sums[0] ||
 		flags&lzopCRCOut != 0 && crc32.ChecksumIEEE(out) != sums[1] {
-		return nil, errors.New("an lzop block does not have its checksum")
+		return nil, errors.New("the checksum of an lzop block is wrong")
 	}
 	return out, nil
 }

@@ -130,7 +130,7 @@ func Unused(ctx context.Context, host conn.Conn, link string) error {
 		if f := strings.Fields(line); len(f) > 3 && (f[2] == "inet" || f[2] == "inet6") &&
 			!strings.HasPrefix(f[3], "fe80:") {
 			return fault.WithFix(fault.New(fault.Unsupported, "uplink %s has the address %s: it may be in use", link, f[3]),
-				"name an interface that nothing uses, or take its address away")
+				"name an interface that nothing uses, or remove its address")
 		}
 	}
 	bridges, err := Links(ctx, host, "", "type", "bridge")

@@ -36,7 +36,7 @@ func (k *keeper) push() *cobra.Command {
 		Short: "Send bundles to a registry",
 		Long: `push sends bundles to a repository of a registry, with the credentials of docker and
 podman. If the store has a key, push signs the bundles first. It sends only what the
-registry lacks, so a push that was broken off continues: run it again.
+registry lacks. To continue an interrupted push, run it again.
 
 A bundle gets the name of its run and its digest as tag. Its signatures are referrers, and
 so are the results of bakeoff replicate.`,
@@ -83,7 +83,7 @@ func (k *keeper) pull() *cobra.Command {
 		Use:   "pull [REFERENCE...]",
 		Short: "Get bundles from a registry, check them, and add them",
 		Long: `pull gets bundles, HOST/NAME:TAG or HOST/NAME@sha256:…, or with --all every bundle of a
-repository that the store lacks. A download that was broken off continues.
+repository that the store lacks. An interrupted download continues.
 
 A bundle comes from a stranger: pull checks everything that bakeoff store verify checks,
 before it adds the bundle. If the store requires signatures, somebody who is trusted must

@@ -62,8 +62,8 @@ withheld, for example because there are fewer than five machines, or if a run ca
 		RunE: func(c *cobra.Command, args []string) error { return a.doFleet(c, f, args) },
 	}
 	f.declareFlags(c, "that of the runs", "error `rate` of the verdicts of one lab", "judge only the lab of this `name`")
-	f.declareFailOn(c, "exit with 3 if a comparison has one of these `verdicts`: %s; with 6 if nothing could be decided "+
-		"about one")
+	f.declareFailOn(c, "exit with 3 if a comparison has one of these `verdicts`: %s; with 6 if one "+
+		"could not be judged")
 	return c
 }
 

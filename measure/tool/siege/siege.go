@@ -168,7 +168,7 @@ func decodeReport(out []byte) (report, error) {
 		return r, errors.New("siege printed no JSON")
 	}
 	if err := json.Unmarshal(out[at:], &r); err != nil {
-		return r, fmt.Errorf("not JSON of siege: %w", err)
+		return r, fmt.Errorf("the output of siege is not valid JSON: %w", err)
 	}
 	for name, member := range map[string]*float64{"transactions": r.Transactions, "elapsed_time": r.Elapsed,
 		"successful_transactions": r.Succeeded, "failed_transactions": r.Failed} {

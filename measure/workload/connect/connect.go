@@ -53,7 +53,7 @@ func (Workload) Doc() workload.Doc {
 	for _, q := range http.Quantiles() {
 		what := fmt.Sprintf("%gth percentile of", q.Percent)
 		if q.Percent == 100 {
-			what = "longest"
+			what = "maximum of"
 		}
 		m := sample.LowerRatio(q.Metric, "s", what+" the time from the start of the connection until the server has answered")
 		m.Primary = q.Percent == 50

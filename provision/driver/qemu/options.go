@@ -86,8 +86,8 @@ var specs = []param.Spec{
 		Doc: "Path on the host of a kernel to boot instead of the image's or the disk's: a bzImage, an ELF file with a PVH " +
 			"note, or a multiboot kernel of 32 bits."},
 	{Name: optInitrd, Kind: param.Text,
-		Doc: "Path on the host of an initial RAM disk for that kernel, instead of an image. It must start the agent, as " +
-			"the system of the option disk must."},
+		Doc: "Path on the host of an initial RAM disk for that kernel, instead of an image. The RAM disk must start the " +
+			"agent. So must the system of the option disk."},
 	{Name: optDisk, Kind: param.Text,
 		Doc: "Path on the host of the whole disk of a system, raw or qcow2, instead of an image. Changes go to a temporary " +
 			"file. Without the option kernel it boots by its own boot loader (machine: q35). Its system must start the " +
@@ -129,7 +129,7 @@ var specs = []param.Spec{
 		Doc: "The operating system of a guest with the option disk or initrd. auto is what the file of the option kernel " +
 			"says. A disk with its own boot loader does not say it, and bakeoff then refuses volumes, tuning and the " +
 			"experiment's network, because it does not know how the agent could set them up. With windows the machine has a " +
-			"display adapter and a clock of the hardware with the local time; docs/guides/windows.md says what is unproven."},
+			"display adapter and a hardware clock with the local time; docs/guides/windows.md says what is unproven."},
 	{Name: optACPI, Kind: param.Text, Default: auto, Enum: []string{auto, acpiOn, acpiOff},
 		Doc: "Whether the guest sees ACPI. auto is off for a NetBSD kernel on microvm, whose virtio devices QEMU names on " +
 			"the kernel's command line without it, and on otherwise."},

@@ -118,7 +118,7 @@ func TestRoot(t *testing.T) {
 		"a damaged header": {func(d []byte) {
 			withGPT(d, sector, entry{amd64, 20, 23, 0})
 			d[sector+40]++
-		}, Range{}, "does not have its checksum"},
+		}, Range{}, "the checksum of the GPT header is wrong"},
 		"damaged entries": {func(d []byte) {
 			withGPT(d, sector, entry{amd64, 20, 23, 0})
 			d[2*sector+40]++

@@ -95,7 +95,7 @@ func (b *builder) rootSize() (size int64, spare unit.Bytes, err error) {
 	files := size
 	if b.def.Size > 0 {
 		if int64(b.def.Size) < size {
-			return 0, 0, fault.WithFix(fault.New(fault.Invalid, "the files need %v, and size is %v", unit.Bytes(size),
+			return 0, 0, fault.WithFix(fault.New(fault.Invalid, "the files need %v, but size is %v", unit.Bytes(size),
 				b.def.Size), "write a larger size, or none")
 		}
 		size = int64(b.def.Size)
