@@ -72,8 +72,8 @@ func (t *Table) rowsInBrackets(names []string) string {
 
 var orderCheck = Check{
 	Name: "order",
-	Doc: "Some authors run one contender completely before they start the next. Changes over time (heat, caches, a filling " +
-		"disk, other users) then look like a difference between the contenders. On a machine that serves others " +
+	Doc: "Some authors run one contender completely before they start the next. Changes over time (heat, caches, a " +
+		"filling disk, other users) then look like a difference between the contenders. On a machine that serves others " +
 		"at the same time, such an order invalidates any difference below a factor of 2.",
 	claim: func(t *Table, c *comparison) []Reason {
 		e := t.Experiment

@@ -280,7 +280,8 @@ func contenderShape(cat Catalogue, resources []field) *shape {
 			"contender.",
 			shape: drivers(cat), required: true},
 		{name: "host", doc: "Host of the environments: local, or one of hosts.", shape: named(), def: "local"},
-		{name: "system", doc: "System that the host must boot for this contender: one of those in the host's switch.", shape: named()},
+		{name: "system", doc: "System that the host must boot for this contender: one of those in the host's switch.",
+			shape: named()},
 		{name: "tuning", doc: "sysctl name → value, set inside the environment. `bakeoff list drivers NAME` says what a " +
 			"driver supports: net.* where " +
 			"environments share the host's kernel, everything where they boot their own, nothing where the settings belong to " +
