@@ -229,6 +229,69 @@ func TestImportBeforeResume(t *testing.T) {
 	}
 }
 
+var (
+	// notSwap are the words of the command line by which the system finds its swap.
+	notSwap = regexp.MustCompile(`\b(rd\.luks\.uuid|resume)=\S+ ?`)
+	whole   = regexp.MustCompile(`scrub repaired 0B in \S+ with 0 errors(?s:.*)errors: No known data errors`)
+	damaged = regexp.MustCompile(`with [1-9][0-9]* errors|cannot import`)
+)
+
+// scrubResumed resumes the hibernated system, lets it write to the pool for a minute, and cuts the
+// power. It returns what a scrub of the pool in the rescue system finds.
+func (b *bench) scrubResumed(a asleep) string {
+	b.t.Helper()
+	b.direct = a.planned
+	b.start(false)
+	b.answer(askSwap, 1, passSwap)
+	b.until("the resumed system has run for a minute", bootLimit, func() bool {
+		return b.heard("lives ") > 60 || b.heard("Kernel panic") > 0
+	})
+	b.cut()
+	b.rescue()
+	out, _ := b.try("zpool import -f -N zroot && zpool scrub -w zroot && zpool status zroot")
+	b.cut()
+	return out
+}
+
+// TestUnguardedImport starts a hibernated machine without the swap, and resumes the system later.
+// With the initramfs of the plan, the import is refused, and the pool stays whole. With an
+// initramfs that does not refuse the import, a second system starts from the pool and writes to
+// it, and after the resume the pool is damaged.
+func TestUnguardedImport(t *testing.T) {
+	b := newBench(t, "trixie")
+	a := b.fallAsleep(b.installed(b.encrypted()))
+	closed := &direct{a.planned.kernel, a.planned.initrd,
+		notSwap.ReplaceAllString(a.planned.append, "") + " luks=no systemd.swap=no"}
+
+	t.Log("a start without the swap, and the resume: the import is refused, and the pool is whole")
+	b.wake(a, closed)
+	b.until("the import is refused", bootLimit, func() bool {
+		return b.heard("Assertion failed for zfs-import-scan.service") > 0 || b.imported()
+	})
+	if b.imported() {
+		t.Error("the pool was imported while the swap was closed")
+	}
+	b.cut()
+	if out := b.scrubResumed(a); !whole.MatchString(out) {
+		t.Errorf("the pool after a refused import and the resume:\n%s", out)
+	}
+
+	t.Log("the same without the refusal: a second system writes to the pool, and the pool is damaged")
+	b.wake(a, b.with(closed, ordered("After=local-fs-pre.target\n")))
+	b.answer(askPool, 1, passPool)
+	b.login()
+	if b.run("cat /proc/sys/kernel/random/boot_id") == a.boot {
+		t.Fatal("the hibernated system was resumed")
+	}
+	b.run("rm -r /usr/share/doc /usr/share/zoneinfo; sync; dd if=/dev/urandom of=/root/other bs=1M count=256; sync")
+	b.off()
+	out := b.scrubResumed(a)
+	if !damaged.MatchString(out) {
+		t.Error("the pool is not damaged")
+	}
+	t.Logf("the pool after an import and the resume:\n%s", out)
+}
+
 // TestEnvironments takes the system through a change that goes wrong: it goes back to a snapshot
 // and forth again, and each environment starts with its files.
 func TestEnvironments(t *testing.T) {
