@@ -104,7 +104,7 @@ func (r *recipe) debianConfigure(root string) {
 	after := []string{"[Unit]", "After=local-fs-pre.target"}
 	if s.Hibernate {
 		after = append(after, "# A swap that was not opened may hold a hibernated system, and its resume later would damage",
-			"# the pool. To start without that system, add noresume to the command line of the kernel.",
+			"# the pool. To start without that system, add noresume to the kernel line, then make the swap again.",
 			"AssertPathExists=|/dev/mapper/"+r.Drives()[0].mapped(), "AssertKernelCommandLine=|noresume")
 	}
 	for _, unit := range []string{"scan", "cache"} {
