@@ -56,6 +56,10 @@ func (n native) Run(ctx context.Context, t Target, p param.Values) (workload.Raw
 	return n.execStage(ctx, t, p, wire.StageRun)
 }
 
+// hangTime is how much longer than planned a stage may take before it counts as hung. An emulated
+// machine beside other programs needs minutes for what takes a second elsewhere.
+const hangTime = 6 * time.Minute
+
 // execStage runs one stage of the loop on the subject and classifies its end.
 func (n native) execStage(ctx context.Context, t Target, p param.Values, stage string) (workload.Raw, error) {
 	op := n.Doc().Name // the caller adds the stage
@@ -63,7 +67,7 @@ func (n native) execStage(ctx context.Context, t Target, p param.Values, stage s
 	if err != nil {
 		return nil, fault.Op(op, err)
 	}
-	limit := 5*n.Doc().Time(p) + 2*time.Minute
+	limit := 5*n.Doc().Time(p) + hangTime
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, errTooLong)
 	defer cancel()
 	stdout, stderr := &conn.Head{Limit: maxResult}, &conn.Head{Limit: maxStderr}
