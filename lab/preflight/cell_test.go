@@ -80,7 +80,7 @@ func refusals(t *testing.T, contender, cells string) string {
 	return fmt.Sprint(errors.Join(append(all, s.Wrong...)...))
 }
 
-// What a workload knows of a cell before anything is created is said in the plan.
+// The plan says what a workload knows of a cell before anything is created.
 func TestCellsThatNoEnvironmentCanHave(t *testing.T) {
 	if _, err := os.Stat("/proc/self/mountinfo"); err != nil {
 		t.Skip("needs Linux: the environments of the driver roomy have the system of this machine")

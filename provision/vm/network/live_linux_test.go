@@ -179,7 +179,7 @@ func firewalld(t *testing.T) (end func()) {
 	}
 }
 
-// dhcpScript is that of dhclient(8): it adds the address, and keeps what it was told.
+// dhcpScript is that of dhclient(8): it adds the address, and keeps what the server sent.
 const dhcpScript = `#!/bin/sh
 [ -n "$new_ip6_address" ] || exit 0
 echo "$new_ip6_address/$new_ip6_prefixlen $new_dhcp6_name_servers" >>FILE
@@ -249,6 +249,6 @@ func asks(t *testing.T, name, address string) {
 		filepath.Join(dir, "pid"), "net0")
 	got, err := os.ReadFile(told)
 	if want := address + "/128 fd00::53"; err != nil || !strings.HasPrefix(string(got), want) {
-		t.Errorf("it was told %q, want %q: %v", got, want, err)
+		t.Errorf("it got %q, want %q: %v", got, want, err)
 	}
 }
