@@ -92,8 +92,8 @@ func (l *lab) runPairs(ctx context.Context, to server) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\nrequests per generator CPU second, native / %s: %s blocks; goal against %s ≥ %.2f\n\n", other,
-		mirror.Text(e, 3, l.blocks), to.peer, to.goal)
+	fmt.Printf("\nrequests per generator CPU second, native / %s: %s; goal against %s ≥ %.2f\n\n", other,
+		mirror.Text(e, 3, l.blocks, "blocks"), to.peer, to.goal)
 	return nil
 }
 

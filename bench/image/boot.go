@@ -101,8 +101,8 @@ func measureBoot(ctx context.Context, dir string, blocks int, rnd *rand.Rand) er
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\nboot: time of bakeoff / the command line: %s blocks; goal ≤ %.2f\n",
-		mirror.Text(mirror.Inverse(e), 3, blocks), goalBoot)
+	fmt.Printf("\nboot: time of bakeoff / the command line: %s; goal ≤ %.2f\n",
+		mirror.Text(mirror.Inverse(e), 3, blocks, "blocks"), goalBoot)
 	slices.Sort(g.before)
 	fmt.Printf("boot: bakeoff started QEMU %.1f ms after the request (median of %d)\n",
 		g.before[len(g.before)/2].Seconds()*1000, len(g.before))

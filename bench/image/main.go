@@ -190,8 +190,8 @@ func compare(ctx context.Context, p part, m *material, blocks int, rnd *rand.Ran
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\n%s: time of %s / bakeoff: %s blocks; goal ≥ %.1f\n\n", p.name, p.peer,
-		mirror.Text(e, 2, blocks), p.goal)
+	fmt.Printf("\n%s: time of %s / bakeoff: %s; goal ≥ %.1f\n\n", p.name, p.peer,
+		mirror.Text(e, 2, blocks, "blocks"), p.goal)
 	return nil
 }
 

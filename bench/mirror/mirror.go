@@ -34,14 +34,15 @@ func Blocks(n int, rnd *rand.Rand, once func(block int, ours bool) (float64, err
 	return stats.HodgesLehmann(ratios, 0.95), nil
 }
 
-// Text writes the ratio whose logarithm is e, with its interval, if n blocks or rounds
-// are enough for one.
-func Text(e stats.Estimate, digits, n int) string {
+// Text writes the ratio whose logarithm is e, with its interval if n of the things named by
+// unit, such as blocks, are enough for an interval.
+func Text(e stats.Estimate, digits, n int, unit string) string {
 	text := fmt.Sprintf("%.*f", digits, math.Exp(e.Value))
 	if math.IsInf(e.Lo, 0) || math.IsInf(e.Hi, 0) || math.IsNaN(e.Lo) || math.IsNaN(e.Hi) {
-		return text + fmt.Sprintf(", no interval: %d are too few for one", n)
+		return text + fmt.Sprintf(", no interval: %d %s are too few", n, unit)
 	}
-	return text + fmt.Sprintf(", interval %.*f to %.*f from %d", digits, math.Exp(e.Lo), digits, math.Exp(e.Hi), n)
+	return text + fmt.Sprintf(", interval %.*f to %.*f from %d %s", digits, math.Exp(e.Lo), digits, math.Exp(e.Hi), n,
+		unit)
 }
 
 // Inverse is the estimate of the logarithm of the inverse ratio.

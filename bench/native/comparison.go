@@ -251,7 +251,7 @@ func cpuTime(name string, blob []byte) (float64, error) {
 // printResult writes the results, and the explanation of a difference.
 func (c comparison) printResult(w io.Writer, m measured) {
 	e := stats.HodgesLehmann(m.ratios, 0.95)
-	fmt.Fprintf(w, "\n%s: native / %s %s pairs\n", c.name, c.program, mirror.Text(e, 3, len(m.ratios)))
+	fmt.Fprintf(w, "\n%s: native / %s %s\n", c.name, c.program, mirror.Text(e, 3, len(m.ratios), "pairs"))
 	for i, name := range []string{"native", c.program} {
 		took, cpu := c.operation(m.trials[i])
 		fmt.Fprintf(w, "  %-9s %9s per operation, %9s of CPU time%s\n", name, secondsText(took), secondsText(cpu),

@@ -155,7 +155,7 @@ func byHand(ctx context.Context, program, dir string, pairs int) error {
 	if err != nil {
 		return err
 	}
-	fmt.Printf("sha256 through bakeoff / by hand: %s blocks (target: within ±0.5 %%)\n", mirror.Text(e, 4, pairs))
+	fmt.Printf("sha256 through bakeoff / by hand: %s (target: within ±0.5 %%)\n", mirror.Text(e, 4, pairs, "blocks"))
 	return nil
 }
 

@@ -183,9 +183,9 @@ func (b bench) compare(ctx context.Context, length time.Duration, n int, ratio f
 		piped = append(piped, math.Log(got[1].medians[0]/stats.Median(times[0])))
 	}
 	e := stats.HodgesLehmann(medians, 0.95)
-	fmt.Printf("\nmedian of the first command, bakeoff / hyperfine: %s rounds\n", mirror.Text(e, 3, rounds))
+	fmt.Printf("\nmedian of the first command, bakeoff / hyperfine: %s\n", mirror.Text(e, 3, rounds, "rounds"))
 	e = stats.HodgesLehmann(piped, 0.95)
-	fmt.Printf("the same, bakeoff / hyperfine --output=pipe: %s rounds\n", mirror.Text(e, 3, rounds))
+	fmt.Printf("the same, bakeoff / hyperfine --output=pipe: %s\n", mirror.Text(e, 3, rounds, "rounds"))
 	fmt.Printf("time to the answer, bakeoff / hyperfine: %.2f (%.1f s and %.1f s a round)\n", took[1]/took[0],
 		took[1]/float64(rounds), took[0]/float64(rounds))
 	fmt.Printf("called different: bakeoff %d, hyperfine with Welch's t-test %d of %d\n\n",

@@ -213,8 +213,8 @@ func (b *bench) compare(ctx context.Context, w way, blocks int, rnd *rand.Rand) 
 	}
 	added := median(ours.answer) - median(theirs.answer)
 	fmt.Printf("%s: first answer after %.0f ms through bakeoff, %.0f ms bare (medians); bakeoff adds %.0f ms, "+
-		"goal ≤ %.0f; ratio %s blocks\n", w.name, 1000*median(ours.answer), 1000*median(theirs.answer), 1000*added, 1000*goal,
-		mirror.Text(e, 3, blocks))
+		"goal ≤ %.0f; ratio %s\n", w.name, 1000*median(ours.answer), 1000*median(theirs.answer), 1000*added, 1000*goal,
+		mirror.Text(e, 3, blocks, "blocks"))
 	fmt.Printf("%s: bakeoff vm run ended after %.0f ms (median)\n\n", w.name, 1000*median(ours.command))
 	return nil
 }
