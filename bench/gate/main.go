@@ -1,7 +1,7 @@
 // Command gate measures how often the recipe for CI of docs/guides/ci.md fails a build that
 // it must pass, and passes one that it must fail.
 //
-//	go build -o bakeoff ./cmd/bakeoff && go build -o bakeoff-agent ./cmd/bakeoff-agent
+//	make build
 //	go run ./bench/gate [-rounds 20] [-budget 20s] [-bakeoff ./bakeoff] [-busy 0]
 //
 // It builds a program twice. The second build does 0, 3, 5.5 or 10 % more of the same work,

@@ -2,7 +2,7 @@
 // both measure of a command of 5 ms and of one of 500 ms, and how long each takes to say
 // whether two commands differ, where one takes 5 % longer and where they are the same.
 //
-//	go build -o bakeoff ./cmd/bakeoff && go build -o bakeoff-agent ./cmd/bakeoff-agent
+//	make build
 //	go run ./bench/try [-rounds 6] [-bakeoff ./bakeoff]
 //
 // The two programs run in turn, in an order that is drawn from a seed. hyperfine runs
@@ -65,7 +65,7 @@ func runBenchmark(ctx context.Context, rounds int, program string, rnd *rand.Ran
 		return fault.New(fault.Invalid, "usage: try [-rounds N] [-bakeoff PATH], with at least one round")
 	}
 	for name, fix := range map[string]string{"hyperfine": "apt-get install hyperfine", "mawk": "apt-get install mawk",
-		program: "go build -o bakeoff ./cmd/bakeoff && go build -o bakeoff-agent ./cmd/bakeoff-agent"} {
+		program: "make build"} {
 		if _, err := exec.LookPath(name); err != nil {
 			return fault.WithFix(fault.New(fault.Unsupported, "%s is missing", name), fix)
 		}
