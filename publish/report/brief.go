@@ -242,7 +242,7 @@ func (t *textWriter) writeAlone() {
 			if s == nil || s.Median == nil {
 				continue
 			}
-			line := padTo(keepEnds(m.Name, nameWidth), 14) + " " + padTo(unit.Format(*s.Median, m.Unit), 10)
+			line := padTo(keepEnds(m.Name, nameWidth), 14) + " " + unit.Format(*s.Median, m.Unit)
 			if s.CI[0] != nil && s.CI[1] != nil {
 				lo, hi := unit.FormatBoth(*s.CI[0], *s.CI[1], m.Unit)
 				line += " [" + lo + " to " + hi + "]"
