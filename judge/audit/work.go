@@ -150,9 +150,9 @@ var spoken = map[string]string{"wrk": "HTTP/1.1", "siege": "HTTP/1.1", "ab": "HT
 
 var protocolCheck = Check{
 	Name: "protocol",
-	Doc: "A server may offer a protocol that the load generator does not support. wrk and siege support only " +
-		"HTTP/1.1, ab only HTTP/1.0, and h2load with --h1, or hey without -h2, only HTTP/1.1. A table made with " +
-		"such a generator says nothing about the protocol that browsers would use.",
+	Doc: "A server may offer a protocol that the load generator does not support. wrk, siege, h2load with --h1 " +
+		"and hey without -h2 use only HTTP/1.1; ab uses only HTTP/1.0. A table made with such a generator says " +
+		"nothing about the protocol that browsers would use.",
 	table: func(t *Table) (out []string) {
 		for _, tool := range t.Experiment.Tools {
 			used, ok := spoken[tool.Name]
