@@ -138,5 +138,5 @@ var selectedCheck = remarks("selected",
 
 var confounderCheck = remarks("confounder",
 	"Anything else that differs between rows (versions, compilers, libraries, userlands, file systems) may cause the "+
-		"difference. More runs do not help.",
+		"difference. More runs do not remove this doubt.",
 	Undoes, func(e Experiment) []Note { return e.Confounders }, "something else differs too: %s")

@@ -158,7 +158,7 @@ var toolCheck = Check{
 		"times its own loop. The command openssl speed divides by CPU time. In wrk, errors count as requests, " +
 		"and the closed loop hides queueing. By default siege sleeps between requests. With -C, pgbench times " +
 		"new connections. With worker_processes auto, nginx ignores CPU limits. A small file is served from the " +
-		"cache. A client that uses 90 % of its CPU measures itself.",
+		"cache. A client that uses 90 % of its CPU measures the client, not the server.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, k := range t.trapped(c.column) {
 			out = append(out, Reason{Weight: k.weight, Text: k.text})
