@@ -40,7 +40,7 @@ const work = "work:\n\tprintf '#!/bin/sh\\nexec mawk \"BEGIN { for (i = 0; i < %
 // commits that it did not measure are measured afterwards.
 func TestCommits(t *testing.T) {
 	e2e.NeedsRoot(t)
-	blocks := recipe(t, "Every commit, and the one that made it slower")
+	blocks := recipe(t, "Find the commit that made a program slower")
 	if len(blocks) != 4 {
 		t.Fatalf("the guide has %d blocks, not the lab file, step.sh and two more", len(blocks))
 	}
