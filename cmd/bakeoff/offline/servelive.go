@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -22,11 +23,13 @@ import (
 	"bakeoff/base/lists"
 	"bakeoff/base/lock"
 	"bakeoff/base/safetext"
+	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/store"
 	workloadall "bakeoff/measure/workload/all"
+	"bakeoff/publish/report"
 	"bakeoff/publish/runsite"
 )
 
@@ -68,7 +71,11 @@ type livePage struct {
 	Runs                               []liveEntry
 }
 
-type liveEntry struct{ Name, Href, State string }
+// liveEntry is a run of a list: one that goes on has a State, another one what it measured.
+type liveEntry struct {
+	Name, Href, State string
+	Run               *report.Entry
+}
 
 // maxWatchers bounds the browsers that wait for events of one run.
 const maxWatchers = 64
@@ -254,7 +261,11 @@ type folderHandler struct {
 
 	mu   sync.Mutex
 	runs map[string]http.Handler
+	ends map[string]runsite.Entry // of the runs that ended, as they were read last
 }
+
+// maxDescribed bounds the runs that a list describes: reading one takes a few milliseconds.
+const maxDescribed = 200
 
 func (f *folderHandler) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/" || r.URL.Path == "/"+runsite.IndexFile {
@@ -298,15 +309,44 @@ func (f *folderHandler) runHandler(name string) (http.Handler, error) {
 func (f *folderHandler) listRuns(rw http.ResponseWriter) {
 	p := livePage{Title: "Runs"}
 	all := RunsIn(f.dir)
+	ends := f.describeEnded(all)
 	for i := len(all) - 1; i >= 0; i-- {
 		name, state := filepath.Base(all[i]), ""
 		if lock.Held(filepath.Join(all[i], store.JournalFile)) {
 			state = "goes on"
 		}
-		p.Runs = append(p.Runs, liveEntry{safetext.Line(name), (&url.URL{Path: "/" + name + "/"}).String(), state})
+		e := liveEntry{Name: safetext.Line(name), Href: (&url.URL{Path: "/" + name + "/"}).String(), State: state}
+		if end, ok := ends[name]; ok && state == "" {
+			e.Run = &end.Entry
+		}
+		p.Runs = append(p.Runs, e)
 	}
-	p.State = fmt.Sprintf("%d runs, the newest first.", len(all))
+	p.State = unit.Count(len(all), "run") + ", the newest first."
 	writeLive(rw, p)
+}
+
+// describeEnded returns what the newest of the runs measured. It reads those that changed
+// since the last call.
+func (f *folderHandler) describeEnded(all []string) map[string]runsite.Entry {
+	root, err := os.OpenRoot(f.dir)
+	if err != nil {
+		return nil
+	}
+	defer root.Close()
+	var names []string
+	for _, dir := range all[max(0, len(all)-maxDescribed):] {
+		if !lock.Held(filepath.Join(dir, store.JournalFile)) {
+			names = append(names, filepath.Base(dir))
+		}
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	entries, _, _ := runsite.Read(root, names, f.ends, "", nil) // an entry says why it cannot be read
+	f.ends = make(map[string]runsite.Entry, len(entries))
+	for _, e := range entries {
+		f.ends[e.Folder] = e
+	}
+	return f.ends
 }
 
 // liveHandler serves a run folder: its files, and while the run goes on, or has no page,

@@ -175,6 +175,26 @@ func TestServeEvents(t *testing.T) {
 	next("event: end")
 }
 
+// The list says of a run that ended what it measured and how it ended.
+func TestTheListDescribesRuns(t *testing.T) {
+	dir := earlier(t)
+	h := cli.Local(&folderHandler{dir: filepath.Dir(dir), runs: map[string]http.Handler{}})
+	for range 2 { // the second time from memory
+		page := get(t, h, "/").Body.String()
+		for _, want := range []string{"1 run, the newest first", filepath.Base(dir), "12 inconclusive", "emulated in software"} {
+			if !strings.Contains(page, want) {
+				t.Errorf("the list lacks %q:\n%s", want, page)
+			}
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "results.json")); err != nil {
+		t.Fatal(err)
+	}
+	if page := get(t, h, "/").Body.String(); !strings.Contains(page, "no results yet") {
+		t.Errorf("a run without results:\n%s", page)
+	}
+}
+
 func TestServeAFolder(t *testing.T) {
 	folder := t.TempDir()
 	begun(t, folder, "20260101T000000Z-a")
