@@ -123,8 +123,8 @@ func (d derivation) meanOfRatios() (cv float64, ok bool) {
 var formulaCheck = Check{
 	Name: "derived",
 	Doc: "The check computes a derived column again from the printed columns, and allows for their rounding. If " +
-		"a computed and a printed figure disagree, the column does not follow its formula. A quotient that is " +
-		"too high in every row is a mean of ratios instead of a ratio of means. The mean of c/t over runs is " +
+		"a computed and a printed figure disagree, the column does not follow its formula. If a quotient is " +
+		"too high in every row, the author averaged ratios instead of dividing averages. The mean of c/t over runs is " +
 		"never below c divided by the mean of t (Jensen's inequality). The excess shows how much the runs " +
 		"differed. A derived figure whose operand is missing was invented.",
 	claim: func(t *Table, c *comparison) []Reason {
