@@ -150,6 +150,7 @@ func Open(ctx context.Context, dir string) (*Store, error) {
 	if s.Index, err = index.Open(ctx, s.indexPlace()); err != nil {
 		return nil, err
 	}
+	s.Index.Again = s
 	return s, nil
 }
 

@@ -86,7 +86,10 @@ func (s *Store) Pull(ctx context.Context, c *registry.Client, ref string) (diges
 	err = s.changeStore(ctx, func() error {
 		if r.Digest != "" && s.Has(r.Digest) {
 			digest = r.Digest
-			return s.pullReferrers(ctx, c, r, digest)
+			if err := s.pullReferrers(ctx, c, r, digest); err != nil {
+				return err
+			}
+			return s.Index.Touch(ctx, digest)
 		}
 		manifest, err := c.PullArtifact(ctx, r, s.blobs, func(b []byte) ([]v1.Descriptor, error) {
 			m, err := bundle.ParseManifest(b)
@@ -108,7 +111,7 @@ func (s *Store) Pull(ctx context.Context, c *registry.Client, ref string) (diges
 			return err
 		}
 		if !isNew {
-			return nil
+			return s.Index.Touch(ctx, digest)
 		}
 		return s.accept(ctx, digest, manifest)
 	})

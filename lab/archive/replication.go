@@ -3,9 +3,14 @@ package archive
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -231,7 +236,12 @@ func (s *Store) Replicate(ctx context.Context, of, run string) (r Replication, e
 	if err != nil {
 		return r, err
 	}
-	return r, s.changeStore(ctx, func() error { return s.keepReferrer(replications, of, int64(len(manifest)), layers...) })
+	return r, s.changeStore(ctx, func() error {
+		if err := s.keepReferrer(replications, of, int64(len(manifest)), layers...); err != nil {
+			return err
+		}
+		return s.Index.Touch(ctx, of)
+	})
 }
 
 // Replicated is a replication of a bundle in the store.
@@ -353,6 +363,85 @@ func b2i(b bool) int {
 		return 1
 	}
 	return 0
+}
+
+// Replicated implements index.Again.
+func (s *Store) Replicated() (map[string]string, error) {
+	folders, err := os.ReadDir(filepath.Join(s.Dir, replications.dir))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fault.Wrap(fault.Lab, "store", err)
+	}
+	trusted := []byte{}
+	if s.Config.Signers != "" && len(folders) > 0 {
+		if trusted, err = readBounded(s.Config.Signers, maxReplication); err != nil {
+			return nil, err
+		}
+	}
+	out := map[string]string{}
+	for _, f := range folders {
+		of := "sha256:" + f.Name()
+		if !s.Has(of) {
+			continue
+		}
+		all, _, err := s.referrers(replications, of)
+		if err != nil {
+			return nil, err
+		}
+		if len(all) > 0 {
+			slices.Sort(all)
+			sum := sha256.Sum256(append([]byte(strings.Join(all, " ")), trusted...))
+			out[of] = hex.EncodeToString(sum[:])
+		}
+	}
+	return out, nil
+}
+
+// mostTold is how many machines Tell names, and mostFacts how many facts of each.
+const (
+	mostTold  = 50
+	mostFacts = 8
+)
+
+// Tell implements index.Again: it also names the machines on which a verdict does not hold, with
+// the facts that differ there.
+func (s *Store) Tell(ctx context.Context, digest string) ([]string, error) {
+	all, err := s.Replications(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	lines := []string{"Replicated: " + all.String() + "."}
+	failing := lists.Filter(all.Results, func(r Replicated) bool { return r.Outcome.Outcome == replication.Fails })
+	for _, r := range failing[:min(len(failing), mostTold)] {
+		facts := r.Explain()
+		text := "Does not hold on " + r.HostName() + " (" + r.Signer() + "): " + strings.Join(r.Failing(), "; ") + "."
+		if len(facts) > 0 {
+			text += " " + strings.Join(facts[:min(len(facts), mostFacts)], "; ") + "."
+		}
+		lines = append(lines, text)
+	}
+	if more := len(failing) - mostTold; more > 0 {
+		lines = append(lines, "It also does not hold on "+unit.Count(more, "more machine")+".")
+	}
+	return lines, nil
+}
+
+// Signer says who signed the result.
+func (r Replicated) Signer() string {
+	if r.SignedBy == "" {
+		return "no trusted signature"
+	}
+	return "signed by " + r.SignedBy
+}
+
+// Failing names the verdicts that do not hold, with the reasons.
+func (r Replicated) Failing() (out []string) {
+	for _, c := range r.Comparisons {
+		if c.Outcome == replication.Fails {
+			out = append(out, fmt.Sprintf("%s, %s, %s: %s there, but %s", c.Contender, c.Cell, c.Metric, c.There.Verdict,
+				c.Reason))
+		}
+	}
+	return out
 }
 
 // readReplication reads and checks one replication.

@@ -200,6 +200,15 @@ func checkReplications(t *testing.T, s *Store, of string, hasRuns bool) {
 	if all.String() != want {
 		t.Error(all.String())
 	}
+	lines, err := s.Tell(t.Context(), of)
+	if err != nil || len(lines) != 2 || lines[0] != "Replicated: "+want+"." || !strings.HasPrefix(lines[1],
+		"Does not hold on ") || !strings.Contains(lines[1], "(signed by ann@example.org): crun, http-50, throughput: ") ||
+		!strings.Contains(lines[1], "cpu.model: old machine there, machine 3 here; kernel: ") {
+		t.Errorf("%q, %v", lines, err)
+	}
+	if known, err := s.Index.Again.Replicated(); err != nil || len(known) != 1 || known[of] == "" {
+		t.Errorf("%v, %v", known, err)
+	}
 	for _, r := range all.Results {
 		if r.Checked != hasRuns {
 			t.Errorf("%s: checked %v", r.Name, r.Checked)

@@ -47,12 +47,13 @@ type view struct {
 	Filters                   bool
 	From, To                  string // dates of the oldest and of the newest run
 	Decisions                 []decisionRow
-	Left                      string // what is not on the page
-	More                      []Link // further pages of the index
-	History                   string // link to the history of a lab file; "" for none
-	Links                     []Link // to further pages, at the top
-	Fetch                     string // command that gets the run of the page
-	Files                     []Link // of a run
+	Left                      string   // what is not on the page
+	More                      []Link   // further pages of the index
+	History                   string   // link to the history of a lab file; "" for none
+	Links                     []Link   // to further pages, at the top
+	Fetch                     string   // command that gets the run of the page
+	Again                     []string // what second runs say of it
+	Files                     []Link   // of a run
 	Problems                  int
 	Changes                   bool // Rows are change points
 }

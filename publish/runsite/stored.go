@@ -74,6 +74,8 @@ type storedState struct {
 	Changes map[string][]report.Change `json:"changes"`
 	// Slugs are those in the names of pages, by kind and value.
 	Slugs map[string]map[string]string `json:"slugs"`
+	// Again are the results of replications that the pages of bundles have (index.Again).
+	Again map[string]string `json:"again,omitempty"`
 }
 
 // stored is a site of a store in the making.
@@ -88,6 +90,7 @@ type stored struct {
 	of     map[*facet][]index.Brief // the runs of a facet, the newest first
 	seen   []index.Seen
 	month  map[string]string // by bundle
+	again  map[string]string // by bundle; see index.Again
 
 	mu      sync.Mutex
 	changes map[string][]report.Change
@@ -103,6 +106,11 @@ func BuildStore(ctx context.Context, x *index.Index, dir string, opt Option) (su
 	s := &stored{ctx: ctx, x: x, opt: opt}
 	if s.runs, err = x.Briefs(ctx); err != nil {
 		return sum, err
+	}
+	if x.Again != nil {
+		if s.again, err = x.Again.Replicated(); err != nil {
+			return sum, err
+		}
 	}
 	sum.Runs = len(s.runs)
 	if len(s.runs) == 0 {
@@ -182,6 +190,7 @@ func (s *stored) identity(runs []index.Brief, more ...string) string {
 		if r.Lacking {
 			io.WriteString(h, " lacks its results")
 		}
+		io.WriteString(h, s.again[r.Bundle])
 	}
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
@@ -190,7 +199,7 @@ func (s *stored) identity(runs []index.Brief, more ...string) string {
 func (s *stored) write(old storedState, all string, sum *Summary) error {
 	s.sort(old.Slugs)
 	now := storedState{All: all, Program: s.opt.Program, Months: map[string]string{},
-		Pages: map[string]string{}, Lacking: map[string]bool{}, Slugs: map[string]map[string]string{}}
+		Pages: map[string]string{}, Lacking: map[string]bool{}, Slugs: map[string]map[string]string{}, Again: s.again}
 	for kind, all := range s.facets {
 		now.Slugs[kind] = map[string]string{}
 		for _, f := range all {
@@ -400,7 +409,8 @@ func (s *stored) planMonth(k kind, f *facet, plan func(Page)) {
 }
 
 // planRuns plans the pages of the runs of a month, and removes those of runs that are gone.
-// It leaves those that the last build wrote: a run does not change, once the index has its results.
+// It leaves those that the last build wrote: a run does not change, once the index has its results,
+// until a second run says something about it.
 func (s *stored) planRuns(f *facet, old storedState, stale *[]Page, sum *Summary) error {
 	dir := PagesDir + "/" + f.Value
 	if err := s.root.MkdirAll(dir, 0o777); err != nil {
@@ -416,7 +426,7 @@ func (s *stored) planRuns(f *facet, old storedState, stale *[]Page, sum *Summary
 	}
 	for _, r := range s.of[f] {
 		file := s.fileOf(r.Bundle)
-		if old.Months == nil || !there[file] || old.Lacking[r.Bundle] {
+		if old.Months == nil || !there[file] || old.Lacking[r.Bundle] || old.Again[r.Bundle] != s.again[r.Bundle] {
 			*stale = append(*stale, Page{File: file, Render: func(b *bytes.Buffer) error { return s.runPage(b, r) }})
 			sum.Read++
 		}
@@ -447,6 +457,11 @@ func (s *stored) runPage(b *bytes.Buffer, r index.Brief) error {
 		return err
 	}
 	v.Rows = []row{{HTML: html}}
+	if s.again[r.Bundle] != "" {
+		if v.Again, err = s.x.Again.Tell(s.ctx, r.Bundle); err != nil {
+			return err
+		}
+	}
 	for _, d := range e.Decisions {
 		one := decisionRow{Decision: d, Baseline: e.Baseline, Lab: e.Lab}
 		one.Date, _, _ = strings.Cut(dateText(e), " ")

@@ -1,6 +1,7 @@
 package runsite
 
 import (
+	"context"
 	"maps"
 	"os"
 	"path/filepath"
@@ -82,6 +83,45 @@ func TestBuildStoreAfterARebuild(t *testing.T) {
 			if strings.Contains(string(text), "the index lacks its results") == full {
 				t.Errorf("%s, results in the index: %v\n%s", name, full, text)
 			}
+		}
+	}
+}
+
+// second is what second runs say of a bundle.
+type second struct{ digest, key, text string }
+
+func (a second) Replicated() (map[string]string, error) {
+	return map[string]string{a.digest: a.key}, nil
+}
+
+func (a second) Tell(context.Context, string) ([]string, error) { return []string{a.text}, nil }
+
+// The page of a run says what second runs say of it, and is written again when that changes.
+func TestBuildStoreWithReplications(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "site")
+	x, err := index.Open(t.Context(), filepath.Join(t.TempDir(), "index.sqlite"))
+	must(t, err)
+	defer x.Close()
+	e := storedRun(t, true)
+	must(t, x.Add(t.Context(), e))
+	for _, tt := range []struct {
+		again    index.Again
+		want     string
+		unwanted string
+	}{
+		{nil, "<h2 id=\"runs\">", "Replications"},
+		{second{e.Bundle, "1", "holds on <b>1 of 1"}, "<li>holds on &lt;b&gt;1 of 1</li>", "<b>"},
+		{second{e.Bundle, "1", "not read, as the key did not change"}, "holds on &lt;b&gt;1", "not read"},
+		{second{e.Bundle, "2", "holds on 14 of 17 machines"}, "<li>holds on 14 of 17 machines</li>", "1 of 1"},
+		{nil, "<h2 id=\"runs\">", "Replications"},
+	} {
+		x.Again = tt.again
+		_, err := BuildStore(t.Context(), x, dir, Option{})
+		must(t, err)
+		text, err := os.ReadFile(filepath.Join(dir, StoredPage("2026-01-02T03:04:05Z", e.Bundle)))
+		must(t, err)
+		if !strings.Contains(string(text), tt.want) || strings.Contains(string(text), tt.unwanted) {
+			t.Errorf("%+v: no %q, or %q:\n%s", tt.again, tt.want, tt.unwanted, text)
 		}
 	}
 }

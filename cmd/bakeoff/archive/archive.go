@@ -424,16 +424,9 @@ func (k *keeper) showFailing(all archive.Replications) {
 		if r.Outcome.Outcome != replication.Fails {
 			continue
 		}
-		who := "no trusted signature"
-		if r.SignedBy != "" {
-			who = "signed by " + r.SignedBy
-		}
-		k.Heading("Does not hold on " + r.HostName() + " (" + who + ")")
-		for _, c := range r.Comparisons {
-			if c.Outcome == replication.Fails {
-				k.Paragraph("", fmt.Sprintf("%s, %s, %s: %s there, but %s", c.Contender, c.Cell, c.Metric, c.There.Verdict,
-					c.Reason))
-			}
+		k.Heading("Does not hold on " + r.HostName() + " (" + r.Signer() + ")")
+		for _, line := range r.Failing() {
+			k.Paragraph("", line)
 		}
 		facts := r.Explain()
 		for _, f := range facts[:min(len(facts), mostFacts)] {

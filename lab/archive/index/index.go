@@ -35,8 +35,20 @@ type Entry struct {
 
 // Index is an open index.
 type Index struct {
+	// Again says what second runs say of bundles; nil: nothing is known. The tables do not have it,
+	// because results come and go without their bundle.
+	Again Again
+
 	db      *sql.DB
 	dialect dialect
+}
+
+// Again says what second runs say of bundles.
+type Again interface {
+	// Replicated returns a text for each bundle that was replicated, which changes with the results.
+	Replicated() (map[string]string, error)
+	// Tell returns lines for a person about a bundle: the first says on how many machines it holds.
+	Tell(ctx context.Context, digest string) ([]string, error)
 }
 
 // dialect is what the databases do differently.
@@ -274,6 +286,14 @@ func remove(ctx context.Context, tx *sql.Tx, bundles []string) error {
 		}
 	}
 	return removeParts(ctx, tx, parts)
+}
+
+// Touch tells those who watch that something about a bundle changed that the tables do not have.
+func (x *Index) Touch(ctx context.Context, digest string) error {
+	return x.changeRuns(ctx, func(_ *sql.Conn, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE run SET bytes = bytes WHERE bundle = $1", digest)
+		return err
+	})
 }
 
 // Has returns which of the bundles the index has.

@@ -104,6 +104,17 @@ func TestReplicateOnAnotherMachine(t *testing.T) {
 				t.Errorf("%s: store show lacks %q:\n%s", x.folder, want, text)
 			}
 		}
+		must(t, h, 0, "site", "build", "--store", "store")
+		pages, _ := filepath.Glob(filepath.Join(h.Dir, "store", "site", "index", "*-*", "*.html"))
+		told := 0
+		for _, page := range pages {
+			if html, err := os.ReadFile(page); err == nil && strings.Contains(string(html), "Replicated: holds on ") {
+				told++
+			}
+		}
+		if want := map[string]int{"both": 1, "one": 2}[x.folder]; told != want {
+			t.Errorf("%s: %d of %d pages of runs say on how many machines they hold, not %d", x.folder, told, len(pages), want)
+		}
 		if x.folder == "both" && strings.Contains(text, "long, everywhere, cost: worse there, but") {
 			t.Errorf("the verdict that holds is named, too:\n%s", text)
 		}
