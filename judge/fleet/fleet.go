@@ -21,7 +21,8 @@
 // machine, because a failure has no number, and if more than one machine in MostLeftOut
 // gives no number for another reason: those that remain may be a selection. The machines
 // of runs that exist already were chosen by somebody who could know the results, which the
-// result says.
+// result says. The machines of one bakeoff run on Slurm were not: their number is a label of
+// each run (history.FleetLabel), and a machine without a run gives no number.
 package fleet
 
 import (
@@ -29,6 +30,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"bakeoff/base/fault"
@@ -53,6 +55,9 @@ const LeastMachines = 5
 // MostLeftOut is the number of machines of which one may give no number.
 const MostLeftOut = 5
 
+// mostRegistered bounds the number of machines that a label may claim.
+const mostRegistered = 1 << 20
+
 // Level is the level of intervals that have no verdict.
 const Level = 0.95
 
@@ -74,6 +79,9 @@ type Lab struct {
 	Judged   int       `json:"judged"` // comparisons that share Alpha
 	Level    float64   `json:"level"`  // of the intervals of judged comparisons
 	Machines []Machine `json:"machines"`
+	// Registered is the number of machines that were registered before the first run; null:
+	// the machines were chosen later.
+	Registered *int `json:"registered_machines"`
 	// Differ are facts in which the machines differ, besides their names.
 	Differ      []string     `json:"differ"`
 	Comparisons []Comparison `json:"comparisons"`
@@ -177,8 +185,7 @@ func nameOf(facts map[string]string) string {
 // judgeLab judges one lab, given its history on each machine.
 func judgeLab(of []history.Lab, runs []history.Run, opt Option) (Lab, error) {
 	out := Lab{Lab: of[0].Lab, Baseline: of[0].Baseline, Margin: of[0].Margin, Machines: []Machine{}, Differ: []string{},
-		Comparisons: []Comparison{}, Notes: []string{"The machines were chosen after their runs had ended. " +
-			"The error rate holds if nobody chose them by their results."}}
+		Comparisons: []Comparison{}, Notes: []string{}}
 	newest := make([]history.Run, len(of))
 	for i, l := range of {
 		last := l.Runs[len(l.Runs)-1]
@@ -202,6 +209,7 @@ func judgeLab(of []history.Lab, runs []history.Run, opt Option) (Lab, error) {
 			out.addNote(name + ": " + note)
 		}
 	}
+	out.register(newest)
 	out.Differ = differences(out.Machines)
 	for i, l := range of {
 		for _, s := range l.Series {
@@ -220,6 +228,23 @@ func judgeLab(of []history.Lab, runs []history.Run, opt Option) (Lab, error) {
 		out.Comparisons[i].decide(out, newest)
 	}
 	return out, nil
+}
+
+// register finds out whether the runs were registered together. A machine of them that has no
+// run counts, because the others may be a selection.
+func (l *Lab) register(newest []history.Run) {
+	value := newest[0].Labels[history.FleetLabel]
+	text, _, _ := strings.Cut(value, "/")
+	n, err := strconv.Atoi(text)
+	if err != nil || n < len(newest) || n > mostRegistered ||
+		slices.ContainsFunc(newest, func(r history.Run) bool { return r.Labels[history.FleetLabel] != value }) {
+		l.addNote("The machines were chosen after their runs had ended. The error rate holds if nobody chose them by " +
+			"their results.")
+		return
+	}
+	l.Registered = &n
+	l.addNote(fmt.Sprintf("%s and the comparisons were registered before the first run; %d of them have a run.",
+		unit.Count(n, "machine"), len(newest)))
 }
 
 // addNote adds a note once.
@@ -301,6 +326,11 @@ func (c *Comparison) decide(l Lab, newest []history.Run) {
 		}
 	}
 	c.Counted = len(xs)
+	machines := len(c.Machines)
+	if l.Registered != nil {
+		machines = *l.Registered
+		left += machines - len(c.Machines)
+	}
 	level := Level
 	if c.Primary {
 		level, c.Verdict = l.Level, analysis.Inconclusive
@@ -337,8 +367,8 @@ func (c *Comparison) decide(l Lab, newest []history.Run) {
 		c.Reason = unit.Count(p.N, "machine") + " counted; a verdict needs " + unit.Count(LeastMachines, "machine")
 	case failed > 0:
 		c.Reason = "the contender failed on " + unit.Count(failed, "machine") + ", and a failure has no number"
-	case left*MostLeftOut > len(c.Machines):
-		c.Reason = unit.Count(left, "machine") + " of " + unit.Count(len(c.Machines), "machine") +
+	case left*MostLeftOut > machines:
+		c.Reason = unit.Count(left, "machine") + " of " + unit.Count(machines, "machine") +
 			" have no number; those that remain may be a selection"
 	default:
 		c.Verdict = verdict

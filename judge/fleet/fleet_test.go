@@ -138,6 +138,34 @@ func TestMachines(t *testing.T) {
 	}
 }
 
+// Machines that were registered together count if they have no run, and only together.
+func TestRegistered(t *testing.T) {
+	registered := func(n, of int, name string) []history.Run {
+		runs := runsOn(of, 0, math.Log(1.05), 1)
+		for _, r := range runs {
+			r.Labels[history.FleetLabel] = history.FleetValue(n, name)
+		}
+		return runs
+	}
+	l, c := judged(t, registered(6, 5, "x"))
+	if l.Registered == nil || *l.Registered != 6 || c.Verdict != analysis.Worse ||
+		!strings.Contains(l.Notes[0], "6 machines and the comparisons were registered before the first run; 5 of them") {
+		t.Errorf("five of six: %+v, %s: %s", l.Notes, c.Verdict, c.Reason)
+	}
+	_, c = judged(t, registered(8, 6, "x"))
+	if c.Verdict != analysis.Inconclusive || !strings.HasPrefix(c.Reason, "2 machines of 8 machines have no number") {
+		t.Errorf("six of eight: %s: %s", c.Verdict, c.Reason)
+	}
+	mixed := registered(6, 6, "x")
+	mixed[3].Labels[history.FleetLabel] = history.FleetValue(6, "y")
+	for name, runs := range map[string][]history.Run{"two registrations": mixed, "more than registered": registered(5, 6,
+		"x"), "none": runsOn(6, 0, 0, 1), "a strange label": registered(-1, 6, "x")} {
+		if l, _ := judged(t, runs); l.Registered != nil || !strings.Contains(l.Notes[0], "chosen after their runs") {
+			t.Errorf("%s: %+v", name, l.Notes)
+		}
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	runs := runsOn(5, 0, 0, 1)
 	runs[1].Results.Baseline = replay.Contender

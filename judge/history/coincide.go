@@ -94,6 +94,9 @@ func rankCoincidence(c Coincidence) int {
 func (m *maker) factsOfRun(r Run) map[place]string {
 	out := map[place]string{}
 	for name, value := range r.Labels {
+		if name == FleetLabel {
+			continue // another one each time
+		}
 		out[place{"", labelPrefix + name}] = value
 	}
 	for _, who := range []string{"", m.contender, r.Results.Baseline} {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"bakeoff/base/fault"
@@ -77,6 +78,13 @@ func sameRun(a, b Run) bool {
 // MachineLabel is the label that names the machine of a run, for machines whose
 // fingerprints are the same.
 const MachineLabel = "machine"
+
+// FleetLabel is the label of runs that were registered together, on several machines: their
+// number and a name that they share, as FleetValue writes them.
+const FleetLabel = "fleet"
+
+// FleetValue is the value of FleetLabel for a number of machines.
+func FleetValue(machines int, name string) string { return strconv.Itoa(machines) + "/" + name }
 
 // Machine returns the facts that say on which machine a run was made: those of the
 // baseline's host that a new kernel does not change, and the label MachineLabel.

@@ -19,6 +19,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/lock"
 	"bakeoff/base/strictjson"
+	"bakeoff/judge/history"
 	"bakeoff/lab/store"
 )
 
@@ -231,9 +232,7 @@ func (w *Work) Args(node string, binds []string) []string {
 	if o.Seed != 0 {
 		args = append(args, "--seed", strconv.FormatUint(o.Seed, 10))
 	}
-	for _, key := range slices.Sorted(maps.Keys(o.Labels)) {
-		args = append(args, "--label", key+"="+o.Labels[key])
-	}
+	machine := node
 	for _, b := range binds {
 		name, rest, _ := strings.Cut(b, "=")
 		at, address, _ := strings.Cut(rest, "=")
@@ -241,6 +240,13 @@ func (w *Work) Args(node string, binds []string) []string {
 			address = "local"
 		}
 		args = append(args, "--bind", name+"="+address)
+	}
+	labels := maps.Clone(o.Labels)
+	if labels[history.FleetLabel] != "" && labels[history.MachineLabel] == "" {
+		labels[history.MachineLabel] = machine // the names of hosts may be equal
+	}
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		args = append(args, "--label", key+"="+labels[key])
 	}
 	return append(args, "--out", w.Runs, "--", w.Lab)
 }

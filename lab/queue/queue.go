@@ -20,6 +20,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,6 +33,7 @@ import (
 	"bakeoff/base/lock"
 	"bakeoff/base/safetext"
 	"bakeoff/base/strictjson"
+	"bakeoff/judge/history"
 )
 
 // Queue is the record of one user on one machine.
@@ -286,6 +288,13 @@ func (q *Queue) Add(asks []Ask, parcel func(Ask) ([]byte, error)) ([]string, err
 	for _, ask := range asks {
 		ask.UUID, ask.Group = newUUID(), group
 		ask.Order.UUID = ask.UUID
+		if len(asks) > 1 && !ask.Order.Calibrate { // the hosts are registered before the first job
+			ask.Order.Labels = maps.Clone(ask.Order.Labels)
+			if ask.Order.Labels == nil {
+				ask.Order.Labels = map[string]string{}
+			}
+			ask.Order.Labels[history.FleetLabel] = history.FleetValue(len(asks), group)
+		}
 		dir := filepath.Join(open, "."+ask.UUID)
 		made, out = append(made, dir), append(out, ask.UUID)
 		data, err := parcel(ask)
