@@ -15,7 +15,7 @@ import (
 )
 
 func (a *app) cleanCommand() *cobra.Command {
-	var dryRun, asJSON bool
+	var dryRun, onlyHere, asJSON bool
 	c := &cobra.Command{
 		Use:   "clean",
 		Short: "Remove what killed runs left behind",
@@ -34,12 +34,14 @@ With --dry-run it works while a run measures, too, and lists what that run uses 
 clean shows what is kept beyond a run, as "kept", and never removes it.
 
 clean works on this machine and on the hosts that runs of this machine used.
-bakeoff run does the same before it starts.`,
+bakeoff run does the same before it starts. With --local, clean works on this machine
+only, and a run that measures here is not an error. Schedulers execute this after a job.`,
 		Example: `  bakeoff clean --dry-run    list, and remove nothing
-  sudo bakeoff clean`,
+  sudo bakeoff clean
+  sudo bakeoff clean --local`,
 		Args: cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
-			found, err := a.at.Clean(c.Context(), dryRun)
+			found, err := a.at.Clean(c.Context(), dryRun, onlyHere)
 			if asJSON && err == nil {
 				err = a.PrintJSON(map[string]any{"schema": "bakeoff/clean/v1", "dry_run": dryRun,
 					"found": append([]env.Found{}, found...)})
@@ -53,6 +55,7 @@ bakeoff run does the same before it starts.`,
 		},
 	}
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "list what would be removed, and remove nothing")
+	c.Flags().BoolVar(&onlyHere, "local", false, "clean only this machine, if no run measures here")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }

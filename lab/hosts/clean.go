@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
+	"bakeoff/base/lock"
 	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
 	driverall "bakeoff/provision/driver/all"
@@ -25,11 +27,15 @@ const ImageBuild = "image build"
 
 // Clean removes what killed runs left on this machine and on the hosts that
 // were leased on; with dryRun it only lists it. A host that cannot be reached
-// is an error, and the others are cleaned all the same.
-func (c Controller) Clean(ctx context.Context, dryRun bool) ([]env.Found, error) {
+// is an error, and the others are cleaned all the same. With only this machine,
+// a run that measures here is no error, and keeps what there is.
+func (c Controller) Clean(ctx context.Context, dryRun, onlyHere bool) ([]env.Found, error) {
 	state, _ := c.Dirs()
 	cleaner := env.Cleaner{StateDir: state, HostLock: c.HostLock(), Host: c.Conn(), Drivers: driverall.Drivers()}
 	found, err := cleaner.Clean(ctx, dryRun)
+	if onlyHere && lock.Refused(err) {
+		err = nil
+	}
 	errs := []error{err}
 	take := func(name string, dirs []string, err error) {
 		errs = append(errs, err)
@@ -42,14 +48,18 @@ func (c Controller) Clean(ctx context.Context, dryRun bool) ([]env.Found, error)
 	take(SSHConnection, sockets, err)
 	builds, err := c.images().Sweep(ctx, dryRun)
 	take(ImageBuild, builds, err)
+	if onlyHere {
+		return found, errors.Join(errs...)
+	}
 	hosts, err := remembered(state)
 	errs = append(errs, err)
-	for _, name := range slices.Sorted(maps.Keys(hosts)) {
-		more, err := c.cleanHost(ctx, name, hosts[name], dryRun)
+	for _, file := range slices.Sorted(maps.Keys(hosts)) {
+		name, _, _ := strings.Cut(file, "@")
+		more, err := c.cleanHost(ctx, name, hosts[file], dryRun)
 		found, errs = append(found, more...), append(errs, err)
 		remains := slices.ContainsFunc(more, func(f env.Found) bool { return f.Err != "" || f.Kept })
 		if err == nil && !dryRun && !remains {
-			errs = append(errs, forget(state, name))
+			errs = append(errs, forget(state, file))
 		}
 	}
 	return found, errors.Join(errs...)

@@ -5,6 +5,8 @@ package hosts
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -301,16 +303,20 @@ func remember(state, name string, h manifest.Host) error {
 	if err != nil {
 		return fault.Op("host "+name, err)
 	}
-	return fault.Op("host "+name, local.Keep(filepath.Join(dir, name+".json"), append(b, '\n')))
+	// Lab files give the same name to several machines, and pools do so in each run.
+	sum := sha256.Sum256(b)
+	file := name + "@" + hex.EncodeToString(sum[:6]) + ".json"
+	return fault.Op("host "+name, local.Keep(filepath.Join(dir, file), append(b, '\n')))
 }
 
 // forget removes the record of a host without leftovers.
-func forget(state, name string) error { return os.Remove(filepath.Join(state, hostDir, name+".json")) }
+func forget(state, file string) error { return os.Remove(filepath.Join(state, hostDir, file+".json")) }
 
 // maxNote bounds the record of one host, in bytes.
 const maxNote = 64 << 10
 
-// remembered returns the hosts that were leased.
+// remembered returns the hosts that were leased, by the names of their records: the name of a
+// host and a hash.
 func remembered(state string) (map[string]manifest.Host, error) {
 	out := map[string]manifest.Host{}
 	files, err := filepath.Glob(filepath.Join(state, hostDir, "*.json"))

@@ -18,12 +18,21 @@ func TestHostsAreRemembered(t *testing.T) {
 	if err := remember(state, "box", manifest.Host{SSH: "root@box", Port: 2222, Meter: []string{"meter"}}); err != nil {
 		t.Fatal(err)
 	}
+	if err := remember(state, "box", manifest.Host{SSH: "root@other"}); err != nil { // of another lab file
+		t.Fatal(err)
+	}
 	hosts, err := remembered(state)
-	if h := hosts["box"]; err != nil || len(hosts) != 1 || h.SSH != "root@box" || h.Port != 2222 || h.Meter != nil {
+	if err != nil || len(hosts) != 2 {
 		t.Fatalf("%+v, %v", hosts, err)
 	}
-	if err := forget(state, "box"); err != nil {
-		t.Fatal(err)
+	for file, h := range hosts {
+		if want := map[string]int{"root@box": 2222, "root@other": 0}; !strings.HasPrefix(file, "box@") ||
+			h.Port != want[h.SSH] || h.Meter != nil {
+			t.Errorf("%s: %+v", file, h)
+		}
+		if err := forget(state, file); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if hosts, err := remembered(state); err != nil || len(hosts) != 0 {
 		t.Errorf("after forget: %+v, %v", hosts, err)
