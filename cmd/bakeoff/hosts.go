@@ -47,6 +47,8 @@ type listedHost struct {
 	// Noise is the noise from trial to trial of the last calibrations, as a share; null:
 	// unknown.
 	Noise *float64 `json:"noise"`
+	// Facts are those of the machine when it was last calibrated; null: it never was.
+	Facts map[string]string `json:"facts"`
 }
 
 func (a *app) hostsList() *cobra.Command {
@@ -55,7 +57,8 @@ func (a *app) hostsList() *cobra.Command {
 		Use:   "list",
 		Short: "List the hosts of the pools",
 		Long: `list prints the hosts of the pools. NOISE is that of "bakeoff hosts calibrate"; bakeoff
-asks each host for it, unless --no-noise is given.`,
+asks each host for it, unless --no-noise is given. --json also prints the facts of each
+host that was calibrated, such as its processor and kernel.`,
 		Example: "  bakeoff hosts list\n  bakeoff hosts list --no-noise --json",
 		Args:    cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -78,7 +81,10 @@ asks each host for it, unless --no-noise is given.`,
 				asked.Go(func() {
 					slots <- struct{}{}
 					defer func() { <-slots }()
-					all[i].Noise = noiseOf(c.Context(), q, h.Name)
+					view := calibrationOf(c.Context(), q, h.Name)
+					if all[i].Facts = view.Facts; view.Noise > 0 {
+						all[i].Noise = &view.Noise
+					}
 				})
 			}
 			asked.Wait()
@@ -96,12 +102,20 @@ asks each host for it, unless --no-noise is given.`,
 
 // noiseOf asks a host for its noise; nil: it has no calibration, or does not answer.
 func noiseOf(ctx context.Context, q *queue.Queue, host string) *float64 {
-	text, err := q.Calibration(ctx, host)
-	var view calibration.View
-	if err != nil || json.Unmarshal(text, &view) != nil || view.Noise <= 0 {
-		return nil
+	if view := calibrationOf(ctx, q, host); view.Noise > 0 {
+		return &view.Noise
 	}
-	return &view.Noise
+	return nil
+}
+
+// calibrationOf asks a host for its calibrations; the view has no runs if it has none, or does not
+// answer.
+func calibrationOf(ctx context.Context, q *queue.Queue, host string) (view calibration.View) {
+	text, err := q.Calibration(ctx, host)
+	if err != nil || json.Unmarshal(text, &view) != nil {
+		return calibration.View{}
+	}
+	return view
 }
 
 func (a *app) printHosts(all []listedHost) {
@@ -126,16 +140,20 @@ func (a *app) printHosts(all []listedHost) {
 
 func (a *app) hostsCalibrate() *cobra.Command {
 	var pool, out string
-	var budget time.Duration
+	var budget, older time.Duration
 	var detach, asJSON bool
 	c := &cobra.Command{
 		Use:   "calibrate [HOST…]",
 		Short: "Calibrate hosts, as jobs behind all others",
 		Long: `calibrate runs "bakeoff calibrate --quick" on the named hosts, or on all hosts of a pool.
 The jobs stand behind all other jobs, so that only idle hosts are calibrated. If the
-cluster file has a noise limit, a host that is noisier is drained.`,
+cluster file has a noise limit, a host that is noisier is drained.
+
+--older calibrates only hosts whose last calibration is older, or that have none. Slurm's
+health check can execute this on each idle host: see docs/guides/cluster.md.`,
 		Example: `  bakeoff hosts calibrate bk1 bk2
-  bakeoff hosts calibrate --pool epyc --detach`,
+  bakeoff hosts calibrate --pool epyc --detach
+  bakeoff hosts calibrate bk1 --older 168h --detach`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if (pool == "") == (len(args) == 0) {
 				return cli.Usage(c, errors.New("name hosts, or a pool with --pool"))
@@ -143,20 +161,24 @@ cluster file has a noise limit, a host that is noisier is drained.`,
 			if budget < 0 {
 				return cli.Usage(c, fmt.Errorf("--budget must be positive (got %v)", budget))
 			}
-			return a.calibrateHosts(c.Context(), pool, args, out, budget, detach, asJSON)
+			if older < 0 {
+				return cli.Usage(c, fmt.Errorf("--older must be positive (got %v)", older))
+			}
+			return a.calibrateHosts(c.Context(), pool, args, out, budget, older, detach, asJSON)
 		},
 	}
 	f := c.Flags()
 	f.StringVar(&pool, "pool", "", "calibrate all hosts of the pool of this `name`")
 	f.StringVar(&out, "out", "runs", "`folder` for the run folders")
 	f.DurationVar(&budget, "budget", 0, "`time` limit of a calibration (default 6m)")
+	f.DurationVar(&older, "older", 0, "calibrate only hosts that were not calibrated within this `time`")
 	f.BoolVar(&detach, "detach", false, "do not wait for the jobs")
 	f.BoolVar(&asJSON, "json", false, "print one JSON object, and progress on standard error")
 	return c
 }
 
-func (a *app) calibrateHosts(ctx context.Context, pool string, names []string, out string, budget time.Duration,
-	detach, asJSON bool) error {
+func (a *app) calibrateHosts(ctx context.Context, pool string, names []string, out string, budget,
+	older time.Duration, detach, asJSON bool) error {
 	q, err := a.queue()
 	if err != nil {
 		return err
@@ -178,19 +200,12 @@ func (a *app) calibrateHosts(ctx context.Context, pool string, names []string, o
 			}
 		}
 	}
-	var asks []queue.Ask
-	for _, name := range names {
-		i := slices.IndexFunc(hosts, func(h queue.HostState) bool { return h.Name == name })
-		if i < 0 {
-			return fault.WithFix(fault.New(fault.NotFound, "no host %q in the pools", name), "see bakeoff hosts list")
-		}
-		if hosts[i].Node.Name != name {
-			return fault.New(fault.Unsupported, "the host %s cannot run slurmd; calibrate it as its user, over SSH", name)
-		}
-		key := hosts[i].Pools[0]
-		asks = append(asks, queue.Ask{Lab: "calibrate", Pools: []string{key}, Bind: []string{""}, Hosts: []string{name},
-			At: time.Now().UTC(), Out: out, Low: true,
-			Order: queue.Order{Calibrate: true, Budget: budget, Limit: q.Cluster.LimitOf([]string{key})}})
+	asks, err := a.calibrations(ctx, q, hosts, names, older)
+	if err != nil {
+		return err
+	}
+	for i := range asks {
+		asks[i].Out, asks[i].Order.Budget = out, budget
 	}
 	uuids, err := q.Add(asks, func(ask queue.Ask) ([]byte, error) { return queue.Parcel(ask.Order, nil, nil) })
 	if err != nil {
@@ -200,12 +215,57 @@ func (a *app) calibrateHosts(ctx context.Context, pool string, names []string, o
 		for _, uuid := range uuids {
 			fmt.Fprintln(a.Out, uuid)
 		}
-		return q.Round(ctx)
+		err = q.Round(ctx)
+	} else {
+		err = a.await(ctx, q, uuids, asJSON)
 	}
-	err = a.await(ctx, q, uuids, asJSON)
+	if detach && older == 0 {
+		return err // nothing is known of the hosts yet
+	}
+	return errors.Join(err, a.drainNoisy(ctx, q, names))
+}
+
+// calibrations are the jobs that calibrate hosts: all, or those without a calibration that is
+// young enough and without such a job.
+func (a *app) calibrations(ctx context.Context, q *queue.Queue, hosts []queue.HostState, names []string,
+	older time.Duration) (asks []queue.Ask, err error) {
+	open, err := q.Jobs(false)
+	if err != nil {
+		return nil, err
+	}
 	for _, name := range names {
-		noise := noiseOf(ctx, q, name)
-		if limit := q.Cluster.Noise; noise != nil && limit > 0 && *noise > limit {
+		i := slices.IndexFunc(hosts, func(h queue.HostState) bool { return h.Name == name })
+		if i < 0 {
+			return nil, fault.WithFix(fault.New(fault.NotFound, "no host %q in the pools", name), "see bakeoff hosts list")
+		}
+		if hosts[i].Node.Name != name {
+			return nil, fault.New(fault.Unsupported, "the host %s cannot run slurmd; calibrate it as its user, over SSH", name)
+		}
+		if older > 0 {
+			view := calibrationOf(ctx, q, name)
+			n := len(view.Runs)
+			if n > 0 && time.Since(view.Runs[n-1].At) < older || slices.ContainsFunc(open, func(j queue.Job) bool {
+				return j.Order.Calibrate && slices.Equal(j.Ask.Hosts, []string{name})
+			}) {
+				continue
+			}
+		}
+		key := hosts[i].Pools[0]
+		asks = append(asks, queue.Ask{Lab: "calibrate", Pools: []string{key}, Bind: []string{""}, Hosts: []string{name},
+			At: time.Now().UTC(), Low: true,
+			Order: queue.Order{Calibrate: true, Limit: q.Cluster.LimitOf([]string{key})}})
+	}
+	return asks, nil
+}
+
+// drainNoisy drains hosts that are noisier than the cluster file permits.
+func (a *app) drainNoisy(ctx context.Context, q *queue.Queue, names []string) (err error) {
+	limit := q.Cluster.Noise
+	if limit == 0 {
+		return nil
+	}
+	for _, name := range names {
+		if noise := noiseOf(ctx, q, name); noise != nil && *noise > limit {
 			reason := fmt.Sprintf("noisy: %s, the limit is %s", shareText(*noise), shareText(limit))
 			fmt.Fprintf(a.Err, "bakeoff: note: %s is drained: %s\n", name, reason)
 			err = errors.Join(err, q.Drain(ctx, name, reason))

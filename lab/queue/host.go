@@ -48,9 +48,12 @@ type Result struct {
 	Run    string `json:"run"`  // name of the run folder; "": none
 	Reason string `json:"reason,omitempty"`
 	// Starts counts how often a process began the job, and Bytes is the length of the
-	// run's journal: a job that is interrupted and has the same length made no progress.
+	// run's journal.
 	Starts int   `json:"starts"`
 	Bytes  int64 `json:"bytes"`
+	// Blocks are the blocks of the run that count: a job that is interrupted and has no more of
+	// them than before made no progress.
+	Blocks int `json:"blocks"`
 }
 
 // The files of a job on its host.
@@ -238,6 +241,8 @@ func (w *Work) Args(node string, binds []string) []string {
 		at, address, _ := strings.Cut(rest, "=")
 		if at == node {
 			address = "local"
+		} else if len(binds) == 1 {
+			machine = address[strings.LastIndexByte(address, '@')+1:]
 		}
 		args = append(args, "--bind", name+"="+address)
 	}
@@ -304,10 +309,28 @@ func status(dir, uuid string) (Result, error) {
 	for _, e := range slices.Backward(entries) { // the latest, if an earlier one has no journal
 		if info, err := os.Stat(filepath.Join(dir, runsDir, e.Name(), store.JournalFile)); err == nil && info.Size() > 0 {
 			r.Run, r.Bytes = e.Name(), info.Size()
+			r.Blocks = countBlocks(filepath.Join(dir, runsDir, e.Name(), store.JournalFile))
 			break
 		}
 	}
 	return r, nil
+}
+
+// countBlocks counts the blocks of a journal that count, as far as it can be read: a run whose
+// journal is damaged says so when it is resumed.
+func countBlocks(path string) (n int) {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	lines, _, _ := store.ReadJournal(f)
+	for _, l := range lines {
+		if l.Type == store.LineBlock && l.Status == store.OK {
+			n++
+		}
+	}
+	return n
 }
 
 // look returns what is known of a job, with its lock; the lock is nil while a process works

@@ -123,8 +123,8 @@ type line struct {
 	State  string `json:"state,omitempty"`
 	Code   *int   `json:"code,omitempty"`
 	Folder string `json:"folder,omitempty"`
-	// Bytes is how long the run's journal is.
-	Bytes int64 `json:"bytes,omitempty"`
+	// Blocks are the blocks of the run that count.
+	Blocks int `json:"blocks,omitempty"`
 }
 
 // The states of a job.
@@ -161,7 +161,7 @@ type Job struct {
 
 	canceling bool // its user asked for it
 	abandoned []string
-	progress  int64
+	progress  int
 }
 
 // Event is a line of the history of a job.
@@ -214,7 +214,7 @@ func (j *Job) apply(l line) {
 		j.State, j.Reason = Running, ""
 	case lineAgain:
 		j.State, j.ID = Waiting, ""
-		if j.progress = max(j.progress, l.Bytes); l.Counts {
+		if j.progress = max(j.progress, l.Blocks); l.Counts {
 			j.Tries++
 		}
 		if len(l.Hosts) > 0 { // that it leaves

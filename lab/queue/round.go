@@ -301,8 +301,8 @@ func (q *Queue) settleJob(ctx context.Context, h *held, e Entry, known bool, p *
 	case HostFailed:
 		again.Reason, again.Counts = r.Reason, true
 	case HostInterrupted:
-		again.Reason, again.Counts = r.Reason, r.Bytes <= h.progress
-		again.Bytes = r.Bytes
+		again.Reason, again.Counts = r.Reason, r.Blocks <= h.progress
+		again.Blocks = r.Blocks
 	default:
 		return fault.New(fault.Lab, "the host says that the job is %q", safetext.Line(r.State))
 	}
@@ -575,8 +575,12 @@ func (q *Queue) collect(ctx context.Context, h *held) (r Result, folder string, 
 		return r, "", fault.New(fault.Lab, "the host names a run %q", safetext.Line(r.Run))
 	}
 	folder = filepath.Join(h.Out, r.Run+"-"+h.UUID[:8])
-	if !exists(folder) && exists(filepath.Join(part, runEntry)) {
-		if err := os.Rename(filepath.Join(part, runEntry), folder); err != nil {
+	if run := filepath.Join(part, runEntry); exists(run) {
+		// A job that was canceled and retried has the folder of its first blocks.
+		if err := os.Rename(folder, filepath.Join(part, "before")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return r, "", fault.Op("queue", err)
+		}
+		if err := os.Rename(run, folder); err != nil {
 			return r, "", fault.Op("queue", err)
 		}
 	}

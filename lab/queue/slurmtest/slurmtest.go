@@ -37,6 +37,9 @@ var Licenses = []string{"bsd1", "bsd2"}
 // The packages of Debian that a whole Slurm needs.
 const Packages = "apt-get install slurmctld slurmd slurm-client munge"
 
+// sh begins the scripts of nodes: Slurm sets no PATH.
+const sh = "#!/bin/sh\nexport PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\n"
+
 // Slurm is a Slurm that runs.
 type Slurm struct {
 	// Dir has the configuration, the logs and the state of everything.
@@ -138,7 +141,7 @@ func (s *Slurm) write(bakeoff string) error {
 	if err != nil {
 		return err
 	}
-	node := filepath.Join(s.Dir, "node.sh")
+	node, reach := filepath.Join(s.Dir, "node.sh"), filepath.Join(s.Dir, "reach.sh")
 	conf := strings.NewReplacer("@S", s.Dir, "@HOST", host, "@USER", me.Username, "@PORT", ports[0],
 		"@HELD", "nohold_on_prolog_fail", "@LICENSES", strings.Join(Licenses, ":1,")+":1", "@NODES",
 		nodeLines(host, ports[1:])).Replace(confText)
@@ -152,13 +155,19 @@ func (s *Slurm) write(bakeoff string) error {
 		{filepath.Join(s.Dir, "cgroup.conf"), "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\nCgroupMountpoint=" +
 			filepath.Join(s.Dir, "cgroup") + "\n", 0o644},
 		// A node's own bakeoff: nodes share no folder.
-		{node, "#!/bin/sh\nd=" + shell.Quote(filepath.Join(s.Dir, "node")) + "/$(id -u).$SLURMD_NODENAME\n" +
+		{node, "#!/bin/sh\nexport SLURM_CONF=" + shell.Quote(s.Conf) + " BAKEOFF_CLUSTER=" +
+			shell.Quote(s.Cluster) + "\nd=" + shell.Quote(filepath.Join(s.Dir, "node")) + "/$(id -u).$SLURMD_NODENAME\n" +
 			"mkdir -p \"$d\"\nexport BAKEOFF_STATE=\"$d/state\" BAKEOFF_LOCK=\"$d/lock\" BAKEOFF_CACHE=\"$d/cache\" " +
 			"BAKEOFF_SSH_CONFIG=" + shell.Quote(s.SSHConfig()) + "\n" +
 			"exec " + shell.Quote(bakeoff) + " \"$@\"\n", 0o755},
 		{filepath.Join(s.Dir, "prolog"), "#!/bin/sh\n! [ -e " + shell.Quote(s.broken("")) + "\"$SLURMD_NODENAME\" ]\n",
 			0o755},
-		{s.Cluster, strings.NewReplacer("@NODE", node).Replace(clusterText), 0o644},
+		{reach, "#!/bin/sh\n! [ -e " + shell.Quote(s.silent("")) + "\"$1\" ] || exit 255\n" +
+			"export SLURMD_NODENAME=\"$1\"\nshift\nexec \"$@\"\n", 0o755},
+		{filepath.Join(s.Dir, "epilog"), sh + "exec " + shell.Quote(node) + " clean --local >/dev/null\n", 0o755},
+		{filepath.Join(s.Dir, "health"), sh + "[ -e " + shell.Quote(s.health()) + " ] || exit 0\n" +
+			"exec " + shell.Quote(s.health()) + "\n", 0o755},
+		{s.Cluster, strings.NewReplacer("@NODE", node, "@REACH", reach).Replace(clusterText), 0o644},
 	} {
 		if err := os.WriteFile(f.path, []byte(f.text), f.mode); err != nil {
 			return err
@@ -202,6 +211,10 @@ SelectTypeParameters=CR_CPU
 SchedulerParameters=sched_interval=5,bf_interval=5,bf_continue,bf_licenses,default_queue_depth=1000,@HELD
 JobCompType=jobcomp/none
 Prolog=@S/prolog
+Epilog=@S/epilog
+HealthCheckProgram=@S/health
+HealthCheckInterval=5
+HealthCheckNodeState=IDLE
 KillWait=20
 SlurmdTimeout=20
 MessageTimeout=10
@@ -216,7 +229,7 @@ PartitionName=proxy Nodes=px1 MaxTime=1-0 OverSubscribe=FORCE:64
 const clusterText = `schema: bakeoff/cluster/v1
 # Each node of this cluster is this machine with a state folder of its own.
 program: ["@NODE"]
-reach: [env, "SLURMD_NODENAME={host}"]
+reach: ["@REACH", "{host}"]
 limit: 1h
 patience: 1m
 pools:
@@ -224,8 +237,8 @@ pools:
   proxy:
     partition: proxy
     hosts:
-      bsd1: {ssh: root@localhost, node: px1}
-      bsd2: {ssh: root@localhost, node: px1}
+      bsd1: {ssh: root@bsd1, node: px1}
+      bsd2: {ssh: root@bsd2, node: px1}
 `
 
 // freePorts finds ports that nothing uses.
@@ -241,8 +254,8 @@ func freePorts(n int) (out []string, err error) {
 	return out, nil
 }
 
-// SSHConfig is a configuration of ssh through which the nodes reach each other. It need not
-// exist: only jobs on two hosts use it.
+// SSHConfig is a configuration of ssh through which the nodes reach each other and the hosts
+// that are licenses. It need not exist: other jobs do not use it.
 func (s *Slurm) SSHConfig() string { return filepath.Join(s.Dir, "ssh-config") }
 
 // broken is the file that makes the prolog of a node fail.
@@ -250,6 +263,23 @@ func (s *Slurm) broken(node string) string { return filepath.Join(s.Dir, "broken
 
 // BreakProlog makes what a node does before a job fail; Slurm then drains the node.
 func (s *Slurm) BreakProlog(node string) error { return os.WriteFile(s.broken(node), nil, 0o644) }
+
+// health is what a node executes from time to time while it is idle; it need not exist.
+func (s *Slurm) health() string { return filepath.Join(s.Dir, "health.on") }
+
+// Health has idle nodes execute a script from time to time.
+func (s *Slurm) Health(script string) error {
+	if err := os.WriteFile(s.health()+".new", []byte(script), 0o755); err != nil {
+		return err
+	}
+	return os.Rename(s.health()+".new", s.health())
+}
+
+// silent is the file that makes a host give no answer.
+func (s *Slurm) silent(host string) string { return filepath.Join(s.Dir, "silent.") + host }
+
+// Silence makes a host give no answer to bakeoff.
+func (s *Slurm) Silence(host string) error { return os.WriteFile(s.silent(host), nil, 0o644) }
 
 // Env are the variables for commands that use this Slurm.
 func (s *Slurm) Env() []string {
@@ -294,6 +324,23 @@ func (s *Slurm) KillController() { s.end(controller, syscall.SIGKILL) }
 // KillNode kills the slurmd of a node; its jobs go on.
 func (s *Slurm) KillNode(name string) { s.end(name, syscall.SIGKILL) }
 
+// Crash ends a node as a loss of power does: its slurmd, its jobs and what waits for them.
+func (s *Slurm) Crash(name string) error {
+	s.KillNode(name)
+	return s.reap(func(pid int, vars []string) bool {
+		if !slices.Contains(vars, "SLURMD_NODENAME="+name) || !hasJob(vars) {
+			return false
+		}
+		if stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); err == nil {
+			fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+			if parent, err := strconv.Atoi(fields[1]); err == nil && program(parent) == "slurmstepd" {
+				_ = syscall.Kill(parent, syscall.SIGKILL) // it would report the end of the job
+			}
+		}
+		return true
+	})
+}
+
 // end ends a daemon and waits for it.
 func (s *Slurm) end(name string, sig syscall.Signal) {
 	s.mu.Lock()
@@ -326,12 +373,11 @@ func (s *Slurm) Stop() error {
 	for _, n := range append(slices.Clone(Nodes), controller, munge) {
 		s.end(n, syscall.SIGTERM)
 	}
-	return s.reap()
+	return s.reap(ours) // also the jobs whose slurmd was killed
 }
 
-// reap ends the processes whose environment names this Slurm: those of jobs whose slurmd was
-// killed.
-func (s *Slurm) reap() error {
+// reap ends the processes whose environment names this Slurm and that are of a kind.
+func (s *Slurm) reap(is func(pid int, vars []string) bool) error {
 	for range 100 {
 		found := false
 		all, err := filepath.Glob("/proc/[0-9]*/environ")
@@ -342,7 +388,7 @@ func (s *Slurm) reap() error {
 			env, err := os.ReadFile(p)
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(p)))
 			vars := strings.Split(string(env), "\x00")
-			if err != nil || !slices.Contains(vars, "SLURM_CONF="+s.Conf) || !ours(filepath.Dir(p), vars) {
+			if err != nil || !slices.Contains(vars, "SLURM_CONF="+s.Conf) || !is(pid, vars) {
 				continue
 			}
 			found = true
@@ -358,12 +404,22 @@ func (s *Slurm) reap() error {
 
 // ours reports whether a process belongs to a job or is a daemon: a shell in which a person
 // set SLURM_CONF is neither.
-func ours(proc string, vars []string) bool {
-	if slices.ContainsFunc(vars, func(v string) bool { return strings.HasPrefix(v, "SLURM_JOB_ID=") }) {
-		return true
+func ours(pid int, vars []string) bool {
+	return hasJob(vars) || slices.Contains([]string{"slurmstepd", "slurmctld", "slurmd"}, program(pid))
+}
+
+// hasJob reports whether variables are those of a process of a job.
+func hasJob(vars []string) bool {
+	return slices.ContainsFunc(vars, func(v string) bool { return strings.HasPrefix(v, "SLURM_JOB_ID=") })
+}
+
+// program is the name of the program of a process; "" if it has ended.
+func program(pid int) string {
+	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", pid))
+	if err != nil {
+		return ""
 	}
-	exe, err := os.Readlink(filepath.Join(proc, "exe"))
-	return err == nil && slices.Contains([]string{"slurmstepd", "slurmctld", "slurmd"}, filepath.Base(exe))
+	return filepath.Base(exe)
 }
 
 // wait waits for a condition.

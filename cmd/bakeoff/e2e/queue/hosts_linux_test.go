@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/lab/queue"
 	"bakeoff/lab/queue/slurmtest"
-	"bakeoff/lab/store"
 	"bakeoff/reach/conn/sshtest"
 )
 
@@ -95,6 +93,17 @@ func TestLabRunsOnHostsOfAPool(t *testing.T) {
 	}
 	if len(used) != 2 || used["bk2"] {
 		t.Errorf("the lab ran on %v, not on bk1 and bk3", used)
+	}
+	var fleet struct {
+		Labs []struct {
+			Registered *int `json:"registered_machines"`
+			Machines   []struct{ Name string }
+		}
+	}
+	p.decode(&fleet, "fleet", "runs", "--json")
+	if l := fleet.Labs; len(l) != 1 || l[0].Registered == nil || *l[0].Registered != 2 || len(l[0].Machines) != 2 ||
+		l[0].Machines[0].Name != "bk1" || l[0].Machines[1].Name != "bk3" {
+		t.Errorf("fleet: %+v", fleet)
 	}
 	var resumed struct{ Hosts []queue.HostState }
 	if p.decode(&resumed, "hosts", "resume", "bk2", "--json"); len(resumed.Hosts) != 1 || resumed.Hosts[0].Name != "bk2" {
@@ -200,57 +209,5 @@ func TestPairs(t *testing.T) {
 	}
 	if len(jobs) != 2 {
 		t.Errorf("there are %d jobs, not 2", len(jobs))
-	}
-}
-
-// TestTimeLimit shortens the time limit of a job that runs, so that Slurm sends it SIGTERM: its
-// run ends after a block, and the next job continues it on the same host to its end.
-func TestTimeLimit(t *testing.T) {
-	if os.Getenv("BAKEOFF_TEST_LONG") == "" {
-		t.Skip("takes minutes: set BAKEOFF_TEST_LONG=1")
-	}
-	s, bakeoff := cluster(t)
-	p := newPerson(t, s, bakeoff, "ann", nil, 15*time.Minute)
-	long := strings.NewReplacer("10ms", "200ms", "{blocks: 2, looks: [2]}", "{blocks: 40, looks: [40]}").Replace(lab)
-	if err := os.WriteFile(filepath.Join(p.dir, "bakeoff.yaml"), []byte(long), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	p.must("run", "--on", "slurm", "--pool", "lab", "--detach")
-	blocks := func(folder string) (n int) {
-		for _, l := range e2e.Journal(t, filepath.Join(folder, store.JournalFile)) {
-			if l.Type == store.LineBlock && l.Status == store.OK {
-				n++
-			}
-		}
-		return n
-	}
-	running := func() string {
-		folders, _ := filepath.Glob(filepath.Join(s.Dir, "node", "*", "state", "queue", "host", "*", "runs", "*"))
-		if len(folders) == 1 {
-			return folders[0]
-		}
-		return ""
-	}
-	const step = 200 * time.Millisecond
-	for end := time.Now().Add(5 * time.Minute); running() == "" || blocks(running()) < 2; time.Sleep(step) {
-		if time.Now().After(end) {
-			t.Fatalf("the run does not begin: %+v", p.jobs())
-		}
-	}
-	host := p.jobs()[0].Hosts
-	if out, err := s.Command("scontrol", "update", "JobId="+p.jobs()[0].ID, "TimeLimit=2").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	p.must("queue", "wait")
-	j := p.jobs()[0]
-	if j.State != queue.Done || j.Code == nil || *j.Code != 0 || !slices.Equal(j.Hosts, host) || j.Submitted < 2 {
-		t.Errorf("the job is %s, code %v, on %v after %v, submitted %d times: %s", j.State, j.Code, j.Hosts, host,
-			j.Submitted, j.Reason)
-	}
-	if n := blocks(j.Folder); n != 40 {
-		t.Errorf("the run has %d blocks that count, not 40", n)
-	}
-	for _, e := range j.Events {
-		t.Log(e.At.Format("15:04:05"), e.Text)
 	}
 }

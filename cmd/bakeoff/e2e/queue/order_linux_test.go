@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -13,7 +14,6 @@ import (
 	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/lab/queue"
 	"bakeoff/lab/store"
-	"bakeoff/reach/conn/sshtest"
 )
 
 // span is when a run began and ended.
@@ -89,14 +89,7 @@ func TestUsersTakeTurns(t *testing.T) {
 // A job whose host cannot prepare it moves to another host, and its history says why.
 func TestPrologFails(t *testing.T) {
 	s, bakeoff := cluster(t)
-	text, err := os.ReadFile(s.Cluster)
-	if err != nil {
-		t.Fatal(err)
-	}
-	impatient := strings.Replace(string(text), "patience: 1m", "patience: 3s", 1)
-	if err := os.WriteFile(s.Cluster, []byte(impatient), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	patience(t, s, "3s")
 	p := newPerson(t, s, bakeoff, "ann", nil, 10*time.Minute)
 	if err := s.BreakProlog("bk1"); err != nil {
 		t.Fatal(err)
@@ -119,24 +112,16 @@ func TestPrologFails(t *testing.T) {
 	}
 }
 
-// Labs run on hosts without slurmd: each is a license, and is reached over a real sshd from
-// the node that stands for it. Two labs never use one host at the same time.
+// Labs run on hosts that cannot run slurmd: each is a license, answers as FreeBSD does, and is
+// reached over a real sshd from the node that stands for it. Two labs never use one host at the
+// same time.
 func TestLicensesOverSSH(t *testing.T) {
 	e2e.NeedsRoot(t)
 	s, bakeoff := cluster(t)
-	sshd := sshtest.Start(t)
-	config, err := os.ReadFile(sshd.Config)
-	if err == nil {
-		err = os.WriteFile(s.SSHConfig(), []byte(strings.Replace(string(config), "Host "+sshtest.Target, "Host localhost",
-			1)), 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	machines := startBSDs(t, s)
 	p := newPerson(t, s, bakeoff, "ann", nil, 10*time.Minute)
-	far := strings.Replace(lab, "contenders:", "hosts: {box: {pool: proxy}}\ncontenders:", 1)
-	far = strings.ReplaceAll(far, "driver: machine}", "driver: machine, host: box}")
-	if err := os.WriteFile(filepath.Join(p.dir, "bakeoff.yaml"), []byte(far), 0o644); err != nil {
+	held := strings.ReplaceAll(far, "driver: machine,", "driver: machine, cpus: 1,")
+	if err := os.WriteFile(filepath.Join(p.dir, "bakeoff.yaml"), []byte(held), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	const labs = 4
@@ -158,13 +143,36 @@ func TestLicensesOverSSH(t *testing.T) {
 			}
 		}
 		used[j.Hosts[0]] = append(used[j.Hosts[0]], use{began, ended})
-		plan, err := os.ReadFile(filepath.Join(j.Folder, store.PlanFile))
-		if err != nil || !strings.Contains(string(plan), "root@localhost") {
-			t.Errorf("the plan of %s does not name its host: %v", j.Folder, err)
+		for file, want := range map[string]string{store.PlanFile: "root@" + j.Hosts[0],
+			store.JournalFile: `"system":"freebsd"`, "report/index.html": "short"} {
+			text, err := os.ReadFile(filepath.Join(j.Folder, file))
+			if err != nil || !strings.Contains(string(text), want) {
+				t.Errorf("%s of %s does not name %s: %v", file, j.Folder, want, err)
+			}
 		}
+		p.must("verify", j.Folder)
 	}
 	if len(used["bsd1"]) != labs/2 || len(used["bsd2"]) != labs/2 {
 		t.Errorf("the hosts were used %d and %d times", len(used["bsd1"]), len(used["bsd2"]))
 	}
 	p.checkOnce(s, labs)
+	for name, dir := range machines {
+		said, err := os.ReadFile(filepath.Join(dir, "used"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []string{"uname -s", "ps -axeww"}
+		if runtime.NumCPU() > 1 {
+			want = append(want, "cpuset -l ")
+		}
+		for _, command := range want {
+			if !strings.Contains(string(said), command) {
+				t.Errorf("%s did not execute %s: %s", name, command, said)
+			}
+		}
+		t.Logf("%s: %d runs, %d commands of FreeBSD", name, len(used[name]), strings.Count(string(said), "\n"))
+		if left, _ := filepath.Glob(filepath.Join(dir, "state", "bakeoff", "env", "*")); len(left) > 0 {
+			t.Errorf("%s keeps %q", name, left)
+		}
+	}
 }
