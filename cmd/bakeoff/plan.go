@@ -180,6 +180,9 @@ func (a *app) planMissing(v dryrun.View) {
 	for _, f := range v.Missing {
 		a.Paragraph("", f.Name+": "+f.Text)
 	}
+	if len(v.Seen.LeftOut) > 0 {
+		a.Paragraph("", "A run leaves out cells that cannot run, and shows them with the reason.")
+	}
 	if v.Install != "" {
 		fmt.Fprintln(a.Out, "  "+v.Install)
 	}
@@ -311,13 +314,11 @@ func (a *app) planSchedule(v dryrun.View, columns, blocks int) {
 			spare++
 		}
 	}
-	trials := 0
-	if len(v.Blocks) > 0 {
-		trials = len(v.Blocks[0].Slots())
-	}
+	planned := len(v.Blocks) - spare
 	a.Paragraph("", fmt.Sprintf("at most %d blocks of %d trials, and %d spare blocks that replace void ones",
-		len(v.Blocks)-spare, trials, spare))
+		planned, v.Estimate.Trials/max(1, planned), spare))
 	for _, b := range v.Blocks[:min(max(blocks, 0), len(v.Blocks))] {
+		b = b.Without(v.Gone, v.Unfit)
 		t := cli.NewTable("", "")
 		t.Row(fmt.Sprintf("  block %d", b.Index+1), "create in the order "+strings.Join(b.Create, ", "))
 		for i, visit := range b.Visits {
@@ -326,7 +327,8 @@ func (a *app) planSchedule(v dryrun.View, columns, blocks int) {
 					t.Row("    boot", boot.Host+" into "+boot.System)
 				}
 			}
-			t.Row("    "+visit.Cell, strings.Join(visit.Order, " "))
+			order := slices.DeleteFunc(slices.Clone(visit.Order), func(c string) bool { return c == "" })
+			t.Row("    "+visit.Cell, strings.Join(order, " "))
 		}
 		a.PrintBody(t)
 	}
@@ -396,7 +398,7 @@ func exactPlan(v dryrun.View) string {
 	}
 	return fmt.Sprintf("Every primary metric repeats itself exactly. The first block in which all trials of each side "+
 		"agree, and each side has %d of them, decides %s, whatever the noise of the machine.", needed,
-		comparisons(len(v.Family)))
+		comparisons(v.Estimate.Comparisons))
 }
 
 // exactOnly reports whether all primary metrics of a plan are exact.
@@ -481,11 +483,11 @@ func (a *app) planLooks(v dryrun.View, columns int) {
 		t.Row(append(row, note)...)
 	}
 	t.Print(a.Out, a.Style(a.Out), columns)
-	if text := cannotDecide(e, len(v.Family)); text != "" {
+	if text := cannotDecide(e, e.Comparisons); text != "" {
 		a.Paragraph(cli.Yellow, text)
 	}
 	a.Paragraph("", fmt.Sprintf("%s Noise: %s. That is the noise of CPU-bound work: disks, networks and high "+
-		"percentiles of latency often vary more.", powerText(len(v.Family)), e.NoiseSource))
+		"percentiles of latency often vary more.", powerText(e.Comparisons), e.NoiseSource))
 	a.Paragraph("", marginText(v.Design.Margin, e.Looks))
 	if e.Wanted != nil {
 		text := wantedText(*e.Wanted)

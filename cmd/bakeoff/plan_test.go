@@ -82,7 +82,8 @@ func TestPlanOfExactMetrics(t *testing.T) {
 		p := &plan.Plan{Blocks: make([]plan.Block, tt.blocks+1), Family: make([]plan.Comparison, 1)}
 		p.Design.Mirror, p.Design.ExactTrials = tt.mirror, tt.demanded
 		p.Blocks[tt.blocks].Spare = true
-		if got := exactPlan(dryrun.View{Plan: p}); !strings.Contains(got, tt.want) {
+		v := dryrun.View{Plan: p, Estimate: dryrun.Estimate{Comparisons: len(p.Family)}}
+		if got := exactPlan(v); !strings.Contains(got, tt.want) {
 			t.Errorf("%+v: %q", tt, got)
 		}
 	}

@@ -72,13 +72,18 @@ func (r Results) WhyDecided() string {
 
 // FirstLook returns the number of blocks at the first look whose exact test has an
 // outcome that can decide while all primary comparisons are pending: with n blocks its
-// smallest p value is 2^(1−n). It returns 0 if there is none.
+// smallest p value is 2^(1−n). It returns 0 if there is none. Comparisons that are missing for
+// good do not count.
 func (r Results) FirstLook() int {
+	gone := map[[2]string]bool{}
+	for _, m := range r.Missing {
+		gone[[2]string{m.Contender, m.Cell}] = m.Gone
+	}
 	open := 0
 	for _, k := range r.Cells {
 		for _, m := range k.Metrics {
 			for _, c := range r.Contenders {
-				if m.Primary && c.Name != r.Baseline && c.TwinOf == "" {
+				if m.Primary && c.Name != r.Baseline && c.TwinOf == "" && !gone[[2]string{c.Name, k.Name}] {
 					open++
 				}
 			}

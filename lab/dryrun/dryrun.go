@@ -44,6 +44,9 @@ type View struct {
 	// Install is the command for this machine, InstallOn that of other hosts.
 	Install   string            `json:"install"`
 	InstallOn map[string]string `json:"install_on"`
+	// Gone are contenders that a run leaves out, and Unfit cells of the others.
+	Gone  map[string]bool     `json:"-"`
+	Unfit map[plan.Place]bool `json:"-"`
 	// Seen is what the hosts answered.
 	Seen preflight.Survey `json:"-"`
 	// Agent is why bakeoff-agent cannot be used on this machine; nil if it can.
@@ -70,6 +73,7 @@ type Ready struct {
 // Estimate is a plan.Estimate for JSON: what is impossible is null.
 type Estimate struct {
 	Trials      int     `json:"trials"`
+	Comparisons int     `json:"comparisons"` // primary ones of contenders and cells that can run
 	BlockNS     int64   `json:"block_ns"`
 	TotalNS     int64   `json:"total_ns"`
 	BudgetNS    int64   `json:"budget_ns"`
@@ -124,6 +128,10 @@ type Options struct {
 	Timed   []Timing
 	Sources string // folder that the files of the plan are relative to
 	Images  []inputs.Source
+	// Gone are contenders that cannot run, and Unfit cells that others cannot: no time is
+	// planned for them.
+	Gone  map[string]bool
+	Unfit map[plan.Place]bool
 }
 
 // Of looks at what p asks of its hosts. The error of a run that would be
@@ -134,8 +142,7 @@ func Of(ctx context.Context, at hosts.Controller, p *plan.Plan, o Options) (View
 	if err != nil {
 		return View{}, err
 	}
-	v := View{Plan: p, SHA256: plan.Hash(text), Estimate: EstimateOf(p, o, calibration.Noise(at)),
-		Missing: []diagnosis.Finding{}, Factors: FactorsOf(p), Notes: []string{},
+	v := View{Plan: p, SHA256: plan.Hash(text), Missing: []diagnosis.Finding{}, Factors: FactorsOf(p), Notes: []string{},
 		Images: append([]inputs.Source{}, o.Images...), Timed: []Timing{}}
 	whole := ctx
 	ctx, cancel := context.WithTimeout(ctx, diagnosis.CheckTime*time.Duration(len(p.Contenders)+1))
@@ -149,6 +156,11 @@ func Of(ctx context.Context, at hosts.Controller, p *plan.Plan, o Options) (View
 		return v, err
 	}
 	v.Seen = seen
+	if seen.Refusal() == nil {
+		v.Gone, v.Unfit = seen.Rest()
+		o.Gone, o.Unfit = v.Gone, v.Unfit
+	}
+	v.Estimate = EstimateOf(p, o, calibration.Noise(at))
 	v.Ready.Able, v.Ready.Contenders = seen.Count()
 	v.Notes = append(append(v.Notes, seen.Notes...), unvaried(v.Factors)...)
 	if _, v.Agent = at.Agent(); v.Agent != nil {
@@ -156,7 +168,7 @@ func Of(ctx context.Context, at hosts.Controller, p *plan.Plan, o Options) (View
 			Text: v.Agent.Error()})
 	}
 	wants := hosts.Wants{}
-	for _, x := range seen.Answers {
+	for _, x := range seen.Settled() {
 		if x.Contender == p.Twin {
 			continue
 		}
@@ -265,13 +277,14 @@ const (
 	settle       = 40 * time.Millisecond
 )
 
-func costs(p *plan.Plan, noise plan.Noise, timed []Timing) plan.Costs {
+func costs(p *plan.Plan, noise plan.Noise, o Options) plan.Costs {
 	c := plan.Costs{Trial: map[string]time.Duration{}, Create: map[string]time.Duration{}, Fresh: map[string]bool{},
-		Own: map[string]map[string]time.Duration{}, Settle: settle, Boot: bootTime, Noise: noise}
+		Own: map[string]map[string]time.Duration{}, Settle: settle, Boot: bootTime, Noise: noise,
+		Gone: o.Gone, Unfit: o.Unfit}
 	for _, d := range driverall.Drivers() {
 		c.Create[d.Doc().Name] = createTime(d.Doc())
 	}
-	took := estimates(p, timed)
+	took := estimates(p, o.Timed)
 	for _, cell := range p.Cells {
 		for _, w := range workloadall.Parsers() {
 			if doc := w.Doc(); doc.Name == cell.Workload && doc.Time != nil {
@@ -309,7 +322,7 @@ func EstimateOf(p *plan.Plan, o Options, noise plan.Noise) Estimate {
 	if o.Budget > 0 {
 		q.Design.Budget = o.Budget
 	}
-	e := q.Estimate(costs(p, noise, o.Timed))
+	e := q.Estimate(costs(p, noise, o))
 	v := viewEstimate(e, o.Difference)
 	if e.ByCPU != nil {
 		v.ByCPU = new(viewEstimate(*e.ByCPU, o.Difference))
@@ -319,7 +332,8 @@ func EstimateOf(p *plan.Plan, o Options, noise plan.Noise) Estimate {
 
 func viewEstimate(e plan.Estimate, difference float64) Estimate {
 	v := Estimate{
-		Trials: e.Trials, BlockNS: int64(e.Block), TotalNS: int64(e.Total), BudgetNS: int64(e.Budget), Blocks: e.Blocks,
+		Trials: e.Trials, Comparisons: e.Open, BlockNS: int64(e.Block),
+		TotalNS: int64(e.Total), BudgetNS: int64(e.Budget), Blocks: e.Blocks,
 		NoiseSD: e.Noise.SD, NoiseSource: e.Noise.Source, Looks: []Look{},
 	}
 	for _, l := range e.Looks {

@@ -104,6 +104,7 @@ type story struct {
 	trials []store.Line
 	counts map[int]bool // blocks that ended well
 	void   map[int]string
+	unfit  map[plan.Place]string // why cells of contenders are left out
 	ended  string
 }
 
@@ -126,7 +127,8 @@ func open(run *store.Run) (*story, error) {
 
 // storyOf makes a story of the lines of a journal.
 func storyOf(p *plan.Plan, hash string, lines []store.Line) *story {
-	s := &story{plan: p, hash: hash, lines: lines, counts: map[int]bool{}, void: map[int]string{}}
+	s := &story{plan: p, hash: hash, lines: lines, counts: map[int]bool{}, void: map[int]string{},
+		unfit: map[plan.Place]string{}}
 	begun := map[int]bool{}
 	interrupt := func(reason string) {
 		for b := range begun {
@@ -137,6 +139,10 @@ func storyOf(p *plan.Plan, hash string, lines []store.Line) *story {
 	}
 	for _, l := range s.lines {
 		switch l.Type {
+		case store.LineUnfit:
+			for _, cell := range l.Cells {
+				s.unfit[plan.At(l.Contender, cell)] = l.Reason
+			}
 		case store.LineTrial:
 			s.trials = append(s.trials, l)
 			begun[l.Block] = true
@@ -184,37 +190,41 @@ func (s *story) design() analysis.Data {
 	return d
 }
 
-// missing says why a cell of a contender has no observation at all: its
-// environment could not be had, or the blocks in which it was tried are void.
+// missing says why a cell of a contender has no observation at all: the contender cannot run
+// it, its environment could not be had, or the blocks in which it was tried are void.
 // A run that goes on has time left for those that were not tried yet.
 func (s *story) missing(observations []analysis.Observation) []analysis.Missing {
-	type key struct{ contender, cell string }
-	seen := lists.Set(observations, func(o analysis.Observation) key { return key{o.Contender, o.Cell} })
-	why := map[key]string{}
+	seen := lists.Set(observations, func(o analysis.Observation) plan.Place { return plan.At(o.Contender, o.Cell) })
+	why := map[plan.Place]string{}
 	gone := map[string]bool{}
 	for _, l := range s.lines {
 		gone[l.Contender] = gone[l.Contender] || l.Gone
 		switch {
 		case l.Type == store.LineEnvironment && l.Status != store.OK:
 			for _, c := range s.plan.Cells {
-				why[key{l.Contender, c.Name}] = l.Reason
+				why[plan.At(l.Contender, c.Name)] = l.Reason
 			}
 		case l.Type == store.LineTrial && l.Status == store.Void:
-			why[key{l.Contender, l.Cell}] = l.Reason
-		case l.Type == store.LineTrial && s.ended != "" && why[key{l.Contender, l.Cell}] == "":
-			why[key{l.Contender, l.Cell}] = "no block in which it was tried counts: " + s.void[l.Block]
+			why[l.Slot().Place()] = l.Reason
+		case l.Type == store.LineTrial && s.ended != "" && why[l.Slot().Place()] == "":
+			why[l.Slot().Place()] = "no block in which it was tried counts: " + s.void[l.Block]
 		}
 	}
 	out := []analysis.Missing{}
 	for _, contender := range s.plan.Contenders {
 		for _, cell := range s.plan.Cells {
-			k := key{contender.Name, cell.Name}
-			reason := why[k]
-			if reason == "" && s.ended != "" {
+			k := plan.At(contender.Name, cell.Name)
+			reason, unfit := s.unfit[k]
+			switch {
+			case unfit:
+			case why[k] != "":
+				reason = why[k]
+			case s.ended != "":
 				reason = "the run ended before it was tried: " + analysis.EndedText(s.ended)
 			}
 			if !seen[k] && reason != "" {
-				out = append(out, analysis.Missing{Contender: k.contender, Cell: k.cell, Reason: reason, Gone: gone[k.contender]})
+				out = append(out, analysis.Missing{Contender: k.Contender, Cell: k.Cell, Reason: reason,
+					Gone: unfit || gone[k.Contender]})
 			}
 		}
 	}

@@ -164,7 +164,7 @@ func (r *recorder) block(index int, left ...string) {
 	for _, c := range left {
 		gone[c] = true
 	}
-	for _, s := range r.plan.Blocks[index].Without(gone).Slots() {
+	for _, s := range r.plan.Blocks[index].Without(gone, nil).Slots() {
 		r.trial(s)
 	}
 	r.append(store.Line{Type: store.LineBlock, At: r.clock, Block: index, Status: store.OK})

@@ -85,7 +85,8 @@ func (s *story) planned() []string {
 	}
 	for _, b := range slices.Sorted(maps.Keys(s.counts)) {
 		if s.counts[b] && b < len(s.plan.Blocks) {
-			if problem := complete(s.plan.Blocks[b], blocks.done[b], s.plan.Baseline); problem != "" {
+			block := s.plan.Blocks[b].Without(nil, blocks.unfit)
+			if problem := complete(block, blocks.done[b], s.plan.Baseline); problem != "" {
 				add("block %d counts, but %s", b, problem)
 			}
 		}
@@ -100,13 +101,15 @@ type walk struct {
 	slots  map[int][]plan.Slot       // block → its slots by position
 	done   map[int]map[int]plan.Slot // block → position → the trial seen
 	closed map[int]bool              // blocks with their line
+	unfit  map[plan.Place]bool       // cells that contenders cannot run
+	begun  bool                      // a trial was seen
 	block  int                       // the last one seen
 	last   int                       // position of the last trial in it
 }
 
 func newWalk(p *plan.Plan) *walk {
 	w := &walk{plan: p, names: map[string]bool{}, slots: map[int][]plan.Slot{}, done: map[int]map[int]plan.Slot{},
-		closed: map[int]bool{}, last: -1}
+		closed: map[int]bool{}, unfit: map[plan.Place]bool{}, last: -1}
 	for _, c := range p.Contenders {
 		w.names[c.Name] = true
 	}
@@ -121,6 +124,8 @@ func (w *walk) step(l store.Line) string {
 		return fmt.Sprintf(what+", but the plan has %d blocks", l.Block, len(w.plan.Blocks))
 	}
 	switch l.Type {
+	case store.LineUnfit:
+		return w.leaveOut(l)
 	case store.LineEnvironment:
 		if !w.names[l.Contender] {
 			return fmt.Sprintf("an environment of %.60q, which is not in the plan", l.Contender)
@@ -134,6 +139,20 @@ func (w *walk) step(l store.Line) string {
 		w.closed[l.Block] = true
 	case store.LineTrial:
 		return w.trial(l)
+	}
+	return ""
+}
+
+// leaveOut checks that cells were left out before anybody could know their values.
+func (w *walk) leaveOut(l store.Line) string {
+	if w.begun {
+		return fmt.Sprintf("%.60q leaves out cells after the first trial", l.Contender)
+	}
+	for _, cell := range l.Cells {
+		if _, ok := w.plan.CellOf(l.Contender, cell); !ok {
+			return fmt.Sprintf("%.60q leaves out the cell %.60q, which is not in the plan", l.Contender, cell)
+		}
+		w.unfit[plan.At(l.Contender, cell)] = true
 	}
 	return ""
 }
@@ -152,6 +171,7 @@ func (w *walk) boot(l store.Line) string {
 }
 
 func (w *walk) trial(l store.Line) string {
+	w.begun = true
 	slots, ok := w.slots[l.Block]
 	if !ok {
 		slots = w.plan.Blocks[l.Block].Slots()
@@ -165,6 +185,8 @@ func (w *walk) trial(l store.Line) string {
 	switch {
 	case got != want:
 		return fmt.Sprintf("the journal has %s, but the plan has %s on %s there", describeLine(l), want.Cell, want.Contender)
+	case w.unfit[got.Place()]:
+		return describeLine(l) + ", which the run leaves out"
 	case twice:
 		return describeLine(l) + " a second time"
 	case w.closed[l.Block]:

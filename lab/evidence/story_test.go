@@ -130,6 +130,9 @@ func TestStepsOfAJournal(t *testing.T) {
 		return store.Line{Type: store.LineBoot, Block: block, Boot: &store.Boot{Host: host, System: system}}
 	}
 	end := func(block int) store.Line { return store.Line{Type: store.LineBlock, Block: block} }
+	unfit := func(contender string, cells ...string) store.Line {
+		return store.Line{Type: store.LineUnfit, Contender: contender, Cells: cells, Reason: "no such program"}
+	}
 	other := of(slots[0])
 	other.Contender = slots[0].Contender + "x"
 	beyond := of(slots[0])
@@ -162,6 +165,11 @@ func TestStepsOfAJournal(t *testing.T) {
 		{"a boot of another block", nil, boot(1, "box", "one"), "does not contain"},
 		{"a boot after the end", []store.Line{end(0)}, boot(0, "box", "one"), "after it ended"},
 		{"a boot beyond", nil, boot(3, "box", "one"), "a boot for block 3"},
+		{"a cell that cannot run", nil, unfit("crun", "fast", "other"), ""},
+		{"one of nobody", nil, unfit("c", "fast"), "not in the plan"},
+		{"an unknown one", nil, unfit("crun", "fast", "none"), `"none", which is not in the plan`},
+		{"one after a trial", []store.Line{of(slots[0])}, unfit("crun", "fast"), "after the first trial"},
+		{"its trial", []store.Line{unfit(slots[0].Contender, slots[0].Cell)}, of(slots[0]), "which the run leaves out"},
 		{"an environment", nil, store.Line{Type: store.LineEnvironment, Contender: "crun"}, ""},
 		{"an unknown environment", nil, store.Line{Type: store.LineEnvironment, Contender: "c"}, "not in the plan"},
 	} {

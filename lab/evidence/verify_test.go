@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -575,5 +576,48 @@ func TestVerifyEarlierDefaults(t *testing.T) {
 		if len(v.Findings) != c.findings {
 			t.Errorf("%s in the plan, %s now: %v, not %d findings", c.stored, c.again, v.Findings, c.findings)
 		}
+	}
+}
+
+// A cell that a contender cannot run is missing with its reason, and the run verifies: the cell
+// was left out before the first trial. A trial that is missing otherwise does not verify.
+func TestACellThatIsLeftOut(t *testing.T) {
+	unfit := map[plan.Place]bool{plan.At("crun", "other"): true, plan.At("slow", "fast"): true,
+		plan.At("slow", "other"): true}
+	block := func(r *recorder, index int, keep func(plan.Slot) bool) {
+		for _, s := range r.plan.Blocks[index].Without(nil, unfit).Slots() {
+			if keep(s) {
+				r.trial(s)
+			}
+		}
+		r.append(store.Line{Type: store.LineBlock, At: r.clock, Block: index, Status: store.OK})
+	}
+	begin := func() *recorder {
+		r := record(t)
+		r.append(store.Line{Type: store.LineUnfit, Contender: "crun", Cells: []string{"other"}, Reason: "it lacks wrk"})
+		r.append(store.Line{Type: store.LineUnfit, Contender: "slow", Cells: []string{"fast", "other"}, Reason: "no disk"})
+		r.append(store.Line{Type: store.LineEnvironment, Contender: "slow", Status: store.Void, Gone: true,
+			Reason: "it can run no cell"})
+		return r
+	}
+	r := begin()
+	for i := range 8 {
+		block(r, i, func(plan.Slot) bool { return true })
+	}
+	results := r.finish(analysis.EndedBlocks)
+	want := []analysis.Missing{{Contender: "crun", Cell: "other", Reason: "it lacks wrk", Gone: true},
+		{Contender: "slow", Cell: "fast", Reason: "no disk", Gone: true},
+		{Contender: "slow", Cell: "other", Reason: "no disk", Gone: true}}
+	if !reflect.DeepEqual(results.Missing, want) {
+		t.Errorf("missing: %+v", results.Missing)
+	}
+	if report := r.verify(today); !report.OK() || len(report.Notes) > 0 {
+		t.Errorf("%s", findings(report))
+	}
+	r = begin()
+	block(r, 0, func(s plan.Slot) bool { return s.Contender != "crun" || s.Cell != "fast" || s.Position%2 == 0 })
+	r.append(store.Line{Type: store.LineEnd, At: r.clock, Reason: analysis.EndedBlocks})
+	if got := findings(r.verify(today)); !strings.Contains(got, "(fast on crun) is not in the journal") {
+		t.Errorf("a trial that was not made: %s", got)
 	}
 }

@@ -104,7 +104,7 @@ func TestOrderOfBootsIsFair(t *testing.T) {
 }
 
 func TestContendersLeaveTheirBoots(t *testing.T) {
-	b := boxPlan(t, "{}").Blocks[0].Without(map[string]bool{"jail": true, "zfs": true})
+	b := boxPlan(t, "{}").Blocks[0].Without(map[string]bool{"jail": true, "zfs": true}, nil)
 	for _, part := range b.Parts() {
 		if part.System == "freebsd" && (len(part.Contenders) > 0 || len(part.Slots) > 0) {
 			t.Errorf("a boot without contenders has %+v", part)

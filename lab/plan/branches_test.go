@@ -148,7 +148,7 @@ func TestWithout(t *testing.T) {
 	want := Block{Index: 4, Spare: true, Create: []string{"b"},
 		Boots:  []Boot{{Host: "h", System: "s", Contenders: []string{}}, {Contenders: []string{"b"}}},
 		Visits: []Visit{{Cell: "k", Order: []string{"", ""}}, {Cell: "k", Boot: 1, Order: []string{"b", "b"}}}}
-	if got := b.Without(map[string]bool{"a": true}); !reflect.DeepEqual(got, want) {
+	if got := b.Without(map[string]bool{"a": true}, nil); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
 	if !slices.Equal(b.Create, []string{"a", "b"}) || b.Visits[0].Order[0] != "a" {
@@ -164,6 +164,18 @@ func TestWithout(t *testing.T) {
 	b.Boots = nil
 	if parts := b.Parts(); len(parts) != 1 || len(parts[0].Slots) != 4 || !slices.Equal(parts[0].Contenders, b.Create) {
 		t.Errorf("parts %+v", parts)
+	}
+}
+
+// A cell that a contender cannot run leaves its places empty, and the contender stays.
+func TestWithoutACell(t *testing.T) {
+	b := Block{Create: []string{"b", "a"}, Visits: []Visit{{Cell: "k", Order: []string{"a", "b", "b", "a"}},
+		{Cell: "l", Order: []string{"b", "a", "a", "b"}}}}
+	got := b.Without(nil, map[Place]bool{At("a", "l"): true})
+	want := []Slot{{0, 0, "a", "k"}, {0, 1, "b", "k"}, {0, 2, "b", "k"}, {0, 3, "a", "k"},
+		{0, 4, "b", "l"}, {0, 7, "b", "l"}}
+	if !slices.Equal(got.Slots(), want) || !slices.Equal(got.Create, b.Create) {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"bakeoff/base/lists"
 	"bakeoff/judge/analysis"
 	"bakeoff/judge/stats"
 )
@@ -21,6 +22,9 @@ type Costs struct {
 	// Boot is spent on each boot of a machine that is switched.
 	Boot  time.Duration
 	Noise Noise
+	// Gone are contenders that cannot run, and Unfit the cells that others cannot.
+	Gone  map[string]bool
+	Unfit map[Place]bool
 }
 
 // Noise is the scatter of the logarithm of one trial's value from trial to trial,
@@ -51,6 +55,7 @@ type Estimate struct {
 	Total  time.Duration // all planned blocks; no contender leaves early
 	Budget time.Duration // 0: none
 	Blocks int           // planned blocks that the budget lasts for
+	Open   int           // primary comparisons of contenders and cells that can run
 	Noise  Noise
 	Looks  []LookEstimate
 	// ByCPU is the same for the primary comparisons of CPU time, where there are
@@ -92,16 +97,20 @@ func (p *Plan) Estimate(c Costs) Estimate {
 	var create time.Duration
 	each := map[string]time.Duration{} // contender → making one of its environments
 	for _, x := range p.Contenders {
+		if c.Gone[x.Name] {
+			continue
+		}
 		each[x.Name] = c.Create[x.Driver]
 		create += c.Create[x.Driver]
 	}
 	if len(p.Blocks) > 0 {
-		for _, boot := range p.Blocks[0].Boots {
-			if boot.Host != "" {
+		block := p.Blocks[0].Without(c.Gone, c.Unfit)
+		for _, boot := range block.Boots {
+			if boot.Host != "" && len(boot.Contenders) > 0 {
 				e.Block += c.Boot
 			}
 		}
-		for _, s := range p.Blocks[0].Slots() {
+		for _, s := range block.Slots() {
 			e.Block += c.trial(s) + c.Settle
 			if c.Fresh[s.Cell] {
 				e.Block += each[s.Contender]
@@ -129,10 +138,12 @@ func (p *Plan) Estimate(c Costs) Estimate {
 		e.Noise.SD = c.Noise.CPU
 	}
 	e.once = once
-	open := float64(max(1, len(p.Family)))
+	e.Open = lists.Count(p.Family, func(x Comparison) bool {
+		return !c.Gone[x.Contender] && !c.Unfit[At(x.Contender, x.Cell)]
+	})
 	spend := make([]float64, len(p.Design.Alphas))
 	for i, a := range p.Design.Alphas {
-		spend[i] = a / open
+		spend[i] = a / float64(max(1, e.Open))
 	}
 	levels := stats.Boundaries(p.Design.Looks, spend)
 	e.reach = stats.NewReach(p.Design.Looks, levels)

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
@@ -52,4 +53,27 @@ func TestTheAnalysisAsksForTheBlocksOfThePlan(t *testing.T) {
 		t.Errorf("%d blocks would decide it, the plan says %d", got, want)
 	}
 	t.Logf("%d blocks, the plan says %d", need[len(need)/2], want)
+}
+
+// No time is planned for contenders that cannot run, and none for cells that others cannot; what
+// remains shares the error rate.
+func TestEstimateOfWhatCanRun(t *testing.T) {
+	p := expand(t, "{looks: [8], alphas: [.05]}", 1)
+	c := Costs{Trial: map[string]time.Duration{}, Create: map[string]time.Duration{}, Settle: time.Second,
+		Noise: Noise{SD: .01}}
+	for _, x := range p.Contenders {
+		c.Create[x.Driver] = 10 * time.Second
+	}
+	all := p.Estimate(c)
+	cell, leaves := p.Family[0].Cell, p.Family[0].Contender
+	c.Unfit = map[Place]bool{At(leaves, cell): true}
+	fewer := p.Estimate(c)
+	if fewer.Open >= all.Open || fewer.Open != all.Open-1 || fewer.Block != all.Block-2*time.Second ||
+		fewer.Trials != all.Trials-16 || !(fewer.Looks[0].Smallest < all.Looks[0].Smallest) {
+		t.Errorf("%+v without a cell, %+v with it", fewer, all)
+	}
+	c.Unfit, c.Gone = nil, map[string]bool{leaves: true}
+	if none := p.Estimate(c); none.Block != all.Block-10*time.Second-time.Duration(2*len(p.Cells))*time.Second {
+		t.Errorf("a block takes %v without %s, and %v with it", none.Block, leaves, all.Block)
+	}
 }

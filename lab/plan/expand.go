@@ -239,11 +239,11 @@ func (d draw) shuffled(names []string) []string {
 	return out
 }
 
-// Without returns the block without the contenders that have left the run.
-// The others keep their order and their positions: the place of one that left
-// is empty in Order, and Slots skips it. So the journal of a shortened block can
-// be compared with the plan.
-func (b Block) Without(left map[string]bool) Block {
+// Without returns the block without the contenders that have left the run, and without the
+// cells that contenders cannot run. What remains keeps its order and its positions: the place
+// of a contender that is left out is empty in Order, and Slots skips it. So the journal of a
+// shortened block can be compared with the plan.
+func (b Block) Without(left map[string]bool, unfit map[Place]bool) Block {
 	stay := func(names []string) []string {
 		return slices.DeleteFunc(append([]string{}, names...), func(c string) bool { return left[c] })
 	}
@@ -255,7 +255,7 @@ func (b Block) Without(left map[string]bool) Block {
 	for _, v := range b.Visits {
 		order := slices.Clone(v.Order)
 		for i, c := range order {
-			if left[c] {
+			if left[c] || unfit[Place{c, v.Cell}] {
 				order[i] = ""
 			}
 		}

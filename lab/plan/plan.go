@@ -93,12 +93,21 @@ type Visit struct {
 	Order []string `json:"order"`
 }
 
+// Place is a cell of a contender.
+type Place struct{ Contender, Cell string }
+
+// At returns a place.
+func At(contender, cell string) Place { return Place{contender, cell} }
+
 // Slot is one trial of a block. Positions count through the block's visits
 // from 0.
 type Slot struct {
 	Block, Position int
 	Contender, Cell string
 }
+
+// Place returns the cell of the contender.
+func (s Slot) Place() Place { return Place{s.Contender, s.Cell} }
 
 // Slots returns the block's trials in order.
 func (b Block) Slots() []Slot {

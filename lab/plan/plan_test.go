@@ -183,7 +183,7 @@ func TestFewBlocksDecideNothing(t *testing.T) {
 
 func TestContendersLeaveWithoutMovingTheOthers(t *testing.T) {
 	b := expand(t, "{}", 5).Blocks[3]
-	short := b.Without(map[string]bool{"crun": true})
+	short := b.Without(map[string]bool{"crun": true}, nil)
 	var want []Slot
 	for _, s := range b.Slots() {
 		if s.Contender != "crun" {

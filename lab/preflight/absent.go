@@ -10,11 +10,13 @@ import (
 	"slices"
 	"strings"
 
+	"bakeoff/base/lists"
 	"bakeoff/base/yamltree"
 	"bakeoff/lab/env"
 	"bakeoff/lab/plan"
 	"bakeoff/measure/execution"
 	"bakeoff/provision/binary"
+	"bakeoff/provision/image"
 	"bakeoff/reach/conn"
 )
 
@@ -37,8 +39,8 @@ type Absence struct {
 	Fix   string
 }
 
-// String names the missing file and the contenders without it.
-func (a Absence) String() string {
+// what names the missing file.
+func (a Absence) what() string {
 	what := "file"
 	switch {
 	case a.Folder:
@@ -46,7 +48,12 @@ func (a Absence) String() string {
 	case !path.IsAbs(a.Path):
 		what = "program"
 	}
-	text := fmt.Sprintf("%s: there is no %s %s in %s", a.Param, what, a.Path, strings.Join(a.Contenders, ", "))
+	return fmt.Sprintf("%s: there is no %s %s", a.Param, what, a.Path)
+}
+
+// String names the missing file and the contenders without it.
+func (a Absence) String() string {
+	text := a.what() + " in " + strings.Join(a.Contenders, ", ")
 	if a.Similar != "" {
 		text += fmt.Sprintf(" (did you mean %q?)", a.Similar)
 	}
@@ -236,7 +243,7 @@ func (v inspector) similarProgram(ctx context.Context, c plan.Contender, f execu
 			return string(list)
 		}))
 	} else if dir := v.rootOf(c); dir != "" {
-		for _, d := range programDirs {
+		for _, d := range programDirs(dir) {
 			entries, err := os.ReadDir(path.Join(dir, d))
 			if err != nil {
 				continue
@@ -249,8 +256,17 @@ func (v inspector) similarProgram(ctx context.Context, c plan.Contender, f execu
 	return yamltree.Nearest(f.Path, names)
 }
 
-// programDirs are where programs of an image are.
-var programDirs = []string{"usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin"}
+// programDirs are where programs of an image are looked for: its configuration may say it.
+func programDirs(root string) []string {
+	if config := image.ConfigOf(root); config != nil {
+		for _, e := range config.Env {
+			if list, ok := strings.CutPrefix(e, "PATH="); ok {
+				return lists.Map(strings.Split(list, ":"), func(dir string) string { return strings.TrimPrefix(dir, "/") })
+			}
+		}
+	}
+	return []string{"usr/local/sbin", "usr/local/bin", "usr/sbin", "usr/bin", "sbin", "bin"}
+}
 
 // presenceInRoot looks for f in an unpacked root; "" is one that was not built yet.
 func presenceInRoot(dir string, f execution.File) binary.Presence {
@@ -266,7 +282,7 @@ func presenceInRoot(dir string, f execution.File) binary.Presence {
 		return presenceInTree(root, strings.TrimPrefix(path.Clean(f.Path), "/"), f.Folder)
 	}
 	found := missing
-	for _, d := range programDirs {
+	for _, d := range programDirs(dir) {
 		switch presenceInTree(root, d+"/"+f.Path, false) {
 		case there:
 			return there

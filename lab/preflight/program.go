@@ -10,7 +10,6 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
-	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/measure/execution"
@@ -28,32 +27,39 @@ type Lack struct {
 	Cells      []string `json:"cells"`      // that cannot run without it
 	Packages   []string `json:"packages"`   // Debian packages that bring it
 	Fix        string   `json:"fix"`
+	// runs are the cells whose programs run it, loads those whose load generator does.
+	runs, loads []plan.Place
 }
 
-// ProgramsOn is Programs for every host of the plan that has contenders, in order
-// of their names; hosts returns a host by its name. It skips a host that cannot be
-// reached, or that is not booted into the system that contenders need.
+// ProgramsOn lists what the plan's workloads need from the hosts themselves and the hosts
+// lack, in order of the hosts and of the programs' names; hosts returns a host by its name. It
+// skips a host that cannot be reached, or that is not booted into the system that contenders
+// need, and changes nothing.
 func ProgramsOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, workloads []execution.Runner,
 	hosts func(name string) (conn.Conn, error)) ([]Lack, error) {
-	at := map[string]*plan.Plan{}
+	var all []plan.Contender
+	names := map[string]bool{}
+	if p.Generator != "" {
+		names[p.Generator] = true
+	}
 	for _, c := range p.Contenders {
-		name := cmp.Or(c.Host, env.LocalHost)
-		if c.System != "" {
-			continue
+		if c.System == "" && c.TwinOf == "" {
+			names[hostOf(c)] = true
+			all = append(all, c)
 		}
-		if at[name] == nil {
-			q := *p
-			q.Contenders, at[name] = nil, &q
-		}
-		at[name].Contenders = append(at[name].Contenders, c)
 	}
 	var out []Lack
-	for _, name := range slices.Sorted(maps.Keys(at)) {
+	for _, name := range slices.Sorted(maps.Keys(names)) {
 		host, err := hosts(name)
 		if err != nil {
 			continue // the contenders there have this as their reason
 		}
-		lacks, err := Programs(ctx, at[name], drivers, workloads, host)
+		runs := lists.Filter(all, func(c plan.Contender) bool {
+			d := driver.Named(drivers, c.Driver)
+			return hostOf(c) == name && d != nil && onHostsRoot(d.Doc(), c.Contender)
+		})
+		loads := lists.Filter(all, func(c plan.Contender) bool { return cmp.Or(p.Generator, hostOf(c)) == name })
+		lacks, err := programs(ctx, p, workloads, host, runs, loads)
 		if err != nil {
 			return nil, fault.Op("host "+name, err)
 		}
@@ -69,33 +75,30 @@ func ProgramsOn(ctx context.Context, p *plan.Plan, drivers []driver.Driver, work
 // of a Lack.
 const LoadGenerator = "the load generator"
 
-// Programs lists what the plan's workloads need from the host itself and the
-// host lacks, in order of the programs' names. It changes nothing.
-func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, workloads []execution.Runner,
-	host conn.Conn) ([]Lack, error) {
-	bare := lists.Filter(p.Contenders, func(c plan.Contender) bool {
-		d := driver.Named(drivers, c.Driver)
-		return d != nil && onHostsRoot(d.Doc(), c.Contender) && c.TwinOf == ""
-	})
+// programs lists what a host lacks: runs are the contenders whose programs are the host's, and
+// loads those whose load comes from it.
+func programs(ctx context.Context, p *plan.Plan, workloads []execution.Runner, host conn.Conn,
+	runs, loads []plan.Contender) ([]Lack, error) {
 	var out []Lack
 	installer := sync.OnceValue(func() system.Installer { return installerOf(ctx, host) })
 	present := map[string]bool{}
-	need := func(who, cell, program string, packages []string) error {
-		if k := slices.IndexFunc(out, func(l Lack) bool { return l.Program == program }); k >= 0 {
-			out[k].Contenders, out[k].Cells = with(out[k].Contenders, who), with(out[k].Cells, cell)
-			return nil
-		}
+	// need returns the lack of a program; nil if the host has it.
+	need := func(who, cell, program string, packages []string) (*Lack, error) {
 		if present[program] {
-			return nil
+			return nil, nil
 		}
-		have, err := Has(ctx, host, program)
-		if err == nil && have {
-			present[program] = true
-		} else if err == nil {
-			out = append(out, Lack{Program: program, Contenders: []string{who}, Cells: []string{cell}, Packages: packages,
-				Fix: installer().Line([]string{program}, packages)})
+		k := slices.IndexFunc(out, func(l Lack) bool { return l.Program == program })
+		if k < 0 {
+			have, err := Has(ctx, host, program)
+			if err != nil || have {
+				present[program] = have
+				return nil, err
+			}
+			k = len(out)
+			out = append(out, Lack{Program: program, Packages: packages, Fix: installer().Line([]string{program}, packages)})
 		}
-		return err
+		out[k].Contenders, out[k].Cells = with(out[k].Contenders, who), with(out[k].Cells, cell)
+		return &out[k], nil
 	}
 	for _, cell := range p.Cells {
 		w := execution.Named(workloads, cell.Workload)
@@ -103,17 +106,27 @@ func Programs(ctx context.Context, p *plan.Plan, drivers []driver.Driver, worklo
 			continue // the plan was checked against another catalogue
 		}
 		doc := w.Doc()
-		for _, c := range bare {
+		for _, c := range runs {
 			programs, packages := doc.Needed(c.CellOf(cell.Cell).Params)
 			for _, program := range programs {
-				if err := need(c.Name, cell.Name, program, packages["debian"]); err != nil {
+				l, err := need(c.Name, cell.Name, program, packages["debian"])
+				if err != nil {
 					return nil, err
+				}
+				if l != nil {
+					l.runs = append(l.runs, plan.At(c.Name, cell.Name))
 				}
 			}
 		}
-		for _, program := range doc.PeerPrograms {
-			if err := need(LoadGenerator, cell.Name, program, doc.PeerPackages["debian"]); err != nil {
-				return nil, err
+		for _, c := range loads {
+			for _, program := range doc.PeerPrograms {
+				l, err := need(LoadGenerator, cell.Name, program, doc.PeerPackages["debian"])
+				if err != nil {
+					return nil, err
+				}
+				if l != nil {
+					l.loads = append(l.loads, plan.At(c.Name, cell.Name))
+				}
 			}
 		}
 	}

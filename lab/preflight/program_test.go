@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
 	"bakeoff/measure/execution"
@@ -33,6 +34,9 @@ func (present) Exec(_ context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	return conn.Exit{Code: 127}, nil
 }
 
+// onlySh is the way to a host that has the program sh and no other.
+func onlySh(string) (conn.Conn, error) { return present{}, nil }
+
 // twoShelves is a plan with two contenders and one cell.
 func twoShelves() (*plan.Plan, []driver.Driver) {
 	p := &plan.Plan{Cells: []plan.Cell{{Cell: manifest.Cell{Name: "one", Workload: "dice"}}}}
@@ -44,8 +48,8 @@ func twoShelves() (*plan.Plan, []driver.Driver) {
 
 func TestProgramsTheHostLacks(t *testing.T) {
 	p, drivers := twoShelves()
-	lacks, err := Programs(t.Context(), p, drivers,
-		[]execution.Runner{needy{&dice{}, []string{"sh", "no-such-server"}}}, present{})
+	lacks, err := ProgramsOn(t.Context(), p, drivers,
+		[]execution.Runner{needy{&dice{}, []string{"sh", "no-such-server"}}}, onlySh)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +59,8 @@ func TestProgramsTheHostLacks(t *testing.T) {
 		t.Errorf("lacks %+v", lacks)
 	}
 	var none []driver.Driver
-	if lacks, err = Programs(t.Context(), p, none, []execution.Runner{needy{&dice{}, []string{"x"}}},
-		present{}); err != nil || len(lacks) != 0 {
+	if lacks, err = ProgramsOn(t.Context(), p, none, []execution.Runner{needy{&dice{}, []string{"x"}}},
+		onlySh); err != nil || len(lacks) != 0 {
 		t.Errorf("environments from images need nothing of the host: %+v %v", lacks, err)
 	}
 }
@@ -72,8 +76,14 @@ func (n distant) Doc() workload.Doc {
 // The other end is on the host, whatever the contenders are.
 func TestProgramsTheOtherEndLacks(t *testing.T) {
 	p, _ := twoShelves()
-	lacks, err := Programs(t.Context(), p, nil, []execution.Runner{distant{&dice{}}}, present{})
-	if err != nil || len(lacks) != 1 || lacks[0].Contenders[0] != LoadGenerator || lacks[0].Packages[0] != "a-generator" {
+	lacks, err := ProgramsOn(t.Context(), p, nil, []execution.Runner{distant{&dice{}}}, onlySh)
+	if err != nil || len(lacks) != 1 || lacks[0].Contenders[0] != LoadGenerator || lacks[0].Packages[0] != "a-generator" ||
+		lacks[0].Host != env.LocalHost || len(lacks[0].loads) != 2 {
 		t.Errorf("lacks %+v, %v", lacks, err)
+	}
+	p.Generator = "load"
+	lacks, err = ProgramsOn(t.Context(), p, nil, []execution.Runner{distant{&dice{}}}, onlySh)
+	if err != nil || len(lacks) != 1 || lacks[0].Host != "load" || len(lacks[0].loads) != 2 {
+		t.Errorf("load from another host: lacks %+v, %v", lacks, err)
 	}
 }

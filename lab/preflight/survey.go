@@ -57,6 +57,8 @@ type Survey struct {
 	Absent []Absence
 	// Unfit are cells that the environments of some contenders cannot have.
 	Unfit []Unfit
+	// LeftOut is what a run leaves out because of Lacks, Absent and Unfit.
+	LeftOut []LeftOut
 	// Unmet lists what the hosts cannot provide for all contenders together: disk
 	// space and memory at the same time, or the route to the load generator.
 	Unmet []string
@@ -90,6 +92,7 @@ func Inspect(ctx context.Context, p *plan.Plan, site Site) (Survey, error) {
 		v.addImageRemedy(&s.Absent[i])
 	}
 	s.Unfit = v.unfitCells(ctx, s.Able)
+	s.LeftOut = v.leaveOut(s)
 	s.Unmet = append(v.crowdedDisks(ctx, s.Able), v.checkUplinks(ctx)...)
 	s.Notes = v.allNotes(ctx, s.Able)
 	return s, nil
@@ -147,7 +150,7 @@ func needsPeer(p *plan.Plan, cell plan.Cell, doc workload.Doc) bool {
 	return slices.ContainsFunc(variantsOf(p, cell), func(v variant) bool { return doc.NeedsPeer(v.Params) })
 }
 
-// Able tells whether a contender can run, as far as is known.
+// Able tells whether there can be environments of a contender, as far as is known.
 func (s Survey) Able(contender string) bool {
 	return slices.ContainsFunc(s.Answers, func(a Availability) bool { return a.Contender == contender && a.Answer.OK })
 }
@@ -155,12 +158,13 @@ func (s Survey) Able(contender string) bool {
 // Count returns how many of the contenders can run; the twin, which is the
 // baseline once more, is none of them.
 func (s Survey) Count() (able, all int) {
+	gone, _ := s.Rest()
 	for _, c := range s.plan.Contenders {
 		if c.TwinOf != "" {
 			continue
 		}
 		all++
-		if s.Able(c.Name) {
+		if !gone[c.Name] {
 			able++
 		}
 	}
@@ -174,7 +178,7 @@ func (s Survey) Refusal() error {
 	if len(s.Wrong) > 0 {
 		return errors.Join(s.Wrong...)
 	}
-	if err := MayCompare(s.plan, s.gone); err != nil {
+	if err := MayCompare(s.plan, gone(s.Answers)); err != nil {
 		return err
 	}
 	var errs []error
@@ -195,6 +199,9 @@ func (s Survey) Refusal() error {
 	for _, text := range s.Unmet {
 		errs = append(errs, fault.New(fault.Unsupported, "%s", text))
 	}
+	if len(errs) == 0 {
+		return MayCompare(s.plan, gone(s.Settled()))
+	}
 	return errors.Join(errs...)
 }
 
@@ -204,14 +211,16 @@ func (s Survey) Short() bool {
 	return able < all || len(s.Lacks)+len(s.Absent)+len(s.Unfit) > 0
 }
 
-// gone says why a contender cannot run; "" while it can.
-func (s Survey) gone(contender string) string {
-	for _, a := range s.Answers {
-		if a.Contender == contender && !a.Answer.OK {
-			return "unavailable: " + a.Answer.String()
+// gone returns a function that says why a contender cannot run; "" while it can.
+func gone(answers []Availability) func(contender string) string {
+	return func(contender string) string {
+		for _, a := range answers {
+			if a.Contender == contender && !a.Answer.OK {
+				return "unavailable: " + a.Answer.String()
+			}
 		}
+		return ""
 	}
-	return ""
 }
 
 // MayCompare refuses a run in which no comparison is possible: without its

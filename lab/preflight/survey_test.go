@@ -135,7 +135,8 @@ func TestLookAtContenders(t *testing.T) {
 		}
 	}
 	s := look(t, base+"  - {name: x, driver: strict, volumes: {/d: {backing: \"file:ext4\", size: 9000TiB}}}\n", diceCell)
-	if why := s.gone("x"); !strings.HasPrefix(why, "unavailable: its volumes (lab.yaml:5:40) take 9000TiB below /") ||
+	why := gone(s.Answers)("x")
+	if !strings.HasPrefix(why, "unavailable: its volumes (lab.yaml:5:40) take 9000TiB below /") ||
 		!strings.Contains(why, "are free; write a smaller size:") {
 		t.Errorf("a volume that no disk holds: %q", why)
 	}
@@ -487,6 +488,29 @@ func TestFilesOfAnImage(t *testing.T) {
 	}
 	if got := presenceInRoot("", execution.File{Path: "/srv/mail"}); got != unknown {
 		t.Errorf("an image that was not built: %v", got)
+	}
+}
+
+// The configuration of an image says where its programs are.
+func TestProgramsInThePATHOfAnImage(t *testing.T) {
+	dir := t.TempDir()
+	root := filepath.Join(dir, "root")
+	if err := os.MkdirAll(filepath.Join(root, "usr/local/go/bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "usr/local/go/bin/go"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	file := execution.File{Path: "go"}
+	if got := presenceInRoot(root, file); got != missing {
+		t.Errorf("without a configuration: %v", got)
+	}
+	const config = `{"config": {"env": ["LANG=C", "PATH=/usr/local/go/bin:/usr/bin"]}}`
+	if err := os.WriteFile(filepath.Join(dir, "image.json"), []byte(config), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got := presenceInRoot(root, file); got != there {
+		t.Errorf("in the PATH of the image: %v", got)
 	}
 }
 

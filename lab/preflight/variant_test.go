@@ -18,7 +18,7 @@ func TestProgramsOfVariants(t *testing.T) {
 	const contenders = "  - {name: base, driver: shelf, params: {try: {argv: [%s]}}}\n" +
 		"  - {name: other, driver: shelf, params: {try: {argv: [/no/such/tool, -9]}}}\n"
 	const cells = "  - {name: try, workload: command, primary: true}\n"
-	s := look(t, strings.Replace(contenders, "%s", "sh", 1), cells)
+	s := look(t, strings.Replace(contenders, "%s", "sh", 1), cells+diceCell)
 	if len(s.Absent) != 1 || s.Absent[0].Everywhere || !slices.Equal(s.Absent[0].Contenders, []string{"other"}) ||
 		!strings.Contains(s.Absent[0].Fix, "params: {try: {argv: …}}") || s.Refusal() != nil || !s.Short() {
 		t.Errorf("absent %+v, refused %v", s.Absent, s.Refusal())

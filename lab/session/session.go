@@ -3,6 +3,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -177,7 +178,7 @@ func (s *Session) Measure(ctx context.Context, o Options) (out trial.Outcome, er
 	if s.others = <-others; s.others != nil && s.others.Disturb() {
 		progress(s.others.String() + ": intervals may be wider; measure when the machine is idle")
 	}
-	answers, err := s.survey(ctx, reached, progress)
+	seen, err := s.survey(ctx, reached, progress)
 	if err != nil {
 		return out, err
 	}
@@ -201,7 +202,8 @@ func (s *Session) Measure(ctx context.Context, o Options) (out trial.Outcome, er
 	}
 	out, err = trial.Run(ctx, trial.Options{
 		Plan: s.Plan, Run: s.run, Drivers: s.Drivers, Workloads: executionall.Runners(),
-		Answers: answers, Env: leases.Local, Hosts: leases.Others, Boxes: reached.Boxes, Unreached: reached.Unreached,
+		Answers: seen.Settled(), LeftOut: seen.LeftOut, Env: leases.Local,
+		Hosts: leases.Others, Boxes: reached.Boxes, Unreached: reached.Unreached,
 		Budget: o.Budget, Events: o.Events, Others: s.others, Proofs: diagnosis.Standing(ctx, o.At),
 	})
 	if created && fault.Is(err, fault.Unsupported) {
@@ -246,18 +248,18 @@ func (s *Session) Others() *store.Others { return s.others }
 // reports once what is missing, and refuses a run in which nothing could be
 // compared.
 func (s *Session) survey(ctx context.Context, reached *hosts.Connected,
-	progress func(string)) ([]preflight.Availability, error) {
+	progress func(string)) (preflight.Survey, error) {
 	site := reached.Site(s.Drivers)
 	site.Sources, site.Folder = s.sources, s.named.Folder
 	seen, err := preflight.Inspect(ctx, s.Plan, site)
 	if err == nil {
 		err = seen.Refusal()
 	}
-	if err == nil && s.Words != nil {
-		err = typedAbsence(seen)
+	if s.Words != nil && (err == nil || fault.Is(err, fault.Unsupported)) {
+		err = cmp.Or(typedAbsence(seen), err)
 	}
 	if err != nil {
-		return nil, err
+		return seen, err
 	}
 	for _, note := range seen.Notes {
 		progress(note)
@@ -271,7 +273,7 @@ func (s *Session) survey(ctx context.Context, reached *hosts.Connected,
 	for _, x := range seen.Absent {
 		progress(s.absence(x))
 	}
-	return seen.Answers, nil
+	return seen, nil
 }
 
 // typedAbsence refuses files that somebody typed and that no contender has which should run

@@ -22,7 +22,7 @@ func ReadJournal(r io.Reader) (lines []Line, end int64, err error) { return jour
 // check reports whether a line is valid at its place.
 func (l Line) check(first bool) error {
 	switch l.Type {
-	case LinePlan, LineEnvironment, LineTrial, LineBlock, LineResume, LineCalibration, LineOthers, LineBoot,
+	case LinePlan, LineUnfit, LineEnvironment, LineTrial, LineBlock, LineResume, LineCalibration, LineOthers, LineBoot,
 		LineLabels, LineEnd:
 	default:
 		return fmt.Errorf("unknown line type %q", l.Type)
@@ -35,6 +35,9 @@ func (l Line) check(first bool) error {
 	}
 	if (l.Type == LineTrial) != (l.Trial != nil) {
 		return fmt.Errorf("the line type %q and the fields of a trial do not match", l.Type)
+	}
+	if (l.Type == LineUnfit) != (len(l.Cells) > 0) {
+		return fmt.Errorf("the line type %q and the list of cells do not match", l.Type)
 	}
 	if (l.Type == LineCalibration) != (l.Calibration != nil) {
 		return fmt.Errorf("the line type %q and the file of a calibration do not match", l.Type)

@@ -32,6 +32,7 @@ const JournalSchema = "bakeoff/journal/v1"
 // The types of a line in the journal.
 const (
 	LinePlan        = "plan"        // the first: the plan's hash
+	LineUnfit       = "unfit"       // before the first trial: cells that a contender cannot run
 	LineEnvironment = "environment" // one was created, or could not be
 	LineTrial       = "trial"
 	LineBoot        = "boot"  // a machine was booted into a system, or could not be
@@ -68,6 +69,8 @@ type Line struct {
 	Instance  string `json:"instance,omitempty"`
 	Status    Status `json:"status,omitempty"`
 	Reason    string `json:"reason,omitempty"`
+	// unfit
+	Cells []string `json:"cells,omitempty"`
 	// environment
 	// Gone says that the contender takes part no longer.
 	Gone     bool  `json:"gone,omitempty"`

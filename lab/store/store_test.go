@@ -394,6 +394,23 @@ func TestCalibrationIsNamedInTheJournal(t *testing.T) {
 	}
 }
 
+// A line about cells that cannot run names them, and no other line does.
+func TestCellsInALine(t *testing.T) {
+	r := create(t)
+	if err := r.Append(Line{Type: LineUnfit, Contender: "crun", Cells: []string{"wrk"}, Reason: "no wrk"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []Line{{Type: LineUnfit, Contender: "crun"}, {Type: LineEnvironment, Cells: []string{"wrk"}}} {
+		if err := r.Append(l); err == nil {
+			t.Errorf("%+v was written", l)
+		}
+	}
+	lines, err := r.Journal()
+	if last := lines[len(lines)-1]; err != nil || last.Type != LineUnfit || last.Cells[0] != "wrk" {
+		t.Errorf("%+v, %v", last, err)
+	}
+}
+
 func TestOpenSaysWhatIsNoRun(t *testing.T) {
 	if _, err := Open(filepath.Join(t.TempDir(), "none")); !fault.Is(err, fault.NotFound) {
 		t.Errorf("no folder: %v", err)

@@ -29,6 +29,9 @@ type Options struct {
 	Boxes map[string]*env.Box
 	// Answers are those of preflight.Inspect, so that no driver is asked twice; nil asks now.
 	Answers []preflight.Availability
+	// LeftOut are cells that contenders cannot run, as preflight.Inspect lists them. No block
+	// tries them. A run that continues leaves out those of its beginning.
+	LeftOut []preflight.LeftOut
 	// Unreached says why a host of the plan is not among them.
 	Unreached map[string]error
 	// Proofs gives, by name, the proof on this machine for drivers that are

@@ -182,9 +182,12 @@ func (r *runner) create(ctx context.Context, b plan.Block, s *side) (*environmen
 	return nil, nil
 }
 
-// prepareCells brings every cell of the block to where trials can run.
+// prepareCells brings the contender's cells of the block to where trials can run.
 func (r *runner) prepareCells(ctx context.Context, en *environment, s *side, b plan.Block) error {
 	for _, v := range b.Visits {
+		if !slices.Contains(v.Order, s.Name) {
+			continue // another boot visits it, or nobody does
+		}
 		if err := r.prepareCell(ctx, en, s, v.Cell); err != nil {
 			return err
 		}

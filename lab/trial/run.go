@@ -38,7 +38,8 @@ type runner struct {
 	fallen    int              // boots in a row that failed
 	refused   error            // a boot brought what ends the run
 	alike     alike            // of the last blocks
-	hopeless  string           // why no further block can count; "" if one may
+	unfit     map[plan.Place]bool
+	hopeless  string // why no further block can count; "" if one may
 }
 
 // side is a contender with what it takes to run it.
@@ -83,7 +84,7 @@ func Run(ctx context.Context, o Options) (Outcome, error) {
 	}
 	r := &runner{Options: o, reader: evidence.NewReader(o.Run, execution.Parsers(o.Workloads)), began: o.Now(),
 		planned: o.Plan.Planned(), done: map[int]bool{}, kept: map[string]*environment{}, described: map[string]bool{},
-		warned: map[string]bool{}}
+		warned: map[string]bool{}, unfit: map[plan.Place]bool{}}
 	if err := r.resume(); err != nil {
 		return Outcome{}, err
 	}
@@ -118,6 +119,8 @@ func (r *runner) resume() error {
 	begun, resumed := map[int]bool{}, false
 	for _, l := range lines {
 		switch l.Type {
+		case store.LineUnfit:
+			r.leaveOut(l.Contender, l.Cells)
 		case store.LineBlock:
 			r.done[l.Block] = true
 			if l.Status == store.OK {
@@ -135,7 +138,7 @@ func (r *runner) resume() error {
 		}
 	}
 	if !resumed {
-		return nil
+		return r.journalLeftOut()
 	}
 	// A run that cannot be continued is not written to.
 	if err := r.analyse(); err != nil {
@@ -162,6 +165,29 @@ func (r *runner) resume() error {
 	return r.analyse()
 }
 
+// journalLeftOut journals the cells that contenders cannot run, before anything is measured: a
+// cell that was left out later could be left out because of its values.
+func (r *runner) journalLeftOut() error {
+	for _, o := range r.LeftOut {
+		cells := lists.Filter(o.Cells, func(cell string) bool { return !r.unfit[plan.At(o.Contender, cell)] })
+		if len(cells) == 0 {
+			continue // an earlier process was killed before its first trial
+		}
+		if err := r.Run.Append(store.Line{Type: store.LineUnfit, At: r.Now().UTC(), Contender: o.Contender, Cells: cells,
+			Reason: o.Reason}); err != nil {
+			return err
+		}
+		r.leaveOut(o.Contender, cells)
+	}
+	return nil
+}
+
+func (r *runner) leaveOut(contender string, cells []string) {
+	for _, cell := range cells {
+		r.unfit[plan.At(contender, cell)] = true
+	}
+}
+
 // blocks runs blocks until there is a reason to stop, and returns it.
 func (r *runner) blocks(ctx context.Context) (ended string, err error) {
 	for {
@@ -185,7 +211,7 @@ func (r *runner) blocks(ctx context.Context) (ended string, err error) {
 		case r.spent():
 			return analysis.EndedBudget, nil
 		}
-		if err := r.block(ctx, b.Without(r.left())); err != nil {
+		if err := r.block(ctx, b.Without(r.left(), r.unfit)); err != nil {
 			return "", err
 		}
 	}

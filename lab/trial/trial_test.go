@@ -173,12 +173,15 @@ contenders:
   - {name: base, driver: shelf}
 `
 
-func newBench(t testing.TB, contenders, design string) *bench {
+func newBench(t testing.TB, contenders, design string, cells ...string) *bench {
 	t.Helper()
 	b := &bench{t: t, base: t.TempDir(), shelf: &shelf{name: "shelf"}, dice: &dice{}}
 	b.drivers = []driver.Driver{b.shelf, &shelf{name: "absent"}, &shelf{name: "second"}}
-	b.lab = []byte(labHead + contenders + "baseline: base\ncells:\n  - {name: one, workload: dice, " +
-		"primary: true}\ndesign: {" + design + "}\n")
+	b.lab = []byte(labHead + contenders + "baseline: base\ncells:\n")
+	for _, cell := range append([]string{"one"}, cells...) {
+		b.lab = append(b.lab, "  - {name: "+cell+", workload: dice, primary: true}\n"...)
+	}
+	b.lab = append(b.lab, "design: {"+design+"}\n"...)
 	cat := preflight.CatalogueOf(b.drivers, []execution.Runner{b.dice})
 	lab, err := manifest.Parse("bakeoff.yaml", b.lab, cat, "")
 	if err != nil {

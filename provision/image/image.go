@@ -186,6 +186,16 @@ func (s *Store) Root(req Request) string {
 	return filepath.Join(dir, rootDir)
 }
 
+// ConfigOf returns the configuration of the image whose root Store.Root returned; nil if the image
+// has none.
+func ConfigOf(root string) *layout.Config {
+	img, err := readDescription(filepath.Join(filepath.Dir(root), description))
+	if err != nil {
+		return nil
+	}
+	return img.Config
+}
+
 // The files next to an image.
 const (
 	description = "image.json"
