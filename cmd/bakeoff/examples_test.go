@@ -33,6 +33,9 @@ func TestExamplesCanDecide(t *testing.T) {
 			t.Error(err)
 			continue
 		}
+		if err := lab.Keep(nil); err != nil {
+			t.Error(err)
+		}
 		lab.Files = nil
 		for i := range lab.Contenders {
 			lab.Contenders[i].Files = nil // a plan has their hashes, which take no time

@@ -134,6 +134,8 @@ type Cell struct {
 	Name     string       `json:"name"`
 	Workload string       `json:"workload"`
 	Params   param.Values `json:"params"`
+	// Profiles are those whose runs contain the cell; nil: every run does.
+	Profiles []string `json:"-"`
 	// Primary names the metrics that get a verdict; empty: none.
 	Primary []string `json:"primary"`
 	// Files are placed in the environments of all contenders.

@@ -481,6 +481,9 @@ func (r *resolver) cells(l *Lab, n *yamltree.Node) {
 			r.absolute(w, w.Volume, params.Get(w.Volume))
 			r.primary(&c, w, item.Get("primary"))
 		}
+		if p := r.sub(item, "profiles", yamltree.Sequence); p != nil {
+			c.Profiles = r.texts(p)
+		}
 		l.Cells = append(l.Cells, c)
 	}
 }

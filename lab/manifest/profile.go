@@ -30,6 +30,20 @@ func (r *resolver) profiles(l *Lab, root *yamltree.Node, base sources) {
 		}
 	}
 	slices.Sort(l.Profiles)
+	for _, cell := range mappings(r.sub(root, "cells", yamltree.Sequence)) {
+		list := r.sub(cell, "profiles", yamltree.Sequence)
+		if list == nil || r.bad[list] {
+			continue
+		}
+		if len(list.Items) == 0 {
+			r.fail(list, "name a profile, or remove the cell", "profiles is empty, so no run has the cell")
+		}
+		for _, item := range list.Items {
+			if !r.bad[item] && !slices.Contains(l.Profiles, item.Text) {
+				r.fail(item, yamltree.Meant(item.Text, l.Profiles), "there is no profile %s", yamltree.Show(item.Text))
+			}
+		}
+	}
 	if l.Profile != "" && !slices.Contains(l.Profiles, l.Profile) {
 		at := yamltree.Position{Line: 1, Column: 1}
 		if n != nil {

@@ -314,6 +314,9 @@ func cellShape(cat Catalogue) *shape {
 	cell := fieldsOf(
 		field{name: "name", doc: "Name in every result.", shape: named(), required: true},
 		field{name: "workload", doc: "Workload to run.", shape: enum(workloadNames(cat)...), required: true},
+		field{name: "profiles", doc: "Profiles whose runs contain the cell. Without the key, every run contains it. A run " +
+			"without --profile does not contain a cell with the key; --only names it nevertheless.",
+			shape: listOf(named()).eg("[full]")},
 		field{name: "sweep", doc: "A sweep of every contender at this cell: see the sweep of a contender.",
 			shape: sweepShape()},
 		filesField("the environments of all contenders, if the cell is measured"),
