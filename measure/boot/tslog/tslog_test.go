@@ -186,6 +186,7 @@ func TestTheWaysToSaveATslog(t *testing.T) {
 		"debug.tslog: \n" + entries + "machdep.tsc_freq: 2400000000\n":                             {2.4e9, 0},
 		"debug.tslog = " + entries + "machdep.tsc_freq = 2400000000\n":                             {2.4e9, 0},
 		entries + "kern.timecounter.tc.ARM MPCore Timecounter.frequency: 24000000\n":               {24e6, 0},
+		entries + "1 0 x 0 \"/sbin/init\" \"\"\n":                                                  {0, 1},
 		"login: root\nLOG BEGIN\n" + entries + "LOG END\n# ":                                       {0, 1},
 		strings.Replace(entries, "0x1 2", "lo0: link state changed to UP\n0x1 2", 1) + "0x1 34200": {0, 1},
 		strings.ReplaceAll(entries, "\n", "\r\n") + "2400000000\r\n":                               {2.4e9, 0},

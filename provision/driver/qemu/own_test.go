@@ -2,6 +2,7 @@ package qemu
 
 import (
 	"encoding/binary"
+	"errors"
 	"maps"
 	"net/netip"
 	"os"
@@ -289,6 +290,33 @@ func TestOptionsThatANetBSDKernelCannotHave(t *testing.T) {
 		if (err == nil) != (tt.says == "") || err != nil && (!strings.Contains(err.Error(), tt.says) ||
 			!strings.Contains(fault.Fix(err), tt.fix)) {
 			t.Errorf("%s: %v, want %q and %q", name, err, tt.says, tt.fix)
+		}
+	}
+}
+
+// The error of a NetBSD guest whose console printed nothing says how its kernel prints.
+func TestASilentGuestGetsAHint(t *testing.T) {
+	silent := errors.New("the agent did not answer in time")
+	for what, tt := range map[string]struct {
+		options options
+		printed string
+		err     error
+		want    string
+	}{
+		"nothing printed": {options{system: systemNetBSD, kernel: "/k", append: "root=ld0a"}, "", silent, "console=com"},
+		"a console":       {options{system: systemNetBSD, kernel: "/k", append: "console=com"}, "", silent, ""},
+		"printed":         {options{system: systemNetBSD, kernel: "/k"}, "NetBSD 10.99.12", silent, ""},
+		"Linux":           {options{system: systemLinux, kernel: "/k"}, "", silent, ""},
+		"it answered":     {options{system: systemNetBSD, kernel: "/k"}, "", nil, ""},
+	} {
+		in := &Instance{guest: &qemu.Guest{Process: &guest.Process{}}}
+		if _, err := in.guest.Process.Write([]byte(tt.printed)); err != nil {
+			t.Fatal(err)
+		}
+		err := in.hintConsole(tt.err, tt.options)
+		if got := fault.Fix(err); (got == "") != (tt.want == "") || !strings.Contains(got, tt.want) ||
+			(err == nil) != (tt.err == nil) {
+			t.Errorf("%s: %v, fix %q, want %q", what, err, got, tt.want)
 		}
 	}
 }
