@@ -65,6 +65,7 @@ run:
 # tests of IMAGES, with all capabilities and the network, first make those that lane 2 uses.
 # Tests of the whole program stay in lane 1, too: e2e.LeavesNothing looks into the cache of
 # images, where others kill builds, and machines that are reached over SSH share a state.
+# Those in APART use no image, and have a cache and such a state of their own (e2e.MainApart).
 # The flags are those of build, so that every package is compiled once;
 # without DWARF, tests are linked faster. check looks for what vet would find. No
 # result of an earlier run is used. A package that hangs fails after 25 minutes, in which it
@@ -75,7 +76,7 @@ SHARED = reach/conn/local|cmd/bakeoff/e2e
 HARMLESS = provision/proof|lab/trial|$(FAKED)|$(RUNNERS)|$(APART)
 FAKED = provision/driver/(bhyve|vmm)
 RUNNERS = measure/execution/all|measure/workload/((cms|external)/runner|http/load)|cmd/bakeoff-agent
-APART = $(DRIVERS)|provision/vm/filter|reach/conn/ssh|prepare/install/engine
+APART = $(DRIVERS)|provision/vm/filter|reach/conn/ssh|prepare/install/engine|cmd/bakeoff/e2e/(queue|gates)
 DRIVERS = provision/driver/(chroot|bwrap|oci|nspawn|lxc|jail|zone|qemu|firecracker|docker|podman|machine|vm)
 IMAGES = ./provision/proof ./provision/driver/qemu ./provision/driver/vm
 TEST = CGO_ENABLED=0 $(GO) test -json -trimpath -ldflags=-w -vet=off -count=1 -timeout 25m
@@ -90,10 +91,11 @@ test:
 	rest=$$(echo "$$all" | grep -vxF "$$harmless" | grep -vxF "$$shared"); \
 	$(GO) test -trimpath -ldflags=-w -vet=off -count=1 -timeout 30m -run '^TestImages$$' $(IMAGES); \
 	{ held=$$(mktemp) || exit 1; trap 'rm -f "$$held"' EXIT; trap 'kill $$! 2>/dev/null; exit 130' INT TERM; \
+	  export BAKEOFF_TEST_PROGRAMS='$(CURDIR)'; \
 	  BAKEOFF_TEST_APART='$(APART)' $(TEST) -p 2 -exec "'$(CURDIR)/base/suite/apart.sh'" \
 	    $$harmless $$rest >"$$held" 2>&1 & \
 	  echo 'lane 1: packages that change the machine, one after another'; \
-	  BAKEOFF_TEST_PROGRAMS='$(CURDIR)' $(TEST) -p 2 -exec "flock -o '$(CURDIR)/Makefile'" $$shared; \
+	  $(TEST) -p 2 -exec "flock -o '$(CURDIR)/Makefile'" $$shared; \
 	  wait; echo 'lane 2: packages that leave the machine as it is'; cat "$$held"; \
 	} 2>&1 | $(GO) run ./cmd/testsummary $${CI:+-refuse 'apt-get install'} $$harmless $$shared $$rest
 

@@ -1,4 +1,4 @@
-package gates
+package labs
 
 import (
 	"encoding/json"
