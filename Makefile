@@ -66,7 +66,7 @@ run:
 # Tests of the whole program stay in lane 1, too: e2e.LeavesNothing looks into the cache of
 # images, where others kill builds, and machines that are reached over SSH share a state.
 # Those in APART use no image, and have a cache and such a state of their own (e2e.MainApart).
-# The flags are those of build, so that every package is compiled once;
+# The flags are those of build and static, so that every package is compiled once;
 # without DWARF, tests are linked faster. check looks for what vet would find. No
 # result of an earlier run is used. A package that hangs fails after 25 minutes, in which it
 # may have to wait for the one before it.
@@ -79,7 +79,7 @@ RUNNERS = measure/execution/all|measure/workload/((cms|external)/runner|http/loa
 APART = $(DRIVERS)|provision/vm/filter|reach/conn/ssh|prepare/install/engine|cmd/bakeoff/e2e/(queue|gates)
 DRIVERS = provision/driver/(chroot|bwrap|oci|nspawn|lxc|jail|zone|qemu|firecracker|docker|podman|machine|vm)
 IMAGES = ./provision/proof ./provision/driver/qemu ./provision/driver/vm
-TEST = CGO_ENABLED=0 $(GO) test -json -trimpath -ldflags=-w -vet=off -count=1 -timeout 25m
+TEST = CGO_ENABLED=0 $(GO) test -trimpath -ldflags=-w -vet=off -count=1
 test:
 	./setup.sh run test
 	@$(MAKE) --no-print-directory build
@@ -89,26 +89,28 @@ test:
 	harmless=$$(echo "$$all" | grep -E '^bakeoff/($(HARMLESS))$$' | sort -r); \
 	shared=$$(echo "$$links" | grep -E ' bakeoff/($(SHARED))( |$$)' | cut -d' ' -f1 | grep -vxF "$$harmless"); \
 	rest=$$(echo "$$all" | grep -vxF "$$harmless" | grep -vxF "$$shared"); \
-	$(GO) test -trimpath -ldflags=-w -vet=off -count=1 -timeout 30m -run '^TestImages$$' $(IMAGES); \
+	$(TEST) -timeout 30m -run '^TestImages$$' $(IMAGES); \
 	{ held=$$(mktemp) || exit 1; trap 'rm -f "$$held"' EXIT; trap 'kill $$! 2>/dev/null; exit 130' INT TERM; \
 	  export BAKEOFF_TEST_PROGRAMS='$(CURDIR)'; \
-	  BAKEOFF_TEST_APART='$(APART)' $(TEST) -p 2 -exec "'$(CURDIR)/base/suite/apart.sh'" \
+	  BAKEOFF_TEST_APART='$(APART)' $(TEST) -json -timeout 25m -p 2 -exec "'$(CURDIR)/base/suite/apart.sh'" \
 	    $$harmless $$rest >"$$held" 2>&1 & \
 	  echo 'lane 1: packages that change the machine, one after another'; \
-	  $(TEST) -p 2 -exec "flock -o '$(CURDIR)/Makefile'" $$shared; \
+	  $(TEST) -json -timeout 25m -p 2 -exec "flock -o '$(CURDIR)/Makefile'" $$shared; \
 	  wait; echo 'lane 2: packages that leave the machine as it is'; cat "$$held"; \
-	} 2>&1 | $(GO) run ./cmd/testsummary $${CI:+-refuse 'apt-get install'} $$harmless $$shared $$rest
+	} 2>&1 | CGO_ENABLED=0 $(GO) run -trimpath ./cmd/testsummary $${CI:+-refuse 'apt-get install'} \
+	  $$harmless $$shared $$rest
 
 check: static race cross
 static: fmt vet staticcheck wings
+vet staticcheck wings: export CGO_ENABLED = 0
 fmt:
 	@out=$$(gofmt -l .); [ -z "$$out" ] || { echo "gofmt would change: $$out"; exit 1; }
 vet:
-	$(GO) vet ./...
+	$(GO) vet -trimpath ./...
 staticcheck:
-	$(GO) tool staticcheck ./...
+	GOFLAGS='$(GOFLAGS) -trimpath' $(GO) tool staticcheck ./...
 wings:
-	$(GO) test .
+	$(GO) test -trimpath .
 race:
 	@command -v $${CC:-cc} >/dev/null || ./setup.sh check
 	$(GO) test -race -short ./...
@@ -116,8 +118,8 @@ race:
 # go build ./... would link two dozen programs, which takes a minute of CPU time a system.
 cross:
 	@for p in $(PLATFORMS); do echo "build $$p"; \
-		export GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0; $(GO) list -export ./... >/dev/null && \
-			$(GO) build -ldflags=-w -o /dev/null ./cmd/bakeoff ./cmd/bakeoff-agent || exit 1; done
+		export GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0; $(GO) list -trimpath -export ./... >/dev/null && \
+			$(GO) build -trimpath -ldflags=-w -o /dev/null ./cmd/bakeoff ./cmd/bakeoff-agent || exit 1; done
 	@echo 'vet the agent for windows/amd64'; \
 	agent=$$(GOOS=windows GOARCH=amd64 $(GO) list -deps ./cmd/bakeoff-agent | grep '^bakeoff/') && \
 		GOOS=windows GOARCH=amd64 CGO_ENABLED=0 $(GO) vet $$agent
