@@ -28,7 +28,7 @@ cells: [{name: x, workload: crypto, params: {algorithm: sha256}, primary: true}]
 		{", address: box.example", "bare", "b", "not the address of a machine"},
 		{", address: 0.0.0.0", "bare", "b", "not the address of a machine"},
 		{"", "bare", "c", "on the host that generates its load"},
-		{"", "host", "b", "the comparison would be of two links"},
+		{"", "host", "b", "the comparison would measure two different links"},
 	} {
 		l, err := Parse("lab.yaml", []byte(fmt.Sprintf(lab, tt.address, tt.driver, tt.host)), cat, "")
 		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {

@@ -201,7 +201,7 @@ func (r *resolver) generator(l *Lab, root *yamltree.Node) {
 		case bare:
 			r.Add(n.Position, "use the driver machine for all contenders, or for none, or remove generator",
 				"contender %s is reached over an uplink, and other contenders are bare machines with their own network: the "+
-					"comparison would be of two links", yamltree.Show(c.Name))
+					"comparison would measure two different links", yamltree.Show(c.Name))
 		case len(l.Hosts[c.Host].Switch) > 0:
 			r.Add(n.Position, "remove generator", "host %s is switched between systems and cannot have an uplink",
 				yamltree.Show(c.Host))

@@ -297,8 +297,8 @@ func contenderShape(cat Catalogue, resources []field) *shape {
 		{name: "sweep", doc: "A name and its values: a list, or {from: 1, to: 9, step: 2}. Each value makes one contender, " +
 			"called CONTENDER-NAME-VALUE, and the page shows a curve. The value replaces {NAME} in env, in packages, in " +
 			"tuning, in the contender's own volumes and in the parameters of cells. If NAME is cpus, quota, memory, image, an " +
-			"option of the driver, or a parameter of a cell's workload, that gets the value. The baseline may name the " +
-			"contender: then it is the one with the first value.",
+			"option of the driver, or a parameter of a cell's workload, bakeoff sets it to the value. The baseline may name " +
+			"the contender: the baseline is then the one with the first value.",
 			shape: sweepShape()},
 		filesField("its environments. A file of a contender replaces that of the lab or of a cell with the same " +
 			"`to`"),
@@ -354,12 +354,12 @@ func designShape() *shape {
 			shape: one(param.Bool), def: "true"},
 		field{name: "budget", doc: "Time limit. bakeoff starts no block that would end later. Without it, there is no limit.",
 			shape: one(param.Duration)},
-		field{name: "blocks", doc: "Largest number of blocks; later looks are dropped. Below the first look, no verdict is " +
-			"possible.",
+		field{name: "blocks", doc: "Largest number of blocks; later looks are dropped. If it is smaller than the first " +
+			"look, no verdict is possible.",
 			shape: bounded(param.Int, 1, maxBlocks)},
-		field{name: "exact-trials", doc: "Number of trials of each side that must agree before bakeoff calls a metric " +
-			"that can repeat itself exactly, such as instructions, deterministic, and gives the verdict without a look. " +
-			"With mirror, a block has two trials of each side.",
+		field{name: "exact-trials", doc: "For metrics that can repeat themselves exactly, such as instructions: number of " +
+			"trials of each side that must agree. bakeoff then calls the metric deterministic, and gives the verdict without " +
+			"a look. With mirror, a block has two trials of each side.",
 			shape: bounded(param.Int, analysis.Repeats, 2*maxBlocks), def: fmt.Sprint(analysis.Repeats)},
 	)
 }

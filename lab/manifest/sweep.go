@@ -16,7 +16,7 @@ import (
 
 const (
 	sweepPattern = `[A-Za-z][A-Za-z0-9_-]{0,39}`
-	sweepRule    = "write the name of what changes, like threads"
+	sweepRule    = "write the name of the setting that changes, like threads"
 )
 
 // sweepShape is the shape of a sweep: one name with its values.

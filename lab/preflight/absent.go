@@ -141,7 +141,7 @@ func (v inspector) uncertainFiles(ctx context.Context, able func(string) bool) (
 			}
 		}
 		for _, p := range paths {
-			out = append(out, fmt.Sprintf("cell %s needs %s, and plan cannot see whether %s will have it: the image is not "+
+			out = append(out, fmt.Sprintf("cell %s needs %s, but plan cannot check whether %s will have it: the image is not "+
 				"built yet", cell.Name, p, strings.Join(names[p], ", ")))
 		}
 	}

@@ -127,7 +127,7 @@ func (v inspector) checkMemory(_ context.Context, d driver.Driver, _ conn.Conn, 
 			what = "memory, with the files in volume " + vol.Path + " (tmpfs)"
 		}
 		if memory > 0 && needs >= memory {
-			return fault.WithFix(fault.New(fault.Unsupported, "cell %s needs %s of %s, and an environment has %s%s",
+			return fault.WithFix(fault.New(fault.Unsupported, "cell %s needs %s of %s, but an environment has only %s%s",
 				cell.Name, needs, what, wholeMiB(memory), askedAt(c, "memory")), "give it more memory, or make the cell smaller")
 		}
 	}
@@ -142,13 +142,14 @@ func (v inspector) checkFilesFit(ctx context.Context, e environment, vol manifes
 	case vol.Backing == volume.Dir:
 		free, err := volume.Free(ctx, e.host, state)
 		if err == nil && files > free {
-			return fault.WithFix(fault.New(fault.Unsupported, "the files in volume %s take %s below %s, where %s are free",
+			return fault.WithFix(fault.New(fault.Unsupported, "the files in volume %s take %s below %s, but only %s are free "+
+				"there",
 				vol.Path, files, state, wholeMiB(free)),
 				"make the cell smaller, or set BAKEOFF_STATE to a folder on a larger disk")
 		}
 	case vol.Size > 0 && files >= vol.Size && e.system != "" && e.system != "linux":
-		return fault.WithFix(fault.New(fault.Unsupported, "the files in volume %s take %s of its %s, and %s keeps data of "+
-			"its own in a volume, too", vol.Path, files, vol.Size, e.system), "write a larger size of the volume")
+		return fault.WithFix(fault.New(fault.Unsupported, "the files in volume %s take %s of its %s, but %s also needs room "+
+			"in a volume for its own data", vol.Path, files, vol.Size, e.system), "write a larger size: for the volume")
 	}
 	return nil
 }

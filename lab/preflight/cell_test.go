@@ -109,14 +109,14 @@ func TestCellsThatNoEnvironmentCanHave(t *testing.T) {
 		{"on Windows", "driver: windows", cell("workload: crypto"), ""},
 		{"a buffer larger than the memory", "driver: roomy, memory: 64MiB", cell("workload: memory, params: {block: 64MiB}"),
 
-			"cell one needs 64MiB of memory, and an environment has 64MiB (lab.yaml:3:47); give it more memory"},
+			"cell one needs 64MiB of memory, but an environment has only 64MiB (lab.yaml:3:47); give it more memory"},
 		{"a copy of half the memory", "driver: roomy, memory: 64MiB",
 			cell("workload: memory, params: {op: copy, block: 32MiB}"), "cell one needs 64MiB of memory"},
 		{"less than the memory", "driver: roomy, memory: 64MiB", cell("workload: memory, params: {block: 16MiB}"), ""},
 		{"a file in memory that is larger", "driver: roomy" + tmpfs,
 			cell("workload: files, params: {op: copy, size: 128MiB}"),
 
-			"cell one needs 262152KiB of memory, with the files in volume /data (tmpfs), and an environment has 256MiB"},
+			"cell one needs 262152KiB of memory, with the files in volume /data (tmpfs), but an environment has only 256MiB"},
 		{"several files in memory", "driver: roomy" + tmpfs,
 			cell("workload: files, params: {op: seq-read, size: 128MiB}") +
 				"  - {name: two, workload: fio, params: {size: 128MiB, direct: false}}\n",
@@ -128,8 +128,8 @@ func TestCellsThatNoEnvironmentCanHave(t *testing.T) {
 		{"as large as its volume on another system", "driver: netbsd" + volume("backing: tmpfs, size: 64MiB"),
 			cell("workload: files, params: {op: seq-read}"),
 
-			one + "the files in volume /data take 64MiB of its 64MiB, and netbsd keeps data of its own in a volume, too; " +
-				"write a larger size"},
+			one + "the files in volume /data take 64MiB of its 64MiB, but netbsd also needs room in a volume for its " +
+				"own data; write a larger size"},
 		{"larger than the disk", "driver: roomy, volumes: {/data: {backing: dir}}",
 			cell("workload: files, params: {op: seq-read, block: 1MiB, size: 8TiB, time: 1s}"),
 			one + "the files in volume /data take 8TiB below"},

@@ -38,11 +38,11 @@ func Enough(a driver.Availability, c manifest.Contender, cpus int, memory unit.B
 	}
 	switch {
 	case c.CPUs > cpus:
-		return driver.Availability{Reason: fmt.Sprintf("it asks for %d CPUs%s, and its host has %d", c.CPUs,
+		return driver.Availability{Reason: fmt.Sprintf("it asks for %d CPUs%s, but its host has %d", c.CPUs,
 			locationOf(c, "cpus"), cpus),
 			Fix: fmt.Sprintf("write cpus: %d or less", cpus), Facts: a.Facts}
 	case memory > 0 && c.Memory > memory:
-		return driver.Availability{Reason: fmt.Sprintf("it asks for %s of memory%s, and its host has %s", c.Memory,
+		return driver.Availability{Reason: fmt.Sprintf("it asks for %s of memory%s, but its host has %s", c.Memory,
 			locationOf(c, "memory"), wholeMiB(memory)),
 			Fix: fmt.Sprintf("write memory: %s or less", wholeMiB(memory)), Facts: a.Facts}
 	}
@@ -176,7 +176,8 @@ func installerOf(ctx context.Context, host conn.Conn) system.Installer {
 func checkImage(ctx context.Context, host conn.Conn, d driver.Doc, c manifest.Contender) error {
 	if d.Folder && path.IsAbs(c.Image) {
 		_, err := conn.FilesOf(host).ReadDir(ctx, c.Image)
-		return fault.WithFix(fault.Wrap(fault.Invalid, "image "+c.Image, err), "name a folder on the host with a root in it")
+		return fault.WithFix(fault.Wrap(fault.Invalid, "image "+c.Image, err), "name a folder on the host that contains a "+
+			"root file system")
 	}
 	return env.CheckImage(d, c.Image, c.Options)
 }

@@ -46,18 +46,20 @@ func CheckMachines(p *plan.Plan, drivers []driver.Driver, workloads []execution.
 		}
 		for _, cell := range p.Cells {
 			if w := execution.Named(workloads, cell.Workload); w != nil && !w.Doc().Watch {
-				refuse("move the cell to another lab file", "a trial of the workload boot reboots its machine, which ends cell %s "+
-					"(workload %s)", cell.Name, cell.Workload)
+				refuse("move the cell to another lab file", "a trial of the workload boot reboots its machine, and this would "+
+					"stop cell %s (workload %s)", cell.Name, cell.Workload)
 			}
 		}
 		for _, o := range p.Contenders {
 			if o.TwinOf == "" && hostOf(o) == hostOf(c) && !isWhole(drivers, o) {
-				refuse("move one of the two to another host", "it reboots host %s, which ends the contender %s there", hostOf(c),
+				refuse("move one of the two to another host", "it reboots host %s, and this would stop the contender %s "+
+					"there", hostOf(c),
 					o.Name)
 			}
 		}
 		if p.Generator != "" {
-			refuse("remove generator: bakeoff connects to a machine from where it runs", "no load can come from host %s",
+			refuse("remove generator: only the controller can connect to a machine that reboots", "no load can come from host "+
+				"%s",
 				p.Generator)
 		}
 		if len(p.Hosts[c.Host].Switch) > 0 {
@@ -84,7 +86,7 @@ func (v inspector) checkSameMachine(_ context.Context, d driver.Driver, host con
 		}
 		if boot, ok := bootOf(other); ok && boot == of {
 			return fault.WithFix(fault.New(fault.Unsupported, "hosts %s and %s are the same machine", c.Host, name),
-				"give the machine one name: a reboot ends everything on it")
+				"use one name for the machine: a reboot stops everything on it")
 		}
 	}
 	return nil
@@ -111,7 +113,7 @@ func (v inspector) checkNetwork(ctx context.Context, d driver.Driver, host conn.
 		}
 		return err
 	case !d.Doc().Whole && env.SystemOf(host) != "linux":
-		return fault.WithFix(fault.New(fault.Unsupported, "cell %s needs the experiment's network, which bakeoff makes on "+
+		return fault.WithFix(fault.New(fault.Unsupported, "cell %s needs the experiment's network, which bakeoff creates on "+
 			"Linux only", needed), "use the driver machine, which has the network of the host, or remove the cell")
 	}
 	return nil
@@ -149,8 +151,8 @@ func (v inspector) rebootNotes(able func(string) bool) (out []string) {
 	}
 	slices.Sort(hosts)
 	for _, h := range hosts {
-		out = append(out, fmt.Sprintf("a run reboots %s (%s) %s, and at most %s if blocks are void: everything that runs "+
-			"there ends each time", h, v.plan.Hosts[h].SSH, countTimes(planned[h]), countTimes(most[h])))
+		out = append(out, fmt.Sprintf("a run reboots %s (%s) %s, and at most %s if blocks are void: each reboot stops "+
+			"everything that runs there", h, v.plan.Hosts[h].SSH, countTimes(planned[h]), countTimes(most[h])))
 	}
 	return out
 }

@@ -55,9 +55,9 @@ func TestCheckMachines(t *testing.T) {
 	drivers := []driver.Driver{&shelf{name: "shelf"}, whole{&shelf{name: "whole"}}}
 	workloads := []execution.Runner{boot.New(), &dice{}}
 	for says, change := range map[string]func(*plan.Plan){
-		"":                           nil,
-		"ends the contender c there": func(p *plan.Plan) { p.Contenders[2].Host = "box" },
-		"which ends cell more (workload dice)": func(p *plan.Plan) {
+		"":                                      nil,
+		"this would stop the contender c there": func(p *plan.Plan) { p.Contenders[2].Host = "box" },
+		"this would stop cell more (workload dice)": func(p *plan.Plan) {
 			p.Cells = append(p.Cells, plan.Cell{Cell: manifest.Cell{Name: "more", Workload: "dice"}})
 		},
 		"no load can come from": func(p *plan.Plan) { p.Generator = "local" },
@@ -100,8 +100,8 @@ func TestLookAtReboots(t *testing.T) {
 		Site: Site{Drivers: []driver.Driver{&shelf{name: "shelf"}, d}, Workloads: []execution.Runner{boot.New()},
 			Way: func(name string) (conn.Conn, error) { return boxed{boot: boots[name]}, nil }}}
 	got := v.rebootNotes(func(string) bool { return true })
-	want := "a run reboots box (root@box.example) 6 times, and at most 12 times if blocks are void: everything that " +
-		"runs there ends each time"
+	want := "a run reboots box (root@box.example) 6 times, and at most 12 times if blocks are void: each reboot " +
+		"stops everything that runs there"
 	if len(got) != 1 || got[0] != want {
 		t.Errorf("%q, want %q", got, want)
 	}

@@ -72,9 +72,9 @@ func (v inspector) uncheckedPackages(ctx context.Context, able func(string) bool
 				why = "it does not know the package manager of " + system
 			}
 		case c.Options.Match(doc.OwnRoot):
-			why = "the options of the driver name what its environments are made from"
+			why = "the options of the driver select the root file system of its environments"
 		case doc.Folder && path.IsAbs(c.Image):
-			why = "its environments are made from the folder " + c.Image
+			why = "its environments are created from the folder " + c.Image
 		}
 		if why != "" {
 			out = append(out, fmt.Sprintf("%s asks for %s%s, and bakeoff can neither install nor check packages there: %s; "+

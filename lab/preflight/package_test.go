@@ -93,10 +93,11 @@ func TestPackagesThatNobodyChecks(t *testing.T) {
 	}{
 		{x("images", "debian:bookworm", nil, "python3"), arch, ""},
 		{x("images", "/srv/root", nil, "python3"), debian, "x asks for python3, and bakeoff can neither install nor check " +
-			"packages there: its environments are made from the folder /srv/root" + install},
+			"packages there: its environments are created from the folder /srv/root" + install},
 		{x("images", "/srv/root", nil), debian, ""},
 		{x("images", "", param.Values{"root": "own"}, "gcc", "python3"), debian, "x asks for gcc, python3, and bakeoff can " +
-			"neither install nor check packages there: the options of the driver name what its environments are made from" +
+			"neither install nor check packages there: the options of the driver select the root file system of its " +
+			"environments" +
 			install},
 		{x("shelf", "", nil, "python3"), debian, ""},
 		{x("shelf", "", nil, "python3"), arch, "x asks for python3, and bakeoff can neither install " +

@@ -115,7 +115,7 @@ func (v inspector) checkPlaces(ctx context.Context, c plan.Contender) error {
 		case count == "taken":
 			err = fault.New(fault.Invalid, "%s is a file on the host, and %s is below it", dir, f.To)
 		case dir == "/":
-			err = fault.New(fault.Invalid, "no folder above %s exists on the host but /", f.To)
+			err = fault.New(fault.Invalid, "of the folders above %s, only / exists on the host", f.To)
 		case n > wire.MaxPlaced:
 			err = fault.New(fault.Invalid, "%s on the host has %d entries, and a file can be placed only in a folder with at "+
 				"most %d", dir, n, wire.MaxPlaced)
@@ -208,7 +208,7 @@ func (v inspector) checkProgram(f manifest.File, name string, executed bool, on 
 	defer r.Close()
 	p, err := binary.Read(r)
 	if err != nil {
-		return fault.WithFix(fault.New(fault.Invalid, "%s is damaged: %w", f.From, err), "build it again")
+		return fault.WithFix(fault.New(fault.Invalid, "%s is damaged: %w", f.From, err), "build the program again")
 	}
 	return on.CheckStart(p, f.From, name)
 }

@@ -125,7 +125,7 @@ func TestPlacedPrograms(t *testing.T) {
 			"host local does not have", ""},
 		{"{from: half, to: /opt/half}", "/opt/half", "half is damaged", ""},
 		{"{from: good, to: /no-such-folder/good}", "/no-such-folder/good",
-			"no folder above /no-such-folder/good exists on the host but /; write to: /opt/good", ""},
+			"of the folders above /no-such-folder/good, only / exists on the host; write to: /opt/good", ""},
 		{"{from: good, to: /etc/passwd/good}", "/etc/passwd/good", "/etc/passwd is a file on the host", ""},
 	} {
 		s, err := lookAtFiles(t, dir, "contenders: [{name: base, driver: bare}, {name: x, driver: bare, files: ["+c.files+

@@ -314,8 +314,8 @@ func (v inspector) allNotes(ctx context.Context, able func(string) bool) []strin
 		holds := d.Doc().Enforces
 		for key, wanted := range map[string]bool{"quota": c.Quota > 0, "io": c.IO.Read > 0 || c.IO.Write > 0} {
 			if wanted && holds[key] == "" {
-				out = append(out, fmt.Sprintf("%s asks for a limit of %s%s, which the driver %s does not hold: it will run "+
-					"without; leave it out everywhere, or take a driver that holds it",
+				out = append(out, fmt.Sprintf("%s asks for a limit of %s%s, which the driver %s cannot enforce: it will run "+
+					"without the limit; remove the limit from all contenders, or use a driver that enforces it",
 					c.Name, key, askedAt(c, key), c.Driver))
 			}
 		}

@@ -115,7 +115,7 @@ func TestLookAtContenders(t *testing.T) {
 	for _, tt := range []struct{ what, contender, want string }{
 		{"nothing wrong", "{name: x, driver: strict, tuning: {own.old: \"1\"}}", ""},
 		{"what the driver itself cannot", "{name: x, driver: strict, cpus: 2}", "2 processors: it gives one; write cpus: 1"},
-		{"too many CPUs", "{name: x, driver: shelf, cpus: 5}", "it asks for 5 CPUs (lab.yaml:5:36), and its host has " +
+		{"too many CPUs", "{name: x, driver: shelf, cpus: 5}", "it asks for 5 CPUs (lab.yaml:5:36), but its host has " +
 			"4; write cpus: 4 or less"},
 		{"a setting that this host has not", "{name: x, driver: strict, tuning: {own.new: \"1\"}}",
 			"tuning own.new: this kernel is too old; remove it, or use a driver that boots its own kernel"},
@@ -216,7 +216,7 @@ func TestLookAtWhatIsThereTogether(t *testing.T) {
 		t.Errorf("without volumes: %v", s.Unmet)
 	}
 	if len(s.Notes) != 1 || !strings.HasPrefix(s.Notes[0], "x asks for a limit of quota (lab.yaml:5:52), which the "+
-		"driver strict does not hold") {
+		"driver strict cannot enforce") {
 		t.Errorf("notes: %q", s.Notes)
 	}
 	free, err := volume.Free(t.Context(), local.Conn{}, t.TempDir())

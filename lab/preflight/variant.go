@@ -69,9 +69,9 @@ func imagesWithoutProgram(p *plan.Plan, cell plan.Cell, workloads []execution.Ru
 		if c.Image == "" && runner.Doc().StartsNothing(c.CellOf(cell.Cell).Params) {
 			continue // the guest's own system may start it
 		}
-		what := "no image that names one"
+		what := "no image with a program"
 		if c.Image != "" {
-			what = "the image " + c.Image + ", which names none"
+			what = "the image " + c.Image + ", which names no program"
 		}
 		out = append(out, fault.WithFix(fault.New(fault.Invalid, "cell %s names no program, and contender %s has %s",
 			cell.Name,

@@ -69,9 +69,9 @@ func TestProgramsOfImages(t *testing.T) {
 		}
 		all = append(all, err.Error())
 	}
-	want := []string{"cell try names no program, and contender built has the image debian:bookworm, which names none; " +
-		"write argv: [program, argument]", "cell try names no program, and contender bare has no image that " +
-		"names one; write argv: [program, argument]"}
+	want := []string{"cell try names no program, and contender built has the image debian:bookworm, which names no " +
+		"program; write argv: [program, argument]", "cell try names no program, and contender bare has no image " +
+		"with a program; write argv: [program, argument]"}
 	if !slices.Equal(all, want) {
 		t.Errorf("%q, want %q", all, want)
 	}

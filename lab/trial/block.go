@@ -168,7 +168,7 @@ func (r *runner) create(ctx context.Context, b plan.Block, s *side) (*environmen
 		return nil, aerr
 	}
 	if s.failed >= maxFailedCreations && !s.ever {
-		if derr := r.dismiss(s, fmt.Sprintf("did not come up in %d of %d attempts: %s", s.failed, s.failed,
+		if derr := r.dismiss(s, fmt.Sprintf("did not start in %d of %d attempts: %s", s.failed, s.failed,
 			line.Reason)); derr != nil {
 			return nil, derr
 		}

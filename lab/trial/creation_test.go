@@ -59,7 +59,7 @@ func TestABaselineThatDoesNotComeUpEndsTheRun(t *testing.T) {
 	o, done := b.options(t.Context())
 	defer done()
 	_, err := Run(t.Context(), o)
-	if !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "cannot run: did not come up in 2 of "+
+	if !fault.Is(err, fault.Lab) || !strings.Contains(err.Error(), "cannot run: did not start in 2 of "+
 		"2 attempts: Kernel panic") {
 		t.Errorf("it ended with: %v", err)
 	}

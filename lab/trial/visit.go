@@ -34,7 +34,7 @@ func (r *runner) visit(ctx context.Context, slot plan.Slot, s *side, en *environ
 
 	var raw workload.Raw
 	if en == nil {
-		err = fault.New(fault.Subject, "its environment did not come up: %s", s.why)
+		err = fault.New(fault.Subject, "its environment did not start: %s", s.why)
 		line.Start = r.Now().UTC()
 		line.End = line.Start
 	} else {

@@ -43,7 +43,7 @@ func (g *Guest) ended(ctx context.Context) error {
 	for {
 		now := *g
 		if err := now.refresh(); err != nil || now.State != Running {
-			return fault.New(fault.Subject, "guest %s does not run any more: it is %s %s", now.name(), now.State, now.Why)
+			return fault.New(fault.Subject, "guest %s is no longer running: it is %s %s", now.name(), now.State, now.Why)
 		}
 		select {
 		case <-ctx.Done():

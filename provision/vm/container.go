@@ -58,7 +58,7 @@ func (s *Store) reap(ctx context.Context, g *Guest) error {
 		return nil // it was never started
 	}
 	_, err := s.Drive.Reap(ctx, s.Host, driver.Leftover{Label: label(g.UUID), Dir: s.envDir(g.UUID)}, false)
-	return fault.Op("remove what guest "+g.UUID+" left", errors.Join(err, s.detachGuest(ctx, g)))
+	return fault.Op("remove leftovers of guest "+g.UUID+" left", errors.Join(err, s.detachGuest(ctx, g)))
 }
 
 // detachGuest removes what is left of the NICs of a guest that has ended.

@@ -179,7 +179,8 @@ func (g *Guest) changeDisks(ctx context.Context, from Origin, m *manifest.Guest,
 		}
 		if want := int64(d.Size) << 20; want < have {
 			return n, b, nil, fault.Wrap(fault.Invalid, "", manifest.Problems{{Path: "disks." + strconv.Itoa(i) + ".size",
-				Value: strconv.Itoa(d.Size), Reason: fmt.Sprintf("the disk has %d bytes, and a disk never becomes smaller", have),
+				Value: strconv.Itoa(d.Size), Reason: fmt.Sprintf("the disk has %d bytes, and bakeoff cannot make a disk "+
+					"smaller", have),
 				Allowed: "write a larger size, or add another disk"}})
 		} else if want > have {
 			n.Grow[x.Path] = want
@@ -320,8 +321,8 @@ func (g *Guest) lostDisks(m manifest.Guest) (out manifest.Problems) {
 	for _, d := range g.Disks {
 		if d.Made() && !slices.ContainsFunc(m.Disks, func(n manifest.Disk) bool { return n.Path == d.Path }) {
 			out = append(out, manifest.Problem{Path: "disks", Value: strconv.Quote(d.Path),
-				Reason:  "the guest has this disk, and the file does not describe it",
-				Allowed: "describe it, or remove it with its data by remove_disks of `bakeoff vm update`"})
+				Reason:  "the guest has this disk, but the file does not describe it",
+				Allowed: "describe the disk, or remove it with its data by remove_disks of `bakeoff vm update`"})
 		}
 	}
 	return out

@@ -149,14 +149,14 @@ func TestRefusedUpdateOfDisks(t *testing.T) {
 	before := g.Guest
 	for src, want := range map[string]string{
 		`{"disks": [{"size": 8}]}`:                                           "use add_disks, update_disks or remove_disks",
-		`{"update_disks": [{"path": "` + first + `", "size": 4}]}`:           "disks.0.size: 4: a disk never becomes smaller",
+		`{"update_disks": [{"path": "` + first + `", "size": 4}]}`:           "disks.0.size: 4: bakeoff cannot make a disk",
 		`{"update_disks": [{"path": "` + first + `", "size": null}]}`:        "disks.0.size: it is missing",
-		`{"update_disks": [{"path": "/x", "size": 4}]}`:                      "the guest has none with this path",
-		`{"update_disks": [{"size": 4}]}`:                                    "the guest has none with this path",
+		`{"update_disks": [{"path": "/x", "size": 4}]}`:                      "the guest has no item with this path",
+		`{"update_disks": [{"size": 4}]}`:                                    "the guest has no item with this path",
 		`{"update_disks": [{"path": "` + first + `", "media": "cdrom"}]}`:    "disks.0.media: \"cdrom\": it is fixed",
 		`{"update_disks": [{"path": "` + first + `", "nocreate": true}]}`:    "disks.0.nocreate: true: it is fixed",
 		`{"update_disks": [{"path": "` + first + `", "image": "disk:/x"}]}`:  "disks.0.image: \"disk:/x\": it is fixed",
-		`{"update_disks": [{"path": "` + second + `", "boot": true}]}`:       "boots from disks.0 already",
+		`{"update_disks": [{"path": "` + second + `", "boot": true}]}`:       "disks.0 is already the boot disk",
 		`{"update_disks": [{"path": "` + second + `", "model": "floppy"}]}`:  "brand bhyve has no such model",
 		`{"update_disks": [{"path": "` + second + `", "block_size": 4096}]}`: "disks.1.block_size: 4096: it is fixed",
 		`{"add_disks": [{"path": "` + first + `", "size": 4}]}`:              "disks.0 has the same path",

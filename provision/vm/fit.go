@@ -19,17 +19,17 @@ import (
 // refused if it has another value than the default.
 var noCounterpart = map[string]string{
 	"zpool":                        "guests are in bakeoff's state folder, not in a pool",
-	"zonename":                     "a guest has no name but its UUID and its alias",
-	"driver":                       "the brand determines the technology",
-	"consoles":                     "a guest has one console",
-	"max_locked_memory":            "locked memory has no limit of its own",
-	"max_swap":                     "swap has no limit of its own",
-	"tmpfs":                        "the limit of memory counts what is in /tmp",
-	"cpu_shares":                   "CPUs are limited by cpu_cap only",
+	"zonename":                     "a guest has no other names than its UUID and its alias",
+	"driver":                       "the brand determines the program that runs the guest",
+	"consoles":                     "a guest has exactly one console",
+	"max_locked_memory":            "bakeoff cannot limit locked memory separately",
+	"max_swap":                     "bakeoff cannot limit swap separately",
+	"tmpfs":                        "files in /tmp count toward the memory limit",
+	"cpu_shares":                   "only cpu_cap limits CPUs",
 	"zfs_io_priority":              "guests have no ZFS data",
-	"max_lwps":                     "the number of threads has no limit",
-	"quota":                        "written data has no limit; give a machine a disk with a size",
-	"dns_domain":                   "it has no resolver to be written to",
+	"max_lwps":                     "bakeoff cannot limit the number of threads",
+	"quota":                        "bakeoff cannot limit written data; set the size of a machine's disk instead",
+	"dns_domain":                   "bakeoff writes no domain into the guest",
 	"maintain_resolvers":           "resolvers take effect when the guest starts",
 	"internal_metadata_namespaces": "a guest has no metadata service",
 	"indestructible_delegated":     "guests have no ZFS data",
@@ -53,11 +53,11 @@ var noCounterpart = map[string]string{
 	"disks.refreservation":   "guests have no ZFS data",
 	"disks.uuid":             "a disk has no UUID",
 	"disks.pci_slot":         "QEMU chooses the slots",
-	"disks.notrim":           "a disk takes no trim",
+	"disks.notrim":           "bakeoff's disks do not support trim",
 	"disks.zpool":            "guests are in bakeoff's state folder, not in a pool",
-	"disks.image_name":       "the image has a name",
+	"disks.image_name":       "the property image names the image",
 
-	"filesystems.raw": "a folder has no device",
+	"filesystems.raw": "a shared folder has no raw device",
 }
 
 // Fit refuses what a guest wants and this machine has no counterpart for. tags finds networks.
@@ -89,7 +89,7 @@ func Fit(g manifest.Guest, tags Tags) error {
 		}
 	}
 	if g.Bootrom == "uefi" {
-		add("bootrom", g.Bootrom, "machines start with a BIOS", "remove it, or write bios")
+		add("bootrom", g.Bootrom, "bakeoff's machines start with a BIOS", "remove it, or write bios")
 	}
 	if g.CPUType == "qemu64" {
 		add("cpu_type", g.CPUType, "machines have the CPU of the host, or all that QEMU emulates", "write host")
@@ -102,7 +102,7 @@ func Fit(g manifest.Guest, tags Tags) error {
 	fitParts(g, add)
 	for i, text := range g.Ports {
 		if _, err := ParsePort(text); err != nil {
-			add("ports."+strconv.Itoa(i), text, err.Error(), "write such as 8080:80")
+			add("ports."+strconv.Itoa(i), text, err.Error(), "write, for example, 8080:80")
 		}
 	}
 	if len(out) > 0 {
@@ -142,11 +142,11 @@ func fitParts(g manifest.Guest, add func(path string, value any, reason, allowed
 		for name, v := range map[string]int{"command": len(g.Command), "environment": len(g.Environment),
 			"user": len(g.User), "workdir": len(g.Workdir)} {
 			if v > 0 {
-				add(name, v, "a machine has the program of its image", "remove it, or use brand docker")
+				add(name, v, "a machine always runs the program of its image", "remove it, or use brand docker")
 			}
 		}
 		if g.CPUCap != 0 {
-			add("cpu_cap", g.CPUCap, "machines are limited by vcpus", "remove it")
+			add("cpu_cap", g.CPUCap, "vcpus limits the CPUs of machines", "remove it")
 		}
 	}
 }
@@ -178,7 +178,7 @@ func fitNIC(g manifest.Guest, n manifest.NIC, in *network.Network, add func(prop
 		add(".mtu", n.MTU, "only a card of model virtio has an mtu", "remove it, or use virtio")
 	}
 	if limit := cmp.Or(in.MTU, 1500); n.MTU > limit {
-		add(".mtu", n.MTU, fmt.Sprintf("network %s has %d", in.Name, limit), "write at most that")
+		add(".mtu", n.MTU, fmt.Sprintf("network %s has %d", in.Name, limit), "write a smaller mtu, or the same")
 	}
 	switch {
 	case n.VLAN == 0 || in.Uplink == "" || in.NAT:
@@ -189,7 +189,7 @@ func fitNIC(g manifest.Guest, n manifest.NIC, in *network.Network, add func(prop
 			fmt.Sprintf("write 1 to %d", manifest.MaxVLAN))
 	}
 	if wantsAddress(n) && (!in.Gateway().IsValid() || n.VLAN != 0) {
-		add(".ips", n.IPs, "nobody gives addresses in network "+in.Name+" without a subnet, or in a VLAN",
+		add(".ips", n.IPs, "network "+in.Name+" has no DHCP server for this NIC: it has no subnet, or the NIC is in a VLAN",
 			"write an address, such as 10.0.0.2/24")
 	}
 	if slices.Contains(n.IPs, "addrconf") && (!in.Prefix6().IsValid() || n.VLAN != 0) {
@@ -217,7 +217,8 @@ func fitLoneNIC(g manifest.Guest, n manifest.NIC, add func(property string, valu
 		"dhcp_server": n.DHCPServer, "allowed_dhcp_cids": len(n.AllowedDHCPCIDs) > 0,
 		"blocked_outgoing_ports": len(n.BlockedOutgoingPorts) > 0} {
 		if set {
-			add("."+property, n.NicTag, "there is no such network, so the NIC is in one of its own, without "+property, create)
+			add("."+property, n.NicTag, "there is no such network, so the NIC gets a separate network of QEMU, "+
+				"without "+property, create)
 		}
 	}
 	if _, err := cardOf(n); err != nil {
@@ -249,7 +250,7 @@ func conflict(g manifest.Guest, others []*Guest) error {
 	for _, o := range others {
 		if o.UUID != g.UUID && g.VNCPort > 0 && o.VNCPort == g.VNCPort {
 			out = append(out, manifest.Problem{Path: "vnc_port", Value: strconv.Itoa(g.VNCPort),
-				Reason: "guest " + o.UUID + " has this port", Allowed: "write another one, or vnc_password alone"})
+				Reason: "guest " + o.UUID + " has this port", Allowed: "write another port, or only vnc_password"})
 		}
 	}
 	for i, n := range g.NICs {

@@ -52,7 +52,7 @@ func (in inside) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 	}
 	now := *in.g
 	if rerr := now.refresh(); rerr != nil || now.State != Running {
-		return exit, fault.New(fault.Subject, "guest %s does not run any more: it is %s %s", now.name(), now.State, now.Why)
+		return exit, fault.New(fault.Subject, "guest %s is no longer running: it is %s %s", now.name(), now.State, now.Why)
 	}
 	return exit, err
 }

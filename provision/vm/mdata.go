@@ -118,10 +118,10 @@ func parseFrame(text string) (f frame, err error) {
 	}
 	body := m[3]
 	if n, err := strconv.Atoi(m[1]); err != nil || n != len(body) {
-		return f, fmt.Errorf("its body has %d bytes, and it says %s", len(body), m[1])
+		return f, fmt.Errorf("its body has %d bytes, but its header says %s", len(body), m[1])
 	}
 	if sum := fmt.Sprintf("%08x", crc32.ChecksumIEEE([]byte(body))); sum != m[2] {
-		return f, fmt.Errorf("the checksum of its body is %s, and it says %s", sum, m[2])
+		return f, fmt.Errorf("the checksum of its body is %s, but its header says %s", sum, m[2])
 	}
 	payload, err := base64.StdEncoding.DecodeString(m[6])
 	if err != nil {

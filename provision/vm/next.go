@@ -209,5 +209,5 @@ func (g *Guest) finishLeft(ctx context.Context) error {
 	if err := g.store.reap(ctx, g); err != nil {
 		return err
 	}
-	return fault.Op("finish what a killed command has begun", g.finish(context.WithoutCancel(ctx)))
+	return fault.Op("finish the work of a killed command", g.finish(context.WithoutCancel(ctx)))
 }

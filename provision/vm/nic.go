@@ -36,7 +36,7 @@ func cardOf(n manifest.NIC) (c qemu.Card, err error) {
 		return c, errors.New("QEMU's network gives a card an IPv4 address")
 	}
 	if p.Bits() > 29 {
-		return c, errors.New("QEMU's network has at least 8 addresses")
+		return c, errors.New("QEMU's network needs at least 8 addresses")
 	}
 	c.Address = p
 	if len(n.Gateways) == 1 {

@@ -261,7 +261,7 @@ func (s *Store) prepareDisk(ctx context.Context, from Source, file string) (p Pr
 // prepareLoader takes what starts the system on a disk: its own boot loader, or a kernel.
 func (s *Store) prepareLoader(ctx context.Context, from Source) (p Prepared, err error) {
 	if from.Brand != "" && !from.Brand.Machine() {
-		return p, fault.WithFix(fault.New(fault.Invalid, "%s is the disk of a machine, and brand %s is a container",
+		return p, fault.WithFix(fault.New(fault.Invalid, "%s is the disk of a machine, but brand %s is for containers",
 			from.What, from.Brand), "leave out --brand")
 	}
 	if from.Kernel != "" {
@@ -283,7 +283,8 @@ func (from Source) checkWhole() error {
 		return fault.WithFix(fault.New(fault.Unsupported,
 			"%s starts its own programs: -e and COMMAND work for containers only", from.What), "leave them out")
 	case from.InMemory:
-		return fault.WithFix(fault.New(fault.Unsupported, "only the root of a service can be in a RAM disk, and %s is none",
+		return fault.WithFix(fault.New(fault.Unsupported, "only the root of a service can be in a RAM disk, and %s is not "+
+			"a service",
 			from.What), "leave out --in-memory")
 	}
 	return nil
@@ -352,7 +353,7 @@ func (s *Store) prepareFile(ctx context.Context, from Source) (p Prepared, err e
 // Check refuses what a brand has no counterpart for, before anything is made.
 func (p *Prepared) Check() error {
 	if !p.Brand.Machine() && p.Boot.Container == nil {
-		return fault.New(fault.Invalid, "brand %s is a container, and the source is a machine's", p.Brand)
+		return fault.New(fault.Invalid, "brand %s is for containers, but the source is for a machine", p.Brand)
 	}
 	for i := range p.Shares {
 		s := &p.Shares[i]

@@ -29,7 +29,7 @@ func (g *Guest) Reprovision(ctx context.Context, images *image.Store, payload []
 	var to newImage
 	if err := strictjson.Decode(payload, &to); err != nil || (to.UUID == "") == (to.Image == "") {
 		return fault.WithFix(fault.New(fault.Invalid, "the payload must have image_uuid or image, and nothing else"),
-			`write such as {"image": "alpine:3.20"}`)
+			`write, for example, {"image": "alpine:3.20"}`)
 	}
 	held, err := g.change(ctx)
 	if err != nil {
@@ -55,7 +55,7 @@ func (g *Guest) Reprovision(ctx context.Context, images *image.Store, payload []
 	n := next{Event: EventReprovision, Guest: m, Forget: true}
 	if g.Brand.Machine() {
 		if len(old.Disks) == 0 || len(p.Disks) == 0 || old.Disks[0].Path != p.Disks[0].Path {
-			return fault.New(fault.Unsupported, "the guest has no disk of its own that an image could replace")
+			return fault.New(fault.Unsupported, "the guest has no own disk that an image could replace")
 		}
 		n.Disks = []string{p.Disks[0].Path}
 		p.Disks = append(p.Disks[:1:1], old.Disks[1:]...)

@@ -322,7 +322,7 @@ func (s *Store) fillFrom(ctx context.Context, r *stream.Reader, d sent, dir stri
 	}
 	if name, err := r.Next(); err != io.EOF {
 		if err == nil {
-			err = fault.New(fault.Invalid, "the stream has the part %q, which the guest does not need", name)
+			err = fault.New(fault.Invalid, "the stream has the part %q, which the guest does not use", name)
 		}
 		return err
 	}

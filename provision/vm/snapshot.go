@@ -89,7 +89,7 @@ func (g *Guest) snapshot(name string) (Snapshot, error) {
 func (g *Guest) alone() (*lock.Lock, error) {
 	held, err := lock.Try(g.Path(fileLife))
 	if errors.Is(err, lock.ErrHeld) {
-		err = fault.WithFix(fault.New(fault.Unsupported, "guest %s starts or stops just now", g.UUID), "try again")
+		err = fault.WithFix(fault.New(fault.Unsupported, "guest %s is starting or stopping", g.UUID), "try again")
 	}
 	return held, err
 }
@@ -104,8 +104,8 @@ func (g *Guest) ownDisks(b Boot) (at []int, files []string, err error) {
 			at, files = append(at, i), append(files, g.Path(d.Path))
 		default:
 			return nil, nil, fault.WithFix(fault.New(fault.Unsupported,
-				"disks.%d: %s is not in the folder of the guest, so it cannot be kept with it", i, d.Path),
-				"copy the file by other means")
+				"disks.%d: %s is not in the folder of the guest, so a snapshot cannot include it", i, d.Path),
+				"copy this file yourself")
 		}
 	}
 	return at, files, nil

@@ -106,7 +106,7 @@ func lastTransition(name string) (t Transition, err error) {
 	}
 	end := bytes.LastIndexByte(tail, '\n')
 	if end < 0 {
-		return t, fault.New(fault.Lab, "%s has no line", name)
+		return t, fault.New(fault.Lab, "%s has no complete line", name)
 	}
 	line := tail[:end]
 	line = line[bytes.LastIndexByte(line, '\n')+1:]

@@ -440,7 +440,7 @@ func (g *Guest) mustRun() error {
 	if g.State == Running {
 		return nil
 	}
-	return fault.WithFix(fault.New(fault.Unsupported, "guest %s does not run: it is %s", g.UUID, g.State),
+	return fault.WithFix(fault.New(fault.Unsupported, "guest %s is not running: it is %s", g.UUID, g.State),
 		"run `bakeoff vm start "+g.UUID+"`")
 }
 

@@ -240,7 +240,7 @@ func (s *Store) Sweep(ctx context.Context) error {
 		err = errors.Join(err, s.discard(ctx, dir, uuid))
 		held.Release()
 		if err != nil {
-			return fault.Op("remove what a killed command left", err)
+			return fault.Op("remove leftovers of a killed command", err)
 		}
 	}
 	return nil

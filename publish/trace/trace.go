@@ -23,7 +23,7 @@ type Format struct {
 // Formats returns the formats in the order in which help lists them.
 func Formats() []Format {
 	return []Format{
-		{"folded", "one line per stack, and its self time, for flamegraph.pl and inferno", writeFolded},
+		{"folded", "one line per stack, with its own time, for flamegraph.pl and inferno", writeFolded},
 		{"speedscope", "the file format of speedscope.app", writeSpeedscope},
 		{"perfetto", "trace events as JSON, for ui.perfetto.dev and chrome://tracing", writePerfetto},
 		{"pprof", "a profile for go tool pprof", writePprof},

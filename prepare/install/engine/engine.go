@@ -142,7 +142,7 @@ func (e *Engine) sameDisk(ctx context.Context, planned plan.Drive) error {
 	case err != nil:
 		return err
 	case !ok:
-		return fault.New(fault.Invalid, "%s is not there", planned.ByID)
+		return fault.New(fault.Invalid, "the disk %s is missing", planned.ByID)
 	case d.Serial != planned.Serial || d.Size != planned.Size:
 		return fault.WithFix(
 			fault.New(fault.Invalid, "%s is another disk: serial number %s and %d bytes, planned %s and %d",
@@ -160,7 +160,7 @@ func (e *Engine) sameDisk(ctx context.Context, planned plan.Drive) error {
 		}
 		if got != want {
 			return fault.WithFix(
-				fault.New(fault.Invalid, "%s has another partition table (%s) than the one that was written (%s)",
+				fault.New(fault.Invalid, "%s has another partition table (%s) than the installation wrote (%s)",
 					planned.ByID, safetext.Line(got), want),
 				"make another plan",
 			)
@@ -172,11 +172,11 @@ func (e *Engine) sameDisk(ctx context.Context, planned plan.Drive) error {
 // unchanged refuses a disk that got other content or a user since the plan was made.
 func unchanged(planned plan.Disk, d installed.Disk) error {
 	if d.Users == nil || d.Signatures == nil {
-		return fault.New(fault.Unsupported, "it is unknown what %s holds and who uses it", planned.ByID)
+		return fault.New(fault.Unsupported, "bakeoff cannot find out what %s holds and what uses it", planned.ByID)
 	}
 	if len(d.Users) > 0 {
 		return fault.WithFix(fault.New(fault.Invalid, "%s is in use: %s", planned.ByID, safetext.Line(d.Users[0])),
-			"end that use first")
+			"stop this use first")
 	}
 	if !slices.Equal(d.Signatures, planned.Signatures) && len(d.Signatures)+len(planned.Signatures) > 0 {
 		return fault.WithFix(fault.New(fault.Invalid, "%s changed since the plan was made: it holds %q, not %q",
@@ -206,7 +206,7 @@ func (e *Engine) bind(ctx context.Context, s *plan.Step) error {
 		case e.PoolGUID == "":
 			return e.append(Line{Event: eventBind, PoolGUID: guid})
 		case guid != e.PoolGUID:
-			return fault.New(fault.Invalid, "the pool %s has GUID %s, not %s: it is another one", e.Plan.Pool,
+			return fault.New(fault.Invalid, "the pool %s has GUID %s, not %s: it is a different pool", e.Plan.Pool,
 				safetext.Line(guid), e.PoolGUID)
 		}
 	}
@@ -235,11 +235,12 @@ func (e *Engine) step(ctx context.Context, s *plan.Step) error {
 			}
 			return nil
 		case seen.state == conflicting:
-			return fault.WithFix(fault.New(fault.Invalid, "%s: something else is in its place: %s", s.ID, seen.says),
-				"see what it is; remove it if it may go, and resume")
+			return fault.WithFix(fault.New(fault.Invalid, "%s: the target already has something else in its place: "+
+				"%s", s.ID, seen.says),
+				"find out what it is. If you do not need it, remove it and run resume")
 		case state == eventDone && s.Destroys != "":
-			return fault.WithFix(fault.New(fault.Invalid, "%s was done and is not there any more: %s", s.ID, seen.says),
-				"see what changed the disk; nothing is destroyed twice without a question: make another plan")
+			return fault.WithFix(fault.New(fault.Invalid, "%s was done, but its result has disappeared: %s", s.ID, seen.says),
+				"find out what changed the disk. resume does not destroy data a second time; to do so, make another plan")
 		}
 	}
 	if err := e.append(Line{Event: eventStart, Step: s.ID}); err != nil {
@@ -297,7 +298,7 @@ func (e *Engine) settled(ctx context.Context, s *plan.Step) error {
 func (e *Engine) fail(s *plan.Step, err error) error {
 	text := e.Secrets.scrub(err.Error())
 	_ = e.append(Line{Event: eventFail, Step: s.ID, Note: text})
-	e.Say(s.ID + " failed; releasing what the steps took, in reverse order")
+	e.Say(s.ID + " failed; unmounting, closing and exporting what earlier steps opened")
 	ctx, stop := context.WithTimeout(context.Background(), releaseTime)
 	defer stop()
 	left := e.Release(ctx)

@@ -157,7 +157,7 @@ func (r *Record) format() journal.Format[Line] {
 			case first != (l.Event == eventBegin):
 				return fmt.Errorf("event %q at the wrong place", l.Event)
 			case first && (l.Plan != r.Plan.Hash || l.Serial != r.Plan.Disk.Serial):
-				return fmt.Errorf("the journal is of another plan or disk")
+				return fmt.Errorf("the journal belongs to another plan or disk")
 			case l.Step != "" && r.Plan.Step(l.Step) == nil:
 				return fmt.Errorf("the plan has no step %q", l.Step)
 			}

@@ -136,14 +136,14 @@ func (l *linter) checkHostIDArgument(where, cmdline string) {
 		switch {
 		case name == "spl.spl_hostid" && !strings.HasPrefix(v, "0x"):
 			l.report("hostid-argument-form", Warning, where,
-				"The module reads spl.spl_hostid="+v+" as a decimal number, or not at all: it has no 0x.",
+				"The module reads spl.spl_hostid="+v+" as a decimal number, or ignores it, because it has no 0x.",
 				"Write spl.spl_hostid=0x"+v+".")
 		case name == "spl_hostid" && l.menu && decimal.MatchString(v):
 			l.report("hostid-argument-form", Warning, where,
-				"ZFSBootMenu reads spl_hostid="+v+" as a decimal number: it has no 0x.", "Write spl_hostid=0x"+v+".")
+				"ZFSBootMenu reads spl_hostid="+v+" as a decimal number, because it has no 0x.", "Write spl_hostid=0x"+v+".")
 		case known && !sameID(v, want):
 			l.report("hostid-argument-differs", Error, where,
-				fmt.Sprintf("The kernel is started with the hostid %s, and etc/hostid has 0x%08x.", v, want),
+				fmt.Sprintf("The kernel starts with the hostid %s, but etc/hostid has 0x%08x.", v, want),
 				"Remove the argument: the initramfs has the hostid.")
 		}
 	}
@@ -272,7 +272,7 @@ func (l *linter) checkKeySource() {
 				fmt.Sprintf("zfs set %s=%s %s", propKeySource, l.rootSet, name))
 		case d["encryption"].Value == "" || d["encryption"].Value == "off":
 			l.report("keysource-not-encrypted", Error, where,
-				"The key is in "+p.Value+", which is not encrypted: whoever has the disk has the key.",
+				"The key is in "+p.Value+", which is not encrypted: anybody who has the disk has the key.",
 				"Keep the key in an encrypted dataset, and name it here.")
 		case isFile && !l.keyIn(p.Value, file):
 			l.report("keysource-without-key", Warning, where,
@@ -408,8 +408,8 @@ func (l *linter) checkHostID() {
 		return
 	case id == defaultHostID:
 		l.report("hostid-literal", Warning, where,
-			"0x00bab10c is the hostid of the examples: every machine that followed them has the same, and a pool "+
-				"that one of them uses is not refused by another.",
+			"0x00bab10c is the hostid of the examples: every machine that followed them has the same hostid, and does not "+
+				"refuse a pool that another of these machines uses.",
 			"zgenhostid -f, rebuild every initramfs, and export and import the pool")
 	}
 	stale := false

@@ -324,7 +324,7 @@ func (l *linter) checkFstab() {
 				"Write the UUID that blkid shows.",
 			)
 		case unstableName(e.source):
-			l.report("fstab-device-name", Warning, where, e.source+" is another disk when the order of the disks changes.",
+			l.report("fstab-device-name", Warning, where, e.source+" names another disk if the order of the disks changes.",
 				"Write UUID= with what blkid shows for it.")
 		case e.kind == "swap" && l.Blkid[dev]["TYPE"] == "crypto_LUKS":
 			l.report(

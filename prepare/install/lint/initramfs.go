@@ -277,7 +277,7 @@ func (l *linter) checkPoolCache(where string, facts json.RawMessage) {
 	look("", v)
 	if foreign != "" {
 		l.report("pool-cache-foreign", Error, where, fmt.Sprintf(
-			"The cache of pools was written by another system (%.60s): the import looks for the pool where it is not.",
+			"The cache of pools was written by another system (%.60s): the import looks for the pool in the wrong place.",
 			foreign,
 		),
 			"Remove it, set cachefile in the system itself, and "+l.rebuild())
@@ -465,7 +465,7 @@ func (l *linter) checkImages() {
 				"; make images with umask 0077")
 		case !l.encrypted("/"+name) && l.encrypted(k):
 			l.report("key-in-clear-initramfs", Error, name, fmt.Sprintf(
-				"The initramfs has the key %s, and lies on a filesystem that is not encrypted: whoever has the disk has the key.",
+				"The initramfs has the key %s on a filesystem that is not encrypted: anybody who has the disk has the key.",
 				k,
 			),
 				"zfs set keylocation=prompt, remove the key, and rebuild every initramfs")
@@ -514,7 +514,7 @@ func (l *linter) checkKeys() {
 			)
 		case !l.encrypted(k.path):
 			l.report("key-in-clear", Error, name,
-				"The key of "+k.of+" lies on a filesystem that is not encrypted: whoever has the disk has the key.",
+				"The key of "+k.of+" is on a filesystem that is not encrypted: anybody who has the disk has the key.",
 				"Keep the key in an encrypted dataset.")
 		case k.pool && l.root != nil && !l.exists(name) && l.Modes[k.path] == "":
 			l.report("key-file-missing", Error, k.of+" keylocation", "There is no "+k.path+": the pool is not opened.",

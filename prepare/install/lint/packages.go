@@ -28,11 +28,11 @@ func (l *linter) checkKernels() {
 			l.report("kernel-without-zfs", severity, k.Image, fmt.Sprintf(
 				"Linux %s has no ZFS module, and cannot mount the root. OpenZFS %s may be too old for it, or its "+
 					"headers are missing.", k.Version, l.Tools["zfs"]),
-				"Take kernel, headers and ZFS from one suite; dkms autoinstall; or remove the kernel.")
+				"Install kernel, headers and ZFS from one suite, and run dkms autoinstall; or remove the kernel.")
 		case len(l.UKI) == 0 && (k.Initramfs == "" || !known && l.root != nil && !l.exists(k.Initramfs) ||
 			!strings.Contains(path.Base(k.Initramfs), k.Version)):
 			l.report("kernel-without-initramfs", severity, k.Image, "Linux "+k.Version+
-				" has no initial RAM disk of that version beside it.", l.rebuild())
+				" has no initial RAM disk of its version next to it.", l.rebuild())
 		case k.ZFSModuleVersion != "" && l.Tools["zfs"] != "" && compareVersions(k.ZFSModuleVersion, l.Tools["zfs"]) != 0:
 			l.report("zfs-versions-differ", Warning, "packages", fmt.Sprintf(
 				"The ZFS module of Linux %s is %s, and the ZFS programs are %s.",
@@ -165,7 +165,7 @@ func (l *linter) checkVoidKernel() {
 			"kernel-overtakes-zfs",
 			Warning,
 			"packages",
-			"The package linux goes to each new series of the kernel, also to one that ZFS does not support yet.",
+			"The package linux installs each new series of the kernel, even one that ZFS does not support yet.",
 			"Install linux-lts or a linux6.x that ZFS supports, with its headers; "+
 				"ignorepkg=linux and linux-headers in etc/xbps.d",
 		)
@@ -175,7 +175,7 @@ func (l *linter) checkVoidKernel() {
 			Warning,
 			where,
 			"base-system installs the package linux, whose kernel may be too new for ZFS: "+
-				"it is not ignored, or its headers are not.",
+				"the configuration does not ignore it and its headers.",
 			"ignorepkg=linux and ignorepkg=linux-headers in a file of etc/xbps.d",
 		)
 	}
@@ -226,7 +226,7 @@ func (l *linter) checkVoidDesktop() {
 	if t := l.link("etc/resolv.conf"); on("NetworkManager") && t != "" && !strings.Contains(t, "NetworkManager") &&
 		!strings.Contains(t, "resolvconf") {
 		l.report("resolv-conf-foreign", Warning, "etc/resolv.conf",
-			"NetworkManager leaves a link to "+t+" alone: names are not resolved.",
+			"NetworkManager does not replace a link to "+t+": names are not resolved.",
 			"ln -sf /run/NetworkManager/resolv.conf /etc/resolv.conf")
 	}
 }
@@ -281,7 +281,7 @@ func (l *linter) checkDebian() {
 		if v := assignments(l.text(f), map[string]string{})["REMAKE_INITRD"]; v != "" && !older(l.Packages["dkms"], "3") {
 			l.report("dkms-remake-initrd", Info, f,
 				"dkms ignores REMAKE_INITRD since version 3: the hooks of the kernel's package rebuild the initramfs.",
-				"Remove it, and see that "+l.rebuild()+" ran after the last build of the module.")
+				"Remove it, and check that "+l.rebuild()+" ran after the last build of the module.")
 		}
 	}
 	if has("zfs-dkms") && !has("linux-headers-") {
@@ -305,8 +305,8 @@ func (l *linter) checkDebian() {
 			"cryptsetup-missing",
 			Error,
 			"packages",
-			"dracut builds an initramfs that opens nothing: systemd-cryptsetup is a package of its own "+
-				"since Debian 13, and only recommended.",
+			"The initramfs of dracut opens no encrypted disk: since Debian 13, systemd-cryptsetup is a separate package, "+
+				"which is only recommended.",
 			"apt-get install systemd-cryptsetup, then "+l.rebuild(),
 		)
 	}
@@ -509,7 +509,7 @@ func (l *linter) checkNetBSD() {
 			"menu=Boot NetBSD:load solaris;load zfs;fs /ramdisk-zfsroot.fs;boot")
 	case otherRelease != "":
 		l.report("netbsd-modules-of-another-release", Error, cfg, fmt.Sprintf(
-			"boot.cfg loads the modules of NetBSD %s, and this is %s: a kernel refuses the modules of another one.",
+			"boot.cfg loads the modules of NetBSD %s, but this is %s: a kernel refuses modules of another release.",
 			otherRelease, l.OS.Version), "Put kernel, RAM disk and modules of one release on the partition of the loader.")
 	case solaris > zfs:
 		l.report("netbsd-modules", Error, cfg, "zfs needs solaris, which is loaded after it.", "Load solaris first.")

@@ -140,22 +140,22 @@ func (l *linter) checkVDevs(name string, p installed.Pool) {
 	}
 	if unstable != "" && l.linux() {
 		l.report("pool-device-name", Warning, name+" vdevs",
-			unstable+" is another disk when the order of the disks changes.",
+			unstable+" names another disk if the order of the disks changes.",
 			"zpool export, then zpool import -d /dev/disk/by-id "+name)
 	}
 	switch ashift, err := strconv.Atoi(p.Props["ashift"]); {
 	case err != nil || ashift == 0:
 	case physical > 0 && int64(1)<<ashift < physical, physical == 0 && ashift < 12:
 		l.report("ashift-small", Warning, name+" ashift", fmt.Sprintf(
-			"Blocks of %d bytes on sectors of %d: each small write reads and writes a sector.",
+			"Blocks of %d bytes on sectors of %d: each small write must read and rewrite a whole sector.",
 			1<<ashift,
 			max(physical, 4096),
 		),
-			"Make the pool again with ashift=12; it cannot be changed.")
+			"Make the pool again with ashift=12; the ashift of a pool cannot be changed.")
 	case ashift > 14:
 		l.report("ashift-large", Warning, name+" ashift", fmt.Sprintf(
 			"The smallest block is %d KiB: small files take that much, and compression gains little.", 1<<ashift>>10),
-			"Make the pool again with ashift=12, and read it back; it cannot be changed.")
+			"Make the pool again with ashift=12, and restore its data; the ashift of a pool cannot be changed.")
 	}
 	if at := p.Props["autotrim"]; at == "off" && trim && !l.trims() {
 		l.report("autotrim-off", Warning, name+" autotrim",
@@ -287,8 +287,8 @@ func (l *linter) checkGRUB() {
 			"grub-pool-compatibility",
 			Warning,
 			name+" compatibility",
-			"From OpenZFS 2.2 the set grub2 is that of GRUB 2.12, and this GRUB is "+version+
-				": zpool upgrade would enable too much.",
+			"From OpenZFS 2.2 the feature set grub2 is that of GRUB 2.12, and this GRUB is "+version+
+				": zpool upgrade would enable features that it cannot read.",
 			fix,
 		)
 	}

@@ -18,8 +18,8 @@ func (l *linter) checkSwap() {
 				"swap-on-zvol",
 				Error,
 				"swap",
-				s.Device+" is a volume of a pool: a machine short of memory can stop, and it cannot resume from there, because "+
-					"the pool must not be imported before.",
+				s.Device+" is a volume of a pool: a machine that is short of memory can hang. It cannot resume from this swap, "+
+					"because the pool must not be imported before the resume.",
 				"Use a partition for swap.",
 			)
 			return
@@ -28,7 +28,7 @@ func (l *linter) checkSwap() {
 	for dev, b := range l.Blkid {
 		if b["TYPE"] == "swsuspend" {
 			l.report("hibernation-pending", Error, dev,
-				"There is a hibernation image. Whoever imports the pool for writing now damages it on resume.",
+				"There is a hibernation image. If the pool is imported for writing now, the resume damages it.",
 				"Resume the system, or destroy the image with mkswap before an import.")
 		}
 	}
@@ -92,7 +92,7 @@ func (l *linter) checkResumeArgument() {
 	}
 	if v, ok := argument(cmdline, "zfs_force"); ok && v != "0" && v != "no" || argumentIs(cmdline, "zfs.force") {
 		l.report("import-forced", Error, where,
-			"zfs_force imports the pool even if another system has it, as a hibernated one does.", "Remove zfs_force.")
+			"zfs_force imports the pool even if another system uses it, such as a hibernated one.", "Remove zfs_force.")
 	}
 	if argumentIs(cmdline, "noresume") {
 		l.report("resume-off", Error, where, "noresume discards the hibernation image.", "Remove noresume.")
@@ -264,7 +264,7 @@ func (l *linter) checkCrypttab() {
 		case strings.HasPrefix(e.source, "/dev/") && !strings.HasPrefix(e.source, "/dev/disk/") &&
 			!strings.HasPrefix(e.source, "/dev/mapper/"):
 			l.report("crypttab-device-name", Warning, where,
-				e.source+" is another disk when the order of the disks changes.", "Write UUID= with what blkid shows for it.")
+				e.source+" names another disk if the order of the disks changes.", "Write UUID= with what blkid shows for it.")
 		case byUUID && len(l.Blkid) > 0 && !l.hasUUID("", uuid):
 			l.report(
 				"crypttab-uuid-wrong",

@@ -75,7 +75,7 @@ func (r *refusals) machine(s *spec.Spec, t Target, swapGiB int64) {
 		return
 	}
 	if t.RAM <= 0 {
-		r.add("measure it again", "the facts do not say how much RAM the target has")
+		r.add("run bakeoff install probe again", "the facts do not say how much RAM the target has")
 	}
 	// The header of LUKS1 takes 2 MiB of the partition.
 	if s.Hibernate && swapGiB*gib-2<<20 <= t.RAM {
@@ -104,17 +104,17 @@ func (r *refusals) machine(s *spec.Spec, t Target, swapGiB int64) {
 func (r *refusals) disk(s *spec.Spec, d Disk, swapGiB int64) {
 	if d.Serial == "" {
 		r.add("choose a disk with a serial number",
-			"%s has no serial number: nothing shows that it is the same later", d.Path)
+			"%s has no serial number, so bakeoff could not recognize it later", d.Path)
 	}
 	if !d.Known {
 		r.add("run bakeoff install probe on the target, as root",
-			"the facts do not say what %s holds and who uses it", d.Path)
+			"the facts do not say what %s holds and what uses it", d.Path)
 	}
 	if d.System {
 		r.add("choose another disk, or start a rescue system", "%s holds the running system", d.Path)
 	}
 	for _, u := range d.Users {
-		r.add("end that use first", "%s is in use: %s", d.Path, u)
+		r.add("stop this use first", "%s is in use: %s", d.Path, u)
 	}
 	for _, g := range d.Signatures {
 		switch {
@@ -123,11 +123,11 @@ func (r *refusals) disk(s *spec.Spec, d Disk, swapGiB int64) {
 			r.add("resume that system and shut it down, or add swsuspend to destroy",
 				"%s holds the image of a hibernated system (swsuspend)", d.Path)
 		default:
-			r.add("add it to destroy if it may go", "%s holds %s, which destroy does not name", d.Path, g)
+			r.add("add it to destroy if bakeoff may destroy it", "%s holds %s, which destroy does not name", d.Path, g)
 		}
 	}
 	if d.Logical != 512 && d.Logical != 4096 {
-		r.add("choose another disk", "%s has sectors of %d bytes; only 512 and 4096 are known", d.Path, d.Logical)
+		r.add("choose another disk", "%s has sectors of %d bytes; bakeoff supports only 512 and 4096", d.Path, d.Logical)
 	}
 	least := swapGiB*gib + gib + minPool
 	if usesGRUB(s) {

@@ -60,7 +60,8 @@ func Questions(recipe string) []Question {
 	first := []Question{
 		{Key: "disk", Text: "Disk that gets the system, below /dev/disk/by-id", shape: byID},
 		{Key: "mirror_disk", Text: "Second disk, to mirror it", Optional: true, shape: byID},
-		{Key: "destroy", Text: "Signatures on it that bakeoff may destroy (gpt PMBR vfat …)", Optional: true, shape: word,
+		{Key: "destroy", Text: "Signatures on the disk that bakeoff may destroy (gpt PMBR vfat " +
+			"…)", Optional: true, shape: word,
 			list: true},
 		{Key: "hostname", Text: "Name of the machine", shape: hostname},
 		{Key: "timezone", Text: "Time zone", Default: "UTC", shape: zone},

@@ -45,7 +45,7 @@ func (c checker) properties(all map[string]string, taken map[string]string, at .
 			c.Add(c.at(where), "write a property of zfs such as recordsize", "%s is not the name of a property",
 				yamltree.Show(name))
 		default:
-			c.want(all[name], propValue, "write a value as zfs set takes it", where...)
+			c.want(all[name], propValue, "write a value that zfs set accepts", where...)
 		}
 	}
 }
@@ -55,7 +55,8 @@ func (c checker) pool(s *Spec) {
 	p := s.Pool
 	c.want(p.Compression, compression, "write lz4, zstd, off or another value of zfsprops(7)", "pool", "compression")
 	if p.Ashift < 12 || p.Ashift > 16 {
-		c.Add(c.at([]string{"pool", "ashift"}), "write 12 to 16: a disk with larger sectors than it says is slow with less",
+		c.Add(c.at([]string{"pool", "ashift"}), "write 12 to 16: some disks have larger sectors than they report, and are "+
+			"slow with a smaller value",
 			"pool.ashift is %d", p.Ashift)
 	}
 	if p.Autotrim != "on" && p.Autotrim != "off" {
@@ -118,7 +119,7 @@ func (c checker) datasets(all []Dataset) {
 		parent := d.Name[:max(strings.LastIndexByte(d.Name, '/'), 0)]
 		switch {
 		case d.Name == "ROOT" || strings.HasPrefix(d.Name, "ROOT/"):
-			c.Add(c.at(at("name")), "choose a name outside ROOT", "%s would be among the boot environments", d.Name)
+			c.Add(c.at(at("name")), "choose a name outside ROOT", "%s would look like a boot environment", d.Name)
 		case names[d.Name]:
 			c.Add(c.at(at("name")), "choose another name", "the dataset %s exists already", yamltree.Show(d.Name))
 		case parent != "" && !names[parent]:
@@ -127,7 +128,7 @@ func (c checker) datasets(all []Dataset) {
 		switch {
 		case belongs(d.Mountpoint):
 			c.Add(c.at(at("mountpoint")), "choose a folder such as /var/log, /srv or /home/NAME",
-				"%s must be part of the boot environment, or a rollback leaves it behind", d.Mountpoint)
+				"%s must be part of the boot environment; otherwise a rollback does not restore it", d.Mountpoint)
 		case mounts[d.Mountpoint] && d.Mountpoint != "none":
 			c.Add(c.at(at("mountpoint")), "choose another folder", "two datasets are mounted at %s", d.Mountpoint)
 		}

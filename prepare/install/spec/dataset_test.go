@@ -29,7 +29,7 @@ func TestDatasets(t *testing.T) {
 	}
 	for _, c := range [][2]string{
 		{"datasets: [{name: ROOT/old, mountpoint: /srv}]",
-			"f:8:19: ROOT/old would be among"},
+			"f:8:19: ROOT/old would look like"},
 		{"datasets: [{name: var/log, mountpoint: /var/log}]",
 			"var/log has no parent; list var before"},
 		{"datasets: [{name: home, mountpoint: /srv}]",

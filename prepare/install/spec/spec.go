@@ -244,8 +244,8 @@ func (c checker) linux(s *Spec, ref string) {
 			c.Add(c.at([]string{"mirror_disk"}), "name the other disk", "mirror_disk is the same as disk")
 		}
 		if s.Hibernate {
-			c.Add(c.at([]string{"hibernate"}), "leave out hibernate or mirror_disk", "a mirror starts without the disk that "+
-				"holds the hibernated system; the resume of that system later would damage the pool")
+			c.Add(c.at([]string{"hibernate"}), "leave out hibernate or mirror_disk", "a mirror can start without the disk that "+
+				"holds the hibernated system; if that system resumes later, it damages the pool")
 		}
 	}
 	c.want(s.Mirror, url, "write the URL of a repository", "mirror")

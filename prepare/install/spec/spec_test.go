@@ -37,7 +37,7 @@ users:
 		`i.yaml:2:`, `i.yaml:3:7: disk`, `i.yaml:5:`, `i.yaml:6:1: unknown key "hostnam"`, `i.yaml:7:`,
 		"zfsbootmenu.sha256", "i.yaml:15:9: secrets.pool", "secrets.swap is missing", "i.yaml:18:",
 		"i.yaml:11:32: kernel_args.1",
-		"i.yaml:10:12: a mirror starts without the disk that holds the hibernated system",
+		"i.yaml:10:12: a mirror can start without the disk that holds the hibernated system",
 		"modules.file", "modules.sha256", "modules is for debian-zfs only",
 		"base.file", "base.sha256", "base is for debian-zfs only",
 	} {

@@ -54,12 +54,12 @@ func (x *reader) checkGuest(g *Guest) {
 		for i, b := range Brands {
 			names[i] = string(b)
 		}
-		x.add("brand", "there is no such brand", "use "+yamltree.OneOf(names))
+		x.add("brand", "bakeoff does not know this brand", "use "+yamltree.OneOf(names))
 		return
 	}
 	for _, e := range x.nodes[""].Entries {
 		if brands := only[e.Key.Text]; brands != nil && !slices.Contains(brands, g.Brand) {
-			x.add(e.Key.Text, "guests of brand "+string(g.Brand)+" do not have it", "remove it")
+			x.add(e.Key.Text, "guests of brand "+string(g.Brand)+" do not have this property", "remove it")
 		}
 		x.checkValue(e, e.Key.Text)
 	}
@@ -74,7 +74,7 @@ func (x *reader) checkGuest(g *Guest) {
 		x.add("vnc_password", "it has more than 8 characters", "shorten it")
 	}
 	if g.Boot != "" && !bootForm.MatchString(g.Boot) {
-		x.add("boot", "it is not an order of devices", "write such as order=cd or order=cd,once=d")
+		x.add("boot", "this is not an order of boot devices", "write, for example, order=cd or order=cd,once=d")
 	}
 	if !g.Brand.Machine() && g.ImageUUID == "" && g.Image == "" {
 		x.add("image_uuid", "a container needs an image", "add image_uuid or image")
@@ -151,7 +151,7 @@ func (x *reader) checkFilesystems(g *Guest) {
 		}
 		seen[f.Target] = i
 		if f.Type != "lofs" && f.Type != "bind" {
-			x.add(path+"type", "a guest sees folders of the host only", "use lofs")
+			x.add(path+"type", "a guest can share only folders of the host", "use lofs")
 		}
 		for k, o := range f.Options {
 			if !slices.Contains(filesystemOptions, o) {
@@ -168,7 +168,7 @@ func (x *reader) checkRoutes(g *Guest) {
 		path := "routes." + to
 		if p, err := netip.ParsePrefix(to); err != nil || !p.Addr().Is4() {
 			if a, err := netip.ParseAddr(to); err != nil || !a.Is4() {
-				x.add(path, "its destination is not an IPv4 network", "write such as 10.2.0.0/16")
+				x.add(path, "its destination is not an IPv4 network", "write, for example, 10.2.0.0/16")
 			}
 		}
 		by := fmt.Sprint(v)
@@ -181,7 +181,8 @@ func (x *reader) checkRoutes(g *Guest) {
 			known = known || m != nil && (m[1] == "nics" && m[2] == strconv.Itoa(i) || m[1] == "macs" && n.MAC == longMAC(m[2]))
 		}
 		if !known {
-			x.add(path, "it is neither an IPv4 address nor a NIC of the guest", "write such as 10.0.0.1, nics[0] or macs[MAC]")
+			x.add(path, "it is neither an IPv4 address nor a NIC of the guest", "write, for example, 10.0.0.1, nics[0] or "+
+				"macs[MAC]")
 		}
 	}
 }
@@ -216,12 +217,12 @@ func (x *reader) checkNICs(g *Guest) {
 			macs[n.MAC] = i
 		}
 		if n.Primary && primary >= 0 {
-			x.add(path+"primary", fmt.Sprintf("nics.%d is primary too", primary), "mark one interface")
+			x.add(path+"primary", fmt.Sprintf("nics.%d is primary too", primary), "set primary on one NIC only")
 		} else if n.Primary {
 			primary = i
 		}
 		if n.Model != "" && !g.Brand.Machine() {
-			x.add(path+"model", "guests of brand "+string(g.Brand)+" do not have it", "remove it")
+			x.add(path+"model", "guests of brand "+string(g.Brand)+" do not have this property", "remove it")
 		}
 		x.checkAddresses(n, path, addresses)
 	}
@@ -270,12 +271,12 @@ func (x *reader) checkAddresses(n *NIC, path string, seen map[netip.Addr]string)
 		case n.IP == "dhcp":
 			n.IPs = []string{"dhcp"}
 		case mask == nil || mask.Equal(net.IPv4zero):
-			x.add(path+"netmask", "ip needs a netmask", "write such as 255.255.255.0")
+			x.add(path+"netmask", "ip needs a netmask", "write, for example, 255.255.255.0")
 			return
 		default:
 			ones, _ := net.IPMask(mask).Size()
 			if ones == 0 {
-				x.add(path+"netmask", "its bits are not contiguous", "write such as 255.255.255.0")
+				x.add(path+"netmask", "its bits are not contiguous", "write, for example, 255.255.255.0")
 				ones = 24 // the address is checked all the same
 			}
 			n.IPs = []string{n.IP + "/" + strconv.Itoa(ones)}
@@ -295,9 +296,9 @@ func (x *reader) checkAddresses(n *NIC, path string, seen map[netip.Addr]string)
 		p, err := netip.ParsePrefix(s)
 		switch {
 		case err != nil:
-			x.add(at, "it is not an address with its length", "write such as 10.0.0.2/24, dhcp or addrconf")
+			x.add(at, "it is not an address with a prefix length", "write, for example, 10.0.0.2/24, dhcp or addrconf")
 		case p.Addr().Is4() && (p.Bits() < 8 || p.Bits() > 32):
-			x.add(at, "the length of the prefix is out of range", "write /8 to /32")
+			x.add(at, "the prefix length is out of range", "write /8 to /32")
 		case p.Addr().IsMulticast() || p.Addr().IsUnspecified():
 			x.add(at, "no host can have this address", "write a unicast address")
 		case seen[p.Addr()] != "":
@@ -315,7 +316,7 @@ func (x *reader) checkAddresses(n *NIC, path string, seen map[netip.Addr]string)
 			if n.Gateway != "" {
 				at = path + "gateway"
 			}
-			x.add(at, "it is not an IPv4 address", "write such as 10.0.0.1")
+			x.add(at, "it is not an IPv4 address", "write, for example, 10.0.0.1")
 		}
 	}
 	if len(n.AllowedIPs) > 13 {
@@ -350,7 +351,7 @@ func (x *reader) checkDisks(g *Guest) {
 		d, path := &g.Disks[i], "disks."+strconv.Itoa(i)+"."
 		x.checkUUID(path+"image_uuid", d.ImageUUID)
 		if d.Boot && boot >= 0 {
-			x.add(path+"boot", fmt.Sprintf("the guest boots from disks.%d already", boot), "mark one disk")
+			x.add(path+"boot", fmt.Sprintf("disks.%d is already the boot disk", boot), "set boot on one disk only")
 		} else if d.Boot {
 			boot = i
 		}
@@ -375,7 +376,7 @@ func (x *reader) checkDisks(g *Guest) {
 		case g.Brand == KVM && d.ImageUUID != "" && d.Size != 0:
 			x.add(path+"size", "the image determines the size", "remove it")
 		case image && d.BlockSize != 0:
-			x.add(path+"block_size", "the image determines it", "remove it")
+			x.add(path+"block_size", "the image determines this value", "remove it")
 		}
 		if d.Path != "" && !made {
 			x.checkPath(path+"path", d.Path)
@@ -383,7 +384,7 @@ func (x *reader) checkDisks(g *Guest) {
 		for name, written := range map[string]bool{"uuid": d.UUID != "", "pci_slot": d.PCISlot != "",
 			"guest_block_size": d.GuestBlockSize != "", "notrim": d.NoTrim} {
 			if written && g.Brand != Bhyve {
-				x.add(path+name, "disks of brand "+string(g.Brand)+" do not have it", "remove it")
+				x.add(path+name, "disks of brand "+string(g.Brand)+" do not have this property", "remove it")
 			}
 		}
 		if d.Media == "" {

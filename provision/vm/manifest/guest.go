@@ -297,11 +297,11 @@ func checkDisksChange(old, new Guest) (out Problems) {
 		switch {
 		case d.Size == o.Size:
 		case !d.Made():
-			add("size", d.Size, "bakeoff did not make the disk", "change the size of the file by other means")
+			add("size", d.Size, "bakeoff did not make the disk", "change the size of the file yourself")
 		case new.Brand == KVM:
 			add("size", d.Size, "disks of brand kvm keep their size", "add another disk, or use brand bhyve")
 		case d.Size < o.Size:
-			add("size", d.Size, fmt.Sprintf("a disk never becomes smaller, and this one has %d", o.Size),
+			add("size", d.Size, fmt.Sprintf("bakeoff cannot make a disk smaller, and this one has %d", o.Size),
 				"write a larger size, or add another disk")
 		}
 	}

@@ -48,17 +48,17 @@ func (x *reader) checkNetwork(n *Network) {
 		p, err := netip.ParsePrefix(text)
 		switch {
 		case err != nil:
-			x.add(at, "it is not a network", "write such as 10.0.0.0/24")
+			x.add(at, "it is not a network", "write, for example, 10.0.0.0/24")
 			continue
 		case p.Addr().Is4() && (p.Bits() < 8 || p.Bits() > 30), p.Addr().Is6() && (p.Bits() < 16 || p.Bits() > 126):
-			x.add(at, "the length of the prefix is out of range", "write /8 to /30, or /16 to /126 for IPv6")
+			x.add(at, "the prefix length is out of range", "write /8 to /30, or /16 to /126 for IPv6")
 			continue
 		case p.Addr().Is4In6() || p.Addr().IsMulticast() || p.Addr().IsLoopback() || p.Addr().IsLinkLocalUnicast() ||
 			p.Masked().Addr().IsUnspecified():
-			x.add(at, "no network of hosts can have these addresses", "write a private network such as 10.0.0.0/24")
+			x.add(at, "these addresses cannot be used for hosts", "write a private network such as 10.0.0.0/24")
 			continue
 		case p.Addr().Is4() && four || p.Addr().Is6() && six:
-			x.add(at, "the network has one of this version already", "write one of IPv4 and one of IPv6")
+			x.add(at, "the network already has a subnet of this IP version", "write at most one subnet of IPv4 and one of IPv6")
 		}
 		four, six = four || p.Addr().Is4(), six || p.Addr().Is6()
 		if p.Addr() == p.Masked().Addr() {
@@ -68,11 +68,11 @@ func (x *reader) checkNetwork(n *Network) {
 	}
 	switch {
 	case n.NAT && n.Uplink == "":
-		x.add("nat", "NAT needs the interface that leads out", "add uplink, such as uplink: eth0")
+		x.add("nat", "NAT needs an interface to other networks", "add uplink, such as uplink: eth0")
 	case n.NAT && !four:
-		x.add("nat", "NAT needs a network of IPv4", "add subnet, such as subnet: 10.0.0.0/24")
+		x.add("nat", "NAT needs an IPv4 subnet", "add subnet, such as subnet: 10.0.0.0/24")
 	case n.NAT && n.VLAN != 0:
-		x.add("vlan_id", "with NAT no frame of the network leaves this machine", "remove it")
+		x.add("vlan_id", "with NAT, frames of the network do not leave this machine, so a tag has no effect", "remove it")
 	case n.VLAN != 0 && n.Uplink == "":
 		x.add("vlan_id", "only frames at an uplink have a tag", "add uplink, or write vlan_id at the NICs")
 	}

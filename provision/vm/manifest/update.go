@@ -49,7 +49,7 @@ func Update(old Guest, file string, src []byte) (Guest, []Change, error) {
 	}
 	u := &updater{reader: reader{file: file, nodes: map[string]*yamltree.Node{"": root}}, doc: document(old)}
 	if root == nil || root.Kind != yamltree.Mapping {
-		u.add("", "an update is a mapping", "write such as {alias: web}")
+		u.add("", "an update is a mapping", "write, for example, {alias: web}")
 		return old, nil, fault.Wrap(fault.Invalid, "", u.problems)
 	}
 	for _, e := range root.Entries {
@@ -242,7 +242,7 @@ func (u *updater) changeItems(name, list, verb string, n *yamltree.Node) {
 		}
 		at := find(fmt.Sprint(patch[key]))
 		if at < 0 {
-			u.add(path+"."+key, fmt.Sprintf("the guest has none with this %s", key), "see `bakeoff vm get`")
+			u.add(path+"."+key, fmt.Sprintf("the guest has no item with this %s", key), "see `bakeoff vm get`")
 			continue
 		}
 		merge(have[at].(map[string]any), patch)

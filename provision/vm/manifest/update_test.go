@@ -91,13 +91,13 @@ func TestWrongUpdate(t *testing.T) {
 		`{"rma": 1}`:                       `did you mean "ram"?`,
 		`{"ram": "much", "vcpus": 65}`:     "vcpus",
 		`{"autoboot": null}`:               "write true or false",
-		`{"update_nics": [{"mtu": 1500}]}`: "the guest has none with this mac",
+		`{"update_nics": [{"mtu": 1500}]}`: "the guest has no item with this mac",
 		`{"update_nics": {}}`:              "write a list",
 		`{"update_nics": [1]}`:             "write a mapping",
 		`{"add_nics": [{"nic_tag": "a", "ip": "192.0.2.10", "netmask": "255.255.0.0"}]}`: "nics.0.ips.0 is the same address",
 		`{"set_tags": []}`:                                "write a mapping",
 		`{"set_tags": {"a": {}}}`:                         "tags.a",
-		`{"update_disks": [{"path": "/x", "size": 100}]}`: "the guest has none with this path",
+		`{"update_disks": [{"path": "/x", "size": 100}]}`: "the guest has no item with this path",
 		`[]`: "an update is a mapping",
 	} {
 		old := newGuest(t)

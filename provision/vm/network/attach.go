@@ -91,7 +91,7 @@ func (n *Network) Attach(ctx context.Context, p Port) error {
 		mtu := n.mtu()
 		if p.MTU > mtu {
 			return fault.WithFix(fault.New(fault.Invalid, "mtu: %d: network %s has %d", p.MTU, n.Name, mtu),
-				"write at most that, or create the network with --mtu")
+				"write a smaller mtu, or create the network with a larger --mtu")
 		}
 		if p.MTU > 0 {
 			mtu = p.MTU

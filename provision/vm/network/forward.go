@@ -31,7 +31,7 @@ func (n *Network) openForward(ctx context.Context) error {
 	for _, way := range n.ways() {
 		argv := append([]string{"iptables", "--wait", "--insert", chain}, way...)
 		if _, err := conn.Output(ctx, n.store.Host, argv...); err != nil {
-			return fault.Op("permit what the network forwards", err)
+			return fault.Op("permit the forwarded packets of the network", err)
 		}
 	}
 	return nil

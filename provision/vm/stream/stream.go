@@ -139,7 +139,7 @@ func (r *Reader) Next() (name string, err error) {
 		return "", damaged("the last part has content")
 	}
 	if _, err := r.in.ReadByte(); err == nil {
-		return "", damaged("more follows its end")
+		return "", damaged("data follows after its end")
 	} else if err != io.EOF {
 		return "", err
 	}

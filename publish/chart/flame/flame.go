@@ -112,14 +112,14 @@ const tableRows = 100
 // Table holds the labels with the greatest self times.
 func (f Figure) Table() chart.Table {
 	s, all, rows := f.Scale(), f.Length(), f.Rows()
-	t := chart.Table{Head: []string{"span", "self", "of the boot", "total", "waits or no end", "spans"}}
+	t := chart.Table{Head: []string{"span", "own time", "of the boot", "total", "waits or no end", "spans"}}
 	for _, r := range rows[:min(tableRows, len(rows))] {
 		t.Rows = append(t.Rows, []string{clipLabel(r.Label), s.Took(r.Self), Share(r.Within, all), s.Took(r.Total),
 			f.Idle(r), strconv.Itoa(r.Count)})
 	}
 	if n := len(rows) - tableRows; n > 0 {
 		rest := lists.Sum(rows[tableRows:], func(r profile.Row) float64 { return r.Self })
-		t.Note = fmt.Sprintf("%d further labels have a self time of %s together.", n, s.Took(rest))
+		t.Note = fmt.Sprintf("%d further labels have an own time of %s together.", n, s.Took(rest))
 	}
 	return t
 }
@@ -252,7 +252,7 @@ func (v *view) boxTitle(b box) string {
 		text = fmt.Sprintf("%s\nfrom %s", name, v.s.At(b.start))
 	}
 	if self := v.l.selfTime(b.span); v.l.first[b.span] >= 0 {
-		text += ", self " + v.s.Took(self)
+		text += ", own time " + v.s.Took(self)
 	}
 	if p := s.Parent; p >= 0 && v.l.rec.Spans[p].Track != s.Track {
 		text += "\nin " + clipLabel(trackLabel(v.l.rec.Tracks[s.Track]))
