@@ -87,20 +87,20 @@ func (a *app) bootBisect() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bisect GOOD BAD [flags] -- BUILD [ARG…]",
 		Short: "Find the commit that made a boot longer",
-		Long: `bisect finds the first commit between GOOD and BAD with which a boot takes more
-instructions. It works in the git repository of the current folder. For each commit
-that it tries, it checks the commit out into a work tree of its own, runs BUILD
-there, and boots the kernel and the RAM disk that BUILD made, once, on the
-instruction clock: a machine in which executed instructions are the time. Repeated
-boots of such a machine agree to the instruction, which bisect checks with GOOD; so
-one boot decides, on a busy machine too. n commits take about log2(n) boots.
+		Long: `bisect finds the first commit between GOOD and BAD that makes a boot take more
+instructions. It works in the git repository of the current folder. For each commit that it
+tries, it checks the commit out into a separate work tree and runs BUILD there. Then it
+boots the kernel and the RAM disk that BUILD made, once, on the instruction clock: a machine
+whose clock counts executed instructions. Repeated boots of such a machine take exactly the
+same number of instructions; bisect checks this with GOOD. One boot per commit is therefore
+enough, even on a busy machine. n commits take about log2(n) boots.
 
-The boot ends at the first userland instruction or, with --until mark:NAME, where
-the guest runs /.bakeoff/mark NAME. bakeoff puts that program into the RAM disk.
+The boot ends at the first userland instruction. With --until mark:NAME, it ends when the
+guest runs /.bakeoff/mark NAME. bakeoff puts that program into the RAM disk.
 
-A commit is bad if its boot is longer than that of GOOD by --threshold; without the
-flag, by half of the difference between GOOD and BAD. bisect skips a commit whose
-build fails or whose guest does not boot.`,
+A commit is bad if its boot is longer than the boot of GOOD by at least --threshold. The
+default is half of the difference between GOOD and BAD. bisect skips a commit whose build
+fails or whose guest does not boot.`,
 		Example: `  bakeoff boot bisect v6.1 HEAD --kernel arch/x86/boot/bzImage -- make -j2 bzImage
   bakeoff boot bisect HEAD~16 HEAD --image debian:bookworm --initrd out.cpio --until mark:ready -- ./build.sh
   bakeoff boot bisect v1 v2 --kernel bzImage --threshold 0.1% --json -- make`,
@@ -234,7 +234,7 @@ func (b *bisecting) measureCost(ctx context.Context, commit string) (int64, erro
 	}
 	booted, err := boot(ctx, g)
 	if fault.Is(err, fault.NotFound) {
-		err = fault.New(fault.Subject, "the build has not made it: %w", err)
+		err = fault.New(fault.Subject, "the build did not create this file: %w", err)
 	}
 	if err != nil {
 		return 0, err
@@ -271,7 +271,7 @@ const (
 // kernel's part.
 func (b *bisecting) compareSpans(ctx context.Context, r *bisected) error {
 	if len(r.Parts) == 0 || 2*(r.Parts[0].After-r.Parts[0].Before) < r.Added {
-		r.SpansReason = "most of it is not in the kernel's part of the boot"
+		r.SpansReason = "most of the difference is not in the kernel's part of the boot"
 		return nil
 	}
 	var boots [2]countboot.Boot
@@ -288,7 +288,7 @@ func (b *bisecting) compareSpans(ctx context.Context, r *bisected) error {
 			g.Initrd = filepath.Join(b.kept, commit+keptInitrd)
 		}
 		if boots[i], err = b.booter.Boot(ctx, g); fault.Is(err, fault.Subject) {
-			r.SpansReason = "it does not boot with initcall_debug"
+			r.SpansReason = "the guest does not boot with initcall_debug"
 			return nil
 		}
 		if err != nil {
@@ -298,12 +298,12 @@ func (b *bisecting) compareSpans(ctx context.Context, r *bisected) error {
 	r.Boots = b.booter.Boots
 	grown, err := countboot.Grown(boots[0], boots[1], max(1000, r.Added/100))
 	if err != nil {
-		r.SpansReason = "its messages cannot be read: " + safetext.Line(err.Error())
+		r.SpansReason = "the messages of the guest cannot be read: " + safetext.Line(err.Error())
 		return nil
 	}
 	r.Spans = grown
 	if len(grown) == 0 {
-		r.Spans, r.SpansReason = nil, "no initcall grew by a hundredth of it"
+		r.Spans, r.SpansReason = nil, "no initcall grew by a hundredth of the difference"
 	}
 	return nil
 }

@@ -49,27 +49,26 @@ func (a *app) bootRecord() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "record [ENV…|FILE…] [flags] [-- SERVICE [ARG…]]",
 		Short: "Boot environments and record where the time goes, or read the record of a machine",
-		Long: `record boots every environment ENV --boots times, interleaved, in a run that it
-writes to a run folder. ENV is DRIVER[:IMAGE], as in microvm:debian:bookworm or
-firecracker:debian:bookworm. Every trial boots a fresh environment and keeps what was
-seen from outside (the start of the hypervisor and of the processor, the end of the
-firmware, the first byte on the serial line), what the kernel inside logged, and what
-systemd knows. The clocks are compared at the end of every boot, and the recording
-says how exactly it can place each of them.
+		Long: `record boots every environment ENV --boots times, in turn, and writes a run
+folder. ENV is DRIVER[:IMAGE], as in microvm:debian:bookworm or firecracker:debian:bookworm.
+Every trial boots a new environment. It records what is visible from outside: the start of
+the hypervisor and of the processor, the end of the firmware, and the first byte on the
+serial line. It also records the log of the kernel and what systemd knows. At the end of
+every boot, record compares the clocks, and stores how exactly it can relate them.
 
-A Linux kernel gets initcall_debug, which makes it log every function that it calls
-during the boot. This takes some time itself: use --plain to time a boot as it is, and
-for kernels that are not Linux.
+A Linux kernel gets initcall_debug, which makes it log every function that it calls during
+the boot. The logging itself takes some time: use --plain to time a boot without it, and for
+kernels other than Linux.
 
---option sets an option of the driver for every environment. --variant adds every
-environment once more with another value, for boot compare. --answer says when the
-service of the environment is ready, and a command after -- starts it.
+--option sets an option of the driver for every environment. --variant adds a copy of every
+environment with another value, for boot compare. A command after -- starts a service in the
+environment, and --answer says how record detects that the service is ready.
 
-With --host, record reads what a running machine recorded about its last boot, over
-SSH. It changes nothing there and leaves only bakeoff-agent, in its cache.
+With --host, record reads what a running machine recorded about its last boot, over SSH. It
+changes nothing on the machine, but leaves a copy of bakeoff-agent in its cache there.
 
-With FILE, record makes one recording of the files of one boot. It recognizes what
-they are, or --source says it.`,
+With FILE, record makes one recording from the files of one boot. It recognizes their
+formats, unless --source names the format.`,
 		Example: `  bakeoff boot record microvm:debian:bookworm
   bakeoff boot record microvm:debian:bookworm q35:debian:bookworm --boots 10
   bakeoff boot record microvm --option kernel=/srv/vmlinuz --option initrd=/srv/initrd.img

@@ -33,21 +33,22 @@ func (a *app) bootTune() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "tune",
 		Short: "Find the settings that make a boot shorter, and what each saves",
-		Long: `tune boots a Linux guest on the instruction clock: as it is, with each of these
-settings alone, and with all that save something together. It also tries the kernel
-arguments that the messages of a boot with initcall_debug suggest. Then it leaves out
-every setting that saves less than --least while the others are set, and prints the
-rest: the smallest set, with what each setting saves in it and what it costs.
+		Long: `tune boots a Linux guest on the instruction clock: without changes, with each of
+these settings alone, and with all settings together that save instructions. It also tries
+the kernel arguments that the messages of a boot with initcall_debug suggest. Then it leaves
+out every setting that saves less than --least while the others are set. It prints the
+remaining settings, what each of them saves, and
+what is lost with it.
 
-Executed instructions are the time of that clock, so repeated boots agree to the
-instruction. tune checks this for the first guest and for the last one.
+The instruction clock counts executed instructions, and repeated boots take exactly the same
+number. tune checks this for the first guest and for the last one.
 
 The settings are words of the kernel's command line, options of the driver qemu, and
 a RAM disk without compression:
 
 ` + knobList() + `
 
-A guest that does not boot with a setting is noted, and the setting is left out.`,
+If the guest does not boot with a setting, tune reports this and leaves the setting out.`,
 		Example: `  bakeoff boot tune --image debian:bookworm
   bakeoff boot tune --kernel /srv/bzImage --initrd /srv/initrd.zst --until mark:ready
   bakeoff boot tune --image debian:bookworm --machine q35 --json | jq .ratio`,
@@ -152,8 +153,8 @@ func unpackInitrd(file, dir string) (string, error) {
 
 func (a *app) printTuning(t countboot.Tuning) {
 	s := a.Style(a.Out)
-	fmt.Fprintf(a.Out, "%s\n", s.Paint(cli.Bold, fmt.Sprintf("to %s: %s as it is, %s with %d settings (%.3g×)", t.End,
-		countText(t.Base), countText(t.Tuned), len(t.Chosen), t.Ratio)))
+	fmt.Fprintf(a.Out, "%s\n", s.Paint(cli.Bold, fmt.Sprintf("to %s: %s without changes, %s with %d settings (%.3g×)",
+		t.End, countText(t.Base), countText(t.Tuned), len(t.Chosen), t.Ratio)))
 	a.Heading("The smallest set, and the instructions that each saves in it")
 	set := cli.NewTable("SETTING", "SAVES", "SHARE", "SET BY", "COSTS")
 	for _, k := range t.Chosen {

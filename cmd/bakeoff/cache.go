@@ -31,17 +31,19 @@ builds or downloads again what it needs.`,
 	cli.Group(c, "command", "list, prune or clear")
 	c.AddCommand(a.cacheList(),
 		a.cacheRemove("prune", "Remove what no run can use",
-			"prune removes partial builds and downloads, which a killed run left, images that\n"+
-				"this version of bakeoff no longer uses, images whose tag has moved, and layers that\n"+
-				"no image has. It also removes packed files of lab files, and the images that have\n"+
-				"them, that no run used in the last seven days, or with --all every one: a new run\n"+
-				"packs them again in seconds, but an interrupted run with such files cannot be\n"+
-				"resumed. It keeps what a build in progress writes.",
+			`prune removes partial builds and downloads that a killed run left, images that this
+version of bakeoff no longer uses, images whose tag has moved, and layers that no image has.
+It does not remove what a build in progress writes.
+
+It also removes packed files (copies of the files that lab files place in environments), and
+the images that contain them, if no run used them in the last seven days. With --all it
+removes all of them. A new run packs the files again in seconds, but an interrupted run with
+such files cannot be resumed afterwards.`,
 			func(e image.Entry, all bool) bool { return e.Prunable(time.Now(), all) }),
 		a.cacheRemove("clear", "Remove everything in the cache",
-			"clear removes every image, kernel and program in the cache, also the images that image\n"+
-				"create stored, which no run can make again. It refuses while a run measures on this\n"+
-				"machine or a build is in progress.",
+			`clear removes every image, kernel and program in the cache. This includes the images that
+image create stored, which no run can make again. clear refuses to start while a run
+measures on this machine or a build is in progress.`,
 			func(image.Entry, bool) bool { return true }))
 	return c
 }
@@ -52,9 +54,10 @@ func (a *app) cacheList() *cobra.Command {
 		Use:   "list",
 		Short: "List the cache with sizes and times of last use",
 		Long: `list shows every image, kernel and program in the cache, its size on disk and when
-it was last used. Packed files are of the kind files, and images that have them of
-the kind derived; the size of those is what they take in addition to image and files. What
-image build made is of the kind service.
+it was last used. The column KIND is files for packed files (copies of the files that lab
+files place in environments), and derived for images that contain them. The size of a
+derived image is the space that it takes in addition to its image and its files. The kind
+of the products of image build is service.
 
   complete    ready for use
   partial     a killed build or download left it; prune removes it

@@ -30,20 +30,18 @@ func (a *app) calibrate() *cobra.Command {
 		Use:   "calibrate",
 		Short: "Measure false alarms, noise and power on this machine",
 		Long: `calibrate runs a lab with a known truth: identical contenders, and contenders
-that do 1, 2, 5 and 10 % of extra work, which the results do not count. They run
-interleaved in many short trials, like the contenders of any lab file, and leave
-a run folder.
+that do 1, 2, 5 and 10 % of extra work, which the results do not count. They run in turn in
+many short trials, like the contenders of any lab file. calibrate writes a run folder.
 
-The identical contenders give the rate of false alarms, with its interval, and
-the noise. The slowed contenders show whether the verdicts detect the extra work
-and, if not, how long a run must be to detect it. --quick compares only the
-contender with 5 %, and stops when it detects the extra work, or after six
-minutes.
+The identical contenders give the rate of false alarms, with its interval, and the noise.
+The contenders with extra work show whether the verdicts detect this work. If not, calibrate
+shows how long a run must be to detect it. --quick has only the contender with 5 % of extra
+work, and stops when the work is detected, or after six minutes.
 
-Repeated calibrations of one machine are combined. Three or more also show how
-much runs differ when nothing changed. A change of the machine, its kernel or
-its settings makes them outdated. bakeoff plan uses the noise, and every later
-report of this machine shows the results.`,
+Repeated calibrations of one machine are combined. Three or more calibrations also show how
+much runs differ when nothing changed. A change of the machine, its kernel or its settings
+makes calibrations outdated. bakeoff plan uses the noise, and every later report of this
+machine shows the results.`,
 		Example: `  bakeoff calibrate --quick          calibrate in minutes
   bakeoff calibrate                  calibrate in twenty minutes, more precisely
   bakeoff calibrate --budget 1h      detect smaller differences
@@ -159,7 +157,8 @@ func (a *app) printInjected(m calibrate.Measured) {
 		if !in.Found {
 			word = cli.Colored("not detected", cli.Yellow)
 			if n, in := alone.Needs(in.Extra, in.CPU); n > 0 {
-				word.Text += fmt.Sprintf("; with two contenders this takes about %d blocks (%s) on the machine in this state", n,
+				word.Text += fmt.Sprintf("; with two contenders this takes about %d blocks (%s) with the present noise of the "+
+					"machine", n,
 					roundEstimate(in))
 			}
 		}

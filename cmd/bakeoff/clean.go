@@ -20,18 +20,18 @@ func (a *app) cleanCommand() *cobra.Command {
 		Use:   "clean",
 		Short: "Remove what killed runs left behind",
 		Long: `clean removes what killed runs left behind: processes, mounts, control groups,
-networks and directories. It restores kernel settings that a container engine of
-the run changed. It finds them by the leases that a run records before it creates
-anything, and prints a line for each. It never touches run folders.
+networks and directories. It also restores kernel settings that a container engine of the
+run changed. A run records a lease before it creates anything; clean reads these leases, and
+prints a line for each object. It never touches run folders.
 
-clean removes nothing of a run that is alive, even if that run has another /run or
-sees the leases through an overlay. If it cannot find out whether the run is alive,
-it says so, removes nothing of it, and exits with 1.
+clean removes nothing of a run that is still active, even if that run has another /run or
+sees the leases through an overlay. If clean cannot find out whether a run is active, it
+reports this, removes nothing of this run, and exits with 1.
 
-With --dry-run it works while a run measures, too, and lists what that run uses as
-"in use".
+You can use --dry-run while a run measures. It lists the objects of that run as "in use".
 
-clean shows what is kept beyond a run, as "kept", and never removes it.
+Some objects outlive their run on purpose. clean lists them as "kept", and never removes
+them.
 
 clean works on this machine and on the hosts that runs of this machine used.
 bakeoff run does the same before it starts. With --local, clean works on this machine
@@ -68,8 +68,8 @@ func leavesOfRoot(getenv func(string) string, uid int) string {
 	if own == root {
 		return ""
 	}
-	return fmt.Sprintf("clean looked for what runs of this user left (%s); sudo bakeoff clean looks for what runs of "+
-		"root left (%s)", own, root)
+	return fmt.Sprintf("clean looked only for leftovers of runs of this user (%s); sudo bakeoff clean looks for "+
+		"leftovers of runs of root (%s)", own, root)
 }
 
 func (a *app) printFound(found []env.Found, dryRun bool) {

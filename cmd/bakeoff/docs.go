@@ -233,8 +233,8 @@ func workloadsPage() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# Workloads\n\n%s\nA workload is what a cell measures. "+
 		"Metrics marked primary get a verdict in cells with `primary: true`. "+
-		"The state of the environment is what a trial finds: *carried* is what the trials before it left, "+
-		"*restored* a state that is set up again before each trial, *fresh* a new environment.\n\n", generated)
+		"A trial finds the environment in one of three states: *carried* is what earlier trials left, "+
+		"*restored* is a state that is set up again before each trial, and *fresh* is a new environment.\n\n", generated)
 	docs := diagnosis.WorkloadDocs()
 	fmt.Fprintln(&b, "| workload | what it measures | metrics |\n|---|---|---|")
 	for _, d := range docs {

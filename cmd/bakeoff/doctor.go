@@ -27,17 +27,17 @@ func (a *app) doctorCommand() *cobra.Command {
 why others do not, what would disturb a measurement, what earlier runs left
 behind, and the one command that installs everything that is missing.
 
-With --hosts LAB it also checks the other machines of a lab file: whether it can
-reach them, which drivers work there, and the commands of that system that
-install the others. It leaves nothing there but bakeoff-agent, in its cache.
+With --hosts LAB it also checks the other machines of a lab file: whether it can reach them,
+which drivers work there, and the commands of that system that install the others. On these
+machines it leaves only a copy of bakeoff-agent, in its cache.
 
-Whatever it finds, doctor exits with 0.
+doctor always exits with 0, whatever it finds.
 
-With --prove DRIVER it runs the contract suite of that driver on this machine. The
-suite creates and removes environments; doctor stores the result with every
-command that was executed. A driver that the project tests only against a fake
-of its commands is unproven until then, and afterwards proven for this machine
-and kernel.`,
+With --prove DRIVER it runs the contract suite of that driver on this machine. The suite
+creates and removes environments. doctor stores the result, with every command that was
+executed. The project tests some drivers only against a fake of their commands. Such a
+driver is unproven until it passes the suite on this machine; then it is proven for this
+machine and kernel.`,
 		Example: `  bakeoff doctor
   bakeoff doctor --hosts lab.yaml
   sudo bakeoff doctor --prove chroot

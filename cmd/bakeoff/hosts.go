@@ -56,9 +56,9 @@ func (a *app) hostsList() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the hosts of the pools",
-		Long: `list prints the hosts of the pools. NOISE is that of "bakeoff hosts calibrate"; bakeoff
-asks each host for it, unless --no-noise is given. --json also prints the facts of each
-host that was calibrated, such as its processor and kernel.`,
+		Long: `list prints the hosts of the pools. The column NOISE shows the result of
+"bakeoff hosts calibrate". list asks each host for it, unless you add --no-noise. --json
+also prints the facts of each host that was calibrated, such as its processor and kernel.`,
 		Example: "  bakeoff hosts list\n  bakeoff hosts list --no-noise --json",
 		Args:    cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
@@ -145,9 +145,9 @@ func (a *app) hostsCalibrate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "calibrate [HOST…]",
 		Short: "Calibrate hosts, as jobs behind all others",
-		Long: `calibrate runs "bakeoff calibrate --quick" on the named hosts, or on all hosts of a pool.
-The jobs stand behind all other jobs, so that only idle hosts are calibrated. If the
-cluster file has a noise limit, a host that is noisier is drained.
+		Long: `calibrate runs "bakeoff calibrate --quick" on the named hosts, or on all hosts
+of a pool. These jobs start after all other jobs, so bakeoff calibrates only idle hosts. If
+the cluster file has a noise limit, bakeoff drains a host that is noisier.
 
 --older calibrates only hosts whose last calibration is older, or that have none. Slurm's
 health check can execute this on each idle host: see docs/guides/cluster.md.`,
@@ -280,8 +280,9 @@ func (a *app) hostsDrain() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "drain HOST…",
 		Short: "Give hosts no more jobs",
-		Long: `drain lets the jobs on the hosts end, and gives the hosts no more. Jobs that wait for such
-a host move to others of its pool after the patience of the cluster file.
+		Long: `drain gives the hosts no new jobs; the jobs on them run to their end. The
+cluster file has the key patience: after this time, jobs that wait for a drained host move
+to another host of its pool.
 
 --json prints the hosts as they are afterwards.`,
 		Example: `  bakeoff hosts drain bk7 --reason 'a fan fails'

@@ -51,8 +51,8 @@ func (a *app) imageBuild() *cobra.Command {
   a disk          with a GPT, whose root partition has the attribute BOOTME
   a boot RAM disk that boots this disk
 
-Equal definitions give equal bytes. Several services are built at the same time. The
-store keeps what was built, and returns it until the definition, one of its files, its
+Equal definitions give equal bytes. Several services are built at the same time. The store
+keeps the products. build makes them again only if the definition, one of its files, its
 base, the kernel or bakeoff-agent changes. Steps of a build have no network unless the
 definition asks for it.
 

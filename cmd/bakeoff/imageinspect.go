@@ -56,17 +56,17 @@ func (a *app) imageInspect() *cobra.Command {
 		Long: `inspect identifies a kernel, a disk or a RAM disk. It reads the contents of the file
 and ignores its name.
 
-Of a kernel it shows the format, the system, the version, the ways in which a
-hypervisor can start it, and the longest command line. It unpacks the ELF kernel in
-a bzImage, and reads the note that names the entry for PVH. Then it lists what the
-kernel lacks for the machine microvm of QEMU, with a remedy. For Linux this needs
-the configuration or the modules of the kernel: inspect looks for config-VERSION
-beside the kernel, for the configuration in the kernel (CONFIG_IKCONFIG), and for
-lib/modules/VERSION in the folder of the kernel and the one above. What none of
-these tells is shown as unknown.
+For a kernel, it shows the format, the system, the version, the ways in which a hypervisor
+can start it, and the longest command line. It unpacks the ELF kernel in a bzImage, and
+reads the note that names the entry for PVH. Then it lists what the kernel lacks for the
+machine microvm of QEMU, with a remedy. For Linux this needs the configuration or the
+modules of the kernel: inspect looks for config-VERSION beside the kernel, for the
+configuration in the kernel (CONFIG_IKCONFIG), and for lib/modules/VERSION in the folder of
+the kernel and the one above. inspect shows everything that none of these contains as
+unknown.
 
-Of a disk it shows the partitions with their attributes, and which partition is the root.
-Of an initial RAM disk it shows the archives, and whether it has /init.`,
+For a disk, it shows the partitions with their attributes, and which partition is the root.
+For an initial RAM disk, it shows the archives, and whether there is an /init.`,
 		Example: `  bakeoff image inspect /boot/vmlinuz-6.1.0-56-cloud-amd64
   bakeoff image inspect vmlinux --config .config
   bakeoff image inspect disk.raw --json | jq .disk.partitions`,
@@ -122,7 +122,7 @@ func inspect(name, config, modules string) (in inspection, err error) {
 		}
 	}
 	if in.Bytes > kernel.MaxImage {
-		return in, fault.WithFix(fault.New(fault.Invalid, "the file has %s, more than bakeoff reads of a kernel, "+
+		return in, fault.WithFix(fault.New(fault.Invalid, "the file has %s, which is too large for a kernel, "+
 			"and it has no partition table", unit.Bytes(in.Bytes)), "name a kernel, a raw disk or an initial RAM disk")
 	}
 	data := make([]byte, in.Bytes)

@@ -101,9 +101,10 @@ func (a *app) imageDelete() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "delete IMAGE...",
 		Short: "Remove images from the store",
-		Long: `delete removes images, what was unpacked from them, and the layers that no other image
-has. Images that have the image as their origin keep its layers. It first lists what it
-would remove, and then asks. --yes answers the question.`,
+		Long: `delete removes images, the files that were unpacked from them, and the layers
+that no other image uses. If another image has a deleted image as its origin, the shared
+layers stay. delete first lists what it would remove, and then asks. --yes answers the
+question.`,
 		Example: "  bakeoff image delete --dry-run alpine:3.20\n  sudo bakeoff image delete --yes store:app:1",
 		Args:    cli.Between(1, 1000, "IMAGE"),
 		RunE: func(c *cobra.Command, args []string) error {

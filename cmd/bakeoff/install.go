@@ -135,7 +135,7 @@ func (a *app) printLint(found []lint.Finding) {
 	width := a.TextWidth()
 	for _, f := range found {
 		fmt.Fprintf(a.Out, "%s: %s (%s)\n", style.Paint(colors[f.Severity], string(f.Severity)), f.Where, f.Name)
-		for _, text := range []string{f.Why, "To mend it: " + f.Fix} {
+		for _, text := range []string{f.Why, "To fix it: " + f.Fix} {
 			fmt.Fprintln(a.Out, "  "+strings.Join(cli.Wrap(text, width-2), "\n  "))
 		}
 	}

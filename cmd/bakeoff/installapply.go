@@ -121,7 +121,7 @@ func (a *app) confirmPlan(p *plan.Plan, hash string) error {
 	if hash != "" {
 		if hash != p.Hash {
 			return fault.WithFix(fault.New(fault.Invalid, "--confirm is not the hash of this plan, which is %s", p.Hash),
-				"read the plan again: the specification or the target changed")
+				"read the plan again: the specification or the target has changed")
 		}
 		return nil
 	}
@@ -202,7 +202,7 @@ func (a *app) recordDir(args []string) (string, error) {
 	all, _ := filepath.Glob(filepath.Join(a.installDir(), "*", "plan.json"))
 	if len(all) != 1 {
 		return "", fault.WithFix(fault.New(fault.Invalid, "%s holds %d installations", a.installDir(), len(all)),
-			"name the folder of one")
+			"name the folder of one installation")
 	}
 	return filepath.Dir(all[0]), nil
 }
@@ -308,7 +308,7 @@ func (a *app) installStatus() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "status [DIR]",
-		Short: "Show how far an installation is",
+		Short: "Show the progress of an installation",
 		Long: `status reads the plan and the journal of an installation. It shows how many steps are done,
 the next step, the last error, and the identities of disk, partition table and pool. It
 changes nothing, connects to no machine, and works while apply runs.`,

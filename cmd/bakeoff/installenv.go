@@ -16,9 +16,10 @@ func (a *app) installEnv() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "env",
 		Short: "List, snapshot and clone boot environments, and go back to one",
-		Long: `env manages the boot environments of a running machine. A boot environment is a dataset with
-a whole system. Take a snapshot before an update. If the update goes wrong, rollback makes an
-environment from the snapshot, which starts next. env destroys nothing.`,
+		Long: `env manages the boot environments of a running machine. A boot environment is a
+dataset with a whole system. Take a snapshot before an update. If the update goes wrong,
+rollback makes a new environment from the snapshot; the machine starts this environment
+next. env destroys nothing.`,
 		Example: `  bakeoff install env snapshot before-update
   bakeoff install env rollback before-update`,
 		Args: a.unknownCommand,
@@ -45,17 +46,17 @@ lists the new one. systemd-boot lists it after activate has built its image.`,
 				return e.Clone(ctx, args[0], args[1])
 			}},
 		{"activate NAME", "Choose the boot environment that starts next",
-			`activate sets the property bootfs of the pool. ZFSBootMenu starts this environment by default.
-Where systemd-boot starts unified kernel images, activate makes those of this environment the
-default; it first builds one for an environment that has none. activate refuses a machine that
-another boot loader starts.`, "  bakeoff install env activate try", "starts next", -1,
+			`activate sets the property bootfs of the pool. ZFSBootMenu starts this environment by
+default. If systemd-boot starts unified kernel images, activate makes the images of this
+environment the default. If the environment has no image, activate first builds one.
+activate refuses a machine that another boot loader starts.`, "  bakeoff install env activate try", "starts next", -1,
 			func(ctx context.Context, e *bootenv.Environments, args []string) (string, error) {
 				return e.Activate(ctx, args[0])
 			}},
 		{"rollback SNAPSHOT", "Go back to a snapshot at the next start",
-			`rollback makes the environment ENVIRONMENT-TAG from a snapshot (TAG of the running
-environment, or ENVIRONMENT@TAG), and activates it. The old environment keeps what changed
-since the snapshot. If rollback is interrupted, run it again.`,
+			`rollback makes the environment ENVIRONMENT-TAG from a snapshot, and activates the new
+environment. SNAPSHOT is a TAG of the running environment, or ENVIRONMENT@TAG. The old
+environment keeps what changed since the snapshot. If rollback is interrupted, run it again.`,
 			"  bakeoff install env rollback before-update", "starts next", -1,
 			func(ctx context.Context, e *bootenv.Environments, args []string) (string, error) {
 				return e.Rollback(ctx, args[0])

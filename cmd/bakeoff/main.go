@@ -23,7 +23,7 @@ var version = "devel"
 func main() {
 	if leaveFIFO() {
 		fmt.Fprintln(os.Stderr, "bakeoff: uses SCHED_RR with the same priority instead of SCHED_FIFO, "+
-			"with which a program in Go can stop for good (use chrt -r)")
+			"because a Go program can hang under SCHED_FIFO (use chrt -r)")
 	}
 	os.Exit(Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.Getenv))
 }

@@ -41,12 +41,13 @@ func (a *app) planCommand() *cobra.Command {
 shows the order of the trials, how long they take, which differences they can
 detect, and what is missing on this machine with the command that installs it.
 
-A command without the parameter estimate that would run on this machine itself
-is executed once, with its preparation and its cleanup, to know how long it takes;
-plan says so, and kills it after 10 seconds. With --no-time, plan starts nothing.
+If a command would run on this machine itself, and the lab file gives no estimate of its
+time (parameter estimate), plan executes the command once, with its preparation and its
+cleanup. plan reports this, and kills the command after 10 seconds. With --no-time, plan
+starts nothing.
 
-The exit code predicts that of run: 4 if contenders or cells would be missing, 2
-if no contender can run a cell, 1 if run would refuse to start.`,
+The exit code predicts the exit code of run: 4 if contenders or cells would be missing, 2 if
+no contender can run a cell, 1 if run would refuse to start.`,
 		Example: `  bakeoff plan examples/quick
   bakeoff plan lab.yaml --budget 1h            show what an hour can decide
   bakeoff plan lab.yaml --difference 1%        show how long it takes to detect 1 %

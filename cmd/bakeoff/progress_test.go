@@ -24,7 +24,7 @@ func TestPlainLines(t *testing.T) {
 		{Kind: trial.Environment, Contender: "host", Status: store.OK},
 		{Kind: trial.Environment, Contender: "microvm", Status: store.Subject, Text: "kernel panic\x1b[31m"},
 		{Kind: trial.TrialEnd, Contender: "microvm", Cell: "sha", Status: store.Subject,
-			Text: "its environment did not come up: kernel panic\x1b[31m"},
+			Text: "its environment did not start: kernel panic\x1b[31m"},
 		{Kind: trial.TrialStart, Contender: "host", Cell: "sha"},
 		{Kind: trial.TrialEnd, Contender: "host", Cell: "sha", Status: store.OK},
 		{Kind: trial.TrialEnd, Contender: "chroot", Cell: "http", Status: store.Subject, Text: "status 404"},

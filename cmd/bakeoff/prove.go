@@ -129,7 +129,7 @@ func (a *app) printProof(p proof.Proof) {
 	at := proof.Path(state, p.Driver)
 	fmt.Fprintf(a.Out, "  %s\n  %s\n", at, filepath.Join(filepath.Dir(at), p.Transcript))
 	if d, err := driverNamed(p.Driver); err == nil && d.Doc().Status == driver.Unproven {
-		fmt.Fprintln(a.Out, "The project has no such machine: please send it both files. They contain the commands\n"+
-			"and their output; read them before you send them.")
+		fmt.Fprintln(a.Out, "The project has no such machine: please send both files to the project. They contain\n"+
+			"the commands and their output; read them before you send them.")
 	}
 }

@@ -49,10 +49,10 @@ func (a *app) queueCommand() *cobra.Command {
 		Long: `queue shows the jobs of "bakeoff run LAB --on slurm" and changes them. A JOB is named
 by its UUID, or by the beginning of one.
 
-bakeoff keeps its own record of every job, in the state folder. A job that Slurm
-loses is submitted again, and a job that a host has done is never done a second
-time. There is no daemon: "queue list" and "queue wait" submit what Slurm lacks
-and collect the run folders of the jobs that ended.
+bakeoff keeps its own record of every job, in the state folder. If Slurm loses a job,
+bakeoff submits it again. A job that a host has done is never done a second time. There is
+no daemon: "queue list" and "queue wait" submit jobs that Slurm lost, and collect the run
+folders of jobs that ended.
 
 BAKEOFF_CLUSTER names the cluster file; the default is ` + queue.DefaultFile + `.`,
 		Example: `  bakeoff run examples/quick --on slurm --detach
@@ -63,10 +63,10 @@ BAKEOFF_CLUSTER names the cluster file; the default is ` + queue.DefaultFile + `
 	}
 	for _, sub := range []*cobra.Command{a.queueList(), a.queueShow(), a.queueWait(),
 		a.queueChange("pause", "Keep jobs from starting",
-			"pause takes jobs that have not started from Slurm. retry submits them again.", (*queue.Queue).Pause),
+			"pause removes jobs that have not started from Slurm's queue. retry submits them again.", (*queue.Queue).Pause),
 		a.queueChange("cancel", "End jobs",
-			`cancel removes jobs that have not started, and ends the others as Ctrl-C ends a run:
-with a report of the blocks so far. retry continues a canceled job.`, (*queue.Queue).Cancel),
+			`cancel removes jobs that have not started. It ends running jobs as Ctrl-C ends a run:
+with a report of the completed blocks. retry continues a canceled job.`, (*queue.Queue).Cancel),
 		a.queueChange("retry", "Submit paused, failed and canceled jobs again",
 			`retry submits paused jobs, and continues failed and canceled jobs on the host that has
 their run.`, (*queue.Queue).Retry), a.queueNode()} {

@@ -71,22 +71,22 @@ func (a *app) replicateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "replicate REF",
 		Short: "Run the lab of a bundle here, and say whether its verdicts hold",
-		Long: `replicate runs the lab of a bundle again, and says of each verdict whether it holds here.
-REF is a run of the store (bakeoff store), or a bundle in a registry, HOST/NAME:TAG or
-HOST/NAME@sha256:…, which replicate pulls first.
+		Long: `replicate runs the lab of a bundle again, and reports for each verdict whether
+it holds on this machine. REF is a run of the store (bakeoff store), or a bundle in a
+registry, HOST/NAME:TAG or HOST/NAME@sha256:…, which replicate pulls first.
 
-The lab file of a bundle may come from a stranger, and running it executes its commands,
-as you. replicate checks the whole bundle, says what differs here, shows every command and
-program that the lab would execute, and asks before it executes anything. --yes answers
-the question. replicate connects to no host of the lab file unless you name it: --bind
-gives the host of a pool an address (local is this machine), --connect permits the
-address in the lab file. A bundle has no files that its lab places in environments: name
-the folder that has them with --files. Their hashes must be those of the bundle.
+The lab file of a bundle may come from a stranger, and running it executes its commands, as
+you. replicate checks the whole bundle, shows what differs on this machine and every command
+and program that the lab would execute, and asks before it executes anything. --yes answers
+the question. replicate connects to no host of the lab file unless you name it: --bind gives
+the host of a pool an address (local is this machine), --connect permits the address in the
+lab file. If the lab places files in environments, the bundle contains only their hashes.
+With --files, name the folder that has these files; replicate compares the hashes.
 
-A verdict holds if this machine gives the same verdict; intervals that are apart by more
-than the margin are reported as another size. It does not hold if the direction is the
-opposite, or if one side is equivalent and the other is not. Everything else is
-inconclusive. docs/guides/store.md has the rules.
+A verdict holds if this machine gives the same verdict. If the two intervals are apart by
+more than the margin, replicate reports that the size of the difference is not the same. It
+does not hold if the direction is the opposite, or if one side is equivalent and the other
+is not. Everything else is inconclusive. docs/guides/store.md has the rules.
 
 The second run is added to the store, and the result becomes a referrer of the bundle. The
 key of the store signs it. --push sends both to the registry. bakeoff store show REF lists
@@ -231,7 +231,7 @@ func (a *app) fetchBundle(ctx context.Context, f replicateFlags, ref string) (b 
 		b.record = e.Record
 		found, err := s.Verify(ctx, b.digest, func(dir string) error { return b.read(dir) })
 		if err == nil && found.Problem != "" {
-			err = fault.New(fault.Invalid, "the bundle %s does not hold: %s", bundle.Short(b.digest), found.Problem)
+			err = fault.New(fault.Invalid, "the bundle %s fails a check: %s", bundle.Short(b.digest), found.Problem)
 		}
 		b.signed = found.SignedBy
 		return err
@@ -451,7 +451,7 @@ func (a *app) printReplication(r archive.Replication, signed bool, all archive.R
 		fmt.Fprintln(a.Out, "  "+fact)
 	}
 	if more := len(facts) - mostFacts; more > 0 {
-		fmt.Fprintf(a.Out, "  and %s more; --json has all\n", unit.Count(more, "fact"))
+		fmt.Fprintf(a.Out, "  and %s more; --json prints all\n", unit.Count(more, "fact"))
 	}
 	fmt.Fprintln(a.Out)
 	fmt.Fprintln(a.Out, r.Summary())

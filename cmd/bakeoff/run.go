@@ -72,12 +72,12 @@ continues an interrupted run, or one whose budget was too small.
 
 If the lab file has a budget and names no looks, the looks follow from the budget.
 
---label commit=SHA records in the run folder what the run is of. bakeoff history
-shows the labels next to a step. The label machine=NAME keeps apart the runs of
-machines that look the same.
+--label commit=SHA records in the run folder what the run measured, such as a commit.
+bakeoff history shows the labels next to a step. The label machine=NAME keeps apart the runs
+of machines that look the same.
 
-With --on slurm the lab file becomes jobs of Slurm (bakeoff queue), and run waits for
-them. Their run folders come back into the folder of --out.
+With --on slurm the lab file becomes jobs of Slurm (bakeoff queue), and run waits for them.
+bakeoff copies their run folders into the folder of --out.
 
 With --fail-on the exit code is 3 if one of these conditions is true. A condition
 with a tolerance is registered: the run continues until it is decided.
@@ -277,7 +277,8 @@ func howToDecide(s *session.Session, r analysis.Results, block time.Duration) st
 		}
 	}
 	if left <= 0 || !pending {
-		return "no block that is left in this run can decide it: start a new run, with a larger --budget or a quieter machine"
+		return "the remaining blocks of this run cannot decide it: start a new run, with a larger --budget or on a quieter " +
+			"machine"
 	}
 	if more == 0 {
 		more = r.Blocks
@@ -287,9 +288,9 @@ func howToDecide(s *session.Session, r analysis.Results, block time.Duration) st
 			}
 		}
 	}
-	text := "to go on"
+	text := "to continue"
 	if more > left {
-		text, more = fmt.Sprintf("the run has %d more blocks, which are unlikely to decide it; to go on", left), left
+		text, more = fmt.Sprintf("the run has %d more blocks, which are unlikely to decide it; to continue", left), left
 	}
 	// A quarter more, because blocks differ.
 	budget := max(time.Duration(more)*block*5/4, 10*time.Second).Round(time.Second)

@@ -36,11 +36,10 @@ func (a *app) schemaCommand() *cobra.Command {
 		Use:   "schema [lab|published|service|install|guest]",
 		Short: "Print the JSON Schema of lab files, published tables, services, installations or guests, for editors",
 		Long: `schema prints a JSON Schema (2020-12). lab, the default, is the schema of lab
-files, with every driver and workload of this program; published is the schema of
-the tables that audit reads, service that of service.yaml, which image build reads,
-install that of install.yaml, which install plan reads, and guest that of the
-manifests of vm create. An editor with a YAML language server uses the schema if the
-file begins with a line such as:
+files, with every driver and workload of this program. The others are the schemas of the
+tables that audit reads (published), of service.yaml for image build (service), of
+install.yaml for install plan (install), and of the manifests of vm create (guest). An
+editor with a YAML language server uses the schema if the file begins with a line such as:
 
   # yaml-language-server: $schema=lab.schema.json`,
 		Example: `  bakeoff schema > lab.schema.json

@@ -43,31 +43,30 @@ func (a *app) try() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "try [ENV…] [flags] -- COMMAND [ARG…]",
 		Short: "Compare a command in environments, or commands with each other",
-		Long: `try measures a command in every environment ENV, or several commands, and says
-which differ. ENV is DRIVER or DRIVER:IMAGE, as in host or crun:debian:bookworm;
-without one, commands run on the host. The first environment with the first
-command is the baseline; try compares every other one with it.
+		Long: `try compares environments that run the same command, or several commands in the
+same environments, and says which differ. ENV is DRIVER or DRIVER:IMAGE, as in host or
+crun:debian:bookworm; without one, commands run on the host. The first environment with the
+first command is the baseline; try compares every other one with it.
 
 try works like run, with a lab file that it writes itself. It draws a random
 schedule, creates new environments for every block, and writes a run folder with
 a page. It stops as soon as every comparison is decided. --print-lab prints the
 lab file.
 
-A command after -- is executed as it is. The text of -c is split into words as a
-shell splits it, and executed without a shell, so that its start is not measured.
-try 'COMMAND 1' 'COMMAND 2' is the same as -c for each.
-If it contains what only a shell understands (|, >, *, $HOME), try refuses it;
---shell sh runs it with a shell, whose start is then part of the time on all
-sides. --setup, --prepare and --cleanup are not timed, and run with sh if they
-need one.
+A command after -- is executed as it is. try splits the text of -c into words as a shell
+does, and executes it without a shell, so that the start of a shell is not measured. try
+'COMMAND 1' 'COMMAND 2' is the same as -c for each. try refuses a text that needs a shell
+(|, >, *, $HOME). With --shell sh, a shell runs the text, and the start of the shell is part
+of the time on all sides. --setup, --prepare and --cleanup are not timed, and run with sh if
+they need a shell.
 
--L and -P sweep a parameter: try measures a command once for each value, and
-writes the value where the command has {NAME}. The values are shown in order.
+-L and -P sweep a parameter: try measures a command once for each value, and replaces {NAME}
+in the command by the value. The values are shown in order.
 
-If every environment is the host, commands run in the current folder. Otherwise
-all of them run in a private folder of their environment, and files of the
-current folder do not exist there. --file places a file or folder in every
-environment: a program ./server is then /opt/server.`,
+If every environment is the host, commands run in the current folder. Otherwise all commands
+run in a private folder of their environment, and files of the current folder do not exist
+there. --file places a file or folder in every environment: --file ./server makes the
+program available as /opt/server.`,
 		Example: `  bakeoff try host crun:debian:bookworm -- gzip --version
   bakeoff try -c 'gzip -k -f -9 big' -c 'xz -k -f -1 big'
   bakeoff try -c 'sort -S {size} big' -L size=1M,16M,256M

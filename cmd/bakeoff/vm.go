@@ -19,15 +19,15 @@ func (a *app) vmCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "vm",
 		Short: "Run guests: machines and containers that outlive the command",
-		Long: `vm runs guests: virtual machines of QEMU, and containers of crun. A guest can start from a
-service that "bakeoff image build" builds, an image of a registry, a disk, a kernel or an
-installer. It is kept in the state folder until "bakeoff vm delete". The commands and
-columns are those of vmadm.
+		Long: `vm runs guests: virtual machines of QEMU, and containers of crun. A guest can
+start from a service that "bakeoff image build" builds, from an image of a registry, a disk,
+a kernel or an installer. bakeoff keeps the guest in the state folder until "bakeoff vm
+delete". The commands and columns are those of vmadm.
 
 GUEST is the UUID of a guest, the beginning of its UUID, or its alias.
 
 vm prints data to standard output, and messages to standard error. The exit code is 0 after
-success, also if there was nothing to do, 1 after an error, and 2 for wrong usage.`,
+success (also if there was nothing to do), 1 after an error, and 2 for wrong usage.`,
 		Example: `  sudo bakeoff vm run services/web -p 8080:80
   sudo bakeoff vm run alpine:3.20 --brand docker --name box -- sleep 1000
   sudo bakeoff vm list -o uuid,alias,state

@@ -226,7 +226,7 @@ func (a *app) vmLookup() *cobra.Command {
 				return err
 			}
 			if one && len(all) != 1 {
-				return fault.New(fault.NotFound, "%d guests match, and -1 asks for one", len(all))
+				return fault.New(fault.NotFound, "%d guests match, but -1 requires exactly one", len(all))
 			}
 			if fields != "" {
 				return a.printFields(all, fields)
@@ -279,7 +279,7 @@ func (a *app) guestVerb(use, short, long, example string,
 }
 
 func (a *app) vmGet() *cobra.Command {
-	return a.guestVerb("get GUEST", "Print a guest as JSON", "get prints the manifest of a guest and its state.",
+	return a.guestVerb("get GUEST", "Print a guest as JSON", "get prints the manifest and the state of a guest.",
 		"  bakeoff vm get web | jq .state", func(_ context.Context, g *vm.Guest) error {
 			return a.PrintJSON(g)
 		})
@@ -372,7 +372,7 @@ It also clears the property autoboot, so the guest does not start when this mach
 
 func (a *app) vmReboot() *cobra.Command {
 	var how vm.Stop
-	return addStopFlags(a.guestVerb("reboot GUEST", "Shut a guest down and start it again", "The guest must run.",
+	return addStopFlags(a.guestVerb("reboot GUEST", "Shut a guest down and start it again", "The guest must be running.",
 		"  sudo bakeoff vm reboot web", func(ctx context.Context, g *vm.Guest) error { return g.Reboot(ctx, how) }), &how)
 }
 
@@ -454,9 +454,9 @@ func (a *app) vmExec() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "exec [-t] GUEST -- COMMAND [ARGUMENT...]",
 		Short: "Run a program in a guest",
-		Long: "exec runs a program in a running guest: a container, or a machine made from a service folder or\n" +
-			"a container image, which runs one program of exec at a time. The exit code is that of the program.\n" +
-			"With -t, the program has a terminal: a shell has job control, and editors know the size.",
+		Long: "exec runs a program in a running guest: a container, or a machine that was made from a service folder\n" +
+			"or a container image. A machine runs one program of exec at a time. The exit code is that of the program.\n" +
+			"With -t, the program has a terminal: a shell has job control, and editors know the size of the window.",
 		Example: "  sudo bakeoff vm exec web -- nginx -T\n  sudo bakeoff vm exec -t web -- sh",
 		Args:    cli.Between(2, math.MaxInt, "GUEST or COMMAND"),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -534,7 +534,7 @@ var signals = map[string]int{"HUP": 1, "INT": 2, "QUIT": 3, "KILL": 9, "USR1": 1
 func (a *app) vmKill() *cobra.Command {
 	name := "TERM"
 	c := a.guestVerb("kill GUEST", "Send a signal to the program of a container, or end a machine",
-		"A machine takes TERM, which presses its power button, and KILL.", "  sudo bakeoff vm kill -s HUP web",
+		"A machine accepts only TERM, which presses its power button, and KILL.", "  sudo bakeoff vm kill -s HUP web",
 		func(ctx context.Context, g *vm.Guest) error {
 			n, ok := signals[strings.TrimPrefix(strings.ToUpper(name), "SIG")]
 			if v, err := strconv.Atoi(name); err == nil && v > 0 && v < 65 {

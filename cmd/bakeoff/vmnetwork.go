@@ -118,8 +118,8 @@ func (a *app) createNetwork(ctx context.Context, d manifest.Network) error {
 func (a *app) noteObstacles(ctx context.Context, n *network.Network) error {
 	all, err := n.Obstacles(ctx)
 	for _, o := range all {
-		fmt.Fprintf(a.Err, "warning: chain %s of the table %s %s of nft drops packets that it does not know. Guests of "+
-			"network %s reach nothing outside until you run\n", o.Chain, o.Family, o.Table, n.Name)
+		fmt.Fprintf(a.Err, "warning: chain %s of the nft table %s %s drops forwarded packets that no rule accepts. Guests "+
+			"of network %s reach nothing outside until you run\n", o.Chain, o.Family, o.Table, n.Name)
 		for _, fix := range o.Fix {
 			fmt.Fprintf(a.Err, "  sudo %s\n", fix)
 		}
@@ -242,8 +242,8 @@ func (a *app) planNetwork(s *vm.Store, file string, d manifest.Network) (network
 	}
 	if have, want := fmt.Sprintf("%+v", n.Network), fmt.Sprintf("%+v", d); have != want {
 		return step, fault.Wrap(fault.Invalid, "", manifest.Problems{{File: file, Path: "network", Value: d.Name,
-			Reason:  fmt.Sprintf("the network exists and differs: it is %s, and the file says %s", have, want),
-			Allowed: "delete the network and its guests first, or describe it as it is"}})
+			Reason:  fmt.Sprintf("the network exists and differs: it is %s, but the file says %s", have, want),
+			Allowed: "delete the network and its guests first, or change the file"}})
 	}
 	return step, nil
 }

@@ -115,9 +115,10 @@ func (k *keeper) init() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init [FOLDER]",
 		Short: "Make a store",
-		Long: `init makes a store in a new folder. The index is a file of SQLite, which one process
-writes at a time. Where several people write, --index names a database of PostgreSQL. Its
-password does not belong here: PostgreSQL's clients read ~/.pgpass.
+		Long: `init makes a store in a new folder. The index is a file of SQLite, which one
+process writes at a time. If several people write, use --index to name a database of
+PostgreSQL. Do not write the password here: bakeoff reads it from ~/.pgpass, like other
+PostgreSQL clients.
 
 The settings are in store.json. With --key, push signs bundles with this SSH key. With
 --signers, verify and pull say who signed a bundle; the file has the form of ALLOWED
@@ -170,12 +171,12 @@ func (k *keeper) add() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "add RUN|FOLDER...",
 		Short: "Pack runs that ended and add them",
-		Long: `add packs run folders and adds them to the store. A FOLDER stands for all runs in it. A
-run that has not ended, or that was changed, is not added, and the exit code is 1; the
-others are added. A run that the store has is not added again. A killed add leaves no
-part of a run: run it again.
+		Long: `add packs run folders and adds them to the store. A FOLDER stands for all runs
+in it. If a run has not ended, or was changed, add leaves it out, adds the others, and exits
+with 1. A run that is already in the store is not added again. If add is killed, no part of
+a run remains in the store; run add again.
 
-The page of a run is not packed; bakeoff report makes it again.`,
+The bundle does not contain the page of the run; bakeoff report can write it again.`,
 		Example: `  bakeoff store add runs/20260102T030405Z-quick
   bakeoff store add runs
   bakeoff store add runs --json | jq '.runs[] | select(.new) | .bundle'`,
@@ -226,7 +227,7 @@ func (k *keeper) doAdd(ctx context.Context, s *archive.Store, args []string, asJ
 			case a.New:
 				fmt.Fprintf(k.Out, "added %s as %s\n", safetext.Line(dir), digest)
 			default:
-				fmt.Fprintf(k.Out, "%s is there as %s\n", safetext.Line(dir), digest)
+				fmt.Fprintf(k.Out, "%s is in the store as %s\n", safetext.Line(dir), digest)
 			}
 		}
 	}
@@ -247,8 +248,9 @@ func (k *keeper) list() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the runs of the store",
-		Long: `list shows the newest runs of the store, with the verdicts of their primary comparisons.
---json also has the place of the next page: give it to --before.`,
+		Long: `list shows the newest runs of the store, with the verdicts of their primary
+comparisons. The output of --json also has the key next. Pass its value to --before to get
+the next page.`,
 		Example: `  bakeoff store list
   bakeoff store list --lab nightly --host rack2-07 --most 200
   bakeoff store list --label commit=1a2b3c4
@@ -313,10 +315,10 @@ func (k *keeper) show() *cobra.Command {
 		Use:   "show RUN",
 		Short: "Show a run of the store, or unpack its folder",
 		Long: `show prints what the bundle says of its run: when and where it ran, its primary
-comparisons, and where the Parquet file with its samples is. It says on how many machines
-the verdicts hold, and lists those where they do not with the facts that differ there: see
-bakeoff replicate. --unpack writes the run folder, for bakeoff verify, report and all
-other commands.`,
+comparisons, and where the Parquet file with its samples is. It also says on how many
+machines the verdicts hold (see bakeoff replicate). It lists the machines where they do not
+hold, and the facts that differ there. --unpack writes the run folder, for bakeoff verify,
+report and all other commands.`,
 		Example: `  bakeoff store show 1a2b3c4d5e6f
   bakeoff store show 20260102T030405Z-quick --unpack /tmp
   bakeoff store show 20260102T030405Z-quick --json | jq -r .samples_file`,
@@ -394,7 +396,7 @@ func (k *keeper) doShow(ctx context.Context, s *archive.Store, digest string, as
 		row("warning", "the twin differs from the baseline: do not trust the verdicts")
 	}
 	if r.Lacking > 0 {
-		row("warning", unit.Count(r.Lacking, "raw file")+" of the journal lacking: the numbers cannot be computed again")
+		row("warning", unit.Count(r.Lacking, "raw file")+" of the journal missing: the numbers cannot be computed again")
 	}
 	for _, u := range r.Unplanned {
 		row("warning", "not as registered: "+u)
@@ -433,7 +435,7 @@ func (k *keeper) showFailing(all archive.Replications) {
 			fmt.Fprintln(k.Out, "  "+f)
 		}
 		if more := len(facts) - mostFacts; more > 0 {
-			fmt.Fprintf(k.Out, "  and %s more; --json has all\n", unit.Count(more, "fact"))
+			fmt.Fprintf(k.Out, "  and %s more; --json prints all\n", unit.Count(more, "fact"))
 		}
 	}
 }
@@ -562,9 +564,9 @@ func (k *keeper) rebuild() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rebuild",
 		Short: "Make the index again from the bundles",
-		Long: `rebuild makes the index again, from the bundles alone: after it was lost or damaged, or
-after it moved to another database. In a database that several stores share, rebuild
-replaces only the runs of this store. Readers see the old index until it ends.`,
+		Long: `rebuild makes the index again from the bundles. Use it if the index was lost or
+damaged, or if you move it to another database. In a database that several stores share,
+rebuild replaces only the runs of this store. Readers see the old index until rebuild ends.`,
 		Example: "  bakeoff store rebuild",
 		Args:    cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {

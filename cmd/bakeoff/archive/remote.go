@@ -38,8 +38,8 @@ func (k *keeper) push() *cobra.Command {
 podman. If the store has a key, push signs the bundles first. It sends only what the
 registry lacks. To continue an interrupted push, run it again.
 
-A bundle gets the name of its run and its digest as tag. Its signatures are referrers, and
-so are the results of bakeoff replicate.`,
+The tag of a bundle consists of the name of its run and its digest. Signatures and the
+results of bakeoff replicate are referrers of the bundle.`,
 		Example: `  bakeoff store push 20260102T030405Z-quick --to registry.example/team/runs
   bakeoff store push --all`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -86,9 +86,9 @@ func (k *keeper) pull() *cobra.Command {
 repository that the store lacks. An interrupted download continues.
 
 A bundle comes from a stranger: pull checks everything that bakeoff store verify checks,
-before it adds the bundle. If the store requires signatures, somebody who is trusted must
-have signed it. A bundle that does not hold is not added, and the exit code is 1; the
-others are added.`,
+before it adds the bundle. If the store requires signatures, a trusted key must have signed
+the bundle. If a bundle fails a check, pull leaves it out, adds the others, and exits with
+1.`,
 		Example: `  bakeoff store pull registry.example/team/runs:20260102T030405Z-quick-1a2b3c4d5e6f
   bakeoff store pull --all --from registry.example/team/runs`,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -119,7 +119,7 @@ others are added.`,
 					case isNew:
 						fmt.Fprintf(k.Out, "added %s as %s\n", safetext.Line(ref), digest)
 					default:
-						fmt.Fprintf(k.Out, "%s is there as %s\n", safetext.Line(ref), digest)
+						fmt.Fprintf(k.Out, "%s is in the store as %s\n", safetext.Line(ref), digest)
 					}
 				}
 				if refused > 0 {
@@ -144,10 +144,10 @@ func (k *keeper) prune() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "prune",
 		Short: "Remove leftovers, and old runs if asked",
-		Long: `prune removes what no bundle needs: unfinished downloads, what killed processes left, and
-parts of bundles that were refused. With --keep it also removes the older runs of each
-lab and machine, from the store and from its index. It first lists what it would remove,
-and then asks. --yes answers the question. Registries and run folders stay as they are.`,
+		Long: `prune removes what no bundle needs: unfinished downloads, leftovers of killed
+processes, and parts of refused bundles. With --keep it also removes the older runs of each
+lab and machine, from the store and from its index. It first lists what it would remove, and
+then asks. --yes answers the question. Registries and run folders stay as they are.`,
 		Example: `  bakeoff store prune --dry-run
   bakeoff store prune --keep 100 --lab nightly --yes`,
 		Args: cli.Between(0, 0, ""),

@@ -37,14 +37,14 @@ var ExitMeanings = []struct {
 	Meaning string
 }{
 	{ExitDone, "done"},
-	{ExitFailed, "the lab failed, or a run did not verify"},
+	{ExitFailed, "bakeoff itself failed (not the measured program), or a run failed verification"},
 	{ExitInvalid, "the input is invalid"},
 	{ExitAsked, "a condition of --fail-on is true; bakeoff image: there is no such image or source; " +
 		"bakeoff install lint: it found something; bakeoff replicate: a verdict does not hold here"},
 	{ExitMissing, "done, with missing cells"},
 	{ExitNotFound, "a file, run, driver or workload does not exist"},
 	{ExitUndecided, "a condition of --fail-on is not decided; run --resume continues the run; bakeoff replicate: no " +
-		"verdict fails, and not all hold"},
+		"verdict fails, but not all hold"},
 	{ExitSignal + int(syscall.SIGINT),
 		"interrupted by Ctrl-C; the report covers the completed blocks; run --resume continues the run"},
 	{ExitSignal + int(syscall.SIGTERM), "interrupted by SIGTERM"},

@@ -86,8 +86,8 @@ func bootSource(file, name string, data []byte) (boot.Source, error) {
 	if kind, fix := otherKind(data); kind != "" {
 		return nil, fault.WithFix(fault.New(fault.Invalid, "%s:1: this is %s, not a record of a boot", file, kind), fix)
 	}
-	return nil, fault.New(fault.Invalid, "%s:1: this is nothing that bakeoff can read about a boot; --source names "+
-		"what it should be: %s", file, strings.Join(sourceNames(), ", "))
+	return nil, fault.New(fault.Invalid, "%s:1: bakeoff does not recognize this as a record of a boot; --source names "+
+		"its format: %s", file, strings.Join(sourceNames(), ", "))
 }
 
 // compressedFile is what a file of gzip, xz, zstd, bzip2 or zip begins with. Bytes that are

@@ -39,7 +39,7 @@ func TestALiveRunInABrowser(t *testing.T) {
 	}
 	defer run.Close()
 	live := liveHandler(run, "")
-	if page := get(t, live, "/live").Body.String(); !strings.Contains(page, "The run goes on: 2 blocks done, 0 void") ||
+	if page := get(t, live, "/live").Body.String(); !strings.Contains(page, "The run continues: 2 blocks done, 0 void") ||
 		!strings.Contains(page, "Estimates so far") {
 		t.Fatalf("the page is\n%s", page)
 	}

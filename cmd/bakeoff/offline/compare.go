@@ -43,23 +43,23 @@ func (a reader) compare() *cobra.Command {
 		Long: `compare shows what changed from the run OLD to the run NEW, such as two releases
 or two kernels. Both runs must have done the same work.
 
-Two runs are not interleaved: anything else that changed between them looks like
-a difference of the contenders. compare therefore shows two changes. The relative
-change is the change of the ratio contender / baseline: a change of the whole
-machine cancels out. The direct change is the change of the values themselves,
-and includes a change of the machine. The baseline has only a direct change.
-A change that affects the baseline and a contender alike, such as a new version of
-the measured program, is a direct change only: judge it with --by direct.
+The contenders of two different runs do not take turns: anything else that changed between
+the runs looks like a difference of the contenders. compare therefore shows two changes. The
+relative change is the change of the ratio contender / baseline: a change of the whole
+machine cancels out. The direct change is the change of the values themselves, and includes
+a change of the machine. The baseline has only a direct change. If something affects the
+baseline and a contender alike, such as a new version of the measured program, only the
+direct change shows it: use --by direct.
 
-Runs differ even when nothing changed. --repeats names runs of the same lab file
-in which nothing changed, at least three with OLD; compare widens the intervals by
-the differences between them, and less so with more of them. compare says which change these runs could have found
-at all: if it is larger than what you look for, add runs, or measure both sides in
-one run, as two contenders. Without repeats it
-uses three calibrations of the machine (bakeoff calibrate), if the run folders
-contain them; they cover only CPU-bound work. Without either, the interval covers
-only the noise inside the runs, the verdict is "not interleaved", and --fail-on
-cannot use a verdict.`,
+Runs differ even when nothing changed. --repeats names runs of the same lab file in which
+nothing changed, at least three including OLD. compare widens the intervals by the
+differences between these runs; with more runs, the intervals become narrower. compare also
+shows the smallest change that these runs can find. If you look for a smaller change, add
+runs, or measure both sides in one run, as two contenders. Without --repeats, compare uses
+three calibrations of the machine (bakeoff calibrate), if the run folders contain them;
+calibrations cover only CPU-bound work. Without repeats and calibrations, the interval
+covers only the noise inside the runs, the verdict is "not interleaved", and --fail-on
+cannot use it.`,
 		Example: `  bakeoff compare runs/20260102T030405Z-quick runs/20260109T030405Z-quick
   bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday,runs/wednesday
   bakeoff compare OLD NEW --repeats runs/monday,runs/tuesday --fail-on worse

@@ -24,8 +24,8 @@ func (a reader) exportCommand() *cobra.Command {
 		Short: "Write results in formats of other programs",
 		Long: "export writes the results of one or more runs to standard output. The formats are\n\n" +
 			strings.Join(meanings, "\n") +
-			"\n\nEvery format also has what a reader must know about each run: why not to trust it, warnings, what the\n" +
-			"twin found, and the scope. csv has a column for each parameter that was swept.",
+			"\n\nEvery format also contains what a reader must know about each run: reasons not to trust it, warnings,\n" +
+			"what the twin showed, and the scope of the verdicts. csv has a column for each parameter that was swept.",
 		Example: `  bakeoff export runs/20260102T030405Z-quick > numbers.csv
   bakeoff export --format benchfmt runs/* | benchstat -col contender -
   bakeoff export --format markdown runs/20260102T030405Z-quick | gh pr comment --body-file -

@@ -75,7 +75,7 @@ func Conditions() string {
 	lines = append(lines,
 		fmt.Sprintf("  %-18s %s", "METRIC>+N%", "its whole interval is more than N % above the baseline's value"),
 		fmt.Sprintf("  %-18s %s", "METRIC<-N%", "its whole interval is more than N % below it"), "",
-		"METRIC may also be a cell or a workload, whose primary metrics are then meant.",
+		"METRIC may also be the name of a cell or a workload; it then means their primary metrics.",
 		"worse-than-margin, METRIC>+N% and METRIC<-N% have a tolerance: the exit code is 6",
 		"as long as the interval contains the limit. The exit code of worse and better is 6",
 		"if a check withheld a verdict, or if there was no look.")
@@ -163,7 +163,7 @@ func (f FailOn) Open(r analysis.Results, remedy string) string {
 	if len(all) == 1 {
 		is = "is"
 	}
-	return fmt.Sprintf("%d of %s %s inconclusive, which --fail-on %s lets pass; %s, and --fail-on inconclusive fails",
+	return fmt.Sprintf("%d of %s %s inconclusive; --fail-on %s ignores this (--fail-on inconclusive does not); %s",
 		len(open), unit.Count(len(all), "comparison"), is, strings.Join(asked, ","), remedy)
 }
 

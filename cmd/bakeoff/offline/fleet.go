@@ -36,23 +36,25 @@ func (a reader) fleet() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "fleet RUN|FOLDER...",
 		Short: "Judge runs of one lab on several machines",
-		Long: `fleet judges what runs of one lab say about machines like those that it ran on. A run's
-own verdict holds for its machine only, however many blocks it has. fleet takes one number
-from each machine, the level of its runs, and the machines are the replicates. A FOLDER
-stands for all runs in it.
+		Long: `A run's own verdict holds only for its machine, even if the run has many blocks.
+fleet combines runs of one lab on several machines, and gives verdicts that hold for
+machines of this kind. It takes one number from each machine: the level of its runs. The
+machines are the replicates. A FOLDER stands for all runs in it.
 
 A verdict needs runs on five machines. It is withheld if the contender failed on a machine.
-fleet also shows each machine, how much the machines differ, and where one more such machine
-would lie. The machines should be alike; fleet says in which facts they are not.
+fleet also shows the result of each machine, how much the machines differ, and the range in
+which one more machine of this kind is expected. The machines should be alike; fleet lists
+the facts in which they differ.
 
-Runs belong to one machine if they have the same processor, host and label machine. Give the
-label if several machines have one name: bakeoff run --label machine=rack2-07.
+Runs belong to one machine if they have the same processor, the same host name and the same
+label machine. If several machines have the same name, set the label: bakeoff run --label
+machine=rack2-07.
 
-The runs exist already, so somebody who knew the results may have chosen them. The error
-rate holds only if nobody did.
+The error rate holds only if the runs were chosen without knowledge of their results.
 
-With --fail-on the exit code is 3 if a comparison has such a verdict. It is 6 if a verdict was
-withheld, for example because there are fewer than five machines, or if a run cannot be read.`,
+With --fail-on the exit code is 3 if a comparison has one of the named verdicts. It is 6 if
+a verdict was withheld, for example because there are fewer than five machines, or if a run
+cannot be read.`,
 		Example: `  bakeoff fleet runs
   bakeoff fleet box1/runs box2/runs box3/runs box4/runs box5/runs --lab nightly
   bakeoff fleet runs --html fleet.html

@@ -60,7 +60,7 @@ func TestGatesOfCompareCanFail(t *testing.T) {
 				}
 			}
 		}), compare.Direct, "worse,failed", cli.ExitDone,
-			"bakeoff: note: 2 of 2 comparisons are inconclusive, which --fail-on worse lets pass"},
+			"bakeoff: note: 2 of 2 comparisons are inconclusive; --fail-on worse ignores this"},
 		"equivalent passes": {changed("6.1", 90), changed("6.2", 90), compare.Direct, "worse", cli.ExitDone, ""},
 		"nothing is asked":  {run("6.1", 90, nothing), run("6.2", 60, nothing), compare.Relative, "", cli.ExitDone, ""},
 	} {
@@ -178,7 +178,7 @@ func TestInconclusiveComparisonsThatPassAreNoted(t *testing.T) {
 		want   string
 	}{
 		"one of one": {FailOn{"worse", "failed"}, of(analysis.Inconclusive),
-			"1 of 1 comparison is inconclusive, which --fail-on worse lets pass; measure longer, and"},
+			"1 of 1 comparison is inconclusive; --fail-on worse ignores this (--fail-on inconclusive does not); measure longer"},
 		"one of two": {FailOn{"better"}, of(analysis.Inconclusive, analysis.Equivalent),
 			"1 of 2 comparisons are"},
 		"a tolerance fails":    {FailOn{"worse-than-margin", "wall>+3%"}, of(analysis.Inconclusive), ""},

@@ -137,26 +137,27 @@ night: the estimate of each run against the baseline, the level of the runs betw
 steps, and the steps. A FOLDER stands for all runs in it. Each machine has a history
 of its own.
 
-Runs count as replicates. The spread between runs is part of every interval, so one bad
-day does not count as a regression. A step needs two runs on one side of it and five on
-the other, or three on both. If the newest runs may be a step, history says how many
-more runs would decide it, and which steps more runs could show. If nothing changed, at
-most 5 % of histories (--alpha) show a step; all primary comparisons of a lab on one
+Runs count as replicates. The spread between runs is part of every interval, so one bad day
+does not count as a regression. A step needs two runs on one side of it and five on the
+other, or three on both. If a step may have happened at the newest runs, history says how
+many more runs would decide this, and which steps more runs could show. If nothing changed,
+at most 5 % of histories (--alpha) show a step; all primary comparisons of a lab on one
 machine share this rate.
 
-history names what else changed at a step: the kernel, the image, placed files,
-and the labels that bakeoff run --label gave to the runs. What coincides need not be
-the cause.
+history names what else changed at a step: the kernel, the image, placed files, and the
+labels that bakeoff run --label gave to the runs. Such a change may be the cause, but need
+not be.
 
 A run is left out, with the reason, if it did other work, if a check failed, or if
 its twin differs from the baseline.
 
-With --fail-on the exit code is 3 if there is such a step; --newest 10 looks at the
-newest 10 runs of each history only. It is 6 if the newest run was left out or could not
-be read. With --store, the runs are those of the index of a store: the newest --most of
---lab, or of all labs, and their primary metrics. The condition suspect holds after the first run of a
-large step: the newest run is farther from the level before than any other run and than
-chance allows. It may also be a single bad run; the next run shows which.`,
+With --fail-on the exit code is 3 if one of the named conditions is true. With --newest 10,
+it depends only on the newest 10 runs of each history. The exit code is 6 if the newest run
+was left out or could not be read. The condition suspect is already true after the first run
+of a large step: the newest run is farther from the earlier level than any other run and
+than chance allows. It may also be a single disturbed run; the next run shows which of the
+two it is. With --store, history reads the runs from the index of a store: the newest --most
+runs of --lab, or of all labs, with their primary metrics.`,
 		Example: `  bakeoff history runs
   bakeoff run lab.yaml --label commit=$(git rev-parse --short HEAD) && bakeoff history runs --lab nightly
   bakeoff history runs --html history.html
@@ -340,8 +341,8 @@ func (a reader) noteFew(res history.Result, failOn []string) {
 			needs = max(needs, s.Needs)
 		}
 		if len(failOn) > 0 && needs > 0 {
-			fmt.Fprintln(a.Err, safetext.Line(fmt.Sprintf("bakeoff: note: lab %s has %s on this machine, and a step can be "+
-				"found with %d or more; until then --fail-on %s lets everything pass", l.Lab,
+			fmt.Fprintln(a.Err, safetext.Line(fmt.Sprintf("bakeoff: note: lab %s has %s on this machine, but history needs "+
+				"%d or more to find a step; until then --fail-on %s never fails", l.Lab,
 				unit.Count(len(l.Runs), "run"), needs, strings.Join(failOn, ","))))
 		}
 	}
@@ -430,8 +431,9 @@ func runFolders(args []string) (out []string, err error) {
 		}
 	}
 	if len(out) > maxHistory {
-		return nil, fault.WithFix(fault.New(fault.Invalid, "%d runs; history reads %d", len(out), maxHistory),
-			"name a part of them")
+		return nil, fault.WithFix(fault.New(fault.Invalid, "there are %d runs, but history reads at most %d",
+			len(out), maxHistory),
+			"name fewer runs")
 	}
 	return out, nil
 }

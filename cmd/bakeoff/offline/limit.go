@@ -44,7 +44,7 @@ func answers(condition string, r analysis.Results) (out []analysis.Limited, know
 		if len(c.Gates) > 0 {
 			a.Reason = "check " + c.Gates[0].Name + " failed: " + c.Gates[0].Reason
 		} else if c.Scale == sample.Difference {
-			a.Reason = "a share of a difference is unknown here"
+			a.Reason = "the metric is compared by differences, so a share is unknown"
 		} else {
 			a.Outcome = limit.Outcome(logOf(c.CI[0], math.Inf(-1)), logOf(c.CI[1], math.Inf(1)), m, math.NaN())
 		}

@@ -61,7 +61,7 @@ func TestLimitsEnd(t *testing.T) {
 		{"worse-than-margin", higher, cli.ExitDone, ""},
 		{"ready>+1%", gated, cli.ExitUndecided, "check steal failed: the host was busy"},
 		{"ready>+1%", unmeasured, cli.ExitUndecided, "the interval contains the limit"},
-		{"ready>+1%", apart, cli.ExitUndecided, "a share of a difference is unknown"},
+		{"ready>+1%", apart, cli.ExitUndecided, "compared by differences, so a share is unknown"},
 		{"ready>+1%", missing, cli.ExitUndecided, "not decided"}, // before missing cells
 		{"ready>+1%", asked, cli.ExitUndecided, "after 4 blocks: the first look is after 8 blocks, and there are 4; about 3"},
 		{"nothing>+1%", judgedBy("ready", 1, 1, nil), cli.ExitInvalid, `cell or workload "nothing"; there are boot`},

@@ -25,23 +25,23 @@ func (a reader) reportCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "report RUN|FOLDER",
 		Short: "Write the page of a run again",
-		Long: `report writes RUN/report/index.html from the run folder. Use it after an upgrade,
-or for a run from another machine. It measures nothing and needs no driver. If a
-run was killed, report uses the completed blocks. If the page would be larger than
-500 KB, every cell has a page of its own, and index.html links to them. Each figure
-is also in RUN/report/figures as SVG, PNG and CSV. If the run recorded boots, the page
-links to their flame charts, RUN/report/boot-*.html.
+		Long: `report writes RUN/report/index.html from the run folder. Use it after an
+upgrade, or for a run from another machine. It measures nothing and needs no driver. If a
+run was killed, report uses the completed blocks. If the page would be larger than 500 KB,
+every cell has its own page, and index.html links to these pages. Each figure is also in
+RUN/report/figures as SVG, PNG and CSV. If the run recorded boots, the page links to their
+flame charts, RUN/report/boot-*.html.
 
---markdown prints the verdicts as a table for a pull request instead, with the counters
-per request or operation folded below. --single FILE writes one page that needs no
-other file, whatever its size. --badge FILE writes the verdicts as a small SVG
+--markdown writes no page. It prints the verdicts as a table for a pull request, with the
+counters per request or operation in a collapsed section. --single FILE writes one page that
+needs no other file, whatever its size. --badge FILE writes the verdicts as a small SVG
 picture for a README.
 
-For a folder with several runs it writes FOLDER/index.html, which lists every run
-with its verdicts and has a search, and in FOLDER/index a page for each lab file,
-workload, contender, machine, verdict and month. It writes the pages of runs that
-have none, or whose page another program wrote. Only what changed since the last time is
-read again. If FOLDER contains exactly one run, report writes the page of that run.`,
+For a folder with several runs, report writes FOLDER/index.html, which lists every run with
+its verdicts and has a search. In FOLDER/index it writes a page for each lab file, workload,
+contender, machine, verdict and month. It writes the page of a run that has none, or whose
+page another version of bakeoff wrote. It reads only what changed since the last time. If
+FOLDER contains exactly one run, report writes the page of that run.`,
 		Example: `  bakeoff report runs/20260102T030405Z-quick
   bakeoff report --sort lab runs/20260102T030405Z-quick
   bakeoff report --markdown runs/20260102T030405Z-quick > comment.md

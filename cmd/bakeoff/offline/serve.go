@@ -26,16 +26,16 @@ func (a reader) serveCommand() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use:   "serve RUN|FOLDER",
-		Short: "Serve runs to a browser on this machine, also while they go on",
+		Short: "Serve runs to a browser on this machine, also while they are running",
 		Long: `serve serves the page of a run and the files that it links to, on 127.0.0.1
 only. Ctrl-C ends it. While the run continues, it shows the progress and the estimates so
 far; verdicts come at the planned numbers of blocks only. For a folder with several
 runs it lists them. The page is also a plain file: RUN/report/index.html works
 without a server.
 
-With --store, it serves the site of a store of runs, and a list of its newest runs that
-follows the store. It builds the site, into the folder site of the store, again when
-runs come: a database of PostgreSQL says so, a file of SQLite is asked each second.`,
+With --store, it serves the site of a store of runs, and a list of the newest runs that is
+always up to date. When runs are added, it builds the site again, in the folder site of the
+store. PostgreSQL notifies it of new runs; a file of SQLite is read each second.`,
 		Example: `  bakeoff serve runs/20260102T030405Z-quick
   bakeoff serve runs
   bakeoff serve --store store

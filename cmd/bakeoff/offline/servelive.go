@@ -147,7 +147,7 @@ func (w *watched) refresh() {
 	p.Going = lock.Held(filepath.Join(w.run.Dir(), store.JournalFile))
 	switch {
 	case p.Going:
-		p.State = "The run goes on: "
+		p.State = "The run continues: "
 	case last == store.LineEnd:
 		p.State = "The run ended: "
 	default:
@@ -313,7 +313,7 @@ func (f *folderHandler) listRuns(rw http.ResponseWriter) {
 	for i := len(all) - 1; i >= 0; i-- {
 		name, state := filepath.Base(all[i]), ""
 		if lock.Held(filepath.Join(all[i], store.JournalFile)) {
-			state = "goes on"
+			state = "running"
 		}
 		e := liveEntry{Name: safetext.Line(name), Href: (&url.URL{Path: "/" + name + "/"}).String(), State: state}
 		if end, ok := ends[name]; ok && state == "" {

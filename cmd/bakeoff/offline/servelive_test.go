@@ -54,7 +54,7 @@ func TestServeARunThatGoesOn(t *testing.T) {
 	}
 	w := get(t, h, "/live")
 	page, policy := w.Body.String(), w.Header().Get("Content-Security-Policy")
-	for _, want := range []string{"The run goes on: 0 blocks done", `http-equiv="refresh"`, "EventSource"} {
+	for _, want := range []string{"The run continues: 0 blocks done", `http-equiv="refresh"`, "EventSource"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("no %q in\n%s", want, page)
 		}
@@ -75,7 +75,7 @@ func TestServeARunThatGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer again.Close()
-	wait(t, func() bool { return strings.Contains(get(t, h, "/live").Body.String(), "The run goes on") })
+	wait(t, func() bool { return strings.Contains(get(t, h, "/live").Body.String(), "The run continues") })
 }
 
 func wait(t *testing.T, done func() bool) {
@@ -204,7 +204,7 @@ func TestServeAFolder(t *testing.T) {
 	}
 	h := cli.Local(&folderHandler{dir: folder, runs: map[string]http.Handler{}})
 	page := get(t, h, "/").Body.String()
-	if !strings.Contains(page, `href="/20260101T000000Z-a/"`) || !strings.Contains(page, "goes on") ||
+	if !strings.Contains(page, `href="/20260101T000000Z-a/"`) || !strings.Contains(page, "running") ||
 		strings.Contains(page, "<script>alert") || strings.Index(page, "20260102") > strings.Index(page, "20260101") {
 		t.Errorf("the list is\n%s", page)
 	}

@@ -20,13 +20,12 @@ func (a reader) verifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify RUN",
 		Short: "Recompute every number of a run and check that it ran as registered",
-		Long: `verify checks that a run ran as registered: that the plan follows from the lab
-file, that the trials follow the plan, that no raw file changed, and that the raw
-files give the stored results. It prints each finding with the affected numbers.
-A finding is one of
+		Long: `verify checks that a run followed its registered plan: the plan follows from the
+lab file, the trials follow the plan, no raw file changed, and the raw files give the stored
+results. It prints each finding with the affected numbers. A finding is one of
 
   tampered            a file differs from its hash in the journal
-  parser has changed  this program reads other numbers from the same bytes
+  parser has changed  this version of bakeoff reads other numbers from the same bytes
   not as planned      the run differs from its registered plan
   results differ      results.json differs from what the raw files give
 

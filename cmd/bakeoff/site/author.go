@@ -149,7 +149,8 @@ slug, or a number of bakeoff site list.`,
 func (w writer) runEditor(ctx context.Context, path string) error {
 	argv, err := shell.Fields(cmp.Or(w.Env("VISUAL"), w.Env("EDITOR")), func(string) string { return "" })
 	if err != nil || len(argv) == 0 {
-		return fault.WithFix(fault.New(fault.Invalid, "$EDITOR names no editor"), "set it, or edit "+path)
+		return fault.WithFix(fault.New(fault.Invalid, "the variables VISUAL and EDITOR name no editor"),
+			"set one of them, or edit "+path)
 	}
 	cmd := exec.CommandContext(ctx, argv[0], append(argv[1:], path)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

@@ -15,7 +15,7 @@ func (w writer) checkCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "check [SITE]",
-		Short: "Find links that lead nowhere",
+		Short: "Find broken links within the site",
 		Long: `check reads the built pages and lists links within the site whose file or anchor does
 not exist. It asks no server, so links to other sites are not checked. Broken links
 give exit code 2.`,

@@ -15,8 +15,8 @@ func (w writer) importPosts() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "import SOURCE SITE",
 		Short: "Import the posts of WordPress, Ghost, Nikola, Pelican or Hugo",
-		Long: `import writes the posts of another system into the site. bakeoff finds out which one wrote
-SOURCE:
+		Long: `import writes the posts of another system into the site. bakeoff recognizes
+which of these systems wrote SOURCE:
 
   WordPress  the XML file of Tools, Export
   Ghost      the JSON file of Settings, Import/Export
@@ -25,11 +25,12 @@ SOURCE:
   Hugo       a folder of Markdown files, such as content, with front matter in TOML, YAML
              or JSON; files directly in SOURCE or in pages/ become pages
 
-reStructuredText becomes HTML. A file with a part that bakeoff cannot turn into HTML is left
-out, with its line.
+reStructuredText becomes HTML. If bakeoff cannot convert a part of a file to HTML, it leaves
+the file out, and prints the line.
 
-Drafts, private posts, and posts for members or with a password become drafts. import replaces no file,
-downloads nothing, and names what it cannot take over. Copy images into static/.`,
+Drafts, private posts, and posts for members or with a password become drafts. import
+replaces no file, downloads nothing, and lists what it could not import. Copy images into
+static/.`,
 		Example: `  bakeoff site import hugo/content blog
   bakeoff site import pelican blog
   bakeoff site import wordpress.2026-01-31.xml blog

@@ -149,8 +149,9 @@ func (w writer) themes() *cobra.Command {
 	var preview string
 	c := &cobra.Command{
 		Use: "themes [SITE]", Short: "List the themes, or show them",
-		Long: `themes lists the themes. With --preview, it builds the site with every theme below DIR,
-and DIR/index.html shows all of them. Without a site, it uses a sample.`,
+		Long: `themes lists the themes. With --preview, it builds the site once with every
+theme, in folders below DIR; DIR/index.html shows all of them. Without SITE, it uses a
+sample site.`,
 		Example: "  bakeoff site themes\n  bakeoff site themes --preview previews blog",
 		Args:    cli.Between(0, 1, "a site"),
 		RunE: func(c *cobra.Command, args []string) error {

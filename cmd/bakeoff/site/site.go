@@ -34,10 +34,10 @@ func Command(s *cli.Streams, version string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "site",
 		Short: "Write and publish a web site of posts and runs",
-		Long: `site builds a web site from a folder of Markdown files and runs. The folder has BSSG's
-layout: src/ for posts, pages/, drafts/, static/, and settings in config.sh.local. A
-blog that BSSG builds is built unchanged, into output/. Runs are in runs/. See
-docs/guides/publishing.md.`,
+		Long: `site builds a web site from a folder of Markdown files and runs. The folder has
+the layout of BSSG (Bash Static Site Generator): src/ for posts, pages/, drafts/, static/,
+and settings in config.sh.local. A blog that was written for BSSG needs no change; the site
+is written to output/. Runs are in runs/. See docs/guides/publishing.md.`,
 		Example: `  bakeoff site init blog
   bakeoff site new --dir blog "Nine systems, one link"
   bakeoff site build blog
@@ -66,20 +66,21 @@ func (w writer) build() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "build [SITE]",
 		Short: "Build the site",
-		Long: `build writes the pages, feeds and indexes of a site into its output folder. It makes
-only the files whose inputs changed. It publishes a post that is dated in the future
-when its time has come. With --watch, bakeoff stays and builds again when a file changes
-and when the date of a post comes; a build that fails leaves the last site. bakeoff site
-timer prints units of systemd that do the same without --watch.
+		Long: `build writes the pages, feeds and indexes of a site into its output folder. It
+makes only the files whose inputs changed. It publishes a post that is dated in the future
+when its time has come. With --watch, bakeoff continues to run, and builds again when a file
+changes and when the date of a post comes. If a build fails, the last site stays. Instead of
+--watch, systemd can do the same: bakeoff site timer prints the units.
 
 The runs in the folder runs/ of the site become an index with a search and filters, and a
 page for each workload, contender and machine. A folder that holds nothing but runs
 becomes a site of these runs, in that folder.
 
-With --store, the site is that of a store of runs, from its index: pages of lab files,
-machines, contenders, months and runs, histories with change points, the comparison of
-machines, and a search. It goes into the folder site of the store, or into --output, which
-must be a folder of its own. A month whose runs did not change is not built again.`,
+With --store, bakeoff builds the site of a store of runs from the index of the store: pages
+of lab files, machines, contenders, months and runs, histories with change points, the
+comparison of machines, and a search. It goes into the folder site of the store, or into
+--output, which must be a folder of its own. A month whose runs did not change is not built
+again.`,
 		Example: `  bakeoff site build blog
   bakeoff site build --force blog               make every file again
   bakeoff site build --drafts --future blog     show what is not published yet
@@ -91,7 +92,8 @@ must be a folder of its own. A month whose runs did not change is not built agai
 		RunE: func(c *cobra.Command, args []string) error {
 			if store != "" {
 				if len(args) > 0 || watch || opt.Drafts || opt.Future || opt.Theme != "" {
-					return cli.Usage(c, fmt.Errorf("--store has a site of its own: only --output, --force and --json go with it"))
+					return cli.Usage(c, fmt.Errorf("--store builds the site of a store: it can be used only with --output, --force "+
+						"and --json"))
 				}
 				return w.buildStore(c, store, opt, asJSON)
 			}
@@ -238,6 +240,6 @@ func (w writer) say(r site.Result, took time.Duration) {
 		fmt.Fprintf(w.Out, "%s not published yet: dated in the future\n", unit.Count(r.Scheduled, "post"))
 	}
 	if r.Expired > 0 {
-		fmt.Fprintf(w.Out, "%s not published any more: expirydate is over\n", unit.Count(r.Expired, "file"))
+		fmt.Fprintf(w.Out, "%s no longer published: the expirydate has passed\n", unit.Count(r.Expired, "file"))
 	}
 }

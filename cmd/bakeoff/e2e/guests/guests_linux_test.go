@@ -213,7 +213,7 @@ func TestServiceAsGuest(t *testing.T) {
 				t.Errorf("after stop: %+v", g)
 			}
 			do(t, h, "stop", uuid)
-			refused(t, h, 1, "does not run: it is stopped", "reboot", uuid)
+			refused(t, h, 1, "is not running: it is stopped", "reboot", uuid)
 			do(t, h, "start", uuid)
 			do(t, h, "start", uuid)
 			if got := page(t, h, name); !bytes.Equal(got, want) {

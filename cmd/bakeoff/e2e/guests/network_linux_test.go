@@ -137,8 +137,8 @@ func TestNetworks(t *testing.T) {
 		"needs the interface":               {"a", "--subnet", "10.0.0.0/24", "--nat"},
 		"no interface nowhere0":             {"a", "--uplink", "nowhere0"},
 		"only frames at an uplink":          {"a", "--vlan", "7"},
-		"one of this version":               {"a", "--subnet", "10.0.0.0/24", "--subnet", "10.1.0.0/24"},
-		"prefix is out of range":            {"a", "--subnet", "10.0.0.0/31"},
+		"subnet of this IP version":         {"a", "--subnet", "10.0.0.0/24", "--subnet", "10.1.0.0/24"},
+		"prefix length is out of range":     {"a", "--subnet", "10.0.0.0/31"},
 		"not a name of a network interface": {"a", "--uplink", "x;y"},
 	} {
 		refused(t, h, 1, words, append([]string{"network", "create"}, args...)...)

@@ -40,7 +40,7 @@ design: {blocks: 1}
 			exitDone},
 		{"third", "  - {name: host, driver: host}\n  - {name: again, driver: host}\n  - {name: third, " +
 			"driver: host, cpus: 1000}\n",
-			"it asks for 1000 CPUs (third.yaml:6:39), and its host has", exitMissing},
+			"it asks for 1000 CPUs (third.yaml:6:39), but its host has", exitMissing},
 		{"nobase", "  - {name: host, driver: host, tuning: {net.core.no_such_setting: \"1\"}}\n  - " +
 			"{name: again, driver: host}\n",
 			"the baseline host cannot run here: unavailable: tuning net.core.no_such_setting: the kernel has no such setting " +
