@@ -89,7 +89,7 @@ func TestBareMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	out, errs, code := h.Bakeoff(t, 25*time.Minute, "run", lab, "--profile", "short", "--seed", "3", "--json")
+	out, errs, code := h.Bakeoff(t, 25*time.Minute, "run", lab, "--seed", "3", "--json")
 	var r e2e.Ran
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, errs)
