@@ -34,6 +34,7 @@ var guestColumns = []column[*vm.Guest]{
 	{"state", func(g *vm.Guest) string { return string(g.State) }},
 	{"alias", func(g *vm.Guest) string { return g.Alias }},
 	{"brand", func(g *vm.Guest) string { return string(g.Brand) }},
+	{"driver", func(g *vm.Guest) string { return g.Driver }},
 	{"image", func(g *vm.Guest) string { return g.Image }},
 	{"vcpus", func(g *vm.Guest) string { return strconv.Itoa(g.VCPUs) }},
 	{"autoboot", func(g *vm.Guest) string { return strconv.FormatBool(g.Autoboot) }},

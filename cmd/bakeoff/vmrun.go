@@ -24,7 +24,6 @@ import (
 	"bakeoff/base/yamltree"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/measure/webroot"
-	"bakeoff/provision/driver/oci"
 	"bakeoff/provision/service/build"
 	"bakeoff/provision/vm"
 	"bakeoff/provision/vm/manifest"
@@ -39,7 +38,7 @@ func (a *app) guests() (*vm.Store, error) {
 
 func (a *app) guestsWith(agent string) *vm.Store {
 	state, _ := a.at.Dirs()
-	return &vm.Store{State: state, Host: local.Conn{}, Agent: agent, Drive: oci.Driver{}}
+	return &vm.Store{State: state, Host: local.Conn{}, Agent: agent}
 }
 
 // guest finds the guest that a person named.
@@ -56,6 +55,7 @@ type guestRunner struct {
 	*app
 	source  vm.Source
 	brand   string
+	driver  string
 	ports   []string
 	shares  []string
 	env     []string
@@ -88,6 +88,7 @@ unless -p names another address. -v mounts a folder in a container. A machine ca
 folders by 9p, under the names share0, share1 and so on.`,
 		Example: `  sudo bakeoff vm run services/web -p 8080:80
   sudo bakeoff vm run services/web -p 8080:80 --brand docker
+  sudo bakeoff vm run services/web -p 8080:80 --driver lxc
   sudo bakeoff vm run services/rescue --in-memory --console --rm
   sudo bakeoff vm run alpine:3.20 -v /srv/data:/data -e MODE=fast -- sh -c 'ls /data'
   sudo bakeoff vm run disk:debian.qcow2 --memory 2GiB --cpus 2 -p 2222:22
@@ -103,6 +104,7 @@ folders by 9p, under the names share0, share1 and so on.`,
 	f.IntVar(&r.cpus, "cpus", 1, "CPUs of the guest")
 	f.StringVar(&r.name, "name", "", "alias of the guest; the default is the name of the source")
 	f.StringVar(&r.brand, "brand", "", "make a guest of this `brand`: kvm, microvm, docker, lx or joyent")
+	f.StringVar(&r.driver, "driver", "", "run a container with this `driver`: crun (the default), runc, nspawn or lxc")
 	f.StringVar(&r.accel, "accel", "", "what executes a machine's instructions: kvm or tcg")
 	f.StringVar(&r.restart, "restart", "no", "restart the guest when it ends: no, on-failure or always")
 	f.StringVar(&r.source.Kernel, "kernel", "", "start the disk with this kernel `file`")
@@ -112,6 +114,7 @@ folders by 9p, under the names share0, share1 and so on.`,
 	f.BoolVar(&r.console, "console", false, "connect the terminal to the console of the guest; ^] leaves it")
 	f.BoolVar(&r.remove, "rm", false, "delete the guest when it ends")
 	f.BoolVar(&r.asJSON, "json", false, "print one JSON object")
+	cli.CompleteFlag(c, "driver", func([]string) []string { return manifest.Docker.Drivers() })
 	cli.CompleteFlag(c, "brand", func([]string) []string { return runBrands })
 	return c
 }
@@ -127,6 +130,14 @@ var restarts = []string{"no", "on-failure", "always"}
 func (r *guestRunner) check() (m manifest.Guest, b vm.Boot, err error) {
 	if r.brand != "" && !slices.Contains(runBrands, r.brand) {
 		return m, b, fmt.Errorf("--brand must be %s (got %q)", yamltree.OneOf(runBrands), r.brand)
+	}
+	if r.driver != "" {
+		if r.brand == "" { // an image or a service can be a container
+			r.brand = string(manifest.Docker)
+		}
+		if reason, allowed := manifest.Brand(r.brand).CheckDriver(r.driver); reason != "" {
+			return m, b, fmt.Errorf("--driver %s: %s; %s", safetext.Line(r.driver), reason, allowed)
+		}
 	}
 	if !slices.Contains(restarts, r.restart) {
 		return m, b, fmt.Errorf("--restart must be %s (got %q)", yamltree.OneOf(restarts), r.restart)
@@ -188,6 +199,7 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 		return err
 	}
 	r.source.What, r.source.Brand, r.source.Command, r.source.Env = args[0], manifest.Brand(r.brand), args[1:], r.env
+	r.source.Driver = r.driver
 	p, err := s.Prepare(ctx, r.imageStore(), r.source, build.Options{Agent: s.Agent, Materials: webroot.Materials(),
 		Say: r.noteProgress})
 	if err != nil {
@@ -197,7 +209,7 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 	if err := p.Check(); err != nil {
 		return err
 	}
-	m.Brand, m.Alias, m.Image = p.Brand, cmp.Or(r.name, p.Name), args[0]
+	m.Brand, m.Driver, m.Alias, m.Image = p.Brand, r.driver, cmp.Or(r.name, p.Name), args[0]
 	r.complete(&m, p.Shares)
 	g, err := s.Create(ctx, m, p.Boot, func(dir string) error {
 		if p.Fill == nil {

@@ -3,7 +3,10 @@ package isolation
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"os"
 	"path"
+	"strings"
 
 	"bakeoff/provision/driver"
 	agentcontainer "bakeoff/reach/agent/container"
@@ -132,4 +135,24 @@ func (e *Env) proxy(ctx context.Context, g wire.Setup, place, argv []string) err
 // ready: it prints a line of its own.
 func initReady(_, errs []byte) bool {
 	return bytes.Contains(append([]byte("\n"), errs...), []byte("\n"+wire.PauseReady))
+}
+
+// InitOf is the init process of an environment of this machine among the processes of its
+// control group, or 0. Some technologies have programs of the host in that group, too.
+func InitOf(pids []int) int {
+	for _, pid := range pids {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			continue // it has ended
+		}
+		for line := range strings.Lines(string(status)) {
+			// The numbers of the process here and in its namespace: proc_pid_status(5).
+			if ids, ok := strings.CutPrefix(line, "NSpid:"); ok {
+				if f := strings.Fields(ids); len(f) == 2 && f[1] == "1" {
+					return pid
+				}
+			}
+		}
+	}
+	return 0
 }

@@ -8,7 +8,6 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest/qemu"
-	"bakeoff/provision/vm/manifest"
 )
 
 // Boot is what a guest starts from: the files that its image stands for. It is found once,
@@ -118,12 +117,4 @@ func ParseShare(text string) (Share, error) {
 		return wrong("the path in the guest must be absolute, below / and without ..")
 	}
 	return s, nil
-}
-
-// driverOf is the driver of the guests of a brand.
-func driverOf(b manifest.Brand) string {
-	if b.Machine() {
-		return "qemu"
-	}
-	return "oci"
 }

@@ -26,14 +26,14 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// Drivers makes and removes the guests that are containers. It is the driver oci.
-type Drivers interface {
+// Containers makes and removes the guests that are containers.
+type Containers interface {
 	Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error)
 	Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error)
 }
 
-// container is a guest that crun runs. Its program is a child of the init process, as under
-// Docker with --init.
+// container is a guest that is a container. Its program is a child of the init process, as
+// under Docker with --init.
 type container struct {
 	driver.Instance
 	v         *supervisor
@@ -57,8 +57,8 @@ func (s *Store) reap(ctx context.Context, g *Guest) error {
 	if _, err := os.Stat(s.envDir(g.UUID)); errors.Is(err, os.ErrNotExist) {
 		return nil // it was never started
 	}
-	_, err := s.Drive.Reap(ctx, s.Host, driver.Leftover{Label: label(g.UUID), Dir: s.envDir(g.UUID)}, false)
-	return fault.Op("remove leftovers of guest "+g.UUID+" left", errors.Join(err, s.detachGuest(ctx, g)))
+	_, err := s.containers(g.Guest).Reap(ctx, s.Host, driver.Leftover{Label: label(g.UUID), Dir: s.envDir(g.UUID)}, false)
+	return fault.Op("remove leftovers of guest "+g.UUID, errors.Join(err, s.detachGuest(ctx, g)))
 }
 
 // detachGuest removes what is left of the NICs of a guest that has ended.
@@ -70,9 +70,9 @@ func (s *Store) detachGuest(ctx context.Context, g *Guest) error {
 	return errors.Join(err, s.detach(ctx, all))
 }
 
-// transient are the parts of a container's folder that last as long as it runs. The rest is
-// what its programs have written.
-var transient = []string{"work", "bundle", "state", "socket", "root"}
+// transient are the parts of a container's folder that last as long as it runs: those of all
+// drivers. The rest is what its programs have written.
+var transient = []string{"work", "bundle", "state", "socket", "root", "lxc", "lxc.conf", "lxc.log"}
 
 func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error) {
 	g, b := v.g, v.boot
@@ -98,13 +98,14 @@ func (v *supervisor) startContainer(ctx context.Context) (_ instance, err error)
 	}
 	spec := driver.Spec{Label: label(g.UUID), Name: g.Alias, Dir: dir, CPUs: len(cpus), CPUSet: cpus,
 		Memory: unit.Bytes(g.RAM) * unit.MiB, Agent: g.store.Agent,
-		Image: driver.Image{Ref: g.Image, Root: g.file(b.Container.Root)}, Quota: float64(g.CPUCap) / 100}
+		Image: driver.Image{Ref: g.Image, Root: g.file(b.Container.Root)}, Quota: float64(g.CPUCap) / 100,
+		Options: TechnologyOf(g.Guest).Options}
 	spec.Shares = append(spec.Shares, driver.Share{From: g.Path(dirMetadata), To: MetadataIn, ReadOnly: true})
 	for _, s := range g.shares() {
 		spec.Shares = append(spec.Shares, driver.Share{From: s.From, To: s.To, ReadOnly: s.ReadOnly})
 	}
 	c := &container{v: v, done: make(chan struct{}), kill: func() {}}
-	if c.Instance, err = g.store.Drive.Create(ctx, g.store.Host, spec); err != nil {
+	if c.Instance, err = g.store.containers(g.Guest).Create(ctx, g.store.Host, spec); err != nil {
 		return nil, err
 	}
 	if err = v.connectContainer(ctx, c.Instance); err == nil {
@@ -194,7 +195,7 @@ func (c *container) signal(ctx context.Context, number int) error {
 	if err != nil {
 		return err
 	}
-	parents := map[int]int{}
+	parents, first := map[int]int{}, isolation.InitOf(pids)
 	for _, pid := range pids {
 		parents[pid] = parentOf(pid)
 	}
@@ -204,7 +205,7 @@ func (c *container) signal(ctx context.Context, number int) error {
 	}
 	sent := false
 	for pid := range parents {
-		if depthBelow(parents, pid) == depth && signalProcess(pid, number) == nil {
+		if first > 0 && depthBelow(parents, pid, first) == depth && signalProcess(pid, number) == nil {
 			sent = true
 		}
 	}
@@ -214,12 +215,20 @@ func (c *container) signal(ctx context.Context, number int) error {
 	return nil
 }
 
-// depthBelow is how many ancestors of a process have an entry in parents.
-func depthBelow(parents map[int]int, pid int) (depth int) {
-	for p, ok := parents[parents[pid]]; ok && depth < len(parents); p, ok = parents[p] {
-		depth++
+// depthBelow is how many generations a process is below another one; 0 if it does not descend
+// from it.
+func depthBelow(parents map[int]int, pid, first int) int {
+	for depth := 1; depth < len(parents); depth++ {
+		parent, ok := parents[pid]
+		if !ok {
+			return 0
+		}
+		if parent == first {
+			return depth
+		}
+		pid = parent
 	}
-	return depth
+	return 0
 }
 
 // close ends the container and what is in it.

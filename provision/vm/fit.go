@@ -20,7 +20,6 @@ import (
 var noCounterpart = map[string]string{
 	"zpool":                        "guests are in bakeoff's state folder, not in a pool",
 	"zonename":                     "a guest has no other names than its UUID and its alias",
-	"driver":                       "the brand determines the program that runs the guest",
 	"consoles":                     "a guest has exactly one console",
 	"max_locked_memory":            "bakeoff cannot limit locked memory separately",
 	"max_swap":                     "bakeoff cannot limit swap separately",

@@ -27,7 +27,7 @@ var controllers = map[string]string{"": qemu.VirtioBlk, "virtio": qemu.VirtioBlk
 // of the manifest, to which relative names of files belong. Its caller has called Fit.
 func (s *Store) PrepareManifest(ctx context.Context, images *image.Store, g manifest.Guest, dir string,
 	o build.Options) (p Prepared, err error) {
-	from := Source{Brand: g.Brand, Append: g.KernelArgs, Command: g.Command}
+	from := Source{Brand: g.Brand, Driver: g.Driver, Append: g.KernelArgs, Command: g.Command}
 	for _, name := range slices.Sorted(maps.Keys(g.Environment)) {
 		from.Env = append(from.Env, name+"="+g.Environment[name])
 	}
@@ -230,11 +230,13 @@ func (g *Guest) readManifest() error {
 		return err
 	}
 	g.Guest = m
-	return g.completePaths()
+	return g.completeRecord()
 }
 
-// completePaths gives the disks of a guest that an earlier version made their paths.
-func (g *Guest) completePaths() error {
+// completeRecord gives a guest that an earlier version made its driver, and its disks their
+// paths.
+func (g *Guest) completeRecord() error {
+	g.Driver = manifest.DriverOf(g.Guest)
 	if !slices.ContainsFunc(g.Disks, func(d manifest.Disk) bool { return d.Path == "" }) {
 		return nil
 	}

@@ -12,8 +12,11 @@ import (
 // Label is the name of the guest's control group.
 func (g *Guest) Label() string { return label(g.UUID) }
 
+// Folder is the folder of this machine with the root of a container and what runs it.
+func (g *Guest) Folder() string { return g.store.envDir(g.UUID) }
+
 // WrittenRoot is the folder of this machine with what a container has written.
-func (g *Guest) WrittenRoot() string { return g.store.envDir(g.UUID) + "/" + isolation.Upper }
+func (g *Guest) WrittenRoot() string { return g.Folder() + "/" + isolation.Upper }
 
 // Inside is the way into a guest that runs. Programs in a container have the environment of
 // the image, as with Exec. A machine serves one operation after the other.

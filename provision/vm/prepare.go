@@ -31,6 +31,8 @@ type Source struct {
 	// the name of an image.
 	What  string
 	Brand manifest.Brand // "" is that of the source
+	// Driver runs a container; "" is the usual one.
+	Driver string
 	// InMemory puts the root of a machine into a RAM disk: nothing of it is kept.
 	InMemory bool
 	Command  []string // instead of that of the image
@@ -50,6 +52,11 @@ type Prepared struct {
 
 // Prepare builds or fetches what a guest starts from. o are the options of a build.
 func (s *Store) Prepare(ctx context.Context, images *image.Store, from Source, o build.Options) (Prepared, error) {
+	if from.Brand != "" && !from.Brand.Machine() { // say so before anything is built or fetched
+		if err := s.checkContainer(ctx, from.Driver); err != nil {
+			return Prepared{}, err
+		}
+	}
 	if file, ok := strings.CutPrefix(from.What, string(reference.Disk)+":"); ok {
 		return s.prepareDisk(ctx, from, file)
 	}
@@ -214,13 +221,14 @@ func KindOf(b manifest.Brand) string {
 }
 
 func (s *Store) prepareContainer(ctx context.Context, images *image.Store, from Source, ref string) (Prepared, error) {
-	if from.Brand == "" {
-		from.Brand = manifest.Docker
-	}
 	if os.Getuid() != 0 { // say so before the image is fetched
-		return Prepared{}, fault.WithFix(fault.New(fault.Unsupported, "a container needs root"), "run bakeoff with sudo")
+		return Prepared{}, errNotRoot
 	}
 	img, err := images.Get(ctx, image.Request{Ref: ref})
+	if err == nil && from.Brand == "" { // only now is it known that it is not the disk of a machine
+		from.Brand = manifest.Docker
+		err = s.checkContainer(ctx, from.Driver)
+	}
 	if err != nil {
 		return Prepared{}, err
 	}

@@ -178,7 +178,11 @@ func (s *Store) Receive(ctx context.Context, in io.Reader) (*Guest, error) {
 		m.Disks[i].Path = filepath.Join(s.dirOf(m.UUID), m.Disks[i].Path)
 	}
 	p := Prepared{Brand: m.Brand, Boot: d.Boot}
-	if err := p.Check(); err != nil {
+	err = p.Check()
+	if err == nil && !m.Brand.Machine() {
+		err = s.checkContainer(ctx, m.Driver)
+	}
+	if err != nil {
 		return nil, err
 	}
 	g, err := s.Create(ctx, m, p.Boot, func(dir string) error { return s.fillFrom(ctx, r, d, dir) })

@@ -52,7 +52,8 @@ type Store struct {
 	State string // the state folder
 	Host  conn.Conn
 	Agent string // bakeoff-agent of this machine
-	Drive Drivers
+	// Containers makes containers. nil uses the drivers that the guests name.
+	Containers Containers
 	// Machines places machines. nil starts them as processes of their supervisor.
 	Machines Machines
 }
@@ -137,7 +138,7 @@ func (s *Store) Create(ctx context.Context, m manifest.Guest, boot Boot,
 			err = errors.Join(err, s.discard(context.WithoutCancel(ctx), making, m.UUID))
 		}
 	}()
-	err = s.leases().Write(ctx, lease.Lease{Lifetime: lease.Kept, Label: label(m.UUID), Driver: driverOf(m.Brand),
+	err = s.leases().Write(ctx, lease.Lease{Lifetime: lease.Kept, Label: label(m.UUID), Driver: driverOf(m),
 		Name: m.Alias, Dir: s.envDir(m.UUID), Owner: "guest " + m.UUID, PID: os.Getpid(), Started: time.Now().UTC()})
 	if err == nil {
 		filled := make(chan error, 1) // disks take as long as the other files
@@ -303,7 +304,7 @@ func (s *Store) open(uuid string) (*Guest, error) {
 	if n != nil && err == nil {
 		g.Guest = n.Guest // a killed command has decided so, and the next one finishes it
 	}
-	return g, errors.Join(err, g.completePaths(), g.refresh(), g.readSnapshots())
+	return g, errors.Join(err, g.completeRecord(), g.refresh(), g.readSnapshots())
 }
 
 // Find returns the guest that a person named: by its UUID, the beginning of one, or its

@@ -135,7 +135,8 @@ func (in *joined) describe() {
 	in.info = driver.Info{Agent: isolation.AgentPath, Scratch: path.Join(isolation.Scratch, in.spec.Label),
 		Volumes: map[string]string{}, HostCache: map[string]string{}, Limits: limits, Facts: map[string]string{
 			"guest": in.guest.UUID, "guest.alias": in.guest.Alias, "guest.brand": string(in.guest.Brand),
-			"guest.image": in.guest.Image, "guest.ram": memory.String(),
+			"guest.driver": in.guest.Driver,
+			"guest.image":  in.guest.Image, "guest.ram": memory.String(),
 			"network": "the guest's own", "root": "the guest's own", "scratch": "a folder of the guest's root"}}
 }
 
@@ -166,14 +167,14 @@ func (in *joined) scratchExists() error {
 // inRoot is a path inside as os.Root takes it.
 func inRoot(at string) string { return strings.TrimPrefix(at, "/") }
 
-// rootOf opens the root of the processes of a control group.
+// rootOf opens the root of the container with a control group.
 func rootOf(ctx context.Context, group *cgroup.Group) (*os.Root, error) {
 	pids, err := group.PIDs(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, pid := range pids {
-		if root, err := os.OpenRoot(fmt.Sprintf("/proc/%d/root", pid)); err == nil {
+	if first := isolation.InitOf(pids); first > 0 {
+		if root, err := os.OpenRoot(fmt.Sprintf("/proc/%d/root", first)); err == nil {
 			return root, nil
 		}
 	}

@@ -13,7 +13,6 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/driver"
-	"bakeoff/provision/driver/oci"
 	"bakeoff/provision/image"
 	"bakeoff/provision/isolation"
 	"bakeoff/provision/lease"
@@ -190,8 +189,8 @@ func (d *Driver) make(ctx context.Context, host conn.Conn, spec driver.Spec, fil
 	if err != nil {
 		return nil, err
 	}
-	c, q := &container{spec: spec}, &placed{d: d, host: host, spec: spec}
-	store := &vm.Store{State: spec.Dir, Host: local.Conn{}, Agent: spec.Agent, Drive: c, Machines: q}
+	c, q := &container{spec: spec, by: vm.TechnologyOf(s.guest)}, &placed{d: d, host: host, spec: spec}
+	store := &vm.Store{State: spec.Dir, Host: local.Conn{}, Agent: spec.Agent, Containers: c, Machines: q}
 	m := s.guest
 	m.UUID, m.Autoboot = vm.NewUUID(), false
 	m.Alias = cmp.Or(m.Alias, spec.Name)
@@ -216,8 +215,9 @@ func (d *Driver) make(ctx context.Context, host conn.Conn, spec driver.Spec, fil
 	default:
 		in = &madeContainer{c.env, g}
 	}
-	for name, fact := range map[string]string{"guest.brand": string(m.Brand), "guest.image": cmp.Or(m.Image, m.ImageUUID),
-		"guest.ram": strconv.Itoa(m.RAM) + "MiB", "manifest.sha256": s.sha256} {
+	for name, fact := range map[string]string{"guest.brand": string(m.Brand), "guest.driver": manifest.DriverOf(m),
+		"guest.image": cmp.Or(m.Image, m.ImageUUID),
+		"guest.ram":   strconv.Itoa(m.RAM) + "MiB", "manifest.sha256": s.sha256} {
 		in.Info().Facts[name] = fact
 	}
 	return in, nil
@@ -276,15 +276,17 @@ func (in *madeContainer) Diagnose(ctx context.Context) []byte {
 // network and its volumes.
 type container struct {
 	spec driver.Spec
+	by   vm.Technology
 	env  *isolation.Env // nil until it is made
 }
 
 // Create makes the container. s is what the guest asks for.
 func (c *container) Create(ctx context.Context, host conn.Conn, s driver.Spec) (driver.Instance, error) {
-	dir, memory, quota, root, shares := s.Dir, s.Memory, s.Quota, s.Image, s.Shares
+	asked := s
 	s = c.spec
-	s.Dir, s.Memory, s.Quota, s.Image, s.Shares, s.Options = dir, memory, cmp.Or(quota, s.Quota), root, shares, nil
-	in, err := oci.Driver{}.Create(ctx, host, s)
+	s.Dir, s.Memory, s.Quota, s.Image = asked.Dir, asked.Memory, cmp.Or(asked.Quota, s.Quota), asked.Image
+	s.Shares, s.Options = asked.Shares, asked.Options
+	in, err := c.by.Create(ctx, host, s)
 	if err != nil {
 		return nil, err
 	}
@@ -302,5 +304,5 @@ func (c *container) Reap(ctx context.Context, host conn.Conn, left driver.Leftov
 		return nil, nil
 	}
 	left.Label = c.spec.Label
-	return oci.Driver{}.Reap(ctx, host, left, dryRun)
+	return c.by.Reap(ctx, host, left, dryRun)
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"maps"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 
@@ -15,7 +14,6 @@ import (
 	"bakeoff/base/param"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/machine"
-	"bakeoff/provision/driver/oci"
 	"bakeoff/provision/driver/qemu"
 	"bakeoff/provision/isolation"
 	"bakeoff/provision/lease"
@@ -114,27 +112,28 @@ func (d *Driver) Check(ctx context.Context, host conn.Conn, values param.Values)
 	if err != nil {
 		return refused(err)
 	}
-	brand := manifest.Docker
+	m := manifest.Guest{Brand: manifest.Docker}
 	facts := map[string]string{}
 	if o.guest != "" {
 		var g *vm.Guest
 		if g, err = d.find(o.guest, ""); err == nil {
-			brand, facts[optGuest] = g.Brand, g.UUID
+			m, facts[optGuest] = g.Guest, g.UUID
 		}
 	} else if s, rerr := d.read(o.manifest, driver.Spec{}); rerr == nil { // Validate says what is wrong
-		brand = s.guest.Brand
+		m = s.guest
 	}
 	if err != nil {
 		return refused(err)
 	}
 	var a driver.Availability
 	switch {
-	case !brand.Machine():
-		a = oci.Driver{}.Check(ctx, host, nil)
+	case !m.Brand.Machine():
+		t := vm.TechnologyOf(m)
+		a = t.Check(ctx, host, t.Options)
 	case o.guest != "":
 		a = driver.Availability{OK: true}
 	default:
-		a = qemu.Driver{}.Check(ctx, host, param.Values{"machine": vm.KindOf(brand)})
+		a = qemu.Driver{}.Check(ctx, host, param.Values{"machine": vm.KindOf(m.Brand)})
 	}
 	if a.Facts == nil {
 		a.Facts = map[string]string{}
@@ -220,25 +219,34 @@ func (d *Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (
 
 // Reap removes the guest that an environment left, or what it left in a guest that runs.
 func (d *Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
-	if madeMachineIn(left.Dir) {
+	g := madeIn(left.Dir)
+	if g != nil && g.Brand.Machine() {
 		return hypervisor.Reap(ctx, host, left, dryRun)
 	}
 	found, err := machine.Driver{}.Reap(ctx, host, left, dryRun) // also what runs in a guest that was joined
 	scratch, serr := d.reapScratch(ctx, host, left, dryRun)
-	made, merr := oci.Driver{}.Reap(ctx, host, left, dryRun)
+	made, merr := isolation.Reap(ctx, host, left, dryRun)
+	if g != nil {
+		more, gerr := vm.TechnologyOf(g.Guest).Reap(ctx, host, driver.Leftover{Label: left.Label, Dir: g.Folder()}, dryRun)
+		made, merr = append(made, more...), errors.Join(merr, gerr)
+	}
 	for _, line := range made {
 		found = appendNew(found, line)
 	}
 	return append(found, scratch...), errors.Join(err, serr, merr)
 }
 
-// madeMachineIn tells whether the folder of an environment has a machine that was made for it.
-func madeMachineIn(dir string) bool {
+// madeIn is the guest that was made for an environment, in the folder of the environment; nil
+// if there is none.
+func madeIn(dir string) *vm.Guest {
 	if dir == "" {
-		return false
+		return nil
 	}
 	all, err := (&vm.Store{State: dir}).List()
-	return err == nil && slices.ContainsFunc(all, func(g *vm.Guest) bool { return g.Brand.Machine() })
+	if err != nil || len(all) == 0 {
+		return nil
+	}
+	return all[0]
 }
 
 // appendNew appends a line that is not in all.
@@ -254,7 +262,7 @@ func appendNew(all []string, line string) []string {
 // store is where the guests of this machine are.
 func (d *Driver) store(agent string) *vm.Store {
 	state, _ := lease.Dirs(d.Getenv, os.Getuid())
-	return &vm.Store{State: state, Host: local.Conn{}, Agent: agent, Drive: oci.Driver{}}
+	return &vm.Store{State: state, Host: local.Conn{}, Agent: agent}
 }
 
 // find returns a guest that runs and in which bakeoff can start programs.

@@ -17,7 +17,6 @@ import (
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/drivertest"
-	"bakeoff/provision/driver/oci"
 	"bakeoff/provision/vm"
 	"bakeoff/provision/vm/manifest"
 	"bakeoff/reach/conn/local"
@@ -56,8 +55,8 @@ func home(t *testing.T) (dir, agent string) {
 	return dir, agent
 }
 
-// box writes the manifest of a guest with busybox.
-func box(t *testing.T, dir string, brand manifest.Brand) string {
+// box writes the manifest of a guest with busybox, and with the driver by.
+func box(t *testing.T, dir string, brand manifest.Brand, by ...string) string {
 	t.Helper()
 	file := filepath.Join(dir, "guest.json")
 	if dir == "" || drivertest.Victim() {
@@ -80,6 +79,9 @@ func box(t *testing.T, dir string, brand manifest.Brand) string {
 		}
 	}
 	m := map[string]any{"brand": brand, "image": "rootfs:" + root, "ram": 96, "command": []string{"sleep", "100000"}}
+	if len(by) > 0 {
+		m["driver"] = by[0]
+	}
 	if brand.Machine() { // its program is that of its image
 		for _, program := range []string{"qemu-system-x86_64", "mmdebstrap", "mke2fs"} {
 			if _, err := exec.LookPath(program); err != nil {
@@ -140,6 +142,18 @@ func TestManifest(t *testing.T) {
 		Dir: dir, Agent: agent, Name: "manifest"})
 }
 
+// So do those of other drivers than crun.
+func TestManifestOfNspawn(t *testing.T) { measureMade(t, manifest.Nspawn) }
+
+func TestManifestOfLXC(t *testing.T) { measureMade(t, manifest.LXC) }
+
+func measureMade(t *testing.T, by string) {
+	t.Helper()
+	dir, agent := home(t)
+	drivertest.Run(t, New(), drivertest.Options{Options: param.Values{optManifest: box(t, dir, manifest.Docker, by)},
+		Dir: dir, Agent: agent, Name: by})
+}
+
 // A machine of a manifest passes it, too. An emulated one boots in some seconds.
 func TestManifestOfMachine(t *testing.T) {
 	dir, agent := home(t)
@@ -153,6 +167,16 @@ func TestGuest(t *testing.T) {
 	measureRunning(t, drivertest.Options{Name: "guest"}, manifest.Docker)
 }
 
+// So do those of other drivers than crun, of which programs of this machine are in the control
+// group of the guest.
+func TestGuestOfNspawn(t *testing.T) {
+	measureRunning(t, drivertest.Options{Name: "nspawn-guest"}, manifest.Docker, manifest.Nspawn)
+}
+
+func TestGuestOfLXC(t *testing.T) {
+	measureRunning(t, drivertest.Options{Name: "lxc-guest"}, manifest.Docker, manifest.LXC)
+}
+
 // A machine that runs passes it, too.
 func TestGuestMachine(t *testing.T) {
 	const one = "the agent in a machine answers one environment at a time"
@@ -160,11 +184,11 @@ func TestGuestMachine(t *testing.T) {
 		Transfer: 1 << 20, Without: map[string]string{"side by side": one}}, manifest.MicroVM)
 }
 
-func measureRunning(t *testing.T, o drivertest.Options, brand manifest.Brand) {
+func measureRunning(t *testing.T, o drivertest.Options, brand manifest.Brand, by ...string) {
 	t.Helper()
 	o.Dir, o.Agent = home(t)
 	if o.Dir != "" && !drivertest.Victim() {
-		guest := start(t, o.Dir, o.Agent, brand)
+		guest := start(t, o.Dir, o.Agent, brand, by...)
 		t.Cleanup(func() {
 			if g, err := New().store(o.Agent).Find(guest); err != nil || g.State != vm.Running {
 				t.Errorf("the guest does not run any more: %+v, %v", g, err)
@@ -180,16 +204,19 @@ func measureRunning(t *testing.T, o drivertest.Options, brand manifest.Brand) {
 }
 
 // start starts a guest with the alias box, which ends with the test.
-func start(t *testing.T, dir, agent string, brand manifest.Brand) string {
+func start(t *testing.T, dir, agent string, brand manifest.Brand, by ...string) string {
 	t.Helper()
 	d := New()
-	s, err := New().read(box(t, dir, brand), driver.Spec{})
+	s, err := New().read(box(t, dir, brand, by...), driver.Spec{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.guest.Alias = "box"
-	if a := (oci.Driver{}).Check(t.Context(), local.Conn{}, nil); !a.OK && !brand.Machine() {
-		t.Skipf("needs: %s; %s", a.Reason, a.Fix)
+	if !brand.Machine() {
+		by := vm.TechnologyOf(s.guest)
+		if a := by.Check(t.Context(), local.Conn{}, by.Options); !a.OK {
+			t.Skipf("needs: %s; %s", a.Reason, a.Fix)
+		}
 	}
 	p, err := d.prepare(t.Context(), agent, s, "box")
 	if err != nil {

@@ -67,6 +67,11 @@ func (x *reader) checkGuest(g *Guest) {
 		{"owner_uuid", g.OwnerUUID}, {"billing_id", g.BillingID}} {
 		x.checkUUID(c.path, c.value)
 	}
+	if g.Driver != "" {
+		if reason, allowed := g.Brand.CheckDriver(g.Driver); reason != "" {
+			x.add("driver", reason, allowed)
+		}
+	}
 	if strings.ContainsFunc(g.Alias, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		x.add("alias", "it contains a control character", "remove it")
 	}
@@ -393,7 +398,7 @@ func (x *reader) checkDisks(g *Guest) {
 	}
 }
 
-// Complete sets the defaults of vmadm.
+// Complete sets the defaults of vmadm, and the usual driver.
 func Complete(g *Guest) {
 	defer func() {
 		g.Quota, g.TmpFS = 10, 0
@@ -404,6 +409,7 @@ func Complete(g *Guest) {
 			g.TmpFS = g.MaxPhysicalMemory
 		}
 	}()
+	g.Driver = DriverOf(*g)
 	extra := map[Brand]int{KVM: 1024, Bhyve: 1280, MicroVM: 1024}[g.Brand]
 	if g.RAM == 0 && !g.Brand.Machine() {
 		g.RAM = g.MaxPhysicalMemory

@@ -50,9 +50,9 @@ type Guest struct {
 	Autoboot bool   `json:"autoboot"`
 
 	ImageUUID string `json:"image_uuid,omitzero"`
-	// Image, Kernel and the like are bakeoff's own: what SmartOS has no word for.
+	// Image, Driver, Kernel and the like are bakeoff's own: what SmartOS has no word for.
 	Image       string            `json:"image,omitzero"`
-	Driver      string            `json:"driver,omitzero"`
+	Driver      string            `json:"driver,omitzero"` // of Brand.Drivers
 	Kernel      string            `json:"kernel,omitzero"`
 	KernelArgs  string            `json:"kernel_args,omitzero"`
 	Initrd      string            `json:"initrd,omitzero"`

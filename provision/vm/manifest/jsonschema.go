@@ -51,6 +51,9 @@ func schemaOf(t reflect.Type, name string) jsonschema.Object {
 	if name == "brand" {
 		text = jsonschema.Object{"enum": Brands}
 	}
+	if name == "driver" {
+		text = jsonschema.Object{"enum": []string{QEMU, Crun, Runc, Nspawn, LXC}}
+	}
 	if known := words[name]; known != nil {
 		text = jsonschema.Object{"enum": known}
 	}

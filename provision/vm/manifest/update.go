@@ -334,6 +334,7 @@ func plain(n *yamltree.Node) any {
 
 // Diff lists what differs between two guests, in the order of the paths.
 func Diff(old, new Guest) []Change {
+	old.Driver, new.Driver = DriverOf(old), DriverOf(new) // the records of earlier versions have none
 	before, after := map[string]any{}, map[string]any{}
 	flatten(document(old), "", before)
 	flatten(document(new), "", after)

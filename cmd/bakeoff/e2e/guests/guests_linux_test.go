@@ -161,6 +161,9 @@ func leavesNothing(t *testing.T, h e2e.Home) {
 	if left := processes(t, h.Dir+"/"); len(left) > 0 {
 		t.Errorf("processes are left: %q", left)
 	}
+	if _, err := os.Lstat("/run/lxc/lock" + h.Variable("BAKEOFF_STATE")); err == nil {
+		t.Error("locks of LXC are left")
+	}
 	for _, dir := range []string{"vm", "env"} {
 		folders, err := filepath.Glob(filepath.Join(h.Variable("BAKEOFF_STATE"), dir, "*-*-*"))
 		if err != nil || len(folders) > 0 {

@@ -15,6 +15,7 @@ import (
 
 	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/provision/vm"
+	"bakeoff/provision/vm/manifest"
 )
 
 // kills is how often something is killed, and manyKills how often with BAKEOFF_TEST_LONG.
@@ -40,6 +41,10 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	k := killer{Home: h, r: rand.New(rand.NewPCG(seed, 0)), sources: [][]string{
 		{kernelOf(t, h, service(t, "web")), "--brand", "microvm", "--accel", "tcg", "--memory", "64MiB"},
 		{tiny(t, h), "--brand", "docker", "--memory", "32MiB"}}}
+	for _, driver := range []string{manifest.Nspawn, manifest.LXC} {
+		needsDriver(t, driver)
+		k.sources = append(k.sources, append(slices.Clone(k.sources[1]), "--driver", driver))
+	}
 	do(t, h, append([]string{"run", "--rm"}, k.sources[1]...)...) // builds it, so that this is not what is killed
 	removeGuests(t, h)
 	done := map[string]int{}

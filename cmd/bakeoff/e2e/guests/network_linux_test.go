@@ -21,6 +21,7 @@ import (
 	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/provision/vm"
 	"bakeoff/provision/vm/filter/filtertest"
+	"bakeoff/provision/vm/manifest"
 )
 
 // networkHome is a home in which networks can be made.
@@ -301,7 +302,12 @@ exec $b sleep 1000000
 - {brand: docker, alias: b, image: %[1]s, ram: 64, nics: [{nic_tag: right, ips: 10.2.0.2/24}],
    routes: {10.1.0.0/24: 10.2.0.1}}
 `, dir)))
-	for _, gateway := range []string{"brand: docker, image: " + dir, "brand: microvm, image: " + router} {
+	gateways := []string{"brand: microvm, image: " + router}
+	for _, driver := range manifest.Docker.Drivers() {
+		gateways = append(gateways, "brand: docker, image: "+dir+", driver: "+driver)
+	}
+	for _, gateway := range gateways {
+		needsDriver(t, gateway)
 		do(t, h, "create", "-f", file(t, "gateway.yaml", fmt.Sprintf(`{%s, alias: gateway, ram: 128, nics: [
     {nic_tag: left, ips: 10.1.0.1/24, mac: '02:00:00:00:01:01', allow_ip_spoofing: true},
     {nic_tag: right, ips: 10.2.0.1/24, mac: '02:00:00:00:02:01', allow_ip_spoofing: true}]}`, gateway)))
@@ -342,10 +348,15 @@ func TestPacketsThatMustNotPass(t *testing.T) {
 		"nics: [{nic_tag: back, ips: 10.9.0.77/24, allow_restricted_traffic: true}]}", box(t, h, "box", sleeps))))
 	fd := capture(t, "/run/netns/bo-vm-"+guest(t, h, "observer").UUID, "net0")
 	defer unix.Close(fd)
-	for _, brand := range []string{"docker", "microvm"} {
-		t.Run(brand, func(t *testing.T) {
+	kinds := []string{"brand: microvm"}
+	for _, driver := range manifest.Docker.Drivers() {
+		kinds = append(kinds, "brand: docker\ndriver: "+driver)
+	}
+	for _, kind := range kinds {
+		t.Run(kind, func(t *testing.T) {
+			needsDriver(t, kind)
 			do(t, h, "create", "-f", file(t, "s.yaml", fmt.Sprintf(`
-brand: %s
+%s
 alias: sender
 image: %s
 ram: 256
@@ -356,7 +367,7 @@ nics:
     allowed_ips: [%s, %s]
     allowed_dhcp_cids: [%s]
     blocked_outgoing_ports: [%d]
-`, brand, sends, filtertest.MAC, filtertest.Address, filtertest.Address6, filtertest.AllowedNetwork,
+`, kind, sends, filtertest.MAC, filtertest.Address, filtertest.Address6, filtertest.AllowedNetwork,
 				filtertest.AllowedNetwork6, filtertest.ClientID, filtertest.BlockedPort)))
 			for _, with := range filtertest.Sets() {
 				setFlags(t, h, with)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"bakeoff/provision/vm/manifest"
 )
 
 // A host on which systemd is PID 1 holds its guests in units. Guests with autoboot come back
@@ -14,7 +16,7 @@ import (
 func TestSystemdHoldsGuests(t *testing.T) {
 	takesMinutes(t)
 	h := home(t)
-	d := buildDebian(t, "crun", func(root string) {
+	d := buildDebian(t, "crun,systemd-container,lxc", func(root string) {
 		programs := filepath.Dir(h.Command().Path)
 		for _, name := range []string{"bakeoff", "bakeoff-agent"} {
 			copyFile(t, filepath.Join(programs, name), filepath.Join(root, "usr/local/bin", name), 0o755)
@@ -33,20 +35,21 @@ func TestSystemdHoldsGuests(t *testing.T) {
 		t.Errorf("without --yes: %s", got)
 	}
 	c.run(t, "! ls /etc/systemd/system/bakeoff*")
-	for _, name := range []string{"a", "b", "stopped"} {
-		c.run(t, "bakeoff vm run /srv/tiny --brand docker --memory 32MiB --name "+name)
-		if name == "a" { // without the installed units
+	for _, guest := range [][2]string{{"a", manifest.Crun}, {"b", manifest.Nspawn}, {"c", manifest.LXC},
+		{"stopped", manifest.Crun}} {
+		c.run(t, "bakeoff vm run /srv/tiny --memory 32MiB --name "+guest[0]+" --driver "+guest[1])
+		if guest[0] == "a" { // without the installed units
 			c.run(t, "systemctl is-active bakeoff-vm@$(bakeoff vm lookup alias=a) && bakeoff vm service install --yes")
 		}
 	}
 	c.run(t, "bakeoff vm stop stopped")
 	const states = "bakeoff vm list -p -s alias -o alias,state"
-	const want = "a:running\nb:running\nstopped:stopped"
+	const want = "a:running\nb:running\nc:running\nstopped:stopped"
 	if got := c.run(t, states); got != want {
 		t.Fatalf("before the reboot: %s", got)
 	}
 	got := c.run(t, "systemctl is-active $(bakeoff vm lookup | sed s/^/bakeoff-vm@/); true")
-	if strings.Count(got, "active") != 3 || strings.Count(got, "inactive") != 1 {
+	if strings.Count(got, "active") != 4 || strings.Count(got, "inactive") != 1 {
 		t.Errorf("the units are %s", got)
 	}
 	const bootID = "cat /proc/sys/kernel/random/boot_id"
@@ -69,13 +72,13 @@ func TestSystemdHoldsGuests(t *testing.T) {
 	}
 	c.try("systemctl reboot", 10*time.Second)
 	comeBack("a reboot")
-	// Three were shut down by then: two with the host.
-	if got := c.run(t, `cat /var/lib/bakeoff/vm/*/journal.ndjson | grep -c "asked to end"`); got != "2" {
+	// Four were shut down by then: three with the host.
+	if got := c.run(t, `cat /var/lib/bakeoff/vm/*/journal.ndjson | grep -c "asked to end"`); got != "3" {
 		t.Errorf("%s guests were shut down with the host", got)
 	}
 	killProcesses(t, h.Dir, "guest="+c.uuid) // the power is cut
 	comeBack("a power cut")
-	if got := c.run(t, `cat /var/lib/bakeoff/vm/*/journal.ndjson | grep -c "asked to end"`); got != "2" {
+	if got := c.run(t, `cat /var/lib/bakeoff/vm/*/journal.ndjson | grep -c "asked to end"`); got != "3" {
 		t.Errorf("%s guests were shut down before the power was cut", got)
 	}
 	c.run(t, "bakeoff vm service remove --yes && ! ls /etc/systemd/system/bakeoff*")

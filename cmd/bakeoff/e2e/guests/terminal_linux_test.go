@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+
+	"bakeoff/provision/vm/manifest"
 )
 
 // exec -t gives a program in a guest a terminal with the size of the one outside, also when that
@@ -15,13 +17,17 @@ import (
 func TestExecInTerminal(t *testing.T) {
 	h := networkHome(t)
 	dir := box(t, h, "box", sleeps)
-	do(t, h, "run", dir, "--name", "c", "--brand", "docker", "--memory", "64MiB")
+	names := append([]string{"m"}, manifest.Docker.Drivers()...)
+	for _, name := range names[1:] {
+		needsDriver(t, name)
+		do(t, h, "run", dir, "--name", name, "--driver", name, "--memory", "64MiB")
+	}
 	do(t, h, "run", dir, "--name", "m", "--memory", "128MiB")
-	if _, errs, code := h.Bakeoff(t, limit, "vm", "exec", "-t", "c", "--", "/bin/busybox", "true"); code != 2 ||
+	if _, errs, code := h.Bakeoff(t, limit, "vm", "exec", "-t", "m", "--", "/bin/busybox", "true"); code != 2 ||
 		!strings.Contains(errs, "needs a terminal") {
 		t.Errorf("without a terminal: exit code %d, %s", code, errs)
 	}
-	for _, name := range []string{"c", "m"} {
+	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
 			c := h.Command("vm", "exec", "-t", name, "--", "/bin/busybox", "sh")
 			outside, err := pty.StartWithSize(c, &pty.Winsize{Rows: 30, Cols: 100})

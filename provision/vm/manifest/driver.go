@@ -1,0 +1,70 @@
+package manifest
+
+import (
+	"slices"
+
+	"bakeoff/base/yamltree"
+)
+
+// The drivers of guests: the technologies that run them.
+const (
+	QEMU   = "qemu"
+	Crun   = "crun"
+	Runc   = "runc"
+	Nspawn = "nspawn"
+	LXC    = "lxc"
+)
+
+// Drivers are the drivers that can run guests of the brand, the usual one first.
+func (b Brand) Drivers() []string {
+	if b.Machine() {
+		return []string{QEMU}
+	}
+	return []string{Crun, Runc, Nspawn, LXC}
+}
+
+func (b Brand) kind() string {
+	if b.Machine() {
+		return "machines"
+	}
+	return "containers"
+}
+
+// DriverOf is the driver of a guest, also of one whose record names none.
+func DriverOf(g Guest) string {
+	if g.Driver == "" {
+		return g.Brand.Drivers()[0]
+	}
+	return g.Driver
+}
+
+// elsewhere says why a driver of lab files runs no guests.
+var elsewhere = map[string]string{
+	"firecracker": "Firecracker runs no guests yet: QEMU runs those of brand microvm",
+	"jail":        "jails are a technology of FreeBSD, and guests run on Linux",
+	"bhyve":       "bhyve is a technology of FreeBSD, and guests run on Linux",
+	"zone":        "zones are a technology of SmartOS, whose guests vmadm runs",
+	"docker":      "a guest has no engine: bakeoff runs its container without the Docker daemon",
+	"podman":      "a guest has no engine: bakeoff runs its container without Podman",
+	"gvisor":      "gVisor takes the addresses of a container's NICs away",
+	"oci":         "the name of the runtime is the driver",
+}
+
+// CheckDriver says why a driver cannot run guests of the brand, and what to write instead; ""
+// if it can.
+func (b Brand) CheckDriver(name string) (reason, allowed string) {
+	all := b.Drivers()
+	if slices.Contains(all, name) {
+		return "", ""
+	}
+	reason, allowed = elsewhere[name], "use "+yamltree.OneOf(all)
+	if reason == "" {
+		reason = "there is no such driver"
+		for _, other := range Brands {
+			if slices.Contains(other.Drivers(), name) {
+				reason = "guests of brand " + string(b) + " are " + b.kind()
+			}
+		}
+	}
+	return reason, allowed
+}

@@ -1,0 +1,64 @@
+package vm
+
+import (
+	"context"
+	"os"
+
+	"bakeoff/base/fault"
+	"bakeoff/base/param"
+	"bakeoff/provision/driver"
+	"bakeoff/provision/driver/lxc"
+	"bakeoff/provision/driver/nspawn"
+	"bakeoff/provision/driver/oci"
+	"bakeoff/provision/vm/manifest"
+)
+
+// Technology makes containers.
+type Technology struct {
+	driver.Driver
+	Options param.Values
+}
+
+// technologies make the containers of the drivers of manifests.
+var technologies = map[string]Technology{
+	manifest.Crun:   {oci.Driver{}, param.Values{"runtime": manifest.Crun}},
+	manifest.Runc:   {oci.Driver{}, param.Values{"runtime": manifest.Runc}},
+	manifest.Nspawn: {nspawn.Driver{}, nil},
+	manifest.LXC:    {lxc.Driver{}, nil},
+}
+
+// TechnologyOf is what makes the container of a guest.
+func TechnologyOf(g manifest.Guest) Technology { return technologies[manifest.DriverOf(g)] }
+
+// containers makes and removes the container of a guest.
+func (s *Store) containers(g manifest.Guest) Containers {
+	if s.Containers != nil {
+		return s.Containers
+	}
+	return TechnologyOf(g)
+}
+
+// driverOf is the driver of a guest, as lab files name it.
+func driverOf(g manifest.Guest) string {
+	if g.Brand.Machine() {
+		return manifest.QEMU
+	}
+	return TechnologyOf(g).Doc().Name
+}
+
+var errNotRoot = fault.WithFix(fault.New(fault.Unsupported, "a container needs root"), "run bakeoff with sudo")
+
+// checkContainer refuses a container whose driver does not work on this machine. "" is the
+// usual driver.
+func (s *Store) checkContainer(ctx context.Context, name string) error {
+	if os.Getuid() != 0 {
+		return errNotRoot
+	}
+	g := manifest.Guest{Brand: manifest.Docker, Driver: name}
+	t := TechnologyOf(g)
+	a := t.Check(ctx, s.Host, t.Options)
+	if a.OK {
+		return nil
+	}
+	return fault.WithFix(fault.New(fault.Unsupported, "driver %s: %s", manifest.DriverOf(g), a.Reason), a.Fix)
+}
