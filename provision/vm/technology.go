@@ -17,14 +17,17 @@ import (
 type Technology struct {
 	driver.Driver
 	Options param.Values
+	// runtime is the program of an OCI runtime. If it is there, nothing else is checked before
+	// a start: that would take as long as the start.
+	runtime string
 }
 
 // technologies make the containers of the drivers of manifests.
 var technologies = map[string]Technology{
-	manifest.Crun:   {oci.Driver{}, param.Values{"runtime": manifest.Crun}},
-	manifest.Runc:   {oci.Driver{}, param.Values{"runtime": manifest.Runc}},
-	manifest.Nspawn: {nspawn.Driver{}, nil},
-	manifest.LXC:    {lxc.Driver{}, nil},
+	manifest.Crun:   {oci.Driver{}, param.Values{"runtime": manifest.Crun}, manifest.Crun},
+	manifest.Runc:   {oci.Driver{}, param.Values{"runtime": manifest.Runc}, manifest.Runc},
+	manifest.Nspawn: {nspawn.Driver{}, nil, ""},
+	manifest.LXC:    {lxc.Driver{}, nil, ""},
 }
 
 // TechnologyOf is what makes the container of a guest.
@@ -56,6 +59,11 @@ func (s *Store) checkContainer(ctx context.Context, name string) error {
 	}
 	g := manifest.Guest{Brand: manifest.Docker, Driver: name}
 	t := TechnologyOf(g)
+	if t.runtime != "" {
+		if _, err := findProgram(t.runtime); err == nil {
+			return nil
+		}
+	}
 	a := t.Check(ctx, s.Host, t.Options)
 	if a.OK {
 		return nil
