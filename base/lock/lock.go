@@ -36,6 +36,15 @@ func TryFor(path string, owner Owner) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
+// Of takes the lock of an open file, and writes nothing into it. If another process has the
+// lock, the error wraps ErrHeld. Release closes the file.
+func Of(f *os.File) (*Lock, error) {
+	if err := flock(f); err != nil {
+		return nil, err
+	}
+	return &Lock{f}, nil
+}
+
 // Wait takes the lock at path as soon as it is free, or returns ctx's error.
 func Wait(ctx context.Context, path string) (*Lock, error) {
 	for {

@@ -42,6 +42,37 @@ func TestHeldAndReleased(t *testing.T) {
 	l.Release()
 }
 
+// The lock of an open file leaves its content as it is.
+func TestOf(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "disk")
+	if err := os.WriteFile(path, []byte("content"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open := func() *os.File {
+		f, err := os.OpenFile(path, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { f.Close() })
+		return f
+	}
+	l, err := Of(open())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Of(open()); !errors.Is(err, ErrHeld) {
+		t.Errorf("a second lock: %v, want ErrHeld", err)
+	}
+	l.Release()
+	if l, err = Of(open()); err != nil {
+		t.Fatal(err)
+	}
+	l.Release()
+	if text, err := os.ReadFile(path); err != nil || string(text) != "content" {
+		t.Errorf("the file has %q, %v", text, err)
+	}
+}
+
 // Whoever asks whether a lock is held keeps nobody from taking it.
 func TestAskingIsNotHolding(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")

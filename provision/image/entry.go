@@ -33,8 +33,8 @@ const (
 type Entry struct {
 	Name string `json:"name"`
 	Path string `json:"path"`
-	// Kind is image, kernel, layers, program, derived (an image with placed files), files or
-	// service.
+	// Kind is image, kernel, layers, program, derived (an image with placed files), files,
+	// service or system.
 	Kind string `json:"kind"`
 	Ref  string `json:"ref,omitempty"`  // of an image or a kernel
 	Size int64  `json:"size_bytes"`     // on disk, of what this user may read
@@ -96,6 +96,8 @@ func (s *Store) describeEntry(name string, building bool) (Entry, error) {
 		e.Kind = KindFiles
 	case strings.HasPrefix(name, servicePrefix):
 		e.Kind = KindService
+	case strings.HasPrefix(name, systemPrefix):
+		e.Kind = KindSystem
 	}
 	var err error
 	if e.Size, err = onDisk(e.Path, e.Kind == KindDerived); err != nil {

@@ -18,8 +18,14 @@ import (
 // KindService is the kind of entries that were built from the definition of a service.
 const KindService = "service"
 
-// servicePrefix precedes the names of their folders.
-const servicePrefix = "service-"
+// KindSystem is the kind of entries that are whole systems, such as a rescue system.
+const KindSystem = "system"
+
+// The prefixes of the names of their folders.
+const (
+	servicePrefix = "service-"
+	systemPrefix  = "system-"
+)
 
 // owner is in the folder of Work. The process that works there holds a lock on it.
 const owner = "owner"
@@ -38,12 +44,21 @@ type Work struct {
 
 // Begin creates the folder of new work. key names the result: SERVICE-DIGEST.
 func (s *Store) Begin(ctx context.Context, key string) (*Work, error) {
+	return s.begin(ctx, servicePrefix+key)
+}
+
+// BeginSystem is Begin for a system, which Keep ends.
+func (s *Store) BeginSystem(ctx context.Context, name string) (*Work, error) {
+	return s.begin(ctx, systemPrefix+name)
+}
+
+func (s *Store) begin(ctx context.Context, name string) (*Work, error) {
 	held, err := s.lockStore(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer held.Release()
-	w := &Work{s: s, to: filepath.Join(s.Dir, servicePrefix+key)}
+	w := &Work{s: s, to: filepath.Join(s.Dir, name)}
 	if w.Dir, err = s.partial(w.to); err != nil {
 		return nil, fault.Op("image store", err)
 	}
@@ -78,21 +93,57 @@ func (w *Work) Finish(ctx context.Context, img Root,
 		err = l.Name(img.Ref, d)
 	}
 	if err == nil {
-		err = os.RemoveAll(w.to) // of an earlier build of the same definition
+		img.Digest = d.Digest.String()
+		err = w.enter(img)
 	}
+	return w.to, fault.Op("image store", err)
+}
+
+// Keep makes the work an entry of the store that has no image in the layout. img.Digest is of
+// what the work was made of. It returns the folder.
+func (w *Work) Keep(ctx context.Context, img Root) (dir string, err error) {
+	held, err := w.s.lockStore(ctx)
 	if err != nil {
-		return "", fault.Op("image store", err)
+		return "", err
 	}
-	if err = remove(filepath.Join(w.Dir, owner)); err == nil {
-		img.Schema, img.Digest, img.Built = Schema, d.Digest.String(), time.Now().UTC().Truncate(time.Second)
-		err = finishFolder(w.Dir, w.to, img)
+	defer held.Release()
+	return w.to, fault.Op("image store", w.enter(img))
+}
+
+// enter gives the folder its name. The lock of the store is held.
+func (w *Work) enter(img Root) error {
+	if err := os.RemoveAll(w.to); err != nil { // of an earlier build of the same definition
+		return err
 	}
-	if err != nil {
-		return "", fault.Op("image store", err)
+	if err := remove(filepath.Join(w.Dir, owner)); err != nil {
+		return err
+	}
+	img.Schema, img.Built = Schema, time.Now().UTC().Truncate(time.Second)
+	if err := finishFolder(w.Dir, w.to, img); err != nil {
+		return err
 	}
 	w.held.Release()
 	w.held = nil
-	return w.to, nil
+	return nil
+}
+
+// System returns the folder of a system that was made of what has this digest; false if it
+// was not made, or of something else.
+func (s *Store) System(ctx context.Context, name, digest string) (dir string, ok bool, err error) {
+	held, err := s.lockStore(ctx)
+	if err != nil {
+		return "", false, err
+	}
+	defer held.Release()
+	dir = filepath.Join(s.Dir, systemPrefix+name)
+	if !exists(filepath.Join(dir, description)) {
+		return "", false, nil
+	}
+	img, err := noteUse(dir)
+	if err != nil {
+		return "", false, fault.Op("image store", err)
+	}
+	return dir, img.Digest == digest && max(img.Recipe, 1) == recipe, nil
 }
 
 // Abandon removes the folder. After Finish it does nothing.

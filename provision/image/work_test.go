@@ -85,3 +85,54 @@ func TestWork(t *testing.T) {
 		t.Errorf("abandoned work is left: %v, %v", names, err)
 	}
 }
+
+// A system is an entry of the store until it is made of something else. A killed build leaves
+// nothing that Sweep does not remove.
+func TestSystem(t *testing.T) {
+	s := &Store{Dir: t.TempDir()}
+	make := func(digest string) string {
+		t.Helper()
+		w, err := s.BeginSystem(t.Context(), "rescue")
+		if err == nil {
+			err = os.WriteFile(filepath.Join(w.Dir, "made of"), []byte(digest), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir, err := w.Keep(t.Context(), Root{Ref: "rescue system", Digest: digest})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	if _, ok, err := s.System(t.Context(), "rescue", "sha256:1"); ok || err != nil {
+		t.Errorf("a system that was not made: %v, %v", ok, err)
+	}
+	first := make("sha256:1")
+	if dir, ok, err := s.System(t.Context(), "rescue", "sha256:1"); !ok || err != nil || dir != first {
+		t.Errorf("%s, %v, %v", dir, ok, err)
+	}
+	if _, ok, err := s.System(t.Context(), "rescue", "sha256:2"); ok || err != nil {
+		t.Errorf("a system of other packages was found: %v", err)
+	}
+	if second := make("sha256:2"); second != first {
+		t.Errorf("two systems of one name: %s and %s", first, second)
+	}
+	if text, err := os.ReadFile(filepath.Join(first, "made of")); err != nil || string(text) != "sha256:2" {
+		t.Errorf("%s, %v", text, err)
+	}
+	if all, err := s.Entries(); err != nil || len(all) != 1 || all[0].Kind != KindSystem || all[0].State != Complete {
+		t.Errorf("%+v, %v", all, err)
+	}
+	w, err := s.BeginSystem(t.Context(), "rescue")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := s.Sweep(t.Context(), false); err != nil || len(left) > 0 {
+		t.Errorf("a build in progress was taken for a leftover: %v, %v", left, err)
+	}
+	w.held.Release() // as if its process had been killed
+	if left, err := s.Sweep(t.Context(), false); err != nil || len(left) != 1 || exists(w.Dir) || !exists(first) {
+		t.Errorf("%v, %v", left, err)
+	}
+}

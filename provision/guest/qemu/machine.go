@@ -5,6 +5,7 @@
 package qemu
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"path"
@@ -132,11 +133,13 @@ type Machine struct {
 	Label   string // QEMU's name for the guest
 	Kind    string // MicroVM or Q35
 	CPUs    int
-	Memory  unit.Bytes
-	Dir     string // of the machine on the host; QEMU makes its sockets there
-	Kernel  string // "" starts the boot loader of the disk
-	Initrd  string
-	Append  string
+	// Emulated is the processor that an emulator shows, such as "max,-erms"; "" is max.
+	Emulated string
+	Memory   unit.Bytes
+	Dir      string // of the machine on the host; QEMU makes its sockets there
+	Kernel   string // "" starts the boot loader of the disk
+	Initrd   string
+	Append   string
 	// Bare tells that Append is the whole command line of the kernel.
 	Bare bool
 	// NoACPI hides ACPI; QEMU then names virtio devices on the kernel's command line.
@@ -315,7 +318,7 @@ func (m *Machine) CPUModel() string {
 	case m.Accel == KVM:
 		return "host"
 	}
-	return "max"
+	return cmp.Or(m.Emulated, "max")
 }
 
 // KernelWords are those of every Linux kernel on the clock of the host. A panic restarts at

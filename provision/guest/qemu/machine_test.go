@@ -114,6 +114,18 @@ func TestAccelerator(t *testing.T) {
 	}
 }
 
+// Emulated is for emulators: with KVM, the guest sees the processor of the host.
+func TestCPUModel(t *testing.T) {
+	for _, tt := range []struct{ accel, emulated, want string }{
+		{TCG, "", "max"}, {TCG, "max,-erms", "max,-erms"}, {KVM, "max,-erms", "host"},
+	} {
+		m := Machine{Accel: tt.accel, Emulated: tt.emulated}
+		if got := m.CPUModel(); got != tt.want {
+			t.Errorf("%s, %q: %s, want %s", tt.accel, tt.emulated, got, tt.want)
+		}
+	}
+}
+
 func TestParseVersion(t *testing.T) {
 	for text, want := range map[string]string{
 		"QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18+b3)\nCopyright\n": "7.2.22",
