@@ -57,7 +57,8 @@ func (a *app) cacheList() *cobra.Command {
 it was last used. The column KIND is files for packed files (copies of the files that lab
 files place in environments), and derived for images that contain them. The size of a
 derived image is the space that it takes in addition to its image and its files. The kind
-of the products of image build is service.
+of the products of image build is service, and the kind of the rescue system of install is
+system.
 
   complete    ready for use
   partial     a killed build or download left it; prune removes it

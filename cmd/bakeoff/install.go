@@ -26,7 +26,9 @@ func (a *app) installCommand() *cobra.Command {
 		Long: `install installs and checks systems with their root on ZFS.
 
 To install: init writes a specification, plan prints the steps that install it on an
-empty disk, and apply executes them. resume continues after a failure.
+empty disk, and apply executes them. resume continues after a failure. The target is this
+machine, another one over SSH (--host), or a disk image in a machine that bakeoff starts
+(--image).
 
 To check: probe prints the facts of a machine, and lint reads them. lint finds what will
 prevent the system from booting or from resuming after hibernation, and keys that others
@@ -34,6 +36,7 @@ can read. It knows systems that ZFSBootMenu, GRUB or a unified kernel image star
 and without encryption.`,
 		Example: `  bakeoff install init void-zfs
   bakeoff install plan install.yaml
+  bakeoff install apply install.yaml --image out.raw
   bakeoff install probe > facts.json
   bakeoff install lint --facts facts.json
   bakeoff install lint --root /mnt --facts facts.json --json`,

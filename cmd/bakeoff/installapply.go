@@ -19,6 +19,7 @@ import (
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/prepare/install/engine"
 	"bakeoff/prepare/install/plan"
+	"bakeoff/prepare/install/rescue"
 )
 
 // maxPlanFile bounds a plan that apply reads, in bytes.
@@ -42,6 +43,7 @@ output. The folder must not be on the target, because resume needs it after a po
 When a step fails, apply unmounts, closes and exports in reverse order what earlier steps
 opened. Fix the cause, then run resume. resume also continues after apply was killed.`,
 		Example: `  bakeoff install apply install.yaml
+  bakeoff install apply install.yaml --image out.raw
   bakeoff install plan install.yaml --json > plan.json
   bakeoff install apply --plan plan.json --confirm HASH --host root@rescue`,
 		Args: cli.Between(0, 1, "a specification"),
@@ -78,6 +80,7 @@ opened. Fix the cause, then run resume. resume also continues after apply was ki
 	c.Flags().StringVar(&dir, "dir", "", "`folder` of the installation; the default is below bakeoff's state")
 	c.Flags().StringVar(&planFile, "plan", "", "`file` with a plan that plan --json printed")
 	t.add(c)
+	t.addImage(a, c, rescue.Make)
 	return c
 }
 
@@ -154,12 +157,15 @@ func (a *app) runInstall(ctx context.Context, r *engine.Record, t targetFlags) e
 		return err
 	}
 	fmt.Fprintf(a.Out, "installed; %s compares the system with its plan\n",
-		safetext.Line("bakeoff install verify "+shell.Quote(r.Dir)))
+		safetext.Line("bakeoff install verify "+shell.Quote(r.Dir)+t.words()))
 	return nil
 }
 
 // engineOf returns the engine of an installation.
 func (a *app) engineOf(ctx context.Context, r *engine.Record, t targetFlags) (*engine.Engine, func(), error) {
+	if err := t.image.haveDisks(r.Plan); err != nil {
+		return nil, nil, err
+	}
 	to, release, err := a.connect(ctx, t)
 	if err != nil {
 		return nil, nil, err
@@ -168,7 +174,10 @@ func (a *app) engineOf(ctx context.Context, r *engine.Record, t targetFlags) (*e
 	if a.asksPerson() {
 		secrets.Prompt = a.promptSecret
 	}
-	say := func(line string) { fmt.Fprintln(a.Err, safetext.Line(line)) }
+	say := func(line string) { // before the first step too, and after all that can refuse the target
+		t.image.keep()
+		fmt.Fprintln(a.Err, safetext.Line(line))
+	}
 	return &engine.Engine{Record: r, Conn: to, Secrets: secrets, Say: say}, release, nil
 }
 
@@ -227,6 +236,7 @@ func (a *app) onRecord(use, short, long, example string,
 			return do(ctx, r, t)
 		}}
 	t.add(c)
+	t.addImage(a, c, rescue.Change)
 	return c
 }
 
@@ -236,7 +246,8 @@ func (a *app) installResume() *cobra.Command {
 again: it skips a step that is satisfied, runs a step that is absent, and stops if it finds
 anything else. It continues only on the disk of the plan, with the partition table and the
 pool that the installation made.`,
-		`  bakeoff install resume /var/lib/bakeoff/install/0123456789ab`, a.runInstall)
+		`  bakeoff install resume /var/lib/bakeoff/install/0123456789ab
+  bakeoff install resume --image out.raw`, a.runInstall)
 }
 
 func (a *app) installUndo() *cobra.Command {

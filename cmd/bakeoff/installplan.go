@@ -17,6 +17,7 @@ import (
 	"bakeoff/prepare/install/installed"
 	"bakeoff/prepare/install/plan"
 	"bakeoff/prepare/install/probe"
+	"bakeoff/prepare/install/rescue"
 	"bakeoff/prepare/install/spec"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
@@ -27,6 +28,7 @@ type targetFlags struct {
 	host  string
 	port  int
 	facts string
+	image imageFlags
 }
 
 func (t *targetFlags) add(c *cobra.Command) {
@@ -34,9 +36,27 @@ func (t *targetFlags) add(c *cobra.Command) {
 	c.Flags().IntVar(&t.port, "port", 0, "its SSH `port`; the default is that of the configuration")
 }
 
+// words are the flags on a command line.
+func (t *targetFlags) words() (out string) {
+	if t.host != "" {
+		out += " --host " + shell.Quote(t.host)
+	}
+	if t.port != 0 {
+		out += fmt.Sprint(" --port ", t.port)
+	}
+	for _, name := range t.image.files {
+		out += " --image " + shell.Quote(name)
+	}
+	return out
+}
+
 // connect reaches the machine. The caller calls release when it is done.
 func (a *app) connect(ctx context.Context, t targetFlags) (to conn.Conn, release func(), err error) {
-	if t.host == "" {
+	switch {
+	case t.image.machine != nil && len(t.image.files) > 0:
+		to, err = t.image.machine.connect(ctx)
+		return to, func() {}, err // the end of the command ends the machine
+	case t.host == "":
 		return local.Conn{}, func() {}, nil
 	}
 	c, err := a.at.Dial(ctx, t.host, manifest.Host{SSH: t.host, Port: t.port}, func(line string) {
@@ -58,10 +78,13 @@ func (a *app) installProbe() *cobra.Command {
 disks, packages and services. It changes nothing. Unknown facts are null. Run it as root:
 other users cannot read all facts.`,
 		Example: `  bakeoff install probe > facts.json
-  bakeoff install probe --host root@rescue > facts.json`,
+  bakeoff install probe --host root@rescue > facts.json
+  bakeoff install probe --image out.raw > facts.json`,
 		Args: cli.Between(0, 0, ""),
 		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := a.probe(c.Context(), t)
+			ctx, stop := a.Interruptible(c.Context())
+			defer stop()
+			s, err := a.probe(ctx, t)
 			if err != nil {
 				return err
 			}
@@ -74,6 +97,7 @@ other users cannot read all facts.`,
 		},
 	}
 	t.add(c)
+	t.addImage(a, c, rescue.Look)
 	return c
 }
 
@@ -158,10 +182,13 @@ The same specification and facts give the same plan, with the same identities su
 GUIDs of partitions. The hash covers the whole plan.`,
 		Example: `  bakeoff install plan install.yaml
   bakeoff install plan install.yaml --host root@rescue
+  bakeoff install plan install.yaml --image out.raw
   bakeoff install plan install.yaml --facts target.json --json`,
 		Args: cli.Between(1, 1, "a specification"),
 		RunE: func(c *cobra.Command, args []string) error {
-			p, err := a.makePlan(c.Context(), args[0], t)
+			ctx, stop := a.Interruptible(c.Context())
+			defer stop()
+			p, err := a.makePlan(ctx, args[0], t)
 			switch {
 			case err != nil:
 				return err
@@ -176,6 +203,7 @@ GUIDs of partitions. The hash covers the whole plan.`,
 	c.Flags().
 		StringVar(&t.facts, "facts", "", "`file` with the facts of the target, instead of probing; - is standard input")
 	t.add(c)
+	t.addImage(a, c, rescue.Look)
 	return c
 }
 
@@ -189,10 +217,14 @@ func (a *app) makePlan(ctx context.Context, file string, t targetFlags) (*plan.P
 	if err != nil {
 		return nil, err
 	}
+	if err := t.image.imageDisks(s); err != nil {
+		return nil, err
+	}
 	facts, err := a.probe(ctx, t)
 	if err != nil {
 		return nil, err
 	}
+	t.image.offer(s)
 	return plan.New(s, plan.TargetOf(facts))
 }
 

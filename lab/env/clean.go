@@ -96,7 +96,12 @@ func lockHost(ctx context.Context, m Machine, stateDir, hostLock string,
 
 // Lock takes the locks of this machine, as a run does.
 func Lock(ctx context.Context, stateDir, hostLock string) (release func() error, err error) {
-	return lockHost(ctx, Here{local.Conn{}}, stateDir, hostLock, ownerFor("", LocalHost))
+	return LockFor(ctx, "", stateDir, hostLock)
+}
+
+// LockFor is Lock for an owner of leases.
+func LockFor(ctx context.Context, owner, stateDir, hostLock string) (release func() error, err error) {
+	return lockHost(ctx, Here{local.Conn{}}, stateDir, hostLock, ownerFor(owner, LocalHost))
 }
 
 // ownerFor is this process as the owner of the locks of a host.

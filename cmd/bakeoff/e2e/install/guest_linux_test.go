@@ -18,6 +18,7 @@ import (
 
 	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/e2e"
+	"bakeoff/prepare/install/rescue"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/reach/conn/local"
 )
@@ -33,8 +34,11 @@ const (
 type bench struct {
 	t       *testing.T
 	h       e2e.Home
-	r       rescue
+	r       rescue.System
 	release string
+	kept    string // the folder of what is kept for later runs: installations, the key
+	private string // the file of the private key
+	public  string // the key
 	dir     string
 	disks   []disk
 	direct  *direct // nil: the firmware starts the system
@@ -81,9 +85,11 @@ func newBench(t *testing.T, release string) *bench {
 	b := &bench{t: t, h: e2e.New(t), release: release, dir: t.TempDir()}
 	cache := filepath.Join(b.h.Variable("BAKEOFF_CACHE"), "test-install")
 	b.proxy = startMirror(t, filepath.Join(cache, "mirror"))
-	b.r = getRescue(t, filepath.Join(cache, release), release, fmt.Sprintf("http://127.0.0.1:%d", b.proxy))
+	b.r = getRescue(t, b.h.Variable("BAKEOFF_CACHE"), release, b.proxyURL())
+	b.kept = filepath.Join(cache, release)
+	b.private, b.public = keys(t, b.kept)
 	b.port = freePort(t)
-	b.ssh = b.r.config(t, b.dir, b.port)
+	b.ssh = b.config()
 	b.h.Env = append(b.h.Env, "BAKEOFF_SSH_CONFIG="+b.ssh)
 	t.Cleanup(func() {
 		b.cut()
@@ -172,39 +178,30 @@ func freePort(t *testing.T) uint16 {
 	return uint16(l.Addr().(*net.TCPAddr).Port)
 }
 
-// program is a QEMU whose guests have no ERMS: with it, Linux clears pages byte by byte, which
-// QEMU 7.2 emulates so slowly that the guest's watchdogs report lockups.
-func (b *bench) program() string {
-	b.t.Helper()
-	path := filepath.Join(b.dir, "qemu")
-	text := "#!/bin/sh\nexec " + qemu.Program + " \"$@\" -cpu max,-erms\n" // the last -cpu counts
-	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-		b.t.Fatal(err)
-	}
-	return path
-}
+// proxyURL is the address of the proxy for apt, on the host.
+func (b *bench) proxyURL() string { return fmt.Sprintf("http://127.0.0.1:%d", b.proxy) }
 
 // start switches the machine on: into the rescue system, or into what its firmware starts.
-func (b *bench) start(rescue bool) {
+func (b *bench) start(intoRescue bool) {
 	b.t.Helper()
 	b.name = "installed"
-	m := qemu.Machine{Program: b.program(), Label: "install", Kind: qemu.Q35, CPUs: 2, Memory: 4 * unit.GiB, Dir: b.dir,
-		Variables: filepath.Join(b.dir, "variables"), ConsoleLog: filepath.Join(b.dir, "console"), Reboots: true,
+	m := qemu.Machine{Program: qemu.Program, Label: "install", Kind: qemu.Q35, CPUs: 2, Memory: 4 * unit.GiB, Dir: b.dir,
+		Emulated: rescue.Emulated, Variables: filepath.Join(b.dir, "variables"),
+		ConsoleLog: filepath.Join(b.dir, "console"), Reboots: true,
 		Ports: []qemu.Port{{Host: netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), b.port), Guest: 22}}}
 	// What QEMU has written outlives it, so a cut of the power loses what the guest kept alone.
 	for _, d := range b.disks {
 		m.Disks = append(m.Disks, qemu.Disk{Serial: d.serial, Path: d.path, Format: d.format(), Cache: "unsafe",
 			AIO: "threads"})
 	}
-	if b.direct != nil && !rescue {
+	if b.direct != nil && !intoRescue {
 		m.Kernel, m.Initrd, m.Append = b.direct.kernel, b.direct.initrd, b.direct.append
 	}
-	if rescue {
-		b.name = "rescue"
-		m.Kernel, m.Initrd = filepath.Join(b.r.dir, "vmlinuz"), filepath.Join(b.r.dir, "initrd")
-		m.Append = "root=LABEL=rescue mitigations=off nowatchdog"
-		m.Disks = append(m.Disks, qemu.Disk{Serial: "rescue", Path: filepath.Join(b.r.dir, "disk"), Format: "raw",
-			Snapshot: true})
+	if intoRescue {
+		b.name = rescue.Host
+		if err := b.r.Boot(&m, b.public, b.proxyURL()); err != nil {
+			b.t.Fatal(err)
+		}
 	}
 	ctx := b.t.Context()
 	agent := filepath.Join(filepath.Dir(b.h.Command().Path), "bakeoff-agent")
@@ -345,5 +342,4 @@ func (b *bench) rescue() {
 	b.t.Helper()
 	b.start(true)
 	b.login()
-	b.run(fmt.Sprintf("echo http_proxy=http://10.0.2.2:%d >/etc/environment", b.proxy))
 }

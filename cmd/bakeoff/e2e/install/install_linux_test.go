@@ -24,18 +24,14 @@ type installation struct {
 }
 
 // encrypted is an encrypted system on one disk, which hibernates.
-func (b *bench) encrypted() installation { return installation{filepath.Join(b.r.dir, "installed"), 1} }
+func (b *bench) encrypted() installation { return installation{filepath.Join(b.kept, "installed"), 1} }
 
 // mirrored is a system without encryption on two disks.
-func (b *bench) mirrored() installation { return installation{filepath.Join(b.r.dir, "mirrored"), 2} }
+func (b *bench) mirrored() installation { return installation{filepath.Join(b.kept, "mirrored"), 2} }
 
 // specification writes the install.yaml of an installation into its folder, with its secrets.
 func (b *bench) specification(i installation) string {
 	b.t.Helper()
-	key, err := os.ReadFile(filepath.Join(b.r.dir, "key.pub"))
-	if err != nil {
-		b.t.Fatal(err)
-	}
 	rest := fmt.Sprintf(`swap_gib: 5
 hibernate: true
 secrets: {pool: "file:%[1]s/pool", swap: "file:%[1]s/swap", root: "file:%[1]s/root"}
@@ -56,8 +52,8 @@ kernel_args: [console=ttyS0]
 base: {file: %[8]s, sha256: %[9]s}
 modules: {file: %[3]s, sha256: %[4]s}
 ssh_keys: ["%[5]s"]
-%[6]s`, b.release, diskSerials[0], b.r.archive, b.r.sha256, strings.TrimSpace(string(key)), rest, b.r.kernel,
-			baseFile, b.r.base),
+%[6]s`, b.release, diskSerials[0], b.r.Modules.File, b.r.Modules.SHA256, strings.TrimSpace(b.public), rest, b.r.Version,
+			b.r.Base.File, b.r.Base.SHA256),
 	} {
 		if err := os.WriteFile(filepath.Join(i.dir, name), []byte(text), 0o600); err != nil {
 			b.t.Fatal(err)

@@ -63,7 +63,7 @@ func (b *bench) unpackImage(of installation) *direct {
 	b.t.Helper()
 	image := filepath.Join(b.dir, "image.efi")
 	out, err := exec.CommandContext(b.t.Context(), "mcopy", "-n", "-i", filepath.Join(of.dir, diskSerials[0])+"@@1M",
-		"::EFI/Linux/debian-"+b.r.kernel+".efi", image).CombinedOutput()
+		"::EFI/Linux/debian-"+b.r.Version+".efi", image).CombinedOutput()
 	if err != nil {
 		b.t.Fatalf("mcopy: %v\n%s", err, out)
 	}
@@ -313,7 +313,7 @@ func TestEnvironments(t *testing.T) {
 	b.prints("zpool status -x", healthy)
 	// The image of a kernel that is installed there starts this environment.
 	b.run("kernel-install add $(uname -r) /boot/vmlinuz-$(uname -r) /boot/initrd.img-$(uname -r)")
-	b.prints("ls /boot/efi/EFI/Linux", "debian-"+b.r.kernel+".efi\nenv@debian-before@-"+b.r.kernel+".efi")
+	b.prints("ls /boot/efi/EFI/Linux", "debian-"+b.r.Version+".efi\nenv@debian-before@-"+b.r.Version+".efi")
 	b.bakeoff("env", "activate", "debian")
 	b.off()
 

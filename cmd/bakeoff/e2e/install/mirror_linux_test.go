@@ -55,7 +55,7 @@ func TestMirror(t *testing.T) {
 	both := b.disks
 	const image = "/boot/efi/EFI/Linux/debian-99.test.efi"
 	where := "findmnt -n -o PARTUUID --mountpoint /boot/efi | uniq"
-	kernel := b.r.kernel
+	kernel := b.r.Version
 
 	t.Log("without the first disk")
 	b.disks = both[1:]

@@ -36,7 +36,7 @@ type update struct{ kernel, archive string }
 // is built natively, once: under emulation, that would take hours.
 func (b *bench) newestKernel() update {
 	b.t.Helper()
-	dir := filepath.Join(b.r.dir, "update")
+	dir := filepath.Join(b.kept, "update")
 	name := filepath.Join(dir, "kernel") // written last
 	if _, err := os.Stat(name); err != nil {
 		if err := os.RemoveAll(dir); err != nil {
@@ -46,7 +46,7 @@ func (b *bench) newestKernel() update {
 			b.t.Fatal(err)
 		}
 		c := exec.CommandContext(b.t.Context(), "unshare", "-m", "nice", "sh", "-eux", "-c", buildUpdate, "sh", dir,
-			b.release, fmt.Sprintf("http://127.0.0.1:%d", b.proxy), b.r.zfs())
+			b.release, fmt.Sprintf("http://127.0.0.1:%d", b.proxy), b.r.ZFS())
 		if out, err := c.CombinedOutput(); err != nil {
 			b.t.Fatalf("build the module of the newest kernel: %v\n%s", err, out[max(0, len(out)-4000):])
 		}
@@ -56,7 +56,7 @@ func (b *bench) newestKernel() update {
 		b.t.Fatal(err)
 	}
 	u := update{strings.TrimSpace(string(kernel)), filepath.Join(dir, "update.tar.gz")}
-	if u.kernel == b.r.kernel {
+	if u.kernel == b.r.Version {
 		b.t.Skipf("Debian has no kernel newer than %s, the installed one", u.kernel)
 	}
 	return u
@@ -84,23 +84,23 @@ func TestKernelUpdate(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer archive.Close()
-	if out, err := b.tryWith(archive, fmt.Sprintf(keepModule, b.r.zfs())); err != nil {
+	if out, err := b.tryWith(archive, fmt.Sprintf(keepModule, b.r.ZFS())); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	began := time.Now()
 	b.apt("update", "install linux-image-"+u.kernel+" linux-headers-"+u.kernel)
 	t.Logf("the update took %v", time.Since(began).Round(time.Second))
-	for _, k := range []string{b.r.kernel, u.kernel} {
+	for _, k := range []string{b.r.Version, u.kernel} {
 		b.prints(fmt.Sprintf("dkms status -k %[1]s; lsinitrd /boot/initrd.img-%[1]s | grep -c '/zfs.ko'; "+
 			"stat -c %%a /boot/initrd.img-%[1]s; ls /boot/efi/EFI/Linux/debian-%[1]s.efi", k),
-			fmt.Sprintf("zfs/%[2]s, %[1]s, x86_64: installed\n1\n600\n/boot/efi/EFI/Linux/debian-%[1]s.efi", k, b.r.zfs()))
+			fmt.Sprintf("zfs/%[2]s, %[1]s, x86_64: installed\n1\n600\n/boot/efi/EFI/Linux/debian-%[1]s.efi", k, b.r.ZFS()))
 	}
 	b.off()
 
 	b.unlock()
 	b.prints("uname -r; findmnt -n -o SOURCE /; zpool status -x; systemctl --failed --no-legend --plain",
 		u.kernel+"\nzroot/ROOT/debian\n"+healthy)
-	b.apt("purge linux-image-" + b.r.kernel + " linux-headers-" + b.r.kernel)
+	b.apt("purge linux-image-" + b.r.Version + " linux-headers-" + b.r.Version)
 	b.prints("ls /boot/efi/EFI/Linux; dpkg --audit", "debian-"+u.kernel+".efi")
 	b.off()
 	b.rescue()
