@@ -160,6 +160,9 @@ func (m *imageMachine) connect(ctx context.Context) (conn.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := rescue.Check(); err != nil {
+		return nil, err
+	}
 	proxy := a.at.Getenv("http_proxy")
 	store := a.at.Images(say)
 	store.Mirror = a.at.Getenv("BAKEOFF_MIRROR")

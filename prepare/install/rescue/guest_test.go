@@ -149,6 +149,15 @@ func TestProgress(t *testing.T) {
 	}
 }
 
+// What is missing is named before anything is built.
+func TestCheck(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	err := Check()
+	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "apt-get install qemu-system-x86") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestOpenDamaged(t *testing.T) {
 	dir := t.TempDir()
 	_, err := open(dir, "trixie")

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -19,6 +20,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
 	"bakeoff/prepare/install/spec"
+	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/image"
 	"bakeoff/reach/conn"
 )
@@ -109,8 +111,8 @@ type Builder struct {
 }
 
 // Get returns the rescue system of a release of Debian, from the store if it is there. To build
-// it takes about 15 minutes. Errors: Unsupported where a system of Debian cannot be built, Lab
-// for a build that failed.
+// it takes up to an hour on a busy host. Errors: Unsupported where a system of Debian cannot be
+// built, Lab for a build that failed.
 func (b Builder) Get(ctx context.Context, release string) (System, error) {
 	name := "rescue-" + release
 	sum := sha256.Sum256([]byte(strings.Join([]string{release, packages, basePackages, build}, "\n")))
@@ -126,6 +128,10 @@ func (b Builder) Get(ctx context.Context, release string) (System, error) {
 		return System{}, fault.WithFix(fault.New(fault.Unsupported, "the rescue system can only be built as root, on Linux "+
 			"with an x86-64 processor"), "run bakeoff there as root, or install over SSH with --host")
 	}
+	if err := need(program{"mmdebstrap", "mmdebstrap"}, program{"mke2fs", "e2fsprogs"}, program{"flock", "util-linux"},
+		program{"unshare", "util-linux"}); err != nil {
+		return System{}, err
+	}
 	w, err := b.Store.BeginSystem(ctx, name)
 	if err != nil {
 		return System{}, err
@@ -137,6 +143,31 @@ func (b Builder) Get(ctx context.Context, release string) (System, error) {
 		return System{}, errors.Join(fault.Op("build the rescue system", err), w.Abandon())
 	}
 	return open(dir, release)
+}
+
+// program is a program of this machine, and the package of Debian that has it.
+type program struct{ name, pkg string }
+
+// need refuses a machine that lacks one of these.
+func need(all ...program) error {
+	for _, p := range all {
+		if _, err := exec.LookPath(p.name); err != nil {
+			return fault.WithFix(fault.New(fault.Unsupported, "%s is not installed", p.name), "apt-get install "+p.pkg)
+		}
+	}
+	return nil
+}
+
+// Check refuses a machine on which Start would fail, before a rescue system is built for it.
+func Check() error {
+	if err := need(program{qemu.Program, "qemu-system-x86"}, program{"ssh", "openssh-client"},
+		program{"ssh-keygen", "openssh-client"}); err != nil {
+		return err
+	}
+	if _, err := os.Stat(qemu.OVMFVariables); err != nil {
+		return fault.WithFix(fault.New(fault.Unsupported, "the firmware OVMF is not installed"), "apt-get install ovmf")
+	}
+	return nil
 }
 
 // build executes the commands in namespaces of their own. If bakeoff is killed, the kernel
@@ -153,15 +184,10 @@ func (b Builder) build(ctx context.Context, w *image.Work, release string) error
 	exit, err := b.Store.Host.Exec(ctx, conn.Cmd{Argv: argv, Stdout: log, Stderr: log,
 		Env: []string{"TMPDIR=" + w.Scratch(), "LC_ALL=C"}})
 	stop()
-	switch {
-	case fault.Is(err, fault.NotFound):
-		return fault.WithFix(fault.Wrap(fault.Unsupported, "", err), "apt-get install util-linux")
-	case err != nil:
+	if err != nil {
 		return err
-	case exit.Code == 127:
-		return fault.WithFix(fault.New(fault.Unsupported, "%s", safetext.LastLines(log.text(), 1)),
-			"apt-get install mmdebstrap e2fsprogs")
-	case !exit.OK():
+	}
+	if !exit.OK() {
 		return fault.WithFix(fault.New(fault.Lab, "%s: %s", exit, safetext.LastLines(log.text(), 5)),
 			"check that Debian's mirror answers, and that the disk is not full")
 	}
