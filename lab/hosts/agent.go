@@ -16,7 +16,6 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/measure/workload/loops"
-	"bakeoff/provision/binary"
 	"bakeoff/reach/agent"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
@@ -77,23 +76,7 @@ func askAgent(path string) error {
 	if in := agent.Self(loops.All()).Differs(about); in != "" {
 		return otherBuild(path, in)
 	}
-	return checkStatic(path)
-}
-
-// checkStatic refuses an agent that needs a loader. Most environments of Linux have none, or
-// another one, and their error is that the agent, which is there, does not exist.
-func checkStatic(path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return fault.Wrap(fault.Lab, agentName, err)
-	}
-	defer f.Close()
-	p, err := binary.Read(f)
-	if err != nil || p.System != "linux" || p.Interpreter == "" {
-		return nil // what cannot be read has just answered
-	}
-	return fault.WithFix(fault.New(fault.Unsupported, "%s is dynamically linked, and needs %s in every environment", path,
-		p.Interpreter), "run make build, or build it with CGO_ENABLED=0")
+	return nil
 }
 
 // readAgent is askAgent for a program of another system, which cannot run here:

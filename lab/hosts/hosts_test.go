@@ -3,7 +3,6 @@ package hosts
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -57,17 +56,5 @@ func TestAgentIsNamed(t *testing.T) {
 	_, err := c.Agent()
 	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "correct BAKEOFF_AGENT") {
 		t.Errorf("%v", err)
-	}
-}
-
-// An agent with a loader starts on the host, but not in a root that lacks the loader.
-func TestAgentIsStatic(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("programs of Go may be dynamically linked on " + runtime.GOOS)
-	}
-	err := checkStatic("/bin/sh")
-	if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), "dynamically linked") ||
-		!strings.Contains(fault.Fix(err), "make build") {
-		t.Errorf("/bin/sh as an agent: %v", err)
 	}
 }

@@ -404,10 +404,14 @@ func (e *Env) Answer(ctx context.Context) error {
 }
 
 func answered(err error) error {
-	if err != nil {
-		err = fault.Wrap(fault.Subject, "the environment does not answer", err)
+	switch {
+	case err == nil:
+		return nil
+	case strings.Contains(err.Error(), AgentPath+": no such file or directory"): // it is there, but not its loader
+		err = fault.New(fault.Subject, "%w (a dynamically linked bakeoff-agent needs its loader in the image; "+
+			"make build links it statically)", err)
 	}
-	return err
+	return fault.Wrap(fault.Subject, "the environment does not answer", err)
 }
 
 // Begin creates what g describes, for a technology without an init process that

@@ -181,7 +181,8 @@ func TestTheListDescribesRuns(t *testing.T) {
 	h := cli.Local(&folderHandler{dir: filepath.Dir(dir), runs: map[string]http.Handler{}})
 	for range 2 { // the second time from memory
 		page := get(t, h, "/").Body.String()
-		for _, want := range []string{"1 run, the newest first", filepath.Base(dir), "12 inconclusive", "emulated in software"} {
+		wants := []string{"1 run, the newest first", filepath.Base(dir), "12 inconclusive", "emulated in software"}
+		for _, want := range wants {
 			if !strings.Contains(page, want) {
 				t.Errorf("the list lacks %q:\n%s", want, page)
 			}
