@@ -42,9 +42,9 @@ func shortened(names []string) string {
 
 var missingCheck = Check{
 	Name: "missing",
-	Doc: "The article does not print a figure that the claim needs, for example in a chart without numbers or " +
-		"after a failed test. A claim without its figures cannot be checked. If a claim covers all rows, the " +
-		"check uses only the printed rows.",
+	Doc: "The article does not print a number that the claim needs, for example because its chart has no numbers, " +
+		"or because a test failed. A claim without its figures cannot be checked. If a claim covers all rows, the" +
+		" check uses only the printed rows.",
 	claim: func(t *Table, c *comparison) []Reason {
 		var gone []string
 		needed := false
