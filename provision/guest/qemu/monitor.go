@@ -47,6 +47,10 @@ func (m message) version() string {
 	return s
 }
 
+// mostEarly bounds the messages before the greeting: QEMU may write an event that happens at
+// that moment to a new connection first, as if the earlier connection still existed.
+const mostEarly = 64
+
 // executeOn runs one command of the QEMU Machine Protocol on a new connection, which it
 // closes: JSON objects, one per line. It returns QEMU's version and ignores events.
 // arguments and result are JSON values or nil. If QEMU refuses the command, the error is a
@@ -68,6 +72,9 @@ func executeOn(ctx context.Context, rw io.ReadWriteCloser, command string,
 	}
 	in := bufio.NewReaderSize(rw, 4<<10)
 	m, err := readMessage(in)
+	for n := 0; err == nil && m.QMP == nil && n < mostEarly; n++ {
+		m, err = readMessage(in)
+	}
 	if err == nil && m.QMP == nil {
 		err = errors.New("this is not a QEMU monitor")
 	}

@@ -54,6 +54,31 @@ func TestExecute(t *testing.T) {
 	}
 }
 
+// An event that happens while a connection begins comes before the greeting.
+func TestEventsBeforeTheGreeting(t *testing.T) {
+	talk := func(early string, n int) (string, error) {
+		ours, theirs := net.Pipe()
+		t.Cleanup(func() { theirs.Close() })
+		go func() {
+			for range n {
+				fmt.Fprintln(theirs, early)
+			}
+			fmt.Fprintln(theirs, greeting)
+			in := bufio.NewScanner(theirs)
+			for id := 1; in.Scan(); id++ {
+				fmt.Fprintf(theirs, "{\"return\": {}, \"id\": %d}\r\n", id)
+			}
+		}()
+		return executeOn(t.Context(), ours, "stop", nil, nil)
+	}
+	if v, err := talk(`{"timestamp": {"seconds": 1}, "event": "RESUME"}`, 3); err != nil || !strings.HasPrefix(v, "7.2.22") {
+		t.Errorf("version %q, %v", v, err)
+	}
+	if _, err := talk(`{"pong": 1}`, mostEarly+1); err == nil || !strings.Contains(err.Error(), "not a QEMU monitor") {
+		t.Errorf("a peer that never greets: %v", err)
+	}
+}
+
 func TestWaitsEnd(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
