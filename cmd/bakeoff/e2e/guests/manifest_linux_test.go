@@ -63,7 +63,7 @@ func TestManifestOfSmartOS(t *testing.T) {
 			}
 		}
 	}
-	for part, reason := range map[string]string{`"vga": "qxl"`: "no such adapter", `"cpu_shares": 7`: "cpu_cap only",
+	for part, reason := range map[string]string{`"vga": "qxl"`: "no such adapter", `"cpu_shares": 7`: "only cpu_cap limits CPUs",
 		`"qemu_opts": "-vnc x"`: "command line"} {
 		refused(t, h, 1, reason, "create", "-f", file(t, "a.json", strings.Replace(newbox, `"vcpus": "2"`, part, 1)))
 	}
@@ -134,7 +134,7 @@ func TestApplyAndUpdate(t *testing.T) {
 	}
 	before := guest(t, h, "c")
 	refused(t, h, 1, "it is fixed", "update", "c", "ram=256", "brand=lx")
-	refused(t, h, 1, "cpu_cap only", "update", "c", "cpu_shares=7")
+	refused(t, h, 1, "only cpu_cap limits CPUs", "update", "c", "cpu_shares=7")
 	refused(t, h, 1, "did you mean", "update", "c", "-f", file(t, "u.json", `{"rma": 1}`))
 	if changes := manifest.Diff(before.Guest, guest(t, h, "c").Guest); len(changes) > 0 {
 		t.Errorf("refused updates changed %v", changes)
