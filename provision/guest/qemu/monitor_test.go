@@ -71,7 +71,8 @@ func TestEventsBeforeTheGreeting(t *testing.T) {
 		}()
 		return executeOn(t.Context(), ours, "stop", nil, nil)
 	}
-	if v, err := talk(`{"timestamp": {"seconds": 1}, "event": "RESUME"}`, 3); err != nil || !strings.HasPrefix(v, "7.2.22") {
+	const event = `{"timestamp": {"seconds": 1}, "event": "RESUME"}`
+	if v, err := talk(event, 3); err != nil || !strings.HasPrefix(v, "7.2.22") {
 		t.Errorf("version %q, %v", v, err)
 	}
 	if _, err := talk(`{"pong": 1}`, mostEarly+1); err == nil || !strings.Contains(err.Error(), "not a QEMU monitor") {

@@ -135,7 +135,7 @@ func TestNetworks(t *testing.T) {
 	for words, args := range map[string][]string{
 		"not a name of a network":           {"a b"},
 		"not a network; write":              {"a", "--subnet", "10.0.0.1"},
-		"NAT needs an interface":               {"a", "--subnet", "10.0.0.0/24", "--nat"},
+		"NAT needs an interface":            {"a", "--subnet", "10.0.0.0/24", "--nat"},
 		"no interface nowhere0":             {"a", "--uplink", "nowhere0"},
 		"only frames at an uplink":          {"a", "--vlan", "7"},
 		"subnet of this IP version":         {"a", "--subnet", "10.0.0.0/24", "--subnet", "10.1.0.0/24"},
