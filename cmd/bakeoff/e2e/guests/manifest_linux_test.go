@@ -63,7 +63,7 @@ func TestManifestOfSmartOS(t *testing.T) {
 			}
 		}
 	}
-	for part, reason := range map[string]string{`"vga": "qxl"`: "no such adapter", `"cpu_shares": 7`: "only cpu_cap limits CPUs",
+	for part, reason := range map[string]string{`"vga": "qxl"`: "no such adapter", `"cpu_shares": 7`: "only cpu_cap limits",
 		`"qemu_opts": "-vnc x"`: "command line"} {
 		refused(t, h, 1, reason, "create", "-f", file(t, "a.json", strings.Replace(newbox, `"vcpus": "2"`, part, 1)))
 	}

@@ -164,7 +164,7 @@ func TestNetworks(t *testing.T) {
 		file(t, "a.yaml", guest("x", "{nic_tag: nowhere, ips: 10.9.0.9/24}")))
 	refused(t, h, 1, "this machine has this address", "create", "-f",
 		file(t, "b.yaml", guest("x", "{nic_tag: back, ips: 10.9.0.1/24}")))
-	refused(t, h, 1, "has no DHCP server for this NIC", "create", "-f", file(t, "c.yaml", guest("x", "{nic_tag: other/2}")))
+	refused(t, h, 1, "has no DHCP server", "create", "-f", file(t, "c.yaml", guest("x", "{nic_tag: other/2}")))
 	do(t, h, "create", "-f", file(t, "d.yaml", "- "+guest("one", "{nic_tag: back, ips: [10.9.0.10/24, 'fd00:9::a/64']}")+
 		"\n- "+guest("two", "{nic_tag: back, ips: [dhcp, addrconf]}, {nic_tag: other/2, ips: 10.7.0.30/24, mtu: 1400}")+
 		"\n- "+guest("three", "{nic_tag: other/2, ips: 10.7.0.31/24}, {nic_tag: back, vlan_id: 7, ips: 10.8.0.1/24}")+
