@@ -63,8 +63,8 @@ func TestManifestOfSmartOS(t *testing.T) {
 			}
 		}
 	}
-	for part, reason := range map[string]string{`"vga": "qxl"`: "no such adapter", `"cpu_shares": 7`: "only cpu_cap limits",
-		`"qemu_opts": "-vnc x"`: "command line"} {
+	for part, reason := range map[string]string{`"vga": "qxl"`: "no such adapter", `"qemu_opts": "-vnc x"`: "command line",
+		`"cpu_shares": 7`: "only cpu_cap limits"} {
 		refused(t, h, 1, reason, "create", "-f", file(t, "a.json", strings.Replace(newbox, `"vcpus": "2"`, part, 1)))
 	}
 	refused(t, h, 1, "bakeoff image import d8e65ea2", "create", "-f", file(t, "b.json", newbox))
