@@ -48,7 +48,7 @@ func TestRebootsOfAMachine(t *testing.T) {
 	h.Env = append(h.Env, "BAKEOFF_SSH_CONFIG="+g.config)
 	first := g.boot(t)
 
-	lab := rebootHome(t, h, g, false, rebootNow, "2m", 1)
+	lab := rebootHome(t, h, g, false, rebootNow, "6m", 1)
 	for _, command := range []string{"plan", "run"} {
 		out, errs, code := h.Bakeoff(t, 3*time.Minute, command, lab)
 		if code == 0 || !strings.Contains(out+errs, "reboot: true") {
@@ -62,7 +62,7 @@ func TestRebootsOfAMachine(t *testing.T) {
 	if os.Getenv("BAKEOFF_TEST_LONG") != "" {
 		blocks = 5
 	}
-	lab = rebootHome(t, h, g, true, rebootNow, "2m", blocks)
+	lab = rebootHome(t, h, g, true, rebootNow, "6m", blocks)
 	out, errs, code := h.Bakeoff(t, 3*time.Minute, "plan", lab)
 	if says := fmt.Sprintf("reboots box (box) %d times", 2*blocks); code != 0 || !strings.Contains(out, says) {
 		t.Errorf("plan: exit code %d, want %q\n%s%s", code, says, out, errs)
@@ -70,7 +70,7 @@ func TestRebootsOfAMachine(t *testing.T) {
 	if now := g.boot(t); now != first {
 		t.Fatalf("plan rebooted the machine: %s, %s", first, now)
 	}
-	out, errs, code = h.Bakeoff(t, 10*time.Minute, "run", lab, "--json")
+	out, errs, code = h.Bakeoff(t, 20*time.Minute, "run", lab, "--json")
 	var r e2e.Ran
 	if err := json.Unmarshal([]byte(out), &r); err != nil {
 		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, errs)
