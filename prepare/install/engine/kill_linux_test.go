@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/lock"
 	"bakeoff/prepare/install/plan"
 	"bakeoff/prepare/install/probe"
 	"bakeoff/prepare/install/spec"
@@ -546,6 +547,10 @@ func killedUntil(t *testing.T, m *machine, p *plan.Plan, stride int, endState fu
 			at, _, _ = strings.Cut(at, "\n")
 			if i, err = strconv.Atoi(at); err != nil {
 				t.Fatalf("%v\n%s", err, out)
+			}
+			// A program that was just being started still holds what the killed process had open.
+			for end := time.Now().Add(time.Minute); lock.Held(filepath.Join(record, "lock")) && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
 			}
 			killed++
 			if killed%5 == 0 { // the machine goes too
