@@ -12,7 +12,7 @@ import (
 
 // Keep leaves only the cells that are named, in the order of the lab file, and
 // notes that in Only; without names it leaves those of the profile. A name that is not a cell
-// gives an error of kind fault.Invalid, and so does a profile without cells.
+// gives an error of kind fault.Invalid. A profile without cells gives one, too.
 func (l *Lab) Keep(names []string) error {
 	if len(names) == 0 {
 		return l.keepProfile()
