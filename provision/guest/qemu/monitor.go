@@ -32,6 +32,7 @@ type message struct {
 			Package string                            `json:"package"`
 		} `json:"version"`
 	} `json:"QMP"`
+	Event  string          `json:"event"`
 	ID     *int            `json:"id"`
 	Return json.RawMessage `json:"return"`
 	Error  *MonitorError   `json:"error"`
@@ -72,7 +73,7 @@ func executeOn(ctx context.Context, rw io.ReadWriteCloser, command string,
 	}
 	in := bufio.NewReaderSize(rw, 4<<10)
 	m, err := readMessage(in)
-	for n := 0; err == nil && m.QMP == nil && n < mostEarly; n++ {
+	for n := 0; err == nil && m.QMP == nil && m.Event != "" && n < mostEarly; n++ {
 		m, err = readMessage(in)
 	}
 	if err == nil && m.QMP == nil {

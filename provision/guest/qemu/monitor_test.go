@@ -75,7 +75,7 @@ func TestEventsBeforeTheGreeting(t *testing.T) {
 	if v, err := talk(event, 3); err != nil || !strings.HasPrefix(v, "7.2.22") {
 		t.Errorf("version %q, %v", v, err)
 	}
-	if _, err := talk(`{"pong": 1}`, mostEarly+1); err == nil || !strings.Contains(err.Error(), "not a QEMU monitor") {
+	if _, err := talk(event, mostEarly+1); err == nil || !strings.Contains(err.Error(), "not a QEMU monitor") {
 		t.Errorf("a peer that never greets: %v", err)
 	}
 }
