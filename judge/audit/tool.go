@@ -154,8 +154,8 @@ func (t *Table) trapped(col *Column) (out []trap) {
 
 var toolCheck = Check{
 	Name: "tool",
-	Doc: "Some defaults of tools change what their figures mean. With blocks of 1 KiB, sysbench's memory test " +
-		"times its own loop. The command openssl speed divides the number of operations by CPU time, " +
+	Doc: "Some defaults of tools change what their figures mean. With blocks of 1 KiB, the memory test " +
+		"of sysbench mainly measures its own loop. The command openssl speed divides the number of operations by CPU time, " +
 		"not by elapsed time. In wrk, errors count as requests, " +
 		"and the closed loop hides queueing. By default siege sleeps between requests. With -C, pgbench times " +
 		"new connections. With worker_processes auto, nginx ignores CPU limits. A small file is served from the " +
