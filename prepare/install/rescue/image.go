@@ -188,11 +188,13 @@ func (i *Image) unused(f *os.File) error {
 	return nil
 }
 
-// Close releases the file. If nothing was installed, it removes what OpenImage made.
+// Close releases the file. If nothing was installed, it removes what OpenImage made. Otherwise it
+// waits until the file and its variables are on the host's disk: the machine did not wait for that.
 func (i *Image) Close(installed bool) error {
 	var err error
 	switch {
 	case installed:
+		err = errors.Join(syncFile(i.Path), syncFile(i.Variables()))
 	case i.made:
 		err = errors.Join(remove(i.Path), remove(i.Variables()))
 	case i.grown:
@@ -209,6 +211,17 @@ func (i *Image) Variables() string { return i.Path + ".efivars" }
 
 // ByID is the name of the disk in the machine.
 func (i *Image) ByID() string { return "/dev/disk/by-id/virtio-" + i.Serial }
+
+// syncFile does nothing if there is no such file.
+func syncFile(name string) error {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
 
 func remove(name string) error {
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
