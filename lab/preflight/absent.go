@@ -243,8 +243,13 @@ func (v inspector) similarProgram(ctx context.Context, c plan.Contender, f execu
 			return string(list)
 		}))
 	} else if dir := v.rootOf(c); dir != "" {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			return ""
+		}
+		defer root.Close()
 		for _, d := range programDirs(dir) {
-			entries, err := os.ReadDir(path.Join(dir, d))
+			entries, err := fs.ReadDir(root.FS(), path.Clean(d))
 			if err != nil {
 				continue
 			}
