@@ -43,6 +43,6 @@ func (p *Problems) CompareStats(f *File, line int, what string, s Stats, values 
 	}
 	if len(wrong) > 0 {
 		f.Warnings = append(f.Warnings, safetext.Line(fmt.Sprintf("%s:%d: %s: the %s. The file was changed, or its program "+
-			"has an error; bakeoff uses the values.", p.name, line+p.skipped, what, strings.Join(wrong, ", the "))))
+			"has an error; bakeoff uses the values.", p.name, line, what, strings.Join(wrong, ", the "))))
 	}
 }

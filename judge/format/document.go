@@ -22,28 +22,96 @@ type Document struct {
 	line   int
 }
 
-// OpenDocument checks that data is exactly one JSON value. Numbers that JSON does not
-// have, such as NaN, which Python and C programs write all the same, become null.
-func OpenDocument(data []byte) (*Document, error) {
-	var all json.RawMessage
-	var wrong *json.SyntaxError
-	err := json.Unmarshal(data, &all)
+// OpenDocument checks that data has one JSON value. Numbers that JSON does not have, such
+// as NaN, which Python and C programs write all the same, become null. Text around the
+// value, such as the output of the program that was measured, is skipped; lines of text
+// inside the value are skipped with a warning.
+func (p *Problems) OpenDocument(data []byte) (*Document, error) {
+	data = TrimMark(data)
+	err := checkJSON(data)
 	if err != nil {
 		if text := nullNotNumbers(data); text != nil {
-			data = text
-			err = json.Unmarshal(data, &all)
+			data, err = text, checkJSON(text)
+		}
+	}
+	if err != nil {
+		if text, lines := withoutText(data); text != nil {
+			if data, err = text, checkJSON(text); err == nil {
+				for _, n := range lines {
+					p.Warn(n, "The line is not JSON, so it is skipped. It may be the output of a program.")
+				}
+			}
 		}
 	}
 	d := &Document{data: data, dec: json.NewDecoder(bytes.NewReader(data)), line: 1}
+	var wrong *json.SyntaxError
 	switch {
 	case errors.As(err, &wrong) && wrong.Offset >= int64(len(data)):
 		return nil, AtLine(d.lineAt(int64(len(data))), "the JSON ends too early; the file may be incomplete")
 	case errors.As(err, &wrong):
-		return nil, AtLine(d.lineAt(max(0, wrong.Offset-1)), "this is not JSON (%v)", wrong)
+		at := max(0, wrong.Offset-1)
+		line := d.lineAt(at)
+		if (data[at] == '{' || data[at] == '[') && strings.HasSuffix(wrong.Error(), "after top-level value") {
+			return nil, AtLine(line, "a second JSON document begins here; write each report to a file of its own")
+		}
+		return nil, AtLine(line, "this is not JSON (%v)", wrong)
 	case err != nil:
 		return nil, AtLine(1, "this is not JSON (%v)", err)
 	}
 	return d, nil
+}
+
+func checkJSON(data []byte) error {
+	var all json.RawMessage
+	return json.Unmarshal(data, &all)
+}
+
+var (
+	// jsonBegin is a line with which an object begins, or an array of objects.
+	jsonBegin = lazy.Compile(`(?m)^(?:\{\s*["}]|\[\s*[{\]])`)
+	// jsonMore is what follows a value that is not all of the JSON.
+	jsonMore = lazy.Compile(`^\s*[,:\]}]|(?m:^(?:\{\s*["}]|\[\s*[{\]]))`)
+	// jsonLine is the beginning of a line in JSON.
+	jsonLine = lazy.Compile(`^\s*(?:$|["{}\[\],]|-?[0-9]|(?:true|false|null)\b)`)
+)
+
+// withoutText returns the JSON value in data, with empty lines in place of the text before
+// it and of lines inside it that are not JSON, and the numbers of the latter; nil if no
+// value begins in data. The text after the value is cut off, unless it is JSON, too.
+func withoutText(data []byte) (text []byte, inside []int) {
+	begin := jsonBegin.FindIndex(data)
+	if begin == nil {
+		return nil, nil
+	}
+	before := bytes.Count(data[:begin[0]], []byte{'\n'})
+	text = append(bytes.Repeat([]byte{'\n'}, before), data[begin[0]:]...)
+	end := valueEnd(text)
+	if end < 0 {
+		text = text[:before]
+		kept := 0 // of inside: what stands after the last line of JSON is behind the value
+		for line := range bytes.Lines(data[begin[0]:]) {
+			if before++; jsonLine.Match(line) {
+				text, kept = append(text, line...), len(inside)
+			} else {
+				text, inside = append(text, '\n'), append(inside, before)
+			}
+		}
+		inside, end = inside[:kept], valueEnd(text)
+	}
+	if end >= 0 && !jsonMore.Match(text[end:]) {
+		text = text[:end]
+	}
+	return text, inside
+}
+
+// valueEnd is where the first value of a text ends; −1 if it is not JSON.
+func valueEnd(text []byte) int {
+	var all json.RawMessage
+	dec := json.NewDecoder(bytes.NewReader(text))
+	if dec.Decode(&all) != nil {
+		return -1
+	}
+	return int(dec.InputOffset())
 }
 
 // notNumber is a string, which stays as it is, or what C and Python print for a number
@@ -200,14 +268,17 @@ const (
 )
 
 // Paths returns the names of the members in the beginning of a JSON file, up to
-// three objects deep and without the arrays around them: "results.command". head may
-// end anywhere.
+// three objects deep and without the arrays around them: "results.command". Text may
+// stand before the JSON, and head may end anywhere.
 func Paths(head []byte) (out []string) {
 	type level struct {
 		object, value bool // value: the next token is the value of key
 		key           string
 	}
 	var stack []level
+	if begin := jsonBegin.FindIndex(head); begin != nil {
+		head = head[begin[0]:]
+	}
 	if text := nullNotNumbers(head); text != nil {
 		head = text
 	}

@@ -1,6 +1,7 @@
 package format
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -24,7 +25,7 @@ const document = `{
 
 // readDocument reads what the tests need of a document.
 func readDocument(text string) (names []string, lines []int, err error) {
-	d, err := OpenDocument([]byte(text))
+	d, err := NewProblems("x").OpenDocument([]byte(text))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -65,7 +66,7 @@ func TestDocumentErrors(t *testing.T) {
 		{"cut off", document[:100], "x:5: the JSON ends too early"},
 		{"empty", "", "x:1: the JSON ends too early"},
 		{"not JSON", "{\n\"a\": x}", "x:2: this is not JSON (invalid character 'x'"},
-		{"two values", "{}\n{}", "x:2: this is not JSON (invalid character '{' after top-level value)"},
+		{"two values", "{}\n{}", "x:2: a second JSON document begins here; write each report"},
 		{"a number that is too large", "{\"results\":[{\"times\":[1e999]}]}",
 			"x:1: times is a JSON number 1e999 instead of a number"},
 	} {
@@ -98,25 +99,20 @@ func TestProblems(t *testing.T) {
 	if len(lines) != kept+1 || lines[1] != "x:2: a name with a break" || lines[kept] != "and 3 more" {
 		t.Errorf("%q", lines)
 	}
-	q := NewProblems("y")
-	q.Skip(10)
-	q.Add(1, "z")
-	if got := q.Err().Error(); got != "y:11: z" {
-		t.Errorf("%q", got)
-	}
 }
 
 func TestPaths(t *testing.T) {
 	for text, want := range map[string]string{
-		document:                       "version unknown unknown.a unknown.a.b results results.name results.times",
-		document[:80]:                  "version unknown unknown.a unknown.a.b results",
-		`{"a": {"b": {"c": {"d":1}}}}`: "a a.b a.b.c",
-		`{"a": 1}` + "\n" + `{"b": 2}`: "a",
-		`[{"a": 1}, {"a": 2}]`:         "a",
-		`{"a": -nan, "b": Infinity`:    "a b",
-		``:                             "",
-		`]`:                            "",
-		`"a"`:                          "",
+		document:                                "version unknown unknown.a unknown.a.b results results.name results.times",
+		document[:80]:                           "version unknown unknown.a unknown.a.b results",
+		`{"a": {"b": {"c": {"d":1}}}}`:          "a a.b a.b.c",
+		`{"a": 1}` + "\n" + `{"b": 2}`:          "a",
+		`[{"a": 1}, {"a": 2}]`:                  "a",
+		`{"a": -nan, "b": Infinity`:             "a b",
+		"note: {x}\n[INFO] b\n" + document[:80]: "version unknown unknown.a unknown.a.b results",
+		``:                                      "",
+		`]`:                                     "",
+		`"a"`:                                   "",
 	} {
 		if got := strings.Join(Paths([]byte(text)), " "); got != want {
 			t.Errorf("%.30q: %q, want %q", text, got, want)
@@ -124,10 +120,38 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// Text around the JSON and lines of text inside it are skipped. The numbers of lines stay
+// those of the file.
+func TestTextAroundJSON(t *testing.T) {
+	const value = "{\"results\": [\n{\"name\": \"a\", \"times\": [1,\n2]}\n]}"
+	for text, want := range map[string]string{
+		"":                                    "a 2",
+		"[INFO] {cache}\nRunning\n":           "a 4",
+		"\ufeff# JMH version: 1.37\n\n\n\n\n": "a 7",
+	} {
+		for _, after := range []string{"", "\n", "\r\nDone.\n", "\n3;fio-3.33;a;0\n"} {
+			names, lines, err := readDocument(text + value + after)
+			if err != nil || len(names) != 1 || fmt.Sprint(names[0], " ", lines[0]) != want {
+				t.Errorf("%q, %q: %q, %d, %v", text, after, names, lines, err)
+			}
+		}
+	}
+	p := NewProblems("x")
+	_, err := p.OpenDocument([]byte("begin\n" + strings.ReplaceAll(value, "1,\n", "1,\nhello\n\"\n") + "\nend\n"))
+	if err == nil {
+		t.Error("a string without an end is accepted")
+	}
+	_, err = p.OpenDocument([]byte("begin\n" + strings.ReplaceAll(value, "1,\n", "1,\nhello from it\n") + "\nend\n"))
+	if f, _ := p.Finish(File{Records: []Record{{}}}); err != nil || len(f.Warnings) != 1 ||
+		!strings.HasPrefix(f.Warnings[0], "x:4: The line is not JSON") {
+		t.Errorf("%q, %v", f.Warnings, err)
+	}
+}
+
 // Numbers that JSON does not have become null, and nothing in a string changes.
 func TestNotNumbers(t *testing.T) {
 	text := `{"a": NaN, "b": [-nan, Infinity, -inf, 1], "nan": "NaN, \"-inf\"", "c": 7}`
-	d, err := OpenDocument([]byte(text))
+	d, err := NewProblems("x").OpenDocument([]byte(text))
 	if err != nil {
 		t.Fatal(err)
 	}

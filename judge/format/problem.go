@@ -13,9 +13,8 @@ import (
 // Problems collects what is wrong in a file: problems for which the file is refused,
 // and parts of it that are left out.
 type Problems struct {
-	name    string
-	list    fault.List
-	skipped int
+	name string
+	list fault.List
 
 	count   int
 	leftOut []string // the first parts that are left out
@@ -32,14 +31,10 @@ const (
 // NewProblems returns the problems of the file called name.
 func NewProblems(name string) *Problems { return &Problems{name: name} }
 
-// Skip adds n to the lines of all problems that follow, which are those of a part of
-// the file.
-func (p *Problems) Skip(n int) { p.skipped = n }
-
 // Add notes a problem. format and args say what is wrong, and what to do.
 func (p *Problems) Add(line int, format string, args ...any) {
 	text := safetext.Line(fmt.Sprintf(format, args...)) // foreign names may have line breaks
-	p.list.Add(fmt.Sprintf("%s:%d: ", p.name, line+p.skipped), "%s", text)
+	p.list.Add(fmt.Sprintf("%s:%d: ", p.name, line), "%s", text)
 }
 
 // AddError notes an error of a Document.
@@ -54,7 +49,7 @@ func (p *Problems) AddError(err error) {
 // LeaveOut notes a part of the file that is not used, such as a record without a
 // number. format and args say what is wrong with it.
 func (p *Problems) LeaveOut(line int, format string, args ...any) {
-	text := safetext.Line(fmt.Sprintf("%s:%d: %s", p.name, line+p.skipped, fmt.Sprintf(format, args...)))
+	text := safetext.Line(fmt.Sprintf("%s:%d: %s", p.name, line, fmt.Sprintf(format, args...)))
 	if p.count++; p.count <= listedParts {
 		p.leftOut = append(p.leftOut, text)
 	}
@@ -71,7 +66,7 @@ func (p *Problems) LeaveOutError(err error) {
 
 // Warn notes what makes the numbers of a part doubtful, which are used all the same.
 func (p *Problems) Warn(line int, format string, args ...any) {
-	text := fmt.Sprintf("%s:%d: %s", p.name, line+p.skipped, fmt.Sprintf(format, args...))
+	text := fmt.Sprintf("%s:%d: %s", p.name, line, fmt.Sprintf(format, args...))
 	p.doubts = append(p.doubts, safetext.Line(text))
 }
 

@@ -67,7 +67,7 @@ type entry struct {
 func (asv) Read(name string, data []byte) (format.File, error) {
 	out := format.File{Program: "asv"}
 	p := format.NewProblems(name)
-	d, err := format.OpenDocument(format.TrimMark(data))
+	d, err := p.OpenDocument(data)
 	if err != nil {
 		p.AddError(err)
 		return out, p.Err()

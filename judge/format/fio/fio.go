@@ -44,27 +44,12 @@ func (fio) Doc() format.Doc {
 	}
 }
 
-// jsonBody returns the lines of data from the first that begins with { to the last that
-// begins with }. fio writes its notes into the same file, before and after the JSON.
-func jsonBody(data []byte) (report []byte, skipped int) {
-	data = format.TrimMark(data)
-	for rest := data; len(rest) > 0; {
-		if rest[0] != '{' {
-			_, rest, _ = bytes.Cut(rest, []byte{'\n'})
-			continue
-		}
-		skipped = bytes.Count(data[:len(data)-len(rest)], []byte{'\n'})
-		if end := bytes.LastIndex(rest, []byte("\n}")); end >= 0 {
-			rest = rest[:end+2]
-		}
-		return rest, skipped
-	}
-	return data, 0
+func (fio) Recognizes(head []byte) bool {
+	return isReport(head) || recognizesTerse(head)
 }
 
-func (fio) Recognizes(head []byte) bool {
-	text, _ := jsonBody(head)
-	return slices.Contains(format.Paths(text), "fio version") || recognizesTerse(head)
+func isReport(data []byte) bool {
+	return slices.Contains(format.Paths(format.TrimMark(data)), "fio version")
 }
 
 // job is the part of a job that is read.
@@ -209,7 +194,6 @@ type reader struct {
 	out     format.File
 	name    string // of the file
 	p       *format.Problems
-	skipped int // lines before the JSON
 	version string
 	millis  float64
 	seconds float64
@@ -228,16 +212,13 @@ type process struct {
 
 func (fio) Read(name string, data []byte) (format.File, error) {
 	r := reader{name: name, p: format.NewProblems(name)}
-	text, skipped := jsonBody(data)
-	if !slices.Contains(format.Paths(text), "fio version") && recognizesTerse(data) {
+	if !isReport(data) && recognizesTerse(data) {
 		r.readTerse(data)
 		return r.p.Finish(r.out)
 	}
-	r.skipped = skipped
-	r.p.Skip(skipped)
-	d, err := format.OpenDocument(text)
+	d, err := r.p.OpenDocument(data)
 	if err != nil {
-		if bytes.Count(text, []byte(`"fio version"`)) > 1 {
+		if bytes.Count(data, []byte(`"fio version"`)) > 1 {
 			err = format.AtLine(1, "the file has several reports; run fio without --status-interval, and with another "+
 				"--output each time")
 		}
@@ -322,7 +303,7 @@ func (r *reader) addJob(line int, j job) {
 	if j.Host != "" {
 		labels = append(labels, format.Label{Name: "host", Value: j.serverOf(), Setting: true, Place: true})
 	}
-	r.out.Records = append(r.out.Records, format.Record{Line: line + r.skipped, Turn: turn, Labels: labels})
+	r.out.Records = append(r.out.Records, format.Record{Line: line, Turn: turn, Labels: labels})
 }
 
 // warnAbout warns of operations that moved less than they should, and of a job that ended before its rate was steady.

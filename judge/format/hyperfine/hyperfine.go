@@ -67,7 +67,7 @@ var seconds = sample.LowerRatio("time", "s", "wall time of a run")
 func (hyperfine) Read(name string, data []byte) (format.File, error) {
 	out := format.File{Program: "hyperfine"}
 	p := format.NewProblems(name)
-	d, err := format.OpenDocument(format.TrimMark(data))
+	d, err := p.OpenDocument(data)
 	if err != nil {
 		p.AddError(err)
 		return out, p.Err()

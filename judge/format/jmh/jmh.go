@@ -99,7 +99,7 @@ type bucket [2]number
 func (jmh) Read(name string, data []byte) (format.File, error) {
 	out := format.File{Program: "JMH"}
 	p := format.NewProblems(name)
-	d, err := format.OpenDocument(format.TrimMark(data))
+	d, err := p.OpenDocument(data)
 	if err != nil {
 		p.AddError(err)
 		return out, p.Err()

@@ -95,7 +95,7 @@ var seconds = sample.LowerRatio("time", "s", "wall time of an iteration")
 func (pytest) Read(name string, data []byte) (format.File, error) {
 	var out format.File
 	p := format.NewProblems(name)
-	d, err := format.OpenDocument(format.TrimMark(data))
+	d, err := p.OpenDocument(data)
 	if err != nil {
 		p.AddError(err)
 		return out, p.Err()
