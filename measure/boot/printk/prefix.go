@@ -39,9 +39,9 @@ var (
 	// known finds a message that shows what stands before it.
 	known = lazy.Compile(`(?:Linux version [0-9]|Command line: |calling  [^ ]+\+0x[0-9a-f]+/0x|` +
 		`initcall [^ ]+\+0x[0-9a-f]+/0x[0-9a-f]+ (?:\[[^ ]+\] )?returned )`)
-	// tokens are what kernels of vendors print before a message: [cpu 0], (0), <6>, and a
-	// point, colon or blank behind it.
-	tokens = lazy.Compile(`^(?:\[[^\]]{1,48}\]|\([^)]{1,48}\)|<[^>]{1,24}>)[-.:,]? *`)
+	// tokens are what kernels of vendors print before a message: [cpu 0], (0), <6>, c0 1 (CPU
+	// and thread), and a point, colon or blank behind it.
+	tokens = lazy.Compile(`^ *(?:\[[^\]]{1,48}\]|\([^)]{1,48}\)|<[^>]{1,24}>|c[0-9]{1,3} +[0-9]{1,7}\b)[-.:,]? *`)
 )
 
 // maxUnknown bounds what can be a prefix, in bytes.

@@ -34,6 +34,8 @@ var prefixes = map[string]struct{ before, after string }{
 	"firmware without an end of line":    {"Booting from ROM...", " "},
 	"a vendor's kernel":                  {"", " <6>.(0)[1:swapper/0]"},
 	"a CPU in brackets":                  {"", " [cpu 0] "},
+	"a CPU after two blanks":             {"", "  [0:      swapper/0:    1] "},
+	"a CPU and a thread":                 {"", " c0      1 "},
 	"zero bytes":                         {"\x00\x00", " "},
 	"the container's name before a line": {"console | ", " "},
 }
