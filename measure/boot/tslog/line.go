@@ -147,15 +147,16 @@ func parseFrequency(line []byte) (hz float64, ok bool) {
 const leastHz, mostHz = 1e6, 1e11
 
 // binaryFrequency reads what sysctl -b writes of a frequency: eight bytes, the lowest first,
-// after the zero byte that ends the text before.
+// after the zero byte that ends the text before. The highest bytes, which are zero, may be
+// missing: readers of text files remove zero bytes at the end.
 func binaryFrequency(line []byte) (hz float64, ok bool) {
-	if len(line) > 8 && line[0] == 0 {
+	if len(line) > 1 && line[0] == 0 && len(line) != 8 {
 		line = line[1:]
 	}
-	if len(line) != 8 || bytes.IndexByte(line, 0) < 0 {
-		return 0, false
+	if len(line) > 8 || bytes.IndexFunc(line, func(r rune) bool { return r < ' ' || r > '~' }) < 0 {
+		return 0, false // text
 	}
-	n := binary.LittleEndian.Uint64(line)
+	n := binary.LittleEndian.Uint64(append(bytes.Clone(line), make([]byte, 8-len(line))...))
 	return float64(n), n >= leastHz && n <= mostHz
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"bakeoff/base/bootmodel"
+	"bakeoff/base/labeled"
 	"bakeoff/measure/boot"
 	"bakeoff/measure/boot/boottest"
 )
@@ -182,7 +183,8 @@ func TestTheWaysToSaveATslog(t *testing.T) {
 	}{
 		"\n" + entries + "2400000000\n": {2.4e9, 0},
 		"\n" + entries + "\x00":         {0, 0},
-		"\n" + entries + "\x00" + user + "\x00\x00\x18\x0d\x8f\x00\x00\x00\x00":                    {2.4e9, 0},
+		"\n" + entries + "\x00" + user + "\x00\x00\x18\x0d\x8f\x00\x00\x00\x00": {2.4e9, 0},
+		entries + "\x0024000000\n":                                                                 {24e6, 0},
 		"debug.tslog: \n" + entries + "machdep.tsc_freq: 2400000000\n":                             {2.4e9, 0},
 		"debug.tslog = " + entries + "machdep.tsc_freq = 2400000000\n":                             {2.4e9, 0},
 		entries + "kern.timecounter.tc.ARM MPCore Timecounter.frequency: 24000000\n":               {24e6, 0},
@@ -194,12 +196,14 @@ func TestTheWaysToSaveATslog(t *testing.T) {
 		if !New().Recognizes([]byte(file)) {
 			t.Errorf("%q is not recognized", file)
 		}
-		r, err := New().Read("x", []byte(file))
-		boottest.Check(t, New(), "x", r, err)
-		lost := slices.DeleteFunc(r.Notes, func(n bootmodel.Note) bool { return !n.Lost })
-		if err != nil || r.Clocks[0].Hz != want.hz || len(lost) != want.notes || r.Spans[1].Label() != "DELAY" ||
-			r.Spans[1].End-r.Spans[1].Start != 240_000_000 {
-			t.Errorf("%q: %v, %+v", file, err, r)
+		for _, data := range [][]byte{[]byte(file), labeled.Clean([]byte(file))} { // boot show cleans files
+			r, err := New().Read("x", data)
+			boottest.Check(t, New(), "x", r, err)
+			lost := slices.DeleteFunc(r.Notes, func(n bootmodel.Note) bool { return !n.Lost })
+			if err != nil || r.Clocks[0].Hz != want.hz || len(lost) != want.notes || r.Spans[1].Label() != "DELAY" ||
+				r.Spans[1].End-r.Spans[1].Start != 240_000_000 {
+				t.Errorf("%q: %v, %+v", data, err, r)
+			}
 		}
 	}
 }
