@@ -54,6 +54,7 @@ type benchmark struct {
 	FullName string                     `json:"fullname"`
 	Params   map[string]json.RawMessage `json:"params"`
 	Extra    map[string]json.RawMessage `json:"extra_info"`
+	Options  map[string]json.RawMessage `json:"options"`
 	Stats    *struct {
 		Data   []*float64 `json:"data"`
 		Rounds *float64   `json:"rounds"`
@@ -169,9 +170,6 @@ func (r *report) fillFile(out *format.File) {
 	for i := range out.Records {
 		rec := &out.Records[i]
 		rec.When = r.when
-		if rec.Facts == nil {
-			rec.Facts = map[string]string{}
-		}
 		maps.Copy(rec.Facts, facts)
 	}
 }
@@ -210,23 +208,24 @@ func addBenchmark(out *format.File, p *format.Problems, line int, b benchmark) {
 			series.Stats.N = &rounds
 		}
 	}
-	s := b.Stats
-	p.CompareStats(out, line, strconv.Quote(name), format.Stats{Mean: s.Mean, Median: s.Median, Min: s.Min, Max: s.Max},
-		series.Values)
+	if s := b.Stats; bad == 0 {
+		p.CompareStats(out, line, strconv.Quote(name), format.Stats{Mean: s.Mean, Median: s.Median, Min: s.Min, Max: s.Max},
+			series.Values)
+	}
 	group := ""
 	if b.Group != nil {
 		group = *b.Group
 	}
 	rec := format.Record{Line: line, Turn: len(out.Records), Series: []format.Series{series},
 		Labels: []format.Label{{Name: "group", Value: group, Shown: "group=" + group, Setting: true}, testLabel(name, b)}}
+	rec.Facts = map[string]string{}
+	for k, v := range b.Options {
+		rec.Facts["option "+k] = format.Text(v)
+	}
 	for k, v := range b.Extra {
-		if strings.IndexByte("{[n", v[0]) >= 0 {
-			continue // nothing that can be compared
+		if strings.IndexByte("{[n", v[0]) < 0 { // what can be compared
+			rec.Facts[k] = format.Text(v)
 		}
-		if rec.Facts == nil {
-			rec.Facts = map[string]string{}
-		}
-		rec.Facts[k] = format.Text(v)
 	}
 	out.Records = append(out.Records, rec)
 }

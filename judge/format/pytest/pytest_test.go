@@ -15,9 +15,23 @@ func TestOtherVersions(t *testing.T) {
 	out, err := New().Read("x",
 		[]byte(`{"machine_info": {"cpu": "fast", "python_version": 3}, "commit_info": null, "datetime": 7,
 		"version": "9.0", "new": [],
-		"benchmarks": [{"name": "a", "fullname": "f::a", "stats": {"data": [1, 2], "rounds": 2}}]}`))
+		"benchmarks": [{"name": "a", "fullname": "f::a", "options": {"timer": "process_time", "warmup": false},
+		"stats": {"data": [1, 2], "rounds": 2}}]}`))
 	if err != nil || len(out.Records) != 1 || !out.Records[0].When.IsZero() || out.Program != "pytest-benchmark 9.0" {
 		t.Errorf("%+v, %v", out, err)
+	}
+	for k, want := range map[string]string{"option timer": "process_time", "option warmup": "false"} {
+		if got := out.Records[0].Facts[k]; got != want {
+			t.Errorf("%s is %q, want %q", k, got, want)
+		}
+	}
+}
+
+// Statistics that include a time that is left out do not contradict the others.
+func TestStatisticsOfATimeThatIsLeftOut(t *testing.T) {
+	out, err := New().Read("x", []byte(`{"benchmarks": [{"name": "a", "stats": {"data": [1, NaN, 3], "max": 9}}]}`))
+	if err != nil || len(out.Warnings) != 1 || out.LeftOut != 1 {
+		t.Errorf("%q, %v", out.Warnings, err)
 	}
 }
 
