@@ -2,6 +2,7 @@ package format
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -216,16 +217,20 @@ func (d *Document) Value(v any) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
 		line = d.lineAt(max(start, min(base+wrong.Offset, d.dec.InputOffset())))
-		what := "the value"
-		if wrong.Field != "" {
-			what = wrong.Field
-		}
-		return AtLine(line, "%s is a JSON %s instead of %s", what, wrong.Value, expectedJSON(wrong.Type))
 	}
 	if err != nil {
-		return AtLine(line, "%v", err)
+		return AtLine(line, "%s", JSONError(err))
 	}
 	return nil
+}
+
+// JSONError says what is wrong in JSON, without the types of Go.
+func JSONError(err error) string {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		return fmt.Sprintf("%s is a JSON %s instead of %s", cmp.Or(wrong.Field, "the value"), wrong.Value,
+			expectedJSON(wrong.Type))
+	}
+	return err.Error()
 }
 
 // expectedJSON says which JSON a Go type is read from.

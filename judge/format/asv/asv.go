@@ -90,7 +90,7 @@ func (asv) Read(name string, data []byte) (format.File, error) {
 				return err
 			}
 			if err := json.Unmarshal(fmt.Appendf(nil, "{%q:%s}", key, raw), &r); err != nil {
-				return format.AtLine(line, "%s has an unexpected kind (%v)", key, err)
+				return format.AtLine(line, "%s", format.JSONError(err))
 			}
 			return nil
 		}
@@ -113,11 +113,12 @@ func (asv) Read(name string, data []byte) (format.File, error) {
 	for _, e := range entries {
 		b, err := r.benchmark(e.value)
 		if err != nil {
-			p.LeaveOut(e.line, "%q: %v", e.name, err)
+			p.LeaveOut(e.line, "%q: %s", e.name, format.JSONError(err))
 			continue
 		}
 		r.addBenchmark(&out, p, e, b)
 	}
+	p.Distinguish(&out, "benchmark")
 	return p.Finish(out)
 }
 
@@ -125,11 +126,20 @@ func (asv) Read(name string, data []byte) (format.File, error) {
 // of parameters. Values that do not exist are null.
 type benchmark struct {
 	Result  []*float64       `json:"result"`
-	Params  [][]string       `json:"params"`
+	Params  [][]param        `json:"params"`
 	Started *float64         `json:"started_at"` // ms
 	Samples [][]*float64     `json:"samples"`
 	Repeat  []*float64       `json:"stats_repeat"`
 	Stats   []*statsVersion1 `json:"stats"`
+}
+
+// param is a value of a parameter: a string, or another JSON value.
+type param string
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *param) UnmarshalJSON(text []byte) error {
+	*p = param(format.Text(text))
+	return nil
 }
 
 // statsVersion1 are statistics in version 1 of the format.
@@ -246,11 +256,11 @@ func (b benchmark) repeats(i int) *int {
 
 // combination are the labels of combination i of the product of all parameters; the
 // last one changes first.
-func combination(params [][]string, i int) []format.Label {
+func combination(params [][]param, i int) []format.Label {
 	out := make([]format.Label, len(params))
 	for k := len(params) - 1; k >= 0; k-- {
 		values := params[k]
-		out[k] = format.Label{Name: "param" + strconv.Itoa(k+1), Value: values[i%len(values)]}
+		out[k] = format.Label{Name: "param" + strconv.Itoa(k+1), Value: string(values[i%len(values)])}
 		i /= len(values)
 	}
 	return out

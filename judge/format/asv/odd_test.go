@@ -14,5 +14,21 @@ func TestMistakes(t *testing.T) {
 		{Name: "nothing", Text: `{"version": 2, "results": {}}`, Want: "x:1: the file has no results"},
 		{Name: "more columns than names", Text: `{"version": 2, "result_columns": ["result"], "results": {"a": [[1], []]}}`,
 			Want: `x:1: "a": 2 columns, and result_columns names 1`},
+		{Name: "a string", Text: `{"version": 2, "result_columns": ["result"], "results": {"a": [["1"]]}}`,
+			Want: `x:1: "a": result is a JSON string instead of a number`},
 	})
+}
+
+// Parameters may have values other than strings. Two equal values are two measurements.
+func TestParameters(t *testing.T) {
+	out, err := New().Read("x", []byte(`{"version": 2, "result_columns": ["result", "params"],
+"results": {"a": [[1, 2, 3], [[7, "'x'", "'x'"]]]}}`))
+	if err != nil || len(out.Records) != 3 || len(out.Warnings) != 1 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	for i, want := range [][2]string{{"a", "7"}, {"a", "'x'"}, {"a #2", "'x'"}} {
+		if l := out.Records[i].Labels; l[0].Value != want[0] || l[1].Value != want[1] {
+			t.Errorf("record %d: %+v", i, l)
+		}
+	}
 }

@@ -211,7 +211,7 @@ func (r *reader) messages(data []byte) {
 			Unit       string     `json:"unit"`
 		}
 		if err := json.Unmarshal(text, &m); err != nil {
-			r.p.LeaveOut(line, "the message cannot be read (%v)", err)
+			r.p.LeaveOut(line, "the message cannot be read: %s", format.JSONError(err))
 			continue
 		}
 		if m.ID == "" {

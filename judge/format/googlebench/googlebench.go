@@ -64,6 +64,7 @@ type run struct {
 	Instance     *float64 `json:"per_family_instance_index"`
 	Repetitions  *int     `json:"repetitions"`
 	Repetition   *float64 `json:"repetition_index"`
+	Iterations   *float64 `json:"iterations"`
 	Label        string   `json:"label"`
 	Unit         string   `json:"time_unit"`
 	BigO         *string  `json:"big_o"`
@@ -170,7 +171,7 @@ func (r *run) readCounters(d *format.Document) error {
 		err = json.Unmarshal(text, r)
 	}
 	if err != nil {
-		return format.AtLine(r.line, "the result has a member of an unexpected kind (%v)", err)
+		return format.AtLine(r.line, "%q: %s", format.Text(raw["name"]), format.JSONError(err))
 	}
 	r.numbers = map[string]*float64{}
 	for key, value := range raw {
@@ -276,6 +277,9 @@ func (t *table) repetitions(g *group) {
 			rec.Failed, rec.Reason = 1, cmp.Or(r.ErrorMessage, "the benchmark reported an error")
 		case r.Skipped:
 			t.p.LeaveOut(r.line, "%q was skipped: %s", r.RunName, cmp.Or(r.SkipMessage, "no reason is given"))
+			continue
+		case r.Iterations != nil && *r.Iterations == 0:
+			t.p.LeaveOut(r.line, "%q ran 0 times", r.RunName)
 			continue
 		default:
 			rec.Series = t.seriesOf(r, func(m sample.Metric, v float64) format.Series { return format.Single(m, v) })
@@ -394,10 +398,6 @@ func (c context) fillFile(out *format.File) {
 	facts := map[string]string{"program": out.Program, "host": c.Host, "executable": c.Executable, "library": c.Build}
 	if c.CPUs != nil {
 		facts["cpus"] = fmt.Sprint(*c.CPUs)
-	}
-	if c.Scaling != nil && *c.Scaling {
-		out.Warnings = append(out.Warnings, "The frequency of the CPUs may have changed during the benchmarks "+
-			"(cpu_scaling_enabled).")
 	}
 	for i := range out.Records {
 		rec := &out.Records[i]

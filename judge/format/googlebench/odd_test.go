@@ -17,6 +17,10 @@ func TestMistakes(t *testing.T) {
 			Want: `x:2: "a" has no time_unit, so its times are unknown`},
 		{Name: "skipped", Text: `{"benchmarks": [{"name": "a", "skipped": true, "skip_message": "no GPU"}]}`,
 			Want: `x:1: "a" was skipped: no GPU`},
+		{Name: "no iterations", Text: `{"benchmarks": [{"name": "a", "iterations": 0, "real_time": 0, "time_unit": "ns"}]}`,
+			Want: `x:1: "a" ran 0 times`},
+		{Name: "a string", Text: `{"benchmarks": [{"name": "a", "repetitions": "3", "real_time": 1, "time_unit": "ns"}]}`,
+			Want: `x:1: "a": repetitions is a JSON string instead of a whole number`},
 	})
 }
 
