@@ -8,8 +8,10 @@ import (
 	"bakeoff/base/lazy"
 )
 
-// eventLine is an event of go test -json.
-var eventLine = lazy.Compile(`(?m)^\{(?:"Time":"[^"\n]*",)?(?:"ImportPath":"[^"\n]*",)?"Action":"`)
+// eventLine is an event of go test -json. Other programs may have written it again, with
+// blanks or in another order.
+var eventLine = lazy.Compile(`(?m)^\{ ?(?:"(?:Time|ImportPath|Package|Test|Output|Elapsed)": ?` +
+	`(?:"[^"\n]*"|[0-9.]+), ?)*"Action": ?"`)
 
 // event is the part of an event that is read (go doc test2json).
 type event struct {

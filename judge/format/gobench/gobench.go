@@ -66,7 +66,7 @@ var restLine = lazy.Compile(`^ *[0-9]+\t +[0-9.e+]+ ns/op`)
 
 // insideLine is a result after text that a benchmark printed without a line break, as go
 // test -v writes it.
-var insideLine = lazy.Compile(`^.*\SBenchmark[^\s]*(-[0-9]+)? *\t+ *[0-9]+\t +[0-9.e+]+ [^\s]*/op`)
+var insideLine = lazy.Compile(`^.+Benchmark[^\s]*(-[0-9]+)? *\t+ *[0-9]+\t +[0-9.e+]+ [^\s]*/op`)
 
 // blankUnreadable replaces the lines that benchfmt must not read by empty ones: long lines, as
 // logs have them, and text that is not a result. A result that text divides becomes
@@ -154,6 +154,7 @@ func (gobench) Read(name string, data []byte) (format.File, error) {
 }
 
 var (
+	skipLine  = lazy.Compile(`^\s*--- SKIP: (Benchmark\S*)`)
 	failLine  = lazy.Compile(`^\s*--- FAIL: (Benchmark\S*)`)
 	crashLine = lazy.Compile(`^(?:panic: |fatal error: |\*\*\* Test killed|signal: )`)
 	buildLine = lazy.Compile(`^FAIL\s+(\S+) \[(?:build|setup) failed\]`)
@@ -173,6 +174,9 @@ func failures(r *reader, data []byte) {
 		n++
 		if m := failLine.FindSubmatch(line); m != nil {
 			warn("%s failed, so some or all of its values are missing.", m[1])
+		}
+		if m := skipLine.FindSubmatch(line); m != nil {
+			r.p.Warn(r.fileLine(n), "%s was skipped, so it has no value.", m[1])
 		}
 		if m := buildLine.FindSubmatch(line); m != nil {
 			warn("The package %s was not built, so the values of its benchmarks are missing.", m[1])
@@ -208,12 +212,13 @@ func (r *reader) addResult(x *benchfmt.Result) {
 		}
 	}
 	rec.Labels = append([]format.Label{pkg}, splitName(x.Name)...)
+	if x.Iters == 0 {
+		r.p.LeaveOut(line, "%s ran 0 times", x.Name)
+		return
+	}
 	for _, v := range x.Values {
 		_, v.Unit = benchunit.Tidy(1, v.Unit) // benchfmt leaves the unit of 0 ns as it is
 		switch {
-		case (math.IsNaN(v.Value) || math.IsInf(v.Value, 0)) && x.Iters == 0:
-			r.p.LeaveOut(line, "%s ran 0 times, so its %s is %v", x.Name, v.Unit, v.Value)
-			return
 		case math.IsNaN(v.Value) || math.IsInf(v.Value, 0):
 			r.p.LeaveOut(line, "%v %s of %s is not a number", v.Value, v.Unit, x.Name)
 			continue

@@ -65,7 +65,9 @@ func TestLeftOut(t *testing.T) {
 			Want: `x:4: the line "block: one" before this result`},
 		{Name: "negative", Text: "BenchmarkA 1 -5 ns/op 7 B/op\n", Want: "x:1: -5e-09 sec/op of A is negative"},
 		{Name: "no iterations", Text: "BenchmarkA 1 5 ns/op\nBenchmarkB 0 NaN ns/op 0 B/op\n",
-			Want: "x:2: B ran 0 times, so its sec/op is NaN"},
+			Want: "x:2: B ran 0 times"},
+		{Name: "no iterations and a time", Text: "BenchmarkA 1 5 ns/op\nBenchmarkB 0 0 ns/op\n",
+			Want: "x:2: B ran 0 times"},
 		{Name: "twice", Text: "BenchmarkA 1 5 ns/op 6 ns/op\n", Want: "x:1: the line of A has a second value in sec/op"},
 		{Name: "a long result",
 			Text: "BenchmarkB 1 5 ns/op\nBenchmarkA 1 5 ns/op" + strings.Repeat(" ", 70<<10) + "\n",
@@ -133,6 +135,19 @@ version: new
 	}
 }
 
+// Programs that write events again use blanks or another order.
+func TestOtherEvents(t *testing.T) {
+	for _, text := range []string{
+		`{"Time": "2026-11-27T06:00:00Z", "Action": "output", "Package": "a", "Output": "BenchmarkA 1 5 ns/op\n"}`,
+		`{"Elapsed":0.5,"Output":"BenchmarkA 1 5 ns/op\n","Package":"a","Action":"output"}`,
+	} {
+		if out, err := New().Read("x", []byte(text)); err != nil || !New().Recognizes([]byte(text)) ||
+			len(out.Records) != 1 || out.Records[0].Labels[0].Value != "a" {
+			t.Errorf("%s: %+v, %v", text, out, err)
+		}
+	}
+}
+
 // A benchmark that prints to standard error divides its line.
 func TestDividedLine(t *testing.T) {
 	out, err := New().Read("x", []byte("BenchmarkA-2 \tstarted\nready\n 8852102\t         0.3591 ns/op\n"+
@@ -153,6 +168,10 @@ func TestWhatIsMissingIsSaid(t *testing.T) {
 	}{
 		"text before a result": {good + "BenchmarkB\nnoisenoiseBenchmarkB-2   \t      20\t       872.1 ns/op\n",
 			"x:3: a result follows other text in its line", 1},
+		"blanks before a result": {good + "    BenchmarkB-2   \t      20\t       872.1 ns/op\n",
+			"x:2: a result follows other text in its line", 1},
+		"skipped": {good + "--- SKIP: BenchmarkB\n    b_test.go:5: no disk\n",
+			"x:2: BenchmarkB was skipped", 0},
 		"text that names a benchmark": {good + "see BenchmarkB for more\nrunning BenchmarkC-2 10 times\n", "", 0},
 		"a panic": {good + "panic: x [recovered]\n\npanic: x\nFAIL\tex.com/p\t0.01s\n",
 			"Line 2: a program of benchmarks ended", 0},
