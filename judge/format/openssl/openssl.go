@@ -42,7 +42,7 @@ var (
 	sizes = lazy.Compile(`(\d+) bytes`)
 	// openssl prints rates up to 10 kB/s in B/s, without the k.
 	symRow   = lazy.Compile(`^(\S.*?)((?:\s+\d+\.\d+k?)*\s+\d+\.\d+k(?:\s+\d+\.\d+k?)*)\s*$`)
-	versions = lazy.Compile(`(?m)^(?:version: |OpenSSL )(\d\S*)`)
+	versions = lazy.Compile(`^(?:(?:version: |OpenSSL )(\d\S*)|(LibreSSL \d\S*))`)
 )
 
 func (openssl) Recognizes(head []byte) bool {
@@ -56,14 +56,14 @@ func (openssl) Read(name string, data []byte) (format.File, error) {
 	data = format.TrimMark(data)
 	out := format.File{Program: "openssl speed"}
 	r := reader{out: &out, p: format.NewProblems(name)}
-	if m := versions.FindSubmatch(data); m != nil {
-		r.version = string(m[1])
-		out.Program += " " + r.version
-	}
 	for line := range bytes.Lines(data) {
 		r.line++
 		text := strings.TrimRight(string(line), "\r\n")
 		switch {
+		case versions.MatchString(text):
+			m := versions.FindStringSubmatch(text)
+			r.version = cmp.Or(m[1], m[2])
+			out.Program = "openssl speed " + r.version
 		case strings.HasPrefix(text, "+H:"), strings.HasPrefix(text, "Got: +H:"):
 			rest, _, _ := strings.Cut(text[strings.Index(text, "H:")+2:], " from ")
 			r.sizes = strings.Split(rest, ":")
@@ -98,7 +98,7 @@ func (openssl) Read(name string, data []byte) (format.File, error) {
 type reader struct {
 	out        *format.File
 	p          *format.Problems
-	version    string
+	version    string // of the report
 	line       int
 	sizes      []string // of the columns, in bytes
 	operations []string // of the columns

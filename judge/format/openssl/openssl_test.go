@@ -20,6 +20,20 @@ func TestSlowRates(t *testing.T) {
 	}
 }
 
+// Each report of a file has its own version.
+func TestVersions(t *testing.T) {
+	const table = "type             16 bytes\nsha256           11111.11k\n"
+	out, err := New().Read("x", []byte("version: 3.0.15\n"+table+"version: 3.5.0\n"+table+"LibreSSL 4.0.0\n"+table))
+	if err != nil || len(out.Records) != 3 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	for i, want := range []string{"3.0.15", "3.5.0", "LibreSSL 4.0.0"} {
+		if got := out.Records[i].Facts["version"]; got != want {
+			t.Errorf("report %d has the version %q, want %q", i, got, want)
+		}
+	}
+}
+
 // A file with algorithms for keys only has no line about 1000s of bytes, and version
 // 1.1.1 no line CPUINFO.
 func TestRecognizesKeys(t *testing.T) {

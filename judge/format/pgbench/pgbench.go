@@ -38,7 +38,7 @@ func (pgbench) Doc() format.Doc {
 
 var (
 	begin   = lazy.Compile(`^transaction type: `)
-	header  = lazy.Compile(`(?m)^pgbench \((?:PostgreSQL )?(\S+?)[ )]`)
+	header  = lazy.Compile(`^pgbench \((?:PostgreSQL )?(\S+?)[ )]`)
 	clients = lazy.Compile(`(?m)^number of clients: `)
 )
 
@@ -58,16 +58,17 @@ func (pgbench) Read(name string, data []byte) (format.File, error) {
 	data = format.TrimMark(data)
 	out := format.File{Program: "pgbench"}
 	p := format.NewProblems(name)
-	parts := format.Parts(data, begin.Match)
-	if len(parts) == 0 {
+	parts := format.Parts(data, func(line []byte) bool { return begin.Match(line) || header.Match(line) })
+	if !slices.ContainsFunc(parts, func(part format.Part) bool { return begin.Match(part.Text) }) {
 		p.Add(1, "no line begins with \"transaction type:\"; write the file with pgbench > FILE")
 	}
-	version := ""
-	if m := header.FindSubmatch(data); m != nil { // since version 14
-		version = string(m[1])
-		out.Program += " " + version
-	}
-	for turn, part := range parts {
+	version, turn := "", 0
+	for _, part := range parts {
+		if m := header.FindSubmatch(part.Text); m != nil { // since version 14, before the report
+			version = string(m[1])
+			out.Program = "pgbench " + version
+			continue
+		}
 		for _, rec := range readReport(p, part) {
 			rec.Turn = turn
 			if rec.Facts = map[string]string{}; version != "" {
@@ -75,6 +76,7 @@ func (pgbench) Read(name string, data []byte) (format.File, error) {
 			}
 			out.Records = append(out.Records, rec)
 		}
+		turn++
 	}
 	if at := bytes.Index(data, []byte("Run was aborted")); at >= 0 {
 		text := fmt.Sprintf("%s:%d: pgbench aborted the run, so its results are incomplete.", name,

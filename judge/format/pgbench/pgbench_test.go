@@ -21,6 +21,16 @@ func TestFailedTransactionsAreReported(t *testing.T) {
 	}
 }
 
+// Each report of a file has the version before it.
+func TestVersionsOfReports(t *testing.T) {
+	const report = "transaction type: a\nnumber of transactions actually processed: 10\ntps = 8.5 (x)\n"
+	out, err := New().Read("x", []byte("pgbench (15.5)\n"+report+"pgbench (17.2 (Debian 17.2-1))\n"+report))
+	if err != nil || len(out.Records) != 2 || out.Records[0].Facts["version"] != "15.5" ||
+		out.Records[1].Facts["version"] != "17.2" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
 // pgbench prints a report of a run that it aborted, too.
 func TestAbortedRunIsAFailure(t *testing.T) {
 	const report = "pgbench (15.5)\ntransaction type: <builtin: select only>\nnumber of clients: 1\n" +
