@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
@@ -48,6 +49,7 @@ const (
 
 func (phoronix) Recognizes(head []byte) bool {
 	d := decoder(head)
+	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) { return in, nil }
 	for {
 		t, err := d.Token()
 		if err != nil {
@@ -59,8 +61,17 @@ func (phoronix) Recognizes(head []byte) bool {
 	}
 }
 
+// decoder reads UTF-8, whatever encoding the first line of the XML names: analyse makes
+// UTF-8 of UTF-16.
 func decoder(data []byte) *xml.Decoder {
-	return xml.NewDecoder(bytes.NewReader(format.TrimMark(data)))
+	d := xml.NewDecoder(bytes.NewReader(format.TrimMark(data)))
+	d.CharsetReader = func(_ string, in io.Reader) (io.Reader, error) {
+		if !utf8.Valid(data) {
+			return nil, errors.ErrUnsupported
+		}
+		return in, nil
+	}
+	return d
 }
 
 // system, result and entry are the parts of a file that are read.
@@ -146,7 +157,7 @@ func located(err error, line int) error {
 		return format.AtLine(wrong.Line, "this is not XML (%s)", wrong.Msg)
 	case errors.Is(err, io.EOF):
 		return format.AtLine(line, "the XML ends too early; the file may be incomplete")
-	case strings.Contains(err.Error(), "CharsetReader"):
+	case strings.Contains(err.Error(), "opening charset"):
 		return format.AtLine(line, "the XML is not UTF-8; convert the file with iconv, and change its first line")
 	}
 	return format.AtLine(line, "%v", err)

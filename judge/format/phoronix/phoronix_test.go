@@ -36,6 +36,19 @@ func TestUnits(t *testing.T) {
 	}
 }
 
+// A file in UTF-16 is UTF-8 when it gets here, and its first line still names UTF-16.
+func TestEncodings(t *testing.T) {
+	for _, x := range []struct{ encoding, suffix string }{{"UTF-16", "é"}, {"ISO-8859-1", ""}, {"ISO-8859-1", "\xe4"}} {
+		text := strings.Replace(file(entries), "?>", " encoding=\""+x.encoding+"\"?>", 1) + "<!-- " + x.suffix + " -->"
+		if !New().Recognizes([]byte(text)) {
+			t.Errorf("%+v is not recognized", x)
+		}
+		if _, err := New().Read("x", []byte(text)); (err == nil) != (x.suffix != "\xe4") {
+			t.Errorf("%+v: %v", x, err)
+		}
+	}
+}
+
 // Results without the values of repetitions have their mean. Graphs over time are no repetitions.
 func TestForms(t *testing.T) {
 	both := strings.Replace(file(strings.Replace(entries, "1:2:3:", "", 1)), "</PhoronixTestSuite>",
@@ -63,7 +76,7 @@ func TestMistakes(t *testing.T) {
 		{Name: "other forms", Text: file("<DisplayFormat>LINE_GRAPH</DisplayFormat>" + entries),
 			Want: "x:1: all results have the form LINE_GRAPH, which holds no repeated measurements"},
 		{Name: "empty", Text: "", Want: "x:1: the file has no results"},
-		{Name: "not UTF-8", Text: "<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><PhoronixTestSuite/>",
+		{Name: "not UTF-8", Text: "<?xml version=\"1.0\" encoding=\"ISO-8859-1\"?><PhoronixTestSuite a=\"\xe4\"/>",
 			Want: "x:1: the XML is not UTF-8"},
 	})
 }
