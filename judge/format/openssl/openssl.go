@@ -34,7 +34,7 @@ func (openssl) Doc() format.Doc {
 }
 
 var (
-	machine = lazy.Compile(`(?m)^(?:Got: )?\+F[2-9]?:\d+:`)
+	machine = lazy.Compile(`(?m)^(?:Got: )?\+F(?:[2-9]|10)?:\d+:`)
 	symbols = lazy.Compile(`(?m)^type +\d+ bytes`)
 	pairs   = lazy.Compile(`(?m)^ +[a-z]+ .*[a-z.]+/s *\r?$`)
 	about   = lazy.Compile(`(?m)^(?:CPUINFO: OPENSSL_|The 'numbers' are in 1000s of bytes per second|` +
@@ -183,19 +183,22 @@ func (r *reader) addCounts(algorithm string, operations, words []string) {
 	}
 }
 
-// kinds are the lines of -mr for operations with keys: +F2:INDEX:BITS:SIGN:VERIFY. Those
-// with named true have a name after the bits.
+// kinds are the lines of -mr for operations with keys: +F2:INDEX:BITS:SIGN:VERIFY. Before
+// the rates are as many parts as before says: index, bits, name.
 var kinds = map[string]struct {
 	name       string
-	named      bool
+	before     int
 	operations []string
 }{
-	"+F2": {"rsa", false, []string{"sign", "verify"}},
-	"+F3": {"dsa", false, []string{"sign", "verify"}},
-	"+F4": {"ecdsa", false, []string{"sign", "verify"}},
-	"+F5": {"ecdh", false, []string{"op"}}, // and its time
-	"+F6": {"EdDSA", true, []string{"sign", "verify"}},
-	"+F7": {"SM2", true, []string{"sign", "verify"}},
+	"+F2":  {"rsa", 2, []string{"sign", "verify"}},
+	"+F3":  {"dsa", 2, []string{"sign", "verify"}},
+	"+F4":  {"ecdsa", 2, []string{"sign", "verify"}},
+	"+F5":  {"ecdh", 2, []string{"op"}}, // and its time
+	"+F6":  {"EdDSA", 3, []string{"sign", "verify"}},
+	"+F7":  {"SM2", 3, []string{"sign", "verify"}},
+	"+F8":  {"ffdh", 2, []string{"op"}}, // and its time
+	"+F9":  {"kem", 1, []string{"keygen", "encaps", "decaps"}},
+	"+F10": {"signature", 1, []string{"keygen", "sign", "verify"}},
 }
 
 // machine keeps a line of -mr.
@@ -212,10 +215,7 @@ func (r *reader) machine(f []string) {
 		return
 	}
 	k, known := kinds[f[0]]
-	first := 3
-	if k.named {
-		first = 4
-	}
+	first := 1 + k.before
 	switch {
 	case !known:
 		r.p.LeaveOut(r.line, "%.10q is a line of an algorithm that bakeoff does not know; use the table, without -mr", f[0])
@@ -225,8 +225,11 @@ func (r *reader) machine(f []string) {
 		return
 	}
 	// Curves of one length differ by their index only.
-	name := fmt.Sprintf("%s %s bits (%s)", k.name, f[2], f[1])
-	if k.named {
+	name := fmt.Sprintf("%s (%s)", k.name, f[1])
+	switch k.before {
+	case 2:
+		name = fmt.Sprintf("%s %s bits (%s)", k.name, f[2], f[1])
+	case 3:
 		name = fmt.Sprintf("%s %s bits (%s)", k.name, f[2], f[3])
 	}
 	rates := f[first : first+len(k.operations)]

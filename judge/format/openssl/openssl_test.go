@@ -1,6 +1,8 @@
 package openssl
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"bakeoff/judge/format/formattest"
@@ -17,6 +19,29 @@ func TestSlowRates(t *testing.T) {
 	if err != nil || len(out.Records) != 2 || out.LeftOut != 1 || out.Records[0].Series[0].Values[0] != 9000.5 ||
 		out.Records[1].Series[0].Values[0] != 23456780 || out.Records[1].Labels[0].Value != "rc5 cbc" {
 		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+// What openssl has no name for in -mr has the index of its table.
+func TestMachineLines(t *testing.T) {
+	for text, want := range map[string]string{
+		"+F8:0:2048:836.000000:0.001196\n":               "ffdh 2048 bits (0): op 836",
+		"+F9:7:5e4:66666.5:5e4\n":                        "kem (7): keygen 50000, encaps 66666.5, decaps 50000",
+		"+F10:12:10000.000000:3333.000000:9999.000000\n": "signature (12): keygen 10000, sign 3333, verify 9999",
+		"+F6:0:253:Ed25519:6728.000000:2352.475248\n":    "EdDSA 253 bits (Ed25519): sign 6728, verify 2352.475248",
+	} {
+		out, err := New().Read("x", []byte(text))
+		if err != nil || len(out.Records) != 1 || out.LeftOut > 0 || !New().Recognizes([]byte(text)) {
+			t.Errorf("%q: %+v, %v", text, out, err)
+			continue
+		}
+		var rates []string
+		for _, s := range out.Records[0].Series {
+			rates = append(rates, fmt.Sprint(s.Metric.Name, " ", s.Values[0]))
+		}
+		if got := out.Records[0].Labels[0].Value + ": " + strings.Join(rates, ", "); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
 	}
 }
 
