@@ -40,6 +40,7 @@ var (
 	begin   = lazy.Compile(`^transaction type: `)
 	header  = lazy.Compile(`^pgbench \((?:PostgreSQL )?(\S+?)[ )]`)
 	clients = lazy.Compile(`(?m)^number of clients: `)
+	skipped = lazy.Compile(`(?m)^number of transactions skipped: ([1-9].*?)\s*$`)
 )
 
 func (pgbench) Recognizes(head []byte) bool {
@@ -132,6 +133,10 @@ func readReport(p *format.Problems, part format.Part) []format.Record {
 	rec.AddSingle(failed, failures/(done+failures), true)
 	if failures > 0 {
 		p.Warn(part.Line, "%g of %g transactions failed. The throughput counts the others.", failures, done+failures)
+	}
+	if m := skipped.FindSubmatch(text); m != nil {
+		p.Warn(part.Line, "Transactions that pgbench skipped because they were late: %s. Neither throughput nor latencies "+
+			"count them.", m[1])
 	}
 	return append([]format.Record{rec}, perScript(p, part.Line+bytes.Count(text, []byte("\n")), rec, scripts)...)
 }

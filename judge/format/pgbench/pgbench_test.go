@@ -11,11 +11,14 @@ func TestSuite(t *testing.T) { formattest.Run(t, New()) }
 
 func FuzzRead(f *testing.F) { formattest.Fuzz(f, New()) }
 
-// Transactions that failed are in no throughput, and a warning says so.
+// Transactions that failed or were skipped are in no throughput, and a warning says so.
 func TestFailedTransactionsAreReported(t *testing.T) {
 	out, err := New().Read("x", []byte("transaction type: a\nnumber of transactions actually processed: 10\n"+
+		"number of transactions skipped: 5 (11.111%)\n"+
 		"number of failed transactions: 30 (75.000%)\ntps = 8.5 (without initial connection time)\n"))
-	want := []string{"x:1: 30 of 40 transactions failed. The throughput counts the others."}
+	want := []string{"x:1: 30 of 40 transactions failed. The throughput counts the others.",
+		"x:1: Transactions that pgbench skipped because they were late: 5 (11.111%). Neither throughput nor latencies " +
+			"count them."}
 	if err != nil || !slices.Equal(out.Warnings, want) {
 		t.Errorf("%q, %v", out.Warnings, err)
 	}
