@@ -52,6 +52,25 @@ type context struct {
 	Build      string   `json:"library_build_type"`
 	Version    string   `json:"library_version"`
 	Schema     *float64 `json:"json_schema_version"`
+
+	more map[string]string // what newer versions write, and --benchmark_context
+}
+
+// contextNames are the members of a context that are read, or that differ between any runs.
+var contextNames = []string{"date", "host_name", "executable", "num_cpus", "mhz_per_cpu", "cpu_scaling_enabled",
+	"caches", "load_avg", "library_build_type", "library_version", "json_schema_version"}
+
+func (c *context) readMore(raw json.RawMessage) {
+	var all map[string]json.RawMessage
+	c.more = map[string]string{}
+	if json.Unmarshal(raw, &all) != nil {
+		return // the caller has warned
+	}
+	for k, v := range all {
+		if !slices.Contains(contextNames, k) && strings.IndexByte("{[n", v[0]) < 0 {
+			c.more[k] = format.Text(v)
+		}
+	}
 }
 
 // run is the part of a result that is read.
@@ -116,6 +135,7 @@ func (googlebench) Read(name string, data []byte) (format.File, error) {
 			if json.Unmarshal(raw, &c) != nil {
 				out.Warnings = append(out.Warnings, "The context has members of an unknown kind; facts may be missing.")
 			}
+			c.readMore(raw)
 			return nil
 		case "benchmarks":
 			return d.Array(key, func() error {
@@ -402,6 +422,7 @@ func (c context) fillFile(out *format.File) {
 	for i := range out.Records {
 		rec := &out.Records[i]
 		rec.When = when
+		maps.Copy(rec.Facts, c.more)
 		for k, v := range facts {
 			if v != "" {
 				rec.Facts[k] = v

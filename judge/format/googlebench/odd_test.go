@@ -1,6 +1,7 @@
 package googlebench
 
 import (
+	"maps"
 	"testing"
 
 	"bakeoff/judge/format/formattest"
@@ -22,6 +23,20 @@ func TestMistakes(t *testing.T) {
 		{Name: "a string", Text: `{"benchmarks": [{"name": "a", "repetitions": "3", "real_time": 1, "time_unit": "ns"}]}`,
 			Want: `x:1: "a": repetitions is a JSON string instead of a whole number`},
 	})
+}
+
+// What --benchmark_context and newer versions write are facts.
+func TestContext(t *testing.T) {
+	out, err := New().Read("x", []byte(`{"context": {"date": "x", "host_name": "h", "allocator": "jemalloc",
+"aslr_enabled": true, "load_avg": [1], "new": null},
+"benchmarks": [{"name": "a", "real_time": 1, "time_unit": "ns"}]}`))
+	if err != nil || len(out.Records) != 1 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	want := map[string]string{"program": "Google Benchmark", "host": "h", "allocator": "jemalloc", "aslr_enabled": "true"}
+	if got := out.Records[0].Facts; !maps.Equal(got, want) {
+		t.Errorf("%v", got)
+	}
 }
 
 // Two benchmarks with one name are two, although their repetitions have the same indices.
