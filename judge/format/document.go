@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"bakeoff/base/lazy"
+	"bakeoff/base/unit"
 )
 
 // Document reads a JSON file part by part, and knows the line of each part.
@@ -25,8 +26,8 @@ type Document struct {
 
 // OpenDocument checks that data has one JSON value. Numbers that JSON does not have, such
 // as NaN, which Python and C programs write all the same, become null. Text around the
-// value, such as the output of the program that was measured, is skipped; lines of text
-// inside the value are skipped with a warning.
+// value, such as the output of the program that was measured, is skipped; text inside the
+// value is skipped with a warning.
 func (p *Problems) OpenDocument(data []byte) (*Document, error) {
 	data = TrimMark(data)
 	err := checkJSON(data)
@@ -37,10 +38,9 @@ func (p *Problems) OpenDocument(data []byte) (*Document, error) {
 	}
 	if err != nil {
 		if text, lines := withoutText(data); text != nil {
-			if data, err = text, checkJSON(text); err == nil {
-				for _, n := range lines {
-					p.Warn(n, "The line is not JSON, so it is skipped. It may be the output of a program.")
-				}
+			if data, err = text, checkJSON(text); err == nil && len(lines) > 0 {
+				p.Warn(lines[0], "Text inside the JSON is skipped (%s). It may be the output of the measured program.",
+					unit.Count(len(lines), "line"))
 			}
 		}
 	}
@@ -72,8 +72,9 @@ var (
 	jsonBegin = lazy.Compile(`(?m)^(?:\{\s*["}]|\[\s*[{\]])`)
 	// jsonMore is what follows a value that is not all of the JSON.
 	jsonMore = lazy.Compile(`^\s*[,:\]}]|(?m:^(?:\{\s*["}]|\[\s*[{\]]))`)
-	// jsonLine is the beginning of a line in JSON.
-	jsonLine = lazy.Compile(`^\s*(?:$|["{}\[\],]|-?[0-9]|(?:true|false|null)\b)`)
+	// jsonLine is the beginning of a line in JSON. Its group is a bracket with text behind it:
+	// Google Benchmark ends the line of a bracket later.
+	jsonLine = lazy.Compile(`^(\s*[}\]],?)[^\s,}\]{\["]|^\s*(?:$|["{}\[\],]|-?[0-9]|(?:true|false|null)\b)`)
 )
 
 // withoutText returns the JSON value in data, with empty lines in place of the text before
@@ -91,10 +92,16 @@ func withoutText(data []byte) (text []byte, inside []int) {
 		text = text[:before]
 		kept := 0 // of inside: what stands after the last line of JSON is behind the value
 		for line := range bytes.Lines(data[begin[0]:]) {
-			if before++; jsonLine.Match(line) {
-				text, kept = append(text, line...), len(inside)
-			} else {
+			before++
+			m := jsonLine.FindSubmatch(line)
+			switch {
+			case m == nil:
 				text, inside = append(text, '\n'), append(inside, before)
+			case len(m[1]) > 0: // text behind a bracket
+				text, inside = append(append(text, m[1]...), '\n'), append(inside, before)
+				kept = len(inside)
+			default:
+				text, kept = append(text, line...), len(inside)
 			}
 		}
 		inside, end = inside[:kept], valueEnd(text)

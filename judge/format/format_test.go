@@ -141,10 +141,13 @@ func TestTextAroundJSON(t *testing.T) {
 	if err == nil {
 		t.Error("a string without an end is accepted")
 	}
-	_, err = p.OpenDocument([]byte("begin\n" + strings.ReplaceAll(value, "1,\n", "1,\nhello from it\n") + "\nend\n"))
-	if f, _ := p.Finish(File{Records: []Record{{}}}); err != nil || len(f.Warnings) != 1 ||
-		!strings.HasPrefix(f.Warnings[0], "x:4: The line is not JSON") {
-		t.Errorf("%q, %v", f.Warnings, err)
+	for before, after := range map[string]string{"1,\n": "1,\nhello from it\n", "]}\n": "]\n}hello\n"} {
+		p := NewProblems("x")
+		_, err = p.OpenDocument([]byte("begin\n" + strings.Replace(value, before, after, 1) + "\nend\n"))
+		if f, _ := p.Finish(File{Records: []Record{{}}}); err != nil || len(f.Warnings) != 1 ||
+			!strings.Contains(f.Warnings[0], ": Text inside the JSON is skipped (1 line).") {
+			t.Errorf("%q: %q, %v", after, f.Warnings, err)
+		}
 	}
 }
 
