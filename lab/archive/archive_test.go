@@ -11,9 +11,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/compare"
+	"bakeoff/judge/history"
 	"bakeoff/lab/archive"
+	"bakeoff/lab/archive/bundle"
 	"bakeoff/lab/archive/index"
 	"bakeoff/lab/store/storetest"
 )
@@ -325,6 +330,77 @@ func TestQuestionsCannotWrite(t *testing.T) {
 	holds(t, s, 1)
 	add(t, s, failures) // the store can write again
 	holds(t, s, 2)
+}
+
+func TestNamesAreNotSQL(t *testing.T) { namesAreNotSQL(t, create(t, archive.Config{})) }
+
+// namesAreNotSQL checks that a name of a stranger, whatever it says, is only ever a value: it is
+// stored, found and removed as it is, and chooses and changes nothing else.
+func namesAreNotSQL(t *testing.T, s *archive.Store) {
+	t.Helper()
+	add(t, s, quick)
+	all := func() []index.Run {
+		t.Helper()
+		runs, err := s.Index.List(t.Context(), index.Filter{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return runs
+	}
+	for n, nasty := range []string{`x' OR '1'='1`, `'; DELETE FROM run; --`, `x"; DROP TABLE comparison; --`, `$1`, `?`,
+		`%`, `\'; DELETE FROM label; --`, `x') UNION SELECT * FROM host --`, `$$; DROP TABLE run; $$`, `{{1}}%s%d`} {
+		for _, f := range []index.Filter{{Lab: nasty}, {Host: nasty}, {Name: nasty},
+			{Labels: map[string]string{nasty: nasty}}, {BeforeBegan: "0" + nasty, BeforeBundle: nasty}} {
+			if runs, err := s.Index.List(t.Context(), f); err != nil || len(runs) > 0 {
+				t.Errorf("%+v chooses %v: %v", f, runs, err)
+			}
+			if runs, lacking, err := s.Index.Past(t.Context(), f); err != nil || len(runs)+lacking > 0 {
+				t.Errorf("%+v has a past of %d runs, and %d without: %v", f, len(runs), lacking, err)
+			}
+		}
+		if found, err := s.Index.Find(t.Context(), nasty); err != nil || len(found) > 0 {
+			t.Errorf("%q finds %v: %v", nasty, found, err)
+		}
+		if err := errors.Join(s.Index.Remove(t.Context(), nasty), s.Index.Touch(t.Context(), nasty)); err != nil {
+			t.Errorf("%q: %v", nasty, err)
+		}
+		got := 0
+		if err := s.Index.Query(t.Context(), "SELECT name FROM runs WHERE lab = $1", []any{nasty},
+			func([]string) error { return nil }, func([]any) error { got++; return nil }); err != nil || got > 0 {
+			t.Errorf("%q: %d rows, %v", nasty, got, err)
+		}
+		// A run whose every text is the name.
+		ratio, at := 1.5, time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		facts := map[string]map[string]string{nasty: {nasty: nasty}}
+		e := index.Entry{Bundle: nasty, Page: []byte(nasty), Past: &history.Run{Run: compare.Run{Facts: facts}},
+			Record: bundle.Record{Run: nasty, Lab: nasty, Began: at, Ended: at, Reason: nasty,
+				Program: nasty, JournalSHA256: nasty, Baseline: nasty, Machine: map[string]string{"machine": nasty, "arch": nasty},
+				Labels: map[string]string{nasty: nasty}, Facts: map[string]map[string]string{nasty: {"os": nasty, "kernel": nasty}},
+				Comparisons: []bundle.Comparison{{Contender: nasty, Driver: nasty, Baseline: nasty, Cell: nasty, Workload: nasty,
+					Metric: nasty, Unit: nasty, Primary: true, Verdict: analysis.Worse, Ratio: &ratio}}}}
+		if err := s.Index.Add(t.Context(), e); err != nil {
+			t.Fatalf("%q: %v", nasty, err)
+		}
+		runs, err := s.Index.List(t.Context(), index.Filter{Lab: nasty, Host: nasty, Name: nasty,
+			Labels: map[string]string{nasty: nasty}})
+		if err != nil || len(runs) != 1 || runs[0].Bundle != nasty || runs[0].Kernel != nasty || runs[0].Worse != 1 {
+			t.Errorf("%q: %+v, %v", nasty, runs, err)
+		}
+		if pages, err := s.Index.Pages(t.Context(), []int64{runs[0].ID}); err != nil || string(pages[runs[0].ID]) != nasty {
+			t.Errorf("%q has the page %q: %v", nasty, pages[runs[0].ID], err)
+		}
+		if past, _, err := s.Index.Past(t.Context(), index.Filter{Lab: nasty}); err != nil || len(past) != 1 ||
+			past[0].Facts[nasty][nasty] != nasty {
+			t.Errorf("%q has a past of %d runs: %v", nasty, len(past), err)
+		}
+		if n := len(all()); n != 2 {
+			t.Errorf("with %q there are %d runs", nasty, n)
+		}
+		if err := s.Index.Remove(t.Context(), nasty); err != nil {
+			t.Errorf("%d: %v", n, err)
+		}
+		holds(t, s, 1)
+	}
 }
 
 // Who watches the index sees each run that another process adds.

@@ -1,13 +1,21 @@
 package archive_test
 
 import (
+	"encoding/json"
+	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"bakeoff/base/fault"
 	"bakeoff/lab/archive"
 	"bakeoff/lab/archive/index"
 	"bakeoff/lab/archive/index/postgrestest"
+	"bakeoff/lab/store/storetest"
 )
 
 // PostgreSQL gives the answers of SQLite, to the questions of the guide too, and cannot be
@@ -60,4 +68,104 @@ func TestWatchPostgres(t *testing.T) {
 
 func TestRemovedRunsLeaveNothingInPostgres(t *testing.T) {
 	leaveNothing(t, create(t, archive.Config{Index: postgrestest.Test(t).Place}))
+}
+
+func TestNamesAreNotSQLInPostgres(t *testing.T) {
+	namesAreNotSQL(t, create(t, archive.Config{Index: postgrestest.Test(t).Place}))
+}
+
+// A database that is lost costs no run: a rebuild makes its tables again in another.
+func TestALostDatabaseCostsNothing(t *testing.T) {
+	server := postgrestest.Test(t)
+	s := create(t, archive.Config{Index: server.Place})
+	add(t, s, quick)
+	add(t, s, failures)
+	const all = `SELECT name, contender, driver, cell, metric, verdict, ratio, low, high, blocks, is_primary
+		FROM comparisons ORDER BY 1, 2, 3, 4, 5`
+	before := rows(t, s.Index, all)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := archive.Open(t.Context(), s.Dir); err == nil {
+		t.Error("a database that is gone was opened")
+	}
+	file := filepath.Join(s.Dir, "store.json")
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c archive.Config
+	if err := json.Unmarshal(text, &c); err != nil {
+		t.Fatal(err)
+	}
+	c.Index = postgrestest.Test(t).Place
+	if text, err = json.Marshal(c); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, s.Dir)
+	if n, err := s.Rebuild(t.Context(), nil); err != nil || n != 2 {
+		t.Fatalf("%d, %v", n, err)
+	}
+	if after := rows(t, s.Index, all); len(after) == 0 || !slices.EqualFunc(before, after, slices.Equal[[]any]) {
+		t.Errorf("before:\n%v\nafter:\n%v", before, after)
+	}
+	holds(t, s, 2)
+}
+
+// A user who may only read the database lists and asks, and changes nothing.
+func TestReadersOfTheDatabaseCannotWrite(t *testing.T) {
+	place := postgrestest.Test(t).Place
+	one := create(t, archive.Config{Index: place})
+	digest := add(t, one, quick)
+	admin, err := pgx.Connect(t.Context(), place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(t.Context())
+	if _, err := admin.Exec(t.Context(), `CREATE ROLE reader LOGIN;
+		GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader`); err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at.User = url.User("reader")
+	two := create(t, archive.Config{Index: at.String()})
+	if runs, err := two.Index.List(t.Context(), index.Filter{}); err != nil || len(runs) != 1 {
+		t.Errorf("%v, %v", runs, err)
+	}
+	if got := rows(t, two.Index, "SELECT count(*) FROM comparisons WHERE lab = 'quick'"); got[0][0] == int64(0) {
+		t.Errorf("%v", got)
+	}
+	run := storetest.Unpack(t, failures, t.TempDir())
+	for name, do := range map[string]func() error{
+		"add":    func() error { _, _, _, err := two.Add(t.Context(), run); return err },
+		"remove": func() error { return two.Index.Remove(t.Context(), digest) },
+		"replace": func() error {
+			return two.Index.Replace(t.Context(), nil, func() (index.Entry, bool, error) { return index.Entry{}, false, nil })
+		},
+	} {
+		if err := do(); err == nil || !strings.Contains(err.Error(), "permission denied") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	holds(t, one, 1)
+	// The bundle is not lost: with the right to write, it reaches the index.
+	if _, err := admin.Exec(t.Context(), `GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO reader;
+		GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO reader`); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, _, err := two.Add(t.Context(), run); err != nil {
+		t.Error(err)
+	}
+	if runs, err := one.Index.List(t.Context(), index.Filter{}); err != nil || len(runs) != 2 {
+		t.Errorf("%v, %v", runs, err)
+	}
 }

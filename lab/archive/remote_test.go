@@ -2,11 +2,14 @@ package archive_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -111,7 +114,8 @@ func (b broken) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Transfers that are broken off at any byte continue, and give the bundle with its signature.
+// Transfers that are broken off at any byte, at least 20 times each, continue, and give the
+// bundle with its signature.
 func TestTransfersAreBrokenOff(t *testing.T) {
 	server := registrytest.Start(t, false)
 	at := server.Host + "/team/runs"
@@ -119,12 +123,17 @@ func TestTransfersAreBrokenOff(t *testing.T) {
 	from := create(t, archive.Config{Key: private})
 	to := create(t, archive.Config{Signers: signers, RequireSignature: true})
 	digest := add(t, from, quick)
+	m, _, err := from.Manifest(digest)
+	if err != nil {
+		t.Fatal(err)
+	}
 	rng := rand.New(rand.NewPCG(1, 2))
-	within := func(do func(*registry.Client) error) (times int) {
+	// within returns how often a transfer was broken off: the first times after less than first
+	// bytes, and each time more bytes later.
+	within := func(first, more int, do func(*registry.Client) error) (times int) {
 		for {
 			c := client()
-			// Debian's registry forgets a blob that breaks within a chunk, so there is more each time.
-			b := &breaking{left: rng.IntN(20_000) + times*5_000}
+			b := &breaking{left: rng.IntN(first) + times*more}
 			c.Transport, c.Tries, c.Chunk = b, 1, 8_000
 			err := do(c)
 			if err == nil {
@@ -135,15 +144,18 @@ func TestTransfersAreBrokenOff(t *testing.T) {
 			}
 		}
 	}
-	pushes := within(func(c *registry.Client) error {
+	// Debian's registry forgets a blob that breaks within a chunk, so there is more each time.
+	pushes := within(20_000, 5_000, func(c *registry.Client) error {
 		_, err := from.Push(t.Context(), c, digest, at)
 		return err
 	})
-	pulls := within(func(c *registry.Client) error {
+	pulls := within(int(m.Bytes())/30, 100, func(c *registry.Client) error {
 		_, _, err := to.Pull(t.Context(), c, at+"@"+digest)
 		return err
 	})
-	if pushes < 20 || pulls < 3 {
+	t.Logf("a bundle of %d bytes was broken off %d times when it was pushed, and %d times when it was pulled", m.Bytes(),
+		pushes, pulls)
+	if pushes < 20 || pulls < 20 {
 		t.Errorf("broken off %d and %d times: the test broke too little", pushes, pulls)
 	}
 	if who, err := to.SignedBy(t.Context(), digest); err != nil || !slices.Equal(who, []string{"ann@example.org"}) {
@@ -153,6 +165,117 @@ func TestTransfersAreBrokenOff(t *testing.T) {
 	if files, _, err := to.Leftovers(); err != nil || len(files) > 0 {
 		t.Errorf("left: %v, %v", files, err)
 	}
+}
+
+// A registry that is lost, with all of its data, costs no run, and neither does an index that is
+// lost at the same time: the bundles are in the store.
+func TestALostRegistryCostsNothing(t *testing.T) {
+	lost := registrytest.Start(t, false)
+	private, signers := archive.MakeKey(t, "ann@example.org")
+	from := create(t, archive.Config{Registry: lost.Host + "/team/runs", Key: private, Signers: signers})
+	digests := []string{add(t, from, quick), add(t, from, failures)}
+	push := func(to string) (err error) {
+		for _, d := range digests {
+			_, e := from.Push(t.Context(), client(), d, to)
+			err = errors.Join(err, e)
+		}
+		return err
+	}
+	if err := push(""); err != nil {
+		t.Fatal(err)
+	}
+	const all = "SELECT name, contender, cell, metric, verdict, ratio FROM comparisons ORDER BY 1, 2, 3, 4"
+	before := rows(t, from.Index, all)
+	lost.Kill()
+	if err := os.RemoveAll(lost.Data); err != nil {
+		t.Fatal(err)
+	}
+	if err := push(""); err == nil {
+		t.Error("a registry that is gone accepted bundles")
+	}
+	holds(t, from, 2)
+
+	// The index is lost, too.
+	if err := from.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(from.Dir, "index.sqlite*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, f := range files {
+		if err := os.Remove(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from = open(t, from.Dir)
+	if n, err := from.Rebuild(t.Context(), nil); err != nil || n != 2 {
+		t.Fatalf("%d, %v", n, err)
+	}
+	holds(t, from, 2)
+
+	// Another registry gets the bundles, and so does the first when it is back without its data.
+	other := registrytest.Start(t, false)
+	lost.Run()
+	for _, at := range []string{other.Host + "/team/runs", lost.Host + "/team/runs"} {
+		if err := push(at); err != nil {
+			t.Fatal(err)
+		}
+		to := create(t, archive.Config{Signers: signers, RequireSignature: true})
+		for _, d := range digests {
+			if _, isNew, err := to.Pull(t.Context(), client(), at+"@"+d); err != nil || !isNew {
+				t.Errorf("%v, %v", isNew, err)
+			}
+		}
+		holds(t, to, 2)
+		after := rows(t, to.Index, all)
+		if len(after) == 0 || !slices.EqualFunc(before, after, slices.Equal[[]any]) {
+			t.Errorf("before:\n%v\nafter:\n%v", before, after)
+		}
+	}
+}
+
+// A registry refuses who may not use it, and the error names no password.
+func TestTheRegistryRefusesStrangers(t *testing.T) {
+	server := registrytest.Start(t, true)
+	at := server.Host + "/team/runs"
+	home := t.TempDir()
+	for _, name := range []string{"DOCKER_CONFIG", "HOME", "XDG_RUNTIME_DIR"} {
+		t.Setenv(name, home)
+	}
+	logIn := func(password string) {
+		t.Helper()
+		text := fmt.Sprintf(`{"auths":{%q:{"auth":%q}}}`, server.Host,
+			base64.StdEncoding.EncodeToString([]byte(server.User+":"+password)))
+		if err := os.WriteFile(filepath.Join(home, "config.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from, to := create(t, archive.Config{}), create(t, archive.Config{})
+	digest := add(t, from, quick)
+	transfers := map[string]func() error{
+		"push": func() error { _, err := from.Push(t.Context(), client(), digest, at); return err },
+		"pull": func() error { _, _, err := to.Pull(t.Context(), client(), at+"@"+digest); return err },
+		"list": func() error { _, err := to.Remote(t.Context(), client(), at); return err },
+	}
+	const wrong = "hush-7d1f0c9e"
+	for range 2 { // without a password, then with a wrong one
+		for name, do := range transfers {
+			if err := do(); !fault.Is(err, fault.Unsupported) || !strings.Contains(fault.Fix(err), "docker login") ||
+				strings.Contains(err.Error(), wrong) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		logIn(wrong)
+	}
+	holds(t, to, 0)
+	logIn(server.Password)
+	for _, name := range []string{"push", "list", "pull"} {
+		if err := transfers[name](); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	holds(t, to, 1)
 }
 
 // A registry that sends other bytes is found out.

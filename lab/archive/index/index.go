@@ -91,8 +91,18 @@ func IsServer(place string) bool {
 // Close ends the connections.
 func (x *Index) Close() error { return fault.Wrap(fault.Lab, "index", x.db.Close()) }
 
-// migrate brings the tables up to the version of this program.
+// migrate brings the tables up to the version of this program. Of tables that have it, it
+// changes nothing: a user may have only the right to read, and a writer need not be waited for.
 func (x *Index) migrate(ctx context.Context) error {
+	files, err := fs.Glob(migrations, "sql/*.sql")
+	if err != nil {
+		return err
+	}
+	var have sql.NullInt64
+	const version = `SELECT max(version) FROM migration`
+	if err := x.db.QueryRowContext(ctx, version).Scan(&have); err == nil && have.Int64 == int64(len(files)) {
+		return nil
+	}
 	return x.inTransaction(ctx, func(_ *sql.Conn, tx *sql.Tx) error {
 		if x.dialect.lock != "" {
 			if _, err := tx.ExecContext(ctx, x.dialect.lock); err != nil {
@@ -102,12 +112,7 @@ func (x *Index) migrate(ctx context.Context) error {
 		if _, err := tx.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS migration (version BIGINT PRIMARY KEY)`); err != nil {
 			return err
 		}
-		var have sql.NullInt64
-		if err := tx.QueryRowContext(ctx, `SELECT max(version) FROM migration`).Scan(&have); err != nil {
-			return err
-		}
-		files, err := fs.Glob(migrations, "sql/*.sql")
-		if err != nil {
+		if err := tx.QueryRowContext(ctx, version).Scan(&have); err != nil {
 			return err
 		}
 		if n := int64(len(files)); have.Int64 > n {
