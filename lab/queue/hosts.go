@@ -73,12 +73,26 @@ func (q *Queue) Enough(ctx context.Context, pools []string, count int) error {
 		return nil // the jobs wait for Slurm
 	}
 	for _, key := range pools {
-		if n := len(q.hosts(key, nodes)); n < count {
+		n := len(q.hosts(key, nodes))
+		if n == 0 && count > 0 {
+			return fault.WithFix(fault.New(fault.Unsupported, "Slurm shows this user no host of the pool %s (%s)", key,
+				where(q.Cluster.Pools[key])), "run sinfo: the partition may be for other groups, or the cluster file names "+
+				"the wrong partition or feature")
+		}
+		if n < count {
 			return fault.WithFix(fault.New(fault.Unsupported, "the pool %s has %d hosts, and the lab file asks for %d", key, n,
 				count), "write a smaller count, or see bakeoff hosts list")
 		}
 	}
 	return nil
+}
+
+// where says which nodes of Slurm are in a pool.
+func where(p Pool) string {
+	if p.Feature != "" {
+		return "partition " + p.Partition + ", feature " + p.Feature
+	}
+	return "partition " + p.Partition
 }
 
 // nodeNamed returns the node of a host that runs slurmd.

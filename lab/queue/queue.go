@@ -162,6 +162,7 @@ type Job struct {
 	canceling bool // its user asked for it
 	abandoned []string
 	progress  int
+	counted   string // the reason of the last attempt that counts
 }
 
 // Event is a line of the history of a job.
@@ -216,6 +217,7 @@ func (j *Job) apply(l line) {
 		j.State, j.ID = Waiting, ""
 		if j.progress = max(j.progress, l.Blocks); l.Counts {
 			j.Tries++
+			j.counted = l.Reason
 		}
 		if len(l.Hosts) > 0 { // that it leaves
 			j.abandoned = append(j.abandoned, l.Hosts...)

@@ -294,7 +294,7 @@ func (q *Queue) settleJob(ctx context.Context, h *held, e Entry, known bool, p *
 	case HostFenced:
 		again.Hosts, again.Reason = h.Hosts, "the host refuses it"
 	case HostNone:
-		again.Reason = "Slurm lost the job"
+		again.Reason = "Slurm does not have the job"
 		if known {
 			again.Reason, again.Counts = "Slurm ended it before bakeoff began: "+e.State+"; is bakeoff installed there?", true
 		}
@@ -331,9 +331,9 @@ func (q *Queue) finish(ctx context.Context, h *held, state, reason string) error
 func (q *Queue) submit(ctx context.Context, h *held, p *picture) error {
 	if h.Tries >= q.Cluster.Tries {
 		if len(h.Hosts) > 0 && h.Submitted > 0 {
-			return q.finish(ctx, h, Failed, h.Reason)
+			return q.finish(ctx, h, Failed, h.counted)
 		}
-		return q.recordEnd(h, line{State: Failed, Reason: h.Reason})
+		return q.recordEnd(h, line{State: Failed, Reason: h.counted})
 	}
 	hosts := h.Hosts
 	if len(hosts) == 0 {

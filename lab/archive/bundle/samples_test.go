@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"bakeoff/base/suite"
 	"bakeoff/lab/archive/bundle"
@@ -60,7 +61,7 @@ func TestOthersReadSamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	out := bundle.NewSamples(f)
+	out, began := bundle.NewSamples(f), time.Now()
 	nulls, sum := 0, 0.0
 	for i := range n {
 		value := float64(i%1000) / 8 // sums of these have no rounding
@@ -80,9 +81,17 @@ func TestOthersReadSamples(t *testing.T) {
 	if err := out.Close(); err != nil {
 		t.Fatal(err)
 	}
+	info, err := f.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d samples in %d bytes, written in %v", n, info.Size(), time.Since(began).Round(time.Millisecond))
+	began = time.Now()
 	got := readWithPython(t, file,
 		"SELECT count(*), count(value), sum(value), min(position), max(position), min(lab) FROM 'FILE'",
 		"SELECT contender, count(*) FROM 'FILE' GROUP BY ALL ORDER BY ALL", "SELECT count(DISTINCT run) FROM 'FILE'")
+	t.Logf("DuckDB read %v, pyarrow %d rows, %d of them null, in %v", got.DuckDB[0], got.Rows, got.Nulls,
+		time.Since(began).Round(time.Millisecond))
 	want := fmt.Sprint([]any{[]any{float64(n), float64(n - nulls), sum, 0.0, float64(n - 1), "lab ü"}})
 	if fmt.Sprint(got.DuckDB[0]) != want {
 		t.Errorf("DuckDB read %v, want %v", got.DuckDB[0], want)

@@ -321,6 +321,13 @@ func (s *Slurm) StartNode(name string) error { return s.start(name, path("slurmd
 // KillController kills slurmctld as kill -9 does, and waits for its end.
 func (s *Slurm) KillController() { s.end(controller, syscall.SIGKILL) }
 
+// LoseController kills slurmctld and removes everything that it knew.
+func (s *Slurm) LoseController() error {
+	s.KillController()
+	dir := filepath.Join(s.Dir, "ctld")
+	return errors.Join(os.RemoveAll(dir), os.Mkdir(dir, 0o755))
+}
+
 // KillNode kills the slurmd of a node; its jobs go on.
 func (s *Slurm) KillNode(name string) { s.end(name, syscall.SIGKILL) }
 

@@ -167,6 +167,48 @@ func TestSilentHost(t *testing.T) {
 	logEvents(t, j)
 }
 
+// The controller loses everything that it knew, after two labs ended and while one waits: the
+// results are collected from the hosts, and the lab that waited is submitted again.
+func TestLostController(t *testing.T) {
+	s, bakeoff := cluster(t)
+	p := newPerson(t, s, bakeoff, "ann", nil, 10*time.Minute)
+	const labs = 3
+	for k := range labs - 1 {
+		p.submit(k)
+	}
+	// No command collects: the results are on the hosts only.
+	for end := time.Now().Add(5 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		results, _ := filepath.Glob(filepath.Join(s.Dir, "node", "*", "state", "queue", "host", "*", "result.json"))
+		if len(results) == labs-1 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("the labs do not end: %q, %+v", results, p.jobs())
+		}
+	}
+	if out, err := s.Command("scontrol", "update", "PartitionName=lab", "State=down").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out) // it accepts a job, and does not start it
+	}
+	p.submit(labs - 1)
+	if err := errors.Join(s.LoseController(), s.StartController()); err != nil {
+		t.Fatal(err)
+	}
+	done, resumed := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(resumed)
+		resume(s, newPerson(t, s, bakeoff, "operator", nil, 10*time.Minute), done)
+	}()
+	p.finish(labs)
+	close(done)
+	<-resumed
+	p.checkOnce(s, labs)
+	for _, j := range p.ended() {
+		if again := j.Order.Labels["n"] == fmt.Sprint(labs-1); again != (j.Submitted > 1) {
+			t.Errorf("lab %s was submitted %d times: %+v", j.Order.Labels["n"], j.Submitted, j.Events)
+		}
+	}
+}
+
 // fatal is a lab whose program kills the bakeoff that measures it.
 const fatal = `schema: bakeoff/lab/v1
 name: fatal
@@ -314,6 +356,35 @@ func TestRights(t *testing.T) {
 		t.Errorf("bob: scancel %s: %v\n%s", j.ID, err, out)
 	}
 	t.Logf("bob: scancel %s: %s", j.ID, strings.TrimSpace(string(out)))
+	// Slurm hides hosts that the groups of bob may not use, and refuses a job that names them.
+	allow := func(groups string) {
+		t.Helper()
+		c := s.Command("scontrol", "update", "PartitionName=lab", "AllowGroups="+groups)
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	bob.must("run", "--on", "slurm", "--pool", "lab", "--detach") // it waits: no partition starts jobs
+	first := bob.jobs()[0]
+	bob.must("queue", "pause", first.UUID)
+	allow("root")
+	_, errs, err := bob.bakeoff("run", "--on", "slurm", "--pool", "lab")
+	if err == nil || !strings.Contains(errs, "no host of the pool lab") {
+		t.Errorf("bob runs a lab on hosts that he may not use: %v\n%s", err, errs)
+	}
+	t.Logf("bob: run --on slurm: %s", strings.TrimSpace(errs))
+	_, _, _ = bob.bakeoff("queue", "retry", first.UUID) // what it says is in the record
+	if _, errs, err := bob.bakeoff("queue", "wait"); err == nil {
+		t.Errorf("the job of bob ran: %s", errs)
+	}
+	for _, j := range bob.jobs() {
+		if j.UUID != first.UUID || j.State != queue.Failed || j.ID != "" ||
+			!strings.Contains(j.Reason, "Slurm did not accept it") {
+			t.Errorf("the job %s of bob is %s, number %q: %s", j.UUID, j.State, j.ID, j.Reason)
+		}
+		t.Logf("bob: queue retry: %s", j.Reason)
+	}
+	allow("ALL")
 	if out, err := s.Command("scontrol", "show", "job", j.ID).CombinedOutput(); err != nil ||
 		!strings.Contains(string(out), "Comment="+j.UUID+" \n") {
 		t.Errorf("%v: the comment of the job is not its UUID:\n%s", err, out)
