@@ -277,12 +277,18 @@ func (a *app) prepareSupervisor(uuid string) (*supervisor, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &supervisor{Cmd: exec.Command(self, "vm", "supervise", uuid)}
-	if s.begins, err = s.StdinPipe(); err != nil {
-		return nil, err
-	}
 	env, err := a.guestEnv()
 	if err != nil {
+		return nil, err
+	}
+	c := exec.Command(self, "vm", "supervise", uuid)
+	c.Env = append(os.Environ(), env...)
+	return startSupervisor(c)
+}
+
+func startSupervisor(c *exec.Cmd) (s *supervisor, err error) {
+	s = &supervisor{Cmd: c}
+	if s.begins, err = s.StdinPipe(); err != nil {
 		return nil, err
 	}
 	said, theirs, err := os.Pipe()
@@ -290,7 +296,6 @@ func (a *app) prepareSupervisor(uuid string) (*supervisor, error) {
 		return nil, err
 	}
 	s.said, s.Dir, s.Stdout = said, "/", theirs
-	s.Env = append(os.Environ(), env...)
 	vm.Detach(s.Cmd)
 	err = s.Start()
 	theirs.Close()
@@ -304,14 +309,15 @@ func (a *app) prepareSupervisor(uuid string) (*supervisor, error) {
 // begin lets the supervisor start its guest, and waits until it says that the guest runs.
 func (s *supervisor) begin(uuid string) error {
 	defer s.said.Close()
-	if _, err := s.begins.Write([]byte{'\n'}); err != nil {
-		return fault.Op("supervisor", err)
-	}
+	_, err := s.begins.Write([]byte{'\n'})
 	s.begins.Close()
 	s.begins = nil
+	if err != nil {
+		return s.explainEnd(uuid)
+	}
 	line, err := bufio.NewReader(io.LimitReader(s.said, 64<<10)).ReadString('\x00')
 	if err != nil {
-		return fault.New(fault.Lab, "the supervisor of guest %s ended: %s", uuid, strings.TrimSpace(line))
+		return s.explainEnd(uuid)
 	}
 	kind, text, _ := strings.Cut(strings.TrimSuffix(line, "\x00"), "\n")
 	if kind == "ok" {
@@ -322,6 +328,15 @@ func (s *supervisor) begin(uuid string) error {
 		return fault.New(fault.Lab, "%s", text)
 	}
 	return fault.New(fault.Kind(n), "%s", text)
+}
+
+// explainEnd is the error for a supervisor that ended without saying anything about its guest,
+// for instance because it was killed.
+func (s *supervisor) explainEnd(uuid string) error {
+	_ = s.Wait() // its state says how it ended
+	return fault.WithFix(fault.New(fault.Lab, "the supervisor of guest %s ended (%v) before the guest ran", uuid,
+		s.ProcessState), "run `bakeoff vm start "+uuid+"` to start the guest again; `bakeoff vm logs "+uuid+
+		"` shows what the guest has printed")
 }
 
 // abandon ends a supervisor that has not begun.
