@@ -518,7 +518,7 @@ func (a *app) vmInfo() *cobra.Command {
 					return cli.Usage(c, fmt.Errorf("unknown kind %q", k))
 				}
 				var v any
-				if err := qemu.ExecuteAt(c.Context(), g.Path(""), command, nil, &v); err != nil {
+				if err := g.Monitor(c.Context(), command, nil, &v); err != nil {
 					return err
 				}
 				out[k] = v

@@ -89,6 +89,7 @@ folders by 9p, under the names share0, share1 and so on.`,
 		Example: `  sudo bakeoff vm run services/web -p 8080:80
   sudo bakeoff vm run services/web -p 8080:80 --brand docker
   sudo bakeoff vm run services/web -p 8080:80 --driver lxc
+  sudo bakeoff vm run services/web -p 8080:80 --driver firecracker
   sudo bakeoff vm run services/rescue --in-memory --console --rm
   sudo bakeoff vm run alpine:3.20 -v /srv/data:/data -e MODE=fast -- sh -c 'ls /data'
   sudo bakeoff vm run disk:debian.qcow2 --memory 2GiB --cpus 2 -p 2222:22
@@ -104,7 +105,9 @@ folders by 9p, under the names share0, share1 and so on.`,
 	f.IntVar(&r.cpus, "cpus", 1, "CPUs of the guest")
 	f.StringVar(&r.name, "name", "", "alias of the guest; the default is the name of the source")
 	f.StringVar(&r.brand, "brand", "", "make a guest of this `brand`: kvm, microvm, docker, lx or joyent")
-	f.StringVar(&r.driver, "driver", "", "run a container with this `driver`: crun (the default), runc, nspawn or lxc")
+	f.StringVar(&r.driver, "driver", "",
+		"run the guest with this `driver`: crun (the default for containers), runc, nspawn or lxc;\n"+
+			"qemu (the default for machines) or firecracker")
 	f.StringVar(&r.accel, "accel", "", "what executes a machine's instructions: kvm or tcg")
 	f.StringVar(&r.restart, "restart", "no", "restart the guest when it ends: no, on-failure or always")
 	f.StringVar(&r.source.Kernel, "kernel", "", "start the disk with this kernel `file`")
@@ -114,7 +117,9 @@ folders by 9p, under the names share0, share1 and so on.`,
 	f.BoolVar(&r.console, "console", false, "connect the terminal to the console of the guest; ^] leaves it")
 	f.BoolVar(&r.remove, "rm", false, "delete the guest when it ends")
 	f.BoolVar(&r.asJSON, "json", false, "print one JSON object")
-	cli.CompleteFlag(c, "driver", func([]string) []string { return manifest.Docker.Drivers() })
+	cli.CompleteFlag(c, "driver", func([]string) []string {
+		return slices.Concat(manifest.Docker.Drivers(), manifest.MicroVM.Drivers())
+	})
 	cli.CompleteFlag(c, "brand", func([]string) []string { return runBrands })
 	return c
 }
@@ -134,6 +139,9 @@ func (r *guestRunner) check() (m manifest.Guest, b vm.Boot, err error) {
 	if r.driver != "" {
 		if r.brand == "" { // an image or a service can be a container
 			r.brand = string(manifest.Docker)
+			if r.driver == manifest.Firecracker {
+				r.brand = string(manifest.MicroVM)
+			}
 		}
 		if reason, allowed := manifest.Brand(r.brand).CheckDriver(r.driver); reason != "" {
 			return m, b, fmt.Errorf("--driver %s: %s; %s", safetext.Line(r.driver), reason, allowed)
@@ -154,6 +162,14 @@ func (r *guestRunner) check() (m manifest.Guest, b vm.Boot, err error) {
 	}
 	if r.name != "" && safetext.Line(r.name) != r.name {
 		return m, b, errors.New("--name has characters that cannot be printed")
+	}
+	if r.driver == manifest.Firecracker {
+		if r.accel == "tcg" {
+			return m, b, errors.New("--accel tcg: Firecracker needs KVM; leave it out, or use --driver qemu")
+		}
+		if len(r.shares) > 0 {
+			return m, b, errors.New("-v: Firecracker shares no folders with its guest; leave it out, or use --driver qemu")
+		}
 	}
 	for _, e := range r.env {
 		if name, _, ok := strings.Cut(e, "="); !ok || name == "" {
@@ -200,6 +216,14 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 	}
 	r.source.What, r.source.Brand, r.source.Command, r.source.Env = args[0], manifest.Brand(r.brand), args[1:], r.env
 	r.source.Driver = r.driver
+	if r.driver == manifest.Firecracker { // before anything is built or fetched
+		would := m
+		would.Brand, would.Driver, would.Image = r.source.Brand, r.driver, args[0]
+		r.complete(&would, nil)
+		if err := vm.Fit(would, s.Tags()); err != nil {
+			return err
+		}
+	}
 	p, err := s.Prepare(ctx, r.imageStore(), r.source, build.Options{Agent: s.Agent, Materials: webroot.Materials(),
 		Say: r.noteProgress})
 	if err != nil {

@@ -63,22 +63,31 @@ func Overlay(ctx context.Context, host conn.Conn, base, format, file string) err
 	return run(ctx, host, "qemu-utils", nil, "qemu-img", "create", "-q", "-f", "qcow2", "-F", format, "-b", base, file)
 }
 
-// Empty makes a new qcow2 file for a disk of this size in bytes. The path is absolute.
-func Empty(ctx context.Context, host conn.Conn, file string, size int64) error {
-	return run(ctx, host, "qemu-utils", nil, "qemu-img", "create", "-q", "-f", "qcow2", file, fmt.Sprint(size))
+// Copy makes a raw file of a disk that is raw or qcow2, as format says, which stays as it is. The
+// copy of a raw file shares its blocks where the file system can. Both paths are absolute.
+func Copy(ctx context.Context, host conn.Conn, from, format, raw string) error {
+	if format == "raw" {
+		return run(ctx, host, "coreutils", nil, "cp", "--reflink=auto", "--sparse=always", from, raw)
+	}
+	return ToRaw(ctx, host, from, raw)
 }
 
-// Grow gives a qcow2 file, whose path is absolute, the size of a disk in bytes. It refuses to
-// make it smaller, and can be repeated.
-func Grow(ctx context.Context, host conn.Conn, file string, size int64) error {
-	have, err := Size(ctx, host, file, "qcow2")
+// Empty makes a new file, raw or qcow2, for a disk of this size in bytes. The path is absolute.
+func Empty(ctx context.Context, host conn.Conn, file, format string, size int64) error {
+	return run(ctx, host, "qemu-utils", nil, "qemu-img", "create", "-q", "-f", format, file, fmt.Sprint(size))
+}
+
+// Grow gives a raw or qcow2 file, whose path is absolute, the size of a disk in bytes. It refuses
+// to make it smaller, and can be repeated.
+func Grow(ctx context.Context, host conn.Conn, file, format string, size int64) error {
+	have, err := Size(ctx, host, file, format)
 	if err != nil || have == size {
 		return err
 	}
 	if have > size {
 		return fault.New(fault.Invalid, "the disk has %d bytes, and cannot become smaller (%d)", have, size)
 	}
-	return run(ctx, host, "qemu-utils", nil, "qemu-img", "resize", "-q", "-f", "qcow2", file, fmt.Sprint(size))
+	return run(ctx, host, "qemu-utils", nil, "qemu-img", "resize", "-q", "-f", format, file, fmt.Sprint(size))
 }
 
 // Size is the size in bytes of the disk in a file of this format. It reads the file also

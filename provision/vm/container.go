@@ -36,23 +36,48 @@ type Containers interface {
 // under Docker with --init.
 type container struct {
 	driver.Instance
-	v         *supervisor
+	doors
+	v    *supervisor
+	kill context.CancelFunc // of the program
+	out  *terminal
+	done chan struct{}
+	exit conn.Exit
+	err  error
+}
+
+// doors are the ports of this machine that lead to a guest.
+type doors struct {
 	listeners []net.Listener
 	ports     []string
-	kill      context.CancelFunc // of the program
-	out       *terminal
-	done      chan struct{}
-	exit      conn.Exit
-	err       error
+}
+
+// open forwards a port of this machine to an address in a network namespace.
+func (d *doors) open(ctx context.Context, p Port, namespace string, to netip.Addr) error {
+	l, err := net.Listen("tcp", p.Host.String())
+	if err != nil {
+		return portInUse(p, err)
+	}
+	d.listeners = append(d.listeners, l)
+	p.Host = l.Addr().(*net.TCPAddr).AddrPort()
+	d.ports = append(d.ports, p.String())
+	go forward(ctx, l, local.Conn{Netns: namespace}, netip.AddrPortFrom(to, p.Guest))
+	return nil
+}
+
+// shut lets nobody in any more.
+func (d *doors) shut() {
+	for _, l := range d.listeners {
+		l.Close()
+	}
 }
 
 // reap removes what a killed supervisor left of the guest.
 func (s *Store) reap(ctx context.Context, g *Guest) error {
 	if g.Brand.Machine() {
-		if err := awaitQEMU(ctx, s.dirOf(g.UUID)); err != nil {
+		if err := s.awaitMachine(ctx, g); err != nil {
 			return err
 		}
-		return s.detachGuest(ctx, g)
+		return errors.Join(s.removeOwnNetwork(ctx, g), s.detachGuest(ctx, g))
 	}
 	if _, err := os.Stat(s.envDir(g.UUID)); errors.Is(err, os.ErrNotExist) {
 		return nil // it was never started
@@ -128,14 +153,9 @@ func (g *Guest) shares() (out []Share) {
 // begin publishes the ports and starts the program.
 func (c *container) begin(ctx context.Context) (err error) {
 	for _, p := range c.v.boot.Ports {
-		l, err := net.Listen("tcp", p.Host.String())
-		if err != nil {
-			return portInUse(p, err)
+		if err := c.open(ctx, p, netns.Own(label(c.v.g.UUID)), loopback); err != nil {
+			return err
 		}
-		c.listeners = append(c.listeners, l)
-		p.Host = l.Addr().(*net.TCPAddr).AddrPort()
-		c.ports = append(c.ports, p.String())
-		go forward(ctx, l, local.Conn{Netns: netns.Own(label(c.v.g.UUID))}, netip.AddrPortFrom(loopback, p.Guest))
 	}
 	if c.out, err = openTerminal(c.v.g.ConsoleLog(), c.v.g.Path("s")); err != nil {
 		return err
@@ -233,9 +253,7 @@ func depthBelow(parents map[int]int, pid, first int) int {
 
 // close ends the container and what is in it.
 func (c *container) close(ctx context.Context) error {
-	for _, l := range c.listeners {
-		l.Close()
-	}
+	c.shut()
 	c.kill()
 	err := errors.Join(c.Instance.Close(ctx), c.v.g.store.detach(ctx, c.v.joined))
 	if c.out != nil {

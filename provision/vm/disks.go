@@ -25,6 +25,18 @@ type Origin struct {
 	Dir    string // of the manifest, to which relative names of files belong
 }
 
+// formatOf is the format of the disks that bakeoff makes for guests of a driver: Firecracker
+// reads no other than raw ones.
+func formatOf(driver string) string {
+	if driver == manifest.Firecracker {
+		return "raw"
+	}
+	return "qcow2"
+}
+
+// diskFile is the name of the file of a disk.
+func diskFile(name, driver string) string { return name + "." + formatOf(driver) }
+
 // fill makes files in the folder of a guest.
 type fill func(ctx context.Context, dir string) error
 
@@ -51,11 +63,12 @@ func (s *Store) addDisks(ctx context.Context, from Origin, g manifest.Guest, p *
 				p.Disks[0].Controller = controllers[d.Model]
 			}
 			if len(p.Disks) > 0 && d.Size > 0 {
-				fills = append(fills, s.grow("disks."+strconv.Itoa(i)+".size", p.Disks[0].Path, d.Size))
+				fills = append(fills, s.grow("disks."+strconv.Itoa(i)+".size", p.Disks[0], d.Size))
 			}
 			continue
 		}
-		out, f, err := s.newDisk(ctx, from, d, "disks."+strconv.Itoa(i), "disk"+strconv.Itoa(len(p.Disks))+".qcow2")
+		out, f, err := s.newDisk(ctx, from, g.Driver, d, "disks."+strconv.Itoa(i),
+			"disk"+strconv.Itoa(len(p.Disks)))
 		if err != nil {
 			return err
 		}
@@ -75,17 +88,24 @@ func markBoot(b *Boot) {
 	}
 }
 
-// newDisk is a disk of a manifest at path, and what makes its file, which has the given name.
-func (s *Store) newDisk(ctx context.Context, from Origin, d manifest.Disk, path, name string) (out qemu.Disk, _ fill,
-	err error) {
-	out = qemu.Disk{Path: name, Format: "qcow2", Controller: controllers[d.Model], Cache: "writeback", AIO: "threads"}
+// newDisk is a disk of a manifest at path for a driver, and what makes its file, which has the
+// given name.
+func (s *Store) newDisk(ctx context.Context, from Origin, driver string, d manifest.Disk, path,
+	name string) (out qemu.Disk, _ fill, err error) {
+	name = diskFile(name, driver)
+	out = qemu.Disk{Path: name, Format: formatOf(driver), Controller: controllers[d.Model], Cache: "writeback",
+		AIO: "threads"}
 	switch {
 	case !d.Made():
 		if _, err := os.Stat(d.Path); err != nil {
 			return out, nil, fault.Wrap(fault.Invalid, path+".path", err)
 		}
 		out.Path, out.CDROM = d.Path, d.Media == "cdrom"
-		out.Format, err = qemu.DiskFormat(ctx, s.Host, nil, d.Path)
+		if out.Format, err = qemu.DiskFormat(ctx, s.Host, nil, d.Path); err == nil && driver == manifest.Firecracker &&
+			out.Format != "raw" {
+			err = fault.WithFix(fault.New(fault.Invalid, "%s.path: %s: Firecracker reads raw disks only, and this one has the "+
+				"format %s", path, d.Path, out.Format), "convert it: qemu-img convert -O raw")
+		}
 		return out, nil, err
 	case d.Image != "" || d.ImageUUID != "":
 		what, err := imageOf(from.Images, d.Image, d.ImageUUID, from.Dir)
@@ -102,21 +122,29 @@ func (s *Store) newDisk(ctx context.Context, from Origin, d manifest.Disk, path,
 			return out, nil, err
 		}
 		return out, fillAll([]fill{func(ctx context.Context, to string) error {
-			return disk.Overlay(ctx, s.Host, file, format, filepath.Join(to, name))
-		}, s.grow(path+".size", name, d.Size)}), nil
+			return s.makeDisk(ctx, file, format, driver, filepath.Join(to, name))
+		}, s.grow(path+".size", out, d.Size)}), nil
 	}
 	return out, func(ctx context.Context, to string) error {
-		return disk.Empty(ctx, s.Host, filepath.Join(to, name), int64(d.Size)<<20)
+		return disk.Empty(ctx, s.Host, filepath.Join(to, name), out.Format, int64(d.Size)<<20)
 	}, nil
 }
 
+// makeDisk makes the disk of a guest from that of an image, which stays as it is.
+func (s *Store) makeDisk(ctx context.Context, base, format, driver, to string) error {
+	if formatOf(driver) == "raw" {
+		return disk.Copy(ctx, s.Host, base, format, to)
+	}
+	return disk.Overlay(ctx, s.Host, base, format, to)
+}
+
 // grow gives a new disk of an image the size of the manifest in MiB; 0 is that of the image.
-func (s *Store) grow(path, name string, size int) fill {
+func (s *Store) grow(path string, x qemu.Disk, size int) fill {
 	if size == 0 {
 		return nil
 	}
 	return func(ctx context.Context, to string) error {
-		return fault.Op(path, disk.Grow(ctx, s.Host, filepath.Join(to, name), int64(size)<<20))
+		return fault.Op(path, disk.Grow(ctx, s.Host, filepath.Join(to, x.Path), x.Format, int64(size)<<20))
 	}
 }
 
@@ -209,7 +237,7 @@ func (g *Guest) changeDisks(ctx context.Context, from Origin, m *manifest.Guest,
 			number++
 		}
 		serial := "disk" + strconv.Itoa(number)
-		x, f, err := g.store.newDisk(ctx, from, *d, "disks."+strconv.Itoa(i), serial+".qcow2")
+		x, f, err := g.store.newDisk(ctx, from, g.Driver, *d, "disks."+strconv.Itoa(i), serial)
 		if err != nil {
 			return n, b, nil, err
 		}
@@ -235,8 +263,8 @@ func (g *Guest) changeDisks(ctx context.Context, from Origin, m *manifest.Guest,
 func (g *Guest) diskNames(b Boot) (out []string, err error) {
 	entries, err := os.ReadDir(g.Path(""))
 	for _, e := range entries {
-		if name, ok := strings.CutSuffix(e.Name(), ".qcow2"); ok {
-			out = append(out, name)
+		if ext := filepath.Ext(e.Name()); ext == ".qcow2" || ext == ".raw" {
+			out = append(out, strings.TrimSuffix(e.Name(), ext))
 		}
 	}
 	for _, x := range b.Disks {
@@ -282,7 +310,7 @@ func (g *Guest) sweepDisks() error {
 	entries, err = os.ReadDir(g.Path(""))
 	for _, e := range entries {
 		name := e.Name()
-		if !diskName.MatchString(name) && !cdromName.MatchString(name) ||
+		if !diskFiles.MatchString(name) && !cdromName.MatchString(name) ||
 			slices.ContainsFunc(all, func(b Boot) bool {
 				return slices.ContainsFunc(b.Disks, func(x qemu.Disk) bool { return x.Path == name })
 			}) {

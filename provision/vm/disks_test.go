@@ -143,7 +143,7 @@ func TestRefusedUpdateOfDisks(t *testing.T) {
 	g := withDisks(t, s, twoDisks)
 	first, second := g.Path("disk0.qcow2"), g.Path("disk1.qcow2")
 	small := filepath.Join(t.TempDir(), "small.qcow2")
-	if err := disk.Empty(t.Context(), s.Host, small, 8<<20); err != nil {
+	if err := disk.Empty(t.Context(), s.Host, small, "qcow2", 8<<20); err != nil {
 		t.Fatal(err)
 	}
 	before := g.Guest
@@ -200,7 +200,7 @@ func TestDiskOfImageGrows(t *testing.T) {
 	s := newStore(t)
 	withDisks(t, s, twoDisks) // says why, if it cannot
 	image := filepath.Join(t.TempDir(), "image.qcow2")
-	if err := disk.Empty(t.Context(), s.Host, image, 8<<20); err != nil {
+	if err := disk.Empty(t.Context(), s.Host, image, "qcow2", 8<<20); err != nil {
 		t.Fatal(err)
 	}
 	g := withDisks(t, s, `{"brand": "bhyve", "disks": [{"image": "disk:`+image+`"}, {"image": "disk:`+image+

@@ -99,6 +99,9 @@ func Fit(g manifest.Guest, tags Tags) error {
 		})
 	}
 	fitParts(g, add)
+	if g.Driver == manifest.Firecracker {
+		fitFirecracker(g, tags, add)
+	}
 	for i, text := range g.Ports {
 		if _, err := ParsePort(text); err != nil {
 			add("ports."+strconv.Itoa(i), text, err.Error(), "write, for example, 8080:80")

@@ -34,7 +34,7 @@ func (s *Store) PrepareManifest(ctx context.Context, images *image.Store, g mani
 	if from.What, err = imageOf(images, g.Image, g.ImageUUID, dir); err != nil {
 		return p, err
 	}
-	if err := checkSources(g); err != nil {
+	if err := errors.Join(checkSources(g), s.checkDriver(ctx, g.Brand, g.Driver)); err != nil {
 		return p, err
 	}
 	if !g.Brand.Machine() {

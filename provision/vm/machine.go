@@ -19,7 +19,6 @@ import (
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/vm/manifest"
 	"bakeoff/reach/conn"
-	"bakeoff/reach/conn/local"
 )
 
 // monitorStart bounds the time until QEMU's monitor answers.
@@ -28,10 +27,9 @@ const monitorStart = time.Minute
 // machine is a guest that QEMU runs.
 type machine struct {
 	*qemu.Guest
-	v         *supervisor
-	listeners []net.Listener
-	ports     []string
-	screen    string // where VNC shows it
+	doors
+	v      *supervisor
+	screen string // where VNC shows it
 }
 
 // Machines places the machines of a store where it has more to say than the manifest.
@@ -120,7 +118,7 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 			return nil, err
 		}
 		if to := v.published(); to != nil {
-			if err := out.publish(ctx, p, to); err != nil {
+			if err := v.publish(ctx, p, to, &out.doors); err != nil {
 				return nil, errors.Join(err, out.close(context.WithoutCancel(ctx)))
 			}
 			continue
@@ -212,21 +210,13 @@ func (v *supervisor) published() *connection {
 }
 
 // publish forwards a port of this machine into the network of a NIC.
-func (m *machine) publish(ctx context.Context, p Port, to *connection) error {
+func (v *supervisor) publish(ctx context.Context, p Port, to *connection, at *doors) error {
 	address := to.AddressOf(to.member)
 	if !address.IsValid() || to.nic.VLAN != 0 {
 		return fault.WithFix(fault.New(fault.Unsupported, "publish %s: this machine reaches no address of %s in network %s",
-			p, m.v.g.name(), to.Name), "create the network with --subnet, and give the primary NIC an address in it")
+			p, v.g.name(), to.Name), "create the network with --subnet, and give the primary NIC an address in it")
 	}
-	l, err := net.Listen("tcp", p.Host.String())
-	if err != nil {
-		return portInUse(p, err)
-	}
-	m.listeners = append(m.listeners, l)
-	p.Host = l.Addr().(*net.TCPAddr).AddrPort()
-	m.ports = append(m.ports, p.String())
-	go forward(ctx, l, local.Conn{Netns: to.Namespace()}, netip.AddrPortFrom(address, p.Guest))
-	return nil
+	return at.open(ctx, p, to.Namespace(), address)
 }
 
 // free returns the port with a number, if it has none, and refuses one that is in use: QEMU
@@ -276,11 +266,12 @@ func (m *machine) whyEnded(ctx context.Context, err error) error {
 
 func (m *machine) stop(ctx context.Context) error { return m.Guest.Stop(ctx) }
 
+var errMachineSignal = fault.WithFix(fault.New(fault.Unsupported,
+	"a machine takes only the signals TERM (its power button) and KILL"), "name one of these, or use `bakeoff vm console`")
+
 func (m *machine) signal(ctx context.Context, number int) error {
 	if number != int(syscall.SIGKILL) && number != int(syscall.SIGTERM) {
-		return fault.WithFix(fault.New(fault.Unsupported,
-			"a machine takes only the signals TERM (its power button) and KILL"),
-			"name one of these, or use `bakeoff vm console`")
+		return errMachineSignal
 	}
 	if number == int(syscall.SIGTERM) {
 		return m.Execute(ctx, "system_powerdown", nil, nil)
@@ -289,21 +280,24 @@ func (m *machine) signal(ctx context.Context, number int) error {
 }
 
 func (m *machine) close(ctx context.Context) (err error) {
-	for _, l := range m.listeners {
-		l.Close()
-	}
+	m.shut()
 	if m.Guest != nil {
 		err = m.Guest.Kill(ctx)
 	}
 	return errors.Join(err, m.v.g.store.detach(ctx, m.v.joined))
 }
 
-// awaitQEMU waits until a machine has ended whose supervisor was killed. The kernel kills QEMU
-// with its supervisor, but a large guest takes a while to go.
-func awaitQEMU(ctx context.Context, dir string) error {
+// awaitMachine waits until a machine has ended whose supervisor was killed. The kernel kills the
+// hypervisor with its supervisor, but a large guest takes a while to go.
+func (s *Store) awaitMachine(ctx context.Context, g *Guest) error {
 	ctx, cancel := context.WithTimeout(ctx, closeTime)
 	defer cancel()
-	for qemu.ExecuteAt(ctx, dir, "quit", nil, nil) == nil {
+	dir := s.dirOf(g.UUID)
+	lives := func() bool { return qemu.ExecuteAt(ctx, dir, "quit", nil, nil) == nil }
+	if g.Driver == manifest.Firecracker {
+		lives = func() bool { return s.firecrackerAnswers(ctx, dir) }
+	}
+	for lives() {
 		select {
 		case <-ctx.Done():
 			return fault.New(fault.Lab, "the machine of a supervisor that was killed does not end: %w", ctx.Err())

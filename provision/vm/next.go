@@ -127,7 +127,7 @@ func (g *Guest) finish(ctx context.Context) error {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(n.Grow)) {
-		if err := disk.Grow(ctx, g.store.Host, g.Path(name), n.Grow[name]); err != nil {
+		if err := disk.Grow(ctx, g.store.Host, g.Path(name), formatOf(g.Driver), n.Grow[name]); err != nil {
 			return err
 		}
 	}

@@ -52,10 +52,8 @@ type Prepared struct {
 
 // Prepare builds or fetches what a guest starts from. o are the options of a build.
 func (s *Store) Prepare(ctx context.Context, images *image.Store, from Source, o build.Options) (Prepared, error) {
-	if from.Brand != "" && !from.Brand.Machine() { // say so before anything is built or fetched
-		if err := s.checkContainer(ctx, from.Driver); err != nil {
-			return Prepared{}, err
-		}
+	if err := s.checkDriver(ctx, from.Brand, from.Driver); err != nil { // before anything is built or fetched
+		return Prepared{}, err
 	}
 	if file, ok := strings.CutPrefix(from.What, string(reference.Disk)+":"); ok {
 		return s.prepareDisk(ctx, from, file)
@@ -120,15 +118,18 @@ func (s *Store) prepareArtifact(ctx context.Context, images *image.Store, from S
 	}
 	p.Name, _, _ = strings.Cut(path.Base(from.What), ":")
 	p.Name, _, _ = strings.Cut(p.Name, "@")
-	p.ownDisk(from.Kernel == "", func(ctx context.Context, to string) error { return s.importDisk(ctx, file, to) })
+	p.ownDisk(from, from.Kernel == "", func(ctx context.Context, to string) error {
+		return s.importDisk(ctx, file, formatOf(from.Driver), to)
+	})
 	return p, nil
 }
 
 // maxDisk bounds the disk in an artifact, in bytes.
 const maxDisk = 4 << 40
 
-// importDisk makes a disk of a raw or qcow2 file, which may be compressed.
-func (s *Store) importDisk(ctx context.Context, file, to string) (err error) {
+// importDisk makes a disk of a format, raw or qcow2, of a file in one of them, which may be
+// compressed.
+func (s *Store) importDisk(ctx context.Context, file, wanted, to string) (err error) {
 	in, err := os.Open(file)
 	if err != nil {
 		return err
@@ -155,6 +156,9 @@ func (s *Store) importDisk(ctx context.Context, file, to string) (err error) {
 	format, err := qemu.DiskFormat(ctx, s.Host, nil, plain)
 	if err != nil {
 		return err
+	}
+	if wanted == "raw" {
+		return disk.Copy(ctx, s.Host, plain, format, to)
 	}
 	return disk.Import(ctx, s.Host, plain, format, to)
 }
@@ -190,24 +194,26 @@ func (s *Store) prepareService(ctx context.Context, images *image.Store, from So
 	}
 	p := Prepared{Brand: from.Brand, Name: def.Name,
 		Boot: Boot{Machine: KindOf(from.Brand), Kernel: r.Kernel.Path, Initrd: r.RAM.Path, Append: from.Append,
-			Agent: true}}
+			Agent: from.Driver != manifest.Firecracker}} // which has no virtio console
 	if from.InMemory {
 		return p, nil
 	}
 	p.Initrd = r.Boot.Path
-	p.overlay(s, r.Disk.Path, "raw", false)
+	p.overlay(s, from, r.Disk.Path, "raw", false)
 	return p, nil
 }
 
 // overlay gives the guest a disk of its own over another one.
-func (p *Prepared) overlay(s *Store, base, format string, boots bool) {
-	p.ownDisk(boots, func(ctx context.Context, to string) error { return disk.Overlay(ctx, s.Host, base, format, to) })
+func (p *Prepared) overlay(s *Store, from Source, base, format string, boots bool) {
+	p.ownDisk(from, boots, func(ctx context.Context, to string) error {
+		return s.makeDisk(ctx, base, format, from.Driver, to)
+	})
 }
 
 // ownDisk gives the guest a disk, which fill makes.
-func (p *Prepared) ownDisk(boots bool, fill func(ctx context.Context, to string) error) {
-	p.Disks = []qemu.Disk{{Serial: qemu.RootSerial, Path: "disk0.qcow2", Format: "qcow2", Controller: qemu.VirtioBlk,
-		Cache: "writeback", AIO: "threads", Boots: boots}}
+func (p *Prepared) ownDisk(from Source, boots bool, fill func(ctx context.Context, to string) error) {
+	p.Disks = []qemu.Disk{{Serial: qemu.RootSerial, Path: diskFile("disk0", from.Driver), Format: formatOf(from.Driver),
+		Controller: qemu.VirtioBlk, Cache: "writeback", AIO: "threads", Boots: boots}}
 	file := p.Disks[0].Path
 	p.Fill = func(ctx context.Context, dir string) error { return fill(ctx, filepath.Join(dir, file)) }
 }
@@ -227,7 +233,7 @@ func (s *Store) prepareContainer(ctx context.Context, images *image.Store, from 
 	img, err := images.Get(ctx, image.Request{Ref: ref})
 	if err == nil && from.Brand == "" { // only now is it known that it is not the disk of a machine
 		from.Brand = manifest.Docker
-		err = s.checkContainer(ctx, from.Driver)
+		err = s.checkDriver(ctx, from.Brand, from.Driver)
 	}
 	if err != nil {
 		return Prepared{}, err
@@ -262,7 +268,7 @@ func (s *Store) prepareDisk(ctx context.Context, from Source, file string) (p Pr
 		return p, err
 	}
 	p.Name = baseName(file)
-	p.overlay(s, file, format, from.Kernel == "")
+	p.overlay(s, from, file, format, from.Kernel == "")
 	return p, nil
 }
 
@@ -337,7 +343,7 @@ func (s *Store) prepareFile(ctx context.Context, from Source) (p Prepared, err e
 		return p, nil
 	}
 	k, err := qemu.ReadKernelFile(ctx, s.Host, nil, file)
-	if err == nil {
+	if err == nil && (from.Driver != manifest.Firecracker || k.System != "linux") { // Firecracker starts each of them
 		err = k.CheckLoads(file)
 	}
 	if err != nil {
@@ -350,6 +356,10 @@ func (s *Store) prepareFile(ctx context.Context, from Source) (p Prepared, err e
 	}
 	p.Machine, p.Kernel, p.Append = KindOf(p.Brand), file, from.Append
 	if k.System != "linux" {
+		if from.Driver == manifest.Firecracker {
+			return p, fault.WithFix(fault.New(fault.Unsupported, "%s is a kernel of %s, and bakeoff starts only kernels of "+
+				"Linux in Firecracker", from.What, k.System), "use driver qemu")
+		}
 		p.Bare = true
 	}
 	if k.System == "netbsd" && p.Machine == qemu.MicroVM {

@@ -66,7 +66,7 @@ func (g *Guest) Screenshot(ctx context.Context, format string) (string, error) {
 	}
 	file := g.Path(filepath.Base(fileScreen + "." + format))
 	args := map[string]any{"filename": file, "format": format}
-	if err := qemu.ExecuteAt(ctx, g.Path(""), "screendump", args, nil); err != nil {
+	if err := g.Monitor(ctx, "screendump", args, nil); err != nil {
 		return "", fault.WithFix(fault.Wrap(fault.Unsupported, "screenshot", err),
 			"a machine has a screen if it starts a boot loader, or has vnc_port or vnc_password")
 	}
@@ -81,5 +81,14 @@ func (g *Guest) Interrupt(ctx context.Context) error {
 	if !g.Brand.Machine() {
 		return fault.New(fault.Unsupported, "%s is a container: it takes signals only", g.UUID)
 	}
-	return qemu.ExecuteAt(ctx, g.Path(""), "inject-nmi", nil, nil)
+	return g.Monitor(ctx, "inject-nmi", nil, nil)
+}
+
+// Monitor executes a command of QEMU's monitor in a machine that runs.
+func (g *Guest) Monitor(ctx context.Context, command string, arguments, result any) error {
+	if g.Driver != manifest.QEMU {
+		return fault.New(fault.Unsupported, "guest %s runs in Firecracker; only QEMU has a monitor, a screen and this "+
+			"interrupt", g.name())
+	}
+	return qemu.ExecuteAt(ctx, g.Path(""), command, arguments, result)
 }

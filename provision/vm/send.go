@@ -179,8 +179,8 @@ func (s *Store) Receive(ctx context.Context, in io.Reader) (*Guest, error) {
 	}
 	p := Prepared{Brand: m.Brand, Boot: d.Boot}
 	err = p.Check()
-	if err == nil && !m.Brand.Machine() {
-		err = s.checkContainer(ctx, m.Driver)
+	if err == nil {
+		err = s.checkDriver(ctx, m.Brand, m.Driver)
 	}
 	if err != nil {
 		return nil, err
@@ -215,6 +215,9 @@ func readGuest(r *stream.Reader, tags Tags) (m manifest.Guest, d sent, err error
 		m = all[0]
 		err = errors.Join(Fit(m, tags), d.check(m.Brand), d.checkDisks(m))
 	}
+	if err == nil && m.Driver == manifest.Firecracker && len(d.Boot.Disks) > 0 {
+		err = fault.New(fault.Invalid, "the guest has a disk of QEMU, but its driver is firecracker")
+	}
 	if err == nil && m.UUID == "" {
 		err = fault.New(fault.Invalid, "the guest has no UUID")
 	}
@@ -223,6 +226,7 @@ func readGuest(r *stream.Reader, tags Tags) (m manifest.Guest, d sent, err error
 
 var (
 	diskName   = lazy.Compile(`^disk[0-9]{1,3}\.qcow2$`)
+	diskFiles  = lazy.Compile(`^disk[0-9]{1,3}\.(qcow2|raw)$`)
 	cdromName  = lazy.Compile(`^cdrom[0-9]{1,3}\.iso$`)
 	diskSerial = lazy.Compile(`^[A-Za-z0-9]{1,20}$`)
 )

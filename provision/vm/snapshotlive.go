@@ -23,7 +23,7 @@ func (m *machine) saveSnapshot(ctx context.Context, id, dir string) (memory bool
 		return false, err
 	}
 	file := filepath.Join(dir, fileMemory)
-	if err := disk.Empty(ctx, m.Host, file, emptyMemory); err != nil {
+	if err := disk.Empty(ctx, m.Host, file, "qcow2", emptyMemory); err != nil {
 		return false, err
 	}
 	return true, m.SaveSnapshot(ctx, id, file, at)

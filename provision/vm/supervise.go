@@ -331,8 +331,11 @@ func (v *supervisor) start(ctx context.Context) (instance, error) {
 	if err := v.g.writeMetadata(); err != nil {
 		return nil, err
 	}
-	if v.boot.Container != nil {
+	switch {
+	case v.boot.Container != nil:
 		return v.startContainer(ctx)
+	case v.g.Driver == manifest.Firecracker:
+		return v.startFirecracker(ctx)
 	}
 	return v.startMachine(ctx)
 }

@@ -7,10 +7,12 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/provision/driver"
+	"bakeoff/provision/driver/firecracker"
 	"bakeoff/provision/driver/lxc"
 	"bakeoff/provision/driver/nspawn"
 	"bakeoff/provision/driver/oci"
 	"bakeoff/provision/vm/manifest"
+	"bakeoff/reach/conn"
 )
 
 // Technology makes containers.
@@ -44,20 +46,40 @@ func (s *Store) containers(g manifest.Guest) Containers {
 // driverOf is the driver of a guest, as lab files name it.
 func driverOf(g manifest.Guest) string {
 	if g.Brand.Machine() {
-		return manifest.QEMU
+		return manifest.DriverOf(g)
 	}
 	return TechnologyOf(g).Doc().Name
 }
 
+// withAgent is a host that knows its agent.
+type withAgent struct {
+	conn.Conn
+	agent string
+}
+
+// Agent is the path of the agent.
+func (h withAgent) Agent() string { return h.agent }
+
 var errNotRoot = fault.WithFix(fault.New(fault.Unsupported, "a container needs root"), "run bakeoff with sudo")
 
-// checkContainer refuses a container whose driver does not work on this machine. "" is the
-// usual driver.
-func (s *Store) checkContainer(ctx context.Context, name string) error {
-	if os.Getuid() != 0 {
+// checkDriver refuses a driver that does not work on this machine. "" is the usual one of the
+// brand; without a brand it is not known yet. QEMU itself says what it lacks.
+func (s *Store) checkDriver(ctx context.Context, brand manifest.Brand, name string) error {
+	g := manifest.Guest{Brand: brand, Driver: name}
+	switch {
+	case brand == "":
+		return nil
+	case name == manifest.Firecracker:
+		a := firecracker.Driver{}.Check(ctx, withAgent{s.Host, s.Agent}, nil)
+		if a.OK {
+			return nil
+		}
+		return fault.WithFix(fault.New(fault.Unsupported, "driver %s: %s", name, a.Reason), a.Fix)
+	case brand.Machine():
+		return nil
+	case os.Getuid() != 0:
 		return errNotRoot
 	}
-	g := manifest.Guest{Brand: manifest.Docker, Driver: name}
 	t := TechnologyOf(g)
 	if t.runtime != "" {
 		if _, err := findProgram(t.runtime); err == nil {

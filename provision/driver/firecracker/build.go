@@ -4,11 +4,9 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"path"
 	"slices"
 	"strconv"
@@ -18,65 +16,13 @@ import (
 	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/safetext"
-	"bakeoff/base/unit"
 	"bakeoff/provision/guest"
+	vmm "bakeoff/provision/guest/firecracker"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/wire"
 )
-
-// api is Firecracker's API on its Unix socket.
-type api struct {
-	host   conn.Conn
-	socket string
-}
-
-const (
-	apiTime  = 15 * time.Second
-	maxReply = 64 << 10
-)
-
-// call sends body and decodes the answer into value, unless value is nil.
-func (a api) call(ctx context.Context, method, at string, body, value any) error {
-	ctx, cancel := context.WithTimeout(ctx, apiTime)
-	defer cancel()
-	text, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://localhost"+at, bytes.NewReader(text))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Accept", "application/json")
-	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return a.host.Dial(ctx, "unix", a.socket)
-		}}}
-	op := "firecracker: " + method + " " + at
-	res, err := c.Do(req)
-	if err != nil {
-		return fault.Wrap(fault.Lab, op, err)
-	}
-	defer res.Body.Close()
-	reply, err := io.ReadAll(io.LimitReader(res.Body, maxReply))
-	if err != nil {
-		return fault.Wrap(fault.Lab, op, err)
-	}
-	if res.StatusCode/100 != 2 {
-		var f struct {
-			Message string `json:"fault_message"`
-		}
-		json.Unmarshal(reply, &f)
-		return fault.New(fault.Lab, "%s: %s: %s", op, res.Status, safetext.Line(f.Message))
-	}
-	if value == nil {
-		return nil
-	}
-	return fault.Wrap(fault.Lab, op, json.Unmarshal(reply, value))
-}
 
 // drive is a disk of the guest.
 type drive struct{ id, path, serial string }
@@ -89,20 +35,19 @@ func (in *Instance) build(ctx context.Context, o options) error {
 	if err := in.kernel(ctx, o, drives); err != nil {
 		return err
 	}
-	p, err := in.Launch(ctx, conn.Command(o.program, "--api-sock", in.api.socket, "--id", in.Spec.Label))
+	m := in.machine(o, drives)
+	p, err := in.Launch(ctx, conn.Command(m.CommandLine(o.program)...))
 	if err != nil {
 		return err
 	}
 	in.Console = p
-	var info struct {
-		Version string `json:"vmm_version"`
-		State   string `json:"state"`
-	}
-	if err := p.Until(ctx, apiTime, func() error { return in.api.call(ctx, "GET", "/", nil, &info) }); err != nil {
+	version, took, err := m.Start(ctx, in.Host, p)
+	if err != nil {
 		return err
 	}
-	if err := in.configure(ctx, o, drives); err != nil {
-		return err
+	in.Lacks("Firecracker has no firmware: it starts the kernel itself", bootmodel.MarkFirmware)
+	for _, moment := range []string{bootmodel.MarkVCPU, bootmodel.MarkKernel} {
+		in.Saw(moment, "Firecracker carried out InstanceStart", took)
 	}
 	timeout := o.bootTimeout
 	var rw io.ReadWriteCloser
@@ -113,19 +58,22 @@ func (in *Instance) build(ctx context.Context, o options) error {
 	if err := in.Meet(ctx, rw, p, timeout); err != nil {
 		return err
 	}
-	in.describe(o, info.Version)
+	in.describe(o, version)
 	return nil
 }
+
+// dialTime bounds the greeting of the agent's port.
+const dialTime = 15 * time.Second
 
 // dial connects to the agent's port in the guest through Firecracker: it writes
 // CONNECT and the port, and Firecracker answers OK and another port when the
 // agent listens.
 func (in *Instance) dial(ctx context.Context) (io.ReadWriteCloser, error) {
-	c, err := in.Host.Dial(ctx, "unix", path.Join(in.Spec.Dir, socketVsock))
+	c, err := in.Host.Dial(ctx, "unix", path.Join(in.Spec.Dir, vmm.SocketVsock))
 	if err != nil {
 		return nil, err
 	}
-	c.SetDeadline(time.Now().Add(apiTime))
+	c.SetDeadline(time.Now().Add(dialTime))
 	r := bufio.NewReaderSize(c, 64)
 	_, err = fmt.Fprintf(c, "CONNECT %d\n", agentPort)
 	var line []byte
@@ -212,48 +160,23 @@ func (in *Instance) kernel(ctx context.Context, o options, drives []drive) error
 
 func volumeID(i int) string { return "volume" + strconv.Itoa(i) }
 
-// configure configures the machine through the API and starts it.
-func (in *Instance) configure(ctx context.Context, o options, drives []drive) error {
-	type step struct {
-		at   string
-		body map[string]any
-	}
-	args := strings.TrimSpace(kernelWords + " " + o.append)
-	steps := []step{
-		{"/machine-config", map[string]any{"vcpu_count": in.Spec.CPUs, "mem_size_mib": int64(in.Spec.Memory / unit.MiB),
-			"smt": false}},
-		{"/boot-source", map[string]any{"kernel_image_path": path.Join(in.Spec.Dir, fileKernel),
-			"initrd_path": path.Join(in.Spec.Dir, fileInitrd), "boot_args": args}},
-	}
+// machine is what Firecracker runs.
+func (in *Instance) machine(o options, drives []drive) *vmm.Machine {
+	m := &vmm.Machine{Label: in.Spec.Label, Dir: in.Spec.Dir, CPUs: in.Spec.CPUs, Memory: in.Spec.Memory,
+		Kernel: path.Join(in.Spec.Dir, fileKernel), Initrd: path.Join(in.Spec.Dir, fileInitrd), Append: o.append,
+		Cache: o.cache, Engine: o.engine, Vsock: true}
 	for _, d := range drives {
-		steps = append(steps, step{"/drives/" + d.id, map[string]any{"drive_id": d.id, "path_on_host": d.path,
-			"is_root_device": false,
-			"is_read_only":   false, "cache_type": o.cache, "io_engine": o.engine}})
+		m.Drives = append(m.Drives, vmm.Drive{ID: d.id, Path: d.path})
 	}
 	if n := in.Spec.Network; n != nil {
-		steps = append(steps, step{"/network-interfaces/eth0", map[string]any{"iface_id": "eth0", "guest_mac": n.MAC,
-			"host_dev_name": netns.Tap(in.Spec.Label)}})
+		m.Cards = []vmm.Card{{ID: "eth0", MAC: n.MAC, Tap: netns.Tap(in.Spec.Label)}}
 	}
-	steps = append(steps,
-		step{"/vsock", map[string]any{"guest_cid": 3, "uds_path": path.Join(in.Spec.Dir, socketVsock)}},
-		step{"/actions", map[string]any{"action_type": "InstanceStart"}})
-	asked := time.Now()
-	for _, s := range steps {
-		asked = time.Now()
-		if err := in.api.call(ctx, "PUT", s.at, s.body, nil); err != nil {
-			return err
-		}
-	}
-	in.Lacks("Firecracker has no firmware: it starts the kernel itself", bootmodel.MarkFirmware)
-	for _, moment := range []string{bootmodel.MarkVCPU, bootmodel.MarkKernel} {
-		in.Saw(moment, "Firecracker carried out InstanceStart", time.Since(asked))
-	}
-	return nil
+	return m
 }
 
 func (in *Instance) describe(o options, version string) {
 	f := in.Properties.Facts
-	f["firecracker"], f["accelerator"] = safetext.Line(version), "kvm"
+	f["firecracker"], f["accelerator"] = version, "kvm"
 	f["kernel"], f["kernel.append"] = safetext.Line(in.Boot.Kernel), o.append
 	f["root"], f["disk.cache"], f["disk.engine"] = "virtio-blk, a copy of the image", o.cache, o.engine
 	for _, v := range in.Spec.Volumes {
@@ -262,6 +185,3 @@ func (in *Instance) describe(o options, version string) {
 		}
 	}
 }
-
-// kernelWords is what bakeoff gives to every kernel.
-const kernelWords = "console=ttyS0 reboot=k panic=-1 quiet loglevel=4 cryptomgr.notests"

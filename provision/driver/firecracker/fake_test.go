@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -27,28 +28,13 @@ import (
 	"bakeoff/provision/driver/drivertest"
 	"bakeoff/provision/driver/fake"
 	"bakeoff/provision/driver/firecracker"
+	"bakeoff/provision/guest/firecracker/vmmtest"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/wire"
 )
-
-// vmm is one fake Firecracker process.
-type vmm struct {
-	call   *fake.Call
-	id     string
-	root   string // of the guest
-	disks  []string
-	drives []string // their ids
-	netns  string   // where it runs
-	taps   []string // id, address and device of each card
-	mu     sync.Mutex
-	state  string
-	have   map[string]bool
-	vsock  string
-	booted context.CancelFunc
-}
 
 // host is a Linux host with a fake Firecracker on it. Everything else is this
 // machine's: the driver uses control groups like its siblings.
@@ -98,195 +84,32 @@ func agentProgram(c *fake.Call) int {
 // machines are the processes that were, by label.
 var machines sync.Map
 
+// run is Firecracker. The guest has the disk's files as its root, and its agent answers.
 func run(c *fake.Call, netns string) int {
-	if slices.Equal(c.Argv, []string{"firecracker", "--version"}) {
-		c.Printf("Firecracker v1.10.1\n")
-		return 0
-	}
-	a := c.Argv[1:]
-	if len(a) != 4 || a[0] != "--api-sock" || a[2] != "--id" || len(a[3]) > 64 || strings.ContainsAny(a[3], "_/.") {
-		return c.Failf("Arguments parsing error: %q", a)
-	}
-	v := &vmm{call: c, id: a[3], state: "Not started", have: map[string]bool{}, netns: netns}
-	machines.Store(v.id, v)
-	l, err := net.Listen("unix", a[1])
-	if err != nil {
-		return c.Failf("Failed to open the API socket: %v", err)
-	}
-	ctx, stop := context.WithCancel(c.Ctx)
-	defer stop()
-	v.booted = stop
-	server := &http.Server{Handler: v, BaseContext: func(net.Listener) context.Context { return ctx }}
-	go server.Serve(l)
-	<-c.Ctx.Done()
-	server.Close()
-	// The guest goes with its process, and what was in it too.
-	fake.Empty(v.id)
-	os.RemoveAll(v.root)
-	return 0
-}
-
-// ServeHTTP answers the API as its description has it: unknown fields are
-// refused, and so is configuration after the start.
-func (v *vmm) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<16))
-	if err := v.do(r.Method, r.URL.Path, body, w); err != nil {
-		w.WriteHeader(400)
-		json.NewEncoder(w).Encode(map[string]string{"fault_message": err.Error()})
-	}
-}
-
-func strict(body []byte, v any) error {
-	d := json.NewDecoder(strings.NewReader(string(body)))
-	d.DisallowUnknownFields()
-	return d.Decode(v)
-}
-
-func (v *vmm) do(method, at string, body []byte, w http.ResponseWriter) error {
-	kind, name, _ := strings.Cut(strings.TrimPrefix(at, "/"), "/")
-	switch {
-	case method == "GET" && at == "/":
-		return json.NewEncoder(w).Encode(map[string]string{"id": v.id, "state": v.state, "vmm_version": "1.10.1",
-			"app_name": "Firecracker"})
-	case method == "PATCH" && at == "/vm":
-		return v.patch(body, w)
-	case method != "PUT":
-		return fmt.Errorf("Invalid request method and/or path: %s %s", method, at)
-	case v.state != "Not started":
-		return fmt.Errorf("The requested operation is not supported after starting the microVM")
-	}
-	var err error
-	switch kind {
-	case "machine-config":
-		var q struct {
-			VCPUs  int  `json:"vcpu_count"`
-			Memory int  `json:"mem_size_mib"`
-			SMT    bool `json:"smt"`
+	return vmmtest.Run(c, netns, func(v *vmmtest.VMM) error {
+		machines.Store(v.ID, v)
+		if len(v.Disks) == 0 || v.Vsock == "" || v.Initrd == "" {
+			return errors.New("there is no disk, no initial RAM disk or no way to the agent")
 		}
-		if err = strict(body, &q); err == nil && (q.VCPUs < 1 || q.VCPUs > 32 || q.Memory < 1) {
-			err = fmt.Errorf("the machine config is invalid: %+v", q)
-		}
-	case "boot-source":
-		var q struct {
-			Kernel string `json:"kernel_image_path"`
-			Initrd string `json:"initrd_path"`
-			Args   string `json:"boot_args"`
-		}
-		if err = strict(body, &q); err == nil {
-			text, kerr := os.ReadFile(q.Kernel)
-			if _, ierr := os.Stat(q.Initrd); kerr != nil || ierr != nil || !strings.HasPrefix(string(text), "\x7fELF") {
-				err = fmt.Errorf("the kernel file cannot be opened: %v, %v", kerr, ierr)
-			}
-		}
-	case "drives":
-		err = v.drive(name, body)
-	case "network-interfaces":
-		var q struct {
-			ID  string `json:"iface_id"`
-			MAC string `json:"guest_mac"`
-			Dev string `json:"host_dev_name"`
-		}
-		if err = strict(body, &q); err == nil && q.ID != name {
-			err = fmt.Errorf("the id from the path does not match that of the body")
-		}
-		if err == nil {
-			err = v.card(q.ID, q.MAC, q.Dev)
-		}
-	case "vsock":
-		var q struct {
-			CID  int    `json:"guest_cid"`
-			Path string `json:"uds_path"`
-		}
-		if err = strict(body, &q); err == nil && q.CID < 3 {
-			err = fmt.Errorf("guest_cid %d is reserved", q.CID)
-		}
-		v.vsock = q.Path
-	case "actions":
-		var q struct {
-			Action string `json:"action_type"`
-		}
-		if err = strict(body, &q); err == nil {
-			err = v.start(q.Action)
-		}
-	default:
-		err = fmt.Errorf("Invalid request method and/or path: %s", at)
-	}
-	if err == nil {
-		v.have[kind] = true
-		w.WriteHeader(204)
-	}
-	return err
-}
-
-// card opens a tap, which is where the process runs, and no other has it.
-func (v *vmm) card(id, mac, dev string) error {
-	if _, err := net.ParseMAC(mac); err != nil {
-		return err
-	}
-	if v.netns == "" || fake.Here(v.call.Ctx, "ip", "-n", v.netns, "link", "show", dev) != nil {
-		return fmt.Errorf("Could not create the network device: Open tap device failed: %s: No such device", dev)
-	}
-	if slices.ContainsFunc(v.taps, func(t string) bool { return strings.HasSuffix(t, " "+dev) }) {
-		return fmt.Errorf("Open tap device failed: %s: Resource busy", dev)
-	}
-	v.taps = append(v.taps, id+" "+mac+" "+dev)
-	return nil
-}
-
-func (v *vmm) drive(name string, body []byte) error {
-	var q struct {
-		ID       string `json:"drive_id"`
-		Path     string `json:"path_on_host"`
-		Root     bool   `json:"is_root_device"`
-		ReadOnly bool   `json:"is_read_only"`
-		Cache    string `json:"cache_type"`
-		Engine   string `json:"io_engine"`
-	}
-	if err := strict(body, &q); err != nil {
-		return err
-	}
-	if _, err := os.Stat(q.Path); err != nil || q.ID != name ||
-		!slices.Contains([]string{"Unsafe", "Writeback"}, q.Cache) || !slices.Contains([]string{"Sync", "Async"}, q.Engine) {
-		return fmt.Errorf("unable to create the block device %q: %v", q.ID, err)
-	}
-	v.disks, v.drives = append(v.disks, q.Path), append(v.drives, q.ID)
-	return nil
-}
-
-func (v *vmm) start(action string) error {
-	if action != "InstanceStart" || !v.have["boot-source"] || len(v.disks) == 0 || v.vsock == "" {
-		return fmt.Errorf("cannot start microvm without kernel configuration: %s", action)
-	}
-	root, err := v.call.Host.Install(v.disks[0], v.id)
-	if err != nil {
-		return err
-	}
-	v.root, v.state = root, "Running"
-	go v.call.Serve(v.call.Ctx, v.vsock, fake.Place{Label: v.id, Root: root, CPUSet: []int{0}},
-		func(c net.Conn, r *bufio.Reader) error {
-			var port int
-			if _, err := fmt.Fscanf(r, "CONNECT %d\n", &port); err != nil || port != 1024 {
-				return fmt.Errorf("port %d: %v", port, err)
-			}
-			_, err := fmt.Fprintf(c, "OK 1073741824\n")
+		root, err := c.Host.Install(v.Disks[0], v.ID)
+		if err != nil {
 			return err
-		})
-	return nil
-}
-
-func (v *vmm) patch(body []byte, w http.ResponseWriter) error {
-	var q struct{ State string }
-	if err := strict(body, &q); err != nil {
-		return err
-	}
-	if v.state == "Not started" || q.State != "Paused" && q.State != "Resumed" {
-		return fmt.Errorf("the microVM cannot be %s", q.State)
-	}
-	v.state = map[string]string{"Paused": "Paused", "Resumed": "Running"}[q.State]
-	w.WriteHeader(204)
-	return nil
+		}
+		v.Ended = func() { // the guest goes with its process, and what was in it too
+			fake.Empty(v.ID)
+			os.RemoveAll(root)
+		}
+		go c.Serve(c.Ctx, v.Vsock, fake.Place{Label: v.ID, Root: root, CPUSet: []int{0}},
+			func(conn net.Conn, r *bufio.Reader) error {
+				var port int
+				if _, err := fmt.Fscanf(r, "CONNECT %d\n", &port); err != nil || port != 1024 {
+					return fmt.Errorf("port %d: %v", port, err)
+				}
+				_, err := fmt.Fprintf(conn, "OK 1073741824\n")
+				return err
+			})
+		return nil
+	})
 }
 
 func fixture(t *testing.T) (h *fake.Host, image driver.Image, agent string) {
@@ -462,15 +285,15 @@ func TestDrives(t *testing.T) {
 	}
 	defer in.Close(context.Background())
 	m, _ := machines.Load(s.Label)
-	v := m.(*vmm)
-	if got := strings.Join(v.drives, " "); got != "root volume0 volume2" || v.disks[2] != "/dev/null" {
-		t.Fatalf("drives %q at %q", got, v.disks)
+	v := m.(*vmmtest.VMM)
+	if got := strings.Join(v.Drives, " "); got != "root volume0 volume2" || v.Disks[2] != "/dev/null" {
+		t.Fatalf("drives %q at %q", got, v.Disks)
 	}
 	told, err := os.ReadFile(filepath.Join(s.Dir, "initramfs.cpio"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, at := range v.disks[1:] {
+	for _, at := range v.Disks[1:] {
 		var st syscall.Stat_t
 		if err := syscall.Stat(at, &st); err != nil {
 			t.Fatal(err)
@@ -515,7 +338,7 @@ func TestTap(t *testing.T) {
 	defer in.Close(context.Background())
 	tap := netns.Tap(s.Label)
 	m, _ := machines.Load(s.Label)
-	if got := m.(*vmm).taps; len(got) != 1 || got[0] != "eth0 "+s.Network.MAC+" "+tap {
+	if got := m.(*vmmtest.VMM).Taps; len(got) != 1 || got[0] != "eth0 "+s.Network.MAC+" "+tap {
 		t.Errorf("cards %q", got)
 	}
 	if out, err := conn.Output(ctx, here, "ip", "-n", name, "-o", "link", "show", tap); err != nil ||
@@ -526,8 +349,8 @@ func TestTap(t *testing.T) {
 	if err != nil || !slices.Contains(found, "tap "+tap+" in namespace "+name) {
 		t.Errorf("Reap finds %q, %v", found, err)
 	}
-	wrong := &vmm{call: &fake.Call{Ctx: ctx, Host: h}, netns: name}
-	if err := wrong.card("eth0", s.Network.MAC, "bot-none"); err == nil {
+	wrong := vmmtest.New(&fake.Call{Ctx: ctx, Host: h}, name)
+	if err := wrong.Card("eth0", s.Network.MAC, "bot-none"); err == nil {
 		t.Error("the fake takes a tap that is not there")
 	}
 	if err := in.Close(ctx); err != nil {

@@ -1,5 +1,4 @@
-// Package firecracker creates microVMs with Firecracker, which is controlled
-// over HTTP on a Unix socket.
+// Package firecracker creates microVMs with Firecracker.
 //
 // The guest boots a kernel directly. bakeoff-agent is its process 1 and answers
 // on a port of the virtio socket. Its root is a copy of the image's file
@@ -8,17 +7,16 @@ package firecracker
 
 import (
 	"context"
-	"path"
 	"strings"
 	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
-	"bakeoff/base/unit"
 	"bakeoff/provision/cgroup"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
+	vmm "bakeoff/provision/guest/firecracker"
 	"bakeoff/reach/conn"
 )
 
@@ -38,7 +36,7 @@ var specs = []param.Spec{
 	{Name: "io-engine", Kind: param.Text, Default: "Sync", Enum: []string{"Sync", "Async"},
 		Doc: "How Firecracker reads and writes its drives. Async uses io_uring."},
 	{Name: "append", Kind: param.Text, Doc: "Words to add to the kernel's command line, such as mitigations=off."},
-	{Name: "program", Kind: param.Text, Default: "firecracker",
+	{Name: "program", Kind: param.Text, Default: vmm.Program,
 		Doc: "The Firecracker program, a name or a path on the host. Must be version 1.8 or later, because " +
 			"the kernels of distributions need its ACPI tables to find their devices."},
 	{Name: "boot-timeout", Kind: param.Duration, Default: "30s", Doc: "Maximum time until the guest's agent answers."},
@@ -55,7 +53,7 @@ func (Driver) Doc() driver.Doc {
 		Image:       true,
 		Kernel:      true,
 		Options:     specs,
-		CommandLine: func(param.Values) string { return kernelWords },
+		CommandLine: func(param.Values) string { return vmm.KernelWords },
 		Backings:    guest.Backings(),
 		Enforces: cgroup.Enforces(map[string]string{
 			"cpus":   "the same number of virtual processors, and control group cpuset for the Firecracker process",
@@ -110,23 +108,16 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	return a
 }
 
-// The names of files in a microVM's directory on the host; guest.CheckSocketDir
-// needs sockets with names of one byte.
+// The names of files in a microVM's directory on the host, and the port of its agent.
 const (
-	socketAPI   = "a"
-	socketVsock = "v"
-	fileRoot    = "root.ext4"
-	fileKernel  = "vmlinux"
-	fileInitrd  = "initramfs.cpio"
-	agentPort   = 1024
-	minMemory   = 96 * unit.MiB
+	fileRoot   = "root.ext4"
+	fileKernel = "vmlinux"
+	fileInitrd = "initramfs.cpio"
+	agentPort  = 1024
 )
 
 // Instance is a microVM whose agent answers.
-type Instance struct {
-	*guest.Hosted
-	api api
-}
+type Instance struct{ *guest.Hosted }
 
 // Create creates a microVM and returns when its agent answers.
 func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (driver.Instance, error) {
@@ -138,21 +129,12 @@ func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (d
 	if err != nil {
 		return nil, err
 	}
-	in := &Instance{m, api{host: host, socket: path.Join(spec.Dir, socketAPI)}}
-	in.Pause = in.api.pause
+	in := &Instance{m}
+	in.Pause = (&vmm.Machine{Dir: spec.Dir}).API(host).Pause
 	if err := in.build(ctx, o); err != nil {
 		return nil, in.Abandon(ctx, err)
 	}
 	return in, nil
-}
-
-// pause stops the guest's processors, or lets them run again.
-func (a api) pause(ctx context.Context, frozen bool) error {
-	state := "Resumed"
-	if frozen {
-		state = "Paused"
-	}
-	return a.call(ctx, "PATCH", "/vm", map[string]any{"state": state}, nil)
 }
 
 // Validate implements driver.Validator.
@@ -164,7 +146,7 @@ func (Driver) Validate(spec driver.Spec) error {
 func validate(spec driver.Spec) (options, error) {
 	o, err := decode(spec.Options)
 	if err == nil {
-		err = guest.Check((Driver{}).Doc(), spec, minMemory)
+		err = guest.Check((Driver{}).Doc(), spec, vmm.MinMemory)
 	}
 	if err != nil {
 		return o, err

@@ -100,6 +100,10 @@ func (s *source) check(file string, spec driver.Spec) error {
 		refuse("ports."+strconv.Itoa(i), p, "the guests of several contenders cannot have the same port of this machine",
 			"remove ports: workloads reach the guest on the experiment's network")
 	}
+	if g.Driver == manifest.Firecracker {
+		refuse("driver", g.Driver, "contenders of driver vm run in QEMU or as containers", "use driver qemu, or write a "+
+			"contender with driver: firecracker and without manifest")
+	}
 	if g.Restart != "" && g.Restart != "no" {
 		refuse("restart", g.Restart, "a guest that ends is a result", "remove restart")
 	}

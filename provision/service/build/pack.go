@@ -167,8 +167,9 @@ func (d document) into(ctx context.Context) func(*layout.Layout) (v1.Descriptor,
 var modules = []string{"virtio_mmio", "virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "ext4", "button",
 	"evdev"}
 
-// guestAddr is the address of a guest in the user-mode network of QEMU.
-var guestAddr = netip.MustParsePrefix("10.0.2.15/24")
+// GuestAddr is the address of a guest that is alone in a network, as in the user-mode network of
+// QEMU, if the kernel's command line has no other.
+var GuestAddr = netip.MustParsePrefix("10.0.2.15/24")
 
 // Port is the name of the virtio port on which the agent answers, beside the program of the
 // service. A guest that has a program needs no such port.
@@ -226,7 +227,7 @@ func (b *builder) archive(a *initramfs.Archive, whole bool) error {
 		config.Root, config.RootType = "partition:"+PartitionName(b.def.Name), "ext4"
 	}
 	if argv := b.def.Program(); len(argv) > 0 {
-		config.Start = &wire.InitStart{Argv: argv, Env: b.environment(), Dir: b.def.Dir, User: b.def.User, Addr: guestAddr}
+		config.Start = &wire.InitStart{Argv: argv, Env: b.environment(), Dir: b.def.Dir, User: b.def.User, Addr: GuestAddr}
 	}
 	text, err := json.Marshal(config)
 	if err != nil {

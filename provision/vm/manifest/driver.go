@@ -8,16 +8,20 @@ import (
 
 // The drivers of guests: the technologies that run them.
 const (
-	QEMU   = "qemu"
-	Crun   = "crun"
-	Runc   = "runc"
-	Nspawn = "nspawn"
-	LXC    = "lxc"
+	QEMU        = "qemu"
+	Firecracker = "firecracker"
+	Crun        = "crun"
+	Runc        = "runc"
+	Nspawn      = "nspawn"
+	LXC         = "lxc"
 )
 
 // Drivers are the drivers that can run guests of the brand, the usual one first.
 func (b Brand) Drivers() []string {
-	if b.Machine() {
+	switch {
+	case b == MicroVM:
+		return []string{QEMU, Firecracker}
+	case b.Machine():
 		return []string{QEMU}
 	}
 	return []string{Crun, Runc, Nspawn, LXC}
@@ -40,14 +44,13 @@ func DriverOf(g Guest) string {
 
 // elsewhere says why a driver of lab files runs no guests.
 var elsewhere = map[string]string{
-	"firecracker": "Firecracker runs no guests yet: QEMU runs those of brand microvm",
-	"jail":        "jails are a technology of FreeBSD, and guests run on Linux",
-	"bhyve":       "bhyve is a technology of FreeBSD, and guests run on Linux",
-	"zone":        "zones are a technology of SmartOS, whose guests vmadm runs",
-	"docker":      "a guest has no engine: bakeoff runs its container without the Docker daemon",
-	"podman":      "a guest has no engine: bakeoff runs its container without Podman",
-	"gvisor":      "gVisor takes the addresses of a container's NICs away",
-	"oci":         "the name of the runtime is the driver",
+	"jail":   "jails are a technology of FreeBSD, and guests run on Linux",
+	"bhyve":  "bhyve is a technology of FreeBSD, and guests run on Linux",
+	"zone":   "zones are a technology of SmartOS, whose guests vmadm runs",
+	"docker": "a guest has no engine: bakeoff runs its container without the Docker daemon",
+	"podman": "a guest has no engine: bakeoff runs its container without Podman",
+	"gvisor": "gVisor takes the addresses of a container's NICs away",
+	"oci":    "the name of the runtime is the driver",
 }
 
 // CheckDriver says why a driver cannot run guests of the brand, and what to write instead; ""
@@ -61,7 +64,11 @@ func (b Brand) CheckDriver(name string) (reason, allowed string) {
 	if reason == "" {
 		reason = "there is no such driver"
 		for _, other := range Brands {
-			if slices.Contains(other.Drivers(), name) {
+			switch {
+			case !slices.Contains(other.Drivers(), name):
+			case b.Machine() && other.Machine():
+				return "it runs guests of brand " + string(other) + " only", allowed
+			default:
 				reason = "guests of brand " + string(b) + " are " + b.kind()
 			}
 		}

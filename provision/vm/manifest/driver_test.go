@@ -27,7 +27,7 @@ func TestDriver(t *testing.T) {
 	}
 	_, err = Read("g.yaml", []byte("{brand: microvm, kernel: /k, driver: nspawn}"))
 	if p := ProblemsOf(err); len(p) != 1 || p[0].Path != "driver" || p[0].Value != `"nspawn"` ||
-		!strings.Contains(p[0].Reason, "machines") || p[0].Allowed != "use qemu" {
+		!strings.Contains(p[0].Reason, "machines") || p[0].Allowed != "use qemu or firecracker" {
 		t.Errorf("%+v", p)
 	}
 	for _, text := range []string{"{driver: crun}", "{driver: ''}"} {

@@ -319,8 +319,8 @@ func TestRefusedDrivers(t *testing.T) {
 		{"docker", "jail", "jails are a technology of FreeBSD"},
 		{"joyent", "qemu", "guests of brand joyent are containers; use crun, runc, nspawn or lxc"},
 		{"lx", "nspwan", "there is no such driver"},
-		{"microvm", "lxc", "guests of brand microvm are machines; use qemu"},
-		{"microvm", "firecracker", "Firecracker runs no guests yet"},
+		{"microvm", "lxc", "guests of brand microvm are machines; use qemu or firecracker"},
+		{"kvm", "firecracker", "it runs guests of brand microvm only; use qemu"},
 		{"bhyve", "bhyve", "bhyve is a technology of FreeBSD"},
 	} {
 		text := fmt.Sprintf("{brand: %s, driver: %s, image: %s}", c.brand, c.driver, image)
@@ -328,6 +328,11 @@ func TestRefusedDrivers(t *testing.T) {
 	}
 	refused(t, h, 2, "guests of brand kvm are machines", "run", image, "--brand", "kvm", "--driver", "lxc")
 	refused(t, h, 2, "jails are a technology of FreeBSD", "run", image, "--driver", "jail")
+
+	refused(t, h, 2, "Firecracker shares no folders", "run", image, "--driver", "firecracker", "-v", "/srv:/srv")
+	if _, err := exec.LookPath("firecracker"); err != nil {
+		refused(t, h, 1, "driver firecracker: firecracker is not installed", "run", image, "--driver", "firecracker")
+	}
 
 	// A machine without LXC.
 	programs := t.TempDir()
