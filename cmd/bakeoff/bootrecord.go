@@ -17,6 +17,7 @@ import (
 	"bakeoff/base/lists"
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
+	"bakeoff/base/shell"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/cmd/bakeoff/offline"
 	"bakeoff/judge/analysis"
@@ -204,11 +205,15 @@ func (a *app) printRecorded(dir string) error {
 			cli.Plain(fmt.Sprint(len(first.Marks))), cli.Plain(cmp.Or(lostNotes(first), "–")))
 	}
 	a.Print(t)
-	choice := ""
-	if of := bootruns.Contenders(boots); len(of) > 1 {
-		choice = " --contender " + of[0]
+	of, choice, where := bootruns.Contenders(boots), "", shell.Quote(dir)
+	if len(of) > 1 {
+		choice = " --contender " + shell.Quote(of[0])
 	}
-	fmt.Fprintf(a.Out, "\nbakeoff boot show %s%s shows where the time goes.\n", dir, choice)
+	fmt.Fprintf(a.Out, "\nbakeoff boot show %s%s shows where the time goes.\n", where, choice)
+	if len(of) > 2 { // the twin is the last one
+		fmt.Fprintf(a.Out, "bakeoff boot compare %s %s %s shows which parts take longer.\n", where, shell.Quote(of[0]),
+			shell.Quote(of[1]))
+	}
 	return nil
 }
 

@@ -81,11 +81,20 @@ func Analyse(d Data) Results {
 	return r
 }
 
+// scopeOf returns the scope of the verdicts of a cell.
+func (d *Data) scopeOf(k Cell) Scope {
+	if k.Fresh {
+		return ScopeMachine
+	}
+	return d.Scope
+}
+
 // instanceSets returns the largest number of environments of one contender that
 // served the blocks, if one was meant to serve them all; otherwise, or if the
 // environments are unknown, 0.
 func (d *Data) instanceSets() int {
-	if d.Scope != ScopeInstance {
+	fresh := len(d.Cells) > 0 && !slices.ContainsFunc(d.Cells, func(k Cell) bool { return !k.Fresh })
+	if d.Scope != ScopeInstance || fresh {
 		return 0
 	}
 	seen, sets, most := map[[2]string]bool{}, map[string]int{}, 0

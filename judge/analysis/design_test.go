@@ -30,6 +30,14 @@ func TestInstanceSets(t *testing.T) {
 	if r := Analyse(d); r.InstanceSets != 1 || len(r.Warnings) != 0 {
 		t.Errorf("%d, %q", r.InstanceSets, r.Warnings)
 	}
+	d.Cells = []Cell{{Name: "boot", Fresh: true}}
+	if got := d.instanceSets(); got != 0 || d.scopeOf(d.Cells[0]) != ScopeMachine {
+		t.Errorf("%d sets and scope %s where each trial has its own", got, d.scopeOf(d.Cells[0]))
+	}
+	d.Cells = append(d.Cells, Cell{Name: "sha256"})
+	if got := d.instanceSets(); got != 1 || d.scopeOf(d.Cells[1]) != ScopeInstance {
+		t.Errorf("%d sets and scope %s where one cell uses the same environments", got, d.scopeOf(d.Cells[1]))
+	}
 	d.Scope = ScopeMachine
 	if got := d.instanceSets(); got != 0 {
 		t.Errorf("%d sets where each block has its own", got)

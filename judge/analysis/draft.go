@@ -50,7 +50,7 @@ func (d *Data) newDraft(t *table, contender, baseline, cell int, m sample.Metric
 	c.Comparison = Comparison{
 		Contender: d.Contenders[contender].Name, Baseline: d.Contenders[baseline].Name,
 		Cell: k.Name, Workload: k.Workload, Metric: m.Name, Unit: m.Unit, Better: m.Better,
-		Scale: m.Scale, Primary: m.Primary, Scope: d.Scope, Gates: []Gate{},
+		Scale: m.Scale, Primary: m.Primary, Scope: d.scopeOf(k), Gates: []Gate{},
 		Factors:     d.Factors[d.Contenders[contender].Name][k.Name],
 		Confounders: d.confounders(d.Contenders[contender].Name, d.Contenders[baseline].Name, m),
 	}

@@ -109,15 +109,16 @@ const ResultsSchema = "bakeoff/results/v1"
 // reasons. 6: BeyondMargin. 7: the gate stall. 8: the gate cpu-wait.
 // 9: the gate clock-drift. 10: exact metrics. 11: cpu-wait does not apply to CPU time.
 // 12: the gate own-time; path for other generators than bakeoff's; gates of the clock spare
-// what the controller timed. 13: path from 75 % of the bytes on, with idle CPUs.
-const Rules = 13
+// what the controller timed. 13: path from 75 % of the bytes on, with idle CPUs. 14: cells
+// whose trials each create an environment have ScopeMachine.
+const Rules = 14
 
 // Scope says for which environments a verdict holds.
 type Scope string
 
 // The scopes.
 const (
-	ScopeMachine  Scope = "machine"  // each block had new environments
+	ScopeMachine  Scope = "machine"  // each block, or each trial, had new environments
 	ScopeInstance Scope = "instance" // the same environments served all blocks
 )
 
@@ -202,6 +203,7 @@ type Cell struct {
 	Workload string          `json:"workload"`
 	Params   param.Values    `json:"params"`
 	Metrics  []sample.Metric `json:"metrics"`
+	Fresh    bool            `json:"-"` // each of its trials created an environment
 }
 
 // Interval is a closed interval; a bound that is not finite is null.

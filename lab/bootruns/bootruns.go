@@ -3,6 +3,7 @@
 package bootruns
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -23,6 +24,7 @@ type Boot struct {
 	// from outside.
 	Recorded  bool
 	Recording bootmodel.Recording
+	place     int // of the contender in the plan
 }
 
 // Name says which boot it is: block 3, position 1, microvm.
@@ -62,6 +64,7 @@ func Load(run *store.Run) ([]Boot, error) {
 			continue
 		}
 		b := Boot{Block: l.Block, Position: l.Position, Contender: l.Contender, Cell: l.Cell,
+			place:    slices.IndexFunc(p.Contenders, func(c plan.Contender) bool { return c.Name == l.Contender }),
 			Baseline: l.Contender == p.Baseline, Recorded: cell.Params.Bool(boot.ParamRecord)}
 		if b.Recording, err = read(run, l); err != nil {
 			return nil, fault.Op(b.Name(), err)
@@ -75,9 +78,10 @@ func Load(run *store.Run) ([]Boot, error) {
 	return out, nil
 }
 
-// Contenders are those of boots, in the order of their first boot.
+// Contenders are those of boots, in the order of the plan: a twin comes last.
 func Contenders(boots []Boot) (out []string) {
-	for _, b := range boots {
+	planned := slices.SortedStableFunc(slices.Values(boots), func(a, b Boot) int { return cmp.Compare(a.place, b.place) })
+	for _, b := range planned {
 		if !slices.Contains(out, b.Contender) {
 			out = append(out, b.Contender)
 		}

@@ -17,6 +17,7 @@ import (
 	"bakeoff/lab/inputs"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/preflight"
+	"bakeoff/measure/workload"
 	workloadall "bakeoff/measure/workload/all"
 	"bakeoff/provision/driver"
 	driverall "bakeoff/provision/driver/all"
@@ -288,7 +289,7 @@ func costs(p *plan.Plan, noise plan.Noise, o Options) plan.Costs {
 	for _, cell := range p.Cells {
 		for _, w := range workloadall.Parsers() {
 			if doc := w.Doc(); doc.Name == cell.Workload && doc.Time != nil {
-				c.Trial[cell.Name], c.Fresh[cell.Name] = doc.Time(cell.Params), doc.State == "fresh"
+				c.Trial[cell.Name], c.Fresh[cell.Name] = doc.Time(cell.Params), doc.State == workload.Fresh
 				for _, x := range p.Contenders {
 					if len(x.Params[cell.Name]) == 0 && took[x.Name][cell.Name] == 0 {
 						continue

@@ -185,7 +185,8 @@ func (s *story) design() analysis.Data {
 	}
 	d.Factors = factors(p)
 	for _, c := range p.Cells {
-		d.Cells = append(d.Cells, analysis.Cell{Name: c.Name, Workload: c.Workload, Params: c.Params, Metrics: c.Metrics})
+		d.Cells = append(d.Cells, analysis.Cell{Name: c.Name, Workload: c.Workload, Params: c.Params, Metrics: c.Metrics,
+			Fresh: s.fresh(c.Name)})
 	}
 	return d
 }
@@ -229,6 +230,12 @@ func (s *story) missing(observations []analysis.Observation) []analysis.Missing 
 		}
 	}
 	return out
+}
+
+// fresh reports whether each trial of a cell created an environment for itself.
+func (s *story) fresh(cell string) bool {
+	ran := lists.Filter(s.trials, func(l store.Line) bool { return l.Trial != nil && l.Trial.Cell == cell })
+	return len(ran) > 0 && !slices.ContainsFunc(ran, func(l store.Line) bool { return l.Trial.State != workload.Fresh })
 }
 
 // find returns the workload called name.

@@ -271,6 +271,19 @@ func TestDesignOfAPlan(t *testing.T) {
 	}
 }
 
+// The journal says of which cells each trial created an environment.
+func TestFreshCells(t *testing.T) {
+	s := &story{}
+	for _, x := range [][2]string{{"boot", "fresh"}, {"boot", "fresh"}, {"mixed", "fresh"}, {"mixed", "carried"}} {
+		s.trials = append(s.trials, store.Line{Trial: &store.Trial{Cell: x[0], State: x[1]}})
+	}
+	for cell, want := range map[string]bool{"boot": true, "mixed": false, "none": false} {
+		if got := s.fresh(cell); got != want {
+			t.Errorf("%s: %v", cell, got)
+		}
+	}
+}
+
 // What a load generator reported is read from its raw output, and the latencies are; a
 // file that was changed is an error, other raw output is none.
 func TestAnswerOf(t *testing.T) {

@@ -6,12 +6,10 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/lab/plan"
 	"bakeoff/measure/execution"
+	"bakeoff/measure/workload"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 )
-
-// stateFresh is the state of workloads that create an environment for each trial.
-const stateFresh = "fresh"
 
 // checkStanding refuses cells that an environment which exists already cannot run: those that
 // create environments, that need the experiment's network, or a program that it lacks.
@@ -31,7 +29,7 @@ func (v inspector) checkStanding(ctx context.Context, d driver.Driver, host conn
 		}
 		doc, params := w.Doc(), c.CellOf(cell.Cell).Params
 		switch {
-		case doc.State == stateFresh:
+		case doc.State == workload.Fresh:
 			return fault.WithFix(fault.New(fault.Unsupported, "the workload %s of cell %s creates environments, but this one "+
 				"exists already", doc.Name, cell.Name), "remove the cell, or let bakeoff create the environment")
 		case doc.NeedsPeer(params):

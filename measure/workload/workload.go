@@ -92,6 +92,9 @@ const (
 	GeneratorHost = "generator.json"
 )
 
+// Fresh is the state of workloads that create an environment for each trial.
+const Fresh = "fresh"
+
 // Doc describes a workload.
 type Doc struct {
 	Name    string          `json:"name"`
@@ -145,7 +148,7 @@ type Doc struct {
 	// and PeerPackages their packages, by system.
 	PeerPrograms []string            `json:"peer_programs,omitempty"`
 	PeerPackages map[string][]string `json:"peer_packages,omitempty"`
-	// State is the state of the environment before each trial: fresh,
+	// State is the state of the environment before each trial: Fresh,
 	// restored or carried; Cache is warm or cold.
 	State string `json:"state"`
 	Cache string `json:"cache"`

@@ -126,8 +126,10 @@ func (s Sides) orderNote() string {
 	case c.Deterministic:
 		return boots + " All boots of a side took exactly the same time in every span, so the differences are exact."
 	case c.Order == profile.Paired:
-		return fmt.Sprintf("%s They took turns, so boot i of one side is compared with boot i of the other. The "+
-			"intervals have %.0f %% each and are not adjusted for the number of spans.", boots, 100*profile.Level)
+		return fmt.Sprintf("%s They took turns, so boot i of one side is compared with boot i of the other. A "+
+			"difference is estimated from these pairs: it is not the difference of the two medians, and may even have "+
+			"the other sign. The intervals have %.0f %% each and are not adjusted for the number of spans.", boots,
+			100*profile.Level)
 	}
 	return fmt.Sprintf("%s Nothing says that they took turns. Whatever else changed between the two sides is "+
 		"part of the differences, so there is no verdict. The intervals have %.0f %% each and are not adjusted for the "+

@@ -236,7 +236,11 @@ func (t *textWriter) explainOpen(g group) {
 func (t *textWriter) writeAlone() {
 	for _, k := range t.results.Cells {
 		t.paintText("1", t.results.Baseline+" at "+k.Name)
-		t.out.WriteString(", " + unit.Count(t.results.Blocks, "block") + "; there is no other contender to compare it with\n")
+		why := "there is no other contender to compare it with"
+		if t.countOthers() > 0 {
+			why = "no comparison has a result"
+		}
+		t.out.WriteString(", " + unit.Count(t.results.Blocks, "block") + "; " + why + "\n")
 		for _, m := range k.Metrics {
 			s := t.summaries[[3]string{t.results.Baseline, k.Name, m.Name}]
 			if s == nil || s.Median == nil {

@@ -95,6 +95,10 @@ func TestBriefOfOne(t *testing.T) {
 	d, _ := example()
 	r := at(copied(t, analysis.Analyse(d)), "syscall")
 	r.Comparisons, r.Missing = nil, nil
+	if out := screen(t, r, Terminal{Width: 80}); !strings.Contains(out, "blocks; no comparison has a result\n") {
+		t.Errorf("there are other contenders, but none was compared:\n%s", out)
+	}
+	r.Contenders = slices.DeleteFunc(r.Contenders, func(c analysis.Contender) bool { return c.Name != r.Baseline })
 	out := screen(t, r, Terminal{Width: 80})
 	for _, pattern := range []string{`^host at syscall, \d+ blocks; there is no other contender`,
 		`^  rate +7\.\d+ Mop/s +\[7\.\d+ Mop/s to 7\.\d+ Mop/s\], \d+ trials$`, `^  cpu-per-op `} {

@@ -97,9 +97,12 @@ func (b *builder) proseDesign() []string {
 		order += ", then in the mirrored order, so that a linear drift of the machine cancels out"
 	}
 	out = append(out, order+", before the next cell began.")
-	if p.Design.Instances == "run" {
+	switch {
+	case p.Design.Instances == "run" && b.scopes() == [2]bool{true, false}:
+		out = append(out, "Every trial created a new environment.")
+	case p.Design.Instances == "run":
 		out = append(out, "The same environments served all blocks.")
-	} else {
+	default:
 		out = append(out, "Every block had new environments.")
 	}
 	if p.Twin != "" {

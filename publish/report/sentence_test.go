@@ -144,6 +144,12 @@ func TestScopeOfSeveralSets(t *testing.T) {
 			t.Errorf("%d sets: %q does not say %q", sets, got, want)
 		}
 	}
+	b := &builder{contents: &contents{results: analysis.Results{
+		Comparisons: []analysis.Comparison{{Scope: analysis.ScopeMachine}}}}}
+	b.plan.Design.Instances = "run"
+	if got := b.scopeNote(); !strings.Contains(got, "a new environment for every trial") {
+		t.Errorf("a cell whose trials each create an environment: %q", got)
+	}
 }
 
 // Medians are of all trials, a difference is one within blocks. The sentence

@@ -192,13 +192,22 @@ func (b *builder) failures(c analysis.Comparison) string {
 	return strings.Join(out, ", ")
 }
 
-func (b *builder) scopeNote() string {
-	var machine, instance bool
+// scopes reports whether comparisons have ScopeMachine, and whether they have ScopeInstance.
+func (b *builder) scopes() (out [2]bool) {
 	for _, c := range b.results.Comparisons {
-		machine = machine || c.Scope == analysis.ScopeMachine
-		instance = instance || c.Scope == analysis.ScopeInstance
+		out[0] = out[0] || c.Scope == analysis.ScopeMachine
+		out[1] = out[1] || c.Scope == analysis.ScopeInstance
 	}
+	return out
+}
+
+func (b *builder) scopeNote() string {
+	scopes := b.scopes()
+	machine, instance := scopes[0], scopes[1]
 	switch {
+	case machine && !instance && b.plan.Design.Instances == "run":
+		return "Scope: this machine. bakeoff created a new environment for every trial, so the verdicts hold for " +
+			"environments made this way here, not for the technologies in general."
 	case machine && !instance:
 		return "Scope: this machine. bakeoff created new environments for every block, so the verdicts hold for " +
 			"environments made this way here, not for the technologies in general."

@@ -87,7 +87,7 @@ func (Workload) Doc() workload.Doc {
 			{Name: ParamRecord, Kind: param.Bool, Default: "false", Doc: "Whether each trial keeps what the kernel and the " +
 				"system inside recorded of the boot, for `bakeoff boot`."},
 		},
-		State: "fresh", Cache: "warm", Outside: true, Watch: true,
+		State: workload.Fresh, Cache: "warm", Outside: true, Watch: true,
 		PeerFor: func(p param.Values) bool { return p.Text(ParamAnswer) != "" },
 		Time:    func(param.Values) time.Duration { return 100 * time.Millisecond }, // without the environment itself
 		Source: []string{"the controller takes the times on its monotonic clock",

@@ -49,7 +49,7 @@ func (Workload) Doc() workload.Doc {
 			sample.LowerRatio("destroy", "s", "from the request to remove it until it is removed completely"),
 			sample.LowerRatio("total", "s", "from the request for it until it is removed"),
 		},
-		State: "fresh", Cache: "warm",
+		State: workload.Fresh, Cache: "warm",
 		Time: func(param.Values) time.Duration { return 100 * time.Millisecond }, // without the environment itself
 		Source: []string{"the controller takes the times on the host's monotonic clock; the process is `bakeoff-agent " +
 			"list`, the same binary for all contenders"},
