@@ -44,6 +44,7 @@ func TestFromHugo(t *testing.T) {
 		"\ufeff+++\r\ntitle = \"T: x\"\r\ndate = 2024-01-02\r\ntags = [\"a\", \"b\"]\r\ndraft = true\r\n+++\r\n" +
 			"Body {{< x >}}\r\n",
 		"---\ntitle: \"T: x\"\ndate: 2024-01-02\ntags: [a, b]\npublished: false\n...\nBody {{< x >}}\n",
+		"+++\ntitle = \"T: x\"\ndate = 2024-01-02\ntags = [\"a\", \"b\"]\n[build]\nrender = \"never\"\n+++\nBody {{< x >}}\n",
 	} {
 		out, draft, notes, err := FromHugo([]byte(text), "t.md")
 		if err != nil || !draft || len(notes) != 1 {
@@ -75,6 +76,14 @@ func TestFrontMatterOfOthersIsRefused(t *testing.T) {
 		"YAML after a blank":      "\n---\ntitle: Secret\ndraft: true\n---\n",
 		"YAML that does not end":  "---\ntitle: Secret\ndraft: true\n\nText\n",
 		"a draft of another word": "---\ntitle: Secret\ndraft: maybe\n---\n",
+		"a comment after ---":     "--- # a draft\ntitle: Secret\ndraft: true\n---\nText\n",
+		"four dashes":             "----\ntitle: Secret\ndraft: true\n----\nText\n",
+		"a comment of HTML":       "<!--\ntitle: Secret\ndraft: true\n-->\nText\n",
+		"a block of code":         "```toml\ntitle = 'Secret'\ndraft = true\n```\nText\n",
+		"AsciiDoc":                "= Secret\n:draft:\n\nText\n",
+		"reStructuredText":        "Secret\n======\n\n:date: 2026-01-02\n:status: draft\n\nText\n",
+		"lines that end with CR":  "---\rtitle: Secret\rdraft: true\r---\rText\r",
+		"UTF-16":                  "\xff\xfe-\x00-\x00-\x00\n\x00d\x00",
 		"broken YAML":             "---\ntags:\n  - [a\n---\n",
 	} {
 		_, err := Parse([]byte(text), source)
@@ -88,6 +97,8 @@ func TestFrontMatterOfOthersIsRefused(t *testing.T) {
 		"a brace":             "{} is empty\n",
 		"a colon in a text":   "Status: all is well here\n\nmore\n",
 		"a heading after gap": "\n# Title\n",
+		"a word of drafts":    "Draft: the beer was true to its name.\n\nThe status: fine.\n",
+		"front matter":        "---\ntitle: x\n---\n```yaml\ndraft: true\n```\n",
 	} {
 		if d, err := Parse([]byte(text), source); err != nil || len(d.Body) == 0 {
 			t.Errorf("%s: %v", name, err)
@@ -97,7 +108,8 @@ func TestFrontMatterOfOthersIsRefused(t *testing.T) {
 
 func TestDraftsOfOtherPrograms(t *testing.T) {
 	for _, front := range []string{"draft: true", "draft: True # not yet", "draft: \"yes\"", "published: false",
-		"Published: no", "status: draft", "headless: true", "draft: true\ndraft: false", "draft:\n  true",
+		"Published: no", "status: draft", "status: 'draft' # x", "headless: true",
+		"_build:\n  render: never", "build:\n  list: true\n  render: false", "draft: true\ndraft: false", "draft:\n  true",
 		"\"draft\": true"} {
 		d, err := Parse([]byte("---\ntitle: x\n"+front+"\n---\n"), source)
 		if err != nil || !d.Draft {
@@ -105,7 +117,7 @@ func TestDraftsOfOtherPrograms(t *testing.T) {
 		}
 	}
 	for _, front := range []string{"draft: false # ready", "published: true", "status: published", "draft:",
-		"params:\n  draft: true"} {
+		"params:\n  draft: true", "build:\n  list: never", "hidden: true"} {
 		d, err := Parse([]byte("---\ntitle: x\n"+front+"\n---\n"), source)
 		if err != nil || d.Draft {
 			t.Errorf("%q is a draft (%v)", front, err)

@@ -2,12 +2,14 @@ package content
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/goccy/go-yaml"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/safetext"
 )
 
@@ -49,6 +51,8 @@ func fieldsOf(front []string) (out []field) {
 	return out
 }
 
+var neverRendered = lazy.Compile(`^\s+render:\s*["']?(?:never|false)\b`)
+
 // brackets counts those that a line opens and does not close.
 func brackets(l string) int {
 	return strings.Count(l, "[") + strings.Count(l, "{") - strings.Count(l, "]") - strings.Count(l, "}")
@@ -59,6 +63,9 @@ func (d *Doc) readField(f field, zone *time.Location) error {
 	value := unquote(f.value)
 	if strings.HasPrefix(f.value, "#") {
 		value = "" // a comment
+	}
+	if (f.key == "build" || f.key == "_build") && slices.ContainsFunc(f.more, neverRendered.MatchString) { // Hugo
+		d.Draft = true
 	}
 	if len(f.more) > 0 {
 		var err error

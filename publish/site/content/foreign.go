@@ -22,6 +22,31 @@ var (
 	hidden    = lazy.Compile(`(?i)^(status|draft|published): *\S+$`)
 )
 
+// hides is a line that makes a draft, in the front matter of any program.
+var hides = lazy.Compile(`(?i)^[\s:"'#%.<!-]*(?:draft["']?\s*[:=]\s*["']?(?:true|yes|on|1)\b|draft:\s*$|` +
+	`status["']?\s*[:=]\s*["']?(?:draft|hidden|private|pending|skip)\b|` +
+	`published["']?\s*[:=]\s*["']?(?:false|no|off|0)\b)`)
+
+// hidingLines are the first lines of a text that may be front matter of an unknown form.
+const hidingLines = 12
+
+// hidingLine returns the first line at the beginning of a text that makes a draft; 0 if
+// there is none.
+func hidingLine(text []byte) int {
+	number := 0
+	for line := range bytes.Lines(text[:min(len(text), maxFront)]) {
+		if number++; number > hidingLines {
+			break
+		}
+		for _, part := range bytes.Split(line, []byte("\r")) { // the end of lines of old systems
+			if hides.Match(part) {
+				return number
+			}
+		}
+	}
+	return 0
+}
+
 // foreign says which front matter a text begins with that Parse does not read, and in which
 // line; "" if it begins with none.
 func foreign(text []byte) (kind string, line int) {

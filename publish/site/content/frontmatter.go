@@ -32,8 +32,18 @@ func Parse(text []byte, src Source) (Doc, error) {
 		return d, fault.WithFix(fault.New(fault.Invalid, "%s has more than %d MiB", src.File, MaxFile>>20),
 			"split the post")
 	}
+	if bytes.IndexByte(text, 0) >= 0 {
+		return d, fault.WithFix(fault.New(fault.Invalid, "%s has zero bytes, so it is not text in UTF-8", src.File),
+			"save it as UTF-8")
+	}
 	text = bytes.TrimPrefix(text, []byte("\ufeff"))
-	if kind, line := foreign(text); kind != "" {
+	kind, line := foreign(text)
+	if first, _, _ := bytes.Cut(text, []byte("\n")); kind == "" && !IsHTML(src.File) && !beginsFront(first) {
+		if line = hidingLine(text); line > 0 {
+			kind = "not between two lines of ---"
+		}
+	}
+	if kind != "" {
 		return d, fault.WithFix(fault.New(fault.Invalid, "%s: this front matter is %s; bakeoff reads lines such as "+
 			"\"title: …\" between two lines of ---, the first of which begins the file", PlaceText(src.File, line), kind),
 			"run bakeoff site import FOLDER SITE, which reads that of Hugo and Pelican, or rewrite the front matter")
@@ -57,11 +67,13 @@ func Parse(text []byte, src Source) (Doc, error) {
 	return d, nil
 }
 
+func beginsFront(line []byte) bool { return string(bytes.TrimRight(line, "\r \t")) == "---" }
+
 // splitFrontMatter returns the lines of the front matter, the text after it, and the number of
 // lines before the text.
 func splitFrontMatter(text []byte, file string) (front []string, body []byte, lines int, err error) {
 	first, rest, _ := bytes.Cut(text, []byte("\n"))
-	if strings.TrimRight(string(first), "\r \t") != "---" {
+	if !beginsFront(first) {
 		return nil, text, 0, nil
 	}
 	lines = 1
@@ -119,9 +131,14 @@ func (d *Doc) setField(key, value string, zone *time.Location) (err error) {
 		headless, err = parseTruth(value)
 		d.Draft = d.Draft || headless
 	case "status": // Pelican
-		switch strings.ToLower(value) {
+		word, _, _ := strings.Cut(value, " #")
+		switch strings.ToLower(unquote(word)) {
 		case "draft", "hidden", "private", "pending", "skip":
 			d.Draft = true
+		}
+	case "hidden", "private", "unlisted", "visibility": // other programs
+		if value != "" && strings.ToLower(value) != "public" && strings.ToLower(value) != "false" {
+			d.addWarning(key+" means nothing here, so the post is published", "write draft: true to hide it")
 		}
 	case "date":
 		d.Date, err = ParseDate(value, zone)

@@ -118,6 +118,12 @@ func (h *hugo) frontMatterText() string {
 		}
 		h.draft = h.draft || value != "" && set == (key != "published")
 	}
+	for _, key := range []string{"build", "_build"} {
+		if b, ok := h.valueOf(key).(map[string]any); ok {
+			render := fmt.Sprint(b["render"])
+			h.draft = h.draft || render == "never" || render == "false"
+		}
+	}
 	return f.String()
 }
 
