@@ -23,6 +23,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,7 +121,11 @@ func Init(ctx context.Context, dir string, c Config) error {
 	if err != nil {
 		return fault.Wrap(fault.Lab, op, err)
 	}
-	return fault.Wrap(fault.Lab, op, atomicfile.Write(filepath.Join(dir, configFile), append(b, '\n'), 0o666))
+	mode := fs.FileMode(0o666)
+	if at, err := url.Parse(c.Index); err != nil || at.User != nil && strings.Contains(at.User.String(), ":") {
+		mode = 0o600 // it has a password
+	}
+	return fault.Wrap(fault.Lab, op, atomicfile.Write(filepath.Join(dir, configFile), append(b, '\n'), mode))
 }
 
 // check refuses settings that cannot work.

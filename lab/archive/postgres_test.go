@@ -169,3 +169,27 @@ func TestReadersOfTheDatabaseCannotWrite(t *testing.T) {
 		t.Errorf("%v, %v", runs, err)
 	}
 }
+
+// A password in the address of the database is in no error, and others cannot read its file.
+func TestThePasswordOfTheDatabase(t *testing.T) {
+	const secret = "hush-7d1f0c9e"
+	for _, place := range []string{"postgres://ann:" + secret + "@127.0.0.1:1/x", "postgres://ann:" + secret + "@[x/y",
+		"postgres://ann:" + secret + "%zz@h/x", "postgres://ann:" + secret + "@h:port/x"} {
+		err := archive.Init(t.Context(), filepath.Join(t.TempDir(), "store"), archive.Config{Index: place})
+		if err == nil || strings.Contains(err.Error()+fault.Fix(err), secret) {
+			t.Errorf("%v", err)
+		}
+	}
+	at, err := url.Parse(postgrestest.Test(t).Place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for who, mode := range map[*url.Userinfo]os.FileMode{url.User(at.User.Username()): 0o644,
+		url.UserPassword(at.User.Username(), secret): 0o600} {
+		at.User = who
+		info, err := os.Stat(filepath.Join(create(t, archive.Config{Index: at.String()}).Dir, "store.json"))
+		if err != nil || info.Mode().Perm()&^mode != 0 {
+			t.Errorf("%s: %v, %v", who, info.Mode(), err)
+		}
+	}
+}
