@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/provision/guest"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
 )
 
 // answerTime bounds the time until the agent in a machine answers: one that boots under
-// emulation is slow.
-const answerTime = time.Minute
+// emulation is slow. Tests shorten it.
+var answerTime = time.Minute
 
 // Agent connects to the agent in a machine that runs. Nobody else can until the connection is
 // closed.
@@ -29,8 +30,12 @@ func (g *Guest) Agent(ctx context.Context) (*channel.Conn, error) {
 	defer cancel()
 	c, err := channel.Open(bounded, rw, channel.Options{Reason: func() error { return g.ended(ctx) }})
 	if err != nil && ctx.Err() == nil && errors.Is(bounded.Err(), context.DeadlineExceeded) {
+		console := "its console is empty"
+		if said := guest.Excerpt([]byte(tailOf(g.ConsoleLog(), 16<<10))); said != "" {
+			console = "the end of its console:\n" + said
+		}
 		err = fault.WithFix(fault.New(fault.Subject, "the agent in guest %s did not answer within %v: the guest does not "+
-			"boot, or another command uses its agent", g.name(), answerTime), "run `bakeoff vm logs "+g.UUID+"`")
+			"boot, or another command uses its agent; %s", g.name(), answerTime, console), "run `bakeoff vm logs "+g.UUID+"`")
 	}
 	return c, err
 }

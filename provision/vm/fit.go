@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -228,7 +229,34 @@ func fitLoneNIC(g manifest.Guest, n manifest.NIC, add func(property string, valu
 	}
 }
 
-// conflict is the first address or MAC address of g that another guest has. Addresses are
+// diskConflict are the disks of g that another guest has: two machines that write to one file
+// system destroy it. Files are compared, not their names.
+func diskConflict(g manifest.Guest, others []*Guest) (out manifest.Problems) {
+	for i, d := range g.Disks {
+		if !d.NoCreate || d.Media == "cdrom" {
+			continue
+		}
+		file, err := os.Stat(d.Path)
+		if err != nil {
+			continue // the disk is not there now; its guest does not start
+		}
+		for _, o := range others {
+			if o.UUID != g.UUID && slices.ContainsFunc(o.Disks, func(x manifest.Disk) bool {
+				if x.Media == "cdrom" || x.Path == "" {
+					return false
+				}
+				has, err := os.Stat(x.Path)
+				return err == nil && os.SameFile(file, has)
+			}) {
+				out = append(out, manifest.Problem{Path: "disks." + strconv.Itoa(i) + ".path", Value: strconv.Quote(d.Path),
+					Reason: "guest " + o.UUID + " has this disk", Allowed: "write another file, or a copy"})
+			}
+		}
+	}
+	return out
+}
+
+// conflict is the first address, disk or MAC address of g that another guest has. Addresses are
 // compared, not texts.
 func conflict(g manifest.Guest, others []*Guest) error {
 	macs, addresses := map[string]*Guest{}, map[netip.Addr]*Guest{}
@@ -248,7 +276,7 @@ func conflict(g manifest.Guest, others []*Guest) error {
 			}
 		}
 	}
-	var out manifest.Problems
+	out := diskConflict(g, others)
 	for _, o := range others {
 		if o.UUID != g.UUID && g.VNCPort > 0 && o.VNCPort == g.VNCPort {
 			out = append(out, manifest.Problem{Path: "vnc_port", Value: strconv.Itoa(g.VNCPort),
