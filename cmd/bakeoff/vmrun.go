@@ -64,6 +64,8 @@ type guestRunner struct {
 	name    string
 	accel   string
 	restart string
+	sshKey  string
+	disk    string // the size of the disk
 	console bool
 	remove  bool
 	asJSON  bool
@@ -92,7 +94,9 @@ folders by 9p, under the names share0, share1 and so on.`,
   sudo bakeoff vm run services/web -p 8080:80 --driver firecracker
   sudo bakeoff vm run services/rescue --in-memory --console --rm
   sudo bakeoff vm run alpine:3.20 -v /srv/data:/data -e MODE=fast -- sh -c 'ls /data'
-  sudo bakeoff vm run disk:debian.qcow2 --memory 2GiB --cpus 2 -p 2222:22
+  sudo bakeoff vm run disk:debian-12-genericcloud-amd64.qcow2 --name box --memory 2GiB \
+    --disk-size 20GiB --ssh-key ~/.ssh/id_ed25519.pub -p 2222:22
+  sudo bakeoff vm ssh debian@box
   sudo bakeoff vm run registry.example/disks/netbsd:11 --kernel netbsd-SMOL --console`,
 		Args: cli.Between(1, math.MaxInt, "SOURCE"),
 		RunE: r.runGuest,
@@ -112,6 +116,9 @@ folders by 9p, under the names share0, share1 and so on.`,
 	f.StringVar(&r.restart, "restart", "no", "restart the guest when it ends: no, on-failure or always")
 	f.StringVar(&r.source.Kernel, "kernel", "", "start the disk with this kernel `file`")
 	f.StringVar(&r.source.Append, "append", "", "command line of the kernel")
+	f.StringVar(&r.sshKey, "ssh-key", "",
+		"let the public keys in this `file` log in by SSH: cloud-init in a machine of brand kvm installs them")
+	f.StringVar(&r.disk, "disk-size", "", "enlarge the disk of a machine to this `size`")
 	f.BoolVar(&r.source.InMemory, "in-memory", false,
 		"put the root of a service into a RAM disk, which is lost when the guest ends")
 	f.BoolVar(&r.console, "console", false, "connect the terminal to the console of the guest; ^] leaves it")
@@ -176,6 +183,20 @@ func (r *guestRunner) check() (m manifest.Guest, b vm.Boot, err error) {
 			return m, b, fmt.Errorf("-e must be NAME=VALUE (got %q)", e)
 		}
 	}
+	if r.disk != "" {
+		size, err := unit.ParseBytes(r.disk)
+		if err != nil || size < unit.MiB || size%unit.MiB != 0 {
+			return m, b, fmt.Errorf("--disk-size must be a whole number of MiB (got %q)", r.disk)
+		}
+		r.source.DiskSize = size
+	}
+	if r.sshKey != "" {
+		keys, err := vm.ReadPublicKeys(r.sshKey)
+		if err != nil {
+			return m, b, fault.Op("--ssh-key", err)
+		}
+		m.CustomerMetadata = map[string]any{vm.RootKeys: strings.Join(keys, "\n")}
+	}
 	for _, text := range r.ports {
 		p, err := vm.ParsePort(text)
 		if err != nil {
@@ -191,7 +212,8 @@ func (r *guestRunner) check() (m manifest.Guest, b vm.Boot, err error) {
 		b.Shares = append(b.Shares, s)
 	}
 	b.Remove = r.remove
-	return manifest.Guest{RAM: int(memory / unit.MiB), Restart: r.restart, Ports: r.ports, Autoboot: true}, b, nil
+	m.RAM, m.Restart, m.Ports, m.Autoboot = int(memory/unit.MiB), r.restart, r.ports, true
+	return m, b, nil
 }
 
 func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
@@ -232,6 +254,14 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 	p.Ports, p.Shares, p.Boot.Remove, p.Accel = boot.Ports, boot.Shares, boot.Remove, r.accel
 	if err := p.Check(); err != nil {
 		return err
+	}
+	if r.disk != "" && (len(p.Disks) == 0 || p.Disks[0].CDROM) {
+		return fault.WithFix(fault.New(fault.Unsupported, "--disk-size: %s has no disk that bakeoff makes", args[0]),
+			"leave it out")
+	}
+	if r.sshKey != "" && p.Brand != manifest.KVM {
+		return fault.WithFix(fault.New(fault.Unsupported, "--ssh-key: %s becomes a guest of brand %s, and only machines of "+
+			"brand kvm have a disk with data for cloud-init", args[0], p.Brand), "leave it out, and use `bakeoff vm exec`")
 	}
 	m.Brand, m.Driver, m.Alias, m.Image = p.Brand, r.driver, cmp.Or(r.name, p.Name), args[0]
 	r.complete(&m, p.Shares)

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/unit"
 	"bakeoff/provision/disk"
 	"bakeoff/provision/service/build"
 	"bakeoff/provision/vm/manifest"
@@ -345,4 +346,39 @@ func TestDisksTravel(t *testing.T) {
 		!strings.Contains(err.Error(), "no file for disks.0") {
 		t.Errorf("a file of this machine: %v", err)
 	}
+}
+
+// The disk of a guest is larger than that of its image if a person asks for it, and never smaller.
+func TestDiskOfRunGrows(t *testing.T) {
+	if _, err := exec.LookPath("qemu-img"); err != nil {
+		t.Skip("needs qemu-img: apt-get install qemu-utils")
+	}
+	s := newStore(t)
+	image := filepath.Join(t.TempDir(), "image.qcow2")
+	if err := disk.Empty(t.Context(), s.Host, image, "qcow2", 8<<20); err != nil {
+		t.Fatal(err)
+	}
+	for size, want := range map[unit.Bytes]string{0: "disk0.qcow2 8 b", 24 * unit.MiB: "disk0.qcow2 24 b",
+		4 * unit.MiB: ""} {
+		p, err := s.Prepare(t.Context(), nil, Source{What: "disk:" + image, DiskSize: size}, build.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g, err := s.Create(t.Context(), manifest.Guest{Brand: p.Brand}, p.Boot,
+			func(dir string) error { return p.Fill(t.Context(), dir) })
+		switch {
+		case want == "":
+			if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "cannot become smaller") {
+				t.Errorf("%v: %v", size, err)
+			}
+		case err != nil:
+			t.Fatal(err)
+		default:
+			checkDisks(t, g, want)
+			if err := g.Delete(t.Context()); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	checkEmpty(t, s)
 }

@@ -81,6 +81,10 @@ func writeFolder(dir string, files map[string][]byte) error {
 	return err
 }
 
+// RootKeys is the key of customer_metadata with the public keys that log in as root and as the
+// usual user of an image, one in a line.
+const RootKeys = "root_authorized_keys"
+
 // hasSeed tells whether the guest gets a disk for cloud-init.
 func hasSeed(g manifest.Guest) bool {
 	return g.Brand.Machine() && g.Brand != manifest.MicroVM &&
@@ -110,7 +114,7 @@ func seedFiles(g manifest.Guest) (map[string][]byte, error) {
 	user := map[string]any{}
 	meta := map[string]any{"instance-id": g.UUID, "local-hostname": name}
 	vendor := map[string]any{}
-	if keys := text(g.CustomerMetadata["root_authorized_keys"]); keys != "" {
+	if keys := text(g.CustomerMetadata[RootKeys]); keys != "" {
 		list := slices.DeleteFunc(strings.Split(keys, "\n"), func(s string) bool { return strings.TrimSpace(s) == "" })
 		user["disable_root"] = false
 		user["users"] = []any{"default", map[string]any{"name": "root", "ssh_authorized_keys": list}}

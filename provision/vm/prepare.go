@@ -13,6 +13,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/lazy"
+	"bakeoff/base/unit"
 	"bakeoff/provision/disk"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest/qemu"
@@ -39,6 +40,7 @@ type Source struct {
 	Env      []string
 	Kernel   string // of a disk: FILE; "" is its own boot loader
 	Append   string
+	DiskSize unit.Bytes // to which the disk of the machine grows; 0 is that of the image
 }
 
 // Prepared is what Prepare found.
@@ -118,7 +120,7 @@ func (s *Store) prepareArtifact(ctx context.Context, images *image.Store, from S
 	}
 	p.Name, _, _ = strings.Cut(path.Base(from.What), ":")
 	p.Name, _, _ = strings.Cut(p.Name, "@")
-	p.ownDisk(from, from.Kernel == "", func(ctx context.Context, to string) error {
+	s.ownDisk(&p, from, from.Kernel == "", func(ctx context.Context, to string) error {
 		return s.importDisk(ctx, file, formatOf(from.Driver), to)
 	})
 	return p, nil
@@ -199,23 +201,24 @@ func (s *Store) prepareService(ctx context.Context, images *image.Store, from So
 		return p, nil
 	}
 	p.Initrd = r.Boot.Path
-	p.overlay(s, from, r.Disk.Path, "raw", false)
+	s.overlay(&p, from, r.Disk.Path, "raw", false)
 	return p, nil
 }
 
 // overlay gives the guest a disk of its own over another one.
-func (p *Prepared) overlay(s *Store, from Source, base, format string, boots bool) {
-	p.ownDisk(from, boots, func(ctx context.Context, to string) error {
+func (s *Store) overlay(p *Prepared, from Source, base, format string, boots bool) {
+	s.ownDisk(p, from, boots, func(ctx context.Context, to string) error {
 		return s.makeDisk(ctx, base, format, from.Driver, to)
 	})
 }
 
-// ownDisk gives the guest a disk, which fill makes.
-func (p *Prepared) ownDisk(from Source, boots bool, fill func(ctx context.Context, to string) error) {
+// ownDisk gives the guest a disk, which make makes.
+func (s *Store) ownDisk(p *Prepared, from Source, boots bool, make func(ctx context.Context, to string) error) {
 	p.Disks = []qemu.Disk{{Serial: qemu.RootSerial, Path: diskFile("disk0", from.Driver), Format: formatOf(from.Driver),
 		Controller: qemu.VirtioBlk, Cache: "writeback", AIO: "threads", Boots: boots}}
-	file := p.Disks[0].Path
-	p.Fill = func(ctx context.Context, dir string) error { return fill(ctx, filepath.Join(dir, file)) }
+	x := p.Disks[0]
+	p.Fill = fillAll([]fill{func(ctx context.Context, dir string) error { return make(ctx, filepath.Join(dir, x.Path)) },
+		s.grow("the size of the disk", x, int(from.DiskSize/unit.MiB))})
 }
 
 // KindOf is QEMU's machine for a brand.
@@ -268,7 +271,7 @@ func (s *Store) prepareDisk(ctx context.Context, from Source, file string) (p Pr
 		return p, err
 	}
 	p.Name = baseName(file)
-	p.overlay(s, from, file, format, from.Kernel == "")
+	s.overlay(&p, from, file, format, from.Kernel == "")
 	return p, nil
 }
 

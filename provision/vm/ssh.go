@@ -1,11 +1,75 @@
 package vm
 
 import (
+	"encoding/base64"
+	"encoding/binary"
+	"io"
 	"net/netip"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 )
+
+// maxKeys bounds a file with public keys, in bytes.
+const maxKeys = 64 << 10
+
+// ReadPublicKeys reads a file with public keys of SSH, one in a line.
+func ReadPublicKeys(file string) (keys []string, err error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fault.Wrap(fault.Invalid, "public key", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxKeys+1))
+	if err != nil {
+		return nil, fault.Op("public key", err)
+	}
+	if len(b) > maxKeys {
+		return nil, fault.New(fault.Invalid, "%s has more than %d bytes: it is not a file with public keys", file, maxKeys)
+	}
+	keys, err = parsePublicKeys(string(b))
+	return keys, fault.Op(file, err)
+}
+
+// parsePublicKeys reads the format of authorized_keys (sshd(8)).
+func parsePublicKeys(text string) (keys []string, err error) {
+	if strings.Contains(text, "PRIVATE KEY-----") {
+		return nil, fault.WithFix(fault.New(fault.Invalid, "this is a private key"), "name the public one, FILE.pub")
+	}
+	n := 0
+	for line := range strings.Lines(text) {
+		n++
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+			continue
+		}
+		if safetext.Line(line) != line || !hasPublicKey(line) {
+			return nil, fault.WithFix(fault.New(fault.Invalid, "line %d is not a public key of SSH", n),
+				"name a file such as ~/.ssh/id_ed25519.pub")
+		}
+		keys = append(keys, line)
+	}
+	if len(keys) == 0 {
+		return nil, fault.WithFix(fault.New(fault.Invalid, "there is no public key in it"), "create one with ssh-keygen")
+	}
+	return keys, nil
+}
+
+// hasPublicKey tells whether a line has the name of an algorithm and a key of that algorithm,
+// which begins with the name (RFC 4253, 6.6).
+func hasPublicKey(line string) bool {
+	words := strings.Fields(line)
+	for i := range len(words) - 1 {
+		blob, err := base64.StdEncoding.DecodeString(words[i+1])
+		if err == nil && len(blob) > 4 && int64(binary.BigEndian.Uint32(blob)) == int64(len(words[i])) &&
+			strings.HasPrefix(string(blob[4:]), words[i]) {
+			return true
+		}
+	}
+	return false
+}
 
 // portSSH is the port of SSH servers.
 const portSSH = 22
