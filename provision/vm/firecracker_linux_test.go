@@ -18,6 +18,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/driver/fake"
+	"bakeoff/provision/guest/firecracker"
 	"bakeoff/provision/guest/firecracker/vmmtest"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/service/build"
@@ -126,14 +127,14 @@ func TestFirecracker(t *testing.T) {
 	g := withDisks(t, s, `{"brand": "microvm", "driver": "firecracker", "alias": "fc", "ram": 128, "vcpus": 2,
 		"kernel": "`+elfKernel(t)+`", "kernel_args": "quiet", "disks": [{"size": 8}, {"size": 4}], "ports": ["80"]}`)
 	checkDisks(t, g, "disk0.raw 8", "disk1.raw 4")
+	leaveFirecracker(t, g)
 	if err := g.Start(t.Context(), launch); err != nil {
 		t.Fatal(err)
 	}
 	if g.State != Running || g.Accelerator != "kvm" || len(g.Reached) != 1 {
 		t.Fatalf("%+v", g.Status)
 	}
-	m := h.machine()
-	own := netns.Own(label(g.UUID))
+	m, own := h.machine(), netns.Own(label(g.UUID))
 	if m.ID != g.UUID || m.CPUs != 2 || m.Memory != 128 || m.Netns != own || !strings.HasSuffix(m.Args, " quiet") ||
 		!slices.Equal(m.Drives, []string{"disk0", "disk1"}) || !slices.Equal(m.Disks, []string{g.Path("disk0.raw"),
 		g.Path("disk1.raw")}) || len(m.Taps) != 1 {
@@ -237,6 +238,21 @@ func TestFirecrackerInNetwork(t *testing.T) {
 }
 
 func second[T any](_ T, err error) error { return err }
+
+// leaveFirecracker leaves what a supervisor leaves that is killed: the network of the guest, and a
+// Firecracker that takes a while to end.
+func leaveFirecracker(t *testing.T, g *Guest) {
+	t.Helper()
+	if err := netns.Create(t.Context(), local.Conn{}, netns.Own(label(g.UUID)), ownGateway); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", g.Path(firecracker.SocketAPI))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	time.AfterFunc(50*time.Millisecond, func() { l.Close() })
+}
 
 // checkReached asks for the published port; a listener in the network of the guest has its
 // address.
