@@ -97,26 +97,21 @@ func (k kernel) Devices() error {
 func (k kernel) Hostname(name string) error { return k.Set("kern.hostname", append([]byte(name), 0)) }
 
 // Setting reads a sysctl. unix.SysctlRaw panics if a node above has no settings, as debug in a
-// kernel without options for debugging. Of some tables the kernel tells no size: it returns as
-// much as the caller has room for.
+// kernel without options for debugging.
 func (kernel) Setting(name string) ([]byte, error) {
 	mib, err := settingNumbers(name)
 	if err != nil {
 		return nil, err
 	}
-	var length uintptr
-	if err := callSysctl(mib, nil, &length, nil, 0); err != nil {
-		return nil, fmt.Errorf("sysctl %s: %w", name, err)
+	b, err := wholeSetting(func(room []byte) (int, error) {
+		length := uintptr(len(room))
+		err := callSysctl(mib, unsafe.Pointer(unsafe.SliceData(room)), &length, nil, 0)
+		return int(length), err
+	})
+	if err != nil {
+		err = fmt.Errorf("sysctl %s: %w", name, err)
 	}
-	for size := max(int(length), 64<<10); ; size *= 4 {
-		room := make([]byte, size)
-		length = uintptr(size)
-		err := callSysctl(mib, unsafe.Pointer(&room[0]), &length, nil, 0)
-		full := err == unix.ENOMEM || err == nil && length == uintptr(size)
-		if !full || size > maxBootText {
-			return room[:min(int(length), size)], err
-		}
-	}
+	return b, err
 }
 
 // Set changes a sysctl.
