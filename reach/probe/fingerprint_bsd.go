@@ -13,9 +13,8 @@ import (
 // system records facts from sysctl. The names are those of sysctl(8) of each
 // system; one that a system lacks is unavailable there.
 func (c *collector) system(volumes []string) {
-	// hw.model of NetBSD is the class of the processor: "AMD 686-class".
-	c.set("cpu.model", firstSysctl("machdep.cpu_brand", "hw.model"), "sysctl hw.model has no value")
-	c.set("clocksource", firstSysctl("kern.timecounter.hardware"), "sysctl kern.timecounter.hardware has no value")
+	c.set("cpu.model", processorModel(sysctl), "sysctl hw.model has no value")
+	c.set("clocksource", firstText(sysctl, "kern.timecounter.hardware"), "sysctl kern.timecounter.hardware has no value")
 	c.set("os", runtime.GOOS+" "+release(), "")
 	c.set("cpu.count", strconv.Itoa(runtime.NumCPU()), "")
 	c.set("memory", memory(), "sysctl hw.physmem has no value")

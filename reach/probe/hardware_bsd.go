@@ -15,9 +15,9 @@ import (
 // (kenv(1) of FreeBSD and DragonFly).
 func hardware() facts.Hardware {
 	h := facts.Hardware{
-		UUID:   firstSysctl("machdep.dmi.system-uuid", "hw.uuid"),
-		Serial: firstSysctl("machdep.dmi.system-serial", "hw.serialno"),
-		CPU:    firstSysctl("hw.model"),
+		UUID:   firstText(sysctl, "machdep.dmi.system-uuid", "hw.uuid"),
+		Serial: firstText(sysctl, "machdep.dmi.system-serial", "hw.serialno"),
+		CPU:    processorModel(sysctl),
 		MACs:   cards(physical),
 	}
 	if h.UUID == "" {
@@ -27,16 +27,6 @@ func hardware() facts.Hardware {
 		h.Serial, _ = askProgram("kenv", "-q", "smbios.system.serial")
 	}
 	return h
-}
-
-// firstSysctl returns the first setting that exists.
-func firstSysctl(names ...string) string {
-	for _, name := range names {
-		if v, err := unix.Sysctl(name); err == nil && v != "" {
-			return v
-		}
-	}
-	return ""
 }
 
 // physical reports whether an interface is a network card, by its name: virtual

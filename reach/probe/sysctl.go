@@ -137,6 +137,22 @@ func eachCPTime(read func(cpu int) []byte, hz int, states []string, cpus []int) 
 	return total
 }
 
+// firstText returns the first of these sysctls that exists and is not empty. They hold text.
+func firstText(read func(name string) []byte, names ...string) string {
+	for _, name := range names {
+		if v := printable(string(read(name))); v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// processorModel is the name of the processor. hw.model of NetBSD is only its class, such as
+// "AMD 686-class".
+func processorModel(read func(name string) []byte) string {
+	return firstText(read, "machdep.cpu_brand", "hw.model")
+}
+
 // A setting is a sysctl that is a fact.
 type setting struct {
 	fact, name string

@@ -144,6 +144,25 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// A NetBSD 10.99.12 kernel under QEMU answered the first of these. The others are those of a
+// kernel without the name of its processor, and of a system without either.
+func TestTheModelOfAProcessor(t *testing.T) {
+	const brand, class = "QEMU TCG CPU version 2.5+\x00", "AMD 686-class\x00"
+	for _, tt := range []struct {
+		answers map[string]string
+		want    string
+	}{
+		{map[string]string{"machdep.cpu_brand": brand, "hw.model": class}, "QEMU TCG CPU version 2.5+"},
+		{map[string]string{"machdep.cpu_brand": "\x00", "hw.model": class}, "AMD 686-class"},
+		{map[string]string{"hw.model": "AMD EPYC\x1b[31m 7B13\x00"}, "AMD EPYC\uFFFD[31m 7B13"},
+		{nil, ""},
+	} {
+		if got := processorModel(func(name string) []byte { return []byte(tt.answers[name]) }); got != tt.want {
+			t.Errorf("%q: %q, want %q", tt.answers, got, tt.want)
+		}
+	}
+}
+
 func TestCLibrary(t *testing.T) {
 	for _, tt := range []struct {
 		names []string
