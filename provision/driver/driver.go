@@ -182,6 +182,8 @@ type Moments struct {
 	// TSCHz is the frequency of the time stamp counter that the guest reads, as the host knows
 	// it; 0 if it does not.
 	TSCHz float64
+	// TSCFromStart tells that this counter was 0 when the first processor of the guest started.
+	TSCFromStart bool
 }
 
 // Moment is something that happened while an environment came up.

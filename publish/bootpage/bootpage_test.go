@@ -182,6 +182,24 @@ func TestHostileRecording(t *testing.T) {
 	}
 }
 
+// The terminal says how well a mark is placed, unless it was read on the clock of the figure or
+// nobody knows.
+func TestTextSaysHowWellAMarkIsPlaced(t *testing.T) {
+	r := bootmodel.Recording{Schema: bootmodel.Schema,
+		Clocks: []bootmodel.Clock{{Name: "host", Source: "bakeoff", Hz: 1e9, UncertaintyNS: bootmodel.Exact()}},
+		Marks: []bootmodel.Mark{{Name: "asked", UncertaintyNS: bootmodel.Exact()},
+			{Name: "root mounted", At: 6e8, UncertaintyNS: new(4.18e9)}, {Name: "serial", At: 7e8}}}
+	var out bytes.Buffer
+	if err := Text(&out, Boot{Name: "netbsd", Recording: r}, 120); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	if !strings.Contains(text, "root mounted  ± 4.18 s\n") || !strings.Contains(text, " asked\n") ||
+		!strings.Contains(text, " serial\n") {
+		t.Error(text)
+	}
+}
+
 // The terminal says what was lost first, and names the delay.
 func TestText(t *testing.T) {
 	r := debian(t)

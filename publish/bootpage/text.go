@@ -36,7 +36,11 @@ func Text(w io.Writer, b Boot, width int) error {
 	if t := marksFigure(b, s); t != nil {
 		line("")
 		for _, r := range t.Numbers.Rows {
-			line("  %12s  %-12s %s", r[1], r[3], r[0])
+			off := ""
+			if strings.HasPrefix(r[2], "±") {
+				off = "  " + r[2]
+			}
+			line("  %12s  %-12s %s%s", r[1], r[3], r[0], off)
 		}
 	}
 	rows := f.Rows()

@@ -35,6 +35,8 @@ type Marks struct {
 	// TSCHz is the frequency of the time stamp counter that the guest reads, as its host knows it;
 	// 0 if it does not.
 	TSCHz float64 `json:"tsc_hz,omitempty"`
+	// TSCFromStart tells that this counter was 0 at the mark "vCPU start".
+	TSCFromStart bool `json:"tsc_from_start,omitempty"`
 	// Reboot is set if the environment is a machine that was rebooted. What System says of
 	// its boot then belongs to the marks.
 	Reboot *Reboot `json:"reboot,omitempty"`

@@ -52,11 +52,17 @@ func (t trial) addSystem(r bootmodel.Recording, system []byte) (bootmodel.Record
 		return r, err
 	}
 	clock, why := t.markNamed(bootmodel.MarkClock)
+	if read, unread := t.markNamed(bootmodel.MarkUserland); why == "" && unread == "" && clock.UncertaintyNS != nil &&
+		read.UncertaintyNS != nil {
+		// The time that the clock had lost when the agent read it is missing somewhere in the log.
+		clock.UncertaintyNS = new(max(*clock.UncertaintyNS, *read.UncertaintyNS))
+	}
 	for _, l := range logs.Logs {
 		of, err := Read(l)
 		if err == nil {
 			t.marks.correctFrequency(&of)
-			r, err = mergeRecord(r, of, clock, why)
+			on, start := t.counterStart(r, of)
+			r, err = mergeRecord(on, of, clock, why, start...)
 		}
 		if err != nil {
 			r.Notes = append(r.Notes, unusable(l, err))
@@ -87,6 +93,26 @@ func (m Marks) correctFrequency(r *bootmodel.Recording) {
 				unit.Format(m.TSCHz, "Hz"))})
 		}
 	}
+}
+
+// counterStart ties a record on the time stamp counter to the start of the first processor, if
+// the counter was 0 then. This is better known than what the guest's clock says of the first
+// userland instruction, so on is r without that mark if the record agrees with it.
+func (t trial) counterStart(r, of bootmodel.Recording) (on bootmodel.Recording, start []bootmodel.Pair) {
+	vcpu, why := t.markNamed(bootmodel.MarkVCPU)
+	if !t.marks.TSCFromStart || t.marks.TSCHz == 0 || of.Clocks[0].Name != tslog.ClockName || why != "" ||
+		vcpu.UncertaintyNS == nil || t.host.Clocks[vcpu.Clock].UncertaintyNS == nil {
+		return r, nil
+	}
+	at, off := t.host.NS(vcpu.Clock, vcpu.At), *vcpu.UncertaintyNS+*t.host.Clocks[vcpu.Clock].UncertaintyNS
+	named := func(m bootmodel.Mark) bool { return m.Name == bootmodel.MarkUserland }
+	if i := slices.IndexFunc(of.Marks, named); i >= 0 {
+		end := at + of.NS(of.Marks[i].Clock, of.Marks[i].At)
+		r.Marks = slices.DeleteFunc(slices.Clone(r.Marks), func(m bootmodel.Mark) bool {
+			return named(m) && (m.UncertaintyNS == nil || math.Abs(r.NS(m.Clock, m.At)-end) <= *m.UncertaintyNS+off)
+		})
+	}
+	return r, []bootmodel.Pair{{After: at - off, Before: at + off}}
 }
 
 // recorded adds to the marks of a machine what its system recorded. Only that says when the
@@ -189,9 +215,9 @@ func Read(l wire.SystemLog) (bootmodel.Recording, error) {
 }
 
 // mergeRecord merges a record of a system into r. clock is when the system's monotonic clock was
-// 0; why says why that is not known.
-func mergeRecord(r, of bootmodel.Recording, clock bootmodel.Mark, why string) (bootmodel.Recording, error) {
-	var pairs []bootmodel.Pair
+// 0; why says why that is not known. pairs tie the clocks of both, too.
+func mergeRecord(r, of bootmodel.Recording, clock bootmodel.Mark, why string, pairs ...bootmodel.Pair) (
+	bootmodel.Recording, error) {
 	on := r
 	if k, ok := monotonic(of); ok && why == "" && clock.UncertaintyNS != nil && k.UncertaintyNS != nil {
 		zero, off := r.NS(clock.Clock, clock.At), *clock.UncertaintyNS+*k.UncertaintyNS

@@ -169,6 +169,8 @@ func (g *Guest) ObserveBoot(m *guest.Hosted) {
 		// With KVM and with TCG, the guest reads the counter of the host. The kernel of a guest
 		// measures its frequency against a timer that is late on a busy host.
 		seen.TSCHz = float64(g.Machine.TSCKHz) * 1e3
+		// TCG counts from when QEMU lets the machine run (cpu_enable_ticks).
+		seen.TSCFromStart = g.Machine.Accel == TCG
 		return err
 	}
 	const unseen = "QEMU does not see when the kernel starts: "

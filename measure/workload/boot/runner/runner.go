@@ -180,7 +180,7 @@ func observe(ctx context.Context, in driver.Instance, l execution.Life, m *boot.
 		delete(m.Absent, x.Name)
 	}
 	maps.Copy(m.Absent, seen.Absent)
-	m.TSCHz = seen.TSCHz
+	m.TSCHz, m.TSCFromStart = seen.TSCHz, seen.TSCFromStart
 	if log := seen.Log; log != nil {
 		raw[boot.Log] = log.Text
 		m.Log = &boot.LogClock{UnixNS: log.Stamp.Add(l.Asked.Sub(log.At)).UnixNano(),
