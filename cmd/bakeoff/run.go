@@ -16,6 +16,7 @@ import (
 	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/base/shell"
+	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/cmd/bakeoff/offline"
 	"bakeoff/judge/analysis"
@@ -290,7 +291,8 @@ func howToDecide(s *session.Session, r analysis.Results, block time.Duration) st
 	}
 	text := "to continue"
 	if more > left {
-		text, more = fmt.Sprintf("the run has %d more blocks, which are unlikely to decide it; to continue", left), left
+		text, more = "the run has only "+unit.Count(left, "more block")+", which may not decide it; start a new run with a "+
+			"larger --budget, or continue", left
 	}
 	// A quarter more, because blocks differ.
 	budget := max(time.Duration(more)*block*5/4, 10*time.Second).Round(time.Second)

@@ -320,7 +320,7 @@ func (q *question) finishAnswer(d *Data) {
 	case len(looks) == 0:
 		q.Reason = "the design has no look"
 	case c.look < 0:
-		q.Reason = fmt.Sprintf("the first look is after %d blocks, and there are %d", looks[0], len(c.blocks))
+		q.Reason = fmt.Sprintf("the first look is after %d blocks", looks[0])
 	default:
 		q.Reason = "the interval contains the limit"
 	}

@@ -88,7 +88,7 @@ func (r Region) Smallest(lower, upper float64) (found, beyond float64) {
 }
 
 // Amount says how large the difference of a verdict is, seen from the margin:
-// " by more than 2 %" or ", by less than 2 % perhaps". beyond is
+// " by more than 2 %" or ", possibly by less than 2 %". beyond is
 // Comparison.BeyondMargin; without it Amount is "".
 func Amount(beyond *bool, margin float64) string {
 	percent := strconv.FormatFloat(100*margin, 'g', 3, 64) + " %"
@@ -98,5 +98,5 @@ func Amount(beyond *bool, margin float64) string {
 	case *beyond:
 		return " by more than " + percent
 	}
-	return ", by less than " + percent + " perhaps"
+	return ", possibly by less than " + percent
 }

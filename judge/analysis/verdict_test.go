@@ -44,11 +44,11 @@ func TestBeyondTheMargin(t *testing.T) {
 		better sample.Better
 		want   string
 	}{
-		{math.Log(1.018), math.Log(1.04), sample.Lower, "worse, by less than 3 % perhaps"},
+		{math.Log(1.018), math.Log(1.04), sample.Lower, "worse, possibly by less than 3 %"},
 		{math.Log(1.031), math.Log(1.04), sample.Lower, "worse by more than 3 %"},
-		{-math.Log(1.04), -math.Log(1.018), sample.Higher, "worse, by less than 3 % perhaps"},
+		{-math.Log(1.04), -math.Log(1.018), sample.Higher, "worse, possibly by less than 3 %"},
 		{-math.Log(1.04), -math.Log(1.031), sample.Higher, "worse by more than 3 %"},
-		{edge, 2 * edge, sample.Higher, "better, by less than 3 % perhaps"},
+		{edge, 2 * edge, sample.Higher, "better, possibly by less than 3 %"},
 		{math.Nextafter(edge, 1), 2 * edge, sample.Higher, "better by more than 3 %"},
 		{-2 * edge, math.Nextafter(-edge, -1), sample.Lower, "better by more than 3 %"},
 		{0.001, 0.002, sample.Lower, "equivalent"},

@@ -107,7 +107,7 @@ func resolvePath(ref reference.Reference, dir string) (Stored, error) {
 	}
 	if _, err := os.Stat(ref.Path); err != nil {
 		return Stored{}, fault.WithFix(fault.Wrap(fault.Invalid, "image "+ref.Text, err),
-			"check the path; it is relative to the folder of the lab file")
+			"check the path; it is relative to the folder of the lab file, or with try to the working folder")
 	}
 	name := string(ref.Kind) + ":" + ref.Path
 	if ref.Tag != "" {

@@ -311,7 +311,7 @@ func TrendFigure(by compare.By, l history.Lab, s history.Series) trend.Figure {
 	}
 	for _, x := range s.Steps {
 		f.Steps = append(f.Steps, trend.Step{Run: x.Run, From: s.Estimates[x.Range[0]].Run,
-			To: s.Estimates[x.Range[1]].Run, Mark: stepMark(x), Text: stepClaim(s, x)})
+			To: s.Estimates[x.Range[1]].Run, Mark: stepMark(x), Text: stepClaim(l, s, x)})
 	}
 	for _, x := range s.LeftOut {
 		f.Left = append(f.Left, trend.Left{Run: x.Run, Name: l.Runs[x.Run].Run, Reason: x.Reason})
@@ -329,8 +329,8 @@ func stepMark(x history.Step) chart.Mark {
 	return chart.Open
 }
 
-// stepClaim says what a step is: "worse: +3.0 %".
-func stepClaim(s history.Series, x history.Step) string {
+// stepClaim says what a step is: "worse by more than 2 %: +3.0 %".
+func stepClaim(l history.Lab, s history.Series, x history.Step) string {
 	word := string(x.Verdict)
 	if x.Verdict == analysis.Inconclusive {
 		word = "changed"
@@ -338,19 +338,18 @@ func stepClaim(s history.Series, x history.Step) string {
 	if x.Ratio == nil {
 		return word
 	}
-	return word + ": " + difference.Of(s.Scale, s.Unit, x.Ratio, x.CI[0], x.CI[1]).Text(*x.Ratio)
+	return word + analysis.Amount(x.BeyondMargin, l.Margin) + ": " + difference.Of(s.Scale, s.Unit, x.Ratio, x.CI[0], x.CI[1]).Text(*x.Ratio)
 }
 
 // stepWords says a step in words.
 func stepWords(l history.Lab, s history.Series, x history.Step) historyStep {
-	out := historyStep{Mark: stepMark(x), Claim: seriesName(s) + ": " + stepClaim(s, x),
+	out := historyStep{Mark: stepMark(x), Claim: seriesName(s) + ": " + stepClaim(l, s, x),
 		Where: "from " + l.Runs[x.Run].Run + " on"}
 	if labels := labelText(l.Runs[x.Run].Labels); labels != "" {
 		out.Where += " (" + labels + ")"
 	}
 	n := difference.Of(s.Scale, s.Unit, x.Ratio, x.CI[0], x.CI[1])
-	out.Evidence = fmt.Sprintf("%.4g %% interval %s%s, p %s", 100*l.Level, n.Between(x.CI[0], x.CI[1]),
-		analysis.Amount(x.BeyondMargin, l.Margin), pText(x.P))
+	out.Evidence = fmt.Sprintf("%.4g %% interval %s, p %s", 100*l.Level, n.Between(x.CI[0], x.CI[1]), pText(x.P))
 	from, to := s.Estimates[x.Range[0]].Run, s.Estimates[x.Range[1]].Run
 	if from != to {
 		out.Evidence += fmt.Sprintf("; it may have begun at any of %s from %s to %s",

@@ -54,7 +54,7 @@ func TestHistoryPage(t *testing.T) {
 	policed(t, doc)
 	for _, want := range []string{"History of nightly", "60 runs, 1 primary series: 1 step found.",
 		"nightly on simulated, amd64",
-		"crun, cell-1 time-per-op: worse: +", "from 20260209T020000Z-nightly on (commit c0fff07)",
+		"crun, cell-1 time-per-op: worse, possibly by less than 2 %: +", "from 20260209T020000Z-nightly on (commit c0fff07)",
 		"commit: c0fff06 → c0fff07", "kernel: Linux 6.1.0 → Linux 6.2.0",
 		"the twin differs from the baseline", "runs/torn no results", "Now +2."} {
 		if !strings.Contains(strings.Join(strings.Fields(doc.text), " "), want) {
@@ -116,7 +116,7 @@ func TestHistoryText(t *testing.T) {
 	must(t, HistoryText(&out, r, false, Terminal{Width: 100}))
 	must(t, HistoryText(&plain, r, false, Terminal{Width: 100, ASCII: true}))
 	flat := strings.Join(strings.Fields(out.String()), " ")
-	for _, want := range []string{"▼ worse: +", "from 20260209T020000Z-nightly on (commit c0fff07)",
+	for _, want := range []string{"▼ worse, possibly by less than 2 %: +", "from 20260209T020000Z-nightly on (commit c0fff07)",
 		"evidence: runs/20260209T020000Z-nightly", "1 run not counted", "● run, │ step, · margin",
 		"2026-01-01", "2026-03-01", "0 % │", "Not read: runs/torn: no results"} {
 		if !strings.Contains(flat, want) {

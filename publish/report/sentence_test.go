@@ -44,7 +44,7 @@ func TestSentences(t *testing.T) {
 				c.Verdict, c.Ratio, c.CI = analysis.Worse, f(.95), analysis.Interval{f(.94), f(.96)}
 				c.BeyondMargin = &yes
 			}},
-		{"vm is worse than host, by less than 2 % perhaps, at http throughput on this machine: " +
+		{"vm is worse than host, possibly by less than 2 %, at http throughput on this machine: " +
 			"3.0 % slower (95 % CI 1.8–4.0 %), 26 blocks.",
 			func(c *analysis.Comparison) {
 				c.Verdict, c.Ratio, c.CI = analysis.Worse, f(.97), analysis.Interval{f(.96), f(.982)}

@@ -30,7 +30,7 @@ func (s *Streams) Serve(ctx context.Context, h http.Handler, start string, port 
 func (s *Streams) ServeGuarded(ctx context.Context, h http.Handler, start string, port int) error {
 	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", fmt.Sprint(port)))
 	if err != nil {
-		return fault.Wrap(fault.Lab, "serve", err)
+		return fault.WithFix(fault.Wrap(fault.Lab, "serve", err), "name another --port; 0 selects a free one")
 	}
 	fmt.Fprintf(s.Out, "http://%s/%s\n", l.Addr(), start)
 	srv := &http.Server{Handler: h, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute,

@@ -98,7 +98,7 @@ func TestFailOnWorseThanTheMargin(t *testing.T) {
 		words string
 		fails []string
 	}{
-		{87.3, "worse, by less than 3 % perhaps", []string{"worse"}},
+		{87.3, "worse, possibly by less than 3 %", []string{"worse"}},
 		{80, "worse by more than 3 %", []string{"worse", "worse-than-margin"}},
 		{90, "equivalent", nil},
 	} {

@@ -47,7 +47,7 @@ func TestLineSaysWhatIsBeyondTheMargin(t *testing.T) {
 		want   string
 	}{
 		{&yes, 120, " worse by more than 3 %"},
-		{&no, 120, " worse, by less than 3 % perhaps"},
+		{&no, 120, " worse, possibly by less than 3 %"},
 		{nil, 120, " worse"},
 		{&no, 80, " worse"},
 	} {

@@ -89,7 +89,7 @@ func (f FailOn) judgeLimits(all []analysis.Results) (exceeded, open []string, er
 				case analysis.Exceeded:
 					exceeded = append(exceeded, "--fail-on "+condition+": "+named+" is "+says)
 				case analysis.Undecided:
-					open = append(open, "--fail-on "+condition+" is not decided: "+named+" is "+says)
+					open = append(open, "--fail-on "+condition+" is not decided: "+named+": "+says)
 				}
 			}
 		}

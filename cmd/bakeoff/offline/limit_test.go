@@ -39,7 +39,7 @@ func TestLimitsEnd(t *testing.T) {
 	three := 3
 	asked := judgedBy("ready", 1.2, 1.5, nil) // its answer counts, not the interval of its verdict
 	asked.Limits = []analysis.Limited{{Condition: "ready>+1%", Contender: "new", Cell: "boot", Metric: "ready",
-		Outcome: analysis.Undecided, Blocks: 4, Reason: "the first look is after 8 blocks, and there are 4",
+		Outcome: analysis.Undecided, Blocks: 4, Reason: "the first look is after 8 blocks",
 		MoreBlocks: &three}}
 	for _, tt := range []struct {
 		condition string
@@ -63,7 +63,7 @@ func TestLimitsEnd(t *testing.T) {
 		{"ready>+1%", unmeasured, cli.ExitUndecided, "the interval contains the limit"},
 		{"ready>+1%", apart, cli.ExitUndecided, "compared by differences, so a share is unknown"},
 		{"ready>+1%", missing, cli.ExitUndecided, "not decided"}, // before missing cells
-		{"ready>+1%", asked, cli.ExitUndecided, "after 4 blocks: the first look is after 8 blocks, and there are 4; about 3"},
+		{"ready>+1%", asked, cli.ExitUndecided, "new boot ready: after 4 blocks: the first look is after 8 blocks; about 3"},
 		{"nothing>+1%", judgedBy("ready", 1, 1, nil), cli.ExitInvalid, `cell or workload "nothing"; there are boot`},
 		{"worse-than-margin", analysis.Results{}, cli.ExitInvalid, "no primary metric is compared"},
 		{"worse-than-margin", analysis.Results{Missing: missing.Missing}, cli.ExitMissing, ""},

@@ -343,13 +343,13 @@ func (s *session) retry(ctx context.Context, do func() (gain bool, err error)) e
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case isFinal(err):
-			return explainError(err, s.host)
+			return s.explain(err)
 		}
 		if left--; gain {
 			left = tries
 		}
 		if left <= 0 || s.mirror && !gain {
-			return explainError(err, s.host)
+			return s.explain(err)
 		}
 		pause := 500 * time.Millisecond << (tries - 1 - min(left, tries-1))
 		s.reportProgress("%s: %s; trying again in %s", s.host, safetext.Line(err.Error()), pause)
@@ -386,8 +386,12 @@ func isFinal(err error) bool {
 	return classified || damaged
 }
 
-// explainError gives the error of a registry a kind and a remedy.
-func explainError(err error, host string) error {
+// explain gives the error of a registry a kind and a remedy.
+func (s *session) explain(err error) error {
+	host, kept, mirror := s.host, "what was downloaded is kept", ", or name a mirror in "+VarMirrors
+	if s.scope == transport.PushScope {
+		kept, mirror = "it sends only the layers that the registry lacks", ""
+	}
 	e, ok := errors.AsType[*transport.Error](err)
 	if !ok {
 		if _, classified := errors.AsType[*fault.Error](err); classified {
@@ -397,8 +401,7 @@ func explainError(err error, host string) error {
 			return fault.New(fault.Invalid, "registry %s sent a damaged answer: %s", host, safetext.Line(err.Error()))
 		}
 		return fault.WithFix(fault.New(fault.Lab, "registry %s: %s", host, safetext.Line(err.Error())),
-			"check the name and the network, or name a mirror in "+VarMirrors+", and run the command again: "+
-				"what was downloaded is kept")
+			"check the name and the network"+mirror+", and run the command again: "+kept)
 	}
 	said := safetext.Line(e.Error())
 	if len(e.Errors) > 0 {
@@ -413,10 +416,10 @@ func explainError(err error, host string) error {
 			"check the name, or run docker login "+host)
 	case http.StatusTooManyRequests:
 		return fault.WithFix(fault.New(fault.Lab, "registry %s limits requests: %s", host, said),
-			"wait, run docker login "+host+", or name a mirror in "+VarMirrors)
+			"wait, or run docker login "+host+mirror)
 	}
 	return fault.WithFix(fault.New(fault.Lab, "registry %s answers %d: %s", host, e.StatusCode, said),
-		"run the command again: what was downloaded is kept")
+		"run the command again: "+kept)
 }
 
 // getBlob makes a request for a blob. Errors of the registry are of type

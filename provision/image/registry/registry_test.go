@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
 	"bakeoff/base/fault"
 	"bakeoff/provision/image/layout"
 	"bakeoff/provision/image/reference"
@@ -401,6 +403,17 @@ func TestARegistryWithoutAnAddress(t *testing.T) {
 	if !fault.Is(err, fault.Lab) || asked != 1 ||
 		!strings.Contains(fault.Fix(err), "check the name and the network, or name a mirror in "+VarMirrors) {
 		t.Errorf("asked %d times: %v", asked, err)
+	}
+}
+
+// A failed push is not explained with downloads and mirrors.
+func TestExplainAPush(t *testing.T) {
+	s := &session{place: place{host: "registry.example"}, scope: transport.PushScope}
+	for _, err := range []error{errors.New("connection refused"), &transport.Error{StatusCode: http.StatusTooManyRequests},
+		&transport.Error{StatusCode: http.StatusBadGateway}} {
+		if fix := fault.Fix(s.explain(err)); fix == "" || strings.Contains(fix, "download") || strings.Contains(fix, VarMirrors) {
+			t.Errorf("%v: %s", err, fix)
+		}
 	}
 }
 
