@@ -35,7 +35,7 @@ func TestVerdictOfAnInterval(t *testing.T) {
 }
 
 // A verdict of a difference says whether the whole interval is beyond the margin:
-// 1.8 to 4.0 % is worse, but perhaps by less than 3 %.
+// 1.8 to 4.0 % is worse, but possibly by less than 3 %.
 func TestBeyondTheMargin(t *testing.T) {
 	region := RatioRegion(0.03)
 	edge := math.Log1p(0.03)

@@ -338,7 +338,8 @@ func stepClaim(l history.Lab, s history.Series, x history.Step) string {
 	if x.Ratio == nil {
 		return word
 	}
-	return word + analysis.Amount(x.BeyondMargin, l.Margin) + ": " + difference.Of(s.Scale, s.Unit, x.Ratio, x.CI[0], x.CI[1]).Text(*x.Ratio)
+	return word + analysis.Amount(x.BeyondMargin, l.Margin) + ": " +
+		difference.Of(s.Scale, s.Unit, x.Ratio, x.CI[0], x.CI[1]).Text(*x.Ratio)
 }
 
 // stepWords says a step in words.

@@ -116,7 +116,8 @@ func TestHistoryText(t *testing.T) {
 	must(t, HistoryText(&out, r, false, Terminal{Width: 100}))
 	must(t, HistoryText(&plain, r, false, Terminal{Width: 100, ASCII: true}))
 	flat := strings.Join(strings.Fields(out.String()), " ")
-	for _, want := range []string{"▼ worse, possibly by less than 2 %: +", "from 20260209T020000Z-nightly on (commit c0fff07)",
+	for _, want := range []string{"▼ worse, possibly by less than 2 %: +",
+		"from 20260209T020000Z-nightly on (commit c0fff07)",
 		"evidence: runs/20260209T020000Z-nightly", "1 run not counted", "● run, │ step, · margin",
 		"2026-01-01", "2026-03-01", "0 % │", "Not read: runs/torn: no results"} {
 		if !strings.Contains(flat, want) {

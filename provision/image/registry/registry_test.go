@@ -411,7 +411,8 @@ func TestExplainAPush(t *testing.T) {
 	s := &session{place: place{host: "registry.example"}, scope: transport.PushScope}
 	for _, err := range []error{errors.New("connection refused"), &transport.Error{StatusCode: http.StatusTooManyRequests},
 		&transport.Error{StatusCode: http.StatusBadGateway}} {
-		if fix := fault.Fix(s.explain(err)); fix == "" || strings.Contains(fix, "download") || strings.Contains(fix, VarMirrors) {
+		fix := fault.Fix(s.explain(err))
+		if fix == "" || strings.Contains(fix, "download") || strings.Contains(fix, VarMirrors) {
 			t.Errorf("%v: %s", err, fix)
 		}
 	}
