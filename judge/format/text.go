@@ -35,6 +35,19 @@ func Parts(data []byte, begins func(line []byte) bool) (out []Part) {
 // Single is the series of one value.
 func Single(m sample.Metric, v float64) Series { return Series{Metric: m, Values: []float64{v}} }
 
+// AddNumber appends the number after a label in text, times factor, unless it is 0. A number
+// that cannot be read is left out.
+func (p *Problems) AddNumber(r *Record, text labeled.Text, label string, m sample.Metric, factor float64) {
+	if _, err := text.Line(label); err != nil {
+		return
+	}
+	v, err := text.Number(label, "")
+	if err != nil {
+		p.LeaveOut(r.Line, "%s: %v", m.Name, err)
+	}
+	r.AddSingle(m, v*factor, err == nil && v > 0)
+}
+
 // AddSingle appends the series of one value if ok, unless r has the metric or the value
 // is not finite.
 func (r *Record) AddSingle(m sample.Metric, v float64, ok bool) {

@@ -127,9 +127,8 @@ func readReport(p *format.Problems, part format.Part) []format.Record {
 		return []format.Record{rec}
 	}
 	rec.AddSingle(rate, tps, true)
-	latencies(&rec, text, "")
-	ms, err := text.Number("average connection time =", "")
-	rec.AddSingle(connect, ms/1e3, err == nil && ms > 0)
+	latencies(p, &rec, text, "")
+	p.AddNumber(&rec, text, "average connection time =", connect, 1e-3)
 	rec.AddSingle(failed, failures/(done+failures), true)
 	if failures > 0 {
 		p.Warn(part.Line, "%g of %g transactions failed. The throughput counts the others.", failures, done+failures)
@@ -189,11 +188,9 @@ func perSecond(text labeled.Text) (tps float64, reconnects bool, err error) {
 }
 
 // latencies adds the lines "latency average" and "latency stddev".
-func latencies(rec *format.Record, text labeled.Text, prefix string) {
-	ms, err := text.Number(prefix+"latency average =", "")
-	rec.AddSingle(mean, ms/1e3, err == nil && ms > 0)
-	ms, err = text.Number(prefix+"latency stddev =", "")
-	rec.AddSingle(deviation, ms/1e3, err == nil && ms > 0)
+func latencies(p *format.Problems, rec *format.Record, text labeled.Text, prefix string) {
+	p.AddNumber(rec, text, prefix+"latency average =", mean, 1e-3)
+	p.AddNumber(rec, text, prefix+"latency stddev =", deviation, 1e-3)
 }
 
 var (
@@ -219,7 +216,7 @@ func perScript(p *format.Problems, before int, whole format.Record, text labeled
 			continue
 		}
 		rec.AddSingle(rate, tps, true)
-		latencies(&rec, part.Text, "- ")
+		latencies(p, &rec, part.Text, "- ")
 		out = append(out, rec)
 	}
 	return out

@@ -24,6 +24,17 @@ func TestFailedTransactionsAreReported(t *testing.T) {
 	}
 }
 
+// A number that cannot be read does not vanish without a warning.
+func TestLeftOut(t *testing.T) {
+	const report = "transaction type: a\nnumber of transactions actually processed: 10\ntps = 8.5 (x)\n"
+	formattest.LeftOut(t, New(), []formattest.Mistake{
+		{Name: "a mean", Text: report + "latency average = 0,270 ms\n",
+			Want: `x:1: latency-mean: latency average = "0,270 ms": not a number`},
+		{Name: "a time to connect", Text: report + "average connection time = nan ms\n",
+			Want: `x:1: connection-mean: average connection time = "nan ms": not a number`},
+	})
+}
+
 // Each report of a file has the version before it.
 func TestVersionsOfReports(t *testing.T) {
 	const report = "transaction type: a\nnumber of transactions actually processed: 10\ntps = 8.5 (x)\n"

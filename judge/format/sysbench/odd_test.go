@@ -19,6 +19,16 @@ func TestMistakes(t *testing.T) {
 	})
 }
 
+// A number that cannot be read does not vanish without a warning.
+func TestLeftOut(t *testing.T) {
+	const report = "sysbench 1.0.20\nNumber of threads: 1\ntotal time: 1s\ntotal number of events: 5\n"
+	formattest.LeftOut(t, New(), []formattest.Mistake{
+		{Name: "a mean", Text: report + "   avg:   3,01\n", Want: `x:1: latency-mean: avg: "3,01": not a number`},
+		{Name: "a percentile", Text: report + "   95th percentile:   -nan\n", Want: `x:1: latency-p95: "-nan" is not a`},
+		{Name: "a rate", Text: report + "   reads/s:   inf\n", Want: `x:1: reads: "inf" is not a number`},
+	})
+}
+
 // A message about a failure in a report is shown.
 func TestFailuresAreReported(t *testing.T) {
 	out, err := New().Read("x", []byte("sysbench 1.0.20\nNumber of threads: 1\nFATAL: `thread_run' function failed\n"+

@@ -169,12 +169,13 @@ var percentile = lazy.Compile(`(?m)^\s+(\d+)th percentile:\s+(\S+)\s*$`)
 // latencies adds what the report says of latencies, in ms with two decimals: 0.00 is
 // below its resolution.
 func (r report) latencies(rec *format.Record) {
-	v, err := r.Text.Number("avg:", "")
-	rec.AddSingle(mean, v/1e3, err == nil && v > 0)
-	v, err = r.Text.Number("max:", "")
-	rec.AddSingle(highest, v/1e3, err == nil && v > 0)
+	r.p.AddNumber(rec, r.Text, "avg:", mean, 1e-3)
+	r.p.AddNumber(rec, r.Text, "max:", highest, 1e-3)
 	if m := percentile.FindSubmatch(r.Text); m != nil {
 		v, err := labeled.Decimal(string(m[2]))
+		if err != nil {
+			r.p.LeaveOut(r.Line, "latency-p%s: %v", m[1], err)
+		}
 		rec.AddSingle(sample.LowerRatio("latency-p"+string(m[1]), "s", "percentile of the time of an event"), v/1e3,
 			err == nil && v > 0)
 	}
@@ -192,6 +193,9 @@ var (
 func (r report) special(rec *format.Record) {
 	add := func(name, unit, text string, factor float64) {
 		v, err := labeled.Decimal(text)
+		if err != nil {
+			r.p.LeaveOut(r.Line, "%s: %v", name, err)
+		}
 		m := sample.HigherRatio(name, unit, "")
 		if name == "ignored-errors" || name == "reconnects" {
 			m = sample.Metric{Name: name, Unit: unit, Better: sample.Lower, Scale: sample.Difference}

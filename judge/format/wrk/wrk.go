@@ -130,17 +130,20 @@ func readReport(p *format.Problems, part format.Part, out *format.File) *format.
 	rec.AddSingle(requests, (done-wrong)/took, true)
 	rec.AddSingle(bandwidth, bytesRead/took, true)
 	rec.AddSingle(failed, (wrong+lost)/(done+lost), true)
-	latencies(rec, part.Text)
+	latencies(p, rec, part.Text)
 	return rec
 }
 
 // latencies adds what the report says of latencies. wrk2 prints further tables of them,
 // which are not read: one by percentiles, and one without its correction for
 // coordinated omission.
-func latencies(rec *format.Record, text []byte) {
+func latencies(p *format.Problems, rec *format.Record, text []byte) {
 	text, _, _ = bytes.Cut(text, recording)
 	add := func(m sample.Metric, word []byte) {
 		v, err := labeled.Quantity(string(word), durations)
+		if err != nil {
+			p.LeaveOut(rec.Line, "%s: %v", m.Name, err)
+		}
 		rec.AddSingle(m, v, err == nil && v > 0)
 	}
 	if m := latency.FindSubmatch(text); m != nil {
