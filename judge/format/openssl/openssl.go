@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"bakeoff/base/labeled"
@@ -42,6 +43,7 @@ var (
 	sizes = lazy.Compile(`(\d+) bytes`)
 	// openssl prints rates up to 10 kB/s in B/s, without the k.
 	symRow   = lazy.Compile(`^(\S.*?)((?:\s+\d+\.\d+k?)*\s+\d+\.\d+k(?:\s+\d+\.\d+k?)*)\s*$`)
+	oddRate  = lazy.Compile(`^(?:[-+]?[0-9.,]+k?|-?nan|-?inf)$`)
 	versions = lazy.Compile(`^(?:(?:version: |OpenSSL )(\d\S*)|(LibreSSL \d\S*))`)
 )
 
@@ -74,7 +76,7 @@ func (openssl) Read(name string, data []byte) (format.File, error) {
 		case strings.HasPrefix(text, "+F"):
 			r.machine(strings.Split(strings.TrimSpace(text), ":"))
 		case symbols.MatchString(text):
-			r.sizes = nil
+			r.sizes, r.operations = nil, nil
 			for _, m := range sizes.FindAllStringSubmatch(text, 64) {
 				r.sizes = append(r.sizes, m[1])
 			}
@@ -83,6 +85,10 @@ func (openssl) Read(name string, data []byte) (format.File, error) {
 		case symRow.MatchString(text):
 			m := symRow.FindStringSubmatch(text)
 			r.addRates(m[1], strings.Fields(m[2]))
+		case len(r.operations) == 0 && r.isOddRow(strings.Fields(text)):
+			words := strings.Fields(text)
+			n := len(words) - len(r.sizes)
+			r.addRates(strings.Join(words[:n], " "), words[n:])
 		case len(r.operations) > 0:
 			r.addTableRow(strings.Fields(text))
 		}
@@ -116,6 +122,15 @@ func (r *reader) emptyRecord(algorithm, size string) format.Record {
 		rec.Facts["version"] = r.version
 	}
 	return rec
+}
+
+// isOddRow reports whether a line has as many rates as the table has columns, although none
+// is written as usual: 0.00 of an algorithm that failed, or a decimal comma.
+func (r *reader) isOddRow(words []string) bool {
+	n := len(r.sizes)
+	return n > 0 && len(words) > n && !slices.ContainsFunc(words[len(words)-n:], func(w string) bool {
+		return !oddRate.MatchString(w)
+	})
 }
 
 // addRates keeps the rates of an algorithm, one for each size of a block.
@@ -159,9 +174,13 @@ func (r *reader) addTableRow(words []string) {
 	}
 	name := strings.Join(words[:len(words)-2*n], " ")
 	for _, w := range words[len(words)-2*n : len(words)-n] {
-		if _, err := labeled.Quantity(w, map[string]float64{"s": 1}); err != nil {
-			return
+		if _, err := labeled.Quantity(w, map[string]float64{"s": 1}); err == nil {
+			continue
 		}
+		if strings.HasSuffix(w, "s") && strings.ContainsAny(w, "0123456789") {
+			r.p.LeaveOut(r.line, "%q has the time %.20q, which is not a number of seconds", name, w)
+		}
+		return // text
 	}
 	r.addCounts(name, r.operations, words[len(words)-n:])
 }

@@ -45,6 +45,20 @@ func TestMachineLines(t *testing.T) {
 	}
 }
 
+// A row without a usable rate does not vanish without a warning.
+func TestLeftOut(t *testing.T) {
+	const table = "type             16 bytes     64 bytes\nsha256           11111.11k    22222.22k\n"
+	const keys = "                  sign    verify    sign/s verify/s\nrsa 2048 bits 0.000574s 0.000017s   1742.5  58471.6\n"
+	formattest.LeftOut(t, New(), []formattest.Mistake{
+		{Name: "an algorithm that failed", Text: table + "rc5 cbc              0.00         0.00\n",
+			Want: `x:3: "rc5 cbc" with 16 bytes has no rate ("0.00")`},
+		{Name: "a comma", Text: table + "md5              88326,14k    99326,14k\n",
+			Want: `x:3: "md5" with 16 bytes has no rate ("88326,14k")`},
+		{Name: "a time with a comma", Text: keys + "rsa 4096 bits 0,002688s 0,000163s    372,0   6147,0\n",
+			Want: `x:3: "rsa 4096 bits" has the time "0,002688s"`},
+	})
+}
+
 // Each report of a file has its own version.
 func TestVersions(t *testing.T) {
 	const table = "type             16 bytes\nsha256           11111.11k\n"
