@@ -45,6 +45,7 @@ var (
 	total   = lazy.Compile(` = (` + span + `)\.? *$`)
 	reached = lazy.Compile(`^(` + unit + `) reached after (` + span + `) in userspace`)
 	blamed  = lazy.Compile(`^ *(` + span + `) (` + unit + `)$`)
+	odd     = lazy.Compile(`^ *[-+0-9.,]+[a-z]* (?:[0-9.,]+[a-z]* )*` + unit + `$`)
 	early   = lazy.Compile(`^Bootup is not yet finished`)
 	chained = lazy.Compile("^([ │├└─|`-]*)(" + unit + `)(?: @(` + span + `))?(?: \+(` + span + `))?$`)
 )
@@ -115,6 +116,10 @@ func (r *reader) readLine(line string) {
 	}
 	if m := blamed.FindStringSubmatch(line); m != nil {
 		r.addPart("blame", m[2], m[1], "")
+		return
+	}
+	if odd.MatchString(line) {
+		r.p.LeaveOut(r.line, "%q has a time that is not written as in 1min 2.345s", line)
 		return
 	}
 	if m := chained.FindStringSubmatch(line); m != nil && m[3]+m[4] != "" {

@@ -21,3 +21,11 @@ func TestMistakes(t *testing.T) {
 		{Name: "one comma", Text: "Startup finished in 1min 2.3s (kernel) + -3.1s (userspace) = 5.445s\n", Want: "x:1: "},
 	})
 }
+
+func TestLeftOut(t *testing.T) {
+	formattest.LeftOut(t, New(), []formattest.Mistake{
+		{Name: "a comma", Text: "5.1s a.service\n 1min 2,3s b.service\n",
+			Want: `x:2: " 1min 2,3s b.service" has a time that is not written as in`},
+		{Name: "negative", Text: "5.1s a.service\n-3ms b.mount\n", Want: `x:2: "-3ms b.mount" has a time`},
+	})
+}
