@@ -124,26 +124,27 @@ func readReport(p *format.Problems, part format.Part) *format.Record {
 	rec.AddSingle(requests, n[2]/took, true)
 	rec.AddSingle(bandwidth, rate, true)
 	rec.AddSingle(failed, bad/(n[2]+bad), true)
-	rec.Series = append(rec.Series, latencies(part.Text)...)
+	latencies(p, rec, part.Text)
 	return rec
 }
 
 // latencies reads the table of times. Its first line names the columns. 0us stands for
 // times that h2load did not measure.
-func latencies(text []byte) []format.Series {
-	var rec format.Record
+func latencies(p *format.Problems, rec *format.Record, text []byte) {
 	head := columns.FindSubmatch(text)
 	if head == nil {
-		return nil
+		return
 	}
 	for _, m := range times.FindAllSubmatch(text, 3) {
 		words, what := strings.Fields(string(m[2])), names[string(m[1])]
 		for _, s := range statistics {
 			if i := slices.Index(strings.Fields(string(head[1])), s.column); i >= 0 && i < len(words) {
 				v, err := labeled.Quantity(words[i], durations)
+				if err != nil {
+					p.LeaveOut(rec.Line, "%s-%s: %v", what, s.column, err)
+				}
 				rec.AddSingle(sample.LowerRatio(what+"-"+s.column, "s", s.doc+" of the times of "+what), v, err == nil && v > 0)
 			}
 		}
 	}
-	return rec.Series
 }

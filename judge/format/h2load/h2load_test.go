@@ -11,6 +11,16 @@ func TestSuite(t *testing.T) { formattest.Run(t, New()) }
 
 func FuzzRead(f *testing.F) { formattest.Fuzz(f, New()) }
 
+// A time that cannot be read does not vanish without a warning.
+func TestLeftOut(t *testing.T) {
+	formattest.LeftOut(t, New(), []formattest.Mistake{{Name: "a comma", Text: `starting benchmark...
+finished in 100.00ms, 2000.00 req/s, 192.00KB/s
+requests: 200 total, 200 started, 200 done, 200 succeeded, 0 failed, 0 errored, 0 timeout
+                     min         max         mean         sd        +/- sd
+time for request:      100us     10.00ms      1,50ms       500us    90.00%
+`, Want: `x:1: latency-mean: "1,50ms" is not a number with a unit`}})
+}
+
 // Version 1.70 has shorter names and more columns, so the mean is not the third one.
 func TestQuantiles(t *testing.T) {
 	out, err := New().Read("x", []byte(`starting benchmark...
