@@ -77,7 +77,7 @@ func TestTheCommandAtTheEndOfBootRecordWorks(t *testing.T) {
 		}
 		_, hint, found := strings.Cut(out.String(), "\nbakeoff ")
 		command, _, ends := strings.Cut(hint, " shows where")
-		if !found || !ends {
+		if !found || !ends || !strings.HasSuffix(command, "--contender one") {
 			t.Fatalf("no command in %q", out.String())
 		}
 		out.Reset()

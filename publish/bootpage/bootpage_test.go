@@ -182,8 +182,7 @@ func TestHostileRecording(t *testing.T) {
 	}
 }
 
-// The terminal says how well a mark is placed, unless it was read on the clock of the figure or
-// nobody knows.
+// The terminal says how well a mark is placed, unless it was read on the clock of the figure.
 func TestTextSaysHowWellAMarkIsPlaced(t *testing.T) {
 	r := bootmodel.Recording{Schema: bootmodel.Schema,
 		Clocks: []bootmodel.Clock{{Name: "host", Source: "bakeoff", Hz: 1e9, UncertaintyNS: bootmodel.Exact()}},
@@ -195,7 +194,7 @@ func TestTextSaysHowWellAMarkIsPlaced(t *testing.T) {
 	}
 	text := out.String()
 	if !strings.Contains(text, "root mounted  ± 4.18 s\n") || !strings.Contains(text, " asked\n") ||
-		!strings.Contains(text, " serial\n") {
+		!strings.Contains(text, " serial  ± unknown\n") {
 		t.Error(text)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"bakeoff/base/safetext"
 	"bakeoff/judge/profile"
 	"bakeoff/publish/chart/flame"
+	"bakeoff/publish/chart/timeline"
 )
 
 // The bounds of the text view.
@@ -37,8 +38,11 @@ func Text(w io.Writer, b Boot, width int) error {
 		line("")
 		for _, r := range t.Numbers.Rows {
 			off := ""
-			if strings.HasPrefix(r[2], "±") {
+			switch {
+			case strings.HasPrefix(r[2], "±"):
 				off = "  " + r[2]
+			case r[2] == timeline.Unavailable:
+				off = "  ± unknown"
 			}
 			line("  %12s  %-12s %s%s", r[1], r[3], r[0], off)
 		}

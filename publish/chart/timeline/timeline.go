@@ -77,11 +77,14 @@ func (f Figure) sinceText(i int) string {
 	return "+" + f.Write(f.Rows[i].At-f.Rows[i-1].At)
 }
 
+// Unavailable is what a table has for an unknown uncertainty.
+const Unavailable = "unavailable"
+
 // Table holds every mark.
 func (f Figure) Table() chart.Table {
 	t := chart.Table{Head: []string{"mark", "at", "uncertainty", "since the mark before", "seen by"}}
 	for i, r := range f.Rows {
-		uncertain := "unavailable"
+		uncertain := Unavailable
 		if chart.Known(r.Error) {
 			uncertain = "none: reference clock"
 			if *r.Error > 0 {
