@@ -111,7 +111,9 @@ func TestTheStartOfTheProcessorPlacesTheCounter(t *testing.T) {
 		if len(ends) != 1 || tt.off < 1e9 && math.Abs(ends[0]-end) > 1 {
 			t.Errorf("%s: userland began at %.0f ns, want %.0f once", tt.name, ends, end)
 		}
-		clash := slices.ContainsFunc(r.Clocks, func(c bootmodel.Clock) bool { return strings.Contains(c.Note, "exclude each") })
+		clash := slices.ContainsFunc(r.Clocks, func(c bootmodel.Clock) bool {
+			return strings.Contains(c.Note, "exclude each")
+		})
 		if clash != (tt.name == "contradictory") {
 			t.Errorf("%s: contradiction %v: %v", tt.name, clash, r.Clocks)
 		}

@@ -13,8 +13,8 @@ func TestKeyOfCommandLine(t *testing.T) {
 	h := home(t)
 	const key = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6UOoqKLsabgH5C9okWi0dh2l9GKJl user@host"
 	public, disk := file(t, "key.pub", key+"\n"), "disk:"+redSector(t)
-	do(t, h, "run", disk, "--accel", "tcg", "--memory", "64MiB", "--name", "box", "--ssh-key", public, "--disk-size", "8MiB",
-		"-p", "22")
+	do(t, h, "run", disk, "--accel", "tcg", "--memory", "64MiB", "--name", "box", "--ssh-key", public,
+		"--disk-size", "8MiB", "-p", "22")
 	g := guest(t, h, "box")
 	if g.CustomerMetadata["root_authorized_keys"] != key || len(g.Reached) != 1 {
 		t.Errorf("it is %+v", g)
