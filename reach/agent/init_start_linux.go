@@ -56,7 +56,7 @@ func (in *initProcess) startService() (<-chan struct{}, error) {
 	argv = append(append(argv, "--"), s.Argv...)
 	env := slices.Concat(os.Environ(), s.Env) // the last one counts
 	_ = unix.SetNonblock(0, false)            // useConsole opened it in another mode, in which a shell sees no input
-	fmt.Fprintf(os.Stderr, "bakeoff-agent: init: starting %q\n", s.Argv)
+	fmt.Fprintf(os.Stderr, "bakeoff-agent: starting %q\n", s.Argv)
 	p, err := in.reaper.Launch(self, argv, &os.ProcAttr{Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr},
 		Sys: &syscall.SysProcAttr{Setsid: true}})
 	if err != nil {
@@ -66,7 +66,7 @@ func (in *initProcess) startService() (<-chan struct{}, error) {
 	ended := make(chan struct{})
 	go func() {
 		r, err := p.Wait()
-		fmt.Fprintf(os.Stderr, "bakeoff-agent: init: the program ended: code %d %s %v\n", r.Code, r.Signal, err)
+		fmt.Fprintf(os.Stderr, "bakeoff-agent: the program ended: code %d %s %v\n", r.Code, r.Signal, err)
 		close(ended)
 	}()
 	return ended, nil

@@ -48,7 +48,8 @@ func TestMachineLines(t *testing.T) {
 // A row without a usable rate does not vanish without a warning.
 func TestLeftOut(t *testing.T) {
 	const table = "type             16 bytes     64 bytes\nsha256           11111.11k    22222.22k\n"
-	const keys = "                  sign    verify    sign/s verify/s\nrsa 2048 bits 0.000574s 0.000017s   1742.5  58471.6\n"
+	const keys = "                  sign    verify    sign/s verify/s\n" +
+		"rsa 2048 bits 0.000574s 0.000017s   1742.5  58471.6\n"
 	formattest.LeftOut(t, New(), []formattest.Mistake{
 		{Name: "an algorithm that failed", Text: table + "rc5 cbc              0.00         0.00\n",
 			Want: `x:3: "rc5 cbc" with 16 bytes has no rate ("0.00")`},

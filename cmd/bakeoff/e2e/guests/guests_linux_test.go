@@ -203,7 +203,7 @@ func TestServiceAsGuest(t *testing.T) {
 				if got := do(t, h, "info", uuid, "status"); !strings.Contains(got, `"running":true`) {
 					t.Errorf("info prints %s", got)
 				}
-				if got := do(t, h, "logs", uuid); !strings.Contains(got, "init: starting [\"nginx\"") {
+				if got := do(t, h, "logs", uuid); !strings.Contains(got, "bakeoff-agent: starting [\"nginx\"") {
 					t.Errorf("the console has %s", got)
 				}
 			}
