@@ -336,6 +336,7 @@ func TestRights(t *testing.T) {
 	if out, err := s.Command("scontrol", "update", "PartitionName=lab", "State=down").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out) // it accepts jobs, and starts none
 	}
+	alice.long(6)
 	alice.submit(0)
 	j := alice.jobs()[0]
 	for _, args := range [][]string{{"hosts", "drain", "bk1", "--reason", "mine"}, {"hosts", "resume", "bk1"}} {
@@ -393,9 +394,34 @@ func TestRights(t *testing.T) {
 	if out, err := s.Command("scontrol", "update", "PartitionName=lab", "State=up").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
+	alice.runs(s)
+	jobsLack(t, s, secret)
 	alice.finish(1)
 	alice.ended()
 	hides(t, s, secret)
+}
+
+// jobsLack checks that no process of a job that runs has a text in its environment.
+func jobsLack(t *testing.T, s *slurmtest.Slurm, secret string) {
+	t.Helper()
+	files, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, f := range files {
+		vars, _ := os.ReadFile(f) // the process may have ended
+		if !strings.Contains(string(vars), "SLURM_CONF="+s.Conf) || !strings.Contains(string(vars), "SLURM_JOB_ID=") {
+			continue
+		}
+		if n++; strings.Contains(string(vars), secret) {
+			t.Errorf("%s has the variable of the user", f)
+		}
+	}
+	if n == 0 {
+		t.Error("no process of a job runs")
+	}
+	t.Logf("no variable of the user is in the environment of %d processes of the job", n)
 }
 
 // hides checks that no file of Slurm, of bakeoff or of a run has a text.
