@@ -7,12 +7,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"bakeoff/base/fault"
 	"bakeoff/base/sample"
 	"bakeoff/judge/analysis"
 	"bakeoff/lab/archive/index"
@@ -20,16 +21,10 @@ import (
 	"bakeoff/publish/runsite"
 )
 
-// between is the time between two runs of a site: 10,000 are of fourteen months.
-const between = time.Hour
-
-// full is an entry with all that pages and histories need.
-func full(n int, rng *rand.Rand) (index.Entry, error) {
+// full is a run with its results: an entry with all that pages and histories need.
+func full(n int, rng *rand.Rand) (index.Entry, analysis.Results, error) {
 	e := entry(n, rng)
 	r := &e.Record
-	r.Began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(time.Duration(n) * between)
-	r.Ended = r.Began.Add(10 * time.Minute)
-	r.Run = r.Began.Format("20060102T150405Z") + "-" + r.Lab
 	res := analysis.Results{Schema: analysis.ResultsSchema, Rules: analysis.Rules, Run: r.Run, PlanSHA256: r.JournalSHA256,
 		Baseline: r.Baseline, Margin: r.Margin, Looks: []int{12}, Alphas: []float64{.05}, Ended: r.Reason, Blocks: r.Blocks,
 		Contenders: []analysis.Contender{{Name: r.Baseline, Driver: "host"}}, Twin: &analysis.Twin{Name: "host2"}}
@@ -58,68 +53,62 @@ func full(n int, rng *rand.Rand) (index.Entry, error) {
 			Blocks: c.Blocks, Look: 12, Ratio: c.Ratio, CI: analysis.Interval{c.Low, c.High}, Verdict: c.Verdict,
 			Scope: analysis.ScopeMachine, Gates: []analysis.Gate{}})
 	}
-	past := r.Past(res, e.Bundle).Condensed()
+	own := res
+	own.Contenders = slices.Clone(res.Contenders) // Describe may change those of res
+	past := r.Past(own, e.Bundle).Condensed()
 	var err error
 	e.Page, past.Cautions, err = runsite.Describe(*r, res)
 	e.Past = &past
-	return e, err
+	return e, own, err
 }
 
-// site measures the site of a store.
-func site(ctx context.Context, dir string, runs int) error {
-	place := filepath.Join(dir, "site.sqlite")
+// site measures the site of an index. Each build is a process of its own.
+func (f *figures) site(ctx context.Context, place, dir string, runs int) error {
+	build := func() (cpu time.Duration, memory int64, text string, err error) {
+		c := exec.CommandContext(ctx, os.Args[0], "-build", place+","+dir)
+		c.Stderr = os.Stderr
+		out, err := c.Output()
+		if err != nil {
+			return 0, 0, "", err
+		}
+		u, ok := c.ProcessState.SysUsage().(*syscall.Rusage)
+		if !ok {
+			return 0, 0, "", errors.New("the system does not say what a process used")
+		}
+		cpu = c.ProcessState.UserTime() + c.ProcessState.SystemTime()
+		return cpu, u.Maxrss >> 10, strings.TrimSpace(string(out)), nil
+	}
+	const name = "Site"
+	cpu, memory, text, err := build()
+	if err != nil {
+		return err
+	}
+	f.add(name, "first build, CPU ms a run", "%.2f", ms(cpu)/float64(runs))
+	f.add(name, "first build, memory in MB", "%d", memory)
+	f.add(name, "first build, pages", "%s", text)
+	if cpu, memory, text, err = build(); err != nil {
+		return err
+	}
+	f.add(name, "no change, CPU s", "%.2f", cpu.Seconds())
+	f.add(name, "no change, memory in MB", "%d", memory)
+	if !strings.HasPrefix(text, "0 ") {
+		return fault.New(fault.Lab, "a build without a change wrote %s", text)
+	}
 	x, err := index.Open(ctx, place)
 	if err != nil {
 		return err
 	}
 	defer x.Close()
-	rng := rand.New(rand.NewPCG(3, 4))
-	n := 0
-	if err := x.Replace(ctx, nil, func() (index.Entry, bool, error) {
-		if n == runs {
-			return index.Entry{}, false, nil
-		}
-		n++
-		e, err := full(n-1, rng)
-		return e, true, err
-	}); err != nil {
-		return err
-	}
-	info, err := os.Stat(place)
-	if err != nil {
-		return err
-	}
-	fmt.Printf("site of %d runs; the index has %.0f MB with its pages and histories\n", runs, float64(info.Size())/1e6)
-	build := func(what string) error {
-		c := exec.CommandContext(ctx, os.Args[0], "-build", place+","+filepath.Join(dir, "pages"))
-		c.Stderr = os.Stderr
-		out, err := c.Output()
-		if err != nil {
-			return err
-		}
-		u, ok := c.ProcessState.SysUsage().(*syscall.Rusage)
-		if !ok {
-			return errors.New("the system does not say what a process used")
-		}
-		cpu := c.ProcessState.UserTime() + c.ProcessState.SystemTime()
-		fmt.Printf("%-22s CPU %6.2f s, %6.2f ms a run, memory at most %3d MB; %s", what, cpu.Seconds(),
-			ms(cpu)/float64(runs), u.Maxrss>>10, out)
-		return nil
-	}
-	if err := build("first build"); err != nil {
-		return err
-	}
-	if err := build("no change"); err != nil {
-		return err
-	}
-	e, err := full(runs, rng)
+	e, _, err := full(runs+1000, rand.New(rand.NewPCG(3, 4)))
 	if err == nil {
 		err = x.Add(ctx, e)
 	}
 	if err == nil {
-		err = build("one more run")
+		cpu, memory, text, err = build()
 	}
-	fmt.Println()
+	f.add(name, "one more run, CPU s", "%.2f", cpu.Seconds())
+	f.add(name, "one more run, memory in MB", "%d", memory)
+	f.add(name, "one more run, pages", "%s", text)
 	return err
 }
 
@@ -135,6 +124,6 @@ func buildSite(ctx context.Context, words string) error {
 	debug.SetMemoryLimit(140 << 20)
 	began := time.Now()
 	sum, err := runsite.BuildStore(ctx, x, dir, runsite.Option{Report: report.Option{Version: "0.1.0"}})
-	fmt.Printf("%d pages written, %.2f s\n", sum.Written, time.Since(began).Seconds())
+	fmt.Printf("%d in %.2f s\n", sum.Written, time.Since(began).Seconds())
 	return err
 }
