@@ -383,6 +383,9 @@ func makeBundles(ctx context.Context, dir string, n int) error {
 	}
 	for i := range n {
 		e, res, err := full(i, rng)
+		if err == nil {
+			err = ctx.Err()
+		}
 		if err != nil {
 			return err
 		}
