@@ -31,15 +31,17 @@
 //
 // A step is a place at which the level changes. Three tests share the error rate. The first
 // compares the means of both sides by Student's t at each place that leaves two runs on both
-// sides (Worsley 1979), with the bound of Bonferroni over the places: the eight newest places
-// share one half of its level, because a history is mostly read to see what changed lately.
-// It has 90 %, and finds a step by its size, in short series too. The runs of the shorter
+// sides (Worsley 1979), with the bound of Bonferroni over the places: the share of a place is
+// inversely proportional to the number of runs from it on, because a history is mostly read
+// to see what changed lately.
+// It has 95 %, and finds a step by its size, in short series too. The runs of the shorter
 // side must agree, and their number must be more than one order in ten gives by chance (two
 // runs beside five, three beside three). If only two runs show a step, both must be farther
-// away than any other run, and the p-value must be 1,000 times smaller.
+// away than any other run. In a history of 30 or more runs, the p-value of this order counts
+// if it is larger than Student's; in a shorter one, Student's must be 300 times smaller.
 // stats.StepTest scans all places that leave three runs on both sides: it compares the
 // weighted means of the normal scores, and draws random orders for the p-value.
-// stats.BumpTest does the same for a level that changes and returns. Each has 5 %. Each
+// stats.BumpTest does the same for a level that changes and returns. Each has 2.5 %. Each
 // part between steps is tested again, at a share of the error rate that is its share of
 // the runs.
 //

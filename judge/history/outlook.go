@@ -27,7 +27,7 @@ func (m *maker) outlook(s series, from int, level float64) {
 	known := stats.Median(within) / typical
 	found := func(size, scale float64, old, now int) bool {
 		k := now - (len(xs) - old) // runs to come
-		p := shiftPlaces(old+now, old) * stats.StudentP(size/deviation(scale*typical, old, now), float64(old+now-2))
+		p := clearPlaces(old+now, old) * stats.StudentP(size/deviation(scale*typical, old, now), float64(old+now-2))
 		return ordered(old, now) && p <= level*shareOfShift*float64(old+now)/float64(n+k)
 	}
 	scale := max(known, residualScale(xs, v, len(xs)))
@@ -35,7 +35,7 @@ func (m *maker) outlook(s series, from int, level float64) {
 		if !ordered(len(xs), k) {
 			continue
 		}
-		share := level * shareOfShift * float64(len(xs)+k) / float64(n+k) / shiftPlaces(len(xs)+k, len(xs))
+		share := level * shareOfShift * float64(len(xs)+k) / float64(n+k) / clearPlaces(len(xs)+k, len(xs))
 		t := stats.StudentQuantile(1-share, float64(len(xs)+k-2))
 		size := (t + powerDeviate) * deviation(scale*typical, len(xs), k)
 		m.out.Outlook = append(m.out.Outlook, Outlook{Runs: k, Size: m.showValue(size)})

@@ -10,12 +10,9 @@ import (
 // leastShift are the runs on each side of a step that is found by its size.
 const leastShift = 2
 
-// onlyTwo is the factor of the p-value of a step with only two runs on a side.
-const onlyTwo = 1000
-
-// newest are the last places of a part, which share half of the error rate of its step: a
-// history is mostly read to see whether something changed lately.
-const newest = 8
+// onlyTwo is the factor of the p-value of a step with only two runs on a side, unless the
+// order of the runs is enough evidence: see twoRuns.
+const onlyTwo = 300
 
 // chanceOfOrder is the largest probability that runs in random order have the runs of
 // one side of a step above or below all others: two runs suffice beside five, three beside
@@ -66,30 +63,46 @@ func (s series) testShift(from, to int, variances []float64, inflation func(m in
 		size := weighted(xs[m:], v[m:]) - weighted(xs[:m], v[:m])
 		scale := max(stats.Median(known), cutSquares(xs, v, m)/float64(n-2))
 		t := math.Abs(size) / math.Sqrt(scale*(of(v[:m])+of(v[m:])))
-		if p := shiftPlaces(n, m) * stats.StudentP(t, float64(n-2)); p < out.p && sideAgrees(xs, m, size) {
+		p := stats.StudentP(t, float64(n-2))
+		if min(m, n-m) == leastShift {
+			p = twoRuns(n, p)
+		}
+		if p *= shiftPlaces(n, m); p < out.p && sideAgrees(xs, m, size) {
 			out = shift{at: m, p: p}
 		}
 	}
 	return out
 }
 
-// shiftPlaces is the factor of the p-value of a place m in n runs, by Bonferroni: the newest
-// places share one half of the error rate, and the others the other half. Two bad runs in a
-// row are not rare, so a step that only two runs show needs
-// much clearer evidence.
-func shiftPlaces(n, m int) float64 {
-	places := float64(n - 2*leastShift + 1)
-	switch {
-	case places <= 2*newest:
-	case n-m < leastShift+newest:
-		places = 2 * newest
-	default:
-		places = 2 * (places - newest)
+// shiftPlaces is the factor of the p-value of a place m in n runs, by Bonferroni. The share
+// of a place is inversely proportional to the number of runs from it on: a history is mostly
+// read to see whether something changed lately.
+func shiftPlaces(n, m int) (factor float64) {
+	after := float64(n - m)
+	for k := leastShift; k <= n-leastShift; k++ {
+		factor += after / float64(k)
 	}
+	return factor
+}
+
+// clearPlaces is the factor of a step whose p-value is Student's alone.
+func clearPlaces(n, m int) float64 {
 	if min(m, n-m) == leastShift {
-		return places * onlyTwo
+		return onlyTwo * shiftPlaces(n, m)
 	}
-	return places
+	return shiftPlaces(n, m)
+}
+
+// twoRuns is the p-value of a step that only two of n runs show. Two bad runs in a row are
+// not rare, and Student's t takes them for a step. sideAgrees requires that both are on one
+// side and farther away than all others. In symmetric noise of any shape, two given runs are so
+// with the probability 1/(n·(n−1)). The p-value is the larger of this and Student's. Where n
+// is too small for that, or to see that neighbors are alike, Student's t must be much clearer.
+func twoRuns(n int, student float64) float64 {
+	if n < leastSerial {
+		return onlyTwo * student
+	}
+	return min(onlyTwo*student, max(student, 1/float64(n*(n-1))))
 }
 
 // ordered reports whether the order of the runs is enough evidence for a step between a

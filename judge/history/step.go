@@ -23,8 +23,8 @@ const (
 	medianOfSquare = 0.455 // of a squared standard normal value
 	// The parts of the error rate: of a step and of a bump that are found by ranks, and of a
 	// step that is found by its size.
-	shareOfRanks = 0.05
-	shareOfShift = 0.9
+	shareOfRanks = 0.025
+	shareOfShift = 0.95
 )
 
 // series are the estimates of runs in order, on the scale on which differences are
