@@ -129,8 +129,8 @@ func withoutName(line []byte) []byte {
 // kern.timecounter.tc.ARM MPCore Timecounter.frequency of arm64.
 var frequencies = []string{"tsc_freq", ".frequency"}
 
-// parseFrequency reads the frequency of the counter, with or without the name of its sysctl:
-// 1 MHz to 100 GHz.
+// parseFrequency reads the frequency of the counter, with or without the name of its sysctl. It
+// is at least 1 MHz. Above mostHz no counter exists, but a guest on a busy host measures that.
 func parseFrequency(line []byte) (hz float64, ok bool) {
 	line = bytes.TrimRight(line, " ")
 	if i := bytes.LastIndexAny(line, ":="); i >= 0 {
@@ -141,7 +141,7 @@ func parseFrequency(line []byte) (hz float64, ok bool) {
 		line = bytes.TrimLeft(line[i+1:], " ")
 	}
 	n, end := parseNumber(line, 0)
-	return float64(n), end > 0 && end == len(line) && n >= leastHz && n <= mostHz
+	return float64(n), end > 0 && end == len(line) && n >= leastHz
 }
 
 const leastHz, mostHz = 1e6, 1e11

@@ -6,6 +6,7 @@ import (
 
 	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
+	"bakeoff/base/unit"
 	"bakeoff/measure/boot"
 )
 
@@ -32,6 +33,10 @@ func (l *log) recording() (bootmodel.Recording, error) {
 	}
 	l.addProcesses(&r)
 	r.Notes = append(r.Notes, l.skipped.Notes(name)...)
+	if l.wrongHz > 0 {
+		r.Notes = append(r.Notes, bootmodel.Note{Source: name, Text: fmt.Sprintf("The system measured a frequency of its "+
+			"counter of %s. No counter is that fast, so this value is left out.", unit.Format(l.wrongHz, "Hz"))})
+	}
 	bootmodel.SortMarks(&r)
 	return r, nil
 }

@@ -136,6 +136,10 @@ func (l *log) addLine(line []byte) string {
 	case len(bytes.TrimSpace(line)) == 0:
 	default:
 		hz, ok := parseFrequency(line)
+		if ok && hz > mostHz {
+			l.wrongHz = hz
+			return ""
+		}
 		if ok {
 			l.hz = hz
 			return ""
@@ -157,6 +161,7 @@ type log struct {
 	problems fault.List
 	skipped  boot.Skipped
 	hz       float64
+	wrongHz  float64 // a frequency that no counter has
 
 	names    map[string]int32 // of REST, by its text
 	labels   []label

@@ -211,3 +211,32 @@ func TestTheWaysToSaveATslog(t *testing.T) {
 func FuzzTslog(f *testing.F) {
 	boottest.Fuzz(f, New(), generate(1, mainNetBSD).text(), generate(2, mainFreeBSD).text())
 }
+
+// NetBSD 10.99.12 with two emulated CPUs on a busy host measured the first of these.
+func TestAFrequencyThatNoCounterHasIsLeftOut(t *testing.T) {
+	const log = "0x0 1000 ENTER main\n0x1 2000 ENTER start_init\n0x1 3000 EXIT start_init\n0x0 4000 EXIT main\n"
+	for _, tt := range []struct {
+		line, note string
+		hz         float64
+	}{
+		{"104476789100\n", "a frequency of its counter of 104 GHz. No counter is that fast", 0},
+		{"machdep.tsc_freq = 104476789100\n", "104 GHz", 0},
+		{"2600000000\n", "", 2.6e9},
+		{"104476789100\n2600000000\n", "104 GHz", 2.6e9},
+	} {
+		r, err := New().Read("tslog.txt", []byte(log+tt.line))
+		if err != nil || r.Clocks[0].Hz != tt.hz {
+			t.Fatalf("%q: %v, %v", tt.line, r.Clocks, err)
+		}
+		notes := ""
+		for _, n := range r.Notes {
+			if n.Lost {
+				t.Errorf("%q: something is missing: %s", tt.line, n.Text)
+			}
+			notes += n.Text
+		}
+		if !strings.Contains(notes, tt.note) || tt.note == "" && strings.Contains(notes, "frequency") {
+			t.Errorf("%q: %q", tt.line, notes)
+		}
+	}
+}
