@@ -15,6 +15,7 @@ import (
 	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
+	"bakeoff/base/name"
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
 	"bakeoff/base/shell"
@@ -205,16 +206,30 @@ func (a *app) printRecorded(dir string) error {
 			cli.Plain(fmt.Sprint(len(first.Marks))), cli.Plain(cmp.Or(lostNotes(first), "–")))
 	}
 	a.Print(t)
-	of, choice, where := bootruns.Contenders(boots), "", shell.Quote(dir)
-	if len(of) > 1 {
+	of, choice, where := recordedSides(boots), "", shell.Quote(dir)
+	if len(bootruns.Contenders(boots)) > 1 {
 		choice = " --contender " + shell.Quote(of[0])
 	}
 	fmt.Fprintf(a.Out, "\nbakeoff boot show %s%s shows where the time goes.\n", where, choice)
-	if len(of) > 2 { // the twin is the last one
+	if len(of) > 1 {
 		fmt.Fprintf(a.Out, "bakeoff boot compare %s %s %s shows which parts take longer.\n", where, shell.Quote(of[0]),
 			shell.Quote(of[1]))
 	}
 	return nil
+}
+
+// recordedSides are the contenders of boots without the twin, the baseline first. Boots are in
+// random order.
+func recordedSides(boots []bootruns.Boot) []string {
+	all := bootruns.Contenders(boots)
+	of := slices.DeleteFunc(slices.Clone(all), func(c string) bool { return strings.HasSuffix(c, name.TwinSuffix) })
+	if len(of) == 0 {
+		return all
+	}
+	if b, ok := lists.Find(boots, func(b bootruns.Boot) bool { return b.Baseline }); ok {
+		of = append([]string{b.Contender}, slices.DeleteFunc(of, func(c string) bool { return c == b.Contender })...)
+	}
+	return of
 }
 
 // lostNotes are those of a recording that say what is missing.

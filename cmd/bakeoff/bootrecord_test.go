@@ -64,7 +64,8 @@ func recordedRun(t *testing.T, contenders string) string {
 }
 
 // The command that boot record names at its end works as it is printed, whether the run has
-// boots of one contender or of several.
+// boots of one contender or of several. It never names the twin, which may be the first that
+// booted.
 func TestTheCommandAtTheEndOfBootRecordWorks(t *testing.T) {
 	for _, contenders := range []string{
 		"{name: one, driver: host}",
@@ -74,6 +75,10 @@ func TestTheCommandAtTheEndOfBootRecordWorks(t *testing.T) {
 		a := &app{Streams: cli.NewStreams(strings.NewReader(""), &out, io.Discard, func(string) string { return "" })}
 		if err := a.printRecorded(recordedRun(t, contenders)); err != nil {
 			t.Fatal(err)
+		}
+		compares := strings.Contains(out.String(), " one two shows which parts take longer.\n")
+		if compares != strings.Contains(contenders, "two") || strings.Count(out.String(), "boot compare") > 1 {
+			t.Errorf("%s: boot compare in %q", contenders, out.String())
 		}
 		_, hint, found := strings.Cut(out.String(), "\nbakeoff ")
 		command, _, ends := strings.Cut(hint, " shows where")
