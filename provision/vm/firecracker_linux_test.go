@@ -138,7 +138,7 @@ func TestFirecracker(t *testing.T) {
 	if m.ID != g.UUID || m.CPUs != 2 || m.Memory != 128 || m.Netns != own || !strings.HasSuffix(m.Args, " quiet") ||
 		!slices.Equal(m.Drives, []string{"disk0", "disk1"}) || !slices.Equal(m.Disks, []string{g.Path("disk0.raw"),
 		g.Path("disk1.raw")}) || len(m.Taps) != 1 {
-		t.Errorf("Firecracker was told %+v", m)
+		t.Errorf("Firecracker got %+v", m)
 	}
 	checkReached(t, g, own)
 	awaitConsole(t, g, "the guest runs", 1)
@@ -210,7 +210,7 @@ func TestFirecrackerInNetwork(t *testing.T) {
 	m := h.machine()
 	if m.Netns != n.Namespace() || len(m.Taps) != 2 || !strings.Contains(m.Args, " bakeoff.addr=10.77.0.5/24") ||
 		len(g.Reached) != 1 {
-		t.Errorf("Firecracker was told %+v; reached at %q", m, g.Reached)
+		t.Errorf("Firecracker got %+v; reached at %q", m, g.Reached)
 	}
 	for i, bridge := range []string{"_br0", "_br3"} {
 		tap := m.Taps[i][strings.LastIndexByte(m.Taps[i], ' ')+1:]
