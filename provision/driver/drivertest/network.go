@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
@@ -60,6 +61,10 @@ func on(place netns.Network, gateway netip.Addr, number int) *netns.Network {
 		Gateway: gateway, MAC: fmt.Sprintf("02:b0:00:00:fb:%02x", number)}
 }
 
+// carrier is what ip says of a bridge's ports: they come and go with other environments, and
+// the kernel says that the last one has gone only some time afterwards.
+var carrier = regexp.MustCompile(`NO-CARRIER,|state [A-Z]+ `)
+
 // HostNetwork describes what container engines change in the network of this host: forwarding,
 // the packet filter, bridges and the links of environments.
 func HostNetwork(ctx context.Context) string {
@@ -77,7 +82,7 @@ func HostNetwork(ctx context.Context) string {
 				continue
 			}
 			line, _, _ = strings.Cut(line, " [")
-			out = append(out, strings.TrimSpace(line))
+			out = append(out, strings.TrimSpace(carrier.ReplaceAllString(line, "")))
 		}
 	}
 	return strings.Join(out, "\n")

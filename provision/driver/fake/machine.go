@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -84,20 +85,22 @@ func (h *Host) Install(disk, name string) (root string, err error) {
 	return root, Here(context.Background(), "cp", "-al", from, root)
 }
 
-// Serve is a guest whose agent answers on a Unix socket, until ctx ends. greet,
-// if not nil, handles the first message of a connection.
+// Serve is a guest whose agent answers on a Unix socket, until ctx ends and nothing runs in
+// the guest any more. greet, if not nil, handles the first message of a connection.
 func (c *Call) Serve(ctx context.Context, socket string, p Place, greet func(net.Conn, *bufio.Reader) error) error {
 	l, err := net.Listen("unix", socket)
 	if err != nil {
 		return err
 	}
 	defer context.AfterFunc(ctx, func() { l.Close() })()
+	var inside sync.WaitGroup
+	defer inside.Wait()
 	for {
 		conn, err := l.Accept()
 		if err != nil {
 			return ctx.Err()
 		}
-		go func() {
+		inside.Go(func() {
 			defer conn.Close()
 			defer context.AfterFunc(ctx, func() { conn.Close() })()
 			in := bufio.NewReader(conn)
@@ -107,6 +110,6 @@ func (c *Call) Serve(ctx context.Context, socket string, p Place, greet func(net
 			inner := *c
 			inner.Ctx, inner.Stdin, inner.Stdout, inner.Stderr = ctx, in, conn, nil
 			inner.Inside(p, "/.bakeoff/agent", "serve", "-")
-		}()
+		})
 	}
 }
