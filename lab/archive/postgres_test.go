@@ -1,18 +1,24 @@
 package archive_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"bakeoff/base/fault"
+	"bakeoff/judge/analysis"
+	"bakeoff/judge/history"
 	"bakeoff/lab/archive"
+	"bakeoff/lab/archive/bundle"
 	"bakeoff/lab/archive/index"
 	"bakeoff/lab/archive/index/postgrestest"
 	"bakeoff/lab/store/storetest"
@@ -191,5 +197,92 @@ func TestThePasswordOfTheDatabase(t *testing.T) {
 		if err != nil || info.Mode().Perm()&^mode != 0 {
 			t.Errorf("%s: %v, %v", who, info.Mode(), err)
 		}
+	}
+}
+
+// A rebuild reads no table as a whole for each run: the time for a run would grow with their
+// number. The tables were emptied before, so the database believes that they are small.
+func TestRebuildInPostgresIsLinear(t *testing.T) {
+	place := postgrestest.Test(t).Place
+	x, err := index.Open(t.Context(), place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { x.Close() }()
+	const runs = 500
+	digest := func(n int) string { return fmt.Sprintf("sha256:%064x", n) }
+	var all []string
+	for n := range runs {
+		all = append(all, digest(n))
+	}
+	replace := func(only []string, runs int) {
+		t.Helper()
+		n := 0
+		if err := x.Replace(t.Context(), only, func() (index.Entry, bool, error) {
+			if n == runs {
+				return index.Entry{}, false, nil
+			}
+			past := history.Run{}
+			past.Facts = map[string]map[string]string{"host": {"kernel": fmt.Sprint(n)}}
+			e := index.Entry{Bundle: digest(n), Past: &past, Record: bundle.Record{Run: fmt.Sprint(n), Lab: "lab",
+				Labels: map[string]string{"commit": fmt.Sprint(n)}, Comparisons: []bundle.Comparison{
+					{Contender: "a", Cell: "c", Verdict: analysis.Better}, {Contender: "b", Cell: "c", Verdict: analysis.Worse}}}}
+			n++
+			return e, true, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db, err := pgx.Connect(t.Context(), place)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(context.Background())
+	// read returns how many rows of each table were read in sequence, when it counts so many
+	// comparisons: a connection reports what it did some time after it ended.
+	read := func(added int64) map[string]int64 {
+		t.Helper()
+		for {
+			if _, err := db.Exec(t.Context(), "SELECT pg_stat_clear_snapshot()"); err != nil {
+				t.Fatal(err)
+			}
+			got, err := db.Query(t.Context(), "SELECT relname, seq_tup_read, n_tup_ins FROM pg_stat_user_tables")
+			if err != nil {
+				t.Fatal(err)
+			}
+			rows := map[string]int64{}
+			var name string
+			var n, in, comparisons int64
+			if _, err := pgx.ForEachRow(got, []any{&name, &n, &in}, func() error {
+				if rows[name] = n; name == "comparison" {
+					comparisons = in
+				}
+				return nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if comparisons == added {
+				return rows
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	before := map[string]int64{}
+	for i, only := range [][]string{nil, all} { // into emptied tables, and instead of what is there
+		if i == 0 {
+			replace(nil, 0)
+		}
+		replace(only, runs)
+		x.Close()
+		if x, err = index.Open(t.Context(), place); err != nil {
+			t.Fatal(err)
+		}
+		after := read(int64(i+1) * 2 * runs)
+		for table, n := range after {
+			if n -= before[table]; n > 4*runs {
+				t.Errorf("%d runs: %d rows of %s were read in sequence", runs, n, table)
+			}
+		}
+		before = after
 	}
 }

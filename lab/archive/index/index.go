@@ -9,6 +9,7 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"embed"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -57,6 +58,7 @@ type dialect struct {
 	id   string // type of a key that the database chooses
 	lock string // query that keeps other migrations away until the transaction ends
 	text string // type of texts, which sort by their bytes
+	list string // rows with the texts of the JSON array $1
 	// bulk is what a connection does before it adds many runs; "": nothing.
 	bulk string
 	// analyze counts the rows of the tables, for plans.
@@ -217,7 +219,7 @@ func (x *Index) Replace(ctx context.Context, only []string, next func() (Entry, 
 				}
 			}
 		}
-		if err := remove(ctx, tx, only); err != nil {
+		if err := x.remove(ctx, tx, only); err != nil {
 			return err
 		}
 		w, err := x.newWriter(ctx, conn, tx)
@@ -246,44 +248,50 @@ func (x *Index) Replace(ctx context.Context, only []string, next func() (Entry, 
 
 // Remove removes bundles.
 func (x *Index) Remove(ctx context.Context, bundles ...string) error {
-	return x.changeRuns(ctx, func(_ *sql.Conn, tx *sql.Tx) error { return remove(ctx, tx, bundles) })
+	return x.changeRuns(ctx, func(_ *sql.Conn, tx *sql.Tx) error { return x.remove(ctx, tx, bundles) })
 }
 
-// uncount takes the comparisons of a bundle out of tally.
+// uncount takes the comparisons of bundles out of tally.
 const uncount = `UPDATE tally SET n = tally.n - gone.n FROM (SELECT r.lab, r.host, s.contender, c.is_primary, c.verdict,
-	count(*) AS n FROM comparison c JOIN run r ON r.id = c.run JOIN series s ON s.id = c.series WHERE r.bundle = $1
+	count(*) AS n FROM comparison c JOIN run r ON r.id = c.run JOIN series s ON s.id = c.series WHERE r.bundle IN %LIST%
 	GROUP BY r.lab, r.host, s.contender, c.is_primary, c.verdict) AS gone WHERE tally.lab = gone.lab AND
 	tally.host = gone.host AND tally.contender = gone.contender AND tally.is_primary = gone.is_primary AND
 	tally.verdict = gone.verdict`
 
-// unsee takes the contenders of a bundle out of seen.
-const unsee = `UPDATE seen SET n = seen.n - 1 FROM (SELECT DISTINCT r.lab, r.host, s.contender
-	FROM comparison c JOIN run r ON r.id = c.run JOIN series s ON s.id = c.series WHERE r.bundle = $1) AS gone
+// unsee takes the contenders of bundles out of seen.
+const unsee = `UPDATE seen SET n = seen.n - gone.n FROM (SELECT r.lab, r.host, s.contender, count(DISTINCT c.run) AS n
+	FROM comparison c JOIN run r ON r.id = c.run JOIN series s ON s.id = c.series WHERE r.bundle IN %LIST%
+	GROUP BY r.lab, r.host, s.contender) AS gone
 	WHERE seen.lab = gone.lab AND seen.host = gone.host AND seen.contender = gone.contender`
 
-func remove(ctx context.Context, tx *sql.Tx, bundles []string) error {
-	parts := map[int64]bool{}
-	for _, b := range bundles {
-		if err := partsOf(ctx, tx, b, parts); err != nil {
-			return err
-		}
-		for _, text := range []string{uncount, unsee} {
-			if _, err := tx.ExecContext(ctx, text, b); err != nil {
-				return err
-			}
-		}
-		for _, table := range []string{"comparison", "label", "past"} {
-			if _, err := tx.ExecContext(ctx,
-				"DELETE FROM "+table+" WHERE run = (SELECT id FROM run WHERE bundle = $1)", b); err != nil {
-				return err
-			}
-		}
-		if _, err := tx.ExecContext(ctx, "DELETE FROM run WHERE bundle = $1", b); err != nil {
-			return err
-		}
-	}
+// removed are the queries that remove bundles, in their order.
+var removed = []string{uncount, unsee,
+	"DELETE FROM comparison WHERE run IN (SELECT id FROM run WHERE bundle IN %LIST%)",
+	"DELETE FROM label WHERE run IN (SELECT id FROM run WHERE bundle IN %LIST%)",
+	"DELETE FROM past WHERE run IN (SELECT id FROM run WHERE bundle IN %LIST%)",
+	"DELETE FROM run WHERE bundle IN %LIST%"}
+
+// mostRemoved is how many bundles a query removes.
+const mostRemoved = 10_000
+
+func (x *Index) remove(ctx context.Context, tx *sql.Tx, bundles []string) error {
 	if len(bundles) == 0 {
 		return nil
+	}
+	parts := map[int64]bool{}
+	for some := range slices.Chunk(bundles, mostRemoved) {
+		list, err := json.Marshal(some)
+		if err != nil {
+			return err
+		}
+		if err := x.partsOf(ctx, tx, string(list), parts); err != nil {
+			return err
+		}
+		for _, text := range removed {
+			if _, err := tx.ExecContext(ctx, strings.ReplaceAll(text, "%LIST%", x.dialect.list), string(list)); err != nil {
+				return err
+			}
+		}
 	}
 	for _, table := range []string{"tally", "seen"} {
 		if _, err := tx.ExecContext(ctx, "DELETE FROM "+table+" WHERE n = 0"); err != nil {

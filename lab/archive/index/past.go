@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -63,16 +62,22 @@ func (w *writer) partOf(v any) (id int64, err error) {
 	return id, err
 }
 
-// partsOf adds the rows of the table part that a bundle uses to parts.
-func partsOf(ctx context.Context, tx *sql.Tx, bundle string, parts map[int64]bool) error {
-	var work, facts int64
-	err := tx.QueryRowContext(ctx, `SELECT p.work, p.facts FROM past p JOIN run r ON r.id = p.run WHERE r.bundle = $1`,
-		bundle).Scan(&work, &facts)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
+// partsOf adds the rows of the table part that bundles use to parts. list is their JSON.
+func (x *Index) partsOf(ctx context.Context, tx *sql.Tx, list string, parts map[int64]bool) error {
+	rows, err := tx.QueryContext(ctx, `SELECT DISTINCT p.work, p.facts FROM past p JOIN run r ON r.id = p.run
+		WHERE r.bundle IN `+x.dialect.list, list)
+	if err != nil {
+		return err
 	}
-	parts[work], parts[facts] = true, true
-	return err
+	defer rows.Close()
+	for rows.Next() {
+		var work, facts int64
+		if err := rows.Scan(&work, &facts); err != nil {
+			return err
+		}
+		parts[work], parts[facts] = true, true
+	}
+	return rows.Err()
 }
 
 // removeParts removes those of parts that no run uses, in the order of their ids: two

@@ -15,6 +15,7 @@ import (
 // sqlite keeps the index of one person, in a file. Commits are on the disk when they
 // return. busy_timeout is in milliseconds, cache_size in KiB of each connection.
 var sqlite = dialect{name: "SQLite", id: "INTEGER PRIMARY KEY", text: "TEXT", check: notEmpty,
+	list: "(SELECT value FROM json_each($1))",
 	bulk: "PRAGMA cache_size = -65536", analyze: "ANALYZE", watch: poll}
 
 // poll asks for the version of the data each second, which others change.
