@@ -45,6 +45,14 @@ type summary struct {
 	running        map[string]bool      // packages that started and have not ended
 	began          map[string]time.Time // first sign of life of a package's tests
 	slow           []slow               // top-level tests that took at least slowFrom
+	lanes          []lane
+}
+
+// lane is what follows a line such as "lane 1: packages that change the machine".
+type lane struct {
+	name         string
+	packages     int
+	began, ended time.Time // of its tests
 }
 
 // slow is a test and the seconds that it took.
@@ -72,6 +80,9 @@ func newSummary() *summary {
 func (s *summary) line(line []byte, out io.Writer) {
 	var e event
 	if err := json.Unmarshal(line, &e); err != nil || e.Action == "" {
+		if name, _, ok := strings.Cut(string(line), ":"); ok && strings.HasPrefix(name, "lane ") {
+			s.lanes = append(s.lanes, lane{name: name})
+		}
 		out.Write(line)
 		return
 	}
@@ -161,7 +172,17 @@ func (s *summary) packageEnds(e event, out io.Writer) {
 		return // no test files
 	}
 	// Elapsed contains the time for which the package waited for its turn.
-	took := e.Time.Sub(s.began[e.Package]).Seconds()
+	began := s.began[e.Package]
+	took := e.Time.Sub(began).Seconds()
+	if n := len(s.lanes); n > 0 {
+		l := &s.lanes[n-1]
+		if l.packages++; l.packages == 1 || began.Before(l.began) {
+			l.began = began
+		}
+		if e.Time.After(l.ended) {
+			l.ended = e.Time
+		}
+	}
 	fmt.Fprintf(out, "%s %-28s %6.1f s  %d passed, %d failed, %d skipped\n", word, short(e.Package), took, c.passed,
 		c.failed, c.skipped)
 }
@@ -209,6 +230,9 @@ func (s *summary) end(out io.Writer, packages []string) int {
 	})
 	for _, t := range s.slow[:min(len(s.slow), slowestShown)] {
 		fmt.Fprintf(out, "slow: %s, %.0f s\n", t.name, t.seconds)
+	}
+	for _, l := range s.lanes {
+		fmt.Fprintf(out, "%s: %d packages in %.0f s\n", l.name, l.packages, l.ended.Sub(l.began).Seconds())
 	}
 	for _, name := range s.failures {
 		fmt.Fprintf(out, "failed: %s\n", name)

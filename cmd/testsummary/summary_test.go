@@ -70,6 +70,8 @@ func TestSummary(t *testing.T) {
 		{"a refused skip fails", mixed, "apt-get install", 1, []string{
 			"--- FAIL a.TestCrun skipped, and must not here: needs crun", "2 passed, 1 failed, 0 skipped\n"}, nil},
 		{"waiting is not running", waited, "", 0, []string{"  2.0 s  1 passed, 0 failed"}, nil},
+		{"lanes have their time", "lane 1: x\n" + waited + "lane 2: y\n" + waited, "", 0, []string{
+			"lane 1: 1 packages in 2 s\nlane 2: 1 packages in 2 s\n2 passed"}, nil},
 		{"slow tests are named, the slowest first", slowTests, "", 1, []string{
 			"slow: f.TestSlower, 11 s\nslow: f.TestSlow, 10 s\nfailed: "}, nil},
 		{"a failure is reported once", failing, "", 1, []string{"got 1, want 2", "failed: b.TestBad/sub\n0 " +
