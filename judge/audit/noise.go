@@ -24,10 +24,10 @@ var noiseCheck = Check{
 	Name: "noise",
 	Doc: "Is the difference larger than the differences between runs? If the article gives a spread and a number " +
 		"of runs, Student's t decides. A difference of a factor of 2 needs no test. Without a spread, a " +
-		"difference below 5 % counts as a tie by convention. The link order, or the size of the environment " +
-		"variables, alone changes results by that much (Mytkowicz et al. 2009). Without repetitions, nobody knows" +
-		" whether a difference between 5 % and a factor of 2 is real. To show equality, repetitions are always " +
-		"needed, and their interval must lie inside a margin.",
+		"difference below 5 % counts as a tie by convention. Another link order, or more environment " +
+		"variables, alone can change results by that much (Mytkowicz et al. 2009). Without repetitions, " +
+		"nobody knows whether a difference between 5 % and a factor of 2 is real. To show equality, an article " +
+		"needs repetitions, and the interval of the difference must lie inside a margin.",
 	claim: func(t *Table, c *comparison) []Reason {
 		o := c.outcome
 		if o.detail == "" || !o.holds {
