@@ -22,6 +22,7 @@ type Document struct {
 	// line is that of the byte at offset; lines are counted once, from there on.
 	offset int64
 	line   int
+	last   json.RawMessage // that Value read
 }
 
 // OpenDocument checks that data has one JSON value. Numbers that JSON does not have, such
@@ -221,6 +222,7 @@ func (d *Document) Value(v any) error {
 	line := d.Line()
 	start := d.offset
 	err := d.dec.Decode(v)
+	d.last = bytes.TrimLeft(d.data[base:max(base, d.dec.InputOffset())], " \t\r\n")
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
 		line = d.lineAt(max(start, min(base+wrong.Offset, d.dec.InputOffset())))
@@ -229,6 +231,29 @@ func (d *Document) Value(v any) error {
 		return AtLine(line, "%s", JSONError(err))
 	}
 	return nil
+}
+
+// Nulls returns the members of the value that was read last that are null, which also
+// stands for NaN: "read.lat_ns.mean". It leaves out those of arrays.
+func (d *Document) Nulls() (out []string) {
+	var all any
+	if !bytes.Contains(d.last, []byte("null")) || json.Unmarshal(d.last, &all) != nil {
+		return nil
+	}
+	var walk func(v any, path string)
+	walk = func(v any, path string) {
+		switch x := v.(type) {
+		case nil:
+			out = append(out, path)
+		case map[string]any:
+			for name, member := range x {
+				walk(member, strings.TrimPrefix(path+"."+name, "."))
+			}
+		}
+	}
+	walk(all, "")
+	slices.Sort(out)
+	return out
 }
 
 // JSONError says what is wrong in JSON, without the types of Go.

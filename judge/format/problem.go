@@ -70,6 +70,16 @@ func (p *Problems) Warn(line int, format string, args ...any) {
 	p.doubts = append(p.doubts, safetext.Line(text))
 }
 
+// WarnNulls warns about each of the members called names that is null in the value that d
+// read last, because another member is used instead of it. what names the record.
+func (p *Problems) WarnNulls(d *Document, line int, what string, names ...string) {
+	for _, path := range d.Nulls() {
+		if slices.Contains(names, path) {
+			p.Warn(line, "%s of %q is not a number, so it is missing.", path, what)
+		}
+	}
+}
+
 // AnyLeftOut reports whether something was left out.
 func (p *Problems) AnyLeftOut() bool { return p.count > 0 }
 

@@ -222,7 +222,7 @@ func (r report) addBenchmark(out *format.File, p *format.Problems, e entry, b be
 		case len(s.Values) > 0:
 			rec.Series = []format.Series{s}
 			p.CompareStats(out, e.line, strconv.Quote(e.name), format.Stats{Median: result}, s.Values)
-		case elementOrNil(b.Repeat, i) == nil && elementOrNil(b.Stats, i) == nil:
+		case m.Name != "time" && elementOrNil(b.Repeat, i) == nil && elementOrNil(b.Stats, i) == nil:
 			s.Values = []float64{*result} // one value, such as that of track_
 			rec.Series = []format.Series{s}
 		default:

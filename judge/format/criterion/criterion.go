@@ -133,6 +133,7 @@ func (r *reader) readJSONFile(data []byte, isSample bool) {
 		r.addSamples(line, id, saved, x.Iterations, x.Times, "ns")
 		return
 	}
+	r.p.WarnNulls(d, line, id, "mean.point_estimate", "median.point_estimate")
 	s := &format.Stats{Mean: x.Mean.seconds(), Median: x.Median.seconds(), Stddev: x.Stddev.seconds()}
 	if s.Mean == nil && s.Median == nil {
 		r.p.Add(line, "neither mean nor median has a point_estimate")

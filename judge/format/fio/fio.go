@@ -14,6 +14,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"bakeoff/base/lazy"
@@ -58,6 +59,7 @@ type job struct {
 	Group   int            `json:"groupid"`
 	terse   bool           // of terse output
 	coarse  bool           // has few digits
+	nulls   []string       // members that are no number
 	Start   *float64       `json:"job_start"` // ms; since 3.36
 	Error   int            `json:"error"`
 	Options map[string]any `json:"job options"`
@@ -245,6 +247,7 @@ func (fio) Read(name string, data []byte) (format.File, error) {
 					r.p.LeaveOutError(err)
 					return nil
 				}
+				j.nulls = d.Nulls()
 				r.addJob(line, j)
 				return nil
 			})
@@ -317,6 +320,9 @@ func (r *reader) warnAbout(line int, j job) {
 		}
 		if s.Dropped != nil && *s.Dropped > 0 {
 			r.p.Warn(line, "Operations of job %q (%s) that were dropped: %g.", j.Name, s.name, *s.Dropped)
+		}
+		if s.wasUsed() && s.KiBPerSecond != nil && slices.Contains(j.nulls, s.name+".bw_bytes") {
+			r.p.Warn(line, "bw_bytes of job %q (%s) is not a number; bakeoff uses bw, which is in whole KiB/s.", j.Name, s.name)
 		}
 	}
 	if j.Steady != nil && j.Steady.Attained == 0 {
@@ -460,6 +466,19 @@ func (r *reader) warn(text string, args ...any) {
 	}
 }
 
+// nullLatency is the path of a latency: of which direction, and which statistic.
+var nullLatency = lazy.Compile(`^(\w+)\.c?lat(?:_ns)?\.(?:(mean)|percentile\.(99)(?:\.0+)?)$`)
+
+// leaveOutNull reports a latency that is missing because the file has no number there.
+func (r *reader) leaveOutNull(j process, direction, statistic string, v *float64) {
+	if v == nil && slices.ContainsFunc(j.nulls, func(path string) bool {
+		m := nullLatency.FindStringSubmatch(path)
+		return m != nil && m[1] == direction && strings.HasSuffix(statistic, m[2]+m[3])
+	}) {
+		r.p.LeaveOut(j.line, "%s-latency-%s of job %q is not a number", direction, statistic, j.Name)
+	}
+}
+
 // setValues puts the values of a job into its record; false if the file lacks one that is
 // needed.
 func (r *reader) setValues(rec *format.Record, j process) bool {
@@ -504,13 +523,17 @@ func (r *reader) setValues(rec *format.Record, j process) bool {
 			add(sample.HigherRatio(s.name+"-bandwidth", "B/s", "bytes per second"), bandwidth)
 		}
 		if j.processes == 1 {
-			add(sample.LowerRatio(s.name+"-latency-mean", "s", "mean latency of an operation"), s.meanLatency())
-			add(sample.LowerRatio(s.name+"-latency-p99", "s", "99th percentile of the latency"), s.p99())
+			mean, p99 := s.meanLatency(), s.p99()
+			add(sample.LowerRatio(s.name+"-latency-mean", "s", "mean latency of an operation"), mean)
+			add(sample.LowerRatio(s.name+"-latency-p99", "s", "99th percentile of the latency"), p99)
+			r.leaveOutNull(j, s.name, "mean", mean)
+			r.leaveOutNull(j, s.name, "p99", p99)
 		}
 	}
 	if j.Sync != nil && j.processes == 1 {
-		add(sample.LowerRatio("sync-latency-mean", "s", "mean latency of a sync"), scaledOrNil(j.Sync.Latency.meanOrNil(),
-			1e-9))
+		mean := scaledOrNil(j.Sync.Latency.meanOrNil(), 1e-9)
+		add(sample.LowerRatio("sync-latency-mean", "s", "mean latency of a sync"), mean)
+		r.leaveOutNull(j, "sync", "mean", mean)
 	}
 	if len(rec.Series) == 0 {
 		rec.Failed, rec.Reason = 1, "fio counted no operation"

@@ -84,6 +84,9 @@ func TestDoubtfulNumbers(t *testing.T) {
 		`"write": {"iops": 10, "bw_bytes": 5, "total_ios": 3, "drop_ios": 1}`: "x:1: Operations of job \"a\" (write) that " +
 			"were dropped: 1.",
 		reading + `, "steadystate": {"ss": "iops:1%", "attained": 1}`: "",
+		`"read": {"iops": 10, "bw_bytes": NaN, "bw": 4, "total_ios": 3}`: "x:1: bw_bytes of job \"a\" (read) is not a " +
+			"number; bakeoff uses bw, which is in whole KiB/s.",
+		reading + `, "write": {"iops": 0, "bw_bytes": NaN, "bw": 0, "total_ios": 0, "lat_ns": {"mean": -nan}}`: "",
 		reading + `, "steadystate": {"ss": "iops:1%", "attained": 0}`: "x:1: Job \"a\" did not reach its steady state " +
 			"(iops:1%), so its numbers are those of another state.",
 	} {
@@ -107,6 +110,12 @@ func TestMissing(t *testing.T) {
 		{Name: "negative", Text: report(`{"jobname": "a", `+reading+`}`,
 			`{"jobname": "b", "read": {"iops": -nan, "bw": -3}}`),
 			Want: `x:2: job "b" has a negative value`},
+		{Name: "no number in a percentile", Text: report(`{"jobname": "a", "read": {"iops": 10, "bw_bytes": 5, ` +
+			`"total_ios": 3, "clat_ns": {"percentile": {"50.000000": 7, "99.000000": nan}}}}`),
+			Want: `x:1: read-latency-p99 of job "a" is not a number`},
+		{Name: "no number in a mean", Text: report(`{"jobname": "a", "read": {"iops": 10, "bw_bytes": 5, ` +
+			`"total_ios": 3, "lat_ns": {"mean": nan}}}`),
+			Want: `x:1: read-latency-mean of job "a" is not a number`},
 		{Name: "another form", Text: report(`{"jobname": "a", `+reading+`}`, `{"jobname": "b", "read": 7}`),
 			Want: "x:2: read is a JSON number instead of an object"},
 		{Name: "one of two processes", Text: report(`{"jobname": "z", `+reading+`}`,

@@ -16,6 +16,7 @@ package formattest
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"fmt"
 	"math"
@@ -30,6 +31,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -85,6 +87,7 @@ func Run(t *testing.T, f format.Format) {
 				}
 				Check(t, file.Name, out, err)
 				testDamaged(t, f, file)
+				testNaN(t, f, file)
 				fmt.Fprintf(&got, "%s\n%s", file.Name, renderFile(out, err))
 			}
 			g.compare(t, got.String())
@@ -141,6 +144,53 @@ func testDamaged(t *testing.T, f format.Format, file txtar.File) {
 		Check(t, file.Name, out, err)
 		f.Recognizes(file.Data[:n])
 	}
+}
+
+// numberOrString is a number in JSON, or a string, which may have digits.
+var numberOrString = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?`)
+
+// testNaN reads a JSON file with NaN in the place of a number. A value that is then missing
+// or another one is in a warning: it never disappears silently.
+func testNaN(t *testing.T, f format.Format, file txtar.File) {
+	want, err := f.Read(file.Name, file.Data)
+	if err != nil || !json.Valid(file.Data) {
+		return
+	}
+	numbers := slices.DeleteFunc(numberOrString.FindAllIndex(file.Data, -1), func(at []int) bool {
+		return file.Data[at[0]] == '"'
+	})
+	const most = 60 // of a file
+	for i := 0; i < len(numbers); i += 1 + len(numbers)/most {
+		at := numbers[i]
+		got, err := f.Read(file.Name, slices.Concat(file.Data[:at[0]], []byte("NaN"), file.Data[at[1]:]))
+		Check(t, file.Name, got, err)
+		labeled := len(got.Records) > len(want.Records) // the number was a part of a label
+		if err == nil && !labeled && got.LeftOut == want.LeftOut && len(got.Warnings) == len(want.Warnings) &&
+			failures(got) == failures(want) && !slices.Equal(allValues(got), allValues(want)) {
+			t.Errorf("%s: NaN at byte %d (%.60q) changes a value without a warning", file.Name, at[0],
+				file.Data[max(0, at[0]-40):])
+		}
+	}
+}
+
+// failures is how many repetitions failed.
+func failures(f format.File) int {
+	return lists.Sum(f.Records, func(r format.Record) int { return r.Failed })
+}
+
+// allValues are the metrics of a file with their values, sorted.
+func allValues(f format.File) (out []string) {
+	for _, r := range f.Records {
+		for _, s := range r.Series {
+			text := fmt.Sprint(s.Metric.Name, s.Values)
+			if s.Stats != nil {
+				text += statsText(&format.Stats{Mean: s.Stats.Mean, Median: s.Stats.Median})
+			}
+			out = append(out, text)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // Check fails the test if a result of Read is none that a Format may give.

@@ -333,7 +333,7 @@ func (t *table) seriesOf(r run, series func(sample.Metric, float64) format.Serie
 		m, isKnown := metrics[key]
 		time := key == "real_time" || key == "cpu_time"
 		switch {
-		case time && (!ok || v == nil):
+		case time && (!ok || !timed):
 			continue
 		case v == nil:
 			t.p.LeaveOut(r.line, "%s of %q is not a number", key, r.RunName)

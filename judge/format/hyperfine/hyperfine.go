@@ -83,6 +83,9 @@ func (hyperfine) Read(name string, data []byte) (format.File, error) {
 				p.LeaveOutError(err)
 				return nil
 			}
+			if r.Command != nil && len(r.Times) == 0 {
+				p.WarnNulls(d, line, *r.Command, "mean", "median")
+			}
 			addResult(&out, p, line, r)
 			return nil
 		})
@@ -139,7 +142,7 @@ func addResult(out *format.File, p *format.Problems, line int, r result) {
 			"that a shell takes to start. Measure so short a command with hyperfine -N.", *r.Command, zero, len(times)))
 	}
 	series := format.Series{Metric: seconds, Values: times}
-	if bad == 0 { // hyperfine includes the runs that failed
+	if !slices.Contains(r.Times, nil) && bad == 0 { // hyperfine includes the runs that failed
 		p.CompareStats(out, line, strconv.Quote(*r.Command), r.stats(), lists.Map(r.Times, func(t *float64) float64 {
 			return *t
 		}))

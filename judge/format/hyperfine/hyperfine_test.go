@@ -25,6 +25,15 @@ func TestOtherVersions(t *testing.T) {
 	}
 }
 
+// A run that failed may have no time.
+func TestFailedRunWithoutTime(t *testing.T) {
+	out, err := New().Read("x", []byte(`{"results": [{"command": "a", "mean": 1, "times": [1, null],
+		"exit_codes": [0, 1]}]}`))
+	if err != nil || len(out.Records) != 1 || out.Records[0].Failed != 1 || len(out.Records[0].Series[0].Values) != 1 {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	formattest.Mistakes(t, New(), []formattest.Mistake{
 		{Name: "no command", Text: "{\"results\": [\n{\"times\": [1]}]}", Want: "x:2: the result has no command"},

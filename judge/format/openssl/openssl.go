@@ -43,7 +43,8 @@ var (
 	sizes = lazy.Compile(`(\d+) bytes`)
 	// openssl prints rates up to 10 kB/s in B/s, without the k.
 	symRow   = lazy.Compile(`^(\S.*?)((?:\s+\d+\.\d+k?)*\s+\d+\.\d+k(?:\s+\d+\.\d+k?)*)\s*$`)
-	oddRate  = lazy.Compile(`^(?:[-+]?[0-9.,]+k?|-?nan|-?inf)$`)
+	oddRate  = lazy.Compile(`^(?:[-+]?[0-9.,]+k?|(?i:-?nank?|-?infk?))$`)
+	oddTime  = lazy.Compile(`^(?:.*[0-9].*|(?i:-?nan|-?inf))s$`)
 	versions = lazy.Compile(`^(?:(?:version: |OpenSSL )(\d\S*)|(LibreSSL \d\S*))`)
 )
 
@@ -177,7 +178,7 @@ func (r *reader) addTableRow(words []string) {
 		if _, err := labeled.Quantity(w, map[string]float64{"s": 1}); err == nil {
 			continue
 		}
-		if strings.HasSuffix(w, "s") && strings.ContainsAny(w, "0123456789") {
+		if oddTime.MatchString(w) {
 			r.p.LeaveOut(r.line, "%q has the time %.20q, which is not a number of seconds", name, w)
 		}
 		return // text

@@ -51,6 +51,10 @@ func TestLeftOut(t *testing.T) {
 	const keys = "                  sign    verify    sign/s verify/s\n" +
 		"rsa 2048 bits 0.000574s 0.000017s   1742.5  58471.6\n"
 	formattest.LeftOut(t, New(), []formattest.Mistake{
+		{Name: "no number", Text: table + "rc5 cbc              nank         -infk\n",
+			Want: `x:3: "rc5 cbc" with 16 bytes has no rate ("nank")`},
+		{Name: "no time", Text: keys + "rsa 4096 bits nans 0.000017s   nan  58471.6\n",
+			Want: `x:3: "rsa 4096 bits" has the time "nans", which is not a number of seconds`},
 		{Name: "an algorithm that failed", Text: table + "rc5 cbc              0.00         0.00\n",
 			Want: `x:3: "rc5 cbc" with 16 bytes has no rate ("0.00")`},
 		{Name: "a comma", Text: table + "md5              88326,14k    99326,14k\n",

@@ -115,6 +115,9 @@ func (pytest) Read(name string, data []byte) (format.File, error) {
 				p.LeaveOutError(err)
 				return nil
 			}
+			if b.Stats != nil && len(b.Stats.Data) == 0 {
+				p.WarnNulls(d, line, cmp.Or(b.FullName, b.Name), "stats.mean", "stats.median")
+			}
 			addBenchmark(&out, p, line, b)
 			return nil
 		})

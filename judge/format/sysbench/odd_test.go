@@ -25,6 +25,8 @@ func TestLeftOut(t *testing.T) {
 	formattest.LeftOut(t, New(), []formattest.Mistake{
 		{Name: "a mean", Text: report + "   avg:   3,01\n", Want: `x:1: latency-mean: avg: "3,01": not a number`},
 		{Name: "a percentile", Text: report + "   95th percentile:   -nan\n", Want: `x:1: latency-p95: "-nan" is not a`},
+		{Name: "an empty percentile", Text: report + "   95th percentile:   \n   sum:  9\n", Want: `x:1: latency-p95: "" is`},
+		{Name: "a bandwidth", Text: report + "64.00 MiB transferred (nan MiB/sec)\n", Want: `x:1: bandwidth: "nan" is not`},
 		{Name: "a rate", Text: report + "   reads/s:   inf\n", Want: `x:1: reads: "inf" is not a number`},
 	})
 }

@@ -164,7 +164,7 @@ func (r report) testKind() (kind, options string) {
 var doing = map[string]string{"CPU performance benchmark": "cpu", "memory operations speed test": "memory",
 	"thread subsystem performance test": "other", "mutex performance test": "other"}
 
-var percentile = lazy.Compile(`(?m)^\s+(\d+)th percentile:\s+(\S+)\s*$`)
+var percentile = lazy.Compile(`(?m)^\s+(\d+)th percentile:[ \t]*(\S*)\s*$`)
 
 // latencies adds what the report says of latencies, in ms with two decimals: 0.00 is
 // below its resolution.
@@ -204,6 +204,9 @@ func (r report) special(rec *format.Record) {
 	}
 	if m := transferred.FindSubmatch(r.Text); m != nil {
 		v, err := labeled.Decimal(string(m[1]))
+		if err != nil {
+			r.p.LeaveOut(r.Line, "%s: %v", bandwidth.Name, err)
+		}
 		rec.AddSingle(bandwidth, v*(1<<20), err == nil)
 	}
 	for _, m := range perSecond.FindAllSubmatch(r.Text, 4) {
