@@ -54,7 +54,8 @@ type result struct {
 	Min        *float64                   `json:"min"`
 	Max        *float64                   `json:"max"`
 	Times      []*float64                 `json:"times"`
-	ExitCodes  []*int                     `json:"exit_codes"` // null: ended by a signal
+	Memory     []*float64                 `json:"memory_usage_byte"` // of a run and all before it; since 1.20
+	ExitCodes  []*int                     `json:"exit_codes"`        // null: ended by a signal
 	Parameters map[string]json.RawMessage `json:"parameters"`
 }
 
@@ -62,7 +63,10 @@ func (r result) stats() format.Stats {
 	return format.Stats{Mean: r.Mean, Median: r.Median, Stddev: r.Stddev, Min: r.Min, Max: r.Max}
 }
 
-var seconds = sample.LowerRatio("time", "s", "wall time of a run")
+var (
+	seconds = sample.LowerRatio("time", "s", "wall time of a run")
+	memory  = sample.LowerRatio("peak-memory", "B", "highest resident memory of all runs")
+)
 
 func (hyperfine) Read(name string, data []byte) (format.File, error) {
 	out := format.File{Program: "hyperfine"}
@@ -72,6 +76,7 @@ func (hyperfine) Read(name string, data []byte) (format.File, error) {
 		p.AddError(err)
 		return out, p.Err()
 	}
+	highest := 0.0
 	err = d.Object("the file", func(key string) error {
 		if key != "results" {
 			return d.Skip()
@@ -86,7 +91,13 @@ func (hyperfine) Read(name string, data []byte) (format.File, error) {
 			if r.Command != nil && len(r.Times) == 0 {
 				p.WarnNulls(d, line, *r.Command, "mean", "median")
 			}
+			n := len(out.Records)
 			addResult(&out, p, line, r)
+			before, peak := highest, r.peakMemory()
+			highest = max(before, peak)
+			if len(out.Records) > n {
+				addMemory(&out.Records[n], p, *r.Command, before, peak)
+			}
 			return nil
 		})
 	})
@@ -155,6 +166,30 @@ func addResult(out *format.File, p *format.Problems, line int, r result) {
 	}
 	rec.Series = []format.Series{series}
 	out.Records = append(out.Records, rec)
+}
+
+// peakMemory is the highest memory of a run; 0 if it is unknown, as on Windows.
+func (r result) peakMemory() (peak float64) {
+	for _, v := range r.Memory {
+		if v != nil {
+			peak = max(peak, *v)
+		}
+	}
+	return peak
+}
+
+// addMemory adds the memory of a result. hyperfine reads it from getrusage(2), which gives the
+// highest value of all processes so far. So peak is that of the command if it is higher than
+// before, that of the commands before it, and otherwise the memory of the command is unknown.
+func addMemory(rec *format.Record, p *format.Problems, command string, before, peak float64) {
+	switch {
+	case peak == 0 || rec.Failed > 0:
+	case peak > before:
+		rec.AddSingle(memory, peak, true)
+	default:
+		p.Warn(rec.Line, "The peak memory of %q is unknown: hyperfine writes the highest value of all commands so far. "+
+			"Measure each command with its own hyperfine, and give all files to analyse.", command)
+	}
 }
 
 // command is the label of a command, with the parameters of which hyperfine made it.

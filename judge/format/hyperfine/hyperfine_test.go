@@ -25,6 +25,28 @@ func TestOtherVersions(t *testing.T) {
 	}
 }
 
+// hyperfine since 1.20 writes the highest memory of all commands so far.
+func TestMemory(t *testing.T) {
+	out, err := New().Read("x", []byte(`{"results": [
+		{"command": "small", "times": [1, 2], "memory_usage_byte": [10, 20]},
+		{"command": "large", "times": [1, 2], "memory_usage_byte": [70, 70]},
+		{"command": "middle", "times": [1, 2], "memory_usage_byte": [70, 70]},
+		{"command": "windows", "times": [1, 2], "memory_usage_byte": [0, 0]}]}`))
+	if err != nil || len(out.Records) != 4 || len(out.Warnings) != 1 || out.LeftOut != 0 ||
+		!strings.HasPrefix(out.Warnings[0], `x:4: The peak memory of "middle" is unknown`) {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	for i, want := range []float64{20, 70, 0, 0} {
+		got := 0.0
+		for _, s := range out.Records[i].Series[1:] {
+			got = s.Values[0]
+		}
+		if got != want {
+			t.Errorf("result %d: %g, want %g", i, got, want)
+		}
+	}
+}
+
 // A run that failed may have no time.
 func TestFailedRunWithoutTime(t *testing.T) {
 	out, err := New().Read("x", []byte(`{"results": [{"command": "a", "mean": 1, "times": [1, null],
