@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/goccy/go-yaml"
 
@@ -21,8 +22,9 @@ type field struct {
 }
 
 // fieldsOf groups the lines of front matter: one that is indented, or an item of a list,
-// belongs to the key before it.
-func fieldsOf(front []string) (out []field) {
+// belongs to the key before it. A line that is no field and makes a draft in another form is
+// an error.
+func fieldsOf(front []string) (out []field, err error) {
 	open := 0 // brackets of a value that has not ended
 	for i, l := range front {
 		text := strings.TrimSpace(l)
@@ -33,10 +35,16 @@ func fieldsOf(front []string) (out []field) {
 			last.more, open = append(last.more, l), open+brackets(l)
 			continue
 		}
-		if !ok || strings.HasPrefix(text, "#") {
+		switch {
+		case strings.HasPrefix(text, "#"):
+			continue
+		case !ok && hides.MatchString(visible(l)):
+			return nil, fault.WithFix(fault.New(fault.Invalid, "line %d has no colon (%s)", i+2, safetext.Clip(
+				safetext.Line(text), 40)), "write draft: true, or remove the line")
+		case !ok:
 			continue
 		}
-		f := field{key: strings.ToLower(unquote(key)), value: strings.TrimSpace(value), line: i + 2}
+		f := field{key: keyName(key), value: strings.TrimSpace(value), line: i + 2}
 		if open = 0; strings.HasPrefix(f.value, "[") || strings.HasPrefix(f.value, "{") {
 			open = brackets(f.value)
 		}
@@ -48,7 +56,40 @@ func fieldsOf(front []string) (out []field) {
 			out[i].more = more
 		}
 	}
-	return out
+	return out, nil
+}
+
+// keyName is the name of a key. A character that is no letter does not make another key of one
+// that keeps a post from being published.
+func keyName(text string) string {
+	key := strings.ToLower(unquote(visible(text)))
+	letters := strings.Map(func(r rune) rune {
+		if 'a' <= r && r <= 'z' {
+			return r
+		}
+		return -1
+	}, key)
+	if slices.Contains([]string{"draft", "published", "status", "headless", "publishdate", "expirydate"}, letters) {
+		return letters
+	}
+	return key
+}
+
+// invisible reports whether a character has no shape: a control or format character, or one
+// that changes that before it.
+func invisible(r rune) bool {
+	return r != '\n' && r != '\r' && r != '\t' && (unicode.IsControl(r) || unicode.In(r, unicode.Cf,
+		unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
+}
+
+// visible returns a text without its invisible characters.
+func visible(text string) string {
+	return strings.Map(func(r rune) rune {
+		if invisible(r) {
+			return -1
+		}
+		return r
+	}, text)
 }
 
 var neverRendered = lazy.Compile(`^\s+render:\s*["']?(?:never|false)\b`)

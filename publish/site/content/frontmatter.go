@@ -36,10 +36,11 @@ func Parse(text []byte, src Source) (Doc, error) {
 		return d, fault.WithFix(fault.New(fault.Invalid, "%s has zero bytes, so it is not text in UTF-8", src.File),
 			"save it as UTF-8")
 	}
-	text = bytes.TrimPrefix(text, []byte("\ufeff"))
-	kind, line := foreign(text)
+	text = bytes.TrimLeftFunc(text, invisible) // a byte order mark is one
+	head := []byte(visible(string(text[:min(len(text), maxFront)])))
+	kind, line := foreign(head)
 	if first, _, _ := bytes.Cut(text, []byte("\n")); kind == "" && !IsHTML(src.File) && !beginsFront(first) {
-		if line = hidingLine(text); line > 0 {
+		if line = hidingLine(head); line > 0 {
 			kind = "not between two lines of ---"
 		}
 	}
@@ -54,7 +55,10 @@ func Parse(text []byte, src Source) (Doc, error) {
 	}
 	d.Body, d.Line = body, lines+1
 	d.Language = languageOf(src.File)
-	fields := fieldsOf(front)
+	fields, err := fieldsOf(front)
+	if err != nil {
+		return d, fault.Wrap(fault.Invalid, safetext.Line(src.File), err)
+	}
 	if lines == 0 && IsHTML(src.File) {
 		fields = htmlHead(text)
 	}

@@ -22,7 +22,7 @@ func FromHugo(text []byte, file string) (post []byte, draft bool, notes []string
 	if len(text) > MaxFile {
 		return nil, false, nil, fault.New(fault.Invalid, "%s has more than %d MiB", file, MaxFile>>20)
 	}
-	s := strings.ReplaceAll(strings.TrimPrefix(string(text), "\ufeff"), "\r\n", "\n")
+	s := strings.ReplaceAll(strings.TrimLeftFunc(string(text), invisible), "\r\n", "\n")
 	front, body, err := hugoFront(s, file)
 	if err != nil {
 		return nil, false, nil, err
@@ -127,10 +127,10 @@ func (h *hugo) frontMatterText() string {
 	return f.String()
 }
 
-// valueOf returns a field; Hugo does not distinguish cases.
+// valueOf returns a field; Hugo does not distinguish cases. Invisible characters count as none.
 func (h *hugo) valueOf(key string) any {
 	for k, v := range h.front {
-		if strings.EqualFold(k, key) {
+		if strings.EqualFold(visible(k), key) {
 			return v
 		}
 	}
