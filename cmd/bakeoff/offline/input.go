@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
-	"compress/gzip"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/gunzip"
 	"bakeoff/base/labeled"
 	"bakeoff/base/lazy"
 	"bakeoff/base/lists"
@@ -222,7 +222,7 @@ func unpacked(file io.Reader, path string) (*bufio.Reader, error) {
 	if head, _ := in.Peek(3); string(head) != "\x1f\x8b\x08" {
 		return in, nil
 	}
-	z, err := gzip.NewReader(in)
+	z, err := gunzip.NewReader(in)
 	if err != nil {
 		return nil, fault.Wrap(fault.Invalid, path+":1: the compressed file is damaged", err)
 	}

@@ -11,9 +11,10 @@ import (
 	"hash"
 	"io"
 
-	fastgzip "github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/ulikunitz/xz"
+
+	"bakeoff/base/gunzip"
 )
 
 // stream is the tar file in a layer. It reads ahead in a goroutine, which also
@@ -249,7 +250,7 @@ func decompress(file io.Reader) (io.Reader, func(), error) {
 	nothing := func() {}
 	switch Compression(head) {
 	case "gzip":
-		r, err := fastgzip.NewReader(b)
+		r, err := gunzip.NewReader(b)
 		return r, nothing, err
 	case "zstd":
 		r, err := zstd.NewReader(b, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))

@@ -113,7 +113,7 @@ func TestDeepFolders(t *testing.T) {
 func TestCompressedLayers(t *testing.T) {
 	b := pack(t, file("f", strings.Repeat("x", 1<<20)))
 	var want string
-	for _, l := range [][]byte{b, gzipped(t, b), zstded(t, b), xzed(t, b)} {
+	for _, l := range [][]byte{b, gzipped(t, b), append(gzipped(t, b), 0, 0, 0), zstded(t, b), xzed(t, b)} {
 		one := layer(l)
 		one.DiffID = sum(b)
 		dir := filepath.Join(t.TempDir(), "root")
