@@ -25,21 +25,31 @@ type Runner struct{ command.Workload }
 func New() execution.Runner { return Runner{} }
 
 // Files implements execution.Finder. It returns the working directory and the
-// program that runs first, which may create the others. It returns no program if
-// the lab file sets PATH.
+// program that runs first, which may create the others. If no other command runs
+// before argv, it also returns the program of cleanup, unless that has a path. It
+// returns no program if the lab file sets PATH.
 func (Runner) Files(p param.Values) []execution.File {
-	files := programs(p)
-	if at := p.Text("workdir"); at != "" {
-		files = append(files, execution.File{Param: "workdir", Path: at, Folder: true})
+	if slices.ContainsFunc(p.List("env"), func(e string) bool { return strings.HasPrefix(e, "PATH=") }) {
+		return workFolderOf(p)
 	}
-	return files
+	files := programs(p)
+	c := p.List("cleanup")
+	if len(c) > 0 && c[0] != "" && !strings.Contains(c[0], "/") && len(p.List("prepare"))+len(p.List("reset")) == 0 {
+		files = append(files, execution.File{Param: "cleanup", Path: c[0]})
+	}
+	return append(files, workFolderOf(p)...)
+}
+
+// workFolderOf is the working directory, if the lab file sets it.
+func workFolderOf(p param.Values) []execution.File {
+	if at := p.Text("workdir"); at != "" {
+		return []execution.File{{Param: "workdir", Path: at, Folder: true}}
+	}
+	return nil
 }
 
 // programs are the program that runs first, and the script that it executes.
 func programs(p param.Values) []execution.File {
-	if slices.ContainsFunc(p.List("env"), func(e string) bool { return strings.HasPrefix(e, "PATH=") }) {
-		return nil
-	}
 	for _, name := range []string{"prepare", "reset", "argv"} {
 		argv := p.List(name)
 		if len(argv) == 0 {

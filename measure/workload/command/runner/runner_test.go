@@ -319,6 +319,29 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+// plan looks for the program of cleanup, unless an earlier command may create it.
+func TestCleanupIsFoundBeforeTheFirstTrial(t *testing.T) {
+	for _, c := range []struct {
+		p    param.Values
+		want string
+	}{
+		{param.Values{"argv": "test", "cleanup": "rmm\nx"}, "argv test, cleanup rmm"},
+		{param.Values{"argv": "./test", "cleanup": "rmm\nx"}, "cleanup rmm"},
+		{param.Values{"argv": "test", "cleanup": "./clean"}, "argv test"},
+		{param.Values{"argv": "test", "cleanup": "clean", "prepare": "make\ninstall"}, "prepare make"},
+		{param.Values{"argv": "test", "cleanup": "clean", "reset": "make"}, "reset make"},
+		{param.Values{"argv": "test", "cleanup": "clean", "env": "PATH=/x"}, ""},
+	} {
+		var got []string
+		for _, f := range New().(Runner).Files(c.p) {
+			got = append(got, f.Param+" "+f.Path)
+		}
+		if text := strings.Join(got, ", "); text != c.want {
+			t.Errorf("%v: %q, want %q", c.p, text, c.want)
+		}
+	}
+}
+
 // A command may run in any folder of its environment, and plan looks for the folder.
 func TestWorkdir(t *testing.T) {
 	dir := t.TempDir()
@@ -332,6 +355,9 @@ func TestWorkdir(t *testing.T) {
 	want := []execution.File{{Param: "argv", Path: "test"}, {Param: "workdir", Path: dir, Folder: true}}
 	if !slices.Equal(got, want) {
 		t.Errorf("files %v, want %v", got, want)
+	}
+	if got := New().(Runner).Files(param.Values{"argv": "test", "env": "PATH=/x", "workdir": dir}); len(got) != 1 {
+		t.Errorf("files %v with a PATH", got)
 	}
 	for _, p := range []param.Values{{"argv": "true", "exit": "0", "workdir": "relative"},
 		{"argv": "true", "exit": "0", "workdir": "/a", "dir": "/b"}} {
