@@ -87,13 +87,13 @@ func (a *app) bootBisect() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "bisect GOOD BAD [flags] -- BUILD [ARG…]",
 		Short: "Find the commit that made a boot longer",
-		Long: `bisect finds the first commit between GOOD and BAD that makes a boot take more
-instructions. It works in the git repository of the current folder. For each commit that it
-tries, it checks the commit out into a separate work tree and runs BUILD there. Then it
-boots the kernel and the RAM disk that BUILD made, once, on the instruction clock: a machine
-whose clock counts executed instructions. Repeated boots of such a machine take exactly the
-same number of instructions; bisect checks this with GOOD. One boot per commit is therefore
-enough, even on a busy machine. n commits take about log2(n) boots.
+		Long: `bisect finds the first commit between GOOD and BAD that makes a boot take more instructions.
+It works in the git repository of the current folder. For each commit that it tries, it
+checks the commit out into a separate work tree and runs BUILD there. Then it boots the
+kernel and the RAM disk that BUILD made, once, on the instruction clock: a machine whose
+clock counts executed instructions. Repeated boots of such a machine take exactly the same
+number of instructions; bisect checks this by booting GOOD twice. One boot per commit is
+therefore enough, even on a busy machine. n commits take about log2(n) boots.
 
 The boot ends at the first userland instruction. With --until mark:NAME, it ends when the
 guest runs /.bakeoff/mark NAME. bakeoff puts that program into the RAM disk.

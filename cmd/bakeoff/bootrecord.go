@@ -51,20 +51,21 @@ func (a *app) bootRecord() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "record [ENV…|FILE…] [flags] [-- SERVICE [ARG…]]",
 		Short: "Boot environments and record where the time goes, or read the record of a machine",
-		Long: `record boots every environment ENV --boots times, in turn, and writes a run
-folder. ENV is DRIVER[:IMAGE], as in microvm:debian:bookworm or firecracker:debian:bookworm.
-Every trial boots a new environment. It records what is visible from outside: the start of
-the hypervisor and of the processor, the end of the firmware, and the first byte on the
-serial line. It also records the log of the kernel and what systemd knows. At the end of
-every boot, record compares the clocks, and stores how exactly it can relate them.
+		Long: `record boots every environment ENV --boots times, in turn, and writes a run folder. ENV is
+DRIVER[:IMAGE], as in microvm:debian:bookworm or firecracker:debian:bookworm. Every trial
+boots a new environment. record stores what is visible from outside: the start of the
+hypervisor and of the processor, the end of the firmware, and the first byte on the serial
+line. It also stores the log of the kernel and what systemd knows. At the end of every boot,
+record compares the clocks of the environment and of this machine, and stores how exactly it
+can relate them.
 
 A Linux kernel gets initcall_debug, which makes it log every function that it calls during
 the boot. The logging itself takes some time: use --plain to time a boot without it, and for
 kernels other than Linux.
 
 --option sets an option of the driver for every environment. --variant adds a copy of every
-environment with another value, for boot compare. A command after -- starts a service in the
-environment, and --answer says how record detects that the service is ready.
+environment with another value of an option, for boot compare. A command after -- starts a
+service in the environment, and --answer says how record detects that the service is ready.
 
 With --host, record reads what a running machine recorded about its last boot, over SSH. It
 changes nothing on the machine, but leaves a copy of bakeoff-agent in its cache there.

@@ -113,7 +113,7 @@ It first lists what it would remove, and then asks. --yes answers the question.`
 	}
 	r.addFlags(c, "", "")
 	if use == "prune" {
-		c.Flags().BoolVar(&everything, "all", false, "remove packed files of lab files whenever they were used")
+		c.Flags().BoolVar(&everything, "all", false, "remove packed files of lab files, whenever they were last used")
 	}
 	return c
 }

@@ -28,10 +28,11 @@ func (a *app) calibrate() *cobra.Command {
 	var budget time.Duration
 	c := &cobra.Command{
 		Use:   "calibrate",
-		Short: "Measure false alarms, noise and power on this machine",
-		Long: `calibrate runs a lab with a known truth: identical contenders, and contenders
-that do 1, 2, 5 and 10 % of extra work, which the results do not count. They run in turn in
-many short trials, like the contenders of any lab file. calibrate writes a run folder.
+		Short: "Measure false alarms, noise and detectable differences on this machine",
+		Long: `calibrate runs a lab whose true differences are known. It has identical
+contenders, and contenders that do 1, 2, 5 and 10 % of extra work, which the results do not
+count. The contenders run in turn in many short trials, like those of any lab file.
+calibrate writes a run folder.
 
 The identical contenders give the rate of false alarms, with its interval, and the noise.
 The contenders with extra work show whether the verdicts detect this work. If not, calibrate
@@ -62,7 +63,7 @@ machine shows the results.`,
 		},
 	}
 	f := c.Flags()
-	f.BoolVar(&quick, "quick", false, "look only for 5 % of extra work, in minutes")
+	f.BoolVar(&quick, "quick", false, "detect only 5 % of extra work; takes minutes")
 	f.DurationVar(&budget, "budget", 0,
 		"`time` limit; no block starts that would end later (default 20m; 6m with --quick)")
 	f.BoolVar(&show, "show", false, "show the stored calibrations and measure nothing")

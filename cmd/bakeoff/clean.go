@@ -33,9 +33,10 @@ You can use --dry-run while a run measures. It lists the objects of that run as 
 Some objects outlive their run on purpose. clean lists them as "kept", and never removes
 them.
 
-clean works on this machine and on the hosts that runs of this machine used.
-bakeoff run does the same before it starts. With --local, clean works on this machine
-only, and a run that measures here is not an error. Schedulers execute this after a job.`,
+clean works on this machine and on the hosts that runs of this machine used. bakeoff run
+does the same before it starts. With --local, clean works on this machine only, and a run
+that measures here is not an error. Schedulers such as Slurm can execute "bakeoff clean
+--local" after a job.`,
 		Example: `  bakeoff clean --dry-run    list, and remove nothing
   sudo bakeoff clean
   sudo bakeoff clean --local`,

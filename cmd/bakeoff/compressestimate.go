@@ -29,7 +29,7 @@ func (a *app) compressEstimate() *cobra.Command {
 	)
 	c := &cobra.Command{
 		Use:   "compress-estimate FOLDER",
-		Short: "Estimate how much a folder takes on ZFS and btrfs, by compression",
+		Short: "Estimate the space that a folder takes on ZFS and btrfs, for each compression",
 		Long: `compress-estimate compresses the files of a folder as ZFS would, in records, and
 as btrfs would, in extents. It needs no pool. It applies the allocation rules of
 both file systems: they allocate whole sectors, leave a record uncompressed if
@@ -42,9 +42,9 @@ divided by the space that is allocated for them. For small files on sectors of
 compressors on one CPU of this machine. Use it to rank algorithms; the
 compressors of a kernel are faster.
 
-If the program zstd is installed (apt-get install zstd), all its levels are available. It
+If the program zstd is installed (apt-get install zstd), all its levels are available. zstd
 then compresses every record separately, from temporary files, and SPEED is the result of
-the benchmark of zstd, in memory. Without the program, a built-in implementation provides
+its benchmark (zstd -b), in memory. Without the program, a built-in implementation provides
 the levels 1, 3, 7 and 11. compress-estimate writes no other files.
 
 Compared with real file systems, the estimate is within 0.2 % of the bytes on btrfs (0.5 %

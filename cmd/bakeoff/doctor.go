@@ -28,14 +28,14 @@ why others do not, what would disturb a measurement, what earlier runs left
 behind, and the one command that installs everything that is missing.
 
 With --hosts LAB it also checks the other machines of a lab file: whether it can reach them,
-which drivers work there, and the commands of that system that install the others. On these
-machines it leaves only a copy of bakeoff-agent, in its cache.
+which drivers work there, and which commands install the other drivers. On these machines it
+leaves only a copy of bakeoff-agent, in its cache.
 
 doctor always exits with 0, whatever it finds.
 
-With --prove DRIVER it runs the contract suite of that driver on this machine. The suite
-creates and removes environments. doctor stores the result, with every command that was
-executed. The project tests some drivers only against a fake of their commands. Such a
+With --prove DRIVER it runs the test suite that every driver must pass, on this machine. The
+suite creates and removes environments. doctor stores the result, with every command that
+was executed. The project tests some drivers only against a fake of their commands. Such a
 driver is unproven until it passes the suite on this machine; then it is proven for this
 machine and kernel.`,
 		Example: `  bakeoff doctor
@@ -68,7 +68,7 @@ machine and kernel.`,
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	c.Flags().StringVar(&lab, "hosts", "", "also check the other machines of the lab file `LAB`")
-	c.Flags().StringVar(&f.driver, "prove", "", "run the contract suite of `DRIVER` on this machine and store the proof")
+	c.Flags().StringVar(&f.driver, "prove", "", "run the test suite with `DRIVER` on this machine, and store the proof")
 	c.Flags().StringArrayVar(&f.options, "option", nil, "with --prove: set an option of the driver, as `NAME=VALUE`")
 	c.Flags().StringVar(&f.image, "image", "",
 		"with --prove: `IMAGE` of the environments, or a folder with a root file system")

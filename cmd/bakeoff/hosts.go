@@ -144,13 +144,13 @@ func (a *app) hostsCalibrate() *cobra.Command {
 	var detach, asJSON bool
 	c := &cobra.Command{
 		Use:   "calibrate [HOST…]",
-		Short: "Calibrate hosts, as jobs behind all others",
+		Short: "Calibrate hosts, with jobs that start after all other jobs",
 		Long: `calibrate runs "bakeoff calibrate --quick" on the named hosts, or on all hosts
 of a pool. These jobs start after all other jobs, so bakeoff calibrates only idle hosts. If
 the cluster file has a noise limit, bakeoff drains a host that is noisier.
 
---older calibrates only hosts whose last calibration is older, or that have none. Slurm's
-health check can execute this on each idle host: see docs/guides/cluster.md.`,
+--older calibrates only hosts whose last calibration is older than this time, or that have
+none. Slurm's health check can execute this on each idle host: see docs/guides/cluster.md.`,
 		Example: `  bakeoff hosts calibrate bk1 bk2
   bakeoff hosts calibrate --pool epyc --detach
   bakeoff hosts calibrate bk1 --older 168h --detach`,
@@ -280,9 +280,9 @@ func (a *app) hostsDrain() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "drain HOST…",
 		Short: "Give hosts no more jobs",
-		Long: `drain gives the hosts no new jobs; the jobs on them run to their end. The
-cluster file has the key patience: after this time, jobs that wait for a drained host move
-to another host of its pool.
+		Long: `drain gives the hosts no new jobs; the jobs on them run to their end. Jobs that wait for a
+drained host later move to another host of its pool. The key patience in the cluster file
+says after what time.
 
 --json prints the hosts as they are afterwards.`,
 		Example: `  bakeoff hosts drain bk7 --reason 'a fan fails'

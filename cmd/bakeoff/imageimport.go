@@ -136,10 +136,10 @@ func (a *app) imageCreate() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "create FOLDER|FILE NAME:VERSION",
-		Short: "Make an image of a folder or a tar file",
-		Long: `create stores the root file system in a folder or in a tar file, which gzip, xz, zstd or
-bzip2 may compress, as the image store:NAME:VERSION. With --origin it is a layer upon
-another image. Equal files give equal images.`,
+		Short: "Make an image from a folder or a tar file",
+		Long: `create reads a root file system from a folder or a tar file, and stores it as the image
+store:NAME:VERSION. The tar file may be compressed with gzip, xz, zstd or bzip2. With
+--origin, the files become a layer on top of another image. Equal files give equal images.`,
 		Example: `  bakeoff image create ./root app:1 --cmd /app
   bakeoff image create ./changes app:2 --origin store:app:1`,
 		Args: cli.Between(2, 2, "FOLDER|FILE and NAME:VERSION"),
@@ -178,8 +178,8 @@ another image. Equal files give equal images.`,
 	fl := c.Flags()
 	fl.StringVarP(&origin, "origin", "i", "", "the IMAGE that the files are added to")
 	fl.StringVar(&m.Description, "description", "", "what the image is, in a sentence")
-	fl.StringVar(&m.OS, "os", "", "the system of the image; linux, or that of the origin, if not given")
-	fl.StringVar(&m.Arch, "arch", "", "the architecture, as Go names it; this machine's if not given")
+	fl.StringVar(&m.OS, "os", "", "the system of the image; by default linux, or the system of the origin")
+	fl.StringVar(&m.Arch, "arch", "", "the architecture, as Go names it; by default that of this machine")
 	fl.StringArrayVar(
 		&program,
 		"cmd",
@@ -214,18 +214,18 @@ func (a *app) imageImport() *cobra.Command {
 	var from, disk string
 	c := &cobra.Command{
 		Use:   "import IMAGE",
-		Short: "Bring an image of a registry, a source or an archive into the store",
-		Long: `import downloads an image, compares every byte with its digest, and unpacks the layers
-once, so that an image that a run would refuse is refused now. A download that ended
-early is continued.
+		Short: "Import an image from a registry, a source or an archive into the store",
+		Long: `import downloads an image, compares every byte with its digest, and unpacks the layers once.
+It therefore refuses every image that a run would refuse. It continues a download that was
+interrupted.
 
 IMAGE is NAME:TAG of a registry, oci:DIR, oci-archive:FILE or docker-archive:FILE. With
 --source it is the ID that "image avail" shows. A UUID needs no --source. The origins of
 an image are imported, too.
 
---disk writes the disk of a machine to a raw FILE, without ZFS: IMAGE is then an image of a
-source whose file is the ZFS stream of a volume, or a file with such a stream, which may be
-compressed. A lab file names the disk with image: disk:FILE.`,
+--disk writes the disk of a machine to a raw FILE. This machine does not need ZFS. IMAGE is
+then an image whose file at the source is the ZFS stream of a volume, or a file with such a
+stream. The stream may be compressed. A lab file names the disk with image: disk:FILE.`,
 		Example: `  bakeoff image import alpine:3.20
   bakeoff image import --source alpine alpine-minirootfs:3.22.0
   bakeoff image import oci-archive:app.tar
@@ -251,7 +251,7 @@ compressed. A lab file names the disk with image: disk:FILE.`,
 		},
 	}
 	c.Flags().StringVarP(&from, "source", "S", "", "the source that has the image")
-	c.Flags().StringVar(&disk, "disk", "", "write the volume of the image to a new raw disk, this FILE")
+	c.Flags().StringVar(&disk, "disk", "", "write the volume of the image to FILE, a new raw disk")
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }

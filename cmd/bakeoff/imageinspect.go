@@ -60,10 +60,10 @@ For a kernel, it shows the format, the system, the version, the ways in which a 
 can start it, and the longest command line. It unpacks the ELF kernel in a bzImage, and
 reads the note that names the entry for PVH. Then it lists what the kernel lacks for the
 machine microvm of QEMU, with a remedy. For Linux this needs the configuration or the
-modules of the kernel: inspect looks for config-VERSION beside the kernel, for the
+modules of the kernel: inspect looks for config-VERSION next to the kernel, for the
 configuration in the kernel (CONFIG_IKCONFIG), and for lib/modules/VERSION in the folder of
-the kernel and the one above. inspect shows everything that none of these contains as
-unknown.
+the kernel and the folder above. inspect shows as unknown what it finds in none of these
+places.
 
 For a disk, it shows the partitions with their attributes, and which partition is the root.
 For an initial RAM disk, it shows the archives, and whether there is an /init.`,

@@ -195,7 +195,7 @@ func (a *app) imageGet() *cobra.Command {
 	var chain bool
 	c := &cobra.Command{
 		Use:     "get IMAGE",
-		Short:   "Print what is known of an image, as JSON",
+		Short:   "Print what is known about an image, as JSON",
 		Long:    `get prints one JSON object. With --recursive it has the origins of the image, too.`,
 		Example: "  bakeoff image get alpine:3.20 | jq .images[0].layers",
 		Args:    cli.Between(1, 1, "IMAGE"),

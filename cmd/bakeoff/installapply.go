@@ -77,7 +77,7 @@ opened. Fix the cause, then run resume. resume also continues after apply was ki
 		},
 	}
 	c.Flags().StringVar(&confirm, "confirm", "", "`hash` of the plan: execute it without asking")
-	c.Flags().StringVar(&dir, "dir", "", "`folder` of the installation; the default is below bakeoff's state")
+	c.Flags().StringVar(&dir, "dir", "", "`folder` of the installation; the default is in bakeoff's state folder")
 	c.Flags().StringVar(&planFile, "plan", "", "`file` with a plan that plan --json printed")
 	t.add(c)
 	t.addImage(a, c, rescue.Make)
@@ -274,8 +274,8 @@ func (a *app) installVerify() *cobra.Command {
 	c := a.onRecord("verify [DIR]", "Compare an installed system with its plan",
 		`verify runs the checks of a plan on the installed system, and names each difference. It
 imports the pool and mounts everything read-only, and releases both at the end. Run it from
-another system, such as the rescue system. verify counts the steps without a check. The exit
-code is 3 if something differs.`,
+another system, such as the rescue system. verify also shows how many steps have no check.
+The exit code is 3 if something differs.`,
 		`  bakeoff install verify /var/lib/bakeoff/install/0123456789ab --json`,
 		func(ctx context.Context, r *engine.Record, t targetFlags) error {
 			if !r.Ended {

@@ -33,7 +33,7 @@ type targetFlags struct {
 
 func (t *targetFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&t.host, "host", "", "machine to reach over SSH, `user@host`; the default is this machine")
-	c.Flags().IntVar(&t.port, "port", 0, "its SSH `port`; the default is that of the configuration")
+	c.Flags().IntVar(&t.port, "port", 0, "SSH `port` of --host; the default is that of the SSH configuration")
 }
 
 // words are the flags on a command line.

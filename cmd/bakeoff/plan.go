@@ -43,8 +43,8 @@ detect, and what is missing on this machine with the command that installs it.
 
 If a command would run on this machine itself, and the lab file gives no estimate of its
 time (parameter estimate), plan executes the command once, with its preparation and its
-cleanup. plan reports this, and kills the command after 10 seconds. With --no-time, plan
-starts nothing.
+cleanup. plan reports this, and kills the command if it takes more than 10 seconds. With
+--no-time, plan starts nothing.
 
 The exit code predicts the exit code of run: 4 if contenders or cells would be missing, 2 if
 no contender can run a cell, 1 if run would refuse to start.`,

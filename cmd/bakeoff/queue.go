@@ -46,11 +46,11 @@ func (a *app) queueCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "queue",
 		Short: "Show and change the jobs that run on Slurm",
-		Long: `queue shows the jobs of "bakeoff run LAB --on slurm" and changes them. A JOB is named
-by its UUID, or by the beginning of one.
+		Long: `queue shows the jobs of "bakeoff run LAB --on slurm" and changes them. A JOB is named by its
+UUID, or by the beginning of its UUID.
 
 bakeoff keeps its own record of every job, in the state folder. If Slurm loses a job,
-bakeoff submits it again. A job that a host has done is never done a second time. There is
+bakeoff submits it again. A job that a host has completed never runs a second time. There is
 no daemon: "queue list" and "queue wait" submit jobs that Slurm lost, and collect the run
 folders of jobs that ended.
 
@@ -230,8 +230,8 @@ func (a *app) queueWait() *cobra.Command {
 		Long: `wait works on the queue until the named jobs, or all, have ended: it submits jobs that
 Slurm lost, and collects run folders. Ctrl-C ends only the waiting.
 
-The exit code is the largest of the exit codes of the runs; 1 if a job failed or was
-canceled. A paused job is not waited for.`,
+The exit code is the largest exit code of all jobs: a completed job has the exit code of its
+run, and a failed or canceled job has 1. wait does not wait for paused jobs.`,
 		Example: "  bakeoff queue wait\n  bakeoff queue wait 3f2a --json",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {

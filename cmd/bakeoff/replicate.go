@@ -75,22 +75,24 @@ func (a *app) replicateCommand() *cobra.Command {
 it holds on this machine. REF is a run of the store (bakeoff store), or a bundle in a
 registry, HOST/NAME:TAG or HOST/NAME@sha256:…, which replicate pulls first.
 
-The lab file of a bundle may come from a stranger, and running it executes its commands, as
-you. replicate checks the whole bundle, shows what differs on this machine and every command
-and program that the lab would execute, and asks before it executes anything. --yes answers
-the question. replicate connects to no host of the lab file unless you name it: --bind gives
-the host of a pool an address (local is this machine), --connect permits the address in the
-lab file. If the lab places files in environments, the bundle contains only their hashes.
-With --files, name the folder that has these files; replicate compares the hashes.
+The lab file of a bundle may come from a stranger, and a run executes its commands with your
+rights. replicate checks the whole bundle. It shows what differs on this machine, and every
+command and program that the lab would execute. It asks before it executes anything. --yes
+answers the question. replicate connects to a host of the lab file only if you name the
+host: --bind gives the host of a pool an address (local is this machine), and --connect
+permits the address in the lab file. If the lab places files in environments, the bundle
+contains only the hashes of these files. With --files, name the folder that has these files;
+replicate compares the hashes.
 
 A verdict holds if this machine gives the same verdict. If the two intervals are apart by
-more than the margin, replicate reports that the size of the difference is not the same. It
-does not hold if the direction is the opposite, or if one side is equivalent and the other
-is not. Everything else is inconclusive. docs/guides/store.md has the rules.
+more than the margin, replicate reports that the size of the difference is not the same. A
+verdict does not hold if this machine gives the opposite direction, or if one run gives
+equivalent and the other a clear difference. Everything else is inconclusive.
+docs/guides/store.md has the rules.
 
-The second run is added to the store, and the result becomes a referrer of the bundle. The
-key of the store signs it. --push sends both to the registry. bakeoff store show REF lists
-the results of all machines.
+replicate adds the second run to the store, and attaches the result to the bundle (as a
+referrer). The key of the store signs the result. --push sends the run and the result to the
+registry. bakeoff store show REF lists the results of all machines.
 
 The exit code is 0 if every verdict holds, 3 if one does not, and 6 if it is inconclusive.`,
 		Example: `  bakeoff replicate 20260102T030405Z-quick --dry-run

@@ -71,17 +71,18 @@ after SIGTERM). A second Ctrl-C kills it at once. Closing the terminal or the
 output pipe also ends the run; nohup survives a closed terminal. run --resume
 continues an interrupted run, or one whose budget was too small.
 
-If the lab file has a budget and names no looks, the looks follow from the budget.
+If the lab file has a budget and names no looks (interim analyses), run derives the looks
+from the budget.
 
 --label commit=SHA records in the run folder what the run measured, such as a commit.
 bakeoff history shows the labels next to a step. The label machine=NAME keeps apart the runs
 of machines that look the same.
 
-With --on slurm the lab file becomes jobs of Slurm (bakeoff queue), and run waits for them.
-bakeoff copies their run folders into the folder of --out.
+With --on slurm, run submits the lab file as jobs to Slurm (bakeoff queue), waits for them,
+and copies their run folders into the folder of --out.
 
-With --fail-on the exit code is 3 if one of these conditions is true. A condition
-with a tolerance is registered: the run continues until it is decided.
+With --fail-on the exit code is 3 if one of these conditions is true. A condition with a
+tolerance is registered in the plan: the run continues until the condition is decided.
 
 ` + offline.Conditions(),
 		Example: `  bakeoff run examples/quick

@@ -109,9 +109,9 @@ func (a *app) tryFlagSet(c *cobra.Command, f *tryFlags) {
 	fl.StringVarP(&f.Shell, "shell", "S", compose.NoShell, "`shell` that runs the commands of -c, such as sh or bash")
 	fl.BoolVarP(&f.direct, "no-shell", "N", false, "the same as --shell none, which is the default")
 	fl.StringArrayVarP(&f.Lists, "parameter-list", "L", nil,
-		"measure with each of these `NAME=VALUE,…`; may be repeated")
+		"measure with each of the values in `NAME=VALUE,…`; may be repeated")
 	fl.StringArrayVarP(&f.Ranges, "parameter-scan", "P", nil,
-		"measure with each number of `NAME=FROM..TO[,step=STEP]`; may be repeated")
+		"measure with each number in `NAME=FROM..TO[,step=STEP]`; may be repeated")
 	fl.StringArrayVarP(&f.Setup, "setup", "s", nil, "run `command` once in each environment, before its first trial")
 	fl.StringArrayVarP(&f.Prepare, "prepare", "p", nil, "run `command` before each trial")
 	fl.StringArrayVar(&f.Cleanup, "cleanup", nil, "run `command` after each trial")
@@ -126,7 +126,7 @@ func (a *app) tryFlagSet(c *cobra.Command, f *tryFlags) {
 	fl.DurationVar(&f.Budget, "budget", tryBudget, "`time` limit; no block starts that would end later")
 	fl.StringVar(&f.CPUs, "cpus", "", "`number` of CPUs of each environment (default 1)")
 	fl.StringVar(&f.Memory, "memory", "", "memory of each environment, a `size` such as 2GiB (default 512MiB)")
-	fl.StringArrayVar(&f.Packages, "package", nil, "`NAME,…` of Debian packages that environments contain in addition to "+
+	fl.StringArrayVar(&f.Packages, "package", nil, "Debian packages `NAME,…` that environments contain in addition to "+
 		"the base system; on the host they must be installed; may be repeated")
 	fl.StringVar(&f.out, "out", "runs", "`folder` in which to create the run folder")
 	fl.Uint64Var(&f.seed, "seed", 0, "`number` from which try derives the random schedule; 0 chooses and records one")

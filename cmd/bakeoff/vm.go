@@ -22,7 +22,7 @@ func (a *app) vmCommand() *cobra.Command {
 		Long: `vm runs guests: virtual machines of QEMU or Firecracker, and containers of crun, runc,
 systemd-nspawn or LXC. A guest can start from a service that "bakeoff image build" builds, from
 an image of a registry, a disk, a kernel or an installer. bakeoff keeps the guest in the state
-folder until "bakeoff vm delete". The commands and columns are those of vmadm.
+folder until "bakeoff vm delete". The commands and columns are those of vmadm, the tool of SmartOS.
 
 GUEST is the UUID of a guest, the beginning of its UUID, or its alias.
 

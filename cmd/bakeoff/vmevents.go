@@ -17,12 +17,12 @@ func (a *app) vmEvents() *cobra.Command {
 	var follow, asJSON bool
 	c := &cobra.Command{
 		Use:   "events [GUEST]",
-		Short: "Print what happened to a guest, or to all: created, modified, deleted",
+		Short: "Print events of one guest or of all guests: created, modified, deleted",
 		Long: `events prints a line for each event in the journals of the guests: create, modify,
 create-snapshot, rollback-snapshot, delete-snapshot, reprovision and delete. The line of a
 modify event has the path and the old and new values; a change of state is also such an
-event. Of a deleted guest, only the deletion is printed. With -f, events prints new events
-until it is interrupted.`,
+event. For a deleted guest, events prints only the deletion. With -f, events prints new
+events until it is interrupted.`,
 		Example: "  bakeoff vm events web\n  bakeoff vm events -f -j | jq -r 'select(.type == \"delete\").uuid'",
 		Args:    cli.Between(0, 1, "GUEST"),
 		RunE: func(c *cobra.Command, args []string) error {

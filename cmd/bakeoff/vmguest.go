@@ -455,9 +455,10 @@ func (a *app) vmExec() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "exec [-t] GUEST -- COMMAND [ARGUMENT...]",
 		Short: "Run a program in a guest",
-		Long: "exec runs a program in a running guest: a container, or a machine that was made from a service folder\n" +
-			"or a container image. A machine runs one program of exec at a time. The exit code is that of the program.\n" +
-			"With -t, the program has a terminal: a shell has job control, and editors know the size of the window.",
+		Long: `exec runs a program in a running guest: a container, or a machine that was made from a
+service folder or a container image. In a machine, exec runs only one program at a time. The
+exit code is that of the program. With -t, the program has a terminal: a shell has job
+control, and editors know the size of the window.`,
 		Example: "  sudo bakeoff vm exec web -- nginx -T\n  sudo bakeoff vm exec -t web -- sh",
 		Args:    cli.Between(2, math.MaxInt, "GUEST or COMMAND"),
 		RunE: func(c *cobra.Command, args []string) error {

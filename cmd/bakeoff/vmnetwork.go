@@ -70,7 +70,8 @@ this address, DHCP and DNS servers answer the guests.
 With --nat, guests reach other networks through the interface --uplink, with its address.
 bakeoff then turns on forwarding for the interface, and adds an nft table to this machine.
 Without --nat, the interface --uplink itself joins the network; it must have no address.
-With --vlan, only frames with that tag join the network, and the interface stays unchanged.
+With --vlan, only frames with that tag belong to the network, and the interface stays
+unchanged.
 
 Without --uplink, create does not change this machine's own network.`,
 		Example: `  sudo bakeoff vm network create backend --subnet 10.0.0.0/24
@@ -190,7 +191,7 @@ func (a *app) vmNetworkList() *cobra.Command {
 func (a *app) vmNetworkDelete() *cobra.Command {
 	return &cobra.Command{
 		Use:     "delete NAME",
-		Short:   "Delete a network that no guest is in",
+		Short:   "Delete a network without guests",
 		Long:    "delete removes a network, and returns its uplink to this machine. No guest may have a NIC in it.",
 		Example: "  sudo bakeoff vm network delete backend",
 		Args:    cli.Between(1, 1, "NAME"),

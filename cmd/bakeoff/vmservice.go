@@ -157,6 +157,6 @@ func (a *app) serviceChange(name, short string, plan func(*vm.Service) ([]vm.Cha
 			}
 			return do(s, c.Context())
 		}}
-	c.Flags().BoolVar(&yes, "yes", false, "do it")
+	c.Flags().BoolVar(&yes, "yes", false, "make the change; without --yes, only show it")
 	return c
 }

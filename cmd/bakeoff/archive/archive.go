@@ -50,7 +50,7 @@ func Command(s *cli.Streams, getenv func(string) string) *cobra.Command {
 	k := &keeper{Streams: s, getenv: getenv}
 	c := &cobra.Command{
 		Use:   "store",
-		Short: "Keep runs that ended, and ask questions about all of them",
+		Short: "Keep runs that have ended in a store, and query them",
 		Long: `store packs each run that ended into a bundle, and keeps an index of all bundles: runs
 and comparisons, as tables that SQL reads. A bundle has the results, the samples as a
 Parquet file, and the run folder. It never changes, and its digest names it. Run folders
@@ -115,10 +115,10 @@ func (k *keeper) init() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "init [FOLDER]",
 		Short: "Make a store",
-		Long: `init makes a store in a new folder. The index is a file of SQLite, which one
-process writes at a time. If several people write, use --index to name a database of
-PostgreSQL. Do not write the password here: bakeoff reads it from ~/.pgpass, like other
-PostgreSQL clients.
+		Long: `init makes a store in a new folder. The index is a file of SQLite, which one process writes
+at a time. If several people write, use --index to name a database of PostgreSQL. Do not
+write the password into --index: bakeoff reads it from ~/.pgpass, like other PostgreSQL
+clients.
 
 The settings are in store.json. With --key, push signs bundles with this SSH key. With
 --signers, verify and pull say who signed a bundle; the file has the form of ALLOWED
@@ -170,7 +170,7 @@ func (k *keeper) add() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "add RUN|FOLDER...",
-		Short: "Pack runs that ended and add them",
+		Short: "Pack runs that have ended, and add them to the store",
 		Long: `add packs run folders and adds them to the store. A FOLDER stands for all runs
 in it. If a run has not ended, or was changed, add leaves it out, adds the others, and exits
 with 1. A run that is already in the store is not added again. If add is killed, no part of
@@ -270,11 +270,11 @@ the next page.`,
 		},
 	}
 	fl := c.Flags()
-	fl.StringVar(&f.Lab, "lab", "", "only runs of the lab of this `name`")
-	fl.StringVar(&f.Host, "host", "", "only runs on the machine of this `name`")
-	fl.StringToStringVar(&f.Labels, "label", nil, "only runs with this `name=value`; may be repeated")
+	fl.StringVar(&f.Lab, "lab", "", "list only runs of the lab of this `name`")
+	fl.StringVar(&f.Host, "host", "", "list only runs on the machine of this `name`")
+	fl.StringToStringVar(&f.Labels, "label", nil, "list only runs with this `name=value`; may be repeated")
 	fl.IntVar(&f.Most, "most", 50, "show at most this `number` of runs")
-	fl.StringVar(&f.BeforeBegan, "before", "", "show older runs: the `next` of an earlier list")
+	fl.StringVar(&f.BeforeBegan, "before", "", "show older runs: the value of the key `next` in an earlier list")
 	fl.BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
@@ -314,7 +314,7 @@ func (k *keeper) show() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "show RUN",
 		Short: "Show a run of the store, or unpack its folder",
-		Long: `show prints what the bundle says of its run: when and where it ran, its primary
+		Long: `show prints what the bundle says about its run: when and where it ran, its primary
 comparisons, and where the Parquet file with its samples is. It also says on how many
 machines the verdicts hold (see bakeoff replicate). It lists the machines where they do not
 hold, and the facts that differ there. --unpack writes the run folder, for bakeoff verify,
@@ -455,12 +455,12 @@ func (k *keeper) verify() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify [RUN...]",
 		Short: "Check bundles: digests, folders, samples, index",
-		Long: `verify checks bundles, or all of the store: that every digest is right, that the folder
-unpacks, that its raw files have the hashes in its journal, that the samples and the
-record say what the results say, and that the index has the run. With --full it also
-computes every number again from the raw output, as bakeoff verify does.
+		Long: `verify checks the named bundles, or all bundles of the store. Every digest must be right,
+and the run folder must unpack. Its raw files must have the hashes in its journal. The
+samples and the record must agree with the results, and the index must have the run. With
+--full it also computes every number again from the raw output, as bakeoff verify does.
 
-The exit code is 1 if anything does not hold.`,
+The exit code is 1 if a check fails.`,
 		Example: `  bakeoff store verify
   bakeoff store verify --full 1a2b3c4d5e6f
   bakeoff store verify --json | jq '.bundles[] | select(.problem)'`,

@@ -81,9 +81,10 @@ func (k *keeper) pull() *cobra.Command {
 	var all bool
 	c := &cobra.Command{
 		Use:   "pull [REFERENCE...]",
-		Short: "Get bundles from a registry, check them, and add them",
-		Long: `pull gets bundles, HOST/NAME:TAG or HOST/NAME@sha256:…, or with --all every bundle of a
-repository that the store lacks. An interrupted download continues.
+		Short: "Download bundles from a registry, check them, and add them to the store",
+		Long: `pull downloads the named bundles, HOST/NAME:TAG or HOST/NAME@sha256:…, and adds them to the
+store. With --all, it downloads every bundle of a repository that is not in the store yet.
+It continues an interrupted download.
 
 A bundle comes from a stranger: pull checks everything that bakeoff store verify checks,
 before it adds the bundle. If the store requires signatures, a trusted key must have signed
@@ -209,8 +210,8 @@ then asks. --yes answers the question. Registries and run folders stay as they a
 	}
 	fl := c.Flags()
 	fl.IntVar(&keep, "keep", 0, "keep this `number` of the newest runs of each lab and machine, and remove the others")
-	fl.StringVar(&f.Lab, "lab", "", "with --keep: only runs of the lab of this `name`")
-	fl.StringVar(&f.Host, "host", "", "with --keep: only runs on the machine of this `name`")
+	fl.StringVar(&f.Lab, "lab", "", "with --keep: remove only runs of the lab of this `name`")
+	fl.StringVar(&f.Host, "host", "", "with --keep: remove only runs on the machine of this `name`")
 	fl.BoolVarP(&dryRun, "dry-run", "n", false, "list what would be removed, and remove nothing")
 	fl.BoolVarP(&yes, "yes", "f", false, "remove without asking")
 	fl.BoolVar(&asJSON, "json", false, "print one JSON object; requires --yes or --dry-run")

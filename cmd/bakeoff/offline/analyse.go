@@ -42,18 +42,19 @@ format, or takes it from --from:
 
 If the numbers were measured in blocks, with the sides in random order in each block, they
 get verdicts, with the statistics of a run. Benchmark programs measure one side after the
-other. A change of the machine between the two sides then looks like a difference. analyse
-therefore prints no verdict: it prints an interval for each difference, and what is known
-about the order. docs/special/analyse.md describes each format, and how to make blocks with
-go test.
+other. A change of the machine between the two sides then looks like a difference. For the
+output of such programs, analyse therefore prints no verdict. It prints an interval for each
+difference, and what is known about the order. docs/special/analyse.md describes each
+format, and how to make blocks with go test.
 
 If you name several files, each file is a contender with the name of the file. NAME=FILE
 gives it another name. Files with the same name are repetitions of one contender. FILE may
 be a pattern in quotes: 'old=old-*.json'. In a single file, the format determines the
 contenders, such as the commands of hyperfine or the systems of Phoronix. --contender
-selects another label: a part of the names of Go benchmarks, or a parameter of hyperfine or
-pytest. --group also names a label; analyse then prints separate geometric means for each
-value of the label. The geometric mean of a metric is over the cells that both sides have.
+selects another label that distinguishes contenders: a part of the names of Go benchmarks,
+or a parameter of hyperfine or pytest. --group also names a label: analyse then prints
+separate geometric means for each value of the label. The geometric mean of a metric is over
+the cells that both sides have.
 
 analyse leaves out parts of a file that it cannot use, and prints a warning with the line.
 If a file has only statistics, such as means, and no single values, the differences have no
@@ -74,9 +75,9 @@ A table is CSV with a header, or NDJSON. Its columns:
   value        number; "failed" or empty for a failed trial
   scale        optional: ratio (the default) or difference
 
-Every metric of a table is primary. analyse applies the looks in order, as if the blocks
-arrived one by one. It does not use blocks after the look that decides, and prints how many
-these are.`,
+Every metric of a table is primary. analyse applies the looks (interim analyses) in order,
+as if the blocks arrived one by one. It does not use blocks after the look that decides, and
+prints how many these are.`,
 		Example: `  bakeoff analyse numbers.csv --baseline host --margin 0.05
   bakeoff analyse numbers.ndjson --looks 10,20 --alphas 0.02,0.03 --json
   bakeoff analyse hyperfine.json

@@ -23,7 +23,7 @@ func (a reader) bootExport() *cobra.Command {
 		Use:   "export FILE|RUN",
 		Short: "Write a boot in the formats of other programs",
 		Long: "export writes a boot to standard output. FILE is a recording or a file of one of the\nsources; - reads " +
-			"standard input. Of a RUN, export writes one boot. The formats are\n\n" + strings.Join(meanings, "\n") + `
+			"standard input. From a RUN, export writes one boot. The formats are\n\n" + strings.Join(meanings, "\n") + `
 
 Stacks (folded, pprof) begin at the main function, if the source knows it. Everything before
 the main function is a mark without a stack. A frame is a function, or a function and its

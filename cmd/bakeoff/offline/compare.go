@@ -40,8 +40,8 @@ func (a reader) compare() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "compare OLD NEW",
 		Short: "Compare two runs, such as two releases",
-		Long: `compare shows what changed from the run OLD to the run NEW, such as two releases
-or two kernels. Both runs must have done the same work.
+		Long: `compare shows what changed from the run OLD to the run NEW, for example from
+one release or kernel to the next. Both runs must have done the same work.
 
 The contenders of two different runs do not take turns: anything else that changed between
 the runs looks like a difference of the contenders. compare therefore shows two changes. The

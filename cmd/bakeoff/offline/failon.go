@@ -73,8 +73,8 @@ func verdictIs(v analysis.Verdict) func(analysis.Results) []string {
 func Conditions() string {
 	lines := lists.Map(conditions, func(c condition) string { return fmt.Sprintf("  %-18s %s", c.name, c.meaning) })
 	lines = append(lines,
-		fmt.Sprintf("  %-18s %s", "METRIC>+N%", "its whole interval is more than N % above the baseline's value"),
-		fmt.Sprintf("  %-18s %s", "METRIC<-N%", "its whole interval is more than N % below it"), "",
+		fmt.Sprintf("  %-18s %s", "METRIC>+N%", "the whole interval of METRIC is more than N % above the baseline's value"),
+		fmt.Sprintf("  %-18s %s", "METRIC<-N%", "the whole interval of METRIC is more than N % below this value"), "",
 		"METRIC may also be the name of a cell or a workload; it then means their primary metrics.",
 		"worse-than-margin, METRIC>+N% and METRIC<-N% have a tolerance: the exit code is 6",
 		"as long as the interval contains the limit. The exit code of worse and better is 6",

@@ -132,14 +132,14 @@ func (a reader) history() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history RUN|FOLDER...",
 		Short: "Show runs of a lab over time, and find the run at which something changed",
-		Long: `history shows runs of one lab over time, such as one for every commit or every
-night: the estimate of each run against the baseline, the level of the runs between
-steps, and the steps. A FOLDER stands for all runs in it. Each machine has a history
-of its own.
+		Long: `history shows runs of one lab over time, such as one run for every commit or
+every night. It shows the estimate of each run against the baseline, the steps (lasting
+changes), and the level of the runs between steps. A FOLDER stands for all runs in it. Each
+machine has a history of its own.
 
 Runs count as replicates. The spread between runs is part of every interval, so one bad day
 does not count as a regression. A step needs two runs on one side of it and five on the
-other, or three on both. If a step may have happened at the newest runs, history says how
+other, or three on both. If a step may have happened in the newest runs, history prints how
 many more runs would decide this, and which steps more runs could show. If nothing changed,
 at most 5 % of histories (--alpha) show a step; all primary comparisons of a lab on one
 machine share this rate.
@@ -155,9 +155,9 @@ With --fail-on the exit code is 3 if one of the named conditions is true. With -
 it depends only on the newest 10 runs of each history. The exit code is 6 if the newest run
 was left out or could not be read. The condition suspect is already true after the first run
 of a large step: the newest run is farther from the earlier level than any other run and
-than chance allows. It may also be a single disturbed run; the next run shows which of the
-two it is. With --store, history reads the runs from the index of a store: the newest --most
-runs of --lab, or of all labs, with their primary metrics.`,
+than chance allows. The cause may also be a single disturbed run; the next run shows whether
+it was a step. With --store, history reads the runs from the index of a store: the newest
+--most runs of --lab, or of all labs, with their primary metrics.`,
 		Example: `  bakeoff history runs
   bakeoff run lab.yaml --label commit=$(git rev-parse --short HEAD) && bakeoff history runs --lab nightly
   bakeoff history runs --html history.html
@@ -175,8 +175,8 @@ runs of --lab, or of all labs, with their primary metrics.`,
 	f.declareFlags(c, "that of the newest run", "error `rate` of the steps of one lab on one machine",
 		"show only the lab of this `name`")
 	fl.StringVar(&f.store, "store", "", "read the runs from the index of the store in this `folder`")
-	fl.IntVar(&f.most, "most", 1000, "with --store: read the newest `number` of runs")
-	fl.IntVar(&f.newest, "newest", 0, "let --fail-on look at the newest `number` of runs only; 0: at all")
+	fl.IntVar(&f.most, "most", 1000, "with --store: read this `number` of the newest runs")
+	fl.IntVar(&f.newest, "newest", 0, "use only this `number` of the newest runs for --fail-on; 0: all runs")
 	f.declareFailOn(c, "exit with 3 if one of these `conditions` is true: %s; with 6 if the newest run does not count")
 	cli.CompleteFlag(c, "by", func([]string) []string {
 		return []string{string(compare.Relative), string(compare.Direct)}

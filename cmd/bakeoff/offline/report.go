@@ -39,9 +39,9 @@ picture for a README.
 
 For a folder with several runs, report writes FOLDER/index.html, which lists every run with
 its verdicts and has a search. In FOLDER/index it writes a page for each lab file, workload,
-contender, machine, verdict and month. It writes the page of a run that has none, or whose
-page another version of bakeoff wrote. It reads only what changed since the last time. If
-FOLDER contains exactly one run, report writes the page of that run.`,
+contender, machine, verdict and month. If a run has no page, or if another version of
+bakeoff wrote its page, report writes the page of the run, too. It reads only what changed
+since the last time. If FOLDER contains exactly one run, report writes the page of that run.`,
 		Example: `  bakeoff report runs/20260102T030405Z-quick
   bakeoff report --sort lab runs/20260102T030405Z-quick
   bakeoff report --markdown runs/20260102T030405Z-quick > comment.md

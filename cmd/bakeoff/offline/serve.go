@@ -27,11 +27,10 @@ func (a reader) serveCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "serve RUN|FOLDER",
 		Short: "Serve runs to a browser on this machine, also while they are running",
-		Long: `serve serves the page of a run and the files that it links to, on 127.0.0.1
-only. Ctrl-C ends it. While the run continues, it shows the progress and the estimates so
-far; verdicts come at the planned numbers of blocks only. For a folder with several
-runs it lists them. The page is also a plain file: RUN/report/index.html works
-without a server.
+		Long: `serve serves the page of a run and the files that it links to, on 127.0.0.1 only. Ctrl-C
+ends it. While the run continues, it shows the progress and the estimates so far; verdicts
+appear only after the planned numbers of blocks. For a folder with several runs, serve lists
+them. The page is also a plain file: RUN/report/index.html works without a server.
 
 With --store, it serves the site of a store of runs, and a list of the newest runs that is
 always up to date. When runs are added, it builds the site again, in the folder site of the

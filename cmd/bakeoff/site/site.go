@@ -73,14 +73,14 @@ changes and when the date of a post comes. If a build fails, the last site stays
 --watch, systemd can do the same: bakeoff site timer prints the units.
 
 The runs in the folder runs/ of the site become an index with a search and filters, and a
-page for each workload, contender and machine. A folder that holds nothing but runs
-becomes a site of these runs, in that folder.
+page for each workload, contender and machine. A folder that contains only runs becomes a
+site of these runs, in that folder.
 
 With --store, bakeoff builds the site of a store of runs from the index of the store: pages
 of lab files, machines, contenders, months and runs, histories with change points, the
-comparison of machines, and a search. It goes into the folder site of the store, or into
---output, which must be a folder of its own. A month whose runs did not change is not built
-again.`,
+comparison of machines, and a search. The site goes into the folder site of the store, or
+into --output, which must be a folder of its own. build does not make the page of a month
+again if its runs did not change.`,
 		Example: `  bakeoff site build blog
   bakeoff site build --force blog               make every file again
   bakeoff site build --drafts --future blog     show what is not published yet

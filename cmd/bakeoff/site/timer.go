@@ -23,9 +23,9 @@ func (w writer) timer() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "timer [SITE]",
 		Short: "Print units of systemd that publish scheduled posts",
-		Long: `timer prints a service of systemd that builds the site once, and a timer that starts it.
-A build without a change costs a status call for each file. With --write, it writes both
-units into a folder; it replaces no file and starts nothing.
+		Long: `timer prints a service of systemd that builds the site once, and a timer that starts it. If
+nothing changed, a build only reads the status of each file (stat). With --write, it writes
+both units into a folder; it replaces no file and starts nothing.
 
 The service may write only below the site, and runs as the person who called this command.
 With --user, the units are for systemctl --user.`,
