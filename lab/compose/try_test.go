@@ -231,7 +231,7 @@ func TestTryMistakes(t *testing.T) {
 		{line("--package", "python3,", "-c", "a"),
 			`--package: an item of packages is ""; write the name of a Debian package like python3`},
 		{line("-c", "a").with(func(r *Request) { r.Margin = 7 }),
-			"--margin: 7 is not between 0.0001 and 0.5; write a number from 0.0001 to 0.5"},
+			"--margin: 7 is not between 0.0001 and 0.5; write 7%"},
 		{line("--", "a\xff"), "the command after -- contains bytes that are not UTF-8; a lab file holds only text; " +
 			"write the bytes another way, such as with printf"},
 		{line("--", "a\rb"), "the command after --: an item of argv contains a carriage return; end " +

@@ -113,6 +113,11 @@ func (c *checker) single(s *shape, n *yamltree.Node, what string) bool {
 		if share := shareOf(n.Text); share != "" && s.spec.Kind == param.Number && !s.share {
 			fix = "write " + share
 		}
+		if share := shareOf(n.Text + "%"); s.share && share != "" {
+			if _, err := s.spec.Canonical(share); err == nil {
+				fix = "write " + n.Text + "%"
+			}
+		}
 		return c.fail(n, fix, "%s: %s", what, problem)
 	}
 	return true

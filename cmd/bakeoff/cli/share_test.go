@@ -15,7 +15,9 @@ func TestFlagsOfShares(t *testing.T) {
 	c.Flags().Var((*Share)(&margin), "margin", "")
 	c.SetFlagErrorFunc(FlagError)
 	for _, tt := range []struct{ arg, want string }{
-		{"--margin=5%", ""}, {"--margin=five", "a share such as 2% or 0.02"}, {"--margn=5%", `did you mean "--margin"?`},
+		{"--margin=5%", ""}, {"--margin=five", "a share such as 2% or 0.02"},
+		{"--margin=5", "--margin must be a share such as 2% or 0.02; did you mean --margin 5%?"},
+		{"--margn=5%", `did you mean "--margin"?`},
 	} {
 		c.SetArgs([]string{tt.arg})
 		err := c.Execute()

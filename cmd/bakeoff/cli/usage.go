@@ -17,12 +17,17 @@ import (
 // Share is the value of a flag that takes a share: 5% or 0.05.
 type Share float64
 
-// Set implements pflag.Value.
+// Set implements pflag.Value. It refuses 5, which means 500 % and hardly anybody wants.
 func (s *Share) Set(text string) error {
 	v, err := unit.ParseShare(text)
 	*s = Share(v)
+	if err == nil && v >= 1 && !strings.Contains(text, "%") {
+		return errPercent
+	}
 	return err
 }
+
+var errPercent = errors.New("the share is not below 1; write a percentage as 5%")
 
 // String implements pflag.Value.
 func (s *Share) String() string { return fmt.Sprint(float64(*s)) }
@@ -94,6 +99,10 @@ func FlagError(c *cobra.Command, err error) error {
 		want = "names, separated by commas"
 	case "share":
 		want = "a share such as 2% or 0.02"
+		if errors.Is(err, errPercent) {
+			want += "; did you mean --" + wrong.GetFlag().Name + " " + wrong.GetValue() + "%?"
+			return Usage(c, fmt.Errorf("--%s must be %s", wrong.GetFlag().Name, want))
+		}
 	case "float64":
 		want = "a number such as 0.02"
 	case "duration":

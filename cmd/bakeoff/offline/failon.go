@@ -172,10 +172,15 @@ type FailOn []string
 
 func (f FailOn) Check() error {
 	for _, name := range f {
-		if !slices.Contains(conditionNames(), name) && !isLimit(name) {
-			return fault.New(fault.Invalid, "--fail-on must be one of %s, or %s (got %q)", strings.Join(conditionNames(), ", "),
-				limitUsage, name)
+		if slices.Contains(conditionNames(), name) || isLimit(name) {
+			continue
 		}
+		err := fault.New(fault.Invalid, "--fail-on must be one of %s, or %s (got %q)", strings.Join(conditionNames(), ", "),
+			limitUsage, name)
+		if isLimit(name + "%") {
+			return fault.WithFix(err, "did you mean "+name+"%?")
+		}
+		return err
 	}
 	return nil
 }

@@ -17,6 +17,13 @@ func TestLimitsAreChecked(t *testing.T) {
 	}
 }
 
+// A limit without its percent sign gets a suggestion.
+func TestLimitsWithoutPercent(t *testing.T) {
+	if err := (FailOn{"cpu>+5"}).Check(); err == nil || !strings.HasSuffix(err.Error(), "; did you mean cpu>+5%?") {
+		t.Error(err)
+	}
+}
+
 // judgedBy is a run with one comparison of a metric.
 func judgedBy(metric string, lo, hi float64, exact *analysis.Exact) analysis.Results {
 	return analysis.Results{Comparisons: []analysis.Comparison{{Contender: "new", Baseline: "old", Cell: "boot",
