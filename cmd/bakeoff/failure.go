@@ -12,6 +12,20 @@ import (
 	"bakeoff/lab/store"
 )
 
+// missingProgram says how contenders get a program that PATH does not have; "" if that was
+// not the reason. try has flags for the keys of a lab file.
+func missingProgram(reason string, try bool) string {
+	if !strings.Contains(reason, "executable file not found in $PATH") {
+		return ""
+	}
+	files, packages := "files", "packages"
+	if try {
+		files, packages = "--file", "--package"
+	}
+	return fmt.Sprintf("Use an image that has the program, or place it with %s. In images that bakeoff builds, such as "+
+		"debian:bookworm, install it with %s.", files, packages)
+}
+
 // maxFailures is the number of failures that failures prints; the page has all.
 const maxFailures = 5
 
@@ -39,6 +53,9 @@ func (a *app) failures(s *session.Session, r analysis.Results, anyway string) er
 		where := fmt.Sprintf("cell %s failed in every trial in %s", f.Cell, strings.Join(f.Contenders, ", "))
 		if f.Argv == nil {
 			fmt.Fprintf(a.Err, "bakeoff: %s: %s\n", where, f.Reason)
+			if fix := missingProgram(f.Reason, anyway != ""); fix != "" {
+				fmt.Fprintln(a.Err, "  "+fix)
+			}
 			continue
 		}
 		ended := fmt.Sprintf("exit code %d", f.Code)

@@ -37,6 +37,27 @@ func TestNothingWasMeasured(t *testing.T) {
 	}
 }
 
+// A program that an image lacks gets advice.
+func TestMissingProgram(t *testing.T) {
+	const reason = `run: command: argv: cannot be started: bakeoff-agent: exec: "seq": executable file not found in $PATH`
+	for _, c := range []struct {
+		reason string
+		try    bool
+		want   string
+	}{
+		{reason, true, "place it with --file. In images that bakeoff builds, such as debian:bookworm, install it with " +
+			"--package."},
+		{reason, false, "place it with files. In images that bakeoff builds, such as debian:bookworm, install it with " +
+			"packages."},
+		{"run: command: argv: permission denied", true, ""},
+	} {
+		got := missingProgram(c.reason, c.try)
+		if !strings.HasSuffix(got, c.want) || c.want == "" && got != "" {
+			t.Errorf("%q: %q, want %q", c.reason, got, c.want)
+		}
+	}
+}
+
 // newApp is a program whose state is in a folder of the test.
 func newApp(out io.Writer, state string) *app {
 	getenv := func(name string) string {
