@@ -31,14 +31,14 @@ builds or downloads again what it needs.`,
 	cli.Group(c, "command", "list, prune or clear")
 	c.AddCommand(a.cacheList(),
 		a.cacheRemove("prune", "Remove what no run can use",
-			`prune removes partial builds and downloads that a killed run left, images that this
-version of bakeoff no longer uses, images whose tag has moved, and layers that no image has.
-It does not remove what a build in progress writes.
+			`prune removes partial builds and downloads that a killed run left. It also removes images
+that this version of bakeoff no longer uses, images whose tag has moved, and layers that no
+image has. It does not remove what a build in progress writes.
 
-It also removes packed files (copies of the files that lab files place in environments), and
-the images that contain them, if no run used them in the last seven days. With --all it
-removes all of them. A new run packs the files again in seconds, but an interrupted run with
-such files cannot be resumed afterwards.`,
+prune also removes packed files and the images that contain them, if no run used them in the
+last seven days. Packed files are copies of the files that lab files place in environments.
+With --all it removes all of them. A new run packs the files again in seconds, but an
+interrupted run with such files cannot be resumed afterwards.`,
 			func(e image.Entry, all bool) bool { return e.Prunable(time.Now(), all) }),
 		a.cacheRemove("clear", "Remove everything in the cache",
 			`clear removes every image, kernel and program in the cache. This includes the images that

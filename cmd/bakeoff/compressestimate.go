@@ -49,10 +49,10 @@ the levels 1, 3, 7 and 11. compress-estimate writes no other files.
 
 Compared with real file systems, the estimate is within 0.2 % of the bytes on btrfs (0.5 %
 for lzo without --force), and within 1 % for gzip, lzjb and zle on zfs-fuse. For gzip and
-zlib, the compressed size of a folder is within 0.5 % of the size that zlib itself produces
-(measured: 0.1 %, on mail, text and programs, at all levels and in records from 4 KiB to 1
-MiB). The table marks estimates that were not compared with a file system: lz4 and zstd on
-ZFS, and zstd without the program.
+zlib, the compressed size of a folder is within 0.5 % of the size that zlib itself produces.
+The measured difference is 0.1 %, on mail, text and programs, at all levels and in records
+from 4 KiB to 1 MiB. The table marks estimates that were not compared with a file system:
+lz4 and zstd on ZFS, and zstd without the program.
 
 If the folder is larger than --sample, compress-estimate reads a sample and
 states the error (95 %).`,

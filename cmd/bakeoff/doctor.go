@@ -23,9 +23,9 @@ func (a *app) doctorCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Show what works on this machine, what is missing and how to install it",
-		Long: `doctor checks this machine and changes nothing. It shows which drivers work and
-why others do not, what would disturb a measurement, what earlier runs left
-behind, and the one command that installs everything that is missing.
+		Long: `doctor checks this machine and changes nothing. It shows which drivers work, and why others
+do not. It also shows what would disturb a measurement, what earlier runs left behind, and
+the one command that installs everything that is missing.
 
 With --hosts LAB it also checks the other machines of a lab file: whether it can reach them,
 which drivers work there, and which commands install the other drivers. On these machines it

@@ -37,14 +37,14 @@ func (a *app) planCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "plan [LAB]",
 		Short: "Show what would run, how long it takes, what it can decide and what is missing",
-		Long: `plan is a dry run: it draws the schedule of a lab file and creates nothing. It
-shows the order of the trials, how long they take, which differences they can
-detect, and what is missing on this machine with the command that installs it.
+		Long: `plan is a dry run: it draws the schedule of a lab file and creates nothing. It shows the
+order of the trials, how long they take, and which differences they can detect. It also
+shows what is missing on this machine, and the command that installs it.
 
-If a command would run on this machine itself, and the lab file gives no estimate of its
-time (parameter estimate), plan executes the command once, with its preparation and its
-cleanup. plan reports this, and kills the command if it takes more than 10 seconds. With
---no-time, plan starts nothing.
+To estimate the time of a command, plan executes it once, with its preparation and its
+cleanup. It does so only if the command would run on this machine itself, and the lab file
+gives no estimate (parameter estimate). plan reports this, and kills the command if it takes
+more than 10 seconds. With --no-time, plan starts nothing.
 
 The exit code predicts the exit code of run: 4 if contenders or cells would be missing, 2 if
 no contender can run a cell, 1 if run would refuse to start.`,

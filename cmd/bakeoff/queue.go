@@ -227,7 +227,7 @@ func (a *app) queueWait() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "wait [JOB…]",
 		Short: "Wait until jobs have ended, and collect their results",
-		Long: `wait works on the queue until the named jobs, or all, have ended: it submits jobs that
+		Long: `wait works on the queue until the named jobs, or all jobs, have ended: it submits jobs that
 Slurm lost, and collects run folders. Ctrl-C ends only the waiting.
 
 The exit code is the largest exit code of all jobs: a completed job has the exit code of its

@@ -78,8 +78,8 @@ from the budget.
 bakeoff history shows the labels next to a step. The label machine=NAME keeps apart the runs
 of machines that look the same.
 
-With --on slurm, run submits the lab file as jobs to Slurm (bakeoff queue), waits for them,
-and copies their run folders into the folder of --out.
+With --on slurm, run submits the lab file as jobs to Slurm (bakeoff queue), and waits for
+them. It copies their run folders into the folder of --out.
 
 With --fail-on the exit code is 3 if one of these conditions is true. A condition with a
 tolerance is registered in the plan: the run continues until the condition is decided.

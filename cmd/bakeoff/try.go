@@ -54,7 +54,7 @@ a page. It stops as soon as every comparison is decided. --print-lab prints the
 lab file.
 
 A command after -- is executed as it is. try splits the text of -c into words as a shell
-does, and executes it without a shell, so that the start of a shell is not measured. try
+does, and executes it without a shell. The start of a shell is therefore not measured. try
 'COMMAND 1' 'COMMAND 2' is the same as -c for each. try refuses a text that needs a shell
 (|, >, *, $HOME). With --shell sh, a shell runs the text, and the start of the shell is part
 of the time on all sides. --setup, --prepare and --cleanup are not timed, and run with sh if

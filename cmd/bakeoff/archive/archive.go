@@ -593,7 +593,7 @@ func (k *keeper) query() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "query SQL [VALUE...]",
 		Short: "Ask the index a question in SQL",
-		Long: `query answers one SELECT. It cannot change the index. The tables for questions are runs,
+		Long: `query answers one SELECT. It cannot change the index. The tables to query are runs,
 comparisons and label; docs/guides/store.md lists their columns and ten questions. A VALUE
 replaces $1, $2 … in the text. Times are text such as 2026-01-02T03:04:05Z. Unknown values
 are NULL.`,

@@ -140,13 +140,13 @@ machine has a history of its own.
 Runs count as replicates. The spread between runs is part of every interval, so one bad day
 does not count as a regression. A step needs two runs on one side of it and five on the
 other, or three on both. If a step may have happened in the newest runs, history prints how
-many more runs would decide this, and which steps more runs could show. If nothing changed,
-at most 5 % of histories (--alpha) show a step; all primary comparisons of a lab on one
-machine share this rate.
+many more runs would decide this. It also prints which steps more runs could show. If
+nothing changed, at most 5 % of histories (--alpha) show a step; all primary comparisons of
+a lab on one machine share this rate.
 
 history names what else changed at a step: the kernel, the image, placed files, and the
-labels that bakeoff run --label gave to the runs. Such a change may be the cause, but need
-not be.
+labels that bakeoff run --label gave to the runs. Such a change is a possible cause of the
+step.
 
 A run is left out, with the reason, if it did other work, if a check failed, or if
 its twin differs from the baseline.

@@ -34,7 +34,7 @@ them. The page is also a plain file: RUN/report/index.html works without a serve
 
 With --store, it serves the site of a store of runs, and a list of the newest runs that is
 always up to date. When runs are added, it builds the site again, in the folder site of the
-store. PostgreSQL notifies it of new runs; a file of SQLite is read each second.`,
+store. PostgreSQL notifies serve of new runs; serve reads a file of SQLite each second.`,
 		Example: `  bakeoff serve runs/20260102T030405Z-quick
   bakeoff serve runs
   bakeoff serve --store store

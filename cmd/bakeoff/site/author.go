@@ -163,7 +163,7 @@ func (w writer) removeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "delete POST",
 		Short: "Delete a post",
-		Long: `delete removes the file of a post, page or draft, after a question. The next build
+		Long: `delete asks first, and then removes the file of a post, page or draft. The next build
 removes its page.`,
 		Example: "  bakeoff site delete first-post\n  bakeoff site delete --yes src/2025-04-01-first.md",
 		Args:    cli.Each("the post"),
