@@ -43,8 +43,8 @@ func shortened(names []string) string {
 var missingCheck = Check{
 	Name: "missing",
 	Doc: "The article does not print a number that the claim needs, for example because its chart has no numbers, " +
-		"or because a test failed. A claim without its figures cannot be checked. If a claim covers all rows, the" +
-		" check uses only the printed rows.",
+		"or because a test failed. A claim without its figures cannot be checked. A claim about all " +
+		"rows is an exception: the check leaves out the rows without a number, and uses the others.",
 	claim: func(t *Table, c *comparison) []Reason {
 		var gone []string
 		needed := false

@@ -48,9 +48,9 @@ func repeatedWork(n int) string {
 
 var workCheck = Check{
 	Name: "work",
-	Doc: "The times of rows that did different amounts of work cannot be compared. For example, a script starts " +
-		"the same command several times in the background, and only the order of the input differs. Each of " +
-		"these background jobs then does all of the work, not a share of it.",
+	Doc: "The times of rows that did different amounts of work cannot be compared. For example, the " +
+		"script of one row starts the same command three times in the background, each time with all of the " +
+		"input in another order. Each job then does all of the work, not a third of it.",
 	claim: func(t *Table, c *comparison) (out []Reason) {
 		for _, s := range t.Experiment.Timing {
 			n := timesDone(s.Script)
