@@ -10,6 +10,51 @@ import (
 	"bakeoff/judge/format"
 )
 
+// ownNames gives each label of a record a name of its own: a parameter may have the name of a
+// label of the format, or that of ByFile. The second one is called "name #2". An option that
+// names labels means the first one that has a value, and ByFile only if there are several files
+// or no label of this name.
+func ownNames(sources []Source, opt Option) ([]Source, Option) {
+	used := map[string]bool{} // names of labels and parts that have a value
+	var rename func(labels []format.Label, seen map[string]bool) []format.Label
+	rename = func(labels []format.Label, seen map[string]bool) []format.Label {
+		labels = slices.Clone(labels)
+		for i := range labels {
+			l := &labels[i]
+			for name, n := l.Name, 2; seen[l.Name]; n++ {
+				l.Name = numbered(name, n)
+			}
+			seen[l.Name] = true
+			used[l.Name] = used[l.Name] || l.Value != ""
+		}
+		for i := range labels {
+			labels[i].Parts = rename(labels[i].Parts, seen)
+		}
+		return labels
+	}
+	sources = slices.Clone(sources)
+	used[ByFile] = slices.ContainsFunc(sources, func(s Source) bool { return s.Name != sources[0].Name })
+	for i := range sources {
+		sources[i].Records = slices.Clone(sources[i].Records)
+		for k := range sources[i].Records {
+			rec := &sources[i].Records[k]
+			rec.Labels = rename(rec.Labels, map[string]bool{ByFile: true})
+		}
+	}
+	first := func(name string) string {
+		for n := 2; name != "" && n < 9; n++ {
+			if other := numbered(name, n); !used[name] && used[other] {
+				return other
+			}
+		}
+		return name
+	}
+	opt.By, opt.Group = first(opt.By), first(opt.Group)
+	return sources, opt
+}
+
+func numbered(name string, n int) string { return fmt.Sprintf("%s #%d", name, n) }
+
 // naming decides which labels are in the names of cells, and how their values are
 // written.
 type naming struct {

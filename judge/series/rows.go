@@ -23,6 +23,7 @@ func Rows(doc format.Doc, sources []Source, opt Option) (rows []analysis.Row, wh
 	if blocks == 0 || !doc.InOrder {
 		return nil, nil, nil
 	}
+	sources, opt = ownNames(sources, opt)
 	t, err := tabulate(doc, sources, opt)
 	switch {
 	case err != nil:

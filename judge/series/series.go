@@ -224,6 +224,7 @@ type table struct {
 // Compare compares the contenders in sources, which are all of the format doc. An
 // error is of kind fault.Invalid.
 func Compare(doc format.Doc, sources []Source, opt Option) (Result, error) {
+	sources, opt = ownNames(sources, opt)
 	t, err := tabulate(doc, sources, opt)
 	if err != nil {
 		return Result{}, err

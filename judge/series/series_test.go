@@ -440,6 +440,48 @@ func TestPlaces(t *testing.T) {
 }
 
 // Records with equal labels that differ in a fact are pooled with a warning.
+// A parameter may have the name of a label of the format, or be called file. It never makes
+// results of different work repetitions.
+func TestParametersWithTheNamesOfLabels(t *testing.T) {
+	of := func(name, value string, turn int, own string) format.Record {
+		r := rec(own, turn, 1, 2)
+		r.Labels[0].Parts = []format.Label{{Name: "template", Value: "cc"}, {Name: name, Value: value}}
+		return r
+	}
+	for _, c := range []struct {
+		name, own, by string
+		files         int
+		contenders    string
+	}{
+		{"file", "cc", "file", 1, "a, b"},   // one file: the parameter
+		{"file", "cc", "file", 2, "f0, f1"}, // two files: the files
+		{"who", "", "who", 1, "a, b"},       // the label has no value
+		{"who", "cc", "who", 1, "cc"},
+		{"who", "cc", "who #2", 1, "a, b"},
+	} {
+		var sources []Source
+		for i := range c.files {
+			sources = append(sources, source(fmt.Sprintf("f%d", i), of(c.name, "a", 0, c.own), of(c.name, "b", 1, c.own)))
+		}
+		if c.own != "" && c.by == "who" || c.files > 1 {
+			for i := range sources { // other work has another label
+				for k, v := range []string{"a", "b"} {
+					sources[i].Records[k].Labels = append(sources[i].Records[k].Labels, format.Label{Name: "n", Value: v})
+				}
+			}
+		}
+		r := compared(t, Option{By: c.by}, sources...)
+		if got := strings.Join(r.Contenders, ", "); got != c.contenders {
+			t.Errorf("%s of %q in %d files: contenders %s, want %s", c.by, c.own, c.files, got, c.contenders)
+		}
+		for _, s := range r.Summaries {
+			if s.N != 2 {
+				t.Errorf("%s of %q in %d files: %d values of %s at %q are pooled", c.by, c.own, c.files, s.N, s.Contender, s.Cell)
+			}
+		}
+	}
+}
+
 func TestMixedRepetitions(t *testing.T) {
 	a, b := rec("a", 0, 1), rec("a", 1, 2)
 	a.Facts, b.Facts = map[string]string{"commit": "one"}, map[string]string{"commit": "two"}
