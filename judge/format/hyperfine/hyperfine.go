@@ -57,6 +57,7 @@ type result struct {
 	Memory     []*float64                 `json:"memory_usage_byte"` // of a run and all before it; since 1.20
 	ExitCodes  []*int                     `json:"exit_codes"`        // null: ended by a signal
 	Parameters map[string]json.RawMessage `json:"parameters"`
+	Parameter  json.RawMessage            `json:"parameter"` // its value, without its name; versions 1.6 to 1.10
 }
 
 func (r result) stats() format.Stats {
@@ -87,6 +88,9 @@ func (hyperfine) Read(name string, data []byte) (format.File, error) {
 			if err := d.Value(&r); err != nil {
 				p.LeaveOutError(err)
 				return nil
+			}
+			if len(r.Parameter) > 0 && len(r.Parameters) == 0 && string(r.Parameter) != "null" {
+				r.Parameters = map[string]json.RawMessage{"parameter": r.Parameter}
 			}
 			if r.Command != nil && len(r.Times) == 0 {
 				p.WarnNulls(d, line, *r.Command, "mean", "median")

@@ -19,6 +19,11 @@ func TestOtherVersions(t *testing.T) {
 	if err != nil || len(out.Records) != 1 || out.Records[0].Failed != 2 || len(out.Records[0].Series[0].Values) != 1 {
 		t.Errorf("%+v, %v", out, err)
 	}
+	out, err = New().Read("x", []byte(`{"results": [{"command": "sleep 1", "times": [1], "parameter": "1"},
+		{"command": "sleep 2", "times": [2], "parameter": "2"}]}`)) // versions 1.6 to 1.10
+	if v, ok := out.Records[1].Label("parameter"); err != nil || !ok || v.Value != "2" {
+		t.Errorf("one parameter: %+v, %v", out, err)
+	}
 	out, err = New().Read("x", []byte(`{"results": [{"command": "a", "times": [1, 2, 3]}]}`))
 	if err != nil || out.Records[0].Failed != 0 || len(out.Records[0].Series[0].Values) != 3 {
 		t.Errorf("without exit codes: %+v, %v", out, err)
