@@ -12,10 +12,15 @@ import (
 
 // ownNames gives each label of a record a name of its own: a parameter may have the name of a
 // label of the format, or that of ByFile. The second one is called "name #2". An option that
-// names labels means the first one that has a value, and ByFile only if there are several files
-// or no label of this name.
+// names labels means the first one of which there are several values, if there is one.
 func ownNames(sources []Source, opt Option) ([]Source, Option) {
-	used := map[string]bool{} // names of labels and parts that have a value
+	values := map[string]map[string]bool{} // of labels and their parts, by name
+	note := func(name, value string) {
+		if values[name] == nil {
+			values[name] = map[string]bool{}
+		}
+		values[name][value] = true
+	}
 	var rename func(labels []format.Label, seen map[string]bool) []format.Label
 	rename = func(labels []format.Label, seen map[string]bool) []format.Label {
 		labels = slices.Clone(labels)
@@ -25,7 +30,7 @@ func ownNames(sources []Source, opt Option) ([]Source, Option) {
 				l.Name = numbered(name, n)
 			}
 			seen[l.Name] = true
-			used[l.Name] = used[l.Name] || l.Value != ""
+			note(l.Name, l.Value)
 		}
 		for i := range labels {
 			labels[i].Parts = rename(labels[i].Parts, seen)
@@ -33,8 +38,8 @@ func ownNames(sources []Source, opt Option) ([]Source, Option) {
 		return labels
 	}
 	sources = slices.Clone(sources)
-	used[ByFile] = slices.ContainsFunc(sources, func(s Source) bool { return s.Name != sources[0].Name })
 	for i := range sources {
+		note(ByFile, sources[i].Name)
 		sources[i].Records = slices.Clone(sources[i].Records)
 		for k := range sources[i].Records {
 			rec := &sources[i].Records[k]
@@ -42,12 +47,14 @@ func ownNames(sources []Source, opt Option) ([]Source, Option) {
 		}
 	}
 	first := func(name string) string {
-		for n := 2; name != "" && n < 9; n++ {
-			if other := numbered(name, n); !used[name] && used[other] {
-				return other
-			}
+		found := name
+		for n := 2; len(values[found]) < 2 && values[numbered(name, n)] != nil; n++ {
+			found = numbered(name, n)
 		}
-		return name
+		if len(values[found]) < 2 {
+			return name
+		}
+		return found
 	}
 	opt.By, opt.Group = first(opt.By), first(opt.Group)
 	return sources, opt

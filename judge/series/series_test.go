@@ -456,14 +456,14 @@ func TestParametersWithTheNamesOfLabels(t *testing.T) {
 		{"file", "cc", "file", 1, "a, b"},   // one file: the parameter
 		{"file", "cc", "file", 2, "f0, f1"}, // two files: the files
 		{"who", "", "who", 1, "a, b"},       // the label has no value
-		{"who", "cc", "who", 1, "cc"},
+		{"who", "cc", "who", 1, "a, b"},     // the label has one value
 		{"who", "cc", "who #2", 1, "a, b"},
 	} {
 		var sources []Source
 		for i := range c.files {
 			sources = append(sources, source(fmt.Sprintf("f%d", i), of(c.name, "a", 0, c.own), of(c.name, "b", 1, c.own)))
 		}
-		if c.own != "" && c.by == "who" || c.files > 1 {
+		if c.files > 1 {
 			for i := range sources { // other work has another label
 				for k, v := range []string{"a", "b"} {
 					sources[i].Records[k].Labels = append(sources[i].Records[k].Labels, format.Label{Name: "n", Value: v})

@@ -287,7 +287,7 @@ func missingReason(e entry) string {
 // metricOf returns the metric of a result, and what its values are multiplied by.
 func metricOf(x result) (sample.Metric, float64) {
 	m := sample.Metric{Name: "result", Unit: strings.TrimSpace(x.Scale), Scale: sample.Ratio}
-	switch strings.TrimSpace(x.Proportion) {
+	switch strings.ToUpper(strings.TrimSpace(x.Proportion)) {
 	case "HIB":
 		m.Better = sample.Higher
 	case "LIB":

@@ -101,6 +101,14 @@ func TestEqualResults(t *testing.T) {
 	}
 }
 
+// Results may be written by hand, with small letters.
+func TestProportionInSmallLetters(t *testing.T) {
+	out, err := New().Read("x", []byte(strings.Replace(file(entries), "LIB", " lib", 1)))
+	if err != nil || len(out.Records) != 1 || out.Records[0].Series[0].Metric.Better != "lower" {
+		t.Errorf("%+v, %v", out, err)
+	}
+}
+
 // Two results of one description and other arguments are two results.
 func TestArguments(t *testing.T) {
 	again := "<Result><Title>T</Title><Arguments>-t 8</Arguments>" + entries + "</Result></PhoronixTestSuite>"
