@@ -75,10 +75,10 @@ func (redis) Read(name string, data []byte) (format.File, error) {
 				continue
 			}
 			tests++
-			if rec, wrong := readTest(text, len(out.Records)); wrong != "" {
+			if rec, wrong := readTest(p, text, number-1); wrong != "" {
 				p.LeaveOut(number-1, "%s", wrong)
 			} else {
-				rec.Line = number - 1
+				rec.Turn = len(out.Records)
 				out.Records = append(out.Records, rec)
 			}
 		}
@@ -90,8 +90,8 @@ func (redis) Read(name string, data []byte) (format.File, error) {
 	return p.Finish(out)
 }
 
-// readTest reads a line of the table.
-func readTest(text string, turn int) (rec format.Record, wrong string) {
+// readTest reads a line of the table. A test without a rate is no result; without a latency it is one.
+func readTest(p *format.Problems, text string, line int) (rec format.Record, wrong string) {
 	m := row.FindStringSubmatch(text)
 	if m == nil {
 		m = oldRow.FindStringSubmatch(text)
@@ -99,7 +99,7 @@ func readTest(text string, turn int) (rec format.Record, wrong string) {
 	if m == nil {
 		return rec, "the line does not have the eight columns of redis-benchmark --csv, nor the two before version 6.2"
 	}
-	rec = format.Record{Turn: turn, Labels: []format.Label{{Name: "test", Value: m[1]}}}
+	rec = format.Record{Line: line, Labels: []format.Label{{Name: "test", Value: m[1]}}}
 	rps, err := labeled.Decimal(m[2])
 	if err != nil || !(rps > 0) {
 		return rec, "the rate " + m[2] + " is not a positive number; the test may have been too short"
@@ -107,8 +107,8 @@ func readTest(text string, turn int) (rec format.Record, wrong string) {
 	rec.AddSingle(rate, rps, true)
 	for i, what := range latencies[:len(m)-3] {
 		ms, err := labeled.Decimal(m[3+i])
-		if err != nil || ms < 0 {
-			return rec, "the latency " + m[3+i] + " is not a number"
+		if what != "" && (err != nil || ms < 0) {
+			p.LeaveOut(line, "latency-%s of %q is %.40q, which is no time", what, m[1], m[3+i])
 		}
 		rec.AddSingle(sample.LowerRatio("latency-"+what, "s", what+" of the latency"), ms/1e3, what != "" && ms > 0)
 	}
