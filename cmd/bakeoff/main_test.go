@@ -16,7 +16,7 @@ import (
 // TestMain lets the scripts execute this very program as a command, with the
 // signals, files and exit codes of a real one.
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"bakeoff": main, agentHere: func() {
+	testscript.Main(m, map[string]func(){"bakeoff": main, "vmadm-of-this-test": fakeVmadm, agentHere: func() {
 		os.Exit(agent.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, loops.All()))
 	}})
 }

@@ -27,7 +27,9 @@ folder until "bakeoff vm delete". The commands and columns are those of vmadm, t
 GUEST is the UUID of a guest, the beginning of its UUID, or its alias.
 
 vm prints data to standard output, and messages to standard error. The exit code is 0 after
-success (also if there was nothing to do), 1 after an error, and 2 for wrong usage.`,
+success (also if there was nothing to do), 1 after an error, and 2 for wrong usage.
+
+In the global zone of SmartOS, the commands that vmadm has call vmadm.`,
 		Example: `  sudo bakeoff vm run services/web -p 8080:80
   sudo bakeoff vm run alpine:3.20 --brand docker --name box -- sleep 1000
   sudo bakeoff vm list -o uuid,alias,state
@@ -40,7 +42,7 @@ success (also if there was nothing to do), 1 after an error, and 2 for wrong usa
 		a.vmReboot(), a.vmDelete(), a.vmConsole(), a.vmLogs(), a.vmExec(), a.vmSSH(), a.vmInfo(), a.vmKill(),
 		a.vmCreateSnapshot(), a.vmRollbackSnapshot(), a.vmDeleteSnapshot(), a.vmNetwork(), a.vmSend(),
 		a.vmReceive(), a.vmEvents(), a.vmScreenshot(), a.vmSysrq(), a.vmReprovision(), a.vmService()} {
-		c.AddCommand(guestExit(sub))
+		c.AddCommand(guestExit(a.orVmadm(sub)))
 		names = append(names, sub.Name())
 	}
 	c.AddCommand(a.vmSupervise())

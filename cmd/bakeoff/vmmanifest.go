@@ -30,6 +30,11 @@ const (
 	vmChangesSchema  = "bakeoff/vm-changes/v1"
 )
 
+var (
+	errValidate         = errors.New("write validate create, or validate update GUEST")
+	errFileOrProperties = errors.New("write either -f or PROPERTY=VALUE")
+)
+
 // maxManifest bounds a manifest, in bytes.
 const maxManifest = yamltree.MaxSource
 
@@ -202,7 +207,7 @@ its value, the reason and what is allowed. The exit code is 1 if there is a mist
 		Args:    cli.Between(1, 2, "create or update"),
 		RunE: func(c *cobra.Command, args []string) error {
 			if args[0] != "create" && args[0] != "update" || (args[0] == "update") != (len(args) == 2) {
-				return cli.Usage(c, errors.New("write validate create, or validate update GUEST"))
+				return cli.Usage(c, errValidate)
 			}
 			name, text, err := a.payload(c, file)
 			if err != nil {
@@ -259,7 +264,7 @@ error.`,
 			name, text := "arguments", []byte(nil)
 			if len(args) > 1 {
 				if file != "" {
-					return cli.Usage(c, errors.New("write either -f or PROPERTY=VALUE"))
+					return cli.Usage(c, errFileOrProperties)
 				}
 				if text, err = propertiesOf(args[1:]); err != nil {
 					return cli.Usage(c, err)

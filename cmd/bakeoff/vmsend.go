@@ -11,6 +11,8 @@ import (
 	"bakeoff/cmd/bakeoff/cli"
 )
 
+var errTerminalOutput = errors.New("standard output is a terminal: write to a file or a pipe")
+
 func (a *app) vmSend() *cobra.Command {
 	return &cobra.Command{
 		Use:   "send GUEST",
@@ -23,8 +25,8 @@ based on an image, send first makes the disk independent of the image.`,
 			"  sudo bakeoff vm send web | ssh host sudo bakeoff vm receive",
 		Args: cli.Between(1, 1, "GUEST"),
 		RunE: func(c *cobra.Command, args []string) error {
-			if f, ok := a.Out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-				return cli.Usage(c, errors.New("standard output is a terminal: write to a file or a pipe"))
+			if a.Terminal(a.Out) {
+				return cli.Usage(c, errTerminalOutput)
 			}
 			g, err := a.guest(args[0])
 			if err != nil {

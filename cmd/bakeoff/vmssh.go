@@ -48,7 +48,7 @@ ssh stores the host key under the UUID of the guest. The exit code is that of ss
 				argv = append([]string{"nsenter", "--net=" + namespace, "--"}, argv...)
 			}
 			cmd := exec.CommandContext(c.Context(), argv[0], argv[1:]...)
-			cmd.Stdin, cmd.Stdout, cmd.Stderr = a.In, a.Out, a.Err
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = a.In, a.Direct(a.Out), a.Direct(a.Err)
 			err = cmd.Run()
 			if cmd.ProcessState != nil && cmd.ProcessState.Exited() && !cmd.ProcessState.Success() {
 				return cli.Exit{Code: cmd.ProcessState.ExitCode()}

@@ -316,33 +316,46 @@ func (s *Store) Find(name string) (*Guest, error) {
 		}
 	}
 	all, err := s.List()
-	var byAlias, byPrefix []*Guest
+	names := map[string]string{}
 	for _, g := range all {
-		if name != "" && g.Alias == name {
-			byAlias = append(byAlias, g)
+		names[g.UUID] = g.Alias
+	}
+	uuid, nerr := Named(name, names)
+	if err != nil && fault.Is(nerr, fault.NotFound) {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(g *Guest) bool { return g.UUID == uuid })
+	if nerr != nil || i < 0 {
+		return nil, nerr
+	}
+	return all[i], nil
+}
+
+// Named returns the UUID of the guest that a person named, out of the aliases of guests by
+// their UUIDs. Errors are those of Find.
+func Named(name string, aliases map[string]string) (uuid string, err error) {
+	var byAlias, byPrefix []string
+	for uuid, alias := range aliases {
+		if name != "" && alias == name {
+			byAlias = append(byAlias, uuid)
 		}
-		if len(name) >= minPrefix && strings.HasPrefix(g.UUID, strings.ToLower(name)) {
-			byPrefix = append(byPrefix, g)
+		if len(name) >= minPrefix && strings.HasPrefix(uuid, strings.ToLower(name)) {
+			byPrefix = append(byPrefix, uuid)
 		}
 	}
 	found := byAlias
 	if len(found) == 0 {
 		found = byPrefix
 	}
-	switch {
-	case len(found) == 1:
+	switch len(found) {
+	case 0:
+		return "", fault.WithFix(fault.New(fault.NotFound, "there is no guest %q", name), "run `bakeoff vm list`")
+	case 1:
 		return found[0], nil
-	case len(found) > 1:
-		var uuids []string
-		for _, g := range found {
-			uuids = append(uuids, g.UUID)
-		}
-		return nil, fault.WithFix(fault.New(fault.Invalid, "%q names %d guests", name, len(found)),
-			"name one of "+strings.Join(uuids, ", "))
-	case err != nil:
-		return nil, err
 	}
-	return nil, fault.WithFix(fault.New(fault.NotFound, "there is no guest %q", name), "run `bakeoff vm list`")
+	slices.Sort(found)
+	return "", fault.WithFix(fault.New(fault.Invalid, "%q names %d guests", name, len(found)),
+		"name one of "+strings.Join(found, ", "))
 }
 
 // minPrefix is the length of the shortest beginning of a UUID that names a guest.

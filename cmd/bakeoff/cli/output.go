@@ -52,6 +52,15 @@ func (o *output) joinWriteError(err error) error {
 	return errors.Join(fault.Wrap(fault.Lab, "standard output", o.err), err)
 }
 
+// Direct returns the file that w writes to, for a program that looks whether it is a terminal;
+// w if there is none.
+func (*Streams) Direct(w io.Writer) io.Writer {
+	if f, ok := fileOf(w); ok {
+		return f
+	}
+	return w
+}
+
 // fileOf returns the file that w writes to.
 func fileOf(w io.Writer) (*os.File, bool) {
 	if o, ok := w.(*output); ok {
