@@ -11,6 +11,7 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/guest/qemu"
+	"bakeoff/provision/vm/manifest"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/channel"
 )
@@ -22,13 +23,22 @@ var answerTime = time.Minute
 // Agent connects to the agent in a machine that runs. Nobody else can until the connection is
 // closed.
 func (g *Guest) Agent(ctx context.Context) (*channel.Conn, error) {
-	rw, err := qemu.DialAgentAt(ctx, g.store.dirOf(g.UUID))
-	if err != nil {
-		return nil, fault.Wrap(fault.Subject, "guest "+g.name(), err)
-	}
 	bounded, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	c, err := channel.Open(bounded, rw, channel.Options{Reason: func() error { return g.ended(ctx) }})
+	var rw io.ReadWriteCloser
+	var err error
+	if g.Driver == manifest.Firecracker {
+		rw, err = g.dialFirecracker(bounded)
+	} else {
+		rw, err = qemu.DialAgentAt(ctx, g.store.dirOf(g.UUID))
+	}
+	if err != nil && bounded.Err() == nil {
+		return nil, fault.Wrap(fault.Subject, "guest "+g.name(), err)
+	}
+	var c *channel.Conn
+	if err == nil {
+		c, err = channel.Open(bounded, rw, channel.Options{Reason: func() error { return g.ended(ctx) }})
+	}
 	if err != nil && ctx.Err() == nil && errors.Is(bounded.Err(), context.DeadlineExceeded) {
 		console := "its console is empty"
 		if said := guest.Excerpt([]byte(tailOf(g.ConsoleLog(), 16<<10))); said != "" {

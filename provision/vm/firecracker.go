@@ -3,6 +3,7 @@ package vm
 import (
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -79,15 +80,21 @@ func (v *supervisor) startFirecracker(ctx context.Context) (_ instance, err erro
 	if err := guest.CheckSocketDir(dir); err != nil {
 		return nil, err
 	}
-	if err := os.Remove(filepath.Join(dir, firecracker.SocketAPI)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
+	for _, socket := range []string{firecracker.SocketAPI, firecracker.SocketVsock} {
+		if err := os.Remove(filepath.Join(dir, socket)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
 	}
 	kernel, err := g.elf(ctx, g.file(b.Kernel))
 	if err != nil {
 		return nil, err
 	}
 	m := &firecracker.Machine{Label: g.UUID, Dir: dir, CPUs: max(1, g.VCPUs), Memory: unit.Bytes(g.RAM) * unit.MiB,
-		Kernel: kernel, Initrd: g.file(b.Initrd), Append: b.Append, Cache: "Writeback", Engine: "Sync"}
+		Kernel: kernel, Initrd: g.file(b.Initrd), Append: b.Append, Cache: "Writeback", Engine: "Sync",
+		Vsock: b.Agent}
+	if b.Agent {
+		m.Append += " bakeoff.port=vsock:" + strconv.Itoa(firecracker.AgentPort) // for the init process
+	}
 	for _, d := range b.Disks {
 		m.Drives = append(m.Drives, firecracker.Drive{ID: d.Serial, Path: g.file(d.Path)})
 	}
@@ -241,6 +248,23 @@ func (m *microVM) result(ctx context.Context) (Transition, error) {
 		return Transition{State: Failed, Why: why}, nil
 	}
 	return Transition{State: Stopped, Why: "the guest restarted, which ends Firecracker"}, nil
+}
+
+// dialFirecracker connects to the agent as soon as it listens, or returns the last error when ctx
+// ends or the guest has ended.
+func (g *Guest) dialFirecracker(ctx context.Context) (io.ReadWriteCloser, error) {
+	for {
+		rw, err := firecracker.DialAgent(ctx, g.store.Host, g.store.dirOf(g.UUID))
+		now := *g
+		if err == nil || now.refresh() != nil || now.State != Running {
+			return rw, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(endStep):
+		}
+	}
 }
 
 // stop presses Ctrl, Alt and Del, and waits until the guest has ended.

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -23,6 +24,7 @@ import (
 	"bakeoff/provision/netns"
 	"bakeoff/provision/service/build"
 	"bakeoff/provision/vm/manifest"
+	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 )
 
@@ -31,7 +33,8 @@ type microHost struct {
 	*fake.Host
 	mu      sync.Mutex
 	last    *vmmtest.VMM
-	crashes bool // the guest panics at once
+	crashes bool   // the guest panics at once
+	disk    string // of fake.Root: the agent answers in the guest
 	kvm     string
 }
 
@@ -64,6 +67,14 @@ func (h *microHost) run(c *fake.Call, namespace string) int {
 			return nil
 		}
 		c.Printf("the guest runs\n")
+		if v.Vsock == "" {
+			return nil
+		}
+		root, err := h.Install(h.disk, v.ID)
+		if err != nil {
+			return err
+		}
+		go c.Serve(c.Ctx, v.Vsock, fake.Place{Label: v.ID, Root: root, CPUSet: []int{0}}, vmmtest.Greet)
 		return nil
 	})
 }
@@ -143,7 +154,7 @@ func TestFirecracker(t *testing.T) {
 	checkReached(t, g, own)
 	awaitConsole(t, g, "the guest runs", 1)
 	for _, refused := range []error{g.CreateSnapshot(t.Context(), "s"), g.Send(t.Context(), io.Discard),
-		g.Interrupt(t.Context()), second(g.Screenshot(t.Context(), "png")), second(g.Inside())} {
+		g.Interrupt(t.Context()), second(g.Screenshot(t.Context(), "png"))} {
 		if !fault.Is(refused, fault.Unsupported) || !strings.Contains(refused.Error(), "Firecracker") {
 			t.Errorf("got %v", refused)
 		}
@@ -177,6 +188,48 @@ func TestFirecracker(t *testing.T) {
 	}
 	if err := g.Delete(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	checkEmpty(t, s)
+}
+
+// Programs run in a guest of Firecracker whose init process is bakeoff's, in a guest without it
+// they are refused.
+func TestFirecrackerExec(t *testing.T) {
+	s, h := microStore(t)
+	h.disk, _ = fake.Root(t)
+	text := `{"brand": "microvm", "driver": "firecracker", "ram": 128, "kernel": "` + elfKernel(t) + `"}`
+	launch, m := supervised(t, s), read(t, text)
+	p, err := s.PrepareManifest(t.Context(), nil, m, t.TempDir(), build.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, answers := range []bool{false, true} {
+		p.Boot.Agent = answers
+		g, err := s.Create(t.Context(), m, p.Boot, nil)
+		if err == nil {
+			err = g.Start(t.Context(), launch)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(h.machine().Args, " bakeoff.port=vsock:1024"); got != answers {
+			t.Errorf("agent %v: the kernel gets %q", answers, h.machine().Args)
+		}
+		var out strings.Builder
+		for range 2 { // one after the other
+			out.Reset()
+			exit, err := g.Exec(t.Context(), conn.Cmd{Argv: []string{"sh", "-c", "cat; exit 3"},
+				Stdin: strings.NewReader("hello"), Stdout: &out})
+			switch {
+			case !answers && !fault.Is(err, fault.Unsupported):
+				t.Errorf("without the agent: %v, %v", exit, err)
+			case answers && (err != nil || exit.Code != 3 || out.String() != "hello"):
+				t.Errorf("it says %q, %v, %v", &out, exit, err)
+			}
+		}
+		if err := errors.Join(g.Reboot(t.Context(), Stop{}), g.Delete(t.Context())); err != nil {
+			t.Error(err)
+		}
 	}
 	checkEmpty(t, s)
 }

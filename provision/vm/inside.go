@@ -6,7 +6,6 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/isolation"
-	"bakeoff/provision/vm/manifest"
 	"bakeoff/reach/conn"
 )
 
@@ -25,10 +24,6 @@ func (g *Guest) Inside() (conn.Conn, error) {
 	var b Boot
 	if err := readJSON(g.Path(fileBoot), &b); err != nil {
 		return nil, err
-	}
-	if g.Driver == manifest.Firecracker {
-		return nil, fault.WithFix(fault.New(fault.Unsupported, "bakeoff starts no programs in guests of Firecracker"),
-			"use `bakeoff vm console`, reach the guest by its network, or create it with driver qemu")
 	}
 	if b.Container == nil && !b.Agent {
 		return nil, fault.WithFix(fault.New(fault.Unsupported, "guest %s is a machine without bakeoff's agent, so bakeoff "+

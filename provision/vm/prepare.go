@@ -196,7 +196,7 @@ func (s *Store) prepareService(ctx context.Context, images *image.Store, from So
 	}
 	p := Prepared{Brand: from.Brand, Name: def.Name,
 		Boot: Boot{Machine: KindOf(from.Brand), Kernel: r.Kernel.Path, Initrd: r.RAM.Path, Append: from.Append,
-			Agent: from.Driver != manifest.Firecracker}} // which has no virtio console
+			Agent: true}}
 	if from.InMemory {
 		return p, nil
 	}

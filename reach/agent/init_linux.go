@@ -48,6 +48,9 @@ func (in *initProcess) bringUp() error {
 	if err := in.readConfig(wire.InitConfigPath); err != nil {
 		return err
 	}
+	if err := in.readLine("/proc/cmdline"); err != nil {
+		return err
+	}
 	for _, m := range in.config.Modules {
 		if err := loadModule(m); err != nil {
 			return err
@@ -104,9 +107,12 @@ func settle(c wire.InitConfig) error {
 	return nil
 }
 
+// vsockPort begins the name of a port that is a socket to the hypervisor.
+const vsockPort = "vsock:"
+
 // openPort opens the port, or waits for a host on a vsock port.
 func (in *initProcess) openPort() (io.ReadWriteCloser, error) {
-	at, ok := strings.CutPrefix(in.config.Port, "vsock:")
+	at, ok := strings.CutPrefix(in.config.Port, vsockPort)
 	if !ok {
 		return openPort(in.config.Port)
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"encoding/binary"
 	"os"
+	"os/signal"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -53,6 +54,24 @@ func readPowerButton(f *os.File, press func()) {
 			press()
 		}
 	}
+}
+
+// watchKeyboard calls press when somebody presses Ctrl, Alt and Del. Without a process that
+// watches, the kernel restarts the machine at once.
+//
+// Source: reboot(2) and ctrl_alt_del in kernel/reboot.c of Linux.
+func watchKeyboard(press func()) {
+	pressed := make(chan os.Signal, 1)
+	signal.Notify(pressed, unix.SIGINT)
+	if err := unix.Reboot(unix.LINUX_REBOOT_CMD_CAD_OFF); err != nil {
+		signal.Stop(pressed)
+		return
+	}
+	go func() {
+		for range pressed {
+			press()
+		}
+	}()
 }
 
 // terminate asks the program of a service to end. The process that init has started is the

@@ -19,6 +19,25 @@ import (
 // guest's network interface: bakeoff.addr=192.0.2.7/24.
 const startAddr = "bakeoff.addr="
 
+// startPort is the word of the kernel's command line that names the port of the agent, if that
+// is a socket to the hypervisor: bakeoff.port=vsock:1024.
+const startPort = "bakeoff.port="
+
+// readLine takes the port of the agent from the kernel's command line in a file.
+func (in *initProcess) readLine(file string) error {
+	line, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	for word := range strings.FieldsSeq(string(line)) {
+		if port, ok := strings.CutPrefix(word, startPort); ok && strings.HasPrefix(port, vsockPort) {
+			in.config.Port = port
+			in.config.Modules = append(in.config.Modules, in.config.VsockModules...)
+		}
+	}
+	return nil
+}
+
 // startService starts the program of a service. The channel, which is closed when it ends, is
 // nil if there is no such program.
 func (in *initProcess) startService() (<-chan struct{}, error) {
@@ -26,7 +45,7 @@ func (in *initProcess) startService() (<-chan struct{}, error) {
 	if s == nil {
 		return nil, nil
 	}
-	if !hasPorts() {
+	if !strings.HasPrefix(in.config.Port, vsockPort) && !hasPorts() {
 		in.config.Port = ""
 	}
 	line, err := os.ReadFile("/proc/cmdline")
@@ -63,6 +82,7 @@ func (in *initProcess) startService() (<-chan struct{}, error) {
 		return nil, fault.Op("start "+s.Argv[0], err)
 	}
 	watchPowerButton(p.(*reaped).terminate)
+	watchKeyboard(p.(*reaped).terminate)
 	ended := make(chan struct{})
 	go func() {
 		r, err := p.Wait()

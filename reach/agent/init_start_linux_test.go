@@ -1,11 +1,36 @@
 package agent
 
 import (
+	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"bakeoff/base/fault"
+	"bakeoff/reach/wire"
 )
+
+// The word bakeoff.port on the kernel's command line replaces the port of the configuration and
+// adds the modules of the socket, if it is a socket to the hypervisor.
+func TestReadLine(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "cmdline")
+	for line, want := range map[string]string{
+		"console=ttyS0 quiet\n":                    "bakeoff [/a]",
+		"console=ttyS0 bakeoff.port=vsock:7 quiet": "vsock:7 [/a /b /c]",
+		"bakeoff.port=/dev/ttyS1":                  "bakeoff [/a]",
+	} {
+		if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		in := &initProcess{config: wire.InitConfig{Port: "bakeoff", Modules: []string{"/a"},
+			VsockModules: []string{"/b", "/c"}}}
+		err := in.readLine(file)
+		if got := fmt.Sprint(in.config.Port, " ", in.config.Modules); err != nil || got != want {
+			t.Errorf("%q: got %s, %v; want %s", line, got, err, want)
+		}
+	}
+}
 
 func TestAddressOf(t *testing.T) {
 	usual := netip.MustParsePrefix("10.0.2.15/24")

@@ -28,6 +28,10 @@ type InitConfig struct {
 	// Modules are the paths of kernel modules in the initial RAM disk, in
 	// load order.
 	Modules []string `json:"modules"`
+	// VsockModules are loaded after Modules if the kernel's command line has
+	// bakeoff.port=vsock:PORT, which replaces Port: in Firecracker, the host reaches the
+	// agent by this socket, and the machine has a keyboard instead of a power button.
+	VsockModules []string `json:"vsock_modules,omitempty"`
 	// Port is the name of the virtio port to answer on, the path of a
 	// terminal device ("/dev/ttyS1"), a port of the socket to the
 	// hypervisor ("vsock:1024"), or, on NetBSD and FreeBSD, an address to

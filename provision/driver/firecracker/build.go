@@ -1,17 +1,13 @@
 package firecracker
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
@@ -51,7 +47,7 @@ func (in *Instance) build(ctx context.Context, o options) error {
 	}
 	timeout := o.bootTimeout
 	var rw io.ReadWriteCloser
-	err = p.Until(ctx, timeout, func() (err error) { rw, err = in.dial(ctx); return err })
+	err = p.Until(ctx, timeout, func() (err error) { rw, err = vmm.DialAgent(ctx, in.Host, in.Spec.Dir); return err })
 	if err != nil {
 		return err
 	}
@@ -61,43 +57,6 @@ func (in *Instance) build(ctx context.Context, o options) error {
 	in.describe(o, version)
 	return nil
 }
-
-// dialTime bounds the greeting of the agent's port.
-const dialTime = 15 * time.Second
-
-// dial connects to the agent's port in the guest through Firecracker: it writes
-// CONNECT and the port, and Firecracker answers OK and another port when the
-// agent listens.
-func (in *Instance) dial(ctx context.Context) (io.ReadWriteCloser, error) {
-	c, err := in.Host.Dial(ctx, "unix", path.Join(in.Spec.Dir, vmm.SocketVsock))
-	if err != nil {
-		return nil, err
-	}
-	c.SetDeadline(time.Now().Add(dialTime))
-	r := bufio.NewReaderSize(c, 64)
-	_, err = fmt.Fprintf(c, "CONNECT %d\n", agentPort)
-	var line []byte
-	if err == nil {
-		line, err = r.ReadSlice('\n')
-	}
-	if err == nil && !bytes.HasPrefix(line, []byte("OK ")) {
-		err = fault.New(fault.Lab, "vsock: %q instead of OK", safetext.Line(string(line)))
-	}
-	if err != nil {
-		c.Close()
-		return nil, err
-	}
-	c.SetDeadline(time.Time{})
-	return greeted{c, r}, nil
-}
-
-// greeted first reads what was buffered after the greeting.
-type greeted struct {
-	net.Conn
-	r io.Reader
-}
-
-func (g greeted) Read(p []byte) (int, error) { return g.r.Read(p) }
 
 // storage creates the files of the drives, the root first. The root is a copy,
 // by reference if the file system supports that.
@@ -154,7 +113,7 @@ func (in *Instance) kernel(ctx context.Context, o options, drives []drive) error
 	}
 	return guest.Initramfs(ctx, in.Host, wire.InitramfsRequest{Kernel: file, Modules: modules, Wanted: wanted,
 		Agent:  in.Spec.Agent,
-		Config: guest.InitConfig(in.Spec, fmt.Sprintf("vsock:%d", agentPort), drives[0].serial, serials),
+		Config: guest.InitConfig(in.Spec, fmt.Sprintf("vsock:%d", vmm.AgentPort), drives[0].serial, serials),
 		Out:    path.Join(in.Spec.Dir, fileInitrd)})
 }
 

@@ -1,7 +1,6 @@
 package firecracker_test
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -100,14 +99,7 @@ func run(c *fake.Call, netns string) int {
 			os.RemoveAll(root)
 		}
 		go c.Serve(c.Ctx, v.Vsock, fake.Place{Label: v.ID, Root: root, CPUSet: []int{0}},
-			func(conn net.Conn, r *bufio.Reader) error {
-				var port int
-				if _, err := fmt.Fscanf(r, "CONNECT %d\n", &port); err != nil || port != 1024 {
-					return fmt.Errorf("port %d: %v", port, err)
-				}
-				_, err := fmt.Fprintf(conn, "OK 1073741824\n")
-				return err
-			})
+			vmmtest.Greet)
 		return nil
 	})
 }

@@ -108,12 +108,11 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 	return a
 }
 
-// The names of files in a microVM's directory on the host, and the port of its agent.
+// The names of files in a microVM's directory on the host.
 const (
 	fileRoot   = "root.ext4"
 	fileKernel = "vmlinux"
 	fileInitrd = "initramfs.cpio"
-	agentPort  = 1024
 )
 
 // Instance is a microVM whose agent answers.

@@ -3,9 +3,11 @@
 package firecracker
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -130,6 +132,43 @@ type Machine struct {
 	Cache, Engine string
 	Vsock         bool // the guest has a socket to the host: SocketVsock in Dir
 }
+
+// AgentPort is the port of the guest's socket on which the agent answers.
+const AgentPort = 1024
+
+// DialAgent connects to the agent of the guest whose Firecracker has its sockets in dir: it
+// writes CONNECT and the port, and Firecracker answers OK and another port when the agent
+// listens.
+func DialAgent(ctx context.Context, host conn.Conn, dir string) (io.ReadWriteCloser, error) {
+	c, err := host.Dial(ctx, "unix", path.Join(dir, SocketVsock))
+	if err != nil {
+		return nil, err
+	}
+	c.SetDeadline(time.Now().Add(apiTime))
+	r := bufio.NewReaderSize(c, 64)
+	_, err = fmt.Fprintf(c, "CONNECT %d\n", AgentPort)
+	var line []byte
+	if err == nil {
+		line, err = r.ReadSlice('\n')
+	}
+	if err == nil && !bytes.HasPrefix(line, []byte("OK ")) {
+		err = fault.New(fault.Lab, "vsock: %q instead of OK", safetext.Line(string(line)))
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	c.SetDeadline(time.Time{})
+	return greeted{c, r}, nil
+}
+
+// greeted first reads what was buffered after the greeting.
+type greeted struct {
+	net.Conn
+	r io.Reader
+}
+
+func (g greeted) Read(p []byte) (int, error) { return g.r.Read(p) }
 
 // API is that of the machine.
 func (m *Machine) API(host conn.Conn) API { return API{host, path.Join(m.Dir, SocketAPI)} }

@@ -167,6 +167,10 @@ func (d document) into(ctx context.Context) func(*layout.Layout) (v1.Descriptor,
 var modules = []string{"virtio_mmio", "virtio_pci", "virtio_blk", "virtio_net", "virtio_console", "ext4", "button",
 	"evdev"}
 
+// vsockModules are those that a guest needs in Firecracker, instead of virtio_console and the
+// button. A kernel that lacks one of them runs in QEMU only.
+var vsockModules = []string{"vmw_vsock_virtio_transport", "i8042", "atkbd"}
+
 // GuestAddr is the address of a guest that is alone in a network, as in the user-mode network of
 // QEMU, if the kernel's command line has no other.
 var GuestAddr = netip.MustParsePrefix("10.0.2.15/24")
@@ -220,9 +224,19 @@ func (b *builder) archive(a *initramfs.Archive, whole bool) error {
 		return err
 	}
 	config := wire.InitConfig{Schema: wire.InitSchema, Hostname: b.def.Name, Port: Port}
-	if config.Modules, err = a.AddModules(tree, modules); err != nil {
+	first, err := tree.Order(modules)
+	if err != nil {
 		return err
 	}
+	all := slices.Concat(modules, vsockModules)
+	if _, err := tree.Order(all); err != nil {
+		all = modules
+	}
+	paths, err := a.AddModules(tree, all)
+	if err != nil {
+		return err
+	}
+	config.Modules, config.VsockModules = paths[:len(first):len(first)], paths[len(first):]
 	if !whole {
 		config.Root, config.RootType = "partition:"+PartitionName(b.def.Name), "ext4"
 	}

@@ -1,6 +1,7 @@
 package services
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -219,6 +220,67 @@ func clockWords(t *testing.T, h e2e.Home) string {
 		t.Fatalf("the frequency of the time stamp counter is %d kHz, %v", r.TSCKHz, err)
 	}
 	return fmt.Sprintf(" tsc_early_khz=%d tsc=reliable lpj=4000000", r.TSCKHz)
+}
+
+// In Firecracker, the host presses Ctrl, Alt and Del to stop a guest. The init process then ends
+// the program with SIGTERM, and the machine with it. Here QEMU presses the keys, in a machine that
+// has a keyboard; nothing is connected to its vsock port.
+func TestKeyboardEndsService(t *testing.T) {
+	if runtime.GOARCH != "amd64" {
+		t.Skip("boots a PC")
+	}
+	h, _ := start(t, "qemu-system-x86_64")
+	dir := filepath.Join(h.Dir, "waiting")
+	write(t, dir, map[string]string{"service.yaml": "schema: bakeoff/service/v1\nname: waiting\nbase: scratch\n" +
+		"files: [{from: wait, to: /wait}]\nrun: [/wait]\n"})
+	e2e.Build(t, `package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGTERM)
+	fmt.Println("waits")
+	fmt.Println("ends:", <-asked)
+}
+`, filepath.Join(dir, "wait"))
+	r := built(t, h, dir)["waiting"]
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	c := exec.CommandContext(ctx, "qemu-system-x86_64", "-M", "q35", "-accel", "tcg", "-cpu", "max", "-m", "512",
+		"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-serial", "stdio", "-kernel", r.Kernel.Path,
+		"-initrd", r.RAM.Path, "-append", "console=ttyS0 panic=-1 quiet cryptomgr.notests bakeoff.port=vsock:1024",
+		"-monitor", "unix:"+filepath.Join(h.Dir, "m")+",server,nowait")
+	console, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	for lines := bufio.NewScanner(console); lines.Scan(); {
+		said.WriteString(lines.Text() + "\n")
+		if lines.Text() != "waits" {
+			continue
+		}
+		m, err := net.Dial("unix", filepath.Join(h.Dir, "m"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if _, err := io.WriteString(m, "sendkey ctrl-alt-delete\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := c.Wait(); err != nil || !strings.Contains(said.String(), "\nends: terminated\n") {
+		t.Errorf("the machine ended: %v\n%s", err, said.String())
+	}
 }
 
 // machine boots a microVM under emulation until it serves the page.

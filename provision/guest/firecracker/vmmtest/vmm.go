@@ -3,6 +3,7 @@
 package vmmtest
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -232,6 +233,16 @@ func (v *VMM) patch(body []byte, w http.ResponseWriter) error {
 	v.state = map[string]string{"Paused": "Paused", "Resumed": "Running"}[q.State]
 	w.WriteHeader(204)
 	return nil
+}
+
+// Greet answers on the socket of a guest as Firecracker does when the agent listens.
+func Greet(c net.Conn, r *bufio.Reader) error {
+	var port int
+	if _, err := fmt.Fscanf(r, "CONNECT %d\n", &port); err != nil || port != 1024 {
+		return fmt.Errorf("port %d: %v", port, err)
+	}
+	_, err := fmt.Fprintf(c, "OK 1073741824\n")
+	return err
 }
 
 // Restart ends the process, as a guest does that restarts.
