@@ -42,10 +42,13 @@ func (t Text) Number(label, suffix string) (float64, error) {
 	word, _, _ := strings.Cut(rest, " ")
 	word, ok := strings.CutSuffix(word, suffix)
 	v, err := Decimal(word)
-	if err != nil || !ok {
-		return 0, fmt.Errorf("%s %.40q: not a number%s", label, rest, suffix)
+	switch {
+	case err == nil && ok:
+		return v, nil
+	case suffix == "":
+		return 0, fmt.Errorf("%s %.40q: not a number", label, rest)
 	}
-	return v, nil
+	return 0, fmt.Errorf("%s %.40q: not a number with %q", label, rest, suffix)
 }
 
 // Decimal parses a number as programs print it: no hexadecimal, no grouping, no

@@ -101,6 +101,10 @@ func (r report) readRecord() *format.Record {
 		return nil
 	}
 	took, err := r.Text.Number("total time:", "s") // 1.0
+	if _, missing := r.Text.Line("total time:"); err != nil && missing == nil {
+		r.p.LeaveOut(r.Line, "the report of sysbench %s cannot be read: %v", r.version, err)
+		return nil
+	}
 	if err != nil {
 		if took, err = r.Text.Number("time elapsed:", "s"); err != nil { // 1.1
 			r.p.LeaveOut(r.Line, "the report of sysbench %s has neither \"total time:\" (version 1.0) nor \"time elapsed:\" "+
