@@ -247,6 +247,13 @@ func TestTheTwinSaysWhetherItWasTested(t *testing.T) {
 	if got := says(); !strings.HasSuffix(got, "No difference found, which is good.") {
 		t.Errorf("a quiet twin: %q", got)
 	}
+	r.Blocks = 3
+	for i := range r.Twin.Comparisons { // so few blocks have no interval
+		r.Twin.Comparisons[i].CI = analysis.Interval{}
+	}
+	if got := says(); !strings.HasSuffix(got, "It was not tested: 3 blocks cannot show a difference.") {
+		t.Errorf("a twin of three blocks: %q", got)
+	}
 	for i := range r.Twin.Comparisons {
 		r.Twin.Comparisons[i].Gates = []analysis.Gate{{Name: "cpu-wait"}}
 	}

@@ -140,10 +140,11 @@ func (b *builder) control() {
 		return
 	}
 	p.TwinName = t.Name
-	tested := false
+	tested, few := false, false
 	for _, c := range t.Comparisons {
 		if c.Primary {
-			tested = tested || len(c.Gates) == 0 && (c.Look > 0 || c.Exact != nil)
+			tested = tested || len(c.Gates) == 0 && (c.Exact != nil || c.Look > 0 && c.CI[0] != nil && c.CI[1] != nil)
+			few = few || len(c.Gates) == 0 && c.Look > 0
 			p.TwinSays = append(p.TwinSays, b.sentence(c))
 		}
 	}
@@ -158,6 +159,8 @@ func (b *builder) control() {
 		p.TwinNote += "It differs from the baseline, which it must not."
 	case tested:
 		p.TwinNote += "No difference found, which is good."
+	case few:
+		p.TwinNote += fmt.Sprintf("It was not tested: %s cannot show a difference.", unit.Count(b.results.Blocks, "block"))
 	default:
 		p.TwinNote += "It was not tested: a check failed, or no look was reached."
 	}
