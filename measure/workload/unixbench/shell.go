@@ -2,6 +2,7 @@ package unixbench
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/safetext"
 	"bakeoff/reach/loop"
 )
 
@@ -74,11 +76,11 @@ func shell8(ctx context.Context, env loop.Env) (test, error) {
 // scripts runs one round.
 func scripts(ctx context.Context, dir, path, want string) error {
 	running := make([]*exec.Cmd, 0, concurrent)
-	said := make([]bytes.Buffer, concurrent)
+	said, complained := make([]bytes.Buffer, concurrent), make([]bytes.Buffer, concurrent)
 	var failed error
 	for i := range concurrent {
 		cmd := exec.CommandContext(ctx, "sh", "-c", script, "script", fmt.Sprint(i), path)
-		cmd.Dir, cmd.Stdout = dir, &said[i]
+		cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &said[i], &complained[i]
 		if err := cmd.Start(); err != nil {
 			failed = fmt.Errorf("start script %d: %w", i, err)
 			break
@@ -87,7 +89,8 @@ func scripts(ctx context.Context, dir, path, want string) error {
 	}
 	for i, cmd := range running {
 		if err := cmd.Wait(); err != nil {
-			failed = errors.Join(failed, fault.New(fault.Subject, "script %d: %v", i, err))
+			failed = errors.Join(failed, fault.New(fault.Subject, "script %d: %v: %s", i, err,
+				cmp.Or(safetext.LastLines(complained[i].String(), 2), "no message on standard error")))
 		} else if got := strings.TrimSpace(said[i].String()); got != want {
 			failed = errors.Join(failed, loop.Mismatch(fmt.Sprintf("what script %d counted", i), got, want))
 		}

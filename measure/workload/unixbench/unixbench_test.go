@@ -118,7 +118,8 @@ func TestScripts(t *testing.T) {
 	if err := scripts(t.Context(), dir, dir+"/shell8/text", "1"); !fault.Is(err, fault.Subject) {
 		t.Errorf("another count: %v", err)
 	}
-	if err := scripts(t.Context(), dir, dir+"/nothing", counted); !fault.Is(err, fault.Subject) {
+	err = scripts(t.Context(), dir, dir+"/nothing", counted)
+	if !fault.Is(err, fault.Subject) || !strings.Contains(err.Error(), dir+"/nothing") {
 		t.Errorf("no text: %v", err)
 	}
 	t.Setenv("PATH", dir)
