@@ -195,8 +195,8 @@ func outlook(e trial.Event) string {
 	if look > e.Planned || needs <= e.Budget {
 		return ""
 	}
-	return fmt.Sprintf("a block took %s: the budget of %s ends before the first look that can decide, at %d blocks, "+
-		"so there will be no verdicts; --budget %s reaches it",
+	return fmt.Sprintf("the first block took %s: at this speed the budget of %s ends before the first look that "+
+		"can decide, at %d blocks, without a verdict; --budget %s reaches it",
 		roundEstimate(e.Took), roundEstimate(e.Budget), look,
 		roundEstimate((needs+needs/5).Truncate(time.Minute)+time.Minute))
 }

@@ -90,12 +90,12 @@ func TestShortBudgetIsReportedEarly(t *testing.T) {
 	}{
 		{"it ends before the first look", trial.Event{Done: 1, Planned: 26, Elapsed: 50 * time.Second,
 			Took: 50 * time.Second, Budget: 4 * time.Minute, Results: looked},
-			"a block took 50s: the budget of 4m0s ends before the first look that can decide, at 8 blocks, " +
-				"so there will be no verdicts; --budget 9m0s reaches it"},
+			"the first block took 50s: at this speed the budget of 4m0s ends before the first look that " +
+				"can decide, at 8 blocks, without a verdict; --budget 9m0s reaches it"},
 		{"it ends before the first look that can decide", trial.Event{Done: 1, Planned: 26, Elapsed: 24 * time.Second,
 			Took: 24 * time.Second, Budget: 4 * time.Minute, Results: &many},
-			"a block took 24s: the budget of 4m0s ends before the first look that can decide, at 12 blocks, " +
-				"so there will be no verdicts; --budget 6m0s reaches it"},
+			"the first block took 24s: at this speed the budget of 4m0s ends before the first look that " +
+				"can decide, at 12 blocks, without a verdict; --budget 6m0s reaches it"},
 		{"no look can decide", trial.Event{Done: 1, Planned: 4, Elapsed: time.Second, Took: time.Second,
 			Budget: 4 * time.Minute, Results: &never},
 			"the looks have too few blocks for so many comparisons, so there will be no verdicts; increase design.looks " +
