@@ -163,7 +163,7 @@ func (a reader) openInput(path string) (input, error) {
 	if path == "-" {
 		in, err := utf8Reader(a.In, "standard input")
 		ends := &ends{Reader: in}
-		return input{path: "standard input", in: bufio.NewReader(ends), ends: ends}, err
+		return input{path: "standard input", in: bufio.NewReaderSize(ends, format.HeadBytes), ends: ends}, err
 	}
 	f, err := os.Open(path)
 	if err != nil {
@@ -180,7 +180,7 @@ func (a reader) openInput(path string) (input, error) {
 		return input{}, err
 	}
 	ends := &ends{Reader: in}
-	return input{path: path, file: f, in: bufio.NewReader(ends), ends: ends}, nil
+	return input{path: path, file: f, in: bufio.NewReaderSize(ends, format.HeadBytes), ends: ends}, nil
 }
 
 // ends keeps the ends of what is read, as UTF-8.

@@ -63,6 +63,22 @@ func TestGzipFiles(t *testing.T) {
 	}
 }
 
+// The format may be recognizable only after the output of the program that was measured.
+func TestLongTextBeforeTheFirstResult(t *testing.T) {
+	text := strings.Repeat("noise of the program\n", 1000) + "BenchmarkA-2 10 5 ns/op\n"
+	out, stderr, code := called(t, "analyse", file(t, "x.txt", text))
+	if code != 0 || !strings.Contains(out, "5.00 ns/op") {
+		t.Errorf("%s, %s, %d", out, stderr, code)
+	}
+}
+
+func TestEmptyFileIsNamed(t *testing.T) {
+	_, stderr, code := called(t, "analyse", file(t, "x.txt", ""))
+	if code != 2 || !strings.Contains(stderr, "x.txt is empty; the program that should write it may have failed") {
+		t.Errorf("%s, %d", stderr, code)
+	}
+}
+
 func TestOtherCompressedFilesAreNamed(t *testing.T) {
 	_, stderr, code := called(t, "analyse", file(t, "x.zst", "\x28\xb5\x2f\xfd\x00"))
 	if code != 2 || !strings.Contains(stderr, "x.zst:1: this is a compressed file; unpack it") {
