@@ -120,7 +120,7 @@ func (v inspector) absentFilesOf(ctx context.Context, cell plan.Cell, able func(
 }
 
 // uncertainFiles names the files of cells that may be absent from contenders whose images
-// are not built yet.
+// are not built yet, or are archives.
 func (v inspector) uncertainFiles(ctx context.Context, able func(string) bool) (out []string) {
 	for _, cell := range v.plan.Cells {
 		var paths []string
@@ -141,8 +141,8 @@ func (v inspector) uncertainFiles(ctx context.Context, able func(string) bool) (
 			}
 		}
 		for _, p := range paths {
-			out = append(out, fmt.Sprintf("cell %s needs %s, but plan cannot check whether %s will have it: the image is not "+
-				"built yet", cell.Name, p, strings.Join(names[p], ", ")))
+			out = append(out, fmt.Sprintf("cell %s needs %s, but plan cannot check whether %s will have it before the image "+
+				"is prepared", cell.Name, p, strings.Join(names[p], ", ")))
 		}
 	}
 	return out
