@@ -72,7 +72,7 @@ var (
 	// jsonBegin is a line with which an object begins, or an array of objects.
 	jsonBegin = lazy.Compile(`(?m)^(?:\{\s*["}]|\[\s*[{\]])`)
 	// jsonMore is what follows a value that is not all of the JSON.
-	jsonMore = lazy.Compile(`^\s*[,:\]}]|(?m:^(?:\{\s*["}]|\[\s*[{\]]))`)
+	jsonMore = lazy.Compile(`^\s*(?:[,:\]}]|\{\s*["}]|\[\s*[{\]])|(?m:^(?:\{\s*["}]|\[\s*[{\]]))`)
 	// jsonLine is the beginning of a line in JSON. Its group is a bracket with text behind it:
 	// Google Benchmark ends the line of a bracket later.
 	jsonLine = lazy.Compile(`^(\s*[}\]],?)[^\s,}\]{\["]|^\s*(?:$|["{}\[\],]|-?[0-9]|(?:true|false|null)\b)`)
@@ -259,6 +259,9 @@ func (d *Document) Nulls() (out []string) {
 // JSONError says what is wrong in JSON, without the types of Go.
 func JSONError(err error) string {
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		if number, ok := strings.CutPrefix(wrong.Value, "number "); ok && expectedJSON(wrong.Type) == "a number" {
+			return fmt.Sprintf("%s is %.40s, which is out of range", cmp.Or(wrong.Field, "the value"), number)
+		}
 		return fmt.Sprintf("%s is a JSON %s instead of %s", cmp.Or(wrong.Field, "the value"), wrong.Value,
 			expectedJSON(wrong.Type))
 	}

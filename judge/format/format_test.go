@@ -67,8 +67,10 @@ func TestDocumentErrors(t *testing.T) {
 		{"empty", "", "x:1: the JSON ends too early"},
 		{"not JSON", "{\n\"a\": x}", "x:2: this is not JSON (invalid character 'x'"},
 		{"two values", "{}\n{}", "x:2: a second JSON document begins here; write each report"},
+		{"two values in a line", `{"a": 1} {"a": 2}`, "x:1: a second JSON document begins here; write each report"},
+		{"two arrays in a line", `[{"a": 1}][{"a": 2}]`, "x:1: a second JSON document begins here; write each report"},
 		{"a number that is too large", "{\"results\":[{\"times\":[1e999]}]}",
-			"x:1: times is a JSON number 1e999 instead of a number"},
+			"x:1: times is 1e999, which is out of range"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, _, err := readDocument(c.text)
