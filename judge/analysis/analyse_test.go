@@ -387,6 +387,9 @@ func TestGates(t *testing.T) {
 	if c := make("steal", 4); c.Verdict != Worse || len(c.Gates) != 0 {
 		t.Errorf("one trial in four with steal on both sides: %+v", c)
 	}
+	if c := make(SharedGate, 1); c.Verdict != Worse || len(c.Gates) != 0 {
+		t.Errorf("time on CPUs that others used: %+v", c)
+	}
 	if c := make("ceiling", 1); c.Verdict != Inconclusive || len(c.Gates) != 1 {
 		t.Errorf("every trial at the generator's ceiling: %+v", c)
 	}
@@ -403,6 +406,17 @@ func TestGates(t *testing.T) {
 	if c := make("errors", 16); c.Verdict != Inconclusive || c.Gates[0].Name != "errors" ||
 		c.Pending() || c.MoreBlocks != nil {
 		t.Errorf("errors: %+v", c)
+	}
+}
+
+// The busy time of CPUs includes other programs; the environment's own CPU time, rates and
+// exact counts do not.
+func TestSharedCPUsConcernTheirBusyTime(t *testing.T) {
+	for _, m := range []sample.Metric{{Name: "cpu-per-op", CPUTime: true}, {Name: "cpu-per-request", CPUTime: true},
+		{Name: "cpu", CPUTime: true}, {Name: "throughput"}, {Name: "instructions", Exact: true}} {
+		if got, want := gateSpares(SharedGate, m), !strings.HasPrefix(m.Name, "cpu-per-"); got != want {
+			t.Errorf("%s spares %s: %v", SharedGate, m.Name, got)
+		}
 	}
 }
 

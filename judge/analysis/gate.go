@@ -3,6 +3,7 @@ package analysis
 import (
 	"maps"
 	"slices"
+	"strings"
 
 	"bakeoff/base/sample"
 )
@@ -28,14 +29,23 @@ func (g Gate) failsComparison() bool {
 	return slices.Contains([]string{"errors", "answer", "disk-full"}, g.Name)
 }
 
+// SharedGate is the gate of CPUs that other programs used most of.
+const SharedGate = "cpu-shared"
+
 // gateSpares reports that a gate does not apply to a metric. If the load generator or
 // the network reached its limit, the rate of requests does not describe the
 // subject; the CPU time per request still does.
 //
 // What disturbs time does not change an exact count.
+//
+// The metrics "cpu-per-…" are the busy time of the environment's CPUs, and SharedGate concerns
+// nothing else.
 func gateSpares(gate string, m sample.Metric) bool {
 	if m.Exact {
 		return !(Gate{Name: gate}).failsComparison()
+	}
+	if gate == SharedGate {
+		return !m.CPUTime || !strings.HasPrefix(m.Name, "cpu-per-")
 	}
 	return m.CPUTime && slices.Contains([]string{"ceiling", "cpu-wait", "lateness", "path", "stall", "starved"}, gate)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"bakeoff/base/facts"
+	"bakeoff/judge/analysis"
 	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
 	"bakeoff/measure/workload"
@@ -71,6 +72,9 @@ const (
 	stallApart    = 4       // above the shortest of them divided by this
 	waitShare     = 0.75    // of the elapsed time, while the rest is all that was used,
 	waitLeast     = 0.05    // and seconds: short trials wait for some ticks of the scheduler
+	ownShare      = 0.50    // of what its CPUs were busy, while they were
+	crowdedShare  = 0.95    // of the time, and the environment was ready without one
+	readyShare    = 0.25    // of the time, if that is known
 	stealTicks    = 0.02    // seconds: the kernel counts in steps of 0.01
 	scalingLow    = 1.2     // time(2n)/time(n): a loop that was removed has 1
 )
@@ -83,6 +87,9 @@ func Gates() []Gate {
 			ceilingGate},
 		{"clock", "clocks disagree about the length of the trial: the environment's, the host's, or one that was set",
 			clockGate},
+		{analysis.SharedGate,
+			"other programs used most of the time of the environment's CPUs: the CPU time of an operation is mostly theirs",
+			cpuSharedGate},
 		{"cpu-time", "a program reported its CPU time as elapsed time", cpuTimeGate},
 		{"cpu-wait", "the environment waited for a CPU that other programs had: the result describes what they left to it",
 			cpuWaitGate},
@@ -308,6 +315,26 @@ func CPUWait(b, a facts.Counters) string {
 	return fmt.Sprintf("the environment waited %.3f of %.3f s for CPUs that other programs had, and got %.3f s of "+
 		"CPU time",
 		waited, passed, used)
+}
+
+// cpuSharedGate applies to the busy time of the environment's CPUs, which includes other
+// programs. Kernel threads and servers that work for the environment are other programs, too:
+// while they do, it does not wait for a CPU.
+func cpuSharedGate(t Trial) string {
+	b, a, ok := bracket(t)
+	if !ok || b.Scope == nil || a.Scope == nil || b.Scope.CPUSeconds == nil || a.Scope.CPUSeconds == nil {
+		return ""
+	}
+	busy, _, known := a.Since(b).Busy()
+	passed := float64(a.AtNS-b.AtNS) / 1e9
+	used := growth(b.Scope.CPUSeconds, a.Scope.CPUSeconds)
+	crowded := busy > crowdedShare*passed*float64(len(a.CPUSet)) && busy-used > waitLeast && used < ownShare*busy
+	waits := b.Scope.CPUWait == nil || a.Scope.CPUWait == nil ||
+		growth(b.Scope.CPUWait, a.Scope.CPUWait) > readyShare*passed
+	if !known || len(a.CPUSet) == 0 || !crowded || !waits {
+		return ""
+	}
+	return fmt.Sprintf("the environment's CPUs were busy for %.3f s, and the environment used %.3f s of them", busy, used)
 }
 
 func trendGate(t Trial) string {

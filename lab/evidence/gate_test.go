@@ -53,6 +53,14 @@ func scopes(t *Trial, before, after, used *float64) {
 	t.Line.Before.Scope.CPUSeconds, t.Line.After.Scope.CPUSeconds = f(0), used
 }
 
+// shares makes the CPU busy with tasks for 0.99 s, of which the environment used some, and sets
+// how long it waited.
+func shares(t *Trial, waited *float64, used float64) {
+	scopes(t, f(0), waited, f(used))
+	t.Line.Before.CPUSet, t.Line.After.CPUSet = []int{1}, []int{1}
+	t.Line.Before.TaskNS, t.Line.After.TaskNS = ns(5e9), ns(5e9+99e7)
+}
+
 func ns(n int64) *int64 { return &n }
 
 func TestGates(t *testing.T) {
@@ -105,6 +113,10 @@ func TestGates(t *testing.T) {
 		{"others that have the CPU", "cpu-wait", "waited 0.980 of 1.000 s for CPUs that other programs had, " +
 			"and got 0.007 s of CPU time",
 			func(t *Trial) { scopes(t, f(0), f(.98), f(.007)) }},
+		{"CPUs that others used", "cpu-shared", "were busy for 0.990 s, and the environment used 0.400 s of them",
+			func(t *Trial) { shares(t, f(.3), .4) }},
+		{"CPUs that others used, and waits that are unknown", "cpu-shared", "used 0.400 s of them",
+			func(t *Trial) { shares(t, nil, .4) }},
 		{"a killed process", "memory", "1 processes", func(t *Trial) { t.Line.After.Scope.OOMKills = f(1) }},
 		{"an empty loop", "scaling", "1.00 times", func(t *Trial) { t.Work.Check.Scaling = 1 }},
 		{"scaling that is no number", "scaling", "NaN", func(t *Trial) { t.Work.Check.Scaling = math.NaN() }},
@@ -150,6 +162,12 @@ func TestGates(t *testing.T) {
 		"a quota of its own": func(t *Trial) {
 			scopes(t, f(0), f(.98), f(.02))
 			t.Line.Before.Scope.Throttled, t.Line.After.Scope.Throttled = f(3), f(3.9)
+		},
+		"CPUs that a kernel thread of its own used": func(t *Trial) { shares(t, f(.1), .4) },
+		"CPUs that it used mostly itself":           func(t *Trial) { shares(t, f(.4), .6) },
+		"CPUs that had time left": func(t *Trial) {
+			shares(t, f(.5), .2)
+			*t.Line.After.TaskNS = 5e9 + 9e8
 		},
 		"memory that was declared": func(t *Trial) { *t.Line.After.WriteBytes = 0; t.Backing = "tmpfs" },
 		"a short honest claim":     func(t *Trial) { t.Reported.Seconds, t.Reported.CPUSeconds = 1, .2 },

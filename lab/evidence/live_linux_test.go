@@ -18,6 +18,7 @@ import (
 	"bakeoff/base/facts"
 	"bakeoff/base/param"
 	"bakeoff/base/unit"
+	"bakeoff/judge/analysis"
 	"bakeoff/lab/evidence"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/plan"
@@ -411,11 +412,14 @@ func TestAnEnvironmentThatWaits(t *testing.T) {
 	if read().Scope.CPUWait == nil {
 		t.Skip("needs pressure stall information of control groups: Linux 5.13 or later with CONFIG_PSI")
 	}
-	eventually(t, "cpu-wait", "for CPUs that other programs had", func() evidence.Trial {
-		before := read()
-		time.Sleep(400 * time.Millisecond)
-		return evidence.Trial{Line: store.Line{Trial: &store.Trial{Before: before, After: read()}}}
-	})
+	for gate, reason := range map[string]string{"cpu-wait": "for CPUs that other programs had",
+		analysis.SharedGate: "the environment's CPUs were busy for"} {
+		eventually(t, gate, reason, func() evidence.Trial {
+			before := read()
+			time.Sleep(400 * time.Millisecond)
+			return evidence.Trial{Line: store.Line{Trial: &store.Trial{Before: before, After: read()}}}
+		})
+	}
 }
 
 // crowded waits for the first output of an environment, and starts two neighbors that never
