@@ -95,7 +95,7 @@ func (n *Node) String() string {
 // Format is a kind of file.
 type Format struct {
 	Name   string // what one file holds: "lab", "table"
-	Schema string // what its first line says
+	Schema string // what its first line says; "" if it has no such line
 	// Aliases allows anchors and aliases.
 	Aliases bool
 }
@@ -184,7 +184,11 @@ func Parse(src []byte, f Format, r *Reporter) (root *Node) {
 		}
 	}
 	if root == nil && len(r.errs) == 0 {
-		r.Add(start, "begin with `schema: "+f.Schema+"`", "the file is empty")
+		fix := "begin with `schema: " + f.Schema + "`"
+		if f.Schema == "" {
+			fix = "write the " + f.Name
+		}
+		r.Add(start, fix, "the file is empty")
 	}
 	return root
 }

@@ -344,11 +344,41 @@ func (a *app) eachGuest(c *cobra.Command, args []string, want func(*vm.Guest) bo
 	return err
 }
 
+// grace is the value of a flag with a time. A number is in seconds, as for vmadm.
+type grace time.Duration
+
+// Set implements pflag.Value.
+func (g *grace) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if n, nerr := strconv.Atoi(text); nerr == nil {
+		d, err = time.Duration(n)*time.Second, nil
+	}
+	if err != nil || d < 0 || d > maxGrace {
+		return fmt.Errorf("it must be between 0 and %v, such as 90s or 90", maxGrace)
+	}
+	*g = grace(d)
+	return nil
+}
+
+// String implements pflag.Value.
+func (g *grace) String() string {
+	if *g == 0 {
+		return "0"
+	}
+	return time.Duration(*g).String()
+}
+
+// Type implements pflag.Value; it is that of the flag in help and completions.
+func (g *grace) Type() string { return "time" }
+
+// maxGrace is the longest time that a guest gets to shut down.
+const maxGrace = 24 * time.Hour
+
 // addStopFlags adds the flags that say how a guest is ended.
 func addStopFlags(c *cobra.Command, how *vm.Stop) *cobra.Command {
 	c.Flags().BoolVarP(&how.Force, "force", "F", false, "kill the guest at once")
-	c.Flags().DurationVarP(&how.Grace, "timeout", "t", 0,
-		"kill the guest after this time; 0: 180s for machines, 10s for docker, 60s for other containers")
+	c.Flags().VarP((*grace)(&how.Grace), "timeout", "t",
+		"kill the guest after this time, such as 90s or 90; 0: 180s for machines, 10s for docker, 60s for other containers")
 	return c
 }
 
@@ -460,7 +490,7 @@ service folder or a container image. In a machine, exec runs only one program at
 exit code is that of the program. With -t, the program has a terminal: a shell has job
 control, and editors know the size of the window.`,
 		Example: "  sudo bakeoff vm exec web -- nginx -T\n  sudo bakeoff vm exec -t web -- sh",
-		Args:    cli.Between(2, math.MaxInt, "GUEST or COMMAND"),
+		Args:    cli.Between(2, math.MaxInt, "GUEST and COMMAND"),
 		RunE: func(c *cobra.Command, args []string) error {
 			g, err := a.guest(args[0])
 			if err != nil {

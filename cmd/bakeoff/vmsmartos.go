@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -221,8 +222,8 @@ func (z *vmadm) stop() error {
 		return fault.New(fault.Unsupported, "SmartOS itself stops its guests")
 	}
 	argv := z.given("force")
-	if grace, _ := z.c.Flags().GetDuration("timeout"); grace > 0 {
-		argv = append(argv, "-t", strconv.Itoa(int(math.Ceil(grace.Seconds()))))
+	if after, ok := z.c.Flags().Lookup("timeout").Value.(*grace); ok && *after > 0 {
+		argv = append(argv, "-t", strconv.Itoa(int(math.Ceil(time.Duration(*after).Seconds()))))
 	}
 	g, err := z.find(z.args[0])
 	if err != nil {

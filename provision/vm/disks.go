@@ -62,8 +62,9 @@ func (s *Store) addDisks(ctx context.Context, from Origin, g manifest.Guest, p *
 			if len(p.Disks) > 0 && p.Kernel == "" {
 				p.Disks[0].Controller = controllers[d.Model]
 			}
-			if len(p.Disks) > 0 && d.Size > 0 {
-				fills = append(fills, s.grow("disks."+strconv.Itoa(i)+".size", p.Disks[0], d.Size))
+			if len(p.Disks) > 0 {
+				path := "disks." + strconv.Itoa(i)
+				fills = append(fills, s.holds(path, p.Disks[0], d.ImageSize), s.grow(path+".size", p.Disks[0], d.Size))
 			}
 			continue
 		}
@@ -101,7 +102,7 @@ func (s *Store) newDisk(ctx context.Context, from Origin, driver string, d manif
 			return out, nil, fault.Wrap(fault.Invalid, path+".path", err)
 		}
 		out.Path, out.CDROM = d.Path, d.Media == "cdrom"
-		if out.Format, err = qemu.DiskFormat(ctx, s.Host, nil, d.Path); err == nil && driver == manifest.Firecracker &&
+		if out.Format, err = s.diskFormat(ctx, d.Path); err == nil && driver == manifest.Firecracker &&
 			out.Format != "raw" {
 			err = fault.WithFix(fault.New(fault.Invalid, "%s.path: %s: Firecracker reads raw disks only, and this one has the "+
 				"format %s", path, d.Path, out.Format), "convert it: qemu-img convert -O raw")
@@ -117,13 +118,13 @@ func (s *Store) newDisk(ctx context.Context, from Origin, driver string, d manif
 			return out, nil, fault.WithFix(fault.New(fault.Invalid, "%s.image: %s is not the file of a disk", path, what),
 				"write disk:FILE; only the disk that the guest starts from can have another image")
 		}
-		format, err := qemu.DiskFormat(ctx, s.Host, nil, file)
+		format, err := s.diskFormat(ctx, file)
 		if err != nil {
 			return out, nil, err
 		}
 		return out, fillAll([]fill{func(ctx context.Context, to string) error {
 			return s.makeDisk(ctx, file, format, driver, filepath.Join(to, name))
-		}, s.grow(path+".size", out, d.Size)}), nil
+		}, s.holds(path, out, d.ImageSize), s.grow(path+".size", out, d.Size)}), nil
 	}
 	return out, func(ctx context.Context, to string) error {
 		return disk.Empty(ctx, s.Host, filepath.Join(to, name), out.Format, int64(d.Size)<<20)
@@ -136,6 +137,21 @@ func (s *Store) makeDisk(ctx context.Context, base, format, driver, to string) e
 		return disk.Copy(ctx, s.Host, base, format, to)
 	}
 	return disk.Overlay(ctx, s.Host, base, format, to)
+}
+
+// holds refuses a new disk of an image that is larger than the manifest says, in MiB.
+func (s *Store) holds(path string, x qemu.Disk, size int) fill {
+	if size == 0 {
+		return nil
+	}
+	return func(ctx context.Context, to string) error {
+		have, err := disk.Size(ctx, s.Host, filepath.Join(to, x.Path), x.Format)
+		if err == nil && have > int64(size)<<20 {
+			err = fault.New(fault.Invalid, "%s.image_size: %d: the disk of the image has %d bytes, which is more", path,
+				size, have)
+		}
+		return err
+	}
 }
 
 // grow gives a new disk of an image the size of the manifest in MiB; 0 is that of the image.

@@ -204,8 +204,20 @@ func TestDiskOfImageGrows(t *testing.T) {
 	if err := disk.Empty(t.Context(), s.Host, image, "qcow2", 8<<20); err != nil {
 		t.Fatal(err)
 	}
-	g := withDisks(t, s, `{"brand": "bhyve", "disks": [{"image": "disk:`+image+`"}, {"image": "disk:`+image+
-		`", "size": 9}]}`)
+	for i, disks := range []string{`{"image": "disk:` + image + `", "image_size": 7}`,
+		`{"size": 8}, {"image": "disk:` + image + `", "image_size": 7}`} {
+		m := read(t, `{"brand": "kvm", "disks": [`+disks+`]}`)
+		p, err := s.PrepareManifest(t.Context(), nil, m, "/", build.Options{})
+		if err == nil {
+			_, err = s.Create(t.Context(), m, p.Boot, func(dir string) error { return p.Fill(t.Context(), dir) })
+		}
+		if want := fmt.Sprintf("disks.%d.image_size: 7: the disk of the image has 8388608 bytes", i); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("larger than it should be: %v", err)
+		}
+	}
+	g := withDisks(t, s, `{"brand": "bhyve", "disks": [{"image": "disk:`+image+`", "image_size": 8},
+		{"image": "disk:`+image+`", "size": 9}]}`)
 	checkDisks(t, g, "disk0.qcow2 8 b", "disk1.qcow2 9")
 	grow := func(size string) error {
 		_, err := g.Update(t.Context(), Origin{}, "u", []byte(`{"update_disks": [{"path": "`+g.Disks[0].Path+`", "size": `+

@@ -147,8 +147,13 @@ func seedFiles(g manifest.Guest) (map[string][]byte, error) {
 	return out, nil
 }
 
-// hostName is the name of the guest in its network.
-func hostName(g manifest.Guest) string { return cmp.Or(g.Hostname, g.Alias, g.UUID) }
+// hostName is the name of the guest in its network. An alias may be any text.
+func hostName(g manifest.Guest) string {
+	if g.Hostname == "" && nameForm.MatchString(g.Alias) {
+		return g.Alias
+	}
+	return cmp.Or(g.Hostname, g.UUID)
+}
 
 func text(v any) string {
 	if v == nil {

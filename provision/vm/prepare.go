@@ -263,16 +263,27 @@ func (s *Store) prepareDisk(ctx context.Context, from Source, file string) (p Pr
 	if p, err = s.prepareLoader(ctx, from); err != nil {
 		return p, err
 	}
+	if file == "" {
+		return p, fault.WithFix(fault.New(fault.Invalid, "%s names no file", from.What), "write disk:FILE")
+	}
 	if file, err = filepath.Abs(file); err != nil {
 		return p, err
 	}
-	format, err := qemu.DiskFormat(ctx, s.Host, nil, file)
+	format, err := s.diskFormat(ctx, file)
 	if err != nil {
 		return p, err
 	}
 	p.Name = baseName(file)
 	s.overlay(&p, from, file, format, from.Kernel == "")
 	return p, nil
+}
+
+// diskFormat is the format of the disk in a file or device of this machine.
+func (s *Store) diskFormat(ctx context.Context, file string) (string, error) {
+	if info, err := os.Stat(file); err == nil && info.IsDir() {
+		return "", fault.New(fault.Invalid, "%s is a folder, not the file of a disk", file)
+	}
+	return qemu.DiskFormat(ctx, s.Host, nil, file)
 }
 
 // prepareLoader takes what starts the system on a disk: its own boot loader, or a kernel.

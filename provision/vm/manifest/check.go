@@ -17,8 +17,15 @@ var (
 	tagForm  = lazy.Compile(`^[A-Za-z0-9_/]{1,31}$`)
 	zoneForm = lazy.Compile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 	macForm  = lazy.Compile(`^[0-9a-fA-F]{1,2}(:[0-9a-fA-F]{1,2}){5}$`)
+	hostForm = lazy.Compile(`^` + hostPart + `(\.` + hostPart + `)*$`)
 	bootForm = lazy.Compile(`^order=[cdn]{1,3}(,once=[cdn]{1,3})?$`)
 )
+
+// hostPart is a part of the name of a host. SmartOS accepts the underscore.
+const hostPart = `[A-Za-z0-9]([A-Za-z0-9_-]{0,61}[A-Za-z0-9])?`
+
+// maxHostname is the longest name of a host (RFC 1123).
+const maxHostname = 253
 
 // only names the brands that have a property; all have the others.
 var only = map[string][]Brand{
@@ -74,6 +81,10 @@ func (x *reader) checkGuest(g *Guest) {
 	}
 	if strings.ContainsFunc(g.Alias, func(r rune) bool { return r < ' ' || r == 0x7f }) {
 		x.add("alias", "it contains a control character", "remove it")
+	}
+	if g.Hostname != "" && !(len(g.Hostname) <= maxHostname && hostForm.MatchString(g.Hostname)) {
+		x.add("hostname", "it is not the name of a host",
+			"write at most 253 letters, digits, -, _ and ., and begin and end each part with a letter or digit")
 	}
 	if len(g.VNCPassword) > 8 {
 		x.add("vnc_password", "it has more than 8 characters", "shorten it")

@@ -54,6 +54,9 @@ func (x *reader) readAll(src []byte) (Document, error) {
 	switch {
 	case root == nil || root.Kind == yamltree.Null:
 		x.problems = Problems{{File: file, Line: 1, Column: 1, Reason: "the file is empty", Allowed: "describe a guest"}}
+	case root.Kind == yamltree.Sequence && len(root.Items) == 0:
+		x.problems = Problems{{File: file, Line: root.Line, Column: root.Column, Reason: "the list is empty",
+			Allowed: "describe a guest"}}
 	case root.Kind == yamltree.Sequence:
 		for i, item := range root.Items {
 			x.readItem(item, strconv.Itoa(i)+".", &out)

@@ -80,6 +80,26 @@ func TestOneWrongProperty(t *testing.T) {
 	}
 }
 
+// A file that describes nothing is refused, and so is a name that no host can have.
+func TestNothingAndNames(t *testing.T) {
+	long := strings.Repeat("a.", 127) + "a"
+	for src, want := range map[string]string{
+		"":   "f:1:1: the file is empty; write the manifest",
+		"[]": "f:1:1: the list is empty; describe a guest",
+		"{brand: docker, image: a, hostname: ../x}":              `f:1:37: hostname: "../x": it is not the name of a host;`,
+		"{brand: docker, image: a, hostname: a..b}":              "it is not the name of a host",
+		"{brand: docker, image: a, hostname: '-a'}":              "it is not the name of a host",
+		"{brand: docker, image: a, hostname: 'a b'}":             "it is not the name of a host",
+		"{brand: docker, image: a, hostname: " + long + "}":      "it is not the name of a host",
+		"{brand: docker, image: a, hostname: web_1.example.com}": "",
+	} {
+		_, err := ReadAll("f", []byte(src))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v instead of %q", src, err, want)
+		}
+	}
+}
+
 // All mistakes are reported at once, each with its place.
 func TestEveryMistakeAtOnce(t *testing.T) {
 	_, err := Read("g.yaml", []byte("brand: kvm\nrm: 1\nvcpus: x\nnics:\n  - {nic_tag: a, mtu: 1}\n"))

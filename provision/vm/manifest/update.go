@@ -56,6 +56,11 @@ func Update(old Guest, file string, src []byte) (Guest, []Change, error) {
 		u.nodes[e.Key.Text] = e.Value
 		u.apply(e.Key.Text, e.Value)
 	}
+	if brand := u.doc["brand"]; u.nodes["brand"] != nil && brand != string(old.Brand) {
+		// What the other brand does not have is no mistake of the user.
+		u.add("brand", "it is fixed when a guest is created", "create another guest")
+		return old, nil, fault.Wrap(fault.Invalid, "", u.problems)
+	}
 	u.keepDifferences(old)
 	text, err := json.Marshal(u.doc)
 	if err != nil {
@@ -65,6 +70,9 @@ func Update(old Guest, file string, src []byte) (Guest, []Change, error) {
 		return slices.ContainsFunc(old.Disks, func(d Disk) bool { return d.Made() && d.Path == path })
 	})
 	for _, p := range ProblemsOf(err) {
+		if u.nodes[p.Path] == nil && u.nodes["ram"] != nil && slices.Contains(ofRAM, p.Path) {
+			continue // it has the value of ram
+		}
 		p.Line, p.Column = 0, 0 // of a document that nobody has written
 		u.problems = append(u.problems, p)
 	}
@@ -81,6 +89,9 @@ func Update(old Guest, file string, src []byte) (Guest, []Change, error) {
 	}
 	return all[0], changes, nil
 }
+
+// ofRAM are the properties that an update of ram changes.
+var ofRAM = []string{"max_physical_memory", "max_locked_memory", "max_swap", "tmpfs"}
 
 type updater struct {
 	reader

@@ -84,7 +84,7 @@ nics.0.netmask: "255.255.255.0" -> "255.255.255.128" (next boot)`,
 // Every mistake of an update is reported, and nothing changes.
 func TestWrongUpdate(t *testing.T) {
 	for src, want := range map[string]string{
-		`{"brand": "lx"}`: "brand",
+		`{"brand": "lx"}`: "u:1:11: brand: \"lx\": it is fixed when a guest is created; create another guest",
 		`{"uuid": "d7b00fa6-8aa5-466b-aba4-664913e80a2f"}`: "fixed",
 		`{"nics": []}`:                     "use add_nics, update_nics or remove_nics",
 		`{"tags": {}}`:                     "use set_tags or remove_tags",
