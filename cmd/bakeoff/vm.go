@@ -15,6 +15,9 @@ const (
 	vmGuestSchema = "bakeoff/vm-guest/v1"
 )
 
+// vmadmNames are the other names that vmadm has for its verbs.
+var vmadmNames = map[string]string{"start": "boot", "stop": "halt", "delete": "destroy", "get": "json"}
+
 func (a *app) vmCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "vm",
@@ -29,7 +32,8 @@ GUEST is the UUID of a guest, the beginning of its UUID, or its alias.
 vm prints data to standard output, and messages to standard error. The exit code is 0 after
 success (also if there was nothing to do), 1 after an error, and 2 for wrong usage.
 
-In the global zone of SmartOS, the commands that vmadm has call vmadm.`,
+boot, halt, destroy and json are other names of start, stop, delete and get, as for vmadm. In the
+global zone of SmartOS, the commands that vmadm has call vmadm.`,
 		Example: `  sudo bakeoff vm run services/web -p 8080:80
   sudo bakeoff vm run alpine:3.20 --brand docker --name box -- sleep 1000
   sudo bakeoff vm list -o uuid,alias,state
@@ -42,6 +46,9 @@ In the global zone of SmartOS, the commands that vmadm has call vmadm.`,
 		a.vmReboot(), a.vmDelete(), a.vmConsole(), a.vmLogs(), a.vmExec(), a.vmSSH(), a.vmInfo(), a.vmKill(),
 		a.vmCreateSnapshot(), a.vmRollbackSnapshot(), a.vmDeleteSnapshot(), a.vmNetwork(), a.vmSend(),
 		a.vmReceive(), a.vmEvents(), a.vmScreenshot(), a.vmSysrq(), a.vmReprovision(), a.vmService()} {
+		if also := vmadmNames[sub.Name()]; also != "" {
+			sub.Aliases = []string{also}
+		}
 		c.AddCommand(guestExit(a.orVmadm(sub)))
 		names = append(names, sub.Name())
 	}
