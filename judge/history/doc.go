@@ -57,7 +57,9 @@
 //     means, and Student's t uses that of means of as many runs. Slow drifts remain: they are
 //     shown as one or more steps.
 //   - The error rate holds for one reading of a series. A series that is read after each
-//     new run gives more alarms over time; docs/guides/history.md says how many.
+//     new run gives more alarms over time; docs/guides/history.md says how many. A reading of n
+//     runs therefore has less of the error rate if n is between 10 and 50: the larger of (10/n)⁴
+//     and (n/50)⁴. Otherwise half of the false alarms of 60 readings would come before run 40.
 //
 // The place of a step is the one that leaves the smallest squares, with runs far off
 // moved in. The range of places is the likelihood set at 95 % (Siegmund 1988).
@@ -216,7 +218,7 @@ type Suspect struct {
 	Runs  int      `json:"runs"`  // more runs like these that would be a step
 	P     float64  `json:"p"`     // that one level explains the runs
 	// Clear says that this is the newest run alone, that it is farther from the level
-	// before than any other, and that P is at most 1/250 of the error rate of steps, which
+	// before than any other, and that P is at most 1/250 of the error rate of this reading, which
 	// is added to that rate. A single bad run is a clear suspect, too.
 	Clear bool `json:"clear"`
 }

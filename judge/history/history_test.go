@@ -58,6 +58,60 @@ func TestFalseAlarms(t *testing.T) {
 	}
 }
 
+// A history without a step that is read after each of its first 39 runs seldom shows one.
+func TestFalseAlarmsOfManyReadings(t *testing.T) {
+	const replays = 150
+	w := nightly()
+	w.Step, w.Runs = 0, 39
+	alarms := 0
+	for i := range uint64(replays) {
+		runs := w.Make(stream(i))
+		for n := 6; n <= len(runs); n++ {
+			if len(of(t, runs[:n], history.Option{}).Labs[0].Series[0].Steps) > 0 {
+				alarms++
+				break
+			}
+		}
+	}
+	t.Logf("%d of %d histories", alarms, replays)
+	// The share is about 1.5 %; if each reading had the whole error rate, it would be about 6 %.
+	if alarms > 4 {
+		t.Errorf("%d of %d histories without a step show one at some time", alarms, replays)
+	}
+}
+
+// A reading of 10 runs or fewer has the whole error rate, and so has one of 50 or more. One of
+// 22 runs has (10/22)⁴ of it, and one of 40 runs (40/50)⁴. Suspects have the same share.
+func TestErrorRateOfAReading(t *testing.T) {
+	for _, x := range []struct {
+		runs  int
+		share float64
+	}{{8, 1}, {10, 1}, {22, 0.0427}, {40, 0.4096}, {50, 1}, {60, 1}} {
+		for after, size := range map[int]float64{3: 0.05, 1: 0.1} { // a step, and a suspect
+			w := replay.World{Noise: noise.Reference, Runs: x.runs, Between: 0.005, Step: size, At: x.runs - after}
+			runs := w.Make(stream(uint64(x.runs)))
+			read := func(alpha float64) (p float64, found bool) {
+				s := of(t, runs, history.Option{Alpha: alpha}).Labs[0].Series[0]
+				switch {
+				case after == 3 && len(s.Steps) > 0:
+					return s.Steps[0].P, true
+				case after == 1 && s.Suspect != nil:
+					return s.Suspect.P * 250, s.Suspect.Clear
+				}
+				return 0, false
+			}
+			p, _ := read(0.5)
+			least := p / x.share // the smallest alpha that finds it
+			_, enough := read(least * 1.01)
+			_, less := read(least * 0.99)
+			if p == 0 || !enough || less {
+				t.Errorf("%d runs, %d of them after the step, p %.3g: found with alpha %.3g %v, and with less %v", x.runs, after, p,
+					least*1.01, enough, less)
+			}
+		}
+	}
+}
+
 // A step of 3 % at run 40 of 60 is found, at the right commit, and the range contains it.
 func TestAStepIsFoundAtTheRightCommit(t *testing.T) {
 	const replays = 200

@@ -15,7 +15,7 @@ const mostOutlook = 20
 const powerDeviate = 0.8416
 
 // outlook says which steps more runs after the last cut could show, the smallest number of
-// runs first, and whether the newest runs may be one. level is the error rate.
+// runs first, and whether the newest runs may be one. level is the error rate of a reading that has all of it.
 func (m *maker) outlook(s series, from int, level float64) {
 	n := len(s.xs)
 	v := s.variances()
@@ -28,14 +28,15 @@ func (m *maker) outlook(s series, from int, level float64) {
 	found := func(size, scale float64, old, now int) bool {
 		k := now - (len(xs) - old) // runs to come
 		p := clearPlaces(old+now, old) * stats.StudentP(size/deviation(scale*typical, old, now), float64(old+now-2))
-		return ordered(old, now) && p <= level*shareOfShift*float64(old+now)/float64(n+k)
+		return ordered(old, now) && p <= level*shareOfReading(n+k)*shareOfShift*float64(old+now)/float64(n+k)
 	}
 	scale := max(known, residualScale(xs, v, len(xs)))
 	for k := leastShift; k <= mostOutlook; k++ {
 		if !ordered(len(xs), k) {
 			continue
 		}
-		share := level * shareOfShift * float64(len(xs)+k) / float64(n+k) / clearPlaces(len(xs)+k, len(xs))
+		share := level * shareOfReading(n+k) * shareOfShift * float64(len(xs)+k) / float64(n+k)
+		share /= clearPlaces(len(xs)+k, len(xs))
 		t := stats.StudentQuantile(1-share, float64(len(xs)+k-2))
 		size := (t + powerDeviate) * deviation(scale*typical, len(xs), k)
 		m.out.Outlook = append(m.out.Outlook, Outlook{Runs: k, Size: m.showValue(size)})
@@ -49,7 +50,7 @@ func (m *maker) outlook(s series, from int, level float64) {
 		if p > best || !sideAgrees(xs, old, size) {
 			continue
 		}
-		clear := j == 1 && old >= leastBefore && p <= level*shareOfClear && standsOut(xs)
+		clear := j == 1 && old >= leastBefore && p <= level*shareOfReading(n)*shareOfClear && standsOut(xs)
 		for k := 1; k <= mostOutlook; k++ {
 			if found(math.Abs(size), scale, old, j+k) {
 				best = p

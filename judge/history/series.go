@@ -114,7 +114,7 @@ func (m *maker) findSteps() {
 	}
 	s.within = variances(m.raw)
 	level := 1 - m.lab.Level
-	cuts := s.findCuts(level)
+	cuts := s.findCuts(level * shareOfReading(len(s.xs)))
 	if len(cuts) == 0 && len(s.xs) < leastRuns {
 		m.out.Needs = leastRuns
 	}

@@ -25,7 +25,19 @@ const (
 	// step that is found by its size.
 	shareOfRanks = 0.025
 	shareOfShift = 0.95
+	// Readings of fewer and of more runs than these have the whole error rate: see shareOfReading.
+	shortHistory = 10
+	longHistory  = 50
 )
+
+// shareOfReading is the share of the error rate that a reading of n runs has. A history is
+// usually read after each run, and its readings share the false alarms. Readings of a short
+// history need the whole rate, because only large steps show in few runs. Those of a long history
+// have the whole rate too. The many readings between them find a step almost as early with
+// little of the rate, and leave the false alarms to the others.
+func shareOfReading(n int) float64 {
+	return min(1, math.Pow(max(shortHistory/float64(n), float64(n)/longHistory), 4))
+}
 
 // series are the estimates of runs in order, on the scale on which differences are
 // taken, with the variances that the noise inside each run gives them.
