@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -25,7 +26,7 @@ var otavaPython = flag.String("otava", "",
 	"Python `program` that has apache-otava, for the table detectors; empty: without Apache Otava")
 
 var onlyDetector = flag.String("detector", "",
-	"print only the detectors whose name contains this `text`, in the table detectors")
+	"print only the detectors whose name matches this regular `expression`, in the table detectors")
 
 //go:embed otava.py
 var otavaScript string
@@ -57,12 +58,8 @@ type path struct {
 
 func newPath(w replay.World, r *rand.Rand) path {
 	p := path{runs: lists.Map(w.Make(r), history.Run.Condensed)}
-	res, err := history.Of(p.runs, history.Option{})
-	if err != nil {
-		panic(err)
-	}
-	for _, e := range res.Labs[0].Series[0].Estimates {
-		p.values = append(p.values, math.Log(*e.Value))
+	for _, run := range p.runs {
+		p.values = append(p.values, run.Known[0].Center)
 	}
 	return p
 }
@@ -90,7 +87,7 @@ func geometric(first, last, factor float64) (out []float64) {
 }
 
 func detectors() []detector {
-	levels, limits := geometric(0.3, 1e-4, 0.9), geometric(2, 1e4, 1.03)
+	levels, limits := geometric(0.1, 1e-4, 0.95), geometric(2, 1e4, 1.03)
 	out := []detector{
 		{"bakeoff history", levels, reading(func(p path, n int, alpha float64) bool {
 			res, err := history.Of(p.runs[:n], history.Option{Alpha: alpha})
@@ -115,7 +112,12 @@ func detectors() []detector {
 	if *otavaPython != "" {
 		out = append(out, detector{"Apache Otava", geometric(0.3, 1e-7, 0.8), nil})
 	}
-	return lists.Filter(out, func(d detector) bool { return strings.Contains(d.name, *onlyDetector) })
+	only, err := regexp.Compile(*onlyDetector)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "history: -detector:", err)
+		os.Exit(2)
+	}
+	return lists.Filter(out, func(d detector) bool { return only.MatchString(d.name) })
 }
 
 // ranksAlone is the rule of b220924a, without its correction for dependence.
@@ -227,18 +229,31 @@ func (d detector) calibrated(most []int, atMost float64) (threshold, share float
 	return math.NaN(), 1
 }
 
+// ownPrefix begins the names of bakeoff's detectors.
+const ownPrefix = "bakeoff"
+
+// bench is a kind of histories with a step after the first at runs.
+type bench struct {
+	name  string
+	at    int
+	paths []path
+}
+
+// outcome is what a detector with falseAlarms found in histories of each kind.
+type outcome struct {
+	detector string
+	delays   [][]int // by kind
+}
+
 // detectorsTable compares detectors that read a history after every run.
 func detectorsTable(s study.Study) {
-	w := s.Table("Read after every run, with equal false alarms: thresholds at which 5 % of histories of 60 runs without "+
-		"a step alarm at any time, and for bakeoff also 1.5 %",
-		"noise\tdetector\tthreshold\tfalse alarm, %\tstep\tfound in the history, %"+
-			"\tmedian runs until found\tafter 2 runs, %\t3\t5\t10\talarm before the step, %")
+	chosen := detectors()
 	for _, x := range []struct {
 		name   string
 		change func(*replay.World)
 	}{
 		{"0.5 % between runs", func(*replay.World) {}},
-		{"and one bad run in 20, 5 % off", func(w *replay.World) { w.Bad, w.BadSize = 0.05, 0.05 }},
+		{"0.5 % between runs, and one bad run in 20, 5 % off", func(w *replay.World) { w.Bad, w.BadSize = 0.05, 0.05 }},
 	} {
 		none, late, early := usualWorld(noise.Reference), usualWorld(noise.Reference), usualWorld(noise.Reference)
 		none.Step = 0
@@ -247,27 +262,73 @@ func detectorsTable(s study.Study) {
 			x.change(w)
 		}
 		without := drawPaths(s, none)
-		steps := []struct {
-			name  string
-			at    int
-			paths []path
-		}{{"3 % at run 40 of 60", late.At, drawPaths(s, late)}, {"30 % at run 7 of 10", early.At, drawPaths(s, early)}}
-		for _, d := range detectors() {
+		steps := []bench{{"3 % at run 40 of 60", late.At, drawPaths(s, late)},
+			{"30 % at run 7 of 10", early.At, drawPaths(s, early)}}
+		w := s.Table("Read after every run, "+x.name+", with equal false alarms: thresholds at which 5 % of histories of 60 "+
+			"runs without a step alarm at any time, and for bakeoff also 1.5 %",
+			"detector\tthreshold\tfalse alarm, %\tstep\tfound in the history, %"+
+				"\tmedian runs until found\tafter 1 run, %\t2 runs\t3\t5\t10\talarm before the step, %")
+		var outcomes []outcome
+		for _, d := range chosen {
 			rates := []float64{falseAlarms}
-			if strings.HasPrefix(d.name, "bakeoff") {
+			if strings.HasPrefix(d.name, ownPrefix) {
 				rates = append(rates, fewFalseAlarms)
 			}
 			most := d.mostReached(without)
 			for _, rate := range rates {
 				threshold, share := d.calibrated(most, rate)
+				if math.IsNaN(threshold) {
+					fmt.Fprintf(w, "%s\tnone has so few false alarms: use more replays\n", d.name)
+					continue
+				}
+				o := outcome{detector: d.name}
 				for _, step := range steps {
-					fmt.Fprintf(w, "%s\t%s\t%.3g\t%.1f\t%s\t%s\n", x.name, d.name, threshold, 100*share, step.name,
-						d.delayText(step.paths, threshold, step.at))
+					delays := d.delays(step.paths, threshold, step.at)
+					o.delays = append(o.delays, delays)
+					fmt.Fprintf(w, "%s\t%.3g\t%.1f\t%s\t%s\n", d.name, threshold, 100*share, step.name, delayText(delays))
+				}
+				if rate == falseAlarms {
+					outcomes = append(outcomes, o)
 				}
 				w.Flush()
 			}
 		}
+		printPairs(s, steps, outcomes)
 	}
+}
+
+// printPairs compares bakeoff with the other detectors in the same histories, all with
+// falseAlarms. Both p-values are those of the exact sign test; that of the found steps is
+// McNemar's.
+func printPairs(s study.Study, steps []bench, outcomes []outcome) {
+	w := s.Table("The same histories in pairs: in how many of them only one detector finds the step, and which is "+
+		"earlier, at 5 % false alarms", "detector\tcompared with\tstep\tonly it finds\tonly the other\tp"+
+		"\tit is earlier\tlater\tp")
+	for _, a := range outcomes {
+		for _, b := range outcomes {
+			if !strings.HasPrefix(a.detector, ownPrefix) || strings.HasPrefix(b.detector, ownPrefix) {
+				continue
+			}
+			for i, step := range steps {
+				mine, others, earlier, later := comparePairs(a.delays[i], b.delays[i])
+				fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%.2g\t%d\t%d\t%.2g\n", a.detector, b.detector, step.name, mine, others,
+					stats.SignTest(mine, others), earlier, later, stats.SignTest(earlier, later))
+			}
+		}
+	}
+	w.Flush()
+}
+
+// comparePairs counts the histories that only the first detector finds, or only the second, and
+// those in which the first is earlier, or later. A detector that finds a step is earlier than
+// one that does not.
+func comparePairs(first, second []int) (mine, others, earlier, later int) {
+	for k, x := range first {
+		y := second[k]
+		mine, others = mine+oneIf(x < tooEarly && y >= tooEarly), others+oneIf(x >= tooEarly && y < tooEarly)
+		earlier, later = earlier+oneIf(x < min(y, tooEarly)), later+oneIf(y < min(x, tooEarly))
+	}
+	return mine, others, earlier, later
 }
 
 func drawPaths(s study.Study, w replay.World) []path {
@@ -276,30 +337,38 @@ func drawPaths(s study.Study, w replay.World) []path {
 	return out
 }
 
-// delayText says how many runs after a step a detector needs. A history in which it alarms
-// before the step counts as not found.
-func (d detector) delayText(paths []path, threshold float64, at int) string {
-	early := 0
-	var delays []int
-	for _, readings := range d.runDetector(paths, []float64{threshold}, firstReading) {
+// Delays of histories in which a detector does not find the step.
+const (
+	tooEarly = math.MaxInt - 1 // it alarms before the step
+	notFound = math.MaxInt
+)
+
+// delays returns for each history how many runs after the step a detector needs. A history in
+// which it alarms before the step counts as not found.
+func (d detector) delays(paths []path, threshold float64, at int) []int {
+	return lists.Map(d.runDetector(paths, []float64{threshold}, firstReading), func(readings []int) int {
 		first := slices.Index(readings, 1) + firstReading // runs at the first alarm
 		switch {
 		case first < firstReading:
+			return notFound
 		case first <= at:
-			early++
-		default:
-			delays = append(delays, first-at)
+			return tooEarly
 		}
-	}
-	slices.Sort(delays)
+		return first - at
+	})
+}
+
+// delayText summarizes delays.
+func delayText(delays []int) string {
+	within := func(most int) int { return lists.Count(delays, func(d int) bool { return d <= most }) }
 	median := "never"
-	if len(delays)*2 > len(paths) {
-		median = fmt.Sprint(delays[len(paths)/2])
+	if m := slices.Sorted(slices.Values(delays))[len(delays)/2]; m < tooEarly {
+		median = fmt.Sprint(m)
 	}
-	text := study.Percent(len(delays), len(paths)) + "\t" + median
-	for _, most := range []int{2, 3, 5, 10} {
-		n, _ := slices.BinarySearch(delays, most+1)
-		text += fmt.Sprintf("\t%.1f", 100*float64(n)/float64(len(paths)))
+	text := study.Percent(within(tooEarly-1), len(delays)) + "\t" + median
+	for _, most := range []int{1, 2, 3, 5, 10} {
+		text += fmt.Sprintf("\t%.1f", 100*float64(within(most))/float64(len(delays)))
 	}
-	return text + fmt.Sprintf("\t%.1f", 100*float64(early)/float64(len(paths)))
+	early := within(tooEarly) - within(tooEarly-1)
+	return text + fmt.Sprintf("\t%.1f", 100*float64(early)/float64(len(delays)))
 }
