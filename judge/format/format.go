@@ -156,6 +156,8 @@ type Label struct {
 	// in a command line. They take the place of the label where contenders or groups
 	// differ by one of them.
 	Parts []Label
+	// Plain is the label before Distinguish numbered it; nil if it did not.
+	Plain *Label
 }
 
 // Series are the values of one metric, in the order of measurement. They are finite.
@@ -266,6 +268,9 @@ func (f *File) RepeatEqual() {
 	}
 }
 
+// Numbered is the end of the warnings of Distinguish.
+const Numbered = "Nothing shows that they are repetitions, so they are numbered and not pooled."
+
 // Distinguish numbers the values of the label name in records that have the labels of
 // an earlier record and are no repetition of it, and warns: "sort" and "sort #2".
 func (p *Problems) Distinguish(f *File, name string) {
@@ -289,8 +294,7 @@ func (p *Problems) Distinguish(f *File, name string) {
 		if !warned[labels] {
 			warned[labels] = true
 			f.Warnings = append(f.Warnings, safetext.Line(fmt.Sprintf("%s:%d: Another result has the %s %q too. "+
-				"Nothing shows that they are repetitions, so they are numbered and not pooled.", p.name, r.Line, name,
-				cmp.Or(was.Short, was.Value))))
+				Numbered, p.name, r.Line, name, cmp.Or(was.Short, was.Value))))
 		}
 		r.Labels = slices.Clone(r.Labels)
 		for free := false; !free; free = all.earlier(*r) == 0 {
@@ -304,6 +308,8 @@ func (p *Problems) Distinguish(f *File, name string) {
 
 // numberLabel adds a number to the value of a label, and to its other texts.
 func numberLabel(l *Label, n int) {
+	was := *l
+	l.Plain = &was
 	for _, text := range []*string{&l.Value, &l.Short, &l.Shown} {
 		if *text != "" {
 			*text += fmt.Sprintf(" #%d", n)

@@ -14,6 +14,7 @@ import (
 // label of the format, or that of ByFile. The second one is called "name #2". An option that
 // names labels means the first one of which there are several values, if there is one.
 func ownNames(sources []Source, opt Option) ([]Source, Option) {
+	sources = plainLabels(sources, opt.By)
 	values := map[string]map[string]bool{} // of labels and their parts, by name
 	note := func(name, value string) {
 		if values[name] == nil {
@@ -58,6 +59,49 @@ func ownNames(sources []Source, opt Option) ([]Source, Option) {
 	}
 	opt.By, opt.Group = first(opt.By), first(opt.Group)
 	return sources, opt
+}
+
+// plainLabels returns the sources with labels as they were before equal ones were numbered, if
+// no two results of a contender then have equal labels: --contender names what tells them apart.
+func plainLabels(sources []Source, by string) []Source {
+	if by == "" || by == ByFile {
+		return sources
+	}
+	out, seen, found := slices.Clone(sources), map[string]bool{}, false
+	for i, s := range sources {
+		out[i].Records = slices.Clone(s.Records)
+		for k := range s.Records {
+			rec := &out[i].Records[k]
+			rec.Labels = slices.Clone(rec.Labels)
+			who, _ := contender(*rec, s, by)
+			place := fmt.Sprintf("%d %q", i, who.Value)
+			for j, l := range rec.Labels {
+				if l.Plain == nil {
+					place += fmt.Sprintf(" %q=%q", l.Name, l.Value)
+					continue
+				}
+				if l.Name == by || slices.ContainsFunc(l.Parts, func(p format.Label) bool { return p.Name == by }) {
+					return sources // the number is a part of the contender's name
+				}
+				rec.Labels[j], found = *l.Plain, true
+				place += fmt.Sprintf(" %q=%q", l.Name, l.Plain.Value)
+			}
+			for _, x := range rec.Series {
+				at := fmt.Sprintf("%s %q %q", place, x.Metric.Name, x.Metric.Unit)
+				if seen[at] && !rec.Repeats {
+					return sources
+				}
+				seen[at] = true
+			}
+		}
+		out[i].Warnings = slices.DeleteFunc(slices.Clone(s.Warnings), func(w string) bool {
+			return strings.HasSuffix(w, format.Numbered)
+		})
+	}
+	if !found {
+		return sources
+	}
+	return out
 }
 
 func numbered(name string, n int) string { return fmt.Sprintf("%s #%d", name, n) }

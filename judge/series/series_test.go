@@ -482,6 +482,25 @@ func TestParametersWithTheNamesOfLabels(t *testing.T) {
 	}
 }
 
+// Results of equal names are numbered, unless --contender names what tells them apart.
+func TestNumbersThatContendersDoNotNeed(t *testing.T) {
+	records := []format.Record{rec("a", 0, 1, 2), rec("a", 1, 3, 4)}
+	records[0].Facts, records[1].Facts = map[string]string{"size": "4k"}, map[string]string{"size": "64k"}
+	file := format.File{Records: records}
+	format.NewProblems("x").Distinguish(&file, "who")
+	for by, want := range map[string]string{"size": "64k against 4k", "who": "a #2 against a"} {
+		r := compared(t, Option{By: by}, Source{Name: "x", Path: "x", File: file})
+		if len(r.Comparisons) != 1 || r.Comparisons[0].Contender+" against "+r.Comparisons[0].Baseline != want ||
+			(len(r.Warnings) == 0) != (by == "size") {
+			t.Errorf("%s: %+v, %q", by, r.Comparisons, r.Warnings)
+		}
+	}
+	file.Records[1].Facts = file.Records[0].Facts // nothing tells them apart
+	if r := compared(t, Option{By: "size"}, Source{Name: "x", Path: "x", File: file}); len(r.Summaries) != 2 {
+		t.Errorf("%+v", r.Summaries)
+	}
+}
+
 func TestMixedRepetitions(t *testing.T) {
 	a, b := rec("a", 0, 1), rec("a", 1, 2)
 	a.Facts, b.Facts = map[string]string{"commit": "one"}, map[string]string{"commit": "two"}
