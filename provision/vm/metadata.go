@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"bakeoff/base/atomicfile"
+	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/vm/manifest"
 )
 
@@ -183,7 +184,8 @@ func networkConfig(g manifest.Guest) map[string]any {
 		cards[fmt.Sprint("net", i)] = card
 	}
 	if len(cards) == 0 {
-		cards["net0"] = map[string]any{"match": map[string]any{"name": "e*"}, "dhcp4": true}
+		// The card of its published ports. By its name, only netplan would find it.
+		cards["net0"] = map[string]any{"match": map[string]any{"macaddress": qemu.CardMAC}, "dhcp4": true}
 	}
 	return map[string]any{"version": 2, "ethernets": cards}
 }

@@ -386,9 +386,9 @@ func (m *Machine) channelArgs() []string {
 		"-device", "virtserialport,chardev=channel,nr=1,name="+PortName)
 }
 
-// cardMAC is the address of the network card of ChannelDial, and of one for forwarded
+// CardMAC is the address of the network card of ChannelDial, and of one for forwarded
 // ports: locally administered, and never one of the experiment's network.
-const cardMAC = "02:b1:00:00:00:01"
+const CardMAC = "02:b1:00:00:00:01"
 
 // cardModel is the device of QEMU for the network card.
 func (m *Machine) cardModel() string {
@@ -407,7 +407,7 @@ const (
 
 // cardArg is a network card that boots nothing.
 func (m *Machine) cardArg(netdev string) string {
-	arg := m.cardModel() + ",netdev=" + netdev + ",mac=" + cardMAC
+	arg := m.cardModel() + ",netdev=" + netdev + ",mac=" + CardMAC
 	if m.Kind == Q35 {
 		arg += ",romfile="
 	}

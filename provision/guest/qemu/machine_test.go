@@ -63,7 +63,7 @@ func TestCommandLine(t *testing.T) {
 		}
 	}
 	for card, argv := range map[string][]string{"channel": dial, readyNetdev: m.CommandLine()} {
-		if want := "e1000e,netdev=" + card + ",mac=" + cardMAC + ",romfile="; !has(argv, "-device", want) {
+		if want := "e1000e,netdev=" + card + ",mac=" + CardMAC + ",romfile="; !has(argv, "-device", want) {
 			t.Errorf("%q lacks %q", argv, want)
 		}
 	}

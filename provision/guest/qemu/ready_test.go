@@ -55,7 +55,7 @@ func TestReadyNetwork(t *testing.T) {
 	m.Kind, m.Channel, m.Ready = Q35, "", Ready{Server: readiness.Server{Via: readiness.TCP, Port: 22}}
 	argv := m.CommandLine()
 	if !has(argv, "-netdev", "user,id=ready,restrict=on,hostfwd=tcp:127.0.0.1:0-:22", "-device",
-		"virtio-net-pci,netdev=ready,mac="+cardMAC+",romfile=") {
+		"virtio-net-pci,netdev=ready,mac="+CardMAC+",romfile=") {
 		t.Errorf("got %q", argv)
 	}
 	m.Ready = Ready{Text: "x"}

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"bakeoff/cmd/bakeoff/e2e"
+	"bakeoff/provision/driver/qemu/bootdisk"
 )
 
 // metadataClient speaks version 2 of SmartOS's metadata protocol at the second serial port, as
@@ -55,10 +58,7 @@ func TestCloudInit(t *testing.T) {
 			t.Skipf("needs %s: apt-get install %s", program, pkg)
 		}
 	}
-	key := filepath.Join(t.TempDir(), "key")
-	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	key := sshKey(t)
 	public, err := os.ReadFile(key + ".pub")
 	if err != nil {
 		t.Fatal(err)
@@ -80,24 +80,7 @@ func TestCloudInit(t *testing.T) {
 		"primary": true}],
 		"customer_metadata": `+string(metadata))))
 	g := guest(t, h, "inside")
-	inside := func(command string) (string, error) {
-		args := []string{"vm", "ssh", "root@inside", "--", "-i", key}
-		for _, option := range []string{"IdentitiesOnly=yes", "BatchMode=yes", "StrictHostKeyChecking=no",
-			"UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "ConnectTimeout=20", "ServerAliveInterval=10"} {
-			args = append(args, "-o", option)
-		}
-		out, err := h.Command(append(args, command)...).CombinedOutput()
-		return strings.TrimSpace(string(out)), err
-	}
-	var out string
-	for end := time.Now().Add(bootLimit); ; time.Sleep(time.Second) {
-		if out, err = inside("cat /run/cloud-init/result.json"); err == nil {
-			break // cloud-init has ended
-		}
-		if time.Now().After(end) {
-			t.Fatalf("ssh: %v: %s\n%s", err, out, do(t, h, "logs", "inside"))
-		}
-	}
+	inside := overSSH(t, h, "root@inside", key)
 	for command, want := range map[string]string{
 		"hostname": "stream", "cat /root/written": "by user-data",
 		"ip -4 -o addr show scope global | grep -o 'inet [^ ]*'": "inet 192.0.2.10/24",
@@ -118,5 +101,73 @@ func TestCloudInit(t *testing.T) {
 		t.Errorf("it is %s: %s", g.State, g.Why)
 	}
 	do(t, h, "delete", "inside")
+	leavesNothing(t, h)
+}
+
+// overSSH waits until cloud-init has ended in a guest, and returns a function that executes a
+// command there.
+func overSSH(t *testing.T, h e2e.Home, at, key string) func(command string) (string, error) {
+	t.Helper()
+	inside := func(command string) (string, error) {
+		args := []string{"vm", "ssh", at, "--", "-i", key}
+		for _, option := range []string{"IdentitiesOnly=yes", "BatchMode=yes", "StrictHostKeyChecking=no",
+			"UserKnownHostsFile=/dev/null", "LogLevel=ERROR", "ConnectTimeout=20", "ServerAliveInterval=10"} {
+			args = append(args, "-o", option)
+		}
+		out, err := h.Command(append(args, command)...).CombinedOutput()
+		return strings.TrimSpace(string(out)), err
+	}
+	for end := time.Now().Add(bootLimit); ; time.Sleep(time.Second) {
+		out, err := inside("cat /run/cloud-init/result.json")
+		if err == nil {
+			return inside // cloud-init has ended
+		}
+		if time.Now().After(end) {
+			_, name, _ := strings.Cut(at, "@")
+			t.Fatalf("ssh: %v: %s\n%s", err, out, do(t, h, "logs", name))
+		}
+	}
+}
+
+// sshKey makes a pair of keys, and returns the file of the private one.
+func sshKey(t *testing.T) string {
+	t.Helper()
+	key := filepath.Join(t.TempDir(), "key")
+	if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return key
+}
+
+// The line of the guide: a cloud image starts with its own boot loader, its usual user and root
+// get the key, and its file system grows to the size of the disk.
+func TestCloudImage(t *testing.T) {
+	takesMinutes(t)
+	h := home(t)
+	for program, pkg := range map[string]string{"ssh": "openssh-client", "ssh-keygen": "openssh-client"} {
+		if _, err := exec.LookPath(program); err != nil {
+			t.Skipf("needs %s: apt-get install %s", program, pkg)
+		}
+	}
+	if what, pkg := bootdisk.Lacks(); what != "" {
+		t.Skipf("needs %s: apt-get install %s", what, pkg)
+	}
+	key, image := sshKey(t), cloudImage(t)
+	do(t, h, "run", "disk:"+image, "--accel", "tcg", "--name", "box", "--memory", "1GiB", "--disk-size", "5GiB",
+		"--ssh-key", key+".pub", "-p", "22")
+	for _, user := range []string{"root", "debian"} {
+		inside := overSSH(t, h, user+"@box", key)
+		for command, want := range map[string]string{"id -un": user, "hostname": "box",
+			"sudo df --output=size -BM / | tail -n 1 | awk '$1 > 4500 {print \"large\"}'": "large"} {
+			if got, err := inside(command); err != nil || got != want {
+				t.Errorf("%s: %s prints %q instead of %q, %v", user, command, got, want, err)
+			}
+		}
+	}
+	do(t, h, "stop", "-t", "5m", "box")
+	if g := guest(t, h, "box"); g.State != "stopped" || g.Why != "" {
+		t.Errorf("it is %s: %s", g.State, g.Why)
+	}
+	do(t, h, "delete", "box")
 	leavesNothing(t, h)
 }

@@ -14,6 +14,7 @@ import (
 
 	"bakeoff/cmd/bakeoff/e2e"
 	"bakeoff/provision/disk"
+	"bakeoff/provision/driver/qemu/bootdisk"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/reach/conn/local"
 )
@@ -31,6 +32,27 @@ func takesMinutes(t *testing.T) {
 
 // debian is a disk with Debian and its kernel.
 type debian struct{ disk, kernel, initrd string }
+
+// cloudImage makes a disk like that of a distribution for clouds: it has a partition table, its
+// own GRUB and cloud-init, and nobody can log in.
+func cloudImage(t *testing.T) string {
+	t.Helper()
+	d := buildDebian(t, "cloud-init,openssh-server,cloud-guest-utils,fdisk,sudo", func(root string) {
+		writeIn(t, root, "etc/fstab", "/dev/vda1 / ext4 defaults 0 1\n", 0o644)
+		if out, err := exec.Command("chroot", root, "systemctl", "enable", "systemd-networkd").CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	})
+	file := filepath.Join(t.TempDir(), "cloud.raw")
+	menu := "set root=(hd0,msdos1)\nlinux /vmlinuz root=/dev/vda1 rw console=ttyS0\ninitrd /initrd.img\nboot\n"
+	if err := bootdisk.Whole(t.Context(), d.disk, menu, file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(d.disk); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
 
 // buildDebian makes a disk with Debian and packages. prepare changes its files.
 func buildDebian(t *testing.T, packages string, prepare func(root string)) debian {

@@ -48,8 +48,9 @@ const (
 	efi = "/usr/lib/grub/x86_64-efi"
 )
 
-// start is the init of the system. With a network card it serves a page, and its agent
-// dials, as in a guest without ports of a virtio console; otherwise it serves the port.
+// start is the init of the system. With a network card it serves a page, the number of sectors
+// of its disk, and the first MiB of a second disk. Its agent dials, as in a guest without ports
+// of a virtio console; without a card it serves the port.
 const start = `#!/bin/busybox sh
 /bin/busybox --install -s /bin
 export PATH=/bin
@@ -62,7 +63,9 @@ ip link set lo up
 if [ -d /sys/class/net/eth0 ]; then
 	ip address add 10.0.2.15/24 dev eth0
 	ip link set eth0 up
-	mkdir /www; echo a page >/www/index.html; httpd -h /www
+	mkdir /www; echo a page >/www/index.html; cp /sys/block/vda/size /www/sectors
+	[ -e /dev/vdb ] && dd if=/dev/vdb of=/www/second bs=64k count=16
+	httpd -h /www
 	while :; do nc 10.0.2.100 7311 -e /.bakeoff/agent serve -; sleep 1; done
 fi
 for p in /sys/class/virtio-ports/*; do
@@ -141,18 +144,52 @@ dd if=` + pc + `/boot.img of="$2" bs=440 count=1 conv=notrunc status=none`
 	if err := guest.Run(ctx, local.Conn{}, "sh", "-c", script, "sh", dir, file, k.Image, fmt.Sprint(size)); err != nil {
 		return err
 	}
-	return partition(file)
+	return partition(file, efiSystem, size)
 }
 
-// partition writes the one entry of the partition table: an EFI system partition from
-// the second MiB on.
-func partition(file string) error {
+// Whole writes a raw disk to file: a master boot record, GRUB for a BIOS, which executes menu,
+// and a partition with the ext4 file system that is in the file part, of whole MiB.
+func Whole(ctx context.Context, part, menu, file string) error {
+	info, err := os.Stat(part)
+	if err != nil {
+		return err
+	}
+	dir, err := os.MkdirTemp("", "bootdisk")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	if err := os.WriteFile(filepath.Join(dir, "menu"), []byte(menu), 0o600); err != nil {
+		return err
+	}
+	script := `set -e; cd "$1"
+grub-mkimage -O i386-pc -d ` + pc + ` -p /grub -c menu -o core.img biosdisk part_msdos ext2 linux normal boot
+truncate -s "$4" "$2"
+dd if="$3" of="$2" bs=1M seek=1 conv=notrunc,sparse status=none
+dd if=core.img of="$2" bs=512 seek=1 conv=notrunc status=none
+dd if=` + pc + `/boot.img of="$2" bs=440 count=1 conv=notrunc status=none`
+	whole := info.Size() + 1<<20
+	if err := guest.Run(ctx, local.Conn{}, "sh", "-c", script, "sh", dir, file, part, fmt.Sprint(whole)); err != nil {
+		return err
+	}
+	return partition(file, linux, whole)
+}
+
+// Types of partitions.
+const (
+	efiSystem = 0xef
+	linux     = 0x83
+)
+
+// partition writes the one entry of the partition table: a partition from the second MiB to the
+// end of a disk of size bytes.
+func partition(file string, kind byte, size int64) error {
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err != nil {
 		return err
 	}
-	entry := []byte{0x80, 0xfe, 0xff, 0xff, 0xef, 0xfe, 0xff, 0xff}
-	for _, v := range []uint32{1 << 11, size>>9 - 1<<11} { // first sector, number of sectors
+	entry := []byte{0x80, 0xfe, 0xff, 0xff, kind, 0xfe, 0xff, 0xff}
+	for _, v := range []uint32{1 << 11, uint32(size>>9) - 1<<11} { // first sector, number of sectors
 		entry = append(entry, byte(v), byte(v>>8), byte(v>>16), byte(v>>24))
 	}
 	if _, err = f.WriteAt(entry, 446); err == nil {
