@@ -88,9 +88,6 @@ func Fit(g manifest.Guest, tags Tags) error {
 			add(c.Path, c.New, reason, "remove it")
 		}
 	}
-	if g.Bootrom == "uefi" {
-		add("bootrom", g.Bootrom, "bakeoff's machines start with a BIOS", "remove it, or write bios")
-	}
 	if g.CPUType == "qemu64" {
 		add("cpu_type", g.CPUType, "machines have the CPU of the host, or all that QEMU emulates", "write host")
 	}

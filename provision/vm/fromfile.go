@@ -40,6 +40,11 @@ func (s *Store) PrepareManifest(ctx context.Context, images *image.Store, g mani
 	if !g.Brand.Machine() {
 		return s.prepareContainerOf(ctx, images, g, from, o)
 	}
+	if firmware := firmwareOf(g); firmware != "" {
+		if _, err := qemu.FindFirmware(ctx, s.Host, qemu.Program, KindOf(g.Brand), firmware); err != nil {
+			return p, fault.Op("bootrom", err)
+		}
+	}
 	boot := slices.IndexFunc(g.Disks, func(d manifest.Disk) bool { return d.Boot })
 	if boot < 0 && len(g.Disks) > 0 {
 		boot = 0

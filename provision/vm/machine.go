@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -55,7 +56,11 @@ type choice struct {
 // changes.
 func (s *Store) choose(ctx context.Context, m *qemu.Machine, accel, firmware string) error {
 	key := strings.Join([]string{fileKey(qemu.Program), fileKey(s.Agent), bootID(), m.Kind, accel, firmware}, " ")
-	file := filepath.Join(s.Dir(), "emulator-"+m.Kind+".json")
+	name := "emulator-" + m.Kind
+	if firmware == qemu.OVMF {
+		name += "." + firmware
+	}
+	file := filepath.Join(s.Dir(), name+".json")
 	var c choice
 	if err := readJSON(file, &c); err == nil && c.Key == key {
 		m.Accel, m.Sandbox, m.TSCKHz, m.Version, m.Firmware = c.Accel, c.Sandbox, c.TSCKHz, c.Version, c.Firmware
@@ -65,6 +70,15 @@ func (s *Store) choose(ctx context.Context, m *qemu.Machine, accel, firmware str
 		return err
 	}
 	return writeJSON(file, choice{key, m.Accel, m.Sandbox, m.TSCKHz, m.Version, m.Firmware})
+}
+
+// firmwareOf is the firmware that the manifest wants; "" if it wants none. OVMF keeps no
+// variables here: it starts the boot loader that the disk has for any machine.
+func firmwareOf(g manifest.Guest) string {
+	if g.Bootrom == "uefi" {
+		return qemu.OVMF
+	}
+	return ""
 }
 
 func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
@@ -186,7 +200,7 @@ func (v *supervisor) place(ctx context.Context, m *qemu.Machine) (qemu.Place, er
 		return v.g.store.Machines.Place(ctx, m)
 	}
 	at := qemu.Place{Host: v.g.store.Host, Timeout: monitorStart}
-	if err := v.g.store.choose(ctx, m, v.boot.Accel, v.boot.Wants); err != nil {
+	if err := v.g.store.choose(ctx, m, v.boot.Accel, cmp.Or(firmwareOf(v.g.Guest), v.boot.Wants)); err != nil {
 		return at, err
 	}
 	if len(v.joined) > 0 {

@@ -104,6 +104,9 @@ func (s *source) check(file string, spec driver.Spec) error {
 		refuse("driver", g.Driver, "contenders of driver vm run in QEMU or as containers", "use driver qemu, or write a "+
 			"contender with driver: firecracker and without manifest")
 	}
+	if g.Bootrom == "uefi" {
+		refuse("bootrom", g.Bootrom, "the machine of a contender starts the kernel of its image itself", "remove bootrom")
+	}
 	if g.Restart != "" && g.Restart != "no" {
 		refuse("restart", g.Restart, "a guest that ends is a result", "remove restart")
 	}

@@ -29,7 +29,7 @@ func TestBadManifests(t *testing.T) {
 		says []string
 	}{
 		{"{", driver.Spec{}, []string{"guest.yaml:1"}},
-		{"[]", driver.Spec{}, []string{"0 guests", "one guest"}},
+		{"[]", driver.Spec{}, []string{"the list is empty", "describe a guest"}},
 		{"- {brand: docker, image: a}\n- {brand: docker, image: b}", driver.Spec{}, []string{"2 guests"}},
 		{"- {network: back}\n- {brand: docker, image: b}", driver.Spec{}, []string{"1 networks"}},
 		{"{brand: docker, image: a, ram: many, bogus: 1}", driver.Spec{}, []string{"ram", "many", "bogus"}},
@@ -38,6 +38,7 @@ func TestBadManifests(t *testing.T) {
 		{"{brand: docker, image: a, qemu_opts: x}", driver.Spec{}, []string{"qemu_opts"}},
 		{"{brand: docker, image: a, ports: ['8080:80'], restart: always, nics: [{nic_tag: back, ips: dhcp}], quota: 7}",
 			driver.Spec{}, []string{"ports.0: 8080:80", "restart: always", "nics.0: back", "quota: 7"}},
+		{"{brand: bhyve, image: a, bootrom: uefi}", driver.Spec{}, []string{"bootrom: uefi", "remove bootrom"}},
 		{"{brand: docker, image: a, ram: 128, cpu_cap: 50}", driver.Spec{Memory: unit.GiB, Quota: 2},
 			[]string{"ram: 128: the lab file asks for memory: 1GiB", "cpu_cap: 50"}},
 	} {
