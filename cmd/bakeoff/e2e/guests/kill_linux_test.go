@@ -54,9 +54,17 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	}
 	t.Logf("killed during %v", done)
 	for _, g := range guests(t, h) {
-		do(t, h, "start", g.UUID)
+		// A kernel without a root ends its machine, sometimes before bakeoff has seen it run.
+		starts := func(args ...string) {
+			t.Helper()
+			_, errs, code := h.Bakeoff(t, limit, append([]string{"vm"}, args...)...)
+			if code != 0 && !(g.Brand.Machine() && strings.Contains(errs, "the guest powered itself off")) {
+				t.Fatalf("vm %q: exit code %d\n%s", args, code, errs)
+			}
+		}
+		starts("start", g.UUID)
 		if len(g.Snapshots) > 0 { // a snapshot that is listed is whole
-			do(t, h, "rollback-snapshot", g.UUID, g.Snapshots[k.r.IntN(len(g.Snapshots))].Name)
+			starts("rollback-snapshot", g.UUID, g.Snapshots[k.r.IntN(len(g.Snapshots))].Name)
 		}
 		do(t, h, "delete", g.UUID)
 	}
