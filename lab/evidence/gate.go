@@ -72,7 +72,8 @@ const (
 	stallApart    = 4       // above the shortest of them divided by this
 	waitShare     = 0.75    // of the elapsed time, while the rest is all that was used,
 	waitLeast     = 0.05    // and seconds: short trials wait for some ticks of the scheduler
-	ownShare      = 0.50    // of what its CPUs were busy, while they were
+	ownShare      = 0.50    // of what its CPUs were busy, of which others had at least
+	othersLeast   = 0.25    // seconds: some turns of the scheduler are usual; while they were
 	crowdedShare  = 0.95    // of the time, and the environment was ready without one
 	readyShare    = 0.25    // of the time, if that is known
 	stealTicks    = 0.02    // seconds: the kernel counts in steps of 0.01
@@ -328,7 +329,7 @@ func cpuSharedGate(t Trial) string {
 	busy, _, known := a.Since(b).Busy()
 	passed := float64(a.AtNS-b.AtNS) / 1e9
 	used := growth(b.Scope.CPUSeconds, a.Scope.CPUSeconds)
-	crowded := busy > crowdedShare*passed*float64(len(a.CPUSet)) && busy-used > waitLeast && used < ownShare*busy
+	crowded := busy > crowdedShare*passed*float64(len(a.CPUSet)) && busy-used > othersLeast && used < ownShare*busy
 	waits := b.Scope.CPUWait == nil || a.Scope.CPUWait == nil ||
 		growth(b.Scope.CPUWait, a.Scope.CPUWait) > readyShare*passed
 	if !known || len(a.CPUSet) == 0 || !crowded || !waits {

@@ -165,6 +165,11 @@ func TestGates(t *testing.T) {
 		},
 		"CPUs that a kernel thread of its own used": func(t *Trial) { shares(t, f(.1), .4) },
 		"CPUs that it used mostly itself":           func(t *Trial) { shares(t, f(.4), .6) },
+		"CPUs that others used for some turns": func(t *Trial) {
+			shares(t, f(.1), .05)
+			t.Line.After.AtNS, *t.Line.After.TaskNS = 2e8, 5e9+2e8
+			t.Line.After.WallNS, t.Line.After.RawNS, t.Work = ns(5e18+2e8), ns(2e8+7), nil
+		},
 		"CPUs that had time left": func(t *Trial) {
 			shares(t, f(.5), .2)
 			*t.Line.After.TaskNS = 5e9 + 9e8
