@@ -57,7 +57,7 @@ func Update(old Guest, file string, src []byte) (Guest, []Change, error) {
 		u.apply(e.Key.Text, e.Value)
 	}
 	if brand := u.doc["brand"]; u.nodes["brand"] != nil && brand != string(old.Brand) {
-		// What the other brand does not have is no mistake of the user.
+		// The user did not write what the other brand lacks.
 		u.add("brand", "it is fixed when a guest is created", "create another guest")
 		return old, nil, fault.Wrap(fault.Invalid, "", u.problems)
 	}
