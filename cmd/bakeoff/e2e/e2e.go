@@ -155,6 +155,38 @@ func New(t *testing.T) Home {
 	return h
 }
 
+// WaitingService writes the folder of a service with one static program, which prints "waits",
+// and ends when it gets SIGTERM.
+func (h Home) WaitingService(t *testing.T, name string) (folder string) {
+	t.Helper()
+	folder = filepath.Join(h.Dir, name)
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	Build(t, `package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGTERM)
+	fmt.Println("waits")
+	fmt.Println("ends:", <-asked)
+}
+`, filepath.Join(folder, "wait"))
+	text := "schema: bakeoff/service/v1\nname: " + name + "\nbase: scratch\n" +
+		"files: [{from: wait, to: /wait}]\nrun: [/wait]\n"
+	if err := os.WriteFile(filepath.Join(folder, "service.yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return folder
+}
+
 // Build builds a static program from a source.
 func Build(t *testing.T, source, to string) {
 	t.Helper()

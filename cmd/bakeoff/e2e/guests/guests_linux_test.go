@@ -266,29 +266,5 @@ func kernelOf(t *testing.T, h e2e.Home, folder string) string {
 // tiny is a service with one static program, which waits for SIGTERM.
 func tiny(t *testing.T, h e2e.Home) string {
 	t.Helper()
-	dir := filepath.Join(h.Dir, "tiny")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	e2e.Build(t, `package main
-
-import (
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
-)
-
-func main() {
-	c := make(chan os.Signal, 1)
-	signal.Notify(c, syscall.SIGTERM)
-	fmt.Println("waiting")
-	<-c
-}
-`, filepath.Join(dir, "wait"))
-	text := "schema: bakeoff/service/v1\nname: tiny\nbase: scratch\nfiles: [{from: wait, to: /wait}]\nrun: [/wait]\n"
-	if err := os.WriteFile(filepath.Join(dir, "service.yaml"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return dir
+	return h.WaitingService(t, "tiny")
 }

@@ -230,25 +230,7 @@ func TestKeyboardEndsService(t *testing.T) {
 		t.Skip("boots a PC")
 	}
 	h, _ := start(t, "qemu-system-x86_64")
-	dir := filepath.Join(h.Dir, "waiting")
-	write(t, dir, map[string]string{"service.yaml": "schema: bakeoff/service/v1\nname: waiting\nbase: scratch\n" +
-		"files: [{from: wait, to: /wait}]\nrun: [/wait]\n"})
-	e2e.Build(t, `package main
-
-import (
-	"fmt"
-	"os"
-	"os/signal"
-	"syscall"
-)
-
-func main() {
-	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, syscall.SIGTERM)
-	fmt.Println("waits")
-	fmt.Println("ends:", <-asked)
-}
-`, filepath.Join(dir, "wait"))
+	dir := h.WaitingService(t, "waiting")
 	r := built(t, h, dir)["waiting"]
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
