@@ -42,7 +42,7 @@ func Check(s installed.System, root fs.FS) []Finding {
 		(*linter).checkSwap, (*linter).checkCrypttab, (*linter).checkMemoryLimit, (*linter).checkImages,
 		(*linter).checkInitramfs, (*linter).checkDracut, (*linter).checkInitramfsTools,
 		(*linter).checkResumeOrder, (*linter).checkKeys,
-		(*linter).checkPools, (*linter).checkAlignment, (*linter).checkGRUB,
+		(*linter).checkPools, (*linter).checkAlignment, (*linter).checkStaleLabels, (*linter).checkGRUB,
 		(*linter).checkFirmware, (*linter).checkEntries, (*linter).checkESPs, (*linter).checkFstab,
 		(*linter).checkKernels, (*linter).checkUnifiedImages,
 		(*linter).checkVoid, (*linter).checkDebian, (*linter).checkServices, (*linter).checkNetBSD,

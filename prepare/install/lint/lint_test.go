@@ -1,8 +1,13 @@
 package lint
 
 import (
+	"bytes"
 	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"bakeoff/prepare/install/installed"
@@ -51,6 +56,9 @@ func TestCleanSystems(t *testing.T) {
 		"void, unknown pool":     change(voidMachine(), func(m *machine) { m.Pools = nil }),
 		"void, unknown datasets": change(voidMachine(), func(m *machine) { m.Datasets = nil }),
 		"void, unknown loader":   change(voidMachine(), func(m *machine) { m.ZBM = nil }),
+		"void, a version of lsblk that shows the pool on its disk too": change(voidMachine(), func(m *machine) {
+			m.Blkid["/dev/nvme0n1"] = map[string]string{"TYPE": "zfs_member", "LABEL": "zroot"}
+		}),
 		"void, zram beside the swap": change(voidMachine(), func(m *machine) {
 			m.Swaps = append(m.Swaps, installed.Swap{Device: "/dev/zram0", Size: 8 * gibi})
 		}),
@@ -550,6 +558,27 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 		}, "initramfs-stale", debImage},
 		{unifiedMachine, func(m *machine) { m.UKI[0].Files = []string{"/etc/fstab"} }, "hostid-not-in-initramfs",
 			"efi/EFI/Linux/6.12.5.efi"},
+		{unifiedMachine, func(m *machine) { m.write("etc/kernel/cmdline", "root=ZFS=live/ROOT ro quiet\n") },
+			"cmdline-root", "etc/kernel/cmdline"},
+		{grubMachine, func(m *machine) {
+			m.write("etc/default/grub", `GRUB_CMDLINE_LINUX="root=ZFS=rpool/ROOT/gone"`)
+		}, "grub-root-wrong", "etc/default/grub"},
+		{voidMachine, func(m *machine) { m.Blkid["/dev/nvme0n1p1"]["TYPE"] = "ext4" }, "esp-not-fat", "/dev/nvme0n1p1"},
+		{voidMachine, func(m *machine) {
+			m.write("etc/fstab", "UUID="+luksID+" none swap defaults 0 0\n"+
+				"UUID=AAAA-0001 /boot/efi vfat umask=0077,nofail 0 0\n")
+		}, "fstab-swap-closed", "etc/fstab"},
+		{debianMachine, func(m *machine) {
+			m.Mounts = append(m.Mounts, installed.Mount{Source: "/dev/nvme0n1p4", Target: "/etc/cryptsetup-keys.d",
+				Type: "ext4"})
+		}, "key-in-clear", "etc/cryptsetup-keys.d/cryptswap.key"},
+		{voidMachine, func(m *machine) {
+			m.Blkid["/dev/nvme0n1"] = map[string]string{"TYPE": "zfs_member", "LABEL": "tank"}
+		}, "label-stale", "/dev/nvme0n1"},
+		{oldDebianMachine, func(m *machine) {
+			m.set("rpool", "keylocation", "file:///root/rpool.key")
+			m.write("root/rpool.key", "a passphrase")
+		}, "key-not-in-initramfs", "rpool keylocation"},
 	} {
 		t.Run(fmt.Sprintf("%d %s", i, c.name), func(t *testing.T) {
 			m := c.base()
@@ -566,6 +595,38 @@ func TestOneFaultIsOneFinding(t *testing.T) {
 				t.Errorf("a text is missing: %+v", f)
 			}
 		})
+	}
+}
+
+// TestEachFindingIsTested compares the names of findings in the source with those that a system
+// with one fault has in TestOneFaultIsOneFinding.
+func TestEachFindingIsTested(t *testing.T) {
+	tests, err := os.ReadFile("lint_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`l\.report\(\s*"([a-z0-9-]+)"`).FindAllSubmatch(text, -1) {
+			found++
+			if !bytes.Contains(tests, []byte(`"`+string(name[1])+`"`)) {
+				t.Errorf("no test has a system with %s", name[1])
+			}
+		}
+	}
+	if found < 100 {
+		t.Errorf("the source has only %d findings", found)
 	}
 }
 

@@ -179,6 +179,22 @@ func (l *linter) checkAlignment() {
 	}
 }
 
+// checkStaleLabels finds disks with partitions on which the disk as a whole has the label of
+// another pool: a wipe of the partitions leaves it.
+func (l *linter) checkStaleLabels() {
+	for _, d := range l.Disks {
+		dev := "/dev/" + d.Name
+		name := l.Blkid[dev]["LABEL"]
+		used := slices.ContainsFunc(l.Pools[name].VDevs, func(v string) bool { return hasDevice(d, v) })
+		if len(d.Partitions) == 0 || l.Pools == nil || name == "" || l.Blkid[dev]["TYPE"] != "zfs_member" || used {
+			continue
+		}
+		l.report("label-stale", Warning, dev, "The disk as a whole has the label of an older pool "+name+
+			", beside its partitions: an import that scans disks finds a pool that is not there.",
+			"wipefs --all --force --types zfs_member "+dev+"; not zpool labelclear, which can remove the partition table")
+	}
+}
+
 // unstableName reports whether a device is named by the order in which the kernel found it.
 func unstableName(dev string) bool {
 	return slices.ContainsFunc([]string{"sd", "nvme", "vd", "hd"}, func(s string) bool {
