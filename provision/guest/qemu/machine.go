@@ -187,6 +187,9 @@ type Machine struct {
 	// Variables is a file on the host in which the firmware OVMFCode keeps its variables, such
 	// as boot entries: a copy of OVMF's template, which the guest changes.
 	Variables string
+	// StubWords are words that systemd-stub adds to the command line of a unified kernel image.
+	// It reads them from the firmware's table of type 11 (SMBIOS), which MicroVM does not have.
+	StubWords string
 	// DebugPort is an I/O port whose writes are read, such as 0x402; "" is none.
 	DebugPort string
 
@@ -256,6 +259,9 @@ func (m *Machine) CommandLine() []string {
 			"-drive", "if=pflash,unit=1,format=raw,file="+escapeCommas(m.Variables))
 	case m.Firmware.Path != "":
 		argv = append(argv, "-bios", m.Firmware.Path)
+	}
+	if m.StubWords != "" {
+		argv = append(argv, "-smbios", "type=11,value=io.systemd.stub.kernel-cmdline-extra="+escapeCommas(m.StubWords))
 	}
 	argv = append(argv, m.Screen.args()...)
 	argv = append(argv, m.diskArgs()...)

@@ -73,6 +73,10 @@ func TestCommandLine(t *testing.T) {
 		!has(argv, "-drive", "if=pflash,unit=0,format=raw,readonly=on,file=/code") || slices.Contains(argv, "-bios") {
 		t.Errorf("%q does not start OVMF with its variables", argv)
 	}
+	m.StubWords = "a=1,2 b"
+	if argv = m.CommandLine(); !has(argv, "-smbios", "type=11,value=io.systemd.stub.kernel-cmdline-extra=a=1,,2 b") {
+		t.Errorf("%q has no words for systemd-stub", argv)
+	}
 	m = ordinary()
 	m.Kind = Q35
 	m.Accel, m.Disks = KVM, []Disk{{Serial: RootSerial, Path: "/d", Snapshot: true, Format: "raw"}}

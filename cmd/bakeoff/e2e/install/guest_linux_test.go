@@ -30,6 +30,10 @@ const (
 	stepLimit = 20 * time.Minute
 )
 
+// patience are words for the kernel: systemd waits for devices longer than 90 s, as an emulated
+// machine on a busy host may need longer.
+const patience = "systemd.default_device_timeout_sec=900"
+
 // bench is a machine under emulation with firmware that keeps its variables, and a disk.
 type bench struct {
 	t       *testing.T
@@ -195,7 +199,10 @@ func (b *bench) start(intoRescue bool) {
 			AIO: "threads"})
 	}
 	if b.direct != nil && !intoRescue {
-		m.Kernel, m.Initrd, m.Append = b.direct.kernel, b.direct.initrd, b.direct.append
+		m.Kernel, m.Initrd, m.Append = b.direct.kernel, b.direct.initrd, b.direct.append+" "+patience
+	}
+	if !intoRescue {
+		m.StubWords = patience
 	}
 	if intoRescue {
 		b.name = rescue.Host
