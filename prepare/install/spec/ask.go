@@ -94,6 +94,8 @@ func Questions(recipe string) []Question {
 		{Key: "zfsbootmenu.file", Text: "File of a pinned release of ZFSBootMenu", shape: path},
 		{Key: "zfsbootmenu.sha256", Text: "Its SHA-256", shape: digest},
 	}
+	// The groups that a system has for those who administer it, and for sound and graphics.
+	groups := map[string]string{"void-zfs": "wheel audio video", "debian-zfs": "sudo audio video", "netbsd-zfs": "wheel"}
 	last := []Question{
 		{Key: "packages", Text: "More packages", Optional: true, shape: word, list: true},
 		{Key: "secrets.root", Text: "root:HASH, " + ref, Default: "prompt", shape: secret},
@@ -101,7 +103,7 @@ func Questions(recipe string) []Question {
 		{
 			Key:     "user.groups",
 			Text:    "Groups of the user",
-			Default: "wheel audio video",
+			Default: groups[recipe],
 			shape:   user,
 			list:    true,
 			when:    hasUser,
