@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -31,44 +32,71 @@ type sight struct {
 	says  string
 }
 
-// look runs the checks of a step. The worst outcome decides.
+// look runs the checks of a step. The worst outcome decides. Checks in a row that have the same
+// command run it once.
 func (e *Engine) look(ctx context.Context, s *plan.Step) (sight, error) {
 	worst := sight{}
-	for _, c := range s.Checks {
-		got, err := e.check(ctx, c)
-		if err != nil {
-			return got, err
+	var got printed
+	for i, c := range s.Checks {
+		if i == 0 || c.Stdin != nil || s.Checks[i-1].Stdin != nil || c.Dir != s.Checks[i-1].Dir ||
+			!slices.Equal(c.Argv, s.Checks[i-1].Argv) {
+			var err error
+			if got, err = e.run(ctx, c); err != nil {
+				return sight{}, err
+			}
 		}
-		if got.state > worst.state {
-			worst = got
+		if seen := got.judge(c); seen.state > worst.state {
+			worst = seen
 		}
 	}
 	return worst, nil
 }
 
 func (e *Engine) check(ctx context.Context, c plan.Check) (sight, error) {
-	in, err := e.input(c.Stdin)
+	got, err := e.run(ctx, c)
 	if err != nil {
 		return sight{}, err
 	}
+	return got.judge(c), nil
+}
+
+// printed is what the command of a check printed, and whether it succeeded.
+type printed struct {
+	ok        bool
+	out, errs string
+}
+
+func (e *Engine) run(ctx context.Context, c plan.Check) (printed, error) {
+	in, err := e.input(c.Stdin)
+	if err != nil {
+		return printed{}, err
+	}
 	var out, said bytes.Buffer
 	cmd := conn.Command(c.Argv...)
+	cmd.Dir = c.Dir
 	cmd.Env, cmd.Stdin = []string{"LC_ALL=C"}, in
 	cmd.Stdout, cmd.Stderr = &limited{&out}, &limited{&said}
 	exit, err := e.Conn.Exec(ctx, cmd)
 	if err != nil && !fault.Is(err, fault.NotFound) {
-		return sight{}, err
+		return printed{}, err
 	}
-	text := e.Secrets.scrub(safetext.Text(out.String()))
-	printed := lastLine(text)
-	if c.Empty { // each line is a finding
-		printed = strings.Join(strings.Split(strings.TrimSpace(text), "\n"), "; ")
+	return printed{err == nil && exit.OK(), e.Secrets.scrub(safetext.Text(out.String())),
+		e.Secrets.scrub(safetext.Text(said.String()))}, nil
+}
+
+func (p printed) judge(c plan.Check) sight {
+	s := sight{state: judge(c, p.ok, p.out)}
+	switch {
+	case !p.ok:
+		s.says = shell.Quote(c.Argv...) + " failed: " + lastLine(p.errs)
+	case c.Empty: // each line is a finding
+		s.says = shell.Quote(c.Argv...) + " printed " + strings.Join(strings.Split(strings.TrimSpace(p.out), "\n"), "; ")
+	case s.state != satisfied && len(c.Expect) > 0 && strings.Count(p.out, "\n") > 1:
+		s.says = fmt.Sprintf("%s printed no line with %s", shell.Quote(c.Argv...), strings.Join(c.Expect, " and "))
+	default:
+		s.says = shell.Quote(c.Argv...) + " printed " + lastLine(p.out)
 	}
-	s := sight{judge(c, err == nil && exit.OK(), text), shell.Quote(c.Argv...) + " printed " + printed}
-	if err != nil || !exit.OK() {
-		s.says = shell.Quote(c.Argv...) + " failed: " + lastLine(e.Secrets.scrub(safetext.Text(said.String())))
-	}
-	return s, nil
+	return s
 }
 
 // judge decides what a check found from its command's output.

@@ -183,20 +183,41 @@ func (r *recipe) fstab() {
 }
 
 // initramfsItems are the modules of dracut and the files that an initramfs needs.
-func (r *recipe) initramfsItems() (modules, items string) {
+func (r *recipe) initramfsItems() (modules string, items []string) {
 	modules = "zfs"
+	if !r.keyless() {
+		items = []string{poolKey}
+	}
 	if r.swapGiB > 0 {
 		modules = "zfs crypt resume"
+		if !r.keyless() {
+			items = append(items, swapKey)
+		}
+		items = append(items, "/etc/crypttab")
 	}
-	switch {
-	case r.keyless() && r.swapGiB > 0:
-		return modules, "/etc/crypttab"
-	case r.keyless():
-		return modules, ""
-	case r.swapGiB == 0:
-		return modules, poolKey
+	if r.spec.Recipe == "debian-zfs" { // not every version of ZFS copies the drop-ins of its units
+		items = append(items, afterResume("scan"), afterResume("cache"))
 	}
-	return modules, poolKey + " " + swapKey + " /etc/crypttab"
+	return modules, items
+}
+
+// imageHas sees that an initramfs has what starts and resumes the system. dracut only warns
+// where it does not find a module or a file.
+func (r *recipe) imageHas(name string) {
+	list := []string{"chroot", target, "find", "/boot", "-name", name, "-exec", "lsinitrd", "{}", ";"}
+	s := r.run("image-has", "see that the image has the module of ZFS, the hostid and the files of its configuration",
+		list...)
+	modules, items := r.initramfsItems()
+	for _, want := range append([]string{"/zfs.ko", "/etc/hostid"}, items...) {
+		s.check(list...).expect(want[1:])
+	}
+	if r.swapGiB > 0 {
+		list = slices.Insert(slices.Clone(list), 8, "--mod")
+		s = r.run("image-modules", "see that it has what opens the swap and resumes", list...)
+		for _, want := range strings.Fields(modules) {
+			s.check(list...).expect(want)
+		}
+	}
 }
 
 // commandLine tells ZFSBootMenu how to start.

@@ -32,6 +32,7 @@ type Input struct {
 // else is in its place, and the step must not run; where Replaces is set, it may.
 type Check struct {
 	Argv     []string `json:"argv"`
+	Dir      string   `json:"dir,omitempty"` // to start in
 	Stdin    *Input   `json:"stdin,omitempty"`
 	Expect   []string `json:"expect,omitempty"`
 	Empty    bool     `json:"empty,omitempty"`

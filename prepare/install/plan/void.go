@@ -73,8 +73,8 @@ func (r *recipe) voidBase() {
 	}
 	modules, items := r.initramfsItems()
 	conf := []string{`nofsck="yes"`, `add_dracutmodules+=" ` + modules + ` "`, `omit_dracutmodules+=" btrfs "`}
-	if items != "" {
-		conf = append(conf, `install_items+=" `+items+` "`)
+	if len(items) > 0 {
+		conf = append(conf, `install_items+=" `+strings.Join(items, " ")+` "`)
 	}
 	r.write("dracut", "put keys, ZFS and resume into every initramfs", "0644", target+"/etc/dracut.conf.d/zol.conf",
 		conf...)
@@ -117,6 +117,7 @@ func (r *recipe) voidExtras() {
 	r.passwords()
 	r.in("reconfigure", "rebuild every initramfs with the final configuration", "xbps-reconfigure", "-fa")
 	r.keysPrivate()
+	r.imageHas("initramfs-*.img")
 	if s.Desktop {
 		r.run("resolv-remove", "remove the file that the installation used", "rm", "-f", target+"/etc/resolv.conf")
 		r.link("resolv-link", "let NetworkManager write it", "/run/NetworkManager/resolv.conf", "/etc/resolv.conf")
