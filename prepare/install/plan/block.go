@@ -167,10 +167,14 @@ func (r *recipe) capARC() {
 // fstab mounts the ESPs and uses the swap. A disk of a mirror may be missing.
 func (r *recipe) fstab() {
 	var lines []string
-	for _, d := range r.Drives() {
-		lines = append(lines, "UUID="+d.fatSerial()+" "+d.esp()+" vfat umask=0077,nofail 0 0")
+	options := "umask=0077,nofail"
+	if r.grub { // /boot is a dataset, which would hide an ESP that is mounted before it
+		options += ",x-systemd.requires=zfs-mount.service"
 	}
-	options := "defaults"
+	for _, d := range r.Drives() {
+		lines = append(lines, "UUID="+d.fatSerial()+" "+d.esp()+" vfat "+options+" 0 0")
+	}
+	options = "defaults"
 	if r.Second != nil {
 		options = "nofail"
 	}
