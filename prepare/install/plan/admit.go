@@ -2,7 +2,9 @@ package plan
 
 import (
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 
 	"bakeoff/base/fault"
 	"bakeoff/prepare/install/spec"
@@ -74,6 +76,15 @@ func (r *refusals) machine(s *spec.Spec, t Target, swapGiB int64) {
 	if s.Recipe == "netbsd-zfs" {
 		return
 	}
+	// zpool create would refuse the set, and zpool set the property, after the disk was wiped.
+	if set := features(s); older(t.ZFS, strings.TrimPrefix(set, "openzfs-")) {
+		r.add("start a rescue system with a newer OpenZFS, or choose a smaller set by pool.compatibility",
+			"the rescue system has OpenZFS %s, which does not know the features of %s", t.ZFS, set)
+	}
+	if s.Hibernate && s.Bootloader.File != "" && older(t.ZFS, "2.2") {
+		r.add("start a rescue system with OpenZFS 2.2 or later, or leave hibernate out", "the rescue system has OpenZFS %s, "+
+			"which cannot set the property of the pool that keeps ZFSBootMenu from writing to it", t.ZFS)
+	}
 	if t.RAM <= 0 {
 		r.add("run bakeoff install probe again", "the facts do not say how much RAM the target has")
 	}
@@ -136,6 +147,15 @@ func (r *refusals) disk(s *spec.Spec, d Disk, swapGiB int64) {
 	if d.Size < least {
 		r.add("choose a larger disk", "%s is too small for %d GiB of swap and 8 GiB of pool", d.Path, swapGiB)
 	}
+}
+
+// older reports whether a version of OpenZFS is known and before another one; a version may be
+// followed by other text.
+func older(version, than string) bool {
+	var a, b [2]int
+	_, aerr := fmt.Sscanf(version, "%d.%d", &a[0], &a[1])
+	_, berr := fmt.Sscanf(than, "%d.%d", &b[0], &b[1])
+	return aerr == nil && berr == nil && slices.Compare(a[:], b[:]) < 0
 }
 
 // poolName is the pool that a recipe makes.

@@ -9,10 +9,6 @@ import (
 // by ZFSBootMenu, or, where no image of it is given, by a unified kernel image.
 func (r *recipe) debianZFS() {
 	const root = pool + "/ROOT/debian"
-	compatibility := "openzfs-2.2-linux"
-	if r.spec.Release == "bookworm" {
-		compatibility = "openzfs-2.1-linux" // it has 2.1.11
-	}
 	if r.menu() {
 		r.verifyLoader()
 	}
@@ -30,7 +26,7 @@ func (r *recipe) debianZFS() {
 	for _, d := range r.Drives() {
 		r.disk(d)
 	}
-	r.makePool(root, compatibility)
+	r.makePool(root)
 	if r.grub {
 		r.makeBootPool()
 	}

@@ -112,8 +112,18 @@ func (r *recipe) copyKey() {
 	}
 }
 
+// features is the set of features that the pool may use. The boot loader and the new system
+// can read it.
+func features(s *spec.Spec) string {
+	def := "openzfs-2.2-linux"
+	if s.Recipe == "debian-zfs" && s.Release == "bookworm" {
+		def = "openzfs-2.1-linux" // it has 2.1.11
+	}
+	return cmp.Or(s.Pool.Compatibility, def)
+}
+
 // makePool makes the pool and mounts the boot environment at the target.
-func (r *recipe) makePool(bootEnv, compatibility string) {
+func (r *recipe) makePool(bootEnv string) {
 	if !r.spec.Plain() {
 		s := r.run("pool-key", "keep the passphrase where only root reads it", "install", "-D", "-m", "000",
 			"/dev/stdin", poolKey).secret("pool").check("cmp", "-s", "-", poolKey).given("pool").replaces()
@@ -134,7 +144,7 @@ func (r *recipe) makePool(bootEnv, compatibility string) {
 			"keyformat=passphrase")
 	}
 	argv = append(argv, "-o", "autotrim="+o.Autotrim, "-o",
-		"compatibility="+cmp.Or(o.Compatibility, compatibility), "-m", "none", "-R", target, pool)
+		"compatibility="+features(r.spec), "-m", "none", "-R", target, pool)
 	r.poolOf("pool", what, pool, devices, append(argv, vdevs(devices)...))
 	if !r.spec.Plain() {
 		r.run("pool-load-key", "load its key", "zfs", "load-key", "-L", "file://"+poolKey, pool).

@@ -141,20 +141,22 @@ func TestInvariants(t *testing.T) {
 // TestRefusals refuses a target for each reason, with what to do.
 func TestRefusals(t *testing.T) {
 	for want, change := range map[string]func(*spec.Spec, *Target){
-		"in use: pool tank":             func(_ *spec.Spec, t *Target) { t.Disks[0].Users = []string{"pool tank"} },
-		"holds the running":             func(_ *spec.Spec, t *Target) { t.Disks[0].System = true },
-		"holds ntfs":                    func(_ *spec.Spec, t *Target) { t.Disks[0].Signatures = []string{"ntfs"} },
-		"has no disk":                   func(_ *spec.Spec, t *Target) { t.Disks = nil },
-		"no serial number":              func(_ *spec.Spec, t *Target) { t.Disks[0].Serial = "" },
-		"Secure Boot is on":             func(_ *spec.Spec, t *Target) { t.SecureBoot = new(true) },
-		"not started by UEFI":           func(_ *spec.Spec, t *Target) { t.EFI = false },
-		"does not exceed the RAM":       func(s *spec.Spec, _ *Target) { s.SwapGiB = 16 },
-		"too small":                     func(_ *spec.Spec, t *Target) { t.Disks[0].Size = 20 << 30 },
-		"what /dev/nvme0n1 holds":       func(_ *spec.Spec, t *Target) { t.Disks[0].Known = false },
-		"hibernated system":             func(_ *spec.Spec, t *Target) { t.Disks[0].Signatures = []string{"swsuspend"} },
-		"imported already":              func(_ *spec.Spec, t *Target) { t.Pools = []string{"zroot"} },
-		"OpenZFS 2.1":                   func(s *spec.Spec, _ *Target) { s.Release = "bookworm" },
-		"has no disk /dev/disk/by-id/x": func(s *spec.Spec, _ *Target) { s.MirrorDisk = "/dev/disk/by-id/x" },
+		"in use: pool tank":              func(_ *spec.Spec, t *Target) { t.Disks[0].Users = []string{"pool tank"} },
+		"holds the running":              func(_ *spec.Spec, t *Target) { t.Disks[0].System = true },
+		"holds ntfs":                     func(_ *spec.Spec, t *Target) { t.Disks[0].Signatures = []string{"ntfs"} },
+		"has no disk":                    func(_ *spec.Spec, t *Target) { t.Disks = nil },
+		"no serial number":               func(_ *spec.Spec, t *Target) { t.Disks[0].Serial = "" },
+		"Secure Boot is on":              func(_ *spec.Spec, t *Target) { t.SecureBoot = new(true) },
+		"not started by UEFI":            func(_ *spec.Spec, t *Target) { t.EFI = false },
+		"does not exceed the RAM":        func(s *spec.Spec, _ *Target) { s.SwapGiB = 16 },
+		"too small":                      func(_ *spec.Spec, t *Target) { t.Disks[0].Size = 20 << 30 },
+		"what /dev/nvme0n1 holds":        func(_ *spec.Spec, t *Target) { t.Disks[0].Known = false },
+		"hibernated system":              func(_ *spec.Spec, t *Target) { t.Disks[0].Signatures = []string{"swsuspend"} },
+		"imported already":               func(_ *spec.Spec, t *Target) { t.Pools = []string{"zroot"} },
+		"OpenZFS 2.1 of Debian 12":       func(s *spec.Spec, _ *Target) { s.Release = "bookworm" },
+		"the features of openzfs-2.2-li": func(_ *spec.Spec, t *Target) { t.ZFS = "2.1.11" },
+		"2.1.14, which cannot set":       func(s *spec.Spec, t *Target) { t.ZFS, s.Pool.Compatibility = "2.1.14", "zol-0.8" },
+		"has no disk /dev/disk/by-id/x":  func(s *spec.Spec, _ *Target) { s.MirrorDisk = "/dev/disk/by-id/x" },
 		"are the same disk": func(s *spec.Spec, t *Target) {
 			t.Disks = append(t.Disks, t.Disks[0])
 			t.Disks[1].ByID, s.MirrorDisk = "/dev/disk/by-id/x", "/dev/disk/by-id/x"
@@ -174,6 +176,11 @@ func TestRefusals(t *testing.T) {
 		if _, err := New(s, facts); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
+	}
+	for _, version := range []string{"", "2.2.0", "2.10.1"} {
+		s, facts := article(t)
+		facts.ZFS = version
+		mustPlan(t, s, facts)
 	}
 	s, facts := article(t)
 	facts.Disks[0].Signatures, s.Destroy = []string{"ntfs"}, []string{"ntfs"}

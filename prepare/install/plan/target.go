@@ -14,6 +14,7 @@ type Target struct {
 	EFIVars    bool     `json:"efivars"` // boot entries can be written
 	SecureBoot *bool    `json:"secure_boot"`
 	Pools      []string `json:"pools"` // those that are imported
+	ZFS        string   `json:"-"`     // version of OpenZFS there, "" is unknown; it changes no identity
 	Disks      []Disk   `json:"disks"`
 }
 
@@ -35,7 +36,7 @@ type Disk struct {
 // TargetOf reads facts.
 func TargetOf(s installed.System) Target {
 	t := Target{RAM: (s.RAMBytes + gib - 1) / gib * gib, EFI: s.Firmware.Mode == "uefi",
-		EFIVars: s.Firmware.EFIVars != nil && *s.Firmware.EFIVars, SecureBoot: s.Firmware.SecureBoot}
+		EFIVars: s.Firmware.EFIVars != nil && *s.Firmware.EFIVars, SecureBoot: s.Firmware.SecureBoot, ZFS: s.Tools["zfs"]}
 	for name := range s.Pools {
 		t.Pools = append(t.Pools, name)
 	}

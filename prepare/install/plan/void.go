@@ -20,7 +20,7 @@ func (r *recipe) voidZFS() {
 	for _, d := range r.Drives() {
 		r.disk(d)
 	}
-	r.makePool(root, "openzfs-2.2-linux")
+	r.makePool(root)
 	r.voidBase()
 	r.commandLine(root)
 	r.esp()

@@ -65,11 +65,18 @@ func (c checker) pool(s *Spec) {
 	if p.Compatibility != "" {
 		c.want(p.Compatibility, features, "write a file of /usr/share/zfs/compatibility.d such as openzfs-2.2-linux", "pool",
 			"compatibility")
-		if since, ok := strings.CutPrefix(p.Compatibility, "openzfs-"); s.Recipe == "debian-zfs" &&
-			s.Release == "bookworm" && ok && !slices.Contains([]string{"2.0", "2.1"}, strings.TrimSuffix(
-			strings.TrimSuffix(since, "-linux"), "-freebsd")) {
-			c.Add(c.at([]string{"pool", "compatibility"}), "use openzfs-2.1-linux",
-				"OpenZFS 2.1 of Debian 12 does not know the features of %s", p.Compatibility)
+		// The loaders of debian-zfs are this version too, or a later one.
+		for _, r := range []struct {
+			release, name, zfs string
+			known              []string
+		}{{"bookworm", "Debian 12", "2.1", []string{"2.0", "2.1"}},
+			{"trixie", "Debian 13", "2.3", []string{"2.0", "2.1", "2.2", "2.3"}}} {
+			set, ok := strings.CutPrefix(p.Compatibility, "openzfs-")
+			set, _, _ = strings.Cut(set, "-")
+			if s.Recipe == "debian-zfs" && s.Release == r.release && ok && !slices.Contains(r.known, set) {
+				c.Add(c.at([]string{"pool", "compatibility"}), "use openzfs-"+r.zfs+"-linux",
+					"OpenZFS %s of %s does not know the features of %s", r.zfs, r.name, p.Compatibility)
+			}
 		}
 	}
 	c.properties(p.Properties, map[string]string{"compression": "pool.compression sets it",

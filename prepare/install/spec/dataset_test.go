@@ -77,9 +77,12 @@ func TestDatasets(t *testing.T) {
 			t.Errorf("%s gave %v, want %q", bad, err, want)
 		}
 	}
-	old := strings.ReplaceAll(withDatasets, "void-zfs", "debian-zfs\nrelease: bookworm")
-	if _, err := Parse("f", []byte(old+"pool: {compatibility: openzfs-2.2-linux}\n")); err == nil ||
-		!strings.Contains(err.Error(), "use openzfs-2.1-linux") {
-		t.Errorf("features that Debian 12 does not know gave %v", err)
+	for _, c := range [][3]string{{"bookworm", "openzfs-2.2-linux", "use openzfs-2.1-linux"},
+		{"trixie", "openzfs-2.4", "use openzfs-2.3-linux"}} {
+		text := strings.ReplaceAll(withDatasets, "void-zfs", "debian-zfs\nrelease: "+c[0])
+		if _, err := Parse("f", []byte(text+"pool: {compatibility: "+c[1]+"}\n")); err == nil ||
+			!strings.Contains(err.Error(), c[2]) {
+			t.Errorf("features that %s does not know gave %v", c[0], err)
+		}
 	}
 }
