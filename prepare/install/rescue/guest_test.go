@@ -181,3 +181,15 @@ func TestOpenDamaged(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
+
+// TestBasePackages: Debian 12 has no package systemd-cryptsetup, without which Debian 13 opens
+// nothing.
+func TestBasePackages(t *testing.T) {
+	for release, want := range map[string]bool{"bookworm": false, "trixie": true} {
+		all := strings.Split(basePackagesOf(release), ",")
+		if slices.Contains(all, "systemd-cryptsetup") != want || !slices.Contains(all, "cryptsetup") ||
+			!slices.Contains(all, "dracut") {
+			t.Errorf("%s: %q", release, all)
+		}
+	}
+}

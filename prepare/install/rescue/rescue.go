@@ -41,9 +41,17 @@ type System struct {
 	Base, Modules spec.Archive
 }
 
-// basePackages are in the base system, with the kernel: what a plan would install.
+// basePackages are in the base system of Debian 13, with the kernel: what a plan would install.
 const basePackages = "ca-certificates,locales,tzdata,console-setup,keyboard-configuration,dracut,openssh-server," +
 	"efibootmgr,cryptsetup,systemd-cryptsetup,dkms,build-essential,python3-pefile,python3-cryptography"
+
+// basePackagesOf are those of a release: in Debian 12, systemd-cryptsetup is a part of systemd.
+func basePackagesOf(release string) string {
+	if release == "bookworm" {
+		return strings.Replace(basePackages, ",systemd-cryptsetup", "", 1)
+	}
+	return basePackages
+}
 
 const packages = "linux-image-cloud-amd64,linux-headers-cloud-amd64,zfs-dkms,zfsutils-linux,systemd-sysv,udev," +
 	"dbus,openssh-server,mmdebstrap,gdisk,fdisk,cryptsetup-bin,dosfstools,efibootmgr,curl,initramfs-tools,iproute2," +
@@ -115,7 +123,7 @@ type Builder struct {
 // built, Lab for a build that failed.
 func (b Builder) Get(ctx context.Context, release string) (System, error) {
 	name := "rescue-" + release
-	sum := sha256.Sum256([]byte(strings.Join([]string{release, packages, basePackages, build}, "\n")))
+	sum := sha256.Sum256([]byte(strings.Join([]string{release, packages, basePackagesOf(release), build}, "\n")))
 	digest := "sha256:" + hex.EncodeToString(sum[:])
 	dir, ok, err := b.Store.System(ctx, name, digest)
 	if err != nil {
@@ -179,7 +187,7 @@ func (b Builder) build(ctx context.Context, w *image.Work, release string) error
 	log := &progress{say: b.Say, began: time.Now()}
 	stop := log.every(30 * time.Second)
 	argv := []string{"flock", "--no-fork", w.Lease, "unshare", "--mount", "--pid", "--fork", "--kill-child",
-		"--mount-proc", "sh", "-eu", "-c", build, "sh", w.Dir, release, packages, basePackages,
+		"--mount-proc", "sh", "-eu", "-c", build, "sh", w.Dir, release, packages, basePackagesOf(release),
 		cmp.Or(b.Store.Mirror, mirror), b.Proxy}
 	exit, err := b.Store.Host.Exec(ctx, conn.Cmd{Argv: argv, Stdout: log, Stderr: log,
 		Env: []string{"TMPDIR=" + w.Scratch(), "LC_ALL=C"}})

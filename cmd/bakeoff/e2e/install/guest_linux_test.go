@@ -104,6 +104,9 @@ func newBench(t *testing.T, release string) *bench {
 	return b
 }
 
+// diskSize is room for a pool of 8 GiB, 5 GiB of swap, an ESP and the pool that GRUB reads.
+const diskSize = 17 << 30
+
 // empty gives the machine empty disks, files in dir, and firmware without entries.
 func (b *bench) empty(dir string, disks int) {
 	b.t.Helper()
@@ -112,7 +115,7 @@ func (b *bench) empty(dir string, disks int) {
 		d := disk{serial, filepath.Join(dir, serial)}
 		f, err := os.Create(d.path)
 		if err == nil {
-			err = f.Truncate(14 << 30)
+			err = f.Truncate(diskSize)
 		}
 		if err != nil {
 			b.t.Fatal(err)
