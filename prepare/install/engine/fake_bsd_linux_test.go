@@ -7,6 +7,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,6 +31,7 @@ var bsdFakes = map[string]func(f *fake, args []string) error{
 	"installboot": (*fake).installboot, "modload": (*fake).modload, "modstat": (*fake).modstat, "cksum": (*fake).cksum,
 	"mount": (*fake).bsdMount, "umount": (*fake).bsdUmount, "swapctl": (*fake).swapctl, "chroot": (*fake).bsdChroot,
 	"zpool": (*fake).zpool, "zfs": (*fake).zfs, "zdb": (*fake).zdb, "sysctl": (*fake).bsdSysctl,
+	"ftp": (*fake).ftp,
 }
 
 func bsdDisk() string { return os.Getenv("FAKE_DISK") }
@@ -45,6 +48,14 @@ func bsdOutput(argv ...string) (string, error) {
 func (*fake) bsdUname(args []string) error {
 	fmt.Println(map[string]string{"-s": "NetBSD", "-r": "11.0", "-m": "amd64"}[args[0]])
 	return nil
+}
+
+func (*fake) ftp(args []string) error {
+	text, err := get(args[2])
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(args[1], text, 0o644)
 }
 
 func (*fake) bsdSysctl(args []string) error {
@@ -357,8 +368,8 @@ func (m *machine) asNetBSD() {
 	}
 }
 
-// bsdPlan makes the plan from what the probe sees.
-func (m *machine) bsdPlan() *plan.Plan {
+// bsdPlan makes the plan from what the probe sees, with more lines of the specification.
+func (m *machine) bsdPlan(more string) *plan.Plan {
 	m.t.Helper()
 	for _, kv := range append(m.env(), "PATH="+m.bin+":"+os.Getenv("PATH")) {
 		k, v, _ := strings.Cut(kv, "=")
@@ -369,7 +380,7 @@ func (m *machine) bsdPlan() *plan.Plan {
 	if err != nil {
 		m.t.Fatal(err)
 	}
-	s, err := spec.Parse("install.yaml", fmt.Appendf(nil, bsdSpec, m.dir))
+	s, err := spec.Parse("install.yaml", fmt.Appendf(nil, bsdSpec+more, m.dir))
 	if err != nil {
 		m.t.Fatal(err)
 	}
@@ -417,7 +428,7 @@ func TestNetBSD(t *testing.T) {
 	}
 	m := newMachine(t, 1)
 	m.asNetBSD()
-	p := m.bsdPlan()
+	p := m.bsdPlan("")
 	for _, damage := range []string{"etc.tar.xz", "SHA512"} {
 		m.powerOn()
 		whole, err := os.ReadFile(m.dir + "/sets/" + damage)
@@ -449,6 +460,52 @@ func TestNetBSD(t *testing.T) {
 	}
 }
 
+// TestNetBSDMirror downloads the sets from a mirror. A set that does not fit its checksum stops the
+// installation before the disk is touched. After it was removed, resume downloads it again.
+func TestNetBSDMirror(t *testing.T) {
+	if testing.Short() {
+		t.Skip("installs on a loop device")
+	}
+	m := newMachine(t, 1)
+	m.asNetBSD()
+	served := m.dir + "/mirror/NetBSD-11.0/amd64/"
+	for folder, files := range map[string]string{"binary/kernel": "netbsd-GENERIC.gz", "binary/sets": "*.tar.xz",
+		"installation/ramdisk": "ramdisk-zfsroot.fs"} {
+		m.must("mkdir", "-p", served+folder)
+		m.must("sh", "-c", "cp "+m.dir+"/sets/SHA512 "+m.dir+"/sets/"+files+" "+served+folder)
+	}
+	m.must("rm", "-r", m.dir+"/sets")
+	s := httptest.NewServer(http.FileServer(http.Dir(m.dir + "/mirror")))
+	defer s.Close()
+	record := m.begin(m.bsdPlan("mirror: "+s.URL+"/\n"), "mirror")
+	whole, err := os.ReadFile(served + "binary/sets/base.tar.xz")
+	if err == nil {
+		err = os.WriteFile(served+"binary/sets/base.tar.xz", []byte("<html>busy</html>"), 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.powerOn()
+	if out, err := m.run(record); err == nil || !strings.Contains(out, "base.tar.xz: FAILED") {
+		t.Fatalf("a spoiled set gave %v\n%s", err, out)
+	}
+	if got := m.must("wipefs", m.disk); got != "" {
+		t.Errorf("the disk was touched:\n%s", got)
+	}
+	m.must("rm", m.dir+"/sets/base.tar.xz")
+	if err := os.WriteFile(served+"binary/sets/base.tar.xz", whole, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := m.run(record); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"rpool exported true", "/keep/pool/rpool/ROOT/bin/sh", "/keep/ffs/netbsd.gz"} {
+		if !strings.Contains(m.bsdState(), want) {
+			t.Errorf("%s is not in\n%s", want, m.bsdState())
+		}
+	}
+}
+
 // TestNetBSDUpdate runs the script that updates kernel, RAM disk and modules together: the old
 // kernel stays in the menu, and a file that does not fit its checksum changes nothing.
 func TestNetBSDUpdate(t *testing.T) {
@@ -457,7 +514,7 @@ func TestNetBSDUpdate(t *testing.T) {
 	}
 	m := newMachine(t, 1)
 	m.asNetBSD()
-	script := m.bsdPlan().Step("update").Stdin.Text
+	script := m.bsdPlan("").Step("update").Stdin.Text
 	root := m.dir + "/installed"
 	for name, text := range map[string]string{"/boot-ffs/netbsd.gz": "old kernel", "/boot-ffs/ramdisk-zfsroot.fs": "old",
 		"/boot-ffs/boot.cfg": "menu=Boot NetBSD with its root on ZFS:load /stand/amd64/10.1/modules/zfs/zfs.kmod;" +

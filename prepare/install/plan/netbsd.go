@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	_ "embed" // of the script
 	"encoding/hex"
+	"slices"
 	"strings"
 )
 
@@ -16,21 +17,8 @@ func (r *recipe) netbsdZFS() {
 	)
 	d := strings.TrimPrefix(r.Disk.ByID, "/dev/")
 	sets, release := r.spec.SetsDir, r.spec.Release
-	files := []string{"netbsd-" + r.spec.Kernel + ".gz", "ramdisk-zfsroot.fs"}
-	for _, s := range r.spec.Sets {
-		files = append(files, s+".tar.xz")
-	}
-	listed := r.run("verify-list", "see that each file has a checksum: one without is not verified", "grep", "-F",
-		"SHA512 ("+files[0]+") = ", sets+"/SHA512")
-	listed.Local = true
-	for _, f := range files {
-		listed.check("grep", "-F", "SHA512 ("+f+") = ", sets+"/SHA512").expect("(" + f + ")")
-	}
-	for _, f := range files {
-		// The whole list is not checked at once: a subset of the sets may be there.
-		v := r.run("verify-"+f, "verify it before the disk is touched", "cksum", "-a", "SHA512", "-c", "SHA512", f)
-		v.Dir, v.Local = sets, true
-	}
+	files := r.netbsdFiles()
+	r.netbsdVerify(files)
 	r.run("partition", "write a partition table", "gpt", "create", "-f", d).destroys(r.Disk.ByID)
 	for _, p := range [][4]string{{"1", "efi", "EFI", "512m"}, {"2", "ffs", "boot", "512m"}, {"3", "zfs", zpool, ""}} {
 		argv := []string{"gpt", "add", "-a", "1m", "-i", p[0], "-t", p[1], "-l", p[2]}
@@ -60,8 +48,8 @@ func (r *recipe) netbsdZFS() {
 	}
 	r.run("loader-folder", "make the folder of the loader", "mkdir", "-p", esp+"/EFI/BOOT")
 	for _, f := range [][3]string{{"loader", "/usr/mdec/bootx64.efi", esp + "/EFI/BOOT/BOOTX64.EFI"},
-		{"loader-bios", "/usr/mdec/boot", boot + "/boot"}, {"kernel", sets + "/" + files[0], boot + "/netbsd.gz"},
-		{"ramdisk", sets + "/" + files[1], boot + "/" + files[1]}} {
+		{"loader-bios", "/usr/mdec/boot", boot + "/boot"}, {"kernel", sets + "/" + files[0].name, boot + "/netbsd.gz"},
+		{"ramdisk", sets + "/" + files[1].name, boot + "/" + files[1].name}} {
 		r.run(f[0], "copy it", "cp", f[1], f[2]).check("cmp", "-s", f[1], f[2]).replaces().Redo = true
 	}
 	r.run("loader-blocks", "let a BIOS start it too", "installboot", "-v", "NAME=boot", "/usr/mdec/bootxx_ffsv2")
@@ -73,7 +61,7 @@ func (r *recipe) netbsdZFS() {
 		menu += "load /stand/amd64/" + release + "/modules/" + m + "/" + m + ".kmod;"
 	}
 	r.put("boot-cfg", "load the modules, then the RAM disk", boot+"/boot.cfg",
-		"menu=Boot NetBSD with its root on ZFS:"+menu+"fs /"+files[1]+";boot /netbsd.gz",
+		"menu=Boot NetBSD with its root on ZFS:"+menu+"fs /"+files[1].name+";boot /netbsd.gz",
 		"menu=Drop to boot prompt:prompt", "default=1", "timeout=5")
 	for _, m := range []string{"solaris", "zfs"} {
 		r.run("module-"+m, "load the module; that it is there already is success", "modload", m).
@@ -100,6 +88,57 @@ func (r *recipe) netbsdZFS() {
 	r.netbsdConfigure(altroot)
 	r.leave()
 	r.assert("exported", "see that the label says so", "zdb", "-l", dev).expect("state: 1")
+}
+
+// netbsdFile is a file of a release of NetBSD: its folder on a mirror, and the list in sets_dir
+// that has its checksum.
+type netbsdFile struct{ name, folder, list string }
+
+// netbsdFiles are the kernel, the RAM disk and the sets, in this order.
+func (r *recipe) netbsdFiles() []netbsdFile {
+	files := []netbsdFile{{"netbsd-" + r.spec.Kernel + ".gz", "binary/kernel", "SHA512.kernel"},
+		{"ramdisk-zfsroot.fs", "installation/ramdisk", "SHA512.ramdisk"}}
+	for _, s := range r.spec.Sets {
+		files = append(files, netbsdFile{s + ".tar.xz", "binary/sets", "SHA512.sets"})
+	}
+	if r.spec.Mirror == "" { // whoever filled the folder wrote one list
+		for i := range files {
+			files[i].list = "SHA512"
+		}
+	}
+	return files
+}
+
+// netbsdVerify downloads the files if there is a mirror, and verifies them.
+func (r *recipe) netbsdVerify(files []netbsdFile) {
+	dir := r.spec.SetsDir
+	if r.spec.Mirror != "" {
+		r.run("fetch-folder", "make the folder of the sets", "mkdir", "-p", dir).check("test", "-d", dir)
+		r.Step("fetch-folder").Local = true
+		fetch := func(name, from, to string) {
+			to = dir + "/" + to
+			s := r.run("fetch-"+name, "download it before the disk is touched", "ftp", "-o", to, strings.TrimSuffix(
+				r.spec.Mirror, "/")+"/NetBSD-"+r.spec.Release+"/amd64/"+from).check("test", "-s", to)
+			s.Local, s.Redo = true, true
+		}
+		for i, f := range files {
+			if !slices.ContainsFunc(files[:i], func(o netbsdFile) bool { return o.list == f.list }) {
+				fetch(f.list, f.folder+"/SHA512", f.list)
+			}
+			fetch(f.name, f.folder+"/"+f.name, f.name)
+		}
+	}
+	listed := r.run("verify-list", "see that each file has a checksum: one without is not verified", "grep", "-F",
+		"SHA512 ("+files[0].name+") = ", dir+"/"+files[0].list)
+	listed.Local = true
+	for _, f := range files {
+		listed.check("grep", "-F", "SHA512 ("+f.name+") = ", dir+"/"+f.list).expect("(" + f.name + ")")
+	}
+	for _, f := range files {
+		// The whole list is not checked at once: a subset of the sets may be there.
+		v := r.assert("verify-"+f.name, "verify it before the disk is touched", "cksum", "-a", "SHA512", "-c", f.list, f.name)
+		v.Dir, v.last().Dir, v.Local = dir, dir, true
+	}
 }
 
 //go:embed zfsroot-update.sh

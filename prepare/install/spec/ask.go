@@ -140,8 +140,10 @@ func Questions(recipe string) []Question {
 		}, swap, loader, last)
 	case "netbsd-zfs":
 		first[0] = Question{Key: "disk", Text: "Disk that gets the system", Default: "/dev/wd0", shape: bsdDisk}
-		return slices.Concat(first[:1], first[2:], []Question{
+		return slices.Concat(first[:1], first[2:5], []Question{
 			{Key: "release", Text: "Release", Default: "11.0", shape: word},
+			{Key: "mirror", Text: "Mirror that has the sets, such as https://cdn.netbsd.org/pub/NetBSD; without one, " +
+				"they are in a folder", Optional: true, shape: url},
 			{Key: "sets_dir", Text: "Folder with sets, kernel, ramdisk and SHA512", Default: "/sets", shape: path},
 			{Key: "ssh_keys", Text: "Public SSH key of root", shape: sshKey},
 		}, last[2:4], last[5:])

@@ -19,7 +19,7 @@ var described = map[string]string{
 	"Spec.keymap":        "the keymap of the console; the default is us",
 	"Spec.locale":        "the default is en_US.UTF-8",
 	"Spec.libc":          "void-zfs: glibc (the default) or musl",
-	"Spec.mirror":        "the URL of the repository of packages",
+	"Spec.mirror":        "the URL of the repository of packages; netbsd-zfs: a mirror that has the sets",
 	"Spec.mirror_key":    "void-zfs: the fingerprint of the key of that repository; without it, all keys are trusted",
 	"Spec.sets":          "netbsd-zfs: the sets to install; the default is all sets except those of X",
 	"Spec.sets_dir":      "netbsd-zfs: the folder with the sets, kernel and ramdisk, and their SHA512",

@@ -303,7 +303,11 @@ func (c checker) linux(s *Spec, ref string) {
 
 func (c checker) netbsd(s *Spec) {
 	c.want(s.Disk, bsdDisk, "write a disk such as /dev/wd0", "disk")
-	c.want(s.SetsDir, path, "write the folder that holds the sets, kernel, ramdisk and SHA512", "sets_dir")
+	c.want(s.SetsDir, path, "write the folder that holds the sets, kernel, ramdisk and SHA512, or with mirror gets them",
+		"sets_dir")
+	if s.Mirror != "" {
+		c.want(s.Mirror, url, "write an address such as https://cdn.netbsd.org/pub/NetBSD", "mirror")
+	}
 	c.want(s.Release, word, "write a release such as 11.0", "release")
 	if len(s.SSHKeys) == 0 {
 		c.Add(c.root.Position, "give a public key of root", "ssh_keys is missing: nobody could log in")
