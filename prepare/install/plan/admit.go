@@ -140,7 +140,7 @@ func (r *refusals) disk(s *spec.Spec, d Disk, swapGiB int64) {
 	if d.Logical != 512 && d.Logical != 4096 {
 		r.add("choose another disk", "%s has sectors of %d bytes; bakeoff supports only 512 and 4096", d.Path, d.Logical)
 	}
-	least := swapGiB*gib + gib + minPool
+	least := swapGiB*gib + max(gib, espMiB(s)<<20) + minPool
 	if usesGRUB(s) {
 		least += bootGiB * gib
 	}

@@ -375,6 +375,18 @@ func (r *recipe) copyHostID() {
 		check("sha256sum", target+"/etc/hostid").expect(hex.EncodeToString(sum[:])).replaces()
 }
 
+// locales are the locales to build, each with its character set.
+func (r *recipe) locales() []string {
+	all := []string{r.spec.Locale + " UTF-8"}
+	for _, l := range r.spec.Locales {
+		if !strings.Contains(l, " ") {
+			l += " UTF-8"
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
 // passwords sets the passwords, and makes the accounts of the specification.
 func (r *recipe) passwords() {
 	r.in("root-password", "set the password of root", "chpasswd", "-e").secret("root")

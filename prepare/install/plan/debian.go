@@ -103,7 +103,7 @@ func (r *recipe) debianConfigure(root string) {
 	for _, unit := range []string{"scan", "cache"} {
 		r.write("after-resume-"+unit, "import the pool after a resume only", "0644", target+afterResume(unit), after...)
 	}
-	r.write("locale-gen", "choose the locale to build", "0644", target+"/etc/locale.gen", s.Locale+" UTF-8")
+	r.write("locale-gen", "choose the locales to build", "0644", target+"/etc/locale.gen", r.locales()...)
 	r.link("timezone", "set the time zone", "/usr/share/zoneinfo/"+s.Timezone, "/etc/localtime")
 	r.write("keyboard", "set the keymap", "0644", target+"/etc/default/keyboard", `XKBMODEL="pc105"`,
 		`XKBLAYOUT="`+s.Keymap+`"`)
@@ -177,7 +177,7 @@ func (r *recipe) debianPackages() {
 			check("sha256sum", file).expect(m.SHA256).replaces().Redo = true
 	}
 	r.apt("zfs", purpose, "zfs-dkms", "zfsutils-linux", "zfs-dracut", "zfs-zed")
-	r.in("locales-build", "build the locale", "locale-gen").
+	r.in("locales-build", "build them", "locale-gen").
 		check("chroot", target, "locale", "-a").expect(strings.ReplaceAll(s.Locale, "UTF-8", "utf8")).replaces()
 	// Debian 13 replaces the older file by a link to the other one at each start.
 	file := target + "/etc/locale.conf"

@@ -42,6 +42,15 @@ func (r *recipe) disk(drive Drive) {
 	}
 }
 
+// espMiB is the size of the ESP.
+func espMiB(s *spec.Spec) int64 {
+	def := 512
+	if usesUKI(s) {
+		def = 1024 // two or three images must fit during an update
+	}
+	return int64(cmp.Or(s.ESPMiB, def))
+}
+
 // partition is a partition: its number, its room and its type as sgdisk reads them.
 type partition struct{ number, room, kind string }
 

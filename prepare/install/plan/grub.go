@@ -12,6 +12,11 @@ func usesGRUB(s *spec.Spec) bool {
 	return s.Recipe == "debian-zfs" && s.Release == "bookworm" && s.Bootloader.File == ""
 }
 
+// usesUKI reports whether a unified kernel image starts the system.
+func usesUKI(s *spec.Spec) bool {
+	return s.Recipe == "debian-zfs" && s.Bootloader.File == "" && !usesGRUB(s)
+}
+
 // bootPool is the pool that GRUB reads. It holds /boot, is not encrypted, and uses only
 // features that GRUB 2.06 knows.
 const bootPool = "bpool"

@@ -114,10 +114,7 @@ func New(s *spec.Spec, t Target) (*Plan, error) {
 	if len(disks) > 1 {
 		p.Second = &disks[1]
 	}
-	r := &recipe{Plan: p, spec: s, target: t, swapGiB: swap, espMiB: 512}
-	if r.grub = usesGRUB(s); !r.grub && s.Recipe == "debian-zfs" && s.Bootloader.File == "" {
-		r.uki, r.espMiB = true, 1024 // two or three images must fit during an update
-	}
+	r := &recipe{Plan: p, spec: s, target: t, swapGiB: swap, espMiB: espMiB(s), grub: usesGRUB(s), uki: usesUKI(s)}
 	r.collectSecrets()
 	r.addNotes()
 	switch s.Recipe {

@@ -67,8 +67,8 @@ func (r *recipe) voidBase() {
 	r.link("timezone", "set the time zone", "/usr/share/zoneinfo/"+s.Timezone, "/etc/localtime")
 	r.write("locale", "set the locale", "0644", target+"/etc/locale.conf", "LANG="+s.Locale)
 	if s.Libc == "glibc" {
-		r.write("locales", "choose the locale to build", "0644", target+"/etc/default/libc-locales", s.Locale+" UTF-8")
-		r.in("locales-build", "build it", "xbps-reconfigure", "-f", "glibc-locales").
+		r.write("locales", "choose the locales to build", "0644", target+"/etc/default/libc-locales", r.locales()...)
+		r.in("locales-build", "build them", "xbps-reconfigure", "-f", "glibc-locales").
 			check("chroot", target, "locale", "-a").expect(strings.ReplaceAll(s.Locale, "UTF-8", "utf8")).replaces()
 	}
 	modules, items := r.initramfsItems()

@@ -3,6 +3,7 @@ package spec
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,7 @@ type Spec struct {
 	Timezone   string    `yaml:"timezone"`
 	Keymap     string    `yaml:"keymap"`
 	Locale     string    `yaml:"locale"`
+	Locales    []string  `yaml:"locales" json:",omitzero"` // more to build; without any, identities are as before them
 	Libc       string    `yaml:"libc"`
 	Mirror     string    `yaml:"mirror"`
 	MirrorKey  string    `yaml:"mirror_key" json:",omitzero"` // of Void: a fingerprint
@@ -41,6 +43,7 @@ type Spec struct {
 	Encryption string    `yaml:"encryption"`            // of the pool: aes-256-gcm or off
 	Hibernate  bool      `yaml:"hibernate"`
 	SwapGiB    int       `yaml:"swap_gib"` // 0: RAM and an eighth of it
+	ESPMiB     int       `yaml:"esp_mib" json:",omitzero"`
 	Microcode  string    `yaml:"microcode"`
 	Desktop    bool      `yaml:"desktop"`
 	Flatpak    bool      `yaml:"flatpak"`
@@ -109,6 +112,7 @@ var (
 	zone        = lazy.Compile(`^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$`)
 	byID        = lazy.Compile(`^/dev/(disk/by-id/[A-Za-z0-9_.:+-]+|loop[0-9]+)$`)
 	bsdDisk     = lazy.Compile(`^/dev/(wd|sd|ld)[0-9]+$`)
+	locales     = lazy.Compile(`^[a-z]{2,3}(_[A-Z]{2})?(\.[A-Za-z0-9-]+)?(@[a-z]+)?( [A-Z0-9-]+)?$`)
 	sshKey      = lazy.Compile(`^(ssh-|ecdsa-|sk-)[A-Za-z0-9@.-]+ [A-Za-z0-9+/=]+( [^\x00-\x1f]*)?$`)
 	user        = lazy.Compile(`^[a-z_][a-z0-9_-]{0,31}$`)
 	url         = lazy.Compile(`^https?://[^\s"']+$`)
@@ -213,7 +217,14 @@ func (c checker) check(s *Spec) {
 	c.want(s.Timezone, zone, remedies[zone], "timezone")
 	c.want(s.Keymap, word, "write a keymap such as us", "keymap")
 	c.want(s.Locale, word, "write a locale such as en_US.UTF-8", "locale")
+	for i, l := range s.Locales {
+		c.want(l, locales, "write a locale such as de_DE.UTF-8, or with its character set, such as en_US ISO-8859-1",
+			"locales", strconv.Itoa(i))
+	}
 	c.oneOf(s.Libc, []string{"glibc", "musl"}, "libc")
+	if s.Libc == "musl" && len(s.Locales) > 0 {
+		c.Add(c.at([]string{"locales"}), "leave it out", "musl has no locales")
+	}
 	if s.Kernel != "" {
 		c.want(s.Kernel, word, "write a package such as linux-lts or linux6.12", "kernel")
 	}
@@ -264,6 +275,13 @@ func (c checker) linux(s *Spec, ref string) {
 		"zfs-VERSION.dkms.tar.gz")
 	if s.SwapGiB < 0 || s.SwapGiB > 1<<16 {
 		c.Add(c.at([]string{"swap_gib"}), "write 1 to 65536, or leave it out", "swap_gib is %d", s.SwapGiB)
+	}
+	least := 260 // of FAT32 on sectors of 4096 bytes
+	if s.Recipe == "debian-zfs" && s.Release == "trixie" && s.Bootloader.File == "" {
+		least = 1024 // two or three unified kernel images must fit during an update
+	}
+	if s.ESPMiB != 0 && (s.ESPMiB < least || s.ESPMiB > 1<<16) {
+		c.Add(c.at([]string{"esp_mib"}), fmt.Sprintf("write %d to 65536, or leave it out", least), "esp_mib is %d", s.ESPMiB)
 	}
 	if s.Recipe == "debian-zfs" {
 		c.oneOf(s.Release, []string{"bookworm", "trixie"}, "release")
