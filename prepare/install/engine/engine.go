@@ -97,7 +97,7 @@ func (e *Engine) havePrograms(ctx context.Context) error {
 			all = append(all, c.Argv)
 		}
 		for _, a := range all {
-			if len(a) > 0 && !slices.Contains(argv[1:], a[0]) {
+			if a = program(a); len(a) > 0 && !slices.Contains(argv[1:], a[0]) {
 				argv = append(argv, a[0])
 			}
 		}
@@ -123,6 +123,14 @@ func (e *Engine) havePrograms(ctx context.Context) error {
 			"start a rescue system that has them")
 	}
 	return nil
+}
+
+// program is a command without env and its variables.
+func program(argv []string) []string {
+	for len(argv) > 0 && (argv[0] == "env" || strings.Contains(argv[0], "=")) {
+		argv = argv[1:]
+	}
+	return argv
 }
 
 // sameDisks refuses other disks than the plan's, and those whose partition table was

@@ -51,15 +51,24 @@ func fakeMain(name string) int {
 	return 0
 }
 
-func (*fake) xbpsQuery([]string) error {
+func (*fake) xbpsQuery(args []string) error {
+	for _, a := range args {
+		url, ok := strings.CutPrefix(a, "--repository=")
+		if !ok {
+			continue
+		}
+		if _, err := get(url + "/" + os.Getenv("XBPS_ARCH") + "-repodata"); err != nil {
+			return fmt.Errorf("failed to fetch repository `%s': %w", url, err)
+		}
+	}
 	fmt.Println("base-system-0.114_2")
 	return nil
 }
 
 // xbpsInstall installs packages into the root of -r, from the repository of -R or that of the
-// root.
+// root. It takes them from the cache if they are there, or only downloads them to that of -c.
 func (f *fake) xbpsInstall(args []string) error {
-	o, packages := options(args, "Rr")
+	o, packages := options(args, "Rrc")
 	root := o["r"][0]
 	url := ""
 	if len(o["R"]) > 0 {
@@ -71,7 +80,18 @@ func (f *fake) xbpsInstall(args []string) error {
 		}
 		url = strings.TrimSpace(strings.TrimPrefix(string(text), "repository="))
 	}
-	if err := verified(root, url, packages); err != nil {
+	if slices.Contains(packages, "base-system") { // it depends on the newest kernel
+		conf, _ := os.ReadFile(root + "/etc/xbps.d/10-kernel.conf")
+		if !bytes.Contains(conf, []byte("ignorepkg=linux\n")) {
+			packages = append(packages, "linux")
+		}
+	}
+	cache := root + "/var/cache/xbps"
+	only := len(o["-download-only"]) > 0
+	if only {
+		cache = o["c"][0]
+	}
+	if err := verified(root, url, cache, packages); err != nil || only {
 		return err
 	}
 	return f.unpack(root, packages...)
@@ -98,6 +118,8 @@ func (f *fake) unpack(root string, packages ...string) error {
 				err = errors.Join(err, put("/etc/passwd", "root:x:0:0::/root:/bin/sh\n", 0o644),
 					put("/etc/shadow", "root:!:1::::::\n", 0o600))
 			}
+		case "linux": // ZFS does not support it
+			err = put("/usr/lib/modules/7.1/modules.builtin", "", 0o644)
 		case "linux-lts":
 			err = errors.Join(put("/boot/vmlinuz-6.12", "kernel", 0o644),
 				put("/usr/lib/modules/6.12/modules.builtin", "", 0o644))

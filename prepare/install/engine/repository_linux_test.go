@@ -179,34 +179,48 @@ func trusted(root, url string) (*rsa.PublicKey, error) {
 	}
 }
 
-// verified downloads packages, and verifies their signatures.
-func verified(root, url string, packages []string) error {
+// verified downloads packages that a cache does not have, and verifies their signatures.
+func verified(root, url, cache string, packages []string) error {
 	key, err := trusted(root, url)
 	if err != nil {
 		return err
 	}
 	for _, p := range packages {
-		name := url + "/" + p + "-1_1.x86_64.xbps"
-		text, err := get(name)
+		file := p + "-1_1.x86_64.xbps"
+		text, err := cached(url, cache, file)
 		if err != nil {
 			return err
 		}
-		signature, err := get(name + ".sig2")
+		signature, err := cached(url, cache, file+".sig2")
 		if err != nil {
 			return err
 		}
 		sum := sha256.Sum256(text)
 		if rsa.VerifyPKCS1v15(key, crypto.SHA256, sum[:], signature) != nil {
+			_ = os.Remove(cache + "/" + file)
 			return fmt.Errorf("%s: the RSA signature is not valid", p)
 		}
 	}
 	return nil
 }
 
-// TestRepository installs Void from a repository with a signed index. An installing system
-// without the key of the specification is refused before the disk is touched. A package with a
-// wrong signature stops the installation, which continues with the right one. The new system
-// trusts that key alone.
+// cached reads a file of a cache, which downloads it if it does not have it.
+func cached(url, cache, file string) ([]byte, error) {
+	if text, err := os.ReadFile(cache + "/" + file); err == nil {
+		return text, nil
+	}
+	text, err := get(url + "/" + file)
+	if err != nil {
+		return nil, err
+	}
+	part := fmt.Sprintf("%s/%s.%d", cache, file, os.Getpid()) // a process that was killed leaves no half of a file
+	return text, errors.Join(os.MkdirAll(cache, 0o755), os.WriteFile(part, text, 0o644), os.Rename(part, cache+"/"+file))
+}
+
+// TestRepository installs Void from a repository with a signed index. Before the disk is touched,
+// the installation stops if the installing system lacks the key of the specification, if the
+// repository has no packages for the C library, and if a package has a wrong signature. It
+// continues with the right package. The new system trusts that key alone.
 func TestRepository(t *testing.T) {
 	if testing.Short() {
 		t.Skip("installs on a loop device")
@@ -223,10 +237,21 @@ func TestRepository(t *testing.T) {
 		t.Errorf("the disk was touched:\n%s", got)
 	}
 
+	record = m.begin(m.plan(plainSpec+"libc: musl\n"), "musl")
+	if out, err := m.run(record); err == nil || !strings.Contains(out, "failed to fetch repository") {
+		t.Fatalf("a repository without packages for musl: %v\n%s", err, out)
+	}
+	if got := m.must("wipefs", m.disk); got != "" {
+		t.Errorf("the disk was touched:\n%s", got)
+	}
+
 	record = m.begin(m.plan(text+m.xbps.fingerprint+"\n"), "spoiled")
 	m.xbps.spoiled = "zfs"
 	if out, err := m.run(record); err == nil || !strings.Contains(out, "zfs: the RSA signature is not valid") {
 		t.Fatalf("a spoiled package: %v\n%s", err, out)
+	}
+	if got := m.must("wipefs", m.disk); got != "" {
+		t.Errorf("the disk was touched:\n%s", got)
 	}
 	m.xbps.spoiled = ""
 	if out, err := m.run(record); err != nil {

@@ -1,6 +1,12 @@
 package plan
 
-import "strings"
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"bakeoff/prepare/install/spec"
+)
 
 // xbpsKeys has a file for each key of a repository, named by the fingerprint of the key.
 const xbpsKeys = "/var/db/xbps/keys"
@@ -10,12 +16,14 @@ const xbpsKeys = "/var/db/xbps/keys"
 func (r *recipe) voidZFS() {
 	const root = pool + "/ROOT/void"
 	r.verifyLoader()
-	r.assert("repository", "see that the repository answers", "xbps-query", "-M", "-i", "--repository="+r.spec.Mirror,
-		"-p", "pkgver", "base-system").expect("base-system").Local = true
+	r.assert("repository", "see that the repository answers, and has packages for this C library", "env",
+		"XBPS_ARCH="+r.voidArch(), "xbps-query", "-M", "-i", "--repository="+r.spec.Mirror, "-p", "pkgver", "base-system").
+		expect("base-system").Local = true
 	if key := r.spec.MirrorKey; key != "" {
 		r.assert("repository-key", "see that the installing system has the key of the repository", "find", xbpsKeys, "-name",
 			key+".plist").expect(key + ".plist").Local = true
 	}
+	r.voidDownload()
 	r.hostID()
 	for _, d := range r.Drives() {
 		r.disk(d)
@@ -27,27 +35,75 @@ func (r *recipe) voidZFS() {
 	r.keepESPs()
 	r.bootMenu()
 	r.voidExtras()
+	if s := r.Step("download"); s != nil {
+		s.Argv = append(s.Argv, r.download...)
+		r.run("cache-remove", "remove the downloaded packages", "rm", "-rf", target+xbpsCache).
+			check("find", target+path.Dir(xbpsCache), "-name", path.Base(xbpsCache)).replaces().nothing()
+	}
 	r.leave()
 	r.exported()
 }
 
+const xbpsCache = "/var/cache/xbps"
+
+// voidDownload downloads the packages, and verifies their signatures: what is wrong with them
+// shows before the disk is touched. The names come last.
+func (r *recipe) voidDownload() {
+	s, dir := r.spec, r.spec.Downloads
+	if dir == "none" {
+		return
+	}
+	first := len(r.Steps)
+	r.run("download-folder", "make a folder for the packages", "mkdir", "-p", dir).check("test", "-d", dir)
+	r.run("download-trust", "trust there the keys that the installing system trusts", "cp", "-a", "--parents", r.keys(), dir).
+		check("test", "-e", dir+r.keys())
+	r.ignoreKernel("download-ignore", dir)
+	r.run("download", "download the packages and verify their signatures", "env", "XBPS_ARCH="+r.voidArch(), "xbps-install",
+		"-Sy", "--download-only", "-R", s.Mirror, "-r", dir, "-c", dir+"/cache").check("test", "-d", dir+"/cache").Redo = true
+	r.download = []string{"base-system"}
+	for i := range r.Steps[first:] {
+		r.Steps[first+i].Local = true
+	}
+}
+
+// keys are the keys that the new system trusts: a folder, or a file.
+func (r *recipe) keys() string {
+	if key := r.spec.MirrorKey; key != "" {
+		return xbpsKeys + "/" + key + ".plist"
+	}
+	return xbpsKeys
+}
+
+// ignoreKernel keeps base-system from installing linux, on which it depends.
+func (r *recipe) ignoreKernel(id, root string) {
+	r.write(id, "follow the kernel that ZFS supports", "0644", root+"/etc/xbps.d/10-kernel.conf", "ignorepkg=linux",
+		"ignorepkg=linux-headers")
+}
+
 // xbps adds a step that installs packages into the new system.
 func (r *recipe) xbps(id, purpose string, packages ...string) {
+	r.download = append(r.download, packages...)
 	r.in(id, purpose, append([]string{"xbps-install", "-Sy"}, packages...)...)
+}
+
+// voidArch is the name that xbps has for the processor and the C library.
+func (r *recipe) voidArch() string {
+	if r.spec.Libc == "musl" {
+		return "x86_64-musl"
+	}
+	return "x86_64"
 }
 
 func (r *recipe) voidBase() {
 	s := r.spec
-	arch := "x86_64"
-	if s.Libc == "musl" {
-		arch = "x86_64-musl"
+	r.run("xbps-keys", "trust the keys that the installing system trusts", "cp", "-a", "--parents", r.keys(), target)
+	r.ignoreKernel("ignore-kernel", target)
+	if s.Downloads != "none" {
+		r.run("cache-folder", "make the folder of packages", "mkdir", "-p", target+xbpsCache).
+			check("test", "-d", target+xbpsCache)
+		r.run("cache", "give the new system the downloaded packages", "cp", "-a", s.Downloads+"/cache/.", target+xbpsCache)
 	}
-	keys := xbpsKeys
-	if s.MirrorKey != "" {
-		keys += "/" + s.MirrorKey + ".plist"
-	}
-	r.run("xbps-keys", "trust the keys that the installing system trusts", "cp", "-a", "--parents", keys, target)
-	r.run("base", "install the base system", "env", "XBPS_ARCH="+arch, "xbps-install", "-Sy", "-R", s.Mirror,
+	r.run("base", "install the base system", "env", "XBPS_ARCH="+r.voidArch(), "xbps-install", "-Sy", "-R", s.Mirror,
 		"-r", target, "base-system")
 	r.write("repository-main", "install the other packages from the same repository", "0644",
 		target+"/etc/xbps.d/00-repository-main.conf", "repository="+s.Mirror)
@@ -81,8 +137,6 @@ func (r *recipe) voidBase() {
 	r.write("umask", "let only root read what dracut writes", "0644", target+"/etc/dracut.conf.d/umask.conf",
 		"umask=0077")
 	r.capARC()
-	r.write("ignore-kernel", "follow the kernel that ZFS supports", "0644", target+"/etc/xbps.d/10-kernel.conf",
-		"ignorepkg=linux", "ignorepkg=linux-headers")
 	r.xbps("kernel", "install that kernel and its headers", s.Kernel, s.Kernel+"-headers")
 	r.xbps("zfs", "build the module; this also rebuilds the initramfs", "zfs")
 }
@@ -93,6 +147,7 @@ func (r *recipe) voidExtras() {
 	case "intel":
 		r.xbps("nonfree", "add the repository of the microcode", "void-repo-nonfree")
 		r.xbps("microcode", "install the microcode", "intel-ucode")
+		r.download = r.download[:len(r.download)-1] // of another repository
 	case "amd":
 		r.xbps("microcode", "install the microcode", "linux-firmware-amd")
 	}
@@ -100,19 +155,27 @@ func (r *recipe) voidExtras() {
 		r.voidDesktop()
 	}
 	if s.Flatpak {
-		r.xbps(
-			"flatpak-repos",
-			"add repositories",
-			"void-repo-nonfree",
-			"void-repo-multilib",
-			"void-repo-multilib-nonfree",
-		)
+		repos := []string{"void-repo-nonfree"}
+		if s.Libc == "glibc" { // only it has programs of 32 bits
+			repos = append(repos, "void-repo-multilib", "void-repo-multilib-nonfree")
+		}
+		r.xbps("flatpak-repos", "add repositories", repos...)
 		r.xbps("flatpak", "install Flatpak", "flatpak")
 		r.in("flathub", "add Flathub", "flatpak", "remote-add", "--if-not-exists", "flathub",
 			"https://dl.flathub.org/repo/flathub.flatpakrepo")
 	}
 	if len(s.Packages) > 0 {
+		before := r.download
 		r.xbps("packages", "install the packages of the specification", s.Packages...)
+		if s.Flatpak || s.Microcode == "intel" { // they may be of the repositories that are there now
+			r.download = before
+		}
+	}
+	if len(s.SSHKeys) > 0 || slices.ContainsFunc(s.Users, func(u spec.User) bool { return len(u.SSHKeys) > 0 }) {
+		if !s.Desktop {
+			r.service("dhcpcd") // of base-system, and never with NetworkManager
+		}
+		r.service("sshd")
 	}
 	r.passwords()
 	r.in("reconfigure", "rebuild every initramfs with the final configuration", "xbps-reconfigure", "-fa")
@@ -124,6 +187,11 @@ func (r *recipe) voidExtras() {
 	}
 }
 
+// service starts a service of runit at boot.
+func (r *recipe) service(name string) {
+	r.link("service-"+name, "start the service at boot", "/etc/sv/"+name, "/etc/runit/runsvdir/default/"+name)
+}
+
 func (r *recipe) voidDesktop() {
 	r.xbps("desktop-core", "install the core of the desktop", strings.Fields(`vim nano dbus elogind polkit xorg
 		xorg-fonts xorg-video-drivers xorg-input-drivers dejavu-fonts-ttf terminus-font NetworkManager pipewire
@@ -131,7 +199,7 @@ func (r *recipe) voidDesktop() {
 	r.xbps("desktop", "install KDE Plasma", strings.Fields(`kde-plasma dolphin konsole firefox
 		kdegraphics-thumbnailers ffmpegthumbs vlc ark kwrite discover kf6-purpose`)...)
 	for _, s := range []string{"dbus", "NetworkManager", "polkitd", "sddm"} {
-		r.link("service-"+s, "start the service at boot", "/etc/sv/"+s, "/etc/runit/runsvdir/default/"+s)
+		r.service(s)
 	}
 	r.in("audio-folders", "make folders for the sound's configuration", "mkdir", "-p", "/etc/xdg/autostart",
 		"/etc/pipewire/pipewire.conf.d", "/etc/alsa/conf.d")

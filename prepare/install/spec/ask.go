@@ -51,6 +51,9 @@ var remedies = map[*lazy.Regexp]string{
 	suites:   "write bookworm or trixie",
 }
 
+// voidMirror is the repository of Void for glibc, which has that for musl in a folder.
+const voidMirror = "https://repo-default.voidlinux.org/current"
+
 // Questions are those of a recipe, in order.
 func Questions(recipe string) []Question {
 	const ref = "a reference: prompt, file:PATH or command:ARGV"
@@ -115,12 +118,10 @@ func Questions(recipe string) []Question {
 	case "void-zfs":
 		return slices.Concat(first, []Question{
 			{Key: "libc", Text: "C library, glibc or musl", Default: "glibc", shape: libcs},
-			{
-				Key:     "mirror",
-				Text:    "Repository of packages",
-				Default: "https://repo-default.voidlinux.org/current",
-				shape:   url,
-			},
+			{Key: "mirror", Text: "Repository of packages", Default: voidMirror, shape: url,
+				when: func(a map[string]string) bool { return a["libc"] != "musl" }},
+			{Key: "mirror", Text: "Repository of packages", Default: voidMirror + "/musl", shape: url,
+				when: func(a map[string]string) bool { return a["libc"] == "musl" }},
 			{Key: "mirror_key", Text: "Fingerprint of the key of the repository, as in /var/db/xbps/keys", Optional: true,
 				shape: fingerprint},
 			{Key: "kernel", Text: "Package of the kernel", Default: "linux-lts", shape: word},

@@ -36,6 +36,7 @@ type Spec struct {
 	MirrorKey  string    `yaml:"mirror_key" json:",omitzero"` // of Void: a fingerprint
 	Sets       []string  `yaml:"sets"`                        // of NetBSD
 	SetsDir    string    `yaml:"sets_dir"`
+	Downloads  string    `yaml:"download_dir" json:",omitzero"`
 	Kernel     string    `yaml:"kernel"`
 	KernelArgs []string  `yaml:"kernel_args"`
 	Base       Archive   `yaml:"base" json:",omitzero"` // of Debian; without one, identities are as before it
@@ -118,6 +119,7 @@ var (
 	url         = lazy.Compile(`^https?://[^\s"']+$`)
 	digest      = lazy.Compile(`^[0-9a-f]{64}$`)
 	fingerprint = lazy.Compile(`^([0-9a-f]{2}:){15}[0-9a-f]{2}$`)
+	downloads   = lazy.Compile(`^(none|/[^\s\x00-\x1f]+)$`)
 	path        = lazy.Compile(`^/[^\s\x00-\x1f]+$`)
 	argument    = lazy.Compile(`^[A-Za-z0-9_.]+(=[A-Za-z0-9_.,:=/@+-]*)?$`)
 	base        = lazy.Compile(`^/([^\s\x00-\x1f]*/)?[A-Za-z0-9][A-Za-z0-9_.-]*\.tar(\.(gz|xz|zst))?$`)
@@ -190,7 +192,7 @@ func (c checker) oneOf(value string, all []string, key string) {
 // fill fills in the defaults that depend on the recipe.
 func (s *Spec) fill() {
 	d := map[string]Spec{
-		"void-zfs":   {Kernel: "linux-lts"},
+		"void-zfs":   {Kernel: "linux-lts", Downloads: "/var/tmp/bakeoff-install"},
 		"debian-zfs": {Kernel: "linux-image-amd64", Release: "trixie", Mirror: "http://deb.debian.org/debian"},
 		"netbsd-zfs": {Kernel: "GENERIC", Release: "11.0", Sets: []string{"base", "comp", "etc", "games", "gpufw", "man",
 			"misc", "modules", "rescue", "text"}},
@@ -205,6 +207,7 @@ func (s *Spec) fill() {
 		s.Mirror,
 		d.Mirror,
 	)
+	s.Downloads = cmp.Or(s.Downloads, d.Downloads)
 	if len(s.Sets) == 0 {
 		s.Sets = d.Sets
 	}
@@ -264,6 +267,9 @@ func (c checker) linux(s *Spec, ref string) {
 		c.want(s.MirrorKey, fingerprint, "write 16 pairs of hexadecimal digits with colons, as in the names of the files "+
 			"in /var/db/xbps/keys", "mirror_key")
 	}
+	if s.Recipe == "void-zfs" {
+		c.want(s.Downloads, downloads, "write a folder of the installing system, or none", "download_dir")
+	}
 	if s.Microcode != "" {
 		c.oneOf(s.Microcode, []string{"intel", "amd"}, "microcode")
 	}
@@ -312,7 +318,7 @@ func (c checker) linux(s *Spec, ref string) {
 		c.want(s.Secrets.Swap, secret, ref, "secrets", "swap")
 	}
 	for key, set := range map[string]bool{"desktop": s.Desktop, "flatpak": s.Flatpak,
-		"mirror_key": s.MirrorKey != ""} {
+		"mirror_key": s.MirrorKey != "", "download_dir": s.Downloads != ""} {
 		if set && s.Recipe != "void-zfs" {
 			c.Add(c.at([]string{key}), "leave it out", "%s is for void-zfs only", key)
 		}
@@ -339,7 +345,10 @@ func (c checker) netbsd(s *Spec) {
 		"mirror_key": s.MirrorKey != "", "encryption": s.Encryption != "aes-256-gcm", "datasets": len(s.Datasets) > 0,
 		"pool":        s.Pool.changed(),
 		"kernel_args": len(s.KernelArgs) > 0, "modules": s.Modules != (Archive{}),
-		"base": s.Base != (Archive{})} {
+		"base": s.Base != (Archive{}), "packages": len(s.Packages) > 0, "microcode": s.Microcode != "",
+		"zfsbootmenu.file": s.Bootloader.File != "", "swap_gib": s.SwapGiB != 0, "esp_mib": s.ESPMiB != 0,
+		"download_dir": s.Downloads != "", "locales": len(s.Locales) > 0, "locale": s.Locale != "en_US.UTF-8",
+		"keymap": s.Keymap != "us"} {
 		if set {
 			c.Add(c.at(strings.Split(key, ".")), "leave it out", "NetBSD has no %s with this recipe", key)
 		}

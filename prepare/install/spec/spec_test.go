@@ -86,6 +86,74 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// TestAskDefaults takes defaults that depend on the recipe and on other answers.
+func TestAskDefaults(t *testing.T) {
+	given := map[string]string{"disk": "/dev/disk/by-id/ata-X_1", "hostname": "box", "libc": "musl", "user.name": "anna",
+		"ssh_keys": "ssh-rsa AAAA", "zfsbootmenu.file": "/root/zbm.EFI", "zfsbootmenu.sha256": strings.Repeat("a", 64)}
+	for recipe, want := range map[string]string{
+		"void-zfs":   "mirror: 'https://repo-default.voidlinux.org/current/musl'\n",
+		"debian-zfs": "groups: ['sudo', 'audio', 'video']\n",
+		"netbsd-zfs": "groups: ['wheel']\n",
+	} {
+		var in strings.Builder
+		for _, q := range Questions(recipe) {
+			switch {
+			case q.when != nil && !q.when(given):
+			case recipe == "netbsd-zfs" && q.Key == "disk":
+				in.WriteString("\n")
+			default:
+				in.WriteString(given[q.Key] + "\n")
+			}
+		}
+		out, err := Ask(recipe, strings.NewReader(in.String()), io.Discard, false)
+		if err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v, no %s in\n%s", recipe, err, want, out)
+		}
+		if _, err := Parse("install.yaml", out); err != nil {
+			t.Errorf("%s: %v", recipe, err)
+		}
+	}
+}
+
+// TestNetBSD refuses what the recipe would ignore.
+func TestNetBSD(t *testing.T) {
+	const text = "schema: bakeoff/install/v1\nrecipe: netbsd-zfs\ndisk: /dev/wd0\nhostname: box\nsets_dir: /sets\n" +
+		"ssh_keys: [ssh-rsa AAAA]\n"
+	if _, err := Parse("f", []byte(text+"mirror: https://cdn.netbsd.org/pub/NetBSD\n")); err != nil {
+		t.Error(err)
+	}
+	for _, c := range [][2]string{{"mirror: cdn.netbsd.org", "mirror is not valid"}, {"packages: [vim]", "NetBSD has no packages"},
+		{"keymap: de", "NetBSD has no keymap"}, {"esp_mib: 600", "NetBSD has no esp_mib"},
+		{"locales: [de_DE.UTF-8]", "NetBSD has no locales"}, {"download_dir: /x", "NetBSD has no download_dir"}} {
+		if _, err := Parse("f", []byte(text+c[0]+"\n")); err == nil || !strings.Contains(err.Error(), c[1]) {
+			t.Errorf("%s gave %v", c[0], err)
+		}
+	}
+}
+
+// TestSizes refuses sizes of the ESP on which the system would not start, and locales that no
+// system has.
+func TestSizes(t *testing.T) {
+	src, err := os.ReadFile("../plan/testdata/debian13.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range [][2]string{{"esp_mib: 2048", ""}, {"esp_mib: 1000", "write 1024 to 65536"},
+		{"esp_mib: 1000\nzfsbootmenu: {file: /z.EFI, sha256: " + strings.Repeat("a", 64) + "}", ""},
+		{"esp_mib: 100\nrelease: bookworm", "write 260 to 65536"}, {"locales: [de_DE.UTF-8, en_US ISO-8859-1]", ""},
+		{"locales: ['x; y']", "locales.0 is not valid"}, {"libc: musl\nlocales: [de_DE.UTF-8]", "musl has no locales"},
+		{"download_dir: /x", "download_dir is for void-zfs only"}} {
+		text := string(src)
+		if strings.Contains(c[0], "release") {
+			text = strings.Replace(text, "release: trixie\n", "", 1)
+		}
+		_, err := Parse("f", []byte(text+c[0]+"\n"))
+		if (err == nil) != (c[1] == "") || err != nil && !strings.Contains(err.Error(), c[1]) {
+			t.Errorf("%s gave %v, want %q", c[0], err, c[1])
+		}
+	}
+}
+
 // TestAskAgain asks again at a terminal, and names the line of an answer in a file.
 func TestAskAgain(t *testing.T) {
 	answers := "/dev/sda\n/dev/disk/by-id/x\n\n\nBOX\nbox\n"
