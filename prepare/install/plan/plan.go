@@ -228,6 +228,7 @@ func (p *Plan) String() string {
 	for _, n := range p.Notes {
 		fmt.Fprintf(&b, "note: %s\n", n)
 	}
+	b.WriteString("Each step needs the step before it.\n")
 	for i, s := range p.Steps {
 		fmt.Fprintf(&b, "\n%d. %s: %s\n   %s\n", i+1, s.ID, s.Purpose, quote(s.Argv))
 		if s.Dir != "" {

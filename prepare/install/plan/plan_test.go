@@ -77,6 +77,77 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestArticle finds each command of the guide in the plan for its machine, or as a row with a
+// reason in the table of differences.
+func TestArticle(t *testing.T) {
+	s, facts := article(t)
+	text := mustPlan(t, s, facts).String()
+	for _, command := range []string{
+		"wipefs -a /dev/disk/by-id/nvme", "sgdisk --zap-all /dev/disk/by-id/nvme", "-n 1:1m:+512m -t 1:ef00",
+		"-n 2:0:+18g -t 2:8200", "-n 3:0:-10m -t 3:bf00", "install -D -m 000 /dev/stdin /etc/zfs/zroot.key",
+		"zpool create -f -o ashift=12 -O compression=lz4 -O acltype=posixacl -O xattr=sa -O relatime=on " +
+			"-O encryption=aes-256-gcm -O keylocation=file:///etc/zfs/zroot.key -O keyformat=passphrase -o autotrim=on " +
+			"-o compatibility=openzfs-2.2-linux -m none",
+		"zfs create -o mountpoint=none zroot/ROOT\n", "zfs create -o mountpoint=/ -o canmount=noauto zroot/ROOT/void\n",
+		"zfs create -o mountpoint=/home zroot/home\n", "zpool set bootfs=zroot/ROOT/void zroot\n",
+		"zfs mount zroot/ROOT/void\n", "zfs mount zroot/home\n",
+		"XBPS_ARCH=x86_64 xbps-install -Sy -R https://mirrors.servercentral.com/voidlinux/current -r /mnt base-system\n",
+		"/etc/hostid /mnt/etc/hostid\n", "/etc/zfs/zroot.key /mnt/etc/zfs/zroot.key\n",
+		"cryptsetup luksFormat --batch-mode --type luks1", "mkswap /dev/mapper/cryptswap\n",
+		"/dev/mapper/cryptswap none swap defaults 0 0\n", "xbps-install -Sy cryptsetup\n",
+		"if=/dev/urandom of=/mnt/boot/volume.key", "cryptsetup luksAddKey", "chmod 000 /mnt/boot/volume.key\n",
+		" /boot/volume.key luks\n", `install_items+=" /etc/zfs/zroot.key /boot/volume.key /etc/crypttab "`,
+		`KEYMAP="us"`, `HARDWARECLOCK="UTC"`, "/usr/share/zoneinfo/Europe/Rome /etc/localtime\n",
+		"stdin:    en_US.UTF-8 UTF-8\n", "stdin:    en_US ISO-8859-1\n", "LANG=en_US.UTF-8\n",
+		"xbps-reconfigure -f glibc-locales\n", `nofsck="yes"`, `omit_dracutmodules+=" btrfs "`, "xbps-install -Sy zfs\n",
+		"zfs set org.zfsbootmenu:commandline=quiet zroot/ROOT\n",
+		"zfs set org.zfsbootmenu:keysource=zroot/ROOT/void zroot\n", "rd.luks.uuid=", "resume=/dev/mapper/cryptswap",
+		"mkfs.vfat -F32", "mkdir -p /mnt/boot/efi\n", "/mnt/boot/efi/EFI/ZBM/VMLINUZ.EFI\n",
+		"/mnt/boot/efi/EFI/ZBM/VMLINUZ-BACKUP.EFI\n",
+		`-p 1 -L 'ZFSBootMenu (Backup)' -l '\EFI\ZBM\VMLINUZ-BACKUP.EFI'`, `-p 1 -L ZFSBootMenu -l '\EFI\ZBM\VMLINUZ.EFI'`,
+		"xbps-install -Sy void-repo-nonfree\n", "xbps-install -Sy intel-ucode\n", "xbps-reconfigure -fa\n",
+		"vim nano dbus elogind polkit xorg xorg-fonts xorg-video-drivers xorg-input-drivers dejavu-fonts-ttf " +
+			"terminus-font NetworkManager pipewire alsa-pipewire wireplumber xdg-user-dirs unzip gzip xz 7zip\n",
+		"kde-plasma dolphin konsole firefox kdegraphics-thumbnailers ffmpegthumbs vlc ark kwrite discover kf6-purpose\n",
+		"/etc/sv/NetworkManager /etc/runit/runsvdir/default/NetworkManager\n",
+		"/etc/sv/dbus /etc/runit/runsvdir/default/dbus\n", "/etc/sv/polkitd /etc/runit/runsvdir/default/polkitd\n",
+		"/etc/sv/sddm /etc/runit/runsvdir/default/sddm\n", "mkdir -p /etc/xdg/autostart", "/etc/pipewire/pipewire.conf.d",
+		"/usr/share/applications/pipewire.desktop /etc/xdg/autostart/",
+		"/usr/share/examples/pipewire/20-pipewire-pulse.conf /etc/pipewire/pipewire.conf.d/",
+		"/usr/share/alsa/alsa.conf.d/50-pipewire.conf /etc/alsa/conf.d/",
+		"/usr/share/alsa/alsa.conf.d/99-pipewire-default.conf /etc/alsa/conf.d/",
+		"xbps-install -Sy void-repo-nonfree void-repo-multilib void-repo-multilib-nonfree\n", "xbps-install -Sy flatpak\n",
+		"flatpak remote-add --if-not-exists flathub https://dl.flathub.org/repo/flathub.flatpakrepo\n",
+		"useradd -m anna\n", "video,wheel,plugdev,kvm,audio,network anna\n", "rm -f /mnt/etc/resolv.conf\n",
+		"/run/NetworkManager/resolv.conf /etc/resolv.conf\n", "zpool export zroot\n",
+	} {
+		if !strings.Contains(text, command) {
+			t.Errorf("the plan lacks %q", command)
+		}
+	}
+	page, err := os.ReadFile("../../../docs/special/installing-void.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows strings.Builder
+	for line := range strings.Lines(string(page)) {
+		if cells := strings.Split(line, "|"); len(cells) == 5 && strings.TrimSpace(cells[3]) != "" {
+			rows.WriteString(cells[1] + "\n")
+		}
+	}
+	for _, command := range []string{"source /etc/os-release", "export", "disk-vars.sh", "zgenhostid -f 0x00bab10c",
+		"/dev/nvme0n1p3", "zpool labelclear -f", "three calls of `sgdisk -n`", "> zroot.key", "zpool export",
+		"import -R /mnt", "load-key -L prompt", "udevadm trigger", "xbps-install -S", "xchroot /mnt", "cryptsetup luksFormat", "luksOpen",
+		"swapon", "dd bs=1 count=64", "chmod -R g-rwx,o-rwx /boot", "crypttab by device", "`>>` to `fstab`", "passwd",
+		"dracut.conf.d", "fstab: `vfat defaults`", "commandline", "get.zfsbootmenu.org/efi", "curl", "efibootmgr",
+		"two copies", "udevd", "10-wireplumber.conf", "usermod -G", "umount -l /mnt/etc/resolv.conf", "umount -n -R /mnt",
+		"reboot"} {
+		if !strings.Contains(rows.String(), command) {
+			t.Errorf("the table of differences has no row for %q", command)
+		}
+	}
+}
+
 // secondDisk is a disk like d.
 func secondDisk(d Disk) Disk {
 	d.Path, d.ByID, d.Serial = "/dev/nvme1n1", strings.ReplaceAll(d.ByID, "S4EWNX0", "S4EWNX1"), "S4EWNX1"
