@@ -100,7 +100,7 @@ func (r *recipe) voidBase() {
 	r.ignoreKernel("ignore-kernel", target)
 	if s.Downloads != "none" {
 		r.run("cache-folder", "make the folder of packages", "mkdir", "-p", target+xbpsCache).
-			check("test", "-d", target+xbpsCache)
+			check("test", "-d", target+xbpsCache).Once = true
 		r.run("cache", "give the new system the downloaded packages", "cp", "-a", s.Downloads+"/cache/.", target+xbpsCache)
 	}
 	r.run("base", "install the base system", "env", "XBPS_ARCH="+r.voidArch(), "xbps-install", "-Sy", "-R", s.Mirror,
