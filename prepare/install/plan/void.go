@@ -55,11 +55,12 @@ func (r *recipe) voidDownload() {
 	}
 	first := len(r.Steps)
 	r.run("download-folder", "make a folder for the packages", "mkdir", "-p", dir).check("test", "-d", dir)
-	r.run("download-trust", "trust there the keys that the installing system trusts", "cp", "-a", "--parents", r.keys(), dir).
-		check("test", "-e", dir+r.keys())
+	r.run("download-trust", "trust there the keys that the installing system trusts", "cp", "-a", "--parents", r.keys(),
+		dir).check("test", "-e", dir+r.keys())
 	r.ignoreKernel("download-ignore", dir)
-	r.run("download", "download the packages and verify their signatures", "env", "XBPS_ARCH="+r.voidArch(), "xbps-install",
-		"-Sy", "--download-only", "-R", s.Mirror, "-r", dir, "-c", dir+"/cache").check("test", "-d", dir+"/cache").Redo = true
+	r.run("download", "download the packages and verify their signatures", "env", "XBPS_ARCH="+r.voidArch(),
+		"xbps-install", "-Sy", "--download-only", "-R", s.Mirror, "-r", dir, "-c", dir+"/cache").
+		check("test", "-d", dir+"/cache").Redo = true
 	r.download = []string{"base-system"}
 	for i := range r.Steps[first:] {
 		r.Steps[first+i].Local = true

@@ -122,8 +122,9 @@ func TestNetBSD(t *testing.T) {
 	if _, err := Parse("f", []byte(text+"mirror: https://cdn.netbsd.org/pub/NetBSD\n")); err != nil {
 		t.Error(err)
 	}
-	for _, c := range [][2]string{{"mirror: cdn.netbsd.org", "mirror is not valid"}, {"packages: [vim]", "NetBSD has no packages"},
-		{"keymap: de", "NetBSD has no keymap"}, {"esp_mib: 600", "NetBSD has no esp_mib"},
+	for _, c := range [][2]string{{"mirror: cdn.netbsd.org", "mirror is not valid"},
+		{"packages: [vim]", "NetBSD has no packages"}, {"keymap: de", "NetBSD has no keymap"},
+		{"esp_mib: 600", "NetBSD has no esp_mib"},
 		{"locales: [de_DE.UTF-8]", "NetBSD has no locales"}, {"download_dir: /x", "NetBSD has no download_dir"}} {
 		if _, err := Parse("f", []byte(text+c[0]+"\n")); err == nil || !strings.Contains(err.Error(), c[1]) {
 			t.Errorf("%s gave %v", c[0], err)
