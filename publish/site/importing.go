@@ -2,6 +2,7 @@ package site
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -107,10 +108,14 @@ type importing struct {
 func (w *importing) writeExport(e importer.Export) error {
 	w.done.Notes = append(w.done.Notes, e.Notes...)
 	var pairs []string
+	addresses := map[string]bool{}
 	for i := range e.Posts {
 		p, format := &e.Posts[i], w.site.Config.SlugFormat
 		if p.Page {
 			format = w.site.Config.PageFormat
+		}
+		if !p.Draft {
+			w.distinguish(p, format, addresses)
 		}
 		for _, link := range p.Links {
 			if link == "" || p.Draft {
@@ -154,6 +159,21 @@ func (w *importing) writeExport(e importer.Export) error {
 		}
 	}
 	return nil
+}
+
+// distinguish gives a post another slug if a post of the export has its address already: pages of
+// WordPress are distinguished by their parents, too. A site cannot be built with both.
+func (w *importing) distinguish(p *importer.Post, format string, taken map[string]bool) {
+	at := p.Address(format)
+	slug := cmp.Or(content.Slug(p.Slug), content.Slug(p.Title))
+	for n := 2; taken[p.Language+p.Address(format)]; n++ {
+		p.Slug = fmt.Sprintf("%s-%d", slug, n)
+	}
+	taken[p.Language+p.Address(format)] = true
+	if now := p.Address(format); now != at {
+		w.done.Notes = append(w.done.Notes, fmt.Sprintf("%s: another post has the address %s, so this one gets %s",
+			safetext.Line(p.Source), at, now))
+	}
 }
 
 // endsLink reports whether a character ends an address in a text.

@@ -77,7 +77,7 @@ const wordpressExport = `<?xml version="1.0" encoding="UTF-8" ?>
 	<wp:category><wp:term_id>2</wp:term_id><wp:cat_name><![CDATA[Boats]]></wp:cat_name></wp:category>
 	<generator>https://wordpress.org/?v=6.4.2</generator>
 	<item>
-		<title><![CDATA[Tide & time]]></title>
+		<title><![CDATA[Tide &amp; <em>time</em>]]></title>
 		<link>https://old.example/2023/07/01/tide/</link>
 		<pubDate>Sat, 01 Jul 2023 08:00:00 +0000</pubDate>
 		<dc:creator><![CDATA[ada]]></dc:creator>
@@ -110,7 +110,7 @@ https://video.example/watch?v=1&x=2
 		<wp:post_type><![CDATA[post]]></wp:post_type>
 		<wp:post_password><![CDATA[]]></wp:post_password>
 		<category domain="category" nicename="boats"><![CDATA[Boats]]></category>
-		<category domain="post_tag" nicename="sea"><![CDATA[Sea, salt]]></category>
+		<category domain="post_tag" nicename="sea"><![CDATA[Sea, salt &amp; wind]]></category>
 		<category domain="category" nicename="uncategorized"><![CDATA[Uncategorized]]></category>
 		<wp:postmeta><wp:meta_key><![CDATA[_thumbnail_id]]></wp:meta_key>
 		<wp:meta_value><![CDATA[12]]></wp:meta_value></wp:postmeta>
@@ -147,6 +147,13 @@ https://video.example/watch?v=1&x=2
 		<wp:post_date>2020-01-01 10:00:00</wp:post_date><wp:post_date_gmt>2020-01-01 10:00:00</wp:post_date_gmt>
 		<wp:post_name>about</wp:post_name><wp:status>publish</wp:status><wp:post_type>page</wp:post_type>
 	</item>
+	<item>
+		<title>About boats</title><link>https://old.example/boats/about/</link>
+		<content:encoded>Who sails. <a href="https://old.example/boats/about/">here</a></content:encoded>
+		<wp:post_id>16</wp:post_id><wp:post_date>2020-01-01 10:00:00</wp:post_date>
+		<wp:post_date_gmt>2020-01-01 10:00:00</wp:post_date_gmt><wp:post_name>about</wp:post_name>
+		<wp:status>publish</wp:status><wp:post_parent>15</wp:post_parent><wp:post_type>page</wp:post_type>
+	</item>
 	<item><title>Gone</title><wp:status>trash</wp:status><wp:post_type>post</wp:post_type></item>
 	<item><title>Menu</title><wp:status>publish</wp:status><wp:post_type>nav_menu_item</wp:post_type></item>
 	<item><title>Product</title><wp:status>publish</wp:status><wp:post_type>product</wp:post_type></item>
@@ -159,7 +166,7 @@ func TestImportWordPress(t *testing.T) {
 	files := tree(t, dir)
 	wants(t, files, map[string][]string{
 		"src/2023-07-01-tide.html": {"title: Tide & time\n", "date: 2023-07-01 10:00:00 +0200\n",
-			"lastmod: 2023-07-02 10:00:00 +0200\n", "tags: Boats, Sea  salt\n", "slug: tide\n", "description: In short\n",
+			"lastmod: 2023-07-02 10:00:00 +0200\n", "tags: Boats, Sea  salt & wind\n", "slug: tide\n", "description: In short\n",
 			"image: /wp-content/uploads/2023/07/boat.jpg\n", "author_name: Ada L.\n", "author_email: ada@example.com\n",
 			"<p>First line<br>\nsecond line</p>", "<figure><img src=\"/wp-content/uploads/2023/07/boat.jpg\"",
 			"<figcaption>\n A boat</figcaption>", "<pre>a\n\nb</pre>", `<a href="https://video.example/watch?v=1&amp;x=2">`,
@@ -169,17 +176,18 @@ func TestImportWordPress(t *testing.T) {
 		"drafts/2024-01-01-members.html":   {"slug: members\n", "draft: true\n"},
 		"pages/about.html":                 {"title: About\n", "Who writes."},
 	})
-	if len(done.Files) != 5 {
+	if len(done.Files) != 6 {
 		t.Errorf("files %q", done.Files)
 	}
-	wantNotes(t, done, "the shortcode [gallery]", "the shortcode [contact-form-7]", "the block latest-posts",
+	wantNotes(t, done, "another post has the address /about/, so this one gets /about-2/", "the shortcode [gallery]", "the shortcode [contact-form-7]", "the block latest-posts",
 		`"Members" has a password`, `"Gone" is in the trash`, "1 items of the type product", "1 attachments stay")
 	if notes := strings.Join(done.Notes, "\n"); strings.Contains(notes, "[sic]") || strings.Contains(notes, "nav_menu") {
 		t.Errorf("notes %s", notes)
 	}
 	r := buildSite(t, dir, Option{})
 	built := tree(t, filepath.Join(dir, "output"))
-	if r.Posts != 2 || r.Pages != 1 || strings.Contains(built["2023/07/01/tide/index.html"], "alert(1)") ||
+	if r.Posts != 2 || r.Pages != 2 || !strings.Contains(built["about-2/index.html"], `href="../about-2/"`) ||
+		strings.Contains(built["2023/07/01/tide/index.html"], "alert(1)") ||
 		strings.Contains(built["rss.xml"]+built["index.html"], "Secret") {
 		t.Errorf("%+v\n%s", r, built["2023/07/01/tide/index.html"])
 	}
@@ -363,7 +371,7 @@ func TestImportOfWhatTheSiteHas(t *testing.T) {
 	}
 	defer s.Close()
 	done, err := s.Import(filepath.Join(dir, "in", "export.xml"))
-	if err != nil || len(done.Files) != 4 || len(done.Skipped) != 1 {
+	if err != nil || len(done.Files) != 5 || len(done.Skipped) != 1 {
 		t.Errorf("%+v, %v", done, err)
 	}
 	wantNotes(t, done, "pages/about.md exists already")

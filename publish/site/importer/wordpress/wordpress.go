@@ -4,9 +4,11 @@ package wordpress
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/xml"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"path"
 	"strings"
@@ -181,8 +183,8 @@ func (e *export) addItem(it item) {
 // takePost makes a post of an item. What WordPress does not show to everybody is a draft.
 func (e *export) takePost(it *item) {
 	source := fmt.Sprintf("%s:%d", e.file, it.line)
-	p := importer.Post{Source: source, Page: it.Type == "page", HTML: true, Title: it.Title, Slug: it.Name,
-		Links: []string{it.Link}}
+	p := importer.Post{Source: source, Page: it.Type == "page", HTML: true, Slug: it.Name, Links: []string{it.Link},
+		Title: cmp.Or(importer.PlainText(it.Title), it.Title)} // WordPress shows a title as HTML
 	switch it.Status {
 	case "publish", "future":
 	case "draft", "pending", "auto-draft":
@@ -212,12 +214,12 @@ func (e *export) takePost(it *item) {
 		p.Updated = updated
 	}
 	a := e.authors[it.Creator]
-	if p.Author, p.Email = a.Name, a.Email; p.Author == "" {
+	if p.Author, p.Email = html.UnescapeString(a.Name), a.Email; p.Author == "" {
 		p.Author = it.Creator
 	}
 	for _, c := range it.Categories {
 		if c.Domain == "category" && !strings.EqualFold(c.Name, "Uncategorized") || c.Domain == "post_tag" {
-			p.Tags = append(p.Tags, c.Name)
+			p.Tags = append(p.Tags, html.UnescapeString(c.Name)) // WordPress stores News &amp; Weather
 		}
 	}
 	text := ""
