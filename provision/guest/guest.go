@@ -74,6 +74,7 @@ type Env struct {
 	Observe func(ctx context.Context, seen *driver.Moments) error
 
 	began     time.Time // the creation
+	answered  time.Time // the first answer of the agent; the zero Time before
 	mu        sync.Mutex
 	processes []*Process
 	closed    bool
@@ -229,6 +230,7 @@ func (e *Env) Meet(ctx context.Context, rw io.ReadWriteCloser, p *Process, timeo
 	go p.stopHopeless(boot, stop)
 	c, err := channel.Open(boot, rw, channel.Options{Reason: func() error { return e.explainLoss(p) }})
 	if err == nil {
+		e.answered = time.Now()
 		e.Conn = c
 		err = c.Call(boot, "boot", nil, &e.Boot)
 	}

@@ -83,12 +83,13 @@ func (e *Env) addFromAgent(ctx context.Context) error {
 // reading of that clock puts it. Linux guests of this package keep time by a counter that
 // loses none.
 //
-// The console begins between the start of the kernel's clock and the first process.
+// The console begins between the start of the kernel's clock and the first process, which
+// answers later.
 func (e *Env) boundByHost(m *driver.Moment) (why string) {
 	if !e.Properties.OwnKernel || e.Boot.System == "" || e.Boot.System == "linux" {
 		return ""
 	}
-	least, most, what := e.began, time.Time{}, "the machine was started"
+	least, most, what := e.began, e.answered, "the machine was started"
 	if e.Console != nil && !e.Console.FirstOutput().IsZero() {
 		if m.Name == bootmodel.MarkUserland {
 			least, what = e.Console.FirstOutput(), "the console began"

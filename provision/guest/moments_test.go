@@ -31,10 +31,13 @@ func TestTheControllerBoundsWhatAGuestSays(t *testing.T) {
 		"clock after serial": {"netbsd", bootmodel.MarkClock, 5 * time.Second, time.Second, time.Second, ""},
 		"clock before start": {"netbsd", bootmodel.MarkClock, -time.Second, 0, 0, "before the machine was started"},
 		"userland":           {"netbsd", bootmodel.MarkUserland, 3 * time.Second, 3 * time.Second, 2 * time.Second, ""},
+		// It was measured 18 ms after the guest was ready.
+		"userland after the answer": {"netbsd", bootmodel.MarkUserland, 4018 * time.Millisecond, 4 * time.Second,
+			3 * time.Second, ""},
 		"userland too early": {"netbsd", bootmodel.MarkUserland, time.Second / 2, 0, 0, "before the console began"},
 	} {
-		e := &Env{began: began, Console: console, Boot: wire.BootReport{System: c.system},
-			Properties: driver.Info{OwnKernel: true}}
+		e := &Env{began: began, answered: began.Add(4 * time.Second), Console: console,
+			Boot: wire.BootReport{System: c.system}, Properties: driver.Info{OwnKernel: true}}
 		m := driver.Moment{Name: c.mark, At: began.Add(c.at), Uncertainty: time.Millisecond}
 		switch why := e.boundByHost(&m); {
 		case (why == "") != (c.why == "") || !strings.Contains(why, c.why):
