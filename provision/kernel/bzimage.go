@@ -78,7 +78,7 @@ func payload(image []byte) ([]byte, error) {
 // unpackPayload unpacks the kernel in a bzImage. Its last four bytes are the size of the
 // unpacked kernel; gzip ends with them by itself.
 func unpackPayload(packed []byte) (name string, out []byte, err error) {
-	if name = compression(packed); name == "" {
+	if name = Compression(packed); name == "" {
 		return "", nil, fmt.Errorf("unknown compression of the kernel: it begins with % x", packed[:min(len(packed), 6)])
 	}
 	data := packed

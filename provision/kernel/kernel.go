@@ -93,7 +93,7 @@ func Inspect(image []byte) (Info, error) {
 	if len(image) > MaxImage {
 		return i, fault.New(fault.Invalid, "the file has %d bytes; a kernel has at most %d", len(image), MaxImage)
 	}
-	if c := compression(image); c != "" {
+	if c := Compression(image); c != "" {
 		inner, err := decompress(c, image)
 		if err != nil {
 			return i, fault.New(fault.Invalid, "the file is compressed with %s and cannot be unpacked: %w", c, err)
@@ -136,7 +136,7 @@ func Unpack(image []byte) ([]byte, error) {
 	if len(image) > MaxImage {
 		return nil, fault.New(fault.Invalid, "the file has %d bytes; a kernel has at most %d", len(image), MaxImage)
 	}
-	if c := compression(image); c != "" {
+	if c := Compression(image); c != "" {
 		inner, err := decompress(c, image)
 		if err != nil {
 			return nil, fault.New(fault.Invalid, "unpack the file with %s: %w", c, err)
@@ -239,7 +239,7 @@ func Recognized(head []byte) bool {
 // Decompress unpacks a file that is compressed as a whole, and names how; data that is
 // not compressed is returned as it is. Errors are of kind fault.Invalid.
 func Decompress(data []byte) (how string, out []byte, err error) {
-	if how = compression(data); how == "" {
+	if how = Compression(data); how == "" {
 		return "", data, nil
 	}
 	if out, err = decompress(how, data); err != nil {

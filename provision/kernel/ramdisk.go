@@ -53,7 +53,7 @@ func InspectRAMDisk(data []byte) (RAMDisk, error) {
 			data = bytes.TrimLeft(data[n:], "\x00") // archives begin at multiples of some size
 			continue
 		}
-		c := compression(data)
+		c := Compression(data)
 		if c == "" {
 			return d, fault.New(fault.Invalid, "after %d archives the RAM disk has bytes that are no archive: % x",
 				len(d.Archives), data[:min(len(data), 6)])

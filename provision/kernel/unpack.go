@@ -30,8 +30,8 @@ var compressions = []struct{ name, mark string }{
 	{"lzma", "\x5d\x00\x00"}, // the properties that everybody uses, and a dictionary of whole 64 KiB
 }
 
-// compression names how b is compressed; "" if it is not known.
-func compression(b []byte) string {
+// Compression names how data that begins with b is compressed; "" if it is not known.
+func Compression(b []byte) string {
 	for _, c := range compressions {
 		if at(b, 0, c.mark) {
 			return c.name

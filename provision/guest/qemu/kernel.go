@@ -36,6 +36,8 @@ type KernelFile struct {
 	DeviceWords bool
 	// Loads is LoadsBzImage, LoadsPVH or LoadsMultiboot; "" if QEMU does not load it.
 	Loads string
+	// Compression is how the whole file is compressed; "" if it is not.
+	Compression string
 }
 
 // How QEMU loads a kernel.
@@ -66,7 +68,7 @@ func ReadKernelFile(ctx context.Context, host conn.Conn, memo *driver.Memo, file
 		if err != nil {
 			return KernelFile{}, err
 		}
-		k := KernelFile{Loads: loadedAs(head, &distant{head: head, left: maxHeaders,
+		k := KernelFile{Compression: kernel.Compression(head), Loads: loadedAs(head, &distant{head: head, left: maxHeaders,
 			more: func(off, size int64) ([]byte, error) { return readPart(ctx, host, file, off, size) }})}
 		if k.Loads == LoadsBzImage {
 			k.System, k.Version = "linux", bzImageVersion(head)
@@ -208,6 +210,10 @@ func bzImageVersion(head []byte) string {
 func (k KernelFile) CheckLoads(file string) error {
 	if k.Loads != "" {
 		return nil
+	}
+	if k.Compression != "" {
+		return fault.WithFix(fault.New(fault.Invalid, "QEMU does not boot %s, which is compressed as a whole (%s)", file,
+			k.Compression), "unpack it, for example with gunzip or zcat, and name the unpacked file")
 	}
 	return fault.WithFix(fault.New(fault.Invalid, "QEMU does not boot %s, which is neither a bzImage, nor an ELF "+
 		"file with a PVH note, nor a multiboot kernel of 32 bits", file),

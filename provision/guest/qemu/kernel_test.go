@@ -81,6 +81,19 @@ func TestReadKernelFile(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// As NetBSD distributes its kernels.
+	file := filepath.Join(t.TempDir(), "netbsd.gz")
+	if err := os.WriteFile(file, []byte("\x1f\x8b\x08\x00\x00"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k, err := ReadKernelFile(t.Context(), local.Conn{}, nil, file)
+	if err == nil {
+		err = k.CheckLoads(file)
+	}
+	if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "compressed as a whole (gzip)") ||
+		!strings.Contains(fault.Fix(err), "gunzip") {
+		t.Errorf("a compressed kernel: %v", err)
+	}
 	if _, err := ReadKernelFile(t.Context(), local.Conn{}, nil, "/no/kernel"); !fault.Is(err, fault.NotFound) {
 		t.Errorf("a kernel that is not there: %v", err)
 	}
