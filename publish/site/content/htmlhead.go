@@ -69,7 +69,7 @@ func htmlHead(text []byte) (out []field) {
 					switch string(k) {
 					case "name":
 						key = strings.ToLower(string(v))
-					case "content":
+					case "content", "contents": // the latter in old posts of Pelican
 						value = string(v)
 					}
 				}

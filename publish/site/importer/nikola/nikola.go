@@ -17,6 +17,9 @@ var (
 		`hidetitle|updated|previewimage|password): ?`)
 )
 
+// linkTo begins a link to another post, which Nikola writes as link://slug/NAME.
+const linkTo = importer.LinkPrefix + "/"
+
 // Is reports whether a file has front matter of Nikola.
 func Is(f importer.File) bool {
 	return f.Meta != "" && begin.MatchString(f.Meta) || begin.MatchString(f.Text)
@@ -39,10 +42,11 @@ func Read(f importer.File, e *importer.Export) error {
 		}
 	}
 	slug := cmp.Or(p.Slug, p.Stem)
-	p.Links = []string{"link://filename/" + f.Name}
+	p.Links = []string{linkTo + "filename/" + f.Name}
 	if p.Language == "" { // a translation has the slug of the original
-		p.Links = append(p.Links, "link://slug/"+slug)
+		p.Links = append(p.Links, linkTo+"slug/"+slug)
 	}
+	body = strings.ReplaceAll(body, "link://", linkTo)
 	body = strings.ReplaceAll(body, "<!-- TEASER_END -->", "")
 	if err := f.SetBody(&p, body, line); err != nil {
 		return err

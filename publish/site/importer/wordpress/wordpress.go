@@ -10,11 +10,13 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"net/url"
 	"path"
 	"strings"
 	"time"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/safetext"
 	"bakeoff/publish/site/importer"
 )
@@ -183,7 +185,7 @@ func (e *export) addItem(it item) {
 // takePost makes a post of an item. What WordPress does not show to everybody is a draft.
 func (e *export) takePost(it *item) {
 	source := fmt.Sprintf("%s:%d", e.file, it.line)
-	p := importer.Post{Source: source, Page: it.Type == "page", HTML: true, Slug: it.Name, Links: []string{it.Link},
+	p := importer.Post{Source: source, Page: it.Type == "page", HTML: true, Slug: nameOf(it), Links: e.linksTo(it.Link),
 		Title: cmp.Or(importer.PlainText(it.Title), it.Title)} // WordPress shows a title as HTML
 	switch it.Status {
 	case "publish", "future":
@@ -235,14 +237,31 @@ func (e *export) takePost(it *item) {
 			p.Image = e.ownAddress(e.images[m.Value])
 		}
 	}
-	if p.Stem = it.Name; p.Stem == "" {
-		p.Stem = it.Title
-	}
+	p.Stem = cmp.Or(p.Slug, it.Title)
 	if !p.Page && !p.Date.IsZero() {
 		p.Stem = p.Date.Format(time.DateOnly) + "-" + p.Stem
 	}
 	p.Body = e.bodyOf(source, text)
 	e.Posts = append(e.Posts, p)
+}
+
+// nameOf is the name of an item in its address, which WordPress stores in the form of addresses:
+// caff%c3%a8.
+func nameOf(it *item) string {
+	if name, err := url.PathUnescape(it.Name); err == nil {
+		return name
+	}
+	return it.Name
+}
+
+// linksTo are the addresses by which posts link to one.
+func (e *export) linksTo(link string) []string {
+	for _, base := range e.bases() {
+		if rest, ok := strings.CutPrefix(link, base+"/"); ok {
+			return lists.Map(e.bases(), func(b string) string { return b + "/" + rest })
+		}
+	}
+	return []string{link}
 }
 
 // dateOf reads a date of the blog's own zone and the same date in UTC: their distance is the zone.
