@@ -7,14 +7,16 @@ import (
 	"strings"
 	"testing"
 
+	"bakeoff/base/lists"
+	"bakeoff/judge/audit"
 	"bakeoff/lab/manifest"
 	"bakeoff/lab/session"
 	"bakeoff/measure/workload"
 	workloadall "bakeoff/measure/workload/all"
 )
 
-// Every row of docs/method/articles.md names a published table, a lab file, a cell of it, its
-// workload and a metric that exist, and every published table has a row.
+// Every row of docs/method/articles.md names columns of a published table, a lab file, a cell
+// of it, its workload and metrics that exist, and every column of a published table has a row.
 func TestEveryFigureOfTheArticlesHasItsCell(t *testing.T) {
 	root := filepath.Join("..", "..")
 	text, err := os.ReadFile(filepath.Join(root, "docs", "method", "articles.md"))
@@ -25,20 +27,25 @@ func TestEveryFigureOfTheArticlesHasItsCell(t *testing.T) {
 	for _, w := range workloadall.Parsers() {
 		docs[w.Doc().Name] = w.Doc()
 	}
+	published := publishedTables(t, filepath.Join(root, "examples", "published"))
 	labs, seen, rows := map[string]*manifest.Lab{}, map[string]bool{}, 0
 	for line := range strings.Lines(string(text)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
-		if !strings.HasPrefix(line, "| ") || len(cells) != 7 || strings.TrimSpace(cells[0]) == "figure" {
+		if !strings.HasPrefix(line, "| ") || len(cells) != 8 || strings.TrimSpace(cells[0]) == "figure" {
 			continue
 		}
 		for i := range cells {
 			cells[i] = strings.TrimSpace(cells[i])
 		}
-		figure, table, file, cell, name, metric := cells[0], cells[1], cells[2], cells[3], cells[4], cells[5]
+		figure, table, file, cell, name := cells[0], cells[1], cells[3], cells[4], cells[5]
 		rows++
-		seen[table] = true
-		if _, err := os.Stat(filepath.Join(root, "examples", "published", table)); err != nil {
-			t.Errorf("%s: %v", figure, err)
+		if published[table] == nil {
+			t.Errorf("%s: examples/published has no table %s", figure, table)
+		}
+		for column := range strings.SplitSeq(cells[2], ", ") {
+			if seen[table+" "+column] = true; column != "–" && !slices.Contains(published[table], column) {
+				t.Errorf("%s: examples/published/%s has no column %s", figure, table, column)
+			}
 		}
 		lab := labs[file]
 		if lab == nil {
@@ -61,20 +68,42 @@ func TestEveryFigureOfTheArticlesHasItsCell(t *testing.T) {
 		case lab.Cells[i].Workload != name:
 			t.Errorf("%s: cell %s of examples/%s has the workload %s, not %s", figure, cell, file, lab.Cells[i].Workload, name)
 		}
-		if _, ok := docs[name].Metric(metric); !ok {
-			t.Errorf("%s: the workload %s has no metric %s", figure, name, metric)
+		for metric := range strings.SplitSeq(cells[6], ", ") {
+			if _, ok := docs[name].Metric(metric); !ok {
+				t.Errorf("%s: the workload %s has no metric %s", figure, name, metric)
+			}
 		}
 	}
 	if rows < 30 {
 		t.Errorf("only %d rows", rows)
 	}
-	published, err := filepath.Glob(filepath.Join(root, "examples", "published", "*.yaml"))
-	if err != nil || len(published) == 0 {
-		t.Fatalf("%d tables, %v", len(published), err)
-	}
-	for _, file := range published {
-		if !seen[filepath.Base(file)] {
-			t.Errorf("docs/method/articles.md has no row for examples/published/%s", filepath.Base(file))
+	for table, columns := range published {
+		for _, column := range columns {
+			if !seen[table+" "+column] {
+				t.Errorf("docs/method/articles.md has no row for the column %s of examples/published/%s", column, table)
+			}
 		}
 	}
+}
+
+// publishedTables are the columns of the published tables in a folder, by the name of the file.
+func publishedTables(t *testing.T, dir string) map[string][]string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d tables, %v", len(files), err)
+	}
+	out := map[string][]string{}
+	for _, file := range files {
+		src, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table, err := audit.Parse(file, src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[filepath.Base(file)] = lists.Map(table.Columns, func(c audit.Column) string { return c.Name })
+	}
+	return out
 }
