@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net"
 	"os"
-	"runtime"
 	"time"
 
 	"bakeoff/base/fault"
@@ -45,8 +44,7 @@ type initProcess struct {
 // because the end of process 1 is a kernel panic. If there is no port to report
 // an error on, or a service does not start, it returns, and the error is only on the console.
 func (in *initProcess) run(bringUp func() error) int {
-	in.report.Kernel, in.report.System, in.report.PID = kernelRelease(), runtime.GOOS, os.Getpid()
-	in.report.CPUs = runtime.NumCPU()
+	in.report = bootReport(in.report.StartedNS)
 	err := bringUp()
 	var ended <-chan struct{}
 	if err == nil && in.start != nil {

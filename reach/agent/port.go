@@ -125,10 +125,17 @@ const isBSD = runtime.GOOS == "freebsd" || runtime.GOOS == "netbsd" || runtime.G
 var serveOptions = ServeOptions{Functions: map[string]Function{
 	"boot": func(context.Context, json.RawMessage) (any, error) {
 		now := monotonic()
-		return wire.BootReport{Kernel: kernelRelease(), System: runtime.GOOS, PID: os.Getpid(), CPUs: runtime.NumCPU(),
-			StartedNS: now - time.Since(started).Nanoseconds(), ReadyNS: now}, nil
+		report := bootReport(now - time.Since(started).Nanoseconds())
+		report.ReadyNS = now
+		return report, nil
 	},
 }}
+
+// bootReport is the report of an agent that started at startedNS on the monotonic clock.
+func bootReport(startedNS int64) wire.BootReport {
+	return wire.BootReport{Kernel: kernelRelease(), System: runtime.GOOS, PID: os.Getpid(), CPUs: runtime.NumCPU(),
+		StartedNS: startedNS}
+}
 
 // opener returns a function that waits for the next host at an address.
 func opener(place string) (func(context.Context) (io.ReadWriteCloser, error), error) {

@@ -75,10 +75,10 @@ func TestServeStdio(t *testing.T) {
 	if err != nil || strings.Contains(string(env), "SECRET") || !strings.Contains(string(env), "LANG=C.UTF-8") {
 		t.Errorf("%v, environment %q", err, env)
 	}
-	// The kernel's release is known of a guest that has an init of its own, too.
+	// The kernel's release and its CPUs are known of a guest that has an init of its own, too.
 	var boot wire.BootReport
-	if err := c.Call(t.Context(), "boot", nil, &boot); err != nil {
-		t.Error(err)
+	if err := c.Call(t.Context(), "boot", nil, &boot); err != nil || boot.CPUs != runtime.NumCPU() {
+		t.Errorf("%d CPUs, %v", boot.CPUs, err)
 	}
 	if out, err := conn.Output(t.Context(), c, "uname", "-r"); err != nil || boot.Kernel == "" ||
 		strings.TrimSpace(string(out)) != boot.Kernel {
