@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"syscall"
 	"time"
@@ -23,7 +24,7 @@ import (
 // the end of the program and writes it to the status file, as a wire.Started.
 func runStart(c command.Call) int {
 	f, _ := c.Flags("start")
-	log := f.String("log", "", "the file for the output of the program")
+	log := f.String("log", "", "the file for the output of the program, whose folder is created if it does not exist")
 	status := f.String("status", "", "the file for the end of the program")
 	dir := f.String("dir", "", "the working directory, which is created if it does not exist")
 	user := f.String("user", "", "the user to run as, USER[:GROUP] by names or numbers")
@@ -37,6 +38,9 @@ func runStart(c command.Call) int {
 	}
 	if *wait {
 		return startAndWait(c, *log, *status, *dir, *user, *own, f.Args())
+	}
+	if err := os.MkdirAll(filepath.Dir(*log), 0o755); err != nil { // an image may have no mkdir(1)
+		return c.Fail(fault.Op("start", fault.Wrap(fault.Lab, "", err)))
 	}
 	if err := os.Remove(*status); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return c.Fail(fault.Op("start", fault.Wrap(fault.Lab, "", err)))

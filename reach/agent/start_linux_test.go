@@ -54,7 +54,7 @@ func until(t *testing.T, file string) string {
 // start returns while the program runs, and the end of the program is in a file.
 func TestStart(t *testing.T) {
 	self, dir := agentOf(t), t.TempDir()
-	log, status := filepath.Join(dir, "log"), filepath.Join(dir, "status")
+	log, status := filepath.Join(dir, "new", "log"), filepath.Join(dir, "new", "status")
 	flags := []string{"--log", log, "--status", status, "--dir", filepath.Join(dir, "made"), "--"}
 	const script = "pwd; echo $$; while ! test -e end; do sleep 0.01; done; echo over >&2; exit 7"
 	if out, code := runStarted(t, self, append(flags, "sh", "-c", script)...); code != 0 || out != "" {
@@ -109,7 +109,7 @@ func TestStartFails(t *testing.T) {
 	}{
 		"no program": {[]string{"--log", log, "--status", status, "--", "no-such-program"}, wire.ExitNotFound,
 			"no-such-program"},
-		"no log":   {[]string{"--log", dir + "/x/log", "--status", status, "--", "true"}, wire.ExitLab, "x/log"},
+		"no log":   {[]string{"--log", self + "/x/log", "--status", status, "--", "true"}, wire.ExitLab, "not a directory"},
 		"a folder": {[]string{"--log", log, "--status", status, "--", dir}, wire.ExitSubject, "permission denied"},
 		"a user": {[]string{"--log", log, "--status", status, "--user", "nobody-of-that-name", "--", "true"},
 			wire.ExitSubject, "nobody-of-that-name"},

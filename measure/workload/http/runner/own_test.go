@@ -237,10 +237,32 @@ func userServer(t *testing.T) (execution.Target, []string, string) {
 	return target, []string{"nginx", "-c", file, "-g", "daemon off;"}, strconv.Itoa(port)
 }
 
+// listensToo has the server of a file listen at another port of addr, and returns the port.
+func listensToo(t *testing.T, file, addr, port string) string {
+	t.Helper()
+	l, err := net.Listen("tcp4", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := "listen " + strings.TrimSuffix(addr, "0") + port + ";"
+	both := strings.Replace(string(text), at, at+" listen "+l.Addr().String()+";", 1)
+	if err := os.WriteFile(file, []byte(both), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
 // bakeoff starts the program in run, or that of the image, with the user's configuration, and
-// reaches it over IPv4 and IPv6. A second cell uses the same server.
+// reaches it over IPv4 and IPv6. A second cell uses the same server, at the same port or at another
+// one.
 func TestUsersProgram(t *testing.T) {
 	target, argv, port := userServer(t)
+	second := listensToo(t, argv[2], netip.AddrPortFrom(target.Addr, 0).String(), port)
 	target.AddIPv6 = func(context.Context) (netip.Addr, error) { return netip.IPv6Loopback(), nil }
 	var said []string
 	target.Warn = func(text string) { said = append(said, text) }
@@ -261,9 +283,14 @@ func TestUsersProgram(t *testing.T) {
 			t.Errorf("the server is %+v, %v", d, err)
 		}
 	}
+	delete(cell, "family")
+	cell["port"], target.State = second, map[string]string{}
+	if got, _, err := tried(t, target, cell); err != nil || !(got["throughput"] > 0) {
+		t.Errorf("its second port: %v, %v", got, err)
+	}
+	cell["port"] = port
 	// The image names the same program: it runs already.
 	delete(cell, "run")
-	delete(cell, "family")
 	target.State, target.Start.Argv = map[string]string{}, argv
 	if got, _, err := tried(t, target, cell); err != nil || !(got["throughput"] > 0) {
 		t.Errorf("the program of the image: %v, %v", got, err)

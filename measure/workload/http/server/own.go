@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -142,7 +143,16 @@ func (s *Server) logFile() string {
 	if s.target.Shared[s.ownKey()] == "" {
 		return ""
 	}
-	return s.dir + "/own.log"
+	return s.ownDir() + "/own.log"
+}
+
+// programKey is the key of the folder of a program that was started, in Target.Shared: it may
+// listen at several ports.
+func programKey(program string) string { return "http.own of " + program }
+
+// ownDir is the folder with the output and the end of the program that bakeoff started.
+func (s *Server) ownDir() string {
+	return cmp.Or(s.target.Shared[programKey(s.target.Shared[s.ownKey()])], s.dir)
 }
 
 // startOwn starts the program of the user's server as its image says: as its user, in its
@@ -155,6 +165,10 @@ func (s *Server) startOwn(ctx context.Context, argv []string) error {
 		return fault.WithFix(fault.New(fault.Invalid, "another cell has started %s at port %d of this environment", started,
 			s.port()), "give the cells different values of port")
 	}
+	if s.target.Shared[programKey(key)] != "" { // it listens at this port, too
+		s.target.Shared[s.ownKey()] = key
+		return nil
+	}
 	if s.listens(ctx) {
 		if !named {
 			return nil
@@ -163,9 +177,6 @@ func (s *Server) startOwn(ctx context.Context, argv []string) error {
 			"remove run to measure what listens there, or stop it")
 	}
 	c := s.target.Subject
-	if _, err := conn.Output(ctx, c, "mkdir", "-p", s.dir); err != nil {
-		return err
-	}
 	dir, from := s.target.Start.Dir, s.target.Start
 	if dir == "" {
 		dir = s.dir
@@ -188,7 +199,7 @@ func (s *Server) startOwn(ctx context.Context, argv []string) error {
 		return fault.New(fault.Subject, "%s cannot be started: %s", key, text)
 	}
 	if s.target.Shared != nil {
-		s.target.Shared[s.ownKey()] = key
+		s.target.Shared[s.ownKey()], s.target.Shared[programKey(key)] = key, s.dir
 	}
 	return nil
 }
@@ -254,7 +265,7 @@ func (s *Server) programEnd(ctx context.Context) (*wire.Started, error) {
 	if s.logFile() == "" {
 		return nil, nil
 	}
-	text, err := readText(ctx, s.target.Subject, s.dir+"/own.status")
+	text, err := readText(ctx, s.target.Subject, s.ownDir()+"/own.status")
 	if fault.Is(err, fault.NotFound) {
 		return nil, nil
 	}
