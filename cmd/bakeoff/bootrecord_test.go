@@ -3,64 +3,33 @@ package main
 import (
 	"bytes"
 	"io"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"bakeoff/cmd/bakeoff/cli"
-	"bakeoff/lab/manifest"
-	"bakeoff/lab/plan"
 	"bakeoff/lab/session"
 	"bakeoff/lab/store"
+	"bakeoff/lab/store/storetest"
 	"bakeoff/measure/workload/boot"
 )
 
 // recordedRun is the folder of a run with one block of boots of these contenders.
 func recordedRun(t *testing.T, contenders string) string {
 	t.Helper()
-	lab := []byte("schema: bakeoff/lab/v1\nname: boots\ncontenders: [" + contenders + "]\nbaseline: one\n" +
-		"cells: [{name: boot, workload: boot, primary: [ready]}]\ndesign: {instances: run, mirror: false, looks: [1]}\n")
-	cat := session.Catalogue()
-	l, err := manifest.Parse("bakeoff.yaml", lab, cat, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := plan.Expand(l, cat, 1, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := plan.Encode(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := filepath.Join(t.TempDir(), "run")
-	r, err := store.Create(dir, time.Unix(0, 0), lab, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r, p := storetest.Create(t, "schema: bakeoff/lab/v1\nname: boots\ncontenders: ["+contenders+"]\nbaseline: one\n"+
+		"cells: [{name: boot, workload: boot, primary: [ready]}]\ndesign: {instances: run, mirror: false, looks: [1]}\n",
+		session.Catalogue())
 	defer r.Close()
 	raw := map[string][]byte{boot.Blob: []byte(`{"schema":"bakeoff/boot/v2","ready_ns":900000000,` +
 		`"left_ns":950000000,"gone_ns":960000000,"moments":[{"name":"first userland instruction",` +
 		`"at_ns":600000000,"uncertainty_ns":1000}]}`), "host.json": []byte("{}")}
-	add := func(line store.Line, err error) {
-		if err == nil {
-			err = r.Append(line)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	trial := store.Trial{State: "fresh", Cache: "warm", Parser: boot.Workload{}.Doc().Version()}
+	for _, s := range p.Blocks[0].Slots() {
+		storetest.AppendTrial(t, r, s, trial, raw)
 	}
-	for _, part := range p.Blocks[0].Parts() {
-		for _, s := range part.Slots {
-			files, err := r.WriteRaw(s, raw)
-			add(store.Line{Type: store.LineTrial, At: time.Unix(1, 0), Block: s.Block, Contender: s.Contender,
-				Status: store.OK, Trial: &store.Trial{Position: s.Position, Cell: s.Cell, State: "fresh", Cache: "warm",
-					Parser: boot.Workload{}.Doc().Version(), Raw: files}}, err)
-		}
-	}
-	add(store.Line{Type: store.LineBlock, At: time.Unix(2, 0), Block: 0, Status: store.OK}, nil)
-	return dir
+	storetest.AppendLine(t, r, store.Line{Type: store.LineBlock, At: time.Unix(2, 0), Block: 0, Status: store.OK})
+	return r.Dir()
 }
 
 // The command that boot record names at its end works as it is printed, whether the run has

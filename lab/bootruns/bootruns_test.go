@@ -1,15 +1,14 @@
 package bootruns
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"bakeoff/base/fault"
 	"bakeoff/lab/manifest"
-	"bakeoff/lab/plan"
 	"bakeoff/lab/store"
+	"bakeoff/lab/store/storetest"
 	"bakeoff/measure/workload/boot"
 )
 
@@ -36,47 +35,19 @@ func run(t *testing.T, inside string) *store.Run {
 	doc := boot.Workload{}.Doc()
 	cat := manifest.Catalogue{Drivers: []manifest.DriverEntry{{Name: "host"}},
 		Workloads: []manifest.WorkloadEntry{{Name: doc.Name, Metrics: doc.Metrics, Params: doc.Params}}}
-	l, err := manifest.Parse("bakeoff.yaml", []byte(lab), cat, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := plan.Expand(l, cat, 1, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := plan.Encode(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := store.Create(filepath.Join(t.TempDir(), "run"), time.Unix(0, 0), []byte(lab), text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.Close() })
+	r, p := storetest.Create(t, lab, cat)
+	trial := store.Trial{State: "fresh", Cache: "warm", Parser: doc.Version()}
+	raw := map[string][]byte{boot.Blob: []byte(marks), boot.System: []byte(inside), "host.json": []byte("{}")}
 	for _, b := range p.Blocks[:2] {
-		for _, part := range b.Parts() {
-			for _, s := range part.Slots {
-				raw := map[string][]byte{boot.Blob: []byte(marks), boot.System: []byte(inside), "host.json": []byte("{}")}
-				files, err := r.WriteRaw(s, raw)
-				if err != nil {
-					t.Fatal(err)
-				}
-				line := store.Line{Type: store.LineTrial, At: time.Unix(1, 0), Block: s.Block, Contender: s.Contender,
-					Status: store.OK, Trial: &store.Trial{Position: s.Position, Cell: s.Cell, State: "fresh", Cache: "warm",
-						Parser: doc.Version(), Raw: files}}
-				if err := r.Append(line); err != nil {
-					t.Fatal(err)
-				}
-			}
+		for _, s := range b.Slots() {
+			storetest.AppendTrial(t, r, s, trial, raw)
 		}
 		status := map[bool]store.Status{true: store.OK, false: store.Void}[b.Index == 0]
 		line := store.Line{Type: store.LineBlock, At: time.Unix(2, 0), Block: b.Index, Status: status}
 		if status == store.Void {
 			line.Reason = "test"
 		}
-		if err := r.Append(line); err != nil {
-			t.Fatal(err)
-		}
+		storetest.AppendLine(t, r, line)
 	}
 	return r
 }

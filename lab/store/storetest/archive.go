@@ -1,5 +1,5 @@
-// Package storetest reads archives of run folders that bakeoff made, for tests and for
-// programs that measure bakeoff with real runs.
+// Package storetest makes run folders for tests. It also reads archives of run folders that
+// bakeoff made, for tests and for programs that measure bakeoff with real runs.
 package storetest
 
 import (
