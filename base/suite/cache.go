@@ -18,3 +18,7 @@ func CacheFolder() string {
 	}
 	return filepath.Join(os.Getenv("HOME"), ".cache", "bakeoff")
 }
+
+// ImageFolder is the store of the images that the tests of lane 2 boot. bakeoff's own store is
+// another one, so these tests do not wait while a test of lane 1 builds an image.
+func ImageFolder() string { return filepath.Join(CacheFolder(), "images") }

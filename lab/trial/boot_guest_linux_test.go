@@ -17,6 +17,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/suite"
 	"bakeoff/base/unit"
 	"bakeoff/lab/env"
 	"bakeoff/lab/manifest"
@@ -28,7 +29,6 @@ import (
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/qemu"
 	"bakeoff/provision/image"
-	"bakeoff/provision/lease"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 	"bakeoff/reach/conn/ssh"
@@ -152,13 +152,10 @@ func runOnGuest(t *testing.T, cpu int, uuid func(boot int) string) guestRun {
 	dir := t.TempDir()
 	w := &sshClient{t: t, agent: filepath.Join(dir, "bakeoff-agent"), cpus: []int{cpu % runtime.NumCPU()},
 		disks: map[string]string{}, uuid: uuid, stop: cancel}
-	build := exec.Command("go", "build", "-trimpath", "-o", w.agent, "bakeoff/cmd/bakeoff-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if err := suite.BuildAgent(w.agent); err != nil {
+		t.Fatal(err)
 	}
-	_, cache := lease.Dirs(os.Getenv, os.Getuid())
-	images := image.Store{Dir: filepath.Join(cache, "images"), Host: local.Conn{}}
+	images := image.Store{Dir: suite.ImageFolder(), Host: local.Conn{}}
 	img, err := images.Get(ctx, image.Request{Ref: "debian:bookworm", Disk: true, Kernel: true})
 	if err != nil {
 		t.Fatal(err)

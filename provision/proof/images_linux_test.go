@@ -4,10 +4,10 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 	"time"
 
+	"bakeoff/base/suite"
 	"bakeoff/provision/image"
 	"bakeoff/reach/conn/local"
 )
@@ -41,7 +41,7 @@ func bookworm(t *testing.T, packages ...string) image.Root {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Minute)
 	defer cancel()
-	store := image.Store{Dir: filepath.Join(cacheDir(), "images"), Host: local.Conn{}}
+	store := image.Store{Dir: suite.ImageFolder(), Host: local.Conn{}}
 	img, err := store.Get(ctx, image.Request{Ref: "debian:bookworm", Packages: packages, Disk: true, Kernel: true})
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"bakeoff/base/gpt"
 	"bakeoff/base/gpt/gpttest"
+	"bakeoff/base/suite"
 	"bakeoff/provision/image"
 	"bakeoff/provision/kernel"
 	"bakeoff/reach/conn/channel"
@@ -70,10 +71,8 @@ func TestDiskImageAsRAMDisk(t *testing.T) {
 	img := debianKernel(t)
 	dir := t.TempDir()
 	agent := filepath.Join(dir, "bakeoff-agent")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", agent, "bakeoff/cmd/bakeoff-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := suite.BuildAgent(agent); err != nil {
+		t.Fatal(err)
 	}
 	const mib = 1 << 20
 	disk := filepath.Join(dir, "disk.raw")

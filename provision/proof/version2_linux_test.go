@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/suite"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/qemu"
@@ -53,7 +54,7 @@ func TestProveOthersOnVersion2(t *testing.T) {
 	t.Run("runc", func(t *testing.T) { proven(t, m, "oci", "--option", "runtime=runc") })
 	t.Run("docker", func(t *testing.T) { proven(t, m, "docker", "--option", "engine=private") })
 	t.Run("gvisor", func(t *testing.T) {
-		runsc := filepath.Join(cacheDir(), "bin/runsc")
+		runsc := filepath.Join(suite.CacheFolder(), "bin/runsc")
 		if _, err := os.Stat(runsc); err != nil {
 			t.Skip("needs runsc: make gvisor")
 		}
@@ -107,13 +108,6 @@ func version2(t *testing.T, memory unit.Bytes, packages ...string) (m driver.Ins
 		t.Fatalf("this machine has other control groups than were meant:\n%s", out)
 	}
 	return m, modules
-}
-
-func cacheDir() string {
-	if dir := os.Getenv("BAKEOFF_CACHE"); dir != "" {
-		return dir
-	}
-	return "/var/cache/bakeoff"
 }
 
 // debian boots a machine with these packages, and returns where on this one the

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"bakeoff/base/param"
+	"bakeoff/base/suite"
 	"bakeoff/base/unit"
 	"bakeoff/measure/execution"
 	"bakeoff/measure/workload"
@@ -87,18 +88,12 @@ func machine(t *testing.T) driver.Instance {
 	}
 	dir := t.TempDir()
 	exe := filepath.Join(dir, "bakeoff-agent")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", exe, "bakeoff/cmd/bakeoff-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	cache := os.Getenv("BAKEOFF_CACHE")
-	if cache == "" {
-		cache = "/var/cache/bakeoff"
+	if err := suite.BuildAgent(exe); err != nil {
+		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	store := image.Store{Dir: filepath.Join(cache, "image"), Host: local.Conn{}}
+	store := image.Store{Dir: suite.ImageFolder(), Host: local.Conn{}}
 	img, err := store.Get(ctx, image.Request{Ref: "debian:bookworm", Disk: true, Kernel: true})
 	if err != nil {
 		t.Fatal(err)

@@ -10,13 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"bakeoff/base/suite"
 	"bakeoff/reach/conn/sshtest"
 )
 
 // programs are bakeoff and its agent, built where make test did not build them.
 func programs(t *testing.T) string {
 	t.Helper()
-	if dir := os.Getenv("BAKEOFF_TEST_PROGRAMS"); dir != "" {
+	if dir := os.Getenv(suite.Programs); dir != "" {
 		return dir
 	}
 	dir := t.TempDir()

@@ -12,6 +12,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/suite"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/drivertest"
 	"bakeoff/provision/engine"
@@ -51,10 +52,8 @@ func founded(t testing.TB) param.Values {
 	long := filepath.Join(short, strings.Repeat("x", maxSocketPath-len(longestSocket)-len(short)-2))
 	spec := driver.Spec{Label: engineLabel(), Dir: long, CPUSet: []int{0},
 		Agent: filepath.Join(dir, "bakeoff-agent"), Options: options}
-	build := exec.Command("go", "build", "-trimpath", "-o", spec.Agent, "bakeoff/cmd/bakeoff-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := suite.BuildAgent(spec.Agent); err != nil {
+		t.Fatal(err)
 	}
 	if err := os.Mkdir(spec.Dir, 0o755); err != nil {
 		t.Fatal(err)

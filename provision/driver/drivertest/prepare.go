@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"bakeoff/base/suite"
 	"bakeoff/provision/driver"
 	"bakeoff/reach/conn"
 )
@@ -23,10 +24,8 @@ func (s *runner) prepare() {
 	}
 	if s.agent = s.o.Agent; s.agent == "" {
 		s.agent = filepath.Join(s.dir, "bakeoff-agent")
-		build := exec.Command("go", "build", "-trimpath", "-o", s.agent, "bakeoff/cmd/bakeoff-agent")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if b, err := build.CombinedOutput(); err != nil {
-			s.Fatalf("go build bakeoff-agent: %v\n%s", err, b)
+		if err := suite.BuildAgent(s.agent); err != nil {
+			s.Fatal(err)
 		}
 	}
 	doc := s.drv.Doc()

@@ -11,7 +11,21 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"bakeoff/base/suite"
 )
+
+// Dir is where the fake of a test keeps its state. A controller that the test kills is another
+// process, which reads the folder from an environment variable.
+func Dir(t *testing.T) string {
+	const name = "DRIVER_TEST_FAKE"
+	if dir := os.Getenv(name); dir != "" {
+		return dir
+	}
+	dir := t.TempDir()
+	t.Setenv(name, dir)
+	return dir
+}
 
 // Root creates a root for guests, with a static busybox and the agent, and a
 // disk that stands for it: a file that names the root. It returns the disk and
@@ -43,10 +57,8 @@ func Root(t *testing.T) (disk, agent string) {
 		}
 	}
 	agent = filepath.Join(root, ".bakeoff/agent")
-	build := exec.Command("go", "build", "-trimpath", "-o", agent, "bakeoff/cmd/bakeoff-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := suite.BuildAgent(agent); err != nil {
+		t.Fatal(err)
 	}
 	// The host has it too, under the name that the driver uses.
 	host := filepath.Join(dir, "bakeoff-agent")

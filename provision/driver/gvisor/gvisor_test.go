@@ -13,6 +13,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/suite"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/drivertest"
 	"bakeoff/reach/conn"
@@ -38,9 +39,8 @@ func TestPanics(t *testing.T) {
 	}
 	dir := t.TempDir()
 	program := filepath.Join(dir, "bakeoff-agent")
-	if out, err := exec.Command("go", "build", "-trimpath", "-o", program,
-		"bakeoff/cmd/bakeoff-agent").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if err := suite.BuildAgent(program); err != nil {
+		t.Fatal(err)
 	}
 	fails := `#!/bin/sh
 for a; do

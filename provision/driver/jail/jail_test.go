@@ -12,6 +12,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/suite"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/drivertest"
@@ -21,18 +22,6 @@ import (
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
 )
-
-// fakeDir is where the fake keeps its state. A controller that the test kills is another
-// process, which reads the folder from an environment variable.
-func fakeDir(t *testing.T) string {
-	const name = "JAIL_TEST_FAKE"
-	if dir := os.Getenv(name); dir != "" {
-		return dir
-	}
-	dir := t.TempDir()
-	t.Setenv(name, dir)
-	return dir
-}
 
 var withoutPackets = map[string]string{
 	"network": "the fake carries no packets: TestNetwork holds the commands against it",
@@ -44,7 +33,7 @@ func TestDriver(t *testing.T) {
 		t.Skip("the real thing is here: bakeoff doctor --prove jail")
 	}
 	needRoot(t)
-	h := host(fakeDir(t))
+	h := host(fake.Dir(t))
 	drivertest.Run(t, jail.Driver{}, drivertest.Options{Host: h, Left: left(h), Without: withoutPackets})
 }
 
@@ -73,10 +62,8 @@ func spec(t *testing.T) driver.Spec {
 		t.Skip("needs busybox for a root: apt-get install busybox-static")
 	}
 	agent := filepath.Join(dir, "bakeoff-agent")
-	build := exec.Command("go", "build", "-trimpath", "-o", agent, "bakeoff/cmd/bakeoff-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := suite.BuildAgent(agent); err != nil {
+		t.Fatal(err)
 	}
 	if out, err := exec.Command("sh", "-c", `cp "$0" "$1/bin/busybox" && for n in mkdir ls cat sh; do ln -s `+
 		`busybox "$1/bin/$n"; done`, box, root).CombinedOutput(); err != nil {

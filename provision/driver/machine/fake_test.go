@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/bits"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/suite"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/drivertest"
@@ -253,29 +253,15 @@ func (d folders) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (
 	return d.Driver.Create(ctx, host, spec)
 }
 
-// fakeDir is where a fake keeps its state. A controller that the test kills is another
-// process, which reads the folder from an environment variable.
-func fakeDir(t *testing.T, name string) string {
-	name = "MACHINE_TEST_" + name
-	if dir := os.Getenv(name); dir != "" {
-		return dir
-	}
-	dir := t.TempDir()
-	t.Setenv(name, dir)
-	return dir
-}
-
 // onFake runs the suite on a fake of a system, with the limits that it has.
 func onFake(t *testing.T, b bare, without map[string]string) {
 	if !testing.Short() && os.Getuid() != 0 {
 		t.Skip("needs root: the fake holds programs to limits with control groups")
 	}
-	dir := fakeDir(t, b.kernel)
+	dir := fake.Dir(t)
 	if b.agent = filepath.Join(dir, "bakeoff-agent"); !drivertest.Victim() && !testing.Short() {
-		build := exec.Command("go", "build", "-trimpath", "-o", b.agent, "bakeoff/cmd/bakeoff-agent")
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := build.CombinedOutput(); err != nil {
-			t.Fatalf("%v\n%s", err, out)
+		if err := suite.BuildAgent(b.agent); err != nil {
+			t.Fatal(err)
 		}
 	}
 	h := b.host(dir)

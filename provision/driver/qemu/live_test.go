@@ -18,6 +18,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/suite"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest/qemu"
@@ -60,28 +61,18 @@ func bench(t testing.TB) (string, driver.Image) {
 	return live.agent, live.image
 }
 
-// cacheDir is where images are kept.
-func cacheDir() string {
-	if dir := os.Getenv("BAKEOFF_CACHE"); dir != "" {
-		return dir
-	}
-	return "/var/cache/bakeoff"
-}
-
 func prepare() error {
 	dir, err := os.MkdirTemp("", "qemu")
 	if err != nil {
 		return err
 	}
 	live.agent = filepath.Join(dir, "bakeoff-agent")
-	build := exec.Command("go", "build", "-trimpath", "-o", live.agent, "bakeoff/cmd/bakeoff-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, out)
+	if err := suite.BuildAgent(live.agent); err != nil {
+		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	store := image.Store{Dir: filepath.Join(cacheDir(), "images"), Host: local.Conn{}}
+	store := image.Store{Dir: suite.ImageFolder(), Host: local.Conn{}}
 	img, err := store.Get(ctx, image.Request{Ref: "debian:bookworm", Disk: true, Kernel: true})
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/suite"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest/qemu"
@@ -215,7 +216,7 @@ func firmwareOfProcess(t *testing.T, dir string) string {
 func withKernel(t *testing.T, pkg string) driver.Image {
 	t.Helper()
 	_, img := bench(t)
-	store := image.Store{Dir: filepath.Join(cacheDir(), "images"), Host: local.Conn{}}
+	store := image.Store{Dir: suite.ImageFolder(), Host: local.Conn{}}
 	got, err := store.Get(t.Context(), image.Request{Ref: "debian:bookworm", Kernel: true, KernelPackage: pkg})
 	if err != nil {
 		t.Fatal(err)

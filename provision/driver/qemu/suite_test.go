@@ -16,7 +16,7 @@ import (
 
 // suite runs the drivers' contract. An emulated guest boots in some seconds,
 // and the suite makes a score of them.
-func suite(t *testing.T, machine string) {
+func runSuite(t *testing.T, machine string) {
 	var img driver.Image
 	if !testing.Short() {
 		_, img = bench(t)
@@ -28,12 +28,12 @@ func suite(t *testing.T, machine string) {
 
 func TestSuiteMicroVM(t *testing.T) {
 	t.Parallel() // an emulated machine keeps one CPU busy
-	suite(t, qemu.MicroVM)
+	runSuite(t, qemu.MicroVM)
 }
 
 func TestSuiteQ35(t *testing.T) {
 	if !testing.Short() && os.Getenv("BAKEOFF_TEST_LONG") == "" {
 		t.Skip("takes some minutes under emulation, and microvm has shown most of it: set BAKEOFF_TEST_LONG=1")
 	}
-	suite(t, qemu.Q35)
+	runSuite(t, qemu.Q35)
 }

@@ -14,6 +14,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
+	"bakeoff/base/suite"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/driver/drivertest"
@@ -47,10 +48,8 @@ func home(t *testing.T) (dir, agent string) {
 	})
 	t.Setenv("BAKEOFF_STATE", dir)
 	agent = filepath.Join(dir, "bakeoff-agent")
-	build := exec.Command("go", "build", "-trimpath", "-o", agent, "bakeoff/cmd/bakeoff-agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	if err := suite.BuildAgent(agent); err != nil {
+		t.Fatal(err)
 	}
 	return dir, agent
 }

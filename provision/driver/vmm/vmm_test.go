@@ -120,23 +120,13 @@ func left(h *fake.Host) func(driver.Spec) []string {
 	}
 }
 
-func fakeDir(t *testing.T) string {
-	const name = "VMM_TEST_FAKE"
-	if dir := os.Getenv(name); dir != "" {
-		return dir
-	}
-	dir := t.TempDir()
-	t.Setenv(name, dir)
-	return dir
-}
-
 func TestDriver(t *testing.T) {
 	if drivertest.Victim() {
-		drivertest.Run(t, vmm.Driver{}, drivertest.Options{Host: host(fakeDir(t))})
+		drivertest.Run(t, vmm.Driver{}, drivertest.Options{Host: host(fake.Dir(t))})
 		return
 	}
 	disk, agent := fake.Root(t)
-	h := host(fakeDir(t))
+	h := host(fake.Dir(t))
 	drivertest.Run(t, vmm.Driver{}, drivertest.Options{Host: h, Options: param.Values{"disk": disk}, Agent: agent,
 		Left:     left(h),
 		NoVolume: true, Without: map[string]string{"network": "no address of the experiment's yet",

@@ -288,25 +288,15 @@ func left(h *fake.Host) func(driver.Spec) []string {
 	}
 }
 
-func fakeDir(t *testing.T) string {
-	const name = "ZONE_TEST_FAKE"
-	if dir := os.Getenv(name); dir != "" {
-		return dir
-	}
-	dir := t.TempDir()
-	t.Setenv(name, dir)
-	return dir
-}
-
 func TestDriver(t *testing.T) {
 	if drivertest.Victim() {
 		disk := os.Getenv("ZONE_TEST_DISK")
-		drivertest.Run(t, zone.Driver{}, drivertest.Options{Host: host(fakeDir(t), disk)})
+		drivertest.Run(t, zone.Driver{}, drivertest.Options{Host: host(fake.Dir(t), disk)})
 		return
 	}
 	disk, agent := fake.Root(t)
 	t.Setenv("ZONE_TEST_DISK", disk)
-	h := host(fakeDir(t), disk)
+	h := host(fake.Dir(t), disk)
 	drivertest.Run(t, zone.Driver{}, drivertest.Options{Host: h, Options: set, Agent: agent, Left: left(h),
 		Without: map[string]string{"network": "the fake carries no packets"}})
 }
