@@ -11,13 +11,7 @@ import (
 	"bakeoff/measure/tool/tooltest"
 )
 
-func with(set param.Values) param.Values {
-	p := param.Defaults(New().Doc().Params)
-	for k, v := range set {
-		p[k] = v
-	}
-	return p
-}
+func with(set param.Values) param.Values { return tooltest.With(New(), set) }
 
 // bonnieWrite is the column of the rate of writing.
 const bonnieWrite = 11

@@ -11,13 +11,7 @@ import (
 	"bakeoff/measure/tool/tooltest"
 )
 
-func with(set param.Values) param.Values {
-	p := param.Defaults(New().Doc().Params)
-	for k, v := range set {
-		p[k] = v
-	}
-	return p
-}
+func with(set param.Values) param.Values { return tooltest.With(New(), set) }
 
 // good is the stored output over HTTP/1.1, with its parameters.
 func good(t *testing.T) tooltest.Golden {

@@ -12,13 +12,7 @@ import (
 	"bakeoff/measure/tool/tooltest"
 )
 
-func with(set param.Values) param.Values {
-	p := param.Defaults(New().Doc().Params)
-	for k, v := range set {
-		p[k] = v
-	}
-	return p
-}
+func with(set param.Values) param.Values { return tooltest.With(New(), set) }
 
 // said is what hey prints of a test of 1 s with this rate, and with these lines of counts.
 func said(rate, slowest string, lines ...string) tool.Output {

@@ -16,13 +16,7 @@ import (
 	"bakeoff/measure/tool/tooltest"
 )
 
-func with(set param.Values) param.Values {
-	p := param.Defaults(New().Doc().Params)
-	for k, v := range set {
-		p[k] = v
-	}
-	return p
-}
+func with(set param.Values) param.Values { return tooltest.With(New(), set) }
 
 // With fewer branches than clients, clients wait for each other.
 func TestScaleMustReachTheClients(t *testing.T) {

@@ -302,6 +302,13 @@ func executedBy(x tool.Tool, p param.Values) (out []any) {
 	return out
 }
 
+// With returns the default parameters of a tool, but for those in set.
+func With(x tool.Tool, set param.Values) param.Values {
+	p := param.Defaults(x.Doc().Params)
+	maps.Copy(p, set)
+	return p
+}
+
 // At is a place for tests that run nothing.
 func At() tool.Place {
 	return tool.Place{

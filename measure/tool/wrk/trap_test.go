@@ -12,13 +12,7 @@ import (
 	"bakeoff/measure/tool/tooltest"
 )
 
-func with(set param.Values) param.Values {
-	p := param.Defaults(New().Doc().Params)
-	for k, v := range set {
-		p[k] = v
-	}
-	return p
-}
+func with(set param.Values) param.Values { return tooltest.With(New(), set) }
 
 // A 404 is a fast response. It is no request that was served, it is counted,
 // and without one good response there is no figure.
