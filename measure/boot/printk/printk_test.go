@@ -122,6 +122,14 @@ func TestLinesOfProgramsInTheJournal(t *testing.T) {
 func TestOtherTimesAreRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"[Fri Nov 27 06:50:23 2026] Linux version 6.12.0\n":                            "x:1: the times are whole seconds",
+		"kern  :notice: [Fri Nov 27 06:50:23 2026] Linux version 6.12.0\n":             "x:1: the times are whole seconds",
+		"[Fr Nov 27 06:50:23 2026] Linux version 6.12.0\n":                             "x:1: the times are whole seconds",
+		"[ven. nov. 27 06:50:23 2026] Linux version 6.12.0\n":                          "x:1: the times are whole seconds",
+		"[金 11月  7 06:50:23 2026] Linux version 6.12.0\n":                              "x:1: the times are whole seconds",
+		"kern  :notice: [Nov27 06:50] Linux\nkern  :info  : [  +0.000012] Command\n":   "x:1: the times are differences",
+		"[déc.27 06:50] Linux version 6.12.0\n":                                        "x:1: the times are differences",
+		"kern  :notice: [<    0.000000>] Linux version 6.12.0\n":                       "x:1: the times are differences",
+		"kern  :info  : 2026-11-27T06:50:23,123456+00:00 Linux version 6.12.0\n":       "x:1: the times are those of the",
 		"[Nov27 06:50] Linux version 6.12.0\n[  +0.000012] Command line: \n":           "x:1: the times are differences",
 		"[<    0.000000>] Linux version 6.12.0\n":                                      "x:1: the times are differences",
 		"2026-11-27T06:50:23,123456+00:00 Linux version 6.12.0\n":                      "x:1: the times are those of the",

@@ -148,18 +148,22 @@ func parseCaller(rest []byte) (who string, after []byte, ok bool) {
 const noTime = "no line begins with a time such as [    1.234567]; turn time stamps on (Linux: printk.time=1, " +
 	"FreeBSD: kern.msgbuf_show_timestamp=2)"
 
-// otherTimes are times of which the moments of a boot cannot be told, and what to do.
+// decoded is what dmesg --decode writes before the time: the facility and the priority.
+const decoded = `^(?:[a-z0-9]+ *:[a-z]+ *: )?`
+
+// otherTimes are times of which the moments of a boot cannot be told, and what to do. dmesg
+// writes the names of days and months in the language of its user.
 var otherTimes = []struct {
 	is      *lazy.Regexp
 	problem string
 }{
-	{lazy.Compile(`^\[(Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z]{2} [ 0-9]{2} [0-9:]{8} [0-9]{4}\]`),
+	{lazy.Compile(decoded + `\[[^][0-9][^][]{2,40} [ 0-9][0-9] [0-9:]{8} [0-9]{4}\]`),
 		"the times are whole seconds of the wall clock (dmesg --ctime); use dmesg without -T"},
-	{lazy.Compile(`^\[([A-Z][a-z]{2}[ 0-9]{2} [0-9:]{5}| *\+[0-9]+\.[0-9]+)\]`),
+	{lazy.Compile(decoded + `\[([^][0-9 ]{2,20}[ 0-9][0-9] [0-9:]{5}| *\+[0-9]+\.[0-9]+)\]`),
 		"the times are differences from line to line (dmesg --reltime or --human); use dmesg without -e and -H"},
-	{lazy.Compile(`^\[ *<? *[0-9]+\.[0-9]+>\]`),
+	{lazy.Compile(decoded + `\[ *<? *[0-9]+\.[0-9]+>\]`),
 		"the times are differences from line to line; use dmesg without --notime and -d"},
-	{lazy.Compile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}[,.][0-9]{6}[-+][0-9]{2}:[0-9]{2} [^ ]*[^k ][: ]`),
+	{lazy.Compile(decoded + `[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:]{8}[,.][0-9]{6}[-+][0-9]{2}:[0-9]{2} [^ ]*[^k ][: ]`),
 		"the times are those of the wall clock (dmesg --time-format=iso), which can be set during a boot; use dmesg " +
 			"without it, or journalctl -k -o short-monotonic"},
 	{lazy.Compile(`^([A-Z][a-z]{2} [ 0-9]{2}|[0-9]{4}-[0-9-]{5}[T ])[-+:.,0-9ZA-Z ]* [^ ]+ kernel: `),
