@@ -184,6 +184,9 @@ func addBenchmark(out *format.File, p *format.Problems, line int, b benchmark) {
 	case name == "" || b.Stats == nil:
 		p.LeaveOut(line, "the benchmark has no name or no stats; it needs both")
 		return
+	case len(b.Stats.Data) == 0 && b.Stats.Rounds != nil && *b.Stats.Rounds == 0:
+		p.LeaveOut(line, "%q ran 0 rounds", name)
+		return
 	case len(b.Stats.Data) == 0 && b.Stats.Mean == nil && b.Stats.Median == nil:
 		p.LeaveOut(line, "%q has no times, no mean and no median; write it with --benchmark-json", name)
 		return

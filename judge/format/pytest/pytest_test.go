@@ -54,6 +54,7 @@ func TestLeftOut(t *testing.T) {
 		{Name: "no stats", Text: good + `{"name": "b"}]}`, Want: "x:2: the benchmark has no name or no stats"},
 		{Name: "one time", Text: good + `{"name": "b", "stats": {"data": [1, Infinity]}}]}`,
 			Want: `x:2: "b": 1 of 2 times are negative or no number`},
+		{Name: "no rounds", Text: good + `{"name": "b", "stats": {"rounds": 0, "mean": 0}}]}`, Want: `x:2: "b" ran 0 rounds`},
 		{Name: "no times", Text: good + `{"name": "b", "stats": {"rounds": 3, "mean": NaN}}]}`,
 			Want: `x:2: "b" has no times, no mean and no median`},
 	})
