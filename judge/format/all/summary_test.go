@@ -13,6 +13,9 @@ import (
 var summaries = []struct{ format, what, head string }{
 	{"asv", "the text of asv", "| Change   | Before [0a9b]  | After [8c7d]   |   Ratio | Benchmark |\n"},
 	{"asv", "the text of asv", "· Creating environments\n· Discovering benchmarks\n· Running 3 total benchmarks\n"},
+	{"bonnie", "the CSV of bonnie++ 1.03 or older", "host,8G,60531,87,113242,24,57483,12,55031,84,141221,12,312.4,0,16,+++++," +
+		"+++,+++++,+++,+++++,+++,+++++,+++,+++++,+++,+++++,+++\n"},
+	{"criterion", "the text of Rust's own benchmarks", "running 1 test\ntest a ... bench:       1,234 ns/iter (+/- 56)\n"},
 	{"fio", "the text of fio", "readers: (g=0): rw=randread, bs=(R) 4096B-4096B, ioengine=psync, iodepth=1\nfio-3.33\n"},
 	{"fio", "the text of fio", "\n  read: IOPS=2000, BW=8000KiB/s (8192kB/s)(80.0MiB/10001msec)\n"},
 	{"go", "the output of benchstat", "goos: linux\n        │  old.txt   │            new.txt             │\n" +
@@ -20,6 +23,8 @@ var summaries = []struct{ format, what, head string }{
 	{"go", "the output of benchstat",
 		"name    old time/op  new time/op  delta\nJoin-8  1.00µs ± 1%  0.90µs ± 2%  -10.00%\n"},
 	{"go", "the output of benchstat", "goos: linux\n,old.txt,,new.txt\n,sec/op,CI,sec/op,CI,vs base,P\n"},
+	{"go", "the output of go test with a time before each line", "2026-05-01T10:00:00.1234567Z goos: linux\n" +
+		"2026-05-01T10:00:01.1234567Z BenchmarkA-8   \t 1000\t 5.32 ns/op\n"},
 	{"google", "the text of Google Benchmark", "Running ./bench\n-----\n" +
 		"Benchmark           Time             CPU   Iterations\n-----\nBM_Sort/64       1000 ns         1000 ns\n"},
 	{"google", "the CSV of Google Benchmark", "name,iterations,real_time,cpu_time,time_unit,bytes_per_second\n"},
@@ -37,11 +42,16 @@ var summaries = []struct{ format, what, head string }{
 		"Benchmark      Mode  Cnt   Score   Error  Units\nBench.run      avgt    5  12.500 ± 0.100  ns/op\n"},
 	{"jmh", "the CSV of JMH",
 		"\"Benchmark\",\"Mode\",\"Threads\",\"Samples\",\"Score\",\"Score Error (99.9%)\",\"Unit\"\n"},
+	{"pgbench", "the output of pgbench in another language", "Transaktionstyp: <builtin: TPC-B (sort of)>\n" +
+		"Skalierungsfaktor: 1\ntps = 345.678901 (ohne initiale Verbindungszeit)\n"},
+	{"phoronix", "the JSON of the Phoronix Test Suite", "{\n    \"title\": \"t\",\n    \"results\": {\n        \"6f\": {\n" +
+		"            \"identifier\": \"pts\\/openssl-3.1.0\",\n"},
 	{"pytest", "the text of pytest", "collected 1 item\n\n--- benchmark: 1 tests ---\n" +
 		"Name (time in ns)         Min       Max      Mean  StdDev\n"},
 	{"pytest", "the CSV of pytest-benchmark", "name,param:size,min,max,mean,stddev,rounds,median,iqr,ops\n"},
 	{"redis", "the text of redis-benchmark", "====== SET ======\n  100000 requests completed in 1.00 seconds\n"},
 	{"redis", "the text of redis-benchmark", "PING_INLINE: 99009.90 requests per second, p50=0.263 msec\n"},
+	{"wrk", "the text of autocannon", "Running 10s test @ http://localhost:3000\n10 connections\n\n┌─────────┬──────┐\n"},
 }
 
 func TestSummariesAreNamed(t *testing.T) {

@@ -33,7 +33,9 @@ func (bonnie) Doc() format.Doc {
 		Order: "bonnie++ runs its tests one after another, once. With -x it repeats all of them, and writes a line of " +
 			"CSV for each pass.",
 		InOrder: true,
-		Source:  []string{"bonnie++(8), bon_csv2txt(1)"},
+		Summaries: []format.Summary{{What: "the CSV of bonnie++ 1.03 or older", Fix: "use bonnie++ 1.96 or later",
+			Head: lazy.Compile(`(?m)^[^,\s]+,\d+[kMG]?(?::\w+)?(?:,(?:[\d.]*|\++)){20,}\s*$`)}},
+		Source: []string{"bonnie++(8), bon_csv2txt(1)"},
 	}
 }
 

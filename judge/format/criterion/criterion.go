@@ -33,6 +33,8 @@ func (criterion) Doc() format.Doc {
 		Order: "Criterion.rs takes all samples of a benchmark before it starts the next one, in one process. A value is " +
 			"the mean of the iterations of a sample. Text and estimates.json have estimates and no single values.",
 		InOrder: true,
+		Summaries: []format.Summary{{What: "the text of Rust's own benchmarks", Fix: "use Criterion.rs, or make a table of " +
+			"the numbers as bakeoff analyse --help shows", Head: lazy.Compile(`(?m)^test .+ \.\.\. bench: +[\d,.]+ ns/iter`)}},
 		Source: []string{"https://bheisler.github.io/criterion.rs/book/",
 			"https://bheisler.github.io/criterion.rs/book/cargo_criterion/external_tools.html"},
 	}

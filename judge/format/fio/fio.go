@@ -316,10 +316,10 @@ func (r *reader) warnAbout(line int, j job) {
 			continue
 		}
 		if s.Short != nil && *s.Short > 0 {
-			r.p.Warn(line, "Operations of job %q (%s) that moved fewer bytes than asked for: %g.", j.Name, s.name, *s.Short)
+			r.p.Warn(line, "Operations of job %q (%s) that moved fewer bytes than asked for: %.0f.", j.Name, s.name, *s.Short)
 		}
 		if s.Dropped != nil && *s.Dropped > 0 {
-			r.p.Warn(line, "Operations of job %q (%s) that were dropped: %g.", j.Name, s.name, *s.Dropped)
+			r.p.Warn(line, "Operations of job %q (%s) that were dropped: %.0f.", j.Name, s.name, *s.Dropped)
 		}
 		if s.wasUsed() && s.KiBPerSecond != nil && slices.Contains(j.nulls, s.name+".bw_bytes") {
 			r.p.Warn(line, "bw_bytes of job %q (%s) is not a number; bakeoff uses bw, which is in whole KiB/s.", j.Name, s.name)

@@ -111,11 +111,11 @@ func readReport(p *format.Problems, part format.Part) *format.Record {
 	}
 	bad := n[3] + n[5] // h2load counts requests with errors as failed
 	if n[2] <= 0 {
-		rec.Failed, rec.Reason = 1, fmt.Sprintf("none of %g requests succeeded", n[0])
+		rec.Failed, rec.Reason = 1, fmt.Sprintf("none of %.0f requests succeeded", n[0])
 		return rec
 	}
 	if bad > 0 {
-		p.Warn(part.Line, "%g of %g requests failed. The throughput counts the others; the latencies include failed "+
+		p.Warn(part.Line, "%.0f of %.0f requests failed. The throughput counts the others; the latencies include failed "+
 			"requests.", bad, n[2]+bad)
 	}
 	if m := redirected.FindSubmatch(part.Text); m != nil {

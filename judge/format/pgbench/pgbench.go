@@ -32,7 +32,9 @@ func (pgbench) Doc() format.Doc {
 		Order: "A report is one run with one value of each metric. It does not name all options, such as the rate, so two " +
 			"reports in one file are no repetitions: use a file for each run.",
 		InOrder: true,
-		Source:  []string{"https://www.postgresql.org/docs/current/pgbench.html"},
+		Summaries: []format.Summary{{What: "the output of pgbench in another language", Fix: "run it with LC_ALL=C",
+			Head: lazy.Compile(`(?m)^tps = \S+ \((?:[^eiw]|e[^x]|i[^n]|in[^c])`)}},
+		Source: []string{"https://www.postgresql.org/docs/current/pgbench.html"},
 	}
 }
 
@@ -131,7 +133,7 @@ func readReport(p *format.Problems, part format.Part) []format.Record {
 	p.AddNumber(&rec, text, "average connection time =", connect, 1e-3)
 	rec.AddSingle(failed, failures/(done+failures), true)
 	if failures > 0 {
-		p.Warn(part.Line, "%g of %g transactions failed. The throughput counts the others.", failures, done+failures)
+		p.Warn(part.Line, "%.0f of %.0f transactions failed. The throughput counts the others.", failures, done+failures)
 	}
 	if m := skipped.FindSubmatch(text); m != nil {
 		p.Warn(part.Line, "Transactions that pgbench skipped because they were late: %s. Neither throughput nor latencies "+
@@ -187,10 +189,13 @@ func perSecond(text labeled.Text) (tps float64, reconnects bool, err error) {
 	return v, string(all[i][2]) == "including reconnection times", err
 }
 
-// latencies adds the lines "latency average" and "latency stddev".
+// latencies adds the lines "latency average" and "latency stddev". Versions before 9.6 write a
+// colon.
 func latencies(p *format.Problems, rec *format.Record, text labeled.Text, prefix string) {
-	p.AddNumber(rec, text, prefix+"latency average =", mean, 1e-3)
-	p.AddNumber(rec, text, prefix+"latency stddev =", deviation, 1e-3)
+	for _, sign := range []string{" =", ":"} {
+		p.AddNumber(rec, text, prefix+"latency average"+sign, mean, 1e-3)
+		p.AddNumber(rec, text, prefix+"latency stddev"+sign, deviation, 1e-3)
+	}
 }
 
 var (

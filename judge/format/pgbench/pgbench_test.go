@@ -57,3 +57,20 @@ func TestAbortedRunIsAFailure(t *testing.T) {
 		}
 	}
 }
+
+// Versions before 9.6 write a colon before the latencies.
+func TestLatenciesOfOldVersions(t *testing.T) {
+	out, err := New().Read("x", []byte("transaction type: TPC-B (sort of)\nnumber of clients: 1\n"+
+		"number of transactions actually processed: 10\nlatency average: 2.893 ms\nlatency stddev: 0.5 ms\n"+
+		"tps = 345.5 (including connections establishing)\ntps = 345.6 (excluding connections establishing)\n"))
+	if err != nil || len(out.Records) != 1 {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	got := map[string]float64{}
+	for _, s := range out.Records[0].Series {
+		got[s.Metric.Name] = s.Values[0]
+	}
+	if ms := 2.893; got["latency-mean"] != ms*1e-3 || got["latency-stddev"] != 0.5e-3 || got["throughput"] != 345.6 {
+		t.Errorf("%v", got)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"bakeoff/base/lazy"
 	"bakeoff/base/sample"
 	"bakeoff/judge/format"
 )
@@ -38,6 +39,8 @@ func (phoronix) Doc() format.Doc {
 		Order: "The Phoronix Test Suite runs all tests of one system, and the next system at another time. It repeats a " +
 			"test without a pause, and repeats it more often if the values differ much (DynamicRunCount), so the number " +
 			"of values depends on the values.",
+		Summaries: []format.Summary{{What: "the JSON of the Phoronix Test Suite", Fix: "use composite.xml in its folder of " +
+			"test-results", Head: lazy.Compile(`"identifier": ?"(?:pts|local|system)\\?/`)}},
 		Source: []string{source + "schemas/result-file.xsd"},
 	}
 }

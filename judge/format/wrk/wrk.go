@@ -28,13 +28,17 @@ func (wrk) Doc() format.Doc {
 		Order: "A report is one run with one value of each metric. It does not name the script, headers and rate, so two " +
 			"reports in one file are no repetitions: use a file for each run.",
 		InOrder: true,
-		Source:  []string{"https://github.com/wg/wrk", "https://github.com/giltene/wrk2"},
+		Summaries: []format.Summary{{What: "the text of autocannon", Fix: "use wrk, or make a table of the numbers as " +
+			"bakeoff analyse --help shows", Head: lazy.Compile(`(?m)^Running \d\S* test @ \S+\s+\d+ connections`)}},
+		Source: []string{"https://github.com/wg/wrk", "https://github.com/giltene/wrk2"},
 	}
 }
 
 var begin = lazy.Compile(`^Running (\d\S*) test @ (\S+://\S+)`)
 
-func (wrk) Recognizes(head []byte) bool { return len(format.Parts(head, begin.Match)) > 0 }
+func (wrk) Recognizes(head []byte) bool {
+	return len(format.Parts(head, begin.Match)) > 0 && threads.Match(head)
+}
 
 // Units of wrk. It writes multiples of 1024 bytes as KB.
 var (
@@ -120,11 +124,11 @@ func readReport(p *format.Problems, part format.Part, out *format.File) *format.
 		}
 	}
 	if done-wrong <= 0 {
-		rec.Failed, rec.Reason = 1, fmt.Sprintf("no response had a status below 400 (%g requests)", done)
+		rec.Failed, rec.Reason = 1, fmt.Sprintf("no response had a status below 400 (%.0f requests)", done)
 		return rec
 	}
 	if wrong+lost > 0 {
-		p.Warn(part.Line, "%g of %g responses had a status of 400 or more, and %g requests had socket errors. The "+
+		p.Warn(part.Line, "%.0f of %.0f responses had a status of 400 or more, and %.0f requests had socket errors. The "+
 			"throughput counts the others; the latencies include error pages.", wrong, done, lost)
 	}
 	rec.AddSingle(requests, (done-wrong)/took, true)

@@ -2,6 +2,7 @@ package wrk
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"bakeoff/judge/format/formattest"
@@ -20,4 +21,13 @@ func TestLeftOut(t *testing.T) {
 		{Name: "a percentile", Text: fmt.Sprintf(report, "     99%    1,20ms\n"),
 			Want: `x:1: latency-p99: "1,20ms" is not a number with a unit`},
 	})
+}
+
+// A number of requests has all of its digits.
+func TestLargeCounts(t *testing.T) {
+	out, err := New().Read("x", []byte("Running 30s test @ http://x/\n  4938655 requests in 30.00s, 1.00MB read\n"+
+		"  Non-2xx or 3xx responses: 1234567\n"))
+	if err != nil || len(out.Warnings) != 1 || !strings.Contains(out.Warnings[0], "1234567 of 4938655 responses") {
+		t.Errorf("%q, %v", out.Warnings, err)
+	}
 }
