@@ -25,6 +25,9 @@ func (l *List) Add(where, format string, args ...any) {
 	l.kept = append(l.kept, where+fmt.Sprintf(format, args...))
 }
 
+// Messages returns the messages that the list keeps, and how many others there were.
+func (l *List) Messages() (kept []string, more int) { return l.kept, l.more }
+
 // Empty reports whether nothing is wrong.
 func (l *List) Empty() bool { return len(l.kept) == 0 }
 

@@ -112,6 +112,7 @@ func (l *lastRow) sameMetric(f *fields) bool {
 // reader collects the rows of a table and what is wrong with them.
 type reader struct {
 	name        string
+	separator   byte // of the columns of CSV
 	words       words
 	defs        []definition
 	defIDs      map[definition]int32
@@ -120,10 +121,11 @@ type reader struct {
 	rows        int
 	last        lastRow
 	problems    fault.List
+	leftOut     fault.List // rows that are not used
 }
 
 func newReader(name string) *reader {
-	return &reader{name: name, words: words{ids: map[string]int32{}}, defIDs: map[definition]int32{},
+	return &reader{name: name, separator: ',', words: words{ids: map[string]int32{}}, defIDs: map[definition]int32{},
 		byName: map[string]*experiment{}}
 }
 
@@ -138,6 +140,36 @@ func (t *reader) problem(line int32, format string, args ...any) {
 	t.problems.Add(where, format, args...)
 }
 
+// leaveOut notes a row that is not used. format and args say what is wrong with it.
+func (t *reader) leaveOut(line int32, format string, args ...any) {
+	t.leftOut.Add(t.lineName(line), format, args...)
+}
+
+// refusal returns why the table cannot be used; nil if it can. Rows that are left out may be
+// the cause of a problem.
+func (t *reader) refusal() error {
+	if t.rows > 0 && t.problems.Empty() {
+		return nil
+	}
+	return errors.Join(t.problems.Err(), t.leftOut.Err())
+}
+
+// warnedRows bounds the warnings about rows that are left out.
+const warnedRows = 5
+
+// leftOutRows returns how many rows are left out, and warnings about the first ones.
+func (t *reader) leftOutRows() (n int, warnings []string) {
+	kept, more := t.leftOut.Messages()
+	n = len(kept) + more
+	for _, text := range kept[:min(len(kept), warnedRows)] {
+		warnings = append(warnings, text+" (left out)")
+	}
+	if more = n - len(warnings); more > 0 {
+		warnings = append(warnings, fmt.Sprintf("%s: %d more rows are left out.", t.name, more))
+	}
+	return n, warnings
+}
+
 // readTable takes in a whole table; its first byte tells NDJSON from CSV.
 func (t *reader) readTable(r io.Reader) error {
 	in := bufio.NewScanner(r)
@@ -148,16 +180,21 @@ func (t *reader) readTable(r io.Reader) error {
 	for in.Scan() {
 		line++
 		b := bytes.TrimSpace(in.Bytes())
+		if t.separator == '\t' && len(b) > 0 {
+			b = bytes.Trim(in.Bytes(), " \r") // the first and the last column may be empty
+		}
 		if line == 1 {
 			b = bytes.TrimPrefix(b, []byte("\ufeff"))
 		}
-		if len(b) == 0 {
+		if len(b) == 0 || !started && b[0] == '#' { // a comment before the header
 			continue
 		}
 		if !utf8.Valid(b) {
-			// The rest is told from no table: one message is enough.
-			t.problem(line, "this is not UTF-8; save the table as UTF-8")
-			return t.problems.Err()
+			t.leaveOut(line, "this is not UTF-8; save the table as UTF-8")
+			if !started { // the header
+				return t.refusal()
+			}
+			continue
 		}
 		if !started {
 			started = true
@@ -171,7 +208,7 @@ func (t *reader) readTable(r io.Reader) error {
 		var f fields
 		if ndjson {
 			if err := parseObject(b, &f); err != nil {
-				t.problem(line, "%v; write one flat JSON object per line", err)
+				t.leaveOut(line, "%v; write one flat JSON object per line", err)
 				continue
 			}
 		} else if !t.splitCSV(line, b, header, &f) {
@@ -187,11 +224,11 @@ func (t *reader) readTable(r io.Reader) error {
 	} else if err != nil {
 		return fault.Wrap(fault.Lab, "read "+t.name, err)
 	}
-	if t.rows == 0 && t.problems.Empty() {
+	if t.rows == 0 && t.problems.Empty() && t.leftOut.Empty() {
 		t.problem(line+1, "the table has no rows; write CSV with a header, or one JSON object per line, with %s",
 			strings.Join(columnNames[:required], ", "))
 	}
-	return t.problems.Err()
+	return t.refusal()
 }
 
 // readHeader returns the column of each field, −1 for one that is not ours.
@@ -200,7 +237,10 @@ func (t *reader) readHeader(line int32, b []byte) []int {
 		t.problem(line, "this is a JSON array; write one JSON object per line (jq -c '.[]')")
 		return nil
 	}
-	names, err := splitLine(b)
+	if bytes.IndexByte(b, ',') < 0 && bytes.IndexByte(b, '\t') >= 0 {
+		t.separator = '\t'
+	}
+	names, err := t.splitLine(b)
 	if err != nil {
 		t.problem(line, "%v", err)
 		return nil
@@ -222,7 +262,7 @@ func (t *reader) readHeader(line int32, b []byte) []int {
 			absent = append(absent, strconv.Quote(columnNames[c]))
 		}
 	}
-	if found := bytes.IndexAny(b, ";\t|"); found >= 0 && len(names) == 1 {
+	if found := bytes.IndexAny(b, ";|"); found >= 0 && len(names) == 1 {
 		t.problem(line, "the columns are separated by %q; write commas between columns, and points in numbers", b[found])
 	} else if len(absent) > 0 {
 		t.problem(line, "no column %s; the header needs %s and may have %s", strings.Join(absent, ", "),
@@ -239,11 +279,13 @@ func columnIndex(name []byte) int {
 }
 
 // splitLine splits a line of CSV; a quoted field ends in its line.
-func splitLine(b []byte) ([][]byte, error) {
+func (t *reader) splitLine(b []byte) ([][]byte, error) {
 	if bytes.IndexByte(b, '"') < 0 {
-		return bytes.Split(b, []byte{','}), nil
+		return bytes.Split(b, []byte{t.separator}), nil
 	}
-	rec, err := csv.NewReader(bytes.NewReader(b)).Read()
+	r := csv.NewReader(bytes.NewReader(b))
+	r.Comma = rune(t.separator)
+	rec, err := r.Read()
 	if err != nil {
 		return nil, fmt.Errorf("the quotes do not match; close a quoted field on its line")
 	}
@@ -256,13 +298,13 @@ func splitLine(b []byte) ([][]byte, error) {
 
 func (t *reader) splitCSV(line int32, b []byte, header []int, f *fields) bool {
 	if bytes.IndexByte(b, '"') >= 0 {
-		parts, err := splitLine(b)
+		parts, err := t.splitLine(b)
 		if err != nil {
-			t.problem(line, "%v", err)
+			t.leaveOut(line, "%v", err)
 			return false
 		}
 		if len(parts) != len(header) {
-			t.problem(line, "the row has %d fields, the header %d; write one field per column", len(parts), len(header))
+			t.leaveOut(line, "the row has %d fields, the header %d; write one field per column", len(parts), len(header))
 			return false
 		}
 		for i, p := range parts {
@@ -275,13 +317,13 @@ func (t *reader) splitCSV(line int32, b []byte, header []int, f *fields) bool {
 	n := 0
 	for rest, more := b, true; more; n++ {
 		var p []byte
-		p, rest, more = bytes.Cut(rest, []byte{','})
+		p, rest, more = bytes.Cut(rest, []byte{t.separator})
 		if n < len(header) && header[n] >= 0 {
 			f[header[n]] = trimmed(p)
 		}
 	}
 	if n != len(header) {
-		t.problem(line, "the row has %d fields, the header %d; write one field per column", n, len(header))
+		t.leaveOut(line, "the row has %d fields, the header %d; write one field per column", n, len(header))
 		return false
 	}
 	return true
@@ -408,14 +450,14 @@ func parsePlain(b []byte, f *fields) bool {
 func (t *reader) addRow(line int32, f *fields) {
 	for c := range required {
 		if f[c] == nil || len(f[c]) == 0 && c != colValue && c != colUnit {
-			t.problem(line, "the row has no %s; every row needs %s", columnNames[c], strings.Join(columnNames[:required], ", "))
+			t.leaveOut(line, "the row has no %s; every row needs %s", columnNames[c], strings.Join(columnNames[:required], ", "))
 			return
 		}
 	}
-	block, err := strconv.ParseInt(string(f[colBlock]), 10, 64)
-	position, err2 := strconv.ParseInt(string(f[colPosition]), 10, 64)
-	if err != nil || err2 != nil {
-		t.problem(line, "block %q and position %q must be whole numbers", f[colBlock], f[colPosition])
+	block, ok1 := parseWhole(f[colBlock])
+	position, ok2 := parseWhole(f[colPosition])
+	if !ok1 || !ok2 {
+		t.leaveOut(line, "block %q and position %q must be whole numbers", f[colBlock], f[colPosition])
 		return
 	}
 	def, ok := t.defineMetric(line, f)
@@ -437,6 +479,12 @@ func (t *reader) addRow(line int32, f *fields) {
 	}
 	x := row{block: block, position: position, value: value, def: def, line: line,
 		contender: t.words.idOf(f[colContender]), instance: t.words.idOf(f[colInstance])}
+	if !slices.ContainsFunc(e.defs, func(d defAt) bool { return d.def == def }) {
+		if t.isRedefined(e, x) {
+			return
+		}
+		e.defs = append(e.defs, defAt{def, line})
+	}
 	if !e.keepRow(x) {
 		t.problem(line, "experiment %q has more than %d contenders or metrics; write one value per row", e.name, maxKinds)
 		return
@@ -444,13 +492,34 @@ func (t *reader) addRow(line int32, f *fields) {
 	t.rows++
 }
 
+// parseWhole parses a whole number. Programs that keep a column as floating point, because a
+// value of it is missing, write 3.0.
+func parseWhole(b []byte) (n int64, ok bool) {
+	n, err := strconv.ParseInt(strings.TrimSuffix(string(b), ".0"), 10, 64)
+	return n, err == nil
+}
+
+// isRedefined leaves out a row that gives a metric another unit, direction or scale than the first
+// row of the metric.
+func (t *reader) isRedefined(e *experiment, x row) bool {
+	now := t.defs[x.def]
+	for _, d := range e.defs {
+		was := t.defs[d.def]
+		if was.workload != now.workload || was.metric.Name != now.metric.Name {
+			continue
+		}
+		t.leaveOut(x.line, "%s of %s has the unit %s, better %s and scale %s; line %d has the unit %s, better %s and scale "+
+			"%s; write the same in all rows of a metric", now.metric.Name, now.workload, now.metric.Unit, now.metric.Better,
+			now.metric.Scale, d.line, was.metric.Unit, was.metric.Better, was.metric.Scale)
+		return true
+	}
+	return false
+}
+
 func (e *experiment) keepRow(x row) bool {
 	e.rows = append(e.rows, x)
 	if !slices.Contains(e.contenders, x.contender) {
 		e.contenders = append(e.contenders, x.contender)
-	}
-	if !slices.ContainsFunc(e.defs, func(d defAt) bool { return d.def == x.def }) {
-		e.defs = append(e.defs, defAt{x.def, x.line})
 	}
 	return len(e.contenders) <= maxKinds && len(e.defs) <= maxKinds
 }
@@ -465,10 +534,10 @@ func (t *reader) defineMetric(line int32, f *fields) (int32, bool) {
 		Better: sample.Better(word(colBetter)), Scale: cmp.Or(sample.Scale(word(colScale)), sample.Ratio)}}
 	switch {
 	case d.metric.Better != sample.Higher && d.metric.Better != sample.Lower:
-		t.problem(line, "better is %q; write higher or lower", f[colBetter])
+		t.leaveOut(line, "better is %q; write higher or lower", f[colBetter])
 		return 0, false
 	case d.metric.Scale != sample.Ratio && d.metric.Scale != sample.Difference:
-		t.problem(line, "scale is %q; write ratio or difference", f[colScale])
+		t.leaveOut(line, "scale is %q; write ratio or difference", f[colScale])
 		return 0, false
 	}
 	id, ok := t.defIDs[d]
@@ -491,10 +560,10 @@ func (t *reader) parseValue(line int32, b []byte, scale sample.Scale) (float64, 
 	case len(bytes.Trim(b, "0123456789+-.eE")) > 0: // ParseFloat also reads 1_000 and 0x1p3
 		fallthrough
 	case err != nil || math.IsNaN(v) || math.IsInf(v, 0):
-		t.problem(line, "value %q is not a finite number; write a number, or failed for a failed trial", b)
+		t.leaveOut(line, "value %q is not a finite number; write a number, or failed for a failed trial", b)
 		return 0, false
 	case v <= 0 && scale == sample.Ratio:
-		t.problem(line, "value %v cannot be compared as a ratio; add a column scale with difference, or write failed for a "+
+		t.leaveOut(line, "value %v cannot be compared as a ratio; add a column scale with difference, or write failed for a "+
 			"failed trial", v)
 		return 0, false
 	}

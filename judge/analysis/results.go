@@ -160,7 +160,9 @@ type Results struct {
 	// Protocols are what load generators and servers spoke; absent without a load generator,
 	// and in results of earlier programs.
 	Protocols []Protocol `json:"protocols,omitempty"`
-	Warnings  []string   `json:"warnings"`
+	// LeftOut are the rows that analyse left out of a table, of all its experiments.
+	LeftOut  int      `json:"left_out,omitempty"`
+	Warnings []string `json:"warnings"`
 
 	asked      bool // a condition has a tolerance
 	limitsOnly bool // and none needs the verdicts

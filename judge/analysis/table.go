@@ -71,16 +71,20 @@ func (o *TableOptions) checkOptions() error {
 	return nil
 }
 
-// ReadTable reads numbers that another program measured, as CSV with a header or as
-// NDJSON, and analyzes each experiment in the table.
+// ReadTable reads numbers that another program measured, as CSV or TSV with a header or as
+// NDJSON, and analyzes each experiment in the table. Lines of # may stand before the header.
 //
 // Columns are block, position (whole numbers), contender, workload, metric,
 // unit, better (higher or lower) and value; experiment, instance and scale
 // (ratio, the default, or difference) are optional. A value that is empty,
-// null or "failed" stands for a failed trial. Rows may have any order; two
+// null or "failed" stands for a failed trial. Unit, direction and scale of a metric are those of
+// its first row. Rows may have any order; two
 // contenders at one position of a block for one workload are an error. Every metric
 // is primary. The looks are performed as if blocks arrived in the order of their
 // numbers. The scope is ScopeMachine only if every block has its own instances.
+//
+// A row that cannot be used is left out: Results.LeftOut counts such rows, and warnings name
+// the first ones. The table is refused if nothing is left, or if two rows are at one place.
 //
 // The results are in the order in which the experiments first appear. An
 // error is of kind fault.Invalid and lists up to 20 problems, one per line, as
@@ -105,9 +109,15 @@ const tableColumns = 3
 // An empty file is one.
 func LooksLikeTable(head []byte) bool {
 	head = bytes.TrimSpace(bytes.TrimPrefix(head, []byte("\ufeff")))
-	first, _, _ := bytes.Cut(head, []byte{'\n'})
 	if len(head) == 0 {
 		return true
+	}
+	first, rest, more := bytes.Cut(head, []byte{'\n'})
+	for more && (len(first) == 0 || first[0] == '#') { // comments
+		first, rest, more = bytes.Cut(bytes.TrimSpace(rest), []byte{'\n'})
+	}
+	if len(first) == 0 {
+		return false
 	}
 	n := 0
 	if first[0] == '{' || first[0] == '[' {
@@ -153,10 +163,10 @@ func AnalyseRows(rows []Row, name string, opt TableOptions) ([]Results, error) {
 			colValue: strconv.AppendFloat(nil, r.Value, 'g', -1, 64),
 		})
 	}
-	if t.rows == 0 && t.problems.Empty() {
+	if t.rows == 0 && t.leftOut.Empty() {
 		t.problem(1, "there are no values")
 	}
-	if err := t.problems.Err(); err != nil {
+	if err := t.refusal(); err != nil {
 		return nil, err
 	}
 	return t.results(opt)
@@ -189,8 +199,12 @@ func (t *reader) results(opt TableOptions) ([]Results, error) {
 	for _, p := range slices.Concat(problems...) {
 		t.problem(0, "%s", p)
 	}
-	if err := t.problems.Err(); err != nil {
+	if err := t.refusal(); err != nil {
 		return nil, err
+	}
+	leftOut, warnings := t.leftOutRows()
+	for i := range out {
+		out[i].LeftOut, out[i].Warnings = leftOut, append(out[i].Warnings, warnings...)
 	}
 	return out, nil
 }
@@ -218,7 +232,7 @@ func (t *reader) baselines(wanted string) ([]int32, error) {
 		}
 		t.problem(e.first, "the baseline %q is not a contender%s; use one of %s", wanted, in, strings.Join(there, ", "))
 	}
-	return out, t.problems.Err()
+	return out, t.refusal()
 }
 
 // builder turns experiments into Data and reuses its buffers.
@@ -241,7 +255,8 @@ func (b *builder) buildData(e *experiment, baseline int32) (Data, []string) {
 	for _, c := range e.contenders {
 		d.Contenders = append(d.Contenders, Contender{Name: b.words.names[c]})
 	}
-	bad := b.collectCells(e, &d)
+	b.collectCells(e, &d)
+	var bad []string
 	slices.SortFunc(e.rows, func(x, y row) int {
 		return cmp.Or(cmp.Compare(x.block, y.block), cmp.Compare(x.position, y.position),
 			cmp.Compare(b.defs[x.def].workload, b.defs[y.def].workload), cmp.Compare(x.contender,
@@ -296,7 +311,7 @@ func (b *builder) together(x, y row) string {
 }
 
 // collectCells collects the workloads and metrics in the order of their first rows.
-func (b *builder) collectCells(e *experiment, d *Data) (bad []string) {
+func (b *builder) collectCells(e *experiment, d *Data) {
 	for _, id := range e.defs {
 		def := b.defs[id.def]
 		k := slices.IndexFunc(d.Cells, func(c Cell) bool { return c.Name == def.workload })
@@ -304,18 +319,8 @@ func (b *builder) collectCells(e *experiment, d *Data) (bad []string) {
 			k = len(d.Cells)
 			d.Cells = append(d.Cells, Cell{Name: def.workload, Workload: def.workload})
 		}
-		c := &d.Cells[k]
-		if i := slices.IndexFunc(c.Metrics, func(m sample.Metric) bool { return m.Name == def.metric.Name }); i >= 0 {
-			m := c.Metrics[i]
-			bad = append(bad, b.lineName(id.line)+
-				fmt.Sprintf("%s of %s has the unit %s, better %s and scale %s; an earlier row has the unit "+
-					"%s, better %s and scale %s; write the same in all rows of a metric",
-					m.Name, c.Name, def.metric.Unit, def.metric.Better, def.metric.Scale, m.Unit, m.Better, m.Scale))
-			continue
-		}
-		c.Metrics = append(c.Metrics, def.metric)
+		d.Cells[k].Metrics = append(d.Cells[k].Metrics, def.metric)
 	}
-	return bad
 }
 
 // scopeOf returns ScopeMachine if every contender has its own instance in every block.

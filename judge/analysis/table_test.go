@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,7 +64,8 @@ func TestReadTableForms(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := bytes.Split(bytes.TrimSpace(in), []byte("\n"))
-	csv := []string{`value,"better",unit,metric,workload,contender,note,instance,position,block,experiment`}
+	csv := []string{"# measured on two machines",
+		`value,"better",unit,metric,workload,contender,note,instance,position,block,experiment`}
 	for _, l := range lines {
 		var m map[string]any
 		if err := json.Unmarshal(l, &m); err != nil {
@@ -72,7 +74,7 @@ func TestReadTableForms(t *testing.T) {
 		csv = append(csv, fmt.Sprintf(`%v, lower,"s",time,w,%v,"a, b",%v,%v,%v,%v`, m["value"], m["contender"], m["instance"],
 			m["position"], m["block"], m["experiment"]))
 	}
-	rand.New(rand.NewPCG(2, 2)).Shuffle(len(csv)-1, func(i, j int) { csv[i+1], csv[j+1] = csv[j+1], csv[i+1] })
+	rand.New(rand.NewPCG(2, 2)).Shuffle(len(csv)-2, func(i, j int) { csv[i+2], csv[j+2] = csv[j+2], csv[i+2] })
 	got, err := ReadTable(strings.NewReader("\ufeff"+strings.Join(csv, "\r\n")), "t", plain)
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +112,8 @@ func TestReadTableSaysWhatIsWrong(t *testing.T) {
 			"t:3: this is a second value of m in block 0 at position 0 of a"},
 		{head + "0,1,b,w,m,s,lower,1\n0,0,a,w,m,s,lower,1\n0,1,a,w,m,s,lower,1\n",
 			"t:4: a is at position 1 of block 0 for w, and so is b (line 2)"},
-		{head + "0,0,a,w,m,s,lower,1\n0,1,b,w,m,ms,lower,1\n", "t:3: m of w has the unit ms"},
+		{head + "0,0,a,w,m,s,lower,1\n0,1,b,w,m,ms,lower,1\n",
+			"t:3: m of w has the unit ms, better lower and scale ratio; line 2 has the unit s, better lower and scale ratio;"},
 		{head + "0,0,a,w,m,s,lower,1\n", `t:2: experiment "" has "a" as its only contender`},
 		{head + "0,0,b,w,m,s,lower,1\n0,1,c,w,m,s,lower,1\n", `t:2: the baseline "a" is not a contender; use one of b, c`},
 		{`{"block":1`, "t:1: this is not a JSON object"},
@@ -129,6 +132,57 @@ func TestReadTableSaysWhatIsWrong(t *testing.T) {
 		{Looks: []int{5, 6}, Alphas: []float64{.5, .5}}, {Margin: math.NaN()}} {
 		if _, err := ReadTable(strings.NewReader(head), "t", o); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%+v: %v", o, err)
+		}
+	}
+}
+
+// A row that cannot be used is left out, and the results are those of the other rows. Warnings
+// name the first such rows, and all are counted. A table is refused if nothing is left.
+func TestReadTableLeavesOutRows(t *testing.T) {
+	const head = "block,position,contender,workload,metric,unit,better,value\n"
+	rows := func(between string) string {
+		var in strings.Builder
+		in.WriteString(head)
+		for b := range 8 {
+			fmt.Fprintf(&in, "%d,0,a,w,m,s,lower,%d\n%s%d,1,b,w,m,s,lower,%d\n", b, 10+b, between, b, 20+b)
+			between = ""
+		}
+		return in.String()
+	}
+	want, err := ReadTable(strings.NewReader(rows("")), "t", plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := []string{"8,0,a,w,m,s,lower,NaN", "8,1,b,w,m,s,lower,-inf", "8,2,a,w,m,s,lower", "8,3,\xff,w,m,s,lower,1",
+		"x,4,a,w,m,s,lower,1", "8,5,a,w,m,s,up,1", "8,6,a,w,m,s,lower,0", `8,7,"a,w,m,s,lower,1`, "8,8,,w,m,s,lower,1",
+		"8,9,a,w,m,ms,lower,1", "8,10,b,w,m,s,higher,1"}
+	got, err := ReadTable(strings.NewReader(rows(strings.Join(bad, "\n")+"\n")), "t", plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, _ := json.Marshal(want[0].Comparisons)
+	y, _ := json.Marshal(got[0].Comparisons)
+	if !bytes.Equal(x, y) || got[0].LeftOut != len(bad) || len(got[0].Warnings) != len(want[0].Warnings)+warnedRows+1 {
+		t.Errorf("%d left out, %q\n%s\n%s", got[0].LeftOut, got[0].Warnings, x, y)
+	}
+	for _, text := range []string{`t:3: value "NaN" is not a finite number; write a number, or failed for a failed ` +
+		`trial (left out)`, "t: 6 more rows are left out."} {
+		if !slices.Contains(got[0].Warnings, text) {
+			t.Errorf("no warning %q in %q", text, got[0].Warnings)
+		}
+	}
+	// In NDJSON, a row of text and a NaN, which JSON does not have.
+	const row = `{"block":%d,"position":%d,"contender":"%s","workload":"w","metric":"m","unit":"s","better":"lower",` +
+		`"value":%s}` + "\n"
+	got, err = ReadTable(strings.NewReader(fmt.Sprintf(row, 0, 0, "a", "1")+"done\n"+fmt.Sprintf(row, 0, 1, "b", "2")+
+		fmt.Sprintf(row, 0, 2, "b", "NaN")), "t", plain)
+	if err != nil || got[0].LeftOut != 2 || got[0].Blocks != 1 {
+		t.Errorf("NDJSON: %v, %+v", err, got)
+	}
+	for _, in := range []string{head + strings.Join(bad, "\n"), head + "0,0,a,w,m,s,lower,1\n" + bad[1]} {
+		_, err := ReadTable(strings.NewReader(in), "t", plain)
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), "-inf") {
+			t.Errorf("%q: %v", in, err)
 		}
 	}
 }
@@ -328,7 +382,9 @@ func TestLooksLikeTable(t *testing.T) {
 		"position;contender;value":                     true,
 		`{"block": 1, "contender": "a", "value": 2}`:   true,
 		`[{"block": 1, "contender": "a", "value": 2}]`: true,
-		"block,x,contender":                            false, "join/10   time:   [1.01 us 1.02 us]": false,
+		"# on a\r\n\n#\nblock,position,contender\n":    true, "# only this": false,
+		"block\tposition\tcontender\n": true,
+		"block,x,contender":            false, "join/10   time:   [1.01 us 1.02 us]": false,
 		`{"Action":"start","Package":"x"}`:              false,
 		`[{"jmhVersion": "1.37", "benchmark": "x"}]`:    false,
 		"Benchmark    Mode  Cnt   Score   Error  Units": false,

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/unit"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/judge/analysis"
 	"bakeoff/publish/report"
@@ -60,7 +61,8 @@ analyse leaves out parts of a file that it cannot use, and prints a warning with
 If a file has only statistics, such as means, and no single values, the differences have no
 intervals.
 
-A table is CSV with a header, or NDJSON. Its columns:
+A table is CSV or TSV with a header, or NDJSON. Lines that begin with # may stand before the
+header. The columns:
 
   experiment   optional: name; experiments are analyzed separately
   block        number; the unit of replication
@@ -156,13 +158,14 @@ func (a reader) doAnalyse(c *cobra.Command, f analyseFlags, args []string) error
 	for i := range results {
 		results[i].Warnings = append(results[i].Warnings, files[0].cutShort()...)
 	}
-	return a.printTable(results, f, nil)
+	return a.printTable(results, f, map[string][]string{})
 }
 
 // errGroup refuses --group for values in blocks, whose cells have no labels.
 var errGroup = fault.New(fault.Invalid, "--group is for the output of benchmark programs without blocks; remove it")
 
-// printTable prints results of values in blocks. lost has more lines for conditions.
+// printTable prints results of values in blocks. lost has more lines for conditions; it is not
+// nil.
 func (a reader) printTable(results []analysis.Results, f analyseFlags, lost map[string][]string) error {
 	for i, r := range results {
 		if f.json {
@@ -193,16 +196,20 @@ func (a reader) printTable(results []analysis.Results, f analyseFlags, lost map[
 			fmt.Fprintln(a.Err, "bakeoff: note: "+text)
 		}
 	}
+	if n := results[0].LeftOut; n > 0 {
+		lost["missing"] = append(lost["missing"], unit.Count(n, "row")+" cannot be used")
+	}
 	return FailOn(f.failOn).endWith(results, lost, remedy)
 }
 
 // unusedText says which blocks no verdict uses: those after everything was
 // decided, or those after the last look.
 func unusedText(r analysis.Results) string {
-	text := fmt.Sprintf("unused: %d blocks after the deciding look", r.Unused)
+	blocks := unit.Count(r.Unused, "block")
+	text := "unused: " + blocks + " after the deciding look"
 	if decided, all := Decided(r); decided < all && len(r.Looks) > 0 {
 		last := r.Looks[len(r.Looks)-1]
-		text = fmt.Sprintf("unused: %d blocks after the last look at %d blocks; set other looks with --looks", r.Unused, last)
+		text = fmt.Sprintf("unused: %s after the last look at %d blocks; set other looks with --looks", blocks, last)
 	}
 	return text
 }

@@ -54,7 +54,7 @@ func labelNames() []string {
 
 // formatLines lists the formats for the help.
 func formatLines() string {
-	lines := []string{fmt.Sprintf("  %-11s %s", tableFormat, "CSV or NDJSON with the columns below")}
+	lines := []string{fmt.Sprintf("  %-11s %s", tableFormat, "CSV, TSV or NDJSON with the columns below")}
 	for _, f := range formatall.Formats() {
 		lines = append(lines, fmt.Sprintf("  %-11s %s", f.Doc().Name, f.Doc().Program))
 	}
