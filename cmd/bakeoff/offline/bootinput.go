@@ -1,6 +1,7 @@
 package offline
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -58,6 +59,15 @@ func ReadBoot(in io.Reader, path string, choice BootChoice) (bootmodel.Recording
 	name, data, err := readBootFile(in, path)
 	if err != nil {
 		return bootmodel.Recording{}, err
+	}
+	if bytes.HasPrefix(data, gzipMagic) {
+		in, err := unpacked(bytes.NewReader(data), name)
+		if err == nil {
+			data, err = io.ReadAll(in)
+		}
+		if err != nil {
+			return bootmodel.Recording{}, err
+		}
 	}
 	data = labeled.Clean(data)
 	if source == sourceRecording || source == "" && boot.IsRecording(data[:min(len(data), boot.HeadBytes)]) {

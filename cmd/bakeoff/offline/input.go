@@ -216,10 +216,13 @@ func (x input) cutShort() []string {
 // made to do so write them to files, too.
 var colors = lazy.Compile("\x1b\\[[0-9;]*[A-Za-z]")
 
+// gzipMagic begins a file of gzip.
+var gzipMagic = []byte("\x1f\x8b\x08")
+
 // unpacked reads a file, and what is in it if gzip packed it.
 func unpacked(file io.Reader, path string) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(file, format.HeadBytes)
-	if head, _ := in.Peek(3); string(head) != "\x1f\x8b\x08" {
+	if head, _ := in.Peek(len(gzipMagic)); !bytes.Equal(head, gzipMagic) {
 		return in, nil
 	}
 	z, err := gunzip.NewReader(in)
@@ -347,6 +350,14 @@ func recognize(path string, head []byte) (format.Format, error) {
 	return nil, nil
 }
 
+// named returns a message about a file that begins with its path.
+func named(path, text string) string {
+	if strings.HasPrefix(text, path) {
+		return text
+	}
+	return path + ": " + text
+}
+
 // readAs reads the files as format f.
 func (all inputs) readAs(f format.Format) (out []series.Source, err error) {
 	var problems []string
@@ -364,6 +375,9 @@ func (all inputs) readAs(f format.Format) (out []series.Source, err error) {
 			head := data[:min(len(data), format.HeadBytes)]
 			problems = append(problems, cmp.Or(format.SummaryError(formatall.Formats(), x.path, head), err).Error())
 			continue
+		}
+		for i, text := range file.Warnings {
+			file.Warnings[i] = named(x.path, text)
 		}
 		if sum := sha256.Sum256(data); paths[sum] != "" {
 			file.Warnings = append(file.Warnings, fmt.Sprintf(

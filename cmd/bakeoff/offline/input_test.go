@@ -63,6 +63,22 @@ func TestGzipFiles(t *testing.T) {
 	}
 }
 
+// A kernel log that was rotated is packed, too.
+func TestBootOfAGzipFile(t *testing.T) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	io.WriteString(z, "[    0.000000] Linux version 6.1.0\n[    0.600000] Run /init as init process\n")
+	z.Close()
+	out, stderr, code := called(t, "boot", "show", file(t, "dmesg.0.gz", packed.String()))
+	if code != 0 || !strings.Contains(out, "first userland instruction") {
+		t.Errorf("%s, %s, %d", out, stderr, code)
+	}
+	_, stderr, code = called(t, "boot", "show", file(t, "cut.gz", packed.String()[:packed.Len()/2]))
+	if code != 2 || !strings.Contains(stderr, "cut.gz:1: the compressed file is damaged") {
+		t.Errorf("%s, %d", stderr, code)
+	}
+}
+
 // The format may be recognizable only after the output of the program that was measured.
 func TestLongTextBeforeTheFirstResult(t *testing.T) {
 	text := strings.Repeat("noise of the program\n", 1000) + "BenchmarkA-2 10 5 ns/op\n"
@@ -150,5 +166,18 @@ func TestSuspiciousFiles(t *testing.T) {
 	out, _, _ := called(t, "analyse", a, b)
 	if want := b + " has the same content as " + a; !strings.Contains(strings.Join(strings.Fields(out), " "), want) {
 		t.Errorf("%s lacks %q", out, want)
+	}
+}
+
+// Every warning names its file, also one of a format that knows no line for it.
+func TestWarningsNameTheirFile(t *testing.T) {
+	const text = `{"context":{"num_cpus":2,"mhz_per_cpu":3000,"library_build_type":"debug"},"benchmarks":[` +
+		`{"name":"BM_a","iterations":10,"real_time":5,"cpu_time":5,"time_unit":"ns"}]}`
+	debug := file(t, "old.json", text)
+	release := file(t, "new.json", strings.Replace(text, "debug", "release", 1))
+	out, stderr, code := called(t, "analyse", debug, release, "--json")
+	if code != 0 || strings.Count(out, "was built for debugging") != 1 ||
+		!strings.Contains(out, `"`+debug+`: The library of Google Benchmark was built for debugging`) {
+		t.Errorf("%s, %s, %d", out, stderr, code)
 	}
 }

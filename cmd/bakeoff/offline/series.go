@@ -85,8 +85,8 @@ func lostIn(sources []series.Source) map[string][]string {
 			out["missing"] = append(out["missing"], fmt.Sprintf("%s: %s cannot be used", s.Path, unit.Count(s.LeftOut, "part")))
 		}
 		for _, text := range s.Failures {
-			out["missing"] = append(out["missing"], s.Path+": "+text)
-			out["failed"] = append(out["failed"], s.Path+": "+text)
+			out["missing"] = append(out["missing"], named(s.Path, text))
+			out["failed"] = append(out["failed"], named(s.Path, text))
 		}
 	}
 	return out
