@@ -88,7 +88,8 @@ func (s *shape) variant(value string) (variant, bool) {
 // Patterns of texts in a lab file, with what to write. The address of a host
 // must not look like an option of ssh.
 const (
-	nameRule      = "names match [a-z0-9][a-z0-9._-]* and have at most 40 characters"
+	nameRule = "use lower-case letters (a to z), digits, points, underscores and hyphens, with a letter or " +
+		"a digit first, and at most 40 characters"
 	imagePattern  = `/?[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,254}`
 	imageRule     = "write an image like debian:bookworm"
 	ratePattern   = `[0-9]+(\.[0-9]+)? ?([kKmMgGtT]i?)?B(/s)?`
