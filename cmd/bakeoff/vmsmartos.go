@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lists"
 	"bakeoff/base/yamltree"
 	"bakeoff/cmd/bakeoff/cli"
 	"bakeoff/provision/vm"
@@ -34,8 +36,8 @@ type vmadm struct {
 	args []string
 }
 
-// inGlobalZone tells whether this is the global zone of SmartOS. Elsewhere it costs the
-// search for one program.
+// inGlobalZone reports whether this is the global zone of SmartOS. On other systems it only
+// searches for the program vmadm.
 func inGlobalZone(ctx context.Context) bool {
 	if _, err := exec.LookPath("vmadm"); err != nil {
 		return false
@@ -71,7 +73,7 @@ func (a *app) orVmadm(c *cobra.Command) *cobra.Command {
 	return c
 }
 
-// vmadmVerbs are the commands that vmadm has, too.
+// vmadmVerbs are the commands of bakeoff vm that vmadm has, too.
 var vmadmVerbs = map[string]func(*vmadm) error{
 	"create": (*vmadm).create, "validate": (*vmadm).validate, "update": (*vmadm).update, "list": (*vmadm).list,
 	"lookup": (*vmadm).lookup, "get": (*vmadm).plain, "delete": (*vmadm).plain, "console": (*vmadm).plain,
@@ -132,7 +134,7 @@ func (z *vmadm) ask(into any, argv ...string) error {
 	return fault.Wrap(fault.Lab, "the output of vmadm "+argv[0], d.Decode(into))
 }
 
-// zoneName is how vmadm names a guest.
+// zoneName is what is needed of a guest to name it and to validate an update of it.
 type zoneName struct {
 	UUID  string `json:"uuid"`
 	Alias string `json:"alias"`
@@ -150,11 +152,8 @@ func (z *vmadm) find(name string) (found zoneName, err error) {
 		uuids[g.UUID] = g.Alias
 	}
 	uuid, err := vm.Named(name, uuids)
-	i := slices.IndexFunc(all, func(g zoneName) bool { return g.UUID == uuid })
-	if err != nil || i < 0 {
-		return found, err
-	}
-	return all[i], nil
+	found, _ = lists.Find(all, func(g zoneName) bool { return g.UUID == uuid })
+	return found, err
 }
 
 // plain gives vmadm the arguments as they are, after the UUID of the guest.
@@ -279,14 +278,14 @@ func (z *vmadm) manifests() (out []map[string]any, err error) {
 			return nil, fault.New(fault.Invalid, "%s: %v is not a mapping of properties", name, item)
 		}
 		if one["network"] != nil {
-			return nil, fault.WithFix(fault.New(fault.Invalid, "%s: vmadm makes no networks", name), "use nictagadm")
+			return nil, fault.WithFix(fault.New(fault.Invalid, "%s: vmadm cannot create networks", name), "use nictagadm")
 		}
 		out = append(out, one)
 	}
 	return out, nil
 }
 
-// plainValue is a node of YAML as JSON knows it.
+// plainValue returns a node of YAML as the value that JSON would have.
 func plainValue(n *yamltree.Node) any {
 	if n == nil {
 		return nil
@@ -337,9 +336,9 @@ func (z *vmadm) check(text []byte, m map[string]any, prefix string, argv ...stri
 	}
 	var out manifest.Problems
 	add := func(path, reason, allowed string) {
-		value, _ := json.Marshal(m[path])
-		if m[path] == nil {
-			value = nil
+		var value []byte
+		if m[path] != nil {
+			value, _ = json.Marshal(m[path])
 		}
 		out = append(out, manifest.Problem{Path: prefix + path, Value: string(value), Reason: reason, Allowed: allowed})
 	}
@@ -362,8 +361,8 @@ func (z *vmadm) check(text []byte, m map[string]any, prefix string, argv ...stri
 	return fault.Wrap(fault.Invalid, "", out)
 }
 
-// checkAll asks vmadm about each manifest, before it creates the first guest. It returns what
-// vmadm create reads: vmadm itself drops what it does not know, and says nothing.
+// checkAll asks vmadm validate about each manifest before the first guest is created, because
+// vmadm create drops unknown properties silently. It returns the inputs of vmadm create.
 func (z *vmadm) checkAll() (uuids []string, texts [][]byte, err error) {
 	all, err := z.manifests()
 	if err != nil {
@@ -409,10 +408,10 @@ func (z *vmadm) create() error {
 		if err := z.exec(bytes.NewReader(text), io.Discard, z.Direct(z.Err), "create"); err != nil {
 			return err
 		}
-		var g any
 		if !asJSON {
 			continue
 		}
+		var g any
 		if err := z.ask(&g, "get", uuids[i]); err != nil {
 			return err
 		}
@@ -445,7 +444,7 @@ func (z *vmadm) validate() error {
 	return nil
 }
 
-// zoneUpdate is an update of a guest that vmadm has found right.
+// zoneUpdate is an update of a guest that vmadm validate has accepted.
 type zoneUpdate struct {
 	zoneName
 	text []byte
@@ -520,8 +519,8 @@ func (z *vmadm) update() error {
 	return nil
 }
 
-// zoneChange is a property that vmadm has changed. When the change takes effect, only SmartOS
-// knows.
+// zoneChange is a property that vmadm has changed. Only SmartOS knows when the change takes
+// effect.
 type zoneChange struct {
 	Path string `json:"path"`
 	Old  any    `json:"old,omitempty"`
@@ -531,17 +530,13 @@ type zoneChange struct {
 // zoneChanges compares what vmadm get says before and after an update.
 func zoneChanges(before, after map[string]any) []zoneChange {
 	out := []zoneChange{}
-	for name := range after {
-		if _, had := before[name]; !had {
-			before[name] = nil
+	names := maps.Clone(before)
+	maps.Copy(names, after)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if name != "last_modified" && !reflect.DeepEqual(before[name], after[name]) {
+			out = append(out, zoneChange{name, before[name], after[name]})
 		}
 	}
-	for name, old := range before {
-		if name != "last_modified" && !reflect.DeepEqual(old, after[name]) {
-			out = append(out, zoneChange{name, old, after[name]})
-		}
-	}
-	slices.SortFunc(out, func(x, y zoneChange) int { return strings.Compare(x.Path, y.Path) })
 	return out
 }
 
