@@ -8,6 +8,8 @@
 # make docs     generate docs/reference from the program's own descriptions
 # make install  install programs, manual pages and completions below PREFIX
 # make uninstall  remove what make install installed below PREFIX
+# make alone builds, wherever the rule of build is in this file.
+.DEFAULT_GOAL := build
 PREFIX ?= /usr/local
 DESTDIR ?=
 LAB ?= examples/quick

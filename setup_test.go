@@ -93,3 +93,22 @@ func TestSetupDownloadsTheToolchain(t *testing.T) {
 		})
 	}
 }
+
+// make without a target builds both programs, as README.md says.
+func TestMakeAloneBuilds(t *testing.T) {
+	for name, args := range map[string][]string{"own go": {"-n"}, "given go": {"-n", "GO=go"}} {
+		t.Run(name, func(t *testing.T) {
+			c := exec.Command("make", args...)
+			c.Env = append(os.Environ(), "MAKEFLAGS=") // not those of make test
+			out, err := c.CombinedOutput()
+			if err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			for _, program := range []string{"-o bakeoff ", "-o bakeoff-agent "} {
+				if !strings.Contains(string(out), program) {
+					t.Errorf("make does not run go build %s:\n%s", program, out)
+				}
+			}
+		})
+	}
+}

@@ -223,14 +223,14 @@ func (b *builder) scopeNote() string {
 
 // measure describes a metric: what it counts, its unit and its direction.
 func measure(m sample.Metric) string {
-	s := safetext.Clip(m.Doc, 200)
+	var parts []string
+	if m.Doc != "" {
+		parts = append(parts, safetext.Clip(m.Doc, 200))
+	}
 	if m.Unit != "" && m.Unit != "1" {
-		s = strings.TrimSpace(s + " (" + m.Unit + ")")
+		parts = append(parts, "unit "+m.Unit)
 	}
-	if s != "" {
-		s += ", "
-	}
-	return s + direction(m.Better)
+	return strings.Join(append(parts, direction(m.Better)), "; ")
 }
 
 func direction(d sample.Better) string {
