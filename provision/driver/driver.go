@@ -314,9 +314,12 @@ type Spec struct {
 	Agent       string // path on the host of bakeoff-agent for the environment
 	Volumes     []volume.Volume
 	// Shares are folders of the host that programs see at a path of their own. Only
-	// containers of package isolation have them.
-	Shares  []Share
-	Network *netns.Network // nil: no network at all
+	// containers of package isolation and jails have them.
+	Shares []Share
+	// KeepRoot tells that the root is in Dir already, outlives the environment, and is not made
+	// of Image. Only the driver jail, which has jail.MakeRoot for it, knows such roots.
+	KeepRoot bool
+	Network  *netns.Network // nil: no network at all
 	// Ports are the TCP ports at which workloads start servers inside, in ascending order. An
 	// environment behind address translation publishes them.
 	Ports   []uint16

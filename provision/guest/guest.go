@@ -199,13 +199,20 @@ func (e *Env) ownProcess(p *Process) {
 // Session starts a program on the host whose standard streams lead to an agent.
 // It returns the stream and the process.
 func (e *Env) Session(ctx context.Context, argv ...string) (io.ReadWriteCloser, *Process) {
+	rw, p := Connect(ctx, e.Host, argv...)
+	e.ownProcess(p)
+	return rw, p
+}
+
+// Connect starts a program on host whose standard streams lead to an agent. It returns the
+// stream, whose end ends the agent, and the process.
+func Connect(ctx context.Context, host conn.Conn, argv ...string) (io.ReadWriteCloser, *Process) {
 	theirIn, ourOut := io.Pipe()
 	ourIn, theirOut := io.Pipe()
-	p := StartProcess(ctx, e.Host, argv[0], conn.Cmd{Argv: argv, Stdin: theirIn, Stdout: theirOut}, func() {
+	p := StartProcess(ctx, host, argv[0], conn.Cmd{Argv: argv, Stdin: theirIn, Stdout: theirOut}, func() {
 		theirIn.Close()
 		theirOut.Close()
 	})
-	e.ownProcess(p)
 	return stream{ourIn, ourOut}, p
 }
 

@@ -78,12 +78,17 @@ func groupOf(ctx context.Context, label string) (*cgroup.Group, error) {
 
 // Populated returns the number of processes in a place.
 func Populated(ctx context.Context, label string) (int, error) {
+	pids, err := PIDs(ctx, label)
+	return len(pids), err
+}
+
+// PIDs returns the processes of this machine in a place.
+func PIDs(ctx context.Context, label string) ([]int, error) {
 	group, err := groupOf(ctx, label)
 	if group == nil || err != nil {
-		return 0, err
+		return nil, err
 	}
-	pids, err := group.PIDs(ctx)
-	return len(pids), err
+	return group.PIDs(ctx)
 }
 
 // Empty kills everything in a place. It runs to its end even if the call is

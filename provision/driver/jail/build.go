@@ -37,7 +37,11 @@ func (b builder) root(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := b.run(ctx, "cp", b.spec.Agent, path.Join(at, path.Base(guest.AgentPath))); err != nil {
+	agent := path.Join(at, path.Base(guest.AgentPath))
+	if err := b.run(ctx, "rm", "-f", agent); err != nil { // it could be a link that leads out of the root
+		return err
+	}
+	if err := b.run(ctx, "cp", b.spec.Agent, agent); err != nil {
 		return err
 	}
 	if err := b.mount(ctx, "devfs", "/dev", "ruleset=4"); err != nil {
@@ -77,6 +81,9 @@ func (b builder) mount(ctx context.Context, kind, at, opts string) error {
 
 // clone creates the root from the image, which is never written to.
 func (b builder) clone(ctx context.Context) error {
+	if b.spec.KeepRoot {
+		return nil
+	}
 	if b.options.root == rootZFS {
 		_, err := zfs.Clone(ctx, b.host, b.options.dataset, b.jail, "mountpoint="+b.names.root)
 		return err
@@ -85,18 +92,18 @@ func (b builder) clone(ctx context.Context) error {
 		return err
 	}
 	if b.options.root == rootCopy {
-		return b.copy(ctx, b.spec.Image.Root+"/.", b.names.root)
+		return copyTree(ctx, b.host, b.spec.Image.Root+"/.", b.names.root)
 	}
 	return b.thin(ctx)
 }
 
-// copy copies a tree and clears file flags, which would prevent the removal of
+// copyTree copies a tree and clears file flags, which would prevent the removal of
 // the directory.
-func (b builder) copy(ctx context.Context, from, to string) error {
-	if err := b.run(ctx, "cp", "-Rp", from, to); err != nil {
+func copyTree(ctx context.Context, host conn.Conn, from, to string) error {
+	if err := guest.Run(ctx, host, "cp", "-Rp", from, to); err != nil {
 		return err
 	}
-	return b.run(ctx, "chflags", "-R", "0", to)
+	return guest.Run(ctx, host, "chflags", "-R", "0", to)
 }
 
 // written are the folders of a system that are written to and so are copied;
@@ -126,7 +133,7 @@ func (b builder) thin(ctx context.Context) error {
 		case slices.Contains(empty, name):
 			err = b.run(ctx, "mkdir", "-p", to)
 		case link || !dir || slices.Contains(written, name):
-			err = b.copy(ctx, from, to)
+			err = copyTree(ctx, b.host, from, to)
 		default:
 			if err = b.run(ctx, "mkdir", "-p", to); err == nil {
 				err = b.run(ctx, "mount", "-t", "nullfs", "-o", "ro", from, to)
@@ -157,6 +164,24 @@ func (b builder) volumes(ctx context.Context) error {
 		}
 		if err != nil {
 			return fault.Op(op, err)
+		}
+	}
+	return nil
+}
+
+// shares mounts folders of the host.
+func (b builder) shares(ctx context.Context) error {
+	for _, s := range b.spec.Shares {
+		at, err := guest.Inside(ctx, b.host, b.names.root, s.To)
+		if err == nil {
+			argv := []string{"mount", "-t", "nullfs"}
+			if s.ReadOnly {
+				argv = append(argv, "-o", "ro")
+			}
+			err = b.run(ctx, append(argv, s.From, at)...)
+		}
+		if err != nil {
+			return fault.Op("share "+s.To, err)
 		}
 	}
 	return nil

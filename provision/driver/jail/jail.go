@@ -10,13 +10,16 @@ package jail
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math"
 	"path"
+	"slices"
 	"time"
 
+	"bakeoff/base/facts"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
 	"bakeoff/base/safetext"
-	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
 	"bakeoff/provision/volume"
@@ -72,6 +75,7 @@ func (Driver) Doc() driver.Doc {
 		Enforces: map[string]string{
 			"cpus":   "cpuset -j: exactly the contender's CPUs",
 			"memory": "rctl memoryuse with the action sigkill, if the kernel has accounting (kern.racct.enable=1)",
+			"quota":  "rctl pcpu with the action deny, if the kernel has accounting",
 		},
 		Tuning: driver.Tuning{Why: "a jail shares the kernel and the settings of the host"},
 		Source: []string{"jail(8)", "jexec(8)", "jls(8)", "rctl(8)", "cpuset(1)", "epair(4)", "ifconfig(8)", "nullfs(5)",
@@ -209,10 +213,13 @@ func (b builder) build(ctx context.Context) error {
 	if err := b.volumes(ctx); err != nil {
 		return err
 	}
+	if err := b.shares(ctx); err != nil {
+		return err
+	}
 	if err := b.start(ctx); err != nil {
 		return err
 	}
-	rw, p := b.env.Session(ctx, "jexec", b.jail, guest.AgentPath, "serve", "-")
+	rw, p := b.env.Session(ctx, enter(b.jail)...)
 	if err := b.env.Meet(ctx, rw, p, startTime); err != nil {
 		return err
 	}
@@ -252,27 +259,41 @@ func (b builder) limit(ctx context.Context) error {
 		n := len(b.spec.CPUSet)
 		lim.CPUs, lim.CPUSet = &n, b.spec.CPUSet
 	}
-	if b.spec.Memory == 0 {
+	return b.account(ctx, lim)
+}
+
+// account limits what the kernel only limits if it counts it.
+func (b builder) account(ctx context.Context, lim *facts.Limits) error {
+	rules := map[string]string{}
+	if b.spec.Memory > 0 {
+		rules["memory"] = fmt.Sprintf("memoryuse:sigkill=%d", int64(b.spec.Memory))
+	}
+	if b.spec.Quota > 0 {
+		rules["quota"] = fmt.Sprintf("pcpu:deny=%d", int64(math.Round(b.spec.Quota*100)))
+	}
+	if len(rules) == 0 {
 		return nil
 	}
 	counts, _, err := guest.Ask(ctx, b.host, "sysctl", "-n", "kern.racct.enable")
 	if err != nil {
 		return err
 	}
-	if counts != "1" {
-		lim.NotEnforced["memory"] = "the kernel does not count memory; set kern.racct.enable=1 in " +
-			"/boot/loader.conf and reboot"
-		return nil
+	for _, name := range slices.Sorted(maps.Keys(rules)) {
+		if counts != "1" {
+			lim.NotEnforced[name] = "the kernel does not count it; set kern.racct.enable=1 in /boot/loader.conf and reboot"
+			continue
+		}
+		if err := guest.Run(ctx, b.host, "rctl", "-a", "jail:"+b.jail+":"+rules[name]); err != nil {
+			return err
+		}
+		switch name {
+		case "memory":
+			lim.Memory = new(b.spec.Memory)
+		case "quota":
+			lim.Quota = new(b.spec.Quota)
+		}
 	}
-	if err := guest.Run(ctx, b.host, "rctl", "-a", b.rule(b.spec.Memory)); err != nil {
-		return err
-	}
-	lim.Memory = new(b.spec.Memory)
 	return nil
-}
-
-func (n names) rule(m unit.Bytes) string {
-	return fmt.Sprintf("jail:%s:memoryuse:sigkill=%d", n.jail, int64(m))
 }
 
 func (b builder) describe(ctx context.Context) error {

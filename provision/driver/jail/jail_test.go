@@ -18,6 +18,7 @@ import (
 	"bakeoff/provision/driver/drivertest"
 	"bakeoff/provision/driver/fake"
 	"bakeoff/provision/driver/jail"
+	"bakeoff/provision/driver/jail/jailtest"
 	"bakeoff/provision/netns"
 	"bakeoff/provision/volume"
 	"bakeoff/reach/conn"
@@ -33,8 +34,8 @@ func TestDriver(t *testing.T) {
 		t.Skip("the real thing is here: bakeoff doctor --prove jail")
 	}
 	needRoot(t)
-	h := host(fake.Dir(t))
-	drivertest.Run(t, jail.Driver{}, drivertest.Options{Host: h, Left: left(h), Without: withoutPackets})
+	h := jailtest.Host(fake.Dir(t))
+	drivertest.Run(t, jail.Driver{}, drivertest.Options{Host: h, Left: jailtest.Left(h), Without: withoutPackets})
 }
 
 func needRoot(t *testing.T) {
@@ -83,10 +84,10 @@ func TestBroken(t *testing.T) {
 	s := spec(t)
 	s.Network = network()
 	s.Volumes = []volume.Volume{{Path: "/data", Backing: "tmpfs", Size: unit.MiB}, {Path: "/more", Backing: "dir"}}
-	h := host(t.TempDir())
-	fake.Break(t, jail.Driver{}, h, s, left(h))
+	h := jailtest.Host(t.TempDir())
+	fake.Break(t, jail.Driver{}, h, s, jailtest.Left(h))
 	// An answer that never came is of an epair without a name of ours.
-	if l := links(h); len(l) > 2 {
+	if l := jailtest.Links(h); len(l) > 2 {
 		t.Errorf("interfaces are left: %v", l)
 	}
 }
@@ -102,7 +103,7 @@ func TestKinds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			h := host(dir)
+			h := jailtest.Host(dir)
 			if err := os.Symlink(s.Image.Root, filepath.Join(dir, "link")); err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +128,7 @@ func TestKinds(t *testing.T) {
 			if err := in.Close(t.Context()); err != nil {
 				t.Error(err)
 			}
-			if l := append(left(h)(one), links(h)...); len(l) > 0 {
+			if l := append(jailtest.Left(h)(one), jailtest.Links(h)...); len(l) > 0 {
 				t.Errorf("left behind: %v", l)
 			}
 		})
@@ -138,7 +139,7 @@ func TestKinds(t *testing.T) {
 // image whose folders are links leads nowhere.
 func TestLeftovers(t *testing.T) {
 	s := spec(t)
-	h := host(t.TempDir())
+	h := jailtest.Host(t.TempDir())
 	s.Dir = t.TempDir()
 	if _, err := conn.Output(t.Context(), h, "jail", "-c", "name=bakeoff-jt", "path="+s.Dir, "persist"); err != nil {
 		t.Fatal(err)
@@ -159,7 +160,7 @@ func TestLeftovers(t *testing.T) {
 	if in, err := (jail.Driver{}).Create(t.Context(), h, s); !fault.Is(err, fault.Invalid) {
 		t.Errorf("a link out of the root: %v, %v", in, err)
 	}
-	if l := left(h)(s); len(l) > 0 {
+	if l := jailtest.Left(h)(s); len(l) > 0 {
 		t.Errorf("left behind: %v", l)
 	}
 }
@@ -179,7 +180,7 @@ func TestRefused(t *testing.T) {
 	} {
 		s := good
 		change(&s)
-		h := host(t.TempDir())
+		h := jailtest.Host(t.TempDir())
 		_, err := jail.Driver{}.Create(t.Context(), h, s)
 		if k := fault.Of(err); err == nil || k != fault.Invalid && k != fault.Unsupported {
 			t.Errorf("%s: %v", what, err)
@@ -192,7 +193,7 @@ func TestRefused(t *testing.T) {
 
 // The fake is strict: that is what it is for.
 func TestFake(t *testing.T) {
-	h := host(t.TempDir())
+	h := jailtest.Host(t.TempDir())
 	dir := t.TempDir()
 	for _, step := range []struct {
 		argv string
@@ -233,14 +234,14 @@ func TestFake(t *testing.T) {
 
 func TestHangs(t *testing.T) {
 	t.Parallel() // it waits
-	h := host(t.TempDir())
-	fake.Hang(t, jail.Driver{}, h, spec(t), 0, left(h))
+	h := jailtest.Host(t.TempDir())
+	fake.Hang(t, jail.Driver{}, h, spec(t), 0, jailtest.Left(h))
 }
 
 // Nothing that a lab file says is read by a program as more than a name.
 func TestInjection(t *testing.T) {
 	for _, o := range []param.Values{{}, {"root": "zfs", "dataset": "tank/jails/base@clean"}} {
-		fake.Inject(t, jail.Driver{}, func() *fake.Host { return host(t.TempDir()) },
+		fake.Inject(t, jail.Driver{}, func() *fake.Host { return jailtest.Host(t.TempDir()) },
 			driver.Spec{Label: "jt", CPUs: 1, CPUSet: []int{0},
 				Memory: 64 * unit.MiB, Agent: "/agent", Image: driver.Image{Root: "/no/root"}, Options: o})
 	}

@@ -1,4 +1,7 @@
-package jail_test
+// Package jailtest is a fake host with FreeBSD: jails, interfaces, the packet filter pf, mounts and
+// datasets. Its commands behave as the manual pages of FreeBSD 14 say, and refuse what these do
+// not describe. Programs in its jails are programs of this machine, below another root.
+package jailtest
 
 import (
 	"context"
@@ -17,18 +20,25 @@ import (
 	"bakeoff/reach/probe"
 )
 
-// freebsd is what a fake FreeBSD host knows of itself.
-type freebsd struct {
-	Jails  map[string]*jailed
-	Links  map[string]*link
-	Rules  map[string]string // subject → rule
-	Mounts []mounted
+// State is what the host knows of itself.
+type State struct {
+	Jails  map[string]*Jail
+	Links  map[string]*Link  // by name, of those in the stack of a jail by "JAIL NAME"
+	Rules  map[string]string // subject → its rules, a line each
+	Mounts []Mount
 	Clones map[string]string // dataset → where it is
 	JID    int
-	Epairs int
+	Units  int // of cloned interfaces
+	// Settings are those of sysctl that differ from those of a host that is ready for guests; ""
+	// is one that the kernel lacks.
+	Settings map[string]string
+	Anchors  map[string]string // of pf → rules
+	Main     []string          // the ruleset of pf; "off" is a pf that is not enabled
+	Routes   []string          // "JAIL DESTINATION GATEWAY"
 }
 
-type jailed struct {
+// Jail is a jail.
+type Jail struct {
 	JID        int
 	Path, Link string
 	VNET       bool
@@ -36,23 +46,31 @@ type jailed struct {
 	CPUs       []int
 }
 
-type link struct {
-	Peer, Jail, Bridge string
-	Addrs              []string
-	Up                 bool
+// Link is an interface. Peer is the key of the other end of an epair.
+type Link struct {
+	Kind, Peer, Jail, Bridge string
+	MAC, Description         string
+	MTU, VLAN                int
+	VLANDev                  string
+	Addrs                    []string
+	Static                   map[string]string // of a bridge: MAC address → member
+	Up                       bool
 }
 
-type mounted struct{ Kind, From, At string }
+// Mount is a file system that was mounted.
+type Mount struct{ Kind, From, At string }
 
-// host is a fake FreeBSD host whose state is in dir.
-func host(dir string) *fake.Host {
-	with := func(f func(c *fake.Call, m *freebsd) int) fake.Program {
+// Host is a fake host with FreeBSD whose state is in dir.
+func Host(dir string) *fake.Host {
+	with := func(f func(c *fake.Call, m *State) int) fake.Program {
 		return func(c *fake.Call) (code int) {
-			var m freebsd
+			var m State
 			err := c.Host.State(&m, func() bool {
 				if m.Links == nil {
-					m = freebsd{Jails: map[string]*jailed{}, Rules: map[string]string{}, Clones: map[string]string{},
-						Links: map[string]*link{"em0": {}, "bridge7": {}}, JID: 3}
+					m = State{Jails: map[string]*Jail{}, Rules: map[string]string{}, Clones: map[string]string{},
+						Links: map[string]*Link{"em0": {Kind: "em", Addrs: []string{"192.0.2.9/24"}}, "em1": {Kind: "em"},
+							"bridge7": {Kind: "bridge"}}, JID: 3, Settings: map[string]string{}, Anchors: map[string]string{},
+						Main: []string{`nat-anchor "bakeoff/*" all`, `anchor "bakeoff/*" all`}}
 				}
 				code = f(c, &m)
 				return code == 0
@@ -63,20 +81,21 @@ func host(dir string) *fake.Host {
 			return code
 		}
 	}
-	return &fake.Host{Dir: dir, Passed: []string{"cp", "mkdir", "test", "ls", "cat"}, Programs: map[string]fake.Program{
-		"uname": with(uname), "id": with(func(c *fake.Call, _ *freebsd) int { c.Printf("0\n"); return 0 }),
+	passed := []string{"cp", "mkdir", "test", "ls", "cat", "mv", "rm"}
+	return &fake.Host{Dir: dir, Passed: passed, Programs: map[string]fake.Program{
+		"uname": with(uname), "id": with(func(c *fake.Call, _ *State) int { c.Printf("0\n"); return 0 }),
 		"sysctl": with(sysctl), "jls": with(jls), "ps": with(ps), "jail": with(jailProgram), "cpuset": with(cpuset),
 		"rctl":     with(rctl),
 		"ifconfig": with(ifconfig), "mount": with(mount), "umount": with(umount), "chflags": with(chflags), "zfs": with(zfs),
-		"jexec": jexec,
+		"jexec": jexec, "env": env, "pfctl": with(pfctl), "route": with(route), "kill": kill,
 	}}
 }
 
-// left is what the fake itself still has of an environment.
-func left(h *fake.Host) func(driver.Spec) []string {
+// Left is what the fake itself still has of an environment.
+func Left(h *fake.Host) func(driver.Spec) []string {
 	return func(spec driver.Spec) (out []string) {
 		out = drivertest.Remains(spec)
-		var m freebsd
+		var m State
 		h.State(&m, func() bool {
 			for name := range m.Jails {
 				if name == "bakeoff-"+spec.Label {
@@ -99,12 +118,12 @@ func left(h *fake.Host) func(driver.Spec) []string {
 	}
 }
 
-// links are the interfaces beyond those that the host began with.
-func links(h *fake.Host) (out []string) {
-	var m freebsd
+// Links are the interfaces beyond those that the host began with.
+func Links(h *fake.Host) (out []string) {
+	var m State
 	h.State(&m, func() bool {
 		for name, l := range m.Links {
-			if name != "em0" && name != "bridge7" || len(l.Addrs) > 0 {
+			if l.Kind != "em" && (name != "bridge7" || len(l.Addrs) > 0) {
 				out = append(out, name)
 			}
 		}
@@ -113,7 +132,7 @@ func links(h *fake.Host) (out []string) {
 	return out
 }
 
-func uname(c *fake.Call, _ *freebsd) int {
+func uname(c *fake.Call, _ *State) int {
 	switch strings.Join(c.Argv[1:], " ") {
 	case "-s":
 		c.Printf("FreeBSD\n")
@@ -125,9 +144,14 @@ func uname(c *fake.Call, _ *freebsd) int {
 	return 0
 }
 
-func sysctl(c *fake.Call, _ *freebsd) int {
-	value, ok := map[string]string{"kern.racct.enable": "1", "kern.features.vimage": "1",
-		"compat.linux.osrelease": "5.15.0"}[c.Argv[len(c.Argv)-1]]
+func sysctl(c *fake.Call, m *State) int {
+	name := c.Argv[len(c.Argv)-1]
+	value, ok := map[string]string{"kern.racct.enable": "1", "kern.features.vimage": "1", "net.inet.ip.forwarding": "1",
+		"compat.linux.osrelease": "5.15.0", "net.link.bridge.pfil_member": "1", "net.link.bridge.pfil_local_phys": "1",
+		"net.link.bridge.pfil_onlyip": "1", "net.link.bridge.pfil_bridge": "0"}[name]
+	if changed, is := m.Settings[name]; is {
+		value, ok = changed, changed != ""
+	}
 	if len(c.Argv) != 3 || c.Argv[1] != "-n" || !ok {
 		return c.Failf("unknown oid")
 	}
@@ -136,7 +160,7 @@ func sysctl(c *fake.Call, _ *freebsd) int {
 }
 
 // find finds a jail by name or number.
-func (m *freebsd) find(id string) (string, *jailed) {
+func (m *State) find(id string) (string, *Jail) {
 	for name, j := range m.Jails {
 		if name == id || strconv.Itoa(j.JID) == id {
 			return name, j
@@ -145,7 +169,7 @@ func (m *freebsd) find(id string) (string, *jailed) {
 	return "", nil
 }
 
-func jls(c *fake.Call, m *freebsd) int {
+func jls(c *fake.Call, m *State) int {
 	flags, rest, err := fake.Options(c.Argv[1:], "dhNnqSsvj:")
 	if err != nil {
 		return c.Failf("%v", err)
@@ -171,7 +195,7 @@ func jls(c *fake.Call, m *freebsd) int {
 	return 0
 }
 
-func ps(c *fake.Call, m *freebsd) int {
+func ps(c *fake.Call, m *State) int {
 	flags, _, err := fake.Options(c.Argv[1:], "J:o:")
 	if err != nil {
 		return c.Failf("%v", err)
@@ -180,27 +204,64 @@ func ps(c *fake.Call, m *freebsd) int {
 	if j == nil {
 		return c.Failf("invalid jail id: %s", fake.Last(flags['J']))
 	}
-	n, err := fake.Populated(c.Ctx, place(name, j, "").Label)
+	pids, err := fake.PIDs(c.Ctx, place(name, j, "").Label)
 	if err != nil {
 		return c.Failf("%v", err)
 	}
-	for i := range n {
-		c.Printf("%d\n", 1000+i)
+	for _, pid := range pids {
+		parent, command := process(pid)
+		var words []string
+		for word := range strings.SplitSeq(fake.Last(flags['o']), ",") {
+			switch word {
+			case "pid=":
+				words = append(words, strconv.Itoa(pid))
+			case "ppid=":
+				words = append(words, strconv.Itoa(parent))
+			case "comm=":
+				words = append(words, command)
+			default:
+				return c.Failf("%s: keyword not found", word)
+			}
+		}
+		c.Printf("%s\n", strings.Join(words, " "))
 	}
 	return 0
 }
 
+// process is the parent of a process of this machine, and the name of its program. FreeBSD
+// shows the program's own name, and Linux may show that of a thread.
+func process(pid int) (parent int, command string) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, ""
+	}
+	for line := range strings.Lines(string(status)) {
+		f := strings.Fields(line)
+		switch {
+		case len(f) > 1 && f[0] == "Name:":
+			command = f[1]
+		case len(f) > 1 && f[0] == "PPid:":
+			parent, _ = strconv.Atoi(f[1])
+		}
+	}
+	return parent, command
+}
+
+// kill signals processes of this machine: those in jails are.
+func kill(c *fake.Call) int { return c.Real(c.Argv...) }
+
 // place is where the jail's processes really run.
-func place(name string, j *jailed, rule string) fake.Place {
+func place(name string, j *Jail, rule string) fake.Place {
 	p := fake.Place{Label: strings.TrimPrefix(name, "bakeoff-"), Root: j.Path, CPUSet: j.CPUs}
 	if _, n, ok := strings.Cut(rule, "memoryuse:sigkill="); ok {
+		n, _, _ = strings.Cut(n, "\n")
 		bytes, _ := strconv.ParseInt(n, 10, 64)
 		p.Memory = unit.Bytes(bytes)
 	}
 	return p
 }
 
-func jailProgram(c *fake.Call, m *freebsd) int {
+func jailProgram(c *fake.Call, m *State) int {
 	flags, rest, err := fake.Options(c.Argv[1:], "cdf:iJ:lmn:qrRs:u:U:v")
 	if err != nil {
 		return c.Failf("%v", err)
@@ -214,8 +275,14 @@ func jailProgram(c *fake.Call, m *freebsd) int {
 		if err := fake.Empty(place(name, j, "").Label); err != nil {
 			return c.Failf("%v", err)
 		}
-		for _, l := range m.Links {
-			if l.Jail == name {
+		for key, l := range m.Links { // they return, and a name must then be free
+			_, plain, inside := strings.Cut(key, " ")
+			switch {
+			case l.Jail != name:
+			case inside && m.Links[plain] != nil:
+				return c.Failf("interface %s returns from the jail, and the host has one with this name", plain)
+			default:
+				m.rekey(key, plain)
 				l.Jail = ""
 			}
 		}
@@ -227,8 +294,8 @@ func jailProgram(c *fake.Call, m *freebsd) int {
 	return c.Failf("usage")
 }
 
-func create(c *fake.Call, m *freebsd, params []string) int {
-	j := &jailed{JID: m.JID + 1}
+func create(c *fake.Call, m *State, params []string) int {
+	j := &Jail{JID: m.JID + 1}
 	var name string
 	persist := false
 	for _, p := range params {
@@ -271,6 +338,7 @@ func create(c *fake.Call, m *freebsd, params []string) int {
 		return c.Failf("vnet jails cannot have IP address restrictions")
 	}
 	if l != nil {
+		m.rekey(j.Link, name+" "+j.Link)
 		l.Jail, l.Addrs = name, nil
 	}
 	m.JID, m.Jails[name] = j.JID, j
@@ -283,9 +351,9 @@ func jexec(c *fake.Call) int {
 	if err != nil || len(rest) < 2 {
 		return c.Failf("usage: jexec [-l] [-u username | -U username] jail command ...: %v", err)
 	}
-	var m freebsd
+	var m State
 	var name string
-	var j *jailed
+	var j *Jail
 	c.Host.State(&m, func() bool {
 		name, j = m.find(rest[0])
 		return false
@@ -296,7 +364,21 @@ func jexec(c *fake.Call) int {
 	return c.Inside(place(name, j, m.Rules["jail:"+name]), rest[1:]...)
 }
 
-func cpuset(c *fake.Call, m *freebsd) int {
+// env is `env -i NAME=VALUE … COMMAND …`.
+func env(c *fake.Call) int {
+	args := c.Argv[1:]
+	if len(args) == 0 || args[0] != "-i" {
+		return c.Failf("usage")
+	}
+	n := slices.IndexFunc(args[1:], func(a string) bool { return !strings.Contains(a, "=") })
+	if n < 0 {
+		return 0
+	}
+	c.Env = args[1 : 1+n]
+	return c.Command(c.Ctx, args[1+n:]...)
+}
+
+func cpuset(c *fake.Call, m *State) int {
 	flags, rest, err := fake.Options(c.Argv[1:], "cl:n:gij:p:r:s:t:d:x:")
 	_, j := m.find(fake.Last(flags['j']))
 	cpus, cerr := probe.ParseCPUs(fake.Last(flags['l']))
@@ -309,7 +391,7 @@ func cpuset(c *fake.Call, m *freebsd) int {
 
 var ruleForm = regexp.MustCompile(`^(jail:[^:]+):(memoryuse|vmemoryuse|pcpu|maxproc):(sigkill|deny|log)=[0-9]+[kmgt]?$`)
 
-func rctl(c *fake.Call, m *freebsd) int {
+func rctl(c *fake.Call, m *State) int {
 	args := c.Argv[1:]
 	switch {
 	case len(args) == 2 && args[0] == "-a":
@@ -317,7 +399,7 @@ func rctl(c *fake.Call, m *freebsd) int {
 		if f == nil {
 			return c.Failf("invalid rule %q", args[1])
 		}
-		m.Rules[f[1]] = args[1]
+		m.Rules[f[1]] += args[1] + "\n"
 	case len(args) == 2 && args[0] == "-r":
 		if m.Rules[args[1]] == "" {
 			return c.Failf("no rule matches %q", args[1])
@@ -325,7 +407,7 @@ func rctl(c *fake.Call, m *freebsd) int {
 		delete(m.Rules, args[1])
 	case len(args) == 1 && !strings.HasPrefix(args[0], "-"):
 		if r := m.Rules[args[0]]; r != "" {
-			c.Printf("%s\n", r)
+			c.Printf("%s", r)
 		}
 	default:
 		return c.Failf("usage")
@@ -338,110 +420,7 @@ func isDir(at string) bool {
 	return err == nil && s.IsDir()
 }
 
-var macForm = regexp.MustCompile(`^([0-9a-f]{2}:){5}[0-9a-f]{2}$`)
-
-func ifconfig(c *fake.Call, m *freebsd) int {
-	args := c.Argv[1:]
-	jail := ""
-	if len(args) > 1 && args[0] == "-j" {
-		var j *jailed
-		if jail, j = m.find(args[1]); j == nil || !j.VNET {
-			return c.Failf("jail %q not found", args[1])
-		}
-		args = args[2:]
-	}
-	if slices.Equal(args, []string{"-a", "inet"}) {
-		for name, l := range m.Links {
-			c.Printf("%s: flags=8843<UP> metric 0 mtu 1500\n", name)
-			for _, a := range l.Addrs {
-				c.Printf("\tinet %s netmask 0xffffffff\n", strings.Split(a, "/")[0])
-			}
-		}
-		return 0
-	}
-	if slices.Equal(args, []string{"epair", "create"}) {
-		a := fmt.Sprintf("epair%d", m.Epairs)
-		m.Epairs++
-		m.Links[a+"a"], m.Links[a+"b"] = &link{Peer: a + "b"}, &link{Peer: a + "a"}
-		c.Printf("%sa\n", a)
-		return 0
-	}
-	if len(args) == 0 {
-		return c.Failf("usage")
-	}
-	name := args[0]
-	if name == "lo0" && jail != "" {
-		if strings.Join(args[1:], " ") != "inet 127.0.0.1/8 up" {
-			return c.Failf("lo0: bad value")
-		}
-		return 0
-	}
-	l := m.Links[name]
-	if l == nil || l.Jail != jail {
-		return c.Failf("interface %s does not exist", name)
-	}
-	return configure(c, m, name, l, args[1:])
-}
-
-func configure(c *fake.Call, m *freebsd, name string, l *link, args []string) int {
-	for len(args) > 0 {
-		value := ""
-		if len(args) > 1 {
-			value = args[1]
-		}
-		n := 2
-		switch args[0] {
-		case "up":
-			l.Up, n = true, 1
-		case "destroy":
-			if l.Peer == "" {
-				return c.Failf("SIOCIFDESTROY: Invalid argument")
-			}
-			delete(m.Links, l.Peer)
-			delete(m.Links, name)
-			n = 1
-		case "name":
-			if m.Links[value] != nil || value == "" || len(value) > 15 {
-				return c.Failf("ioctl SIOCSIFNAME (set name): File exists")
-			}
-			m.Links[value] = l
-			delete(m.Links, name)
-			m.Links[l.Peer].Peer, name = value, value
-		case "ether":
-			if !macForm.MatchString(value) {
-				return c.Failf("%s: bad address", value)
-			}
-		case "addm":
-			member := m.Links[value]
-			if !strings.HasPrefix(name, "bridge") || member == nil || member.Bridge != "" || member.Jail != "" {
-				return c.Failf("BRDGADD %s: Device busy", value)
-			}
-			member.Bridge = name
-		case "inet":
-			if len(args) > 2 && args[2] == "-alias" {
-				i := slices.IndexFunc(l.Addrs, func(a string) bool { return strings.Split(a, "/")[0] == value })
-				if i < 0 {
-					return c.Failf("ioctl (SIOCDIFADDR): Can't assign requested address")
-				}
-				l.Addrs, n = slices.Delete(l.Addrs, i, i+1), 3
-				break
-			}
-			if slices.Contains(l.Addrs, value) {
-				return c.Failf("ioctl (SIOCAIFADDR): File exists")
-			}
-			l.Addrs = append(l.Addrs, value)
-			if len(args) > 2 && args[2] == "alias" {
-				n = 3
-			}
-		default:
-			return c.Failf("%s: bad value", args[0])
-		}
-		args = args[min(n, len(args)):]
-	}
-	return 0
-}
-
-func mount(c *fake.Call, m *freebsd) int {
+func mount(c *fake.Call, m *State) int {
 	flags, rest, err := fake.Options(c.Argv[1:], "adflpruvwo:t:F:")
 	if err != nil {
 		return c.Failf("%v", err)
@@ -481,20 +460,20 @@ func mount(c *fake.Call, m *freebsd) int {
 	if err := fake.Here(context.WithoutCancel(c.Ctx), argv...); err != nil {
 		return c.Failf("%v", err)
 	}
-	m.Mounts = append(m.Mounts, mounted{kind, from, at})
+	m.Mounts = append(m.Mounts, Mount{kind, from, at})
 	return 0
 }
 
-func umount(c *fake.Call, m *freebsd) int {
+func umount(c *fake.Call, m *State) int {
 	flags, rest, err := fake.Options(c.Argv[1:], "afnNvF:h:t:")
 	if err != nil || len(rest) != 1 {
 		return c.Failf("%v", err)
 	}
-	i := slices.IndexFunc(m.Mounts, func(at mounted) bool { return at.At == rest[0] })
+	i := slices.IndexFunc(m.Mounts, func(at Mount) bool { return at.At == rest[0] })
 	if i < 0 {
 		return c.Failf("%s: not a file system root directory", rest[0])
 	}
-	if slices.ContainsFunc(m.Mounts, func(at mounted) bool { return strings.HasPrefix(at.At, rest[0]+"/") }) &&
+	if slices.ContainsFunc(m.Mounts, func(at Mount) bool { return strings.HasPrefix(at.At, rest[0]+"/") }) &&
 		flags['f'] == nil {
 		return c.Failf("%s: Device busy", rest[0])
 	}
@@ -504,7 +483,7 @@ func umount(c *fake.Call, m *freebsd) int {
 	return 0
 }
 
-func chflags(c *fake.Call, _ *freebsd) int {
+func chflags(c *fake.Call, _ *State) int {
 	flags, rest, err := fake.Options(c.Argv[1:], "fhvxHLPR")
 	if err != nil || flags['R'] == nil || len(rest) != 2 || rest[0] != "0" {
 		return c.Failf("usage: %v", err)
@@ -517,7 +496,7 @@ func chflags(c *fake.Call, _ *freebsd) int {
 
 // zfs has one dataset with one snapshot, whose content is in the fake's
 // directory.
-func zfs(c *fake.Call, m *freebsd) int {
+func zfs(c *fake.Call, m *State) int {
 	args := c.Argv[1:]
 	const snapshot = "tank/jails/base@clean"
 	switch {
@@ -542,7 +521,7 @@ func zfs(c *fake.Call, m *freebsd) int {
 		if at == "" {
 			return c.Failf("cannot open %q: dataset does not exist", args[1])
 		}
-		if slices.ContainsFunc(m.Mounts, func(x mounted) bool { return strings.HasPrefix(x.At, at+"/") }) {
+		if slices.ContainsFunc(m.Mounts, func(x Mount) bool { return strings.HasPrefix(x.At, at+"/") }) {
 			return c.Failf("cannot unmount %q: pool or dataset is busy", at)
 		}
 		if err := os.RemoveAll(at); err != nil {
