@@ -21,7 +21,7 @@ import (
 
 // Networks are the networks of guests of this machine.
 func (s *Store) Networks() *network.Store {
-	return &network.Store{State: s.State, Host: s.Host, At: leaseMachine{}}
+	return &network.Store{State: s.State, Host: s.Host, At: leaseMachine{}, System: s.System}
 }
 
 // Tags finds the network that a nic_tag names; nil if there is none.
@@ -286,7 +286,7 @@ func (v *supervisor) connectContainer(ctx context.Context, inside conn.Conn) (er
 		veth := network.Veth{Namespace: own, Name: c.nic.Interface, Addresses: c.addresses(),
 			Autoconf: slices.Contains(c.nic.IPs, "addrconf")}
 		if len(c.member.Routers) > 0 {
-			veth.Routes = []string{fmt.Sprintf("default via %s dev %s onlink", c.member.Routers[0], c.nic.Interface)}
+			veth.Routes = []network.Route{network.DefaultRoute(c.member.Routers[0], c.nic.Interface)}
 		}
 		if err := c.Attach(ctx, network.Port{Link: c.link, VLAN: c.nic.VLAN, MTU: c.nic.MTU, Filter: c.filter(),
 			Veth: &veth}); err != nil {
@@ -311,10 +311,10 @@ func (v *supervisor) connectContainer(ctx context.Context, inside conn.Conn) (er
 
 // addRoutes adds the routes of the manifest in the namespace of a container.
 func (v *supervisor) addRoutes(ctx context.Context, own string) error {
-	var commands []string
+	var routes []network.Route
 	for _, to := range slices.Sorted(maps.Keys(v.g.Routes)) {
 		by := fmt.Sprint(v.g.Routes[to])
-		words := "route add " + to + " via " + by
+		r := network.Route{To: to}
 		if kind, rest, ok := strings.Cut(strings.TrimSuffix(by, "]"), "["); ok {
 			i, err := strconv.Atoi(rest)
 			if kind == "macs" || err != nil {
@@ -323,14 +323,15 @@ func (v *supervisor) addRoutes(ctx context.Context, own string) error {
 			if i < 0 || i >= len(v.g.NICs) {
 				return fault.New(fault.Invalid, "routes.%s: %s is not a NIC of the guest", to, by)
 			}
-			words = "route add " + to + " dev " + v.g.NICs[i].Interface
+			r.Device = v.g.NICs[i].Interface
+		} else if a, err := netip.ParseAddr(by); err == nil {
+			r.Via = a
+		} else {
+			return fault.New(fault.Invalid, "routes.%s: %s is not an address", to, by)
 		}
-		commands = append(commands, words)
+		routes = append(routes, r)
 	}
-	if len(commands) == 0 {
-		return nil
-	}
-	return netns.IP(ctx, v.g.store.Host, own, commands...)
+	return v.g.store.Networks().AddRoutes(ctx, own, routes...)
 }
 
 // forwardInside makes a container a gateway if it may send packets of others: its programs

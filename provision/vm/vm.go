@@ -52,6 +52,8 @@ type Store struct {
 	State string // the state folder
 	Host  conn.Conn
 	Agent string // bakeoff-agent of this machine
+	// System is that of Host, as GOOS names it; "" is that of this program.
+	System string
 	// Containers makes containers. nil uses the drivers that the guests name.
 	Containers Containers
 	// Machines places machines. nil starts them as processes of their supervisor.

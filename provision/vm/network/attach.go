@@ -34,13 +34,60 @@ type Port struct {
 	Veth *Veth
 }
 
-// Veth is the end of a veth in the namespace of a container.
+// Veth is the end of a veth in the namespace of a container; on FreeBSD, that of an epair in the
+// jail with this name.
 type Veth struct {
 	Namespace, Name string
 	Addresses       []netip.Prefix
 	Autoconf        bool // IPv6 addresses by router advertisements
-	// Routes are the words of ip(8) after "route add".
-	Routes []string
+	Routes          []Route
+}
+
+// Route leads to a network by a router, or by an interface alone.
+type Route struct {
+	To     string // an address or a network of IPv4, or defaultRoute
+	Via    netip.Addr
+	Device string // "" is the one that reaches Via
+}
+
+const defaultRoute = "default"
+
+// DefaultRoute leads to everything else by a router at the link of an interface.
+func DefaultRoute(via netip.Addr, device string) Route { return Route{defaultRoute, via, device} }
+
+// words are those of ip(8).
+func (r Route) words() string {
+	words := "route add " + r.To
+	if r.Via.IsValid() {
+		words += " via " + r.Via.String()
+	}
+	if r.Device != "" {
+		words += " dev " + r.Device
+	}
+	if r.Via.IsValid() && r.Device != "" {
+		words += " onlink"
+	}
+	return words
+}
+
+// AddRoutes adds routes in the namespace or the jail of a container.
+func (s *Store) AddRoutes(ctx context.Context, where string, routes ...Route) error {
+	if len(routes) == 0 {
+		return nil
+	}
+	var commands []string
+	for _, r := range routes {
+		if s.freebsd() {
+			if err := s.addRouteFreeBSD(ctx, where, r); err != nil {
+				return err
+			}
+		}
+		commands = append(commands, r.words())
+	}
+	if s.freebsd() {
+		return nil
+	}
+	return netns.IP(ctx, s.Host, where, commands...)
 }
 
 // Ready brings the network up, and gives its members their addresses and names.
@@ -52,7 +99,7 @@ func (n *Network) Ready(ctx context.Context, members []Member) error {
 		if err := n.up(ctx); err != nil {
 			return err
 		}
-		if err := n.reserve(members); err != nil {
+		if err := n.reserve(members); err != nil || n.store.freebsd() { // which has no dnsmasq
 			return err
 		}
 		return n.publish(members)
@@ -61,7 +108,7 @@ func (n *Network) Ready(ctx context.Context, members []Member) error {
 
 // Refresh gives the members of a network that is up their addresses and names.
 func (n *Network) Refresh(ctx context.Context, members []Member) error {
-	have, err := netns.Exists(ctx, n.store.Host, n.Namespace())
+	have, err := n.exists(ctx)
 	if err != nil || !have {
 		return err
 	}
@@ -79,7 +126,7 @@ func (n *Network) renew() error {
 
 // Serve brings dnsmasq up if it has ended.
 func (n *Network) Serve(ctx context.Context) error {
-	if len(n.Subnets) == 0 || n.server() != 0 {
+	if len(n.Subnets) == 0 || n.store.freebsd() || n.server() != 0 {
 		return nil
 	}
 	return n.store.locked(ctx, func() error { return errors.Join(n.renew(), n.up(ctx)) })
@@ -101,6 +148,9 @@ func (n *Network) Attach(ctx context.Context, p Port) error {
 				err = errors.Join(err, n.detach(context.WithoutCancel(ctx), p.Link))
 			}
 		}()
+		if n.store.freebsd() {
+			return n.attachFreeBSD(ctx, p, mtu)
+		}
 		if err := n.addBridge(ctx, p.VLAN); err != nil {
 			return err
 		}
@@ -145,13 +195,16 @@ func (n *Network) inside(ctx context.Context, p Port, mtu int) error {
 	}
 	commands = append(commands, "link set "+v.Name+" up")
 	for _, r := range v.Routes {
-		commands = append(commands, "route add "+r)
+		commands = append(commands, r.words())
 	}
 	return netns.IP(ctx, n.store.Host, v.Namespace, commands...)
 }
 
 // Filter gives the end of a NIC its rules, in place of those that it has.
 func (n *Network) Filter(ctx context.Context, link string, f filter.NIC) error {
+	if n.store.freebsd() {
+		return n.filterFreeBSD(ctx, link, f)
+	}
 	f.Near = near.Load()
 	rules, err := filter.Rules(link, f)
 	if err != nil {
@@ -177,6 +230,9 @@ var near atomic.Bool
 
 // HasLink reports whether a NIC is connected.
 func (n *Network) HasLink(ctx context.Context, link string) (bool, error) {
+	if n.store.freebsd() {
+		return n.hasInterface(ctx, link)
+	}
 	have, err := netns.Exists(ctx, n.store.Host, n.Namespace())
 	if err != nil || !have {
 		return false, err
@@ -196,6 +252,9 @@ func (n *Network) Detach(ctx context.Context, links ...string) error {
 }
 
 func (n *Network) detach(ctx context.Context, link string) error {
+	if n.store.freebsd() {
+		return n.detachFreeBSD(ctx, link)
+	}
 	if up, err := netns.Exists(ctx, n.store.Host, n.Namespace()); err != nil || !up {
 		return err
 	}

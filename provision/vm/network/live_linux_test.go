@@ -98,7 +98,7 @@ func TestAFirewallOfThisMachine(t *testing.T) {
 	}
 	guest := netip.MustParsePrefix("10.0.0.2/24")
 	join(t, n, Member{MAC: "02:00:00:00:00:0a", Addresses: []netip.Addr{guest.Addr()}}, false,
-		Veth{Addresses: []netip.Prefix{guest}, Routes: []string{"default via 10.0.0.1"}},
+		Veth{Addresses: []netip.Prefix{guest}, Routes: []Route{{To: defaultRoute, Via: guest.Addr().Prev()}}},
 		filter.NIC{Addresses: []netip.Prefix{guest}})
 	ping := []string{"busybox", "ping", "-c", "1", "-W", "1", "192.0.2.1"}
 	eventually(t, "", "c02000000000a", ping...)

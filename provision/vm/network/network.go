@@ -1,6 +1,6 @@
 // Package network keeps networks of guests. A network is a bridge in a network namespace of its
 // own, so that the guests in it reach each other, and nothing else unless it is asked for: an
-// uplink, or NAT.
+// uplink, or NAT. On FreeBSD, which has no such namespaces, the packet filter pf does that.
 //
 // A network is a file in the state folder with a lease, and outlives the namespace: a guest
 // that starts makes the namespace again after a restart of the machine. dnsmasq gives guests
@@ -8,6 +8,7 @@
 package network
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -36,7 +38,12 @@ type Store struct {
 	State string // the state folder
 	Host  conn.Conn
 	At    lease.Machine // Host, for leases
+	// System is that of Host, as GOOS names it; "" is that of this program.
+	System string
 }
+
+// freebsd reports whether networks are bridges of FreeBSD.
+func (s *Store) freebsd() bool { return cmp.Or(s.System, runtime.GOOS) == "freebsd" }
 
 // Network is a network of guests.
 type Network struct {
@@ -78,8 +85,21 @@ func (n *Network) ip(ctx context.Context, commands ...string) error {
 	return netns.IP(ctx, n.store.Host, n.Namespace(), commands...)
 }
 
-// Namespace is the network namespace with the bridge.
-func (n *Network) Namespace() string { return namespaceOf(n.ID) }
+// Namespace is the network namespace with the bridge. FreeBSD has none: the bridge itself.
+func (n *Network) Namespace() string {
+	if n.store.freebsd() {
+		return n.hostLink()
+	}
+	return namespaceOf(n.ID)
+}
+
+// exists reports whether the namespace with the bridge exists.
+func (n *Network) exists(ctx context.Context) (bool, error) {
+	if n.store.freebsd() {
+		return n.hasInterface(ctx, n.hostLink())
+	}
+	return netns.Exists(ctx, n.store.Host, n.Namespace())
+}
 
 const labelPrefix = "network-"
 
@@ -189,7 +209,11 @@ func (s *Store) Create(ctx context.Context, d manifest.Network) (*Network, error
 	if err := manifest.CheckNetwork(&d); err != nil {
 		return nil, err
 	}
-	if err := Check(ctx, s.Host); err != nil {
+	check := Check
+	if s.freebsd() {
+		check = func(ctx context.Context, host conn.Conn) error { return checkFreeBSD(ctx, host, d.NAT) }
+	}
+	if err := check(ctx, s.Host); err != nil {
 		return nil, err
 	}
 	n := &Network{Network: d, ID: s.idOf(d.Name), store: s}
@@ -300,7 +324,7 @@ func (n *Network) Prefix6() netip.Prefix {
 
 // State is "up" if the namespace exists, otherwise "down": a guest that starts makes it.
 func (n *Network) State(ctx context.Context) (string, error) {
-	have, err := netns.Exists(ctx, n.store.Host, n.Namespace())
+	have, err := n.exists(ctx)
 	if have {
 		return "up", err
 	}

@@ -21,7 +21,7 @@ type Obstacle struct {
 // Obstacles are the chains of this machine that keep the guests of a network with NAT from
 // others. A chain in another table can drop what the table of the network permits.
 func (n *Network) Obstacles(ctx context.Context) ([]Obstacle, error) {
-	if !n.NAT {
+	if !n.NAT || n.store.freebsd() { // whose rules are not told apart by their tables
 		return nil, nil
 	}
 	out, err := conn.Output(ctx, n.store.Host, "nft", "--json", "list", "ruleset")

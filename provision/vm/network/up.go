@@ -46,6 +46,9 @@ func (n *Network) fingerprint() string {
 // up makes the namespace with the bridge and what leads out of it, unless it is there and
 // complete. Its caller holds the lock.
 func (n *Network) up(ctx context.Context) error {
+	if n.store.freebsd() {
+		return n.upFreeBSD(ctx)
+	}
 	have, err := netns.Exists(ctx, n.store.Host, n.Namespace())
 	if err != nil {
 		return err
@@ -150,6 +153,9 @@ func addTagged(ctx context.Context, host conn.Conn, namespace, name, of string, 
 
 // prepareUplink checks the uplink before anything is made, and notes its settings.
 func (n *Network) prepareUplink(ctx context.Context) error {
+	if n.store.freebsd() {
+		return n.prepareUplinkFreeBSD(ctx)
+	}
 	if n.Uplink == "" {
 		return nil
 	}
@@ -279,6 +285,9 @@ func nft(ctx context.Context, in conn.Conn, rules string) error {
 
 // down removes the namespace and what leads out of it. What does not exist is not an error.
 func (n *Network) down(ctx context.Context) error {
+	if n.store.freebsd() {
+		return n.downFreeBSD(ctx)
+	}
 	if err := n.endServer(ctx); err != nil {
 		return err
 	}
