@@ -90,8 +90,8 @@ func (n *Network) destroy(ctx context.Context, name string) error {
 
 // pf replaces the rules of an anchor below that of bakeoff, all at once.
 func (n *Network) pf(ctx context.Context, name, rules string) error {
-	_, err := conn.OutputOf(ctx, n.store.Host, conn.Cmd{Argv: []string{"pfctl", "-q", "-a", anchor + "/" + name, "-f", "-"},
-		Stdin: strings.NewReader(rules)})
+	argv := []string{"pfctl", "-q", "-a", anchor + "/" + name, "-f", "-"}
+	_, err := conn.OutputOf(ctx, n.store.Host, conn.Cmd{Argv: argv, Stdin: strings.NewReader(rules)})
 	return fault.Op("pfctl", err)
 }
 
@@ -146,7 +146,8 @@ func (n *Network) makeFreeBSD(ctx context.Context) error {
 		member := n.Uplink
 		if n.VLAN != 0 {
 			member = n.vlanLink()
-			steps = append(steps, []string{"ifconfig", "vlan", "create", "name", member}, []string{"ifconfig", member, "vlan", fmt.Sprint(n.VLAN), "vlandev", n.Uplink})
+			steps = append(steps, []string{"ifconfig", "vlan", "create", "name", member},
+				[]string{"ifconfig", member, "vlan", fmt.Sprint(n.VLAN), "vlandev", n.Uplink})
 		}
 		steps = append(steps, []string{"ifconfig", br, "addm", member}, []string{"ifconfig", member, "up"})
 	}
@@ -207,7 +208,8 @@ func (n *Network) prepareUplinkFreeBSD(ctx context.Context) error {
 	case err != nil:
 		return err
 	case !have:
-		return fault.WithFix(fault.New(fault.Invalid, "uplink: this machine has no interface %s", n.Uplink), "see `ifconfig -l`")
+		return fault.WithFix(fault.New(fault.Invalid, "uplink: this machine has no interface %s", n.Uplink),
+			"see `ifconfig -l`")
 	case n.NAT:
 		return nil
 	case n.MTU != 0:

@@ -265,7 +265,8 @@ func TestFreeBSDLacks(t *testing.T) {
 			before.Settings = map[string]string{}
 			change(m)
 		})
-		_, err := s.Create(t.Context(), manifest.Network{Name: "a", Subnets: []string{"10.0.0.0/24"}, NAT: true, Uplink: "em0"})
+		_, err := s.Create(t.Context(), manifest.Network{Name: "a", Subnets: []string{"10.0.0.0/24"}, NAT: true,
+			Uplink: "em0"})
 		if !fault.Is(err, fault.Unsupported) || !strings.Contains(err.Error(), want) || fault.Fix(err) == "" {
 			t.Errorf("%s: %v; %s", want, err, fault.Fix(err))
 		}

@@ -182,7 +182,8 @@ func configure(c *fake.Call, m *State, key string, l *Link, args []string) (_ st
 	case "description":
 		l.Description = value
 	case "vlan":
-		if l.Kind != "vlan" || number < 1 || number > 4094 || len(args) < 4 || args[2] != "vlandev" || m.Links[args[3]] == nil {
+		if l.Kind != "vlan" || number < 1 || number > 4094 || len(args) < 4 || args[2] != "vlandev" ||
+			m.Links[args[3]] == nil {
 			return fail("vlan: bad value")
 		}
 		l.VLAN, l.VLANDev, n = number, args[3], 4
