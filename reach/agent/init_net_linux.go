@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"encoding/binary"
 	"fmt"
 	"net"
+	"net/netip"
 
 	"golang.org/x/sys/unix"
 
@@ -21,6 +23,24 @@ func findInterface(mac string) (string, error) {
 		return "", fmt.Errorf("there is no network interface with the address %s", mac)
 	}
 	return name, nil
+}
+
+// defaultRoute leads packets to all other networks to a router at an interface.
+//
+// Source: rtnetlink(7).
+func defaultRoute(name string, gateway netip.Addr) error {
+	link, err := net.InterfaceByName(name)
+	if err != nil {
+		return err
+	}
+	message := join([]byte{unix.AF_INET, 0, 0, 0, unix.RT_TABLE_MAIN, unix.RTPROT_BOOT, unix.RT_SCOPE_UNIVERSE,
+		unix.RTN_UNICAST}, binary.NativeEndian.AppendUint32(nil, unix.RTNH_F_ONLINK),
+		attribute(unix.RTA_OIF, binary.NativeEndian.AppendUint32(nil, uint32(link.Index))),
+		attribute(unix.RTA_GATEWAY, gateway.AsSlice()))
+	if err := routing(unix.RTM_NEWROUTE, unix.NLM_F_CREATE|unix.NLM_F_REPLACE, message); err != nil {
+		return fmt.Errorf("interface %s: the route to %v: %w", name, gateway, err)
+	}
+	return nil
 }
 
 // linkUp brings an interface up, with the address of n if n is not nil. It sets

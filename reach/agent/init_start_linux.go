@@ -19,6 +19,13 @@ import (
 // guest's network interface: bakeoff.addr=192.0.2.7/24.
 const startAddr = "bakeoff.addr="
 
+// startGateway and startResolvers are the words with the router and the name servers of that
+// interface: bakeoff.gateway=192.0.2.1 and bakeoff.resolvers=192.0.2.1,192.0.2.2.
+const (
+	startGateway   = "bakeoff.gateway="
+	startResolvers = "bakeoff.resolvers="
+)
+
 // startPort is the word of the kernel's command line that names the port of the agent, if that
 // is a socket to the hypervisor: bakeoff.port=vsock:1024.
 const startPort = "bakeoff.port="
@@ -58,6 +65,9 @@ func (in *initProcess) startService() (<-chan struct{}, error) {
 	}
 	if name := firstInterface(); name != "" && addr.IsValid() {
 		if err := linkUp(name, &wire.InitNetwork{Addr: addr}); err != nil {
+			return nil, err
+		}
+		if err := leadOut(string(line), name); err != nil {
 			return nil, err
 		}
 	}
@@ -112,6 +122,53 @@ func addressOf(line string, otherwise netip.Prefix) (netip.Prefix, error) {
 		}
 	}
 	return otherwise, nil
+}
+
+// leadOut gives the guest the router and the name servers of the kernel's command line, if it has
+// them.
+func leadOut(line, name string) error {
+	gateway, resolvers, err := outwardOf(line)
+	if err == nil && gateway.IsValid() {
+		err = defaultRoute(name, gateway)
+	}
+	if err != nil || len(resolvers) == 0 {
+		return err
+	}
+	var text strings.Builder
+	for _, a := range resolvers {
+		fmt.Fprintf(&text, "nameserver %s\n", a)
+	}
+	const file = "/etc/resolv.conf"
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return err
+	}
+	if err := os.Remove(file); err != nil && !os.IsNotExist(err) { // it may lead to a file that does not exist
+		return err
+	}
+	return os.WriteFile(file, []byte(text.String()), 0o644)
+}
+
+// outwardOf are the router and the name servers on the kernel's command line.
+func outwardOf(line string) (gateway netip.Addr, resolvers []netip.Addr, err error) {
+	read := func(name, text string) netip.Addr {
+		a, perr := netip.ParseAddr(text)
+		if err == nil && (perr != nil || name == startGateway && !a.Is4()) {
+			err = fault.WithFix(fault.New(fault.Invalid, "%s%s on the kernel's command line is not an address", name, text),
+				"write "+startGateway+"192.0.2.1 and "+startResolvers+"192.0.2.1,192.0.2.2")
+		}
+		return a
+	}
+	for word := range strings.FieldsSeq(line) {
+		if text, ok := strings.CutPrefix(word, startGateway); ok {
+			gateway = read(startGateway, text)
+		}
+		if text, ok := strings.CutPrefix(word, startResolvers); ok {
+			for part := range strings.SplitSeq(text, ",") {
+				resolvers = append(resolvers, read(startResolvers, part))
+			}
+		}
+	}
+	return gateway, resolvers, err
 }
 
 // firstInterface is the first network interface other than the loopback; "" if there is

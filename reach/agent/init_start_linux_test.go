@@ -54,3 +54,23 @@ func TestAddressOf(t *testing.T) {
 		}
 	}
 }
+
+// The router and the name servers of a service are words of the kernel's command line.
+func TestOutwardOf(t *testing.T) {
+	for line, want := range map[string]string{
+		"quiet":                    "invalid IP []",
+		"bakeoff.gateway=10.0.0.1": "10.0.0.1 []",
+		"bakeoff.resolvers=10.0.0.1,fd00::1 bakeoff.gateway=10.0.0.1 x": "10.0.0.1 [10.0.0.1 fd00::1]",
+		"bakeoff.gateway=fd00::1": "",
+		"bakeoff.gateway=":        "",
+		"bakeoff.resolvers=a":     "",
+	} {
+		gateway, resolvers, err := outwardOf(line)
+		if got := fmt.Sprint(gateway, " ", resolvers); want != "" && (got != want || err != nil) {
+			t.Errorf("%q: got %s, %v", line, got, err)
+		}
+		if want == "" && !fault.Is(err, fault.Invalid) {
+			t.Errorf("%q: %v", line, err)
+		}
+	}
+}
