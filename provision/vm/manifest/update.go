@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/netip"
 	"reflect"
 	"regexp"
 	"slices"
@@ -233,6 +234,9 @@ func (u *updater) changeItems(name, list, verb string, n *yamltree.Node) {
 			}
 		}
 		u.doc[list] = have
+		if list == "nics" {
+			choosePrimary(have)
+		}
 		return
 	}
 	if n.Kind != yamltree.Sequence {
@@ -247,6 +251,9 @@ func (u *updater) changeItems(name, list, verb string, n *yamltree.Node) {
 			u.add(path, "it is "+item.Kind.String(), "write "+yamltree.Mapping.String())
 			continue
 		}
+		if list == "nics" {
+			u.movePrimary(path, patch, have)
+		}
 		if verb == "add_" {
 			have = append(have, patch)
 			continue
@@ -259,6 +266,41 @@ func (u *updater) changeItems(name, list, verb string, n *yamltree.Node) {
 		merge(have[at].(map[string]any), patch)
 	}
 	u.doc[list] = have
+}
+
+// movePrimary lets a NIC that becomes primary be the only one.
+func (u *updater) movePrimary(path string, patch map[string]any, nics []any) {
+	switch fmt.Sprint(patch["primary"]) {
+	case "true":
+		for _, nic := range nics {
+			delete(nic.(map[string]any), "primary")
+		}
+	case "false":
+		u.nodes[path+".primary"] = u.nodes[path]
+		u.add(path+".primary", "a NIC is primary until another one becomes primary", "set primary on the other NIC")
+	}
+}
+
+// choosePrimary makes a NIC primary if none is, as vmadm does: the first one with a public address,
+// or else the first one, which the reader chooses.
+func choosePrimary(nics []any) {
+	if slices.ContainsFunc(nics, func(nic any) bool { return nic.(map[string]any)["primary"] == true }) {
+		return
+	}
+	for _, nic := range nics {
+		item := nic.(map[string]any)
+		words := strings.FieldsFunc(fmt.Sprint(item["ips"], " ", item["ip"]), func(r rune) bool {
+			return strings.ContainsRune(" ,[]", r)
+		})
+		if slices.ContainsFunc(words, func(word string) bool {
+			text, _, _ := strings.Cut(word, "/")
+			a, err := netip.ParseAddr(text)
+			return err == nil && !a.IsPrivate() && !a.IsLinkLocalUnicast()
+		}) {
+			item["primary"] = true
+			return
+		}
+	}
 }
 
 // merge changes an item of a list. The old and the new form of an address replace each other.

@@ -81,6 +81,29 @@ nics.0.netmask: "255.255.255.0" -> "255.255.255.128" (next boot)`,
 	}
 }
 
+// A NIC that becomes primary is the only one. Without the primary one, the first with a public address
+// is it, and otherwise the first.
+func TestPrimary(t *testing.T) {
+	for src, want := range map[string]int{
+		`{"add_nics": [{"nic_tag": "b", "ips": "10.0.0.2/24", "primary": true}]}`: 1,
+		`{"add_nics": [{"nic_tag": "b", "ips": "10.0.0.2/24"}]}`:                  0,
+		`{"add_nics": [{"nic_tag": "b", "ips": "10.0.0.2/24"}, {"nic_tag": "b", "ips": "198.51.100.7/24"}],
+			"remove_nics": ["02:00:00:00:00:01"]}`: 1,
+		`{"add_nics": [{"nic_tag": "b", "ips": "10.0.0.2/24"}, {"nic_tag": "b", "ips": "10.0.0.3/24"}],
+			"remove_nics": ["02:00:00:00:00:01"]}`: 0,
+	} {
+		next, _, err := Update(newGuest(t), "u", []byte(src))
+		if err != nil {
+			t.Errorf("%s: %v", src, err)
+		}
+		for i, n := range next.NICs {
+			if n.Primary != (i == want) {
+				t.Errorf("%s: %+v", src, next.NICs)
+			}
+		}
+	}
+}
+
 // Every mistake of an update is reported, and nothing changes.
 func TestWrongUpdate(t *testing.T) {
 	for src, want := range map[string]string{
@@ -92,8 +115,9 @@ func TestWrongUpdate(t *testing.T) {
 		`{"ram": "much", "vcpus": 65}`:     "vcpus",
 		`{"autoboot": null}`:               "write true or false",
 		`{"update_nics": [{"mtu": 1500}]}`: "the guest has no item with this mac",
-		`{"update_nics": {}}`:              "write a list",
-		`{"update_nics": [1]}`:             "write a mapping",
+		`{"update_nics": [{"mac": "02:00:00:00:00:01", "primary": false}]}`: "until another one becomes primary",
+		`{"update_nics": {}}`:  "write a list",
+		`{"update_nics": [1]}`: "write a mapping",
 		`{"add_nics": [{"nic_tag": "a", "ip": "192.0.2.10", "netmask": "255.255.0.0"}]}`: "nics.0.ips.0 is the same address",
 		`{"set_tags": []}`:                                "write a mapping",
 		`{"set_tags": {"a": {}}}`:                         "tags.a",
