@@ -167,10 +167,13 @@ func networkConfig(g manifest.Guest) map[string]any {
 	cards := map[string]any{}
 	for i, n := range g.NICs {
 		card := map[string]any{"match": map[string]any{"macaddress": n.MAC}}
-		if len(n.IPs) == 0 || n.IPs[0] == "dhcp" {
-			card["dhcp4"] = true
-		} else {
-			card["addresses"] = n.IPs
+		card["dhcp4"] = wantsAddress(n)
+		addresses := slices.DeleteFunc(slices.Clone(n.IPs), func(ip string) bool { return ip == "dhcp" || ip == "addrconf" })
+		if len(addresses) > 0 {
+			card["addresses"] = addresses
+		}
+		if slices.Contains(n.IPs, "addrconf") {
+			card["accept-ra"] = true
 		}
 		if n.MTU != 0 {
 			card["mtu"] = n.MTU

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -107,6 +108,18 @@ func TestFit(t *testing.T) {
 		if !slices.Equal(paths, want) {
 			t.Errorf("%s: %q instead of %q", src, paths, want)
 		}
+	}
+}
+
+// cloud-init gets addresses without the words of SmartOS that stand for others.
+func TestNetworkOfCloudInit(t *testing.T) {
+	b, err := json.Marshal(networkConfig(manifest.Guest{NICs: []manifest.NIC{{IPs: []string{"10.0.0.2/24", "dhcp",
+		"addrconf"}}, {IPs: []string{"10.0.0.3/24"}}, {}}}))
+	const want = `"net0":{"accept-ra":true,"addresses":["10.0.0.2/24"],"dhcp4":true,"match":{"macaddress":""}},` +
+		`"net1":{"addresses":["10.0.0.3/24"],"dhcp4":false,"match":{"macaddress":""}},` +
+		`"net2":{"dhcp4":true,"match":{"macaddress":""}}`
+	if err != nil || !strings.Contains(string(b), want) {
+		t.Errorf("%v: %s", err, b)
 	}
 }
 
