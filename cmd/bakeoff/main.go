@@ -35,6 +35,6 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	a := &app{Streams: cli.NewStreams(stdin, stdout, stderr, env), at: hosts.Controller{Getenv: env},
 		line: append([]string{"bakeoff"}, args...)}
 	root := a.rootCommand()
-	root.SetArgs(args)
+	root.SetArgs(signalArgs(args))
 	return a.Finish(root.ExecuteContext(ctx))
 }

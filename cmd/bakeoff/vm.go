@@ -1,12 +1,14 @@
 package main
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"bakeoff/base/fault"
 	"bakeoff/cmd/bakeoff/cli"
+	"bakeoff/provision/vm"
 )
 
 // The schemas of what the commands of guests print with --json.
@@ -49,12 +51,69 @@ global zone of SmartOS, the commands that vmadm has call vmadm.`,
 		if also := vmadmNames[sub.Name()]; also != "" {
 			sub.Aliases = []string{also}
 		}
-		c.AddCommand(guestExit(a.orVmadm(sub)))
+		c.AddCommand(guestExit(a.orJSON(a.orVmadm(sub))))
 		names = append(names, sub.Name())
 	}
 	c.AddCommand(a.vmSupervise())
 	cli.Group(c, "command", orList(names))
 	return c
+}
+
+// changesGuest are the commands that change a guest and print no data of their own.
+var changesGuest = []string{"start", "stop", "reboot", "delete", "kill", "reprovision", "create-snapshot",
+	"rollback-snapshot", "delete-snapshot"}
+
+// orJSON gives a command that changes a guest the flag --json, which prints the guest as it is then.
+func (a *app) orJSON(c *cobra.Command) *cobra.Command {
+	if !slices.Contains(changesGuest, c.Name()) {
+		return c
+	}
+	run, asJSON := c.RunE, false
+	c.Flags().BoolVar(&asJSON, "json", false, "print the guest as one JSON object; a list, if the command changes all")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if !asJSON {
+			return run(c, args)
+		}
+		name, find := "", a.guestAsJSON
+		if inGlobalZone(c.Context()) {
+			find = (&vmadm{a, c, args}).asJSON
+		}
+		var before any
+		var err error
+		if len(args) > 0 {
+			if name, before, err = find(args[0]); err != nil {
+				return err
+			}
+		}
+		if err := run(c, args); err != nil {
+			return err
+		}
+		if name == "" {
+			all, err := a.filteredGuests(nil, "uuid")
+			if err != nil {
+				return err
+			}
+			return a.PrintJSON(map[string]any{"schema": vmListSchema, "guests": append([]*vm.Guest{}, all...)})
+		}
+		_, after, err := find(name)
+		if fault.Is(err, fault.NotFound) { // it was deleted, or removed itself
+			after, err = before, nil
+		}
+		if err != nil {
+			return err
+		}
+		return a.PrintJSON(map[string]any{"schema": vmGuestSchema, "guest": after})
+	}
+	return c
+}
+
+// guestAsJSON finds a guest, and returns its UUID and what is known of it.
+func (a *app) guestAsJSON(name string) (uuid string, g any, err error) {
+	found, err := a.guest(name)
+	if err != nil {
+		return "", nil, err
+	}
+	return found.UUID, found, nil
 }
 
 // guestExit gives c the exit codes of vmadm: 2 for wrong usage, and 1 for every other error.

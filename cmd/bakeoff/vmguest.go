@@ -103,11 +103,20 @@ func valuesOf(key string) (func(*vm.Guest) []string, error) {
 }
 
 // filterGuests keeps the guests for which all filters hold: KEY=VALUE, or KEY=~REGULAR
-// EXPRESSION without regard to case. A key that a guest lacks never matches.
+// EXPRESSION without regard to case. A key that a guest lacks never matches. As for vmadm, the
+// last filter of a key counts.
 func filterGuests(all []*vm.Guest, filters []string) ([]*vm.Guest, error) {
 	for _, f := range filters {
+	last := map[string]string{}
+	for _, f := range filters {
+		key, _, _ := strings.Cut(f, "=")
+		last[key] = f
+	}
 		key, value, ok := strings.Cut(f, "=")
 		if !ok {
+		if last[key] != f {
+			continue
+		}
 			return nil, fault.WithFix(fault.New(fault.Invalid, "%q is not a filter", f),
 				"write KEY=VALUE, or KEY=~EXPRESSION")
 		}
@@ -160,7 +169,8 @@ func (a *app) vmList() *cobra.Command {
 		Short: "List the guests",
 		Long: `list shows the guests and their states. KEY=VALUE shows only guests with that value, and
 KEY=~EXPRESSION only guests whose value matches the regular expression, ignoring case.
-With several filters, a guest must match all of them. A key is a column, a property of the
+With several filters, a guest must match all of them; of filters with the same key, only the
+last one counts. A key is a column, a property of the
 manifest, or a part of a property: tags.NAME, nics.0.ip, nics.*.nic_tag (any NIC).`,
 		Example: "  bakeoff vm list\n  bakeoff vm list -p -o uuid state=running\n" +
 			"  bakeoff vm list -s -ram,alias brand=docker",
@@ -415,7 +425,8 @@ func (a *app) vmDelete() *cobra.Command {
 func (a *app) vmConsole() *cobra.Command {
 	return a.guestVerb("console GUEST", "Connect the terminal to the console of a guest",
 		"console connects the terminal to the serial line of a machine, or to the standard streams of\n"+
-			"the program of a container. ^] leaves the console; the guest continues to run.",
+			"the program of a container. It first prints the last lines that the guest printed before.\n"+
+			"^] leaves the console; the guest continues to run.",
 		"  sudo bakeoff vm console web", a.attach)
 }
 
@@ -454,6 +465,9 @@ func (a *app) attach(ctx context.Context, g *vm.Guest) error {
 	}()
 	if _, err = io.Copy(a.Out, c); errors.Is(err, net.ErrClosed) {
 		err = nil
+// scrollback bounds what a console shows of the time before, in bytes.
+const scrollback = 4 << 10
+
 	}
 	return err
 }
@@ -463,6 +477,9 @@ func (a *app) vmLogs() *cobra.Command {
 		"logs prints the console output of a guest. bakeoff keeps the last 10 to 20 MiB.",
 		"  sudo bakeoff vm logs web | tail",
 		func(_ context.Context, g *vm.Guest) error {
+	if _, err := io.WriteString(a.Out, g.Printed(scrollback)); err != nil {
+		return err
+	}
 			for _, name := range []string{g.ConsoleLog() + ".1", g.ConsoleLog()} {
 				f, err := os.Open(name)
 				if errors.Is(err, os.ErrNotExist) {
@@ -566,7 +583,8 @@ var signals = map[string]int{"HUP": 1, "INT": 2, "QUIT": 3, "KILL": 9, "USR1": 1
 func (a *app) vmKill() *cobra.Command {
 	name := "TERM"
 	c := a.guestVerb("kill GUEST", "Send a signal to the program of a container, or end a machine",
-		"A machine accepts only TERM, which presses its power button, and KILL.", "  sudo bakeoff vm kill -s HUP web",
+		"A machine accepts only TERM, which presses its power button, and KILL. -SIGNAL is short for -s SIGNAL.",
+		"  sudo bakeoff vm kill -s HUP web\n  sudo bakeoff vm kill -9 web",
 		func(ctx context.Context, g *vm.Guest) error {
 			n, ok := signals[strings.TrimPrefix(strings.ToUpper(name), "SIG")]
 			if v, err := strconv.Atoi(name); err == nil && v > 0 && v < 65 {
@@ -580,3 +598,21 @@ func (a *app) vmKill() *cobra.Command {
 	c.Flags().StringVarP(&name, "signal", "s", name, "name or number of the signal")
 	return c
 }
+// signalArgs writes -SIGNAL of vm kill, such as -HUP or -9, as -s SIGNAL: flags have one letter.
+func signalArgs(args []string) []string {
+	if len(args) < 3 || args[0] != "vm" || args[1] != "kill" {
+		return args
+	}
+	out := slices.Clone(args[:2])
+	for _, arg := range args[2:] {
+		name, ok := strings.CutPrefix(arg, "-")
+		_, known := signals[strings.TrimPrefix(strings.ToUpper(name), "SIG")]
+		if _, err := strconv.Atoi(name); ok && (known || err == nil) {
+			out = append(out, "-s", name)
+			continue
+		}
+		out = append(out, arg)
+	}
+	return out
+}
+

@@ -156,6 +156,15 @@ func (z *vmadm) find(name string) (found zoneName, err error) {
 	return found, err
 }
 
+// asJSON finds a guest, and returns its UUID and what vmadm knows of it.
+func (z *vmadm) asJSON(name string) (uuid string, g any, err error) {
+	found, err := z.find(name)
+	if err == nil {
+		err = z.ask(&g, "get", found.UUID)
+	}
+	return found.UUID, g, err
+}
+
 // plain gives vmadm the arguments as they are, after the UUID of the guest.
 func (z *vmadm) plain() error {
 	g, err := z.find(z.args[0])

@@ -463,3 +463,12 @@ func tailOf(name string, n int64) string {
 
 // dirOf is the folder of a guest.
 func (s *Store) dirOf(uuid string) string { return filepath.Join(s.Dir(), uuid) }
+// Printed is the end of what the guest printed: whole lines of at most n bytes.
+func (g *Guest) Printed(n int64) string {
+	text := tailOf(g.ConsoleLog(), n)
+	if _, lines, ok := strings.Cut(text, "\n"); ok && int64(len(text)) >= n {
+		return lines
+	}
+	return text
+}
+
