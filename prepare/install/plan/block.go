@@ -305,10 +305,13 @@ func (r *recipe) secondEntry(label, file string) {
 	}
 }
 
-// entry adds an entry to the firmware. Without EFI variables, it starts
+// entries reports whether the firmware gets entries. Without them, it starts
 // EFI/BOOT/BOOTX64.EFI.
+func (r *recipe) entries() bool { return r.target.EFIVars && r.spec.Firmware != "fallback" }
+
+// entry adds an entry to the firmware.
 func (r *recipe) entry(id, label, file string, d Drive) {
-	if r.target.EFIVars {
+	if r.entries() {
 		r.run(id, "add the entry to the firmware", "efibootmgr", "-c", "-d", d.ByID, "-p", partESP, "-L", label, "-l",
 			file).check("efibootmgr", "-v").expect(d.ESP, file).replaces()
 	}

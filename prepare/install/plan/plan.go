@@ -176,8 +176,12 @@ func (r *recipe) addNotes() {
 	if r.target.SecureBoot == nil {
 		r.Notes = append(r.Notes, "it is unknown whether Secure Boot is on; the system does not start with it")
 	}
-	if !r.target.EFIVars {
-		r.Notes = append(r.Notes, "no EFI variables: no boot entry is made, the firmware starts EFI/BOOT/BOOTX64.EFI")
+	const fallback = "no boot entry is made, the firmware starts EFI/BOOT/BOOTX64.EFI"
+	switch {
+	case !r.target.EFIVars:
+		r.Notes = append(r.Notes, "no EFI variables: "+fallback)
+	case !r.entries():
+		r.Notes = append(r.Notes, fallback)
 	}
 }
 

@@ -328,6 +328,31 @@ func TestBase(t *testing.T) {
 	}
 }
 
+// TestFallback: the specification chooses that the firmware gets no entries, for a disk that will
+// start another machine.
+func TestFallback(t *testing.T) {
+	for _, name := range []string{"article", "mirror", "debian12", "grub"} {
+		s, err := spec.Parse(name, append(read(t, name+".yaml"), "firmware: fallback\n"...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, facts := article(t)
+		facts.Disks = append(facts.Disks, secondDisk(facts.Disks[0]))
+		p := mustPlan(t, s, facts)
+		if p.Step("loader-fallback") == nil {
+			t.Errorf("%s has no loader that starts without an entry", name)
+		}
+		for _, step := range p.Steps {
+			if step.Argv[0] == "efibootmgr" {
+				t.Errorf("%s: %s makes an entry", name, step.ID)
+			}
+		}
+		if !slices.Contains(p.Notes, "no boot entry is made, the firmware starts EFI/BOOT/BOOTX64.EFI") {
+			t.Errorf("%s: the notes %q do not say so", name, p.Notes)
+		}
+	}
+}
+
 // TestUKIHoldsNoKey: what lies on the ESP can be read by everybody.
 func TestUKIHoldsNoKey(t *testing.T) {
 	s, err := spec.Parse("debian13.yaml", read(t, "debian13.yaml"))

@@ -32,6 +32,7 @@ var described = map[string]string{
 	"Spec.hibernate":     "whether the machine hibernates",
 	"Spec.swap_gib":      "size of the swap; the default is the RAM plus an eighth",
 	"Spec.esp_mib":       "size of the EFI system partition; the default is 512, or 1024 with unified kernel images",
+	"Spec.firmware":      "entry (the default): make boot entries; fallback: make none, so EFI/BOOT/BOOTX64.EFI starts",
 	"Spec.microcode":     "intel or amd",
 	"Spec.desktop":       "whether to install KDE Plasma",
 	"Spec.flatpak":       "whether to install Flatpak",
@@ -78,6 +79,7 @@ func JSONSchema() []byte {
 	}
 	t := jsonschema.Types{Scalar: scalar, Docs: described, Rules: map[string]jsonschema.Object{
 		"Spec.schema": {"const": Schema}, "Spec.recipe": enum(Recipes...), "Spec.libc": enum("glibc", "musl"),
+		"Spec.firmware":  enum("entry", "fallback"),
 		"Spec.microcode": enum("intel", "amd"), "Spec.hostname": pattern(hostname.String()),
 		"Pool.compression": pattern(compression.String()), "Pool.ashift": {"minimum": 12, "maximum": 16},
 		"Spec.encryption": enum("aes-256-gcm", "off"),

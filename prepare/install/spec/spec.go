@@ -45,6 +45,7 @@ type Spec struct {
 	Hibernate  bool      `yaml:"hibernate"`
 	SwapGiB    int       `yaml:"swap_gib"` // 0: RAM and an eighth of it
 	ESPMiB     int       `yaml:"esp_mib" json:",omitzero"`
+	Firmware   string    `yaml:"firmware" json:",omitzero"` // entry, or fallback: EFI/BOOT/BOOTX64.EFI alone
 	Microcode  string    `yaml:"microcode"`
 	Desktop    bool      `yaml:"desktop"`
 	Flatpak    bool      `yaml:"flatpak"`
@@ -297,6 +298,13 @@ func (c checker) linux(s *Spec, ref string) {
 		c.want(s.Bootloader.File, path, "write the path of a pinned release", zbm, "file")
 		c.want(s.Bootloader.SHA256, digest, "write 64 hexadecimal digits", zbm, "sha256")
 	}
+	if s.Firmware != "" {
+		c.oneOf(s.Firmware, []string{"entry", "fallback"}, "firmware")
+	}
+	if s.Firmware == "fallback" && s.Recipe == "debian-zfs" && s.Release == "trixie" && s.Bootloader.File == "" {
+		c.Add(c.at([]string{"firmware"}), "leave it out, or use ZFSBootMenu",
+			"firmware is fallback, but Debian's package systemd-boot makes a boot entry")
+	}
 	c.keys(s.Bootloader.SSHKeys, zbm, "ssh_keys")
 	if len(s.Bootloader.SSHKeys) > 0 && s.Recipe != "void-zfs" {
 		c.Add(c.at([]string{zbm, "ssh_keys"}), "leave it out",
@@ -346,7 +354,8 @@ func (c checker) netbsd(s *Spec) {
 		"pool":        s.Pool.changed(),
 		"kernel_args": len(s.KernelArgs) > 0, "modules": s.Modules != (Archive{}),
 		"base": s.Base != (Archive{}), "packages": len(s.Packages) > 0, "microcode": s.Microcode != "",
-		"zfsbootmenu.file": s.Bootloader.File != "", "swap_gib": s.SwapGiB != 0, "esp_mib": s.ESPMiB != 0,
+		"zfsbootmenu.file": s.Bootloader.File != "", "swap_gib": s.SwapGiB != 0, "firmware": s.Firmware != "",
+		"esp_mib":      s.ESPMiB != 0,
 		"download_dir": s.Downloads != "", "locales": len(s.Locales) > 0, "locale": s.Locale != "en_US.UTF-8",
 		"keymap": s.Keymap != "us"} {
 		if set {

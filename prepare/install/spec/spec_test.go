@@ -132,8 +132,8 @@ func TestNetBSD(t *testing.T) {
 	}
 }
 
-// TestSizes refuses sizes of the ESP on which the system would not start, and locales that no
-// system has.
+// TestSizes refuses sizes of the ESP on which the system would not start, locales that no system
+// has, and a choice that the firmware does not have.
 func TestSizes(t *testing.T) {
 	src, err := os.ReadFile("../plan/testdata/debian13.yaml")
 	if err != nil {
@@ -143,7 +143,8 @@ func TestSizes(t *testing.T) {
 		{"esp_mib: 1000\nzfsbootmenu: {file: /z.EFI, sha256: " + strings.Repeat("a", 64) + "}", ""},
 		{"esp_mib: 100\nrelease: bookworm", "write 260 to 65536"}, {"locales: [de_DE.UTF-8, en_US ISO-8859-1]", ""},
 		{"locales: ['x; y']", "locales.0 is not valid"}, {"libc: musl\nlocales: [de_DE.UTF-8]", "musl has no locales"},
-		{"download_dir: /x", "download_dir is for void-zfs only"}} {
+		{"firmware: fallback", "systemd-boot makes a boot entry"}, {"firmware: entry", ""},
+		{"firmware: bios", "use entry or fallback"}, {"download_dir: /x", "download_dir is for void-zfs only"}} {
 		text := string(src)
 		if strings.Contains(c[0], "release") {
 			text = strings.Replace(text, "release: trixie\n", "", 1)
