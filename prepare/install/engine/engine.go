@@ -334,7 +334,7 @@ func (e *Engine) execute(ctx context.Context, s *plan.Step, argv []string) error
 		return err
 	}
 	if !exit.OK() {
-		return fault.New(fault.Lab, "%s: %s: %s", argv[0], exit, lastLine(said))
+		return fault.New(fault.Lab, "%s: %s: %s", argv[0], exit, cause(said))
 	}
 	return nil
 }
@@ -358,6 +358,17 @@ func (e *Engine) progress(id string, out *tail, done chan struct{}) {
 func (e *Engine) output(ctx context.Context, argv ...string) (string, error) {
 	out, err := conn.Output(ctx, e.Conn, argv...)
 	return string(out), err
+}
+
+// cause is the line that says why a command failed: the first error of apt and mmdebstrap, which
+// print others after it, or the last line.
+func cause(said string) string {
+	for line := range strings.Lines(said) {
+		if strings.HasPrefix(line, "E: ") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return lastLine(said)
 }
 
 func lastLine(text string) string {

@@ -42,6 +42,20 @@ func TestJudge(t *testing.T) {
 	}
 }
 
+// TestCause finds what a failed command says of its cause.
+func TestCause(t *testing.T) {
+	for said, want := range map[string]string{
+		"Reading...\nE: Unable to locate package x\nE: setup failed: E: apt-get\nI: main() received signal PIPE\n" +
+			"E: mmdebstrap failed to run\n": "E: Unable to locate package x",
+		"cannot create 'zroot'\ninvalid property\n": "invalid property",
+		"": "",
+	} {
+		if got := cause(said); got != want {
+			t.Errorf("%q: %q, want %q", said, got, want)
+		}
+	}
+}
+
 func FuzzJudge(f *testing.F) {
 	f.Add("available", "unavailable\n")
 	f.Fuzz(func(t *testing.T, expect, out string) {
@@ -134,6 +148,23 @@ func TestFails(t *testing.T) {
 	}
 	if left := m.taken(); left != before {
 		t.Errorf("verify left behind:\n%s", left)
+	}
+}
+
+// TestMissingPackage stops the installation of Debian before the disk is touched if the
+// repositories lack a package of the specification.
+func TestMissingPackage(t *testing.T) {
+	if testing.Short() {
+		t.Skip("begins an installation on a loop device")
+	}
+	m := newMachine(t, 1)
+	m.powerOn()
+	out, err := m.run(m.begin(m.plan(debianSpec), "missing"), "FAKE_MISSING=vim")
+	if err == nil || !strings.Contains(out, "Unable to locate package vim") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if got := m.must("wipefs", m.disk); got != "" {
+		t.Errorf("the disk was touched:\n%s", got)
 	}
 }
 

@@ -142,8 +142,16 @@ func (*fake) curl(args []string) error {
 	return nil
 }
 
-// mmdebstrap makes the tree that base-system makes, where there is none.
+// mmdebstrap makes the tree that base-system makes, where there is none. It can also only see that
+// there are packages of some names.
 func (f *fake) mmdebstrap(args []string) error {
+	if args[0] == "--simulate" {
+		names, _ := strings.CutPrefix(args[2], "--include=")
+		if missing := os.Getenv("FAKE_MISSING"); missing != "" && slices.Contains(strings.Split(names, ","), missing) {
+			return errors.New("Unable to locate package " + missing)
+		}
+		return nil
+	}
 	if _, err := os.Lstat(args[len(args)-2] + "/etc/passwd"); err == nil {
 		return errors.New("mknod: /dev/console: File exists") // a second run into what the first one left
 	}

@@ -21,7 +21,7 @@ type recipe struct {
 	// Two ways to start without ZFSBootMenu, from what anybody can read: uki is a unified kernel
 	// image on the ESP, grub reads kernel and initramfs from a pool of their own.
 	uki, grub bool
-	// download are the packages of Void that come from the repository of the specification.
+	// download are the packages that come from the repository of the specification.
 	download []string
 }
 

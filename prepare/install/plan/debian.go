@@ -2,6 +2,7 @@ package plan
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -22,6 +23,11 @@ func (r *recipe) debianZFS() {
 	}
 	r.assert("repository", "see that the repository answers", "curl", "-fsSL", "-o", "/dev/null",
 		r.spec.Mirror+"/dists/"+r.spec.Release+"/InRelease").Local = true
+	if r.spec.Base.File == "" { // the names come last
+		r.run("packages-exist", "see that the repositories have all packages, and that they can be installed together",
+			slices.Concat([]string{"mmdebstrap", "--simulate", "--variant=important", "--include=ca-certificates",
+				r.spec.Release, "/dev/null"}, r.sources())...).Local = true
+	}
 	r.hostID()
 	for _, d := range r.Drives() {
 		r.disk(d)
@@ -48,8 +54,19 @@ func (r *recipe) debianZFS() {
 	}
 	r.run("rc-policy-remove", "let services start again", "rm", "-f", target+"/usr/sbin/policy-rc.d").
 		check("find", target+"/usr/sbin", "-name", "policy-rc.d").replaces().nothing()
+	if s := r.Step("packages-exist"); s != nil {
+		s.Argv[3] += "," + strings.Join(r.download, ",")
+	}
 	r.leave()
 	r.exported()
+}
+
+// sources are the lines of sources.list.
+func (r *recipe) sources() []string {
+	const parts = " main contrib non-free-firmware"
+	deb, release := "deb "+r.spec.Mirror+" ", r.spec.Release
+	return []string{deb + release + parts, deb + release + "-updates" + parts,
+		"deb http://security.debian.org/debian-security " + release + "-security" + parts}
 }
 
 func (r *recipe) debianBase() {
@@ -74,10 +91,7 @@ func (r *recipe) debianBase() {
 	r.write("hostname", "name the machine", "0644", target+"/etc/hostname", s.Hostname)
 	r.write("hosts", "let it find its own name", "0644", target+"/etc/hosts", "127.0.0.1 localhost",
 		"127.0.1.1 "+s.Hostname, "::1 localhost ip6-localhost ip6-loopback")
-	deb := "deb " + s.Mirror + " " + s.Release
-	const parts = " main contrib non-free-firmware"
-	r.write("sources", "follow updates and security", "0644", target+"/etc/apt/sources.list", deb+parts,
-		deb+"-updates"+parts, "deb http://security.debian.org/debian-security "+s.Release+"-security"+parts)
+	r.write("sources", "follow updates and security", "0644", target+"/etc/apt/sources.list", r.sources()...)
 }
 
 // debianConfigure writes what the packages read when they are configured: hostid, keys and
@@ -130,6 +144,7 @@ func (r *recipe) debianConfigure(root string) {
 // apt adds a step that installs packages into the new system. It builds no initramfs: that
 // of the kernel's package would fail, as the module of ZFS comes later.
 func (r *recipe) apt(id, purpose string, packages ...string) {
+	r.download = append(r.download, packages...)
 	s := r.in(id, purpose, append([]string{"env", "DEBIAN_FRONTEND=noninteractive", "INITRD=No", "apt-get", "install",
 		"--fix-broken", "-y", "-o", "Dpkg::Options::=--force-confold"}, packages...)...)
 	for _, p := range packages {
