@@ -124,8 +124,10 @@ func (w *importing) writeExport(e importer.Export) error {
 			to := p.Address(format)
 			bare := strings.TrimRight(link, "/")
 			for _, old := range []string{bare, bare + "/"} {
-				pairs = append(pairs, `"`+old+`"`, `"`+to+`"`, "("+old+")", "("+to+")", `"`+old+"#", `"`+to+"#",
-					"("+old+"#", "("+to+"#")
+				pairs = append(pairs, `"`+old+`"`, `"`+to+`"`, "("+old+")", "("+to+")")
+				for _, rest := range []string{"#", "?"} {
+					pairs = append(pairs, `"`+old+rest, `"`+to+rest, "("+old+rest, "("+to+rest)
+				}
 			}
 		}
 	}

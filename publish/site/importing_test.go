@@ -198,7 +198,8 @@ func TestImportWordPress(t *testing.T) {
 const ghostExport = `{"db":[{"meta":{"exported_on":1753891082041,"version":"5.82.2"},"data":{
 "posts":[
  {"id":"64a1","uuid":"u","title":"Waving","slug":"waving","mobiledoc":null,"lexical":"{}",
-  "html":"<p>Hello <a href=\"__GHOST_URL__/about/\">us</a></p><script>alert(1)</script>` +
+  "html":"<p>Hello <a href=\"__GHOST_URL__/about/?ref=x\">us</a> ` +
+	`<a href=\"__GHOST_URL__/tag/news/\">n</a></p><script>alert(1)</script>` +
 	`<figure><img src=\"__GHOST_URL__/content/images/2024/boat.jpg\"></figure>",
   "feature_image":"__GHOST_URL__/content/images/2024/waving.jpg","featured":0,"type":"post","status":"published",
   "locale":null,"visibility":"public","created_at":"2024-06-30T15:31:36.000Z","updated_at":"2024-07-02T08:22:14.000Z",
@@ -227,14 +228,16 @@ func TestImportGhost(t *testing.T) {
 		"src/2024-06-30-waving.html": {"title: Waving\n", "date: 2024-06-30 15:35:36 +0000\n",
 			"lastmod: 2024-07-02 08:22:14 +0000\n", "tags: News & Weather\n", "description: In short\n",
 			"image: /content/images/2024/waving.jpg\n", "image_caption: The team\n", "author_name: Ada\n",
-			"author_email: a@example.com\n", `<a href="/about/">us</a>`, `src="/content/images/2024/boat.jpg"`},
+			"author_email: a@example.com\n", `<a href="/about/?ref=x">us</a> <a href="/tag/news/">n</a>`,
+			`src="/content/images/2024/boat.jpg"`},
 		"pages/about.html":                  {"title: About\n"},
 		"drafts/2024-01-01-an-idea.html":    {"draft: true\n", "<p><strong>Not finished</strong></p>"},
 		"drafts/2024-01-01-for-payers.html": {"draft: true\n"},
 		"src/2010-09-06-old.md":             {"author_name: Jo Bloggs\n", "the *markdown* body"},
 		"src/2999-01-01-later.html":         {"date: 2999-01-01 00:00:00 +0000\n"},
 	})
-	wantNotes(t, done, `"For payers" is for paid only`, "copy its folder content/images to static/content/images")
+	wantNotes(t, done, `"For payers" is for paid only`, "a link leads to /tag/news/, which is not a published post",
+		"copy its folder content/images to static/content/images")
 	r := buildSite(t, dir, Option{})
 	built := tree(t, filepath.Join(dir, "output"))
 	if r.Posts != 2 || r.Pages != 1 || r.Scheduled != 1 ||

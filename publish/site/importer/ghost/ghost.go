@@ -195,7 +195,7 @@ func (e *export) takePost(row *post, source string) {
 	p := importer.Post{Source: source, HTML: true, Title: string(row.Title), Slug: string(row.Slug),
 		Page: row.Type == "page" || row.Page == "1" || row.Page == "true"}
 	if row.Slug != "" {
-		p.Links = []string{ghostURL + "/" + string(row.Slug)}
+		p.Links = []string{importer.LinkPrefix + "/" + string(row.Slug)}
 	}
 	e.setStatus(&p, row, title)
 	date := cmp.Or(row.Published, row.Created)
@@ -224,7 +224,7 @@ func (e *export) takePost(row *post, source string) {
 	p.Author = strings.Join(names, ", ")
 	m := e.meta[row.ID]
 	p.Description = string(cmp.Or(row.Excerpt, row.About, m.About))
-	p.Image = ownAddress(string(cmp.Or(row.Image, row.OldImage)))
+	p.Image = strings.ReplaceAll(string(cmp.Or(row.Image, row.OldImage)), ghostURL, "")
 	p.Caption = importer.PlainText(string(cmp.Or(m.Caption, m.Alt)))
 	if p.Stem = string(row.Slug); p.Stem == "" {
 		p.Stem = string(row.Title)
@@ -274,7 +274,7 @@ func (e *export) dateOf(text word) (time.Time, bool) {
 // ghostURL stands for the address of the blog.
 const ghostURL = "__GHOST_URL__"
 
-// ownAddress makes an address of the blog one of the site.
+// ownAddress makes an address of the blog one of the site, or a link to another post.
 func ownAddress(s string) string {
-	return strings.ReplaceAll(s, ghostURL+"/content/", "/content/")
+	return strings.NewReplacer(ghostURL+"/content/", "/content/", ghostURL, importer.LinkPrefix).Replace(s)
 }

@@ -41,7 +41,7 @@ func TestLexical(t *testing.T) {
 		{"type":"codeblock","code":"a < b","language":"go"},{"type":"horizontalrule"},
 		{"type":"image","src":"__GHOST_URL__/content/images/a.png","alt":"\"","caption":"A <b>b</b>"},
 		{"type":"markdown","markdown":"*x*"},{"type":"signup"}]}}`)
-	want := `<h3>A &amp; b</h3><p><strong><em>bold</em></strong><br><a href="__GHOST_URL__/x/">link</a></p>` +
+	want := `<h3>A &amp; b</h3><p><strong><em>bold</em></strong><br><a href="/-imported-/x/">link</a></p>` +
 		`<ol><li>one</li></ol><pre><code class="language-go">a &lt; b</code></pre>` + "\n<hr>\n" +
 		`<figure><img src="/content/images/a.png" alt="&#34;"><figcaption>A <b>b</b></figcaption></figure>` +
 		"\n<p><em>x</em></p>\n"
