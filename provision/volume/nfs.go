@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/netip"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -171,39 +170,7 @@ func lastLine(text []byte) string {
 
 // nfsServer returns the process of a server, 0 if it does not run.
 func nfsServer(ctx context.Context, host conn.Conn, base string) (int, error) {
-	files := conn.FilesOf(host)
-	text, err := files.ReadFile(ctx, base+nfsPID)
-	if fault.Is(err, fault.NotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || pid < 2 {
-		return 0, nil // not written yet
-	}
-	for {
-		args, err := files.ReadFile(ctx, fmt.Sprintf("/proc/%d/cmdline", pid))
-		switch {
-		case err != nil:
-			return 0, ctx.Err() // it is gone
-		case slices.Contains(strings.Split(string(args), "\x00"), base+nfsConfig):
-			return pid, nil
-		case len(args) > 0:
-			return 0, nil
-		}
-		// A process has no arguments while it becomes another program, and after its end.
-		stat, err := files.ReadFile(ctx, fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil || bytes.Contains(stat, []byte(") Z ")) || bytes.Contains(stat, []byte(") X ")) {
-			return 0, ctx.Err()
-		}
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
+	return conn.Daemon(ctx, host, base+nfsPID, base+nfsConfig)
 }
 
 // nfsServers returns the servers of the environment in dir that run, by their process IDs.

@@ -141,26 +141,9 @@ func (p Pool) output(ctx context.Context, host conn.Conn, argv ...string) ([]byt
 	return conn.AdminOutput(ctx, host, nil, argv...)
 }
 
-// daemon returns the process of the pool's daemon, 0 if none runs. Its
-// arguments tell it from a later process with the same number.
+// daemon returns the process of the pool's daemon, 0 if none runs.
 func (p Pool) daemon(ctx context.Context, host conn.Conn) (int, error) {
-	files := conn.FilesOf(host)
-	text, err := files.ReadFile(ctx, p.pidfile)
-	if fault.Is(err, fault.NotFound) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-	if err != nil || pid < 2 {
-		return 0, nil // not written yet
-	}
-	args, err := files.ReadFile(ctx, fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err != nil || !slices.Contains(strings.Split(string(args), "\x00"), p.pidfile) {
-		return 0, nil
-	}
-	return pid, nil
+	return conn.Daemon(ctx, host, p.pidfile, p.pidfile)
 }
 
 // Settle waits until everything written is in the pool, and its accounting too.
