@@ -369,18 +369,24 @@ func exists(file string) bool {
 	return err == nil
 }
 
-// An environment whose CPU other programs have. It runs with the lowest priority, so
-// that two busy threads are enough to keep it from the CPU.
-func TestAnEnvironmentThatWaits(t *testing.T) {
-	real(t)
+// firstCPU is a CPU that this process may use.
+func firstCPU(t *testing.T) (cpu int) {
+	t.Helper()
 	var cpus unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &cpus); err != nil {
 		t.Fatal(err)
 	}
-	cpu := 0
 	for !cpus.IsSet(cpu) {
 		cpu++
 	}
+	return cpu
+}
+
+// An environment whose CPU other programs have. It runs with the lowest priority, so
+// that two busy threads are enough to keep it from the CPU.
+func TestAnEnvironmentThatWaits(t *testing.T) {
+	real(t)
+	cpu := firstCPU(t)
 	g := group(t, cgroup.Limits{CPUSet: []int{cpu}})
 	for _, dir := range g.Dirs() { // of version 2 with the controller cpu: groups share the CPU, not processes
 		if f := filepath.Join(dir, "cpu.weight"); exists(f) {
@@ -518,14 +524,7 @@ func TestMemoryIsSwapped(t *testing.T) {
 // programs charged it with that of the neighbors, and it passed.
 func TestNeighborsHideNoFullPath(t *testing.T) {
 	real(t)
-	var cpus unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &cpus); err != nil {
-		t.Fatal(err)
-	}
-	cpu := 0
-	for !cpus.IsSet(cpu) {
-		cpu++
-	}
+	cpu := firstCPU(t)
 	g := group(t, cgroup.Limits{CPUSet: []int{cpu}})
 	self, err := os.Executable()
 	if err != nil {

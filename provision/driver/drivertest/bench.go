@@ -7,11 +7,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
+	"bakeoff/base/param"
 	"bakeoff/base/suite"
 	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
+	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 )
 
@@ -30,6 +33,26 @@ func Create[U suite.GoTest[U]](t U, drv driver.Driver, o Options) driver.Instanc
 	s := &runner{T: suite.Under(t), drv: drv, o: o, host: local.Conn{}}
 	s.prepare()
 	return s.create(s.spec("one"))
+}
+
+// Filter tests the option filter of drv: what is executed inside has the filter of system calls
+// that the option names. It also has the bounds on capabilities of the container, not those of
+// whoever asked for it: CAP_SYS_MODULE is one that no such container has.
+func Filter[U suite.GoTest[U]](t U, drv driver.Driver) {
+	for filter, want := range map[string]string{"on": "Seccomp:\t2\n", "off": "Seccomp:\t0\n"} {
+		t.Run(filter, func(t U) {
+			in := Create(t, drv, Options{Options: param.Values{"filter": filter}, Name: filter})
+			status, err := conn.Output(t.Context(), in, "cat", "/proc/self/status")
+			if err != nil || !strings.Contains(string(status), want) {
+				t.Errorf("want %q, %v: %s", want, err, status)
+			}
+			exit, err := in.Exec(t.Context(), conn.Command("sh", "-c",
+				`b=$(sed -n 's/^CapBnd:.//p' /proc/self/status); test $((0x$b >> 16 & 1)) = 0`))
+			if err != nil || !exit.OK() {
+				t.Errorf("the bounds on capabilities are not the container's: %v, %v", exit, err)
+			}
+		})
+	}
 }
 
 // Benchmark is the part of testing.B that Bench needs.
