@@ -90,7 +90,7 @@ func (b *build) readContent() error {
 			switch path.Ext(name) {
 			case ".md", ".markdown", ".html", ".htm":
 				sources = append(sources, source{name, info})
-			case ".org", ".adoc", ".asciidoc", ".rst", ".mdx", ".txt":
+			case ".org", ".adoc", ".asciidoc", ".rst", ".mdx", ".qmd", ".rmd", ".Rmd", ".ipynb", ".txt":
 				b.addWarning(safetext.Line(name) + ": bakeoff reads Markdown and HTML only; convert the file to Markdown")
 			}
 		})

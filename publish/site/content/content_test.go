@@ -223,3 +223,45 @@ func FuzzFromHugo(f *testing.F) {
 		}
 	})
 }
+
+// Other names of keys that keep a post from being published do so too.
+func TestOtherNamesThatHide(t *testing.T) {
+	at := func(line string) Doc {
+		d, err := Parse([]byte("---\ntitle: x\ndate: 2026-01-31\n"+line+"\n---\ntext\n"), source)
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		return d
+	}
+	if d := at("publish: false"); !d.Draft {
+		t.Error("publish: false does not hide")
+	}
+	if d := at("publish: true"); d.Draft {
+		t.Error("publish: true hides")
+	}
+	if d := at("unpublishDate: 2026-02-01"); d.Until.IsZero() {
+		t.Error("unpublishDate does not end")
+	}
+	if d := at("pubdate: 2026-02-01"); d.From.IsZero() {
+		t.Error("pubdate does not begin")
+	}
+}
+
+// What would be published as text, or with replaced bytes, gives a warning.
+func TestWarningsAboutTheText(t *testing.T) {
+	const front = "---\ntitle: x\ndate: 2026-01-31\n---\n"
+	for text, want := range map[string]string{
+		front + "a\n\n{{< figure src=\"/a.jpg\" >}}\n":            "src/a.md: line 7 has a shortcode of Hugo",
+		front + "{{% notice %}}\n":                                "src/a.md: line 5 has a shortcode",
+		front + "x\n{% highlight go %}\n":                         "src/a.md: line 6 has a shortcode",
+		front + "`{{< x >}}`\n\n    {{< x >}}\n":                  "",
+		front + "```\n{{< x >}}\n```\n{{ site.url }}\n":           "",
+		strings.Replace(front, "title: x", "title: L\xe4ufer", 1): "src/a.md: the text is not UTF-8",
+		front + "L\xe4ufer\n":                                     "src/a.md: the text is not UTF-8",
+	} {
+		d, err := Parse([]byte(text), source)
+		if got := strings.Join(d.Warnings, "\n"); err != nil || (got == "") != (want == "") || !strings.HasPrefix(got, want) {
+			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
+		}
+	}
+}

@@ -69,11 +69,17 @@ func keyName(text string) string {
 		}
 		return -1
 	}, key)
-	if slices.Contains([]string{"draft", "published", "status", "headless", "publishdate", "expirydate"}, letters) {
-		return letters
+	if name := hiding[letters]; name != "" {
+		return name
 	}
 	return key
 }
+
+// hiding are the keys that keep a post from being published, with the names that programs have for
+// them: Hugo has two names of each date, and Obsidian says publish.
+var hiding = map[string]string{"draft": "draft", "published": "published", "publish": "published",
+	"status": "status", "headless": "headless", "publishdate": "publishdate", "pubdate": "publishdate",
+	"expirydate": "expirydate", "unpublishdate": "expirydate"}
 
 // invisible reports whether a character has no shape: a control or format character, or one
 // that changes that before it.

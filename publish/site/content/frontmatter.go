@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"bakeoff/base/fault"
+	"bakeoff/base/lazy"
 	"bakeoff/base/safetext"
 )
 
@@ -35,6 +36,10 @@ func Parse(text []byte, src Source) (Doc, error) {
 	if bytes.IndexByte(text, 0) >= 0 {
 		return d, fault.WithFix(fault.New(fault.Invalid, "%s has zero bytes, so it is not text in UTF-8", src.File),
 			"save it as UTF-8")
+	}
+	if !utf8.Valid(text) {
+		text = bytes.ToValidUTF8(text, []byte("\ufffd"))
+		d.addWarning("the text is not UTF-8; bakeoff replaces the bytes that are not", "convert the file to UTF-8")
 	}
 	text = bytes.TrimLeftFunc(text, invisible) // a byte order mark is one
 	head := []byte(visible(string(text[:min(len(text), maxFront)])))
@@ -184,10 +189,35 @@ func (d *Doc) complete(src Source) {
 	if d.Slug == "" {
 		d.Slug = "post-" + Short(src.File)
 	}
-	if !utf8.Valid(d.Body) {
-		d.Body = bytes.ToValidUTF8(d.Body, []byte("\ufffd"))
-		d.addWarning("the text is not UTF-8; bakeoff replaces the bytes that are not", "convert the file to UTF-8")
+	if line := markupLine(d.Body); line > 0 && !IsHTML(src.File) {
+		d.addWarning(fmt.Sprintf("line %d has a shortcode of Hugo or a tag of Jekyll, which bakeoff shows as text",
+			d.Line+line-1), "write it in Markdown")
 	}
+}
+
+// markup is a shortcode of Hugo, or a tag of Jekyll. In quotes of code it is text.
+var markup = lazy.Compile("^[^`]*(?:\\{\\{[<%]|\\{% )")
+
+// markupLine returns the first line of a text in Markdown with such markup outside of blocks of
+// code; 0 if there is none.
+func markupLine(body []byte) int {
+	number, fence := 0, ""
+	for line := range bytes.Lines(body) {
+		number++
+		text := strings.TrimSpace(string(line))
+		switch {
+		case fence != "":
+			if strings.HasPrefix(text, fence) {
+				fence = ""
+			}
+		case strings.HasPrefix(text, "```"), strings.HasPrefix(text, "~~~"):
+			fence = text[:3]
+		case bytes.HasPrefix(line, []byte("    ")), bytes.HasPrefix(line, []byte("\t")):
+		case markup.MatchString(text):
+			return number
+		}
+	}
+	return 0
 }
 
 func (d *Doc) addWarning(what, fix string) {
