@@ -16,7 +16,6 @@ import (
 	"bakeoff/base/fault"
 	"bakeoff/base/lists"
 	"bakeoff/base/name"
-	"bakeoff/base/param"
 	"bakeoff/base/safetext"
 	"bakeoff/base/shell"
 	"bakeoff/cmd/bakeoff/cli"
@@ -32,6 +31,7 @@ import (
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/publish/report"
 	"bakeoff/reach/conn/local"
+	"bakeoff/reach/readiness"
 )
 
 // recordFlags are the flags of boot record.
@@ -138,10 +138,12 @@ func (a *app) recordBoots(c *cobra.Command, f recordFlags) error {
 		return cli.Usage(c, fmt.Errorf("--boots must be at least 1 (got %d)", f.Boots))
 	case f.budget < 0:
 		return cli.Usage(c, fmt.Errorf("--budget must be positive (got %v)", f.budget))
-	}
-	params := param.Values{boot.ParamAnswer: f.Answer, boot.ParamArgv: param.Join(f.Argv)}
-	if err := (bootrunner.Runner{}).Check(params); err != nil {
-		return cli.Usage(c, err)
+	case f.Answer == "" && len(f.Argv) > 0:
+		return cli.Usage(c, errors.New("nothing says when the service after -- is ready; write --answer "+readiness.Forms))
+	case f.Answer != "":
+		if _, err := readiness.Parse(f.Answer); err != nil {
+			return cli.Usage(c, fault.Op("--answer", err))
+		}
 	}
 	f.Line = slices.DeleteFunc(slices.Clone(a.line), func(w string) bool { return w == "--print-lab" })
 	f.SystemOf = func(kernel string) string {

@@ -21,7 +21,8 @@ type Env struct {
 	image  string
 	driver manifest.DriverEntry
 	// keys are what the driver's name stands for, in order: driver: oci, runtime: crun.
-	keys [][2]string
+	keys  [][2]string
+	boots bool // it was named to be booted: files may stand in its place, and no command is needed
 }
 
 // ParseEnv reads DRIVER[:IMAGE]. DRIVER is the name of a driver, or another name that
@@ -33,7 +34,7 @@ func ParseEnv(text, word string, cat manifest.Catalogue) (Env, error) {
 
 // parseEnv is ParseEnv with options of the driver that have values.
 func parseEnv(text, word string, cat manifest.Catalogue, set param.Values) (Env, error) {
-	e := Env{word: word, text: text}
+	e := Env{word: word, text: text, boots: set != nil}
 	e.name, e.image, _ = strings.Cut(text, ":")
 	if err := e.find(cat); err != nil {
 		return e, err
@@ -71,11 +72,15 @@ func (e *Env) find(cat manifest.Catalogue) error {
 		}
 	}
 	err := fault.New(fault.Invalid, "%s: there is no driver %s", e.word, yamltree.Show(e.name))
-	if strings.ContainsAny(e.text, " \t\n") {
+	if !e.boots && strings.ContainsAny(e.text, " \t\n") {
 		return fault.WithFix(err, "write a command after --, or with -c")
 	}
 	fix := yamltree.Meant(e.name, driverNames(cat))
-	if !strings.HasPrefix(fix, "did you mean") {
+	switch {
+	case strings.HasPrefix(fix, "did you mean"):
+	case e.boots:
+		fix = "name a driver of bakeoff list drivers, or a file that exists"
+	default:
 		fix = "name a driver of bakeoff list drivers, and write a command after --"
 	}
 	return fault.WithFix(err, fix)

@@ -32,6 +32,8 @@ type File struct {
 	files []file            // in the order of the lab file
 	lines map[int]origin    // by the number of the line, from 1
 	words map[string]string // parameter of the cell or key of a contender → its flag
+	// options are the options of drivers that may be set → their flag.
+	options map[string]string
 }
 
 // origin is where a line of a File comes from.
@@ -56,6 +58,7 @@ func (f File) Load(cat manifest.Catalogue) (*manifest.Lab, error) {
 				where[key] = flag
 			}
 		}
+		maps.Copy(where, f.options)
 		if image != "" {
 			where["image"] = image
 		}

@@ -69,11 +69,14 @@ func Record(r RecordRequest, cat manifest.Catalogue) (File, error) {
 		return File{}, err
 	}
 	f := File{words: map[string]string{"cpus": "--cpus", "memory": "--memory", "answer": "--answer",
-		"argv": "the command"}}
+		"argv": "the command"}, options: map[string]string{}}
 	w := &writer{}
 	w.quote(r.Line)
 	w.own("schema: "+manifest.Schema, "name: boot", "", "contenders:")
 	for _, c := range all {
+		for _, s := range c.env.driver.Options {
+			f.options[s.Name] = "--option " + s.Name + "="
+		}
 		w.put(origin{c.env.word, "name"}, "  - name: %s", c.name)
 		c.env.put(w)
 		for _, key := range slices.Sorted(maps.Keys(c.options)) {

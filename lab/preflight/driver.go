@@ -50,12 +50,16 @@ func Enough(a driver.Availability, c manifest.Contender, cpus int, memory unit.B
 }
 
 // inFlags puts the remedy of an answer into the words of the command line, for settings that
-// come from flags and not from a lab file.
+// come from flags and not from a lab file: "write cpus: 1" becomes "write --cpus 1".
 func inFlags(a driver.Availability, c manifest.Contender) driver.Availability {
 	for key, where := range c.Where {
-		if strings.HasPrefix(where, "--") {
-			a.Fix = strings.ReplaceAll(a.Fix, "write "+key+": ", "write "+where+" ")
+		if !strings.HasPrefix(where, "--") {
+			continue
 		}
+		if !strings.HasSuffix(where, "=") {
+			where += " "
+		}
+		a.Fix = strings.ReplaceAll(a.Fix, "write "+key+": ", "write "+where)
 	}
 	return a
 }

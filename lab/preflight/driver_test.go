@@ -57,6 +57,11 @@ func TestRemediesNameTheFlag(t *testing.T) {
 			t.Errorf("%q, want %q", got.Fix, want)
 		}
 	}
+	// An option of a driver has the flag --option.
+	option := manifest.Contender{Where: map[string]string{"machine": "--option machine="}}
+	if got := inFlags(driver.Availability{Fix: "write machine: q35"}, option); got.Fix != "write --option machine=q35" {
+		t.Errorf("%q", got.Fix)
+	}
 }
 
 // What a contender is made from is looked at before anything starts: a folder

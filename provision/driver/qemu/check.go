@@ -215,7 +215,7 @@ func (o options) validateClock(spec driver.Spec) error {
 	case o.accel == qemu.KVM:
 		return refuseOption(fault.Unsupported, clock, "remove "+optAccel, "only an emulated processor counts instructions")
 	case spec.CPUs != 1:
-		return refuseOption(fault.Unsupported, clock, "cpus: 1",
+		return refuseOption(fault.Unsupported, clock, "write cpus: 1",
 			"the order of the instructions of several CPUs changes (cpus is %d)", spec.CPUs)
 	case o.firmware == qemu.OVMF:
 		return refuseOption(fault.Unsupported, clock, "measure it on the clock "+clockHost,
@@ -258,7 +258,7 @@ func (o options) validateOwn(spec driver.Spec) error {
 		return refuseOption(fault.Invalid, name, "remove "+optForm+", or name a kernel with "+optKernel,
 			"%s has no effect where the boot loader of the disk starts the kernel", optForm)
 	case o.kernel == "" && o.machine != qemu.Q35:
-		return refuseOption(fault.Unsupported, name, "machine: "+qemu.Q35+", or name a kernel with "+optKernel,
+		return refuseOption(fault.Unsupported, name, "write machine: "+qemu.Q35+", or name a kernel with "+optKernel,
 			"%s has no firmware that starts the boot loader of a disk", o.machine)
 	case o.modules != "":
 		return refuseOption(fault.Invalid, name, "remove "+optModules, "bakeoff makes no initial RAM disk for modules")

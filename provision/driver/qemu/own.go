@@ -98,11 +98,11 @@ func (o options) refuseForSystem(k qemu.KernelFile) error {
 		return refuse(optACPI, "remove "+optACPI, "a NetBSD kernel finds its devices by the words that QEMU puts on the "+
 			"command line without ACPI")
 	case minimal && k.System == systemNetBSD && !k.DeviceWords:
-		return refuse(optKernel, "name a kernel of the kind MICROVM, or machine: "+qemu.Q35,
+		return refuse(optKernel, "name a kernel of the kind MICROVM, or write machine: "+qemu.Q35,
 			"%s does not read virtio_mmio.device= from its command line, so it would find neither disk nor network (%s)",
 			o.kernel, k.Version)
 	case netbsd && o.machine == qemu.Q35 && o.kernel != "" && k.Kind == "MICROVM":
-		return refuse(optKernel, "machine: "+qemu.MicroVM, "a NetBSD kernel of the kind MICROVM has no PCI, and so finds no "+
+		return refuse(optKernel, "write machine: "+qemu.MicroVM, "a NetBSD kernel of the kind MICROVM has no PCI, and so finds no "+
 			"device of the machine %s", qemu.Q35)
 	}
 	return nil
