@@ -72,9 +72,23 @@ func TickLabels(values []float64, step float64, u string) []string {
 	return labels
 }
 
+// NoUnit is what an axis says whose numbers have no unit.
+const NoUnit = "no unit"
+
+// Unitless reports whether a unit is that of plain numbers.
+func Unitless(u string) bool { return u == "" || u == "1" }
+
 // AxisText names the unit of an axis and what else there is to say of it: "ms, lower is
-// better". A metric without a unit is a plain number.
+// better".
 func AxisText(unitName, better string) string {
-	unitName = cmp.Or(unitName, "plain number")
-	return unitName + ", " + better
+	return cmp.Or(unitName, NoUnit) + ", " + better
+}
+
+// InUnit is what a title adds if the ticks of its figure bear only the prefix of the unit: see
+// TickLabels.
+func InUnit(u string) string {
+	if u == unit.Instruction {
+		return ", in " + u + "s"
+	}
+	return ""
 }

@@ -115,7 +115,11 @@ func (t *textWriter) drawTrend(f trend.Figure) {
 		}
 	}
 	t.out.WriteString("\n")
-	t.wrapped("    ", fmt.Sprintf("%c run, %c step, %c margin", s.dot, s.bar, s.level))
+	legend := fmt.Sprintf("%c run, %c step, %c margin", s.dot, s.bar, s.level)
+	if f.Unitless() {
+		legend += "; " + chart.NoUnit
+	}
+	t.wrapped("    ", legend)
 	beside := map[int]string{}
 	for i, l := range labels {
 		beside[curveLines-1-int(math.Round(up[i]*(curveLines-1)))] = l

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -108,11 +109,7 @@ func drawPoint(grid [][]rune, s strokes, plot curve.Plot, p curve.Point, letter 
 
 // curveLegend says what a curve shows.
 func (t *textWriter) curveLegend(f curve.Figure, unitName string, s strokes) string {
-	metric := f.Of
-	if unitName != "" {
-		metric += " (" + unitName + ")"
-	}
-	text := fmt.Sprintf("%s over %s: ", metric, f.Name)
+	text := fmt.Sprintf("%s (%s) over %s: ", f.Of, cmp.Or(unitName, chart.NoUnit), f.Name)
 	if len(f.Lines) > 1 {
 		for i, l := range f.Lines {
 			text += f.Letter(i) + " " + l.Label + ", "

@@ -41,7 +41,7 @@ func (Figure) Doc() chart.Doc {
 }
 
 // Title names the figure.
-func (f Figure) Title() string { return f.Of + ": differences" }
+func (f Figure) Title() string { return f.Of + ": differences" + chart.InUnit(f.Unit) }
 
 // Desc says every difference in words.
 func (f Figure) Desc() string {

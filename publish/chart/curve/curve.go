@@ -154,6 +154,7 @@ type Plot struct {
 	f      Figure
 	values []string
 	across []float64 // place of each value
+	plain  bool      // the values are numbers without a unit
 	y      chart.Axis
 }
 
@@ -177,8 +178,8 @@ func NewPlot(f Figure) Plot {
 		heights = append(heights, *f.Level)
 	}
 	p.y = chart.NewAxis(heights, 0.06)
-	at := numbers(p.values)
-	if at == nil { // names: one after the other
+	at, plain := numbers(p.values)
+	if p.plain = plain; at == nil { // names: one after the other
 		for i := range p.values {
 			at = append(at, float64(i))
 		}
@@ -273,7 +274,11 @@ func (f Figure) Draw(id string, width float64) string {
 		f.drawLine(c, i, l, x, y, bottom)
 	}
 	c.Label(x0, top-14, x1-x0, chart.Start, "direction", "↑ "+chart.AxisText(name, f.Better))
-	c.Label(x1, bottom+33, x1-x0, chart.End, "direction", f.Name+" →")
+	across := f.Name
+	if p.plain {
+		across += ", " + chart.NoUnit
+	}
+	c.Label(x1, bottom+33, x1-x0, chart.End, "direction", across+" →")
 	return c.SVG(bottom+footH, f.Title(), f.Desc())
 }
 
@@ -363,15 +368,15 @@ func (f Figure) drawPoint(c chart.Rows, p Point, x float64, y func(float64) floa
 
 // numbers returns the values of a sweep as numbers of one kind: plain numbers,
 // sizes, durations or rates. It returns nil if they are not, or not all of the same
-// kind.
-func numbers(values []string) []float64 {
-	for _, read := range []func(string) (float64, error){
+// kind. plain tells that they are plain numbers.
+func numbers(values []string) (out []float64, plain bool) {
+	for kind, read := range []func(string) (float64, error){
 		func(s string) (float64, error) { return strconv.ParseFloat(s, 64) },
 		func(s string) (float64, error) { b, err := unit.ParseBytes(s); return float64(b), err },
 		func(s string) (float64, error) { d, err := unit.ParseDuration(s); return d.Seconds(), err },
 		unit.ParseRate,
 	} {
-		out := make([]float64, 0, len(values))
+		out = make([]float64, 0, len(values))
 		for _, s := range values {
 			v, err := read(s)
 			if err != nil || !chart.Known(&v) {
@@ -380,8 +385,8 @@ func numbers(values []string) []float64 {
 			out = append(out, v)
 		}
 		if len(out) == len(values) && len(out) > 0 {
-			return out
+			return out, kind == 0
 		}
 	}
-	return nil
+	return nil, false
 }

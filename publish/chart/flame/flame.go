@@ -56,7 +56,7 @@ func (Figure) Doc() chart.Doc {
 }
 
 // Title names the figure.
-func (f Figure) Title() string { return f.of + ": flame chart" }
+func (f Figure) Title() string { return f.of + ": flame chart" + chart.InUnit(f.Scale().Unit()) }
 
 // Desc says what took most of the time.
 func (f Figure) Desc() string {

@@ -199,6 +199,9 @@ func (f Figure) directions(c chart.Rows, at func(float64) float64) {
 	default:
 		less = fitting(left, "← "+f.Less+" (better)", "← better")
 	}
+	if f.Axis.Difference && chart.Unitless(f.Axis.Unit) {
+		more = strings.TrimSuffix(more, " →") + ", " + chart.NoUnit + " →"
+	}
 	c.Label(min(zero-8, c.X1), 14, left, chart.End, "direction", less)
 	c.Label(max(zero+8, c.X0), 14, right, chart.Start, "direction", more)
 }

@@ -42,7 +42,7 @@ func (Figure) Doc() chart.Doc {
 }
 
 // Title names the figure.
-func (f Figure) Title() string { return f.Of + ": marks" }
+func (f Figure) Title() string { return f.Of + ": marks" + chart.InUnit(f.Unit) }
 
 // Desc says every mark in words.
 func (f Figure) Desc() string {

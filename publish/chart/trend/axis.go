@@ -2,6 +2,7 @@ package trend
 
 import (
 	"math"
+	"strings"
 
 	"bakeoff/base/sample"
 	"bakeoff/publish/chart"
@@ -66,7 +67,7 @@ func (a Axis) Ticks(n int) (labels []string, up []float64) {
 	if a.f.drawsValues() {
 		plain, name := chart.Labels(values, step, a.f.Unit)
 		for i, v := range values {
-			labels, up = append(labels, plain[i]+" "+name), append(up, a.Up(v))
+			labels, up = append(labels, strings.TrimSpace(plain[i]+" "+name)), append(up, a.Up(v))
 		}
 		return labels, up
 	}

@@ -232,10 +232,19 @@ func (f Figure) noDifference() (float64, bool) {
 
 // measure says what is drawn upward.
 func (f Figure) measure() string {
+	text := "against " + f.Baseline
 	if f.drawsValues() {
-		return "value"
+		text = "value"
 	}
-	return "against " + f.Baseline
+	if f.Unitless() {
+		text += ", " + chart.NoUnit
+	}
+	return text
+}
+
+// Unitless reports whether the numbers on the vertical axis have no unit.
+func (f Figure) Unitless() bool {
+	return (f.drawsValues() || f.Scale == sample.Difference) && chart.Unitless(f.Unit)
 }
 
 // drawLevels draws the level between steps.
