@@ -225,8 +225,9 @@ func writeScreenshot(ctx context.Context, t *testing.T, folder string, v View) {
 }
 
 // Evaluate opens a page with JavaScript and returns what an expression in it gives, for
-// tests of what a page's own script does.
-func (b *Browser) Evaluate(t *testing.T, page, expression string) string {
+// tests of what a page's own script or style does. in is the view; without one, it is that of
+// the browser.
+func (b *Browser) Evaluate(t *testing.T, page, expression string, in ...View) string {
 	t.Helper()
 	tab, cancel := chromedp.NewContext(b.ctx)
 	defer cancel()
@@ -235,6 +236,11 @@ func (b *Browser) Evaluate(t *testing.T, page, expression string) string {
 	}
 	ctx, expire := context.WithTimeout(tab, patience)
 	defer expire()
+	for _, v := range in {
+		if err := chromedp.Do(ctx, b.prepare(v)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := chromedp.Do(ctx, chromedp.Navigate(addressOf(t, page).String())); err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,14 @@ func TestPagesInABrowser(t *testing.T) {
 		b.Check(t, filepath.Join(dir, filepath.FromSlash(store.ReportFile)),
 			pagetest.Budget{Bytes: 500_000, Requests: 1, Shift: .01})
 	})
+	// On a phone, the rows of the table of verdicts are blocks, so that nothing is cut off.
+	phone := b.Evaluate(t, filepath.Join(dir, filepath.FromSlash(store.ReportFile)), `(() => {
+		const table = document.querySelector('.glance'), cell = table.querySelector('td');
+		return [table.scrollWidth <= table.parentElement.clientWidth, getComputedStyle(cell, '::before').content].join(' ');
+	})()`, pagetest.View{Width: 420, Scheme: "light"})
+	if phone != `true "chroot"` {
+		t.Errorf("the table of verdicts on a phone: %s", phone)
+	}
 	// A large report has pages of cells.
 	d, p = simulated(shape{contenders: append([]string{"host"}, numbered("c", 8)...), cells: numbered("cell", 6),
 		blocks: 8, judged: 6})

@@ -23,6 +23,14 @@ type glance struct {
 // contenders, which have sentences in several places.
 type subject struct{ Name, About, Href string }
 
+// Full is the name with what there is to say of it, for screens without room for a head.
+func (s subject) Full() string {
+	if s.About == "" {
+		return s.Name
+	}
+	return s.Name + ", " + s.About
+}
+
 type glanceRow struct {
 	Subject subject
 	Entries []glanceEntry
