@@ -221,7 +221,7 @@ func (b *builder) scopeNote() string {
 	return ""
 }
 
-// measure describes a metric: what it counts, its unit and its direction.
+// measure describes a metric: "latency; unit s; lower is better".
 func measure(m sample.Metric) string {
 	var parts []string
 	if m.Doc != "" {
