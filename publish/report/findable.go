@@ -12,8 +12,8 @@ import (
 )
 
 // findable says which difference this run finds in half of the cases, for each cell and
-// metric that has a comparison without a verdict better or worse: "sha256 1.2 %, files
-// 14 %". That is the width of the widest interval on the side that is larger. It is "" if
+// metric that has a comparison without a verdict better or worse: "1.2 % at sha256,
+// 14 % at files". That is the width of the widest interval on the side that is larger. It is "" if
 // there is no such comparison.
 func (b *builder) findable() string {
 	var out []string
@@ -25,11 +25,10 @@ func (b *builder) findable() string {
 			}
 			if d, ok := halfWidth(c); ok && d > widest {
 				widest = d
-				text = g.Cell
+				text = distance(c.Scale, c.Unit, d) + " at " + g.Cell
 				if b.metricsAt(g.Cell) > 1 {
 					text += " " + g.Metric
 				}
-				text += " " + distance(c.Scale, c.Unit, d)
 			}
 		}
 		if text != "" {

@@ -31,7 +31,7 @@ func TestFindable(t *testing.T) {
 	for _, cell := range []string{"near", "far", "wide", "none"} {
 		b.page.Groups = append(b.page.Groups, group{Cell: cell, Metric: "wall"})
 	}
-	if got, want := b.findable(), "near 25.0 %, wide a factor of 2.50"; got != want {
+	if got, want := b.findable(), "25.0 % at near, a factor of 2.50 at wide"; got != want {
 		t.Errorf("findable: %q, want %q", got, want)
 	}
 }

@@ -254,7 +254,7 @@ func historyAbout(by compare.By, l history.Lab) string {
 	}
 	share := fmt.Sprintf("%d primary series share the error rate", l.Judged)
 	if l.Judged == 1 {
-		share = "The one primary series has the error rate"
+		share = "The error rate is that of the one primary series"
 	}
 	return fmt.Sprintf("%s %s. Margin %.3g %%. Levels and steps have %.4g %% intervals.", what, share, 100*l.Margin,
 		100*l.Level)
@@ -428,10 +428,10 @@ func outlookText(l history.Lab, s history.Series) (text string) {
 		if i > 2 && x.Runs != farOutlook || x.Size == nil {
 			continue
 		}
-		parts = append(parts, fmt.Sprintf("of %s after %s", say(x.Size), unit.Count(x.Runs, "more run")))
+		parts = append(parts, fmt.Sprintf("%s after %s", say(x.Size), unit.Count(x.Runs, "more run")))
 	}
 	if len(parts) > 0 {
-		text += " A step from the next run on could be found: " + strings.Join(parts, ", ") + "."
+		text += " The smallest step that could be found from the next run on: " + strings.Join(parts, ", ") + "."
 	}
 	return text
 }

@@ -22,7 +22,7 @@ type Notice struct {
 
 // Beginnings of alarms.
 const (
-	distrust     = "Do not trust this run: its control failed."
+	distrust     = "Do not trust this run: its twin differs from its baseline."
 	notAsPlanned = "Not as planned."
 )
 

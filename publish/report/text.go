@@ -76,7 +76,7 @@ func (t *textWriter) writeAnswer() {
 		t.wrapped("", "Protocol of the requests: "+text+".")
 	}
 	if p.Findable != "" {
-		t.wrapped("", "In half of the cases this run finds a difference of: "+p.Findable+".")
+		t.wrapped("", "Smallest difference that this run can find in half of the cases: "+p.Findable+".")
 	}
 	for _, g := range p.Groups {
 		t.out.WriteString("\n")
