@@ -7,7 +7,6 @@
 package bhyve
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,9 +19,9 @@ import (
 	"bakeoff/base/bootmodel"
 	"bakeoff/base/fault"
 	"bakeoff/base/param"
-	"bakeoff/base/unit"
 	"bakeoff/provision/driver"
 	"bakeoff/provision/guest"
+	"bakeoff/provision/guest/bhyve"
 	"bakeoff/provision/volume"
 	"bakeoff/provision/zfs"
 	"bakeoff/reach/conn"
@@ -37,9 +36,6 @@ const (
 	loaderUEFI  = "uefi"
 )
 
-// maxPath is the longest path of a socket on FreeBSD, in bytes.
-const maxPath = 103
-
 var specs = []param.Spec{
 	{Name: "disk", Kind: param.Text,
 		Doc: "The guest's disk: a raw image, or with backing zvol a snapshot of a volume, such as zroot/vm/base@clean. The " +
@@ -49,9 +45,10 @@ var specs = []param.Spec{
 			"snapshot."},
 	{Name: "loader", Kind: param.Text, Default: "bhyveload", Enum: []string{"bhyveload", loaderUEFI},
 		Doc: "What boots the guest: bhyveload boots FreeBSD, uefi whatever the firmware supports."},
-	{Name: "bootrom", Kind: param.Text, Default: "/usr/local/share/uefi-firmware/BHYVE_UEFI.fd",
+	{Name: "bootrom", Kind: param.Text, Default: bhyve.Firmware,
 		Doc: "The firmware for loader uefi, from the package edk2-bhyve."},
-	{Name: "controller", Kind: param.Text, Default: "virtio-blk", Enum: []string{"virtio-blk", "nvme", "ahci-hd"},
+	{Name: "controller", Kind: param.Text, Default: bhyve.VirtioBlk,
+		Enum: []string{bhyve.VirtioBlk, bhyve.NVMe, bhyve.AHCI},
 		Doc: "The controller that the guest sees, of its disk and of the volumes that are not tmpfs. The guest, which must " +
 			"run FreeBSD, formats such a volume with newfs -U."},
 	{Name: "boot-timeout", Kind: param.Duration, Default: "2m0s", Doc: "Maximum time until the guest's agent answers."},
@@ -90,20 +87,14 @@ func decode(v param.Values) (options, error) {
 
 // Check tells whether host can run such a machine.
 func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) driver.Availability {
-	a := guest.System(ctx, host, "FreeBSD")
+	a := bhyve.Check(ctx, host)
 	if !a.OK {
 		return a
 	}
 	o, err := decode(values)
-	if err != nil {
-		return driver.Availability{Reason: err.Error()}
-	}
-	_, loaded, err := guest.Ask(ctx, host, "sysctl", "-n", "hw.vmm.create")
 	switch {
 	case err != nil:
 		return driver.Availability{Reason: err.Error()}
-	case !loaded:
-		return driver.Availability{Reason: "the kernel has no vmm", Fix: "kldload vmm"}
 	case o.disk == "":
 		return guest.NoDisk()
 	}
@@ -113,7 +104,8 @@ func (Driver) Check(ctx context.Context, host conn.Conn, values param.Values) dr
 type names struct{ vm, tap, dir, socket string }
 
 func namesOf(label, dir string) names {
-	return names{vm: "bakeoff-" + label, tap: guest.LinkName(label) + "t", dir: dir, socket: path.Join(dir, "c")}
+	return names{vm: "bakeoff-" + label, tap: guest.LinkName(label) + "t", dir: dir,
+		socket: path.Join(dir, bhyve.SocketAgent)}
 }
 
 // Create creates a machine and returns when its agent answers.
@@ -125,8 +117,8 @@ func (d Driver) Create(ctx context.Context, host conn.Conn, spec driver.Spec) (d
 	}
 	// A machine that was left behind has no process, and bhyvectl removes it. A
 	// live one belongs to another controller.
-	pids, _, err := guest.Ask(ctx, host, "pgrep", "-f", "bhyve: "+n.vm+"( |$)")
-	if err == nil && pids != "" {
+	lives, err := bhyve.Lives(ctx, host, n.vm)
+	if lives {
 		err = guest.Taken("a machine " + n.vm)
 	}
 	if err == nil {
@@ -150,21 +142,23 @@ func (Driver) Validate(spec driver.Spec) error {
 func validate(spec driver.Spec, n names) (options, error) {
 	o, err := decode(spec.Options)
 	if err == nil {
-		err = guest.Check((Driver{}).Doc(), spec, 128*unit.MiB)
+		err = guest.Check((Driver{}).Doc(), spec, bhyve.MinMemory)
 	}
 	switch {
 	case err != nil:
 		return o, err
-	case o.backing != backingZvol && !plainPath(o.disk):
-		err = fault.New(fault.Invalid, "disk must be the absolute path of an image, without commas (got %q)", o.disk)
-	case o.loader == loaderUEFI && !plainPath(o.bootrom):
-		err = fault.New(fault.Invalid, "bootrom must be the absolute path of a firmware, without commas (got %q)", o.bootrom)
-	case len(n.socket) > maxPath || strings.ContainsAny(n.dir, ",="):
-		err = fault.WithFix(fault.New(fault.Lab, "the path %s is too long for a socket of bhyve, or has a comma or =",
+	case o.backing != backingZvol && !bhyve.PlainPath(o.disk):
+		err = fault.New(fault.Invalid, "disk must be the absolute path of an image, without commas and %% (got %q)", o.disk)
+	case o.loader == loaderUEFI && !bhyve.PlainPath(o.bootrom):
+		err = fault.New(fault.Invalid, "bootrom must be the absolute path of a firmware, without commas and %% (got %q)",
+			o.bootrom)
+	case len(n.socket) > bhyve.MaxPath || strings.ContainsAny(n.dir, ",=%"):
+		err = fault.WithFix(fault.New(fault.Lab, "the path %s is too long for a socket of bhyve, or has a comma, = or %%",
 			spec.Dir),
 			"set BAKEOFF_STATE to a short and plain path")
-	case len(spec.Volumes) > 32-firstVolumeSlot:
-		err = fault.New(fault.Invalid, "%d volumes: the machine has slots for %d", len(spec.Volumes), 32-firstVolumeSlot)
+	case len(spec.Volumes) > bhyve.MaxDevices-otherDevices:
+		err = fault.New(fault.Invalid, "%d volumes: the machine has slots for %d", len(spec.Volumes),
+			bhyve.MaxDevices-otherDevices)
 	case len(spec.CPUSet) < spec.CPUs:
 		err = fault.New(fault.Invalid, "the CPU set has %d CPUs for %d processors", len(spec.CPUSet), spec.CPUs)
 	case o.backing == backingZvol:
@@ -173,33 +167,24 @@ func validate(spec driver.Spec, n names) (options, error) {
 	return o, err
 }
 
-// plainPath tells whether bhyve reads p as one path.
-func plainPath(p string) bool { return path.IsAbs(p) && !strings.Contains(p, ",") }
+// otherDevices are the devices besides the disks of volumes: disk, console and network card.
+const otherDevices = 3
 
-// arguments are the arguments of bhyve. volumes are the disks of volumes.
-func arguments(spec driver.Spec, o options, n names, disk string, volumes []string) []string {
-	argv := []string{"bhyve", "-H", "-A", "-P", "-c", strconv.Itoa(spec.CPUs), "-m",
-		fmt.Sprintf("%dM", spec.Memory/unit.MiB)}
-	for i := range spec.CPUs {
-		argv = append(argv, "-p", fmt.Sprintf("%d:%d", i, spec.CPUSet[i]))
-	}
-	argv = append(argv, "-s", "0:0,hostbridge", "-s", "1:0,lpc")
+// machine describes the machine. volumes are the disks of volumes.
+func machine(spec driver.Spec, o options, n names, disk string, volumes []string) *bhyve.Machine {
+	m := &bhyve.Machine{Name: n.vm, CPUs: spec.CPUs, Pins: spec.CPUSet[:spec.CPUs], Memory: spec.Memory,
+		Devices: []string{bhyve.Disk(o.controller, disk), bhyve.Agent(n.dir)}}
 	if spec.Network != nil {
-		argv = append(argv, "-s", "2:0,virtio-net,"+n.tap+",mac="+spec.Network.MAC)
+		m.Devices = append(m.Devices, bhyve.Card("virtio-net", n.tap, spec.Network.MAC, 0))
 	}
-	for i, v := range volumes {
-		argv = append(argv, "-s", fmt.Sprintf("%d:0,%s,%s", firstVolumeSlot+i, o.controller, v))
+	for _, v := range volumes {
+		m.Devices = append(m.Devices, bhyve.Disk(o.controller, v))
 	}
-	argv = append(argv, "-s", "3:0,"+o.controller+","+disk, "-s", "4:0,virtio-console,bakeoff="+n.socket, "-l",
-		"com1,stdio")
 	if o.loader == loaderUEFI {
-		argv = append(argv, "-l", "bootrom,"+o.bootrom)
+		m.Firmware = o.bootrom
 	}
-	return append(argv, n.vm)
+	return m
 }
-
-// firstVolumeSlot is the PCI slot of the first volume's controller; 31 is the last one.
-const firstVolumeSlot = 8
 
 // makeVolumes creates the disks of the volumes that are not in the guest's memory. The guest
 // formats them.
@@ -230,7 +215,8 @@ echo "the guest has no disk with the number $n among $*" >&2
 exit 1`
 
 // diskNames are the names of FreeBSD for the disks of a controller.
-var diskNames = map[string][]string{"virtio-blk": {"vtbd"}, "nvme": {"nda", "nvd"}, "ahci-hd": {"ada"}}
+var diskNames = map[string][]string{bhyve.VirtioBlk: {"vtbd"}, bhyve.NVMe: {"nda", "nvd"},
+	bhyve.AHCI: {"ada"}}
 
 func build(ctx context.Context, e *guest.Env, o options, n names) error {
 	run := func(argv ...string) error { return guest.Run(ctx, e.Host, argv...) }
@@ -260,16 +246,16 @@ func build(ctx context.Context, e *guest.Env, o options, n names) error {
 			}
 		}
 	}
+	m := machine(e.Spec, o, n, disk, volumes)
 	if o.loader != loaderUEFI {
-		if err := run("bhyveload", "-c", "stdio", "-m", fmt.Sprintf("%dM", e.Spec.Memory/unit.MiB), "-d", disk, "-e",
-			"autoboot_delay=0", n.vm); err != nil {
+		if err := run(m.LoadLine(disk)...); err != nil {
 			return err
 		}
 	}
 	e.Saw(bootmodel.MarkHypervisor, "bakeoff started bhyve", 0)
-	p := e.Start(ctx, arguments(e.Spec, o, n, disk, volumes)...)
+	p := e.Start(ctx, m.CommandLine()...)
 	p.Why = func(exit conn.Exit, _ []byte) error {
-		return fault.New(fault.Subject, "%s (%v)", cmp.Or(ends[exit.Code], "bhyve has ended"), exit)
+		return fault.New(fault.Subject, "%s (%v)", bhyve.Why(exit), exit)
 	}
 	e.Console = p
 	e.Lacks("bhyve does not say when it starts the processors", bootmodel.MarkVCPU)
@@ -292,10 +278,6 @@ func build(ctx context.Context, e *guest.Env, o options, n names) error {
 	}
 	return settle(ctx, e, o)
 }
-
-// ends are the meanings of bhyve's exit codes.
-var ends = map[int]string{0: "the guest restarted", 1: "the guest powered itself off", 2: "the guest halted",
-	3: "the guest's processor gave up (triple fault)", 4: "bhyve failed"}
 
 // settle configures a FreeBSD guest as specified and sets the properties of the
 // environment.
@@ -329,9 +311,7 @@ func settle(ctx context.Context, e *guest.Env, o options) error {
 func (Driver) Reap(ctx context.Context, host conn.Conn, left driver.Leftover, dryRun bool) ([]string, error) {
 	n := namesOf(left.Label, left.Dir)
 	s := guest.Sweep{Host: host, DryRun: dryRun}
-	if _, there := s.Ask(ctx, "bhyvectl", "--vm="+n.vm, "--get-lowmem"); there {
-		s.Remove(ctx, "machine "+n.vm, "bhyvectl", "--destroy", "--vm="+n.vm)
-	}
+	bhyve.Destroy(ctx, &s, n.vm)
 	if _, there := s.Ask(ctx, "ifconfig", n.tap); there {
 		s.Remove(ctx, "interface "+n.tap, "ifconfig", n.tap, "destroy")
 	}
