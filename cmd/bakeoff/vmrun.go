@@ -92,6 +92,7 @@ folders by 9p, under the names share0, share1 and so on.`,
   sudo bakeoff vm run services/web -p 8080:80 --brand docker
   sudo bakeoff vm run services/web -p 8080:80 --driver lxc
   sudo bakeoff vm run services/web -p 8080:80 --driver firecracker
+  bakeoff vm run disk:FreeBSD-14.2-RELEASE-amd64.raw --driver bhyve -p 2222:22
   sudo bakeoff vm run services/rescue --in-memory --console --rm
   sudo bakeoff vm run alpine:3.20 -v /srv/data:/data -e MODE=fast -- sh -c 'ls /data'
   sudo bakeoff vm run disk:debian-12-genericcloud-amd64.qcow2 --name box --memory 2GiB \
@@ -108,16 +109,16 @@ folders by 9p, under the names share0, share1 and so on.`,
 	f.StringVar(&r.memory, "memory", "512MiB", "memory of the guest")
 	f.IntVar(&r.cpus, "cpus", 1, "CPUs of the guest")
 	f.StringVar(&r.name, "name", "", "alias of the guest; the default is the name of the source")
-	f.StringVar(&r.brand, "brand", "", "make a guest of this `brand`: kvm, microvm, docker, lx or joyent")
+	f.StringVar(&r.brand, "brand", "", "make a guest of this `brand`: kvm, bhyve, microvm, docker, lx or joyent")
 	f.StringVar(&r.driver, "driver", "",
 		"run the guest with this `driver`: crun (the default for containers), runc, nspawn or lxc;\n"+
-			"qemu (the default for machines) or firecracker")
+			"qemu (the default for machines), firecracker or bhyve (of FreeBSD)")
 	f.StringVar(&r.accel, "accel", "", "what executes a machine's instructions: kvm or tcg")
 	f.StringVar(&r.restart, "restart", "no", "restart the guest when it ends: no, on-failure or always")
 	f.StringVar(&r.source.Kernel, "kernel", "", "start the disk with this kernel `file`")
 	f.StringVar(&r.source.Append, "append", "", "command line of the kernel")
 	f.StringVar(&r.sshKey, "ssh-key", "",
-		"let the public keys in this `file` log in by SSH: cloud-init in a machine of brand kvm installs them")
+		"let the public keys in this `file` log in by SSH: cloud-init in a machine of brand kvm or bhyve installs them")
 	f.StringVar(&r.disk, "disk-size", "", "enlarge the disk of a machine to this `size`")
 	f.BoolVar(&r.source.InMemory, "in-memory", false,
 		"put the root of a service into a RAM disk, which is lost when the guest ends")
@@ -125,15 +126,15 @@ folders by 9p, under the names share0, share1 and so on.`,
 	f.BoolVar(&r.remove, "rm", false, "delete the guest when it ends")
 	f.BoolVar(&r.asJSON, "json", false, "print one JSON object")
 	cli.CompleteFlag(c, "driver", func([]string) []string {
-		return slices.Concat(manifest.Docker.Drivers(), manifest.MicroVM.Drivers())
+		return slices.Concat(manifest.Docker.Drivers(), manifest.MicroVM.Drivers(), []string{manifest.DriverBhyve})
 	})
 	cli.CompleteFlag(c, "brand", func([]string) []string { return runBrands })
 	return c
 }
 
 // runBrands are the brands that run makes.
-var runBrands = []string{string(manifest.KVM), string(manifest.MicroVM), string(manifest.Docker), string(manifest.LX),
-	string(manifest.Joyent)}
+var runBrands = []string{string(manifest.KVM), string(manifest.Bhyve), string(manifest.MicroVM),
+	string(manifest.Docker), string(manifest.LX), string(manifest.Joyent)}
 
 // restarts are the values of --restart.
 var restarts = []string{"no", "on-failure", "always"}
@@ -146,8 +147,11 @@ func (r *guestRunner) check() (m manifest.Guest, b vm.Boot, err error) {
 	if r.driver != "" {
 		if r.brand == "" { // an image or a service can be a container
 			r.brand = string(manifest.Docker)
-			if r.driver == manifest.Firecracker {
+			switch r.driver {
+			case manifest.Firecracker:
 				r.brand = string(manifest.MicroVM)
+			case manifest.DriverBhyve:
+				r.brand = string(manifest.Bhyve)
 			}
 		}
 		if reason, allowed := manifest.Brand(r.brand).CheckDriver(r.driver); reason != "" {
@@ -169,6 +173,9 @@ func (r *guestRunner) check() (m manifest.Guest, b vm.Boot, err error) {
 	}
 	if r.name != "" && safetext.Line(r.name) != r.name {
 		return m, b, errors.New("--name has characters that cannot be printed")
+	}
+	if r.driver == manifest.DriverBhyve && r.accel != "" {
+		return m, b, fmt.Errorf("--accel %s: only QEMU has accelerators; leave it out, or use --driver qemu", r.accel)
 	}
 	if r.driver == manifest.Firecracker {
 		if r.accel == "tcg" {
@@ -209,6 +216,9 @@ func (r *guestRunner) check() (m manifest.Guest, b vm.Boot, err error) {
 		if err != nil {
 			return m, b, err
 		}
+		if r.driver == manifest.DriverBhyve && strings.ContainsAny(s.From, ",%") {
+			return m, b, fmt.Errorf("-v %s: bhyve reads no path with a comma or %%; rename the folder", safetext.Line(text))
+		}
 		b.Shares = append(b.Shares, s)
 	}
 	b.Remove = r.remove
@@ -238,7 +248,7 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 	}
 	r.source.What, r.source.Brand, r.source.Command, r.source.Env = args[0], manifest.Brand(r.brand), args[1:], r.env
 	r.source.Driver = r.driver
-	if r.driver == manifest.Firecracker { // before anything is built or fetched
+	if r.driver == manifest.Firecracker || r.driver == manifest.DriverBhyve { // before anything is built or fetched
 		would := m
 		would.Brand, would.Driver, would.Image = r.source.Brand, r.driver, args[0]
 		r.complete(&would, nil)
@@ -259,9 +269,10 @@ func (r *guestRunner) runGuest(c *cobra.Command, args []string) error {
 		return fault.WithFix(fault.New(fault.Unsupported, "--disk-size: %s has no disk that bakeoff makes", args[0]),
 			"leave it out")
 	}
-	if r.sshKey != "" && p.Brand != manifest.KVM {
+	if r.sshKey != "" && p.Brand != manifest.KVM && p.Brand != manifest.Bhyve {
 		return fault.WithFix(fault.New(fault.Unsupported, "--ssh-key: %s becomes a guest of brand %s, and only machines of "+
-			"brand kvm have a disk with data for cloud-init", args[0], p.Brand), "leave it out, and use `bakeoff vm exec`")
+			"brand kvm or bhyve have a disk with data for cloud-init", args[0], p.Brand),
+			"leave it out, and use `bakeoff vm exec`")
 	}
 	m.Brand, m.Driver, m.Alias, m.Image = p.Brand, r.driver, cmp.Or(r.name, p.Name), args[0]
 	r.complete(&m, p.Shares)

@@ -10,6 +10,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/guest"
+	"bakeoff/provision/guest/bhyve"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/vm/manifest"
 	"bakeoff/reach/conn"
@@ -27,9 +28,12 @@ func (g *Guest) Agent(ctx context.Context) (*channel.Conn, error) {
 	defer cancel()
 	var rw io.ReadWriteCloser
 	var err error
-	if g.Driver == manifest.Firecracker {
+	switch g.Driver {
+	case manifest.Firecracker:
 		rw, err = g.dialFirecracker(bounded)
-	} else {
+	case manifest.DriverBhyve:
+		rw, err = g.store.Host.Dial(ctx, "unix", g.Path(bhyve.SocketAgent))
+	default:
 		rw, err = qemu.DialAgentAt(ctx, g.store.dirOf(g.UUID))
 	}
 	if err != nil && bounded.Err() == nil {
@@ -44,8 +48,13 @@ func (g *Guest) Agent(ctx context.Context) (*channel.Conn, error) {
 		if said := guest.Excerpt([]byte(tailOf(g.ConsoleLog(), 16<<10))); said != "" {
 			console = "the end of its console:\n" + said
 		}
+		fix := "run `bakeoff vm logs " + g.UUID + "`"
+		if g.Driver == manifest.DriverBhyve {
+			fix = "let the system of the guest run bakeoff-agent serve /dev/vtcon/" + bhyve.PortName +
+				" (on Linux /dev/virtio-ports/" + bhyve.PortName + ") when it boots"
+		}
 		err = fault.WithFix(fault.New(fault.Subject, "the agent in guest %s did not answer within %v: the guest does not "+
-			"boot, or another command uses its agent; %s", g.name(), answerTime, console), "run `bakeoff vm logs "+g.UUID+"`")
+			"boot, or another command uses its agent; %s", g.name(), answerTime, console), fix)
 	}
 	return c, err
 }

@@ -13,6 +13,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/disk"
+	"bakeoff/provision/guest"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/image"
 	"bakeoff/provision/image/reference"
@@ -25,10 +26,10 @@ type Origin struct {
 	Dir    string // of the manifest, to which relative names of files belong
 }
 
-// formatOf is the format of the disks that bakeoff makes for guests of a driver: Firecracker
-// reads no other than raw ones.
+// formatOf is the format of the disks that bakeoff makes for guests of a driver: only QEMU reads
+// others than raw ones.
 func formatOf(driver string) string {
-	if driver == manifest.Firecracker {
+	if driver == manifest.Firecracker || driver == manifest.DriverBhyve {
 		return "raw"
 	}
 	return "qcow2"
@@ -102,10 +103,9 @@ func (s *Store) newDisk(ctx context.Context, from Origin, driver string, d manif
 			return out, nil, fault.Wrap(fault.Invalid, path+".path", err)
 		}
 		out.Path, out.CDROM = d.Path, d.Media == "cdrom"
-		if out.Format, err = s.diskFormat(ctx, d.Path); err == nil && driver == manifest.Firecracker &&
-			out.Format != "raw" {
-			err = fault.WithFix(fault.New(fault.Invalid, "%s.path: %s: Firecracker reads raw disks only, and this one has the "+
-				"format %s", path, d.Path, out.Format), "convert it: qemu-img convert -O raw")
+		if out.Format, err = s.diskFormat(ctx, d.Path); err == nil && formatOf(driver) == "raw" && out.Format != "raw" {
+			err = fault.WithFix(fault.New(fault.Invalid, "%s.path: %s: driver %s reads raw disks only, and this one has the "+
+				"format %s", path, d.Path, driver, out.Format), "convert it: qemu-img convert -O raw")
 		}
 		return out, nil, err
 	case d.Image != "" || d.ImageUUID != "":
@@ -133,6 +133,9 @@ func (s *Store) newDisk(ctx context.Context, from Origin, driver string, d manif
 
 // makeDisk makes the disk of a guest from that of an image, which stays as it is.
 func (s *Store) makeDisk(ctx context.Context, base, format, driver, to string) error {
+	if driver == manifest.DriverBhyve && format == "raw" { // cp of FreeBSD has no such options
+		return guest.Run(ctx, s.Host, "cp", base, to)
+	}
 	if formatOf(driver) == "raw" {
 		return disk.Copy(ctx, s.Host, base, format, to)
 	}

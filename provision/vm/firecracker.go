@@ -157,12 +157,8 @@ func (v *supervisor) connectFirecracker(ctx context.Context, m *firecracker.Mach
 		}
 		return v.connectAlone(ctx, m, at)
 	}
-	if v.joined, err = g.ready(ctx); err != nil {
+	if err := v.join(ctx); err != nil {
 		return "", err
-	}
-	if len(v.joined) != len(g.NICs) {
-		return "", fault.WithFix(fault.New(fault.Unsupported, "a network of the guest does not exist any more"),
-			"run `bakeoff vm network list`")
 	}
 	for i, c := range v.joined {
 		namespace = c.Namespace()
@@ -181,16 +177,30 @@ func (v *supervisor) connectFirecracker(ctx context.Context, m *firecracker.Mach
 			}
 		}
 	}
+	return namespace, v.publishAll(ctx, at)
+}
+
+// join brings the networks of all NICs up, for hypervisors without networks of their own.
+func (v *supervisor) join(ctx context.Context) (err error) {
+	if v.joined, err = v.g.ready(ctx); err == nil && len(v.joined) != len(v.g.NICs) {
+		err = fault.WithFix(fault.New(fault.Unsupported, "a network of the guest does not exist any more"),
+			"run `bakeoff vm network list`")
+	}
+	return err
+}
+
+// publishAll forwards the published ports into the network of the primary NIC.
+func (v *supervisor) publishAll(ctx context.Context, at *doors) error {
 	for _, p := range v.boot.Ports {
 		to := v.published()
 		if to == nil {
-			return "", fault.New(fault.Invalid, "publish %s: the guest has no primary NIC", p)
+			return fault.New(fault.Invalid, "publish %s: the guest has no primary NIC", p)
 		}
 		if err := v.publish(ctx, p, to, at); err != nil {
-			return "", err
+			return err
 		}
 	}
-	return namespace, nil
+	return nil
 }
 
 // connectAlone publishes the ports of a guest without NICs.

@@ -38,7 +38,7 @@ var noCounterpart = map[string]string{
 	"boot":                         "a machine starts from the disk that is marked with boot",
 	"qemu_opts":                    "bakeoff writes QEMU's command line",
 	"qemu_extra_opts":              "bakeoff writes QEMU's command line",
-	"bhyve_extra_opts":             "QEMU runs the guests of brand bhyve here",
+	"bhyve_extra_opts":             "bakeoff writes the command line of the hypervisor",
 	"zfs_root_compression":         "guests have no ZFS data",
 	"zfs_data_compression":         "guests have no ZFS data",
 	"zfs_root_recsize":             "guests have no ZFS data",
@@ -47,12 +47,12 @@ var noCounterpart = map[string]string{
 
 	"nics.network_uuid": "networks have no UUIDs",
 
-	"disks.block_size":       "QEMU's disks have blocks of 512 bytes",
-	"disks.guest_block_size": "QEMU's disks have blocks of 512 bytes",
+	"disks.block_size":       "bakeoff's disks have blocks of 512 bytes",
+	"disks.guest_block_size": "bakeoff's disks have blocks of 512 bytes",
 	"disks.compression":      "guests have no ZFS data",
 	"disks.refreservation":   "guests have no ZFS data",
 	"disks.uuid":             "a disk has no UUID",
-	"disks.pci_slot":         "QEMU chooses the slots",
+	"disks.pci_slot":         "bakeoff chooses the slots",
 	"disks.notrim":           "bakeoff's disks do not support trim",
 	"disks.zpool":            "guests are in bakeoff's state folder, not in a pool",
 	"disks.image_name":       "the property image names the image",
@@ -78,7 +78,7 @@ func Fit(g manifest.Guest, tags Tags) error {
 			continue
 		}
 		name := withoutNumbers(c.Path)
-		if name == "internal_metadata_namespaces" && hasMetadataPort(g.Brand) {
+		if name == "internal_metadata_namespaces" && hasMetadataPort(g) {
 			continue
 		}
 		top, _, _ := strings.Cut(name, ".")
@@ -99,6 +99,9 @@ func Fit(g manifest.Guest, tags Tags) error {
 	fitParts(g, add)
 	if g.Driver == manifest.Firecracker {
 		fitFirecracker(g, tags, add)
+	}
+	if g.Driver == manifest.DriverBhyve {
+		fitBhyve(g, tags, add)
 	}
 	for i, text := range g.Ports {
 		if _, err := ParsePort(text); err != nil {

@@ -6,6 +6,7 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/isolation"
+	"bakeoff/provision/vm/manifest"
 	"bakeoff/reach/conn"
 )
 
@@ -25,7 +26,8 @@ func (g *Guest) Inside() (conn.Conn, error) {
 	if err := readJSON(g.Path(fileBoot), &b); err != nil {
 		return nil, err
 	}
-	if b.Container == nil && !b.Agent {
+	agent := b.Agent || g.Driver == manifest.DriverBhyve // its console has a port for an agent
+	if b.Container == nil && !agent {
 		return nil, fault.WithFix(fault.New(fault.Unsupported, "guest %s is a machine without bakeoff's agent, so bakeoff "+
 			"starts no program in it", g.UUID), "create the guest from a service folder or a container image, or reach "+
 			"it by SSH: with `bakeoff vm ssh`, or as a contender with driver: machine")
@@ -33,7 +35,7 @@ func (g *Guest) Inside() (conn.Conn, error) {
 	if err := g.mustRun(); err != nil {
 		return nil, err
 	}
-	if b.Agent {
+	if agent {
 		return answering{g}, nil
 	}
 	return inside{isolation.Inside(g.store.Host, g.store.Agent, g.store.envDir(g.UUID)), g, *b.Container}, nil
@@ -64,6 +66,10 @@ func (in inside) Exec(ctx context.Context, cmd conn.Cmd) (conn.Exit, error) {
 // of package wire, the size first.
 func (g *Guest) Terminal(ctx context.Context, argv, env []string, keys io.Reader, out io.Writer) (conn.Exit, error) {
 	agent := isolation.AgentPath
+	if g.Driver == manifest.DriverBhyve {
+		return conn.Exit{}, fault.WithFix(fault.New(fault.Unsupported, "guest %s runs in bhyve, and bakeoff does not know "+
+			"where its agent is in it, which makes terminals", g.name()), "leave out -t, or use `bakeoff vm console`")
+	}
 	if g.Brand.Machine() {
 		agent = "/proc/1/exe" // wherever it started from
 	}

@@ -75,7 +75,7 @@ func (s *Store) choose(ctx context.Context, m *qemu.Machine, accel, firmware str
 // firmwareOf is the firmware that the manifest wants; "" if it wants none. OVMF keeps no
 // variables here: it starts the boot loader that the disk has for any machine.
 func firmwareOf(g manifest.Guest) string {
-	if g.Bootrom == "uefi" {
+	if g.Bootrom == "uefi" && g.Driver != manifest.DriverBhyve {
 		return qemu.OVMF
 	}
 	return ""
@@ -91,7 +91,7 @@ func (v *supervisor) startMachine(ctx context.Context) (_ instance, err error) {
 		Memory: unit.Bytes(g.RAM) * unit.MiB, Dir: dir, Kernel: g.file(b.Kernel), Initrd: g.file(b.Initrd),
 		Append: b.Append, Bare: b.Bare,
 		NoACPI: b.NoACPI, Reboots: b.Reboots, ConsoleLog: g.ConsoleLog(), Ports: []qemu.Port{},
-		Metadata: hasMetadataPort(g.Brand)}
+		Metadata: hasMetadataPort(g.Guest)}
 	if b.Agent {
 		m.Channel = qemu.ChannelVirtio
 	}
@@ -308,8 +308,14 @@ func (s *Store) awaitMachine(ctx context.Context, g *Guest) error {
 	defer cancel()
 	dir := s.dirOf(g.UUID)
 	lives := func() bool { return qemu.ExecuteAt(ctx, dir, "quit", nil, nil) == nil }
-	if g.Driver == manifest.Firecracker {
+	switch g.Driver {
+	case manifest.Firecracker:
 		lives = func() bool { return s.firecrackerAnswers(ctx, dir) }
+	case manifest.DriverBhyve:
+		if err := s.destroyBhyve(ctx, g.UUID); err != nil {
+			return err
+		}
+		lives = func() bool { return s.bhyveLives(ctx, g.UUID) }
 	}
 	for lives() {
 		select {

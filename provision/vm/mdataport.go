@@ -13,9 +13,11 @@ import (
 	"bakeoff/provision/vm/manifest"
 )
 
-// hasMetadataPort tells whether the guests of a brand reach their metadata by a second serial
-// port, as on SmartOS.
-func hasMetadataPort(b manifest.Brand) bool { return b == manifest.KVM || b == manifest.Bhyve }
+// hasMetadataPort tells whether a guest reaches its metadata by a second serial port, as on
+// SmartOS.
+func hasMetadataPort(g manifest.Guest) bool {
+	return g.Brand == manifest.KVM || g.Brand == manifest.Bhyve && g.Driver != manifest.DriverBhyve
+}
 
 // startMetadata answers the requests at the second serial port until QEMU has ended.
 func (m *machine) startMetadata(ctx context.Context) error {

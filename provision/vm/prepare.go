@@ -102,6 +102,9 @@ func isDisk(file string) bool {
 }
 
 func (s *Store) prepareImage(ctx context.Context, images *image.Store, from Source, o build.Options) (Prepared, error) {
+	if from.Driver == manifest.DriverBhyve {
+		return s.prepareArtifact(ctx, images, from)
+	}
 	if from.Brand.Machine() {
 		def := &service.Definition{Name: serviceName(from.What), Base: from.What}
 		return s.prepareService(ctx, images, from, def, o)
@@ -111,7 +114,7 @@ func (s *Store) prepareImage(ctx context.Context, images *image.Store, from Sour
 
 // prepareArtifact takes a disk that a registry keeps as an artifact.
 func (s *Store) prepareArtifact(ctx context.Context, images *image.Store, from Source) (p Prepared, err error) {
-	if p, err = s.prepareLoader(ctx, from); err != nil {
+	if p, err = s.prepareLoader(ctx, &from); err != nil {
 		return p, err
 	}
 	file, err := images.Artifact(ctx, from.What)
@@ -184,6 +187,9 @@ func (s *Store) prepareService(ctx context.Context, images *image.Store, from So
 			return Prepared{}, err
 		}
 		return s.prepareContainer(ctx, images, from, r.Image)
+	}
+	if from.Driver == manifest.DriverBhyve {
+		return Prepared{}, errBhyveKernel
 	}
 	if len(from.Command) > 0 || len(from.Env) > 0 {
 		return Prepared{}, fault.WithFix(fault.New(fault.Unsupported,
@@ -260,7 +266,7 @@ func (s *Store) prepareContainer(ctx context.Context, images *image.Store, from 
 
 // prepareDisk takes the disk of a machine, with its own boot loader or with a kernel.
 func (s *Store) prepareDisk(ctx context.Context, from Source, file string) (p Prepared, err error) {
-	if p, err = s.prepareLoader(ctx, from); err != nil {
+	if p, err = s.prepareLoader(ctx, &from); err != nil {
 		return p, err
 	}
 	if file == "" {
@@ -286,22 +292,41 @@ func (s *Store) diskFormat(ctx context.Context, file string) (string, error) {
 	return qemu.DiskFormat(ctx, s.Host, nil, file)
 }
 
-// prepareLoader takes what starts the system on a disk: its own boot loader, or a kernel.
-func (s *Store) prepareLoader(ctx context.Context, from Source) (p Prepared, err error) {
+// prepareLoader takes what starts the system on a disk: its own boot loader, or a kernel. It
+// completes the source.
+func (s *Store) prepareLoader(ctx context.Context, from *Source) (p Prepared, err error) {
 	if from.Brand != "" && !from.Brand.Machine() {
 		return p, fault.WithFix(fault.New(fault.Invalid, "%s is the disk of a machine, but brand %s is for containers",
 			from.What, from.Brand), "leave out --brand")
 	}
 	if from.Kernel != "" {
-		from.What = from.Kernel
-		return s.prepareFile(ctx, from)
+		kernel := *from
+		kernel.What = from.Kernel
+		return s.prepareFile(ctx, kernel)
 	}
 	if from.Brand == manifest.MicroVM {
 		return p, fault.WithFix(fault.New(fault.Invalid, "the machine microvm cannot start the boot loader of a disk"),
 			"name the kernel with --kernel FILE, or use --brand kvm")
 	}
+	if err := from.checkWhole(); err != nil {
+		return p, err
+	}
+	return s.loader(ctx, from)
+}
+
+// loader is what a machine starts from that starts the boot loader of a disk or of a CD. Without a
+// brand, only now is it known that it is a machine.
+func (s *Store) loader(ctx context.Context, from *Source) (p Prepared, err error) {
+	if from.Brand == "" {
+		from.Brand = manifest.Loader()
+		from.Driver = from.Brand.Drivers()[0]
+		err = s.checkDriver(ctx, from.Brand, from.Driver)
+	}
 	p.Brand, p.Machine, p.Reboots = manifest.KVM, qemu.Q35, true
-	return p, from.checkWhole()
+	if from.Brand == manifest.Bhyve {
+		p.Brand = from.Brand
+	}
+	return p, err
 }
 
 // checkWhole refuses what only images of programs have a use for.
@@ -349,13 +374,19 @@ func (s *Store) prepareFile(ctx context.Context, from Source) (p Prepared, err e
 	if err != nil {
 		return p, err
 	}
-	p.Name = baseName(file)
 	if iso {
-		p.Brand, p.Machine, p.Reboots = manifest.KVM, qemu.Q35, true
+		if p, err = s.loader(ctx, &from); err != nil {
+			return p, err
+		}
+		p.Name = baseName(file)
 		p.Disks = []qemu.Disk{{Serial: "cdrom", Path: file, Format: "raw", CDROM: true, Boots: true, Cache: "writeback",
 			AIO: "threads"}}
 		return p, nil
 	}
+	if from.Driver == manifest.DriverBhyve {
+		return p, errBhyveKernel
+	}
+	p.Name = baseName(file)
 	k, err := qemu.ReadKernelFile(ctx, s.Host, nil, file)
 	if err == nil && (from.Driver != manifest.Firecracker || k.System != "linux") { // Firecracker starts each of them
 		err = k.CheckLoads(file)

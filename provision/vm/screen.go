@@ -8,6 +8,7 @@ import (
 
 	"bakeoff/base/atomicfile"
 	"bakeoff/base/fault"
+	"bakeoff/provision/guest/bhyve"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/vm/manifest"
 )
@@ -39,11 +40,14 @@ func fitScreen(g manifest.Guest, add func(path string, value any, reason, allowe
 	}
 }
 
+// wantsVNC tells whether VNC clients see the screen.
+func wantsVNC(g manifest.Guest) bool { return g.VNCPort > 0 || g.VNCPort == 0 && g.VNCPassword != "" }
+
 // screen is the screen of a machine. One that starts a kernel has none unless VNC was asked
 // for: its kernel prints to the serial line. VNC listens at loopback only, and only if a port
 // or a password was written.
 func (g *Guest) screen(b Boot) (*qemu.Screen, error) {
-	vnc := g.VNCPort > 0 || g.VNCPort == 0 && g.VNCPassword != ""
+	vnc := wantsVNC(g.Guest)
 	if b.Machine == qemu.MicroVM || g.VNCPort < 0 || b.Kernel != "" && !vnc {
 		return nil, nil
 	}
@@ -81,14 +85,17 @@ func (g *Guest) Interrupt(ctx context.Context) error {
 	if !g.Brand.Machine() {
 		return fault.New(fault.Unsupported, "%s is a container: it takes signals only", g.UUID)
 	}
+	if g.Driver == manifest.DriverBhyve {
+		return bhyve.Interrupt(ctx, g.store.Host, bhyveName(g.UUID))
+	}
 	return g.Monitor(ctx, "inject-nmi", nil, nil)
 }
 
 // Monitor executes a command of QEMU's monitor in a machine that runs.
 func (g *Guest) Monitor(ctx context.Context, command string, arguments, result any) error {
 	if g.Driver != manifest.QEMU {
-		return fault.New(fault.Unsupported, "guest %s runs in Firecracker; only QEMU has a monitor, a screen and this "+
-			"interrupt", g.name())
+		return fault.New(fault.Unsupported, "guest %s runs in %s; this needs the monitor of QEMU", g.name(),
+			hypervisorOf(g.Driver))
 	}
 	return qemu.ExecuteAt(ctx, g.Path(""), command, arguments, result)
 }

@@ -215,8 +215,8 @@ func readGuest(r *stream.Reader, tags Tags) (m manifest.Guest, d sent, err error
 		m = all[0]
 		err = errors.Join(Fit(m, tags), d.check(m.Brand), d.checkDisks(m))
 	}
-	if err == nil && m.Driver == manifest.Firecracker && len(d.Boot.Disks) > 0 {
-		err = fault.New(fault.Invalid, "the guest has a disk of QEMU, but its driver is firecracker")
+	if err == nil && formatOf(m.Driver) == "raw" && len(d.Boot.Disks) > 0 {
+		err = fault.New(fault.Invalid, "the guest has a disk of QEMU, but its driver is %s", m.Driver)
 	}
 	if err == nil && m.UUID == "" {
 		err = fault.New(fault.Invalid, "the guest has no UUID")

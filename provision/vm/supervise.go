@@ -21,7 +21,7 @@ type instance interface {
 	describe(t *Transition)
 	// ended is closed when it has ended by itself.
 	ended() <-chan struct{}
-	// result is why it ended; an error if it failed.
+	// result is why it ended; an error if it failed. The state Ready asks for a new start.
 	result(ctx context.Context) (Transition, error)
 	// stop asks it to end, and waits until it has or ctx ends.
 	stop(ctx context.Context) error
@@ -255,7 +255,10 @@ func (v *supervisor) hold(ctx context.Context, in instance) (last Transition, ag
 			if err != nil {
 				last = Transition{State: Failed, Why: err.Error()}
 			}
-			return last, false, nil
+			if again = last.State == Ready; again {
+				last.State = Stopped
+			}
+			return last, again, nil
 		case <-ctx.Done():
 			err := v.shutDown(context.WithoutCancel(ctx), in, Stop{Force: errors.Is(context.Cause(ctx), ErrAtOnce)})
 			return Transition{State: Stopped, Why: "the supervisor was asked to end"}, false, err
@@ -336,6 +339,8 @@ func (v *supervisor) start(ctx context.Context) (instance, error) {
 		return v.startContainer(ctx)
 	case v.g.Driver == manifest.Firecracker:
 		return v.startFirecracker(ctx)
+	case v.g.Driver == manifest.DriverBhyve:
+		return v.startBhyve(ctx)
 	}
 	return v.startMachine(ctx)
 }

@@ -69,6 +69,8 @@ func (s *Store) checkDriver(ctx context.Context, brand manifest.Brand, name stri
 	switch {
 	case brand == "":
 		return nil
+	case name == manifest.DriverBhyve:
+		return s.checkBhyve(ctx)
 	case name == manifest.Firecracker:
 		a := firecracker.Driver{}.Check(ctx, withAgent{s.Host, s.Agent}, nil)
 		if a.OK {

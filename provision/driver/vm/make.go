@@ -100,9 +100,9 @@ func (s *source) check(file string, spec driver.Spec) error {
 		refuse("ports."+strconv.Itoa(i), p, "the guests of several contenders cannot have the same port of this machine",
 			"remove ports: workloads reach the guest on the experiment's network")
 	}
-	if g.Driver == manifest.Firecracker {
+	if g.Driver == manifest.Firecracker || g.Driver == manifest.DriverBhyve {
 		refuse("driver", g.Driver, "contenders of driver vm run in QEMU or as containers", "use driver qemu, or write a "+
-			"contender with driver: firecracker and without manifest")
+			"contender with driver: "+g.Driver+" and without manifest")
 	}
 	if g.Bootrom == "uefi" {
 		refuse("bootrom", g.Bootrom, "the machine of a contender starts the kernel of its image itself", "remove bootrom")

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"runtime"
 	"slices"
 
 	"bakeoff/base/yamltree"
@@ -10,6 +11,7 @@ import (
 const (
 	QEMU        = "qemu"
 	Firecracker = "firecracker"
+	DriverBhyve = "bhyve"
 	Crun        = "crun"
 	Runc        = "runc"
 	Nspawn      = "nspawn"
@@ -21,10 +23,22 @@ func (b Brand) Drivers() []string {
 	switch {
 	case b == MicroVM:
 		return []string{QEMU, Firecracker}
+	case b == Bhyve && runtime.GOOS == "freebsd":
+		return []string{DriverBhyve, QEMU}
+	case b == Bhyve:
+		return []string{QEMU, DriverBhyve}
 	case b.Machine():
 		return []string{QEMU}
 	}
 	return []string{Crun, Runc, Nspawn, LXC}
+}
+
+// Loader is the brand of machines that start a boot loader, unless another one is named.
+func Loader() Brand {
+	if runtime.GOOS == "freebsd" {
+		return Bhyve
+	}
+	return KVM
 }
 
 func (b Brand) kind() string {
@@ -45,7 +59,6 @@ func DriverOf(g Guest) string {
 // elsewhere says why a driver of lab files runs no guests.
 var elsewhere = map[string]string{
 	"jail":   "jails are a technology of FreeBSD, and guests run on Linux",
-	"bhyve":  "bhyve is a technology of FreeBSD, and guests run on Linux",
 	"zone":   "zones are a technology of SmartOS, whose guests vmadm runs",
 	"docker": "a guest has no engine: bakeoff runs its container without the Docker daemon",
 	"podman": "a guest has no engine: bakeoff runs its container without Podman",

@@ -14,7 +14,7 @@ func TestDriver(t *testing.T) {
 		if g := (Guest{Brand: b}); DriverOf(g) != all[0] {
 			t.Errorf("%s has the driver %s", b, DriverOf(g))
 		}
-		for _, name := range append(slices.Clone(all), "jail", "firecracker", "oci", "none", "") {
+		for _, name := range append(slices.Clone(all), "jail", "firecracker", "bhyve", "oci", "none", "") {
 			reason, allowed := b.CheckDriver(name)
 			if slices.Contains(all, name) != (reason == "") || (reason == "") != (allowed == "") {
 				t.Errorf("%s of %s: %q, %q", name, b, reason, allowed)

@@ -321,7 +321,8 @@ func TestRefusedDrivers(t *testing.T) {
 		{"lx", "nspwan", "there is no such driver"},
 		{"microvm", "lxc", "guests of brand microvm are machines; use qemu or firecracker"},
 		{"kvm", "firecracker", "it runs guests of brand microvm only; use qemu"},
-		{"bhyve", "bhyve", "bhyve is a technology of FreeBSD"},
+		{"bhyve", "bhyve", "driver bhyve: the host runs Linux"},
+		{"kvm", "bhyve", "it runs guests of brand bhyve only; use qemu"},
 	} {
 		text := fmt.Sprintf("{brand: %s, driver: %s, image: %s}", c.brand, c.driver, image)
 		refused(t, h, 1, c.says, "create", "-f", file(t, "g.yaml", text))
