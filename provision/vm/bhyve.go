@@ -108,6 +108,9 @@ func fitBhyve(g manifest.Guest, tags Tags, add func(path string, value any, reas
 			add(path+"nic_tag", n.NicTag, "there is no such network, and bhyve has no network of its own",
 				"run `bakeoff vm network create "+n.NicTag+" --subnet 10.0.0.0/24`")
 		}
+		if wantsAddress(n) {
+			add(path+"ips", n.IPs, "networks on FreeBSD have no DHCP server", "write an address, such as 10.0.0.2/24")
+		}
 		if bhyveCards[n.Model] == "" {
 			add(path+"model", n.Model, "bhyve has no such network card", "use virtio or e1000")
 		}

@@ -1,6 +1,7 @@
 package vm
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,11 +15,13 @@ import (
 
 	"bakeoff/base/fault"
 	"bakeoff/provision/driver/fake"
+	"bakeoff/provision/driver/jail/jailtest"
 	"bakeoff/provision/guest/bhyve"
 	"bakeoff/provision/guest/bhyve/bhyvetest"
 	"bakeoff/provision/guest/qemu"
 	"bakeoff/provision/service/build"
 	"bakeoff/provision/vm/manifest"
+	"bakeoff/provision/vm/network"
 	"bakeoff/reach/conn"
 	"bakeoff/reach/conn/local"
 )
@@ -176,6 +179,72 @@ func typeAt(t *testing.T, g *Guest, text string) {
 	if _, err := io.WriteString(c, text); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// The NICs of a guest of bhyve are tap devices in the bridges of networks of FreeBSD, with their
+// rules of pf, and leave nothing.
+func TestBhyveInNetwork(t *testing.T) {
+	s, h := bhyveStore(t)
+	s.System = "freebsd"
+	bsd := jailtest.Host(t.TempDir())
+	bsdState := func() (m jailtest.State) {
+		t.Helper()
+		if err := bsd.State(&m, func() bool { return false }); err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	ours := h.Programs["sysctl"]
+	for _, name := range []string{"ifconfig", "pfctl", "sysctl"} {
+		h.Programs[name] = func(c *fake.Call) int {
+			if slices.Contains(c.Argv, "hw.vmm.create") {
+				return ours(c)
+			}
+			inner := *c
+			inner.Host = bsd
+			return bsd.Programs[name](&inner)
+		}
+	}
+	h.HasTap = func(name string) bool { l := bsdState().Links[name]; return l != nil && l.Kind == "tap" }
+	n, err := s.Networks().Create(t.Context(), manifest.Network{Name: "back", Subnets: []string{"10.77.0.1/24"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := withDisks(t, s, `{"brand": "bhyve", "driver": "bhyve", "ram": 128, "disks": [{"size": 4}], "nics": [
+		{"nic_tag": "back", "ips": "10.77.0.5/24", "allow_mac_spoofing": true, "mtu": 1400},
+		{"nic_tag": "back", "ips": "10.77.0.6/24", "allow_mac_spoofing": true, "model": "e1000"}]}`)
+	if err := g.Start(t.Context(), supervised(t, s)); err != nil {
+		t.Fatal(err)
+	}
+	m, state := machineOf(t, h, g), bsdState()
+	for i, kind := range []string{"virtio-net", "e1000"} {
+		link := network.Link(g.UUID, g.NICs[i].MAC)
+		card := kind + "," + link + ",type=tap,mac=" + g.NICs[i].MAC + map[int]string{0: ",mtu=1400"}[i]
+		if !slices.Contains(m.Devices, card) {
+			t.Errorf("bhyve got %q without %q", m.Devices, card)
+		}
+		if l := state.Links[link]; l == nil || l.Bridge != n.Namespace() || !l.Up ||
+			!strings.Contains(state.Anchors["bakeoff/"+link], g.NICs[i].IPs[0][:9]) {
+			t.Errorf("card %d is %+v with the rules %q", i, l, state.Anchors["bakeoff/"+link])
+		}
+	}
+	if err := g.Stop(t.Context(), Stop{}); err != nil {
+		t.Fatal(err)
+	}
+	none := func() ([]string, error) { return nil, nil }
+	if err := errors.Join(g.Delete(t.Context()), n.Delete(t.Context(), none)); err != nil {
+		t.Fatal(err)
+	}
+	state = bsdState()
+	for name, l := range state.Links {
+		if l.Kind == "tap" {
+			t.Errorf("%s is left", name)
+		}
+	}
+	if len(state.Anchors) > 0 {
+		t.Errorf("rules are left: %v", state.Anchors)
+	}
+	checkNoMachines(t, h)
 }
 
 // Each exit code of bhyve means something else. A restart starts bhyve again, with the changes of
@@ -448,6 +517,7 @@ func TestFitBhyve(t *testing.T) {
 		`"vnc_password": "a\nb"`:                                 "vnc_password: ",
 		`"internal_metadata_namespaces": ["a"]`:                  "internal_metadata_namespaces",
 		`"ports": ["[::1]:80:80"]`:                               "ports.0: ",
+		`"nics": [{"nic_tag": "back", "ips": "dhcp"}]`:           "nics.0.ips: ",
 		nic(`"nic_tag": "none"`):                                 "nics.0.nic_tag: ",
 		nic(`"nic_tag": "back", "model": "rtl8139"`):             "nics.0.model: ",
 		`"disks": [{"path": "/dev/zvol/a,b", "nocreate": true}]`: "disks.0.path: ",
